@@ -2024,6 +2024,228 @@ RMI_FN int rmi_low_hands_on(uint32_t step) { return step == RM_FIRST || step == 
 RMI_FN int rmi_low_grads_resident(uint32_t step) { return rmi_low_hands_on(step) || rmi_low_adds_to_earlier(step); }
 
 /* =====================================================================================================================
+   >>shape - cut points, the chain of stages, classes of equal blocks
+   A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage. Values
+   that cannot or need not be made twice (outputs, of ops that run once, without gradient and crossing a cut) are carried:
+   once made, they stay. In: a sealed graph. Out: stages; equality of runs of ops by structure, sizes and costs, never names.
+   O(ops + edges).
+   ================================================================================================================== */
+typedef struct rmi_stage {
+    uint32_t lo, hi;  /* ops [lo, hi) */
+    uint32_t in, out; /* the activations that cross before and after it, or RMI_NONE */
+    uint32_t cls;     /* stages of one class are equal */
+} rmi_stage;
+
+typedef struct rmi_shape {
+    rmi_stage *stages;
+    uint32_t n, n_classes;
+    uint8_t *carried;       /* by buffer: values and saved */
+    uint32_t *carried_list;
+    uint32_t n_carried;
+    uint32_t *last_use;     /* by tensor: the last op that reads it forward; its maker if none does */
+} rmi_shape;
+
+/* --- equality: a run of ops as a row of numbers that mentions no name */
+typedef struct rmi_row {
+    uint64_t *at;
+    size_t n, cap;
+} rmi_row;
+
+RMI_FN rm_result rmi_shp_put(rmi_arena *mem, rmi_row *row, uint64_t v)
+{
+    if (!rmi_arena_grow(mem, (void **)&row->at, &row->cap, row->n + 1, sizeof(uint64_t))) return RM_ERROR_MEMORY;
+    row->at[row->n++] = v;
+    return RM_OK;
+}
+
+/* What tensor t is to the ops [lo, hi): where it comes from, relative to lo, and its sizes. number: of tensors met so far. */
+RMI_FN rm_result rmi_shp_put_tensor(rmi_arena *mem, rmi_row *row, const rm_graph *g, uint32_t t, uint32_t lo, uint32_t hi, uint32_t *met, uint32_t *n_met)
+{
+    const rmi_tensor *x = &g->tensors[t];
+    uint64_t flags = (uint64_t)x->kind | (uint64_t)x->external << 4 | (uint64_t)x->has_grad << 5 | (uint64_t)x->is_output << 6 | (uint64_t)x->updates << 7;
+    if (!met[t]) met[t] = ++*n_met;
+    RMI_TRY(rmi_shp_put(mem, row, met[t]));
+    flags |= (uint64_t)(x->maker != RMI_NONE && x->maker >= lo && x->maker < hi) << 8;
+    if (x->consumers.n) { /* who contributes before and after these ops decides when its gradient lives */
+        flags |= (uint64_t)(x->consumers.at[0] < lo) << 9;
+        flags |= (uint64_t)(x->consumers.at[x->consumers.n - 1] >= hi) << 10;
+    }
+    RMI_TRY(rmi_shp_put(mem, row, flags));
+    RMI_TRY(rmi_shp_put(mem, row, x->bytes));
+    RMI_TRY(rmi_shp_put(mem, row, x->grad_bytes));
+    if (x->kind != RMI_PARAM) return RM_OK;
+    RMI_TRY(rmi_shp_put(mem, row, x->opt));
+    RMI_TRY(rmi_shp_put(mem, row, x->opt_ws));
+    return rmi_shp_put(mem, row, x->reduce);
+}
+
+RMI_FN rm_result rmi_shp_put_list(rmi_arena *mem, rmi_row *row, const rmi_list *l, const uint32_t *met)
+{
+    uint32_t i;
+    RMI_TRY(rmi_shp_put(mem, row, l->n));
+    for (i = 0; i < l->n; i++) RMI_TRY(rmi_shp_put(mem, row, met[l->at[i]]));
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_shp_put_form(rmi_arena *mem, rmi_row *row, const rmi_form *f, const uint32_t *met)
+{
+    uint32_t i;
+    uint64_t v[8];
+    v[0] = f->fwd, v[1] = f->bwd, v[2] = f->again, v[3] = f->fwd_ws, v[4] = f->bwd_ws, v[5] = f->saved;
+    v[6] = f->needs_saved | f->n_parts << 1 | f->n_overs << 16;
+    v[7] = f->inplace == RMI_NONE ? 0 : met[f->inplace];
+    for (i = 0; i < 8; i++) RMI_TRY(rmi_shp_put(mem, row, v[i]));
+    for (i = 0; i < f->n_parts; i++) {
+        const rmi_part *p = &f->parts[i];
+        RMI_TRY(rmi_shp_put_list(mem, row, &p->needs, met));
+        RMI_TRY(rmi_shp_put_list(mem, row, &p->grads, met));
+        RMI_TRY(rmi_shp_put(mem, row, p->bwd));
+        RMI_TRY(rmi_shp_put(mem, row, p->bwd_ws));
+        RMI_TRY(rmi_shp_put(mem, row, p->needs_saved));
+    }
+    for (i = 0; i < f->n_overs; i++)
+        RMI_TRY(rmi_shp_put(mem, row, (uint64_t)met[f->overs[i].grad_of] << 34 | (uint64_t)f->overs[i].what << 32 | (f->overs[i].tensor == RMI_NONE ? 0 : met[f->overs[i].tensor])));
+    return RM_OK;
+}
+
+/* The row of ops [lo, hi). met: by tensor, all 0, and so again afterwards. */
+RMI_FN rm_result rmi_shp_row(rmi_arena *mem, rmi_row *row, const rm_graph *g, uint32_t lo, uint32_t hi, uint32_t *met)
+{
+    uint32_t i, k, n_met = 0;
+    rm_result r = RM_OK;
+    row->n = 0;
+    for (i = lo; i < hi && r == RM_OK; i++) {
+        const rmi_op *op = &g->ops[i];
+        r = rmi_shp_put(mem, row, (uint64_t)op->in.n | (uint64_t)op->out.n << 20 | (uint64_t)op->n_forms << 40);
+        for (k = 0; k < op->in.n && r == RM_OK; k++) r = rmi_shp_put_tensor(mem, row, g, op->in.at[k], lo, hi, met, &n_met);
+        for (k = 0; k < op->out.n && r == RM_OK; k++) r = rmi_shp_put_tensor(mem, row, g, op->out.at[k], lo, hi, met, &n_met);
+        for (k = 0; k < op->n_forms && r == RM_OK; k++) r = rmi_shp_put_form(mem, row, &op->forms[k], met);
+        if (r == RM_OK) r = rmi_shp_put(mem, row, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 | (uint64_t)(op->view == RMI_NONE ? 0 : met[op->view]) << 33);
+        if (r == RM_OK) r = rmi_shp_put(mem, row, op->view_offset);
+        if (r == RM_OK) r = rmi_shp_put_list(mem, row, &op->share, met);
+        if (r == RM_OK) r = rmi_shp_put(mem, row, op->mutates.n);
+    }
+    for (i = lo; i < hi; i++) {
+        for (k = 0; k < g->ops[i].in.n; k++) met[g->ops[i].in.at[k]] = 0;
+        for (k = 0; k < g->ops[i].out.n; k++) met[g->ops[i].out.at[k]] = 0;
+    }
+    return r;
+}
+
+/* Classes of n runs of ops [range[2i], range[2i+1]): cls[i] numbers them in order of appearance. Hash first, numbers decide. */
+RMI_FN rm_result rmi_shp_classes(rmi_arena *mem, const rm_graph *g, const uint32_t *range, uint32_t n, uint32_t *cls, uint32_t *n_classes)
+{
+    rmi_arena tmp = rmi_arena_make(&mem->hooks);
+    rmi_row row, *rows = RMI_NEW(&tmp, rmi_row, n);
+    uint32_t *met = RMI_NEW(&tmp, uint32_t, g->n_tensors), *slot, i, size = 1;
+    rm_result r = rows && met ? RM_OK : RM_ERROR_MEMORY;
+    memset(&row, 0, sizeof row);
+    while (size < 2 * n) size *= 2;
+    slot = RMI_NEW(&tmp, uint32_t, size);
+    if (!slot) r = RM_ERROR_MEMORY;
+    *n_classes = 0;
+    for (i = 0; i < n && r == RM_OK; i++) {
+        size_t at;
+        r = rmi_shp_row(&tmp, &row, g, range[2 * i], range[2 * i + 1], met);
+        if (r != RM_OK) break;
+        for (at = (size_t)rmi_fnv(RMI_FNV_START, row.at, row.n * sizeof(uint64_t)) & (size - 1); slot[at]; at = (at + 1) & (size - 1)) {
+            const rmi_row *o = &rows[slot[at] - 1];
+            if (o->n == row.n && !memcmp(o->at, row.at, row.n * sizeof(uint64_t))) break;
+        }
+        if (!slot[at]) {
+            rows[*n_classes] = row;
+            slot[at] = ++*n_classes;
+            memset(&row, 0, sizeof row);
+        }
+        cls[i] = slot[at] - 1;
+    }
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+/* --- cuts */
+RMI_FN void rmi_shp_carry(rmi_shape *s, const rm_graph *g, uint32_t b)
+{
+    uint32_t t;
+    if (rmi_low_kind(g, b, &t) == RMI_BUF_VALUE && g->tensors[t].root != t) rmi_shp_carry(s, g, g->tensors[t].root);
+    if (rmi_low_kind(g, b, &t) == RMI_BUF_VALUE && g->tensors[t].kind != RMI_ACT) return;
+    if (s->carried[b]) return;
+    s->carried[b] = 1;
+    s->carried_list[s->n_carried++] = b;
+}
+
+/* Where exactly one activation with a gradient crosses, made since the last cut, and no view. */
+RMI_FN void rmi_shp_cut(rmi_shape *s, const rm_graph *g)
+{
+    uint32_t i, k, open = 0, lo = 0, in = RMI_NONE, crossing = RMI_NONE;
+    int begun = 0;
+    for (i = 0; i < g->n_ops; i++) {
+        const rmi_op *op = &g->ops[i];
+        begun |= op->has_bwd;
+        for (k = 0; k < op->out.n; k++)
+            if (g->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i) {
+                open++;
+                crossing = op->out.at[k];
+            }
+        for (k = 0; k < op->in.n; k++) {
+            uint32_t t = op->in.at[k], e;
+            if (g->tensors[t].kind != RMI_ACT || !g->tensors[t].has_grad || s->last_use[t] != i) continue;
+            for (e = 0; e < k && op->in.at[e] != t;) e++;
+            if (e == k) open--; /* each tensor once */
+        }
+        if (i + 1 < g->n_ops && !(begun && open == 1 && crossing != RMI_NONE && g->tensors[crossing].maker >= lo && s->last_use[crossing] > i && g->tensors[crossing].root == crossing)) continue;
+        s->stages[s->n].lo = lo;
+        s->stages[s->n].hi = i + 1;
+        s->stages[s->n].in = in;
+        s->stages[s->n].out = i + 1 < g->n_ops ? crossing : RMI_NONE;
+        in = s->stages[s->n].out;
+        lo = i + 1;
+        s->n++;
+    }
+}
+
+RMI_FN void rmi_shp_carry_all(rmi_shape *s, const rm_graph *g)
+{
+    uint32_t i, k, stage = 0;
+    for (i = 0; i < g->n_ops; i++) {
+        const rmi_op *op = &g->ops[i];
+        while (i >= s->stages[stage].hi) stage++;
+        for (k = 0; k < op->out.n; k++) {
+            uint32_t t = op->out.at[k];
+            if (g->tensors[t].is_output || op->pinned || (!g->tensors[t].has_grad && s->last_use[t] >= s->stages[stage].hi)) rmi_shp_carry(s, g, t);
+        }
+        if (op->pinned && op->has_bwd) rmi_shp_carry(s, g, rmi_low_buf(g, RMI_BUF_SAVED, i));
+    }
+}
+
+/* The chain of stages of g; everything in mem. */
+RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
+{
+    uint32_t i, k, *range, *cls;
+    memset(s, 0, sizeof *s);
+    s->stages = RMI_NEW(mem, rmi_stage, g->n_ops);
+    s->carried = RMI_NEW(mem, uint8_t, rmi_low_buffers(g));
+    s->carried_list = RMI_NEW(mem, uint32_t, (size_t)g->n_tensors + g->n_ops);
+    s->last_use = RMI_NEW(mem, uint32_t, g->n_tensors);
+    if (!s->stages || !s->carried || !s->carried_list || !s->last_use) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) s->last_use[i] = g->tensors[i].maker;
+    for (i = 0; i < g->n_ops; i++)
+        for (k = 0; k < g->ops[i].in.n; k++) s->last_use[g->ops[i].in.at[k]] = i;
+    rmi_shp_cut(s, g);
+    rmi_shp_carry_all(s, g);
+    range = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n);
+    cls = RMI_NEW(mem, uint32_t, s->n);
+    if (!range || !cls) return RM_ERROR_MEMORY;
+    for (i = 0; i < s->n; i++) {
+        range[2 * i] = s->stages[i].lo;
+        range[2 * i + 1] = s->stages[i].hi;
+    }
+    RMI_TRY(rmi_shp_classes(mem, g, range, s->n, cls, &s->n_classes));
+    for (i = 0; i < s->n; i++) s->stages[i].cls = cls[i];
+    return RM_OK;
+}
+
+/* =====================================================================================================================
    >>schedule - the statements of a plan, the simulator of the lanes, the checker of legality
    In: a program (docs/formats.md). Out: its figures, or the first offence. One pass does both, so that what is predicted is
    what was checked; it shares no code with the solvers and every program goes through it before anyone sees it.
@@ -3208,6 +3430,3549 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err
 }
 
 /* =====================================================================================================================
+   >>sequence - a list of runs with repeats -> lifetimes and statements; the language solvers speak
+   A solver says in which order tasks run, a forward as often as it likes; everything else follows: an instance of a buffer
+   lives from the run that makes it to its last use before it is made again; bytes go on under another name (in place, view,
+   shared gradient) wherever the kinds allow it and nobody needs the old content. In: runs. Out: statements whose offsets are
+   still numbers of stretches, and the stretches for >>place. Part of a step can be looked at alone (entry, exit), which is how
+   stages get their peaks: one rule for prediction and plan. O(accesses).
+   ================================================================================================================== */
+typedef struct rmi_seq_inst { /* one life of one buffer */
+    uint32_t buf, first, last;
+    uint32_t again;   /* second write into it, or RMI_NONE */
+    uint32_t stretch; /* RMI_NONE: takes no bytes of its own (the caller's, or counted elsewhere) */
+    uint32_t sibling; /* further instance on the same stretch */
+    uint64_t bytes, off;
+    uint8_t home;     /* 1: persists; 2: an input; 3: there, and counted elsewhere */
+    uint8_t gone;     /* its bytes went on under another name */
+    uint8_t entry;    /* there when the sequence starts */
+} rmi_seq_inst;
+
+typedef struct rmi_seq_stretch {
+    uint32_t first_pos, end_pos; /* positions of runs, half open */
+    uint32_t head;               /* first instance */
+    uint32_t home;               /* index into homes + 1, or 0 */
+    uint64_t bytes;
+} rmi_seq_stretch;
+
+typedef struct rmi_seq {
+    const rm_graph *g;
+    rmi_arena *mem;
+    uint32_t step, granule;
+    const rmi_run *runs;
+    uint32_t n;
+    /* what is there at the start without being counted (homes), counted (entry), wanted at the end (exit); buffers */
+    const rmi_home *homes;
+    size_t n_homes;
+    const uint32_t *entry, *uncounted, *exit;
+    const uint64_t *entry_bytes; /* of the stretches that the entries are in */
+    uint32_t n_entry, n_uncounted, n_exit;
+    int partial; /* not a whole step: what persists is there and not counted; only exit is wanted at the end */
+    int reran;   /* partial: forwards count as recomputations */
+    uint32_t *cur; /* per buffer, all RMI_NONE; and so again afterwards */
+    uint32_t *ran; /* per op, all 0; and so again afterwards */
+    rmi_access acc;
+    /* out */
+    rmi_seq_inst *inst;
+    uint32_t n_inst;
+    size_t cap_inst;
+    rmi_seq_stretch *str;
+    uint32_t n_str;
+    size_t cap_str;
+    rmi_stmt *st;
+    size_t n_st, cap_st;
+    uint64_t ns;
+    /* scratch */
+    uint32_t *head_free, *next_free;
+    uint32_t n_start; /* instances that are there at the start */
+} rmi_seq;
+
+/* Takes no bytes here: the caller's memory, nothing at all, or in a part of a step what persists. Views are names and stay. */
+RMI_FN int rmi_seq_ignored(const rmi_seq *q, uint32_t b)
+{
+    const rm_graph *g = q->g;
+    uint32_t i;
+    rmi_buf_kind k = rmi_low_kind(g, b, &i);
+    if (rmi_low_external(g, b)) return 1;
+    if (q->partial) {
+        if (k == RMI_BUF_STATE || (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT)) return 1;
+        if (k == RMI_BUF_GRAD && g->tensors[i].kind == RMI_PARAM && rmi_low_grads_resident(q->step)) return 1;
+    }
+    if (k > RMI_BUF_STATE || rmi_low_bytes(g, b)) return 0;
+    return !(k == RMI_BUF_VALUE && g->tensors[i].root != i);
+}
+
+RMI_FN rm_result rmi_seq_new_inst(rmi_seq *q, uint32_t b, uint32_t at, uint64_t bytes)
+{
+    rmi_seq_inst *s;
+    if (!rmi_arena_grow(q->mem, (void **)&q->inst, &q->cap_inst, (size_t)q->n_inst + 1, sizeof(rmi_seq_inst))) return RM_ERROR_MEMORY;
+    s = &q->inst[q->n_inst];
+    s->buf = b;
+    s->first = s->last = at;
+    s->again = s->stretch = s->sibling = RMI_NONE;
+    s->bytes = bytes;
+    q->cur[b] = q->n_inst++;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_seq_use(rmi_seq *q, uint32_t b, uint32_t at)
+{
+    if (rmi_seq_ignored(q, b)) return RM_OK;
+    if (q->cur[b] == RMI_NONE) return RM_ERROR_INTERNAL; /* a solver's sequence reads what is not there */
+    q->inst[q->cur[b]].last = at;
+    return RM_OK;
+}
+
+/* Everything that is there when the sequence starts. */
+RMI_FN rm_result rmi_seq_start(rmi_seq *q)
+{
+    size_t i;
+    for (i = 0; i < q->n_homes; i++) {
+        uint32_t b = q->homes[i].buf, id;
+        int input = rmi_low_kind(q->g, b, &id) == RMI_BUF_VALUE && q->g->tensors[id].kind == RMI_INPUT;
+        RMI_TRY(rmi_seq_new_inst(q, b, 0, rmi_low_bytes(q->g, b)));
+        q->inst[q->n_inst - 1].home = (uint8_t)(input ? 2 : 1);
+        q->inst[q->n_inst - 1].last = q->n;
+    }
+    for (i = 0; i < q->n_uncounted; i++)
+        if (!rmi_seq_ignored(q, q->uncounted[i]) && q->cur[q->uncounted[i]] == RMI_NONE) {
+            RMI_TRY(rmi_seq_new_inst(q, q->uncounted[i], 0, 0));
+            q->inst[q->n_inst - 1].home = 3;
+        }
+    for (i = 0; i < q->n_entry; i++) {
+        uint32_t b = q->entry[i];
+        if (rmi_seq_ignored(q, b) || q->cur[b] != RMI_NONE) continue;
+        RMI_TRY(rmi_seq_new_inst(q, b, 0, q->entry_bytes[i]));
+        q->inst[q->n_inst - 1].entry = 1;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
+{
+    rmi_run r = q->runs[p];
+    rmi_access *a = &q->acc;
+    uint32_t i;
+    int again = r.way == RMI_FWD && q->ran[r.id]++ > 0;
+    rmi_low_access(q->g, r, again, a);
+    for (i = 0; i < a->n_reads; i++) RMI_TRY(rmi_seq_use(q, a->reads[i], p));
+    for (i = 0; i < a->n_writes; i++) {
+        uint32_t b = a->writes[i], c = q->cur[b];
+        if (rmi_seq_ignored(q, b)) continue;
+        if (c != RMI_NONE && q->inst[c].home == 3) continue;
+        if ((r.way == RMI_FWD && q->g->tensors[b].kind == RMI_ACT) || (r.way == RMI_BWD && c == RMI_NONE)) {
+            RMI_TRY(rmi_seq_new_inst(q, b, p, rmi_low_bytes(q->g, b)));
+            continue;
+        }
+        if (c == RMI_NONE) return RM_ERROR_INTERNAL;
+        if (q->inst[c].again == RMI_NONE) q->inst[c].again = p;
+        q->inst[c].last = p;
+    }
+    if (a->saved != RMI_NONE && (q->cur[a->saved] == RMI_NONE || q->inst[q->cur[a->saved]].home != 3)) RMI_TRY(rmi_seq_new_inst(q, a->saved, p, a->saved_bytes));
+    return RM_OK;
+}
+
+/* Does the step leave this gradient (complete) to whoever comes after it? */
+RMI_FN int rmi_seq_grad_stays(const rm_graph *g, uint32_t step, uint32_t t)
+{
+    const rmi_tensor *x = &g->tensors[t];
+    if (!x->consumers.n || x->kind == RMI_ACT || !rmi_low_has_backward(step)) return 0;
+    return !(x->updates && rmi_low_has_update(step));
+}
+
+RMI_FN void rmi_seq_clean(rmi_seq *q)
+{
+    uint32_t i;
+    for (i = 0; i < q->n_inst; i++) q->cur[q->inst[i].buf] = RMI_NONE;
+    for (i = 0; i < q->n; i++)
+        if (q->runs[i].way == RMI_FWD) q->ran[q->runs[i].id] = 0;
+}
+
+/* First pass: who lives from when to when. */
+RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
+{
+    uint32_t p, i;
+    RMI_TRY(rmi_seq_start(q));
+    q->n_start = q->n_inst;
+    for (i = 0; i < q->n_inst; i++) /* inputs may die early, weights not */
+        if (q->inst[i].home == 2) q->inst[i].last = RMI_NONE;
+    for (p = 0; p < q->n; p++) RMI_TRY(rmi_seq_life(q, p));
+    for (i = 0; i < q->n_inst; i++) {
+        if (q->inst[i].last == RMI_NONE) q->inst[i].last = q->n; /* an input that nobody reads stays where it is */
+        if (q->inst[i].home == 1 || q->inst[i].home == 3) q->inst[i].last = q->n;
+    }
+    for (i = 0; i < q->n_exit; i++) RMI_TRY(rmi_seq_use(q, q->exit[i], q->n));
+    for (i = 0; i < q->g->n_tensors && !q->partial; i++) {
+        if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, i, q->n));
+        if (rmi_seq_grad_stays(q->g, q->step, i)) RMI_TRY(rmi_seq_use(q, rmi_low_buf(q->g, RMI_BUF_GRAD, i), q->n));
+    }
+    rmi_seq_clean(q);
+    return RM_OK;
+}
+
+/* --- second pass: bytes that go on under another name */
+
+/* Is every other name on the stretch of instance i dead before run p (and none of them its successor)? */
+RMI_FN int rmi_seq_alone(const rmi_seq *q, uint32_t i, uint32_t p)
+{
+    uint32_t k;
+    if (q->inst[i].stretch == RMI_NONE || q->inst[i].gone || q->inst[i].off) return 0;
+    for (k = q->str[q->inst[i].stretch].head; k != RMI_NONE; k = q->inst[k].sibling)
+        if (k != i && !q->inst[k].gone && q->inst[k].last >= p) return 0;
+    return 1;
+}
+
+RMI_FN void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
+{
+    rmi_seq_stretch *s = &q->str[stretch];
+    q->inst[i].stretch = stretch;
+    q->inst[i].sibling = s->head;
+    s->head = i;
+    if (q->inst[i].last + 1 > s->end_pos) s->end_pos = q->inst[i].last + 1;
+}
+
+RMI_FN rm_result rmi_seq_new_stretch(rmi_seq *q, uint32_t first, uint32_t end, uint64_t bytes, uint32_t *out)
+{
+    rmi_seq_stretch *s;
+    if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, (size_t)q->n_str + 1, sizeof(rmi_seq_stretch))) return RM_ERROR_MEMORY;
+    s = &q->str[q->n_str];
+    s->first_pos = first;
+    s->end_pos = end;
+    s->head = RMI_NONE;
+    s->home = 0;
+    s->bytes = bytes;
+    *out = q->n_str++;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset, uint64_t bytes)
+{
+    rmi_stmt *s;
+    if (!rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, q->n_st + 1, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
+    s = &q->st[q->n_st++];
+    memset(s, 0, sizeof *s);
+    s->what = (uint8_t)what;
+    s->buf = buf;
+    s->other = other;
+    s->offset = offset;
+    s->bytes = bytes;
+    return RM_OK;
+}
+
+/* Instance i takes over the bytes of `from`, whose last use is this run. */
+RMI_FN rm_result rmi_seq_take_over(rmi_seq *q, uint32_t i, uint32_t from)
+{
+    q->inst[from].gone = 1;
+    rmi_seq_join(q, i, q->inst[from].stretch);
+    return rmi_seq_say(q, RMI_REUSE, q->inst[i].buf, q->inst[from].buf, 0, 0);
+}
+
+/* May the new gradient i be one more name of dout's bytes? Nobody may write them while another name is alive. */
+RMI_FN int rmi_seq_can_share(const rmi_seq *q, uint32_t i, uint32_t dout, uint32_t p)
+{
+    uint32_t k;
+    if (q->inst[dout].stretch == RMI_NONE || q->inst[dout].gone || q->inst[dout].off) return 0;
+    for (k = q->str[q->inst[dout].stretch].head; k != RMI_NONE; k = q->inst[k].sibling) {
+        const rmi_seq_inst *o = &q->inst[k];
+        if (o->gone || o->last < p) continue;
+        if (q->inst[i].again != RMI_NONE && o->last >= q->inst[i].again) return 0;
+        if (o->again != RMI_NONE && o->again > p && q->inst[i].last >= o->again) return 0;
+    }
+    return 1;
+}
+
+/* The current instance of buffer b if its last use is run p and its bytes are an activation's (or gradient's, or saved). */
+RMI_FN uint32_t rmi_seq_dying(const rmi_seq *q, uint32_t b, uint32_t p)
+{
+    uint32_t i = q->cur[b];
+    if (i == RMI_NONE || q->inst[i].home || q->inst[i].last != p || !rmi_seq_alone(q, i, p)) return RMI_NONE;
+    return i;
+}
+
+RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p)
+{
+    const rmi_op *op = &q->g->ops[r.id];
+    const rmi_form *f = &op->forms[r.form];
+    uint32_t from;
+    if (q->inst[i].buf != op->out.at[0]) return RM_OK;
+    if (op->view != RMI_NONE) {
+        uint32_t of = q->cur[op->view];
+        if (of != RMI_NONE && q->inst[of].stretch != RMI_NONE) {
+            q->inst[i].off = q->inst[of].off + op->view_offset;
+            rmi_seq_join(q, i, q->inst[of].stretch);
+        }
+        return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, op->view, 0, 0);
+    }
+    if (f->inplace == RMI_NONE || !q->inst[i].bytes) return RM_OK;
+    from = rmi_seq_dying(q, f->inplace, p);
+    if (from == RMI_NONE || q->g->tensors[f->inplace].kind != RMI_ACT || q->inst[i].bytes > q->inst[from].bytes) return RM_OK;
+    return rmi_seq_take_over(q, i, from);
+}
+
+/* A gradient's first contribution: another name of dout, dout's bytes, or bytes of what this backward reads last. */
+RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p, int *renamed)
+{
+    const rmi_op *op = &q->g->ops[r.id];
+    const rmi_form *f = &op->forms[r.form];
+    uint32_t t = q->inst[i].buf - q->g->n_tensors, dout_buf = rmi_low_buf(q->g, RMI_BUF_GRAD, op->out.at[0]), k, from;
+    uint32_t dout = q->g->tensors[op->out.at[0]].consumers.n ? q->cur[dout_buf] : RMI_NONE;
+    *renamed = 0;
+    if (!q->inst[i].bytes) return RM_OK;
+    if (dout != RMI_NONE && q->inst[dout].bytes == q->inst[i].bytes && !q->inst[dout].home) {
+        if (rmi_list_has(&op->share, t) && rmi_seq_can_share(q, i, dout, p)) {
+            *renamed = 1;
+            rmi_seq_join(q, i, q->inst[dout].stretch);
+            return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, dout_buf, 0, 0);
+        }
+        if ((rmi_list_has(&op->share, t) || op->view == t) && rmi_seq_dying(q, dout_buf, p) != RMI_NONE) {
+            *renamed = 1;
+            return rmi_seq_take_over(q, i, dout);
+        }
+    }
+    for (k = 0; k < f->n_overs; k++) {
+        const rmi_over *o = &f->overs[k];
+        uint32_t b = o->what == RMI_OVER_DOUT ? dout_buf : o->what == RMI_OVER_SAVED ? rmi_low_buf(q->g, RMI_BUF_SAVED, r.id) : o->tensor;
+        if (o->grad_of != t || (o->what == RMI_OVER_TENSOR && q->g->tensors[o->tensor].kind != RMI_ACT)) continue;
+        from = rmi_seq_dying(q, b, p);
+        if (from == RMI_NONE || q->inst[i].bytes > q->inst[from].bytes) continue;
+        return rmi_seq_take_over(q, i, from);
+    }
+    return RM_OK;
+}
+
+/* The stretch that a view which is there at the start lies in: that of another name of its root, or RMI_NONE. */
+RMI_FN uint32_t rmi_seq_root_stretch(const rmi_seq *q, uint32_t i)
+{
+    uint32_t t, other, k;
+    if (rmi_low_kind(q->g, q->inst[i].buf, &t) != RMI_BUF_VALUE) return RMI_NONE;
+    for (k = 0; k < i; k++)
+        if (rmi_low_kind(q->g, q->inst[k].buf, &other) == RMI_BUF_VALUE && q->g->tensors[other].root == q->g->tensors[t].root) return q->inst[k].stretch;
+    return RMI_NONE;
+}
+
+RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
+{
+    uint32_t i;
+    for (i = 0; i < q->n_start; i++) {
+        rmi_seq_inst *s = &q->inst[i];
+        uint32_t str = RMI_NONE;
+        if (!s->bytes) continue;
+        if (s->entry) str = rmi_seq_root_stretch(q, i);
+        if (str == RMI_NONE) {
+            RMI_TRY(rmi_seq_new_stretch(q, 0, s->last + 1, s->bytes, &str));
+            if (s->home) q->str[str].home = i + 1;
+        }
+        rmi_seq_join(q, i, str);
+    }
+    return RM_OK;
+}
+
+/* Statements of run p; its new instances are inst[lo, hi). */
+RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t hi)
+{
+    rmi_run r = q->runs[p];
+    rmi_access *a = &q->acc;
+    uint32_t i, str, targets = 0, renamed = 0;
+    int again = q->partial ? q->reran : 0, one;
+    if (r.way == RMI_FWD) again |= q->ran[r.id]++ > 0;
+    rmi_low_access(q->g, r, again, a);
+    if (a->ws_bytes) {
+        RMI_TRY(rmi_seq_new_stretch(q, p, p + 1, a->ws_bytes, &str));
+        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, a->ws, 0, str, a->ws_bytes));
+    }
+    for (i = lo; i < hi; i++) {
+        rmi_seq_inst *s = &q->inst[i];
+        uint32_t id;
+        if (rmi_low_kind(q->g, s->buf, &id) == RMI_BUF_SAVED && s->last == p) {
+            s->gone = 1; /* nobody reads what this forward would save: it is not asked to */
+            continue;
+        }
+        if (r.way == RMI_FWD) RMI_TRY(rmi_seq_join_fwd(q, r, i, p));
+        else {
+            RMI_TRY(rmi_seq_join_bwd(q, r, i, p, &one));
+            renamed += (uint32_t)one;
+        }
+        s = &q->inst[i];
+        if (s->stretch != RMI_NONE || !s->bytes || (r.way == RMI_FWD && q->g->ops[r.id].view != RMI_NONE)) continue;
+        RMI_TRY(rmi_seq_new_stretch(q, p, s->last + 1, s->bytes, &str));
+        rmi_seq_join(q, i, str);
+        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, s->buf, 0, str, s->bytes));
+    }
+    for (i = lo; i < hi; i++)
+        if (!q->inst[i].gone || q->inst[i].last != p) q->cur[q->inst[i].buf] = i;
+    if (r.way == RMI_BWD) targets = a->n_writes;
+    q->ns = rmi_add(q->ns, rmi_low_ns(q->g, r, again, r.way == RMI_BWD && targets && renamed == targets));
+    if (r.way == RMI_FWD && q->g->ops[r.id].view != RMI_NONE) return RM_OK;
+    RMI_TRY(rmi_seq_say(q, RMI_RUN, RMI_NONE, RMI_NONE, 0, 0));
+    q->st[q->n_st - 1].run = r;
+    return a->ws_bytes ? rmi_seq_say(q, RMI_FREE, a->ws, 0, 0, 0) : RM_OK;
+}
+
+RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
+{
+    uint32_t p, i;
+    q->head_free = RMI_NEW(q->mem, uint32_t, (size_t)q->n + 1);
+    q->next_free = RMI_NEW(q->mem, uint32_t, (size_t)q->n_inst + 1);
+    if (!q->head_free || !q->next_free) return RM_ERROR_MEMORY;
+    for (i = q->n_inst; i-- > 0;) { /* instances by the run after which they are freed */
+        uint32_t last = q->inst[i].last;
+        q->next_free[i] = q->head_free[last];
+        q->head_free[last] = i + 1;
+    }
+    RMI_TRY(rmi_seq_start_stretches(q));
+    for (i = 0; i < q->n_start; i++) q->cur[q->inst[i].buf] = i;
+    for (p = 0; p < q->n; p++) {
+        uint32_t lo = i, k;
+        while (i < q->n_inst && q->inst[i].first == p) i++;
+        RMI_TRY(rmi_seq_emit_run(q, p, lo, i));
+        for (k = q->head_free[p]; k; k = q->next_free[k - 1]) {
+            const rmi_seq_inst *s = &q->inst[k - 1];
+            uint32_t id;
+            if (s->gone || s->home == 1 || s->home == 3) continue;
+            if (!s->bytes && !(rmi_low_kind(q->g, s->buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].root != id)) continue;
+            RMI_TRY(rmi_seq_say(q, RMI_FREE, s->buf, 0, 0, 0));
+        }
+    }
+    rmi_seq_clean(q);
+    return RM_OK;
+}
+
+/* Scratch that any number of builds share: memory for cur, ran, acc. */
+RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
+{
+    uint32_t b, nb = rmi_low_buffers(g);
+    memset(q, 0, sizeof *q);
+    q->g = g;
+    q->mem = mem;
+    q->granule = 1;
+    q->cur = RMI_NEW(mem, uint32_t, nb);
+    q->ran = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!q->cur || !q->ran) return RM_ERROR_MEMORY;
+    for (b = 0; b < nb; b++) q->cur[b] = RMI_NONE;
+    return rmi_low_access_make(g, mem, &q->acc);
+}
+
+/* Lifetimes and statements of q->runs; the results live in q->mem. RM_ERROR_INTERNAL: a run reads what is not there. */
+RMI_FN rm_result rmi_seq_build(rmi_seq *q)
+{
+    q->inst = NULL;
+    q->str = NULL;
+    q->st = NULL;
+    q->n_inst = q->n_str = q->n_start = 0;
+    q->cap_inst = q->cap_str = q->n_st = q->cap_st = 0;
+    q->ns = 0;
+    RMI_TRY(rmi_seq_lives(q));
+    return rmi_seq_emit(q);
+}
+
+/* Bytes of the stretch that buffer b is in after the last run; 0 if it is in none. */
+RMI_FN uint64_t rmi_seq_bytes_at_end(const rmi_seq *q, uint32_t b)
+{
+    uint32_t i;
+    for (i = q->n_inst; i-- > 0;)
+        if (q->inst[i].buf == b && !q->inst[i].gone && q->inst[i].stretch != RMI_NONE) return q->str[q->inst[i].stretch].bytes;
+    return 0;
+}
+
+/* The largest sum of live bytes (rounded to the granule) over positions [0, n), homes not counted; *at_end: the sum of what is
+   wanted after the last run. */
+RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end)
+{
+    uint64_t *up = RMI_NEW(q->mem, uint64_t, (size_t)q->n + 2), *down = RMI_NEW(q->mem, uint64_t, (size_t)q->n + 2), sum = 0;
+    uint32_t i, p;
+    if (!up || !down) return RM_ERROR_MEMORY;
+    for (i = 0; i < q->n_str; i++) {
+        const rmi_seq_stretch *s = &q->str[i];
+        uint64_t bytes = rmi_round_up(s->bytes, q->granule);
+        if (s->home) continue;
+        up[s->first_pos] += bytes;
+        down[s->end_pos] += bytes;
+    }
+    *peak = 0;
+    for (p = 0; p <= q->n; p++) {
+        sum = sum + up[p] - down[p];
+        *peak = rmi_max(*peak, sum);
+    }
+    *at_end = sum;
+    return RM_OK;
+}
+/* =====================================================================================================================
+   >>chain - the best way to run a chain of stages, for every budget at once
+   Owns      exact step functions time(memory) of every piece i..j of the chain
+   In        stages with options (a way to run the stage forward keeping what its backward reads, and that backward)
+   Out       the whole curve (bytes, ns); for any budget on it the straight list of forwards and backwards
+   Paper     rotor (arXiv 1911.13214) and rk-rotor (arXiv 2307.01236): optimal persistent schedules. Theirs cut memory into
+             slots and answer one budget; here each table is its list of breakpoints, so that nothing is rounded.
+   Cost      O(L^3) pairs of curves if all stages differ. Equal pieces share one curve: O(L^2) for a run of equal stages.
+
+   P(i,j,h)(m): the least time to run stages i..j forward and backward inside m bytes. On entry a[i-1], the input, is on the
+   device, and d[j], the gradient of a[j], if j is not the last stage; it ends with d[i-1]. h = 1: the input is somebody
+   else's, and not counted; h = 0: the piece owns its input, counts it and may let it die.
+     keep:        F(i,o) + P(i+1,j,o.reads_out)(m - what o holds) + B(i,o)                        (Fe, then B)
+     checkpoint:  sum of F(i..k-1) + P(k,j,0)(m - a[i-1] if owned) + P(i,k-1,h)(m - grown(k..j))   (Fck Fn .. Fn)
+   Both terms of a checkpoint take the same m, so its curve is a merge of two lists. Pieces that end with the last stage run for
+   the first time in the step, all others are recomputations: "first" needs no place in the state.
+   ================================================================================================================== */
+typedef struct rmi_chn_option { /* a way to run a stage forward keeping what its backward reads, and that backward */
+    uint64_t saved;              /* bytes held from its forward to its backward, besides input and output */
+    uint64_t fwd_peak[2];        /* [0] the input may die during the forward, [1] the input stays; the output is made and kept */
+    uint64_t leaf_peak[2];       /* the same when the output is wanted by nobody later (unless reads_out) */
+    uint64_t fwd_ns[2];          /* [0] first run in the step, [1] a recomputation; with output */
+    uint64_t leaf_ns[2];         /* the same when the output is wanted by nobody later */
+    uint64_t bwd_peak, bwd_ns;
+    uint32_t reads_in, reads_out; /* the backward reads the stage's input, its output: then bwd_peak includes them */
+} rmi_chn_option;
+
+typedef struct rmi_chn_stage {
+    uint64_t out_bytes, grad_bytes; /* of the output a[i]; of its gradient d[i] */
+    uint64_t grown;                 /* bytes its backward leaves behind until the end of the step; bwd_peak includes them */
+    uint64_t pass_peak[2];          /* forward that saves nothing: [0] the input dies (Fn), [1] it stays (Fck) */
+    uint64_t pass_ns[2];            /* [0] first run in the step, [1] a recomputation */
+    uint32_t n_options;
+    const rmi_chn_option *options;
+} rmi_chn_stage;
+
+typedef struct rmi_chn_chain {
+    uint32_t n;
+    const rmi_chn_stage *stages;
+    uint64_t in_bytes;      /* of the chain's input; it is always on the device, held by the caller and not counted here */
+    uint32_t tolerance_ppm; /* 0: exact */
+} rmi_chn_chain;
+
+typedef struct rmi_chn_point {
+    uint64_t bytes, ns;
+} rmi_chn_point;
+
+/* what an action does */
+#define RMI_CHN_PASS 0u     /* forward, saving nothing */
+#define RMI_CHN_KEEP 1u     /* forward with an option, saving what its backward reads */
+#define RMI_CHN_BACKWARD 2u /* the backward of that option */
+/* flags of an action */
+#define RMI_CHN_INPUT_STAYS 1u /* forwards: the input is alive afterwards */
+#define RMI_CHN_AGAIN 2u       /* forwards: the stage has run in this step before */
+#define RMI_CHN_LEAF 4u        /* KEEP: the stage's backward is next, nobody else wants its output */
+
+typedef struct rmi_chn_act {
+    uint32_t what, stage, option, flags; /* stage from 0; option indexes the stage's options */
+} rmi_chn_act;
+
+typedef struct rmi_chn_curve {
+    const rmi_chn_point *at; /* bytes rising, ns falling, both strictly; after the last one of RMI_MAX + 1 bytes */
+    uint64_t least_bytes, least_ns;
+    uint32_t n;
+    const uint32_t *grid, *first; /* times at the borders of cells, see RMI_CHN_CELLS; points up to the beginning of a block */
+} rmi_chn_curve;
+
+/* A class is a stage by its numbers: equal stages share one. Peaks are net: what is held outside is already taken off. */
+typedef struct rmi_chn_class {
+    rmi_chn_stage stage;
+    uint64_t in_bytes;
+    uint32_t forms; /* which h need a curve of their own: bit 0 for h = 0, bit 1 for h = 1 */
+    uint32_t same;  /* next class with the same hash */
+} rmi_chn_class;
+
+/* Pieces are shared too: i..j reads the curve of the earliest equal piece. Step s of start i says that pieces up to length
+   `len` are equal to those that start at `start`; longer than the last step's, the piece i..j is the first of its sort. */
+typedef struct rmi_chn_step {
+    uint32_t len, start;
+} rmi_chn_step;
+
+typedef struct rmi_chn_table {
+    uint32_t n, n_classes;
+    uint32_t tolerance_ppm, lost_ppm; /* every ns of the curve is within lost_ppm of the optimum for its bytes; 0: exact */
+    rmi_chn_curve curve;              /* the whole chain: from the smallest memory to the fastest schedule */
+    rmi_chn_class *classes;
+    uint32_t *class_of;  /* per stage */
+    uint64_t *grown_sum; /* n + 1 prefix sums */
+    rmi_chn_step *steps;
+    size_t *first_step;       /* n + 1 */
+    uint32_t *shared;         /* per start: the length up to which pieces are somebody else's */
+    rmi_chn_curve **row[2];   /* per h and start: curves of the pieces that end before the last stage */
+    rmi_chn_curve *tail[2];   /* per h and start: curves of the pieces that end with the last stage */
+    uint64_t work;            /* breakpoints visited: a measure of time that is the same everywhere */
+} rmi_chn_table;
+
+#define RMI_CHN_OWNED 1u
+#define RMI_CHN_HELD 2u
+
+/* --- classes */
+
+RMI_FN uint64_t rmi_chn_cap(uint64_t v) { return rmi_min(v, RMI_MAX); }
+
+/* Takes a stage over: numbers below 2^62, and peaks at least what they are said to include, so that nothing wraps later. */
+RMI_FN rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
+{
+    rmi_chn_option *o;
+    uint32_t i, b, readers = 0;
+    to->stage = *from;
+    to->in_bytes = in_bytes;
+    to->stage.out_bytes = rmi_chn_cap(from->out_bytes);
+    to->stage.grad_bytes = rmi_chn_cap(from->grad_bytes);
+    to->stage.grown = rmi_chn_cap(from->grown);
+    for (b = 0; b < 2; b++) {
+        to->stage.pass_peak[b] = rmi_chn_cap(rmi_max(from->pass_peak[b], b ? in_bytes : 0));
+        to->stage.pass_ns[b] = rmi_chn_cap(from->pass_ns[b]);
+    }
+    if (!(o = RMI_NEW(arena, rmi_chn_option, from->n_options))) return RM_ERROR_MEMORY;
+    for (i = 0; i < from->n_options; i++) {
+        const rmi_chn_option *f = &from->options[i];
+        o[i].saved = rmi_chn_cap(f->saved);
+        for (b = 0; b < 2; b++) {
+            o[i].fwd_peak[b] = rmi_chn_cap(rmi_max(f->fwd_peak[b], b ? in_bytes : 0));
+            o[i].leaf_peak[b] = rmi_chn_cap(rmi_max(f->leaf_peak[b], b ? in_bytes : 0));
+            o[i].fwd_ns[b] = rmi_chn_cap(f->fwd_ns[b]);
+            o[i].leaf_ns[b] = rmi_chn_cap(f->leaf_ns[b]);
+        }
+        o[i].reads_in = f->reads_in != 0;
+        o[i].reads_out = f->reads_out != 0;
+        o[i].bwd_peak = rmi_chn_cap(rmi_max(f->bwd_peak, o[i].reads_in ? in_bytes : 0));
+        o[i].bwd_ns = rmi_chn_cap(f->bwd_ns);
+        readers += o[i].reads_in;
+    }
+    to->stage.options = o;
+    /* If every option reads the input, it never dies: owning it is holding it in a memory that much smaller. */
+    to->forms = readers == from->n_options ? RMI_CHN_HELD : RMI_CHN_OWNED;
+    return RM_OK;
+}
+
+RMI_FN uint64_t rmi_chn_hash_stage(const rmi_chn_stage *s, uint64_t in_bytes, uint32_t held)
+{
+    uint64_t h = rmi_fnv(RMI_FNV_START, s, offsetof(rmi_chn_stage, n_options));
+    h = rmi_fnv(h, &in_bytes, sizeof in_bytes);
+    h = rmi_fnv(h, &held, sizeof held);
+    return s->n_options ? rmi_fnv(h, s->options, s->n_options * sizeof *s->options) : h;
+}
+
+RMI_FN int rmi_chn_same_stage(const rmi_chn_stage *a, const rmi_chn_stage *b)
+{
+    return memcmp(a, b, offsetof(rmi_chn_stage, n_options)) == 0 && a->n_options == b->n_options &&
+           (!a->n_options || memcmp(a->options, b->options, a->n_options * sizeof *a->options) == 0);
+}
+
+/* Can somebody else hold the input of stage i during a piece that starts there? */
+RMI_FN uint32_t rmi_chn_may_be_held(const rmi_chn_chain *chain, uint32_t i)
+{
+    uint32_t o;
+    if (i == 0) return 1;
+    for (o = 0; o < chain->stages[i - 1].n_options; o++)
+        if (chain->stages[i - 1].options[o].reads_out) return 1;
+    return 0;
+}
+
+/* Fills classes and class_of. Stages are compared as the caller gave them; `first` is the stage that made the class. */
+RMI_FN rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *t)
+{
+    size_t slots = 8, at;
+    uint32_t *slot, *first, *held, i, c;
+    while (slots < (size_t)chain->n * 2) slots *= 2;
+    slot = RMI_NEW(temp, uint32_t, slots); /* class + 1 */
+    first = RMI_NEW(temp, uint32_t, chain->n);
+    held = RMI_NEW(temp, uint32_t, chain->n);
+    t->classes = RMI_NEW(arena, rmi_chn_class, chain->n);
+    t->class_of = RMI_NEW(arena, uint32_t, chain->n);
+    if (!slot || !first || !held || !t->classes || !t->class_of) return RM_ERROR_MEMORY;
+    for (i = 0; i < chain->n; i++) {
+        uint64_t in_bytes = rmi_chn_cap(i ? chain->stages[i - 1].out_bytes : chain->in_bytes);
+        held[i] = rmi_chn_may_be_held(chain, i);
+        at = (size_t)rmi_chn_hash_stage(&chain->stages[i], in_bytes, held[i]) & (slots - 1);
+        for (; slot[at]; at = (at + 1) & (slots - 1)) {
+            c = slot[at] - 1;
+            if (t->classes[c].in_bytes == in_bytes && held[first[c]] == held[i] &&
+                rmi_chn_same_stage(&chain->stages[first[c]], &chain->stages[i]))
+                break;
+        }
+        if (!slot[at]) {
+            c = t->n_classes++;
+            RMI_TRY(rmi_chn_copy_stage(arena, &chain->stages[i], in_bytes, &t->classes[c]));
+            if (t->classes[c].forms == RMI_CHN_OWNED && held[i]) t->classes[c].forms |= RMI_CHN_HELD;
+            first[c] = i;
+            slot[at] = c + 1;
+        }
+        t->class_of[i] = slot[at] - 1;
+    }
+    return RM_OK;
+}
+
+/* --- pieces */
+
+/* Finds, for every start, the earlier starts of equal pieces. The last stage is left out: it ends only its own pieces.
+   run[p] = length of the longest equal pieces at i and p, from the one at i + 1 and p + 1. O(n^2) steps of a few cycles. */
+RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
+{
+    uint32_t inner = t->n - 1, i, p, best, *run = RMI_NEW(temp, uint32_t, t->n + 1);
+    size_t n_steps = 0, cap = 0, *begin = RMI_NEW(temp, size_t, t->n + 1);
+    t->shared = RMI_NEW(arena, uint32_t, t->n + 1);
+    t->first_step = RMI_NEW(arena, size_t, t->n + 1);
+    if (!run || !begin || !t->shared || !t->first_step) return RM_ERROR_MEMORY;
+    for (i = inner; i-- > 0;) {
+        t->first_step[i] = n_steps;
+        best = 0;
+        for (p = 0; p < i; p++) {
+            run[p] = t->class_of[p] == t->class_of[i] ? run[p + 1] + 1 : 0;
+            if (run[p] <= best) continue;
+            best = run[p];
+            if (!rmi_arena_grow(arena, (void **)&t->steps, &cap, n_steps + 1, sizeof *t->steps)) return RM_ERROR_MEMORY;
+            t->steps[n_steps].len = best;
+            t->steps[n_steps++].start = p;
+        }
+        t->shared[i] = best;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
+{
+    uint32_t h, i, inner = t->n - 1;
+    for (h = 0; h < 2; h++) {
+        t->row[h] = RMI_NEW(arena, rmi_chn_curve *, t->n);
+        t->tail[h] = RMI_NEW(arena, rmi_chn_curve, t->n);
+        if (!t->row[h] || !t->tail[h]) return RM_ERROR_MEMORY;
+        for (i = 0; i < inner; i++) {
+            if (!(t->classes[t->class_of[i]].forms >> h & 1) || t->shared[i] >= inner - i) continue;
+            t->row[h][i] = RMI_NEW(arena, rmi_chn_curve, inner - i - t->shared[i]);
+            if (!t->row[h][i]) return RM_ERROR_MEMORY;
+        }
+    }
+    return RM_OK;
+}
+
+/* The curve of P(i,j,h), and what is to be added to its bytes. */
+RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t *shift)
+{
+    const rmi_chn_class *c = &t->classes[t->class_of[i]];
+    uint32_t len = j - i + 1;
+    const rmi_chn_step *s;
+    *shift = 0;
+    if (!(c->forms >> h & 1)) { /* owning an input that stays anyway */
+        *shift = c->in_bytes;
+        h = 1;
+    }
+    if (j + 1 == t->n) return &t->tail[h][i];
+    if (len <= t->shared[i]) {
+        for (s = &t->steps[t->first_step[i]]; s->len < len; s++) continue;
+        i = s->start;
+    }
+    return &t->row[h][i][len - 1 - t->shared[i]];
+}
+
+/* The last point within `bytes`, or RMI_NONE. */
+RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *p, uint32_t n, uint64_t bytes)
+{
+    uint32_t lo = 0, hi = n, mid;
+    while (lo < hi) {
+        mid = lo + (hi - lo) / 2;
+        if (p[mid].bytes <= bytes) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo - 1; /* RMI_NONE for 0 */
+}
+
+/* --- the envelope: the least of all candidates for a piece */
+
+/* Most candidates win nowhere, or in a few stretches. To see where without walking along them, memory is cut into cells of
+   2^cell_log bytes, and every curve has its times at their borders in 32 bits: rounded down where it is a candidate's part, up
+   in the envelope. In a cell a candidate is at least what its parts are at the cell's end, the envelope at most what it is at
+   its beginning. Cells only choose where to look: what is computed there is exact. */
+#define RMI_CHN_CELLS 256u
+#define RMI_CHN_BLOCK 8u              /* cells that are looked at together */
+#define RMI_CHN_GRID_MAX 0x1FFFFFFFu  /* three of them, less RMI_CHN_GRID_NONE, keep their sign in 32 bits */
+#define RMI_CHN_GRID_NONE 0x7FFFFFFFu /* the envelope where nothing is feasible yet */
+
+/* A candidate: f and g read at memory less f_shift and g_shift, both plus ns, from `bytes` on. */
+typedef struct rmi_chn_sum {
+    const rmi_chn_curve *f, *g;
+    uint64_t f_shift, g_shift, bytes, ns;
+    uint64_t begin, least_ns;  /* where all of it is feasible; the least it comes to */
+    uint32_t f_cells, g_cells; /* the shifts, in cells */
+    uint32_t f_at, g_at;       /* points, no later than where the search has come to */
+} rmi_chn_sum;
+
+/* What the search for candidates that may win looks at. */
+typedef struct rmi_chn_view {
+    const uint32_t *f, *g;     /* grids */
+    uint32_t f_cells, g_cells; /* shifts less one: the grids are read at the cell's end */
+    uint32_t ns;               /* in the grid's units */
+    uint32_t cell;             /* the next where it falls; first that of `begin` */
+} rmi_chn_view;
+
+typedef struct rmi_chn_solver {
+    rmi_arena *arena, *temp;
+    rmi_chn_table *t;
+    rmi_chn_point *env, *seg; /* the envelope; a stretch of it being made anew */
+    size_t env_cap, seg_cap;
+    uint32_t n_env, cell_log, ns_log, n_cells;
+    rmi_chn_sum *sums; /* all candidates of a piece */
+    rmi_chn_view *views;
+    uint32_t n_sums, *near_by, *list, *least;
+    uint64_t *pass_ns, *pass_need; /* per k: of the forwards up to stage k - 1 */
+} rmi_chn_solver;
+
+static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0 }, { RMI_MAX + 1, 0 } };
+static const uint32_t rmi_chn_nothing_grid[RMI_CHN_CELLS + 1] = { 0 };
+static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, 0, 0, 1, rmi_chn_nothing_grid, rmi_chn_nothing_grid };
+
+/* Adds a candidate, unless it is feasible nowhere. */
+RMI_FN void rmi_chn_consider(rmi_chn_solver *s, const rmi_chn_sum *candidate)
+{
+    rmi_chn_sum *c = &s->sums[s->n_sums];
+    rmi_chn_view *v = &s->views[s->n_sums];
+    if (!candidate->f->n || !candidate->g->n) return;
+    *c = *candidate;
+    c->begin = rmi_max(c->bytes, rmi_max(c->f->least_bytes + c->f_shift, c->g->least_bytes + c->g_shift));
+    if (c->begin > RMI_MAX) return;
+    c->least_ns = c->ns + c->f->least_ns + c->g->least_ns;
+    c->f_cells = (uint32_t)rmi_min(c->f_shift >> s->cell_log, s->n_cells);
+    c->g_cells = (uint32_t)rmi_min(c->g_shift >> s->cell_log, s->n_cells);
+    c->f_at = c->g_at = 0;
+    v->f = c->f->grid;
+    v->g = c->g->grid;
+    v->f_cells = c->f_cells - 1; /* wraps, and back */
+    v->g_cells = c->g_cells - 1;
+    v->ns = (uint32_t)rmi_min(c->ns >> s->ns_log, RMI_CHN_GRID_MAX);
+    v->cell = (uint32_t)rmi_min(c->begin >> s->cell_log, s->n_cells);
+    s->n_sums++;
+}
+
+/* The last point of a curve within `bytes`, from point `at` on; not before `cell`. */
+RMI_FN const rmi_chn_point *rmi_chn_seek(const rmi_chn_curve *c, uint32_t *at, uint64_t bytes, uint32_t cell)
+{
+    uint32_t first = c->first[cell / RMI_CHN_BLOCK];
+    const rmi_chn_point *p = c->at + (first > *at + 1 ? first - 1 : *at);
+    while (p[1].bytes <= bytes) p++;
+    *at = (uint32_t)(p - c->at);
+    return p;
+}
+
+typedef struct rmi_chn_walk { /* stands on a step of a candidate */
+    const rmi_chn_point *f, *g;
+    uint64_t f_shift, g_shift, bytes, ns, plus;
+} rmi_chn_walk;
+
+RMI_FN void rmi_chn_walk_from(rmi_chn_walk *w, rmi_chn_sum *c, uint64_t bytes, uint32_t cell)
+{
+    w->f = rmi_chn_seek(c->f, &c->f_at, bytes - c->f_shift, cell > c->f_cells ? cell - c->f_cells - 1 : 0);
+    w->g = rmi_chn_seek(c->g, &c->g_at, bytes - c->g_shift, cell > c->g_cells ? cell - c->g_cells - 1 : 0);
+    w->bytes = bytes;
+    w->f_shift = c->f_shift;
+    w->g_shift = c->g_shift;
+    w->plus = c->ns;
+    w->ns = w->plus + w->f->ns + w->g->ns;
+}
+
+/* To the next step before `end`; 0 if there is none: then only `bytes` moves. */
+RMI_FN int rmi_chn_walk_on(rmi_chn_walk *w, uint64_t end)
+{
+    uint64_t f = w->f[1].bytes + w->f_shift, g = w->g[1].bytes + w->g_shift;
+    w->bytes = f < g ? f : g;
+    if (w->bytes >= end) return 0;
+    w->f += f <= g;
+    w->g += g <= f;
+    w->ns = w->plus + w->f->ns + w->g->ns;
+    return 1;
+}
+
+/* The candidate's time just before `end`, where the next search will begin; *next: where it falls after that. */
+RMI_FN uint64_t rmi_chn_walk_to(const rmi_chn_walk *w, rmi_chn_sum *c, uint64_t end, uint64_t *next)
+{
+    const rmi_chn_point *f = w->f, *g = w->g;
+    while (f[1].bytes + w->f_shift < end) f++;
+    while (g[1].bytes + w->g_shift < end) g++;
+    c->f_at = (uint32_t)(f - c->f->at);
+    c->g_at = (uint32_t)(g - c->g->at);
+    *next = rmi_min(f[1].bytes + w->f_shift, g[1].bytes + w->g_shift);
+    return w->plus + f->ns + g->ns;
+}
+
+/* Merges the walk into the envelope from its place on, where it is the less, and before `end`. e: the first point of the
+   envelope not before that place. room: points that may come. */
+RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *s, rmi_chn_walk *w, uint32_t e, uint64_t end, size_t room)
+{
+    uint64_t last = RMI_INF;
+    uint32_t from = e, more = 1;
+    rmi_chn_point *out;
+    room += s->n_env - e + 2;
+    if (room > RMI_NONE / 2 - e) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->temp, (void **)&s->env, &s->env_cap, e + room, sizeof *s->env)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->temp, (void **)&s->seg, &s->seg_cap, room, sizeof *s->seg)) return RM_ERROR_MEMORY;
+    out = s->seg;
+    while (more) {
+        for (; s->env[e].bytes < w->bytes; e++) {
+            if (s->env[e].ns >= last) continue;
+            *out++ = s->env[e];
+            last = s->env[e].ns;
+        }
+        if (w->ns < last && !(s->env[e].bytes == w->bytes && s->env[e].ns <= w->ns)) {
+            out->bytes = w->bytes;
+            (out++)->ns = last = rmi_chn_cap(w->ns);
+        }
+        s->t->work++;
+        more = (uint32_t)rmi_chn_walk_on(w, end);
+    }
+    for (; e < s->n_env; e++)
+        if (s->env[e].ns < last) *out++ = s->env[e];
+    memcpy(s->env + from, s->seg, (size_t)(out - s->seg) * sizeof *s->env);
+    s->n_env = from + (uint32_t)(out - s->seg);
+    s->env[s->n_env].bytes = RMI_MAX + 1;
+    return RM_OK;
+}
+
+/* env = min(env, candidate) from `begin`, in `cell`, to `end`, which is the end of the envelope so far; e: no later than the
+   first of its points after begin. */
+RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *s, uint32_t which, uint64_t begin, uint64_t end, uint32_t cell, uint32_t e)
+{
+    rmi_chn_sum *c = &s->sums[which];
+    const rmi_chn_point *env = s->env + e;
+    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0;
+    rmi_chn_walk w;
+    if (now <= c->least_ns) {
+        s->views[which].cell = RMI_NONE;
+        return RM_OK;
+    }
+    rmi_chn_walk_from(&w, c, begin, cell);
+    for (; env->bytes <= begin; env++) now = env->ns;
+    if (rmi_chn_walk_to(&w, c, end, &next) >= now) { /* not even at the end */
+        s->views[which].cell = (uint32_t)rmi_min(next >> s->cell_log, RMI_NONE);
+        s->t->work++;
+        return RM_OK;
+    }
+    for (next = 0;;) {
+        for (; env->bytes <= w.bytes; env++) now = env->ns;
+        if (w.ns < now) break;
+        s->t->work++;
+        if (!rmi_chn_walk_on(&w, end)) {
+            next = w.bytes;
+            break;
+        }
+    }
+    if (!next) {
+        e = (uint32_t)(env - s->env);
+        if (e && env[-1].bytes == w.bytes) e--;
+        RMI_TRY(rmi_chn_merge(s, &w, e, end,
+                              (size_t)(c->f->at + c->f->n - w.f) + (size_t)(c->g->at + c->g->n - w.g)));
+        next = w.bytes;
+    }
+    s->views[which].cell = (uint32_t)rmi_min(next >> s->cell_log, RMI_NONE);
+    return RM_OK;
+}
+
+/* Fills in a curve's grid. */
+RMI_FN void rmi_chn_sample(const rmi_chn_solver *s, const rmi_chn_curve *c, uint32_t *grid, uint32_t *first)
+{
+    uint32_t i, at = 0;
+    for (i = 0; i <= s->n_cells; i++) {
+        while (at < c->n && c->at[at].bytes <= (uint64_t)i << s->cell_log) at++;
+        grid[i] = at ? (uint32_t)rmi_min(c->at[at - 1].ns >> s->ns_log, RMI_CHN_GRID_MAX) : RMI_CHN_GRID_MAX;
+        if (i % RMI_CHN_BLOCK == 0) first[i / RMI_CHN_BLOCK] = at;
+    }
+}
+
+/* The most the envelope can be from its end on, in the grid's units. */
+RMI_FN uint32_t rmi_chn_most(const rmi_chn_solver *s)
+{
+    if (!s->n_env) return RMI_CHN_GRID_NONE;
+    return (uint32_t)rmi_min((s->env[s->n_env - 1].ns >> s->ns_log) + 1, RMI_CHN_GRID_NONE);
+}
+
+/* Lists the candidates that may win in the block of cells that begins with `cell`. */
+RMI_FN uint32_t rmi_chn_near(rmi_chn_solver *s, uint32_t cell)
+{
+    uint32_t i, b, n = 0, any, most = rmi_chn_most(s);
+    for (i = 0; i < s->n_sums; i++) {
+        const rmi_chn_view *v = &s->views[i];
+        if (v->cell >= cell + RMI_CHN_BLOCK) continue;
+        any = RMI_NONE;
+        if (v->cell <= cell) {
+            const uint32_t *f = v->f + (cell - v->f_cells), *g = v->g + (cell - v->g_cells);
+            uint32_t less = v->ns - most;
+            for (b = 0, any = 0; b < RMI_CHN_BLOCK; b++) any |= f[b] + g[b] + less;
+        }
+        if (any >> 31) s->near_by[n++] = i;
+    }
+    return n;
+}
+
+/* The envelope within a cell, from the candidates near by; the one that looks best first, so that the others find it there. */
+RMI_FN rm_result rmi_chn_cell(rmi_chn_solver *s, uint32_t cell, uint32_t n_near)
+{
+    uint32_t i, n = 0, ns, best = 0, e = s->n_env, most = rmi_chn_most(s);
+    uint64_t begin = (uint64_t)cell << s->cell_log, end = (uint64_t)(cell + 1) << s->cell_log;
+    for (i = 0; i < n_near; i++) {
+        const rmi_chn_view *v = &s->views[s->near_by[i]];
+        if (v->cell > cell) continue;
+        ns = v->f[cell - v->f_cells] + v->g[cell - v->g_cells] + v->ns;
+        if (ns >= most) continue;
+        if (n && ns < s->least[best]) best = n;
+        s->list[n] = s->near_by[i];
+        s->least[n++] = ns;
+    }
+    for (i = 0; i < n; i++) {
+        uint32_t k = s->list[i == 0 ? best : i == best ? 0 : i];
+        RMI_TRY(rmi_chn_improve(s, k, rmi_max(s->sums[k].begin, begin), end, cell, e));
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *s)
+{
+    uint32_t i, cell, n = 0, from = s->n_cells;
+    uint64_t end = (uint64_t)s->n_cells << s->cell_log;
+    s->n_env = 0;
+    s->env[0].bytes = RMI_MAX + 1;
+    for (i = 0; i < s->n_sums; i++)
+        if (s->views[i].cell < from) from = s->views[i].cell;
+    for (cell = from; cell < s->n_cells; cell++) {
+        if (cell == from || cell % RMI_CHN_BLOCK == 0) n = rmi_chn_near(s, cell / RMI_CHN_BLOCK * RMI_CHN_BLOCK);
+        RMI_TRY(rmi_chn_cell(s, cell, n));
+    }
+    for (i = 0, n = s->n_env; i < s->n_sums; i++)
+        RMI_TRY(rmi_chn_improve(s, i, rmi_max(s->sums[i].begin, end), RMI_MAX + 1, s->n_cells, n));
+    return RM_OK;
+}
+
+/* --- the recursion */
+
+/* The candidate that runs stage i with option o. d is the gradient's size that waits during the forward. */
+RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t d)
+{
+    const rmi_chn_class *c = &t->classes[t->class_of[i]];
+    const rmi_chn_option *p = &c->stage.options[o];
+    uint32_t hold = h | p->reads_in, again = j + 1 < t->n;
+    uint64_t outside = h ? c->in_bytes : 0, bwd = p->bwd_peak - (p->reads_in ? outside : 0), fwd;
+    rmi_chn_sum s;
+    s.f = s.g = &rmi_chn_nothing;
+    s.f_shift = s.g_shift = 0;
+    if (i == j) {
+        fwd = p->leaf_peak[hold];
+        s.ns = p->leaf_ns[again] + p->bwd_ns;
+    } else {
+        fwd = p->fwd_peak[hold];
+        s.ns = p->fwd_ns[again] + p->bwd_ns;
+        s.f = rmi_chn_find(t, i + 1, j, p->reads_out, &s.f_shift);
+        s.f_shift = rmi_add(s.f_shift, rmi_add(p->saved, p->reads_out ? c->stage.out_bytes : 0));
+        if (!h && p->reads_in) s.f_shift = rmi_add(s.f_shift, c->in_bytes);
+        s.f_shift = rmi_min(s.f_shift, RMI_MAX + 1); /* too much for any memory, but no more than can be added to */
+        bwd += t->grown_sum[j + 1] - t->grown_sum[i + 1];
+    }
+    s.bytes = rmi_max(fwd + d - outside, bwd);
+    s.ns = rmi_chn_cap(s.ns);
+    return s;
+}
+
+/* The candidate that keeps the input of stage i and runs on to stage k; pass_ns and pass_need hold what the way costs. */
+RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t k, uint64_t pass_ns,
+                                      uint64_t pass_need)
+{
+    const rmi_chn_class *c = &t->classes[t->class_of[i]];
+    rmi_chn_sum s;
+    s.f = rmi_chn_find(t, k, j, 0, &s.f_shift);
+    s.g = rmi_chn_find(t, i, k - 1, h, &s.g_shift);
+    s.f_shift += h ? 0 : c->in_bytes;
+    s.g_shift += t->grown_sum[j + 1] - t->grown_sum[k];
+    s.ns = pass_ns;
+    s.bytes = pass_need;
+    return s;
+}
+
+/* What running from stage i to stage k - 1 without saving costs and needs, for every k in (i, j]. */
+RMI_FN void rmi_chn_passes(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t d, uint64_t *ns, uint64_t *need)
+{
+    const rmi_chn_class *c = &t->classes[t->class_of[i]];
+    uint32_t k, again = j + 1 < t->n;
+    uint64_t in_bytes = c->in_bytes, time = c->stage.pass_ns[again];
+    uint64_t bytes = c->stage.pass_peak[1] - (h ? in_bytes : 0) + d;
+    for (k = i + 1; k <= j; k++) {
+        ns[k] = time;
+        need[k] = bytes;
+        c = &t->classes[t->class_of[k]];
+        time = rmi_chn_cap(time + c->stage.pass_ns[again]);
+        bytes = rmi_max(bytes, c->stage.pass_peak[0] + d + (h ? 0 : in_bytes));
+    }
+}
+
+/* Drops points while the one before is within the tolerance: upwards, so that what remains can be had. The ends stay. */
+RMI_FN void rmi_chn_thin(rmi_chn_solver *s)
+{
+    uint32_t r, n = 0;
+    uint64_t ns = RMI_INF, slack;
+    if (!s->t->tolerance_ppm) return;
+    for (r = 0; r < s->n_env; r++) {
+        slack = s->env[r].ns / 1000000u * s->t->tolerance_ppm + s->env[r].ns % 1000000u * s->t->tolerance_ppm / 1000000u;
+        if (n && r + 1 < s->n_env && ns - s->env[r].ns <= slack) continue;
+        s->env[n++] = s->env[r];
+        ns = s->env[r].ns;
+    }
+    s->n_env = n;
+}
+
+/* The curve of P(i,j,h), from those of all shorter pieces. */
+RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_t h, rmi_chn_curve *to)
+{
+    const rmi_chn_table *t = s->t;
+    const rmi_chn_class *c = &t->classes[t->class_of[i]];
+    uint64_t d = j + 1 < t->n ? t->classes[t->class_of[j]].stage.grad_bytes : 0;
+    rmi_chn_point *p;
+    rmi_chn_sum sum;
+    uint32_t o, k, *grid, *first;
+    s->n_sums = 0;
+    for (o = 0; o < c->stage.n_options; o++) {
+        sum = rmi_chn_keep(t, i, j, h, o, d);
+        rmi_chn_consider(s, &sum);
+    }
+    rmi_chn_passes(t, i, j, h, d, s->pass_ns, s->pass_need);
+    for (k = j; k > i; k--) {
+        sum = rmi_chn_checkpoint(t, i, j, h, k, s->pass_ns[k], s->pass_need[k]);
+        rmi_chn_consider(s, &sum);
+    }
+    RMI_TRY(rmi_chn_envelope(s));
+    rmi_chn_thin(s);
+    p = RMI_NEW(s->arena, rmi_chn_point, (size_t)s->n_env + 1);
+    grid = RMI_NEW(s->arena, uint32_t, s->n_cells + 1);
+    first = RMI_NEW(s->arena, uint32_t, s->n_cells / RMI_CHN_BLOCK + 1);
+    if (!p || !grid || !first) return RM_ERROR_MEMORY;
+    memcpy(p, s->env, s->n_env * sizeof *p);
+    p[s->n_env].bytes = RMI_MAX + 1;
+    to->at = p;
+    to->least_bytes = p[0].bytes;
+    to->least_ns = s->n_env ? p[s->n_env - 1].ns : 0;
+    to->n = s->n_env;
+    to->grid = grid;
+    to->first = first;
+    rmi_chn_sample(s, to, grid, first);
+    return RM_OK;
+}
+
+/* Chooses the cells: by the memory and the time of keeping everything, each stage with its fastest option. */
+RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *s)
+{
+    const rmi_chn_table *t = s->t;
+    uint64_t bytes = 0, peak = 0, ns = 0, now, best;
+    uint32_t i, o, most = 0;
+    for (i = 0; i < t->n; i++) {
+        const rmi_chn_class *c = &t->classes[t->class_of[i]];
+        const rmi_chn_option *p, *fast = NULL;
+        best = RMI_INF;
+        if (c->stage.n_options > most) most = c->stage.n_options;
+        for (o = 0; o < c->stage.n_options; o++) {
+            p = &c->stage.options[o];
+            now = p->fwd_ns[0] + p->bwd_ns;
+            if (now > best || (now == best && p->saved >= fast->saved)) continue;
+            best = now;
+            fast = p;
+        }
+        if (!fast) continue;
+        peak = rmi_max(peak, rmi_max(fast->fwd_peak[1], fast->bwd_peak));
+        bytes = rmi_add(bytes, fast->saved + c->stage.grown + (fast->reads_in ? c->in_bytes : 0));
+        if (fast->reads_out) bytes = rmi_add(bytes, c->stage.out_bytes);
+        ns = rmi_add(ns, best);
+    }
+    bytes = rmi_chn_cap(rmi_add(bytes, peak));
+    while (bytes >> s->cell_log >= RMI_CHN_CELLS) s->cell_log++;
+    while (ns >> s->ns_log >= 1u << 24) s->ns_log++;
+    s->n_cells = ((uint32_t)(bytes >> s->cell_log) + RMI_CHN_BLOCK) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
+    s->sums = RMI_NEW(s->temp, rmi_chn_sum, (size_t)t->n + most);
+    s->views = RMI_NEW(s->temp, rmi_chn_view, (size_t)t->n + most);
+    s->near_by = RMI_NEW(s->temp, uint32_t, (size_t)t->n + most);
+    s->list = RMI_NEW(s->temp, uint32_t, (size_t)t->n + most);
+    s->least = RMI_NEW(s->temp, uint32_t, (size_t)t->n + most);
+    if (!rmi_arena_grow(s->temp, (void **)&s->env, &s->env_cap, 1, sizeof *s->env)) return RM_ERROR_MEMORY;
+    return s->sums && s->views && s->near_by && s->list && s->least ? RM_OK : RM_ERROR_MEMORY;
+}
+
+RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *s)
+{
+    rmi_chn_table *t = s->t;
+    uint32_t i, len, h, inner = t->n - 1;
+    for (len = 1; len <= inner; len++)
+        for (i = 0; i + len <= inner; i++)
+            for (h = 0; h < 2; h++)
+                if (t->row[h][i] && len > t->shared[i])
+                    RMI_TRY(rmi_chn_fill(s, i, i + len - 1, h, &t->row[h][i][len - 1 - t->shared[i]]));
+    for (i = t->n; i-- > 0;)
+        for (h = 0; h < 2; h++)
+            if (t->classes[t->class_of[i]].forms >> h & 1) RMI_TRY(rmi_chn_fill(s, i, inner, h, &t->tail[h][i]));
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chn_solve_in(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *t)
+{
+    rmi_chn_solver s;
+    uint32_t i;
+    memset(&s, 0, sizeof s);
+    s.arena = arena;
+    s.temp = temp;
+    s.t = t;
+    t->n = chain->n;
+    t->tolerance_ppm = chain->tolerance_ppm;
+    RMI_TRY(rmi_chn_intern(arena, temp, chain, t));
+    RMI_TRY(rmi_chn_share(arena, temp, t));
+    t->grown_sum = RMI_NEW(arena, uint64_t, (size_t)t->n + 1);
+    s.pass_ns = RMI_NEW(temp, uint64_t, t->n);
+    s.pass_need = RMI_NEW(temp, uint64_t, t->n);
+    if (!t->grown_sum || !s.pass_ns || !s.pass_need) return RM_ERROR_MEMORY;
+    for (i = 0; i < t->n; i++)
+        t->grown_sum[i + 1] = rmi_add(t->grown_sum[i], t->classes[t->class_of[i]].stage.grown);
+    if (t->grown_sum[t->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* they are all there at the end of the step */
+    RMI_TRY(rmi_chn_make_rows(arena, t));
+    RMI_TRY(rmi_chn_make_grid(&s));
+    RMI_TRY(rmi_chn_fill_all(&s));
+    t->curve = t->tail[1][0];
+    return t->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
+}
+
+/* Solves a chain for all budgets. The table lives in the arena and does not point into the chain.
+   RM_ERROR_INFEASIBLE: some stage has no option, or what must be held adds up to 2^62 bytes. */
+RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
+{
+    rmi_arena temp = rmi_arena_make(&arena->hooks);
+    rmi_chn_table *t;
+    rm_result r;
+    *out = NULL;
+    if (chain->n == 0) return RM_ERROR_ARGUMENT;
+    if (!(t = RMI_NEW(arena, rmi_chn_table, 1))) return RM_ERROR_MEMORY;
+    r = rmi_chn_solve_in(arena, &temp, chain, t);
+    rmi_arena_free(&temp);
+    if (r == RM_OK) *out = t;
+    return r;
+}
+
+/* --- the schedule */
+
+typedef struct rmi_chn_todo { /* a piece to run in `bytes`; or the backward of stage i with option o */
+    uint32_t i, j, h, o;
+    uint64_t bytes;
+} rmi_chn_todo;
+
+typedef struct rmi_chn_writer {
+    rmi_arena *arena, *temp;
+    const rmi_chn_table *t;
+    rmi_chn_act *acts;
+    rmi_chn_todo *stack;
+    size_t n_acts, acts_cap, n_stack, stack_cap;
+    uint64_t *pass_ns, *pass_need;
+} rmi_chn_writer;
+
+RMI_FN rm_result rmi_chn_put(rmi_chn_writer *w, uint32_t what, uint32_t stage, uint32_t option, uint32_t flags)
+{
+    rmi_chn_act *a;
+    if (!rmi_arena_grow(w->arena, (void **)&w->acts, &w->acts_cap, w->n_acts + 1, sizeof *a)) return RM_ERROR_MEMORY;
+    a = &w->acts[w->n_acts++];
+    a->what = what;
+    a->stage = stage;
+    a->option = option;
+    a->flags = flags;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chn_push(rmi_chn_writer *w, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t bytes)
+{
+    rmi_chn_todo *d;
+    if (!rmi_arena_grow(w->temp, (void **)&w->stack, &w->stack_cap, w->n_stack + 1, sizeof *d)) return RM_ERROR_MEMORY;
+    d = &w->stack[w->n_stack++];
+    d->i = i;
+    d->j = j;
+    d->h = h;
+    d->o = o;
+    d->bytes = bytes;
+    return RM_OK;
+}
+
+/* Time of a candidate at `bytes`; RMI_INF if it does not fit. */
+RMI_FN uint64_t rmi_chn_sum_ns(const rmi_chn_sum *c, uint64_t bytes)
+{
+    uint32_t f, g;
+    if (bytes < c->bytes || bytes < c->f_shift || bytes < c->g_shift) return RMI_INF;
+    f = rmi_chn_at(c->f->at, c->f->n, bytes - c->f_shift);
+    g = rmi_chn_at(c->g->at, c->g->n, bytes - c->g_shift);
+    if (f == RMI_NONE || g == RMI_NONE) return RMI_INF;
+    return rmi_chn_cap(c->ns + c->f->at[f].ns + c->g->at[g].ns);
+}
+
+/* Writes a piece: finds a candidate that keeps the curve's promise, pushes what it is made of, last first. */
+RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *w, rmi_chn_todo p)
+{
+    const rmi_chn_table *t = w->t;
+    const rmi_chn_class *c = &t->classes[t->class_of[p.i]];
+    uint32_t again = p.j + 1 < t->n ? RMI_CHN_AGAIN : 0, o, k, l, at;
+    uint64_t d = again ? t->classes[t->class_of[p.j]].stage.grad_bytes : 0, shift, ns;
+    const rmi_chn_curve *curve = rmi_chn_find(t, p.i, p.j, p.h, &shift);
+    rmi_chn_sum s;
+    at = p.bytes < shift ? RMI_NONE : rmi_chn_at(curve->at, curve->n, p.bytes - shift);
+    if (at == RMI_NONE) return RM_ERROR_INFEASIBLE;
+    ns = curve->at[at].ns;
+    for (o = 0; o < c->stage.n_options; o++) {
+        const rmi_chn_option *q = &c->stage.options[o];
+        s = rmi_chn_keep(t, p.i, p.j, p.h, o, d);
+        if (rmi_chn_sum_ns(&s, p.bytes) > ns) continue;
+        RMI_TRY(rmi_chn_put(w, RMI_CHN_KEEP, p.i, o,
+                            again | (p.h | q->reads_in ? RMI_CHN_INPUT_STAYS : 0) | (p.i == p.j ? RMI_CHN_LEAF : 0)));
+        RMI_TRY(rmi_chn_push(w, p.i, p.i, RMI_NONE, o, 0));
+        if (p.i == p.j) return RM_OK;
+        shift = rmi_add(p.h || !q->reads_in ? 0 : c->in_bytes, q->reads_out ? c->stage.out_bytes : 0);
+        return rmi_chn_push(w, p.i + 1, p.j, q->reads_out, 0, p.bytes - q->saved - shift);
+    }
+    rmi_chn_passes(t, p.i, p.j, p.h, d, w->pass_ns, w->pass_need);
+    for (k = p.j; k > p.i; k--) {
+        s = rmi_chn_checkpoint(t, p.i, p.j, p.h, k, w->pass_ns[k], w->pass_need[k]);
+        if (rmi_chn_sum_ns(&s, p.bytes) > ns) continue;
+        for (l = p.i; l < k; l++)
+            RMI_TRY(rmi_chn_put(w, RMI_CHN_PASS, l, 0, again | (l == p.i ? RMI_CHN_INPUT_STAYS : 0)));
+        RMI_TRY(rmi_chn_push(w, p.i, k - 1, p.h, 0, p.bytes - (t->grown_sum[p.j + 1] - t->grown_sum[k])));
+        return rmi_chn_push(w, k, p.j, 0, 0, p.bytes - (p.h ? 0 : c->in_bytes));
+    }
+    return RM_ERROR_INTERNAL;
+}
+
+/* The actions, in order, of the best schedule within `bytes`; in the arena. RM_ERROR_INFEASIBLE: the curve begins above. */
+RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint64_t bytes, rmi_chn_act **acts, size_t *n)
+{
+    rmi_arena temp = rmi_arena_make(&arena->hooks);
+    rmi_chn_writer w;
+    rm_result r = RM_ERROR_MEMORY;
+    memset(&w, 0, sizeof w);
+    w.arena = arena;
+    w.temp = &temp;
+    w.t = t;
+    w.pass_ns = RMI_NEW(&temp, uint64_t, t->n);
+    w.pass_need = RMI_NEW(&temp, uint64_t, t->n);
+    if (w.pass_ns && w.pass_need) r = rmi_chn_push(&w, 0, t->n - 1, 1, 0, rmi_chn_cap(bytes));
+    while (r == RM_OK && w.n_stack) {
+        rmi_chn_todo d = w.stack[--w.n_stack];
+        r = d.h == RMI_NONE ? rmi_chn_put(&w, RMI_CHN_BACKWARD, d.i, d.o, 0) : rmi_chn_write_piece(&w, d);
+    }
+    rmi_arena_free(&temp);
+    *acts = r == RM_OK ? w.acts : NULL;
+    *n = r == RM_OK ? w.n_acts : 0;
+    return r;
+}
+
+/* =====================================================================================================================
+   >>block - options of one stage: what to keep, with bytes, peaks and times
+   In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads, and
+   reruns only what that needs. Peaks come from >>sequence, so that they are those of the plan. Equal stages are measured once.
+   ================================================================================================================== */
+typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
+    const rm_graph *g;
+    const rmi_shape *shape;
+    rmi_arena *mem;
+    uint32_t step, granule;
+    rmi_chn_chain chain;
+    rmi_chn_stage *stages;
+    rmi_chn_option *options;
+    uint8_t *wanted;     /* by buffer: scratch, all 0 */
+    uint8_t *rerun;      /* by op: bit 0: to make the output; bit 1: to make what the backward reads; bit 2: both */
+    uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
+    uint64_t *in_bytes;  /* by stage: of the stretch that its input lies in */
+    uint64_t *dout_bytes; /* by stage: of the stretch that its output's gradient lies in */
+    uint64_t *grown;     /* by stage */
+    rmi_seq seq;
+    rmi_run *runs;       /* scratch: the runs of one stage */
+    uint32_t *keep, *exit, *uncounted, *entry; /* scratch lists of buffers */
+    uint64_t *entry_bytes;
+    uint32_t n_keep;
+    uint64_t tail_ws;    /* largest workspace of updates after a barrier */
+} rmi_blk;
+
+#define RMI_BLK_OUT 1u
+#define RMI_BLK_KEEP 2u
+#define RMI_BLK_BOTH 4u
+
+/* --- which runs */
+RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *s, uint32_t t)
+{
+    const rmi_tensor *x = &b->g->tensors[t];
+    return x->kind == RMI_ACT && x->maker >= s->lo && x->maker < s->hi && !b->shape->carried[t];
+}
+
+/* What the backward of the stage reads of values made in it (the list keep), and whether of its input and output. */
+RMI_FN void rmi_blk_reads(rmi_blk *b, const rmi_stage *s, rmi_chn_option *o)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, k, p;
+    b->n_keep = 0;
+    o->reads_in = o->reads_out = 0;
+    for (i = s->lo; i < s->hi; i++) {
+        const rmi_op *op = &g->ops[i];
+        const rmi_form *f = &op->forms[0];
+        uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, i);
+        for (p = 0; p < f->n_parts && op->has_bwd; p++) {
+            if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
+            if (f->parts[p].needs_saved && f->saved && !b->shape->carried[saved] && !b->wanted[saved]) {
+                b->wanted[saved] = 1;
+                b->keep[b->n_keep++] = saved;
+            }
+            for (k = 0; k < f->parts[p].needs.n; k++) {
+                uint32_t t = f->parts[p].needs.at[k], root = g->tensors[t].root;
+                if (s->in != RMI_NONE && root == s->in) o->reads_in = 1;
+                if (s->out != RMI_NONE && root == s->out) o->reads_out = 1;
+                if (t == s->out || b->wanted[t] || !rmi_blk_inner(b, s, t)) continue;
+                b->wanted[t] = 1;
+                b->keep[b->n_keep++] = t;
+            }
+        }
+    }
+    for (i = 0; i < b->n_keep; i++) b->wanted[b->keep[i]] = 0;
+}
+
+/* Marks with `bit` the ops of the stage that must run to make everything in list (and out, if asked). */
+RMI_FN void rmi_blk_mark(rmi_blk *b, const rmi_stage *s, int out, int keep, uint8_t bit)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, k;
+    if (out && s->out != RMI_NONE) b->wanted[s->out] = 1;
+    for (i = 0; i < b->n_keep && keep; i++) b->wanted[b->keep[i]] = 1;
+    for (i = s->hi; i-- > s->lo;) {
+        const rmi_op *op = &g->ops[i];
+        int need = b->wanted[rmi_low_buf(g, RMI_BUF_SAVED, i)];
+        for (k = 0; k < op->out.n; k++) need |= b->wanted[op->out.at[k]];
+        if (!need || op->pinned) continue;
+        b->rerun[i] |= bit;
+        for (k = 0; k < op->in.n; k++)
+            if (rmi_blk_inner(b, s, op->in.at[k])) b->wanted[op->in.at[k]] = 1;
+    }
+    for (i = s->lo; i < s->hi; i++) {
+        b->wanted[rmi_low_buf(g, RMI_BUF_SAVED, i)] = 0;
+        for (k = 0; k < g->ops[i].out.n; k++) b->wanted[g->ops[i].out.at[k]] = 0;
+        for (k = 0; k < g->ops[i].in.n; k++) b->wanted[g->ops[i].in.at[k]] = 0;
+    }
+}
+
+/* Forward runs of a stage; bits 0: all of them (the first time). */
+RMI_FN uint32_t rmi_blk_forward(const rmi_blk *b, const rmi_stage *s, uint8_t bits, rmi_run *runs)
+{
+    uint32_t i, n = 0;
+    for (i = s->lo; i < s->hi; i++)
+        if (!bits || (b->rerun[i] & bits)) runs[n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    return n;
+}
+
+/* Backward runs of ops [lo, hi) in reverse order, each param's reduction and update as soon as its gradient is complete. */
+RMI_FN uint32_t rmi_blk_backward(const rm_graph *g, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
+{
+    uint32_t i, k, p, n = 0;
+    for (i = hi; i-- > lo;) {
+        const rmi_op *op = &g->ops[i];
+        const rmi_form *f = &op->forms[0];
+        for (p = 0; p < f->n_parts && op->has_bwd; p++) {
+            if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
+            runs[n++] = rmi_low_run(RMI_BWD, i, 0, p);
+            for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
+                uint32_t w = op->grad_in.at[k];
+                const rmi_tensor *t = &g->tensors[w];
+                if (t->kind != RMI_PARAM || t->consumers.at[0] != i || !rmi_list_has(&f->parts[p].grads, w)) continue;
+                if (t->reduce != RMI_INF) runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
+                if (t->updates && !g->n_barriers) runs[n++] = rmi_low_run(t->opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, w, 0, 0);
+            }
+        }
+    }
+    return n;
+}
+
+/* What comes after the whole backward: barriers, and the updates that waited for them. */
+RMI_FN uint32_t rmi_blk_tail(const rm_graph *g, uint32_t step, rmi_run *runs)
+{
+    uint32_t i, n = 0;
+    if (!rmi_low_has_update(step) || !g->n_barriers) return 0;
+    for (i = 0; i < g->n_barriers; i++) runs[n++] = rmi_low_run(RMI_BARRIER, i, 0, 0);
+    for (i = g->n_tensors; i-- > 0;)
+        if (g->tensors[i].updates) runs[n++] = rmi_low_run(g->tensors[i].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, i, 0, 0);
+    return n;
+}
+
+/* --- how much */
+
+/* Runs the scratch runs through >>sequence: peak, bytes at the end, time. */
+RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, uint32_t n_exit, int reran, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
+{
+    rmi_seq *q = &b->seq;
+    q->runs = b->runs;
+    q->n = n_runs;
+    q->entry = b->entry;
+    q->entry_bytes = b->entry_bytes;
+    q->n_entry = n_entry;
+    q->exit = b->exit;
+    q->n_exit = n_exit;
+    q->reran = reran;
+    RMI_TRY(rmi_seq_build(q));
+    RMI_TRY(rmi_seq_peak(q, peak, at_end));
+    *ns = q->ns;
+    return RM_OK;
+}
+
+/* One forward of the stage: from its input, with what is in exit wanted afterwards (and the input too, if hold). */
+RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t stage, uint8_t bits, uint32_t n_exit, int hold, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
+{
+    uint32_t n = rmi_blk_forward(b, s, bits, b->runs), n_entry = 0;
+    uint64_t idle = 0;
+    if (s->in != RMI_NONE && !b->shape->carried[s->in]) {
+        b->entry[n_entry] = s->in;
+        b->entry_bytes[n_entry++] = b->in_bytes[stage];
+        if (hold) b->exit[n_exit++] = s->in;
+        idle = rmi_round_up(b->in_bytes[stage], b->granule);
+    }
+    RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, bits != 0, peak, at_end, ns));
+    *peak = rmi_max(*peak, idle); /* a stage that has nothing to run still starts with its input */
+    return RM_OK;
+}
+
+RMI_FN uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t) { return rmi_round_up(rmi_seq_bytes_at_end(&b->seq, t), b->granule); }
+
+/* Forward that saves nothing, first and again, input dying and staying. */
+RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
+{
+    const rmi_stage *s = &b->shape->stages[i];
+    rmi_chn_stage *c = &b->stages[i];
+    uint32_t hold, again;
+    for (again = 0; again < 2; again++)
+        for (hold = 0; hold < 2; hold++) {
+            uint64_t peak, at_end;
+            uint32_t n_exit = 0;
+            if (s->out != RMI_NONE) b->exit[n_exit++] = s->out;
+            RMI_TRY(rmi_blk_forward_peak(b, s, i, again ? RMI_BLK_OUT : 0, n_exit, (int)hold, &peak, &at_end, &c->pass_ns[again]));
+            c->pass_peak[hold] = rmi_max(c->pass_peak[hold], peak);
+            if (s->out != RMI_NONE && !b->shape->carried[s->out]) c->out_bytes = rmi_max(c->out_bytes, rmi_blk_rounded_at_end(b, s->out));
+        }
+    return RM_OK;
+}
+
+/* Forward that keeps what the backward reads. */
+RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i)
+{
+    const rmi_stage *s = &b->shape->stages[i];
+    rmi_chn_stage *c = &b->stages[i];
+    rmi_chn_option *o = &b->options[i];
+    uint32_t hold, again, leaf, k;
+    for (leaf = 0; leaf < 2; leaf++)
+        for (again = 0; again < 2; again++)
+            for (hold = 0; hold < 2; hold++) {
+                uint64_t peak, at_end, *ns = leaf ? &o->leaf_ns[again] : &o->fwd_ns[again], *to = leaf ? &o->leaf_peak[hold] : &o->fwd_peak[hold];
+                uint32_t n_exit = 0;
+                int out = s->out != RMI_NONE && (!leaf || o->reads_out);
+                for (k = 0; k < b->n_keep; k++) b->exit[n_exit++] = b->keep[k];
+                if (out) b->exit[n_exit++] = s->out;
+                RMI_TRY(rmi_blk_forward_peak(b, s, i, !again ? 0 : out ? RMI_BLK_BOTH : RMI_BLK_KEEP, n_exit, (int)(hold | o->reads_in), &peak, &at_end, ns));
+                *to = rmi_max(*to, peak);
+                if (leaf) continue;
+                if (out && !b->shape->carried[s->out]) {
+                    c->out_bytes = rmi_max(c->out_bytes, rmi_blk_rounded_at_end(b, s->out));
+                    at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->out));
+                }
+                if ((hold || o->reads_in) && s->in != RMI_NONE && !b->shape->carried[s->in]) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->in));
+                o->saved = rmi_max(o->saved, at_end);
+            }
+    return RM_OK;
+}
+
+RMI_FN void rmi_blk_enter(rmi_blk *b, uint32_t *n, uint32_t buf, uint64_t bytes)
+{
+    b->entry[*n] = buf;
+    b->entry_bytes[(*n)++] = bytes;
+}
+
+/* The backward of the stage: from what was kept and the output's gradient to the input's gradient and those of weights that
+   stay. Leaves the bytes of the input's gradient for the stage before. */
+RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i)
+{
+    const rm_graph *g = b->g;
+    const rmi_stage *s = &b->shape->stages[i];
+    rmi_chn_option *o = &b->options[i];
+    uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_backward(g, b->step, s->lo, s->hi, b->runs), t;
+    uint64_t at_end, din = 0;
+    if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) rmi_blk_enter(b, &n_entry, s->in, b->in_bytes[i]);
+    if (o->reads_out && s->out != RMI_NONE && !b->shape->carried[s->out]) rmi_blk_enter(b, &n_entry, s->out, b->stages[i].out_bytes);
+    for (k = 0; k < b->n_keep; k++) {
+        uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[0].saved : g->tensors[g->tensors[t].root].bytes;
+        rmi_blk_enter(b, &n_entry, b->keep[k], bytes);
+    }
+    if (s->out != RMI_NONE && g->tensors[s->out].consumers.n) rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
+    if (s->in != RMI_NONE && g->tensors[s->in].consumers.n && g->ops[g->tensors[s->in].maker].has_bwd) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
+    b->seq.n_uncounted = b->shape->n_carried;
+    for (k = s->lo; k < s->hi; k++)
+        for (j = 0; j < g->ops[k].grad_in.n; j++) {
+            t = g->ops[k].grad_in.at[j];
+            if (g->tensors[t].kind == RMI_ACT || (rmi_low_grads_resident(b->step) && g->tensors[t].kind == RMI_PARAM)) continue;
+            if (b->begun[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
+            else if (g->tensors[t].consumers.at[0] < s->lo || g->n_barriers || rmi_seq_grad_stays(g, b->step, t)) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
+        }
+    for (k = s->lo; k < s->hi; k++)
+        for (j = 0; j < g->ops[k].grad_in.n; j++) b->begun[g->ops[k].grad_in.at[j]] = 1;
+    RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &o->bwd_peak, &at_end, &o->bwd_ns));
+    b->seq.n_uncounted = b->shape->n_carried;
+    if (i) {
+        din = s->in == RMI_NONE ? 0 : rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(g, RMI_BUF_GRAD, s->in));
+        b->dout_bytes[i - 1] = din;
+        b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
+    }
+    b->stages[i].grown = rmi_sub(at_end, rmi_round_up(din, b->granule));
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, k, most = 0, n = b->shape->n;
+    size_t nb = rmi_low_buffers(g), lists;
+    for (i = 0; i < n; i++) {
+        uint32_t runs = 0;
+        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n + g->ops[k].forms[0].n_parts + 2;
+        if (runs > most) most = runs;
+    }
+    lists = (size_t)most + b->shape->n_carried + 8;
+    b->stages = RMI_NEW(b->mem, rmi_chn_stage, n);
+    b->options = RMI_NEW(b->mem, rmi_chn_option, n);
+    b->wanted = RMI_NEW(b->mem, uint8_t, nb);
+    b->rerun = RMI_NEW(b->mem, uint8_t, g->n_ops);
+    b->begun = RMI_NEW(b->mem, uint8_t, g->n_tensors);
+    b->in_bytes = RMI_NEW(b->mem, uint64_t, n);
+    b->dout_bytes = RMI_NEW(b->mem, uint64_t, n);
+    b->runs = RMI_NEW(b->mem, rmi_run, lists);
+    b->keep = RMI_NEW(b->mem, uint32_t, lists);
+    b->exit = RMI_NEW(b->mem, uint32_t, lists);
+    b->uncounted = RMI_NEW(b->mem, uint32_t, lists);
+    b->entry = RMI_NEW(b->mem, uint32_t, lists);
+    b->entry_bytes = RMI_NEW(b->mem, uint64_t, lists);
+    if (!b->stages || !b->options || !b->wanted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
+    memcpy(b->uncounted, b->shape->carried_list, b->shape->n_carried * sizeof(uint32_t));
+    return RM_OK;
+}
+
+/* Forward figures of stage i, and what it reruns. */
+RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
+{
+    const rmi_stage *s = &b->shape->stages[i];
+    b->stages[i].n_options = 1;
+    b->stages[i].options = &b->options[i];
+    b->in_bytes[i] = i ? b->stages[i - 1].out_bytes : 0;
+    rmi_blk_reads(b, s, &b->options[i]);
+    rmi_blk_mark(b, s, 1, 0, RMI_BLK_OUT);
+    rmi_blk_mark(b, s, 0, 1, RMI_BLK_KEEP);
+    rmi_blk_mark(b, s, 1, 1, RMI_BLK_BOTH);
+    RMI_TRY(rmi_blk_pass(b, i));
+    return rmi_blk_keep(b, i);
+}
+
+/* The chain of g's stages for one kind of step with a backward. Bytes are rounded up to the granule; what persists, inputs and
+   carried values are not in it. */
+RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule, uint32_t tolerance_ppm, rmi_blk *b)
+{
+    rmi_arena tmp = rmi_arena_make(&mem->hooks);
+    uint32_t i;
+    rm_result r;
+    memset(b, 0, sizeof *b);
+    b->g = g;
+    b->shape = shape;
+    b->mem = mem;
+    b->step = step;
+    b->granule = granule;
+    r = rmi_blk_scratch(b);
+    if (r == RM_OK) r = rmi_seq_scratch(&b->seq, g, mem);
+    b->seq.step = step;
+    b->seq.granule = granule;
+    b->seq.partial = 1;
+    b->seq.uncounted = b->uncounted;
+    b->seq.n_uncounted = shape->n_carried;
+    for (i = 0; i < shape->n && r == RM_OK; i++) {
+        b->seq.mem = &tmp;
+        r = rmi_blk_stage(b, i);
+        rmi_arena_free(&tmp);
+    }
+    for (i = shape->n; i-- > 0 && r == RM_OK;) {
+        b->seq.mem = &tmp;
+        rmi_blk_reads(b, &shape->stages[i], &b->options[i]);
+        r = rmi_blk_back(b, i);
+        rmi_arena_free(&tmp);
+    }
+    rmi_arena_free(&tmp);
+    b->seq.mem = mem;
+    if (r != RM_OK) return r;
+    if (g->n_barriers && rmi_low_has_update(step)) { /* updates after the barrier: all gradients are there, and a workspace */
+        for (i = 0; i < g->n_tensors; i++)
+            if (g->tensors[i].updates) b->tail_ws = rmi_max(b->tail_ws, rmi_round_up(g->tensors[i].opt_ws, granule));
+        b->options[0].bwd_peak = rmi_max(b->options[0].bwd_peak, b->stages[0].grown + b->tail_ws);
+    }
+    b->chain.n = shape->n;
+    b->chain.stages = b->stages;
+    b->chain.tolerance_ppm = tolerance_ppm;
+    return RM_OK;
+}
+
+/* Bytes of carried values, which are there all the time as far as the chain is concerned. */
+RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
+{
+    uint64_t sum = 0;
+    uint32_t i, t;
+    for (i = 0; i < b->shape->n_carried; i++) {
+        uint32_t buf = b->shape->carried_list[i];
+        int saved = rmi_low_kind(b->g, buf, &t) == RMI_BUF_SAVED;
+        if (!saved && (b->g->tensors[t].root != t || b->g->tensors[t].external)) continue;
+        sum += rmi_round_up(saved ? b->g->ops[t].forms[0].saved : b->g->tensors[t].bytes, b->granule);
+    }
+    return sum;
+}
+/* =====================================================================================================================
+   >>place - addresses in one arena: dynamic storage allocation
+   Owns: the offsets of the buffers of a plan. In: lifetimes and sizes, some offsets already given. Out: offsets such that
+   buffers alive together never overlap, and the height of the arena.
+
+   Time is first reduced to columns, the maximal sets of buffers alive together; one column per run of allocations that a
+   free follows. Everything after that knows columns and granules only.
+   Orders: a skyline packing over a portfolio of orders. The lowest segment of the skyline takes the first buffer of the
+   order that lives within the segment, or rises to its lower neighbour. Training schedules are nested, and end here, at
+   the bound, nearly always with the first order. O(n log n) an order; a search tree over the starts finds the buffer.
+   Papers: ggml, TFLite and XLA pack greedily by size; the skyline is best-fit strip packing (Burke, Kendall, Whitwell,
+   Operations Research 2004), where the x coordinate of every rectangle is given.
+   ================================================================================================================== */
+typedef struct rmi_plc_item {
+    uint32_t start, end; /* positions [start, end), start < end */
+    uint64_t size;       /* bytes; 0 is allowed, takes offset 0 and no room */
+    uint64_t offset;     /* out; in, if fixed: a multiple of the granule */
+    uint32_t fixed;      /* 1: offset is given and stays */
+} rmi_plc_item;
+
+typedef struct rmi_plc_info {
+    uint64_t height; /* bytes: the highest end of a buffer */
+    uint64_t bound;  /* bytes: the largest sum of live buffers; no placement is lower */
+    uint64_t work;   /* steps done, a few ns each; the same on every machine */
+    uint32_t method; /* what found the placement: rmi_plc_method_name */
+} rmi_plc_info;
+
+#define RMI_PLC_BY_LIFETIME 0u /* the orders of the skyline ... */
+#define RMI_PLC_BY_TOTAL 1u
+#define RMI_PLC_BY_AREA 2u
+#define RMI_PLC_BY_SIZE 3u
+#define RMI_PLC_BY_START 4u
+#define RMI_PLC_BY_END 5u
+#define RMI_PLC_ORDERS 6u
+#define RMI_PLC_BY_SEARCH 6u /* ... and the exact search */
+#define RMI_PLC_SEARCH_ORDERS 5u
+#define RMI_PLC_SEARCH_MAX 2048u      /* boxes: the depth of the recursion */
+#define RMI_PLC_MEMBERS_MAX 1000000u /* boxes times columns crossed */
+#define RMI_PLC_WORK 200000000u /* the default limit */
+
+RMI_FN const char *rmi_plc_method_name(uint32_t method)
+{
+    static const char *const names[] = {"lifetime", "total", "area", "size", "start", "end", "search"};
+    return method < RMI_COUNT(names) ? names[method] : "none";
+}
+
+/* --- the problem in columns and granules */
+typedef struct rmi_plc_box {
+    uint32_t s, e; /* columns [s, e) */
+    uint32_t item; /* index into the caller's array */
+    uint64_t size; /* granules, > 0 */
+    uint64_t off;  /* granules; given, for what is fixed */
+} rmi_plc_box;
+
+typedef struct rmi_plc_key {
+    uint64_t key;
+    uint32_t id;
+} rmi_plc_key;
+
+typedef struct rmi_plc_node { /* over the boxes by start: the smallest end and rank below */
+    uint32_t e, rank;
+} rmi_plc_node;
+
+typedef struct rmi_plc {
+    rmi_arena *mem;
+    rmi_plc_box *box; /* movable, by start */
+    rmi_plc_box *fix; /* fixed, by offset; those that float above a gap first[0 .. floats) after rmi_plc_base */
+    uint32_t n, fixes, floats, cols;
+    uint64_t *live;   /* per column: sum of sizes */
+    uint64_t *total;  /* per movable box: the largest live sum of its columns */
+    uint64_t *base;   /* per column: top of the fixed boxes that rest on the floor or on each other */
+    uint32_t *first;  /* per column, and cols: the first box that starts there or later */
+    uint64_t *best;   /* offsets of the best placement so far; height RMI_INF: none yet */
+    uint64_t bound, target, height, fixed_top, work, limit;
+    uint32_t method;
+    rmi_plc_key *key, *key2; /* n: an order, and room to sort */
+    rmi_plc_node *tree;      /* 2 * leaves */
+    uint32_t leaves;
+    uint64_t *seg_h;   /* per column: height of the segment that starts here, RMI_INF: none does */
+    uint32_t *seg_end, *seg_prev;
+    rmi_plc_key *heap; /* (height, start), stale entries included */
+    size_t heap_n, heap_cap;
+} rmi_plc;
+
+/* Stable radix sort by key, ascending; digits in which all keys agree are skipped. */
+RMI_FN void rmi_plc_sort(rmi_plc_key *a, rmi_plc_key *room, size_t n)
+{
+    uint64_t all = 0;
+    rmi_plc_key *from = a, *to = room, *t;
+    uint32_t count[256];
+    uint32_t shift, d, sum, c;
+    size_t i;
+    for (i = 1; i < n; i++) all |= a[i].key ^ a[0].key;
+    for (shift = 0; shift < 64; shift += 8) {
+        if (!((all >> shift) & 255u)) continue;
+        memset(count, 0, sizeof count);
+        for (i = 0; i < n; i++) count[(from[i].key >> shift) & 255u]++;
+        for (d = 0, sum = 0; d < 256; d++) {
+            c = count[d];
+            count[d] = sum;
+            sum += c;
+        }
+        for (i = 0; i < n; i++) to[count[(from[i].key >> shift) & 255u]++] = from[i];
+        t = from;
+        from = to;
+        to = t;
+    }
+    if (from != a) memcpy(a, from, n * sizeof *a);
+}
+
+/* Checks the items and counts what has a size. */
+RMI_FN rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
+{
+    uint64_t sum = 0, top = 0;
+    size_t i;
+    if (!granule || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
+    for (i = 0; i < n; i++) {
+        const rmi_plc_item *it = items + i;
+        if (it->start >= it->end) return RM_ERROR_ARGUMENT;
+        if (!it->size) continue;
+        sum = rmi_add(sum, rmi_round_up(it->size, granule));
+        if (it->fixed) {
+            if (it->offset % granule) return RM_ERROR_ARGUMENT;
+            top = rmi_max(top, rmi_add(it->offset, rmi_round_up(it->size, granule)));
+            p->fixes++;
+        } else {
+            p->n++;
+        }
+    }
+    if (rmi_add(sum, top) > RMI_MAX) return RM_ERROR_ARGUMENT; /* so no sum of sizes or offsets below can wrap */
+    p->fixed_top = top / granule;
+    return RM_OK;
+}
+
+/* Columns: a new one begins with every start that follows an end. Boxes come out in the order of their starts. */
+RMI_FN rm_result rmi_plc_columns(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
+{
+    size_t i, events = 0, k, m = (size_t)p->n + p->fixes;
+    rmi_plc_key *ev = RMI_NEW(p->mem, rmi_plc_key, 2 * m), *room = RMI_NEW(p->mem, rmi_plc_key, 2 * m);
+    rmi_plc_box **of = RMI_NEW(p->mem, rmi_plc_box *, n);
+    uint32_t col = 0, movable = 0, fixed = 0;
+    int ended = 0;
+    p->box = RMI_NEW(p->mem, rmi_plc_box, p->n);
+    p->fix = RMI_NEW(p->mem, rmi_plc_box, p->fixes);
+    if (!ev || !room || !of || !p->box || !p->fix) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) {
+        if (!items[i].size) continue;
+        ev[events].key = (uint64_t)items[i].start * 2 + 1; /* at one position ends come first */
+        ev[events++].id = (uint32_t)i;
+        ev[events].key = (uint64_t)items[i].end * 2;
+        ev[events++].id = (uint32_t)i;
+    }
+    rmi_plc_sort(ev, room, events);
+    for (k = 0; k < events; k++) {
+        i = ev[k].id;
+        if (ev[k].key & 1) {
+            rmi_plc_box *b = items[i].fixed ? p->fix + fixed++ : p->box + movable++;
+            col += (uint32_t)ended;
+            ended = 0;
+            b->s = col;
+            b->item = (uint32_t)i;
+            b->size = rmi_ceil_div(items[i].size, granule);
+            b->off = items[i].fixed ? items[i].offset / granule : 0;
+            of[i] = b;
+        } else {
+            of[i]->e = col + 1;
+            ended = 1;
+        }
+    }
+    p->cols = events ? col + 1 : 0;
+    return RM_OK;
+}
+
+/* live, first and the bound. */
+RMI_FN rm_result rmi_plc_measure(rmi_plc *p)
+{
+    uint32_t i, c;
+    p->live = RMI_NEW(p->mem, uint64_t, p->cols + 1);
+    p->first = RMI_NEW(p->mem, uint32_t, p->cols + 1);
+    if (!p->live || !p->first) return RM_ERROR_MEMORY;
+    for (i = 0; i < p->n; i++) {
+        p->live[p->box[i].s] += p->box[i].size;
+        p->live[p->box[i].e] -= p->box[i].size; /* wraps, and wraps back in the running sum */
+    }
+    for (i = 0; i < p->fixes; i++) {
+        p->live[p->fix[i].s] += p->fix[i].size;
+        p->live[p->fix[i].e] -= p->fix[i].size;
+    }
+    for (c = 0, i = 0; c <= p->cols; c++) {
+        if (c) p->live[c] += p->live[c - 1];
+        p->bound = rmi_max(p->bound, p->live[c]);
+        while (i < p->n && p->box[i].s < c) i++;
+        p->first[c] = i;
+    }
+    return RM_OK;
+}
+
+/* --- what is fixed: a profile for what rests on the floor, a list of what floats above a gap */
+RMI_FN rm_result rmi_plc_base(rmi_plc *p)
+{
+    rmi_plc_key *key = RMI_NEW(p->mem, rmi_plc_key, p->fixes), *room = RMI_NEW(p->mem, rmi_plc_key, p->fixes);
+    rmi_plc_box *old = RMI_NEW(p->mem, rmi_plc_box, p->fixes);
+    uint64_t *top = RMI_NEW(p->mem, uint64_t, p->cols);
+    uint32_t i, c;
+    p->base = RMI_NEW(p->mem, uint64_t, p->cols);
+    if (!key || !room || !old || !top || !p->base) return RM_ERROR_MEMORY;
+    if (!p->fixes) return RM_OK;
+    for (i = 0; i < p->fixes; i++) {
+        key[i].key = p->fix[i].off;
+        key[i].id = i;
+        old[i] = p->fix[i];
+    }
+    rmi_plc_sort(key, room, p->fixes);
+    for (i = 0; i < p->fixes; i++) {
+        const rmi_plc_box *b = old + key[i].id;
+        uint64_t low = RMI_INF;
+        for (c = b->s; c < b->e; c++) {
+            if (top[c] > b->off) return RM_ERROR_ARGUMENT; /* two fixed buffers overlap */
+            low = rmi_min(low, p->base[c]);
+            top[c] = b->off + b->size;
+        }
+        if (low == b->off) {
+            for (c = b->s; c < b->e; c++) p->base[c] = top[c];
+        } else {
+            p->fix[p->floats++] = *b;
+        }
+    }
+    return RM_OK;
+}
+
+/* The bottom of the lowest floating box that reaches above height h in columns [s, e); RMI_INF if there is none. */
+RMI_FN uint64_t rmi_plc_ceiling(rmi_plc *p, uint32_t s, uint32_t e, uint64_t h)
+{
+    uint32_t i;
+    for (i = 0; i < p->floats; i++) {
+        const rmi_plc_box *f = p->fix + i;
+        p->work++;
+        if (f->s < e && s < f->e && f->off + f->size > h) return f->off;
+    }
+    return RMI_INF;
+}
+
+/* --- the orders */
+
+/* Largest live sum over the columns of each box, into out: a sparse table would cost more memory than it saves time. */
+RMI_FN rm_result rmi_plc_totals(rmi_plc *p, uint64_t *out)
+{
+    uint32_t leaves = 1, i, a, b;
+    uint64_t *t, m;
+    while (leaves < p->cols) leaves *= 2;
+    t = RMI_NEW(p->mem, uint64_t, 2 * (size_t)leaves);
+    if (!t) return RM_ERROR_MEMORY;
+    memcpy(t + leaves, p->live, p->cols * sizeof *t);
+    for (i = leaves - 1; i; i--) t[i] = rmi_max(t[2 * i], t[2 * i + 1]);
+    for (i = 0; i < p->n; i++) {
+        for (m = 0, a = p->box[i].s + leaves, b = p->box[i].e + leaves; a < b; a /= 2, b /= 2) {
+            if (a & 1) m = rmi_max(m, t[a++]);
+            if (b & 1) m = rmi_max(m, t[--b]);
+        }
+        out[i] = m;
+    }
+    return RM_OK;
+}
+
+/* total^4 * conflicts: total in 1/2048 of the bound, conflicts in 1/2^20 of n; what is alive when memory is full, and much. */
+RMI_FN rm_result rmi_plc_key_total(rmi_plc *p, uint64_t *out)
+{
+    uint32_t *ended = RMI_NEW(p->mem, uint32_t, p->cols + 1), i, c, shift = 0;
+    if (!ended) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_plc_totals(p, out));
+    while (p->bound >> shift > 2047) shift++;
+    for (i = 0; i < p->n; i++) ended[p->box[i].e]++;
+    for (c = 1; c <= p->cols; c++) ended[c] += ended[c - 1];
+    for (i = 0; i < p->n; i++) {
+        uint64_t t = out[i] >> shift, conflicts = p->first[p->box[i].e] - ended[p->box[i].s];
+        out[i] = t * t * t * t * ((conflicts << 19) / p->n);
+    }
+    return RM_OK;
+}
+
+/* The larger the key, the earlier the box. */
+RMI_FN rm_result rmi_plc_order_keys(rmi_plc *p, uint32_t order, uint64_t *out)
+{
+    uint32_t i;
+    if (order == RMI_PLC_BY_TOTAL) return rmi_plc_key_total(p, out);
+    for (i = 0; i < p->n; i++) {
+        const rmi_plc_box *b = p->box + i;
+        if (order == RMI_PLC_BY_LIFETIME) out[i] = b->e - b->s;
+        else if (order == RMI_PLC_BY_AREA) out[i] = rmi_mul(b->size, b->e - b->s);
+        else if (order == RMI_PLC_BY_SIZE) out[i] = b->size;
+        else if (order == RMI_PLC_BY_START) out[i] = p->cols - b->s;
+        else out[i] = b->e;
+    }
+    return RM_OK;
+}
+
+/* p->key becomes the order by value, larger first; ties by size, then by start. */
+RMI_FN void rmi_plc_rank(rmi_plc *p, const uint64_t *value)
+{
+    uint32_t i;
+    for (i = 0; i < p->n; i++) {
+        p->key[i].key = RMI_INF - p->box[i].size;
+        p->key[i].id = i;
+    }
+    rmi_plc_sort(p->key, p->key2, p->n);
+    for (i = 0; i < p->n; i++) p->key[i].key = RMI_INF - value[p->key[i].id];
+    rmi_plc_sort(p->key, p->key2, p->n);
+}
+
+/* --- the skyline */
+RMI_FN rm_result rmi_plc_sky_make(rmi_plc *p)
+{
+    for (p->leaves = 1; p->leaves < p->n;) p->leaves *= 2;
+    p->key = RMI_NEW(p->mem, rmi_plc_key, p->n);
+    p->key2 = RMI_NEW(p->mem, rmi_plc_key, p->n);
+    p->tree = RMI_NEW(p->mem, rmi_plc_node, 2 * (size_t)p->leaves);
+    p->best = RMI_NEW(p->mem, uint64_t, p->n);
+    p->seg_h = RMI_NEW(p->mem, uint64_t, p->cols);
+    p->seg_end = RMI_NEW(p->mem, uint32_t, p->cols);
+    p->seg_prev = RMI_NEW(p->mem, uint32_t, p->cols + 1);
+    if (!p->key || !p->key2 || !p->tree || !p->best || !p->seg_h || !p->seg_end || !p->seg_prev) return RM_ERROR_MEMORY;
+    return RM_OK;
+}
+
+RMI_FN rmi_plc_node rmi_plc_join(rmi_plc_node a, rmi_plc_node b)
+{
+    rmi_plc_node r;
+    r.e = a.e < b.e ? a.e : b.e;
+    r.rank = a.rank < b.rank ? a.rank : b.rank;
+    return r;
+}
+
+/* The tree with every box in it, ranked by p->key. */
+RMI_FN void rmi_plc_tree_fill(rmi_plc *p)
+{
+    uint32_t i;
+    for (i = 0; i < p->n; i++) {
+        p->tree[p->leaves + p->key[i].id].rank = i;
+        p->tree[p->leaves + i].e = p->box[i].e;
+    }
+    for (i = p->n; i < p->leaves; i++) p->tree[p->leaves + i].e = p->tree[p->leaves + i].rank = RMI_NONE;
+    for (i = p->leaves - 1; i; i--) p->tree[i] = rmi_plc_join(p->tree[2 * i], p->tree[2 * i + 1]);
+    p->work += p->n;
+}
+
+RMI_FN void rmi_plc_tree_drop(rmi_plc *p, uint32_t i)
+{
+    rmi_plc_node v;
+    i += p->leaves;
+    p->tree[i].e = p->tree[i].rank = RMI_NONE;
+    while (i > 1) {
+        i /= 2;
+        v = rmi_plc_join(p->tree[2 * i], p->tree[2 * i + 1]);
+        if (v.e == p->tree[i].e && v.rank == p->tree[i].rank) break;
+        p->tree[i] = v;
+    }
+}
+
+/* The first box of the order among those left within columns [a, b) that fits at height h; RMI_NONE if none does. */
+RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *p, uint32_t a, uint32_t b, uint64_t h)
+{
+    uint32_t stack[80], top = 0, best = RMI_NONE, lo = p->first[a] + p->leaves, hi = p->first[b] + p->leaves, tail[32], tails = 0;
+    for (; lo < hi; lo /= 2, hi /= 2) { /* the nodes that cover the range; those in tail lie from right to left */
+        if (lo & 1) stack[top++] = lo++;
+        if (hi & 1) tail[tails++] = --hi;
+    }
+    while (tails) stack[top++] = tail[--tails];
+    while (top) {
+        uint32_t v = stack[--top], left, right;
+        p->work++;
+        if (p->tree[v].e > b || p->tree[v].rank >= best) continue;
+        if (v >= p->leaves) {
+            const rmi_plc_box *x = p->box + (v - p->leaves);
+            if (!p->floats || rmi_plc_ceiling(p, x->s, x->e, h) - h >= x->size) best = p->tree[v].rank;
+            continue;
+        }
+        left = 2 * v;
+        right = 2 * v + 1;
+        if (p->tree[left].rank < p->tree[right].rank) { /* the better one on top */
+            stack[top++] = right;
+            stack[top++] = left;
+        } else {
+            stack[top++] = left;
+            stack[top++] = right;
+        }
+    }
+    return best == RMI_NONE ? RMI_NONE : p->key[best].id;
+}
+
+/* A binary heap of (height, start), the lowest and then leftmost segment first. */
+RMI_FN int rmi_plc_heap_less(const rmi_plc_key *a, const rmi_plc_key *b) { return a->key < b->key || (a->key == b->key && a->id < b->id); }
+
+RMI_FN int rmi_plc_heap_push(rmi_plc *p, uint64_t h, uint32_t start)
+{
+    size_t i = p->heap_n, up;
+    rmi_plc_key v;
+    if (!rmi_arena_grow(p->mem, (void **)&p->heap, &p->heap_cap, p->heap_n + 1, sizeof *p->heap)) return 0;
+    p->heap_n++;
+    v.key = h;
+    v.id = start;
+    while (i && rmi_plc_heap_less(&v, p->heap + (up = (i - 1) / 2))) {
+        p->heap[i] = p->heap[up];
+        i = up;
+    }
+    p->heap[i] = v;
+    return 1;
+}
+
+RMI_FN rmi_plc_key rmi_plc_heap_pop(rmi_plc *p)
+{
+    rmi_plc_key out = p->heap[0], v = p->heap[--p->heap_n];
+    size_t i = 0, child;
+    while ((child = 2 * i + 1) < p->heap_n) {
+        if (child + 1 < p->heap_n && rmi_plc_heap_less(p->heap + child + 1, p->heap + child)) child++;
+        if (!rmi_plc_heap_less(p->heap + child, &v)) break;
+        p->heap[i] = p->heap[child];
+        i = child;
+    }
+    p->heap[i] = v;
+    return out;
+}
+
+/* Columns [s, e) of the segment at a rise to h; equal neighbours become one. Returns the start of what stands there now. */
+RMI_FN uint32_t rmi_plc_seg_raise(rmi_plc *p, uint32_t a, uint32_t s, uint32_t e, uint64_t h)
+{
+    uint32_t b = p->seg_end[a], prev = p->seg_prev[a];
+    uint64_t old = p->seg_h[a];
+    if (e < b) { /* a piece to the right keeps its height */
+        p->seg_h[e] = old;
+        p->seg_end[e] = b;
+        p->seg_prev[e] = s;
+        p->seg_prev[b] = e;
+    } else if (b < p->cols && p->seg_h[b] == h) {
+        e = p->seg_end[b];
+        p->seg_h[b] = RMI_INF;
+        p->seg_prev[e] = s;
+    } else {
+        p->seg_prev[b] = s;
+    }
+    if (s > a) {
+        p->seg_end[a] = s;
+        prev = a;
+    } else if (a && p->seg_h[prev] == h) {
+        p->seg_h[a] = RMI_INF;
+        s = prev;
+        prev = p->seg_prev[s];
+        p->seg_prev[e] = s;
+    }
+    p->seg_h[s] = h;
+    p->seg_end[s] = e;
+    p->seg_prev[s] = prev;
+    return s;
+}
+
+/* Raises columns [s, e) of the segment at a, which has left the heap, to h, and enters what stands there now. */
+RMI_FN int rmi_plc_rise(rmi_plc *p, uint32_t a, uint32_t s, uint32_t e, uint64_t h)
+{
+    uint32_t b = p->seg_end[a], mid = rmi_plc_seg_raise(p, a, s, e, h);
+    p->work += 4;
+    if (s > a && !rmi_plc_heap_push(p, p->seg_h[a], a)) return 0;
+    if (e < b && !rmi_plc_heap_push(p, p->seg_h[e], e)) return 0;
+    return rmi_plc_heap_push(p, h, mid);
+}
+
+RMI_FN int rmi_plc_sky_start(rmi_plc *p)
+{
+    uint32_t c, a = 0;
+    p->heap_n = 0;
+    for (c = 0; c < p->cols; c++) {
+        p->seg_h[c] = RMI_INF;
+        if (c && p->base[c] == p->base[a]) {
+            p->seg_end[a] = c + 1;
+            continue;
+        }
+        p->seg_prev[c] = a;
+        a = c;
+        p->seg_h[c] = p->base[c];
+        p->seg_end[c] = c + 1;
+    }
+    for (c = 0; c < p->cols; c = p->seg_end[c]) {
+        if (!rmi_plc_heap_push(p, p->seg_h[c], c)) return 0;
+    }
+    return 1;
+}
+
+/* A segment that found no box rises to its lower neighbour, or to the floating box above it. */
+RMI_FN uint64_t rmi_plc_lift(rmi_plc *p, uint32_t a)
+{
+    uint32_t b = p->seg_end[a];
+    uint64_t to = rmi_plc_ceiling(p, a, b, p->seg_h[a]);
+    if (a) to = rmi_min(to, p->seg_h[p->seg_prev[a]]);
+    if (b < p->cols) to = rmi_min(to, p->seg_h[b]);
+    return to;
+}
+
+/* The floating box that the segment at a touches from below, as an index; RMI_NONE if there is none. */
+RMI_FN uint32_t rmi_plc_touch(rmi_plc *p, uint32_t a)
+{
+    uint32_t i;
+    for (i = 0; i < p->floats && p->fix[i].off <= p->seg_h[a]; i++) {
+        p->work++;
+        if (p->fix[i].s < p->seg_end[a] && a < p->fix[i].e && p->fix[i].off + p->fix[i].size > p->seg_h[a]) return i;
+    }
+    return RMI_NONE;
+}
+
+/* One packing by the order in p->key, into box[].off. *height is RMI_INF if it would not get below p->height. */
+RMI_FN rm_result rmi_plc_sky(rmi_plc *p, uint64_t *height)
+{
+    uint32_t left = p->n;
+    uint64_t high = p->fixed_top;
+    *height = RMI_INF;
+    rmi_plc_tree_fill(p);
+    if (!rmi_plc_sky_start(p)) return RM_ERROR_MEMORY;
+    while (left) {
+        rmi_plc_key low = rmi_plc_heap_pop(p);
+        uint32_t a = low.id, i;
+        int ok;
+        if (p->seg_h[a] != low.key) continue;
+        if ((i = rmi_plc_touch(p, a)) != RMI_NONE) {
+            const rmi_plc_box *f = p->fix + i;
+            uint32_t s = f->s > a ? f->s : a, e = f->e < p->seg_end[a] ? f->e : p->seg_end[a];
+            ok = rmi_plc_rise(p, a, s, e, f->off + f->size);
+        } else if ((i = rmi_plc_tree_find(p, a, p->seg_end[a], low.key)) == RMI_NONE) {
+            uint64_t to = rmi_plc_lift(p, a);
+            if (to == RMI_INF) return RM_ERROR_INTERNAL;
+            ok = rmi_plc_rise(p, a, a, p->seg_end[a], to);
+        } else {
+            rmi_plc_box *x = p->box + i;
+            x->off = low.key;
+            high = rmi_max(high, low.key + x->size);
+            if (high >= p->height) return RM_OK;
+            rmi_plc_tree_drop(p, i);
+            left--;
+            ok = rmi_plc_rise(p, a, x->s, x->e, low.key + x->size);
+        }
+        if (!ok) return RM_ERROR_MEMORY;
+    }
+    *height = high;
+    return RM_OK;
+}
+
+RMI_FN void rmi_plc_keep(rmi_plc *p, uint64_t height, uint32_t method)
+{
+    uint32_t i;
+    for (i = 0; i < p->n; i++) p->best[i] = p->box[i].off;
+    p->height = height;
+    p->method = method;
+}
+
+RMI_FN rm_result rmi_plc_orders(rmi_plc *p)
+{
+    uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height;
+    uint32_t order;
+    if (!value) return RM_ERROR_MEMORY;
+    for (order = 0; order < RMI_PLC_ORDERS && p->height > p->target; order++) {
+        if (order && p->work >= p->limit) break;
+        RMI_TRY(rmi_plc_order_keys(p, order, value));
+        rmi_plc_rank(p, value);
+        RMI_TRY(rmi_plc_sky(p, &height));
+        if (height < p->height) rmi_plc_keep(p, height, order);
+    }
+    return RM_OK;
+}
+
+/* --- the exact search: is there a placement of height cap, and which one?
+   Boxes are placed bottom up. A box goes to its lowest place above what is placed (lo), offsets never fall along a branch,
+   and what could have gone below without moving anything is pruned: only canonical placements are visited. A column with
+   the sum rem of its unplaced boxes, none of which can be below floor, needs floor + rem <= cap. When no unplaced box
+   crosses a border between two columns, the two sides are solved apart, and a failure of one undoes both. */
+typedef struct rmi_plc_part {
+    uint32_t s, e; /* columns of the search, fewer than those of the room */
+    uint32_t box, rank, twin, next, prev, placed; /* twin: the same box one rank before, or RMI_NONE */
+    uint64_t size, low, lo, off; /* low: the fixed boxes below it */
+} rmi_plc_part;
+
+typedef struct rmi_plc_col {
+    uint64_t rem, floor; /* floor: lo of watch, the lowest of the unplaced boxes of the column */
+    uint64_t weight, fails;    /* how often the column ended a branch: past runs, this run */
+    uint32_t watch, member, first, cross; /* cross: unplaced boxes over the border to the column before */
+} rmi_plc_col;
+
+typedef struct rmi_plc_undo { /* kind 0: lo of a box; 1: floor and watch of a column; 2: a box was placed */
+    uint64_t old;
+    uint32_t id, kind, watch;
+} rmi_plc_undo;
+
+typedef struct rmi_plc_search {
+    rmi_plc *p;
+    rmi_plc_part *part; /* n, by start, and the head of the list of the unplaced ones */
+    rmi_plc_col *col;   /* cols, and one for the ends */
+    uint32_t *member;   /* per column from col.member: its boxes */
+    unsigned char *hot; /* per column of the room: what crosses it is in the search */
+    unsigned char *mark; /* per column of the room: 1 a box of the search starts, 2 one has ended */
+    uint32_t *map;      /* per column of the room: its column of the search */
+    size_t room;        /* of member */
+    uint32_t n, cols;
+    uint64_t cap, nodes, limit;
+    rmi_plc_undo *undo;
+    size_t undos, undo_cap;
+} rmi_plc_search;
+
+typedef struct rmi_plc_range { /* one connected stretch of columns, and how far its boxes were tried */
+    uint32_t a, e, i0, i1, before; /* before: the box placed last, RMI_NONE at the root */
+    uint64_t last, below, tried;   /* offsets from last on, less than below; tried, and tried_rank at that offset */
+    uint32_t tried_rank, began;
+} rmi_plc_range;
+
+#define RMI_PLC_NO 0
+#define RMI_PLC_YES 1
+#define RMI_PLC_STOP 2 /* the limit is reached */
+#define RMI_PLC_FAIL 3 /* out of memory */
+
+/* first, member and the members themselves, by start. */
+RMI_FN void rmi_plc_search_members(rmi_plc_search *q)
+{
+    uint32_t c, i, k = 0, sum = 0;
+    for (i = 0; i < q->n; i++) {
+        for (c = q->part[i].s; c < q->part[i].e; c++) q->col[c].watch++;
+    }
+    for (c = 0; c <= q->cols; c++) {
+        while (k < q->n && q->part[k].s < c) k++;
+        q->col[c].first = k;
+        q->col[c].member = sum;
+        sum += q->col[c].watch;
+        q->col[c].watch = q->col[c].member;
+    }
+    for (i = 0; i < q->n; i++) {
+        for (c = q->part[i].s; c < q->part[i].e; c++) q->member[q->col[c].watch++] = i;
+    }
+}
+
+RMI_FN int rmi_plc_search_alloc(rmi_plc_search *q, rmi_plc *p, size_t members)
+{
+    q->p = p;
+    q->part = RMI_NEW(p->mem, rmi_plc_part, p->n + 1);
+    q->col = RMI_NEW(p->mem, rmi_plc_col, p->cols + 1);
+    q->hot = RMI_NEW(p->mem, unsigned char, p->cols);
+    q->map = RMI_NEW(p->mem, uint32_t, p->cols + 1);
+    q->mark = RMI_NEW(p->mem, unsigned char, p->cols + 1);
+    q->member = RMI_NEW(p->mem, uint32_t, members);
+    q->room = members;
+    return q->part && q->col && q->hot && q->map && q->mark && q->member;
+}
+
+/* Columns of the search: as those of the room, for the boxes that cross a hot column alone. */
+RMI_FN void rmi_plc_search_columns(rmi_plc_search *q)
+{
+    rmi_plc *p = q->p;
+    uint32_t c, i, hot = 0, ended = 1;
+    memset(q->mark, 0, p->cols + 1);
+    for (c = 0; c < p->cols; c++) { /* map: hot columns before, for now */
+        q->map[c] = hot;
+        hot += q->hot[c];
+    }
+    q->map[c] = hot;
+    for (i = 0, q->n = 0; i < p->n; i++) {
+        if (q->map[p->box[i].s] == q->map[p->box[i].e]) continue;
+        q->mark[p->box[i].s] |= 1;
+        q->mark[p->box[i].e] |= 2;
+        q->part[q->n++].box = i;
+    }
+    for (c = 0, q->cols = 0; c < p->cols; c++) {
+        if (q->mark[c] & 2) ended = 1;
+        if ((q->mark[c] & 1) && ended) {
+            q->cols++;
+            ended = 0;
+        }
+        q->map[c] = q->cols ? q->cols - 1 : 0;
+    }
+}
+
+/* The search over what crosses hot columns; n is 0 if that is too large, or nothing. Weights stay. */
+RMI_FN void rmi_plc_search_fill(rmi_plc_search *q)
+{
+    rmi_plc *p = q->p;
+    uint32_t c, i;
+    size_t members = 0;
+    for (c = p->cols; q->n && c--;) q->col[c].weight = q->col[q->map[c]].weight; /* per column of the room: map[c] <= c */
+    rmi_plc_search_columns(q);
+    for (c = 0; c < p->cols; c++) { /* and back */
+        uint64_t w = q->col[c].weight;
+        if (c && q->map[c] == q->map[c - 1]) w = rmi_max(w, q->col[q->map[c]].weight);
+        q->col[q->map[c]].weight = w;
+    }
+    for (c = 0; c <= q->cols; c++) q->col[c].watch = 0;
+    for (i = 0; i < q->n; i++) {
+        rmi_plc_part *b = q->part + i;
+        const rmi_plc_box *x = p->box + b->box;
+        b->s = q->map[x->s];
+        b->e = q->map[x->e - 1] + 1;
+        b->size = x->size;
+        for (b->low = 0, c = x->s; c < x->e; c++) b->low = rmi_max(b->low, p->base[c]);
+        members += b->e - b->s;
+    }
+    if (q->n > RMI_PLC_SEARCH_MAX || members > q->room) q->n = 0;
+    if (q->n) rmi_plc_search_members(q);
+}
+
+/* The lowest unplaced box of a column anew; whether the column can still hold its boxes. */
+RMI_FN int rmi_plc_rewatch(rmi_plc_search *q, uint32_t c)
+{
+    rmi_plc_col *col = q->col + c;
+    rmi_plc_undo *u = q->undo + q->undos++;
+    uint32_t k, best = RMI_NONE;
+    u->kind = 1;
+    u->id = c;
+    u->old = col->floor;
+    u->watch = col->watch;
+    for (k = col->member; k < col[1].member; k++) {
+        uint32_t i = q->member[k];
+        if (!q->part[i].placed && (best == RMI_NONE || q->part[i].lo < q->part[best].lo)) best = i;
+    }
+    q->p->work += (col[1].member - col->member) / 2;
+    col->watch = best;
+    if (best == RMI_NONE) return 1;
+    col->floor = q->part[best].lo;
+    if (col->floor + col->rem <= q->cap) return 1;
+    col->fails++;
+    return 0;
+}
+
+/* Places box x of the range at its lo. NO: a column can no longer hold its boxes; the caller undoes. */
+RMI_FN int rmi_plc_put(rmi_plc_search *q, const rmi_plc_range *r, uint32_t x)
+{
+    rmi_plc_part *b = q->part + x;
+    uint64_t top = b->lo + b->size;
+    uint32_t c, i;
+    size_t from, to;
+    if (!rmi_arena_grow(q->p->mem, (void **)&q->undo, &q->undo_cap, q->undos + 1 + (r->i1 - r->i0) + (r->e - r->a), sizeof *q->undo))
+        return RMI_PLC_FAIL;
+    q->undo[q->undos].kind = 2;
+    q->undo[q->undos++].id = x;
+    b->placed = 1;
+    b->off = b->lo;
+    q->part[b->prev].next = b->next;
+    q->part[b->next].prev = b->prev;
+    for (c = b->s; c < b->e; c++) q->col[c].rem -= b->size;
+    for (c = b->s + 1; c < b->e; c++) q->col[c].cross--;
+    from = q->undos;
+    for (i = q->part[r->i0].placed ? q->part[r->i0].next : r->i0; i < r->i1 && q->part[i].s < b->e; i = q->part[i].next) {
+        rmi_plc_part *o = q->part + i;
+        q->p->work++;
+        if (o->e <= b->s || o->lo >= top) continue;
+        q->undo[q->undos].kind = 0;
+        q->undo[q->undos].id = i;
+        q->undo[q->undos++].old = o->lo;
+        o->lo = top;
+    }
+    to = q->undos;
+    for (c = b->s; c < b->e; c++) {
+        if (!rmi_plc_rewatch(q, c)) return RMI_PLC_NO;
+    }
+    for (; from < to; from++) {
+        i = q->undo[from].id;
+        for (c = q->part[i].s; c < q->part[i].e; c++) {
+            if (q->col[c].watch == i && q->col[c].floor < q->part[i].lo && !rmi_plc_rewatch(q, c)) return RMI_PLC_NO;
+        }
+        q->p->work += (q->part[i].e - q->part[i].s) / 2;
+    }
+    return RMI_PLC_YES;
+}
+
+RMI_FN void rmi_plc_take_back(rmi_plc_search *q, size_t mark)
+{
+    while (q->undos > mark) {
+        const rmi_plc_undo *u = q->undo + --q->undos;
+        if (u->kind == 0) {
+            q->part[u->id].lo = u->old;
+        } else if (u->kind == 1) {
+            q->col[u->id].floor = u->old;
+            q->col[u->id].watch = u->watch;
+        } else {
+            rmi_plc_part *b = q->part + u->id;
+            uint32_t c;
+            for (c = b->s; c < b->e; c++) q->col[c].rem += b->size;
+            for (c = b->s + 1; c < b->e; c++) q->col[c].cross++;
+            b->placed = 0;
+            q->part[b->prev].next = u->id;
+            q->part[b->next].prev = u->id;
+        }
+    }
+}
+
+/* The range of columns [a, e) after box before was placed; 0 if nothing is left to place there. */
+RMI_FN int rmi_plc_range_make(rmi_plc_search *q, rmi_plc_range *r, uint32_t a, uint32_t e, uint32_t before, uint64_t last)
+{
+    uint32_t i, c;
+    uint64_t rem = 0;
+    r->a = a;
+    r->e = e;
+    r->i1 = q->col[e].first;
+    r->before = before;
+    r->last = last;
+    r->began = 0;
+    r->below = RMI_INF;
+    for (i = q->col[a].first; i < r->i1 && q->part[i].placed;) i++;
+    r->i0 = i;
+    if (i >= r->i1) return 0;
+    for (; i < r->i1; i = q->part[i].next) { /* an offset from the lowest possible top on would leave room below that box */
+        r->below = rmi_min(r->below, q->part[i].lo + q->part[i].size);
+        q->p->work++;
+    }
+    for (c = a; c < e; c++) rem = rmi_max(rem, q->col[c].rem);
+    r->below = rem > q->cap ? 0 : rmi_min(r->below, q->cap - rem + 1); /* all that is left will be at this offset or above */
+    q->p->work += (e - a) / 4;
+    return 1;
+}
+
+/* The next box to try: by offset, then by rank. RMI_NONE: all were tried. */
+RMI_FN uint32_t rmi_plc_pick(rmi_plc_search *q, rmi_plc_range *r)
+{
+    uint32_t i, x = RMI_NONE;
+    uint64_t best = r->below;
+    for (i = r->i0; i < r->i1; i = q->part[i].next) {
+        const rmi_plc_part *b = q->part + i;
+        q->p->work++;
+        if (b->lo < r->last || b->lo > best || b->lo >= r->below) continue;
+        if (x != RMI_NONE && b->lo == best && b->rank > q->part[x].rank) continue;
+        if (r->began && (b->lo < r->tried || (b->lo == r->tried && b->rank <= r->tried_rank))) continue;
+        if (r->before != RMI_NONE && b->lo == r->last && b->rank < q->part[r->before].rank) continue;
+        if (b->twin != RMI_NONE && !q->part[b->twin].placed) continue;
+        x = i;
+        best = b->lo;
+    }
+    if (x != RMI_NONE) {
+        r->began = 1;
+        r->tried = best;
+        r->tried_rank = q->part[x].rank;
+    }
+    return x;
+}
+
+/* Places all that is left in columns [a, e), part by part. Recursion is as deep as there are boxes. */
+RMI_FN int rmi_plc_descend(rmi_plc_search *q, uint32_t a, uint32_t e, uint32_t before, uint64_t last)
+{
+    rmi_plc_range r;
+    size_t mark = q->undos;
+    uint32_t x, c, s;
+    int got;
+    if (!rmi_plc_range_make(q, &r, a, e, before, last)) return RMI_PLC_YES;
+    while ((x = rmi_plc_pick(q, &r)) != RMI_NONE) {
+        if (++q->nodes > q->limit || q->p->work > q->p->limit) return RMI_PLC_STOP;
+        got = rmi_plc_put(q, &r, x);
+        for (s = a, c = a + 1; c <= e && got == RMI_PLC_YES; c++) {
+            if (c < e && q->col[c].cross) continue;
+            got = rmi_plc_descend(q, s, c, x, q->part[x].off);
+            s = c;
+        }
+        if (got != RMI_PLC_NO) return got;
+        rmi_plc_take_back(q, mark);
+    }
+    return RMI_PLC_NO;
+}
+
+/* Everything unplaced; floors, watches and twins for the ranks as they are. NO: the boxes on their lowest places are too high. */
+RMI_FN int rmi_plc_search_start(rmi_plc_search *q)
+{
+    uint32_t i, j, c, k;
+    q->undos = 0;
+    q->nodes = 0;
+    for (c = 0; c <= q->cols; c++) q->col[c].rem = q->col[c].fails = q->col[c].cross = 0;
+    for (i = 0; i < q->n; i++) {
+        rmi_plc_part *b = q->part + i;
+        b->lo = b->low;
+        b->placed = 0;
+        b->next = i + 1;
+        b->prev = i ? i - 1 : q->n;
+        b->twin = RMI_NONE;
+        for (c = b->s; c < b->e; c++) {
+            q->col[c].rem += b->size;
+            q->col[c].cross += c > b->s;
+        }
+        for (j = q->col[b->s].first; j < q->n && q->part[j].s == b->s; j++) {
+            const rmi_plc_part *o = q->part + j;
+            if (o->e != b->e || o->size != b->size || o->rank >= b->rank) continue;
+            if (b->twin == RMI_NONE || q->part[b->twin].rank < o->rank) b->twin = j;
+        }
+    }
+    q->part[q->n].next = 0;
+    q->part[q->n].prev = q->n - 1;
+    for (c = 0; c < q->cols; c++) {
+        q->col[c].watch = RMI_NONE;
+        q->col[c].floor = 0;
+        for (k = q->col[c].member; k < q->col[c + 1].member; k++) {
+            i = q->member[k];
+            if (q->col[c].watch != RMI_NONE && q->part[i].lo >= q->col[c].floor) continue;
+            q->col[c].watch = i;
+            q->col[c].floor = q->part[i].lo;
+        }
+        if (q->col[c].watch != RMI_NONE && q->col[c].floor + q->col[c].rem > q->cap) return RMI_PLC_NO;
+    }
+    q->p->work += q->n + (uint64_t)q->col[q->cols].member * 3;
+    return RMI_PLC_YES;
+}
+
+/* Ranks for a run: by the given value, larger first, then by columns, then by size. */
+RMI_FN void rmi_plc_search_rank(rmi_plc_search *q, uint32_t order)
+{
+    rmi_plc_key *key = q->p->key;
+    uint32_t i, c, pass;
+    for (i = 0; i < q->n; i++) key[i].id = i;
+    for (pass = 0; pass < 3; pass++) {
+        for (i = 0; i < q->n; i++) {
+            const rmi_plc_part *b = q->part + key[i].id;
+            uint64_t v = pass == 0 ? b->size : b->e - b->s, sum = 0, weight = 0;
+            if (pass == 2) {
+                for (c = b->s; c < b->e; c++) {
+                    weight = rmi_max(weight, q->col[c].weight);
+                    sum += q->col[c].weight;
+                }
+                if (order == 0) v = q->p->total[b->box];
+                else if (order == 1) v = rmi_mul(b->size, b->e - b->s);
+                else if (order == 2) v = weight;
+                else if (order == 3) v = sum / (b->e - b->s);
+                else if (order == 4) v = b->e;
+                q->p->work += b->e - b->s;
+            }
+            key[i].key = RMI_INF - v;
+        }
+        rmi_plc_sort(key, q->p->key2, q->n);
+    }
+    for (i = 0; i < q->n; i++) q->part[key[i].id].rank = i;
+}
+
+/* --- first fit: what the search left out goes into the gaps */
+
+/* The lowest gap for box i among those at[0 .. n), sorted by offset. */
+RMI_FN uint64_t rmi_plc_gap(rmi_plc *p, const uint32_t *at, uint32_t n, uint32_t i)
+{
+    const rmi_plc_box *b = p->box + i;
+    uint64_t low = 0;
+    uint32_t k, c;
+    for (c = b->s; c < b->e; c++) low = rmi_max(low, p->base[c]);
+    for (k = 0; k < n; k++) {
+        const rmi_plc_box *o = p->box + at[k];
+        if (o->e <= b->s || b->e <= o->s) continue;
+        if (o->off >= low && o->off - low >= b->size) break;
+        low = rmi_max(low, o->off + o->size);
+    }
+    p->work += n + (b->e - b->s);
+    return low;
+}
+
+/* Boxes with placed[] set keep their offsets; the others follow in the order of p->key. Returns the height. */
+RMI_FN uint64_t rmi_plc_fill(rmi_plc *p, const unsigned char *placed, const uint64_t *value, uint32_t *at)
+{
+    uint32_t i, k, n = 0, j;
+    uint64_t high = p->fixed_top;
+    for (i = 0; i < p->n; i++) {
+        p->key[i].key = placed[i] ? p->box[i].off : RMI_INF;
+        p->key[i].id = i;
+    }
+    rmi_plc_sort(p->key, p->key2, p->n);
+    while (n < p->n && p->key[n].key != RMI_INF) {
+        at[n] = p->key[n].id;
+        high = rmi_max(high, p->box[at[n]].off + p->box[at[n]].size);
+        n++;
+    }
+    rmi_plc_rank(p, value);
+    for (k = 0; k < p->n; k++) {
+        i = p->key[k].id;
+        if (placed[i]) continue;
+        p->box[i].off = rmi_plc_gap(p, at, n, i);
+        high = rmi_max(high, p->box[i].off + p->box[i].size);
+        for (j = n++; j && p->box[at[j - 1]].off > p->box[i].off; j--) at[j] = at[j - 1];
+        at[j] = i;
+    }
+    return high;
+}
+
+/* --- the search's rounds: node limits double; each round tries all orders on the full columns, and on all columns */
+
+/* One run. YES: all parts have offsets; NO: there is no placement of height cap. */
+RMI_FN int rmi_plc_run(rmi_plc_search *q, uint32_t order, uint64_t cap, uint64_t limit)
+{
+    uint32_t c, s = 0;
+    int got;
+    q->cap = cap;
+    q->limit = limit;
+    rmi_plc_search_rank(q, order);
+    got = rmi_plc_search_start(q);
+    for (c = 1; c <= q->cols && got == RMI_PLC_YES; c++) {
+        if (c < q->cols && q->col[c].cross) continue;
+        got = rmi_plc_descend(q, s, c, RMI_NONE, 0);
+        s = c;
+    }
+    for (c = 0; c < q->cols; c++) q->col[c].weight = q->col[c].weight / 2 + (q->col[c].fails << 20) / (q->nodes + 1);
+    return got;
+}
+
+typedef struct rmi_plc_exact {
+    rmi_plc_search core, full; /* n is 0: not used */
+    unsigned char *placed;     /* per box: the core has placed it */
+    uint64_t *value;
+    uint32_t *at;
+} rmi_plc_exact;
+
+/* Takes over what a run found; what the core left out is filled in, in two orders. Columns that then rise above cap
+   become hot: the core grows where it was too small. */
+RMI_FN void rmi_plc_take(rmi_plc *p, rmi_plc_exact *x, rmi_plc_search *q)
+{
+    uint32_t i, order, c;
+    uint64_t high;
+    memset(x->placed, 0, p->n);
+    for (i = 0; i < q->n; i++) {
+        p->box[q->part[i].box].off = q->part[i].off;
+        x->placed[q->part[i].box] = 1;
+    }
+    for (order = 0; order < 2; order++) {
+        for (i = 0; i < p->n; i++) x->value[i] = order ? rmi_mul(p->box[i].size, p->box[i].e - p->box[i].s) : p->total[i];
+        high = rmi_plc_fill(p, x->placed, x->value, x->at);
+        if (high < p->height) rmi_plc_keep(p, high, RMI_PLC_BY_SEARCH);
+        if (q->n == p->n || high <= q->cap) return;
+    }
+    for (i = 0; i < p->n; i++) {
+        if (x->placed[i] || p->box[i].off + p->box[i].size <= q->cap) continue;
+        for (c = p->box[i].s; c < p->box[i].e; c++) q->hot[c] = 1;
+    }
+    rmi_plc_search_fill(q);
+}
+
+/* All orders for one height. */
+RMI_FN rm_result rmi_plc_try_height(rmi_plc *p, rmi_plc_exact *x, uint64_t cap, uint64_t limit)
+{
+    uint32_t order, which;
+    int got;
+    for (order = 0; order < RMI_PLC_SEARCH_ORDERS; order++) {
+        for (which = 0; which < 2; which++) {
+            rmi_plc_search *q = which ? &x->full : &x->core;
+            if (!q->n) continue;
+            got = rmi_plc_run(q, order, cap, limit);
+            if (got == RMI_PLC_FAIL) return RM_ERROR_MEMORY;
+            if (got == RMI_PLC_YES) rmi_plc_take(p, x, q);
+            if (got == RMI_PLC_NO) p->target = rmi_max(p->target, cap + 1);
+            if (p->height <= cap || p->target > cap || p->work > p->limit) return RM_OK;
+        }
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plc_exact_make(rmi_plc *p, rmi_plc_exact *x)
+{
+    size_t members = 0;
+    uint32_t i, c;
+    memset(x, 0, sizeof *x);
+    for (i = 0; i < p->n; i++) members += p->box[i].e - p->box[i].s;
+    if (members > RMI_PLC_MEMBERS_MAX) members = RMI_PLC_MEMBERS_MAX;
+    x->placed = RMI_NEW(p->mem, unsigned char, p->n);
+    x->value = RMI_NEW(p->mem, uint64_t, p->n);
+    x->at = RMI_NEW(p->mem, uint32_t, p->n);
+    p->total = RMI_NEW(p->mem, uint64_t, p->n);
+    if (!x->placed || !x->value || !x->at || !p->total) return RM_ERROR_MEMORY;
+    if (!rmi_plc_search_alloc(&x->core, p, members) || !rmi_plc_search_alloc(&x->full, p, members)) return RM_ERROR_MEMORY;
+    for (c = 0; c < p->cols; c++) {
+        x->full.hot[c] = 1;
+        x->core.hot[c] = p->live[c] >= p->bound - p->bound / 50;
+    }
+    rmi_plc_search_fill(&x->core);
+    rmi_plc_search_fill(&x->full);
+    return rmi_plc_totals(p, p->total);
+}
+
+RMI_FN rm_result rmi_plc_exact_solve(rmi_plc *p)
+{
+    rmi_plc_exact x;
+    uint64_t limit;
+    RMI_TRY(rmi_plc_exact_make(p, &x));
+    for (limit = 256; p->height > p->target && p->work < p->limit && (x.core.n || x.full.n); limit *= 2) {
+        RMI_TRY(rmi_plc_try_height(p, &x, p->target, limit));
+        if (p->height > p->target + 1) RMI_TRY(rmi_plc_try_height(p, &x, p->target + (p->height - 1 - p->target) / 2, limit / 4));
+    }
+    return RM_OK;
+}
+
+/* --- the whole */
+RMI_FN rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
+{
+    uint32_t i;
+    RMI_TRY(rmi_plc_check(p, items, n, granule));
+    p->height = p->bound = p->fixed_top;
+    if (p->n + p->fixes) {
+        RMI_TRY(rmi_plc_columns(p, items, n, granule));
+        p->bound = 0;
+        RMI_TRY(rmi_plc_measure(p));
+        RMI_TRY(rmi_plc_base(p));
+    }
+    p->target = rmi_max(rmi_max(target / granule, p->bound), p->fixed_top);
+    if (p->n) {
+        p->height = RMI_INF;
+        RMI_TRY(rmi_plc_sky_make(p));
+        RMI_TRY(rmi_plc_orders(p));
+        if (p->height > p->target && !p->floats) RMI_TRY(rmi_plc_exact_solve(p));
+    }
+    for (i = 0; i < n; i++) {
+        if (!items[i].size) items[i].offset = 0;
+    }
+    for (i = 0; i < p->n; i++) items[p->box[i].item].offset = p->best[i] * granule;
+    return RM_OK;
+}
+
+/* Gives every item an offset, a multiple of the granule, such that items alive together do not overlap, sizes rounded up
+   to the granule. Stops as soon as the height is at most target (0: the bound), or after work_limit steps (0: a default).
+   RM_ERROR_ARGUMENT: an empty interval, granule 0, a fixed offset off the granule, fixed items that overlap, sums beyond
+   RMI_MAX. On failure the items are unchanged. The arena lends its hooks only: nothing stays in it. */
+RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target,
+                               uint64_t work_limit, rmi_plc_info *info)
+{
+    rmi_arena mem = rmi_arena_make(&arena->hooks);
+    rmi_plc p;
+    rm_result r;
+    memset(&p, 0, sizeof p);
+    p.mem = &mem;
+    p.method = RMI_NONE;
+    p.limit = work_limit ? work_limit : RMI_PLC_WORK;
+    if (info) memset(info, 0, sizeof *info);
+    r = rmi_plc_solve(&p, items, n, granule, target);
+    if (r == RM_OK && info) {
+        info->height = p.height * granule;
+        info->bound = p.bound * granule;
+        info->work = p.work;
+        info->method = p.method;
+    }
+    rmi_arena_free(&mem);
+    return r;
+}
+
+/* =====================================================================================================================
+   >>refine - lower bounds on memory and time
+   In: a sealed graph. Out: numbers that no legal plan of it can be below, whatever it recomputes, whichever variants it takes.
+   ================================================================================================================== */
+
+/* Which forwards every plan must run: those that outputs, backwards and ops with lasting effects cannot do without. */
+RMI_FN void rmi_ref_must_run(const rm_graph *g, uint32_t step, uint8_t *must, uint8_t *read)
+{
+    uint32_t i, k, f, p;
+    for (i = 0; i < g->n_tensors; i++) read[i] = g->tensors[i].is_output;
+    for (i = 0; i < g->n_ops && rmi_low_has_backward(step); i++) {
+        const rmi_op *op = &g->ops[i];
+        for (k = 0; k < op->out.n + op->in.n && op->has_bwd; k++) { /* read by every form of this backward */
+            uint32_t t = k < op->out.n ? op->out.at[k] : op->in.at[k - op->out.n];
+            int always = 1;
+            for (f = 0; f < op->n_forms; f++) {
+                int reads = 0;
+                for (p = 0; p < op->forms[f].n_parts; p++) reads |= rmi_low_part_wanted(op, &op->forms[f].parts[p]) && rmi_list_has(&op->forms[f].parts[p].needs, t);
+                always &= reads;
+            }
+            if (always) read[t] = 1;
+        }
+    }
+    for (i = g->n_ops; i-- > 0;) {
+        const rmi_op *op = &g->ops[i];
+        must[i] = op->mutates.n || (op->flags & RM_ONCE);
+        for (k = 0; k < op->out.n; k++) must[i] |= read[op->out.at[k]];
+        for (k = 0; k < op->in.n && must[i]; k++) read[op->in.at[k]] = 1;
+    }
+}
+
+RMI_FN int rmi_ref_part_free(const rm_graph *g, const rmi_op *op, const rmi_part *p)
+{
+    uint32_t i;
+    for (i = 0; i < op->grad_in.n; i++) {
+        uint32_t t = op->grad_in.at[i];
+        if (rmi_list_has(&p->grads, t) && ((!rmi_list_has(&op->share, t) && op->view != t) || g->tensors[t].grad_bytes != g->tensors[op->out.at[0]].grad_bytes)) return 0;
+    }
+    return 1;
+}
+
+/* Time that no step of this kind can be below: everything that must run, once, at its cheapest. */
+RMI_FN rm_result rmi_ref_time(rmi_arena *mem, const rm_graph *g, uint32_t step, uint64_t *bound)
+{
+    uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
+    uint32_t i, f, p;
+    *bound = 0;
+    if (!must || !read) return RM_ERROR_MEMORY;
+    rmi_ref_must_run(g, step, must, read);
+    for (i = 0; i < g->n_ops; i++) {
+        const rmi_op *op = &g->ops[i];
+        uint64_t fwd = RMI_INF, bwd = RMI_INF;
+        for (f = 0; f < op->n_forms; f++) {
+            uint64_t sum = 0;
+            fwd = rmi_min(fwd, op->forms[f].fwd);
+            for (p = 0; p < op->forms[f].n_parts; p++)
+                if (rmi_low_part_wanted(op, &op->forms[f].parts[p]) && !rmi_ref_part_free(g, op, &op->forms[f].parts[p])) sum += op->forms[f].parts[p].bwd;
+            bwd = rmi_min(bwd, sum);
+        }
+        if (must[i] && op->view == RMI_NONE) *bound += fwd;
+        if (op->has_bwd && rmi_low_has_backward(step)) *bound += bwd;
+    }
+    for (i = 0; i < g->n_tensors && rmi_low_has_update(step); i++)
+        if (g->tensors[i].updates && g->tensors[i].opt_host == RMI_INF) *bound += g->tensors[i].opt;
+    for (i = 0; i < g->n_barriers && rmi_low_has_update(step); i++) *bound += g->barriers[i].ns;
+    return RM_OK;
+}
+
+/* Sums the bytes of distinct roots; scratch: by tensor, all 0 and so again after rmi_ref_forget. */
+typedef struct rmi_ref_set {
+    const rm_graph *g;
+    uint8_t *in;
+    uint32_t *list, n;
+    int persistent; /* weights count as well (they cannot leave the device) and are in the base */
+    uint64_t bytes;
+} rmi_ref_set;
+
+RMI_FN void rmi_ref_add(rmi_ref_set *s, uint32_t t)
+{
+    const rmi_tensor *x;
+    t = s->g->tensors[t].root;
+    x = &s->g->tensors[t];
+    if (s->in[t] || x->external || (s->persistent && x->kind != RMI_ACT && x->kind != RMI_INPUT)) return;
+    s->in[t] = 1;
+    s->list[s->n++] = t;
+    s->bytes += x->bytes;
+}
+RMI_FN uint64_t rmi_ref_forget(rmi_ref_set *s)
+{
+    uint64_t bytes = s->bytes;
+    while (s->n) s->in[s->list[--s->n]] = 0;
+    s->bytes = 0;
+    return bytes;
+}
+
+RMI_FN uint64_t rmi_ref_fwd_bytes(rmi_ref_set *s, const rmi_op *op)
+{
+    uint64_t best = RMI_INF;
+    uint32_t f, k;
+    for (f = 0; f < op->n_forms; f++) {
+        const rmi_form *x = &op->forms[f];
+        uint64_t bytes, over = 0;
+        for (k = 0; k < op->in.n; k++) rmi_ref_add(s, op->in.at[k]);
+        for (k = 0; k < op->out.n; k++) rmi_ref_add(s, op->out.at[k]);
+        bytes = rmi_ref_forget(s) + x->fwd_ws;
+        if (x->inplace != RMI_NONE) over = rmi_min(s->g->tensors[op->out.at[0]].bytes, s->g->tensors[x->inplace].bytes);
+        best = rmi_min(best, rmi_sub(bytes, over));
+    }
+    return best;
+}
+
+RMI_FN uint64_t rmi_ref_bwd_bytes(rmi_ref_set *s, const rmi_op *op, uint32_t step)
+{
+    uint64_t best = RMI_INF;
+    uint32_t f, k, p;
+    for (f = 0; f < op->n_forms; f++) {
+        const rmi_form *x = &op->forms[f];
+        uint64_t most = 0;
+        for (p = 0; p < x->n_parts; p++) {
+            const rmi_part *q = &x->parts[p];
+            uint64_t grads = 0, bytes;
+            if (!rmi_low_part_wanted(op, q)) continue;
+            for (k = 0; k < q->needs.n; k++) rmi_ref_add(s, q->needs.at[k]);
+            bytes = rmi_ref_forget(s) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
+            for (k = 0; k < op->grad_out.n; k++) bytes += s->g->tensors[op->grad_out.at[k]].grad_bytes;
+            for (k = 0; k < op->grad_in.n; k++) {
+                const rmi_tensor *t = &s->g->tensors[op->grad_in.at[k]];
+                if (!rmi_list_has(&q->grads, op->grad_in.at[k]) || (t->external && t->kind == RMI_PARAM)) continue;
+                if (s->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
+                if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes; /* else it may lie over other bytes */
+            }
+            most = rmi_max(most, bytes + grads);
+        }
+        best = rmi_min(best, most);
+    }
+    return best;
+}
+
+/* An arena that no legal plan can be below. moves: buffers may be copied to host memory and back. */
+RMI_FN rm_result rmi_ref_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step, int moves, uint64_t *bound)
+{
+    uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
+    uint64_t base = 0, most = 0, inputs = 0, grads = 0;
+    rmi_ref_set s;
+    uint32_t i;
+    memset(&s, 0, sizeof s);
+    s.g = g;
+    s.persistent = !moves;
+    s.in = RMI_NEW(mem, uint8_t, g->n_tensors);
+    s.list = RMI_NEW(mem, uint32_t, g->n_tensors);
+    if (!must || !read || !s.in || !s.list) return RM_ERROR_MEMORY;
+    rmi_ref_must_run(g, step, must, read);
+    for (i = 0; i < g->n_tensors && !moves; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        int updates = t->updates && rmi_low_has_update(step);
+        if (t->external) continue;
+        if ((t->kind == RMI_PARAM || t->kind == RMI_CONST) && (read[i] || updates)) base += t->bytes;
+        if (updates) base += t->state_bytes;
+        if (t->kind == RMI_INPUT && read[i]) inputs += t->bytes;
+        if (t->kind == RMI_PARAM && t->consumers.n && rmi_low_has_backward(step)) {
+            if (rmi_low_grads_resident(step)) base += t->grad_bytes;
+            else if (g->n_barriers || !updates) grads += t->grad_bytes;
+        }
+    }
+    most = rmi_max(inputs, grads);
+    for (i = 0; i < g->n_ops; i++) {
+        if (must[i] && g->ops[i].view == RMI_NONE) most = rmi_max(most, rmi_ref_fwd_bytes(&s, &g->ops[i]));
+        if (g->ops[i].has_bwd && rmi_low_has_backward(step)) most = rmi_max(most, rmi_ref_bwd_bytes(&s, &g->ops[i], step));
+    }
+    *bound = base + most;
+    return RM_OK;
+}
+
+/* =====================================================================================================================
+   >>plan - passes of a preset, the plan and its figures
+   In: graph, budget, preset. Every candidate is a list of runs; it becomes statements (>>sequence), addresses (>>place) and
+   figures (>>schedule), and counts only if its arena is within the budget: the budget is the arena. The fastest wins.
+   ================================================================================================================== */
+static const uint32_t rmi_plan_steps[RM_STEP_KINDS] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD};
+
+typedef struct rmi_plan_stage { /* for the summary: what the first program does with a stage */
+    uint32_t lo, hi, cls;
+    uint32_t forwards;       /* how often an op of it runs forward at most */
+    uint64_t recomputed_ns;
+} rmi_plan_stage;
+
+struct rm_plan {
+    rmi_arena mem;
+    rm_graph *g;
+    rmi_program prog[RM_STEP_KINDS];
+    rm_plan_info info[RM_STEP_KINDS];
+    uint32_t n, align;
+    rm_point *curve;
+    size_t n_curve;
+    uint32_t lost_ppm;
+    rmi_shape shape;
+};
+
+typedef struct rmi_planner {
+    rm_graph *g;
+    const rm_plan_desc *d;
+    rm_plan *p;
+    uint32_t steps, step, align, preset;
+    rmi_home *homes; /* of the current step */
+    size_t n_homes, n_low; /* all; those without inputs */
+    uint64_t *offsets;     /* by buffer: of homes */
+    uint64_t homes_bytes;
+    rmi_seq seq;
+    rmi_blk blk;
+    rmi_chn_table *table;
+    uint64_t base;   /* bytes beside the chain */
+    rmi_program best; /* n 0: none yet */
+    uint64_t min_arena;
+    rm_plan_info *info;
+    int cancelled;
+} rmi_planner;
+
+typedef enum rmi_preset { RMI_ROTOR, RMI_NOREMAT, RMI_EVERY_BLOCK, RMI_SQRT } rmi_preset;
+static const char *const rmi_plan_presets[] = {"rotor", "noremat", "every-block", "sqrt"};
+
+/* --- homes: what persists has one address in all programs; inputs lie above it, those that live longest lowest */
+typedef struct rmi_plan_input {
+    uint32_t buf, dies; /* dies: large if late */
+} rmi_plan_input;
+
+RMI_FN int rmi_plan_cmp_input(const void *a, const void *b, void *user)
+{
+    const rmi_plan_input *x = (const rmi_plan_input *)a, *y = (const rmi_plan_input *)b;
+    (void)user;
+    if (x->dies != y->dies) return x->dies > y->dies ? -1 : 1;
+    return x->buf < y->buf ? -1 : x->buf > y->buf;
+}
+
+/* Position of the last use of each input in a step that runs everything once: forward position, or after it from the end. */
+RMI_FN void rmi_plan_input_ends(const rm_graph *g, uint32_t *dies)
+{
+    uint32_t i, k, p;
+    for (i = 0; i < g->n_ops; i++)
+        for (k = 0; k < g->ops[i].in.n; k++) dies[g->tensors[g->ops[i].in.at[k]].root] = i + 1;
+    for (i = g->n_ops; i-- > 0;)
+        for (p = 0; p < g->ops[i].forms[0].n_parts && g->ops[i].has_bwd; p++)
+            for (k = 0; k < g->ops[i].forms[0].parts[p].needs.n; k++) dies[g->tensors[g->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * g->n_ops - i;
+}
+
+RMI_FN void rmi_plan_home(rmi_planner *w, uint32_t buf)
+{
+    uint64_t bytes = rmi_low_bytes(w->g, buf);
+    if (!bytes || rmi_low_external(w->g, buf)) return;
+    w->offsets[buf] = w->homes_bytes;
+    w->homes_bytes += rmi_round_up(bytes, w->align);
+}
+
+/* Addresses of all that any of the steps starts with. */
+RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
+{
+    const rm_graph *g = w->g;
+    rmi_arena *mem = &w->p->mem;
+    uint32_t i, n = 0;
+    uint32_t *dies = RMI_NEW(mem, uint32_t, g->n_tensors);
+    rmi_plan_input *in = RMI_NEW(mem, rmi_plan_input, g->n_tensors);
+    w->offsets = RMI_NEW(mem, uint64_t, rmi_low_buffers(g));
+    w->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)g->n_tensors);
+    if (!dies || !in || !w->offsets || !w->homes) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, i);
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_STATE, i));
+    for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
+        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, i));
+    rmi_plan_input_ends(g, dies);
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_INPUT) {
+            in[n].buf = i;
+            in[n++].dies = dies[i] ? dies[i] : RMI_NONE; /* unused: stays for ever */
+        }
+    rmi_sort(in, n, sizeof(rmi_plan_input), rmi_plan_cmp_input, NULL);
+    for (i = 0; i < n; i++) rmi_plan_home(w, in[i].buf);
+    if (w->homes_bytes > RMI_MAX) return RM_ERROR_INTERNAL;
+    return RM_OK;
+}
+
+RMI_FN void rmi_plan_add_home(rmi_planner *w, uint32_t buf)
+{
+    rmi_home *h;
+    if (!rmi_low_bytes(w->g, buf) || rmi_low_external(w->g, buf)) return;
+    h = &w->homes[w->n_homes++];
+    h->buf = buf;
+    h->host = 0;
+    h->offset = w->offsets[buf];
+}
+
+/* The homes of one step kind, by address. A forward between micro-steps must not disturb gradients that wait there. */
+RMI_FN void rmi_plan_step_homes(rmi_planner *w)
+{
+    const rm_graph *g = w->g;
+    uint32_t i;
+    int grads = rmi_low_grads_resident(w->step) || (w->step == RM_FORWARD && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)));
+    w->n_homes = 0;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_add_home(w, i);
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_PARAM) rmi_plan_add_home(w, rmi_low_buf(g, RMI_BUF_STATE, i));
+    for (i = 0; i < g->n_tensors && grads; i++)
+        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_add_home(w, rmi_low_buf(g, RMI_BUF_GRAD, i));
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_INPUT) rmi_plan_add_home(w, i);
+}
+
+/* --- one candidate: runs -> program with addresses and figures */
+
+RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, rmi_program *out)
+{
+    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, q->n_str);
+    rmi_plc_info info;
+    size_t i;
+    if (!items) return RM_ERROR_MEMORY;
+    for (i = 0; i < q->n_str; i++) {
+        items[i].start = q->str[i].first_pos;
+        items[i].end = q->str[i].end_pos;
+        items[i].size = q->str[i].bytes;
+        if (q->str[i].home) {
+            items[i].fixed = 1;
+            items[i].offset = q->homes[q->str[i].home - 1].offset;
+        }
+    }
+    RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, target, 0, &info));
+    for (i = 0; i < q->n_st; i++)
+        if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
+    out->arena = info.height;
+    return RM_OK;
+}
+
+/* Without addresses: buffers one after the other in a space that nobody has to fit into, to count live bytes. */
+RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
+{
+    size_t i;
+    for (i = 0; i < q->n_st; i++)
+        if (q->st[i].what == RMI_ALLOC) {
+            q->st[i].offset = above;
+            above = rmi_add(above, q->st[i].bytes);
+        }
+    out->arena = above;
+}
+
+/* Builds and checks the program of n runs in mem. */
+RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
+{
+    rmi_seq *q = &w->seq;
+    q->mem = mem;
+    q->step = w->step;
+    q->granule = w->align;
+    q->runs = runs;
+    q->n = (uint32_t)n;
+    q->homes = w->homes;
+    q->n_homes = w->n_homes;
+    memset(out, 0, sizeof *out);
+    RMI_TRY(rmi_seq_build(q));
+    if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
+    else RMI_TRY(rmi_plan_place(q, mem, w->align, target, out));
+    out->step = w->step;
+    out->st = q->st;
+    out->n = q->n_st;
+    out->homes = w->homes;
+    out->n_homes = w->n_homes;
+    return rmi_sch_check(w->g, out, &w->g->last, NULL);
+}
+
+RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, rmi_program *to)
+{
+    rmi_stmt *st = RMI_NEW(mem, rmi_stmt, from->n);
+    rmi_home *homes = RMI_NEW(mem, rmi_home, from->n_homes);
+    if (!st || !homes) return RM_ERROR_MEMORY;
+    if (from->n) memcpy(st, from->st, from->n * sizeof(rmi_stmt));
+    if (from->n_homes) memcpy(homes, from->homes, from->n_homes * sizeof(rmi_home));
+    *to = *from;
+    to->st = st;
+    to->homes = homes;
+    return RM_OK;
+}
+
+RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *p) { return w->d->live_only ? p->fig.live_bytes : p->arena; }
+
+RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
+{
+    rm_progress g;
+    if (!w->d->progress || w->cancelled) return;
+    g.phase = phase;
+    g.time_ns = w->best.n ? w->best.fig.time_ns : 0;
+    g.bound_ns = w->info->bound_ns;
+    g.arena_bytes = w->best.n ? rmi_plan_size(w, &w->best) : 0;
+    if (w->d->progress(w->d->progress_user, &g)) w->cancelled = 1;
+}
+
+/* Tries a candidate; it becomes the best if it fits and is faster (then smaller). *size: what it takes. */
+RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t budget, uint64_t *size)
+{
+    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rmi_program c;
+    uint64_t target = budget == RMI_INF ? 0 : budget;
+    rm_result r = rmi_plan_build(w, &tmp, runs, n, target, &c);
+    if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
+    if (r == RM_OK) {
+        *size = rmi_plan_size(w, &c);
+        w->min_arena = rmi_min(w->min_arena, *size);
+        if (*size <= budget && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
+            int first = !w->best.n;
+            r = rmi_plan_copy_program(&w->p->mem, &c, &w->best);
+            rmi_plan_tell(w, first ? "first" : "solve");
+        }
+    }
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+/* --- candidates */
+
+RMI_FN size_t rmi_plan_room(const rm_graph *g, size_t stages_runs)
+{
+    size_t n = stages_runs + g->n_barriers + 8, i;
+    for (i = 0; i < g->n_ops; i++) n += 1 + g->ops[i].forms[0].n_parts;
+    for (i = 0; i < g->n_tensors; i++) n += 3;
+    return n;
+}
+
+/* Every op once, in declaration order; then every backward in reverse. */
+RMI_FN rm_result rmi_plan_keep_all(rmi_planner *w, rmi_arena *mem, rmi_run **runs, size_t *n)
+{
+    const rm_graph *g = w->g;
+    rmi_run *r = RMI_NEW(mem, rmi_run, rmi_plan_room(g, 0));
+    uint32_t i;
+    if (!r) return RM_ERROR_MEMORY;
+    *n = 0;
+    for (i = 0; i < g->n_ops; i++) r[(*n)++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    if (rmi_low_has_backward(w->step)) {
+        *n += rmi_blk_backward(g, w->step, 0, g->n_ops, r + *n);
+        *n += rmi_blk_tail(g, w->step, r + *n);
+    }
+    *runs = r;
+    return RM_OK;
+}
+
+/* The chain solver's actions as runs. */
+RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts, rmi_run **runs, size_t *n)
+{
+    const rmi_blk *b = &w->blk;
+    rmi_run *r;
+    size_t i, room = 0;
+    for (i = 0; i < n_acts; i++) room += b->shape->stages[acts[i].stage].hi - b->shape->stages[acts[i].stage].lo;
+    r = RMI_NEW(mem, rmi_run, rmi_plan_room(w->g, room));
+    if (!r) return RM_ERROR_MEMORY;
+    *n = 0;
+    for (i = 0; i < n_acts; i++) {
+        const rmi_stage *s = &b->shape->stages[acts[i].stage];
+        const rmi_chn_option *o = &b->options[acts[i].stage];
+        int again = (acts[i].flags & RMI_CHN_AGAIN) != 0, leaf = (acts[i].flags & RMI_CHN_LEAF) != 0;
+        uint8_t bits = !again ? 0 : acts[i].what == RMI_CHN_PASS ? RMI_BLK_OUT : leaf && !o->reads_out ? RMI_BLK_KEEP : RMI_BLK_BOTH;
+        if (acts[i].what == RMI_CHN_BACKWARD) *n += rmi_blk_backward(w->g, w->step, s->lo, s->hi, r + *n);
+        else *n += rmi_blk_forward(b, s, bits, r + *n);
+    }
+    *n += rmi_blk_tail(w->g, w->step, r + *n);
+    *runs = r;
+    return RM_OK;
+}
+
+RMI_FN void rmi_plan_act(rmi_chn_act *a, uint32_t what, uint32_t stage, uint32_t flags)
+{
+    a->what = what;
+    a->stage = stage;
+    a->option = 0;
+    a->flags = flags;
+}
+
+/* Checkpoints at the borders of segments of `len` stages (Chen et al. 2016): 1 is every stage. */
+RMI_FN rm_result rmi_plan_segments(rmi_planner *w, rmi_arena *mem, uint32_t len, rmi_chn_act **acts, size_t *n)
+{
+    uint32_t L = w->blk.shape->n, i, k, lo;
+    rmi_chn_act *a = RMI_NEW(mem, rmi_chn_act, 3 * (size_t)L);
+    if (!a) return RM_ERROR_MEMORY;
+    *n = 0;
+    for (i = 0; i < L; i++)
+        if (i / len == (L - 1) / len) rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i, i + 1 == L ? RMI_CHN_LEAF : 0);
+        else rmi_plan_act(&a[(*n)++], RMI_CHN_PASS, i, i % len ? 0 : RMI_CHN_INPUT_STAYS);
+    for (k = (L - 1) / len + 1; k-- > 0;) {
+        uint32_t hi = rmi_min((uint64_t)(k + 1) * len, L) == L ? L : (k + 1) * len;
+        lo = k * len;
+        for (i = lo; i < hi && k != (L - 1) / len; i++) rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i, RMI_CHN_AGAIN | (i + 1 == hi ? RMI_CHN_LEAF : 0));
+        for (i = hi; i-- > lo;) rmi_plan_act(&a[(*n)++], RMI_CHN_BACKWARD, i, 0);
+    }
+    *acts = a;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_try_acts(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts, uint64_t budget, uint64_t *size)
+{
+    rmi_run *runs;
+    size_t n;
+    RMI_TRY(rmi_plan_expand(w, mem, acts, n_acts, &runs, &n));
+    return rmi_plan_try(w, runs, n, budget, size);
+}
+
+/* The chain's optimum for `bytes` bytes of chain. */
+RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t budget, uint64_t *size)
+{
+    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rmi_chn_act *acts = NULL;
+    size_t n = 0;
+    rm_result r = rmi_chn_schedule(&tmp, w->table, bytes, &acts, &n);
+    if (r == RM_OK) r = rmi_plan_try_acts(w, &tmp, acts, n, budget, size);
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+/* Chain points from the most that could fit downwards until the arena is within the budget; the smallest ones at last, always
+   the same, so that the budget an infeasible call names is met when it is asked for. */
+RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
+{
+    const rmi_chn_curve *c = &w->table->curve;
+    uint64_t chain = budget == RMI_INF ? RMI_INF : rmi_sub(budget, w->base), size = 0;
+    uint32_t i, tries;
+    for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->cancelled; tries++) {
+        RMI_TRY(rmi_plan_try_chain(w, chain, budget, &size));
+        if (size <= budget) return RM_OK;
+        for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
+        chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
+    }
+    for (i = 0; i < 4 && i < c->n && !w->best.n; i++) RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, budget, &size));
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
+{
+    const rmi_chn_curve *c = &w->table->curve;
+    uint32_t i;
+    if (w->p->curve) return RM_OK;
+    w->p->curve = RMI_NEW(&w->p->mem, rm_point, (size_t)c->n + 1);
+    if (!w->p->curve) return RM_ERROR_MEMORY;
+    for (i = 0; i < c->n; i++) {
+        w->p->curve[i].bytes = rmi_add(c->at[i].bytes, w->base);
+        w->p->curve[i].ns = rmi_add(c->at[i].ns, w->blk.chain.n ? w->info->keep_all_ns - rmi_min(w->info->keep_all_ns, c->at[c->n - 1].ns) : 0);
+    }
+    w->p->n_curve = c->n;
+    w->p->lost_ppm = w->table->lost_ppm;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rmi_chn_act *acts;
+    size_t n, len = 1;
+    uint64_t size;
+    rm_result r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm, &w->blk);
+    if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
+    if (r == RM_OK && w->preset != RMI_ROTOR) {
+        while (w->preset == RMI_SQRT && len * len < w->p->shape.n) len++;
+        r = rmi_plan_segments(w, &tmp, (uint32_t)len, &acts, &n);
+        if (r == RM_OK) r = rmi_plan_try_acts(w, &tmp, acts, n, budget, &size);
+    } else if (r == RM_OK) {
+        r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
+        if (r == RM_OK) r = rmi_plan_curve_out(w);
+        if (r == RM_OK) r = rmi_plan_descend(w, budget);
+    }
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+/* --- one program */
+
+RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w)
+{
+    char step[32];
+    static const char *const names[RM_STEP_KINDS] = {"single", "first", "middle", "last", "forward"};
+    uint32_t i;
+    for (i = 0; rmi_plan_steps[i] != w->step;) i++;
+    strcpy(step, names[i]);
+    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes (step %s): preset '%s' needs at least %u; no plan at all needs less than %u. Give that much, or make the largest op smaller",
+                       w->d->device_bytes, step, rmi_plan_presets[w->preset], w->min_arena, w->info->min_bound_bytes);
+}
+
+RMI_FN rm_result rmi_plan_figures(rmi_planner *w)
+{
+    rm_plan_info *f = w->info;
+    f->arena_bytes = w->d->live_only ? w->best.fig.live_bytes : w->best.arena;
+    f->live_bytes = w->best.fig.live_bytes;
+    f->host_bytes = w->best.host;
+    f->time_ns = w->best.fig.time_ns;
+    f->recomputed_ns = w->best.fig.recomputed_ns;
+    f->runs = w->best.fig.runs;
+    f->recomputed_runs = w->best.fig.recomputed_runs;
+    f->statements = w->best.n;
+    return RM_OK;
+}
+
+/* Everything about one step kind: its figures of keep-everything and bounds, its program. */
+RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
+{
+    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    uint64_t budget = w->d->device_bytes ? w->d->device_bytes : RMI_INF, size = 0;
+    rmi_run *runs = NULL;
+    size_t n = 0;
+    rm_result r;
+    w->step = step;
+    w->info = &w->p->info[w->p->n];
+    w->min_arena = RMI_INF;
+    memset(&w->best, 0, sizeof w->best);
+    rmi_plan_step_homes(w);
+    w->info->step = step;
+    w->info->budget_bytes = w->d->device_bytes;
+    w->info->blocks = w->p->shape.n;
+    w->info->classes = w->p->shape.n_classes;
+    w->info->estimated = w->g->estimated;
+    r = rmi_ref_time(&tmp, w->g, step, &w->info->bound_ns);
+    if (r == RM_OK) r = rmi_ref_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
+    if (r == RM_OK) r = rmi_plan_keep_all(w, &tmp, &runs, &n);
+    if (r == RM_OK) { /* keep everything: the yardstick, and a candidate of every preset */
+        rmi_program c;
+        r = rmi_plan_build(w, &tmp, runs, n, 0, &c);
+        if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL;
+        if (r == RM_OK) {
+            size = rmi_plan_size(w, &c);
+            w->min_arena = size;
+            w->info->keep_all_bytes = size;
+            w->info->keep_all_ns = c.fig.time_ns;
+            if (size <= budget) r = rmi_plan_copy_program(&w->p->mem, &c, &w->best);
+            if (size <= budget) rmi_plan_tell(w, "first");
+        }
+    }
+    rmi_arena_free(&tmp);
+    if (r == RM_OK && rmi_low_has_backward(step) && w->preset != RMI_NOREMAT && !w->cancelled) r = rmi_plan_backward_step(w, w->preset == RMI_ROTOR || budget != RMI_INF ? budget : RMI_INF);
+    if (r != RM_OK) return r;
+    w->info->min_bytes = w->min_arena;
+    if (!w->best.n) return w->cancelled ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : rmi_plan_infeasible(w);
+    RMI_TRY(rmi_plan_figures(w));
+    w->p->prog[w->p->n++] = w->best;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d, uint32_t *preset)
+{
+    const char *name = d->preset ? d->preset : "rotor";
+    if (d->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
+    if (d->align & (d->align - 1)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)d->align);
+    if (d->device_bytes > RMI_MAX || d->host_bytes > RMI_MAX) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
+    for (*preset = 0; *preset < RMI_COUNT(rmi_plan_presets); ++*preset)
+        if (!strcmp(rmi_plan_presets[*preset], name)) return RM_OK;
+    return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take rotor, noremat, every-block or sqrt", name);
+}
+
+/* Updates that this planner cannot run. */
+RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g)
+{
+    uint32_t i;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].updates && g->tensors[i].opt == RMI_INF)
+            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only, and plans do not move weights there; give it an update on the device as well", g->tensors[i].name);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_make(rmi_planner *w)
+{
+    uint32_t i;
+    RMI_TRY(rmi_seq_scratch(&w->seq, w->g, &w->p->mem));
+    RMI_TRY(rmi_shp_make(&w->p->mem, w->g, &w->p->shape));
+    RMI_TRY(rmi_plan_layout(w));
+    for (i = 0; i < RM_STEP_KINDS; i++)
+        if (w->steps & rmi_plan_steps[i]) RMI_TRY(rmi_plan_step(w, rmi_plan_steps[i]));
+    rmi_plan_tell(w, "done");
+    return RM_OK;
+}
+
+RMI_FN rm_plan *rmi_plan_new(rm_graph *g)
+{
+    rmi_arena mem = rmi_arena_make(&g->mem.hooks);
+    rm_plan *p = RMI_NEW(&mem, rm_plan, 1);
+    if (!p) {
+        rmi_arena_free(&mem);
+        return NULL;
+    }
+    p->mem = mem;
+    p->g = g;
+    return p;
+}
+
+RMI_FN void rmi_plan_free(rm_plan *p)
+{
+    rmi_arena mem;
+    if (!p) return;
+    mem = p->mem;
+    rmi_arena_free(&mem);
+}
+
+RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **out)
+{
+    rmi_planner w;
+    uint32_t preset;
+    rm_result r;
+    memset(&w, 0, sizeof w);
+    rmi_err_clear(&g->last);
+    RMI_TRY(rmi_graph_seal(g));
+    RMI_TRY(rmi_plan_desc_ok(g, d, &preset));
+    RMI_TRY(rmi_plan_updates_ok(g));
+    w.g = g;
+    w.d = d;
+    w.preset = preset;
+    w.steps = d->steps ? d->steps : RM_SINGLE;
+    w.align = d->align ? d->align : d->live_only ? 1 : 256;
+    w.p = rmi_plan_new(g);
+    if (!w.p) return rmi_err_memory(&g->last);
+    w.p->align = w.align;
+    r = rmi_plan_make(&w);
+    if (d->info) *d->info = w.p->info[0];
+    if (r == RM_ERROR_INFEASIBLE && d->info) *d->info = *w.info;
+    if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
+    if (r == RM_ERROR_INTERNAL && !g->last.text[0]) rmi_err_set(&g->last, r, "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
+    if (r != RM_OK) {
+        g->last.result = r;
+        rmi_plan_free(w.p);
+        return r;
+    }
+    rmi_err_clear(&g->last);
+    *out = w.p;
+    return RM_OK;
+}
+
+/* The program for a step kind (0: the first), or NULL with a message. */
+RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint32_t *index)
+{
+    uint32_t i;
+    for (i = 0; i < p->n; i++)
+        if (!step || p->info[i].step == step) {
+            if (index) *index = i;
+            return &p->prog[i];
+        }
+    rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "the plan has no program for this step kind; name it in rm_plan_desc.steps");
+    return NULL;
+}
+
+/* =====================================================================================================================
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
 RMDEF const char *rm_result_name(rm_result r)
@@ -3394,6 +7159,30 @@ RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name)
 }
 RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t) { return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].name : ""; }
 RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t) { return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].bytes : 0; }
+
+RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out)
+{
+    if (out) *out = NULL;
+    if (!g) return RM_ERROR_MEMORY;
+    if (!desc || !out) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_create: desc or out is NULL");
+    return rmi_plan_create(g, desc, out);
+}
+RMDEF void rm_plan_destroy(rm_plan *p) { rmi_plan_free(p); }
+
+RMDEF rm_result rm_plan_get_info(const rm_plan *p, uint32_t step, rm_plan_info *info)
+{
+    uint32_t i;
+    if (!p || !info || !rmi_plan_program(p, step, &i)) return RM_ERROR_ARGUMENT;
+    *info = p->info[i];
+    return RM_OK;
+}
+
+RMDEF size_t rm_plan_curve(const rm_plan *p, const rm_point **points)
+{
+    if (points) *points = p ? p->curve : NULL;
+    return p ? p->n_curve : 0;
+}
+RMDEF uint32_t rm_plan_curve_lost_ppm(const rm_plan *p) { return p ? p->lost_ppm : 0; }
 
 #if defined(_MSC_VER)
 #pragma warning(pop)
