@@ -1133,24 +1133,25 @@ RMI_FN void rmi_list_put_once(rmi_list *l, uint32_t t)
     if (!rmi_list_has(l, t)) rmi_list_put(l, t);
 }
 
-/* One form more, a copy of form 0 if there is one. */
+/* One form more, a copy of form 0 if there is one. The array doubles whenever its length is a power of two. */
 RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
 {
     rmi_op *o = &g->ops[op];
-    rmi_form *forms = RMI_NEW(&g->mem, rmi_form, o->n_forms + 1);
+    uint32_t n = o->n_forms;
+    rmi_form *forms = n & (n - 1) ? o->forms : RMI_NEW(&g->mem, rmi_form, n ? 2 * (size_t)n : 1);
     char *copy = rmi_graph_string(g, name);
     rmi_form *f;
     if (!forms || !copy) {
         rmi_graph_memory(g);
         return NULL;
     }
-    if (o->n_forms) memcpy(forms, o->forms, o->n_forms * sizeof(rmi_form));
-    f = &forms[o->n_forms];
-    if (o->n_forms) *f = forms[0];
+    if (n && forms != o->forms) memcpy(forms, o->forms, n * sizeof(rmi_form));
+    f = &forms[n];
+    if (n) *f = forms[0];
     f->name = copy;
     f->parts = NULL;
     f->n_parts = f->own_parts = 0;
-    if (!o->n_forms) {
+    if (!n) {
         f->bits = "";
         f->inplace = RMI_NONE;
     }
@@ -6973,6 +6974,1071 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint
 }
 
 /* =====================================================================================================================
+   >>text - .rmg and .rmp files, the summary
+   In: text of any origin, however broken. Out: a sealed graph or a checked program; and the reverse. The formats are those of
+   docs/formats.md. A reader stops at the first fault, says line:column, what it found and what it expected there, and leaves
+   nothing half-loaded. Writers allocate nothing and give the one canonical text: reading it gives the same object, and
+   writing that again the same bytes. Linear in the text.
+   ================================================================================================================== */
+typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its first byte */
+    const char *s;
+    size_t n;
+} rmi_txt_slice;
+
+typedef struct rmi_txt_place {
+    uint64_t line, column;
+} rmi_txt_place;
+
+typedef struct rmi_txt {
+    rmi_arena mem; /* for the time of the reading */
+    rmi_error *err;
+    const char *text, *end;
+    const char *start, *next; /* of the current line, of the next one */
+    uint64_t line, hash;      /* hash: FNV-1a of the statements so far */
+    rmi_txt_slice *word;      /* of the current statement */
+    size_t n, cap;
+} rmi_txt;
+
+RMI_FN rmi_txt_slice rmi_txt_cut(const char *s, const char *end)
+{
+    rmi_txt_slice x;
+    x.s = s;
+    x.n = (size_t)(end - s);
+    return x;
+}
+
+RMI_FN int rmi_txt_is(rmi_txt_slice x, const char *word) { return x.n == strlen(word) && !memcmp(x.s, word, x.n); }
+
+RMI_FN const char *rmi_txt_find(rmi_txt_slice x, char c) { return x.n ? (const char *)memchr(x.s, c, x.n) : NULL; }
+
+/* x up to the first c; rest is what follows it. Without a c: all of x, and rest.s is NULL. */
+RMI_FN rmi_txt_slice rmi_txt_split(rmi_txt_slice x, char c, rmi_txt_slice *rest)
+{
+    const char *at = rmi_txt_find(x, c);
+    rest->s = at ? at + 1 : NULL;
+    rest->n = at ? (size_t)(x.s + x.n - (at + 1)) : 0;
+    return at ? rmi_txt_cut(x.s, at) : x;
+}
+
+/* --- errors */
+#define RMI_TXT_SHOWN 48
+
+/* x in quotes for a message: cut after RMI_TXT_SHOWN bytes, what is not printable as \xHH. out has room for 4 * that + 8. */
+RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice x, char *out)
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t i, n = 0;
+    if (!x.n && x.s > t->start && strchr("=,:+@", x.s[-1])) return "nothing";
+    if (!x.n) return x.s == t->end ? "the end of the text" : "the end of the statement";
+    out[n++] = '\'';
+    for (i = 0; i < x.n && i < RMI_TXT_SHOWN; i++) {
+        unsigned char c = (unsigned char)x.s[i];
+        if (c >= 0x20 && c < 0x7F) {
+            out[n++] = (char)c;
+            continue;
+        }
+        out[n++] = '\\';
+        out[n++] = 'x';
+        out[n++] = hex[c >> 4];
+        out[n++] = hex[c & 15];
+    }
+    memcpy(out + n, i < x.n ? "...'" : "'", i < x.n ? 5 : 2);
+    return out;
+}
+
+RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *t, rmi_txt_slice x)
+{
+    rmi_txt_place p;
+    p.line = t->line;
+    p.column = (uint64_t)(x.s - t->start) + 1;
+    return p;
+}
+
+/* What was expected is said in three pieces, the middle one a name. */
+RMI_FN rm_result rmi_txt_fail_about(rmi_txt *t, rmi_txt_slice x, const char *before, const char *name, const char *after)
+{
+    char shown[4 * RMI_TXT_SHOWN + 8];
+    rmi_txt_place p = rmi_txt_at(t, x);
+    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s%s%s", p.line, p.column, rmi_txt_show(t, x, shown), before, name, after);
+}
+RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice x, const char *expected) { return rmi_txt_fail_about(t, x, expected, "", ""); }
+
+/* --- lines and words */
+RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, const char *text, size_t n)
+{
+    rmi_txt t;
+    memset(&t, 0, sizeof t);
+    t.mem = rmi_arena_make(hooks);
+    t.err = err;
+    t.text = t.start = t.next = n ? text : "";
+    t.end = t.text + n;
+    t.hash = RMI_FNV_START;
+    return t;
+}
+
+RMI_FN rm_result rmi_txt_words(rmi_txt *t, const char *p, const char *stop)
+{
+    while (p < stop) {
+        const char *from;
+        while (p < stop && (*p == ' ' || *p == '\t')) p++;
+        from = p;
+        while (p < stop && *p != ' ' && *p != '\t') p++;
+        if (p == from) break;
+        if (!rmi_arena_grow(&t->mem, (void **)&t->word, &t->cap, t->n + 1, sizeof(rmi_txt_slice))) return rmi_err_memory(t->err);
+        t->word[t->n++] = rmi_txt_cut(from, p);
+        /* names are C strings further down */
+        if (rmi_txt_find(t->word[t->n - 1], 0)) return rmi_txt_fail(t, t->word[t->n - 1], "text without zero bytes");
+    }
+    return RM_OK;
+}
+
+/* The words of the next statement; t->n == 0 at the end of the text. */
+RMI_FN rm_result rmi_txt_next(rmi_txt *t)
+{
+    size_t i;
+    t->n = 0;
+    while (t->next < t->end && !t->n) {
+        rmi_txt_slice rest, line;
+        t->start = t->next;
+        t->line++;
+        line = rmi_txt_split(rmi_txt_cut(t->start, t->end), '\n', &rest);
+        t->next = rest.s ? rest.s : t->end;
+        if (line.n && line.s[line.n - 1] == '\r') line.n--;
+        line = rmi_txt_split(line, '#', &rest);
+        RMI_TRY(rmi_txt_words(t, line.s, line.s + line.n));
+    }
+    for (i = 0; i < t->n; i++) {
+        t->hash = rmi_fnv(t->hash, t->word[i].s, t->word[i].n);
+        t->hash = rmi_fnv(t->hash, i + 1 < t->n ? " " : "\n", 1);
+    }
+    if (!t->n && (t->text == t->end || t->end[-1] == '\n')) {
+        t->start = t->end;
+        t->line++;
+    }
+    return RM_OK;
+}
+
+/* Word number i of the statement, or an empty slice at its end. */
+RMI_FN rmi_txt_slice rmi_txt_word(const rmi_txt *t, size_t i)
+{
+    rmi_txt_slice last;
+    if (i < t->n) return t->word[i];
+    if (!t->n) return rmi_txt_cut(t->end, t->end);
+    last = t->word[t->n - 1];
+    return rmi_txt_cut(last.s + last.n, last.s + last.n);
+}
+
+RMI_FN rm_result rmi_txt_no_more(rmi_txt *t, size_t from)
+{
+    return from < t->n ? rmi_txt_fail(t, t->word[from], "the end of the statement") : RM_OK;
+}
+
+/* The first statement: "rockmate", what, "1". */
+RMI_FN rm_result rmi_txt_header(rmi_txt *t, const char *what)
+{
+    const char *want[3];
+    size_t i;
+    want[0] = "rockmate";
+    want[1] = what;
+    want[2] = "1";
+    RMI_TRY(rmi_txt_next(t));
+    for (i = 0; i < 3; i++)
+        if (!rmi_txt_is(rmi_txt_word(t, i), want[i])) return rmi_txt_fail_about(t, rmi_txt_word(t, i), "the first statement 'rockmate ", what, i == 2 ? " 1': this library reads version 1" : " 1'");
+    return rmi_txt_no_more(t, 3);
+}
+
+/* --- values */
+RMI_FN rm_result rmi_txt_u64(rmi_txt *t, rmi_txt_slice x, uint64_t *out)
+{
+    uint64_t v = 0;
+    size_t i;
+    int ok = x.n > 0;
+    for (i = 0; i < x.n && ok; i++) {
+        unsigned digit = (unsigned char)x.s[i] - (unsigned)'0';
+        ok = digit <= 9 && v <= (RMI_MAX - digit) / 10;
+        v = v * 10 + digit;
+    }
+    *out = v;
+    return ok ? RM_OK : rmi_txt_fail(t, x, "a decimal integer below 2^62");
+}
+
+/* A name, as a C string in out (256 bytes). */
+RMI_FN rm_result rmi_txt_name(rmi_txt *t, rmi_txt_slice x, char *out)
+{
+    if (x.n && x.n < 256) {
+        memcpy(out, x.s, x.n);
+        out[x.n] = 0;
+        if (rmi_graph_name_ok(out)) return RM_OK;
+    }
+    return rmi_txt_fail(t, x, "a name: 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'");
+}
+
+/* Items of a comma-separated list: rmi_txt_list once, then rmi_txt_item until 0. `none` alone has no items. */
+RMI_FN rmi_txt_slice rmi_txt_list(rmi_txt_slice value)
+{
+    if (rmi_txt_is(value, "none")) value.s = NULL;
+    return value;
+}
+RMI_FN int rmi_txt_item(rmi_txt_slice *rest, rmi_txt_slice *item)
+{
+    if (!rest->s) return 0;
+    *item = rmi_txt_split(*rest, ',', rest);
+    return 1;
+}
+
+/* How many items a list has at most. */
+RMI_FN size_t rmi_txt_items(rmi_txt_slice list)
+{
+    size_t i, n = 1;
+    for (i = 0; i < list.n; i++) n += list.s[i] == ',';
+    return n;
+}
+
+/* --- key=value words and flags */
+#define RMI_TXT_KEYS(X)                                                                                                         \
+    X(IN, "in=") X(OUT, "out=") X(NEEDS, "needs=") X(SAVED, "saved=") X(FWD, "fwd=") X(BWD, "bwd=") X(AGAIN, "again=")             \
+    X(FWD_WS, "fwd_ws=") X(BWD_WS, "bwd_ws=") X(INPLACE, "inplace=") X(INPLACE_BWD, "inplace_bwd=") X(SHARE, "share_bwd=")         \
+    X(VIEW, "view=") X(MUTATES, "mutates=") X(BITS, "bits=") X(RNG, "rng") X(ONCE, "once") X(NOGRAD, "nograd")                     \
+    X(EXTERNAL, "external") X(FROZEN, "frozen") X(WANT_GRAD, "grad") X(GRAD, "grad=") X(STATE, "state=") X(OPT, "opt=")            \
+    X(OPT_HOST, "opt_host=") X(OPT_WS, "opt_ws=") X(REDUCE, "reduce=") X(H2D, "h2d=") X(D2H, "d2h=") X(LATENCY, "latency=")        \
+    X(ADD, "add=") X(NS, "ns=") X(GRADS, "grads=")
+#define RMI_TXT_KEY_ID(id, text) RMI_KEY_##id,
+typedef enum rmi_txt_key { RMI_TXT_KEYS(RMI_TXT_KEY_ID) RMI_KEY_COUNT } rmi_txt_key;
+#undef RMI_TXT_KEY_ID
+#define RMI_TXT_KEY_TEXT(id, text) text,
+static const char *const rmi_txt_key_text[] = {RMI_TXT_KEYS(RMI_TXT_KEY_TEXT) ""};
+#undef RMI_TXT_KEY_TEXT
+
+#define RMI_KEY(id) ((uint64_t)1 << RMI_KEY_##id)
+#define RMI_TXT_FORM_KEYS                                                                                                     \
+    (RMI_KEY(FWD) | RMI_KEY(BWD) | RMI_KEY(AGAIN) | RMI_KEY(FWD_WS) | RMI_KEY(BWD_WS) | RMI_KEY(SAVED) | RMI_KEY(NEEDS) |     \
+     RMI_KEY(INPLACE) | RMI_KEY(INPLACE_BWD) | RMI_KEY(BITS))
+#define RMI_TXT_OP_KEYS                                                                                                       \
+    (RMI_TXT_FORM_KEYS | RMI_KEY(IN) | RMI_KEY(OUT) | RMI_KEY(SHARE) | RMI_KEY(VIEW) | RMI_KEY(MUTATES) | RMI_KEY(RNG) |      \
+     RMI_KEY(ONCE) | RMI_KEY(NOGRAD) | RMI_KEY(EXTERNAL))
+#define RMI_TXT_PARAM_KEYS                                                                                                    \
+    (RMI_KEY(GRAD) | RMI_KEY(STATE) | RMI_KEY(OPT) | RMI_KEY(OPT_HOST) | RMI_KEY(OPT_WS) | RMI_KEY(REDUCE) |                  \
+     RMI_KEY(FROZEN) | RMI_KEY(EXTERNAL))
+
+typedef struct rmi_txt_args {
+    uint64_t seen;
+    rmi_txt_slice value[RMI_KEY_COUNT]; /* of those seen; the word itself for a flag */
+} rmi_txt_args;
+
+RMI_FN int rmi_txt_has(const rmi_txt_args *a, rmi_txt_key k) { return (int)((a->seen >> k) & 1); }
+
+RMI_FN rm_result rmi_txt_unknown_key(rmi_txt *t, rmi_txt_slice word, uint64_t allowed)
+{
+    char list[300];
+    size_t n = 0, k, len;
+    list[0] = 0;
+    for (k = 0; k < RMI_KEY_COUNT; k++) {
+        len = strlen(rmi_txt_key_text[k]);
+        if (!((allowed >> k) & 1) || n + len + 2 > sizeof list) continue;
+        list[n++] = ' ';
+        memcpy(list + n, rmi_txt_key_text[k], len + 1);
+        n += len;
+    }
+    return rmi_txt_fail_about(t, word, allowed & (allowed - 1) ? "one of" : allowed ? "only" : "the end of the statement", list, "");
+}
+
+/* The words from number `from` on: keys and flags of `allowed`, each once, in any order. */
+RMI_FN rm_result rmi_txt_args_read(rmi_txt *t, size_t from, uint64_t allowed, rmi_txt_args *a)
+{
+    size_t i;
+    a->seen = 0;
+    for (i = from; i < t->n; i++) {
+        rmi_txt_slice w = t->word[i], value, head = rmi_txt_split(w, '=', &value);
+        uint32_t k;
+        if (value.s) head.n++;
+        for (k = 0; k < RMI_KEY_COUNT; k++)
+            if (((allowed >> k) & 1) && rmi_txt_is(head, rmi_txt_key_text[k])) break;
+        if (k == RMI_KEY_COUNT) return rmi_txt_unknown_key(t, w, allowed);
+        if ((a->seen >> k) & 1) return rmi_txt_fail_about(t, w, "'", rmi_txt_key_text[k], "' only once");
+        a->seen |= (uint64_t)1 << k;
+        a->value[k] = value.s ? value : w;
+    }
+    return RM_OK;
+}
+
+/* The number of a key that is there; else *out stays. */
+RMI_FN rm_result rmi_txt_number(rmi_txt *t, const rmi_txt_args *a, rmi_txt_key k, uint64_t *out)
+{
+    return rmi_txt_has(a, k) ? rmi_txt_u64(t, a->value[k], out) : RM_OK;
+}
+
+/* --- .rmg: names of the graph */
+RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
+{
+    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
+    return *id == RMI_NONE ? rmi_txt_fail(t, x, "a tensor that is declared above") : RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
+{
+    *id = rmi_graph_lookup_n(g, &g->op_map, x.s, x.n);
+    return *id == RMI_NONE ? rmi_txt_fail(t, x, "an op that is declared above") : RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rmi_tensor_kind kind, uint64_t bytes, uint32_t *id)
+{
+    char name[256];
+    RMI_TRY(rmi_txt_name(t, x, name));
+    if (rmi_graph_lookup(g, &g->tensor_map, name) != RMI_NONE) return rmi_txt_fail(t, x, "a name that no tensor has yet");
+    *id = rmi_graph_new_tensor(g, name, kind, bytes);
+    return *id == RMI_NONE ? g->sticky.result : RM_OK;
+}
+
+/* Any tensors, as listed. */
+RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *g, rmi_txt_slice list, rmi_list *out)
+{
+    rmi_txt_slice item;
+    uint32_t id;
+    if (!rmi_graph_new_list(g, out, rmi_txt_items(list))) return g->sticky.result;
+    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
+        RMI_TRY(rmi_txt_tensor(t, g, item, &id));
+        rmi_list_put(out, id);
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *g, const rmi_op *op, rmi_txt_slice x, int inputs_only, uint32_t *id)
+{
+    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
+    if (*id != RMI_NONE && (rmi_list_has(&op->in, *id) || (!inputs_only && rmi_list_has(&op->out, *id)))) return RM_OK;
+    return rmi_txt_fail_about(t, x, inputs_only ? "an input of op " : "an input or output of op ", op->name, "");
+}
+
+/* Tensors of the op itself, each once, in the op's order; saved: NULL where that word has no meaning. */
+RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_slice list, rmi_list *out, uint32_t *saved)
+{
+    rmi_list any;
+    rmi_txt_slice item;
+    uint32_t id, i;
+    if (!rmi_graph_new_list(g, &any, rmi_txt_items(list)) || !rmi_graph_new_list(g, out, rmi_txt_items(list))) return g->sticky.result;
+    if (saved) *saved = 0;
+    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
+        if (saved && rmi_txt_is(item, "saved")) {
+            *saved = 1;
+            continue;
+        }
+        RMI_TRY(rmi_txt_own_tensor(t, g, op, item, !saved, &id));
+        rmi_list_put(&any, id);
+    }
+    for (i = 0; i < op->in.n; i++)
+        if (rmi_list_has(&any, op->in.at[i])) rmi_list_put_once(out, op->in.at[i]);
+    for (i = 0; i < op->out.n; i++)
+        if (rmi_list_has(&any, op->out.at[i])) rmi_list_put_once(out, op->out.at[i]);
+    return RM_OK;
+}
+
+/* --- .rmg: statements */
+RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *g)
+{
+    rmi_txt_args a;
+    uint32_t k;
+    uint64_t rate[RMI_KEY_COUNT];
+    if (g->has_link) return rmi_txt_fail(t, t->word[0], "one link only");
+    RMI_TRY(rmi_txt_args_read(t, 1, RMI_KEY(H2D) | RMI_KEY(D2H) | RMI_KEY(LATENCY) | RMI_KEY(ADD), &a));
+    rate[RMI_KEY_H2D] = rate[RMI_KEY_D2H] = rate[RMI_KEY_LATENCY] = 0;
+    rate[RMI_KEY_ADD] = 20000000000u;
+    for (k = RMI_KEY_H2D; k <= RMI_KEY_ADD; k++) {
+        RMI_TRY(rmi_txt_number(t, &a, (rmi_txt_key)k, &rate[k]));
+        if (!rate[k] && k != RMI_KEY_LATENCY) return rmi_txt_fail_about(t, rmi_txt_has(&a, (rmi_txt_key)k) ? a.value[k] : rmi_txt_word(t, t->n), "'", rmi_txt_key_text[k], "' above zero");
+    }
+    g->has_link = 1;
+    g->link.h2d = rate[RMI_KEY_H2D];
+    g->link.d2h = rate[RMI_KEY_D2H];
+    g->link.latency = rate[RMI_KEY_LATENCY];
+    g->link.add = rate[RMI_KEY_ADD];
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
+{
+    static const char *const words[] = {"input", "param", "const"};
+    static const uint64_t allowed[] = {RMI_KEY(WANT_GRAD) | RMI_KEY(EXTERNAL), RMI_TXT_PARAM_KEYS, RMI_KEY(EXTERNAL)};
+    rmi_txt_args a;
+    rmi_tensor *x;
+    char name[256];
+    uint64_t bytes;
+    uint32_t kind = 0, id;
+    while (kind < 3 && !rmi_txt_is(rmi_txt_word(t, 2), words[kind])) kind++;
+    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
+    if (kind == 3) return rmi_txt_fail(t, rmi_txt_word(t, 2), "input, param or const");
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &bytes));
+    RMI_TRY(rmi_txt_args_read(t, 4, allowed[kind], &a));
+    RMI_TRY(rmi_txt_new_tensor(t, g, rmi_txt_word(t, 1), (rmi_tensor_kind)kind, bytes, &id));
+    x = &g->tensors[id];
+    x->external = (uint8_t)rmi_txt_has(&a, RMI_KEY_EXTERNAL);
+    x->want_grad = (uint8_t)rmi_txt_has(&a, RMI_KEY_WANT_GRAD);
+    x->frozen = (uint8_t)rmi_txt_has(&a, RMI_KEY_FROZEN);
+    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_GRAD, &x->grad_bytes));
+    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_STATE, &x->state_bytes));
+    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_OPT, &x->opt));
+    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_OPT_HOST, &x->opt_host));
+    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_OPT_WS, &x->opt_ws));
+    return rmi_txt_number(t, &a, RMI_KEY_REDUCE, &x->reduce);
+}
+
+RMI_FN rm_result rmi_txt_outputs(rmi_txt *t, rm_graph *g, uint32_t op_id, rmi_txt_slice list)
+{
+    rmi_list out;
+    rmi_txt_slice item, size;
+    uint32_t id;
+    if (rmi_txt_is(list, "none")) return rmi_txt_fail(t, list, "at least one output");
+    if (!rmi_graph_new_list(g, &out, rmi_txt_items(list))) return g->sticky.result;
+    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
+        const rmi_list *in = &g->ops[op_id].in;
+        uint64_t bytes = in->n ? g->tensors[in->at[0]].bytes : 0;
+        item = rmi_txt_split(item, ':', &size);
+        if (size.s) RMI_TRY(rmi_txt_u64(t, size, &bytes));
+        else if (!in->n) return rmi_txt_fail(t, item, "NAME:BYTES: there is no input whose size it could have");
+        RMI_TRY(rmi_txt_new_tensor(t, g, item, RMI_ACT, bytes, &id));
+        g->tensors[id].maker = op_id;
+        g->tensors[id].external = (g->ops[op_id].flags & RM_EXTERNAL) != 0;
+        rmi_list_put(&out, id);
+    }
+    g->ops[op_id].out = out;
+    return RM_OK;
+}
+
+/* inplace_bwd=T[:X],... */
+RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_slice list, rmi_form *f)
+{
+    rmi_txt_slice item, from;
+    uint32_t i;
+    f->n_overs = 0;
+    f->overs = RMI_NEW(&g->mem, rmi_over, rmi_txt_items(list));
+    if (!f->overs) return rmi_graph_memory(g);
+    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
+        rmi_over *o = &f->overs[f->n_overs];
+        item = rmi_txt_split(item, ':', &from);
+        RMI_TRY(rmi_txt_own_tensor(t, g, op, item, 1, &o->grad_of));
+        for (i = 0; i < f->n_overs; i++)
+            if (f->overs[i].grad_of == o->grad_of) return rmi_txt_fail(t, item, "each gradient only once in inplace_bwd");
+        o->what = !from.s ? RMI_OVER_DOUT : rmi_txt_is(from, "saved") ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
+        o->tensor = RMI_NONE;
+        if (o->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(t, g, op, from, 0, &o->tensor));
+        f->n_overs++;
+    }
+    return RM_OK;
+}
+
+/* The keys that op and variant have in common. A variant's form is a copy of its op's already. */
+RMI_FN rm_result rmi_txt_form(rmi_txt *t, rm_graph *g, const rmi_op *op, const rmi_txt_args *a, rmi_form *f, int variant)
+{
+    char name[256];
+    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_FWD, &f->fwd));
+    if (!variant || rmi_txt_has(a, RMI_KEY_FWD)) f->again = f->fwd;
+    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_AGAIN, &f->again));
+    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_BWD, &f->bwd));
+    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_FWD_WS, &f->fwd_ws));
+    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_BWD_WS, &f->bwd_ws));
+    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_SAVED, &f->saved));
+    if (rmi_txt_has(a, RMI_KEY_NEEDS)) RMI_TRY(rmi_txt_own(t, g, op, a->value[RMI_KEY_NEEDS], &f->needs, &f->needs_saved));
+    if (rmi_txt_has(a, RMI_KEY_INPLACE_BWD)) RMI_TRY(rmi_txt_overs(t, g, op, a->value[RMI_KEY_INPLACE_BWD], f));
+    if (rmi_txt_has(a, RMI_KEY_INPLACE)) {
+        if (variant && rmi_txt_is(a->value[RMI_KEY_INPLACE], "none")) f->inplace = RMI_NONE;
+        else RMI_TRY(rmi_txt_own_tensor(t, g, op, a->value[RMI_KEY_INPLACE], 1, &f->inplace));
+    }
+    if (rmi_txt_has(a, RMI_KEY_BITS)) {
+        rmi_txt_slice bits = a->value[RMI_KEY_BITS];
+        if (!variant || bits.n) RMI_TRY(rmi_txt_name(t, bits, name)); /* `bits=` takes a variant out of its op's class */
+        f->bits = rmi_graph_string_n(g, bits.s, bits.n, "", 0);
+        if (!f->bits) return g->sticky.result;
+    }
+    return RM_OK;
+}
+
+/* What a backward reads that says nothing about it: everything. */
+RMI_FN rm_result rmi_txt_needs_all(rm_graph *g, const rmi_op *op, rmi_form *f)
+{
+    uint32_t i;
+    if (!rmi_graph_new_list(g, &f->needs, (size_t)op->in.n + op->out.n)) return g->sticky.result;
+    for (i = 0; i < op->in.n; i++) rmi_list_put_once(&f->needs, op->in.at[i]);
+    for (i = 0; i < op->out.n; i++) rmi_list_put_once(&f->needs, op->out.at[i]);
+    f->needs_saved = 1;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *g, rmi_op *op, rmi_txt_slice value)
+{
+    rmi_txt_slice offset;
+    uint64_t bytes = g->tensors[op->out.at[0]].bytes;
+    value = rmi_txt_split(value, '+', &offset);
+    RMI_TRY(rmi_txt_own_tensor(t, g, op, value, 1, &op->view));
+    if (offset.s) RMI_TRY(rmi_txt_u64(t, offset, &op->view_offset));
+    if (op->out.n != 1) return rmi_txt_fail(t, value, "no view: a view has one output");
+    if (op->view_offset + bytes > g->tensors[op->view].bytes) return rmi_txt_fail_about(t, value, "an input that holds all bytes of the view ", g->tensors[op->out.at[0]].name, "");
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_mutates(rmi_txt *t, rm_graph *g, rmi_op *op, rmi_txt_slice list)
+{
+    rmi_txt_slice item;
+    uint32_t id;
+    if (!rmi_graph_new_list(g, &op->mutates, rmi_txt_items(list))) return g->sticky.result;
+    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
+        RMI_TRY(rmi_txt_tensor(t, g, item, &id));
+        if (g->tensors[id].kind != RMI_CONST) return rmi_txt_fail(t, item, "a const");
+        rmi_list_put_once(&op->mutates, id);
+    }
+    return RM_OK;
+}
+
+RMI_FN uint32_t rmi_txt_op_flags(const rmi_txt_args *a)
+{
+    return (rmi_txt_has(a, RMI_KEY_RNG) ? RM_RNG : 0) | (rmi_txt_has(a, RMI_KEY_ONCE) ? RM_ONCE : 0) | (rmi_txt_has(a, RMI_KEY_NOGRAD) ? RM_NOGRAD : 0) | (rmi_txt_has(a, RMI_KEY_EXTERNAL) ? RM_EXTERNAL : 0);
+}
+
+RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
+{
+    rmi_txt_args a;
+    char name[256];
+    uint32_t id;
+    rmi_op *op;
+    rmi_form *f;
+    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
+    if (rmi_graph_lookup(g, &g->op_map, name) != RMI_NONE) return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no op has yet");
+    RMI_TRY(rmi_txt_args_read(t, 2, RMI_TXT_OP_KEYS, &a));
+    id = rmi_graph_new_op(g, name);
+    if (id == RMI_NONE) return g->sticky.result;
+    op = &g->ops[id];
+    op->flags = rmi_txt_op_flags(&a);
+    if (rmi_txt_has(&a, RMI_KEY_IN)) RMI_TRY(rmi_txt_tensors(t, g, a.value[RMI_KEY_IN], &op->in));
+    else if (!rmi_graph_new_list(g, &op->in, 0)) return g->sticky.result;
+    if (!rmi_txt_has(&a, RMI_KEY_OUT)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "out=NAME[:BYTES]");
+    RMI_TRY(rmi_txt_outputs(t, g, id, a.value[RMI_KEY_OUT]));
+    f = rmi_graph_new_form(g, id, "");
+    if (!f) return g->sticky.result;
+    f->flags = op->flags;
+    RMI_TRY(rmi_txt_form(t, g, op, &a, f, 0));
+    if (!rmi_txt_has(&a, RMI_KEY_NEEDS)) RMI_TRY(rmi_txt_needs_all(g, op, f));
+    if (rmi_txt_has(&a, RMI_KEY_SHARE)) RMI_TRY(rmi_txt_own(t, g, op, a.value[RMI_KEY_SHARE], &op->share, NULL));
+    if (rmi_txt_has(&a, RMI_KEY_MUTATES)) RMI_TRY(rmi_txt_mutates(t, g, op, a.value[RMI_KEY_MUTATES]));
+    return rmi_txt_has(&a, RMI_KEY_VIEW) ? rmi_txt_view(t, g, op, a.value[RMI_KEY_VIEW]) : RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_variant(rmi_txt *t, rm_graph *g)
+{
+    rmi_txt_args a;
+    char name[256];
+    uint32_t id;
+    rmi_form *f;
+    RMI_TRY(rmi_txt_op_named(t, g, rmi_txt_word(t, 1), &id));
+    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
+    if (rmi_graph_find_form(&g->ops[id], name, strlen(name)) != RMI_NONE) return rmi_txt_fail_about(t, rmi_txt_word(t, 2), "a name that no variant of op ", g->ops[id].name, " has yet");
+    if (g->ops[id].n_forms > UINT16_MAX) return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 65535 variants of an op");
+    RMI_TRY(rmi_txt_args_read(t, 3, RMI_TXT_FORM_KEYS, &a));
+    f = rmi_graph_new_form(g, id, name);
+    return f ? rmi_txt_form(t, g, &g->ops[id], &a, f, 1) : g->sticky.result;
+}
+
+/* Room for one part more: doubled whenever the number of parts is a power of two. */
+RMI_FN rmi_part *rmi_txt_new_part(rm_graph *g, rmi_form *f, const char *name)
+{
+    uint32_t n = f->own_parts;
+    rmi_part *parts;
+    if (!(n & (n - 1))) {
+        parts = RMI_NEW(&g->mem, rmi_part, n ? 2 * (size_t)n : 1);
+        if (parts && n) memcpy(parts, f->parts, n * sizeof(rmi_part));
+        f->parts = parts;
+    }
+    if (f->parts) f->parts[n].name = rmi_graph_string(g, name);
+    if (!f->parts || !f->parts[n].name) {
+        rmi_graph_memory(g);
+        return NULL;
+    }
+    f->n_parts = f->own_parts = n + 1;
+    return &f->parts[n];
+}
+
+/* A gradient that an earlier part gives is given already. */
+RMI_FN rm_result rmi_txt_fresh_grads(rmi_txt *t, const rm_graph *g, const rmi_op *op, const rmi_form *f, rmi_txt_slice list)
+{
+    rmi_txt_slice item;
+    uint32_t id, i;
+    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
+        RMI_TRY(rmi_txt_own_tensor(t, g, op, item, 1, &id));
+        for (i = 0; i < f->own_parts; i++)
+            if (rmi_list_has(&f->parts[i].grads, id)) return rmi_txt_fail_about(t, item, "an input that part ", f->parts[i].name, " does not have already");
+    }
+    return RM_OK;
+}
+
+/* part OP[@VARIANT] NAME grads=... needs=... bwd= bwd_ws= */
+RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *g)
+{
+    rmi_txt_args a;
+    rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(t, 1), '@', &variant);
+    char name[256];
+    uint32_t id, form = 0, i;
+    rmi_form *f;
+    rmi_part *p;
+    RMI_TRY(rmi_txt_op_named(t, g, op_name, &id));
+    if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
+    if (form == RMI_NONE) return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, " that is declared above");
+    f = &g->ops[id].forms[form];
+    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
+    for (i = 0; i < f->own_parts; i++)
+        if (!strcmp(f->parts[i].name, name)) return rmi_txt_fail(t, rmi_txt_word(t, 2), "a name that no part of this backward has yet");
+    if (f->own_parts >= UINT8_MAX) return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 255 parts of a backward");
+    RMI_TRY(rmi_txt_args_read(t, 3, RMI_KEY(GRADS) | RMI_KEY(NEEDS) | RMI_KEY(BWD) | RMI_KEY(BWD_WS), &a));
+    if (!rmi_txt_has(&a, RMI_KEY_GRADS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "grads=");
+    if (!rmi_txt_has(&a, RMI_KEY_NEEDS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "needs=");
+    RMI_TRY(rmi_txt_fresh_grads(t, g, &g->ops[id], f, a.value[RMI_KEY_GRADS]));
+    p = rmi_txt_new_part(g, f, name);
+    if (!p) return g->sticky.result;
+    RMI_TRY(rmi_txt_own(t, g, &g->ops[id], a.value[RMI_KEY_GRADS], &p->grads, NULL));
+    RMI_TRY(rmi_txt_own(t, g, &g->ops[id], a.value[RMI_KEY_NEEDS], &p->needs, &p->needs_saved));
+    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_BWD, &p->bwd));
+    return rmi_txt_number(t, &a, RMI_KEY_BWD_WS, &p->bwd_ws);
+}
+
+RMI_FN rm_result rmi_txt_activation(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
+{
+    RMI_TRY(rmi_txt_tensor(t, g, x, id));
+    return g->tensors[*id].kind == RMI_ACT ? RM_OK : rmi_txt_fail(t, x, "an activation: what an op declared above makes");
+}
+
+RMI_FN rm_result rmi_txt_grad(rmi_txt *t, rm_graph *g)
+{
+    uint32_t id;
+    RMI_TRY(rmi_txt_activation(t, g, rmi_txt_word(t, 1), &id));
+    if (g->tensors[id].grad_sized) return rmi_txt_fail(t, rmi_txt_word(t, 1), "each gradient's size only once");
+    g->tensors[id].grad_sized = 1;
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &g->tensors[id].grad_bytes));
+    return rmi_txt_no_more(t, 3);
+}
+
+RMI_FN rm_result rmi_txt_output(rmi_txt *t, rm_graph *g)
+{
+    size_t i;
+    uint32_t id;
+    for (i = 1; i < t->n || i == 1; i++) {
+        RMI_TRY(rmi_txt_activation(t, g, rmi_txt_word(t, i), &id));
+        if (g->tensors[id].is_output) return rmi_txt_fail(t, t->word[i], "each output only once");
+        g->tensors[id].is_output = 1;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
+{
+    rmi_txt_args a;
+    char name[256];
+    uint64_t ns = 0;
+    uint32_t i;
+    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
+    for (i = 0; i < g->n_barriers; i++)
+        if (!strcmp(g->barriers[i].name, name)) return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
+    RMI_TRY(rmi_txt_args_read(t, 2, RMI_KEY(NS), &a));
+    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_NS, &ns));
+    if (!rmi_arena_grow(&g->mem, (void **)&g->barriers, &g->cap_barriers, (size_t)g->n_barriers + 1, sizeof(rmi_barrier))) return rmi_graph_memory(g);
+    g->barriers[g->n_barriers].name = rmi_graph_string(g, name);
+    g->barriers[g->n_barriers].ns = ns;
+    if (!g->barriers[g->n_barriers].name) return g->sticky.result;
+    g->n_barriers++;
+    return RM_OK;
+}
+
+/* --- .rmg: the whole */
+typedef struct rmi_txt_graph { /* what the reader remembers besides the graph */
+    rmi_txt_place *ops, *blocks; /* where each op, each open block was declared */
+    size_t cap_ops, cap_blocks, n_blocks;
+} rmi_txt_graph;
+
+RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
+{
+    char name[256];
+    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
+    RMI_TRY(rmi_txt_no_more(t, 2));
+    if (!rmi_arena_grow(&t->mem, (void **)&m->blocks, &m->cap_blocks, m->n_blocks + 1, sizeof(rmi_txt_place))) return rmi_err_memory(t->err);
+    m->blocks[m->n_blocks++] = rmi_txt_at(t, t->word[0]);
+    rmi_graph_mark(g, name);
+    return g->sticky.result;
+}
+
+RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
+{
+    if (!m->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
+    RMI_TRY(rmi_txt_no_more(t, 1));
+    m->n_blocks--;
+    rmi_graph_mark(g, NULL);
+    return g->sticky.result;
+}
+
+RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
+{
+    rmi_txt_slice w = t->word[0];
+    if (rmi_txt_is(w, "op")) {
+        if (!rmi_arena_grow(&t->mem, (void **)&m->ops, &m->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_txt_place))) return rmi_err_memory(t->err);
+        m->ops[g->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
+        return rmi_txt_op(t, g);
+    }
+    if (rmi_txt_is(w, "tensor")) return rmi_txt_given(t, g);
+    if (rmi_txt_is(w, "variant")) return rmi_txt_variant(t, g);
+    if (rmi_txt_is(w, "part")) return rmi_txt_part(t, g);
+    if (rmi_txt_is(w, "grad")) return rmi_txt_grad(t, g);
+    if (rmi_txt_is(w, "output")) return rmi_txt_output(t, g);
+    if (rmi_txt_is(w, "block")) return rmi_txt_block(t, g, m);
+    if (rmi_txt_is(w, "end")) return rmi_txt_end(t, g, m);
+    if (rmi_txt_is(w, "link")) return rmi_txt_link(t, g);
+    if (rmi_txt_is(w, "barrier")) return rmi_txt_barrier(t, g);
+    if (rmi_txt_is(w, "anyorder")) {
+        g->any_order = 1;
+        return rmi_txt_no_more(t, 1);
+    }
+    return rmi_txt_fail(t, w, "one of link tensor op variant part grad output barrier anyorder block end");
+}
+
+/* What only the whole graph shows is reported at the op that the message is about. */
+RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g, const rmi_txt_graph *m)
+{
+    void (*log)(void *user, rm_result result, const char *message) = g->sticky.log;
+    char message[RMI_ERR_TEXT];
+    rmi_txt_place at;
+    rm_result r;
+    uint32_t id = RMI_NONE;
+    if (m->n_blocks) {
+        at = m->blocks[m->n_blocks - 1];
+        return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' before the end of the text", at.line, at.column);
+    }
+    if (!g->n_ops) return rmi_txt_fail(t, rmi_txt_word(t, 0), "at least one op");
+    g->sticky.log = NULL; /* one message, not two */
+    r = rmi_graph_seal(g);
+    g->sticky.log = log;
+    if (r == RM_OK || r == RM_ERROR_MEMORY) return r == RM_OK ? r : rmi_err_memory(&g->sticky);
+    memcpy(message, g->sticky.text, sizeof message);
+    if (!strncmp(message, "op ", 3)) id = rmi_graph_lookup_n(g, &g->op_map, message + 3, strcspn(message + 3, ":"));
+    at.line = id == RMI_NONE ? t->line : m->ops[id].line;
+    at.column = id == RMI_NONE ? 1 : m->ops[id].column;
+    return rmi_err_set(&g->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column, message);
+}
+
+RMI_FN rm_result rmi_txt_read_statements(rmi_txt *t, rm_graph *g)
+{
+    rmi_txt_graph m;
+    memset(&m, 0, sizeof m);
+    RMI_TRY(rmi_txt_header(t, "graph"));
+    for (;;) {
+        RMI_TRY(rmi_txt_next(t));
+        if (!t->n) break;
+        RMI_TRY(rmi_txt_graph_statement(t, g, &m));
+    }
+    g->hash = t->hash;
+    g->hashed = 1;
+    return rmi_txt_seal(t, g, &m);
+}
+
+/* A whole graph into g, which is empty, sealed. After an error g holds nothing but the message. */
+RMI_FN rm_result rmi_txt_read_graph(rm_graph *g, const char *text, size_t n)
+{
+    rmi_txt t = rmi_txt_make(&g->mem.hooks, &g->sticky, text, n);
+    rm_result r = rmi_txt_read_statements(&t, g);
+    rmi_arena_free(&t.mem);
+    if (r != RM_OK) {
+        rmi_arena mem = g->mem;
+        rmi_error sticky = g->sticky, last = g->last;
+        memset(g, 0, sizeof *g);
+        g->mem = mem;
+        g->sticky = sticky;
+        g->last = last;
+    }
+    return r;
+}
+
+/* --- .rmg: writing */
+RMI_FN void rmi_txt_put_key(rmi_sink *s, const char *key, uint64_t v, uint64_t by_default)
+{
+    if (v == by_default) return;
+    rmi_put(s, key);
+    rmi_put_u64(s, v);
+}
+
+RMI_FN void rmi_txt_put_list(rmi_sink *s, const rm_graph *g, const char *key, const rmi_list *l, int saved)
+{
+    uint32_t i;
+    rmi_put(s, key);
+    for (i = 0; i < l->n; i++) {
+        if (i) rmi_put(s, ",");
+        rmi_put(s, g->tensors[l->at[i]].name);
+    }
+    if (saved) rmi_put(s, l->n ? ",saved" : "saved");
+    else if (!l->n) rmi_put(s, "none");
+}
+
+RMI_FN int rmi_txt_reads_all(const rmi_op *op, const rmi_form *f)
+{
+    uint32_t i;
+    for (i = 0; i < op->in.n; i++)
+        if (!rmi_list_has(&f->needs, op->in.at[i])) return 0;
+    for (i = 0; i < op->out.n; i++)
+        if (!rmi_list_has(&f->needs, op->out.at[i])) return 0;
+    return f->needs_saved != 0;
+}
+
+RMI_FN int rmi_txt_same_needs(const rmi_form *a, const rmi_form *b)
+{
+    uint32_t i;
+    if (a->needs.n != b->needs.n || a->needs_saved != b->needs_saved) return 0;
+    for (i = 0; i < a->needs.n; i++)
+        if (a->needs.at[i] != b->needs.at[i]) return 0;
+    return 1;
+}
+
+RMI_FN int rmi_txt_same_overs(const rmi_form *a, const rmi_form *b)
+{
+    uint32_t i;
+    if (a->n_overs != b->n_overs) return 0;
+    for (i = 0; i < a->n_overs; i++)
+        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what || (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor)) return 0;
+    return 1;
+}
+
+RMI_FN void rmi_txt_put_overs(rmi_sink *s, const rm_graph *g, const rmi_form *f)
+{
+    uint32_t i;
+    rmi_put(s, " inplace_bwd=");
+    if (!f->n_overs) rmi_put(s, "none");
+    for (i = 0; i < f->n_overs; i++) {
+        const rmi_over *o = &f->overs[i];
+        if (i) rmi_put(s, ",");
+        rmi_put(s, g->tensors[o->grad_of].name);
+        if (o->what == RMI_OVER_DOUT) continue;
+        rmi_put(s, ":");
+        rmi_put(s, o->what == RMI_OVER_SAVED ? "saved" : g->tensors[o->tensor].name);
+    }
+}
+
+/* The keys of a form that differ from what their absence means: of an op (base NULL) defaults, of a variant its op's. */
+RMI_FN void rmi_txt_put_form(rmi_sink *s, const rm_graph *g, const rmi_op *op, const rmi_form *f, const rmi_form *base)
+{
+    rmi_form plain;
+    if (!base ? !rmi_txt_reads_all(op, f) : !rmi_txt_same_needs(f, base)) rmi_txt_put_list(s, g, " needs=", &f->needs, f->needs_saved != 0);
+    memset(&plain, 0, sizeof plain);
+    plain.inplace = RMI_NONE;
+    plain.bits = "";
+    if (!base) base = &plain;
+    rmi_txt_put_key(s, " saved=", f->saved, base->saved);
+    rmi_txt_put_key(s, " fwd=", f->fwd, base->fwd);
+    rmi_txt_put_key(s, " bwd=", f->bwd, base->bwd);
+    rmi_txt_put_key(s, " again=", f->again, base == &plain || f->fwd != base->fwd ? f->fwd : base->again);
+    rmi_txt_put_key(s, " fwd_ws=", f->fwd_ws, base->fwd_ws);
+    rmi_txt_put_key(s, " bwd_ws=", f->bwd_ws, base->bwd_ws);
+    if (f->inplace != base->inplace) {
+        rmi_put(s, " inplace=");
+        rmi_put(s, f->inplace == RMI_NONE ? "none" : g->tensors[f->inplace].name);
+    }
+    if (!rmi_txt_same_overs(f, base)) rmi_txt_put_overs(s, g, f);
+    if (strcmp(f->bits, base->bits)) {
+        rmi_put(s, " bits=");
+        rmi_put(s, f->bits);
+    }
+}
+
+/* A gradient stands in one part only: an input without one, which kinds of the builder may repeat, in the first. */
+RMI_FN void rmi_txt_put_grads(rmi_sink *s, const rm_graph *g, const rmi_form *f, uint32_t part)
+{
+    uint32_t i, k, n = 0;
+    rmi_put(s, " grads=");
+    for (i = 0; i < f->parts[part].grads.n; i++) {
+        uint32_t x = f->parts[part].grads.at[i];
+        for (k = 0; k < part && !rmi_list_has(&f->parts[k].grads, x);) k++;
+        if (k < part) continue;
+        if (n++) rmi_put(s, ",");
+        rmi_put(s, g->tensors[x].name);
+    }
+    if (!n) rmi_put(s, "none");
+}
+
+RMI_FN void rmi_txt_put_parts(rmi_sink *s, const rm_graph *g, const rmi_op *op, const rmi_form *f)
+{
+    uint32_t i;
+    for (i = 0; i < f->own_parts; i++) {
+        const rmi_part *p = &f->parts[i];
+        rmi_put(s, "part ");
+        rmi_put(s, op->name);
+        if (f->name[0]) rmi_put(s, "@");
+        rmi_put(s, f->name);
+        rmi_put(s, " ");
+        rmi_put(s, p->name);
+        rmi_txt_put_grads(s, g, f, i);
+        rmi_txt_put_list(s, g, " needs=", &p->needs, p->needs_saved != 0);
+        rmi_txt_put_key(s, " bwd=", p->bwd, 0);
+        rmi_txt_put_key(s, " bwd_ws=", p->bwd_ws, 0);
+        rmi_put(s, "\n");
+    }
+}
+
+RMI_FN void rmi_txt_put_given(rmi_sink *s, const rmi_tensor *t)
+{
+    rmi_put(s, "tensor ");
+    rmi_put(s, t->name);
+    rmi_put(s, t->kind == RMI_INPUT ? " input " : t->kind == RMI_PARAM ? " param " : " const ");
+    rmi_put_u64(s, t->bytes);
+    if (t->kind == RMI_PARAM) {
+        rmi_txt_put_key(s, " grad=", t->grad_bytes, t->bytes);
+        rmi_txt_put_key(s, " state=", t->state_bytes, 0);
+        rmi_txt_put_key(s, " opt=", t->opt, RMI_INF);
+        rmi_txt_put_key(s, " opt_host=", t->opt_host, RMI_INF);
+        rmi_txt_put_key(s, " opt_ws=", t->opt_ws, 0);
+        rmi_txt_put_key(s, " reduce=", t->reduce, RMI_INF);
+        if (t->frozen) rmi_put(s, " frozen");
+    }
+    if (t->want_grad) rmi_put(s, " grad");
+    if (t->external) rmi_put(s, " external");
+    rmi_put(s, "\n");
+}
+
+RMI_FN void rmi_txt_put_op_line(rmi_sink *s, const rm_graph *g, const rmi_op *op)
+{
+    uint32_t i;
+    rmi_put(s, "op ");
+    rmi_put(s, op->name);
+    if (op->in.n) rmi_txt_put_list(s, g, " in=", &op->in, 0);
+    for (i = 0; i < op->out.n; i++) {
+        const rmi_tensor *t = &g->tensors[op->out.at[i]];
+        rmi_put(s, i ? "," : " out=");
+        rmi_put(s, t->name);
+        rmi_txt_put_key(s, ":", t->bytes, op->in.n ? g->tensors[op->in.at[0]].bytes : RMI_INF);
+    }
+    rmi_txt_put_form(s, g, op, &op->forms[0], NULL);
+    if (op->share.n) rmi_txt_put_list(s, g, " share_bwd=", &op->share, 0);
+    if (op->view != RMI_NONE) {
+        rmi_put(s, " view=");
+        rmi_put(s, g->tensors[op->view].name);
+        rmi_txt_put_key(s, "+", op->view_offset, 0);
+    }
+    if (op->mutates.n) rmi_txt_put_list(s, g, " mutates=", &op->mutates, 0);
+    if (op->flags & RM_RNG) rmi_put(s, " rng");
+    if (op->flags & RM_ONCE) rmi_put(s, " once");
+    if (op->flags & RM_NOGRAD) rmi_put(s, " nograd");
+    if (op->flags & RM_EXTERNAL) rmi_put(s, " external");
+    rmi_put(s, "\n");
+}
+
+RMI_FN void rmi_txt_put_op(rmi_sink *s, const rm_graph *g, const rmi_op *op)
+{
+    uint32_t i;
+    rmi_txt_put_op_line(s, g, op);
+    rmi_txt_put_parts(s, g, op, &op->forms[0]);
+    for (i = 1; i < op->n_forms; i++) {
+        rmi_put(s, "variant ");
+        rmi_put(s, op->name);
+        rmi_put(s, " ");
+        rmi_put(s, op->forms[i].name);
+        rmi_txt_put_form(s, g, op, &op->forms[i], &op->forms[0]);
+        rmi_put(s, "\n");
+        rmi_txt_put_parts(s, g, op, &op->forms[i]);
+    }
+    for (i = 0; i < op->out.n; i++) {
+        const rmi_tensor *t = &g->tensors[op->out.at[i]];
+        if (t->grad_bytes == t->bytes) continue;
+        rmi_put(s, "grad ");
+        rmi_put(s, t->name);
+        rmi_txt_put_key(s, " ", t->grad_bytes, RMI_INF);
+        rmi_put(s, "\n");
+    }
+}
+
+/* Blocks that begin or end before op number `op`; ends: only the ends that come first. */
+RMI_FN void rmi_txt_put_marks(rmi_sink *s, const rm_graph *g, uint32_t op, int ends, uint32_t *mark)
+{
+    for (; *mark < g->n_marks && g->marks[*mark].op == op; (*mark)++) {
+        const char *name = g->marks[*mark].name;
+        if (name && ends) return;
+        rmi_put(s, name ? "block " : "end");
+        if (name) rmi_put(s, name);
+        rmi_put(s, "\n");
+    }
+}
+
+RMI_FN void rmi_txt_put_tail(rmi_sink *s, const rm_graph *g)
+{
+    uint32_t i, n = 0;
+    for (i = 0; i < g->n_barriers; i++) {
+        rmi_put(s, "barrier ");
+        rmi_put(s, g->barriers[i].name);
+        rmi_txt_put_key(s, " ns=", g->barriers[i].ns, 0);
+        rmi_put(s, "\n");
+    }
+    for (i = 0; i < g->n_tensors; i++) {
+        if (!g->tensors[i].is_output) continue;
+        rmi_put(s, n++ ? " " : "output ");
+        rmi_put(s, g->tensors[i].name);
+    }
+    if (n) rmi_put(s, "\n");
+}
+
+/* The canonical text of a sealed graph: declarations in order, what an op makes in its line, marks of blocks around them. */
+RMI_FN void rmi_txt_put_graph(const rm_graph *g, rmi_sink *s)
+{
+    uint32_t i, t = 0, mark = 0;
+    rmi_put(s, "rockmate graph 1\n");
+    if (g->has_link) {
+        rmi_txt_put_key(s, "link h2d=", g->link.h2d, 0);
+        rmi_txt_put_key(s, " d2h=", g->link.d2h, 0);
+        rmi_txt_put_key(s, " latency=", g->link.latency, 0);
+        rmi_txt_put_key(s, " add=", g->link.add, 20000000000u);
+        rmi_put(s, "\n");
+    }
+    if (g->any_order) rmi_put(s, "anyorder\n");
+    for (i = 0; i <= g->n_ops; i++) {
+        rmi_txt_put_marks(s, g, i, 1, &mark);
+        for (; t < g->n_tensors && (i == g->n_ops || g->tensors[t].maker != i); t++)
+            if (g->tensors[t].maker == RMI_NONE) rmi_txt_put_given(s, &g->tensors[t]);
+        rmi_txt_put_marks(s, g, i, 0, &mark);
+        if (i < g->n_ops) rmi_txt_put_op(s, g, &g->ops[i]);
+    }
+    rmi_txt_put_tail(s, g);
+}
+
+/* The builder takes things that the text has no words for. */
+RMI_FN rm_result rmi_txt_writable(rm_graph *g)
+{
+    uint32_t i, k, a, b;
+    for (i = 0; i < g->n_ops; i++)
+        for (k = 0; k < g->ops[i].n_forms; k++) {
+            const rmi_form *f = &g->ops[i].forms[k];
+            if (f->bits[0] && !rmi_graph_name_ok(f->bits)) return rmi_err_set(&g->last, RM_ERROR_GRAPH, "op %s: its bits class '%s' is not a name, and text holds names only; rename it", g->ops[i].name, f->bits);
+            for (a = 0; a < f->n_overs; a++)
+                for (b = 0; b < a; b++)
+                    if (f->overs[a].grad_of == f->overs[b].grad_of) return rmi_err_set(&g->last, RM_ERROR_GRAPH, "op %s: the gradient of %s may go over the bytes of two others, and text holds one; leave one rm_over", g->ops[i].name, g->tensors[f->overs[a].grad_of].name);
+        }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_write_graph(rm_graph *g, rmi_sink *s)
+{
+    RMI_TRY(rmi_graph_seal(g));
+    RMI_TRY(rmi_txt_writable(g));
+    rmi_txt_put_graph(g, s);
+    return s->failed ? rmi_err_set(&g->last, RM_ERROR_WRITE, "graph: the sink took no more text") : RM_OK;
+}
+
+RMI_FN int rmi_txt_hash_sink(void *user, const char *text, size_t n)
+{
+    uint64_t *h = (uint64_t *)user;
+    *h = rmi_fnv(*h, text, n);
+    return 0;
+}
+
+/* Of the text that a sealed graph was read from, or of its canonical one. */
+RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *g)
+{
+    uint64_t h = RMI_FNV_START;
+    rmi_sink s;
+    if (g->hashed) return g->hash;
+    s.write = rmi_txt_hash_sink;
+    s.user = &h;
+    s.failed = 0;
+    rmi_txt_put_graph(g, &s);
+    return h;
+}
+
+/* =====================================================================================================================
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
 RMDEF const char *rm_result_name(rm_result r)
@@ -7159,6 +8225,26 @@ RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name)
 }
 RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t) { return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].name : ""; }
 RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t) { return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].bytes : 0; }
+
+RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_desc *desc, rm_graph **out)
+{
+    if (!out) return RM_ERROR_ARGUMENT;
+    *out = rm_graph_create(desc);
+    if (!*out) return RM_ERROR_MEMORY;
+    if (!text && length) return rmi_graph_fail(*out, RM_ERROR_ARGUMENT, "rm_graph_read: text is NULL; pass the bytes of a .rmg file");
+    return rmi_txt_read_graph(*out, text, length);
+}
+
+RMDEF rm_result rm_graph_write(rm_graph *g, rm_write_fn write, void *user)
+{
+    rmi_sink s;
+    if (!g) return RM_ERROR_ARGUMENT;
+    if (!write) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_graph_write: write is NULL; pass a function that takes the text");
+    s.write = write;
+    s.user = user;
+    s.failed = 0;
+    return rmi_txt_write_graph(g, &s);
+}
 
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out)
 {

@@ -1,0 +1,601 @@
+/* test_text.c - the .rmg and .rmp readers and writers: round trips, messages with line and column, damage, lack of memory.
+
+   cc -std=c99 -I. tests/unit/test_text.c -o build/test_text && build/test_text [../shared/instances]
+*/
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+
+#include <stdio.h>
+
+static int failures;
+#define CHECK(cond)                                                        \
+    do {                                                                   \
+        if (!(cond)) {                                                     \
+            failures++;                                                    \
+            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);      \
+        }                                                                  \
+    } while (0)
+
+/* --- text in memory */
+typedef struct text {
+    char *s;
+    size_t n, cap;
+} text;
+
+static int text_sink(void *user, const char *s, size_t n)
+{
+    text *t = (text *)user;
+    if (t->n + n + 1 > t->cap) {
+        t->cap = (t->n + n + 1) * 2;
+        t->s = (char *)realloc(t->s, t->cap);
+        if (!t->s) return 1;
+    }
+    memcpy(t->s + t->n, s, n);
+    t->n += n;
+    t->s[t->n] = 0;
+    return 0;
+}
+static void text_free(text *t)
+{
+    free(t->s);
+    memset(t, 0, sizeof *t);
+}
+static void text_load(text *t, const char *path)
+{
+    char part[4096];
+    size_t n;
+    FILE *f = fopen(path, "rb");
+    if (!f) return;
+    while ((n = fread(part, 1, sizeof part, f)) > 0) text_sink(t, part, n);
+    fclose(f);
+}
+static int full_sink(void *user, const char *s, size_t n)
+{
+    (void)user;
+    (void)s;
+    (void)n;
+    return 1;
+}
+
+/* --- samples */
+static const char everything[] =
+    "\t# a comment first\r\n"
+    "rockmate  graph\t1 # then the header\r\n"
+    "\n"
+    "link d2h=007 h2d=5 latency=3\n"
+    "tensor x input 64 grad external\n"
+    "tensor w param 32 state=64 opt=9 opt_host=90 opt_ws=5 reduce=4 grad=16\n"
+    "tensor f param 32 frozen external opt=1\n"
+    "tensor run const 8\n"
+    "anyorder\n"
+    "block h\n"
+    "block none.of\n"
+    "op fc in=x,w,x out=h:64,aux:0 needs=aux,w,saved,x,w saved=12 fwd=5 bwd=6 fwd_ws=1 bwd_ws=2 bits=exact inplace=x inplace_bwd=x:saved,w:h\n"
+    "variant fc fast fwd=3 bits= inplace_bwd=none needs=none\n"
+    "variant fc slow again=5 saved=0 needs=w,x,aux,saved # nothing new but again's default and saved\n"
+    "variant fc over inplace=none fwd=5\n"
+    "part fc dx grads=x needs=w,saved bwd=4\n"
+    "part fc dw needs=x,none.t bwd=0 bwd_ws=7 grads=w\n";
+
+static const char good[] =
+    "\t# a comment first\r\n"
+    "rockmate  graph\t1 # then the header\r\n"
+    "\n"
+    "link d2h=007 h2d=5 latency=3\n"
+    "tensor x input 64 grad external\n"
+    "tensor w param 32 state=64 opt=9 opt_host=90 opt_ws=5 reduce=4 grad=16\n"
+    "tensor f param 32 frozen external opt=1\n"
+    "tensor run const 8\n"
+    "anyorder\n"
+    "block h\n"
+    "block none.of\n"
+    "op fc in=x,w,x out=h,aux:0 needs=aux,w,saved,x,w saved=12 fwd=5 bwd=6 fwd_ws=1 bwd_ws=2 bits=exact inplace=x inplace_bwd=x:saved,w:h\n"
+    "variant fc fast fwd=3 bits= inplace_bwd=none needs=none\n"
+    "variant fc slow again=5 saved=0 needs=w,x,aux,saved # nothing new but saved: again is 5 anyway\n"
+    "variant fc over inplace=none fwd=5 again=8\n"
+    "part fc dx grads=x needs=w,saved bwd=4\n"
+    "part fc dw needs=x,aux bwd=0 bwd_ws=7 grads=w\n"
+    "part fc@over all needs=none grads=w,x\n"
+    "end\n"
+    "op relu in=h out=r needs=saved,h,r inplace_bwd=h rng once mutates=run\n"
+    "op sum in=r,h out=s needs=none share_bwd=h,r nograd external\n"
+    "end\n"
+    "op v in=r out=vr:60 view=r+4\n"
+    "tensor late const 1\n"
+    "op loss in=vr out=l:4 needs=vr,l again=2 fwd=2\n"
+    "grad h 65\n"
+    "grad r 64\n"
+    "barrier b2 ns=5\n"
+    "barrier b1\n"
+    "output l s\n"
+    "output r\n"
+    "tensor last input 0";
+
+static const char canonical[] =
+    "rockmate graph 1\n"
+    "link h2d=5 d2h=7 latency=3\n"
+    "anyorder\n"
+    "tensor x input 64 grad external\n"
+    "tensor w param 32 grad=16 state=64 opt=9 opt_host=90 opt_ws=5 reduce=4\n"
+    "tensor f param 32 opt=1 frozen external\n"
+    "tensor run const 8\n"
+    "block h\n"
+    "block none.of\n"
+    "op fc in=x,w,x out=h,aux:0 needs=x,w,aux,saved saved=12 fwd=5 bwd=6 fwd_ws=1 bwd_ws=2 inplace=x inplace_bwd=x:saved,w:h bits=exact\n"
+    "part fc dx grads=x needs=w,saved bwd=4\n"
+    "part fc dw grads=w needs=x,aux bwd_ws=7\n"
+    "variant fc fast needs=none fwd=3 inplace_bwd=none bits=\n"
+    "variant fc slow saved=0\n"
+    "variant fc over again=8 inplace=none\n"
+    "part fc@over all grads=x,w needs=none\n"
+    "grad h 65\n"
+    "end\n"
+    "op relu in=h out=r inplace_bwd=h mutates=run rng once\n"
+    "op sum in=r,h out=s needs=none share_bwd=r,h nograd external\n"
+    "end\n"
+    "op v in=r out=vr:60 view=r+4\n"
+    "tensor late const 1\n"
+    "op loss in=vr out=l:4 needs=vr,l fwd=2\n"
+    "tensor last input 0\n"
+    "barrier b2 ns=5\n"
+    "barrier b1\n"
+    "output r s l\n";
+
+/* --- reading what is right */
+static void round_trip(const char *what, const char *s, size_t n)
+{
+    rm_graph *g = NULL, *h = NULL;
+    text one, two;
+    uint64_t statements;
+    memset(&one, 0, sizeof one);
+    memset(&two, 0, sizeof two);
+    if (rm_graph_read(s, n, NULL, &g) != RM_OK) {
+        failures++;
+        printf("%s: %s\n", what, rm_graph_error(g));
+        rm_graph_destroy(g);
+        return;
+    }
+    CHECK(rm_graph_write(g, text_sink, &one) == RM_OK);
+    CHECK(rm_graph_read(one.s, one.n, NULL, &h) == RM_OK);
+    CHECK(rm_graph_write(h, text_sink, &two) == RM_OK);
+    CHECK(one.n == two.n && !memcmp(one.s, two.s, one.n));
+    CHECK(rm_graph_op_count(g) == rm_graph_op_count(h) && rm_graph_tensor_count(g) == rm_graph_tensor_count(h));
+    statements = rmi_fnv(RMI_FNV_START, one.s, one.n);
+    CHECK(rmi_txt_graph_hash(h) == statements);
+    g->hashed = 0;
+    CHECK(rmi_txt_graph_hash(g) == statements);
+    if (rm_graph_result(h)) printf("%s: %s\n", what, rm_graph_error(h));
+    rm_graph_destroy(g);
+    rm_graph_destroy(h);
+    text_free(&one);
+    text_free(&two);
+}
+
+static void test_canonical(void)
+{
+    rm_graph *g;
+    text out;
+    memset(&out, 0, sizeof out);
+    CHECK(rm_graph_read(good, sizeof good - 1, NULL, &g) == RM_OK);
+    if (rm_graph_result(g)) printf("%s\n", rm_graph_error(g));
+    CHECK(rm_graph_write(g, text_sink, &out) == RM_OK);
+    CHECK(out.s && !strcmp(out.s, canonical));
+    if (out.s && strcmp(out.s, canonical)) printf("--- written:\n%s", out.s);
+    CHECK(g->hashed && g->hash != rmi_fnv(RMI_FNV_START, canonical, sizeof canonical - 1)); /* 007 is 7, but not in the hash */
+    CHECK(rm_graph_write(g, full_sink, NULL) == RM_ERROR_WRITE);
+    CHECK(rm_graph_write(g, NULL, NULL) == RM_ERROR_ARGUMENT);
+    rm_graph_destroy(g);
+    text_free(&out);
+    round_trip("good", good, sizeof good - 1);
+    round_trip("canonical", canonical, sizeof canonical - 1);
+    CHECK(rm_graph_read(everything, sizeof everything - 1, NULL, &g) == RM_ERROR_TEXT);
+    CHECK(strstr(rm_graph_error(g), "17:20: found 'none.t', expected an input or output of op fc") != NULL);
+    CHECK(!rm_graph_op_count(g) && !rm_graph_tensor_count(g));
+    rm_graph_destroy(g);
+}
+
+/* What the hash is of: words joined by one blank, a newline after each statement. */
+static void test_hash(void)
+{
+    static const char loose[] = "# c\n rockmate\tgraph  1\r\n\ntensor x   input 08 #\r\nop a in=x out=y";
+    static const char tight[] = "rockmate graph 1\ntensor x input 08\nop a in=x out=y\n";
+    rm_graph *g;
+    CHECK(rm_graph_read(loose, sizeof loose - 1, NULL, &g) == RM_OK);
+    CHECK(rmi_txt_graph_hash(g) == rmi_fnv(RMI_FNV_START, tight, sizeof tight - 1));
+    rm_graph_destroy(g);
+}
+
+/* --- a graph from the builder */
+static void test_builder(void)
+{
+    rm_graph *g = rm_graph_create(NULL);
+    rm_kind conv, add, view;
+    rm_op_desc d;
+    rm_param_desc p;
+    rm_tensor x, w, h, y;
+    text out;
+    memset(&out, 0, sizeof out);
+    memset(&conv, 0, sizeof conv);
+    memset(&add, 0, sizeof add);
+    memset(&view, 0, sizeof view);
+    conv.name = "conv";
+    conv.needs = RM_IN(0) | RM_IN(1);
+    conv.inplace = RM_IN(0);
+    conv.part[0].name = "dx";
+    conv.part[0].grads = RM_IN(0);
+    conv.part[0].needs = RM_IN(1);
+    conv.part[1].name = "dw";
+    conv.part[1].grads = RM_IN(0) | RM_IN(1); /* the input has no gradient: said twice, that is no error here */
+    conv.over[0].grad_of = RM_IN(0);
+    conv.over[0].bytes_of = RM_DOUT;
+    add.name = "add";
+    add.needs = RM_NOTHING;
+    add.share_grad = RM_IN(0) | RM_IN(1);
+    view.name = "view";
+    view.view = RM_IN(0);
+    x = rm_input_add(g, "x", 100, 0);
+    memset(&p, 0, sizeof p);
+    p.name = "w";
+    p.bytes = 50;
+    p.update_ns = 7;
+    rm_block_begin(g, "h");
+    w = rm_param_add(g, &p);
+    memset(&d, 0, sizeof d);
+    d.in[0] = x;
+    d.in[1] = w;
+    d.out[0] = 100;
+    h = rm_op_add(g, &conv, &d);
+    conv.name = "winograd";
+    conv.inplace = 0; /* a variant that cannot do what its op can */
+    memset(conv.part, 0, sizeof conv.part);
+    memset(&d, 0, sizeof d);
+    d.fwd_ns = 3;
+    d.fwd_ws = 1000;
+    d.bits = "wino";
+    rm_variant_add(g, h, &conv, &d);
+    rm_block_end(g);
+    memset(&d, 0, sizeof d);
+    d.in[0] = h;
+    d.in[1] = h;
+    y = rm_op_add(g, &add, &d);
+    memset(&d, 0, sizeof d);
+    d.in[0] = y;
+    d.out[0] = 10;
+    d.view_offset = 20;
+    y = rm_op_add(g, &view, &d);
+    rm_grad_bytes(g, h, 200);
+    rm_output_add(g, y);
+    CHECK(rm_graph_write(g, text_sink, &out) == RM_OK);
+    if (rm_graph_result(g)) printf("%s\n", rm_graph_error(g));
+    CHECK(out.s && strstr(out.s, "op h[0]/conv.0 in=x,h[0]/w out=h[0]/conv.0 needs=x,h[0]/w fwd=") != NULL);
+    CHECK(out.s && strstr(out.s, "part h[0]/conv.0 dw grads=h[0]/w needs=") != NULL);
+    CHECK(out.s && strstr(out.s, "inplace=none bits=wino\n") != NULL);
+    round_trip("built", out.s, out.n);
+    text_free(&out);
+    rm_graph_destroy(g);
+
+    g = rm_graph_create(NULL); /* a class of bits with a name that text cannot hold */
+    memset(&d, 0, sizeof d);
+    d.in[0] = d.in[1] = rm_input_add(g, "x", 4, 0);
+    d.bits = "two words";
+    rm_op_add(g, &add, &d);
+    CHECK(rm_graph_write(g, text_sink, &out) == RM_ERROR_GRAPH);
+    CHECK(strstr(rm_graph_error(g), "two words") != NULL);
+    rm_graph_destroy(g);
+    text_free(&out);
+}
+
+/* --- reading what is wrong: after these five lines, the sixth is bad */
+static const char before[] =
+    "rockmate graph 1\n"
+    "tensor x input 8\n"
+    "tensor w param 4\n"
+    "tensor c const 4\n"
+    "op a in=x,w out=h,z:2 needs=x\n";
+
+typedef struct bad {
+    const char *line;
+    unsigned column;
+    const char *found, *expected;
+} bad;
+
+static const bad bads[] = {
+    {"opp b in=h out=k", 1, "found 'opp'", "one of link tensor op"},
+    {"  resident w 0", 3, "found 'resident'", "one of link"},
+    {"rockmate graph 1", 1, "found 'rockmate'", "one of link"},
+    {"\xC2\xA0op b in=h out=k", 1, "found '\\xC2\\xA0op'", "one of link"},
+    {"op b in=h\rout=k", 9, "found 'h\\x0Dout=k'", "tensor that is declared above"},
+    {"op", 3, "found the end of the statement", "a name: 1 to 255"},
+    {"op none in=h out=k", 4, "found 'none'", "neither 'none' nor 'saved'"},
+    {"op saved in=h out=k", 4, "found 'saved'", "a name"},
+    {"op b:1 in=h out=k", 4, "found 'b:1'", "a name"},
+    {"op a in=h out=k", 4, "found 'a'", "a name that no op has yet"},
+    {"op b in=h out=k out=l", 17, "found 'out=l'", "'out=' only once"},
+    {"op b in=h out=k rng fwd=1 rng", 27, "found 'rng'", "'rng' only once"},
+    {"op b in=h out=k fwd=1 speed=2", 23, "found 'speed=2'", "one of in= out= needs="},
+    {"op b in=h out=k rng=1", 17, "found 'rng=1'", "one of in="},
+    {"op b in=h out=k fwd", 17, "found 'fwd'", "one of in="},
+    {"op b in=h", 10, "found the end of the statement", "out=NAME[:BYTES]"},
+    {"op b in=q out=k", 9, "found 'q'", "tensor that is declared above"},
+    {"op b in=h,q,x out=k", 11, "found 'q'", "tensor that is declared above"},
+    {"op b in=h,,x out=k", 11, "found nothing", "tensor that is declared above"},
+    {"op b in=h, out=k", 11, "found nothing", "tensor that is declared above"},
+    {"op b in=h,none out=k", 11, "found 'none'", "tensor that is declared above"},
+    {"op b in= out=k", 9, "found nothing", "tensor that is declared above"},
+    {"op b in=k out=k", 9, "found 'k'", "tensor that is declared above"},
+    {"op b in=h out=h", 15, "found 'h'", "a name that no tensor has yet"},
+    {"op b in=h out=k,k", 17, "found 'k'", "a name that no tensor has yet"},
+    {"op b in=h out=k:", 17, "found nothing", "a decimal integer below 2^62"},
+    {"op b in=h out=k:1k", 17, "found '1k'", "a decimal integer below 2^62"},
+    {"op b in=h out=k:-1", 17, "found '-1'", "a decimal integer"},
+    {"op b in=h out=k:4611686018427387904", 17, "found '4611686018427387904'", "a decimal integer below 2^62"},
+    {"op b in=h out=k:99999999999999999999999999", 17, "found '99999999999999999999999999'", "a decimal integer below 2^62"},
+    {"op b in=h out=none", 15, "found 'none'", "at least one output"},
+    {"op b in=h out=saved", 15, "found 'saved'", "a name"},
+    {"op b out=k", 10, "found 'k'", "NAME:BYTES"},
+    {"op b in=h out=k fwd=", 21, "found nothing", "a decimal integer"},
+    {"op b in=h out=k fwd=0x1", 21, "found '0x1'", "a decimal integer"},
+    {"op b in=h out=k bwd= fwd=1", 21, "found nothing", "a decimal integer"},
+    {"op b in=h out=k needs=x", 23, "found 'x'", "an input or output of op b"},
+    {"op b in=h out=k needs=h,q", 25, "found 'q'", "an input or output of op b"},
+    {"op b in=h out=k inplace=x", 25, "found 'x'", "an input of op b"},
+    {"op b in=h out=k inplace=k", 25, "found 'k'", "an input of op b"},
+    {"op b in=h out=k inplace=none", 25, "found 'none'", "an input of op b"},
+    {"op b in=h out=k inplace_bwd=x", 29, "found 'x'", "an input of op b"},
+    {"op b in=h out=k inplace_bwd=h:x", 31, "found 'x'", "an input or output of op b"},
+    {"op b in=h out=k inplace_bwd=h:k,h", 33, "found 'h'", "each gradient only once"},
+    {"op b in=h out=k share_bwd=k", 27, "found 'k'", "an input of op b"},
+    {"op b in=h out=k share_bwd=saved", 27, "found 'saved'", "an input of op b"},
+    {"op b in=h out=k view=x", 22, "found 'x'", "an input of op b"},
+    {"op b in=h out=k view=h+1", 22, "found 'h'", "holds all bytes of the view k"},
+    {"op b in=h out=k view=h+", 24, "found nothing", "a decimal integer"},
+    {"op b in=h out=k:1,l:1 view=h", 28, "found 'h'", "a view has one output"},
+    {"op b in=h out=k mutates=w", 25, "found 'w'", "a const"},
+    {"op b in=h out=k mutates=c,q", 27, "found 'q'", "tensor that is declared above"},
+    {"op b in=h out=k bits=a+b", 22, "found 'a+b'", "a name"},
+    {"op b in=h out=k bits=", 22, "found nothing", "a name"},
+    {"tensor", 7, "found the end of the statement", "a name"},
+    {"tensor y inputs 4", 10, "found 'inputs'", "input, param or const"},
+    {"tensor y act 4", 10, "found 'act'", "input, param or const"},
+    {"tensor y input", 15, "found the end of the statement", "a decimal integer"},
+    {"tensor y input 4 # 5\n", 0, "", ""}, /* right, to see that the table is */
+    {"tensor h input 4", 8, "found 'h'", "a name that no tensor has yet"},
+    {"tensor y input 4 state=1", 18, "found 'state=1'", "one of external grad"},
+    {"tensor y const 4 grad", 18, "found 'grad'", "only external"},
+    {"tensor y param 4 grad", 18, "found 'grad'", "one of external frozen grad= state="},
+    {"tensor y param 4 opt=1 opt=2", 24, "found 'opt=2'", "'opt=' only once"},
+    {"tensor y param 4 reduce=", 25, "found nothing", "a decimal integer"},
+    {"link h2d=1", 11, "found the end of the statement", "'d2h=' above zero"},
+    {"link h2d=0 d2h=1", 10, "found '0'", "'h2d=' above zero"},
+    {"link h2d=1 d2h=1 add=0", 22, "found '0'", "'add=' above zero"},
+    {"link h2d=1 d2h=1 duplex", 18, "found 'duplex'", "one of h2d= d2h= latency= add="},
+    {"variant b v fwd=1", 9, "found 'b'", "an op that is declared above"},
+    {"variant h v fwd=1", 9, "found 'h'", "an op that is declared above"},
+    {"variant a", 10, "found the end of the statement", "a name"},
+    {"variant a v in=x", 13, "found 'in=x'", "one of needs= saved= fwd="},
+    {"variant a v rng", 13, "found 'rng'", "one of needs="},
+    {"variant a v needs=c", 19, "found 'c'", "an input or output of op a"},
+    {"part a p grads=w", 17, "found the end of the statement", "needs="},
+    {"part a p needs=none", 20, "found the end of the statement", "grads="},
+    {"part a p grads=h needs=none", 16, "found 'h'", "an input of op a"},
+    {"part a p grads=saved needs=none", 16, "found 'saved'", "an input of op a"},
+    {"part a p grads=w needs=none again=1", 29, "found 'again=1'", "one of needs= bwd="},
+    {"part a@v p grads=w needs=none", 8, "found 'v'", "a variant of op a"},
+    {"part a@ p grads=w needs=none", 8, "found nothing", "a variant of op a"},
+    {"grad x 4", 6, "found 'x'", "an activation"},
+    {"grad q 4", 6, "found 'q'", "tensor that is declared above"},
+    {"grad h", 7, "found the end of the statement", "a decimal integer"},
+    {"grad h 4 5", 10, "found '5'", "the end of the statement"},
+    {"output w", 8, "found 'w'", "an activation"},
+    {"output h z h", 12, "found 'h'", "each output only once"},
+    {"output", 7, "found the end of the statement", "tensor that is declared above"},
+    {"barrier", 8, "found the end of the statement", "a name"},
+    {"barrier b ns=", 14, "found nothing", "a decimal integer"},
+    {"barrier b at=3", 11, "found 'at=3'", "only ns="},
+    {"anyorder 1", 10, "found '1'", "the end of the statement"},
+    {"block", 6, "found the end of the statement", "a name"},
+    {"block none", 7, "found 'none'", "a name"},
+    {"block h i", 9, "found 'i'", "the end of the statement"},
+    {"  block h", 3, "found a block that is never ended", "its 'end'"},
+    {"end", 1, "found 'end'", "no end: no block is open"},
+};
+
+static void expect(const char *s, size_t n, unsigned line, unsigned column, const char *found, const char *expected)
+{
+    rm_graph *g = NULL;
+    char at[64];
+    rm_result r = rm_graph_read(s, n, NULL, &g);
+    const char *message = rm_graph_error(g);
+    snprintf(at, sizeof at, "%u:%u: ", line, column);
+    if (!column ? r != RM_OK : r != RM_ERROR_TEXT || rm_graph_result(g) != r || strncmp(message, at, strlen(at)) || !strstr(message, found) || !strstr(message, expected) || rm_graph_op_count(g) || rm_graph_tensor_count(g)) {
+        failures++;
+        printf("%.*s\n  wanted %s%s, expected %s\n  got    %s\n", (int)n, s, at, found, expected, message);
+    }
+    rm_graph_destroy(g);
+}
+
+static void test_bad_lines(void)
+{
+    char all[2048];
+    size_t i;
+    for (i = 0; i < sizeof bads / sizeof bads[0]; i++) {
+        int n = snprintf(all, sizeof all, "%s%s\n# more\n", before, bads[i].line);
+        expect(all, (size_t)n, 6, bads[i].column, bads[i].found, bads[i].expected);
+    }
+}
+
+static void test_bad_texts(void)
+{
+    static const struct {
+        const char *text;
+        unsigned line, column;
+        const char *found, *expected;
+    } all[] = {
+        {"", 1, 1, "found the end of the text", "'rockmate graph 1'"},
+        {"\n\n# nothing\n", 4, 1, "found the end of the text", "'rockmate graph 1'"},
+        {"# nothing", 1, 10, "found the end of the text", "'rockmate graph 1'"},
+        {"rockmate", 1, 9, "found the end of the text", "'rockmate graph 1'"},
+        {"rockmate plan 1\n", 1, 10, "found 'plan'", "'rockmate graph 1'"},
+        {"\n rockmate graph 2\n", 2, 17, "found '2'", "this library reads version 1"},
+        {"rockmate graph 1 1\n", 1, 18, "found '1'", "the end of the statement"},
+        {"\xEF\xBB\xBFrockmate graph 1\n", 1, 1, "found '\\xEF\\xBB\\xBFrockmate'", "'rockmate graph 1'"},
+        {"rockmate graph 1\n", 2, 1, "found the end of the text", "at least one op"},
+        {"rockmate graph 1\nlink h2d=1 d2h=1\nlink h2d=1 d2h=1\n", 3, 1, "found 'link'", "one link only"},
+        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\nvariant a v\nvariant a v\n", 5, 11, "found 'v'", "no variant of op a has yet"},
+        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\npart a p grads=x needs=none\npart a p grads=none needs=none\n", 5, 8, "found 'p'", "no part of this backward has yet"},
+        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\npart a p grads=x needs=none\npart a q grads=x needs=none\n", 5, 16, "found 'x'", "an input that part p does not have already"},
+        {"rockmate graph 1\ntensor x input 4 grad\nop a in=x out=y\npart a p grads=none needs=none\n", 3, 4, "op a: the gradient of x stands in 0 parts", "exactly one"},
+        {"rockmate graph 1\ntensor x input 4\nop a in=x out=y\ngrad y 3\ngrad y 3\n", 5, 6, "found 'y'", "only once"},
+        {"rockmate graph 1\nbarrier b\nbarrier b\n", 3, 9, "found 'b'", "no barrier has yet"},
+        {"rockmate graph 1\nblock b\nblock c\nend\n", 2, 1, "found a block that is never ended", "'end'"},
+        {"rockmate graph 1\nop a out=x:4611686018427387903,y:4611686018427387903\n", 3, 1, "graph: all sizes together", "2^62"},
+    };
+    static const char zero[] = "rockmate graph 1\ntensor a\0b input 4\n";
+    char name[400];
+    size_t i;
+    for (i = 0; i < sizeof all / sizeof all[0]; i++) expect(all[i].text, strlen(all[i].text), all[i].line, all[i].column, all[i].found, all[i].expected);
+    expect(zero, sizeof zero - 1, 2, 8, "found 'a\\x00b'", "text without zero bytes");
+    memset(name, 'n', sizeof name);
+    memcpy(name, "rockmate graph 1\ntensor ", 24);
+    memcpy(name + 24 + 256, " input 4\n", 9);
+    expect(name, 24 + 256 + 9, 2, 8, "nnnn...', expected a name: 1 to 255", "");
+    memcpy(name + 24 + 255, " input 4\nop a out=b:1\n", 22);
+    expect(name, 24 + 255 + 22, 0, 0, "", "");
+}
+
+/* --- damage: no text crashes the reader (the sanitizers look), and what it takes it can write */
+static void read_any(const char *s, size_t n)
+{
+    char *exact = (char *)malloc(n ? n : 1); /* so that a read past the end is seen */
+    rm_graph *g = NULL;
+    if (!exact) return;
+    memcpy(exact, s, n);
+    if (rm_graph_read(exact, n, NULL, &g) == RM_OK) {
+        free(exact);
+        exact = NULL;
+        round_trip("damaged", s, n);
+    } else {
+        CHECK(rm_graph_error(g)[0] && !rm_graph_op_count(g));
+    }
+    rm_graph_destroy(g);
+    free(exact);
+}
+
+static void test_damage(void)
+{
+    static const char bytes[] = {0, '\n', ' ', '#', ',', ':', '=', '0', 'x', '\r', '@', '+', (char)0xFF};
+    size_t i, k, n = sizeof good - 1;
+    char *copy = (char *)malloc(n);
+    CHECK(copy != NULL);
+    if (!copy) return;
+    for (i = 0; i <= n; i++) read_any(good, i);
+    for (i = 0; i < n; i++)
+        for (k = 0; k < sizeof bytes; k++) {
+            memcpy(copy, good, n);
+            copy[i] = bytes[k];
+            read_any(copy, n);
+        }
+    for (i = 0; i < n; i++) { /* without one byte */
+        memcpy(copy, good, n);
+        memmove(copy + i, copy + i + 1, n - i - 1);
+        read_any(copy, n - 1);
+    }
+    free(copy);
+}
+
+/* --- lack of memory */
+typedef struct budget {
+    size_t left, live;
+} budget;
+static void *budget_alloc(size_t n, void *user)
+{
+    budget *b = (budget *)user;
+    if (!b->left) return NULL;
+    b->left--;
+    b->live++;
+    return malloc(n);
+}
+static void budget_free(void *p, void *user)
+{
+    ((budget *)user)->live--;
+    free(p);
+}
+static int count_sink(void *user, const char *s, size_t n)
+{
+    (void)s;
+    *(size_t *)user += n;
+    return 0;
+}
+
+static void test_memory(void)
+{
+    size_t k, written, last = 0;
+    rm_graph *g;
+    rm_graph_desc d;
+    budget b;
+    memset(&d, 0, sizeof d);
+    d.allocator.alloc = budget_alloc;
+    d.allocator.free = budget_free;
+    d.allocator.user = &b;
+    for (k = 0; !last; k++) {
+        rm_result r;
+        b.left = k;
+        b.live = 0;
+        g = NULL;
+        written = 0;
+        r = rm_graph_read(good, sizeof good - 1, &d, &g);
+        CHECK(r == RM_OK || r == RM_ERROR_MEMORY);
+        CHECK(r == RM_OK || !g || (rm_graph_result(g) == r && !rm_graph_op_count(g)));
+        if (r == RM_OK) {
+            last = k;
+            b.left = 0; /* writing takes none */
+            CHECK(rm_graph_write(g, count_sink, &written) == RM_OK && written == sizeof canonical - 1);
+        }
+        rm_graph_destroy(g);
+        CHECK(!b.live);
+    }
+    CHECK(last > 3);
+    CHECK(rm_graph_read(good, sizeof good - 1, NULL, NULL) == RM_ERROR_ARGUMENT);
+    CHECK(rm_graph_read(NULL, 5, NULL, &g) == RM_ERROR_ARGUMENT);
+    rm_graph_destroy(g);
+    CHECK(rm_graph_write(NULL, count_sink, &written) == RM_ERROR_ARGUMENT);
+}
+
+/* --- the real graphs, where they are */
+static void test_instances(const char *root)
+{
+    static const char *const names[] = {
+        "small/t_rl12_203", "small/s_incep_nobn", "small/t_chain8", "small/t_dense2", "small/t_rl14_205", "small/s_rl8", "small/t_rlw12_301",
+        "small/t_bottleneck", "small/s_chain12", "small/s_rl16", "small/t_uchain12", "small/t_rl10_201", "small/s_gpt2l", "small/s_unet_d2",
+        "monet/unet_b11", "monet/resnet50_b184", "monet/vgg16_b176", "monet/googlenet_b320", "monet/mobilenet_v2_b272",
+        "models/llama3_8b_b1_t8192", "models/resnet50_b184", "models/vgg16_b176", "models/transformer_encdec_6_6_b64", "models/gpt2_124m_b8_t1024",
+        "models/llama3_8b_full_t16384", "models/unet_b11_416x608"};
+    size_t i, found = 0;
+    for (i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char path[1024];
+        text t;
+        memset(&t, 0, sizeof t);
+        snprintf(path, sizeof path, "%s/%s.rmg", root, names[i]);
+        text_load(&t, path);
+        if (t.n) {
+            found++;
+            round_trip(path, t.s, t.n);
+        }
+        text_free(&t);
+    }
+    printf("%u graph files read and written\n", (unsigned)found);
+}
+
+int main(int argc, char **argv)
+{
+    test_canonical();
+    test_hash();
+    test_builder();
+    test_bad_lines();
+    test_bad_texts();
+    test_damage();
+    test_memory();
+    test_instances(argc > 1 ? argv[1] : "../shared/instances");
+    printf(failures ? "%d failures\n" : "text: ok\n", failures);
+    return failures != 0;
+}
