@@ -3730,7 +3730,7 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p,
             return rmi_seq_take_over(q, i, dout);
         }
     }
-    for (k = 0; k < f->n_overs; k++) {
+    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what must arrive zeroed cannot hold what is read */
         const rmi_over *o = &f->overs[k];
         uint32_t b = o->what == RMI_OVER_DOUT ? dout_buf : o->what == RMI_OVER_SAVED ? rmi_low_buf(q->g, RMI_BUF_SAVED, r.id) : o->tensor;
         if (o->grad_of != t || (o->what == RMI_OVER_TENSOR && q->g->tensors[o->tensor].kind != RMI_ACT)) continue;
@@ -6456,7 +6456,8 @@ typedef struct rmi_planner {
 typedef enum rmi_preset { RMI_ROTOR, RMI_NOREMAT, RMI_EVERY_BLOCK, RMI_SQRT } rmi_preset;
 static const char *const rmi_plan_presets[] = {"rotor", "noremat", "every-block", "sqrt"};
 
-/* --- homes: what persists has one address in all programs; inputs lie above it, those that live longest lowest */
+/* --- homes: what persists has one address in all programs; inputs lie above it, those that live longest lowest, and the
+   gradients that accumulate above them, so that programs that do not accumulate have one piece for all else */
 typedef struct rmi_plan_input {
     uint32_t buf, dies; /* dies: large if late */
 } rmi_plan_input;
@@ -6503,8 +6504,6 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
         if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, i);
     for (i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_STATE, i));
-    for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
-        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, i));
     rmi_plan_input_ends(g, dies);
     for (i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].kind == RMI_INPUT) {
@@ -6513,6 +6512,8 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
         }
     rmi_sort(in, n, sizeof(rmi_plan_input), rmi_plan_cmp_input, NULL);
     for (i = 0; i < n; i++) rmi_plan_home(w, in[i].buf);
+    for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
+        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, i));
     if (w->homes_bytes > RMI_MAX) return RM_ERROR_INTERNAL;
     return RM_OK;
 }
@@ -6639,7 +6640,6 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
     if (r == RM_OK) {
         *size = rmi_plan_size(w, &c);
-        w->min_arena = rmi_min(w->min_arena, *size);
         if (*size <= budget && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
             r = rmi_plan_copy_program(&w->p->mem, &c, &w->best);
@@ -6761,7 +6761,10 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
         for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
         chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
     }
-    for (i = 0; i < 4 && i < c->n && !w->best.n; i++) RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, budget, &size));
+    for (i = 0; i < 8 && i < c->n && !w->best.n; i++) {
+        RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, budget, &size));
+        w->min_arena = rmi_min(w->min_arena, size);
+    }
     return RM_OK;
 }
 
@@ -6793,6 +6796,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
         while (w->preset == RMI_SQRT && len * len < w->p->shape.n) len++;
         r = rmi_plan_segments(w, &tmp, (uint32_t)len, &acts, &n);
         if (r == RM_OK) r = rmi_plan_try_acts(w, &tmp, acts, n, budget, &size);
+        if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, size);
     } else if (r == RM_OK) {
         r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
         if (r == RM_OK) r = rmi_plan_curve_out(w);
@@ -6804,15 +6808,13 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 
 /* --- one program */
 
-RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w)
+RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
 {
-    char step[32];
     static const char *const names[RM_STEP_KINDS] = {"single", "first", "middle", "last", "forward"};
     uint32_t i;
-    for (i = 0; rmi_plan_steps[i] != w->step;) i++;
-    strcpy(step, names[i]);
-    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes (step %s): preset '%s' needs at least %u; no plan at all needs less than %u. Give that much, or make the largest op smaller",
-                       w->d->device_bytes, step, rmi_plan_presets[w->preset], w->min_arena, w->info->min_bound_bytes);
+    for (i = 0; rmi_plan_steps[i] != worst->step;) i++;
+    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, or make the largest op smaller",
+                       w->d->device_bytes, names[i], rmi_plan_presets[w->preset], worst->min_bytes, worst->min_bound_bytes, worst->min_bytes);
 }
 
 RMI_FN rm_result rmi_plan_figures(rmi_planner *w)
@@ -6866,8 +6868,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     rmi_arena_free(&tmp);
     if (r == RM_OK && rmi_low_has_backward(step) && w->preset != RMI_NOREMAT && !w->cancelled) r = rmi_plan_backward_step(w, w->preset == RMI_ROTOR || budget != RMI_INF ? budget : RMI_INF);
     if (r != RM_OK) return r;
-    w->info->min_bytes = w->min_arena;
-    if (!w->best.n) return w->cancelled ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : rmi_plan_infeasible(w);
+    if (!w->best.n) w->info->min_bytes = w->min_arena;
+    if (!w->best.n) return w->cancelled ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
     RMI_TRY(rmi_plan_figures(w));
     w->p->prog[w->p->n++] = w->best;
     return RM_OK;
@@ -6896,12 +6898,24 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g)
 
 RMI_FN rm_result rmi_plan_make(rmi_planner *w)
 {
+    rm_plan_info worst;
     uint32_t i;
+    memset(&worst, 0, sizeof worst);
     RMI_TRY(rmi_seq_scratch(&w->seq, w->g, &w->p->mem));
     RMI_TRY(rmi_shp_make(&w->p->mem, w->g, &w->p->shape));
     RMI_TRY(rmi_plan_layout(w));
-    for (i = 0; i < RM_STEP_KINDS; i++)
-        if (w->steps & rmi_plan_steps[i]) RMI_TRY(rmi_plan_step(w, rmi_plan_steps[i]));
+    for (i = 0; i < RM_STEP_KINDS; i++) {
+        rm_result r;
+        if (!(w->steps & rmi_plan_steps[i])) continue;
+        r = rmi_plan_step(w, rmi_plan_steps[i]);
+        if (r != RM_OK && r != RM_ERROR_INFEASIBLE) return r;
+        if (r == RM_ERROR_INFEASIBLE && w->info->min_bytes >= worst.min_bytes) worst = *w->info;
+        if (r == RM_ERROR_INFEASIBLE) memset(w->info, 0, sizeof *w->info);
+    }
+    if (worst.min_bytes) {
+        if (w->d->info) *w->d->info = worst;
+        return rmi_plan_infeasible(w, &worst);
+    }
     rmi_plan_tell(w, "done");
     return RM_OK;
 }
@@ -6946,8 +6960,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     r = rmi_plan_make(&w);
-    if (d->info) *d->info = w.p->info[0];
-    if (r == RM_ERROR_INFEASIBLE && d->info) *d->info = *w.info;
+    if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
     if (r == RM_ERROR_INTERNAL && !g->last.text[0]) rmi_err_set(&g->last, r, "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
     if (r != RM_OK) {
