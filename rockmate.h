@@ -420,8 +420,9 @@ typedef struct rm_backend {
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO; /* host 0: the arena; 1: host memory. Once each */
     void (*release)(void *user, void *p, uint32_t host) RM_ZERO;
     int (*copy)(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) RM_ZERO; /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE */
-    int (*zero)(void *user, void *dst, uint64_t bytes) RM_ZERO;
-    int (*sync)(void *user) RM_ZERO;
+    int (*fill)(void *user, void *dst, uint32_t byte, uint64_t bytes) RM_ZERO; /* on the device */
+    int (*sync)(void *user) RM_ZERO;                                          /* everything issued has been done */
+    uint64_t (*now)(void *user) RM_ZERO;                                      /* ns, for rm_exec_profile; may be NULL */
     void *stream RM_ZERO; /* handed to callbacks */
 } rm_backend;
 #define RM_LANE_COMPUTE 0u
@@ -8052,6 +8053,1133 @@ RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *g)
 }
 
 /* =====================================================================================================================
+   >>exec - walks a plan through a backend; the host backend; profiling
+   In: a plan and memory. A program is compiled once into calls with all their pointers; a step is a walk over them that decides
+   and allocates nothing. In: plan + memory + callbacks. Out: training steps.
+   ================================================================================================================== */
+#include <time.h>
+
+typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_D2H, RMI_EXE_H2D, RMI_EXE_MERGE, RMI_EXE_ZERO, RMI_EXE_POISON } rmi_exe_what;
+
+typedef struct rmi_exe_op {
+    uint8_t what;
+    rmi_run run;
+    rm_fn fn;
+    rm_call *call;         /* CALL */
+    unsigned char *dst;    /* others */
+    const unsigned char *src;
+    uint64_t bytes;
+    uint32_t param;        /* MERGE: the param; ZERO: which din of call */
+} rmi_exe_op;
+
+typedef struct rmi_exe_prog {
+    uint32_t step;
+    rmi_exe_op *op;
+    size_t n;
+    uint64_t *at_end;      /* by buffer: device offset after the step, or RMI_INF */
+} rmi_exe_prog;
+
+typedef struct rmi_exe_patch { /* a pointer of a call that leads to the caller's memory */
+    const void **slot;
+    uint32_t buf;
+    uint64_t off;
+} rmi_exe_patch;
+
+struct rm_exec {
+    rmi_arena mem;         /* this object */
+    rmi_arena tables;      /* what depends on the plan */
+    rm_plan *p;
+    rm_graph *g;
+    rm_exec_desc d;
+    rm_backend backend;
+    rmi_error err;
+    unsigned char *dev, *host;
+    uint64_t dev_bytes, host_bytes;
+    int own_dev, own_host;
+    rmi_exe_prog prog[RM_STEP_KINDS];
+    uint32_t n_prog;
+    uint64_t *home;        /* by buffer: device offset of what persists, or RMI_INF */
+    void **bound;          /* by buffer: the caller's memory */
+    rmi_exe_patch *patches;
+    size_t n_patches, cap_patches;
+    rm_step now;           /* what callbacks see as c->step */
+    const rmi_exe_prog *last; /* the program that finished last, or NULL */
+    uint64_t touched, steps;
+};
+
+/* --- the host backend */
+RMI_FN int rmi_exe_host_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
+{
+    rm_exec *x = (rm_exec *)user;
+    uint64_t align = x->p->align > RMI_ALIGN ? x->p->align : RMI_ALIGN, size = rmi_add(bytes, align + sizeof(void *));
+    unsigned char *raw, *p;
+    (void)host;
+    if (size > SIZE_MAX) return 1;
+    raw = (unsigned char *)x->mem.hooks.alloc((size_t)size, x->mem.hooks.user);
+    if (!raw) return 1;
+    p = raw + sizeof(void *);
+    p += (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
+    memcpy(p - sizeof(void *), &raw, sizeof(void *)); /* for release */
+    *out = p;
+    return 0;
+}
+RMI_FN void rmi_exe_host_release(void *user, void *p, uint32_t host)
+{
+    rm_exec *x = (rm_exec *)user;
+    void *raw;
+    (void)host;
+    memcpy(&raw, (unsigned char *)p - sizeof(void *), sizeof(void *));
+    x->mem.hooks.free(raw, x->mem.hooks.user);
+}
+RMI_FN int rmi_exe_host_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
+{
+    (void)user;
+    (void)lane;
+    memmove(dst, src, (size_t)bytes);
+    return 0;
+}
+RMI_FN int rmi_exe_host_fill(void *user, void *dst, uint32_t byte, uint64_t bytes)
+{
+    (void)user;
+    memset(dst, (int)byte, (size_t)bytes);
+    return 0;
+}
+RMI_FN int rmi_exe_host_sync(void *user)
+{
+    (void)user;
+    return 0;
+}
+/* A clock for profiling: monotonic where the headers offer one, else what C99 has. */
+RMI_FN uint64_t rmi_exe_host_now(void *user)
+{
+    (void)user;
+#if defined(RM_NOW_NS)
+    return RM_NOW_NS();
+#elif defined(CLOCK_MONOTONIC)
+    {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#elif defined(TIME_UTC)
+    {
+        struct timespec t;
+        timespec_get(&t, TIME_UTC);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#else
+    return (uint64_t)((double)clock() * (1e9 / (double)CLOCKS_PER_SEC));
+#endif
+}
+
+/* --- compiling a program: where everything is when a run comes, and which pointers its callback gets */
+typedef struct rmi_exe_build {
+    rm_exec *x;
+    const rmi_program *p;
+    rmi_exe_prog *out;
+    size_t cap;
+    uint64_t *at, *size;   /* by buffer: device offset or RMI_INF; bytes of its stretch */
+    uint64_t *host_at;
+    uint32_t *holds;       /* by tensor: its gradient's buffer holds contributions */
+    uint32_t *ran;         /* by op */
+    uint32_t *left_by;
+    uint8_t *moved;        /* by buffer: renamed or shared since its last write, so its next contribution is there already */
+    uint32_t *moved_from;
+    uint64_t *ext_off;     /* by buffer: offset of a view into the caller's memory */
+    uint32_t *ext_of;      /* by buffer: the caller's buffer that a view lies in, or RMI_NONE */
+    uint8_t *in_view;      /* the buffer is a view of the caller's memory, now */
+} rmi_exe_build;
+
+RMI_FN rm_result rmi_exe_push(rmi_exe_build *b, rmi_exe_op **op)
+{
+    if (!rmi_arena_grow(&b->x->tables, (void **)&b->out->op, &b->cap, b->out->n + 1, sizeof(rmi_exe_op))) return RM_ERROR_MEMORY;
+    *op = &b->out->op[b->out->n++];
+    return RM_OK;
+}
+
+/* Puts the address of buffer buf into *slot: in the arena now, or the caller's memory once it is bound. */
+RMI_FN rm_result rmi_exe_point(rmi_exe_build *b, uint32_t buf, const void **slot)
+{
+    rm_exec *x = b->x;
+    uint32_t ext = rmi_low_external(x->g, buf) ? buf : b->ext_of[buf];
+    if (ext != RMI_NONE) {
+        rmi_exe_patch *p;
+        if (!rmi_arena_grow(&x->tables, (void **)&x->patches, &x->cap_patches, x->n_patches + 1, sizeof(rmi_exe_patch))) return RM_ERROR_MEMORY;
+        p = &x->patches[x->n_patches++];
+        p->slot = slot;
+        p->buf = ext;
+        p->off = ext == buf ? 0 : b->ext_off[buf];
+        *slot = NULL;
+        return RM_OK;
+    }
+    *slot = x->dev + (size_t)(b->at[buf] == RMI_INF ? 0 : b->at[buf]);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_poison(rmi_exe_build *b, uint64_t at, uint64_t bytes)
+{
+    rmi_exe_op *op;
+    if (!b->x->d.poison || !bytes) return RM_OK;
+    RMI_TRY(rmi_exe_push(b, &op));
+    op->what = RMI_EXE_POISON;
+    op->dst = b->x->dev + (size_t)at;
+    op->bytes = bytes;
+    return RM_OK;
+}
+
+/* The parts of a call that do not depend on its phase. */
+RMI_FN rm_result rmi_exe_call(rmi_exe_build *b, rmi_run r, rmi_exe_op *op, rm_call **out)
+{
+    rm_exec *x = b->x;
+    const rm_graph *g = x->g;
+    rm_call *c = RMI_NEW(&x->tables, rm_call, 1);
+    if (!c) return RM_ERROR_MEMORY;
+    op->what = RMI_EXE_CALL;
+    op->run = r;
+    op->call = c;
+    c->step = &x->now;
+    c->stream = x->backend.stream;
+    *out = c;
+    if (r.way == RMI_FWD || r.way == RMI_BWD) {
+        const rmi_op *o = &g->ops[r.id];
+        c->op = o->name;
+        c->user = o->user;
+        if (o->arg) memcpy(c->arg, o->arg, sizeof c->arg);
+        if (o->farg) memcpy(c->farg, o->farg, sizeof c->farg);
+    } else if (r.way != RMI_BARRIER) {
+        const rmi_tensor *t = &g->tensors[r.id];
+        c->op = t->name;
+        c->user = t->user;
+        if (t->arg) memcpy(c->arg, t->arg, sizeof c->arg);
+        if (t->farg) memcpy(c->farg, t->farg, sizeof c->farg);
+    } else {
+        c->op = g->barriers[r.id].name;
+        c->user = g->barriers[r.id].user;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_sizes(rmi_exe_build *b, const rmi_list *l, const uint64_t **out)
+{
+    uint64_t *s = RMI_NEW(&b->x->tables, uint64_t, l->n);
+    uint32_t i;
+    if (!s) return RM_ERROR_MEMORY;
+    for (i = 0; i < l->n; i++) s[i] = b->x->g->tensors[l->at[i]].bytes;
+    *out = s;
+    return RM_OK;
+}
+
+/* Pointers of a list of tensors; only those in `only`, if given (then saved says nothing here). */
+RMI_FN rm_result rmi_exe_values(rmi_exe_build *b, const rmi_list *l, const rmi_list *only, const void *const **out)
+{
+    const void **v = RMI_NEW(&b->x->tables, const void *, l->n);
+    uint32_t i;
+    if (!v) return RM_ERROR_MEMORY;
+    for (i = 0; i < l->n; i++)
+        if (!only || rmi_list_has(only, l->at[i])) RMI_TRY(rmi_exe_point(b, l->at[i], &v[i]));
+    *out = v;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_operands(rmi_exe_build *b, const rmi_op *o, const rmi_list *only, rm_call *c)
+{
+    const void *const *out;
+    c->n_in = o->in.n;
+    c->n_out = o->out.n;
+    RMI_TRY(rmi_exe_sizes(b, &o->in, &c->in_bytes));
+    RMI_TRY(rmi_exe_sizes(b, &o->out, &c->out_bytes));
+    RMI_TRY(rmi_exe_values(b, &o->in, only, &c->in));
+    RMI_TRY(rmi_exe_values(b, &o->out, only, &out));
+    c->out = (void *const *)out;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_own(rmi_exe_build *b, uint32_t buf, uint64_t bytes, void **ptr, uint64_t *size)
+{
+    const void *p = NULL;
+    if (!bytes) return RM_OK;
+    RMI_TRY(rmi_exe_point(b, buf, &p));
+    *ptr = (void *)p;
+    *size = bytes;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_fwd(rmi_exe_build *b, rmi_run r)
+{
+    const rm_graph *g = b->x->g;
+    const rmi_op *o = &g->ops[r.id];
+    const rmi_form *f = &o->forms[r.form];
+    uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
+    rmi_exe_op *op;
+    rm_call *c;
+    RMI_TRY(rmi_exe_push(b, &op));
+    RMI_TRY(rmi_exe_call(b, r, op, &c));
+    op->fn = f->forward;
+    c->phase = RM_PHASE_FORWARD;
+    c->recompute = b->ran[r.id]++ > 0;
+    RMI_TRY(rmi_exe_operands(b, o, NULL, c));
+    if (f->saved && b->at[saved] != RMI_INF) {
+        RMI_TRY(rmi_exe_own(b, saved, f->saved, &c->saved, &c->saved_bytes));
+        b->left_by[r.id] = r.form;
+    }
+    return rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), f->fwd_ws, &c->ws, &c->ws_bytes);
+}
+
+/* Gradients of a backward: which are wanted, which hold contributions already, which are there under another name. */
+RMI_FN rm_result rmi_exe_targets(rmi_exe_build *b, rmi_run r, rm_call *c, uint32_t *n_calls)
+{
+    const rm_graph *g = b->x->g;
+    const rmi_op *o = &g->ops[r.id];
+    const rmi_form *f = &o->forms[r.form];
+    const rmi_part *p = &f->parts[r.part];
+    const void **din = RMI_NEW(&b->x->tables, const void *, o->in.n);
+    uint32_t i, k;
+    if (!din) return RM_ERROR_MEMORY;
+    c->din = (void *const *)(const void *)din;
+    *n_calls = 0;
+    for (i = 0; i < o->in.n; i++) {
+        uint32_t t = o->in.at[i], buf = rmi_low_buf(g, RMI_BUF_GRAD, t);
+        int repeat = 0;
+        if (!rmi_list_has(&o->grad_in, t) || !rmi_list_has(&p->grads, t) || b->moved[buf]) continue;
+        for (k = 0; k < i; k++) repeat |= o->in.at[k] == t;
+        ++*n_calls;
+        RMI_TRY(rmi_exe_point(b, buf, &din[i]));
+        if (b->holds[t] || repeat) c->accum |= RM_IN(i);
+        else if (f->flags & RM_ZERO_GRADS) {
+            rmi_exe_op *z = &b->out->op[b->out->n - 1], call = *z; /* a fill goes before the call */
+            z->what = RMI_EXE_ZERO;
+            z->param = i;
+            z->bytes = g->tensors[t].grad_bytes;
+            RMI_TRY(rmi_exe_push(b, &z));
+            *z = call;
+            c->accum |= RM_IN(i);
+        }
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_bwd(rmi_exe_build *b, rmi_run r)
+{
+    const rm_graph *g = b->x->g;
+    const rmi_op *o = &g->ops[r.id];
+    const rmi_form *f = &o->forms[r.form];
+    const rmi_part *p = &f->parts[r.part];
+    const void **dout = RMI_NEW(&b->x->tables, const void *, o->out.n);
+    uint32_t i, n_calls;
+    rmi_exe_op *op;
+    rm_call *c;
+    if (!dout) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_exe_push(b, &op));
+    RMI_TRY(rmi_exe_call(b, r, op, &c));
+    op->fn = f->backward;
+    c->phase = RM_PHASE_BACKWARD;
+    RMI_TRY(rmi_exe_operands(b, o, &p->needs, c));
+    for (i = 0; i < o->out.n; i++)
+        if (rmi_list_has(&o->grad_out, o->out.at[i])) RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, o->out.at[i]), &dout[i]));
+    c->dout = dout;
+    if (p->needs_saved) RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_SAVED, r.id), f->saved, &c->saved, &c->saved_bytes));
+    RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), p->bwd_ws, &c->ws, &c->ws_bytes));
+    RMI_TRY(rmi_exe_targets(b, r, c, &n_calls));
+    if (!n_calls) b->out->n--; /* all of its gradients are there already */
+    for (i = 0; i < o->grad_in.n; i++) {
+        uint32_t t = o->grad_in.at[i];
+        if (!rmi_list_has(&p->grads, t)) continue;
+        b->holds[t] = 1;
+        b->moved[rmi_low_buf(g, RMI_BUF_GRAD, t)] = 0;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
+{
+    const rm_graph *g = b->x->g;
+    const rmi_tensor *t = &g->tensors[r.id];
+    const void *ptr[3] = {NULL, NULL, NULL};
+    uint32_t own[3], i;
+    rmi_exe_op *op;
+    rm_call *c;
+    own[0] = r.id;
+    own[1] = rmi_low_buf(g, RMI_BUF_GRAD, r.id);
+    own[2] = rmi_low_buf(g, RMI_BUF_STATE, r.id);
+    RMI_TRY(rmi_exe_push(b, &op));
+    RMI_TRY(rmi_exe_call(b, r, op, &c));
+    op->fn = r.way == RMI_OPT ? t->update : r.way == RMI_OPT_HOST ? t->update_host : b->x->d.reduce;
+    c->phase = r.way == RMI_REDUCE ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
+    if (r.way == RMI_REDUCE) c->user = b->x->d.reduce_user;
+    c->param_bytes = t->bytes;
+    c->grad_bytes = t->grad_bytes;
+    c->state_bytes = t->state_bytes;
+    for (i = 0; i < 3; i++) {
+        if (r.way == RMI_OPT_HOST) ptr[i] = b->host_at[own[i]] == RMI_INF ? NULL : b->x->host + (size_t)b->host_at[own[i]];
+        else if (r.way == RMI_OPT || i == 1) RMI_TRY(rmi_exe_point(b, own[i], (const void **)(void *)(i == 0 ? &c->param : i == 1 ? &c->grad : &c->state)));
+    }
+    if (r.way == RMI_OPT_HOST) {
+        c->param = (void *)ptr[0];
+        c->grad = (void *)ptr[1];
+        c->state = (void *)ptr[2];
+    }
+    if (!t->state_bytes) c->state = NULL;
+    if (r.way == RMI_REDUCE && !op->fn) b->out->n--; /* one rank */
+    return r.way == RMI_OPT ? rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_OPT_WS, r.id), t->opt_ws, &c->ws, &c->ws_bytes) : RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *b, rmi_run r)
+{
+    const rm_graph *g = b->x->g;
+    const void **in;
+    uint64_t *sizes;
+    uint32_t i, n = 0;
+    rmi_exe_op *op;
+    rm_call *c;
+    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n;
+    in = RMI_NEW(&b->x->tables, const void *, n);
+    sizes = RMI_NEW(&b->x->tables, uint64_t, n);
+    if (!in || !sizes) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_exe_push(b, &op));
+    RMI_TRY(rmi_exe_call(b, r, op, &c));
+    op->fn = g->barriers[r.id].fn;
+    c->phase = RM_PHASE_BARRIER;
+    c->in = in;
+    c->in_bytes = sizes;
+    for (i = 0; i < g->n_tensors; i++) {
+        uint32_t buf = rmi_low_buf(g, RMI_BUF_GRAD, i);
+        if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
+        sizes[c->n_in] = g->tensors[i].grad_bytes;
+        if (b->at[buf] == RMI_INF && b->host_at[buf] != RMI_INF) in[c->n_in] = b->x->host + (size_t)b->host_at[buf];
+        else RMI_TRY(rmi_exe_point(b, buf, &in[c->n_in]));
+        c->n_in++;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_copy(rmi_exe_build *b, const rmi_stmt *s)
+{
+    const rm_graph *g = b->x->g;
+    uint32_t id;
+    rmi_buf_kind k = rmi_low_kind(g, s->buf, &id);
+    rmi_exe_op *op;
+    RMI_TRY(rmi_exe_push(b, &op));
+    op->bytes = k == RMI_BUF_SAVED ? g->ops[id].forms[b->left_by[id]].saved : rmi_low_bytes(g, s->buf);
+    op->param = id;
+    if (s->what == RMI_PREFETCH) {
+        op->what = RMI_EXE_H2D;
+        op->src = b->x->host + (size_t)b->host_at[s->buf];
+        op->dst = b->x->dev + (size_t)b->at[s->buf];
+        if (k == RMI_BUF_GRAD) b->holds[id] = 1;
+        return RM_OK;
+    }
+    op->what = s->what == RMI_MERGE ? RMI_EXE_MERGE : RMI_EXE_D2H;
+    op->src = b->x->dev + (size_t)b->at[s->buf];
+    op->dst = b->x->host + (size_t)(s->what == RMI_MERGE ? b->host_at[s->buf] : s->offset);
+    if (s->what == RMI_OFFLOAD) b->host_at[s->buf] = s->offset;
+    if (s->what == RMI_MERGE) b->holds[id] = 0;
+    return RM_OK;
+}
+
+/* alias and reuse: another name for bytes that are there. */
+RMI_FN void rmi_exe_rename(rmi_exe_build *b, const rmi_stmt *s)
+{
+    const rm_graph *g = b->x->g;
+    uint32_t id, old;
+    b->at[s->buf] = b->at[s->other];
+    b->size[s->buf] = b->size[s->other];
+    b->ext_of[s->buf] = RMI_NONE;
+    if (rmi_low_kind(g, s->buf, &id) == RMI_BUF_GRAD) {
+        const rmi_op *o;
+        b->holds[id] = 0;
+        if (rmi_low_kind(g, s->other, &old) != RMI_BUF_GRAD) return; /* over a value or what was saved: still to be written */
+        o = &g->ops[g->tensors[old].maker];
+        b->moved[s->buf] = (rmi_list_has(&o->share, id) || o->view == id) && g->tensors[id].grad_bytes == g->tensors[old].grad_bytes;
+        return;
+    }
+    if (s->what == RMI_ALIAS) { /* a view */
+        uint64_t off = g->ops[g->tensors[id].maker].view_offset;
+        int ext = rmi_low_external(g, s->other);
+        if (ext || b->ext_of[s->other] != RMI_NONE) {
+            b->ext_of[s->buf] = ext ? s->other : b->ext_of[s->other];
+            b->ext_off[s->buf] = off + (ext ? 0 : b->ext_off[s->other]);
+        }
+        if (b->at[s->buf] != RMI_INF) b->at[s->buf] += off;
+    }
+}
+
+RMI_FN rm_result rmi_exe_statement(rmi_exe_build *b, const rmi_stmt *s)
+{
+    uint32_t id;
+    switch ((rmi_what)s->what) {
+    case RMI_ALLOC:
+        b->at[s->buf] = s->offset;
+        b->size[s->buf] = s->bytes;
+        if (rmi_low_kind(b->x->g, s->buf, &id) == RMI_BUF_GRAD) b->holds[id] = 0;
+        return rmi_exe_poison(b, s->offset, s->bytes);
+    case RMI_FREE: b->at[s->buf] = RMI_INF; return RM_OK; /* not poisoned: another name may still be alive; fresh bytes are */
+    case RMI_ALIAS:
+    case RMI_REUSE: rmi_exe_rename(b, s); return RM_OK;
+    case RMI_DROP_HOST: b->host_at[s->buf] = RMI_INF; return RM_OK;
+    case RMI_RUN:
+        if (s->run.way == RMI_FWD) return rmi_exe_fwd(b, s->run);
+        if (s->run.way == RMI_BWD) return rmi_exe_bwd(b, s->run);
+        return s->run.way == RMI_BARRIER ? rmi_exe_barrier(b, s->run) : rmi_exe_update(b, s->run);
+    default: return rmi_exe_copy(b, s);
+    }
+}
+
+RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
+{
+    const rm_graph *g = b->x->g;
+    size_t nb = rmi_low_buffers(g), i;
+    b->at = RMI_NEW(tmp, uint64_t, nb);
+    b->size = RMI_NEW(tmp, uint64_t, nb);
+    b->host_at = RMI_NEW(tmp, uint64_t, nb);
+    b->ext_off = RMI_NEW(tmp, uint64_t, nb);
+    b->ext_of = RMI_NEW(tmp, uint32_t, nb);
+    b->moved = RMI_NEW(tmp, uint8_t, nb);
+    b->holds = RMI_NEW(tmp, uint32_t, g->n_tensors);
+    b->ran = RMI_NEW(tmp, uint32_t, g->n_ops);
+    b->left_by = RMI_NEW(tmp, uint32_t, g->n_ops);
+    b->out->at_end = RMI_NEW(&b->x->tables, uint64_t, nb);
+    if (!b->at || !b->size || !b->host_at || !b->ext_off || !b->ext_of || !b->moved || !b->holds || !b->ran || !b->left_by || !b->out->at_end) return RM_ERROR_MEMORY;
+    for (i = 0; i < nb; i++) {
+        b->at[i] = b->host_at[i] = RMI_INF;
+        b->ext_of[i] = RMI_NONE;
+    }
+    for (i = 0; i < g->n_tensors; i++) b->holds[i] = g->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(b->p->step);
+    for (i = 0; i < b->p->n_homes; i++) {
+        const rmi_home *h = &b->p->homes[i];
+        if (h->host) b->host_at[h->buf] = h->offset;
+        else b->at[h->buf] = h->offset;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_compile(rm_exec *x, const rmi_program *p, rmi_exe_prog *out)
+{
+    rmi_arena tmp = rmi_arena_make(&x->mem.hooks);
+    rmi_exe_build b;
+    rm_result r;
+    size_t i;
+    memset(&b, 0, sizeof b);
+    b.x = x;
+    b.p = p;
+    b.out = out;
+    out->step = p->step;
+    r = rmi_exe_build_tables(&b, &tmp);
+    for (i = 0; i < p->n && r == RM_OK; i++) r = rmi_exe_statement(&b, &p->st[i]);
+    if (r == RM_OK) memcpy(out->at_end, b.at, rmi_low_buffers(x->g) * sizeof(uint64_t));
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+/* --- creating */
+
+/* Every callback that the plan will call must be there: told now, by name, not in the middle of a step. */
+RMI_FN rm_result rmi_exe_callbacks(const rm_exec *x, rmi_error *err)
+{
+    const rm_graph *g = x->g;
+    uint32_t i;
+    size_t k;
+    for (i = 0; i < x->n_prog; i++)
+        for (k = 0; k < x->prog[i].n; k++) {
+            const rmi_exe_op *op = &x->prog[i].op[k];
+            if (op->what == RMI_EXE_MERGE && !x->d.add) return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add", g->tensors[op->param].name);
+            if (op->what != RMI_EXE_CALL || op->fn) continue;
+            if (op->run.way == RMI_FWD) return rmi_err_set(err, RM_ERROR_ARGUMENT, "op %s: its kind '%s' has no forward callback; set rm_kind.forward (a graph from text can be planned, not run)", g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
+            if (op->run.way == RMI_BWD) return rmi_err_set(err, RM_ERROR_ARGUMENT, "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags", g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
+            if (op->run.way == RMI_BARRIER) return rmi_err_set(err, RM_ERROR_ARGUMENT, "barrier %s: it has no callback; pass one to rm_barrier_add", g->barriers[op->run.id].name);
+            return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: it has a time for its update and no callback; set rm_param_desc.update", g->tensors[op->run.id].name);
+        }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
+{
+    uint32_t i;
+    uint64_t dev = 0, host = 0;
+    void *p = NULL;
+    for (i = 0; i < x->p->n; i++) {
+        dev = rmi_max(dev, x->p->prog[i].arena);
+        host = rmi_max(host, x->p->prog[i].host);
+    }
+    x->dev_bytes = dev;
+    x->host_bytes = host;
+    if (x->d.device_memory) {
+        if (x->d.device_memory_bytes < dev || (uint64_t)(uintptr_t)x->d.device_memory % x->p->align)
+            return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: the plan's arena is %u bytes aligned to %u; %u bytes were given, or the address is not aligned", dev, (uint64_t)x->p->align, x->d.device_memory_bytes);
+        x->dev = (unsigned char *)x->d.device_memory;
+    } else {
+        if (x->backend.alloc(x->backend.user, dev ? dev : 1, 0, &p)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes for the arena; plan with a smaller budget", dev);
+        x->dev = (unsigned char *)p;
+        x->own_dev = 1;
+    }
+    if (host && x->d.host_memory) {
+        if (x->d.host_memory_bytes < host) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.host_memory: the plan needs %u bytes, %u were given", host, x->d.host_memory_bytes);
+        x->host = (unsigned char *)x->d.host_memory;
+    } else if (host) {
+        p = NULL;
+        if (x->backend.alloc(x->backend.user, host, 1, &p)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes of host memory; plan with a smaller host budget", host);
+        x->host = (unsigned char *)p;
+        x->own_host = 1;
+    }
+    return RM_OK;
+}
+
+/* Everything that depends on the plan: memory, programs, homes. */
+RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
+{
+    uint32_t i;
+    size_t k, nb = rmi_low_buffers(x->g);
+    rm_result r;
+    RMI_TRY(rmi_exe_memory(x, err));
+    x->home = RMI_NEW(&x->tables, uint64_t, nb);
+    if (!x->home) return rmi_err_memory(err);
+    for (k = 0; k < nb; k++) x->home[k] = RMI_INF;
+    for (i = 0; i < x->p->n; i++) {
+        const rmi_program *p = &x->p->prog[i];
+        for (k = 0; k < p->n_homes; k++)
+            if (!p->homes[k].host) x->home[p->homes[k].buf] = p->homes[k].offset;
+        r = rmi_exe_compile(x, p, &x->prog[x->n_prog]);
+        if (r != RM_OK) return rmi_err_memory(err);
+        x->n_prog++;
+    }
+    RMI_TRY(rmi_exe_callbacks(x, err));
+    if (x->dev_bytes && x->backend.fill(x->backend.user, x->dev, 0, x->dev_bytes)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not clear the arena");
+    if (x->host_bytes) memset(x->host, 0, (size_t)x->host_bytes);
+    return RM_OK;
+}
+
+RMI_FN void rmi_exe_unload(rm_exec *x)
+{
+    if (x->own_dev && x->dev) x->backend.release(x->backend.user, x->dev, 0);
+    if (x->own_host && x->host) x->backend.release(x->backend.user, x->host, 1);
+    x->dev = x->host = NULL;
+    x->own_dev = x->own_host = 0;
+    rmi_arena_free(&x->tables);
+    x->patches = NULL;
+    x->n_patches = x->cap_patches = 0;
+    x->n_prog = 0;
+    x->last = NULL;
+    memset(x->prog, 0, sizeof x->prog);
+}
+
+RMI_FN void rmi_exe_free(rm_exec *x)
+{
+    rmi_arena mem;
+    if (!x) return;
+    rmi_exe_unload(x);
+    mem = x->mem;
+    rmi_arena_free(&mem);
+}
+
+RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out)
+{
+    rmi_arena mem = rmi_arena_make(d && d->allocator.alloc ? &d->allocator : &p->g->mem.hooks);
+    rm_exec *x = RMI_NEW(&mem, rm_exec, 1);
+    rm_result r;
+    if (!x) {
+        rmi_arena_free(&mem);
+        return rmi_err_memory(&p->g->last);
+    }
+    x->mem = mem;
+    x->tables = rmi_arena_make(&mem.hooks);
+    x->p = p;
+    x->g = p->g;
+    if (d) x->d = *d;
+    if (x->d.backend) x->backend = *x->d.backend;
+    else {
+        x->backend.user = x;
+        x->backend.alloc = rmi_exe_host_alloc;
+        x->backend.release = rmi_exe_host_release;
+        x->backend.copy = rmi_exe_host_copy;
+        x->backend.fill = rmi_exe_host_fill;
+        x->backend.sync = rmi_exe_host_sync;
+        x->backend.now = rmi_exe_host_now;
+    }
+    x->err.log = p->g->last.log;
+    x->err.log_user = p->g->last.log_user;
+    x->bound = RMI_NEW(&x->mem, void *, rmi_low_buffers(x->g));
+    r = x->bound ? rmi_exe_load(x, &p->g->last) : rmi_err_memory(&p->g->last);
+    if (r != RM_OK) {
+        rmi_exe_free(x);
+        return r;
+    }
+    *out = x;
+    return RM_OK;
+}
+
+/* --- stepping */
+RMI_FN rm_result rmi_exe_bound(rm_exec *x)
+{
+    size_t i;
+    char name[300];
+    for (i = 0; i < x->n_patches; i++)
+        if (!x->bound[x->patches[i].buf]) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first", rmi_sch_name(x->g, x->patches[i].buf, name));
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_backend_failed(rm_exec *x, const char *what)
+{
+    return rmi_err_set(&x->err, RM_ERROR_BACKEND, "the backend failed: %s", what);
+}
+
+RMI_FN rm_result rmi_exe_run_call(rm_exec *x, rmi_exe_op *op)
+{
+    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
+    rm_call *c = op->call;
+    int code;
+    if (op->run.way <= RMI_BWD) c->seed = rmi_mix(rmi_mix(rmi_mix(rmi_mix(x->now.seed) ^ x->now.step) ^ x->now.micro) ^ op->run.id);
+    code = op->fn(c);
+    if (!code) return RM_OK;
+    return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s returned %s%u; the step was stopped there", c->op, c->recompute ? "recomputed " : "", phases[c->phase], code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+}
+
+RMI_FN rm_result rmi_exe_run(rm_exec *x, rmi_exe_op *op)
+{
+    const rm_backend *b = &x->backend;
+    switch ((rmi_exe_what)op->what) {
+    case RMI_EXE_CALL: return rmi_exe_run_call(x, op);
+    case RMI_EXE_H2D: return b->copy(b->user, op->dst, op->src, op->bytes, RM_LANE_H2D) ? rmi_exe_backend_failed(x, "copy to the device") : RM_OK;
+    case RMI_EXE_D2H: return b->copy(b->user, op->dst, op->src, op->bytes, RM_LANE_D2H) ? rmi_exe_backend_failed(x, "copy to host memory") : RM_OK;
+    case RMI_EXE_ZERO: return b->fill(b->user, op->call->din[op->param], 0, op->bytes) ? rmi_exe_backend_failed(x, "clearing a gradient") : RM_OK;
+    case RMI_EXE_POISON: return b->fill(b->user, op->dst, 0xFF, op->bytes) ? rmi_exe_backend_failed(x, "poisoning") : RM_OK;
+    default: {
+        rm_tensor t;
+        t.id = op->param + 1;
+        x->d.add(op->dst, op->src, op->bytes, t, x->d.add_user);
+        return RM_OK;
+    }
+    }
+}
+
+RMI_FN const rm_plan_info *rmi_exe_info_of(const rm_exec *x, const rmi_exe_prog *prog) { return &x->p->info[prog - x->prog]; }
+
+RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
+{
+    uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i;
+    rmi_exe_prog *prog = NULL;
+    size_t k;
+    for (i = 0; i < x->n_prog; i++)
+        if (x->prog[i].step == kind) prog = &x->prog[i];
+    if (!prog) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: the plan has no program for step kind %u; name it in rm_plan_desc.steps", (uint64_t)kind);
+    RMI_TRY(rmi_exe_bound(x));
+    if (s) x->now = *s;
+    else memset((void *)&x->now, 0, sizeof x->now);
+    x->now.kind = kind;
+    x->last = NULL;
+    for (k = 0; k < prog->n; k++) RMI_TRY(rmi_exe_run(x, &prog->op[k]));
+    if (x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "waiting for the end of the step");
+    x->last = prog;
+    x->touched = rmi_max(x->touched, rmi_exe_info_of(x, prog)->arena_bytes);
+    x->steps++;
+    return RM_OK;
+}
+
+/* --- what persists, by handle */
+
+/* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. */
+RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
+{
+    uint32_t b, id = t.id - 1;
+    char name[300];
+    const rmi_tensor *r;
+    if (!t.id || t.id > x->g->n_tensors || what > RM_STATE) {
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or RM_STATE");
+        return NULL;
+    }
+    r = &x->g->tensors[id];
+    b = rmi_low_buf(x->g, (rmi_buf_kind)what, id);
+    *bytes = rmi_low_bytes(x->g, b);
+    rmi_sch_name(x->g, b, name);
+    if (rmi_low_external(x->g, b)) {
+        if (!x->bound[b]) rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first", name);
+        return (unsigned char *)x->bound[b];
+    }
+    if (r->kind == RMI_INPUT && what == RM_VALUE && !write) {
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is an input: its bytes are used for other things during a step; keep your own copy", name);
+        return NULL;
+    }
+    if (x->home[b] != RMI_INF) return x->dev + (size_t)x->home[b];
+    if (!*bytes && r->kind != RMI_ACT) return x->dev;
+    if (write) {
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s does not persist between steps: it cannot be written", name);
+        return NULL;
+    }
+    if (!x->last) {
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: no step has been finished yet that leaves it", name);
+        return NULL;
+    }
+    if ((what == RM_VALUE && r->is_output) || (what == RM_GRAD && rmi_seq_grad_stays(x->g, x->last->step, id)))
+        if (x->last->at_end[b] != RMI_INF || !*bytes) return x->dev + (size_t)(*bytes ? x->last->at_end[b] : 0);
+    rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is not there after this kind of step; %s", name, what == RM_GRAD ? "gradients of params that the library updates are gone then: read them from the update callback" : "declare it with rm_output_add");
+    return NULL;
+}
+
+RMI_FN unsigned char *rmi_exe_range(rm_exec *x, rm_tensor t, uint32_t what, int write, uint64_t offset, uint64_t bytes)
+{
+    uint64_t have = 0;
+    unsigned char *p = rmi_exe_address(x, t, what, write, &have);
+    char name[300];
+    if (!p) return NULL;
+    if (rmi_add(offset, bytes) > have) {
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: bytes %u to %u were asked for; it has %u", rmi_sch_name(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1), name), offset, rmi_add(offset, bytes), have);
+        return NULL;
+    }
+    return p + (size_t)offset;
+}
+
+RMI_FN rm_result rmi_exe_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory)
+{
+    size_t i;
+    uint32_t b;
+    if (!t.id || t.id > x->g->n_tensors || what > RM_STATE || !rmi_low_external(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1)))
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_bind: %s was not declared RM_EXTERNAL; the plan places it", !t.id || t.id > x->g->n_tensors ? "the tensor (none)" : x->g->tensors[t.id - 1].name);
+    b = rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1);
+    x->bound[b] = memory;
+    for (i = 0; i < x->n_patches; i++)
+        if (x->patches[i].buf == b) *x->patches[i].slot = memory ? (unsigned char *)memory + (size_t)x->patches[i].off : NULL;
+    return RM_OK;
+}
+
+/* --- saving and restoring: a header, then for each buffer its name, its size and its bytes */
+#define RMI_EXE_MAGIC "rockmate state 1\n"
+
+RMI_FN int rmi_exe_saved_buffer(const rm_exec *x, uint32_t b)
+{
+    uint32_t i;
+    rmi_buf_kind k = rmi_low_kind(x->g, b, &i);
+    if (!rmi_low_bytes(x->g, b) || rmi_low_external(x->g, b)) return 0;
+    if (k == RMI_BUF_VALUE) return x->g->tensors[i].kind == RMI_PARAM || x->g->tensors[i].kind == RMI_CONST;
+    return k == RMI_BUF_STATE && x->g->tensors[i].kind == RMI_PARAM;
+}
+
+RMI_FN void rmi_exe_put_u64(rmi_sink *s, uint64_t v)
+{
+    unsigned char t[8];
+    int i;
+    for (i = 0; i < 8; i++) t[i] = (unsigned char)(v >> (8 * i));
+    rmi_put_n(s, (const char *)t, 8);
+}
+RMI_FN uint64_t rmi_exe_get_u64(const unsigned char *t)
+{
+    uint64_t v = 0;
+    int i;
+    for (i = 8; i-- > 0;) v = v << 8 | t[i];
+    return v;
+}
+
+/* Bytes go through the backend in pieces: a device has no pointer that a sink could read. */
+RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
+{
+    unsigned char piece[4096];
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    char name[300];
+    rmi_put(s, RMI_EXE_MAGIC);
+    for (b = 0; b < nb && !s->failed; b++) {
+        uint64_t bytes = rmi_low_bytes(x->g, b), at, n;
+        if (!rmi_exe_saved_buffer(x, b)) continue;
+        rmi_sch_name(x->g, b, name);
+        rmi_exe_put_u64(s, strlen(name));
+        rmi_put(s, name);
+        rmi_exe_put_u64(s, bytes);
+        for (at = 0; at < bytes && !s->failed; at += n) {
+            n = rmi_min(sizeof piece, bytes - at);
+            if (x->backend.copy(x->backend.user, piece, x->dev + (size_t)(x->home[b] + at), n, RM_LANE_D2H) || x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "reading what persists");
+            rmi_put_n(s, (const char *)piece, (size_t)n);
+        }
+    }
+    return s->failed ? rmi_err_set(&x->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero") : RM_OK;
+}
+
+/* Walks the saved state; apply 0 only checks it. */
+RMI_FN rm_result rmi_exe_restore_walk(rm_exec *x, const unsigned char *data, size_t bytes, int apply)
+{
+    size_t at = strlen(RMI_EXE_MAGIC);
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    char name[300];
+    if (bytes < at || memcmp(data, RMI_EXE_MAGIC, at)) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: this is not what rm_exec_save wrote (version 1)");
+    for (b = 0; b < nb; b++) {
+        uint64_t want = rmi_low_bytes(x->g, b), n;
+        if (!rmi_exe_saved_buffer(x, b)) continue;
+        rmi_sch_name(x->g, b, name);
+        n = bytes - at >= 8 ? rmi_exe_get_u64(data + at) : RMI_INF;
+        if (n != strlen(name) || bytes - at - 8 < n || memcmp(data + at + 8, name, (size_t)n)) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s was expected at byte %u; the state is of another graph, or cut short", name, (uint64_t)at);
+        at += 8 + (size_t)n;
+        n = bytes - at >= 8 ? rmi_exe_get_u64(data + at) : RMI_INF;
+        if (n != want || bytes - at - 8 < n) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s has %u bytes in this graph; the state has another size, or is cut short", name, want);
+        at += 8;
+        if (apply && x->backend.copy(x->backend.user, x->dev + (size_t)x->home[b], data + at, n, RM_LANE_H2D)) return rmi_exe_backend_failed(x, "writing what persists");
+        at += (size_t)n;
+    }
+    if (at != bytes) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over; the state is of another graph", (uint64_t)(bytes - at));
+    return apply && x->backend.sync(x->backend.user) ? rmi_exe_backend_failed(x, "writing what persists") : RM_OK;
+}
+
+/* --- another plan, the same training */
+RMI_FN rm_result rmi_exe_carry_over(rm_exec *to, const rm_exec *from)
+{
+    uint32_t b, nb = rmi_low_buffers(to->g);
+    for (b = 0; b < nb; b++)
+        if (to->home[b] != RMI_INF && from->home[b] != RMI_INF && to->backend.copy(to->backend.user, to->dev + (size_t)to->home[b], from->dev + (size_t)from->home[b], rmi_low_bytes(to->g, b), RM_LANE_COMPUTE))
+            return RM_ERROR_BACKEND;
+    return to->backend.sync(to->backend.user) ? RM_ERROR_BACKEND : RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
+{
+    rm_exec *y = NULL;
+    rm_exec_desc d = x->d;
+    rm_exec swap;
+    rm_result r;
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph");
+    if (d.device_memory || d.host_memory) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
+    r = rmi_exe_create(p, &d, &y);
+    if (r == RM_OK) r = rmi_exe_carry_over(y, x);
+    if (r != RM_OK) {
+        if (r == RM_ERROR_BACKEND && y) rmi_exe_backend_failed(x, "carrying over what persists");
+        else rmi_err_set(&x->err, r, "%s", p->g->last.text);
+        rmi_exe_free(y);
+        return r;
+    }
+    swap = *x; /* the handle stays the same: trade insides, then drop the old ones; calls point at the step values inside x */
+    *x = *y;
+    *y = swap;
+    swap.mem = x->mem;
+    x->mem = y->mem;
+    y->mem = swap.mem;
+    x->err = y->err;
+    x->steps = y->steps;
+    x->touched = y->touched;
+    if (!x->d.backend) x->backend.user = x;
+    if (!y->d.backend) y->backend.user = y;
+    {
+        void **bound = x->bound;
+        x->bound = y->bound;
+        y->bound = bound;
+    }
+    rmi_exe_free(y);
+    for (b = 0; b < x->n_prog; b++) {
+        size_t k;
+        for (k = 0; k < x->prog[b].n; k++)
+            if (x->prog[b].op[k].call) x->prog[b].op[k].call->step = &x->now;
+    }
+    for (b = 0; b < nb; b++)
+        if (x->bound[b]) {
+            rm_tensor t;
+            t.id = b % x->g->n_tensors + 1;
+            rmi_exe_bind(x, t, b / x->g->n_tensors, x->bound[b]);
+        }
+    return RM_OK;
+}
+
+/* --- profiling: medians per class of equal ops */
+typedef struct rmi_exe_sample {
+    uint32_t cls, slot; /* slot: 0 first forward, 1 recomputation, 2 and on parts of the backward */
+    uint64_t ns;
+} rmi_exe_sample;
+
+typedef struct rmi_exe_profile {
+    rm_exec *x;
+    rmi_arena tmp;
+    uint32_t *cls;          /* by op, then by param */
+    uint32_t n_cls;
+    rmi_exe_sample *sample;
+    size_t n, cap;
+    unsigned char *copy;    /* of all that persists, and the inputs */
+    uint64_t *copy_at;      /* by buffer */
+} rmi_exe_profile;
+
+RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
+{
+    const rmi_exe_sample *x = (const rmi_exe_sample *)a, *y = (const rmi_exe_sample *)b;
+    (void)user;
+    if (x->cls != y->cls) return x->cls < y->cls ? -1 : 1;
+    if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
+    return x->ns < y->ns ? -1 : x->ns > y->ns;
+}
+
+RMI_FN int rmi_exe_same_op(const rmi_op *a, const rmi_op *b)
+{
+    return a->forms[0].forward == b->forms[0].forward && a->forms[0].backward == b->forms[0].backward && (!a->arg || !b->arg || !memcmp(a->arg, b->arg, RM_MAX_ARGS * sizeof(int64_t))) && (!a->farg || !b->farg || !memcmp(a->farg, b->farg, RM_MAX_ARGS * sizeof(double)));
+}
+
+/* Ops of one structure, one pair of callbacks and equal arguments are one class; params by sizes and callbacks. */
+RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
+{
+    const rm_graph *g = f->x->g;
+    uint32_t *range = RMI_NEW(&f->tmp, uint32_t, 2 * (size_t)g->n_ops), *first, *split, i, k, n;
+    f->cls = RMI_NEW(&f->tmp, uint32_t, (size_t)g->n_ops + g->n_tensors);
+    if (!range || !f->cls) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_ops; i++) {
+        range[2 * i] = i;
+        range[2 * i + 1] = i + 1;
+    }
+    RMI_TRY(rmi_shp_classes(&f->tmp, g, range, g->n_ops, f->cls, &n));
+    first = RMI_NEW(&f->tmp, uint32_t, n);     /* by structure: first class of it */
+    split = RMI_NEW(&f->tmp, uint32_t, 2 * (size_t)g->n_ops); /* by class: an op of it, the next class of the same structure */
+    if (!first || !split) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_ops; i++) {
+        uint32_t *link = &first[f->cls[i]];
+        while (*link && !rmi_exe_same_op(&g->ops[split[2 * (*link - 1)]], &g->ops[i])) link = &split[2 * (*link - 1) + 1];
+        if (!*link) {
+            split[2 * f->n_cls] = i;
+            *link = ++f->n_cls;
+        }
+        f->cls[i] = *link - 1;
+    }
+    for (i = 0; i < g->n_tensors; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        f->cls[g->n_ops + i] = f->n_cls + i;
+        for (k = 0; k < i && t->kind == RMI_PARAM; k++) {
+            const rmi_tensor *o = &g->tensors[k];
+            if (o->kind == RMI_PARAM && o->update == t->update && o->update_host == t->update_host && o->bytes == t->bytes && o->grad_bytes == t->grad_bytes && o->state_bytes == t->state_bytes) break;
+        }
+        if (t->kind == RMI_PARAM && k < i) f->cls[g->n_ops + i] = f->cls[g->n_ops + k];
+    }
+    return RM_OK;
+}
+
+/* Copies all homes to host memory (back 0) or from there. */
+RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
+{
+    rm_exec *x = f->x;
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    uint64_t total = 0;
+    if (!back) {
+        f->copy_at = RMI_NEW(&f->tmp, uint64_t, nb);
+        if (!f->copy_at) return RM_ERROR_MEMORY;
+        for (b = 0; b < nb; b++) {
+            f->copy_at[b] = total;
+            if (x->home[b] != RMI_INF || (x->bound[b] && rmi_low_external(x->g, b))) total += rmi_low_bytes(x->g, b);
+        }
+        if (total > SIZE_MAX / 8) return RM_ERROR_MEMORY;
+        f->copy = RMI_NEW(&f->tmp, unsigned char, total);
+        if (!f->copy) return RM_ERROR_MEMORY;
+    }
+    for (b = 0; b < nb; b++) {
+        unsigned char *dev = x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : rmi_low_external(x->g, b) ? (unsigned char *)x->bound[b] : NULL;
+        unsigned char *host = f->copy + (size_t)f->copy_at[b];
+        if (dev && x->backend.copy(x->backend.user, back ? dev : host, back ? host : dev, rmi_low_bytes(x->g, b), back ? RM_LANE_H2D : RM_LANE_D2H)) return rmi_exe_backend_failed(x, "setting aside what persists");
+    }
+    return x->backend.sync(x->backend.user) ? rmi_exe_backend_failed(x, "setting aside what persists") : RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog)
+{
+    rm_exec *x = f->x;
+    size_t k;
+    for (k = 0; k < prog->n; k++) {
+        rmi_exe_op *op = &prog->op[k];
+        rmi_exe_sample *s;
+        uint64_t begin;
+        if (x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "waiting for an op");
+        begin = x->backend.now(x->backend.user);
+        RMI_TRY(rmi_exe_run(x, op));
+        if (x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "waiting for an op");
+        if (op->what != RMI_EXE_CALL || op->run.way == RMI_REDUCE || op->run.way == RMI_BARRIER || (op->run.way <= RMI_BWD && op->run.form)) continue;
+        if (!rmi_arena_grow(&f->tmp, (void **)&f->sample, &f->cap, f->n + 1, sizeof(rmi_exe_sample))) return rmi_err_memory(&x->err);
+        s = &f->sample[f->n++];
+        s->cls = f->cls[op->run.way <= RMI_BWD ? op->run.id : x->g->n_ops + op->run.id];
+        s->slot = op->run.way == RMI_FWD ? op->call->recompute : op->run.way == RMI_BWD ? 2u + op->run.part : op->run.way == RMI_OPT_HOST ? 1 : 0;
+        s->ns = x->backend.now(x->backend.user) - begin;
+        if (!s->ns) s->ns = 1; /* below the clock's grain: not nothing */
+    }
+    return RM_OK;
+}
+
+/* The median of a class and slot, or 0 if there is no sample; samples are sorted. */
+RMI_FN uint64_t rmi_exe_median(const rmi_exe_profile *f, uint32_t cls, uint32_t slot)
+{
+    size_t lo = 0, hi = f->n, end;
+    rmi_exe_sample key;
+    key.cls = cls;
+    key.slot = slot;
+    key.ns = 0;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (rmi_exe_cmp_sample(&f->sample[mid], &key, NULL) < 0) lo = mid + 1;
+        else hi = mid;
+    }
+    for (end = lo; end < f->n && f->sample[end].cls == cls && f->sample[end].slot == slot;) end++;
+    return end > lo ? f->sample[lo + (end - lo - 1) / 2].ns : 0;
+}
+
+RMI_FN void rmi_exe_costs(const rmi_exe_profile *f)
+{
+    rm_graph *g = f->x->g;
+    uint32_t i, p;
+    for (i = 0; i < g->n_ops; i++) {
+        rmi_form *form = &g->ops[i].forms[0];
+        uint64_t fwd = rmi_exe_median(f, f->cls[i], 0), again = rmi_exe_median(f, f->cls[i], 1), sum = 0, seen = 0;
+        if (fwd) {
+            form->fwd = fwd;
+            form->again = again ? again : fwd;
+            form->unmeasured_fwd = form->unmeasured_again = 0;
+        }
+        for (p = 0; p < form->n_parts; p++) {
+            uint64_t ns = rmi_exe_median(f, f->cls[i], 2 + p);
+            if (ns) form->parts[p].bwd = ns;
+            seen += ns != 0;
+            sum += form->parts[p].bwd;
+        }
+        if (seen || !g->ops[i].has_bwd) form->unmeasured_bwd = 0;
+        if (seen && form->own_parts == 0) form->bwd = sum;
+    }
+    for (i = 0; i < g->n_tensors; i++) {
+        rmi_tensor *t = &g->tensors[i];
+        uint64_t ns = rmi_exe_median(f, f->cls[g->n_ops + i], 0);
+        if (t->kind == RMI_PARAM && ns && t->opt != RMI_INF) {
+            t->opt = ns;
+            t->unmeasured = 0;
+        }
+    }
+    g->hashed = 0;
+    rmi_graph_estimate(g);
+}
+
+RMI_FN rm_result rmi_exe_profile_steps(rmi_exe_profile *f, const rm_step *s, uint32_t repeats)
+{
+    rm_exec *x = f->x;
+    uint32_t i, kind = s && s->kind ? s->kind : RM_SINGLE;
+    rmi_exe_prog *prog = NULL;
+    for (i = 0; i < x->n_prog; i++)
+        if (x->prog[i].step == kind) prog = &x->prog[i];
+    if (!prog) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the plan has no program for step kind %u; name it in rm_plan_desc.steps", (uint64_t)kind);
+    if (!x->backend.now) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the backend has no clock; set rm_backend.now");
+    RMI_TRY(rmi_exe_bound(x));
+    if (s) x->now = *s;
+    else memset((void *)&x->now, 0, sizeof x->now);
+    x->now.kind = kind;
+    x->last = NULL;
+    for (i = 0; i < repeats; i++) {
+        rm_result r = rmi_exe_timed_step(f, prog), undo = rmi_exe_snapshot(f, 1);
+        if (r != RM_OK) return r;
+        if (undo != RM_OK) return undo;
+        if (i == 0 && repeats > 1) f->n = 0; /* the first step warms caches and page tables */
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repeats)
+{
+    rmi_exe_profile f;
+    rm_result r;
+    memset((void *)&f, 0, sizeof f);
+    f.x = x;
+    f.tmp = rmi_arena_make(&x->mem.hooks);
+    r = rmi_exe_classes(&f);
+    if (r == RM_OK) r = rmi_exe_snapshot(&f, 0);
+    if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
+    if (r == RM_OK) r = rmi_exe_profile_steps(&f, s, repeats ? repeats : 3);
+    if (r == RM_OK) {
+        rmi_sort(f.sample, f.n, sizeof(rmi_exe_sample), rmi_exe_cmp_sample, NULL);
+        rmi_exe_costs(&f);
+        r = rmi_graph_check_sums(x->g);
+    }
+    rmi_arena_free(&f.tmp);
+    return r;
+}
+
+/* =====================================================================================================================
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
 RMDEF const char *rm_result_name(rm_result r)
@@ -8282,6 +9410,86 @@ RMDEF size_t rm_plan_curve(const rm_plan *p, const rm_point **points)
     return p ? p->n_curve : 0;
 }
 RMDEF uint32_t rm_plan_curve_lost_ppm(const rm_plan *p) { return p ? p->lost_ppm : 0; }
+
+RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out)
+{
+    if (out) *out = NULL;
+    if (!p) return RM_ERROR_ARGUMENT;
+    rmi_err_clear(&p->g->last);
+    if (!out) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_exec_create: out is NULL");
+    return rmi_exe_create(p, desc, out);
+}
+RMDEF void rm_exec_destroy(rm_exec *x) { rmi_exe_free(x); }
+RMDEF const char *rm_exec_error(const rm_exec *x) { return x ? x->err.text : "the executor is NULL: rm_exec_create failed, see rm_graph_error"; }
+
+RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory) { return x ? rmi_exe_bind(x, t, what, memory) : RM_ERROR_ARGUMENT; }
+
+RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes)
+{
+    unsigned char *p;
+    if (!x) return RM_ERROR_ARGUMENT;
+    p = rmi_exe_range(x, t, what, 1, offset, bytes);
+    if (!p || (bytes && !src)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
+    if (bytes && (x->backend.copy(x->backend.user, p, src, bytes, RM_LANE_H2D) || x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "rm_exec_write");
+    return RM_OK;
+}
+
+RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes)
+{
+    unsigned char *p;
+    if (!x) return RM_ERROR_ARGUMENT;
+    p = rmi_exe_range(x, t, what, 0, offset, bytes);
+    if (!p || (bytes && !dst)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_read: dst is NULL") : RM_ERROR_ARGUMENT;
+    if (bytes && (x->backend.copy(x->backend.user, dst, p, bytes, RM_LANE_D2H) || x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "rm_exec_read");
+    return RM_OK;
+}
+
+RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
+{
+    uint64_t bytes;
+    return x ? rmi_exe_address(x, t, what, t.id && t.id <= x->g->n_tensors && x->g->tensors[t.id - 1].kind == RMI_INPUT && what == RM_VALUE, &bytes) : NULL;
+}
+
+RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s) { return x ? rmi_exe_step(x, s) : RM_ERROR_ARGUMENT; }
+
+RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user)
+{
+    rmi_sink s;
+    if (!x) return RM_ERROR_ARGUMENT;
+    if (!write) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_save: write is NULL");
+    s.write = write;
+    s.user = user;
+    s.failed = 0;
+    return rmi_exe_save(x, &s);
+}
+
+RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
+{
+    if (!x) return RM_ERROR_ARGUMENT;
+    if (!data) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_restore: data is NULL");
+    RMI_TRY(rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 0));
+    return rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 1);
+}
+
+RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p)
+{
+    if (!x) return RM_ERROR_ARGUMENT;
+    return p ? rmi_exe_replan(x, p) : rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is NULL; rm_plan_create failed, see rm_graph_error");
+}
+
+RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats) { return x ? rmi_exe_profile_run(x, s, repeats) : RM_ERROR_ARGUMENT; }
+
+RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info)
+{
+    if (!x || !info) return RM_ERROR_ARGUMENT;
+    info->arena_bytes = x->dev_bytes;
+    info->touched_bytes = x->touched;
+    info->host_bytes = x->host_bytes;
+    info->steps = x->steps;
+    return RM_OK;
+}
+
+RMDEF void *rm_mut(const rm_call *c, uint32_t i) { return c->recompute || i >= c->n_in ? NULL : (void *)c->in[i]; }
 
 #if defined(_MSC_VER)
 #pragma warning(pop)
