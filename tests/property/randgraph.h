@@ -5,6 +5,7 @@
       if (t.data) use(t.data, t.size);
       rg_free(&t);
 
+   Every graph has a plan: what the forward changes is not read by a backward, and an update has a place to run.
    The same seed, number of ops and features give the same text on every platform. With no feature the graph is a chain of
    ops with a weight each. A feature lets something happen, it does not force it. C99 and C++11; nothing is kept between calls. */
 #ifndef RMTEST_RANDGRAPH_H
@@ -22,7 +23,7 @@
 #define RG_SHARED      (1u << 3)  /* weights of several ops */
 #define RG_FROZEN      (1u << 4)
 #define RG_STATE       (1u << 5)  /* optimizer state, updates on the device, their workspace */
-#define RG_OPT_HOST    (1u << 6)
+#define RG_OPT_HOST    (1u << 6)  /* wants RG_STATE or RG_LINK */
 #define RG_REDUCE      (1u << 7)
 #define RG_CONST       (1u << 8)
 #define RG_MUTATES     (1u << 9)  /* wants RG_CONST */
@@ -65,7 +66,8 @@ enum { RG_INPUT_KIND, RG_PARAM_KIND, RG_CONST_KIND, RG_ACT_KIND };
 enum { RG_MOST_INS = 8, RG_MOST_OUTS = 3, RG_MOST_LINE = 1024 };
 
 typedef struct rg_tensor {
-    int kind, has_grad, readers, output, external, op; /* op: that made it, for activations */
+    int kind, has_grad, readers, output, external;
+    int moving; /* a const that ops may change, or a view of one */
     uint64_t bytes, grad_bytes;
 } rg_tensor;
 
@@ -184,12 +186,12 @@ static uint64_t rg_ns(rg_state *s)
 static int rg_declare(rg_state *s, int kind, uint64_t bytes)
 {
     rg_tensor *t;
-    if (s->count == s->room) {
+    if (s->count == s->room) { /* never the first: rg_generate begins with room */
         const int room = s->room * 2 + 64;
         rg_tensor *grown = (rg_tensor *)realloc(s->tensors, (size_t)room * sizeof *grown);
         if (!grown) {
             s->failed = 1;
-            return s->count - 1; /* the first call is made with room for one: rg_generate sees to it */
+            return s->count - 1;
         }
         s->tensors = grown;
         s->room = room;
@@ -198,7 +200,6 @@ static int rg_declare(rg_state *s, int kind, uint64_t bytes)
     memset(t, 0, sizeof *t);
     t->kind = kind;
     t->bytes = t->grad_bytes = bytes;
-    t->op = -1;
     return s->count++;
 }
 
@@ -222,23 +223,25 @@ static int rg_input(rg_state *s, uint64_t bytes)
 static int rg_param(rg_state *s)
 {
     const uint64_t bytes = rg_bytes(s);
-    const int t = rg_declare(s, RG_PARAM_KIND, bytes);
+    const int t = rg_declare(s, RG_PARAM_KIND, bytes), external = rg_chance(s, RG_EXTERNAL, 10);
+    int device = 0;
     rg_put_name(s, "tensor ", t);
     rg_put_number(s, " param ", bytes);
     s->tensors[t].has_grad = 1;
     if (rg_chance(s, RG_GRAD_SIZE, 6)) rg_put_number(s, " grad=", s->tensors[t].grad_bytes = rg_bytes(s));
     if (rg_chance(s, RG_STATE, 2)) rg_put_number(s, " state=", 2 * bytes);
     if (rg_chance(s, RG_STATE, 2)) {
+        device = 1;
         rg_put_number(s, " opt=", rg_ns(s));
         if (rg_chance(s, RG_WORKSPACE, 3)) rg_put_number(s, " opt_ws=", rg_bytes(s));
     }
-    if (rg_chance(s, RG_OPT_HOST, 2)) rg_put_number(s, " opt_host=", 3 * rg_ns(s));
+    if (rg_chance(s, RG_OPT_HOST, 2) && (device || (!external && (s->features & RG_LINK)))) rg_put_number(s, " opt_host=", 3 * rg_ns(s));
     if (rg_chance(s, RG_REDUCE, 2)) rg_put_number(s, " reduce=", rg_ns(s));
     if (rg_chance(s, RG_FROZEN, 5)) {
         s->tensors[t].has_grad = 0;
         rg_put(s, " frozen");
     }
-    if (rg_chance(s, RG_EXTERNAL, 10)) {
+    if (external) {
         s->tensors[t].external = 1;
         rg_put(s, " external");
     }
@@ -250,6 +253,7 @@ static int rg_const(rg_state *s)
 {
     const uint64_t bytes = rg_bytes(s);
     const int t = rg_declare(s, RG_CONST_KIND, bytes);
+    s->tensors[t].moving = rg_chance(s, RG_MUTATES, 2);
     rg_put_name(s, "tensor ", t);
     rg_put_number(s, " const ", bytes);
     if (rg_chance(s, RG_EXTERNAL, 6)) {
@@ -322,7 +326,7 @@ static void rg_choose_needs(rg_state *s, rg_op *o)
     int i;
     o->n_needs = 0;
     for (i = 0; i < o->n_ins; ++i)
-        if ((all || rg_below(s, 2)) && !rg_in_list(o->needs, o->n_needs, o->ins[i])) o->needs[o->n_needs++] = o->ins[i];
+        if (!s->tensors[o->ins[i]].moving && (all || rg_below(s, 2)) && !rg_in_list(o->needs, o->n_needs, o->ins[i])) o->needs[o->n_needs++] = o->ins[i];
     for (i = 0; i < o->n_outs; ++i)
         if (all || rg_below(s, 3) == 0) o->needs[o->n_needs++] = o->outs[i];
     o->needs_saved = o->saved ? !rg_chance(s, 0, 8) : all;
@@ -410,7 +414,6 @@ static void rg_declare_outs(rg_state *s, rg_op *o, int n, int loss)
         const uint64_t first = s->tensors[o->ins[0]].bytes;
         const uint64_t bytes = loss ? 4 : o->share || !rg_chance(s, 0, 3) ? first : rg_bytes(s);
         const int t = rg_declare(s, RG_ACT_KIND, bytes);
-        s->tensors[t].op = s->op;
         s->tensors[t].has_grad = !o->nograd && o->n_grads > 0;
         o->outs[o->n_outs++] = t;
         rg_put_name(s, i ? "," : " out=", t);
@@ -421,9 +424,9 @@ static void rg_declare_outs(rg_state *s, rg_op *o, int n, int loss)
 static void rg_put_flags(rg_state *s, rg_op *o, int loss)
 {
     int i;
-    if (rg_chance(s, RG_MUTATES, 5)) {
+    if (rg_chance(s, RG_MUTATES, 3)) {
         const int c = rg_any(s, RG_CONST_KIND, 0);
-        if (c >= 0) rg_put_name(s, " mutates=", c);
+        if (c >= 0 && s->tensors[c].moving) rg_put_name(s, " mutates=", c);
     }
     if (rg_chance(s, RG_RNG, 6)) rg_put(s, " rng");
     if (rg_chance(s, RG_ONCE, 8)) rg_put(s, " once");
@@ -437,7 +440,7 @@ static void rg_put_flags(rg_state *s, rg_op *o, int loss)
 static void rg_put_op(rg_state *s, int loss)
 {
     rg_op o;
-    int i, t;
+    int i, t, moving = 0;
     memset(&o, 0, sizeof o);
     o.inplace = -1;
     if (loss) {
@@ -456,7 +459,8 @@ static void rg_put_op(rg_state *s, int loss)
     o.parts = o.n_grads && !o.nograd && rg_chance(s, RG_PART, 4);
     rg_choose_needs(s, &o);
     if (o.saved) rg_put_number(s, " saved=", o.saved);
-    if (!o.nograd && rg_chance(s, RG_NEEDS, 1)) rg_put_list(s, " needs=", o.needs, o.n_needs, o.needs_saved);
+    for (i = 0; i < o.n_ins; ++i) moving += s->tensors[o.ins[i]].moving;
+    if (!o.nograd && (moving || rg_chance(s, RG_NEEDS, 1))) rg_put_list(s, " needs=", o.needs, o.n_needs, o.needs_saved);
     else if (!o.nograd) o.needs_saved = 1;
     rg_put_times(s, &o);
     t = o.ins[0];
@@ -490,7 +494,7 @@ static void rg_put_view(rg_state *s)
     rg_put_name(s, " in=", t);
     v = rg_declare(s, RG_ACT_KIND, size);
     ++s->tensors[t].readers;
-    s->tensors[v].op = s->op;
+    s->tensors[v].moving = s->tensors[t].moving;
     s->tensors[v].has_grad = s->tensors[t].has_grad;
     rg_put_name(s, " out=", v);
     rg_put_number(s, ":", size);
