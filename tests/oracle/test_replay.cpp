@@ -225,6 +225,8 @@ static void test_sharing()
     const std::string VP = "arena 1000\nresident x 0\nalias u x\nalloc l 100\nrun fwd l\nalloc grad:u 200\nrun bwd l\n";
     legal("a view's gradient is renamed", V, VP + "reuse grad:x grad:u\nrun bwd v\n", 3);
     legal("or written", V, VP + "alloc grad:x 300\nrun bwd v\n", 12);
+    const std::string smaller = with(V, "bwd=9", "bwd=9 inplace_bwd=x") + "grad u 120\n";
+    legal("a rename at another size takes its time", smaller, VP + "reuse grad:x grad:u\nrun bwd v\n", 12);
     illegal("never by alias", V, VP + "alias grad:x grad:u\nrun bwd v\n", "does not share");
 }
 
