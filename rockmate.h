@@ -6553,6 +6553,7 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, q->n_str);
     rmi_plc_info info;
     size_t i;
+    uint64_t quick = 2000000u + 400u * (uint64_t)q->n_str; /* steps of a few ns: training schedules need far less */
     if (!items) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_str; i++) {
         items[i].start = q->str[i].first_pos;
@@ -6563,7 +6564,8 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
             items[i].offset = q->homes[q->str[i].home - 1].offset;
         }
     }
-    RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, target, 0, &info));
+    RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, target, quick, &info));
+    if (target && info.height > target && info.bound <= target) RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, target, 0, &info));
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
