@@ -1,0 +1,27 @@
+/* The API without the implementation, as users write it: the same source as C, C++ and CUDA. */
+#include "rockmate.h"
+
+static int forward(const rm_call *c)
+{
+    (void)c;
+    return 0;
+}
+
+static const rm_kind LINEAR = {"linear", forward, forward, RM_IN(0) | RM_IN(1)};
+
+int main(void)
+{
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor x = rm_input_add(g, "x", 64, RM_INPUT_GRAD), w = RM_PARAM(g, .name = "w", .bytes = 64), y;
+    rm_plan_info info;
+    rm_plan_desc d = {.device_bytes = 1 << 20, .info = &info};
+    rm_plan *p;
+    rm_block_begin(g, "h");
+    y = RM_OP(g, &LINEAR, .name = "fc", .in = {x, w}, .out = {128});
+    rm_block_end(g);
+    rm_output_add(g, y);
+    if (rm_plan_create(g, &d, &p)) return 1;
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    return info.arena_bytes == 0;
+}
