@@ -19,10 +19,10 @@
    >>shape     cut points, the chain of stages, classes of equal blocks
    >>schedule  the statements of a plan, the simulator of the lanes, the checker of legality
    >>sequence  a list of runs with repeats -> lifetimes and statements; the language solvers speak
-   >>block     options of one stage: what to keep, with bytes, peaks and times
    >>chain     exact checkpointing of a chain of stages for every budget at once
-   >>refine    lower bounds on memory and time
+   >>block     options of one stage: what to keep, with bytes, peaks and times
    >>place     addresses in one arena
+   >>refine    lower bounds on memory and time
    >>plan      passes of a preset, the plan and its figures
    >>text      .rmg and .rmp files, the summary
    >>exec      walks a plan through a backend; the host backend; profiling
@@ -722,6 +722,25 @@ RMI_FN int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need, 
     return 1;
 }
 
+/* --- lists of numbers, of a size known when they are made */
+typedef struct rmi_list {
+    uint32_t *at;
+    uint32_t n;
+} rmi_list;
+
+RMI_FN int rmi_list_has(const rmi_list *l, uint32_t t)
+{
+    uint32_t i;
+    for (i = 0; i < l->n; i++)
+        if (l->at[i] == t) return 1;
+    return 0;
+}
+RMI_FN void rmi_list_put(rmi_list *l, uint32_t t) { l->at[l->n++] = t; }
+RMI_FN void rmi_list_put_once(rmi_list *l, uint32_t t)
+{
+    if (!rmi_list_has(l, t)) rmi_list_put(l, t);
+}
+
 /* --- sorting: heap sort, in place, no recursion, no allocation, the same order everywhere if cmp is a total order */
 typedef int (*rmi_cmp)(const void *a, const void *b, void *user);
 
@@ -857,11 +876,6 @@ RMI_FN rm_result rmi_err_memory(rmi_error *e)
    Tensors and ops are numbered in declaration order, which is a valid execution order.
    ================================================================================================================== */
 typedef enum rmi_tensor_kind { RMI_INPUT, RMI_PARAM, RMI_CONST, RMI_ACT } rmi_tensor_kind;
-
-typedef struct rmi_list { /* of tensor ids (index, not handle) */
-    uint32_t *at;
-    uint32_t n;
-} rmi_list;
 
 typedef struct rmi_tensor {
     const char *name;
@@ -1119,19 +1133,6 @@ RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
     l->at = RMI_NEW(&g->mem, uint32_t, n);
     if (!l->at) rmi_graph_memory(g);
     return l->at != NULL;
-}
-
-RMI_FN int rmi_list_has(const rmi_list *l, uint32_t t)
-{
-    uint32_t i;
-    for (i = 0; i < l->n; i++)
-        if (l->at[i] == t) return 1;
-    return 0;
-}
-RMI_FN void rmi_list_put(rmi_list *l, uint32_t t) { l->at[l->n++] = t; }
-RMI_FN void rmi_list_put_once(rmi_list *l, uint32_t t)
-{
-    if (!rmi_list_has(l, t)) rmi_list_put(l, t);
 }
 
 /* One form more, a copy of form 0 if there is one. The array doubles whenever its length is a power of two. */
