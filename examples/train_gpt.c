@@ -1,0 +1,1166 @@
+/* train_gpt.c - trains a GPT on the bytes of a file, in a memory budget, with rockmate.h
+
+   Build:  cc -O3 -fopenmp -o train_gpt examples/train_gpt.c -lm          (the same file is also C++20 and CUDA host code:
+           c++ -x c++ -std=c++20 -O3 -fopenmp ..., nvcc -x cu -std=c++20 -O3 -Xcompiler -fopenmp ...)
+   Run:    ./train_gpt [FILE] [--budget 20M] [--steps 300] ...            (./train_gpt --help lists the options)
+
+   In this order: kernels, kinds, model, options, data, training. To write a trainer of your own, copy the section "model":
+   it is all that the library needs to know of a network. The kernels are plain C and know nothing of memory planning.
+
+   The same seed gives the same losses, digit for digit, whatever the budget and however many threads there are. */
+
+#define _POSIX_C_SOURCE 200809L /* isatty, clock_gettime */
+#define ROCKMATE_IMPLEMENTATION
+#include "../rockmate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if defined(_WIN32)
+#include <io.h>
+#else
+#include <unistd.h>
+#endif
+
+/* =====================================================================================================================
+   Kernels. float32, row-major. `adds` says whether a gradient is added to what is there. Every element of a result belongs
+   to one thread, which sums in a fixed order: the bits do not depend on the number of threads.
+   ================================================================================================================== */
+
+#if defined(_OPENMP)
+#define PARALLEL_FOR _Pragma("omp parallel for schedule(static)")
+#else
+#define PARALLEL_FOR
+#endif
+#define RESTRICT __restrict
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* e^x to about one unit in the last place. Of plain operations, so that loops over it become vector code. */
+static inline float fast_exp(float x)
+{
+    float n, r, p, scale;
+    int32_t k, bits;
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    n = x * 1.44269504f;
+    k = (int32_t)(n + (n < 0 ? -0.5f : 0.5f));
+    n = (float)k;
+    r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two pieces */
+    p = 1 + r * (1 + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720))))));
+    bits = (k + 127) * (1 << 23);
+    memcpy(&scale, &bits, sizeof scale);
+    return p * scale;
+}
+
+static float dot(const float *a, const float *b, int64_t n)
+{
+    float s[8] = {0};
+    int64_t i, k;
+    for (i = 0; i + 8 <= n; i += 8)
+        for (k = 0; k < 8; k++) s[k] += a[i + k] * b[i + k];
+    for (; i < n; i++) s[0] += a[i] * b[i];
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+/* y += a[0] * (row 0 of b) + a[step] * (row 1 of b) + ..., eight rows or one at a time: the heart of every matrix product. */
+static void add_8_rows(float *RESTRICT y, const float *a, int64_t step, const float *RESTRICT b, int64_t n)
+{
+    const float a0 = a[0], a1 = a[step], a2 = a[2 * step], a3 = a[3 * step];
+    const float a4 = a[4 * step], a5 = a[5 * step], a6 = a[6 * step], a7 = a[7 * step];
+    const float *b1 = b + n, *b2 = b1 + n, *b3 = b2 + n, *b4 = b3 + n, *b5 = b4 + n, *b6 = b5 + n, *b7 = b6 + n;
+    int64_t j;
+    for (j = 0; j < n; j++)
+        y[j] += a0 * b[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j] + a4 * b4[j] + a5 * b5[j] + a6 * b6[j] + a7 * b7[j];
+}
+static void add_row(float *RESTRICT y, float a, const float *RESTRICT b, int64_t n)
+{
+    int64_t j;
+    for (j = 0; j < n; j++) y[j] += a * b[j];
+}
+
+/* y[rows][n] = or += a . b[depth][n] (+ bias), where element (i, k) of a stands at a[i * row + k * step]: a as it is with
+   row = depth, step = 1, transposed with row = 1, step = rows. */
+static void matmul(float *y, const float *a, int64_t row, int64_t step, const float *b, const float *bias, int64_t rows, int64_t depth, int64_t n, int adds)
+{
+    enum { ROWS = 16, DEPTH = 32 }; /* a block of b stays in the cache for all rows of a block of y */
+    int64_t i0;
+    PARALLEL_FOR
+    for (i0 = 0; i0 < rows; i0 += ROWS) {
+        const int64_t i1 = smaller(i0 + ROWS, rows);
+        int64_t i, k, k0;
+        for (i = i0; i < i1; i++) {
+            if (bias) memcpy(y + i * n, bias, (size_t)n * sizeof *y);
+            else if (!adds) memset(y + i * n, 0, (size_t)n * sizeof *y);
+        }
+        for (k0 = 0; k0 < depth; k0 += DEPTH) {
+            const int64_t k1 = smaller(k0 + DEPTH, depth);
+            for (i = i0; i < i1; i++) {
+                for (k = k0; k + 8 <= k1; k += 8) add_8_rows(y + i * n, a + i * row + k * step, step, b + k * n, n);
+                for (; k < k1; k++) add_row(y + i * n, a[i * row + k * step], b + k * n, n);
+            }
+        }
+    }
+}
+
+static void transpose(float *y, const float *x, int64_t rows, int64_t columns) /* of x */
+{
+    int64_t i, j;
+    for (i = 0; i < rows; i++)
+        for (j = 0; j < columns; j++) y[j * rows + i] = x[i * columns + j];
+}
+
+static void column_sums(float *sum, const float *x, int64_t rows, int64_t columns, int adds)
+{
+    int64_t i;
+    if (!adds) memset(sum, 0, (size_t)columns * sizeof *sum);
+    for (i = 0; i < rows; i++) add_row(sum, 1.0f, x + i * columns, columns);
+}
+
+static void embedding_forward(float *y, const int32_t *token, const float *wte, const float *wpe, int64_t rows, int64_t context, int64_t channels)
+{
+    int64_t i, j;
+    for (i = 0; i < rows; i++) {
+        const float *t = wte + token[i] * channels, *p = wpe + i % context * channels;
+        for (j = 0; j < channels; j++) y[i * channels + j] = t[j] + p[j];
+    }
+}
+
+/* Row i of dy goes to row index(i) of the table: its token, or its position. */
+static void embedding_backward(float *table, int64_t table_rows, const float *dy, const int32_t *token, int64_t rows, int64_t context, int64_t channels, int adds)
+{
+    int64_t i;
+    if (!adds) memset(table, 0, (size_t)(table_rows * channels) * sizeof *table);
+    for (i = 0; i < rows; i++) add_row(table + (token ? token[i] : i % context) * channels, 1.0f, dy + i * channels, channels);
+}
+
+/* statistics: mean and 1/deviation of each row, or NULL. */
+static void layernorm_forward(float *y, const float *x, const float *gain, const float *bias, float *statistics, int64_t rows, int64_t channels)
+{
+    int64_t i;
+    PARALLEL_FOR
+    for (i = 0; i < rows; i++) {
+        const float *xi = x + i * channels;
+        float mean = 0, variance = 0, rstd;
+        int64_t j;
+        for (j = 0; j < channels; j++) mean += xi[j];
+        mean /= (float)channels;
+        for (j = 0; j < channels; j++) variance += (xi[j] - mean) * (xi[j] - mean);
+        rstd = 1 / sqrtf(variance / (float)channels + 1e-5f);
+        for (j = 0; j < channels; j++) y[i * channels + j] = (xi[j] - mean) * rstd * gain[j] + bias[j];
+        if (statistics) {
+            statistics[2 * i] = mean;
+            statistics[2 * i + 1] = rstd;
+        }
+    }
+}
+
+/* The gradients of gain and bias come first: dx may be written over dy. */
+static void layernorm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x, const float *gain, const float *statistics, int64_t rows, int64_t channels, int adds, int dgain_adds, int dbias_adds)
+{
+    int64_t i, j;
+    if (dgain) {
+        if (!dgain_adds) memset(dgain, 0, (size_t)channels * sizeof *dgain);
+        for (i = 0; i < rows; i++)
+            for (j = 0; j < channels; j++) dgain[j] += dy[i * channels + j] * ((x[i * channels + j] - statistics[2 * i]) * statistics[2 * i + 1]);
+    }
+    if (dbias) column_sums(dbias, dy, rows, channels, dbias_adds);
+    if (!dx) return;
+    PARALLEL_FOR
+    for (i = 0; i < rows; i++) {
+        const float *xi = x + i * channels, *dyi = dy + i * channels;
+        const float mean = statistics[2 * i], rstd = statistics[2 * i + 1];
+        float *dxi = dx + i * channels, sum = 0, sum_x = 0;
+        int64_t k;
+        for (k = 0; k < channels; k++) {
+            sum += gain[k] * dyi[k];
+            sum_x += gain[k] * dyi[k] * (xi[k] - mean) * rstd;
+        }
+        sum /= (float)channels;
+        sum_x /= (float)channels;
+        for (k = 0; k < channels; k++) {
+            const float d = (gain[k] * dyi[k] - sum - (xi[k] - mean) * rstd * sum_x) * rstd;
+            dxi[k] = adds ? dxi[k] + d : d;
+        }
+    }
+}
+
+/* Causal attention in tiles of queries and keys, with running maxima (flash attention): the T x T probabilities never exist.
+   qkv[batch][context][3][heads][size]; lse[batch][heads][context], the logarithms of the softmax sums, or NULL. */
+enum { QUERIES = 16, KEYS = 32, MAX_HEAD_SIZE = 128 };
+
+static void load_transposed(float *RESTRICT tile, const float *RESTRICT x, int64_t stride, int64_t keys, int64_t size)
+{
+    int64_t i, j;
+    for (i = 0; i < size; i++)
+        for (j = 0; j < KEYS; j++) tile[i * KEYS + j] = j < keys ? x[j * stride + i] : 0;
+}
+static void tile_scores(float *RESTRICT s, const float *RESTRICT q, const float *RESTRICT tile, int64_t size) /* of one query */
+{
+    int64_t i, j;
+    float sum[KEYS] = {0};
+    for (i = 0; i < size; i++)
+        for (j = 0; j < KEYS; j++) sum[j] += q[i] * tile[i * KEYS + j];
+    for (j = 0; j < KEYS; j++) s[j] = sum[j];
+}
+
+static void attention_forward(float *y, float *lse, const float *qkv, int64_t batch, int64_t context, int64_t channels, int64_t heads)
+{
+    const int64_t size = channels / heads, stride = 3 * channels;
+    const float scale = 1 / sqrtf((float)size);
+    int64_t bh;
+    PARALLEL_FOR
+    for (bh = 0; bh < batch * heads; bh++) {
+        const float *q = qkv + bh / heads * context * stride + bh % heads * size, *k = q + channels, *v = k + channels;
+        float *yb = y + bh / heads * context * channels + bh % heads * size;
+        float tile[MAX_HEAD_SIZE * KEYS], s[KEYS], top[QUERIES], sum[QUERIES];
+        int64_t q0, k0, i, j, n;
+        for (q0 = 0; q0 < context; q0 += QUERIES) {
+            const int64_t q1 = smaller(q0 + QUERIES, context);
+            for (i = q0; i < q1; i++) {
+                memset(yb + i * channels, 0, (size_t)size * sizeof *y);
+                top[i - q0] = -1e30f;
+                sum[i - q0] = 0;
+            }
+            for (k0 = 0; k0 < q1; k0 += KEYS) {
+                load_transposed(tile, k + k0 * stride, stride, smaller(KEYS, context - k0), size);
+                for (i = q0; i < q1; i++) {
+                    const int64_t keys = smaller(KEYS, i + 1 - k0);
+                    const float before = top[i - q0];
+                    float m = before, shrink, total = 0;
+                    tile_scores(s, q + i * stride, tile, size);
+                    for (j = 0; j < keys; j++) m = s[j] * scale > m ? s[j] * scale : m;
+                    for (j = 0; j < KEYS; j++) s[j] = fast_exp(s[j] * scale - m);
+                    for (j = 0; j < keys; j++) total += s[j];
+                    shrink = fast_exp(before - m);
+                    top[i - q0] = m;
+                    sum[i - q0] = sum[i - q0] * shrink + total;
+                    for (n = 0; n < size; n++) yb[i * channels + n] *= shrink;
+                    for (j = 0; j < keys; j++) add_row(yb + i * channels, s[j], v + (k0 + j) * stride, size);
+                }
+            }
+            for (i = q0; i < q1; i++) {
+                for (n = 0; n < size; n++) yb[i * channels + n] /= sum[i - q0];
+                if (lse) lse[bh * context + i] = top[i - q0] + logf(sum[i - q0]);
+            }
+        }
+    }
+}
+
+static void attention_backward(float *dqkv, const float *dy, const float *qkv, const float *y, const float *lse, int64_t batch, int64_t context, int64_t channels, int64_t heads, int adds)
+{
+    const int64_t size = channels / heads, stride = 3 * channels;
+    const float scale = 1 / sqrtf((float)size);
+    int64_t bh;
+    if (!adds) memset(dqkv, 0, (size_t)(batch * context * stride) * sizeof *dqkv);
+    PARALLEL_FOR
+    for (bh = 0; bh < batch * heads; bh++) {
+        const int64_t at = bh / heads * context * stride + bh % heads * size, at_y = bh / heads * context * channels + bh % heads * size;
+        const float *q = qkv + at, *k = q + channels, *v = k + channels, *yb = y + at_y, *dyb = dy + at_y;
+        float *dq = dqkv + at, *dk = dq + channels, *dv = dk + channels;
+        float k_tile[MAX_HEAD_SIZE * KEYS], v_tile[MAX_HEAD_SIZE * KEYS], p[KEYS], ds[KEYS];
+        int64_t q0, k0, i, j;
+        for (q0 = 0; q0 < context; q0 += QUERIES) {
+            const int64_t q1 = smaller(q0 + QUERIES, context);
+            for (k0 = 0; k0 < q1; k0 += KEYS) {
+                load_transposed(k_tile, k + k0 * stride, stride, smaller(KEYS, context - k0), size);
+                load_transposed(v_tile, v + k0 * stride, stride, smaller(KEYS, context - k0), size);
+                for (i = q0; i < q1; i++) {
+                    const int64_t keys = smaller(KEYS, i + 1 - k0);
+                    const float own = dot(dyb + i * channels, yb + i * channels, size), l = lse[bh * context + i];
+                    tile_scores(p, q + i * stride, k_tile, size);
+                    tile_scores(ds, dyb + i * channels, v_tile, size);
+                    for (j = 0; j < KEYS; j++) {
+                        p[j] = fast_exp(p[j] * scale - l);
+                        ds[j] = p[j] * (ds[j] - own) * scale;
+                    }
+                    for (j = 0; j < keys; j++) {
+                        add_row(dv + (k0 + j) * stride, p[j], dyb + i * channels, size);
+                        add_row(dk + (k0 + j) * stride, ds[j], q + i * stride, size);
+                        add_row(dq + i * stride, ds[j], k + (k0 + j) * stride, size);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* x * sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3): the tanh form of GELU. */
+static void gelu_forward(float *y, const float *x, int64_t n)
+{
+    int64_t i;
+    PARALLEL_FOR
+    for (i = 0; i < n; i++) y[i] = x[i] / (1 + fast_exp(-1.59576912f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+}
+static void gelu_backward(float *dx, const float *dy, const float *x, int64_t n, int adds)
+{
+    int64_t i;
+    PARALLEL_FOR
+    for (i = 0; i < n; i++) {
+        const float s = 1 / (1 + fast_exp(-1.59576912f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+        const float d = dy[i] * (s + x[i] * s * (1 - s) * 1.59576912f * (1 + 0.134145f * x[i] * x[i]));
+        dx[i] = adds ? dx[i] + d : d;
+    }
+}
+
+/* A random 32-bit number that depends on nothing but its arguments, so that a mask need not be stored to be had again. */
+static inline uint32_t random_bits(uint64_t seed, uint32_t i)
+{
+    uint32_t x = (uint32_t)seed + i * 0x9E3779B9u;
+    x = (x ^ (x >> 16)) * 0x7FEB352Du;
+    x = (x ^ (x >> 15) ^ (uint32_t)(seed >> 32)) * 0x846CA68Bu;
+    return x ^ (x >> 16);
+}
+
+/* y = base + x * mask / (1 - rate), base may be NULL; y may be any of them. dropout(dx, dx or NULL, dy) is its own backward. */
+static void dropout(float *y, const float *base, const float *x, int64_t n, double rate, uint64_t seed)
+{
+    const uint32_t below = (uint32_t)(rate * 4294967296.0);
+    const float scale = (float)(1 / (1 - rate));
+    int64_t i;
+    PARALLEL_FOR
+    for (i = 0; i < n; i++) {
+        const float kept = random_bits(seed, (uint32_t)i) < below ? 0 : x[i] * scale;
+        y[i] = base ? base[i] + kept : kept;
+    }
+}
+
+/* The mean of -log softmax(logits)[target]; lse may be NULL. */
+static float cross_entropy_forward(float *lse, const float *logits, const int32_t *target, int64_t rows, int64_t vocab)
+{
+    double loss = 0;
+    int64_t i, j;
+    for (i = 0; i < rows; i++) {
+        const float *x = logits + i * vocab;
+        float top = x[0], sum = 0;
+        for (j = 1; j < vocab; j++) top = x[j] > top ? x[j] : top;
+        for (j = 0; j < vocab; j++) sum += fast_exp(x[j] - top);
+        sum = top + logf(sum);
+        if (lse) lse[i] = sum;
+        loss += (double)(sum - x[target[i]]);
+    }
+    return (float)(loss / (double)rows);
+}
+static void cross_entropy_backward(float *dlogits, const float *lse, const float *logits, const int32_t *target, int64_t rows, int64_t vocab, float scale, int adds)
+{
+    int64_t i;
+    PARALLEL_FOR
+    for (i = 0; i < rows; i++) {
+        int64_t j;
+        for (j = 0; j < vocab; j++) { /* dlogits may be written over logits */
+            const float d = (fast_exp(logits[i * vocab + j] - lse[i]) - (j == target[i] ? 1.0f : 0.0f)) * scale;
+            dlogits[i * vocab + j] = adds ? dlogits[i * vocab + j] + d : d;
+        }
+    }
+}
+
+/* =====================================================================================================================
+   Kinds. A kind is a pair of callbacks and what the library may know of them: above all, what the backward reads.
+   ================================================================================================================== */
+
+static const float *in_f(const rm_call *c, int i) { return (const float *)c->in[i]; }
+static const int32_t *in_i(const rm_call *c, int i) { return (const int32_t *)c->in[i]; }
+static float *out_f(const rm_call *c) { return (float *)c->out[0]; }
+static float *din_f(const rm_call *c, int i) { return (float *)c->din[i]; }
+static const float *dout_f(const rm_call *c) { return (const float *)c->dout[0]; }
+static int64_t count_f(const rm_call *c) { return (int64_t)(c->out_bytes[0] / sizeof(float)); }
+
+/* embedding: y = wte[token] + wpe[position]. in: tokens, wte, wpe; arg: rows, context, channels, vocabulary. */
+static int embedding_fwd(const rm_call *c)
+{
+    embedding_forward(out_f(c), in_i(c, 0), in_f(c, 1), in_f(c, 2), c->arg[0], c->arg[1], c->arg[2]);
+    return 0;
+}
+static int embedding_bwd(const rm_call *c)
+{
+    if (c->din[1]) embedding_backward(din_f(c, 1), c->arg[3], dout_f(c), in_i(c, 0), c->arg[0], c->arg[1], c->arg[2], RM_ADDS(c, 1));
+    if (c->din[2]) embedding_backward(din_f(c, 2), c->arg[1], dout_f(c), NULL, c->arg[0], c->arg[1], c->arg[2], RM_ADDS(c, 2));
+    return 0;
+}
+static const rm_kind EMBEDDING = { .name = "embedding", .forward = embedding_fwd, .backward = embedding_bwd, .needs = RM_IN(0) };
+
+/* layernorm. in: x, gain, bias; arg: rows, channels; saved: mean and 1/deviation of each row. */
+static int layernorm_fwd(const rm_call *c)
+{
+    layernorm_forward(out_f(c), in_f(c, 0), in_f(c, 1), in_f(c, 2), (float *)c->saved, c->arg[0], c->arg[1]);
+    return 0;
+}
+static int layernorm_bwd(const rm_call *c)
+{
+    layernorm_backward(din_f(c, 0), din_f(c, 1), din_f(c, 2), dout_f(c), in_f(c, 0), in_f(c, 1), (const float *)c->saved,
+                       c->arg[0], c->arg[1], RM_ADDS(c, 0), RM_ADDS(c, 1), RM_ADDS(c, 2));
+    return 0;
+}
+static const rm_kind LAYERNORM = {
+    .name = "layernorm", .forward = layernorm_fwd, .backward = layernorm_bwd,
+    .needs = RM_IN(0) | RM_IN(1) | RM_SAVED,
+    .over = { { .grad_of = RM_IN(0), .bytes_of = RM_DOUT } },
+};
+
+/* linear: y = x . w + bias. in: x, w, bias; arg: rows, inputs, outputs. In two parts: dx needs w alone, dw needs x alone. */
+static int linear_fwd(const rm_call *c)
+{
+    const int64_t rows = c->arg[0], inputs = c->arg[1], outputs = c->arg[2];
+    matmul(out_f(c), in_f(c, 0), inputs, 1, in_f(c, 1), in_f(c, 2), rows, inputs, outputs, 0);
+    return 0;
+}
+static int linear_bwd(const rm_call *c)
+{
+    const int64_t rows = c->arg[0], inputs = c->arg[1], outputs = c->arg[2];
+    if (c->din[0]) {
+        float *w = (float *)c->ws; /* transposed: the product then runs along rows */
+        transpose(w, in_f(c, 1), inputs, outputs);
+        matmul(din_f(c, 0), dout_f(c), outputs, 1, w, NULL, rows, outputs, inputs, RM_ADDS(c, 0));
+    }
+    if (c->din[1]) matmul(din_f(c, 1), in_f(c, 0), 1, inputs, dout_f(c), NULL, inputs, rows, outputs, RM_ADDS(c, 1));
+    if (c->din[2]) column_sums(din_f(c, 2), dout_f(c), rows, outputs, RM_ADDS(c, 2));
+    return 0;
+}
+static const rm_kind LINEAR = {
+    .name = "linear", .forward = linear_fwd, .backward = linear_bwd,
+    .part = { { .name = "dx", .grads = RM_IN(0), .needs = RM_IN(1) },
+              { .name = "dw", .grads = RM_IN(1) | RM_IN(2), .needs = RM_IN(0) } },
+};
+
+/* attention. in: qkv; arg: batch, context, channels, heads; saved: the logarithm of each softmax's sum. */
+static int attention_fwd(const rm_call *c)
+{
+    attention_forward(out_f(c), (float *)c->saved, in_f(c, 0), c->arg[0], c->arg[1], c->arg[2], c->arg[3]);
+    return 0;
+}
+static int attention_bwd(const rm_call *c)
+{
+    if (c->din[0]) attention_backward(din_f(c, 0), dout_f(c), in_f(c, 0), (const float *)c->out[0], (const float *)c->saved, c->arg[0], c->arg[1], c->arg[2], c->arg[3], RM_ADDS(c, 0));
+    return 0;
+}
+static const rm_kind ATTENTION = {
+    .name = "attention", .forward = attention_fwd, .backward = attention_bwd, .needs = RM_IN(0) | RM_OUT(0) | RM_SAVED,
+};
+
+/* gelu. in: x. Element by element: the output may take the place of x, the gradient that of dy or of x. */
+static int gelu_fwd(const rm_call *c)
+{
+    gelu_forward(out_f(c), in_f(c, 0), count_f(c));
+    return 0;
+}
+static int gelu_bwd(const rm_call *c)
+{
+    if (c->din[0]) gelu_backward(din_f(c, 0), dout_f(c), in_f(c, 0), count_f(c), RM_ADDS(c, 0));
+    return 0;
+}
+static const rm_kind GELU = {
+    .name = "gelu", .forward = gelu_fwd, .backward = gelu_bwd, .needs = RM_IN(0), .inplace = RM_IN(0),
+    .over = { { .grad_of = RM_IN(0), .bytes_of = RM_DOUT }, { .grad_of = RM_IN(0), .bytes_of = RM_IN(0) } },
+};
+
+/* dropout. in: x; farg: rate. The mask is a function of c->seed: nothing to save, and a recomputation draws the same one. */
+static double dropout_rate(const rm_call *c) { return c->step->kind == RM_FORWARD ? 0 : c->farg[0]; }
+
+static int dropout_fwd(const rm_call *c)
+{
+    dropout(out_f(c), NULL, in_f(c, 0), count_f(c), dropout_rate(c), c->seed);
+    return 0;
+}
+static int dropout_bwd(const rm_call *c)
+{
+    if (c->din[0]) dropout(din_f(c, 0), RM_ADDS(c, 0) ? din_f(c, 0) : NULL, dout_f(c), count_f(c), dropout_rate(c), c->seed);
+    return 0;
+}
+static const rm_kind DROPOUT = {
+    .name = "dropout", .forward = dropout_fwd, .backward = dropout_bwd, .needs = RM_NOTHING, .flags = RM_RNG, .inplace = RM_IN(0),
+    .over = { { .grad_of = RM_IN(0), .bytes_of = RM_DOUT } },
+};
+
+/* residual: y = x + dropout(branch). in: x, branch; farg: rate. The gradient of x is the gradient of y, so it costs nothing. */
+static int residual_fwd(const rm_call *c)
+{
+    dropout(out_f(c), in_f(c, 0), in_f(c, 1), count_f(c), dropout_rate(c), c->seed);
+    return 0;
+}
+static int residual_bwd(const rm_call *c)
+{
+    if (c->din[1]) dropout(din_f(c, 1), RM_ADDS(c, 1) ? din_f(c, 1) : NULL, dout_f(c), count_f(c), dropout_rate(c), c->seed);
+    if (c->din[0]) dropout(din_f(c, 0), RM_ADDS(c, 0) ? din_f(c, 0) : NULL, dout_f(c), count_f(c), 0, 0);
+    return 0;
+}
+static const rm_kind RESIDUAL = {
+    .name = "residual", .forward = residual_fwd, .backward = residual_bwd, .needs = RM_NOTHING, .flags = RM_RNG, .inplace = RM_IN(1),
+    .share_grad = RM_IN(0),
+};
+
+/* head: logits = x . transpose(wte), the table of the embedding once more. in: x, wte; arg: rows, channels, vocabulary. */
+static int head_fwd(const rm_call *c)
+{
+    const int64_t rows = c->arg[0], channels = c->arg[1], vocab = c->arg[2];
+    transpose((float *)c->ws, in_f(c, 1), vocab, channels);
+    matmul(out_f(c), in_f(c, 0), channels, 1, (const float *)c->ws, NULL, rows, channels, vocab, 0);
+    return 0;
+}
+static int head_bwd(const rm_call *c)
+{
+    const int64_t rows = c->arg[0], channels = c->arg[1], vocab = c->arg[2];
+    if (c->din[0]) matmul(din_f(c, 0), dout_f(c), vocab, 1, in_f(c, 1), NULL, rows, vocab, channels, RM_ADDS(c, 0));
+    if (c->din[1]) matmul(din_f(c, 1), dout_f(c), 1, vocab, in_f(c, 0), NULL, vocab, rows, channels, RM_ADDS(c, 1));
+    return 0;
+}
+static const rm_kind HEAD = {
+    .name = "head", .forward = head_fwd, .backward = head_bwd,
+    .part = { { .name = "dx", .grads = RM_IN(0), .needs = RM_IN(1) }, { .name = "dw", .grads = RM_IN(1), .needs = RM_IN(0) } },
+};
+
+/* loss: mean cross entropy. in: logits, targets; arg: rows, vocabulary; farg: scale of the gradient. It seeds the backward:
+   nobody gives it a dout. Its gradient may overwrite the logits. */
+static int loss_fwd(const rm_call *c)
+{
+    out_f(c)[0] = cross_entropy_forward((float *)c->saved, in_f(c, 0), in_i(c, 1), c->arg[0], c->arg[1]);
+    return 0;
+}
+static int loss_bwd(const rm_call *c)
+{
+    if (c->din[0]) cross_entropy_backward(din_f(c, 0), (const float *)c->saved, in_f(c, 0), in_i(c, 1), c->arg[0], c->arg[1], (float)c->farg[0], RM_ADDS(c, 0));
+    return 0;
+}
+static const rm_kind LOSS = {
+    .name = "loss", .forward = loss_fwd, .backward = loss_bwd, .needs = RM_IN(0) | RM_IN(1) | RM_SAVED,
+    .over = { { .grad_of = RM_IN(0), .bytes_of = RM_IN(0) } },
+};
+
+/* pick: the logits of one row, whose number comes with the step: what the sampler reads. No backward. */
+static int pick_fwd(const rm_call *c)
+{
+    const int64_t vocab = count_f(c);
+    memcpy(c->out[0], in_f(c, 0) + (int64_t)c->step->value[0] * vocab, (size_t)vocab * sizeof(float));
+    return 0;
+}
+static const rm_kind PICK = { .name = "pick", .forward = pick_fwd, .flags = RM_NOGRAD };
+
+/* AdamW, the update of every param. state: first and second moments; farg: weight decay. */
+static int adamw(const rm_call *c)
+{
+    const int64_t n = (int64_t)(c->param_bytes / sizeof(float));
+    const double t = (double)c->step->step + 1, beta1 = 0.9, beta2 = 0.95;
+    const float b1 = (float)beta1, b2 = (float)beta2, fix1 = (float)(1 / (1 - pow(beta1, t))), fix2 = (float)(1 / (1 - pow(beta2, t)));
+    const float lr = (float)c->step->lr, decay = (float)c->farg[0];
+    float *w = (float *)c->param, *m = (float *)c->state, *v = m + n;
+    const float *grad = (const float *)c->grad;
+    int64_t i;
+    PARALLEL_FOR
+    for (i = 0; i < n; i++) {
+        m[i] = b1 * m[i] + (1 - b1) * grad[i];
+        v[i] = b2 * v[i] + (1 - b2) * grad[i] * grad[i];
+        w[i] -= lr * (m[i] * fix1 / (sqrtf(v[i] * fix2) + 1e-8f) + decay * w[i]);
+    }
+    return 0;
+}
+
+/* =====================================================================================================================
+   Model. This is what you write for a network of your own.
+   ================================================================================================================== */
+
+typedef struct weight { /* what its initial values need to know */
+    rm_tensor tensor;
+    int64_t count;
+    double mean, deviation;
+} weight;
+
+typedef struct gpt {
+    int64_t layers, channels, heads, context, batch, vocab, micro_batches;
+    double dropout;
+    rm_graph *graph;
+    rm_tensor tokens, targets, logits, loss; /* in and out of every step */
+    weight *weights;
+    size_t weight_count;
+} gpt;
+
+static uint64_t floats(int64_t n) { return (uint64_t)n * sizeof(float); }
+static uint64_t ints(int64_t n) { return (uint64_t)n * sizeof(int32_t); }
+
+static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t count, double mean, double deviation, double decay)
+{
+    weight *w = &m->weights[m->weight_count++];
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s", layer, what);
+    w->count = count;
+    w->mean = mean;
+    w->deviation = deviation;
+    w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .update = adamw, .farg = { decay });
+    return w->tensor;
+}
+
+static rm_tensor add_layernorm(gpt *m, const char *name, rm_tensor x)
+{
+    const int64_t rows = m->batch * m->context, channels = m->channels;
+    const rm_tensor gain = add_weight(m, name, "gain", channels, 1, 0, 0), bias = add_weight(m, name, "bias", channels, 0, 0, 0);
+    return RM_OP(m->graph, &LAYERNORM, .name = name, .in = { x, gain, bias },
+                 .out = { floats(rows * channels) }, .saved = floats(2 * rows), .arg = { rows, channels });
+}
+
+static rm_tensor add_linear(gpt *m, const char *name, rm_tensor x, int64_t inputs, int64_t outputs, double deviation)
+{
+    const int64_t rows = m->batch * m->context;
+    const rm_tensor w = add_weight(m, name, "w", inputs * outputs, 0, deviation, 0.1), bias = add_weight(m, name, "bias", outputs, 0, 0, 0);
+    return RM_OP(m->graph, &LINEAR, .name = name, .in = { x, w, bias },
+                 .out = { floats(rows * outputs) }, .arg = { rows, inputs, outputs }, .part_ws = { floats(inputs * outputs) });
+}
+
+static void describe_gpt(gpt *m)
+{
+    const int64_t rows = m->batch * m->context, channels = m->channels, vocab = m->vocab;
+    const uint64_t activation = floats(rows * channels);
+    const double narrow = 0.02 / sqrt(2.0 * (double)m->layers); /* into the residual stream */
+    rm_graph *g = m->graph;
+    rm_tensor x, y, wte, wpe, picked;
+    int64_t layer;
+
+    m->tokens = rm_input_add(g, "tokens", ints(rows), 0);
+    m->targets = rm_input_add(g, "targets", ints(rows), 0);
+    wte = add_weight(m, "embedding", "wte", vocab * channels, 0, 0.02, 0.1);
+    wpe = add_weight(m, "embedding", "wpe", m->context * channels, 0, 0.02, 0);
+    x = RM_OP(g, &EMBEDDING, .name = "embedding", .in = { m->tokens, wte, wpe }, .out = { activation }, .arg = { rows, m->context, channels, vocab });
+    x = RM_OP(g, &DROPOUT, .name = "dropout", .in = { x }, .farg = { m->dropout });
+
+    for (layer = 0; layer < m->layers; layer++) {
+        rm_block_begin(g, "h"); /* messages will say h[3]/fc */
+        y = add_layernorm(m, "ln1", x);
+        y = add_linear(m, "qkv", y, channels, 3 * channels, 0.02);
+        y = RM_OP(g, &ATTENTION, .name = "attention", .in = { y }, .out = { activation }, .saved = floats(rows * m->heads), .arg = { m->batch, m->context, channels, m->heads });
+        y = add_linear(m, "proj", y, channels, channels, narrow);
+        x = RM_OP(g, &RESIDUAL, .name = "residual1", .in = { x, y }, .farg = { m->dropout });
+        y = add_layernorm(m, "ln2", x);
+        y = add_linear(m, "fc", y, channels, 4 * channels, 0.02);
+        y = RM_OP(g, &GELU, .name = "gelu", .in = { y });
+        y = add_linear(m, "fcproj", y, 4 * channels, channels, narrow);
+        x = RM_OP(g, &RESIDUAL, .name = "residual2", .in = { x, y }, .farg = { m->dropout });
+        rm_block_end(g);
+    }
+
+    x = add_layernorm(m, "ln", x);
+    x = RM_OP(g, &HEAD, .name = "head", .in = { x, wte }, .out = { floats(rows * vocab) }, .fwd_ws = floats(channels * vocab), .arg = { rows, channels, vocab });
+    m->logits = picked = RM_OP(g, &PICK, .name = "pick", .in = { x }, .out = { floats(vocab) });
+    m->loss = RM_OP(g, &LOSS, .name = "loss", .in = { x, m->targets }, .out = { sizeof(float) }, .saved = floats(rows), .arg = { rows, vocab }, .farg = { 1.0 / (double)(rows * m->micro_batches) });
+    rm_output_add(g, picked);
+    rm_output_add(g, m->loss);
+}
+
+/* =====================================================================================================================
+   Options.
+   ================================================================================================================== */
+
+typedef struct options {
+    const char *file, *save, *load;
+    uint64_t budget;       /* bytes; 0: budget_percent of what keeping everything takes */
+    double budget_percent;
+    int64_t layers, channels, heads, context, batch, steps, accumulate, sample;
+    double dropout, lr;
+    uint64_t seed;
+    int profile, check, compare, quiet;
+} options;
+
+static const char HELP[] =
+    "train_gpt [FILE] [options]        trains a GPT on the bytes of FILE (default: rockmate.h), in a memory budget\n"
+    "  --budget SIZE     bytes, or with K, M, G, or % of what keeping everything takes   (default 33.3%)\n"
+    "  --steps N         --accumulate N (micro-batches a step)    --lr X     --seed N    --dropout P\n"
+    "  --layers N        --channels N    --heads N    --context N    --batch N           the model\n"
+    "  --save FILE       --load FILE     weights and optimizer states; a loaded training goes on where it was saved\n"
+    "  --sample N        bytes of text to write at the end\n"
+    "  --profile         measure every op and plan again with the measured times\n"
+    "  --check           first look for kinds that declare wrongly what they read and write\n"
+    "  --compare         run the first steps without a budget, too: same losses? how much slower?\n"
+    "  --quiet           only the held-out loss and the memory\n";
+
+static void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "train_gpt: %s%s%s\n", what, why && *why ? ": " : "", why ? why : "");
+    exit(1);
+}
+
+static double number(const char *option, const char *text, double least, double most)
+{
+    char *end;
+    const double x = strtod(text, &end);
+    if (end == text || *end || !(x >= least && x <= most)) fail(option, "a number out of range, or none");
+    return x;
+}
+static int64_t whole(const char *option, const char *text, double least) { return (int64_t)number(option, text, least, 1e9); }
+
+static void parse_budget(options *o, const char *text)
+{
+    char *end;
+    const double x = strtod(text, &end);
+    const char *unit = strchr("KkMmGg", *end), *units = "KkMmGg";
+    o->budget = 0;
+    if (end == text || !(x > 0) || x > 1e15) fail("--budget", "a size like 500000, 800K, 24M, 1.5G or 40%");
+    if (!strcmp(end, "%")) o->budget_percent = x;
+    else if (!*end) o->budget = (uint64_t)x;
+    else if (unit && !end[1]) o->budget = (uint64_t)(x * (double)(1 << 10 * ((strchr(units, *end) - units) / 2 + 1)));
+    else fail("--budget", "a size like 500000, 800K, 24M, 1.5G or 40%");
+}
+
+static options parse_options(int argc, char **argv)
+{
+    options o;
+    int i;
+    memset(&o, 0, sizeof o);
+    o.file = "rockmate.h";
+    o.budget_percent = 100.0 / 3;
+    o.layers = 8;
+    o.channels = 96;
+    o.heads = 4;
+    o.context = 128;
+    o.batch = 8;
+    o.steps = 300;
+    o.accumulate = 1;
+    o.sample = 200;
+    o.dropout = 0.1;
+    o.lr = 2e-3;
+    o.seed = 1;
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "";
+        int takes_value = 1;
+        if (!strcmp(a, "--budget")) parse_budget(&o, v);
+        else if (!strcmp(a, "--steps")) o.steps = whole(a, v, 0);
+        else if (!strcmp(a, "--layers")) o.layers = whole(a, v, 1);
+        else if (!strcmp(a, "--channels")) o.channels = whole(a, v, 1);
+        else if (!strcmp(a, "--heads")) o.heads = whole(a, v, 1);
+        else if (!strcmp(a, "--context")) o.context = whole(a, v, 1);
+        else if (!strcmp(a, "--batch")) o.batch = whole(a, v, 1);
+        else if (!strcmp(a, "--accumulate")) o.accumulate = whole(a, v, 1);
+        else if (!strcmp(a, "--sample")) o.sample = whole(a, v, 0);
+        else if (!strcmp(a, "--seed")) o.seed = (uint64_t)whole(a, v, 0);
+        else if (!strcmp(a, "--dropout")) o.dropout = number(a, v, 0, 0.99);
+        else if (!strcmp(a, "--lr")) o.lr = number(a, v, 0, 1e3);
+        else if (!strcmp(a, "--save")) o.save = v;
+        else if (!strcmp(a, "--load")) o.load = v;
+        else {
+            takes_value = 0;
+            if (!strcmp(a, "--profile")) o.profile = 1;
+            else if (!strcmp(a, "--check")) o.check = 1;
+            else if (!strcmp(a, "--compare")) o.compare = 1;
+            else if (!strcmp(a, "--quiet")) o.quiet = 1;
+            else if (!strcmp(a, "--help") || !strcmp(a, "-h")) {
+                fputs(HELP, stdout);
+                exit(0);
+            } else if (a[0] == '-') fail(a, "no such option; --help lists them");
+            else o.file = a;
+        }
+        if (takes_value && ++i >= argc) fail(a, "a value is missing");
+    }
+    if (o.channels % o.heads || o.channels / o.heads > MAX_HEAD_SIZE) fail("--channels", "must be a multiple of --heads, at most 128 a head");
+    return o;
+}
+
+/* =====================================================================================================================
+   Data: the bytes of a file, numbered in order of value. The last tenth is held out.
+   ================================================================================================================== */
+
+typedef struct text {
+    int32_t *token;
+    int64_t count, train; /* [0, train) to train on, [train, count) held out */
+    int64_t vocab;
+    unsigned char byte_of[256];
+} text;
+
+static unsigned char *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *bytes = NULL;
+    size_t capacity = 0, n = 0, got;
+    if (!f) fail(path, "cannot be opened");
+    do {
+        if (n == capacity) {
+            capacity = capacity ? capacity * 2 : 1 << 16;
+            bytes = (unsigned char *)realloc(bytes, capacity);
+            if (!bytes) fail(path, "no memory to read it");
+        }
+        got = fread(bytes + n, 1, capacity - n, f);
+        n += got;
+    } while (got);
+    if (ferror(f)) fail(path, "cannot be read");
+    fclose(f);
+    *size = n;
+    return bytes;
+}
+
+static text load_text(const char *path, int64_t context)
+{
+    text t;
+    int32_t token_of[256];
+    size_t size, i;
+    unsigned char *bytes = read_file(path, &size);
+    int seen[256] = {0}, b;
+    memset(&t, 0, sizeof t);
+    for (i = 0; i < size; i++) seen[bytes[i]] = 1;
+    for (b = 0; b < 256; b++) {
+        token_of[b] = (int32_t)t.vocab;
+        if (seen[b]) t.byte_of[t.vocab++] = (unsigned char)b;
+    }
+    t.count = (int64_t)size;
+    t.train = t.count - t.count / 10;
+    if (t.count - t.train < context + 2) fail(path, "too short: a tenth of it must be longer than --context");
+    t.token = (int32_t *)malloc(size * sizeof *t.token);
+    if (!t.token) fail(path, "no memory to read it");
+    for (i = 0; i < size; i++) t.token[i] = token_of[bytes[i]];
+    free(bytes);
+    return t;
+}
+
+/* A random number for each (seed, a, b): what is drawn does not depend on what was drawn before, so a training that was
+   saved and loaded goes on with the same digits. */
+static uint64_t draw(uint64_t seed, uint64_t a, uint64_t b)
+{
+    uint64_t x = seed * 0x9E3779B97F4A7C15u + a * 0xD1B54A32D192ED03u + b * 0x8CB92BA72F3D8DD7u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+static double draw_unit(uint64_t seed, uint64_t a, uint64_t b) { return (double)(draw(seed, a, b) >> 11) / 9007199254740992.0; }
+
+/* =====================================================================================================================
+   Training.
+   ================================================================================================================== */
+
+typedef struct trainer {
+    options o;
+    text data;
+    gpt model;
+    rm_plan *plan;
+    rm_exec *exec;
+    int32_t *tokens, *targets; /* one batch */
+} trainer;
+
+static double seconds(void)
+{
+    struct timespec t;
+#if defined(_WIN32)
+    timespec_get(&t, TIME_UTC);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &t);
+#endif
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+static int is_terminal(void)
+{
+#if defined(_WIN32)
+    return _isatty(_fileno(stdout));
+#else
+    return isatty(fileno(stdout));
+#endif
+}
+
+static int write_to_file(void *file, const char *bytes, size_t n) { return fwrite(bytes, 1, n, (FILE *)file) != n; }
+static double megabytes(uint64_t bytes) { return (double)bytes / 1048576; }
+
+static void need(trainer *t, rm_result r, const char *what)
+{
+    if (r != RM_OK) fail(what, rm_exec_error(t->exec));
+}
+
+/* The step kinds that this training uses; the program of FORWARD evaluates and samples. */
+static uint32_t step_kinds(const options *o)
+{
+    if (o->accumulate == 1) return RM_SINGLE | RM_FORWARD;
+    return RM_FIRST | (o->accumulate > 2 ? RM_MIDDLE : 0) | RM_LAST | RM_FORWARD;
+}
+static uint32_t step_kind(const options *o, int64_t micro)
+{
+    return o->accumulate == 1 ? RM_SINGLE : micro == 0 ? RM_FIRST : micro == o->accumulate - 1 ? RM_LAST : RM_MIDDLE;
+}
+
+/* A plan for `bytes` (0: no limit). A budget that cannot be met ends the program with the message that names one that can. */
+static rm_plan *make_plan(trainer *t, uint64_t bytes, const char *preset, rm_plan_info *info)
+{
+    const rm_plan_desc d = { .device_bytes = bytes, .steps = step_kinds(&t->o), .preset = preset };
+    rm_plan *p;
+    const rm_result r = rm_plan_create(t->model.graph, &d, &p);
+    if (r != RM_OK) {
+        fprintf(stderr, "train_gpt: %s\n", rm_graph_error(t->model.graph));
+        exit(r == RM_ERROR_INFEASIBLE ? 3 : 1);
+    }
+    rm_plan_get_info(p, 0, info);
+    return p;
+}
+
+static void open_exec(trainer *t, rm_plan *p)
+{
+    t->plan = p;
+    if (rm_exec_create(p, NULL, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
+}
+
+static void init_weights(trainer *t)
+{
+    size_t i;
+    for (i = 0; i < t->model.weight_count; i++) {
+        const weight *w = &t->model.weights[i];
+        float *values = (float *)malloc(floats(w->count));
+        int64_t k;
+        if (!values) fail("weights", "no memory");
+        for (k = 0; k < w->count; k++) values[k] = (float)(w->mean + w->deviation * 3.4641016 * (draw_unit(t->o.seed, i, (uint64_t)k) - 0.5));
+        need(t, rm_exec_write(t->exec, w->tensor, RM_VALUE, 0, values, floats(w->count)), "weights");
+        free(values);
+    }
+}
+
+static void save(trainer *t, int64_t step)
+{
+    FILE *f = fopen(t->o.save, "wb");
+    if (!f) fail(t->o.save, "cannot be written");
+    fprintf(f, "train_gpt step %ld\n", (long)step);
+    need(t, rm_exec_save(t->exec, write_to_file, f), t->o.save);
+    if (fclose(f)) fail(t->o.save, "cannot be written");
+}
+
+/* The number of the step to go on with. Whatever the budget of the training that saved. */
+static int64_t load(trainer *t)
+{
+    size_t size, head = 0;
+    long step = 0;
+    unsigned char *bytes = read_file(t->o.load, &size);
+    while (head < size && bytes[head] != '\n') head++;
+    if (head == size || head > 40 || sscanf((const char *)bytes, "train_gpt step %ld", &step) != 1) fail(t->o.load, "was not written by --save");
+    head++;
+    need(t, rm_exec_restore(t->exec, bytes + head, size - head), t->o.load);
+    free(bytes);
+    return step;
+}
+
+/* Row `row` of the batch: context tokens from `at` on, and what follows each. */
+static void put_row(trainer *t, int64_t row, int64_t at)
+{
+    const int64_t n = t->o.context;
+    memcpy(t->tokens + row * n, t->data.token + at, ints(n));
+    memcpy(t->targets + row * n, t->data.token + at + 1, ints(n));
+}
+
+static double run_step(trainer *t, const rm_step *s)
+{
+    const gpt *m = &t->model;
+    const uint64_t bytes = ints(m->batch * m->context);
+    float loss = 0;
+    need(t, rm_exec_write(t->exec, m->tokens, RM_VALUE, 0, t->tokens, bytes), "tokens");
+    need(t, rm_exec_write(t->exec, m->targets, RM_VALUE, 0, t->targets, bytes), "targets");
+    need(t, rm_exec_step(t->exec, s), "step");
+    need(t, rm_exec_read(t->exec, m->loss, RM_VALUE, 0, &loss, sizeof loss), "loss");
+    return (double)loss;
+}
+
+/* Warm-up over a twentieth of the training, then half a cosine down to a tenth. */
+static double learning_rate(const options *o, int64_t step)
+{
+    const double warm = 1 + (double)(o->steps / 20), x = (double)step;
+    if (x < warm) return o->lr * (x + 1) / warm;
+    return o->lr * (0.55 + 0.45 * cos(3.14159265358979 * (x - warm) / ((double)o->steps - warm + 1)));
+}
+
+static rm_step training_batch(trainer *t, int64_t step, int64_t micro)
+{
+    const rm_step s = { .kind = step_kind(&t->o, micro), .micro = (uint32_t)micro, .step = (uint64_t)step, .seed = t->o.seed, .lr = learning_rate(&t->o, step) };
+    const uint64_t room = (uint64_t)(t->data.train - t->o.context - 1), batch = (uint64_t)(step * t->o.accumulate + micro);
+    int64_t row;
+    for (row = 0; row < t->o.batch; row++) put_row(t, row, (int64_t)(draw(t->o.seed ^ 0xDA7A, batch, (uint64_t)row) % room));
+    return s;
+}
+
+static double train_step(trainer *t, int64_t step)
+{
+    double loss = 0;
+    int64_t micro;
+    for (micro = 0; micro < t->o.accumulate; micro++) {
+        const rm_step s = training_batch(t, step, micro);
+        loss += run_step(t, &s);
+    }
+    return loss / (double)t->o.accumulate;
+}
+
+/* The mean loss of rows evenly spaced over the held-out text: the same ones every time. */
+static double evaluate(trainer *t)
+{
+    const int64_t batches = 4, rows = batches * t->o.batch;
+    const rm_step s = { .kind = RM_FORWARD };
+    const int64_t room = t->data.count - t->data.train - t->o.context - 1;
+    double loss = 0;
+    int64_t row;
+    for (row = 0; row < rows; row++) {
+        put_row(t, row % t->o.batch, t->data.train + room * row / rows);
+        if ((row + 1) % t->o.batch == 0) loss += run_step(t, &s) / (double)batches;
+    }
+    return loss;
+}
+
+/* Goes on with the held-out text, byte after byte, at temperature 0.8. The window is the first row of the batch. */
+static void write_sample(trainer *t)
+{
+    const int64_t context = t->o.context, vocab = t->model.vocab, prompt = smaller(32, context / 2);
+    float *logits = (float *)malloc(floats(vocab));
+    int64_t n = prompt, i, k;
+    if (!logits) fail("sample", "no memory");
+    memset(t->tokens, 0, ints(t->o.batch * context));
+    memset(t->targets, 0, ints(t->o.batch * context));
+    memcpy(t->tokens, t->data.token + t->data.train, ints(prompt));
+    for (i = 0; i < prompt; i++) putchar(t->data.byte_of[t->tokens[i]]);
+    for (i = 0; i < t->o.sample; i++) {
+        const rm_step s = { .kind = RM_FORWARD, .value = { (double)(n - 1) } };
+        double sum = 0, u;
+        run_step(t, &s);
+        need(t, rm_exec_read(t->exec, t->model.logits, RM_VALUE, 0, logits, floats(vocab)), "logits");
+        for (k = 0; k < vocab; k++) sum += exp((double)logits[k] / 0.8);
+        u = draw_unit(t->o.seed ^ 0x5A3B1E, (uint64_t)i, 0) * sum;
+        for (k = 0; k < vocab - 1 && u > 0; k++) u -= exp((double)logits[k] / 0.8);
+        if (k > 0 && u <= 0) k--;
+        if (n == context) memmove(t->tokens, t->tokens + 1, ints(--n));
+        t->tokens[n++] = (int32_t)k;
+        putchar(t->data.byte_of[k]);
+        fflush(stdout);
+    }
+    printf("\n\n");
+    free(logits);
+}
+
+static void print_progress(const trainer *t, int64_t step, int64_t first, double loss, double elapsed)
+{
+    const double done = (double)(step + 1 - first), left = elapsed / done * (double)(t->o.steps - step - 1);
+    const double tokens = done * (double)(t->o.batch * t->o.context * t->o.accumulate);
+    const int terminal = is_terminal();
+    if (t->o.quiet) return;
+    printf("%sstep %5ld/%ld   loss %.6f   %7.0f tokens/s   %2ld:%02ld left%s", terminal ? "\r" : "", (long)step + 1, (long)t->o.steps, loss, tokens / elapsed,
+           (long)(left / 60), (long)left % 60, terminal && step + 1 < t->o.steps ? "  " : "\n");
+    fflush(stdout);
+}
+
+/* What --compare wants to know of the first steps: their losses, and the time of the fastest. */
+enum { COMPARED = 5 };
+typedef struct record {
+    double loss[COMPARED], fastest;
+    int64_t steps;
+} record;
+
+static void record_step(record *r, double loss, double time)
+{
+    if (r->steps == COMPARED) return;
+    r->loss[r->steps] = loss;
+    if (!r->steps++ || time < r->fastest) r->fastest = time;
+}
+
+/* The first steps without a budget: every op runs once and everything is kept. */
+static record run_keep_everything(trainer *t)
+{
+    record r;
+    rm_plan_info info;
+    int64_t step, first = 0;
+    memset(&r, 0, sizeof r);
+    open_exec(t, make_plan(t, 0, "noremat", &info));
+    init_weights(t);
+    if (t->o.load) first = load(t);
+    for (step = first; step < t->o.steps && r.steps < COMPARED; step++) {
+        const double start = seconds(), loss = train_step(t, step);
+        record_step(&r, loss, seconds() - start);
+    }
+    rm_exec_destroy(t->exec);
+    rm_plan_destroy(t->plan);
+    return r;
+}
+
+static void print_comparison(const record *planned, const record *all)
+{
+    int same = planned->steps == all->steps;
+    int64_t i;
+    for (i = 0; i < planned->steps && same; i++) same = planned->loss[i] == all->loss[i];
+    printf("first %ld losses %s those of keeping everything; measured time %.2f x\n", (long)planned->steps, same ? "equal bit for bit" : "DIFFER FROM", planned->fastest / all->fastest);
+    if (!same) exit(1);
+}
+
+/* Measures every op under the present plan, plans again with the measured times, and goes on with the new plan. */
+static void profile(trainer *t, uint64_t budget, rm_plan_info *info)
+{
+    const rm_step s = training_batch(t, 0, 0);
+    rm_plan *better, *old = t->plan;
+    run_step(t, &s);
+    need(t, rm_exec_profile(t->exec, &s, 3), "profile");
+    better = make_plan(t, budget, NULL, info);
+    need(t, rm_exec_replan(t->exec, better), "new plan");
+    t->plan = better;
+    rm_plan_destroy(old);
+}
+
+static void check(trainer *t)
+{
+    const rm_step s = training_batch(t, 0, 0);
+    const rm_check_desc d = { .finite_differences = 2, .loss = t->model.loss };
+    run_step(t, &s);
+    need(t, rm_exec_check(t->exec, &s, &d), "check");
+    printf("check: every kind keeps its word\n");
+}
+
+int main(int argc, char **argv)
+{
+    trainer t;
+    rm_plan_info info, keep;
+    rm_exec_info used;
+    record planned, all;
+    uint64_t budget;
+    int64_t step, first = 0;
+    double start;
+
+    memset(&t, 0, sizeof t);
+    memset(&planned, 0, sizeof planned);
+    memset(&all, 0, sizeof all);
+    t.o = parse_options(argc, argv);
+    t.data = load_text(t.o.file, t.o.context);
+    t.tokens = (int32_t *)malloc(ints(t.o.batch * t.o.context));
+    t.targets = (int32_t *)malloc(ints(t.o.batch * t.o.context));
+    t.model.weights = (weight *)malloc((size_t)(12 * t.o.layers + 4) * sizeof(weight));
+    if (!t.tokens || !t.targets || !t.model.weights) fail("start", "no memory");
+
+    /* 1. The model, as a graph. */
+    t.model.layers = t.o.layers;
+    t.model.channels = t.o.channels;
+    t.model.heads = t.o.heads;
+    t.model.context = t.o.context;
+    t.model.batch = t.o.batch;
+    t.model.vocab = t.data.vocab;
+    t.model.micro_batches = t.o.accumulate;
+    t.model.dropout = t.o.dropout;
+    t.model.graph = rm_graph_create(NULL);
+    describe_gpt(&t.model);
+
+    /* 2. A plan of it for the budget. */
+    rm_plan_destroy(make_plan(&t, 0, "noremat", &keep));
+    budget = t.o.budget ? t.o.budget : (uint64_t)((double)keep.arena_bytes * t.o.budget_percent / 100);
+    if (t.o.compare) all = run_keep_everything(&t);
+
+    /* 3. An executor of the plan. It allocates here, and never again. */
+    open_exec(&t, make_plan(&t, budget, NULL, &info));
+    init_weights(&t);
+    if (t.o.load) first = load(&t);
+    if (t.o.check) check(&t);
+    if (t.o.profile) profile(&t, budget, &info);
+    if (!t.o.quiet) rm_plan_summary(t.plan, write_to_file, stdout);
+
+    /* 4. Steps. */
+    start = seconds();
+    for (step = first; step < t.o.steps; step++) {
+        const double now = seconds(), loss = train_step(&t, step);
+        record_step(&planned, loss, seconds() - now);
+        print_progress(&t, step, first, loss, seconds() - start);
+    }
+    printf("held-out loss %.6f\n", evaluate(&t));
+    if (t.o.save) save(&t, t.o.steps);
+    if (t.o.sample) write_sample(&t);
+
+    /* 5. What was promised, and what was used. */
+    rm_exec_get_info(t.exec, &used);
+    printf("memory: budget %.2f MiB, planned %.2f MiB, used %.2f MiB, keeping everything %.2f MiB\n", megabytes(budget), megabytes(info.arena_bytes),
+           megabytes(used.touched_bytes), megabytes(keep.arena_bytes));
+    printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)keep.time_ns, info.estimated ? " (costs estimated; --profile measures them)" : "");
+    if (t.o.compare) print_comparison(&planned, &all);
+
+    rm_exec_destroy(t.exec);
+    rm_plan_destroy(t.plan);
+    rm_graph_destroy(t.model.graph);
+    free(t.model.weights);
+    free(t.data.token);
+    free(t.tokens);
+    free(t.targets);
+    return 0;
+}
