@@ -31,24 +31,27 @@
 
 #if defined(_OPENMP)
 #define PARALLEL_FOR _Pragma("omp parallel for schedule(static)")
+#define PARALLEL_ELEMENTS _Pragma("omp parallel for simd schedule(static)") /* buffers may be equal, not overlap otherwise */
 #else
 #define PARALLEL_FOR
+#define PARALLEL_ELEMENTS
 #endif
 #define RESTRICT __restrict
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* e^x to about one unit in the last place. Of plain operations, so that loops over it become vector code. */
+/* e^x to about two units in the last place, |x| clamped to 87. No branch and no call: loops over it become vector code. */
 static inline float fast_exp(float x)
 {
-    float n, r, p, scale;
-    int32_t k, bits;
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 88.0f ? 88.0f : x;
-    n = x * 1.44269504f;
-    k = (int32_t)(n + (n < 0 ? -0.5f : 0.5f));
-    n = (float)k;
-    r = (x - n * 0.693359375f) + n * 2.12194440e-4f; /* ln 2 in two pieces */
+    int32_t bits, size, k;
+    float r, p, scale;
+    memcpy(&bits, &x, sizeof bits);
+    size = bits & 0x7FFFFFFF;
+    size = size < 0x42AE0000 ? size : 0x42AE0000; /* 87.0f */
+    bits = (bits & INT32_MIN) | size;
+    memcpy(&x, &bits, sizeof x);
+    k = (int32_t)(x * 1.44269504f + 128.5f) - 128; /* e^x = 2^k e^r, |r| <= ln 2 / 2 */
+    r = (x - (float)k * 0.693359375f) + (float)k * 2.12194440e-4f;
     p = 1 + r * (1 + r * (0.5f + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720))))));
     bits = (k + 127) * (1 << 23);
     memcpy(&scale, &bits, sizeof scale);
@@ -291,17 +294,23 @@ static void attention_backward(float *dqkv, const float *dy, const float *qkv, c
 static void gelu_forward(float *y, const float *x, int64_t n)
 {
     int64_t i;
-    PARALLEL_FOR
+    PARALLEL_ELEMENTS
     for (i = 0; i < n; i++) y[i] = x[i] / (1 + fast_exp(-1.59576912f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
+}
+static inline float gelu_slope(float x)
+{
+    const float s = 1 / (1 + fast_exp(-1.59576912f * (x + 0.044715f * x * x * x)));
+    return s + x * s * (1 - s) * 1.59576912f * (1 + 0.134145f * x * x);
 }
 static void gelu_backward(float *dx, const float *dy, const float *x, int64_t n, int adds)
 {
     int64_t i;
-    PARALLEL_FOR
-    for (i = 0; i < n; i++) {
-        const float s = 1 / (1 + fast_exp(-1.59576912f * (x[i] + 0.044715f * x[i] * x[i] * x[i])));
-        const float d = dy[i] * (s + x[i] * s * (1 - s) * 1.59576912f * (1 + 0.134145f * x[i] * x[i]));
-        dx[i] = adds ? dx[i] + d : d;
+    if (adds) {
+        PARALLEL_ELEMENTS
+        for (i = 0; i < n; i++) dx[i] += dy[i] * gelu_slope(x[i]);
+    } else {
+        PARALLEL_ELEMENTS
+        for (i = 0; i < n; i++) dx[i] = dy[i] * gelu_slope(x[i]);
     }
 }
 
@@ -320,10 +329,12 @@ static void dropout(float *y, const float *base, const float *x, int64_t n, doub
     const uint32_t below = (uint32_t)(rate * 4294967296.0);
     const float scale = (float)(1 / (1 - rate));
     int64_t i;
-    PARALLEL_FOR
-    for (i = 0; i < n; i++) {
-        const float kept = random_bits(seed, (uint32_t)i) < below ? 0 : x[i] * scale;
-        y[i] = base ? base[i] + kept : kept;
+    if (base) {
+        PARALLEL_ELEMENTS
+        for (i = 0; i < n; i++) y[i] = base[i] + x[i] * (random_bits(seed, (uint32_t)i) >= below ? scale : 0.0f);
+    } else {
+        PARALLEL_ELEMENTS
+        for (i = 0; i < n; i++) y[i] = x[i] * (random_bits(seed, (uint32_t)i) >= below ? scale : 0.0f);
     }
 }
 
@@ -546,7 +557,7 @@ static int adamw(const rm_call *c)
     float *w = (float *)c->param, *m = (float *)c->state, *v = m + n;
     const float *grad = (const float *)c->grad;
     int64_t i;
-    PARALLEL_FOR
+    PARALLEL_ELEMENTS
     for (i = 0; i < n; i++) {
         m[i] = b1 * m[i] + (1 - b1) * grad[i];
         v[i] = b2 * v[i] + (1 - b2) * grad[i] * grad[i];
