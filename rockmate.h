@@ -7109,26 +7109,27 @@ RMI_FN rm_result rmi_txt_words(rmi_txt *t, const char *p, const char *stop)
     return RM_OK;
 }
 
-/* The words of the next statement; t->n == 0 at the end of the text. */
+/* The words of the next statement; t->n == 0 at the end of the text. Lines end with \n, \r\n or \r. */
 RMI_FN rm_result rmi_txt_next(rmi_txt *t)
 {
     size_t i;
     t->n = 0;
     while (t->next < t->end && !t->n) {
         rmi_txt_slice rest, line;
+        const char *stop = t->next;
+        while (stop < t->end && *stop != '\n' && *stop != '\r') stop++;
         t->start = t->next;
         t->line++;
-        line = rmi_txt_split(rmi_txt_cut(t->start, t->end), '\n', &rest);
-        t->next = rest.s ? rest.s : t->end;
-        if (line.n && line.s[line.n - 1] == '\r') line.n--;
-        line = rmi_txt_split(line, '#', &rest);
+        line = rmi_txt_split(rmi_txt_cut(t->start, stop), '#', &rest);
+        t->next = stop + (stop < t->end);
+        if (t->next < t->end && *stop == '\r' && *t->next == '\n') t->next++;
         RMI_TRY(rmi_txt_words(t, line.s, line.s + line.n));
     }
     for (i = 0; i < t->n; i++) {
         t->hash = rmi_fnv(t->hash, t->word[i].s, t->word[i].n);
         t->hash = rmi_fnv(t->hash, i + 1 < t->n ? " " : "\n", 1);
     }
-    if (!t->n && (t->text == t->end || t->end[-1] == '\n')) {
+    if (!t->n && (t->text == t->end || t->end[-1] == '\n' || t->end[-1] == '\r')) {
         t->start = t->end;
         t->line++;
     }
