@@ -562,6 +562,406 @@ static void test_memory(void)
     CHECK(rm_graph_write(NULL, count_sink, &written) == RM_ERROR_ARGUMENT);
 }
 
+/* --- plans */
+static const char plan_graph[] =
+    "rockmate graph 1\n"
+    "link h2d=1000000000 d2h=1000000000 latency=10\n"
+    "tensor x input 64\n"
+    "tensor w param 32 state=64 opt=5 opt_host=50 reduce=3\n"
+    "tensor first param 16 opt=5 opt_ws=8\n"
+    "tensor out.w param 8\n"
+    "op first in=x,w out=a:64 needs=x,w,saved saved=16 fwd=5 bwd=6 fwd_ws=16\n"
+    "part first dw grads=w needs=x,saved bwd=4 bwd_ws=8\n"
+    "op relu in=a out=r needs=r fwd=1 bwd=1 inplace=a inplace_bwd=a\n"
+    "op fc in=r,first out=s needs=r,first fwd=7 bwd=7\n"
+    "variant fc fast fwd=3 fwd_ws=128\n"
+    "op res in=s,r out=t needs=none fwd=2 bwd=2 share_bwd=s\n"
+    "op v in=t out=tv needs=none view=t\n"
+    "op loss in=tv,out.w out=l:4 needs=tv,out.w fwd=4 bwd=4\n"
+    "barrier clip ns=2\n"
+    "output l\n";
+
+/* The workspace of the op `first` and that of the update of the param `first` have one name. */
+static const char plan_single[] =
+    "rockmate plan 1\n"
+    "arena 1024 host 256\n"
+    "step single\n"
+    "resident x 0\n"
+    "resident w 64\n"
+    "resident first 96\n"
+    "resident out.w 112\n"
+    "home state:w 0\n"
+    "alloc ws:first 512\n"
+    "alloc a 128\n"
+    "alloc saved:first 320\n"
+    "run fwd first\n"
+    "free ws:first\n"
+    "reuse r a\n"
+    "run fwd relu\n"
+    "alloc s 192\n"
+    "alloc ws:fc 512\n"
+    "run fwd fc@fast\n"
+    "free ws:fc\n"
+    "alloc t 256\n"
+    "run fwd res\n"
+    "free s\n"
+    "offload r 128\n"
+    "free r\n"
+    "alias tv t\n"
+    "alloc l 120\n"
+    "run fwd loss\n"
+    "alloc grad:out.w 344\n"
+    "alloc grad:tv 192\n"
+    "run bwd loss\n"
+    "free tv\n"
+    "free t\n"
+    "reuse grad:t grad:tv\n"
+    "run bwd v\n"
+    "alloc r 128\n"
+    "prefetch r\n"
+    "alias grad:s grad:t\n"
+    "alloc grad:r 256\n"
+    "run bwd res\n"
+    "free grad:t\n"
+    "alloc grad:first 352\n"
+    "run bwd fc\n"
+    "free grad:s\n"
+    "drop_host r\n"
+    "reuse grad:a grad:r\n"
+    "run bwd relu\n"
+    "free r\n"
+    "alloc ws:first 512\n"
+    "alloc grad:w 368\n"
+    "run bwd first:dw\n"
+    "free ws:first\n"
+    "free saved:first\n"
+    "free grad:a\n"
+    "run reduce w\n"
+    "run barrier clip\n"
+    "alloc ws:first 512\n"
+    "run opt first\n"
+    "free ws:first\n"
+    "free grad:first\n"
+    "offload w 64\n"
+    "offload grad:w 96\n"
+    "free grad:w\n"
+    "run opt w@host\n"
+    "prefetch w\n"
+    "drop_host w\n"
+    "drop_host grad:w\n";
+
+static const char plan_middle[] =
+    "rockmate plan 1\n"
+    "arena 1024 host 256\n"
+    "step middle\n"
+    "resident x 0\n"
+    "resident w 64\n"
+    "resident first 96\n"
+    "resident out.w 112\n"
+    "resident grad:out.w 344\n"
+    "resident grad:first 352\n"
+    "home grad:w 0\n"
+    "home state:w 128\n"
+    "alloc a 128\n"
+    "alloc ws:first 512\n"
+    "alloc saved:first 320\n"
+    "run fwd first\n"
+    "free ws:first\n"
+    "alloc r 400\n"
+    "run fwd relu\n"
+    "free a\n"
+    "alloc s 192\n"
+    "run fwd fc\n"
+    "alloc t 256\n"
+    "run fwd res\n"
+    "free s\n"
+    "alias tv t\n"
+    "alloc l 120\n"
+    "run fwd loss\n"
+    "alloc grad:tv 192\n"
+    "run bwd loss\n"
+    "free tv\n"
+    "free t\n"
+    "reuse grad:t grad:tv\n"
+    "run bwd v\n"
+    "alias grad:s grad:t\n"
+    "alloc grad:r 256\n"
+    "run bwd res\n"
+    "free grad:t\n"
+    "run bwd fc\n"
+    "free grad:s\n"
+    "alloc grad:a 512\n"
+    "run bwd relu\n"
+    "free r\n"
+    "free grad:r\n"
+    "alloc ws:first 640\n"
+    "alloc grad:w 368\n"
+    "run bwd first:dw\n"
+    "free ws:first\n"
+    "merge grad:w 64\n"
+    "free grad:w\n";
+
+static rm_graph *read_graph(const char *s)
+{
+    rm_graph *g = NULL;
+    if (rm_graph_read(s, strlen(s), NULL, &g) != RM_OK) {
+        failures++;
+        printf("%s\n", rm_graph_error(g));
+    }
+    return g;
+}
+
+static rm_result read_plan(const rm_graph *g, const char *s, size_t n, rmi_arena *mem, rmi_program *p, rmi_error *err)
+{
+    rm_result r;
+    memset(err, 0, sizeof *err);
+    r = rmi_txt_read_program(g, s, n, mem, p, err);
+    CHECK(r == err->result && (r == RM_OK || (!p->n && !p->st && !p->n_homes)));
+    return r;
+}
+
+static void write_plan(const rm_graph *g, const rmi_program *p, text *out)
+{
+    rmi_sink s;
+    s.write = text_sink;
+    s.user = out;
+    s.failed = 0;
+    CHECK(rmi_txt_write_program(g, p, &s) == RM_OK);
+}
+
+/* Reads a plan, writes it, reads that and writes it again: same bytes, same figures. */
+static void plan_round_trip(const char *what, const rm_graph *g, const char *s, size_t n, rmi_figures *fig)
+{
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_error err;
+    rmi_program p, q;
+    text one, two;
+    memset(&one, 0, sizeof one);
+    memset(&two, 0, sizeof two);
+    if (read_plan(g, s, n, &mem, &p, &err) != RM_OK) {
+        failures++;
+        printf("%s: %s\n", what, err.text);
+    } else {
+        write_plan(g, &p, &one);
+        CHECK(read_plan(g, one.s, one.n, &mem, &q, &err) == RM_OK);
+        write_plan(g, &q, &two);
+        CHECK(one.n == two.n && !memcmp(one.s, two.s, one.n));
+        CHECK(p.n == q.n && p.n_homes == q.n_homes && p.arena == q.arena && p.host == q.host && p.step == q.step);
+        CHECK(!memcmp(&p.fig, &q.fig, sizeof p.fig));
+        if (fig) *fig = p.fig;
+    }
+    rmi_arena_free(&mem);
+    text_free(&one);
+    text_free(&two);
+}
+
+static void test_plan_good(void)
+{
+    rm_graph *g = read_graph(plan_graph);
+    rmi_figures f;
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_program p;
+    rmi_error err;
+    text out;
+    size_t body = strlen("rockmate plan 1\n");
+    memset(&out, 0, sizeof out);
+    memset(&f, 0, sizeof f);
+    plan_round_trip("single", g, plan_single, sizeof plan_single - 1, &f);
+    CHECK(f.time_ns == 303 && f.live_bytes == 392 && f.arena_top == 640 && f.host_top == 192); /* what the referee says */
+    plan_round_trip("middle", g, plan_middle, sizeof plan_middle - 1, &f);
+    CHECK(f.time_ns == 46 && f.first_ns == 81 && f.live_bytes == 356);
+    CHECK(read_plan(g, plan_single, sizeof plan_single - 1, &mem, &p, &err) == RM_OK);
+    write_plan(g, &p, &out); /* the same but for the graph's hash */
+    CHECK(out.n == sizeof plan_single - 1 + strlen("graph 0123456789abcdef\n"));
+    CHECK(!strncmp(out.s + body, "graph ", 6) && !strcmp(out.s + body + 23, plan_single + body));
+    rmi_arena_free(&mem);
+    text_free(&out);
+    rm_graph_destroy(g);
+}
+
+/* What is no plan, and what is one that is not legal. */
+static const struct {
+    const char *text;
+    unsigned line, column;
+    rm_result result;
+    const char *found, *expected;
+} bad_plans[] = {
+    {"", 1, 1, RM_ERROR_TEXT, "found the end of the text", "'rockmate plan 1'"},
+    {"rockmate graph 1\n", 1, 10, RM_ERROR_TEXT, "found 'graph'", "'rockmate plan 1'"},
+    {"rockmate plan 2\n", 1, 15, RM_ERROR_TEXT, "found '2'", "reads version 1"},
+    {"rockmate plan 1\n", 2, 1, RM_ERROR_PLAN, "the end of the text", ""},
+    {"rockmate plan 1\ngraph 12\n", 2, 7, RM_ERROR_TEXT, "found '12'", "16 hexadecimal digits"},
+    {"rockmate plan 1\ngraph 0123456789ABCDEF\n", 2, 7, RM_ERROR_TEXT, "found '0123456789ABCDEF'", "16 hexadecimal digits"},
+    {"rockmate plan 1\ngraph 0123456789abcdef\n", 2, 7, RM_ERROR_PLAN, "found '0123456789abcdef', expected '", "for another graph"},
+    {"rockmate plan 1\nresident x 0\n", 2, 1, RM_ERROR_TEXT, "found 'resident'", "'arena BYTES' before"},
+    {"rockmate plan 1\narena 9\narena 9\n", 3, 1, RM_ERROR_TEXT, "found 'arena'", "once each"},
+    {"rockmate plan 1\narena\n", 2, 6, RM_ERROR_TEXT, "found the end of the statement", "a decimal integer"},
+    {"rockmate plan 1\narena 9 guest 1\n", 2, 9, RM_ERROR_TEXT, "found 'guest'", "'host BYTES'"},
+    {"rockmate plan 1\narena 9 host\n", 2, 13, RM_ERROR_TEXT, "found the end of the statement", "a decimal integer"},
+    {"rockmate plan 1\narena 9 host 1 2\n", 2, 16, RM_ERROR_TEXT, "found '2'", "the end of the statement"},
+    {"rockmate plan 1\nstep second\n", 2, 6, RM_ERROR_TEXT, "found 'second'", "one of single first"},
+    {"rockmate plan 1\narena 99\nresident a 0\n", 3, 10, RM_ERROR_TEXT, "found 'a'", "what a step starts with"},
+    {"rockmate plan 1\narena 99\nresident grad:x 0\n", 3, 10, RM_ERROR_TEXT, "found 'grad:x'", "what a step starts with"},
+    {"rockmate plan 1\narena 99\nresident x\n", 3, 11, RM_ERROR_TEXT, "found the end of the statement", "a decimal integer"},
+    {"rockmate plan 1\narena 99\nhome state:x 0\n", 3, 12, RM_ERROR_TEXT, "found 'x'", "a param of the graph"},
+    {"rockmate plan 1\narena 99\nfree x\nresident x 0\n", 4, 1, RM_ERROR_TEXT, "found 'resident'", "stands before it"},
+    {"rockmate plan 1\nalloc q 0\n", 2, 7, RM_ERROR_TEXT, "found 'q'", "a tensor of the graph"},
+    {"rockmate plan 1\nalloc gard:x 0\n", 2, 7, RM_ERROR_TEXT, "found 'gard:x'", "a buffer: T, grad:T"},
+    {"rockmate plan 1\nalloc grad: 0\n", 2, 12, RM_ERROR_TEXT, "found nothing", "a tensor of the graph"},
+    {"rockmate plan 1\nalloc saved:x 0\n", 2, 13, RM_ERROR_TEXT, "found 'x'", "an op of the graph"},
+    {"rockmate plan 1\nalloc ws:x 0\n", 2, 10, RM_ERROR_TEXT, "found 'x'", "an op or a param"},
+    {"rockmate plan 1\nalloc a -1\n", 2, 9, RM_ERROR_TEXT, "found '-1'", "a decimal integer"},
+    {"rockmate plan 1\nalloc a\n", 2, 8, RM_ERROR_TEXT, "found the end of the statement", "a decimal integer"},
+    {"rockmate plan 1\nfree a 0\n", 2, 8, RM_ERROR_TEXT, "found '0'", "the end of the statement"},
+    {"rockmate plan 1\nreuse r\n", 2, 8, RM_ERROR_TEXT, "found the end of the statement", "a tensor of the graph"},
+    {"rockmate plan 1\nrun\n", 2, 4, RM_ERROR_TEXT, "found the end of the statement", "one of fwd bwd opt"},
+    {"rockmate plan 1\nrun foward a\n", 2, 5, RM_ERROR_TEXT, "found 'foward'", "one of fwd bwd opt"},
+    {"rockmate plan 1\nrun fwd a\n", 2, 9, RM_ERROR_TEXT, "found 'a'", "an op of the graph"},
+    {"rockmate plan 1\nrun fwd first:dw\n", 2, 15, RM_ERROR_TEXT, "found 'dw'", "no part"},
+    {"rockmate plan 1\nrun fwd fc@slow\n", 2, 12, RM_ERROR_TEXT, "found 'slow'", "a variant of op fc"},
+    {"rockmate plan 1\nrun fwd fc@\n", 2, 12, RM_ERROR_TEXT, "found nothing", "a variant of op fc"},
+    {"rockmate plan 1\nrun bwd first\n", 2, 9, RM_ERROR_TEXT, "found 'first'", "comes in parts"},
+    {"rockmate plan 1\nrun bwd first:dx\n", 2, 15, RM_ERROR_TEXT, "found 'dx'", "a part of the backward of first"},
+    {"rockmate plan 1\nrun bwd fc:dx@fast\n", 2, 12, RM_ERROR_TEXT, "found 'dx'", "a part of the backward of fc"},
+    {"rockmate plan 1\nrun bwd fc:\n", 2, 12, RM_ERROR_TEXT, "found nothing", "a part of the backward of fc"},
+    {"rockmate plan 1\nrun opt x\n", 2, 9, RM_ERROR_TEXT, "found 'x'", "a param of the graph"},
+    {"rockmate plan 1\nrun opt w@hots\n", 2, 11, RM_ERROR_TEXT, "found 'hots'", "host"},
+    {"rockmate plan 1\nrun reduce w@host\n", 2, 12, RM_ERROR_TEXT, "found 'w@host'", "a param of the graph"},
+    {"rockmate plan 1\nrun barrier clap\n", 2, 13, RM_ERROR_TEXT, "found 'clap'", "a barrier of the graph"},
+    {"rockmate plan 1\nrun fwd fc now\n", 2, 12, RM_ERROR_TEXT, "found 'now'", "the end of the statement"},
+    {"rockmate plan 1\nmove x 3\n", 2, 1, RM_ERROR_TEXT, "found 'move'", "one of alloc free"},
+    {"rockmate plan 1\narena 99\nresident x 0\nfree w\n", 4, 1, RM_ERROR_PLAN, "'free w'", "w is not on the device"},
+    {"rockmate plan 1\narena 80 host 80\nresident x 0\nresident w 64\n", 4, 1, RM_ERROR_PLAN, "'resident w 64'", "w ends at byte 96"},
+    {"rockmate plan 1\narena 99\nresident x 0\nresident x 0\n", 4, 1, RM_ERROR_PLAN, "'resident x 0'", "x is placed twice"},
+};
+
+static void test_plan_bad(void)
+{
+    rm_graph *g = read_graph(plan_graph);
+    size_t i;
+    for (i = 0; i < sizeof bad_plans / sizeof bad_plans[0]; i++) {
+        rmi_arena mem = rmi_arena_make(NULL);
+        rmi_program p;
+        rmi_error err;
+        char at[64];
+        rm_result r = read_plan(g, bad_plans[i].text, strlen(bad_plans[i].text), &mem, &p, &err);
+        snprintf(at, sizeof at, "%u:%u: ", bad_plans[i].line, bad_plans[i].column);
+        if (r != bad_plans[i].result || strncmp(err.text, at, strlen(at)) || !strstr(err.text, bad_plans[i].found) || !strstr(err.text, bad_plans[i].expected)) {
+            failures++;
+            printf("%s  wanted %s%s, %s\n  got    %s\n", bad_plans[i].text, at, bad_plans[i].found, bad_plans[i].expected, err.text);
+        }
+        rmi_arena_free(&mem);
+    }
+    rm_graph_destroy(g);
+}
+
+static void read_any_plan(const rm_graph *g, const char *s, size_t n)
+{
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_program p;
+    rmi_error err;
+    char *exact = (char *)malloc(n ? n : 1);
+    if (!exact) return;
+    memcpy(exact, s, n);
+    if (read_plan(g, exact, n, &mem, &p, &err) == RM_OK) plan_round_trip("damaged", g, s, n, NULL);
+    else CHECK(err.text[0] != 0);
+    free(exact);
+    rmi_arena_free(&mem);
+}
+
+static void test_plan_damage(void)
+{
+    static const char bytes[] = {0, '\n', ' ', '#', ':', '0', '9', '@', 'w', (char)0xFF};
+    const char *const plans[2] = {plan_single, plan_middle};
+    rm_graph *g = read_graph(plan_graph);
+    size_t i, k, which;
+    for (which = 0; which < 2; which++) {
+        size_t n = strlen(plans[which]);
+        char *copy = (char *)malloc(n);
+        if (!copy) break;
+        for (i = 0; i <= n; i++) read_any_plan(g, plans[which], i);
+        for (i = 0; i < n; i++)
+            for (k = 0; k < sizeof bytes; k++) {
+                memcpy(copy, plans[which], n);
+                copy[i] = bytes[k];
+                read_any_plan(g, copy, n);
+            }
+        for (i = 0; i < n; i++) { /* without one line, from byte i on */
+            const char *stop = (const char *)memchr(plans[which] + i, '\n', n - i);
+            size_t cut = stop ? (size_t)(stop + 1 - plans[which]) : n;
+            memcpy(copy, plans[which], i);
+            memcpy(copy + i, plans[which] + cut, n - cut);
+            read_any_plan(g, copy, i + n - cut);
+        }
+        free(copy);
+    }
+    rm_graph_destroy(g);
+}
+
+static void test_plan_memory(void)
+{
+    size_t k, last = 0;
+    rm_graph *g;
+    rm_graph_desc d;
+    budget b;
+    memset(&d, 0, sizeof d);
+    d.allocator.alloc = budget_alloc;
+    d.allocator.free = budget_free;
+    d.allocator.user = &b;
+    b.left = SIZE_MAX;
+    b.live = 0;
+    CHECK(rm_graph_read(plan_graph, sizeof plan_graph - 1, &d, &g) == RM_OK);
+    for (k = 0; !last; k++) {
+        rmi_arena mem = rmi_arena_make(&d.allocator);
+        rmi_program p;
+        rmi_error err;
+        size_t live = b.live;
+        rm_result r;
+        b.left = k;
+        r = read_plan(g, plan_single, sizeof plan_single - 1, &mem, &p, &err);
+        CHECK(r == RM_OK || r == RM_ERROR_MEMORY);
+        if (r == RM_OK) last = k;
+        rmi_arena_free(&mem);
+        CHECK(b.live == live);
+    }
+    CHECK(last > 3);
+    rm_graph_destroy(g);
+    CHECK(!b.live);
+}
+
+/* Plans of the planner, where the graph allows one: written, read, written. */
+static void planned_round_trip(const char *path, const char *s, size_t n, uint32_t steps)
+{
+    rm_graph *g = NULL;
+    rm_plan *p = NULL;
+    rm_plan_desc d;
+    rm_plan_info info;
+    uint32_t step;
+    memset(&d, 0, sizeof d);
+    d.steps = steps;
+    d.preset = "every-block";
+    if (rm_graph_read(s, n, NULL, &g) == RM_OK && rm_plan_create(g, &d, &p) == RM_OK) {
+        for (step = RM_SINGLE; step <= RM_FORWARD; step <<= 1) {
+            text out;
+            rmi_figures f;
+            memset(&out, 0, sizeof out);
+            memset(&f, 0, sizeof f);
+            if (!(steps & step)) continue;
+            CHECK(rm_plan_write(p, step, text_sink, &out) == RM_OK);
+            plan_round_trip(path, g, out.s, out.n, &f);
+            CHECK(rm_plan_get_info(p, step, &info) == RM_OK && info.time_ns == f.time_ns && info.live_bytes == f.live_bytes);
+            text_free(&out);
+        }
+        CHECK(rm_plan_write(p, 0, full_sink, NULL) == RM_ERROR_WRITE && rm_plan_write(p, 0, NULL, NULL) == RM_ERROR_ARGUMENT);
+        CHECK(rm_plan_write(NULL, 0, full_sink, NULL) == RM_ERROR_ARGUMENT && rm_plan_write(p, 77, full_sink, NULL) == RM_ERROR_ARGUMENT);
+    } else {
+        failures++;
+        printf("%s: %s\n", path, rm_graph_error(g));
+    }
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 /* --- the real graphs, where they are */
 static void test_instances(const char *root)
 {
@@ -581,6 +981,7 @@ static void test_instances(const char *root)
         if (t.n) {
             found++;
             round_trip(path, t.s, t.n);
+            planned_round_trip(path, t.s, t.n, RM_SINGLE);
         }
         text_free(&t);
     }
@@ -596,6 +997,11 @@ int main(int argc, char **argv)
     test_bad_texts();
     test_damage();
     test_memory();
+    test_plan_good();
+    test_plan_bad();
+    test_plan_damage();
+    test_plan_memory();
+    planned_round_trip("plan_graph", plan_graph, sizeof plan_graph - 1, RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD);
     test_instances(argc > 1 ? argv[1] : "../shared/instances");
     printf(failures ? "%d failures\n" : "text: ok\n", failures);
     return failures != 0;
