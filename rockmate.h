@@ -8056,6 +8056,378 @@ RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *g)
     return h;
 }
 
+/* --- .rmp: writing */
+typedef enum rmi_txt_second { RMI_TXT_ALONE, RMI_TXT_OFFSET, RMI_TXT_BUFFER } rmi_txt_second;
+
+static const struct {
+    const char *word;
+    rmi_txt_second second; /* what follows the buffer */
+} rmi_txt_statements[] = {/* in the order of rmi_what */
+    {"alloc", RMI_TXT_OFFSET},   {"free", RMI_TXT_ALONE},      {"alias", RMI_TXT_BUFFER}, {"reuse", RMI_TXT_BUFFER},    {"run", RMI_TXT_ALONE},
+    {"offload", RMI_TXT_OFFSET}, {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
+
+static const char *const rmi_txt_steps[] = {"single", "first", "middle", "last", "forward"}; /* RM_SINGLE << i */
+
+RMI_FN void rmi_txt_put_buffer(rmi_sink *s, const rm_graph *g, const char *before, uint32_t b)
+{
+    char name[300];
+    rmi_put(s, before);
+    rmi_put(s, rmi_sch_name(g, b, name));
+}
+
+RMI_FN void rmi_txt_put_run(rmi_sink *s, const rm_graph *g, rmi_run r)
+{
+    static const char *const ways[] = {"run fwd ", "run bwd ", "run opt ", "run opt ", "run reduce ", "run barrier "}; /* rmi_way */
+    rmi_put(s, ways[r.way]);
+    if (r.way > RMI_BWD) {
+        rmi_put(s, r.way == RMI_BARRIER ? g->barriers[r.id].name : g->tensors[r.id].name);
+        rmi_put(s, r.way == RMI_OPT_HOST ? "@host\n" : "\n");
+        return;
+    }
+    rmi_put(s, g->ops[r.id].name);
+    if (r.way == RMI_BWD && rmi_low_part(g, r)->name[0]) {
+        rmi_put(s, ":");
+        rmi_put(s, rmi_low_part(g, r)->name);
+    }
+    if (r.form) rmi_put(s, "@");
+    rmi_put(s, rmi_low_form(g, r)->name);
+    rmi_put(s, "\n");
+}
+
+RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
+{
+    int i;
+    for (i = 0; i < 16; i++) out[i] = "0123456789abcdef"[(hash >> (60 - 4 * i)) & 15];
+    out[16] = 0;
+    return out;
+}
+
+RMI_FN void rmi_txt_put_preamble(rmi_sink *s, const rm_graph *g, const rmi_program *p)
+{
+    char hex[17];
+    uint32_t k = 0;
+    size_t i;
+    rmi_put(s, "rockmate plan 1\ngraph ");
+    rmi_put(s, rmi_txt_hex(rmi_txt_graph_hash(g), hex));
+    rmi_put(s, "\narena ");
+    rmi_put_u64(s, p->arena);
+    rmi_put(s, " host ");
+    rmi_put_u64(s, p->host);
+    while (k + 1 < RM_STEP_KINDS && p->step != RM_SINGLE << k) k++;
+    rmi_put(s, "\nstep ");
+    rmi_put(s, rmi_txt_steps[k]);
+    rmi_put(s, "\n");
+    for (i = 0; i < p->n_homes; i++) {
+        rmi_txt_put_buffer(s, g, p->homes[i].host ? "home " : "resident ", p->homes[i].buf);
+        rmi_txt_put_key(s, " ", p->homes[i].offset, RMI_INF);
+        rmi_put(s, "\n");
+    }
+}
+
+/* The program of a sealed graph, one statement a line. */
+RMI_FN rm_result rmi_txt_write_program(const rm_graph *g, const rmi_program *p, rmi_sink *s)
+{
+    size_t i;
+    rmi_txt_put_preamble(s, g, p);
+    for (i = 0; i < p->n && !s->failed; i++) {
+        const rmi_stmt *st = &p->st[i];
+        if (st->what == RMI_RUN) {
+            rmi_txt_put_run(s, g, st->run);
+            continue;
+        }
+        rmi_put(s, rmi_txt_statements[st->what].word);
+        rmi_txt_put_buffer(s, g, " ", st->buf);
+        if (rmi_txt_statements[st->what].second == RMI_TXT_OFFSET) rmi_txt_put_key(s, " ", st->offset, RMI_INF);
+        if (rmi_txt_statements[st->what].second == RMI_TXT_BUFFER) rmi_txt_put_buffer(s, g, " ", st->other);
+        rmi_put(s, "\n");
+    }
+    return s->failed ? RM_ERROR_WRITE : RM_OK;
+}
+
+/* --- .rmp: reading */
+typedef struct rmi_txt_line { /* a statement as it stands in the text, for messages */
+    rmi_txt_slice text;
+    uint64_t line;
+} rmi_txt_line;
+
+typedef struct rmi_txt_plan {
+    const rm_graph *g;
+    rmi_program p;             /* its tables in t.mem while they grow */
+    rmi_txt_line *of, *of_home; /* by statement, by home */
+    size_t cap_st, cap_of, cap_homes, cap_of_home;
+    uint8_t has_graph, has_arena, has_step;
+} rmi_txt_plan;
+
+RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
+{
+    rmi_txt_line l;
+    rmi_txt_slice last = t->word[t->n - 1];
+    l.text = rmi_txt_cut(t->word[0].s, last.s + last.n);
+    l.line = t->line;
+    return l;
+}
+
+RMI_FN rm_result rmi_txt_known(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, int tensor, uint32_t *id)
+{
+    *id = rmi_graph_lookup_n(g, tensor ? &g->tensor_map : &g->op_map, x.s, x.n);
+    return *id == RMI_NONE ? rmi_txt_fail(t, x, tensor ? "a tensor of the graph" : "an op of the graph") : RM_OK;
+}
+RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
+{
+    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
+    return *id == RMI_NONE || g->tensors[*id].kind != RMI_PARAM ? rmi_txt_fail(t, x, "a param of the graph") : RM_OK;
+}
+
+/* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
+RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *b)
+{
+    rmi_txt_slice of, head = rmi_txt_split(x, ':', &of);
+    uint32_t id = RMI_NONE;
+    rmi_buf_kind k = RMI_BUF_VALUE;
+    if (!of.s) RMI_TRY(rmi_txt_known(t, g, x, 1, &id));
+    else if (rmi_txt_is(head, "grad")) RMI_TRY(rmi_txt_known(t, g, of, 1, &id));
+    else if (rmi_txt_is(head, "state")) RMI_TRY(rmi_txt_param(t, g, of, &id));
+    else if (rmi_txt_is(head, "saved")) RMI_TRY(rmi_txt_known(t, g, of, 0, &id));
+    else if (!rmi_txt_is(head, "ws")) return rmi_txt_fail(t, x, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
+    if (of.s) k = rmi_txt_is(head, "grad") ? RMI_BUF_GRAD : rmi_txt_is(head, "state") ? RMI_BUF_STATE : rmi_txt_is(head, "saved") ? RMI_BUF_SAVED : RMI_BUF_WS;
+    if (k == RMI_BUF_WS) {
+        id = rmi_graph_lookup_n(g, &g->op_map, of.s, of.n);
+        if (id == RMI_NONE) k = RMI_BUF_OPT_WS;
+        if (id == RMI_NONE) id = rmi_graph_lookup_n(g, &g->tensor_map, of.s, of.n);
+        if (id == RMI_NONE || (k == RMI_BUF_OPT_WS && g->tensors[id].kind != RMI_PARAM)) return rmi_txt_fail(t, of, "an op or a param of the graph");
+    }
+    *b = rmi_low_buf(g, k, id);
+    return RM_OK;
+}
+
+/* The other buffer of the same name ws:NAME, if op and param share it; else b itself. */
+RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *g, uint32_t b)
+{
+    uint32_t i, id;
+    rmi_buf_kind k = rmi_low_kind(g, b, &i);
+    if (k != RMI_BUF_WS && k != RMI_BUF_OPT_WS) return b;
+    id = k == RMI_BUF_WS ? rmi_graph_lookup(g, &g->tensor_map, g->ops[i].name) : rmi_graph_lookup(g, &g->op_map, g->tensors[i].name);
+    if (id == RMI_NONE || (k == RMI_BUF_WS && g->tensors[id].kind != RMI_PARAM)) return b;
+    return rmi_low_buf(g, k == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
+}
+
+/* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated last. */
+RMI_FN void rmi_txt_settle_ws(rmi_txt_plan *m, rmi_stmt *now)
+{
+    size_t i = m->p.n;
+    uint32_t mine, other;
+    if (now->what != RMI_FREE && (now->what != RMI_RUN || now->run.way > RMI_OPT)) return;
+    mine = now->what == RMI_FREE ? now->buf : rmi_low_buf(m->g, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
+    other = rmi_txt_other_ws(m->g, mine);
+    while (other != mine && i-- > 0) {
+        rmi_stmt *s = &m->p.st[i];
+        if (now->what == RMI_RUN && s->what == RMI_RUN) return;
+        if (s->what != RMI_ALLOC || (s->buf != mine && s->buf != other)) continue;
+        if (now->what == RMI_RUN) s->buf = mine;
+        else now->buf = s->buf;
+        return;
+    }
+}
+
+/* fwd OP[@VARIANT], bwd OP[:PART][@VARIANT] */
+RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_txt_slice what, rmi_run *r)
+{
+    rmi_txt_slice part, variant, name;
+    uint32_t id, form = 0, k = 0;
+    const rmi_form *f;
+    name = rmi_txt_split(what, '@', &variant);
+    name = rmi_txt_split(name, ':', &part);
+    RMI_TRY(rmi_txt_known(t, g, name, 0, &id));
+    if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
+    if (form == RMI_NONE) return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, "");
+    f = &g->ops[id].forms[form];
+    if (way == RMI_FWD && part.s) return rmi_txt_fail(t, part, "no part: a forward has none");
+    if (way == RMI_BWD) {
+        if (!part.s && f->parts[0].name[0]) return rmi_txt_fail_about(t, name, "OP:PART: the backward of ", g->ops[id].name, " comes in parts");
+        while (k < f->n_parts && !rmi_txt_is(part, f->parts[k].name)) k++;
+        if (k == f->n_parts || (part.s && !part.n)) return rmi_txt_fail_about(t, part, "a part of the backward of ", g->ops[id].name, "");
+    }
+    *r = rmi_low_run(way, id, form, k);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_run(rmi_txt *t, const rm_graph *g, rmi_run *r)
+{
+    rmi_txt_slice way = rmi_txt_word(t, 1), what = rmi_txt_word(t, 2), place, name;
+    uint32_t id;
+    RMI_TRY(rmi_txt_no_more(t, 3));
+    if (rmi_txt_is(way, "fwd")) return rmi_txt_run_op(t, g, RMI_FWD, what, r);
+    if (rmi_txt_is(way, "bwd")) return rmi_txt_run_op(t, g, RMI_BWD, what, r);
+    if (rmi_txt_is(way, "opt")) {
+        name = rmi_txt_split(what, '@', &place);
+        RMI_TRY(rmi_txt_param(t, g, name, &id));
+        if (place.s && !rmi_txt_is(place, "host")) return rmi_txt_fail(t, place, "host: an update runs on the device, or @host");
+        *r = rmi_low_run(place.s ? RMI_OPT_HOST : RMI_OPT, id, 0, 0);
+        return RM_OK;
+    }
+    if (rmi_txt_is(way, "reduce")) {
+        RMI_TRY(rmi_txt_param(t, g, what, &id));
+        *r = rmi_low_run(RMI_REDUCE, id, 0, 0);
+        return RM_OK;
+    }
+    if (!rmi_txt_is(way, "barrier")) return rmi_txt_fail(t, way, "one of fwd bwd opt reduce barrier");
+    for (id = 0; id < g->n_barriers && !rmi_txt_is(what, g->barriers[id].name);) id++;
+    if (id == g->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
+    *r = rmi_low_run(RMI_BARRIER, id, 0, 0);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *m)
+{
+    rmi_stmt *st;
+    uint32_t k = 0;
+    while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(t->word[0], rmi_txt_statements[k].word)) k++;
+    if (k == RMI_COUNT(rmi_txt_statements)) return rmi_txt_fail(t, t->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
+    if (!rmi_arena_grow(&t->mem, (void **)&m->p.st, &m->cap_st, m->p.n + 1, sizeof(rmi_stmt)) || !rmi_arena_grow(&t->mem, (void **)&m->of, &m->cap_of, m->p.n + 1, sizeof(rmi_txt_line))) return rmi_err_memory(t->err);
+    st = &m->p.st[m->p.n];
+    st->what = (uint8_t)k;
+    if (k == RMI_RUN) {
+        RMI_TRY(rmi_txt_run(t, m->g, &st->run));
+    } else {
+        RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 1), &st->buf));
+        if (rmi_txt_statements[k].second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &st->offset));
+        if (rmi_txt_statements[k].second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 2), &st->other));
+        RMI_TRY(rmi_txt_no_more(t, rmi_txt_statements[k].second == RMI_TXT_ALONE ? 2 : 3));
+    }
+    rmi_txt_settle_ws(m, st);
+    m->of[m->p.n++] = rmi_txt_this_line(t);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *g)
+{
+    rmi_txt_slice x = rmi_txt_word(t, 1);
+    char want[17], given[17];
+    rmi_txt_place at = rmi_txt_at(t, x);
+    size_t i;
+    rmi_txt_hex(rmi_txt_graph_hash(g), want);
+    for (i = 0; i < x.n && ((x.s[i] >= '0' && x.s[i] <= '9') || (x.s[i] >= 'a' && x.s[i] <= 'f'));) i++;
+    if (x.n != 16 || i < 16) return rmi_txt_fail(t, x, "16 hexadecimal digits 0-9 a-f");
+    memcpy(given, x.s, 16);
+    given[16] = 0;
+    if (strcmp(given, want)) return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another graph", at.line, at.column, given, want);
+    return rmi_txt_no_more(t, 2);
+}
+
+/* arena BYTES [host BYTES] */
+RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *t, rmi_program *p)
+{
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 1), &p->arena));
+    if (t->n == 2) return RM_OK;
+    if (!rmi_txt_is(t->word[2], "host")) return rmi_txt_fail(t, t->word[2], "'host BYTES' or the end of the statement");
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &p->host));
+    return rmi_txt_no_more(t, 4);
+}
+
+/* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
+RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *m, uint32_t host)
+{
+    rmi_home *h;
+    uint32_t i, b;
+    rmi_buf_kind k;
+    if (!m->has_arena) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
+    RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 1), &b));
+    k = rmi_low_kind(m->g, b, &i);
+    if (k > RMI_BUF_STATE || (k == RMI_BUF_VALUE ? m->g->tensors[i].kind == RMI_ACT : m->g->tensors[i].kind != RMI_PARAM))
+        return rmi_txt_fail(t, t->word[1], "what a step starts with: an input, const or param, or state: or grad: of a param");
+    if (rmi_low_external(m->g, b)) return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
+    if (!rmi_arena_grow(&t->mem, (void **)&m->p.homes, &m->cap_homes, m->p.n_homes + 1, sizeof(rmi_home)) || !rmi_arena_grow(&t->mem, (void **)&m->of_home, &m->cap_of_home, m->p.n_homes + 1, sizeof(rmi_txt_line))) return rmi_err_memory(t->err);
+    h = &m->p.homes[m->p.n_homes];
+    h->buf = b;
+    h->host = host;
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &h->offset));
+    m->of_home[m->p.n_homes++] = rmi_txt_this_line(t);
+    return rmi_txt_no_more(t, 3);
+}
+
+/* graph, arena and step stand once, and before what runs. */
+RMI_FN rm_result rmi_txt_plan_preamble(rmi_txt *t, rmi_txt_plan *m, int *is_preamble)
+{
+    rmi_txt_slice w = t->word[0];
+    uint8_t *once = rmi_txt_is(w, "graph") ? &m->has_graph : rmi_txt_is(w, "arena") ? &m->has_arena : rmi_txt_is(w, "step") ? &m->has_step : NULL;
+    uint32_t k = 0;
+    int host = rmi_txt_is(w, "home");
+    *is_preamble = once || host || rmi_txt_is(w, "resident");
+    if (!*is_preamble) return RM_OK;
+    if (m->p.n) return rmi_txt_fail(t, w, "a statement of the program: what the step starts with stands before it");
+    if (!once) return rmi_txt_plan_home(t, m, (uint32_t)host);
+    if (*once) return rmi_txt_fail(t, w, "graph, arena and step once each");
+    *once = 1;
+    if (once == &m->has_graph) return rmi_txt_plan_hash(t, m->g);
+    if (once == &m->has_arena) return rmi_txt_plan_arena(t, &m->p);
+    while (k < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_txt_steps[k])) k++;
+    if (k == RM_STEP_KINDS) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of single first middle last forward");
+    m->p.step = RM_SINGLE << k;
+    return rmi_txt_no_more(t, 2);
+}
+
+/* The line that an offence of the checker is about; what is wrong at the start begins with the name of its buffer. */
+RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_txt_plan *m, const rmi_error *fact, size_t at)
+{
+    char shown[4 * RMI_TXT_SHOWN + 8], name[300];
+    const rmi_txt_line *l = NULL;
+    rmi_txt_slice end = rmi_txt_cut(t->end, t->end);
+    size_t i, n = strcspn(fact->text, " ");
+    if (at < m->p.n) l = &m->of[at];
+    for (i = m->p.n_homes; at > m->p.n && !l && i-- > 0;) /* of two for one buffer, the second is the fault */
+        if (!strncmp(rmi_sch_name(m->g, m->p.homes[i].buf, name), fact->text, n) && !name[n]) l = &m->of_home[i];
+    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", l ? l->line : t->line, rmi_txt_show(t, l ? l->text : end, shown), fact->text);
+}
+
+RMI_FN rm_result rmi_txt_plan_check(rmi_txt *t, rmi_txt_plan *m)
+{
+    rmi_error fact;
+    size_t at = 0;
+    rm_result r;
+    memset(&fact, 0, sizeof fact);
+    if (rmi_sch_sizes(m->g, &m->p) != RM_OK) return rmi_err_memory(t->err);
+    r = rmi_sch_check(m->g, &m->p, &fact, &at);
+    if (r == RM_ERROR_MEMORY) return rmi_err_memory(t->err);
+    return r == RM_OK ? RM_OK : rmi_txt_offence(t, m, &fact, at);
+}
+
+RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t, rmi_txt_plan *m, rmi_arena *mem, rmi_program *out)
+{
+    int is_preamble;
+    RMI_TRY(rmi_txt_header(t, "plan"));
+    for (;;) {
+        RMI_TRY(rmi_txt_next(t));
+        if (!t->n) break;
+        RMI_TRY(rmi_txt_plan_preamble(t, m, &is_preamble));
+        if (!is_preamble) RMI_TRY(rmi_txt_plan_statement(t, m));
+    }
+    RMI_TRY(rmi_txt_plan_check(t, m));
+    *out = m->p;
+    out->st = RMI_NEW(mem, rmi_stmt, m->p.n);
+    out->homes = RMI_NEW(mem, rmi_home, m->p.n_homes);
+    if (!out->st || !out->homes) return rmi_err_memory(t->err);
+    if (m->p.n) memcpy(out->st, m->p.st, m->p.n * sizeof(rmi_stmt));
+    if (m->p.n_homes) memcpy(out->homes, m->p.homes, m->p.n_homes * sizeof(rmi_home));
+    return RM_OK;
+}
+
+/* A plan for the sealed graph g, checked, its figures filled; its tables are in mem. Else the message is in err: RM_ERROR_TEXT
+   for what is no plan, RM_ERROR_PLAN for one of another graph or one that the checker refuses. */
+RMI_FN rm_result rmi_txt_read_program(const rm_graph *g, const char *text, size_t n, rmi_arena *mem, rmi_program *out, rmi_error *err)
+{
+    rmi_txt t = rmi_txt_make(&g->mem.hooks, err, text, n);
+    rmi_txt_plan m;
+    rm_result r;
+    memset(&m, 0, sizeof m);
+    memset(out, 0, sizeof *out);
+    m.g = g;
+    m.p.step = RM_SINGLE;
+    r = rmi_txt_plan_read(&t, &m, mem, out);
+    if (r != RM_OK) memset(out, 0, sizeof *out);
+    rmi_arena_free(&t.mem);
+    return r;
+}
+
 /* =====================================================================================================================
    >>exec - walks a plan through a backend; the host backend; profiling
    In: a plan and memory. A program is compiled once into calls with all their pointers; a step is a walk over them that decides
@@ -9180,378 +9552,6 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repe
         r = rmi_graph_check_sums(x->g);
     }
     rmi_arena_free(&f.tmp);
-    return r;
-}
-
-/* --- .rmp: writing */
-typedef enum rmi_txt_second { RMI_TXT_ALONE, RMI_TXT_OFFSET, RMI_TXT_BUFFER } rmi_txt_second;
-
-static const struct {
-    const char *word;
-    rmi_txt_second second; /* what follows the buffer */
-} rmi_txt_statements[] = {/* in the order of rmi_what */
-    {"alloc", RMI_TXT_OFFSET},   {"free", RMI_TXT_ALONE},      {"alias", RMI_TXT_BUFFER}, {"reuse", RMI_TXT_BUFFER},    {"run", RMI_TXT_ALONE},
-    {"offload", RMI_TXT_OFFSET}, {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
-
-static const char *const rmi_txt_steps[] = {"single", "first", "middle", "last", "forward"}; /* RM_SINGLE << i */
-
-RMI_FN void rmi_txt_put_buffer(rmi_sink *s, const rm_graph *g, const char *before, uint32_t b)
-{
-    char name[300];
-    rmi_put(s, before);
-    rmi_put(s, rmi_sch_name(g, b, name));
-}
-
-RMI_FN void rmi_txt_put_run(rmi_sink *s, const rm_graph *g, rmi_run r)
-{
-    static const char *const ways[] = {"run fwd ", "run bwd ", "run opt ", "run opt ", "run reduce ", "run barrier "}; /* rmi_way */
-    rmi_put(s, ways[r.way]);
-    if (r.way > RMI_BWD) {
-        rmi_put(s, r.way == RMI_BARRIER ? g->barriers[r.id].name : g->tensors[r.id].name);
-        rmi_put(s, r.way == RMI_OPT_HOST ? "@host\n" : "\n");
-        return;
-    }
-    rmi_put(s, g->ops[r.id].name);
-    if (r.way == RMI_BWD && rmi_low_part(g, r)->name[0]) {
-        rmi_put(s, ":");
-        rmi_put(s, rmi_low_part(g, r)->name);
-    }
-    if (r.form) rmi_put(s, "@");
-    rmi_put(s, rmi_low_form(g, r)->name);
-    rmi_put(s, "\n");
-}
-
-RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
-{
-    int i;
-    for (i = 0; i < 16; i++) out[i] = "0123456789abcdef"[(hash >> (60 - 4 * i)) & 15];
-    out[16] = 0;
-    return out;
-}
-
-RMI_FN void rmi_txt_put_preamble(rmi_sink *s, const rm_graph *g, const rmi_program *p)
-{
-    char hex[17];
-    uint32_t k = 0;
-    size_t i;
-    rmi_put(s, "rockmate plan 1\ngraph ");
-    rmi_put(s, rmi_txt_hex(rmi_txt_graph_hash(g), hex));
-    rmi_put(s, "\narena ");
-    rmi_put_u64(s, p->arena);
-    rmi_put(s, " host ");
-    rmi_put_u64(s, p->host);
-    while (k + 1 < RM_STEP_KINDS && p->step != RM_SINGLE << k) k++;
-    rmi_put(s, "\nstep ");
-    rmi_put(s, rmi_txt_steps[k]);
-    rmi_put(s, "\n");
-    for (i = 0; i < p->n_homes; i++) {
-        rmi_txt_put_buffer(s, g, p->homes[i].host ? "home " : "resident ", p->homes[i].buf);
-        rmi_txt_put_key(s, " ", p->homes[i].offset, RMI_INF);
-        rmi_put(s, "\n");
-    }
-}
-
-/* The program of a sealed graph, one statement a line. */
-RMI_FN rm_result rmi_txt_write_program(const rm_graph *g, const rmi_program *p, rmi_sink *s)
-{
-    size_t i;
-    rmi_txt_put_preamble(s, g, p);
-    for (i = 0; i < p->n && !s->failed; i++) {
-        const rmi_stmt *st = &p->st[i];
-        if (st->what == RMI_RUN) {
-            rmi_txt_put_run(s, g, st->run);
-            continue;
-        }
-        rmi_put(s, rmi_txt_statements[st->what].word);
-        rmi_txt_put_buffer(s, g, " ", st->buf);
-        if (rmi_txt_statements[st->what].second == RMI_TXT_OFFSET) rmi_txt_put_key(s, " ", st->offset, RMI_INF);
-        if (rmi_txt_statements[st->what].second == RMI_TXT_BUFFER) rmi_txt_put_buffer(s, g, " ", st->other);
-        rmi_put(s, "\n");
-    }
-    return s->failed ? RM_ERROR_WRITE : RM_OK;
-}
-
-/* --- .rmp: reading */
-typedef struct rmi_txt_line { /* a statement as it stands in the text, for messages */
-    rmi_txt_slice text;
-    uint64_t line;
-} rmi_txt_line;
-
-typedef struct rmi_txt_plan {
-    const rm_graph *g;
-    rmi_program p;             /* its tables in t.mem while they grow */
-    rmi_txt_line *of, *of_home; /* by statement, by home */
-    size_t cap_st, cap_of, cap_homes, cap_of_home;
-    uint8_t has_graph, has_arena, has_step;
-} rmi_txt_plan;
-
-RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
-{
-    rmi_txt_line l;
-    rmi_txt_slice last = t->word[t->n - 1];
-    l.text = rmi_txt_cut(t->word[0].s, last.s + last.n);
-    l.line = t->line;
-    return l;
-}
-
-RMI_FN rm_result rmi_txt_known(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, int tensor, uint32_t *id)
-{
-    *id = rmi_graph_lookup_n(g, tensor ? &g->tensor_map : &g->op_map, x.s, x.n);
-    return *id == RMI_NONE ? rmi_txt_fail(t, x, tensor ? "a tensor of the graph" : "an op of the graph") : RM_OK;
-}
-RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
-{
-    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
-    return *id == RMI_NONE || g->tensors[*id].kind != RMI_PARAM ? rmi_txt_fail(t, x, "a param of the graph") : RM_OK;
-}
-
-/* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
-RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *b)
-{
-    rmi_txt_slice of, head = rmi_txt_split(x, ':', &of);
-    uint32_t id = RMI_NONE;
-    rmi_buf_kind k = RMI_BUF_VALUE;
-    if (!of.s) RMI_TRY(rmi_txt_known(t, g, x, 1, &id));
-    else if (rmi_txt_is(head, "grad")) RMI_TRY(rmi_txt_known(t, g, of, 1, &id));
-    else if (rmi_txt_is(head, "state")) RMI_TRY(rmi_txt_param(t, g, of, &id));
-    else if (rmi_txt_is(head, "saved")) RMI_TRY(rmi_txt_known(t, g, of, 0, &id));
-    else if (!rmi_txt_is(head, "ws")) return rmi_txt_fail(t, x, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
-    if (of.s) k = rmi_txt_is(head, "grad") ? RMI_BUF_GRAD : rmi_txt_is(head, "state") ? RMI_BUF_STATE : rmi_txt_is(head, "saved") ? RMI_BUF_SAVED : RMI_BUF_WS;
-    if (k == RMI_BUF_WS) {
-        id = rmi_graph_lookup_n(g, &g->op_map, of.s, of.n);
-        if (id == RMI_NONE) k = RMI_BUF_OPT_WS;
-        if (id == RMI_NONE) id = rmi_graph_lookup_n(g, &g->tensor_map, of.s, of.n);
-        if (id == RMI_NONE || (k == RMI_BUF_OPT_WS && g->tensors[id].kind != RMI_PARAM)) return rmi_txt_fail(t, of, "an op or a param of the graph");
-    }
-    *b = rmi_low_buf(g, k, id);
-    return RM_OK;
-}
-
-/* The other buffer of the same name ws:NAME, if op and param share it; else b itself. */
-RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *g, uint32_t b)
-{
-    uint32_t i, id;
-    rmi_buf_kind k = rmi_low_kind(g, b, &i);
-    if (k != RMI_BUF_WS && k != RMI_BUF_OPT_WS) return b;
-    id = k == RMI_BUF_WS ? rmi_graph_lookup(g, &g->tensor_map, g->ops[i].name) : rmi_graph_lookup(g, &g->op_map, g->tensors[i].name);
-    if (id == RMI_NONE || (k == RMI_BUF_WS && g->tensors[id].kind != RMI_PARAM)) return b;
-    return rmi_low_buf(g, k == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
-}
-
-/* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated last. */
-RMI_FN void rmi_txt_settle_ws(rmi_txt_plan *m, rmi_stmt *now)
-{
-    size_t i = m->p.n;
-    uint32_t mine, other;
-    if (now->what != RMI_FREE && (now->what != RMI_RUN || now->run.way > RMI_OPT)) return;
-    mine = now->what == RMI_FREE ? now->buf : rmi_low_buf(m->g, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
-    other = rmi_txt_other_ws(m->g, mine);
-    while (other != mine && i-- > 0) {
-        rmi_stmt *s = &m->p.st[i];
-        if (now->what == RMI_RUN && s->what == RMI_RUN) return;
-        if (s->what != RMI_ALLOC || (s->buf != mine && s->buf != other)) continue;
-        if (now->what == RMI_RUN) s->buf = mine;
-        else now->buf = s->buf;
-        return;
-    }
-}
-
-/* fwd OP[@VARIANT], bwd OP[:PART][@VARIANT] */
-RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_txt_slice what, rmi_run *r)
-{
-    rmi_txt_slice part, variant, name;
-    uint32_t id, form = 0, k = 0;
-    const rmi_form *f;
-    name = rmi_txt_split(what, '@', &variant);
-    name = rmi_txt_split(name, ':', &part);
-    RMI_TRY(rmi_txt_known(t, g, name, 0, &id));
-    if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
-    if (form == RMI_NONE) return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, "");
-    f = &g->ops[id].forms[form];
-    if (way == RMI_FWD && part.s) return rmi_txt_fail(t, part, "no part: a forward has none");
-    if (way == RMI_BWD) {
-        if (!part.s && f->parts[0].name[0]) return rmi_txt_fail_about(t, name, "OP:PART: the backward of ", g->ops[id].name, " comes in parts");
-        while (k < f->n_parts && !rmi_txt_is(part, f->parts[k].name)) k++;
-        if (k == f->n_parts || (part.s && !part.n)) return rmi_txt_fail_about(t, part, "a part of the backward of ", g->ops[id].name, "");
-    }
-    *r = rmi_low_run(way, id, form, k);
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_txt_run(rmi_txt *t, const rm_graph *g, rmi_run *r)
-{
-    rmi_txt_slice way = rmi_txt_word(t, 1), what = rmi_txt_word(t, 2), place, name;
-    uint32_t id;
-    RMI_TRY(rmi_txt_no_more(t, 3));
-    if (rmi_txt_is(way, "fwd")) return rmi_txt_run_op(t, g, RMI_FWD, what, r);
-    if (rmi_txt_is(way, "bwd")) return rmi_txt_run_op(t, g, RMI_BWD, what, r);
-    if (rmi_txt_is(way, "opt")) {
-        name = rmi_txt_split(what, '@', &place);
-        RMI_TRY(rmi_txt_param(t, g, name, &id));
-        if (place.s && !rmi_txt_is(place, "host")) return rmi_txt_fail(t, place, "host: an update runs on the device, or @host");
-        *r = rmi_low_run(place.s ? RMI_OPT_HOST : RMI_OPT, id, 0, 0);
-        return RM_OK;
-    }
-    if (rmi_txt_is(way, "reduce")) {
-        RMI_TRY(rmi_txt_param(t, g, what, &id));
-        *r = rmi_low_run(RMI_REDUCE, id, 0, 0);
-        return RM_OK;
-    }
-    if (!rmi_txt_is(way, "barrier")) return rmi_txt_fail(t, way, "one of fwd bwd opt reduce barrier");
-    for (id = 0; id < g->n_barriers && !rmi_txt_is(what, g->barriers[id].name);) id++;
-    if (id == g->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
-    *r = rmi_low_run(RMI_BARRIER, id, 0, 0);
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *m)
-{
-    rmi_stmt *st;
-    uint32_t k = 0;
-    while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(t->word[0], rmi_txt_statements[k].word)) k++;
-    if (k == RMI_COUNT(rmi_txt_statements)) return rmi_txt_fail(t, t->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
-    if (!rmi_arena_grow(&t->mem, (void **)&m->p.st, &m->cap_st, m->p.n + 1, sizeof(rmi_stmt)) || !rmi_arena_grow(&t->mem, (void **)&m->of, &m->cap_of, m->p.n + 1, sizeof(rmi_txt_line))) return rmi_err_memory(t->err);
-    st = &m->p.st[m->p.n];
-    st->what = (uint8_t)k;
-    if (k == RMI_RUN) {
-        RMI_TRY(rmi_txt_run(t, m->g, &st->run));
-    } else {
-        RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 1), &st->buf));
-        if (rmi_txt_statements[k].second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &st->offset));
-        if (rmi_txt_statements[k].second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 2), &st->other));
-        RMI_TRY(rmi_txt_no_more(t, rmi_txt_statements[k].second == RMI_TXT_ALONE ? 2 : 3));
-    }
-    rmi_txt_settle_ws(m, st);
-    m->of[m->p.n++] = rmi_txt_this_line(t);
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *g)
-{
-    rmi_txt_slice x = rmi_txt_word(t, 1);
-    char want[17], given[17];
-    rmi_txt_place at = rmi_txt_at(t, x);
-    size_t i;
-    rmi_txt_hex(rmi_txt_graph_hash(g), want);
-    for (i = 0; i < x.n && ((x.s[i] >= '0' && x.s[i] <= '9') || (x.s[i] >= 'a' && x.s[i] <= 'f'));) i++;
-    if (x.n != 16 || i < 16) return rmi_txt_fail(t, x, "16 hexadecimal digits 0-9 a-f");
-    memcpy(given, x.s, 16);
-    given[16] = 0;
-    if (strcmp(given, want)) return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another graph", at.line, at.column, given, want);
-    return rmi_txt_no_more(t, 2);
-}
-
-/* arena BYTES [host BYTES] */
-RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *t, rmi_program *p)
-{
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 1), &p->arena));
-    if (t->n == 2) return RM_OK;
-    if (!rmi_txt_is(t->word[2], "host")) return rmi_txt_fail(t, t->word[2], "'host BYTES' or the end of the statement");
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &p->host));
-    return rmi_txt_no_more(t, 4);
-}
-
-/* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
-RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *m, uint32_t host)
-{
-    rmi_home *h;
-    uint32_t i, b;
-    rmi_buf_kind k;
-    if (!m->has_arena) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
-    RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 1), &b));
-    k = rmi_low_kind(m->g, b, &i);
-    if (k > RMI_BUF_STATE || (k == RMI_BUF_VALUE ? m->g->tensors[i].kind == RMI_ACT : m->g->tensors[i].kind != RMI_PARAM))
-        return rmi_txt_fail(t, t->word[1], "what a step starts with: an input, const or param, or state: or grad: of a param");
-    if (rmi_low_external(m->g, b)) return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
-    if (!rmi_arena_grow(&t->mem, (void **)&m->p.homes, &m->cap_homes, m->p.n_homes + 1, sizeof(rmi_home)) || !rmi_arena_grow(&t->mem, (void **)&m->of_home, &m->cap_of_home, m->p.n_homes + 1, sizeof(rmi_txt_line))) return rmi_err_memory(t->err);
-    h = &m->p.homes[m->p.n_homes];
-    h->buf = b;
-    h->host = host;
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &h->offset));
-    m->of_home[m->p.n_homes++] = rmi_txt_this_line(t);
-    return rmi_txt_no_more(t, 3);
-}
-
-/* graph, arena and step stand once, and before what runs. */
-RMI_FN rm_result rmi_txt_plan_preamble(rmi_txt *t, rmi_txt_plan *m, int *is_preamble)
-{
-    rmi_txt_slice w = t->word[0];
-    uint8_t *once = rmi_txt_is(w, "graph") ? &m->has_graph : rmi_txt_is(w, "arena") ? &m->has_arena : rmi_txt_is(w, "step") ? &m->has_step : NULL;
-    uint32_t k = 0;
-    int host = rmi_txt_is(w, "home");
-    *is_preamble = once || host || rmi_txt_is(w, "resident");
-    if (!*is_preamble) return RM_OK;
-    if (m->p.n) return rmi_txt_fail(t, w, "a statement of the program: what the step starts with stands before it");
-    if (!once) return rmi_txt_plan_home(t, m, (uint32_t)host);
-    if (*once) return rmi_txt_fail(t, w, "graph, arena and step once each");
-    *once = 1;
-    if (once == &m->has_graph) return rmi_txt_plan_hash(t, m->g);
-    if (once == &m->has_arena) return rmi_txt_plan_arena(t, &m->p);
-    while (k < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_txt_steps[k])) k++;
-    if (k == RM_STEP_KINDS) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of single first middle last forward");
-    m->p.step = RM_SINGLE << k;
-    return rmi_txt_no_more(t, 2);
-}
-
-/* The line that an offence of the checker is about; what is wrong at the start begins with the name of its buffer. */
-RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_txt_plan *m, const rmi_error *fact, size_t at)
-{
-    char shown[4 * RMI_TXT_SHOWN + 8], name[300];
-    const rmi_txt_line *l = NULL;
-    rmi_txt_slice end = rmi_txt_cut(t->end, t->end);
-    size_t i, n = strcspn(fact->text, " ");
-    if (at < m->p.n) l = &m->of[at];
-    for (i = m->p.n_homes; at > m->p.n && !l && i-- > 0;) /* of two for one buffer, the second is the fault */
-        if (!strncmp(rmi_sch_name(m->g, m->p.homes[i].buf, name), fact->text, n) && !name[n]) l = &m->of_home[i];
-    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", l ? l->line : t->line, rmi_txt_show(t, l ? l->text : end, shown), fact->text);
-}
-
-RMI_FN rm_result rmi_txt_plan_check(rmi_txt *t, rmi_txt_plan *m)
-{
-    rmi_error fact;
-    size_t at = 0;
-    rm_result r;
-    memset(&fact, 0, sizeof fact);
-    if (rmi_sch_sizes(m->g, &m->p) != RM_OK) return rmi_err_memory(t->err);
-    r = rmi_sch_check(m->g, &m->p, &fact, &at);
-    if (r == RM_ERROR_MEMORY) return rmi_err_memory(t->err);
-    return r == RM_OK ? RM_OK : rmi_txt_offence(t, m, &fact, at);
-}
-
-RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t, rmi_txt_plan *m, rmi_arena *mem, rmi_program *out)
-{
-    int is_preamble;
-    RMI_TRY(rmi_txt_header(t, "plan"));
-    for (;;) {
-        RMI_TRY(rmi_txt_next(t));
-        if (!t->n) break;
-        RMI_TRY(rmi_txt_plan_preamble(t, m, &is_preamble));
-        if (!is_preamble) RMI_TRY(rmi_txt_plan_statement(t, m));
-    }
-    RMI_TRY(rmi_txt_plan_check(t, m));
-    *out = m->p;
-    out->st = RMI_NEW(mem, rmi_stmt, m->p.n);
-    out->homes = RMI_NEW(mem, rmi_home, m->p.n_homes);
-    if (!out->st || !out->homes) return rmi_err_memory(t->err);
-    if (m->p.n) memcpy(out->st, m->p.st, m->p.n * sizeof(rmi_stmt));
-    if (m->p.n_homes) memcpy(out->homes, m->p.homes, m->p.n_homes * sizeof(rmi_home));
-    return RM_OK;
-}
-
-/* A plan for the sealed graph g, checked, its figures filled; its tables are in mem. Else the message is in err: RM_ERROR_TEXT
-   for what is no plan, RM_ERROR_PLAN for one of another graph or one that the checker refuses. */
-RMI_FN rm_result rmi_txt_read_program(const rm_graph *g, const char *text, size_t n, rmi_arena *mem, rmi_program *out, rmi_error *err)
-{
-    rmi_txt t = rmi_txt_make(&g->mem.hooks, err, text, n);
-    rmi_txt_plan m;
-    rm_result r;
-    memset(&m, 0, sizeof m);
-    memset(out, 0, sizeof *out);
-    m.g = g;
-    m.p.step = RM_SINGLE;
-    r = rmi_txt_plan_read(&t, &m, mem, out);
-    if (r != RM_OK) memset(out, 0, sizeof *out);
-    rmi_arena_free(&t.mem);
     return r;
 }
 
