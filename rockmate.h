@@ -50,7 +50,9 @@
 #define RM_VERSION "0.1.0"
 
 #ifndef RMDEF
-#ifdef ROCKMATE_STATIC
+#if defined(ROCKMATE_STATIC) && (defined(__GNUC__) || defined(__clang__))
+#define RMDEF static __attribute__((unused))
+#elif defined(ROCKMATE_STATIC)
 #define RMDEF static
 #elif defined(__cplusplus)
 #define RMDEF extern "C"
