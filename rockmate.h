@@ -3908,7 +3908,9 @@ RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end
    Out       the whole curve (bytes, ns); for any budget on it the straight list of forwards and backwards
    Paper     rotor (arXiv 1911.13214) and rk-rotor (arXiv 2307.01236): optimal persistent schedules. Theirs cut memory into
              slots and answer one budget; here each table is its list of breakpoints, so that nothing is rounded.
-   Cost      O(L^3) pairs of curves if all stages differ. Equal pieces share one curve: O(L^2) for a run of equal stages.
+   Cost      O(L^3) pairs of curves if all stages differ, most of them looked at in a grid only (see RMI_CHN_CELLS). Equal
+             pieces share one curve: O(L^2) for a run of equal stages. RMI_CHN_AUTO bounds the work: it drops points and long
+             pieces, and says what that may have lost.
 
    P(i,j,h)(m): the least time to run stages i..j forward and backward inside m bytes. On entry a[i-1], the input, is on the
    device, and d[j], the gradient of a[j], if j is not the last stage; it ends with d[i-1]. h = 1: the input is somebody
@@ -3941,8 +3943,10 @@ typedef struct rmi_chn_chain {
     uint32_t n;
     const rmi_chn_stage *stages;
     uint64_t in_bytes;      /* of the chain's input; it is always on the device, held by the caller and not counted here */
-    uint32_t tolerance_ppm; /* 0: exact */
+    uint32_t tolerance_ppm; /* 0: exact; RMI_CHN_AUTO: as exact as a bounded amount of work allows */
 } rmi_chn_chain;
+
+#define RMI_CHN_AUTO UINT32_MAX
 
 typedef struct rmi_chn_point {
     uint64_t bytes, ns;
@@ -3968,12 +3972,11 @@ typedef struct rmi_chn_curve {
     const uint32_t *grid, *first; /* times at the borders of cells, see RMI_CHN_CELLS; points up to the beginning of a block */
 } rmi_chn_curve;
 
-/* A class is a stage by its numbers: equal stages share one. Peaks are net: what is held outside is already taken off. */
+/* A class is a stage by its numbers: equal stages share one. */
 typedef struct rmi_chn_class {
     rmi_chn_stage stage;
     uint64_t in_bytes;
     uint32_t forms; /* which h need a curve of their own: bit 0 for h = 0, bit 1 for h = 1 */
-    uint32_t same;  /* next class with the same hash */
 } rmi_chn_class;
 
 /* Pieces are shared too: i..j reads the curve of the earliest equal piece. Step s of start i says that pieces up to length
@@ -3984,17 +3987,22 @@ typedef struct rmi_chn_step {
 
 typedef struct rmi_chn_table {
     uint32_t n, n_classes;
-    uint32_t tolerance_ppm, lost_ppm; /* every ns of the curve is within lost_ppm of the optimum for its bytes; 0: exact */
-    rmi_chn_curve curve;              /* the whole chain: from the smallest memory to the fastest schedule */
+    uint32_t tolerance_ppm; /* points closer in time than this were dropped, in every piece */
+    uint32_t dense;         /* 0, or pieces longer than this are not solved at all places */
+    uint32_t lost_ppm;      /* proven: no ns of the curve is further above the optimum; RMI_NONE if beyond 4294 times */
+    rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule; only `at` and `n` matter */
+    rmi_chn_curve low;      /* no persistent schedule is below this one; the curve itself if that is exact */
     rmi_chn_class *classes;
     uint32_t *class_of;  /* per stage */
     uint64_t *grown_sum; /* n + 1 prefix sums */
     rmi_chn_step *steps;
-    size_t *first_step;       /* n + 1 */
-    uint32_t *shared;         /* per start: the length up to which pieces are somebody else's */
+    size_t *first_step;       /* per start */
+    uint32_t *shared, *lent;  /* per start: the length up to which pieces are somebody else's; up to which others use its own */
+    uint32_t *level;          /* per start: how good a place it is to cut long pieces, see rmi_chn_is_solved */
+    uint32_t **lens, *n_lens; /* per start: how many pieces are its own to solve; if dense, of which lengths, rising */
     rmi_chn_curve **row[2];   /* per h and start: curves of the pieces that end before the last stage */
     rmi_chn_curve *tail[2];   /* per h and start: curves of the pieces that end with the last stage */
-    uint64_t work;            /* breakpoints visited: a measure of time that is the same everywhere */
+    uint64_t work;            /* steps taken, about 10 ns each: a measure of time that is the same everywhere */
 } rmi_chn_table;
 
 #define RMI_CHN_OWNED 1u
@@ -4105,10 +4113,11 @@ RMI_FN rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_chn
 RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
 {
     uint32_t inner = t->n - 1, i, p, best, *run = RMI_NEW(temp, uint32_t, t->n + 1);
-    size_t n_steps = 0, cap = 0, *begin = RMI_NEW(temp, size_t, t->n + 1);
+    size_t n_steps = 0, cap = 0;
     t->shared = RMI_NEW(arena, uint32_t, t->n + 1);
     t->first_step = RMI_NEW(arena, size_t, t->n + 1);
-    if (!run || !begin || !t->shared || !t->first_step) return RM_ERROR_MEMORY;
+    t->lent = RMI_NEW(arena, uint32_t, t->n + 1);
+    if (!run || !t->shared || !t->lent || !t->first_step) return RM_ERROR_MEMORY;
     for (i = inner; i-- > 0;) {
         t->first_step[i] = n_steps;
         best = 0;
@@ -4116,6 +4125,7 @@ RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table 
             run[p] = t->class_of[p] == t->class_of[i] ? run[p + 1] + 1 : 0;
             if (run[p] <= best) continue;
             best = run[p];
+            if (t->lent[p] < best) t->lent[p] = best;
             if (!rmi_arena_grow(arena, (void **)&t->steps, &cap, n_steps + 1, sizeof *t->steps)) return RM_ERROR_MEMORY;
             t->steps[n_steps].len = best;
             t->steps[n_steps++].start = p;
@@ -4125,28 +4135,28 @@ RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table 
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
+/* Where the curve of the piece of length len at i is, if it is the first of its sort; NULL if that piece is not solved. */
+RMI_FN rmi_chn_curve *rmi_chn_slot(const rmi_chn_table *t, uint32_t i, uint32_t len, uint32_t h)
 {
-    uint32_t h, i, inner = t->n - 1;
-    for (h = 0; h < 2; h++) {
-        t->row[h] = RMI_NEW(arena, rmi_chn_curve *, t->n);
-        t->tail[h] = RMI_NEW(arena, rmi_chn_curve, t->n);
-        if (!t->row[h] || !t->tail[h]) return RM_ERROR_MEMORY;
-        for (i = 0; i < inner; i++) {
-            if (!(t->classes[t->class_of[i]].forms >> h & 1) || t->shared[i] >= inner - i) continue;
-            t->row[h][i] = RMI_NEW(arena, rmi_chn_curve, inner - i - t->shared[i]);
-            if (!t->row[h][i]) return RM_ERROR_MEMORY;
-        }
+    uint32_t lo = 0, hi = t->n_lens[i], mid;
+    if (!t->dense) return &t->row[h][i][len - 1 - t->shared[i]];
+    while (lo < hi) {
+        mid = lo + (hi - lo) / 2;
+        if (t->lens[i][mid] < len) lo = mid + 1;
+        else hi = mid;
     }
-    return RM_OK;
+    return lo < t->n_lens[i] && t->lens[i][lo] == len ? &t->row[h][i][lo] : NULL;
 }
+
+static const rmi_chn_curve rmi_chn_unsolved = { NULL, 0, 0, 0, NULL, NULL };
 
 /* The curve of P(i,j,h), and what is to be added to its bytes. */
 RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t *shift)
 {
     const rmi_chn_class *c = &t->classes[t->class_of[i]];
-    uint32_t len = j - i + 1;
+    const rmi_chn_curve *curve;
     const rmi_chn_step *s;
+    uint32_t len = j - i + 1;
     *shift = 0;
     if (!(c->forms >> h & 1)) { /* owning an input that stays anyway */
         *shift = c->in_bytes;
@@ -4157,7 +4167,8 @@ RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *t, uint32_t i, uin
         for (s = &t->steps[t->first_step[i]]; s->len < len; s++) continue;
         i = s->start;
     }
-    return &t->row[h][i][len - 1 - t->shared[i]];
+    curve = rmi_chn_slot(t, i, len, h);
+    return curve ? curve : &rmi_chn_unsolved;
 }
 
 /* The last point within `bytes`, or RMI_NONE. */
@@ -4178,7 +4189,7 @@ RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *p, uint32_t n, uint64_t bytes)
    2^cell_log bytes, and every curve has its times at their borders in 32 bits: rounded down where it is a candidate's part, up
    in the envelope. In a cell a candidate is at least what its parts are at the cell's end, the envelope at most what it is at
    its beginning. Cells only choose where to look: what is computed there is exact. */
-#define RMI_CHN_CELLS 256u
+#define RMI_CHN_CELLS 512u            /* at most; a multiple of the block */
 #define RMI_CHN_BLOCK 8u              /* cells that are looked at together */
 #define RMI_CHN_GRID_MAX 0x1FFFFFFFu  /* three of them, less RMI_CHN_GRID_NONE, keep their sign in 32 bits */
 #define RMI_CHN_GRID_NONE 0x7FFFFFFFu /* the envelope where nothing is feasible yet */
@@ -4206,6 +4217,9 @@ typedef struct rmi_chn_solver {
     rmi_chn_point *env, *seg; /* the envelope; a stretch of it being made anew */
     size_t env_cap, seg_cap;
     uint32_t n_env, cell_log, ns_log, n_cells;
+    uint32_t down;       /* drop points downwards: the curves are then bounds from below */
+    uint64_t work_limit; /* RM_ERROR_CANCELLED beyond, or if a candidate is expected to take work_each, and that is too much */
+    uint32_t work_each;
     rmi_chn_sum *sums; /* all candidates of a piece */
     rmi_chn_view *views;
     uint32_t n_sums, *near_by, *list, *least;
@@ -4429,7 +4443,7 @@ RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *s)
         if (cell == from || cell % RMI_CHN_BLOCK == 0) n = rmi_chn_near(s, cell / RMI_CHN_BLOCK * RMI_CHN_BLOCK);
         RMI_TRY(rmi_chn_cell(s, cell, n));
     }
-    for (i = 0, n = s->n_env; i < s->n_sums; i++)
+    for (i = 0, n = s->n_env; i < s->n_sums && end <= RMI_MAX; i++) /* beyond the cells */
         RMI_TRY(rmi_chn_improve(s, i, rmi_max(s->sums[i].begin, end), RMI_MAX + 1, s->n_cells, n));
     return RM_OK;
 }
@@ -4494,19 +4508,91 @@ RMI_FN void rmi_chn_passes(const rmi_chn_table *t, uint32_t i, uint32_t j, uint3
     }
 }
 
-/* Drops points while the one before is within the tolerance: upwards, so that what remains can be had. The ends stay. */
+/* Drops points while the first of them is within the tolerance. Upwards: that one stays, so that what remains can be had; the
+   ends stay too. Downwards: it gets the time of the last, so that what remains is a bound from below. */
 RMI_FN void rmi_chn_thin(rmi_chn_solver *s)
 {
-    uint32_t r, n = 0;
-    uint64_t ns = RMI_INF, slack;
-    if (!s->t->tolerance_ppm) return;
+    uint32_t r, n = 0, ppm = s->t->tolerance_ppm;
+    uint64_t ns = RMI_INF, now;
+    if (!ppm) return;
     for (r = 0; r < s->n_env; r++) {
-        slack = s->env[r].ns / 1000000u * s->t->tolerance_ppm + s->env[r].ns % 1000000u * s->t->tolerance_ppm / 1000000u;
-        if (n && r + 1 < s->n_env && ns - s->env[r].ns <= slack) continue;
+        now = s->env[r].ns;
+        if (n && ns - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u && (s->down || r + 1 < s->n_env)) {
+            if (s->down) s->env[n - 1].ns = now;
+            continue;
+        }
         s->env[n++] = s->env[r];
-        ns = s->env[r].ns;
+        ns = now;
     }
     s->n_env = n;
+}
+
+/* Is the piece i..j solved? All are, unless the chain is too long for that: then of long pieces only those that begin or end at
+   a good place, the better the longer; some `dense` lengths for each start and doubling of length. */
+RMI_FN int rmi_chn_is_solved(const rmi_chn_table *t, uint32_t i, uint32_t j)
+{
+    uint32_t level = 0, len = j - i + 1;
+    if (!t->dense || len < t->dense * 2) return 1;
+    for (len /= t->dense * 2; len; len /= 2) level++;
+    return t->level[i] >= level || (j + 1 < t->n && t->level[j + 1] >= level);
+}
+
+/* Makes room for the curves. */
+RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
+{
+    uint32_t h, i, len, n, inner = t->n - 1;
+    t->lens = RMI_NEW(arena, uint32_t *, t->n);
+    t->n_lens = RMI_NEW(arena, uint32_t, t->n);
+    for (h = 0; h < 2; h++) {
+        t->row[h] = RMI_NEW(arena, rmi_chn_curve *, t->n);
+        t->tail[h] = RMI_NEW(arena, rmi_chn_curve, t->n);
+    }
+    if (!t->lens || !t->n_lens || !t->row[0] || !t->row[1] || !t->tail[0] || !t->tail[1]) return RM_ERROR_MEMORY;
+    for (i = 0; i < inner; i++) {
+        n = inner - i > t->shared[i] ? inner - i - t->shared[i] : 0;
+        if (t->dense) {
+            for (n = 0, len = t->shared[i] + 1; len <= inner - i; len++)
+                n += len <= t->lent[i] || rmi_chn_is_solved(t, i, i + len - 1);
+            if (!(t->lens[i] = RMI_NEW(arena, uint32_t, n))) return RM_ERROR_MEMORY;
+            for (n = 0, len = t->shared[i] + 1; len <= inner - i; len++)
+                if (len <= t->lent[i] || rmi_chn_is_solved(t, i, i + len - 1)) t->lens[i][n++] = len;
+        }
+        t->n_lens[i] = n;
+        for (h = 0; h < 2; h++)
+            if (t->classes[t->class_of[i]].forms >> h & 1 && !(t->row[h][i] = RMI_NEW(arena, rmi_chn_curve, n)))
+                return RM_ERROR_MEMORY;
+    }
+    return RM_OK;
+}
+
+/* Is k looked at in i..j? Equal pieces are there at all places: then k's distance from the nearer end says it. */
+RMI_FN int rmi_chn_may_cut(const rmi_chn_table *t, uint32_t i, uint32_t k, uint32_t j)
+{
+    uint32_t left = k - i, right = j + 1 - k, near = left < right ? left : right, step = 1;
+    int last = j + 1 == t->n;
+    if (left <= rmi_max(t->shared[i], t->lent[i]) && (last || right <= rmi_max(t->shared[k], t->lent[k]))) {
+        while (near / t->dense >= step * 2) step *= 2;
+        return near % step == 0;
+    }
+    return rmi_chn_is_solved(t, i, k - 1) && (last || rmi_chn_is_solved(t, k, j));
+}
+
+/* A place of level p is the best of 2^p neighbours: the one with the smallest input. */
+RMI_FN rm_result rmi_chn_make_levels(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
+{
+    uint32_t i, n, m = t->n, p, *best = RMI_NEW(temp, uint32_t, t->n);
+    t->level = RMI_NEW(arena, uint32_t, t->n);
+    if (!best || !t->level) return RM_ERROR_MEMORY;
+    for (i = 0; i < m; i++) best[i] = i;
+    for (p = 1; m > 1; p++) {
+        for (i = n = 0; i < m; i += 2) {
+            uint32_t a = best[i], b = i + 1 < m ? best[i + 1] : a;
+            best[n] = t->classes[t->class_of[b]].in_bytes < t->classes[t->class_of[a]].in_bytes ? b : a;
+            t->level[best[n++]] = p;
+        }
+        m = n;
+    }
+    return RM_OK;
 }
 
 /* The curve of P(i,j,h), from those of all shorter pieces. */
@@ -4525,9 +4611,12 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_
     }
     rmi_chn_passes(t, i, j, h, d, s->pass_ns, s->pass_need);
     for (k = j; k > i; k--) {
+        if (t->dense && !rmi_chn_may_cut(t, i, k, j)) continue;
         sum = rmi_chn_checkpoint(t, i, j, h, k, s->pass_ns[k], s->pass_need[k]);
         rmi_chn_consider(s, &sum);
     }
+    s->t->work += 15 * (uint64_t)s->n_sums + s->n_cells / RMI_CHN_BLOCK * (uint64_t)(1 + s->n_sums / 2);
+    if (s->t->work > s->work_limit) return RM_ERROR_CANCELLED;
     RMI_TRY(rmi_chn_envelope(s));
     rmi_chn_thin(s);
     p = RMI_NEW(s->arena, rmi_chn_point, (size_t)s->n_env + 1);
@@ -4547,7 +4636,7 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_
 }
 
 /* Chooses the cells: by the memory and the time of keeping everything, each stage with its fastest option. */
-RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *s)
+RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *s, uint32_t cells)
 {
     const rmi_chn_table *t = s->t;
     uint64_t bytes = 0, peak = 0, ns = 0, now, best;
@@ -4571,7 +4660,7 @@ RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *s)
         ns = rmi_add(ns, best);
     }
     bytes = rmi_chn_cap(rmi_add(bytes, peak));
-    while (bytes >> s->cell_log >= RMI_CHN_CELLS) s->cell_log++;
+    while (bytes >> s->cell_log >= cells) s->cell_log++;
     while (ns >> s->ns_log >= 1u << 24) s->ns_log++;
     s->n_cells = ((uint32_t)(bytes >> s->cell_log) + RMI_CHN_BLOCK) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
     s->sums = RMI_NEW(s->temp, rmi_chn_sum, (size_t)t->n + most);
@@ -4583,61 +4672,211 @@ RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *s)
     return s->sums && s->views && s->near_by && s->list && s->least ? RM_OK : RM_ERROR_MEMORY;
 }
 
+/* All pieces, short ones first, then those that end with the last stage. */
 RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *s)
 {
     rmi_chn_table *t = s->t;
-    uint32_t i, len, h, inner = t->n - 1;
-    for (len = 1; len <= inner; len++)
-        for (i = 0; i + len <= inner; i++)
-            for (h = 0; h < 2; h++)
-                if (t->row[h][i] && len > t->shared[i])
-                    RMI_TRY(rmi_chn_fill(s, i, i + len - 1, h, &t->row[h][i][len - 1 - t->shared[i]]));
+    rmi_chn_curve *to;
+    uint32_t i, len, h, inner = t->n - 1, *next = RMI_NEW(s->temp, uint32_t, t->n);
+    if (!next) return RM_ERROR_MEMORY;
+    for (len = 1; len <= inner; len++) {
+        /* Work grows at least with the square of the length: stop early if it is going to be too much. */
+        if (!t->dense && len > inner / 8 && t->work / len > rmi_mul(s->work_limit, 2 * len) / inner / inner)
+            return RM_ERROR_CANCELLED;
+        for (i = 0; i + len <= inner; i++) {
+            if (next[i] == t->n_lens[i] || len != (t->dense ? t->lens[i][next[i]] : t->shared[i] + 1 + next[i])) continue;
+            for (h = 0; h < 2; h++) {
+                to = t->row[h][i] ? &t->row[h][i][next[i]] : NULL;
+                if (to) RMI_TRY(rmi_chn_fill(s, i, i + len - 1, h, to));
+            }
+            next[i]++;
+        }
+    }
     for (i = t->n; i-- > 0;)
         for (h = 0; h < 2; h++)
             if (t->classes[t->class_of[i]].forms >> h & 1) RMI_TRY(rmi_chn_fill(s, i, inner, h, &t->tail[h][i]));
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_chn_solve_in(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *t)
+/* About the number of pieces of the chain to be solved; *candidates: for all of them together. */
+RMI_FN uint64_t rmi_chn_count(const rmi_chn_table *t, uint64_t *candidates)
 {
-    rmi_chn_solver s;
-    uint32_t i;
-    memset(&s, 0, sizeof s);
-    s.arena = arena;
-    s.temp = temp;
-    s.t = t;
+    uint64_t n = t->n, own, cuts, most = RMI_INF;
+    uint32_t i, inner = t->n - 1, logs = 1;
+    if (t->dense) {
+        while ((uint64_t)t->dense << logs < t->n) logs++;
+        most = (uint64_t)t->dense * 2 * logs;
+    }
+    *candidates = (uint64_t)t->n * t->n / 2;
+    for (i = 0; i < inner; i++) {
+        own = rmi_sub(inner - i, t->shared[i]);
+        cuts = (inner - i + t->shared[i]) / 2;
+        *candidates += own * rmi_min(cuts, most);
+        n += rmi_min(own, rmi_add(most, rmi_sub(t->lent[i], t->shared[i])));
+    }
+    return n;
+}
+
+/* One attempt. The arena is the table's. */
+RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chain)
+{
+    rmi_chn_table *t = s->t;
+    uint64_t pieces, candidates;
+    uint32_t i, cells = RMI_CHN_CELLS;
     t->n = chain->n;
-    t->tolerance_ppm = chain->tolerance_ppm;
-    RMI_TRY(rmi_chn_intern(arena, temp, chain, t));
-    RMI_TRY(rmi_chn_share(arena, temp, t));
-    t->grown_sum = RMI_NEW(arena, uint64_t, (size_t)t->n + 1);
-    s.pass_ns = RMI_NEW(temp, uint64_t, t->n);
-    s.pass_need = RMI_NEW(temp, uint64_t, t->n);
-    if (!t->grown_sum || !s.pass_ns || !s.pass_need) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_chn_intern(s->arena, s->temp, chain, t));
+    RMI_TRY(rmi_chn_share(s->arena, s->temp, t));
+    RMI_TRY(rmi_chn_make_levels(s->arena, s->temp, t));
+    pieces = rmi_chn_count(t, &candidates);
+    if (rmi_mul(candidates, s->work_each) > s->work_limit) return RM_ERROR_CANCELLED;
+    if (t->n < 64 || t->tolerance_ppm) cells /= 2;
+    while (cells > 64 && pieces * cells > (uint64_t)1 << 24) cells /= 2;
+    t->grown_sum = RMI_NEW(s->arena, uint64_t, (size_t)t->n + 1);
+    s->pass_ns = RMI_NEW(s->temp, uint64_t, t->n);
+    s->pass_need = RMI_NEW(s->temp, uint64_t, t->n);
+    if (!t->grown_sum || !s->pass_ns || !s->pass_need) return RM_ERROR_MEMORY;
     for (i = 0; i < t->n; i++)
         t->grown_sum[i + 1] = rmi_add(t->grown_sum[i], t->classes[t->class_of[i]].stage.grown);
     if (t->grown_sum[t->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* they are all there at the end of the step */
-    RMI_TRY(rmi_chn_make_rows(arena, t));
-    RMI_TRY(rmi_chn_make_grid(&s));
-    RMI_TRY(rmi_chn_fill_all(&s));
+    RMI_TRY(rmi_chn_make_rows(s->arena, t));
+    RMI_TRY(rmi_chn_make_grid(s, cells));
+    RMI_TRY(rmi_chn_fill_all(s));
     t->curve = t->tail[1][0];
     return t->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
+}
+
+/* What RMI_CHN_AUTO tries, one after the other; the last has no limit. Leaving out pieces costs less than dropping points:
+   at L = 100 dense = 16 loses nothing, 8 loses 0.05 %, 4 loses 0.7 %, where 0.5 % of tolerance may lose 5 %. */
+#define RMI_CHN_WORK ((uint64_t)60000000)
+typedef struct rmi_chn_way {
+    uint32_t ppm, dense, work_each;
+} rmi_chn_way;
+static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 100 },   { 0, 16, 100 },  { 500, 16, 50 },  { 500, 8, 50 }, { 1000, 8, 20 },
+                                            { 1000, 4, 20 }, { 2000, 4, 12 }, { 2000, 2, 12 }, { 5000, 2, 6 } };
+
+/* Solves with a tolerance into an arena that is empty but for *out. */
+RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint32_t down,
+                                 uint64_t work_limit, rmi_chn_table **out)
+{
+    rmi_arena temp = rmi_arena_make(&arena->hooks);
+    rmi_chn_solver s;
+    rm_result r = RM_ERROR_MEMORY;
+    memset(&s, 0, sizeof s);
+    s.arena = arena;
+    s.temp = &temp;
+    s.down = down;
+    s.work_limit = work_limit;
+    s.work_each = way.work_each;
+    if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
+        s.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
+        s.t->dense = way.dense;
+        r = rmi_chn_solve_once(&s, chain);
+    }
+    rmi_arena_free(&temp);
+    *out = s.t;
+    return r;
+}
+
+/* No schedule is faster: every stage runs forward and backward, at best keeping in its first run. */
+RMI_FN uint64_t rmi_chn_least_time(const rmi_chn_table *t)
+{
+    uint64_t sum = 0, best, fwd;
+    uint32_t i, o;
+    for (i = 0; i < t->n; i++) {
+        const rmi_chn_stage *s = &t->classes[t->class_of[i]].stage;
+        for (o = 0, best = RMI_INF; o < s->n_options; o++) {
+            const rmi_chn_option *p = &s->options[o];
+            fwd = rmi_min(rmi_min(p->fwd_ns[0], p->leaf_ns[0]), s->pass_ns[0] + rmi_min(p->fwd_ns[1], p->leaf_ns[1]));
+            best = rmi_min(best, fwd + p->bwd_ns);
+        }
+        sum = rmi_add(sum, best);
+    }
+    return rmi_chn_cap(sum);
+}
+
+/* No persistent schedule within `bytes` takes less than this. */
+RMI_FN uint64_t rmi_chn_bound(const rmi_chn_table *t, uint64_t bytes)
+{
+    uint32_t k = rmi_chn_at(t->low.at, t->low.n, bytes);
+    return k == RMI_NONE ? RMI_INF : t->low.at[k].ns;
+}
+
+/* By how much the curve can be too slow, in parts per million, rounded up. */
+RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t)
+{
+    uint64_t worst = 0, bound;
+    uint32_t i, n = t->curve.n;
+    for (i = 0; i < n; i++) { /* worst just before the next point */
+        bound = rmi_chn_bound(t, i + 1 < n ? t->curve.at[i + 1].bytes - 1 : RMI_MAX);
+        if (t->curve.at[i].ns <= bound) continue;
+        worst = rmi_max(worst, bound ? rmi_mul_div_up(t->curve.at[i].ns - bound, 1000000, bound) : RMI_INF);
+    }
+    return (uint32_t)rmi_min(worst, RMI_NONE);
+}
+
+/* What the tolerance may have cost: the chain again, with points dropped downwards and all pieces solved, if that is not too
+   much work; otherwise the least time alone. */
+RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table *t, uint64_t work_limit)
+{
+    rmi_arena temp = rmi_arena_make(&arena->hooks);
+    rmi_chn_table *low = NULL;
+    rmi_chn_point *p;
+    uint64_t least_ns = rmi_chn_least_time(t);
+    uint32_t i, n = 1;
+    rmi_chn_way way = { 1000, 0, 100 };
+    rm_result r;
+    if (t->tolerance_ppm) way.ppm = t->tolerance_ppm;
+    t->low = t->curve;
+    if (!t->tolerance_ppm && !t->dense) return RM_OK;
+    r = rmi_chn_attempt(&temp, chain, way, 1, work_limit, &low);
+    if (r == RM_OK) n = low->curve.n;
+    if (r == RM_ERROR_CANCELLED) {
+        r = RM_OK;
+        low = NULL;
+    }
+    p = RMI_NEW(arena, rmi_chn_point, (size_t)n + 1);
+    if (r == RM_OK && p) {
+        for (i = 0; low && i < n; i++) {
+            p[i] = low->curve.at[i];
+            p[i].ns = rmi_max(p[i].ns, least_ns);
+        }
+        if (!low) p[0].ns = least_ns;
+        t->low.at = p;
+        t->low.n = n;
+        t->lost_ppm = rmi_chn_loss(t);
+    }
+    rmi_arena_free(&temp);
+    return r != RM_OK ? r : p ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* Solves a chain for all budgets. The table lives in the arena and does not point into the chain.
    RM_ERROR_INFEASIBLE: some stage has no option, or what must be held adds up to 2^62 bytes. */
 RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
 {
-    rmi_arena temp = rmi_arena_make(&arena->hooks);
-    rmi_chn_table *t;
-    rm_result r;
+    rmi_arena own = rmi_arena_make(&arena->hooks);
+    rmi_block **end = &own.blocks;
+    rmi_chn_table *t = NULL;
+    rm_result r = RM_ERROR_CANCELLED;
+    rmi_chn_way way = { 0, 0, 1 };
+    uint32_t i, n = RMI_COUNT(rmi_chn_ways);
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
-    if (!(t = RMI_NEW(arena, rmi_chn_table, 1))) return RM_ERROR_MEMORY;
-    r = rmi_chn_solve_in(arena, &temp, chain, t);
-    rmi_arena_free(&temp);
-    if (r == RM_OK) *out = t;
-    return r;
+    way.ppm = chain->tolerance_ppm;
+    if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, 0, RMI_INF, &t);
+    for (i = 0; i < n && r == RM_ERROR_CANCELLED; i++) {
+        rmi_arena_free(&own);
+        r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? RMI_CHN_WORK : RMI_INF, &t);
+    }
+    if (r == RM_OK) r = rmi_chn_prove(&own, chain, t, chain->tolerance_ppm == RMI_CHN_AUTO ? RMI_CHN_WORK : RMI_INF);
+    if (r != RM_OK) {
+        rmi_arena_free(&own);
+        return r;
+    }
+    while (*end) end = &(*end)->next; /* the table's blocks become the caller's */
+    *end = arena->blocks;
+    arena->blocks = own.blocks;
+    *out = t;
+    return RM_OK;
 }
 
 /* --- the schedule */
@@ -6796,7 +7035,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     rmi_chn_act *acts;
     size_t n, len = 1;
     uint64_t size;
-    rm_result r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm, &w->blk);
+    rm_result r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, &w->blk);
     if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
     if (r == RM_OK && w->preset != RMI_ROTOR) {
         while (w->preset == RMI_SQRT && len * len < w->p->shape.n) len++;
@@ -6823,18 +7062,16 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
                        w->d->device_bytes, names[i], rmi_plan_presets[w->preset], worst->min_bytes, worst->min_bound_bytes, worst->min_bytes);
 }
 
-RMI_FN rm_result rmi_plan_figures(rmi_planner *w)
+RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
 {
-    rm_plan_info *f = w->info;
-    f->arena_bytes = w->d->live_only ? w->best.fig.live_bytes : w->best.arena;
-    f->live_bytes = w->best.fig.live_bytes;
-    f->host_bytes = w->best.host;
-    f->time_ns = w->best.fig.time_ns;
-    f->recomputed_ns = w->best.fig.recomputed_ns;
-    f->runs = w->best.fig.runs;
-    f->recomputed_runs = w->best.fig.recomputed_runs;
-    f->statements = w->best.n;
-    return RM_OK;
+    f->arena_bytes = p->arena;
+    f->live_bytes = p->fig.live_bytes;
+    f->host_bytes = p->host;
+    f->time_ns = p->fig.time_ns;
+    f->recomputed_ns = p->fig.recomputed_ns;
+    f->runs = p->fig.runs;
+    f->recomputed_runs = p->fig.recomputed_runs;
+    f->statements = p->n;
 }
 
 /* Everything about one step kind: its figures of keep-everything and bounds, its program. */
@@ -6876,7 +7113,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r != RM_OK) return r;
     if (!w->best.n) w->info->min_bytes = w->min_arena;
     if (!w->best.n) return w->cancelled ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
-    RMI_TRY(rmi_plan_figures(w));
+    rmi_plan_figures_of(&w->best, w->info);
+    if (w->d->live_only) w->info->arena_bytes = w->best.fig.live_bytes;
     w->p->prog[w->p->n++] = w->best;
     return RM_OK;
 }
@@ -8430,6 +8668,360 @@ RMI_FN rm_result rmi_txt_read_program(const rm_graph *g, const char *text, size_
     return r;
 }
 
+/* A plan of one program, as read; its figures are the referee's, keep-everything is not known. */
+RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_plan **out)
+{
+    rm_plan *p;
+    rm_plan_info *f;
+    rm_result r;
+    rmi_err_clear(&g->last);
+    RMI_TRY(rmi_graph_seal(g));
+    p = rmi_plan_new(g);
+    if (!p) return rmi_err_memory(&g->last);
+    p->align = 16; /* an executor's memory is at least that */
+    f = &p->info[0];
+    r = rmi_txt_read_program(g, text, n, &p->mem, &p->prog[0], &g->last);
+    if (r == RM_OK) r = rmi_ref_time(&p->mem, g, p->prog[0].step, &f->bound_ns);
+    if (r == RM_OK) r = rmi_ref_bytes(&p->mem, g, p->prog[0].step, g->has_link && p->prog[0].host, &f->min_bound_bytes);
+    if (r == RM_OK) r = rmi_shp_make(&p->mem, g, &p->shape);
+    if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
+    if (r != RM_OK) {
+        rmi_plan_free(p);
+        return r;
+    }
+    p->n = 1;
+    f->step = p->prog[0].step;
+    f->blocks = p->shape.n;
+    f->classes = p->shape.n_classes;
+    f->estimated = g->estimated;
+    rmi_plan_figures_of(&p->prog[0], f);
+    *out = p;
+    return RM_OK;
+}
+
+/* --- the summary: one program for people, 100 columns, plain ASCII */
+typedef struct rmi_txt_pen {
+    rmi_sink *to;
+    char text[256];
+    size_t n;
+} rmi_txt_pen;
+
+RMI_FN void rmi_txt_say(rmi_txt_pen *l, const char *s)
+{
+    while (*s && l->n + 1 < sizeof l->text) l->text[l->n++] = *s++;
+}
+RMI_FN void rmi_txt_say_u64(rmi_txt_pen *l, uint64_t v)
+{
+    char t[24];
+    rmi_txt_say(l, rmi_u64_text(v, t));
+}
+RMI_FN void rmi_txt_to_column(rmi_txt_pen *l, size_t column)
+{
+    while (l->n < column && l->n + 1 < sizeof l->text) l->text[l->n++] = ' ';
+}
+RMI_FN void rmi_txt_end_line(rmi_txt_pen *l)
+{
+    while (l->n && l->text[l->n - 1] == ' ') l->n--;
+    l->text[l->n++] = '\n';
+    rmi_put_n(l->to, l->text, l->n);
+    l->n = 0;
+}
+
+/* v / unit with `places` decimals, rounded. */
+RMI_FN void rmi_txt_say_ratio(rmi_txt_pen *l, uint64_t v, uint64_t unit, uint32_t places)
+{
+    uint64_t scale = 1, whole, part, digit;
+    uint32_t i;
+    for (i = 0; i < places; i++) scale *= 10;
+    whole = v / unit;
+    part = (v % unit) >> (unit > ((uint64_t)1 << 40) ? 20 : 0); /* keep the product within 64 bits */
+    unit >>= unit > ((uint64_t)1 << 40) ? 20 : 0;
+    part = (part * scale + unit / 2) / unit;
+    if (part >= scale) {
+        whole++;
+        part -= scale;
+    }
+    rmi_txt_say_u64(l, whole);
+    if (!places) return;
+    rmi_txt_say(l, ".");
+    for (digit = scale / 10; digit; digit /= 10) {
+        char c[2] = {0, 0};
+        c[0] = (char)('0' + (int)(part / digit % 10));
+        rmi_txt_say(l, c);
+    }
+}
+
+RMI_FN void rmi_txt_say_bytes(rmi_txt_pen *l, uint64_t bytes)
+{
+    static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+    uint64_t unit = 1;
+    uint32_t i = 0;
+    while (i + 1 < RMI_COUNT(units) && bytes / unit >= 1024) {
+        unit *= 1024;
+        i++;
+    }
+    rmi_txt_say_ratio(l, bytes, unit, i ? 1 : 0);
+    rmi_txt_say(l, units[i]);
+}
+
+RMI_FN void rmi_txt_say_ns(rmi_txt_pen *l, uint64_t ns)
+{
+    if (ns < 10000) {
+        rmi_txt_say_ratio(l, ns, 1000, 2);
+        rmi_txt_say(l, " us");
+    } else if (ns < 10000000000u) {
+        rmi_txt_say_ratio(l, ns, 1000000, 2);
+        rmi_txt_say(l, " ms");
+    } else {
+        rmi_txt_say_ratio(l, ns, 1000000000u, 2);
+        rmi_txt_say(l, " s");
+    }
+}
+
+/* (a - b) / b in per cent. */
+RMI_FN void rmi_txt_say_over(rmi_txt_pen *l, uint64_t a, uint64_t b)
+{
+    rmi_txt_say(l, a >= b ? "+" : "-");
+    rmi_txt_say_ratio(l, rmi_mul(a >= b ? a - b : b - a, 100), b ? b : 1, 2);
+    rmi_txt_say(l, " %");
+}
+
+/* A part of the model in the table: a top-level block, or ops between blocks. */
+typedef struct rmi_txt_region {
+    uint32_t lo, hi;
+    const char *name; /* of the block, or NULL */
+    uint32_t number;  /* h[number] */
+} rmi_txt_region;
+
+RMI_FN uint32_t rmi_txt_regions(const rm_graph *g, rmi_txt_region *r)
+{
+    uint32_t i, k, depth = 0, at = 0, n = 0;
+    for (i = 0; i < g->n_marks; i++) {
+        const rmi_mark *m = &g->marks[i];
+        if (m->name ? depth++ : --depth) continue; /* only the outermost */
+        if (m->name && m->op > at) {
+            r[n].lo = at;
+            r[n].hi = m->op;
+            r[n++].name = NULL;
+        }
+        if (!m->name && m->op > at) {
+            r[n].lo = at;
+            r[n].hi = m->op;
+            for (k = i, depth = 1; depth; ) depth += g->marks[--k].name ? (uint32_t)-1 : 1u;
+            r[n].name = g->marks[k].name;
+            for (r[n].number = 0, k = n; k-- > 0;)
+                if (r[k].name && !strcmp(r[k].name, r[n].name)) {
+                    r[n].number = r[k].number + 1;
+                    break;
+                }
+            n++;
+        }
+        at = m->op;
+    }
+    if (at < g->n_ops) {
+        r[n].lo = at;
+        r[n].hi = g->n_ops;
+        r[n++].name = NULL;
+    }
+    return n;
+}
+
+/* May region b join the row that begins with a: a block of the same name whose ops run just as often? */
+RMI_FN int rmi_txt_same_row(const rmi_txt_region *a, const rmi_txt_region *b, const uint32_t *forwards)
+{
+    uint32_t i;
+    if (!a->name || !b->name || strcmp(a->name, b->name) || a->hi - a->lo != b->hi - b->lo) return 0;
+    for (i = 0; i < a->hi - a->lo; i++)
+        if (forwards[a->lo + i] != forwards[b->lo + i]) return 0;
+    return 1;
+}
+
+RMI_FN const char *rmi_txt_last_part(const char *name)
+{
+    const char *p = strrchr(name, '/');
+    return p ? p + 1 : name;
+}
+
+/* A row: which ops of [r->lo, r->hi) are recomputed, and what that costs in regions r .. r + count. */
+RMI_FN void rmi_txt_row(rmi_txt_pen *l, const rm_graph *g, const rmi_txt_region *r, uint32_t count, const uint32_t *forwards)
+{
+    uint32_t i, k, again = 0, most = 0;
+    uint64_t ns = 0;
+    rmi_txt_say(l, "  ");
+    if (r->name) {
+        rmi_txt_say(l, r->name);
+        rmi_txt_say(l, "[");
+        rmi_txt_say_u64(l, r->number);
+        if (count > 1) rmi_txt_say(l, "..");
+        if (count > 1) rmi_txt_say_u64(l, r[count - 1].number);
+        rmi_txt_say(l, "]");
+    } else {
+        rmi_txt_say(l, g->ops[r->lo].name);
+        if (r->hi - r->lo > 1) rmi_txt_say(l, " ..");
+    }
+    if (l->n > 24) l->n = 24;
+    for (k = 0; k < count; k++)
+        for (i = r[k].lo; i < r[k].hi; i++)
+            if (forwards[i] > 1) ns = rmi_add(ns, rmi_mul(forwards[i] - 1, g->ops[i].view == RMI_NONE ? g->ops[i].forms[0].again : 0));
+    for (i = r->lo; i < r->hi; i++) {
+        again += forwards[i] > 1;
+        if (forwards[i] > most) most = forwards[i];
+    }
+    rmi_txt_to_column(l, 26);
+    rmi_txt_say_u64(l, r->hi - r->lo);
+    rmi_txt_to_column(l, 32);
+    rmi_txt_say_u64(l, again);
+    rmi_txt_to_column(l, 44);
+    if (most > 1) rmi_txt_say_u64(l, most);
+    rmi_txt_to_column(l, 51);
+    if (ns) rmi_txt_say_ns(l, ns);
+    rmi_txt_to_column(l, 64);
+    for (i = r->lo, k = 0; i < r->hi; i++) {
+        const char *name = rmi_txt_last_part(g->ops[i].name);
+        if (forwards[i] < 2) continue;
+        if (l->n + strlen(name) > 94) {
+            rmi_txt_say(l, " ...");
+            break;
+        }
+        if (k++) rmi_txt_say(l, " ");
+        rmi_txt_say(l, name);
+    }
+    rmi_txt_end_line(l);
+}
+
+/* Classes of equal blocks among regions of one name: "12 h: 1 class". */
+RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *l, rmi_arena *mem, const rm_graph *g, const rmi_txt_region *r, uint32_t n)
+{
+    uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n), i, k, count, classes, said = 0;
+    if (!range || !cls) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) {
+        if (!r[i].name || r[i].number) continue;
+        for (count = 0, k = i; k < n; k++)
+            if (r[k].name && !strcmp(r[k].name, r[i].name)) {
+                range[2 * count] = r[k].lo;
+                range[2 * count++ + 1] = r[k].hi;
+            }
+        RMI_TRY(rmi_shp_classes(mem, g, range, count, cls, &classes));
+        if (l->n > 70) break;
+        rmi_txt_say(l, said++ ? ", " : "");
+        rmi_txt_say_u64(l, count);
+        rmi_txt_say(l, " x ");
+        rmi_txt_say(l, r[i].name);
+        rmi_txt_say(l, classes == 1 ? " (1 class)" : " (");
+        if (classes > 1) {
+            rmi_txt_say_u64(l, classes);
+            rmi_txt_say(l, " classes)");
+        }
+    }
+    if (said) rmi_txt_say(l, "; ");
+    return RM_OK;
+}
+
+RMI_FN void rmi_txt_head(rmi_txt_pen *l, const rm_plan_info *f)
+{
+    rmi_txt_say(l, "  memory     ");
+    rmi_txt_say_bytes(l, f->arena_bytes);
+    if (f->budget_bytes) {
+        rmi_txt_say(l, " of a budget of ");
+        rmi_txt_say_bytes(l, f->budget_bytes);
+    }
+    rmi_txt_say(l, "; keeping everything takes ");
+    rmi_txt_say_bytes(l, f->keep_all_bytes);
+    rmi_txt_end_line(l);
+    rmi_txt_say(l, "  time       ");
+    rmi_txt_say_ns(l, f->time_ns);
+    rmi_txt_say(l, f->estimated ? " (estimated costs)" : "");
+    rmi_txt_say(l, ", ");
+    rmi_txt_say_over(l, f->time_ns, f->keep_all_ns);
+    rmi_txt_say(l, " over keeping everything; at most ");
+    rmi_txt_say_ratio(l, rmi_mul(rmi_sub(f->time_ns, f->bound_ns), 100), f->bound_ns ? f->bound_ns : 1, 2);
+    rmi_txt_say(l, " % from the best possible");
+    rmi_txt_end_line(l);
+    rmi_txt_say(l, "  recompute  ");
+    rmi_txt_say_u64(l, f->recomputed_runs);
+    rmi_txt_say(l, " of ");
+    rmi_txt_say_u64(l, f->runs);
+    rmi_txt_say(l, " runs, ");
+    rmi_txt_say_ns(l, f->recomputed_ns);
+    rmi_txt_end_line(l);
+}
+
+/* What persists, and the rest: where the arena goes. */
+RMI_FN void rmi_txt_arena(rmi_txt_pen *l, const rm_graph *g, const rmi_program *p)
+{
+    static const char *const words[] = {"weights ", "states ", "gradients ", "consts ", "inputs "};
+    uint64_t sum[5] = {0, 0, 0, 0, 0}, all = 0;
+    size_t i;
+    uint32_t t, k;
+    for (i = 0; i < p->n_homes; i++) {
+        uint64_t bytes = rmi_low_bytes(g, p->homes[i].buf);
+        rmi_buf_kind kind = rmi_low_kind(g, p->homes[i].buf, &t);
+        if (p->homes[i].host) continue;
+        k = kind == RMI_BUF_STATE ? 1 : kind == RMI_BUF_GRAD ? 2 : g->tensors[t].kind == RMI_PARAM ? 0 : g->tensors[t].kind == RMI_CONST ? 3 : 4;
+        sum[k] += bytes;
+        all += bytes;
+    }
+    rmi_txt_say(l, "  arena      ");
+    for (k = 0; k < 5; k++) {
+        if (!sum[k]) continue;
+        rmi_txt_say(l, words[k]);
+        rmi_txt_say_bytes(l, sum[k]);
+        rmi_txt_say(l, ", ");
+    }
+    rmi_txt_say(l, "everything else ");
+    rmi_txt_say_bytes(l, rmi_sub(p->arena, all));
+    rmi_txt_end_line(l);
+}
+
+RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena *tmp, rmi_sink *to)
+{
+    static const char *const steps[] = {"single", "first", "middle", "last", "forward"};
+    const rm_graph *g = p->g;
+    const rmi_program *prog = &p->prog[index];
+    rmi_txt_region *r = RMI_NEW(tmp, rmi_txt_region, (size_t)g->n_marks + 2);
+    uint32_t *forwards = RMI_NEW(tmp, uint32_t, g->n_ops), i, k, n;
+    size_t s;
+    rmi_txt_pen l;
+    if (!r || !forwards) return RM_ERROR_MEMORY;
+    l.to = to;
+    l.n = 0;
+    for (s = 0; s < prog->n; s++)
+        if (prog->st[s].what == RMI_RUN && prog->st[s].run.way == RMI_FWD) forwards[prog->st[s].run.id]++;
+    n = rmi_txt_regions(g, r);
+    for (i = 0; ((uint32_t)1 << i) < p->info[index].step;) i++;
+    rmi_txt_say(&l, "plan of a step (");
+    rmi_txt_say(&l, steps[i]);
+    rmi_txt_say(&l, "): ");
+    RMI_TRY(rmi_txt_say_blocks(&l, tmp, g, r, n));
+    rmi_txt_say_u64(&l, p->info[index].blocks);
+    rmi_txt_say(&l, " stages of ");
+    rmi_txt_say_u64(&l, p->info[index].classes);
+    rmi_txt_say(&l, p->info[index].classes == 1 ? " class" : " classes");
+    rmi_txt_end_line(&l);
+    rmi_txt_head(&l, &p->info[index]);
+    rmi_txt_arena(&l, g, prog);
+    if (!p->info[index].recomputed_runs) return RM_OK;
+    rmi_txt_say(&l, "  where                   ops   recomputed  runs   cost         what");
+    rmi_txt_end_line(&l);
+    for (i = 0; i < n; i += k) {
+        for (k = 1; i + k < n && rmi_txt_same_row(&r[i], &r[i + k], forwards);) k++;
+        rmi_txt_row(&l, g, &r[i], k, forwards);
+    }
+    return RM_OK;
+}
+
+/* Every program of the plan. */
+RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
+{
+    rmi_arena tmp = rmi_arena_make(&p->g->mem.hooks);
+    rm_result r = RM_OK;
+    uint32_t i;
+    for (i = 0; i < p->n && r == RM_OK; i++) r = rmi_txt_summary_of(p, i, &tmp, to);
+    rmi_arena_free(&tmp);
+    if (r == RM_ERROR_MEMORY) return rmi_err_memory(&p->g->last);
+    return to->failed ? rmi_err_set(&p->g->last, RM_ERROR_WRITE, "rm_plan_summary: the sink returned nonzero") : r;
+}
+
 /* =====================================================================================================================
    >>exec - walks a plan through a backend; the host backend; profiling
    In: a plan and memory. A program is compiled once into calls with all their pointers; a step is a walk over them that decides
@@ -9801,6 +10393,25 @@ RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write
     s.user = user;
     s.failed = 0;
     return rmi_txt_write_program(p->g, prog, &s) == RM_OK ? RM_OK : rmi_err_set(&p->g->last, RM_ERROR_WRITE, "plan: the sink took no more text");
+}
+
+RMDEF rm_result rm_plan_read(rm_graph *g, const char *text, size_t length, rm_plan **out)
+{
+    if (out) *out = NULL;
+    if (!g) return RM_ERROR_MEMORY;
+    if (!text || !out) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_read: text or out is NULL");
+    return rmi_txt_read_plan(g, text, length, out);
+}
+
+RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user)
+{
+    rmi_sink s;
+    if (!p) return RM_ERROR_ARGUMENT;
+    if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_summary: write is NULL; pass a function that takes the text");
+    s.write = write;
+    s.user = user;
+    s.failed = 0;
+    return rmi_txt_summary(p, &s);
 }
 
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out)
