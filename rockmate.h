@@ -408,6 +408,21 @@ RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user)
 RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 RMDEF rm_result rm_plan_read(rm_graph *g, const char *text, size_t length, rm_plan **out);
 
+/* --- addresses alone --------------------------------------------------------------------------------------------------- */
+
+/* Something that lives during [start, end), in any unit, and takes size bytes at offset. */
+typedef struct rm_place_item {
+    uint64_t start, end;
+    uint64_t size;
+    uint64_t offset; /* out */
+} rm_place_item;
+
+/* Gives n items offsets, multiples of align (any number; 0: 1), so that what lives at the same time does not overlap, and looks for
+   a small height. It stops as soon as that is at most `capacity` (0: the bound, the largest sum of what is alive together: no
+   placement is lower) or when its fixed number of steps is used up: compare *height with the capacity. height and bound may be
+   NULL, and so may hooks. RM_ERROR_ARGUMENT: an interval is empty, or the sizes add up to 2^62 or more. */
+RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, uint64_t *height, uint64_t *bound);
+
 /* --- executor ---------------------------------------------------------------------------------------------------------- */
 
 /* Which buffer of a tensor. */
@@ -3102,7 +3117,7 @@ RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
 {
     uint32_t b = st->buf, i, str;
     rmi_buf_kind k = rmi_low_kind(s->g, b, &i);
-    uint64_t bytes, ns;
+    uint64_t bytes, ns = 0;
     if (rmi_low_external(s->g, b) || k == RMI_BUF_WS || k == RMI_BUF_OPT_WS) return rmi_sim_fail_buf(s, b, "does not move");
     RMI_TRY(rmi_sim_at_device(s, b, &str));
     if (rmi_sim_nothing(s->value[b])) return rmi_sim_fail_buf(s, b, "holds nothing that could be offloaded");
@@ -3121,7 +3136,7 @@ RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
 RMI_FN rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t b)
 {
     uint32_t i, str;
-    uint64_t ns, end;
+    uint64_t ns = 0, end;
     if (s->hst[b] == RMI_NONE || rmi_sim_nothing(s->kept[b])) return rmi_sim_fail_buf(s, b, "is not in host memory");
     RMI_TRY(rmi_sim_at_device(s, b, &str));
     if (s->str[str].first != b || s->next_name[b] != RMI_NONE) return rmi_sim_fail_buf(s, b, "has bytes that another name shares");
@@ -3139,7 +3154,7 @@ RMI_FN rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
 {
     uint32_t b = st->buf, t, str, staging;
     rmi_content mine = s->value[b], theirs = s->kept[b];
-    uint64_t bytes, ns;
+    uint64_t bytes, ns = 0;
     RMI_TRY(rmi_sim_at_device(s, b, &str));
     if (rmi_low_kind(s->g, b, &t) != RMI_BUF_GRAD || s->g->tensors[t].kind != RMI_PARAM || s->hst[b] == RMI_NONE || rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) || (mine.a < theirs.b && theirs.a < mine.b))
         return rmi_sim_fail_buf(s, b, "cannot be merged: contributions on the device are added to other ones in host memory");
@@ -6477,6 +6492,42 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
     }
     rmi_arena_free(&mem);
     return r;
+}
+
+/* Items of the API, whose times are any 64-bit numbers: the placer counts positions in 32 bits. at: the sorted times, `times` of them, each once. */
+RMI_FN uint32_t rmi_plc_time_rank(const uint64_t *at, size_t times, uint64_t t)
+{
+    size_t lo = 0, hi = times;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (at[mid] < t) lo = mid + 1;
+        else hi = mid;
+    }
+    return (uint32_t)lo;
+}
+
+RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, rmi_plc_info *info)
+{
+    uint64_t *at = RMI_NEW(mem, uint64_t, 2 * n);
+    rmi_plc_item *ranked = RMI_NEW(mem, rmi_plc_item, n);
+    size_t i, times = 0;
+    if (!at || !ranked) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) {
+        if (items[i].start >= items[i].end) return RM_ERROR_ARGUMENT;
+        at[2 * i] = items[i].start;
+        at[2 * i + 1] = items[i].end;
+    }
+    rmi_sort(at, 2 * n, sizeof *at, rmi_sch_cmp_u64, NULL);
+    for (i = 0; i < 2 * n; i++)
+        if (!times || at[times - 1] != at[i]) at[times++] = at[i];
+    for (i = 0; i < n; i++) {
+        ranked[i].start = rmi_plc_time_rank(at, times, items[i].start);
+        ranked[i].end = rmi_plc_time_rank(at, times, items[i].end);
+        ranked[i].size = items[i].size;
+    }
+    RMI_TRY(rmi_plc_place(mem, ranked, n, align, capacity, 0, info));
+    for (i = 0; i < n; i++) items[i].offset = ranked[i].offset;
+    return RM_OK;
 }
 
 /* =====================================================================================================================
@@ -10412,6 +10463,20 @@ RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user)
     s.user = user;
     s.failed = 0;
     return rmi_txt_summary(p, &s);
+}
+
+RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, uint64_t *height, uint64_t *bound)
+{
+    rmi_arena mem = rmi_arena_make(hooks);
+    rmi_plc_info info;
+    rm_result r;
+    memset(&info, 0, sizeof info);
+    if ((!items && n) || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
+    r = rmi_plc_place_times(&mem, items, n, align ? align : 1, capacity, &info);
+    rmi_arena_free(&mem);
+    if (height) *height = info.height;
+    if (bound) *bound = info.bound;
+    return r;
 }
 
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out)

@@ -1,7 +1,7 @@
 /* fuzz_text.c - the text readers under damage: nothing crashes, and what is read can be written and read again.
 
-   With libFuzzer:  clang -g -O1 -fsanitize=fuzzer,address,undefined -DFUZZ_LIBFUZZER -I. tests/fuzz/fuzz_text.c -o build/fuzz_text
-   By itself:       cc -g -O1 -fsanitize=address,undefined -I. tests/fuzz/fuzz_text.c -o build/fuzz_text
+   With libFuzzer:  clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_text.c -o build/fuzz_text
+   By itself:       cc -g -O1 -fsanitize=address,undefined -DFUZZ_STANDALONE -I. tests/fuzz/fuzz_text.c -o build/fuzz_text
                     build/fuzz_text [ITERATIONS [SEED [FILE...]]]
    The first byte chooses the format: 'P' a plan for the sample graph, anything else a graph. */
 #define ROCKMATE_IMPLEMENTATION
@@ -193,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-#ifndef FUZZ_LIBFUZZER
+#ifdef FUZZ_STANDALONE
 static uint64_t state;
 static uint64_t draw(uint64_t below)
 {

@@ -7,10 +7,12 @@
 
 #include <stdio.h>
 
-static int failures;
+static int failures, passes, skips;
 #define CHECK(cond)                                                        \
     do {                                                                   \
-        if (!(cond)) {                                                     \
+        if (cond) {                                                        \
+            passes++;                                                      \
+        } else {                                                           \
             failures++;                                                    \
             printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #cond);      \
         }                                                                  \
@@ -411,6 +413,8 @@ static void expect(const char *s, size_t n, unsigned line, unsigned column, cons
     if (!column ? r != RM_OK : r != RM_ERROR_TEXT || rm_graph_result(g) != r || strncmp(message, at, strlen(at)) || !strstr(message, found) || !strstr(message, expected) || rm_graph_op_count(g) || rm_graph_tensor_count(g)) {
         failures++;
         printf("%.*s\n  wanted %s%s, expected %s\n  got    %s\n", (int)n, s, at, found, expected, message);
+    } else {
+        passes++;
     }
     rm_graph_destroy(g);
 }
@@ -849,6 +853,8 @@ static void test_plan_bad(void)
         if (r != bad_plans[i].result || strncmp(err.text, at, strlen(at)) || !strstr(err.text, bad_plans[i].found) || !strstr(err.text, bad_plans[i].expected)) {
             failures++;
             printf("%s  wanted %s%s, %s\n  got    %s\n", bad_plans[i].text, at, bad_plans[i].found, bad_plans[i].expected, err.text);
+        } else {
+            passes++;
         }
         rmi_arena_free(&mem);
     }
@@ -979,13 +985,15 @@ static void test_instances(const char *root)
         snprintf(path, sizeof path, "%s/%s.rmg", root, names[i]);
         text_load(&t, path);
         if (t.n) {
+            passes++;
             found++;
             round_trip(path, t.s, t.n);
             planned_round_trip(path, t.s, t.n, RM_SINGLE);
         }
         text_free(&t);
     }
-    printf("%u graph files read and written\n", (unsigned)found);
+    if (!found) skips++;
+    printf("%u graph files of %s read, planned and written\n", (unsigned)found, root);
 }
 
 int main(int argc, char **argv)
@@ -1003,6 +1011,6 @@ int main(int argc, char **argv)
     test_plan_memory();
     planned_round_trip("plan_graph", plan_graph, sizeof plan_graph - 1, RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD);
     test_instances(argc > 1 ? argv[1] : "../shared/instances");
-    printf(failures ? "%d failures\n" : "text: ok\n", failures);
+    printf("%d passed, %d failed, %d skipped\n", passes, failures, skips);
     return failures != 0;
 }

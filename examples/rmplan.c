@@ -1,0 +1,566 @@
+/* rmplan.c - plans the training step of a graph file (.rmg) into a memory budget, on the command line
+
+   Build:  cc -O2 -o rmplan examples/rmplan.c -lm
+   Run:    ./rmplan model.rmg --budget 40% --out model.rmp            (./rmplan --help lists the options)
+
+   Figures go to stdout as key=value lines, messages to stderr. Exit status: 0 there is a plan, 2 wrong usage or an unreadable
+   file (file:line:column says where), 3 the budget cannot be met, 1 anything else. */
+
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#define ROCKMATE_IMPLEMENTATION
+#include "../rockmate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXIT_OK 0
+#define EXIT_OTHER 1
+#define EXIT_USAGE 2
+#define EXIT_TOO_SMALL 3
+
+static const char help[] =
+    "usage: rmplan GRAPH.rmg [options]\n"
+    "       rmplan --place BUFFERS.csv [--capacity SIZE] [--align N] [--out FILE]\n"
+    "\n"
+    "Plans one training step of a graph: what to keep, what to recompute, and an address for every buffer.\n"
+    "\n"
+    "  --budget SIZE   device memory the plan may use; none given: no limit\n"
+    "  --host SIZE     host memory the plan may use; none given: none\n"
+    "  --preset NAME   rotor (default), noremat (every op once), every-block (checkpoint each stage), sqrt\n"
+    "  --seconds S     stop looking for better plans after S seconds (0.5 is a number, too)\n"
+    "  --align N       alignment of every buffer, a power of two (default 256)\n"
+    "  --live          the budget is for the sum of live bytes; no addresses\n"
+    "  --out FILE      write the plan (.rmp) there\n"
+    "  --curve         print the whole trade-off instead, BYTES<tab>NS a line; the figures become # comments\n"
+    "\n"
+    "  --place FILE    place the buffers of a table with the columns id,lower,upper,size; each lives during [lower, upper)\n"
+    "  --capacity SIZE the height that is wanted; none given: as low as it gets\n"
+    "  --align N       alignment of every offset (default 1)\n"
+    "  --out FILE      write the table there, with one column more: offset\n"
+    "\n"
+    "  --help, --version\n"
+    "\n"
+    "SIZE is bytes, or a number with K, M, G or T (powers of 1024): 512M, 1.5G. Of a graph also a percentage of the memory\n"
+    "that keeping everything takes: 40%.\n"
+    "\n"
+    "Prints key=value lines: status (ok or infeasible; timeout if --seconds ran out before any plan fitted), times in _ns, sizes\n"
+    "in _bytes, gap_pct (the plan's time over the lower bound of any plan's), first_ms (to the first plan that fits), solve_ms.\n"
+    "Exit status: 0 a plan, 2 wrong usage or an unreadable file, 3 the budget (capacity) cannot be met, 1 anything else.\n";
+
+/* --- options */
+typedef struct quantity { /* bytes, or millionths of something else */
+    uint64_t bytes, share;
+    int is_share;
+} quantity;
+
+typedef struct options {
+    const char *graph, *place, *out, *preset;
+    quantity budget, host, capacity;
+    uint64_t align, milliseconds;
+    int has_budget, has_host, has_capacity, has_align, has_seconds, live, curve;
+} options;
+
+static int usage(const char *problem, const char *what)
+{
+    fprintf(stderr, "rmplan: %s%s%s\nTry 'rmplan --help'.\n", problem, what ? ": " : "", what ? what : "");
+    return EXIT_USAGE;
+}
+
+/* digits[.digits] as millionths; 0 if s is no such number or too large. *end: what follows it. */
+static int parse_millionths(const char *s, uint64_t *whole, uint64_t *millionths, const char **end)
+{
+    const char *start = s;
+    uint64_t unit = 100000;
+    *whole = *millionths = 0;
+    for (; *s >= '0' && *s <= '9'; s++) {
+        if (*whole > (((uint64_t)1 << 62) - 10) / 10) return 0;
+        *whole = *whole * 10 + (uint64_t)(*s - '0');
+    }
+    if (s == start) return 0;
+    if (*s == '.') {
+        if (s[1] < '0' || s[1] > '9') return 0;
+        for (s++; *s >= '0' && *s <= '9'; s++, unit /= 10) *millionths += unit * (uint64_t)(*s - '0');
+    }
+    *end = s;
+    return 1;
+}
+
+/* a * b / c, rounded down, for b <= c or small results; 0 in *ok if it does not fit. */
+static uint64_t scale(uint64_t a, uint64_t b, uint64_t c, int *ok)
+{
+    uint64_t high = a / c, low = a % c; /* c is a million here and b below 2^40: low * b fits */
+    if (b >> 40 || (high && b > (((uint64_t)1 << 62) - 1) / high)) *ok = 0;
+    return *ok ? high * b + low * b / c : 0;
+}
+
+static int parse_quantity(const char *s, quantity *q)
+{
+    static const char units[] = "KMGT";
+    uint64_t whole, millionths;
+    const char *end, *unit;
+    int shift = 0, ok = 1;
+    memset(q, 0, sizeof *q);
+    if (!parse_millionths(s, &whole, &millionths, &end)) return 0;
+    if (!strcmp(end, "%")) {
+        q->is_share = 1;
+        if (whole > 1000000) return 0;
+        q->share = (whole * 1000000 + millionths) / 100;
+        return 1;
+    }
+    unit = *end ? strchr(units, *end) : NULL;
+    if (unit) shift = 10 * (int)(unit - units + 1), end++;
+    if (*end || (millionths && !shift) || whole > ((((uint64_t)1 << 62) - 1) >> shift)) return 0;
+    q->bytes = (whole << shift) + scale((uint64_t)1 << shift, millionths, 1000000, &ok);
+    return ok && q->bytes < (uint64_t)1 << 62;
+}
+
+/* The value of option `name` if argv[*i] is it, as `--name value` or `--name=value`. 0: it is another; -1: it has no value. */
+static int value_of(const char *name, int argc, char **argv, int *i, const char **value)
+{
+    size_t n = strlen(name);
+    if (strncmp(argv[*i], name, n)) return 0;
+    if (argv[*i][n] == '=') {
+        *value = argv[*i] + n + 1;
+        return 1;
+    }
+    if (argv[*i][n]) return 0;
+    if (*i + 1 >= argc) {
+        usage("this option needs a value", name);
+        return -1;
+    }
+    *value = argv[++*i];
+    return 1;
+}
+
+static int parse_number(const char *s, uint64_t *out)
+{
+    uint64_t fraction;
+    const char *end;
+    return parse_millionths(s, out, &fraction, &end) && !*end && !strchr(s, '.');
+}
+
+/* One argument, and its value if it has one; the exit status in case of a problem, -1 for a good one. */
+static int parse_one(options *o, int argc, char **argv, int *i)
+{
+    static const char *const with_value[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--place"};
+    const char *arg = argv[*i], *value = NULL, *end;
+    uint64_t whole, millionths;
+    size_t k;
+    int has = 0;
+    if (!strcmp(arg, "--live") || !strcmp(arg, "--curve")) {
+        *(arg[2] == 'l' ? &o->live : &o->curve) = 1;
+        return -1;
+    }
+    for (k = 0; k < sizeof with_value / sizeof with_value[0] && !has; k++) has = value_of(with_value[k], argc, argv, i, &value);
+    if (has < 0) return EXIT_USAGE;
+    if (!has) {
+        if (arg[0] == '-') return usage("unknown option", arg);
+        if (o->graph) return usage("one graph at a time; this is the second", arg);
+        o->graph = arg;
+        return -1;
+    }
+    switch (k - 1) {
+    case 0: return (o->has_budget = parse_quantity(value, &o->budget)) != 0 ? -1 : usage("--budget takes a size such as 8589934592, 8G or 40%", value);
+    case 1: return (o->has_host = parse_quantity(value, &o->host)) != 0 ? -1 : usage("--host takes a size such as 8589934592, 8G or 40%", value);
+    case 2: return (o->has_capacity = parse_quantity(value, &o->capacity)) != 0 && !o->capacity.is_share ? -1 : usage("--capacity takes a size such as 1048576 or 1M", value);
+    case 3: return (o->has_align = parse_number(value, &o->align)) != 0 && o->align && o->align <= (uint32_t)1 << 31 ? -1 : usage("--align takes a number of bytes from 1 on", value);
+    case 4:
+        o->has_seconds = parse_millionths(value, &whole, &millionths, &end) && !*end && whole < 1000000000;
+        o->milliseconds = o->has_seconds ? whole * 1000 + millionths / 1000 : 0;
+        return o->has_seconds ? -1 : usage("--seconds takes a number such as 10 or 0.5", value);
+    case 5: o->preset = value; return -1;
+    case 6: o->out = value; return -1;
+    default: o->place = value; return -1;
+    }
+}
+
+static int parse_options(options *o, int argc, char **argv)
+{
+    int i, status;
+    memset(o, 0, sizeof *o);
+    for (i = 1; i < argc; i++) {
+        status = parse_one(o, argc, argv, &i);
+        if (status >= 0) return status;
+    }
+    if (o->place) {
+        if (o->graph) return usage("--place takes no graph", o->graph);
+        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve) return usage("--place goes with --capacity, --align and --out only", NULL);
+        return -1;
+    }
+    if (!o->graph) return usage("no graph given", NULL);
+    if (o->has_capacity) return usage("--capacity goes with --place; of a graph it is --budget", NULL);
+    if (o->live && o->out) return usage("--live plans without addresses, and --out writes them: take one", NULL);
+    return -1;
+}
+
+/* --- files and time */
+static uint64_t now_us(void)
+{
+#if defined(_WIN32)
+    return (uint64_t)clock() * 1000000 / CLOCKS_PER_SEC; /* counts real time there */
+#else
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+#endif
+}
+
+/* The whole of a file, with a zero byte behind it; NULL and a message if it cannot be read. */
+static char *read_file(const char *path, size_t *length)
+{
+    size_t n = 0, room = 1 << 16, got;
+    char *text = (char *)malloc(room + 1), *more;
+    FILE *f;
+    errno = 0;
+    f = fopen(path, "rb");
+    if (!f) fprintf(stderr, "rmplan: %s: %s\n", path, errno ? strerror(errno) : "cannot be opened");
+    while (f && text) {
+        got = fread(text + n, 1, room - n, f);
+        n += got;
+        if (!got) break;
+        if (n < room) continue;
+        more = (char *)realloc(text, 2 * room + 1);
+        if (!more) free(text);
+        text = more;
+        room *= 2;
+    }
+    if (f && !text) fprintf(stderr, "rmplan: %s: no memory to read it\n", path);
+    if (f && text && ferror(f)) {
+        fprintf(stderr, "rmplan: %s: %s\n", path, errno ? strerror(errno) : "cannot be read");
+        free(text);
+        text = NULL;
+    }
+    if (!f) {
+        free(text);
+        return NULL;
+    }
+    fclose(f);
+    if (text) text[n] = 0;
+    *length = n;
+    return text;
+}
+
+static int file_sink(void *user, const char *text, size_t n) { return fwrite(text, 1, n, (FILE *)user) != n; }
+
+static int cannot_write(const char *path)
+{
+    fprintf(stderr, "rmplan: %s: %s\n", path, errno ? strerror(errno) : "cannot be written");
+    return EXIT_USAGE;
+}
+
+/* --- planning */
+typedef struct watch {
+    uint64_t start_us, first_us, limit_us;
+    int has_first, has_limit;
+} watch;
+
+static int on_progress(void *user, const rm_progress *p)
+{
+    watch *w = (watch *)user;
+    uint64_t t = now_us() - w->start_us;
+    if (p->time_ns && !w->has_first) {
+        w->has_first = 1;
+        w->first_us = t;
+    }
+    return w->has_limit && t >= w->limit_us;
+}
+
+static void print_ms(const char *before, const char *key, uint64_t us) { printf("%s%s=%" PRIu64 ".%03" PRIu64 "\n", before, key, us / 1000, us % 1000); }
+
+/* (time - bound) / bound in percent, rounded up at the fourth decimal: a gap that is not zero is never shown as zero. */
+static void print_gap(const char *before, uint64_t time, uint64_t bound)
+{
+    uint64_t rest, whole;
+    int i;
+    if (!bound || time < bound) {
+        printf("%sgap_pct=%s\n", before, time > bound ? "inf" : "0.0000");
+        return;
+    }
+    whole = (time - bound) / bound;
+    rest = (time - bound) % bound;
+    for (; bound >> 60; bound >>= 1) rest >>= 1;
+    for (i = 0; i < 6; i++) {
+        if (whole > UINT64_MAX / 20) break;
+        whole = whole * 10 + rest * 10 / bound;
+        rest = rest * 10 % bound;
+    }
+    whole += rest != 0;
+    printf("%sgap_pct=%" PRIu64 ".%04" PRIu64 "\n", before, whole / 10000, whole % 10000);
+}
+
+static void print_info(const char *before, const char *status, const rm_plan_info *f, const watch *w, uint64_t solve_us)
+{
+    int ok = !strcmp(status, "ok");
+    printf("%sstatus=%s\n", before, status);
+    printf("%sbudget_bytes=%" PRIu64 "\n", before, f->budget_bytes);
+    if (ok) printf("%stime_ns=%" PRIu64 "\n", before, f->time_ns);
+    printf("%skeep_all_ns=%" PRIu64 "\n", before, f->keep_all_ns);
+    if (ok) printf("%srecomputed_ns=%" PRIu64 "\n", before, f->recomputed_ns);
+    printf("%sbound_ns=%" PRIu64 "\n", before, f->bound_ns);
+    if (ok) {
+        print_gap(before, f->time_ns, f->bound_ns);
+        printf("%sarena_bytes=%" PRIu64 "\n%slive_bytes=%" PRIu64 "\n%shost_bytes=%" PRIu64 "\n", before, f->arena_bytes, before, f->live_bytes, before, f->host_bytes);
+    }
+    printf("%skeep_all_bytes=%" PRIu64 "\n", before, f->keep_all_bytes);
+    if (!ok) printf("%smin_bytes=%" PRIu64 "\n", before, f->min_bytes);
+    printf("%smin_bound_bytes=%" PRIu64 "\n", before, f->min_bound_bytes);
+    if (w->has_first) print_ms(before, "first_ms", w->first_us);
+    print_ms(before, "solve_ms", solve_us);
+}
+
+/* What a wrong graph, a wrong option or a lack of memory means for the exit status, with the message. */
+static int refuse(const char *path, const rm_graph *g, rm_result r)
+{
+    const char *message = rm_graph_error(g);
+    fprintf(stderr, r == RM_ERROR_TEXT ? "%s:%s\n" : "rmplan: %s: %s\n", path, message);
+    return r == RM_ERROR_MEMORY || r == RM_ERROR_INTERNAL || r == RM_ERROR_PLAN ? EXIT_OTHER : EXIT_USAGE;
+}
+
+/* Percentages are of what keeping everything takes, in the same measure (arena or live bytes). */
+static int resolve(rm_graph *g, const options *o, rm_plan_desc *d)
+{
+    rm_plan_desc all = *d;
+    rm_plan_info info;
+    rm_plan *plan = NULL;
+    rm_result r;
+    int ok = 1;
+    d->device_bytes = o->budget.bytes;
+    d->host_bytes = o->host.bytes;
+    if (o->budget.is_share || o->host.is_share) {
+        memset(&info, 0, sizeof info);
+        all.preset = "noremat";
+        all.info = &info;
+        all.progress = NULL;
+        r = rm_plan_create(g, &all, &plan);
+        rm_plan_destroy(plan);
+        if (r != RM_OK) return refuse(o->graph, g, r);
+        if (o->budget.is_share) d->device_bytes = scale(info.keep_all_bytes, o->budget.share, 1000000, &ok);
+        if (o->host.is_share) d->host_bytes = scale(info.keep_all_bytes, o->host.share, 1000000, &ok);
+    }
+    if (!ok) return usage("a percentage that gives 2^62 bytes or more", NULL);
+    if (o->has_budget && !d->device_bytes) return usage("a --budget of no bytes; leave it out to plan without a limit", NULL);
+    return -1;
+}
+
+static int write_plan(const options *o, const rm_graph *g, const rm_plan *plan)
+{
+    FILE *f;
+    rm_result r;
+    errno = 0;
+    f = fopen(o->out, "wb");
+    if (!f) return cannot_write(o->out);
+    r = rm_plan_write(plan, 0, file_sink, f);
+    if (fclose(f) || r == RM_ERROR_WRITE) {
+        int status = cannot_write(o->out);
+        remove(o->out);
+        return status;
+    }
+    return r == RM_OK ? EXIT_OK : refuse(o->graph, g, r);
+}
+
+static int plan_graph(const options *o, rm_graph *g)
+{
+    rm_plan_desc d;
+    rm_plan_info info;
+    rm_plan *plan = NULL;
+    const rm_point *points;
+    const char *before = o->curve ? "# " : "";
+    watch w;
+    rm_result r;
+    uint64_t solve_us;
+    size_t i, n;
+    int status;
+    memset(&d, 0, sizeof d);
+    memset(&info, 0, sizeof info);
+    memset(&w, 0, sizeof w);
+    d.align = (uint32_t)o->align;
+    d.preset = o->preset;
+    d.live_only = (uint32_t)o->live;
+    d.info = &info;
+    d.progress = on_progress;
+    d.progress_user = &w;
+    status = resolve(g, o, &d);
+    if (status >= 0) return status;
+    w.has_limit = o->has_seconds;
+    w.limit_us = o->milliseconds * 1000;
+    w.start_us = now_us();
+    r = rm_plan_create(g, &d, &plan);
+    solve_us = now_us() - w.start_us;
+    if (r != RM_OK && r != RM_ERROR_INFEASIBLE && r != RM_ERROR_CANCELLED) return refuse(o->graph, g, r);
+    info.budget_bytes = d.device_bytes;
+    print_info(before, r == RM_OK ? "ok" : r == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout", &info, &w, solve_us);
+    if (r != RM_OK) {
+        fprintf(stderr, "rmplan: %s: %s\n", o->graph, rm_graph_error(g));
+        return EXIT_TOO_SMALL;
+    }
+    n = rm_plan_curve(plan, &points);
+    for (i = 0; o->curve && i < n; i++) printf("%" PRIu64 "\t%" PRIu64 "\n", points[i].bytes, points[i].ns);
+    status = o->out ? write_plan(o, g, plan) : EXIT_OK;
+    rm_plan_destroy(plan);
+    return status;
+}
+
+static int run_graph(const options *o)
+{
+    size_t n;
+    char *text = read_file(o->graph, &n);
+    rm_graph *g = NULL;
+    rm_result r;
+    int status;
+    if (!text) return EXIT_USAGE;
+    r = rm_graph_read(text, n, NULL, &g);
+    free(text);
+    status = r != RM_OK ? refuse(o->graph, g, r) : plan_graph(o, g);
+    rm_graph_destroy(g);
+    return status;
+}
+
+/* --- placing a table of buffers */
+typedef struct table {
+    rm_place_item *items;
+    const char **id; /* into the text, up to the comma */
+    size_t n, room;
+} table;
+
+static int table_room(table *t)
+{
+    size_t room = t->room ? 2 * t->room : 256;
+    rm_place_item *items;
+    const char **id;
+    if (t->n < t->room) return 1;
+    items = (rm_place_item *)realloc(t->items, room * sizeof *items);
+    if (items) t->items = items;
+    id = (const char **)realloc((void *)t->id, room * sizeof *id);
+    if (id) t->id = id;
+    if (!items || !id) return 0;
+    t->room = room;
+    return 1;
+}
+
+static int table_wrong(const char *path, size_t line, const char *start, const char *at, const char *expected)
+{
+    size_t n = strcspn(at, ",\r\n");
+    fprintf(stderr, "%s:%" PRIu64 ":%" PRIu64 ": found '%.*s', expected %s\n", path, (uint64_t)line, (uint64_t)(at - start + 1), (int)(n > 60 ? 60 : n), at, expected);
+    return EXIT_USAGE;
+}
+
+/* id,lower,upper,size */
+static int table_row(table *t, const char *path, size_t line, const char *start)
+{
+    const char *at = start + strcspn(start, ",\r\n"), *end;
+    uint64_t value[3], fraction;
+    size_t k;
+    for (k = 0; k < 3; k++) {
+        if (*at != ',') return table_wrong(path, line, start, at, "a comma: a row is id,lower,upper,size");
+        at++;
+        if (!parse_millionths(at, &value[k], &fraction, &end) || fraction || (*end && !strchr(",\r\n", *end))) return table_wrong(path, line, start, at, "an integer below 2^62");
+        if (k == 1 && value[1] <= value[0]) return table_wrong(path, line, start, at, "an upper above the lower: the buffer lives during [lower, upper)");
+        at = end;
+    }
+    if (*at == ',') return table_wrong(path, line, start, at + 1, "the end of the row after id,lower,upper,size");
+    if (!table_room(t)) {
+        fprintf(stderr, "rmplan: %s: no memory to read it\n", path);
+        return EXIT_OTHER;
+    }
+    t->id[t->n] = start;
+    t->items[t->n].start = value[0];
+    t->items[t->n].end = value[1];
+    t->items[t->n].size = value[2];
+    t->n++;
+    return -1;
+}
+
+static int table_read(table *t, const char *path, const char *text, size_t n)
+{
+    static const char header[] = "id,lower,upper,size";
+    const char *at = text;
+    size_t line = 1, len;
+    int status;
+    if (strlen(text) != n) return table_wrong(path, 1, text, text, "text without zero bytes");
+    for (; *at; line++) {
+        len = strcspn(at, "\r\n");
+        if (line == 1 && (len != sizeof header - 1 || memcmp(at, header, len))) return table_wrong(path, 1, at, at, "the header id,lower,upper,size");
+        status = line > 1 && len ? table_row(t, path, line, at) : -1;
+        if (status >= 0) return status;
+        at += len;
+        at += *at == '\r' && at[1] == '\n' ? 2 : *at != 0;
+    }
+    return line == 1 ? table_wrong(path, 1, at, at, "the header id,lower,upper,size") : -1;
+}
+
+static int table_write(const table *t, const char *path)
+{
+    FILE *f;
+    size_t i;
+    int bad = 0;
+    errno = 0;
+    f = fopen(path, "wb");
+    if (!f) return cannot_write(path);
+    bad |= fprintf(f, "id,lower,upper,size,offset\n") < 0;
+    for (i = 0; i < t->n; i++) {
+        const rm_place_item *x = &t->items[i];
+        size_t n = strcspn(t->id[i], ",");
+        bad |= fwrite(t->id[i], 1, n, f) != n;
+        bad |= fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", x->start, x->end, x->size, x->offset) < 0;
+    }
+    bad |= fclose(f) != 0;
+    return bad ? cannot_write(path) : EXIT_OK;
+}
+
+static int place_table(const options *o, table *t)
+{
+    uint64_t height, bound, start = now_us(), us;
+    rm_result r = rm_place(NULL, t->items, t->n, o->align, o->capacity.bytes, &height, &bound);
+    int fits = !o->has_capacity || height <= o->capacity.bytes;
+    us = now_us() - start;
+    if (r != RM_OK) {
+        fprintf(stderr, "rmplan: %s: %s\n", o->place, r == RM_ERROR_ARGUMENT ? "the sizes add up to 2^62 or more" : rm_result_text(r));
+        return r == RM_ERROR_ARGUMENT ? EXIT_USAGE : EXIT_OTHER;
+    }
+    printf("status=%s\nheight=%" PRIu64 "\nbound=%" PRIu64 "\n", fits ? "ok" : "infeasible", height, bound);
+    print_ms("", "solve_ms", us);
+    if (!fits) {
+        fprintf(stderr, "rmplan: %s: a capacity of %" PRIu64 " is %s; the lowest placement found is %" PRIu64 " high\n", o->place, o->capacity.bytes,
+                bound > o->capacity.bytes ? "below the largest sum of what is alive together" : "not reached", height);
+        return EXIT_TOO_SMALL;
+    }
+    return o->out ? table_write(t, o->out) : EXIT_OK;
+}
+
+static int run_place(const options *o)
+{
+    size_t n;
+    char *text = read_file(o->place, &n);
+    table t;
+    int status;
+    if (!text) return EXIT_USAGE;
+    memset(&t, 0, sizeof t);
+    status = table_read(&t, o->place, text, n);
+    if (status < 0) status = place_table(o, &t);
+    free(t.items);
+    free((void *)t.id);
+    free(text);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    options o;
+    int i, status;
+    for (i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return fputs(help, stdout) < 0 ? EXIT_OTHER : EXIT_OK;
+        if (!strcmp(argv[i], "--version")) return printf("rmplan %s\n", RM_VERSION) < 0 ? EXIT_OTHER : EXIT_OK;
+    }
+    status = parse_options(&o, argc, argv);
+    if (status >= 0) return status;
+    status = o.place ? run_place(&o) : run_graph(&o);
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "rmplan: the figures could not be printed\n");
+        if (status == EXIT_OK) status = EXIT_OTHER;
+    }
+    return status;
+}
