@@ -577,6 +577,15 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #endif
 #define RMI_FN RMI_UNUSED static
 
+/* Rooms that are not solvers run once a model: gcc, which would spend seconds on them at -O2, may spend less. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#define RMI_PLAIN_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
+#define RMI_PLAIN_END _Pragma("GCC pop_options")
+#else
+#define RMI_PLAIN_BEGIN
+#define RMI_PLAIN_END
+#endif
+
 /* =====================================================================================================================
    >>base - checked sizes, hashing, sorting, arenas over the allocator hooks, text sink
    Sizes and times are uint64_t below 2^62 (RMI_MAX); RMI_INF means "cannot be". Additions saturate there, so that a sum
@@ -885,6 +894,8 @@ RMI_FN rm_result rmi_err_memory(rmi_error *e)
 {
     return rmi_err_set(e, RM_ERROR_MEMORY, "the allocator gave no memory for the library's own tables (not part of the budget)");
 }
+
+RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>graph - tensors, ops, variants, blocks; builder and validation
@@ -2264,6 +2275,8 @@ RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
     for (i = 0; i < s->n; i++) s->stages[i].cls = cls[i];
     return RM_OK;
 }
+
+RMI_PLAIN_END
 
 /* =====================================================================================================================
    >>schedule - the statements of a plan, the simulator of the lanes, the checker of legality
@@ -5004,6 +5017,8 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint
     return r;
 }
 
+RMI_PLAIN_BEGIN
+
 /* =====================================================================================================================
    >>block - options of one stage: what to keep, with bytes, peaks and times
    In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads, and
@@ -5367,6 +5382,8 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
     }
     return sum;
 }
+RMI_PLAIN_END
+
 /* =====================================================================================================================
    >>place - addresses in one arena: dynamic storage allocation
    Owns: the offsets of the buffers of a plan. In: lifetimes and sizes, some offsets already given. Out: offsets such that
@@ -6529,6 +6546,8 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
     for (i = 0; i < n; i++) items[i].offset = ranked[i].offset;
     return RM_OK;
 }
+
+RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>refine - lower bounds on memory and time
@@ -10558,6 +10577,8 @@ RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info)
 }
 
 RMDEF void *rm_mut(const rm_call *c, uint32_t i) { return c->recompute || i >= c->n_in ? NULL : (void *)c->in[i]; }
+
+RMI_PLAIN_END
 
 #if defined(_MSC_VER)
 #pragma warning(pop)
