@@ -1721,7 +1721,7 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *g)
         for (k = 0; k < op->in.n; k++) {
             uint32_t root = g->tensors[op->in.at[k]].root;
             const rmi_list *m = &g->tensors[root].mutators;
-            if (m->n && m->at[m->n - 1] > i && !rmi_list_has(&op->mutates, root)) op->pinned = 1;
+            if (m->n && m->at[m->n - 1] > i) op->pinned = 1; /* even if it changes the const itself: a third value is neither old nor new */
         }
     }
     return RM_OK;
@@ -2966,7 +2966,7 @@ RMI_FN int rmi_sim_is_free(const rmi_sim *s, const rmi_op *op, const rmi_part *p
         uint32_t t = op->grad_in.at[i];
         if (!rmi_list_has(&p->grads, t)) continue;
         if (rmi_sim_moved_from(moved, n_moved, rmi_low_buf(s->g, RMI_BUF_GRAD, t)) != dout) return 0;
-        if (!rmi_list_has(&op->share, t) && op->view != t) return 0;
+        if ((!rmi_list_has(&op->share, t) && op->view != t) || s->g->tensors[t].grad_bytes != rmi_low_bytes(s->g, dout)) return 0;
     }
     return 1;
 }

@@ -1,0 +1,348 @@
+/* test_plans.c - plans of random graphs: each is legal and has the figures that it claims, by a checker of its own; a budget
+   is kept or refused with one that works; more budget is never slower; the same call gives the same plan.
+
+      g++ -O1 -g -c tests/oracle/replay.cpp -o build/replay.o
+      gcc -O1 -g -std=gnu99 -I. tests/property/test_plans.c build/replay.o -lstdc++ -o build/test_plans
+      build/test_plans [GRAPHS [FIRST-SEED]]          one graph: it is printed, and every plan of it that is wrong
+
+   Where ../shared/tools/replay.py is, it judges every 97th graph's plans as well. */
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+
+#include "../oracle/replay.h"
+#include "randgraph.h"
+
+#define REFEREE "../shared/tools/replay.py"
+#define MOST_TOLD 25
+
+typedef struct text {
+    char *s;
+    size_t n, cap;
+} text;
+
+static unsigned long passed, failed, skipped, plans, one_graph;
+static int referee; /* is there one? */
+
+static struct { /* what is being tested: to tell where something failed */
+    uint64_t seed;
+    int ops;
+    uint32_t features, align;
+    rm_graph *g;
+    const rg_text *text;
+    rm_plan_desc d;
+} at;
+
+static void fail(const char *what, const char *more)
+{
+    failed++;
+    if (failed > MOST_TOLD) return;
+    printf("seed %llu (%d ops, features %08x), steps %u, preset %s, align %u, budget %llu%s: %s%s%s\n", (unsigned long long)at.seed, at.ops, at.features,
+           at.d.steps, at.d.preset ? at.d.preset : "-", at.d.align, (unsigned long long)at.d.device_bytes, at.d.live_only ? " live" : "", what, more ? ": " : "", more ? more : "");
+}
+
+static int expect(int good, const char *what, const char *more)
+{
+    if (good) passed++;
+    else fail(what, more);
+    return good;
+}
+
+static int sink(void *user, const char *s, size_t n)
+{
+    text *t = (text *)user;
+    if (t->n + n + 1 > t->cap) {
+        t->cap = (t->n + n + 1) * 2;
+        t->s = (char *)realloc(t->s, t->cap);
+        if (!t->s) return 1;
+    }
+    memcpy(t->s + t->n, s, n);
+    t->n += n;
+    t->s[t->n] = 0;
+    return 0;
+}
+
+/* --- a plan's program as text (docs/formats.md), without the library's own writer */
+
+static void put_run(text *t, const rm_graph *g, rmi_run r)
+{
+    static const char *const ways[] = {"run fwd ", "run bwd ", "run opt ", "run opt ", "run reduce ", "run barrier "};
+    sink(t, ways[r.way], strlen(ways[r.way]));
+    if (r.way <= RMI_BWD) {
+        const rmi_op *op = &g->ops[r.id];
+        const rmi_form *f = &op->forms[r.form];
+        sink(t, op->name, strlen(op->name));
+        if (r.way == RMI_BWD && f->parts[r.part].name[0]) {
+            sink(t, ":", 1);
+            sink(t, f->parts[r.part].name, strlen(f->parts[r.part].name));
+        }
+        if (f->name[0]) {
+            sink(t, "@", 1);
+            sink(t, f->name, strlen(f->name));
+        }
+    } else {
+        const char *name = r.way == RMI_BARRIER ? g->barriers[r.id].name : g->tensors[r.id].name;
+        sink(t, name, strlen(name));
+        if (r.way == RMI_OPT_HOST) sink(t, "@host", 5);
+    }
+    sink(t, "\n", 1);
+}
+
+static void put_plan(text *t, const rm_graph *g, const rmi_program *p)
+{
+    static const char *const heads[] = {"alloc", "free", "alias", "reuse", "run", "offload", "prefetch", "merge", "drop_host"};
+    static const char *const kinds[] = {"single", "first", "middle", "last", "forward"};
+    char line[1024], name[300], other[300];
+    size_t i;
+    uint32_t k;
+    for (k = 0; !(p->step >> k & 1);) k++;
+    sink(t, line, (size_t)sprintf(line, "rockmate plan 1\narena %llu host %llu\nstep %s\n", (unsigned long long)p->arena, (unsigned long long)p->host, kinds[k]));
+    for (i = 0; i < p->n_homes; i++)
+        sink(t, line, (size_t)sprintf(line, "%s %s %llu\n", p->homes[i].host ? "home" : "resident", rmi_sch_name(g, p->homes[i].buf, name), (unsigned long long)p->homes[i].offset));
+    for (i = 0; i < p->n; i++) {
+        const rmi_stmt *s = &p->st[i];
+        if (s->what == RMI_RUN) {
+            put_run(t, g, s->run);
+            continue;
+        }
+        sink(t, line, (size_t)sprintf(line, "%s %s", heads[s->what], rmi_sch_name(g, s->buf, name)));
+        if (s->what == RMI_ALIAS || s->what == RMI_REUSE) sink(t, line, (size_t)sprintf(line, " %s", rmi_sch_name(g, s->other, other)));
+        if (s->what == RMI_ALLOC || s->what == RMI_OFFLOAD || s->what == RMI_MERGE) sink(t, line, (size_t)sprintf(line, " %llu", (unsigned long long)s->offset));
+        sink(t, "\n", 1);
+    }
+}
+
+/* --- judging a plan */
+
+static void ask_referee(const text *plan, const rm_plan_info *info)
+{
+    char line[512], command[512];
+    unsigned long long time_ns = 0, arena = 0, live = 0, legal = 0;
+    FILE *f = fopen("/tmp/rm_test_plans.rmg", "wb");
+    if (!f) return;
+    fwrite(at.text->data, 1, at.text->size, f);
+    fclose(f);
+    f = fopen("/tmp/rm_test_plans.rmp", "wb");
+    if (!f) return;
+    fwrite(plan->s, 1, plan->n, f);
+    fclose(f);
+    sprintf(command, "python3 %s /tmp/rm_test_plans.rmg /tmp/rm_test_plans.rmp", REFEREE);
+    f = popen(command, "r");
+    if (!f) return;
+    command[0] = 0;
+    while (fgets(line, sizeof line, f)) {
+        if (strchr(line, ':')) strcpy(command, line);
+        sscanf(line, "legal=%llu", &legal);
+        sscanf(line, "time_ns=%llu", &time_ns);
+        sscanf(line, "arena_bytes=%llu", &arena);
+        sscanf(line, "live_bytes=%llu", &live);
+    }
+    pclose(f);
+    expect(legal == 1 && time_ns == info->time_ns && live == info->live_bytes && (at.d.live_only || arena == info->arena_bytes), "replay.py", command);
+}
+
+/* One program of a plan. */
+static void judge(const rm_plan *p, uint32_t index, uint64_t budget)
+{
+    const rmi_program *prog = &p->prog[index];
+    rm_plan_info info;
+    rmtest_result r;
+    text t;
+    char more[700];
+    int verdict;
+    memset(&t, 0, sizeof t);
+    put_plan(&t, at.g, prog);
+    plans++;
+    if (!expect(rm_plan_get_info(p, prog->step, &info) == RM_OK, "rm_plan_get_info", rm_graph_error(at.g))) return;
+    verdict = rmtest_replay_c(at.text->data, at.text->size, t.s, t.n, at.d.live_only ? RMTEST_NO_BUDGET : budget, at.d.host_bytes, &r);
+    if (expect(verdict == RMTEST_LEGAL, "not legal", r.message)) {
+        sprintf(more, "kind %u, time %llu but %llu, live %llu but %llu, arena %llu but %llu, again %llu but %llu, bounds %llu %llu", prog->step, (unsigned long long)info.time_ns, (unsigned long long)r.time_ns,
+                (unsigned long long)info.live_bytes, (unsigned long long)r.live_bytes, (unsigned long long)info.arena_bytes, (unsigned long long)r.arena_bytes,
+                (unsigned long long)info.recomputed_ns, (unsigned long long)r.recomputed_ns, (unsigned long long)info.min_bound_bytes, (unsigned long long)info.bound_ns);
+        expect(info.time_ns == r.time_ns && info.live_bytes == r.live_bytes && info.recomputed_ns == r.recomputed_ns, "figures", more);
+        if (!at.d.live_only) expect(info.arena_bytes >= r.arena_bytes && info.arena_bytes <= rmi_round_up(r.arena_bytes, p->align), "the arena's figure", more);
+        expect(info.arena_bytes <= budget, "over the budget", more);
+        expect(info.bound_ns <= info.time_ns, "faster than the bound", more);
+        expect(info.min_bound_bytes <= info.live_bytes, "smaller than the bound", more);
+        expect(info.time_ns <= info.keep_all_ns || budget < info.keep_all_bytes, "slower than keeping everything, which fits", more);
+    } else if (one_graph) printf("%s", t.s);
+    if (referee) ask_referee(&t, &info);
+    free(t.s);
+}
+
+/* Makes and judges a plan; NULL if it is infeasible, with *min. */
+static rm_plan *make(uint64_t budget, uint64_t *min)
+{
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    rm_result r;
+    uint32_t i;
+    memset(&info, 0, sizeof info);
+    at.d.device_bytes = budget;
+    at.d.info = &info;
+    r = rm_plan_create(at.g, &at.d, &p);
+    at.d.info = NULL;
+    *min = info.min_bytes;
+    if (r == RM_ERROR_INFEASIBLE) {
+        expect(!p && info.min_bytes > budget && budget, "infeasible without a budget that could work", rm_graph_error(at.g));
+        expect(info.min_bound_bytes <= info.min_bytes, "the smallest arena is below the bound", NULL);
+        return NULL;
+    }
+    if (!expect(r == RM_OK && p, rm_result_name(r), rm_graph_error(at.g))) return NULL;
+    for (i = 0; i < p->n; i++) judge(p, i, budget ? budget : RMTEST_NO_BUDGET);
+    return p;
+}
+
+static void dump(text *t, const rm_plan *p)
+{
+    uint32_t i;
+    memset(t, 0, sizeof *t);
+    for (i = 0; i < p->n; i++) put_plan(t, at.g, &p->prog[i]);
+}
+
+/* The same call once more gives the same text. */
+static void repeat(const rm_plan *p)
+{
+    rm_plan *q = NULL;
+    text a, b;
+    if (!expect(rm_plan_create(at.g, &at.d, &q) == RM_OK, "the same call fails", rm_graph_error(at.g))) return;
+    dump(&a, p);
+    dump(&b, q);
+    expect(a.n == b.n && !memcmp(a.s, b.s, a.n), "the same call, another plan", NULL);
+    free(a.s);
+    free(b.s);
+    rm_plan_destroy(q);
+}
+
+static uint64_t largest(const rm_plan *p)
+{
+    uint64_t most = 0;
+    uint32_t i;
+    for (i = 0; i < p->n; i++) most = rmi_max(most, p->info[i].arena_bytes);
+    return most;
+}
+
+/* A budget that an infeasible call names works. */
+static rm_plan *at_least(uint64_t budget)
+{
+    uint64_t min, again;
+    rm_plan *p = make(budget, &min);
+    if (p || !min) return p;
+    p = make(min, &again);
+    if (!p) fail("the budget that should work does not", rm_graph_error(at.g));
+    return p;
+}
+
+static void presets(void)
+{
+    static const char *const names[] = {"every-block", "sqrt", "noremat"};
+    uint32_t i;
+    for (i = 0; i < 3; i++) {
+        rm_plan *p;
+        at.d.preset = names[i];
+        p = at_least(0);
+        rm_plan_destroy(p);
+        p = at_least(1);
+        if (p) repeat(p);
+        rm_plan_destroy(p);
+    }
+    at.d.preset = NULL;
+}
+
+/* Budgets from the least that works up to all that could be used: never slower. */
+static void budgets(int points)
+{
+    uint64_t before[RM_STEP_KINDS], min = 0, most;
+    rm_plan *p = make(0, &min);
+    int i;
+    uint32_t k;
+    if (!p) return;
+    most = largest(p);
+    repeat(p);
+    rm_plan_destroy(p);
+    for (k = 0; k < RM_STEP_KINDS; k++) before[k] = RMI_INF;
+    p = at_least(1);
+    if (!p) return;
+    min = at.d.device_bytes;
+    rm_plan_destroy(p);
+    if (min > 2) rm_plan_destroy(at_least(min - 1));
+    for (i = 0; i <= points; i++) {
+        uint64_t low, budget = min + (most - rmi_min(min, most)) * (uint64_t)i / (uint64_t)points;
+        if (i && budget == at.d.device_bytes) continue;
+        p = make(budget, &low);
+        if (!p) {
+            fail("more than the smallest budget does not work", rm_graph_error(at.g));
+            return;
+        }
+        for (k = 0; k < p->n; k++) {
+            char more[200];
+            sprintf(more, "kind %u, %llu ns, before %llu ns", p->info[k].step, (unsigned long long)p->info[k].time_ns, (unsigned long long)before[k]);
+            expect(p->info[k].time_ns <= before[k], "slower with more", more);
+            before[k] = p->info[k].time_ns;
+        }
+        if (i == points / 2) repeat(p);
+        rm_plan_destroy(p);
+    }
+}
+
+/* Reads the graph anew (step kinds do not change it, but a test should not rest on that) and plans it. */
+static void plan_graph(uint64_t seed, uint32_t steps, uint32_t align, int points)
+{
+    rm_plan *p = NULL;
+    memset(&at.d, 0, sizeof at.d);
+    at.g = NULL;
+    at.d.steps = steps;
+    at.d.align = align;
+    at.d.host_bytes = seed % 5 ? 0 : 1 << 20;
+    if (!expect(rm_graph_read(at.text->data, at.text->size, NULL, &at.g) == RM_OK, "rm_graph_read", at.g ? rm_graph_error(at.g) : NULL)) {
+        rm_graph_destroy(at.g);
+        return;
+    }
+    if (rm_plan_create(at.g, &at.d, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(at.g), "in host memory only")) skipped++;
+    else {
+        budgets(points);
+        if (seed % 3 == 0) presets();
+        if (seed % 7 == 0) {
+            at.d.live_only = 1;
+            at.d.align = 0;
+            budgets(2);
+        }
+    }
+    rm_plan_destroy(p);
+    rm_graph_destroy(at.g);
+}
+
+static void one(uint64_t seed)
+{
+    static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD, RM_FIRST | RM_MIDDLE | RM_LAST, RM_SINGLE | RM_FORWARD, 31};
+    static const uint32_t aligns[] = {0, 1, 16, 4096};
+    uint64_t chance = rmi_mix(seed);
+    rg_text t;
+    at.seed = seed;
+    at.ops = (int)(1 + chance % 60);
+    if (chance >> 60 & 1) at.ops = 1 + at.ops / 5;
+    switch (chance >> 32 & 3) {
+    case 0: at.features = RG_ALL; break;
+    case 1: at.features = (uint32_t)rmi_mix(chance); break;
+    case 2: at.features = (uint32_t)(rmi_mix(chance) & rmi_mix(chance + 1)); break;
+    default: at.features = ~(uint32_t)(rmi_mix(chance) & rmi_mix(chance + 1) & rmi_mix(chance + 2)); break;
+    }
+    if (chance >> 40 & 3) at.features &= ~RG_OPT_HOST; /* such graphs are often refused */
+    rg_generate(&t, seed, at.ops, at.features);
+    if (!t.data) return;
+    at.text = &t;
+    referee = referee >= 0 && (one_graph || seed % 97 == 0) && !system("test -f " REFEREE);
+    if (one_graph) printf("%s", t.data);
+    plan_graph(seed, steps[chance >> 8 & 7], aligns[chance >> 16 & 3], 4);
+    if (chance >> 20 & 1) plan_graph(seed, RM_SINGLE, 1, 8);
+    rg_free(&t);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : 1500, i;
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    one_graph = n == 1;
+    for (i = 0; i < n; i++) one(first + i);
+    printf("%lu graphs, %lu plans\n%lu passed, %lu failed, %lu skipped\n", n, plans, passed, failed, skipped);
+    return failed != 0;
+}
