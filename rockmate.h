@@ -920,6 +920,7 @@ typedef struct rmi_tensor {
     uint8_t has_grad;   /* something flows into it: op backwards give contributions */
     uint8_t updates;    /* a param that the library updates */
     uint32_t root;      /* of views; itself otherwise */
+    uint32_t reader;    /* first op that reads it, itself or through views; RMI_NONE */
     rmi_list mutators;  /* of a const: the ops that change it, ascending */
     rmi_list consumers; /* ops with a backward that give it gradient, ascending */
 } rmi_tensor;
@@ -1670,11 +1671,16 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *g)
         rmi_tensor *t = &g->tensors[i];
         t->has_grad = (t->kind == RMI_PARAM && !t->frozen) || (t->kind == RMI_INPUT && t->want_grad);
         t->root = i;
+        t->reader = RMI_NONE;
         if (t->maker != RMI_NONE && g->ops[t->maker].view != RMI_NONE) t->root = g->tensors[g->ops[t->maker].view].root;
     }
     for (i = 0; i < g->n_ops; i++) {
         rmi_op *op = &g->ops[i];
         op->has_bwd = 0;
+        for (k = 0; k < op->in.n; k++) {
+            rmi_tensor *of = &g->tensors[g->tensors[op->in.at[k]].root];
+            if (of->reader == RMI_NONE) of->reader = i;
+        }
         if (!rmi_graph_new_list(g, &op->grad_in, op->in.n) || !rmi_graph_new_list(g, &op->grad_out, op->out.n)) return g->sticky.result;
         if (!(op->flags & RM_NOGRAD))
             for (k = 0; k < op->in.n; k++)
@@ -2100,6 +2106,7 @@ RMI_FN rm_result rmi_shp_put_tensor(rmi_arena *mem, rmi_row *row, const rm_graph
     if (x->consumers.n) { /* who contributes before and after these ops decides when its gradient lives */
         flags |= (uint64_t)(x->consumers.at[0] < lo) << 9;
         flags |= (uint64_t)(x->consumers.at[x->consumers.n - 1] >= hi) << 10;
+        flags |= (uint64_t)(x->reader < lo) << 11;
     }
     RMI_TRY(rmi_shp_put(mem, row, flags));
     RMI_TRY(rmi_shp_put(mem, row, x->bytes));
@@ -5119,7 +5126,22 @@ RMI_FN uint32_t rmi_blk_forward(const rmi_blk *b, const rmi_stage *s, uint8_t bi
     return n;
 }
 
-/* Backward runs of ops [lo, hi) in reverse order, each param's reduction and update as soon as its gradient is complete. */
+/* Updates after the backward of op: of those params that it is the first to read. Earlier ops do not want the old value. */
+RMI_FN uint32_t rmi_blk_updates(const rm_graph *g, uint32_t op, rmi_run *runs)
+{
+    const rmi_list *in = &g->ops[op].in;
+    uint32_t i, k, n = 0;
+    for (i = 0; i < in->n; i++) {
+        uint32_t w = g->tensors[in->at[i]].root;
+        if (!g->tensors[w].updates || g->tensors[w].reader != op) continue;
+        for (k = 0; k < i && g->tensors[in->at[k]].root != w;) k++;
+        if (k == i) runs[n++] = rmi_low_run(g->tensors[w].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, w, 0, 0);
+    }
+    return n;
+}
+
+/* Backward runs of ops [lo, hi) in reverse order, each param's reduction as soon as its gradient is complete, its update as soon
+   as nobody reads it any more. */
 RMI_FN uint32_t rmi_blk_backward(const rm_graph *g, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
 {
     uint32_t i, k, p, n = 0;
@@ -5134,9 +5156,9 @@ RMI_FN uint32_t rmi_blk_backward(const rm_graph *g, uint32_t step, uint32_t lo, 
                 const rmi_tensor *t = &g->tensors[w];
                 if (t->kind != RMI_PARAM || t->consumers.at[0] != i || !rmi_list_has(&f->parts[p].grads, w)) continue;
                 if (t->reduce != RMI_INF) runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
-                if (t->updates && !g->n_barriers) runs[n++] = rmi_low_run(t->opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, w, 0, 0);
             }
         }
+        if (rmi_low_has_update(step) && !g->n_barriers) n += rmi_blk_updates(g, i, runs + n);
     }
     return n;
 }
@@ -5261,11 +5283,12 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i)
     if (s->in != RMI_NONE && g->tensors[s->in].consumers.n && g->ops[g->tensors[s->in].maker].has_bwd) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
     b->seq.n_uncounted = b->shape->n_carried;
     for (k = s->lo; k < s->hi; k++)
-        for (j = 0; j < g->ops[k].grad_in.n; j++) {
-            t = g->ops[k].grad_in.at[j];
+        for (j = 0; j < g->ops[k].in.n; j++) {
+            t = g->tensors[g->ops[k].in.at[j]].root;
             if (g->tensors[t].kind == RMI_ACT || (rmi_low_grads_resident(b->step) && g->tensors[t].kind == RMI_PARAM)) continue;
             if (b->begun[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
-            else if (g->tensors[t].consumers.at[0] < s->lo || g->n_barriers || rmi_seq_grad_stays(g, b->step, t)) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
+            else if (!rmi_list_has(&g->ops[k].grad_in, t)) continue;
+            else if (g->tensors[t].reader < s->lo || g->n_barriers || rmi_seq_grad_stays(g, b->step, t)) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
         }
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].grad_in.n; j++) b->begun[g->ops[k].grad_in.at[j]] = 1;
@@ -6763,7 +6786,7 @@ typedef struct rmi_planner {
     rmi_program best; /* n 0: none yet */
     uint64_t min_arena;
     rm_plan_info *info;
-    int cancelled;
+    int cancelled, pruning;
 } rmi_planner;
 
 typedef enum rmi_preset { RMI_ROTOR, RMI_NOREMAT, RMI_EVERY_BLOCK, RMI_SQRT } rmi_preset;
@@ -6896,7 +6919,24 @@ RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
     out->arena = above;
 }
 
-/* Builds and checks the program of n runs in mem. */
+/* Can the sequence just built be no better than the best plan, or never fit? Its bytes and compute time are known before it has
+   addresses, which cost the most. target 0: anything fits. */
+RMI_FN rm_result rmi_plan_hopeless(const rmi_planner *w, uint64_t target, int *hopeless)
+{
+    const rmi_seq *q = &w->seq;
+    uint64_t ns = q->ns, homes = 0, peak, end;
+    uint32_t i, id;
+    size_t k;
+    for (i = 0; i < q->n; i++)
+        if (q->runs[i].way == RMI_REDUCE) ns -= rmi_low_ns(w->g, q->runs[i], 0, 0); /* on a lane of its own */
+    RMI_TRY(rmi_seq_peak(q, &peak, &end));
+    for (k = 0; k < w->n_homes; k++)
+        if (rmi_low_kind(w->g, w->homes[k].buf, &id) != RMI_BUF_VALUE || w->g->tensors[id].kind != RMI_INPUT) homes += rmi_round_up(rmi_low_bytes(w->g, w->homes[k].buf), w->align);
+    *hopeless = (target && homes + peak > target) || (w->best.n && ns > w->best.fig.time_ns);
+    return RM_OK;
+}
+
+/* Builds and checks the program of n runs in mem; when pruning, one without a chance gets no addresses and the size RMI_INF. */
 RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
 {
     rmi_seq *q = &w->seq;
@@ -6909,6 +6949,12 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     q->n_homes = w->n_homes;
     memset(out, 0, sizeof *out);
     RMI_TRY(rmi_seq_build(q));
+    if (w->pruning) {
+        int hopeless = 0;
+        RMI_TRY(rmi_plan_hopeless(w, target, &hopeless));
+        out->arena = out->fig.live_bytes = RMI_INF;
+        if (hopeless) return RM_OK;
+    }
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else RMI_TRY(rmi_plan_place(q, mem, w->align, target, out));
     out->step = w->step;
@@ -6955,7 +7001,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
     if (r == RM_OK) {
         *size = rmi_plan_size(w, &c);
-        if (*size <= budget && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
+        if (*size != RMI_INF && *size <= budget && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
             r = rmi_plan_copy_program(&w->p->mem, &c, &w->best);
             rmi_plan_tell(w, first ? "first" : "solve");
@@ -7083,6 +7129,22 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
     return RM_OK;
 }
 
+/* What a plan takes and lasts differs a little from its point on the curve, either way: bytes go on under other names across
+   stages, lanes overlap. So further points are tried, the same for every budget: more budget is then never slower. */
+#define RMI_PLAN_POINTS 128
+RMI_FN rm_result rmi_plan_explore(rmi_planner *w, uint64_t budget)
+{
+    const rmi_chn_curve *c = &w->table->curve;
+    uint32_t n = c->n < RMI_PLAN_POINTS ? c->n : RMI_PLAN_POINTS, i;
+    uint64_t size;
+    rm_result r = RM_OK;
+    w->pruning = 1;
+    for (i = n; i-- > 0 && r == RM_OK && !w->cancelled;)
+        r = rmi_plan_try_chain(w, c->at[n > 1 ? (uint64_t)i * (c->n - 1) / (n - 1) : 0].bytes, budget, &size);
+    w->pruning = 0;
+    return r;
+}
+
 RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
 {
     const rmi_chn_curve *c = &w->table->curve;
@@ -7116,6 +7178,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
         r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
         if (r == RM_OK) r = rmi_plan_curve_out(w);
         if (r == RM_OK) r = rmi_plan_descend(w, budget);
+        if (r == RM_OK) r = rmi_plan_explore(w, budget);
     }
     rmi_arena_free(&tmp);
     return r;
