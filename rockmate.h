@@ -6787,6 +6787,7 @@ typedef struct rmi_planner {
     uint64_t min_arena;
     rm_plan_info *info;
     int cancelled, pruning;
+    int lanes; /* reductions run beside the compute lane */
 } rmi_planner;
 
 typedef enum rmi_preset { RMI_ROTOR, RMI_NOREMAT, RMI_EVERY_BLOCK, RMI_SQRT } rmi_preset;
@@ -6883,7 +6884,9 @@ RMI_FN void rmi_plan_step_homes(rmi_planner *w)
 
 /* --- one candidate: runs -> program with addresses and figures */
 
-RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, rmi_program *out)
+/* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
+   of the lowest arena, the same for every budget, if that is within the target. */
+RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, rmi_program *out)
 {
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, q->n_str);
     rmi_plc_info info;
@@ -6899,7 +6902,7 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
             items[i].offset = q->homes[q->str[i].home - 1].offset;
         }
     }
-    RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, target, quick, &info));
+    RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, lanes ? 0 : target, quick, &info));
     if (target && info.height > target && info.bound <= target) RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, target, 0, &info));
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
@@ -6956,7 +6959,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         if (hopeless) return RM_OK;
     }
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
-    else RMI_TRY(rmi_plan_place(q, mem, w->align, target, out));
+    else RMI_TRY(rmi_plan_place(q, mem, w->align, target, w->lanes, out));
     out->step = w->step;
     out->st = q->st;
     out->n = q->n_st;
@@ -7278,6 +7281,7 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
     rm_plan_info worst;
     uint32_t i;
     memset(&worst, 0, sizeof worst);
+    for (i = 0; i < w->g->n_tensors; i++) w->lanes |= w->g->tensors[i].reduce != RMI_INF && w->g->tensors[i].consumers.n;
     RMI_TRY(rmi_seq_scratch(&w->seq, w->g, &w->p->mem));
     RMI_TRY(rmi_shp_make(&w->p->mem, w->g, &w->p->shape));
     RMI_TRY(rmi_plan_layout(w));
