@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#define MOST (((uint64_t)1 << 62) - 1) /* the largest quantity */
 #define EXIT_OK 0
 #define EXIT_OTHER 1
 #define EXIT_USAGE 2
@@ -77,8 +78,9 @@ static int parse_millionths(const char *s, uint64_t *whole, uint64_t *millionths
     uint64_t unit = 100000;
     *whole = *millionths = 0;
     for (; *s >= '0' && *s <= '9'; s++) {
-        if (*whole > (((uint64_t)1 << 62) - 10) / 10) return 0;
-        *whole = *whole * 10 + (uint64_t)(*s - '0');
+        uint64_t digit = (uint64_t)(*s - '0');
+        if (*whole > (MOST - digit) / 10) return 0;
+        *whole = *whole * 10 + digit;
     }
     if (s == start) return 0;
     if (*s == '.') {
@@ -93,7 +95,7 @@ static int parse_millionths(const char *s, uint64_t *whole, uint64_t *millionths
 static uint64_t scale(uint64_t a, uint64_t b, uint64_t c, int *ok)
 {
     uint64_t high = a / c, low = a % c; /* c is a million here and b below 2^40: low * b fits */
-    if (b >> 40 || (high && b > (((uint64_t)1 << 62) - 1) / high)) *ok = 0;
+    if (b >> 40 || (high && b > MOST / high)) *ok = 0;
     return *ok ? high * b + low * b / c : 0;
 }
 
@@ -113,9 +115,9 @@ static int parse_quantity(const char *s, quantity *q)
     }
     unit = *end ? strchr(units, *end) : NULL;
     if (unit) shift = 10 * (int)(unit - units + 1), end++;
-    if (*end || (millionths && !shift) || whole > ((((uint64_t)1 << 62) - 1) >> shift)) return 0;
+    if (*end || (millionths && !shift) || whole > (MOST >> shift)) return 0;
     q->bytes = (whole << shift) + scale((uint64_t)1 << shift, millionths, 1000000, &ok);
-    return ok && q->bytes < (uint64_t)1 << 62;
+    return ok && q->bytes <= MOST;
 }
 
 /* The value of option `name` if argv[*i] is it, as `--name value` or `--name=value`. 0: it is another; -1: it has no value. */
@@ -248,7 +250,7 @@ static int file_sink(void *user, const char *text, size_t n) { return fwrite(tex
 
 static int cannot_write(const char *path)
 {
-    fprintf(stderr, "rmplan: %s: %s\n", path, errno ? strerror(errno) : "cannot be written");
+    fprintf(stderr, "rmplan: %s: %s; it is not written, or not whole\n", path, errno ? strerror(errno) : "cannot be written");
     return EXIT_USAGE;
 }
 
@@ -354,11 +356,7 @@ static int write_plan(const options *o, const rm_graph *g, const rm_plan *plan)
     f = fopen(o->out, "wb");
     if (!f) return cannot_write(o->out);
     r = rm_plan_write(plan, 0, file_sink, f);
-    if (fclose(f) || r == RM_ERROR_WRITE) {
-        int status = cannot_write(o->out);
-        remove(o->out);
-        return status;
-    }
+    if (fclose(f) || r == RM_ERROR_WRITE) return cannot_write(o->out); /* what is there stays: it may be a device */
     return r == RM_OK ? EXIT_OK : refuse(o->graph, g, r);
 }
 
