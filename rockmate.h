@@ -9828,12 +9828,14 @@ RMI_FN rm_result rmi_exe_backend_failed(rm_exec *x, const char *what)
     return rmi_err_set(&x->err, RM_ERROR_BACKEND, "the backend failed: %s", what);
 }
 
+RMI_FN uint64_t rmi_exe_seed(const rm_exec *x, uint32_t op) { return rmi_mix(rmi_mix(rmi_mix(rmi_mix(x->now.seed) ^ x->now.step) ^ x->now.micro) ^ op); }
+
 RMI_FN rm_result rmi_exe_run_call(rm_exec *x, rmi_exe_op *op)
 {
     static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
     rm_call *c = op->call;
     int code;
-    if (op->run.way <= RMI_BWD) c->seed = rmi_mix(rmi_mix(rmi_mix(rmi_mix(x->now.seed) ^ x->now.step) ^ x->now.micro) ^ op->run.id);
+    if (op->run.way <= RMI_BWD) c->seed = rmi_exe_seed(x, op->run.id);
     code = op->fn(c);
     if (!code) return RM_OK;
     return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s returned %s%u; the step was stopped there", c->op, c->recompute ? "recomputed " : "", phases[c->phase], code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
@@ -10287,6 +10289,620 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repe
 }
 
 /* =====================================================================================================================
+   >>check - finds wrong declarations of kinds
+   In: an executor between steps. Out: the first lie, by name. The plan's runs are walked once more with a buffer of its own for
+   everything. Each call is made several times in a frame: copies of its operands with guard bytes around them, over different
+   poison, with one right of the executor used at a time (in place, recomputed, not wanted, added to); bits must not change.
+   Then the planned step must leave the same bits, and gradients must be the slopes of the loss.
+   Cost: about ten steps, and all tensors at once in host memory.
+   ================================================================================================================== */
+#define RMI_CHK_GUARD 64u
+#define RMI_CHK_NAN 0xFFu   /* poison: NaN in every float format, -1 */
+#define RMI_CHK_OTHER 0x42u /* poison: a number of a size that no addition hides (48.6 as float, 1.6e11 as double) */
+#define RMI_CHK_SMALL 0x3Cu /* poison: about 0.01 as float, 1.5 as double */
+
+typedef enum rmi_chk_role { RMI_CHK_IN, RMI_CHK_OUT, RMI_CHK_SAVED, RMI_CHK_WS, RMI_CHK_DIN, RMI_CHK_DOUT, RMI_CHK_PARAM, RMI_CHK_GRAD, RMI_CHK_STATE } rmi_chk_role;
+typedef enum rmi_chk_writes { RMI_CHK_READ, RMI_CHK_RESULT, RMI_CHK_SCRATCH } rmi_chk_writes;
+
+typedef struct rmi_chk_box { /* one buffer of the call in the frame */
+    unsigned char *p;
+    uint64_t bytes;
+    const unsigned char *from; /* its bytes before the call; NULL: poison */
+    unsigned char *result;     /* of the first run; RESULT only */
+    uint32_t role, slot;       /* in[slot] ...; the first one if a tensor stands there twice */
+    uint32_t tensor;           /* or RMI_NONE */
+    uint8_t writes, undeclared;
+    /* of the next run */
+    uint32_t over;             /* the call sees the bytes of that box instead, or RMI_NONE */
+    uint32_t fill;             /* a byte that replaces its content, or RMI_NONE */
+    uint8_t off, loose;        /* the call sees NULL; may be written, for another box lies over it */
+} rmi_chk_box;
+
+typedef struct rmi_chk_frame {
+    rm_call c;
+    rm_fn fn;
+    rmi_chk_box *box;
+    uint32_t n;
+    uint32_t *in, *out, *din, *dout, saved, ws, param, grad, state; /* boxes, or RMI_NONE */
+    const void **in_ptr, **out_ptr, **din_ptr, **dout_ptr;
+    uint32_t guard;       /* byte of this run */
+    const char *kind;
+    char what[300];       /* "op h[0]/gelu: its forward" */
+} rmi_chk_frame;
+
+typedef struct rmi_chk {
+    rm_exec *x;
+    rm_graph *g;
+    const rmi_program *p;
+    rmi_exe_profile aside;  /* what persists, and the inputs */
+    rmi_arena mem, tmp;     /* of the check; of one run */
+    unsigned char **value, **grad, **state, **host; /* by tensor; host: gradients that wait in host memory */
+    uint32_t *form_at;      /* by op: its first form in the next two */
+    unsigned char **saved, **saved_too; /* what a forward left; the same with other bytes where it left none */
+    uint8_t *holds, *on_host;           /* by tensor, of its gradient: contributions are there; they are complete in host memory only */
+    uint8_t *ran, *seen;    /* by op: its forward; its backward */
+    uint8_t unsteady;       /* an op that runs once gives other results each time: steps cannot be compared */
+    const rm_check_desc *d;
+} rmi_chk;
+
+RMI_FN rm_result rmi_chk_found(rmi_chk *k, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    rmi_err_vset(&k->x->err, RM_ERROR_CHECK, fmt, args);
+    va_end(args);
+    return RM_ERROR_CHECK;
+}
+
+/* --- frames */
+
+/* Bytes with room for guards on both sides, aligned as in the arena; zeroed. */
+RMI_FN unsigned char *rmi_chk_bytes(rmi_chk *k, rmi_arena *mem, uint64_t bytes)
+{
+    uint64_t align = k->x->p->align > RMI_ALIGN ? k->x->p->align : RMI_ALIGN, size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
+    unsigned char *p;
+    if (size > SIZE_MAX / 8) return NULL;
+    p = RMI_NEW(mem, unsigned char, size);
+    if (!p) return NULL;
+    p += RMI_CHK_GUARD;
+    return p + (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
+}
+
+RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32_t slot, uint32_t tensor, uint64_t bytes, const unsigned char *from, rmi_chk_writes writes, uint32_t *out)
+{
+    rmi_chk_box *b = &f->box[f->n];
+    b->p = rmi_chk_bytes(k, &k->tmp, bytes);
+    b->result = writes == RMI_CHK_RESULT ? rmi_chk_bytes(k, &k->tmp, bytes) : NULL;
+    if (!b->p || (writes == RMI_CHK_RESULT && !b->result)) return RM_ERROR_MEMORY;
+    b->bytes = bytes;
+    b->from = from;
+    b->role = role;
+    b->slot = slot;
+    b->tensor = tensor;
+    b->writes = (uint8_t)writes;
+    *out = f->n++;
+    return RM_OK;
+}
+
+/* A frame for a call with so many operands, without boxes yet. */
+RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, uint32_t n_in, uint32_t n_out, const char *thing, const char *name, const char *phase, rmi_chk_frame **out)
+{
+    rmi_chk_frame *f = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
+    size_t n = 2 * ((size_t)n_in + n_out), i, at = 0;
+    const char *part[4];
+    if (!f) return RM_ERROR_MEMORY;
+    f->box = RMI_NEW(&k->tmp, rmi_chk_box, n + 5);
+    f->in = RMI_NEW(&k->tmp, uint32_t, n);
+    f->in_ptr = RMI_NEW(&k->tmp, const void *, n);
+    if (!f->box || !f->in || !f->in_ptr) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) f->in[i] = RMI_NONE;
+    f->saved = f->ws = f->param = f->grad = f->state = RMI_NONE;
+    f->din = f->in + n_in;
+    f->out = f->din + n_in;
+    f->dout = f->out + n_out;
+    f->din_ptr = f->in_ptr + n_in;
+    f->out_ptr = f->din_ptr + n_in;
+    f->dout_ptr = f->out_ptr + n_out;
+    f->c.n_in = n_in;
+    f->c.n_out = n_out;
+    f->c.op = name;
+    f->c.step = &k->x->now;
+    f->c.stream = k->x->backend.stream;
+    part[0] = thing;
+    part[1] = name;
+    part[2] = ": its ";
+    part[3] = phase;
+    for (i = 0; i < 4; i++) {
+        const char *s = part[i];
+        while (*s && at + 1 < sizeof f->what) f->what[at++] = *s++;
+    }
+    *out = f;
+    return RM_OK;
+}
+
+/* "input 0 (x)" into out, which has room for 320. */
+RMI_FN const char *rmi_chk_name(const rmi_chk *k, const rmi_chk_box *b, char *out)
+{
+    static const char *const names[] = {"input ", "output ", "saved", "its workspace", "the gradient of input ", "dout ", "the param", "the gradient", "the state"};
+    char digits[24];
+    strcpy(out, names[b->role]);
+    if (b->role == RMI_CHK_IN || b->role == RMI_CHK_OUT || b->role == RMI_CHK_DIN || b->role == RMI_CHK_DOUT) strcat(out, rmi_u64_text(b->slot, digits));
+    if (b->role == RMI_CHK_IN || b->role == RMI_CHK_DIN) {
+        strcat(out, " (");
+        strncat(out, k->g->tensors[b->tensor].name, 255);
+        strcat(out, ")");
+    }
+    return out;
+}
+
+/* All boxes as the next run shall find them; the caller then changes what it wants to be different. */
+RMI_FN void rmi_chk_ready(rmi_chk_frame *f, uint32_t body, uint32_t ws, uint32_t guard)
+{
+    uint32_t i;
+    f->guard = guard;
+    for (i = 0; i < f->n; i++) {
+        rmi_chk_box *b = &f->box[i];
+        b->over = b->fill = RMI_NONE;
+        b->off = b->loose = 0;
+        memset(b->p - RMI_CHK_GUARD, (int)guard, RMI_CHK_GUARD);
+        memset(b->p + (size_t)b->bytes, (int)guard, RMI_CHK_GUARD);
+        if (b->from) memcpy(b->p, b->from, (size_t)b->bytes);
+        else memset(b->p, (int)(b->role == RMI_CHK_WS ? ws : body), (size_t)b->bytes);
+    }
+}
+RMI_FN void rmi_chk_plain(rmi_chk_frame *f) { rmi_chk_ready(f, RMI_CHK_NAN, RMI_CHK_NAN, RMI_CHK_NAN); }
+RMI_FN void rmi_chk_fill(rmi_chk_box *b, uint32_t byte)
+{
+    b->fill = byte;
+    memset(b->p, (int)byte, (size_t)b->bytes);
+}
+
+RMI_FN unsigned char *rmi_chk_at(const rmi_chk_frame *f, uint32_t b)
+{
+    if (b == RMI_NONE || f->box[b].off) return NULL;
+    return f->box[b].over != RMI_NONE ? f->box[f->box[b].over].p : f->box[b].p;
+}
+
+RMI_FN void rmi_chk_point(rmi_chk_frame *f)
+{
+    rm_call *c = &f->c;
+    uint32_t i;
+    for (i = 0; i < c->n_in; i++) {
+        f->in_ptr[i] = rmi_chk_at(f, f->in[i]);
+        f->din_ptr[i] = rmi_chk_at(f, f->din[i]);
+    }
+    for (i = 0; i < c->n_out; i++) {
+        f->out_ptr[i] = rmi_chk_at(f, f->out[i]);
+        f->dout_ptr[i] = rmi_chk_at(f, f->dout[i]);
+    }
+    c->in = f->in_ptr;
+    c->out = (void *const *)f->out_ptr;
+    if (c->phase == RM_PHASE_BACKWARD) {
+        c->din = (void *const *)f->din_ptr;
+        c->dout = f->dout_ptr;
+    }
+    c->saved = rmi_chk_at(f, f->saved);
+    c->ws = rmi_chk_at(f, f->ws);
+    c->param = rmi_chk_at(f, f->param);
+    c->grad = rmi_chk_at(f, f->grad);
+    c->state = rmi_chk_at(f, f->state);
+    c->saved_bytes = c->saved ? f->box[f->saved].bytes : 0;
+    c->ws_bytes = c->ws ? f->box[f->ws].bytes : 0;
+}
+
+/* --- after a run: guards, and what it had no right to write */
+RMI_FN rm_result rmi_chk_beyond(rmi_chk *k, const rmi_chk_frame *f, const rmi_chk_box *b, const char *side)
+{
+    static const char *const remedy[] = {
+        "inputs are read only", "write no more, or give its size in rm_op_desc.out", "write no more, or give its size in rm_op_desc.saved",
+        "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws", "write no more, or give its size with rm_grad_bytes or rm_param_desc.grad_bytes",
+        "gradients of outputs are read only", "write no more, or give its size in rm_param_desc.bytes", "write no more, or give its size in rm_param_desc.grad_bytes", "write no more, or give its size in rm_param_desc.state_bytes"};
+    char name[320];
+    return rmi_chk_found(k, "%s writes %s %s, which has %u bytes; %s", f->what, side, rmi_chk_name(k, b, name), b->bytes, remedy[b->role]);
+}
+
+RMI_FN rm_result rmi_chk_touched(rmi_chk *k, const rmi_chk_frame *f, const rmi_chk_box *b, uint64_t at)
+{
+    char name[320];
+    rmi_chk_name(k, b, name);
+    if (b->role == RMI_CHK_IN && f->c.phase == RM_PHASE_FORWARD && k->g->tensors[b->tensor].kind == RMI_CONST) {
+        if (f->c.recompute) return rmi_chk_found(k, "%s writes to %s in a recomputation; write only through rm_mut(c, %u), and only if it is not NULL", f->what, name, (uint64_t)b->slot);
+        return rmi_chk_found(k, "%s writes to %s, which kind '%s' does not declare in mutates; add RM_IN(%u) and write through rm_mut", f->what, name, f->kind, (uint64_t)b->slot);
+    }
+    return rmi_chk_found(k, "%s writes to byte %u of %s, which it may only read; write to %s", f->what, at, name, f->c.phase == RM_PHASE_FORWARD ? "out[] (or declare inplace)" : f->c.phase == RM_PHASE_BACKWARD ? "din[] (or declare over)" : "what its phase owns, see rm_call");
+}
+
+RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *f)
+{
+    uint32_t i, j;
+    uint64_t at;
+    for (i = 0; i < f->n; i++) {
+        const rmi_chk_box *b = &f->box[i];
+        for (j = 0; j < RMI_CHK_GUARD; j++) {
+            if (b->p[(size_t)b->bytes + j] != f->guard) return rmi_chk_beyond(k, f, b, "beyond the end of");
+            if (*(b->p - 1 - j) != f->guard) return rmi_chk_beyond(k, f, b, "before the start of");
+        }
+    }
+    for (i = 0; i < f->n; i++) {
+        const rmi_chk_box *b = &f->box[i];
+        if (b->writes != RMI_CHK_READ || b->loose || !b->from) continue;
+        for (at = 0; at < b->bytes; at++)
+            if (b->p[(size_t)at] != (b->fill != RMI_NONE ? b->fill : b->from[(size_t)at])) return rmi_chk_touched(k, f, b, at);
+    }
+    return RM_OK;
+}
+
+/* One run of the call with the boxes as they are. */
+RMI_FN rm_result rmi_chk_go(rmi_chk *k, rmi_chk_frame *f)
+{
+    int code;
+    rmi_chk_point(f);
+    code = f->fn(&f->c);
+    if (code) return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there", f->what, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+    return rmi_chk_inspect(k, f);
+}
+
+RMI_FN void rmi_chk_results(rmi_chk_frame *f)
+{
+    uint32_t i;
+    for (i = 0; i < f->n; i++)
+        if (f->box[i].writes == RMI_CHK_RESULT) memcpy(f->box[i].result, f->box[i].p, (size_t)f->box[i].bytes);
+}
+
+/* The first result that is not as in the first run. What a forward leaves unwritten in saved is nobody's loss. */
+RMI_FN rmi_chk_box *rmi_chk_differs(rmi_chk_frame *f, uint64_t *byte)
+{
+    uint32_t i;
+    uint64_t at;
+    for (i = 0; i < f->n; i++) {
+        rmi_chk_box *b = &f->box[i];
+        const unsigned char *p = rmi_chk_at(f, i);
+        if (b->writes != RMI_CHK_RESULT || !p || !memcmp(p, b->result, (size_t)b->bytes)) continue;
+        for (at = 0; at < b->bytes; at++) {
+            if (p[(size_t)at] == b->result[(size_t)at]) continue;
+            if (b->role == RMI_CHK_SAVED && b->result[(size_t)at] == RMI_CHK_NAN && p[(size_t)at] == RMI_CHK_OTHER) continue;
+            *byte = at;
+            return b;
+        }
+    }
+    return NULL;
+}
+
+/* --- two runs over different poison */
+
+/* Result b changed with the poison: is it the poison of results, of the workspace, of the guards, or no poison at all? */
+RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, uint64_t at, int *unsteady)
+{
+    int unwritten = b->result[(size_t)at] == RMI_CHK_NAN && b->p[(size_t)at] == RMI_CHK_OTHER;
+    const char *not_whole = b->role == RMI_CHK_DIN ? " though accum is clear; write it whole then, or declare RM_ZERO_GRADS" : "; write it whole";
+    char name[320];
+    uint64_t byte;
+    rmi_chk_name(k, b, name);
+    rmi_chk_plain(f);
+    RMI_TRY(rmi_chk_go(k, f));
+    if (rmi_chk_differs(f, &byte)) {
+        *unsteady = 1;
+        return rmi_chk_found(k, "%s gives another %s each time it runs; take randomness from c->seed alone, keep nothing between calls, and read only what was written", f->what, name);
+    }
+    if (unwritten) return rmi_chk_found(k, "%s leaves byte %u of %s unwritten%s", f->what, at, name, not_whole);
+    rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_NAN, RMI_CHK_NAN);
+    RMI_TRY(rmi_chk_go(k, f));
+    if (rmi_chk_differs(f, &byte)) return rmi_chk_found(k, "%s reads %s before it has written that%s", f->what, name, b->role == RMI_CHK_DIN ? ": it adds though accum is clear; ask RM_ADDS(c, i), or declare RM_ZERO_GRADS" : "; nothing of earlier runs is there");
+    rmi_chk_ready(f, RMI_CHK_NAN, RMI_CHK_OTHER, RMI_CHK_NAN);
+    RMI_TRY(rmi_chk_go(k, f));
+    if (rmi_chk_differs(f, &byte)) return rmi_chk_found(k, "%s reads its workspace before it has written it (%s changes); clear it first: nothing survives there", f->what, name);
+    return rmi_chk_found(k, "%s reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, saved_bytes and ws_bytes", f->what, name);
+}
+
+/* The first run, whose results count, and one more. again: 0 for what cannot be run twice. */
+RMI_FN rm_result rmi_chk_twice(rmi_chk *k, rmi_chk_frame *f, int *unsteady)
+{
+    rmi_chk_box *b;
+    uint64_t at;
+    *unsteady = 0;
+    rmi_chk_plain(f);
+    RMI_TRY(rmi_chk_go(k, f));
+    rmi_chk_results(f);
+    rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
+    RMI_TRY(rmi_chk_go(k, f));
+    b = rmi_chk_differs(f, &at);
+    return b ? rmi_chk_explain(k, f, b, at, unsteady) : RM_OK;
+}
+
+/* --- operands of an op */
+RMI_FN rm_result rmi_chk_op_sizes(rmi_chk *k, rmi_chk_frame *f, const rmi_op *op)
+{
+    uint64_t *s = RMI_NEW(&k->tmp, uint64_t, (size_t)op->in.n + op->out.n);
+    uint32_t i;
+    if (!s) return RM_ERROR_MEMORY;
+    for (i = 0; i < op->in.n; i++) s[i] = k->g->tensors[op->in.at[i]].bytes;
+    for (i = 0; i < op->out.n; i++) s[op->in.n + i] = k->g->tensors[op->out.at[i]].bytes;
+    f->c.in_bytes = s;
+    f->c.out_bytes = s + op->in.n;
+    return RM_OK;
+}
+
+/* A frame for one way of op in form f, with the inputs in it: forward (part RMI_NONE) or one part of the backward. */
+RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, uint32_t id, uint32_t form, uint32_t part, rmi_chk_frame **out)
+{
+    const rmi_op *op = &k->g->ops[id];
+    const rmi_form *fm = &op->forms[form];
+    const char *part_name = part == RMI_NONE ? "" : fm->parts[part].name;
+    char phase[700] = "";
+    rmi_chk_frame *f;
+    uint32_t i, j;
+    strcat(phase, part == RMI_NONE ? "forward" : "backward");
+    if (part_name[0]) strncat(strcat(phase, ", part "), part_name, 255);
+    if (fm->name[0]) strncat(strcat(phase, ", variant "), fm->name, 255);
+    RMI_TRY(rmi_chk_frame_make(k, op->in.n, op->out.n, "op ", op->name, phase, &f));
+    RMI_TRY(rmi_chk_op_sizes(k, f, op));
+    f->kind = fm->name[0] ? fm->name : op->kind_name;
+    f->fn = part == RMI_NONE ? fm->forward : fm->backward;
+    f->c.phase = part == RMI_NONE ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
+    f->c.user = op->user;
+    f->c.seed = rmi_exe_seed(k->x, id);
+    if (op->arg) memcpy(f->c.arg, op->arg, sizeof f->c.arg);
+    if (op->farg) memcpy(f->c.farg, op->farg, sizeof f->c.farg);
+    for (i = 0; i < op->in.n; i++) {
+        uint32_t t = op->in.at[i];
+        for (j = 0; j < i; j++)
+            if (op->in.at[j] == t) f->in[i] = f->in[j];
+        if (f->in[i] == RMI_NONE) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_IN, i, t, k->g->tensors[t].bytes, k->value[t], part == RMI_NONE && rmi_list_has(&op->mutates, t) ? RMI_CHK_RESULT : RMI_CHK_READ, &f->in[i]));
+    }
+    *out = f;
+    return RM_OK;
+}
+
+/* --- forward */
+RMI_FN rm_result rmi_chk_fwd_frame(rmi_chk *k, uint32_t id, uint32_t form, rmi_chk_frame **out)
+{
+    const rmi_op *op = &k->g->ops[id];
+    const rmi_form *fm = &op->forms[form];
+    rmi_chk_frame *f;
+    uint32_t i;
+    RMI_TRY(rmi_chk_op_frame(k, id, form, RMI_NONE, &f));
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_OUT, i, op->out.at[i], k->g->tensors[op->out.at[i]].bytes, NULL, RMI_CHK_RESULT, &f->out[i]));
+    if (fm->saved) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_SAVED, 0, RMI_NONE, fm->saved, NULL, RMI_CHK_RESULT, &f->saved));
+    if (fm->fwd_ws) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, fm->fwd_ws, NULL, RMI_CHK_SCRATCH, &f->ws));
+    *out = f;
+    return RM_OK;
+}
+
+/* Once more, with recompute and without saved as wished. */
+RMI_FN rm_result rmi_chk_fwd_again(rmi_chk *k, rmi_chk_frame *f, const rmi_op *op, uint32_t recompute, int no_saved)
+{
+    const rmi_chk_box *b;
+    char name[320];
+    rm_result r;
+    uint64_t at;
+    uint32_t i;
+    for (i = 0; i < f->n && recompute; i++) /* the second run finds the consts as the first left them, and may not change them */
+        if (f->box[i].role == RMI_CHK_IN && f->box[i].writes == RMI_CHK_RESULT) {
+            f->box[i].from = f->box[i].result;
+            f->box[i].writes = RMI_CHK_READ;
+        }
+    rmi_chk_plain(f);
+    f->c.recompute = recompute;
+    if (no_saved && f->saved != RMI_NONE) f->box[f->saved].off = 1;
+    r = rmi_chk_go(k, f);
+    b = r == RM_OK ? rmi_chk_differs(f, &at) : NULL;
+    if (b && recompute) r = rmi_chk_found(k, "%s gives another %s when it is recomputed (c->recompute is 1%s); %s", f->what, rmi_chk_name(k, b, name), no_saved ? ", saved is NULL" : "", op->mutates.n ? "its results must not depend on the consts that it mutates, or give it RM_ONCE" : "give the same bits each time, or give the kind RM_ONCE");
+    else if (b) r = rmi_chk_found(k, "%s gives another %s when saved is NULL; skip the writing of saved then, nothing else", f->what, rmi_chk_name(k, b, name));
+    for (i = 0; i < f->n && recompute; i++)
+        if (f->box[i].role == RMI_CHK_IN && f->box[i].result) {
+            f->box[i].from = k->value[f->box[i].tensor];
+            f->box[i].writes = RMI_CHK_RESULT;
+        }
+    f->c.recompute = 0;
+    return r;
+}
+
+RMI_FN rm_result rmi_chk_fwd_inplace(rmi_chk *k, rmi_chk_frame *f, const rmi_form *fm)
+{
+    const rmi_chk_box *b;
+    char name[320];
+    uint64_t at;
+    uint32_t i;
+    if (fm->inplace == RMI_NONE) return RM_OK;
+    for (i = 0; f->box[f->in[i]].tensor != fm->inplace;) i++;
+    if (f->box[f->out[0]].bytes > f->box[f->in[i]].bytes) return RM_OK;
+    rmi_chk_plain(f);
+    f->box[f->out[0]].over = f->in[i];
+    f->box[f->in[i]].loose = 1;
+    RMI_TRY(rmi_chk_go(k, f));
+    b = rmi_chk_differs(f, &at);
+    return b ? rmi_chk_found(k, "%s gives another %s when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element before it is written, or drop inplace", f->what, rmi_chk_name(k, b, name), (uint64_t)i, f->kind) : RM_OK;
+}
+
+/* What the backward will get as saved; a second copy with other bytes where the forward wrote none. Frame as the second run left it. */
+RMI_FN rm_result rmi_chk_fwd_saved(rmi_chk *k, const rmi_chk_frame *f, uint32_t at)
+{
+    const rmi_chk_box *b = &f->box[f->saved];
+    k->saved[at] = rmi_chk_bytes(k, &k->mem, b->bytes);
+    if (!k->saved[at]) return RM_ERROR_MEMORY;
+    memcpy(k->saved[at], b->result, (size_t)b->bytes);
+    if (!memcmp(b->p, b->result, (size_t)b->bytes)) return RM_OK;
+    k->saved_too[at] = rmi_chk_bytes(k, &k->mem, b->bytes);
+    if (!k->saved_too[at]) return RM_ERROR_MEMORY;
+    memcpy(k->saved_too[at], b->p, (size_t)b->bytes);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_fwd_form(rmi_chk *k, uint32_t id, uint32_t form, rmi_chk_frame **out)
+{
+    const rmi_op *op = &k->g->ops[id];
+    const rmi_form *fm = &op->forms[form];
+    rmi_chk_frame *f;
+    rm_result r;
+    int unsteady;
+    RMI_TRY(rmi_chk_fwd_frame(k, id, form, &f));
+    *out = f;
+    if (!f->fn) return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set rm_kind.forward", f->what, f->kind);
+    r = rmi_chk_twice(k, f, &unsteady);
+    if (unsteady && (op->flags & RM_ONCE)) { /* its right; but nothing after it can be compared with another step */
+        k->unsteady = 1;
+        rmi_err_clear(&k->x->err);
+        return fm->saved ? rmi_chk_fwd_saved(k, f, k->form_at[id] + form) : RM_OK;
+    }
+    if (r != RM_OK) return r;
+    if (fm->saved) {
+        RMI_TRY(rmi_chk_fwd_saved(k, f, k->form_at[id] + form));
+        RMI_TRY(rmi_chk_fwd_again(k, f, op, 0, 1));
+    }
+    if (!op->pinned) {
+        RMI_TRY(rmi_chk_fwd_again(k, f, op, 1, 0));
+        if (fm->saved) RMI_TRY(rmi_chk_fwd_again(k, f, op, 1, 1));
+    }
+    return rmi_chk_fwd_inplace(k, f, fm);
+}
+
+/* A view has bytes of its own here: copied, and anew whenever its root may have changed. */
+RMI_FN void rmi_chk_view(rmi_chk *k, uint32_t t)
+{
+    const rmi_tensor *x = &k->g->tensors[t];
+    const rmi_op *op;
+    if (x->root == t || x->maker == RMI_NONE) return;
+    op = &k->g->ops[x->maker];
+    rmi_chk_view(k, op->view);
+    memcpy(k->value[t], k->value[op->view] + (size_t)op->view_offset, (size_t)x->bytes);
+}
+
+RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
+{
+    const rmi_op *op = &k->g->ops[r.id];
+    rmi_chk_frame *first, *f;
+    const rmi_chk_box *b;
+    char name[320];
+    uint64_t at;
+    uint32_t i, j;
+    if (k->ran[r.id]) return RM_OK;
+    k->ran[r.id] = 1;
+    for (i = 0; i < op->in.n; i++) rmi_chk_view(k, op->in.at[i]);
+    RMI_TRY(rmi_chk_fwd_form(k, r.id, r.form, &first));
+    for (i = 0; i < op->n_forms; i++) {
+        if (i == r.form || !op->forms[i].forward) continue;
+        RMI_TRY(rmi_chk_fwd_form(k, r.id, i, &f));
+        if (strcmp(op->forms[i].bits, op->forms[r.form].bits)) continue;
+        for (j = 0; j < f->n; j++) {
+            b = &f->box[j];
+            if (b->writes != RMI_CHK_RESULT || b->role == RMI_CHK_SAVED) continue;
+            for (at = 0; at < b->bytes; at++)
+                if (b->result[(size_t)at] != first->box[j].result[(size_t)at]) return rmi_chk_found(k, "%s gives another %s than the op's other forms (first at byte %u); give variants that differ in bits different rm_op_desc.bits", f->what, rmi_chk_name(k, b, name), at);
+        }
+    }
+    for (j = 0; j < first->n; j++)
+        if (first->box[j].writes == RMI_CHK_RESULT && first->box[j].tensor != RMI_NONE) memcpy(k->value[first->box[j].tensor], first->box[j].result, (size_t)first->box[j].bytes);
+    return RM_OK;
+}
+
+/* --- the walk */
+RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *s)
+{
+    uint32_t id;
+    rmi_buf_kind kind;
+    if (s->what == RMI_RUN) {
+        if (s->run.way == RMI_FWD) return rmi_chk_forward(k, s->run);
+        return RM_OK;
+    }
+    kind = rmi_low_kind(k->g, s->buf, &id);
+    if (s->what == RMI_ALIAS && kind == RMI_BUF_VALUE) rmi_chk_view(k, id);
+    return RM_OK;
+}
+
+/* A copy of buffer b as it is now, or room for it. */
+RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t b)
+{
+    const rm_exec *x = k->x;
+    uint64_t bytes = rmi_low_bytes(k->g, b);
+    unsigned char *p = rmi_chk_bytes(k, &k->mem, bytes);
+    if (p && (x->home[b] != RMI_INF || (x->bound[b] && rmi_low_external(k->g, b)))) memcpy(p, k->aside.copy + (size_t)k->aside.copy_at[b], (size_t)bytes);
+    return p;
+}
+
+RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
+{
+    const rm_graph *g = k->g;
+    uint32_t i, n = 0;
+    k->value = RMI_NEW(&k->mem, unsigned char *, 4 * (size_t)g->n_tensors);
+    k->form_at = RMI_NEW(&k->mem, uint32_t, g->n_ops);
+    k->holds = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)g->n_tensors);
+    k->ran = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)g->n_ops);
+    if (!k->value || !k->form_at || !k->holds || !k->ran) return RM_ERROR_MEMORY;
+    k->grad = k->value + g->n_tensors;
+    k->state = k->grad + g->n_tensors;
+    k->host = k->state + g->n_tensors;
+    k->on_host = k->holds + g->n_tensors;
+    k->seen = k->ran + g->n_ops;
+    for (i = 0; i < g->n_ops; i++) {
+        k->form_at[i] = n;
+        n += g->ops[i].n_forms;
+    }
+    k->saved = RMI_NEW(&k->mem, unsigned char *, 2 * (size_t)n);
+    if (!k->saved) return RM_ERROR_MEMORY;
+    k->saved_too = k->saved + n;
+    for (i = 0; i < g->n_tensors; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        k->holds[i] = t->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->p->step);
+        k->value[i] = rmi_chk_start(k, i);
+        k->grad[i] = t->has_grad ? rmi_chk_start(k, rmi_low_buf(g, RMI_BUF_GRAD, i)) : NULL;
+        k->state[i] = rmi_chk_start(k, rmi_low_buf(g, RMI_BUF_STATE, i));
+        if (!k->value[i] || !k->state[i] || (t->has_grad && !k->grad[i])) return RM_ERROR_MEMORY;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
+{
+    size_t i;
+    RMI_TRY(rmi_chk_tables(k));
+    for (i = 0; i < k->p->n; i++) {
+        rm_result r = rmi_chk_statement(k, &k->p->st[i]);
+        rmi_arena_free(&k->tmp);
+        if (r != RM_OK) return r;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
+{
+    rm_exec *x = k->x;
+    uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i;
+    if (x->d.backend) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_check: it looks at host memory; check an executor without rm_exec_desc.backend");
+    for (i = 0; i < x->n_prog; i++)
+        if (x->prog[i].step == kind) k->p = &x->p->prog[i];
+    if (!k->p) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_check: the plan has no program for step kind %u; name it in rm_plan_desc.steps", (uint64_t)kind);
+    RMI_TRY(rmi_exe_bound(x));
+    if (s) x->now = *s;
+    else memset((void *)&x->now, 0, sizeof x->now);
+    x->now.kind = kind;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *d)
+{
+    rmi_chk k;
+    rm_result r;
+    int set_aside = 0;
+    memset((void *)&k, 0, sizeof k);
+    k.x = k.aside.x = x;
+    k.g = x->g;
+    k.d = d;
+    k.mem = k.tmp = k.aside.tmp = rmi_arena_make(&x->mem.hooks);
+    r = rmi_chk_arguments(&k, s);
+    if (r == RM_OK) {
+        r = rmi_exe_snapshot(&k.aside, 0);
+        set_aside = r == RM_OK;
+    }
+    if (r == RM_OK) r = rmi_chk_walk(&k);
+    if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
+    if (set_aside && rmi_exe_snapshot(&k.aside, 1) != RM_OK && r == RM_OK) r = RM_ERROR_BACKEND;
+    rmi_arena_free(&k.tmp);
+    rmi_arena_free(&k.mem);
+    rmi_arena_free(&k.aside.tmp);
+    return r;
+}
+
+/* =====================================================================================================================
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
 RMDEF const char *rm_result_name(rm_result r)
@@ -10632,6 +11248,8 @@ RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p)
 }
 
 RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats) { return x ? rmi_exe_profile_run(x, s, repeats) : RM_ERROR_ARGUMENT; }
+
+RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc) { return x ? rmi_chk_run(x, s, desc) : RM_ERROR_ARGUMENT; }
 
 RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info)
 {
