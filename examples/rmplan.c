@@ -362,7 +362,8 @@ static int write_plan(const options *o, const rm_graph *g, const rm_plan *plan)
 
 static int plan_graph(const options *o, rm_graph *g)
 {
-    rm_plan_desc d;
+    static rm_plan_desc zeros; /* the fields that are not named below */
+    rm_plan_desc d = zeros;
     rm_plan_info info;
     rm_plan *plan = NULL;
     const rm_point *points;
@@ -372,7 +373,6 @@ static int plan_graph(const options *o, rm_graph *g)
     uint64_t solve_us;
     size_t i, n;
     int status;
-    memset(&d, 0, sizeof d);
     memset(&info, 0, sizeof info);
     memset(&w, 0, sizeof w);
     d.align = (uint32_t)o->align;
