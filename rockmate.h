@@ -30,6 +30,174 @@
    >>public    entry points: check arguments, delegate
    >>licence   MIT or public domain
 */
+/* ==========================================================================================================
+   >>manual - what it does, what it does not, concepts, a first model
+
+   1. A first model (C99; compiles and runs as it stands)
+
+      #define ROCKMATE_IMPLEMENTATION
+      #include "rockmate.h"
+      #include <stdio.h>
+      enum { B = 32, D = 16 };                        // batch and width; everything is float
+      #define FOR(i, n) for (int i = 0; i < (n); i++)
+      static int dense_fwd(const rm_call *c) {        // y = relu(x w)
+         const float *x = c->in[0], *w = c->in[1];
+         float *y = c->out[0];
+         FOR(b, B) FOR(o, D) { float s = 0; FOR(i, D) s += x[b*D+i] * w[i*D+o]; y[b*D+o] = s > 0 ? s : 0; }
+         return 0;
+      }
+      static int dense_bwd(const rm_call *c) {        // din[i] is NULL if nobody wants it
+         const float *x = c->in[0], *w = c->in[1], *y = c->out[0], *dy = c->dout[0];
+         float *dx = c->din[0], *dw = c->din[1];
+         FOR(b, B) FOR(o, D) if (y[b*D+o] > 0) FOR(i, D) {
+            if (dx) dx[b*D+i] += dy[b*D+o] * w[i*D+o];
+            if (dw) dw[i*D+o] += dy[b*D+o] * x[b*D+i];
+         }
+         return 0;
+      }
+      static int mse_fwd(const rm_call *c) {
+         const float *y = c->in[0], *t = c->in[1];
+         float s = 0;
+         FOR(i, B*D) s += (y[i] - t[i]) * (y[i] - t[i]) / B;
+         *(float *)c->out[0] = s;
+         return 0;
+      }
+      static int mse_bwd(const rm_call *c) {          // a loss has no dout: it seeds itself
+         const float *y = c->in[0], *t = c->in[1];
+         FOR(i, B*D) ((float *)c->din[0])[i] += 2 * (y[i] - t[i]) / B;
+         return 0;
+      }
+      static int sgd(const rm_call *c) {
+         FOR(i, D*D) ((float *)c->param)[i] -= (float)c->step->lr * ((float *)c->grad)[i];
+         return 0;
+      }
+      static const rm_kind DENSE = { .name = "dense", .forward = dense_fwd, .backward = dense_bwd,
+                                     .needs = RM_IN(0) | RM_IN(1) | RM_OUT(0), .flags = RM_ZERO_GRADS };
+      static const rm_kind MSE = { .name = "mse", .forward = mse_fwd, .backward = mse_bwd,
+                                   .needs = RM_IN(0) | RM_IN(1), .flags = RM_ZERO_GRADS };
+      int main(void) {
+         float a[B*D], loss;
+         rm_plan *p;
+         rm_exec *x;
+         rm_graph *g = rm_graph_create(NULL);
+         rm_tensor in = rm_input_add(g, "in", sizeof a, 0), want = rm_input_add(g, "want", sizeof a, 0);
+         rm_tensor w1 = RM_PARAM(g, .name = "w1", .bytes = D*D*4, .update = sgd);
+         rm_tensor w2 = RM_PARAM(g, .name = "w2", .bytes = D*D*4, .update = sgd);
+         rm_tensor h = RM_OP(g, &DENSE, .name = "fc1", .in = { in, w1 });
+         rm_tensor y = RM_OP(g, &DENSE, .name = "fc2", .in = { h, w2 });
+         rm_tensor l = RM_OP(g, &MSE, .name = "loss", .in = { y, want }, .out = { sizeof loss });
+         rm_output_add(g, l);
+         rm_plan_desc budget = { .device_bytes = 16 << 10 };
+         if (rm_plan_create(g, &budget, &p) || rm_exec_create(p, NULL, &x)) return puts(rm_graph_error(g)), 1;
+         FOR(i, B*D) a[i] = (float)(i * 37 % 19 - 7) / 19;
+         rm_exec_write(x, w1, RM_VALUE, 0, a, D*D*4);
+         rm_exec_write(x, w2, RM_VALUE, 0, a + 7, D*D*4);
+         FOR(n, 100) {
+            rm_step s = { .step = (uint64_t)n, .lr = 0.01 };
+            rm_exec_write(x, in, RM_VALUE, 0, a, sizeof a);
+            rm_exec_write(x, want, RM_VALUE, 0, a, sizeof a);
+            if (rm_exec_step(x, &s)) return puts(rm_exec_error(x)), 1;
+            rm_exec_read(x, l, RM_VALUE, 0, &loss, sizeof loss);
+            if (n % 33 == 0) printf("step %d: loss %g\n", n, loss);
+         }
+         rm_exec_destroy(x), rm_plan_destroy(p), rm_graph_destroy(g);
+         return 0;
+      }
+
+   2. What it does not do
+   It has no kernels, no tensor arithmetic and no automatic differentiation: forward, backward and update
+   are your callbacks. Shapes and types are unknown to it; it counts bytes. Graphs are static: one order
+   of ops, one set of sizes. Plans recompute, they do not offload yet, and they run each op as declared,
+   not a variant. It does not look for a better order of the ops. One device; reductions over ranks are a
+   callback.
+
+   3. Concepts
+   tensor   bytes with a name: an input, a param, a const, or what an op makes
+   op       a forward and its backward; a kind is its behaviour, shared by any number of ops
+   block    a named stretch of ops: names in messages and in the summary, nothing else
+   plan     what to run, keep and recompute, and at which address, for one budget; one program for each
+            kind of step
+   step     one walk over a program: SINGLE, or FIRST, MIDDLE ..., LAST of an accumulation, or FORWARD
+   arena    the one piece of device memory in which all lies; its size is the plan's memory, exactly
+   lane     what works side by side: compute, copies each way, host, reductions
+   Graph, plan, executor: made in this order, destroyed in the reverse one.
+
+   4. Declaring ops
+   What saves memory is optional: 0 is the safe default, and leaving it out costs memory, never correctness.
+   What a backward did not declare in `needs` arrives as NULL.
+   needs       what the backward reads of inputs, outputs, saved. The field that saves most: RM_OUT(0) for
+               a relu
+   saved       (op) bytes that the forward leaves for its backward: a mask, statistics. Skip them if
+               c->saved is NULL
+   inplace     output 0 may lie over an input;  over: a gradient over dout or over what its backward reads
+               last
+   view        output 0 is bytes of an input; no callback. share_grad: gradients equal to dout (a residual
+               addition)
+   part        the backward in pieces (dX, dW) that run apart, each called with its own gradients in din
+   mutates     consts that the first run changes: running statistics. Write through rm_mut, which is NULL
+               in a recomputation
+   RM_RNG      random numbers: derive them from c->seed, and forward, recomputation, backward agree
+   RM_ONCE     never recomputed.   RM_NOGRAD: no backward.   RM_ZERO_GRADS: din arrives zeroed, the
+               callback only adds
+   Without RM_ZERO_GRADS: din[i] is to be added to if RM_ADDS(c, i), else written whole; it may be NULL
+   (not wanted). A forward runs again with c->recompute = 1 and must give the same bits. Do not keep
+   pointers from call to call.
+
+   5. Costs and profiling
+   Times are in ns: fwd_ns, bwd_ns, again_ns, update_ns. 0 is "to be measured": estimated from bytes until
+   rm_exec_profile has timed each callback; RM_FREE_NS is really nothing. Then rm_plan_create again and
+   rm_exec_replan: weights are carried over. A model that does not fit is profiled under the plan of its
+   smallest budget.
+
+   6. Planning
+   rm_plan_desc.device_bytes is the budget for all that lies on the device: weights, states, inputs and
+   activations. 0: no limit. Too small: RM_ERROR_INFEASIBLE, with min_bytes in rm_plan_info and in the
+   message, a budget that works. The preset "rotor" is the planner; "noremat", "every-block" and "sqrt"
+   are for comparison. rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table
+   for people. The same graph and desc give the same plan, everywhere. steps = RM_FIRST | RM_MIDDLE |
+   RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
+   what persists.
+
+   7. Running
+   rm_exec_write the inputs before every step, rm_exec_step, rm_exec_read the outputs. What a step needs
+   to know (kind, number, lr, seed, your values) goes in with rm_step and is c->step in every callback.
+   Accumulate N micro-batches: RM_FIRST, RM_MIDDLE N - 2 times, RM_LAST, which updates; count them in
+   rm_step.micro. Evaluate: RM_FORWARD. The update of a param may run in the middle of the backward; a
+   barrier (rm_barrier_add) waits for all gradients first. rm_exec_save and rm_exec_restore work across
+   plans.
+
+   8. Memory
+   A step allocates nothing. Give rm_exec_create your own arena in rm_exec_desc (at least
+   rm_plan_info.arena_bytes, aligned as the plan: rm_plan_desc.align, 256 by default), or the backend
+   allocates one. RM_EXTERNAL tensors are yours (rm_exec_bind) and outside the budget. rm_allocator serves
+   the library's own tables, of graph, plan and executor; these are not in the budget.
+
+   9. Checking
+   Every plan has passed a checker. Your declarations have not: run rm_exec_check once after changing a
+   kind. It finds undeclared reads, writes beyond the bytes, ignored accumulation, recomputations that
+   differ, wrong gradients. rm_exec_desc.poison fills dead bytes with NaN.
+
+   10. Text
+   rm_graph_write and rm_graph_read: .rmg; rm_plan_write and rm_plan_read: .rmp (docs/formats.md). Both
+   can be read and edited by people; a plan from text is checked before it is returned. A graph from text
+   has no callbacks: it is planned, not run.
+
+   11. Errors
+   Builder mistakes stick to the graph: later calls do nothing, rm_plan_create returns the first,
+   rm_graph_error tells it with the op's name. So loops that build models need no checks. All else returns
+   rm_result; messages are in rm_graph_error, rm_exec_error. The library neither prints nor aborts, and
+   has no global state.
+
+   12. Threads
+   Different objects may be used in different threads at once; one object, in one thread at a time.
+   rm_plan_create and rm_exec_create write messages to their graph, rm_exec_profile its costs: they count
+   as a use of it. Callbacks run in the thread that calls rm_exec_step.
+
+   13. Overrides, before the implementation
+   RM_MALLOC(n) and RM_FREE(p) together; RM_ASSERT(c); ROCKMATE_STATIC for static functions, RMDEF for
+   another linkage.
+   ======================================================================================================== */
+
 #ifndef ROCKMATE_H
 #define ROCKMATE_H
 
@@ -11269,3 +11437,55 @@ RMI_PLAIN_END
 #pragma warning(pop)
 #endif
 #endif /* ROCKMATE_IMPLEMENTATION */
+
+/* =====================================================================================================================
+   >>licence - MIT or public domain
+
+   This software is available under two licences. Choose the one that you prefer.
+
+   ------------------------------------------------------------------------------
+   ALTERNATIVE A - MIT License
+
+   Copyright (c) 2026 the authors of rockmate.h
+
+   Permission is hereby granted, free of charge, to any person obtaining a copy of
+   this software and associated documentation files (the "Software"), to deal in
+   the Software without restriction, including without limitation the rights to
+   use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies
+   of the Software, and to permit persons to whom the Software is furnished to do
+   so, subject to the following conditions:
+
+   The above copyright notice and this permission notice shall be included in all
+   copies or substantial portions of the Software.
+
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+   IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+   FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+   AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+   LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+   OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+   SOFTWARE.
+
+   ------------------------------------------------------------------------------
+   ALTERNATIVE B - Public Domain (www.unlicense.org)
+
+   This is free and unencumbered software released into the public domain.
+
+   Anyone is free to copy, modify, publish, use, compile, sell, or distribute this
+   software, either in source code form or as a compiled binary, for any purpose,
+   commercial or non-commercial, and by any means.
+
+   In jurisdictions that recognize copyright laws, the author or authors of this
+   software dedicate any and all copyright interest in the software to the public
+   domain. We make this dedication for the benefit of the public at large and to
+   the detriment of our heirs and successors. We intend this dedication to be an
+   overt act of relinquishment in perpetuity of all present and future rights to
+   this software under copyright law.
+
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+   IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+   FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+   AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN
+   ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION
+   WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+   ================================================================================================================== */

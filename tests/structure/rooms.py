@@ -21,7 +21,7 @@ def main(path):
     head = text[: text.index("#ifndef ROCKMATE_H")]
     contents = re.findall(r"^   >>(\w+)", head, re.M)
     passed, bad = 0, []
-    banners = [(n, m.group(1)) for n, l in enumerate(lines) for m in [re.match(r"   >>(\w+) - ", l) or re.match(r"/\* >>(\w+) - ", l)] if m and n > head.count("\n")]
+    banners = [(n, m.group(1)) for n, l in enumerate(lines) for m in [re.match(r"   >>(\w+) - ", l) or re.match(r"/\* >>(\w+) - ", l)] if m and n > head.count("\n")]  # after the contents and the manual
     order = [b for _, b in banners]
     expected = [c for c in contents if c not in ("manual",)]
     if order != expected:
