@@ -10494,6 +10494,8 @@ typedef struct rmi_chk_frame {
     uint32_t *in, *out, *din, *dout, saved, ws, param, grad, state; /* boxes, or RMI_NONE */
     const void **in_ptr, **out_ptr, **din_ptr, **dout_ptr;
     uint32_t guard;       /* byte of this run */
+    const uint8_t *adds;  /* by tensor: its gradient holds contributions in this run; NULL: none does */
+    int zeroed;           /* RM_ZERO_GRADS */
     const char *kind;
     char what[300];       /* "op h[0]/gelu: its forward" */
 } rmi_chk_frame;
@@ -10509,8 +10511,11 @@ typedef struct rmi_chk {
     unsigned char **saved, **saved_too; /* what a forward left; the same with other bytes where it left none */
     uint8_t *holds, *on_host;           /* by tensor, of its gradient: contributions are there; they are complete in host memory only */
     uint8_t *ran, *seen;    /* by op: its forward; its backward */
+    uint16_t *form;         /* by op: of its first forward */
     uint8_t unsteady;       /* an op that runs once gives other results each time: steps cannot be compared */
-    const rm_check_desc *d;
+    const rm_check_desc *d; /* or NULL: no finite differences */
+    struct rmi_chk_sample *sample; /* d->finite_differences for each tensor */
+    uint8_t *sampled;       /* by tensor */
 } rmi_chk;
 
 RMI_FN rm_result rmi_chk_found(rmi_chk *k, const char *fmt, ...)
@@ -10603,6 +10608,20 @@ RMI_FN const char *rmi_chk_name(const rmi_chk *k, const rmi_chk_box *b, char *ou
     return out;
 }
 
+/* Accum bits as the executor gives them, and zeros for kinds that want to add always. */
+RMI_FN void rmi_chk_accum(rmi_chk_frame *f)
+{
+    uint32_t i;
+    f->c.accum = 0;
+    for (i = 0; i < f->c.n_in; i++) {
+        rmi_chk_box *b = f->din[i] == RMI_NONE ? NULL : &f->box[f->din[i]];
+        int held = b && f->adds && f->adds[b->tensor];
+        if (!b || b->off) continue;
+        if (b->slot < i || f->zeroed || held) f->c.accum |= RM_IN(i);
+        if (b->slot == i && f->zeroed && !held) memset(b->p, 0, (size_t)b->bytes);
+    }
+}
+
 /* All boxes as the next run shall find them; the caller then changes what it wants to be different. */
 RMI_FN void rmi_chk_ready(rmi_chk_frame *f, uint32_t body, uint32_t ws, uint32_t guard)
 {
@@ -10617,6 +10636,7 @@ RMI_FN void rmi_chk_ready(rmi_chk_frame *f, uint32_t body, uint32_t ws, uint32_t
         if (b->from) memcpy(b->p, b->from, (size_t)b->bytes);
         else memset(b->p, (int)(b->role == RMI_CHK_WS ? ws : body), (size_t)b->bytes);
     }
+    rmi_chk_accum(f);
 }
 RMI_FN void rmi_chk_plain(rmi_chk_frame *f) { rmi_chk_ready(f, RMI_CHK_NAN, RMI_CHK_NAN, RMI_CHK_NAN); }
 RMI_FN void rmi_chk_fill(rmi_chk_box *b, uint32_t byte)
@@ -10790,15 +10810,14 @@ RMI_FN rm_result rmi_chk_op_sizes(rmi_chk *k, rmi_chk_frame *f, const rmi_op *op
     return RM_OK;
 }
 
-/* A frame for one way of op in form f, with the inputs in it: forward (part RMI_NONE) or one part of the backward. */
-RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, uint32_t id, uint32_t form, uint32_t part, rmi_chk_frame **out)
+/* A frame for one way of op, without boxes: forward (part RMI_NONE) or one part of the backward. */
+RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, uint32_t id, uint32_t form, uint32_t part, rmi_chk_frame **out)
 {
     const rmi_op *op = &k->g->ops[id];
     const rmi_form *fm = &op->forms[form];
     const char *part_name = part == RMI_NONE ? "" : fm->parts[part].name;
     char phase[700] = "";
     rmi_chk_frame *f;
-    uint32_t i, j;
     strcat(phase, part == RMI_NONE ? "forward" : "backward");
     if (part_name[0]) strncat(strcat(phase, ", part "), part_name, 255);
     if (fm->name[0]) strncat(strcat(phase, ", variant "), fm->name, 255);
@@ -10811,6 +10830,17 @@ RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, uint32_t id, uint32_t form, uint32
     f->c.seed = rmi_exe_seed(k->x, id);
     if (op->arg) memcpy(f->c.arg, op->arg, sizeof f->c.arg);
     if (op->farg) memcpy(f->c.farg, op->farg, sizeof f->c.farg);
+    *out = f;
+    return RM_OK;
+}
+
+/* The same with boxes for the inputs. */
+RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, uint32_t id, uint32_t form, uint32_t part, rmi_chk_frame **out)
+{
+    const rmi_op *op = &k->g->ops[id];
+    rmi_chk_frame *f;
+    uint32_t i, j;
+    RMI_TRY(rmi_chk_op_call(k, id, form, part, &f));
     for (i = 0; i < op->in.n; i++) {
         uint32_t t = op->in.at[i];
         for (j = 0; j < i; j++)
@@ -10945,6 +10975,7 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
     uint32_t i, j;
     if (k->ran[r.id]) return RM_OK;
     k->ran[r.id] = 1;
+    k->form[r.id] = r.form;
     for (i = 0; i < op->in.n; i++) rmi_chk_view(k, op->in.at[i]);
     RMI_TRY(rmi_chk_fwd_form(k, r.id, r.form, &first));
     for (i = 0; i < op->n_forms; i++) {
@@ -10963,6 +10994,460 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
     return RM_OK;
 }
 
+/* --- backward */
+RMI_FN rm_result rmi_chk_bwd_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
+{
+    const rm_graph *g = k->g;
+    const rmi_op *op = &g->ops[r.id];
+    const rmi_form *fm = &op->forms[r.form];
+    const rmi_part *p = &fm->parts[r.part];
+    rmi_chk_frame *f;
+    uint32_t i, j;
+    RMI_TRY(rmi_chk_op_frame(k, r.id, r.form, r.part, &f));
+    for (i = 0; i < f->n; i++) f->box[i].undeclared = (uint8_t)!rmi_list_has(&p->needs, f->box[i].tensor);
+    for (i = 0; i < op->out.n; i++) {
+        uint32_t t = op->out.at[i];
+        RMI_TRY(rmi_chk_add(k, f, RMI_CHK_OUT, i, t, g->tensors[t].bytes, k->value[t], RMI_CHK_READ, &f->out[i]));
+        f->box[f->out[i]].undeclared = (uint8_t)!rmi_list_has(&p->needs, t);
+        if (rmi_list_has(&op->grad_out, t)) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_DOUT, i, t, g->tensors[t].grad_bytes, k->grad[t], RMI_CHK_READ, &f->dout[i]));
+    }
+    if (fm->saved && k->saved[k->form_at[r.id] + r.form]) {
+        RMI_TRY(rmi_chk_add(k, f, RMI_CHK_SAVED, 0, RMI_NONE, fm->saved, k->saved[k->form_at[r.id] + r.form], RMI_CHK_READ, &f->saved));
+        f->box[f->saved].undeclared = (uint8_t)!p->needs_saved;
+    }
+    if (p->bwd_ws) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, p->bwd_ws, NULL, RMI_CHK_SCRATCH, &f->ws));
+    for (i = 0; i < op->in.n; i++) {
+        uint32_t t = op->in.at[i];
+        if (!rmi_list_has(&op->grad_in, t) || !rmi_list_has(&p->grads, t)) continue;
+        for (j = 0; j < i; j++)
+            if (op->in.at[j] == t) f->din[i] = f->din[j];
+        if (f->din[i] == RMI_NONE) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_DIN, i, t, g->tensors[t].grad_bytes, NULL, RMI_CHK_RESULT, &f->din[i]));
+    }
+    f->zeroed = (fm->flags & RM_ZERO_GRADS) != 0;
+    *out = f;
+    return RM_OK;
+}
+
+/* The byte that replaces an operand which must not be read; RMI_NONE: none this time. Zero first: it is safe as an index. */
+RMI_FN uint32_t rmi_chk_poison(const rmi_chk *k, const rmi_chk_box *b, int round)
+{
+    uint64_t i;
+    if (!b->undeclared || !b->bytes) return RMI_NONE;
+    for (i = 0; i < b->bytes && !b->from[(size_t)i];) i++;
+    if (round == 0) return i < b->bytes ? 0 : RMI_CHK_SMALL;
+    return b->tensor != RMI_NONE && k->g->tensors[b->tensor].has_grad && i < b->bytes ? RMI_CHK_SMALL : RMI_NONE;
+}
+
+RMI_FN rm_result rmi_chk_reads(rmi_chk *k, rmi_run r, const rmi_chk_frame *f, const rmi_chk_box *b)
+{
+    const rmi_form *fm = &k->g->ops[r.id].forms[r.form];
+    char name[320], digits[24];
+    rmi_u64_text(b->slot, digits);
+    rmi_chk_name(k, b, name);
+    return rmi_chk_found(k, "%s reads %s, which kind '%s' does not declare in %s; add %s%s%s", f->what, name, f->kind, fm->own_parts ? "the part's needs" : "needs", b->role == RMI_CHK_SAVED ? "RM_SAVED" : b->role == RMI_CHK_IN ? "RM_IN(" : "RM_OUT(", b->role == RMI_CHK_SAVED ? "" : digits, b->role == RMI_CHK_SAVED ? "" : ")");
+}
+
+/* Reads of what was not declared: at run time there is nothing; here other bytes, all at once, then one by one. */
+RMI_FN rm_result rmi_chk_bwd_undeclared(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+{
+    uint32_t i, only, first;
+    uint64_t at;
+    int round;
+    for (round = 0; round < 2; round++)
+        for (only = RMI_NONE, first = RMI_NONE;;) {
+            rmi_chk_plain(f);
+            for (i = 0; i < f->n; i++) {
+                uint32_t byte = rmi_chk_poison(k, &f->box[i], round);
+                if (byte == RMI_NONE || (only != RMI_NONE && i != only)) continue;
+                rmi_chk_fill(&f->box[i], byte);
+                if (first == RMI_NONE) first = i;
+            }
+            if (first == RMI_NONE) break;
+            RMI_TRY(rmi_chk_go(k, f));
+            if (rmi_chk_differs(f, &at)) {
+                if (only != RMI_NONE) return rmi_chk_reads(k, r, f, &f->box[only]);
+                only = first;
+                continue;
+            }
+            if (only == RMI_NONE) break;
+            while (++only < f->n && rmi_chk_poison(k, &f->box[only], round) == RMI_NONE) {}
+            if (only >= f->n) return rmi_chk_reads(k, r, f, &f->box[first]); /* only together do they matter */
+        }
+    return RM_OK;
+}
+
+/* Is this 8-byte piece NaN or infinite in some format? Then adding to it shows nothing. */
+RMI_FN int rmi_chk_special(const unsigned char *p, size_t n)
+{
+    size_t i;
+    for (i = 0; i + 2 <= n; i += 2) {
+        uint16_t v;
+        memcpy(&v, p + i, 2);
+        if ((v & 0x7C00u) == 0x7C00u) return 1;
+    }
+    return 0;
+}
+
+/* Is accum obeyed? Over the gradient itself a sum is twice that, over large numbers about those; writing gives the same both times. */
+RMI_FN rm_result rmi_chk_bwd_accum(rmi_chk *k, rmi_chk_frame *f)
+{
+    uint32_t i;
+    int round;
+    unsigned char **over_own = RMI_NEW(&k->tmp, unsigned char *, f->n);
+    uint8_t *all = RMI_NEW(&k->tmp, uint8_t, k->g->n_tensors);
+    if (!over_own || !all) return RM_ERROR_MEMORY;
+    memset(all, 1, k->g->n_tensors);
+    for (round = 0; round < 2; round++) {
+        f->adds = all;
+        rmi_chk_plain(f);
+        f->adds = NULL;
+        for (i = 0; i < f->n; i++) {
+            rmi_chk_box *b = &f->box[i];
+            if (b->role != RMI_CHK_DIN) continue;
+            if (round) memset(b->p, (int)RMI_CHK_OTHER, (size_t)b->bytes);
+            else memcpy(b->p, b->result, (size_t)b->bytes);
+        }
+        RMI_TRY(rmi_chk_go(k, f));
+        for (i = 0; i < f->n; i++) {
+            rmi_chk_box *b = &f->box[i];
+            size_t at, n;
+            if (b->role != RMI_CHK_DIN) continue;
+            if (!round) {
+                over_own[i] = rmi_chk_bytes(k, &k->tmp, b->bytes);
+                if (!over_own[i]) return RM_ERROR_MEMORY;
+                memcpy(over_own[i], b->p, (size_t)b->bytes);
+                continue;
+            }
+            for (at = 0; at < b->bytes; at += n) {
+                char name[320];
+                n = b->bytes - at < 8 ? (size_t)b->bytes - at : 8;
+                if (rmi_chk_special(b->result + at, n) || memcmp(b->p + at, b->result + at, n) || memcmp(over_own[i] + at, b->result + at, n)) continue;
+                rmi_chk_name(k, b, name);
+                if (f->zeroed) return rmi_chk_found(k, "%s writes %s, though kind '%s' declares RM_ZERO_GRADS: that promises to add; add, or drop the flag (first at byte %u)", f->what, name, f->kind, (uint64_t)at);
+                return rmi_chk_found(k, "%s ignores accum: what %s held is lost from byte %u on; add to din[%u] when RM_ADDS(c, %u)", f->what, name, (uint64_t)at, (uint64_t)b->slot, (uint64_t)b->slot);
+            }
+        }
+    }
+    return RM_OK;
+}
+
+/* Each gradient unwanted in turn: the others must not change. */
+RMI_FN rm_result rmi_chk_bwd_unwanted(rmi_chk *k, rmi_chk_frame *f)
+{
+    uint32_t i, n = 0;
+    uint64_t at;
+    for (i = 0; i < f->n; i++) n += f->box[i].role == RMI_CHK_DIN;
+    for (i = 0; i < f->n && n > 1; i++) {
+        const rmi_chk_box *b;
+        char name[320];
+        if (f->box[i].role != RMI_CHK_DIN) continue;
+        rmi_chk_plain(f);
+        f->box[i].off = 1;
+        rmi_chk_accum(f);
+        RMI_TRY(rmi_chk_go(k, f));
+        b = rmi_chk_differs(f, &at);
+        if (b) return rmi_chk_found(k, "%s gives another %s when din[%u] is NULL; compute each gradient on its own", f->what, rmi_chk_name(k, b, name), (uint64_t)f->box[i].slot);
+    }
+    return RM_OK;
+}
+
+/* Gradients that the executor takes from dout without a call. */
+RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t t)
+{
+    return (rmi_list_has(&op->share, t) || op->view == t) && rmi_list_has(&op->grad_out, op->out.at[0]) && k->g->tensors[t].grad_bytes == k->g->tensors[op->out.at[0]].grad_bytes;
+}
+
+RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+{
+    const rmi_op *op = &k->g->ops[r.id];
+    uint32_t i;
+    for (i = 0; i < f->n; i++) {
+        const rmi_chk_box *b = &f->box[i];
+        char name[320];
+        if (b->role != RMI_CHK_DIN || !rmi_chk_shares(k, op, b->tensor) || !memcmp(b->result, f->box[f->dout[0]].from, (size_t)b->bytes)) continue;
+        rmi_chk_name(k, b, name);
+        if (op->view == b->tensor) return rmi_chk_found(k, "%s computes %s, which must equal dout[0], for kind '%s' is a view; copy dout[0]", f->what, name, f->kind);
+        return rmi_chk_found(k, "%s computes %s, which is not equal to dout[0], though kind '%s' says so in share_grad; drop RM_IN(%u) from share_grad", f->what, name, f->kind, (uint64_t)b->slot);
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+{
+    const rmi_form *fm = &k->g->ops[r.id].forms[r.form];
+    uint32_t i, j, n;
+    uint64_t at;
+    for (n = 0; n < fm->n_overs && !f->zeroed; n++) {
+        const rmi_over *o = &fm->overs[n];
+        const rmi_chk_box *b;
+        uint32_t to = RMI_NONE, from = o->what == RMI_OVER_DOUT ? f->dout[0] : o->what == RMI_OVER_SAVED ? f->saved : RMI_NONE;
+        char name[320], other[320];
+        for (j = 0; j < f->n; j++) {
+            if (f->box[j].role == RMI_CHK_DIN && f->box[j].tensor == o->grad_of) to = j;
+            if (o->what == RMI_OVER_TENSOR && f->box[j].role <= RMI_CHK_OUT && f->box[j].tensor == o->tensor) from = j;
+        }
+        if (to == RMI_NONE || from == RMI_NONE || f->box[from].undeclared || f->box[from].bytes < f->box[to].bytes) continue;
+        rmi_chk_plain(f);
+        f->box[to].over = from;
+        f->box[from].loose = 1;
+        RMI_TRY(rmi_chk_go(k, f));
+        b = rmi_chk_differs(f, &at);
+        i = f->box[to].slot;
+        if (b) return rmi_chk_found(k, "%s gives another %s when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each element before it is written, or drop that entry", f->what, rmi_chk_name(k, b, name), (uint64_t)i, rmi_chk_name(k, &f->box[from], other), f->kind);
+    }
+    return RM_OK;
+}
+
+/* Bytes of saved that the forward left as they were: another run would find others there. */
+RMI_FN rm_result rmi_chk_bwd_saved(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+{
+    unsigned char *too = k->saved_too[k->form_at[r.id] + r.form];
+    const rmi_chk_box *b;
+    const unsigned char *from;
+    char name[320];
+    rm_result result;
+    uint64_t at;
+    if (f->saved == RMI_NONE || !too || f->box[f->saved].undeclared) return RM_OK;
+    from = f->box[f->saved].from;
+    f->box[f->saved].from = too;
+    rmi_chk_plain(f);
+    result = rmi_chk_go(k, f);
+    f->box[f->saved].from = from;
+    if (result != RM_OK) return result;
+    b = rmi_chk_differs(f, &at);
+    return b ? rmi_chk_found(k, "%s reads bytes of saved that its forward leaves unwritten (%s changes); write all of saved that is read", f->what, rmi_chk_name(k, b, name)) : RM_OK;
+}
+
+/* All that can be known of one part of a backward. Its contribution, to nothing, is in the results afterwards. */
+RMI_FN rm_result rmi_chk_bwd_form(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+{
+    int unsteady;
+    RMI_TRY(rmi_chk_twice(k, f, &unsteady));
+    RMI_TRY(rmi_chk_bwd_undeclared(k, r, f));
+    RMI_TRY(rmi_chk_bwd_saved(k, r, f));
+    RMI_TRY(rmi_chk_bwd_share(k, r, f));
+    RMI_TRY(rmi_chk_bwd_unwanted(k, f));
+    RMI_TRY(rmi_chk_bwd_accum(k, f));
+    return rmi_chk_bwd_over(k, r, f);
+}
+
+/* The other forms of an op, which this plan does not use. */
+RMI_FN rm_result rmi_chk_bwd_others(rmi_chk *k, rmi_run r)
+{
+    const rmi_op *op = &k->g->ops[r.id];
+    rmi_chk_frame *f;
+    uint32_t i, p;
+    for (i = 0; i < op->n_forms; i++)
+        for (p = 0; p < op->forms[i].n_parts; p++) {
+            if (i == r.form || !op->forms[i].forward || !op->forms[i].backward || !rmi_low_part_wanted(op, &op->forms[i].parts[p])) continue;
+            RMI_TRY(rmi_chk_bwd_frame(k, rmi_low_run(RMI_BWD, r.id, i, p), &f));
+            RMI_TRY(rmi_chk_bwd_form(k, rmi_low_run(RMI_BWD, r.id, i, p), f));
+        }
+    return RM_OK;
+}
+
+/* The contributions go to the gradients: as they came if those held nothing, else by one more run that adds. */
+RMI_FN rm_result rmi_chk_contribute(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+{
+    const rmi_op *op = &k->g->ops[r.id];
+    uint32_t i;
+    int adds = 0;
+    for (i = 0; i < f->n; i++) adds |= f->box[i].role == RMI_CHK_DIN && k->holds[f->box[i].tensor];
+    if (adds && f->fn) {
+        f->adds = k->holds;
+        rmi_chk_plain(f);
+        for (i = 0; i < f->n; i++)
+            if (f->box[i].role == RMI_CHK_DIN && k->holds[f->box[i].tensor]) memcpy(f->box[i].p, k->grad[f->box[i].tensor], (size_t)f->box[i].bytes);
+        RMI_TRY(rmi_chk_go(k, f));
+        rmi_chk_results(f);
+    }
+    for (i = 0; i < f->n; i++) {
+        const rmi_chk_box *b = &f->box[i];
+        if (b->role != RMI_CHK_DIN) continue;
+        if (!f->fn && (k->holds[b->tensor] || !rmi_chk_shares(k, op, b->tensor))) return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", f->what, f->kind);
+        memcpy(k->grad[b->tensor], f->fn ? b->result : f->box[f->dout[0]].from, (size_t)b->bytes);
+        k->holds[b->tensor] = 1;
+        k->on_host[b->tensor] = 0;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run r)
+{
+    const rmi_op *op = &k->g->ops[r.id];
+    rmi_chk_frame *f;
+    if (!rmi_low_part_wanted(op, rmi_low_part(k->g, r))) return RM_OK;
+    RMI_TRY(rmi_chk_bwd_frame(k, r, &f));
+    if (f->fn) RMI_TRY(rmi_chk_bwd_form(k, r, f));
+    if (!k->seen[r.id]) RMI_TRY(rmi_chk_bwd_others(k, r));
+    k->seen[r.id] = 1;
+    return rmi_chk_contribute(k, r, f);
+}
+
+/* --- elements of gradients, kept for finite differences */
+typedef struct rmi_chk_sample {
+    uint64_t at;
+    double gradient, rms; /* of the whole gradient */
+    uint8_t set;
+} rmi_chk_sample;
+
+RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->d->dtype == RM_F64 ? 8 : 4; }
+RMI_FN double rmi_chk_load(const rmi_chk *k, const unsigned char *p, uint64_t i)
+{
+    double d;
+    float f;
+    if (k->d->dtype == RM_F64) {
+        memcpy(&d, p + (size_t)i * 8, 8);
+        return d;
+    }
+    memcpy(&f, p + (size_t)i * 4, 4);
+    return (double)f;
+}
+RMI_FN void rmi_chk_store(const rmi_chk *k, unsigned char *p, uint64_t i, double d)
+{
+    float f = (float)d;
+    if (k->d->dtype == RM_F64) memcpy(p + (size_t)i * 8, &d, 8);
+    else memcpy(p + (size_t)i * 4, &f, 4);
+}
+
+RMI_FN double rmi_chk_abs(double d) { return d < 0 ? -d : d; }
+RMI_FN double rmi_chk_sqrt(double d) /* Newton's, so that nobody has to link with the maths library */
+{
+    double r = d > 1 ? d : 1;
+    int i;
+    if (!(d > 0)) return 0;
+    for (i = 0; i < 600 && r * r > d * (1 + 1e-12); i++) r = (r + d / r) / 2;
+    return r;
+}
+
+/* What this micro-batch alone added to the gradient of t. */
+RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t t, uint64_t i)
+{
+    uint32_t b = rmi_low_buf(k->g, RMI_BUF_GRAD, t);
+    double earlier = 0;
+    if (rmi_low_adds_to_earlier(k->p->step) && (k->x->home[b] != RMI_INF || k->x->bound[b])) earlier = rmi_chk_load(k, k->aside.copy + (size_t)k->aside.copy_at[b], i);
+    return rmi_chk_load(k, k->on_host[t] ? k->host[t] : k->grad[t], i) - earlier;
+}
+
+/* Some elements of t's gradient, now that it is complete: by chance, every other one the largest of sixteen. */
+RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t t)
+{
+    const rmi_tensor *x = &k->g->tensors[t];
+    uint64_t n, i;
+    double sum = 0;
+    uint32_t j, m;
+    if (!k->sample || k->sampled[t] || x->kind != RMI_PARAM || !x->consumers.n || x->grad_bytes != x->bytes || x->bytes % rmi_chk_width(k) || !x->bytes) return;
+    k->sampled[t] = 1;
+    n = x->bytes / rmi_chk_width(k);
+    for (i = 0; i < n; i++) sum += rmi_chk_slope_given(k, t, i) * rmi_chk_slope_given(k, t, i);
+    for (j = 0; j < k->d->finite_differences; j++) {
+        rmi_chk_sample *s = &k->sample[(size_t)t * k->d->finite_differences + j];
+        for (m = 0; m < (j % 2 ? 1u : 16u); m++) {
+            i = rmi_mix(rmi_mix(t) ^ (j * 16u + m)) % n;
+            if (m && rmi_chk_abs(rmi_chk_slope_given(k, t, i)) <= rmi_chk_abs(s->gradient)) continue;
+            s->at = i;
+            s->gradient = rmi_chk_slope_given(k, t, i);
+        }
+        s->rms = rmi_chk_sqrt(sum / (double)n);
+        s->set = 1;
+    }
+}
+
+/* --- updates, reductions, barriers */
+RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
+{
+    const rmi_tensor *t = &k->g->tensors[r.id];
+    int reduce = r.way == RMI_REDUCE, host = r.way == RMI_OPT_HOST;
+    rmi_chk_frame *f;
+    RMI_TRY(rmi_chk_frame_make(k, 0, 0, "param ", t->name, reduce ? "reduction" : host ? "update in host memory" : "update", &f));
+    *out = f;
+    f->kind = "";
+    f->fn = reduce ? k->x->d.reduce : host ? t->update_host : t->update;
+    f->c.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
+    f->c.user = reduce ? k->x->d.reduce_user : t->user;
+    if (t->arg) memcpy(f->c.arg, t->arg, sizeof f->c.arg);
+    if (t->farg) memcpy(f->c.farg, t->farg, sizeof f->c.farg);
+    f->c.param_bytes = t->bytes;
+    f->c.grad_bytes = t->grad_bytes;
+    f->c.state_bytes = t->state_bytes;
+    RMI_TRY(rmi_chk_add(k, f, RMI_CHK_GRAD, 0, r.id, t->grad_bytes, host && k->host[r.id] ? k->host[r.id] : k->grad[r.id], reduce ? RMI_CHK_RESULT : RMI_CHK_SCRATCH, &f->grad));
+    if (reduce) return RM_OK;
+    RMI_TRY(rmi_chk_add(k, f, RMI_CHK_PARAM, 0, r.id, t->bytes, k->value[r.id], RMI_CHK_RESULT, &f->param));
+    if (t->state_bytes) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_STATE, 0, r.id, t->state_bytes, k->state[r.id], RMI_CHK_RESULT, &f->state));
+    if (t->opt_ws && !host) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, t->opt_ws, NULL, RMI_CHK_SCRATCH, &f->ws));
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run r)
+{
+    rmi_chk_frame *f;
+    int unsteady;
+    rmi_chk_sample_param(k, r.id);
+    if (r.way == RMI_REDUCE && !k->x->d.reduce) return RM_OK;
+    RMI_TRY(rmi_chk_param_frame(k, r, &f));
+    if (!f->fn) return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT, "%s has no callback; set rm_param_desc.update", f->what);
+    if (r.way == RMI_REDUCE) { /* once: other ranks take part */
+        rmi_chk_plain(f);
+        RMI_TRY(rmi_chk_go(k, f));
+        memcpy(k->grad[r.id], f->box[f->grad].p, (size_t)f->box[f->grad].bytes);
+        return RM_OK;
+    }
+    RMI_TRY(rmi_chk_twice(k, f, &unsteady));
+    memcpy(k->value[r.id], f->box[f->param].result, (size_t)f->box[f->param].bytes);
+    if (f->state != RMI_NONE) memcpy(k->state[r.id], f->box[f->state].result, (size_t)f->box[f->state].bytes);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, uint32_t id)
+{
+    const rm_graph *g = k->g;
+    uint32_t i, n = 0;
+    rmi_chk_frame *f;
+    uint64_t *sizes;
+    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n;
+    RMI_TRY(rmi_chk_frame_make(k, n, 0, "barrier ", g->barriers[id].name, "callback", &f));
+    sizes = RMI_NEW(&k->tmp, uint64_t, n);
+    if (!sizes) return RM_ERROR_MEMORY;
+    for (n = 0, i = 0; i < g->n_tensors; i++) {
+        if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
+        sizes[n] = g->tensors[i].grad_bytes;
+        RMI_TRY(rmi_chk_add(k, f, RMI_CHK_IN, n, i, sizes[n], k->on_host[i] ? k->host[i] : k->grad[i], RMI_CHK_READ, &f->in[n]));
+        n++;
+    }
+    f->kind = "";
+    f->fn = g->barriers[id].fn;
+    f->c.phase = RM_PHASE_BARRIER;
+    f->c.user = g->barriers[id].user;
+    f->c.in_bytes = sizes;
+    rmi_chk_plain(f);
+    return rmi_chk_go(k, f);
+}
+
+/* --- gradients that travel: in pieces if a plan merges them in host memory */
+RMI_FN rm_result rmi_chk_copy(rmi_chk *k, const rmi_stmt *s, uint32_t t)
+{
+    uint64_t bytes = k->g->tensors[t].grad_bytes;
+    rm_tensor handle;
+    if (!k->host[t]) k->host[t] = rmi_chk_bytes(k, &k->mem, bytes);
+    if (!k->host[t]) return RM_ERROR_MEMORY;
+    switch ((rmi_what)s->what) {
+    case RMI_OFFLOAD: memcpy(k->host[t], k->grad[t], (size_t)bytes); break;
+    case RMI_PREFETCH:
+        memcpy(k->grad[t], k->host[t], (size_t)bytes);
+        k->holds[t] = 1;
+        k->on_host[t] = 0;
+        break;
+    case RMI_MERGE:
+        handle.id = t + 1;
+        k->x->d.add(k->host[t], k->grad[t], bytes, handle, k->x->d.add_user);
+        k->holds[t] = 0;
+        k->on_host[t] = 1;
+        break;
+    default: break;
+    }
+    return RM_OK;
+}
+
 /* --- the walk */
 RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *s)
 {
@@ -10970,11 +11455,14 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *s)
     rmi_buf_kind kind;
     if (s->what == RMI_RUN) {
         if (s->run.way == RMI_FWD) return rmi_chk_forward(k, s->run);
-        return RM_OK;
+        if (s->run.way == RMI_BWD) return rmi_chk_backward(k, s->run);
+        return s->run.way == RMI_BARRIER ? rmi_chk_barrier(k, s->run.id) : rmi_chk_update(k, s->run);
     }
     kind = rmi_low_kind(k->g, s->buf, &id);
-    if (s->what == RMI_ALIAS && kind == RMI_BUF_VALUE) rmi_chk_view(k, id);
-    return RM_OK;
+    if (kind == RMI_BUF_VALUE && s->what == RMI_ALIAS) rmi_chk_view(k, id);
+    if (kind != RMI_BUF_GRAD) return RM_OK;
+    if (s->what == RMI_ALLOC || s->what == RMI_ALIAS || s->what == RMI_REUSE) k->holds[id] = 0;
+    return s->what == RMI_OFFLOAD || s->what == RMI_PREFETCH || s->what == RMI_MERGE ? rmi_chk_copy(k, s, id) : RM_OK;
 }
 
 /* A copy of buffer b as it is now, or room for it. */
@@ -10995,7 +11483,10 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
     k->form_at = RMI_NEW(&k->mem, uint32_t, g->n_ops);
     k->holds = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)g->n_tensors);
     k->ran = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)g->n_ops);
-    if (!k->value || !k->form_at || !k->holds || !k->ran) return RM_ERROR_MEMORY;
+    k->form = RMI_NEW(&k->mem, uint16_t, g->n_ops);
+    k->sampled = RMI_NEW(&k->mem, uint8_t, g->n_tensors);
+    if (!k->value || !k->form_at || !k->holds || !k->ran || !k->form || !k->sampled) return RM_ERROR_MEMORY;
+    if (k->d && !(k->sample = RMI_NEW(&k->mem, rmi_chk_sample, rmi_mul(g->n_tensors, k->d->finite_differences) > SIZE_MAX / 64 ? SIZE_MAX / 64 : rmi_mul(g->n_tensors, k->d->finite_differences)))) return RM_ERROR_MEMORY;
     k->grad = k->value + g->n_tensors;
     k->state = k->grad + g->n_tensors;
     k->host = k->state + g->n_tensors;
@@ -11028,6 +11519,184 @@ RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
         rmi_arena_free(&k->tmp);
         if (r != RM_OK) return r;
     }
+    for (i = 0; i < k->g->n_tensors; i++) rmi_chk_sample_param(k, (uint32_t)i);
+    return RM_OK;
+}
+
+/* --- the planned step must leave what the walk left */
+RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t t, uint32_t what, const unsigned char *want)
+{
+    static const char *const names[] = {"its value", "its gradient", "its state"};
+    const unsigned char *p;
+    uint64_t bytes = 0, at;
+    rm_tensor handle;
+    handle.id = t + 1;
+    if (!rmi_low_bytes(k->g, rmi_low_buf(k->g, (rmi_buf_kind)what, t))) return RM_OK;
+    p = rmi_exe_address(k->x, handle, what, 0, &bytes);
+    if (!p) return RM_ERROR_ARGUMENT;
+    for (at = 0; at < bytes; at++)
+        if (p[(size_t)at] != want[(size_t)at]) return rmi_chk_found(k, "tensor %s: %s after the planned step differs from that of a step that keeps everything, from byte %u of %u on, though each callback alone keeps its word; look for a callback that remembers something between calls, and report it if there is none", k->g->tensors[t].name, names[what], at, bytes);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *s)
+{
+    const rm_graph *g = k->g;
+    uint64_t steps = k->x->steps;
+    uint32_t i;
+    rm_result r;
+    if (k->unsteady) return RM_OK;
+    r = rmi_exe_step(k->x, s);
+    k->x->steps = steps;
+    for (i = 0; i < g->n_tensors && r == RM_OK; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        if (t->is_output || t->kind == RMI_PARAM || t->kind == RMI_CONST) r = rmi_chk_same(k, i, RM_VALUE, k->value[i]);
+        if (r == RM_OK && t->has_grad && rmi_seq_grad_stays(g, k->p->step, i)) r = rmi_chk_same(k, i, RM_GRAD, k->grad[i]);
+        if (r == RM_OK && t->kind == RMI_PARAM) r = rmi_chk_same(k, i, RM_STATE, k->state[i]);
+    }
+    k->x->last = NULL; /* its outputs go when all is put back */
+    return r;
+}
+
+/* --- finite differences */
+
+/* Six digits and an exponent, in every locale; out has room for 32. */
+RMI_FN char *rmi_chk_number(double v, char *out)
+{
+    char digits[24];
+    size_t n = 0;
+    int e = 0;
+    uint64_t d;
+    if (v != v) return strcpy(out, "nan");
+    if (v < 0) out[n++] = '-';
+    v = rmi_chk_abs(v);
+    if (v > 1e308) return strcpy(out + n, "inf"), out;
+    while (v >= 10) { v /= 10; e++; }
+    while (v > 0 && v < 1) { v *= 10; e--; }
+    d = (uint64_t)(v * 100000 + 0.5);
+    if (d >= 1000000) { d /= 10; e++; }
+    rmi_u64_text(d, digits);
+    out[n++] = digits[0];
+    if (d) {
+        out[n++] = '.';
+        memcpy(out + n, digits + 1, 5);
+        n += 5;
+        out[n++] = 'e';
+        if (e < 0) out[n++] = '-';
+        rmi_u64_text((uint64_t)(e < 0 ? -e : e), digits);
+        memcpy(out + n, digits, strlen(digits));
+        n += strlen(digits);
+    }
+    out[n] = 0;
+    return out;
+}
+
+/* Params and consts as they were before the step. */
+RMI_FN void rmi_chk_rewind(rmi_chk *k, int params)
+{
+    uint32_t i;
+    for (i = 0; i < k->g->n_tensors; i++) {
+        const rmi_tensor *t = &k->g->tensors[i];
+        if ((t->kind == RMI_CONST || (params && t->kind == RMI_PARAM)) && (k->x->home[i] != RMI_INF || k->x->bound[i])) memcpy(k->value[i], k->aside.copy + (size_t)k->aside.copy_at[i], (size_t)t->bytes);
+    }
+}
+
+/* The loss with the params as they are: forwards from op `from` on, right on the tensors of the walk. */
+RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
+{
+    const rm_graph *g = k->g;
+    uint32_t i, j;
+    rmi_chk_rewind(k, 0);
+    for (i = from; i < g->n_ops; i++) {
+        const rmi_op *op = &g->ops[i];
+        rmi_chk_frame *f;
+        int code;
+        if (op->view != RMI_NONE) rmi_chk_view(k, op->out.at[0]);
+        if (!k->ran[i]) continue;
+        for (j = 0; j < op->in.n; j++) rmi_chk_view(k, op->in.at[j]);
+        RMI_TRY(rmi_chk_op_call(k, i, k->form[i], RMI_NONE, &f));
+        for (j = 0; j < op->in.n; j++) f->in_ptr[j] = k->value[op->in.at[j]];
+        for (j = 0; j < op->out.n; j++) f->out_ptr[j] = k->value[op->out.at[j]];
+        f->c.in = f->in_ptr;
+        f->c.out = (void *const *)f->out_ptr;
+        f->c.ws_bytes = op->forms[k->form[i]].fwd_ws;
+        f->c.ws = f->c.ws_bytes ? rmi_chk_bytes(k, &k->tmp, f->c.ws_bytes) : NULL;
+        if (f->c.ws_bytes && !f->c.ws) return RM_ERROR_MEMORY;
+        code = f->fn(&f->c);
+        rmi_arena_free(&k->tmp);
+        if (code) return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "op %s: its forward returned %s%u after a param was changed a little; the check was stopped there", op->name, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+    }
+    *loss = rmi_chk_load(k, k->value[k->d->loss.id - 1], 0);
+    return RM_OK;
+}
+
+/* Central difference at one element of t; also how much of it may be rounding of the loss. */
+RMI_FN rm_result rmi_chk_slope(rmi_chk *k, uint32_t t, uint64_t at, uint32_t from, double h, double *slope, double *noise)
+{
+    double w = rmi_chk_load(k, k->value[t], at), up = 0, down = 0, width;
+    rm_result r;
+    h *= rmi_chk_abs(w) > 1 ? rmi_chk_abs(w) : 1;
+    rmi_chk_store(k, k->value[t], at, w + h);
+    width = rmi_chk_load(k, k->value[t], at);
+    r = rmi_chk_loss(k, from, &up);
+    rmi_chk_store(k, k->value[t], at, w - h);
+    width -= rmi_chk_load(k, k->value[t], at);
+    if (r == RM_OK) r = rmi_chk_loss(k, from, &down);
+    rmi_chk_store(k, k->value[t], at, w);
+    *slope = (up - down) / width;
+    *noise = 4 * (k->d->dtype == RM_F64 ? 2.3e-16 : 1.2e-7) * (rmi_chk_abs(up) + rmi_chk_abs(down)) / width;
+    return r;
+}
+
+RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t t, const rmi_chk_sample *s, uint32_t from)
+{
+    /* a kink or a curve wants a smaller step, rounding a larger one: a right gradient agrees with one of them */
+    static const double steps[] = {1, 0.25, 4};
+    const rm_graph *g = k->g;
+    double eps = k->d->epsilon > 0 ? k->d->epsilon : k->d->dtype == RM_F64 ? 1e-5 : 1e-2, slope = 0, first = 0, noise = 0;
+    double tol = k->d->tolerance > 0 ? k->d->tolerance : k->d->dtype == RM_F64 ? 1e-4 : 5e-2;
+    char given[32], found[32], width[32], digits[24];
+    uint32_t i;
+    for (i = 0; i < RMI_COUNT(steps); i++) {
+        double most, a = rmi_chk_abs(s->gradient);
+        RMI_TRY(rmi_chk_slope(k, t, s->at, from, eps * steps[i], &slope, &noise));
+        if (!i) first = slope;
+        most = a > rmi_chk_abs(slope) ? a : rmi_chk_abs(slope);
+        if (rmi_chk_abs(s->gradient - slope) <= tol * (most + s->rms) + noise) return RM_OK;
+    }
+    return rmi_chk_found(k, "param %s: element %s of its gradient is %s, but the loss changes by %s for each unit of it (epsilon %s); correct the backwards that give it (op %s) or those between it and the loss", g->tensors[t].name, rmi_u64_text(s->at, digits), rmi_chk_number(s->gradient, given), rmi_chk_number(first, found), rmi_chk_number(eps, width), g->ops[g->tensors[t].consumers.at[g->tensors[t].consumers.n - 1]].name);
+}
+
+RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
+{
+    const rm_graph *g = k->g;
+    uint32_t t, j, i, from, mutable_consts = 0;
+    double loss;
+    if (!k->d || k->unsteady) return RM_OK;
+    rmi_chk_rewind(k, 1);
+    for (t = 0; t < g->n_tensors; t++) mutable_consts |= g->tensors[t].mutators.n;
+    for (t = 0; t < g->n_tensors; t++) {
+        if (!k->sampled[t]) continue;
+        for (from = 0; !mutable_consts && from < g->n_ops; from++) { /* ops before the first that sees the param need not run */
+            for (i = 0; i < g->ops[from].in.n && g->tensors[g->ops[from].in.at[i]].root != t;) i++;
+            if (i < g->ops[from].in.n) break;
+        }
+        for (j = 0; j < k->d->finite_differences; j++) RMI_TRY(rmi_chk_element(k, t, &k->sample[(size_t)t * k->d->finite_differences + j], from));
+        RMI_TRY(rmi_chk_loss(k, from, &loss));
+    }
+    return RM_OK;
+}
+
+/* Can gradients be compared with slopes as desc wants it? */
+RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
+{
+    const rm_check_desc *d = k->d;
+    rmi_error *err = &k->x->err;
+    if (!d) return RM_OK;
+    if (kind == RM_FORWARD) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.finite_differences: a step of kind RM_FORWARD has no gradients; take RM_SINGLE, or 0 differences");
+    if (d->dtype > RM_F64) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not", (uint64_t)d->dtype);
+    if (!d->loss.id || d->loss.id > k->g->n_tensors || !k->g->tensors[d->loss.id - 1].is_output || k->g->tensors[d->loss.id - 1].bytes != rmi_chk_width(k))
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.loss: %s is not a declared output of one element (%u bytes); pass the loss, and declare it with rm_output_add", d->loss.id && d->loss.id <= k->g->n_tensors ? k->g->tensors[d->loss.id - 1].name : "none", rmi_chk_width(k));
     return RM_OK;
 }
 
@@ -11043,7 +11712,7 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
     x->now.kind = kind;
-    return RM_OK;
+    return rmi_chk_desc(k, kind);
 }
 
 RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *d)
@@ -11054,7 +11723,7 @@ RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *
     memset((void *)&k, 0, sizeof k);
     k.x = k.aside.x = x;
     k.g = x->g;
-    k.d = d;
+    k.d = d && d->finite_differences ? d : NULL;
     k.mem = k.tmp = k.aside.tmp = rmi_arena_make(&x->mem.hooks);
     r = rmi_chk_arguments(&k, s);
     if (r == RM_OK) {
@@ -11062,6 +11731,8 @@ RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *
         set_aside = r == RM_OK;
     }
     if (r == RM_OK) r = rmi_chk_walk(&k);
+    if (r == RM_OK) r = rmi_chk_compare(&k, s);
+    if (r == RM_OK) r = rmi_chk_differences(&k);
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
     if (set_aside && rmi_exe_snapshot(&k.aside, 1) != RM_OK && r == RM_OK) r = RM_ERROR_BACKEND;
     rmi_arena_free(&k.tmp);

@@ -944,13 +944,19 @@ static void put_row(trainer *t, int64_t row, int64_t at)
     memcpy(t->targets + row * n, t->data.token + at + 1, ints(n));
 }
 
-static double run_step(trainer *t, const rm_step *s)
+static void write_inputs(trainer *t)
 {
     const gpt *m = &t->model;
     const uint64_t bytes = ints(m->batch * m->context);
-    float loss = 0;
     need(t, rm_exec_write(t->exec, m->tokens, RM_VALUE, 0, t->tokens, bytes), "tokens");
     need(t, rm_exec_write(t->exec, m->targets, RM_VALUE, 0, t->targets, bytes), "targets");
+}
+
+static double run_step(trainer *t, const rm_step *s)
+{
+    const gpt *m = &t->model;
+    float loss = 0;
+    write_inputs(t);
     need(t, rm_exec_step(t->exec, s), "step");
     need(t, rm_exec_read(t->exec, m->loss, RM_VALUE, 0, &loss, sizeof loss), "loss");
     return (double)loss;
@@ -1098,7 +1104,7 @@ static void check(trainer *t)
 {
     const rm_step s = training_batch(t, 0, 0);
     const rm_check_desc d = { .finite_differences = 2, .loss = t->model.loss };
-    run_step(t, &s);
+    write_inputs(t);
     need(t, rm_exec_check(t->exec, &s, &d), "check");
     printf("check: every kind keeps its word\n");
 }
