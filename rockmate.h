@@ -9379,6 +9379,7 @@ struct rm_exec {
     size_t n_patches, cap_patches;
     rm_step now;           /* what callbacks see as c->step */
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
+    int adrift;               /* a step that does not accumulate has used the bytes where params' gradients persist */
     uint64_t touched, steps;
 };
 
@@ -10042,6 +10043,7 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     else memset((void *)&x->now, 0, sizeof x->now);
     x->now.kind = kind;
     x->last = NULL;
+    if (kind != RM_FORWARD) x->adrift = !rmi_low_grads_resident(kind);
     for (k = 0; k < prog->n; k++) RMI_TRY(rmi_exe_run(x, &prog->op[k]));
     if (x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "waiting for the end of the step");
     x->last = prog;
@@ -10074,7 +10076,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is an input: its bytes are used for other things during a step; keep your own copy", name);
         return NULL;
     }
-    if (x->home[b] != RMI_INF) return x->dev + (size_t)x->home[b];
+    if (x->home[b] != RMI_INF && (what != RM_GRAD || write || !x->adrift)) return x->dev + (size_t)x->home[b];
     if (!*bytes && r->kind != RMI_ACT) return x->dev;
     if (write) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s does not persist between steps: it cannot be written", name);
@@ -10225,7 +10227,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     y->mem = swap.mem;
     x->err = y->err;
     x->steps = y->steps;
-    x->touched = y->touched;
+    x->adrift = y->adrift;
     if (!x->d.backend) x->backend.user = x;
     if (!y->d.backend) y->backend.user = y;
     {
