@@ -3917,6 +3917,15 @@ RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p)
     return rmi_seq_take_over(q, i, from);
 }
 
+/* Does the op read t more than once? Then it contributes to the gradient of t more than once as well (x + x gives 2 dout), and
+   what it reads must outlive the first of these writes. */
+RMI_FN int rmi_seq_repeated(const rmi_op *op, uint32_t t)
+{
+    uint32_t i, n = 0;
+    for (i = 0; i < op->in.n; i++) n += op->in.at[i] == t;
+    return n > 1;
+}
+
 /* A gradient's first contribution: another name of dout, dout's bytes, or bytes of what this backward reads last. */
 RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p, int *renamed)
 {
@@ -3925,7 +3934,7 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p,
     uint32_t t = q->inst[i].buf - q->g->n_tensors, dout_buf = rmi_low_buf(q->g, RMI_BUF_GRAD, op->out.at[0]), k, from;
     uint32_t dout = q->g->tensors[op->out.at[0]].consumers.n ? q->cur[dout_buf] : RMI_NONE;
     *renamed = 0;
-    if (!q->inst[i].bytes) return RM_OK;
+    if (!q->inst[i].bytes || rmi_seq_repeated(op, t)) return RM_OK;
     if (dout != RMI_NONE && q->inst[dout].bytes == q->inst[i].bytes && !q->inst[dout].home) {
         if (rmi_list_has(&op->share, t) && rmi_seq_can_share(q, i, dout, p)) {
             *renamed = 1;
@@ -9478,7 +9487,7 @@ RMI_FN rm_result rmi_exe_point(rmi_exe_build *b, uint32_t buf, const void **slot
 {
     rm_exec *x = b->x;
     uint32_t ext = rmi_low_external(x->g, buf) ? buf : b->ext_of[buf];
-    if (ext != RMI_NONE) {
+    if (ext != RMI_NONE && rmi_low_bytes(x->g, ext)) { /* of nothing, nothing need be bound */
         rmi_exe_patch *p;
         if (!rmi_arena_grow(&x->tables, (void **)&x->patches, &x->cap_patches, x->n_patches + 1, sizeof(rmi_exe_patch))) return RM_ERROR_MEMORY;
         p = &x->patches[x->n_patches++];
@@ -9687,7 +9696,7 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
     c->state_bytes = t->state_bytes;
     for (i = 0; i < 3; i++) {
         if (r.way == RMI_OPT_HOST) ptr[i] = b->host_at[own[i]] == RMI_INF ? NULL : b->x->host + (size_t)b->host_at[own[i]];
-        else if (r.way == RMI_OPT || i == 1) RMI_TRY(rmi_exe_point(b, own[i], (const void **)(void *)(i == 0 ? &c->param : i == 1 ? &c->grad : &c->state)));
+        else if ((r.way == RMI_OPT && (i < 2 || t->state_bytes)) || i == 1) RMI_TRY(rmi_exe_point(b, own[i], (const void **)(void *)(i == 0 ? &c->param : i == 1 ? &c->grad : &c->state)));
     }
     if (r.way == RMI_OPT_HOST) {
         c->param = (void *)ptr[0];
@@ -10054,6 +10063,14 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
 
 /* --- what persists, by handle */
 
+/* Where a view starts in the tensor that it is a view of, through other views too. */
+RMI_FN uint64_t rmi_exe_view_offset(const rm_graph *g, uint32_t t)
+{
+    uint64_t off = 0;
+    for (; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view) off += g->ops[g->tensors[t].maker].view_offset;
+    return off;
+}
+
 /* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. */
 RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
 {
@@ -10068,7 +10085,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
     b = rmi_low_buf(x->g, (rmi_buf_kind)what, id);
     *bytes = rmi_low_bytes(x->g, b);
     rmi_sch_name(x->g, b, name);
-    if (rmi_low_external(x->g, b)) {
+    if (rmi_low_external(x->g, b) && *bytes) {
         if (!x->bound[b]) rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first", name);
         return (unsigned char *)x->bound[b];
     }
@@ -10088,6 +10105,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
     }
     if ((what == RM_VALUE && r->is_output) || (what == RM_GRAD && rmi_seq_grad_stays(x->g, x->last->step, id)))
         if (x->last->at_end[b] != RMI_INF || !*bytes) return x->dev + (size_t)(*bytes ? x->last->at_end[b] : 0);
+    if (what == RM_VALUE && r->is_output && x->bound[r->root]) return (unsigned char *)x->bound[r->root] + (size_t)rmi_exe_view_offset(x->g, id);
     rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is not there after this kind of step; %s", name, what == RM_GRAD ? "gradients of params that the library updates are gone then: read them from the update callback" : "declare it with rm_output_add");
     return NULL;
 }

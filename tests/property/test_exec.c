@@ -1,5 +1,5 @@
-/* test_exec.c - executes plans of random graphs with toy kernels (toy.h): every plan gives the same bits as keeping everything,
-   whatever the budget, the preset, the kinds of steps, the memory it runs in; no byte outside is touched and nothing is allocated.
+/* test_exec.c - executes plans of random graphs with toy kernels (toy.h): every plan gives the same bits as running every
+   op once in memory of its own, whatever the budget, the preset, the kinds of steps, the memory it runs in; no byte outside is touched and nothing is allocated.
 
       gcc -O1 -g -std=gnu99 -I. tests/property/test_exec.c -o build/test_exec && build/test_exec [GRAPHS [FIRST-SEED]] */
 #define ROCKMATE_IMPLEMENTATION
@@ -105,22 +105,38 @@ typedef struct record {
     size_t n, cap;
 } record;
 
-static void note(record *r, rm_exec *x, uint32_t step, uint32_t tensor, uint32_t what, uint64_t bytes)
+static entry *note_new(record *r, uint32_t step, uint32_t tensor, uint32_t what)
 {
-    static unsigned char room[8192];
-    rm_tensor t;
     entry *e;
     if (r->n == r->cap) {
         r->cap = r->cap ? 2 * r->cap : 256;
         r->at = (entry *)realloc(r->at, r->cap * sizeof(entry));
         if (!r->at) exit(3);
     }
-    t.id = tensor + 1;
     e = &r->at[r->n++];
     e->step = step;
     e->what = what;
     e->tensor = tensor;
     e->hash = 0;
+    e->result = RM_OK;
+    return e;
+}
+
+/* Is this buffer there after a step of this kind? */
+static int looked_at(const rm_graph *g, uint32_t i, uint32_t what, uint32_t kind)
+{
+    const rmi_tensor *t = &g->tensors[i];
+    if (what == RM_VALUE) return t->kind == RMI_PARAM || t->kind == RMI_CONST || t->is_output;
+    if (what == RM_STATE) return t->kind == RMI_PARAM && t->state_bytes;
+    return t->kind != RMI_ACT && t->consumers.n && kind != RM_FORWARD && (!t->updates || kind == RM_FIRST || kind == RM_MIDDLE);
+}
+
+static void note(record *r, rm_exec *x, uint32_t step, uint32_t tensor, uint32_t what, uint64_t bytes)
+{
+    static unsigned char room[8192];
+    entry *e = note_new(r, step, tensor, what);
+    rm_tensor t;
+    t.id = tensor + 1;
     if (bytes > sizeof room) bytes = sizeof room;
     e->result = rm_exec_read(x, t, what, 0, room, bytes);
     if (e->result == RM_OK) e->hash = toy_hash(1, room, bytes);
@@ -136,7 +152,7 @@ static void compare(const rm_graph *g, const record *a, const record *b)
         const entry *x = &a->at[i], *y = &b->at[i];
         if (x->hash == y->hash && x->result == y->result) continue;
         snprintf(more, sizeof more, "after step %u: %s of %.200s (%s, %s)", x->step, words[x->what], g->tensors[x->tensor].name, rm_result_name((rm_result)x->result), rm_result_name((rm_result)y->result));
-        expect(0, "another result than keeping everything", more);
+        expect(0, "another result than running everything plainly", more);
         return;
     }
     passed += (unsigned long)a->n;
@@ -183,13 +199,10 @@ static void put_weights(runner *r)
 
 static void look(runner *r, uint32_t kind, record *rec)
 {
-    uint32_t i;
-    for (i = 0; i < r->g->n_tensors; i++) {
-        const rmi_tensor *t = &r->g->tensors[i];
-        if (t->kind == RMI_PARAM || t->kind == RMI_CONST || t->is_output) note(rec, r->x, r->done, i, RM_VALUE, t->bytes);
-        if (t->kind == RMI_PARAM && t->state_bytes) note(rec, r->x, r->done, i, RM_STATE, t->state_bytes);
-        if (t->kind != RMI_ACT && t->consumers.n && kind != RM_FORWARD && (!t->updates || kind == RM_FIRST || kind == RM_MIDDLE)) note(rec, r->x, r->done, i, RM_GRAD, t->grad_bytes);
-    }
+    uint32_t i, what;
+    for (i = 0; i < r->g->n_tensors; i++)
+        for (what = 0; what < 3; what++)
+            if (looked_at(r->g, i, what, kind)) note(rec, r->x, r->done, i, what, rmi_low_bytes(r->g, rmi_low_buf(r->g, (rmi_buf_kind)what, i)));
 }
 
 static rm_result step(runner *r, uint32_t kind)
@@ -217,6 +230,176 @@ static void run_script(runner *r, const uint32_t *kinds, uint32_t n, record *rec
     }
 }
 
+/* --- the same without plan and executor: every tensor has bytes of its own, every op runs once */
+typedef struct plainly {
+    rm_graph *g;
+    toy_world *w;
+    unsigned char **buf; /* as rmi_low_buf numbers them */
+    uint32_t *given;     /* by tensor: contributions that its gradient holds */
+    uint64_t seed;
+    uint32_t done;
+    rm_step s;
+} plainly;
+
+static uint64_t size_of(const rm_graph *g, uint32_t b)
+{
+    uint32_t i;
+    return rmi_low_kind(g, b, &i) == RMI_BUF_SAVED ? g->ops[i].forms[0].saved : rmi_low_bytes(g, b);
+}
+
+static void plain_open(plainly *q, rm_graph *g, toy_world *w, uint64_t seed)
+{
+    uint32_t b, n = rmi_low_buffers(g);
+    memset(q, 0, sizeof *q);
+    q->g = g;
+    q->w = w;
+    q->seed = seed;
+    w->barrier = 0;
+    q->buf = (unsigned char **)calloc(n, sizeof(unsigned char *));
+    q->given = (uint32_t *)calloc(g->n_tensors, sizeof(uint32_t));
+    for (b = 0; b < n; b++) {
+        uint32_t i, what = rmi_low_kind(g, b, &i);
+        q->buf[b] = (unsigned char *)calloc((size_t)size_of(g, b) + 1, 1);
+        if ((what == RM_VALUE && (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST)) || (what == RM_STATE && g->tensors[i].kind == RMI_PARAM))
+            toy_fill(q->buf[b], size_of(g, b), rmi_mix(seed + 7) + 3 * i + what);
+    }
+}
+
+static void plain_close(plainly *q)
+{
+    uint32_t b;
+    for (b = 0; b < rmi_low_buffers(q->g); b++) free(q->buf[b]);
+    free(q->buf);
+    free(q->given);
+}
+
+static void *plain_value(const plainly *q, uint32_t t)
+{
+    const rm_graph *g = q->g;
+    uint64_t off = 0;
+    for (; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view) off += g->ops[g->tensors[t].maker].view_offset;
+    return q->buf[t] + off;
+}
+
+static void *plain_grad(const plainly *q, uint32_t t) { return q->buf[rmi_low_buf(q->g, RMI_BUF_GRAD, t)]; }
+
+/* The forward of an op, or part p of its backward. */
+static void plain_op(plainly *q, uint32_t o, const rmi_part *p)
+{
+    const rm_graph *g = q->g;
+    const rmi_op *op = &g->ops[o];
+    const rmi_form *f = &op->forms[0];
+    const void *in[64];
+    void *out[64], *din[64];
+    const void *dout[64];
+    uint64_t in_bytes[64], out_bytes[64];
+    rm_call c;
+    uint32_t i, k;
+    memset(&c, 0, sizeof c);
+    memset(din, 0, sizeof din);
+    for (i = 0; i < op->in.n; i++) {
+        uint32_t t = op->in.at[i];
+        in[i] = !p || rmi_list_has(&p->needs, t) ? plain_value(q, t) : NULL;
+        in_bytes[i] = g->tensors[t].bytes;
+        if (!p || !rmi_list_has(&op->grad_in, t) || !rmi_list_has(&p->grads, t)) continue;
+        din[i] = plain_grad(q, t);
+        for (k = 0; k < i && op->in.at[k] != t;) k++;
+        if (k == i && !q->given[t] && (f->flags & RM_ZERO_GRADS)) memset(din[i], 0, (size_t)g->tensors[t].grad_bytes);
+        if (k < i || q->given[t] || (f->flags & RM_ZERO_GRADS)) c.accum |= RM_IN(i);
+    }
+    for (i = 0; i < op->out.n; i++) {
+        out[i] = !p || rmi_list_has(&p->needs, op->out.at[i]) ? plain_value(q, op->out.at[i]) : NULL;
+        out_bytes[i] = g->tensors[op->out.at[i]].bytes;
+        dout[i] = p && rmi_list_has(&op->grad_out, op->out.at[i]) ? plain_grad(q, op->out.at[i]) : NULL;
+    }
+    c.in = in, c.out = out, c.din = din, c.dout = dout, c.in_bytes = in_bytes, c.out_bytes = out_bytes;
+    c.n_in = op->in.n, c.n_out = op->out.n;
+    c.phase = p ? RM_PHASE_BACKWARD : RM_PHASE_FORWARD;
+    c.seed = rmi_mix(rmi_mix(rmi_mix(rmi_mix(q->s.seed) ^ q->s.step) ^ q->s.micro) ^ o);
+    c.user = op->user;
+    c.step = &q->s;
+    c.op = op->name;
+    if (f->saved && (!p || p->needs_saved)) {
+        c.saved = q->buf[rmi_low_buf(g, RMI_BUF_SAVED, o)];
+        c.saved_bytes = f->saved;
+    }
+    if (p) toy_backward(&c);
+    else toy_forward(&c);
+    for (i = 0; p && i < op->grad_in.n; i++)
+        if (rmi_list_has(&p->grads, op->grad_in.at[i])) q->given[op->grad_in.at[i]]++;
+}
+
+static void plain_updates(plainly *q)
+{
+    const rm_graph *g = q->g;
+    const void **in = (const void **)calloc(g->n_tensors, sizeof(void *));
+    uint64_t *in_bytes = (uint64_t *)calloc(g->n_tensors, sizeof(uint64_t));
+    uint32_t i;
+    rm_call c;
+    memset(&c, 0, sizeof c);
+    c.in = in;
+    c.in_bytes = in_bytes;
+    for (i = 0; i < g->n_tensors; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        if (t->kind != RMI_PARAM || !t->consumers.n) continue;
+        c.grad = plain_grad(q, i);
+        c.grad_bytes = t->grad_bytes;
+        if (t->reduce != RMI_INF) toy_reduce(&c);
+        in[c.n_in] = c.grad;
+        in_bytes[c.n_in++] = t->grad_bytes;
+    }
+    for (i = 0; i < g->n_barriers; i++) {
+        c.user = g->barriers[i].user;
+        toy_barrier(&c);
+    }
+    for (i = 0; i < g->n_tensors; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        if (!t->updates) continue;
+        c.user = t->user;
+        c.param = q->buf[i];
+        c.param_bytes = t->bytes;
+        c.grad = plain_grad(q, i);
+        c.grad_bytes = t->grad_bytes;
+        c.state = t->state_bytes ? q->buf[rmi_low_buf(g, RMI_BUF_STATE, i)] : NULL;
+        c.state_bytes = t->state_bytes;
+        toy_update(&c);
+    }
+    free(in);
+    free(in_bytes);
+}
+
+static void plain_note(plainly *q, record *rec, uint32_t i, uint32_t what)
+{
+    uint32_t b = rmi_low_buf(q->g, (rmi_buf_kind)what, i);
+    entry *e = note_new(rec, q->done, i, what);
+    e->hash = toy_hash(1, what == RM_VALUE ? plain_value(q, i) : q->buf[b], rmi_low_bytes(q->g, b));
+}
+
+static void plain_script(plainly *q, const uint32_t *kinds, uint32_t n, record *rec)
+{
+    const rm_graph *g = q->g;
+    uint32_t i, k, p;
+    for (k = 0; k < n; k++, q->done++) {
+        q->s.kind = kinds[k];
+        q->s.step = q->done / 2;
+        q->s.micro = q->done;
+        q->s.seed = q->seed;
+        for (i = 0; i < g->n_tensors; i++) {
+            if (g->tensors[i].kind == RMI_INPUT) toy_fill(q->buf[i], g->tensors[i].bytes, rmi_mix(q->seed + 1000 * q->done) + i);
+            if (kinds[k] != RM_FORWARD && (g->tensors[i].kind != RMI_PARAM || !rmi_low_adds_to_earlier(kinds[k]))) q->given[i] = 0;
+        }
+        for (i = 0; i < g->n_ops; i++)
+            if (g->ops[i].view == RMI_NONE) plain_op(q, i, NULL);
+        for (i = g->n_ops; i-- > 0 && kinds[k] != RM_FORWARD;)
+            for (p = 0; p < g->ops[i].forms[0].n_parts && g->ops[i].has_bwd; p++)
+                if (rmi_low_part_wanted(&g->ops[i], &g->ops[i].forms[0].parts[p])) plain_op(q, i, &g->ops[i].forms[0].parts[p]);
+        if (rmi_low_has_update(kinds[k])) plain_updates(q);
+        for (i = 0; i < g->n_tensors; i++)
+            for (p = 0; p < 3; p++)
+                if (looked_at(g, i, p, kinds[k])) plain_note(q, rec, i, p);
+    }
+}
+
 /* --- executors */
 static void bind_all(runner *r)
 {
@@ -225,7 +408,7 @@ static void bind_all(runner *r)
         uint64_t n = rmi_low_bytes(r->g, b);
         rm_tensor t;
         uint32_t id, what = rmi_low_kind(r->g, b, &id);
-        if (!rmi_low_external(r->g, b)) continue;
+        if (!rmi_low_external(r->g, b) || !n) continue; /* what has no bytes needs no memory */
         r->ext[b] = (unsigned char *)malloc((size_t)n + 2 * EDGE);
         memset(r->ext[b], CANARY, (size_t)n + 2 * EDGE);
         memset(r->ext[b] + EDGE, 0, (size_t)n);
@@ -455,7 +638,7 @@ static void exercise(rm_graph *g, toy_world *w, uint64_t seed)
     static const uint32_t aligns[] = {256, 16, 1, 64, 4096, 8};
     rm_plan *ref[2], *plans[6];
     record rec[2];
-    runner r;
+    plainly q;
     uint32_t i, k, n = 0;
     char name[120];
     strcpy(name, where);
@@ -464,11 +647,11 @@ static void exercise(rm_graph *g, toy_world *w, uint64_t seed)
         memset(&rec[k], 0, sizeof rec[k]);
         ref[k] = plan(g, "noremat", 0, steps, 0, NULL);
         if (!expect(ref[k] != NULL, "keeping everything", rm_graph_error(g))) return;
+        plain_open(&q, g, w, seed);
+        plain_script(&q, k ? mixed : singles, k ? N(mixed) : N(singles), &rec[k]);
+        plain_close(&q);
         sprintf(where, "%s, keep all, steps %u", name, steps);
-        if (open_exec(&r, g, w, seed, ref[k], NULL, 0)) {
-            run_script(&r, k ? mixed : singles, k ? N(mixed) : N(singles), &rec[k]);
-            close_exec(&r, ref[k]);
-        }
+        same(g, w, seed, ref[k], 256, k ? mixed : singles, k ? N(mixed) : N(singles), &rec[k], (int)(seed / 6 % 6));
         for (i = 0; i < N(presets); i++) {
             uint32_t align = aligns[(seed + i) % 6];
             uint64_t min = 0, budget;
