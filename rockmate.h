@@ -2816,14 +2816,14 @@ RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t b, uint32_t *str)
 
 RMI_FN rm_result rmi_sim_read(rmi_sim *s, uint32_t b)
 {
-    uint32_t str;
+    uint32_t str = 0;
     RMI_TRY(rmi_sim_need(s, b, &str));
     s->reads[s->n_reads++] = str;
     return RM_OK;
 }
 RMI_FN rm_result rmi_sim_write(rmi_sim *s, uint32_t b)
 {
-    uint32_t str;
+    uint32_t str = 0;
     RMI_TRY(rmi_sim_at_device(s, b, &str));
     s->writes[s->n_writes++] = str;
     return RM_OK;
@@ -2894,7 +2894,7 @@ RMI_FN uint64_t rmi_sim_length(const rmi_sim *s, uint32_t b)
 /* The new name joins the bytes of the old one. */
 RMI_FN rm_result rmi_sim_share(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
-    uint32_t str;
+    uint32_t str = 0;
     if (s->dev[fresh] != RMI_NONE) return rmi_sim_fail_buf(s, fresh, "is there already");
     RMI_TRY(rmi_sim_at_device(s, old, &str));
     if (rmi_low_bytes(s->g, fresh) > rmi_sim_length(s, old)) return rmi_sim_fail_two(s, fresh, "is larger than", old);

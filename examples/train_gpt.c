@@ -620,14 +620,14 @@ static void describe_gpt(gpt *m)
 {
     const int64_t rows = m->batch * m->context, channels = m->channels, vocab = m->vocab;
     const uint64_t activation = floats(rows * channels);
-    const double narrow = 0.02 / sqrt(2.0 * (double)m->layers); /* into the residual stream */
+    const double wide = 1 / sqrt((double)channels), narrow = wide / sqrt(2.0 * (double)m->layers); /* deviations of initial weights */
     rm_graph *g = m->graph;
     rm_tensor x, y, wte, wpe, picked;
     int64_t layer;
 
     m->tokens = rm_input_add(g, "tokens", ints(rows), 0);
     m->targets = rm_input_add(g, "targets", ints(rows), 0);
-    wte = add_weight(m, "embedding", "wte", vocab * channels, 0, 0.02, 0.1);
+    wte = add_weight(m, "embedding", "wte", vocab * channels, 0, 0.05, 0.1);
     wpe = add_weight(m, "embedding", "wpe", m->context * channels, 0, 0.02, 0);
     x = RM_OP(g, &EMBEDDING, .name = "embedding", .in = { m->tokens, wte, wpe }, .out = { activation }, .arg = { rows, m->context, channels, vocab });
     x = RM_OP(g, &DROPOUT, .name = "dropout", .in = { x }, .farg = { m->dropout });
@@ -635,12 +635,12 @@ static void describe_gpt(gpt *m)
     for (layer = 0; layer < m->layers; layer++) {
         rm_block_begin(g, "h"); /* messages will say h[3]/fc */
         y = add_layernorm(m, "ln1", x);
-        y = add_linear(m, "qkv", y, channels, 3 * channels, 0.02);
+        y = add_linear(m, "qkv", y, channels, 3 * channels, wide);
         y = RM_OP(g, &ATTENTION, .name = "attention", .in = { y }, .out = { activation }, .saved = floats(rows * m->heads), .arg = { m->batch, m->context, channels, m->heads });
         y = add_linear(m, "proj", y, channels, channels, narrow);
         x = RM_OP(g, &RESIDUAL, .name = "residual1", .in = { x, y }, .farg = { m->dropout });
         y = add_layernorm(m, "ln2", x);
-        y = add_linear(m, "fc", y, channels, 4 * channels, 0.02);
+        y = add_linear(m, "fc", y, channels, 4 * channels, wide);
         y = RM_OP(g, &GELU, .name = "gelu", .in = { y });
         y = add_linear(m, "fcproj", y, 4 * channels, channels, narrow);
         x = RM_OP(g, &RESIDUAL, .name = "residual2", .in = { x, y }, .farg = { m->dropout });
@@ -661,9 +661,9 @@ static void describe_gpt(gpt *m)
 
 typedef struct options {
     const char *file, *save, *load;
-    uint64_t budget;       /* bytes; 0: budget_percent of what keeping everything takes */
-    double budget_percent;
-    int64_t layers, channels, heads, context, batch, steps, accumulate, sample;
+    uint64_t budget;       /* bytes; 0: */
+    double budget_percent; /* of what keeping everything takes; 0: a third, or the least that works */
+    int64_t layers, channels, heads, context, batch, steps, stop, accumulate, sample;
     double dropout, lr;
     uint64_t seed;
     int profile, check, compare, quiet;
@@ -671,11 +671,12 @@ typedef struct options {
 
 static const char HELP[] =
     "train_gpt [FILE] [options]        trains a GPT on the bytes of FILE (default: rockmate.h), in a memory budget\n"
-    "  --budget SIZE     bytes, or with K, M, G, or % of what keeping everything takes   (default 33.3%)\n"
+    "  --budget SIZE     bytes, or with K, M, G, or % of what keeping everything takes   (default: a third)\n"
     "  --steps N         --accumulate N (micro-batches a step)    --lr X     --seed N    --dropout P\n"
     "  --layers N        --channels N    --heads N    --context N    --batch N           the model\n"
     "  --save FILE       --load FILE     weights and optimizer states; a loaded training goes on where it was saved\n"
-    "  --sample N        bytes of text to write at the end\n"
+    "  --stop N          stop after step N of --steps (to save, and go on another time)\n"
+    "  --sample N        bytes of text to write at the end                               (default 200)\n"
     "  --profile         measure every op and plan again with the measured times\n"
     "  --check           first look for kinds that declare wrongly what they read and write\n"
     "  --compare         run the first steps without a budget, too: same losses? how much slower?\n"
@@ -715,7 +716,6 @@ static options parse_options(int argc, char **argv)
     int i;
     memset(&o, 0, sizeof o);
     o.file = "rockmate.h";
-    o.budget_percent = 100.0 / 3;
     o.layers = 8;
     o.channels = 96;
     o.heads = 4;
@@ -723,7 +723,8 @@ static options parse_options(int argc, char **argv)
     o.batch = 8;
     o.steps = 300;
     o.accumulate = 1;
-    o.sample = 200;
+    o.stop = -1;
+    o.sample = -1;
     o.dropout = 0.1;
     o.lr = 2e-3;
     o.seed = 1;
@@ -737,6 +738,7 @@ static options parse_options(int argc, char **argv)
         else if (!strcmp(a, "--heads")) o.heads = whole(a, v, 1);
         else if (!strcmp(a, "--context")) o.context = whole(a, v, 1);
         else if (!strcmp(a, "--batch")) o.batch = whole(a, v, 1);
+        else if (!strcmp(a, "--stop")) o.stop = whole(a, v, 0);
         else if (!strcmp(a, "--accumulate")) o.accumulate = whole(a, v, 1);
         else if (!strcmp(a, "--sample")) o.sample = whole(a, v, 0);
         else if (!strcmp(a, "--seed")) o.seed = (uint64_t)whole(a, v, 0);
@@ -758,6 +760,8 @@ static options parse_options(int argc, char **argv)
         }
         if (takes_value && ++i >= argc) fail(a, "a value is missing");
     }
+    if (o.stop < 0 || o.stop > o.steps) o.stop = o.steps;
+    if (o.sample < 0) o.sample = o.quiet ? 0 : 200;
     if (o.channels % o.heads || o.channels / o.heads > MAX_HEAD_SIZE) fail("--channels", "must be a multiple of --heads, at most 128 a head");
     return o;
 }
@@ -893,6 +897,22 @@ static rm_plan *make_plan(trainer *t, uint64_t bytes, const char *preset, rm_pla
     return p;
 }
 
+/* Bytes, as the options say. Without a word, a third of what keeping everything takes, or the least that works. */
+static uint64_t choose_budget(trainer *t)
+{
+    rm_plan_info info;
+    rm_plan_desc d = { .steps = step_kinds(&t->o), .info = &info };
+    rm_plan *p;
+    double percent = t->o.budget_percent;
+    if (t->o.budget) return t->o.budget;
+    rm_plan_destroy(make_plan(t, 0, "noremat", &info));
+    d.device_bytes = (uint64_t)((double)info.keep_all_bytes * (percent > 0 ? percent : 100.0 / 3) / 100);
+    if (percent > 0) return d.device_bytes;
+    if (rm_plan_create(t->model.graph, &d, &p) == RM_ERROR_INFEASIBLE) return info.min_bytes;
+    rm_plan_destroy(p);
+    return d.device_bytes;
+}
+
 static void open_exec(trainer *t, rm_plan *p)
 {
     t->plan = p;
@@ -944,21 +964,20 @@ static void put_row(trainer *t, int64_t row, int64_t at)
     memcpy(t->targets + row * n, t->data.token + at + 1, ints(n));
 }
 
+/* The inputs live until the step that reads them has ended: their memory is part of the plan. */
 static void write_inputs(trainer *t)
 {
-    const gpt *m = &t->model;
-    const uint64_t bytes = ints(m->batch * m->context);
-    need(t, rm_exec_write(t->exec, m->tokens, RM_VALUE, 0, t->tokens, bytes), "tokens");
-    need(t, rm_exec_write(t->exec, m->targets, RM_VALUE, 0, t->targets, bytes), "targets");
+    const uint64_t bytes = ints(t->o.batch * t->o.context);
+    need(t, rm_exec_write(t->exec, t->model.tokens, RM_VALUE, 0, t->tokens, bytes), "tokens");
+    need(t, rm_exec_write(t->exec, t->model.targets, RM_VALUE, 0, t->targets, bytes), "targets");
 }
 
 static double run_step(trainer *t, const rm_step *s)
 {
-    const gpt *m = &t->model;
     float loss = 0;
     write_inputs(t);
     need(t, rm_exec_step(t->exec, s), "step");
-    need(t, rm_exec_read(t->exec, m->loss, RM_VALUE, 0, &loss, sizeof loss), "loss");
+    need(t, rm_exec_read(t->exec, t->model.loss, RM_VALUE, 0, &loss, sizeof loss), "loss");
     return (double)loss;
 }
 
@@ -1036,12 +1055,12 @@ static void write_sample(trainer *t)
 
 static void print_progress(const trainer *t, int64_t step, int64_t first, double loss, double elapsed)
 {
-    const double done = (double)(step + 1 - first), left = elapsed / done * (double)(t->o.steps - step - 1);
+    const double done = (double)(step + 1 - first), left = elapsed / done * (double)(t->o.stop - step - 1);
     const double tokens = done * (double)(t->o.batch * t->o.context * t->o.accumulate);
     const int terminal = is_terminal();
     if (t->o.quiet) return;
     printf("%sstep %5ld/%ld   loss %.6f   %7.0f tokens/s   %2ld:%02ld left%s", terminal ? "\r" : "", (long)step + 1, (long)t->o.steps, loss, tokens / elapsed,
-           (long)(left / 60), (long)left % 60, terminal && step + 1 < t->o.steps ? "  " : "\n");
+           (long)(left / 60), (long)left % 60, terminal && step + 1 < t->o.stop ? "  " : "\n");
     fflush(stdout);
 }
 
@@ -1069,7 +1088,7 @@ static record run_keep_everything(trainer *t)
     open_exec(t, make_plan(t, 0, "noremat", &info));
     init_weights(t);
     if (t->o.load) first = load(t);
-    for (step = first; step < t->o.steps && r.steps < COMPARED; step++) {
+    for (step = first; step < t->o.stop && r.steps < COMPARED; step++) {
         const double start = seconds(), loss = train_step(t, step);
         record_step(&r, loss, seconds() - start);
     }
@@ -1092,7 +1111,7 @@ static void profile(trainer *t, uint64_t budget, rm_plan_info *info)
 {
     const rm_step s = training_batch(t, 0, 0);
     rm_plan *better, *old = t->plan;
-    run_step(t, &s);
+    write_inputs(t);
     need(t, rm_exec_profile(t->exec, &s, 3), "profile");
     better = make_plan(t, budget, NULL, info);
     need(t, rm_exec_replan(t->exec, better), "new plan");
@@ -1112,7 +1131,7 @@ static void check(trainer *t)
 int main(int argc, char **argv)
 {
     trainer t;
-    rm_plan_info info, keep;
+    rm_plan_info info;
     rm_exec_info used;
     record planned, all;
     uint64_t budget;
@@ -1142,8 +1161,7 @@ int main(int argc, char **argv)
     describe_gpt(&t.model);
 
     /* 2. A plan of it for the budget. */
-    rm_plan_destroy(make_plan(&t, 0, "noremat", &keep));
-    budget = t.o.budget ? t.o.budget : (uint64_t)((double)keep.arena_bytes * t.o.budget_percent / 100);
+    budget = choose_budget(&t);
     if (t.o.compare) all = run_keep_everything(&t);
 
     /* 3. An executor of the plan. It allocates here, and never again. */
@@ -1156,20 +1174,20 @@ int main(int argc, char **argv)
 
     /* 4. Steps. */
     start = seconds();
-    for (step = first; step < t.o.steps; step++) {
+    for (step = first; step < t.o.stop; step++) {
         const double now = seconds(), loss = train_step(&t, step);
         record_step(&planned, loss, seconds() - now);
         print_progress(&t, step, first, loss, seconds() - start);
     }
     printf("held-out loss %.6f\n", evaluate(&t));
-    if (t.o.save) save(&t, t.o.steps);
+    if (t.o.save) save(&t, t.o.stop);
     if (t.o.sample) write_sample(&t);
 
     /* 5. What was promised, and what was used. */
     rm_exec_get_info(t.exec, &used);
     printf("memory: budget %.2f MiB, planned %.2f MiB, used %.2f MiB, keeping everything %.2f MiB\n", megabytes(budget), megabytes(info.arena_bytes),
-           megabytes(used.touched_bytes), megabytes(keep.arena_bytes));
-    printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)keep.time_ns, info.estimated ? " (costs estimated; --profile measures them)" : "");
+           megabytes(used.touched_bytes), megabytes(info.keep_all_bytes));
+    printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)info.keep_all_ns, info.estimated ? " (costs estimated; --profile measures them)" : "");
     if (t.o.compare) print_comparison(&planned, &all);
 
     rm_exec_destroy(t.exec);
