@@ -521,16 +521,16 @@ static const rm_kind HEAD = {
     .part = { { .name = "dx", .grads = RM_IN(0), .needs = RM_IN(1) }, { .name = "dw", .grads = RM_IN(1), .needs = RM_IN(0) } },
 };
 
-/* loss: mean cross entropy. in: logits, targets; arg: rows, vocabulary; farg: scale of the gradient. It seeds the backward:
-   nobody gives it a dout. Its gradient may overwrite the logits. */
+/* loss: mean cross entropy. in: logits, targets; arg: rows, vocabulary; farg: weight of this micro-batch. It seeds the
+   backward: nobody gives it a dout. Its gradient may overwrite the logits. */
 static int loss_fwd(const rm_call *c)
 {
-    out_f(c)[0] = cross_entropy_forward((float *)c->saved, in_f(c, 0), in_i(c, 1), c->arg[0], c->arg[1]);
+    out_f(c)[0] = (float)c->farg[0] * cross_entropy_forward((float *)c->saved, in_f(c, 0), in_i(c, 1), c->arg[0], c->arg[1]);
     return 0;
 }
 static int loss_bwd(const rm_call *c)
 {
-    if (c->din[0]) cross_entropy_backward(din_f(c, 0), (const float *)c->saved, in_f(c, 0), in_i(c, 1), c->arg[0], c->arg[1], (float)c->farg[0], RM_ADDS(c, 0));
+    if (c->din[0]) cross_entropy_backward(din_f(c, 0), (const float *)c->saved, in_f(c, 0), in_i(c, 1), c->arg[0], c->arg[1], (float)(c->farg[0] / (double)c->arg[0]), RM_ADDS(c, 0));
     return 0;
 }
 static const rm_kind LOSS = {
@@ -650,7 +650,7 @@ static void describe_gpt(gpt *m)
     x = add_layernorm(m, "ln", x);
     x = RM_OP(g, &HEAD, .name = "head", .in = { x, wte }, .out = { floats(rows * vocab) }, .fwd_ws = floats(channels * vocab), .arg = { rows, channels, vocab });
     m->logits = picked = RM_OP(g, &PICK, .name = "pick", .in = { x }, .out = { floats(vocab) });
-    m->loss = RM_OP(g, &LOSS, .name = "loss", .in = { x, m->targets }, .out = { sizeof(float) }, .saved = floats(rows), .arg = { rows, vocab }, .farg = { 1.0 / (double)(rows * m->micro_batches) });
+    m->loss = RM_OP(g, &LOSS, .name = "loss", .in = { x, m->targets }, .out = { sizeof(float) }, .saved = floats(rows), .arg = { rows, vocab }, .farg = { 1.0 / (double)m->micro_batches });
     rm_output_add(g, picked);
     rm_output_add(g, m->loss);
 }
@@ -1006,7 +1006,7 @@ static double train_step(trainer *t, int64_t step)
         const rm_step s = training_batch(t, step, micro);
         loss += run_step(t, &s);
     }
-    return loss / (double)t->o.accumulate;
+    return loss;
 }
 
 /* The mean loss of rows evenly spaced over the held-out text: the same ones every time. */
@@ -1019,7 +1019,7 @@ static double evaluate(trainer *t)
     int64_t row;
     for (row = 0; row < rows; row++) {
         put_row(t, row % t->o.batch, t->data.train + room * row / rows);
-        if ((row + 1) % t->o.batch == 0) loss += run_step(t, &s) / (double)batches;
+        if ((row + 1) % t->o.batch == 0) loss += run_step(t, &s) * (double)t->o.accumulate / (double)batches;
     }
     return loss;
 }
