@@ -5590,12 +5590,17 @@ RMI_PLAIN_END
    buffers alive together never overlap, and the height of the arena.
 
    Time is first reduced to columns, the maximal sets of buffers alive together; one column per run of allocations that a
-   free follows. Everything after that knows columns and granules only.
-   Orders: a skyline packing over a portfolio of orders. The lowest segment of the skyline takes the first buffer of the
-   order that lives within the segment, or rises to its lower neighbour. Training schedules are nested, and end here, at
-   the bound, nearly always with the first order. O(n log n) an order; a search tree over the starts finds the buffer.
-   Papers: ggml, TFLite and XLA pack greedily by size; the skyline is best-fit strip packing (Burke, Kendall, Whitwell,
-   Operations Research 2004), where the x coordinate of every rectangle is given.
+   free follows. Everything after that knows boxes, columns and granules only. Then, until the height is good enough:
+   1. A skyline over a portfolio of orders. The lowest segment of the skyline takes the first box of the order that lives
+      within the segment, or rises to its lower neighbour. Training schedules are nested and end here, at the bound, nearly
+      always with the first order. About n log n an order: a search tree over the starts finds the box.
+   2. A branch and bound over canonical placements, bottom up, in many short runs that learn from each other where the
+      trouble is. O(boxes alive) a node; up to 2,048 boxes. What it exhausts is proven.
+   3. The skyline again and again, with what came out too high earlier in the order.
+   Node and work limits, never clocks: equal input, equal output.
+   Papers: Burke, Kendall, Whitwell, "A new placement heuristic for the orthogonal stock-cutting problem" (Operations
+   Research 2004), here with the x coordinates given; Moffitt, "MiniMalloc" (ASPLOS 2023), for canonical placements; boxes
+   of the same columns in rank order, parts solved apart and learned ranks are our own additions.
    ================================================================================================================== */
 typedef struct rmi_plc_item {
     uint32_t start, end; /* positions [start, end), start < end */
@@ -5618,15 +5623,15 @@ typedef struct rmi_plc_info {
 #define RMI_PLC_BY_START 4u
 #define RMI_PLC_BY_END 5u
 #define RMI_PLC_ORDERS 6u
-#define RMI_PLC_BY_SEARCH 6u /* ... and the exact search */
-#define RMI_PLC_SEARCH_ORDERS 5u
-#define RMI_PLC_SEARCH_MAX 2048u      /* boxes: the depth of the recursion */
+#define RMI_PLC_BY_REPEAT 6u         /* ... the skyline again ... */
+#define RMI_PLC_BY_SEARCH 7u         /* ... and the branch and bound */
+#define RMI_PLC_SEARCH_MAX 2048u     /* boxes: beyond, the branch and bound finds nothing in its time */
 #define RMI_PLC_MEMBERS_MAX 1000000u /* boxes times columns crossed */
-#define RMI_PLC_WORK 200000000u /* the default limit */
+#define RMI_PLC_WORK 110000000u      /* the default limit: about half a second */
 
 RMI_FN const char *rmi_plc_method_name(uint32_t method)
 {
-    static const char *const names[] = {"lifetime", "total", "area", "size", "start", "end", "search"};
+    static const char *const names[] = {"lifetime", "total", "area", "size", "start", "end", "repeat", "search"};
     return method < RMI_COUNT(names) ? names[method] : "none";
 }
 
@@ -5634,6 +5639,7 @@ RMI_FN const char *rmi_plc_method_name(uint32_t method)
 typedef struct rmi_plc_box {
     uint32_t s, e; /* columns [s, e) */
     uint32_t item; /* index into the caller's array */
+    uint32_t life; /* positions from start to end */
     uint64_t size; /* granules, > 0 */
     uint64_t off;  /* granules; given, for what is fixed */
 } rmi_plc_box;
@@ -5653,7 +5659,6 @@ typedef struct rmi_plc {
     rmi_plc_box *fix; /* fixed, by offset; those that float above a gap first[0 .. floats) after rmi_plc_base */
     uint32_t n, fixes, floats, cols;
     uint64_t *live;   /* per column: sum of sizes */
-    uint64_t *total;  /* per movable box: the largest live sum of its columns */
     uint64_t *base;   /* per column: top of the fixed boxes that rest on the floor or on each other */
     uint32_t *first;  /* per column, and cols: the first box that starts there or later */
     uint64_t *best;   /* offsets of the best placement so far; height RMI_INF: none yet */
@@ -5745,6 +5750,7 @@ RMI_FN rm_result rmi_plc_columns(rmi_plc *p, const rmi_plc_item *items, size_t n
             ended = 0;
             b->s = col;
             b->item = (uint32_t)i;
+            b->life = items[i].end - items[i].start;
             b->size = rmi_ceil_div(items[i].size, granule);
             b->off = items[i].fixed ? items[i].offset / granule : 0;
             of[i] = b;
@@ -5945,7 +5951,8 @@ RMI_FN void rmi_plc_tree_drop(rmi_plc *p, uint32_t i)
 /* The first box of the order among those left within columns [a, b) that fits at height h; RMI_NONE if none does. */
 RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *p, uint32_t a, uint32_t b, uint64_t h)
 {
-    uint32_t stack[80], top = 0, best = RMI_NONE, lo = p->first[a] + p->leaves, hi = p->first[b] + p->leaves, tail[32], tails = 0;
+    uint32_t stack[128], tail[32], top = 0, tails = 0, best = RMI_NONE;
+    uint32_t lo = p->first[a] + p->leaves, hi = p->first[b] + p->leaves;
     for (; lo < hi; lo /= 2, hi /= 2) { /* the nodes that cover the range; those in tail lie from right to left */
         if (lo & 1) stack[top++] = lo++;
         if (hi & 1) tail[tails++] = --hi;
@@ -5974,13 +5981,18 @@ RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *p, uint32_t a, uint32_t b, uint64_t h
 }
 
 /* A binary heap of (height, start), the lowest and then leftmost segment first. */
-RMI_FN int rmi_plc_heap_less(const rmi_plc_key *a, const rmi_plc_key *b) { return a->key < b->key || (a->key == b->key && a->id < b->id); }
+RMI_FN int rmi_plc_heap_less(const rmi_plc_key *a, const rmi_plc_key *b)
+{
+    return a->key < b->key || (a->key == b->key && a->id < b->id);
+}
 
 RMI_FN int rmi_plc_heap_push(rmi_plc *p, uint64_t h, uint32_t start)
 {
     size_t i = p->heap_n, up;
     rmi_plc_key v;
-    if (!rmi_arena_grow(p->mem, (void **)&p->heap, &p->heap_cap, p->heap_n + 1, sizeof *p->heap)) return 0;
+    void *grown = p->heap;
+    if (!rmi_arena_grow(p->mem, &grown, &p->heap_cap, p->heap_n + 1, sizeof *p->heap)) return 0;
+    p->heap = (rmi_plc_key *)grown;
     p->heap_n++;
     v.key = h;
     v.id = start;
@@ -6090,8 +6102,8 @@ RMI_FN uint32_t rmi_plc_touch(rmi_plc *p, uint32_t a)
     return RMI_NONE;
 }
 
-/* One packing by the order in p->key, into box[].off. *height is RMI_INF if it would not get below p->height. */
-RMI_FN rm_result rmi_plc_sky(rmi_plc *p, uint64_t *height)
+/* One packing by the order in p->key, into box[].off. *height is RMI_INF if it would not get below stop. */
+RMI_FN rm_result rmi_plc_sky(rmi_plc *p, uint64_t stop, uint64_t *height)
 {
     uint32_t left = p->n;
     uint64_t high = p->fixed_top;
@@ -6115,7 +6127,7 @@ RMI_FN rm_result rmi_plc_sky(rmi_plc *p, uint64_t *height)
             rmi_plc_box *x = p->box + i;
             x->off = low.key;
             high = rmi_max(high, low.key + x->size);
-            if (high >= p->height) return RM_OK;
+            if (high >= stop) return RM_OK;
             rmi_plc_tree_drop(p, i);
             left--;
             ok = rmi_plc_rise(p, a, x->s, x->e, low.key + x->size);
@@ -6143,70 +6155,95 @@ RMI_FN rm_result rmi_plc_orders(rmi_plc *p)
         if (order && p->work >= p->limit) break;
         RMI_TRY(rmi_plc_order_keys(p, order, value));
         rmi_plc_rank(p, value);
-        RMI_TRY(rmi_plc_sky(p, &height));
+        RMI_TRY(rmi_plc_sky(p, p->height, &height));
         if (height < p->height) rmi_plc_keep(p, height, order);
     }
     return RM_OK;
 }
 
-/* --- the exact search: is there a placement of height cap, and which one?
+/* Packs again and again, `share` steps long: what came out in the upper third above the target goes up in the order by a
+   tenth of it. From each of the orders in turn. */
+RMI_FN rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
+{
+    uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height, start = p->work, high;
+    uint32_t order, i;
+    if (!value) return RM_ERROR_MEMORY;
+    for (order = 0; order < RMI_PLC_ORDERS; order++) {
+        RMI_TRY(rmi_plc_order_keys(p, order, value));
+        rmi_plc_rank(p, value);
+        for (i = 0; i < p->n; i++) value[p->key[i].id] = p->n - i;
+        while (p->height > p->target && p->work < p->limit && p->work - start < share / RMI_PLC_ORDERS * (order + 1)) {
+            rmi_plc_rank(p, value);
+            RMI_TRY(rmi_plc_sky(p, RMI_INF, &height));
+            if (height < p->height) rmi_plc_keep(p, height, RMI_PLC_BY_REPEAT);
+            high = height - (height - p->target) / 3;
+            for (i = 0; i < p->n; i++) {
+                if (p->box[i].off + p->box[i].size > high) value[i] += p->n / 10 + 1;
+            }
+            p->work += p->n * 4;
+        }
+    }
+    return RM_OK;
+}
+
+/* --- the branch and bound: is there a placement of height cap, and which one?
    Boxes are placed bottom up. A box goes to its lowest place above what is placed (lo), offsets never fall along a branch,
    and what could have gone below without moving anything is pruned: only canonical placements are visited. A column with
    the sum rem of its unplaced boxes, none of which can be below floor, needs floor + rem <= cap. When no unplaced box
    crosses a border between two columns, the two sides are solved apart, and a failure of one undoes both. */
 typedef struct rmi_plc_part {
-    uint32_t s, e; /* columns of the search, fewer than those of the room */
-    uint32_t box, rank, twin, next, prev, placed; /* twin: the same box one rank before, or RMI_NONE */
-    uint64_t size, low, lo, off; /* low: the fixed boxes below it */
+    uint32_t s, e;
+    uint32_t rank, twin, next, prev, placed; /* twin: the same box one rank before, or RMI_NONE */
+    uint32_t group, group_rank; /* group: the first box of the same columns; there: the one placed last, and its top */
+    uint64_t size, low, lo, off, found, group_top; /* low: the fixed boxes below it */
 } rmi_plc_part;
 
 typedef struct rmi_plc_col {
     uint64_t rem, floor; /* floor: lo of watch, the lowest of the unplaced boxes of the column */
-    uint64_t weight, fails;    /* how often the column ended a branch: past runs, this run */
-    uint32_t watch, member, first, cross; /* cross: unplaced boxes over the border to the column before */
+    uint64_t solved;     /* where what is connected starts: the height for which found holds, or RMI_INF */
+    uint64_t weight, fails; /* how often the column ended a branch: past runs, this run */
+    uint32_t watch, member, cross; /* member: where its boxes begin; cross: unplaced boxes over the border to the column before */
 } rmi_plc_col;
 
-typedef struct rmi_plc_undo { /* kind 0: lo of a box; 1: floor and watch of a column; 2: a box was placed */
+typedef struct rmi_plc_undo { /* kind 0: lo of a box; 1: floor, watch of a column; 2: a box placed, and its group's top, rank */
     uint64_t old;
     uint32_t id, kind, watch;
 } rmi_plc_undo;
 
+typedef struct rmi_plc_range { /* one connected stretch of columns, and how far its boxes were tried */
+    uint32_t a, e, i0, i1, before; /* before: the box placed last, RMI_NONE at the root */
+    uint32_t x, part;              /* the box placed here, RMI_NONE: none; the columns from part on are still to be solved */
+    uint32_t tried_rank, began;
+    uint64_t last, below, tried; /* offsets from last on, less than below; tried, and tried_rank at that offset */
+    size_t mark;                 /* to undo x */
+} rmi_plc_range;
+
 typedef struct rmi_plc_search {
     rmi_plc *p;
-    rmi_plc_part *part; /* n, by start, and the head of the list of the unplaced ones */
+    rmi_plc_part *part; /* n, as the room's boxes, and the head of the list of the unplaced ones */
     rmi_plc_col *col;   /* cols, and one for the ends */
     uint32_t *member;   /* per column from col.member: its boxes */
-    unsigned char *hot; /* per column of the room: what crosses it is in the search */
-    unsigned char *mark; /* per column of the room: 1 a box of the search starts, 2 one has ended */
-    uint32_t *map;      /* per column of the room: its column of the search */
-    size_t room;        /* of member */
+    uint64_t *total;    /* per box: the largest live sum of its columns */
     uint32_t n, cols;
     uint64_t cap, nodes, limit;
+    rmi_plc_range *stack; /* n + 1 */
     rmi_plc_undo *undo;
     size_t undos, undo_cap;
 } rmi_plc_search;
-
-typedef struct rmi_plc_range { /* one connected stretch of columns, and how far its boxes were tried */
-    uint32_t a, e, i0, i1, before; /* before: the box placed last, RMI_NONE at the root */
-    uint64_t last, below, tried;   /* offsets from last on, less than below; tried, and tried_rank at that offset */
-    uint32_t tried_rank, began;
-} rmi_plc_range;
 
 #define RMI_PLC_NO 0
 #define RMI_PLC_YES 1
 #define RMI_PLC_STOP 2 /* the limit is reached */
 #define RMI_PLC_FAIL 3 /* out of memory */
 
-/* first, member and the members themselves, by start. */
+/* member and the members themselves, by start. */
 RMI_FN void rmi_plc_search_members(rmi_plc_search *q)
 {
-    uint32_t c, i, k = 0, sum = 0;
+    uint32_t c, i, sum = 0;
     for (i = 0; i < q->n; i++) {
         for (c = q->part[i].s; c < q->part[i].e; c++) q->col[c].watch++;
     }
     for (c = 0; c <= q->cols; c++) {
-        while (k < q->n && q->part[k].s < c) k++;
-        q->col[c].first = k;
         q->col[c].member = sum;
         sum += q->col[c].watch;
         q->col[c].watch = q->col[c].member;
@@ -6216,71 +6253,33 @@ RMI_FN void rmi_plc_search_members(rmi_plc_search *q)
     }
 }
 
-RMI_FN int rmi_plc_search_alloc(rmi_plc_search *q, rmi_plc *p, size_t members)
+/* q->n is 0 if the problem is too large for the search. */
+RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *q, rmi_plc *p)
 {
-    q->p = p;
-    q->part = RMI_NEW(p->mem, rmi_plc_part, p->n + 1);
-    q->col = RMI_NEW(p->mem, rmi_plc_col, p->cols + 1);
-    q->hot = RMI_NEW(p->mem, unsigned char, p->cols);
-    q->map = RMI_NEW(p->mem, uint32_t, p->cols + 1);
-    q->mark = RMI_NEW(p->mem, unsigned char, p->cols + 1);
-    q->member = RMI_NEW(p->mem, uint32_t, members);
-    q->room = members;
-    return q->part && q->col && q->hot && q->map && q->mark && q->member;
-}
-
-/* Columns of the search: as those of the room, for the boxes that cross a hot column alone. */
-RMI_FN void rmi_plc_search_columns(rmi_plc_search *q)
-{
-    rmi_plc *p = q->p;
-    uint32_t c, i, hot = 0, ended = 1;
-    memset(q->mark, 0, p->cols + 1);
-    for (c = 0; c < p->cols; c++) { /* map: hot columns before, for now */
-        q->map[c] = hot;
-        hot += q->hot[c];
-    }
-    q->map[c] = hot;
-    for (i = 0, q->n = 0; i < p->n; i++) {
-        if (q->map[p->box[i].s] == q->map[p->box[i].e]) continue;
-        q->mark[p->box[i].s] |= 1;
-        q->mark[p->box[i].e] |= 2;
-        q->part[q->n++].box = i;
-    }
-    for (c = 0, q->cols = 0; c < p->cols; c++) {
-        if (q->mark[c] & 2) ended = 1;
-        if ((q->mark[c] & 1) && ended) {
-            q->cols++;
-            ended = 0;
-        }
-        q->map[c] = q->cols ? q->cols - 1 : 0;
-    }
-}
-
-/* The search over what crosses hot columns; n is 0 if that is too large, or nothing. Weights stay. */
-RMI_FN void rmi_plc_search_fill(rmi_plc_search *q)
-{
-    rmi_plc *p = q->p;
-    uint32_t c, i;
     size_t members = 0;
-    for (c = p->cols; q->n && c--;) q->col[c].weight = q->col[q->map[c]].weight; /* per column of the room: map[c] <= c */
-    rmi_plc_search_columns(q);
-    for (c = 0; c < p->cols; c++) { /* and back */
-        uint64_t w = q->col[c].weight;
-        if (c && q->map[c] == q->map[c - 1]) w = rmi_max(w, q->col[q->map[c]].weight);
-        q->col[q->map[c]].weight = w;
-    }
-    for (c = 0; c <= q->cols; c++) q->col[c].watch = 0;
+    uint32_t i, c;
+    memset(q, 0, sizeof *q);
+    q->p = p;
+    for (i = 0; i < p->n; i++) members += p->box[i].e - p->box[i].s;
+    if (p->floats || p->n > RMI_PLC_SEARCH_MAX || members > RMI_PLC_MEMBERS_MAX) return RM_OK;
+    q->n = p->n;
+    q->cols = p->cols;
+    q->part = RMI_NEW(p->mem, rmi_plc_part, q->n + 1);
+    q->col = RMI_NEW(p->mem, rmi_plc_col, q->cols + 1);
+    q->member = RMI_NEW(p->mem, uint32_t, members);
+    q->total = RMI_NEW(p->mem, uint64_t, q->n);
+    q->stack = RMI_NEW(p->mem, rmi_plc_range, q->n + 1);
+    if (!q->part || !q->col || !q->member || !q->total || !q->stack) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n; i++) {
         rmi_plc_part *b = q->part + i;
-        const rmi_plc_box *x = p->box + b->box;
-        b->s = q->map[x->s];
-        b->e = q->map[x->e - 1] + 1;
-        b->size = x->size;
-        for (b->low = 0, c = x->s; c < x->e; c++) b->low = rmi_max(b->low, p->base[c]);
-        members += b->e - b->s;
+        b->s = p->box[i].s;
+        b->e = p->box[i].e;
+        b->size = p->box[i].size;
+        for (c = b->s; c < b->e; c++) b->low = rmi_max(b->low, p->base[c]);
     }
-    if (q->n > RMI_PLC_SEARCH_MAX || members > q->room) q->n = 0;
-    if (q->n) rmi_plc_search_members(q);
+    for (c = 0; c <= q->cols; c++) q->col[c].solved = RMI_INF;
+    rmi_plc_search_members(q);
+    return rmi_plc_totals(p, q->total);
 }
 
 /* The lowest unplaced box of a column anew; whether the column can still hold its boxes. */
@@ -6313,10 +6312,16 @@ RMI_FN int rmi_plc_put(rmi_plc_search *q, const rmi_plc_range *r, uint32_t x)
     uint64_t top = b->lo + b->size;
     uint32_t c, i;
     size_t from, to;
-    if (!rmi_arena_grow(q->p->mem, (void **)&q->undo, &q->undo_cap, q->undos + 1 + (r->i1 - r->i0) + (r->e - r->a), sizeof *q->undo))
+    void *grown = q->undo;
+    if (!rmi_arena_grow(q->p->mem, &grown, &q->undo_cap, q->undos + 1 + (r->i1 - r->i0) + (r->e - r->a), sizeof *q->undo))
         return RMI_PLC_FAIL;
+    q->undo = (rmi_plc_undo *)grown;
     q->undo[q->undos].kind = 2;
-    q->undo[q->undos++].id = x;
+    q->undo[q->undos].id = x;
+    q->undo[q->undos].old = q->part[b->group].group_top;
+    q->undo[q->undos++].watch = q->part[b->group].group_rank;
+    q->part[b->group].group_top = top;
+    q->part[b->group].group_rank = b->rank;
     b->placed = 1;
     b->off = b->lo;
     q->part[b->prev].next = b->next;
@@ -6362,6 +6367,8 @@ RMI_FN void rmi_plc_take_back(rmi_plc_search *q, size_t mark)
             for (c = b->s; c < b->e; c++) q->col[c].rem += b->size;
             for (c = b->s + 1; c < b->e; c++) q->col[c].cross++;
             b->placed = 0;
+            q->part[b->group].group_top = u->old;
+            q->part[b->group].group_rank = u->watch;
             q->part[b->prev].next = u->id;
             q->part[b->next].prev = u->id;
         }
@@ -6375,12 +6382,14 @@ RMI_FN int rmi_plc_range_make(rmi_plc_search *q, rmi_plc_range *r, uint32_t a, u
     uint64_t rem = 0;
     r->a = a;
     r->e = e;
-    r->i1 = q->col[e].first;
+    r->i1 = q->p->first[e];
     r->before = before;
+    r->x = RMI_NONE;
+    r->mark = q->undos;
     r->last = last;
     r->began = 0;
     r->below = RMI_INF;
-    for (i = q->col[a].first; i < r->i1 && q->part[i].placed;) i++;
+    for (i = q->p->first[a]; i < r->i1 && q->part[i].placed;) i++;
     r->i0 = i;
     if (i >= r->i1) return 0;
     for (; i < r->i1; i = q->part[i].next) { /* an offset from the lowest possible top on would leave room below that box */
@@ -6406,6 +6415,7 @@ RMI_FN uint32_t rmi_plc_pick(rmi_plc_search *q, rmi_plc_range *r)
         if (r->began && (b->lo < r->tried || (b->lo == r->tried && b->rank <= r->tried_rank))) continue;
         if (r->before != RMI_NONE && b->lo == r->last && b->rank < q->part[r->before].rank) continue;
         if (b->twin != RMI_NONE && !q->part[b->twin].placed) continue;
+        if (q->part[b->group].group_top == b->lo && b->rank < q->part[b->group].group_rank) continue;
         x = i;
         best = b->lo;
     }
@@ -6417,29 +6427,45 @@ RMI_FN uint32_t rmi_plc_pick(rmi_plc_search *q, rmi_plc_range *r)
     return x;
 }
 
-/* Places all that is left in columns [a, e), part by part. Recursion is as deep as there are boxes. */
-RMI_FN int rmi_plc_descend(rmi_plc_search *q, uint32_t a, uint32_t e, uint32_t before, uint64_t last)
+/* Places everything in columns [a, e): a stack of ranges, each with the box it has placed and the parts left to solve. */
+RMI_FN int rmi_plc_descend(rmi_plc_search *q, uint32_t a, uint32_t e)
 {
-    rmi_plc_range r;
-    size_t mark = q->undos;
-    uint32_t x, c, s;
-    int got;
-    if (!rmi_plc_range_make(q, &r, a, e, before, last)) return RMI_PLC_YES;
-    while ((x = rmi_plc_pick(q, &r)) != RMI_NONE) {
-        if (++q->nodes > q->limit || q->p->work > q->p->limit) return RMI_PLC_STOP;
-        got = rmi_plc_put(q, &r, x);
-        for (s = a, c = a + 1; c <= e && got == RMI_PLC_YES; c++) {
-            if (c < e && q->col[c].cross) continue;
-            got = rmi_plc_descend(q, s, c, x, q->part[x].off);
-            s = c;
+    size_t depth = 1;
+    if (!rmi_plc_range_make(q, q->stack, a, e, RMI_NONE, 0)) return RMI_PLC_YES;
+    while (depth) {
+        rmi_plc_range *r = q->stack + depth - 1;
+        int got;
+        if (r->x != RMI_NONE) { /* the next part, of all that x has left; after the last one the range is done */
+            uint32_t s = r->part, c = s + 1;
+            if (s == r->e) {
+                depth--;
+                continue;
+            }
+            while (c < r->e && q->col[c].cross) c++;
+            r->part = c;
+            if (rmi_plc_range_make(q, r + 1, s, c, r->x, q->part[r->x].off)) depth++;
+            continue;
         }
-        if (got != RMI_PLC_NO) return got;
-        rmi_plc_take_back(q, mark);
+        r->x = rmi_plc_pick(q, r);
+        r->part = r->a;
+        if (r->x == RMI_NONE) { /* nothing left to try: the box below has to go */
+            if (!--depth) return RMI_PLC_NO;
+            r--;
+            got = RMI_PLC_NO;
+        } else {
+            if (++q->nodes > q->limit || q->p->work > q->p->limit) return RMI_PLC_STOP;
+            got = rmi_plc_put(q, r, r->x);
+        }
+        if (got == RMI_PLC_FAIL) return got;
+        if (got == RMI_PLC_NO) {
+            rmi_plc_take_back(q, r->mark);
+            r->x = RMI_NONE;
+        }
     }
-    return RMI_PLC_NO;
+    return RMI_PLC_YES;
 }
 
-/* Everything unplaced; floors, watches and twins for the ranks as they are. NO: the boxes on their lowest places are too high. */
+/* Everything unplaced; floors, watches and twins for the ranks as they are. NO: a column cannot hold its boxes. */
 RMI_FN int rmi_plc_search_start(rmi_plc_search *q)
 {
     uint32_t i, j, c, k;
@@ -6457,8 +6483,12 @@ RMI_FN int rmi_plc_search_start(rmi_plc_search *q)
             q->col[c].rem += b->size;
             q->col[c].cross += c > b->s;
         }
-        for (j = q->col[b->s].first; j < q->n && q->part[j].s == b->s; j++) {
+        b->group_top = 0;
+        b->group_rank = 0;
+        b->group = RMI_NONE;
+        for (j = q->p->first[b->s]; j < q->n && q->part[j].s == b->s; j++) {
             const rmi_plc_part *o = q->part + j;
+            if (o->e == b->e && b->group == RMI_NONE) b->group = j;
             if (o->e != b->e || o->size != b->size || o->rank >= b->rank) continue;
             if (b->twin == RMI_NONE || q->part[b->twin].rank < o->rank) b->twin = j;
         }
@@ -6480,28 +6510,41 @@ RMI_FN int rmi_plc_search_start(rmi_plc_search *q)
     return RMI_PLC_YES;
 }
 
-/* Ranks for a run: by the given value, larger first, then by columns, then by size. */
-RMI_FN void rmi_plc_search_rank(rmi_plc_search *q, uint32_t order)
+/* What a run ranks by, larger first: the largest live sum, the area, the end, or how much trouble the box's columns made in
+   the earlier runs that ranked by trouble, at most or on average. */
+#define RMI_PLC_RANK_TOTAL 0u
+#define RMI_PLC_RANK_AREA 1u
+#define RMI_PLC_RANK_END 2u
+#define RMI_PLC_RANK_WORST 3u
+#define RMI_PLC_RANK_MEAN 4u
+
+RMI_FN uint64_t rmi_plc_search_value(rmi_plc_search *q, const rmi_plc_part *b, uint32_t rank)
+{
+    uint64_t worst = 0, sum = 0;
+    uint32_t c;
+    if (rank == RMI_PLC_RANK_TOTAL) return q->total[b - q->part];
+    if (rank == RMI_PLC_RANK_AREA) return rmi_mul(b->size, b->e - b->s);
+    if (rank == RMI_PLC_RANK_END) return b->e;
+    for (c = b->s; c < b->e; c++) {
+        worst = rmi_max(worst, q->col[c].weight);
+        sum += q->col[c].weight;
+    }
+    q->p->work += b->e - b->s;
+    return rank == RMI_PLC_RANK_WORST ? worst : sum / (b->e - b->s);
+}
+
+/* Ranks for a run; ties by lifetime, then by size. */
+RMI_FN void rmi_plc_search_rank(rmi_plc_search *q, uint32_t rank)
 {
     rmi_plc_key *key = q->p->key;
-    uint32_t i, c, pass;
+    uint32_t i, pass;
     for (i = 0; i < q->n; i++) key[i].id = i;
     for (pass = 0; pass < 3; pass++) {
         for (i = 0; i < q->n; i++) {
             const rmi_plc_part *b = q->part + key[i].id;
-            uint64_t v = pass == 0 ? b->size : b->e - b->s, sum = 0, weight = 0;
-            if (pass == 2) {
-                for (c = b->s; c < b->e; c++) {
-                    weight = rmi_max(weight, q->col[c].weight);
-                    sum += q->col[c].weight;
-                }
-                if (order == 0) v = q->p->total[b->box];
-                else if (order == 1) v = rmi_mul(b->size, b->e - b->s);
-                else if (order == 2) v = weight;
-                else if (order == 3) v = sum / (b->e - b->s);
-                else if (order == 4) v = b->e;
-                q->p->work += b->e - b->s;
-            }
+            uint64_t v = b->size;
+            if (pass == 1) v = rank == RMI_PLC_RANK_TOTAL ? q->p->box[key[i].id].life : b->e - b->s;
+            if (pass == 2) v = rmi_plc_search_value(q, b, rank);
             key[i].key = RMI_INF - v;
         }
         rmi_plc_sort(key, q->p->key2, q->n);
@@ -6509,152 +6552,90 @@ RMI_FN void rmi_plc_search_rank(rmi_plc_search *q, uint32_t order)
     for (i = 0; i < q->n; i++) q->part[key[i].id].rank = i;
 }
 
-/* --- first fit: what the search left out goes into the gaps */
+/* --- the search's rounds: many short runs with different ranks, then longer ones */
 
-/* The lowest gap for box i among those at[0 .. n), sorted by offset. */
-RMI_FN uint64_t rmi_plc_gap(rmi_plc *p, const uint32_t *at, uint32_t n, uint32_t i)
+/* One run: what is not connected is solved apart, and once for all runs; each gets `limit` nodes. YES: all boxes have an
+   offset in found; NO: there is no placement of height cap. */
+RMI_FN int rmi_plc_run(rmi_plc_search *q, uint32_t rank, uint64_t cap, uint64_t limit)
 {
-    const rmi_plc_box *b = p->box + i;
-    uint64_t low = 0;
-    uint32_t k, c;
-    for (c = b->s; c < b->e; c++) low = rmi_max(low, p->base[c]);
-    for (k = 0; k < n; k++) {
-        const rmi_plc_box *o = p->box + at[k];
-        if (o->e <= b->s || b->e <= o->s) continue;
-        if (o->off >= low && o->off - low >= b->size) break;
-        low = rmi_max(low, o->off + o->size);
-    }
-    p->work += n + (b->e - b->s);
-    return low;
-}
-
-/* Boxes with placed[] set keep their offsets; the others follow in the order of p->key. Returns the height. */
-RMI_FN uint64_t rmi_plc_fill(rmi_plc *p, const unsigned char *placed, const uint64_t *value, uint32_t *at)
-{
-    uint32_t i, k, n = 0, j;
-    uint64_t high = p->fixed_top;
-    for (i = 0; i < p->n; i++) {
-        p->key[i].key = placed[i] ? p->box[i].off : RMI_INF;
-        p->key[i].id = i;
-    }
-    rmi_plc_sort(p->key, p->key2, p->n);
-    while (n < p->n && p->key[n].key != RMI_INF) {
-        at[n] = p->key[n].id;
-        high = rmi_max(high, p->box[at[n]].off + p->box[at[n]].size);
-        n++;
-    }
-    rmi_plc_rank(p, value);
-    for (k = 0; k < p->n; k++) {
-        i = p->key[k].id;
-        if (placed[i]) continue;
-        p->box[i].off = rmi_plc_gap(p, at, n, i);
-        high = rmi_max(high, p->box[i].off + p->box[i].size);
-        for (j = n++; j && p->box[at[j - 1]].off > p->box[i].off; j--) at[j] = at[j - 1];
-        at[j] = i;
-    }
-    return high;
-}
-
-/* --- the search's rounds: node limits double; each round tries all orders on the full columns, and on all columns */
-
-/* One run. YES: all parts have offsets; NO: there is no placement of height cap. */
-RMI_FN int rmi_plc_run(rmi_plc_search *q, uint32_t order, uint64_t cap, uint64_t limit)
-{
-    uint32_t c, s = 0;
-    int got;
+    uint32_t c, s, i;
+    uint64_t nodes = 1;
+    int got, all = RMI_PLC_YES;
     q->cap = cap;
     q->limit = limit;
-    rmi_plc_search_rank(q, order);
-    got = rmi_plc_search_start(q);
-    for (c = 1; c <= q->cols && got == RMI_PLC_YES; c++) {
+    rmi_plc_search_rank(q, rank);
+    if (rmi_plc_search_start(q) == RMI_PLC_NO) return RMI_PLC_NO;
+    for (s = 0, c = 1; c <= q->cols; c++) {
         if (c < q->cols && q->col[c].cross) continue;
-        got = rmi_plc_descend(q, s, c, RMI_NONE, 0);
+        if (q->col[s].solved > cap) {
+            q->nodes = 0;
+            got = rmi_plc_descend(q, s, c);
+            nodes += q->nodes;
+            if (got == RMI_PLC_NO || got == RMI_PLC_FAIL) return got;
+            if (got == RMI_PLC_STOP) all = got;
+            for (i = q->p->first[s]; got == RMI_PLC_YES && i < q->p->first[c]; i++) q->part[i].found = q->part[i].off;
+            if (got == RMI_PLC_YES) q->col[s].solved = cap;
+        }
         s = c;
     }
-    for (c = 0; c < q->cols; c++) q->col[c].weight = q->col[c].weight / 2 + (q->col[c].fails << 20) / (q->nodes + 1);
-    return got;
+    for (c = 0; c < q->cols && rank >= RMI_PLC_RANK_WORST; c++)
+        q->col[c].weight = q->col[c].weight / 2 + (q->col[c].fails << 20) / nodes;
+    return all;
 }
 
-typedef struct rmi_plc_exact {
-    rmi_plc_search core, full; /* n is 0: not used */
-    unsigned char *placed;     /* per box: the core has placed it */
-    uint64_t *value;
-    uint32_t *at;
-} rmi_plc_exact;
-
-/* Takes over what a run found; what the core left out is filled in, in two orders. Columns that then rise above cap
-   become hot: the core grows where it was too small. */
-RMI_FN void rmi_plc_take(rmi_plc *p, rmi_plc_exact *x, rmi_plc_search *q)
+RMI_FN void rmi_plc_take(rmi_plc *p, const rmi_plc_search *q)
 {
-    uint32_t i, order, c;
-    uint64_t high;
-    memset(x->placed, 0, p->n);
+    uint32_t i;
+    uint64_t high = p->fixed_top;
     for (i = 0; i < q->n; i++) {
-        p->box[q->part[i].box].off = q->part[i].off;
-        x->placed[q->part[i].box] = 1;
+        p->box[i].off = q->part[i].found;
+        high = rmi_max(high, p->box[i].off + p->box[i].size);
     }
-    for (order = 0; order < 2; order++) {
-        for (i = 0; i < p->n; i++) x->value[i] = order ? rmi_mul(p->box[i].size, p->box[i].e - p->box[i].s) : p->total[i];
-        high = rmi_plc_fill(p, x->placed, x->value, x->at);
-        if (high < p->height) rmi_plc_keep(p, high, RMI_PLC_BY_SEARCH);
-        if (q->n == p->n || high <= q->cap) return;
-    }
-    for (i = 0; i < p->n; i++) {
-        if (x->placed[i] || p->box[i].off + p->box[i].size <= q->cap) continue;
-        for (c = p->box[i].s; c < p->box[i].e; c++) q->hot[c] = 1;
-    }
-    rmi_plc_search_fill(q);
+    if (high < p->height) rmi_plc_keep(p, high, RMI_PLC_BY_SEARCH);
 }
 
-/* All orders for one height. */
-RMI_FN rm_result rmi_plc_try_height(rmi_plc *p, rmi_plc_exact *x, uint64_t cap, uint64_t limit)
+/* One round for one height: the first run that finds it, or rules it out, ends it. The time a run takes has a heavy tail:
+   many short runs with different ranks beat a long one. */
+RMI_FN rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t limit)
 {
-    uint32_t order, which;
+    static const unsigned char ranks[] = {RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA, RMI_PLC_RANK_END, RMI_PLC_RANK_WORST,
+        RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN,
+        RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST};
+    rmi_plc *p = q->p;
+    size_t k;
     int got;
-    for (order = 0; order < RMI_PLC_SEARCH_ORDERS; order++) {
-        for (which = 0; which < 2; which++) {
-            rmi_plc_search *q = which ? &x->full : &x->core;
-            if (!q->n) continue;
-            got = rmi_plc_run(q, order, cap, limit);
-            if (got == RMI_PLC_FAIL) return RM_ERROR_MEMORY;
-            if (got == RMI_PLC_YES) rmi_plc_take(p, x, q);
-            if (got == RMI_PLC_NO) p->target = rmi_max(p->target, cap + 1);
-            if (p->height <= cap || p->target > cap || p->work > p->limit) return RM_OK;
-        }
+    for (k = 0; k < RMI_COUNT(ranks); k++) {
+        got = rmi_plc_run(q, ranks[k], cap, limit);
+        if (got == RMI_PLC_FAIL) return RM_ERROR_MEMORY;
+        if (got == RMI_PLC_YES) rmi_plc_take(p, q);
+        if (got == RMI_PLC_NO) p->target = rmi_max(p->target, cap + 1);
+        if (p->height <= cap || p->target > cap || p->work > p->limit) return RM_OK;
     }
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plc_exact_make(rmi_plc *p, rmi_plc_exact *x)
+/* First the target, for two fifths of the work; then better packings; then heights between the target and what there is,
+   halving what is left. `from` rises past what was not found, and falls back to the target when nothing is left between. */
+RMI_FN rm_result rmi_plc_hard(rmi_plc *p)
 {
-    size_t members = 0;
-    uint32_t i, c;
-    memset(x, 0, sizeof *x);
-    for (i = 0; i < p->n; i++) members += p->box[i].e - p->box[i].s;
-    if (members > RMI_PLC_MEMBERS_MAX) members = RMI_PLC_MEMBERS_MAX;
-    x->placed = RMI_NEW(p->mem, unsigned char, p->n);
-    x->value = RMI_NEW(p->mem, uint64_t, p->n);
-    x->at = RMI_NEW(p->mem, uint32_t, p->n);
-    p->total = RMI_NEW(p->mem, uint64_t, p->n);
-    if (!x->placed || !x->value || !x->at || !p->total) return RM_ERROR_MEMORY;
-    if (!rmi_plc_search_alloc(&x->core, p, members) || !rmi_plc_search_alloc(&x->full, p, members)) return RM_ERROR_MEMORY;
-    for (c = 0; c < p->cols; c++) {
-        x->full.hot[c] = 1;
-        x->core.hot[c] = p->live[c] >= p->bound - p->bound / 50;
+    rmi_plc_search q;
+    uint64_t limit, least = rmi_max(600, p->n + p->n / 4), from, cap, first = p->target;
+    RMI_TRY(rmi_plc_search_make(&q, p));
+    if (!q.n) return rmi_plc_improve(p, p->limit / 3);
+    for (limit = least; p->height > p->target && p->target == first && p->work < p->limit / 5 * 2;) {
+        RMI_TRY(rmi_plc_try_height(&q, p->target, limit));
+        limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5;
     }
-    rmi_plc_search_fill(&x->core);
-    rmi_plc_search_fill(&x->full);
-    return rmi_plc_totals(p, p->total);
-}
-
-RMI_FN rm_result rmi_plc_exact_solve(rmi_plc *p)
-{
-    rmi_plc_exact x;
-    uint64_t limit;
-    RMI_TRY(rmi_plc_exact_make(p, &x));
-    for (limit = 256; p->height > p->target && p->work < p->limit && (x.core.n || x.full.n); limit *= 2) {
-        RMI_TRY(rmi_plc_try_height(p, &x, p->target, limit));
-        if (p->height > p->target + 1) RMI_TRY(rmi_plc_try_height(p, &x, p->target + (p->height - 1 - p->target) / 2, limit / 4));
+    if (p->height > p->target && p->target == first) RMI_TRY(rmi_plc_improve(p, p->limit / 8));
+    for (limit = least, from = p->target; p->height > p->target && p->work < p->limit;) {
+        if (from + p->height / 512 >= p->height) {
+            from = p->target;
+            limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5;
+        }
+        from = rmi_max(from, p->target);
+        cap = from + (p->height - 1 - from) / 2;
+        RMI_TRY(rmi_plc_try_height(&q, cap, limit));
+        if (p->height > cap) from = cap + 1;
     }
     return RM_OK;
 }
@@ -6676,7 +6657,7 @@ RMI_FN rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64
         p->height = RMI_INF;
         RMI_TRY(rmi_plc_sky_make(p));
         RMI_TRY(rmi_plc_orders(p));
-        if (p->height > p->target && !p->floats) RMI_TRY(rmi_plc_exact_solve(p));
+        if (p->height > p->target) RMI_TRY(rmi_plc_hard(p));
     }
     for (i = 0; i < n; i++) {
         if (!items[i].size) items[i].offset = 0;
