@@ -6719,8 +6719,9 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
     for (i = 0; i < 2 * n; i++)
         if (!times || at[times - 1] != at[i]) at[times++] = at[i];
     for (i = 0; i < n; i++) {
-        ranked[i].start = rmi_plc_time_rank(at, times, items[i].start);
-        ranked[i].end = rmi_plc_time_rank(at, times, items[i].end);
+        int as_given = times && at[times - 1] < RMI_NONE; /* lengths say more to the orders than ranks do */
+        ranked[i].start = as_given ? (uint32_t)items[i].start : rmi_plc_time_rank(at, times, items[i].start);
+        ranked[i].end = as_given ? (uint32_t)items[i].end : rmi_plc_time_rank(at, times, items[i].end);
         ranked[i].size = items[i].size;
     }
     RMI_TRY(rmi_plc_place(mem, ranked, n, align, capacity, 0, info));
