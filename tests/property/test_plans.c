@@ -339,7 +339,12 @@ static void one(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : 1500, i;
+#if defined(__SANITIZE_ADDRESS__)
+    const unsigned long usual = 400;
+#else
+    const unsigned long usual = 1500;
+#endif
+    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : usual, i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     one_graph = n == 1;
     for (i = 0; i < n; i++) one(first + i);

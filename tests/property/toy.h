@@ -154,6 +154,17 @@ static void toy_targets(toy_world *w, const rm_call *c, const rmi_op *op)
     }
 }
 
+/* Which part of the backward is it? That of any gradient which is wanted. */
+static const rmi_part *toy_part(const rm_call *c, const rmi_op *op)
+{
+    const rmi_form *f = &op->forms[0];
+    uint32_t i, k;
+    for (k = 0; k < f->n_parts; k++)
+        for (i = 0; i < c->n_in; i++)
+            if (c->din[i] && rmi_list_has(&f->parts[k].grads, op->in.at[i])) return &f->parts[k];
+    return &f->parts[0];
+}
+
 static int toy_backward(const rm_call *c)
 {
     const toy_op *t = (const toy_op *)c->user;
@@ -165,11 +176,13 @@ static int toy_backward(const rm_call *c)
     if (toy_fails(w, c)) return 7;
     for (i = 0; i < c->n_in; i++) din_bytes[i & 63] = g->tensors[op->in.at[i]].grad_bytes;
     if (op->n_forms == 1) { /* variants read different things and give the same bits */
+        const rmi_part *p = toy_part(c, op);
         for (i = 0; i < c->n_in; i++)
-            if (c->in[i]) h = toy_hash(h + i, c->in[i], c->in_bytes[i]);
+            if (rmi_list_has(&p->needs, op->in.at[i])) h = toy_hash(h + i, c->in[i], c->in_bytes[i]);
         for (i = 0; i < c->n_out; i++)
-            if (c->out[i]) h = toy_hash(h + 100 + i, c->out[i], c->out_bytes[i]);
-        if (c->saved) h = toy_hash(h + 200, c->saved, c->saved_bytes);
+            if (rmi_list_has(&p->needs, op->out.at[i])) h = toy_hash(h + 100 + i, c->out[i], c->out_bytes[i]);
+        if (p->needs_saved && c->saved) h = toy_hash(h + 200, c->saved, c->saved_bytes);
+        if (p->needs_saved && op->forms[0].saved && !c->saved) toy_wrong(w, c, "what the forward saved is NULL");
     }
     for (i = 0; i < c->n_out; i++)
         if (c->dout[i]) h = toy_hash(h + 300 + i, c->dout[i], g->tensors[op->out.at[i]].grad_bytes);
