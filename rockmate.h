@@ -10497,7 +10497,8 @@ typedef struct rmi_chk_frame {
     const void **in_ptr, **out_ptr, **din_ptr, **dout_ptr;
     uint32_t guard;       /* byte of this run */
     const uint8_t *adds;  /* by tensor: its gradient holds contributions in this run; NULL: none does */
-    int zeroed;           /* RM_ZERO_GRADS */
+    int zeroed, once;     /* RM_ZERO_GRADS; may give other results each time */
+    int unsteady;         /* and does */
     const char *kind;
     char what[300];       /* "op h[0]/gelu: its forward" */
 } rmi_chk_frame;
@@ -10530,6 +10531,13 @@ RMI_FN rm_result rmi_chk_found(rmi_chk *k, const char *fmt, ...)
 }
 
 /* --- frames */
+
+/* The end of a run: its copies go. Small blocks again, for most ops need little. */
+RMI_FN void rmi_chk_forget(rmi_chk *k)
+{
+    rmi_arena_free(&k->tmp);
+    k->tmp.next_size = 4096;
+}
 
 /* Bytes with room for guards on both sides, aligned as in the arena; zeroed. */
 RMI_FN unsigned char *rmi_chk_bytes(rmi_chk *k, rmi_arena *mem, uint64_t bytes)
@@ -10715,7 +10723,7 @@ RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *f)
     }
     for (i = 0; i < f->n; i++) {
         const rmi_chk_box *b = &f->box[i];
-        if (b->writes != RMI_CHK_READ || b->loose || !b->from) continue;
+        if (b->writes != RMI_CHK_READ || b->loose || !b->from || (b->fill == RMI_NONE && !memcmp(b->p, b->from, (size_t)b->bytes))) continue;
         for (at = 0; at < b->bytes; at++)
             if (b->p[(size_t)at] != (b->fill != RMI_NONE ? b->fill : b->from[(size_t)at])) return rmi_chk_touched(k, f, b, at);
     }
@@ -10761,7 +10769,7 @@ RMI_FN rmi_chk_box *rmi_chk_differs(rmi_chk_frame *f, uint64_t *byte)
 /* --- two runs over different poison */
 
 /* Result b changed with the poison: is it the poison of results, of the workspace, of the guards, or no poison at all? */
-RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, uint64_t at, int *unsteady)
+RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, uint64_t at)
 {
     int unwritten = b->result[(size_t)at] == RMI_CHK_NAN && b->p[(size_t)at] == RMI_CHK_OTHER;
     const char *not_whole = b->role == RMI_CHK_DIN ? " though accum is clear; write it whole then, or declare RM_ZERO_GRADS" : "; write it whole";
@@ -10771,8 +10779,9 @@ RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, u
     rmi_chk_plain(f);
     RMI_TRY(rmi_chk_go(k, f));
     if (rmi_chk_differs(f, &byte)) {
-        *unsteady = 1;
-        return rmi_chk_found(k, "%s gives another %s each time it runs; take randomness from c->seed alone, keep nothing between calls, and read only what was written", f->what, name);
+        f->unsteady = f->once;
+        if (f->once) return RM_OK;
+        return rmi_chk_found(k, "%s gives other bytes in %s each time it runs; take randomness from c->seed alone, keep nothing between calls, and read only what was written", f->what, name);
     }
     if (unwritten) return rmi_chk_found(k, "%s leaves byte %u of %s unwritten%s", f->what, at, name, not_whole);
     rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_NAN, RMI_CHK_NAN);
@@ -10784,19 +10793,18 @@ RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, u
     return rmi_chk_found(k, "%s reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, saved_bytes and ws_bytes", f->what, name);
 }
 
-/* The first run, whose results count, and one more. again: 0 for what cannot be run twice. */
-RMI_FN rm_result rmi_chk_twice(rmi_chk *k, rmi_chk_frame *f, int *unsteady)
+/* The first run, whose results count, and one more. */
+RMI_FN rm_result rmi_chk_twice(rmi_chk *k, rmi_chk_frame *f)
 {
     rmi_chk_box *b;
     uint64_t at;
-    *unsteady = 0;
     rmi_chk_plain(f);
     RMI_TRY(rmi_chk_go(k, f));
     rmi_chk_results(f);
     rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
     RMI_TRY(rmi_chk_go(k, f));
     b = rmi_chk_differs(f, &at);
-    return b ? rmi_chk_explain(k, f, b, at, unsteady) : RM_OK;
+    return b ? rmi_chk_explain(k, f, b, at) : RM_OK;
 }
 
 /* --- operands of an op */
@@ -10886,8 +10894,8 @@ RMI_FN rm_result rmi_chk_fwd_again(rmi_chk *k, rmi_chk_frame *f, const rmi_op *o
     if (no_saved && f->saved != RMI_NONE) f->box[f->saved].off = 1;
     r = rmi_chk_go(k, f);
     b = r == RM_OK ? rmi_chk_differs(f, &at) : NULL;
-    if (b && recompute) r = rmi_chk_found(k, "%s gives another %s when it is recomputed (c->recompute is 1%s); %s", f->what, rmi_chk_name(k, b, name), no_saved ? ", saved is NULL" : "", op->mutates.n ? "its results must not depend on the consts that it mutates, or give it RM_ONCE" : "give the same bits each time, or give the kind RM_ONCE");
-    else if (b) r = rmi_chk_found(k, "%s gives another %s when saved is NULL; skip the writing of saved then, nothing else", f->what, rmi_chk_name(k, b, name));
+    if (b && recompute) r = rmi_chk_found(k, "%s gives other bytes in %s when it is recomputed (c->recompute is 1%s); %s", f->what, rmi_chk_name(k, b, name), no_saved ? ", saved is NULL" : "", op->mutates.n ? "its results must not depend on the consts that it mutates, or give it RM_ONCE" : "give the same bits each time, or give the kind RM_ONCE");
+    else if (b) r = rmi_chk_found(k, "%s gives other bytes in %s when saved is NULL; skip the writing of saved then, nothing else", f->what, rmi_chk_name(k, b, name));
     for (i = 0; i < f->n && recompute; i++)
         if (f->box[i].role == RMI_CHK_IN && f->box[i].result) {
             f->box[i].from = k->value[f->box[i].tensor];
@@ -10911,7 +10919,7 @@ RMI_FN rm_result rmi_chk_fwd_inplace(rmi_chk *k, rmi_chk_frame *f, const rmi_for
     f->box[f->in[i]].loose = 1;
     RMI_TRY(rmi_chk_go(k, f));
     b = rmi_chk_differs(f, &at);
-    return b ? rmi_chk_found(k, "%s gives another %s when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element before it is written, or drop inplace", f->what, rmi_chk_name(k, b, name), (uint64_t)i, f->kind) : RM_OK;
+    return b ? rmi_chk_found(k, "%s gives other bytes in %s when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element before it is written, or drop inplace", f->what, rmi_chk_name(k, b, name), (uint64_t)i, f->kind) : RM_OK;
 }
 
 /* What the backward will get as saved; a second copy with other bytes where the forward wrote none. Frame as the second run left it. */
@@ -10921,7 +10929,7 @@ RMI_FN rm_result rmi_chk_fwd_saved(rmi_chk *k, const rmi_chk_frame *f, uint32_t 
     k->saved[at] = rmi_chk_bytes(k, &k->mem, b->bytes);
     if (!k->saved[at]) return RM_ERROR_MEMORY;
     memcpy(k->saved[at], b->result, (size_t)b->bytes);
-    if (!memcmp(b->p, b->result, (size_t)b->bytes)) return RM_OK;
+    if (f->unsteady || !memcmp(b->p, b->result, (size_t)b->bytes)) return RM_OK;
     k->saved_too[at] = rmi_chk_bytes(k, &k->mem, b->bytes);
     if (!k->saved_too[at]) return RM_ERROR_MEMORY;
     memcpy(k->saved_too[at], b->p, (size_t)b->bytes);
@@ -10933,18 +10941,15 @@ RMI_FN rm_result rmi_chk_fwd_form(rmi_chk *k, uint32_t id, uint32_t form, rmi_ch
     const rmi_op *op = &k->g->ops[id];
     const rmi_form *fm = &op->forms[form];
     rmi_chk_frame *f;
-    rm_result r;
-    int unsteady;
     RMI_TRY(rmi_chk_fwd_frame(k, id, form, &f));
     *out = f;
+    f->once = (op->flags & RM_ONCE) != 0;
     if (!f->fn) return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set rm_kind.forward", f->what, f->kind);
-    r = rmi_chk_twice(k, f, &unsteady);
-    if (unsteady && (op->flags & RM_ONCE)) { /* its right; but nothing after it can be compared with another step */
+    RMI_TRY(rmi_chk_twice(k, f));
+    if (f->unsteady) { /* its right; but nothing after it can be compared with another step */
         k->unsteady = 1;
-        rmi_err_clear(&k->x->err);
         return fm->saved ? rmi_chk_fwd_saved(k, f, k->form_at[id] + form) : RM_OK;
     }
-    if (r != RM_OK) return r;
     if (fm->saved) {
         RMI_TRY(rmi_chk_fwd_saved(k, f, k->form_at[id] + form));
         RMI_TRY(rmi_chk_fwd_again(k, f, op, 0, 1));
@@ -10988,7 +10993,7 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
             b = &f->box[j];
             if (b->writes != RMI_CHK_RESULT || b->role == RMI_CHK_SAVED) continue;
             for (at = 0; at < b->bytes; at++)
-                if (b->result[(size_t)at] != first->box[j].result[(size_t)at]) return rmi_chk_found(k, "%s gives another %s than the op's other forms (first at byte %u); give variants that differ in bits different rm_op_desc.bits", f->what, rmi_chk_name(k, b, name), at);
+                if (b->result[(size_t)at] != first->box[j].result[(size_t)at]) return rmi_chk_found(k, "%s gives other bytes in %s than the op's other forms (first at byte %u); give variants that differ in bits different rm_op_desc.bits", f->what, rmi_chk_name(k, b, name), at);
         }
     }
     for (j = 0; j < first->n; j++)
@@ -11148,7 +11153,7 @@ RMI_FN rm_result rmi_chk_bwd_unwanted(rmi_chk *k, rmi_chk_frame *f)
         rmi_chk_accum(f);
         RMI_TRY(rmi_chk_go(k, f));
         b = rmi_chk_differs(f, &at);
-        if (b) return rmi_chk_found(k, "%s gives another %s when din[%u] is NULL; compute each gradient on its own", f->what, rmi_chk_name(k, b, name), (uint64_t)f->box[i].slot);
+        if (b) return rmi_chk_found(k, "%s gives other bytes in %s when din[%u] is NULL; compute each gradient on its own", f->what, rmi_chk_name(k, b, name), (uint64_t)f->box[i].slot);
     }
     return RM_OK;
 }
@@ -11195,7 +11200,7 @@ RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
         RMI_TRY(rmi_chk_go(k, f));
         b = rmi_chk_differs(f, &at);
         i = f->box[to].slot;
-        if (b) return rmi_chk_found(k, "%s gives another %s when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each element before it is written, or drop that entry", f->what, rmi_chk_name(k, b, name), (uint64_t)i, rmi_chk_name(k, &f->box[from], other), f->kind);
+        if (b) return rmi_chk_found(k, "%s gives other bytes in %s when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each element before it is written, or drop that entry", f->what, rmi_chk_name(k, b, name), (uint64_t)i, rmi_chk_name(k, &f->box[from], other), f->kind);
     }
     return RM_OK;
 }
@@ -11223,8 +11228,7 @@ RMI_FN rm_result rmi_chk_bwd_saved(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 /* All that can be known of one part of a backward. Its contribution, to nothing, is in the results afterwards. */
 RMI_FN rm_result rmi_chk_bwd_form(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 {
-    int unsteady;
-    RMI_TRY(rmi_chk_twice(k, f, &unsteady));
+    RMI_TRY(rmi_chk_twice(k, f));
     RMI_TRY(rmi_chk_bwd_undeclared(k, r, f));
     RMI_TRY(rmi_chk_bwd_saved(k, r, f));
     RMI_TRY(rmi_chk_bwd_share(k, r, f));
@@ -11383,7 +11387,6 @@ RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
 RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run r)
 {
     rmi_chk_frame *f;
-    int unsteady;
     rmi_chk_sample_param(k, r.id);
     if (r.way == RMI_REDUCE && !k->x->d.reduce) return RM_OK;
     RMI_TRY(rmi_chk_param_frame(k, r, &f));
@@ -11394,7 +11397,7 @@ RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run r)
         memcpy(k->grad[r.id], f->box[f->grad].p, (size_t)f->box[f->grad].bytes);
         return RM_OK;
     }
-    RMI_TRY(rmi_chk_twice(k, f, &unsteady));
+    RMI_TRY(rmi_chk_twice(k, f));
     memcpy(k->value[r.id], f->box[f->param].result, (size_t)f->box[f->param].bytes);
     if (f->state != RMI_NONE) memcpy(k->state[r.id], f->box[f->state].result, (size_t)f->box[f->state].bytes);
     return RM_OK;
@@ -11518,7 +11521,7 @@ RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
     RMI_TRY(rmi_chk_tables(k));
     for (i = 0; i < k->p->n; i++) {
         rm_result r = rmi_chk_statement(k, &k->p->st[i]);
-        rmi_arena_free(&k->tmp);
+        rmi_chk_forget(k);
         if (r != RM_OK) return r;
     }
     for (i = 0; i < k->g->n_tensors; i++) rmi_chk_sample_param(k, (uint32_t)i);
@@ -11625,7 +11628,7 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
         f->c.ws = f->c.ws_bytes ? rmi_chk_bytes(k, &k->tmp, f->c.ws_bytes) : NULL;
         if (f->c.ws_bytes && !f->c.ws) return RM_ERROR_MEMORY;
         code = f->fn(&f->c);
-        rmi_arena_free(&k->tmp);
+        rmi_chk_forget(k);
         if (code) return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "op %s: its forward returned %s%u after a param was changed a little; the check was stopped there", op->name, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
     }
     *loss = rmi_chk_load(k, k->value[k->d->loss.id - 1], 0);
@@ -11666,26 +11669,37 @@ RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t t, const rmi_chk_sample *s
         most = a > rmi_chk_abs(slope) ? a : rmi_chk_abs(slope);
         if (rmi_chk_abs(s->gradient - slope) <= tol * (most + s->rms) + noise) return RM_OK;
     }
-    return rmi_chk_found(k, "param %s: element %s of its gradient is %s, but the loss changes by %s for each unit of it (epsilon %s); correct the backwards that give it (op %s) or those between it and the loss", g->tensors[t].name, rmi_u64_text(s->at, digits), rmi_chk_number(s->gradient, given), rmi_chk_number(first, found), rmi_chk_number(eps, width), g->ops[g->tensors[t].consumers.at[g->tensors[t].consumers.n - 1]].name);
+    return rmi_chk_found(k, "param %s: element %s of its gradient is %s, but the loss changes by %s for each unit of it (epsilon %s); correct the backward of op %s, or one between it and the loss", g->tensors[t].name, rmi_u64_text(s->at, digits), rmi_chk_number(s->gradient, given), rmi_chk_number(first, found), rmi_chk_number(eps, width), g->ops[g->tensors[t].consumers.at[g->tensors[t].consumers.n - 1]].name);
 }
 
+RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t t, int all)
+{
+    const rm_graph *g = k->g;
+    uint32_t i, from, n = k->d->finite_differences;
+    double loss;
+    k->sampled[t] = 0;
+    for (from = 0; !all && from < g->n_ops; from++) { /* ops before the first that sees the param need not run */
+        for (i = 0; i < g->ops[from].in.n && g->tensors[g->ops[from].in.at[i]].root != t;) i++;
+        if (i < g->ops[from].in.n) break;
+    }
+    for (i = 0; i < n; i++) RMI_TRY(rmi_chk_element(k, t, &k->sample[(size_t)t * n + i], from));
+    return rmi_chk_loss(k, from, &loss);
+}
+
+/* From the loss backwards: the first param that is wrong is then the one nearest to the mistake. */
 RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
 {
     const rm_graph *g = k->g;
-    uint32_t t, j, i, from, mutable_consts = 0;
-    double loss;
+    uint32_t t, j, i;
+    int all = 0; /* ops that change consts must run each time, from the first values on */
     if (!k->d || k->unsteady) return RM_OK;
     rmi_chk_rewind(k, 1);
-    for (t = 0; t < g->n_tensors; t++) mutable_consts |= g->tensors[t].mutators.n;
-    for (t = 0; t < g->n_tensors; t++) {
-        if (!k->sampled[t]) continue;
-        for (from = 0; !mutable_consts && from < g->n_ops; from++) { /* ops before the first that sees the param need not run */
-            for (i = 0; i < g->ops[from].in.n && g->tensors[g->ops[from].in.at[i]].root != t;) i++;
-            if (i < g->ops[from].in.n) break;
+    for (t = 0; t < g->n_tensors; t++) all |= g->tensors[t].mutators.n != 0;
+    for (i = g->n_ops; i-- > 0;)
+        for (j = 0; j < g->ops[i].in.n; j++) {
+            t = g->tensors[g->ops[i].in.at[j]].root;
+            if (k->sampled[t]) RMI_TRY(rmi_chk_param(k, t, all));
         }
-        for (j = 0; j < k->d->finite_differences; j++) RMI_TRY(rmi_chk_element(k, t, &k->sample[(size_t)t * k->d->finite_differences + j], from));
-        RMI_TRY(rmi_chk_loss(k, from, &loss));
-    }
     return RM_OK;
 }
 

@@ -1,0 +1,763 @@
+/* rm_exec_check: a model whose kinds keep their word passes, at several budgets and for all step kinds; then every mistake of a
+   list, one at a time, must be found, with the name of the op and the remedy in the message; what persists stays as it was; each
+   allocation fails once. */
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+#include <math.h>
+#include <stdio.h>
+
+static int passed, failed;
+static uint64_t recomputed; /* runs of all plans so far: the comparison must have something to compare */
+#define EXPECT(cond, ...)                                                    \
+    do {                                                                     \
+        if (cond) passed++;                                                  \
+        else {                                                               \
+            failed++;                                                        \
+            printf("%s:%d: %s; ", __FILE__, __LINE__, #cond);                \
+            printf(__VA_ARGS__);                                             \
+            printf("\n");                                                    \
+        }                                                                    \
+    } while (0)
+
+enum fault {
+    NONE,
+    GELU_NEEDS, GELU_UNWRITTEN, GELU_BEYOND, GELU_BEFORE, GELU_WRITES_IN, GELU_READS_BEYOND, GELU_IGNORES_ACCUM, GELU_ALWAYS_ADDS, GELU_SKIPS_SOME_ACCUM,
+    GELU_WRITES_DOUT, GELU_RANDOM_BWD, GELU_WRONG, GELU_RETURNS, GELU_BWD_RETURNS, GELU_REMEMBERS, GELU_OUT_ADDS, GELU_VARIANT_BITS, GELU_VARIANT_NEEDS,
+    SIG_NEEDS, SIG_INPLACE, SIG_OVER, DROP_NEEDS, DROP_BEYOND_SAVED, DROP_RANDOM, DROP_NO_SAVED, DROP_RECOMPUTE, LIN_PART, LIN_WS, LIN_WS_UNINIT,
+    LIN_DX_UNWRITTEN, LIN_DW_BEYOND, BN_MUTATES, BN_RECOMPUTE, BN_READS_STATS, RES_SHARE, RES_TWICE, EMB_ZERO, LN_NULL, LN_SAVED_UNWRITTEN, LN_WRITES_SAVED, CE_OVER_SAVED,
+    ONCE_RANDOM, VIEW_GRAD, SGD_BEYOND, SGD_RANDOM, SGD_RETURNS, BARRIER_WRITES, REDUCE_BEYOND, BN_WRONG_BETA,
+    FAULTS
+};
+static int fault, updates_seen, external; /* external: some tensors are the caller's memory */
+static int32_t outside_targets[2];
+static float outside[3][64];
+static unsigned noise;
+
+enum { B = 4, D = 6, V = 7 };
+#define FL(n) ((uint64_t)(n) * sizeof(float))
+
+static const float *in_f(const rm_call *c, uint32_t i) { return (const float *)c->in[i]; }
+static float *din_f(const rm_call *c, uint32_t i) { return (float *)c->din[i]; }
+static void give(const rm_call *c, uint32_t i, size_t at, float v)
+{
+    float *d = din_f(c, i) + at;
+    *d = RM_ADDS(c, i) ? *d + v : v;
+}
+
+/* in: ids, table */
+static int emb_fwd(const rm_call *c)
+{
+    const int32_t *id = (const int32_t *)c->in[0];
+    size_t r;
+    for (r = 0; r < B; r++) memcpy((float *)c->out[0] + r * D, in_f(c, 1) + id[r] * D, FL(D));
+    return 0;
+}
+static int emb_bwd(const rm_call *c)
+{
+    const int32_t *id = (const int32_t *)c->in[0];
+    const float *dy = (const float *)c->dout[0];
+    size_t r, i;
+    if (c->din[1] && fault == EMB_ZERO) memset(c->din[1], 0, FL(V * D));
+    for (r = 0; r < B && c->din[1]; r++)
+        for (i = 0; i < D; i++) din_f(c, 1)[(size_t)id[r] * D + i] += dy[r * D + i];
+    return 0;
+}
+
+/* in: x [rows][m], w [n][m]; arg: n; ws: a row */
+static int lin_fwd(const rm_call *c)
+{
+    size_t n = (size_t)c->arg[0], m = c->in_bytes[1] / sizeof(float) / n, rows = c->in_bytes[0] / sizeof(float) / m, r, i, j;
+    float *ws = (float *)c->ws;
+    for (r = 0; r < rows; r++) {
+        for (i = 0; i < n; i++) {
+            float s = 0;
+            for (j = 0; j < m; j++) s += in_f(c, 0)[r * m + j] * in_f(c, 1)[i * m + j];
+            if (fault == LIN_WS_UNINIT) s += ws[i] * 1e-3f;
+            ws[i] = s;
+        }
+        if (fault == LIN_WS) ws[n] = 0;
+        memcpy((float *)c->out[0] + r * n, ws, FL(n));
+    }
+    return 0;
+}
+static int lin_bwd(const rm_call *c)
+{
+    size_t n = (size_t)c->arg[0], m = c->in_bytes[1] / sizeof(float) / n, rows = c->in_bytes[0] / sizeof(float) / m, r, i, j;
+    const float *dy = (const float *)c->dout[0];
+    for (r = 0; r < rows && c->din[0]; r++)
+        for (j = 0; j < m; j++) {
+            float s = 0;
+            for (i = 0; i < n; i++) s += dy[r * n + i] * in_f(c, 1)[i * m + j];
+            if (fault == LIN_DX_UNWRITTEN && r == 1 && j == 2) continue;
+            give(c, 0, r * m + j, s);
+        }
+    for (i = 0; i < n && c->din[1]; i++)
+        for (j = 0; j < m; j++) {
+            float s = 0;
+            for (r = 0; r < rows; r++) s += dy[r * n + i] * in_f(c, 0)[r * m + j];
+            give(c, 1, i * m + j, s);
+        }
+    if (c->din[1] && fault == LIN_DW_BEYOND) din_f(c, 1)[n * m] = 0;
+    return 0;
+}
+
+/* in: x, gamma, beta, mean, var (running); saved: mean, rstd */
+static int bn_fwd(const rm_call *c)
+{
+    float *y = (float *)c->out[0], *run_m = (float *)rm_mut(c, 3), *run_v = (float *)rm_mut(c, 4), *saved = (float *)c->saved;
+    size_t r, i;
+    for (i = 0; i < D; i++) {
+        float m = 0, v = 0, rstd;
+        for (r = 0; r < B; r++) m += in_f(c, 0)[r * D + i] / B;
+        for (r = 0; r < B; r++) v += (in_f(c, 0)[r * D + i] - m) * (in_f(c, 0)[r * D + i] - m) / B;
+        rstd = 1 / sqrtf(v + 0.1f);
+        for (r = 0; r < B; r++) y[r * D + i] = (in_f(c, 0)[r * D + i] - m) * rstd * in_f(c, 1)[i] + in_f(c, 2)[i] + (fault == BN_READS_STATS ? in_f(c, 3)[i] : 0);
+        if (saved) saved[i] = m, saved[D + i] = rstd;
+        if (fault == BN_RECOMPUTE) run_m = (float *)c->in[3];
+        if (run_m) run_m[i] = 0.9f * run_m[i] + 0.1f * m;
+        if (run_v) run_v[i] = 0.9f * run_v[i] + 0.1f * v;
+    }
+    return 0;
+}
+static int bn_bwd(const rm_call *c)
+{
+    const float *dy = (const float *)c->dout[0], *saved = (const float *)c->saved;
+    size_t r, i;
+    for (i = 0; i < D; i++) {
+        float m = saved[i], rstd = saved[D + i], sum = 0, dot = 0;
+        for (r = 0; r < B; r++) sum += dy[r * D + i], dot += dy[r * D + i] * (in_f(c, 0)[r * D + i] - m) * rstd;
+        for (r = 0; r < B && c->din[0]; r++) give(c, 0, r * D + i, in_f(c, 1)[i] * rstd * (dy[r * D + i] - sum / B - (in_f(c, 0)[r * D + i] - m) * rstd * dot / B));
+        if (c->din[1]) give(c, 1, i, dot);
+        if (c->din[2]) give(c, 2, i, fault == BN_WRONG_BETA ? sum / 2 : sum);
+    }
+    return 0;
+}
+
+static float gelu(float x) { return 0.5f * x * (1 + tanhf(0.7978846f * (x + 0.044715f * x * x * x))); }
+static int gelu_fwd(const rm_call *c)
+{
+    size_t n = c->in_bytes[0] / sizeof(float), i;
+    float *y = (float *)c->out[0];
+    for (i = 0; i < n; i++) {
+        if (fault == GELU_UNWRITTEN && i == 3) continue;
+        y[i] = (fault == GELU_OUT_ADDS ? y[i] : 0) + gelu(in_f(c, 0)[i]);
+    }
+    if (fault == GELU_BEYOND) y[n] = 1;
+    if (fault == GELU_BEFORE) y[-1] = 1;
+    if (fault == GELU_WRITES_IN) ((float *)c->in[0])[2] += 1;
+    if (fault == GELU_READS_BEYOND) y[0] += in_f(c, 0)[n] > 10 ? 1.0f : 0.0f;
+    if (fault == GELU_REMEMBERS && updates_seen) y[1] += 1;
+    return fault == GELU_RETURNS ? 3 : 0;
+}
+static int gelu2_fwd(const rm_call *c)
+{
+    gelu_fwd(c);
+    if (fault == GELU_VARIANT_BITS) ((float *)c->out[0])[4] += 0.001f;
+    return 0;
+}
+static int gelu_bwd(const rm_call *c)
+{
+    size_t n = c->in_bytes[0] / sizeof(float), i;
+    const float *dy = (const float *)c->dout[0];
+    for (i = 0; i < n && c->din[0]; i++) {
+        float x = in_f(c, 0)[i], u = 0.7978846f * (x + 0.044715f * x * x * x), t = tanhf(u);
+        float d = (0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978846f * (1 + 3 * 0.044715f * x * x)) * dy[i];
+        if (fault == GELU_WRONG) d = 0.5f * (1 + t) * dy[i];
+        if (fault == GELU_RANDOM_BWD) d += (float)(noise++ % 1000) * 1e-6f;
+        if (fault == GELU_IGNORES_ACCUM || (fault == GELU_SKIPS_SOME_ACCUM && i / 2 == 4)) din_f(c, 0)[i] = d;
+        else if (fault == GELU_ALWAYS_ADDS) din_f(c, 0)[i] += d;
+        else give(c, 0, i, d);
+    }
+    if (fault == GELU_WRITES_DOUT) ((float *)c->dout[0])[1] = 0;
+    return fault == GELU_BWD_RETURNS ? -7 : 0;
+}
+
+static int sig_fwd(const rm_call *c)
+{
+    size_t n = c->in_bytes[0] / sizeof(float), i;
+    for (i = 0; i < n; i++) ((float *)c->out[0])[i] = 1 / (1 + expf(-in_f(c, 0)[i])) + (fault == SIG_INPLACE && i ? 0.1f * in_f(c, 0)[i - 1] : 0);
+    return 0;
+}
+static int sig_bwd(const rm_call *c)
+{
+    size_t n = c->in_bytes[0] / sizeof(float), i;
+    const float *y = (const float *)c->out[0], *dy = (const float *)c->dout[0];
+    for (i = 0; i < n; i++) give(c, 0, i, y[i] * (1 - y[i]) * dy[i] + (fault == SIG_OVER && i ? dy[i - 1] : 0));
+    return 0;
+}
+
+/* saved: mask as bytes */
+static int drop_fwd(const rm_call *c)
+{
+    size_t n = c->in_bytes[0] / sizeof(float), i;
+    unsigned char *mask = (unsigned char *)c->saved;
+    uint64_t seed = fault == DROP_RANDOM || fault == ONCE_RANDOM ? noise++ : c->seed + (fault == DROP_RECOMPUTE ? c->recompute : 0);
+    for (i = 0; i < n; i++) {
+        unsigned char keep = (seed * 6364136223846793005u + i * 1442695040888963407u) >> 61 != 0;
+        ((float *)c->out[0])[i] = keep ? in_f(c, 0)[i] * (fault == DROP_NO_SAVED && !mask ? 1.0f : 8.0f / 7) : 0;
+        if (mask) mask[i] = keep;
+    }
+    if (mask && fault == DROP_BEYOND_SAVED) mask[n] = 1;
+    return 0;
+}
+static int drop_bwd(const rm_call *c)
+{
+    size_t n = c->in_bytes[0] / sizeof(float), i;
+    const unsigned char *mask = (const unsigned char *)c->saved;
+    for (i = 0; i < n; i++) give(c, 0, i, mask[i] ? ((const float *)c->dout[0])[i] * (8.0f / 7) : 0);
+    return 0;
+}
+
+static int add_fwd(const rm_call *c)
+{
+    size_t n = c->in_bytes[0] / sizeof(float), i;
+    for (i = 0; i < n; i++) ((float *)c->out[0])[i] = in_f(c, 0)[i] + in_f(c, 1)[i];
+    return 0;
+}
+static int add_bwd(const rm_call *c)
+{
+    size_t n = c->in_bytes[0] / sizeof(float), i;
+    uint32_t k;
+    for (k = 0; k < 2; k++)
+        for (i = 0; i < n && c->din[k]; i++) give(c, k, i, ((const float *)c->dout[0])[i] * (fault == RES_SHARE && k == 1 ? 2.0f : 1.0f));
+    return 0;
+}
+
+/* in: x, gamma, beta; saved: mean, rstd of each row */
+static int ln_fwd(const rm_call *c)
+{
+    float *saved = (float *)c->saved;
+    size_t rows = c->in_bytes[0] / FL(D), r, i;
+    for (r = 0; r < rows; r++) {
+        const float *x = in_f(c, 0) + r * D;
+        float m = 0, v = 0, rstd;
+        for (i = 0; i < D; i++) m += x[i] / D;
+        for (i = 0; i < D; i++) v += (x[i] - m) * (x[i] - m) / D;
+        rstd = 1 / sqrtf(v + 0.1f);
+        for (i = 0; i < D; i++) ((float *)c->out[0])[r * D + i] = (x[i] - m) * rstd * in_f(c, 1)[i] + in_f(c, 2)[i];
+        if (saved) {
+            saved[2 * r] = m;
+            if (fault != LN_SAVED_UNWRITTEN) saved[2 * r + 1] = rstd;
+        }
+    }
+    return 0; /* one float of saved more is declared and never used: that only costs memory */
+}
+static int ln_bwd(const rm_call *c)
+{
+    size_t rows = c->in_bytes[0] / FL(D), r, i;
+    float dg[D] = {0}, db[D] = {0};
+    float *saved = (float *)c->saved;
+    for (r = 0; r < rows; r++) {
+        const float *x = in_f(c, 0) + r * D, *dy = (const float *)c->dout[0] + r * D;
+        float m = saved[2 * r], rstd = saved[2 * r + 1], sum = 0, dot = 0;
+        if (fault == LN_SAVED_UNWRITTEN && rstd != rstd) rstd = 1;
+        for (i = 0; i < D; i++) {
+            float h = (x[i] - m) * rstd, d = dy[i] * in_f(c, 1)[i];
+            sum += d;
+            dot += d * h;
+            if (fault != LN_NULL || c->din[0]) dg[i] += dy[i] * h;
+            db[i] += dy[i];
+        }
+        for (i = 0; i < D && c->din[0]; i++) give(c, 0, r * D + i, rstd * (dy[i] * in_f(c, 1)[i] - sum / D - (x[i] - m) * rstd * dot / D));
+    }
+    if (fault == LN_WRITES_SAVED) saved[0] += 1;
+    for (i = 0; i < D; i++) {
+        if (c->din[1]) give(c, 1, i, dg[i]);
+        if (c->din[2]) give(c, 2, i, db[i]);
+    }
+    return 0;
+}
+
+/* the second half of the rows */
+static int half_bwd(const rm_call *c)
+{
+    size_t n = c->out_bytes[0] / sizeof(float), at = (c->in_bytes[0] - c->out_bytes[0]) / sizeof(float), i;
+    for (i = 0; i < at; i++) give(c, 0, i, 0);
+    for (i = 0; i < n; i++) give(c, 0, at + i, ((const float *)c->dout[0])[i]);
+    return 0;
+}
+static int same_bwd(const rm_call *c)
+{
+    size_t n = c->out_bytes[0] / sizeof(float), i;
+    for (i = 0; i < n; i++) give(c, 0, i, ((const float *)c->dout[0])[i] * (fault == VIEW_GRAD ? 1.5f : 1.0f));
+    return 0;
+}
+
+/* in: logits, targets; saved: probabilities */
+static int ce_fwd(const rm_call *c)
+{
+    const int32_t *target = (const int32_t *)c->in[1];
+    size_t rows = c->in_bytes[0] / FL(V), r, i;
+    float loss = 0;
+    for (r = 0; r < rows; r++) {
+        const float *x = in_f(c, 0) + r * V;
+        float s = 0;
+        for (i = 0; i < V; i++) s += expf(x[i]);
+        for (i = 0; i < V && c->saved; i++) ((float *)c->saved)[r * V + i] = expf(x[i]) / s;
+        loss += (logf(s) - x[target[r]]) / (float)rows;
+    }
+    *(float *)c->out[0] = loss;
+    return 0;
+}
+static int ce_bwd(const rm_call *c)
+{
+    const int32_t *target = (const int32_t *)c->in[1];
+    size_t rows = c->in_bytes[0] / FL(V), r, i;
+    const float *p = (const float *)c->saved;
+    for (r = 0; r < rows; r++)
+        for (i = 0; i < V; i++) give(c, 0, r * V + i, (p[r * V + i] - ((size_t)target[r] == i ? 1.0f : 0.0f)) / (float)rows + (fault == CE_OVER_SAVED && i ? 0.01f * p[r * V + i - 1] : 0));
+    return 0;
+}
+
+static int sgd(const rm_call *c)
+{
+    size_t n = c->param_bytes / sizeof(float), i;
+    float *p = (float *)c->param, *g = (float *)c->grad, *m = (float *)c->state;
+    for (i = 0; i < n; i++) {
+        m[i] = 0.9f * m[i] + g[i];
+        p[i] -= (float)c->step->lr * m[i] + (fault == SGD_RANDOM ? (float)(noise++ % 100) * 1e-4f : 0);
+    }
+    if (fault == SGD_BEYOND) m[n] = 0;
+    updates_seen = 1;
+    return fault == SGD_RETURNS ? 1 : 0;
+}
+static int norm(const rm_call *c)
+{
+    uint32_t i;
+    size_t j;
+    double sum = 0;
+    for (i = 0; i < c->n_in; i++)
+        for (j = 0; j < c->in_bytes[i] / sizeof(float); j++) sum += (double)in_f(c, i)[j] * (double)in_f(c, i)[j];
+    if (fault == BARRIER_WRITES) ((float *)c->in[1])[0] *= 0.5f;
+    return sum < 0;
+}
+static int reduce(const rm_call *c)
+{
+    size_t i;
+    for (i = 0; i < c->grad_bytes / sizeof(float); i++) ((float *)c->grad)[i] *= 0.5f;
+    if (fault == REDUCE_BEYOND) ((float *)c->grad)[i] = 0;
+    return 0;
+}
+
+typedef struct model {
+    rm_graph *g;
+    rm_plan *p;
+    rm_exec *x;
+    rm_tensor ids, targets, loss, mean, var, param[16];
+    uint32_t n_param;
+} model;
+
+static rm_tensor weight(model *m, const char *name, uint64_t n, int reduced)
+{
+    rm_tensor t = RM_PARAM(m->g, .name = name, .bytes = FL(n), .state_bytes = FL(n), .update = sgd, .reduce_ns = reduced ? RM_FREE_NS : 0, .flags = external && !strcmp(name, "table") ? RM_EXTERNAL : 0);
+    m->param[m->n_param++] = t;
+    return t;
+}
+
+static rm_tensor block(model *m, rm_tensor x)
+{
+    rm_graph *g = m->g;
+    rm_kind lin = {.name = "linear", .forward = lin_fwd, .backward = lin_bwd, .part = {{"dx", RM_IN(0), RM_IN(1)}, {"dw", RM_IN(1), RM_IN(0)}}};
+    rm_kind gel = {.name = "gelu", .forward = gelu_fwd, .backward = gelu_bwd, .needs = RM_IN(0)};
+    rm_kind gel2 = {.name = "gelu_fast", .forward = gelu2_fwd, .backward = gelu_bwd, .needs = RM_IN(0)};
+    rm_kind drop = {.name = "dropout", .forward = drop_fwd, .backward = drop_bwd, .needs = RM_SAVED, .flags = RM_RNG};
+    rm_kind add = {.name = "add", .forward = add_fwd, .backward = add_bwd, .needs = RM_NOTHING, .share_grad = RM_IN(0) | RM_IN(1)};
+    rm_kind ln = {.name = "layernorm", .forward = ln_fwd, .backward = ln_bwd, .needs = RM_IN(0) | RM_IN(1) | RM_SAVED};
+    rm_tensor h, w = {0};
+    if (fault == LIN_PART) lin.part[1].needs = RM_NOTHING;
+    if (fault == GELU_NEEDS) gel.needs = RM_OUT(0);
+    if (fault == GELU_VARIANT_NEEDS) gel2.needs = RM_OUT(0);
+    if (fault == ONCE_RANDOM) drop.flags |= RM_ONCE;
+    if (fault == DROP_NEEDS) drop.needs = RM_IN(0);
+    rm_block_begin(g, "h");
+    w = weight(m, "ln.g", D, 0);
+    h = RM_OP(g, &ln, .name = "ln", .in = {x, w, weight(m, "ln.b", D, 0)}, .out = {FL(B * D)}, .saved = FL(2 * B + 1));
+    h = RM_OP(g, &lin, .name = "fc", .in = {h, weight(m, "fc.w", D * D, 1)}, .out = {FL(B * D)}, .arg = {D}, .fwd_ws = FL(D));
+    h = RM_OP(g, &gel, .name = "gelu", .in = {h});
+    if (fault == GELU_VARIANT_BITS || fault == GELU_VARIANT_NEEDS) rm_variant_add(g, h, &gel2, &(const rm_op_desc){.fwd_ns = RM_FREE_NS});
+    h = RM_OP(g, &drop, .name = "drop", .in = {h}, .saved = B * D);
+    h = RM_OP(g, &add, .name = "res", .in = {fault == RES_TWICE ? h : x, h});
+    rm_block_end(g);
+    return h;
+}
+
+static void build(model *m)
+{
+    rm_kind emb = {.name = "embedding", .forward = emb_fwd, .backward = emb_bwd, .needs = RM_IN(0), .flags = RM_ZERO_GRADS};
+    rm_kind bn = {.name = "batchnorm", .forward = bn_fwd, .backward = bn_bwd, .needs = RM_IN(0) | RM_IN(1) | RM_SAVED, .mutates = RM_IN(3) | RM_IN(4)};
+    rm_kind sig = {.name = "sigmoid", .forward = sig_fwd, .backward = sig_bwd, .needs = RM_OUT(0), .inplace = RM_IN(0), .over = {{RM_IN(0), RM_DOUT}}};
+    rm_kind half = {.name = "half", .backward = half_bwd, .needs = RM_NOTHING, .view = RM_IN(0)};
+    rm_kind same = {.name = "reshape", .backward = same_bwd, .needs = RM_NOTHING, .view = RM_IN(0)};
+    rm_kind lin = {.name = "head", .forward = lin_fwd, .backward = lin_bwd, .needs = RM_IN(0) | RM_IN(1)};
+    rm_kind ce = {.name = "xent", .forward = ce_fwd, .backward = ce_bwd, .needs = RM_IN(1) | RM_SAVED, .over = {{RM_IN(0), RM_SAVED}}};
+    rm_graph *g = m->g;
+    rm_tensor h, gamma;
+    int i;
+    m->ids = rm_input_add(g, "ids", B * 4, 0);
+    m->targets = rm_input_add(g, "targets", B / 2 * 4, external ? RM_EXTERNAL : 0);
+    m->mean = rm_const_add(g, "bn.mean", FL(D), 0);
+    m->var = rm_const_add(g, "bn.var", FL(D), 0);
+    if (fault == SIG_NEEDS) sig.needs = RM_IN(0);
+    if (fault == BN_MUTATES) bn.mutates = RM_IN(3);
+    h = RM_OP(g, &emb, .name = "emb", .in = {m->ids, weight(m, "table", V * D, 0)}, .out = {FL(B * D)});
+    for (i = 0; i < 2; i++) h = block(m, h);
+    gamma = weight(m, "bn.g", D, 0);
+    h = RM_OP(g, &bn, .name = "bn", .in = {h, gamma, weight(m, "bn.b", D, 0), m->mean, m->var}, .out = {FL(B * D)}, .saved = FL(2 * D));
+    h = RM_OP(g, &same, .name = "reshape", .in = {h});
+    h = RM_OP(g, &sig, .name = "sig", .in = {h});
+    h = RM_OP(g, &half, .name = "half", .in = {h}, .out = {FL(B / 2 * D)}, .view_offset = FL(B / 2 * D));
+    h = RM_OP(g, &lin, .name = "head", .in = {h, weight(m, "head.w", V * D, 0)}, .out = {FL(B / 2 * V)}, .arg = {V}, .fwd_ws = FL(V));
+    m->loss = RM_OP(g, &ce, .name = "loss", .in = {h, m->targets}, .out = {sizeof(float)}, .saved = FL(B / 2 * V));
+    rm_output_add(g, m->loss);
+    rm_barrier_add(g, "norm", norm, NULL, 100);
+}
+
+static void inputs(model *m)
+{
+    const int32_t ids[B] = {3, 1, 3, 5}, targets[B / 2] = {2, 6};
+    rm_exec_write(m->x, m->ids, RM_VALUE, 0, ids, sizeof ids);
+    rm_exec_write(m->x, m->targets, RM_VALUE, 0, targets, sizeof targets);
+}
+
+/* tight: the smallest budget that the preset finds. */
+static int open_model(model *m, const char *preset, int tight, uint32_t steps, const rm_allocator *hooks)
+{
+    rm_plan_info info;
+    rm_plan_desc d;
+    rm_exec_desc e;
+    uint32_t i, j, seed = 1;
+    memset(m, 0, sizeof *m);
+    memset(&d, 0, sizeof d);
+    memset(&e, 0, sizeof e);
+    memset(&info, 0, sizeof info);
+    noise = 0;
+    updates_seen = 0;
+    m->g = rm_graph_create(NULL);
+    build(m);
+    d.preset = preset;
+    d.steps = steps;
+    d.info = &info;
+    d.align = 16;
+    if (tight) {
+        d.device_bytes = 1;
+        rm_plan_create(m->g, &d, &m->p);
+        d.device_bytes = info.min_bytes;
+    }
+    e.reduce = reduce;
+    if (hooks) e.allocator = *hooks;
+    if (rm_plan_create(m->g, &d, &m->p) != RM_OK || rm_exec_create(m->p, &e, &m->x) != RM_OK) {
+        EXPECT(0, "no model: %s", rm_graph_error(m->g));
+        return 0;
+    }
+    recomputed += info.recomputed_runs;
+    if (external) {
+        rm_exec_bind(m->x, m->targets, RM_VALUE, outside_targets);
+        for (i = 0; i < 3; i++) rm_exec_bind(m->x, m->param[0], i, outside[i]);
+        memset(outside, 0, sizeof outside);
+    }
+    for (i = 0; i < m->n_param; i++) {
+        const char *name = rm_tensor_name(m->g, m->param[i]);
+        float w[V * D];
+        size_t n = (size_t)rm_tensor_bytes(m->g, m->param[i]) / sizeof(float);
+        for (j = 0; j < n; j++) {
+            seed = seed * 1664525u + 1013904223u;
+            w[j] = (float)(seed >> 8) / 16777216.0f - 0.5f + (strstr(name, ".g") ? 1.0f : 0.0f);
+        }
+        rm_exec_write(m->x, m->param[i], RM_VALUE, 0, w, n * sizeof(float));
+    }
+    inputs(m);
+    return 1;
+}
+static void close_model(model *m)
+{
+    rm_exec_destroy(m->x);
+    rm_plan_destroy(m->p);
+    rm_graph_destroy(m->g);
+}
+
+typedef struct text {
+    unsigned char at[20000];
+    size_t n;
+} text;
+static int put(void *user, const char *s, size_t n)
+{
+    text *t = (text *)user;
+    if (t->n + n > sizeof t->at) return 1;
+    memcpy(t->at + t->n, s, n);
+    t->n += n;
+    return 0;
+}
+
+/* Does the check leave all that persists, and the inputs, as they were? */
+static rm_result checked(model *m, const rm_step *s, const rm_check_desc *d)
+{
+    static text before, after;
+    float kept[3][64];
+    int32_t ids[2][B];
+    rm_result r;
+    before.n = after.n = 0;
+    rm_exec_save(m->x, put, &before);
+    memcpy(ids[0], rm_exec_pointer(m->x, m->ids, RM_VALUE), sizeof ids[0]);
+    memcpy(kept, outside, sizeof kept);
+    r = rm_exec_check(m->x, s, d);
+    EXPECT(!memcmp(kept, outside, sizeof kept), "the check changed the caller's memory (fault %d)", fault);
+    memcpy(ids[1], rm_exec_pointer(m->x, m->ids, RM_VALUE), sizeof ids[0]);
+    rm_exec_save(m->x, put, &after);
+    EXPECT(before.n == after.n && !memcmp(before.at, after.at, before.n), "the check changed what persists (fault %d)", fault);
+    EXPECT(!memcmp(ids[0], ids[1], sizeof ids[0]), "the check changed an input (fault %d)", fault);
+    return r;
+}
+
+static void good(void)
+{
+    static const char *const presets[] = {"rotor", "noremat", "every-block", "sqrt"};
+    const rm_check_desc d = {.finite_differences = 8};
+    rm_check_desc with;
+    size_t i;
+    int tight;
+    uint32_t k;
+    for (i = 0; i < 4; i++)
+        for (tight = 0; tight < 2; tight++) {
+            model m, plain;
+            rm_step s = {.lr = 0.1, .seed = 7, .step = 3};
+            float loss[2] = {0, 1};
+            if (!open_model(&m, presets[i], tight, 0, NULL)) continue;
+            with = d;
+            with.loss = m.loss;
+            EXPECT(checked(&m, &s, &with) == RM_OK, "%s: %s", presets[i], rm_exec_error(m.x));
+            EXPECT(checked(&m, NULL, NULL) == RM_OK, "%s: %s", presets[i], rm_exec_error(m.x));
+            if (open_model(&plain, presets[i], tight, 0, NULL)) {
+                rm_exec_info a, b;
+                EXPECT(rm_exec_step(m.x, &s) == RM_OK && rm_exec_step(plain.x, &s) == RM_OK, "%s", rm_exec_error(m.x));
+                rm_exec_read(m.x, m.loss, RM_VALUE, 0, &loss[0], 4);
+                rm_exec_read(plain.x, plain.loss, RM_VALUE, 0, &loss[1], 4);
+                EXPECT(!memcmp(&loss[0], &loss[1], 4), "a checked executor goes on differently");
+                rm_exec_get_info(m.x, &a);
+                rm_exec_get_info(plain.x, &b);
+                EXPECT(a.steps == b.steps, "the check counts as a step");
+                close_model(&plain);
+            }
+            close_model(&m);
+        }
+    {
+        model m;
+        external = 1;
+        if (open_model(&m, NULL, 1, 0, NULL)) {
+            with = d;
+            with.loss = m.loss;
+            EXPECT(checked(&m, NULL, &with) == RM_OK, "external: %s", rm_exec_error(m.x));
+            EXPECT(rm_exec_step(m.x, NULL) == RM_OK, "%s", rm_exec_error(m.x));
+        }
+        close_model(&m);
+        external = 0;
+    }
+    EXPECT(recomputed > 0, "no plan recomputes anything");
+    {
+        static const uint32_t kinds[] = {RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD};
+        model m;
+        if (!open_model(&m, NULL, 1, RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD, NULL)) return;
+        for (k = 0; k < 4; k++) {
+            rm_step s = {.kind = kinds[k], .micro = k, .lr = 0.1};
+            with = d;
+            with.loss = m.loss;
+            inputs(&m);
+            EXPECT(checked(&m, &s, kinds[k] == RM_FORWARD ? NULL : &with) == RM_OK, "kind %u: %s", (unsigned)kinds[k], rm_exec_error(m.x));
+            EXPECT(rm_exec_step(m.x, &s) == RM_OK, "%s", rm_exec_error(m.x));
+        }
+        close_model(&m);
+    }
+}
+
+typedef struct mistake {
+    int fault;
+    rm_result result;
+    const char *op, *says;
+} mistake;
+
+static const mistake mistakes[] = {
+    {GELU_NEEDS, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "reads input 0 (h[1]/fc), which kind 'gelu' does not declare in needs; add RM_IN(0)"},
+    {GELU_UNWRITTEN, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "leaves byte 12 of output 0 unwritten"},
+    {GELU_BEYOND, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "beyond the end of output 0, which has 96 bytes; write no more, or give its size in rm_op_desc.out"},
+    {GELU_BEFORE, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "before the start of output 0"},
+    {GELU_WRITES_IN, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "input 0 (h[0]/fc), which it may only read"},
+    {GELU_READS_BEYOND, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "reads beyond the bytes of a buffer"},
+    {GELU_IGNORES_ACCUM, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "ignores accum"},
+    {GELU_SKIPS_SOME_ACCUM, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "ignores accum: what the gradient of input 0 (h[1]/fc) held is lost from byte 32 on; add to din[0] when RM_ADDS(c, 0)"},
+    {GELU_ALWAYS_ADDS, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "it adds though accum is clear"},
+    {GELU_WRITES_DOUT, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "writes to byte 4 of dout 0, which it may only read"},
+    {GELU_RANDOM_BWD, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "each time it runs"},
+    {GELU_WRONG, RM_ERROR_CHECK, "param h[1]/fc.w: element", "but the loss changes by"},
+    {GELU_RETURNS, RM_ERROR_CALLBACK, "op h[0]/gelu: its forward", "returned 3"},
+    {GELU_BWD_RETURNS, RM_ERROR_CALLBACK, "op h[1]/gelu: its backward", "returned -7"},
+    {GELU_REMEMBERS, RM_ERROR_CHECK, "tensor ", "after the planned step differs"},
+    {GELU_OUT_ADDS, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "reads output 0 before it has written that"},
+    {GELU_VARIANT_BITS, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "rm_op_desc.bits"},
+    {GELU_VARIANT_NEEDS, RM_ERROR_CHECK, "op h[1]/gelu: its backward, variant gelu_fast", "kind 'gelu_fast' does not declare in needs; add RM_IN(0)"},
+    {SIG_NEEDS, RM_ERROR_CHECK, "op sig: its backward", "add RM_OUT(0)"},
+    {SIG_INPLACE, RM_ERROR_CHECK, "op sig: its forward", "declares in inplace"},
+    {SIG_OVER, RM_ERROR_CHECK, "op sig: its backward", "lies over the bytes of dout 0, as kind 'sigmoid' declares in over"},
+    {DROP_NEEDS, RM_ERROR_CHECK, "op h[1]/drop: its backward", "reads saved, which kind 'dropout' does not declare in needs; add RM_SAVED"},
+    {DROP_BEYOND_SAVED, RM_ERROR_CHECK, "op h[0]/drop: its forward", "rm_op_desc.saved"},
+    {DROP_RANDOM, RM_ERROR_CHECK, "op h[0]/drop: its forward", "take randomness from c->seed alone"},
+    {ONCE_RANDOM, RM_OK, "", ""}, /* its right */
+    {DROP_NO_SAVED, RM_ERROR_CHECK, "op h[0]/drop: its forward", "gives other bytes in output 0 when saved is NULL"},
+    {DROP_RECOMPUTE, RM_ERROR_CHECK, "op h[0]/drop: its forward", "when it is recomputed"},
+    {LIN_PART, RM_ERROR_CHECK, "op h[1]/fc: its backward, part dw", "does not declare in the part's needs; add RM_IN(0)"},
+    {LIN_WS, RM_ERROR_CHECK, "op h[0]/fc: its forward", "beyond the end of its workspace, which has 24 bytes; use no more, or give its size in rm_op_desc (fwd_ws"},
+    {LIN_WS_UNINIT, RM_ERROR_CHECK, "op h[0]/fc: its forward", "reads its workspace before it has written it"},
+    {LIN_DX_UNWRITTEN, RM_ERROR_CHECK, "op head: its backward", "leaves byte 32 of the gradient of input 0 (half) unwritten though accum is clear"},
+    {LIN_DW_BEYOND, RM_ERROR_CHECK, "op head: its backward", "beyond the end of the gradient of input 1 (head.w)"},
+    {BN_MUTATES, RM_ERROR_CHECK, "op bn: its forward", "writes to input 4 (bn.var), which kind 'batchnorm' does not declare in mutates; add RM_IN(4) and write through rm_mut"},
+    {BN_RECOMPUTE, RM_ERROR_CHECK, "op bn: its forward", "writes to input 3 (bn.mean) in a recomputation; write only through rm_mut(c, 3)"},
+    {BN_READS_STATS, RM_ERROR_CHECK, "op bn: its forward", "must not depend on the consts that it mutates"},
+    {BN_WRONG_BETA, RM_ERROR_CHECK, "param bn.b: element", "correct the backward of op bn, or"},
+    {RES_SHARE, RM_ERROR_CHECK, "op h[1]/res: its backward", "drop RM_IN(1) from share_grad"},
+    {RES_TWICE, RM_ERROR_CHECK, "op h[1]/res: its backward", "drop RM_IN(0) from share_grad"},
+    {EMB_ZERO, RM_ERROR_CHECK, "op emb: its backward", "declares RM_ZERO_GRADS"},
+    {LN_NULL, RM_ERROR_CHECK, "op h[1]/ln: its backward", "gives other bytes in the gradient of input 1 (h[1]/ln.g) when din[0] is NULL"},
+    {LN_SAVED_UNWRITTEN, RM_ERROR_CHECK, "op h[1]/ln: its backward", "reads bytes of saved that its forward leaves unwritten"},
+    {LN_WRITES_SAVED, RM_ERROR_CHECK, "op h[1]/ln: its backward", "writes to byte"},
+    {CE_OVER_SAVED, RM_ERROR_CHECK, "op loss: its backward", "lies over the bytes of saved"},
+    {VIEW_GRAD, RM_ERROR_CHECK, "op reshape: its backward", "is a view; copy dout[0]"},
+    {SGD_BEYOND, RM_ERROR_CHECK, "param ", "beyond the end of the state"},
+    {SGD_RANDOM, RM_ERROR_CHECK, "param ", "gives other bytes in the param each time"},
+    {SGD_RETURNS, RM_ERROR_CALLBACK, "param ", "its update returned 1"},
+    {BARRIER_WRITES, RM_ERROR_CHECK, "barrier norm", "which it may only read"},
+    {REDUCE_BEYOND, RM_ERROR_CHECK, "param h[", "its reduction writes beyond the end of the gradient"},
+};
+
+static void bad(int verbose)
+{
+    size_t i;
+    for (i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        const mistake *w = &mistakes[i];
+        model m;
+        rm_result r;
+        rm_check_desc d = {.finite_differences = 4};
+        const rm_step s = {.lr = 0.1, .seed = 7};
+        fault = w->fault;
+        if (open_model(&m, NULL, 0, 0, NULL)) {
+            d.loss = m.loss;
+            r = checked(&m, &s, &d);
+            EXPECT(r == w->result && strstr(rm_exec_error(m.x), w->op) == rm_exec_error(m.x) && strstr(rm_exec_error(m.x), w->says), "mistake %d: %s: %s", w->fault, rm_result_name(r), rm_exec_error(m.x));
+            if (verbose) printf("%s\n", rm_exec_error(m.x));
+        }
+        close_model(&m);
+    }
+    fault = NONE;
+}
+
+/* loss = sum of w^3 x in double; wrong 1: another slope */
+static int cube_fwd(const rm_call *c)
+{
+    const double *x = (const double *)c->in[0], *w = (const double *)c->in[1];
+    size_t i;
+    double s = 0;
+    for (i = 0; i < 5; i++) s += w[i] * w[i] * w[i] * x[i];
+    *(double *)c->out[0] = s;
+    return 0;
+}
+static int cube_bwd(const rm_call *c)
+{
+    const double *x = (const double *)c->in[0], *w = (const double *)c->in[1];
+    size_t i;
+    for (i = 0; i < 5; i++) ((double *)c->din[1])[i] = (RM_ADDS(c, 1) ? ((double *)c->din[1])[i] : 0) + (3 + (c->arg[0] ? 0.001 : 0)) * w[i] * w[i] * x[i];
+    return 0;
+}
+static void doubles(void)
+{
+    static const rm_kind cube = {.name = "cube", .forward = cube_fwd, .backward = cube_bwd};
+    int wrong;
+    for (wrong = 0; wrong < 2; wrong++) {
+        rm_graph *g = rm_graph_create(NULL);
+        rm_tensor x = rm_input_add(g, "x", 40, 0), w = RM_PARAM(g, .name = "w", .bytes = 40), loss = RM_OP(g, &cube, .name = "cube", .in = {x, w}, .out = {8}, .arg = {wrong});
+        rm_plan_desc pd = {.device_bytes = 0};
+        rm_plan *p = NULL;
+        rm_exec *e = NULL;
+        rm_check_desc d = {.finite_differences = 5, .dtype = RM_F64, .loss = loss};
+        const double values[5] = {0.5, -1.5, 2, 1e-3, 3};
+        rm_backend none;
+        rm_exec_desc ed = {.backend = &none};
+        rm_step forward = {.kind = RM_FORWARD};
+        rm_output_add(g, loss);
+        EXPECT(rm_plan_create(g, &pd, &p) == RM_OK && rm_exec_create(p, NULL, &e) == RM_OK, "%s", rm_graph_error(g));
+        rm_exec_write(e, x, RM_VALUE, 0, values, 40);
+        rm_exec_write(e, w, RM_VALUE, 0, values, 40);
+        EXPECT(rm_exec_check(e, NULL, &d) == (wrong ? RM_ERROR_CHECK : RM_OK), "%s", rm_exec_error(e));
+        EXPECT(!wrong == !strstr(rm_exec_error(e), "param w: element"), "%s", rm_exec_error(e));
+        d.dtype = 2;
+        EXPECT(rm_exec_check(e, NULL, &d) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "dtype"), "%s", rm_exec_error(e));
+        d.dtype = RM_F32;
+        EXPECT(rm_exec_check(e, NULL, &d) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "rm_check_desc.loss"), "%s", rm_exec_error(e));
+        EXPECT(rm_exec_check(e, &forward, NULL) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "step kind 16"), "%s", rm_exec_error(e));
+        EXPECT(rm_exec_check(NULL, NULL, NULL) == RM_ERROR_ARGUMENT, "NULL");
+        rm_exec_destroy(e);
+        memset(&none, 0, sizeof none);
+        e = NULL;
+        {
+            static unsigned char arena[4096];
+            rm_plan_info info;
+            rm_plan_get_info(p, 0, &info);
+            none.alloc = NULL;
+            ed.device_memory = arena + (256 - (uintptr_t)arena % 256) % 256;
+            ed.device_memory_bytes = info.arena_bytes;
+            none.fill = rmi_exe_host_fill;
+            none.copy = rmi_exe_host_copy;
+            none.sync = rmi_exe_host_sync;
+            EXPECT(rm_exec_create(p, &ed, &e) == RM_OK, "%s", rm_graph_error(g));
+            EXPECT(rm_exec_check(e, NULL, NULL) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "backend"), "%s", rm_exec_error(e));
+        }
+        rm_exec_destroy(e);
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+    }
+}
+
+static long live, countdown;
+static void *count_alloc(size_t n, void *user)
+{
+    (void)user;
+    if (countdown >= 0 && countdown-- == 0) return NULL;
+    live++;
+    return malloc(n);
+}
+static void count_free(void *p, void *user)
+{
+    (void)user;
+    live--;
+    free(p);
+}
+
+static void memory(void)
+{
+    const rm_allocator hooks = {count_alloc, count_free, NULL};
+    rm_check_desc d = {.finite_differences = 1};
+    rm_result r = RM_ERROR_MEMORY;
+    model m;
+    long n, before, wrong = 0;
+    countdown = -1;
+    if (!open_model(&m, NULL, 1, 0, &hooks)) return;
+    d.loss = m.loss;
+    before = live;
+    for (n = 0; r == RM_ERROR_MEMORY && n < 100000; n++) {
+        countdown = n;
+        r = rm_exec_check(m.x, NULL, &d);
+        countdown = -1;
+        if (live != before || (r != RM_OK && (r != RM_ERROR_MEMORY || !rm_exec_error(m.x)[0]))) wrong++;
+    }
+    EXPECT(r == RM_OK && n > 20 && !wrong, "after %ld failing allocations: %s, %ld wrong ends", n, rm_result_name(r), wrong);
+    EXPECT(checked(&m, NULL, &d) == RM_OK, "%s", rm_exec_error(m.x));
+    close_model(&m);
+    EXPECT(live == 0, "%ld blocks leaked", live);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    good();
+    bad(argc > 1);
+    doubles();
+    memory();
+    printf("%d passed, %d failed, 0 skipped\n", passed, failed);
+    return failed != 0;
+}
