@@ -86,7 +86,8 @@ static void add_row(float *RESTRICT y, float a, const float *RESTRICT b, int64_t
 
 /* y[rows][n] = or += a . b[depth][n] (+ bias), where element (i, k) of a stands at a[i * row + k * step]: a as it is with
    row = depth, step = 1, transposed with row = 1, step = rows. */
-static void matmul(float *y, const float *a, int64_t row, int64_t step, const float *b, const float *bias, int64_t rows, int64_t depth, int64_t n, int adds)
+static void matmul(float *y, const float *a, int64_t row, int64_t step, const float *b, const float *bias, int64_t rows,
+                   int64_t depth, int64_t n, int adds)
 {
     enum { ROWS = 16, DEPTH = 32 }; /* a block of b stays in the cache for all rows of a block of y */
     int64_t i0;
@@ -132,7 +133,8 @@ static void embedding_forward(float *y, const int32_t *token, const float *wte, 
 }
 
 /* Row i of dy goes to row index(i) of the table: its token, or its position. */
-static void embedding_backward(float *table, int64_t table_rows, const float *dy, const int32_t *token, int64_t rows, int64_t context, int64_t channels, int adds)
+static void embedding_backward(float *table, int64_t table_rows, const float *dy, const int32_t *token, int64_t rows,
+                               int64_t context, int64_t channels, int adds)
 {
     int64_t i;
     if (!adds) memset(table, 0, (size_t)(table_rows * channels) * sizeof *table);
@@ -161,7 +163,8 @@ static void layernorm_forward(float *y, const float *x, const float *gain, const
 }
 
 /* The gradients of gain and bias come first: dx may be written over dy. */
-static void layernorm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x, const float *gain, const float *statistics, int64_t rows, int64_t channels, int adds, int dgain_adds, int dbias_adds)
+static void layernorm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x, const float *gain,
+                               const float *statistics, int64_t rows, int64_t channels, int adds, int dgain_adds, int dbias_adds)
 {
     int64_t i, j;
     if (dgain) {
@@ -252,7 +255,8 @@ static void attention_forward(float *y, float *lse, const float *qkv, int64_t ba
     }
 }
 
-static void attention_backward(float *dqkv, const float *dy, const float *qkv, const float *y, const float *lse, int64_t batch, int64_t context, int64_t channels, int64_t heads, int adds)
+static void attention_backward(float *dqkv, const float *dy, const float *qkv, const float *y, const float *lse, int64_t batch,
+                               int64_t context, int64_t channels, int64_t heads, int adds)
 {
     const int64_t size = channels / heads, stride = 3 * channels;
     const float scale = 1 / sqrtf((float)size);
@@ -354,7 +358,8 @@ static float cross_entropy_forward(float *lse, const float *logits, const int32_
     }
     return (float)(loss / (double)rows);
 }
-static void cross_entropy_backward(float *dlogits, const float *lse, const float *logits, const int32_t *target, int64_t rows, int64_t vocab, float scale, int adds)
+static void cross_entropy_backward(float *dlogits, const float *lse, const float *logits, const int32_t *target, int64_t rows,
+                                   int64_t vocab, float scale, int adds)
 {
     int64_t i;
     PARALLEL_FOR
@@ -443,7 +448,9 @@ static int attention_fwd(const rm_call *c)
 }
 static int attention_bwd(const rm_call *c)
 {
-    if (c->din[0]) attention_backward(din_f(c, 0), dout_f(c), in_f(c, 0), (const float *)c->out[0], (const float *)c->saved, c->arg[0], c->arg[1], c->arg[2], c->arg[3], RM_ADDS(c, 0));
+    if (c->din[0])
+        attention_backward(din_f(c, 0), dout_f(c), in_f(c, 0), out_f(c), (const float *)c->saved, c->arg[0], c->arg[1], c->arg[2],
+                           c->arg[3], RM_ADDS(c, 0));
     return 0;
 }
 static const rm_kind ATTENTION = {
@@ -530,7 +537,9 @@ static int loss_fwd(const rm_call *c)
 }
 static int loss_bwd(const rm_call *c)
 {
-    if (c->din[0]) cross_entropy_backward(din_f(c, 0), (const float *)c->saved, in_f(c, 0), in_i(c, 1), c->arg[0], c->arg[1], (float)(c->farg[0] / (double)c->arg[0]), RM_ADDS(c, 0));
+    const float scale = (float)(c->farg[0] / (double)c->arg[0]);
+    if (c->din[0])
+        cross_entropy_backward(din_f(c, 0), (const float *)c->saved, in_f(c, 0), in_i(c, 1), c->arg[0], c->arg[1], scale, RM_ADDS(c, 0));
     return 0;
 }
 static const rm_kind LOSS = {
@@ -580,7 +589,7 @@ typedef struct gpt {
     int64_t layers, channels, heads, context, batch, vocab, micro_batches;
     double dropout;
     rm_graph *graph;
-    rm_tensor tokens, targets, logits, loss; /* in and out of every step */
+    rm_tensor tokens, targets, picked, loss; /* in and out of every step */
     weight *weights;
     size_t weight_count;
 } gpt;
@@ -588,7 +597,8 @@ typedef struct gpt {
 static uint64_t floats(int64_t n) { return (uint64_t)n * sizeof(float); }
 static uint64_t ints(int64_t n) { return (uint64_t)n * sizeof(int32_t); }
 
-static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t count, double mean, double deviation, double decay)
+/* Matrices decay, gains and biases (which start without deviation) do not. */
+static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t count, double mean, double deviation)
 {
     weight *w = &m->weights[m->weight_count++];
     char name[64];
@@ -596,14 +606,15 @@ static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t
     w->count = count;
     w->mean = mean;
     w->deviation = deviation;
-    w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .update = adamw, .farg = { decay });
+    w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .update = adamw,
+                         .farg = { deviation > 0 ? 0.1 : 0 });
     return w->tensor;
 }
 
 static rm_tensor add_layernorm(gpt *m, const char *name, rm_tensor x)
 {
     const int64_t rows = m->batch * m->context, channels = m->channels;
-    const rm_tensor gain = add_weight(m, name, "gain", channels, 1, 0, 0), bias = add_weight(m, name, "bias", channels, 0, 0, 0);
+    const rm_tensor gain = add_weight(m, name, "gain", channels, 1, 0), bias = add_weight(m, name, "bias", channels, 0, 0);
     return RM_OP(m->graph, &LAYERNORM, .name = name, .in = { x, gain, bias },
                  .out = { floats(rows * channels) }, .saved = floats(2 * rows), .arg = { rows, channels });
 }
@@ -611,32 +622,35 @@ static rm_tensor add_layernorm(gpt *m, const char *name, rm_tensor x)
 static rm_tensor add_linear(gpt *m, const char *name, rm_tensor x, int64_t inputs, int64_t outputs, double deviation)
 {
     const int64_t rows = m->batch * m->context;
-    const rm_tensor w = add_weight(m, name, "w", inputs * outputs, 0, deviation, 0.1), bias = add_weight(m, name, "bias", outputs, 0, 0, 0);
-    return RM_OP(m->graph, &LINEAR, .name = name, .in = { x, w, bias },
-                 .out = { floats(rows * outputs) }, .arg = { rows, inputs, outputs }, .part_ws = { floats(inputs * outputs) });
+    const rm_tensor w = add_weight(m, name, "w", inputs * outputs, 0, deviation), bias = add_weight(m, name, "bias", outputs, 0, 0);
+    return RM_OP(m->graph, &LINEAR, .name = name, .in = { x, w, bias }, .out = { floats(rows * outputs) },
+                 .arg = { rows, inputs, outputs }, .part_ws = { floats(inputs * outputs) });
 }
 
 static void describe_gpt(gpt *m)
 {
-    const int64_t rows = m->batch * m->context, channels = m->channels, vocab = m->vocab;
-    const uint64_t activation = floats(rows * channels);
-    const double wide = 1 / sqrt((double)channels), narrow = wide / sqrt(2.0 * (double)m->layers); /* deviations of initial weights */
+    const int64_t batch = m->batch, context = m->context, rows = batch * context;
+    const int64_t channels = m->channels, heads = m->heads, vocab = m->vocab;
+    const double wide = 1 / sqrt((double)channels), narrow = wide / sqrt(2.0 * (double)m->layers); /* initial weights */
     rm_graph *g = m->graph;
-    rm_tensor x, y, wte, wpe, picked;
+    rm_tensor x, y, logits, wte, wpe;
     int64_t layer;
 
     m->tokens = rm_input_add(g, "tokens", ints(rows), 0);
     m->targets = rm_input_add(g, "targets", ints(rows), 0);
-    wte = add_weight(m, "embedding", "wte", vocab * channels, 0, 0.05, 0.1);
-    wpe = add_weight(m, "embedding", "wpe", m->context * channels, 0, 0.02, 0);
-    x = RM_OP(g, &EMBEDDING, .name = "embedding", .in = { m->tokens, wte, wpe }, .out = { activation }, .arg = { rows, m->context, channels, vocab });
+
+    wte = add_weight(m, "embedding", "wte", vocab * channels, 0, 0.05);
+    wpe = add_weight(m, "embedding", "wpe", context * channels, 0, 0.02);
+    x = RM_OP(g, &EMBEDDING, .name = "embedding", .in = { m->tokens, wte, wpe }, .out = { floats(rows * channels) },
+              .arg = { rows, context, channels, vocab });
     x = RM_OP(g, &DROPOUT, .name = "dropout", .in = { x }, .farg = { m->dropout });
 
     for (layer = 0; layer < m->layers; layer++) {
         rm_block_begin(g, "h"); /* messages will say h[3]/fc */
         y = add_layernorm(m, "ln1", x);
         y = add_linear(m, "qkv", y, channels, 3 * channels, wide);
-        y = RM_OP(g, &ATTENTION, .name = "attention", .in = { y }, .out = { activation }, .saved = floats(rows * m->heads), .arg = { m->batch, m->context, channels, m->heads });
+        y = RM_OP(g, &ATTENTION, .name = "attention", .in = { y }, .out = { floats(rows * channels) },
+                  .saved = floats(rows * heads), .arg = { batch, context, channels, heads });
         y = add_linear(m, "proj", y, channels, channels, narrow);
         x = RM_OP(g, &RESIDUAL, .name = "residual1", .in = { x, y }, .farg = { m->dropout });
         y = add_layernorm(m, "ln2", x);
@@ -648,10 +662,12 @@ static void describe_gpt(gpt *m)
     }
 
     x = add_layernorm(m, "ln", x);
-    x = RM_OP(g, &HEAD, .name = "head", .in = { x, wte }, .out = { floats(rows * vocab) }, .fwd_ws = floats(channels * vocab), .arg = { rows, channels, vocab });
-    m->logits = picked = RM_OP(g, &PICK, .name = "pick", .in = { x }, .out = { floats(vocab) });
-    m->loss = RM_OP(g, &LOSS, .name = "loss", .in = { x, m->targets }, .out = { sizeof(float) }, .saved = floats(rows), .arg = { rows, vocab }, .farg = { 1.0 / (double)m->micro_batches });
-    rm_output_add(g, picked);
+    logits = RM_OP(g, &HEAD, .name = "head", .in = { x, wte }, .out = { floats(rows * vocab) },
+                   .fwd_ws = floats(channels * vocab), .arg = { rows, channels, vocab });
+    m->picked = RM_OP(g, &PICK, .name = "pick", .in = { logits }, .out = { floats(vocab) });
+    m->loss = RM_OP(g, &LOSS, .name = "loss", .in = { logits, m->targets }, .out = { sizeof(float) },
+                    .saved = floats(rows), .arg = { rows, vocab }, .farg = { 1.0 / (double)m->micro_batches });
+    rm_output_add(g, m->picked);
     rm_output_add(g, m->loss);
 }
 
@@ -1039,7 +1055,7 @@ static void write_sample(trainer *t)
         const rm_step s = { .kind = RM_FORWARD, .value = { (double)(n - 1) } };
         double sum = 0, u;
         run_step(t, &s);
-        need(t, rm_exec_read(t->exec, t->model.logits, RM_VALUE, 0, logits, floats(vocab)), "logits");
+        need(t, rm_exec_read(t->exec, t->model.picked, RM_VALUE, 0, logits, floats(vocab)), "logits");
         for (k = 0; k < vocab; k++) sum += exp((double)logits[k] / 0.8);
         u = draw_unit(t->o.seed ^ 0x5A3B1E, (uint64_t)i, 0) * sum;
         for (k = 0; k < vocab - 1 && u > 0; k++) u -= exp((double)logits[k] / 0.8);
@@ -1180,7 +1196,7 @@ int main(int argc, char **argv)
         print_progress(&t, step, first, loss, seconds() - start);
     }
     printf("held-out loss %.6f\n", evaluate(&t));
-    if (t.o.save) save(&t, t.o.stop);
+    if (t.o.save) save(&t, step);
     if (t.o.sample) write_sample(&t);
 
     /* 5. What was promised, and what was used. */
