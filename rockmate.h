@@ -1911,7 +1911,7 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *g, const rmi_op *op, const rmi_
     }
     for (k = 0; k < f->n_parts; k++)
         for (i = 0; i < k; i++)
-            if (!strcmp(f->parts[i].name, f->parts[k].name)) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %s is declared twice", op->name, f->parts[k].name);
+            if (!strcmp(f->parts[i].name, f->parts[k].name)) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %s is declared twice; give the second another name", op->name, f->parts[k].name);
     return RM_OK;
 }
 
@@ -1973,10 +1973,10 @@ RMI_FN rm_result rmi_graph_check_op(rm_graph *g, rmi_op *op)
     RMI_TRY(rmi_graph_check_own(g, op, &op->share, "share_bwd", 1));
     if (op->view != RMI_NONE) {
         const rmi_tensor *of = &g->tensors[op->view], *out = &g->tensors[op->out.at[0]];
-        if (op->out.n != 1) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a view has one output, this has %u", op->name, (uint64_t)op->out.n);
+        if (op->out.n != 1) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a view has one output, this has %u; give one size", op->name, (uint64_t)op->out.n);
         if (!rmi_list_has(&op->in, op->view)) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view of %s, which is not one of its inputs", op->name, of->name);
         if (rmi_add(op->view_offset, out->bytes) > of->bytes)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: its view ends at byte %u of %s, which has %u", op->name, rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size", op->name, rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
     }
     RMI_TRY(rmi_graph_seal_parts(g, op));
     for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_form(g, op, &op->forms[k]));

@@ -219,7 +219,7 @@ static int toy_update(const rm_call *c)
     return 0;
 }
 
-static int toy_reduce(const rm_call *c)
+RMI_UNUSED static int toy_reduce(const rm_call *c)
 {
     unsigned char *p = (unsigned char *)c->grad;
     uint64_t j;
@@ -239,7 +239,7 @@ static int toy_barrier(const rm_call *c)
 }
 
 /* Gives every op, param and barrier of g the toy kernels. zero: some backwards always add (RM_ZERO_GRADS). 0: no memory. */
-static int toy_attach(toy_world *w, rm_graph *g, uint64_t zero)
+RMI_UNUSED static int toy_attach(toy_world *w, rm_graph *g, uint64_t zero)
 {
     uint32_t i, k;
     uint64_t most = 16;
@@ -273,7 +273,7 @@ static int toy_attach(toy_world *w, rm_graph *g, uint64_t zero)
     return w->tmp != NULL;
 }
 
-static void toy_detach(toy_world *w)
+RMI_UNUSED static void toy_detach(toy_world *w)
 {
     free(w->of);
     free(w->tmp);
