@@ -31,26 +31,26 @@ want() {
 
 # A command that must succeed.
 check() {
-    name=$1; shift
-    if "$@" >"$out/log" 2>&1; then ok; else bad "$name"; head -n 40 "$out/log"; fi
+    what=$1; shift
+    if "$@" >"$out/log" 2>&1; then ok; else bad "$what"; head -n 40 "$out/log"; fi
 }
 
 # A test program whose last line says "N passed, N failed, N skipped": its counts are added up.
 counted() {
-    name=$1; shift
+    what=$1; shift
     start=$(date +%s)
-    "$@" >"$out/$name.log" 2>&1
+    "$@" >"$out/$what.log" 2>&1
     code=$?
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$out/$name.log" | tail -n 1)
-    if [ -z "$line" ]; then bad "$name: exit status $code and no closing line"; tail -n 30 "$out/$name.log"; return; fi
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$out/$what.log" | tail -n 1)
+    if [ -z "$line" ]; then bad "$what: exit status $code and no closing line"; tail -n 30 "$out/$what.log"; return; fi
     p=$(echo "$line" | sed 's/ passed.*//'); f=$(echo "$line" | sed 's/.*passed, //; s/ failed.*//')
     s=$(echo "$line" | sed -n 's/.*failed, \([0-9]*\) skipped.*/\1/p')
     passed=$((passed + p)); failed=$((failed + f)); skipped=$((skipped + ${s:-0}))
     if [ "$f" != 0 ] || [ $code != 0 ]; then
         [ "$f" != 0 ] || failed=$((failed + 1))
-        echo "FAILED: $name (exit status $code)"; grep -v '^$' "$out/$name.log" | tail -n 25
+        echo "FAILED: $what (exit status $code)"; grep -v '^$' "$out/$what.log" | tail -n 25
     fi
-    echo "$name: $line ($(($(date +%s) - start)) s)"
+    echo "$what: $line ($(($(date +%s) - start)) s)"
 }
 
 echo "== compile"
