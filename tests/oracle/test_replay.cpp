@@ -356,6 +356,6 @@ int main()
     test_updates();
     test_lanes();
     test_reader();
-    std::printf("%d cases, %d failures\n", cases, failures);
+    std::printf("%d passed, %d failed, 0 skipped\n", cases - failures, failures);
     return failures != 0;
 }
