@@ -165,16 +165,20 @@ static rm_result make_exec(life *l)
     d.poison = 1;
     return rm_exec_create(l->p, &d, &l->x);
 }
+static rm_result give(life *l)
+{
+    static const unsigned char x[200] = {1, 2, 3};
+    return rm_exec_write(l->x, l->in, RM_VALUE, 0, x, sizeof x);
+}
 static rm_result run(life *l)
 {
     static const uint32_t kinds[] = {RM_SINGLE, RM_FIRST, RM_FORWARD, RM_LAST};
-    static const unsigned char x[200] = {1, 2, 3};
     rm_step s;
     int i;
     memset(&s, 0, sizeof s);
     for (i = 0; i < 4; i++) {
         s.kind = kinds[i];
-        RMI_TRY(rm_exec_write(l->x, l->in, RM_VALUE, 0, x, sizeof x));
+        RMI_TRY(give(l));
         RMI_TRY(rm_exec_step(l->x, &s));
     }
     return RM_OK;
@@ -186,8 +190,16 @@ static rm_result save(life *l)
 }
 static rm_result restore(life *l) { return rm_exec_restore(l->x, state.s, state.n); }
 static rm_result replan(life *l) { return rm_exec_replan(l->x, l->q); }
-static rm_result profile(life *l) { return rm_exec_profile(l->x, NULL, 2); }
-static rm_result check(life *l) { return rm_exec_check(l->x, NULL, NULL); }
+static rm_result profile(life *l)
+{
+    RMI_TRY(give(l));
+    return rm_exec_profile(l->x, NULL, 2);
+}
+static rm_result check(life *l)
+{
+    RMI_TRY(give(l));
+    return rm_exec_check(l->x, NULL, NULL);
+}
 
 static const struct {
     const char *name;

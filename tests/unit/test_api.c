@@ -239,6 +239,19 @@ static void missing_callbacks(void)
 }
 
 /* --- the edge of what is allowed: planned at the least budget and run */
+/* Gives every input anew: a step uses them up. */
+static int give(rm_exec *e)
+{
+    static const char bytes[256];
+    uint32_t i;
+    for (i = 0; i < g->n_tensors; i++) {
+        rm_tensor t;
+        t.id = i + 1;
+        if (g->tensors[i].kind == RMI_INPUT && !g->tensors[i].external && g->tensors[i].bytes <= sizeof bytes && rm_exec_write(e, t, RM_VALUE, 0, bytes, g->tensors[i].bytes)) return 0;
+    }
+    return 1;
+}
+
 static void works(int line)
 {
     rm_plan *p = NULL;
@@ -251,9 +264,9 @@ static void works(int line)
     if (rm_plan_create(g, &(rm_plan_desc){.device_bytes = 1, .info = &info, .steps = 31}, &p) != RM_OK)
         expect(rm_plan_create(g, &(rm_plan_desc){.device_bytes = info.min_bytes, .steps = 31}, &p) == RM_OK, line, "a plan", rm_graph_error(g));
     if (p && expect(rm_exec_create(p, NULL, &e) == RM_OK, line, "an executor", rm_graph_error(g))) {
-        expect(rm_exec_step(e, NULL) == RM_OK, line, "a step", rm_exec_error(e));
-        expect(rm_exec_step(e, &(rm_step){.kind = RM_FORWARD}) == RM_OK, line, "a forward step", rm_exec_error(e));
-        expect(rm_exec_step(e, &(rm_step){.kind = RM_FIRST}) == RM_OK && rm_exec_step(e, &(rm_step){.kind = RM_LAST}) == RM_OK, line, "an accumulation", rm_exec_error(e));
+        expect(give(e) && rm_exec_step(e, NULL) == RM_OK, line, "a step", rm_exec_error(e));
+        expect(give(e) && rm_exec_step(e, &(rm_step){.kind = RM_FORWARD}) == RM_OK, line, "a forward step", rm_exec_error(e));
+        expect(give(e) && rm_exec_step(e, &(rm_step){.kind = RM_FIRST}) == RM_OK && give(e) && rm_exec_step(e, &(rm_step){.kind = RM_LAST}) == RM_OK, line, "an accumulation", rm_exec_error(e));
         expect(!world.wrong[0], line, "a kernel saw what it should not", world.wrong);
     }
     rm_exec_destroy(e);
