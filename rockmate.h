@@ -746,10 +746,13 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #endif
 #define RMI_FN RMI_UNUSED static
 
-/* Rooms that are not solvers run once a model: gcc, which would spend seconds on them at -O2, may spend less. */
+/* Rooms that are not solvers run once a model: compilers, which would spend seconds on them at -O2, may spend less. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
-#define RMI_PLAIN_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1\")")
+#define RMI_PLAIN_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,no-inline-functions-called-once\")")
 #define RMI_PLAIN_END _Pragma("GCC pop_options")
+#elif defined(__clang__) && defined(__OPTIMIZE__)
+#define RMI_PLAIN_BEGIN _Pragma("clang optimize off")
+#define RMI_PLAIN_END _Pragma("clang optimize on")
 #else
 #define RMI_PLAIN_BEGIN
 #define RMI_PLAIN_END
