@@ -332,7 +332,7 @@ typedef struct rm_call {
     void *param, *grad, *state;
     const uint64_t *in_bytes, *out_bytes;
     uint64_t saved_bytes, ws_bytes, param_bytes, grad_bytes, state_bytes;
-    uint64_t accum;       /* RM_IN(i): din[i] holds earlier contributions */
+    uint64_t accum;       /* RM_IN(i): din[i] holds earlier contributions, or zeros */
     uint32_t n_in, n_out;
     uint32_t phase;       /* RM_PHASE_FORWARD ... */
     uint32_t recompute;   /* 1: this forward has run before in this step; nothing but out[], saved and ws may change */
@@ -386,7 +386,7 @@ typedef struct rm_kind {
     uint32_t flags RM_ZERO;      /* RM_RNG | ... */
     uint64_t inplace RM_ZERO;    /* one RM_IN(i): output 0 may be written over input i when nobody needs that any more */
     uint64_t view RM_ZERO;       /* one RM_IN(i): output 0 is bytes of input i under another name, from rm_op_desc.view_offset on */
-    uint64_t share_grad RM_ZERO; /* RM_IN mask: these inputs' gradients equal dout[0] (a residual addition): never computed, renamed */
+    uint64_t share_grad RM_ZERO; /* RM_IN mask: these inputs' gradients equal dout[0] (a residual addition): never computed, renamed, but computed for x + x */
     uint64_t mutates RM_ZERO;    /* RM_IN mask of consts that the first run changes (running statistics): write through rm_mut */
     rm_over over[RM_MAX_OVERS] RM_ZERO;
     rm_part part[RM_MAX_PARTS] RM_ZERO;
@@ -545,7 +545,7 @@ typedef struct rm_plan_desc {
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256 */
     const char *preset RM_ZERO;     /* "rotor" (NULL: this), "noremat" (every op once), "every-block" (checkpoint each stage),
                                "sqrt" (Chen: segments of about sqrt(stages)) */
-    uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no addresses: to compare with the literature */
+    uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no addresses: to compare with the literature, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
     rm_plan_info *info RM_ZERO;     /* filled if not NULL, also when the budget is infeasible */
     int (*progress)(void *user, const rm_progress *p) RM_ZERO; /* nonzero: stop, with the best plan so far */
@@ -598,8 +598,8 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
 #define RM_GRAD 1u
 #define RM_STATE 2u
 
-/* How the executor reaches memory and lanes. Zero functions: the host backend. Each int is 0 for success.
-   All policy is in the plan: a backend only does. */
+/* How the executor reaches memory and lanes: alloc and release (needless where rm_exec_desc gives the memory), copy, fill and
+   sync; none of them: the host backend. Each int is 0 for success. All policy is in the plan: a backend only does. */
 typedef struct rm_backend {
     void *user RM_ZERO;
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO; /* host 0: the arena; 1: host memory. Once each */
@@ -621,7 +621,7 @@ typedef struct rm_exec_desc {
     uint64_t device_memory_bytes RM_ZERO;
     void *host_memory RM_ZERO;         /* the same for host memory */
     uint64_t host_memory_bytes RM_ZERO;
-    const rm_backend *backend RM_ZERO; /* NULL: the host backend */
+    const rm_backend *backend RM_ZERO; /* copied; NULL: the host backend */
     uint32_t poison RM_ZERO;           /* 1: freed and fresh buffers are filled with 0xFF (NaN in every float format): a debugging aid */
     rm_fn reduce RM_ZERO;              /* reduction of c->grad over ranks, for params that are reduced. NULL: one rank, nothing to do */
     void *reduce_user RM_ZERO;         /* c->user of reduce */
@@ -1107,6 +1107,7 @@ typedef struct rmi_part { /* of a backward, or the whole of it */
     rmi_list grads, needs;
     uint32_t needs_saved;
     uint64_t bwd, bwd_ws;
+    uint8_t unmeasured;
 } rmi_part;
 
 typedef struct rmi_form { /* one implementation of an op: the op itself, or a variant */
@@ -1474,7 +1475,6 @@ RMI_FN uint64_t rmi_graph_ns(uint64_t given, uint8_t *unmeasured)
 RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k, const rm_op_desc *d, rmi_form *f)
 {
     uint32_t i, n = 0;
-    uint8_t unmeasured;
     while (n < RM_MAX_PARTS && k->part[n].grads) n++;
     if (!n) return 1;
     f->parts = RMI_NEW(&g->mem, rmi_part, n);
@@ -1483,6 +1483,8 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
         return 0;
     }
     f->n_parts = f->own_parts = n;
+    f->unmeasured_bwd = 0;
+    if (!d->bwd_ns) f->bwd = 0;
     for (i = 0; i < n; i++) {
         rmi_part *p = &f->parts[i];
         const char *name = k->part[i].name ? k->part[i].name : "";
@@ -1494,9 +1496,10 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
         if (!p->name || !rmi_graph_mask_ok(g, op, k->name, "part.grads", k->part[i].grads, RMI_IN_BITS)) return 0;
         if (!rmi_graph_new_list(g, &p->grads, op->in.n) || !rmi_graph_needs(g, op, k->name, "part.needs", k->part[i].needs, &p->needs, &p->needs_saved)) return 0;
         rmi_graph_select(&op->in, k->part[i].grads, 0, 31, &p->grads);
-        p->bwd = rmi_graph_ns(d->part_ns[i], &unmeasured);
-        if (unmeasured) f->unmeasured_bwd = 1;
-        p->bwd_ws = d->part_ws[i];
+        p->bwd = rmi_graph_ns(d->part_ns[i], &p->unmeasured);
+        p->bwd_ws = d->part_ws[i] == RM_EMPTY ? 0 : d->part_ws[i];
+        f->unmeasured_bwd |= p->unmeasured;
+        if (!d->bwd_ns) f->bwd = rmi_add(f->bwd, p->bwd);
     }
     return 1;
 }
@@ -1615,6 +1618,10 @@ RMI_FN int rmi_graph_op_inputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d)
 {
     rmi_op *op = &g->ops[op_id];
     size_t n = 0, i;
+    if (d->more_in_count > RMI_NONE / 2 || (d->more_in_count && !d->more_in)) {
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: more_in_count is %u, but more_in does not point to so many; set both or neither", op->name, (uint64_t)d->more_in_count);
+        return 0;
+    }
     while (n < RM_MAX_IN && d->in[n].id) n++;
     for (i = n; i < RM_MAX_IN; i++)
         if (d->in[i].id) {
@@ -1638,6 +1645,10 @@ RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d
     size_t n = 0, i, total;
     rmi_list out;
     const char *name = g->ops[op_id].name;
+    if (d->more_out_count > RMI_NONE / 2 || (d->more_out_count && !d->more_out)) {
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: more_out_count is %u, but more_out does not point to so many; set both or neither", name, (uint64_t)d->more_out_count);
+        return 0;
+    }
     while (n < RM_MAX_OUT && d->out[n]) n++;
     total = n + d->more_out_count;
     if (!total && !g->ops[op_id].in.n) {
@@ -1663,6 +1674,17 @@ RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d
     }
     g->ops[op_id].out = out;
     return 1;
+}
+
+/* x + x: neither share is the gradient of x, only their sum. */
+RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
+{
+    uint32_t i, j, n = 0, seen;
+    for (i = 0; i < share->n; i++) {
+        for (j = 0, seen = 0; j < in->n; j++) seen += in->at[j] == share->at[i];
+        if (seen == 1) share->at[n++] = share->at[i];
+    }
+    share->n = n;
 }
 
 RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc *d)
@@ -1696,6 +1718,7 @@ RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc
     if (!rmi_graph_mask_ok(g, op, k->name, "share_grad", k->share_grad, RMI_IN_BITS) || !rmi_graph_mask_ok(g, op, k->name, "mutates", k->mutates, RMI_IN_BITS)) return RMI_NONE;
     if (!rmi_graph_new_list(g, &op->share, op->in.n) || !rmi_graph_new_list(g, &op->mutates, op->in.n)) return RMI_NONE;
     rmi_graph_select(&op->in, k->share_grad, 0, 31, &op->share);
+    rmi_graph_drop_repeated(&op->in, &op->share);
     rmi_graph_select(&op->in, k->mutates, 0, 31, &op->mutates);
     return op->out.at[0];
 }
@@ -1712,6 +1735,10 @@ RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, co
     op = g->tensors[t.id - 1].maker;
     if (!k->name || !rmi_graph_name_ok(k->name) || rmi_graph_find_form(&g->ops[op], k->name, strlen(k->name)) != RMI_NONE) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set rm_kind.name", g->ops[op].name, k->name ? k->name : "");
+        return;
+    }
+    if (g->ops[op].n_forms > UINT16_MAX) {
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it has 65535 variants already; no run can name more", g->ops[op].name);
         return;
     }
     f = rmi_graph_new_form(g, op, k->name);
@@ -1820,7 +1847,8 @@ RMI_FN void rmi_graph_estimate(rm_graph *g)
             if (f->unmeasured_again) f->again = ns;
             if (f->unmeasured_bwd) {
                 f->bwd = 2 * ns;
-                for (p = 0; p < f->n_parts; p++) f->parts[p].bwd = 2 * ns / f->n_parts;
+                for (p = 0; p < f->n_parts; p++)
+                    if (f->parts[p].unmeasured) f->parts[p].bwd = 2 * ns / f->n_parts;
             }
             if (op->view == RMI_NONE && (f->unmeasured_fwd || (op->has_bwd && f->unmeasured_bwd))) g->estimated = 1;
         }
@@ -1967,6 +1995,7 @@ RMI_FN rm_result rmi_graph_seal_parts(rm_graph *g, rmi_op *op)
         f->parts[0].needs_saved = f->needs_saved;
         f->parts[0].bwd = f->bwd;
         f->parts[0].bwd_ws = f->bwd_ws;
+        f->parts[0].unmeasured = f->unmeasured_bwd;
     }
     return RM_OK;
 }
@@ -1978,6 +2007,7 @@ RMI_FN rm_result rmi_graph_check_op(rm_graph *g, rmi_op *op)
     if (op->view != RMI_NONE) {
         const rmi_tensor *of = &g->tensors[op->view], *out = &g->tensors[op->out.at[0]];
         if (op->out.n != 1) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a view has one output, this has %u; give one size", op->name, (uint64_t)op->out.n);
+        if (out->external) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view, so its bytes are those of %s; drop RM_EXTERNAL, or declare %s with it", op->name, of->name, of->name);
         if (!rmi_list_has(&op->in, op->view)) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view of %s, which is not one of its inputs", op->name, of->name);
         if (rmi_add(op->view_offset, out->bytes) > of->bytes)
             return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size", op->name, rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
@@ -6927,6 +6957,7 @@ struct rm_plan {
     rmi_program prog[RM_STEP_KINDS];
     rm_plan_info info[RM_STEP_KINDS];
     uint32_t n, align;
+    uint8_t live_only; /* no addresses: to look at, not to run */
     rm_point *curve;
     size_t n_curve;
     uint32_t lost_ppm;
@@ -7014,8 +7045,7 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
     for (i = 0; i < n; i++) rmi_plan_home(w, in[i].buf);
     for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
         if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, i));
-    if (w->homes_bytes > RMI_MAX) return RM_ERROR_INTERNAL;
-    return RM_OK;
+    return w->homes_bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
 }
 
 RMI_FN void rmi_plan_add_home(rmi_planner *w, uint32_t buf)
@@ -7503,9 +7533,11 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     w.p = rmi_plan_new(g);
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
+    w.p->live_only = d->live_only != 0;
     r = rmi_plan_make(&w);
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
+    if (r == RM_ERROR_ARGUMENT && !g->last.text[0]) rmi_err_set(&g->last, r, "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align", (uint64_t)w.align);
     if (r == RM_ERROR_INTERNAL && !g->last.text[0]) rmi_err_set(&g->last, r, "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
     if (r != RM_OK) {
         g->last.result = r;
@@ -9597,6 +9629,22 @@ RMI_FN rm_result rmi_exe_fwd(rmi_exe_build *b, rmi_run r)
     return rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), f->fwd_ws, &c->ws, &c->ws_bytes);
 }
 
+/* Does this part's backward give the gradient of input i, which is not there under another name? */
+RMI_FN int rmi_exe_given(const rmi_exe_build *b, const rmi_op *o, const rmi_part *p, uint32_t i)
+{
+    uint32_t t = o->in.at[i];
+    return rmi_list_has(&o->grad_in, t) && rmi_list_has(&p->grads, t) && !b->moved[rmi_low_buf(b->x->g, RMI_BUF_GRAD, t)];
+}
+
+/* Is input i an earlier input once more? */
+RMI_FN int rmi_exe_repeats(const rmi_op *o, uint32_t i)
+{
+    uint32_t k;
+    for (k = 0; k < i; k++)
+        if (o->in.at[k] == o->in.at[i]) return 1;
+    return 0;
+}
+
 /* Gradients of a backward: which are wanted, which hold contributions already, which are there under another name. */
 RMI_FN rm_result rmi_exe_targets(rmi_exe_build *b, rmi_run r, rm_call *c, uint32_t *n_calls)
 {
@@ -9605,19 +9653,19 @@ RMI_FN rm_result rmi_exe_targets(rmi_exe_build *b, rmi_run r, rm_call *c, uint32
     const rmi_form *f = &o->forms[r.form];
     const rmi_part *p = &f->parts[r.part];
     const void **din = RMI_NEW(&b->x->tables, const void *, o->in.n);
-    uint32_t i, k;
+    uint32_t i;
+    int adds = 0; /* inputs from number 31 on share an accum bit: what one of them must write is zeroed if another adds */
     if (!din) return RM_ERROR_MEMORY;
     c->din = (void *const *)(const void *)din;
     *n_calls = 0;
+    for (i = 31; i < o->in.n; i++) adds |= rmi_exe_given(b, o, p, i) && (b->holds[o->in.at[i]] || rmi_exe_repeats(o, i));
     for (i = 0; i < o->in.n; i++) {
-        uint32_t t = o->in.at[i], buf = rmi_low_buf(g, RMI_BUF_GRAD, t);
-        int repeat = 0;
-        if (!rmi_list_has(&o->grad_in, t) || !rmi_list_has(&p->grads, t) || b->moved[buf]) continue;
-        for (k = 0; k < i; k++) repeat |= o->in.at[k] == t;
+        uint32_t t = o->in.at[i];
+        if (!rmi_exe_given(b, o, p, i)) continue;
         ++*n_calls;
-        RMI_TRY(rmi_exe_point(b, buf, &din[i]));
-        if (b->holds[t] || repeat) c->accum |= RM_IN(i);
-        else if (f->flags & RM_ZERO_GRADS) {
+        RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, t), &din[i]));
+        if (b->holds[t] || rmi_exe_repeats(o, i)) c->accum |= RM_IN(i);
+        else if ((f->flags & RM_ZERO_GRADS) || (adds && i >= 31)) {
             rmi_exe_op *z = &b->out->op[b->out->n - 1], call = *z; /* a fill goes before the call */
             z->what = RMI_EXE_ZERO;
             z->param = i;
@@ -9888,7 +9936,7 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
         x->host = (unsigned char *)x->d.host_memory;
     } else if (host) {
         p = NULL;
-        if (x->backend.alloc(x->backend.user, host, 1, &p)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes of host memory; plan with a smaller host budget", host);
+        if (!x->backend.alloc || x->backend.alloc(x->backend.user, host, 1, &p)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes of host memory; plan with a smaller host budget", host);
         x->host = (unsigned char *)p;
         x->own_host = 1;
     }
@@ -9922,7 +9970,7 @@ RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
 RMI_FN void rmi_exe_unload(rm_exec *x)
 {
     if (x->own_dev && x->dev) x->backend.release(x->backend.user, x->dev, 0);
-    if (x->own_host && x->host) x->backend.release(x->backend.user, x->host, 1);
+    if (x->own_host && x->host && x->backend.release) x->backend.release(x->backend.user, x->host, 1);
     x->dev = x->host = NULL;
     x->own_dev = x->own_host = 0;
     rmi_arena_free(&x->tables);
@@ -9942,11 +9990,34 @@ RMI_FN void rmi_exe_free(rm_exec *x)
     rmi_arena_free(&mem);
 }
 
+/* The caller's backend, copied; or the host's, with the caller's stream. x->d.backend then tells which: the copy or NULL. */
+RMI_FN rm_result rmi_exe_backend(rm_exec *x, rmi_error *err)
+{
+    const rm_backend *b = x->d.backend;
+    if (b) {
+        x->backend = *b;
+        x->d.backend = &x->backend;
+        if (b->copy && b->fill && b->sync && ((b->alloc && b->release) || x->d.device_memory)) return RM_OK;
+        if (b->alloc || b->release || b->copy || b->fill || b->sync) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.backend: it has some functions and lacks others; set alloc, release, copy, fill and sync, or none of them for the host backend");
+    }
+    x->d.backend = NULL;
+    x->backend.user = x;
+    x->backend.alloc = rmi_exe_host_alloc;
+    x->backend.release = rmi_exe_host_release;
+    x->backend.copy = rmi_exe_host_copy;
+    x->backend.fill = rmi_exe_host_fill;
+    x->backend.sync = rmi_exe_host_sync;
+    x->backend.now = rmi_exe_host_now;
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out)
 {
     rmi_arena mem = rmi_arena_make(d && d->allocator.alloc ? &d->allocator : &p->g->mem.hooks);
-    rm_exec *x = RMI_NEW(&mem, rm_exec, 1);
+    rm_exec *x;
     rm_result r;
+    if (p->live_only) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_exec_create: the plan counts live bytes and has no addresses to run with; plan without rm_plan_desc.live_only");
+    x = RMI_NEW(&mem, rm_exec, 1);
     if (!x) {
         rmi_arena_free(&mem);
         return rmi_err_memory(&p->g->last);
@@ -9956,21 +10027,12 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
     x->p = p;
     x->g = p->g;
     if (d) x->d = *d;
-    if (x->d.backend) x->backend = *x->d.backend;
-    else {
-        x->backend.user = x;
-        x->backend.alloc = rmi_exe_host_alloc;
-        x->backend.release = rmi_exe_host_release;
-        x->backend.copy = rmi_exe_host_copy;
-        x->backend.fill = rmi_exe_host_fill;
-        x->backend.sync = rmi_exe_host_sync;
-        x->backend.now = rmi_exe_host_now;
-    }
     x->err.log = p->g->last.log;
     x->err.log_user = p->g->last.log_user;
     x->bound = RMI_NEW(&x->mem, void *, rmi_low_buffers(x->g));
     x->stale = RMI_NEW(&x->mem, uint8_t, x->g->n_tensors);
-    r = x->bound && x->stale ? rmi_exe_load(x, &p->g->last) : rmi_err_memory(&p->g->last);
+    r = x->bound && x->stale ? rmi_exe_backend(x, &p->g->last) : rmi_err_memory(&p->g->last);
+    if (r == RM_OK) r = rmi_exe_load(x, &p->g->last);
     if (r != RM_OK) {
         rmi_exe_free(x);
         return r;
@@ -10220,15 +10282,26 @@ RMI_FN rm_result rmi_exe_carry_over(rm_exec *to, const rm_exec *from)
     return to->backend.sync(to->backend.user) ? RM_ERROR_BACKEND : RM_OK;
 }
 
+/* After a move: what points into the object itself. */
+RMI_FN void rmi_exe_settle(rm_exec *x)
+{
+    if (x->d.backend) x->d.backend = &x->backend;
+    else x->backend.user = x;
+}
+
 RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
 {
     rm_exec *y = NULL;
     rm_exec_desc d = x->d;
+    rm_backend host;
     rm_exec swap;
     rm_result r;
     uint32_t b, nb = rmi_low_buffers(x->g);
     if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph");
     if (d.device_memory || d.host_memory) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
+    memset((void *)&host, 0, sizeof host);
+    host.stream = x->backend.stream;
+    if (!d.backend) d.backend = &host;
     r = rmi_exe_create(p, &d, &y);
     if (r == RM_OK) r = rmi_exe_carry_over(y, x);
     if (r != RM_OK) {
@@ -10246,8 +10319,8 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     x->err = y->err;
     x->steps = y->steps;
     x->adrift = y->adrift;
-    if (!x->d.backend) x->backend.user = x;
-    if (!y->d.backend) y->backend.user = y;
+    rmi_exe_settle(x);
+    rmi_exe_settle(y);
     {
         void **bound = x->bound;
         uint8_t *stale = x->stale;
@@ -10420,8 +10493,11 @@ RMI_FN void rmi_exe_costs(const rmi_exe_profile *f)
         }
         for (p = 0; p < form->n_parts; p++) {
             uint64_t ns = rmi_exe_median(f, f->cls[i], 2 + p);
-            if (ns) form->parts[p].bwd = ns;
-            seen += ns != 0;
+            if (ns) {
+                form->parts[p].bwd = ns;
+                form->parts[p].unmeasured = 0;
+                seen++;
+            }
             sum += form->parts[p].bwd;
         }
         if (seen || !g->ops[i].has_bwd) form->unmeasured_bwd = 0;
@@ -10646,13 +10722,18 @@ RMI_FN const char *rmi_chk_name(const rmi_chk *k, const rmi_chk_box *b, char *ou
 RMI_FN void rmi_chk_accum(rmi_chk_frame *f)
 {
     uint32_t i;
+    int late = 0; /* one of the inputs that share a bit adds */
     f->c.accum = 0;
+    for (i = 31; i < f->c.n_in; i++) {
+        const rmi_chk_box *b = f->din[i] == RMI_NONE ? NULL : &f->box[f->din[i]];
+        late |= b && !b->off && (b->slot < i || (f->adds && f->adds[b->tensor]));
+    }
     for (i = 0; i < f->c.n_in; i++) {
         rmi_chk_box *b = f->din[i] == RMI_NONE ? NULL : &f->box[f->din[i]];
-        int held = b && f->adds && f->adds[b->tensor];
+        int held = b && f->adds && f->adds[b->tensor], zeroed = f->zeroed || (late && i >= 31);
         if (!b || b->off) continue;
-        if (b->slot < i || f->zeroed || held) f->c.accum |= RM_IN(i);
-        if (b->slot == i && f->zeroed && !held) memset(b->p, 0, (size_t)b->bytes);
+        if (b->slot < i || zeroed || held) f->c.accum |= RM_IN(i);
+        if (b->slot == i && zeroed && !held) memset(b->p, 0, (size_t)b->bytes);
     }
 }
 
