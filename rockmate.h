@@ -6876,6 +6876,23 @@ RMI_FN uint64_t rmi_ref_fwd_bytes(rmi_ref_set *s, const rmi_op *op)
     return best;
 }
 
+/* May the gradient of t be one of several names of the same bytes? Of such gradients only the largest surely takes bytes. */
+RMI_FN int rmi_ref_shared(const rm_graph *g, uint32_t t)
+{
+    const rmi_list *c = &g->tensors[t].consumers;
+    uint32_t i;
+    for (i = 0; i < c->n; i++)
+        if (rmi_list_has(&g->ops[c->at[i]].share, t)) return 1;
+    return 0;
+}
+
+RMI_FN void rmi_ref_add_grad(const rm_graph *g, uint32_t t, uint64_t *sum, uint64_t *shared)
+{
+    uint64_t bytes = g->tensors[t].grad_bytes;
+    if (!rmi_ref_shared(g, t)) *sum += bytes;
+    else *shared = rmi_max(*shared, bytes);
+}
+
 RMI_FN uint64_t rmi_ref_bwd_bytes(rmi_ref_set *s, const rmi_op *op, uint32_t step)
 {
     uint64_t best = RMI_INF;
@@ -6885,18 +6902,18 @@ RMI_FN uint64_t rmi_ref_bwd_bytes(rmi_ref_set *s, const rmi_op *op, uint32_t ste
         uint64_t most = 0;
         for (p = 0; p < x->n_parts; p++) {
             const rmi_part *q = &x->parts[p];
-            uint64_t grads = 0, bytes;
+            uint64_t grads = 0, shared = 0, bytes;
             if (!rmi_low_part_wanted(op, q)) continue;
             for (k = 0; k < q->needs.n; k++) rmi_ref_add(s, q->needs.at[k]);
             bytes = rmi_ref_forget(s) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
-            for (k = 0; k < op->grad_out.n; k++) bytes += s->g->tensors[op->grad_out.at[k]].grad_bytes;
+            for (k = 0; k < op->grad_out.n; k++) rmi_ref_add_grad(s->g, op->grad_out.at[k], &bytes, &shared);
             for (k = 0; k < op->grad_in.n; k++) {
                 const rmi_tensor *t = &s->g->tensors[op->grad_in.at[k]];
                 if (!rmi_list_has(&q->grads, op->grad_in.at[k]) || (t->external && t->kind == RMI_PARAM)) continue;
                 if (s->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
                 if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes; /* else it may lie over other bytes */
             }
-            most = rmi_max(most, bytes + grads);
+            most = rmi_max(most, bytes + shared + grads);
         }
         best = rmi_min(best, most);
     }
@@ -6907,7 +6924,7 @@ RMI_FN uint64_t rmi_ref_bwd_bytes(rmi_ref_set *s, const rmi_op *op, uint32_t ste
 RMI_FN rm_result rmi_ref_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step, int moves, uint64_t *bound)
 {
     uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint64_t base = 0, most = 0, inputs = 0, grads = 0;
+    uint64_t base = 0, most = 0, inputs = 0, grads = 0, shared = 0;
     rmi_ref_set s;
     uint32_t i;
     memset(&s, 0, sizeof s);
@@ -6926,10 +6943,10 @@ RMI_FN rm_result rmi_ref_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
         if (t->kind == RMI_INPUT && read[i]) inputs += t->bytes;
         if (t->kind == RMI_PARAM && t->consumers.n && rmi_low_has_backward(step)) {
             if (rmi_low_grads_resident(step)) base += t->grad_bytes;
-            else if (g->n_barriers || !updates) grads += t->grad_bytes;
+            else if (g->n_barriers || !updates) rmi_ref_add_grad(g, i, &grads, &shared);
         }
     }
-    most = rmi_max(inputs, grads);
+    most = rmi_max(inputs, grads + shared);
     for (i = 0; i < g->n_ops; i++) {
         if (must[i] && g->ops[i].view == RMI_NONE) most = rmi_max(most, rmi_ref_fwd_bytes(&s, &g->ops[i]));
         if (g->ops[i].has_bwd && rmi_low_has_backward(step)) most = rmi_max(most, rmi_ref_bwd_bytes(&s, &g->ops[i], step));
