@@ -22,7 +22,7 @@
    >>chain     exact checkpointing of a chain of stages for every budget at once
    >>block     options of one stage: what to keep, with bytes, peaks and times
    >>place     addresses in one arena
-   >>refine    lower bounds on memory and time
+   >>refine    lower bounds on memory and time; whole-graph search
    >>plan      passes of a preset, the plan and its figures
    >>text      .rmg and .rmp files, the summary
    >>exec      walks a plan through a backend; the host backend; profiling
@@ -544,7 +544,8 @@ typedef struct rm_plan_desc {
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make; they share the addresses of what persists. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256 */
     const char *preset RM_ZERO;     /* "rotor" (NULL: this), "noremat" (every op once), "every-block" (checkpoint each stage),
-                               "sqrt" (Chen: segments of about sqrt(stages)) */
+                               "sqrt" (Chen: segments of about sqrt(stages)), "search" (any graph, variants, any order of
+                               runs: rotor's plan improved for about a second; more budget may come out slower) */
     uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no addresses: to compare with the literature, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
     rm_plan_info *info RM_ZERO;     /* filled if not NULL, also when the budget is infeasible */
@@ -750,12 +751,18 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 #define RMI_PLAIN_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,no-inline-functions-called-once\")")
 #define RMI_PLAIN_END _Pragma("GCC pop_options")
+#define RMI_TEXT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O0\")") /* rooms of text and checks, even less */
+#define RMI_TEXT_END _Pragma("GCC pop_options")
 #elif defined(__clang__) && defined(__OPTIMIZE__)
 #define RMI_PLAIN_BEGIN _Pragma("clang optimize off")
 #define RMI_PLAIN_END _Pragma("clang optimize on")
 #else
 #define RMI_PLAIN_BEGIN
 #define RMI_PLAIN_END
+#endif
+#ifndef RMI_TEXT_BEGIN
+#define RMI_TEXT_BEGIN
+#define RMI_TEXT_END
 #endif
 
 /* =====================================================================================================================
@@ -6766,7 +6773,7 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
 RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
-   >>refine - lower bounds on memory and time
+   >>refine - lower bounds on memory and time; whole-graph search
    In: a sealed graph. Out: numbers that no legal plan of it can be below, whatever it recomputes, whichever variants it takes.
    ================================================================================================================== */
 
@@ -6955,6 +6962,1992 @@ RMI_FN rm_result rmi_ref_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
     return RM_OK;
 }
 
+RMI_PLAIN_END
+
+/* --- whole-graph search: the fastest list of runs whose live bytes stay within a limit
+   A state is the list of tasks in execution order, forwards as often as it likes, and for each op the mode of its backward
+   (what that reads). All else follows in one pass over the list, as in >>sequence: lives, bytes that go on under another name,
+   and for each run the fastest form whose workspace fits, so that algorithms need no search. O(accesses) an evaluation.
+   All decisions are taken in integers, with an own generator and counted work: the same everywhere. */
+
+typedef struct rmi_ref_choice { /* a form that a run may take */
+    uint32_t form, inplace;     /* inplace: buffer that output 0 may take over, or RMI_NONE */
+    uint64_t ns, ws;
+} rmi_ref_choice;
+
+typedef struct rmi_ref_target { /* a gradient that a backward contributes to */
+    uint32_t buf, over0, n_over;
+    uint8_t share, rename;      /* may be another name of dout; may take dout over */
+} rmi_ref_target;
+
+typedef struct rmi_ref_acc {    /* what a task touches, in one mode of its op; ranges of the model's pools */
+    uint32_t read0, n_read, write0, n_write;
+    uint32_t targets;           /* BWD: all gradients it writes, tracked or not */
+    uint32_t saved;             /* FWD: the buffer that the mode's backward reads; BWD: none */
+    uint32_t dout, view;        /* buffers, or RMI_NONE */
+    uint32_t free0[2], n_free[2]; /* choices, by time, of a first run and of a repeat */
+    uint32_t kept0[2], n_kept;  /* the same where what it saves is read */
+    uint64_t view_offset, saved_bytes, saved_room;
+    uint8_t may_be_free;        /* BWD: all its gradients may be names of dout */
+} rmi_ref_acc;
+
+typedef struct rmi_ref_task {
+    uint8_t way, part;
+    uint16_t fixed;             /* runs once: not an op's forward, or pinned */
+    uint32_t id, acc0;          /* op (or param, barrier); of mode 0 */
+    uint32_t dep0, n_dep;       /* tasks that must have run before, beside what reads tell */
+    uint32_t ban0, n_ban;       /* tasks that must not have run before: they change what this one reads */
+    uint64_t ns;                /* of tasks without choices */
+} rmi_ref_task;
+
+typedef struct rmi_ref_model {
+    const rm_graph *g;
+    rmi_arena *mem;
+    uint32_t step, granule;
+    rmi_ref_task *tasks;        /* forwards by op; then everything else */
+    uint32_t n_tasks;
+    uint32_t *bwd0;             /* by op: its first backward task, n_bwd of them */
+    uint8_t *n_bwd, *n_modes, *must; /* by op */
+    uint32_t *op_task;          /* by op: forward task, the op itself */
+    rmi_ref_acc *accs;
+    rmi_ref_choice *choices;
+    rmi_ref_target *targets;
+    uint32_t *pool, *deps;
+    size_t n_accs, cap_accs, n_choices, cap_choices, n_targets, cap_targets, n_pool, cap_pool, n_deps, cap_deps;
+    uint32_t *compact;          /* >>lower's buffers -> ours, or RMI_NONE: takes no bytes that change */
+    uint32_t n_buf;
+    uint64_t *bytes, *room;     /* by our buffer: as declared, rounded */
+    uint32_t *maker;            /* by our buffer: op whose forward makes it, or RMI_NONE */
+    uint32_t *stay, n_stay;     /* wanted at the end */
+    uint32_t *start, n_start;   /* inputs: there at the start */
+    uint64_t base;              /* of what is always there */
+    uint64_t mean_ns;
+    uint32_t most_degree;
+    uint32_t *keep, n_keep;     /* the list that runs everything once */
+    uint8_t *keep_mode;         /* by op: fastest */
+    uint32_t *moded, n_moded;   /* ops with more than one mode */
+} rmi_ref_model;
+
+/* --- the model */
+
+#define RMI_REF_PUSH(m, array, n, cap, type) (rmi_arena_grow((m)->mem, (void **)&(m)->array, &(m)->cap, (m)->n + 1, sizeof(type)) ? &(m)->array[(m)->n++] : NULL)
+
+/* Buffers whose bytes come and go; the others are the caller's, empty, or always there. */
+RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b)
+{
+    uint32_t i;
+    rmi_buf_kind k = rmi_low_kind(g, b, &i);
+    if (k == RMI_BUF_SAVED) return g->ops[i].has_bwd;
+    if (k != RMI_BUF_VALUE && k != RMI_BUF_GRAD) return 0;
+    if (rmi_low_external(g, b)) return 0;
+    if (!rmi_low_bytes(g, b)) return k == RMI_BUF_VALUE && g->tensors[i].root != i;
+    if (k == RMI_BUF_VALUE) return g->tensors[i].kind == RMI_ACT || g->tensors[i].kind == RMI_INPUT;
+    return !(g->tensors[i].kind == RMI_PARAM && rmi_low_grads_resident(step));
+}
+
+RMI_FN rm_result rmi_ref_buffers(rmi_ref_model *m)
+{
+    const rm_graph *g = m->g;
+    uint32_t b, i, nb = rmi_low_buffers(g) + 1; /* one more than there are: whatever takes no bytes of its own */
+    m->compact = RMI_NEW(m->mem, uint32_t, nb);
+    m->bytes = RMI_NEW(m->mem, uint64_t, nb);
+    m->room = RMI_NEW(m->mem, uint64_t, nb);
+    m->maker = RMI_NEW(m->mem, uint32_t, nb);
+    m->stay = RMI_NEW(m->mem, uint32_t, nb);
+    m->start = RMI_NEW(m->mem, uint32_t, g->n_tensors);
+    if (!m->compact || !m->bytes || !m->room || !m->maker || !m->stay || !m->start) return RM_ERROR_MEMORY;
+    for (b = 0; b + 1 < nb; b++) {
+        rmi_buf_kind k = rmi_low_kind(g, b, &i);
+        m->compact[b] = RMI_NONE;
+        if (!rmi_ref_tracked(g, m->step, b)) {
+            int home = (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT) || (k == RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM) ||
+                       (k == RMI_BUF_GRAD && g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n && rmi_low_grads_resident(m->step));
+            if (home && !rmi_low_external(g, b)) m->base += rmi_round_up(rmi_low_bytes(g, b), m->granule);
+            continue;
+        }
+        m->bytes[m->n_buf] = rmi_low_bytes(g, b);
+        m->room[m->n_buf] = rmi_round_up(m->bytes[m->n_buf], m->granule);
+        m->maker[m->n_buf] = k == RMI_BUF_SAVED ? i : k == RMI_BUF_VALUE ? g->tensors[i].maker : RMI_NONE;
+        if (k == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT) m->start[m->n_start++] = m->n_buf;
+        if (k == RMI_BUF_VALUE && g->tensors[i].is_output) m->stay[m->n_stay++] = m->n_buf;
+        if (k == RMI_BUF_GRAD && rmi_seq_grad_stays(g, m->step, i)) m->stay[m->n_stay++] = m->n_buf;
+        m->compact[b] = m->n_buf++;
+    }
+    m->maker[m->n_buf] = RMI_NONE;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_ref_put(rmi_ref_model *m, uint32_t b, uint32_t *n)
+{
+    uint32_t *p, i, c = m->compact[b];
+    if (c == RMI_NONE) return RM_OK;
+    for (i = 0; i < *n; i++)
+        if (m->pool[m->n_pool - 1 - i] == c) return RM_OK;
+    p = RMI_REF_PUSH(m, pool, n_pool, cap_pool, uint32_t);
+    if (!p) return RM_ERROR_MEMORY;
+    *p = c;
+    ++*n;
+    return RM_OK;
+}
+
+/* One choice more; the range stays sorted by time, then workspace, then form. */
+RMI_FN rm_result rmi_ref_put_choice(rmi_ref_model *m, uint32_t first, uint32_t *n, uint32_t form, uint32_t inplace, uint64_t ns, uint64_t ws)
+{
+    rmi_ref_choice *c = RMI_REF_PUSH(m, choices, n_choices, cap_choices, rmi_ref_choice);
+    uint32_t i;
+    if (!c) return RM_ERROR_MEMORY;
+    for (i = first + *n; i > first && (m->choices[i - 1].ns > ns || (m->choices[i - 1].ns == ns && m->choices[i - 1].ws > ws)); i--) m->choices[i] = m->choices[i - 1];
+    m->choices[i].form = form;
+    m->choices[i].inplace = inplace;
+    m->choices[i].ns = ns;
+    m->choices[i].ws = rmi_round_up(ws, m->granule);
+    ++*n;
+    return RM_OK;
+}
+
+RMI_FN int rmi_ref_same_list(const rmi_list *a, const rmi_list *b)
+{
+    uint32_t i;
+    for (i = 0; i < a->n; i++)
+        if (!rmi_list_has(b, a->at[i])) return 0;
+    return a->n == b->n;
+}
+
+RMI_FN int rmi_ref_reads_saved(const rmi_op *op, const rmi_form *f)
+{
+    uint32_t p;
+    for (p = 0; p < f->n_parts && f->saved; p++)
+        if (f->parts[p].needs_saved && rmi_low_part_wanted(op, &f->parts[p])) return 1;
+    return 0;
+}
+
+/* Have two forms the same parts? */
+RMI_FN int rmi_ref_same_parts(const rmi_form *a, const rmi_form *b)
+{
+    uint32_t p;
+    if (a->n_parts != b->n_parts) return 0;
+    for (p = 0; p < a->n_parts; p++)
+        if (!rmi_ref_same_list(&a->parts[p].grads, &b->parts[p].grads)) return 0;
+    return 1;
+}
+
+/* Do two backwards touch the same, so that they differ in time and workspace only? */
+RMI_FN int rmi_ref_same_mode(const rmi_op *op, const rmi_form *a, const rmi_form *b)
+{
+    uint32_t i;
+    if (a == b) return 1;
+    if (rmi_ref_reads_saved(op, a) || rmi_ref_reads_saved(op, b) || !rmi_ref_same_parts(a, b)) return 0;
+    for (i = 0; i < a->n_parts; i++)
+        if (!rmi_ref_same_list(&a->parts[i].needs, &b->parts[i].needs)) return 0;
+    if (a->n_overs != b->n_overs || ((a->flags ^ b->flags) & RM_ZERO_GRADS)) return 0;
+    for (i = 0; i < a->n_overs; i++)
+        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what || (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor)) return 0;
+    return 1;
+}
+
+/* The mode of op named by form f and bits class of form h exists if they are the first of their kinds. */
+RMI_FN int rmi_ref_is_mode(const rm_graph *g, uint32_t o, uint32_t f, uint32_t h)
+{
+    const rmi_op *op = &g->ops[o];
+    uint32_t i;
+    if (!rmi_ref_same_parts(&op->forms[0], &op->forms[f])) return 0;
+    for (i = 0; i < f; i++)
+        if (rmi_ref_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
+    for (i = 0; i < h; i++)
+        if (!strcmp(op->forms[i].bits, op->forms[h].bits)) return 0;
+    if (op->has_bwd && rmi_ref_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[h].bits);
+    return op->has_bwd || !f;
+}
+
+RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_form, uint32_t bits_form)
+{
+    const rm_graph *g = m->g;
+    const rmi_op *op = &g->ops[o];
+    const rmi_form *mf = &op->forms[mode_form];
+    rmi_ref_acc a;
+    uint32_t i, again;
+    memset(&a, 0, sizeof a);
+    a.saved = a.dout = a.view = RMI_NONE;
+    a.read0 = (uint32_t)m->n_pool;
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_ref_put(m, op->in.at[i], &a.n_read));
+    a.write0 = (uint32_t)m->n_pool;
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_ref_put(m, op->out.at[i], &a.n_write));
+    if (op->has_bwd && rmi_low_has_backward(m->step) && rmi_ref_reads_saved(op, mf)) {
+        a.saved = m->compact[rmi_low_buf(g, RMI_BUF_SAVED, o)];
+        a.saved_bytes = mf->saved;
+        a.saved_room = rmi_round_up(mf->saved, m->granule);
+    }
+    if (op->view != RMI_NONE) {
+        a.view = m->compact[op->view];
+        a.view_offset = op->view_offset;
+    }
+    for (again = 0; again < 2; again++) {
+        a.free0[again] = (uint32_t)m->n_choices;
+        for (i = 0; i < op->n_forms; i++) {
+            const rmi_form *f = &op->forms[i];
+            uint64_t ns = op->view != RMI_NONE ? 0 : again ? f->again : f->fwd;
+            if (strcmp(f->bits, op->forms[bits_form].bits)) continue;
+            RMI_TRY(rmi_ref_put_choice(m, a.free0[again], &a.n_free[again], i, f->inplace == RMI_NONE ? RMI_NONE : m->compact[f->inplace], ns, op->view != RMI_NONE ? 0 : f->fwd_ws));
+        }
+        a.kept0[again] = (uint32_t)m->n_choices;
+        a.n_kept = 0;
+        RMI_TRY(rmi_ref_put_choice(m, a.kept0[again], &a.n_kept, mode_form, mf->inplace == RMI_NONE ? RMI_NONE : m->compact[mf->inplace], op->view != RMI_NONE ? 0 : again ? mf->again : mf->fwd, op->view != RMI_NONE ? 0 : mf->fwd_ws));
+    }
+    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
+    m->accs[m->n_accs++] = a;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_ref_target_put(rmi_ref_model *m, const rmi_op *op, uint32_t o, const rmi_form *f, uint32_t t)
+{
+    const rm_graph *g = m->g;
+    uint32_t k, n, buf;
+    rmi_ref_target *x = RMI_REF_PUSH(m, targets, n_targets, cap_targets, rmi_ref_target);
+    if (!x) return RM_ERROR_MEMORY;
+    memset(x, 0, sizeof *x);
+    x->buf = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, t)];
+    x->share = (uint8_t)rmi_list_has(&op->share, t);
+    x->rename = (uint8_t)(x->share || op->view == t);
+    x->over0 = (uint32_t)m->n_pool;
+    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) {
+        const rmi_over *v = &f->overs[k];
+        if (v->grad_of != t || (v->what == RMI_OVER_TENSOR && g->tensors[v->tensor].kind != RMI_ACT)) continue;
+        buf = v->what == RMI_OVER_DOUT ? rmi_low_buf(g, RMI_BUF_GRAD, op->out.at[0]) : v->what == RMI_OVER_SAVED ? rmi_low_buf(g, RMI_BUF_SAVED, o) : v->tensor;
+        n = 0;
+        RMI_TRY(rmi_ref_put(m, buf, &n));
+        x->n_over += n;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_ref_bwd_acc(rmi_ref_model *m, uint32_t o, uint32_t part, uint32_t mode_form)
+{
+    const rm_graph *g = m->g;
+    const rmi_op *op = &g->ops[o];
+    const rmi_form *mf = &op->forms[mode_form];
+    const rmi_part *p = &mf->parts[part];
+    rmi_ref_acc a;
+    uint32_t i;
+    memset(&a, 0, sizeof a);
+    a.saved = a.view = RMI_NONE;
+    a.dout = g->tensors[op->out.at[0]].consumers.n ? m->compact[rmi_low_buf(g, RMI_BUF_GRAD, op->out.at[0])] : RMI_NONE;
+    a.read0 = (uint32_t)m->n_pool;
+    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_ref_put(m, p->needs.at[i], &a.n_read));
+    if (p->needs_saved && mf->saved) RMI_TRY(rmi_ref_put(m, rmi_low_buf(g, RMI_BUF_SAVED, o), &a.n_read));
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_ref_put(m, rmi_low_buf(g, RMI_BUF_GRAD, op->grad_out.at[i]), &a.n_read));
+    a.write0 = (uint32_t)m->n_targets;
+    a.may_be_free = 1;
+    for (i = 0; i < op->grad_in.n; i++) {
+        if (!rmi_list_has(&p->grads, op->grad_in.at[i])) continue;
+        a.targets++;
+        if (!rmi_list_has(&op->share, op->grad_in.at[i]) && op->view != op->grad_in.at[i]) a.may_be_free = 0;
+        if (m->compact[rmi_low_buf(g, RMI_BUF_GRAD, op->grad_in.at[i])] == RMI_NONE) continue;
+        RMI_TRY(rmi_ref_target_put(m, op, o, mf, op->grad_in.at[i]));
+        a.n_write++;
+    }
+    a.free0[0] = (uint32_t)m->n_choices;
+    for (i = 0; i < op->n_forms; i++)
+        if (rmi_ref_same_mode(op, mf, &op->forms[i])) RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], i, RMI_NONE, op->forms[i].parts[part].bwd, op->forms[i].parts[part].bwd_ws));
+    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
+    m->accs[m->n_accs++] = a;
+    return RM_OK;
+}
+
+/* Reductions, updates, barriers. */
+RMI_FN rm_result rmi_ref_other_acc(rmi_ref_model *m, rmi_run r, rmi_access *low)
+{
+    rmi_ref_acc a;
+    uint32_t i;
+    memset(&a, 0, sizeof a);
+    a.saved = a.view = a.dout = RMI_NONE;
+    rmi_low_access(m->g, r, 0, low);
+    a.read0 = (uint32_t)m->n_pool;
+    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_ref_put(m, low->reads[i], &a.n_read));
+    a.free0[0] = (uint32_t)m->n_choices;
+    RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], 0, RMI_NONE, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(m->g, r, 0, 0), low->ws_bytes));
+    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
+    m->accs[m->n_accs++] = a;
+    return RM_OK;
+}
+
+RMI_FN rmi_ref_task *rmi_ref_new_task(rmi_ref_model *m, rmi_way way, uint32_t id, uint32_t part)
+{
+    rmi_ref_task *t = &m->tasks[m->n_tasks++];
+    t->way = (uint8_t)way;
+    t->part = (uint8_t)part;
+    t->id = id;
+    t->acc0 = (uint32_t)m->n_accs;
+    t->fixed = way != RMI_FWD || m->g->ops[id].pinned;
+    return t;
+}
+
+/* The fastest mode of each op. */
+RMI_FN void rmi_ref_fast_mode(rmi_ref_model *m, uint32_t o)
+{
+    uint64_t best = RMI_INF;
+    uint32_t mode, p;
+    for (mode = 0; mode < m->n_modes[o]; mode++) {
+        const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0 + mode];
+        uint64_t ns = m->choices[a->saved == RMI_NONE ? a->free0[0] : a->kept0[0]].ns;
+        for (p = 0; p < m->n_bwd[o]; p++) ns += m->choices[m->accs[m->tasks[m->bwd0[o] + p].acc0 + mode].free0[0]].ns;
+        if (ns >= best) continue;
+        best = ns;
+        m->keep_mode[o] = (uint8_t)mode;
+    }
+}
+
+RMI_FN rm_result rmi_ref_op_tasks(rmi_ref_model *m, uint32_t o, int backward)
+{
+    const rmi_op *op = &m->g->ops[o];
+    uint32_t f, h, p;
+    rmi_ref_task *t;
+    for (p = 0; p < (backward ? op->forms[0].n_parts : 1); p++) {
+        uint32_t n = 0;
+        if (backward && !rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
+        t = rmi_ref_new_task(m, backward ? RMI_BWD : RMI_FWD, o, p);
+        if (backward && !m->n_bwd[o]++) m->bwd0[o] = m->n_tasks - 1;
+        for (f = 0; f < op->n_forms; f++)
+            for (h = 0; h < op->n_forms; h++) {
+                if (n == 255 || !rmi_ref_is_mode(m->g, o, f, h)) continue;
+                if (backward) RMI_TRY(rmi_ref_bwd_acc(m, o, p, f));
+                else RMI_TRY(rmi_ref_fwd_acc(m, o, f, h));
+                n++;
+            }
+        m->n_modes[o] = (uint8_t)n;
+        t->ns = m->choices[m->accs[t->acc0].free0[0]].ns;
+    }
+    return RM_OK;
+}
+
+/* Tasks that must come before a backward: contributions to its outputs' gradients, and to its inputs' in the fixed order. */
+RMI_FN rm_result rmi_ref_deps(rmi_ref_model *m, uint32_t task)
+{
+    const rm_graph *g = m->g;
+    rmi_ref_task *t = &m->tasks[task];
+    const rmi_op *op = &g->ops[t->id];
+    uint32_t i, k, p, pass;
+    for (pass = 0; pass < 2; pass++) {
+        const rmi_list *l = pass ? &op->grad_in : &op->grad_out;
+        for (i = 0; i < l->n; i++) {
+            const rmi_list *c = &g->tensors[l->at[i]].consumers;
+            if (pass && !rmi_list_has(&op->forms[0].parts[t->part].grads, l->at[i])) continue;
+            for (k = 0; k < c->n; k++) {
+                uint32_t o = c->at[k];
+                if (pass && (o <= t->id || g->any_order)) continue;
+                for (p = 0; p < m->n_bwd[o]; p++) {
+                    uint32_t x = m->bwd0[o] + p, *d;
+                    if (x == task || !rmi_list_has(&g->ops[o].forms[0].parts[m->tasks[x].part].grads, l->at[i])) continue;
+                    d = RMI_REF_PUSH(m, deps, n_deps, cap_deps, uint32_t);
+                    if (!d) return RM_ERROR_MEMORY;
+                    *d = x;
+                    m->tasks[task].n_dep++;
+                }
+            }
+        }
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_ref_put_dep(rmi_ref_model *m, uint32_t dep, uint32_t *n)
+{
+    uint32_t *d = RMI_REF_PUSH(m, deps, n_deps, cap_deps, uint32_t);
+    if (!d) return RM_ERROR_MEMORY;
+    *d = dep;
+    ++*n;
+    return RM_OK;
+}
+
+/* Order that bytes do not show, of task reading tensor t: makers of what takes no bytes, versions of consts. */
+RMI_FN rm_result rmi_ref_order_read(rmi_ref_model *m, uint32_t task, uint32_t t, const uint32_t *update, int bans)
+{
+    const rm_graph *g = m->g;
+    const rmi_tensor *x = &g->tensors[t];
+    rmi_ref_task *k = &m->tasks[task];
+    uint32_t i;
+    if (!bans) {
+        if (x->kind == RMI_ACT && m->compact[t] == RMI_NONE && !(k->way == RMI_FWD && k->id == x->maker)) RMI_TRY(rmi_ref_put_dep(m, x->maker, &k->n_dep));
+        for (i = 0; i < x->mutators.n && k->way == RMI_FWD; i++)
+            if (x->mutators.at[i] < k->id) RMI_TRY(rmi_ref_put_dep(m, x->mutators.at[i], &k->n_dep));
+        return RM_OK;
+    }
+    t = x->root;
+    if (update[t] != RMI_NONE) RMI_TRY(rmi_ref_put_dep(m, update[t], &k->n_ban));
+    for (i = 0; i < g->tensors[t].mutators.n && k->way == RMI_FWD; i++)
+        if (g->tensors[t].mutators.at[i] > k->id && !rmi_list_has(&g->ops[k->id].mutates, t)) RMI_TRY(rmi_ref_put_dep(m, g->tensors[t].mutators.at[i], &k->n_ban));
+    return RM_OK;
+}
+
+/* The same for all that a forward or backward may read, in any mode. */
+RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *update, int bans)
+{
+    const rm_graph *g = m->g;
+    rmi_ref_task *t = &m->tasks[task];
+    const rmi_op *op = &g->ops[t->id];
+    uint32_t i, f;
+    if (bans) t->ban0 = (uint32_t)m->n_deps;
+    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++) RMI_TRY(rmi_ref_order_read(m, task, op->in.at[i], update, bans));
+    for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
+        const rmi_list *l;
+        if (!rmi_ref_same_parts(&op->forms[0], &op->forms[f])) continue;
+        l = &op->forms[f].parts[t->part].needs;
+        for (i = 0; i < l->n; i++) RMI_TRY(rmi_ref_order_read(m, task, l->at[i], update, bans));
+    }
+    return RM_OK;
+}
+
+/* Everything once: forwards in order, backwards in reverse, reductions and updates as >>block does. */
+RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, k, n = 0, most = 2 * g->n_tensors + g->n_barriers + 8, *slot, *update;
+    rmi_run *runs;
+    rmi_access low;
+    for (i = 0; i < g->n_ops; i++) most += 1 + g->ops[i].forms[0].n_parts;
+    m->tasks = RMI_NEW(m->mem, rmi_ref_task, most);
+    m->keep = RMI_NEW(m->mem, uint32_t, most);
+    runs = RMI_NEW(m->mem, rmi_run, most);
+    slot = RMI_NEW(m->mem, uint32_t, g->n_ops);
+    if (!m->tasks || !m->keep || !runs || !slot) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_low_access_make(g, m->mem, &low));
+    for (i = 0; i < g->n_ops; i++) {
+        RMI_TRY(rmi_ref_op_tasks(m, i, 0));
+        m->keep[m->n_keep++] = i;
+    }
+    for (i = 0; i < g->n_ops && rmi_low_has_backward(m->step); i++)
+        if (g->ops[i].has_bwd) RMI_TRY(rmi_ref_op_tasks(m, i, 1));
+    if (rmi_low_has_backward(m->step)) n = rmi_blk_backward(g, m->step, 0, g->n_ops, runs);
+    n += rmi_blk_tail(g, m->step, runs + n);
+    for (i = 0; i < n; i++) {
+        if (runs[i].way == RMI_BWD) {
+            m->keep[m->n_keep++] = m->bwd0[runs[i].id] + slot[runs[i].id]++;
+            continue;
+        }
+        m->keep[m->n_keep++] = m->n_tasks;
+        rmi_ref_new_task(m, (rmi_way)runs[i].way, runs[i].id, 0);
+        RMI_TRY(rmi_ref_other_acc(m, runs[i], &low));
+    }
+    update = RMI_NEW(m->mem, uint32_t, g->n_tensors);
+    if (!update) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) update[i] = RMI_NONE;
+    for (i = 0; i < m->n_tasks; i++)
+        if (m->tasks[i].way == RMI_OPT || m->tasks[i].way == RMI_OPT_HOST) update[m->tasks[i].id] = i;
+    for (i = 0; i < m->n_tasks; i++) {
+        m->tasks[i].dep0 = (uint32_t)m->n_deps;
+        if (m->tasks[i].way == RMI_BWD) RMI_TRY(rmi_ref_deps(m, i));
+        if (m->tasks[i].way <= RMI_BWD) RMI_TRY(rmi_ref_order(m, i, update, 0));
+        if (m->tasks[i].way <= RMI_BWD) RMI_TRY(rmi_ref_order(m, i, update, 1));
+    }
+    /* a reduction, update or barrier after all that it stands behind in this list and that touches its gradient */
+    for (i = g->n_ops; i < m->n_keep; i++) {
+        uint32_t task = m->keep[i], *d;
+        rmi_ref_task *t = &m->tasks[task];
+        if (t->way == RMI_BWD) continue;
+        t->dep0 = (uint32_t)m->n_deps;
+        for (k = g->n_ops; k < i; k++) {
+            const rmi_ref_task *x = &m->tasks[m->keep[k]];
+            int before = x->way == RMI_BWD ? t->way == RMI_BARRIER || rmi_list_has(&g->ops[x->id].grad_in, t->id) : t->way == RMI_BARRIER || x->way == RMI_BARRIER || x->id == t->id;
+            if (!before) continue;
+            d = RMI_REF_PUSH(m, deps, n_deps, cap_deps, uint32_t);
+            if (!d) return RM_ERROR_MEMORY;
+            *d = m->keep[k];
+            t = &m->tasks[task];
+            t->n_dep++;
+        }
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, rmi_ref_model *m)
+{
+    uint32_t i;
+    uint64_t sum = 0;
+    memset(m, 0, sizeof *m);
+    m->g = g;
+    m->mem = mem;
+    m->step = step;
+    m->granule = granule;
+    m->bwd0 = RMI_NEW(mem, uint32_t, g->n_ops);
+    m->n_bwd = RMI_NEW(mem, uint8_t, g->n_ops);
+    m->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
+    m->must = RMI_NEW(mem, uint8_t, g->n_ops);
+    m->keep_mode = RMI_NEW(mem, uint8_t, g->n_ops);
+    m->moded = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!m->bwd0 || !m->n_bwd || !m->n_modes || !m->must || !m->keep_mode || !m->moded) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_ref_buffers(m));
+    for (i = 0; i < g->n_ops; i++) { /* what takes no bytes is made once and stays */
+        uint32_t k;
+        m->must[i] = g->ops[i].mutates.n || (g->ops[i].flags & RM_ONCE);
+        for (k = 0; k < g->ops[i].out.n; k++) m->must[i] |= m->compact[g->ops[i].out.at[k]] == RMI_NONE;
+    }
+    RMI_TRY(rmi_ref_once(m));
+    for (i = 0; i < g->n_ops; i++) {
+        rmi_ref_fast_mode(m, i);
+        if (m->n_modes[i] > 1) m->moded[m->n_moded++] = i;
+        if (m->accs[m->tasks[i].acc0].n_write + 2 > m->most_degree) m->most_degree = m->accs[m->tasks[i].acc0].n_write + 2;
+        sum += m->tasks[i].ns;
+    }
+    m->mean_ns = sum / g->n_ops + 1;
+    for (i = 0; i < m->n_accs; i++)
+        if (m->accs[i].n_write + 2 > m->most_degree) m->most_degree = m->accs[i].n_write + 2;
+    return RM_OK;
+}
+
+/* --- one state and what follows from it */
+typedef struct rmi_ref_inst { /* one life of one buffer */
+    uint32_t buf, first, last, again, str, sibling;
+    uint32_t prev;            /* life of the same buffer before */
+    uint32_t next_free;       /* next one whose last use is the same */
+    uint8_t gone, home, off;  /* off: a view that does not start where its stretch does */
+} rmi_ref_inst;
+
+typedef struct rmi_ref_str {
+    uint32_t head, refs;
+    uint64_t room;
+} rmi_ref_str;
+
+typedef struct rmi_ref_state {
+    uint32_t *list, n;
+    uint8_t *mode;     /* by op */
+    uint64_t ns, peak, over; /* over: sum over positions of what is above the limit; 0: it fits */
+    uint64_t fast_ns;  /* with the fastest form everywhere */
+    /* by position */
+    uint64_t *live;    /* bytes there, with the run's workspace */
+    uint16_t *form;
+    uint8_t *rank;     /* of the form among the choices */
+    uint32_t *inst0, *free_head;
+    rmi_ref_inst *inst;
+    uint32_t n_inst;
+    rmi_ref_str *str;
+    uint32_t n_str;
+    uint32_t *inst_use; /* by life: its latest use in the list of uses; filled by rmi_ref_record */
+    uint32_t *use_pos, *use_prev, n_use;
+    uint32_t *cur;     /* by buffer: the life at the end */
+    uint32_t *dead, n_dead; /* forwards that nobody reads */
+    uint32_t *reps, n_reps; /* repeats */
+} rmi_ref_state;
+
+typedef struct rmi_ref_search {
+    const rmi_ref_model *m;
+    rmi_arena *mem;
+    uint64_t limit;      /* of live bytes, base not counted */
+    uint32_t cap, cap_inst, cap_use;
+    uint32_t *count, *done; /* by op; by task: stamp of the evaluation it ran in */
+    uint32_t stamp;
+    uint32_t *now;       /* by buffer: second pass's current life */
+    uint64_t *size;      /* by buffer: bytes; those of what forwards save follow the modes */
+    rmi_ref_state *a, *b, best; /* current, candidate */
+    uint64_t rng, work, least_ns;
+    int recorded;        /* the uses of a are known */
+    /* edits: insert task at position (before what stands there), drop position */
+    uint32_t *ins_pos, *ins_task, n_ins, cap_ins;
+    uint8_t *drop;
+    uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
+    uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
+    uint32_t *touched, n_touched; /* stretches that the last closure reads where they are */
+    uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
+    uint8_t *mark;       /* by task: scratch */
+    uint32_t *stack, *stack_runs;
+    uint64_t lambda;     /* ns a byte above the limit, 2^-20 */
+    uint64_t most_lambda;
+    uint64_t stop;       /* an evaluation may give up above this energy */
+    uint64_t counts[16][2];
+} rmi_ref_search;
+
+RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x)
+{
+    const rmi_ref_model *m = s->m;
+    memset(x, 0, sizeof *x);
+    x->list = RMI_NEW(s->mem, uint32_t, s->cap);
+    x->mode = RMI_NEW(s->mem, uint8_t, m->g->n_ops);
+    x->live = RMI_NEW(s->mem, uint64_t, s->cap + 1);
+    x->form = RMI_NEW(s->mem, uint16_t, s->cap);
+    x->rank = RMI_NEW(s->mem, uint8_t, s->cap);
+    x->inst0 = RMI_NEW(s->mem, uint32_t, s->cap + 1);
+    x->free_head = RMI_NEW(s->mem, uint32_t, s->cap + 1);
+    x->inst = RMI_NEW(s->mem, rmi_ref_inst, s->cap_inst);
+    x->str = RMI_NEW(s->mem, rmi_ref_str, s->cap_inst);
+    x->inst_use = RMI_NEW(s->mem, uint32_t, s->cap_inst);
+    x->use_pos = RMI_NEW(s->mem, uint32_t, s->cap_use);
+    x->use_prev = RMI_NEW(s->mem, uint32_t, s->cap_use);
+    x->cur = RMI_NEW(s->mem, uint32_t, m->n_buf);
+    x->dead = RMI_NEW(s->mem, uint32_t, s->cap);
+    x->reps = RMI_NEW(s->mem, uint32_t, s->cap);
+    return x->inst_use && x->dead && x->reps && x->list && x->mode && x->live && x->form && x->rank && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
+}
+
+RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+{
+    uint32_t i, w = 0, r = 0;
+    rmi_ref_state *two;
+    memset(s, 0, sizeof *s);
+    s->m = m;
+    s->mem = mem;
+    s->rng = 1;
+    s->stop = RMI_INF;
+    s->cap = 4 * m->n_tasks + 64;
+    for (i = 0; i < m->n_tasks; i++) {
+        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
+        w += a->n_write + 1;
+        r += a->n_read + 4;
+    }
+    s->cap_inst = 6 * w + 256 + m->n_start;
+    s->cap_use = 6 * (r + w) + 1024;
+    s->cap_ins = s->cap;
+    s->count = RMI_NEW(mem, uint32_t, m->g->n_ops);
+    s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
+    s->now = RMI_NEW(mem, uint32_t, m->n_buf);
+    s->size = RMI_NEW(mem, uint64_t, m->n_buf);
+    s->ins_pos = RMI_NEW(mem, uint32_t, s->cap_ins);
+    s->ins_task = RMI_NEW(mem, uint32_t, s->cap_ins);
+    s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
+    s->mark = RMI_NEW(mem, uint8_t, m->n_tasks);
+    s->stack = RMI_NEW(mem, uint32_t, m->g->n_ops + 8);
+    s->stack_runs = RMI_NEW(mem, uint32_t, s->cap);
+    two = RMI_NEW(mem, rmi_ref_state, 2);
+    if (!s->count || !s->done || !s->now || !s->ins_pos || !s->ins_task || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two) return RM_ERROR_MEMORY;
+    s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
+    s->touched = RMI_NEW(mem, uint32_t, s->cap_use);
+    s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
+    if (!s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
+    memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
+    s->a = &two[0];
+    s->b = &two[1];
+    RMI_TRY(rmi_ref_state_make(s, s->a));
+    RMI_TRY(rmi_ref_state_make(s, s->b));
+    return rmi_ref_state_make(s, &s->best);
+}
+
+RMI_FN const rmi_ref_acc *rmi_ref_acc_of(const rmi_ref_model *m, const rmi_ref_state *x, uint32_t task)
+{
+    const rmi_ref_task *t = &m->tasks[task];
+    return &m->accs[t->acc0 + (t->way <= RMI_BWD ? x->mode[t->id] : 0u)];
+}
+
+RMI_FN void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
+{
+    x->use_pos[x->n_use] = p;
+    x->use_prev[x->n_use] = x->inst_use[i];
+    x->inst_use[i] = x->n_use++;
+}
+
+RMI_FN void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
+{
+    rmi_ref_inst *i = &x->inst[x->n_inst];
+    i->buf = b;
+    i->first = i->last = p;
+    i->again = i->str = RMI_NONE;
+    i->prev = x->cur[b];
+    i->gone = i->home = i->off = 0;
+    x->cur[b] = x->n_inst++;
+}
+
+/* First pass: lives. 0: something is read that is not there, or runs too early; or the tables are full. */
+RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
+{
+    const rmi_ref_model *m = s->m;
+    uint32_t p, i, uses = 0;
+    s->stamp++;
+    x->n_inst = 0;
+    s->least_ns = 0;
+    memset(s->count, 0, m->g->n_ops * sizeof(uint32_t));
+    for (i = 0; i < m->n_buf; i++) x->cur[i] = RMI_NONE;
+    for (i = 0; i < m->n_start; i++) {
+        rmi_ref_birth(x, m->start[i], 0);
+        x->inst[i].home = 1;
+        x->inst[i].last = RMI_NONE;
+    }
+    for (p = 0; p < x->n; p++) {
+        uint32_t task = x->list[p];
+        const rmi_ref_task *t = &m->tasks[task];
+        const rmi_ref_acc *a = rmi_ref_acc_of(m, x, task);
+        const uint32_t *reads = m->pool + a->read0;
+        x->inst0[p] = x->n_inst;
+        if (x->n_inst + a->n_write + 2 > s->cap_inst || (uses += a->n_read + a->n_write) + m->n_stay + 2 > s->cap_use) return 0;
+        for (i = 0; i < t->n_dep; i++)
+            if (s->done[m->deps[t->dep0 + i]] != s->stamp) return 0;
+        for (i = 0; i < t->n_ban; i++)
+            if (s->done[m->deps[t->ban0 + i]] == s->stamp) return 0;
+        s->done[task] = s->stamp;
+        for (i = 0; i < a->n_read; i++) {
+            if (x->cur[reads[i]] == RMI_NONE) return 0;
+            x->inst[x->cur[reads[i]]].last = p;
+        }
+        if (t->way == RMI_FWD) {
+            s->least_ns += m->choices[a->free0[s->count[t->id]++ > 0]].ns;
+            for (i = 0; i < a->n_write; i++) rmi_ref_birth(x, m->pool[a->write0 + i], p);
+            if (a->saved != RMI_NONE) {
+                rmi_ref_birth(x, a->saved, p);
+                s->size[a->saved] = a->saved_bytes;
+            }
+        } else {
+            s->least_ns += a->may_be_free ? 0 : m->choices[a->free0[0]].ns;
+            for (i = 0; i < a->n_write; i++) {
+                uint32_t b = m->targets[a->write0 + i].buf, c = x->cur[b];
+                if (c == RMI_NONE) {
+                    rmi_ref_birth(x, b, p);
+                    continue;
+                }
+                if (x->inst[c].again == RMI_NONE) x->inst[c].again = p;
+                x->inst[c].last = p;
+            }
+        }
+    }
+    x->inst0[x->n] = x->n_inst;
+    for (i = 0; i < m->n_start; i++)
+        if (x->inst[i].last == RMI_NONE) x->inst[i].last = x->n;
+    for (i = 0; i < m->n_stay; i++) {
+        if (x->cur[m->stay[i]] == RMI_NONE) return 0;
+        x->inst[x->cur[m->stay[i]]].last = x->n;
+    }
+    return 1;
+}
+
+RMI_FN uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t b, uint32_t p)
+{
+    uint32_t i = b == RMI_NONE ? RMI_NONE : s->now[b];
+    const rmi_ref_inst *k;
+    if (i == RMI_NONE) return RMI_NONE;
+    k = &x->inst[i];
+    if (k->home || k->last != p || k->gone || k->off || k->str == RMI_NONE || x->str[k->str].refs != 1) return RMI_NONE;
+    return i;
+}
+
+RMI_FN void rmi_ref_join(rmi_ref_state *x, uint32_t i, uint32_t str)
+{
+    x->inst[i].str = str;
+    x->inst[i].sibling = x->str[str].head;
+    x->str[str].head = i;
+    x->str[str].refs++;
+}
+
+RMI_FN void rmi_ref_stretch(rmi_ref_state *x, uint32_t i, uint64_t room)
+{
+    x->str[x->n_str].head = RMI_NONE;
+    x->str[x->n_str].refs = 0;
+    x->str[x->n_str].room = room;
+    rmi_ref_join(x, i, x->n_str++);
+}
+
+RMI_FN void rmi_ref_take_over(rmi_ref_state *x, uint32_t i, uint32_t from)
+{
+    x->inst[from].gone = 1;
+    x->str[x->inst[from].str].refs--;
+    rmi_ref_join(x, i, x->inst[from].str);
+}
+
+RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, uint32_t p)
+{
+    uint32_t k;
+    if (x->inst[dout].str == RMI_NONE || x->inst[dout].gone || x->inst[dout].off) return 0;
+    for (k = x->str[x->inst[dout].str].head; k != RMI_NONE; k = x->inst[k].sibling) {
+        const rmi_ref_inst *o = &x->inst[k];
+        if (o->gone || o->last < p) continue;
+        if (x->inst[i].again != RMI_NONE && o->last >= x->inst[i].again) return 0;
+        if (o->again != RMI_NONE && o->again > p && x->inst[i].last >= o->again) return 0;
+    }
+    return 1;
+}
+
+/* Takes the fastest choice that fits in what is left; if none does, the one that takes least. over_of: by choice, the life
+   that output 0 takes over, worth `gain` bytes. Returns its index; *size: what it adds. */
+RMI_FN uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n, uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size, uint32_t *from)
+{
+    uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
+    uint64_t least = RMI_INF;
+    for (i = 0; i < n; i++) {
+        uint32_t f = RMI_NONE;
+        uint64_t want;
+        if (c[i].inplace != RMI_NONE && out_bytes) {
+            f = rmi_ref_dying(s, x, c[i].inplace, p);
+            if (f != RMI_NONE && (s->m->maker[c[i].inplace] == RMI_NONE || out_bytes > s->size[x->inst[f].buf])) f = RMI_NONE;
+        }
+        want = fresh + c[i].ws - (f != RMI_NONE ? gain : 0);
+        if (want < least) {
+            least = want;
+            best = i;
+            best_from = f;
+        }
+        if (live + want <= s->limit) {
+            *size = want;
+            *from = f;
+            return i;
+        }
+    }
+    *size = least;
+    *from = best_from;
+    return best;
+}
+
+RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
+    uint32_t op = m->tasks[x->list[p]].id, lo = x->inst0[p], hi = x->inst0[p + 1], i, again = s->count[op]++ > 0, kept = 0, from, pick, n;
+    uint64_t fresh = 0, size, out0 = 0, gain = 0, top;
+    const rmi_ref_choice *c;
+    int read = 0, first_out = a->n_write && lo < hi && x->inst[lo].buf == m->compact[m->g->ops[op].out.at[0]];
+    for (i = lo; i < hi && !read; i++) read = x->inst[i].last > p;
+    if (again) x->reps[x->n_reps++] = p;
+    if (!read && (again || !m->must[op])) x->dead[x->n_dead++] = p;
+    if (a->view != RMI_NONE || m->g->ops[op].view != RMI_NONE) {
+        if (lo < hi) {
+            uint32_t of = a->view == RMI_NONE ? RMI_NONE : s->now[a->view];
+            if (of != RMI_NONE && x->inst[of].str != RMI_NONE) {
+                x->inst[lo].off = (uint8_t)(x->inst[of].off || a->view_offset);
+                rmi_ref_join(x, lo, x->inst[of].str);
+            }
+            s->now[x->inst[lo].buf] = lo;
+        }
+        x->form[p] = 0;
+        x->rank[p] = 0;
+        return *live;
+    }
+    for (i = lo; i < hi; i++) {
+        if (x->inst[i].buf == a->saved) {
+            if (x->inst[i].last == p) {
+                x->inst[i].gone = 1;
+                continue;
+            }
+            kept = 1;
+            fresh += a->saved_room;
+        } else fresh += m->room[x->inst[i].buf];
+    }
+    if (first_out) {
+        out0 = s->size[x->inst[lo].buf];
+        gain = m->room[x->inst[lo].buf];
+    }
+    c = m->choices + (kept ? a->kept0[again] : a->free0[again]);
+    n = kept ? a->n_kept : a->n_free[again];
+    pick = rmi_ref_choose(s, x, c, n, *live, fresh, gain, out0, p, &size, &from);
+    x->form[p] = (uint16_t)c[pick].form;
+    x->rank[p] = (uint8_t)pick;
+    x->ns += c[pick].ns;
+    x->fast_ns += c[0].ns;
+    top = *live + size;
+    for (i = lo; i < hi; i++) {
+        if (x->inst[i].gone) continue;
+        if (i == lo && from != RMI_NONE) rmi_ref_take_over(x, lo, from);
+        else rmi_ref_stretch(x, i, x->inst[i].buf == a->saved ? a->saved_room : m->room[x->inst[i].buf]);
+        s->now[x->inst[i].buf] = i;
+    }
+    *live += size - c[pick].ws;
+    return top;
+}
+
+RMI_FN uint64_t rmi_ref_backward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
+    uint32_t i, k, w, renamed = 0, from, pick;
+    uint64_t size;
+    const rmi_ref_choice *c = m->choices + a->free0[0];
+    for (i = x->inst0[p], w = 0; i < x->inst0[p + 1]; i++) {
+        const rmi_ref_target *t;
+        uint32_t dout = a->dout == RMI_NONE ? RMI_NONE : s->now[a->dout];
+        while (m->targets[a->write0 + w].buf != x->inst[i].buf) w++;
+        t = &m->targets[a->write0 + w];
+        if (dout != RMI_NONE && m->bytes[a->dout] == m->bytes[x->inst[i].buf]) {
+            if (t->share && rmi_ref_can_share(x, i, dout, p)) {
+                renamed++;
+                rmi_ref_join(x, i, x->inst[dout].str);
+                continue;
+            }
+            if (t->rename && rmi_ref_dying(s, x, a->dout, p) != RMI_NONE) {
+                renamed++;
+                rmi_ref_take_over(x, i, dout);
+                continue;
+            }
+        }
+        for (k = 0; k < t->n_over; k++) {
+            from = rmi_ref_dying(s, x, m->pool[t->over0 + k], p);
+            if (from == RMI_NONE || s->size[x->inst[i].buf] > s->size[x->inst[from].buf]) continue;
+            rmi_ref_take_over(x, i, from);
+            break;
+        }
+        if (k < t->n_over) continue;
+        rmi_ref_stretch(x, i, m->room[x->inst[i].buf]);
+        *live += m->room[x->inst[i].buf];
+    }
+    for (i = x->inst0[p]; i < x->inst0[p + 1]; i++) s->now[x->inst[i].buf] = i;
+    pick = rmi_ref_choose(s, x, c, a->n_free[0], *live, 0, 0, 0, p, &size, &from);
+    x->form[p] = (uint16_t)c[pick].form;
+    x->rank[p] = (uint8_t)pick;
+    if (!(a->targets && renamed == a->targets)) {
+        x->ns += c[pick].ns;
+        x->fast_ns += c[0].ns;
+    }
+    return *live + size;
+}
+
+RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x) { return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0; }
+
+/* a * b >> 20 without overflow. */
+RMI_FN uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
+{
+    return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
+}
+
+/* Everything about x->list, x->mode. 0: the list is not legal. */
+RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
+{
+    const rmi_ref_model *m = s->m;
+    uint32_t p, i;
+    uint64_t live = 0;
+    s->work += x->n;
+    x->ns = x->fast_ns = x->over = x->peak = 0;
+    x->n_dead = x->n_reps = 0;
+    x->n_str = 0;
+    if (!rmi_ref_lives(s, x) || s->least_ns > s->stop) return 0;
+    s->work += x->n;
+    for (p = 0; p <= x->n; p++) x->free_head[p] = RMI_NONE;
+    for (i = x->n_inst; i-- > 0;) {
+        x->inst[i].next_free = x->free_head[x->inst[i].last];
+        x->free_head[x->inst[i].last] = i;
+    }
+    memset(s->count, 0, m->g->n_ops * sizeof(uint32_t));
+    memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
+    for (i = 0; i < m->n_start; i++) {
+        s->now[x->inst[i].buf] = i;
+        rmi_ref_stretch(x, i, m->room[x->inst[i].buf]);
+        live += m->room[x->inst[i].buf];
+    }
+    for (p = 0; p < x->n; p++) {
+        uint64_t top = m->tasks[x->list[p]].way == RMI_FWD ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
+        x->live[p] = top;
+        if (top > x->peak) x->peak = top;
+        if (top > s->limit) {
+            x->over += top - s->limit;
+            if (s->stop != RMI_INF && s->least_ns + (x->ns - x->fast_ns) + rmi_ref_scale(rmi_ref_excess(s, x), s->lambda) > s->stop) {
+                s->work -= x->n - p; /* not looked at */
+                return 0;
+            }
+        }
+        for (i = x->free_head[p]; i != RMI_NONE; i = x->inst[i].next_free) {
+            rmi_ref_inst *k = &x->inst[i];
+            if (!k->gone && k->str != RMI_NONE && !--x->str[k->str].refs) live -= x->str[k->str].room;
+        }
+    }
+    x->live[x->n] = live;
+    if (live > x->peak) x->peak = live;
+    return 1;
+}
+
+/* The runs of a state, with their forms. */
+RMI_FN void rmi_ref_runs(const rmi_ref_search *s, const rmi_ref_state *x, rmi_run *runs)
+{
+    uint32_t p;
+    for (p = 0; p < x->n; p++) {
+        const rmi_ref_task *t = &s->m->tasks[x->list[p]];
+        runs[p] = rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part);
+    }
+}
+
+RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi_ref_state *to)
+{
+    memcpy(to->list, from->list, from->n * sizeof(uint32_t));
+    memcpy(to->mode, from->mode, s->m->g->n_ops);
+    memcpy(to->form, from->form, from->n * sizeof(uint16_t));
+    to->n = from->n;
+    to->ns = from->ns;
+    to->over = from->over;
+    to->peak = from->peak;
+    to->fast_ns = from->fast_ns;
+}
+
+/* The uses of every life of the current state. */
+RMI_FN void rmi_ref_record(rmi_ref_search *s)
+{
+    const rmi_ref_model *m = s->m;
+    rmi_ref_state *a = s->a;
+    uint32_t p, i;
+    if (s->recorded) return;
+    s->recorded = 1;
+    s->work += a->n / 2;
+    a->n_use = 0;
+    memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
+    for (i = 0; i < a->n_inst; i++) a->inst_use[i] = RMI_NONE;
+    for (i = 0; i < m->n_start; i++) s->now[m->start[i]] = i;
+    for (p = 0; p < a->n; p++) {
+        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
+        for (i = 0; i < c->n_read; i++) rmi_ref_use(a, s->now[m->pool[c->read0 + i]], p);
+        for (i = 0; i < c->n_write && m->tasks[a->list[p]].way == RMI_BWD; i++) {
+            uint32_t k = s->now[m->targets[c->write0 + i].buf];
+            if (k != RMI_NONE) rmi_ref_use(a, k, p);
+        }
+        for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) s->now[a->inst[i].buf] = i;
+    }
+    for (i = 0; i < m->n_stay; i++) rmi_ref_use(a, s->now[m->stay[i]], a->n);
+}
+
+/* --- edits: the candidate b is the current a with insertions and drops */
+
+RMI_FN uint32_t rmi_ref_rand(rmi_ref_search *s, uint32_t n)
+{
+    s->rng++;
+    return (uint32_t)(((rmi_mix(s->rng) >> 32) * n) >> 32);
+}
+
+RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task)
+{
+    uint32_t i;
+    if (s->n_ins == s->cap_ins) return;
+    for (i = s->n_ins; i > 0 && (s->ins_pos[i - 1] > pos || (s->ins_pos[i - 1] == pos && s->ins_task[i - 1] > task)); i--) {}
+    if (i && s->ins_pos[i - 1] == pos && s->ins_task[i - 1] == task) return;
+    memmove(s->ins_pos + i + 1, s->ins_pos + i, (s->n_ins - i) * sizeof(uint32_t));
+    memmove(s->ins_task + i + 1, s->ins_task + i, (s->n_ins - i) * sizeof(uint32_t));
+    s->ins_pos[i] = pos;
+    s->ins_task[i] = task;
+    s->n_ins++;
+}
+
+RMI_FN void rmi_ref_begin(rmi_ref_search *s)
+{
+    rmi_ref_record(s);
+    s->n_ins = s->n_touched = 0;
+    memset(s->drop, 0, s->a->n + 1);
+    memcpy(s->b->mode, s->a->mode, s->m->g->n_ops);
+}
+
+/* Forwards that nobody reads go, until there are none. */
+RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
+{
+    while (x->n_dead) {
+        uint32_t i, k = 0, d = 0;
+        for (i = 0; i < x->n; i++) {
+            if (d < x->n_dead && x->dead[d] == i) d++;
+            else x->list[k++] = x->list[i];
+        }
+        x->n = k;
+        if (!rmi_ref_eval(s, x)) return 0;
+    }
+    return 1;
+}
+
+/* Builds and evaluates b. 0: it is not legal. */
+RMI_FN int rmi_ref_apply(rmi_ref_search *s)
+{
+    const rmi_ref_state *a = s->a;
+    rmi_ref_state *b = s->b;
+    uint32_t p, k = 0, n = 0;
+    if (a->n + s->n_ins > s->cap) return 0;
+    for (p = 0; p <= a->n; p++) {
+        while (k < s->n_ins && s->ins_pos[k] == p) b->list[n++] = s->ins_task[k++];
+        if (p < a->n && !s->drop[p]) b->list[n++] = a->list[p];
+    }
+    b->n = n;
+    return rmi_ref_eval(s, b) && rmi_ref_clean(s, b);
+}
+
+RMI_FN void rmi_ref_accept(rmi_ref_search *s)
+{
+    rmi_ref_state *t = s->a;
+    s->a = s->b;
+    s->b = t;
+    s->recorded = 0;
+    if (!s->a->over && (!s->best.n || s->a->ns < s->best.ns || (s->a->ns == s->best.ns && s->a->peak < s->best.peak))) rmi_ref_copy(s, s->a, &s->best);
+}
+
+/* --- evictions */
+
+/* The life of buffer u that a run inserted before position b would read; RMI_NONE: there is none. */
+RMI_FN uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t b)
+{
+    uint32_t i = a->cur[u];
+    while (i != RMI_NONE && a->inst[i].first >= b && !a->inst[i].home) i = a->inst[i].prev;
+    return i;
+}
+
+/* First use of life i after position t (a->n: the end); RMI_NONE if none. */
+RMI_FN uint32_t rmi_ref_next_use(const rmi_ref_state *a, uint32_t i, uint32_t t)
+{
+    uint32_t u = a->inst_use[i], next = RMI_NONE;
+    while (u != RMI_NONE && a->use_pos[u] > t) {
+        next = a->use_pos[u];
+        u = a->use_prev[u];
+    }
+    return next;
+}
+
+/* Is life i used at or after first, at t exactly? */
+RMI_FN int rmi_ref_used_at(const rmi_ref_state *a, uint32_t i, uint32_t t)
+{
+    uint32_t u = a->inst_use[i];
+    while (u != RMI_NONE && a->use_pos[u] > t) u = a->use_prev[u];
+    return a->inst[i].first == t || (u != RMI_NONE && a->use_pos[u] == t);
+}
+
+#define RMI_REF_EXTEND 0u   /* dead inputs of a recomputation live longer */
+#define RMI_REF_CROSSING 1u /* those whose longer life would cross t are recomputed, too */
+#define RMI_REF_DEAD 2u     /* all dead ones are */
+#define RMI_REF_MIXED 3u    /* each by chance */
+#define RMI_REF_LEVELS 3u
+
+/* Inserts op before b with what level says of its inputs. 0: it cannot be. Adds its time to *ns. Marks stay until
+   rmi_ref_clear_marks. */
+RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t top = 0, k, ok = 1;
+    if (m->tasks[op].fixed) return 0;
+    if (!s->mark[op]) {
+        s->mark[op] = 1;
+        s->stack[top++] = op;
+    }
+    while (top) {
+        uint32_t o = s->stack[--top];
+        const rmi_ref_acc *acc = &m->accs[m->tasks[o].acc0];
+        rmi_ref_insert(s, b, o);
+        *ns += m->choices[acc->free0[1]].ns;
+        for (k = 0; k < acc->n_read; k++) {
+            uint32_t u = m->pool[acc->read0 + k], i = rmi_ref_life_at(a, u, b), mk = m->maker[u];
+            int again;
+            uint32_t touched;
+            if (mk != RMI_NONE && s->mark[mk]) continue;
+            if (i == RMI_NONE) {
+                if (mk == RMI_NONE || m->tasks[mk].fixed) ok = 0;
+                else {
+                    s->mark[mk] = 1;
+                    s->stack[top++] = mk;
+                }
+                continue;
+            }
+            touched = s->n_touched < s->cap_use && a->inst[i].str != RMI_NONE;
+            if (touched) s->touched[s->n_touched++] = a->inst[i].str;
+            if (a->inst[i].last >= b) continue;
+            s->extended += (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
+            if (mk == RMI_NONE || m->tasks[mk].fixed) continue;
+            again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) || (level == RMI_REF_MIXED && rmi_ref_rand(s, 2));
+            if (!again) continue;
+            s->extended -= (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
+            s->n_touched -= touched;
+            s->mark[mk] = 1;
+            s->stack[top++] = mk;
+        }
+    }
+    return (int)ok;
+}
+
+/* Can the bytes of stretch k of a be given up across position t? *b: the first use after t, *from: the last one before. */
+RMI_FN int rmi_ref_gap(const rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t i, any = 0;
+    *b = RMI_NONE;
+    *from = 0;
+    for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
+        const rmi_ref_inst *x = &a->inst[i];
+        uint32_t next, mk = m->maker[x->buf], u;
+        if (x->last < t || x->first > t) {
+            if (x->last < t && x->last > *from) *from = x->last;
+            continue;
+        }
+        if (x->gone && x->last <= t) return 0;
+        if (mk == RMI_NONE || m->tasks[mk].fixed || rmi_ref_used_at(a, i, t)) return 0;
+        next = rmi_ref_next_use(a, i, t);
+        if (next < *b) *b = next;
+        for (u = a->inst_use[i]; u != RMI_NONE && a->use_pos[u] > t; u = a->use_prev[u]) {}
+        *from = (uint32_t)rmi_max(*from, u == RMI_NONE ? x->first : a->use_pos[u]);
+        any = 1;
+    }
+    return any && *b != RMI_NONE;
+}
+
+/* Insertions that give up stretch k across t, at position at (RMI_NONE: at its next use). 0: they cannot be. */
+RMI_FN int rmi_ref_evict(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t at, uint32_t level, uint64_t *ns)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t i, b, from, ok = 1;
+    if (!rmi_ref_gap(s, k, t, &from, &b)) return 0;
+    if (at != RMI_NONE && at > t && at < b) b = at;
+    for (i = a->str[k].head; i != RMI_NONE && ok; i = a->inst[i].sibling)
+        if (a->inst[i].first < t && a->inst[i].last > t) ok = (uint32_t)rmi_ref_closure(s, s->m->maker[a->inst[i].buf], t, b, level, ns);
+    return (int)ok;
+}
+
+/* Where an input of the makers of stretch k dies between t and b: there a recomputation is cheaper. RMI_NONE: nowhere. */
+RMI_FN uint32_t rmi_ref_hoist(const rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t i, r, at = RMI_NONE;
+    for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
+        const rmi_ref_acc *acc;
+        if (a->inst[i].first >= t || a->inst[i].last <= t) continue;
+        acc = &m->accs[m->tasks[m->maker[a->inst[i].buf]].acc0];
+        for (r = 0; r < acc->n_read; r++) {
+            uint32_t u = rmi_ref_life_at(a, m->pool[acc->read0 + r], b);
+            if (u == RMI_NONE || a->inst[u].last >= b || a->inst[u].last <= t) continue;
+            if (a->inst[u].last < at) at = a->inst[u].last;
+        }
+    }
+    return at;
+}
+
+/* Sets the current state to a list and modes (NULL: everything once, fastest). */
+RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
+{
+    if (!list) {
+        list = s->m->keep;
+        n = s->m->n_keep;
+        mode = s->m->keep_mode;
+    }
+    if (n > s->cap) return 0;
+    memcpy(s->b->list, list, n * sizeof(uint32_t));
+    memcpy(s->b->mode, mode, s->m->g->n_ops);
+    s->b->n = n;
+    if (!rmi_ref_eval(s, s->b) || !rmi_ref_clean(s, s->b)) return 0;
+    rmi_ref_accept(s);
+    return 1;
+}
+
+/* --- improvement: annealing */
+
+RMI_FN void rmi_ref_clear_marks(rmi_ref_search *s)
+{
+    uint32_t i;
+    for (i = 0; i < s->n_ins; i++) s->mark[s->ins_task[i]] = 0;
+}
+
+/* A random stretch that can be given up across t is. */
+RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t try_, from, b;
+    uint64_t ns = 0;
+    for (try_ = 0; try_ < 24; try_++) {
+        uint32_t i = rmi_ref_rand(s, a->n_inst), at = RMI_NONE, level;
+        const rmi_ref_inst *x = &a->inst[i];
+        if (x->first >= t || x->last <= t || x->str == RMI_NONE || x->gone || !rmi_ref_gap(s, x->str, t, &from, &b)) continue;
+        level = rmi_ref_rand(s, 4);
+        if (rmi_ref_rand(s, 3) == 0) at = rmi_ref_hoist(s, x->str, t, b);
+        return rmi_ref_evict(s, x->str, t, at, level, &ns);
+    }
+    return 0;
+}
+
+/* A position to make room at: the worst if there is one above the limit, else one of the fullest of a few. */
+RMI_FN uint32_t rmi_ref_moment(rmi_ref_search *s)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t p = rmi_ref_rand(s, a->n), i;
+    uint32_t n = a->over ? 8 : 2;
+    for (i = 0; i < n; i++) {
+        uint32_t q = rmi_ref_rand(s, a->n);
+        if (a->live[q] > a->live[p]) p = q;
+    }
+    if (a->over && rmi_ref_rand(s, 2))
+        for (i = 0; i < a->n; i++)
+            if (a->live[i] > a->live[p]) p = i;
+    return p;
+}
+
+/* The run of neighbouring repeats around a random one: [*lo, *hi). */
+RMI_FN int rmi_ref_repeats(rmi_ref_search *s, uint32_t *lo, uint32_t *hi)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t k, l, h, most;
+    if (!a->n_reps) return 0;
+    k = l = rmi_ref_rand(s, a->n_reps);
+    h = k + 1;
+    most = rmi_ref_rand(s, 3) ? 1 + rmi_ref_rand(s, 3) : 16;
+    while (h < a->n_reps && a->reps[h] == a->reps[h - 1] + 1 && h - l < most) h++;
+    while (l > 0 && a->reps[l - 1] + 1 == a->reps[l] && h - l < most) l--;
+    *lo = a->reps[l];
+    *hi = a->reps[h - 1] + 1;
+    return 1;
+}
+
+RMI_FN int rmi_ref_move_delete(rmi_ref_search *s)
+{
+    uint32_t lo, hi;
+    if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
+    while (lo < hi) s->drop[lo++] = 1;
+    return 1;
+}
+
+RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
+{
+    const rmi_ref_model *m = s->m;
+    uint32_t op;
+    if (!m->n_moded) return 0;
+    op = m->moded[rmi_ref_rand(s, m->n_moded)];
+    s->b->mode[op] = (uint8_t)((s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
+    return 1;
+}
+
+/* Moves repeats [lo, hi) (any: a single run) to before another position. */
+RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t lo, hi, i, to, d;
+    if (any) {
+        lo = rmi_ref_rand(s, a->n);
+        hi = lo + 1;
+    } else if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
+    d = 1 + rmi_ref_rand(s, 1u << (1 + rmi_ref_rand(s, 6)));
+    if (rmi_ref_rand(s, 2)) to = lo > d ? lo - d : 0;
+    else to = hi + d < a->n ? hi + d : a->n;
+    if (to == lo) return 0;
+    for (i = lo; i < hi; i++) {
+        s->drop[i] = 1;
+        s->ins_pos[s->n_ins] = to; /* keeps their order */
+        s->ins_task[s->n_ins++] = a->list[i];
+    }
+    return 1;
+}
+
+/* The form that run p took, as a range of choices that are faster: n of them from *c on; c[n] is the one taken. */
+RMI_FN uint32_t rmi_ref_faster(const rmi_ref_search *s, uint32_t p, const rmi_ref_choice **c)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    const rmi_ref_acc *x = rmi_ref_acc_of(m, a, a->list[p]);
+    uint32_t i, again = 0;
+    for (i = 0; i < a->n_reps; i++) again |= a->reps[i] == p;
+    *c = m->choices + x->free0[again]; /* one choice alone never leaves rank 0 */
+    return a->rank[p];
+}
+
+/* What giving up stretch k across p would cost, in ns; RMI_INF: it cannot be. */
+RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_t at, uint32_t level)
+{
+    uint32_t n = s->n_ins;
+    uint64_t ns = 1;
+    int ok;
+    s->ins_pos += n; /* a list of its own, behind the one in use */
+    s->ins_task += n;
+    s->cap_ins -= n;
+    s->n_ins = 0;
+    s->extended = 0;
+    s->n_touched = 0;
+    ok = rmi_ref_evict(s, k, p, at, level, &ns);
+    rmi_ref_clear_marks(s);
+    s->ins_pos -= n;
+    s->ins_task -= n;
+    s->cap_ins += n;
+    s->n_ins = n;
+    return ok ? ns : RMI_INF;
+}
+
+/* Gives up stretches across p until `need` bytes are free: of a few random ones that which is cheapest per byte. */
+RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t from, b, chosen[24], n = 0, sample = 1 + rmi_ref_rand(s, 8);
+    uint64_t got = 0;
+    while (n < 24 && got < need) {
+        uint32_t best = RMI_NONE, tries = 0, found = 0, i, best_level = 0;
+        uint64_t best_ns = 1, ns;
+        while (tries++ < 40 * sample && found < sample) {
+            const rmi_ref_inst *x = &a->inst[rmi_ref_rand(s, a->n_inst)];
+            uint32_t level = RMI_REF_CROSSING;
+            if (x->first >= p || x->last <= p || x->str == RMI_NONE || x->gone) continue;
+            for (i = 0; i < n && chosen[i] != x->str; i++) {}
+            if (i < n || !rmi_ref_gap(s, x->str, p, &from, &b)) continue;
+            found++;
+            if (!rmi_ref_rand(s, 4)) level = RMI_REF_DEAD;
+            ns = rmi_ref_price(s, x->str, p, RMI_NONE, level);
+            if (ns == RMI_INF || (best != RMI_NONE && (a->str[x->str].room >> 8) * best_ns <= (a->str[best].room >> 8) * ns)) continue;
+            best = x->str;
+            best_ns = ns;
+            best_level = level;
+        }
+        if (best == RMI_NONE) break;
+        ns = 0;
+        if (!rmi_ref_evict(s, best, p, RMI_NONE, best_level, &ns)) n = 24;
+        rmi_ref_clear_marks(s);
+        if (n == 24) return 0;
+        chosen[n++] = best;
+        got += a->str[best].room;
+    }
+    return n > 0;
+}
+
+/* A run that is not on its fastest form gets room for a faster one. */
+RMI_FN int rmi_ref_make_room(rmi_ref_search *s)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t try_, p = RMI_NONE, n, found = 0, most = 1 + rmi_ref_rand(s, 4);
+    uint64_t loss = 0, rest;
+    const rmi_ref_choice *c;
+    for (try_ = 0; try_ < 256 && found < most; try_++) {
+        uint32_t q = rmi_ref_rand(s, a->n);
+        if (!a->rank[q]) continue;
+        found++;
+        n = rmi_ref_faster(s, q, &c);
+        if (p == RMI_NONE || c[n].ns - c[0].ns > loss) {
+            p = q;
+            loss = c[n].ns - c[0].ns;
+        }
+    }
+    if (p == RMI_NONE) return 0;
+    n = rmi_ref_faster(s, p, &c);
+    rest = rmi_sub(a->live[p], c[n].ws) + c[rmi_ref_rand(s, n)].ws;
+    return rmi_ref_free_bytes(s, p, rmi_max(1, rmi_sub(rest, s->limit)));
+}
+
+RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
+{
+    uint32_t r = rmi_ref_rand(s, 100);
+    int ok;
+    rmi_ref_begin(s);
+    if (r < 28) *kind = 0, ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
+    else if (r < 48) *kind = 1, ok = rmi_ref_move_delete(s);
+    else if (r < 60) *kind = 2, ok = rmi_ref_move_mode(s);
+    else if (r < 68) *kind = 3, ok = rmi_ref_move_run(s, 0);
+    else if (r < 76) *kind = 4, ok = rmi_ref_make_room(s);
+    else if (r < 80) *kind = 5, ok = rmi_ref_move_run(s, 1);
+    else { /* one for another */
+        *kind = 6;
+        ok = rmi_ref_move_delete(s);
+        ok = rmi_ref_free_bytes(s, rmi_ref_moment(s), 1) && ok;
+    }
+    rmi_ref_clear_marks(s);
+    return ok;
+}
+
+/* -ln of a uniform number, in 1/65536: the place of the leading bit and a straight line below it. */
+RMI_FN uint64_t rmi_ref_exponential(rmi_ref_search *s)
+{
+    uint64_t x, whole = 0;
+    s->rng++;
+    x = rmi_mix(s->rng) | 1;
+    while (!(x >> 63)) {
+        x <<= 1;
+        whole++;
+    }
+    return ((whole << 16) + (0xFFFFu - ((x >> 47) & 0xFFFFu))) * 45426u >> 16;
+}
+
+
+RMI_FN uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x) { return rmi_add(x->ns, rmi_ref_scale(rmi_ref_excess(s, x), s->lambda)); }
+
+RMI_FN void rmi_ref_restart(rmi_ref_search *s)
+{
+    rmi_ref_copy(s, &s->best, s->a);
+    rmi_ref_eval(s, s->a);
+    s->recorded = 0;
+}
+
+/* The largest r with r * r <= x. */
+RMI_FN uint64_t rmi_ref_root(uint64_t x)
+{
+    uint64_t r = 0, bit = (uint64_t)1 << 31;
+    for (; bit; bit >>= 1)
+        if ((r | bit) * (r | bit) <= x) r |= bit;
+    return r;
+}
+
+/* One cycle from temperature hot to cold (ns), `work` runs evaluated. */
+RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work)
+{
+    uint64_t start = s->work, t = hot, ratio = rmi_min(rmi_mul_div_up(cold, (uint64_t)1 << 32, hot), 0xFFFFFFFFu);
+    uint32_t i, tried = 0, feasible = 0, phase = 0;
+    for (i = 0; i < 6; i++) ratio = rmi_ref_root(ratio << 32); /* the 64th root: t falls by it 64 times */
+    ratio >>= 12;
+    while (s->work - start < work) {
+        uint32_t kind = 0;
+        uint64_t was, is;
+        uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
+        for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
+        s->work += 8; /* a proposal costs, too */
+        if (!rmi_ref_propose(s, &kind)) continue;
+        s->counts[kind][0]++;
+        was = rmi_ref_energy(s, s->a);
+        s->stop = was + ((t * rmi_ref_exponential(s)) >> 16);
+        is = rmi_ref_apply(s) ? rmi_ref_energy(s, s->b) : RMI_INF;
+        if (is <= s->stop && is != RMI_INF) {
+            s->counts[kind][1]++;
+            rmi_ref_accept(s);
+        }
+        s->stop = RMI_INF;
+        tried++;
+        feasible += !s->a->over;
+        if (tried == 200) {
+            if (feasible * 2 < tried) s->lambda = rmi_min(s->lambda + s->lambda / 8 + 1, s->most_lambda); /* else nothing would move */
+            else s->lambda -= s->lambda / 9;
+            tried = feasible = 0;
+        }
+    }
+}
+
+RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t cycles)
+{
+    uint32_t i;
+    uint64_t mean = s->m->mean_ns;
+    if (!s->lambda) {
+        uint64_t bytes = 0;
+        for (i = 0; i < s->m->n_buf; i++) bytes += s->m->room[i];
+        bytes = bytes / (s->m->n_buf + 1) + 1;
+        s->lambda = (mean << 20) / bytes + 1;
+        s->most_lambda = rmi_mul(s->lambda, 2048);
+    }
+    for (i = 0; i < cycles; i++) { /* the first two from what is there and from nothing, the others from the best */
+        uint64_t hot = i < 2 ? mean : i % 2 ? mean / 2 : mean / 6;
+        if (i == 1) rmi_ref_load(s, NULL, 0, NULL);
+        else if (i && s->best.n) rmi_ref_restart(s);
+        rmi_ref_cycle(s, hot + 1, mean / 250 + 1, i < 2 ? work * 2 / (cycles + 2) : work / (cycles + 2));
+    }
+}
+
+/* --- greedy: evictions by bytes over the limit a ns, many at a time */
+typedef struct rmi_ref_pick {
+    uint64_t score;
+    uint32_t str, t, at, level, from, b;
+} rmi_ref_pick;
+
+RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
+{
+    const rmi_ref_pick *a = (const rmi_ref_pick *)x, *b = (const rmi_ref_pick *)y;
+    (void)user;
+    if (a->score != b->score) return a->score > b->score ? -1 : 1;
+    if (a->str != b->str) return a->str < b->str ? -1 : 1;
+    return a->t < b->t ? -1 : a->t > b->t;
+}
+
+/* The best way to give up stretch k across t. */
+RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, rmi_ref_pick *pick)
+{
+    uint32_t level, from, b, hoist;
+    pick->score = 0;
+    if (!rmi_ref_gap(s, k, t, &from, &b)) return;
+    hoist = rmi_ref_hoist(s, k, t, b);
+    for (level = 0; level < (hoist == RMI_NONE ? 3u : 4u); level++) {
+        uint32_t at = level == 3 ? hoist : RMI_NONE, to = level == 3 ? hoist : b;
+        uint64_t ns = rmi_ref_price(s, k, t, at, level == 3 ? RMI_REF_CROSSING : level), gain, score;
+        if (ns == RMI_INF) continue;
+        gain = (s->a->str[k].room >> 8) * (s->above[to] - s->above[from + 1]);
+        if (gain <= s->extended) continue;
+        gain -= s->extended;
+        score = rmi_mul_div_up(gain, 1u << 16, ns);
+        if (score <= pick->score) continue;
+        pick->score = score;
+        pick->str = k;
+        pick->t = t;
+        pick->at = at;
+        pick->level = level == 3 ? RMI_REF_CROSSING : level;
+        pick->from = from;
+        pick->b = to;
+    }
+}
+
+/* One candidate for every gap between uses that spans a position above the limit. */
+RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t cap)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t i, n = 0, u, prev, next;
+    for (i = 0; i < a->n_inst; i++) {
+        const rmi_ref_inst *x = &a->inst[i];
+        if (x->str == RMI_NONE || x->home || x->gone || m->maker[x->buf] == RMI_NONE || m->tasks[m->maker[x->buf]].fixed) continue;
+        next = RMI_NONE;
+        for (u = a->inst_use[i]; n < cap; u = a->use_prev[u]) {
+            prev = u == RMI_NONE ? x->first : a->use_pos[u];
+            if (next != RMI_NONE && next > prev + 1 && s->above[next] > s->above[prev + 1]) {
+                uint32_t lo = prev + 1, hi = next - 1; /* the first position above the limit: where above[p + 1] grows */
+                while (lo < hi) {
+                    uint32_t mid = lo + (hi - lo) / 2;
+                    if (s->above[mid + 1] > s->above[prev + 1]) hi = mid;
+                    else lo = mid + 1;
+                }
+                rmi_ref_best_way(s, x->str, lo, &picks[n]);
+                n += picks[n].score > 0;
+            }
+            if (u == RMI_NONE) break;
+            next = prev;
+        }
+    }
+    return n;
+}
+
+/* Takes the picks that are nearly as good as the best and still help. est: by position, bytes. */
+RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, uint32_t permille, uint64_t *est)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t i, p, k, taken = 0;
+    memset(s->busy, 0, a->n_str);
+    for (i = 0; i < n && picks[i].score / 1000 * permille <= picks[i].score && picks[i].score >= picks[0].score / 1000 * permille; i++) {
+        const rmi_ref_pick *c = &picks[i];
+        uint64_t room = a->str[c->str].room, ns = 0;
+        int helps = 0, free_ = !s->busy[c->str];
+        for (p = c->from + 1; p < c->b && !helps; p++) helps = est[p] > s->limit;
+        if (!helps || !free_) continue;
+        if (rmi_ref_price(s, c->str, c->t, c->at, c->level) == RMI_INF) continue;
+        for (k = 0; k < s->n_touched && free_; k++) free_ = s->busy[s->touched[k]] != 2;
+        if (!free_) continue;
+        for (k = 0; k < s->n_touched; k++) s->busy[s->touched[k]] |= 1;
+        s->busy[c->str] = 2;
+        rmi_ref_evict(s, c->str, c->t, c->at, c->level, &ns);
+        rmi_ref_clear_marks(s);
+        for (p = c->from + 1; p < c->b; p++) est[p] = rmi_sub(est[p], room);
+        taken++;
+    }
+    return taken;
+}
+
+/* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
+RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
+{
+    rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
+    uint32_t cap = s->cap_inst, n, p, stuck = 0;
+    rmi_ref_pick *picks = RMI_NEW(&tmp, rmi_ref_pick, cap);
+    uint64_t *est = RMI_NEW(&tmp, uint64_t, s->cap + 1), least = RMI_INF;
+    if (!picks || !est) {
+        rmi_arena_free(&tmp);
+        return RM_ERROR_MEMORY;
+    }
+    while (s->a->over && rounds-- && stuck < 6) {
+        rmi_ref_begin(s);
+        for (p = 0; p <= s->a->n; p++) {
+            est[p] = s->a->live[p];
+            s->above[p + 1] = s->above[p] + (p < s->a->n && est[p] > s->limit);
+        }
+        n = rmi_ref_picks(s, picks, cap);
+        rmi_sort(picks, n, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
+        s->work += 4 * (uint64_t)n;
+        if (!n || !rmi_ref_choose_picks(s, picks, n, permille, est) || !rmi_ref_apply(s)) break;
+        rmi_ref_accept(s);
+        stuck = s->a->over < least ? 0 : stuck + 1;
+        least = rmi_min(least, s->a->over);
+    }
+    memset(s->above, 0, (s->cap + 2) * sizeof(uint32_t));
+    rmi_arena_free(&tmp);
+    return RM_OK;
+}
+
+/* Drops repeats that need not be, dearest first as they come, while the state fits. */
+RMI_FN void rmi_ref_fill(rmi_ref_search *s)
+{
+    uint32_t k;
+    for (k = s->a->n_reps; k-- > 0 && !s->a->over;) {
+        if (k >= s->a->n_reps) continue;
+        rmi_ref_begin(s);
+        s->drop[s->a->reps[k]] = 1;
+        if (rmi_ref_apply(s) && !s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
+    }
+}
+
+
+/* Sets the current state to runs of another solver (their forms are not kept); mode 0 of every op, or the fastest. */
+RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
+{
+    const rmi_ref_model *m = s->m;
+    uint32_t p, i, *list = s->stack_runs;
+    if (n > s->cap) return 0;
+    for (p = 0; p < n; p++) {
+        uint32_t t = runs[p].id;
+        if (runs[p].way == RMI_BWD) {
+            for (t = m->bwd0[runs[p].id], i = 0; i < m->n_bwd[runs[p].id] && m->tasks[t].part != runs[p].part; i++) t++;
+        } else if (runs[p].way != RMI_FWD) {
+            for (t = m->n_tasks; t-- > 0 && (m->tasks[t].way != runs[p].way || m->tasks[t].id != runs[p].id);) {}
+            if (t == RMI_NONE) return 0;
+        }
+        list[p] = t;
+    }
+    memset(s->b->mode, 0, m->g->n_ops);
+    if (fast) memcpy(s->b->mode, m->keep_mode, m->g->n_ops);
+    memcpy(s->b->list, list, n * sizeof(uint32_t));
+    s->b->n = n;
+    if (!rmi_ref_eval(s, s->b) || !rmi_ref_clean(s, s->b)) return 0;
+    rmi_ref_accept(s);
+    return 1;
+}
+
+/* --- a lower bound on time within a limit, for every plan: any order of first runs, any recomputation, any variants.
+   When backward x runs, what the backwards that must come after it read is there, or is made again. With a price of lambda
+   ns a byte on what is there at that moment (Lagrange), a value v that must have been made before x costs at least
+       pay(v) = min(lambda * bytes(v), (again(o) + sum over inputs u of pay(u) / readers(u)) / outputs(o)),   o makes v
+   and a backward at least the cheapest of its modes, time plus shares of what that mode reads. Divisions round down. */
+typedef struct rmi_ref_lower {
+    const rmi_ref_model *m;
+    uint8_t *after, *before, *made, *must; /* by task: must come after x, before it; by op: made before x; runs in every plan */
+    uint32_t *readers, *late; /* by buffer: reruns and backwards after x; the latter alone */
+    uint8_t *rests;    /* by op: no rerun of it asks for its inputs, what it makes being kept */
+    uint8_t *there;    /* by buffer: x itself reads it */
+    uint32_t *root;    /* by buffer: that of its root */
+    uint32_t *stamp, turn;
+    uint64_t *pay;     /* by buffer */
+    uint64_t *again, *first; /* by op */
+    uint64_t common;   /* time of all that is run in any plan, but for the backwards after x */
+    uint64_t forced;   /* bytes there at x beside what later backwards read */
+} rmi_ref_lower;
+
+RMI_FN rm_result rmi_ref_lower_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_lower *w)
+{
+    const rm_graph *g = m->g;
+    uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
+    uint32_t i, f, k;
+    memset(w, 0, sizeof *w);
+    w->m = m;
+    w->after = RMI_NEW(mem, uint8_t, m->n_tasks);
+    w->before = RMI_NEW(mem, uint8_t, m->n_tasks);
+    w->made = RMI_NEW(mem, uint8_t, g->n_ops);
+    w->must = RMI_NEW(mem, uint8_t, g->n_ops);
+    w->readers = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
+    w->late = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
+    w->rests = RMI_NEW(mem, uint8_t, g->n_ops);
+    w->there = RMI_NEW(mem, uint8_t, m->n_buf + 1u);
+    w->root = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
+    w->stamp = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
+    w->pay = RMI_NEW(mem, uint64_t, m->n_buf + 1u);
+    w->again = RMI_NEW(mem, uint64_t, g->n_ops);
+    w->first = RMI_NEW(mem, uint64_t, g->n_ops);
+    if (!read || !w->after || !w->before || !w->made || !w->must || !w->readers || !w->late || !w->rests || !w->there || !w->root || !w->stamp || !w->pay || !w->again || !w->first) return RM_ERROR_MEMORY;
+    rmi_ref_must_run(g, m->step, w->must, read);
+    for (i = 0; i < m->n_buf; i++) w->root[i] = i;
+    for (i = 0; i < g->n_tensors; i++)
+        if (m->compact[i] != RMI_NONE) w->root[m->compact[i]] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
+    for (i = 0; i < g->n_ops; i++) {
+        w->again[i] = w->first[i] = RMI_INF;
+        for (f = 0; f < g->ops[i].n_forms; f++) {
+            w->again[i] = rmi_min(w->again[i], g->ops[i].forms[f].again);
+            w->first[i] = rmi_min(w->first[i], g->ops[i].forms[f].fwd);
+        }
+        if (g->ops[i].view != RMI_NONE) w->again[i] = w->first[i] = 0;
+        for (k = 0; k < m->n_modes[i]; k++) w->again[i] = rmi_min(w->again[i], m->choices[m->accs[m->tasks[i].acc0 + k].free0[1]].ns);
+    }
+    return RM_OK;
+}
+
+/* Least time of a backward task, in any mode. */
+RMI_FN uint64_t rmi_ref_least(const rmi_ref_model *m, uint32_t task)
+{
+    const rmi_ref_task *t = &m->tasks[task];
+    uint64_t least = RMI_INF;
+    uint32_t k;
+    for (k = 0; k < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u); k++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : m->choices[a->free0[0]].ns);
+    }
+    return least;
+}
+
+/* What surely comes before and after backward x, and what surely has been made when it runs. */
+RMI_FN void rmi_ref_around(rmi_ref_lower *w, uint32_t x)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k, q, n = m->n_keep;
+    memset(w->after, 0, m->n_tasks);
+    memset(w->before, 0, m->n_tasks);
+    memset(w->made, 0, m->g->n_ops);
+    for (i = 0; i < n; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        for (k = 0; k < t->n_dep && t->way != RMI_FWD; k++) w->after[m->keep[i]] |= m->deps[t->dep0 + k] == x || w->after[m->deps[t->dep0 + k]];
+    }
+    w->before[x] = 1;
+    for (i = n; i-- > 0;) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        if (t->way == RMI_FWD) {
+            if (!w->made[t->id]) continue;
+        } else if (!w->before[m->keep[i]]) continue;
+        for (k = 0; k < t->n_dep; k++) {
+            if (m->tasks[m->deps[t->dep0 + k]].way == RMI_FWD) continue; /* of some modes only */
+            w->before[m->deps[t->dep0 + k]] = 1;
+        }
+        if (t->way != RMI_FWD && t->way != RMI_BWD) continue;
+        for (q = 0; q < m->accs[t->acc0].n_read; q++) { /* read in every mode */
+            uint32_t u = m->pool[m->accs[t->acc0].read0 + q], mode, all = 1;
+            for (mode = 1; mode < m->n_modes[t->id] && t->way == RMI_BWD; mode++) {
+                const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
+                uint32_t z, has = 0;
+                for (z = 0; z < a->n_read; z++) has |= m->pool[a->read0 + z] == u;
+                all &= has;
+            }
+            if (all && m->maker[u] != RMI_NONE) w->made[m->maker[u]] = 1;
+        }
+    }
+}
+
+/* Readers of every buffer among reruns and the backwards after x; time common to all plans; bytes forced at x. */
+RMI_FN void rmi_ref_shares(rmi_ref_lower *w, uint32_t x)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k, q, mode;
+    uint64_t ws = RMI_INF, grad = 0;
+    w->common = 0;
+    memset(w->late, 0, (m->n_buf + 1u) * sizeof(uint32_t));
+    for (i = 0; i < m->n_stay; i++) w->late[w->root[m->stay[i]]]++;
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        uint32_t n_modes = t->way == RMI_BWD ? m->n_modes[t->id] : 1;
+        if (t->way == RMI_FWD && (w->made[t->id] || w->must[t->id])) w->common += w->first[t->id];
+        if (t->way != RMI_FWD && !(t->way == RMI_BWD && w->after[m->keep[i]])) w->common += rmi_ref_least(m, m->keep[i]);
+        if (t->way != RMI_BWD || !w->after[m->keep[i]]) continue;
+        w->turn++;
+        for (mode = 0; mode < n_modes; mode++)
+            for (q = 0; q < m->accs[t->acc0 + mode].n_read; q++) {
+                uint32_t u = w->root[m->pool[m->accs[t->acc0 + mode].read0 + q]];
+                if (w->stamp[u] == w->turn) continue;
+                w->stamp[u] = w->turn;
+                w->late[u]++;
+            }
+    }
+    w->forced = 0;
+    memset(w->there, 0, m->n_buf + 1u);
+    {
+        const rmi_ref_task *t = &m->tasks[x];
+        const rmi_ref_acc *a0 = &m->accs[t->acc0];
+        for (mode = 0; mode < m->n_modes[t->id]; mode++)
+            for (k = 0; k < m->accs[t->acc0 + mode].n_free[0]; k++) ws = rmi_min(ws, m->choices[m->accs[t->acc0 + mode].free0[0] + k].ws);
+        for (q = 0; q < a0->n_read; q++) { /* values that every mode of x reads */
+            uint32_t u = w->root[m->pool[a0->read0 + q]], all = m->maker[u] != RMI_NONE;
+            for (mode = 1; mode < m->n_modes[t->id] && all; mode++) {
+                const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
+                uint32_t z, has = 0;
+                for (z = 0; z < a->n_read; z++) has |= w->root[m->pool[a->read0 + z]] == u;
+                all = has;
+            }
+            if (!all || w->there[u] || (m->bytes[u] == 0)) continue;
+            w->there[u] = 1;
+            w->forced += m->bytes[u];
+        }
+        for (q = 0; q < a0->n_write; q++) { /* gradients that lie over nothing, in any mode */
+            uint32_t own = 1;
+            for (mode = 0; mode < m->n_modes[t->id]; mode++) {
+                const rmi_ref_target *y = &m->targets[m->accs[t->acc0 + mode].write0 + q];
+                own &= !y->n_over && !y->rename;
+            }
+            if (own) w->forced += m->bytes[m->targets[a0->write0 + q].buf];
+        }
+    }
+    for (k = 0; k < m->g->ops[m->tasks[x].id].grad_out.n; k++) grad = rmi_max(grad, m->g->tensors[m->g->ops[m->tasks[x].id].grad_out.at[k]].grad_bytes);
+    w->forced += ws + grad;
+}
+
+/* Shares out the time of a rerun of op i among what it makes: the small ones ask for no more than keeping them costs. */
+RMI_FN void rmi_ref_split(rmi_ref_lower *w, uint32_t i, uint64_t cost, uint64_t lambda)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
+    uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, i)], left = 0, q, mode;
+    uint64_t least = RMI_INF;
+    int kept = 1;
+    for (mode = 0; mode < m->n_modes[i]; mode++) /* the smallest that any mode saves */
+        if (m->accs[m->tasks[i].acc0 + mode].saved != RMI_NONE) least = rmi_min(least, m->accs[m->tasks[i].acc0 + mode].saved_bytes);
+    for (q = 0; q < a->n_write; q++) left += w->readers[m->pool[a->write0 + q]] > 0;
+    if (saved != RMI_NONE && w->readers[saved] && least != RMI_INF) {
+        uint64_t there = rmi_ref_scale(least, lambda);
+        left++;
+        w->pay[saved] = m->tasks[i].fixed ? there : rmi_min(there, cost / left);
+        kept &= w->pay[saved] == there;
+        cost -= rmi_min(cost, w->pay[saved]);
+        left--;
+    }
+    for (q = 0; q < a->n_write; q++) {
+        uint32_t v = m->pool[a->write0 + q];
+        uint64_t there = rmi_ref_scale(m->bytes[v], lambda);
+        if (!w->readers[v]) continue;
+        w->pay[v] = w->there[v] ? 0 : m->tasks[i].fixed ? there : rmi_min(there, cost / left);
+        if (w->there[v]) {
+            left--;
+            continue;
+        }
+        kept &= w->pay[v] == there;
+        cost -= rmi_min(cost, w->pay[v]);
+        left--;
+    }
+    w->rests[i] = (uint8_t)kept;
+}
+
+/* The bound at x for one price (ns a byte, 2^-20), without what the limit is worth: the caller takes lambda * room off. */
+RMI_FN uint64_t rmi_ref_priced(rmi_ref_lower *w, uint64_t lambda)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, q, mode;
+    uint64_t sum = w->common;
+    memcpy(w->readers, w->late, (m->n_buf + 1u) * sizeof(uint32_t));
+    for (i = m->g->n_ops; i-- > 0;) { /* reruns that ask for their inputs */
+        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
+        uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, i)], asked = saved != RMI_NONE && w->readers[saved];
+        if (m->g->ops[i].view != RMI_NONE || !w->made[i] || w->rests[i] || m->tasks[i].fixed) continue;
+        for (q = 0; q < a->n_write; q++) asked |= w->readers[m->pool[a->write0 + q]] > 0;
+        if (!asked) continue;
+        w->turn++;
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t u = w->root[m->pool[a->read0 + q]];
+            if (w->stamp[u] == w->turn) continue;
+            w->stamp[u] = w->turn;
+            w->readers[u]++;
+        }
+    }
+    memset(w->pay, 0, (m->n_buf + 1u) * sizeof(uint64_t));
+    for (i = 0; i < m->g->n_ops; i++) {
+        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
+        uint64_t cost = w->again[i];
+        if (!w->made[i] || m->g->ops[i].view != RMI_NONE) continue;
+        w->turn++;
+        for (q = 0; q < a->n_read && !w->rests[i]; q++) {
+            uint32_t u = w->root[m->pool[a->read0 + q]];
+            if (w->stamp[u] == w->turn || !w->readers[u]) continue;
+            w->stamp[u] = w->turn;
+            cost += w->pay[u] / w->readers[u];
+        }
+        rmi_ref_split(w, i, cost, lambda);
+    }
+    for (i = 0; i < m->n_stay; i++) {
+        uint32_t u = w->root[m->stay[i]];
+        if (w->readers[u]) sum += w->pay[u] / w->readers[u];
+    }
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        uint64_t least = RMI_INF;
+        if (t->way != RMI_BWD || !w->after[m->keep[i]]) continue;
+        for (mode = 0; mode < m->n_modes[t->id]; mode++) {
+            const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
+            uint64_t ns = a->may_be_free ? 0 : m->choices[a->free0[0]].ns;
+            w->turn++;
+            for (q = 0; q < a->n_read; q++) {
+                uint32_t u = w->root[m->pool[a->read0 + q]];
+                if (w->stamp[u] == w->turn || !w->readers[u]) continue;
+                w->stamp[u] = w->turn;
+                ns += w->pay[u] / w->readers[u];
+            }
+            least = rmi_min(least, ns);
+        }
+        sum += least;
+    }
+    return sum;
+}
+
+/* No plan whose live bytes (beside the model's base) stay within limit is faster. Work: moments * prices * accesses. */
+RMI_FN rm_result rmi_ref_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint32_t moments, uint64_t *bound)
+{
+    rmi_ref_lower w;
+    uint32_t i, n = 0, k, step;
+    *bound = 0;
+    RMI_TRY(rmi_ref_lower_make(mem, m, &w));
+    for (i = 0; i < m->n_tasks; i++) n += m->tasks[i].way == RMI_BWD;
+    step = n / (moments ? moments : 1) + 1;
+    for (i = 0, k = 0; i < m->n_keep; i++) {
+        uint64_t lambda, best = 0, best_l = 1;
+        uint32_t x = m->keep[i], turn;
+        if (m->tasks[x].way != RMI_BWD || k++ % step) continue;
+        rmi_ref_around(&w, x);
+        rmi_ref_shares(&w, x);
+        if (w.common > *bound) *bound = w.common;
+        for (turn = 0; turn < 2; turn++) { /* a coarse sweep of prices, then a fine one around the best */
+            uint64_t lo = turn ? best_l / 2 : 1, hi = turn ? best_l * 2 : (uint64_t)1 << 40;
+            for (lambda = lo + 1; lambda <= hi; lambda += turn ? lambda / 12 + 1 : lambda) {
+                uint64_t paid = 0, room, v;
+                uint32_t pass;
+                memset(w.rests, 0, m->g->n_ops);
+                for (pass = 0; pass < 4; pass++) paid = rmi_max(paid, rmi_ref_priced(&w, lambda));
+                room = rmi_add(rmi_ref_scale(rmi_sub(limit, w.forced), lambda), 1);
+                v = rmi_sub(paid, room);
+                if (v <= best) continue;
+                best = v;
+                best_l = lambda;
+            }
+        }
+        if (best > *bound) *bound = best;
+    }
+    return RM_OK;
+}
+
+RMI_PLAIN_BEGIN
+
 /* =====================================================================================================================
    >>plan - passes of a preset, the plan and its figures
    In: graph, budget, preset. Every candidate is a list of runs; it becomes statements (>>sequence), addresses (>>place) and
@@ -7001,8 +8994,9 @@ typedef struct rmi_planner {
     int lanes; /* reductions run beside the compute lane */
 } rmi_planner;
 
-typedef enum rmi_preset { RMI_ROTOR, RMI_NOREMAT, RMI_EVERY_BLOCK, RMI_SQRT } rmi_preset;
-static const char *const rmi_plan_presets[] = {"rotor", "noremat", "every-block", "sqrt"};
+typedef enum rmi_preset { RMI_ROTOR, RMI_NOREMAT, RMI_EVERY_BLOCK, RMI_SQRT, RMI_SEARCH } rmi_preset;
+#define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
+static const char *const rmi_plan_presets[] = {"rotor", "noremat", "every-block", "sqrt", "search"};
 
 /* --- homes: what persists has one address in all programs; inputs lie above it, those that live longest lowest, and the
    gradients that accumulate above them, so that programs that do not accumulate have one piece for all else */
@@ -7382,7 +9376,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     uint64_t size;
     rm_result r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, &w->blk);
     if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
-    if (r == RM_OK && w->preset != RMI_ROTOR) {
+    if (r == RM_OK && w->preset != RMI_ROTOR && w->preset != RMI_SEARCH) {
         while (w->preset == RMI_SQRT && len * len < w->p->shape.n) len++;
         r = rmi_plan_segments(w, &tmp, (uint32_t)len, &acts, &n);
         if (r == RM_OK) r = rmi_plan_try_acts(w, &tmp, acts, n, budget, &size);
@@ -7394,6 +9388,82 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
         if (r == RM_OK) r = rmi_plan_explore(w, budget);
     }
     rmi_arena_free(&tmp);
+    return r;
+}
+
+/* --- whole-graph search: starts from everything once and from the chain's plans for more memory, then improves */
+
+RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m)
+{
+    static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180};
+    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rm_result r = RM_OK;
+    uint32_t i, fast;
+    for (i = 0; i < RMI_COUNT(permille) && r == RM_OK; i++) {
+        rmi_ref_load(s, NULL, 0, NULL);
+        r = rmi_ref_greedy(s, permille[i], 400);
+        if (r == RM_OK) rmi_ref_fill(s);
+    }
+    if (r == RM_OK && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, &w->blk);
+        if (r == RM_OK) r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
+        for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK; i++) {
+            uint64_t bytes = rmi_sub((s->limit + m->base) / 100 * percent[i / 2], w->homes_bytes + rmi_blk_carried(&w->blk));
+            rmi_chn_act *acts = NULL;
+            rmi_run *runs = NULL;
+            size_t n_acts = 0, n = 0;
+            fast = i & 1;
+            bytes = rmi_max(bytes, w->table->curve.at[0].bytes);
+            r = rmi_chn_schedule(&tmp, w->table, bytes, &acts, &n_acts);
+            if (r == RM_OK) r = rmi_plan_expand(w, &tmp, acts, n_acts, &runs, &n);
+            if (r != RM_OK || !rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) continue;
+            r = rmi_ref_greedy(s, 700, 200);
+            if (r == RM_OK) rmi_ref_fill(s);
+        }
+    }
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+/* Searches within the budget; where addresses cost more than live bytes, again within less, from the best so far. */
+RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    rmi_ref_model m;
+    rmi_ref_search s;
+    uint64_t limit = budget, size, bound;
+    uint32_t round;
+    rmi_run *runs;
+    RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
+    RMI_TRY(rmi_ref_search_make(mem, &m, &s));
+    runs = RMI_NEW(mem, rmi_run, s.cap);
+    if (!runs) return RM_ERROR_MEMORY;
+    if (budget != RMI_INF) {
+        RMI_TRY(rmi_ref_bound(mem, &m, rmi_sub(budget, m.base), 24, &bound));
+        w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
+    }
+    for (round = 0; round < 12 && !w->cancelled; round++) {
+        s.limit = rmi_sub(limit, m.base);
+        s.best.n = 0;
+        if (!round) {
+            RMI_TRY(rmi_plan_search_starts(w, &s, &m));
+            if (s.best.n) rmi_ref_restart(&s);
+        } else rmi_ref_eval(&s, s.a);
+        rmi_ref_improve(&s, round ? RMI_PLAN_WORK / 6 : RMI_PLAN_WORK, 6);
+        if (!s.best.n) return RM_OK;
+        rmi_ref_restart(&s);
+        rmi_ref_runs(&s, s.a, runs);
+        RMI_TRY(rmi_plan_try(w, runs, s.a->n, budget, &size));
+        if (size <= budget) return RM_OK;
+        limit = rmi_sub(limit, rmi_max((size - budget) / 3, budget / 400));
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena mem = rmi_arena_make(&w->g->mem.hooks);
+    rm_result r = rmi_plan_search_rounds(w, &mem, budget);
+    rmi_arena_free(&mem);
     return r;
 }
 
@@ -7455,7 +9525,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         }
     }
     rmi_arena_free(&tmp);
-    if (r == RM_OK && rmi_low_has_backward(step) && w->preset != RMI_NOREMAT && !w->cancelled) r = rmi_plan_backward_step(w, w->preset == RMI_ROTOR || budget != RMI_INF ? budget : RMI_INF);
+    if (r == RM_OK && rmi_low_has_backward(step) && w->preset != RMI_NOREMAT && !w->cancelled) r = rmi_plan_backward_step(w, budget);
+    if (r == RM_OK && w->preset == RMI_SEARCH && !w->cancelled) r = rmi_plan_search(w, budget);
     if (r != RM_OK) return r;
     if (!w->best.n) w->info->min_bytes = w->min_arena;
     if (!w->best.n) return w->cancelled ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
@@ -7473,7 +9544,7 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d, uint32_t *
     if (d->device_bytes > RMI_MAX || d->host_bytes > RMI_MAX) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
     for (*preset = 0; *preset < RMI_COUNT(rmi_plan_presets); ++*preset)
         if (!strcmp(rmi_plan_presets[*preset], name)) return RM_OK;
-    return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take rotor, noremat, every-block or sqrt", name);
+    return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take rotor, noremat, every-block, sqrt or search", name);
 }
 
 /* Updates that this planner cannot run. */
@@ -7578,6 +9649,8 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint
     rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "the plan has no program for this step kind; name it in rm_plan_desc.steps");
     return NULL;
 }
+
+RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>text - .rmg and .rmp files, the summary
@@ -9371,6 +11444,8 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
     return to->failed ? rmi_err_set(&p->g->last, RM_ERROR_WRITE, "rm_plan_summary: the sink returned nonzero") : r;
 }
 
+RMI_TEXT_END
+
 /* =====================================================================================================================
    >>exec - walks a plan through a backend; the host backend; profiling
    In: a plan and memory. A program is compiled once into calls with all their pointers; a step is a walk over them that decides
@@ -10574,6 +12649,8 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repe
     rmi_arena_free(&f.tmp);
     return r;
 }
+
+RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>check - finds wrong declarations of kinds
@@ -11883,6 +13960,8 @@ RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *
     rmi_arena_free(&k.aside.tmp);
     return r;
 }
+
+RMI_TEXT_END
 
 /* =====================================================================================================================
    >>public - entry points: check arguments, delegate
