@@ -751,11 +751,13 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 #define RMI_PLAIN_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,no-inline-functions-called-once\")")
 #define RMI_PLAIN_END _Pragma("GCC pop_options")
-#define RMI_TEXT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O0\")") /* rooms of text and checks, even less */
+#define RMI_TEXT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O0\")") /* rooms of text and calls, even less */
 #define RMI_TEXT_END _Pragma("GCC pop_options")
 #elif defined(__clang__) && defined(__OPTIMIZE__)
 #define RMI_PLAIN_BEGIN _Pragma("clang optimize off")
 #define RMI_PLAIN_END _Pragma("clang optimize on")
+#define RMI_TEXT_BEGIN RMI_PLAIN_BEGIN
+#define RMI_TEXT_END RMI_PLAIN_END
 #else
 #define RMI_PLAIN_BEGIN
 #define RMI_PLAIN_END
@@ -1074,7 +1076,7 @@ RMI_FN rm_result rmi_err_memory(rmi_error *e)
     return rmi_err_set(e, RM_ERROR_MEMORY, "the allocator gave no memory for the library's own tables (not part of the budget)");
 }
 
-RMI_PLAIN_BEGIN
+RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>graph - tensors, ops, variants, blocks; builder and validation
@@ -2066,6 +2068,9 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *g)
     g->sealed = 1;
     return RM_OK;
 }
+
+RMI_TEXT_END
+RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>lower - forward, backward and update tasks with their exact read and write sets
@@ -5081,7 +5086,8 @@ RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     if (t->tolerance_ppm) way.ppm = t->tolerance_ppm;
     t->low = t->curve;
     if (!t->tolerance_ppm && !t->dense) return RM_OK;
-    r = rmi_chn_attempt(&temp, chain, way, 1, work_limit, &low);
+    /* with pieces left out the proof would be the work that was to be saved: keep-everything's time is the bound then */
+    r = t->dense && work_limit != RMI_INF ? RM_ERROR_CANCELLED : rmi_chn_attempt(&temp, chain, way, 1, work_limit, &low);
     if (r == RM_OK) n = low->curve.n;
     if (r == RM_ERROR_CANCELLED) {
         r = RM_OK;
@@ -5111,12 +5117,12 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     rmi_chn_table *t = NULL;
     rm_result r = RM_ERROR_CANCELLED;
     rmi_chn_way way = { 0, 0, 1 };
-    uint32_t i, n = RMI_COUNT(rmi_chn_ways);
+    uint32_t i = chain->n > 256 ? 4 : chain->n > 128 ? 2 : 0, n = RMI_COUNT(rmi_chn_ways); /* longer chains exceed the first ways */
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
     way.ppm = chain->tolerance_ppm;
     if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, 0, RMI_INF, &t);
-    for (i = 0; i < n && r == RM_ERROR_CANCELLED; i++) {
+    for (; i < n && r == RM_ERROR_CANCELLED; i++) {
         rmi_arena_free(&own);
         r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? RMI_CHN_WORK : RMI_INF, &t);
     }
@@ -9650,6 +9656,7 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint
     return NULL;
 }
 
+RMI_PLAIN_END
 RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
@@ -11444,8 +11451,6 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
     return to->failed ? rmi_err_set(&p->g->last, RM_ERROR_WRITE, "rm_plan_summary: the sink returned nonzero") : r;
 }
 
-RMI_TEXT_END
-
 /* =====================================================================================================================
    >>exec - walks a plan through a backend; the host backend; profiling
    In: a plan and memory. A program is compiled once into calls with all their pointers; a step is a walk over them that decides
@@ -12649,8 +12654,6 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repe
     rmi_arena_free(&f.tmp);
     return r;
 }
-
-RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>check - finds wrong declarations of kinds
@@ -13961,8 +13964,6 @@ RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *
     return r;
 }
 
-RMI_TEXT_END
-
 /* =====================================================================================================================
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
@@ -14331,7 +14332,7 @@ RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info)
 
 RMDEF void *rm_mut(const rm_call *c, uint32_t i) { return c->recompute || i >= c->n_in ? NULL : (void *)c->in[i]; }
 
-RMI_PLAIN_END
+RMI_TEXT_END
 
 #if defined(_MSC_VER)
 #pragma warning(pop)
