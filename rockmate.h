@@ -11453,7 +11453,7 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
 
 /* =====================================================================================================================
    >>exec - walks a plan through a backend; the host backend; profiling
-   In: a plan and memory. A program is compiled once into calls with all their pointers; a step is a walk over them that decides
+   A program is compiled once into calls with all their pointers; a step is a walk over them that decides
    and allocates nothing. In: plan + memory + callbacks. Out: training steps.
    ================================================================================================================== */
 #include <time.h>
