@@ -22,7 +22,8 @@
    >>chain     exact checkpointing of a chain of stages for every budget at once
    >>block     options of one stage: what to keep, with bytes, peaks and times
    >>place     addresses in one arena
-   >>refine    lower bounds on memory and time; whole-graph search
+   >>refine    whole-graph search: runs with repeats, faster within a limit
+   >>bound     lower bounds on memory and time
    >>plan      passes of a preset, the plan and its figures
    >>text      .rmg and .rmp files, the summary
    >>exec      walks a plan through a backend; the host backend; profiling
@@ -6776,205 +6777,14 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
     return RM_OK;
 }
 
-RMI_PLAIN_BEGIN
-
 /* =====================================================================================================================
-   >>refine - lower bounds on memory and time; whole-graph search
-   In: a sealed graph. Out: numbers that no legal plan of it can be below, whatever it recomputes, whichever variants it takes.
-   ================================================================================================================== */
-
-/* Which forwards every plan must run: those that outputs, backwards and ops with lasting effects cannot do without. */
-RMI_FN void rmi_ref_must_run(const rm_graph *g, uint32_t step, uint8_t *must, uint8_t *read)
-{
-    uint32_t i, k, f, p;
-    for (i = 0; i < g->n_tensors; i++) read[i] = g->tensors[i].is_output;
-    for (i = 0; i < g->n_ops && rmi_low_has_backward(step); i++) {
-        const rmi_op *op = &g->ops[i];
-        for (k = 0; k < op->out.n + op->in.n && op->has_bwd; k++) { /* read by every form of this backward */
-            uint32_t t = k < op->out.n ? op->out.at[k] : op->in.at[k - op->out.n];
-            int always = 1;
-            for (f = 0; f < op->n_forms; f++) {
-                int reads = 0;
-                for (p = 0; p < op->forms[f].n_parts; p++) reads |= rmi_low_part_wanted(op, &op->forms[f].parts[p]) && rmi_list_has(&op->forms[f].parts[p].needs, t);
-                always &= reads;
-            }
-            if (always) read[t] = 1;
-        }
-    }
-    for (i = g->n_ops; i-- > 0;) {
-        const rmi_op *op = &g->ops[i];
-        must[i] = op->mutates.n || (op->flags & RM_ONCE);
-        for (k = 0; k < op->out.n; k++) must[i] |= read[op->out.at[k]];
-        for (k = 0; k < op->in.n && must[i]; k++) read[op->in.at[k]] = 1;
-    }
-}
-
-RMI_FN int rmi_ref_part_free(const rm_graph *g, const rmi_op *op, const rmi_part *p)
-{
-    uint32_t i;
-    for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t t = op->grad_in.at[i];
-        if (rmi_list_has(&p->grads, t) && ((!rmi_list_has(&op->share, t) && op->view != t) || g->tensors[t].grad_bytes != g->tensors[op->out.at[0]].grad_bytes)) return 0;
-    }
-    return 1;
-}
-
-/* Time that no step of this kind can be below: everything that must run, once, at its cheapest. */
-RMI_FN rm_result rmi_ref_time(rmi_arena *mem, const rm_graph *g, uint32_t step, uint64_t *bound)
-{
-    uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint32_t i, f, p;
-    *bound = 0;
-    if (!must || !read) return RM_ERROR_MEMORY;
-    rmi_ref_must_run(g, step, must, read);
-    for (i = 0; i < g->n_ops; i++) {
-        const rmi_op *op = &g->ops[i];
-        uint64_t fwd = RMI_INF, bwd = RMI_INF;
-        for (f = 0; f < op->n_forms; f++) {
-            uint64_t sum = 0;
-            fwd = rmi_min(fwd, op->forms[f].fwd);
-            for (p = 0; p < op->forms[f].n_parts; p++)
-                if (rmi_low_part_wanted(op, &op->forms[f].parts[p]) && !rmi_ref_part_free(g, op, &op->forms[f].parts[p])) sum += op->forms[f].parts[p].bwd;
-            bwd = rmi_min(bwd, sum);
-        }
-        if (must[i] && op->view == RMI_NONE) *bound += fwd;
-        if (op->has_bwd && rmi_low_has_backward(step)) *bound += bwd;
-    }
-    for (i = 0; i < g->n_tensors && rmi_low_has_update(step); i++)
-        if (g->tensors[i].updates && g->tensors[i].opt_host == RMI_INF) *bound += g->tensors[i].opt;
-    for (i = 0; i < g->n_barriers && rmi_low_has_update(step); i++) *bound += g->barriers[i].ns;
-    return RM_OK;
-}
-
-/* Sums the bytes of distinct roots; scratch: by tensor, all 0 and so again after rmi_ref_forget. */
-typedef struct rmi_ref_set {
-    const rm_graph *g;
-    uint8_t *in;
-    uint32_t *list, n;
-    int persistent; /* weights count as well (they cannot leave the device) and are in the base */
-    uint64_t bytes;
-} rmi_ref_set;
-
-RMI_FN void rmi_ref_add(rmi_ref_set *s, uint32_t t)
-{
-    const rmi_tensor *x;
-    t = s->g->tensors[t].root;
-    x = &s->g->tensors[t];
-    if (s->in[t] || x->external || (s->persistent && x->kind != RMI_ACT && x->kind != RMI_INPUT)) return;
-    s->in[t] = 1;
-    s->list[s->n++] = t;
-    s->bytes += x->bytes;
-}
-RMI_FN uint64_t rmi_ref_forget(rmi_ref_set *s)
-{
-    uint64_t bytes = s->bytes;
-    while (s->n) s->in[s->list[--s->n]] = 0;
-    s->bytes = 0;
-    return bytes;
-}
-
-RMI_FN uint64_t rmi_ref_fwd_bytes(rmi_ref_set *s, const rmi_op *op)
-{
-    uint64_t best = RMI_INF;
-    uint32_t f, k;
-    for (f = 0; f < op->n_forms; f++) {
-        const rmi_form *x = &op->forms[f];
-        uint64_t bytes, over = 0;
-        for (k = 0; k < op->in.n; k++) rmi_ref_add(s, op->in.at[k]);
-        for (k = 0; k < op->out.n; k++) rmi_ref_add(s, op->out.at[k]);
-        bytes = rmi_ref_forget(s) + x->fwd_ws;
-        if (x->inplace != RMI_NONE) over = rmi_min(s->g->tensors[op->out.at[0]].bytes, s->g->tensors[x->inplace].bytes);
-        best = rmi_min(best, rmi_sub(bytes, over));
-    }
-    return best;
-}
-
-/* May the gradient of t be one of several names of the same bytes? Of such gradients only the largest surely takes bytes. */
-RMI_FN int rmi_ref_shared(const rm_graph *g, uint32_t t)
-{
-    const rmi_list *c = &g->tensors[t].consumers;
-    uint32_t i;
-    for (i = 0; i < c->n; i++)
-        if (rmi_list_has(&g->ops[c->at[i]].share, t)) return 1;
-    return 0;
-}
-
-RMI_FN void rmi_ref_add_grad(const rm_graph *g, uint32_t t, uint64_t *sum, uint64_t *shared)
-{
-    uint64_t bytes = g->tensors[t].grad_bytes;
-    if (!rmi_ref_shared(g, t)) *sum += bytes;
-    else *shared = rmi_max(*shared, bytes);
-}
-
-RMI_FN uint64_t rmi_ref_bwd_bytes(rmi_ref_set *s, const rmi_op *op, uint32_t step)
-{
-    uint64_t best = RMI_INF;
-    uint32_t f, k, p;
-    for (f = 0; f < op->n_forms; f++) {
-        const rmi_form *x = &op->forms[f];
-        uint64_t most = 0;
-        for (p = 0; p < x->n_parts; p++) {
-            const rmi_part *q = &x->parts[p];
-            uint64_t grads = 0, shared = 0, bytes;
-            if (!rmi_low_part_wanted(op, q)) continue;
-            for (k = 0; k < q->needs.n; k++) rmi_ref_add(s, q->needs.at[k]);
-            bytes = rmi_ref_forget(s) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
-            for (k = 0; k < op->grad_out.n; k++) rmi_ref_add_grad(s->g, op->grad_out.at[k], &bytes, &shared);
-            for (k = 0; k < op->grad_in.n; k++) {
-                const rmi_tensor *t = &s->g->tensors[op->grad_in.at[k]];
-                if (!rmi_list_has(&q->grads, op->grad_in.at[k]) || (t->external && t->kind == RMI_PARAM)) continue;
-                if (s->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
-                if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes; /* else it may lie over other bytes */
-            }
-            most = rmi_max(most, bytes + shared + grads);
-        }
-        best = rmi_min(best, most);
-    }
-    return best;
-}
-
-/* An arena that no legal plan can be below. moves: buffers may be copied to host memory and back. */
-RMI_FN rm_result rmi_ref_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step, int moves, uint64_t *bound)
-{
-    uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint64_t base = 0, most = 0, inputs = 0, grads = 0, shared = 0;
-    rmi_ref_set s;
-    uint32_t i;
-    memset(&s, 0, sizeof s);
-    s.g = g;
-    s.persistent = !moves;
-    s.in = RMI_NEW(mem, uint8_t, g->n_tensors);
-    s.list = RMI_NEW(mem, uint32_t, g->n_tensors);
-    if (!must || !read || !s.in || !s.list) return RM_ERROR_MEMORY;
-    rmi_ref_must_run(g, step, must, read);
-    for (i = 0; i < g->n_tensors && !moves; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        int updates = t->updates && rmi_low_has_update(step);
-        if (t->external) continue;
-        if ((t->kind == RMI_PARAM || t->kind == RMI_CONST) && (read[i] || updates)) base += t->bytes;
-        if (updates) base += t->state_bytes;
-        if (t->kind == RMI_INPUT && read[i]) inputs += t->bytes;
-        if (t->kind == RMI_PARAM && t->consumers.n && rmi_low_has_backward(step)) {
-            if (rmi_low_grads_resident(step)) base += t->grad_bytes;
-            else if (g->n_barriers || !updates) rmi_ref_add_grad(g, i, &grads, &shared);
-        }
-    }
-    most = rmi_max(inputs, grads + shared);
-    for (i = 0; i < g->n_ops; i++) {
-        if (must[i] && g->ops[i].view == RMI_NONE) most = rmi_max(most, rmi_ref_fwd_bytes(&s, &g->ops[i]));
-        if (g->ops[i].has_bwd && rmi_low_has_backward(step)) most = rmi_max(most, rmi_ref_bwd_bytes(&s, &g->ops[i], step));
-    }
-    *bound = base + most;
-    return RM_OK;
-}
-
-RMI_PLAIN_END
-
-/* --- whole-graph search: the fastest list of runs whose live bytes stay within a limit
+   >>refine - whole-graph search: the fastest list of runs whose live bytes stay within a limit
+   In: a sealed graph, a limit. Out: a list of runs with repeats, and the form of each.
    A state is the list of tasks in execution order, forwards as often as it likes, and for each op the mode of its backward
    (what that reads). All else follows in one pass over the list, as in >>sequence: lives, bytes that go on under another name,
    and for each run the fastest form whose workspace fits, so that algorithms need no search. O(accesses) an evaluation.
-   All decisions are taken in integers, with an own generator and counted work: the same everywhere. */
+   All decisions are taken in integers, with an own generator and counted work: the same everywhere.
+   ================================================================================================================== */
 
 typedef struct rmi_ref_choice { /* a form that a run may take */
     uint32_t form, inplace;     /* inplace: buffer that output 0 may take over, or RMI_NONE */
@@ -8661,12 +8471,206 @@ RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n,
     return 1;
 }
 
+RMI_PLAIN_BEGIN
+
+/* =====================================================================================================================
+   >>bound - lower bounds on memory and time
+   In: a sealed graph, a limit. Out: numbers that no legal plan can be below, whatever it recomputes, whichever variants it takes.
+   ================================================================================================================== */
+
+/* Which forwards every plan must run: those that outputs, backwards and ops with lasting effects cannot do without. */
+RMI_FN void rmi_bnd_must_run(const rm_graph *g, uint32_t step, uint8_t *must, uint8_t *read)
+{
+    uint32_t i, k, f, p;
+    for (i = 0; i < g->n_tensors; i++) read[i] = g->tensors[i].is_output;
+    for (i = 0; i < g->n_ops && rmi_low_has_backward(step); i++) {
+        const rmi_op *op = &g->ops[i];
+        for (k = 0; k < op->out.n + op->in.n && op->has_bwd; k++) { /* read by every form of this backward */
+            uint32_t t = k < op->out.n ? op->out.at[k] : op->in.at[k - op->out.n];
+            int always = 1;
+            for (f = 0; f < op->n_forms; f++) {
+                int reads = 0;
+                for (p = 0; p < op->forms[f].n_parts; p++) reads |= rmi_low_part_wanted(op, &op->forms[f].parts[p]) && rmi_list_has(&op->forms[f].parts[p].needs, t);
+                always &= reads;
+            }
+            if (always) read[t] = 1;
+        }
+    }
+    for (i = g->n_ops; i-- > 0;) {
+        const rmi_op *op = &g->ops[i];
+        must[i] = op->mutates.n || (op->flags & RM_ONCE);
+        for (k = 0; k < op->out.n; k++) must[i] |= read[op->out.at[k]];
+        for (k = 0; k < op->in.n && must[i]; k++) read[op->in.at[k]] = 1;
+    }
+}
+
+RMI_FN int rmi_bnd_part_free(const rm_graph *g, const rmi_op *op, const rmi_part *p)
+{
+    uint32_t i;
+    for (i = 0; i < op->grad_in.n; i++) {
+        uint32_t t = op->grad_in.at[i];
+        if (rmi_list_has(&p->grads, t) && ((!rmi_list_has(&op->share, t) && op->view != t) || g->tensors[t].grad_bytes != g->tensors[op->out.at[0]].grad_bytes)) return 0;
+    }
+    return 1;
+}
+
+/* Time that no step of this kind can be below: everything that must run, once, at its cheapest. */
+RMI_FN rm_result rmi_bnd_time(rmi_arena *mem, const rm_graph *g, uint32_t step, uint64_t *bound)
+{
+    uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
+    uint32_t i, f, p;
+    *bound = 0;
+    if (!must || !read) return RM_ERROR_MEMORY;
+    rmi_bnd_must_run(g, step, must, read);
+    for (i = 0; i < g->n_ops; i++) {
+        const rmi_op *op = &g->ops[i];
+        uint64_t fwd = RMI_INF, bwd = RMI_INF;
+        for (f = 0; f < op->n_forms; f++) {
+            uint64_t sum = 0;
+            fwd = rmi_min(fwd, op->forms[f].fwd);
+            for (p = 0; p < op->forms[f].n_parts; p++)
+                if (rmi_low_part_wanted(op, &op->forms[f].parts[p]) && !rmi_bnd_part_free(g, op, &op->forms[f].parts[p])) sum += op->forms[f].parts[p].bwd;
+            bwd = rmi_min(bwd, sum);
+        }
+        if (must[i] && op->view == RMI_NONE) *bound += fwd;
+        if (op->has_bwd && rmi_low_has_backward(step)) *bound += bwd;
+    }
+    for (i = 0; i < g->n_tensors && rmi_low_has_update(step); i++)
+        if (g->tensors[i].updates && g->tensors[i].opt_host == RMI_INF) *bound += g->tensors[i].opt;
+    for (i = 0; i < g->n_barriers && rmi_low_has_update(step); i++) *bound += g->barriers[i].ns;
+    return RM_OK;
+}
+
+/* Sums the bytes of distinct roots; scratch: by tensor, all 0 and so again after rmi_bnd_forget. */
+typedef struct rmi_bnd_set {
+    const rm_graph *g;
+    uint8_t *in;
+    uint32_t *list, n;
+    int persistent; /* weights count as well (they cannot leave the device) and are in the base */
+    uint64_t bytes;
+} rmi_bnd_set;
+
+RMI_FN void rmi_bnd_add(rmi_bnd_set *s, uint32_t t)
+{
+    const rmi_tensor *x;
+    t = s->g->tensors[t].root;
+    x = &s->g->tensors[t];
+    if (s->in[t] || x->external || (s->persistent && x->kind != RMI_ACT && x->kind != RMI_INPUT)) return;
+    s->in[t] = 1;
+    s->list[s->n++] = t;
+    s->bytes += x->bytes;
+}
+RMI_FN uint64_t rmi_bnd_forget(rmi_bnd_set *s)
+{
+    uint64_t bytes = s->bytes;
+    while (s->n) s->in[s->list[--s->n]] = 0;
+    s->bytes = 0;
+    return bytes;
+}
+
+RMI_FN uint64_t rmi_bnd_fwd_bytes(rmi_bnd_set *s, const rmi_op *op)
+{
+    uint64_t best = RMI_INF;
+    uint32_t f, k;
+    for (f = 0; f < op->n_forms; f++) {
+        const rmi_form *x = &op->forms[f];
+        uint64_t bytes, over = 0;
+        for (k = 0; k < op->in.n; k++) rmi_bnd_add(s, op->in.at[k]);
+        for (k = 0; k < op->out.n; k++) rmi_bnd_add(s, op->out.at[k]);
+        bytes = rmi_bnd_forget(s) + x->fwd_ws;
+        if (x->inplace != RMI_NONE) over = rmi_min(s->g->tensors[op->out.at[0]].bytes, s->g->tensors[x->inplace].bytes);
+        best = rmi_min(best, rmi_sub(bytes, over));
+    }
+    return best;
+}
+
+/* May the gradient of t be one of several names of the same bytes? Of such gradients only the largest surely takes bytes. */
+RMI_FN int rmi_bnd_shared(const rm_graph *g, uint32_t t)
+{
+    const rmi_list *c = &g->tensors[t].consumers;
+    uint32_t i;
+    for (i = 0; i < c->n; i++)
+        if (rmi_list_has(&g->ops[c->at[i]].share, t)) return 1;
+    return 0;
+}
+
+RMI_FN void rmi_bnd_add_grad(const rm_graph *g, uint32_t t, uint64_t *sum, uint64_t *shared)
+{
+    uint64_t bytes = g->tensors[t].grad_bytes;
+    if (!rmi_bnd_shared(g, t)) *sum += bytes;
+    else *shared = rmi_max(*shared, bytes);
+}
+
+RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *s, const rmi_op *op, uint32_t step)
+{
+    uint64_t best = RMI_INF;
+    uint32_t f, k, p;
+    for (f = 0; f < op->n_forms; f++) {
+        const rmi_form *x = &op->forms[f];
+        uint64_t most = 0;
+        for (p = 0; p < x->n_parts; p++) {
+            const rmi_part *q = &x->parts[p];
+            uint64_t grads = 0, shared = 0, bytes;
+            if (!rmi_low_part_wanted(op, q)) continue;
+            for (k = 0; k < q->needs.n; k++) rmi_bnd_add(s, q->needs.at[k]);
+            bytes = rmi_bnd_forget(s) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
+            for (k = 0; k < op->grad_out.n; k++) rmi_bnd_add_grad(s->g, op->grad_out.at[k], &bytes, &shared);
+            for (k = 0; k < op->grad_in.n; k++) {
+                const rmi_tensor *t = &s->g->tensors[op->grad_in.at[k]];
+                if (!rmi_list_has(&q->grads, op->grad_in.at[k]) || (t->external && t->kind == RMI_PARAM)) continue;
+                if (s->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
+                if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes; /* else it may lie over other bytes */
+            }
+            most = rmi_max(most, bytes + shared + grads);
+        }
+        best = rmi_min(best, most);
+    }
+    return best;
+}
+
+/* An arena that no legal plan can be below. moves: buffers may be copied to host memory and back. */
+RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step, int moves, uint64_t *bound)
+{
+    uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
+    uint64_t base = 0, most = 0, inputs = 0, grads = 0, shared = 0;
+    rmi_bnd_set s;
+    uint32_t i;
+    memset(&s, 0, sizeof s);
+    s.g = g;
+    s.persistent = !moves;
+    s.in = RMI_NEW(mem, uint8_t, g->n_tensors);
+    s.list = RMI_NEW(mem, uint32_t, g->n_tensors);
+    if (!must || !read || !s.in || !s.list) return RM_ERROR_MEMORY;
+    rmi_bnd_must_run(g, step, must, read);
+    for (i = 0; i < g->n_tensors && !moves; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        int updates = t->updates && rmi_low_has_update(step);
+        if (t->external) continue;
+        if ((t->kind == RMI_PARAM || t->kind == RMI_CONST) && (read[i] || updates)) base += t->bytes;
+        if (updates) base += t->state_bytes;
+        if (t->kind == RMI_INPUT && read[i]) inputs += t->bytes;
+        if (t->kind == RMI_PARAM && t->consumers.n && rmi_low_has_backward(step)) {
+            if (rmi_low_grads_resident(step)) base += t->grad_bytes;
+            else if (g->n_barriers || !updates) rmi_bnd_add_grad(g, i, &grads, &shared);
+        }
+    }
+    most = rmi_max(inputs, grads + shared);
+    for (i = 0; i < g->n_ops; i++) {
+        if (must[i] && g->ops[i].view == RMI_NONE) most = rmi_max(most, rmi_bnd_fwd_bytes(&s, &g->ops[i]));
+        if (g->ops[i].has_bwd && rmi_low_has_backward(step)) most = rmi_max(most, rmi_bnd_bwd_bytes(&s, &g->ops[i], step));
+    }
+    *bound = base + most;
+    return RM_OK;
+}
+
+RMI_PLAIN_END
+
 /* --- a lower bound on time within a limit, for every plan: any order of first runs, any recomputation, any variants.
    When backward x runs, what the backwards that must come after it read is there, or is made again. With a price of lambda
    ns a byte on what is there at that moment (Lagrange), a value v that must have been made before x costs at least
        pay(v) = min(lambda * bytes(v), (again(o) + sum over inputs u of pay(u) / readers(u)) / outputs(o)),   o makes v
    and a backward at least the cheapest of its modes, time plus shares of what that mode reads. Divisions round down. */
-typedef struct rmi_ref_lower {
+typedef struct rmi_bnd_lower {
     const rmi_ref_model *m;
     uint8_t *after, *before, *made, *must; /* by task: must come after x, before it; by op: made before x; runs in every plan */
     uint32_t *readers, *late; /* by buffer: reruns and backwards after x; the latter alone */
@@ -8678,9 +8682,9 @@ typedef struct rmi_ref_lower {
     uint64_t *again, *first; /* by op */
     uint64_t common;   /* time of all that is run in any plan, but for the backwards after x */
     uint64_t forced;   /* bytes there at x beside what later backwards read */
-} rmi_ref_lower;
+} rmi_bnd_lower;
 
-RMI_FN rm_result rmi_ref_lower_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_lower *w)
+RMI_FN rm_result rmi_bnd_lower_make(rmi_arena *mem, const rmi_ref_model *m, rmi_bnd_lower *w)
 {
     const rm_graph *g = m->g;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
@@ -8701,7 +8705,7 @@ RMI_FN rm_result rmi_ref_lower_make(rmi_arena *mem, const rmi_ref_model *m, rmi_
     w->again = RMI_NEW(mem, uint64_t, g->n_ops);
     w->first = RMI_NEW(mem, uint64_t, g->n_ops);
     if (!read || !w->after || !w->before || !w->made || !w->must || !w->readers || !w->late || !w->rests || !w->there || !w->root || !w->stamp || !w->pay || !w->again || !w->first) return RM_ERROR_MEMORY;
-    rmi_ref_must_run(g, m->step, w->must, read);
+    rmi_bnd_must_run(g, m->step, w->must, read);
     for (i = 0; i < m->n_buf; i++) w->root[i] = i;
     for (i = 0; i < g->n_tensors; i++)
         if (m->compact[i] != RMI_NONE) w->root[m->compact[i]] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
@@ -8718,7 +8722,7 @@ RMI_FN rm_result rmi_ref_lower_make(rmi_arena *mem, const rmi_ref_model *m, rmi_
 }
 
 /* Least time of a backward task, in any mode. */
-RMI_FN uint64_t rmi_ref_least(const rmi_ref_model *m, uint32_t task)
+RMI_FN uint64_t rmi_bnd_least(const rmi_ref_model *m, uint32_t task)
 {
     const rmi_ref_task *t = &m->tasks[task];
     uint64_t least = RMI_INF;
@@ -8731,7 +8735,7 @@ RMI_FN uint64_t rmi_ref_least(const rmi_ref_model *m, uint32_t task)
 }
 
 /* What surely comes before and after backward x, and what surely has been made when it runs. */
-RMI_FN void rmi_ref_around(rmi_ref_lower *w, uint32_t x)
+RMI_FN void rmi_bnd_around(rmi_bnd_lower *w, uint32_t x)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, k, q, n = m->n_keep;
@@ -8767,7 +8771,7 @@ RMI_FN void rmi_ref_around(rmi_ref_lower *w, uint32_t x)
 }
 
 /* Readers of every buffer among reruns and the backwards after x; time common to all plans; bytes forced at x. */
-RMI_FN void rmi_ref_shares(rmi_ref_lower *w, uint32_t x)
+RMI_FN void rmi_bnd_shares(rmi_bnd_lower *w, uint32_t x)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, k, q, mode;
@@ -8779,7 +8783,7 @@ RMI_FN void rmi_ref_shares(rmi_ref_lower *w, uint32_t x)
         const rmi_ref_task *t = &m->tasks[m->keep[i]];
         uint32_t n_modes = t->way == RMI_BWD ? m->n_modes[t->id] : 1;
         if (t->way == RMI_FWD && (w->made[t->id] || w->must[t->id])) w->common += w->first[t->id];
-        if (t->way != RMI_FWD && !(t->way == RMI_BWD && w->after[m->keep[i]])) w->common += rmi_ref_least(m, m->keep[i]);
+        if (t->way != RMI_FWD && !(t->way == RMI_BWD && w->after[m->keep[i]])) w->common += rmi_bnd_least(m, m->keep[i]);
         if (t->way != RMI_BWD || !w->after[m->keep[i]]) continue;
         w->turn++;
         for (mode = 0; mode < n_modes; mode++)
@@ -8823,7 +8827,7 @@ RMI_FN void rmi_ref_shares(rmi_ref_lower *w, uint32_t x)
 }
 
 /* Shares out the time of a rerun of op i among what it makes: the small ones ask for no more than keeping them costs. */
-RMI_FN void rmi_ref_split(rmi_ref_lower *w, uint32_t i, uint64_t cost, uint64_t lambda)
+RMI_FN void rmi_bnd_split(rmi_bnd_lower *w, uint32_t i, uint64_t cost, uint64_t lambda)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
@@ -8858,7 +8862,7 @@ RMI_FN void rmi_ref_split(rmi_ref_lower *w, uint32_t i, uint64_t cost, uint64_t 
 }
 
 /* The bound at x for one price (ns a byte, 2^-20), without what the limit is worth: the caller takes lambda * room off. */
-RMI_FN uint64_t rmi_ref_priced(rmi_ref_lower *w, uint64_t lambda)
+RMI_FN uint64_t rmi_bnd_priced(rmi_bnd_lower *w, uint64_t lambda)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, q, mode;
@@ -8890,7 +8894,7 @@ RMI_FN uint64_t rmi_ref_priced(rmi_ref_lower *w, uint64_t lambda)
             w->stamp[u] = w->turn;
             cost += w->pay[u] / w->readers[u];
         }
-        rmi_ref_split(w, i, cost, lambda);
+        rmi_bnd_split(w, i, cost, lambda);
     }
     for (i = 0; i < m->n_stay; i++) {
         uint32_t u = w->root[m->stay[i]];
@@ -8918,20 +8922,20 @@ RMI_FN uint64_t rmi_ref_priced(rmi_ref_lower *w, uint64_t lambda)
 }
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. Work: moments * prices * accesses. */
-RMI_FN rm_result rmi_ref_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint32_t moments, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint32_t moments, uint64_t *bound)
 {
-    rmi_ref_lower w;
+    rmi_bnd_lower w;
     uint32_t i, n = 0, k, step;
     *bound = 0;
-    RMI_TRY(rmi_ref_lower_make(mem, m, &w));
+    RMI_TRY(rmi_bnd_lower_make(mem, m, &w));
     for (i = 0; i < m->n_tasks; i++) n += m->tasks[i].way == RMI_BWD;
     step = n / (moments ? moments : 1) + 1;
     for (i = 0, k = 0; i < m->n_keep; i++) {
         uint64_t lambda, best = 0, best_l = 1;
         uint32_t x = m->keep[i], turn;
         if (m->tasks[x].way != RMI_BWD || k++ % step) continue;
-        rmi_ref_around(&w, x);
-        rmi_ref_shares(&w, x);
+        rmi_bnd_around(&w, x);
+        rmi_bnd_shares(&w, x);
         if (w.common > *bound) *bound = w.common;
         for (turn = 0; turn < 2; turn++) { /* a coarse sweep of prices, then a fine one around the best */
             uint64_t lo = turn ? best_l / 2 : 1, hi = turn ? best_l * 2 : (uint64_t)1 << 40;
@@ -8939,7 +8943,7 @@ RMI_FN rm_result rmi_ref_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t 
                 uint64_t paid = 0, room, v;
                 uint32_t pass;
                 memset(w.rests, 0, m->g->n_ops);
-                for (pass = 0; pass < 4; pass++) paid = rmi_max(paid, rmi_ref_priced(&w, lambda));
+                for (pass = 0; pass < 4; pass++) paid = rmi_max(paid, rmi_bnd_priced(&w, lambda));
                 room = rmi_add(rmi_ref_scale(rmi_sub(limit, w.forced), lambda), 1);
                 v = rmi_sub(paid, room);
                 if (v <= best) continue;
@@ -9444,7 +9448,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     runs = RMI_NEW(mem, rmi_run, s.cap);
     if (!runs) return RM_ERROR_MEMORY;
     if (budget != RMI_INF) {
-        RMI_TRY(rmi_ref_bound(mem, &m, rmi_sub(budget, m.base), 24, &bound));
+        RMI_TRY(rmi_bnd_bound(mem, &m, rmi_sub(budget, m.base), 24, &bound));
         w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     }
     for (round = 0; round < 12 && !w->cancelled; round++) {
@@ -9514,8 +9518,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->info->blocks = w->p->shape.n;
     w->info->classes = w->p->shape.n_classes;
     w->info->estimated = w->g->estimated;
-    r = rmi_ref_time(&tmp, w->g, step, &w->info->bound_ns);
-    if (r == RM_OK) r = rmi_ref_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
+    r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
+    if (r == RM_OK) r = rmi_bnd_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
     if (r == RM_OK) r = rmi_plan_keep_all(w, &tmp, &runs, &n);
     if (r == RM_OK) { /* keep everything: the yardstick, and a candidate of every preset */
         rmi_program c;
@@ -11110,8 +11114,8 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
     p->align = 16; /* an executor's memory is at least that */
     f = &p->info[0];
     r = rmi_txt_read_program(g, text, n, &p->mem, &p->prog[0], &g->last);
-    if (r == RM_OK) r = rmi_ref_time(&p->mem, g, p->prog[0].step, &f->bound_ns);
-    if (r == RM_OK) r = rmi_ref_bytes(&p->mem, g, p->prog[0].step, g->has_link && p->prog[0].host, &f->min_bound_bytes);
+    if (r == RM_OK) r = rmi_bnd_time(&p->mem, g, p->prog[0].step, &f->bound_ns);
+    if (r == RM_OK) r = rmi_bnd_bytes(&p->mem, g, p->prog[0].step, g->has_link && p->prog[0].host, &f->min_bound_bytes);
     if (r == RM_OK) r = rmi_shp_make(&p->mem, g, &p->shape);
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
     if (r != RM_OK) {
