@@ -550,7 +550,8 @@ typedef struct rm_plan_desc {
     uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no addresses: to compare with the literature, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
     rm_plan_info *info RM_ZERO;     /* filled if not NULL, also when the budget is infeasible */
-    int (*progress)(void *user, const rm_progress *p) RM_ZERO; /* nonzero: stop, with the best plan so far */
+    int (*progress)(void *user, const rm_progress *p) RM_ZERO; /* called now and then, every 10 ms or so while solvers work, and with every better
+                               plan. Nonzero: stop, with the best plan so far or RM_ERROR_CANCELLED; then it is not called again */
     void *progress_user RM_ZERO;
 } rm_plan_desc;
 
@@ -835,6 +836,25 @@ RMI_FN uint64_t rmi_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
+/* --- being asked to stop: a solver tells what work it has done, and every so often the caller's question is put. When the
+   answer is yes it ends with what it has, or RM_ERROR_CANCELLED. NULL: a caller who never stops anything. */
+#define RMI_STOP_EVERY 1000000u /* steps of about 10 ns */
+typedef struct rmi_stop {
+    int (*ask)(void *user); /* nonzero: stop */
+    void *user;
+    uint64_t done;          /* steps since the last question */
+    int stopped;
+} rmi_stop;
+
+RMI_FN int rmi_stopped(rmi_stop *s, uint64_t steps)
+{
+    if (!s || s->stopped) return s != NULL;
+    s->done += steps;
+    if (s->done < RMI_STOP_EVERY) return 0;
+    s->done = 0;
+    return s->stopped = s->ask(s->user) != 0;
+}
+
 /* --- arena: blocks from the allocator hooks, freed together */
 typedef struct rmi_block {
     struct rmi_block *next;
@@ -845,6 +865,7 @@ typedef struct rmi_arena {
     rm_allocator hooks;
     rmi_block *blocks;
     size_t next_size;
+    rmi_stop *stop; /* goes with the hooks to a solver that is lent the arena; may be NULL */
 } rmi_arena;
 
 #define RMI_ALIGN ((size_t)16)
@@ -4479,6 +4500,8 @@ typedef struct rmi_chn_solver {
     uint32_t down;       /* drop points downwards: the curves are then bounds from below */
     uint64_t work_limit; /* RM_ERROR_CANCELLED beyond, or if a candidate is expected to take work_each, and that is too much */
     uint32_t work_each;
+    rmi_stop *stop;
+    uint64_t told;     /* work that stop knows of */
     rmi_chn_sum *sums; /* all candidates of a piece */
     rmi_chn_view *views;
     uint32_t n_sums, *near_by, *list, *least;
@@ -4875,7 +4898,8 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_
         rmi_chn_consider(s, &sum);
     }
     s->t->work += 15 * (uint64_t)s->n_sums + s->n_cells / RMI_CHN_BLOCK * (uint64_t)(1 + s->n_sums / 2);
-    if (s->t->work > s->work_limit) return RM_ERROR_CANCELLED;
+    if (s->t->work > s->work_limit || rmi_stopped(s->stop, s->t->work - s->told)) return RM_ERROR_CANCELLED;
+    s->told = s->t->work;
     RMI_TRY(rmi_chn_envelope(s));
     rmi_chn_thin(s);
     p = RMI_NEW(s->arena, rmi_chn_point, (size_t)s->n_env + 1);
@@ -5026,6 +5050,7 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     s.down = down;
     s.work_limit = work_limit;
     s.work_each = way.work_each;
+    s.stop = arena->stop;
     if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
         s.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
         s.t->dense = way.dense;
@@ -5084,6 +5109,7 @@ RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     uint32_t i, n = 1;
     rmi_chn_way way = { 1000, 0, 100 };
     rm_result r;
+    temp.stop = arena->stop;
     if (t->tolerance_ppm) way.ppm = t->tolerance_ppm;
     t->low = t->curve;
     if (!t->tolerance_ppm && !t->dense) return RM_OK;
@@ -5110,7 +5136,8 @@ RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi
 }
 
 /* Solves a chain for all budgets. The table lives in the arena and does not point into the chain.
-   RM_ERROR_INFEASIBLE: some stage has no option, or what must be held adds up to 2^62 bytes. */
+   RM_ERROR_INFEASIBLE: some stage has no option, or what must be held adds up to 2^62 bytes. RM_ERROR_CANCELLED: the arena's
+   stop said so; a proof that it interrupts is done without. */
 RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
 {
     rmi_arena own = rmi_arena_make(&arena->hooks);
@@ -5121,9 +5148,10 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     uint32_t i = chain->n > 256 ? 4 : chain->n > 128 ? 2 : 0, n = RMI_COUNT(rmi_chn_ways); /* longer chains exceed the first ways */
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
+    own.stop = arena->stop;
     way.ppm = chain->tolerance_ppm;
     if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, 0, RMI_INF, &t);
-    for (; i < n && r == RM_ERROR_CANCELLED; i++) {
+    for (; i < n && r == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
         rmi_arena_free(&own);
         r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? RMI_CHN_WORK : RMI_INF, &t);
     }
@@ -5710,7 +5738,8 @@ typedef struct rmi_plc {
     uint64_t *base;   /* per column: top of the fixed boxes that rest on the floor or on each other */
     uint32_t *first;  /* per column, and cols: the first box that starts there or later */
     uint64_t *best;   /* offsets of the best placement so far; height RMI_INF: none yet */
-    uint64_t bound, target, height, fixed_top, work, limit;
+    uint64_t bound, target, height, fixed_top, work, limit; /* limit 0: stopped */
+    rmi_stop *stop;
     uint32_t method;
     rmi_plc_key *key, *key2; /* n: an order, and room to sort */
     rmi_plc_node *tree;      /* 2 * leaves */
@@ -6158,6 +6187,7 @@ RMI_FN rm_result rmi_plc_sky(rmi_plc *p, uint64_t stop, uint64_t *height)
     *height = RMI_INF;
     rmi_plc_tree_fill(p);
     if (!rmi_plc_sky_start(p)) return RM_ERROR_MEMORY;
+    if (rmi_stopped(p->stop, 16 * (uint64_t)p->n)) p->limit = 0;
     while (left) {
         rmi_plc_key low = rmi_plc_heap_pop(p);
         uint32_t a = low.id, i;
@@ -6501,6 +6531,7 @@ RMI_FN int rmi_plc_descend(rmi_plc_search *q, uint32_t a, uint32_t e)
             r--;
             got = RMI_PLC_NO;
         } else {
+            if (rmi_stopped(q->p->stop, 16)) q->p->limit = 0;
             if (++q->nodes > q->limit || q->p->work > q->p->limit) return RMI_PLC_STOP;
             got = rmi_plc_put(q, r, r->x);
         }
@@ -6717,7 +6748,8 @@ RMI_FN rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64
 /* Gives every item an offset, a multiple of the granule, such that items alive together do not overlap, sizes rounded up
    to the granule. Stops as soon as the height is at most target (0: the bound), or after work_limit steps (0: a default).
    RM_ERROR_ARGUMENT: an empty interval, granule 0, a fixed offset off the granule, fixed items that overlap, sums beyond
-   RMI_MAX. On failure the items are unchanged. The arena lends its hooks only: nothing stays in it. */
+   RMI_MAX. On failure the items are unchanged. The arena lends its hooks only: nothing stays in it; once its stop says so,
+   the best placement so far is good enough. */
 RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target,
                                uint64_t work_limit, rmi_plc_info *info)
 {
@@ -6728,6 +6760,7 @@ RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, 
     p.mem = &mem;
     p.method = RMI_NONE;
     p.limit = work_limit ? work_limit : RMI_PLC_WORK;
+    p.stop = arena->stop;
     if (info) memset(info, 0, sizeof *info);
     r = rmi_plc_solve(&p, items, n, granule, target);
     if (r == RM_OK && info) {
@@ -7352,7 +7385,7 @@ typedef struct rmi_ref_search {
     uint32_t *now;       /* by buffer: second pass's current life */
     uint64_t *size;      /* by buffer: bytes; those of what forwards save follow the modes */
     rmi_ref_state *a, *b, best; /* current, candidate */
-    uint64_t rng, work, least_ns;
+    uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     int recorded;        /* the uses of a are known */
     /* edits: insert task at position (before what stands there), drop position */
     uint32_t *ins_pos, *ins_task, n_ins, cap_ins;
@@ -8257,6 +8290,14 @@ RMI_FN uint64_t rmi_ref_root(uint64_t x)
 }
 
 /* One cycle from temperature hot to cold (ns), `work` runs evaluated. */
+/* Has the caller had enough? */
+RMI_FN int rmi_ref_told(rmi_ref_search *s)
+{
+    uint64_t steps = 2 * (s->work - s->told);
+    s->told = s->work;
+    return rmi_stopped(s->mem->stop, steps);
+}
+
 RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work)
 {
     uint64_t start = s->work, t = hot, ratio = rmi_min(rmi_mul_div_up(cold, (uint64_t)1 << 32, hot), 0xFFFFFFFFu);
@@ -8269,6 +8310,7 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
         for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
         s->work += 8; /* a proposal costs, too */
+        if (rmi_ref_told(s)) return;
         if (!rmi_ref_propose(s, &kind)) continue;
         s->counts[kind][0]++;
         was = rmi_ref_energy(s, s->a);
@@ -8414,7 +8456,7 @@ RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t r
         rmi_arena_free(&tmp);
         return RM_ERROR_MEMORY;
     }
-    while (s->a->over && rounds-- && stuck < 6) {
+    while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s)) {
         rmi_ref_begin(s);
         for (p = 0; p <= s->a->n; p++) {
             est[p] = s->a->live[p];
@@ -8437,7 +8479,7 @@ RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t r
 RMI_FN void rmi_ref_fill(rmi_ref_search *s)
 {
     uint32_t k;
-    for (k = s->a->n_reps; k-- > 0 && !s->a->over;) {
+    for (k = s->a->n_reps; k-- > 0 && !s->a->over && !rmi_ref_told(s);) {
         if (k >= s->a->n_reps) continue;
         rmi_ref_begin(s);
         s->drop[s->a->reps[k]] = 1;
@@ -8946,6 +8988,7 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t 
                 for (pass = 0; pass < 4; pass++) paid = rmi_max(paid, rmi_bnd_priced(&w, lambda));
                 room = rmi_add(rmi_ref_scale(rmi_sub(limit, w.forced), lambda), 1);
                 v = rmi_sub(paid, room);
+                if (rmi_stopped(mem->stop, 16 * (uint64_t)m->n_tasks)) return RM_OK; /* any moment's bound is one */
                 if (v <= best) continue;
                 best = v;
                 best_l = lambda;
@@ -9000,7 +9043,8 @@ typedef struct rmi_planner {
     rmi_program best; /* n 0: none yet */
     uint64_t min_arena;
     rm_plan_info *info;
-    int cancelled, pruning;
+    rmi_stop stop;
+    int pruning, placing;
     int lanes; /* reductions run beside the compute lane */
 } rmi_planner;
 
@@ -9157,6 +9201,7 @@ RMI_FN rm_result rmi_plan_hopeless(const rmi_planner *w, uint64_t target, int *h
 RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
 {
     rmi_seq *q = &w->seq;
+    rm_result r;
     q->mem = mem;
     q->step = w->step;
     q->granule = w->align;
@@ -9173,7 +9218,12 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         if (hopeless) return RM_OK;
     }
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
-    else RMI_TRY(rmi_plan_place(q, mem, w->align, target, w->lanes, out));
+    else {
+        w->placing = 1;
+        r = rmi_plan_place(q, mem, w->align, target, w->lanes, out);
+        w->placing = 0;
+        if (r != RM_OK) return r;
+    }
     out->step = w->step;
     out->st = q->st;
     out->n = q->n_st;
@@ -9200,21 +9250,39 @@ RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *p) { retu
 RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
 {
     rm_progress g;
-    if (!w->d->progress || w->cancelled) return;
+    if (!w->d->progress || w->stop.stopped) return;
     g.phase = phase;
     g.time_ns = w->best.n ? w->best.fig.time_ns : 0;
     g.bound_ns = w->info->bound_ns;
     g.arena_bytes = w->best.n ? rmi_plan_size(w, &w->best) : 0;
-    if (w->d->progress(w->d->progress_user, &g)) w->cancelled = 1;
+    w->stop.stopped = w->stop.stopped || w->d->progress(w->d->progress_user, &g);
+}
+
+/* The solvers' question. */
+RMI_FN int rmi_plan_ask(void *user)
+{
+    rmi_planner *w = (rmi_planner *)user;
+    rmi_plan_tell(w, w->placing ? "place" : "solve");
+    return w->stop.stopped;
+}
+
+/* An arena for a pass: the graph's hooks, and the question. */
+RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
+{
+    rmi_arena a = rmi_arena_make(&w->g->mem.hooks);
+    a.stop = &w->stop;
+    return a;
 }
 
 /* Tries a candidate; it becomes the best if it fits and is faster (then smaller). *size: what it takes. */
 RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t budget, uint64_t *size)
 {
-    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rmi_arena tmp = rmi_plan_arena(w);
     rmi_program c;
     uint64_t target = budget == RMI_INF ? 0 : budget;
-    rm_result r = rmi_plan_build(w, &tmp, runs, n, target, &c);
+    rm_result r;
+    rmi_stopped(&w->stop, 100 * (uint64_t)n);
+    r = rmi_plan_build(w, &tmp, runs, n, target, &c);
     if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
     if (r == RM_OK) {
         *size = rmi_plan_size(w, &c);
@@ -9317,7 +9385,7 @@ RMI_FN rm_result rmi_plan_try_acts(rmi_planner *w, rmi_arena *mem, const rmi_chn
 /* The chain's optimum for `bytes` bytes of chain. */
 RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t budget, uint64_t *size)
 {
-    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rmi_arena tmp = rmi_plan_arena(w);
     rmi_chn_act *acts = NULL;
     size_t n = 0;
     rm_result r = rmi_chn_schedule(&tmp, w->table, bytes, &acts, &n);
@@ -9333,13 +9401,13 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
     const rmi_chn_curve *c = &w->table->curve;
     uint64_t chain = budget == RMI_INF ? RMI_INF : rmi_sub(budget, w->base), size = 0;
     uint32_t i, tries;
-    for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->cancelled; tries++) {
+    for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->stop.stopped; tries++) {
         RMI_TRY(rmi_plan_try_chain(w, chain, budget, &size));
         if (size <= budget) return RM_OK;
         for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
         chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
     }
-    for (i = 0; i < 8 && i < c->n && !w->best.n; i++) {
+    for (i = 0; i < 8 && i < c->n && !w->best.n && !rmi_stopped(&w->stop, RMI_STOP_EVERY); i++) {
         RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, budget, &size));
         w->min_arena = rmi_min(w->min_arena, size);
     }
@@ -9356,7 +9424,7 @@ RMI_FN rm_result rmi_plan_explore(rmi_planner *w, uint64_t budget)
     uint64_t size;
     rm_result r = RM_OK;
     w->pruning = 1;
-    for (i = n; i-- > 0 && r == RM_OK && !w->cancelled;)
+    for (i = n; i-- > 0 && r == RM_OK && !w->stop.stopped;)
         r = rmi_plan_try_chain(w, c->at[n > 1 ? (uint64_t)i * (c->n - 1) / (n - 1) : 0].bytes, budget, &size);
     w->pruning = 0;
     return r;
@@ -9380,7 +9448,7 @@ RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
 
 RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 {
-    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rmi_arena tmp = rmi_plan_arena(w);
     rmi_chn_act *acts;
     size_t n, len = 1;
     uint64_t size;
@@ -9398,7 +9466,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
         if (r == RM_OK) r = rmi_plan_explore(w, budget);
     }
     rmi_arena_free(&tmp);
-    return r;
+    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
 
 /* --- whole-graph search: starts from everything once and from the chain's plans for more memory, then improves */
@@ -9406,7 +9474,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m)
 {
     static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180};
-    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rmi_arena tmp = rmi_plan_arena(w);
     rm_result r = RM_OK;
     uint32_t i, fast;
     for (i = 0; i < RMI_COUNT(permille) && r == RM_OK; i++) {
@@ -9451,7 +9519,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         RMI_TRY(rmi_bnd_bound(mem, &m, rmi_sub(budget, m.base), 24, &bound));
         w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     }
-    for (round = 0; round < 12 && !w->cancelled; round++) {
+    for (round = 0; round < 12 && !w->stop.stopped; round++) {
         s.limit = rmi_sub(limit, m.base);
         s.best.n = 0;
         if (!round) {
@@ -9471,10 +9539,10 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
 
 RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
 {
-    rmi_arena mem = rmi_arena_make(&w->g->mem.hooks);
+    rmi_arena mem = rmi_plan_arena(w);
     rm_result r = rmi_plan_search_rounds(w, &mem, budget);
     rmi_arena_free(&mem);
-    return r;
+    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
 
 /* --- one program */
@@ -9503,7 +9571,7 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
 /* Everything about one step kind: its figures of keep-everything and bounds, its program. */
 RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
-    rmi_arena tmp = rmi_arena_make(&w->g->mem.hooks);
+    rmi_arena tmp = rmi_plan_arena(w);
     uint64_t budget = w->d->device_bytes ? w->d->device_bytes : RMI_INF, size = 0;
     rmi_run *runs = NULL;
     size_t n = 0;
@@ -9535,11 +9603,11 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         }
     }
     rmi_arena_free(&tmp);
-    if (r == RM_OK && rmi_low_has_backward(step) && w->preset != RMI_NOREMAT && !w->cancelled) r = rmi_plan_backward_step(w, budget);
-    if (r == RM_OK && w->preset == RMI_SEARCH && !w->cancelled) r = rmi_plan_search(w, budget);
+    if (r == RM_OK && rmi_low_has_backward(step) && w->preset != RMI_NOREMAT && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
+    if (r == RM_OK && w->preset == RMI_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
     if (r != RM_OK) return r;
     if (!w->best.n) w->info->min_bytes = w->min_arena;
-    if (!w->best.n) return w->cancelled ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
+    if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
     rmi_plan_figures_of(&w->best, w->info);
     if (w->d->live_only) w->info->arena_bytes = w->best.fig.live_bytes;
     w->p->prog[w->p->n++] = w->best;
@@ -9623,6 +9691,8 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     RMI_TRY(rmi_graph_seal(g));
     RMI_TRY(rmi_plan_desc_ok(g, d, &preset));
     RMI_TRY(rmi_plan_updates_ok(g));
+    w.stop.ask = rmi_plan_ask;
+    w.stop.user = &w;
     w.g = g;
     w.d = d;
     w.preset = preset;
