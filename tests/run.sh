@@ -96,6 +96,17 @@ for t in tests/unit/test_*.c tests/oracle/test_*.c tests/oracle/test_*.cpp tests
     [ -x "$out/$name" ] && counted "$name" "$out/$name"
 done
 
+echo "== cuda"
+cuda=${CUDA_HOME:-/usr/local/cuda}
+if [ -f "$cuda/include/cuda_runtime_api.h" ]; then
+    check "build the stand-in for cudart" ${CC} -std=gnu99 $SAN -isystem "$cuda/include" -c -o "$out/standin.o" tests/cuda/cudart_standin.c
+    for t in tests/cuda/test_*.c; do
+        name=$(basename "$t" .c)
+        check "build $name" ${CC} -std=gnu99 $SAN -I. -Itests/property -isystem "$cuda/include" -o "$out/$name" "$t" "$out/standin.o" -lm
+        [ -x "$out/$name" ] && counted "$name" "$out/$name"
+    done
+else skip "no CUDA toolkit (set CUDA_HOME): nothing of rockmate_cuda.h was tested"; fi
+
 echo "== fuzz"
 for t in tests/fuzz/fuzz_*.c; do
     [ -f "$t" ] || continue
