@@ -9,6 +9,7 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #define ROCKMATE_IMPLEMENTATION
 #include "../rockmate.h"
+#include "models.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -25,6 +26,7 @@
 
 static const char help[] =
     "usage: rmplan GRAPH.rmg [options]\n"
+    "       rmplan --model NAME [--device NAME] [--tokens N] [options]\n"
     "       rmplan --place BUFFERS.csv [--capacity SIZE] [--align N] [--out FILE]\n"
     "\n"
     "Plans one training step of a graph: what to keep, what to recompute, and an address for every buffer.\n"
@@ -38,6 +40,13 @@ static const char help[] =
     "  --live          the budget is for the sum of live bytes; no addresses\n"
     "  --out FILE      write the plan (.rmp) there\n"
     "  --curve         print the whole trade-off instead, BYTES<tab>NS a line; the figures become # comments\n"
+    "\n"
+    "  --model NAME    plan a well-known model instead of a file, with analytic costs; '--model list' shows them all\n"
+    "  --device NAME   on this device: h200 (default), h100, rtx4090, rtx4060ti; without --budget its memory less 1G is the budget\n"
+    "  --tokens N      of a step, for language models (default 8192); --sequence N: of these, in one sequence\n"
+    "  --images N      of a step, for convolutional networks (default 32)\n"
+    "  --optimizer O   adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)\n"
+    "  --export FILE   write the graph (.rmg) there, and plan it only if --budget is given as well\n"
     "\n"
     "  --place FILE    place the buffers of a table with the columns id,lower,upper,size; each lives during [lower, upper)\n"
     "  --capacity SIZE the height that is wanted; none given: as low as it gets\n"
@@ -64,6 +73,9 @@ typedef struct options {
     quantity budget, host, capacity;
     uint64_t align, milliseconds;
     int has_budget, has_host, has_capacity, has_align, has_seconds, live, curve;
+    const char *export_to;
+    models_desc model;
+    int has_model_option; /* one that goes with --model only */
 } options;
 
 static int usage(const char *problem, const char *what)
@@ -146,39 +158,71 @@ static int parse_number(const char *s, uint64_t *out)
     return parse_millionths(s, out, &fraction, &end) && !*end && !strchr(s, '.');
 }
 
+/* Options with a value. */
+typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_COUNT } option_id;
+static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export"};
+
+static int parse_seconds(options *o, const char *value)
+{
+    uint64_t whole, millionths;
+    const char *end;
+    o->has_seconds = parse_millionths(value, &whole, &millionths, &end) && !*end && whole < 1000000000;
+    o->milliseconds = o->has_seconds ? whole * 1000 + millionths / 1000 : 0;
+    return o->has_seconds ? -1 : usage("--seconds takes a number such as 10 or 0.5", value);
+}
+
+static int parse_count(const char *value, uint64_t *out, const char *problem)
+{
+    return parse_number(value, out) && *out && *out <= (uint64_t)1 << 32 ? -1 : usage(problem, value);
+}
+
+/* The options that describe a model. */
+static int parse_model(options *o, option_id id, const char *value)
+{
+    o->has_model_option |= id != OPT_MODEL;
+    switch (id) {
+    case OPT_MODEL: o->model.model = value; return -1;
+    case OPT_DEVICE: return (o->model.device = models_device_find(value)) != NULL ? -1 : usage("--device takes h200, h100, rtx4090 or rtx4060ti", value);
+    case OPT_TOKENS: return parse_count(value, &o->model.tokens, "--tokens takes a number from 1 to 2^32");
+    case OPT_SEQUENCE: return parse_count(value, &o->model.sequence, "--sequence takes a number from 1 to 2^32");
+    case OPT_IMAGES: return parse_count(value, &o->model.images, "--images takes a number from 1 to 2^32");
+    default: o->model.slim = !strcmp(value, "slim"); return o->model.slim || !strcmp(value, "adamw") ? -1 : usage("--optimizer takes adamw or slim", value);
+    }
+}
+
+/* The exit status in case of a problem, -1 for a good one. */
+static int parse_value(options *o, option_id id, const char *value)
+{
+    switch (id) {
+    case OPT_BUDGET: return (o->has_budget = parse_quantity(value, &o->budget)) != 0 ? -1 : usage("--budget takes a size such as 8589934592, 8G or 40%", value);
+    case OPT_HOST: return (o->has_host = parse_quantity(value, &o->host)) != 0 ? -1 : usage("--host takes a size such as 8589934592, 8G or 40%", value);
+    case OPT_CAPACITY: return (o->has_capacity = parse_quantity(value, &o->capacity)) != 0 && !o->capacity.is_share ? -1 : usage("--capacity takes a size such as 1048576 or 1M", value);
+    case OPT_ALIGN: return (o->has_align = parse_number(value, &o->align)) != 0 && o->align && o->align <= (uint32_t)1 << 31 ? -1 : usage("--align takes a number of bytes from 1 on", value);
+    case OPT_SECONDS: return parse_seconds(o, value);
+    case OPT_PRESET: o->preset = value; return -1;
+    case OPT_OUT: o->out = value; return -1;
+    case OPT_PLACE: o->place = value; return -1;
+    case OPT_EXPORT: o->export_to = value; return -1;
+    default: return parse_model(o, id, value);
+    }
+}
+
 /* One argument, and its value if it has one; the exit status in case of a problem, -1 for a good one. */
 static int parse_one(options *o, int argc, char **argv, int *i)
 {
-    static const char *const with_value[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--place"};
-    const char *arg = argv[*i], *value = NULL, *end;
-    uint64_t whole, millionths;
-    size_t k;
-    int has = 0;
+    const char *arg = argv[*i], *value = NULL;
+    int k, has = 0;
     if (!strcmp(arg, "--live") || !strcmp(arg, "--curve")) {
         *(arg[2] == 'l' ? &o->live : &o->curve) = 1;
         return -1;
     }
-    for (k = 0; k < sizeof with_value / sizeof with_value[0] && !has; k++) has = value_of(with_value[k], argc, argv, i, &value);
+    for (k = 0; k < OPT_COUNT && !has; k++) has = value_of(option_names[k], argc, argv, i, &value);
     if (has < 0) return EXIT_USAGE;
-    if (!has) {
-        if (arg[0] == '-') return usage("unknown option", arg);
-        if (o->graph) return usage("one graph at a time; this is the second", arg);
-        o->graph = arg;
-        return -1;
-    }
-    switch (k - 1) {
-    case 0: return (o->has_budget = parse_quantity(value, &o->budget)) != 0 ? -1 : usage("--budget takes a size such as 8589934592, 8G or 40%", value);
-    case 1: return (o->has_host = parse_quantity(value, &o->host)) != 0 ? -1 : usage("--host takes a size such as 8589934592, 8G or 40%", value);
-    case 2: return (o->has_capacity = parse_quantity(value, &o->capacity)) != 0 && !o->capacity.is_share ? -1 : usage("--capacity takes a size such as 1048576 or 1M", value);
-    case 3: return (o->has_align = parse_number(value, &o->align)) != 0 && o->align && o->align <= (uint32_t)1 << 31 ? -1 : usage("--align takes a number of bytes from 1 on", value);
-    case 4:
-        o->has_seconds = parse_millionths(value, &whole, &millionths, &end) && !*end && whole < 1000000000;
-        o->milliseconds = o->has_seconds ? whole * 1000 + millionths / 1000 : 0;
-        return o->has_seconds ? -1 : usage("--seconds takes a number such as 10 or 0.5", value);
-    case 5: o->preset = value; return -1;
-    case 6: o->out = value; return -1;
-    default: o->place = value; return -1;
-    }
+    if (has) return parse_value(o, (option_id)(k - 1), value);
+    if (arg[0] == '-') return usage("unknown option", arg);
+    if (o->graph) return usage("one graph at a time; this is the second", arg);
+    o->graph = arg;
+    return -1;
 }
 
 static int parse_options(options *o, int argc, char **argv)
@@ -191,9 +235,12 @@ static int parse_options(options *o, int argc, char **argv)
     }
     if (o->place) {
         if (o->graph) return usage("--place takes no graph", o->graph);
-        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve) return usage("--place goes with --capacity, --align and --out only", NULL);
+        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve || o->export_to || o->model.model) return usage("--place goes with --capacity, --align and --out only", NULL);
         return -1;
     }
+    if (o->graph && o->model.model) return usage("a graph or --model, not both", o->graph);
+    if (o->model.model) o->graph = o->model.model;
+    else if (o->has_model_option) return usage("--device, --tokens, --sequence, --images and --optimizer go with --model", NULL);
     if (!o->graph) return usage("no graph given", NULL);
     if (o->has_capacity) return usage("--capacity goes with --place; of a graph it is --budget", NULL);
     if (o->live && o->out) return usage("--live plans without addresses, and --out writes them: take one", NULL);
@@ -403,6 +450,60 @@ static int plan_graph(const options *o, rm_graph *g)
     return status;
 }
 
+/* --- where the graph comes from */
+static void list_models(void)
+{
+    size_t i;
+    printf("language models:");
+    for (i = 0; i < sizeof models_lms / sizeof models_lms[0]; i++) printf(" %s", models_lms[i].name);
+    printf("\nconvolutional networks:");
+    for (i = 0; i < sizeof models_nets / sizeof models_nets[0]; i++) printf(" %s", models_nets[i]);
+    printf("\ndevices:\n");
+    for (i = 0; i < sizeof models_devices / sizeof models_devices[0]; i++) {
+        const models_device *d = &models_devices[i];
+        printf("  %-10s %s: %.0f TFLOP/s, %.0f GB, %.2f TB/s, link %.1f GB/s\n", d->name, d->text, d->flops / 1e12, d->bytes / 1e9, d->bandwidth / 1e12, d->link / 1e9);
+    }
+}
+
+static int export_graph(const options *o, rm_graph *g)
+{
+    FILE *f;
+    rm_result r;
+    errno = 0;
+    f = fopen(o->export_to, "wb");
+    if (!f) return cannot_write(o->export_to);
+    r = rm_graph_write(g, file_sink, f);
+    if (fclose(f) || r == RM_ERROR_WRITE) return cannot_write(o->export_to);
+    return r == RM_OK ? EXIT_OK : refuse(o->graph, g, r);
+}
+
+static int plan_or_export(const options *o, rm_graph *g)
+{
+    int status = o->export_to ? export_graph(o, g) : EXIT_OK;
+    return status != EXIT_OK || (o->export_to && !o->has_budget) ? status : plan_graph(o, g);
+}
+
+static int run_model(const options *o)
+{
+    options x = *o;
+    rm_graph *g;
+    int status;
+    if (!strcmp(x.model.model, "list")) {
+        list_models();
+        return EXIT_OK;
+    }
+    if (!x.model.device) x.model.device = &models_devices[0];
+    if (!x.has_budget && !x.export_to) {
+        x.has_budget = 1;
+        x.budget.bytes = (uint64_t)x.model.device->bytes - ((uint64_t)1 << 30);
+    }
+    g = models_build(&x.model);
+    if (!g) return usage("no such model ('rmplan --model list' shows them)", x.model.model);
+    status = rm_graph_result(g) != RM_OK ? refuse(x.graph, g, rm_graph_result(g)) : plan_or_export(&x, g);
+    rm_graph_destroy(g);
+    return status;
+}
+
 static int run_graph(const options *o)
 {
     size_t n;
@@ -413,7 +514,7 @@ static int run_graph(const options *o)
     if (!text) return EXIT_USAGE;
     r = rm_graph_read(text, n, NULL, &g);
     free(text);
-    status = r != RM_OK ? refuse(o->graph, g, r) : plan_graph(o, g);
+    status = r != RM_OK ? refuse(o->graph, g, r) : plan_or_export(o, g);
     rm_graph_destroy(g);
     return status;
 }
@@ -556,7 +657,7 @@ int main(int argc, char **argv)
     }
     status = parse_options(&o, argc, argv);
     if (status >= 0) return status;
-    status = o.place ? run_place(&o) : run_graph(&o);
+    status = o.place ? run_place(&o) : o.model.model ? run_model(&o) : run_graph(&o);
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "rmplan: the figures could not be printed\n");
         if (status == EXIT_OK) status = EXIT_OTHER;

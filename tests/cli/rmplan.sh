@@ -184,5 +184,42 @@ run 2 "t.csv:1:1: found 'id', expected the header" --place t.csv
 run 2 "expected the header" --place empty.rmg
 run 2 "nowhere.csv: " --place nowhere.csv
 
+# --- models: the number of weights (2 bytes each) is that of the published ones
+weights() { awk '$1 == "tensor" && $3 == "param" { n += $4 / 2 } END { printf "%.0f\n", n }' "$1"; }
+while read -r model count; do
+    run 0 "" --model "$model" --export m.rmg
+    quiet "export"
+    if [ "$(weights m.rmg)" = "$count" ]; then ok; else bad "$model has $(weights m.rmg) weights, not $count"; fi
+done <<'END'
+gpt2-124m 124439808
+gpt2-355m 354823168
+gpt2-774m 774030080
+gpt2-1.5b 1557611200
+llama2-7b 6738415616
+llama3-8b 8030261248
+llama3-70b 70553706496
+qwen2.5-0.5b 494032768
+qwen2.5-7b 7615616512
+qwen2.5-72b 72706203648
+resnet50 25557032
+vgg16 138357544
+unet 31037698
+mobilenetv2 3504872
+googlenet 6624904
+END
+run 0 "" --model list
+run 0 "" --model gpt2-124m --device rtx4060ti --tokens 4096
+holds 'v["status"] == "ok" && v["arena_bytes"] <= v["budget_bytes"] && v["budget_bytes"] == 16000000000 - 1073741824'
+run 0 "" --model gpt2-124m --tokens 4096 --sequence 512 --optimizer slim --budget 3G
+holds 'v["arena_bytes"] <= 3221225472'
+run 0 "" --model resnet50 --images 8 --export m.rmg --budget 600M
+holds 'v["status"] == "ok"'
+run 0 "" m.rmg --budget 600M
+run 2 "no such model" --model gpt5
+run 2 "--device takes" --model gpt2-124m --device abacus
+run 2 "--tokens takes" --model gpt2-124m --tokens 0
+run 2 "a graph or --model" chain.rmg --model gpt2-124m
+run 2 "go with --model" chain.rmg --tokens 5
+
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]
