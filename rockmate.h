@@ -7388,9 +7388,11 @@ typedef struct rmi_ref_search {
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     int recorded;        /* the uses of a are known */
     /* edits: insert task at position (before what stands there), drop position */
-    uint32_t *ins_pos, *ins_task, n_ins, cap_ins;
+    uint64_t *ins;       /* position << 32 | task; sorted when applied */
+    uint32_t n_ins, cap_ins;
     uint8_t *drop;
     uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
+    uint64_t most_ns;    /* a closure that takes longer is of no use */
     uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
     uint32_t *touched, n_touched; /* stretches that the last closure reads where they are */
     uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
@@ -7432,7 +7434,7 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     s->m = m;
     s->mem = mem;
     s->rng = 1;
-    s->stop = RMI_INF;
+    s->stop = s->most_ns = RMI_INF;
     s->cap = 4 * m->n_tasks + 64;
     for (i = 0; i < m->n_tasks; i++) {
         const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
@@ -7446,14 +7448,13 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
     s->now = RMI_NEW(mem, uint32_t, m->n_buf);
     s->size = RMI_NEW(mem, uint64_t, m->n_buf);
-    s->ins_pos = RMI_NEW(mem, uint32_t, s->cap_ins);
-    s->ins_task = RMI_NEW(mem, uint32_t, s->cap_ins);
+    s->ins = RMI_NEW(mem, uint64_t, s->cap_ins);
     s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
     s->mark = RMI_NEW(mem, uint8_t, m->n_tasks);
     s->stack = RMI_NEW(mem, uint32_t, m->g->n_ops + 8);
     s->stack_runs = RMI_NEW(mem, uint32_t, s->cap);
     two = RMI_NEW(mem, rmi_ref_state, 2);
-    if (!s->count || !s->done || !s->now || !s->ins_pos || !s->ins_task || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two) return RM_ERROR_MEMORY;
+    if (!s->count || !s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two) return RM_ERROR_MEMORY;
     s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
     s->touched = RMI_NEW(mem, uint32_t, s->cap_use);
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
@@ -7836,18 +7837,7 @@ RMI_FN uint32_t rmi_ref_rand(rmi_ref_search *s, uint32_t n)
     return (uint32_t)(((rmi_mix(s->rng) >> 32) * n) >> 32);
 }
 
-RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task)
-{
-    uint32_t i;
-    if (s->n_ins == s->cap_ins) return;
-    for (i = s->n_ins; i > 0 && (s->ins_pos[i - 1] > pos || (s->ins_pos[i - 1] == pos && s->ins_task[i - 1] > task)); i--) {}
-    if (i && s->ins_pos[i - 1] == pos && s->ins_task[i - 1] == task) return;
-    memmove(s->ins_pos + i + 1, s->ins_pos + i, (s->n_ins - i) * sizeof(uint32_t));
-    memmove(s->ins_task + i + 1, s->ins_task + i, (s->n_ins - i) * sizeof(uint32_t));
-    s->ins_pos[i] = pos;
-    s->ins_task[i] = task;
-    s->n_ins++;
-}
+RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task) { s->ins[s->n_ins++] = (uint64_t)pos << 32 | task; }
 
 RMI_FN void rmi_ref_begin(rmi_ref_search *s)
 {
@@ -7872,15 +7862,39 @@ RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
     return 1;
 }
 
+RMI_FN int rmi_ref_cmp_ins(const void *x, const void *y, void *user)
+{
+    uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
+    (void)user;
+    return a < b ? -1 : a > b;
+}
+
+/* Insertions by position, then by task, each once. */
+RMI_FN void rmi_ref_sort_ins(rmi_ref_search *s)
+{
+    uint32_t i, k, n = 0;
+    if (s->n_ins > 24) rmi_sort(s->ins, s->n_ins, sizeof(uint64_t), rmi_ref_cmp_ins, NULL);
+    else
+        for (i = 1; i < s->n_ins; i++) {
+            uint64_t x = s->ins[i];
+            for (k = i; k > 0 && s->ins[k - 1] > x; k--) s->ins[k] = s->ins[k - 1];
+            s->ins[k] = x;
+        }
+    for (i = 0; i < s->n_ins; i++)
+        if (!n || s->ins[n - 1] != s->ins[i]) s->ins[n++] = s->ins[i];
+    s->n_ins = n;
+}
+
 /* Builds and evaluates b. 0: it is not legal. */
 RMI_FN int rmi_ref_apply(rmi_ref_search *s)
 {
     const rmi_ref_state *a = s->a;
     rmi_ref_state *b = s->b;
     uint32_t p, k = 0, n = 0;
+    rmi_ref_sort_ins(s);
     if (a->n + s->n_ins > s->cap) return 0;
     for (p = 0; p <= a->n; p++) {
-        while (k < s->n_ins && s->ins_pos[k] == p) b->list[n++] = s->ins_task[k++];
+        while (k < s->n_ins && s->ins[k] >> 32 == p) b->list[n++] = (uint32_t)s->ins[k++];
         if (p < a->n && !s->drop[p]) b->list[n++] = a->list[p];
     }
     b->n = n;
@@ -7946,8 +7960,12 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
     while (top) {
         uint32_t o = s->stack[--top];
         const rmi_ref_acc *acc = &m->accs[m->tasks[o].acc0];
-        rmi_ref_insert(s, b, o);
         *ns += m->choices[acc->free0[1]].ns;
+        if (*ns > s->most_ns || s->n_ins == s->cap_ins) {
+            for (s->mark[o] = 0; top;) s->mark[s->stack[--top]] = 0;
+            return 0;
+        }
+        rmi_ref_insert(s, b, o);
         for (k = 0; k < acc->n_read; k++) {
             uint32_t u = m->pool[acc->read0 + k], i = rmi_ref_life_at(a, u, b), mk = m->maker[u];
             int again;
@@ -8053,10 +8071,11 @@ RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, con
 
 /* --- improvement: annealing */
 
-RMI_FN void rmi_ref_clear_marks(rmi_ref_search *s)
+/* Of the insertions from number `from` on. */
+RMI_FN void rmi_ref_clear_marks(rmi_ref_search *s, uint32_t from)
 {
     uint32_t i;
-    for (i = 0; i < s->n_ins; i++) s->mark[s->ins_task[i]] = 0;
+    for (i = from; i < s->n_ins; i++) s->mark[(uint32_t)s->ins[i]] = 0;
 }
 
 /* A random stretch that can be given up across t is. */
@@ -8141,8 +8160,7 @@ RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
     if (to == lo) return 0;
     for (i = lo; i < hi; i++) {
         s->drop[i] = 1;
-        s->ins_pos[s->n_ins] = to; /* keeps their order */
-        s->ins_task[s->n_ins++] = a->list[i];
+        rmi_ref_insert(s, to, a->list[i]);
     }
     return 1;
 }
@@ -8165,16 +8183,14 @@ RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_
     uint32_t n = s->n_ins;
     uint64_t ns = 1;
     int ok;
-    s->ins_pos += n; /* a list of its own, behind the one in use */
-    s->ins_task += n;
+    s->ins += n; /* a list of its own, behind the one in use */
     s->cap_ins -= n;
     s->n_ins = 0;
     s->extended = 0;
     s->n_touched = 0;
     ok = rmi_ref_evict(s, k, p, at, level, &ns);
-    rmi_ref_clear_marks(s);
-    s->ins_pos -= n;
-    s->ins_task -= n;
+    rmi_ref_clear_marks(s, 0);
+    s->ins -= n;
     s->cap_ins += n;
     s->n_ins = n;
     return ok ? ns : RMI_INF;
@@ -8206,7 +8222,7 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
         if (best == RMI_NONE) break;
         ns = 0;
         if (!rmi_ref_evict(s, best, p, RMI_NONE, best_level, &ns)) n = 24;
-        rmi_ref_clear_marks(s);
+        rmi_ref_clear_marks(s, 0);
         if (n == 24) return 0;
         chosen[n++] = best;
         got += a->str[best].room;
@@ -8253,7 +8269,7 @@ RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
         ok = rmi_ref_move_delete(s);
         ok = rmi_ref_free_bytes(s, rmi_ref_moment(s), 1) && ok;
     }
-    rmi_ref_clear_marks(s);
+    rmi_ref_clear_marks(s, 0);
     return ok;
 }
 
@@ -8374,10 +8390,11 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, rmi_ref_
     hoist = rmi_ref_hoist(s, k, t, b);
     for (level = 0; level < (hoist == RMI_NONE ? 3u : 4u); level++) {
         uint32_t at = level == 3 ? hoist : RMI_NONE, to = level == 3 ? hoist : b;
-        uint64_t ns = rmi_ref_price(s, k, t, at, level == 3 ? RMI_REF_CROSSING : level), gain, score;
-        if (ns == RMI_INF) continue;
-        gain = (s->a->str[k].room >> 8) * (s->above[to] - s->above[from + 1]);
-        if (gain <= s->extended) continue;
+        uint64_t ns, gain = (s->a->str[k].room >> 8) * (s->above[to] - s->above[from + 1]), score;
+        s->most_ns = pick->score ? rmi_mul_div_up(gain, 1u << 16, pick->score) : RMI_INF;
+        ns = rmi_ref_price(s, k, t, at, level == 3 ? RMI_REF_CROSSING : level);
+        s->most_ns = RMI_INF;
+        if (ns == RMI_INF || gain <= s->extended) continue;
         gain -= s->extended;
         score = rmi_mul_div_up(gain, 1u << 16, ns);
         if (score <= pick->score) continue;
@@ -8420,26 +8437,80 @@ RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t c
     return n;
 }
 
+/* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of it. */
+typedef struct rmi_ref_tree {
+    uint32_t leaves;
+    int64_t *max, *add;
+} rmi_ref_tree;
+
+RMI_FN rm_result rmi_ref_tree_make(rmi_arena *mem, const uint64_t *at, uint32_t n, rmi_ref_tree *t)
+{
+    uint32_t i;
+    for (t->leaves = 1; t->leaves < n; t->leaves *= 2) {}
+    t->max = RMI_NEW(mem, int64_t, 2 * (size_t)t->leaves);
+    t->add = RMI_NEW(mem, int64_t, t->leaves + (size_t)1);
+    if (!t->max || !t->add) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) t->max[t->leaves + i] = (int64_t)at[i];
+    for (i = t->leaves; i-- > 1;) t->max[i] = t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1];
+    return RM_OK;
+}
+
+/* Adds to positions [lo, hi). */
+RMI_FN void rmi_ref_tree_add(rmi_ref_tree *t, uint32_t lo, uint32_t hi, int64_t bytes)
+{
+    uint32_t l = t->leaves + lo, r = t->leaves + hi, side, i;
+    if (lo >= hi) return;
+    for (; l < r; l /= 2, r /= 2) {
+        for (side = 0; side < 2; side++) {
+            if (!((side ? r : l) & 1)) continue;
+            i = side ? --r : l++;
+            t->max[i] += bytes;
+            if (i < t->leaves) t->add[i] += bytes;
+        }
+    }
+    for (side = 0; side < 2; side++)
+        for (i = (t->leaves + (side ? hi - 1 : lo)) / 2; i; i /= 2) t->max[i] = (t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1]) + t->add[i];
+}
+
+/* The most in positions [lo, hi); 0 if there are none. */
+RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi)
+{
+    uint32_t l = t->leaves + lo, r = t->leaves + hi - 1;
+    int64_t a, b;
+    if (lo >= hi) return 0;
+    a = t->max[l];
+    b = t->max[r];
+    for (; l / 2 != r / 2; l /= 2, r /= 2) { /* a: of [lo, end of l's subtree); b: of [start of r's, hi) */
+        if (!(l & 1) && t->max[l + 1] > a) a = t->max[l + 1];
+        if ((r & 1) && t->max[r - 1] > b) b = t->max[r - 1];
+        a += t->add[l / 2];
+        b += t->add[r / 2];
+    }
+    if (b > a) a = b;
+    for (l /= 2; l; l /= 2) a += t->add[l];
+    return a;
+}
+
 /* Takes the picks that are nearly as good as the best and still help. est: by position, bytes. */
-RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, uint32_t permille, uint64_t *est)
+RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, uint32_t permille, rmi_ref_tree *est)
 {
     const rmi_ref_state *a = s->a;
-    uint32_t i, p, k, taken = 0;
+    uint32_t i, k, taken = 0;
     memset(s->busy, 0, a->n_str);
-    for (i = 0; i < n && picks[i].score / 1000 * permille <= picks[i].score && picks[i].score >= picks[0].score / 1000 * permille; i++) {
+    for (i = 0; i < n && picks[i].score >= picks[0].score / 1000 * permille; i++) {
         const rmi_ref_pick *c = &picks[i];
-        uint64_t room = a->str[c->str].room, ns = 0;
-        int helps = 0, free_ = !s->busy[c->str];
-        for (p = c->from + 1; p < c->b && !helps; p++) helps = est[p] > s->limit;
-        if (!helps || !free_) continue;
+        uint64_t ns = 0;
+        uint32_t from = s->n_ins;
+        int free_ = !s->busy[c->str];
+        if (!free_ || rmi_ref_tree_most(est, c->from + 1, c->b) <= (int64_t)s->limit) continue;
         if (rmi_ref_price(s, c->str, c->t, c->at, c->level) == RMI_INF) continue;
         for (k = 0; k < s->n_touched && free_; k++) free_ = s->busy[s->touched[k]] != 2;
         if (!free_) continue;
         for (k = 0; k < s->n_touched; k++) s->busy[s->touched[k]] |= 1;
         s->busy[c->str] = 2;
         rmi_ref_evict(s, c->str, c->t, c->at, c->level, &ns);
-        rmi_ref_clear_marks(s);
-        for (p = c->from + 1; p < c->b; p++) est[p] = rmi_sub(est[p], room);
+        rmi_ref_clear_marks(s, from);
+        rmi_ref_tree_add(est, c->from + 1, c->b, -(int64_t)a->str[c->str].room);
         taken++;
     }
     return taken;
@@ -8448,45 +8519,129 @@ RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *pick
 /* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
 RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
-    rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
-    uint32_t cap = s->cap_inst, n, p, stuck = 0;
-    rmi_ref_pick *picks = RMI_NEW(&tmp, rmi_ref_pick, cap);
-    uint64_t *est = RMI_NEW(&tmp, uint64_t, s->cap + 1), least = RMI_INF;
-    if (!picks || !est) {
-        rmi_arena_free(&tmp);
-        return RM_ERROR_MEMORY;
-    }
+    uint32_t n, p, stuck = 0;
+    uint64_t least = RMI_INF;
     while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s)) {
+        rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
+        rmi_ref_tree est;
+        rmi_ref_pick *picks;
+        int on = 0;
         rmi_ref_begin(s);
-        for (p = 0; p <= s->a->n; p++) {
-            est[p] = s->a->live[p];
-            s->above[p + 1] = s->above[p] + (p < s->a->n && est[p] > s->limit);
+        for (p = 0; p <= s->a->n; p++) s->above[p + 1] = s->above[p] + (p < s->a->n && s->a->live[p] > s->limit);
+        picks = RMI_NEW(&tmp, rmi_ref_pick, s->a->n_use + (size_t)1);
+        if (!picks || rmi_ref_tree_make(&tmp, s->a->live, s->a->n + 1, &est) != RM_OK) {
+            rmi_arena_free(&tmp);
+            return RM_ERROR_MEMORY;
         }
-        n = rmi_ref_picks(s, picks, cap);
+        n = rmi_ref_picks(s, picks, s->a->n_use);
         rmi_sort(picks, n, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
         s->work += 4 * (uint64_t)n;
-        if (!n || !rmi_ref_choose_picks(s, picks, n, permille, est) || !rmi_ref_apply(s)) break;
+        on = n && rmi_ref_choose_picks(s, picks, n, permille, &est) && rmi_ref_apply(s);
+        rmi_arena_free(&tmp);
+        if (!on) break;
         rmi_ref_accept(s);
         stuck = s->a->over < least ? 0 : stuck + 1;
         least = rmi_min(least, s->a->over);
     }
     memset(s->above, 0, (s->cap + 2) * sizeof(uint32_t));
-    rmi_arena_free(&tmp);
     return RM_OK;
 }
 
-/* Drops repeats that need not be, dearest first as they come, while the state fits. */
-RMI_FN void rmi_ref_fill(rmi_ref_search *s)
+/* --- repeats that need not be are dropped, dearest first by time per byte and position, while the rest fits */
+typedef struct rmi_ref_spare {
+    uint64_t score;
+    uint32_t p;
+} rmi_ref_spare;
+
+RMI_FN int rmi_ref_cmp_spare(const void *x, const void *y, void *user)
 {
-    uint32_t k;
-    for (k = s->a->n_reps; k-- > 0 && !s->a->over && !rmi_ref_told(s);) {
+    const rmi_ref_spare *a = (const rmi_ref_spare *)x, *b = (const rmi_ref_spare *)y;
+    (void)user;
+    if (a->score != b->score) return a->score > b->score ? -1 : 1;
+    return a->p < b->p ? -1 : a->p > b->p;
+}
+
+/* Without the repeat at p, life i of what it makes goes on from its predecessor: through positions [*from, p). 0: it cannot. */
+RMI_FN int rmi_ref_bridge(const rmi_ref_state *a, uint32_t i, uint32_t *from)
+{
+    uint32_t j = a->inst[i].prev;
+    if (j == RMI_NONE || a->inst[i].last <= a->inst[i].first) return 0;
+    *from = a->inst[j].last + !a->inst[j].gone; /* gone: taken over in its last use, which then has to have bytes of its own */
+    return 1;
+}
+
+/* What the repeat at p costs per byte that dropping it would hold. */
+RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
+{
+    const rmi_ref_state *a = s->a;
+    const rmi_ref_acc *c = rmi_ref_acc_of(s->m, a, a->list[p]);
+    uint32_t i, from;
+    uint64_t held = 1, ns = s->m->choices[c->free0[1] + rmi_min(a->rank[p], c->n_free[1] - 1u)].ns;
+    for (i = a->inst0[p]; i < a->inst0[p + 1]; i++)
+        if (rmi_ref_bridge(a, i, &from)) held += (s->m->room[a->inst[i].buf] >> 8) * (p - from + 1);
+    return rmi_mul_div_up(ns, 1u << 20, held);
+}
+
+/* Holds in the tree what dropping the repeat at p holds; 0: it does not fit, and the tree is as before. */
+RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t i, from, least = p, end = a->inst0[p + 1];
+    int ok = 1, pass;
+    for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
+        for (i = a->inst0[p]; i < end; i++) {
+            int64_t room = (int64_t)s->m->room[a->inst[i].buf];
+            if (!rmi_ref_bridge(a, i, &from)) continue;
+            rmi_ref_tree_add(t, from, p, pass ? -room : room);
+            if (from < least) least = from;
+        }
+        if (!pass) ok = rmi_ref_tree_most(t, least, p) <= (int64_t)s->limit;
+    }
+    return ok;
+}
+
+/* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found by the
+   evaluation, then fewer are dropped. Returns how many were. */
+RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
+{
+    uint32_t i, k = 0, p, n = s->a->n_reps;
+    rmi_ref_spare *spare = RMI_NEW(mem, rmi_ref_spare, n);
+    rmi_ref_tree t;
+    if (!spare || rmi_ref_tree_make(mem, s->a->live, s->a->n + 1, &t) != RM_OK) return 0;
+    for (i = 0; i < n; i++) {
+        spare[i].p = s->a->reps[i];
+        spare[i].score = rmi_ref_spare_score(s, spare[i].p);
+    }
+    rmi_sort(spare, n, sizeof(rmi_ref_spare), rmi_ref_cmp_spare, NULL);
+    for (i = 0; i < n; i++)
+        if (rmi_ref_hold(s, &t, spare[i].p)) spare[k++] = spare[i];
+    for (; k; k /= 2) {
+        rmi_ref_begin(s);
+        for (p = 0; p < k; p++) s->drop[spare[p].p] = 1;
+        if (rmi_ref_apply(s) && !s->b->over && s->b->ns < s->a->ns) {
+            rmi_ref_accept(s);
+            return k;
+        }
+    }
+    return 0;
+}
+
+/* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
+RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
+{
+    uint32_t k, round, n = 1;
+    for (round = 0; round < 12 && n && !s->a->over && !rmi_ref_told(s); round++) {
+        rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
+        n = rmi_ref_fill_many(s, &tmp);
+        rmi_arena_free(&tmp);
+    }
+    for (k = s->a->n_reps; k-- > 0 && each-- && !s->a->over && !rmi_ref_told(s);) {
         if (k >= s->a->n_reps) continue;
         rmi_ref_begin(s);
         s->drop[s->a->reps[k]] = 1;
         if (rmi_ref_apply(s) && !s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
     }
 }
-
 
 /* Sets the current state to runs of another solver (their forms are not kept); mode 0 of every op, or the fastest. */
 RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
@@ -9480,7 +9635,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     for (i = 0; i < RMI_COUNT(permille) && r == RM_OK; i++) {
         rmi_ref_load(s, NULL, 0, NULL);
         r = rmi_ref_greedy(s, permille[i], 400);
-        if (r == RM_OK) rmi_ref_fill(s);
+        if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
     }
     if (r == RM_OK && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, &w->blk);
@@ -9496,7 +9651,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
             if (r == RM_OK) r = rmi_plan_expand(w, &tmp, acts, n_acts, &runs, &n);
             if (r != RM_OK || !rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) continue;
             r = rmi_ref_greedy(s, 700, 200);
-            if (r == RM_OK) rmi_ref_fill(s);
+            if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
         }
     }
     rmi_arena_free(&tmp);
