@@ -587,6 +587,8 @@ typedef struct weight { /* what its initial values need to know */
 
 typedef struct gpt {
     int64_t layers, channels, heads, context, batch, vocab, micro_batches;
+    int64_t ranks; /* processes that train together, each on its own part of the batch: their gradients are added up */
+    int reduced;   /* gradients go through rm_exec_desc.reduce */
     double dropout;
     rm_graph *graph;
     rm_tensor tokens, targets, picked, loss; /* in and out of every step */
@@ -607,7 +609,7 @@ static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t
     w->mean = mean;
     w->deviation = deviation;
     w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .update = adamw,
-                         .farg = { deviation > 0 ? 0.1 : 0 });
+                         .reduce_ns = m->reduced ? RM_FREE_NS : 0, .farg = { deviation > 0 ? 0.1 : 0 });
     return w->tensor;
 }
 
@@ -666,7 +668,7 @@ static void describe_gpt(gpt *m)
                    .fwd_ws = floats(channels * vocab), .arg = { rows, channels, vocab });
     m->picked = RM_OP(g, &PICK, .name = "pick", .in = { logits }, .out = { floats(vocab) });
     m->loss = RM_OP(g, &LOSS, .name = "loss", .in = { logits, m->targets }, .out = { sizeof(float) },
-                    .saved = floats(rows), .arg = { rows, vocab }, .farg = { 1.0 / (double)m->micro_batches });
+                    .saved = floats(rows), .arg = { rows, vocab }, .farg = { 1.0 / (double)(m->micro_batches * m->ranks) });
     rm_output_add(g, m->picked);
     rm_output_add(g, m->loss);
 }
@@ -859,6 +861,7 @@ typedef struct trainer {
     rm_plan *plan;
     rm_exec *exec;
     int32_t *tokens, *targets; /* one batch */
+    int64_t rank;              /* of model.ranks */
 } trainer;
 
 static double seconds(void)
@@ -929,10 +932,10 @@ static uint64_t choose_budget(trainer *t)
     return d.device_bytes;
 }
 
-static void open_exec(trainer *t, rm_plan *p)
+static void open_exec(trainer *t, rm_plan *p, const rm_exec_desc *d)
 {
     t->plan = p;
-    if (rm_exec_create(p, NULL, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
+    if (rm_exec_create(p, d, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
 }
 
 static void init_weights(trainer *t)
@@ -1007,10 +1010,10 @@ static double learning_rate(const options *o, int64_t step)
 
 static rm_step training_batch(trainer *t, int64_t step, int64_t micro)
 {
-    const rm_step s = { .kind = step_kind(&t->o, micro), .micro = (uint32_t)micro, .step = (uint64_t)step, .seed = t->o.seed, .lr = learning_rate(&t->o, step) };
+    const rm_step s = { .kind = step_kind(&t->o, micro), .micro = (uint32_t)(micro * t->model.ranks + t->rank), .step = (uint64_t)step, .seed = t->o.seed, .lr = learning_rate(&t->o, step) };
     const uint64_t room = (uint64_t)(t->data.train - t->o.context - 1), batch = (uint64_t)(step * t->o.accumulate + micro);
     int64_t row;
-    for (row = 0; row < t->o.batch; row++) put_row(t, row, (int64_t)(draw(t->o.seed ^ 0xDA7A, batch, (uint64_t)row) % room));
+    for (row = 0; row < t->o.batch; row++) put_row(t, row, (int64_t)(draw(t->o.seed ^ 0xDA7A, batch, (uint64_t)(row + t->rank * t->o.batch)) % room));
     return s;
 }
 
@@ -1028,14 +1031,14 @@ static double train_step(trainer *t, int64_t step)
 /* The mean loss of rows evenly spaced over the held-out text: the same ones every time. */
 static double evaluate(trainer *t)
 {
-    const int64_t batches = 4, rows = batches * t->o.batch;
+    const int64_t batches = 4 * t->model.ranks, rows = batches * t->o.batch; /* of the whole batch, whoever looks */
     const rm_step s = { .kind = RM_FORWARD };
     const int64_t room = t->data.count - t->data.train - t->o.context - 1;
     double loss = 0;
     int64_t row;
     for (row = 0; row < rows; row++) {
         put_row(t, row % t->o.batch, t->data.train + room * row / rows);
-        if ((row + 1) % t->o.batch == 0) loss += run_step(t, &s) * (double)t->o.accumulate / (double)batches;
+        if ((row + 1) % t->o.batch == 0) loss += run_step(t, &s) * (double)(t->o.accumulate * t->model.ranks) / (double)batches;
     }
     return loss;
 }
@@ -1080,6 +1083,38 @@ static void print_progress(const trainer *t, int64_t step, int64_t first, double
     fflush(stdout);
 }
 
+/* The model of the options, as one of `ranks` processes has it. */
+static void make_model(trainer *t, int64_t rank, int64_t ranks)
+{
+    t->rank = rank;
+    t->tokens = (int32_t *)malloc(ints(t->o.batch * t->o.context));
+    t->targets = (int32_t *)malloc(ints(t->o.batch * t->o.context));
+    t->model.weights = (weight *)malloc((size_t)(12 * t->o.layers + 4) * sizeof(weight));
+    if (!t->tokens || !t->targets || !t->model.weights) fail("start", "no memory");
+    t->model.layers = t->o.layers;
+    t->model.channels = t->o.channels;
+    t->model.heads = t->o.heads;
+    t->model.context = t->o.context;
+    t->model.batch = t->o.batch;
+    t->model.vocab = t->data.vocab;
+    t->model.micro_batches = t->o.accumulate;
+    t->model.ranks = ranks;
+    t->model.dropout = t->o.dropout;
+    t->model.graph = rm_graph_create(NULL);
+    describe_gpt(&t->model);
+}
+
+static void end_training(trainer *t)
+{
+    rm_exec_destroy(t->exec);
+    rm_plan_destroy(t->plan);
+    rm_graph_destroy(t->model.graph);
+    free(t->model.weights);
+    free(t->tokens);
+    free(t->targets);
+}
+
+#ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
 /* What --compare wants to know of the first steps: their losses, and the time of the fastest. */
 enum { COMPARED = 5 };
 typedef struct record {
@@ -1101,7 +1136,7 @@ static record run_keep_everything(trainer *t)
     rm_plan_info info;
     int64_t step, first = 0;
     memset(&r, 0, sizeof r);
-    open_exec(t, make_plan(t, 0, "noremat", &info));
+    open_exec(t, make_plan(t, 0, "noremat", &info), NULL);
     init_weights(t);
     if (t->o.load) first = load(t);
     for (step = first; step < t->o.stop && r.steps < COMPARED; step++) {
@@ -1159,29 +1194,16 @@ int main(int argc, char **argv)
     memset(&all, 0, sizeof all);
     t.o = parse_options(argc, argv);
     t.data = load_text(t.o.file, t.o.context);
-    t.tokens = (int32_t *)malloc(ints(t.o.batch * t.o.context));
-    t.targets = (int32_t *)malloc(ints(t.o.batch * t.o.context));
-    t.model.weights = (weight *)malloc((size_t)(12 * t.o.layers + 4) * sizeof(weight));
-    if (!t.tokens || !t.targets || !t.model.weights) fail("start", "no memory");
 
     /* 1. The model, as a graph. */
-    t.model.layers = t.o.layers;
-    t.model.channels = t.o.channels;
-    t.model.heads = t.o.heads;
-    t.model.context = t.o.context;
-    t.model.batch = t.o.batch;
-    t.model.vocab = t.data.vocab;
-    t.model.micro_batches = t.o.accumulate;
-    t.model.dropout = t.o.dropout;
-    t.model.graph = rm_graph_create(NULL);
-    describe_gpt(&t.model);
+    make_model(&t, 0, 1);
 
     /* 2. A plan of it for the budget. */
     budget = choose_budget(&t);
     if (t.o.compare) all = run_keep_everything(&t);
 
     /* 3. An executor of the plan. It allocates here, and never again. */
-    open_exec(&t, make_plan(&t, budget, NULL, &info));
+    open_exec(&t, make_plan(&t, budget, NULL, &info), NULL);
     init_weights(&t);
     if (t.o.load) first = load(&t);
     if (t.o.check) check(&t);
@@ -1206,12 +1228,8 @@ int main(int argc, char **argv)
     printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)info.keep_all_ns, info.estimated ? " (costs estimated; --profile measures them)" : "");
     if (t.o.compare) print_comparison(&planned, &all);
 
-    rm_exec_destroy(t.exec);
-    rm_plan_destroy(t.plan);
-    rm_graph_destroy(t.model.graph);
-    free(t.model.weights);
+    end_training(&t);
     free(t.data.token);
-    free(t.tokens);
-    free(t.targets);
     return 0;
 }
+#endif

@@ -122,6 +122,7 @@ for t in tests/cli/*.sh; do
     counted "$(basename "$t" .sh)" sh "$t" "$out/rmplan"
 done
 if ${CC} -fopenmp -o "$out/m" "$out/m32.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
+want mpicc libopenmpi-dev; want mpirun openmpi-bin
 check "build train_gpt" ${CC} -O3 $omp -o "$out/train_gpt" examples/train_gpt.c -lm
 [ -f tests/cli/train_gpt.test ] && counted train_gpt sh tests/cli/train_gpt.test "$out/train_gpt"
 if [ $quick = 0 ] && want valgrind valgrind; then
