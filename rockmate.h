@@ -153,8 +153,10 @@
    6. Planning
    rm_plan_desc.device_bytes is the budget for all that lies on the device: weights, states, inputs and
    activations. 0: no limit. Too small: RM_ERROR_INFEASIBLE, with min_bytes in rm_plan_info and in the
-   message, a budget that works. The preset "rotor" is the planner; "noremat", "every-block" and "sqrt"
-   are for comparison. rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table
+   message, a budget that works. A preset says what the planner does: "rotor" if none is named; others are
+   for hard graphs (checkmate, search) or to compare with (every-block, sqrt, greedy, llmc-1, noremat).
+   rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
+   rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table
    for people. The same graph and desc give the same plan, everywhere. steps = RM_FIRST | RM_MIDDLE |
    RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
    what persists.
@@ -539,14 +541,47 @@ typedef struct rm_plan_info {
     uint32_t estimated;       /* 1: some costs were neither given nor measured */
 } rm_plan_info;
 
+/* Passes of the planner: each gives candidates, the fastest that fits wins. Everything once is always one of them. */
+#define RM_PASS_SEGMENTS 1u /* checkpoints at the borders of segments of rm_config.segment stages (Chen et al. 2016) */
+#define RM_PASS_GREEDY 2u   /* a checkpoint whenever what is kept since the last one reaches a threshold; many thresholds (Chen) */
+#define RM_PASS_KINDS 4u    /* ops that match rm_config.kinds are recomputed before their backward, all others kept */
+#define RM_PASS_CHAIN 8u    /* the best checkpoints between cut points, for every budget at once (rotor) */
+#define RM_PASS_SEARCH 16u  /* whole-graph search: single values, variants, any order; from the other passes' plans */
+
+/* Switches, to see what a freedom is worth. The bounds in rm_plan_info are then those of plans without it. */
+#define RM_NO_RECOMPUTE 1u /* every op once */
+#define RM_NO_VARIANTS 2u  /* every op as declared */
+#define RM_NO_REORDER 4u   /* ops run for the first time in the order of declaration, backwards in reverse */
+#define RM_NO_INPLACE 8u   /* no output over an input, no gradient over dead bytes (rm_kind.inplace, over) */
+
+/* What the planner does: start from a preset (rm_config_preset) and change what you like. A plain struct: it owns nothing. */
+typedef struct rm_config {
+    char name[32] RM_ZERO;    /* of the preset it came from, for messages */
+    uint32_t passes RM_ZERO;  /* RM_PASS_CHAIN | ...; 0: every op once */
+    uint32_t off RM_ZERO;     /* RM_NO_RECOMPUTE | ... */
+    uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
+    uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
+    uint64_t work RM_ZERO;    /* steps that the search may take, some 25 ns each; 0: 40 million, about a second */
+    char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
+} rm_config;
+
+/* Sets all of *c to a preset; RM_ERROR_ARGUMENT if there is none of that name. rm_preset_name lists them: NULL after the last;
+   *help (may be NULL) gets one line about it. */
+RMDEF rm_result rm_config_preset(const char *name, rm_config *c);
+RMDEF const char *rm_preset_name(size_t i, const char **help);
+
+/* The text form (docs/formats.md): "rockmate config 1", then key=value lines; preset=NAME may come first and sets all of them.
+   Writing and reading gives the same struct. RM_ERROR_TEXT: *c is as it was, and message (message_bytes long with its zero; may be NULL) says line:column, found, expected. */
+RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *c, char *message, size_t message_bytes);
+RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *user);
+
 typedef struct rm_plan_desc {
     uint64_t device_bytes RM_ZERO;  /* the budget: everything placed on the device. 0: no limit */
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use; 0: none */
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make; they share the addresses of what persists. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256 */
-    const char *preset RM_ZERO;     /* "rotor" (NULL: this), "noremat" (every op once), "every-block" (checkpoint each stage),
-                               "sqrt" (Chen: segments of about sqrt(stages)), "search" (any graph, variants, any order of
-                               runs: rotor's plan improved for about a second; more budget may come out slower) */
+    const char *preset RM_ZERO;     /* a name that rm_preset_name lists; NULL: "rotor" */
+    const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
     uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no addresses: to compare with the literature, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
     rm_plan_info *info RM_ZERO;     /* filled if not NULL, also when the budget is infeasible */
@@ -1208,6 +1243,7 @@ struct rm_graph {
     rmi_map tensor_map, op_map;
     rmi_link link;
     uint8_t has_link, any_order, sealed, estimated;
+    uint8_t fixed_order; /* of the planner's copy: first runs in the order of declaration, backwards in reverse */
     uint32_t *open;    /* stack of open blocks: index of their begin mark */
     size_t n_open, cap_open;
     char *prefix;      /* "h[3]/" of the open blocks */
@@ -7495,7 +7531,7 @@ RMI_FN void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
 RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
 {
     const rmi_ref_model *m = s->m;
-    uint32_t p, i, uses = 0;
+    uint32_t p, i, uses = 0, order = 0, back = RMI_NONE;
     s->stamp++;
     x->n_inst = 0;
     s->least_ns = 0;
@@ -7518,6 +7554,14 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
         for (i = 0; i < t->n_ban; i++)
             if (s->done[m->deps[t->ban0 + i]] == s->stamp) return 0;
         s->done[task] = s->stamp;
+        if (m->g->fixed_order && t->way == RMI_FWD && !s->count[t->id]) {
+            if (t->id < order || back != RMI_NONE) return 0;
+            order = t->id;
+        }
+        if (m->g->fixed_order && t->way == RMI_BWD) {
+            if (t->id > back) return 0;
+            back = t->id;
+        }
         for (i = 0; i < a->n_read; i++) {
             if (x->cur[reads[i]] == RMI_NONE) return 0;
             x->inst[x->cur[reads[i]]].last = p;
@@ -9186,7 +9230,8 @@ typedef struct rmi_planner {
     rm_graph *g;
     const rm_plan_desc *d;
     rm_plan *p;
-    uint32_t steps, step, align, preset;
+    uint32_t steps, step, align;
+    rm_config c;
     rmi_home *homes; /* of the current step */
     size_t n_homes, n_low; /* all; those without inputs */
     uint64_t *offsets;     /* by buffer: of homes */
@@ -9203,9 +9248,67 @@ typedef struct rmi_planner {
     int lanes; /* reductions run beside the compute lane */
 } rmi_planner;
 
-typedef enum rmi_preset { RMI_ROTOR, RMI_NOREMAT, RMI_EVERY_BLOCK, RMI_SQRT, RMI_SEARCH } rmi_preset;
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
-static const char *const rmi_plan_presets[] = {"rotor", "noremat", "every-block", "sqrt", "search"};
+
+/* A preset is a row: which passes run, and what they need to know. The first one is the default. */
+typedef struct rmi_plan_preset {
+    const char *name, *help, *kinds;
+    uint32_t passes, segment;
+} rmi_plan_preset;
+
+#define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
+static const rmi_plan_preset rmi_plan_presets[] = {
+    {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
+    {"noremat", "every op once, in the order of declaration", "", 0, 0},
+    {"every-block", "a checkpoint at every cut point", "", RM_PASS_SEGMENTS, 1},
+    {"sqrt", "segments of about the root of the number of stages (Chen et al. 2016)", "", RM_PASS_SEGMENTS, 0},
+    {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0},
+    {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
+    {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
+    {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
+    {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
+};
+
+RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
+{
+    memset(c, 0, sizeof *c);
+    memcpy(c->name, p->name, strlen(p->name));
+    memcpy(c->kinds, p->kinds, strlen(p->kinds));
+    c->passes = p->passes;
+    c->segment = p->segment;
+    c->gap_ppm = 1000;
+    c->work = RMI_PLAN_WORK;
+}
+
+/* The preset of that name (NULL: the default), or NULL. */
+RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
+{
+    size_t i;
+    for (i = 0; i < RMI_COUNT(rmi_plan_presets); i++)
+        if (!name || !strcmp(rmi_plan_presets[i].name, name)) return &rmi_plan_presets[i];
+    return NULL;
+}
+
+/* What is wrong with a configuration, or NULL. Lists of patterns have the letters of names, * and commas. */
+RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
+{
+    size_t i;
+    if (c->passes >> 5) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
+    if (c->off >> 4) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
+    if (c->work > RMI_MAX) return "work is not below 2^62";
+    for (i = 0; i < sizeof c->name && c->name[i]; i++) {}
+    if (i == sizeof c->name || (i && !rmi_graph_name_ok(c->name))) return "name is no name: up to 31 of A-Z a-z 0-9 _ . / - [ ]";
+    for (i = 0; i < sizeof c->kinds && c->kinds[i];) i++;
+    if (i == sizeof c->kinds) return "kinds has no end within its 256 bytes";
+    for (i = 0; c->kinds[i]; i++) {
+        char letter[2];
+        letter[0] = c->kinds[i];
+        letter[1] = 0;
+        if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter)) return "kinds has a letter that no name has; it is a list of patterns of A-Z a-z 0-9 _ . / - [ ] and *, with commas";
+    }
+    if (!strcmp(c->kinds, "none")) return "kinds is 'none', which no op is called; leave it empty";
+    return NULL;
+}
 
 /* --- homes: what persists has one address in all programs; inputs lie above it, those that live longest lowest, and the
    gradients that accumulate above them, so that programs that do not accumulate have one piece for all else */
@@ -9509,21 +9612,18 @@ RMI_FN void rmi_plan_act(rmi_chn_act *a, uint32_t what, uint32_t stage, uint32_t
     a->flags = flags;
 }
 
-/* Checkpoints at the borders of segments of `len` stages (Chen et al. 2016): 1 is every stage. */
-RMI_FN rm_result rmi_plan_segments(rmi_planner *w, rmi_arena *mem, uint32_t len, rmi_chn_act **acts, size_t *n)
+/* Checkpoints at the borders of segments (Chen et al. 2016): segment k is the stages [first[k], first[k + 1]). */
+RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32_t n_segments, rmi_chn_act **acts, size_t *n)
 {
-    uint32_t L = w->blk.shape->n, i, k, lo;
-    rmi_chn_act *a = RMI_NEW(mem, rmi_chn_act, 3 * (size_t)L);
+    uint32_t i, k, last = n_segments - 1;
+    rmi_chn_act *a = RMI_NEW(mem, rmi_chn_act, 3 * (size_t)first[n_segments]);
     if (!a) return RM_ERROR_MEMORY;
     *n = 0;
-    for (i = 0; i < L; i++)
-        if (i / len == (L - 1) / len) rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i, i + 1 == L ? RMI_CHN_LEAF : 0);
-        else rmi_plan_act(&a[(*n)++], RMI_CHN_PASS, i, i % len ? 0 : RMI_CHN_INPUT_STAYS);
-    for (k = (L - 1) / len + 1; k-- > 0;) {
-        uint32_t hi = rmi_min((uint64_t)(k + 1) * len, L) == L ? L : (k + 1) * len;
-        lo = k * len;
-        for (i = lo; i < hi && k != (L - 1) / len; i++) rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i, RMI_CHN_AGAIN | (i + 1 == hi ? RMI_CHN_LEAF : 0));
-        for (i = hi; i-- > lo;) rmi_plan_act(&a[(*n)++], RMI_CHN_BACKWARD, i, 0);
+    for (k = 0; k < last; k++)
+        for (i = first[k]; i < first[k + 1]; i++) rmi_plan_act(&a[(*n)++], RMI_CHN_PASS, i, i == first[k] ? RMI_CHN_INPUT_STAYS : 0);
+    for (k = n_segments; k-- > 0;) {
+        for (i = first[k]; i < first[k + 1]; i++) rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i, (k < last ? RMI_CHN_AGAIN : 0) | (i + 1 == first[k + 1] ? RMI_CHN_LEAF : 0));
+        for (i = first[k + 1]; i-- > first[k];) rmi_plan_act(&a[(*n)++], RMI_CHN_BACKWARD, i, 0);
     }
     *acts = a;
     return RM_OK;
@@ -9601,25 +9701,160 @@ RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
+/* --- passes */
+
+RMI_FN rm_result rmi_plan_try_segments(rmi_planner *w, const uint32_t *first, uint32_t n_segments, uint64_t budget)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_chn_act *acts;
-    size_t n, len = 1;
+    size_t n;
     uint64_t size;
-    rm_result r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, &w->blk);
-    if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
-    if (r == RM_OK && w->preset != RMI_ROTOR && w->preset != RMI_SEARCH) {
-        while (w->preset == RMI_SQRT && len * len < w->p->shape.n) len++;
-        r = rmi_plan_segments(w, &tmp, (uint32_t)len, &acts, &n);
-        if (r == RM_OK) r = rmi_plan_try_acts(w, &tmp, acts, n, budget, &size);
-        if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, size);
-    } else if (r == RM_OK) {
-        r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
-        if (r == RM_OK) r = rmi_plan_curve_out(w);
-        if (r == RM_OK) r = rmi_plan_descend(w, budget);
-        if (r == RM_OK) r = rmi_plan_explore(w, budget);
+    rm_result r = rmi_plan_segments(&tmp, first, n_segments, &acts, &n);
+    if (r == RM_OK) r = rmi_plan_try_acts(w, &tmp, acts, n, budget, &size);
+    if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, size);
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+RMI_FN rm_result rmi_plan_pass_segments(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    uint32_t L = w->blk.shape->n, len = w->c.segment, i, n = 0, *first = RMI_NEW(mem, uint32_t, (size_t)L + 1);
+    if (!first) return RM_ERROR_MEMORY;
+    for (; !w->c.segment && (uint64_t)len * len < L;) len++;
+    for (i = 0; i < L; i = (uint32_t)rmi_min(L, (uint64_t)i + len)) first[n++] = i;
+    first[n] = L;
+    return rmi_plan_try_segments(w, first, n, budget);
+}
+
+/* Chen's greedy: a segment ends when its stages would keep more than a threshold. Every threshold that is a power of the
+   eighth root of two below what all stages keep, so that more budget has the same plans to choose from. */
+RMI_FN rm_result rmi_plan_pass_greedy(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    const rmi_chn_stage *s = w->blk.stages;
+    uint32_t L = w->blk.shape->n, i, n, before = 0, eighth, *first = RMI_NEW(mem, uint32_t, (size_t)L + 1);
+    uint64_t all = 0, sum, limit, octave;
+    if (!first) return RM_ERROR_MEMORY;
+    for (i = 0; i < L; i++) all = rmi_add(all, rmi_add(s[i].options[0].saved, s[i].out_bytes));
+    for (octave = all; octave && before < L && !w->stop.stopped; octave /= 2)
+        for (eighth = 0; eighth < 8 && before < L && !w->stop.stopped; eighth++) {
+            static const uint32_t permille[] = {1000, 917, 841, 771, 707, 648, 595, 545};
+            limit = rmi_mul(octave, permille[eighth]) / 1000;
+            for (i = n = 0, sum = 0; i < L; i++) {
+                sum = rmi_add(sum, rmi_add(s[i].options[0].saved, s[i].out_bytes));
+                if (i && sum <= limit) continue;
+                first[n++] = i;
+                sum = rmi_add(s[i].options[0].saved, s[i].out_bytes);
+            }
+            if (n == before) continue;
+            first[before = n] = L;
+            RMI_TRY(rmi_plan_try_segments(w, first, n, budget));
+        }
+    return RM_OK;
+}
+
+/* Does the pattern, up to its comma, match all of s? Only the last * ever needs to take more. */
+RMI_FN int rmi_plan_matches(const char *pattern, const char *s)
+{
+    const char *star = NULL, *from = s;
+    while (*s) {
+        if (*pattern == '*') star = ++pattern, from = s;
+        else if (*pattern == *s) pattern++, s++;
+        else if (star) pattern = star, s = ++from;
+        else return 0;
     }
+    while (*pattern == '*') pattern++;
+    return !*pattern || *pattern == ',';
+}
+
+/* Is op one of those to be recomputed? A view goes with what it looks at. */
+RMI_FN int rmi_plan_listed(const rm_graph *g, const char *kinds, const uint8_t *listed, const rmi_op *op)
+{
+    const char *word = op->name, *p;
+    if (op->pinned) return 0;
+    if (op->view != RMI_NONE) return g->tensors[op->view].maker != RMI_NONE && listed[g->tensors[op->view].maker];
+    for (p = op->name; *p; p++)
+        if (*p == '/' || *p == '.') word = p + 1;
+    for (p = kinds; *p; p += *p == ',') {
+        if (*p != ',' && (rmi_plan_matches(p, op->kind_name) || rmi_plan_matches(p, op->name) || rmi_plan_matches(p, word))) return 1;
+        while (*p && *p != ',') p++;
+    }
+    return 0;
+}
+
+/* Recomputes listed op i, and before it what it reads of others; done[i]: it has been. */
+RMI_FN void rmi_plan_rerun(const rm_graph *g, const uint8_t *listed, uint8_t *done, uint32_t *stack, uint32_t i, rmi_run *runs, size_t *n)
+{
+    uint32_t top = 0, k;
+    stack[top++] = i;
+    while (top) {
+        const rmi_op *op = &g->ops[i = stack[top - 1]];
+        for (k = 0; k < op->in.n && !done[i]; k++) {
+            uint32_t m = g->tensors[op->in.at[k]].maker;
+            if (m == RMI_NONE || !listed[m] || done[m]) continue;
+            stack[top++] = m;
+            break;
+        }
+        if (!done[i] && k < op->in.n) continue;
+        if (!done[i]) runs[(*n)++] = rmi_low_run(RMI_FWD, i, 0, 0);
+        done[i] = 1;
+        top--;
+    }
+}
+
+/* Everything once, but the listed ops a second time, right before the first backward that reads of them. */
+RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    const rm_graph *g = w->g;
+    uint8_t *listed = RMI_NEW(mem, uint8_t, g->n_ops), *done = RMI_NEW(mem, uint8_t, g->n_ops);
+    rmi_run *runs = RMI_NEW(mem, rmi_run, rmi_plan_room(g, g->n_ops));
+    uint32_t i, k, p, *stack = RMI_NEW(mem, uint32_t, (size_t)g->n_ops + 1);
+    size_t n = 0;
+    uint64_t size;
+    if (!listed || !done || !runs || !stack) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_ops; i++) {
+        listed[i] = (uint8_t)rmi_plan_listed(g, w->c.kinds, listed, &g->ops[i]);
+        runs[n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    }
+    for (i = g->n_ops; i-- > 0;) {
+        const rmi_form *f = &g->ops[i].forms[0];
+        for (p = 0; p < f->n_parts && g->ops[i].has_bwd; p++) {
+            if (!rmi_low_part_wanted(&g->ops[i], &f->parts[p])) continue;
+            if (f->parts[p].needs_saved && f->saved && listed[i]) rmi_plan_rerun(g, listed, done, stack, i, runs, &n);
+            for (k = 0; k < f->parts[p].needs.n; k++) {
+                uint32_t m = g->tensors[f->parts[p].needs.at[k]].maker;
+                if (m != RMI_NONE && listed[m]) rmi_plan_rerun(g, listed, done, stack, m, runs, &n);
+            }
+        }
+        n += rmi_blk_backward(g, w->step, i, i + 1, runs + n);
+    }
+    n += rmi_blk_tail(g, w->step, runs + n);
+    RMI_TRY(rmi_plan_try(w, runs, n, budget, &size));
+    w->min_arena = rmi_min(w->min_arena, size);
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    RMI_TRY(rmi_chn_solve(mem, &w->blk.chain, &w->table));
+    RMI_TRY(rmi_plan_curve_out(w));
+    RMI_TRY(rmi_plan_descend(w, budget));
+    return rmi_plan_explore(w, budget);
+}
+
+/* The passes that know stages or single ops, for a step with a backward. */
+RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    uint32_t passes = w->c.passes;
+    rm_result r = RM_OK;
+    if (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) {
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, &w->blk);
+        if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
+    }
+    if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget);
     rmi_arena_free(&tmp);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
@@ -9637,7 +9872,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
         r = rmi_ref_greedy(s, permille[i], 400);
         if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
     }
-    if (r == RM_OK && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
+    if (r == RM_OK && w->c.passes & RM_PASS_CHAIN && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, &w->blk);
         if (r == RM_OK) r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
         for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK; i++) {
@@ -9673,6 +9908,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (budget != RMI_INF) {
         RMI_TRY(rmi_bnd_bound(mem, &m, rmi_sub(budget, m.base), 24, &bound));
         w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
+        if (w->best.n && rmi_sub(w->best.fig.time_ns, w->info->bound_ns) <= rmi_mul_div_up(w->info->bound_ns, w->c.gap_ppm, 1000000)) return RM_OK;
     }
     for (round = 0; round < 12 && !w->stop.stopped; round++) {
         s.limit = rmi_sub(limit, m.base);
@@ -9681,7 +9917,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
             RMI_TRY(rmi_plan_search_starts(w, &s, &m));
             if (s.best.n) rmi_ref_restart(&s);
         } else rmi_ref_eval(&s, s.a);
-        rmi_ref_improve(&s, round ? RMI_PLAN_WORK / 6 : RMI_PLAN_WORK, 6);
+        rmi_ref_improve(&s, round ? w->c.work / 6 : w->c.work, 6);
         if (!s.best.n) return RM_OK;
         rmi_ref_restart(&s);
         rmi_ref_runs(&s, s.a, runs);
@@ -9708,7 +9944,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     uint32_t i;
     for (i = 0; rmi_plan_steps[i] != worst->step;) i++;
     return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, or make the largest op smaller",
-                       w->d->device_bytes, names[i], rmi_plan_presets[w->preset], worst->min_bytes, worst->min_bound_bytes, worst->min_bytes);
+                       w->d->device_bytes, names[i], w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes);
 }
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
@@ -9758,8 +9994,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         }
     }
     rmi_arena_free(&tmp);
-    if (r == RM_OK && rmi_low_has_backward(step) && w->preset != RMI_NOREMAT && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
-    if (r == RM_OK && w->preset == RMI_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
+    if (r == RM_OK && rmi_low_has_backward(step) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
+    if (r == RM_OK && w->c.passes & RM_PASS_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
     if (r != RM_OK) return r;
     if (!w->best.n) w->info->min_bytes = w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
@@ -9769,15 +10005,37 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d, uint32_t *preset)
+/* The configuration that d asks for. */
+RMI_FN rm_result rmi_plan_config(rm_graph *g, const rm_plan_desc *d, rm_config *c)
 {
-    const char *name = d->preset ? d->preset : "rotor";
+    const rmi_plan_preset *p = rmi_plan_find_preset(d->preset);
+    const char *wrong;
+    char names[256];
+    size_t i, n = 0, length;
+    if (!d->config && p) rmi_plan_use_preset(p, c);
+    if (!d->config && !p) {
+        for (i = 0; i < RMI_COUNT(rmi_plan_presets) && n + 40 < sizeof names; i++, n += length) {
+            length = strlen(rmi_plan_presets[i].name);
+            if (i) memcpy(names + n, ", ", 2), n += 2;
+            memcpy(names + n, rmi_plan_presets[i].name, length);
+        }
+        names[n] = 0;
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take one of %s", d->preset, names);
+    }
+    if (d->config) *c = *d->config;
+    wrong = rmi_plan_config_wrong(c);
+    if (wrong) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.config: %s", wrong);
+    if (!c->work) c->work = RMI_PLAN_WORK;
+    if (c->off & RM_NO_RECOMPUTE) c->passes &= RM_PASS_SEARCH;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d)
+{
     if (d->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
     if (d->align & (d->align - 1)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)d->align);
     if (d->device_bytes > RMI_MAX || d->host_bytes > RMI_MAX) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
-    for (*preset = 0; *preset < RMI_COUNT(rmi_plan_presets); ++*preset)
-        if (!strcmp(rmi_plan_presets[*preset], name)) return RM_OK;
-    return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.preset: '%s' is not known; take rotor, noremat, every-block, sqrt or search", name);
+    return RM_OK;
 }
 
 /* Updates that this planner cannot run. */
@@ -9836,28 +10094,66 @@ RMI_FN void rmi_plan_free(rm_plan *p)
     rmi_arena_free(&mem);
 }
 
+/* The graph as the switches leave it: a copy that lacks the freedoms which are off, so that no pass need know of them. NULL:
+   no memory. */
+RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *g, uint32_t off)
+{
+    rm_graph *v = RMI_NEW(mem, rm_graph, 1);
+    rmi_op *ops = RMI_NEW(mem, rmi_op, g->n_ops);
+    uint32_t i, k;
+    if (!v || !ops) return NULL;
+    *v = *g;
+    v->ops = ops;
+    v->fixed_order = (off & RM_NO_REORDER) != 0;
+    for (i = 0; i < g->n_ops; i++) {
+        ops[i] = g->ops[i];
+        if (off & RM_NO_VARIANTS) ops[i].n_forms = 1;
+        if (off & RM_NO_RECOMPUTE) ops[i].pinned = 1;
+        if (!(off & RM_NO_INPLACE)) continue;
+        if (!(ops[i].forms = RMI_NEW(mem, rmi_form, ops[i].n_forms))) return NULL;
+        for (k = 0; k < ops[i].n_forms; k++) {
+            ops[i].forms[k] = g->ops[i].forms[k];
+            ops[i].forms[k].inplace = RMI_NONE;
+            ops[i].forms[k].n_overs = 0;
+        }
+    }
+    return v;
+}
+
+/* Plans the copy of g that the switches leave, and has the referee look at the result with g itself. */
+RMI_FN rm_result rmi_plan_make_without(rmi_planner *w, rm_graph *g)
+{
+    rm_result r;
+    uint32_t i;
+    w->g = rmi_plan_ablate(&w->p->mem, g, w->c.off);
+    if (!w->g) return RM_ERROR_MEMORY;
+    r = rmi_plan_make(w);
+    for (i = 0; i < w->p->n && r == RM_OK; i++) r = rmi_sch_check(g, &w->p->prog[i], &w->g->last, NULL);
+    if (r != RM_OK) g->last = w->g->last;
+    return r == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : r;
+}
+
 RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **out)
 {
     rmi_planner w;
-    uint32_t preset;
     rm_result r;
     memset(&w, 0, sizeof w);
     rmi_err_clear(&g->last);
     RMI_TRY(rmi_graph_seal(g));
-    RMI_TRY(rmi_plan_desc_ok(g, d, &preset));
+    RMI_TRY(rmi_plan_desc_ok(g, d));
+    RMI_TRY(rmi_plan_config(g, d, &w.c));
     RMI_TRY(rmi_plan_updates_ok(g));
     w.stop.ask = rmi_plan_ask;
     w.stop.user = &w;
     w.g = g;
     w.d = d;
-    w.preset = preset;
     w.steps = d->steps ? d->steps : RM_SINGLE;
     w.align = d->align ? d->align : d->live_only ? 1 : 256;
     w.p = rmi_plan_new(g);
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
-    r = rmi_plan_make(&w);
+    r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
     if (r == RM_ERROR_ARGUMENT && !g->last.text[0]) rmi_err_set(&g->last, r, "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align", (uint64_t)w.align);
@@ -11355,6 +11651,132 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
     rmi_plan_figures_of(&p->prog[0], f);
     *out = p;
     return RM_OK;
+}
+
+/* --- configurations */
+static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds", "chain", "search", NULL};
+static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", NULL};
+
+/* A list of words of `names`, as bits. */
+RMI_FN rm_result rmi_txt_bits(rmi_txt *t, rmi_txt_slice value, const char *const *names, const char *expected, uint32_t *out)
+{
+    rmi_txt_slice rest = rmi_txt_list(value), item;
+    uint32_t i;
+    *out = 0;
+    while (rmi_txt_item(&rest, &item)) {
+        for (i = 0; names[i] && !rmi_txt_is(item, names[i]);) i++;
+        if (!names[i]) return rmi_txt_fail(t, item, expected);
+        *out |= 1u << i;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_txt_u32(rmi_txt *t, rmi_txt_slice value, uint32_t *out)
+{
+    uint64_t v;
+    RMI_TRY(rmi_txt_u64(t, value, &v));
+    if (v >> 32) return rmi_txt_fail(t, value, "a number below 2^32");
+    *out = (uint32_t)v;
+    return RM_OK;
+}
+
+/* A list that rm_config.kinds holds, or none. */
+RMI_FN rm_result rmi_txt_kinds(rmi_txt *t, rmi_txt_slice value, rm_config *c)
+{
+    rm_config old = *c;
+    memset(c->kinds, 0, sizeof c->kinds);
+    if (rmi_txt_is(value, "none")) return RM_OK;
+    if (value.n && value.n < sizeof c->kinds) memcpy(c->kinds, value.s, value.n);
+    if (c->kinds[0] && !rmi_plan_config_wrong(c)) return RM_OK;
+    *c = old;
+    return rmi_txt_fail(t, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] and * for any text");
+}
+
+/* One key=value word. seen: a bit for each key that came before. */
+RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
+{
+    static const char *const keys[] = {"preset", "name", "passes", "off", "segment", "gap_ppm", "work", "kinds"};
+    rmi_txt_slice value, key = rmi_txt_split(t->word[0], '=', &value);
+    const rmi_plan_preset *p;
+    char name[256];
+    uint32_t i;
+    for (i = 0; i < RMI_COUNT(keys) && !rmi_txt_is(key, keys[i]);) i++;
+    if (i == RMI_COUNT(keys) || !value.s) return rmi_txt_fail(t, t->word[0], "one of preset= name= passes= off= segment= gap_ppm= work= kinds=");
+    if (*seen >> i & 1) return rmi_txt_fail(t, t->word[0], "each key once");
+    if (!i && *seen) return rmi_txt_fail(t, t->word[0], "preset= before all other keys: it sets them all");
+    *seen |= 1u << i;
+    RMI_TRY(rmi_txt_no_more(t, 1));
+    switch (i) {
+    case 0:
+        p = value.n && rmi_txt_name(t, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
+        if (!p) return rmi_txt_fail(t, value, "the name of a preset, such as rotor");
+        rmi_plan_use_preset(p, c);
+        return RM_OK;
+    case 1:
+        RMI_TRY(rmi_txt_name(t, value, name));
+        if (value.n >= sizeof c->name) return rmi_txt_fail(t, value, "a name of up to 31 letters");
+        memset(c->name, 0, sizeof c->name);
+        memcpy(c->name, name, value.n);
+        return RM_OK;
+    case 2: return rmi_txt_bits(t, value, rmi_txt_passes, "passes=none, or some of segments,greedy,kinds,chain,search", &c->passes);
+    case 3: return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace", &c->off);
+    case 4: return rmi_txt_u32(t, value, &c->segment);
+    case 5: return rmi_txt_u32(t, value, &c->gap_ppm);
+    case 6: return rmi_txt_u64(t, value, &c->work);
+    default: return rmi_txt_kinds(t, value, c);
+    }
+}
+
+RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out, rmi_error *err)
+{
+    rmi_txt t = rmi_txt_make(NULL, err, text, n);
+    rm_config c;
+    uint32_t seen = 0;
+    rm_result r = rmi_txt_header(&t, "config");
+    memset(&c, 0, sizeof c);
+    while (r == RM_OK) {
+        r = rmi_txt_next(&t);
+        if (r != RM_OK || !t.n) break;
+        r = rmi_txt_setting(&t, &c, &seen);
+    }
+    rmi_arena_free(&t.mem);
+    if (r == RM_OK) *out = c;
+    return r;
+}
+
+RMI_FN void rmi_txt_put_bits(rmi_sink *s, const char *key, uint32_t bits, const char *const *names)
+{
+    uint32_t i, n = 0;
+    rmi_put(s, key);
+    for (i = 0; names[i]; i++)
+        if (bits >> i & 1) {
+            if (n++) rmi_put(s, ",");
+            rmi_put(s, names[i]);
+        }
+    rmi_put(s, n ? "\n" : "none\n");
+}
+
+RMI_FN rm_result rmi_txt_config_write(const rm_config *c, rmi_sink *s)
+{
+    if (rmi_plan_config_wrong(c)) return RM_ERROR_ARGUMENT;
+    rmi_put(s, "rockmate config 1\n");
+    if (c->name[0]) {
+        rmi_put(s, "name=");
+        rmi_put(s, c->name);
+        rmi_put(s, "\n");
+    }
+    rmi_txt_put_bits(s, "passes=", c->passes, rmi_txt_passes);
+    rmi_txt_put_bits(s, "off=", c->off, rmi_txt_switches);
+    rmi_put(s, "segment=");
+    rmi_put_u64(s, c->segment);
+    rmi_put(s, "\ngap_ppm=");
+    rmi_put_u64(s, c->gap_ppm);
+    rmi_put(s, "\nwork=");
+    rmi_put_u64(s, c->work);
+    rmi_put(s, "\nkinds=");
+    rmi_put(s, c->kinds[0] ? c->kinds : "none");
+    rmi_put(s, "\n");
+    return s->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
 /* --- the summary: one program for people, 100 columns, plain ASCII */
@@ -14399,6 +14821,46 @@ RMDEF rm_result rm_graph_write(rm_graph *g, rm_write_fn write, void *user)
     s.user = user;
     s.failed = 0;
     return rmi_txt_write_graph(g, &s);
+}
+
+RMDEF const char *rm_preset_name(size_t i, const char **help)
+{
+    if (i >= RMI_COUNT(rmi_plan_presets)) return NULL;
+    if (help) *help = rmi_plan_presets[i].help;
+    return rmi_plan_presets[i].name;
+}
+
+RMDEF rm_result rm_config_preset(const char *name, rm_config *c)
+{
+    const rmi_plan_preset *p = rmi_plan_find_preset(name);
+    if (!p || !c) return RM_ERROR_ARGUMENT;
+    rmi_plan_use_preset(p, c);
+    return RM_OK;
+}
+
+RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *c, char *message, size_t message_bytes)
+{
+    rmi_error err;
+    rm_result r = RM_ERROR_ARGUMENT;
+    size_t n;
+    memset(&err, 0, sizeof err);
+    if (c && (text || !length)) r = rmi_txt_config_read(text, length, c, &err);
+    else rmi_err_set(&err, r, "rm_config_read: text or c is NULL");
+    if (!message || !message_bytes) return r;
+    n = (size_t)rmi_min(strlen(err.text), message_bytes - 1);
+    memcpy(message, err.text, n);
+    message[n] = 0;
+    return r;
+}
+
+RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *user)
+{
+    rmi_sink s;
+    if (!c || !write) return RM_ERROR_ARGUMENT;
+    s.write = write;
+    s.user = user;
+    s.failed = 0;
+    return rmi_txt_config_write(c, &s);
 }
 
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out)

@@ -33,8 +33,9 @@ static const char help[] =
     "\n"
     "  --budget SIZE   device memory the plan may use; none given: no limit\n"
     "  --host SIZE     host memory the plan may use; none given: none\n"
-    "  --preset NAME   rotor (default), noremat (every op once), every-block (checkpoint each stage), sqrt,\n"
-    "                  search (any graph, variants: about a second)\n"
+    "  --preset NAME   what the planner does: one of the presets below\n"
+    "  --config FILE   the same from a file of key=value lines (docs/formats.md)\n"
+    "  --compare       plan with every preset and print one table of them\n"
     "  --seconds S     stop looking for better plans after S seconds (0.5 is a number, too)\n"
     "  --align N       alignment of every buffer, a power of two (default 256)\n"
     "  --live          the budget is for the sum of live bytes; no addresses\n"
@@ -60,7 +61,9 @@ static const char help[] =
     "\n"
     "Prints key=value lines: status (ok or infeasible; timeout if --seconds ran out before any plan fitted), times in _ns, sizes\n"
     "in _bytes, gap_pct (the plan's time over the lower bound of any plan's), first_ms (to the first plan that fits), solve_ms.\n"
-    "Exit status: 0 a plan, 2 wrong usage or an unreadable file, 3 the budget (capacity) cannot be met, 1 anything else.\n";
+    "Exit status: 0 a plan, 2 wrong usage or an unreadable file, 3 the budget (capacity) cannot be met, 1 anything else.\n"
+    "\n"
+    "Presets:\n";
 
 /* --- options */
 typedef struct quantity { /* bytes, or millionths of something else */
@@ -69,10 +72,10 @@ typedef struct quantity { /* bytes, or millionths of something else */
 } quantity;
 
 typedef struct options {
-    const char *graph, *place, *out, *preset;
+    const char *graph, *place, *out, *preset, *config;
     quantity budget, host, capacity;
     uint64_t align, milliseconds;
-    int has_budget, has_host, has_capacity, has_align, has_seconds, live, curve;
+    int has_budget, has_host, has_capacity, has_align, has_seconds, live, curve, compare;
     const char *export_to;
     models_desc model;
     int has_model_option; /* one that goes with --model only */
@@ -159,8 +162,8 @@ static int parse_number(const char *s, uint64_t *out)
 }
 
 /* Options with a value. */
-typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_COUNT } option_id;
-static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export"};
+typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_CONFIG, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_COUNT } option_id;
+static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--config", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export"};
 
 static int parse_seconds(options *o, const char *value)
 {
@@ -201,6 +204,7 @@ static int parse_value(options *o, option_id id, const char *value)
     case OPT_SECONDS: return parse_seconds(o, value);
     case OPT_PRESET: o->preset = value; return -1;
     case OPT_OUT: o->out = value; return -1;
+    case OPT_CONFIG: o->config = value; return -1;
     case OPT_PLACE: o->place = value; return -1;
     case OPT_EXPORT: o->export_to = value; return -1;
     default: return parse_model(o, id, value);
@@ -212,8 +216,8 @@ static int parse_one(options *o, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i], *value = NULL;
     int k, has = 0;
-    if (!strcmp(arg, "--live") || !strcmp(arg, "--curve")) {
-        *(arg[2] == 'l' ? &o->live : &o->curve) = 1;
+    if (!strcmp(arg, "--live") || !strcmp(arg, "--curve") || !strcmp(arg, "--compare")) {
+        *(arg[2] == 'l' ? &o->live : arg[3] == 'u' ? &o->curve : &o->compare) = 1;
         return -1;
     }
     for (k = 0; k < OPT_COUNT && !has; k++) has = value_of(option_names[k], argc, argv, i, &value);
@@ -235,7 +239,7 @@ static int parse_options(options *o, int argc, char **argv)
     }
     if (o->place) {
         if (o->graph) return usage("--place takes no graph", o->graph);
-        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve || o->export_to || o->model.model) return usage("--place goes with --capacity, --align and --out only", NULL);
+        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve || o->config || o->compare || o->export_to || o->model.model) return usage("--place goes with --capacity, --align and --out only", NULL);
         return -1;
     }
     if (o->graph && o->model.model) return usage("a graph or --model, not both", o->graph);
@@ -243,6 +247,8 @@ static int parse_options(options *o, int argc, char **argv)
     else if (o->has_model_option) return usage("--device, --tokens, --sequence, --images and --optimizer go with --model", NULL);
     if (!o->graph) return usage("no graph given", NULL);
     if (o->has_capacity) return usage("--capacity goes with --place; of a graph it is --budget", NULL);
+    if (o->preset && o->config) return usage("--preset and --config both say what the planner does: take one, or preset=NAME in the file", NULL);
+    if (o->compare && (o->preset || o->config || o->out || o->curve)) return usage("--compare plans with every preset: no --preset, --config, --curve or --out", NULL);
     if (o->live && o->out) return usage("--live plans without addresses, and --out writes them: take one", NULL);
     return -1;
 }
@@ -383,6 +389,7 @@ static int resolve(rm_graph *g, const options *o, rm_plan_desc *d)
     if (o->budget.is_share || o->host.is_share) {
         memset(&info, 0, sizeof info);
         all.preset = "noremat";
+        all.config = NULL;
         all.info = &info;
         all.progress = NULL;
         r = rm_plan_create(g, &all, &plan);
@@ -408,6 +415,53 @@ static int write_plan(const options *o, const rm_graph *g, const rm_plan *plan)
     return r == RM_OK ? EXIT_OK : refuse(o->graph, g, r);
 }
 
+/* One table of all presets. */
+static int compare(const options *o, rm_graph *g, rm_plan_desc d)
+{
+    size_t i;
+    const char *name;
+    printf("# budget_bytes=%" PRIu64 "\n%-12s %16s %12s %14s %14s %10s %11s\n", d.device_bytes, "preset", "time_ns", "overhead_pct", "arena_bytes", "bound_ns", "gap_pct", "solve_ms");
+    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i++) {
+        rm_plan *plan = NULL;
+        rm_plan_info f;
+        watch w;
+        rm_result r;
+        uint64_t us;
+        memset(&f, 0, sizeof f);
+        memset(&w, 0, sizeof w);
+        w.has_limit = o->has_seconds;
+        w.limit_us = o->milliseconds * 1000;
+        w.start_us = now_us();
+        d.preset = name;
+        d.info = &f;
+        d.progress_user = &w;
+        r = rm_plan_create(g, &d, &plan);
+        us = now_us() - w.start_us;
+        rm_plan_destroy(plan);
+        if (r != RM_OK && r != RM_ERROR_INFEASIBLE && r != RM_ERROR_CANCELLED) return refuse(o->graph, g, r);
+        printf("%-12s ", name);
+        if (r == RM_OK)
+            printf("%16" PRIu64 " %12.2f %14" PRIu64 " %14" PRIu64 " %10.4f", f.time_ns, f.keep_all_ns ? 100.0 * ((double)f.time_ns / (double)f.keep_all_ns - 1) : 0.0, f.arena_bytes, f.bound_ns,
+                   f.bound_ns ? 100.0 * ((double)f.time_ns / (double)f.bound_ns - 1) : 0.0);
+        else printf("%16s %12s %14" PRIu64 " %14" PRIu64 " %10s", r == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout", "-", f.min_bytes, f.bound_ns, "-");
+        printf(" %7" PRIu64 ".%03" PRIu64 "\n", us / 1000, us % 1000);
+    }
+    return EXIT_OK;
+}
+
+static int read_config(const char *path, rm_config *c)
+{
+    size_t n;
+    char message[512], *text = read_file(path, &n);
+    rm_result r;
+    if (!text) return EXIT_USAGE;
+    r = rm_config_read(text, n, c, message, sizeof message);
+    free(text);
+    if (r == RM_OK) return -1;
+    fprintf(stderr, r == RM_ERROR_TEXT ? "%s:%s\n" : "rmplan: %s: %s\n", path, message);
+    return r == RM_ERROR_TEXT ? EXIT_USAGE : EXIT_OTHER;
+}
+
 static int plan_graph(const options *o, rm_graph *g)
 {
     static rm_plan_desc zeros; /* the fields that are not named below */
@@ -420,17 +474,21 @@ static int plan_graph(const options *o, rm_graph *g)
     rm_result r;
     uint64_t solve_us;
     size_t i, n;
-    int status;
+    rm_config config;
+    int status = o->config ? read_config(o->config, &config) : -1;
+    if (status >= 0) return status;
     memset(&info, 0, sizeof info);
     memset(&w, 0, sizeof w);
     d.align = (uint32_t)o->align;
     d.preset = o->preset;
+    d.config = o->config ? &config : NULL;
     d.live_only = (uint32_t)o->live;
     d.info = &info;
     d.progress = on_progress;
     d.progress_user = &w;
     status = resolve(g, o, &d);
     if (status >= 0) return status;
+    if (o->compare) return compare(o, g, d);
     w.has_limit = o->has_seconds;
     w.limit_us = o->milliseconds * 1000;
     w.start_us = now_us();
@@ -647,12 +705,21 @@ static int run_place(const options *o)
     return status;
 }
 
+static int print_help(void)
+{
+    size_t i;
+    const char *name, *text;
+    int bad = fputs(help, stdout) < 0;
+    for (i = 0; (name = rm_preset_name(i, &text)) != NULL; i++) bad |= printf("  %-15s %s%s\n", name, text, i ? "" : " (default)") < 0;
+    return bad ? EXIT_OTHER : EXIT_OK;
+}
+
 int main(int argc, char **argv)
 {
     options o;
     int i, status;
     for (i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return fputs(help, stdout) < 0 ? EXIT_OTHER : EXIT_OK;
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) return print_help();
         if (!strcmp(argv[i], "--version")) return printf("rmplan %s\n", RM_VERSION) < 0 ? EXIT_OTHER : EXIT_OK;
     }
     status = parse_options(&o, argc, argv);

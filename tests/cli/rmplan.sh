@@ -65,6 +65,11 @@ run 2 "--align takes" chain.rmg --align 0
 run 2 "no power of two" chain.rmg --align 48
 run 2 "--seconds takes" chain.rmg --seconds soon
 run 2 "preset" chain.rmg --preset fast
+run 2 "take one" chain.rmg --preset sqrt --config some.cfg
+run 2 "--compare plans with every preset" chain.rmg --compare --preset sqrt
+run 2 "no/such.cfg: " chain.rmg --config no/such.cfg
+printf 'rockmate config 1\npreset=sqrt\nspeed=9\n' >bad.cfg
+run 2 "bad.cfg:3:1: found 'speed=9', expected one of preset=" chain.rmg --config bad.cfg
 run 2 "the second: b.rmg" a.rmg b.rmg
 run 2 "--live plans without addresses" chain.rmg --live --out p.rmp
 quiet "--live --out"
@@ -116,6 +121,17 @@ holds 'v["arena_bytes"] <= '"$min"
 run 3 "budget" chain.rmg --budget $((min - 1))
 run 3 "budget" chain.rmg --budget 60% --preset noremat --out none.rmp
 if [ -e none.rmp ]; then bad "a plan file without a plan"; else ok; fi
+
+# --- configurations and presets
+printf 'rockmate config 1\npreset=every-block\n' >block.cfg
+run 0 "" chain.rmg --budget 100% --preset every-block
+a=$(value time_ns)
+run 0 "" chain.rmg --budget 100% --config block.cfg
+holds 'v["time_ns"] == '"$a"
+run 0 "" chain.rmg --budget 80% --compare
+for preset in $("$rmplan" --help | sed -n '/^Presets:/,$s/^  \([a-z0-9-]*\) .*/\1/p'); do
+    if [ "$(grep -c "^$preset .*[0-9]$" out)" = 1 ]; then ok; else bad "--compare: not one line of $preset"; fi
+done
 
 # --- plan files
 run 0 "" chain.rmg --budget 80% --out one.rmp

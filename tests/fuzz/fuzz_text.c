@@ -3,7 +3,7 @@
    With libFuzzer:  clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz/fuzz_text.c -o build/fuzz_text
    By itself:       cc -g -O1 -fsanitize=address,undefined -DFUZZ_STANDALONE -I. tests/fuzz/fuzz_text.c -o build/fuzz_text
                     build/fuzz_text [ITERATIONS [SEED [FILE...]]]
-   The first byte chooses the format: 'P' a plan for the sample graph, anything else a graph. */
+   The first byte chooses the format: 'P' a plan for the sample graph, 'C' a configuration, anything else a graph. */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
@@ -124,6 +124,17 @@ static const char sample_plan[] =
     "drop_host w\n"
     "drop_host grad:w\n";
 
+static const char sample_config[] =
+    "rockmate config 1\n"
+    "preset=llmc-1\n"
+    "name=mine\n"
+    "passes=chain,search,kinds\n"
+    "off=variants,inplace # why not\n"
+    "segment=12\n"
+    "gap_ppm=2000\n"
+    "work=100000\n"
+    "kinds=*gelu*,h[3]/fc,norm\n";
+
 typedef struct text {
     char *s;
     size_t n, cap;
@@ -183,12 +194,29 @@ static void one_plan(const rm_graph *g, const char *s, size_t n)
     rmi_arena_free(&mem);
 }
 
+static void one_config(const char *s, size_t n)
+{
+    rm_config a, b;
+    char message[1100];
+    text one = {NULL, 0, 0}, two = {NULL, 0, 0};
+    memset(&a, 1, sizeof a);
+    b = a;
+    if (rm_config_read(s, n, &a, message, sizeof message) != RM_OK) must(message[0] && !memcmp(&a, &b, sizeof a));
+    else {
+        must(rm_config_write(&a, text_sink, &one) == RM_OK && rm_config_read(one.s, one.n, &b, NULL, 0) == RM_OK);
+        must(rm_config_write(&b, text_sink, &two) == RM_OK && one.n == two.n && !memcmp(one.s, two.s, one.n));
+    }
+    free(one.s);
+    free(two.s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static rm_graph *sample;
     if (!sample) must(rm_graph_read(plan_graph, sizeof plan_graph - 1, NULL, &sample) == RM_OK);
     if (!size) return 0;
     if (data[0] == 'P') one_plan(sample, (const char *)data + 1, size - 1);
+    else if (data[0] == 'C') one_config((const char *)data + 1, size - 1);
     else one_graph((const char *)data + 1, size - 1);
     return 0;
 }
@@ -255,11 +283,11 @@ int main(int argc, char **argv)
     state *= 1000000007u;
     for (i = 0; i < iterations; i++) {
         size_t n = 0;
-        uint64_t which = draw(argc > 3 ? 3 : 2);
-        char *loaded = which == 2 ? load(argv[3 + draw((uint64_t)argc - 3)], &n) : NULL;
-        const char *seed = which == 0 ? sample_graph : which == 1 ? sample_plan : loaded ? loaded : "";
+        uint64_t which = draw(argc > 3 ? 4 : 3);
+        char *loaded = which == 3 ? load(argv[3 + draw((uint64_t)argc - 3)], &n) : NULL;
+        const char *seed = which == 0 ? sample_graph : which == 1 ? sample_plan : which == 2 ? sample_config : loaded ? loaded : "";
         char *copy;
-        if (which < 2) n = strlen(seed);
+        if (which < 3) n = strlen(seed);
         copy = (char *)malloc(2 * n + 1024);
         if (!copy) return 1;
         memcpy(copy, seed, n);
@@ -267,7 +295,7 @@ int main(int argc, char **argv)
         {
             char *exact = (char *)malloc(n + 1); /* exactly, so that a sanitizer sees a read past the end */
             if (!exact) return 1;
-            exact[0] = which == 1 ? 'P' : 'G';
+            exact[0] = which == 1 ? 'P' : which == 2 ? 'C' : 'G';
             memcpy(exact + 1, copy, n);
             LLVMFuzzerTestOneInput((const uint8_t *)exact, n + 1);
             free(exact);

@@ -232,13 +232,19 @@ static rm_plan *at_least(uint64_t budget)
     return p;
 }
 
+/* Every preset, and now and then without some freedom. */
 static void presets(void)
 {
-    static const char *const names[] = {"every-block", "sqrt", "noremat"};
-    uint32_t i;
-    for (i = 0; i < 3; i++) {
+    static rm_config c;
+    const char *name;
+    size_t i;
+    for (i = 1; (name = rm_preset_name(i, NULL)) != NULL; i++) {
         rm_plan *p;
-        at.d.preset = names[i];
+        rm_config_preset(name, &c);
+        c.work = 60000;
+        if ((at.seed / 3 + i) % 4 == 0) c.off = (uint32_t)(rmi_mix(at.seed + i) & 15);
+        at.d.preset = name;
+        at.d.config = &c;
         p = at_least(0);
         rm_plan_destroy(p);
         p = at_least(1);
@@ -246,6 +252,7 @@ static void presets(void)
         rm_plan_destroy(p);
     }
     at.d.preset = NULL;
+    at.d.config = NULL;
 }
 
 /* Budgets from the least that works up to all that could be used: never slower. */

@@ -1,0 +1,204 @@
+/* test_config.c - presets and configurations: the list, the text there and back, every fault of a text, what the switches do. */
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+
+#include <stdio.h>
+
+static unsigned long passed, failed;
+#define EXPECT(c)                                                      \
+    do {                                                               \
+        if (c) passed++;                                               \
+        else failed++, printf("%s:%d: %s\n", __FILE__, __LINE__, #c);  \
+    } while (0)
+
+typedef struct text {
+    char s[2048];
+    size_t n;
+} text;
+
+static int sink(void *user, const char *s, size_t n)
+{
+    text *t = (text *)user;
+    if (t->n + n >= sizeof t->s) return 1;
+    memcpy(t->s + t->n, s, n);
+    t->s[t->n += n] = 0;
+    return 0;
+}
+
+static void there_and_back(const rm_config *c)
+{
+    rm_config d;
+    text t, u;
+    char message[200];
+    t.n = u.n = 0;
+    EXPECT(rm_config_write(c, sink, &t) == RM_OK);
+    memset(&d, 0xAA, sizeof d);
+    EXPECT(rm_config_read(t.s, t.n, &d, message, sizeof message) == RM_OK && !message[0]);
+    EXPECT(!strcmp(c->name, d.name) && !strcmp(c->kinds, d.kinds) && c->passes == d.passes && c->off == d.off && c->segment == d.segment && c->gap_ppm == d.gap_ppm && c->work == d.work);
+    EXPECT(rm_config_write(&d, sink, &u) == RM_OK && t.n == u.n && !memcmp(t.s, u.s, t.n));
+}
+
+static void list(void)
+{
+    const char *name, *help;
+    rm_config c;
+    size_t i, k;
+    for (i = 0; (name = rm_preset_name(i, &help)) != NULL; i++) {
+        EXPECT(help && *help && !strchr(help, '\n'));
+        EXPECT(rm_config_preset(name, &c) == RM_OK && !strcmp(c.name, name));
+        for (k = 0; k < i; k++) EXPECT(strcmp(rm_preset_name(k, NULL), name));
+        there_and_back(&c);
+    }
+    EXPECT(i >= 9 && !rm_preset_name(i, &help) && !rm_preset_name((size_t)-1, NULL));
+    EXPECT(rm_config_preset(NULL, &c) == RM_OK && !strcmp(c.name, rm_preset_name(0, NULL)));
+    EXPECT(rm_config_preset("best", &c) == RM_ERROR_ARGUMENT && rm_config_preset("sqrt", NULL) == RM_ERROR_ARGUMENT);
+    memset(&c, 0, sizeof c);
+    there_and_back(&c);
+    c.off = 15, c.passes = 31, c.segment = c.gap_ppm = UINT32_MAX, c.work = RMI_MAX;
+    memset(c.kinds, '*', 255);
+    memset(c.name, 'n', 31);
+    there_and_back(&c);
+}
+
+static void fault(const char *lines, const char *expected)
+{
+    static const char head[] = "rockmate config 1\n";
+    char s[1200], message[600], tiny[4];
+    rm_config c, old;
+    size_t n = sizeof head - 1;
+    memset(&c, 7, sizeof c);
+    old = c;
+    memcpy(s, head, n);
+    strcpy(s + n, lines);
+    n += strlen(lines);
+    EXPECT(rm_config_read(s, n, &c, message, sizeof message) == RM_ERROR_TEXT && !memcmp(&c, &old, sizeof c));
+    if (strncmp(message, expected, strlen(expected))) failed++, printf("'%s': %s, not %s\n", lines, message, expected);
+    else passed++;
+    EXPECT(rm_config_read(s, n, &c, tiny, sizeof tiny) == RM_ERROR_TEXT && strlen(tiny) == 3 && !memcmp(tiny, message, 3));
+    EXPECT(rm_config_read(s, n, &c, NULL, 0) == RM_ERROR_TEXT);
+}
+
+static void faults(void)
+{
+    rm_config c;
+    text t;
+    char message[300];
+    t.n = 0;
+    fault("speed=9\n", "2:1: found 'speed=9', expected one of preset=");
+    fault("\n# a comment\nwork\n", "4:1: found 'work', expected one of preset=");
+    fault("work=4k\n", "2:6: found '4k', expected a decimal integer");
+    fault("work=\n", "2:6: found nothing, expected a decimal integer");
+    fault("segment=4294967296\n", "2:9: found '4294967296', expected a number below 2^32");
+    fault("passes=chain,solve\n", "2:14: found 'solve', expected passes=none, or some of");
+    fault("off=everything\n", "2:5: found 'everything', expected off=none, or some of");
+    fault("preset=best\n", "2:8: found 'best', expected the name of a preset");
+    fault("work=1 gap_ppm=2\n", "2:8: found 'gap_ppm=2', expected the end of the statement");
+    fault("work=1\nwork=2\n", "3:1: found 'work=2', expected each key once");
+    fault("work=1\npreset=sqrt\n", "3:1: found 'preset=sqrt', expected preset= before all other keys");
+    fault("kinds=a,b?\n", "2:7: found 'a,b?', expected none, or up to 255");
+    fault("kinds=\n", "2:7: found nothing, expected none, or up to 255");
+    fault("name=a234567890123456789012345678901234567890\n", "2:6: found ");
+    EXPECT(rm_config_read("", 0, &c, message, sizeof message) == RM_ERROR_TEXT && strstr(message, "rockmate config 1"));
+    EXPECT(rm_config_read("rockmate config 2\n", 18, &c, message, sizeof message) == RM_ERROR_TEXT && !strncmp(message, "1:17: ", 6));
+    EXPECT(rm_config_read(NULL, 3, &c, message, sizeof message) == RM_ERROR_ARGUMENT && message[0]);
+    EXPECT(rm_config_read("", 0, NULL, NULL, 0) == RM_ERROR_ARGUMENT);
+    rm_config_preset("llmc-1", &c);
+    EXPECT(rm_config_write(&c, NULL, NULL) == RM_ERROR_ARGUMENT && rm_config_write(NULL, sink, &t) == RM_ERROR_ARGUMENT);
+    c.kinds[0] = '\n';
+    EXPECT(rm_config_write(&c, sink, &t) == RM_ERROR_ARGUMENT && !t.n);
+    EXPECT(rm_config_read("rockmate config 1\npreset=sqrt # and\nsegment=3\n", 46, &c, message, sizeof message) == RM_OK);
+    EXPECT(c.passes == RM_PASS_SEGMENTS && c.segment == 3 && !strcmp(c.name, "sqrt"));
+}
+
+/* --- what a configuration does */
+static const char model[] =
+    "rockmate graph 1\n"
+    "tensor x input 100 grad\n"
+    "op h[0]/fc in=x out=a:100 needs=x,a fwd=10 bwd=20\n"
+    "op h[0]/gelu in=a out=b:100 needs=a,b fwd=5 bwd=6 inplace=a inplace_bwd=a\n"
+    "op h[1]/fc in=b out=c:100 needs=b,c fwd=10 bwd=20\n"
+    "variant h[1]/fc fast fwd=4 bwd=8\n"
+    "op h[1]/gelu2 in=c out=d:100 needs=c,d fwd=5 bwd=6\n"
+    "op h[2]/fc in=d out=e:100 needs=d,e fwd=10 bwd=20\n"
+    "op h[2]/norm in=e out=f:100 needs=e,f fwd=5 bwd=6\n"
+    "op loss in=f out=l:4 needs=f fwd=1 bwd=1\n";
+
+static rm_result plan(const rm_config *c, uint64_t budget, rm_plan **p, rm_plan_info *f)
+{
+    rm_plan_desc d;
+    rm_graph *g;
+    rm_result r;
+    memset(&d, 0, sizeof d);
+    d.config = c;
+    d.device_bytes = budget;
+    d.align = 1;
+    d.info = f;
+    if (rm_graph_read(model, sizeof model - 1, NULL, &g) != RM_OK) return RM_ERROR_INTERNAL;
+    r = rm_plan_create(g, &d, p);
+    if (r == RM_ERROR_ARGUMENT) printf("  (%s)\n", rm_graph_error(g));
+    rm_plan_destroy(*p);
+    *p = NULL;
+    rm_graph_destroy(g);
+    return r;
+}
+
+static void lists_of_kinds(void)
+{
+    static const struct { const char *kinds; uint64_t reruns; } t[] = {
+        {"", 0}, {"gelu", 1}, {"gelu*", 2}, {"*gelu,x", 1}, {"h[1]/*", 2}, {"*", 6}, {"norm,gelu", 2}, {"n*r*m", 1}, {"*l*u*", 2}, {"**fc**", 3}, {"*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", 0}, {",,", 0}};
+    rm_config c;
+    rm_plan_info f;
+    rm_plan *p = NULL;
+    size_t i;
+    for (i = 0; i < sizeof t / sizeof t[0]; i++) {
+        memset(&c, 0, sizeof c);
+        memset(&f, 0, sizeof f);
+        c.passes = RM_PASS_KINDS;
+        strcpy(c.kinds, t[i].kinds);
+        /* just too little for everything once, where it makes a difference at all */
+        EXPECT(plan(&c, 0, &p, &f) == RM_OK && f.time_ns == f.keep_all_ns);
+        if (plan(&c, f.keep_all_bytes - 1, &p, &f) == RM_OK) EXPECT(f.recomputed_runs == t[i].reruns);
+        else EXPECT(f.min_bytes >= f.min_bound_bytes);
+    }
+}
+
+static void switches(void)
+{
+    rm_config c;
+    rm_plan_info f, all;
+    rm_plan *p = NULL;
+    uint64_t tight;
+    rm_config_preset("search", &c);
+    c.work = 200000;
+    EXPECT(plan(&c, 0, &p, &all) == RM_OK);
+    tight = all.keep_all_bytes * 9 / 10;
+    EXPECT(plan(&c, tight, &p, &f) == RM_OK && f.recomputed_runs);
+    c.off = RM_NO_RECOMPUTE;
+    EXPECT(plan(&c, tight, &p, &f) == RM_ERROR_INFEASIBLE);
+    EXPECT(plan(&c, 0, &p, &f) == RM_OK && !f.recomputed_runs);
+    c.off = RM_NO_VARIANTS;
+    EXPECT(plan(&c, 0, &p, &f) == RM_OK && f.time_ns >= all.time_ns && f.bound_ns >= all.bound_ns);
+    c.off = RM_NO_INPLACE | RM_NO_REORDER;
+    EXPECT(plan(&c, tight, &p, &f) == RM_OK && f.time_ns >= f.bound_ns);
+    c.off = 16;
+    EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);
+    c.off = 0, c.passes = 1u << 20;
+    EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);
+    c.passes = 0, c.kinds[3] = '\t', memset(c.kinds, 'a', 3);
+    EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);
+    memset(c.kinds, 'a', sizeof c.kinds);
+    EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);
+    memset(&c, 0, sizeof c);
+    memset(c.name, 'a', sizeof c.name);
+    EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);
+}
+
+int main(void)
+{
+    list();
+    faults();
+    lists_of_kinds();
+    switches();
+    printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
+    return failed != 0;
+}
