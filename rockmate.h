@@ -25,6 +25,7 @@
    >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
    >>plan      passes of a preset, the plan and its figures
+   >>lanes     which waits between lanes a program needs, and no more
    >>text      .rmg and .rmp files, the summary
    >>exec      walks a plan through a backend; the host backend; profiling
    >>check     finds wrong declarations of kinds
@@ -308,6 +309,32 @@ typedef struct rm_step {
     void *user RM_ZERO;
 } rm_step;
 
+/* Also code of the device, where the compiler knows such a thing. */
+#if defined(__CUDACC__)
+#define RM_DEVICE_FN static __host__ __device__ inline
+#else
+#define RM_DEVICE_FN static inline
+#endif
+
+/* The random seed of an op in a step; its key is rm_call.seed_key. The host finds it in rm_call.seed. A kernel of a step that a
+   device replays by itself (a CUDA graph) computes the same bits from rm_call.device_step. Four rounds of splitmix64. */
+RM_DEVICE_FN uint64_t rm_seed(const rm_step *s, uint64_t seed_key)
+{
+    uint64_t word[4], x = 0;
+    int i;
+    word[0] = s->seed;
+    word[1] = s->step;
+    word[2] = s->micro;
+    word[3] = seed_key;
+    for (i = 0; i < 4; i++) {
+        x = (x ^ word[i]) + 0x9E3779B97F4A7C15u;
+        x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+        x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+        x = x ^ (x >> 31);
+    }
+    return x;
+}
+
 #define RM_MAX_ARGS 8
 
 /* Phases in which a callback can be called. */
@@ -340,11 +367,13 @@ typedef struct rm_call {
     uint32_t phase;       /* RM_PHASE_FORWARD ... */
     uint32_t recompute;   /* 1: this forward has run before in this step; nothing but out[], saved and ws may change */
     uint64_t seed;        /* the same for every forward and backward of this op in this step; depends on step, micro, seed, op */
+    uint64_t seed_key;    /* this op's own: seed is rm_seed(step, seed_key) */
     int64_t arg[RM_MAX_ARGS];
     double farg[RM_MAX_ARGS];
     void *user;           /* rm_op_desc.user, rm_param_desc.user */
     const rm_step *step;
-    void *stream;         /* the backend's; NULL on the host */
+    const rm_step *device_step; /* the same values where kernels read them, at an address that never changes (rm_backend); NULL on the host */
+    void *stream;         /* the backend's, of the lane that this call runs in; NULL on the host */
     const char *op;       /* full name of the op, param or barrier */
 } rm_call;
 
@@ -636,23 +665,61 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
 #define RM_GRAD 1u
 #define RM_STATE 2u
 
-/* How the executor reaches memory and lanes: alloc and release (needless where rm_exec_desc gives the memory), copy, fill and
-   sync; none of them: the host backend. Each int is 0 for success. All policy is in the plan: a backend only does. */
-typedef struct rm_backend {
-    void *user RM_ZERO;
-    int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO; /* host 0: the arena; 1: host memory. Once each */
-    void (*release)(void *user, void *p, uint32_t host) RM_ZERO;
-    int (*copy)(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) RM_ZERO; /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE */
-    int (*fill)(void *user, void *dst, uint32_t byte, uint64_t bytes) RM_ZERO; /* on the device */
-    int (*sync)(void *user) RM_ZERO;                                          /* everything issued has been done */
-    uint64_t (*now)(void *user) RM_ZERO;                                      /* ns, for rm_exec_profile; may be NULL */
-    void *stream RM_ZERO; /* handed to callbacks */
-} rm_backend;
+/* What works side by side, each in the order in which it is given work. COMPUTE: forwards, backwards, updates, fills. H2D, D2H:
+   copies. HOST: updates and additions in host memory. COMM: reductions. CALLER is the thread that calls the executor. */
 #define RM_LANE_COMPUTE 0u
 #define RM_LANE_H2D 1u
 #define RM_LANE_D2H 2u
 #define RM_LANE_HOST 3u
 #define RM_LANE_COMM 4u
+#define RM_LANE_CALLER 5u /* rm_backend.wait only */
+
+/* What rm_backend.begin answers. */
+#define RM_ISSUE 0u   /* the step is issued to the lanes */
+#define RM_CAPTURE 1u /* it is issued, and the backend keeps it: end() starts it */
+#define RM_REPLAY 2u  /* it is not issued: end() starts what was kept of this program */
+
+/* How the executor reaches memory and lanes. All policy is in the plan: a backend only does. Each int is 0 for success.
+   alloc and release (needless where rm_exec_desc gives the memory), copy, fill and sync; none of them: the host backend.
+
+   Lanes. reserve, record and wait, or none of them: without them each call has done its work when it returns. With them copy, fill
+   and callbacks may return at once, their work being done later and in order, lane by lane. Between lanes only what the executor
+   says is enforced: `record` marks an event behind what its lane has been given so far, `wait` holds back what its lane (or the
+   caller) is given from now on until the event, as it was last recorded, has happened. Each wait is needed: what program order and
+   other waits imply is left out. The executor waits for the end of the step before last before it issues one, so no more than
+   two steps are in flight, and takes care of what one step leaves to the next in bytes that both use.
+   COMM callbacks are called as they are issued, with comm_stream; HOST ones (and others that call_lanes names) go through host_call.
+
+   Steps. begin and end stand around what a step issues; a backend may keep (capture) that and start it again later: calls have the
+   same arguments each time, but for rm_step: kernels find it at device_step, which begin brings up to date. In a step that is kept
+   no wait refers to what was recorded before begin. Before and after such a step the backend joins all lanes: nothing of it
+   starts before what was issued earlier is done, nothing issued after end starts before it is done. */
+typedef struct rm_backend {
+    void *user RM_ZERO;
+    int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO; /* host 0: the arena; 1: host memory. Once each */
+    void (*release)(void *user, void *p, uint32_t host) RM_ZERO;
+    int (*copy)(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) RM_ZERO; /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE. One side may be the caller's memory: then sync, or a wait of CALLER, follows before it is used again */
+    int (*fill)(void *user, void *dst, uint32_t byte, uint64_t bytes) RM_ZERO; /* on the device, in the compute lane */
+    int (*sync)(void *user) RM_ZERO;                                          /* everything issued has been done, in every lane */
+    uint64_t (*now)(void *user) RM_ZERO;                                      /* ns, for rm_exec_profile; may be NULL */
+    void *stream RM_ZERO; /* handed to callbacks in the compute lane */
+    /* Lanes */
+    int (*reserve)(void *user, uint32_t events, uint32_t calls) RM_ZERO; /* events 0 to events - 1 will be used, and no lane has more than `calls` calls (copy, fill, wait, host_call) in flight. Again after rm_exec_replan and rm_exec_bind, when all lanes are idle: what was kept of programs is void then */
+    int (*record)(void *user, uint32_t event, uint32_t lane) RM_ZERO;
+    int (*wait)(void *user, uint32_t event, uint32_t lane) RM_ZERO;
+    int (*host_call)(void *user, uint32_t lane, int (*fn)(void *arg), void *arg) RM_ZERO; /* calls fn on the host, in lane order. Its nonzero result comes back from a later call here (sync at the latest), which forgets it then. Needed if a plan uses the host lane */
+    uint32_t call_lanes RM_ZERO;  /* 1u << RM_LANE_COMM: its callbacks go through host_call as well */
+    void *comm_stream RM_ZERO;    /* handed to reductions */
+    /* Steps; all optional */
+    int (*begin)(void *user, uint32_t program, const rm_step *s, uint32_t *answer) RM_ZERO; /* program: its number in the plan. *answer comes in as RM_ISSUE. NULL: this step (of rm_exec_profile) is issued in any case */
+    int (*end)(void *user, uint32_t program, uint32_t *answer, const char *failed) RM_ZERO;  /* *answer: begin's; failed: the op or buffer at which issuing stopped, or NULL. What could not be kept, and has not run, is begun and issued again if *answer is set to RM_ISSUE */
+    int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO; /* a callback that is not called through host_call has returned 0; nonzero blames its op */
+    const rm_step *device_step RM_ZERO;
+    /* Time; optional, both or neither: record and read the time of two points in the compute lane, for rm_exec_profile */
+    int (*mark)(void *user, uint32_t i) RM_ZERO;         /* i: 0 or 1 */
+    int (*marked)(void *user, uint64_t *ns) RM_ZERO;     /* from mark 0 to mark 1, after sync */
+    const char *(*error_text)(void *user, int code) RM_ZERO; /* the backend's words for a code that it returned; they go into messages */
+} rm_backend;
 
 typedef struct rm_exec_desc {
     void *device_memory RM_ZERO;       /* the arena: at least the plan's bytes, aligned to its alignment. NULL: the backend allocates */
@@ -687,8 +754,13 @@ RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t of
 RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what);
 
 /* One step of kind s->kind, for which the plan must have a program. A callback's nonzero return stops it: RM_ERROR_CALLBACK,
-   the message names op and phase; what the updates of that step already wrote stays written, and the next step starts clean. */
+   the message names op and phase; what the updates of that step already wrote stays written, and the next step starts clean.
+   With a backend that has lanes the step may still be at work when this returns; a failure in a lane is then returned by a later
+   call. rm_exec_write of an input and rm_exec_read of an output wait for the compute lane, all other calls for everything. */
 RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
+
+/* Waits until every lane has finished, and returns the first failure that no call has returned yet. */
+RMDEF rm_result rm_exec_wait(rm_exec *x);
 
 /* Params, consts and states, to a sink and back (any plan of the same graph, any budget). A restore is all or nothing. */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
@@ -10181,6 +10253,256 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint
     return NULL;
 }
 
+/* =====================================================================================================================
+   >>lanes - which waits between lanes a program needs, and no more
+   In: what each op of a program reads and writes, as ranges of bytes, and its lane. Out: pairs (op, earlier op that it waits
+   for). An op comes after the last writer of what it reads and after all users of what it writes; a lane keeps its own
+   order. A vector clock for each lane knows what its next op comes after anyway: what that covers, or another wait of the same op, is
+   dropped. So every wait that is left has two ops that only it puts in order. O(log n) for each range, if ranges are of like size.
+   ================================================================================================================== */
+typedef struct rmi_lan_use {
+    uint64_t lo, hi;
+    uint32_t op, write;
+} rmi_lan_use;
+
+typedef struct rmi_lan_wait {
+    uint32_t op, on; /* op does not begin before `on` has ended */
+} rmi_lan_wait;
+
+typedef struct rmi_lan_prog {
+    rmi_lan_use *use; /* in order of ops once prepared, lo and hi numbers of end points then */
+    size_t n_use, cap_use;
+    uint8_t *lane;    /* by op */
+    uint32_t n;
+    size_t *first;    /* by op: its first use */
+    rmi_lan_wait *wait; /* in order of ops */
+    size_t n_wait, cap_wait;
+} rmi_lan_prog;
+
+typedef struct rmi_lan_piece { /* ops count from 1 here; 0: none */
+    uint32_t writer, reader[RMI_LANES];
+} rmi_lan_piece;
+
+typedef struct rmi_lan {
+    uint64_t *cut;        /* sorted end points of all programs */
+    size_t n_cut;
+    uint64_t *head;       /* bits: a piece begins at this end point */
+    rmi_lan_piece *piece; /* by end point */
+    uint32_t *clock;      /* by op and lane: what has ended when this op has */
+    uint8_t *lane;        /* by op */
+    uint32_t known[RMI_LANES][RMI_LANES];
+    uint32_t n;           /* ops so far, of both programs */
+} rmi_lan;
+
+RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *p, uint64_t lo, uint64_t bytes, uint32_t op, int write)
+{
+    rmi_lan_use *u;
+    if (!bytes) return RM_OK;
+    if (!rmi_arena_grow(mem, (void **)&p->use, &p->cap_use, p->n_use + 1, sizeof(rmi_lan_use))) return RM_ERROR_MEMORY;
+    u = &p->use[p->n_use++];
+    u->lo = lo;
+    u->hi = rmi_add(lo, bytes);
+    u->op = op;
+    u->write = (uint32_t)write;
+    return RM_OK;
+}
+
+RMI_FN int rmi_lan_cmp(const void *a, const void *b, void *user)
+{
+    const rmi_lan_use *x = (const rmi_lan_use *)a, *y = (const rmi_lan_use *)b;
+    (void)user;
+    if (x->op != y->op) return x->op < y->op ? -1 : 1;
+    if (x->lo != y->lo) return x->lo < y->lo ? -1 : 1;
+    if (x->hi != y->hi) return x->hi < y->hi ? -1 : 1;
+    return x->write < y->write ? -1 : x->write > y->write;
+}
+
+RMI_FN uint64_t rmi_lan_number(const rmi_lan *l, uint64_t at)
+{
+    size_t lo = 0, hi = l->n_cut;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (l->cut[mid] < at) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* Numbers the end points of all programs together, and sorts each one's uses by op. */
+RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, uint32_t n_prog)
+{
+    uint32_t i, k, most = 0, ops;
+    size_t n = 0, u;
+    for (i = 0; i < n_prog; i++) {
+        n += 2 * p[i].n_use;
+        if (p[i].n > most) most = p[i].n;
+    }
+    l->cut = RMI_NEW(mem, uint64_t, n);
+    l->clock = RMI_NEW(mem, uint32_t, 2 * (size_t)most * RMI_LANES);
+    l->lane = RMI_NEW(mem, uint8_t, 2 * (size_t)most);
+    if (!l->cut || !l->clock || !l->lane) return RM_ERROR_MEMORY;
+    for (i = 0; i < n_prog; i++)
+        for (u = 0; u < p[i].n_use; u++) {
+            l->cut[l->n_cut++] = p[i].use[u].lo;
+            l->cut[l->n_cut++] = p[i].use[u].hi;
+        }
+    rmi_sort(l->cut, l->n_cut, sizeof(uint64_t), rmi_sch_cmp_u64, NULL);
+    for (u = 0, n = 0; u < l->n_cut; u++)
+        if (!n || l->cut[n - 1] != l->cut[u]) l->cut[n++] = l->cut[u];
+    l->n_cut = n;
+    l->head = RMI_NEW(mem, uint64_t, n / 64 + 1);
+    l->piece = RMI_NEW(mem, rmi_lan_piece, n);
+    if (!l->head || !l->piece) return RM_ERROR_MEMORY;
+    for (i = 0; i < n_prog; i++) {
+        rmi_sort(p[i].use, p[i].n_use, sizeof(rmi_lan_use), rmi_lan_cmp, NULL);
+        ops = p[i].n;
+        p[i].first = RMI_NEW(mem, size_t, (size_t)ops + 1);
+        if (!p[i].first) return RM_ERROR_MEMORY;
+        for (u = 0, k = 0; k < ops; k++) {
+            p[i].first[k] = u;
+            for (; u < p[i].n_use && p[i].use[u].op == k; u++) {
+                p[i].use[u].lo = rmi_lan_number(l, p[i].use[u].lo);
+                p[i].use[u].hi = rmi_lan_number(l, p[i].use[u].hi);
+            }
+        }
+        p[i].first[ops] = u;
+    }
+    return RM_OK;
+}
+
+/* Nothing has run. */
+RMI_FN void rmi_lan_reset(rmi_lan *l)
+{
+    memset(l->head, 0, (l->n_cut / 64 + 1) * sizeof(uint64_t));
+    memset(l->known, 0, sizeof l->known);
+    if (l->n_cut) memset((void *)&l->piece[0], 0, sizeof(rmi_lan_piece));
+    l->head[0] = 1;
+    l->n = 0;
+}
+
+RMI_FN int rmi_lan_is_head(const rmi_lan *l, uint64_t c) { return (int)(l->head[c / 64] >> (c % 64) & 1); }
+
+/* The first piece that begins at or after c, or hi. */
+RMI_FN uint64_t rmi_lan_next(const rmi_lan *l, uint64_t c, uint64_t hi)
+{
+    while (c < hi && !rmi_lan_is_head(l, c)) {
+        if (!(l->head[c / 64] >> (c % 64))) c = (c / 64 + 1) * 64;
+        else c++;
+    }
+    return c < hi ? c : hi;
+}
+
+/* A piece begins at c from now on. */
+RMI_FN void rmi_lan_split(rmi_lan *l, uint64_t c)
+{
+    uint64_t from = c;
+    if (c >= l->n_cut || rmi_lan_is_head(l, c)) return;
+    while (!rmi_lan_is_head(l, from)) { /* the first end point is a head */
+        if (!(l->head[from / 64] << (63 - from % 64))) from = from / 64 * 64 - 1;
+        else from--;
+    }
+    l->piece[c] = l->piece[from];
+    l->head[c / 64] |= (uint64_t)1 << (c % 64);
+}
+
+RMI_FN void rmi_lan_later(uint32_t *need, const uint8_t *lane, uint32_t op)
+{
+    if (op && need[lane[op - 1]] < op) need[lane[op - 1]] = op;
+}
+
+/* The latest op of each lane that these uses come after; then the uses are `me`'s. */
+RMI_FN void rmi_lan_account(rmi_lan *l, const rmi_lan_use *use, size_t n, uint32_t me, uint32_t lane, uint32_t *need)
+{
+    size_t i;
+    uint32_t k;
+    uint64_t c;
+    for (i = 0; i < n; i++) {
+        rmi_lan_split(l, use[i].lo);
+        rmi_lan_split(l, use[i].hi);
+        for (c = use[i].lo; c < use[i].hi; c = rmi_lan_next(l, c + 1, use[i].hi)) {
+            rmi_lan_later(need, l->lane, l->piece[c].writer);
+            for (k = 0; k < RMI_LANES && use[i].write; k++) rmi_lan_later(need, l->lane, l->piece[c].reader[k]);
+        }
+    }
+    for (i = 0; i < n; i++)
+        for (c = use[i].lo; c < use[i].hi; c = rmi_lan_next(l, c + 1, use[i].hi)) {
+            if (!use[i].write) {
+                if (l->piece[c].writer != me) l->piece[c].reader[lane] = me;
+                continue;
+            }
+            if (c > use[i].lo) { /* what one op wrote is one piece */
+                l->head[c / 64] &= ~((uint64_t)1 << (c % 64));
+                continue;
+            }
+            memset((void *)&l->piece[c], 0, sizeof(rmi_lan_piece));
+            l->piece[c].writer = me;
+        }
+}
+
+RMI_FN void rmi_lan_learn(rmi_lan *l, uint32_t lane, uint32_t op)
+{
+    uint32_t k;
+    for (k = 0; k < RMI_LANES; k++)
+        if (l->known[lane][k] < l->clock[(size_t)(op - 1) * RMI_LANES + k]) l->known[lane][k] = l->clock[(size_t)(op - 1) * RMI_LANES + k];
+}
+
+/* Runs p after what has run so far. The waits that p has count as said; those that it lacks go to *wait, `on` being a number among all
+   ops so far (of the program before, if p's own are known). */
+RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *p, rmi_lan_wait **wait, size_t *n_wait, size_t *cap_wait)
+{
+    uint32_t base = l->n, i, a, b;
+    size_t w = 0;
+    for (i = 0; i < p->n; i++) {
+        uint32_t me = base + i + 1, lane = p->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
+        l->lane[me - 1] = p->lane[i];
+        rmi_lan_account(l, p->use + p->first[i], p->first[i + 1] - p->first[i], me, lane, need);
+        for (; w < p->n_wait && p->wait[w].op == i; w++) rmi_lan_learn(l, lane, base + p->wait[w].on + 1);
+        for (a = 0; a < RMI_LANES; a++)
+            if (a == lane || need[a] <= l->known[lane][a]) need[a] = 0;
+        for (a = 0; a < RMI_LANES; a++) {
+            for (b = 0; b < RMI_LANES && need[a]; b++) /* of two that cover each other neither exists: before is a strict order */
+                if (b != a && need[b] && l->clock[(size_t)(need[b] - 1) * RMI_LANES + a] >= need[a]) break;
+            if (!need[a] || b < RMI_LANES) continue;
+            if (!rmi_arena_grow(mem, (void **)wait, cap_wait, *n_wait + 1, sizeof(rmi_lan_wait))) return RM_ERROR_MEMORY;
+            (*wait)[*n_wait].op = i;
+            (*wait)[(*n_wait)++].on = need[a] - 1;
+        }
+        for (a = 0; a < RMI_LANES; a++)
+            if (need[a]) rmi_lan_learn(l, lane, need[a]);
+        l->known[lane][lane] = me;
+        memcpy(l->clock + (size_t)(me - 1) * RMI_LANES, l->known[lane], sizeof l->known[lane]);
+    }
+    l->n = base + p->n;
+    return RM_OK;
+}
+
+/* The waits of p alone: they hold whatever ran before. */
+RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p)
+{
+    rmi_lan_wait *found = NULL;
+    size_t n = 0, cap = 0;
+    rm_result r;
+    rmi_lan_reset(l);
+    p->wait = NULL;
+    p->n_wait = 0;
+    r = rmi_lan_run(mem, l, p, &found, &n, &cap);
+    p->wait = found;
+    p->n_wait = n;
+    return r;
+}
+
+/* The waits that p needs besides its own when it follows `before`; `on` is an op of that one. Steps further back have ended. */
+RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *p, rmi_lan_wait **out, size_t *n_out)
+{
+    rmi_lan_wait *none = NULL;
+    size_t n = 0, cap = 0, cap_out = 0;
+    *out = NULL;
+    *n_out = 0;
+    rmi_lan_reset(l);
+    RMI_TRY(rmi_lan_run(mem, l, before, &none, &n, &cap));
+    return rmi_lan_run(mem, l, p, out, n_out, &cap_out);
+}
+
 RMI_PLAIN_END
 RMI_TEXT_BEGIN
 
@@ -12109,17 +12431,22 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
    ================================================================================================================== */
 #include <time.h>
 
-typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_D2H, RMI_EXE_H2D, RMI_EXE_MERGE, RMI_EXE_ZERO, RMI_EXE_POISON } rmi_exe_what;
+/* INPUTS does nothing: it stands first where there are lanes, for the copies of the step's inputs, which came before. */
+typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_D2H, RMI_EXE_H2D, RMI_EXE_ADD, RMI_EXE_ZERO, RMI_EXE_POISON, RMI_EXE_INPUTS } rmi_exe_what;
 
 typedef struct rmi_exe_op {
-    uint8_t what;
+    uint8_t what, lane;
     rmi_run run;
     rm_fn fn;
     rm_call *call;         /* CALL */
     unsigned char *dst;    /* others */
     const unsigned char *src;
     uint64_t bytes;
-    uint32_t param;        /* MERGE: the param; ZERO: which din of call */
+    uint32_t buf;          /* of copies, ADD, POISON */
+    uint32_t param;        /* ADD: the param; ZERO: which din of call */
+    uint32_t event;        /* recorded behind it, or RMI_NONE */
+    uint32_t first_wait, n_wait;
+    struct rm_exec *x;     /* for the host's lanes, which get an op and nothing else */
 } rmi_exe_op;
 
 typedef struct rmi_exe_prog {
@@ -12127,7 +12454,23 @@ typedef struct rmi_exe_prog {
     rmi_exe_op *op;
     size_t n;
     uint64_t *at_end;      /* by buffer: device offset after the step, or RMI_INF */
+    uint64_t *host_end;    /* the same in host memory */
+    uint32_t lanes;        /* bits: those that it uses */
+    uint32_t *wait;        /* events that its ops wait for */
+    rmi_lan_wait *after[RM_STEP_KINDS]; /* by program before: further waits; `on` is an event */
+    size_t n_after[RM_STEP_KINDS];
 } rmi_exe_prog;
+
+typedef struct rmi_exe_turn { /* a lane in which the host works: it may be a step behind, and reads the values of its own step */
+    rm_step values[2];
+    uint32_t in, out;      /* steps that used this lane: issued; begun in it */
+    const rmi_exe_op *failed;
+    int code;
+} rmi_exe_turn;
+
+/* Numbers of events: ends of the last two steps by lane, one for the caller, then those of the programs. */
+#define RMI_EXE_EVENT_CALLER (2u * RMI_LANES)
+#define RMI_EXE_EVENTS (2u * RMI_LANES + 1u)
 
 typedef struct rmi_exe_patch { /* a pointer of a call that leads to the caller's memory */
     const void **slot;
@@ -12149,6 +12492,7 @@ struct rm_exec {
     rmi_exe_prog prog[RM_STEP_KINDS];
     uint32_t n_prog;
     uint64_t *home;        /* by buffer: device offset of what persists, or RMI_INF */
+    uint64_t *host_home;   /* the same in host memory; what has both homes is the same in both between steps */
     void **bound;          /* by buffer: the caller's memory */
     uint8_t *stale;        /* by tensor: an input that a step has used up */
     rmi_exe_patch *patches;
@@ -12157,6 +12501,16 @@ struct rm_exec {
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     int adrift;               /* a step that does not accumulate has used the bytes where params' gradients persist */
     uint64_t touched, steps;
+    int lanes;             /* the backend has lanes: what follows counts */
+    rmi_exe_turn turn[RMI_LANES];
+    const rmi_exe_prog *before; /* the last step, if its lanes may be at work and nobody has waited for them; else NULL */
+    int inputs_open;       /* the compute lane has waited for what `before` does in the bytes of inputs */
+    int rebound;           /* an address of the caller's memory has changed since programs were begun */
+    uint32_t n_events, most_calls;
+    uint32_t ends[2];      /* by parity of the step: lanes whose end was recorded */
+    uint32_t parity;
+    int code;              /* the backend's last failure */
+    char failed[300];      /* the op or buffer at which issuing stopped */
 };
 
 /* --- the host backend */
@@ -12239,21 +12593,43 @@ typedef struct rmi_exe_build {
     uint32_t *moved_from;
     uint64_t *ext_off;     /* by buffer: offset of a view into the caller's memory */
     uint32_t *ext_of;      /* by buffer: the caller's buffer that a view lies in, or RMI_NONE */
-    uint8_t *in_view;      /* the buffer is a view of the caller's memory, now */
+    uint64_t *ext_base;    /* by buffer of the caller's: where its bytes begin in the one line of all bytes, arena and host memory first */
+    rmi_lan_prog *uses;    /* which bytes ops use; NULL: there are no lanes */
+    rmi_arena *uses_mem;
 } rmi_exe_build;
 
 RMI_FN rm_result rmi_exe_push(rmi_exe_build *b, rmi_exe_op **op)
 {
     if (!rmi_arena_grow(&b->x->tables, (void **)&b->out->op, &b->cap, b->out->n + 1, sizeof(rmi_exe_op))) return RM_ERROR_MEMORY;
     *op = &b->out->op[b->out->n++];
+    memset((void *)*op, 0, sizeof(rmi_exe_op));
+    (*op)->x = b->x;
+    (*op)->event = RMI_NONE;
     return RM_OK;
 }
 
+/* Bytes that an op uses; RMI_NONE: the op which this statement ends with. */
+RMI_FN rm_result rmi_exe_uses(rmi_exe_build *b, size_t op, uint64_t at, uint64_t bytes, int write)
+{
+    return b->uses ? rmi_lan_touch(b->uses_mem, b->uses, at, bytes, (uint32_t)op, write) : RM_OK;
+}
+RMI_FN rm_result rmi_exe_uses_buf(rmi_exe_build *b, size_t op, uint32_t buf, uint64_t bytes, int write)
+{
+    uint32_t ext = rmi_low_external(b->x->g, buf) ? buf : b->ext_of[buf];
+    if (ext != RMI_NONE) return rmi_exe_uses(b, op, b->ext_base[ext] + (ext == buf ? 0 : b->ext_off[buf]), bytes, write);
+    return b->at[buf] == RMI_INF ? RM_OK : rmi_exe_uses(b, op, b->at[buf], bytes, write);
+}
+RMI_FN rm_result rmi_exe_uses_host(rmi_exe_build *b, size_t op, uint64_t at, uint64_t bytes, int write)
+{
+    return at == RMI_INF ? RM_OK : rmi_exe_uses(b, op, b->x->dev_bytes + at, bytes, write);
+}
+
 /* Puts the address of buffer buf into *slot: in the arena now, or the caller's memory once it is bound. */
-RMI_FN rm_result rmi_exe_point(rmi_exe_build *b, uint32_t buf, const void **slot)
+RMI_FN rm_result rmi_exe_point(rmi_exe_build *b, uint32_t buf, uint64_t bytes, int write, const void **slot)
 {
     rm_exec *x = b->x;
     uint32_t ext = rmi_low_external(x->g, buf) ? buf : b->ext_of[buf];
+    RMI_TRY(rmi_exe_uses_buf(b, RMI_NONE, buf, bytes, write));
     if (ext != RMI_NONE && rmi_low_bytes(x->g, ext)) { /* of nothing, nothing need be bound */
         rmi_exe_patch *p;
         if (!rmi_arena_grow(&x->tables, (void **)&x->patches, &x->cap_patches, x->n_patches + 1, sizeof(rmi_exe_patch))) return RM_ERROR_MEMORY;
@@ -12276,7 +12652,7 @@ RMI_FN rm_result rmi_exe_poison(rmi_exe_build *b, uint64_t at, uint64_t bytes)
     op->what = RMI_EXE_POISON;
     op->dst = b->x->dev + (size_t)at;
     op->bytes = bytes;
-    return RM_OK;
+    return rmi_exe_uses(b, b->out->n - 1, at, bytes, 1);
 }
 
 /* The parts of a call that do not depend on its phase. */
@@ -12289,11 +12665,14 @@ RMI_FN rm_result rmi_exe_call(rmi_exe_build *b, rmi_run r, rmi_exe_op *op, rm_ca
     op->what = RMI_EXE_CALL;
     op->run = r;
     op->call = c;
+    op->lane = r.way == RMI_OPT_HOST ? RM_LANE_HOST : r.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
     c->step = &x->now;
-    c->stream = x->backend.stream;
+    c->device_step = x->backend.device_step;
+    c->stream = op->lane == RM_LANE_COMPUTE || !x->lanes ? x->backend.stream : op->lane == RM_LANE_COMM ? x->backend.comm_stream : NULL;
     *out = c;
     if (r.way == RMI_FWD || r.way == RMI_BWD) {
         const rmi_op *o = &g->ops[r.id];
+        c->seed_key = r.id;
         c->op = o->name;
         c->user = o->user;
         if (o->arg) memcpy(c->arg, o->arg, sizeof c->arg);
@@ -12322,13 +12701,13 @@ RMI_FN rm_result rmi_exe_sizes(rmi_exe_build *b, const rmi_list *l, const uint64
 }
 
 /* Pointers of a list of tensors; only those in `only`, if given (then saved says nothing here). */
-RMI_FN rm_result rmi_exe_values(rmi_exe_build *b, const rmi_list *l, const rmi_list *only, const void *const **out)
+RMI_FN rm_result rmi_exe_values(rmi_exe_build *b, const rmi_list *l, const rmi_list *only, int write, const void *const **out)
 {
     const void **v = RMI_NEW(&b->x->tables, const void *, l->n);
     uint32_t i;
     if (!v) return RM_ERROR_MEMORY;
     for (i = 0; i < l->n; i++)
-        if (!only || rmi_list_has(only, l->at[i])) RMI_TRY(rmi_exe_point(b, l->at[i], &v[i]));
+        if (!only || rmi_list_has(only, l->at[i])) RMI_TRY(rmi_exe_point(b, l->at[i], b->x->g->tensors[l->at[i]].bytes, write, &v[i]));
     *out = v;
     return RM_OK;
 }
@@ -12340,17 +12719,17 @@ RMI_FN rm_result rmi_exe_operands(rmi_exe_build *b, const rmi_op *o, const rmi_l
     c->n_out = o->out.n;
     RMI_TRY(rmi_exe_sizes(b, &o->in, &c->in_bytes));
     RMI_TRY(rmi_exe_sizes(b, &o->out, &c->out_bytes));
-    RMI_TRY(rmi_exe_values(b, &o->in, only, &c->in));
-    RMI_TRY(rmi_exe_values(b, &o->out, only, &out));
+    RMI_TRY(rmi_exe_values(b, &o->in, only, 0, &c->in));
+    RMI_TRY(rmi_exe_values(b, &o->out, only, !only, &out));
     c->out = (void *const *)out;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_own(rmi_exe_build *b, uint32_t buf, uint64_t bytes, void **ptr, uint64_t *size)
+RMI_FN rm_result rmi_exe_own(rmi_exe_build *b, uint32_t buf, uint64_t bytes, int write, void **ptr, uint64_t *size)
 {
     const void *p = NULL;
     if (!bytes) return RM_OK;
-    RMI_TRY(rmi_exe_point(b, buf, &p));
+    RMI_TRY(rmi_exe_point(b, buf, bytes, write, &p));
     *ptr = (void *)p;
     *size = bytes;
     return RM_OK;
@@ -12364,17 +12743,19 @@ RMI_FN rm_result rmi_exe_fwd(rmi_exe_build *b, rmi_run r)
     uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
     rmi_exe_op *op;
     rm_call *c;
+    uint32_t i;
     RMI_TRY(rmi_exe_push(b, &op));
     RMI_TRY(rmi_exe_call(b, r, op, &c));
     op->fn = f->forward;
     c->phase = RM_PHASE_FORWARD;
     c->recompute = b->ran[r.id]++ > 0;
     RMI_TRY(rmi_exe_operands(b, o, NULL, c));
+    for (i = 0; i < o->mutates.n && !c->recompute; i++) RMI_TRY(rmi_exe_uses_buf(b, RMI_NONE, o->mutates.at[i], g->tensors[o->mutates.at[i]].bytes, 1));
     if (f->saved && b->at[saved] != RMI_INF) {
-        RMI_TRY(rmi_exe_own(b, saved, f->saved, &c->saved, &c->saved_bytes));
+        RMI_TRY(rmi_exe_own(b, saved, f->saved, 1, &c->saved, &c->saved_bytes));
         b->left_by[r.id] = r.form;
     }
-    return rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), f->fwd_ws, &c->ws, &c->ws_bytes);
+    return rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), f->fwd_ws, 1, &c->ws, &c->ws_bytes);
 }
 
 /* Does this part's backward give the gradient of input i, which is not there under another name? */
@@ -12411,7 +12792,7 @@ RMI_FN rm_result rmi_exe_targets(rmi_exe_build *b, rmi_run r, rm_call *c, uint32
         uint32_t t = o->in.at[i];
         if (!rmi_exe_given(b, o, p, i)) continue;
         ++*n_calls;
-        RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, t), &din[i]));
+        RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, t), g->tensors[t].grad_bytes, 1, &din[i]));
         if (b->holds[t] || rmi_exe_repeats(o, i)) c->accum |= RM_IN(i);
         else if ((f->flags & RM_ZERO_GRADS) || (adds && i >= 31)) {
             rmi_exe_op *z = &b->out->op[b->out->n - 1], call = *z; /* a fill goes before the call */
@@ -12420,6 +12801,7 @@ RMI_FN rm_result rmi_exe_targets(rmi_exe_build *b, rmi_run r, rm_call *c, uint32
             z->bytes = g->tensors[t].grad_bytes;
             RMI_TRY(rmi_exe_push(b, &z));
             *z = call;
+            RMI_TRY(rmi_exe_uses_buf(b, b->out->n - 2, rmi_low_buf(g, RMI_BUF_GRAD, t), g->tensors[t].grad_bytes, 1));
             c->accum |= RM_IN(i);
         }
     }
@@ -12443,10 +12825,10 @@ RMI_FN rm_result rmi_exe_bwd(rmi_exe_build *b, rmi_run r)
     c->phase = RM_PHASE_BACKWARD;
     RMI_TRY(rmi_exe_operands(b, o, &p->needs, c));
     for (i = 0; i < o->out.n; i++)
-        if (rmi_list_has(&o->grad_out, o->out.at[i])) RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, o->out.at[i]), &dout[i]));
+        if (rmi_list_has(&o->grad_out, o->out.at[i])) RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, o->out.at[i]), g->tensors[o->out.at[i]].grad_bytes, 0, &dout[i]));
     c->dout = dout;
-    if (p->needs_saved) RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_SAVED, r.id), f->saved, &c->saved, &c->saved_bytes));
-    RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), p->bwd_ws, &c->ws, &c->ws_bytes));
+    if (p->needs_saved) RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_SAVED, r.id), f->saved, 0, &c->saved, &c->saved_bytes));
+    RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), p->bwd_ws, 1, &c->ws, &c->ws_bytes));
     RMI_TRY(rmi_exe_targets(b, r, c, &n_calls));
     if (!n_calls) b->out->n--; /* all of its gradients are there already */
     for (i = 0; i < o->grad_in.n; i++) {
@@ -12478,9 +12860,16 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
     c->grad_bytes = t->grad_bytes;
     c->state_bytes = t->state_bytes;
     for (i = 0; i < 3; i++) {
-        if (r.way == RMI_OPT_HOST) ptr[i] = b->host_at[own[i]] == RMI_INF ? NULL : b->x->host + (size_t)b->host_at[own[i]];
-        else if ((r.way == RMI_OPT && (i < 2 || t->state_bytes)) || i == 1) RMI_TRY(rmi_exe_point(b, own[i], (const void **)(void *)(i == 0 ? &c->param : i == 1 ? &c->grad : &c->state)));
+        uint64_t bytes = rmi_low_bytes(g, own[i]);
+        int write = r.way == RMI_REDUCE ? i == 1 : i != 1;
+        if (r.way == RMI_OPT_HOST) {
+            ptr[i] = b->host_at[own[i]] == RMI_INF ? NULL : b->x->host + (size_t)b->host_at[own[i]];
+            RMI_TRY(rmi_exe_uses_host(b, RMI_NONE, b->host_at[own[i]], bytes, write));
+        } else if ((r.way == RMI_OPT && (i < 2 || t->state_bytes)) || i == 1) {
+            RMI_TRY(rmi_exe_point(b, own[i], bytes, write, (const void **)(void *)(i == 0 ? &c->param : i == 1 ? &c->grad : &c->state)));
+        }
     }
+    if (r.way != RMI_REDUCE && g->n_barriers) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_MAX, 1, 0)); /* what the barrier found */
     if (r.way == RMI_OPT_HOST) {
         c->param = (void *)ptr[0];
         c->grad = (void *)ptr[1];
@@ -12488,7 +12877,7 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
     }
     if (!t->state_bytes) c->state = NULL;
     if (r.way == RMI_REDUCE && !op->fn) b->out->n--; /* one rank */
-    return r.way == RMI_OPT ? rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_OPT_WS, r.id), t->opt_ws, &c->ws, &c->ws_bytes) : RM_OK;
+    return r.way == RMI_OPT ? rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_OPT_WS, r.id), t->opt_ws, 1, &c->ws, &c->ws_bytes) : RM_OK;
 }
 
 RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *b, rmi_run r)
@@ -12513,35 +12902,58 @@ RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *b, rmi_run r)
         uint32_t buf = rmi_low_buf(g, RMI_BUF_GRAD, i);
         if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
         sizes[c->n_in] = g->tensors[i].grad_bytes;
-        if (b->at[buf] == RMI_INF && b->host_at[buf] != RMI_INF) in[c->n_in] = b->x->host + (size_t)b->host_at[buf];
-        else RMI_TRY(rmi_exe_point(b, buf, &in[c->n_in]));
+        if (b->at[buf] == RMI_INF && b->host_at[buf] != RMI_INF) {
+            in[c->n_in] = b->x->host + (size_t)b->host_at[buf];
+            RMI_TRY(rmi_exe_uses_host(b, RMI_NONE, b->host_at[buf], g->tensors[i].grad_bytes, 0));
+        } else {
+            RMI_TRY(rmi_exe_point(b, buf, g->tensors[i].grad_bytes, 0, &in[c->n_in]));
+        }
         c->n_in++;
     }
-    return RM_OK;
+    return rmi_exe_uses(b, RMI_NONE, RMI_MAX, 1, 1);
 }
 
-RMI_FN rm_result rmi_exe_copy(rmi_exe_build *b, const rmi_stmt *s)
+/* One copy between a buffer's places on the device and at host_at. */
+RMI_FN rm_result rmi_exe_copy(rmi_exe_build *b, uint32_t buf, uint64_t host_at, int to_host, uint64_t *bytes)
 {
     const rm_graph *g = b->x->g;
+    unsigned char *dev = b->x->dev + (size_t)b->at[buf], *host = b->x->host + (size_t)host_at;
     uint32_t id;
-    rmi_buf_kind k = rmi_low_kind(g, s->buf, &id);
+    rmi_buf_kind k = rmi_low_kind(g, buf, &id);
     rmi_exe_op *op;
     RMI_TRY(rmi_exe_push(b, &op));
-    op->bytes = k == RMI_BUF_SAVED ? g->ops[id].forms[b->left_by[id]].saved : rmi_low_bytes(g, s->buf);
-    op->param = id;
-    if (s->what == RMI_PREFETCH) {
-        op->what = RMI_EXE_H2D;
-        op->src = b->x->host + (size_t)b->host_at[s->buf];
-        op->dst = b->x->dev + (size_t)b->at[s->buf];
-        if (k == RMI_BUF_GRAD) b->holds[id] = 1;
-        return RM_OK;
-    }
-    op->what = s->what == RMI_MERGE ? RMI_EXE_MERGE : RMI_EXE_D2H;
-    op->src = b->x->dev + (size_t)b->at[s->buf];
-    op->dst = b->x->host + (size_t)(s->what == RMI_MERGE ? b->host_at[s->buf] : s->offset);
+    *bytes = k == RMI_BUF_SAVED ? g->ops[id].forms[b->left_by[id]].saved : rmi_low_bytes(g, buf);
+    op->what = to_host ? RMI_EXE_D2H : RMI_EXE_H2D;
+    op->lane = to_host ? RM_LANE_D2H : RM_LANE_H2D;
+    op->buf = buf;
+    op->bytes = *bytes;
+    op->src = to_host ? dev : host;
+    op->dst = to_host ? host : dev;
+    RMI_TRY(rmi_exe_uses_buf(b, b->out->n - 1, buf, *bytes, !to_host));
+    return rmi_exe_uses_host(b, b->out->n - 1, host_at, *bytes, to_host);
+}
+
+RMI_FN rm_result rmi_exe_move(rmi_exe_build *b, const rmi_stmt *s)
+{
+    uint64_t bytes;
+    uint32_t id;
+    rmi_buf_kind k = rmi_low_kind(b->x->g, s->buf, &id);
+    rmi_exe_op *op;
+    RMI_TRY(rmi_exe_copy(b, s->buf, s->what == RMI_PREFETCH ? b->host_at[s->buf] : s->offset, s->what != RMI_PREFETCH, &bytes));
+    if (s->what == RMI_PREFETCH && k == RMI_BUF_GRAD) b->holds[id] = 1;
     if (s->what == RMI_OFFLOAD) b->host_at[s->buf] = s->offset;
-    if (s->what == RMI_MERGE) b->holds[id] = 0;
-    return RM_OK;
+    if (s->what != RMI_MERGE) return RM_OK;
+    b->holds[id] = 0;
+    RMI_TRY(rmi_exe_push(b, &op));
+    op->what = RMI_EXE_ADD;
+    op->lane = RM_LANE_HOST;
+    op->buf = s->buf;
+    op->param = id;
+    op->bytes = bytes;
+    op->src = b->x->host + (size_t)s->offset;
+    op->dst = b->x->host + (size_t)b->host_at[s->buf];
+    RMI_TRY(rmi_exe_uses_host(b, b->out->n - 1, s->offset, bytes, 0));
+    return rmi_exe_uses_host(b, b->out->n - 1, b->host_at[s->buf], bytes, 1);
 }
 
 /* alias and reuse: another name for bytes that are there. */
@@ -12588,14 +13000,43 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *b, const rmi_stmt *s)
         if (s->run.way == RMI_FWD) return rmi_exe_fwd(b, s->run);
         if (s->run.way == RMI_BWD) return rmi_exe_bwd(b, s->run);
         return s->run.way == RMI_BARRIER ? rmi_exe_barrier(b, s->run) : rmi_exe_update(b, s->run);
-    default: return rmi_exe_copy(b, s);
+    default: return rmi_exe_move(b, s);
     }
+}
+
+/* One statement; what it said of the op that it ends with is now of that op, or of none if it made none. */
+RMI_FN rm_result rmi_exe_next(rmi_exe_build *b, const rmi_stmt *s)
+{
+    size_t n = b->out->n, from = b->uses ? b->uses->n_use : 0, i, to = from;
+    RMI_TRY(rmi_exe_statement(b, s));
+    for (i = from; b->uses && i < b->uses->n_use; i++) {
+        rmi_lan_use u = b->uses->use[i];
+        if (u.op == RMI_NONE) u.op = (uint32_t)b->out->n - 1;
+        if (b->out->n > n) b->uses->use[to++] = u;
+    }
+    if (b->uses) b->uses->n_use = to;
+    return RM_OK;
+}
+
+/* Where there are lanes the inputs of a step come first: copies in the compute lane, made before the step is known. */
+RMI_FN rm_result rmi_exe_inputs(rmi_exe_build *b)
+{
+    const rm_graph *g = b->x->g;
+    rmi_exe_op *op;
+    uint32_t t;
+    if (!b->uses) return RM_OK;
+    RMI_TRY(rmi_exe_push(b, &op));
+    op->what = RMI_EXE_INPUTS;
+    for (t = 0; t < g->n_tensors; t++)
+        if (g->tensors[t].kind == RMI_INPUT && b->x->home[t] != RMI_INF) RMI_TRY(rmi_exe_uses(b, 0, b->x->home[t], g->tensors[t].bytes, 1));
+    return RM_OK;
 }
 
 RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
 {
     const rm_graph *g = b->x->g;
     size_t nb = rmi_low_buffers(g), i;
+    uint64_t end = rmi_add(b->x->dev_bytes, b->x->host_bytes);
     b->at = RMI_NEW(tmp, uint64_t, nb);
     b->size = RMI_NEW(tmp, uint64_t, nb);
     b->host_at = RMI_NEW(tmp, uint64_t, nb);
@@ -12606,10 +13047,14 @@ RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
     b->ran = RMI_NEW(tmp, uint32_t, g->n_ops);
     b->left_by = RMI_NEW(tmp, uint32_t, g->n_ops);
     b->out->at_end = RMI_NEW(&b->x->tables, uint64_t, nb);
-    if (!b->at || !b->size || !b->host_at || !b->ext_off || !b->ext_of || !b->moved || !b->holds || !b->ran || !b->left_by || !b->out->at_end) return RM_ERROR_MEMORY;
+    b->out->host_end = RMI_NEW(&b->x->tables, uint64_t, nb);
+    b->ext_base = RMI_NEW(tmp, uint64_t, nb);
+    if (!b->out->host_end || !b->ext_base || !b->at || !b->size || !b->host_at || !b->ext_off || !b->ext_of || !b->moved || !b->holds || !b->ran || !b->left_by || !b->out->at_end) return RM_ERROR_MEMORY;
     for (i = 0; i < nb; i++) {
         b->at[i] = b->host_at[i] = RMI_INF;
         b->ext_of[i] = RMI_NONE;
+        b->ext_base[i] = end;
+        if (rmi_low_external(g, (uint32_t)i)) end = rmi_add(end, rmi_low_bytes(g, (uint32_t)i));
     }
     for (i = 0; i < g->n_tensors; i++) b->holds[i] = g->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(b->p->step);
     for (i = 0; i < b->p->n_homes; i++) {
@@ -12620,7 +13065,8 @@ RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_compile(rm_exec *x, const rmi_program *p, rmi_exe_prog *out)
+/* uses, in mem, gets what the ops use; NULL: there are no lanes. */
+RMI_FN rm_result rmi_exe_compile(rm_exec *x, const rmi_program *p, rmi_exe_prog *out, rmi_arena *mem, rmi_lan_prog *uses)
 {
     rmi_arena tmp = rmi_arena_make(&x->mem.hooks);
     rmi_exe_build b;
@@ -12630,12 +13076,79 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *x, const rmi_program *p, rmi_exe_prog 
     b.x = x;
     b.p = p;
     b.out = out;
+    b.uses = uses;
+    b.uses_mem = mem;
     out->step = p->step;
     r = rmi_exe_build_tables(&b, &tmp);
-    for (i = 0; i < p->n && r == RM_OK; i++) r = rmi_exe_statement(&b, &p->st[i]);
-    if (r == RM_OK) memcpy(out->at_end, b.at, rmi_low_buffers(x->g) * sizeof(uint64_t));
+    if (r == RM_OK) r = rmi_exe_inputs(&b);
+    for (i = 0; i < p->n && r == RM_OK; i++) r = rmi_exe_next(&b, &p->st[i]);
+    if (r == RM_OK) {
+        memcpy(out->at_end, b.at, rmi_low_buffers(x->g) * sizeof(uint64_t));
+        memcpy(out->host_end, b.host_at, rmi_low_buffers(x->g) * sizeof(uint64_t));
+    }
+    for (i = 0; i < out->n; i++) out->lanes |= 1u << out->op[i].lane;
     rmi_arena_free(&tmp);
     return r;
+}
+
+/* --- lanes: events for the waits that >>lanes finds */
+RMI_FN void rmi_exe_number(rmi_exe_prog *prog, const rmi_lan_wait *w, size_t n, uint32_t *n_events)
+{
+    size_t i;
+    for (i = 0; i < n; i++)
+        if (prog->op[w[i].on].event == RMI_NONE) prog->op[w[i].on].event = (*n_events)++;
+}
+
+RMI_FN rm_result rmi_exe_own_waits(rm_exec *x, rmi_exe_prog *prog, const rmi_lan_prog *l)
+{
+    size_t i;
+    rmi_exe_number(prog, l->wait, l->n_wait, &x->n_events);
+    prog->wait = RMI_NEW(&x->tables, uint32_t, l->n_wait);
+    if (!prog->wait) return RM_ERROR_MEMORY;
+    for (i = 0; i < l->n_wait; i++) {
+        rmi_exe_op *op = &prog->op[l->wait[i].op];
+        if (!op->n_wait++) op->first_wait = (uint32_t)i;
+        prog->wait[i] = prog->op[l->wait[i].on].event;
+    }
+    return RM_OK;
+}
+
+/* Waits and events of all programs, and of each after each. */
+RMI_FN rm_result rmi_exe_order(rm_exec *x, rmi_arena *mem, rmi_lan_prog *l)
+{
+    rmi_lan lan;
+    uint32_t i, q, lanes = 0;
+    size_t k, calls, most;
+    memset((void *)&lan, 0, sizeof lan);
+    x->n_events = RMI_EXE_EVENTS;
+    for (i = 0; i < x->n_prog; i++) {
+        rmi_exe_prog *p = &x->prog[i];
+        l[i].n = (uint32_t)p->n;
+        l[i].lane = RMI_NEW(mem, uint8_t, p->n);
+        if (!l[i].lane) return RM_ERROR_MEMORY;
+        for (k = 0; k < p->n; k++) l[i].lane[k] = p->op[k].lane;
+        lanes |= p->lanes;
+    }
+    if (lanes & ~(1u << RM_LANE_COMPUTE)) { /* else the lane's own order is all that is needed */
+        RMI_TRY(rmi_lan_prepare(mem, &lan, l, x->n_prog));
+        for (i = 0; i < x->n_prog; i++) {
+            RMI_TRY(rmi_lan_own(mem, &lan, &l[i]));
+            RMI_TRY(rmi_exe_own_waits(x, &x->prog[i], &l[i]));
+        }
+        for (q = 0; q < x->n_prog; q++)
+            for (i = 0; i < x->n_prog; i++) {
+                RMI_TRY(rmi_lan_after(&x->tables, &lan, &l[q], &l[i], &x->prog[i].after[q], &x->prog[i].n_after[q]));
+                rmi_exe_number(&x->prog[q], x->prog[i].after[q], x->prog[i].n_after[q], &x->n_events);
+                for (k = 0; k < x->prog[i].n_after[q]; k++) x->prog[i].after[q][k].on = x->prog[q].op[x->prog[i].after[q][k].on].event;
+            }
+    }
+    for (most = 0, i = 0; i < x->n_prog; i++)
+        for (q = 0; q < x->n_prog; q++) {
+            calls = x->prog[i].n + l[i].n_wait + x->prog[i].n_after[q];
+            if (calls > most) most = calls;
+        }
+    x->most_calls = (uint32_t)(2 * most + 64); /* of two steps, and what reads, writes and ends add */
+    return RM_OK;
 }
 
 /* --- creating */
@@ -12649,7 +13162,8 @@ RMI_FN rm_result rmi_exe_callbacks(const rm_exec *x, rmi_error *err)
     for (i = 0; i < x->n_prog; i++)
         for (k = 0; k < x->prog[i].n; k++) {
             const rmi_exe_op *op = &x->prog[i].op[k];
-            if (op->what == RMI_EXE_MERGE && !x->d.add) return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add", g->tensors[op->param].name);
+            if (x->lanes && op->lane == RM_LANE_HOST && !x->backend.host_call) return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: the plan works on it in the host lane; set rm_backend.host_call", g->tensors[op->run.id].name);
+            if (op->what == RMI_EXE_ADD && !x->d.add) return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add", g->tensors[op->param].name);
             if (op->what != RMI_EXE_CALL || op->fn) continue;
             if (op->run.way == RMI_FWD) return rmi_err_set(err, RM_ERROR_ARGUMENT, "op %s: its kind '%s' has no forward callback; set rm_kind.forward (a graph from text can be planned, not run)", g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
             if (op->run.way == RMI_BWD) return rmi_err_set(err, RM_ERROR_ARGUMENT, "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags", g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
@@ -12691,25 +13205,44 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
     return RM_OK;
 }
 
-/* Everything that depends on the plan: memory, programs, homes. */
-RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
+RMI_FN rm_result rmi_exe_programs(rm_exec *x, rmi_arena *mem)
 {
     uint32_t i;
     size_t k, nb = rmi_low_buffers(x->g);
-    rm_result r;
-    RMI_TRY(rmi_exe_memory(x, err));
+    rmi_lan_prog *uses = RMI_NEW(mem, rmi_lan_prog, RM_STEP_KINDS);
     x->home = RMI_NEW(&x->tables, uint64_t, nb);
-    if (!x->home) return rmi_err_memory(err);
-    for (k = 0; k < nb; k++) x->home[k] = RMI_INF;
+    x->host_home = RMI_NEW(&x->tables, uint64_t, nb);
+    if (!uses || !x->home || !x->host_home) return RM_ERROR_MEMORY;
+    for (k = 0; k < nb; k++) x->home[k] = x->host_home[k] = RMI_INF;
+    for (i = 0; i < x->p->n; i++)
+        for (k = 0; k < x->p->prog[i].n_homes; k++) {
+            const rmi_home *h = &x->p->prog[i].homes[k];
+            (h->host ? x->host_home : x->home)[h->buf] = h->offset;
+        }
     for (i = 0; i < x->p->n; i++) {
-        const rmi_program *p = &x->p->prog[i];
-        for (k = 0; k < p->n_homes; k++)
-            if (!p->homes[k].host) x->home[p->homes[k].buf] = p->homes[k].offset;
-        r = rmi_exe_compile(x, p, &x->prog[x->n_prog]);
-        if (r != RM_OK) return rmi_err_memory(err);
+        RMI_TRY(rmi_exe_compile(x, &x->p->prog[i], &x->prog[i], mem, x->lanes ? &uses[i] : NULL));
         x->n_prog++;
     }
+    return x->lanes ? rmi_exe_order(x, mem, uses) : RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_reserve(rm_exec *x, rmi_error *err)
+{
+    x->rebound = 0;
+    return x->lanes && x->backend.reserve(x->backend.user, x->n_events, x->most_calls) ? rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not make %u events for its lanes", (uint64_t)x->n_events) : RM_OK;
+}
+
+/* Everything that depends on the plan: memory, programs, homes. */
+RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
+{
+    rmi_arena tmp = rmi_arena_make(&x->mem.hooks);
+    rm_result r;
+    RMI_TRY(rmi_exe_memory(x, err));
+    r = rmi_exe_programs(x, &tmp);
+    rmi_arena_free(&tmp);
+    if (r != RM_OK) return rmi_err_memory(err);
     RMI_TRY(rmi_exe_callbacks(x, err));
+    RMI_TRY(rmi_exe_reserve(x, err));
     if (x->dev_bytes && x->backend.fill(x->backend.user, x->dev, 0, x->dev_bytes)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not clear the arena");
     if (x->host_bytes) memset(x->host, 0, (size_t)x->host_bytes);
     return RM_OK;
@@ -12717,6 +13250,7 @@ RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
 
 RMI_FN void rmi_exe_unload(rm_exec *x)
 {
+    if (x->lanes && (x->before || x->ends[0] || x->ends[1])) x->backend.sync(x->backend.user);
     if (x->own_dev && x->dev) x->backend.release(x->backend.user, x->dev, 0);
     if (x->own_host && x->host && x->backend.release) x->backend.release(x->backend.user, x->host, 1);
     x->dev = x->host = NULL;
@@ -12745,10 +13279,13 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *x, rmi_error *err)
     if (b) {
         x->backend = *b;
         x->d.backend = &x->backend;
+        x->lanes = b->record != NULL;
+        if (!b->record != !b->wait || !b->record != !b->reserve) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.backend: reserve, record and wait go together; set all of them (lanes) or none");
         if (b->copy && b->fill && b->sync && ((b->alloc && b->release) || x->d.device_memory)) return RM_OK;
-        if (b->alloc || b->release || b->copy || b->fill || b->sync) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.backend: it has some functions and lacks others; set alloc, release, copy, fill and sync, or none of them for the host backend");
+        if (b->alloc || b->release || b->copy || b->fill || b->sync || b->record) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.backend: it has some functions and lacks others; set alloc, release, copy, fill and sync, or none of them for the host backend");
     }
     x->d.backend = NULL;
+    x->lanes = 0;
     x->backend.user = x;
     x->backend.alloc = rmi_exe_host_alloc;
     x->backend.release = rmi_exe_host_release;
@@ -12790,6 +13327,13 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
 }
 
 /* --- stepping */
+
+/* Does prog use the bytes of input t for other things? */
+RMI_FN int rmi_exe_uses_up(const rm_exec *x, const rmi_exe_prog *prog, uint32_t t)
+{
+    return (x->home[t] != RMI_INF && prog->at_end[t] == RMI_INF) || (x->host_home[t] != RMI_INF && prog->host_end[t] == RMI_INF);
+}
+
 RMI_FN rm_result rmi_exe_bound(rm_exec *x, const rmi_exe_prog *prog)
 {
     uint32_t t;
@@ -12798,7 +13342,7 @@ RMI_FN rm_result rmi_exe_bound(rm_exec *x, const rmi_exe_prog *prog)
     for (i = 0; i < x->n_patches; i++)
         if (!x->bound[x->patches[i].buf]) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first", rmi_sch_name(x->g, x->patches[i].buf, name));
     for (t = 0; t < x->g->n_tensors; t++)
-        if (x->stale[t] && prog->at_end[t] == RMI_INF) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step", x->g->tensors[t].name);
+        if (x->stale[t] && rmi_exe_uses_up(x, prog, t)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step", x->g->tensors[t].name);
     return RM_OK;
 }
 
@@ -12807,52 +13351,241 @@ RMI_FN void rmi_exe_drop_inputs(rm_exec *x, const rmi_exe_prog *prog)
 {
     uint32_t t;
     for (t = 0; t < x->g->n_tensors; t++)
-        if (x->g->tensors[t].kind == RMI_INPUT && x->home[t] != RMI_INF && prog->at_end[t] == RMI_INF) x->stale[t] = 1;
+        if (x->g->tensors[t].kind == RMI_INPUT && rmi_exe_uses_up(x, prog, t)) x->stale[t] = 1;
 }
 
-RMI_FN rm_result rmi_exe_backend_failed(rm_exec *x, const char *what)
+/* Keeps a code of the backend for the message. */
+RMI_FN int rmi_exe_did(rm_exec *x, int code)
 {
-    return rmi_err_set(&x->err, RM_ERROR_BACKEND, "the backend failed: %s", what);
+    if (code) x->code = code;
+    return code;
 }
 
-RMI_FN uint64_t rmi_exe_seed(const rm_exec *x, uint32_t op) { return rmi_mix(rmi_mix(rmi_mix(rmi_mix(x->now.seed) ^ x->now.step) ^ x->now.micro) ^ op); }
+RMI_FN rm_result rmi_exe_backend_failed(rm_exec *x, const char *what, const char *of)
+{
+    const char *text = x->backend.error_text ? x->backend.error_text(x->backend.user, x->code) : NULL;
+    int64_t code = x->code;
+    if (of != x->failed) x->failed[0] = 0;
+    if (of && of != x->failed) strncat(x->failed, of, sizeof x->failed - 1);
+    return rmi_err_set(&x->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what, of ? " of " : "", of ? of : "", text ? text : "", text ? ", " : "", code < 0 ? "-" : "", (uint64_t)(code < 0 ? -code : code));
+}
+
+/* Everything issued has been done, or had to be given up: the next step begins clean. */
+RMI_FN int rmi_exe_quiet(rm_exec *x)
+{
+    int code = x->backend.sync(x->backend.user);
+    uint32_t lane;
+    if (code && x->lanes) x->backend.sync(x->backend.user); /* the first one may only tell what failed */
+    x->before = NULL;
+    x->ends[0] = x->ends[1] = 0;
+    x->inputs_open = 0;
+    for (lane = 0; lane < RMI_LANES; lane++) x->turn[lane].in = x->turn[lane].out = 0;
+    return rmi_exe_did(x, code);
+}
+
+RMI_FN rm_result rmi_exe_callback_failed(rm_exec *x, const rm_call *c, int code)
+{
+    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
+    x->failed[0] = 0;
+    strncat(x->failed, c->op, sizeof x->failed - 1);
+    return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s returned %s%u; the step was stopped there", c->op, c->recompute ? "recomputed " : "", phases[c->phase], code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+}
+
+/* After a failure r with lanes: all of them come to rest; if it began in a callback of a lane, that is what is told. */
+RMI_FN rm_result rmi_exe_broken(rm_exec *x, rm_result r)
+{
+    uint32_t lane;
+    if (!x->lanes || r == RM_OK) return r;
+    rmi_exe_quiet(x);
+    x->last = NULL;
+    for (lane = 0; lane < RMI_LANES; lane++) {
+        const rmi_exe_op *op = x->turn[lane].failed;
+        x->turn[lane].failed = NULL;
+        if (op) r = rmi_exe_callback_failed(x, op->call, x->turn[lane].code);
+    }
+    return r;
+}
+
+/* All lanes have finished; nothing to do where there are none. */
+RMI_FN rm_result rmi_exe_drain(rm_exec *x)
+{
+    if (!x->lanes || !rmi_exe_quiet(x)) return RM_OK;
+    return rmi_exe_broken(x, rmi_exe_backend_failed(x, "waiting for its lanes", NULL));
+}
+
+RMI_FN uint64_t rmi_exe_seed(const rm_exec *x, uint32_t op) { return rm_seed(&x->now, op); }
 
 RMI_FN rm_result rmi_exe_run_call(rm_exec *x, rmi_exe_op *op)
 {
-    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
     rm_call *c = op->call;
     int code;
     if (op->run.way <= RMI_BWD) c->seed = rmi_exe_seed(x, op->run.id);
     code = op->fn(c);
-    if (!code) return RM_OK;
-    return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s returned %s%u; the step was stopped there", c->op, c->recompute ? "recomputed " : "", phases[c->phase], code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+    if (code) return rmi_exe_callback_failed(x, c, code);
+    if (x->backend.after && rmi_exe_did(x, x->backend.after(x->backend.user, op->lane, c))) return rmi_exe_backend_failed(x, "after a callback", c->op);
+    return RM_OK;
 }
+
+/* In a lane of the host, in its order. */
+RMI_FN int rmi_exe_lane_begin(void *arg)
+{
+    ((rmi_exe_turn *)arg)->out++;
+    return 0;
+}
+RMI_FN int rmi_exe_lane_call(void *arg)
+{
+    rmi_exe_op *op = (rmi_exe_op *)arg;
+    rm_exec *x = op->x;
+    rmi_exe_turn *turn = &x->turn[op->lane];
+    rm_tensor t;
+    if (turn->failed) return 0; /* told already */
+    if (op->what == RMI_EXE_ADD) {
+        t.id = op->param + 1;
+        x->d.add(op->dst, op->src, op->bytes, t, x->d.add_user);
+        return 0;
+    }
+    op->call->step = x->lanes ? &turn->values[(turn->out - 1) & 1] : &x->now;
+    turn->code = op->fn(op->call);
+    if (turn->code) turn->failed = op;
+    return turn->code;
+}
+
+RMI_FN rm_result rmi_exe_run_copy(rm_exec *x, const rmi_exe_op *op)
+{
+    char name[300];
+    if (!rmi_exe_did(x, x->backend.copy(x->backend.user, op->dst, op->src, op->bytes, op->lane))) return RM_OK;
+    return rmi_exe_backend_failed(x, op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory", rmi_sch_name(x->g, op->buf, name));
+}
+
+/* Does the host do this op in a lane of its own? */
+RMI_FN int rmi_exe_hosted(const rm_exec *x, const rmi_exe_op *op) { return op->lane == RM_LANE_HOST || (op->what == RMI_EXE_CALL && (x->backend.call_lanes >> op->lane & 1)); }
 
 RMI_FN rm_result rmi_exe_run(rm_exec *x, rmi_exe_op *op)
 {
     const rm_backend *b = &x->backend;
+    char name[300];
+    if (x->lanes && rmi_exe_hosted(x, op)) {
+        if (!rmi_exe_did(x, b->host_call(b->user, op->lane, rmi_exe_lane_call, op))) return RM_OK;
+        return rmi_exe_backend_failed(x, "work in a lane of the host", op->call ? op->call->op : rmi_sch_name(x->g, op->buf, name));
+    }
     switch ((rmi_exe_what)op->what) {
     case RMI_EXE_CALL: return rmi_exe_run_call(x, op);
-    case RMI_EXE_H2D: return b->copy(b->user, op->dst, op->src, op->bytes, RM_LANE_H2D) ? rmi_exe_backend_failed(x, "copy to the device") : RM_OK;
-    case RMI_EXE_D2H: return b->copy(b->user, op->dst, op->src, op->bytes, RM_LANE_D2H) ? rmi_exe_backend_failed(x, "copy to host memory") : RM_OK;
-    case RMI_EXE_ZERO: return b->fill(b->user, op->call->din[op->param], 0, op->bytes) ? rmi_exe_backend_failed(x, "clearing a gradient") : RM_OK;
-    case RMI_EXE_POISON: return b->fill(b->user, op->dst, 0xFF, op->bytes) ? rmi_exe_backend_failed(x, "poisoning") : RM_OK;
-    default: {
-        rm_tensor t;
-        t.id = op->param + 1;
-        x->d.add(op->dst, op->src, op->bytes, t, x->d.add_user);
-        return RM_OK;
-    }
+    case RMI_EXE_H2D:
+    case RMI_EXE_D2H: return rmi_exe_run_copy(x, op);
+    case RMI_EXE_ZERO: return rmi_exe_did(x, b->fill(b->user, op->call->din[op->param], 0, op->bytes)) ? rmi_exe_backend_failed(x, "clearing a gradient in the backward", op->call->op) : RM_OK;
+    case RMI_EXE_POISON: return rmi_exe_did(x, b->fill(b->user, op->dst, 0xFF, op->bytes)) ? rmi_exe_backend_failed(x, "poisoning", NULL) : RM_OK;
+    case RMI_EXE_INPUTS: return RM_OK;
+    default: rmi_exe_lane_call(op); return RM_OK;
     }
 }
 
 RMI_FN const rm_plan_info *rmi_exe_info_of(const rm_exec *x, const rmi_exe_prog *prog) { return &x->p->info[prog - x->prog]; }
 
+RMI_FN rm_result rmi_exe_wait(rm_exec *x, uint32_t event, uint32_t lane)
+{
+    return rmi_exe_did(x, x->backend.wait(x->backend.user, event, lane)) ? rmi_exe_backend_failed(x, "a wait between lanes", NULL) : RM_OK;
+}
+RMI_FN rm_result rmi_exe_record(rm_exec *x, uint32_t event, uint32_t lane)
+{
+    return rmi_exe_did(x, x->backend.record(x->backend.user, event, lane)) ? rmi_exe_backend_failed(x, "an event", NULL) : RM_OK;
+}
+
+/* The compute lane may write inputs: it has waited for what the step before does with their bytes. That is known before the next
+   step is: the waits of the first op are the same in every program. */
+RMI_FN rm_result rmi_exe_open_inputs(rm_exec *x)
+{
+    const rmi_exe_prog *q = x->before, *p = &x->prog[0];
+    size_t i, n;
+    if (!q || x->inputs_open) return RM_OK;
+    n = p->n_after[q - x->prog];
+    for (i = 0; i < n && p->after[q - x->prog][i].op == 0; i++) RMI_TRY(rmi_exe_wait(x, p->after[q - x->prog][i].on, RM_LANE_COMPUTE));
+    x->inputs_open = 1;
+    return RM_OK;
+}
+
+/* Issues all of prog; joined: nothing before it is at work. The host's lanes learn that a step begins. */
+RMI_FN rm_result rmi_exe_issue(rm_exec *x, rmi_exe_prog *prog, int joined)
+{
+    const rmi_lan_wait *cross = NULL, *end = NULL;
+    uint32_t lane, w;
+    size_t k;
+    for (lane = 0; lane < RMI_LANES && x->lanes; lane++)
+        if ((prog->lanes >> lane & 1) && (lane == RM_LANE_HOST || (x->backend.call_lanes >> lane & 1)) && rmi_exe_did(x, x->backend.host_call(x->backend.user, lane, rmi_exe_lane_begin, &x->turn[lane]))) return rmi_exe_backend_failed(x, "work in a lane of the host", NULL);
+    if (x->before && !joined) {
+        cross = prog->after[x->before - x->prog];
+        end = cross + prog->n_after[x->before - x->prog];
+        while (cross < end && cross->op == 0) cross++; /* rmi_exe_open_inputs */
+    }
+    for (k = 0; k < prog->n; k++) {
+        rmi_exe_op *op = &prog->op[k];
+        for (w = 0; w < op->n_wait; w++) RMI_TRY(rmi_exe_wait(x, prog->wait[op->first_wait + w], op->lane));
+        for (; cross < end && cross->op == k; cross++) RMI_TRY(rmi_exe_wait(x, cross->on, op->lane));
+        RMI_TRY(rmi_exe_run(x, op));
+        if (op->event != RMI_NONE) RMI_TRY(rmi_exe_record(x, op->event, op->lane));
+    }
+    return RM_OK;
+}
+
+/* Room for one more step: the one before last has ended in every lane. */
+RMI_FN rm_result rmi_exe_room(rm_exec *x, const rmi_exe_prog *prog)
+{
+    uint32_t lane;
+    if (x->rebound) {
+        RMI_TRY(rmi_exe_drain(x));
+        RMI_TRY(rmi_exe_reserve(x, &x->err));
+    }
+    for (lane = 0; lane < RMI_LANES; lane++)
+        if (x->ends[x->parity] >> lane & 1) RMI_TRY(rmi_exe_wait(x, x->parity * RMI_LANES + lane, RM_LANE_CALLER));
+    x->ends[x->parity] = 0;
+    RMI_TRY(rmi_exe_open_inputs(x));
+    for (lane = 0; lane < RMI_LANES; lane++)
+        if (prog->lanes >> lane & 1) x->turn[lane].values[x->turn[lane].in++ & 1] = x->now;
+    return RM_OK;
+}
+
+/* Begin, issue, end: once more if the backend could not keep the step and has not run it. */
+RMI_FN rm_result rmi_exe_walk(rm_exec *x, rmi_exe_prog *prog, uint32_t *answer)
+{
+    const rm_backend *b = &x->backend;
+    uint32_t number = (uint32_t)(prog - x->prog), turn, asked;
+    rm_result r = RM_OK;
+    for (turn = 0; turn < 2; turn++) {
+        *answer = RM_ISSUE;
+        if (b->begin && rmi_exe_did(x, b->begin(b->user, number, &x->now, answer))) return rmi_exe_backend_failed(x, "beginning a step", NULL);
+        asked = *answer;
+        x->failed[0] = 0;
+        if (asked != RM_REPLAY) r = rmi_exe_issue(x, prog, asked == RM_CAPTURE);
+        if (b->end && rmi_exe_did(x, b->end(b->user, number, answer, r == RM_OK ? NULL : x->failed)) && r == RM_OK) r = rmi_exe_backend_failed(x, "ending a step", NULL);
+        if (asked == RM_ISSUE || *answer == asked) break;
+    }
+    return r;
+}
+
+RMI_FN rm_result rmi_exe_step_lanes(rm_exec *x, rmi_exe_prog *prog)
+{
+    uint32_t answer, lane;
+    RMI_TRY(rmi_exe_room(x, prog));
+    RMI_TRY(rmi_exe_walk(x, prog, &answer));
+    for (lane = 0; lane < RMI_LANES; lane++)
+        if (prog->lanes >> lane & 1) RMI_TRY(rmi_exe_record(x, x->parity * RMI_LANES + lane, lane));
+    x->ends[x->parity] = prog->lanes;
+    x->parity ^= 1;
+    x->before = answer == RM_ISSUE ? prog : NULL; /* else the lanes have been joined */
+    x->inputs_open = 0;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_exe_step_plain(rm_exec *x, rmi_exe_prog *prog)
+{
+    uint32_t answer;
+    RMI_TRY(rmi_exe_walk(x, prog, &answer));
+    return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "waiting for the end of the step", NULL) : RM_OK;
+}
+
 RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
 {
     uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i;
     rmi_exe_prog *prog = NULL;
-    size_t k;
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) prog = &x->prog[i];
     if (!prog) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: the plan has no program for step kind %u; name it in rm_plan_desc.steps", (uint64_t)kind);
@@ -12863,8 +13596,7 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     x->last = NULL;
     rmi_exe_drop_inputs(x, prog);
     if (kind != RM_FORWARD) x->adrift = !rmi_low_grads_resident(kind);
-    for (k = 0; k < prog->n; k++) RMI_TRY(rmi_exe_run(x, &prog->op[k]));
-    if (x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "waiting for the end of the step");
+    RMI_TRY(x->lanes ? rmi_exe_broken(x, rmi_exe_step_lanes(x, prog)) : rmi_exe_step_plain(x, prog));
     x->last = prog;
     x->touched = rmi_max(x->touched, rmi_exe_info_of(x, prog)->arena_bytes);
     x->steps++;
@@ -12903,7 +13635,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is an input: its bytes are used for other things during a step; keep your own copy", name);
         return NULL;
     }
-    if (x->home[b] != RMI_INF && (what != RM_GRAD || write || !x->adrift)) return x->dev + (size_t)x->home[b];
+    if ((x->home[b] != RMI_INF || x->host_home[b] != RMI_INF) && (what != RM_GRAD || write || !x->adrift)) return x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : x->host + (size_t)x->host_home[b];
     if (!*bytes && r->kind != RMI_ACT) return x->dev;
     if (write) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s does not persist between steps: it cannot be written", name);
@@ -12914,7 +13646,10 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         return NULL;
     }
     if ((what == RM_VALUE && r->is_output) || (what == RM_GRAD && rmi_seq_grad_stays(x->g, x->last->step, id)))
+    {
         if (x->last->at_end[b] != RMI_INF || !*bytes) return x->dev + (size_t)(*bytes ? x->last->at_end[b] : 0);
+        if (x->last->host_end[b] != RMI_INF) return x->host + (size_t)x->last->host_end[b];
+    }
     if (what == RM_VALUE && r->is_output && x->bound[r->root]) return (unsigned char *)x->bound[r->root] + (size_t)rmi_exe_view_offset(x->g, id);
     rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is not there after this kind of step; %s", name, what == RM_GRAD ? "gradients of params that the library updates are gone then: read them from the update callback" : "declare it with rm_output_add");
     return NULL;
@@ -12933,6 +13668,82 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *x, rm_tensor t, uint32_t what, int 
     return p + (size_t)offset;
 }
 
+/* --- bytes between the caller and where something is: the arena, through the backend, or host memory */
+RMI_FN int rmi_exe_in_host(const rm_exec *x, const unsigned char *p) { return x->host && (uintptr_t)p >= (uintptr_t)x->host && (uintptr_t)p < (uintptr_t)x->host + (uintptr_t)x->host_bytes; }
+
+RMI_FN int rmi_exe_put_at(rm_exec *x, unsigned char *to, const void *from, uint64_t bytes, uint32_t lane)
+{
+    if (!rmi_exe_in_host(x, to)) return rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, lane));
+    memcpy(to, from, (size_t)bytes);
+    return 0;
+}
+RMI_FN int rmi_exe_get_at(rm_exec *x, void *to, const unsigned char *from, uint64_t bytes, uint32_t lane)
+{
+    if (!rmi_exe_in_host(x, from)) return rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, lane));
+    memcpy(to, from, (size_t)bytes);
+    return 0;
+}
+
+/* Where buffer b persists; two places are the same. NULL: nowhere. */
+RMI_FN unsigned char *rmi_exe_home(const rm_exec *x, uint32_t b)
+{
+    if (x->home[b] != RMI_INF) return x->dev + (size_t)x->home[b];
+    return x->host_home[b] != RMI_INF ? x->host + (size_t)x->host_home[b] : NULL;
+}
+
+RMI_FN int rmi_exe_twice(const rm_exec *x, uint32_t b) { return x->home[b] != RMI_INF && x->host_home[b] != RMI_INF; }
+
+/* Bytes of buffer b from `offset` on, to all its homes. */
+RMI_FN int rmi_exe_put_home(rm_exec *x, uint32_t b, uint64_t offset, const void *from, uint64_t bytes)
+{
+    if (x->host_home[b] != RMI_INF) memcpy(x->host + (size_t)(x->host_home[b] + offset), from, (size_t)bytes);
+    return x->home[b] != RMI_INF ? rmi_exe_put_at(x, x->dev + (size_t)(x->home[b] + offset), from, bytes, RM_LANE_H2D) : 0;
+}
+
+/* An input to the arena: in the compute lane, behind its last users there; the other lanes go on with the step before. */
+RMI_FN rm_result rmi_exe_write_input(rm_exec *x, unsigned char *to, const void *from, uint64_t bytes)
+{
+    RMI_TRY(rmi_exe_open_inputs(x));
+    if (rmi_exe_put_at(x, to, from, bytes, RM_LANE_COMPUTE)) return rmi_exe_backend_failed(x, "writing an input", NULL);
+    RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
+    return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
+}
+
+RMI_FN rm_result rmi_exe_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, unsigned char *to, const void *from, uint64_t bytes)
+{
+    uint32_t b = rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1);
+    if (x->lanes && what == RM_VALUE && x->g->tensors[t.id - 1].kind == RMI_INPUT && x->home[b] != RMI_INF && x->host_home[b] == RMI_INF) return rmi_exe_broken(x, rmi_exe_write_input(x, to, from, bytes));
+    RMI_TRY(rmi_exe_drain(x));
+    if (rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, offset, from, bytes) : rmi_exe_put_at(x, to, from, bytes, RM_LANE_H2D)) return rmi_exe_backend_failed(x, "writing", x->g->tensors[t.id - 1].name);
+    return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "writing", x->g->tensors[t.id - 1].name) : RM_OK;
+}
+
+/* An output that the compute lane made: the other lanes go on. */
+RMI_FN rm_result rmi_exe_read_output(rm_exec *x, void *to, const unsigned char *from, uint64_t bytes)
+{
+    if (rmi_exe_get_at(x, to, from, bytes, RM_LANE_COMPUTE)) return rmi_exe_backend_failed(x, "reading an output", NULL);
+    RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
+    return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
+}
+
+/* Did a copy bring tensor t to the device in the last step? */
+RMI_FN int rmi_exe_copied(const rm_exec *x, uint32_t t)
+{
+    size_t i;
+    for (i = 0; x->last && i < x->last->n; i++)
+        if (x->last->op[i].what == RMI_EXE_H2D && x->last->op[i].buf == t) return 1;
+    return 0;
+}
+
+RMI_FN rm_result rmi_exe_read(rm_exec *x, rm_tensor t, uint32_t what, void *to, const unsigned char *from, uint64_t bytes)
+{
+    const rmi_tensor *r = &x->g->tensors[t.id - 1];
+    if (x->lanes && what == RM_VALUE && r->kind == RMI_ACT && r->root == t.id - 1 && !r->external && !rmi_exe_copied(x, t.id - 1)) return rmi_exe_broken(x, rmi_exe_read_output(x, to, from, bytes));
+    RMI_TRY(rmi_exe_drain(x));
+    if (rmi_exe_get_at(x, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(x, "reading", r->name);
+    return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "reading", r->name) : RM_OK;
+}
+
 RMI_FN rm_result rmi_exe_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory)
 {
     size_t i;
@@ -12940,6 +13751,8 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memo
     if (!t.id || t.id > x->g->n_tensors || what > RM_STATE || !rmi_low_external(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1)))
         return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_bind: %s was not declared RM_EXTERNAL; the plan places it", !t.id || t.id > x->g->n_tensors ? "the tensor (none)" : x->g->tensors[t.id - 1].name);
     b = rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1);
+    RMI_TRY(rmi_exe_drain(x));
+    x->rebound |= x->lanes && x->bound[b] != memory;
     x->bound[b] = memory;
     for (i = 0; i < x->n_patches; i++)
         if (x->patches[i].buf == b) *x->patches[i].slot = memory ? (unsigned char *)memory + (size_t)x->patches[i].off : NULL;
@@ -12979,6 +13792,7 @@ RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
     unsigned char piece[4096];
     uint32_t b, nb = rmi_low_buffers(x->g);
     char name[300];
+    RMI_TRY(rmi_exe_drain(x));
     rmi_put(s, RMI_EXE_MAGIC);
     for (b = 0; b < nb && !s->failed; b++) {
         uint64_t bytes = rmi_low_bytes(x->g, b), at, n;
@@ -12989,7 +13803,7 @@ RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
         rmi_exe_put_u64(s, bytes);
         for (at = 0; at < bytes && !s->failed; at += n) {
             n = rmi_min(sizeof piece, bytes - at);
-            if (x->backend.copy(x->backend.user, piece, x->dev + (size_t)(x->home[b] + at), n, RM_LANE_D2H) || x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "reading what persists");
+            if (rmi_exe_get_at(x, piece, rmi_exe_home(x, b) + (size_t)at, n, RM_LANE_D2H) || rmi_exe_did(x, x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "reading what persists", name);
             rmi_put_n(s, (const char *)piece, (size_t)n);
         }
     }
@@ -13013,21 +13827,30 @@ RMI_FN rm_result rmi_exe_restore_walk(rm_exec *x, const unsigned char *data, siz
         n = bytes - at >= 8 ? rmi_exe_get_u64(data + at) : RMI_INF;
         if (n != want || bytes - at - 8 < n) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s has %u bytes in this graph; the state has another size, or is cut short", name, want);
         at += 8;
-        if (apply && x->backend.copy(x->backend.user, x->dev + (size_t)x->home[b], data + at, n, RM_LANE_H2D)) return rmi_exe_backend_failed(x, "writing what persists");
+        if (apply && rmi_exe_put_home(x, b, 0, data + at, n)) return rmi_exe_backend_failed(x, "writing what persists", name);
         at += (size_t)n;
     }
     if (at != bytes) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over; the state is of another graph", (uint64_t)(bytes - at));
-    return apply && x->backend.sync(x->backend.user) ? rmi_exe_backend_failed(x, "writing what persists") : RM_OK;
+    return apply && rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "writing what persists", NULL) : RM_OK;
 }
 
 /* --- another plan, the same training */
-RMI_FN rm_result rmi_exe_carry_over(rm_exec *to, const rm_exec *from)
+RMI_FN rm_result rmi_exe_carry_over(rm_exec *to, rm_exec *from)
 {
     uint32_t b, nb = rmi_low_buffers(to->g);
-    for (b = 0; b < nb; b++)
-        if (to->home[b] != RMI_INF && from->home[b] != RMI_INF && to->backend.copy(to->backend.user, to->dev + (size_t)to->home[b], from->dev + (size_t)from->home[b], rmi_low_bytes(to->g, b), RM_LANE_COMPUTE))
-            return RM_ERROR_BACKEND;
-    return to->backend.sync(to->backend.user) ? RM_ERROR_BACKEND : RM_OK;
+    for (b = 0; b < nb; b++) {
+        uint64_t bytes = rmi_low_bytes(to->g, b);
+        unsigned char *src = rmi_exe_home(from, b), *dst;
+        if (!src || !rmi_exe_home(to, b) || !bytes) continue;
+        if (rmi_exe_in_host(from, src)) {
+            if (rmi_exe_put_home(to, b, 0, src, bytes)) return RM_ERROR_BACKEND;
+            continue;
+        }
+        if (to->host_home[b] != RMI_INF && rmi_exe_get_at(to, to->host + (size_t)to->host_home[b], src, bytes, RM_LANE_D2H)) return RM_ERROR_BACKEND;
+        dst = to->home[b] != RMI_INF ? to->dev + (size_t)to->home[b] : NULL;
+        if (dst && rmi_exe_did(to, to->backend.copy(to->backend.user, dst, src, bytes, RM_LANE_COMPUTE))) return RM_ERROR_BACKEND;
+    }
+    return rmi_exe_did(to, to->backend.sync(to->backend.user)) ? RM_ERROR_BACKEND : RM_OK;
 }
 
 /* After a move: what points into the object itself. */
@@ -13047,15 +13870,21 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     uint32_t b, nb = rmi_low_buffers(x->g);
     if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph");
     if (d.device_memory || d.host_memory) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
+    RMI_TRY(rmi_exe_drain(x));
     memset((void *)&host, 0, sizeof host);
     host.stream = x->backend.stream;
     if (!d.backend) d.backend = &host;
     r = rmi_exe_create(p, &d, &y);
     if (r == RM_OK) r = rmi_exe_carry_over(y, x);
     if (r != RM_OK) {
-        if (r == RM_ERROR_BACKEND && y) rmi_exe_backend_failed(x, "carrying over what persists");
-        else rmi_err_set(&x->err, r, "%s", p->g->last.text);
+        if (r == RM_ERROR_BACKEND && y) {
+            x->code = y->code;
+            rmi_exe_backend_failed(x, "carrying over what persists", NULL);
+        } else {
+            rmi_err_set(&x->err, r, "%s", p->g->last.text);
+        }
         rmi_exe_free(y);
+        x->rebound = 1; /* the backend may have made the events of the other one */
         return r;
     }
     swap = *x; /* the handle stays the same: trade insides, then drop the old ones; calls point at the step values inside x */
@@ -13080,8 +13909,10 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     rmi_exe_free(y);
     for (b = 0; b < x->n_prog; b++) {
         size_t k;
-        for (k = 0; k < x->prog[b].n; k++)
+        for (k = 0; k < x->prog[b].n; k++) {
+            x->prog[b].op[k].x = x;
             if (x->prog[b].op[k].call) x->prog[b].op[k].call->step = &x->now;
+        }
     }
     for (b = 0; b < nb; b++)
         if (x->bound[b]) {
@@ -13171,7 +14002,7 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         if (!f->copy_at) return RM_ERROR_MEMORY;
         for (b = 0; b < nb; b++) {
             f->copy_at[b] = total;
-            if (x->home[b] != RMI_INF || (x->bound[b] && rmi_low_external(x->g, b))) total += rmi_low_bytes(x->g, b);
+            if (rmi_exe_home(x, b) || (x->bound[b] && rmi_low_external(x->g, b))) total += rmi_low_bytes(x->g, b);
         }
         if (total > SIZE_MAX / 8) return RM_ERROR_MEMORY;
         f->copy = RMI_NEW(&f->tmp, unsigned char, total);
@@ -13180,32 +14011,55 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
     }
     memcpy(back ? x->stale : f->stale, back ? f->stale : x->stale, x->g->n_tensors);
     for (b = 0; b < nb; b++) {
-        unsigned char *dev = x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : rmi_low_external(x->g, b) ? (unsigned char *)x->bound[b] : NULL;
-        unsigned char *host = f->copy + (size_t)f->copy_at[b];
-        if (dev && x->backend.copy(x->backend.user, back ? dev : host, back ? host : dev, rmi_low_bytes(x->g, b), back ? RM_LANE_H2D : RM_LANE_D2H)) return rmi_exe_backend_failed(x, "setting aside what persists");
+        unsigned char *at = rmi_exe_home(x, b), *copy = f->copy + (size_t)f->copy_at[b];
+        uint64_t bytes = rmi_low_bytes(x->g, b);
+        int failed = 0;
+        if (!at && (!rmi_low_external(x->g, b) || !x->bound[b])) continue;
+        if (!at) failed = back ? rmi_exe_put_at(x, (unsigned char *)x->bound[b], copy, bytes, RM_LANE_H2D) : rmi_exe_get_at(x, copy, (unsigned char *)x->bound[b], bytes, RM_LANE_D2H);
+        else failed = back ? rmi_exe_put_home(x, b, 0, copy, bytes) : rmi_exe_get_at(x, copy, at, bytes, RM_LANE_D2H);
+        if (failed) return rmi_exe_backend_failed(x, "setting aside what persists", NULL);
     }
-    return x->backend.sync(x->backend.user) ? rmi_exe_backend_failed(x, "setting aside what persists") : RM_OK;
+    return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "setting aside what persists", NULL) : RM_OK;
+}
+
+/* The time of one op, alone, by the backend's marks (of the compute lane) or its clock. */
+RMI_FN rm_result rmi_exe_timed_op(rm_exec *x, rmi_exe_op *op, uint64_t *ns)
+{
+    const rm_backend *b = &x->backend;
+    const char *name = op->call ? op->call->op : NULL;
+    int marks = b->mark && b->marked && op->lane == RM_LANE_COMPUTE;
+    uint64_t begin;
+    if (rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting before an op", name);
+    begin = b->now(b->user);
+    if (marks && rmi_exe_did(x, b->mark(b->user, 0))) return rmi_exe_backend_failed(x, "timing", name);
+    RMI_TRY(rmi_exe_run(x, op));
+    if (marks && rmi_exe_did(x, b->mark(b->user, 1))) return rmi_exe_backend_failed(x, "timing", name);
+    if (rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting for an op", name);
+    *ns = b->now(b->user) - begin;
+    return marks && rmi_exe_did(x, b->marked(b->user, ns)) ? rmi_exe_backend_failed(x, "timing", name) : RM_OK;
 }
 
 RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog)
 {
     rm_exec *x = f->x;
     size_t k;
+    uint32_t lane;
+    for (lane = 0; lane < RMI_LANES; lane++) { /* lanes of the host begin by hand: one op at a time needs no waits */
+        x->turn[lane].values[0] = x->now;
+        x->turn[lane].in = x->turn[lane].out = 1;
+    }
+    if (x->backend.begin && rmi_exe_did(x, x->backend.begin(x->backend.user, (uint32_t)(prog - x->prog), &x->now, NULL))) return rmi_exe_backend_failed(x, "beginning a step", NULL);
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
         rmi_exe_sample *s;
-        uint64_t begin;
-        if (x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "waiting for an op");
-        begin = x->backend.now(x->backend.user);
-        RMI_TRY(rmi_exe_run(x, op));
-        if (x->backend.sync(x->backend.user)) return rmi_exe_backend_failed(x, "waiting for an op");
+        uint64_t ns = 0;
+        RMI_TRY(rmi_exe_timed_op(x, op, &ns));
         if (op->what != RMI_EXE_CALL || op->run.way == RMI_REDUCE || op->run.way == RMI_BARRIER || (op->run.way <= RMI_BWD && op->run.form)) continue;
         if (!rmi_arena_grow(&f->tmp, (void **)&f->sample, &f->cap, f->n + 1, sizeof(rmi_exe_sample))) return rmi_err_memory(&x->err);
         s = &f->sample[f->n++];
         s->cls = f->cls[op->run.way <= RMI_BWD ? op->run.id : x->g->n_ops + op->run.id];
         s->slot = op->run.way == RMI_FWD ? op->call->recompute : op->run.way == RMI_BWD ? 2u + op->run.part : op->run.way == RMI_OPT_HOST ? 1 : 0;
-        s->ns = x->backend.now(x->backend.user) - begin;
-        if (!s->ns) s->ns = 1; /* below the clock's grain: not nothing */
+        s->ns = ns ? ns : 1; /* below the clock's grain: not nothing */
     }
     return RM_OK;
 }
@@ -13258,6 +14112,8 @@ RMI_FN void rmi_exe_costs(const rmi_exe_profile *f)
             t->opt = ns;
             t->unmeasured = 0;
         }
+        ns = rmi_exe_median(f, f->cls[g->n_ops + i], 1);
+        if (t->kind == RMI_PARAM && ns && t->opt_host != RMI_INF) t->opt_host = ns;
     }
     g->hashed = 0;
     rmi_graph_estimate(g);
@@ -13278,7 +14134,7 @@ RMI_FN rm_result rmi_exe_profile_steps(rmi_exe_profile *f, const rm_step *s, uin
     x->now.kind = kind;
     x->last = NULL;
     for (i = 0; i < repeats; i++) {
-        rm_result r = rmi_exe_timed_step(f, prog), undo = rmi_exe_snapshot(f, 1);
+        rm_result r = rmi_exe_broken(x, rmi_exe_timed_step(f, prog)), undo = rmi_exe_quiet(x) ? RM_ERROR_BACKEND : rmi_exe_snapshot(f, 1);
         if (r != RM_OK) return r;
         if (undo != RM_OK) return undo;
         if (i == 0 && repeats > 1) f->n = 0; /* the first step warms caches and page tables */
@@ -13293,7 +14149,8 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repe
     memset((void *)&f, 0, sizeof f);
     f.x = x;
     f.tmp = rmi_arena_make(&x->mem.hooks);
-    r = rmi_exe_classes(&f);
+    r = rmi_exe_drain(x);
+    if (r == RM_OK) r = rmi_exe_classes(&f);
     if (r == RM_OK) r = rmi_exe_snapshot(&f, 0);
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
     if (r == RM_OK) r = rmi_exe_profile_steps(&f, s, repeats ? repeats : 3);
@@ -13691,6 +14548,7 @@ RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, uint32_t id, uint32_t form, uint32_
     f->c.phase = part == RMI_NONE ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
     f->c.user = op->user;
     f->c.seed = rmi_exe_seed(k->x, id);
+    f->c.seed_key = id;
     if (op->arg) memcpy(f->c.arg, op->arg, sizeof f->c.arg);
     if (op->farg) memcpy(f->c.farg, op->farg, sizeof f->c.farg);
     *out = f;
@@ -14953,7 +15811,7 @@ RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t o
     if (!x) return RM_ERROR_ARGUMENT;
     p = rmi_exe_range(x, t, what, 1, offset, bytes);
     if (!p || (bytes && !src)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
-    if (bytes && (x->backend.copy(x->backend.user, p, src, bytes, RM_LANE_H2D) || x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "rm_exec_write");
+    if (bytes) RMI_TRY(rmi_exe_write(x, t, what, offset, p, src, bytes));
     if (what == RM_VALUE) x->stale[t.id - 1] = 0;
     return RM_OK;
 }
@@ -14964,7 +15822,7 @@ RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t of
     if (!x) return RM_ERROR_ARGUMENT;
     p = rmi_exe_range(x, t, what, 0, offset, bytes);
     if (!p || (bytes && !dst)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_read: dst is NULL") : RM_ERROR_ARGUMENT;
-    if (bytes && (x->backend.copy(x->backend.user, dst, p, bytes, RM_LANE_D2H) || x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "rm_exec_read");
+    if (bytes) RMI_TRY(rmi_exe_read(x, t, what, dst, p, bytes));
     return RM_OK;
 }
 
@@ -14975,11 +15833,17 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
     int input;
     if (!x) return NULL;
     input = t.id && t.id <= x->g->n_tensors && x->g->tensors[t.id - 1].kind == RMI_INPUT && what == RM_VALUE;
+    if (rmi_exe_drain(x) != RM_OK) return NULL;
     p = rmi_exe_address(x, t, what, input, &bytes);
+    if (p && rmi_exe_twice(x, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1))) {
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the same: use rm_exec_write and rm_exec_read", x->g->tensors[t.id - 1].name);
+        return NULL;
+    }
     if (p && input) x->stale[t.id - 1] = 0; /* it was asked for to be written */
     return p;
 }
 
+RMDEF rm_result rm_exec_wait(rm_exec *x) { return x ? rmi_exe_drain(x) : RM_ERROR_ARGUMENT; }
 RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s) { return x ? rmi_exe_step(x, s) : RM_ERROR_ARGUMENT; }
 
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user)
