@@ -24,6 +24,7 @@
    >>place     addresses in one arena
    >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
+   >>offload   what to keep, recompute, and move to host memory
    >>plan      passes of a preset, the plan and its figures
    >>lanes     which waits between lanes a program needs, and no more
    >>text      .rmg and .rmp files, the summary
@@ -2207,10 +2208,11 @@ RMI_PLAIN_BEGIN
    A task is named by a run: which way, of what, in which form (variant) and part. A buffer is a tensor's value, gradient or
    optimizer state, what an op's forward saved, or a workspace; all are numbered densely, so that tables are arrays.
    ================================================================================================================== */
-typedef enum rmi_way { RMI_FWD, RMI_BWD, RMI_OPT, RMI_OPT_HOST, RMI_REDUCE, RMI_BARRIER } rmi_way;
+typedef enum rmi_way { RMI_FWD, RMI_BWD, RMI_OPT, RMI_OPT_HOST, RMI_REDUCE, RMI_BARRIER,
+               RMI_COPY_OUT, RMI_COPY_IN, RMI_COPY_MERGE, RMI_COPY_DROP, RMI_HOLD } rmi_way; /* the last five: of >>sequence's lists only */
 
 typedef struct rmi_run {
-    uint32_t id;   /* op; param of OPT, OPT_HOST, REDUCE; barrier */
+    uint32_t id;   /* op; param of OPT, OPT_HOST, REDUCE; barrier; buffer of copies and HOLD */
     uint16_t form; /* of FWD, BWD */
     uint8_t way, part;
 } rmi_run;
@@ -2371,6 +2373,7 @@ RMI_FN void rmi_low_access(const rm_graph *g, rmi_run r, int again, rmi_access *
         for (i = 0; i < g->n_tensors; i++)
             if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) a->reads[a->n_reads++] = rmi_low_buf(g, RMI_BUF_GRAD, i);
         break;
+    default: break;
     }
 }
 
@@ -3819,16 +3822,22 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err
    lives from the run that makes it to its last use before it is made again; bytes go on under another name (in place, view,
    shared gradient) wherever the kinds allow it and nobody needs the old content. In: runs. Out: statements whose offsets are
    still numbers of stretches, and the stretches for >>place. Part of a step can be looked at alone (entry, exit), which is how
-   stages get their peaks: one rule for prediction and plan. O(accesses).
+   stages get their peaks: one rule for prediction and plan. Copies are said in the list, too: COPY_OUT (to host memory, from where
+   what the host lacks is made), COPY_IN (a new instance on the device; the old one ended at its last use), COPY_MERGE (a gradient,
+   added to its host copy; the device's is gone), COPY_DROP; HOLD makes an instance live until there, as the source of a copy
+   must while that lasts. A home on the device that is copied in again ends as any other; the last instance is at the home's
+   address. Host copies live from the first COPY_OUT to COPY_DROP or the end, and are stretches of their own. O(accesses).
    ================================================================================================================== */
 typedef struct rmi_seq_inst { /* one life of one buffer */
     uint32_t buf, first, last;
     uint32_t again;   /* second write into it, or RMI_NONE */
     uint32_t stretch; /* RMI_NONE: takes no bytes of its own (the caller's, or counted elsewhere) */
     uint32_t sibling; /* further instance on the same stretch */
+    uint32_t place;   /* index into homes + 1, or 0: it begins or ends there */
     uint64_t bytes, off;
     uint8_t home;     /* 1: persists; 2: an input; 3: there, and counted elsewhere */
     uint8_t gone;     /* its bytes went on under another name */
+    uint8_t spent;    /* merged: its bytes are a copy's source and hold nothing */
     uint8_t entry;    /* there when the sequence starts */
 } rmi_seq_inst;
 
@@ -3838,6 +3847,12 @@ typedef struct rmi_seq_stretch {
     uint32_t home;               /* index into homes + 1, or 0 */
     uint64_t bytes;
 } rmi_seq_stretch;
+
+typedef struct rmi_seq_kept { /* one life in host memory, positions [first, end) */
+    uint32_t buf, first, end;
+    uint32_t home; /* index into homes + 1, or 0 */
+    uint64_t bytes;
+} rmi_seq_kept;
 
 typedef struct rmi_seq {
     const rm_graph *g;
@@ -3855,6 +3870,7 @@ typedef struct rmi_seq {
     int reran;   /* partial: forwards count as recomputations */
     uint32_t *cur; /* per buffer, all RMI_NONE; and so again afterwards */
     uint32_t *ran; /* per op, all 0; and so again afterwards */
+    uint32_t *hst; /* per buffer: its life in host memory, all RMI_NONE; and so again afterwards */
     rmi_access acc;
     /* out */
     rmi_seq_inst *inst;
@@ -3865,8 +3881,12 @@ typedef struct rmi_seq {
     size_t cap_str;
     rmi_stmt *st;
     size_t n_st, cap_st;
+    rmi_seq_kept *kept; /* host memory */
+    uint32_t n_kept;
+    size_t cap_kept;
     uint64_t ns;
     /* scratch */
+    uint32_t *kept_at; /* by position: the life in host memory that a copy there begins or goes to */
     uint32_t *head_free, *next_free;
     uint32_t n_start; /* instances that are there at the start */
 } rmi_seq;
@@ -3907,6 +3927,19 @@ RMI_FN rm_result rmi_seq_use(rmi_seq *q, uint32_t b, uint32_t at)
     return RM_OK;
 }
 
+RMI_FN rm_result rmi_seq_new_kept(rmi_seq *q, uint32_t b, uint32_t first, uint32_t end, uint64_t bytes)
+{
+    rmi_seq_kept *k;
+    if (!rmi_arena_grow(q->mem, (void **)&q->kept, &q->cap_kept, (size_t)q->n_kept + 1, sizeof(rmi_seq_kept))) return RM_ERROR_MEMORY;
+    k = &q->kept[q->n_kept++];
+    k->buf = b;
+    k->first = first;
+    k->end = end;
+    k->home = 0;
+    k->bytes = bytes;
+    return RM_OK;
+}
+
 /* Everything that is there when the sequence starts. */
 RMI_FN rm_result rmi_seq_start(rmi_seq *q)
 {
@@ -3914,9 +3947,16 @@ RMI_FN rm_result rmi_seq_start(rmi_seq *q)
     for (i = 0; i < q->n_homes; i++) {
         uint32_t b = q->homes[i].buf, id;
         int input = rmi_low_kind(q->g, b, &id) == RMI_BUF_VALUE && q->g->tensors[id].kind == RMI_INPUT;
+        if (q->homes[i].host) {
+            q->hst[b] = q->n_kept;
+            RMI_TRY(rmi_seq_new_kept(q, b, 0, q->n + 1, rmi_low_bytes(q->g, b)));
+            q->kept[q->n_kept - 1].home = (uint32_t)i + 1;
+            continue;
+        }
         RMI_TRY(rmi_seq_new_inst(q, b, 0, rmi_low_bytes(q->g, b)));
         q->inst[q->n_inst - 1].home = (uint8_t)(input ? 2 : 1);
-        q->inst[q->n_inst - 1].last = q->n;
+        q->inst[q->n_inst - 1].place = (uint32_t)i + 1;
+        q->inst[q->n_inst - 1].last = RMI_NONE;
     }
     for (i = 0; i < q->n_uncounted; i++)
         if (!rmi_seq_ignored(q, q->uncounted[i]) && q->cur[q->uncounted[i]] == RMI_NONE) {
@@ -3932,19 +3972,81 @@ RMI_FN rm_result rmi_seq_start(rmi_seq *q)
     return RM_OK;
 }
 
+RMI_FN int rmi_seq_absent(const rmi_seq *q, uint32_t b) { return q->cur[b] == RMI_NONE || q->inst[q->cur[b]].spent; }
+
+RMI_FN rm_result rmi_seq_use_kept(rmi_seq *q, uint32_t b, uint32_t at)
+{
+    if (rmi_seq_ignored(q, b)) return RM_OK;
+    if (q->hst[b] == RMI_NONE) return RM_ERROR_INTERNAL;
+    if (q->kept[q->hst[b]].end <= at) q->kept[q->hst[b]].end = at + 1;
+    return RM_OK;
+}
+
+/* Staging bytes of a merge: in use until the second merge after it, so that the addition has the time of a copy. */
+RMI_FN uint32_t rmi_seq_staged(const rmi_seq *q, uint32_t p)
+{
+    uint32_t i, merges = 0;
+    for (i = p + 1; i < q->n; i++)
+        if (q->runs[i].way == RMI_COPY_MERGE && ++merges == 2) return i;
+    return q->n;
+}
+
+/* A copy (or HOLD) at position p. */
+RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
+{
+    uint32_t b = q->runs[p].id, c = q->cur[b], k = q->hst[b], home;
+    uint64_t bytes;
+    switch ((rmi_way)q->runs[p].way) {
+    case RMI_COPY_OUT:
+        RMI_TRY(rmi_seq_use(q, b, p));
+        if (c != RMI_NONE && k == RMI_NONE) {
+            q->hst[b] = k = q->n_kept;
+            RMI_TRY(rmi_seq_new_kept(q, b, p, p + 1, q->inst[c].bytes));
+        }
+        q->kept_at[p] = k;
+        return rmi_seq_use_kept(q, b, p);
+    case RMI_COPY_IN:
+        RMI_TRY(rmi_seq_use_kept(q, b, p));
+        bytes = k == RMI_NONE ? 0 : q->kept[k].bytes;
+        home = c != RMI_NONE && q->inst[c].home == 1 ? q->inst[c].place : 0;
+        if (c != RMI_NONE && q->inst[c].last == RMI_NONE) q->inst[c].last = 0;
+        RMI_TRY(rmi_seq_new_inst(q, b, p, bytes));
+        q->inst[q->n_inst - 1].home = home != 0; /* if it is the last one */
+        q->inst[q->n_inst - 1].place = home;
+        return RM_OK;
+    case RMI_COPY_MERGE:
+        RMI_TRY(rmi_seq_use(q, b, p));
+        RMI_TRY(rmi_seq_use_kept(q, b, p));
+        if (c != RMI_NONE) q->inst[c].spent = 1;
+        q->kept_at[p] = q->n_kept;
+        return rmi_seq_new_kept(q, b, p, rmi_seq_staged(q, p), k == RMI_NONE ? 0 : q->kept[k].bytes);
+    case RMI_COPY_DROP:
+        RMI_TRY(rmi_seq_use_kept(q, b, p));
+        q->hst[b] = RMI_NONE;
+        return RM_OK;
+    default: return rmi_seq_use(q, b, p);
+    }
+}
+
 RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
 {
     rmi_run r = q->runs[p];
     rmi_access *a = &q->acc;
     uint32_t i;
     int again = r.way == RMI_FWD && q->ran[r.id]++ > 0;
+    if (r.way >= RMI_COPY_OUT) return rmi_seq_life_copy(q, p);
     rmi_low_access(q->g, r, again, a);
-    for (i = 0; i < a->n_reads; i++) RMI_TRY(rmi_seq_use(q, a->reads[i], p));
+    for (i = 0; i < a->n_reads; i++) {
+        uint32_t b = a->reads[i];
+        int kept = (r.way == RMI_OPT_HOST || (r.way == RMI_BARRIER && rmi_seq_absent(q, b))) && q->hst[b] != RMI_NONE;
+        RMI_TRY(kept ? rmi_seq_use_kept(q, b, p) : rmi_seq_use(q, b, p));
+    }
+    if (r.way == RMI_OPT_HOST) return RM_OK;
     for (i = 0; i < a->n_writes; i++) {
         uint32_t b = a->writes[i], c = q->cur[b];
         if (rmi_seq_ignored(q, b)) continue;
         if (c != RMI_NONE && q->inst[c].home == 3) continue;
-        if ((r.way == RMI_FWD && q->g->tensors[b].kind == RMI_ACT) || (r.way == RMI_BWD && c == RMI_NONE)) {
+        if ((r.way == RMI_FWD && q->g->tensors[b].kind == RMI_ACT) || (r.way == RMI_BWD && rmi_seq_absent(q, b))) {
             RMI_TRY(rmi_seq_new_inst(q, b, p, rmi_low_bytes(q->g, b)));
             continue;
         }
@@ -3968,6 +4070,7 @@ RMI_FN void rmi_seq_clean(rmi_seq *q)
 {
     uint32_t i;
     for (i = 0; i < q->n_inst; i++) q->cur[q->inst[i].buf] = RMI_NONE;
+    for (i = 0; i < q->n_kept; i++) q->hst[q->kept[i].buf] = RMI_NONE;
     for (i = 0; i < q->n; i++)
         if (q->runs[i].way == RMI_FWD) q->ran[q->runs[i].id] = 0;
 }
@@ -3978,17 +4081,21 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
     uint32_t p, i;
     RMI_TRY(rmi_seq_start(q));
     q->n_start = q->n_inst;
-    for (i = 0; i < q->n_inst; i++) /* inputs may die early, weights not */
-        if (q->inst[i].home == 2) q->inst[i].last = RMI_NONE;
     for (p = 0; p < q->n; p++) RMI_TRY(rmi_seq_life(q, p));
-    for (i = 0; i < q->n_inst; i++) {
-        if (q->inst[i].last == RMI_NONE) q->inst[i].last = q->n; /* an input that nobody reads stays where it is */
-        if (q->inst[i].home == 1 || q->inst[i].home == 3) q->inst[i].last = q->n;
+    for (i = 0; i < q->n_inst; i++) { /* inputs may die early, weights not, unless they are copied in again */
+        rmi_seq_inst *s = &q->inst[i];
+        if (s->last == RMI_NONE || s->home == 3 || (s->home == 1 && q->cur[s->buf] == i)) s->last = q->n; /* an input that nobody reads stays where it is */
+        else if (s->home == 1 && s->first) s->home = 0, s->place = 0;
     }
+    for (i = 0; i < q->n_kept; i++) /* what is not dropped stays */
+        if (q->hst[q->kept[i].buf] == i) q->kept[i].end = q->n + 1;
     for (i = 0; i < q->n_exit; i++) RMI_TRY(rmi_seq_use(q, q->exit[i], q->n));
     for (i = 0; i < q->g->n_tensors && !q->partial; i++) {
         if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, i, q->n));
-        if (rmi_seq_grad_stays(q->g, q->step, i)) RMI_TRY(rmi_seq_use(q, rmi_low_buf(q->g, RMI_BUF_GRAD, i), q->n));
+        if (rmi_seq_grad_stays(q->g, q->step, i)) {
+            uint32_t b = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
+            RMI_TRY(rmi_seq_absent(q, b) && q->hst[b] != RMI_NONE ? rmi_seq_use_kept(q, b, q->n) : rmi_seq_use(q, b, q->n));
+        }
     }
     rmi_seq_clean(q);
     return RM_OK;
@@ -4153,11 +4260,31 @@ RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
         if (s->entry) str = rmi_seq_root_stretch(q, i);
         if (str == RMI_NONE) {
             RMI_TRY(rmi_seq_new_stretch(q, 0, s->last + 1, s->bytes, &str));
-            if (s->home) q->str[str].home = i + 1;
+            q->str[str].home = s->place;
         }
         rmi_seq_join(q, i, str);
     }
     return RM_OK;
+}
+
+/* Statements of the copy at p; i: its new instance. */
+RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
+{
+    uint32_t b = q->runs[p].id, str;
+    if (rmi_seq_ignored(q, b)) return RM_OK;
+    switch ((rmi_way)q->runs[p].way) {
+    case RMI_COPY_OUT: return rmi_seq_say(q, RMI_OFFLOAD, b, 0, q->kept_at[p], q->kept[q->kept_at[p]].bytes);
+    case RMI_COPY_MERGE: return rmi_seq_say(q, RMI_MERGE, b, 0, q->kept_at[p], q->kept[q->kept_at[p]].bytes);
+    case RMI_COPY_DROP: return rmi_seq_say(q, RMI_DROP_HOST, b, 0, 0, 0);
+    case RMI_COPY_IN:
+        RMI_TRY(rmi_seq_new_stretch(q, p, q->inst[i].last + 1, q->inst[i].bytes, &str));
+        q->str[str].home = q->inst[i].place;
+        rmi_seq_join(q, i, str);
+        q->cur[b] = i;
+        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, b, 0, str, q->inst[i].bytes));
+        return rmi_seq_say(q, RMI_PREFETCH, b, 0, 0, q->inst[i].bytes);
+    default: return RM_OK;
+    }
 }
 
 /* Statements of run p; its new instances are inst[lo, hi). */
@@ -4167,6 +4294,7 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
     rmi_access *a = &q->acc;
     uint32_t i, str, targets = 0, renamed = 0;
     int again = q->partial ? q->reran : 0, one;
+    if (r.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(q, p, lo);
     if (r.way == RMI_FWD) again |= q->ran[r.id]++ > 0;
     rmi_low_access(q->g, r, again, a);
     if (a->ws_bytes) {
@@ -4221,7 +4349,7 @@ RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
         for (k = q->head_free[p]; k; k = q->next_free[k - 1]) {
             const rmi_seq_inst *s = &q->inst[k - 1];
             uint32_t id;
-            if (s->gone || s->home == 1 || s->home == 3) continue;
+            if (s->gone || s->home == 3) continue;
             if (!s->bytes && !(rmi_low_kind(q->g, s->buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].root != id)) continue;
             RMI_TRY(rmi_seq_say(q, RMI_FREE, s->buf, 0, 0, 0));
         }
@@ -4240,20 +4368,27 @@ RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
     q->granule = 1;
     q->cur = RMI_NEW(mem, uint32_t, nb);
     q->ran = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!q->cur || !q->ran) return RM_ERROR_MEMORY;
-    for (b = 0; b < nb; b++) q->cur[b] = RMI_NONE;
+    q->hst = RMI_NEW(mem, uint32_t, nb);
+    if (!q->cur || !q->ran || !q->hst) return RM_ERROR_MEMORY;
+    for (b = 0; b < nb; b++) q->cur[b] = q->hst[b] = RMI_NONE;
     return rmi_low_access_make(g, mem, &q->acc);
 }
 
 /* Lifetimes and statements of q->runs; the results live in q->mem. RM_ERROR_INTERNAL: a run reads what is not there. */
 RMI_FN rm_result rmi_seq_build(rmi_seq *q)
 {
+    uint32_t p;
     q->inst = NULL;
     q->str = NULL;
     q->st = NULL;
     q->n_inst = q->n_str = q->n_start = 0;
-    q->cap_inst = q->cap_str = q->n_st = q->cap_st = 0;
+    q->cap_inst = q->cap_str = q->n_st = q->cap_st = q->cap_kept = 0;
+    q->kept = NULL;
+    q->n_kept = 0;
     q->ns = 0;
+    for (p = 0; p < q->n && q->runs[p].way < RMI_COPY_OUT;) p++;
+    q->kept_at = p < q->n ? RMI_NEW(q->mem, uint32_t, q->n) : NULL;
+    if (p < q->n && !q->kept_at) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
     return rmi_seq_emit(q);
 }
@@ -9270,6 +9405,769 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t 
     return RM_OK;
 }
 
+/* =====================================================================================================================
+   >>offload - what to keep, recompute, and move to host memory: decisions, a timed evaluator, emission, search
+   A decision says of every value whether it stays, goes to host memory and comes back, or is made again in the backward; of
+   every param whether it leaves the device between its uses; of gradients and states where they are at home. Decisions give a
+   list of runs. Its times are running sums (compute never waits in a good plan); copies out start in the order in which their
+   content is ready, as early as they can; copies in end when they are needed, as late as they can (POFO, NeurIPS 2021, has the
+   same two queues). That gives every life a position where it begins and ends, and so the memory at every run, in one pass.
+   In: graph, limit, link. Out: a list for >>sequence, with copies in simulated time order: lives in program order are then the
+   timed ones and addresses cost no waits. O(accesses) an evaluation.
+   ================================================================================================================== */
+typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_mode; /* of values */
+/* Of params: leaves the device in the longest gap between its uses; from its last use to the next step's first. */
+#define RMI_OFF_GAP 1u
+#define RMI_OFF_EDGE 2u
+/* Of gradients and states: at home in host memory. */
+#define RMI_OFF_HOME 1u
+
+typedef struct rmi_off_task {
+    uint32_t read, n_reads, write, n_writes; /* into the pool; of each write two buffers that it may take over, or RMI_NONE */
+    uint32_t saved;
+    uint8_t way, view;
+    uint64_t saved_bytes, ws_bytes, ns, again;
+} rmi_off_task;
+
+typedef struct rmi_off_inst { /* one life of one buffer; positions of runs */
+    uint32_t buf, first, last;
+    uint32_t written;       /* the last write */
+    uint32_t before, after; /* the uses around the longest gap; after 0: there is none */
+    uint32_t from[2];       /* instances whose bytes it may take over, or RMI_NONE */
+    uint32_t taken;         /* the instance that shares this one's bytes, or RMI_NONE */
+    uint32_t out, in, edge; /* copies: numbers + 1 */
+    uint64_t gap, bytes;
+} rmi_off_inst;
+
+typedef struct rmi_off_copy {
+    uint32_t inst, pos, at, next; /* pos: ready after (needed by) this run; at: over during (begins during) that one */
+    uint8_t way, wraps;           /* wraps: begins in the step before */
+    uint64_t ns, start, end;
+} rmi_off_copy;
+
+typedef struct rmi_off_model {
+    const rm_graph *g;
+    rmi_arena *mem;
+    uint32_t step, granule, n_buf;
+    rmi_off_task *tasks;
+    uint32_t *pool, *fwd_at, *bwd_at; /* by op: task of form 0; of form 0's first part */
+    uint32_t reduce_at, opt_at, host_at, barrier_at;
+    uint64_t *room, *out_ns, *in_ns;  /* by buffer */
+    uint32_t *root;                   /* by buffer: of views; itself otherwise; RMI_NONE: takes no bytes */
+    uint8_t *mode, *fixed;            /* decisions by buffer; 1: not to be changed */
+    uint8_t *host_update;             /* by tensor */
+    rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
+    uint32_t n_order;
+    uint64_t limit, base, host_limit; /* base: of what is there all the time */
+    /* a list of runs and what follows from it */
+    rmi_run *runs;
+    uint32_t n, cap;
+    rmi_off_inst *inst;
+    rmi_off_copy *copy;
+    uint32_t n_inst, n_copy, cap_inst, cap_copy;
+    uint32_t *cur, *ran, *head_out, *head_in;
+    uint64_t *start; /* of run p; start[n]: the end */
+    uint64_t *up, *down, *ws;
+    uint64_t *host_end; /* by tensor: of its update on the host */
+    uint32_t *host_pos;
+    uint8_t *there, *wanted;
+    uint64_t ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, d2h_carry, h2d_lead;
+    uint32_t peak_at;
+    /* found */
+    uint8_t *best_mode;
+    uint32_t *stack;
+} rmi_off_model;
+
+/* --- tables */
+
+RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_task *t, uint32_t *used)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, k, n = *used;
+    rmi_low_access(g, r, 0, a);
+    t->way = r.way;
+    t->saved = a->saved;
+    t->saved_bytes = rmi_round_up(a->saved_bytes, m->granule);
+    t->ws_bytes = rmi_round_up(a->ws_bytes, m->granule);
+    t->ns = rmi_low_ns(g, r, 0, 0);
+    t->again = rmi_low_ns(g, r, 1, 0);
+    t->view = r.way == RMI_FWD && g->ops[r.id].view != RMI_NONE;
+    t->read = n;
+    for (i = 0; i < a->n_reads; i++)
+        if (m->root[a->reads[i]] != RMI_NONE) m->pool[n++] = m->root[a->reads[i]];
+    t->n_reads = n - t->read;
+    t->write = n;
+    for (i = 0; i < a->n_writes && !t->view; i++) {
+        uint32_t b = a->writes[i], from[2] = {RMI_NONE, RMI_NONE}, n_from = 0, tensor, dout;
+        const rmi_form *f = r.way <= RMI_BWD ? rmi_low_form(g, r) : NULL;
+        if (m->root[b] == RMI_NONE) continue;
+        if (r.way == RMI_FWD && b == g->ops[r.id].out.at[0] && f->inplace != RMI_NONE && g->tensors[f->inplace].kind == RMI_ACT) from[n_from++] = m->root[f->inplace];
+        if (r.way == RMI_BWD) {
+            const rmi_op *op = &g->ops[r.id];
+            rmi_low_kind(g, b, &tensor);
+            dout = rmi_low_buf(g, RMI_BUF_GRAD, op->out.at[0]);
+            if ((rmi_list_has(&op->share, tensor) || op->view == tensor) && m->room[dout] == m->room[b]) from[n_from++] = dout;
+            for (k = 0; k < f->n_overs && n_from < 2; k++)
+                if (f->overs[k].grad_of == tensor)
+                    from[n_from++] = f->overs[k].what == RMI_OVER_DOUT ? dout : f->overs[k].what == RMI_OVER_SAVED ? rmi_low_buf(g, RMI_BUF_SAVED, r.id) : m->root[f->overs[k].tensor];
+        }
+        m->pool[n++] = m->root[b];
+        m->pool[n++] = from[0];
+        m->pool[n++] = from[1];
+        t->n_writes++;
+    }
+    *used = n;
+}
+
+/* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
+RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
+{
+    const rm_graph *g = m->g;
+    uint32_t b, i, k, n = m->n_buf;
+    m->room = RMI_NEW(m->mem, uint64_t, n);
+    m->out_ns = RMI_NEW(m->mem, uint64_t, n);
+    m->in_ns = RMI_NEW(m->mem, uint64_t, n);
+    m->root = RMI_NEW(m->mem, uint32_t, n);
+    m->mode = RMI_NEW(m->mem, uint8_t, n);
+    m->best_mode = RMI_NEW(m->mem, uint8_t, n);
+    m->fixed = RMI_NEW(m->mem, uint8_t, n);
+    m->there = RMI_NEW(m->mem, uint8_t, n);
+    m->wanted = RMI_NEW(m->mem, uint8_t, g->n_ops);
+    m->cur = RMI_NEW(m->mem, uint32_t, n);
+    m->host_update = RMI_NEW(m->mem, uint8_t, g->n_tensors);
+    m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
+    m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
+    if (!m->room || !m->out_ns || !m->in_ns || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->host_update || !m->host_end || !m->host_pos) return RM_ERROR_MEMORY;
+    for (b = 0; b < n; b++) {
+        rmi_buf_kind kind = rmi_low_kind(g, b, &i);
+        uint64_t bytes = rmi_low_bytes(g, b);
+        for (k = 0; kind == RMI_BUF_SAVED && k < g->ops[i].n_forms; k++) bytes = rmi_max(bytes, g->ops[i].forms[k].saved);
+        m->root[b] = kind == RMI_BUF_VALUE ? g->tensors[i].root : b;
+        if (rmi_low_external(g, m->root[b]) || (!bytes && m->root[b] == b)) m->root[b] = RMI_NONE;
+        m->room[b] = rmi_round_up(bytes, m->granule);
+        if (!g->has_link) continue;
+        m->out_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.d2h / 100 * percent)));
+        m->in_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.h2d / 100 * percent)));
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_off_tasks(rmi_off_model *m)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, k, p, n = 0, used = 0;
+    size_t room = 64, tasks = 3 * (size_t)g->n_tensors + g->n_barriers;
+    rmi_access a;
+    RMI_TRY(rmi_low_access_make(g, m->mem, &a));
+    for (i = 0; i < g->n_ops; i++)
+        for (k = 0; k < g->ops[i].n_forms; k++) {
+            tasks += 1 + g->ops[i].forms[k].n_parts;
+            room += (1 + (size_t)g->ops[i].forms[k].n_parts) * 4 * ((size_t)g->ops[i].in.n + 2 * g->ops[i].out.n + g->ops[i].mutates.n + 4);
+        }
+    room += 32 * (size_t)g->n_tensors + (size_t)g->n_barriers * g->n_tensors;
+    m->tasks = RMI_NEW(m->mem, rmi_off_task, tasks);
+    m->pool = RMI_NEW(m->mem, uint32_t, room);
+    m->fwd_at = RMI_NEW(m->mem, uint32_t, g->n_ops);
+    m->bwd_at = RMI_NEW(m->mem, uint32_t, g->n_ops);
+    if (!m->tasks || !m->pool || !m->fwd_at || !m->bwd_at) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_ops; i++) {
+        m->fwd_at[i] = n;
+        for (k = 0; k < g->ops[i].n_forms; k++) rmi_off_task_of(m, &a, rmi_low_run(RMI_FWD, i, k, 0), &m->tasks[n++], &used);
+        m->bwd_at[i] = n;
+        for (k = 0; k < g->ops[i].n_forms; k++)
+            for (p = 0; p < g->ops[i].forms[k].n_parts; p++) rmi_off_task_of(m, &a, rmi_low_run(RMI_BWD, i, k, p), &m->tasks[n++], &used);
+    }
+    m->reduce_at = n;
+    for (i = 0; i < g->n_tensors; i++, n++)
+        if (g->tensors[i].kind == RMI_PARAM) rmi_off_task_of(m, &a, rmi_low_run(RMI_REDUCE, i, 0, 0), &m->tasks[n], &used);
+    m->opt_at = n;
+    for (i = 0; i < g->n_tensors; i++, n++)
+        if (g->tensors[i].kind == RMI_PARAM) rmi_off_task_of(m, &a, rmi_low_run(RMI_OPT, i, 0, 0), &m->tasks[n], &used);
+    m->host_at = n;
+    for (i = 0; i < g->n_tensors; i++, n++) {
+        m->tasks[n].way = RMI_OPT_HOST;
+        m->tasks[n].saved = RMI_NONE;
+    }
+    m->barrier_at = n;
+    for (i = 0; i < g->n_barriers; i++) rmi_off_task_of(m, &a, rmi_low_run(RMI_BARRIER, i, 0, 0), &m->tasks[n++], &used);
+    return RM_OK;
+}
+
+RMI_FN const rmi_off_task *rmi_off_task_at(const rmi_off_model *m, rmi_run r)
+{
+    uint32_t k, at;
+    switch ((rmi_way)r.way) {
+    case RMI_FWD: return &m->tasks[m->fwd_at[r.id] + r.form];
+    case RMI_BWD:
+        for (at = m->bwd_at[r.id], k = 0; k < r.form; k++) at += m->g->ops[r.id].forms[k].n_parts;
+        return &m->tasks[at + r.part];
+    case RMI_REDUCE: return &m->tasks[m->reduce_at + r.id];
+    case RMI_OPT: return &m->tasks[m->opt_at + r.id];
+    case RMI_BARRIER: return &m->tasks[m->barrier_at + r.id];
+    default: return &m->tasks[m->host_at + r.id];
+    }
+}
+
+/* --- the evaluator: lives, copies, memory */
+
+/* Is b, of what persists, on the device all the time? */
+RMI_FN int rmi_off_stays(const rmi_off_model *m, uint32_t b, rmi_buf_kind kind, uint32_t i)
+{
+    const rmi_tensor *t = &m->g->tensors[i];
+    if (kind == RMI_BUF_VALUE) return t->kind == RMI_CONST || (t->kind == RMI_PARAM && !m->mode[b]);
+    if (kind == RMI_BUF_GRAD) return t->kind == RMI_PARAM && t->consumers.n && rmi_low_grads_resident(m->step) && !m->mode[b];
+    return kind == RMI_BUF_STATE && !m->mode[b];
+}
+
+/* Does the gradient of param w get its earlier contributions in host memory (else they come to the device first)? */
+RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t w)
+{
+    if (!rmi_low_adds_to_earlier(m->step)) return 0;
+    return m->step == RM_MIDDLE || (m->g->tensors[w].reduce == RMI_INF && m->host_update[w]);
+}
+
+RMI_FN uint32_t rmi_off_new_inst(rmi_off_model *m, uint32_t b, uint32_t p, uint64_t bytes)
+{
+    rmi_off_inst *s = &m->inst[m->n_inst];
+    if (m->n_inst >= m->cap_inst) return RMI_NONE;
+    s->buf = b;
+    s->first = s->last = s->written = p;
+    s->before = s->after = s->out = s->in = s->edge = 0;
+    s->from[0] = s->from[1] = s->taken = RMI_NONE;
+    s->gap = 0;
+    s->bytes = bytes;
+    m->cur[b] = m->n_inst;
+    return m->n_inst++;
+}
+
+RMI_FN uint32_t rmi_off_touch(rmi_off_model *m, uint32_t b, uint32_t p)
+{
+    uint32_t c = m->cur[b];
+    rmi_off_inst *s;
+    uint64_t gap;
+    if (c == RMI_NONE) return rmi_off_new_inst(m, b, p, m->room[b]); /* params, consts, inputs, earlier gradients */
+    s = &m->inst[c];
+    gap = m->start[p] - m->start[s->last + (s->last < p)];
+    if (gap > s->gap) {
+        s->gap = gap;
+        s->before = s->last;
+        s->after = p;
+    }
+    s->last = p;
+    return c;
+}
+
+RMI_FN void rmi_off_scan_writes(rmi_off_model *m, const rmi_off_task *t, uint32_t p)
+{
+    uint32_t i, k, c;
+    for (i = 0; i < t->n_writes; i++) {
+        const uint32_t *w = &m->pool[t->write + 3 * i];
+        int fresh = t->way == RMI_FWD ? m->g->tensors[w[0]].kind == RMI_ACT : m->cur[w[0]] == RMI_NONE;
+        uint32_t from[2];
+        if (fresh) {
+            for (k = 0; k < 2; k++) from[k] = w[k + 1] == RMI_NONE ? RMI_NONE : m->cur[w[k + 1]];
+            c = rmi_off_new_inst(m, w[0], p, m->room[w[0]]);
+            if (c == RMI_NONE) return;
+            m->inst[c].from[0] = from[0];
+            m->inst[c].from[1] = from[1];
+        } else c = rmi_off_touch(m, w[0], p);
+        if (c != RMI_NONE) m->inst[c].written = p;
+    }
+    if (t->saved != RMI_NONE && t->way == RMI_FWD) rmi_off_new_inst(m, t->saved, p, t->saved_bytes);
+}
+
+/* Lives of the list. 0: an instance too many. */
+RMI_FN int rmi_off_scan(rmi_off_model *m)
+{
+    const rm_graph *g = m->g;
+    uint32_t p, i, b;
+    uint64_t now = 0;
+    m->n_inst = 0;
+    memset(m->cur, 0xFF, m->n_buf * sizeof(uint32_t));
+    memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
+    for (p = 0; p < m->n; p++) {
+        const rmi_off_task *t = rmi_off_task_at(m, m->runs[p]);
+        m->start[p] = now;
+        m->ws[p] = t->ws_bytes;
+        for (i = 0; i < t->n_reads; i++) {
+            b = m->pool[t->read + i];
+            if (t->way == RMI_BARRIER && m->cur[b] == RMI_NONE) continue;
+            if (t->way == RMI_BARRIER && m->mode[b] && rmi_off_merges(m, b - g->n_tensors)) continue;
+            rmi_off_touch(m, b, p);
+        }
+        rmi_off_scan_writes(m, t, p);
+        if (t->way == RMI_OPT_HOST || t->way == RMI_REDUCE) continue;
+        now += t->way == RMI_FWD && m->ran[m->runs[p].id]++ ? t->again : t->ns;
+    }
+    m->start[m->n] = m->ns = now;
+    for (i = 0; i < g->n_tensors && m->n; i++) {
+        uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
+        if (g->tensors[i].is_output && m->root[i] != RMI_NONE && m->cur[m->root[i]] != RMI_NONE) rmi_off_touch(m, m->root[i], m->n - 1);
+        if (m->cur[grad] != RMI_NONE && !m->mode[grad] && rmi_seq_grad_stays(g, m->step, i)) rmi_off_touch(m, grad, m->n - 1);
+    }
+    return m->n_inst < m->cap_inst;
+}
+
+/* Notes a copy; it is chained at its position. Its number + 1. */
+RMI_FN uint32_t rmi_off_ask(rmi_off_model *m, rmi_way way, uint32_t inst, uint32_t pos)
+{
+    rmi_off_copy *c = &m->copy[m->n_copy];
+    uint32_t *head = way == RMI_COPY_IN ? &m->head_in[pos] : &m->head_out[pos], b = m->inst[inst].buf;
+    if (m->n_copy >= m->cap_copy) return 0;
+    c->inst = inst;
+    c->pos = c->at = pos;
+    c->way = (uint8_t)way;
+    c->wraps = 0;
+    c->ns = way == RMI_COPY_IN ? m->in_ns[b] : m->out_ns[b];
+    c->next = *head;
+    return *head = ++m->n_copy;
+}
+
+/* The copies that instance i of something that persists wants. */
+RMI_FN void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i, rmi_buf_kind kind, uint32_t w)
+{
+    rmi_off_inst *s = &m->inst[i];
+    uint8_t mode = m->mode[s->buf];
+    int changed;
+    if (!mode) return;
+    if (kind == RMI_BUF_GRAD) {
+        const rmi_tensor *t = &m->g->tensors[w];
+        int merges = rmi_off_merges(m, w), updated = t->updates && rmi_low_has_update(m->step) && !m->host_update[w];
+        if (rmi_low_adds_to_earlier(m->step) && !merges) s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->first);
+        if (!updated) s->out = rmi_off_ask(m, merges ? RMI_COPY_MERGE : RMI_COPY_OUT, i, s->written);
+        else if (!s->in && s->before == s->written && s->gap > 2 * (m->out_ns[s->buf] + m->in_ns[s->buf])) {
+            s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->before);
+            s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
+        }
+        return;
+    }
+    changed = rmi_low_has_update(m->step) && m->g->tensors[w].updates && !m->host_update[w];
+    if (kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) s->edge = rmi_off_ask(m, RMI_COPY_IN, i, s->first);
+    if (kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && s->after && s->gap > m->in_ns[s->buf]) s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
+    if (changed) s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->last);
+}
+
+RMI_FN void rmi_off_ask_all(rmi_off_model *m)
+{
+    uint32_t i, w;
+    m->n_copy = 0;
+    memset(m->head_out, 0, m->n * sizeof(uint32_t));
+    memset(m->head_in, 0, m->n * sizeof(uint32_t));
+    for (i = 0; i < m->n_inst; i++) {
+        rmi_off_inst *s = &m->inst[i];
+        rmi_buf_kind kind = rmi_low_kind(m->g, s->buf, &w);
+        int lasting = (kind == RMI_BUF_GRAD || kind == RMI_BUF_VALUE) ? m->g->tensors[w].kind == RMI_PARAM : kind == RMI_BUF_STATE;
+        if (lasting) {
+            rmi_off_ask_lasting(m, i, kind, w);
+            continue;
+        }
+        if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after || s->gap < m->out_ns[s->buf] + m->in_ns[s->buf]) continue;
+        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->first);
+        s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
+    }
+}
+
+/* Copies out, first come first served, and updates on the host. */
+RMI_FN void rmi_off_time_out(rmi_off_model *m)
+{
+    uint64_t lane = m->d2h_carry, host = 0, t;
+    uint32_t p, k, at = 0, busy = 0;
+    m->d2h_ns = 0;
+    for (p = 0; p < m->n; p++) {
+        for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
+            rmi_off_copy *c = &m->copy[k - 1];
+            rmi_off_inst *s = &m->inst[c->inst];
+            uint32_t w;
+            if (lane < m->start[p + 1]) lane = m->start[p + 1];
+            c->start = lane;
+            lane += c->ns;
+            m->d2h_ns += c->ns;
+            c->end = lane;
+            while (at + 1 < m->n && m->start[at + 1] < lane) at++;
+            c->at = at < p ? p : at;
+            if (rmi_low_kind(m->g, s->buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
+            busy = 1;
+        }
+        if (m->runs[p].way == RMI_OPT_HOST) {
+            t = rmi_max(host, m->host_end[m->runs[p].id]);
+            m->host_end[m->runs[p].id] = host = t + m->g->tensors[m->runs[p].id].opt_host;
+            m->host_pos[m->runs[p].id] = p;
+        }
+    }
+    m->d2h_carry = busy && lane > m->ns ? rmi_min(lane - m->ns, m->ns / 2) : 0;
+}
+
+/* Where instance i ends, at the latest of its last use and its copy out. */
+RMI_FN uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_inst *s)
+{
+    if (!s->out || m->copy[s->out - 1].pos < s->last) return s->last;
+    return m->copy[s->out - 1].at > s->last ? m->copy[s->out - 1].at : s->last;
+}
+
+/* Copies in, from the last need to the first, each as late as it can; what begins before the step begins in the one before. */
+RMI_FN void rmi_off_time_in(rmi_off_model *m)
+{
+    uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T); /* times are T later, so that none is negative */
+    uint32_t p, k, at = m->n, w;
+    m->h2d_ns = m->late_ns = m->h2d_lead = 0;
+    for (p = m->n; p-- > 0;)
+        for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
+            rmi_off_copy *c = &m->copy[k - 1];
+            rmi_off_inst *s = &m->inst[c->inst];
+            c->end = rmi_min(lane, T + m->start[p]);
+            lane = rmi_sub(c->end, c->ns);
+            c->start = lane;
+            m->h2d_ns += c->ns;
+            c->wraps = lane < T && m->fixed[s->buf] != 2 && s->edge && c == &m->copy[s->edge - 1];
+            if (lane < T) m->h2d_lead = rmi_max(m->h2d_lead, T - lane);
+            if (!c->wraps) {
+                while (at > 0 && (at == m->n || T + m->start[at] > lane)) at--;
+                c->at = at < p ? at : p;
+                if (s->out && m->copy[s->out - 1].pos < p && c->at <= m->copy[s->out - 1].pos) c->at = m->copy[s->out - 1].pos + 1;
+            } else {
+                uint32_t lo = 0, hi = m->n - 1; /* the last run that starts by then */
+                while (lo < hi) {
+                    uint32_t mid = (lo + hi + 1) / 2;
+                    if (m->start[mid] <= lane) lo = mid;
+                    else hi = mid - 1;
+                }
+                c->at = (uint32_t)rmi_max(lo, (uint64_t)rmi_off_end(m, s) + 1);
+                if (rmi_low_kind(m->g, s->buf, &w) != RMI_BUF_VALUE || !m->host_update[w] || !rmi_low_has_update(m->step)) continue;
+                if (m->host_end[w] > lane) m->late_ns = rmi_max(m->late_ns, m->host_end[w] - lane);
+                if (c->at <= m->host_pos[w]) c->at = m->host_pos[w] + 1;
+            }
+        }
+}
+
+RMI_FN void rmi_off_live(rmi_off_model *m, uint32_t from, uint32_t to, uint64_t bytes) /* runs from ... to */
+{
+    m->up[from] += bytes;
+    m->down[to + 1 < m->n ? to + 1 : m->n] += bytes;
+}
+
+/* Bytes over time of an instance of something that persists: it may be there at the step's edge. */
+RMI_FN void rmi_off_live_param(rmi_off_model *m, rmi_off_inst *s)
+{
+    const rmi_off_copy *edge = s->edge ? &m->copy[s->edge - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
+    uint32_t first = edge && !edge->wraps ? edge->at : 0, last = edge ? rmi_off_end(m, s) : m->n - 1;
+    if (edge && edge->wraps && edge->at <= last) last = m->n - 1;
+    else if (edge && edge->wraps && edge->at < m->n) rmi_off_live(m, edge->at, m->n - 1, s->bytes);
+    if (in && in->at > s->before) {
+        rmi_off_live(m, first, s->before, s->bytes);
+        first = in->at;
+    }
+    rmi_off_live(m, first, last, s->bytes);
+}
+
+/* Does instance i begin in the bytes of another one that ends there? */
+RMI_FN void rmi_off_take_over(rmi_off_model *m, uint32_t i)
+{
+    rmi_off_inst *s = &m->inst[i];
+    uint32_t k, j, end;
+    for (k = 0; k < 2; k++) {
+        rmi_off_inst *o;
+        j = s->from[k];
+        if (j == RMI_NONE) continue;
+        o = &m->inst[j];
+        end = rmi_off_end(m, o);
+        if (end != s->first || o->bytes < s->bytes || o->taken != RMI_NONE || o->first >= s->first) continue;
+        o->taken = i;
+        m->down[s->first < m->n ? s->first : m->n] += o->bytes; /* ends one run earlier */
+        m->up[s->first + 1 < m->n ? s->first + 1 : m->n] += o->bytes;
+        s->bytes = o->bytes;
+        return;
+    }
+}
+
+/* Live bytes at every run. */
+RMI_FN void rmi_off_memory(rmi_off_model *m)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, w, p;
+    uint64_t sum = m->base, host = 0, staging = 0;
+    memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
+    memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
+    for (i = 0; i < 3 * g->n_tensors; i++) {
+        rmi_buf_kind kind = (rmi_buf_kind)(i / g->n_tensors);
+        w = i % g->n_tensors;
+        if (g->tensors[w].kind != RMI_PARAM || m->root[i] == RMI_NONE) continue;
+        if (kind == RMI_BUF_GRAD && !(g->tensors[w].consumers.n && rmi_low_grads_resident(m->step))) continue;
+        if (!m->mode[i]) sum += kind == RMI_BUF_VALUE && m->cur[i] != RMI_NONE ? 0 : m->room[i];
+        else host += m->room[i];
+    }
+    for (i = 0; i < m->n_inst; i++) {
+        rmi_off_inst *s = &m->inst[i];
+        const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
+        rmi_buf_kind kind = rmi_low_kind(g, s->buf, &w);
+        uint32_t end = rmi_off_end(m, s), first = s->first;
+        if (kind == RMI_BUF_SAVED && s->last == s->first) continue; /* nobody asks for it */
+        if (kind != RMI_BUF_SAVED && rmi_off_stays(m, s->buf, kind, w) && g->tensors[w].kind != RMI_ACT) {
+            if (kind == RMI_BUF_VALUE && g->tensors[w].kind == RMI_PARAM) rmi_off_live(m, 0, m->n - 1, s->bytes);
+            continue;
+        }
+        if (kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && g->tensors[w].kind == RMI_PARAM)) {
+            rmi_off_live_param(m, s);
+            continue;
+        }
+        if (kind == RMI_BUF_VALUE && g->tensors[w].kind == RMI_INPUT) first = 0;
+        if (s->from[0] != RMI_NONE || s->from[1] != RMI_NONE) rmi_off_take_over(m, i);
+        if (in && in->pos == s->first) first = in->at; /* earlier contributions come first */
+        else if (in && out && in->at > rmi_max(s->before, out->at)) {
+            rmi_off_live(m, first, (uint32_t)rmi_max(s->before, out->at), s->bytes);
+            first = in->at;
+            end = s->last;
+        }
+        if (out && out->way == RMI_COPY_MERGE) staging = rmi_max(staging, s->bytes);
+        else if (out) host += s->bytes;
+        rmi_off_live(m, first, end, s->bytes);
+    }
+    m->host_bytes = host + 2 * staging;
+    m->peak = m->over = 0;
+    for (p = 0; p < m->n; p++) {
+        uint64_t live;
+        sum = sum + m->up[p] - m->down[p];
+        live = sum + m->ws[p];
+        if (live > m->peak) m->peak = live, m->peak_at = p;
+        if (live > m->limit) m->over += (live - m->limit) >> 10;
+    }
+}
+
+/* Time, lateness, memory of m->runs under m->mode. 0: does not fit the tables. */
+RMI_FN int rmi_off_eval(rmi_off_model *m)
+{
+    if (!rmi_off_scan(m)) return 0;
+    rmi_off_ask_all(m);
+    rmi_off_time_out(m);
+    rmi_off_time_in(m);
+    rmi_off_memory(m);
+    return 1;
+}
+
+/* --- decisions -> runs */
+
+/* Makes buffer b be there for the backward run that comes next: what must run again for it is marked, lo ... hi. */
+RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t b, uint32_t *lo, uint32_t *hi)
+{
+    const rm_graph *g = m->g;
+    uint32_t n = 0, i, t;
+    m->stack[n++] = b;
+    while (n) {
+        rmi_buf_kind kind;
+        uint32_t op;
+        b = m->stack[--n];
+        kind = rmi_low_kind(g, b, &t);
+        if (m->there[b] || (kind == RMI_BUF_VALUE && g->tensors[t].kind != RMI_ACT) || (kind != RMI_BUF_VALUE && kind != RMI_BUF_SAVED)) continue;
+        op = kind == RMI_BUF_SAVED ? t : g->tensors[t].maker;
+        m->there[b] = 1;
+        if (m->wanted[op]) continue;
+        m->wanted[op] = 1;
+        if (op < *lo) *lo = op;
+        if (op >= *hi) *hi = op + 1;
+        for (i = 0; i < g->ops[op].in.n; i++)
+            if (!m->there[g->ops[op].in.at[i]]) m->stack[n++] = g->ops[op].in.at[i];
+    }
+}
+
+/* The list of runs that the decisions mean: everything once; in the backward, what is not there is made right before its need. */
+RMI_FN void rmi_off_derive(rmi_off_model *m)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, k, q, lo, hi;
+    m->n = 0;
+    for (i = 0; i < g->n_ops; i++) m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
+    for (i = 0; i < g->n_ops; i++)
+        if (g->ops[i].view != RMI_NONE && m->root[g->ops[i].view] != RMI_NONE) m->there[g->ops[i].out.at[0]] = !m->mode[m->root[g->ops[i].view]];
+    for (q = 0; q < m->n_order; q++) {
+        rmi_run r = m->order[q];
+        if (r.way == RMI_BWD) {
+            const rmi_part *part = rmi_low_part(g, r);
+            lo = g->n_ops, hi = 0;
+            for (k = 0; k < part->needs.n; k++)
+                if (!m->there[part->needs.at[k]]) rmi_off_want(m, part->needs.at[k], &lo, &hi);
+            k = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
+            if (part->needs_saved && !m->there[k]) rmi_off_want(m, k, &lo, &hi);
+            for (i = lo; i < hi; i++) {
+                if (!m->wanted[i] || m->n + m->n_order >= m->cap) continue;
+                m->wanted[i] = 0;
+                m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+            }
+        }
+        m->runs[m->n++] = r;
+    }
+}
+
+/* --- emission */
+
+typedef struct rmi_off_list { /* what >>sequence gets */
+    rmi_run *runs;
+    size_t n;
+    rmi_home *homes;
+    size_t n_homes;
+} rmi_off_list;
+
+/* A copy for a gap that the copies themselves fill: it is not made. */
+RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
+{
+    const rmi_off_inst *s = &m->inst[c->inst];
+    const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
+    if (!in || in->pos == s->first || (c != in && c != out)) return 0;
+    if (out && out->pos < in->pos) return in->at <= rmi_max(s->before, out->at);
+    return c == in && in->at <= s->before;
+}
+
+/* The list with its copies: before run p the copies in that begin then, after it the copies out of what is ready and the ends
+   of copies that are over. */
+RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
+{
+    uint32_t p, k, *begin = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
+    uint32_t *next = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), pass, w;
+    out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 3 * (size_t)m->n_copy + 1);
+    out->n = 0;
+    if (!begin || !over || !next || !out->runs) return RM_ERROR_MEMORY;
+    for (pass = 0; pass < 3; pass++) /* chains are stacks: what begins first is put last, after all that wraps */
+        for (p = m->n; p-- > 0;)
+            for (k = pass ? m->head_in[p] : m->head_out[p]; k; k = m->copy[k - 1].next) {
+                uint32_t *head = pass ? &begin[m->copy[k - 1].at] : &over[m->copy[k - 1].at];
+                if ((pass && (pass == 1) != m->copy[k - 1].wraps) || rmi_off_idle(m, &m->copy[k - 1])) continue;
+                next[k - 1] = *head;
+                *head = k;
+            }
+    for (p = 0; p <= m->n; p++) {
+        for (k = begin[p]; k; k = next[k - 1]) {
+            uint32_t b = m->inst[m->copy[k - 1].inst].buf;
+            rmi_buf_kind kind = rmi_low_kind(m->g, b, &w);
+            out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, b, 0, 0);
+            if (kind == RMI_BUF_SAVED || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind != RMI_PARAM)) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, b, 0, 0);
+        }
+        if (p == m->n) break;
+        out->runs[out->n++] = m->runs[p];
+        if (m->runs[p].way == RMI_OPT_HOST && !rmi_low_grads_resident(m->step) && m->g->tensors[m->runs[p].id].consumers.n)
+            out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, m->runs[p].id), 0, 0);
+        for (k = m->head_out[p]; k; k = m->copy[k - 1].next)
+            if (!rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k - 1].way, m->inst[m->copy[k - 1].inst].buf, 0, 0);
+        for (k = over[p]; k; k = next[k - 1])
+            if (m->copy[k - 1].at > m->copy[k - 1].pos) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 0, 0);
+    }
+    return RM_OK;
+}
+
+/* --- the model of one step */
+
+/* fixed 1: values that may not be made again (their op runs once, or changes something); 2: no decisions (outputs; params with views,
+   which would keep the old bytes; gradients that nobody has). */
+RMI_FN void rmi_off_fix(rmi_off_model *m)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, k;
+    for (i = 0; i < g->n_ops; i++)
+        for (k = 0; k < g->ops[i].out.n && g->ops[i].pinned; k++) m->fixed[g->ops[i].out.at[k]] = m->fixed[rmi_low_buf(g, RMI_BUF_SAVED, i)] = 1;
+    for (i = 0; i < g->n_tensors; i++) {
+        uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
+        if (g->tensors[i].is_output) m->fixed[m->root[i] == RMI_NONE ? i : m->root[i]] = 2;
+        if (m->root[i] != RMI_NONE && m->root[i] != i && g->tensors[m->root[i]].kind == RMI_PARAM) m->fixed[m->root[i]] = 2;
+        if (g->tensors[i].kind != RMI_PARAM) continue;
+        m->host_update[i] = rmi_low_has_update(m->step) && g->tensors[i].updates && g->tensors[i].opt == RMI_INF;
+        if (!g->tensors[i].consumers.n && !rmi_low_grads_resident(m->step)) m->fixed[grad] = 2;
+    }
+}
+
+/* percent: of the link's speed to count on. */
+RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, uint32_t percent, rmi_off_model *m)
+{
+    size_t room = 64, i, k;
+    memset(m, 0, sizeof *m);
+    m->g = g;
+    m->mem = mem;
+    m->step = step;
+    m->granule = granule;
+    m->n_buf = rmi_low_buffers(g);
+    RMI_TRY(rmi_off_buffers(m, percent));
+    RMI_TRY(rmi_off_tasks(m));
+    rmi_off_fix(m);
+    for (i = 0; i < g->n_ops; i++)
+        for (k = 0; k < g->ops[i].n_forms; k++) room += g->ops[i].forms[k].n_parts;
+    m->order = RMI_NEW(mem, rmi_run, room + 4 * (size_t)g->n_tensors + g->n_barriers);
+    if (!m->order) return RM_ERROR_MEMORY;
+    if (rmi_low_has_backward(step)) {
+        m->n_order = rmi_blk_backward(g, step, 0, g->n_ops, m->order);
+        m->n_order += rmi_blk_tail(g, step, m->order + m->n_order);
+    }
+    m->cap = m->n_order + 3 * g->n_ops + 64;
+    for (i = 0, room = 64 + 2 * (size_t)m->n_buf; i < m->barrier_at; i++) room += 3 * ((size_t)m->tasks[i].n_writes + 1);
+    m->cap_inst = (uint32_t)rmi_min(room, RMI_NONE / 4);
+    m->cap_copy = 3 * m->cap_inst;
+    m->runs = RMI_NEW(mem, rmi_run, m->cap);
+    m->inst = RMI_NEW(mem, rmi_off_inst, m->cap_inst);
+    m->copy = RMI_NEW(mem, rmi_off_copy, m->cap_copy);
+    m->start = RMI_NEW(mem, uint64_t, (size_t)m->cap + 1);
+    m->up = RMI_NEW(mem, uint64_t, (size_t)m->cap + 2);
+    m->down = RMI_NEW(mem, uint64_t, (size_t)m->cap + 2);
+    m->ws = RMI_NEW(mem, uint64_t, m->cap);
+    m->ran = RMI_NEW(mem, uint32_t, g->n_ops);
+    m->head_out = RMI_NEW(mem, uint32_t, m->cap);
+    m->head_in = RMI_NEW(mem, uint32_t, m->cap);
+    for (i = 0, room = 8; i < g->n_ops; i++) room += g->ops[i].in.n;
+    m->stack = RMI_NEW(mem, uint32_t, room);
+    if (!m->runs || !m->inst || !m->copy || !m->start || !m->up || !m->down || !m->ws || !m->ran || !m->head_out || !m->head_in || !m->stack) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        if (m->root[i] == i && (t->kind == RMI_CONST || (t->kind == RMI_INPUT && t->reader == RMI_NONE))) m->base += m->room[i];
+    }
+    m->limit = m->host_limit = RMI_INF;
+    return RM_OK;
+}
+
+/* Runs the updates of `order` where the decisions put them. */
+RMI_FN void rmi_off_settle(rmi_off_model *m)
+{
+    uint32_t q, w;
+    for (q = 0; q < m->n_order; q++) {
+        rmi_run *r = &m->order[q];
+        if (r->way != RMI_OPT && r->way != RMI_OPT_HOST) continue;
+        w = r->id;
+        r->way = (uint8_t)(m->host_update[w] ? RMI_OPT_HOST : RMI_OPT);
+        if (!m->host_update[w]) continue;
+        m->mode[w] |= RMI_OFF_EDGE;
+        m->mode[rmi_low_buf(m->g, RMI_BUF_GRAD, w)] = RMI_OFF_HOME;
+        m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, w)] = RMI_OFF_HOME;
+    }
+}
+
+/* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, inputs. */
+RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
+{
+    const rm_graph *g = m->g;
+    uint32_t b, i, pass;
+    uint64_t dev = 0, host = 0;
+    out->homes = RMI_NEW(mem, rmi_home, 2 * (size_t)m->n_buf);
+    out->n_homes = 0;
+    if (!out->homes) return RM_ERROR_MEMORY;
+    for (pass = 0; pass < 4; pass++)
+        for (b = 0; b < 3 * g->n_tensors; b++) {
+            rmi_buf_kind kind = rmi_low_kind(g, b, &i);
+            const rmi_tensor *t = &g->tensors[i];
+            const rmi_off_inst *s = m->cur[b] == RMI_NONE ? NULL : &m->inst[m->cur[b]];
+            rmi_home *h = &out->homes[out->n_homes];
+            uint32_t turn = 0, host_too = 0;
+            if (m->root[b] != b || t->kind == RMI_ACT || rmi_low_external(g, b) || !rmi_low_bytes(g, b)) continue;
+            if (kind == RMI_BUF_VALUE && t->kind == RMI_INPUT) turn = 2;
+            else if (kind != RMI_BUF_VALUE && t->kind != RMI_PARAM) continue;
+            else if (kind == RMI_BUF_GRAD && !(t->consumers.n && rmi_low_grads_resident(m->step))) continue;
+            else if (m->mode[b]) {
+                host_too = 1;
+                turn = s && ((kind == RMI_BUF_VALUE && !(m->mode[b] & RMI_OFF_EDGE)) || (s->edge && m->copy[s->edge - 1].wraps)) ? 1 : 4;
+            }
+            if (pass == 3 ? !host_too : turn != pass) continue;
+            h->buf = b;
+            h->host = pass == 3;
+            h->offset = pass == 3 ? host : dev;
+            *(pass == 3 ? &host : &dev) += m->room[b];
+            out->n_homes++;
+        }
+    return RM_OK;
+}
+
 RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
@@ -9472,6 +10370,29 @@ RMI_FN void rmi_plan_step_homes(rmi_planner *w)
 
 /* --- one candidate: runs -> program with addresses and figures */
 
+/* Addresses of what the sequence has in host memory. */
+RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t align, rmi_program *out)
+{
+    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_kept + 1);
+    rmi_plc_info info;
+    size_t i;
+    out->host = 0;
+    if (!q->n_kept) return RM_OK;
+    if (!items) return RM_ERROR_MEMORY;
+    for (i = 0; i < q->n_kept; i++) {
+        items[i].start = q->kept[i].first;
+        items[i].end = q->kept[i].end;
+        items[i].size = q->kept[i].bytes;
+        items[i].fixed = q->kept[i].home != 0;
+        if (items[i].fixed) items[i].offset = q->homes[q->kept[i].home - 1].offset;
+    }
+    RMI_TRY(rmi_plc_place(mem, items, q->n_kept, align, 0, 2000000u + 400u * (uint64_t)q->n_kept, &info));
+    for (i = 0; i < q->n_st; i++)
+        if (q->st[i].what == RMI_OFFLOAD || q->st[i].what == RMI_MERGE) q->st[i].offset = items[q->st[i].offset].offset;
+    out->host = info.height;
+    return RM_OK;
+}
+
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
    of the lowest arena, the same for every budget, if that is within the target. */
 RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, rmi_program *out)
@@ -9554,6 +10475,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         w->placing = 0;
         if (r != RM_OK) return r;
     }
+    RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
     out->step = w->step;
     out->st = q->st;
     out->n = q->n_st;
