@@ -555,7 +555,7 @@ typedef struct rm_progress {
 /* Figures of one program (step kind) of a plan. After RM_ERROR_INFEASIBLE the first block is filled, the rest zero. */
 typedef struct rm_plan_info {
     uint64_t budget_bytes;    /* as asked */
-    uint64_t min_bytes;       /* the smallest arena found: a budget of this size works. 0: not looked for */
+    uint64_t min_bytes;       /* the smallest arena found, be it slow: a budget of this size works */
     uint64_t min_bound_bytes; /* no legal plan of this graph has a smaller arena */
     uint64_t keep_all_bytes;  /* arena of running every op once, in declaration order, freeing at last use */
     uint64_t keep_all_ns;
@@ -767,7 +767,8 @@ RMDEF rm_result rm_exec_wait(rm_exec *x);
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
-/* Goes on with another plan of the same graph: what persists is carried over. On failure x is as it was. */
+/* Goes on with another plan of the same graph: what persists is carried over, and amid an accumulation the gradients added up so
+   far (the plan must then have a program for RM_MIDDLE or RM_LAST). On failure x is as it was. */
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
 
 /* Runs `repeats` steps as s says (with the inputs as written), times every callback and stores medians, equal ops together,
@@ -787,7 +788,9 @@ typedef struct rm_check_desc {
 /* Finds wrong declarations, op by op, in host memory outside the budget (it keeps everything, with guard bytes around each
    buffer): reads of what was not declared, writes beyond the bytes or into inputs, results that differ between two runs, an
    ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything one, bit for bit.
-   RM_ERROR_CHECK: rm_exec_error names op, fact and remedy. Leaves all that persists as it was. Host backend only. */
+   RM_ERROR_CHECK: rm_exec_error names op, fact and remedy. Leaves all that persists as it was. Host backend only. What a callback
+   does through a NULL pointer it cannot catch: a forward that writes c->saved, or a backward din[i], without asking whether it is
+   NULL crashes in the check as it would in a step. A debugger then names it. */
 RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc);
 
 typedef struct rm_exec_info {
@@ -1270,6 +1273,8 @@ typedef struct rmi_op {
     rmi_list in, out, share, mutates;
     rmi_form *forms;
     uint32_t n_forms;
+    uint32_t *form_slot; /* once there are many forms: their names, hashed; form_slots a power of two */
+    uint32_t form_slots;
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
     uint32_t view;        /* tensor, or RMI_NONE */
     uint64_t view_offset;
@@ -1292,6 +1297,8 @@ typedef struct rmi_barrier {
 typedef struct rmi_mark { /* a block's begin or end, before op number `op` */
     const char *name;     /* NULL: an end */
     uint32_t op;
+    uint32_t outer;       /* of a begin: 1 + the begin mark of the block that it stands in, or 0; of an end: its begin mark */
+    uint32_t number;      /* of a begin: blocks of the same name before it in the same block */
     size_t prefix_n;      /* of a begin: length of the prefix before it */
 } rmi_mark;
 
@@ -1313,7 +1320,7 @@ struct rm_graph {
     rmi_mark *marks;
     uint32_t n_tensors, n_ops, n_barriers, n_marks;
     size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
-    rmi_map tensor_map, op_map;
+    rmi_map tensor_map, op_map, block_map; /* block_map: of each name in each block, the latest begin mark */
     rmi_link link;
     uint8_t has_link, any_order, sealed, estimated;
     uint8_t fixed_order; /* of the planner's copy: first runs in the order of declaration, backwards in reverse */
@@ -1477,6 +1484,41 @@ RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
     return l->at != NULL;
 }
 
+/* Where the form of this name stands in the op's map, or would. */
+RMI_FN uint32_t *rmi_graph_form_slot(const rmi_op *op, const char *name, size_t n)
+{
+    size_t i = (size_t)rmi_fnv(RMI_FNV_START, name, n) & (op->form_slots - 1);
+    for (; op->form_slot[i]; i = (i + 1) & (op->form_slots - 1)) {
+        const char *other = op->forms[op->form_slot[i] - 1].name;
+        if (!strncmp(other, name, n) && !other[n]) break;
+    }
+    return &op->form_slot[i];
+}
+
+RMI_FN uint32_t rmi_graph_find_form(const rmi_op *op, const char *name, size_t n)
+{
+    uint32_t i;
+    if (op->form_slots) return *rmi_graph_form_slot(op, name, n) - 1; /* 0 - 1: RMI_NONE */
+    for (i = 0; i < op->n_forms; i++)
+        if (!strncmp(op->forms[i].name, name, n) && !op->forms[i].name[n]) return i;
+    return RMI_NONE;
+}
+
+/* Form k is new: few are looked for one by one, many in a map of twice their room. */
+RMI_FN int rmi_graph_name_form(rm_graph *g, rmi_op *op, uint32_t k)
+{
+    uint32_t i = k;
+    if (k < 15) return 1;
+    if (k >= op->form_slots / 2) {
+        op->form_slots = op->form_slots ? 2 * op->form_slots : 64;
+        op->form_slot = RMI_NEW(&g->mem, uint32_t, op->form_slots);
+        i = 0;
+    }
+    if (!op->form_slot) op->form_slots = 0;
+    for (; i <= k && op->form_slots; i++) *rmi_graph_form_slot(op, op->forms[i].name, strlen(op->forms[i].name)) = i + 1;
+    return op->form_slots != 0;
+}
+
 /* One form more, a copy of form 0 if there is one. The array doubles whenever its length is a power of two. */
 RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
 {
@@ -1500,16 +1542,11 @@ RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
         f->inplace = RMI_NONE;
     }
     o->forms = forms;
-    o->n_forms++;
+    if (!rmi_graph_name_form(g, o, o->n_forms++)) {
+        rmi_graph_memory(g);
+        return NULL;
+    }
     return f;
-}
-
-RMI_FN uint32_t rmi_graph_find_form(const rmi_op *op, const char *name, size_t n)
-{
-    uint32_t i;
-    for (i = 0; i < op->n_forms; i++)
-        if (!strncmp(op->forms[i].name, name, n) && !op->forms[i].name[n]) return i;
-    return RMI_NONE;
 }
 
 /* --- the builder: masks of a kind become lists of tensors */
@@ -1886,49 +1923,75 @@ RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, co
 }
 
 /* --- blocks */
-RMI_FN void rmi_graph_mark(rm_graph *g, const char *name)
+RMI_FN uint32_t rmi_graph_mark(rm_graph *g, const char *name)
 {
     char *copy = name ? rmi_graph_string(g, name) : NULL;
-    if (name && !copy) return;
+    rmi_mark *m;
+    if (name && !copy) return RMI_NONE;
     if (!rmi_arena_grow(&g->mem, (void **)&g->marks, &g->cap_marks, (size_t)g->n_marks + 1, sizeof(rmi_mark))) {
         rmi_graph_memory(g);
-        return;
+        return RMI_NONE;
     }
-    g->marks[g->n_marks].name = copy;
-    g->marks[g->n_marks].op = g->n_ops;
-    g->marks[g->n_marks].prefix_n = g->prefix_n;
-    g->n_marks++;
+    m = &g->marks[g->n_marks];
+    m->name = copy;
+    m->op = g->n_ops;
+    m->prefix_n = g->prefix_n;
+    return g->n_marks++;
 }
 
-/* How many closed or open blocks of this name stand in the innermost open block. */
-RMI_FN uint64_t rmi_graph_block_number(const rm_graph *g, const char *name)
+/* Where the latest block of this name within block `outer` stands in the map of blocks, or would. */
+RMI_FN uint32_t *rmi_graph_block_slot(const rm_graph *g, const char *name, uint32_t outer)
 {
-    uint64_t n = 0;
-    size_t i = g->n_open ? (size_t)g->open[g->n_open - 1] + 1 : 0, depth = 0;
-    for (; i < g->n_marks; i++) {
-        if (g->marks[i].name && depth++ == 0 && !strcmp(g->marks[i].name, name)) n++;
-        if (!g->marks[i].name) depth--;
+    const rmi_map *m = &g->block_map;
+    size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, strlen(name)) ^ outer) & (m->size - 1);
+    while (m->slot[i] && (g->marks[m->slot[i] - 1].outer != outer || strcmp(g->marks[m->slot[i] - 1].name, name))) i = (i + 1) & (m->size - 1);
+    return &m->slot[i];
+}
+
+/* Numbers a block that has just begun among those of its name in the block around it. */
+RMI_FN int rmi_graph_number_block(rm_graph *g, uint32_t mark)
+{
+    rmi_map *m = &g->block_map;
+    rmi_mark *b = &g->marks[mark];
+    uint32_t *slot;
+    if (m->used * 2 >= m->size) {
+        rmi_map old = *m;
+        size_t i;
+        m->size = old.size ? old.size * 2 : 64;
+        m->slot = RMI_NEW(&g->mem, uint32_t, m->size);
+        if (!m->slot) {
+            *m = old;
+            return 0;
+        }
+        for (i = 0; i < old.size; i++)
+            if (old.slot[i]) *rmi_graph_block_slot(g, g->marks[old.slot[i] - 1].name, g->marks[old.slot[i] - 1].outer) = old.slot[i];
     }
-    return n;
+    slot = rmi_graph_block_slot(g, b->name, b->outer);
+    b->number = *slot ? g->marks[*slot - 1].number + 1 : 0;
+    m->used += !*slot;
+    *slot = mark + 1;
+    return 1;
 }
 
 RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
 {
     char digits[24];
-    size_t n, need;
+    size_t n = strlen(name);
+    uint32_t mark;
     if (!rmi_graph_name_ok(name)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "block '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ]", name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "block '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
         return;
     }
-    rmi_u64_text(rmi_graph_block_number(g, name), digits);
-    n = strlen(name);
-    need = g->prefix_n + n + strlen(digits) + 4;
-    if (!rmi_arena_grow(&g->mem, (void **)&g->prefix, &g->cap_prefix, need, 1) || !rmi_arena_grow(&g->mem, (void **)&g->open, &g->cap_open, g->n_open + 1, sizeof(uint32_t))) {
+    mark = rmi_graph_mark(g, name);
+    if (mark == RMI_NONE) return;
+    g->marks[mark].outer = g->n_open ? g->open[g->n_open - 1] + 1 : 0;
+    if (!rmi_graph_number_block(g, mark) || !rmi_arena_grow(&g->mem, (void **)&g->prefix, &g->cap_prefix, g->prefix_n + n + sizeof digits + 4, 1) ||
+        !rmi_arena_grow(&g->mem, (void **)&g->open, &g->cap_open, g->n_open + 1, sizeof(uint32_t))) {
         rmi_graph_memory(g);
         return;
     }
-    g->open[g->n_open++] = g->n_marks;
-    rmi_graph_mark(g, name);
+    rmi_u64_text(g->marks[mark].number, digits);
+    g->open[g->n_open++] = mark;
     memcpy(g->prefix + g->prefix_n, name, n);
     g->prefix_n += n;
     g->prefix[g->prefix_n++] = '[';
@@ -1940,12 +2003,15 @@ RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
 
 RMI_FN void rmi_graph_end_block(rm_graph *g)
 {
+    uint32_t begin, end;
     if (!g->n_open) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_block_end: no block is open; each end needs its rm_block_begin");
         return;
     }
-    g->prefix_n = g->marks[g->open[--g->n_open]].prefix_n;
-    rmi_graph_mark(g, NULL);
+    begin = g->open[--g->n_open];
+    g->prefix_n = g->marks[begin].prefix_n;
+    end = rmi_graph_mark(g, NULL);
+    if (end != RMI_NONE) g->marks[end].outer = begin;
 }
 
 /* --- sealing: everything derived, and what only the whole graph can tell to be wrong */
@@ -10663,6 +10729,20 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
     return RM_OK;
 }
 
+/* The least arena, where a budget was met: from the smallest points of the curve up, as long as that helps. */
+RMI_FN rm_result rmi_plan_least(rmi_planner *w)
+{
+    const rmi_chn_curve *c = &w->table->curve;
+    uint64_t size = 0;
+    uint32_t i;
+    for (i = 0; i < 8 && i < c->n && w->best.n && size < w->min_arena && !rmi_stopped(&w->stop, 0); i++) {
+        w->min_arena = rmi_min(w->min_arena, size ? size : RMI_INF);
+        RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, 0, &size)); /* nothing fits a budget of 0: it is only measured */
+    }
+    w->min_arena = rmi_min(w->min_arena, size ? size : RMI_INF);
+    return RM_OK;
+}
+
 /* What a plan takes and lasts differs a little from its point on the curve, either way: bytes go on under other names across
    stages, lanes overlap. So further points are tried, the same for every budget: more budget is then never slower. */
 #define RMI_PLAN_POINTS 128
@@ -10832,7 +10912,8 @@ RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t bu
     RMI_TRY(rmi_chn_solve(mem, &w->blk.chain, &w->table));
     RMI_TRY(rmi_plan_curve_out(w));
     RMI_TRY(rmi_plan_descend(w, budget));
-    return rmi_plan_explore(w, budget);
+    RMI_TRY(rmi_plan_explore(w, budget));
+    return rmi_plan_least(w);
 }
 
 /* The passes that know stages or single ops, for a step with a backward. */
@@ -10991,7 +11072,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r == RM_OK && rmi_low_has_backward(step) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
     if (r != RM_OK) return r;
-    if (!w->best.n) w->info->min_bytes = w->min_arena;
+    w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
     rmi_plan_figures_of(&w->best, w->info);
     if (w->d->live_only) w->info->arena_bytes = w->best.fig.live_bytes;
@@ -12112,7 +12193,7 @@ RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
     RMI_TRY(rmi_txt_no_more(t, 2));
     if (!rmi_arena_grow(&t->mem, (void **)&m->blocks, &m->cap_blocks, m->n_blocks + 1, sizeof(rmi_txt_place))) return rmi_err_memory(t->err);
     m->blocks[m->n_blocks++] = rmi_txt_at(t, t->word[0]);
-    rmi_graph_mark(g, name);
+    rmi_graph_begin_block(g, name); /* names of a text are whole: its prefix serves nobody */
     return g->sticky.result;
 }
 
@@ -12121,7 +12202,7 @@ RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
     if (!m->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
     RMI_TRY(rmi_txt_no_more(t, 1));
     m->n_blocks--;
-    rmi_graph_mark(g, NULL);
+    rmi_graph_end_block(g);
     return g->sticky.result;
 }
 
@@ -13119,7 +13200,7 @@ typedef struct rmi_txt_region {
 
 RMI_FN uint32_t rmi_txt_regions(const rm_graph *g, rmi_txt_region *r)
 {
-    uint32_t i, k, depth = 0, at = 0, n = 0;
+    uint32_t i, depth = 0, at = 0, n = 0;
     for (i = 0; i < g->n_marks; i++) {
         const rmi_mark *m = &g->marks[i];
         if (m->name ? depth++ : --depth) continue; /* only the outermost */
@@ -13131,14 +13212,8 @@ RMI_FN uint32_t rmi_txt_regions(const rm_graph *g, rmi_txt_region *r)
         if (!m->name && m->op > at) {
             r[n].lo = at;
             r[n].hi = m->op;
-            for (k = i, depth = 1; depth; ) depth += g->marks[--k].name ? (uint32_t)-1 : 1u;
-            r[n].name = g->marks[k].name;
-            for (r[n].number = 0, k = n; k-- > 0;)
-                if (r[k].name && !strcmp(r[k].name, r[n].name)) {
-                    r[n].number = r[k].number + 1;
-                    break;
-                }
-            n++;
+            r[n].name = g->marks[m->outer].name;
+            r[n++].number = g->marks[m->outer].number;
         }
         at = m->op;
     }
@@ -13421,6 +13496,7 @@ struct rm_exec {
     size_t n_patches, cap_patches;
     rm_step now;           /* what callbacks see as c->step */
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
+    int adding;               /* an accumulation is under way: gradients of params hold contributions that LAST will want */
     int adrift;               /* a step that does not accumulate has used the bytes where params' gradients persist */
     uint64_t touched, steps;
     int lanes;             /* the backend has lanes: what follows counts */
@@ -14520,6 +14596,7 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     if (kind != RM_FORWARD) x->adrift = !rmi_low_grads_resident(kind);
     RMI_TRY(x->lanes ? rmi_exe_broken(x, rmi_exe_step_lanes(x, prog)) : rmi_exe_step_plain(x, prog));
     x->last = prog;
+    if (kind != RM_FORWARD) x->adding = rmi_low_hands_on(kind);
     x->touched = rmi_max(x->touched, rmi_exe_info_of(x, prog)->arena_bytes);
     x->steps++;
     return RM_OK;
@@ -14775,6 +14852,26 @@ RMI_FN rm_result rmi_exe_carry_over(rm_exec *to, rm_exec *from)
     return rmi_exe_did(to, to->backend.sync(to->backend.user)) ? RM_ERROR_BACKEND : RM_OK;
 }
 
+/* Amid an accumulation: does the new plan go on with it, and has it a place for what has been added up? */
+RMI_FN rm_result rmi_exe_goes_on(rm_exec *x, const rm_plan *p)
+{
+    const rmi_program *to = NULL;
+    char name[300];
+    uint32_t i, b;
+    size_t k;
+    for (i = 0; i < p->n; i++)
+        if (rmi_low_adds_to_earlier(p->prog[i].step)) to = &p->prog[i];
+    for (i = 0; i < x->g->n_tensors && x->adding; i++) {
+        const rmi_tensor *t = &x->g->tensors[i];
+        b = rmi_low_buf(x->g, RMI_BUF_GRAD, i);
+        if (t->kind != RMI_PARAM || !t->consumers.n || !rmi_low_bytes(x->g, b) || rmi_low_external(x->g, b)) continue;
+        for (k = 0; to && k < to->n_homes && to->homes[k].buf != b;) k++;
+        if (to && k < to->n_homes) continue;
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: gradients are being accumulated, and the new plan has no place for %s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST in rm_plan_desc.steps", rmi_sch_name(x->g, b, name));
+    }
+    return RM_OK;
+}
+
 /* After a move: what points into the object itself. */
 RMI_FN void rmi_exe_settle(rm_exec *x)
 {
@@ -14790,8 +14887,9 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     rm_exec swap;
     rm_result r;
     uint32_t b, nb = rmi_low_buffers(x->g);
-    if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph");
+    if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
     if (d.device_memory || d.host_memory) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
+    RMI_TRY(rmi_exe_goes_on(x, p));
     RMI_TRY(rmi_exe_drain(x));
     memset((void *)&host, 0, sizeof host);
     host.stream = x->backend.stream;
@@ -14818,6 +14916,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     x->err = y->err;
     x->steps = y->steps;
     x->adrift = y->adrift;
+    x->adding = y->adding;
     rmi_exe_settle(x);
     rmi_exe_settle(y);
     {
@@ -14878,10 +14977,43 @@ RMI_FN int rmi_exe_same_op(const rmi_op *a, const rmi_op *b)
 }
 
 /* Ops of one structure, one pair of callbacks and equal arguments are one class; params by sizes and callbacks. */
+/* Params with equal callbacks and sizes are one class: sorted by these, equal ones are neighbours. */
+RMI_FN int rmi_exe_cmp_param(const void *a, const void *b, void *user)
+{
+    const rm_graph *g = (const rm_graph *)user;
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    const rmi_tensor *s = &g->tensors[i], *t = &g->tensors[k];
+    int by_call = memcmp(&s->update, &t->update, sizeof s->update); /* functions can be told apart, not ordered */
+    if (!by_call) by_call = memcmp(&s->update_host, &t->update_host, sizeof s->update_host);
+    if (by_call) return by_call;
+    if (s->bytes != t->bytes) return s->bytes < t->bytes ? -1 : 1;
+    if (s->grad_bytes != t->grad_bytes) return s->grad_bytes < t->grad_bytes ? -1 : 1;
+    if (s->state_bytes != t->state_bytes) return s->state_bytes < t->state_bytes ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+RMI_FN rm_result rmi_exe_param_classes(rmi_exe_profile *f)
+{
+    const rm_graph *g = f->x->g;
+    uint32_t *params = RMI_NEW(&f->tmp, uint32_t, g->n_tensors), i, n = 0, first = 0;
+    if (!params) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) {
+        f->cls[g->n_ops + i] = f->n_cls + i;
+        if (g->tensors[i].kind == RMI_PARAM) params[n++] = i;
+    }
+    rmi_sort(params, n, sizeof *params, rmi_exe_cmp_param, (void *)g);
+    for (i = 0; i < n; i++) {
+        const rmi_tensor *s = &g->tensors[params[first]], *t = &g->tensors[params[i]];
+        if (s->update != t->update || s->update_host != t->update_host || s->bytes != t->bytes || s->grad_bytes != t->grad_bytes || s->state_bytes != t->state_bytes) first = i;
+        f->cls[g->n_ops + params[i]] = f->n_cls + params[first];
+    }
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
 {
     const rm_graph *g = f->x->g;
-    uint32_t *range = RMI_NEW(&f->tmp, uint32_t, 2 * (size_t)g->n_ops), *first, *split, i, k, n;
+    uint32_t *range = RMI_NEW(&f->tmp, uint32_t, 2 * (size_t)g->n_ops), *first, *split, i, n;
     f->cls = RMI_NEW(&f->tmp, uint32_t, (size_t)g->n_ops + g->n_tensors);
     if (!range || !f->cls) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
@@ -14901,16 +15033,7 @@ RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
         }
         f->cls[i] = *link - 1;
     }
-    for (i = 0; i < g->n_tensors; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        f->cls[g->n_ops + i] = f->n_cls + i;
-        for (k = 0; k < i && t->kind == RMI_PARAM; k++) {
-            const rmi_tensor *o = &g->tensors[k];
-            if (o->kind == RMI_PARAM && o->update == t->update && o->update_host == t->update_host && o->bytes == t->bytes && o->grad_bytes == t->grad_bytes && o->state_bytes == t->state_bytes) break;
-        }
-        if (t->kind == RMI_PARAM && k < i) f->cls[g->n_ops + i] = f->cls[g->n_ops + k];
-    }
-    return RM_OK;
+    return rmi_exe_param_classes(f);
 }
 
 /* Copies all homes to host memory (back 0) or from there. */
@@ -16482,9 +16605,11 @@ RMDEF rm_tensor rm_op_add(rm_graph *g, const rm_kind *kind, const rm_op_desc *de
 
 RMDEF rm_tensor rm_op_output(rm_graph *g, rm_tensor t, uint32_t i)
 {
+    static const char *const message = "rm_op_output: no op makes the tensor, or the op has no output %u; give its size in .out";
     if (!g || g->sticky.result != RM_OK) return rmi_handle(RMI_NONE);
     if (!t.id || t.id > g->n_tensors || g->tensors[t.id - 1].maker == RMI_NONE || i >= g->ops[g->tensors[t.id - 1].maker].out.n) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_op_output: no op makes the tensor, or the op has no output %u; give its size in .out", (uint64_t)i);
+        if (g->sealed) rmi_err_set(&g->last, RM_ERROR_ARGUMENT, message, (uint64_t)i); /* a question, not a mistake in building */
+        else rmi_graph_fail(g, RM_ERROR_GRAPH, message, (uint64_t)i);
         return rmi_handle(RMI_NONE);
     }
     return rmi_handle(g->ops[g->tensors[t.id - 1].maker].out.at[i]);
@@ -16673,6 +16798,7 @@ RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write
     rmi_sink s;
     if (!p) return RM_ERROR_ARGUMENT;
     if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: write is NULL; pass a function that takes the text");
+    if (p->live_only) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: the plan counts live bytes and has no addresses to write; plan without rm_plan_desc.live_only");
     prog = rmi_plan_program(p, step, NULL);
     if (!prog) return RM_ERROR_ARGUMENT;
     s.write = write;

@@ -5,6 +5,7 @@
 #include "rockmate.h"
 
 #include "../common.h"
+#include "../property/randgraph.h"
 
 static uint64_t random_state = 1;
 static uint64_t rnd(uint64_t n) { return (random_state = rmi_mix(random_state)) % n; }
@@ -55,9 +56,9 @@ static void stopping(rm_graph *g, const char *preset, uint64_t budget)
     EXPECT(r != RM_OK || !strcmp(a.phase, "done"), a.phase);
     EXPECT(r == RM_OK || a.empty > 3, "the solvers never asked"); /* nothing fits: every call came before a plan */
     total = a.n;
-    for (i = 1; i <= 6; i++) {
+    for (i = 1; i <= 5; i++) {
         memset(&a, 0, sizeof a);
-        tm_case = a.stop_at = i < 4 ? i : 1 + rnd(total);
+        tm_case = a.stop_at = i < 4 ? i : 1 + rnd(total / i);
         p = NULL;
         r = rm_plan_create(g, &d, &p);
         EXPECT(!a.after, "called after it said stop");
@@ -71,7 +72,7 @@ static void stopping(rm_graph *g, const char *preset, uint64_t budget)
 
 static void stopping_all(void)
 {
-    rm_graph *g = chain(70);
+    rm_graph *g = chain(50);
     rm_plan_info info;
     rm_plan *p = NULL;
     memset(&info, 0, sizeof info);
@@ -82,8 +83,101 @@ static void stopping_all(void)
     rm_graph_destroy(g);
 }
 
+/* --- figures */
+
+/* The least arena is told after success and failure alike, and a budget of it works. */
+static void least(void)
+{
+    static const char *const presets[] = {"rotor", "noremat", "every-block", "sqrt"};
+    unsigned long seed;
+    for (seed = 1; seed <= 120; seed++) {
+        rg_text t;
+        rm_graph *g = NULL;
+        rm_plan *p = NULL, *q = NULL;
+        rm_plan_info info;
+        uint64_t all;
+        rm_plan_desc d = {.preset = presets[seed % 4], .info = &info, .align = 1u << seed % 9};
+        tm_case = seed;
+        rg_generate(&t, seed, 3 + (unsigned)seed % 20, RG_ALL & ~RG_OPT_HOST);
+        if (EXPECT(!rm_graph_read(t.data, t.size, NULL, &g), "") && EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g))) {
+            all = info.arena_bytes;
+            EXPECT(info.min_bytes && info.min_bytes <= all && info.min_bytes >= info.min_bound_bytes, "");
+            d.device_bytes = info.min_bytes;
+            EXPECT(!rm_plan_create(g, &d, &q) && info.arena_bytes <= d.device_bytes, rm_graph_error(g));
+            EXPECT(info.min_bytes <= d.device_bytes, "");
+            d.device_bytes = info.min_bound_bytes - 1;
+            rm_plan_destroy(p);
+            EXPECT(info.min_bound_bytes <= 1 || (rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE && info.min_bytes >= info.min_bound_bytes), "");
+            rm_plan_destroy(q);
+        } else rm_plan_destroy(p);
+        rm_graph_destroy(g);
+        rg_free(&t);
+    }
+    tm_case = 0;
+}
+
+/* --- what is refused, and what does not stick */
+static void refusals(void)
+{
+    rm_graph *g = chain(4);
+    rm_plan *p = NULL;
+    rm_tensor last = {(uint32_t)rm_graph_tensor_count(g)};
+    tm_text t = {0};
+    EXPECT(!rm_plan_create(g, &(rm_plan_desc){.live_only = 1}, &p), rm_graph_error(g));
+    EXPECT(rm_plan_write(p, 0, tm_sink, &t) == RM_ERROR_ARGUMENT && !t.n && strstr(rm_graph_error(g), "plan without rm_plan_desc.live_only"), rm_graph_error(g));
+    EXPECT(!rm_plan_summary(p, tm_sink, &t) && t.n, rm_graph_error(g));
+    rm_plan_destroy(p);
+    tm_clear(&t);
+    EXPECT(rm_op_output(g, last, 0).id == last.id, "an output of a sealed graph");
+    EXPECT(!rm_op_output(g, last, 1).id && rm_graph_result(g) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no output 1"), rm_graph_error(g));
+    p = NULL;
+    EXPECT(!rm_plan_create(g, &(rm_plan_desc){.align = 1}, &p) && rm_graph_result(g) == RM_OK, rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
+/* --- builders of any size take time in proportion to it */
+static void many(void)
+{
+    static const rm_kind K = {.name = "op", .needs = RM_IN(0)};
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor t = rm_input_add(g, "x", 8, 0), first = RM_OP(g, &K, .name = "first", .in = {t}), u;
+    rm_kind v = K;
+    char name[32];
+    int i, k;
+    rm_block_begin(g, "all");
+    for (i = 0; i < 100000; i++) {
+        rm_block_begin(g, i % 2 ? "odd" : "even");
+        if (i % 1000 == 0) t = RM_OP(g, &K, .name = "op", .in = {t});
+        for (k = 0; k < i % 3; k++) {
+            rm_block_begin(g, "in");
+            rm_block_end(g);
+        }
+        rm_block_end(g);
+    }
+    rm_block_end(g);
+    EXPECT(!strcmp(rm_tensor_name(g, t), "all[0]/even[49500]/op"), rm_tensor_name(g, t));
+    rm_block_begin(g, "even");
+    u = RM_OP(g, &K, .name = "op", .in = {t});
+    EXPECT(!strcmp(rm_tensor_name(g, u), "even[0]/op"), rm_tensor_name(g, u));
+    rm_block_end(g);
+    v.name = name;
+    for (i = 0; i < 60000; i++) {
+        sprintf(name, "v%d", i * 7 % 60000);
+        rm_variant_add(g, first, &v, &(rm_op_desc){.fwd_ns = 5});
+    }
+    EXPECT(rm_graph_result(g) == RM_OK, rm_graph_error(g));
+    EXPECT(rmi_graph_find_form(&g->ops[0], "v59999", 6) != RMI_NONE && rmi_graph_find_form(&g->ops[0], "v59999", 2) != RMI_NONE && rmi_graph_find_form(&g->ops[0], "v60000", 6) == RMI_NONE && rmi_graph_find_form(&g->ops[0], "", 0) == 0, "");
+    rm_variant_add(g, first, &v, &(rm_op_desc){.fwd_ns = 5});
+    EXPECT(rm_graph_result(g) == RM_ERROR_GRAPH && strstr(rm_graph_error(g), "is there already"), rm_graph_error(g));
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
     stopping_all();
+    least();
+    refusals();
+    many();
     return tm_end();
 }
