@@ -591,7 +591,8 @@ typedef struct rm_config {
     uint32_t off RM_ZERO;     /* RM_NO_RECOMPUTE | ... */
     uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
-    uint64_t work RM_ZERO;    /* steps that the search may take, some 25 ns each; 0: 40 million, about a second */
+    uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 25 ns each; a list of n runs costs up to 2 n. 0: 130,000 for each
+                               run of keep-everything, three times that with variants, but at most 40 million, about a second */
     char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
 } rm_config;
 
@@ -618,6 +619,9 @@ typedef struct rm_plan_desc {
     int (*progress)(void *user, const rm_progress *p) RM_ZERO; /* called now and then, every 10 ms or so while solvers work, and with every better
                                plan. Nonzero: stop, with the best plan so far or RM_ERROR_CANCELLED; then it is not called again */
     void *progress_user RM_ZERO;
+    uint64_t work_limit RM_ZERO; /* instead of rm_config.work; 0: that */
+    uint64_t limit_ns RM_ZERO; /* of the search: wall-clock time to end after, once there is a plan; work 0 is then no limit.
+                               With a clock the same call may give different plans. 0: none */
 } rm_plan_desc;
 
 /* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. On failure *out is NULL
@@ -836,6 +840,7 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #if defined(RM_MALLOC) != defined(RM_FREE)
 #error "rockmate.h: define both of RM_MALLOC and RM_FREE, or neither"
@@ -945,6 +950,28 @@ RMI_FN uint64_t rmi_mix(uint64_t x)
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
+}
+
+/* A clock: monotonic where the headers offer one, else what C99 has. */
+RMI_FN uint64_t rmi_now_ns(void)
+{
+#if defined(RM_NOW_NS)
+    return RM_NOW_NS();
+#elif defined(CLOCK_MONOTONIC)
+    {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#elif defined(TIME_UTC)
+    {
+        struct timespec t;
+        timespec_get(&t, TIME_UTC);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#else
+    return (uint64_t)((double)clock() * (1e9 / (double)CLOCKS_PER_SEC));
+#endif
 }
 
 /* --- being asked to stop: a solver tells what work it has done, and every so often the caller's question is put. When the
@@ -7694,6 +7721,7 @@ typedef struct rmi_ref_search {
     uint32_t *now;       /* by buffer: second pass's current life */
     uint64_t *size;      /* by buffer: bytes; those of what forwards save follow the modes */
     rmi_ref_state *a, *b, best; /* current, candidate */
+    uint64_t tried;      /* time of the best list that has got addresses */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     int recorded;        /* the uses of a are known */
     /* edits: insert task at position (before what stands there), drop position */
@@ -8664,23 +8692,22 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
     }
 }
 
-RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t cycles)
+/* One more cycle of about `work` runs. The first two, longer, from what is there and from everything once, the others from the
+   best, every second one hotter. */
+RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
-    uint32_t i;
-    uint64_t mean = s->m->mean_ns;
+    uint64_t mean = s->m->mean_ns, hot = round < 2 ? mean : round % 2 ? mean / 2 : mean / 6;
     if (!s->lambda) {
         uint64_t bytes = 0;
+        uint32_t i;
         for (i = 0; i < s->m->n_buf; i++) bytes += s->m->room[i];
         bytes = bytes / (s->m->n_buf + 1) + 1;
         s->lambda = (mean << 20) / bytes + 1;
         s->most_lambda = rmi_mul(s->lambda, 2048);
     }
-    for (i = 0; i < cycles; i++) { /* the first two from what is there and from nothing, the others from the best */
-        uint64_t hot = i < 2 ? mean : i % 2 ? mean / 2 : mean / 6;
-        if (i == 1) rmi_ref_load(s, NULL, 0, NULL);
-        else if (i && s->best.n) rmi_ref_restart(s);
-        rmi_ref_cycle(s, hot + 1, mean / 250 + 1, i < 2 ? work * 2 / (cycles + 2) : work / (cycles + 2));
-    }
+    if (round == 1) rmi_ref_load(s, NULL, 0, NULL);
+    else if (round && s->best.n) rmi_ref_restart(s);
+    rmi_ref_cycle(s, hot + 1, mean / 250 + 1, round < 2 ? 2 * work : work);
 }
 
 /* --- greedy: evictions by bytes over the limit a ns, many at a time */
@@ -10280,6 +10307,7 @@ typedef struct rmi_planner {
     uint64_t min_arena;
     rm_plan_info *info;
     rmi_stop stop;
+    uint64_t end_ns;  /* of the clock; 0: no limit */
     int pruning, placing;
     int lanes; /* reductions run beside the compute lane */
 } rmi_planner;
@@ -10312,8 +10340,7 @@ RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
     memcpy(c->kinds, p->kinds, strlen(p->kinds));
     c->passes = p->passes;
     c->segment = p->segment;
-    c->gap_ppm = 1000;
-    c->work = RMI_PLAN_WORK;
+    c->gap_ppm = 5000;
 }
 
 /* The preset of that name (NULL: the default), or NULL. */
@@ -10581,6 +10608,7 @@ RMI_FN int rmi_plan_ask(void *user)
 {
     rmi_planner *w = (rmi_planner *)user;
     rmi_plan_tell(w, w->placing ? "place" : "solve");
+    if (w->end_ns && w->best.n && rmi_now_ns() >= w->end_ns) w->stop.stopped = 1;
     return w->stop.stopped;
 }
 
@@ -10936,13 +10964,45 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 
 /* --- whole-graph search: starts from everything once and from the chain's plans for more memory, then improves */
 
-RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m)
+/* The best list so far gets addresses. If these are above the budget the limit falls, and the search goes on with what is
+   above the new one. */
+RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+{
+    uint64_t size;
+    if (!s->best.n || s->best.ns >= s->tried || (w->best.n && s->best.ns >= w->best.fig.time_ns)) return RM_OK;
+    rmi_ref_runs(s, &s->best, runs);
+    RMI_TRY(rmi_plan_try(w, runs, s->best.n, budget, &size));
+    s->tried = s->best.ns;
+    if (size <= budget) return RM_OK;
+    s->tried = RMI_INF;
+    s->limit = rmi_sub(s->limit, rmi_max((size - budget) / 3, budget / 400));
+    rmi_ref_restart(s);
+    s->best.n = 0;
+    return RM_OK;
+}
+
+/* A first plan, as soon as can be: evictions from everything once. */
+RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+{
+    uint64_t limit = s->limit;
+    uint32_t i;
+    rmi_ref_load(s, NULL, 0, NULL);
+    for (i = 0; i < 4 && !w->best.n && !w->stop.stopped; i++) {
+        RMI_TRY(rmi_ref_greedy(s, 700, 400));
+        rmi_ref_fill(s, 0);
+        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+    }
+    s->limit = limit;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
 {
     static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180};
     rmi_arena tmp = rmi_plan_arena(w);
     rm_result r = RM_OK;
     uint32_t i, fast;
-    for (i = 0; i < RMI_COUNT(permille) && r == RM_OK; i++) {
+    for (i = 0; i < RMI_COUNT(permille) && r == RM_OK && s->work < most; i++) {
         rmi_ref_load(s, NULL, 0, NULL);
         r = rmi_ref_greedy(s, permille[i], 400);
         if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
@@ -10950,7 +11010,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     if (r == RM_OK && w->c.passes & RM_PASS_CHAIN && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, &w->blk);
         if (r == RM_OK) r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
-        for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK; i++) {
+        for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK && s->work < most; i++) {
             uint64_t bytes = rmi_sub((s->limit + m->base) / 100 * percent[i / 2], w->homes_bytes + rmi_blk_carried(&w->blk));
             rmi_chn_act *acts = NULL;
             rmi_run *runs = NULL;
@@ -10968,37 +11028,42 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     return r;
 }
 
-/* Searches within the budget; where addresses cost more than live bytes, again within less, from the best so far. */
+/* Is the plan proven to be so close to the best possible that the rest of the work is not worth its time? */
+RMI_FN int rmi_plan_close(const rmi_planner *w)
+{
+    return w->best.n && rmi_sub(w->best.fig.time_ns, w->info->bound_ns) <= rmi_mul_div_up(w->info->bound_ns, w->c.gap_ppm, 1000000);
+}
+
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
     rmi_ref_model m;
     rmi_ref_search s;
-    uint64_t limit = budget, size, bound;
+    uint64_t bound, work, least;
     uint32_t round;
     rmi_run *runs;
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
     runs = RMI_NEW(mem, rmi_run, s.cap);
     if (!runs) return RM_ERROR_MEMORY;
+    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 390000u : 130000u) * (uint64_t)m.n_tasks);
+    work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
+    s.limit = rmi_sub(budget, m.base);
+    s.tried = RMI_INF;
+    RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
     if (budget != RMI_INF) {
         RMI_TRY(rmi_bnd_bound(mem, &m, rmi_sub(budget, m.base), 24, &bound));
         w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
-        if (w->best.n && rmi_sub(w->best.fig.time_ns, w->info->bound_ns) <= rmi_mul_div_up(w->info->bound_ns, w->c.gap_ppm, 1000000)) return RM_OK;
     }
-    for (round = 0; round < 12 && !w->stop.stopped; round++) {
-        s.limit = rmi_sub(limit, m.base);
-        s.best.n = 0;
-        if (!round) {
-            RMI_TRY(rmi_plan_search_starts(w, &s, &m));
-            if (s.best.n) rmi_ref_restart(&s);
-        } else rmi_ref_eval(&s, s.a);
-        rmi_ref_improve(&s, round ? w->c.work / 6 : w->c.work, 6);
-        if (!s.best.n) return RM_OK;
-        rmi_ref_restart(&s);
-        rmi_ref_runs(&s, s.a, runs);
-        RMI_TRY(rmi_plan_try(w, runs, s.a->n, budget, &size));
-        if (size <= budget) return RM_OK;
-        limit = rmi_sub(limit, rmi_max((size - budget) / 3, budget / 400));
+    if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
+    RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
+    if (s.best.n) rmi_ref_restart(&s);
+    for (round = 0; s.work < work && !w->stop.stopped && !(s.work > (m.n_tasks > 500 ? least / 4 : least) && rmi_plan_close(w)); round++) {
+        rmi_ref_improve(&s, least / 8, round);
+        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+    }
+    for (round = 0; round < 12 && !s.best.n && s.tried == RMI_INF && s.limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
+        rmi_ref_improve(&s, least / 8, 3);
+        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     }
     return RM_OK;
 }
@@ -11069,7 +11134,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         }
     }
     rmi_arena_free(&tmp);
-    if (r == RM_OK && rmi_low_has_backward(step) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
+    if (r == RM_OK && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
@@ -11100,7 +11165,6 @@ RMI_FN rm_result rmi_plan_config(rm_graph *g, const rm_plan_desc *d, rm_config *
     if (d->config) *c = *d->config;
     wrong = rmi_plan_config_wrong(c);
     if (wrong) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.config: %s", wrong);
-    if (!c->work) c->work = RMI_PLAN_WORK;
     if (c->off & RM_NO_RECOMPUTE) c->passes &= RM_PASS_SEARCH;
     return RM_OK;
 }
@@ -11223,6 +11287,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     w.g = g;
     w.d = d;
     w.steps = d->steps ? d->steps : RM_SINGLE;
+    w.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
     w.align = d->align ? d->align : d->live_only ? 1 : 256;
     w.p = rmi_plan_new(g);
     if (!w.p) return rmi_err_memory(&g->last);
@@ -13426,8 +13491,6 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
    A program is compiled once into calls with all their pointers; a step is a walk over them that decides
    and allocates nothing. In: plan + memory + callbacks. Out: training steps.
    ================================================================================================================== */
-#include <time.h>
-
 /* INPUTS does nothing: it stands first where there are lanes, for the copies of the step's inputs, which came before. */
 typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_D2H, RMI_EXE_H2D, RMI_EXE_ADD, RMI_EXE_ZERO, RMI_EXE_POISON, RMI_EXE_INPUTS } rmi_exe_what;
 
@@ -13553,27 +13616,11 @@ RMI_FN int rmi_exe_host_sync(void *user)
     (void)user;
     return 0;
 }
-/* A clock for profiling: monotonic where the headers offer one, else what C99 has. */
+/* A clock for profiling. */
 RMI_FN uint64_t rmi_exe_host_now(void *user)
 {
     (void)user;
-#if defined(RM_NOW_NS)
-    return RM_NOW_NS();
-#elif defined(CLOCK_MONOTONIC)
-    {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    }
-#elif defined(TIME_UTC)
-    {
-        struct timespec t;
-        timespec_get(&t, TIME_UTC);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    }
-#else
-    return (uint64_t)((double)clock() * (1e9 / (double)CLOCKS_PER_SEC));
-#endif
+    return rmi_now_ns();
 }
 
 /* --- compiling a program: where everything is when a run comes, and which pointers its callback gets */

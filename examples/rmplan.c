@@ -491,6 +491,7 @@ static int plan_graph(const options *o, rm_graph *g)
     if (o->compare) return compare(o, g, d);
     w.has_limit = o->has_seconds;
     w.limit_us = o->milliseconds * 1000;
+    d.limit_ns = o->milliseconds * 1000000;
     w.start_us = now_us();
     r = rm_plan_create(g, &d, &plan);
     solve_us = now_us() - w.start_us;
