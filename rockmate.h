@@ -713,7 +713,7 @@ typedef struct rm_backend {
     int (*record)(void *user, uint32_t event, uint32_t lane) RM_ZERO;
     int (*wait)(void *user, uint32_t event, uint32_t lane) RM_ZERO;
     int (*host_call)(void *user, uint32_t lane, int (*fn)(void *arg), void *arg) RM_ZERO; /* calls fn on the host, in lane order. Its nonzero result comes back from a later call here (sync at the latest), which forgets it then. Needed if a plan uses the host lane */
-    uint32_t call_lanes RM_ZERO;  /* 1u << RM_LANE_COMM: its callbacks go through host_call as well */
+    uint32_t call_lanes RM_ZERO;  /* 1u << RM_LANE_COMM, 1u << RM_LANE_COMPUTE: callbacks of that lane go through host_call as well */
     void *comm_stream RM_ZERO;    /* handed to reductions */
     /* Steps; all optional */
     int (*begin)(void *user, uint32_t program, const rm_step *s, uint32_t *answer) RM_ZERO; /* program: its number in the plan. *answer comes in as RM_ISSUE. NULL: this step (of rm_exec_profile) is issued in any case */
@@ -14490,6 +14490,7 @@ RMI_FN int rmi_exe_lane_call(void *arg)
         return 0;
     }
     op->call->step = x->lanes ? &turn->values[(turn->out - 1) & 1] : &x->now;
+    if (op->run.way <= RMI_BWD) op->call->seed = rm_seed(op->call->step, op->call->seed_key);
     turn->code = op->fn(op->call);
     if (turn->code) turn->failed = op;
     return turn->code;
