@@ -866,7 +866,7 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #define RMI_FN RMI_UNUSED static
 
 /* Rooms that are not solvers run once a model: compilers, which would spend seconds on them at -O2, may spend less. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__CUDACC__)
 #define RMI_PLAIN_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,no-inline-functions-called-once\")")
 #define RMI_PLAIN_END _Pragma("GCC pop_options")
 #define RMI_TEXT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O0\")") /* rooms of text and calls, even less */

@@ -71,7 +71,7 @@ for c in g++ clang++; do
     check "$c the API as C++20 runs" "$out/two"
 done
 if have nvcc; then
-    check "nvcc" nvcc -x cu -Werror all-warnings -I. -o "$out/cu" tests/compile/implementation.c
+    check "nvcc" nvcc -O2 -x cu -Werror all-warnings -I. -o "$out/cu" tests/compile/implementation.c
     check "nvcc the API" nvcc -x cu -std=c++17 -Werror all-warnings -I. -c -o "$out/cu.o" tests/compile/user_api.c
 else skip "nvcc is not here: the header was not compiled as CUDA"; fi
 echo 'int main(void){return 0;}' >"$out/m32.c"
