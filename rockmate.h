@@ -28,6 +28,7 @@
    >>plan      passes of a preset, the plan and its figures
    >>lanes     which waits between lanes a program needs, and no more
    >>text      .rmg and .rmp files, the summary
+   >>threads   the lanes of the host backend as threads (ROCKMATE_THREADS)
    >>exec      walks a plan through a backend; the host backend; profiling
    >>check     finds wrong declarations of kinds
    >>public    entry points: check arguments, delegate
@@ -196,9 +197,12 @@
    12. Threads
    Different objects may be used in different threads at once; one object, in one thread at a time.
    rm_plan_create and rm_exec_create write messages to their graph, rm_exec_profile its costs: they count
-   as a use of it. Callbacks run in the thread that calls rm_exec_step.
+   a use of it. Callbacks run in the thread that calls rm_exec_step. With rm_exec_desc.threads copies,
+   update_host, add and reduce run in threads of the executor; a step may then end after rm_exec_step has
+   returned, and rm_exec_wait waits for it.
 
    13. Overrides, before the implementation
+   ROCKMATE_THREADS: rm_exec_desc.threads may ask for lanes in threads (pthreads or Windows).
    RM_MALLOC(n) and RM_FREE(p) together; RM_ASSERT(c); ROCKMATE_STATIC for static functions, RMDEF for
    another linkage.
    ======================================================================================================== */
@@ -738,6 +742,9 @@ typedef struct rm_exec_desc {
     void (*add)(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user) RM_ZERO; /* host additions of plans that merge */
     void *add_user RM_ZERO;
     rm_allocator allocator RM_ZERO;    /* of the executor's own tables and, on the host backend, of both memories */
+    uint32_t threads RM_ZERO;          /* host backend, with ROCKMATE_THREADS: 1: the lanes of copies, host and comm are threads; reduce, add and update_host are called there */
+    uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: copies take as long as on a link of so many bytes a second; 0: as memory does */
+    uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
 } rm_exec_desc;
 
 /* The plan must outlive the executor (or be replaced by rm_exec_replan). What persists starts as zeros. On failure *out is NULL
@@ -13487,6 +13494,313 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
 }
 
 /* =====================================================================================================================
+   >>threads - the lanes of the host backend as threads
+   Compiled if ROCKMATE_THREADS is defined; needs POSIX threads (no library of their own from glibc 2.34 on) or Windows. The compute
+   lane is the thread that calls; the others take commands from rings that are made once. An event is a place in a lane: so many
+   commands are done. One lock and one condition serve all: there are few commands, and they are long.
+   ================================================================================================================== */
+#if defined(ROCKMATE_THREADS)
+#if defined(_WIN32)
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+typedef CRITICAL_SECTION rmi_thr_lock;
+typedef CONDITION_VARIABLE rmi_thr_cond;
+typedef HANDLE rmi_thr_id;
+#define RMI_THR_MAIN(name) static DWORD WINAPI name(LPVOID arg)
+#define RMI_THR_END 0
+RMI_FN int rmi_thr_open(rmi_thr_lock *l, rmi_thr_cond *c)
+{
+    InitializeCriticalSection(l);
+    InitializeConditionVariable(c);
+    return 1;
+}
+RMI_FN void rmi_thr_close(rmi_thr_lock *l, rmi_thr_cond *c)
+{
+    (void)c;
+    DeleteCriticalSection(l);
+}
+RMI_FN void rmi_thr_enter(rmi_thr_lock *l) { EnterCriticalSection(l); }
+RMI_FN void rmi_thr_leave(rmi_thr_lock *l) { LeaveCriticalSection(l); }
+RMI_FN void rmi_thr_sleep(rmi_thr_cond *c, rmi_thr_lock *l) { SleepConditionVariableCS(c, l, INFINITE); }
+RMI_FN void rmi_thr_wake(rmi_thr_cond *c) { WakeAllConditionVariable(c); }
+RMI_FN int rmi_thr_start(rmi_thr_id *t, DWORD(WINAPI *fn)(LPVOID), void *arg) { return (*t = CreateThread(NULL, 0, fn, arg, 0, NULL)) != NULL; }
+RMI_FN void rmi_thr_join(rmi_thr_id t)
+{
+    WaitForSingleObject(t, INFINITE);
+    CloseHandle(t);
+}
+RMI_FN uint64_t rmi_thr_now(void) /* ns */
+{
+    LARGE_INTEGER n, per_s;
+    QueryPerformanceCounter(&n);
+    QueryPerformanceFrequency(&per_s);
+    return rmi_mul_div_up((uint64_t)n.QuadPart, 1000000000u, (uint64_t)per_s.QuadPart);
+}
+RMI_FN void rmi_thr_pause(uint64_t ns)
+{
+    uint64_t end = rmi_thr_now() + ns;
+    if (ns > 2000000u) Sleep((DWORD)(ns / 1000000u - 1));
+    while (rmi_thr_now() < end) SwitchToThread();
+}
+#else
+#include <pthread.h>
+#include <sys/time.h>
+typedef pthread_mutex_t rmi_thr_lock;
+typedef pthread_cond_t rmi_thr_cond;
+typedef pthread_t rmi_thr_id;
+#define RMI_THR_MAIN(name) static void *name(void *arg)
+#define RMI_THR_END NULL
+RMI_FN int rmi_thr_open(rmi_thr_lock *l, rmi_thr_cond *c)
+{
+    if (pthread_mutex_init(l, NULL)) return 0;
+    if (!pthread_cond_init(c, NULL)) return 1;
+    pthread_mutex_destroy(l);
+    return 0;
+}
+RMI_FN void rmi_thr_close(rmi_thr_lock *l, rmi_thr_cond *c)
+{
+    pthread_cond_destroy(c);
+    pthread_mutex_destroy(l);
+}
+RMI_FN void rmi_thr_enter(rmi_thr_lock *l) { pthread_mutex_lock(l); }
+RMI_FN void rmi_thr_leave(rmi_thr_lock *l) { pthread_mutex_unlock(l); }
+RMI_FN void rmi_thr_sleep(rmi_thr_cond *c, rmi_thr_lock *l) { pthread_cond_wait(c, l); }
+RMI_FN void rmi_thr_wake(rmi_thr_cond *c) { pthread_cond_broadcast(c); }
+RMI_FN int rmi_thr_start(rmi_thr_id *t, void *(*fn)(void *), void *arg) { return !pthread_create(t, NULL, fn, arg); }
+RMI_FN void rmi_thr_join(rmi_thr_id t) { pthread_join(t, NULL); }
+RMI_FN uint64_t rmi_thr_now(void) /* ns */
+{
+    struct timeval t;
+    gettimeofday(&t, NULL);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+/* A wait for what nobody signals: sleeping that C99 headers know without further macros. */
+RMI_FN void rmi_thr_pause(uint64_t ns)
+{
+    rmi_thr_lock l;
+    rmi_thr_cond c;
+    uint64_t end = rmi_thr_now() + ns;
+    struct timespec until;
+    if (!rmi_thr_open(&l, &c)) return;
+    until.tv_sec = (time_t)(end / 1000000000u);
+    until.tv_nsec = (long)(end % 1000000000u);
+    pthread_mutex_lock(&l);
+    while (pthread_cond_timedwait(&c, &l, &until) == 0) {} /* woken for no reason */
+    pthread_mutex_unlock(&l);
+    rmi_thr_close(&l, &c);
+}
+#endif
+
+typedef struct rmi_thr_cmd { /* a copy, a call, or a wait until on_lane has done `on` */
+    int (*fn)(void *arg);
+    void *arg, *dst;
+    const void *src;
+    uint64_t bytes, on;
+    uint32_t on_lane;
+} rmi_thr_cmd;
+
+typedef struct rmi_thr_lane {
+    struct rmi_thr *all;
+    rmi_thr_cmd *ring;
+    uint64_t cap, put, done;
+    uint64_t rate, latency_ns, free_at; /* of copies; rate 0: no limit */
+    rmi_thr_id id;
+    int runs;
+} rmi_thr_lane;
+
+typedef struct rmi_thr_event {
+    uint64_t at;
+    uint32_t lane;
+} rmi_thr_event;
+
+typedef struct rmi_thr {
+    rmi_arena mem, rings; /* this object; what rmi_thr_reserve makes */
+    rmi_thr_lock lock;
+    rmi_thr_cond cond;
+    rmi_thr_lane lane[RMI_LANES];
+    rmi_thr_event *event; /* the caller's */
+    int code, quit;       /* the first failure of a call that nobody was told of */
+} rmi_thr;
+
+RMI_FN int rmi_thr_do(rmi_thr_lane *l, const rmi_thr_cmd *c)
+{
+    uint64_t now;
+    if (c->fn) return c->fn(c->arg);
+    if (!c->dst) return 0;
+    now = l->rate ? rmi_thr_now() : 0;
+    memmove(c->dst, c->src, (size_t)c->bytes);
+    if (!l->rate) return 0;
+    l->free_at = rmi_add(rmi_max(now, l->free_at), rmi_add(l->latency_ns, rmi_mul_div_up(c->bytes, 1000000000u, l->rate)));
+    now = rmi_thr_now();
+    if (l->free_at > now) rmi_thr_pause(l->free_at - now);
+    return 0;
+}
+
+RMI_THR_MAIN(rmi_thr_main)
+{
+    rmi_thr_lane *l = (rmi_thr_lane *)arg;
+    rmi_thr *t = l->all;
+    rmi_thr_enter(&t->lock);
+    for (;;) {
+        rmi_thr_cmd c;
+        int code;
+        while (l->put == l->done && !t->quit) rmi_thr_sleep(&t->cond, &t->lock);
+        if (l->put == l->done) break;
+        c = l->ring[l->done % l->cap];
+        while (t->lane[c.on_lane].done < c.on) rmi_thr_sleep(&t->cond, &t->lock);
+        rmi_thr_leave(&t->lock);
+        code = rmi_thr_do(l, &c);
+        rmi_thr_enter(&t->lock);
+        if (code && !t->code) t->code = code;
+        l->done++;
+        rmi_thr_wake(&t->cond);
+    }
+    rmi_thr_leave(&t->lock);
+    return RMI_THR_END;
+}
+
+RMI_FN int rmi_thr_put(rmi_thr *t, uint32_t lane, const rmi_thr_cmd *c)
+{
+    rmi_thr_lane *l = &t->lane[lane];
+    int code;
+    rmi_thr_enter(&t->lock);
+    code = l->put - l->done < l->cap ? t->code : -1;
+    if (!code) l->ring[l->put++ % l->cap] = *c;
+    rmi_thr_wake(&t->cond);
+    rmi_thr_leave(&t->lock);
+    return code;
+}
+
+RMI_FN int rmi_thr_copy(rmi_thr *t, void *dst, const void *src, uint64_t bytes, uint32_t lane)
+{
+    rmi_thr_cmd c;
+    if (lane == RM_LANE_COMPUTE || !t->lane[lane].runs) { /* of a lane that no program uses: the caller reads or writes, and nothing is at work */
+        memmove(dst, src, (size_t)bytes);
+        return 0;
+    }
+    memset(&c, 0, sizeof c);
+    c.dst = dst;
+    c.src = src;
+    c.bytes = bytes;
+    return rmi_thr_put(t, lane, &c);
+}
+
+RMI_FN int rmi_thr_call(rmi_thr *t, uint32_t lane, int (*fn)(void *arg), void *arg)
+{
+    rmi_thr_cmd c;
+    if (lane == RM_LANE_COMPUTE) return fn(arg);
+    memset((void *)&c, 0, sizeof c);
+    c.fn = fn;
+    c.arg = arg;
+    return rmi_thr_put(t, lane, &c);
+}
+
+RMI_FN int rmi_thr_record(rmi_thr *t, uint32_t event, uint32_t lane)
+{
+    rmi_thr_enter(&t->lock);
+    if (lane == RM_LANE_COMPUTE) t->lane[lane].put = ++t->lane[lane].done;
+    t->event[event].lane = lane;
+    t->event[event].at = t->lane[lane].put;
+    if (lane == RM_LANE_COMPUTE) rmi_thr_wake(&t->cond);
+    rmi_thr_leave(&t->lock);
+    return 0;
+}
+
+RMI_FN int rmi_thr_wait(rmi_thr *t, uint32_t event, uint32_t lane)
+{
+    rmi_thr_event e = t->event[event];
+    rmi_thr_cmd c;
+    int code;
+    if (lane != RM_LANE_COMPUTE && lane != RM_LANE_CALLER) {
+        memset((void *)&c, 0, sizeof c);
+        c.on = e.at;
+        c.on_lane = e.lane;
+        return rmi_thr_put(t, lane, &c);
+    }
+    rmi_thr_enter(&t->lock);
+    while (t->lane[e.lane].done < e.at) rmi_thr_sleep(&t->cond, &t->lock);
+    code = t->code;
+    rmi_thr_leave(&t->lock);
+    return code;
+}
+
+RMI_FN int rmi_thr_sync(rmi_thr *t)
+{
+    uint32_t lane;
+    int code;
+    rmi_thr_enter(&t->lock);
+    for (lane = 0; lane < RMI_LANES; lane++)
+        while (t->lane[lane].done < t->lane[lane].put) rmi_thr_sleep(&t->cond, &t->lock);
+    code = t->code;
+    t->code = 0;
+    rmi_thr_leave(&t->lock);
+    return code;
+}
+
+/* Rings and events; lanes of no calls get no thread. All lanes are idle. */
+RMI_FN int rmi_thr_reserve(rmi_thr *t, uint32_t events, const uint32_t *calls)
+{
+    uint32_t i;
+    int ok;
+    rmi_thr_sync(t);
+    rmi_thr_enter(&t->lock);
+    rmi_arena_free(&t->rings);
+    t->event = RMI_NEW(&t->rings, rmi_thr_event, events);
+    ok = t->event != NULL;
+    for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
+        t->lane[i].put = t->lane[i].done = 0;
+        t->lane[i].cap = calls[i];
+        t->lane[i].ring = RMI_NEW(&t->rings, rmi_thr_cmd, calls[i]);
+        ok = t->lane[i].ring != NULL;
+    }
+    rmi_thr_leave(&t->lock);
+    for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
+        t->lane[i].all = t;
+        if (calls[i] && !t->lane[i].runs) ok = t->lane[i].runs = rmi_thr_start(&t->lane[i].id, rmi_thr_main, &t->lane[i]);
+    }
+    return !ok;
+}
+
+RMI_FN void rmi_thr_free(rmi_thr *t)
+{
+    rmi_arena mem;
+    uint32_t i;
+    if (!t) return;
+    rmi_thr_enter(&t->lock);
+    t->quit = 1;
+    rmi_thr_wake(&t->cond);
+    rmi_thr_leave(&t->lock);
+    for (i = 0; i < RMI_LANES; i++)
+        if (t->lane[i].runs) rmi_thr_join(t->lane[i].id);
+    rmi_thr_close(&t->lock, &t->cond);
+    rmi_arena_free(&t->rings);
+    mem = t->mem;
+    rmi_arena_free(&mem);
+}
+
+RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d2h, uint64_t latency_ns)
+{
+    rmi_arena mem = rmi_arena_make(hooks);
+    rmi_thr *t = RMI_NEW(&mem, rmi_thr, 1);
+    if (t && rmi_thr_open(&t->lock, &t->cond)) {
+        t->mem = mem;
+        t->rings = rmi_arena_make(hooks);
+        t->lane[RM_LANE_H2D].rate = h2d;
+        t->lane[RM_LANE_D2H].rate = d2h;
+        t->lane[RM_LANE_H2D].latency_ns = t->lane[RM_LANE_D2H].latency_ns = latency_ns;
+        return t;
+    }
+    rmi_arena_free(&mem);
+    return NULL;
+}
+#endif
+
+/* =====================================================================================================================
    >>exec - walks a plan through a backend; the host backend; profiling
    A program is compiled once into calls with all their pointers; a step is a walk over them that decides
    and allocates nothing. In: plan + memory + callbacks. Out: training steps.
@@ -13567,7 +13881,10 @@ struct rm_exec {
     const rmi_exe_prog *before; /* the last step, if its lanes may be at work and nobody has waited for them; else NULL */
     int inputs_open;       /* the compute lane has waited for what `before` does in the bytes of inputs */
     int rebound;           /* an address of the caller's memory has changed since programs were begun */
-    uint32_t n_events, most_calls;
+    uint32_t n_events, calls[RMI_LANES], most_calls;
+#if defined(ROCKMATE_THREADS)
+    rmi_thr *thr;          /* the host backend's lanes, or NULL */
+#endif
     uint32_t ends[2];      /* by parity of the step: lanes whose end was recorded */
     uint32_t parity;
     int code;              /* the backend's last failure */
@@ -13621,6 +13938,40 @@ RMI_FN uint64_t rmi_exe_host_now(void *user)
 {
     (void)user;
     return rmi_now_ns();
+}
+
+#if defined(ROCKMATE_THREADS)
+RMI_FN int rmi_exe_thr_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) { return rmi_thr_copy(((rm_exec *)user)->thr, dst, src, bytes, lane); }
+RMI_FN int rmi_exe_thr_sync(void *user) { return rmi_thr_sync(((rm_exec *)user)->thr); }
+RMI_FN int rmi_exe_thr_record(void *user, uint32_t event, uint32_t lane) { return rmi_thr_record(((rm_exec *)user)->thr, event, lane); }
+RMI_FN int rmi_exe_thr_wait(void *user, uint32_t event, uint32_t lane) { return rmi_thr_wait(((rm_exec *)user)->thr, event, lane); }
+RMI_FN int rmi_exe_thr_call(void *user, uint32_t lane, int (*fn)(void *arg), void *arg) { return rmi_thr_call(((rm_exec *)user)->thr, lane, fn, arg); }
+RMI_FN int rmi_exe_thr_reserve(void *user, uint32_t events, uint32_t calls)
+{
+    (void)calls; /* by lane we know better */
+    return rmi_thr_reserve(((rm_exec *)user)->thr, events, ((rm_exec *)user)->calls);
+}
+#endif
+
+/* Lanes in threads, if they were asked for. */
+RMI_FN rm_result rmi_exe_threads(rm_exec *x, rmi_error *err)
+{
+    if (!x->d.threads) return RM_OK;
+#if defined(ROCKMATE_THREADS)
+    x->thr = rmi_thr_make(&x->mem.hooks, x->d.h2d, x->d.d2h, x->d.latency_ns);
+    if (!x->thr) return rmi_err_memory(err);
+    x->lanes = 1;
+    x->backend.copy = rmi_exe_thr_copy;
+    x->backend.sync = rmi_exe_thr_sync;
+    x->backend.record = rmi_exe_thr_record;
+    x->backend.wait = rmi_exe_thr_wait;
+    x->backend.host_call = rmi_exe_thr_call;
+    x->backend.reserve = rmi_exe_thr_reserve;
+    x->backend.call_lanes = 1u << RM_LANE_COMM;
+    return RM_OK;
+#else
+    return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.threads: this implementation was compiled without threads; define ROCKMATE_THREADS before it");
+#endif
 }
 
 /* --- compiling a program: where everything is when a run comes, and which pointers its callback gets */
@@ -14158,12 +14509,30 @@ RMI_FN rm_result rmi_exe_own_waits(rm_exec *x, rmi_exe_prog *prog, const rmi_lan
     return RM_OK;
 }
 
+/* How many calls two steps, and the reads and writes between them, give a lane. */
+RMI_FN void rmi_exe_count(rm_exec *x)
+{
+    uint32_t i, q, lane;
+    size_t k;
+    for (i = 0; i < x->n_prog; i++) {
+        const rmi_exe_prog *p = &x->prog[i];
+        uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, cross = 0;
+        for (k = 0; k < p->n; k++) n[p->op[k].lane] += 1 + p->op[k].n_wait;
+        for (q = 0; q < x->n_prog; q++) cross = p->n_after[q] > cross ? (uint32_t)p->n_after[q] : cross;
+        for (lane = 0; lane < RMI_LANES; lane++) {
+            uint32_t most = n[lane] ? 2 * (n[lane] + cross) + 64 : 0;
+            if (x->calls[lane] < most) x->calls[lane] = most;
+            if (x->most_calls < most) x->most_calls = most;
+        }
+    }
+}
+
 /* Waits and events of all programs, and of each after each. */
 RMI_FN rm_result rmi_exe_order(rm_exec *x, rmi_arena *mem, rmi_lan_prog *l)
 {
     rmi_lan lan;
     uint32_t i, q, lanes = 0;
-    size_t k, calls, most;
+    size_t k;
     memset((void *)&lan, 0, sizeof lan);
     x->n_events = RMI_EXE_EVENTS;
     for (i = 0; i < x->n_prog; i++) {
@@ -14187,12 +14556,7 @@ RMI_FN rm_result rmi_exe_order(rm_exec *x, rmi_arena *mem, rmi_lan_prog *l)
                 for (k = 0; k < x->prog[i].n_after[q]; k++) x->prog[i].after[q][k].on = x->prog[q].op[x->prog[i].after[q][k].on].event;
             }
     }
-    for (most = 0, i = 0; i < x->n_prog; i++)
-        for (q = 0; q < x->n_prog; q++) {
-            calls = x->prog[i].n + l[i].n_wait + x->prog[i].n_after[q];
-            if (calls > most) most = calls;
-        }
-    x->most_calls = (uint32_t)(2 * most + 64); /* of two steps, and what reads, writes and ends add */
+    rmi_exe_count(x);
     return RM_OK;
 }
 
@@ -14313,6 +14677,9 @@ RMI_FN void rmi_exe_free(rm_exec *x)
     rmi_arena mem;
     if (!x) return;
     rmi_exe_unload(x);
+#if defined(ROCKMATE_THREADS)
+    rmi_thr_free(x->thr);
+#endif
     mem = x->mem;
     rmi_arena_free(&mem);
 }
@@ -14338,7 +14705,7 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *x, rmi_error *err)
     x->backend.fill = rmi_exe_host_fill;
     x->backend.sync = rmi_exe_host_sync;
     x->backend.now = rmi_exe_host_now;
-    return RM_OK;
+    return rmi_exe_threads(x, err);
 }
 
 RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out)
@@ -16356,6 +16723,7 @@ RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *s)
     rm_result r;
     if (k->unsteady) return RM_OK;
     r = rmi_exe_step(k->x, s);
+    if (r == RM_OK) r = rmi_exe_drain(k->x);
     k->x->steps = steps;
     for (i = 0; i < g->n_tensors && r == RM_OK; i++) {
         const rmi_tensor *t = &g->tensors[i];

@@ -57,6 +57,7 @@ echo "== compile"
 for c in gcc clang; do
     have $c || { skip "$c is not here"; continue; }
     check "$c -std=c99 -O2" $c -std=c99 $W -O2 -I. -o "$out/impl" tests/compile/implementation.c
+    check "$c -std=c99 with threads" $c -std=c99 $W -DROCKMATE_THREADS -fsyntax-only -I. tests/compile/implementation.c
     for std in c11 gnu17; do check "$c -std=$std" $c -std=$std $W -fsyntax-only -I. tests/compile/implementation.c; done
     check "$c static twice" $c -std=c99 $W -O0 -I. -o "$out/static" tests/compile/static_a.c tests/compile/static_b.c
     check "$c static twice runs" "$out/static"
@@ -66,6 +67,7 @@ done
 for c in g++ clang++; do
     have $c || { skip "$c is not here"; continue; }
     check "$c -std=c++11 -O2" $c -std=c++11 $W -O2 -I. -x c++ -o "$out/impl" tests/compile/implementation.c
+    check "$c -std=c++11 with threads" $c -std=c++11 $W -DROCKMATE_THREADS -fsyntax-only -I. -x c++ tests/compile/implementation.c
     for std in c++14 c++17 c++20; do check "$c -std=$std" $c -std=$std $W -fsyntax-only -I. -x c++ tests/compile/implementation.c; done
     check "$c the API as C++20" $c -std=c++20 $W -O0 -I. -x c++ -o "$out/two" tests/compile/user_api.c tests/compile/user_impl.c
     check "$c the API as C++20 runs" "$out/two"
@@ -91,7 +93,7 @@ for t in tests/unit/test_*.c tests/oracle/test_*.c tests/oracle/test_*.cpp tests
     *) if grep -q 'oracle/replay.h' "$t"; then
            check "build $name" ${CC} -std=gnu99 $SAN -I. -c -o "$out/$name.o" "$t"
            check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$out/$name.o" "$out/replay.o" -lm
-       else check "build $name" ${CC} -std=gnu99 $SAN -I. -o "$out/$name" "$t" -lm; fi ;;
+       else check "build $name" ${CC} -std=gnu99 $SAN -I. -o "$out/$name" "$t" -lm -lpthread; fi ;;
     esac
     [ -x "$out/$name" ] && counted "$name" "$out/$name"
 done
@@ -106,6 +108,11 @@ if [ -f "$cuda/include/cuda_runtime_api.h" ]; then
         [ -x "$out/$name" ] && counted "$name" "$out/$name"
     done
 else skip "no CUDA toolkit (set CUDA_HOME): nothing of rockmate_cuda.h was tested"; fi
+
+if echo 'int main(void){return 0;}' >"$out/m32.c" && ${CC} -fsanitize=thread -o "$out/m" "$out/m32.c" 2>/dev/null && "$out/m" 2>/dev/null; then
+    check "build test_lanes for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -o "$out/lanes_threads" tests/property/test_lanes.c -lm -lpthread
+    counted lanes_threads "$out/lanes_threads" 25 5000
+else skip "no ThreadSanitizer here"; fi
 
 echo "== fuzz"
 for t in tests/fuzz/fuzz_*.c; do

@@ -2,8 +2,11 @@
    something only when no other can). Every order must give the bits of the executor without lanes; conflicting accesses must
    be in order by what was said (waits and the order of lanes), and each wait that was said must be needed for that. Steps are also kept
    and run again, as a device does with a captured graph. Failures in any lane name the op, and the executor goes on.
+   Then the same with lanes that are threads, each of them held up by chance: for ThreadSanitizer.
 
-      gcc -O1 -g -std=gnu99 -I. tests/property/test_lanes.c -o build/test_lanes && build/test_lanes [GRAPHS [FIRST-SEED]] */
+      gcc -O1 -g -std=gnu99 -I. tests/property/test_lanes.c -o build/test_lanes && build/test_lanes [GRAPHS [FIRST-SEED]]
+      gcc -O1 -g -std=gnu99 -fsanitize=thread ... */
+#define ROCKMATE_THREADS
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
@@ -510,11 +513,24 @@ static void host_add(void *dst, const void *src, uint64_t bytes, rm_tensor param
     for (i = 0; i < bytes; i++) d[i] = (unsigned char)(d[i] * 31 + s[i]);
 }
 
-static rm_exec *open_exec(rm_plan *p, toy_world *w, const rm_backend *t, int poison, uint64_t seed)
+static void delay(uint64_t rng)
+{
+    if (rng % 4 == 0) rmi_thr_pause(rng % 97 * 1000);
+}
+
+/* threads: 0 none, 1 as they come, 2 held up. */
+static rm_exec *open_exec(rm_plan *p, toy_world *w, const rm_backend *t, int threads, int poison, uint64_t seed)
 {
     rm_exec *x = NULL;
     rm_exec_desc d;
     memset(&d, 0, sizeof d);
+    d.threads = threads > 0;
+    if (threads == 2) {
+        d.h2d = 1000000 + rmi_mix(seed) % 100000000; /* about 1 KB: from 10 us to 1 ms */
+        d.d2h = 1000000 + rmi_mix(seed + 1) % 100000000;
+        d.latency_ns = rmi_mix(seed + 2) % 20000;
+    }
+    w->delay = threads == 2 ? delay : NULL;
     d.backend = t;
     d.reduce = toy_reduce;
     d.add = host_add;
@@ -553,14 +569,14 @@ static void same(const results *a, const results *b, const char *what)
 }
 
 /* A callback fails in some lane: the op is named, and the executor goes on. */
-static void failures(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
+static void failures(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed, int threads)
 {
     bench b;
     rm_backend t;
     rm_exec *x;
     uint32_t i, turn;
     bench_open(&b, (uint32_t)(seed % RMI_LANES), seed, &t);
-    x = open_exec(p, w, &t, 0, seed);
+    x = open_exec(p, w, threads ? NULL : &t, threads, 0, seed);
     for (turn = 0; x && turn < 6; turn++) {
         rm_result r = RM_OK;
         rm_step s;
@@ -581,7 +597,7 @@ static void failures(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
         w->fail_at = 0;
         expect(rm_exec_wait(x) == RM_OK, "after a failure", rm_exec_error(x));
     }
-    if (x) { /* the backend itself fails */
+    if (x && !threads) { /* the backend itself fails */
         rm_step s;
         memset(&s, 0, sizeof s);
         s.kind = p->prog[0].step;
@@ -601,11 +617,11 @@ static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
     rm_graph *g = p->g;
     results want, often, got;
     uint32_t starved;
-    rm_exec *x = open_exec(p, w, NULL, 0, seed);
+    rm_exec *x = open_exec(p, w, NULL, 0, 0, seed);
     if (!x) return;
     run_script(x, g, steps, seed, 0, &want);
     rm_exec_destroy(x);
-    x = open_exec(p, w, NULL, 1, seed);
+    x = open_exec(p, w, NULL, 0, 1, seed);
     run_script(x, g, steps, seed, 1, &often);
     rm_exec_destroy(x);
     for (starved = 0; starved <= RMI_LANES; starved++) {
@@ -618,7 +634,7 @@ static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
         b.refuse = kinds && seed % 3 == 0;
         b.logging = starved == (uint32_t)(seed % RMI_LANES);
         snprintf(where + k, sizeof where - k, kinds ? ", kept" : ", starved %u", starved);
-        x = open_exec(p, w, &t, poison, seed);
+        x = open_exec(p, w, &t, 0, poison, seed);
         if (x) {
             run_script(x, g, steps, seed, 0, &got);
             same(&want, &got, "other bits than without lanes");
@@ -631,8 +647,24 @@ static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
         where[k] = 0;
         if (failed) break;
     }
-    (void)often;
-    failures(p, w, steps, seed);
+    for (starved = 1; starved <= 2; starved++) {
+        size_t k = strlen(where);
+        snprintf(where + k, sizeof where - k, ", threads %u", starved);
+        x = open_exec(p, w, NULL, (int)starved, seed % 7 == 0, seed);
+        if (!x) return;
+        run_script(x, g, steps, seed, 0, &got);
+        same(&want, &got, "other bits than without lanes");
+        rm_exec_destroy(x);
+        x = open_exec(p, w, NULL, (int)starved, 0, seed);
+        run_script(x, g, steps, seed, 1, &got);
+        same(&often, &got, "other bits than without lanes, looked at often");
+        expect(rm_exec_replan(x, p) == RM_OK, "rm_exec_replan", rm_exec_error(x));
+        run_script(x, g, steps, seed, 0, &got);
+        rm_exec_destroy(x);
+        where[k] = 0;
+    }
+    failures(p, w, steps, seed, 0);
+    failures(p, w, steps, seed, 1 + (int)(seed % 2));
 }
 
 static void one(uint64_t seed)

@@ -17,6 +17,7 @@ typedef struct toy_world {
     toy_op *of;            /* ops, then tensors, then barriers */
     uint64_t barrier;      /* what the barrier saw; updates mix it in */
     uint64_t calls, fail_at; /* the call of this number (from 1) returns 7 */
+    void (*delay)(uint64_t); /* called with a random number before the work, if not NULL */
     char failed_op[300];
     const char *failed_phase;
     unsigned char *tmp;    /* room for any one gradient */
@@ -65,7 +66,13 @@ static int toy_overlap(const void *a, uint64_t an, const void *b, uint64_t bn)
 static int toy_fails(toy_world *w, const rm_call *c)
 {
     static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
-    if (++w->calls != w->fail_at) return 0;
+#if defined(__GNUC__)
+    uint64_t n = __atomic_add_fetch(&w->calls, 1, __ATOMIC_RELAXED); /* lanes may be threads */
+#else
+    uint64_t n = ++w->calls;
+#endif
+    if (w->delay) w->delay(rmi_mix(n));
+    if (n != w->fail_at) return 0;
     snprintf(w->failed_op, sizeof w->failed_op, "%s", c->op);
     w->failed_phase = phases[c->phase];
     return 1;
