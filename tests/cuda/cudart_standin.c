@@ -118,7 +118,7 @@ static struct {
     cudaError_t fail_code, sticky, last_error;
     int fail_sticky;
     item *now;
-    char finding[300], name[48], call[48], dropped[64];
+    char finding[300], name[48], call[48], failed_call[48], dropped[64];
     uint64_t total, taken, used, h2d, d2h, latency, engine[2], clock_ns;
     uint32_t capturing;
 } S;
@@ -159,6 +159,7 @@ static cudaError_t enter(const char *name)
     if (S.sticky) return S.last_error = S.sticky;
     if (S.fail_call && S.calls == S.fail_call) {
         if (S.fail_sticky) S.sticky = S.fail_code;
+        snprintf(S.failed_call, sizeof S.failed_call, "%s", name);
         return S.last_error = S.fail_code;
     }
     return cudaSuccess;
@@ -915,7 +916,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned int flag
     (void)flags;
     if (!known_event(e) || !known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     if (++S.waits == S.drop) {
-        snprintf(S.dropped, sizeof S.dropped, "stream %u waits", s->cls);
+        snprintf(S.dropped, sizeof S.dropped, "stream %u waits%s", s->cls, s->graph || e->graph ? " in a capture" : "");
         return cudaSuccess;
     }
     if (s->graph) {
@@ -1261,7 +1262,7 @@ void standin_fail(uint64_t call, cudaError_t code, int sticky)
 uint64_t standin_calls(void) { return S.calls; }
 void standin_drop_wait(uint64_t number) { S.drop = number; }
 uint64_t standin_waits(void) { return S.waits; }
-const char *standin_last_call(void) { return S.call; }
+const char *standin_failed_call(void) { return S.failed_call; }
 const char *standin_wait_name(void) { return S.dropped; }
 uint64_t standin_findings(void) { return S.findings; }
 const char *standin_finding(void) { return S.finding; }

@@ -42,7 +42,7 @@ void standin_fail(uint64_t call, cudaError_t code, int sticky); /* the call of t
 uint64_t standin_calls(void);                                   /* so far */
 void standin_drop_wait(uint64_t number);                        /* the cudaStreamWaitEvent of this number (from 1) does nothing; 0: none */
 uint64_t standin_waits(void);
-const char *standin_last_call(void);
+const char *standin_failed_call(void);                          /* its name */
 const char *standin_wait_name(void); /* streams of the wait that was dropped */
 
 /* --- what was seen */

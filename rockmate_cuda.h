@@ -1,0 +1,1103 @@
+/* rockmate_cuda.h - v0.1.0 - runs plans of rockmate.h on an NVIDIA GPU
+
+   Do this:
+      #define ROCKMATE_IMPLEMENTATION
+      #define ROCKMATE_CUDA_IMPLEMENTATION
+   in *one* C99, C++11 or CUDA file before you include this one (it includes rockmate.h). Everywhere else just include it.
+   Link with -lcudart (or -lcudart_static -lpthread -ldl -lrt). Nothing else of CUDA is used. Licence: MIT or public domain, at the end.
+
+   CONTENTS (search for the marker)
+   >>manual    what it does, memory, streams, graphs, callbacks, errors
+   >>api       types and functions
+   -- below this line lies the implementation --
+   >>device    codes and words of the runtime, what the card has free
+   >>memory    arena, pinned memory, the step's values
+   >>stream    lanes, events, calls on the host
+   >>profile   clocks, the link
+   >>graph     capture and replay
+   >>public    entry points
+   >>licence   MIT or public domain
+*/
+/* ==========================================================================================================
+   >>manual - what it does, memory, streams, graphs, callbacks, errors
+
+   1. Use
+      rm_cuda *cu;
+      rm_cuda_desc d = { .graph = 1 };                      // steps as CUDA graphs
+      rm_plan_desc budget = { .host_bytes = (uint64_t)64 << 30 };
+      if (rm_cuda_create(&d, &cu)) return puts(rm_cuda_error(cu)), 1;
+      budget.device_bytes = rm_cuda_free_bytes(cu, 512 << 20);  // what the card has, less a margin
+      rm_plan_create(g, &budget, &plan);
+      rm_cuda_exec_create(cu, plan, NULL, &x);
+      rm_exec_write(x, ...); rm_exec_step(x, &s); rm_exec_read(x, ...);   // as on the host
+      rm_exec_destroy(x); rm_cuda_destroy(cu);
+   One rm_cuda serves one executor at a time, on the device that is current when it is made.
+
+   2. Memory
+   The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_cuda_desc.device_memory), what the
+   plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered). Two
+   small pieces for the values of a step are made with the rm_cuda. After rm_cuda_exec_create nothing is
+   allocated. What else lies on the card (the context, a workspace of cuBLAS, CUDA graphs) is outside the
+   arena and thus outside the budget: rm_cuda_get_info tells how much it is, and with
+   rm_cuda_desc.limit_bytes a step fails with a message when arena and all of that exceed the limit.
+
+   3. Streams
+   compute (yours or its own), h2d, d2h, host and comm, all non-blocking; the legacy stream is never used.
+   They wait for each other by events without timing, where the plan needs it and other waits do not imply
+   it. Updates on the host are host functions of a stream of their own: they overlap, and may not call CUDA.
+
+   4. Callbacks
+   c->stream is the cudaStream_t to launch on. Enqueue and return; do not synchronise, do not allocate.
+   cuBLAS: create the handle and call cublasSetWorkspace once, before the first step, and cublasSetStream
+   with c->stream in each callback. Take the values of the step in kernels from c->device_step (lr, step,
+   value[]) and the seed from rm_seed(c->device_step, c->seed_key): both are right in a replayed graph, in which c->step and
+   c->seed are those of the step that was captured. A callback that cannot do so needs plain streams: graph = 0.
+
+   5. Graphs
+   With rm_cuda_desc.graph the first step of each kind runs in streams (libraries load their kernels then),
+   the second is captured, and from then on a step is one cudaGraphLaunch. Nothing is captured again until
+   rm_exec_replan: rm_step reaches the kernels through c->device_step. If a callback does what capture does
+   not allow, that kind of step stays in streams, and rm_cuda_note tells which op it was and why.
+
+   6. Skipping an update (loss scaling)
+   rm_cuda_skip is the address of a flag on the device, 0 at the start of each SINGLE or FIRST step. A kernel
+   that sees an overflow sets it to 1, and update kernels return if it is set: no host is asked, so it works
+   in graphs. Let a barrier (rm_barrier_add) look at all gradients, so that no update runs before.
+   Updates in host memory do not see it: give such params no update_host.
+
+   7. Profiling
+   rm_exec_profile times callbacks with events. rm_cuda_link_measure times the link both ways while compute and the other way are
+   busy. rm_cuda_tune is: profile, link, into the graph, plan again, go on with the new plan. Compare
+   rm_cuda_info.step_ns with rm_plan_info.time_ns.
+
+   8. Errors
+   Messages (rm_exec_error) have op or buffer, the failing call, and CUDA's name, code and words. CUDA
+   tells of a failing kernel late: rm_cuda_desc.debug waits after each op and names the one that failed.
+
+   9. Threads
+   As rockmate.h: one object in one thread at a time. The device must be current in the thread that calls.
+   ======================================================================================================== */
+
+#ifndef ROCKMATE_CUDA_H
+#define ROCKMATE_CUDA_H
+
+#include "rockmate.h"
+
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wundef"
+#pragma GCC diagnostic ignored "-Wshadow"
+#endif
+#include <cuda_runtime_api.h>
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#pragma GCC diagnostic pop
+#endif
+
+/* =====================================================================================================================
+   >>api - types and functions
+   Sizes are bytes, times are nanoseconds. Every field of a description may be left zero: zero is the safe default.
+   ================================================================================================================== */
+
+typedef struct rm_cuda rm_cuda; /* streams, memory and graphs of one device: the backend of one executor */
+
+typedef struct rm_cuda_desc {
+    uint32_t graph RM_ZERO;                /* 1: each kind of step becomes a CUDA graph */
+    uint32_t debug RM_ZERO;                /* 1: wait after each op, so that the one that failed is named; no graphs */
+    cudaStream_t compute RM_ZERO;          /* yours, not the legacy stream; 0: its own */
+    cudaStream_t comm RM_ZERO;             /* for reductions over ranks; 0: its own, of the highest priority */
+    void *device_memory RM_ZERO;           /* the arena; NULL: one cudaMalloc. At least the plan's bytes, aligned to its alignment */
+    uint64_t device_memory_bytes RM_ZERO;
+    void *host_memory RM_ZERO;             /* instead of one cudaHostAlloc; registered with CUDA while in use, if it is not pinned */
+    uint64_t host_memory_bytes RM_ZERO;
+    uint64_t limit_bytes RM_ZERO;          /* of all that is taken on the device from rm_cuda_create on, arena or not; 0: none */
+    void (*log)(void *user, const char *message) RM_ZERO; /* gets what rm_cuda_note tells, when it comes up */
+    void *log_user RM_ZERO;
+    rm_allocator allocator RM_ZERO;        /* of its tables */
+} rm_cuda_desc;
+
+/* desc may be NULL. On failure *out holds nothing but the words for rm_cuda_error, to be destroyed as any; NULL only if memory is
+   out. Destroy the executor before its rm_cuda. */
+RMDEF rm_result rm_cuda_create(const rm_cuda_desc *desc, rm_cuda **out);
+RMDEF void rm_cuda_destroy(rm_cuda *c);
+
+/* The call, CUDA's name, code and words of the last failure here, or "". */
+RMDEF const char *rm_cuda_error(const rm_cuda *c);
+
+/* What is worth knowing and no error: why a step is not a graph, memory outside the arena. The last such remark, or "". */
+RMDEF const char *rm_cuda_note(const rm_cuda *c);
+
+/* A budget: what the device has free now, less margin, in whole MiB; 0 if that is nothing or the device does not answer. */
+RMDEF uint64_t rm_cuda_free_bytes(rm_cuda *c, uint64_t margin_bytes);
+
+/* For rm_exec_desc.backend, where the executor needs more than rm_cuda_exec_create passes on. Lives as long as c. */
+RMDEF const rm_backend *rm_cuda_backend(rm_cuda *c);
+
+/* rm_exec_create with this backend. desc (its backend and memories are not looked at) may be NULL. */
+RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
+
+/* RM_LANE_COMPUTE ... RM_LANE_COMM. Work of yours on the compute stream between steps is ordered with them. */
+RMDEF cudaStream_t rm_cuda_stream(const rm_cuda *c, uint32_t lane);
+
+/* A flag on the device (see the manual, 6), and its value now: waits for the device. */
+RMDEF uint32_t *rm_cuda_skip(rm_cuda *c);
+RMDEF rm_result rm_cuda_skipped(rm_cuda *c, uint32_t *flag);
+
+/* Bytes a second each way and the ns of a short copy, while `load` (NULL: fills of device memory) keeps the compute stream busy
+   and copies go the other way, too. It enqueues some milliseconds of work; nonzero stops. Takes up to 128 MiB of device and of
+   pinned memory for as long as it runs, less if there is less. Between steps only. */
+typedef struct rm_cuda_link {
+    uint64_t h2d, d2h, latency_ns;
+} rm_cuda_link;
+typedef int (*rm_cuda_load)(void *user, cudaStream_t stream);
+RMDEF rm_result rm_cuda_link_measure(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out);
+
+/* Plan, profile, plan again: rm_exec_profile of x (repeats steps of s, inputs as written), the link, both into g; *p, the plan of
+   x, is replaced by a new one by desc, x goes on with that, the old one is destroyed. If something fails, x and *p stay as they
+   were, and rm_exec_error, rm_graph_error or rm_cuda_error tell (the result says which: BACKEND, else the graph's). */
+RMDEF rm_result rm_cuda_tune(rm_cuda *c, rm_exec *x, rm_graph *g, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
+
+typedef struct rm_cuda_info {
+    uint64_t total_bytes, free_bytes; /* of the device, now */
+    uint64_t arena_bytes;             /* allocated for executors, now */
+    uint64_t pinned_bytes;            /* of host memory for executors */
+    uint64_t outside_bytes;           /* taken on the device since rm_cuda_create by whoever it was, arena not counted */
+    uint64_t step_ns;                 /* mean length of the steps since the last rm_cuda_get_info, one after the other; 0: none */
+    uint64_t steps;                   /* those */
+    uint64_t streamed, captured, replayed; /* steps so far: given to streams, made a graph, started as a graph */
+    uint32_t graph_nodes;             /* of the graph captured last */
+} rm_cuda_info;
+
+/* Waits for the device. */
+RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
+
+#endif /* ROCKMATE_CUDA_H */
+
+/* Stop here if you only want the API. */
+
+#ifdef ROCKMATE_CUDA_IMPLEMENTATION
+#ifndef ROCKMATE_CUDA_IMPLEMENTED
+#define ROCKMATE_CUDA_IMPLEMENTED
+
+/* =====================================================================================================================
+   >>device - codes and words of the runtime, what the card has free
+   Owns the object. Every call of the runtime goes through rmc_did, which keeps the words of the first call that failed.
+   ================================================================================================================== */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define RMC_FN static __attribute__((unused))
+#else
+#define RMC_FN static
+#endif
+
+#define RMC_LANES 5u
+#define RMC_RING 4u       /* steps whose values may wait in pinned memory; no more than two are in flight */
+#define RMC_CPU (-700)    /* a failure that is not CUDA's; the words are in the object */
+#define RMC_ARENAS 4u
+
+typedef struct rmc_block { /* what of a step the device sees */
+    rm_step step;
+    uint32_t skip;
+} rmc_block;
+
+typedef struct rmc_slot { /* a call on the host, waiting for its turn in a stream */
+    struct rm_cuda *c;
+    int (*fn)(void *arg);
+    void *arg;
+} rmc_slot;
+
+typedef struct rmc_seen { /* how much of each lane has been done for certain */
+    uint64_t lane[RMC_LANES];
+} rmc_seen;
+
+typedef struct rmc_program { /* a kind of step */
+    cudaGraphExec_t exec;
+    uint64_t steps;
+    int streams_only;
+    uint32_t kind, n_slots;
+} rmc_program;
+
+struct rm_cuda {
+    rm_cuda_desc d;
+    rm_backend table;
+    char text[400], note[400];
+    int code;              /* that text belongs to */
+    int host_code;         /* of a host call that failed; written by CUDA's thread */
+    uint64_t free_at_start;
+    struct {
+        void *p;
+        uint64_t bytes;
+        int host, ours;
+    } piece[RMC_ARENAS];
+    uint64_t device_bytes, pinned_bytes;
+    rmc_block *on_device, *ring;
+    uint32_t ring_at;
+    cudaStream_t stream[RMC_LANES];
+    uint32_t own_streams;  /* bits */
+    cudaEvent_t *event, tail[RMC_LANES], fork, done, mark[2], first, last;
+    rmc_seen *event_seen, seen[RMC_LANES], fork_seen;
+    uint32_t n_events, calls;
+    uint64_t given[RMC_LANES]; /* things given to each lane */
+    uint64_t given_before[RMC_LANES]; /* and as it was before a capture */
+    rmc_seen seen_before[RMC_LANES];
+    uint64_t launched;         /* given[COMPUTE] at the last graph launch */
+    uint32_t behind;           /* lanes that have not waited for that graph */
+    rmc_slot *slot;
+    uint32_t slot_at[RMC_LANES];
+    rmc_program program[RM_STEP_KINDS], *capturing;
+    uint32_t in_capture;       /* lanes */
+    uint64_t timed, streamed, captured, replayed;
+    uint32_t nodes;
+    uint64_t outside_told;
+    int checked;
+};
+
+/* 0, or the code with its words kept. Errors that do not stick to the context are taken from the runtime. */
+RMC_FN int rmc_did(rm_cuda *c, cudaError_t e, const char *call)
+{
+    if (e == cudaSuccess) return 0;
+    snprintf(c->text, sizeof c->text, "%s: %s (%d): %s", call, cudaGetErrorName(e), (int)e, cudaGetErrorString(e));
+    c->code = (int)e;
+    (void)cudaGetLastError();
+    return (int)e;
+}
+#define RMC_DO(c, call, args)                                  \
+    do {                                                       \
+        int did_ = rmc_did((c), call args, #call);             \
+        if (did_) return did_;                                 \
+    } while (0)
+
+RMC_FN const char *rmc_error_text(void *user, int code)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    return code && code == c->code ? c->text : NULL;
+}
+
+RMC_FN void rmc_remark(rm_cuda *c, const char *text)
+{
+    snprintf(c->note, sizeof c->note, "%s", text);
+    if (c->d.log) c->d.log(c->d.log_user, c->note);
+}
+
+RMC_FN int rmc_free(rm_cuda *c, uint64_t *free_bytes, uint64_t *total)
+{
+    size_t f = 0, t = 0;
+    RMC_DO(c, cudaMemGetInfo, (&f, &t));
+    *free_bytes = f;
+    *total = t;
+    return 0;
+}
+
+/* What others have taken since the start: it is in no budget. */
+RMC_FN int rmc_outside(rm_cuda *c, uint64_t *bytes, uint64_t *free_bytes, uint64_t *total)
+{
+    int code = rmc_free(c, free_bytes, total);
+    if (code) return code;
+    *bytes = c->free_at_start > *free_bytes + c->device_bytes ? c->free_at_start - *free_bytes - c->device_bytes : 0;
+    return 0;
+}
+
+/* After the first steps, when libraries have taken what they take: is the limit kept, and does somebody want to know? */
+RMC_FN int rmc_check_limit(rm_cuda *c)
+{
+    uint64_t outside, left, total;
+    char t[400];
+    int code = rmc_outside(c, &outside, &left, &total);
+    if (code) return code;
+    if (c->d.limit_bytes && outside + c->device_bytes > c->d.limit_bytes) {
+        snprintf(c->text, sizeof c->text, "the arena has %llu bytes and %llu more were taken on the device outside of it (libraries, workspaces, graphs): more than limit_bytes, %llu; plan with a budget of %llu", (unsigned long long)c->device_bytes, (unsigned long long)outside, (unsigned long long)c->d.limit_bytes, (unsigned long long)(c->d.limit_bytes > outside ? c->d.limit_bytes - outside : 0));
+        return c->code = RMC_CPU;
+    }
+    if (outside > c->outside_told + ((uint64_t)1 << 20)) {
+        snprintf(t, sizeof t, "%llu bytes of the device were taken outside of the arena (%llu) since rm_cuda_create, by libraries, workspaces or graphs; %llu are free", (unsigned long long)outside, (unsigned long long)c->device_bytes, (unsigned long long)left);
+        rmc_remark(c, t);
+        c->outside_told = outside;
+    }
+    return 0;
+}
+
+/* =====================================================================================================================
+   >>memory - arena, pinned memory, the step's values
+   ================================================================================================================== */
+RMC_FN void *rmc_table(rm_cuda *c, uint64_t n, size_t size)
+{
+    void *p;
+    if (n > SIZE_MAX / 2 / size) return NULL;
+    p = c->d.allocator.alloc ? c->d.allocator.alloc((size_t)n * size + 1, c->d.allocator.user) : malloc((size_t)n * size + 1);
+    if (p) memset(p, 0, (size_t)n * size + 1);
+    return p;
+}
+RMC_FN void rmc_table_free(rm_cuda *c, void *p)
+{
+    if (!p) return;
+    if (c->d.allocator.alloc) c->d.allocator.free(p, c->d.allocator.user);
+    else free(p);
+}
+
+/* The caller's host memory, so that copies from and to it do not wait: pinned now, if it is not. */
+RMC_FN int rmc_pin(rm_cuda *c, int *ours)
+{
+    struct cudaPointerAttributes a;
+    memset(&a, 0, sizeof a);
+    RMC_DO(c, cudaPointerGetAttributes, (&a, c->d.host_memory));
+    *ours = a.type == cudaMemoryTypeUnregistered;
+    if (*ours) RMC_DO(c, cudaHostRegister, (c->d.host_memory, (size_t)c->d.host_memory_bytes, cudaHostRegisterPortable));
+    return 0;
+}
+
+RMC_FN int rmc_device_full(rm_cuda *c, uint64_t bytes)
+{
+    uint64_t left = 0, total = 0;
+    char was[300];
+    int code = c->code;
+    memcpy(was, c->text, sizeof was);
+    if (rmc_free(c, &left, &total)) return code;
+    snprintf(c->text, sizeof c->text, "%.120s; the arena has %llu bytes, the device has %llu free of %llu", was, (unsigned long long)bytes, (unsigned long long)left, (unsigned long long)total);
+    return c->code = code;
+}
+
+RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    void *p = NULL, *given = host ? c->d.host_memory : c->d.device_memory;
+    uint64_t given_bytes = host ? c->d.host_memory_bytes : c->d.device_memory_bytes;
+    uint32_t i, k;
+    int ours = !given;
+    for (i = 0; i < RMC_ARENAS && c->piece[i].p;) i++;
+    for (k = 0; k < RMC_ARENAS && given; k++)
+        if (c->piece[k].p == given) i = RMC_ARENAS;
+    if (i == RMC_ARENAS || (given && given_bytes < bytes) || bytes > SIZE_MAX) {
+        snprintf(c->text, sizeof c->text, "%s memory: %llu bytes are needed, %llu were given to rm_cuda_create%s", host ? "host" : "device", (unsigned long long)bytes, (unsigned long long)given_bytes, i == RMC_ARENAS ? ", and they are in use" : "");
+        return c->code = RMC_CPU;
+    }
+    if (given && host) {
+        int code = rmc_pin(c, &ours);
+        if (code) return code;
+        p = given;
+    } else if (given) p = given;
+    else if (host) RMC_DO(c, cudaHostAlloc, (&p, (size_t)bytes, cudaHostAllocPortable));
+    else if (rmc_did(c, cudaMalloc(&p, (size_t)bytes), "cudaMalloc")) return rmc_device_full(c, bytes);
+    c->piece[i].p = p;
+    c->piece[i].bytes = bytes;
+    c->piece[i].host = host != 0;
+    c->piece[i].ours = ours;
+    if (host) c->pinned_bytes += bytes;
+    else if (!given) c->device_bytes += bytes;
+    *out = p;
+    return 0;
+}
+
+RMC_FN void rmc_release(void *user, void *p, uint32_t host)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    uint32_t i;
+    for (i = 0; i < RMC_ARENAS && (c->piece[i].p != p || c->piece[i].host != (host != 0));) i++;
+    if (i == RMC_ARENAS) return;
+    if (host && p == c->d.host_memory) {
+        if (c->piece[i].ours) rmc_did(c, cudaHostUnregister(p), "cudaHostUnregister");
+    } else if (host) rmc_did(c, cudaFreeHost(p), "cudaFreeHost");
+    else if (p != c->d.device_memory) rmc_did(c, cudaFree(p), "cudaFree");
+    if (host) c->pinned_bytes -= c->piece[i].bytes;
+    else if (p != c->d.device_memory) c->device_bytes -= c->piece[i].bytes;
+    memset(&c->piece[i], 0, sizeof c->piece[i]);
+}
+
+/* =====================================================================================================================
+   >>stream - lanes, events, calls on the host
+   A lane is a stream. What each lane knows to be done of the others is counted, so that joins at the borders of a graph are
+   made only where the waits of the plan do not imply them.
+   ================================================================================================================== */
+RMC_FN void rmc_learn(rmc_seen *to, const rmc_seen *from)
+{
+    uint32_t i;
+    for (i = 0; i < RMC_LANES; i++)
+        if (to->lane[i] < from->lane[i]) to->lane[i] = from->lane[i];
+}
+
+RMC_FN int rmc_wait_for(rm_cuda *c, uint32_t lane, cudaEvent_t e, const rmc_seen *seen)
+{
+    RMC_DO(c, cudaStreamWaitEvent, (c->stream[lane], e, 0));
+    rmc_learn(&c->seen[lane], seen);
+    return 0;
+}
+
+/* Before a lane gets anything: within a capture it must belong to it, after a graph it must come after it. */
+RMC_FN int rmc_enter(rm_cuda *c, uint32_t lane)
+{
+    uint32_t bit = 1u << lane;
+    int code;
+    if (lane == RM_LANE_COMPUTE) return 0;
+    if (c->capturing) {
+        if (c->in_capture & bit) return 0;
+        code = rmc_wait_for(c, lane, c->fork, &c->fork_seen);
+        c->in_capture |= bit;
+        return code;
+    }
+    if (!(c->behind & bit)) return 0;
+    c->behind &= ~bit;
+    return rmc_wait_for(c, lane, c->done, &c->seen[RM_LANE_COMPUTE]);
+}
+
+/* A lane has been given something. Debug mode: see it done. */
+RMC_FN int rmc_gave(rm_cuda *c, uint32_t lane)
+{
+    c->seen[lane].lane[lane] = ++c->given[lane];
+    if (c->d.debug) RMC_DO(c, cudaStreamSynchronize, (c->stream[lane]));
+    return 0;
+}
+
+/* Compute waits for what the lane has been given, unless that is known to be done. */
+RMC_FN int rmc_join(rm_cuda *c, uint32_t lane)
+{
+    if (c->seen[RM_LANE_COMPUTE].lane[lane] >= c->given[lane]) return 0;
+    RMC_DO(c, cudaEventRecord, (c->tail[lane], c->stream[lane]));
+    return rmc_wait_for(c, RM_LANE_COMPUTE, c->tail[lane], &c->seen[lane]);
+}
+
+RMC_FN int rmc_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    enum cudaMemcpyKind kind = lane == RM_LANE_H2D ? cudaMemcpyHostToDevice : lane == RM_LANE_D2H ? cudaMemcpyDeviceToHost : cudaMemcpyDefault;
+    int code = rmc_enter(c, lane);
+    if (code || !bytes) return code;
+    RMC_DO(c, cudaMemcpyAsync, (dst, src, (size_t)bytes, kind, c->stream[lane]));
+    return rmc_gave(c, lane);
+}
+
+RMC_FN int rmc_fill(void *user, void *dst, uint32_t byte, uint64_t bytes)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    if (!bytes) return 0;
+    RMC_DO(c, cudaMemsetAsync, (dst, (int)byte, (size_t)bytes, c->stream[RM_LANE_COMPUTE]));
+    return rmc_gave(c, RM_LANE_COMPUTE);
+}
+
+RMC_FN int rmc_record(void *user, uint32_t event, uint32_t lane)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    uint32_t at = !c->capturing && (c->behind >> lane & 1) ? RM_LANE_COMPUTE : lane; /* nothing of its own came after the graph */
+    int code = at == lane ? rmc_enter(c, lane) : 0;
+    if (code) return code;
+    RMC_DO(c, cudaEventRecord, (c->event[event], c->stream[at]));
+    c->event_seen[event] = c->seen[at];
+    return 0;
+}
+
+#if defined(__GNUC__) || defined(__clang__)
+#define RMC_LOAD(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define RMC_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
+#else
+#define RMC_LOAD(p) (*(volatile int *)(p))
+#define RMC_STORE(p, v) (*(volatile int *)(p) = (v))
+#endif
+
+/* The result of a host call that failed, once. */
+RMC_FN int rmc_host_result(rm_cuda *c)
+{
+    int code = RMC_LOAD(&c->host_code);
+    if (code) {
+        RMC_STORE(&c->host_code, 0);
+        c->code = 0; /* the words are not CUDA's */
+    }
+    return code;
+}
+
+RMC_FN int rmc_wait(void *user, uint32_t event, uint32_t lane)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    uint32_t i, bit = 1u << lane;
+    if (lane == RM_LANE_CALLER) {
+        RMC_DO(c, cudaEventSynchronize, (c->event[event]));
+        for (i = 0; i < RMC_LANES; i++) rmc_learn(&c->seen[i], &c->event_seen[event]); /* what is given from now on comes later */
+        return rmc_host_result(c);
+    }
+    if (c->capturing) c->in_capture |= bit; /* the wait is the fork */
+    else if (c->event_seen[event].lane[RM_LANE_COMPUTE] >= c->launched) c->behind &= ~bit;
+    i = (uint32_t)rmc_enter(c, lane);
+    return i ? (int)i : rmc_wait_for(c, lane, c->event[event], &c->event_seen[event]);
+}
+
+RMC_FN void CUDART_CB rmc_on_host(void *arg)
+{
+    rmc_slot *s = (rmc_slot *)arg;
+    int code = s->fn(s->arg);
+    if (code && !RMC_LOAD(&s->c->host_code)) RMC_STORE(&s->c->host_code, code);
+}
+
+/* In a stream a slot comes round again when no call that it held can be in flight; a graph keeps its own. */
+RMC_FN int rmc_host_call(void *user, uint32_t lane, int (*fn)(void *arg), void *arg)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    rmc_slot *s;
+    int code = rmc_enter(c, lane);
+    if (code) return code;
+    if (c->capturing) s = &c->slot[(size_t)c->calls * RMC_LANES * (1u + (uint32_t)(c->capturing - c->program)) + c->capturing->n_slots++ % (c->calls * RMC_LANES)];
+    else s = &c->slot[(size_t)c->calls * lane + c->slot_at[lane]++ % c->calls];
+    s->c = c;
+    s->fn = fn;
+    s->arg = arg;
+    RMC_DO(c, cudaLaunchHostFunc, (c->stream[lane], rmc_on_host, s));
+    return rmc_gave(c, lane);
+}
+
+RMC_FN int rmc_sync(void *user)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    uint32_t i;
+    for (i = 0; i < RMC_LANES; i++) RMC_DO(c, cudaStreamSynchronize, (c->stream[i]));
+    for (i = 0; i < RMC_LANES * RMC_LANES; i++) c->seen[i / RMC_LANES].lane[i % RMC_LANES] = c->given[i % RMC_LANES];
+    c->behind = 0;
+    if (c->checked == 1) {
+        int code = rmc_check_limit(c);
+        c->checked = 2;
+        if (code) return code;
+    }
+    return rmc_host_result(c);
+}
+
+/* =====================================================================================================================
+   >>profile - clocks, the link
+   ================================================================================================================== */
+RMC_FN int rmc_mark(void *user, uint32_t i)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    RMC_DO(c, cudaEventRecord, (c->mark[i], c->stream[RM_LANE_COMPUTE]));
+    return 0;
+}
+
+RMC_FN int rmc_elapsed(rm_cuda *c, cudaEvent_t from, cudaEvent_t to, uint64_t *ns)
+{
+    float ms = 0;
+    RMC_DO(c, cudaEventElapsedTime, (&ms, from, to));
+    *ns = ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
+    return 0;
+}
+
+RMC_FN int rmc_marked(void *user, uint64_t *ns)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    return rmc_elapsed(c, c->mark[0], c->mark[1], ns);
+}
+
+typedef struct rmc_probe {
+    unsigned char *dev, *host; /* two halves each */
+    size_t half;
+    rm_cuda_load load;
+    void *user;
+} rmc_probe;
+
+#define RMC_PROBES 5
+
+RMC_FN void rmc_sort(uint64_t *v, uint32_t n)
+{
+    uint32_t i, k;
+    for (i = 1; i < n; i++)
+        for (k = i; k && v[k - 1] > v[k]; k--) {
+            uint64_t t = v[k];
+            v[k] = v[k - 1];
+            v[k - 1] = t;
+        }
+}
+
+/* One copy of `bytes` in the wanted direction between two marks, compute and the other direction busy. */
+RMC_FN int rmc_probe_once(rm_cuda *c, const rmc_probe *p, uint32_t lane, size_t bytes, uint64_t *ns)
+{
+    uint32_t other = lane == RM_LANE_H2D ? RM_LANE_D2H : RM_LANE_H2D, i;
+    cudaStream_t compute = c->stream[RM_LANE_COMPUTE], s = c->stream[lane];
+    enum cudaMemcpyKind kind = lane == RM_LANE_H2D ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
+    enum cudaMemcpyKind back = lane == RM_LANE_H2D ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+    if (p->load && p->load(p->user, compute)) {
+        snprintf(c->text, sizeof c->text, "rm_cuda_link_measure: the load returned nonzero");
+        return c->code = RMC_CPU;
+    }
+    for (i = 0; i < 64 && !p->load; i++) RMC_DO(c, cudaMemsetAsync, (p->dev + p->half, (int)i, p->half / 2, compute));
+    for (i = 0; i < 2; i++) RMC_DO(c, cudaMemcpyAsync, (other == RM_LANE_H2D ? p->dev + p->half + p->half / 2 : p->host + p->half, other == RM_LANE_H2D ? p->host + p->half : p->dev + p->half + p->half / 2, p->half / 2, back, c->stream[other]));
+    RMC_DO(c, cudaEventRecord, (c->mark[0], s));
+    RMC_DO(c, cudaMemcpyAsync, (lane == RM_LANE_H2D ? p->dev : p->host, lane == RM_LANE_H2D ? p->host : p->dev, bytes, kind, s));
+    RMC_DO(c, cudaEventRecord, (c->mark[1], s));
+    for (i = 0; i < RMC_LANES; i++) RMC_DO(c, cudaStreamSynchronize, (c->stream[i]));
+    return rmc_marked(c, ns);
+}
+
+/* The median of copies of `bytes`. */
+RMC_FN int rmc_probe_median(rm_cuda *c, const rmc_probe *p, uint32_t lane, size_t bytes, uint64_t *out)
+{
+    uint64_t ns[RMC_PROBES];
+    uint32_t i;
+    int code;
+    for (i = 0; i < RMC_PROBES; i++)
+        if ((code = rmc_probe_once(c, p, lane, bytes, &ns[i])) != 0) return code;
+    rmc_sort(ns, RMC_PROBES);
+    *out = ns[RMC_PROBES / 2] ? ns[RMC_PROBES / 2] : 1;
+    return 0;
+}
+
+RMC_FN uint64_t rmc_bandwidth(size_t bytes, uint64_t ns, uint64_t latency) { return (uint64_t)((double)bytes * 1e9 / (double)(ns > latency ? ns - latency : 1)); }
+
+RMC_FN int rmc_link(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out)
+{
+    rmc_probe p;
+    int code;
+    void *dev = NULL, *host = NULL;
+    uint64_t h2d = 0, d2h = 0;
+    memset(&p, 0, sizeof p);
+    p.load = load;
+    p.user = user;
+    code = rmc_sync(c);
+    if (code) return code;
+    for (p.half = (size_t)64 << 20; p.half >= (size_t)1 << 16; p.half /= 2) { /* what there is room for */
+        code = rmc_did(c, cudaMalloc(&dev, 2 * p.half), "cudaMalloc");
+        if (code == (int)cudaErrorMemoryAllocation) continue;
+        break;
+    }
+    if (!code) code = rmc_did(c, cudaHostAlloc(&host, 2 * p.half, cudaHostAllocPortable), "cudaHostAlloc");
+    p.dev = (unsigned char *)dev;
+    p.host = (unsigned char *)host;
+    if (!code) memset(host, 0, 2 * p.half);
+    if (!code) code = rmc_probe_median(c, &p, RM_LANE_H2D, 64, &out->latency_ns); /* a copy of a few bytes is all latency */
+    if (!code) code = rmc_probe_median(c, &p, RM_LANE_H2D, p.half, &h2d);
+    if (!code) code = rmc_probe_median(c, &p, RM_LANE_D2H, p.half, &d2h);
+    out->h2d = rmc_bandwidth(p.half, h2d, out->latency_ns);
+    out->d2h = rmc_bandwidth(p.half, d2h, out->latency_ns);
+    if (host) (void)cudaFreeHost(host);
+    if (dev) (void)cudaFree(dev);
+    return code;
+}
+
+/* =====================================================================================================================
+   >>graph - capture and replay
+   The values of a step are copied in front of what it does, from pinned memory that changes with each step: that is all a
+   replay needs. A program is issued to streams once, captured, then started as a graph.
+   ================================================================================================================== */
+RMC_FN int rmc_values(rm_cuda *c, const rm_step *s)
+{
+    rmc_block *b = &c->ring[c->ring_at++ % RMC_RING];
+    int fresh = s->kind == RM_SINGLE || s->kind == RM_FIRST || !s->kind; /* an overflow counts for all of an accumulation */
+    int code = rmc_join(c, RM_LANE_COMM); /* reductions of the step before may still read them */
+    if (code) return code;
+    b->step = *s;
+    b->skip = 0;
+    RMC_DO(c, cudaMemcpyAsync, (c->on_device, b, fresh ? sizeof(rmc_block) : sizeof(rm_step), cudaMemcpyHostToDevice, c->stream[RM_LANE_COMPUTE]));
+    return rmc_gave(c, RM_LANE_COMPUTE);
+}
+
+/* Everything that was given to any lane comes before what compute gets next. */
+RMC_FN int rmc_gather(rm_cuda *c)
+{
+    uint32_t lane;
+    int code;
+    for (lane = 1; lane < RMC_LANES; lane++)
+        if ((code = rmc_join(c, lane)) != 0) return code;
+    return 0;
+}
+
+RMC_FN int rmc_launch(rm_cuda *c, rmc_program *p)
+{
+    RMC_DO(c, cudaGraphLaunch, (p->exec, c->stream[RM_LANE_COMPUTE]));
+    c->launched = c->seen[RM_LANE_COMPUTE].lane[RM_LANE_COMPUTE] = ++c->given[RM_LANE_COMPUTE];
+    RMC_DO(c, cudaEventRecord, (c->done, c->stream[RM_LANE_COMPUTE]));
+    c->behind = (1u << RMC_LANES) - 2u; /* all but compute */
+    return 0;
+}
+
+RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p)
+{
+    int code = rmc_gather(c);
+    if (code) return code;
+    memcpy(c->given_before, c->given, sizeof c->given);
+    memcpy(c->seen_before, c->seen, sizeof c->seen);
+    RMC_DO(c, cudaStreamBeginCapture, (c->stream[RM_LANE_COMPUTE], cudaStreamCaptureModeThreadLocal));
+    c->capturing = p;
+    c->in_capture = 1u << RM_LANE_COMPUTE;
+    p->n_slots = 0;
+    RMC_DO(c, cudaEventRecord, (c->fork, c->stream[RM_LANE_COMPUTE]));
+    c->fork_seen = c->seen[RM_LANE_COMPUTE];
+    return 0;
+}
+
+/* What was captured is let go, and this kind of step stays in streams. Nothing of it has run: no lane has anything to wait for. */
+RMC_FN void rmc_give_up(rm_cuda *c, rmc_program *p, const char *failed)
+{
+    static const char *const kinds[] = {"single", "first", "middle", "last", "forward"};
+    char t[400];
+    uint32_t i;
+    cudaGraph_t g = NULL;
+    if (c->capturing && cudaStreamEndCapture(c->stream[RM_LANE_COMPUTE], &g) == cudaSuccess && g) (void)cudaGraphDestroy(g);
+    (void)cudaGetLastError();
+    c->capturing = NULL;
+    memcpy(c->given, c->given_before, sizeof c->given);
+    memcpy(c->seen, c->seen_before, sizeof c->seen);
+    p->streams_only = 1;
+    for (i = 0; i < RM_STEP_KINDS - 1 && p->kind >> (i + 1);) i++;
+    snprintf(t, sizeof t, "%s steps stay in streams, they could not be made a CUDA graph: %.150s%s%.200s", kinds[i], failed ? failed : "", failed ? ": " : "", c->code ? c->text : "it failed while it was captured");
+    rmc_remark(c, t);
+}
+
+/* The end of a step that was captured: it becomes a graph, which runs. What fails here has not run: it goes to streams. */
+RMC_FN int rmc_keep(rm_cuda *c, rmc_program *p, uint32_t *answer, const char *failed)
+{
+    cudaGraph_t g = NULL;
+    size_t n = 0;
+    int code = failed ? 1 : rmc_gather(c);
+    if (!code) {
+        code = rmc_did(c, cudaStreamEndCapture(c->stream[RM_LANE_COMPUTE], &g), "cudaStreamEndCapture");
+        c->capturing = NULL;
+    }
+    if (!code) code = rmc_did(c, cudaGraphGetNodes(g, NULL, &n), "cudaGraphGetNodes");
+    if (!code) code = rmc_did(c, cudaGraphInstantiateWithFlags(&p->exec, g, 0), "cudaGraphInstantiateWithFlags");
+    if (g) (void)cudaGraphDestroy(g);
+    if (code) {
+        rmc_give_up(c, p, failed);
+        *answer = RM_ISSUE;
+        return 0;
+    }
+    c->nodes = (uint32_t)n;
+    c->captured++;
+    c->checked = 1;
+    return rmc_launch(c, p);
+}
+
+RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *answer)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    rmc_program *p = &c->program[program];
+    int code;
+    c->code = 0;
+    if (!s) { /* a step that is only timed, with the values of the one before */
+        *answer = RM_ISSUE;
+        return 0;
+    }
+    if (!c->timed) RMC_DO(c, cudaEventRecord, (c->first, c->stream[RM_LANE_COMPUTE]));
+    if ((code = rmc_values(c, s)) != 0) return code;
+    p->kind = s->kind;
+    if (!c->d.graph || c->d.debug || p->streams_only || !p->steps) { /* the first step goes to streams: libraries load what they need */
+        *answer = RM_ISSUE;
+        return 0;
+    }
+    *answer = p->exec ? RM_REPLAY : RM_CAPTURE;
+    return p->exec ? 0 : rmc_capture(c, p);
+}
+
+RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *failed)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    rmc_program *p = &c->program[program];
+    int code = 0;
+    if (*answer == RM_CAPTURE) {
+        code = rmc_keep(c, p, answer, failed);
+        if (code || *answer == RM_ISSUE) return code; /* it will be begun again */
+    } else if (*answer == RM_REPLAY) {
+        code = rmc_gather(c);
+        if (!code) code = rmc_launch(c, p);
+        c->replayed += !code;
+    } else c->streamed += !failed;
+    if (code || failed) return code;
+    RMC_DO(c, cudaEventRecord, (c->last, c->stream[RM_LANE_COMPUTE]));
+    c->timed++;
+    if (!p->steps++ && !c->checked) c->checked = 1;
+    return 0;
+}
+
+/* After each callback: did it launch what cannot be launched, do what capture does not allow, and, in debug mode, does it run? */
+RMC_FN int rmc_after(void *user, uint32_t lane, const rm_call *call)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
+    (void)call;
+    RMC_DO(c, cudaPeekAtLastError, ());
+    if (c->capturing) {
+        RMC_DO(c, cudaStreamIsCapturing, (c->stream[lane], &status));
+        if (status != cudaStreamCaptureStatusActive) return rmc_did(c, cudaErrorStreamCaptureInvalidated, "what it called");
+    }
+    return rmc_gave(c, lane);
+}
+
+/* Nothing is made in a step: events and slots are made here, and graphs of old addresses dropped. */
+RMC_FN int rmc_reserve(void *user, uint32_t events, uint32_t calls)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    uint32_t i;
+    for (i = 0; i < RM_STEP_KINDS; i++) {
+        if (c->program[i].exec) (void)cudaGraphExecDestroy(c->program[i].exec);
+        memset(&c->program[i], 0, sizeof c->program[i]);
+    }
+    if (events > c->n_events) {
+        cudaEvent_t *more = (cudaEvent_t *)rmc_table(c, events, sizeof(cudaEvent_t));
+        rmc_seen *seen = (rmc_seen *)rmc_table(c, events, sizeof(rmc_seen));
+        if (more && c->n_events) memcpy(more, c->event, c->n_events * sizeof(cudaEvent_t));
+        rmc_table_free(c, more ? (void *)c->event : NULL);
+        if (more) c->event = more;
+        rmc_table_free(c, seen ? (void *)c->event_seen : NULL);
+        if (seen) c->event_seen = seen;
+        if (!more || !seen) return rmc_did(c, cudaErrorMemoryAllocation, "the allocator (host memory)");
+        for (; c->n_events < events; c->n_events++) RMC_DO(c, cudaEventCreateWithFlags, (&c->event[c->n_events], cudaEventDisableTiming));
+    }
+    for (i = 0; i < c->n_events; i++) memset(&c->event_seen[i], 0, sizeof(rmc_seen));
+    if (!calls) calls = 1;
+    if (calls > c->calls) { /* a lane's turn in streams, and as many for each program that is a graph */
+        rmc_slot *slot = (rmc_slot *)rmc_table(c, (uint64_t)calls * RMC_LANES * (RM_STEP_KINDS + 1), sizeof(rmc_slot));
+        if (!slot) return rmc_did(c, cudaErrorMemoryAllocation, "the allocator (host memory)");
+        rmc_table_free(c, c->slot);
+        c->slot = slot;
+        c->calls = calls;
+    }
+    return 0;
+}
+
+/* =====================================================================================================================
+   >>public - entry points
+   ================================================================================================================== */
+RMC_FN void rmc_fill_table(rm_cuda *c)
+{
+    rm_backend *b = &c->table;
+    b->user = c;
+    b->alloc = rmc_alloc;
+    b->release = rmc_release;
+    b->copy = rmc_copy;
+    b->fill = rmc_fill;
+    b->sync = rmc_sync;
+    b->stream = (void *)c->stream[RM_LANE_COMPUTE];
+    b->reserve = rmc_reserve;
+    b->record = rmc_record;
+    b->wait = rmc_wait;
+    b->host_call = rmc_host_call;
+    b->comm_stream = (void *)c->stream[RM_LANE_COMM];
+    b->begin = rmc_begin;
+    b->end = rmc_end;
+    b->after = rmc_after;
+    b->device_step = &c->on_device->step;
+    b->mark = rmc_mark;
+    b->marked = rmc_marked;
+    b->error_text = rmc_error_text;
+}
+
+RMC_FN int rmc_open(rm_cuda *c)
+{
+    uint32_t i;
+    int least = 0, greatest = 0;
+    uint64_t total;
+    void *p = NULL;
+    if ((c->d.compute && ((uintptr_t)(void *)c->d.compute == 1 || (uintptr_t)(void *)c->d.compute == 2))) return rmc_did(c, cudaErrorInvalidResourceHandle, "rm_cuda_desc.compute must not be a default stream");
+    RMC_DO(c, cudaDeviceGetStreamPriorityRange, (&least, &greatest));
+    for (i = 0; i < RMC_LANES; i++) {
+        cudaStream_t given = i == RM_LANE_COMPUTE ? c->d.compute : i == RM_LANE_COMM ? c->d.comm : NULL;
+        if (given) c->stream[i] = given;
+        else RMC_DO(c, cudaStreamCreateWithPriority, (&c->stream[i], cudaStreamNonBlocking, i == RM_LANE_COMPUTE ? least : greatest));
+        if (!given) c->own_streams |= 1u << i;
+        RMC_DO(c, cudaEventCreateWithFlags, (&c->tail[i], cudaEventDisableTiming));
+    }
+    RMC_DO(c, cudaEventCreateWithFlags, (&c->fork, cudaEventDisableTiming));
+    RMC_DO(c, cudaEventCreateWithFlags, (&c->done, cudaEventDisableTiming));
+    RMC_DO(c, cudaEventCreateWithFlags, (&c->mark[0], cudaEventDefault));
+    RMC_DO(c, cudaEventCreateWithFlags, (&c->mark[1], cudaEventDefault));
+    RMC_DO(c, cudaEventCreateWithFlags, (&c->first, cudaEventDefault));
+    RMC_DO(c, cudaEventCreateWithFlags, (&c->last, cudaEventDefault));
+    RMC_DO(c, cudaMalloc, (&p, sizeof(rmc_block)));
+    c->on_device = (rmc_block *)p;
+    RMC_DO(c, cudaHostAlloc, (&p, (RMC_RING + 1) * sizeof(rmc_block), cudaHostAllocPortable));
+    c->ring = (rmc_block *)p;
+    memset((void *)c->ring, 0, (RMC_RING + 1) * sizeof(rmc_block));
+    RMC_DO(c, cudaMemcpyAsync, (c->on_device, c->ring, sizeof(rmc_block), cudaMemcpyHostToDevice, c->stream[RM_LANE_COMPUTE]));
+    RMC_DO(c, cudaStreamSynchronize, (c->stream[RM_LANE_COMPUTE]));
+    rmc_fill_table(c);
+    return rmc_free(c, &c->free_at_start, &total);
+}
+
+RMC_FN void rmc_close(rm_cuda *c)
+{
+    uint32_t i;
+    for (i = 0; i < RM_STEP_KINDS; i++)
+        if (c->program[i].exec) (void)cudaGraphExecDestroy(c->program[i].exec);
+    for (i = 0; i < c->n_events; i++) (void)cudaEventDestroy(c->event[i]);
+    for (i = 0; i < RMC_LANES; i++) {
+        if (c->tail[i]) (void)cudaEventDestroy(c->tail[i]);
+        if (c->own_streams >> i & 1) (void)cudaStreamDestroy(c->stream[i]);
+    }
+    if (c->fork) (void)cudaEventDestroy(c->fork);
+    if (c->done) (void)cudaEventDestroy(c->done);
+    for (i = 0; i < 2; i++)
+        if (c->mark[i]) (void)cudaEventDestroy(c->mark[i]);
+    if (c->first) (void)cudaEventDestroy(c->first);
+    if (c->last) (void)cudaEventDestroy(c->last);
+    if (c->on_device) (void)cudaFree(c->on_device);
+    if (c->ring) (void)cudaFreeHost(c->ring);
+    rmc_table_free(c, c->event);
+    rmc_table_free(c, c->event_seen);
+    rmc_table_free(c, c->slot);
+    (void)cudaGetLastError();
+}
+
+RMDEF rm_result rm_cuda_create(const rm_cuda_desc *desc, rm_cuda **out)
+{
+    rm_cuda *c, blank;
+    if (!out) return RM_ERROR_ARGUMENT;
+    *out = NULL;
+    memset((void *)&blank, 0, sizeof blank);
+    if (desc) blank.d = *desc;
+    c = (rm_cuda *)rmc_table(&blank, 1, sizeof(rm_cuda));
+    if (!c) return RM_ERROR_MEMORY;
+    *c = blank;
+    *out = c;
+    if (!rmc_open(c)) return RM_OK;
+    {
+        char text[sizeof c->text];
+        memcpy(text, c->text, sizeof text);
+        rmc_close(c);
+        memset((void *)c, 0, sizeof *c);
+        c->d.allocator = blank.d.allocator;
+        memcpy(c->text, text, sizeof text);
+    }
+    return RM_ERROR_BACKEND;
+}
+
+RMDEF void rm_cuda_destroy(rm_cuda *c)
+{
+    rm_cuda keep;
+    if (!c) return;
+    rmc_close(c);
+    keep = *c;
+    rmc_table_free(&keep, c);
+}
+
+RMDEF const char *rm_cuda_error(const rm_cuda *c) { return c ? c->text : "rm_cuda_create: the allocator gave no memory"; }
+RMDEF const char *rm_cuda_note(const rm_cuda *c) { return c ? c->note : ""; }
+RMDEF const rm_backend *rm_cuda_backend(rm_cuda *c) { return c && c->ring ? &c->table : NULL; }
+RMDEF cudaStream_t rm_cuda_stream(const rm_cuda *c, uint32_t lane) { return c && lane < RMC_LANES ? c->stream[lane] : NULL; }
+RMDEF uint32_t *rm_cuda_skip(rm_cuda *c) { return c && c->on_device ? &c->on_device->skip : NULL; }
+
+RMDEF uint64_t rm_cuda_free_bytes(rm_cuda *c, uint64_t margin_bytes)
+{
+    uint64_t left = 0, total = 0;
+    if (!c || !c->ring || rmc_free(c, &left, &total) || left <= margin_bytes) return 0;
+    return (left - margin_bytes) >> 20 << 20;
+}
+
+RMDEF rm_result rm_cuda_exec_create(rm_cuda *c, rm_plan *p, const rm_exec_desc *desc, rm_exec **out)
+{
+    rm_exec_desc d;
+    if (!out) return RM_ERROR_ARGUMENT;
+    *out = NULL;
+    if (!c || !c->ring || !p) return RM_ERROR_ARGUMENT;
+    if (desc) d = *desc;
+    else memset((void *)&d, 0, sizeof d);
+    d.backend = &c->table;
+    d.device_memory = d.host_memory = NULL;
+    d.device_memory_bytes = d.host_memory_bytes = 0;
+    return rm_exec_create(p, &d, out);
+}
+
+RMDEF rm_result rm_cuda_skipped(rm_cuda *c, uint32_t *flag)
+{
+    rmc_block *to;
+    if (!c || !c->ring || !flag) return RM_ERROR_ARGUMENT;
+    to = &c->ring[RMC_RING];
+    if (rmc_did(c, cudaMemcpyAsync(&to->skip, &c->on_device->skip, sizeof to->skip, cudaMemcpyDeviceToHost, c->stream[RM_LANE_COMPUTE]), "cudaMemcpyAsync") || rmc_sync(c)) return RM_ERROR_BACKEND;
+    *flag = to->skip;
+    return RM_OK;
+}
+
+RMDEF rm_result rm_cuda_link_measure(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out)
+{
+    if (!c || !c->ring || !out) return RM_ERROR_ARGUMENT;
+    memset(out, 0, sizeof *out);
+    return rmc_link(c, load, user, out) ? RM_ERROR_BACKEND : RM_OK;
+}
+
+RMDEF rm_result rm_cuda_tune(rm_cuda *c, rm_exec *x, rm_graph *g, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p)
+{
+    rm_cuda_link link;
+    rm_plan *next = NULL;
+    rm_result r;
+    if (!c || !x || !g || !desc || !p || !*p) return RM_ERROR_ARGUMENT;
+    r = rm_exec_profile(x, s, repeats);
+    if (r == RM_OK) r = rm_cuda_link_measure(c, NULL, NULL, &link);
+    if (r != RM_OK) return r;
+    rm_graph_link(g, link.h2d, link.d2h, link.latency_ns, 0);
+    r = rm_plan_create(g, desc, &next);
+    if (r == RM_OK) r = rm_exec_replan(x, next);
+    if (r != RM_OK) {
+        rm_plan_destroy(next);
+        return r;
+    }
+    rm_plan_destroy(*p);
+    *p = next;
+    return RM_OK;
+}
+
+RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info)
+{
+    if (!c || !c->ring || !info) return RM_ERROR_ARGUMENT;
+    memset(info, 0, sizeof *info);
+    if (rmc_sync(c) || rmc_outside(c, &info->outside_bytes, &info->free_bytes, &info->total_bytes)) return RM_ERROR_BACKEND;
+    if (c->timed && rmc_elapsed(c, c->first, c->last, &info->step_ns)) return RM_ERROR_BACKEND;
+    info->steps = c->timed;
+    if (c->timed) info->step_ns /= c->timed;
+    c->timed = 0;
+    info->arena_bytes = c->device_bytes;
+    info->pinned_bytes = c->pinned_bytes;
+    info->streamed = c->streamed;
+    info->captured = c->captured;
+    info->replayed = c->replayed;
+    info->graph_nodes = c->nodes;
+    return RM_OK;
+}
+
+#endif /* ROCKMATE_CUDA_IMPLEMENTED */
+#endif /* ROCKMATE_CUDA_IMPLEMENTATION */
+
+/* =====================================================================================================================
+   >>licence - MIT or public domain
+
+   This software is available under two licences. Choose the one that you prefer.
+
+   ------------------------------------------------------------------------------
+   ALTERNATIVE A - MIT License
+
+   Copyright (c) 2026 the authors of rockmate.h
+
+   Permission is hereby granted, free of charge, to any person obtaining a copy of
+   this software and associated documentation files (the "Software"), to deal in
+   the Software without restriction, including without limitation the rights to
+   use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies
+   of the Software, and to permit persons to whom the Software is furnished to do
+   so, subject to the following conditions:
+
+   The above copyright notice and this permission notice shall be included in all
+   copies or substantial portions of the Software.
+
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+   IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+   FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+   AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+   LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+   OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+   SOFTWARE.
+
+   ------------------------------------------------------------------------------
+   ALTERNATIVE B - Public Domain (www.unlicense.org)
+
+   This is free and unencumbered software released into the public domain.
+
+   Anyone is free to copy, modify, publish, use, compile, sell, or distribute this
+   software, either in source code form or as a compiled binary, for any purpose,
+   commercial or non-commercial, and by any means.
+
+   In jurisdictions that recognize copyright laws, the author or authors of this
+   software dedicate any and all copyright interest in the software to the public
+   domain. We make this dedication for the benefit of the public at large and to
+   the detriment of our heirs and successors. We intend this dedication to be an
+   overt act of relinquishment in perpetuity of all present and future rights to
+   this software under copyright law.
+
+   THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+   IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+   FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+   AUTHORS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN
+   ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION
+   WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+   ================================================================================================================== */
