@@ -531,7 +531,8 @@ RMDEF void rm_block_end(rm_graph *g);
 /* Gradient contributions may be added in any order (faster plans; bits then depend on the plan). */
 RMDEF void rm_graph_any_order(rm_graph *g);
 
-/* The copy engines: bytes a second each way, ns a transfer, bytes a second of additions in host memory (0: 2*10^10). */
+/* The copy engines: bytes a second each way, ns a transfer, bytes a second of additions in host memory (0: 2*10^10). A cost: once
+   more after planning, when it has been measured (add 0 then: as it was). */
 RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t latency_ns, uint64_t add);
 
 RMDEF size_t rm_graph_op_count(const rm_graph *g);
@@ -10342,7 +10343,7 @@ static const rmi_plan_preset rmi_plan_presets[] = {
 
 RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
 {
-    memset(c, 0, sizeof *c);
+    memset((void *)c, 0, sizeof *c);
     memcpy(c->name, p->name, strlen(p->name));
     memcpy(c->kinds, p->kinds, strlen(p->kinds));
     c->passes = p->passes;
@@ -13844,6 +13845,7 @@ typedef struct rmi_exe_turn { /* a lane in which the host works: it may be a ste
 
 /* Numbers of events: ends of the last two steps by lane, one for the caller, then those of the programs. */
 #define RMI_EXE_EVENT_CALLER (2u * RMI_LANES)
+#define RMI_EXE_DEVICE_STEP (RMI_MAX - 2) /* where rm_backend.device_step begins in the one line of all bytes, told with the inputs */
 #define RMI_EXE_EVENTS (2u * RMI_LANES + 1u)
 
 typedef struct rmi_exe_patch { /* a pointer of a call that leads to the caller's memory */
@@ -14265,6 +14267,7 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
             RMI_TRY(rmi_exe_point(b, own[i], bytes, write, (const void **)(void *)(i == 0 ? &c->param : i == 1 ? &c->grad : &c->state)));
         }
     }
+    if (r.way == RMI_REDUCE && b->x->backend.device_step) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_EXE_DEVICE_STEP, 1, 0));
     if (r.way != RMI_REDUCE && g->n_barriers) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_MAX, 1, 0)); /* what the barrier found */
     if (r.way == RMI_OPT_HOST) {
         c->param = (void *)ptr[0];
@@ -14425,7 +14428,7 @@ RMI_FN rm_result rmi_exe_inputs(rmi_exe_build *b)
     op->what = RMI_EXE_INPUTS;
     for (t = 0; t < g->n_tensors; t++)
         if (g->tensors[t].kind == RMI_INPUT && b->x->home[t] != RMI_INF) RMI_TRY(rmi_exe_uses(b, 0, b->x->home[t], g->tensors[t].bytes, 1));
-    return RM_OK;
+    return rmi_exe_uses(b, 0, RMI_EXE_DEVICE_STEP, 1, 1);
 }
 
 RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
@@ -14582,11 +14585,19 @@ RMI_FN rm_result rmi_exe_callbacks(const rm_exec *x, rmi_error *err)
     return RM_OK;
 }
 
+/* The backend's words for a code of its own, or "". */
+RMI_FN const char *rmi_exe_words(const rm_exec *x, int code)
+{
+    const char *text = x->backend.error_text ? x->backend.error_text(x->backend.user, code) : NULL;
+    return text ? text : "";
+}
+
 RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
 {
     uint32_t i;
     uint64_t dev = 0, host = 0;
     void *p = NULL;
+    int code;
     for (i = 0; i < x->p->n; i++) {
         dev = rmi_max(dev, x->p->prog[i].arena);
         host = rmi_max(host, x->p->prog[i].host);
@@ -14598,7 +14609,8 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
             return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: the plan's arena is %u bytes aligned to %u; %u bytes were given, or the address is not aligned", dev, (uint64_t)x->p->align, x->d.device_memory_bytes);
         x->dev = (unsigned char *)x->d.device_memory;
     } else {
-        if (x->backend.alloc(x->backend.user, dev ? dev : 1, 0, &p)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes for the arena; plan with a smaller budget", dev);
+        code = x->backend.alloc(x->backend.user, dev ? dev : 1, 0, &p);
+        if (code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes for the arena; plan with a smaller budget%s%s", dev, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
         x->dev = (unsigned char *)p;
         x->own_dev = 1;
     }
@@ -14607,7 +14619,8 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
         x->host = (unsigned char *)x->d.host_memory;
     } else if (host) {
         p = NULL;
-        if (!x->backend.alloc || x->backend.alloc(x->backend.user, host, 1, &p)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes of host memory; plan with a smaller host budget", host);
+        code = x->backend.alloc ? x->backend.alloc(x->backend.user, host, 1, &p) : 1;
+        if (code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes of host memory; plan with a smaller host budget%s%s", host, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
         x->host = (unsigned char *)p;
         x->own_host = 1;
     }
@@ -14638,7 +14651,8 @@ RMI_FN rm_result rmi_exe_programs(rm_exec *x, rmi_arena *mem)
 RMI_FN rm_result rmi_exe_reserve(rm_exec *x, rmi_error *err)
 {
     x->rebound = 0;
-    return x->lanes && x->backend.reserve(x->backend.user, x->n_events, x->most_calls) ? rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not make %u events for its lanes", (uint64_t)x->n_events) : RM_OK;
+    x->code = x->lanes ? x->backend.reserve(x->backend.user, x->n_events, x->most_calls) : 0;
+    return x->code ? rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not make %u events for its lanes%s%s", (uint64_t)x->n_events, *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code)) : RM_OK;
 }
 
 /* Everything that depends on the plan: memory, programs, homes. */
@@ -14652,7 +14666,8 @@ RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
     if (r != RM_OK) return rmi_err_memory(err);
     RMI_TRY(rmi_exe_callbacks(x, err));
     RMI_TRY(rmi_exe_reserve(x, err));
-    if (x->dev_bytes && x->backend.fill(x->backend.user, x->dev, 0, x->dev_bytes)) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not clear the arena");
+    x->code = x->dev_bytes ? x->backend.fill(x->backend.user, x->dev, 0, x->dev_bytes) : 0;
+    if (x->code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not clear the arena%s%s", *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code));
     if (x->host_bytes) memset(x->host, 0, (size_t)x->host_bytes);
     return RM_OK;
 }
@@ -14961,13 +14976,15 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *x, rmi_exe_prog *prog, uint32_t *answer)
 {
     const rm_backend *b = &x->backend;
     uint32_t number = (uint32_t)(prog - x->prog), turn, asked;
+    int joined = 0;
     rm_result r = RM_OK;
     for (turn = 0; turn < 2; turn++) {
         *answer = RM_ISSUE;
         if (b->begin && rmi_exe_did(x, b->begin(b->user, number, &x->now, answer))) return rmi_exe_backend_failed(x, "beginning a step", NULL);
         asked = *answer;
         x->failed[0] = 0;
-        if (asked != RM_REPLAY) r = rmi_exe_issue(x, prog, asked == RM_CAPTURE);
+        joined |= asked == RM_CAPTURE; /* also for what could not be kept */
+        if (asked != RM_REPLAY) r = rmi_exe_issue(x, prog, joined);
         if (b->end && rmi_exe_did(x, b->end(b->user, number, answer, r == RM_OK ? NULL : x->failed)) && r == RM_OK) r = rmi_exe_backend_failed(x, "ending a step", NULL);
         if (asked == RM_ISSUE || *answer == asked) break;
     }
@@ -17103,8 +17120,8 @@ RMDEF void rm_graph_any_order(rm_graph *g)
 
 RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t latency_ns, uint64_t add)
 {
-    if (!rmi_graph_open(g, "rm_graph_link")) return;
-    if (g->has_link || !h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX || add > RMI_MAX) {
+    if (!g || g->sticky.result != RM_OK) return;
+    if ((g->has_link && !g->sealed) || !h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX || add > RMI_MAX) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: declared twice, or a rate is zero or not below 2^62; give both rates in bytes a second");
         return;
     }
@@ -17112,7 +17129,8 @@ RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t laten
     g->link.h2d = h2d;
     g->link.d2h = d2h;
     g->link.latency = latency_ns;
-    g->link.add = add ? add : 20000000000u;
+    g->link.add = add ? add : g->sealed && g->link.add ? g->link.add : 20000000000u;
+    g->hashed = 0;
 }
 
 RMDEF size_t rm_graph_op_count(const rm_graph *g) { return g ? g->n_ops : 0; }

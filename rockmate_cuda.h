@@ -225,7 +225,7 @@ typedef struct rmc_program { /* a kind of step */
 struct rm_cuda {
     rm_cuda_desc d;
     rm_backend table;
-    char text[400], note[400];
+    char text[400], note[600];
     int code;              /* that text belongs to */
     int host_code;         /* of a host call that failed; written by CUDA's thread */
     uint64_t free_at_start;
@@ -678,31 +678,41 @@ RMC_FN int rmc_values(rm_cuda *c, const rm_step *s)
 {
     rmc_block *b = &c->ring[c->ring_at++ % RMC_RING];
     int fresh = s->kind == RM_SINGLE || s->kind == RM_FIRST || !s->kind; /* an overflow counts for all of an accumulation */
-    int code = rmc_join(c, RM_LANE_COMM); /* reductions of the step before may still read them */
-    if (code) return code;
     b->step = *s;
     b->skip = 0;
     RMC_DO(c, cudaMemcpyAsync, (c->on_device, b, fresh ? sizeof(rmc_block) : sizeof(rm_step), cudaMemcpyHostToDevice, c->stream[RM_LANE_COMPUTE]));
     return rmc_gave(c, RM_LANE_COMPUTE);
 }
 
-/* Everything that was given to any lane comes before what compute gets next. */
+/* Everything that was given to any lane comes before what compute gets next. A lane whose end another lane's end comes after
+   needs no wait of its own. */
 RMC_FN int rmc_gather(rm_cuda *c)
 {
-    uint32_t lane;
+    uint32_t lane, k, open = 0;
     int code;
     for (lane = 1; lane < RMC_LANES; lane++)
-        if ((code = rmc_join(c, lane)) != 0) return code;
+        if (c->seen[RM_LANE_COMPUTE].lane[lane] < c->given[lane]) open |= 1u << lane;
+    for (lane = 1; lane < RMC_LANES; lane++) {
+        for (k = 1; k < RMC_LANES; k++)
+            if (k != lane && (open >> k & 1) && c->seen[k].lane[lane] >= c->given[lane]) break;
+        if (k == RMC_LANES && (code = rmc_join(c, lane)) != 0) return code;
+    }
+    return 0;
+}
+
+/* What any lane gets next comes after all that compute has been given. */
+RMC_FN int rmc_border(rm_cuda *c)
+{
+    c->launched = c->seen[RM_LANE_COMPUTE].lane[RM_LANE_COMPUTE] = ++c->given[RM_LANE_COMPUTE];
+    RMC_DO(c, cudaEventRecord, (c->done, c->stream[RM_LANE_COMPUTE]));
+    c->behind = (1u << RMC_LANES) - 2u; /* all but compute */
     return 0;
 }
 
 RMC_FN int rmc_launch(rm_cuda *c, rmc_program *p)
 {
     RMC_DO(c, cudaGraphLaunch, (p->exec, c->stream[RM_LANE_COMPUTE]));
-    c->launched = c->seen[RM_LANE_COMPUTE].lane[RM_LANE_COMPUTE] = ++c->given[RM_LANE_COMPUTE];
-    RMC_DO(c, cudaEventRecord, (c->done, c->stream[RM_LANE_COMPUTE]));
-    c->behind = (1u << RMC_LANES) - 2u; /* all but compute */
-    return 0;
+    return rmc_border(c);
 }
 
 RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p)
@@ -715,16 +725,16 @@ RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p)
     c->capturing = p;
     c->in_capture = 1u << RM_LANE_COMPUTE;
     p->n_slots = 0;
-    RMC_DO(c, cudaEventRecord, (c->fork, c->stream[RM_LANE_COMPUTE]));
     c->fork_seen = c->seen[RM_LANE_COMPUTE];
-    return 0;
+    return rmc_did(c, cudaEventRecord(c->fork, c->stream[RM_LANE_COMPUTE]), "cudaEventRecord");
 }
 
-/* What was captured is let go, and this kind of step stays in streams. Nothing of it has run: no lane has anything to wait for. */
-RMC_FN void rmc_give_up(rm_cuda *c, rmc_program *p, const char *failed)
+/* What was captured is let go, and this kind of step stays in streams. Nothing of it has run; all lanes come after what was
+   gathered for it, and no event says more than that. */
+RMC_FN int rmc_give_up(rm_cuda *c, rmc_program *p, const char *failed)
 {
     static const char *const kinds[] = {"single", "first", "middle", "last", "forward"};
-    char t[400];
+    char t[600];
     uint32_t i;
     cudaGraph_t g = NULL;
     if (c->capturing && cudaStreamEndCapture(c->stream[RM_LANE_COMPUTE], &g) == cudaSuccess && g) (void)cudaGraphDestroy(g);
@@ -732,10 +742,12 @@ RMC_FN void rmc_give_up(rm_cuda *c, rmc_program *p, const char *failed)
     c->capturing = NULL;
     memcpy(c->given, c->given_before, sizeof c->given);
     memcpy(c->seen, c->seen_before, sizeof c->seen);
+    for (i = 0; i < c->n_events; i++) memset(&c->event_seen[i], 0, sizeof(rmc_seen));
     p->streams_only = 1;
     for (i = 0; i < RM_STEP_KINDS - 1 && p->kind >> (i + 1);) i++;
     snprintf(t, sizeof t, "%s steps stay in streams, they could not be made a CUDA graph: %.150s%s%.200s", kinds[i], failed ? failed : "", failed ? ": " : "", c->code ? c->text : "it failed while it was captured");
     rmc_remark(c, t);
+    return rmc_border(c);
 }
 
 /* The end of a step that was captured: it becomes a graph, which runs. What fails here has not run: it goes to streams. */
@@ -746,15 +758,14 @@ RMC_FN int rmc_keep(rm_cuda *c, rmc_program *p, uint32_t *answer, const char *fa
     int code = failed ? 1 : rmc_gather(c);
     if (!code) {
         code = rmc_did(c, cudaStreamEndCapture(c->stream[RM_LANE_COMPUTE], &g), "cudaStreamEndCapture");
-        c->capturing = NULL;
+        if (!code) c->capturing = NULL;
     }
     if (!code) code = rmc_did(c, cudaGraphGetNodes(g, NULL, &n), "cudaGraphGetNodes");
     if (!code) code = rmc_did(c, cudaGraphInstantiateWithFlags(&p->exec, g, 0), "cudaGraphInstantiateWithFlags");
     if (g) (void)cudaGraphDestroy(g);
     if (code) {
-        rmc_give_up(c, p, failed);
         *answer = RM_ISSUE;
-        return 0;
+        return rmc_give_up(c, p, failed);
     }
     c->nodes = (uint32_t)n;
     c->captured++;
@@ -780,7 +791,9 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
         return 0;
     }
     *answer = p->exec ? RM_REPLAY : RM_CAPTURE;
-    return p->exec ? 0 : rmc_capture(c, p);
+    if (p->exec || (code = rmc_capture(c, p)) == 0) return 0;
+    *answer = RM_ISSUE;
+    return c->capturing ? rmc_give_up(c, p, NULL) : code;
 }
 
 RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *failed)

@@ -81,7 +81,7 @@ gcc -m32 -o "$out/m32" "$out/m32.c" 2>/dev/null || want none-such gcc-multilib
 if gcc -m32 -o "$out/m32" "$out/m32.c" 2>/dev/null; then
     check "gcc -m32" gcc -m32 -std=c99 $W -O1 -I. -o "$out/impl32" tests/compile/implementation.c
 else skip "no 32-bit compiler (gcc-multilib)"; fi
-if have python3; then counted rooms python3 tests/structure/rooms.py rockmate.h; else skip "python3 is not here: order of rooms"; fi
+if have python3; then counted rooms python3 tests/structure/rooms.py rockmate.h; counted rooms_cuda python3 tests/structure/rooms.py rockmate_cuda.h; else skip "python3 is not here: order of rooms"; fi
 
 echo "== unit, oracle, property, numeric, oom"
 check "the second referee" ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 -c -I. -o "$out/replay.o" tests/oracle/replay.cpp
@@ -101,6 +101,18 @@ done
 echo "== cuda"
 cuda=${CUDA_HOME:-/usr/local/cuda}
 if [ -f "$cuda/include/cuda_runtime_api.h" ]; then
+    for inc in "-isystem $cuda/include" "-I$cuda/include"; do
+        for c in "gcc -std=c99" "clang -std=c99" "gcc -std=gnu17" "g++ -x c++ -std=c++11" "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++11" "clang++ -x c++ -std=c++17"; do
+            have "${c%% *}" || continue
+            check "$c $inc" $c $W -fsyntax-only -I. $inc tests/compile/cuda.c
+        done
+    done
+    if have nvcc; then check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c; fi
+    dirs="-L$cuda/lib64 -L$cuda/lib -Wl,-rpath,$cuda/lib64"
+    check "link with -lcudart" ${CC} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/cuda_so" tests/compile/cuda.c $dirs -lcudart
+    check "the real runtime, shared" "$out/cuda_so"
+    check "link with -lcudart_static" ${CC} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/cuda_a" tests/compile/cuda.c $dirs -lcudart_static -lpthread -ldl -lrt
+    check "the real runtime, static" "$out/cuda_a"
     check "build the stand-in for cudart" ${CC} -std=gnu99 $SAN -isystem "$cuda/include" -c -o "$out/standin.o" tests/cuda/cudart_standin.c
     for t in tests/cuda/test_*.c; do
         name=$(basename "$t" .c)

@@ -12,13 +12,16 @@ PREFIX = {
     "schedule": "rmi_sch_|rmi_sim_", "sequence": "rmi_seq_", "block": "rmi_blk_", "chain": "rmi_chn_", "refine": "rmi_ref_", "bound": "rmi_bnd_", "offload": "rmi_off_",
     "place": "rmi_plc_", "plan": "rmi_plan_", "lanes": "rmi_lan_", "threads": "rmi_thr_", "text": "rmi_txt_", "exec": "rmi_exe_", "check": "rmi_chk_", "public": "rm_|rmi_",
 }
+CUDA = {room: "rmc_" for room in ("device", "memory", "stream", "profile", "graph")}
+CUDA["public"] = "rm_cuda_|rmc_"
 LONGEST = 70
 
 
 def main(path):
     text = open(path, encoding="utf-8").read()
     lines = text.split("\n")
-    head = text[: text.index("#ifndef ROCKMATE_H")]
+    prefixes, guard = (CUDA, "#ifndef ROCKMATE_CUDA_H") if path.endswith("rockmate_cuda.h") else (PREFIX, "#ifndef ROCKMATE_H")
+    head = text[: text.index(guard)]
     contents = re.findall(r"^   >>(\w+)", head, re.M)
     passed, bad = 0, []
     banners = [(n, m.group(1)) for n, l in enumerate(lines) for m in [re.match(r"   >>(\w+) - ", l) or re.match(r"/\* >>(\w+) - ", l)] if m and n > head.count("\n")]  # after the contents and the manual
@@ -30,19 +33,19 @@ def main(path):
         passed += 1
     starts = [n for n, _ in banners] + [len(lines)]
     for (at, room), end in zip(banners, starts[1:]):
-        if room not in PREFIX:
+        if room not in prefixes:
             continue
-        prefix = PREFIX[room]
+        prefix = prefixes[room]
         body = lines[at:end]
         for n, line in enumerate(body, at + 1):
-            m = re.match(r"(?:RMI_FN|RMDEF)\s+[\w\s\*]+?\b\**(\w+)\(", line)
+            m = re.match(r"(?:RMI_FN|RMC_FN|RMDEF)\s+[\w\s\*]+?\b\**(\w+)\(", line)
             if not m:
                 continue
             if line.rstrip().endswith(";"):
                 bad.append(f"{path}:{n}: forward declaration of {m.group(1)}: something stands in the wrong room")
                 continue
             name = m.group(1)
-            others = [p for r, p in PREFIX.items() if r not in (room, "base", "public") for p in p.split("|")]
+            others = [p for r, p in prefixes.items() if prefixes is PREFIX and r not in (room, "base", "public") for p in p.split("|")]
             if not re.match(prefix, name) or (room in ("base", "public") and any(name.startswith(o) for o in others)):
                 bad.append(f"{path}:{n}: {name} stands in room {room}, whose names begin with {prefix}")
             else:
