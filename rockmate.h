@@ -9214,294 +9214,747 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
 
 RMI_PLAIN_END
 
-/* --- a lower bound on time within a limit, for every plan: any order of first runs, any recomputation, any variants.
-   When backward x runs, what the backwards that must come after it read is there, or is made again. With a price of lambda
-   ns a byte on what is there at that moment (Lagrange), a value v that must have been made before x costs at least
-       pay(v) = min(lambda * bytes(v), (again(o) + sum over inputs u of pay(u) / readers(u)) / outputs(o)),   o makes v
-   and a backward at least the cheapest of its modes, time plus shares of what that mode reads. Divisions round down. */
-typedef struct rmi_bnd_lower {
-    const rmi_ref_model *m;
-    uint8_t *after, *before, *made, *must; /* by task: must come after x, before it; by op: made before x; runs in every plan */
-    uint32_t *readers, *late; /* by buffer: reruns and backwards after x; the latter alone */
-    uint8_t *rests;    /* by op: no rerun of it asks for its inputs, what it makes being kept */
-    uint8_t *there;    /* by buffer: x itself reads it */
-    uint32_t *root;    /* by buffer: that of its root */
-    uint32_t *stamp, turn;
-    uint64_t *pay;     /* by buffer */
-    uint64_t *again, *first; /* by op */
-    uint64_t common;   /* time of all that is run in any plan, but for the backwards after x */
-    uint64_t forced;   /* bytes there at x beside what later backwards read */
-} rmi_bnd_lower;
+/* --- a lower bound on time within a limit, for every plan: any order, any recomputation, any variants.
+   Let x be a run that every plan makes once (a backward) or the first of its kind (a forward). What surely comes before and
+   after it follows from reads alone. When x runs, a value made before x and read after it is there, or is made again:
 
-RMI_FN rm_result rmi_bnd_lower_make(rmi_arena *mem, const rmi_ref_model *m, rmi_bnd_lower *w)
+       least sum of  again(o) c_o  +  cost of the backwards after x in the modes they take
+       over a_u (u is there after x), c_o (o runs again after x), modes, in {0, 1}, subject to
+            c_o <= a_w                 for what o reads
+            a_u = 1                    for what a backward after x reads in all its modes, or in the one that it takes
+            sum of bytes(u) over u with a_u = 1, c_maker(u) = 0   <=   limit - what x itself holds.
+
+   The limit is priced: lambda ns a byte (Lagrange). For each lambda the rest is a problem in 0-1 variables in which every term
+   has two of them. Its linear relaxation is half-integral and is a minimum cut in a network with a node for each variable
+   and one for its negation (Hochbaum, Megiddo, Naor and Tamir, "Tight bounds and 2-approximation algorithms for integer
+   programs with two variables per inequality", 1993); without variants in two modes it is a closure, and exact without the
+   negations. The value is concave in lambda. Any flow is a lower bound on the cut, so all roundings go down and the work may
+   stop at any moment. */
+typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
+    uint32_t to, next;
+    uint64_t ns, bytes;      /* its price is ns + lambda * bytes; RMI_INF: never cut */
+    uint64_t cap;
+} rmi_bnd_arc;
+
+typedef struct rmi_bnd {
+    const rmi_ref_model *m;
+    rmi_arena *mem;
+    uint64_t limit;
+    /* of the model */
+    uint32_t *root, *group;      /* by buffer: its root's, or n_buf; gradients that may be one piece of memory */
+    uint8_t *is_grad, *stays;    /* by buffer */
+    uint64_t *bytes;             /* by buffer: surely taken */
+    uint8_t *must;               /* by op: runs in every plan */
+    uint64_t *first, *again;     /* by op: least time of a run, of a repeat */
+    uint64_t *ns;                /* by access: least time of a backward in this mode; RMI_INF: does not fit */
+    uint32_t *pred0, *pred;      /* by task: what surely runs before, directly */
+    size_t n_pred, cap_pred;
+    /* of moment x */
+    uint32_t x;
+    uint8_t *before, *after;     /* by task */
+    uint8_t *there, *flag;       /* by buffer: x reads it; scratch */
+    uint64_t *most;              /* by buffer: scratch */
+    uint32_t *stamp, turn;       /* by buffer */
+    uint64_t common, forced, wanted; /* ns of all plans; bytes that x holds; bytes that are read later */
+    /* the network: node 0 is the source, 1 the sink, 2 + 2v variable v, 3 + 2v its negation */
+    rmi_bnd_arc *arc;
+    size_t n_arc, cap_arc, cap_head, cap_level, cap_at;
+    uint32_t *head, *level, *at, *queue, *path;
+    size_t cap_queue, cap_path;
+    uint32_t n_node, *a_var, *c_var; /* by buffer, by op: variables, or RMI_NONE */
+    int twice;                   /* there are negations */
+    int up, down;                /* a unit is 2^-up or 2^down ns */
+    uint64_t price, most_price, work, most_work; /* prices: 2^-20 units a byte; work: arcs looked at */
+} rmi_bnd;
+
+/* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
+RMI_FN uint64_t rmi_bnd_held(rmi_bnd *w, uint32_t task, uint32_t mode)
 {
-    const rm_graph *g = m->g;
-    uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint32_t i, f, k;
-    memset(w, 0, sizeof *w);
-    w->m = m;
-    w->after = RMI_NEW(mem, uint8_t, m->n_tasks);
-    w->before = RMI_NEW(mem, uint8_t, m->n_tasks);
-    w->made = RMI_NEW(mem, uint8_t, g->n_ops);
-    w->must = RMI_NEW(mem, uint8_t, g->n_ops);
-    w->readers = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
-    w->late = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
-    w->rests = RMI_NEW(mem, uint8_t, g->n_ops);
-    w->there = RMI_NEW(mem, uint8_t, m->n_buf + 1u);
-    w->root = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
-    w->stamp = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
-    w->pay = RMI_NEW(mem, uint64_t, m->n_buf + 1u);
-    w->again = RMI_NEW(mem, uint64_t, g->n_ops);
-    w->first = RMI_NEW(mem, uint64_t, g->n_ops);
-    if (!read || !w->after || !w->before || !w->made || !w->must || !w->readers || !w->late || !w->rests || !w->there || !w->root || !w->stamp || !w->pay || !w->again || !w->first) return RM_ERROR_MEMORY;
-    rmi_bnd_must_run(g, m->step, w->must, read);
-    for (i = 0; i < m->n_buf; i++) w->root[i] = i;
-    for (i = 0; i < g->n_tensors; i++)
-        if (m->compact[i] != RMI_NONE) w->root[m->compact[i]] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
-    for (i = 0; i < g->n_ops; i++) {
-        w->again[i] = w->first[i] = RMI_INF;
-        for (f = 0; f < g->ops[i].n_forms; f++) {
-            w->again[i] = rmi_min(w->again[i], g->ops[i].forms[f].again);
-            w->first[i] = rmi_min(w->first[i], g->ops[i].forms[f].fwd);
-        }
-        if (g->ops[i].view != RMI_NONE) w->again[i] = w->first[i] = 0;
-        for (k = 0; k < m->n_modes[i]; k++) w->again[i] = rmi_min(w->again[i], m->choices[m->accs[m->tasks[i].acc0 + k].free0[1]].ns);
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
+    uint64_t sum = 0, shared = 0;
+    uint32_t q;
+    w->turn++;
+    for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
+        uint32_t u = q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read];
+        if (!w->is_grad[u]) u = w->root[u];
+        if (w->stamp[u] == w->turn) continue;
+        w->stamp[u] = w->turn;
+        if (w->group[u] != RMI_NONE) shared = rmi_max(shared, w->bytes[u]);
+        else sum += w->bytes[u];
     }
+    for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
+        const rmi_ref_target *y = &m->targets[a->write0 + q];
+        if (!y->n_over && !y->rename && w->group[y->buf] == RMI_NONE && w->stamp[y->buf] != w->turn) sum += w->bytes[y->buf];
+        w->stamp[y->buf] = w->turn;
+    }
+    return sum + shared;
+}
+
+/* Least times, of what fits within the limit at all. */
+RMI_FN void rmi_bnd_times(rmi_bnd *w)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k, q, r;
+    for (i = 0; i < m->n_tasks; i++) {
+        const rmi_ref_task *t = &m->tasks[i];
+        uint64_t any[2] = {RMI_INF, RMI_INF}, fits[2] = {RMI_INF, RMI_INF};
+        for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 1u); k++) {
+            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+            uint64_t held = rmi_bnd_held(w, i, k);
+            if (t->way != RMI_FWD) any[0] = fits[0] = RMI_INF;
+            for (r = 0; r < (t->way == RMI_FWD ? 2u : 1u); r++)
+                for (q = 0; q < a->n_free[r]; q++) {
+                    const rmi_ref_choice *c = &m->choices[a->free0[r] + q];
+                    uint64_t bytes = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write ? rmi_sub(held, m->bytes[m->pool[a->write0]]) : held;
+                    any[r] = rmi_min(any[r], c->ns);
+                    if (bytes + c->ws <= w->limit) fits[r] = rmi_min(fits[r], c->ns);
+                }
+            if (t->way != RMI_FWD) w->ns[t->acc0 + k] = t->way == RMI_BWD && a->may_be_free ? 0 : fits[0] != RMI_INF || (t->way == RMI_BWD && m->n_modes[t->id] > 1) ? fits[0] : any[0];
+        }
+        for (r = 0; r < 2 && t->way == RMI_FWD; r++) (r ? w->again : w->first)[t->id] = m->g->ops[t->id].view != RMI_NONE ? 0 : fits[r] != RMI_INF ? fits[r] : any[r];
+    }
+}
+
+RMI_FN int rmi_bnd_reads(const rmi_bnd *w, const rmi_ref_acc *a, uint32_t u)
+{
+    uint32_t q;
+    for (q = 0; q < a->n_read; q++)
+        if (w->root[w->m->pool[a->read0 + q]] == u) return 1;
+    return 0;
+}
+
+/* Is value u (a root) read by the task in every mode? */
+RMI_FN int rmi_bnd_always(const rmi_bnd *w, uint32_t task, uint32_t u)
+{
+    const rmi_ref_task *t = &w->m->tasks[task];
+    uint32_t k;
+    for (k = 0; t->way == RMI_BWD && k < w->m->n_modes[t->id]; k++)
+        if (w->ns[t->acc0 + k] != RMI_INF && !rmi_bnd_reads(w, &w->m->accs[t->acc0 + k], u)) return 0;
+    return 1;
+}
+
+/* A forward that leaves what this mode reads may be a slower one. */
+RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *w, uint32_t task, uint32_t mode)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
+    uint64_t ns = w->ns[t->acc0 + mode];
+    if (ns == RMI_INF || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE) return ns;
+    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, w->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, w->again[t->id]));
+}
+
+/* Least time of a task that is no forward. */
+RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *w, uint32_t task)
+{
+    const rmi_ref_task *t = &w->m->tasks[task];
+    uint64_t least = RMI_INF;
+    uint32_t k;
+    if (t->way != RMI_BWD) return w->ns[t->acc0];
+    for (k = 0; k < w->m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(w, task, k));
+    return least == RMI_INF ? 0 : least;
+}
+
+RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *w, uint32_t p)
+{
+    if (!rmi_arena_grow(w->mem, (void **)&w->pred, &w->cap_pred, w->n_pred + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
+    w->pred[w->n_pred++] = p;
     return RM_OK;
 }
 
-/* Least time of a backward task, in any mode. */
-RMI_FN uint64_t rmi_bnd_least(const rmi_ref_model *m, uint32_t task)
-{
-    const rmi_ref_task *t = &m->tasks[task];
-    uint64_t least = RMI_INF;
-    uint32_t k;
-    for (k = 0; k < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u); k++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : m->choices[a->free0[0]].ns);
-    }
-    return least;
-}
-
-/* What surely comes before and after backward x, and what surely has been made when it runs. */
-RMI_FN void rmi_bnd_around(rmi_bnd_lower *w, uint32_t x)
+/* What surely runs before each task, directly. */
+RMI_FN rm_result rmi_bnd_preds(rmi_bnd *w)
 {
     const rmi_ref_model *m = w->m;
-    uint32_t i, k, q, n = m->n_keep;
+    uint32_t i, q, k;
+    for (i = 0; i < m->n_tasks; i++) {
+        const rmi_ref_task *t = &m->tasks[i];
+        const rmi_ref_acc *a = &m->accs[t->acc0];
+        w->pred0[i] = (uint32_t)w->n_pred;
+        for (k = 0; k < t->n_dep; k++) /* a backward's deps among forwards are of some modes only */
+            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD) RMI_TRY(rmi_bnd_put_pred(w, m->deps[t->dep0 + k]));
+        for (q = 0; q < a->n_read && t->way <= RMI_BWD; q++) {
+            uint32_t u = m->pool[a->read0 + q];
+            if (w->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(w, i, w->root[u]))) continue;
+            if (w->root[u] != m->n_buf && m->maker[w->root[u]] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(w, m->maker[w->root[u]]));
+            if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(w, m->maker[u]));
+        }
+    }
+    w->pred0[i] = (uint32_t)w->n_pred;
+    return RM_OK;
+}
+
+RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t b)
+{
+    while (group[b] != b) b = group[b] = group[group[b]];
+    return b;
+}
+
+/* By buffer: roots, bytes, gradients that may be names of the same bytes. */
+RMI_FN void rmi_bnd_buffers(rmi_bnd *w)
+{
+    const rmi_ref_model *m = w->m;
+    const rm_graph *g = m->g;
+    uint32_t i, k, q, b;
+    for (b = 0; b <= m->n_buf; b++) {
+        w->root[b] = w->group[b] = b;
+        w->bytes[b] = b < m->n_buf ? m->bytes[b] : 0;
+    }
+    for (i = 0; i < g->n_tensors; i++) {
+        if ((b = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) w->is_grad[b] = 1;
+        if ((b = m->compact[i]) != RMI_NONE) w->root[b] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
+    }
+    for (i = 0; i < m->n_tasks; i++) {
+        const rmi_ref_task *t = &m->tasks[i];
+        for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 0u); k++) {
+            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+            if (a->saved != RMI_NONE) w->bytes[a->saved] = w->bytes[a->saved] ? rmi_min(w->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
+            for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
+                const rmi_ref_target *y = &m->targets[a->write0 + q];
+                if (y->share && a->dout != RMI_NONE) w->group[rmi_bnd_find(w->group, y->buf)] = rmi_bnd_find(w->group, a->dout);
+            }
+        }
+    }
+    memset(w->flag, 0, m->n_buf + 1u);
+    for (b = 0; b < m->n_buf; b++)
+        if (rmi_bnd_find(w->group, b) != b) w->flag[b] = w->flag[rmi_bnd_find(w->group, b)] = 1;
+    for (b = 0; b < m->n_buf; b++) w->group[b] = rmi_bnd_find(w->group, b);
+    for (b = 0; b <= m->n_buf; b++)
+        if (!w->flag[b]) w->group[b] = RMI_NONE;
+    memset(w->flag, 0, m->n_buf + 1u);
+    for (i = 0; i < m->n_stay; i++) w->stays[m->stay[i]] = 1;
+}
+
+/* RM_ERROR_GRAPH: parts or modes that the model does not know in full; nothing can be said then. */
+RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *w)
+{
+    const rm_graph *g = m->g;
+    uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
+    uint32_t nb = m->n_buf + 1, i, f;
+    memset(w, 0, sizeof *w);
+    w->m = m;
+    w->mem = mem;
+    w->limit = limit;
+    w->root = RMI_NEW(mem, uint32_t, nb);
+    w->group = RMI_NEW(mem, uint32_t, nb);
+    w->is_grad = RMI_NEW(mem, uint8_t, nb);
+    w->stays = RMI_NEW(mem, uint8_t, nb);
+    w->bytes = RMI_NEW(mem, uint64_t, nb);
+    w->must = RMI_NEW(mem, uint8_t, g->n_ops);
+    w->first = RMI_NEW(mem, uint64_t, g->n_ops);
+    w->again = RMI_NEW(mem, uint64_t, g->n_ops);
+    w->ns = RMI_NEW(mem, uint64_t, m->n_accs);
+    w->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
+    w->before = RMI_NEW(mem, uint8_t, m->n_tasks);
+    w->after = RMI_NEW(mem, uint8_t, m->n_tasks);
+    w->there = RMI_NEW(mem, uint8_t, nb);
+    w->flag = RMI_NEW(mem, uint8_t, nb);
+    w->most = RMI_NEW(mem, uint64_t, nb);
+    w->stamp = RMI_NEW(mem, uint32_t, nb);
+    w->a_var = RMI_NEW(mem, uint32_t, nb);
+    w->c_var = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!read || !w->root || !w->group || !w->is_grad || !w->stays || !w->bytes || !w->must || !w->first || !w->again || !w->ns || !w->pred0) return RM_ERROR_MEMORY;
+    if (!w->before || !w->after || !w->there || !w->flag || !w->most || !w->stamp || !w->a_var || !w->c_var) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_ops; i++) {
+        for (f = 1; f < g->ops[i].n_forms; f++)
+            if (g->ops[i].has_bwd && !rmi_ref_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f])) return RM_ERROR_GRAPH;
+        if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
+    }
+    rmi_bnd_must_run(g, m->step, w->must, read);
+    rmi_bnd_buffers(w);
+    rmi_bnd_times(w);
+    return rmi_bnd_preds(w);
+}
+
+/* --- one moment */
+
+/* What surely comes before and after run x. */
+RMI_FN void rmi_bnd_around(rmi_bnd *w, uint32_t x)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k;
+    w->x = x;
     memset(w->after, 0, m->n_tasks);
     memset(w->before, 0, m->n_tasks);
-    memset(w->made, 0, m->g->n_ops);
-    for (i = 0; i < n; i++) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        for (k = 0; k < t->n_dep && t->way != RMI_FWD; k++) w->after[m->keep[i]] |= m->deps[t->dep0 + k] == x || w->after[m->deps[t->dep0 + k]];
+    w->before[x] = w->after[x] = 1;
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t t = m->keep[i];
+        for (k = w->pred0[t]; k < w->pred0[t + 1] && !w->after[t]; k++) w->after[t] = w->after[w->pred[k]];
     }
-    w->before[x] = 1;
-    for (i = n; i-- > 0;) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        if (t->way == RMI_FWD) {
-            if (!w->made[t->id]) continue;
-        } else if (!w->before[m->keep[i]]) continue;
-        for (k = 0; k < t->n_dep; k++) {
-            if (m->tasks[m->deps[t->dep0 + k]].way == RMI_FWD) continue; /* of some modes only */
-            w->before[m->deps[t->dep0 + k]] = 1;
-        }
-        if (t->way != RMI_FWD && t->way != RMI_BWD) continue;
-        for (q = 0; q < m->accs[t->acc0].n_read; q++) { /* read in every mode */
-            uint32_t u = m->pool[m->accs[t->acc0].read0 + q], mode, all = 1;
-            for (mode = 1; mode < m->n_modes[t->id] && t->way == RMI_BWD; mode++) {
-                const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
-                uint32_t z, has = 0;
-                for (z = 0; z < a->n_read; z++) has |= m->pool[a->read0 + z] == u;
-                all &= has;
-            }
-            if (all && m->maker[u] != RMI_NONE) w->made[m->maker[u]] = 1;
-        }
+    for (i = m->n_keep; i-- > 0;) {
+        uint32_t t = m->keep[i];
+        for (k = w->pred0[t]; k < w->pred0[t + 1] && w->before[t]; k++) w->before[w->pred[k]] = 1;
     }
+    w->before[x] = w->after[x] = 0;
 }
 
-/* Readers of every buffer among reruns and the backwards after x; time common to all plans; bytes forced at x. */
-RMI_FN void rmi_bnd_shares(rmi_bnd_lower *w, uint32_t x)
+/* Gradients that are there when x runs: begun before and read later; those that x reads, and those that lie over nothing. */
+RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *w)
 {
     const rmi_ref_model *m = w->m;
-    uint32_t i, k, q, mode;
-    uint64_t ws = RMI_INF, grad = 0;
-    w->common = 0;
-    memset(w->late, 0, (m->n_buf + 1u) * sizeof(uint32_t));
-    for (i = 0; i < m->n_stay; i++) w->late[w->root[m->stay[i]]]++;
-    for (i = 0; i < m->n_keep; i++) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        uint32_t n_modes = t->way == RMI_BWD ? m->n_modes[t->id] : 1;
-        if (t->way == RMI_FWD && (w->made[t->id] || w->must[t->id])) w->common += w->first[t->id];
-        if (t->way != RMI_FWD && !(t->way == RMI_BWD && w->after[m->keep[i]])) w->common += rmi_bnd_least(m, m->keep[i]);
-        if (t->way != RMI_BWD || !w->after[m->keep[i]]) continue;
-        w->turn++;
-        for (mode = 0; mode < n_modes; mode++)
-            for (q = 0; q < m->accs[t->acc0 + mode].n_read; q++) {
-                uint32_t u = w->root[m->pool[m->accs[t->acc0 + mode].read0 + q]];
-                if (w->stamp[u] == w->turn) continue;
-                w->stamp[u] = w->turn;
-                w->late[u]++;
-            }
-    }
-    w->forced = 0;
-    memset(w->there, 0, m->n_buf + 1u);
-    {
-        const rmi_ref_task *t = &m->tasks[x];
-        const rmi_ref_acc *a0 = &m->accs[t->acc0];
-        for (mode = 0; mode < m->n_modes[t->id]; mode++)
-            for (k = 0; k < m->accs[t->acc0 + mode].n_free[0]; k++) ws = rmi_min(ws, m->choices[m->accs[t->acc0 + mode].free0[0] + k].ws);
-        for (q = 0; q < a0->n_read; q++) { /* values that every mode of x reads */
-            uint32_t u = w->root[m->pool[a0->read0 + q]], all = m->maker[u] != RMI_NONE;
-            for (mode = 1; mode < m->n_modes[t->id] && all; mode++) {
-                const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
-                uint32_t z, has = 0;
-                for (z = 0; z < a->n_read; z++) has |= w->root[m->pool[a->read0 + z]] == u;
-                all = has;
-            }
-            if (!all || w->there[u] || (m->bytes[u] == 0)) continue;
-            w->there[u] = 1;
-            w->forced += m->bytes[u];
-        }
-        for (q = 0; q < a0->n_write; q++) { /* gradients that lie over nothing, in any mode */
-            uint32_t own = 1;
-            for (mode = 0; mode < m->n_modes[t->id]; mode++) {
-                const rmi_ref_target *y = &m->targets[m->accs[t->acc0 + mode].write0 + q];
+    uint32_t i, q, k, b;
+    uint64_t sum = 0;
+    memset(w->flag, 0, m->n_buf + 1u);
+    for (i = m->g->n_ops; i < m->n_keep; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
+        uint32_t task = m->keep[i];
+        const rmi_ref_task *t = &m->tasks[task];
+        const rmi_ref_acc *a = &m->accs[t->acc0];
+        for (q = 0; q < a->n_read && (w->after[task] || task == w->x); q++)
+            if (w->is_grad[b = m->pool[a->read0 + q]]) w->flag[b] |= task == w->x ? 4 : 2;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && w->before[task]; q++) w->flag[m->targets[a->write0 + q].buf] |= 1;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && task == w->x; q++) {
+            int own = 1;
+            for (k = 0; k < m->n_modes[t->id]; k++) {
+                const rmi_ref_target *y = &m->targets[m->accs[t->acc0 + k].write0 + q];
                 own &= !y->n_over && !y->rename;
             }
-            if (own) w->forced += m->bytes[m->targets[a0->write0 + q].buf];
+            if (own) w->flag[m->targets[a->write0 + q].buf] |= 4;
         }
     }
-    for (k = 0; k < m->g->ops[m->tasks[x].id].grad_out.n; k++) grad = rmi_max(grad, m->g->tensors[m->g->ops[m->tasks[x].id].grad_out.at[k]].grad_bytes);
-    w->forced += ws + grad;
-}
-
-/* Shares out the time of a rerun of op i among what it makes: the small ones ask for no more than keeping them costs. */
-RMI_FN void rmi_bnd_split(rmi_bnd_lower *w, uint32_t i, uint64_t cost, uint64_t lambda)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
-    uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, i)], left = 0, q, mode;
-    uint64_t least = RMI_INF;
-    int kept = 1;
-    for (mode = 0; mode < m->n_modes[i]; mode++) /* the smallest that any mode saves */
-        if (m->accs[m->tasks[i].acc0 + mode].saved != RMI_NONE) least = rmi_min(least, m->accs[m->tasks[i].acc0 + mode].saved_bytes);
-    for (q = 0; q < a->n_write; q++) left += w->readers[m->pool[a->write0 + q]] > 0;
-    if (saved != RMI_NONE && w->readers[saved] && least != RMI_INF) {
-        uint64_t there = rmi_ref_scale(least, lambda);
-        left++;
-        w->pay[saved] = m->tasks[i].fixed ? there : rmi_min(there, cost / left);
-        kept &= w->pay[saved] == there;
-        cost -= rmi_min(cost, w->pay[saved]);
-        left--;
-    }
-    for (q = 0; q < a->n_write; q++) {
-        uint32_t v = m->pool[a->write0 + q];
-        uint64_t there = rmi_ref_scale(m->bytes[v], lambda);
-        if (!w->readers[v]) continue;
-        w->pay[v] = w->there[v] ? 0 : m->tasks[i].fixed ? there : rmi_min(there, cost / left);
-        if (w->there[v]) {
-            left--;
-            continue;
+    memset(w->most, 0, (m->n_buf + 1u) * sizeof(uint64_t));
+    for (b = 0; b < m->n_buf; b++) {
+        if (!(w->flag[b] & 4) && !((w->flag[b] & 1) && ((w->flag[b] & 2) || w->stays[b]))) continue;
+        if (w->group[b] == RMI_NONE) sum += w->bytes[b];
+        else {
+            uint64_t *most = &w->most[w->group[b]];
+            sum += rmi_sub(w->bytes[b], *most);
+            *most = rmi_max(*most, w->bytes[b]);
         }
-        kept &= w->pay[v] == there;
-        cost -= rmi_min(cost, w->pay[v]);
-        left--;
-    }
-    w->rests[i] = (uint8_t)kept;
-}
-
-/* The bound at x for one price (ns a byte, 2^-20), without what the limit is worth: the caller takes lambda * room off. */
-RMI_FN uint64_t rmi_bnd_priced(rmi_bnd_lower *w, uint64_t lambda)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, q, mode;
-    uint64_t sum = w->common;
-    memcpy(w->readers, w->late, (m->n_buf + 1u) * sizeof(uint32_t));
-    for (i = m->g->n_ops; i-- > 0;) { /* reruns that ask for their inputs */
-        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
-        uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, i)], asked = saved != RMI_NONE && w->readers[saved];
-        if (m->g->ops[i].view != RMI_NONE || !w->made[i] || w->rests[i] || m->tasks[i].fixed) continue;
-        for (q = 0; q < a->n_write; q++) asked |= w->readers[m->pool[a->write0 + q]] > 0;
-        if (!asked) continue;
-        w->turn++;
-        for (q = 0; q < a->n_read; q++) {
-            uint32_t u = w->root[m->pool[a->read0 + q]];
-            if (w->stamp[u] == w->turn) continue;
-            w->stamp[u] = w->turn;
-            w->readers[u]++;
-        }
-    }
-    memset(w->pay, 0, (m->n_buf + 1u) * sizeof(uint64_t));
-    for (i = 0; i < m->g->n_ops; i++) {
-        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
-        uint64_t cost = w->again[i];
-        if (!w->made[i] || m->g->ops[i].view != RMI_NONE) continue;
-        w->turn++;
-        for (q = 0; q < a->n_read && !w->rests[i]; q++) {
-            uint32_t u = w->root[m->pool[a->read0 + q]];
-            if (w->stamp[u] == w->turn || !w->readers[u]) continue;
-            w->stamp[u] = w->turn;
-            cost += w->pay[u] / w->readers[u];
-        }
-        rmi_bnd_split(w, i, cost, lambda);
-    }
-    for (i = 0; i < m->n_stay; i++) {
-        uint32_t u = w->root[m->stay[i]];
-        if (w->readers[u]) sum += w->pay[u] / w->readers[u];
-    }
-    for (i = 0; i < m->n_keep; i++) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        uint64_t least = RMI_INF;
-        if (t->way != RMI_BWD || !w->after[m->keep[i]]) continue;
-        for (mode = 0; mode < m->n_modes[t->id]; mode++) {
-            const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
-            uint64_t ns = a->may_be_free ? 0 : m->choices[a->free0[0]].ns;
-            w->turn++;
-            for (q = 0; q < a->n_read; q++) {
-                uint32_t u = w->root[m->pool[a->read0 + q]];
-                if (w->stamp[u] == w->turn || !w->readers[u]) continue;
-                w->stamp[u] = w->turn;
-                ns += w->pay[u] / w->readers[u];
-            }
-            least = rmi_min(least, ns);
-        }
-        sum += least;
     }
     return sum;
 }
 
-/* No plan whose live bytes (beside the model's base) stay within limit is faster. Work: moments * prices * accesses. */
-RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint32_t moments, uint64_t *bound)
+/* Is it a question whether value u (a root) is there after x? It was made before, and x does not hold it. */
+RMI_FN int rmi_bnd_open(const rmi_bnd *w, uint32_t u)
 {
-    rmi_bnd_lower w;
-    uint32_t i, n = 0, k, step;
-    *bound = 0;
-    RMI_TRY(rmi_bnd_lower_make(mem, m, &w));
-    for (i = 0; i < m->n_tasks; i++) n += m->tasks[i].way == RMI_BWD;
-    step = n / (moments ? moments : 1) + 1;
-    for (i = 0, k = 0; i < m->n_keep; i++) {
-        uint64_t lambda, best = 0, best_l = 1;
-        uint32_t x = m->keep[i], turn;
-        if (m->tasks[x].way != RMI_BWD || k++ % step) continue;
-        rmi_bnd_around(&w, x);
-        rmi_bnd_shares(&w, x);
-        if (w.common > *bound) *bound = w.common;
-        for (turn = 0; turn < 2; turn++) { /* a coarse sweep of prices, then a fine one around the best */
-            uint64_t lo = turn ? best_l / 2 : 1, hi = turn ? best_l * 2 : (uint64_t)1 << 40;
-            for (lambda = lo + 1; lambda <= hi; lambda += turn ? lambda / 12 + 1 : lambda) {
-                uint64_t paid = 0, room, v;
-                uint32_t pass;
-                memset(w.rests, 0, m->g->n_ops);
-                for (pass = 0; pass < 4; pass++) paid = rmi_max(paid, rmi_bnd_priced(&w, lambda));
-                room = rmi_add(rmi_ref_scale(rmi_sub(limit, w.forced), lambda), 1);
-                v = rmi_sub(paid, room);
-                if (rmi_stopped(mem->stop, 16 * (uint64_t)m->n_tasks)) return RM_OK; /* any moment's bound is one */
-                if (v <= best) continue;
-                best = v;
-                best_l = lambda;
+    return u != w->m->n_buf && w->bytes[u] && !w->there[u] && !w->is_grad[u] && (w->m->maker[u] == RMI_NONE || w->before[w->m->maker[u]]);
+}
+
+/* Does the task surely run after x, reading values? */
+RMI_FN int rmi_bnd_later(const rmi_bnd *w, uint32_t task)
+{
+    const rmi_ref_task *t = &w->m->tasks[task];
+    return w->after[task] && (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && w->m->g->ops[t->id].view == RMI_NONE));
+}
+
+/* Looks at moment x: what is before and after, what it holds, what is read later. 0: it is no moment of every plan. */
+RMI_FN int rmi_bnd_look(rmi_bnd *w, uint32_t x)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[x];
+    const rmi_ref_acc *a = &m->accs[t->acc0];
+    uint32_t i, q, f;
+    uint64_t over = 0;
+    if (t->way > RMI_BWD || (t->way == RMI_FWD && (!w->must[t->id] || m->g->ops[t->id].view != RMI_NONE))) return 0;
+    rmi_bnd_around(w, x);
+    memset(w->there, 0, m->n_buf + 1u);
+    w->forced = rmi_bnd_grads(w);
+    for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
+        uint32_t u = w->root[q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read]];
+        if (w->there[u] || w->is_grad[u] || !rmi_bnd_always(w, x, u) || (q >= a->n_read && u == m->n_buf)) continue;
+        w->there[u] = 1;
+        w->forced += w->bytes[u];
+    }
+    for (f = 0; f < m->g->ops[t->id].n_forms && t->way == RMI_FWD; f++) { /* output 0 may take over an input */
+        uint32_t in = m->g->ops[t->id].forms[f].inplace;
+        if (in != RMI_NONE) over = rmi_max(over, rmi_min(m->g->tensors[in].bytes, m->g->tensors[m->g->ops[t->id].out.at[0]].bytes));
+    }
+    w->forced = rmi_sub(w->forced, over);
+    w->wanted = 0;
+    w->turn++;
+    for (i = 0; i < m->n_keep; i++) {
+        if (!rmi_bnd_later(w, m->keep[i])) continue;
+        a = &m->accs[m->tasks[m->keep[i]].acc0];
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t u = w->root[m->pool[a->read0 + q]];
+            if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
+            w->stamp[u] = w->turn;
+            w->wanted += w->bytes[u];
+        }
+    }
+    return 1;
+}
+
+/* --- the network of one moment */
+
+RMI_FN rm_result rmi_bnd_link(rmi_bnd *w, uint32_t from, uint32_t to, uint64_t ns, uint64_t bytes)
+{
+    uint32_t k;
+    if (!rmi_arena_grow(w->mem, (void **)&w->arc, &w->cap_arc, w->n_arc + 2, sizeof(rmi_bnd_arc))) return RM_ERROR_MEMORY;
+    for (k = 0; k < 2; k++) {
+        rmi_bnd_arc *a = &w->arc[w->n_arc];
+        uint32_t at = k ? to : from;
+        a->to = k ? from : to;
+        a->ns = k ? 0 : ns;
+        a->bytes = k ? 0 : bytes;
+        a->next = w->head[at];
+        w->head[at] = (uint32_t)w->n_arc++;
+    }
+    return RM_OK;
+}
+
+/* A term: (ns + lambda * bytes) if literal p is true and literal q is not. Literal 0 is true, 1 is false. */
+RMI_FN rm_result rmi_bnd_term(rmi_bnd *w, uint32_t p, uint32_t q, uint64_t ns, uint64_t bytes)
+{
+    RMI_TRY(rmi_bnd_link(w, p, q, ns, bytes));
+    return w->twice ? rmi_bnd_link(w, q ^ 1, p ^ 1, ns, bytes) : RM_OK;
+}
+
+RMI_FN rm_result rmi_bnd_new_var(rmi_bnd *w, uint32_t *var)
+{
+    *var = w->n_node;
+    w->n_node += 2;
+    if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, w->n_node, sizeof(uint32_t))) return RM_ERROR_MEMORY;
+    w->head[*var] = w->head[*var + 1] = RMI_NONE;
+    return RM_OK;
+}
+
+/* Does every mode of a pair read what the other reads? */
+RMI_FN int rmi_bnd_covers(const rmi_bnd *w, const rmi_ref_acc *more, const rmi_ref_acc *less)
+{
+    uint32_t q;
+    for (q = 0; q < less->n_read; q++) {
+        uint32_t u = w->root[w->m->pool[less->read0 + q]];
+        if (rmi_bnd_open(w, u) && !rmi_bnd_reads(w, more, u)) return 0;
+    }
+    return 1;
+}
+
+/* The two modes of a backward that are kept apart, the best one (of rank 0), and the best of those that read anything else; and
+   the least time of all others, which then read nothing. */
+RMI_FN void rmi_bnd_modes(const rmi_bnd *w, uint32_t task, uint32_t *mode, uint64_t *ns)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    uint32_t k, r, z;
+    for (r = 0; r < 3; r++) {
+        mode[r] = RMI_NONE;
+        ns[r] = RMI_INF;
+        for (k = 0; k < m->n_modes[t->id]; k++) {
+            uint64_t least = rmi_bnd_mode_ns(w, task, k);
+            int plain = least >= ns[r];
+            for (z = 0; z < r && !plain && mode[z] != RMI_NONE; z++) plain = mode[z] == k || rmi_bnd_covers(w, &m->accs[t->acc0 + k], &m->accs[t->acc0 + mode[z]]);
+            if (plain) continue;
+            mode[r] = k;
+            ns[r] = least;
+        }
+    }
+}
+
+/* What a later backward reads. Two modes: z false takes the first, true the second; y before z is true without z in a third. */
+RMI_FN rm_result rmi_bnd_demand(rmi_bnd *w, uint32_t task)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    uint32_t mode[3] = {0, RMI_NONE, RMI_NONE}, q, r, y = 0, z = 0;
+    uint64_t ns[3] = {0, RMI_INF, RMI_INF};
+    if (t->way == RMI_BWD) rmi_bnd_modes(w, task, mode, ns);
+    if (mode[0] == RMI_NONE) return RM_OK;
+    w->common += ns[0];
+    if (mode[1] != RMI_NONE) {
+        RMI_TRY(rmi_bnd_new_var(w, &y));
+        z = y;
+        if (mode[2] != RMI_NONE) RMI_TRY(rmi_bnd_new_var(w, &z));
+        if (mode[2] != RMI_NONE) RMI_TRY(rmi_bnd_term(w, y, z, ns[2] - ns[0], 0));
+        RMI_TRY(rmi_bnd_term(w, z, 1, ns[1] - ns[0], 0));
+    }
+    for (r = 0; r < 2 && mode[r] != RMI_NONE; r++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + mode[r]];
+        w->turn++;
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t u = w->root[m->pool[a->read0 + q]];
+            if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
+            w->stamp[u] = w->turn;
+            if (rmi_bnd_always(w, task, u)) {
+                if (!r) RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
+            } else RMI_TRY(rmi_bnd_term(w, r ? z : y ^ 1, w->a_var[u], RMI_INF, 0));
+        }
+    }
+    return RM_OK;
+}
+
+/* Op o, made before x: a repeat takes time and wants what it reads; what it makes is kept, unless it repeats. */
+RMI_FN rm_result rmi_bnd_repeat(rmi_bnd *w, uint32_t o)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
+    uint32_t q, saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)], c = 1;
+    if (!m->tasks[o].fixed) {
+        RMI_TRY(rmi_bnd_new_var(w, &w->c_var[o]));
+        c = w->c_var[o];
+        RMI_TRY(rmi_bnd_term(w, c, 1, w->again[o], 0));
+    }
+    for (q = 0; q <= a->n_write; q++) {
+        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
+        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
+        RMI_TRY(rmi_bnd_new_var(w, &w->a_var[u]));
+        RMI_TRY(rmi_bnd_term(w, w->a_var[u], c, 0, w->bytes[u]));
+    }
+    w->turn++;
+    for (q = 0; q < a->n_read && c != 1; q++) {
+        uint32_t u = w->root[m->pool[a->read0 + q]];
+        if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
+        w->stamp[u] = w->turn;
+        RMI_TRY(rmi_bnd_term(w, c, w->a_var[u], RMI_INF, 0));
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_bnd_net(rmi_bnd *w)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k;
+    uint64_t sum = 0, bytes = 0;
+    w->n_arc = 0;
+    w->n_node = 2;
+    w->twice = 0;
+    if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, 2, sizeof(uint32_t))) return RM_ERROR_MEMORY;
+    w->head[0] = w->head[1] = RMI_NONE;
+    for (i = 0; i < m->n_keep; i++) w->twice |= w->after[m->keep[i]] && m->tasks[m->keep[i]].way == RMI_BWD && m->n_modes[m->tasks[m->keep[i]].id] > 1;
+    w->common = 0;
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t task = m->keep[i], o = m->tasks[task].id;
+        if (task == w->x) continue;
+        if (m->tasks[task].way == RMI_FWD) w->common += w->before[task] || w->must[o] ? w->first[o] : 0;
+        else if (!w->after[task] || m->tasks[task].way != RMI_BWD) w->common += rmi_bnd_least(w, task);
+    }
+    for (k = 0; k < m->n_start; k++) {
+        uint32_t u = w->root[m->start[k]];
+        if (!rmi_bnd_open(w, u)) continue;
+        RMI_TRY(rmi_bnd_new_var(w, &w->a_var[u]));
+        RMI_TRY(rmi_bnd_term(w, w->a_var[u], 1, 0, w->bytes[u]));
+    }
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t task = m->keep[i];
+        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE) RMI_TRY(rmi_bnd_repeat(w, m->tasks[task].id));
+    }
+    for (i = 0; i < m->n_keep; i++)
+        if (rmi_bnd_later(w, m->keep[i])) RMI_TRY(rmi_bnd_demand(w, m->keep[i]));
+    for (i = 0; i < m->n_stay; i++) {
+        uint32_t u = w->root[m->stay[i]];
+        if (rmi_bnd_open(w, u)) RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
+    }
+    for (i = 0; i < w->n_arc; i++) {
+        if (w->arc[i].ns != RMI_INF) sum = rmi_add(sum, w->arc[i].ns);
+        bytes += w->arc[i].bytes;
+    }
+    for (w->up = 0; sum && sum << w->up < (uint64_t)1 << 44; ) w->up++;
+    for (w->down = 0; sum >> w->down >= (uint64_t)1 << 50; ) w->down++;
+    w->most_price = (((uint64_t)1 << 58) / ((bytes >> 20) + 1));
+    return rmi_arena_grow(w->mem, (void **)&w->level, &w->cap_level, w->n_node, sizeof(uint32_t)) && rmi_arena_grow(w->mem, (void **)&w->at, &w->cap_at, w->n_node, sizeof(uint32_t)) &&
+                   rmi_arena_grow(w->mem, (void **)&w->queue, &w->cap_queue, w->n_node, sizeof(uint32_t)) && rmi_arena_grow(w->mem, (void **)&w->path, &w->cap_path, w->n_node, sizeof(uint32_t))
+               ? RM_OK
+               : RM_ERROR_MEMORY;
+}
+
+/* Distances from the source over arcs with room. */
+RMI_FN int rmi_bnd_levels(rmi_bnd *w)
+{
+    uint32_t i, n = 0, e;
+    for (i = 0; i < w->n_node; i++) w->level[i] = RMI_NONE;
+    w->level[0] = 0;
+    w->queue[n++] = 0;
+    for (i = 0; i < n && w->level[1] == RMI_NONE; i++)
+        for (e = w->head[w->queue[i]]; e != RMI_NONE; e = w->arc[e].next) {
+            w->work++;
+            if (!w->arc[e].cap || w->level[w->arc[e].to] != RMI_NONE) continue;
+            w->level[w->arc[e].to] = w->level[w->queue[i]] + 1;
+            w->queue[n++] = w->arc[e].to;
+        }
+    return w->level[1] != RMI_NONE;
+}
+
+/* Maximum flow (Dinic). */
+RMI_FN uint64_t rmi_bnd_flow(rmi_bnd *w)
+{
+    uint64_t total = 0;
+    while (w->work <= w->most_work && rmi_bnd_levels(w)) {
+        uint32_t v = 0, depth = 0, k;
+        memcpy(w->at, w->head, w->n_node * sizeof(uint32_t));
+        for (;;) {
+            uint32_t e = w->at[v];
+            while (v != 1 && e != RMI_NONE && (!w->arc[e].cap || w->level[w->arc[e].to] != w->level[v] + 1)) {
+                w->work++;
+                e = w->at[v] = w->arc[e].next;
+            }
+            if (v == 1) {
+                uint64_t least = RMI_INF;
+                for (k = 0; k < depth; k++) least = rmi_min(least, w->arc[w->path[k]].cap);
+                total += least;
+                for (k = depth; k-- > 0;) {
+                    w->arc[w->path[k]].cap -= least;
+                    w->arc[w->path[k] ^ 1].cap += least;
+                    if (!w->arc[w->path[k]].cap) depth = k;
+                }
+                w->work += depth;
+                v = w->arc[w->path[depth] ^ 1].to;
+            } else if (e == RMI_NONE) {
+                if (!depth) break;
+                w->level[v] = RMI_NONE;
+                v = w->arc[w->path[--depth] ^ 1].to;
+            } else {
+                w->path[depth++] = e;
+                v = w->arc[e].to;
             }
         }
-        if (best > *bound) *bound = best;
+    }
+    return total;
+}
+
+RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *w, uint64_t ns) { return ns >> w->down << w->up; }
+
+/* One price, in 2^-20 units a byte: a tangent of the value, units + bytes * price, twice; returns the value itself, twice. */
+typedef struct rmi_bnd_line {
+    uint64_t units, bytes;
+} rmi_bnd_line;
+
+RMI_FN uint64_t rmi_bnd_at(rmi_bnd *w, uint64_t price, rmi_bnd_line *line)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[w->x];
+    rmi_bnd_line best = {0, 0};
+    uint64_t flow, own = RMI_INF;
+    uint32_t i, k, q;
+    for (i = 0; i < w->n_arc; i++) {
+        rmi_bnd_arc *a = &w->arc[i];
+        a->cap = a->ns == RMI_INF ? (uint64_t)1 << 62 : rmi_bnd_units(w, a->ns) + (a->bytes ? rmi_ref_scale(a->bytes, price) : 0);
+    }
+    flow = rmi_bnd_flow(w);
+    line->units = line->bytes = 0;
+    for (i = 0; i < w->n_arc; i += 2)
+        if (w->level[w->arc[i + 1].to] != RMI_NONE && w->level[w->arc[i].to] == RMI_NONE) {
+            line->units += rmi_bnd_units(w, w->arc[i].ns);
+            line->bytes += w->arc[i].bytes;
+        }
+    if (!w->twice) {
+        flow *= 2;
+        line->units *= 2;
+        line->bytes *= 2;
+    }
+    for (k = 0; k < m->n_modes[t->id]; k++) { /* the run x itself: its workspace is there as well */
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        for (q = 0; q < a->n_free[0]; q++) {
+            const rmi_ref_choice *c = &m->choices[a->free0[0] + q];
+            uint64_t ns = rmi_bnd_units(w, t->way == RMI_BWD && a->may_be_free ? 0 : c->ns), v = rmi_add(ns, rmi_ref_scale(c->ws, price));
+            if (v >= own) continue;
+            own = v;
+            best.units = ns;
+            best.bytes = c->ws;
+        }
+    }
+    line->units += 2 * best.units;
+    line->bytes += 2 * best.bytes;
+    return flow + 2 * own;
+}
+
+/* The best price for moment x: the value is concave, so where two tangents meet is the next one to try. Twice the value, in
+   units; w->price is the price. */
+RMI_FN uint64_t rmi_bnd_prices(rmi_bnd *w)
+{
+    uint64_t room = rmi_sub(w->limit, w->forced), price = w->price ? w->price : 1, v, most = 0;
+    uint64_t best = 2 * rmi_bnd_units(w, w->m->tasks[w->x].way == RMI_FWD ? w->first[w->m->tasks[w->x].id] : rmi_bnd_least(w, w->x)); /* of a price of 0 */
+    rmi_bnd_line left, right, now;
+    uint32_t turn;
+    int has_right = 0;
+    left.units = right.units = right.bytes = 0;
+    left.bytes = RMI_INF;
+    for (turn = 0; turn < 40; turn++) {
+        v = rmi_sub(rmi_bnd_at(w, price, &now), rmi_mul(rmi_add(rmi_ref_scale(room, price), 1), 2));
+        if (v > best || !turn) w->price = price;
+        best = rmi_max(best, v);
+        if (w->work > w->most_work) break;
+        if (now.bytes > 2 * room) { /* the price is too low */
+            if (has_right && left.bytes != RMI_INF && now.units <= left.units && now.bytes >= left.bytes) break;
+            left = now;
+            if (!has_right) {
+                if (price >= w->most_price) break;
+                price = rmi_min(price * 8, w->most_price);
+                continue;
+            }
+        } else {
+            if (has_right && now.units >= right.units && now.bytes <= right.bytes) break;
+            right = now;
+            has_right = 1;
+            if (left.bytes == RMI_INF) {
+                if (price == 1 || !now.units) break;
+                price = price / 8 + 1;
+                if (price >= most && most) break;
+                most = price;
+                continue;
+            }
+        }
+        if (right.units <= left.units || left.bytes <= right.bytes) break;
+        v = rmi_mul_div_up(right.units - left.units, (uint64_t)1 << 20, left.bytes - right.bytes);
+        if (v == price || v > w->most_price) break;
+        price = rmi_max(v, 1);
+    }
+    return best;
+}
+
+/* The bound at moment x, in ns. */
+RMI_FN rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint64_t *bound)
+{
+    uint64_t v;
+    *bound = 0;
+    if (!rmi_bnd_look(w, x)) return RM_OK;
+    RMI_TRY(rmi_bnd_net(w));
+    v = rmi_bnd_prices(w);
+    *bound = w->common + ((v / 2) >> w->up << w->down);
+    return RM_OK;
+}
+
+typedef struct rmi_bnd_try {
+    uint64_t excess, ns; /* wanted + forced - limit; the bound */
+    uint32_t at;         /* in keep */
+    uint32_t done;
+} rmi_bnd_try;
+
+RMI_FN int rmi_bnd_cmp(const void *a, const void *b, void *user)
+{
+    const rmi_bnd_try *x = (const rmi_bnd_try *)a, *y = (const rmi_bnd_try *)b;
+    (void)user;
+    return x->excess != y->excess ? (x->excess > y->excess ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
+}
+
+/* No plan whose live bytes (beside the model's base) stay within limit is faster. Moments are sampled, those where most is
+   missing are priced, and then the neighbours of the best. */
+RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
+{
+    rmi_bnd w;
+    rmi_bnd_try *tries;
+    uint32_t i, n = 0, step = m->n_keep / 48 + 1, best = 0, k;
+    rm_result r = rmi_bnd_make(mem, m, limit, &w);
+    *bound = 0;
+    if (r == RM_ERROR_GRAPH) return RM_OK;
+    RMI_TRY(r);
+    w.most_work = work;
+    tries = RMI_NEW(mem, rmi_bnd_try, m->n_keep / step + 1u);
+    if (!tries) return RM_ERROR_MEMORY;
+    for (i = 0; i < m->n_keep; i += step) {
+        if (!rmi_bnd_look(&w, m->keep[i])) continue;
+        tries[n].at = i;
+        tries[n++].excess = rmi_sub(w.wanted + w.forced, limit);
+    }
+    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
+    for (k = 0; k < n && k < 8 && w.work < work / 2 && (!k || tries[k].excess); k++) {
+        RMI_TRY(rmi_bnd_moment(&w, m->keep[tries[k].at], &tries[k].ns));
+        if (tries[k].ns <= *bound) continue;
+        *bound = tries[k].ns;
+        best = tries[k].at;
+    }
+    for (step = (step + 1) / 2; n && tries[0].excess && w.work < work; step = (step + 1) / 2) {
+        uint32_t from = best;
+        for (k = 0; k < 2; k++) {
+            uint64_t ns = 0;
+            uint32_t at = k ? from + step : from - step;
+            if (at < m->n_keep) RMI_TRY(rmi_bnd_moment(&w, m->keep[at], &ns));
+            if (ns <= *bound) continue;
+            *bound = ns;
+            best = at;
+        }
+        if (step == 1 && best == from) break;
     }
     return RM_OK;
 }
@@ -11059,7 +11512,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
     if (budget != RMI_INF) {
-        RMI_TRY(rmi_bnd_bound(mem, &m, rmi_sub(budget, m.base), 24, &bound));
+        RMI_TRY(rmi_bnd_bound(mem, &m, rmi_sub(budget, m.base), 20000000, &bound));
         w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     }
     if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
