@@ -10774,6 +10774,7 @@ typedef struct rmi_planner {
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
+#define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default. */
 typedef struct rmi_plan_preset {
@@ -11062,6 +11063,19 @@ RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
     g.bound_ns = w->info->bound_ns;
     g.arena_bytes = w->best.n ? rmi_plan_size(w, &w->best) : 0;
     w->stop.stopped = w->stop.stopped || w->d->progress(w->d->progress_user, &g);
+}
+
+/* No plan within the budget is faster than this; m: NULL, or the step's model. Copies to host memory are not in it. */
+RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget)
+{
+    rmi_ref_model own;
+    uint64_t bound = 0;
+    if (w->g->has_link && w->d->host_bytes) return RM_OK;
+    if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
+    if (!m) m = &own;
+    if (budget >= m->base) RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK, &bound));
+    w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
+    return RM_OK;
 }
 
 /* The solvers' question. */
@@ -11499,7 +11513,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
 {
     rmi_ref_model m;
     rmi_ref_search s;
-    uint64_t bound, work, least;
+    uint64_t work, least;
     uint32_t round;
     rmi_run *runs;
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
@@ -11511,10 +11525,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.limit = rmi_sub(budget, m.base);
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
-    if (budget != RMI_INF) {
-        RMI_TRY(rmi_bnd_bound(mem, &m, rmi_sub(budget, m.base), 20000000, &bound));
-        w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
-    }
+    RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
     RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
     if (s.best.n) rmi_ref_restart(&s);
@@ -11597,6 +11608,11 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     rmi_arena_free(&tmp);
     if (r == RM_OK && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
+    else if (r == RM_OK && !w->stop.stopped) {
+        tmp = rmi_plan_arena(w);
+        r = rmi_plan_bound(w, &tmp, NULL, budget);
+        rmi_arena_free(&tmp);
+    }
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;

@@ -1,0 +1,368 @@
+/* Lower bounds against exhaustive search: for tiny random graphs with variants, in-place runs, views, shared gradients, parts and
+   several consumers the fastest step within a limit of live bytes is found by Dijkstra's algorithm over everything that can be
+   resident, in any order of runs. No bound may be above it, on time or on bytes. test_bound [GRAPHS [FIRST SEED]] */
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+#include <cstdio>
+#include <queue>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+struct Rng {
+    uint64_t s;
+    unsigned below(unsigned n) { return (unsigned)((rmi_mix(s++) >> 32) % n); }
+    bool one_in(unsigned n) { return below(n) == 0; }
+};
+
+static std::string num(const char *key, unsigned v) { return std::string(" ") + key + "=" + std::to_string(v); }
+
+/* A few ops, small numbers. Every op reads the latest value or an earlier one, so that there are several consumers and ends. */
+static std::string graph_text(uint64_t seed)
+{
+    Rng r = {seed << 20};
+    unsigned n = 2 + r.below(4), rich = r.below(4);
+    std::vector<std::string> value = {"x"}, needs;
+    std::vector<unsigned> bytes = {1 + r.below(6)};
+    std::string s = "rockmate graph 1\ntensor w param " + std::to_string(r.below(3)) + (r.one_in(2) ? num("grad", 1 + r.below(3)) : "") + "\ntensor x " + (r.one_in(3) ? "input " : "const ") +
+                    std::to_string(bytes[0]) + "\n";
+    if (r.one_in(4)) s += "anyorder\n";
+    for (unsigned i = 0; i < n; i++) {
+        unsigned a = r.one_in(3) ? r.below((unsigned)value.size()) : (unsigned)value.size() - 1, b = r.below((unsigned)value.size());
+        bool last = i + 1 == n, two = a != b && r.one_in(2), weight = i == 0 || r.one_in(3), view = rich > 1 && !last && a && r.one_in(6), add = two && bytes[a] == bytes[b] && r.one_in(2);
+        std::string o = "o" + std::to_string(i), y = "y" + std::to_string(i);
+        unsigned size = last ? r.below(2) : view ? bytes[a] : r.one_in(3) ? bytes[a] : 1 + r.below(9);
+        if (view) {
+            s += "op " + o + " in=" + value[a] + " out=" + y + ":" + std::to_string(size) + " view=" + value[a] + "\n";
+            value.push_back(y), bytes.push_back(size);
+            continue;
+        }
+        for (unsigned f = 0; f < 1 + (rich > 0 && r.one_in(2)) + (rich > 0 && r.one_in(4)); f++) {
+            unsigned saved = r.one_in(3) ? 1 + r.below(5) : 0;
+            std::string list;
+            const std::string from[] = {value[a], two ? value[b] : "", y, saved ? "saved" : "", weight ? "w" : ""};
+            for (const std::string &t : from)
+                if (!t.empty() && r.one_in(t == "saved" ? 1 : 2)) list += (list.empty() ? "" : ",") + t;
+            if (!f) s += "op " + o + " in=" + value[a] + (two ? "," + value[b] : "") + (weight ? ",w" : "") + " out=" + y + ":" + std::to_string(size);
+            else s += "variant " + o + " v" + std::to_string(f) + (r.one_in(3) ? " bits=b" : "");
+            s += " needs=" + (list.empty() ? "none" : list) + num("saved", saved) + num("fwd", 1 + r.below(12)) + num("bwd", 1 + r.below(12));
+            if (r.one_in(3)) s += num("again", 1 + r.below(12));
+            if (r.one_in(3)) s += num("fwd_ws", r.below(6));
+            if (r.one_in(3)) s += num("bwd_ws", r.below(6));
+            if (rich > 1 && a && size <= bytes[a] && r.one_in(3)) s += " inplace=" + value[a];
+            if (!f && add && r.one_in(2)) s += " share_bwd=" + value[a] + (r.one_in(2) ? "," + value[b] : "");
+            else if (rich > 1 && a && bytes[a] <= size && r.one_in(3)) s += " inplace_bwd=" + value[a];
+            else if (rich > 1 && a && r.one_in(4) && list.find(value[a]) != std::string::npos) s += " inplace_bwd=" + value[a] + ":" + value[a];
+            s += "\n";
+        }
+        value.push_back(y), bytes.push_back(size);
+    }
+    return s + "output " + value.back() + "\n";
+}
+
+struct Oracle {
+    const rm_graph *g;
+    uint64_t limit, base;
+    uint32_t nb;
+    struct Task {
+        uint32_t op, part;
+    };
+    std::vector<Task> bwd;
+    /* by buffer: 0 or 1 + the number of its stretch's first name; bytes of the stretch. Then: form that left saved, class of bits,
+       has run (by op), done (by backward) */
+    typedef std::string State;
+    std::unordered_map<State, uint64_t> best;
+    typedef std::pair<uint64_t, State> Entry;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>> open;
+    size_t most = 150000;
+
+    uint32_t grad(uint32_t t) const { return g->n_tensors + t; }
+    uint32_t saved(uint32_t o) const { return 2 * g->n_tensors + o; }
+    static unsigned char &at(State &s, size_t i) { return (unsigned char &)s[i]; }
+    unsigned char &label(State &s, uint32_t b) const { return at(s, b); }
+    unsigned char &size(State &s, uint32_t b) const { return at(s, nb + b); }
+    unsigned char &left(State &s, uint32_t o) const { return at(s, 2 * nb + o); }
+    unsigned char &bits(State &s, uint32_t o) const { return at(s, 2 * nb + g->n_ops + o); }
+    unsigned char &ran(State &s, uint32_t o) const { return at(s, 2 * nb + 2 * g->n_ops + o); }
+    unsigned char &done(State &s, size_t t) const { return at(s, 2 * nb + 3 * g->n_ops + t); }
+
+    bool always(uint32_t b) const { return b < g->n_tensors && (g->tensors[b].kind == RMI_PARAM || g->tensors[b].kind == RMI_CONST); }
+    bool there(State &s, uint32_t b) const { return always(b) || label(s, b); }
+    uint64_t live(State &s) const
+    {
+        uint64_t sum = 0;
+        for (uint32_t b = 0; b < nb; b++)
+            if (label(s, b) == b + 1) sum += size(s, b);
+        return sum;
+    }
+    unsigned names(State &s, uint32_t b) const
+    {
+        unsigned n = 0;
+        for (uint32_t i = 0; i < nb; i++) n += label(s, i) && label(s, i) == label(s, b);
+        return n;
+    }
+    void relabel(State &s, unsigned char from) const /* the stretch's first name may be gone */
+    {
+        unsigned char to = 0;
+        for (uint32_t b = 0; b < nb; b++)
+            if (label(s, b) == from) {
+                if (!to) to = (unsigned char)(b + 1);
+                label(s, b) = to;
+            }
+    }
+    void drop(State &s, uint32_t b) const
+    {
+        unsigned char l = label(s, b);
+        label(s, b) = size(s, b) = 0;
+        relabel(s, l);
+        if (b >= saved(0)) left(s, b - saved(0)) = 0;
+    }
+    void put(State &s, uint32_t b, uint64_t bytes) const { label(s, b) = (unsigned char)(b + 1), size(s, b) = (unsigned char)bytes; }
+    void take(State &s, uint32_t b, uint32_t old) const /* b takes old's stretch over */
+    {
+        unsigned char l = label(s, old), n = size(s, old);
+        label(s, old) = size(s, old) = 0;
+        if (old >= saved(0)) left(s, old - saved(0)) = 0;
+        label(s, b) = l, size(s, b) = n;
+        relabel(s, l);
+    }
+    void join(State &s, uint32_t b, uint32_t with) const
+    {
+        unsigned char l = label(s, with);
+        label(s, b) = l, size(s, b) = size(s, with);
+        relabel(s, l);
+    }
+    void push(uint64_t ns, const State &s)
+    {
+        auto it = best.find(s);
+        if (it != best.end() && it->second <= ns) return;
+        best[s] = ns;
+        open.push(Entry(ns, s));
+    }
+    uint32_t class_of(uint32_t o, uint32_t f) const
+    {
+        uint32_t h = 0;
+        while (std::string(g->ops[o].forms[h].bits) != g->ops[o].forms[f].bits) h++;
+        return h;
+    }
+    bool task_done(State &s, uint32_t o, uint32_t t) const /* has op o given its contribution to t's gradient? */
+    {
+        for (size_t k = 0; k < bwd.size(); k++)
+            if (bwd[k].op == o && rmi_list_has(&g->ops[o].forms[0].parts[bwd[k].part].grads, t)) return done(s, k);
+        return true;
+    }
+    bool wanted(State &s, uint32_t b) const /* a gradient that must not go yet */
+    {
+        if (b < g->n_tensors || b >= saved(0)) return false;
+        uint32_t t = b - g->n_tensors;
+        if (g->tensors[t].kind != RMI_ACT) return true;
+        for (size_t k = 0; k < bwd.size(); k++)
+            if (bwd[k].op == g->tensors[t].maker && !done(s, k)) return true;
+        return false;
+    }
+    void forwards(uint64_t ns, State s0, uint32_t o)
+    {
+        const rmi_op *op = &g->ops[o];
+        uint32_t y = op->out.at[0];
+        for (uint32_t k = 0; k < op->in.n; k++)
+            if (!there(s0, op->in.at[k])) return;
+        if (label(s0, y)) return;
+        if (op->view != RMI_NONE) {
+            if (always(op->view)) return;
+            join(s0, y, op->view);
+            ran(s0, o) = 1;
+            return push(ns, s0);
+        }
+        for (uint32_t f = 0; f < op->n_forms; f++) {
+            const rmi_form *x = &op->forms[f];
+            if (bits(s0, o) && bits(s0, o) != class_of(o, f) + 1) continue;
+            for (int keep = 0; keep < 2; keep++) {
+                if (keep && (!x->saved || !op->has_bwd || label(s0, saved(o)))) continue;
+                for (int over = 0; over < 2; over++) {
+                    State s = s0;
+                    if (over && (x->inplace == RMI_NONE || g->tensors[x->inplace].kind != RMI_ACT || !label(s, x->inplace) || names(s, x->inplace) > 1 || size(s, x->inplace) < g->tensors[y].bytes)) continue;
+                    if (over) take(s, y, x->inplace);
+                    else if (g->tensors[y].bytes) put(s, y, g->tensors[y].bytes);
+                    else label(s, y) = (unsigned char)(y + 1);
+                    if (keep) put(s, saved(o), x->saved), left(s, o) = (unsigned char)(f + 1);
+                    if (live(s) + x->fwd_ws > limit) continue;
+                    if (op->n_forms > 1) bits(s, o) = (unsigned char)(class_of(o, f) + 1);
+                    ran(s, o) = 1;
+                    push(ns + (ran(s0, o) ? x->again : x->fwd), s);
+                }
+            }
+        }
+    }
+    /* The gradients of a backward one after another, each in all ways: added, new, over something, another name of dout. */
+    void contribute(uint64_t ns, State s, size_t task, uint32_t f, uint32_t k, bool is_free, uint64_t held)
+    {
+        const rmi_op *op = &g->ops[bwd[task].op];
+        const rmi_form *x = &op->forms[f];
+        const rmi_part *p = &x->parts[bwd[task].part];
+        uint32_t dout = op->grad_out.n ? grad(op->grad_out.at[0]) : RMI_NONE;
+        while (k < op->grad_in.n && !rmi_list_has(&p->grads, op->grad_in.at[k])) k++;
+        if (k == op->grad_in.n) {
+            if (std::max(held, live(s) + 0) + p->bwd_ws > limit) return;
+            done(s, task) = 1;
+            return push(ns + (is_free ? 0 : p->bwd), s);
+        }
+        uint32_t t = op->grad_in.at[k], b = grad(t);
+        uint64_t bytes = g->tensors[t].grad_bytes;
+        if (!bytes) return contribute(ns, s, task, f, k + 1, false, held);
+        if (label(s, b)) {
+            if (names(s, b) == 1) contribute(ns, s, task, f, k + 1, false, held);
+            return;
+        }
+        State n = s;
+        put(n, b, bytes);
+        contribute(ns, n, task, f, k + 1, false, held + bytes);
+        bool equal = dout != RMI_NONE && label(s, dout) && bytes == g->tensors[op->out.at[0]].grad_bytes;
+        if (equal && rmi_list_has(&op->share, t)) {
+            n = s;
+            join(n, b, dout);
+            contribute(ns, n, task, f, k + 1, is_free, held);
+        }
+        if (equal && (rmi_list_has(&op->share, t) || op->view == t) && names(s, dout) == 1) {
+            n = s;
+            take(n, b, dout);
+            contribute(ns, n, task, f, k + 1, is_free, held);
+        }
+        for (uint32_t v = 0; v < x->n_overs; v++) {
+            const rmi_over *q = &x->overs[v];
+            uint32_t old = q->what == RMI_OVER_DOUT ? dout : q->what == RMI_OVER_SAVED ? saved(bwd[task].op) : q->tensor;
+            if (q->grad_of != t || old == RMI_NONE || (q->what == RMI_OVER_TENSOR && g->tensors[q->tensor].kind != RMI_ACT)) continue;
+            if (!label(s, old) || names(s, old) > 1 || size(s, old) < bytes) continue;
+            n = s;
+            take(n, b, old);
+            contribute(ns, n, task, f, k + 1, false, held);
+        }
+    }
+    void backwards(uint64_t ns, State s, size_t task)
+    {
+        uint32_t o = bwd[task].op;
+        const rmi_op *op = &g->ops[o];
+        if (done(s, task)) return;
+        for (uint32_t k = 0; k < op->grad_out.n; k++)
+            for (uint32_t c = 0; c < g->tensors[op->grad_out.at[k]].consumers.n; c++)
+                if (!task_done(s, g->tensors[op->grad_out.at[k]].consumers.at[c], op->grad_out.at[k])) return;
+        for (uint32_t k = 0; k < op->grad_in.n && !g->any_order; k++) {
+            const rmi_list *c = &g->tensors[op->grad_in.at[k]].consumers;
+            if (!rmi_list_has(&op->forms[0].parts[bwd[task].part].grads, op->grad_in.at[k])) continue;
+            for (uint32_t i = 0; i < c->n; i++)
+                if (c->at[i] > o && !task_done(s, c->at[i], op->grad_in.at[k])) return;
+        }
+        for (uint32_t k = 0; k < op->grad_out.n; k++)
+            if (g->tensors[op->grad_out.at[k]].grad_bytes && !label(s, grad(op->grad_out.at[k]))) return;
+        for (uint32_t f = 0; f < op->n_forms; f++) {
+            const rmi_part *p = &op->forms[f].parts[bwd[task].part];
+            bool ok = true, is_free = op->grad_in.n > 0;
+            for (uint32_t k = 0; k < p->needs.n; k++) ok = ok && (there(s, p->needs.at[k]) || !g->tensors[p->needs.at[k]].bytes);
+            if (p->needs_saved && op->forms[f].saved) ok = ok && left(s, o) == f + 1;
+            if (ok) contribute(ns, s, task, f, 0, is_free, live(s));
+        }
+    }
+    /* RMI_INF: infeasible; 0: too much work */
+    uint64_t solve()
+    {
+        nb = 2 * g->n_tensors + g->n_ops;
+        for (uint32_t i = 0; i < g->n_ops; i++)
+            for (uint32_t p = 0; p < g->ops[i].forms[0].n_parts; p++)
+                if (g->ops[i].has_bwd && rmi_low_part_wanted(&g->ops[i], &g->ops[i].forms[0].parts[p])) bwd.push_back(Task{i, p});
+        State s(2 * nb + 3 * g->n_ops + bwd.size(), 0);
+        for (uint32_t t = 0; t < g->n_tensors; t++)
+            if (g->tensors[t].kind == RMI_INPUT && g->tensors[t].bytes) put(s, t, g->tensors[t].bytes);
+        if (live(s) > limit) return RMI_INF;
+        push(0, s);
+        while (!open.empty()) {
+            Entry e = open.top();
+            open.pop();
+            s = e.second;
+            if (best[s] < e.first) continue;
+            bool end = true;
+            for (size_t k = 0; k < bwd.size(); k++) end = end && done(s, k);
+            for (uint32_t t = 0; t < g->n_tensors; t++) end = end && (!g->tensors[t].is_output || there(s, t));
+            if (end) return e.first;
+            if (best.size() > most) return 0;
+            for (uint32_t b = 0; b < nb; b++)
+                if (label(s, b) && !wanted(s, b)) {
+                    State n = s;
+                    drop(n, b);
+                    push(e.first, n);
+                }
+            for (uint32_t o = 0; o < g->n_ops; o++) forwards(e.first, s, o);
+            for (size_t k = 0; k < bwd.size(); k++) backwards(e.first, s, k);
+        }
+        return RMI_INF;
+    }
+};
+
+int main(int argc, char **argv)
+{
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 150, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned passed = 0, failed = 0, skipped = 0, tight = 0;
+    double ratio = 0;
+    for (i = seed; i < seed + graphs; i++) {
+        std::string text = graph_text(i);
+        rm_graph *g = NULL;
+        rm_plan *p = NULL;
+        rm_plan_desc d;
+        rm_plan_info info;
+        memset(&d, 0, sizeof d);
+        memset(&info, 0, sizeof info);
+        d.preset = "noremat";
+        d.live_only = 1;
+        d.info = &info;
+        d.align = 1;
+        if (rm_graph_read(text.data(), text.size(), NULL, &g) || rm_plan_create(g, &d, &p)) {
+            printf("seed %lu: %s\n%s", i, g ? rm_graph_error(g) : "memory", text.c_str());
+            failed++;
+            rm_graph_destroy(g);
+            continue;
+        }
+        rm_plan_destroy(p);
+        for (unsigned k = 0; k < 4; k++) {
+            rmi_arena mem = rmi_arena_make(&g->mem.hooks);
+            rmi_ref_model m;
+            uint64_t bound = 0, budget = info.min_bound_bytes + (info.keep_all_bytes - info.min_bound_bytes) * k / 4, opt;
+            if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK) return 2;
+            if (budget >= m.base) {
+                Oracle o;
+                o.g = g;
+                o.limit = budget - m.base;
+                opt = o.solve();
+                if (rmi_bnd_bound(&mem, &m, o.limit, 20000000, &bound) != RM_OK) return 2;
+                if (opt == 0 || opt == RMI_INF) skipped++;
+                else if (bound <= opt) {
+                    passed++;
+                    tight += bound == opt;
+                    ratio += (double)opt / (double)(bound ? bound : 1);
+                } else {
+                    failed++;
+                    printf("seed %lu: within %llu bytes (base %llu) %llu ns are enough, the bound is %llu\n%s", i, (unsigned long long)budget, (unsigned long long)m.base, (unsigned long long)opt,
+                           (unsigned long long)bound, text.c_str());
+                }
+            }
+            rmi_arena_free(&mem);
+        }
+        { /* no step within less than the bound on bytes */
+            Oracle o;
+            rmi_arena mem = rmi_arena_make(&g->mem.hooks);
+            rmi_ref_model m;
+            if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK) return 2;
+            if (info.min_bound_bytes > m.base) {
+                uint64_t opt;
+                o.g = g;
+                o.limit = info.min_bound_bytes - m.base - 1;
+                opt = o.solve();
+                if (opt == RMI_INF) passed++;
+                else if (!opt) skipped++;
+                else failed++, printf("seed %lu: %llu bytes are enough, the bound is %llu\n%s", i, (unsigned long long)(info.min_bound_bytes - 1), (unsigned long long)info.min_bound_bytes, text.c_str());
+            }
+            rmi_arena_free(&mem);
+        }
+        rm_graph_destroy(g);
+    }
+    fprintf(stderr, "tight %u, mean optimum / bound %.4f\n", tight, ratio / (passed ? passed : 1));
+    printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
+    return failed != 0;
+}
