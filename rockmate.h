@@ -7749,45 +7749,57 @@ typedef struct rmi_ref_search {
     uint64_t counts[16][2];
 } rmi_ref_search;
 
-RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x)
+/* What a state is kept by: list, modes, forms. */
+RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
 {
-    const rmi_ref_model *m = s->m;
     memset(x, 0, sizeof *x);
     x->list = RMI_NEW(s->mem, uint32_t, s->cap);
-    x->mode = RMI_NEW(s->mem, uint8_t, m->g->n_ops);
-    x->live = RMI_NEW(s->mem, uint64_t, s->cap + 1);
+    x->mode = RMI_NEW(s->mem, uint8_t, s->m->g->n_ops);
     x->form = RMI_NEW(s->mem, uint16_t, s->cap);
+    return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* Uses are of the current state alone: `uses` lends their tables. */
+RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *uses)
+{
+    RMI_TRY(rmi_ref_kept_make(s, x));
+    x->live = RMI_NEW(s->mem, uint64_t, s->cap + 1);
     x->rank = RMI_NEW(s->mem, uint8_t, s->cap);
     x->inst0 = RMI_NEW(s->mem, uint32_t, s->cap + 1);
     x->free_head = RMI_NEW(s->mem, uint32_t, s->cap + 1);
     x->inst = RMI_NEW(s->mem, rmi_ref_inst, s->cap_inst);
     x->str = RMI_NEW(s->mem, rmi_ref_str, s->cap_inst);
-    x->inst_use = RMI_NEW(s->mem, uint32_t, s->cap_inst);
-    x->use_pos = RMI_NEW(s->mem, uint32_t, s->cap_use);
-    x->use_prev = RMI_NEW(s->mem, uint32_t, s->cap_use);
-    x->cur = RMI_NEW(s->mem, uint32_t, m->n_buf);
+    x->inst_use = uses ? uses->inst_use : RMI_NEW(s->mem, uint32_t, s->cap_inst);
+    x->use_pos = uses ? uses->use_pos : RMI_NEW(s->mem, uint32_t, s->cap_use);
+    x->use_prev = uses ? uses->use_prev : RMI_NEW(s->mem, uint32_t, s->cap_use);
+    x->cur = RMI_NEW(s->mem, uint32_t, s->m->n_buf);
     x->dead = RMI_NEW(s->mem, uint32_t, s->cap);
     x->reps = RMI_NEW(s->mem, uint32_t, s->cap);
-    return x->inst_use && x->dead && x->reps && x->list && x->mode && x->live && x->form && x->rank && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
+    return x->inst_use && x->dead && x->reps && x->live && x->rank && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
 }
 
 RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
 {
-    uint32_t i, w = 0, r = 0;
+    uint32_t i, k, w = 0, r = 0, times = m->n_tasks > 50000 ? 2 : m->n_tasks > 5000 ? 3 : 5; /* the lists may be so many times as long as everything once */
     rmi_ref_state *two;
     memset(s, 0, sizeof *s);
     s->m = m;
     s->mem = mem;
     s->rng = 1;
     s->stop = s->most_ns = RMI_INF;
-    s->cap = 4 * m->n_tasks + 64;
+    s->cap = times * m->n_tasks + 64;
     for (i = 0; i < m->n_tasks; i++) {
-        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
-        w += a->n_write + 1;
-        r += a->n_read + 4;
+        uint32_t most_w = 0, most_r = 0;
+        for (k = 0; k < (m->tasks[i].way <= RMI_BWD ? m->n_modes[m->tasks[i].id] : 1u); k++) {
+            const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0 + k];
+            most_w = (uint32_t)rmi_max(most_w, a->n_write + (a->saved != RMI_NONE));
+            most_r = (uint32_t)rmi_max(most_r, a->n_read);
+        }
+        w += most_w;
+        r += most_r;
     }
-    s->cap_inst = 6 * w + 256 + m->n_start;
-    s->cap_use = 6 * (r + w) + 1024;
+    s->cap_inst = times * w + 256 + m->n_start;
+    s->cap_use = times * (r + w) + 1024;
     s->cap_ins = s->cap;
     s->count = RMI_NEW(mem, uint32_t, m->g->n_ops);
     s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
@@ -7798,18 +7810,17 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     s->mark = RMI_NEW(mem, uint8_t, m->n_tasks);
     s->stack = RMI_NEW(mem, uint32_t, m->g->n_ops + 8);
     s->stack_runs = RMI_NEW(mem, uint32_t, s->cap);
-    two = RMI_NEW(mem, rmi_ref_state, 2);
-    if (!s->count || !s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two) return RM_ERROR_MEMORY;
     s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
     s->touched = RMI_NEW(mem, uint32_t, s->cap_use);
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
-    if (!s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
+    two = RMI_NEW(mem, rmi_ref_state, 2);
+    if (!s->count || !s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
     memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
     s->a = &two[0];
     s->b = &two[1];
-    RMI_TRY(rmi_ref_state_make(s, s->a));
-    RMI_TRY(rmi_ref_state_make(s, s->b));
-    return rmi_ref_state_make(s, &s->best);
+    RMI_TRY(rmi_ref_state_make(s, s->a, NULL));
+    RMI_TRY(rmi_ref_state_make(s, s->b, s->a));
+    return rmi_ref_kept_make(s, &s->best);
 }
 
 RMI_FN const rmi_ref_acc *rmi_ref_acc_of(const rmi_ref_model *m, const rmi_ref_state *x, uint32_t task)
@@ -8724,6 +8735,16 @@ typedef struct rmi_ref_pick {
     uint32_t str, t, at, level, from, b;
 } rmi_ref_pick;
 
+/* a / b in 2^-20, good to some 40 bits. */
+RMI_FN uint64_t rmi_ref_ratio(uint64_t a, uint64_t b)
+{
+    while (a >> 44) {
+        a >>= 4;
+        b >>= 4;
+    }
+    return (a << 20) / (b ? b : 1);
+}
+
 RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
 {
     const rmi_ref_pick *a = (const rmi_ref_pick *)x, *b = (const rmi_ref_pick *)y;
@@ -8743,12 +8764,12 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, rmi_ref_
     for (level = 0; level < (hoist == RMI_NONE ? 3u : 4u); level++) {
         uint32_t at = level == 3 ? hoist : RMI_NONE, to = level == 3 ? hoist : b;
         uint64_t ns, gain = (s->a->str[k].room >> 8) * (s->above[to] - s->above[from + 1]), score;
-        s->most_ns = pick->score ? rmi_mul_div_up(gain, 1u << 16, pick->score) : RMI_INF;
+        s->most_ns = pick->score ? rmi_ref_ratio(gain, pick->score) + 1 : RMI_INF;
         ns = rmi_ref_price(s, k, t, at, level == 3 ? RMI_REF_CROSSING : level);
         s->most_ns = RMI_INF;
         if (ns == RMI_INF || gain <= s->extended) continue;
         gain -= s->extended;
-        score = rmi_mul_div_up(gain, 1u << 16, ns);
+        score = rmi_ref_ratio(gain, ns);
         if (score <= pick->score) continue;
         pick->score = score;
         pick->str = k;
@@ -8760,12 +8781,13 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, rmi_ref_
     }
 }
 
-/* One candidate for every gap between uses that spans a position above the limit. */
-RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t cap)
+/* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. */
+RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t cap, uint32_t permille)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
-    uint32_t i, n = 0, u, prev, next;
+    uint32_t i, k, n = 0, u, prev, next;
+    uint64_t best = 0;
     for (i = 0; i < a->n_inst; i++) {
         const rmi_ref_inst *x = &a->inst[i];
         if (x->str == RMI_NONE || x->home || x->gone || m->maker[x->buf] == RMI_NONE || m->tasks[m->maker[x->buf]].fixed) continue;
@@ -8780,13 +8802,17 @@ RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t c
                     else lo = mid + 1;
                 }
                 rmi_ref_best_way(s, x->str, lo, &picks[n]);
-                n += picks[n].score > 0;
+                best = rmi_max(best, picks[n].score);
+                n += picks[n].score > best / 1000 * permille;
             }
             if (u == RMI_NONE) break;
             next = prev;
         }
     }
-    return n;
+    for (i = k = 0; i < n; i++)
+        if (picks[i].score > best / 1000 * permille) picks[k++] = picks[i];
+    rmi_sort(picks, k, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
+    return k;
 }
 
 /* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of it. */
@@ -8843,13 +8869,13 @@ RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi
     return a;
 }
 
-/* Takes the picks that are nearly as good as the best and still help. est: by position, bytes. */
-RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, uint32_t permille, rmi_ref_tree *est)
+/* Takes the picks that still help. est: by position, bytes. */
+RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
 {
     const rmi_ref_state *a = s->a;
     uint32_t i, k, taken = 0;
     memset(s->busy, 0, a->n_str);
-    for (i = 0; i < n && picks[i].score >= picks[0].score / 1000 * permille; i++) {
+    for (i = 0; i < n; i++) {
         const rmi_ref_pick *c = &picks[i];
         uint64_t ns = 0;
         uint32_t from = s->n_ins;
@@ -8885,10 +8911,9 @@ RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t r
             rmi_arena_free(&tmp);
             return RM_ERROR_MEMORY;
         }
-        n = rmi_ref_picks(s, picks, s->a->n_use);
-        rmi_sort(picks, n, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
+        n = rmi_ref_picks(s, picks, s->a->n_use, permille);
         s->work += 4 * (uint64_t)n;
-        on = n && rmi_ref_choose_picks(s, picks, n, permille, &est) && rmi_ref_apply(s);
+        on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_apply(s);
         rmi_arena_free(&tmp);
         if (!on) break;
         rmi_ref_accept(s);
@@ -8931,7 +8956,7 @@ RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
     uint64_t held = 1, ns = s->m->choices[c->free0[1] + rmi_min(a->rank[p], c->n_free[1] - 1u)].ns;
     for (i = a->inst0[p]; i < a->inst0[p + 1]; i++)
         if (rmi_ref_bridge(a, i, &from)) held += (s->m->room[a->inst[i].buf] >> 8) * (p - from + 1);
-    return rmi_mul_div_up(ns, 1u << 20, held);
+    return rmi_ref_ratio(ns << 10, held);
 }
 
 /* Holds in the tree what dropping the repeat at p holds; 0: it does not fit, and the tree is as before. */
@@ -11463,7 +11488,7 @@ RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_ru
     uint32_t i;
     rmi_ref_load(s, NULL, 0, NULL);
     for (i = 0; i < 4 && !w->best.n && !w->stop.stopped; i++) {
-        RMI_TRY(rmi_ref_greedy(s, 700, 400));
+        RMI_TRY(rmi_ref_greedy(s, 300, 400));
         rmi_ref_fill(s, 0);
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }

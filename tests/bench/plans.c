@@ -157,7 +157,7 @@ static int tell(void *user, const rm_progress *p)
     watch *w = (watch *)user;
     double ms = now_ms() - w->start;
     if (w->first < 0 && p->time_ns) w->first = ms;
-    return w->stop_after > 0 && ms > w->stop_after;
+    return w->stop_after > 0 && w->first >= 0 && ms > w->stop_after;
 }
 
 typedef struct outcome {
@@ -166,7 +166,8 @@ typedef struct outcome {
     rm_plan_info info;
 } outcome;
 
-static outcome plan(rm_graph *g, uint64_t budget, int live, const char *preset)
+/* stop_ms: then the best plan so far will do; 0: when the planner ends */
+static outcome plan(rm_graph *g, uint64_t budget, int live, const char *preset, double stop_ms)
 {
     outcome o;
     rm_plan_desc d;
@@ -181,7 +182,7 @@ static outcome plan(rm_graph *g, uint64_t budget, int live, const char *preset)
     d.progress = tell;
     d.progress_user = &w;
     w.first = -1;
-    w.stop_after = 0;
+    w.stop_after = stop_ms;
     w.start = now_ms();
     o.r = rm_plan_create(g, &d, &p);
     o.ms = now_ms() - w.start;
@@ -192,11 +193,11 @@ static outcome plan(rm_graph *g, uint64_t budget, int live, const char *preset)
 
 static double ratio(uint64_t a, uint64_t b) { return b ? (double)a / (double)b : 0; }
 
-static void scale_row(const char *name, rm_graph *g, const uint32_t *percent, uint32_t n)
+static void scale_row(const char *name, rm_graph *g, const uint32_t *percent, uint32_t n, double stop_ms)
 {
     rm_plan_info all;
     uint32_t i;
-    outcome o = plan(g, 0, 0, "noremat");
+    outcome o = plan(g, 0, 0, "noremat", 0);
     all = o.info;
     if (o.r) {
         printf("%s: %s\n", name, rm_graph_error(g));
@@ -204,7 +205,7 @@ static void scale_row(const char *name, rm_graph *g, const uint32_t *percent, ui
     }
     printf("%-14s %6u tasks, keep everything %.3f ms, %.2f GiB; that plan in %.1f ms\n", name, (unsigned)all.runs, 1e-6 * (double)all.time_ns, ratio(all.arena_bytes, 1 << 30), o.ms);
     for (i = 0; i < n; i++) {
-        o = plan(g, all.arena_bytes / 100 * percent[i], 0, "search");
+        o = plan(g, all.arena_bytes / 100 * percent[i], 0, "search", stop_ms);
         if (o.r) printf("  %3u %%  %s (ms %.1f)\n", percent[i], rm_graph_error(g), o.ms);
         else printf("  %3u %%  x %.5f  gap %6.3f %%  arena %.4f of budget  first %8.1f ms  %8.1f ms\n", percent[i], ratio(o.info.time_ns, all.time_ns), 100 * ratio(o.info.time_ns, o.info.bound_ns) - 100,
                     ratio(o.info.arena_bytes, o.info.budget_bytes), o.first, o.ms);
@@ -222,7 +223,7 @@ static void scale(const char *what)
         static const char *const names[2][5] = {{"gpt 12", "gpt 125", "unet", "resnet", "random 1250"}, {"gpt 500", "gpt 5000", "random 50000", "", ""}};
         if (huge) i == 0 ? gpt(g, 500) : i == 1 ? gpt(g, 5000) : random_graph(g, 50000);
         else i == 0 ? gpt(g, 12) : i == 1 ? gpt(g, 125) : i == 2 ? unet(g, 7) : i == 3 ? resnet(g, 40) : random_graph(g, 1250);
-        scale_row(names[huge][i], g, percent + 2 * huge, huge ? 2 : 6);
+        scale_row(names[huge][i], g, percent, huge ? 2 : 6, huge ? 0.001 : 0);
         rm_graph_destroy(g);
     }
     getrusage(RUSAGE_SELF, &use);
@@ -280,7 +281,7 @@ static void table(const char *dir, int part, const char *only)
             budget = b;
             known = 1e-6 * (double)t;
         } else known = strtod(c[part == 1 && c[2][0] != '-' ? 2 : 1], NULL) * (part == 1 ? 1e-6 : 1);
-        o = plan(g, budget, part == 1, "search");
+        o = plan(g, budget, part == 1, "search", 0);
         if (o.r) printf("%-20s %8.2fM  none (%.0f ms)\n", name, ratio(budget, 1 << 20), o.ms);
         else printf("%-20s %8.2fM  %12.4f %10.4f  %.5f  %6.3f  %.4f  %7.1f %7.0f%s\n", name, ratio(budget, 1 << 20), 1e-6 * (double)o.info.time_ns, known, known > 0 ? 1e-6 * (double)o.info.time_ns / known : 0,
                     100 * ratio(o.info.time_ns, o.info.bound_ns) - 100, ratio(o.info.arena_bytes, budget), o.first, o.ms, part == 1 && 1e-6 * (double)o.info.time_ns > known + 1e-9 ? "  above" : "");
