@@ -197,7 +197,7 @@
    12. Threads
    Different objects may be used in different threads at once; one object, in one thread at a time.
    rm_plan_create and rm_exec_create write messages to their graph, rm_exec_profile its costs: they count
-   a use of it. Callbacks run in the thread that calls rm_exec_step. With rm_exec_desc.threads copies,
+   as a use of it. Callbacks run in the thread that calls rm_exec_step. With rm_exec_desc.threads copies,
    update_host, add and reduce run in threads of the executor; a step may then end after rm_exec_step has
    returned, and rm_exec_wait waits for it.
 

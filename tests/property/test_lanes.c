@@ -483,6 +483,7 @@ static rm_result put_some(rm_exec *x, rm_graph *g, uint64_t seed, int inputs)
 }
 static void put_all(rm_exec *x, rm_graph *g, uint64_t seed, int inputs) { expect(put_some(x, g, seed, inputs) == RM_OK, "rm_exec_write", rm_exec_error(x)); }
 
+/* all: 0 outputs, 1 everything, 2 what persists. */
 static void look(rm_exec *x, rm_graph *g, results *r, int all)
 {
     static unsigned char room[8192];
@@ -493,7 +494,7 @@ static void look(rm_exec *x, rm_graph *g, results *r, int all)
             uint64_t n = rmi_low_bytes(g, rmi_low_buf(g, (rmi_buf_kind)what, i));
             rm_tensor t;
             t.id = i + 1;
-            if (n > sizeof room || g->tensors[i].kind == RMI_INPUT || (g->tensors[i].kind == RMI_ACT && (what || !g->tensors[i].is_output)) || (g->tensors[i].kind != RMI_ACT && !all)) continue;
+            if (n > sizeof room || g->tensors[i].kind == RMI_INPUT || (g->tensors[i].kind == RMI_ACT && (what || !g->tensors[i].is_output || all == 2)) || (what == RM_GRAD && all == 2) || (g->tensors[i].kind != RMI_ACT && !all)) continue;
             memset(room, 0, (size_t)n);
             h = toy_hash(h + 3 * i + what, room, rm_exec_read(x, t, what, 0, room, n) == RM_OK ? n : 0);
         }
@@ -511,6 +512,20 @@ static void host_add(void *dst, const void *src, uint64_t bytes, rm_tensor param
     (void)param;
     (void)user;
     for (i = 0; i < bytes; i++) d[i] = (unsigned char)(d[i] * 31 + s[i]);
+}
+
+/* An allocator that counts: steps, reads and writes take nothing from it. */
+static unsigned long allocs;
+static void *count_alloc(size_t n, void *user)
+{
+    (void)user;
+    allocs++;
+    return malloc(n);
+}
+static void count_free(void *p, void *user)
+{
+    (void)user;
+    free(p);
 }
 
 static void delay(uint64_t rng)
@@ -532,6 +547,8 @@ static rm_exec *open_exec(rm_plan *p, toy_world *w, const rm_backend *t, int thr
     }
     w->delay = threads == 2 ? delay : NULL;
     d.backend = t;
+    d.allocator.alloc = count_alloc;
+    d.allocator.free = count_free;
     d.reduce = toy_reduce;
     d.add = host_add;
     d.poison = (uint32_t)poison;
@@ -545,6 +562,7 @@ static rm_exec *open_exec(rm_plan *p, toy_world *w, const rm_backend *t, int thr
 static void run_script(rm_exec *x, rm_graph *g, uint32_t steps, uint64_t seed, int often, results *r)
 {
     uint32_t i, n;
+    unsigned long before = allocs;
     r->n = 0;
     for (i = 0, n = 0; i < STEPS; i++) {
         rm_step s;
@@ -559,6 +577,7 @@ static void run_script(rm_exec *x, rm_graph *g, uint32_t steps, uint64_t seed, i
         look(x, g, r, often);
     }
     look(x, g, r, 1);
+    expect(allocs == before, "a step allocated", NULL);
 }
 
 static void same(const results *a, const results *b, const char *what)
@@ -612,6 +631,21 @@ static void failures(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed, in
     bench_close(&b);
 }
 
+/* Profiling leaves everything as it was and measures what the lanes do. */
+static void profiled(rm_exec *x, rm_plan *p, uint64_t seed)
+{
+    results before, after;
+    rm_step s;
+    memset(&s, 0, sizeof s);
+    s.kind = p->prog[0].step;
+    before.n = after.n = 0;
+    look(x, p->g, &before, 2);
+    put_all(x, p->g, seed, 1);
+    expect(rm_exec_profile(x, &s, 2) == RM_OK, "rm_exec_profile", rm_exec_error(x));
+    look(x, p->g, &after, 2);
+    same(&before, &after, "profiling changed something");
+}
+
 static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
 {
     rm_graph *g = p->g;
@@ -660,6 +694,7 @@ static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
         same(&often, &got, "other bits than without lanes, looked at often");
         expect(rm_exec_replan(x, p) == RM_OK, "rm_exec_replan", rm_exec_error(x));
         run_script(x, g, steps, seed, 0, &got);
+        if (starved == 1) profiled(x, p, seed);
         rm_exec_destroy(x);
         where[k] = 0;
     }
