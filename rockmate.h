@@ -1052,6 +1052,21 @@ RMI_FN void rmi_arena_free(rmi_arena *a)
     }
 }
 
+/* Empties the arena for the next round of the same work: what took many blocks comes in one from then on, which is kept. */
+RMI_FN void rmi_arena_clear(rmi_arena *a)
+{
+    size_t sum = 0;
+    rmi_block *b = a->blocks;
+    if (!b) return;
+    if (!b->next) {
+        b->used = 0;
+        return;
+    }
+    for (; b; b = b->next) sum += b->size;
+    rmi_arena_free(a);
+    a->next_size = sum;
+}
+
 /* count * elem zeroed bytes, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for count 0. */
 RMI_FN void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
 {
@@ -4479,6 +4494,7 @@ RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
 RMI_FN rm_result rmi_seq_build(rmi_seq *q)
 {
     uint32_t p;
+    size_t was_inst = q->n_inst, was_str = q->n_str, was_st = q->n_st;
     q->inst = NULL;
     q->str = NULL;
     q->st = NULL;
@@ -4490,6 +4506,8 @@ RMI_FN rm_result rmi_seq_build(rmi_seq *q)
     for (p = 0; p < q->n && q->runs[p].way < RMI_COPY_OUT;) p++;
     q->kept_at = p < q->n ? RMI_NEW(q->mem, uint32_t, q->n) : NULL;
     if (p < q->n && !q->kept_at) return RM_ERROR_MEMORY;
+    /* room for what the last one took: lists much alike are built in a row */
+    if (!rmi_arena_grow(q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)) || !rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) || !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
     return rmi_seq_emit(q);
 }
@@ -4594,6 +4612,7 @@ typedef struct rmi_chn_curve {
     uint64_t least_bytes, least_ns;
     uint32_t n;
     const uint32_t *grid, *first; /* times at the borders of cells, see RMI_CHN_CELLS; points up to the beginning of a block */
+    uint32_t *choice;             /* by point, once a schedule has come by: what it does there, see rmi_chn_choose; 0: not yet known */
 } rmi_chn_curve;
 
 /* A class is a stage by its numbers: equal stages share one. */
@@ -4627,6 +4646,7 @@ typedef struct rmi_chn_table {
     rmi_chn_curve **row[2];   /* per h and start: curves of the pieces that end before the last stage */
     rmi_chn_curve *tail[2];   /* per h and start: curves of the pieces that end with the last stage */
     uint64_t work;            /* steps taken, about 10 ns each: a measure of time that is the same everywhere */
+    rmi_arena *arena;         /* the caller's: where all this lies */
 } rmi_chn_table;
 
 #define RMI_CHN_OWNED 1u
@@ -4772,7 +4792,7 @@ RMI_FN rmi_chn_curve *rmi_chn_slot(const rmi_chn_table *t, uint32_t i, uint32_t 
     return lo < t->n_lens[i] && t->lens[i][lo] == len ? &t->row[h][i][lo] : NULL;
 }
 
-static const rmi_chn_curve rmi_chn_unsolved = { NULL, 0, 0, 0, NULL, NULL };
+static const rmi_chn_curve rmi_chn_unsolved = { NULL, 0, 0, 0, NULL, NULL, NULL };
 
 /* The curve of P(i,j,h), and what is to be added to its bytes. */
 RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t *shift)
@@ -4854,7 +4874,7 @@ typedef struct rmi_chn_solver {
 
 static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0 }, { RMI_MAX + 1, 0 } };
 static const uint32_t rmi_chn_nothing_grid[RMI_CHN_CELLS + 1] = { 0 };
-static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, 0, 0, 1, rmi_chn_nothing_grid, rmi_chn_nothing_grid };
+static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, 0, 0, 1, rmi_chn_nothing_grid, rmi_chn_nothing_grid, NULL };
 
 /* Adds a candidate, unless it is feasible nowhere. */
 RMI_FN void rmi_chn_consider(rmi_chn_solver *s, const rmi_chn_sum *candidate)
@@ -5398,6 +5418,7 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
         s.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
         s.t->dense = way.dense;
+        s.t->arena = arena;
         r = rmi_chn_solve_once(&s, chain);
     }
     rmi_arena_free(&temp);
@@ -5507,6 +5528,7 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     while (*end) end = &(*end)->next; /* the table's blocks become the caller's */
     *end = arena->blocks;
     arena->blocks = own.blocks;
+    t->arena = arena;
     *out = t;
     return RM_OK;
 }
@@ -5563,39 +5585,56 @@ RMI_FN uint64_t rmi_chn_sum_ns(const rmi_chn_sum *c, uint64_t bytes)
     return rmi_chn_cap(c->ns + c->f->at[f].ns + c->g->at[g].ns);
 }
 
-/* Writes a piece: finds a candidate that keeps the curve's promise, pushes what it is made of, last first. */
+/* What the piece p does from point `at` of its curve on: option + 1, or n_options + k - i for a checkpoint with its cut before
+   stage k; RM_ERROR_INTERNAL if no candidate keeps the curve's promise. Equal pieces share the answer. */
+RMI_FN rm_result rmi_chn_choose(rmi_chn_writer *w, rmi_chn_todo p, rmi_chn_curve *curve, uint32_t at, uint64_t shift, uint64_t d, uint32_t *choice)
+{
+    const rmi_chn_table *t = w->t;
+    uint32_t n = t->classes[t->class_of[p.i]].stage.n_options, o, k;
+    uint64_t ns = curve->at[at].ns, bytes = curve->at[at].bytes + shift;
+    rmi_chn_sum s;
+    if (!curve->choice && !(curve->choice = RMI_NEW(t->arena, uint32_t, curve->n))) return RM_ERROR_MEMORY;
+    *choice = curve->choice[at];
+    if (*choice) return RM_OK;
+    for (o = 0; o < n && !*choice; o++) {
+        s = rmi_chn_keep(t, p.i, p.j, p.h, o, d);
+        if (rmi_chn_sum_ns(&s, bytes) <= ns) *choice = o + 1;
+    }
+    if (!*choice) rmi_chn_passes(t, p.i, p.j, p.h, d, w->pass_ns, w->pass_need);
+    for (k = p.j; k > p.i && !*choice; k--) {
+        if (t->dense && !rmi_chn_may_cut(t, p.i, k, p.j)) continue;
+        s = rmi_chn_checkpoint(t, p.i, p.j, p.h, k, w->pass_ns[k], w->pass_need[k]);
+        if (rmi_chn_sum_ns(&s, bytes) <= ns) *choice = n + k - p.i;
+    }
+    curve->choice[at] = *choice;
+    return *choice ? RM_OK : RM_ERROR_INTERNAL;
+}
+
+/* Writes a piece: what its curve does in these bytes, and pushes what that is made of, last first. */
 RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *w, rmi_chn_todo p)
 {
     const rmi_chn_table *t = w->t;
     const rmi_chn_class *c = &t->classes[t->class_of[p.i]];
-    uint32_t again = p.j + 1 < t->n ? RMI_CHN_AGAIN : 0, o, k, l, at;
-    uint64_t d = again ? t->classes[t->class_of[p.j]].stage.grad_bytes : 0, shift, ns;
-    const rmi_chn_curve *curve = rmi_chn_find(t, p.i, p.j, p.h, &shift);
-    rmi_chn_sum s;
+    uint32_t again = p.j + 1 < t->n ? RMI_CHN_AGAIN : 0, n = c->stage.n_options, choice, k, l, at;
+    uint64_t shift, d = again ? t->classes[t->class_of[p.j]].stage.grad_bytes : 0;
+    rmi_chn_curve *curve = (rmi_chn_curve *)rmi_chn_find(t, p.i, p.j, p.h, &shift);
     at = p.bytes < shift ? RMI_NONE : rmi_chn_at(curve->at, curve->n, p.bytes - shift);
     if (at == RMI_NONE) return RM_ERROR_INFEASIBLE;
-    ns = curve->at[at].ns;
-    for (o = 0; o < c->stage.n_options; o++) {
-        const rmi_chn_option *q = &c->stage.options[o];
-        s = rmi_chn_keep(t, p.i, p.j, p.h, o, d);
-        if (rmi_chn_sum_ns(&s, p.bytes) > ns) continue;
-        RMI_TRY(rmi_chn_put(w, RMI_CHN_KEEP, p.i, o,
+    RMI_TRY(rmi_chn_choose(w, p, curve, at, shift, d, &choice));
+    if (choice <= n) {
+        const rmi_chn_option *q = &c->stage.options[choice - 1];
+        RMI_TRY(rmi_chn_put(w, RMI_CHN_KEEP, p.i, choice - 1,
                             again | (p.h | q->reads_in ? RMI_CHN_INPUT_STAYS : 0) | (p.i == p.j ? RMI_CHN_LEAF : 0)));
-        RMI_TRY(rmi_chn_push(w, p.i, p.i, RMI_NONE, o, 0));
+        RMI_TRY(rmi_chn_push(w, p.i, p.i, RMI_NONE, choice - 1, 0));
         if (p.i == p.j) return RM_OK;
         shift = rmi_add(p.h || !q->reads_in ? 0 : c->in_bytes, q->reads_out ? c->stage.out_bytes : 0);
         return rmi_chn_push(w, p.i + 1, p.j, q->reads_out, 0, p.bytes - q->saved - shift);
     }
-    rmi_chn_passes(t, p.i, p.j, p.h, d, w->pass_ns, w->pass_need);
-    for (k = p.j; k > p.i; k--) {
-        s = rmi_chn_checkpoint(t, p.i, p.j, p.h, k, w->pass_ns[k], w->pass_need[k]);
-        if (rmi_chn_sum_ns(&s, p.bytes) > ns) continue;
-        for (l = p.i; l < k; l++)
-            RMI_TRY(rmi_chn_put(w, RMI_CHN_PASS, l, 0, again | (l == p.i ? RMI_CHN_INPUT_STAYS : 0)));
-        RMI_TRY(rmi_chn_push(w, p.i, k - 1, p.h, 0, p.bytes - (t->grown_sum[p.j + 1] - t->grown_sum[k])));
-        return rmi_chn_push(w, k, p.j, 0, 0, p.bytes - (p.h ? 0 : c->in_bytes));
-    }
-    return RM_ERROR_INTERNAL;
+    k = p.i + choice - n;
+    for (l = p.i; l < k; l++)
+        RMI_TRY(rmi_chn_put(w, RMI_CHN_PASS, l, 0, again | (l == p.i ? RMI_CHN_INPUT_STAYS : 0)));
+    RMI_TRY(rmi_chn_push(w, p.i, k - 1, p.h, 0, p.bytes - (t->grown_sum[p.j + 1] - t->grown_sum[k])));
+    return rmi_chn_push(w, k, p.j, 0, 0, p.bytes - (p.h ? 0 : c->in_bytes));
 }
 
 /* The actions, in order, of the best schedule within `bytes`; in the arena. RM_ERROR_INFEASIBLE: the curve begins above. */
@@ -10794,6 +10833,7 @@ typedef struct rmi_planner {
     rm_plan_info *info;
     rmi_stop stop;
     uint64_t end_ns;  /* of the clock; 0: no limit */
+    rmi_arena tries, lists; /* of one candidate, emptied for the next */
     int pruning, placing;
     int lanes; /* reductions run beside the compute lane */
 } rmi_planner;
@@ -11123,12 +11163,12 @@ RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
 /* Tries a candidate; it becomes the best if it fits and is faster (then smaller). *size: what it takes. */
 RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t budget, uint64_t *size)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena *tmp = &w->tries;
     rmi_program c;
     uint64_t target = budget == RMI_INF ? 0 : budget;
     rm_result r;
     rmi_stopped(&w->stop, 100 * (uint64_t)n);
-    r = rmi_plan_build(w, &tmp, runs, n, target, &c);
+    r = rmi_plan_build(w, tmp, runs, n, target, &c);
     if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
     if (r == RM_OK) {
         *size = rmi_plan_size(w, &c);
@@ -11138,7 +11178,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
             rmi_plan_tell(w, first ? "first" : "solve");
         }
     }
-    rmi_arena_free(&tmp);
+    rmi_arena_clear(tmp);
     return r;
 }
 
@@ -11225,16 +11265,35 @@ RMI_FN rm_result rmi_plan_try_acts(rmi_planner *w, rmi_arena *mem, const rmi_chn
     return rmi_plan_try(w, runs, n, budget, size);
 }
 
+/* No plan of these actions takes less: their runs on the compute lane. */
+RMI_FN uint64_t rmi_plan_acts_ns(const rmi_planner *w, const rmi_chn_act *acts, size_t n)
+{
+    const rm_graph *g = w->g;
+    uint64_t ns = 0, reduce = 0;
+    size_t i;
+    for (i = 0; i < g->n_tensors && w->lanes; i++) reduce = rmi_add(reduce, g->tensors[i].reduce == RMI_INF ? 0 : g->tensors[i].reduce);
+    for (i = 0; i < n; i++) {
+        const rmi_chn_stage *s = &w->blk.stages[acts[i].stage];
+        const rmi_chn_option *o = &s->options[acts[i].option];
+        uint32_t again = (acts[i].flags & RMI_CHN_AGAIN) != 0;
+        if (acts[i].what == RMI_CHN_PASS) ns += s->pass_ns[again];
+        else if (acts[i].what == RMI_CHN_BACKWARD) ns += o->bwd_ns;
+        else ns += (acts[i].flags & RMI_CHN_LEAF) ? o->leaf_ns[again] : o->fwd_ns[again];
+        ns = rmi_min(ns, RMI_MAX);
+    }
+    return rmi_sub(ns, reduce);
+}
+
 /* The chain's optimum for `bytes` bytes of chain. */
 RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t budget, uint64_t *size)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
     rmi_chn_act *acts = NULL;
     size_t n = 0;
-    rm_result r = rmi_chn_schedule(&tmp, w->table, bytes, &acts, &n);
-    if (r == RM_OK) r = rmi_plan_try_acts(w, &tmp, acts, n, budget, size);
-    rmi_arena_free(&tmp);
-    return r;
+    rmi_arena_clear(&w->lists);
+    *size = RMI_INF;
+    RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n));
+    if (w->pruning && w->best.n && rmi_plan_acts_ns(w, acts, n) > w->best.fig.time_ns) return RM_OK;
+    return rmi_plan_try_acts(w, &w->lists, acts, n, budget, size);
 }
 
 /* Chain points from the most that could fit downwards until the arena is within the budget; the smallest ones at last, always
@@ -11795,7 +11854,10 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
+    w.tries = w.lists = rmi_plan_arena(&w);
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
+    rmi_arena_free(&w.tries);
+    rmi_arena_free(&w.lists);
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
     if (r == RM_ERROR_ARGUMENT && !g->last.text[0]) rmi_err_set(&g->last, r, "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align", (uint64_t)w.align);
