@@ -58,7 +58,7 @@ static void stopping(rm_graph *g, const char *preset, uint64_t budget)
     total = a.n;
     for (i = 1; i <= 5; i++) {
         memset(&a, 0, sizeof a);
-        tm_case = a.stop_at = i < 4 ? i : 1 + rnd(total / i);
+        tm_case = a.stop_at = i < 4 ? i : 1 + rnd(total / i + 1);
         p = NULL;
         r = rm_plan_create(g, &d, &p);
         EXPECT(!a.after, "called after it said stop");
