@@ -582,6 +582,7 @@ typedef struct rm_plan_info {
 #define RM_PASS_KINDS 4u    /* ops that match rm_config.kinds are recomputed before their backward, all others kept */
 #define RM_PASS_CHAIN 8u    /* the best checkpoints between cut points, for every budget at once (rotor) */
 #define RM_PASS_SEARCH 16u  /* whole-graph search: single values, variants, any order; from the other passes' plans */
+#define RM_PASS_OPTIONS 32u /* as RM_PASS_CHAIN, and a stage may keep part of what its backward reads (rk-rotor) */
 
 /* Switches, to see what a freedom is worth. The bounds in rm_plan_info are then those of plans without it. */
 #define RM_NO_RECOMPUTE 1u /* every op once */
@@ -5665,8 +5666,16 @@ RMI_PLAIN_BEGIN
 /* =====================================================================================================================
    >>block - options of one stage: what to keep, with bytes, peaks and times
    In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads, and
-   reruns only what that needs. Peaks come from >>sequence, so that they are those of the plan. Equal stages are measured once.
+   reruns only what that needs. An option is a set of ops whose values are kept; what else the backward reads is rerun right
+   before it (rk-rotor's options, arXiv 2307.01236). Up to RMI_BLK_UNITS ops: every subset; more: values are dropped one by one,
+   the cheapest a byte first. Pareto sets by saved bytes, peak and time. Peaks come from >>sequence, so that they are those of
+   the plan. Equal stages are measured once.
    ================================================================================================================== */
+#define RMI_BLK_UNITS 9u
+#define RMI_BLK_MANY 64u   /* more: prices of dropping are found once */
+#define RMI_BLK_MOST 2048u /* more: no options */
+#define RMI_BLK_OPTIONS 24u /* of a stage, at most */
+
 typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
     const rm_graph *g;
     const rmi_shape *shape;
@@ -5674,7 +5683,11 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
     uint32_t step, granule;
     rmi_chn_chain chain;
     rmi_chn_stage *stages;
-    rmi_chn_option *options;
+    rmi_chn_option **options;  /* by stage */
+    const uint8_t **kept;      /* by stage: for each option a byte an op, is what it makes kept? Option 0: all */
+    int many;                  /* more than one option a stage */
+    uint8_t *fresh, *todo;     /* by op: scratch: rerun in this backward; to be rerun next, all 0 */
+    uint32_t *like;            /* by class: scratch: the stage that was measured last, + 1 */
     uint8_t *wanted;     /* by buffer: scratch, all 0 */
     uint8_t *rerun;      /* by op: bit 0: to make the output; bit 1: to make what the backward reads; bit 2: both */
     uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
@@ -5698,36 +5711,6 @@ RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *s, uint32_t t)
 {
     const rmi_tensor *x = &b->g->tensors[t];
     return x->kind == RMI_ACT && x->maker >= s->lo && x->maker < s->hi && !b->shape->carried[t];
-}
-
-/* What the backward of the stage reads of values made in it (the list keep), and whether of its input and output. */
-RMI_FN void rmi_blk_reads(rmi_blk *b, const rmi_stage *s, rmi_chn_option *o)
-{
-    const rm_graph *g = b->g;
-    uint32_t i, k, p;
-    b->n_keep = 0;
-    o->reads_in = o->reads_out = 0;
-    for (i = s->lo; i < s->hi; i++) {
-        const rmi_op *op = &g->ops[i];
-        const rmi_form *f = &op->forms[0];
-        uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, i);
-        for (p = 0; p < f->n_parts && op->has_bwd; p++) {
-            if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
-            if (f->parts[p].needs_saved && f->saved && !b->shape->carried[saved] && !b->wanted[saved]) {
-                b->wanted[saved] = 1;
-                b->keep[b->n_keep++] = saved;
-            }
-            for (k = 0; k < f->parts[p].needs.n; k++) {
-                uint32_t t = f->parts[p].needs.at[k], root = g->tensors[t].root;
-                if (s->in != RMI_NONE && root == s->in) o->reads_in = 1;
-                if (s->out != RMI_NONE && root == s->out) o->reads_out = 1;
-                if (t == s->out || b->wanted[t] || !rmi_blk_inner(b, s, t)) continue;
-                b->wanted[t] = 1;
-                b->keep[b->n_keep++] = t;
-            }
-        }
-    }
-    for (i = 0; i < b->n_keep; i++) b->wanted[b->keep[i]] = 0;
 }
 
 /* Marks with `bit` the ops of the stage that must run to make everything in list (and out, if asked). */
@@ -5810,6 +5793,104 @@ RMI_FN uint32_t rmi_blk_tail(const rm_graph *g, uint32_t step, rmi_run *runs)
     return n;
 }
 
+/* --- what an option runs */
+
+/* Is what op i makes kept? A view goes with what it looks at. */
+RMI_FN int rmi_blk_is_kept(const rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint32_t i)
+{
+    const rm_graph *g = b->g;
+    if (g->ops[i].view != RMI_NONE) {
+        uint32_t root = g->tensors[g->ops[i].view].root;
+        if (!rmi_blk_inner(b, s, root)) return 1;
+        i = g->tensors[root].maker;
+    }
+    return kept[i - s->lo];
+}
+
+RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
+{
+    if (b->wanted[buf]) return;
+    b->wanted[buf] = 1;
+    b->keep[b->n_keep++] = buf;
+}
+
+/* Something reads tensor t during the backward: notes it if it is kept; 0: it has to be rerun. */
+RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint32_t t, rmi_chn_option *o)
+{
+    uint32_t root = b->g->tensors[t].root;
+    if (s->in != RMI_NONE && root == s->in) o->reads_in = 1;
+    if (s->out != RMI_NONE && root == s->out && b->shape->carried[root]) o->reads_out = 1;
+    if (!rmi_blk_inner(b, s, t) || b->fresh[b->g->tensors[t].maker]) return 1;
+    if (!rmi_blk_is_kept(b, s, kept, b->g->tensors[t].maker)) return 0;
+    if (root == s->out) o->reads_out = 1;
+    if (t != s->out) rmi_blk_put_keep(b, t);
+    return 1;
+}
+
+/* Reruns op `last`, and before it whatever it reads that is not there. */
+RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint32_t last, rmi_chn_option *o, rmi_run *runs)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, k, lo = last, n = 0;
+    b->todo[last] = 1;
+    for (i = last + 1; i-- > lo;)
+        for (k = 0; k < g->ops[i].in.n && b->todo[i]; k++) {
+            uint32_t t = g->ops[i].in.at[k];
+            if (rmi_blk_there(b, s, kept, t, o)) continue;
+            b->todo[g->tensors[t].maker] = 1;
+            if (g->tensors[t].maker < lo) lo = g->tensors[t].maker;
+        }
+    for (i = lo; i <= last; i++) {
+        if (!b->todo[i]) continue;
+        b->todo[i] = 0;
+        b->fresh[i] = 1;
+        runs[n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    }
+    return n;
+}
+
+/* The backward runs of stage s when it keeps what the ops in `kept` make; the list keep: what of that is read; whether input
+   and output are. */
+RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *s, const uint8_t *kept, rmi_chn_option *o, rmi_run *runs)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, k, p, n = 0;
+    b->n_keep = 0;
+    o->reads_in = o->reads_out = 0;
+    memset(b->fresh + s->lo, 0, s->hi - s->lo);
+    for (i = s->hi; i-- > s->lo;) {
+        const rmi_op *op = &g->ops[i];
+        const rmi_form *f = &op->forms[0];
+        uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, i);
+        for (p = 0; p < f->n_parts && op->has_bwd; p++) {
+            if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
+            if (f->parts[p].needs_saved && f->saved && !b->shape->carried[saved] && !b->fresh[i]) {
+                if (kept[i - s->lo]) rmi_blk_put_keep(b, saved);
+                else n += rmi_blk_rerun(b, s, kept, i, o, runs + n);
+            }
+            for (k = 0; k < f->parts[p].needs.n; k++) {
+                uint32_t t = f->parts[p].needs.at[k];
+                if (!rmi_blk_there(b, s, kept, t, o)) n += rmi_blk_rerun(b, s, kept, g->tensors[t].maker, o, runs + n);
+            }
+        }
+        n += rmi_blk_backward(g, b->step, i, i + 1, runs + n);
+    }
+    for (i = 0; i < b->n_keep; i++) b->wanted[b->keep[i]] = 0;
+    return n;
+}
+
+/* Makes option k of stage i the one that the marks of rerun and the list keep are about. */
+RMI_FN void rmi_blk_select(rmi_blk *b, uint32_t i, uint32_t k)
+{
+    const rmi_stage *s = &b->shape->stages[i];
+    uint32_t op;
+    rmi_chn_option o;
+    rmi_blk_way(b, s, b->kept[i] + (size_t)k * (s->hi - s->lo), &o, b->runs);
+    for (op = s->lo; op < s->hi; op++) b->rerun[op] &= RMI_BLK_OUT;
+    rmi_blk_mark(b, s, 0, 1, RMI_BLK_KEEP);
+    rmi_blk_mark(b, s, 1, 1, RMI_BLK_BOTH);
+}
+
 /* --- how much */
 
 /* Runs the scratch runs through >>sequence: peak, bytes at the end, time. */
@@ -5866,13 +5947,14 @@ RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
     return RM_OK;
 }
 
-/* Forward that keeps what the backward reads. */
-RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i)
+/* Forward that keeps what the backward of option `which` reads. */
+RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
 {
     const rmi_stage *s = &b->shape->stages[i];
     rmi_chn_stage *c = &b->stages[i];
-    rmi_chn_option *o = &b->options[i];
+    rmi_chn_option *o = &b->options[i][which];
     uint32_t hold, again, leaf, k;
+    rmi_blk_select(b, i, which);
     for (leaf = 0; leaf < 2; leaf++)
         for (again = 0; again < 2; again++)
             for (hold = 0; hold < 2; hold++) {
@@ -5900,15 +5982,14 @@ RMI_FN void rmi_blk_enter(rmi_blk *b, uint32_t *n, uint32_t buf, uint64_t bytes)
     b->entry_bytes[(*n)++] = bytes;
 }
 
-/* The backward of the stage: from what was kept and the output's gradient to the input's gradient and those of weights that
-   stay. Leaves the bytes of the input's gradient for the stage before. */
-RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i)
+/* The backward of the stage with an option: from what was kept and the output's gradient to the input's gradient and those of
+   weights that stay. *din, *grown: at least the bytes of the input's gradient, and of what else it leaves. */
+RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_chn_option *o, uint64_t *din, uint64_t *grown)
 {
     const rm_graph *g = b->g;
     const rmi_stage *s = &b->shape->stages[i];
-    rmi_chn_option *o = &b->options[i];
-    uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_backward(g, b->step, s->lo, s->hi, b->runs), t;
-    uint64_t at_end, din = 0;
+    uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_way(b, s, kept, o, b->runs), t;
+    uint64_t at_end, left;
     if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) rmi_blk_enter(b, &n_entry, s->in, b->in_bytes[i]);
     if (o->reads_out && s->out != RMI_NONE && !b->shape->carried[s->out]) rmi_blk_enter(b, &n_entry, s->out, b->stages[i].out_bytes);
     for (k = 0; k < b->n_keep; k++) {
@@ -5926,17 +6007,172 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i)
             else if (!rmi_list_has(&g->ops[k].grad_in, t)) continue;
             else if (g->tensors[t].reader < s->lo || g->n_barriers || rmi_seq_grad_stays(g, b->step, t)) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
         }
-    for (k = s->lo; k < s->hi; k++)
-        for (j = 0; j < g->ops[k].grad_in.n; j++) b->begun[g->ops[k].grad_in.at[j]] = 1;
     RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &o->bwd_peak, &at_end, &o->bwd_ns));
     b->seq.n_uncounted = b->shape->n_carried;
-    if (i) {
-        din = s->in == RMI_NONE ? 0 : rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(g, RMI_BUF_GRAD, s->in));
-        b->dout_bytes[i - 1] = din;
-        b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
-    }
-    b->stages[i].grown = rmi_sub(at_end, rmi_round_up(din, b->granule));
+    left = i && s->in != RMI_NONE ? rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(g, RMI_BUF_GRAD, s->in)) : 0;
+    *grown = rmi_max(*grown, rmi_sub(at_end, rmi_round_up(left, b->granule)));
+    *din = rmi_max(*din, left);
     return RM_OK;
+}
+
+/* --- which options */
+typedef struct rmi_blk_list { /* candidates of a stage of m ops */
+    rmi_chn_option *at;
+    uint8_t *kept; /* m bytes each */
+    size_t cap, cap_kept;
+    uint32_t n, m;
+} rmi_blk_list;
+
+/* Bytes of the list keep. */
+RMI_FN uint64_t rmi_blk_kept_bytes(const rmi_blk *b)
+{
+    const rm_graph *g = b->g;
+    uint64_t sum = 0;
+    uint32_t k, e, t, u;
+    for (k = 0; k < b->n_keep; k++) {
+        int saved = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED;
+        for (e = 0; e < k && !saved; e++) /* views of one root count once */
+            if (rmi_low_kind(g, b->keep[e], &u) == RMI_BUF_VALUE && g->tensors[u].root == g->tensors[t].root) break;
+        if (saved || e == k) sum = rmi_add(sum, rmi_round_up(saved ? g->ops[t].forms[0].saved : g->tensors[g->tensors[t].root].bytes, b->granule));
+    }
+    return sum;
+}
+
+RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, const uint8_t *kept)
+{
+    rmi_arena tmp = rmi_arena_make(&mem->hooks), *before = b->seq.mem;
+    rmi_chn_option *o;
+    uint64_t din = 0, grown = 0;
+    rm_result r;
+    if (!rmi_arena_grow(mem, (void **)&l->at, &l->cap, (size_t)l->n + 1, sizeof *l->at) || !rmi_arena_grow(mem, (void **)&l->kept, &l->cap_kept, ((size_t)l->n + 1) * l->m, 1)) return RM_ERROR_MEMORY;
+    o = &l->at[l->n];
+    memset(o, 0, sizeof *o);
+    memcpy(l->kept + (size_t)l->n * l->m, kept, l->m);
+    b->seq.mem = &tmp;
+    r = rmi_blk_back(b, i, kept, o, &din, &grown);
+    rmi_arena_free(&tmp);
+    b->seq.mem = before;
+    o->saved = rmi_blk_kept_bytes(b);
+    l->n++;
+    return r;
+}
+
+/* Is x as good as y in everything, give or take slack / 256 of what option 0 takes? */
+RMI_FN int rmi_blk_covers(const rmi_chn_option *x, const rmi_chn_option *y, const rmi_chn_option *all, uint64_t slack)
+{
+    return x->reads_in <= y->reads_in && x->reads_out <= y->reads_out && x->saved <= y->saved + all->saved / 256 * slack &&
+           x->bwd_peak <= y->bwd_peak + all->bwd_peak / 256 * slack && x->bwd_ns <= y->bwd_ns + all->bwd_ns / 1024 * slack;
+}
+
+/* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
+RMI_FN void rmi_blk_pareto(rmi_blk_list *l)
+{
+    uint64_t slack;
+    for (slack = 0; slack < 256; slack = slack * 3 / 2 + 1) {
+        uint32_t i, k, n = 1;
+        for (i = 1; i < l->n; i++) {
+            for (k = 0; k < n && !rmi_blk_covers(&l->at[k], &l->at[i], &l->at[0], slack);) k++;
+            if (k < n) continue;
+            for (k = i + 1; k < l->n && !slack && !rmi_blk_covers(&l->at[k], &l->at[i], &l->at[0], 0);) k++;
+            if (k < l->n && !slack && !rmi_blk_covers(&l->at[i], &l->at[k], &l->at[0], 0)) continue;
+            l->at[n] = l->at[i];
+            memmove(l->kept + (size_t)n * l->m, l->kept + (size_t)i * l->m, l->m);
+            n++;
+        }
+        l->n = n;
+        if (n <= RMI_BLK_OPTIONS) return;
+    }
+    l->n = (uint32_t)rmi_min(l->n, RMI_BLK_OPTIONS);
+}
+
+/* What dropping unit u costs in time a byte, from candidate `last` on; RMI_MAX: it frees nothing. */
+RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_chn_option *last, uint8_t *kept, uint32_t u)
+{
+    rmi_chn_option o;
+    uint64_t ns = 0, bytes;
+    uint32_t runs, p;
+    kept[u] = 0;
+    runs = rmi_blk_way(b, &b->shape->stages[i], kept, &o, b->runs);
+    kept[u] = 1;
+    for (p = 0; p < runs; p++) ns = rmi_add(ns, rmi_low_ns(b->g, b->runs[p], 1, 0));
+    bytes = rmi_add(rmi_blk_kept_bytes(b), o.reads_out > last->reads_out ? b->stages[i].out_bytes : 0);
+    if (bytes >= last->saved) return RMI_MAX;
+    return rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, last->bwd_ns)), (uint64_t)1 << 20, last->saved - bytes), RMI_MAX);
+}
+
+typedef struct rmi_blk_unit {
+    uint64_t price;
+    uint32_t op;
+} rmi_blk_unit;
+
+RMI_FN int rmi_blk_cmp_unit(const void *a, const void *b, void *user)
+{
+    const rmi_blk_unit *x = (const rmi_blk_unit *)a, *y = (const rmi_blk_unit *)b;
+    (void)user;
+    if (x->price != y->price) return x->price < y->price ? -1 : 1;
+    return x->op < y->op ? -1 : x->op > y->op;
+}
+
+/* Drops one unit after the other, that which costs least time a byte first; of many, in the order of their first prices. */
+RMI_FN rm_result rmi_blk_drop(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept, rmi_blk_unit *unit, uint32_t n)
+{
+    uint32_t k, done, which;
+    if (n > RMI_BLK_MANY) {
+        if (n > RMI_BLK_MOST) return RM_OK;
+        for (k = 0; k < n; k++) unit[k].price = rmi_blk_price(b, i, &l->at[0], kept, unit[k].op);
+        rmi_sort(unit, n, sizeof *unit, rmi_blk_cmp_unit, NULL);
+    }
+    for (done = 0; done < n; done++) {
+        const rmi_chn_option *last = &l->at[l->n - 1];
+        which = done;
+        for (k = done; k < n && n <= RMI_BLK_MANY; k++) {
+            unit[k].price = rmi_blk_price(b, i, last, kept, unit[k].op);
+            if (unit[k].price < unit[which].price) which = k;
+        }
+        kept[unit[which].op] = 0;
+        unit[which] = unit[done];
+        if (n > RMI_BLK_MANY && (done + 1) % (n / 32)) continue;
+        RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
+    }
+    return RM_OK;
+}
+
+/* The options of stage i, without figures of their forwards. */
+RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
+{
+    rmi_arena mem = rmi_arena_make(&b->mem->hooks);
+    const rmi_stage *s = &b->shape->stages[i];
+    rmi_blk_list l;
+    uint32_t m = s->hi - s->lo, k, n = 0, mask;
+    rmi_blk_unit *unit = RMI_NEW(&mem, rmi_blk_unit, m);
+    uint8_t *kept = RMI_NEW(&mem, uint8_t, m), *mine;
+    rm_result r = unit && kept ? RM_OK : RM_ERROR_MEMORY;
+    memset(&l, 0, sizeof l);
+    l.m = m;
+    for (k = 0; k < m && r == RM_OK; k++) {
+        const rmi_op *op = &b->g->ops[s->lo + k];
+        kept[k] = 1;
+        if (op->view == RMI_NONE && !op->pinned) unit[n++].op = k;
+    }
+    if (r == RM_OK) r = rmi_blk_add(b, &mem, i, &l, kept);
+    if (!b->many) n = 0;
+    if (n <= RMI_BLK_UNITS)
+        for (mask = 1; mask < 1u << n && r == RM_OK; mask++) {
+            for (k = 0; k < n; k++) kept[unit[k].op] = !(mask >> k & 1);
+            r = rmi_blk_add(b, &mem, i, &l, kept);
+        }
+    else if (r == RM_OK) r = rmi_blk_drop(b, &mem, i, &l, kept, unit, n);
+    if (r == RM_OK) rmi_blk_pareto(&l);
+    if (r == RM_OK) {
+        b->options[i] = RMI_NEW(b->mem, rmi_chn_option, l.n);
+        mine = RMI_NEW(b->mem, uint8_t, (size_t)l.n * m);
+        if (!b->options[i] || !mine) r = RM_ERROR_MEMORY;
+        else memcpy(mine, l.kept, (size_t)l.n * m);
+        b->kept[i] = mine;
+        b->stages[i].n_options = l.n;
+    }
+    rmi_arena_free(&mem);
+    return r;
 }
 
 RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
@@ -5946,12 +6182,16 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     size_t nb = rmi_low_buffers(g), lists;
     for (i = 0; i < n; i++) {
         uint32_t runs = 0;
-        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n + g->ops[k].forms[0].n_parts + 2;
+        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n + g->ops[k].forms[0].n_parts + 3;
         if (runs > most) most = runs;
     }
     lists = (size_t)most + b->shape->n_carried + 8;
     b->stages = RMI_NEW(b->mem, rmi_chn_stage, n);
-    b->options = RMI_NEW(b->mem, rmi_chn_option, n);
+    b->options = RMI_NEW(b->mem, rmi_chn_option *, n);
+    b->kept = RMI_NEW(b->mem, const uint8_t *, n);
+    b->fresh = RMI_NEW(b->mem, uint8_t, g->n_ops);
+    b->todo = RMI_NEW(b->mem, uint8_t, g->n_ops);
+    b->like = RMI_NEW(b->mem, uint32_t, b->shape->n_classes);
     b->wanted = RMI_NEW(b->mem, uint8_t, nb);
     b->rerun = RMI_NEW(b->mem, uint8_t, g->n_ops);
     b->begun = RMI_NEW(b->mem, uint8_t, g->n_tensors);
@@ -5963,32 +6203,88 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     b->uncounted = RMI_NEW(b->mem, uint32_t, lists);
     b->entry = RMI_NEW(b->mem, uint32_t, lists);
     b->entry_bytes = RMI_NEW(b->mem, uint64_t, lists);
-    if (!b->stages || !b->options || !b->wanted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
+    if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like) return RM_ERROR_MEMORY;
+    if (!b->stages || !b->wanted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
     memcpy(b->uncounted, b->shape->carried_list, b->shape->n_carried * sizeof(uint32_t));
     return RM_OK;
 }
 
-/* Forward figures of stage i, and what it reruns. */
+/* Are two stages of one class the same in all that their figures depend on? */
+RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
+{
+    const rm_graph *g = b->g;
+    const rmi_stage *s = &b->shape->stages[i], *t = &b->shape->stages[j];
+    uint32_t k, e;
+    if ((s->in == RMI_NONE) != (t->in == RMI_NONE) || (s->out == RMI_NONE) != (t->out == RMI_NONE) || s->hi - s->lo != t->hi - t->lo) return 0;
+    if (b->in_bytes[i] != b->in_bytes[j] || b->dout_bytes[i] != b->dout_bytes[j] || !i || !j) return 0;
+    for (k = 0; k < s->hi - s->lo; k++) {
+        const rmi_op *x = &g->ops[s->lo + k], *y = &g->ops[t->lo + k];
+        if (b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, s->lo + k)] != b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, t->lo + k)]) return 0;
+        for (e = 0; e < x->in.n; e++)
+            if ((x->in.at[e] == s->in) != (y->in.at[e] == t->in) || b->shape->carried[x->in.at[e]] != b->shape->carried[y->in.at[e]]) return 0;
+        for (e = 0; e < x->out.n; e++)
+            if ((x->out.at[e] == s->out) != (y->out.at[e] == t->out) || b->shape->carried[x->out.at[e]] != b->shape->carried[y->out.at[e]]) return 0;
+    }
+    return 1;
+}
+
+/* Forward figures of stage i that no option changes, and those of keeping all. */
 RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 {
     const rmi_stage *s = &b->shape->stages[i];
-    b->stages[i].n_options = 1;
-    b->stages[i].options = &b->options[i];
+    uint8_t *all = RMI_NEW(b->mem, uint8_t, s->hi - s->lo);
+    b->options[i] = RMI_NEW(b->mem, rmi_chn_option, 1);
+    if (!all || !b->options[i]) return RM_ERROR_MEMORY;
+    memset(all, 1, s->hi - s->lo);
+    b->kept[i] = all;
     b->in_bytes[i] = i ? b->stages[i - 1].out_bytes : 0;
-    rmi_blk_reads(b, s, &b->options[i]);
+    rmi_blk_way(b, s, all, &b->options[i][0], b->runs);
     rmi_blk_mark(b, s, 1, 0, RMI_BLK_OUT);
-    rmi_blk_mark(b, s, 0, 1, RMI_BLK_KEEP);
-    rmi_blk_mark(b, s, 1, 1, RMI_BLK_BOTH);
     RMI_TRY(rmi_blk_pass(b, i));
-    return rmi_blk_keep(b, i);
+    return rmi_blk_keep(b, i, 0);
 }
 
-/* The chain of g's stages for one kind of step with a backward. Bytes are rounded up to the granule; what persists, inputs and
-   carried values are not in it. */
-RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule, uint32_t tolerance_ppm, rmi_blk *b)
+/* The options of stage i with all their figures. A stage like one before is not measured again. */
+RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
+{
+    const rmi_stage *s = &b->shape->stages[i];
+    rmi_chn_stage *c = &b->stages[i];
+    uint64_t din = 0, grown = 0;
+    uint32_t k, *like = &b->like[s->cls];
+    if (*like && rmi_blk_alike(b, i, *like - 1)) {
+        const rmi_chn_stage *o = &b->stages[*like - 1];
+        b->kept[i] = b->kept[*like - 1];
+        c->n_options = o->n_options;
+        c->grown = o->grown;
+        b->options[i] = RMI_NEW(b->mem, rmi_chn_option, o->n_options);
+        if (!b->options[i]) return RM_ERROR_MEMORY;
+        memcpy(b->options[i], b->options[*like - 1], o->n_options * sizeof(rmi_chn_option));
+        din = b->dout_bytes[*like - 2];
+    } else {
+        RMI_TRY(rmi_blk_choose(b, i));
+        for (k = 0; k < c->n_options; k++) {
+            rmi_chn_option *o = &b->options[i][k];
+            rmi_arena_free(b->seq.mem);
+            RMI_TRY(rmi_blk_back(b, i, b->kept[i] + (size_t)k * (s->hi - s->lo), o, &din, &grown));
+            o->saved = 0;
+            RMI_TRY(rmi_blk_keep(b, i, k));
+        }
+        c->grown = grown;
+    }
+    *like = i + 1;
+    c->options = b->options[i];
+    if (!i) return RM_OK;
+    b->dout_bytes[i - 1] = din;
+    b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
+    return RM_OK;
+}
+
+/* The chain of g's stages for one kind of step with a backward; many: each with options. Bytes are rounded up to the granule;
+   what persists, inputs and carried values are not in it. */
+RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule, uint32_t tolerance_ppm, int many, rmi_blk *b)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
-    uint32_t i;
+    uint32_t i, k, e;
     rm_result r;
     memset(b, 0, sizeof *b);
     b->g = g;
@@ -5996,6 +6292,7 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape
     b->mem = mem;
     b->step = step;
     b->granule = granule;
+    b->many = many;
     r = rmi_blk_scratch(b);
     if (r == RM_OK) r = rmi_seq_scratch(&b->seq, g, mem);
     b->seq.step = step;
@@ -6003,16 +6300,15 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape
     b->seq.partial = 1;
     b->seq.uncounted = b->uncounted;
     b->seq.n_uncounted = shape->n_carried;
+    b->seq.mem = &tmp;
     for (i = 0; i < shape->n && r == RM_OK; i++) {
-        b->seq.mem = &tmp;
         r = rmi_blk_stage(b, i);
         rmi_arena_free(&tmp);
     }
     for (i = shape->n; i-- > 0 && r == RM_OK;) {
-        b->seq.mem = &tmp;
-        rmi_blk_reads(b, &shape->stages[i], &b->options[i]);
-        r = rmi_blk_back(b, i);
-        rmi_arena_free(&tmp);
+        r = rmi_blk_options(b, i);
+        for (k = shape->stages[i].lo; k < shape->stages[i].hi; k++)
+            for (e = 0; e < g->ops[k].grad_in.n; e++) b->begun[g->ops[k].grad_in.at[e]] = 1;
     }
     rmi_arena_free(&tmp);
     b->seq.mem = mem;
@@ -6020,7 +6316,7 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape
     if (g->n_barriers && rmi_low_has_update(step)) { /* updates after the barrier: all gradients are there, and a workspace */
         for (i = 0; i < g->n_tensors; i++)
             if (g->tensors[i].updates) b->tail_ws = rmi_max(b->tail_ws, rmi_round_up(g->tensors[i].opt_ws, granule));
-        b->options[0].bwd_peak = rmi_max(b->options[0].bwd_peak, b->stages[0].grown + b->tail_ws);
+        for (k = 0; k < b->stages[0].n_options; k++) b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + b->tail_ws);
     }
     b->chain.n = shape->n;
     b->chain.stages = b->stages;
@@ -10861,6 +11157,7 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0},
     {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
     {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
+    {"rockmate", "the chain, and for each of its stages what to keep of it (Zhao et al. 2023)", "", RM_PASS_OPTIONS, 0},
     {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
 };
@@ -10888,7 +11185,7 @@ RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
 RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
 {
     size_t i;
-    if (c->passes >> 5) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
+    if (c->passes >> 6) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
     if (c->off >> 4) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
     if (c->work > RMI_MAX) return "work is not below 2^62";
     for (i = 0; i < sizeof c->name && c->name[i]; i++) {}
@@ -11217,7 +11514,7 @@ RMI_FN rm_result rmi_plan_keep_all(rmi_planner *w, rmi_arena *mem, rmi_run **run
 /* The chain solver's actions as runs. */
 RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts, rmi_run **runs, size_t *n)
 {
-    const rmi_blk *b = &w->blk;
+    rmi_blk *b = &w->blk;
     rmi_run *r;
     size_t i, room = 0;
     for (i = 0; i < n_acts; i++) room += b->shape->stages[acts[i].stage].hi - b->shape->stages[acts[i].stage].lo;
@@ -11226,10 +11523,12 @@ RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_a
     *n = 0;
     for (i = 0; i < n_acts; i++) {
         const rmi_stage *s = &b->shape->stages[acts[i].stage];
-        const rmi_chn_option *o = &b->options[acts[i].stage];
+        const rmi_chn_option *o = &b->options[acts[i].stage][acts[i].option];
+        rmi_chn_option same;
         int again = (acts[i].flags & RMI_CHN_AGAIN) != 0, leaf = (acts[i].flags & RMI_CHN_LEAF) != 0;
         uint8_t bits = !again ? 0 : acts[i].what == RMI_CHN_PASS ? RMI_BLK_OUT : leaf && !o->reads_out ? RMI_BLK_KEEP : RMI_BLK_BOTH;
-        if (acts[i].what == RMI_CHN_BACKWARD) *n += rmi_blk_backward(w->g, w->step, s->lo, s->hi, r + *n);
+        if (acts[i].what == RMI_CHN_KEEP && again) rmi_blk_select(b, acts[i].stage, acts[i].option);
+        if (acts[i].what == RMI_CHN_BACKWARD) *n += rmi_blk_way(b, s, b->kept[acts[i].stage] + (size_t)acts[i].option * (s->hi - s->lo), &same, r + *n);
         else *n += rmi_blk_forward(b, s, bits, r + *n);
     }
     *n += rmi_blk_tail(w->g, w->step, r + *n);
@@ -11358,7 +11657,7 @@ RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
 {
     const rmi_chn_curve *c = &w->table->curve;
     uint32_t i;
-    if (w->p->curve) return RM_OK;
+    if (w->p->n) return RM_OK; /* of the first program; the last chain pass knows most */
     w->p->curve = RMI_NEW(&w->p->mem, rm_point, (size_t)c->n + 1);
     if (!w->p->curve) return RM_ERROR_MEMORY;
     for (i = 0; i < c->n; i++) {
@@ -11517,14 +11816,20 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     rmi_arena tmp = rmi_plan_arena(w);
     uint32_t passes = w->c.passes;
     rm_result r = RM_OK;
-    if (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) {
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, &w->blk);
+    if (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0, &w->blk);
         if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
     }
     if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) {
+        rmi_arena_free(&tmp);
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, &w->blk);
+        if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
+        if (r == RM_OK) r = rmi_plan_pass_chain(w, &tmp, budget);
+    }
     rmi_arena_free(&tmp);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
@@ -11575,7 +11880,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
         if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
     }
     if (r == RM_OK && w->c.passes & RM_PASS_CHAIN && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, &w->blk);
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, 0, &w->blk);
         if (r == RM_OK) r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
         for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK && s->work < most; i++) {
             uint64_t bytes = rmi_sub((s->limit + m->base) / 100 * percent[i / 2], w->homes_bytes + rmi_blk_carried(&w->blk));
@@ -13616,7 +13921,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
 }
 
 /* --- configurations */
-static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds", "chain", "search", NULL};
+static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds", "chain", "search", "options", NULL};
 static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", NULL};
 
 /* A list of words of `names`, as bits. */
@@ -13680,7 +13985,7 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
         memset(c->name, 0, sizeof c->name);
         memcpy(c->name, name, value.n);
         return RM_OK;
-    case 2: return rmi_txt_bits(t, value, rmi_txt_passes, "passes=none, or some of segments,greedy,kinds,chain,search", &c->passes);
+    case 2: return rmi_txt_bits(t, value, rmi_txt_passes, "passes=none, or some of segments,greedy,kinds,chain,search,options", &c->passes);
     case 3: return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace", &c->off);
     case 4: return rmi_txt_u32(t, value, &c->segment);
     case 5: return rmi_txt_u32(t, value, &c->gap_ppm);

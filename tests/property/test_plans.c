@@ -242,7 +242,7 @@ static void presets(void)
         rm_plan *p;
         rm_config_preset(name, &c);
         c.work = 60000;
-        if ((at.seed / 3 + i) % 4 == 0) c.off = (uint32_t)(rmi_mix(at.seed + i) & 15);
+        if (!getenv("NOOFF") && (at.seed / 3 + i) % 4 == 0) c.off = (uint32_t)(rmi_mix(at.seed + i) & 15);
         at.d.preset = name;
         at.d.config = &c;
         p = at_least(0);
@@ -308,6 +308,12 @@ static void plan_graph(uint64_t seed, uint32_t steps, uint32_t align, int points
     else {
         budgets(points);
         if (seed % 3 == 0) presets();
+        if (seed % 3 == 1) {
+            static const char *const names[] = {"rockmate", "rockmate", "greedy", "llmc-2"};
+            at.d.preset = names[seed / 3 % 4];
+            budgets(points);
+            at.d.preset = NULL;
+        }
         if (seed % 7 == 0) {
             at.d.live_only = 1;
             at.d.align = 0;
