@@ -7919,6 +7919,7 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
     uint32_t i, f;
     if (bans) t->ban0 = (uint32_t)m->n_deps;
     for (i = 0; i < op->in.n && t->way == RMI_FWD; i++) RMI_TRY(rmi_ref_order_read(m, task, op->in.at[i], update, bans));
+    for (i = 0; i < op->mutates.n && t->way == RMI_FWD && !bans; i++) RMI_TRY(rmi_ref_order_read(m, task, op->mutates.at[i], update, bans));
     for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
         const rmi_list *l;
         if (!rmi_ref_same_parts(&op->forms[0], &op->forms[f])) continue;
@@ -11919,6 +11920,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (!runs) return RM_ERROR_MEMORY;
     least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 390000u : 130000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
+    least = rmi_min(least, work);
     s.limit = rmi_sub(budget, m.base);
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
