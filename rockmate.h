@@ -865,8 +865,10 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 
 #if defined(__GNUC__) || defined(__clang__)
 #define RMI_UNUSED __attribute__((unused))
+#define RMI_COLD __attribute__((unused, noinline)) static /* called rarely from many places: compiled once */
 #else
 #define RMI_UNUSED
+#define RMI_COLD static
 #endif
 #if defined(_MSC_VER)
 #pragma warning(push)
@@ -920,7 +922,7 @@ RMI_FN uint64_t rmi_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 
 RMI_FN uint64_t rmi_round_up(uint64_t a, uint64_t to) { return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to; }
 
 /* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. */
-RMI_FN uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
+RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
 {
     uint64_t hi, lo, q = 0, r, al = a & 0xFFFFFFFFu, ah = a >> 32, bl = b & 0xFFFFFFFFu, bh = b >> 32, mid, t;
     int i;
@@ -944,7 +946,7 @@ RMI_FN uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
 
 /* FNV-1a 64: the hash of formats.md, good enough for every table here (equality is always confirmed on the bytes). */
 #define RMI_FNV_START 0xCBF29CE484222325u
-RMI_FN uint64_t rmi_fnv(uint64_t h, const void *data, size_t bytes)
+RMI_COLD uint64_t rmi_fnv(uint64_t h, const void *data, size_t bytes)
 {
     const unsigned char *p = (const unsigned char *)data;
     size_t i;
@@ -993,7 +995,7 @@ typedef struct rmi_stop {
     int stopped;
 } rmi_stop;
 
-RMI_FN int rmi_stopped(rmi_stop *s, uint64_t steps)
+RMI_COLD int rmi_stopped(rmi_stop *s, uint64_t steps)
 {
     if (!s || s->stopped) return s != NULL;
     s->done += steps;
@@ -1030,7 +1032,7 @@ RMI_FN void rmi_default_free(void *p, void *user)
 }
 
 /* hooks may be NULL or zero: then RM_MALLOC and RM_FREE serve. */
-RMI_FN rmi_arena rmi_arena_make(const rm_allocator *hooks)
+RMI_COLD rmi_arena rmi_arena_make(const rm_allocator *hooks)
 {
     rmi_arena a;
     memset(&a, 0, sizeof a);
@@ -1044,7 +1046,7 @@ RMI_FN rmi_arena rmi_arena_make(const rm_allocator *hooks)
     return a;
 }
 
-RMI_FN void rmi_arena_free(rmi_arena *a)
+RMI_COLD void rmi_arena_free(rmi_arena *a)
 {
     while (a->blocks) {
         rmi_block *b = a->blocks;
@@ -1069,7 +1071,7 @@ RMI_FN void rmi_arena_clear(rmi_arena *a)
 }
 
 /* count * elem zeroed bytes, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for count 0. */
-RMI_FN void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
+RMI_COLD void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
 {
     size_t bytes, want;
     rmi_block *b = a->blocks;
@@ -1099,7 +1101,7 @@ RMI_FN void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
 #define RMI_NEW(arena, type, count) ((type *)rmi_arena_get((arena), (size_t)(count), sizeof(type)))
 
 /* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero. */
-RMI_FN int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
+RMI_COLD int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : 8;
     void *p;
@@ -1119,7 +1121,7 @@ typedef struct rmi_list {
     uint32_t n;
 } rmi_list;
 
-RMI_FN int rmi_list_has(const rmi_list *l, uint32_t t)
+RMI_COLD int rmi_list_has(const rmi_list *l, uint32_t t)
 {
     uint32_t i;
     for (i = 0; i < l->n; i++)
@@ -1135,7 +1137,7 @@ RMI_FN void rmi_list_put_once(rmi_list *l, uint32_t t)
 /* --- sorting: heap sort, in place, no recursion, no allocation, the same order everywhere if cmp is a total order */
 typedef int (*rmi_cmp)(const void *a, const void *b, void *user);
 
-RMI_FN void rmi_swap_bytes(unsigned char *a, unsigned char *b, size_t n)
+RMI_COLD void rmi_swap_bytes(unsigned char *a, unsigned char *b, size_t n)
 {
     while (n--) {
         unsigned char t = *a;
@@ -1144,7 +1146,7 @@ RMI_FN void rmi_swap_bytes(unsigned char *a, unsigned char *b, size_t n)
     }
 }
 
-RMI_FN void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
+RMI_COLD void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
 {
     unsigned char *p = (unsigned char *)base;
     size_t start = n / 2, end = n, root, child;
@@ -1172,14 +1174,14 @@ typedef struct rmi_sink {
     int failed;
 } rmi_sink;
 
-RMI_FN void rmi_put_n(rmi_sink *s, const char *text, size_t n)
+RMI_COLD void rmi_put_n(rmi_sink *s, const char *text, size_t n)
 {
     if (!s->failed && n && s->write(s->user, text, n)) s->failed = 1;
 }
-RMI_FN void rmi_put(rmi_sink *s, const char *text) { rmi_put_n(s, text, strlen(text)); }
+RMI_COLD void rmi_put(rmi_sink *s, const char *text) { rmi_put_n(s, text, strlen(text)); }
 
 /* Decimal digits of v into out (21 bytes at least); returns out. Own code: the same in every locale. */
-RMI_FN char *rmi_u64_text(uint64_t v, char *out)
+RMI_COLD char *rmi_u64_text(uint64_t v, char *out)
 {
     char t[24];
     size_t n = 0, i;
@@ -1191,7 +1193,7 @@ RMI_FN char *rmi_u64_text(uint64_t v, char *out)
     out[n] = 0;
     return out;
 }
-RMI_FN void rmi_put_u64(rmi_sink *s, uint64_t v)
+RMI_COLD void rmi_put_u64(rmi_sink *s, uint64_t v)
 {
     char t[24];
     rmi_put(s, rmi_u64_text(v, t));
@@ -1225,7 +1227,7 @@ RMI_FN void rmi_err_clear(rmi_error *e)
 }
 
 /* fmt knows %s (const char *) and %u (uint64_t, cast at the call); what does not fit is cut. Returns r. */
-RMI_FN rm_result rmi_err_vset(rmi_error *e, rm_result r, const char *fmt, va_list args)
+RMI_COLD rm_result rmi_err_vset(rmi_error *e, rm_result r, const char *fmt, va_list args)
 {
     size_t n = 0;
     char digits[24];
@@ -1246,7 +1248,7 @@ RMI_FN rm_result rmi_err_vset(rmi_error *e, rm_result r, const char *fmt, va_lis
     return r;
 }
 
-RMI_FN rm_result rmi_err_set(rmi_error *e, rm_result r, const char *fmt, ...)
+RMI_COLD rm_result rmi_err_set(rmi_error *e, rm_result r, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -1255,7 +1257,7 @@ RMI_FN rm_result rmi_err_set(rmi_error *e, rm_result r, const char *fmt, ...)
     return r;
 }
 
-RMI_FN rm_result rmi_err_memory(rmi_error *e)
+RMI_COLD rm_result rmi_err_memory(rmi_error *e)
 {
     return rmi_err_set(e, RM_ERROR_MEMORY, "the allocator gave no memory for the library's own tables (not part of the budget)");
 }
@@ -2789,7 +2791,7 @@ typedef struct rmi_program {
 } rmi_program;
 
 /* The name of a buffer as in plans; out has room for 300. */
-RMI_FN const char *rmi_sch_name(const rm_graph *g, uint32_t b, char *out)
+RMI_COLD const char *rmi_sch_name(const rm_graph *g, uint32_t b, char *out)
 {
     static const char *const head[] = {"", "grad:", "state:", "saved:", "ws:", "ws:"};
     uint32_t i;
@@ -2959,7 +2961,7 @@ typedef struct rmi_sim {
     rmi_figures fig;
 } rmi_sim;
 
-RMI_FN rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
+RMI_COLD rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -2967,7 +2969,7 @@ RMI_FN rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
     va_end(args);
     return RM_ERROR_PLAN;
 }
-RMI_FN rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t b, const char *fact)
+RMI_COLD rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t b, const char *fact)
 {
     char name[300];
     return rmi_sim_fail(s, "%s %s", rmi_sch_name(s->g, b, name), fact);
@@ -11088,7 +11090,7 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_l
     return RM_OK;
 }
 
-RMI_PLAIN_BEGIN
+RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>plan - passes of a preset, the plan and its figures
@@ -12450,8 +12452,6 @@ RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *b
     return rmi_lan_run(mem, l, p, out, n_out, &cap_out);
 }
 
-RMI_PLAIN_END
-RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>text - .rmg and .rmp files, the summary
