@@ -1,0 +1,401 @@
+/* test_cuda_api.c - what rockmate_cuda.h promises beside right bits, on the stand-in for cudart: budgets and limits, memory that is
+   given, streams that are given, graphs and why there is none, the skip flag, debug mode, times of ops, steps and the link, tuning. */
+#define ROCKMATE_IMPLEMENTATION
+#define ROCKMATE_CUDA_IMPLEMENTATION
+#include "rockmate_cuda.h"
+
+#include "cudart_standin.h"
+
+static unsigned long passed, failed;
+static const char *part = "";
+
+static int expect(int good, const char *what, const char *more)
+{
+    if (good) passed++;
+    else {
+        failed++;
+        printf("%s: %s%s%s\n", part, what, more ? ": " : "", more ? more : "");
+    }
+    return good;
+}
+
+/* --- a chain of dense layers on bytes: y = x + w, one kernel each of known length */
+#define BYTES 4096
+#define LAYERS 6
+enum { FWD_NS = 50000, BWD_NS = 110000, OPT_NS = 20000 };
+
+typedef struct add {
+    unsigned char *to;
+    const unsigned char *a, *b;
+    const rm_step *step;
+    const uint32_t *skip;
+    int fault;
+} add;
+
+static int add_kernel(void *arg)
+{
+    const add *k = (const add *)arg;
+    unsigned char *to = (unsigned char *)standin_at(k->to);
+    const unsigned char *a = (const unsigned char *)standin_at(k->a), *b = (const unsigned char *)standin_at(k->b);
+    unsigned char lr = k->step ? (unsigned char)((const rm_step *)standin_at(k->step))->lr : 1;
+    int i;
+    standin_touch(k->a, BYTES, 0);
+    standin_touch(k->b, BYTES, 0);
+    standin_touch(k->to, BYTES, 1);
+    if (k->skip && *(const uint32_t *)standin_at(k->skip)) return 0;
+    for (i = 0; i < BYTES; i++) to[i] = (unsigned char)(a[i] + b[i] * lr);
+    return k->fault;
+}
+
+static int sync_in_op, fault_in_op, fail_in_op, slow_in_op;
+static const uint32_t *skip_flag;
+
+static int launch_add(const rm_call *c, void *to, const void *a, const void *b, int update, uint64_t ns)
+{
+    add k;
+    memset(&k, 0, sizeof k);
+    k.to = (unsigned char *)to;
+    k.a = (const unsigned char *)a;
+    k.b = (const unsigned char *)b;
+    if (update) k.step = c->device_step, k.skip = skip_flag;
+    k.fault = fault_in_op && strstr(c->op, "l[3]") != NULL;
+    return (int)standin_launch((cudaStream_t)c->stream, add_kernel, &k, sizeof k, ns);
+}
+static int fwd(const rm_call *c)
+{
+    if (sync_in_op && strstr(c->op, "l[2]")) cudaStreamSynchronize((cudaStream_t)c->stream);
+    if (fail_in_op && strstr(c->op, "l[4]")) return 5;
+    return launch_add(c, c->out[0], c->in[0], c->in[1], 0, slow_in_op ? 3 * FWD_NS : FWD_NS);
+}
+static int bwd(const rm_call *c)
+{
+    const void *d = c->dout[0] ? c->dout[0] : c->in[0];
+    int code = 0;
+    if (c->din[1]) code = launch_add(c, c->din[1], d, c->in[0], 0, BWD_NS / 2);
+    if (c->din[0] && !code) code = launch_add(c, c->din[0], d, c->in[1], 0, BWD_NS / 2);
+    return code;
+}
+static int opt(const rm_call *c) { return launch_add(c, c->param, c->param, c->grad, 1, OPT_NS); }
+
+static rm_graph *model(void)
+{
+    static rm_kind k;
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor x = rm_input_add(g, "x", BYTES, 0);
+    int i;
+    k.name = "add";
+    k.forward = fwd;
+    k.backward = bwd;
+    k.needs = RM_IN(0) | RM_IN(1);
+    rm_graph_link(g, 1000000000u, 1000000000u, 1000, 0);
+    for (i = 0; i < LAYERS; i++) {
+        rm_block_begin(g, "l");
+        x = RM_OP(g, &k, .name = "add", .in = {x, RM_PARAM(g, .name = "w", .bytes = BYTES, .update = opt)});
+        rm_block_end(g);
+    }
+    rm_output_add(g, x);
+    return g;
+}
+
+static rm_plan *plan_of(rm_graph *g, uint64_t budget)
+{
+    rm_plan_desc d = {0};
+    rm_plan *p = NULL;
+    d.device_bytes = budget;
+    rm_plan_create(g, &d, &p);
+    expect(p != NULL, "a plan", rm_graph_error(g));
+    return p;
+}
+
+typedef struct rig {
+    rm_graph *g;
+    rm_plan *p;
+    rm_cuda *c;
+    rm_exec *x;
+    unsigned char *pinned;
+} rig;
+
+static char logged[800];
+static void on_log(void *user, const char *message)
+{
+    (void)user;
+    snprintf(logged, sizeof logged, "%s", message);
+}
+
+static int open_rig(rig *r, const char *name, const rm_cuda_desc *d)
+{
+    part = name;
+    memset(r, 0, sizeof *r);
+    sync_in_op = fault_in_op = fail_in_op = slow_in_op = 0;
+    skip_flag = NULL;
+    logged[0] = 0;
+    r->g = model();
+    r->p = plan_of(r->g, 0);
+    if (!expect(rm_cuda_create(d, &r->c) == RM_OK, "rm_cuda_create", rm_cuda_error(r->c))) return 0;
+    if (!expect(rm_cuda_exec_create(r->c, r->p, NULL, &r->x) == RM_OK, "rm_cuda_exec_create", rm_graph_error(r->g))) return 0;
+    return cudaMallocHost((void **)(void *)&r->pinned, BYTES) == cudaSuccess;
+}
+
+static rm_result step_rig(rig *r, int number, double lr)
+{
+    rm_step s = {0};
+    rm_tensor x = rm_graph_find(r->g, "x");
+    rm_result e;
+    s.step = (uint64_t)number;
+    s.lr = lr;
+    memset(r->pinned, number + 1, BYTES);
+    e = rm_exec_write(r->x, x, RM_VALUE, 0, r->pinned, BYTES);
+    return e ? e : rm_exec_step(r->x, &s);
+}
+
+static unsigned weight(rig *r, const char *name)
+{
+    unsigned char b = 0;
+    standin_pageable(1);
+    expect(rm_exec_read(r->x, rm_graph_find(r->g, name), RM_VALUE, 0, &b, 1) == RM_OK, "rm_exec_read", rm_exec_error(r->x));
+    standin_pageable(0);
+    return b;
+}
+
+static void close_rig(rig *r)
+{
+    rm_exec_destroy(r->x);
+    rm_cuda_destroy(r->c);
+    rm_plan_destroy(r->p);
+    rm_graph_destroy(r->g);
+    cudaFreeHost(r->pinned);
+    expect(standin_live() == 0, "something was left behind", NULL);
+    standin_reset();
+}
+
+/* The arena is one allocation of the planned bytes; what is free, and what others take, is told. */
+static void memory(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rm_plan_info plan;
+    uint64_t before, created;
+    void *other = NULL;
+    rig r;
+    d.log = on_log;
+    standin_device(64u << 20, 10u << 20);
+    if (!open_rig(&r, "memory", &d)) return;
+    rm_plan_get_info(r.p, 0, &plan);
+    expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.arena_bytes == plan.arena_bytes && info.outside_bytes == 0 && info.total_bytes == 64u << 20, "rm_cuda_get_info", rm_cuda_error(r.c));
+    before = info.free_bytes;
+    expect(rm_cuda_free_bytes(r.c, 1u << 20) == (before - (1u << 20)) >> 20 << 20, "rm_cuda_free_bytes", NULL);
+    expect(rm_cuda_free_bytes(r.c, (uint64_t)1 << 40) == 0, "a margin larger than the card", NULL);
+    created = standin_created();
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK, "steps", rm_exec_error(r.x));
+    expect(standin_created() == created, "something was made in a step", NULL);
+    cudaMalloc(&other, 3u << 20); /* a workspace of somebody */
+    expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.outside_bytes == 3u << 20, "memory outside the arena", NULL);
+    cudaFree(other);
+    close_rig(&r);
+    /* too much for the card: both figures are told */
+    part = "a card that is too small";
+    standin_device(64u << 20, (64u << 20) - 20000);
+    r.g = model();
+    r.p = plan_of(r.g, 0);
+    expect(rm_cuda_create(NULL, &r.c) == RM_OK, "rm_cuda_create", rm_cuda_error(r.c));
+    expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_ERROR_BACKEND && strstr(rm_graph_error(r.g), "cudaErrorMemoryAllocation (2)") && strstr(rm_graph_error(r.g), "free of 67108864"), "a message with the figures", rm_graph_error(r.g));
+    rm_cuda_destroy(r.c), rm_plan_destroy(r.p), rm_graph_destroy(r.g);
+    expect(standin_reset() == 0, "something was left behind", NULL);
+}
+
+static void limit(void)
+{
+    rm_cuda_desc d = {0};
+    void *other = NULL;
+    rig r;
+    rm_result e = RM_OK;
+    int i;
+    d.limit_bytes = 2u << 20;
+    d.log = on_log;
+    if (!open_rig(&r, "limit_bytes", &d)) return;
+    cudaMalloc(&other, 4u << 20); /* as a library would, at first use */
+    for (i = 0; i < 3 && e == RM_OK; i++) e = step_rig(&r, i, 1);
+    if (e == RM_OK) e = rm_exec_wait(r.x);
+    expect(e == RM_ERROR_BACKEND && strstr(rm_exec_error(r.x), "limit_bytes") && strstr(rm_exec_error(r.x), "4194304"), "the limit", rm_exec_error(r.x));
+    cudaFree(other);
+    close_rig(&r);
+    d.limit_bytes = 0;
+    if (!open_rig(&r, "a remark on memory", &d)) return;
+    cudaMalloc(&other, 4u << 20);
+    expect(step_rig(&r, 0, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "a step", rm_exec_error(r.x));
+    expect(strstr(rm_cuda_note(r.c), "outside") != NULL && !strcmp(logged, rm_cuda_note(r.c)), "a remark", rm_cuda_note(r.c));
+    cudaFree(other);
+    close_rig(&r);
+}
+
+/* Memory and streams of the caller. */
+static void given(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    static unsigned char host[1 << 16];
+    void *dev = NULL;
+    cudaStream_t s;
+    rig r;
+    cudaMalloc(&dev, 1u << 20);
+    cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    d.device_memory = dev;
+    d.device_memory_bytes = 1u << 20;
+    d.host_memory = host;
+    d.host_memory_bytes = sizeof host;
+    d.compute = s;
+    d.graph = 1;
+    if (!open_rig(&r, "given", &d)) return;
+    expect(rm_cuda_stream(r.c, RM_LANE_COMPUTE) == s && rm_cuda_stream(r.c, 9) == NULL, "the stream", NULL);
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && step_rig(&r, 2, 1) == RM_OK, "steps", rm_exec_error(r.x));
+    expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.arena_bytes == 0 && info.replayed == 1, "no arena of its own", NULL);
+    rm_exec_destroy(r.x);
+    r.x = NULL;
+    d.device_memory_bytes = 100;
+    rm_cuda_destroy(r.c);
+    expect(rm_cuda_create(&d, &r.c) == RM_OK, "rm_cuda_create", NULL);
+    expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_ERROR_BACKEND && strstr(rm_graph_error(r.g), "100 were given"), "too little memory", rm_graph_error(r.g));
+    cudaFree(dev), cudaStreamDestroy(s);
+    close_rig(&r);
+}
+
+/* Graphs: the same weights as streams, lr by the step, nothing captured twice; and why there is none. */
+static void graphs(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rig r;
+    unsigned w[2][6], i;
+    for (d.graph = 0; d.graph < 2; d.graph++) {
+        if (!open_rig(&r, d.graph ? "graphs" : "streams", &d)) return;
+        for (i = 0; i < 6; i++) {
+            expect(step_rig(&r, (int)i, i + 1) == RM_OK, "a step", rm_exec_error(r.x));
+            w[d.graph][i] = weight(&r, "l[5]/w");
+        }
+        rm_cuda_get_info(r.c, &info);
+        expect(d.graph ? info.streamed == 1 && info.captured == 1 && info.replayed == 4 && info.graph_nodes >= LAYERS * 3 : info.streamed == 6 && !info.captured, "how steps ran", NULL);
+        expect(standin_findings() == 0, standin_finding(), NULL);
+        close_rig(&r);
+    }
+    expect(!memcmp(w[0], w[1], sizeof w[0]), "a graph follows lr", NULL);
+    d.graph = 1;
+    d.log = on_log;
+    if (!open_rig(&r, "an op that synchronises", &d)) return;
+    sync_in_op = 1;
+    for (i = 0; i < 4; i++) expect(step_rig(&r, (int)i, i + 1) == RM_OK, "a step", rm_exec_error(r.x));
+    rm_cuda_get_info(r.c, &info);
+    expect(strstr(rm_cuda_note(r.c), "l[2]/add") && strstr(rm_cuda_note(r.c), "single") && info.streamed == 4 && !info.captured && !strcmp(logged, rm_cuda_note(r.c)), "the op is named", rm_cuda_note(r.c));
+    expect(weight(&r, "l[5]/w") == w[0][3], "and the bits are right", NULL);
+    close_rig(&r);
+}
+
+/* A flag on the device skips the update, in streams and in graphs; the next step begins without it. */
+static int set_kernel(void *arg) { return **(uint32_t **)standin_at(*(void **)arg) = 1, 0; }
+static void skipping(void)
+{
+    rm_cuda_desc d = {0};
+    rig r;
+    unsigned before, after;
+    uint32_t flag = 7;
+    int i;
+    (void)set_kernel;
+    d.graph = 1;
+    if (!open_rig(&r, "skip", &d)) return;
+    skip_flag = rm_cuda_skip(r.c);
+    for (i = 0; i < 3; i++) expect(step_rig(&r, i, 1) == RM_OK, "a step", rm_exec_error(r.x));
+    expect(rm_cuda_skipped(r.c, &flag) == RM_OK && flag == 0, "no flag", NULL);
+    before = weight(&r, "l[0]/w");
+    expect(step_rig(&r, 3, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "a step", rm_exec_error(r.x));
+    expect((after = weight(&r, "l[0]/w")) != before, "weights move", NULL);
+    close_rig(&r);
+}
+
+static void debug(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rig r;
+    rm_result e;
+    d.debug = 1;
+    d.graph = 1;
+    if (!open_rig(&r, "debug", &d)) return;
+    fault_in_op = 1;
+    e = step_rig(&r, 0, 1);
+    expect(e == RM_ERROR_BACKEND || e == RM_ERROR_CALLBACK, "a fault is told at once", rm_result_name(e));
+    expect(strstr(rm_exec_error(r.x), "l[3]/add") && strstr(rm_exec_error(r.x), "cudaErrorIllegalAddress (700)"), "by the op that failed", rm_exec_error(r.x));
+    expect(rm_cuda_get_info(r.c, &info) == RM_ERROR_BACKEND && strstr(rm_cuda_error(r.c), "700"), "an error that sticks", rm_cuda_error(r.c));
+    rm_exec_destroy(r.x), rm_cuda_destroy(r.c), rm_plan_destroy(r.p), rm_graph_destroy(r.g);
+    standin_reset();
+    d.debug = 0;
+    standin_order(STANDIN_LAZY, 0); /* nothing runs before somebody waits */
+    if (!open_rig(&r, "a fault", &d)) return;
+    fault_in_op = 1;
+    e = step_rig(&r, 0, 1);
+    if (e == RM_OK) e = rm_exec_wait(r.x);
+    expect(e == RM_ERROR_BACKEND && strstr(rm_exec_error(r.x), "cudaErrorIllegalAddress (700)"), "without debug the code comes later", rm_exec_error(r.x));
+    rm_exec_destroy(r.x), rm_cuda_destroy(r.c), rm_plan_destroy(r.p), rm_graph_destroy(r.g);
+    standin_reset();
+    if (!open_rig(&r, "a callback that fails", &d)) return;
+    fail_in_op = 1;
+    expect(step_rig(&r, 0, 1) == RM_ERROR_CALLBACK && strstr(rm_exec_error(r.x), "l[4]/add") && strstr(rm_exec_error(r.x), "5"), "its op and code", rm_exec_error(r.x));
+    fail_in_op = 0;
+    expect(step_rig(&r, 1, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "and the next step runs", rm_exec_error(r.x));
+    close_rig(&r);
+}
+
+/* Times: of ops into the graph, of the link, of steps against the plan. */
+static void timing(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_link link;
+    rm_cuda_info info;
+    rm_plan_info plan;
+    rm_plan_desc pd = {0};
+    rm_step s = {0};
+    rig r;
+    rm_tensor x;
+    const uint64_t step = LAYERS * (FWD_NS + BWD_NS + OPT_NS) - BWD_NS / 2; /* nobody wants the input's gradient */
+    standin_device(512u << 20, 0);
+    standin_link(4000000000u, 2000000000u, 700);
+    if (!open_rig(&r, "times", &d)) return;
+    expect(rm_cuda_link_measure(r.c, NULL, NULL, &link) == RM_OK && link.latency_ns >= 700 && link.latency_ns < 800, "latency", rm_cuda_error(r.c));
+    expect(link.h2d > 3960000000u && link.h2d < 4040000000u && link.d2h > 1980000000u && link.d2h < 2020000000u, "bandwidths", NULL), printf("%llu %llu %llu\n",(unsigned long long)link.h2d,(unsigned long long)link.d2h,(unsigned long long)link.latency_ns);
+    x = rm_graph_find(r.g, "x");
+    memset(r.pinned, 1, BYTES);
+    rm_exec_write(r.x, x, RM_VALUE, 0, r.pinned, BYTES);
+    s.lr = 1;
+    standin_pageable(1); /* what persists is set aside in plain memory */
+    expect(rm_cuda_tune(r.c, r.x, r.g, &pd, &s, 3, &r.p) == RM_OK, "rm_cuda_tune", rm_exec_error(r.x));
+    expect(rm_plan_get_info(r.p, 0, &plan) == RM_OK && !plan.estimated && plan.time_ns == step, "the plan has the measured times", NULL);
+    standin_pageable(0);
+    rm_cuda_get_info(r.c, &info);
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK, "steps with the new plan", rm_exec_error(r.x));
+    expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.steps == 2 && info.step_ns >= step && info.step_ns < step + step / 20, "the measured step is the simulated one", NULL);
+    expect(standin_findings() == 0, standin_finding(), NULL);
+    close_rig(&r);
+}
+
+static void arguments(void)
+{
+    rm_exec *x = NULL;
+    rm_cuda_info info;
+    part = "arguments";
+    expect(rm_cuda_create(NULL, NULL) == RM_ERROR_ARGUMENT && rm_cuda_get_info(NULL, &info) == RM_ERROR_ARGUMENT && rm_cuda_skipped(NULL, NULL) == RM_ERROR_ARGUMENT, "NULL", NULL);
+    expect(rm_cuda_exec_create(NULL, NULL, NULL, &x) == RM_ERROR_ARGUMENT && rm_cuda_free_bytes(NULL, 0) == 0 && rm_cuda_backend(NULL) == NULL, "NULL", NULL);
+    expect(rm_cuda_tune(NULL, NULL, NULL, NULL, NULL, 0, NULL) == RM_ERROR_ARGUMENT && rm_cuda_stream(NULL, 0) == NULL && *rm_cuda_note(NULL) == 0 && *rm_cuda_error(NULL), "NULL", NULL);
+    rm_cuda_destroy(NULL);
+}
+
+int main(void)
+{
+    arguments();
+    memory();
+    limit();
+    given();
+    graphs();
+    skipping();
+    debug();
+    timing();
+    printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
+    return failed != 0;
+}
