@@ -14002,7 +14002,7 @@ RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out,
     rm_config c;
     uint32_t seen = 0;
     rm_result r = rmi_txt_header(&t, "config");
-    memset(&c, 0, sizeof c);
+    memset((void *)&c, 0, sizeof c);
     while (r == RM_OK) {
         r = rmi_txt_next(&t);
         if (r != RM_OK || !t.n) break;

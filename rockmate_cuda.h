@@ -188,6 +188,7 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #if defined(__GNUC__) || defined(__clang__)
 #define RMC_FN static __attribute__((unused))
@@ -570,11 +571,34 @@ RMC_FN int rmc_mark(void *user, uint32_t i)
     return 0;
 }
 
+/* A clock of the host, for what runs there. */
+RMC_FN uint64_t rmc_now(void *user)
+{
+    (void)user;
+#if defined(RM_NOW_NS)
+    return RM_NOW_NS();
+#elif defined(CLOCK_MONOTONIC)
+    {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#elif defined(TIME_UTC)
+    {
+        struct timespec t;
+        timespec_get(&t, TIME_UTC);
+        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#else
+    return (uint64_t)((double)clock() * (1e9 / (double)CLOCKS_PER_SEC));
+#endif
+}
+
 RMC_FN int rmc_elapsed(rm_cuda *c, cudaEvent_t from, cudaEvent_t to, uint64_t *ns)
 {
     float ms = 0;
     RMC_DO(c, cudaEventElapsedTime, (&ms, from, to));
-    *ns = ms > 0 ? (uint64_t)((double)ms * 1e6) : 0;
+    *ns = ms > 0 ? (uint64_t)((double)ms * 1e6 + 0.5) : 0;
     return 0;
 }
 
@@ -779,10 +803,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     rmc_program *p = &c->program[program];
     int code;
     c->code = 0;
-    if (!s) { /* a step that is only timed, with the values of the one before */
-        *answer = RM_ISSUE;
-        return 0;
-    }
+    if (!answer) return rmc_values(c, s); /* a step of rm_exec_profile */
     if (!c->timed) RMC_DO(c, cudaEventRecord, (c->first, c->stream[RM_LANE_COMPUTE]));
     if ((code = rmc_values(c, s)) != 0) return code;
     p->kind = s->kind;
@@ -884,6 +905,7 @@ RMC_FN void rmc_fill_table(rm_cuda *c)
     b->end = rmc_end;
     b->after = rmc_after;
     b->device_step = &c->on_device->step;
+    b->now = rmc_now;
     b->mark = rmc_mark;
     b->marked = rmc_marked;
     b->error_text = rmc_error_text;

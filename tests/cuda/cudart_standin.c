@@ -108,6 +108,7 @@ static struct {
     uint32_t n, cap, undone;
     uint64_t *queue_items[QUEUES];
     uint32_t q_head[QUEUES], q_n[QUEUES], q_cap[QUEUES], q_index[QUEUES], q_class[QUEUES];
+    uint64_t q_end[QUEUES]; /* simulated time at which its last item ended */
     uint32_t n_queues, n_classes;
     clock_v host;
     access_t *acc;
@@ -269,6 +270,7 @@ static void execute(item *t)
         item *d = item_of(t->deps[i]);
         if (d && d->end > start) start = d->end;
     }
+    if (S.q_end[t->queue] > start) start = S.q_end[t->queue];
     S.now = t;
     if (t->w.kind == COPY) {
         block *from = block_of(t->w.src), *to = block_of(t->w.dst);
@@ -299,6 +301,7 @@ static void execute(item *t)
     }
     S.now = NULL;
     t->end = start + took;
+    S.q_end[t->queue] = t->end;
     if (engine >= 0) S.engine[engine] = t->end;
     if (t->w.kind == RECORD && t->w.event) t->w.event->time = t->end;
     t->done = 1;
@@ -532,12 +535,10 @@ static cudaError_t put(cudaStream_t s, const work *w)
 
 static void drain(cudaStream_t s)
 {
-    item *t;
     uint32_t i;
     for (i = 0; i < s->n_pending; i++) run_until(s->pending[i]);
     run_until(s->last);
-    t = item_of(s->last);
-    if (t && t->end > S.clock_ns) S.clock_ns = t->end;
+    if (S.q_end[s->queue] > S.clock_ns) S.clock_ns = S.q_end[s->queue];
     join_clock(&S.host, &s->clock);
     forget_done();
 }
