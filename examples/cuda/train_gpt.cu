@@ -1,0 +1,1253 @@
+/* train_gpt.cu - trains a GPT-2 or a Llama on the bytes of a text, in a memory budget, on an NVIDIA GPU
+
+   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp -o train_gpt_cuda examples/cuda/train_gpt.cu -lcublas
+   Run:    ./train_gpt_cuda --model gpt2-124m --budget 4G              (--help lists the options)
+
+   Weights, gradients and activations are bf16, sums are float. cuBLAS multiplies matrices, everything else is a plain kernel
+   here: short and deterministic rather than fast. In three parts: kernels; kinds and model, which is what you write for a network
+   of your own; training. The losses and weights do not depend on the budget: --digest shows that. */
+
+#define ROCKMATE_IMPLEMENTATION
+#define ROCKMATE_CUDA_IMPLEMENTATION
+#include "../../rockmate_cuda.h"
+
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef __nv_bfloat16 bf16;
+
+static void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "train_gpt: %s%s%s\n", what, why && *why ? ": " : "", why ? why : "");
+    exit(1);
+}
+
+/* =====================================================================================================================
+   Kernels. Matrices are row after row; a row is a token.
+   ================================================================================================================== */
+
+enum { THREADS = 256, CHUNKS = 64 };
+
+static unsigned blocks_for(int64_t n) { return (unsigned)((n + THREADS - 1) / THREADS); }
+__device__ static int64_t element(void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+
+/* The sum over a block of THREADS threads, for all of them; in a fixed order. */
+__device__ static float block_sum(float x)
+{
+    __shared__ float part[THREADS / 32];
+    float sum = 0;
+    int i;
+    for (i = 16; i; i >>= 1) x += __shfl_xor_sync(0xFFFFFFFFu, x, i);
+    __syncthreads(); /* of an earlier call */
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    for (i = 0; i < THREADS / 32; i++) sum += part[i];
+    return sum;
+}
+__device__ static float block_max(float x)
+{
+    __shared__ float part[THREADS / 32];
+    int i;
+    for (i = 16; i; i >>= 1) x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFu, x, i));
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
+    __syncthreads();
+    for (x = part[0], i = 1; i < THREADS / 32; i++) x = fmaxf(x, part[i]);
+    return x;
+}
+
+__device__ static void put(bf16 *y, float x, int adds) { *y = __float2bfloat16(adds ? __bfloat162float(*y) + x : x); }
+
+/* --- embedding: y = wte[token] (+ wpe[place]) */
+__global__ static void embed_forward(bf16 *y, const int32_t *token, const bf16 *wte, const bf16 *wpe, int64_t rows, int width, int context)
+{
+    const int64_t i = element(), row = i / width, k = i % width;
+    if (row >= rows) return;
+    y[i] = wpe ? __float2bfloat16(__bfloat162float(wte[(int64_t)token[row] * width + k]) + __bfloat162float(wpe[row % context * width + k]))
+               : wte[(int64_t)token[row] * width + k];
+}
+/* One block for each row of the table: it looks for its tokens in their order, so the sum is always the same. */
+__global__ static void embed_backward(bf16 *dwte, const bf16 *dy, const int32_t *token, int64_t rows, int width, int adds)
+{
+    const int me = (int)blockIdx.x;
+    __shared__ int found[THREADS], any;
+    int64_t from, k;
+    int first = !adds;
+    for (from = 0; from < rows; from += THREADS) {
+        const int mine = from + threadIdx.x < rows && token[from + threadIdx.x] == me;
+        int i;
+        __syncthreads();
+        if (!threadIdx.x) any = 0;
+        __syncthreads();
+        found[threadIdx.x] = mine;
+        if (mine) any = 1;
+        __syncthreads();
+        for (i = 0; any && i < THREADS; i++) {
+            if (!found[i]) continue;
+            for (k = threadIdx.x; k < width; k += THREADS) put(&dwte[(int64_t)me * width + k], __bfloat162float(dy[(from + i) * width + k]), !first);
+            first = 0;
+        }
+    }
+    for (k = threadIdx.x; first && k < width; k += THREADS) dwte[(int64_t)me * width + k] = __float2bfloat16(0);
+}
+__global__ static void positions_backward(bf16 *dwpe, const bf16 *dy, int64_t rows, int width, int context, int adds)
+{
+    const int64_t i = element();
+    int64_t row;
+    float sum = 0;
+    if (i >= (int64_t)context * width) return;
+    for (row = i / width; row < rows; row += context) sum += __bfloat162float(dy[row * width + i % width]);
+    put(&dwpe[i], sum, adds);
+}
+
+/* --- norms: a block a row. statistics: mean and 1 / deviation (layernorm), or 1 / root of the mean square alone (b == NULL) */
+__global__ static void norm_forward(bf16 *y, float *statistics, const bf16 *x, const bf16 *w, const bf16 *b, int width)
+{
+    const int64_t row = blockIdx.x;
+    float sum = 0, square = 0, mean = 0, scale;
+    int k;
+    for (k = threadIdx.x; k < width && b; k += THREADS) sum += __bfloat162float(x[row * width + k]);
+    if (b) mean = block_sum(sum) / (float)width;
+    for (k = threadIdx.x; k < width; k += THREADS) {
+        const float d = __bfloat162float(x[row * width + k]) - mean;
+        square += d * d;
+    }
+    scale = rsqrtf(block_sum(square) / (float)width + 1e-5f);
+    for (k = threadIdx.x; k < width; k += THREADS)
+        y[row * width + k] = __float2bfloat16((__bfloat162float(x[row * width + k]) - mean) * scale * __bfloat162float(w[k]) + (b ? __bfloat162float(b[k]) : 0));
+    if (!threadIdx.x && statistics) {
+        if (b) statistics[2 * row] = mean, statistics[2 * row + 1] = scale;
+        else statistics[row] = scale;
+    }
+}
+__global__ static void norm_backward(bf16 *dx, const bf16 *dy, const bf16 *x, const bf16 *w, const float *statistics, int width, int layernorm, int adds)
+{
+    const int64_t row = blockIdx.x;
+    const float mean = layernorm ? statistics[2 * row] : 0, scale = layernorm ? statistics[2 * row + 1] : statistics[row];
+    float sum = 0, product = 0;
+    int k;
+    for (k = threadIdx.x; k < width; k += THREADS) {
+        const float g = __bfloat162float(dy[row * width + k]) * __bfloat162float(w[k]);
+        sum += g;
+        product += g * (__bfloat162float(x[row * width + k]) - mean) * scale;
+    }
+    sum = layernorm ? block_sum(sum) / (float)width : 0;
+    product = block_sum(product) / (float)width;
+    for (k = threadIdx.x; k < width; k += THREADS) {
+        const float g = __bfloat162float(dy[row * width + k]) * __bfloat162float(w[k]);
+        put(&dx[row * width + k], (g - sum - (__bfloat162float(x[row * width + k]) - mean) * scale * product) * scale, adds);
+    }
+}
+/* Sums of columns of dy, or of dy times the normalised x, first over a chunk of the rows each, then over the chunks. */
+__global__ static void column_parts(float *part, const bf16 *dy, const bf16 *x, const float *statistics, int64_t rows, int width, int layernorm)
+{
+    const int k = (int)element();
+    const int64_t from = rows * blockIdx.y / CHUNKS, to = rows * (blockIdx.y + 1) / CHUNKS;
+    int64_t row;
+    float sum = 0;
+    if (k >= width) return;
+    for (row = from; row < to; row++) {
+        float g = __bfloat162float(dy[row * width + k]);
+        if (x && layernorm) g *= (__bfloat162float(x[row * width + k]) - statistics[2 * row]) * statistics[2 * row + 1];
+        else if (x) g *= __bfloat162float(x[row * width + k]) * statistics[row];
+        sum += g;
+    }
+    part[(int64_t)blockIdx.y * width + k] = sum;
+}
+__global__ static void column_total(bf16 *out, const float *part, int width, int adds)
+{
+    const int k = (int)element();
+    float sum = 0;
+    int i;
+    if (k >= width) return;
+    for (i = 0; i < CHUNKS; i++) sum += part[(int64_t)i * width + k];
+    put(&out[k], sum, adds);
+}
+static void column_sums(bf16 *out, float *ws, const bf16 *dy, const bf16 *x, const float *statistics, int64_t rows, int width, int layernorm, int adds, cudaStream_t s)
+{
+    column_parts<<<dim3(blocks_for(width), CHUNKS), THREADS, 0, s>>>(ws, dy, x, statistics, rows, width, layernorm);
+    column_total<<<blocks_for(width), THREADS, 0, s>>>(out, ws, width, adds);
+}
+
+__global__ static void bias_add(bf16 *y, const bf16 *b, int64_t n, int width)
+{
+    const int64_t i = element();
+    if (i < n) y[i] = __float2bfloat16(__bfloat162float(y[i]) + __bfloat162float(b[i % width]));
+}
+__global__ static void add(bf16 *y, const bf16 *a, const bf16 *b, int64_t n)
+{
+    const int64_t i = element();
+    if (i < n) y[i] = __float2bfloat16(__bfloat162float(a[i]) + __bfloat162float(b[i]));
+}
+__global__ static void pass_on(bf16 *dx, const bf16 *dy, int64_t n, int adds)
+{
+    const int64_t i = element();
+    if (i < n) put(&dx[i], __bfloat162float(dy[i]), adds);
+}
+
+/* --- gelu, swiglu */
+__global__ static void gelu_forward(bf16 *y, const bf16 *x, int64_t n)
+{
+    const int64_t i = element();
+    float v;
+    if (i >= n) return;
+    v = __bfloat162float(x[i]);
+    y[i] = __float2bfloat16(0.5f * v * (1 + tanhf(0.7978845608f * (v + 0.044715f * v * v * v))));
+}
+__global__ static void gelu_backward(bf16 *dx, const bf16 *dy, const bf16 *x, int64_t n, int adds)
+{
+    const int64_t i = element();
+    float v, t, slope;
+    if (i >= n) return;
+    v = __bfloat162float(x[i]);
+    t = tanhf(0.7978845608f * (v + 0.044715f * v * v * v));
+    slope = 0.5f * (1 + t) + 0.5f * v * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * v * v);
+    put(&dx[i], __bfloat162float(dy[i]) * slope, adds);
+}
+__global__ static void swiglu_forward(bf16 *y, const bf16 *x, int64_t rows, int half)
+{
+    const int64_t i = element(), row = i / half, k = i % half;
+    float gate, up;
+    if (row >= rows) return;
+    gate = __bfloat162float(x[row * 2 * half + k]);
+    up = __bfloat162float(x[row * 2 * half + half + k]);
+    y[i] = __float2bfloat16(gate / (1 + __expf(-gate)) * up);
+}
+__global__ static void swiglu_backward(bf16 *dx, const bf16 *dy, const bf16 *x, int64_t rows, int half, int adds)
+{
+    const int64_t i = element(), row = i / half, k = i % half;
+    float gate, up, sigmoid, g;
+    if (row >= rows) return;
+    gate = __bfloat162float(x[row * 2 * half + k]);
+    up = __bfloat162float(x[row * 2 * half + half + k]);
+    g = __bfloat162float(dy[i]);
+    sigmoid = 1 / (1 + __expf(-gate));
+    put(&dx[row * 2 * half + k], g * up * sigmoid * (1 + gate * (1 - sigmoid)), adds);
+    put(&dx[row * 2 * half + half + k], g * gate * sigmoid, adds);
+}
+
+/* --- rotary positions: turns the pairs (k, k + head / 2) of queries and keys; sign -1 turns back. y may be x. */
+__global__ static void rope(bf16 *y, const bf16 *x, int64_t rows, int turned, int row_width, int head, int context, float sign, int adds)
+{
+    const int64_t i = element(), pairs = row_width / 2, row = i / pairs;
+    const int k = (int)(i % pairs), first = k / (head / 2) * head + k % (head / 2);
+    const int64_t at = row * row_width + first, with = at + head / 2;
+    float angle, c = 1, s = 0, a, b;
+    if (row >= rows) return;
+    if (first < turned) {
+        angle = (float)(row % context) * exp2f(-(float)(2 * (k % (head / 2))) / (float)head * 18.931568569f); /* 500,000 to that power */
+        sincosf(angle, &s, &c);
+        s *= sign;
+    }
+    a = __bfloat162float(x[at]);
+    b = __bfloat162float(x[with]);
+    put(&y[at], a * c - b * s, adds);
+    put(&y[with], a * s + b * c, adds);
+}
+
+/* --- attention: a block a row of scores; columns beyond the diagonal are zero */
+__global__ static void softmax_forward(bf16 *score, float *lse, int context, float scale, int heads, int64_t first_row)
+{
+    const int query = (int)blockIdx.x, head = (int)blockIdx.y;
+    bf16 *s = score + ((int64_t)head * context + query) * context;
+    float most = -INFINITY, sum = 0;
+    int k;
+    for (k = threadIdx.x; k <= query; k += THREADS) most = fmaxf(most, __bfloat162float(s[k]) * scale);
+    most = block_max(most);
+    for (k = threadIdx.x; k <= query; k += THREADS) sum += __expf(__bfloat162float(s[k]) * scale - most);
+    sum = block_sum(sum);
+    for (k = threadIdx.x; k < context; k += THREADS) s[k] = __float2bfloat16(k <= query ? __expf(__bfloat162float(s[k]) * scale - most) / sum : 0);
+    if (!threadIdx.x && lse) lse[(first_row + query) * heads + head] = most + logf(sum);
+}
+/* The probabilities again, from the scores. */
+__global__ static void softmax_again(bf16 *score, const float *lse, int context, float scale, int heads, int64_t first_row)
+{
+    const int query = (int)blockIdx.x, head = (int)blockIdx.y;
+    bf16 *s = score + ((int64_t)head * context + query) * context;
+    const float sub = lse[(first_row + query) * heads + head];
+    int k;
+    for (k = threadIdx.x; k < context; k += THREADS) s[k] = __float2bfloat16(k <= query ? __expf(__bfloat162float(s[k]) * scale - sub) : 0);
+}
+/* dscore = p (dp - sum of dp p) scale, over dp; the sum is that of dy y over the head. */
+__global__ static void softmax_backward(bf16 *dp, const bf16 *p, const bf16 *dy, const bf16 *y, int context, float scale, int head_size, int width, int64_t first_row)
+{
+    const int query = (int)blockIdx.x, head = (int)blockIdx.y;
+    const int64_t at = ((int64_t)head * context + query) * context, row = (first_row + query) * width + (int64_t)head * head_size;
+    float sum = 0;
+    int k;
+    for (k = threadIdx.x; k < head_size; k += THREADS) sum += __bfloat162float(dy[row + k]) * __bfloat162float(y[row + k]);
+    sum = block_sum(sum);
+    for (k = threadIdx.x; k < context; k += THREADS)
+        dp[at + k] = __float2bfloat16(k <= query ? __bfloat162float(p[at + k]) * (__bfloat162float(dp[at + k]) - sum) * scale : 0);
+}
+
+/* --- cross entropy: a block a row of logits; columns from vocab on are padding */
+__global__ static void cross_entropy(float *loss, bf16 *logits, const int32_t *target, int vocab, int padded, float scale, int gradient)
+{
+    const int64_t row = blockIdx.x;
+    bf16 *l = logits + row * padded;
+    float most = -INFINITY, sum = 0;
+    int k;
+    for (k = threadIdx.x; k < vocab; k += THREADS) most = fmaxf(most, __bfloat162float(l[k]));
+    most = block_max(most);
+    for (k = threadIdx.x; k < vocab; k += THREADS) sum += __expf(__bfloat162float(l[k]) - most);
+    sum = block_sum(sum);
+    if (!threadIdx.x && loss) loss[row] = (logf(sum) + most - __bfloat162float(l[target[row]])) * scale;
+    __syncthreads();
+    for (k = threadIdx.x; k < padded && gradient; k += THREADS)
+        l[k] = __float2bfloat16(k < vocab ? (__expf(__bfloat162float(l[k]) - most) / sum - (k == target[row])) * scale : 0);
+}
+__global__ static void total(float *out, const float *part, int64_t n)
+{
+    float sum = 0;
+    int64_t i;
+    for (i = threadIdx.x; i < n; i += THREADS) sum += part[i];
+    sum = block_sum(sum);
+    if (!threadIdx.x) *out = sum;
+}
+
+/* --- AdamW, one weight, on either side of the link with the same bits: products and sums are rounded one by one */
+#if defined(__CUDA_ARCH__)
+#define MUL(a, b) __fmul_rn((a), (b))
+#define ADD(a, b) __fadd_rn((a), (b))
+#else
+#define MUL(a, b) ((a) * (b))
+#define ADD(a, b) ((a) + (b))
+#endif
+typedef struct adam {
+    float lr, decay, fix1, fix2, grad_scale;
+} adam;
+__host__ __device__ static inline float adam_step(adam a, float w, float grad, float *m, float *v)
+{
+    grad = MUL(grad, a.grad_scale);
+    *m = ADD(MUL(0.9f, *m), MUL(0.1f, grad));
+    *v = ADD(MUL(0.95f, *v), MUL(0.05f, MUL(grad, grad)));
+    return ADD(w, -MUL(a.lr, ADD(MUL(*m, a.fix1) / ADD(sqrtf(MUL(*v, a.fix2)), 1e-8f), MUL(a.decay, w))));
+}
+__host__ __device__ static inline float to_float(uint16_t x)
+{
+    union { uint32_t u; float f; } y;
+    y.u = (uint32_t)x << 16;
+    return y.f;
+}
+/* Rounds up or down at random (bits: 16 random ones), or to the nearest if bits is 0x8000. */
+__host__ __device__ static inline uint16_t to_bf16(float x, uint32_t bits)
+{
+    union { uint32_t u; float f; } y;
+    y.f = x;
+    return (uint16_t)((y.u + (bits & 0xFFFF) + (bits == 0x8000 ? 0u - !((y.u >> 16) & 1) : 0u)) >> 16);
+}
+__host__ __device__ static inline uint32_t random_bits(uint64_t seed, int64_t i)
+{
+    uint64_t x = seed + (uint64_t)i * 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return (uint32_t)(x >> 32);
+}
+/* Full states: float weight, m, v. Slim ones: m and v in bf16, and the weight itself rounded at random. */
+__host__ __device__ static inline void adam_one(adam a, uint16_t *param, const uint16_t *grad, void *state, int64_t n, int64_t i, int slim, uint64_t seed)
+{
+    float *f = (float *)state, m, v, w;
+    uint16_t *h = (uint16_t *)state;
+    if (!slim) {
+        f[i] = adam_step(a, f[i], to_float(grad[i]), &f[n + i], &f[2 * n + i]);
+        param[i] = to_bf16(f[i], 0x8000);
+        return;
+    }
+    m = to_float(h[i]);
+    v = to_float(h[n + i]);
+    w = adam_step(a, to_float(param[i]), to_float(grad[i]), &m, &v);
+    param[i] = to_bf16(w, random_bits(seed, 3 * i) >> 16);
+    h[i] = to_bf16(m, random_bits(seed, 3 * i + 1) >> 16);
+    h[n + i] = to_bf16(v, random_bits(seed, 3 * i + 2) >> 16);
+}
+__host__ __device__ static inline adam adam_of(const rm_step *s, float decay)
+{
+    adam a;
+    a.lr = (float)s->lr;
+    a.decay = decay;
+    a.fix1 = (float)s->value[0];
+    a.fix2 = (float)s->value[1];
+    a.grad_scale = 1;
+    return a;
+}
+/* The values of the step come from the device's copy: right in a CUDA graph that is started again, too. */
+__global__ static void adamw_kernel(uint16_t *param, const uint16_t *grad, void *state, int64_t n, int slim, float decay, const rm_step *s, uint64_t key)
+{
+    const int64_t i = element();
+    if (i < n) adam_one(adam_of(s, decay), param, grad, state, n, i, slim, slim ? rm_seed(s, key) : 0);
+}
+
+/* =====================================================================================================================
+   Kinds: what the library calls, and what each backward reads. Then the model.
+   ================================================================================================================== */
+
+typedef struct shape {
+    const char *name;
+    int width, layers, heads, kv_heads, head, ffn, vocab, gpt2;
+} shape;
+static const shape SHAPES[] = {
+    { "gpt2-124m", 768, 12, 12, 12, 64, 3072, 50257, 1 },   { "gpt2-355m", 1024, 24, 16, 16, 64, 4096, 50257, 1 },
+    { "gpt2-774m", 1280, 36, 20, 20, 64, 5120, 50257, 1 },  { "gpt2-1.5b", 1600, 48, 25, 25, 64, 6400, 50257, 1 },
+    { "llama-1b", 2048, 16, 32, 8, 64, 8192, 128256, 0 },   { "llama-8b", 4096, 32, 32, 8, 128, 14336, 128256, 0 },
+    { "gpt2-tiny", 128, 4, 4, 4, 32, 512, 512, 1 },         { "llama-tiny", 128, 4, 4, 2, 32, 384, 512, 0 },
+};
+
+typedef struct weight {
+    rm_tensor tensor;
+    int64_t count;
+    float mean, deviation;
+} weight;
+
+typedef struct gpt {
+    shape s;
+    int64_t rows; /* batch * context */
+    int context, padded, slim;
+    int64_t ranks;    /* processes that share the batch: the loss is a part of the whole */
+    int64_t accumulate;
+    int reduced;      /* gradients go through rm_exec_desc.reduce */
+    cublasHandle_t blas;
+    rm_graph *graph;
+    rm_tensor tokens, targets, loss;
+    weight *weights;
+    size_t n_weights;
+} gpt;
+
+static const gpt *model_of(const rm_call *c) { return (const gpt *)c->user; }
+static cudaStream_t stream_of(const rm_call *c) { return (cudaStream_t)c->stream; }
+static const bf16 *in_h(const rm_call *c, int i) { return (const bf16 *)c->in[i]; }
+static bf16 *out_h(const rm_call *c) { return (bf16 *)c->out[0]; }
+static bf16 *din_h(const rm_call *c, int i) { return (bf16 *)c->din[i]; }
+static const bf16 *dout_h(const rm_call *c) { return (const bf16 *)c->dout[0]; }
+static int64_t count_h(const rm_call *c) { return (int64_t)(c->out_bytes[0] / 2); }
+static int launched(void) { return cudaGetLastError() != cudaSuccess; }
+
+/* C[n][m] = op(B)[n][k] op(A)[k][m], all row after row (cuBLAS sees the transposed, column after column). */
+typedef struct gemm {
+    cublasOperation_t ta, tb;
+    int m, n, k, lda, ldb, ldc;
+    int64_t stride_a, stride_b, stride_c;
+    int count, adds;
+} gemm;
+static int multiply(const rm_call *c, gemm x, const bf16 *a, const bf16 *b, bf16 *y)
+{
+    const float one = 1, beta = x.adds ? 1.f : 0.f;
+    cublasHandle_t h = model_of(c)->blas;
+    if (cublasSetStream(h, stream_of(c)) != CUBLAS_STATUS_SUCCESS) return 1;
+    return cublasGemmStridedBatchedEx(h, x.ta, x.tb, x.m, x.n, x.k, &one, a, CUDA_R_16BF, x.lda, x.stride_a, b, CUDA_R_16BF, x.ldb, x.stride_b, &beta,
+                                      y, CUDA_R_16BF, x.ldc, x.stride_c, x.count ? x.count : 1, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS;
+}
+/* y[rows][out] = x[rows][in] w[out][in], and the two products of its backward. */
+static int matmul(const rm_call *c, bf16 *y, const bf16 *x, const bf16 *w, int64_t rows, int in, int out)
+{
+    gemm g = { CUBLAS_OP_T, CUBLAS_OP_N, out, (int)rows, in, in, in, out, 0, 0, 0, 1, 0 };
+    return multiply(c, g, w, x, y);
+}
+static int matmul_dx(const rm_call *c, bf16 *dx, const bf16 *dy, const bf16 *w, int64_t rows, int in, int out, int adds)
+{
+    gemm g = { CUBLAS_OP_N, CUBLAS_OP_N, in, (int)rows, out, in, out, in, 0, 0, 0, 1, adds };
+    return multiply(c, g, w, dy, dx);
+}
+static int matmul_dw(const rm_call *c, bf16 *dw, const bf16 *dy, const bf16 *x, int64_t rows, int in, int out, int adds)
+{
+    gemm g = { CUBLAS_OP_N, CUBLAS_OP_T, in, out, (int)rows, in, out, in, 0, 0, 0, 1, adds };
+    return multiply(c, g, x, dy, dw);
+}
+
+/* embed. in: tokens, wte, (wpe). */
+static int embed_fwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    embed_forward<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), (const int32_t *)c->in[0], in_h(c, 1), c->n_in > 2 ? in_h(c, 2) : NULL, m->rows, m->s.width, m->context);
+    return launched();
+}
+static int embed_bwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    if (c->din[1]) embed_backward<<<(unsigned)m->padded, THREADS, 0, stream_of(c)>>>(din_h(c, 1), dout_h(c), (const int32_t *)c->in[0], m->rows, m->s.width, RM_ADDS(c, 1));
+    if (c->n_in > 2 && c->din[2])
+        positions_backward<<<blocks_for((int64_t)m->context * m->s.width), THREADS, 0, stream_of(c)>>>(din_h(c, 2), dout_h(c), m->rows, m->s.width, m->context, RM_ADDS(c, 2));
+    return launched();
+}
+
+/* norm. in: x, w, (b). */
+static int norm_fwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    norm_forward<<<(unsigned)m->rows, THREADS, 0, stream_of(c)>>>(out_h(c), (float *)c->saved, in_h(c, 0), in_h(c, 1), c->n_in > 2 ? in_h(c, 2) : NULL, m->s.width);
+    return launched();
+}
+static int norm_bwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    const int layernorm = c->n_in > 2;
+    const float *statistics = (const float *)c->saved;
+    float *ws = (float *)c->ws;
+    if (c->din[1]) column_sums(din_h(c, 1), ws, dout_h(c), in_h(c, 0), statistics, m->rows, m->s.width, layernorm, RM_ADDS(c, 1), stream_of(c));
+    if (layernorm && c->din[2]) column_sums(din_h(c, 2), ws, dout_h(c), NULL, NULL, m->rows, m->s.width, 0, RM_ADDS(c, 2), stream_of(c));
+    if (c->din[0]) norm_backward<<<(unsigned)m->rows, THREADS, 0, stream_of(c)>>>(din_h(c, 0), dout_h(c), in_h(c, 0), in_h(c, 1), statistics, m->s.width, layernorm, RM_ADDS(c, 0));
+    return launched();
+}
+
+/* linear. in: x, w, (b); arg: in, out. */
+static int linear_fwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    if (matmul(c, out_h(c), in_h(c, 0), in_h(c, 1), m->rows, (int)c->arg[0], (int)c->arg[1])) return 1;
+    if (c->n_in > 2) bias_add<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), in_h(c, 2), count_h(c), (int)c->arg[1]);
+    return launched();
+}
+static int linear_bwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    const int in = (int)c->arg[0], out = (int)c->arg[1];
+    if (c->din[0] && matmul_dx(c, din_h(c, 0), dout_h(c), in_h(c, 1), m->rows, in, out, RM_ADDS(c, 0))) return 1;
+    if (c->din[1] && matmul_dw(c, din_h(c, 1), dout_h(c), in_h(c, 0), m->rows, in, out, RM_ADDS(c, 1))) return 1;
+    if (c->n_in > 2 && c->din[2]) column_sums(din_h(c, 2), (float *)c->ws, dout_h(c), NULL, NULL, m->rows, out, 0, RM_ADDS(c, 2), stream_of(c));
+    return launched();
+}
+
+/* rope. in: qkv. */
+static int rope_call(const rm_call *c, bf16 *y, const bf16 *x, float sign, int adds)
+{
+    const gpt *m = model_of(c);
+    const int turned = (m->s.heads + m->s.kv_heads) * m->s.head, row = turned + m->s.kv_heads * m->s.head;
+    rope<<<blocks_for(m->rows * row / 2), THREADS, 0, stream_of(c)>>>(y, x, m->rows, turned, row, m->s.head, m->context, sign, adds);
+    return launched();
+}
+static int rope_fwd(const rm_call *c) { return rope_call(c, out_h(c), in_h(c, 0), 1, 0); }
+static int rope_bwd(const rm_call *c) { return c->din[0] ? rope_call(c, din_h(c, 0), dout_h(c), -1, RM_ADDS(c, 0)) : 0; }
+
+/* attention. in: qkv; saved: logarithms of the sums; ws: scores of one sequence, backward: twice. Queries of a group of heads share
+   keys and values: for each place in the group one product for all keys' heads. */
+typedef struct heads {
+    int64_t row, width; /* elements of a row of qkv, of y */
+    int group, head, t;
+    float scale;
+} heads;
+static heads heads_of(const gpt *m)
+{
+    heads h;
+    h.width = (int64_t)m->s.heads * m->s.head;
+    h.row = h.width + 2 * (int64_t)m->s.kv_heads * m->s.head;
+    h.group = m->s.heads / m->s.kv_heads;
+    h.head = m->s.head;
+    h.t = m->context;
+    h.scale = 1 / sqrtf((float)m->s.head);
+    return h;
+}
+/* score[q][k] = a[q] . b[k], where a has the rows of a query (or of y), b those of a key. */
+static int scores(const rm_call *c, heads h, int g, int count, bf16 *score, const bf16 *a, int64_t row_a, const bf16 *b)
+{
+    gemm x = { CUBLAS_OP_T, CUBLAS_OP_N, h.t, h.t, h.head, (int)h.row, (int)row_a, h.t, h.head, (int64_t)h.group * h.head, (int64_t)h.group * h.t * h.t, count, 0 };
+    return multiply(c, x, b, a + (int64_t)g * h.head, score + (int64_t)g * h.t * h.t);
+}
+/* y[q] = sum over k of score[q][k] b[k]: a row for each query. */
+static int for_queries(const rm_call *c, heads h, int g, int count, bf16 *y, int64_t row_y, const bf16 *score, const bf16 *b, int adds)
+{
+    gemm x = { CUBLAS_OP_N, CUBLAS_OP_N, h.head, h.t, h.t, (int)h.row, h.t, (int)row_y, h.head, (int64_t)h.group * h.t * h.t, (int64_t)h.group * h.head, count, adds };
+    return multiply(c, x, b, score + (int64_t)g * h.t * h.t, y + (int64_t)g * h.head);
+}
+/* y[k] = sum over q of score[q][k] a[q]: a row for each key, summed over the group. */
+static int for_keys(const rm_call *c, heads h, int g, int count, bf16 *y, const bf16 *score, const bf16 *a, int64_t row_a, int adds)
+{
+    gemm x = { CUBLAS_OP_N, CUBLAS_OP_T, h.head, h.t, h.t, (int)row_a, h.t, (int)h.row, (int64_t)h.group * h.head, (int64_t)h.group * h.t * h.t, h.head, count, adds || g };
+    return multiply(c, x, a + (int64_t)g * h.head, score + (int64_t)g * h.t * h.t, y);
+}
+static int attention_fwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    const heads h = heads_of(m);
+    const int kv = m->s.kv_heads;
+    int64_t first;
+    bf16 *p = (bf16 *)c->ws;
+    int g, bad = 0;
+    for (first = 0; first < m->rows && !bad; first += h.t) {
+        const bf16 *q = in_h(c, 0) + first * h.row, *k = q + h.width, *v = k + (int64_t)kv * h.head;
+        for (g = 0; g < h.group; g++) bad |= scores(c, h, g, kv, p, q, h.row, k);
+        softmax_forward<<<dim3((unsigned)h.t, (unsigned)m->s.heads), THREADS, 0, stream_of(c)>>>(p, (float *)c->saved, h.t, h.scale, m->s.heads, first);
+        for (g = 0; g < h.group; g++) bad |= for_queries(c, h, g, kv, out_h(c) + first * h.width, h.width, p, v, 0);
+    }
+    return bad | launched();
+}
+static int attention_bwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    const heads h = heads_of(m);
+    const int kv = m->s.kv_heads, adds = RM_ADDS(c, 0);
+    int64_t first;
+    bf16 *p = (bf16 *)c->ws, *dp = p + (int64_t)m->s.heads * h.t * h.t;
+    int g, bad = 0;
+    const dim3 grid((unsigned)h.t, (unsigned)m->s.heads);
+    for (first = 0; first < m->rows && !bad && c->din[0]; first += h.t) {
+        const bf16 *q = in_h(c, 0) + first * h.row, *k = q + h.width, *v = k + (int64_t)kv * h.head, *dy = dout_h(c) + first * h.width;
+        bf16 *dq = din_h(c, 0) + first * h.row, *dk = dq + h.width, *dv = dk + (int64_t)kv * h.head;
+        for (g = 0; g < h.group; g++) bad |= scores(c, h, g, kv, p, q, h.row, k) | scores(c, h, g, kv, dp, dy, h.width, v);
+        softmax_again<<<grid, THREADS, 0, stream_of(c)>>>(p, (const float *)c->saved, h.t, h.scale, m->s.heads, first);
+        for (g = 0; g < h.group; g++) bad |= for_keys(c, h, g, kv, dv, p, dy, h.width, adds);
+        softmax_backward<<<grid, THREADS, 0, stream_of(c)>>>(dp, p, dout_h(c), (const bf16 *)c->out[0], h.t, h.scale, h.head, (int)h.width, first);
+        for (g = 0; g < h.group; g++) bad |= for_queries(c, h, g, kv, dq, h.row, dp, k, adds) | for_keys(c, h, g, kv, dk, dp, q, h.row, adds);
+    }
+    return bad | launched();
+}
+
+static int gelu_fwd(const rm_call *c)
+{
+    gelu_forward<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), in_h(c, 0), count_h(c));
+    return launched();
+}
+static int gelu_bwd(const rm_call *c)
+{
+    if (c->din[0]) gelu_backward<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(din_h(c, 0), dout_h(c), in_h(c, 0), count_h(c), RM_ADDS(c, 0));
+    return launched();
+}
+static int swiglu_fwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    swiglu_forward<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), in_h(c, 0), m->rows, m->s.ffn);
+    return launched();
+}
+static int swiglu_bwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    if (c->din[0]) swiglu_backward<<<blocks_for(m->rows * m->s.ffn), THREADS, 0, stream_of(c)>>>(din_h(c, 0), dout_h(c), in_h(c, 0), m->rows, m->s.ffn, RM_ADDS(c, 0));
+    return launched();
+}
+static int residual_fwd(const rm_call *c)
+{
+    add<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(out_h(c), in_h(c, 0), in_h(c, 1), count_h(c));
+    return launched();
+}
+static int residual_bwd(const rm_call *c)
+{
+    uint32_t i;
+    for (i = 0; i < 2; i++)
+        if (c->din[i]) pass_on<<<blocks_for(count_h(c)), THREADS, 0, stream_of(c)>>>(din_h(c, (int)i), dout_h(c), count_h(c), RM_ADDS(c, i));
+    return launched();
+}
+
+/* head and loss, a piece of the rows at a time: no more than a piece of the logits exists. in: x, w, targets; arg: rows of a piece;
+   ws: logits of a piece (forward: and the losses of all rows). The backward makes the logits again. */
+static float loss_scale(const gpt *m) { return 1.f / (float)(m->rows * m->accumulate * m->ranks); }
+static int head_fwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    int64_t from;
+    bf16 *logits = (bf16 *)c->ws;
+    float *losses = (float *)(logits + c->arg[0] * m->padded);
+    for (from = 0; from < m->rows; from += c->arg[0]) {
+        const int64_t n = m->rows - from < c->arg[0] ? m->rows - from : c->arg[0];
+        if (matmul(c, logits, in_h(c, 0) + from * m->s.width, in_h(c, 1), n, m->s.width, m->padded)) return 1;
+        cross_entropy<<<(unsigned)n, THREADS, 0, stream_of(c)>>>(losses + from, logits, (const int32_t *)c->in[2] + from, m->s.vocab, m->padded, loss_scale(m), 0);
+    }
+    total<<<1, THREADS, 0, stream_of(c)>>>((float *)c->out[0], losses, m->rows);
+    return launched();
+}
+static int head_bwd(const rm_call *c)
+{
+    const gpt *m = model_of(c);
+    int64_t from;
+    bf16 *logits = (bf16 *)c->ws;
+    for (from = 0; from < m->rows; from += c->arg[0]) {
+        const int64_t n = m->rows - from < c->arg[0] ? m->rows - from : c->arg[0];
+        const bf16 *x = in_h(c, 0) + from * m->s.width;
+        if (matmul(c, logits, x, in_h(c, 1), n, m->s.width, m->padded)) return 1;
+        cross_entropy<<<(unsigned)n, THREADS, 0, stream_of(c)>>>(NULL, logits, (const int32_t *)c->in[2] + from, m->s.vocab, m->padded, loss_scale(m), 1);
+        if (c->din[0] && matmul_dx(c, din_h(c, 0) + from * m->s.width, logits, in_h(c, 1), n, m->s.width, m->padded, RM_ADDS(c, 0))) return 1;
+        if (c->din[1] && matmul_dw(c, din_h(c, 1), logits, x, n, m->s.width, m->padded, RM_ADDS(c, 1) || from)) return 1;
+    }
+    return launched();
+}
+
+/* The updates; arg: slim; farg: weight decay. */
+static int adamw(const rm_call *c)
+{
+    const int64_t n = (int64_t)(c->param_bytes / 2);
+    adamw_kernel<<<blocks_for(n), THREADS, 0, stream_of(c)>>>((uint16_t *)c->param, (const uint16_t *)c->grad, c->state, n, (int)c->arg[0], (float)c->farg[0], c->device_step, c->seed_key);
+    return launched();
+}
+static int adamw_host(const rm_call *c)
+{
+    const int64_t n = (int64_t)(c->param_bytes / 2);
+    const adam a = adam_of(c->step, (float)c->farg[0]);
+    const int slim = (int)c->arg[0];
+    const uint64_t seed = slim ? rm_seed(c->step, c->seed_key) : 0;
+    int64_t i;
+#pragma omp parallel for schedule(static)
+    for (i = 0; i < n; i++) adam_one(a, (uint16_t *)c->param, (const uint16_t *)c->grad, c->state, n, i, slim, seed);
+    return 0;
+}
+
+typedef struct kinds {
+    rm_kind embed, norm, linear, rope, attention, gelu, swiglu, residual, head;
+} kinds;
+static rm_kind kind(const char *name, rm_fn forward, rm_fn backward, uint64_t needs)
+{
+    rm_kind k;
+    memset(&k, 0, sizeof k);
+    k.name = name;
+    k.forward = forward;
+    k.backward = backward;
+    k.needs = needs;
+    return k;
+}
+static kinds make_kinds(void)
+{
+    kinds k;
+    k.embed = kind("embed", embed_fwd, embed_bwd, RM_IN(0));
+    k.norm = kind("norm", norm_fwd, norm_bwd, RM_IN(0) | RM_IN(1) | RM_SAVED);
+    k.linear = kind("linear", linear_fwd, linear_bwd, RM_IN(0) | RM_IN(1));
+    k.rope = kind("rope", rope_fwd, rope_bwd, RM_NOTHING);
+    k.rope.inplace = RM_IN(0);
+    k.rope.over[0].grad_of = RM_IN(0);
+    k.rope.over[0].bytes_of = RM_DOUT;
+    k.attention = kind("attention", attention_fwd, attention_bwd, RM_IN(0) | RM_OUT(0) | RM_SAVED);
+    k.gelu = kind("gelu", gelu_fwd, gelu_bwd, RM_IN(0));
+    k.gelu.over[0] = k.rope.over[0];
+    k.swiglu = kind("swiglu", swiglu_fwd, swiglu_bwd, RM_IN(0));
+    k.residual = kind("residual", residual_fwd, residual_bwd, RM_NOTHING);
+    k.residual.inplace = RM_IN(1);
+    k.residual.share_grad = RM_IN(0) | RM_IN(1);
+    k.head = kind("head", head_fwd, head_bwd, RM_IN(0) | RM_IN(1) | RM_IN(2));
+    return k;
+}
+
+static uint64_t halves(int64_t n) { return (uint64_t)n * 2; }
+static uint64_t floats(int64_t n) { return (uint64_t)n * 4; }
+
+static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t count, float mean, float deviation)
+{
+    weight *w = &m->weights[m->n_weights++];
+    rm_param_desc d;
+    char name[64];
+    snprintf(name, sizeof name, "%s.%s", layer, what);
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.bytes = halves(count);
+    d.state_bytes = (uint64_t)count * (m->slim ? 4 : 12);
+    d.update = adamw;
+    d.update_host = adamw_host;
+    d.reduce_ns = m->reduced ? RM_FREE_NS : 0;
+    d.arg[0] = m->slim;
+    d.farg[0] = deviation > 0 ? 0.1 : 0;
+    d.user = m;
+    w->count = count;
+    w->mean = mean;
+    w->deviation = deviation;
+    w->tensor = rm_param_add(m->graph, &d);
+    return w->tensor;
+}
+static rm_op_desc op(gpt *m, const char *name, rm_tensor x, uint64_t out_bytes)
+{
+    rm_op_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.in[0] = x;
+    d.out[0] = out_bytes;
+    d.user = m;
+    return d;
+}
+static rm_tensor add_norm(gpt *m, const kinds *k, const char *name, rm_tensor x)
+{
+    rm_op_desc d = op(m, name, x, halves(m->rows * m->s.width));
+    d.in[1] = add_weight(m, name, "w", m->s.width, 1, 0);
+    if (m->s.gpt2) d.in[2] = add_weight(m, name, "b", m->s.width, 0, 0);
+    d.saved = floats(m->rows * (m->s.gpt2 ? 2 : 1));
+    d.bwd_ws = floats((int64_t)CHUNKS * m->s.width);
+    return rm_op_add(m->graph, &k->norm, &d);
+}
+static rm_tensor add_linear(gpt *m, const kinds *k, const char *name, rm_tensor x, int64_t in, int64_t out, float deviation)
+{
+    rm_op_desc d = op(m, name, x, halves(m->rows * out));
+    d.in[1] = add_weight(m, name, "w", in * out, 0, deviation);
+    if (m->s.gpt2) d.in[2] = add_weight(m, name, "b", out, 0, 0), d.bwd_ws = floats((int64_t)CHUNKS * out);
+    d.arg[0] = in;
+    d.arg[1] = out;
+    return rm_op_add(m->graph, &k->linear, &d);
+}
+static rm_tensor add_residual(gpt *m, const kinds *k, const char *name, rm_tensor x, rm_tensor y)
+{
+    rm_op_desc d = op(m, name, x, halves(m->rows * m->s.width));
+    d.in[1] = y;
+    return rm_op_add(m->graph, &k->residual, &d);
+}
+
+static void describe(gpt *m)
+{
+    const shape s = m->s;
+    const kinds k = make_kinds();
+    const int64_t rows = m->rows, width = s.width, q = (int64_t)s.heads * s.head, kv = (int64_t)s.kv_heads * s.head;
+    const int64_t scores_of_one = (int64_t)s.heads * m->context * m->context, piece = rows < 2048 ? rows : 2048;
+    const float wide = 0.02f, narrow = 0.02f / sqrtf(2.f * (float)s.layers);
+    rm_graph *g = m->graph;
+    rm_tensor x, y, wte, w;
+    rm_op_desc d;
+    int layer;
+
+    m->tokens = rm_input_add(g, "tokens", floats(rows), 0);
+    m->targets = rm_input_add(g, "targets", floats(rows), 0);
+    wte = add_weight(m, "embed", "wte", (int64_t)m->padded * width, 0, wide);
+    d = op(m, "embed", m->tokens, halves(rows * width));
+    d.in[1] = wte;
+    if (s.gpt2) d.in[2] = add_weight(m, "embed", "wpe", (int64_t)m->context * width, 0, wide);
+    x = rm_op_add(g, &k.embed, &d);
+
+    for (layer = 0; layer < s.layers; layer++) {
+        rm_block_begin(g, "h");
+        y = add_norm(m, &k, "norm1", x);
+        y = add_linear(m, &k, "qkv", y, width, q + 2 * kv, wide);
+        if (!s.gpt2) {
+            d = op(m, "rope", y, halves(rows * (q + 2 * kv)));
+            y = rm_op_add(g, &k.rope, &d);
+        }
+        d = op(m, "attention", y, halves(rows * q));
+        d.saved = floats(rows * s.heads);
+        d.fwd_ws = halves(scores_of_one);
+        d.bwd_ws = halves(2 * scores_of_one);
+        y = rm_op_add(g, &k.attention, &d);
+        y = add_linear(m, &k, "proj", y, q, width, narrow);
+        x = add_residual(m, &k, "residual1", x, y);
+        y = add_norm(m, &k, "norm2", x);
+        y = add_linear(m, &k, s.gpt2 ? "fc" : "gate-up", y, width, s.gpt2 ? s.ffn : 2 * s.ffn, wide);
+        d = op(m, s.gpt2 ? "gelu" : "swiglu", y, halves(rows * s.ffn));
+        y = rm_op_add(g, s.gpt2 ? &k.gelu : &k.swiglu, &d);
+        y = add_linear(m, &k, "down", y, s.ffn, width, narrow);
+        x = add_residual(m, &k, "residual2", x, y);
+        rm_block_end(g);
+    }
+
+    x = add_norm(m, &k, "norm", x);
+    w = s.gpt2 ? wte : add_weight(m, "head", "w", (int64_t)m->padded * width, 0, wide);
+    d = op(m, "loss", x, 4);
+    d.in[1] = w;
+    d.in[2] = m->targets;
+    d.fwd_ws = halves(piece * m->padded) + floats(rows);
+    d.bwd_ws = halves(piece * m->padded);
+    d.arg[0] = piece;
+    m->loss = rm_op_add(g, &k.head, &d);
+    rm_output_add(g, m->loss);
+}
+
+/* =====================================================================================================================
+   Training.
+   ================================================================================================================== */
+
+typedef struct options {
+    const char *file, *arm, *preset;
+    const shape *model;
+    uint64_t budget, host;
+    double percent; /* of what keeping everything takes, if budget is 0 */
+    int64_t batch, context, steps, accumulate;
+    double lr;
+    uint64_t seed;
+    int slim, streams, debug, untuned, digest, physical, quiet;
+} options;
+
+/* An arm of the comparison: a preset, and what it may use. */
+typedef struct arm {
+    const char *name, *preset, *text;
+    int budget, host;
+} arm;
+static const arm ARMS[] = {
+    { "all-resident", "noremat", "everything kept on the device, no budget", 0, 0 },
+    { "every-block", "every-block", "a checkpoint at every block", 1, 0 },
+    { "llmc-2", "llmc-2", "activation functions and norms recomputed, as llm.c does", 1, 0 },
+    { "remat", NULL, "recomputation as the planner likes", 1, 0 },
+    { "offload", "stream", "copies, no recomputation: layers streamed, updates on the host", 1, 1 },
+    { "joint", "offmate", "recomputation and copies together", 1, 1 },
+};
+
+static const char HELP[] =
+    "train_gpt [FILE] [options]        trains on the bytes of FILE (default: rockmate.h)\n"
+    "  --model NAME      gpt2-124m (default), -355m, -774m, -1.5b, llama-1b, llama-8b, gpt2-tiny, llama-tiny\n"
+    "  --budget SIZE     device memory: 6G, 1500M, or 40% of what keeping everything takes (default: what is free, less 1G)\n"
+    "  --host SIZE       pinned host memory for the arms that copy (default: 64G)\n"
+    "  --arm NAME        all-resident, every-block, llmc-2, remat (default), offload, joint;  --preset NAME: any of rockmate.h's\n"
+    "  --batch N  --context N  --accumulate N (micro-batches a step)  --steps N  --lr X  --seed N\n"
+    "  --slim            bf16 moments and no float weights: 4 bytes of state a weight instead of 12\n"
+    "  --streams         plain streams instead of a CUDA graph     --debug     wait after each op, name the one that fails\n"
+    "  --untuned         plan with estimated costs                 --physical  occupy the rest of the card: the budget is real\n"
+    "  --digest          print losses and weights as hexadecimal, to compare runs bit for bit\n"
+    "  --quiet           one line at the end\n";
+
+static double number(const char *option, const char *text, double least, double most)
+{
+    char *end;
+    const double x = strtod(text, &end);
+    if (end == text || *end || !(x >= least && x <= most)) fail(option, "a number out of range, or none");
+    return x;
+}
+static uint64_t size_of(const char *option, const char *text, double *percent)
+{
+    char *end;
+    const double x = strtod(text, &end);
+    const char *units = "KMG", *unit = *end ? strchr(units, *end) : NULL;
+    if (end == text || !(x > 0) || x > 1e15) fail(option, "takes a size like 6G, 1500M or 40%");
+    if (percent && !strcmp(end, "%")) {
+        *percent = x;
+        return 0;
+    }
+    if (*end && (!unit || end[1])) fail(option, "takes a size like 6G, 1500M or 40%");
+    return (uint64_t)(unit ? x * (double)((uint64_t)1 << 10 * (unit - units + 1)) : x);
+}
+
+static const arm *find_arm(const char *name)
+{
+    size_t i;
+    for (i = 0; i < sizeof ARMS / sizeof ARMS[0]; i++)
+        if (!strcmp(ARMS[i].name, name)) return &ARMS[i];
+    fail("--arm", "all-resident, every-block, llmc-2, remat, offload or joint");
+    return NULL;
+}
+
+static int flag(options *o, const char *a)
+{
+    const struct { const char *name; int *at; } flags[] = {
+        { "--slim", &o->slim }, { "--streams", &o->streams }, { "--debug", &o->debug }, { "--untuned", &o->untuned },
+        { "--digest", &o->digest }, { "--physical", &o->physical }, { "--quiet", &o->quiet } };
+    size_t i;
+    for (i = 0; i < sizeof flags / sizeof flags[0]; i++)
+        if (!strcmp(flags[i].name, a)) return *flags[i].at = 1;
+    return 0;
+}
+
+static options parse_options(int argc, char **argv)
+{
+    options o;
+    size_t k;
+    int i;
+    memset(&o, 0, sizeof o);
+    o.file = "rockmate.h";
+    o.arm = "remat";
+    o.model = &SHAPES[0];
+    o.host = (uint64_t)64 << 30;
+    o.batch = 8;
+    o.context = 1024;
+    o.steps = 20;
+    o.accumulate = 1;
+    o.lr = 3e-4;
+    o.seed = 1;
+    for (i = 1; i < argc; i++) {
+        const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "";
+        if (!strcmp(a, "--help")) {
+            fputs(HELP, stdout);
+            exit(0);
+        }
+        if (flag(&o, a)) continue;
+        if (a[0] != '-') {
+            o.file = a;
+            continue;
+        }
+        if (i + 1 >= argc) fail(a, "no such option, or its value is missing; --help lists them");
+        i++;
+        if (!strcmp(a, "--budget")) o.budget = size_of(a, v, &o.percent);
+        else if (!strcmp(a, "--host")) o.host = size_of(a, v, NULL);
+        else if (!strcmp(a, "--arm")) o.arm = find_arm(v)->name;
+        else if (!strcmp(a, "--preset")) o.preset = v;
+        else if (!strcmp(a, "--batch")) o.batch = (int64_t)number(a, v, 1, 1e6);
+        else if (!strcmp(a, "--context")) o.context = (int64_t)number(a, v, 8, 1e6);
+        else if (!strcmp(a, "--steps")) o.steps = (int64_t)number(a, v, 1, 1e9);
+        else if (!strcmp(a, "--accumulate")) o.accumulate = (int64_t)number(a, v, 1, 1e6);
+        else if (!strcmp(a, "--lr")) o.lr = number(a, v, 0, 1);
+        else if (!strcmp(a, "--seed")) o.seed = (uint64_t)number(a, v, 0, 1e15);
+        else if (!strcmp(a, "--model")) {
+            for (o.model = NULL, k = 0; k < sizeof SHAPES / sizeof SHAPES[0]; k++)
+                if (!strcmp(SHAPES[k].name, v)) o.model = &SHAPES[k];
+            if (!o.model) fail("--model", "no such model; --help lists them");
+        } else fail(a, "no such option; --help lists them");
+    }
+    return o;
+}
+
+typedef struct trainer {
+    options o;
+    gpt model;
+    rm_cuda *cuda;
+    rm_plan *plan;
+    rm_exec *exec;
+    unsigned char *text;
+    size_t text_size;
+    int32_t *tokens, *targets; /* one micro-batch, pinned */
+    int64_t rank;
+    void *ballast, *workspace;
+} trainer;
+
+static void cuda_needs(cudaError_t e, const char *what)
+{
+    if (e != cudaSuccess) fail(what, cudaGetErrorString(e));
+}
+static void need(trainer *t, rm_result r, const char *what)
+{
+    if (r != RM_OK) fail(what, *rm_exec_error(t->exec) ? rm_exec_error(t->exec) : rm_cuda_error(t->cuda));
+}
+static double seconds(void)
+{
+    struct timespec t;
+    timespec_get(&t, TIME_UTC);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void load_text(trainer *t)
+{
+    FILE *f = fopen(t->o.file, "rb");
+    long size;
+    if (!f) fail(t->o.file, "cannot be opened");
+    fseek(f, 0, SEEK_END);
+    size = ftell(f);
+    rewind(f);
+    if (size < t->o.context + 2) fail(t->o.file, "shorter than --context");
+    t->text_size = (size_t)size;
+    t->text = (unsigned char *)malloc(t->text_size);
+    if (!t->text || fread(t->text, 1, t->text_size, f) != t->text_size) fail(t->o.file, "cannot be read");
+    fclose(f);
+}
+
+/* cuBLAS gets its workspace once: it must not allocate in a step. */
+static void make_blas(trainer *t)
+{
+    const size_t bytes = (size_t)32 << 20;
+    cuda_needs(cudaMalloc(&t->workspace, bytes), "workspace of cuBLAS");
+    if (cublasCreate(&t->model.blas) != CUBLAS_STATUS_SUCCESS || cublasSetWorkspace(t->model.blas, t->workspace, bytes) != CUBLAS_STATUS_SUCCESS) fail("cuBLAS", "cannot start");
+}
+
+static void make_model(trainer *t, int64_t rank, int64_t ranks)
+{
+    gpt *m = &t->model;
+    t->rank = rank;
+    m->s = *t->o.model;
+    m->context = (int)t->o.context;
+    m->rows = t->o.batch * t->o.context;
+    m->padded = (m->s.vocab + 127) / 128 * 128;
+    m->slim = t->o.slim;
+    m->ranks = ranks;
+    m->accumulate = t->o.accumulate;
+    m->weights = (weight *)calloc((size_t)(16 * m->s.layers + 8), sizeof(weight));
+    m->graph = rm_graph_create(NULL);
+    cuda_needs(cudaMallocHost((void **)&t->tokens, floats(m->rows)), "batch");
+    cuda_needs(cudaMallocHost((void **)&t->targets, floats(m->rows)), "batch");
+    if (!m->weights) fail("model", "no memory");
+    describe(m);
+}
+
+static uint32_t step_kind(const options *o, int64_t micro)
+{
+    return o->accumulate == 1 ? RM_SINGLE : micro == 0 ? RM_FIRST : micro == o->accumulate - 1 ? RM_LAST : RM_MIDDLE;
+}
+
+static rm_plan *make_plan(trainer *t, const rm_plan_desc *d, rm_plan_info *info)
+{
+    rm_plan *p;
+    if (rm_plan_create(t->model.graph, d, &p) != RM_OK) {
+        fprintf(stderr, "train_gpt: %s\n", rm_graph_error(t->model.graph));
+        exit(3);
+    }
+    rm_plan_get_info(p, 0, info);
+    return p;
+}
+
+static rm_plan_desc choose(trainer *t)
+{
+    const arm *a = find_arm(t->o.arm);
+    rm_plan_desc d, all;
+    rm_plan_info info;
+    memset(&d, 0, sizeof d);
+    d.steps = t->o.accumulate == 1 ? RM_SINGLE : RM_FIRST | (t->o.accumulate > 2 ? RM_MIDDLE : 0) | RM_LAST;
+    all = d;
+    all.preset = "noremat";
+    d.preset = t->o.preset ? t->o.preset : a->preset;
+    if (a->host) d.host_bytes = t->o.host;
+    if (a->budget && t->o.percent > 0) {
+        rm_plan_destroy(make_plan(t, &all, &info));
+        d.device_bytes = (uint64_t)((double)info.keep_all_bytes * t->o.percent / 100);
+    } else if (a->budget) {
+        d.device_bytes = t->o.budget ? t->o.budget : rm_cuda_free_bytes(t->cuda, (uint64_t)1 << 30);
+        if (!d.device_bytes) fail("--budget", "the device has no GiB free; name a size");
+    }
+    return d;
+}
+
+static void init_weights(trainer *t)
+{
+    size_t i;
+    for (i = 0; i < t->model.n_weights; i++) {
+        const weight *w = &t->model.weights[i];
+        uint16_t *h = (uint16_t *)malloc(halves(w->count));
+        float *f = (float *)malloc(floats(w->count));
+        int64_t k;
+        if (!h || !f) fail("weights", "no memory");
+#pragma omp parallel for schedule(static)
+        for (k = 0; k < w->count; k++) {
+            const float u = (float)random_bits(t->o.seed * 1000003 + i, k) / 4294967296.f - 0.5f;
+            f[k] = w->mean + w->deviation * 3.4641016f * u;
+            h[k] = to_bf16(f[k], 0x8000);
+        }
+        need(t, rm_exec_write(t->exec, w->tensor, RM_VALUE, 0, h, halves(w->count)), "weights");
+        if (!t->o.slim) need(t, rm_exec_write(t->exec, w->tensor, RM_STATE, 0, f, floats(w->count)), "weights");
+        free(h);
+        free(f);
+    }
+}
+
+static rm_step batch_of(trainer *t, int64_t step, int64_t micro)
+{
+    rm_step s;
+    const uint64_t room = t->text_size - (size_t)t->o.context - 1;
+    int64_t row, k;
+    memset(&s, 0, sizeof s);
+    s.kind = step_kind(&t->o, micro);
+    s.micro = (uint32_t)(micro * t->model.ranks + t->rank);
+    s.step = (uint64_t)step;
+    s.seed = t->o.seed;
+    s.lr = t->o.lr * (step < 10 ? (double)(step + 1) / 10 : 1);
+    s.value[0] = 1 / (1 - pow(0.9, (double)step + 1)); /* the moments start at zero: AdamW's corrections */
+    s.value[1] = 1 / (1 - pow(0.95, (double)step + 1));
+    for (row = 0; row < t->o.batch; row++) {
+        const uint64_t pick = (uint64_t)random_bits(t->o.seed ^ 0xDA7A, (step * t->o.accumulate + micro) * 65536 + row + t->rank * t->o.batch);
+        const unsigned char *from = t->text + pick % room;
+        for (k = 0; k < t->o.context; k++) {
+            t->tokens[row * t->o.context + k] = from[k];
+            t->targets[row * t->o.context + k] = from[k + 1];
+        }
+    }
+    need(t, rm_exec_write(t->exec, t->model.tokens, RM_VALUE, 0, t->tokens, floats(t->model.rows)), "tokens");
+    need(t, rm_exec_write(t->exec, t->model.targets, RM_VALUE, 0, t->targets, floats(t->model.rows)), "targets");
+    return s;
+}
+
+static float train_step(trainer *t, int64_t step)
+{
+    float sum = 0;
+    int64_t micro;
+    for (micro = 0; micro < t->o.accumulate; micro++) {
+        const rm_step s = batch_of(t, step, micro);
+        float loss;
+        need(t, rm_exec_step(t->exec, &s), "step");
+        need(t, rm_exec_read(t->exec, t->model.loss, RM_VALUE, 0, &loss, sizeof loss), "loss");
+        sum += loss;
+    }
+    return sum;
+}
+
+static int add_to_hash(void *user, const char *bytes, size_t n)
+{
+    uint64_t *hash = (uint64_t *)user;
+    size_t i;
+    for (i = 0; i < n; i++) *hash = (*hash ^ (unsigned char)bytes[i]) * 1099511628211u;
+    return 0;
+}
+static uint64_t hash_of_weights(trainer *t)
+{
+    uint64_t hash = 1469598103934665603u;
+    need(t, rm_exec_save(t->exec, add_to_hash, &hash), "digest");
+    return hash;
+}
+
+/* All that is left of the card but the arena to come and room for what cuBLAS and CUDA load: what does not fit then, fails. */
+static void occupy(trainer *t, uint64_t arena)
+{
+    size_t left, total, room = (size_t)768 << 20;
+    cuda_needs(cudaMemGetInfo(&left, &total), "memory");
+    if (left < arena + room) fail("--physical", "the card has less free than the budget and 768 MiB");
+    cuda_needs(cudaMalloc(&t->ballast, left - arena - room), "ballast");
+}
+
+/* Plan, executor, weights; then, unless --untuned, every op and the link are measured and the plan is made again. */
+static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
+{
+    const rm_plan_desc d = choose(t);
+    t->plan = make_plan(t, &d, info);
+    if (t->o.physical) occupy(t, info->arena_bytes > d.device_bytes ? info->arena_bytes : d.device_bytes);
+    if (rm_cuda_exec_create(t->cuda, t->plan, exec_desc, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
+    init_weights(t);
+    if (!t->o.untuned) {
+        const rm_step s = batch_of(t, 0, 0);
+        need(t, rm_cuda_tune(t->cuda, t->exec, t->model.graph, &d, &s, 3, &t->plan), "tuning");
+    }
+    rm_plan_get_info(t->plan, 0, info);
+}
+
+static void begin(trainer *t)
+{
+    rm_cuda_desc d;
+    memset(&d, 0, sizeof d);
+    d.graph = !t->o.streams && !t->o.debug;
+    d.debug = (uint32_t)t->o.debug;
+    if (rm_cuda_create(&d, &t->cuda) != RM_OK) fail("CUDA", rm_cuda_error(t->cuda));
+    make_blas(t);
+    load_text(t);
+}
+
+static void finish(trainer *t)
+{
+    rm_exec_destroy(t->exec);
+    rm_plan_destroy(t->plan);
+    rm_graph_destroy(t->model.graph);
+    cublasDestroy(t->model.blas);
+    rm_cuda_destroy(t->cuda);
+    cudaFree(t->ballast);
+    cudaFree(t->workspace);
+    cudaFreeHost(t->tokens);
+    cudaFreeHost(t->targets);
+    free(t->model.weights);
+    free(t->text);
+}
+
+static int print(void *file, const char *text, size_t n) { return fwrite(text, 1, n, (FILE *)file) != n; }
+
+/* The line that tests/bench/cuda.sh reads. */
+static void report(trainer *t, const rm_plan_info *info, float loss, double first_loss)
+{
+    rm_cuda_info c;
+    rm_exec_info x;
+    const double tokens = (double)(t->model.rows * t->o.accumulate * t->model.ranks);
+    double ms;
+    rm_cuda_get_info(t->cuda, &c);
+    rm_exec_get_info(t->exec, &x);
+    ms = (double)c.step_ns / 1e6;
+    printf("model=%s arm=%s budget_mib=%.0f planned_mib=%.0f touched_mib=%.0f host_mib=%.0f outside_mib=%.0f step_ms=%.2f simulated_ms=%.2f tokens_per_s=%.0f "
+           "captured=%d nodes=%u first_loss=%.4f loss=%.4f\n",
+           t->o.model->name, t->o.preset ? t->o.preset : t->o.arm, (double)info->budget_bytes / 1048576, (double)info->arena_bytes / 1048576, (double)x.touched_bytes / 1048576,
+           (double)info->host_bytes / 1048576, (double)c.outside_bytes / 1048576, ms, (double)info->time_ns / 1e6,
+           ms > 0 ? tokens / (double)t->o.accumulate / ms * 1e3 : 0, c.replayed > 0, c.graph_nodes, first_loss, (double)loss);
+    if (*rm_cuda_note(t->cuda)) fprintf(stderr, "note: %s\n", rm_cuda_note(t->cuda));
+}
+
+#ifndef TRAIN_GPT_PARTS /* train_gpt_nccl.cu takes all but the main program */
+int main(int argc, char **argv)
+{
+    trainer t;
+    rm_plan_info info;
+    rm_cuda_info ignored;
+    float loss = 0, first = 0;
+    double clock;
+    int64_t step;
+    const int64_t warm = 4; /* streams, capture, and what the driver loads */
+
+    memset(&t, 0, sizeof t);
+    t.o = parse_options(argc, argv);
+    begin(&t);
+    make_model(&t, 0, 1);
+    start(&t, NULL, &info);
+    if (!t.o.quiet) rm_plan_summary(t.plan, print, stdout);
+    clock = seconds();
+    for (step = 0; step < t.o.steps; step++) {
+        loss = train_step(&t, step);
+        if (!step) first = loss;
+        if (step + 1 == warm && warm < t.o.steps) rm_cuda_get_info(t.cuda, &ignored), clock = seconds();
+        if (t.o.digest) {
+            union { float f; uint32_t u; } bits;
+            bits.f = loss;
+            printf("loss %ld %08x\n", (long)step, bits.u);
+        } else if (!t.o.quiet) printf("step %4ld/%ld   loss %.4f   %.1f s\n", (long)step + 1, (long)t.o.steps, (double)loss, seconds() - clock);
+    }
+    report(&t, &info, loss, (double)first);
+    if (t.o.digest) printf("weights %016llx\n", (unsigned long long)hash_of_weights(&t));
+    finish(&t);
+    return 0;
+}
+#endif
