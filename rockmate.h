@@ -12154,7 +12154,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
 {
     rmi_planner w;
     rm_result r;
-    memset(&w, 0, sizeof w);
+    memset((void *)&w, 0, sizeof w); /* in C++14 its config is no plain struct */
     rmi_err_clear(&g->last);
     RMI_TRY(rmi_graph_seal(g));
     RMI_TRY(rmi_plan_desc_ok(g, d));
