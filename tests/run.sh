@@ -107,7 +107,14 @@ if [ -f "$cuda/include/cuda_runtime_api.h" ]; then
             check "$c $inc" $c $W -fsyntax-only -I. $inc tests/compile/cuda.c
         done
     done
-    if have nvcc; then check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c; fi
+    if have nvcc; then
+        check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c
+        check "nvcc train_gpt.cu" nvcc -O2 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-Wall -o "$out/train_gpt_cuda" examples/cuda/train_gpt.cu -lcublas
+        "$out/train_gpt_cuda" --help >/dev/null 2>&1 && ok || bad "train_gpt.cu does not start"
+        if [ -f "$cuda/include/nccl.h" ] || [ -f /usr/include/nccl.h ]; then
+            check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
+        else skip "no NCCL: train_gpt_nccl.cu was not compiled"; fi
+    fi
     dirs="-L$cuda/lib64 -L$cuda/lib -Wl,-rpath,$cuda/lib64"
     check "link with -lcudart" ${CC} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/cuda_so" tests/compile/cuda.c $dirs -lcudart
     check "the real runtime, shared" "$out/cuda_so"

@@ -688,8 +688,7 @@ typedef struct kinds {
 } kinds;
 static rm_kind kind(const char *name, rm_fn forward, rm_fn backward, uint64_t needs)
 {
-    rm_kind k;
-    memset(&k, 0, sizeof k);
+    rm_kind k = {};
     k.name = name;
     k.forward = forward;
     k.backward = backward;
@@ -723,10 +722,9 @@ static uint64_t floats(int64_t n) { return (uint64_t)n * 4; }
 static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t count, float mean, float deviation)
 {
     weight *w = &m->weights[m->n_weights++];
-    rm_param_desc d;
+    rm_param_desc d = {};
     char name[64];
     snprintf(name, sizeof name, "%s.%s", layer, what);
-    memset(&d, 0, sizeof d);
     d.name = name;
     d.bytes = halves(count);
     d.state_bytes = (uint64_t)count * (m->slim ? 4 : 12);
@@ -744,8 +742,7 @@ static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t
 }
 static rm_op_desc op(gpt *m, const char *name, rm_tensor x, uint64_t out_bytes)
 {
-    rm_op_desc d;
-    memset(&d, 0, sizeof d);
+    rm_op_desc d = {};
     d.name = name;
     d.in[0] = x;
     d.out[0] = out_bytes;
@@ -786,7 +783,7 @@ static void describe(gpt *m)
     const float wide = 0.02f, narrow = 0.02f / sqrtf(2.f * (float)s.layers);
     rm_graph *g = m->graph;
     rm_tensor x, y, wte, w;
-    rm_op_desc d;
+    rm_op_desc d = {};
     int layer;
 
     m->tokens = rm_input_add(g, "tokens", floats(rows), 0);
@@ -1053,9 +1050,8 @@ static rm_plan *make_plan(trainer *t, const rm_plan_desc *d, rm_plan_info *info)
 static rm_plan_desc choose(trainer *t)
 {
     const arm *a = find_arm(t->o.arm);
-    rm_plan_desc d, all;
+    rm_plan_desc d = {}, all;
     rm_plan_info info;
-    memset(&d, 0, sizeof d);
     d.steps = t->o.accumulate == 1 ? RM_SINGLE : RM_FIRST | (t->o.accumulate > 2 ? RM_MIDDLE : 0) | RM_LAST;
     all = d;
     all.preset = "noremat";
@@ -1095,10 +1091,9 @@ static void init_weights(trainer *t)
 
 static rm_step batch_of(trainer *t, int64_t step, int64_t micro)
 {
-    rm_step s;
+    rm_step s = {};
     const uint64_t room = t->text_size - (size_t)t->o.context - 1;
     int64_t row, k;
-    memset(&s, 0, sizeof s);
     s.kind = step_kind(&t->o, micro);
     s.micro = (uint32_t)(micro * t->model.ranks + t->rank);
     s.step = (uint64_t)step;
@@ -1173,8 +1168,7 @@ static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
 
 static void begin(trainer *t)
 {
-    rm_cuda_desc d;
-    memset(&d, 0, sizeof d);
+    rm_cuda_desc d = {};
     d.graph = !t->o.streams && !t->o.debug;
     d.debug = (uint32_t)t->o.debug;
     if (rm_cuda_create(&d, &t->cuda) != RM_OK) fail("CUDA", rm_cuda_error(t->cuda));

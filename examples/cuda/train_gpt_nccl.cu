@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 {
     trainer t;
     rm_plan_info info;
-    rm_exec_desc d;
+    rm_exec_desc d = {};
     ncclComm_t comm;
     ncclUniqueId id;
     uint64_t *hashes, mine;
@@ -82,7 +82,6 @@ int main(int argc, char **argv)
     nccl_needs(ncclCommInitRank(&comm, (int)ranks, id, (int)rank), "NCCL");
     t.model.reduced = 1;
     make_model(&t, rank, ranks);
-    memset(&d, 0, sizeof d);
     d.reduce = reduce;
     d.reduce_user = &comm;
     t.o.untuned = 1; /* plans must be the same on all ranks, and measured times are not */
