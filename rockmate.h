@@ -15847,17 +15847,18 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *x, rmi_exe_prog *prog, uint32_t *answer)
 {
     const rm_backend *b = &x->backend;
     uint32_t number = (uint32_t)(prog - x->prog), turn, asked;
-    int joined = 0;
     rm_result r = RM_OK;
     for (turn = 0; turn < 2; turn++) {
         *answer = RM_ISSUE;
         if (b->begin && rmi_exe_did(x, b->begin(b->user, number, &x->now, answer))) return rmi_exe_backend_failed(x, "beginning a step", NULL);
         asked = *answer;
         x->failed[0] = 0;
-        joined |= asked == RM_CAPTURE; /* also for what could not be kept */
-        if (asked != RM_REPLAY) r = rmi_exe_issue(x, prog, joined);
+        if (asked != RM_REPLAY) r = rmi_exe_issue(x, prog, asked == RM_CAPTURE);
         if (b->end && rmi_exe_did(x, b->end(b->user, number, answer, r == RM_OK ? NULL : x->failed)) && r == RM_OK) r = rmi_exe_backend_failed(x, "ending a step", NULL);
         if (asked == RM_ISSUE || *answer == asked) break;
+        if (x->lanes && rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting for its lanes", NULL);
+        x->before = NULL; /* what was not kept may have recorded the events of the step before anew */
+        r = RM_OK;
     }
     return r;
 }
