@@ -9604,6 +9604,12 @@ typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
     uint64_t cap;
 } rmi_bnd_arc;
 
+typedef struct rmi_bnd_node { /* of the branching: one literal more is true than in its parent */
+    uint64_t value, price;
+    uint32_t parent, literal, branch, own; /* branch: the variable to go on with, or RMI_NONE; own: choice of x */
+    int open;
+} rmi_bnd_node;
+
 typedef struct rmi_bnd {
     const rmi_ref_model *m;
     rmi_arena *mem;
@@ -9633,6 +9639,13 @@ typedef struct rmi_bnd {
     int twice;                   /* there are negations */
     int up, down;                /* a unit is 2^-up or 2^down ns */
     uint64_t price, most_price, work, most_work; /* prices: 2^-20 units a byte; work: arcs looked at */
+    uint64_t beat;               /* twice the units that a moment must get above to matter */
+    uint64_t all, own_ns, own_ws; /* units of all arcs; of the choice that x takes */
+    uint8_t *left, *right;       /* by node pair: twice the variable in the last cuts that took too many bytes, and that did not */
+    uint32_t *fix;               /* by node pair: its first arc for fixing it, or RMI_NONE */
+    size_t cap_left, cap_right, cap_fix;
+    const struct rmi_bnd_node *node; /* the current one of the branching */
+    uint32_t here;
 } rmi_bnd;
 
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
@@ -9976,6 +9989,9 @@ RMI_FN rm_result rmi_bnd_new_var(rmi_bnd *w, uint32_t *var)
     w->n_node += 2;
     if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, w->n_node, sizeof(uint32_t))) return RM_ERROR_MEMORY;
     w->head[*var] = w->head[*var + 1] = RMI_NONE;
+    if (!rmi_arena_grow(w->mem, (void **)&w->left, &w->cap_left, w->n_node / 2, 1) || !rmi_arena_grow(w->mem, (void **)&w->right, &w->cap_right, w->n_node / 2, 1)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(w->mem, (void **)&w->fix, &w->cap_fix, w->n_node / 2, sizeof(uint32_t))) return RM_ERROR_MEMORY;
+    w->fix[*var / 2] = RMI_NONE;
     return RM_OK;
 }
 
@@ -10076,10 +10092,9 @@ RMI_FN rm_result rmi_bnd_net(rmi_bnd *w)
     uint32_t i, k;
     uint64_t sum = 0, bytes = 0;
     w->n_arc = 0;
-    w->n_node = 2;
     w->twice = 0;
-    if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, 2, sizeof(uint32_t))) return RM_ERROR_MEMORY;
-    w->head[0] = w->head[1] = RMI_NONE;
+    w->n_node = 0;
+    RMI_TRY(rmi_bnd_new_var(w, &k)); /* true and false */
     for (i = 0; i < m->n_keep; i++) w->twice |= w->after[m->keep[i]] && m->tasks[m->keep[i]].way == RMI_BWD && m->n_modes[m->tasks[m->keep[i]].id] > 1;
     w->common = 0;
     for (i = 0; i < m->n_keep; i++) {
@@ -10111,6 +10126,7 @@ RMI_FN rm_result rmi_bnd_net(rmi_bnd *w)
     for (w->up = 0; sum && sum << w->up < (uint64_t)1 << 44; ) w->up++;
     for (w->down = 0; sum >> w->down >= (uint64_t)1 << 50; ) w->down++;
     w->most_price = (((uint64_t)1 << 58) / ((bytes >> 20) + 1));
+    w->all = sum >> w->down << w->up;
     return rmi_arena_grow(w->mem, (void **)&w->level, &w->cap_level, w->n_node, sizeof(uint32_t)) && rmi_arena_grow(w->mem, (void **)&w->at, &w->cap_at, w->n_node, sizeof(uint32_t)) &&
                    rmi_arena_grow(w->mem, (void **)&w->queue, &w->cap_queue, w->n_node, sizeof(uint32_t)) && rmi_arena_grow(w->mem, (void **)&w->path, &w->cap_path, w->n_node, sizeof(uint32_t))
                ? RM_OK
@@ -10150,6 +10166,7 @@ RMI_FN uint64_t rmi_bnd_flow(rmi_bnd *w)
             if (v == 1) {
                 uint64_t least = RMI_INF;
                 for (k = 0; k < depth; k++) least = rmi_min(least, w->arc[w->path[k]].cap);
+                if (least >= (uint64_t)1 << 60) return RMI_INF;
                 total += least;
                 for (k = depth; k-- > 0;) {
                     w->arc[w->path[k]].cap -= least;
@@ -10180,17 +10197,20 @@ typedef struct rmi_bnd_line {
 
 RMI_FN uint64_t rmi_bnd_at(rmi_bnd *w, uint64_t price, rmi_bnd_line *line)
 {
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[w->x];
-    rmi_bnd_line best = {0, 0};
-    uint64_t flow, own = RMI_INF;
-    uint32_t i, k, q;
+    uint64_t flow;
+    uint32_t i;
     for (i = 0; i < w->n_arc; i++) {
         rmi_bnd_arc *a = &w->arc[i];
         a->cap = a->ns == RMI_INF ? (uint64_t)1 << 62 : rmi_bnd_units(w, a->ns) + (a->bytes ? rmi_ref_scale(a->bytes, price) : 0);
     }
+    for (i = w->here; w->node && w->node[i].parent != RMI_NONE; i = w->node[i].parent) {
+        uint32_t v = w->node[i].literal, e = w->fix[v / 2] + (v & 1 ? 2u << w->twice : 0);
+        w->arc[e].cap = (uint64_t)1 << 62;
+        if (w->twice) w->arc[e + 2].cap = (uint64_t)1 << 62;
+    }
     flow = rmi_bnd_flow(w);
     line->units = line->bytes = 0;
+    if (flow == RMI_INF) return flow;
     for (i = 0; i < w->n_arc; i += 2)
         if (w->level[w->arc[i + 1].to] != RMI_NONE && w->level[w->arc[i].to] == RMI_NONE) {
             line->units += rmi_bnd_units(w, w->arc[i].ns);
@@ -10201,41 +10221,38 @@ RMI_FN uint64_t rmi_bnd_at(rmi_bnd *w, uint64_t price, rmi_bnd_line *line)
         line->units *= 2;
         line->bytes *= 2;
     }
-    for (k = 0; k < m->n_modes[t->id]; k++) { /* the run x itself: its workspace is there as well */
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        for (q = 0; q < a->n_free[0]; q++) {
-            const rmi_ref_choice *c = &m->choices[a->free0[0] + q];
-            uint64_t ns = rmi_bnd_units(w, t->way == RMI_BWD && a->may_be_free ? 0 : c->ns), v = rmi_add(ns, rmi_ref_scale(c->ws, price));
-            if (v >= own) continue;
-            own = v;
-            best.units = ns;
-            best.bytes = c->ws;
-        }
-    }
-    line->units += 2 * best.units;
-    line->bytes += 2 * best.bytes;
-    return flow + 2 * own;
+    return flow;
 }
 
-/* The best price for moment x: the value is concave, so where two tangents meet is the next one to try. Twice the value, in
-   units; w->price is the price. */
-RMI_FN uint64_t rmi_bnd_prices(rmi_bnd *w)
+/* Twice the variables of the last cut. */
+RMI_FN void rmi_bnd_note(const rmi_bnd *w, uint8_t *to)
 {
-    uint64_t room = rmi_sub(w->limit, w->forced), price = w->price ? w->price : 1, v, most = 0;
-    uint64_t best = 2 * rmi_bnd_units(w, w->m->tasks[w->x].way == RMI_FWD ? w->first[w->m->tasks[w->x].id] : rmi_bnd_least(w, w->x)); /* of a price of 0 */
+    uint32_t i;
+    for (i = 1; i < w->n_node / 2; i++) to[i] = (uint8_t)(w->twice ? (w->level[2 * i] != RMI_NONE) + (w->level[2 * i + 1] == RMI_NONE) : 2 * (w->level[2 * i] != RMI_NONE));
+}
+
+/* The best price: the value is concave, so where two tangents meet is the next one to try. Twice the value, in units, RMI_INF if
+   nothing fits; w->price is the price. *exact: the value is that of a choice of variables that fits. */
+RMI_FN uint64_t rmi_bnd_prices(rmi_bnd *w, uint64_t room, uint32_t turns, int *exact)
+{
+    uint64_t price = w->price ? w->price : 1, v, best = 0, top = RMI_INF;
     rmi_bnd_line left, right, now;
-    uint32_t turn;
     int has_right = 0;
     left.units = right.units = right.bytes = 0;
     left.bytes = RMI_INF;
-    for (turn = 0; turn < 40; turn++) {
-        v = rmi_sub(rmi_bnd_at(w, price, &now), rmi_mul(rmi_add(rmi_ref_scale(room, price), 1), 2));
-        if (v > best || !turn) w->price = price;
+    *exact = 0;
+    while (turns--) {
+        v = rmi_bnd_at(w, price, &now);
+        if (v == RMI_INF) return v;
+        v = rmi_sub(v, rmi_mul(rmi_add(rmi_ref_scale(room, price), 1), 2));
+        if (v > best) w->price = price;
         best = rmi_max(best, v);
+        if (best > 2 * w->all + 4) return RMI_INF;
         if (w->work > w->most_work) break;
         if (now.bytes > 2 * room) { /* the price is too low */
             if (has_right && left.bytes != RMI_INF && now.units <= left.units && now.bytes >= left.bytes) break;
             left = now;
+            rmi_bnd_note(w, w->left);
             if (!has_right) {
                 if (price >= w->most_price) break;
                 price = rmi_min(price * 8, w->most_price);
@@ -10244,85 +10261,213 @@ RMI_FN uint64_t rmi_bnd_prices(rmi_bnd *w)
         } else {
             if (has_right && now.units >= right.units && now.bytes <= right.bytes) break;
             right = now;
+            rmi_bnd_note(w, w->right);
             has_right = 1;
             if (left.bytes == RMI_INF) {
-                if (price == 1 || !now.units) break;
+                if (price == 1 || !now.units || price >= top) break;
+                top = price;
                 price = price / 8 + 1;
-                if (price >= most && most) break;
-                most = price;
                 continue;
             }
         }
         if (right.units <= left.units || left.bytes <= right.bytes) break;
         v = rmi_mul_div_up(right.units - left.units, (uint64_t)1 << 20, left.bytes - right.bytes);
-        if (v == price || v > w->most_price) break;
+        if (v == price || v > w->most_price || left.units + rmi_ref_scale(left.bytes - 2 * room, v) < w->beat) break;
         price = rmi_max(v, 1);
+    }
+    if (left.bytes == RMI_INF) memcpy(w->left, w->right, w->n_node / 2);
+    if (!has_right) memcpy(w->right, w->left, w->n_node / 2);
+    *exact = has_right && right.units <= best + best / 65536; /* as good as: what is left is rounding */
+    return best;
+}
+
+/* --- branching: the relaxation leaves variables between 0 and 1, and the price lets parts of values be there */
+
+/* The variable in doubt that is worth most. */
+RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w)
+{
+    uint32_t i, e, best = RMI_NONE;
+    uint64_t most = 0;
+    for (i = 1; i < w->n_node / 2; i++) {
+        uint64_t worth = 1;
+        if (w->left[i] == w->right[i] && w->left[i] != 1) continue;
+        for (e = w->head[2 * i]; e != RMI_NONE; e = w->arc[e].next)
+            if (!(e & 1) && w->arc[e].to == 1 && w->arc[e].ns != RMI_INF) worth += rmi_bnd_units(w, w->arc[e].ns) + rmi_ref_scale(w->arc[e].bytes, w->price);
+        if (worth <= most) continue;
+        most = worth;
+        best = 2 * i;
     }
     return best;
 }
 
-/* The bound at moment x, in ns. */
-RMI_FN rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint64_t *bound)
+/* What x takes of time and workspace: only choices that are not worse in both. */
+RMI_FN uint32_t rmi_bnd_own(const rmi_bnd *w, uint32_t skip, uint64_t *ns, uint64_t *ws)
 {
-    uint64_t v;
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[w->x];
+    uint64_t last = RMI_INF;
+    uint32_t n, k, q;
+    for (n = 0;; n++) { /* the n-th fastest of those with less workspace than all that are faster */
+        *ns = *ws = RMI_INF;
+        for (k = 0; k < m->n_modes[t->id]; k++) {
+            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+            for (q = 0; q < a->n_free[0]; q++) {
+                const rmi_ref_choice *c = &m->choices[a->free0[0] + q];
+                uint64_t t_ns = t->way == RMI_BWD && a->may_be_free ? 0 : c->ns;
+                if (c->ws >= last || t_ns > *ns || (t_ns == *ns && c->ws >= *ws)) continue;
+                *ns = t_ns;
+                *ws = c->ws;
+            }
+        }
+        if (*ns == RMI_INF) return 0;
+        last = *ws;
+        if (n == skip) return 1;
+    }
+}
+
+RMI_FN rm_result rmi_bnd_visit(rmi_bnd *w, rmi_bnd_node *node, uint32_t i, uint32_t turns)
+{
+    uint64_t ns, ws, room;
+    uint32_t v;
+    int exact = 0;
+    w->node = node;
+    w->here = i;
+    rmi_bnd_own(w, node[i].own, &ns, &ws);
+    w->price = node[i].price;
+    room = rmi_sub(w->limit, w->forced + ws);
+    v = node[i].parent == RMI_NONE ? RMI_NONE : node[i].literal;
+    if (v != RMI_NONE && w->fix[v / 2] == RMI_NONE) {
+        w->fix[v / 2] = (uint32_t)w->n_arc;
+        RMI_TRY(rmi_bnd_term(w, 0, v & ~1u, 0, 0));
+        RMI_TRY(rmi_bnd_term(w, v & ~1u, 1, 0, 0));
+    }
+    node[i].value = w->forced + ws > w->limit ? RMI_INF : rmi_add(rmi_bnd_prices(w, room, turns, &exact), 2 * rmi_bnd_units(w, ns));
+    if (v != RMI_NONE) node[i].value = rmi_max(node[i].value, node[node[i].parent].value);
+    node[i].price = w->price;
+    node[i].branch = exact || node[i].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w);
+    node[i].open = 1;
+    return RM_OK;
+}
+
+#define RMI_BND_NODES 2048u
+
+/* The bound at moment x, in ns; nodes: how many branchings it may take, work allowing. */
+RMI_FN rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_node *node, const uint64_t *best, uint64_t *bound)
+{
+    uint64_t ns, ws, hint = w->price;
+    uint32_t n = 0, i, k, at = 0;
     *bound = 0;
     if (!rmi_bnd_look(w, x)) return RM_OK;
     RMI_TRY(rmi_bnd_net(w));
-    v = rmi_bnd_prices(w);
-    *bound = w->common + ((v / 2) >> w->up << w->down);
+    for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) {
+        node[n].parent = RMI_NONE;
+        node[n].own = k;
+        node[n].price = hint;
+        w->beat = rmi_sub(2 * rmi_bnd_units(w, rmi_sub(*best, w->common)), 2 * rmi_bnd_units(w, ns));
+        RMI_TRY(rmi_bnd_visit(w, node, n, 40));
+        if (node[n].value != RMI_INF) hint = node[n].price;
+        n++;
+    }
+    if (!n) return RM_OK;
+    if (k == 8) node[k - 1].value = rmi_min(node[k - 1].value, 2 * rmi_bnd_units(w, rmi_bnd_least(w, x))); /* more choices than looked at */
+    for (;;) {
+        for (i = 0, at = RMI_NONE; i < n; i++)
+            if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
+        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work) break;
+        node[at].open = 0;
+        for (k = 0; k < 2; k++, n++) {
+            node[n].parent = at;
+            node[n].own = node[at].own;
+            node[n].price = node[at].price;
+            node[n].literal = node[at].branch | k;
+            w->beat = 0;
+            RMI_TRY(rmi_bnd_visit(w, node, n, 6));
+        }
+    }
+    w->price = hint;
+    w->beat = 0;
+    *bound = node[at].value == RMI_INF ? 0 : w->common + ((node[at].value / 2) >> w->up << w->down);
     return RM_OK;
 }
 
 typedef struct rmi_bnd_try {
-    uint64_t excess, ns; /* wanted + forced - limit; the bound */
-    uint32_t at;         /* in keep */
-    uint32_t done;
+    uint64_t key;  /* first what is missing: wanted + held - limit; then the bound */
+    uint32_t at;   /* in keep */
 } rmi_bnd_try;
 
 RMI_FN int rmi_bnd_cmp(const void *a, const void *b, void *user)
 {
     const rmi_bnd_try *x = (const rmi_bnd_try *)a, *y = (const rmi_bnd_try *)b;
     (void)user;
-    return x->excess != y->excess ? (x->excess > y->excess ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
+    return x->key != y->key ? (x->key > y->key ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* No plan whose live bytes (beside the model's base) stay within limit is faster. Moments are sampled, those where most is
-   missing are priced, and then the neighbours of the best. */
-RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
+#define RMI_BND_MOMENTS 48u
+#define RMI_BND_PRICED 8u
+#define RMI_BND_NEAR 32u
+
+/* Prices the moments where most is missing, of a sample, then neighbours of the best. tries: those that were priced, n of them. */
+RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
 {
-    rmi_bnd w;
-    rmi_bnd_try *tries;
-    uint32_t i, n = 0, step = m->n_keep / 48 + 1, best = 0, k;
-    rm_result r = rmi_bnd_make(mem, m, limit, &w);
-    *bound = 0;
-    if (r == RM_ERROR_GRAPH) return RM_OK;
-    RMI_TRY(r);
-    w.most_work = work;
-    tries = RMI_NEW(mem, rmi_bnd_try, m->n_keep / step + 1u);
-    if (!tries) return RM_ERROR_MEMORY;
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k, n = 0, step = m->n_keep / RMI_BND_MOMENTS + 1, best = 0;
+    uint64_t ns, ws;
     for (i = 0; i < m->n_keep; i += step) {
-        if (!rmi_bnd_look(&w, m->keep[i])) continue;
+        if (!rmi_bnd_look(w, m->keep[i]) || !rmi_bnd_own(w, 0, &ns, &ws)) continue;
         tries[n].at = i;
-        tries[n++].excess = rmi_sub(w.wanted + w.forced, limit);
+        tries[n++].key = rmi_sub(w->wanted + w->forced + ws, w->limit);
     }
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
-    for (k = 0; k < n && k < 8 && w.work < work / 2 && (!k || tries[k].excess); k++) {
-        RMI_TRY(rmi_bnd_moment(&w, m->keep[tries[k].at], &tries[k].ns));
-        if (tries[k].ns <= *bound) continue;
-        *bound = tries[k].ns;
+    for (k = 0; k < n && k < RMI_BND_PRICED && w->work < w->most_work / 2 && (!k || tries[k].key); k++) {
+        RMI_TRY(rmi_bnd_moment(w, m->keep[tries[k].at], 1, node, bound, &ns));
+        if (tries[k].key == 0) step = 0; /* all fits everywhere */
+        tries[k].key = ns;
+        if (ns <= *bound) continue;
+        *bound = ns;
         best = tries[k].at;
     }
-    for (step = (step + 1) / 2; n && tries[0].excess && w.work < work; step = (step + 1) / 2) {
+    *n_tries = k;
+    for (n = k, step = (step + 1) / 2; step && w->work < w->most_work && n < k + RMI_BND_NEAR; step = (step + 1) / 2) {
         uint32_t from = best;
-        for (k = 0; k < 2; k++) {
-            uint64_t ns = 0;
-            uint32_t at = k ? from + step : from - step;
-            if (at < m->n_keep) RMI_TRY(rmi_bnd_moment(&w, m->keep[at], &ns));
+        for (i = 0; i < 2; i++) {
+            uint32_t at = i ? from + step : from - step;
+            if (at >= m->n_keep) continue;
+            RMI_TRY(rmi_bnd_moment(w, m->keep[at], 1, node, bound, &ns));
+            tries[n].at = at;
+            tries[n++].key = ns;
             if (ns <= *bound) continue;
             *bound = ns;
             best = at;
         }
+        *n_tries = n;
         if (step == 1 && best == from) break;
+    }
+    return RM_OK;
+}
+
+/* No plan whose live bytes (beside the model's base) stay within limit is faster. work: arcs to look at; more: the same for
+   branching at the best moments, which counts whole values instead of parts. */
+RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more, uint64_t *bound)
+{
+    rmi_bnd w;
+    rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, 2 * RMI_BND_MOMENTS + RMI_BND_NEAR);
+    rmi_bnd_node *node = RMI_NEW(mem, rmi_bnd_node, RMI_BND_NODES);
+    uint64_t ns, end;
+    uint32_t k, n = 0;
+    rm_result r = rmi_bnd_make(mem, m, limit, &w);
+    *bound = 0;
+    if (r == RM_ERROR_GRAPH) return RM_OK;
+    RMI_TRY(r);
+    if (!tries || !node) return RM_ERROR_MEMORY;
+    w.most_work = work;
+    RMI_TRY(rmi_bnd_sample(&w, node, tries, &n, bound));
+    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
+    end = w.work + more;
+    for (k = 0; k < n && w.work < end; k++) {
+        if (k && tries[k].at == tries[k - 1].at) continue;
+        w.most_work = w.work + (k + 1 < n ? 3 * (end - w.work) / 4 : end - w.work);
+        RMI_TRY(rmi_bnd_moment(&w, m->keep[tries[k].at], RMI_BND_NODES, node, bound, &ns));
+        *bound = rmi_max(*bound, ns);
     }
     return RM_OK;
 }
@@ -11443,7 +11588,7 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
     if (w->g->has_link && w->d->host_bytes) return RM_OK;
     if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
     if (!m) m = &own;
-    if (budget >= m->base) RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK, &bound));
+    if (budget >= m->base) RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK, w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK : RMI_PLAN_BOUND_WORK / 8, &bound));
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     return RM_OK;
 }

@@ -330,7 +330,7 @@ int main(int argc, char **argv)
                 o.g = g;
                 o.limit = budget - m.base;
                 opt = o.solve();
-                if (rmi_bnd_bound(&mem, &m, o.limit, 20000000, &bound) != RM_OK) return 2;
+                if (rmi_bnd_bound(&mem, &m, o.limit, 20000000, i % 2 ? 20000000 : 0, &bound) != RM_OK) return 2;
                 if (opt == 0 || opt == RMI_INF) skipped++;
                 else if (bound <= opt) {
                     passed++;
