@@ -2530,7 +2530,7 @@ RMI_FN int rmi_low_grads_resident(uint32_t step) { return rmi_low_hands_on(step)
    >>shape - cut points, the chain of stages, classes of equal blocks
    A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage. Values
    that cannot or need not be made twice (outputs, of ops that run once, without gradient and crossing a cut) are carried:
-   once made, they stay. In: a sealed graph. Out: stages; equality of runs of ops by structure, sizes and costs, never names.
+   once made, they stay. Graphs with few cuts are made chains by carrying what lives long as well: skip connections. In: a sealed graph. Out: stages; equality of runs of ops by structure, sizes and costs, never names.
    O(ops + edges).
    ================================================================================================================== */
 typedef struct rmi_stage {
@@ -2546,7 +2546,15 @@ typedef struct rmi_shape {
     uint32_t *carried_list;
     uint32_t n_carried;
     uint32_t *last_use;     /* by tensor: the last op that reads it forward; its maker if none does */
+    uint32_t span;          /* activations with a gradient that are read more than so many ops later are carried, too */
 } rmi_shape;
+
+/* Is tensor t carried because it lives long? Its gradient is then thought to be there all the time as well. */
+RMI_FN int rmi_shp_skips(const rmi_shape *s, const rm_graph *g, uint32_t t)
+{
+    const rmi_tensor *x = &g->tensors[t];
+    return x->kind == RMI_ACT && x->has_grad && s->last_use[t] - x->maker > s->span;
+}
 
 /* --- equality: a run of ops as a row of numbers that mentions no name */
 typedef struct rmi_row {
@@ -2687,13 +2695,13 @@ RMI_FN void rmi_shp_cut(rmi_shape *s, const rm_graph *g)
         const rmi_op *op = &g->ops[i];
         begun |= op->has_bwd;
         for (k = 0; k < op->out.n; k++)
-            if (g->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i) {
+            if (g->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i && !rmi_shp_skips(s, g, op->out.at[k])) {
                 open++;
                 crossing = op->out.at[k];
             }
         for (k = 0; k < op->in.n; k++) {
             uint32_t t = op->in.at[k], e;
-            if (g->tensors[t].kind != RMI_ACT || !g->tensors[t].has_grad || s->last_use[t] != i) continue;
+            if (g->tensors[t].kind != RMI_ACT || !g->tensors[t].has_grad || s->last_use[t] != i || rmi_shp_skips(s, g, t)) continue;
             for (e = 0; e < k && op->in.at[e] != t;) e++;
             if (e == k) open--; /* each tensor once */
         }
@@ -2716,17 +2724,18 @@ RMI_FN void rmi_shp_carry_all(rmi_shape *s, const rm_graph *g)
         while (i >= s->stages[stage].hi) stage++;
         for (k = 0; k < op->out.n; k++) {
             uint32_t t = op->out.at[k];
-            if (g->tensors[t].is_output || op->pinned || (!g->tensors[t].has_grad && s->last_use[t] >= s->stages[stage].hi)) rmi_shp_carry(s, g, t);
+            if (g->tensors[t].is_output || op->pinned || ((!g->tensors[t].has_grad || rmi_shp_skips(s, g, t)) && s->last_use[t] >= s->stages[stage].hi)) rmi_shp_carry(s, g, t);
         }
         if (op->pinned && op->has_bwd) rmi_shp_carry(s, g, rmi_low_buf(g, RMI_BUF_SAVED, i));
     }
 }
 
-/* The chain of stages of g; everything in mem. */
-RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
+/* The chain of stages of g, with what lives longer than `span` ops carried (RMI_NONE: nothing of that); everything in mem. */
+RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, uint32_t span, rmi_shape *s)
 {
     uint32_t i, k, *range, *cls;
     memset(s, 0, sizeof *s);
+    s->span = span;
     s->stages = RMI_NEW(mem, rmi_stage, g->n_ops);
     s->carried = RMI_NEW(mem, uint8_t, rmi_low_buffers(g));
     s->carried_list = RMI_NEW(mem, uint32_t, (size_t)g->n_tensors + g->n_ops);
@@ -5984,6 +5993,13 @@ RMI_FN void rmi_blk_enter(rmi_blk *b, uint32_t *n, uint32_t buf, uint64_t bytes)
     b->entry_bytes[(*n)++] = bytes;
 }
 
+/* Does a backward of op `from` or a later one give tensor t gradient? Where long lives are carried, all of it may come from before. */
+RMI_FN int rmi_blk_given_from(const rm_graph *g, uint32_t t, uint32_t from)
+{
+    const rmi_list *c = &g->tensors[t].consumers;
+    return c->n && c->at[c->n - 1] >= from;
+}
+
 /* The backward of the stage with an option: from what was kept and the output's gradient to the input's gradient and those of
    weights that stay. *din, *grown: at least the bytes of the input's gradient, and of what else it leaves. */
 RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_chn_option *o, uint64_t *din, uint64_t *grown)
@@ -5998,12 +6014,17 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
         uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[0].saved : g->tensors[g->tensors[t].root].bytes;
         rmi_blk_enter(b, &n_entry, b->keep[k], bytes);
     }
-    if (s->out != RMI_NONE && g->tensors[s->out].consumers.n) rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
-    if (s->in != RMI_NONE && g->tensors[s->in].consumers.n && g->ops[g->tensors[s->in].maker].has_bwd) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
+    if (s->out != RMI_NONE && rmi_blk_given_from(g, s->out, s->hi)) rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
+    if (s->in != RMI_NONE && rmi_blk_given_from(g, s->in, s->lo) && g->ops[g->tensors[s->in].maker].has_bwd) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
     b->seq.n_uncounted = b->shape->n_carried;
     for (k = s->lo; k < s->hi; k++)
+        for (j = 0; j < g->ops[k].out.n; j++)
+            if (rmi_shp_skips(b->shape, g, g->ops[k].out.at[j])) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
+    for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].in.n; j++) {
-            t = g->tensors[g->ops[k].in.at[j]].root;
+            t = g->ops[k].in.at[j];
+            if (rmi_shp_skips(b->shape, g, t)) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
+            t = g->tensors[t].root;
             if (g->tensors[t].kind == RMI_ACT || (rmi_low_grads_resident(b->step) && g->tensors[t].kind == RMI_PARAM)) continue;
             if (b->begun[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
             else if (!rmi_list_has(&g->ops[k].grad_in, t)) continue;
@@ -6184,7 +6205,7 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     size_t nb = rmi_low_buffers(g), lists;
     for (i = 0; i < n; i++) {
         uint32_t runs = 0;
-        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n + g->ops[k].forms[0].n_parts + 3;
+        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * (g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n) + g->ops[k].forms[0].n_parts + 3;
         if (runs > most) most = runs;
     }
     lists = (size_t)most + b->shape->n_carried + 8;
@@ -6336,6 +6357,7 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
         int saved = rmi_low_kind(b->g, buf, &t) == RMI_BUF_SAVED;
         if (!saved && (b->g->tensors[t].root != t || b->g->tensors[t].external)) continue;
         sum += rmi_round_up(saved ? b->g->ops[t].forms[0].saved : b->g->tensors[t].bytes, b->granule);
+        if (!saved && rmi_shp_skips(b->shape, b->g, t)) sum += rmi_round_up(b->g->tensors[t].grad_bytes, b->granule);
     }
     return sum;
 }
@@ -11296,6 +11318,8 @@ typedef struct rmi_plan_preset {
     uint32_t passes, segment;
 } rmi_plan_preset;
 
+#define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
+#define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
     {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
@@ -11958,6 +11982,29 @@ RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t bu
     return rmi_plan_least(w);
 }
 
+/* The chain with options: of the stages between cuts; and if one of them is large, of chains that carry what lives long. */
+RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    static const uint32_t spans[] = {RMI_NONE, 64, 32, 16, 10, 6};
+    const rmi_shape *first = &w->p->shape;
+    rmi_shape *shape = RMI_NEW(&w->p->mem, rmi_shape, 1);
+    uint32_t i, k, most = 0, stages = 0, tries = 0;
+    if (!shape) return RM_ERROR_MEMORY;
+    for (i = 0; i < first->n; i++) most = (uint32_t)rmi_max(most, first->stages[i].hi - first->stages[i].lo);
+    for (i = k = 0; i < RMI_COUNT(spans) && tries < 3 && !w->stop.stopped; i++) {
+        if (i && (most < RMI_PLAN_LARGE || w->g->n_ops > RMI_PLAN_MANY)) return RM_OK;
+        rmi_arena_free(mem);
+        RMI_TRY(rmi_shp_make(mem, w->g, spans[i], shape));
+        if (i && shape->n < stages + stages / 4 + 1) continue;
+        stages = shape->n;
+        tries++;
+        RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, &w->blk));
+        w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
+        RMI_TRY(rmi_plan_pass_chain(w, mem, budget));
+    }
+    return RM_OK;
+}
+
 /* The passes that know stages or single ops, for a step with a backward. */
 RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 {
@@ -11972,12 +12019,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget);
-    if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) {
-        rmi_arena_free(&tmp);
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, &w->blk);
-        if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
-        if (r == RM_OK) r = rmi_plan_pass_chain(w, &tmp, budget);
-    }
+    if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget);
     rmi_arena_free(&tmp);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
@@ -12027,8 +12069,8 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
         r = rmi_ref_greedy(s, permille[i], 400);
         if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
     }
-    if (r == RM_OK && w->c.passes & RM_PASS_CHAIN && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, 0, &w->blk);
+    if (r == RM_OK && w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0, &w->blk);
         if (r == RM_OK) r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
         for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK && s->work < most; i++) {
             uint64_t bytes = rmi_sub((s->limit + m->base) / 100 * percent[i / 2], w->homes_bytes + rmi_blk_carried(&w->blk));
@@ -12217,7 +12259,7 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
     memset(&worst, 0, sizeof worst);
     for (i = 0; i < w->g->n_tensors; i++) w->lanes |= w->g->tensors[i].reduce != RMI_INF && w->g->tensors[i].consumers.n;
     RMI_TRY(rmi_seq_scratch(&w->seq, w->g, &w->p->mem));
-    RMI_TRY(rmi_shp_make(&w->p->mem, w->g, &w->p->shape));
+    RMI_TRY(rmi_shp_make(&w->p->mem, w->g, RMI_NONE, &w->p->shape));
     RMI_TRY(rmi_plan_layout(w));
     for (i = 0; i < RM_STEP_KINDS; i++) {
         rm_result r;
@@ -14051,7 +14093,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
     r = rmi_txt_read_program(g, text, n, &p->mem, &p->prog[0], &g->last);
     if (r == RM_OK) r = rmi_bnd_time(&p->mem, g, p->prog[0].step, &f->bound_ns);
     if (r == RM_OK) r = rmi_bnd_bytes(&p->mem, g, p->prog[0].step, g->has_link && p->prog[0].host, &f->min_bound_bytes);
-    if (r == RM_OK) r = rmi_shp_make(&p->mem, g, &p->shape);
+    if (r == RM_OK) r = rmi_shp_make(&p->mem, g, RMI_NONE, &p->shape);
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
     if (r != RM_OK) {
         rmi_plan_free(p);
