@@ -781,7 +781,8 @@ RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
 /* Goes on with another plan of the same graph: what persists is carried over, and amid an accumulation the gradients added up so
-   far (the plan must then have a program for RM_MIDDLE or RM_LAST). On failure x is as it was. */
+   far (the plan must then have a program for RM_MIDDLE or RM_LAST). On failure x is as it was. Where the backend has no room for both
+   arenas at once, what persists waits in the library's own memory. */
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
 
 /* Runs `repeats` steps as s says (with the inputs as written), times every callback and stores medians, equal ops together,
@@ -14947,6 +14948,7 @@ struct rm_exec {
 #endif
     uint32_t ends[2];      /* by parity of the step: lanes whose end was recorded */
     uint32_t parity;
+    int no_room;           /* there was none for a second arena beside this one */
     int code;              /* the backend's last failure */
     char failed[300];      /* the op or buffer at which issuing stopped */
 };
@@ -16370,6 +16372,18 @@ RMI_FN void rmi_exe_settle(rm_exec *x)
     else x->backend.user = x;
 }
 
+/* The caller's memory, as it was bound, for calls that have been compiled anew. */
+RMI_FN void rmi_exe_rebind(rm_exec *x)
+{
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    for (b = 0; b < nb; b++)
+        if (x->bound[b]) {
+            rm_tensor t;
+            t.id = b % x->g->n_tensors + 1;
+            rmi_exe_bind(x, t, b / x->g->n_tensors, x->bound[b]);
+        }
+}
+
 RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
 {
     rm_exec *y = NULL;
@@ -16377,7 +16391,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     rm_backend host;
     rm_exec swap;
     rm_result r;
-    uint32_t b, nb = rmi_low_buffers(x->g);
+    uint32_t b;
     if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
     if (d.device_memory || d.host_memory) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
     RMI_TRY(rmi_exe_goes_on(x, p));
@@ -16394,6 +16408,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
         } else {
             rmi_err_set(&x->err, r, "%s", p->g->last.text);
         }
+        x->no_room = r == RM_ERROR_BACKEND && !y && x->d.backend;
         rmi_exe_free(y);
         x->rebound = 1; /* the backend may have made the events of the other one */
         return r;
@@ -16426,12 +16441,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
             if (x->prog[b].op[k].call) x->prog[b].op[k].call->step = &x->now;
         }
     }
-    for (b = 0; b < nb; b++)
-        if (x->bound[b]) {
-            rm_tensor t;
-            t.id = b % x->g->n_tensors + 1;
-            rmi_exe_bind(x, t, b / x->g->n_tensors, x->bound[b]);
-        }
+    rmi_exe_rebind(x);
     return RM_OK;
 }
 
@@ -16537,8 +16547,10 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         f->copy_at = RMI_NEW(&f->tmp, uint64_t, nb);
         if (!f->copy_at) return RM_ERROR_MEMORY;
         for (b = 0; b < nb; b++) {
+            f->copy_at[b] = RMI_INF;
+            if (!rmi_exe_home(x, b) && !(x->bound[b] && rmi_low_external(x->g, b))) continue;
             f->copy_at[b] = total;
-            if (rmi_exe_home(x, b) || (x->bound[b] && rmi_low_external(x->g, b))) total += rmi_low_bytes(x->g, b);
+            total += rmi_low_bytes(x->g, b);
         }
         if (total > SIZE_MAX / 8) return RM_ERROR_MEMORY;
         f->copy = RMI_NEW(&f->tmp, unsigned char, total);
@@ -16547,10 +16559,11 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
     }
     memcpy(back ? x->stale : f->stale, back ? f->stale : x->stale, x->g->n_tensors);
     for (b = 0; b < nb; b++) {
-        unsigned char *at = rmi_exe_home(x, b), *copy = f->copy + (size_t)f->copy_at[b];
+        unsigned char *at = rmi_exe_home(x, b), *copy;
         uint64_t bytes = rmi_low_bytes(x->g, b);
         int failed = 0;
-        if (!at && (!rmi_low_external(x->g, b) || !x->bound[b])) continue;
+        if (f->copy_at[b] == RMI_INF || (!at && (!rmi_low_external(x->g, b) || !x->bound[b]))) continue;
+        copy = f->copy + (size_t)f->copy_at[b];
         if (!at) failed = back ? rmi_exe_put_at(x, (unsigned char *)x->bound[b], copy, bytes, RM_LANE_H2D) : rmi_exe_get_at(x, copy, (unsigned char *)x->bound[b], bytes, RM_LANE_D2H);
         else failed = back ? rmi_exe_put_home(x, b, 0, copy, bytes) : rmi_exe_get_at(x, copy, at, bytes, RM_LANE_D2H);
         if (failed) return rmi_exe_backend_failed(x, "setting aside what persists", NULL);
@@ -16697,6 +16710,65 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repe
     }
     rmi_arena_free(&f.tmp);
     return r;
+}
+
+/* --- replanning where there is no room for two arenas */
+
+/* x with plan p, in memory of its own, what was set aside put back. */
+RMI_FN rm_result rmi_exe_reload(rmi_exe_profile *f, rm_plan *p)
+{
+    rm_exec *x = f->x;
+    rm_result r;
+    rmi_exe_unload(x);
+    x->p = p;
+    x->before = NULL;
+    x->inputs_open = 0;
+    x->ends[0] = x->ends[1] = 0;
+    memset((void *)x->turn, 0, sizeof x->turn);
+    RMI_TRY(rmi_exe_load(x, &x->err));
+    rmi_exe_rebind(x);
+    if (rmi_exe_did(x, x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "clearing the arena", NULL);
+    r = rmi_exe_snapshot(f, 1);
+    if (r == RM_OK) r = rmi_exe_drain(x);
+    return r;
+}
+
+/* What persists waits in the library's own memory while one arena goes and the other comes. If the new one cannot be had the old
+   one comes back; if not even that is possible any more, x has no program left and says so. */
+RMI_FN rm_result rmi_exe_replan_apart(rm_exec *x, rm_plan *p)
+{
+    rmi_exe_profile f;
+    rm_plan *old = x->p;
+    rmi_error why;
+    rm_result r;
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    uint64_t *none = RMI_NEW(&x->mem, uint64_t, nb);
+    if (!none) return rmi_err_memory(&x->err);
+    for (b = 0; b < nb; b++) none[b] = RMI_INF;
+    memset((void *)&f, 0, sizeof f);
+    f.x = x;
+    f.tmp = rmi_arena_make(&x->mem.hooks);
+    r = rmi_exe_snapshot(&f, 0);
+    if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
+    if (r == RM_OK) {
+        r = rmi_exe_reload(&f, p);
+        why = x->err;
+        if (r != RM_OK && rmi_exe_reload(&f, old) != RM_OK) {
+            rmi_exe_unload(x);
+            x->home = x->host_home = none;
+        }
+        if (r != RM_OK) x->err = why;
+    }
+    rmi_arena_free(&f.tmp);
+    return r;
+}
+
+RMI_FN rm_result rmi_exe_replan_anyhow(rm_exec *x, rm_plan *p)
+{
+    rm_result r;
+    x->no_room = 0;
+    r = rmi_exe_replan(x, p);
+    return x->no_room ? rmi_exe_replan_apart(x, p) : r;
 }
 
 /* =====================================================================================================================
@@ -18409,7 +18481,7 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p)
 {
     if (!x) return RM_ERROR_ARGUMENT;
-    return p ? rmi_exe_replan(x, p) : rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is NULL; rm_plan_create failed, see rm_graph_error");
+    return p ? rmi_exe_replan_anyhow(x, p) : rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is NULL; rm_plan_create failed, see rm_graph_error");
 }
 
 RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats) { return x ? rmi_exe_profile_run(x, s, repeats) : RM_ERROR_ARGUMENT; }

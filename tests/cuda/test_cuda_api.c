@@ -387,6 +387,49 @@ static void timing(void)
     close_rig(&r);
 }
 
+/* A card that holds one arena and not two: plans are exchanged all the same, or the old one goes on. */
+static void tight(void)
+{
+    rm_cuda_desc d = {0};
+    rm_plan_info info;
+    rm_plan *other;
+    rm_plan_desc pd = {0};
+    unsigned before;
+    void *ballast = NULL;
+    uint64_t free_bytes;
+    size_t f, t;
+    rig r;
+    d.graph = 1;
+    if (!open_rig(&r, "one arena at a time", &d)) return;
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 3) == RM_OK && step_rig(&r, 2, 5) == RM_OK, "steps", rm_exec_error(r.x));
+    before = weight(&r, "l[2]/w");
+    pd.preset = "every-block";
+    expect(rm_plan_create(r.g, &pd, &other) == RM_OK, "another plan", rm_graph_error(r.g));
+    rm_plan_get_info(other, 0, &info);
+    cudaMemGetInfo(&f, &t);
+    free_bytes = f;
+    cudaMalloc(&ballast, (size_t)(free_bytes - 1000));
+    standin_pageable(1);
+    expect(rm_exec_replan(r.x, other) == RM_OK, "rm_exec_replan", rm_exec_error(r.x));
+    standin_pageable(0);
+    rm_plan_destroy(r.p);
+    r.p = other;
+    expect(weight(&r, "l[2]/w") == before, "weights are carried over", NULL);
+    expect(step_rig(&r, 3, 1) == RM_OK && step_rig(&r, 4, 1) == RM_OK && step_rig(&r, 5, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "and it goes on", rm_exec_error(r.x));
+    before = weight(&r, "l[2]/w");
+    pd.preset = "noremat";
+    pd.align = 4096 * 16; /* larger, so that it does not fit */
+    expect(rm_plan_create(r.g, &pd, &other) == RM_OK, "a third plan", rm_graph_error(r.g));
+    standin_pageable(1);
+    expect(rm_exec_replan(r.x, other) == RM_ERROR_BACKEND && strstr(rm_exec_error(r.x), "out of memory"), "a plan that does not fit", rm_exec_error(r.x));
+    standin_pageable(0);
+    expect(weight(&r, "l[2]/w") == before && step_rig(&r, 6, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "the old one goes on", rm_exec_error(r.x));
+    expect(standin_findings() == 0, standin_finding(), NULL);
+    rm_plan_destroy(other);
+    cudaFree(ballast);
+    close_rig(&r);
+}
+
 static void arguments(void)
 {
     rm_exec *x = NULL;
@@ -408,6 +451,7 @@ int main(void)
     skipping();
     debug();
     timing();
+    tight();
     printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
     return failed != 0;
 }
