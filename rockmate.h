@@ -10429,15 +10429,52 @@ RMI_FN int rmi_bnd_cmp(const void *a, const void *b, void *user)
 #define RMI_BND_PRICED 8u
 #define RMI_BND_NEAR 32u
 
+/* Bytes that are there at each place of the list that runs everything once. */
+RMI_FN rm_result rmi_bnd_profile(rmi_bnd *w, uint64_t *live)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k, q, pass, *last = RMI_NEW(w->mem, uint32_t, m->n_buf + 1u), *first = RMI_NEW(w->mem, uint32_t, m->n_buf + 1u);
+    if (!last || !first) return RM_ERROR_MEMORY;
+    for (q = 0; q <= m->n_buf; q++) first[q] = RMI_NONE;
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        const rmi_ref_acc *a = &m->accs[t->acc0 + (t->way <= RMI_BWD ? m->keep_mode[t->id] : 0u)];
+        uint64_t ws = a->n_free[0] ? m->choices[a->free0[0]].ws : 0;
+        for (pass = 0; pass < 3; pass++)
+            for (q = 0; q < (pass == 0 ? a->n_read : pass == 1 ? a->n_write : 1); q++) {
+                uint32_t u = pass == 0 ? m->pool[a->read0 + q] : pass == 2 ? a->saved : t->way == RMI_FWD ? m->pool[a->write0 + q] : m->targets[a->write0 + q].buf;
+                if (u == RMI_NONE) continue;
+                u = w->root[u];
+                if (first[u] == RMI_NONE) first[u] = m->maker[u] == RMI_NONE && !w->is_grad[u] ? 0 : i;
+                last[u] = i;
+            }
+        live[i] += ws;
+        live[i + 1] -= ws;
+    }
+    for (k = 0; k < m->n_stay; k++) last[w->root[m->stay[k]]] = m->n_keep - 1;
+    for (q = 0; q < m->n_buf; q++) {
+        if (first[q] == RMI_NONE) continue;
+        live[first[q]] += w->bytes[q];
+        live[last[q] + 1] -= w->bytes[q];
+    }
+    for (i = 1; i < m->n_keep; i++) live[i] += live[i - 1];
+    return RM_OK;
+}
+
 /* Prices the moments where most is missing, of a sample, then neighbours of the best. tries: those that were priced, n of them. */
 RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, k, n = 0, step = m->n_keep / RMI_BND_MOMENTS + 1, best = 0;
-    uint64_t ns, ws;
-    for (i = 0; i < m->n_keep; i += step) {
-        if (!rmi_bnd_look(w, m->keep[i]) || !rmi_bnd_own(w, 0, &ns, &ws)) continue;
-        tries[n].at = i;
+    uint64_t ns, ws, *live = RMI_NEW(w->mem, uint64_t, m->n_keep + 1u);
+    if (!live) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_bnd_profile(w, live));
+    for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
+        uint32_t at = i;
+        for (k = i; k < i + step && k < m->n_keep; k++)
+            if (live[k] > live[at]) at = k;
+        if (!rmi_bnd_look(w, m->keep[at]) || !rmi_bnd_own(w, 0, &ns, &ws)) continue;
+        tries[n].at = at;
         tries[n++].key = rmi_sub(w->wanted + w->forced + ws, w->limit);
     }
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
