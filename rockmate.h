@@ -571,6 +571,8 @@ typedef struct rm_plan_info {
     uint64_t recomputed_ns;   /* of it, forwards that ran before */
     uint64_t bound_ns;        /* no plan within this budget is faster */
     uint64_t runs, recomputed_runs, statements;
+    uint64_t h2d_bytes, d2h_bytes; /* copied in a step */
+    uint64_t busy_ns[5];           /* of each lane, by RM_LANE_COMPUTE ..., in a step */
     uint32_t blocks, classes; /* stages of the chain between cut points; how many differ */
     uint32_t step;            /* RM_SINGLE ... */
     uint32_t estimated;       /* 1: some costs were neither given nor measured */
@@ -583,6 +585,10 @@ typedef struct rm_plan_info {
 #define RM_PASS_CHAIN 8u    /* the best checkpoints between cut points, for every budget at once (rotor) */
 #define RM_PASS_SEARCH 16u  /* whole-graph search: single values, variants, any order; from the other passes' plans */
 #define RM_PASS_OPTIONS 32u /* as RM_PASS_CHAIN, and a stage may keep part of what its backward reads (rk-rotor) */
+#define RM_PASS_STREAM 64u  /* weights, gradients, states at home in host memory, streamed layer by layer; updates there where they can be */
+#define RM_PASS_LINK 128u    /* what fits the link's free time goes to host memory and comes back; nothing is recomputed */
+#define RM_PASS_BLOCKS 256u  /* every stage recomputed from its input, which goes to host memory */
+#define RM_PASS_OFFLOAD 512u /* search for what to keep, recompute and move, of every tensor; where weights live, where updates run */
 
 /* Switches, to see what a freedom is worth. The bounds in rm_plan_info are then those of plans without it. */
 #define RM_NO_RECOMPUTE 1u /* every op once */
@@ -626,6 +632,9 @@ typedef struct rm_plan_desc {
                                plan. Nonzero: stop, with the best plan so far or RM_ERROR_CANCELLED; then it is not called again */
     void *progress_user RM_ZERO;
     uint64_t work_limit RM_ZERO; /* instead of rm_config.work; 0: that */
+    const rm_plan *like RM_ZERO; /* a plan of the same graph: what persists is where its first program has it (micro-steps planned apart). NULL: free */
+    uint32_t link_margin_percent RM_ZERO; /* plans with copies count on that much less than the link's speed (0 to 90): 5 costs little, and
+                               a link that is 5 % slower than declared then stalls nothing */
     uint64_t limit_ns RM_ZERO; /* of the search: wall-clock time to end after, once there is a plan; work 0 is then no limit.
                                With a clock the same call may give different plans. 0: none */
 } rm_plan_desc;
@@ -2779,14 +2788,15 @@ typedef struct rmi_stmt {
 } rmi_stmt;
 
 typedef struct rmi_home { /* where something is when the step starts and ends */
-    uint32_t buf, host;   /* host 1: in host memory */
+    uint32_t buf, host;   /* host 1: in host memory; 2: not at home, but its last life has this address (>>sequence) */
     uint64_t offset;
+    uint32_t until;       /* host 2: a copy of the step before may read it until after this position */
 } rmi_home;
 
 #define RMI_LANES 5
 
 typedef struct rmi_figures {
-    uint64_t time_ns, first_ns, recomputed_ns, arena_top, live_bytes, host_top, busy[RMI_LANES];
+    uint64_t time_ns, first_ns, recomputed_ns, arena_top, live_bytes, host_top, busy[RMI_LANES], copied[2]; /* copied: to the device, to the host */
     uint64_t runs, recomputed_runs;
 } rmi_figures;
 
@@ -3625,6 +3635,7 @@ RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
     s->writes[s->n_writes++] = s->hst[b];
     RMI_TRY(rmi_sim_copy_ns(s, bytes, s->g->link.d2h, &ns));
     rmi_sim_work(s, RM_LANE_D2H, ns, 0);
+    s->fig.copied[1] += bytes;
     s->kept[b] = s->value[b];
     return RM_OK;
 }
@@ -3642,6 +3653,7 @@ RMI_FN rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t b)
     s->writes[s->n_writes++] = str;
     RMI_TRY(rmi_sim_copy_ns(s, rmi_sim_length(s, b), s->g->link.h2d, &ns));
     end = rmi_sim_work(s, RM_LANE_H2D, ns, 0);
+    s->fig.copied[0] += rmi_sim_length(s, b);
     rmi_sim_set(s, b, s->kept[b], end);
     return RM_OK;
 }
@@ -3661,6 +3673,7 @@ RMI_FN rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
     s->reads[s->n_reads++] = str;
     s->writes[s->n_writes++] = staging;
     rmi_sim_work(s, RM_LANE_D2H, ns, 0);
+    s->fig.copied[1] += bytes;
     s->reads[s->n_reads++] = staging;
     s->writes[s->n_writes++] = s->hst[b];
     rmi_sim_work(s, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, s->g->link.add), 0);
@@ -3911,7 +3924,7 @@ RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
         for (k = 0; k < RMI_LANES; k++) ends[turn] = rmi_max(ends[turn], s->lane[k]);
         if (turn + 1 < turns) { /* figures are those of one step */
             for (k = 0; k < RMI_LANES; k++) s->fig.busy[k] = 0;
-            s->fig.recomputed_ns = s->fig.recomputed_runs = s->fig.runs = 0;
+            s->fig.recomputed_ns = s->fig.recomputed_runs = s->fig.runs = s->fig.copied[0] = s->fig.copied[1] = 0;
         }
     }
     if (ends[turns - 1] > RMI_MAX) return rmi_sim_fail(s, "the times of the plan add up to 2^62 ns or more");
@@ -3954,7 +3967,7 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err
    stages get their peaks: one rule for prediction and plan. Copies are said in the list, too: COPY_OUT (to host memory, from where
    what the host lacks is made), COPY_IN (a new instance on the device; the old one ended at its last use), COPY_MERGE (a gradient,
    added to its host copy; the device's is gone), COPY_DROP; HOLD makes an instance live until there, as the source of a copy
-   must while that lasts. A home on the device that is copied in again ends as any other; the last instance is at the home's
+   must while that lasts (form 1: the staging bytes of its merge; 2: they are nobody else's). A home on the device that is copied in again ends as any other; the last instance is at the home's
    address. Host copies live from the first COPY_OUT to COPY_DROP or the end, and are stretches of their own. O(accesses).
    ================================================================================================================== */
 typedef struct rmi_seq_inst { /* one life of one buffer */
@@ -3967,6 +3980,7 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint8_t home;     /* 1: persists; 2: an input; 3: there, and counted elsewhere */
     uint8_t gone;     /* its bytes went on under another name */
     uint8_t spent;    /* merged: its bytes are a copy's source and hold nothing */
+    uint32_t staged;  /* where it was merged from, in host memory */
     uint8_t entry;    /* there when the sequence starts */
 } rmi_seq_inst;
 
@@ -4076,6 +4090,7 @@ RMI_FN rm_result rmi_seq_start(rmi_seq *q)
     for (i = 0; i < q->n_homes; i++) {
         uint32_t b = q->homes[i].buf, id;
         int input = rmi_low_kind(q->g, b, &id) == RMI_BUF_VALUE && q->g->tensors[id].kind == RMI_INPUT;
+        if (q->homes[i].host == 2) continue;
         if (q->homes[i].host) {
             q->hst[b] = q->n_kept;
             RMI_TRY(rmi_seq_new_kept(q, b, 0, q->n + 1, rmi_low_bytes(q->g, b)));
@@ -4111,15 +4126,6 @@ RMI_FN rm_result rmi_seq_use_kept(rmi_seq *q, uint32_t b, uint32_t at)
     return RM_OK;
 }
 
-/* Staging bytes of a merge: in use until the second merge after it, so that the addition has the time of a copy. */
-RMI_FN uint32_t rmi_seq_staged(const rmi_seq *q, uint32_t p)
-{
-    uint32_t i, merges = 0;
-    for (i = p + 1; i < q->n; i++)
-        if (q->runs[i].way == RMI_COPY_MERGE && ++merges == 2) return i;
-    return q->n;
-}
-
 /* A copy (or HOLD) at position p. */
 RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
 {
@@ -4148,12 +4154,18 @@ RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
         RMI_TRY(rmi_seq_use_kept(q, b, p));
         if (c != RMI_NONE) q->inst[c].spent = 1;
         q->kept_at[p] = q->n_kept;
-        return rmi_seq_new_kept(q, b, p, rmi_seq_staged(q, p), k == RMI_NONE ? 0 : q->kept[k].bytes);
+        if (c != RMI_NONE) q->inst[c].staged = q->n_kept;
+        return rmi_seq_new_kept(q, b, p, p + 1, k == RMI_NONE ? 0 : q->kept[k].bytes);
     case RMI_COPY_DROP:
         RMI_TRY(rmi_seq_use_kept(q, b, p));
         q->hst[b] = RMI_NONE;
         return RM_OK;
-    default: return rmi_seq_use(q, b, p);
+    default:
+        if (!q->runs[p].form) return rmi_seq_use(q, b, p);
+        if (c == RMI_NONE || !q->inst[c].spent) return RM_OK;
+        q->kept[q->inst[c].staged].end = q->runs[p].form == 2 ? q->n + 1 : p + 1;
+        if (q->runs[p].form == 2) q->kept[q->inst[c].staged].first = 0;
+        return RM_OK;
     }
 }
 
@@ -4216,6 +4228,8 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
         if (s->last == RMI_NONE || s->home == 3 || (s->home == 1 && q->cur[s->buf] == i)) s->last = q->n; /* an input that nobody reads stays where it is */
         else if (s->home == 1 && s->first) s->home = 0, s->place = 0;
     }
+    for (i = 0; i < q->n_homes; i++)
+        if (q->homes[i].host == 2 && q->cur[q->homes[i].buf] != RMI_NONE && !q->inst[q->cur[q->homes[i].buf]].place) q->inst[q->cur[q->homes[i].buf]].place = i + 1;
     for (i = 0; i < q->n_kept; i++) /* what is not dropped stays */
         if (q->hst[q->kept[i].buf] == i) q->kept[i].end = q->n + 1;
     for (i = 0; i < q->n_exit; i++) RMI_TRY(rmi_seq_use(q, q->exit[i], q->n));
@@ -4445,6 +4459,7 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
         s = &q->inst[i];
         if (s->stretch != RMI_NONE || !s->bytes || (r.way == RMI_FWD && q->g->ops[r.id].view != RMI_NONE)) continue;
         RMI_TRY(rmi_seq_new_stretch(q, p, s->last + 1, s->bytes, &str));
+        q->str[str].home = s->place;
         rmi_seq_join(q, i, str);
         RMI_TRY(rmi_seq_say(q, RMI_ALLOC, s->buf, 0, str, s->bytes));
     }
@@ -10568,6 +10583,7 @@ typedef struct rmi_off_inst { /* one life of one buffer; positions of runs */
 
 typedef struct rmi_off_copy {
     uint32_t inst, pos, at, next; /* pos: ready after (needed by) this run; at: over during (begins during) that one */
+    uint32_t added;               /* of a merge: its addition is over during this run; n: in the next step */
     uint8_t way, wraps;           /* wraps: begins in the step before */
     uint64_t ns, start, end;
 } rmi_off_copy;
@@ -10579,10 +10595,15 @@ typedef struct rmi_off_model {
     rmi_off_task *tasks;
     uint32_t *pool, *fwd_at, *bwd_at; /* by op: task of form 0; of form 0's first part */
     uint32_t reduce_at, opt_at, host_at, barrier_at;
-    uint64_t *room, *out_ns, *in_ns;  /* by buffer */
+    uint64_t *room, *out_ns, *in_ns, *add_ns; /* by buffer */
     uint32_t *root;                   /* by buffer: of views; itself otherwise; RMI_NONE: takes no bytes */
     uint8_t *mode, *fixed;            /* decisions by buffer; 1: not to be changed */
     uint8_t *host_update;             /* by tensor */
+    uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
+    const rmi_home *given;
+    size_t n_given;
+    int waiting;                      /* gradients of an accumulation wait while this forward runs */
+    int steady;                       /* other programs come before and after: no copy crosses the step's edge */
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
     uint32_t n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
@@ -10654,6 +10675,7 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->room = RMI_NEW(m->mem, uint64_t, n);
     m->out_ns = RMI_NEW(m->mem, uint64_t, n);
     m->in_ns = RMI_NEW(m->mem, uint64_t, n);
+    m->add_ns = RMI_NEW(m->mem, uint64_t, n);
     m->root = RMI_NEW(m->mem, uint32_t, n);
     m->mode = RMI_NEW(m->mem, uint8_t, n);
     m->best_mode = RMI_NEW(m->mem, uint8_t, n);
@@ -10662,9 +10684,10 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->wanted = RMI_NEW(m->mem, uint8_t, g->n_ops);
     m->cur = RMI_NEW(m->mem, uint32_t, n);
     m->host_update = RMI_NEW(m->mem, uint8_t, g->n_tensors);
+    m->edge = RMI_NEW(m->mem, uint8_t, n);
     m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
     m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
-    if (!m->room || !m->out_ns || !m->in_ns || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->host_update || !m->host_end || !m->host_pos) return RM_ERROR_MEMORY;
+    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos) return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
         uint64_t bytes = rmi_low_bytes(g, b);
@@ -10673,6 +10696,7 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
         if (rmi_low_external(g, m->root[b]) || (!bytes && m->root[b] == b)) m->root[b] = RMI_NONE;
         m->room[b] = rmi_round_up(bytes, m->granule);
         if (!g->has_link) continue;
+        m->add_ns[b] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.add));
         m->out_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.d2h / 100 * percent)));
         m->in_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.h2d / 100 * percent)));
     }
@@ -10898,7 +10922,7 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
 RMI_FN void rmi_off_time_out(rmi_off_model *m)
 {
     uint64_t lane = m->d2h_carry, host = 0, t;
-    uint32_t p, k, at = 0, busy = 0;
+    uint32_t p, k, at = 0, busy = 0, added = 0;
     m->d2h_ns = 0;
     for (p = 0; p < m->n; p++) {
         for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
@@ -10912,6 +10936,11 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
             c->end = lane;
             while (at + 1 < m->n && m->start[at + 1] < lane) at++;
             c->at = at < p ? p : at;
+            if (c->way == RMI_COPY_MERGE) {
+                host = rmi_max(host, lane) + m->add_ns[s->buf];
+                while (added + 1 < m->n && m->start[added + 1] < host) added++;
+                c->added = host > m->ns ? m->n : added < c->at ? c->at : added;
+            }
             if (rmi_low_kind(m->g, s->buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
             busy = 1;
         }
@@ -10921,7 +10950,19 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
             m->host_pos[m->runs[p].id] = p;
         }
     }
-    m->d2h_carry = busy && lane > m->ns ? rmi_min(lane - m->ns, m->ns / 2) : 0;
+    m->d2h_carry = busy && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
+}
+
+/* The last run that starts by then. */
+RMI_FN uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t t)
+{
+    uint32_t lo = 0, hi = m->n - 1;
+    while (lo < hi) {
+        uint32_t mid = (lo + hi + 1) / 2;
+        if (m->start[mid] <= t) lo = mid;
+        else hi = mid - 1;
+    }
+    return lo;
 }
 
 /* Where instance i ends, at the latest of its last use and its copy out. */
@@ -10945,21 +10986,17 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
             lane = rmi_sub(c->end, c->ns);
             c->start = lane;
             m->h2d_ns += c->ns;
-            c->wraps = lane < T && m->fixed[s->buf] != 2 && s->edge && c == &m->copy[s->edge - 1];
-            if (lane < T) m->h2d_lead = rmi_max(m->h2d_lead, T - lane);
+            c->wraps = lane < T && !m->steady && m->fixed[s->buf] != 2 && s->edge && c == &m->copy[s->edge - 1];
+            if (lane < T && m->steady) m->late_ns = rmi_max(m->late_ns, T - lane);
+            if (lane < T && !m->steady) m->h2d_lead = rmi_max(m->h2d_lead, T - lane);
             if (!c->wraps) {
                 while (at > 0 && (at == m->n || T + m->start[at] > lane)) at--;
                 c->at = at < p ? at : p;
                 if (s->out && m->copy[s->out - 1].pos < p && c->at <= m->copy[s->out - 1].pos) c->at = m->copy[s->out - 1].pos + 1;
             } else {
-                uint32_t lo = 0, hi = m->n - 1; /* the last run that starts by then */
-                while (lo < hi) {
-                    uint32_t mid = (lo + hi + 1) / 2;
-                    if (m->start[mid] <= lane) lo = mid;
-                    else hi = mid - 1;
-                }
-                c->at = (uint32_t)rmi_max(lo, (uint64_t)rmi_off_end(m, s) + 1);
+                c->at = rmi_off_run_at(m, lane); /* not after its last use: then it stays (rmi_off_idle) */
                 if (rmi_low_kind(m->g, s->buf, &w) != RMI_BUF_VALUE || !m->host_update[w] || !rmi_low_has_update(m->step)) continue;
+                if (c->at <= s->last) c->at = s->last + 1;
                 if (m->host_end[w] > lane) m->late_ns = rmi_max(m->late_ns, m->host_end[w] - lane);
                 if (c->at <= m->host_pos[w]) c->at = m->host_pos[w] + 1;
             }
@@ -11018,7 +11055,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         rmi_buf_kind kind = (rmi_buf_kind)(i / g->n_tensors);
         w = i % g->n_tensors;
         if (g->tensors[w].kind != RMI_PARAM || m->root[i] == RMI_NONE) continue;
-        if (kind == RMI_BUF_GRAD && !(g->tensors[w].consumers.n && rmi_low_grads_resident(m->step))) continue;
+        if (kind == RMI_BUF_GRAD && !(g->tensors[w].consumers.n && (m->waiting || rmi_low_grads_resident(m->step)))) continue;
         if (!m->mode[i]) sum += kind == RMI_BUF_VALUE && m->cur[i] != RMI_NONE ? 0 : m->room[i];
         else host += m->room[i];
     }
@@ -11048,6 +11085,8 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         else if (out) host += s->bytes;
         rmi_off_live(m, first, end, s->bytes);
     }
+    for (i = 0; i < m->n_copy; i++) /* what the step before still copies out */
+        if (m->copy[i].way != RMI_COPY_IN && m->copy[i].end > m->ns) rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->ns), m->inst[m->copy[i].inst].bytes);
     m->host_bytes = host + 2 * staging;
     m->peak = m->over = 0;
     for (p = 0; p < m->n; p++) {
@@ -11129,8 +11168,9 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
 typedef struct rmi_off_list { /* what >>sequence gets */
     rmi_run *runs;
     size_t n;
-    rmi_home *homes;
-    size_t n_homes;
+    uint32_t *at;    /* position in it of run p of the model */
+    rmi_home *homes; /* n_homes of the program, then n_late of >>sequence alone */
+    size_t n_homes, n_late;
 } rmi_off_list;
 
 /* A copy for a gap that the copies themselves fill: it is not made. */
@@ -11138,6 +11178,7 @@ RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
 {
     const rmi_off_inst *s = &m->inst[c->inst];
     const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
+    if (s->edge && c == &m->copy[s->edge - 1]) return c->wraps && c->at <= rmi_off_end(m, s);
     if (!in || in->pos == s->first || (c != in && c != out)) return 0;
     if (out && out->pos < in->pos) return in->at <= rmi_max(s->before, out->at);
     return c == in && in->at <= s->before;
@@ -11148,10 +11189,12 @@ RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
 RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
 {
     uint32_t p, k, *begin = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
-    uint32_t *next = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), pass, w;
-    out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 3 * (size_t)m->n_copy + 1);
+    uint32_t *next = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
+    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), pass, w;
+    out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 4 * (size_t)m->n_copy + 1);
+    out->at = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     out->n = 0;
-    if (!begin || !over || !next || !out->runs) return RM_ERROR_MEMORY;
+    if (!out->at || !begin || !over || !next || !added || !then || !out->runs) return RM_ERROR_MEMORY;
     for (pass = 0; pass < 3; pass++) /* chains are stacks: what begins first is put last, after all that wraps */
         for (p = m->n; p-- > 0;)
             for (k = pass ? m->head_in[p] : m->head_out[p]; k; k = m->copy[k - 1].next) {
@@ -11159,20 +11202,27 @@ RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_li
                 if ((pass && (pass == 1) != m->copy[k - 1].wraps) || rmi_off_idle(m, &m->copy[k - 1])) continue;
                 next[k - 1] = *head;
                 *head = k;
+                if (m->copy[k - 1].way != RMI_COPY_MERGE) continue;
+                then[k - 1] = added[m->copy[k - 1].added];
+                added[m->copy[k - 1].added] = k;
             }
     for (p = 0; p <= m->n; p++) {
-        for (k = begin[p]; k; k = next[k - 1]) {
+        for (k = begin[p]; k; k = next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, m->inst[m->copy[k - 1].inst].buf, 0, 0);
+        for (k = p == m->n ? added[p] : 0; k; k = then[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 2, 0);
+        if (p == m->n) break;
+        for (k = m->head_in[p]; k; k = m->copy[k - 1].next) { /* a copy of a value has been read when its need comes */
             uint32_t b = m->inst[m->copy[k - 1].inst].buf;
             rmi_buf_kind kind = rmi_low_kind(m->g, b, &w);
-            out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, b, 0, 0);
-            if (kind == RMI_BUF_SAVED || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind != RMI_PARAM)) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, b, 0, 0);
+            int value = kind == RMI_BUF_SAVED || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind != RMI_PARAM);
+            if (value && !rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, b, 0, 0);
         }
-        if (p == m->n) break;
+        out->at[p] = (uint32_t)out->n;
         out->runs[out->n++] = m->runs[p];
         if (m->runs[p].way == RMI_OPT_HOST && !rmi_low_grads_resident(m->step) && m->g->tensors[m->runs[p].id].consumers.n)
             out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, m->runs[p].id), 0, 0);
         for (k = m->head_out[p]; k; k = m->copy[k - 1].next)
             if (!rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k - 1].way, m->inst[m->copy[k - 1].inst].buf, 0, 0);
+        for (k = added[p]; k; k = then[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 1, 0);
         for (k = over[p]; k; k = next[k - 1])
             if (m->copy[k - 1].at > m->copy[k - 1].pos) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 0, 0);
     }
@@ -11261,14 +11311,45 @@ RMI_FN void rmi_off_settle(rmi_off_model *m)
     }
 }
 
+/* What another program has at the step's edge: homes of its own, n of them. Decisions about it are taken. */
+RMI_FN void rmi_off_join(rmi_off_model *m, const rmi_home *homes, size_t n)
+{
+    size_t k;
+    uint32_t b, i;
+    for (k = 0; k < n; k++) m->edge[homes[k].buf] |= homes[k].host ? 2 : 1;
+    m->given = homes;
+    m->n_given = n;
+    m->steady = 1;
+    for (b = 0; b < 3 * m->g->n_tensors; b++) {
+        rmi_buf_kind kind = rmi_low_kind(m->g, b, &i);
+        if (m->g->tensors[i].kind != RMI_PARAM || m->root[b] == RMI_NONE || !m->edge[b]) continue;
+        m->mode[b] = (uint8_t)(m->edge[b] == 1 ? 0 : kind != RMI_BUF_VALUE ? RMI_OFF_HOME : m->edge[b] == 2 ? RMI_OFF_GAP | RMI_OFF_EDGE : RMI_OFF_GAP);
+        if (kind != RMI_BUF_VALUE || m->edge[b] != 2) m->fixed[b] = 2;
+    }
+}
+
+/* Where a given home is, or where the next one goes. */
+RMI_FN uint64_t rmi_off_offset(const rmi_off_model *m, uint32_t b, uint32_t host, uint64_t *next)
+{
+    uint64_t at = *next;
+    size_t k;
+    for (k = 0; k < m->n_given && m->edge[b] & (host ? 2 : 1); k++)
+        if (m->given[k].buf == b && m->given[k].host == host) return m->given[k].offset;
+    *next += m->room[b];
+    return at;
+}
+
 /* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, inputs. */
 RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, pass;
     uint64_t dev = 0, host = 0;
-    out->homes = RMI_NEW(mem, rmi_home, 2 * (size_t)m->n_buf);
-    out->n_homes = 0;
+    for (i = 0; i < m->n_given; i++)
+        if (m->given[i].host) host = rmi_max(host, m->given[i].offset + m->room[m->given[i].buf]);
+        else dev = rmi_max(dev, m->given[i].offset + m->room[m->given[i].buf]);
+    out->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)m->n_buf);
+    out->n_homes = out->n_late = 0;
     if (!out->homes) return RM_ERROR_MEMORY;
     for (pass = 0; pass < 4; pass++)
         for (b = 0; b < 3 * g->n_tensors; b++) {
@@ -11280,7 +11361,7 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_l
             if (m->root[b] != b || t->kind == RMI_ACT || rmi_low_external(g, b) || !rmi_low_bytes(g, b)) continue;
             if (kind == RMI_BUF_VALUE && t->kind == RMI_INPUT) turn = 2;
             else if (kind != RMI_BUF_VALUE && t->kind != RMI_PARAM) continue;
-            else if (kind == RMI_BUF_GRAD && !(t->consumers.n && rmi_low_grads_resident(m->step))) continue;
+            else if (kind == RMI_BUF_GRAD && !(t->consumers.n && (m->waiting || rmi_low_grads_resident(m->step)))) continue;
             else if (m->mode[b]) {
                 host_too = 1;
                 turn = s && ((kind == RMI_BUF_VALUE && !(m->mode[b] & RMI_OFF_EDGE)) || (s->edge && m->copy[s->edge - 1].wraps)) ? 1 : 4;
@@ -11288,10 +11369,367 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_l
             if (pass == 3 ? !host_too : turn != pass) continue;
             h->buf = b;
             h->host = pass == 3;
-            h->offset = pass == 3 ? host : dev;
-            *(pass == 3 ? &host : &dev) += m->room[b];
+            h->offset = rmi_off_offset(m, b, pass == 3, pass == 3 ? &host : &dev);
             out->n_homes++;
         }
+    for (i = 0; i < m->n_copy; i++) { /* addresses of what the next step's first runs must not write yet */
+        rmi_home *h = &out->homes[out->n_homes + out->n_late];
+        b = m->inst[m->copy[i].inst].buf;
+        if (m->copy[i].way == RMI_COPY_IN || m->copy[i].end <= m->ns || rmi_off_idle(m, &m->copy[i])) continue;
+        h->buf = b;
+        h->host = 2;
+        h->offset = dev;
+        h->until = out->at[rmi_off_run_at(m, m->copy[i].end - m->ns)];
+        dev += m->room[b];
+        out->n_late++;
+    }
+    return RM_OK;
+}
+
+/* --- the search: groups of equal tensors along the layers, their borders moved */
+
+typedef struct rmi_off_item {
+    uint32_t buf, stage, group;
+    uint64_t key;     /* equal: the same place in an equal stage */
+    uint64_t ns;      /* to make it again */
+    uint8_t lasting;  /* a param, or its gradient or state */
+} rmi_off_item;
+
+typedef struct rmi_off_search {
+    rmi_off_model *m;
+    rmi_off_item *items;
+    uint32_t n, *first; /* items of group g: first[g] ... first[g + 1] */
+    uint32_t n_groups;
+    uint64_t energy, best_energy, rng, price; /* price: ns for 1024 bytes too many */
+    uint8_t *undo;      /* modes of the range that a move changes */
+    uint64_t evals;
+} rmi_off_search;
+
+RMI_FN int rmi_off_cmp_item(const void *a, const void *b, void *user)
+{
+    const rmi_off_item *x = (const rmi_off_item *)a, *y = (const rmi_off_item *)b;
+    (void)user;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
+    return x->buf < y->buf ? -1 : x->buf > y->buf;
+}
+
+RMI_FN uint32_t rmi_off_stage_of(const rmi_shape *shape, uint32_t op)
+{
+    uint32_t lo = 0, hi = shape->n;
+    while (hi - lo > 1) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (shape->stages[mid].lo <= op) lo = mid;
+        else hi = mid;
+    }
+    return lo;
+}
+
+RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t b, uint32_t op, uint32_t slot)
+{
+    const rmi_off_model *m = s->m;
+    rmi_off_item *x = &s->items[s->n];
+    rmi_buf_kind kind;
+    uint32_t i;
+    if (m->root[b] != b || m->fixed[b] == 2 || op == RMI_NONE) return;
+    kind = rmi_low_kind(m->g, b, &i);
+    x->buf = b;
+    x->stage = rmi_off_stage_of(shape, op);
+    x->key = (uint64_t)shape->stages[x->stage].cls << 40 | (uint64_t)(op - shape->stages[x->stage].lo) << 16 | slot;
+    x->lasting = kind != RMI_BUF_SAVED && m->g->tensors[i].kind == RMI_PARAM;
+    x->ns = x->lasting ? 0 : m->tasks[m->fwd_at[op]].again;
+    s->n++;
+}
+
+/* What decisions there are: values that the backward reads, and what persists. */
+RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
+{
+    rmi_off_model *m = s->m;
+    const rm_graph *g = m->g;
+    uint32_t i, k;
+    uint8_t *read = m->there;
+    memset(read, 0, m->n_buf);
+    for (i = 0; i < m->n_order; i++) {
+        const rmi_off_task *t = rmi_off_task_at(m, m->order[i]);
+        for (k = 0; k < t->n_reads; k++) read[m->pool[t->read + k]] = 1;
+    }
+    for (i = 0; i < g->n_ops; i++) { /* what no backward reads is made again, if a recomputation wants it */
+        for (k = 0; k < g->ops[i].out.n; k++) {
+            uint32_t b = g->ops[i].out.at[k];
+            if (read[b]) rmi_off_put_item(s, shape, b, i, k);
+            else if (!m->fixed[b] && m->root[b] == b) m->mode[b] = RMI_OFF_AGAIN;
+        }
+        k = rmi_low_buf(g, RMI_BUF_SAVED, i);
+        if (read[k]) rmi_off_put_item(s, shape, k, i, 0x4000);
+        else if (!m->fixed[k]) m->mode[k] = RMI_OFF_AGAIN;
+    }
+    for (i = 0; i < g->n_tensors; i++) {
+        uint32_t op = g->tensors[i].reader, slot = 0, grad = rmi_low_buf(g, RMI_BUF_GRAD, i), state = rmi_low_buf(g, RMI_BUF_STATE, i);
+        if (g->tensors[i].kind == RMI_CONST || g->tensors[i].kind == RMI_ACT || op == RMI_NONE) continue;
+        while (slot < g->ops[op].in.n && g->ops[op].in.at[slot] != i) slot++;
+        rmi_off_put_item(s, shape, i, op, 0x5000 + slot);
+        if (g->tensors[i].kind != RMI_PARAM || m->step == RM_FORWARD) continue;
+        if (g->tensors[i].consumers.n) rmi_off_put_item(s, shape, grad, op, 0x6000 + slot);
+        if (g->tensors[i].updates && rmi_low_has_update(m->step)) rmi_off_put_item(s, shape, state, op, 0x7000 + slot);
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
+{
+    uint64_t bytes = 0, ns = 0;
+    uint32_t i;
+    memset(s, 0, sizeof *s);
+    s->m = m;
+    s->items = RMI_NEW(mem, rmi_off_item, (size_t)m->n_buf + 1);
+    s->first = RMI_NEW(mem, uint32_t, (size_t)m->n_buf + 2);
+    s->undo = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
+    if (!s->items || !s->first || !s->undo) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_off_items(s, shape));
+    rmi_sort(s->items, s->n, sizeof(rmi_off_item), rmi_off_cmp_item, NULL);
+    for (i = 0; i < s->n; i++) {
+        if (!i || s->items[i].key != s->items[i - 1].key) s->first[s->n_groups++] = i;
+        s->items[i].group = s->n_groups - 1;
+        if (s->items[i].lasting) continue;
+        bytes += m->room[s->items[i].buf];
+        ns += s->items[i].ns;
+    }
+    s->first[s->n_groups] = s->n;
+    s->price = 5 * ns / ((bytes >> 10) + 1) + 1;
+    return RM_OK;
+}
+
+RMI_FN uint64_t rmi_off_energy(rmi_off_search *s)
+{
+    rmi_off_model *m = s->m;
+    uint64_t e;
+    s->evals++;
+    rmi_off_derive(m);
+    if (!rmi_off_eval(m)) return RMI_INF;
+    e = rmi_add(rmi_max(m->ns, rmi_max(m->d2h_ns, m->h2d_ns)), m->late_ns);
+    if (m->peak > m->limit) e = rmi_add(e, rmi_add(rmi_mul((m->peak - m->limit) >> 10, s->price), rmi_mul(m->over / m->n, s->price)));
+    if (m->host_bytes > m->host_limit) e = rmi_add(e, rmi_mul((m->host_bytes - m->host_limit) >> 10, s->price));
+    return e;
+}
+
+RMI_FN int rmi_off_fits(const rmi_off_model *m) { return m->peak <= m->limit && m->host_bytes <= m->host_limit; }
+
+/* Is mode possible for item x? */
+RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *x, uint8_t mode)
+{
+    const rmi_off_model *m = s->m;
+    uint32_t i;
+    rmi_buf_kind kind = rmi_low_kind(m->g, x->buf, &i);
+    if (mode == RMI_OFF_OUT && !x->lasting) return m->g->has_link && m->host_limit;
+    if (!x->lasting) return mode == RMI_OFF_KEEP || (!m->fixed[x->buf] && (kind == RMI_BUF_SAVED || m->g->tensors[i].kind == RMI_ACT));
+    if (mode && (!m->g->has_link || !m->host_limit)) return 0;
+    if (m->host_update[i] || m->edge[x->buf] == 2) return kind == RMI_BUF_VALUE ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
+    return mode < (kind == RMI_BUF_VALUE ? 4 : 2);
+}
+
+/* One mode for items [lo, hi); what was there goes to undo. */
+RMI_FN void rmi_off_set(rmi_off_search *s, uint32_t lo, uint32_t hi, uint8_t mode)
+{
+    uint32_t i;
+    for (i = lo; i < hi; i++) {
+        s->undo[i] = s->m->mode[s->items[i].buf];
+        if (rmi_off_may(s, &s->items[i], mode)) s->m->mode[s->items[i].buf] = mode;
+    }
+}
+
+RMI_FN uint32_t rmi_off_random(rmi_off_search *s, uint32_t n)
+{
+    s->rng++;
+    return (uint32_t)(((rmi_mix(s->rng) >> 32) * n) >> 32);
+}
+
+/* Groups by what it costs to make a byte again, dearest first. */
+RMI_FN int rmi_off_cmp_cost(const void *a, const void *b, void *user)
+{
+    const rmi_off_search *s = (const rmi_off_search *)user;
+    const rmi_off_item *x = &s->items[s->first[*(const uint32_t *)a]], *y = &s->items[s->first[*(const uint32_t *)b]];
+    uint64_t p = rmi_mul(x->ns, s->m->room[y->buf] >> 8), q = rmi_mul(y->ns, s->m->room[x->buf] >> 8);
+    if (p != q) return p > q ? -1 : 1;
+    return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Everything that persists goes home (streamed), or stays. */
+RMI_FN void rmi_off_stream(rmi_off_search *s, int home)
+{
+    uint32_t i, w;
+    for (i = 0; i < s->n; i++) {
+        const rmi_off_item *x = &s->items[i];
+        rmi_buf_kind kind = rmi_low_kind(s->m->g, x->buf, &w);
+        if (!x->lasting) continue;
+        rmi_off_set(s, i, i + 1, (uint8_t)(!home ? 0 : kind == RMI_BUF_VALUE ? RMI_OFF_GAP | RMI_OFF_EDGE : RMI_OFF_HOME));
+    }
+}
+
+/* A first guess (greedy solution of the linear programme): what is dearest to make again goes out, early layers first, until the
+   forward's time is used up; of the rest the cheapest is made again until all fits. link 0: nothing goes out; again 0: nothing
+   is made again. */
+RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, int again)
+{
+    rmi_off_model *m = s->m;
+    uint32_t *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1), n = 0, i, k, w;
+    uint64_t time = 0, spent = 0;
+    if (!by) return RM_ERROR_MEMORY;
+    for (i = 0; i < m->g->n_ops; i++) time += m->tasks[m->fwd_at[i]].ns;
+    for (i = 0; i < s->n_groups; i++)
+        if (!s->items[s->first[i]].lasting) by[n++] = i;
+    rmi_sort(by, n, sizeof(uint32_t), rmi_off_cmp_cost, s);
+    for (i = 0; i < s->n; i++)
+        if (!s->items[i].lasting) m->mode[s->items[i].buf] = RMI_OFF_KEEP;
+    for (i = 0; i < n && link; i++)
+        for (k = s->first[by[i]]; k < s->first[by[i] + 1]; k++) {
+            uint32_t b = s->items[k].buf;
+            rmi_off_energy(s); /* what goes out when all fits is a waste */
+            if (m->peak <= m->limit) return RM_OK;
+            for (w = k; w < s->first[by[i] + 1] && w < k + 4 && spent < time; w++) {
+                b = s->items[w].buf;
+                if (spent + m->out_ns[b] > time) break;
+                rmi_off_set(s, w, w + 1, RMI_OFF_OUT);
+                spent += m->out_ns[b];
+            }
+            if (w == k) break;
+            k = w - 1;
+        }
+    for (i = n; i-- > 0 && again;) {
+        uint32_t lo = s->first[by[i]], hi = s->first[by[i] + 1];
+        for (k = hi; k-- > lo;) {
+            if (m->mode[s->items[k].buf] != RMI_OFF_KEEP) continue;
+            rmi_off_set(s, k, k + 1, RMI_OFF_AGAIN);
+            if (k % 4 && k > lo) continue;
+            rmi_off_energy(s);
+            if (m->peak <= m->limit) return RM_OK;
+        }
+    }
+    return RM_OK;
+}
+
+/* One move: a range of a group gets one mode; mostly the range ends at a border between modes. 0: nothing would change. */
+RMI_FN int rmi_off_move(rmi_off_search *s, uint32_t *lo, uint32_t *hi)
+{
+    rmi_off_model *m = s->m;
+    uint32_t x = rmi_off_random(s, s->n), g = s->items[x].group, a = s->first[g], b = s->first[g + 1], dice = rmi_off_random(s, 8), len, i;
+    uint8_t old = m->mode[s->items[x].buf], mode = (uint8_t)rmi_off_random(s, s->items[x].lasting ? 4 : 3);
+    int changed = 0;
+    len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, dice < 2 ? b - a : 4));
+    if (dice >= 3) { /* a border near x */
+        uint32_t up = x;
+        while (up + 1 < b && m->mode[s->items[up + 1].buf] == old) up++;
+        while (x > a && m->mode[s->items[x - 1].buf] == old) x--;
+        if (rmi_off_random(s, 2) && up + 1 < b) { /* the run's upper end: from either side */
+            if (rmi_off_random(s, 2)) mode = m->mode[s->items[up + 1].buf], x = up + 1 > a + len ? up + 1 - len : a;
+            else mode = old, x = up + 1;
+        } else if (x > a) {
+            if (rmi_off_random(s, 2)) mode = m->mode[s->items[x - 1].buf];
+            else mode = old, x = x > a + len ? x - len : a;
+        }
+    }
+    *lo = x;
+    *hi = x + len < b ? x + len : b;
+    rmi_off_set(s, *lo, *hi, mode);
+    for (i = *lo; i < *hi; i++) changed |= s->undo[i] != m->mode[s->items[i].buf];
+    return changed;
+}
+
+/* Threshold accepting (Dueck and Scheuer 1990) from the modes of now; the best that fits is kept in best_mode. */
+RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
+{
+    rmi_off_model *m = s->m;
+    uint64_t end = s->evals + evals, from = s->evals, e, allowed;
+    uint32_t lo, hi, i;
+    s->energy = rmi_off_energy(s);
+    if (rmi_off_fits(m) && s->energy < s->best_energy) {
+        s->best_energy = s->energy;
+        memcpy(m->best_mode, m->mode, m->n_buf);
+    }
+    while (s->evals < end && s->n) {
+        uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
+        if (!rmi_off_move(s, &lo, &hi)) {
+            s->rng++;
+            from -= from > 0 && !(s->rng & 15); /* moves that change nothing cost little */
+            if (!(s->rng & 63)) s->evals++;
+            continue;
+        }
+        e = rmi_off_energy(s);
+        allowed = heat * (left * left >> 10) / 1024 * rmi_off_random(s, 1024) / 1024;
+        if (e <= rmi_add(s->energy, allowed)) {
+            s->energy = e;
+            if (rmi_off_fits(m) && e < s->best_energy) {
+                s->best_energy = e;
+                memcpy(m->best_mode, m->mode, m->n_buf);
+            }
+            continue;
+        }
+        for (i = lo; i < hi; i++) m->mode[s->items[i].buf] = s->undo[i];
+    }
+}
+
+/* --- plain plans, and where everything starts from */
+
+typedef enum rmi_off_recipe { RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS, RMI_OFF_SEARCHED } rmi_off_recipe;
+
+/* Which updates run on the host: those that can run nowhere else, and if wanted all that can. */
+RMI_FN void rmi_off_host_updates(rmi_off_model *m, int wanted)
+{
+    uint32_t i;
+    for (i = 0; i < m->g->n_tensors; i++) {
+        const rmi_tensor *t = &m->g->tensors[i];
+        if (t->kind != RMI_PARAM || !t->updates || !rmi_low_has_update(m->step)) continue;
+        m->host_update[i] = t->opt == RMI_INF || (wanted && t->opt_host != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2);
+    }
+}
+
+/* A state that no step of this kind touches needs no place on the device. */
+RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
+{
+    uint32_t i;
+    for (i = 0; i < m->g->n_tensors && !rmi_low_has_update(m->step); i++) {
+        uint32_t b = rmi_low_buf(m->g, RMI_BUF_STATE, i);
+        if (m->g->tensors[i].kind == RMI_PARAM && !m->edge[b]) m->mode[b] = (uint8_t)(home ? RMI_OFF_HOME : 0);
+    }
+}
+
+/* Modes of a recipe. ALL_KEPT: nothing moves that need not. STREAMED: what persists is at home in host memory, updates run there.
+   FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from its input, which goes
+   out. SEARCHED: the guess. */
+RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home, int host)
+{
+    rmi_off_model *m = s->m;
+    uint32_t i, k;
+    rmi_off_host_updates(m, host);
+    rmi_off_settle(m);
+    rmi_off_rest_states(m, home);
+    rmi_off_stream(s, home);
+    for (i = 0; i < s->n; i++)
+        if (!s->items[i].lasting) rmi_off_set(s, i, i + 1, recipe == RMI_OFF_BLOCKS ? RMI_OFF_AGAIN : RMI_OFF_KEEP);
+    for (i = 0; i < shape->n && recipe == RMI_OFF_BLOCKS; i++)
+        for (k = 0; k < s->n && shape->stages[i].in != RMI_NONE; k++)
+            if (s->items[k].buf == m->root[shape->stages[i].in]) rmi_off_set(s, k, k + 1, RMI_OFF_OUT);
+    if (recipe == RMI_OFF_FREE_LINK) {
+        uint64_t limit = m->limit;
+        rm_result r;
+        m->limit = 0;
+        r = rmi_off_guess(s, mem, 1, 0);
+        m->limit = limit;
+        return r;
+    }
+    return recipe == RMI_OFF_SEARCHED ? rmi_off_guess(s, mem, 1, 1) : RM_OK;
+}
+
+/* The best start of the search: with and without weights at home, updates on either side. */
+RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape)
+{
+    uint64_t best = RMI_INF, e;
+    uint32_t k, best_k = 0;
+    for (k = 0; k < 5; k++) {
+        uint32_t which = k < 4 ? k : best_k;
+        RMI_TRY(rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), (int)(which >> 1)));
+        e = rmi_off_energy(s);
+        if (k < 4 && e < best) best = e, best_k = k;
+    }
     return RM_OK;
 }
 
@@ -11330,7 +11768,7 @@ typedef struct rmi_planner {
     uint32_t steps, step, align;
     rm_config c;
     rmi_home *homes; /* of the current step */
-    size_t n_homes, n_low; /* all; those without inputs */
+    size_t n_homes, n_low, n_late; /* all; those without inputs; those of >>sequence alone, after all */
     uint64_t *offsets;     /* by buffer: of homes */
     uint64_t homes_bytes;
     rmi_seq seq;
@@ -11338,6 +11776,7 @@ typedef struct rmi_planner {
     rmi_chn_table *table;
     uint64_t base;   /* bytes beside the chain */
     rmi_program best; /* n 0: none yet */
+    rmi_program tried; /* the last candidate's figures */
     uint64_t min_arena;
     rm_plan_info *info;
     rmi_stop stop;
@@ -11345,6 +11784,11 @@ typedef struct rmi_planner {
     rmi_arena tries, lists; /* of one candidate, emptied for the next */
     int pruning, placing;
     int lanes; /* reductions run beside the compute lane */
+    int host_only; /* an update runs in host memory only: every program moves something */
+    int joint;     /* programs with copies whose ends are each other's starts */
+    int apart;     /* without copies now: programs with copies come after all those without */
+    const rmi_home *given; /* these */
+    size_t n_given;
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
@@ -11358,6 +11802,7 @@ typedef struct rmi_plan_preset {
 
 #define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
+#define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
     {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
@@ -11370,6 +11815,10 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"rockmate", "the chain, and for each of its stages what to keep of it (Zhao et al. 2023)", "", RM_PASS_OPTIONS, 0},
     {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
+    {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
+    {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0},
+    {"blocks", "every stage recomputed from its input, which goes to host memory", "", RM_PASS_BLOCKS, 0},
+    {"offmate", "keep, recompute or move each tensor: all that the link and host memory allow", "", RM_PASS_CHAIN | RMI_PLAN_MOVES, 0},
 };
 
 RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
@@ -11395,7 +11844,7 @@ RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
 RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
 {
     size_t i;
-    if (c->passes >> 6) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
+    if (c->passes >> 10) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
     if (c->off >> 4) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
     if (c->work > RMI_MAX) return "work is not below 2^62";
     for (i = 0; i < sizeof c->name && c->name[i]; i++) {}
@@ -11529,9 +11978,9 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
    of the lowest arena, the same for every budget, if that is within the target. */
 RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, rmi_program *out)
 {
-    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, q->n_str);
+    rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
-    size_t i;
+    size_t i, k, n = q->n_str;
     uint64_t quick = 2000000u + 400u * (uint64_t)q->n_str; /* steps of a few ns: training schedules need far less */
     if (!items) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_str; i++) {
@@ -11543,8 +11992,17 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
             items[i].offset = q->homes[q->str[i].home - 1].offset;
         }
     }
-    RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, lanes ? 0 : target, quick, &info));
-    if (target && info.height > target && info.bound <= target) RMI_TRY(rmi_plc_place(mem, items, q->n_str, align, target, 0, &info));
+    for (i = 0; i < q->n_homes; i++) { /* what the step before still copies */
+        if (q->homes[i].host != 2) continue;
+        for (k = 0; k < q->n_str && q->str[k].home != i + 1;) k++;
+        items[n].end = k < q->n_str ? (uint32_t)rmi_min((uint64_t)q->homes[i].until + 1, q->str[k].first_pos) : 0;
+        if (!items[n].end) continue;
+        items[n].size = rmi_low_bytes(q->g, q->homes[i].buf);
+        items[n].offset = q->homes[i].offset;
+        items[n++].fixed = 1;
+    }
+    RMI_TRY(rmi_plc_place(mem, items, n, align, lanes ? 0 : target, quick, &info));
+    if (target && info.height > target && info.bound <= target) RMI_TRY(rmi_plc_place(mem, items, n, align, target, 0, &info));
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
@@ -11555,8 +12013,11 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
 RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
 {
     size_t i;
+    for (i = 0; i < q->n_homes; i++)
+        if (q->homes[i].host != 1) above = rmi_max(above, q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf));
     for (i = 0; i < q->n_st; i++)
-        if (q->st[i].what == RMI_ALLOC) {
+        if (q->st[i].what == RMI_ALLOC && q->str[q->st[i].offset].home) q->st[i].offset = q->homes[q->str[q->st[i].offset].home - 1].offset;
+        else if (q->st[i].what == RMI_ALLOC) {
             q->st[i].offset = above;
             above = rmi_add(above, q->st[i].bytes);
         }
@@ -11591,7 +12052,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     q->runs = runs;
     q->n = (uint32_t)n;
     q->homes = w->homes;
-    q->n_homes = w->n_homes;
+    q->n_homes = w->n_homes + w->n_late;
     memset(out, 0, sizeof *out);
     RMI_TRY(rmi_seq_build(q));
     if (w->pruning) {
@@ -11684,7 +12145,8 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
     if (r == RM_OK) {
         *size = rmi_plan_size(w, &c);
-        if (*size != RMI_INF && *size <= budget && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
+        w->tried = c;
+        if (*size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
             r = rmi_plan_copy_program(&w->p->mem, &c, &w->best);
             rmi_plan_tell(w, first ? "first" : "solve");
@@ -12174,6 +12636,104 @@ RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
 
+/* --- plans with copies: lists of >>offload, with homes of their own */
+
+/* The model's decisions as a candidate. */
+RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t *size)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_home *homes = w->homes;
+    size_t n_homes = w->n_homes;
+    rmi_off_list list;
+    rm_result r;
+    uint32_t k;
+    memset(&list, 0, sizeof list);
+    s->m->d2h_carry = s->m->h2d_lead = 0;
+    for (k = 0; k < 3; k++) rmi_off_energy(s); /* what crosses the step's edge settles */
+    r = rmi_off_emit(s->m, &tmp, &list);
+    if (r == RM_OK) r = rmi_off_homes(s->m, &tmp, &list);
+    if (r == RM_OK) {
+        w->homes = list.homes;
+        w->n_homes = list.n_homes;
+        w->n_late = list.n_late;
+        r = rmi_plan_try(w, list.runs, list.n, budget, size);
+    }
+    w->homes = homes;
+    w->n_homes = n_homes;
+    w->n_late = 0;
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+#define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
+#define RMI_PLAN_MOVE_EVALS 12000u
+
+/* The search, and again with a lower limit while addresses cost more than live bytes. */
+RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
+{
+    rmi_off_model *m = s->m;
+    uint64_t size, evals, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint32_t round;
+    RMI_TRY(rmi_off_start(s, mem, &w->p->shape));
+    evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS);
+    for (round = 0; round < 8 && !w->stop.stopped; round++) {
+        s->best_energy = RMI_INF;
+        rmi_off_anneal(s, round ? evals / 8 + 1 : evals, m->ns / (round ? 4000 : 1000));
+        if (s->best_energy == RMI_INF) rmi_off_anneal(s, evals / 2 + 1, m->ns / 200);
+        if (s->best_energy == RMI_INF) return RM_OK;
+        memcpy(m->mode, m->best_mode, m->n_buf);
+        RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
+        if (size <= budget || size == RMI_INF) return RM_OK;
+        m->limit = rmi_sub(m->limit, rmi_max((size - budget) / 2, m->limit / 500));
+    }
+    return RM_OK;
+}
+
+/* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
+RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
+{
+    static const uint32_t passes[] = {0, RM_PASS_STREAM, RM_PASS_STREAM, RM_PASS_LINK, RM_PASS_LINK, RM_PASS_BLOCKS, RM_PASS_BLOCKS};
+    static const uint8_t recipes[] = {RMI_OFF_ALL_KEPT, RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK, RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS, RMI_OFF_BLOCKS};
+    rmi_off_model *m = s->m;
+    uint64_t size, least = RMI_INF;
+    uint32_t i, best = 0;
+    for (i = 0; i <= RMI_COUNT(passes) && !w->stop.stopped; i++) {
+        uint32_t which = i < RMI_COUNT(passes) ? i : best;
+        int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes), yardstick = !which && (w->host_only || w->joint);
+        if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->c.passes & passes[which])) continue;
+        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home));
+        rmi_off_energy(s);
+        if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
+        if (!last && !yardstick && !rmi_off_fits(m)) continue;
+        RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
+        if (w->tried.host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, size);
+        if (which || last || w->info->keep_all_ns) continue;
+        w->info->keep_all_bytes = size;
+        w->info->keep_all_ns = w->tried.fig.time_ns;
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena mem = rmi_plan_arena(w);
+    rmi_off_model m;
+    rmi_off_search s;
+    rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, 100 - w->d->link_margin_percent, &m);
+    if (r == RM_OK) {
+        m.limit = budget;
+        m.host_limit = w->d->host_bytes;
+        m.steady = w->joint;
+        m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
+        if (w->given) rmi_off_join(&m, w->given, w->n_given);
+        r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
+    }
+    if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
+    if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_search_moved(w, &mem, &s, budget);
+    rmi_arena_free(&mem);
+    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
+}
+
 /* --- one program */
 
 RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
@@ -12195,6 +12755,9 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
     f->runs = p->fig.runs;
     f->recomputed_runs = p->fig.recomputed_runs;
     f->statements = p->n;
+    f->h2d_bytes = p->fig.copied[0];
+    f->d2h_bytes = p->fig.copied[1];
+    memcpy(f->busy_ns, p->fig.busy, sizeof f->busy_ns);
 }
 
 /* Everything about one step kind: its figures of keep-everything and bounds, its program. */
@@ -12205,6 +12768,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     rmi_run *runs = NULL;
     size_t n = 0;
     rm_result r;
+    int plain;
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = RMI_INF;
@@ -12217,8 +12781,9 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->info->estimated = w->g->estimated;
     r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
     if (r == RM_OK) r = rmi_bnd_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
-    if (r == RM_OK) r = rmi_plan_keep_all(w, &tmp, &runs, &n);
-    if (r == RM_OK) { /* keep everything: the yardstick, and a candidate of every preset */
+    plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
+    if (r == RM_OK && plain) r = rmi_plan_keep_all(w, &tmp, &runs, &n);
+    if (r == RM_OK && plain) { /* keep everything: the yardstick, and a candidate of every preset */
         rmi_program c;
         r = rmi_plan_build(w, &tmp, runs, n, 0, &c);
         if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL;
@@ -12232,13 +12797,14 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         }
     }
     rmi_arena_free(&tmp);
-    if (r == RM_OK && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
-    if (r == RM_OK && w->c.passes & RM_PASS_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
+    if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
+    if (r == RM_OK && plain && w->c.passes & RM_PASS_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
     else if (r == RM_OK && !w->stop.stopped) {
         tmp = rmi_plan_arena(w);
         r = rmi_plan_bound(w, &tmp, NULL, budget);
         rmi_arena_free(&tmp);
     }
+    if (r == RM_OK && (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes && !w->stop.stopped) r = rmi_plan_move(w, budget);
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
@@ -12276,17 +12842,87 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d)
 {
     if (d->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
     if (d->align & (d->align - 1)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)d->align);
+    if (d->link_margin_percent > 90) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90", (uint64_t)d->link_margin_percent);
+    if (d->like && (d->like->g != g || d->like->align != (d->align ? d->align : 256) || d->like->live_only)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: a plan of another graph, of another alignment, or without addresses");
     if (d->device_bytes > RMI_MAX || d->host_bytes > RMI_MAX) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
     return RM_OK;
 }
 
-/* Updates that this planner cannot run. */
-RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g)
+/* Updates in host memory want a link and room there. */
+RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g, const rm_plan_desc *d, int *host_only)
 {
+    uint32_t i, steps = d->steps ? d->steps : RM_SINGLE;
+    *host_only = 0;
+    for (i = 0; i < g->n_tensors && steps & (RM_SINGLE | RM_LAST); i++) {
+        if (!g->tensors[i].updates || g->tensors[i].opt != RMI_INF) continue;
+        *host_only = 1;
+        if (!g->has_link || !d->host_bytes)
+            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only; %s, or give it an update on the device as well", g->tensors[i].name,
+                               !g->has_link ? "declare the link that takes it there (rm_graph_link)" : "set rm_plan_desc.host_bytes");
+    }
+    return RM_OK;
+}
+
+/* All wanted step kinds, each with its program. worst: of those that the budget is too small for, the one that wants most. */
+RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
+{
+    static const uint32_t decider_first[RM_STEP_KINDS] = {RM_LAST, RM_SINGLE, RM_MIDDLE, RM_FIRST, RM_FORWARD};
+    uint32_t i, k;
+    memset(worst, 0, sizeof *worst);
+    w->p->n = 0;
+    for (i = 0; i < RM_STEP_KINDS; i++) {
+        rm_result r;
+        uint32_t step = w->joint ? decider_first[i] : rmi_plan_steps[i];
+        if (!(w->steps & step)) continue;
+        memset(&w->p->info[w->p->n], 0, sizeof(rm_plan_info));
+        r = rmi_plan_step(w, step);
+        if (r != RM_OK && r != RM_ERROR_INFEASIBLE) return r;
+        if (r == RM_ERROR_INFEASIBLE && w->info->min_bytes >= worst->min_bytes) *worst = *w->info;
+        if (r == RM_ERROR_INFEASIBLE) memset(w->info, 0, sizeof *w->info);
+        if (r == RM_ERROR_INFEASIBLE && w->joint) return RM_OK;
+        if (!w->joint || w->given) continue;
+        w->given = w->p->prog[0].homes;
+        w->n_given = w->p->prog[0].n_homes;
+    }
+    for (i = 1; i < w->p->n; i++) /* in the order of kinds, whichever came first */
+        for (k = i; k > 0 && w->p->info[k].step < w->p->info[k - 1].step; k--) {
+            rmi_program p = w->p->prog[k];
+            rm_plan_info f = w->p->info[k];
+            w->p->prog[k] = w->p->prog[k - 1], w->p->info[k] = w->p->info[k - 1];
+            w->p->prog[k - 1] = p, w->p->info[k - 1] = f;
+        }
+    return RM_OK;
+}
+
+/* Programs of several kinds share what persists. So there are two plans: one in which nothing moves, and one in which the kind
+   that knows all that persists decides where it is. The faster one counts. */
+RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
+{
+    rm_plan first = *w->p;
+    rm_plan_info worst_first;
+    uint64_t before = 0, after = 0;
     uint32_t i;
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].updates && g->tensors[i].opt == RMI_INF)
-            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only, and plans do not move weights there; give it an update on the device as well", g->tensors[i].name);
+    int moves = (w->c.passes & RMI_PLAN_MOVES || w->host_only || w->d->like) && w->g->has_link && w->d->host_bytes;
+    memset(&worst_first, 0, sizeof worst_first);
+    first.n = 0;
+    if (!w->host_only && !w->d->like) {
+        w->apart = 1;
+        RMI_TRY(rmi_plan_kinds_of_step(w, worst));
+        w->apart = 0;
+        if (!moves || w->stop.stopped) return RM_OK;
+        first = *w->p;
+        worst_first = *worst;
+        for (i = 0; i < first.n; i++) before += first.info[i].time_ns;
+    }
+    w->joint = 1;
+    if (w->d->like) w->given = w->d->like->prog[0].homes, w->n_given = w->d->like->prog[0].n_homes;
+    RMI_TRY(rmi_plan_kinds_of_step(w, worst));
+    for (i = 0; i < w->p->n; i++) after += w->p->info[i].time_ns;
+    if (!first.n || worst_first.min_bytes || (!worst->min_bytes && after < before)) return RM_OK;
+    memcpy(w->p->prog, first.prog, sizeof first.prog);
+    memcpy(w->p->info, first.info, sizeof first.info);
+    w->p->n = first.n;
+    *worst = worst_first;
     return RM_OK;
 }
 
@@ -12294,19 +12930,13 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
 {
     rm_plan_info worst;
     uint32_t i;
-    memset(&worst, 0, sizeof worst);
     for (i = 0; i < w->g->n_tensors; i++) w->lanes |= w->g->tensors[i].reduce != RMI_INF && w->g->tensors[i].consumers.n;
     RMI_TRY(rmi_seq_scratch(&w->seq, w->g, &w->p->mem));
     RMI_TRY(rmi_shp_make(&w->p->mem, w->g, RMI_NONE, &w->p->shape));
     RMI_TRY(rmi_plan_layout(w));
-    for (i = 0; i < RM_STEP_KINDS; i++) {
-        rm_result r;
-        if (!(w->steps & rmi_plan_steps[i])) continue;
-        r = rmi_plan_step(w, rmi_plan_steps[i]);
-        if (r != RM_OK && r != RM_ERROR_INFEASIBLE) return r;
-        if (r == RM_ERROR_INFEASIBLE && w->info->min_bytes >= worst.min_bytes) worst = *w->info;
-        if (r == RM_ERROR_INFEASIBLE) memset(w->info, 0, sizeof *w->info);
-    }
+    if (w->host_only) w->c.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
+    if (w->d->like || w->steps & (w->steps - 1)) RMI_TRY(rmi_plan_several(w, &worst));
+    else RMI_TRY(rmi_plan_kinds_of_step(w, &worst));
     if (worst.min_bytes) {
         if (w->d->info) *w->d->info = worst;
         return rmi_plan_infeasible(w, &worst);
@@ -12384,7 +13014,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     RMI_TRY(rmi_graph_seal(g));
     RMI_TRY(rmi_plan_desc_ok(g, d));
     RMI_TRY(rmi_plan_config(g, d, &w.c));
-    RMI_TRY(rmi_plan_updates_ok(g));
+    RMI_TRY(rmi_plan_updates_ok(g, d, &w.host_only));
     w.stop.ask = rmi_plan_ask;
     w.stop.user = &w;
     w.g = g;
@@ -14148,7 +14778,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
 }
 
 /* --- configurations */
-static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds", "chain", "search", "options", NULL};
+static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds", "chain", "search", "options", "stream", "link", "blocks", "offload", NULL};
 static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", NULL};
 
 /* A list of words of `names`, as bits. */
@@ -14212,7 +14842,7 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
         memset(c->name, 0, sizeof c->name);
         memcpy(c->name, name, value.n);
         return RM_OK;
-    case 2: return rmi_txt_bits(t, value, rmi_txt_passes, "passes=none, or some of segments,greedy,kinds,chain,search,options", &c->passes);
+    case 2: return rmi_txt_bits(t, value, rmi_txt_passes, "passes=none, or some of segments,greedy,kinds,chain,search,options,stream,link,blocks,offload", &c->passes);
     case 3: return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace", &c->off);
     case 4: return rmi_txt_u32(t, value, &c->segment);
     case 5: return rmi_txt_u32(t, value, &c->gap_ppm);

@@ -33,6 +33,10 @@ static const char help[] =
     "\n"
     "  --budget SIZE   device memory the plan may use; none given: no limit\n"
     "  --host SIZE     host memory the plan may use; none given: none\n"
+    "  --step KIND     single (default), first, middle, last (of an accumulation), forward\n"
+    "  --like FILE     what persists lies where this plan (.rmp) of another step kind has it\n"
+    "  --link h2d=N,d2h=N  bytes a second each way, instead of the graph's; latency=NS and add=N may follow\n"
+    "  --margin PCT    count on that much less than the link's speed\n"
     "  --preset NAME   what the planner does: one of the presets below\n"
     "  --config FILE   the same from a file of key=value lines (docs/formats.md)\n"
     "  --compare       plan with every preset and print one table of them\n"
@@ -72,7 +76,10 @@ typedef struct quantity { /* bytes, or millionths of something else */
 } quantity;
 
 typedef struct options {
-    const char *graph, *place, *out, *preset, *config;
+    const char *graph, *place, *out, *preset, *config, *like;
+    uint64_t link[4], margin; /* h2d, d2h, latency, add */
+    uint32_t step;
+    int has_link;
     quantity budget, host, capacity;
     uint64_t align, milliseconds;
     int has_budget, has_host, has_capacity, has_align, has_seconds, live, curve, compare;
@@ -162,8 +169,8 @@ static int parse_number(const char *s, uint64_t *out)
 }
 
 /* Options with a value. */
-typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_CONFIG, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_COUNT } option_id;
-static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--config", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export"};
+typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_CONFIG, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_STEP, OPT_LIKE, OPT_LINK, OPT_MARGIN, OPT_COUNT } option_id;
+static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--config", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export", "--step", "--like", "--link", "--margin"};
 
 static int parse_seconds(options *o, const char *value)
 {
@@ -193,6 +200,31 @@ static int parse_model(options *o, option_id id, const char *value)
     }
 }
 
+static int parse_step(options *o, const char *value)
+{
+    static const char *const kinds[] = {"single", "first", "middle", "last", "forward"};
+    uint32_t k;
+    for (k = 0; k < 5; k++)
+        if (!strcmp(kinds[k], value)) o->step = 1u << k;
+    return o->step ? -1 : usage("--step takes single, first, middle, last or forward", value);
+}
+
+/* key=number, with commas. */
+static int parse_link(options *o, const char *value)
+{
+    static const char *const keys[] = {"h2d=", "d2h=", "latency=", "add="};
+    const char *s = value;
+    uint64_t millionths;
+    size_t k;
+    while (*s) {
+        for (k = 0; k < 4 && strncmp(s, keys[k], strlen(keys[k]));) k++;
+        if (k == 4 || !parse_millionths(s + strlen(keys[k]), &o->link[k], &millionths, &s) || (*s && *s != ',')) break;
+        s += *s == ',';
+    }
+    o->has_link = 1;
+    return !*s && o->link[0] && o->link[1] ? -1 : usage("--link takes h2d=BYTES,d2h=BYTES a second, both above 0", value);
+}
+
 /* The exit status in case of a problem, -1 for a good one. */
 static int parse_value(options *o, option_id id, const char *value)
 {
@@ -207,6 +239,10 @@ static int parse_value(options *o, option_id id, const char *value)
     case OPT_CONFIG: o->config = value; return -1;
     case OPT_PLACE: o->place = value; return -1;
     case OPT_EXPORT: o->export_to = value; return -1;
+    case OPT_STEP: return parse_step(o, value);
+    case OPT_LIKE: o->like = value; return -1;
+    case OPT_LINK: return parse_link(o, value);
+    case OPT_MARGIN: return parse_number(value, &o->margin) && o->margin <= 90 ? -1 : usage("--margin takes a percentage from 0 to 90", value);
     default: return parse_model(o, id, value);
     }
 }
@@ -350,7 +386,8 @@ static void print_gap(const char *before, uint64_t time, uint64_t bound)
 
 static void print_info(const char *before, const char *status, const rm_plan_info *f, const watch *w, uint64_t solve_us)
 {
-    int ok = !strcmp(status, "ok");
+    static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm"};
+    int ok = !strcmp(status, "ok"), lane;
     printf("%sstatus=%s\n", before, status);
     printf("%sbudget_bytes=%" PRIu64 "\n", before, f->budget_bytes);
     if (ok) printf("%stime_ns=%" PRIu64 "\n", before, f->time_ns);
@@ -360,6 +397,8 @@ static void print_info(const char *before, const char *status, const rm_plan_inf
     if (ok) {
         print_gap(before, f->time_ns, f->bound_ns);
         printf("%sarena_bytes=%" PRIu64 "\n%slive_bytes=%" PRIu64 "\n%shost_bytes=%" PRIu64 "\n", before, f->arena_bytes, before, f->live_bytes, before, f->host_bytes);
+        printf("%sh2d_bytes=%" PRIu64 "\n%sd2h_bytes=%" PRIu64 "\n", before, f->h2d_bytes, before, f->d2h_bytes);
+        for (lane = 0; lane < 5; lane++) printf("%sbusy_%s_ns=%" PRIu64 "\n", before, lanes[lane], f->busy_ns[lane]);
     }
     printf("%skeep_all_bytes=%" PRIu64 "\n", before, f->keep_all_bytes);
     if (!ok) printf("%smin_bytes=%" PRIu64 "\n", before, f->min_bytes);
@@ -462,12 +501,24 @@ static int read_config(const char *path, rm_config *c)
     return r == RM_ERROR_TEXT ? EXIT_USAGE : EXIT_OTHER;
 }
 
+/* The plan that --like names. */
+static int read_like(const options *o, rm_graph *g, rm_plan **out)
+{
+    size_t n;
+    char *text = read_file(o->like, &n);
+    rm_result r;
+    if (!text) return EXIT_USAGE;
+    r = rm_plan_read(g, text, n, out);
+    free(text);
+    return r == RM_OK ? -1 : refuse(o->like, g, r);
+}
+
 static int plan_graph(const options *o, rm_graph *g)
 {
     static rm_plan_desc zeros; /* the fields that are not named below */
     rm_plan_desc d = zeros;
     rm_plan_info info;
-    rm_plan *plan = NULL;
+    rm_plan *plan = NULL, *like = NULL;
     const rm_point *points;
     const char *before = o->curve ? "# " : "";
     watch w;
@@ -483,9 +534,15 @@ static int plan_graph(const options *o, rm_graph *g)
     d.preset = o->preset;
     d.config = o->config ? &config : NULL;
     d.live_only = (uint32_t)o->live;
+    d.steps = o->step;
+    d.link_margin_percent = (uint32_t)o->margin;
     d.info = &info;
     d.progress = on_progress;
     d.progress_user = &w;
+    if (o->has_link) rm_graph_link(g, o->link[0], o->link[1], o->link[2], o->link[3]);
+    status = o->like ? read_like(o, g, &like) : -1;
+    if (status >= 0) return status;
+    d.like = like;
     status = resolve(g, o, &d);
     if (status >= 0) return status;
     if (o->compare) return compare(o, g, d);
@@ -495,6 +552,7 @@ static int plan_graph(const options *o, rm_graph *g)
     w.start_us = now_us();
     r = rm_plan_create(g, &d, &plan);
     solve_us = now_us() - w.start_us;
+    rm_plan_destroy(like);
     if (r != RM_OK && r != RM_ERROR_INFEASIBLE && r != RM_ERROR_CANCELLED) return refuse(o->graph, g, r);
     info.budget_bytes = d.device_bytes;
     print_info(before, r == RM_OK ? "ok" : r == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout", &info, &w, solve_us);

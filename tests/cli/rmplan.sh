@@ -89,12 +89,12 @@ head -c 500 chain.rmg | head -c 130 >cut.rmg
 run 2 "cut.rmg:" cut.rmg
 
 # --- a plan
-contract="status budget_bytes time_ns keep_all_ns recomputed_ns bound_ns gap_pct arena_bytes live_bytes host_bytes keep_all_bytes min_bound_bytes first_ms solve_ms"
+contract="status budget_bytes time_ns keep_all_ns recomputed_ns bound_ns gap_pct arena_bytes live_bytes host_bytes h2d_bytes d2h_bytes busy_compute_ns busy_h2d_ns busy_d2h_ns busy_host_ns busy_comm_ns keep_all_bytes min_bound_bytes first_ms solve_ms"
 run 0 "" chain.rmg
 for key in $contract; do
     if [ "$(grep -c "^$key=" out)" = 1 ]; then ok; else bad "not one line $key="; fi
 done
-if grep -vqE '^[a-z_]+=[a-z0-9.]+$' out; then bad "a line that is not key=value"; else ok; fi
+if grep -vqE '^[a-z0-9_]+=[a-z0-9.]+$' out; then bad "a line that is not key=value"; else ok; fi
 if grep -qE '^gap_pct=[0-9]+\.[0-9][0-9]+$' out; then ok; else bad "gap_pct has two decimals at least"; fi
 holds 'v["status"] == "ok" && v["time_ns"] == v["keep_all_ns"] && v["recomputed_ns"] == 0 && v["budget_bytes"] == 0'
 holds 'v["arena_bytes"] >= v["live_bytes"] && v["time_ns"] >= v["bound_ns"] && v["arena_bytes"] >= v["min_bound_bytes"]'
@@ -153,7 +153,7 @@ else skipped=$((skipped + 1)); fi
 run 0 "" chain.rmg --live --budget 80%
 holds 'v["live_bytes"] <= v["budget_bytes"] && v["arena_bytes"] == v["live_bytes"]'
 run 0 "" chain.rmg --curve
-if grep -q '^# status=ok$' out && ! grep -vqE '^# [a-z_]+=[a-z0-9.]+$|^[0-9]+	[0-9]+$' out; then ok; else bad "--curve: rows and comments only"; fi
+if grep -q '^# status=ok$' out && ! grep -vqE '^# [a-z0-9_]+=[a-z0-9.]+$|^[0-9]+	[0-9]+$' out; then ok; else bad "--curve: rows and comments only"; fi
 if grep -v '^#' out | awk -F'\t' 'NR > 1 && ($1 <= b || $2 >= t) { bad = 1 } { b = $1; t = $2 } END { exit bad || NR < 2 }'; then ok; else bad "--curve: more bytes, less time"; fi
 
 # --- placing
