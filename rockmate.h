@@ -28,6 +28,7 @@
    >>plan      passes of a preset, the plan and its figures
    >>lanes     which waits between lanes a program needs, and no more
    >>text      .rmg and .rmp files, the summary
+   >>view      a plan for people to look at: why a tensor is where it is, a trace, a picture of memory
    >>threads   the lanes of the host backend as threads (ROCKMATE_THREADS)
    >>exec      walks a plan through a backend; the host backend; profiling
    >>check     finds wrong declarations of kinds
@@ -159,8 +160,8 @@
    message, a budget that works. A preset says what the planner does: "rotor" if none is named; others are
    for hard graphs (checkmate, search) or to compare with (every-block, sqrt, greedy, llmc-1, noremat).
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
-   rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table
-   for people. The same graph and desc give the same plan, everywhere. steps = RM_FIRST | RM_MIDDLE |
+   rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
+   rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same graph and desc give the same plan, everywhere. steps = RM_FIRST | RM_MIDDLE |
    RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
    what persists.
 
@@ -658,6 +659,17 @@ RMDEF uint32_t rm_plan_curve_lost_ppm(const rm_plan *p);
 
 /* A table for people, 100 columns. */
 RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user);
+
+/* About one tensor, in the plan's first program, a few lines for people: when it is on the device, how often it is recomputed or
+   copied and what that costs, what else is there at the fullest moment that it spans, what letting go of it there would save and
+   cost, or keeping it; and what a byte more is worth (from the curve: the next point's time gained, by its bytes). */
+RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user);
+
+/* One program over time, in the steady state, as simulated. A trace: JSON that ui.perfetto.dev and chrome://tracing show, a track
+   for each lane and a counter of live bytes. A picture: SVG, time by address in the arena, coloured by what is there; a browser
+   shows names under the pointer. step 0: the first program. */
+RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
+RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 
 /* .rmp (docs/formats.md): one program of the plan; or a plan of one program, checked against g before it is returned. */
 RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
@@ -2930,6 +2942,11 @@ RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_
 }
 
 /* --- state of the simulation */
+typedef struct rmi_span { /* when something ran, in the last of the steps that were simulated */
+    uint64_t start, end;
+    uint32_t lane, ran; /* ran 0: it was not a run or copy */
+} rmi_span;
+
 typedef struct rmi_stretch {
     uint64_t lo, hi, busy, ready;
     uint32_t first;   /* buffer whose name it is; further ones by next_name */
@@ -2979,6 +2996,7 @@ typedef struct rmi_sim {
     uint32_t *reads, *writes;   /* stretches of the current run */
     uint32_t n_reads, n_writes;
     rmi_figures fig;
+    rmi_span *spans; /* two by statement, the second of the host lane; or NULL */
 } rmi_sim;
 
 RMI_COLD rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
@@ -3162,6 +3180,13 @@ RMI_FN uint64_t rmi_sim_work(rmi_sim *s, uint32_t lane, uint64_t ns, uint64_t no
     uint32_t i;
     for (i = 0; i < s->n_reads; i++) t = rmi_max(t, s->str[s->reads[i]].ready);
     for (i = 0; i < s->n_writes; i++) t = rmi_max(t, s->str[s->writes[i]].busy);
+    if (s->spans) {
+        rmi_span *span = &s->spans[2 * s->at + (lane == RM_LANE_HOST)];
+        span->start = t;
+        span->end = rmi_add(t, ns);
+        span->lane = lane;
+        span->ran = 1;
+    }
     t = rmi_add(t, ns);
     s->lane[lane] = t;
     s->fig.busy[lane] = rmi_add(s->fig.busy[lane], ns);
@@ -3933,8 +3958,9 @@ RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
     return RM_OK;
 }
 
-/* Replays p. RM_OK: p->fig is filled. Else err holds the fact, and *at the statement (p->n: the end; RMI_NONE: the start). */
-RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at)
+/* Replays p. RM_OK: p->fig is filled, and spans, if not NULL (see rmi_sim). Else err holds the fact, and *at the statement
+   (p->n: the end; RMI_NONE: the start). */
+RMI_FN rm_result rmi_sch_replay(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at, rmi_span *spans)
 {
     rmi_sim s;
     rm_result r;
@@ -3942,6 +3968,7 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err
     s.g = g;
     s.p = p;
     s.err = err;
+    s.spans = spans;
     s.mem = rmi_arena_make(&g->mem.hooks);
     s.free_str = RMI_NONE;
     s.at = (size_t)RMI_NONE;
@@ -3957,6 +3984,7 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err
     rmi_arena_free(&s.mem);
     return r;
 }
+RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at) { return rmi_sch_replay(g, p, err, at, NULL); }
 
 /* =====================================================================================================================
    >>sequence - a list of runs with repeats -> lifetimes and statements; the language solvers speak
@@ -15221,6 +15249,794 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
 }
 
 /* =====================================================================================================================
+   >>view - a plan for people to look at: why a tensor is where it is, a trace, a picture of memory
+   In: a checked program and, from the simulator, when each statement ran. Out: text. A piece is one name's stay at one address;
+   of the names that share bytes one is drawn at a time, so that the pieces drawn add up to what is live. O(statements), and
+   for an explanation O(statements * degree).
+   ================================================================================================================== */
+typedef enum rmi_vue_colour { RMI_VUE_WEIGHT, RMI_VUE_STATE, RMI_VUE_INPUT, RMI_VUE_VALUE, RMI_VUE_AGAIN, RMI_VUE_GRAD, RMI_VUE_PARAM_GRAD, RMI_VUE_SAVED, RMI_VUE_WS, RMI_VUE_COLOURS } rmi_vue_colour;
+
+typedef struct rmi_vue_piece {
+    uint32_t buf, colour;
+    uint32_t prev;       /* the piece before it of the same buffer, or RMI_NONE */
+    uint32_t around;     /* next of the names that share its bytes now: a ring */
+    uint64_t off, bytes;
+    size_t from, to;     /* statements [from, to) */
+    size_t drawn;        /* from which on it is the one drawn; to or later: never */
+    uint64_t start, end; /* ns, of what is drawn */
+    uint8_t home, open;
+} rmi_vue_piece;
+
+typedef struct rmi_vue {
+    const rm_plan *p;
+    const rm_graph *g;
+    const rmi_program *prog;
+    rmi_arena mem;
+    rmi_span *span;      /* two by statement */
+    rmi_vue_piece *piece;
+    uint32_t n_pieces;
+    uint32_t *latest;    /* by buffer: its last piece so far */
+    uint32_t *before;    /* by statement, and the end: runs before it */
+    uint32_t *run_at, n_runs; /* by run: its statement */
+    uint8_t *again;      /* by statement: a forward that ran before in this step */
+    uint64_t *live;      /* by run */
+    uint64_t begin, end; /* ns: of the step that is shown */
+    rmi_sink *to;
+} rmi_vue;
+
+/* --- what lies where and when */
+RMI_FN uint32_t rmi_vue_kind(const rm_graph *g, uint32_t b)
+{
+    uint32_t i;
+    switch (rmi_low_kind(g, b, &i)) {
+    case RMI_BUF_VALUE: return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_WEIGHT : g->tensors[i].kind == RMI_ACT ? RMI_VUE_VALUE : RMI_VUE_INPUT;
+    case RMI_BUF_GRAD: return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_PARAM_GRAD : RMI_VUE_GRAD;
+    case RMI_BUF_STATE: return RMI_VUE_STATE;
+    case RMI_BUF_SAVED: return RMI_VUE_SAVED;
+    default: return RMI_VUE_WS;
+    }
+}
+
+RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *v, uint32_t buf, uint64_t off, uint64_t bytes, size_t at)
+{
+    rmi_vue_piece *x = &v->piece[v->n_pieces];
+    x->buf = buf;
+    x->colour = rmi_vue_kind(v->g, buf);
+    x->prev = v->latest[buf];
+    x->around = v->n_pieces;
+    x->off = off;
+    x->bytes = bytes;
+    x->from = x->drawn = at;
+    x->to = v->prog->n;
+    x->open = 1;
+    v->latest[buf] = v->n_pieces++;
+    return x;
+}
+
+/* The name goes; if it was the one drawn, another that shares its bytes is from now on. */
+RMI_FN void rmi_vue_close(rmi_vue *v, uint32_t buf, size_t at)
+{
+    uint32_t i = v->latest[buf], k;
+    rmi_vue_piece *x;
+    if (i == RMI_NONE || !v->piece[i].open) return;
+    x = &v->piece[i];
+    x->open = 0;
+    x->to = at;
+    if (x->around == i) return;
+    if (x->drawn < at) v->piece[x->around].drawn = at;
+    for (k = x->around; v->piece[k].around != i;) k = v->piece[k].around;
+    v->piece[k].around = x->around;
+}
+
+RMI_FN void rmi_vue_rename(rmi_vue *v, const rmi_stmt *st, size_t at)
+{
+    uint32_t old = v->latest[st->other];
+    rmi_vue_piece *x;
+    if (old == RMI_NONE || !v->piece[old].open) return; /* the caller's memory, or nothing */
+    if (st->what == RMI_REUSE) {
+        rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
+        rmi_vue_close(v, st->other, at);
+        return;
+    }
+    x = rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
+    x->drawn = SIZE_MAX;
+    x->around = v->piece[old].around;
+    v->piece[old].around = v->n_pieces - 1;
+}
+
+RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
+{
+    const rmi_program *p = v->prog;
+    uint32_t k, nb = rmi_low_buffers(v->g), *ran = RMI_NEW(&v->mem, uint32_t, v->g->n_ops);
+    size_t i;
+    v->piece = RMI_NEW(&v->mem, rmi_vue_piece, p->n + p->n_homes);
+    v->latest = RMI_NEW(&v->mem, uint32_t, nb);
+    v->before = RMI_NEW(&v->mem, uint32_t, p->n + 1);
+    v->run_at = RMI_NEW(&v->mem, uint32_t, p->n);
+    v->again = RMI_NEW(&v->mem, uint8_t, p->n + 1);
+    if (!ran || !v->piece || !v->latest || !v->before || !v->run_at || !v->again) return RM_ERROR_MEMORY;
+    for (k = 0; k < nb; k++) v->latest[k] = RMI_NONE;
+    for (i = 0; i < p->n_homes; i++)
+        if (!p->homes[i].host) rmi_vue_open(v, p->homes[i].buf, p->homes[i].offset, rmi_low_bytes(v->g, p->homes[i].buf), 0)->home = 1;
+    for (i = 0; i < p->n; i++) {
+        const rmi_stmt *st = &p->st[i];
+        v->before[i] = v->n_runs;
+        if (st->what == RMI_ALLOC) rmi_vue_open(v, st->buf, st->offset, st->bytes, i);
+        if (st->what == RMI_FREE) rmi_vue_close(v, st->buf, i);
+        if (st->what == RMI_ALIAS || st->what == RMI_REUSE) rmi_vue_rename(v, st, i);
+        if (st->what != RMI_RUN) continue;
+        v->run_at[v->n_runs++] = (uint32_t)i;
+        v->again[i] = st->run.way == RMI_FWD && ran[st->run.id]++;
+    }
+    v->before[p->n] = v->n_runs;
+    return RM_OK;
+}
+
+/* A piece is drawn from the start of the first run or copy after it came to be to the end of the last before it went. What a
+   repeated forward makes has a colour of its own. */
+RMI_FN rm_result rmi_vue_times(rmi_vue *v)
+{
+    const rmi_program *p = v->prog;
+    uint64_t *start = RMI_NEW(&v->mem, uint64_t, p->n + 1), *end = RMI_NEW(&v->mem, uint64_t, p->n + 1), now;
+    uint32_t k, id;
+    size_t i;
+    v->live = RMI_NEW(&v->mem, uint64_t, (size_t)v->n_runs + 1);
+    if (!start || !end || !v->live) return RM_ERROR_MEMORY;
+    v->begin = RMI_INF;
+    for (i = 0; i < 2 * p->n; i++)
+        if (v->span[i].ran) {
+            v->begin = rmi_min(v->begin, v->span[i].start);
+            v->end = rmi_max(v->end, v->span[i].end);
+        }
+    v->begin = rmi_min(v->begin, v->end);
+    for (i = p->n, now = v->end; start[i] = now, i-- > 0;) /* when what comes next in the program starts, on any lane that fills */
+        if (v->span[2 * i].ran && (v->span[2 * i].lane == RM_LANE_COMPUTE || v->span[2 * i].lane == RM_LANE_H2D)) now = v->span[2 * i].start;
+    for (i = 0, now = v->begin; i < p->n; end[++i] = now) /* when all before it has ended, on any lane that reads */
+        if (v->span[2 * i].ran) now = rmi_max(now, v->span[2 * i].end);
+    end[0] = v->begin;
+    for (k = 0; k < v->n_pieces; k++) {
+        rmi_vue_piece *x = &v->piece[k];
+        uint32_t run = v->before[x->from];
+        if (x->colour == RMI_VUE_VALUE && run < v->n_runs && v->again[v->run_at[run]] && rmi_low_kind(v->g, x->buf, &id) == RMI_BUF_VALUE && v->g->tensors[id].maker == p->st[v->run_at[run]].run.id) x->colour = RMI_VUE_AGAIN;
+        if (x->drawn >= x->to) continue;
+        x->start = x->home && !x->drawn ? v->begin : start[x->drawn];
+        x->end = x->to == p->n ? v->end : rmi_max(x->start, end[x->to]);
+        v->live[v->before[x->drawn]] += x->bytes;
+        v->live[v->before[x->to]] -= x->bytes; /* wraps, and back */
+    }
+    for (k = 1; k <= v->n_runs; k++) v->live[k] += v->live[k - 1];
+    return RM_OK;
+}
+
+/* --- names */
+RMI_FN void rmi_vue_run_name(rmi_txt_pen *l, const rm_graph *g, rmi_run r)
+{
+    static const char *const ways[] = {"fwd ", "bwd ", "opt ", "opt ", "reduce ", "barrier "}; /* rmi_way */
+    rmi_txt_say(l, ways[r.way]);
+    rmi_txt_say(l, r.way == RMI_BARRIER ? g->barriers[r.id].name : r.way > RMI_BWD ? g->tensors[r.id].name : g->ops[r.id].name);
+    if (r.way == RMI_BWD && rmi_low_part(g, r)->name[0]) {
+        rmi_txt_say(l, ":");
+        rmi_txt_say(l, rmi_low_part(g, r)->name);
+    }
+    if (r.way <= RMI_BWD && r.form) {
+        rmi_txt_say(l, "@");
+        rmi_txt_say(l, rmi_low_form(g, r)->name);
+    }
+}
+RMI_FN void rmi_vue_buffer_name(rmi_txt_pen *l, const rm_graph *g, uint32_t b)
+{
+    char name[300];
+    rmi_txt_say(l, rmi_sch_name(g, b, name));
+}
+RMI_FN void rmi_vue_flush(rmi_txt_pen *l)
+{
+    rmi_put_n(l->to, l->text, l->n);
+    l->n = 0;
+}
+/* v thousandths with three decimals. */
+RMI_FN void rmi_vue_milli(rmi_txt_pen *l, uint64_t v) { rmi_txt_say_ratio(l, v, 1000, 3); }
+
+/* What a statement did on a lane: its name and, for colours, one of six sorts. */
+RMI_FN uint32_t rmi_vue_event(const rmi_vue *v, rmi_txt_pen *l, size_t i, int host)
+{
+    static const char *const verbs[] = {"offload ", "prefetch ", "merge "};
+    const rmi_stmt *st = &v->prog->st[i];
+    if (st->what == RMI_RUN) {
+        rmi_vue_run_name(l, v->g, st->run);
+        return st->run.way == RMI_FWD ? (v->again[i] ? 1u : 0u) : st->run.way == RMI_BWD ? 2u : 3u;
+    }
+    rmi_txt_say(l, host ? "add " : verbs[st->what == RMI_OFFLOAD ? 0 : st->what == RMI_PREFETCH ? 1 : 2]);
+    rmi_vue_buffer_name(l, v->g, st->buf);
+    return host ? 5u : 4u;
+}
+
+/* --- the trace: Chrome's JSON, microseconds */
+static const char *const rmi_vue_lanes[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host", "reductions"};
+
+RMI_FN void rmi_vue_trace_event(rmi_vue *v, rmi_txt_pen *l, size_t i, int host)
+{
+    static const char *const sorts[] = {"forward", "recompute", "backward", "update", "copy", "add"};
+    static const char *const names[] = {"thread_state_running", "terrible", "rail_response", "rail_load", "rail_animation", "rail_idle"};
+    const rmi_span *x = &v->span[2 * i + (size_t)host];
+    uint32_t sort;
+    if (!x->ran) return;
+    rmi_txt_say(l, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":");
+    rmi_txt_say_u64(l, x->lane + 1);
+    rmi_txt_say(l, ",\"ts\":");
+    rmi_vue_milli(l, x->start - v->begin);
+    rmi_txt_say(l, ",\"dur\":");
+    rmi_vue_milli(l, x->end - x->start);
+    rmi_txt_say(l, ",\"name\":\"");
+    rmi_vue_flush(l);
+    sort = rmi_vue_event(v, l, i, host);
+    rmi_vue_flush(l);
+    rmi_txt_say(l, "\",\"cat\":\"");
+    rmi_txt_say(l, sorts[sort]);
+    rmi_txt_say(l, "\",\"cname\":\"");
+    rmi_txt_say(l, names[sort]);
+    rmi_txt_say(l, "\"}");
+    rmi_vue_flush(l);
+}
+
+RMI_FN void rmi_vue_trace(rmi_vue *v, rmi_txt_pen *l)
+{
+    uint32_t k;
+    size_t i;
+    rmi_put(v->to, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"rockmate plan, simulated\"}}");
+    for (k = 0; k < RMI_LANES; k++) {
+        if (!v->prog->fig.busy[k]) continue;
+        rmi_txt_say(l, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":");
+        rmi_txt_say_u64(l, k + 1);
+        rmi_txt_say(l, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
+        rmi_txt_say(l, rmi_vue_lanes[k]);
+        rmi_txt_say(l, "\"}}");
+        rmi_vue_flush(l);
+    }
+    for (i = 0; i < v->prog->n; i++) {
+        rmi_vue_trace_event(v, l, i, 0);
+        rmi_vue_trace_event(v, l, i, 1);
+    }
+    for (k = 0; k < v->n_runs; k++) {
+        rmi_txt_say(l, ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":");
+        rmi_vue_milli(l, v->span[2 * v->run_at[k]].ran ? v->span[2 * v->run_at[k]].start - v->begin : 0);
+        rmi_txt_say(l, ",\"args\":{\"bytes\":");
+        rmi_txt_say_u64(l, v->live[k]);
+        rmi_txt_say(l, "}}");
+        rmi_vue_flush(l);
+    }
+    rmi_put(v->to, "\n]}\n");
+}
+
+/* --- the picture: lanes above, the arena below; lengths in hundredths of a pixel */
+#define RMI_VUE_LEFT 8000u
+#define RMI_VUE_WIDE 132000u
+#define RMI_VUE_TALL 64000u
+#define RMI_VUE_LANE 1800u
+#define RMI_VUE_TOP 6400u
+
+RMI_FN void rmi_vue_put_px(rmi_txt_pen *l, const char *before, uint64_t centi)
+{
+    rmi_txt_say(l, before);
+    rmi_txt_say_ratio(l, centi, 100, 2);
+}
+RMI_FN uint64_t rmi_vue_x(const rmi_vue *v, uint64_t ns) { return RMI_VUE_LEFT + rmi_mul_div_up(ns - v->begin, RMI_VUE_WIDE, v->end > v->begin ? v->end - v->begin : 1); }
+
+/* The opening of a rectangle, unless it is too thin to be seen. */
+RMI_FN int rmi_vue_rect(rmi_txt_pen *l, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
+{
+    char name[2] = {0, 0};
+    if (x2 < x + 4 || y2 < y + 4) return 0;
+    name[0] = colour;
+    rmi_vue_put_px(l, "<rect x=\"", x);
+    rmi_vue_put_px(l, "\" y=\"", y);
+    rmi_vue_put_px(l, "\" width=\"", x2 - x);
+    rmi_vue_put_px(l, "\" height=\"", y2 - y);
+    rmi_txt_say(l, "\" class=\"");
+    rmi_txt_say(l, name);
+    if (x2 < x + 150 || y2 < y + 150) rmi_txt_say(l, " n"); /* a border would be all of it */
+    rmi_txt_say(l, "\"><title>");
+    rmi_vue_flush(l);
+    return 1;
+}
+
+RMI_FN void rmi_vue_label(rmi_txt_pen *l, uint64_t x, uint64_t y, const char *more)
+{
+    rmi_vue_put_px(l, "<text x=\"", x);
+    rmi_vue_put_px(l, "\" y=\"", y);
+    rmi_txt_say(l, "\"");
+    rmi_txt_say(l, more);
+    rmi_txt_say(l, ">");
+}
+RMI_FN void rmi_vue_end_label(rmi_txt_pen *l)
+{
+    rmi_txt_say(l, "</text>\n");
+    rmi_vue_flush(l);
+}
+
+/* A round number of units such that at most `most` of them fit into v: 1, 2 or 5 times a power of ten; of two for bytes. */
+RMI_FN uint64_t rmi_vue_tick(uint64_t v, uint64_t most, int bytes)
+{
+    static const uint32_t up[] = {2, 5, 10};
+    uint64_t unit = 1, tick = 1;
+    uint32_t i = 0;
+    while (v / tick > most) {
+        tick = bytes ? tick * 2 : unit * up[i % 3];
+        if (!bytes && i++ % 3 == 2) unit = tick;
+    }
+    return tick;
+}
+
+RMI_FN void rmi_vue_head(rmi_vue *v, rmi_txt_pen *l, uint64_t height)
+{
+    static const char *const steps[] = {"single", "first", "middle", "last", "forward"};
+    const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
+    uint32_t i;
+    rmi_txt_say(l, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ");
+    rmi_txt_say_u64(l, (RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20);
+    rmi_txt_say(l, " ");
+    rmi_txt_say_u64(l, height / 100);
+    rmi_txt_say(l, "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n");
+    rmi_vue_flush(l);
+    rmi_put(v->to, "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}.v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}"
+                   ".k{fill:#9fd0b0}.t{fill:#c7c7c7}.c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}.l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
+    for (i = 0; ((uint32_t)1 << i) < f->step;) i++;
+    rmi_vue_label(l, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"");
+    rmi_txt_say(l, "Step (");
+    rmi_txt_say(l, steps[i]);
+    rmi_txt_say(l, "): ");
+    rmi_txt_say_bytes(l, f->arena_bytes);
+    if (f->budget_bytes) {
+        rmi_txt_say(l, " of a budget of ");
+        rmi_txt_say_bytes(l, f->budget_bytes);
+    }
+    rmi_txt_say(l, " (keeping everything: ");
+    rmi_txt_say_bytes(l, f->keep_all_bytes);
+    rmi_txt_say(l, "), ");
+    rmi_txt_say_ns(l, f->time_ns);
+    rmi_txt_say(l, ", ");
+    rmi_txt_say_over(l, f->time_ns, f->keep_all_ns);
+    rmi_vue_end_label(l);
+}
+
+RMI_FN void rmi_vue_legend(rmi_txt_pen *l, uint64_t y)
+{
+    static const char *const words[] = {"forward, activation", "recomputed", "backward, gradient", "gradient of a weight", "weight, update", "optimizer state", "input, const", "saved for the backward", "workspace", "copy"};
+    static const char colours[] = "vagpwsiktc";
+    uint32_t i;
+    uint64_t x = RMI_VUE_LEFT;
+    for (i = 0; i < RMI_COUNT(words); i++) {
+        rmi_vue_rect(l, x, x + 1200, y - 1000, y + 200, colours[i]);
+        rmi_put(l->to, "</title></rect>");
+        rmi_vue_label(l, x + 1700, y, "");
+        rmi_txt_say(l, words[i]);
+        rmi_vue_end_label(l);
+        x += 3000 + 660 * strlen(words[i]);
+    }
+}
+
+/* Lines and figures at round addresses and times. */
+RMI_FN void rmi_vue_axes(rmi_vue *v, rmi_txt_pen *l, uint64_t y0, uint64_t arena)
+{
+    static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+    uint64_t tick = rmi_vue_tick(arena, 10, 1), at, y, ns = v->end - v->begin, unit = 1;
+    uint32_t k = 0;
+    for (; k + 1 < RMI_COUNT(units) && arena / unit >= 1024; k++) unit *= 1024;
+    for (at = 0; at <= arena; at += tick) {
+        y = y0 + RMI_VUE_TALL - rmi_mul_div_up(at, RMI_VUE_TALL, arena);
+        rmi_vue_label(l, RMI_VUE_LEFT - 600, y + 400, " text-anchor=\"end\"");
+        rmi_txt_say_ratio(l, at, unit, tick % unit ? 2 : 0);
+        rmi_txt_say(l, units[k]);
+        rmi_vue_end_label(l);
+        rmi_vue_put_px(l, "<path class=\"l\" d=\"M", RMI_VUE_LEFT - 400);
+        rmi_vue_put_px(l, " ", y);
+        rmi_vue_put_px(l, "H", RMI_VUE_LEFT);
+        rmi_txt_say(l, "\"/>\n");
+        rmi_vue_flush(l);
+    }
+    tick = rmi_vue_tick(ns ? ns : 1, 12, 0);
+    for (at = 0; at <= ns; at += tick) {
+        rmi_vue_label(l, rmi_vue_x(v, v->begin + at), y0 + RMI_VUE_TALL + 1800, " text-anchor=\"middle\"");
+        if (at) rmi_txt_say_ns(l, at);
+        else rmi_txt_say(l, "0");
+        rmi_vue_end_label(l);
+    }
+}
+
+RMI_FN void rmi_vue_lane_rects(rmi_vue *v, rmi_txt_pen *l, const uint64_t *lane_y)
+{
+    static const char colours[] = "vagwcs";
+    size_t i;
+    for (i = 0; i < 2 * v->prog->n; i++) {
+        const rmi_span *x = &v->span[i];
+        rmi_txt_pen name;
+        uint32_t sort;
+        if (!x->ran) continue;
+        name.n = 0;
+        sort = rmi_vue_event(v, &name, i / 2, (int)(i & 1));
+        name.text[name.n] = 0;
+        if (!rmi_vue_rect(l, rmi_vue_x(v, x->start), rmi_vue_x(v, x->end), lane_y[x->lane], lane_y[x->lane] + RMI_VUE_LANE - 300, colours[sort])) continue;
+        rmi_txt_say(l, name.text);
+        rmi_vue_flush(l);
+        rmi_txt_say(l, sort == 1 ? " again, " : ", ");
+        rmi_txt_say_ns(l, x->end - x->start);
+        rmi_txt_say(l, "</title></rect>\n");
+        rmi_vue_flush(l);
+    }
+}
+
+/* One piece, with its name in it if there is room. */
+RMI_FN void rmi_vue_draw(const rmi_vue *v, rmi_txt_pen *l, const rmi_vue_piece *p, uint64_t y0, uint64_t arena)
+{
+    static const char colours[] = "wsivagpkt"; /* rmi_vue_colour */
+    uint64_t x = rmi_vue_x(v, p->start), x2 = rmi_vue_x(v, p->end), floor = y0 + RMI_VUE_TALL;
+    uint64_t y = floor - rmi_mul_div_up(p->off + p->bytes, RMI_VUE_TALL, arena), y2 = floor - rmi_mul_div_up(p->off, RMI_VUE_TALL, arena);
+    char name[300];
+    rmi_sch_name(v->g, p->buf, name);
+    if (!rmi_vue_rect(l, x, x2, y, y2, colours[p->colour])) return;
+    rmi_txt_say(l, name);
+    rmi_vue_flush(l);
+    rmi_txt_say(l, ", ");
+    rmi_txt_say_bytes(l, p->bytes);
+    rmi_txt_say(l, "</title></rect>\n");
+    rmi_vue_flush(l);
+    if (y2 - y < 1300 || x2 - x < 640 * (strlen(name) + 1)) return;
+    rmi_vue_label(l, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"");
+    rmi_txt_say(l, name);
+    rmi_vue_end_label(l);
+}
+
+RMI_FN void rmi_vue_svg(rmi_vue *v, rmi_txt_pen *l)
+{
+    uint64_t lane_y[RMI_LANES], y0 = RMI_VUE_TOP, arena = v->prog->arena ? v->prog->arena : 1;
+    uint32_t k;
+    for (k = 0; k < RMI_LANES; k++) {
+        lane_y[k] = y0;
+        if (v->prog->fig.busy[k]) y0 += RMI_VUE_LANE;
+    }
+    y0 += 800;
+    rmi_vue_head(v, l, y0 + RMI_VUE_TALL + 3000);
+    rmi_vue_legend(l, 4800);
+    for (k = 0; k < RMI_LANES; k++) {
+        static const char *const names[] = {"compute", "to device", "to host", "host", "reduce"};
+        if (!v->prog->fig.busy[k]) continue;
+        rmi_vue_label(l, RMI_VUE_LEFT - 600, lane_y[k] + 1200, " text-anchor=\"end\"");
+        rmi_txt_say(l, names[k]);
+        rmi_vue_end_label(l);
+    }
+    rmi_vue_lane_rects(v, l, lane_y);
+    rmi_vue_rect(l, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, y0, y0 + RMI_VUE_TALL, 'x');
+    rmi_put(v->to, "free</title></rect>\n");
+    for (k = 0; k < v->n_pieces; k++) {
+        const rmi_vue_piece *x = &v->piece[k];
+        if (x->drawn < x->to && x->off + x->bytes <= arena) rmi_vue_draw(v, l, x, y0, arena);
+    }
+    rmi_vue_axes(v, l, y0, arena);
+    rmi_put(v->to, "</svg>\n");
+}
+
+/* --- why a tensor is where it is */
+
+/* Is the buffer on the device during run r? */
+RMI_FN int rmi_vue_there(const rmi_vue *v, uint32_t buf, uint32_t r)
+{
+    uint32_t k = v->latest[buf];
+    for (; k != RMI_NONE; k = v->piece[k].prev)
+        if (v->before[v->piece[k].from] <= r && r < v->before[v->piece[k].to]) return 1;
+    return !rmi_low_bytes(v->g, buf) || rmi_low_external(v->g, buf);
+}
+
+/* What making t again just before run r would take: its op, and those of inputs that are not there. RMI_INF: it cannot be. */
+RMI_FN rm_result rmi_vue_remake(const rmi_vue *v, uint32_t t, uint32_t r, uint64_t *ns, uint32_t *ops)
+{
+    const rm_graph *g = v->g;
+    rmi_arena tmp = rmi_arena_make(&v->mem.hooks);
+    uint8_t *seen = RMI_NEW(&tmp, uint8_t, g->n_ops);
+    uint32_t *stack = RMI_NEW(&tmp, uint32_t, g->n_ops), n = 0, k;
+    *ns = *ops = 0;
+    if (seen && stack) {
+        seen[g->tensors[t].maker] = 1;
+        stack[n++] = g->tensors[t].maker;
+    }
+    while (n) {
+        const rmi_op *op = &g->ops[stack[--n]];
+        if (op->pinned) *ns = RMI_INF;
+        *ns = rmi_add(*ns, op->view != RMI_NONE ? 0 : op->forms[0].again);
+        (*ops)++;
+        for (k = 0; k < op->in.n; k++) {
+            uint32_t in = op->in.at[k], maker = g->tensors[in].maker;
+            if (rmi_vue_there(v, in, r)) continue;
+            if (maker == RMI_NONE) *ns = RMI_INF; /* an input whose bytes are used for other things, a weight elsewhere */
+            else if (!seen[maker]) seen[maker] = 1, stack[n++] = maker;
+        }
+    }
+    n = seen && stack;
+    rmi_arena_free(&tmp);
+    return n ? RM_OK : RM_ERROR_MEMORY;
+}
+
+RMI_FN void rmi_vue_say_run(const rmi_vue *v, rmi_txt_pen *l, uint32_t r)
+{
+    rmi_txt_say_u64(l, r + 1);
+    rmi_txt_say(l, " (");
+    rmi_vue_run_name(l, v->g, v->prog->st[v->run_at[r]].run);
+    rmi_txt_say(l, v->again[v->run_at[r]] ? ", again)" : ")");
+}
+
+/* Who else is on the device during run r, the largest first. */
+RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *l, uint32_t buf, uint32_t r)
+{
+    uint64_t last = RMI_INF, rest = 0, best;
+    uint32_t shown, last_k = RMI_NONE, pick = RMI_NONE, k, n = 0;
+    rmi_txt_say(l, "    beside it");
+    for (shown = 0;; shown++) {
+        for (k = 0, best = 0, pick = RMI_NONE, rest = n = 0; k < v->n_pieces; k++) {
+            const rmi_vue_piece *x = &v->piece[k];
+            if (x->buf == buf || x->drawn >= x->to || v->before[x->drawn] > r || r >= v->before[x->to]) continue;
+            if (last_k != RMI_NONE && (x->bytes > last || (x->bytes == last && k <= last_k))) continue;
+            n++;
+            rest += x->bytes;
+            if (pick == RMI_NONE || x->bytes > best) pick = k, best = x->bytes;
+        }
+        if (pick == RMI_NONE || shown == 4) break;
+        rmi_txt_say(l, shown ? ", " : ": ");
+        rmi_vue_buffer_name(l, v->g, v->piece[pick].buf);
+        rmi_txt_say(l, " ");
+        rmi_txt_say_bytes(l, best);
+        last = best;
+        last_k = pick;
+    }
+    if (n) {
+        rmi_txt_say(l, ", and ");
+        rmi_txt_say_u64(l, n);
+        rmi_txt_say(l, " more with ");
+        rmi_txt_say_bytes(l, rest);
+    }
+    if (!n && !shown) rmi_txt_say(l, " nothing");
+    rmi_txt_end_line(l);
+}
+
+/* ns for bytes, as a price. */
+RMI_FN void rmi_vue_price(rmi_txt_pen *l, uint64_t ns, uint64_t bytes)
+{
+    rmi_txt_say(l, " (");
+    rmi_txt_say_ns(l, rmi_mul_div_up(ns, (uint64_t)1 << 20, bytes ? bytes : 1));
+    rmi_txt_say(l, " for each MiB)");
+}
+
+/* Stays on the device, the oldest first. */
+RMI_FN void rmi_vue_stays(const rmi_vue *v, rmi_txt_pen *l, uint32_t buf)
+{
+    uint32_t k, n = 0;
+    for (k = 0; k < v->n_pieces; k++) {
+        const rmi_vue_piece *x = &v->piece[k];
+        uint32_t a = v->before[x->from], b = v->before[x->to];
+        if (x->buf != buf || a >= b) continue;
+        if (n++ == 8) {
+            rmi_txt_say(l, "    and more often");
+            rmi_txt_end_line(l);
+            break;
+        }
+        rmi_txt_say(l, n == 1 ? "  on the device from run " : "           again from run ");
+        rmi_vue_say_run(v, l, a);
+        rmi_txt_say(l, " to ");
+        rmi_vue_say_run(v, l, b - 1);
+        if (x->drawn > x->from) rmi_txt_say(l, ", in bytes of another name");
+        rmi_txt_end_line(l);
+    }
+    if (!n) rmi_txt_say(l, "  never on the device"), rmi_txt_end_line(l);
+}
+
+/* What is done to have it more than once: repeated runs, copies. */
+RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *l, uint32_t t)
+{
+    const rmi_program *p = v->prog;
+    uint32_t again = 0, out = 0, back = 0;
+    uint64_t ns = 0, copy_ns = 0, step = p->fig.time_ns ? p->fig.time_ns : 1;
+    size_t i;
+    for (i = 0; i < p->n; i++) {
+        const rmi_stmt *st = &p->st[i];
+        uint64_t took = v->span[2 * i].ran ? v->span[2 * i].end - v->span[2 * i].start : 0;
+        if (v->again[i] && st->run.id == v->g->tensors[t].maker) again++, ns += took;
+        if ((st->what == RMI_OFFLOAD || st->what == RMI_PREFETCH) && st->buf == t) copy_ns += took;
+        out += st->what == RMI_OFFLOAD && st->buf == t;
+        back += st->what == RMI_PREFETCH && st->buf == t;
+    }
+    if (again) {
+        rmi_txt_say(l, "  recomputed ");
+        rmi_txt_say_u64(l, again);
+        rmi_txt_say(l, again == 1 ? " time: " : " times: ");
+        rmi_txt_say_ns(l, ns);
+        rmi_txt_say(l, " of its own op, ");
+        rmi_txt_say_ratio(l, rmi_mul(ns, 100), step, 2);
+        rmi_txt_say(l, " % of the step");
+        rmi_txt_end_line(l);
+    }
+    if (out || back) {
+        rmi_txt_say(l, "  copied to host memory ");
+        rmi_txt_say_u64(l, out);
+        rmi_txt_say(l, " and back ");
+        rmi_txt_say_u64(l, back);
+        rmi_txt_say(l, " times: ");
+        rmi_txt_say_ns(l, copy_ns);
+        rmi_txt_say(l, " on the copy lanes");
+        rmi_txt_end_line(l);
+    }
+    if (!again && !out && !back && v->g->tensors[t].kind == RMI_ACT) rmi_txt_say(l, "  made once, never recomputed or copied"), rmi_txt_end_line(l);
+}
+
+/* The longest time that it is kept, [lo, hi) between two runs that use it, or (absent) that it is away between two stays. */
+RMI_FN rm_result rmi_vue_gap(rmi_vue *v, uint32_t t, int absent, uint32_t *lo, uint32_t *hi)
+{
+    rmi_access a;
+    uint32_t r, k, last = RMI_NONE;
+    *lo = *hi = 0;
+    RMI_TRY(rmi_low_access_make(v->g, &v->mem, &a));
+    for (r = 0; r < v->n_runs; r++) {
+        int used = 0, there;
+        if (absent) used = rmi_vue_there(v, t, r);
+        else {
+            rmi_low_access(v->g, v->prog->st[v->run_at[r]].run, v->again[v->run_at[r]], &a);
+            for (k = 0; k < a.n_reads; k++) used |= a.reads[k] == t;
+            for (k = 0; k < a.n_writes; k++) used |= a.writes[k] == t;
+        }
+        there = absent || rmi_vue_there(v, t, r);
+        if (!there) last = RMI_NONE;
+        if (!used || !there) continue;
+        if (last != RMI_NONE && r - last - 1 > *hi - *lo) *lo = last + 1, *hi = r;
+        last = r;
+    }
+    return RM_OK;
+}
+
+RMI_FN uint32_t rmi_vue_fullest(const rmi_vue *v, uint32_t lo, uint32_t hi)
+{
+    uint32_t r, best = lo;
+    for (r = lo; r < hi; r++)
+        if (v->live[r] > v->live[best]) best = r;
+    return best;
+}
+
+/* "at run 7 (bwd x), the fullest moment then, 3.1 MiB of a budget of 4.0 MiB are live" */
+RMI_FN void rmi_vue_say_moment(const rmi_vue *v, rmi_txt_pen *l, uint32_t r)
+{
+    const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
+    rmi_txt_say(l, "run ");
+    rmi_vue_say_run(v, l, r);
+    rmi_txt_say(l, ": ");
+    rmi_txt_say_bytes(l, v->live[r]);
+    rmi_txt_say(l, " live of ");
+    rmi_txt_say(l, f->budget_bytes ? "a budget of " : "an arena of ");
+    rmi_txt_say_bytes(l, f->budget_bytes ? f->budget_bytes : f->arena_bytes);
+}
+
+/* Would it pay to let go of it while nobody uses it? Was it worth letting go? */
+RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *l, uint32_t t)
+{
+    const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
+    uint64_t ns, bytes = v->g->tensors[t].bytes, most = f->budget_bytes ? f->budget_bytes : f->arena_bytes;
+    uint32_t lo, hi, r, ops;
+    RMI_TRY(rmi_vue_gap(v, t, 0, &lo, &hi));
+    if (lo < hi) {
+        r = rmi_vue_fullest(v, lo, hi);
+        rmi_txt_say(l, "  kept unused for ");
+        rmi_txt_say_u64(l, hi - lo);
+        rmi_txt_say(l, " runs; the fullest of them, ");
+        rmi_vue_say_moment(v, l, r);
+        rmi_txt_end_line(l);
+        rmi_vue_others(v, l, t, r);
+        RMI_TRY(rmi_vue_remake(v, t, hi, &ns, &ops));
+        rmi_txt_say(l, "    without it there would be ");
+        rmi_txt_say_bytes(l, bytes);
+        rmi_txt_say(l, " more then");
+        if (ns == RMI_INF) rmi_txt_say(l, "; but nothing could make it again");
+        else {
+            rmi_txt_say(l, ", and before run ");
+            rmi_txt_say_u64(l, hi + 1);
+            rmi_txt_say(l, ops == 1 ? " its op would run again: " : " it and what it needs would be made again: ");
+            rmi_txt_say_ns(l, ns);
+            rmi_vue_price(l, ns, bytes);
+        }
+        rmi_txt_end_line(l);
+    }
+    RMI_TRY(rmi_vue_gap(v, t, 1, &lo, &hi));
+    if (lo >= hi) return RM_OK;
+    r = rmi_vue_fullest(v, lo, hi);
+    rmi_txt_say(l, "  away for ");
+    rmi_txt_say_u64(l, hi - lo);
+    rmi_txt_say(l, " runs; the fullest of them, ");
+    rmi_vue_say_moment(v, l, r);
+    rmi_txt_end_line(l);
+    rmi_txt_say(l, "    kept, it would ");
+    if (v->live[r] + bytes > most) {
+        rmi_txt_say(l, "take ");
+        rmi_txt_say_bytes(l, v->live[r] + bytes - most);
+        rmi_txt_say(l, " more than there are then");
+    } else rmi_txt_say(l, "fit by the sum of bytes: addresses, or a plan better as a whole, spoke against it");
+    rmi_txt_end_line(l);
+    return RM_OK;
+}
+
+/* The price of memory in this plan as a whole: the next point of the curve. */
+RMI_FN void rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *l)
+{
+    const rm_plan *p = v->p;
+    const rm_plan_info *f = &p->info[0];
+    uint64_t have = f->budget_bytes ? f->budget_bytes : f->arena_bytes;
+    size_t i = 0;
+    rmi_txt_say(l, "  a byte more: ");
+    while (i < p->n_curve && p->curve[i].bytes <= have) i++;
+    if (!p->n_curve) rmi_txt_say(l, "not known, this preset has no curve");
+    else if (i == p->n_curve || f->time_ns <= p->curve[p->n_curve - 1].ns) rmi_txt_say(l, "worth nothing; no plan on the curve is faster");
+    else {
+        while (i + 1 < p->n_curve && p->curve[i].ns >= f->time_ns) i++;
+        rmi_txt_say(l, "the next faster plan on the curve takes ");
+        rmi_txt_say_bytes(l, p->curve[i].bytes - have);
+        rmi_txt_say(l, " above ");
+        rmi_txt_say(l, f->budget_bytes ? "the budget" : "the arena");
+        rmi_txt_say(l, " and saves ");
+        rmi_txt_say_ns(l, rmi_sub(f->time_ns, p->curve[i].ns));
+        rmi_vue_price(l, rmi_sub(f->time_ns, p->curve[i].ns), p->curve[i].bytes - have);
+    }
+    rmi_txt_end_line(l);
+}
+
+RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *l, uint32_t t)
+{
+    static const char *const kinds[] = {"an input", "a weight", "a const", "an activation"};
+    const rm_graph *g = v->g;
+    const rmi_tensor *x = &g->tensors[t];
+    rmi_txt_say(l, x->name);
+    rmi_txt_say(l, ": ");
+    rmi_txt_say(l, kinds[x->kind]);
+    rmi_txt_say(l, " of ");
+    rmi_txt_say_bytes(l, x->bytes);
+    if (x->maker != RMI_NONE) {
+        rmi_txt_say(l, x->root != t ? ", other name of bytes of " : ", made by op ");
+        rmi_txt_say(l, x->root != t ? g->tensors[x->root].name : g->ops[x->maker].name);
+    }
+    rmi_txt_say(l, "; the step has ");
+    rmi_txt_say_u64(l, v->n_runs);
+    rmi_txt_say(l, " runs");
+    rmi_txt_end_line(l);
+    if (rmi_low_external(g, t) || !x->bytes) {
+        rmi_txt_say(l, x->bytes ? "  the caller's memory: no plan moves it" : "  of no bytes: nothing to plan");
+        rmi_txt_end_line(l);
+        return RM_OK;
+    }
+    rmi_vue_stays(v, l, t);
+    rmi_vue_work(v, l, t);
+    if (x->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(v, l, t));
+    rmi_vue_worth(v, l);
+    return RM_OK;
+}
+
+/* what: 0 an explanation of tensor t, 1 a trace, 2 a picture. */
+RMI_FN rm_result rmi_vue_look(const rm_plan *p, uint32_t index, rmi_sink *to, int what, uint32_t t, const char *name)
+{
+    rmi_vue v;
+    rmi_txt_pen l;
+    rmi_program copy = p->prog[index];
+    rm_result r;
+    memset(&v, 0, sizeof v);
+    v.p = p;
+    v.g = p->g;
+    v.prog = &p->prog[index];
+    v.mem = rmi_arena_make(&p->g->mem.hooks);
+    v.to = l.to = to;
+    l.n = 0;
+    v.span = RMI_NEW(&v.mem, rmi_span, 2 * copy.n + 2);
+    r = v.span ? rmi_sch_replay(p->g, &copy, &p->g->last, NULL, v.span) : RM_ERROR_MEMORY;
+    if (r == RM_OK) r = rmi_vue_pieces(&v);
+    if (r == RM_OK) r = rmi_vue_times(&v);
+    if (r == RM_OK && what == 0) r = rmi_vue_explain(&v, &l, t);
+    if (r == RM_OK && what == 1) rmi_vue_trace(&v, &l);
+    if (r == RM_OK && what == 2) rmi_vue_svg(&v, &l);
+    rmi_arena_free(&v.mem);
+    if (r == RM_ERROR_MEMORY) return rmi_err_memory(&p->g->last);
+    return to->failed ? rmi_err_set(&p->g->last, RM_ERROR_WRITE, "%s: the sink returned nonzero", name) : r;
+}
+
+/* =====================================================================================================================
    >>threads - the lanes of the host backend as threads
    Compiled if ROCKMATE_THREADS is defined; needs POSIX threads (no library of their own from glibc 2.34 on) or Windows. The compute
    lane is the thread that calls; the others take commands from rings that are made once. An event is a place in a lane: so many
@@ -19057,6 +19873,28 @@ RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user)
     s.failed = 0;
     return rmi_txt_summary(p, &s);
 }
+
+/* What rm_plan_explain (what 0), rm_plan_trace (1) and rm_plan_svg (2) have in common. */
+RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, void *user, int what, rm_tensor t)
+{
+    static const char *const names[] = {"rm_plan_explain", "rm_plan_trace", "rm_plan_svg"};
+    const rmi_program *prog;
+    rmi_sink s;
+    uint32_t index = 0;
+    if (!p) return RM_ERROR_ARGUMENT;
+    if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: write is NULL; pass a function that takes the text", names[what]);
+    if (what && p->live_only) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to show; plan without rm_plan_desc.live_only", names[what]);
+    if (!what && (!t.id || t.id > p->g->n_tensors)) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
+    prog = rmi_plan_program(p, step, &index);
+    if (!prog) return RM_ERROR_ARGUMENT;
+    s.write = write;
+    s.user = user;
+    s.failed = 0;
+    return rmi_vue_look(p, index, &s, what, t.id - 1, names[what]);
+}
+RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user) { return rmi_look(p, 0, write, user, 0, t); }
+RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user) { return rmi_look(p, step, write, user, 1, rmi_handle(RMI_NONE)); }
+RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, void *user) { return rmi_look(p, step, write, user, 2, rmi_handle(RMI_NONE)); }
 
 RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, uint64_t *height, uint64_t *bound)
 {

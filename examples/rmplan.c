@@ -44,6 +44,9 @@ static const char help[] =
     "  --align N       alignment of every buffer, a power of two (default 256)\n"
     "  --live          the budget is for the sum of live bytes; no addresses\n"
     "  --out FILE      write the plan (.rmp) there\n"
+    "  --explain T     tell of tensor T why it is kept, recomputed or moved, and what memory is worth\n"
+    "  --trace FILE    write the simulated step there, for ui.perfetto.dev\n"
+    "  --svg FILE      write a picture of the arena over time there\n"
     "  --curve         print the whole trade-off instead, BYTES<tab>NS a line; the figures become # comments\n"
     "\n"
     "  --model NAME    plan a well-known model instead of a file, with analytic costs; '--model list' shows them all\n"
@@ -76,7 +79,7 @@ typedef struct quantity { /* bytes, or millionths of something else */
 } quantity;
 
 typedef struct options {
-    const char *graph, *place, *out, *preset, *config, *like;
+    const char *graph, *place, *out, *preset, *config, *like, *explain, *trace, *svg;
     uint64_t link[4], margin; /* h2d, d2h, latency, add */
     uint32_t step;
     int has_link;
@@ -169,8 +172,8 @@ static int parse_number(const char *s, uint64_t *out)
 }
 
 /* Options with a value. */
-typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_CONFIG, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_STEP, OPT_LIKE, OPT_LINK, OPT_MARGIN, OPT_COUNT } option_id;
-static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--config", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export", "--step", "--like", "--link", "--margin"};
+typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_CONFIG, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_STEP, OPT_LIKE, OPT_LINK, OPT_MARGIN, OPT_EXPLAIN, OPT_TRACE, OPT_SVG, OPT_COUNT } option_id;
+static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--config", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export", "--step", "--like", "--link", "--margin", "--explain", "--trace", "--svg"};
 
 static int parse_seconds(options *o, const char *value)
 {
@@ -243,6 +246,9 @@ static int parse_value(options *o, option_id id, const char *value)
     case OPT_LIKE: o->like = value; return -1;
     case OPT_LINK: return parse_link(o, value);
     case OPT_MARGIN: return parse_number(value, &o->margin) && o->margin <= 90 ? -1 : usage("--margin takes a percentage from 0 to 90", value);
+    case OPT_EXPLAIN: o->explain = value; return -1;
+    case OPT_TRACE: o->trace = value; return -1;
+    case OPT_SVG: o->svg = value; return -1;
     default: return parse_model(o, id, value);
     }
 }
@@ -275,7 +281,7 @@ static int parse_options(options *o, int argc, char **argv)
     }
     if (o->place) {
         if (o->graph) return usage("--place takes no graph", o->graph);
-        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve || o->config || o->compare || o->export_to || o->model.model) return usage("--place goes with --capacity, --align and --out only", NULL);
+        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve || o->config || o->compare || o->export_to || o->explain || o->trace || o->svg || o->model.model) return usage("--place goes with --capacity, --align and --out only", NULL);
         return -1;
     }
     if (o->graph && o->model.model) return usage("a graph or --model, not both", o->graph);
@@ -284,8 +290,8 @@ static int parse_options(options *o, int argc, char **argv)
     if (!o->graph) return usage("no graph given", NULL);
     if (o->has_capacity) return usage("--capacity goes with --place; of a graph it is --budget", NULL);
     if (o->preset && o->config) return usage("--preset and --config both say what the planner does: take one, or preset=NAME in the file", NULL);
-    if (o->compare && (o->preset || o->config || o->out || o->curve)) return usage("--compare plans with every preset: no --preset, --config, --curve or --out", NULL);
-    if (o->live && o->out) return usage("--live plans without addresses, and --out writes them: take one", NULL);
+    if (o->compare && (o->preset || o->config || o->out || o->curve || o->explain || o->trace || o->svg)) return usage("--compare plans with every preset: no --preset, --config, --curve, --out, --explain, --trace or --svg", NULL);
+    if (o->live && (o->out || o->trace || o->svg)) return usage("--live plans without addresses, and --out, --trace and --svg write them: take one", NULL);
     return -1;
 }
 
@@ -442,16 +448,34 @@ static int resolve(rm_graph *g, const options *o, rm_plan_desc *d)
     return -1;
 }
 
-static int write_plan(const options *o, const rm_graph *g, const rm_plan *plan)
+/* The plan into a file, in one of its forms. */
+static int write_plan(const options *o, const char *path, rm_result (*form)(const rm_plan *, uint32_t, rm_write_fn, void *), const rm_graph *g, const rm_plan *plan)
 {
     FILE *f;
     rm_result r;
     errno = 0;
-    f = fopen(o->out, "wb");
-    if (!f) return cannot_write(o->out);
-    r = rm_plan_write(plan, 0, file_sink, f);
-    if (fclose(f) || r == RM_ERROR_WRITE) return cannot_write(o->out); /* what is there stays: it may be a device */
+    f = fopen(path, "wb");
+    if (!f) return cannot_write(path);
+    r = form(plan, 0, file_sink, f);
+    if (fclose(f) || r == RM_ERROR_WRITE) return cannot_write(path); /* what is there stays: it may be a device */
     return r == RM_OK ? EXIT_OK : refuse(o->graph, g, r);
+}
+
+/* What was asked for besides the figures. */
+static int tell_more(const options *o, rm_graph *g, const rm_plan *plan)
+{
+    int status = EXIT_OK;
+    if (o->explain) {
+        rm_tensor t = rm_graph_find(g, o->explain);
+        rm_result r;
+        if (!t.id) return usage("--explain: the graph has no such tensor", o->explain);
+        printf("\n");
+        r = rm_plan_explain(plan, t, file_sink, stdout);
+        if (r != RM_OK) return refuse(o->graph, g, r);
+    }
+    if (o->trace) status = write_plan(o, o->trace, rm_plan_trace, g, plan);
+    if (o->svg && status == EXIT_OK) status = write_plan(o, o->svg, rm_plan_svg, g, plan);
+    return o->out && status == EXIT_OK ? write_plan(o, o->out, rm_plan_write, g, plan) : status;
 }
 
 /* One table of all presets. */
@@ -562,7 +586,7 @@ static int plan_graph(const options *o, rm_graph *g)
     }
     n = rm_plan_curve(plan, &points);
     for (i = 0; o->curve && i < n; i++) printf("%" PRIu64 "\t%" PRIu64 "\n", points[i].bytes, points[i].ns);
-    status = o->out ? write_plan(o, g, plan) : EXIT_OK;
+    status = tell_more(o, g, plan);
     rm_plan_destroy(plan);
     return status;
 }

@@ -122,6 +122,15 @@ run 3 "budget" chain.rmg --budget $((min - 1))
 run 3 "budget" chain.rmg --budget 60% --preset noremat --out none.rmp
 if [ -e none.rmp ]; then bad "a plan file without a plan"; else ok; fi
 
+# --- looking at a plan
+run 0 "" chain.rmg --budget 80% --explain h2 --trace t.json --svg p.svg --out e.rmp
+if grep -q "^h2: an activation of 4.0 MiB, made by op b" out && grep -q "a byte more" out; then ok; else bad "--explain"; fi
+if [ "$(head -c 5 p.svg)" = "<svg " ] && [ "$(tail -n 1 p.svg)" = "</svg>" ] && grep -q '"traceEvents"' t.json && grep -q "^rockmate plan 1" e.rmp; then ok; else bad "--svg, --trace, --out"; fi
+run 2 "no such tensor: nobody" chain.rmg --explain nobody
+run 2 "--live" chain.rmg --live --svg p.svg
+run 2 "--place goes with" --place p.csv --svg p.svg
+run 2 "nowhere/p.svg" chain.rmg --svg /nowhere/p.svg
+
 # --- configurations and presets
 printf 'rockmate config 1\npreset=every-block\n' >block.cfg
 run 0 "" chain.rmg --budget 100% --preset every-block

@@ -173,8 +173,157 @@ static void many(void)
     rm_graph_destroy(g);
 }
 
+/* --- looking at plans */
+
+/* Brackets, quotes and tags of what is written close where they should. */
+static int balanced(const char *s, int xml)
+{
+    char stack[64];
+    int n = 0;
+    for (; *s; s++) {
+        if (*s == '"') {
+            for (s++; *s && *s != '"'; s++) {}
+            if (!*s) return 0;
+        } else if (xml && *s == '<') {
+            if (s[1] != '/') {
+                if (n == 64) return 0;
+                stack[n++] = s[1];
+            } else if (!n || stack[--n] != s[2]) return 0;
+        } else if (xml && *s == '/' && s[1] == '>') {
+            n--;
+        } else if (!xml && strchr("{[", *s)) {
+            if (n == 64) return 0;
+            stack[n++] = *s == '{' ? '}' : ']';
+        } else if (!xml && strchr("}]", *s)) {
+            if (!n || stack[--n] != *s) return 0;
+        }
+        if (n < 0) return 0;
+    }
+    return n == 0;
+}
+
+static unsigned long occurrences(const char *s, const char *what)
+{
+    unsigned long n = 0;
+    for (; (s = strstr(s, what)) != NULL; s += strlen(what)) n++;
+    return n;
+}
+
+/* The counter's maximum is the plan's figure; every run and copy is an event; compute time adds up. */
+static void trace(const rm_plan *p, uint32_t i)
+{
+    tm_text t = {0};
+    const char *s;
+    uint64_t most = 0, works = 0, sum = 0;
+    size_t k;
+    EXPECT(!rm_plan_trace(p, p->info[i].step, tm_sink, &t) && balanced(t.s, 0), t.s);
+    for (s = t.s; (s = strstr(s, "{\"bytes\":")) != NULL; s++) {
+        uint64_t v = strtoull(s + 9, NULL, 10);
+        most = v > most ? v : most;
+    }
+    EXPECT(most == p->info[i].live_bytes, "live bytes");
+    for (k = 0; k < p->prog[i].n; k++) {
+        uint8_t what = p->prog[i].st[k].what;
+        works += what == RMI_RUN || what == RMI_OFFLOAD || what == RMI_PREFETCH || what == RMI_MERGE;
+        works += what == RMI_MERGE;
+    }
+    EXPECT(occurrences(t.s, "\"ph\":\"X\"") == works, "events");
+    for (s = t.s; (s = strstr(s, "\"tid\":1,\"ts\"")) != NULL; s++) {
+        uint64_t us, ns;
+        const char *d = strstr(s, "\"dur\":");
+        us = strtoull(d + 6, (char **)&d, 10);
+        ns = strtoull(d + 1, NULL, 10);
+        sum += us * 1000 + ns;
+    }
+    EXPECT(sum == p->prog[i].fig.busy[0], "compute time");
+    tm_clear(&t);
+}
+
+static void look(const rm_plan *p, rm_graph *g)
+{
+    tm_text t = {0};
+    uint32_t i;
+    for (i = 0; i < p->n; i++) {
+        trace(p, i);
+        EXPECT(!rm_plan_svg(p, p->info[i].step, tm_sink, &t) && balanced(t.s, 1), t.s);
+        tm_clear(&t);
+    }
+    for (i = 0; i < g->n_tensors; i++) {
+        rm_tensor x = {i + 1};
+        const char *name = rm_tensor_name(g, x);
+        EXPECT(!rm_plan_explain(p, x, tm_sink, &t) && !strncmp(t.s, name, strlen(name)), rm_graph_error(g));
+        EXPECT(g->tensors[i].external || !g->tensors[i].bytes || strstr(t.s, "a byte more"), t.s);
+        tm_clear(&t);
+    }
+}
+
+static void looking(void)
+{
+    unsigned long seed;
+    rm_graph *g;
+    rm_plan *p = NULL;
+    rm_tensor none = {0};
+    tm_text t = {0};
+    for (seed = 1; seed <= 60; seed++) {
+        rg_text r;
+        rm_plan_info info;
+        rm_plan_desc d = {.steps = seed % 3 ? RM_SINGLE : 31, .info = &info, .host_bytes = seed % 2 << 30};
+        tm_case = seed;
+        p = NULL;
+        rg_generate(&r, seed, 3 + (unsigned)seed % 25, RG_ALL & ~RG_OPT_HOST);
+        if (!rm_graph_read(r.data, r.size, NULL, &g) && EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g))) {
+            look(p, g);
+            rm_plan_destroy(p);
+            d.device_bytes = info.min_bytes;
+            p = NULL;
+            if (!rm_plan_create(g, &d, &p)) look(p, g);
+        }
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+        rg_free(&r);
+    }
+    tm_case = 0;
+    g = chain(5);
+    EXPECT(!rm_plan_create(g, &(rm_plan_desc){.live_only = 1}, &p), rm_graph_error(g));
+    EXPECT(!rm_plan_explain(p, (rm_tensor){3}, tm_sink, &t), rm_graph_error(g));
+    EXPECT(rm_plan_svg(p, 0, tm_sink, &t) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "live_only"), rm_graph_error(g));
+    EXPECT(rm_plan_explain(p, none, tm_sink, &t) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "rm_graph_find"), rm_graph_error(g));
+    EXPECT(rm_plan_explain(p, (rm_tensor){999}, tm_sink, &t) == RM_ERROR_ARGUMENT && rm_plan_explain(p, (rm_tensor){3}, NULL, NULL) == RM_ERROR_ARGUMENT, "");
+    EXPECT(rm_plan_trace(NULL, 0, tm_sink, &t) == RM_ERROR_ARGUMENT && rm_plan_trace(p, RM_LAST, tm_sink, &t) == RM_ERROR_ARGUMENT, "");
+    EXPECT(rm_plan_explain(p, (rm_tensor){3}, tm_full_sink, NULL) == RM_ERROR_WRITE && strstr(rm_graph_error(g), "rm_plan_explain: the sink"), rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    tm_clear(&t);
+}
+
+/* A tensor that is dropped and made again: the words say so. */
+static void words(void)
+{
+    rm_graph *g = chain(30);
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    tm_text t = {0};
+    uint32_t i, again = 0, kept = 0;
+    EXPECT(!rm_plan_create(g, &(rm_plan_desc){.info = &info}, &p), rm_graph_error(g));
+    rm_plan_destroy(p);
+    p = NULL;
+    EXPECT(!rm_plan_create(g, &(rm_plan_desc){.device_bytes = info.keep_all_bytes / 2}, &p), rm_graph_error(g));
+    for (i = 0; i < g->n_tensors; i++) {
+        EXPECT(!rm_plan_explain(p, (rm_tensor){i + 1}, tm_sink, &t), rm_graph_error(g));
+        again += strstr(t.s, "recomputed 1 time") && strstr(t.s, "again from run") && strstr(t.s, "kept, it would");
+        kept += strstr(t.s, "made once") && strstr(t.s, "kept unused for") && strstr(t.s, "without it there would be") && strstr(t.s, "for each MiB");
+        EXPECT(strstr(t.s, "the next faster plan on the curve takes"), t.s);
+        tm_clear(&t);
+    }
+    EXPECT(again > 5 && kept > 5, "");
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
+    looking();
+    words();
     stopping_all();
     least();
     refusals();
