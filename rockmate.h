@@ -11813,6 +11813,7 @@ typedef struct rmi_planner {
     int pruning, placing;
     int lanes; /* reductions run beside the compute lane */
     int host_only; /* an update runs in host memory only: every program moves something */
+    uint64_t budget; /* 0: none */
     int joint;     /* programs with copies whose ends are each other's starts */
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
@@ -12792,7 +12793,7 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
 RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    uint64_t budget = w->d->device_bytes ? w->d->device_bytes : RMI_INF, size = 0;
+    uint64_t budget = w->budget ? w->budget : RMI_INF, size = 0;
     rmi_run *runs = NULL;
     size_t n = 0;
     rm_result r;
@@ -12922,6 +12923,29 @@ RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
     return RM_OK;
 }
 
+/* Programs with copies of all kinds, the first with copies of what persists where it likes, the others like it. If the budget is
+   too small, which one would do? Each answer is for one kind only, so it is tried. */
+RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
+{
+    rm_plan_info next;
+    uint32_t round;
+    w->joint = 1;
+    w->given = w->d->like ? w->d->like->prog[0].homes : NULL;
+    w->n_given = w->d->like ? w->d->like->prog[0].n_homes : 0;
+    RMI_TRY(rmi_plan_kinds_of_step(w, worst));
+    for (round = 0; worst->min_bytes && round < 16 && !w->stop.stopped; round++) {
+        w->budget = worst->min_bytes;
+        w->given = w->d->like ? w->given : NULL;
+        RMI_TRY(rmi_plan_kinds_of_step(w, &next));
+        w->p->n = 0;
+        if (!next.min_bytes) break;
+        if (next.min_bytes <= worst->min_bytes) next.min_bytes = worst->min_bytes + worst->min_bytes / 16;
+        worst->min_bytes = next.min_bytes;
+    }
+    w->budget = w->d->device_bytes;
+    return RM_OK;
+}
+
 /* Programs of several kinds share what persists. So there are two plans: one in which nothing moves, and one in which the kind
    that knows all that persists decides where it is. The faster one counts. */
 RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
@@ -12942,10 +12966,9 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
         worst_first = *worst;
         for (i = 0; i < first.n; i++) before += first.info[i].time_ns;
     }
-    w->joint = 1;
-    if (w->d->like) w->given = w->d->like->prog[0].homes, w->n_given = w->d->like->prog[0].n_homes;
-    RMI_TRY(rmi_plan_kinds_of_step(w, worst));
+    RMI_TRY(rmi_plan_joint(w, worst));
     for (i = 0; i < w->p->n; i++) after += w->p->info[i].time_ns;
+    if (worst_first.min_bytes && worst->min_bytes > worst_first.min_bytes) *worst = worst_first;
     if (!first.n || worst_first.min_bytes || (!worst->min_bytes && after < before)) return RM_OK;
     memcpy(w->p->prog, first.prog, sizeof first.prog);
     memcpy(w->p->info, first.info, sizeof first.info);
@@ -13048,6 +13071,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     w.g = g;
     w.d = d;
     w.steps = d->steps ? d->steps : RM_SINGLE;
+    w.budget = d->device_bytes;
     w.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
     w.align = d->align ? d->align : d->live_only ? 1 : 256;
     w.p = rmi_plan_new(g);

@@ -431,6 +431,13 @@ static void check_edges(runner *r)
     free(r->ext);
 }
 
+static void add_bytes(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user)
+{
+    uint64_t i;
+    (void)param, (void)user;
+    for (i = 0; i < bytes; i++) ((unsigned char *)dst)[i] = (unsigned char)(((unsigned char *)dst)[i] + ((const unsigned char *)src)[i]);
+}
+
 static int open_exec(runner *r, rm_graph *g, toy_world *w, uint64_t seed, rm_plan *p, const guarded *m, int poison)
 {
     rm_exec_desc d;
@@ -438,6 +445,7 @@ static int open_exec(runner *r, rm_graph *g, toy_world *w, uint64_t seed, rm_pla
     memset(r, 0, sizeof *r);
     d.poison = (uint32_t)poison;
     d.reduce = toy_reduce;
+    d.add = add_bytes;
     d.allocator.alloc = count_alloc;
     d.allocator.free = count_free;
     if (m) {
@@ -470,6 +478,8 @@ static const uint32_t singles[] = {RM_SINGLE, RM_SINGLE, RM_SINGLE};
 static const uint32_t mixed[] = {RM_FIRST, RM_FORWARD, RM_MIDDLE, RM_FORWARD, RM_LAST, RM_SINGLE, RM_FIRST, RM_LAST, RM_FORWARD, RM_SINGLE};
 #define N(a) ((uint32_t)(sizeof(a) / sizeof((a)[0])))
 
+static uint64_t with_host; /* memory there for plans that move something */
+
 static rm_plan *plan(rm_graph *g, const char *preset, uint64_t budget, uint32_t steps, uint32_t align, uint64_t *min)
 {
     rm_plan_desc d;
@@ -478,6 +488,7 @@ static rm_plan *plan(rm_graph *g, const char *preset, uint64_t budget, uint32_t 
     memset(&d, 0, sizeof d);
     memset(&info, 0, sizeof info);
     d.preset = preset;
+    d.host_bytes = with_host;
     d.device_bytes = budget;
     d.steps = steps;
     d.align = align;
@@ -631,6 +642,37 @@ static void moved(rm_graph *g, toy_world *w, uint64_t seed, rm_plan *from, rm_pl
     free(t.s);
 }
 
+/* Additions in host memory round once more, here: they are in another order. */
+static int merges(const rm_plan *p)
+{
+    uint32_t i;
+    size_t k;
+    for (i = 0; i < p->n; i++)
+        for (k = 0; k < p->prog[i].n; k++)
+            if (p->prog[i].st[k].what == RMI_MERGE) return 1;
+    return 0;
+}
+
+/* Plans with copies: half of what keeping everything takes, and less. */
+static void moving(rm_graph *g, toy_world *w, uint64_t seed, const char *name, const record *rec)
+{
+    static const char *const presets[] = {"offmate", "stream", "blocks", "link"};
+    uint32_t k, i;
+    with_host = (uint64_t)1 << 30;
+    for (k = 0; k < 2; k++)
+        for (i = 0; i < N(presets); i++) {
+            uint64_t min = 0;
+            rm_plan *p = plan(g, presets[i], 1, k ? 31 : RM_SINGLE, 0, &min);
+            if (!p && min) p = plan(g, presets[i], i ? min : min + min / 3, k ? 31 : RM_SINGLE, 0, NULL);
+            sprintf(where, "%s, %s, steps %u, budget %llu", name, presets[i], k ? 31 : 1, (unsigned long long)min);
+            if (!expect(p != NULL, "a plan", rm_graph_error(g))) continue;
+            if (!k || g->any_order || !merges(p)) same(g, w, seed, p, 256, k ? mixed : singles, k ? N(mixed) : N(singles), &rec[k], (int)((seed + i) % 6));
+            else skipped++;
+            rm_plan_destroy(p);
+        }
+    with_host = 0;
+}
+
 /* --- all of it for one graph, which toy_attach has seen */
 static void exercise(rm_graph *g, toy_world *w, uint64_t seed)
 {
@@ -672,6 +714,7 @@ static void exercise(rm_graph *g, toy_world *w, uint64_t seed)
     sprintf(where, "%s, replanned", name);
     if (n) replanned(g, w, seed, plans, n, &rec[1]);
     for (i = 0; i < n; i++) rm_plan_destroy(plans[i]);
+    if (g->has_link && seed % 4 < 2) moving(g, w, seed, name, rec);
     for (k = 0; k < 2; k++) {
         rm_plan_destroy(ref[k]);
         free(rec[k].at);
