@@ -13130,6 +13130,7 @@ typedef struct rmi_lan_prog {
     size_t n_use, cap_use;
     uint8_t *lane;    /* by op */
     uint32_t n;
+    uint32_t joined;  /* so many first ops have ended before any other one is issued: nobody need wait for them */
     size_t *first;    /* by op: its first use */
     rmi_lan_wait *wait; /* in order of ops */
     size_t n_wait, cap_wait;
@@ -13327,6 +13328,7 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *p, 
             if (need[a]) rmi_lan_learn(l, lane, need[a]);
         l->known[lane][lane] = me;
         memcpy(l->clock + (size_t)(me - 1) * RMI_LANES, l->known[lane], sizeof l->known[lane]);
+        for (a = 0; a < RMI_LANES && i < p->joined; a++) rmi_lan_learn(l, a, me);
     }
     l->n = base + p->n;
     return RM_OK;
@@ -16447,7 +16449,8 @@ struct rm_exec {
     int lanes;             /* the backend has lanes: what follows counts */
     rmi_exe_turn turn[RMI_LANES];
     const rmi_exe_prog *before; /* the last step, if its lanes may be at work and nobody has waited for them; else NULL */
-    int inputs_open;       /* the compute lane has waited for what `before` does in the bytes of inputs */
+    uint32_t joined;       /* 1: the first op of programs has bytes, of inputs or of the values of a step on the device */
+    int inputs_open;       /* nothing of `before` is at work in the bytes of inputs, and they have been written */
     int rebound;           /* an address of the caller's memory has changed since programs were begun */
     uint32_t n_events, calls[RMI_LANES], most_calls;
 #if defined(ROCKMATE_THREADS)
@@ -16994,8 +16997,16 @@ RMI_FN rm_result rmi_exe_inputs(rmi_exe_build *b)
     RMI_TRY(rmi_exe_push(b, &op));
     op->what = RMI_EXE_INPUTS;
     for (t = 0; t < g->n_tensors; t++)
-        if (g->tensors[t].kind == RMI_INPUT && b->x->home[t] != RMI_INF) RMI_TRY(rmi_exe_uses(b, 0, b->x->home[t], g->tensors[t].bytes, 1));
-    return rmi_exe_uses(b, 0, RMI_EXE_DEVICE_STEP, 1, 1);
+        if (g->tensors[t].kind == RMI_INPUT && b->x->home[t] != RMI_INF) {
+            RMI_TRY(rmi_exe_uses(b, 0, b->x->home[t], g->tensors[t].bytes, 1));
+            b->x->joined = 1;
+        }
+    if (!b->x->backend.device_step) return RM_OK;
+    b->x->joined = 1;
+    RMI_TRY(rmi_exe_uses(b, 0, RMI_EXE_DEVICE_STEP, 1, 1)); /* before begin, which brings it up to date */
+    RMI_TRY(rmi_exe_push(b, &op));
+    op->what = RMI_EXE_INPUTS;
+    return rmi_exe_uses(b, 1, RMI_EXE_DEVICE_STEP, 1, 1); /* behind begin */
 }
 
 RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
@@ -17108,6 +17119,7 @@ RMI_FN rm_result rmi_exe_order(rm_exec *x, rmi_arena *mem, rmi_lan_prog *l)
     for (i = 0; i < x->n_prog; i++) {
         rmi_exe_prog *p = &x->prog[i];
         l[i].n = (uint32_t)p->n;
+        l[i].joined = x->joined;
         l[i].lane = RMI_NEW(mem, uint8_t, p->n);
         if (!l[i].lane) return RM_ERROR_MEMORY;
         for (k = 0; k < p->n; k++) l[i].lane[k] = p->op[k].lane;
@@ -17485,8 +17497,8 @@ RMI_FN rm_result rmi_exe_record(rm_exec *x, uint32_t event, uint32_t lane)
     return rmi_exe_did(x, x->backend.record(x->backend.user, event, lane)) ? rmi_exe_backend_failed(x, "an event", NULL) : RM_OK;
 }
 
-/* The compute lane may write inputs: it has waited for what the step before does with their bytes. That is known before the next
-   step is: the waits of the first op are the same in every program. */
+/* The compute lane may write inputs: it waits for what the step before does with their bytes. That is known before the next step
+   is: the waits of the first op are the same in every program. */
 RMI_FN rm_result rmi_exe_open_inputs(rm_exec *x)
 {
     const rmi_exe_prog *q = x->before, *p = &x->prog[0];
@@ -17494,8 +17506,15 @@ RMI_FN rm_result rmi_exe_open_inputs(rm_exec *x)
     if (!q || x->inputs_open) return RM_OK;
     n = p->n_after[q - x->prog];
     for (i = 0; i < n && p->after[q - x->prog][i].op == 0; i++) RMI_TRY(rmi_exe_wait(x, p->after[q - x->prog][i].on, RM_LANE_COMPUTE));
-    x->inputs_open = 1;
     return RM_OK;
+}
+
+/* They are written, and whatever is issued from now on comes after that: the other ops of a program count on it. */
+RMI_FN rm_result rmi_exe_close_inputs(rm_exec *x)
+{
+    RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
+    x->inputs_open = 1;
+    return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
 }
 
 /* Issues all of prog; joined: nothing before it is at work. The host's lanes learn that a step begins. */
@@ -17532,7 +17551,10 @@ RMI_FN rm_result rmi_exe_room(rm_exec *x, const rmi_exe_prog *prog)
     for (lane = 0; lane < RMI_LANES; lane++)
         if (x->ends[x->parity] >> lane & 1) RMI_TRY(rmi_exe_wait(x, x->parity * RMI_LANES + lane, RM_LANE_CALLER));
     x->ends[x->parity] = 0;
-    RMI_TRY(rmi_exe_open_inputs(x));
+    if (x->before && x->joined && !x->inputs_open) { /* the old ones serve once more */
+        RMI_TRY(rmi_exe_open_inputs(x));
+        RMI_TRY(rmi_exe_close_inputs(x));
+    }
     for (lane = 0; lane < RMI_LANES; lane++)
         if (prog->lanes >> lane & 1) x->turn[lane].values[x->turn[lane].in++ & 1] = x->now;
     return RM_OK;
@@ -17704,8 +17726,7 @@ RMI_FN rm_result rmi_exe_write_input(rm_exec *x, unsigned char *to, const void *
 {
     RMI_TRY(rmi_exe_open_inputs(x));
     if (rmi_exe_put_at(x, to, from, bytes, RM_LANE_COMPUTE)) return rmi_exe_backend_failed(x, "writing an input", NULL);
-    RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
-    return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
+    return rmi_exe_close_inputs(x);
 }
 
 RMI_FN rm_result rmi_exe_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, unsigned char *to, const void *from, uint64_t bytes)

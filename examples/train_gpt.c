@@ -10,6 +10,7 @@
    The same seed gives the same losses, digit for digit, whatever the budget and however many threads there are. */
 
 #define _POSIX_C_SOURCE 200809L /* isatty, clock_gettime */
+#define ROCKMATE_THREADS        /* --host: copies and updates beside the computation (glibc before 2.34: link with -lpthread) */
 #define ROCKMATE_IMPLEMENTATION
 #include "../rockmate.h"
 
@@ -585,11 +586,14 @@ typedef struct weight { /* what its initial values need to know */
     double mean, deviation;
 } weight;
 
+enum { DEVICE = 1, HOST = 2 };
+
 typedef struct gpt {
     int64_t layers, channels, heads, context, batch, vocab, micro_batches;
     int64_t ranks; /* processes that train together, each on its own part of the batch: their gradients are added up */
     int reduced;   /* gradients go through rm_exec_desc.reduce */
     double dropout;
+    int update_on; /* where AdamW may run: bits DEVICE, HOST */
     rm_graph *graph;
     rm_tensor tokens, targets, picked, loss; /* in and out of every step */
     weight *weights;
@@ -608,8 +612,8 @@ static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t
     w->count = count;
     w->mean = mean;
     w->deviation = deviation;
-    w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .update = adamw,
-                         .reduce_ns = m->reduced ? RM_FREE_NS : 0, .farg = { deviation > 0 ? 0.1 : 0 });
+    w->tensor = RM_PARAM(m->graph, .name = name, .bytes = floats(count), .state_bytes = 2 * floats(count), .update = m->update_on & DEVICE ? adamw : NULL,
+                         .update_host = m->update_on & HOST ? adamw : NULL, .reduce_ns = m->reduced ? RM_FREE_NS : 0, .farg = { deviation > 0 ? 0.1 : 0 });
     return w->tensor;
 }
 
@@ -681,6 +685,8 @@ typedef struct options {
     const char *file, *save, *load;
     uint64_t budget;       /* bytes; 0: */
     double budget_percent; /* of what keeping everything takes; 0: a third, or the least that works */
+    uint64_t host, link;   /* host memory that the plan may use, bytes a second between there and the arena */
+    int update_on;
     int64_t layers, channels, heads, context, batch, steps, stop, accumulate, sample;
     double dropout, lr;
     uint64_t seed;
@@ -690,6 +696,9 @@ typedef struct options {
 static const char HELP[] =
     "train_gpt [FILE] [options]        trains a GPT on the bytes of FILE (default: rockmate.h), in a memory budget\n"
     "  --budget SIZE     bytes, or with K, M, G, or % of what keeping everything takes   (default: a third)\n"
+    "  --host SIZE       memory beside the budget, where weights, states and activations may wait (\"host memory\")\n"
+    "  --link SIZE       bytes a second that copies to and from there take              (default 1G)\n"
+    "  --update WHERE    device, host or either: where AdamW runs, with --host          (default either)\n"
     "  --steps N         --accumulate N (micro-batches a step)    --lr X     --seed N    --dropout P\n"
     "  --layers N        --channels N    --heads N    --context N    --batch N           the model\n"
     "  --save FILE       --load FILE     weights and optimizer states; a loaded training goes on where it was saved\n"
@@ -715,17 +724,26 @@ static double number(const char *option, const char *text, double least, double 
 }
 static int64_t whole(const char *option, const char *text, double least) { return (int64_t)number(option, text, least, 1e9); }
 
-static void parse_budget(options *o, const char *text)
+/* Bytes, with K, M or G or without; where percent is given also that. */
+static uint64_t size_of(const char *option, const char *text, double *percent)
 {
     char *end;
     const double x = strtod(text, &end);
     const char *unit = strchr("KkMmGg", *end), *units = "KkMmGg";
-    o->budget = 0;
-    if (end == text || !(x > 0) || x > 1e15) fail("--budget", "a size like 500000, 800K, 24M, 1.5G or 40%");
-    if (!strcmp(end, "%")) o->budget_percent = x;
-    else if (!*end) o->budget = (uint64_t)x;
-    else if (unit && !end[1]) o->budget = (uint64_t)(x * (double)(1 << 10 * ((strchr(units, *end) - units) / 2 + 1)));
-    else fail("--budget", "a size like 500000, 800K, 24M, 1.5G or 40%");
+    if (end == text || !(x > 0) || x > 1e15) fail(option, "a size like 500000, 800K, 24M, 1.5G or 40%");
+    if (percent && !strcmp(end, "%")) *percent = x;
+    else if (!*end) return (uint64_t)x;
+    else if (unit && !end[1]) return (uint64_t)(x * (double)(1 << 10 * ((strchr(units, *end) - units) / 2 + 1)));
+    else fail(option, "a size like 500000, 800K, 24M, 1.5G or 40%");
+    return 0;
+}
+
+static int side(const char *text)
+{
+    if (!strcmp(text, "device")) return DEVICE;
+    if (!strcmp(text, "host")) return HOST;
+    if (strcmp(text, "either")) fail("--update", "device, host or either");
+    return DEVICE | HOST;
 }
 
 static options parse_options(int argc, char **argv)
@@ -746,10 +764,15 @@ static options parse_options(int argc, char **argv)
     o.dropout = 0.1;
     o.lr = 2e-3;
     o.seed = 1;
+    o.link = (uint64_t)1 << 30;
+    o.update_on = DEVICE | HOST;
     for (i = 1; i < argc; i++) {
         const char *a = argv[i], *v = i + 1 < argc ? argv[i + 1] : "";
         int takes_value = 1;
-        if (!strcmp(a, "--budget")) parse_budget(&o, v);
+        if (!strcmp(a, "--budget")) o.budget = size_of(a, v, &o.budget_percent);
+        else if (!strcmp(a, "--host")) o.host = size_of(a, v, NULL);
+        else if (!strcmp(a, "--link")) o.link = size_of(a, v, NULL);
+        else if (!strcmp(a, "--update")) o.update_on = side(v);
         else if (!strcmp(a, "--steps")) o.steps = whole(a, v, 0);
         else if (!strcmp(a, "--layers")) o.layers = whole(a, v, 1);
         else if (!strcmp(a, "--channels")) o.channels = whole(a, v, 1);
@@ -780,6 +803,8 @@ static options parse_options(int argc, char **argv)
     }
     if (o.stop < 0 || o.stop > o.steps) o.stop = o.steps;
     if (o.sample < 0) o.sample = o.quiet ? 0 : 200;
+    if (!o.host) o.update_on = DEVICE;
+    if (o.update_on == HOST && (!o.budget || o.compare)) fail("--update host", "wants a --budget in bytes and no --compare: without --host it has no plan to compare with");
     if (o.channels % o.heads || o.channels / o.heads > MAX_HEAD_SIZE) fail("--channels", "must be a multiple of --heads, at most 128 a head");
     return o;
 }
@@ -905,7 +930,7 @@ static uint32_t step_kind(const options *o, int64_t micro)
 /* A plan for `bytes` (0: no limit). A budget that cannot be met ends the program with the message that names one that can. */
 static rm_plan *make_plan(trainer *t, uint64_t bytes, const char *preset, rm_plan_info *info)
 {
-    const rm_plan_desc d = { .device_bytes = bytes, .steps = step_kinds(&t->o), .preset = preset };
+    const rm_plan_desc d = { .device_bytes = bytes, .host_bytes = preset ? 0 : t->o.host, .steps = step_kinds(&t->o), .preset = !preset && t->o.host ? "offmate" : preset };
     rm_plan *p;
     const rm_result r = rm_plan_create(t->model.graph, &d, &p);
     if (r != RM_OK) {
@@ -920,7 +945,7 @@ static rm_plan *make_plan(trainer *t, uint64_t bytes, const char *preset, rm_pla
 static uint64_t choose_budget(trainer *t)
 {
     rm_plan_info info;
-    rm_plan_desc d = { .steps = step_kinds(&t->o), .info = &info };
+    rm_plan_desc d = { .host_bytes = t->o.host, .steps = step_kinds(&t->o), .preset = t->o.host ? "offmate" : NULL, .info = &info };
     rm_plan *p;
     double percent = t->o.budget_percent;
     if (t->o.budget) return t->o.budget;
@@ -930,6 +955,24 @@ static uint64_t choose_budget(trainer *t)
     if (rm_plan_create(t->model.graph, &d, &p) == RM_ERROR_INFEASIBLE) return info.min_bytes;
     rm_plan_destroy(p);
     return d.device_bytes;
+}
+
+/* Gradients that a plan adds up in host memory. */
+static void add_floats(void *to, const void *from, uint64_t bytes, rm_tensor param, void *user)
+{
+    const float *x = (const float *)from;
+    float *y = (float *)to;
+    uint64_t i;
+    (void)param;
+    (void)user;
+    for (i = 0; i < bytes / sizeof(float); i++) y[i] += x[i];
+}
+
+/* With host memory: copies as slow as the link, and they and the host's updates beside the computation. */
+static rm_exec_desc with_host(const options *o)
+{
+    const rm_exec_desc d = { .add = add_floats, .threads = o->host > 0, .h2d = o->link, .d2h = o->link };
+    return d;
 }
 
 static void open_exec(trainer *t, rm_plan *p, const rm_exec_desc *d)
@@ -1100,7 +1143,9 @@ static void make_model(trainer *t, int64_t rank, int64_t ranks)
     t->model.micro_batches = t->o.accumulate;
     t->model.ranks = ranks;
     t->model.dropout = t->o.dropout;
+    t->model.update_on = t->o.update_on;
     t->model.graph = rm_graph_create(NULL);
+    if (t->o.host) rm_graph_link(t->model.graph, t->o.link, t->o.link, 0, 0);
     describe_gpt(&t->model);
 }
 
@@ -1184,6 +1229,7 @@ int main(int argc, char **argv)
     trainer t;
     rm_plan_info info;
     rm_exec_info used;
+    rm_exec_desc desc;
     record planned, all;
     uint64_t budget;
     int64_t step, first = 0;
@@ -1203,7 +1249,8 @@ int main(int argc, char **argv)
     if (t.o.compare) all = run_keep_everything(&t);
 
     /* 3. An executor of the plan. It allocates here, and never again. */
-    open_exec(&t, make_plan(&t, budget, NULL, &info), NULL);
+    desc = with_host(&t.o);
+    open_exec(&t, make_plan(&t, budget, NULL, &info), &desc);
     init_weights(&t);
     if (t.o.load) first = load(&t);
     if (t.o.check) check(&t);
@@ -1225,6 +1272,7 @@ int main(int argc, char **argv)
     rm_exec_get_info(t.exec, &used);
     printf("memory: budget %.2f MiB, planned %.2f MiB, used %.2f MiB, keeping everything %.2f MiB\n", megabytes(budget), megabytes(info.arena_bytes),
            megabytes(used.touched_bytes), megabytes(info.keep_all_bytes));
+    if (t.o.host) printf("host memory: %.2f MiB; copied in a step: %.2f MiB there, %.2f MiB back\n", megabytes(info.host_bytes), megabytes(info.d2h_bytes), megabytes(info.h2d_bytes));
     printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)info.keep_all_ns, info.estimated ? " (costs estimated; --profile measures them)" : "");
     if (t.o.compare) print_comparison(&planned, &all);
 

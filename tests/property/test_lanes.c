@@ -16,7 +16,7 @@
 
 #define MOST_TOLD 20
 
-static unsigned long passed, failed, changes, waits_seen;
+static unsigned long passed, failed, changes, planned, waits_seen;
 static char where[300];
 
 static int expect(int good, const char *what, const char *more)
@@ -730,6 +730,21 @@ static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
     failures(p, w, steps, seed, 1 + (int)(seed % 2));
 }
 
+/* A plan that moves what a planner would, in little memory; NULL if there is none. */
+static rm_plan *offloaded(rm_graph *g, rm_plan_desc *d, rm_plan_info *info, uint64_t chance)
+{
+    static const char *const presets[] = { "offmate", "stream", "link", "blocks" };
+    rm_plan *p = NULL;
+    if (!g->has_link) return NULL;
+    d->preset = presets[chance % 4];
+    d->host_bytes = (uint64_t)1 << 24;
+    d->device_bytes = 1;
+    if (rm_plan_create(g, d, &p) == RM_OK || info->min_bytes == 0) return p;
+    d->device_bytes = info->min_bytes * (8 + (chance >> 8) % 8) / 8;
+    if (rm_plan_create(g, d, &p) == RM_OK) planned++;
+    return p;
+}
+
 static void one(uint64_t seed)
 {
     rg_text text;
@@ -762,6 +777,8 @@ static void one(uint64_t seed)
             changes += copies_insert(p, seed, 40, 1);
             one_plan(p, &w, steps, seed);
         }
+        rm_plan_destroy(p);
+        if ((p = offloaded(g, &d, &info, chance >> 24)) != NULL) one_plan(p, &w, steps, seed);
         expect(!w.wrong[0], "a kernel saw what it should not", w.wrong);
         rm_plan_destroy(p);
     }
@@ -774,7 +791,7 @@ int main(int argc, char **argv)
 {
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : 60, first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     for (i = 0; i < n && failed < MOST_TOLD; i++) one(first + i);
-    printf("%lu graphs, %lu changes, %lu waits\n", i, changes, waits_seen);
+    printf("%lu graphs, %lu changes, %lu plans of planners, %lu waits\n", i, changes, planned, waits_seen);
     printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
     return failed != 0;
 }
