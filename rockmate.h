@@ -7974,7 +7974,7 @@ RMI_FN rm_result rmi_ref_order_read(rmi_ref_model *m, uint32_t task, uint32_t t,
     t = x->root;
     if (update[t] != RMI_NONE) RMI_TRY(rmi_ref_put_dep(m, update[t], &k->n_ban));
     for (i = 0; i < g->tensors[t].mutators.n && k->way == RMI_FWD; i++)
-        if (g->tensors[t].mutators.at[i] > k->id && !rmi_list_has(&g->ops[k->id].mutates, t)) RMI_TRY(rmi_ref_put_dep(m, g->tensors[t].mutators.at[i], &k->n_ban));
+        if (g->tensors[t].mutators.at[i] > k->id) RMI_TRY(rmi_ref_put_dep(m, g->tensors[t].mutators.at[i], &k->n_ban));
     return RM_OK;
 }
 
@@ -7987,7 +7987,8 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
     uint32_t i, f;
     if (bans) t->ban0 = (uint32_t)m->n_deps;
     for (i = 0; i < op->in.n && t->way == RMI_FWD; i++) RMI_TRY(rmi_ref_order_read(m, task, op->in.at[i], update, bans));
-    for (i = 0; i < op->mutates.n && t->way == RMI_FWD && !bans; i++) RMI_TRY(rmi_ref_order_read(m, task, op->mutates.at[i], update, bans));
+    for (i = 0; i < op->mutates.n && t->way == RMI_FWD; i++)
+        if (!rmi_list_has(&op->in, op->mutates.at[i])) RMI_TRY(rmi_ref_order_read(m, task, op->mutates.at[i], update, bans));
     for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
         const rmi_list *l;
         if (!rmi_ref_same_parts(&op->forms[0], &op->forms[f])) continue;
@@ -8116,6 +8117,7 @@ typedef struct rmi_ref_state {
     uint64_t *live;    /* bytes there, with the run's workspace */
     uint16_t *form;
     uint8_t *rank;     /* of the form among the choices */
+    uint64_t *cost;    /* ns */
     uint32_t *inst0, *free_head;
     rmi_ref_inst *inst;
     uint32_t n_inst;
@@ -8128,8 +8130,38 @@ typedef struct rmi_ref_state {
     uint32_t *reps, n_reps; /* repeats */
 } rmi_ref_state;
 
+/* Parts of a list that do not change while the rest is improved: each is one entry of the list, number n_tasks and up. What lies
+   in folds alone is a number; buffers that the rest of the list may touch are followed through them. */
+typedef struct rmi_ref_touch {
+    uint32_t buf, with;    /* a use: the buffer. A birth: also the one whose bytes it shares, or RMI_NONE */
+    uint8_t ends, gone;    /* use: the last one there was; its bytes were taken over */
+    uint8_t writes, takes; /* use or birth: a contribution follows the first. Birth: takes over the bytes of `with` */
+    uint8_t grad, off;
+    uint64_t room;
+} rmi_ref_touch;
+
+typedef struct rmi_ref_fold {
+    uint32_t lo, hi;       /* positions of the whole list */
+    uint32_t use0, n_use, birth0, n_birth;
+    uint64_t above;        /* the most in it, above what is there when it begins */
+    int64_t rest;          /* bytes in no followed buffer: how many more there are after it */
+    uint64_t ns;
+} rmi_ref_fold;
+
+typedef struct rmi_ref_folds {
+    rmi_ref_fold *at;
+    uint32_t n;
+    rmi_ref_touch *touch;
+    uint32_t *in;          /* by task: the first fold that it runs in, or RMI_NONE */
+    uint32_t *start, n_start, *stay, n_stay; /* as the model's, of followed buffers */
+    uint64_t rest;         /* bytes in no followed buffer at the start */
+} rmi_ref_folds;
+
 typedef struct rmi_ref_search {
     const rmi_ref_model *m;
+    const rmi_ref_folds *folds; /* NULL: none */
+    uint32_t passed;     /* folds so far, in the first pass */
+    int bad;             /* found in the second pass: not legal */
     rmi_arena *mem;
     uint64_t limit;      /* of live bytes, base not counted */
     uint32_t cap, cap_inst, cap_use;
@@ -8174,6 +8206,7 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     RMI_TRY(rmi_ref_kept_make(s, x));
     x->live = RMI_NEW(s->mem, uint64_t, s->cap + 1);
     x->rank = RMI_NEW(s->mem, uint8_t, s->cap);
+    x->cost = RMI_NEW(s->mem, uint64_t, s->cap);
     x->inst0 = RMI_NEW(s->mem, uint32_t, s->cap + 1);
     x->free_head = RMI_NEW(s->mem, uint32_t, s->cap + 1);
     x->inst = RMI_NEW(s->mem, rmi_ref_inst, s->cap_inst);
@@ -8184,7 +8217,8 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     x->cur = RMI_NEW(s->mem, uint32_t, s->m->n_buf);
     x->dead = RMI_NEW(s->mem, uint32_t, s->cap);
     x->reps = RMI_NEW(s->mem, uint32_t, s->cap);
-    return x->inst_use && x->dead && x->reps && x->live && x->rank && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
+    if (x->cur) memset(x->cur, 0xFF, s->m->n_buf * sizeof(uint32_t));
+    return x->inst_use && x->cost && x->dead && x->reps && x->live && x->rank && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
 }
 
 RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
@@ -8225,6 +8259,7 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     two = RMI_NEW(mem, rmi_ref_state, 2);
     if (!s->count || !s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
     memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
+    memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
     s->a = &two[0];
     s->b = &two[1];
     RMI_TRY(rmi_ref_state_make(s, s->a, NULL));
@@ -8256,33 +8291,111 @@ RMI_FN void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
     x->cur[b] = x->n_inst++;
 }
 
+/* Has the task run? */
+RMI_FN int rmi_ref_ran(const rmi_ref_search *s, uint32_t task) { return s->done[task] == s->stamp || (s->folds && s->folds->in[task] < s->passed); }
+
+/* Is the next run of op a repeat? Counts it. */
+RMI_FN uint32_t rmi_ref_again(rmi_ref_search *s, uint32_t op) { return s->count[op]++ > 0 || (s->folds && s->folds->in[op] < s->passed); }
+
+/* The first pass through a fold. */
+RMI_FN int rmi_ref_fold_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t fold)
+{
+    const rmi_ref_fold *f = &s->folds->at[fold];
+    uint32_t i;
+    if (fold != s->passed++ || x->n_inst + f->n_birth + 2 > s->cap_inst) return 0;
+    for (i = 0; i < f->n_use; i++) {
+        const rmi_ref_touch *u = &s->folds->touch[f->use0 + i];
+        uint32_t c = x->cur[u->buf];
+        if (c == RMI_NONE) return 0;
+        x->inst[c].last = p;
+        if (u->writes && x->inst[c].again == RMI_NONE) x->inst[c].again = p;
+    }
+    for (i = 0; i < f->n_birth; i++) {
+        const rmi_ref_touch *b = &s->folds->touch[f->birth0 + i];
+        if (b->grad && x->cur[b->buf] != RMI_NONE) return 0;
+        rmi_ref_birth(x, b->buf, p);
+        if (b->writes) x->inst[x->n_inst - 1].again = p;
+        x->inst[x->n_inst - 1].off = b->off;
+    }
+    s->least_ns += f->ns;
+    return 1;
+}
+
+/* What a task touches, in the first pass. */
+RMI_FN int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_ref_acc *a = rmi_ref_acc_of(m, x, task);
+    const uint32_t *reads = m->pool + a->read0;
+    uint32_t i;
+    for (i = 0; i < t->n_dep; i++)
+        if (!rmi_ref_ran(s, m->deps[t->dep0 + i])) return 0;
+    for (i = 0; i < t->n_ban; i++)
+        if (rmi_ref_ran(s, m->deps[t->ban0 + i])) return 0;
+    s->done[task] = s->stamp;
+    for (i = 0; i < a->n_read; i++) {
+        if (x->cur[reads[i]] == RMI_NONE) return 0;
+        x->inst[x->cur[reads[i]]].last = p;
+    }
+    if (t->way == RMI_FWD) {
+        s->least_ns += m->choices[a->free0[rmi_ref_again(s, t->id)]].ns;
+        for (i = 0; i < a->n_write; i++) rmi_ref_birth(x, m->pool[a->write0 + i], p);
+        if (a->saved != RMI_NONE) {
+            rmi_ref_birth(x, a->saved, p);
+            s->size[a->saved] = a->saved_bytes;
+        }
+        return 1;
+    }
+    s->least_ns += a->may_be_free ? 0 : m->choices[a->free0[0]].ns;
+    for (i = 0; i < a->n_write; i++) {
+        uint32_t b = m->targets[a->write0 + i].buf, c = x->cur[b];
+        if (c == RMI_NONE) {
+            rmi_ref_birth(x, b, p);
+            continue;
+        }
+        if (x->inst[c].again == RMI_NONE) x->inst[c].again = p;
+        x->inst[c].last = p;
+    }
+    return 1;
+}
+
+/* No op has run yet. */
+RMI_FN void rmi_ref_uncount(rmi_ref_search *s, const rmi_ref_state *x)
+{
+    uint32_t p;
+    for (p = 0; p < x->n; p++)
+        if (x->list[p] < s->m->g->n_ops) s->count[x->list[p]] = 0; /* forwards are the first tasks */
+    s->passed = 0;
+}
+
 /* First pass: lives. 0: something is read that is not there, or runs too early; or the tables are full. */
 RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
 {
     const rmi_ref_model *m = s->m;
+    const uint32_t *start = s->folds ? s->folds->start : m->start, *stay = s->folds ? s->folds->stay : m->stay;
+    uint32_t n_start = s->folds ? s->folds->n_start : m->n_start, n_stay = s->folds ? s->folds->n_stay : m->n_stay;
     uint32_t p, i, uses = 0, order = 0, back = RMI_NONE;
     s->stamp++;
+    for (i = 0; i < x->n_inst; i++) x->cur[x->inst[i].buf] = RMI_NONE;
     x->n_inst = 0;
     s->least_ns = 0;
-    memset(s->count, 0, m->g->n_ops * sizeof(uint32_t));
-    for (i = 0; i < m->n_buf; i++) x->cur[i] = RMI_NONE;
-    for (i = 0; i < m->n_start; i++) {
-        rmi_ref_birth(x, m->start[i], 0);
+    rmi_ref_uncount(s, x);
+    for (i = 0; i < n_start; i++) {
+        rmi_ref_birth(x, start[i], 0);
         x->inst[i].home = 1;
         x->inst[i].last = RMI_NONE;
     }
     for (p = 0; p < x->n; p++) {
         uint32_t task = x->list[p];
-        const rmi_ref_task *t = &m->tasks[task];
-        const rmi_ref_acc *a = rmi_ref_acc_of(m, x, task);
-        const uint32_t *reads = m->pool + a->read0;
+        const rmi_ref_task *t;
         x->inst0[p] = x->n_inst;
-        if (x->n_inst + a->n_write + 2 > s->cap_inst || (uses += a->n_read + a->n_write) + m->n_stay + 2 > s->cap_use) return 0;
-        for (i = 0; i < t->n_dep; i++)
-            if (s->done[m->deps[t->dep0 + i]] != s->stamp) return 0;
-        for (i = 0; i < t->n_ban; i++)
-            if (s->done[m->deps[t->ban0 + i]] == s->stamp) return 0;
-        s->done[task] = s->stamp;
+        if (task >= m->n_tasks) {
+            uses += s->folds->at[task - m->n_tasks].n_use;
+            if (uses + n_stay + 2 > s->cap_use || !rmi_ref_fold_lives(s, x, p, task - m->n_tasks)) return 0;
+            continue;
+        }
+        t = &m->tasks[task];
         if (m->g->fixed_order && t->way == RMI_FWD && !s->count[t->id]) {
             if (t->id < order || back != RMI_NONE) return 0;
             order = t->id;
@@ -8291,38 +8404,18 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
             if (t->id > back) return 0;
             back = t->id;
         }
-        for (i = 0; i < a->n_read; i++) {
-            if (x->cur[reads[i]] == RMI_NONE) return 0;
-            x->inst[x->cur[reads[i]]].last = p;
-        }
-        if (t->way == RMI_FWD) {
-            s->least_ns += m->choices[a->free0[s->count[t->id]++ > 0]].ns;
-            for (i = 0; i < a->n_write; i++) rmi_ref_birth(x, m->pool[a->write0 + i], p);
-            if (a->saved != RMI_NONE) {
-                rmi_ref_birth(x, a->saved, p);
-                s->size[a->saved] = a->saved_bytes;
-            }
-        } else {
-            s->least_ns += a->may_be_free ? 0 : m->choices[a->free0[0]].ns;
-            for (i = 0; i < a->n_write; i++) {
-                uint32_t b = m->targets[a->write0 + i].buf, c = x->cur[b];
-                if (c == RMI_NONE) {
-                    rmi_ref_birth(x, b, p);
-                    continue;
-                }
-                if (x->inst[c].again == RMI_NONE) x->inst[c].again = p;
-                x->inst[c].last = p;
-            }
-        }
+        i = rmi_ref_acc_of(m, x, task)->n_write;
+        if (x->n_inst + i + 2 > s->cap_inst || (uses += rmi_ref_acc_of(m, x, task)->n_read + i) + n_stay + 2 > s->cap_use) return 0;
+        if (!rmi_ref_task_lives(s, x, p, task)) return 0;
     }
     x->inst0[x->n] = x->n_inst;
-    for (i = 0; i < m->n_start; i++)
+    for (i = 0; i < n_start; i++)
         if (x->inst[i].last == RMI_NONE) x->inst[i].last = x->n;
-    for (i = 0; i < m->n_stay; i++) {
-        if (x->cur[m->stay[i]] == RMI_NONE) return 0;
-        x->inst[x->cur[m->stay[i]]].last = x->n;
+    for (i = 0; i < n_stay; i++) {
+        if (x->cur[stay[i]] == RMI_NONE) return 0;
+        x->inst[x->cur[stay[i]]].last = x->n;
     }
-    return 1;
+    return !s->folds || s->passed == s->folds->n;
 }
 
 RMI_FN uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t b, uint32_t p)
@@ -8405,7 +8498,7 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
-    uint32_t op = m->tasks[x->list[p]].id, lo = x->inst0[p], hi = x->inst0[p + 1], i, again = s->count[op]++ > 0, kept = 0, from, pick, n;
+    uint32_t op = m->tasks[x->list[p]].id, lo = x->inst0[p], hi = x->inst0[p + 1], i, again = rmi_ref_again(s, op), kept = 0, from, pick, n;
     uint64_t fresh = 0, size, out0 = 0, gain = 0, top;
     const rmi_ref_choice *c;
     int read = 0, first_out = a->n_write && lo < hi && x->inst[lo].buf == m->compact[m->g->ops[op].out.at[0]];
@@ -8502,6 +8595,41 @@ RMI_FN uint64_t rmi_ref_backward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p
     return *live + size;
 }
 
+/* The second pass through a fold. */
+RMI_FN uint64_t rmi_ref_fold_run(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
+{
+    const rmi_ref_fold *f = &s->folds->at[x->list[p] - s->m->n_tasks];
+    uint64_t top = *live + f->above;
+    uint32_t i, k = x->inst0[p];
+    s->passed++;
+    for (i = 0; i < f->n_use; i++) {
+        const rmi_ref_touch *u = &s->folds->touch[f->use0 + i];
+        if (!u->ends || x->inst[s->now[u->buf]].last == p) continue;
+        if (u->gone) s->bad = 1; /* it cannot live on: its bytes are another's */
+        top += u->room;
+    }
+    for (i = 0; i < f->n_birth; i++, k++) {
+        const rmi_ref_touch *b = &s->folds->touch[f->birth0 + i];
+        uint32_t w = b->with == RMI_NONE ? RMI_NONE : s->now[b->with];
+        if (b->with != RMI_NONE && (w == RMI_NONE || x->inst[w].str == RMI_NONE || x->inst[w].gone)) {
+            s->bad = 1;
+            return top;
+        }
+        if (b->with == RMI_NONE) {
+            rmi_ref_stretch(x, k, b->room);
+            *live += b->room;
+        } else if (b->takes) rmi_ref_take_over(x, k, w);
+        else rmi_ref_join(x, k, x->inst[w].str);
+        s->now[b->buf] = k;
+    }
+    *live += (uint64_t)f->rest;
+    x->ns += f->ns;
+    x->fast_ns += f->ns;
+    x->form[p] = 0;
+    x->rank[p] = 0;
+    return top;
+}
+
 RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x) { return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0; }
 
 /* a * b >> 20 without overflow. */
@@ -8510,33 +8638,24 @@ RMI_FN uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
     return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
 }
 
-/* Everything about x->list, x->mode. 0: the list is not legal. */
-RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
+/* Second pass: bytes, forms, time. 0: it gives up. */
+RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
 {
     const rmi_ref_model *m = s->m;
-    uint32_t p, i;
-    uint64_t live = 0;
-    s->work += x->n;
-    x->ns = x->fast_ns = x->over = x->peak = 0;
-    x->n_dead = x->n_reps = 0;
-    x->n_str = 0;
-    if (!rmi_ref_lives(s, x) || s->least_ns > s->stop) return 0;
-    s->work += x->n;
-    for (p = 0; p <= x->n; p++) x->free_head[p] = RMI_NONE;
-    for (i = x->n_inst; i-- > 0;) {
-        x->inst[i].next_free = x->free_head[x->inst[i].last];
-        x->free_head[x->inst[i].last] = i;
-    }
-    memset(s->count, 0, m->g->n_ops * sizeof(uint32_t));
-    memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
-    for (i = 0; i < m->n_start; i++) {
+    uint32_t p, i, n_start = s->folds ? s->folds->n_start : m->n_start;
+    uint64_t live = s->folds ? s->folds->rest : 0;
+    for (i = 0; i < n_start; i++) {
         s->now[x->inst[i].buf] = i;
         rmi_ref_stretch(x, i, m->room[x->inst[i].buf]);
         live += m->room[x->inst[i].buf];
     }
     for (p = 0; p < x->n; p++) {
-        uint64_t top = m->tasks[x->list[p]].way == RMI_FWD ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
+        uint64_t before = x->ns, top;
+        if (x->list[p] >= m->n_tasks) top = rmi_ref_fold_run(s, x, p, &live);
+        else top = x->list[p] < m->g->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
+        x->cost[p] = x->ns - before;
         x->live[p] = top;
+        if (s->bad) return 0;
         if (top > x->peak) x->peak = top;
         if (top > s->limit) {
             x->over += top - s->limit;
@@ -8553,6 +8672,29 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     x->live[x->n] = live;
     if (live > x->peak) x->peak = live;
     return 1;
+}
+
+/* Everything about x->list, x->mode. 0: the list is not legal. */
+RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
+{
+    uint32_t p, i;
+    int ok;
+    s->work += x->n;
+    x->ns = x->fast_ns = x->over = x->peak = 0;
+    x->n_dead = x->n_reps = 0;
+    x->n_str = 0;
+    s->bad = 0;
+    if (!rmi_ref_lives(s, x) || s->least_ns > s->stop) return 0;
+    s->work += x->n;
+    for (p = 0; p <= x->n; p++) x->free_head[p] = RMI_NONE;
+    for (i = x->n_inst; i-- > 0;) {
+        x->inst[i].next_free = x->free_head[x->inst[i].last];
+        x->free_head[x->inst[i].last] = i;
+    }
+    rmi_ref_uncount(s, x);
+    ok = rmi_ref_bytes(s, x);
+    for (i = 0; i < x->n_inst; i++) s->now[x->inst[i].buf] = RMI_NONE;
+    return ok;
 }
 
 /* The runs of a state, with their forms. */
@@ -8582,24 +8724,29 @@ RMI_FN void rmi_ref_record(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     rmi_ref_state *a = s->a;
-    uint32_t p, i;
+    uint32_t p, i, n_start = s->folds ? s->folds->n_start : m->n_start, n_stay = s->folds ? s->folds->n_stay : m->n_stay;
     if (s->recorded) return;
     s->recorded = 1;
     s->work += a->n / 2;
     a->n_use = 0;
-    memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
     for (i = 0; i < a->n_inst; i++) a->inst_use[i] = RMI_NONE;
-    for (i = 0; i < m->n_start; i++) s->now[m->start[i]] = i;
+    for (i = 0; i < n_start; i++) s->now[a->inst[i].buf] = i;
     for (p = 0; p < a->n; p++) {
-        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
-        for (i = 0; i < c->n_read; i++) rmi_ref_use(a, s->now[m->pool[c->read0 + i]], p);
-        for (i = 0; i < c->n_write && m->tasks[a->list[p]].way == RMI_BWD; i++) {
-            uint32_t k = s->now[m->targets[c->write0 + i].buf];
-            if (k != RMI_NONE) rmi_ref_use(a, k, p);
+        if (a->list[p] >= m->n_tasks) {
+            const rmi_ref_fold *f = &s->folds->at[a->list[p] - m->n_tasks];
+            for (i = 0; i < f->n_use; i++) rmi_ref_use(a, s->now[s->folds->touch[f->use0 + i].buf], p);
+        } else {
+            const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
+            for (i = 0; i < c->n_read; i++) rmi_ref_use(a, s->now[m->pool[c->read0 + i]], p);
+            for (i = 0; i < c->n_write && m->tasks[a->list[p]].way == RMI_BWD; i++) {
+                uint32_t k = s->now[m->targets[c->write0 + i].buf];
+                if (k != RMI_NONE) rmi_ref_use(a, k, p);
+            }
         }
         for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) s->now[a->inst[i].buf] = i;
     }
-    for (i = 0; i < m->n_stay; i++) rmi_ref_use(a, s->now[m->stay[i]], a->n);
+    for (i = 0; i < n_stay; i++) rmi_ref_use(a, s->now[s->folds ? s->folds->stay[i] : m->stay[i]], a->n);
+    for (i = 0; i < a->n_inst; i++) s->now[a->inst[i].buf] = RMI_NONE;
 }
 
 /* --- edits: the candidate b is the current a with insertions and drops */
@@ -8914,6 +9061,12 @@ RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
     uint32_t op;
     if (!m->n_moded) return 0;
     op = m->moded[rmi_ref_rand(s, m->n_moded)];
+    if (s->folds) { /* all its runs must be in sight */
+        uint32_t k;
+        if (s->folds->in[op] != RMI_NONE) return 0;
+        for (k = 0; k < m->n_bwd[op]; k++)
+            if (s->folds->in[m->bwd0[op] + k] != RMI_NONE) return 0;
+    }
     s->b->mode[op] = (uint8_t)((s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
     return 1;
 }
@@ -8926,6 +9079,7 @@ RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
     if (any) {
         lo = rmi_ref_rand(s, a->n);
         hi = lo + 1;
+        if (a->list[lo] >= s->m->n_tasks) return 0;
     } else if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
     d = 1 + rmi_ref_rand(s, 1u << (1 + rmi_ref_rand(s, 6)));
     if (rmi_ref_rand(s, 2)) to = lo > d ? lo - d : 0;
@@ -9136,6 +9290,320 @@ RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
     if (round == 1) rmi_ref_load(s, NULL, 0, NULL);
     else if (round && s->best.n) rmi_ref_restart(s);
     rmi_ref_cycle(s, hot + 1, mean / 250 + 1, round < 2 ? 2 * work : work);
+}
+
+/* --- windows: a long list is improved a part at a time; the rest is folded, so that an evaluation takes as long as the part */
+#define RMI_REF_WINDOWS 4u
+#define RMI_REF_DEPTH 2u /* inputs of inputs that a part may ask for again are followed, too */
+
+typedef struct rmi_ref_windows {
+    rmi_ref_search in;   /* the search inside */
+    rmi_ref_folds folds;
+    uint8_t *open, *follow, *seen; /* by position: not folded; by buffer: followed, met in this fold */
+    int64_t *all, *mine; /* by position: bytes before it; of followed stretches */
+    uint32_t *list, n;   /* the folded list */
+    uint32_t *home;      /* by buffer: its current life */
+    uint32_t n_touch, cap_touch, cap;
+} rmi_ref_windows;
+
+RMI_FN rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_ref_windows *w)
+{
+    const rmi_ref_model *m = s->m;
+    rmi_ref_state *two = RMI_NEW(s->mem, rmi_ref_state, 2);
+    memset(w, 0, sizeof *w);
+    w->in = *s;
+    w->cap_touch = 16 * size + 512;
+    w->cap = size;
+    w->in.cap = 4 * size + 64;
+    w->in.cap_inst = (uint32_t)rmi_min(s->cap_inst, 64 * (uint64_t)size + 2048);
+    w->in.cap_use = (uint32_t)rmi_min(s->cap_use, 64 * (uint64_t)size + 2048);
+    w->in.cap_ins = w->in.cap;
+    w->folds.at = RMI_NEW(s->mem, rmi_ref_fold, RMI_REF_WINDOWS + 2);
+    w->folds.touch = RMI_NEW(s->mem, rmi_ref_touch, w->cap_touch);
+    w->folds.in = RMI_NEW(s->mem, uint32_t, m->n_tasks);
+    w->folds.start = RMI_NEW(s->mem, uint32_t, m->n_start + 1u);
+    w->folds.stay = RMI_NEW(s->mem, uint32_t, m->n_stay + 1u);
+    w->open = RMI_NEW(s->mem, uint8_t, s->cap + 1);
+    w->follow = RMI_NEW(s->mem, uint8_t, m->n_buf + 1u);
+    w->seen = RMI_NEW(s->mem, uint8_t, m->n_buf + 1u);
+    w->home = RMI_NEW(s->mem, uint32_t, m->n_buf + 1u);
+    w->all = RMI_NEW(s->mem, int64_t, s->cap + 2);
+    w->mine = RMI_NEW(s->mem, int64_t, s->cap + 2);
+    w->list = RMI_NEW(s->mem, uint32_t, size + RMI_REF_WINDOWS + 2);
+    w->in.done = RMI_NEW(s->mem, uint32_t, m->n_tasks);
+    w->in.drop = RMI_NEW(s->mem, uint8_t, w->in.cap + 1);
+    if (!two || !w->in.done || !w->in.drop || !w->folds.at || !w->folds.touch || !w->folds.in || !w->folds.start || !w->folds.stay || !w->open || !w->follow || !w->seen || !w->home || !w->all || !w->mine || !w->list) return RM_ERROR_MEMORY;
+    w->in.a = &two[0];
+    w->in.b = &two[1];
+    w->in.folds = &w->folds;
+    w->in.stamp = 0;
+    RMI_TRY(rmi_ref_state_make(&w->in, w->in.a, NULL));
+    RMI_TRY(rmi_ref_state_make(&w->in, w->in.b, w->in.a));
+    return rmi_ref_kept_make(&w->in, &w->in.best);
+}
+
+RMI_FN void rmi_ref_open(const rmi_ref_search *s, rmi_ref_windows *w, uint32_t at, uint32_t width)
+{
+    uint32_t p = at > width / 2 ? at - width / 2 : 0, end = (uint32_t)rmi_min(s->a->n, (uint64_t)p + width);
+    for (; p < end; p++) w->open[p] = 1;
+}
+
+/* Some places, and where the ops there have their other runs. */
+RMI_FN void rmi_ref_open_some(rmi_ref_search *s, rmi_ref_windows *w)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t k, i, p, width = w->cap / (RMI_REF_WINDOWS + 1);
+    memset(w->open, 0, a->n + 1);
+    for (k = 0; k < RMI_REF_WINDOWS / 2; k++) {
+        const rmi_ref_task *t;
+        p = rmi_ref_rand(s, a->n);
+        rmi_ref_open(s, w, p, width);
+        t = &s->m->tasks[a->list[p]];
+        if (t->way > RMI_BWD) continue;
+        for (i = 0; i < a->n; i++)
+            if (s->m->tasks[a->list[i]].way <= RMI_BWD && s->m->tasks[a->list[i]].id == t->id && (i + width < p || i > p + width)) break;
+        if (i < a->n) rmi_ref_open(s, w, i, width);
+    }
+}
+
+/* Buffers that runs of a task may touch, in any mode. */
+RMI_FN void rmi_ref_follow(rmi_ref_windows *w, uint32_t task)
+{
+    const rmi_ref_model *m = w->in.m;
+    const rmi_ref_task *t = &m->tasks[task];
+    uint32_t k, i;
+    for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 1u); k++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        for (i = 0; i < a->n_read; i++) w->follow[m->pool[a->read0 + i]] = 1;
+        for (i = 0; i < a->n_write; i++) w->follow[t->way == RMI_FWD ? m->pool[a->write0 + i] : m->targets[a->write0 + i].buf] = 1;
+        if (a->saved != RMI_NONE) w->follow[a->saved] = 1;
+        if (a->view != RMI_NONE) w->follow[a->view] = 1;
+        if (a->dout != RMI_NONE) w->follow[a->dout] = 1;
+    }
+}
+
+/* All buffers that are followed: what lies in one stretch is followed together. */
+RMI_FN void rmi_ref_follow_all(const rmi_ref_search *s, rmi_ref_windows *w)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t p, i, k, more = 1;
+    memset(w->follow, 0, m->n_buf + 1u);
+    for (p = 0; p < a->n; p++)
+        if (w->open[p]) rmi_ref_follow(w, a->list[p]);
+    for (k = 0; k < RMI_REF_DEPTH; k++) {
+        memcpy(w->seen, w->follow, m->n_buf);
+        for (i = 0; i < m->n_buf; i++)
+            if (w->seen[i] && m->maker[i] != RMI_NONE && !m->tasks[m->maker[i]].fixed) rmi_ref_follow(w, m->maker[i]);
+    }
+    while (more) {
+        more = 0;
+        for (k = 0; k < a->n_str; k++) {
+            uint32_t any = 0, every = 1;
+            for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
+                any |= w->follow[a->inst[i].buf];
+                every &= w->follow[a->inst[i].buf];
+            }
+            if (!any || every) continue;
+            for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) w->follow[a->inst[i].buf] = 1;
+            more = 1;
+        }
+    }
+}
+
+/* Bytes there before each position: of all stretches, and of those that are followed. */
+RMI_FN void rmi_ref_levels(const rmi_ref_search *s, rmi_ref_windows *w)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t k, i, p;
+    memset(w->all, 0, (a->n + 2) * sizeof(int64_t));
+    memset(w->mine, 0, (a->n + 2) * sizeof(int64_t));
+    for (k = 0; k < a->n_str; k++) {
+        uint32_t first = RMI_NONE, last = 0, mine = 0;
+        int64_t room = (int64_t)a->str[k].room;
+        for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
+            uint32_t from = a->inst[i].home ? 0 : a->inst[i].first + 1;
+            first = (uint32_t)rmi_min(first, from);
+            last = (uint32_t)rmi_max(last, a->inst[i].last + 1u);
+            mine |= w->follow[a->inst[i].buf];
+        }
+        if (first >= last) continue; /* gone when its run ends */
+        w->all[first] += room;
+        w->all[last] -= room;
+        w->mine[first] += mine ? room : 0;
+        w->mine[last] -= mine ? room : 0;
+    }
+    for (p = 1; p <= a->n; p++) {
+        w->all[p] += w->all[p - 1];
+        w->mine[p] += w->mine[p - 1];
+    }
+}
+
+/* The buffer whose bytes life i, born in the fold [lo, hi), takes or shares; RMI_NONE: it has its own. */
+RMI_FN void rmi_ref_fold_with(const rmi_ref_state *a, uint32_t i, uint32_t lo, uint32_t hi, rmi_ref_touch *b)
+{
+    uint32_t j, kind, best = 3;
+    b->with = RMI_NONE;
+    for (j = a->str[a->inst[i].str].head; j != RMI_NONE; j = a->inst[j].sibling) {
+        const rmi_ref_inst *x = &a->inst[j];
+        int before = x->first < lo || x->home;
+        if (j == i || (before && x->last < lo)) continue;
+        if (before && x->last >= lo) kind = x->gone && x->last < hi ? 2 : 0;
+        else if (x->first < hi && x->last >= hi && j < i) kind = 1;
+        else continue;
+        if (kind >= best) continue;
+        best = kind;
+        b->with = x->buf;
+        b->takes = kind == 2;
+    }
+}
+
+/* Notes that life i is used at a position of the fold f. 0: no room. */
+RMI_FN int rmi_ref_fold_use(const rmi_ref_state *a, rmi_ref_windows *w, rmi_ref_fold *f, uint32_t buf, uint32_t p, int writes)
+{
+    uint32_t i = w->home[buf];
+    rmi_ref_touch *u;
+    if (!w->follow[buf] || i == RMI_NONE || (a->inst[i].first >= f->lo && !a->inst[i].home)) return 1;
+    if (w->seen[buf]) {
+        for (u = w->folds.touch + f->use0; u->buf != buf; u++) {}
+        u->writes |= (uint8_t)writes;
+        return 1;
+    }
+    if (w->n_touch == w->cap_touch) return 0;
+    w->seen[buf] = 1;
+    u = &w->folds.touch[w->n_touch++];
+    memset(u, 0, sizeof *u);
+    u->buf = buf;
+    u->writes = (uint8_t)writes;
+    u->ends = a->inst[i].last < f->hi;
+    u->gone = u->ends && a->inst[i].gone;
+    u->room = a->inst[i].str == RMI_NONE ? 0 : a->str[a->inst[i].str].room;
+    f->n_use++;
+    (void)p;
+    return 1;
+}
+
+/* Folds positions [lo, hi). 0: it cannot be. */
+RMI_FN int rmi_ref_fold_one(const rmi_ref_search *s, rmi_ref_windows *w, uint32_t lo, uint32_t hi)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t p, i, number = w->folds.n;
+    rmi_ref_fold *f = &w->folds.at[w->folds.n++];
+    memset(f, 0, sizeof *f);
+    memset(w->seen, 0, m->n_buf);
+    f->lo = lo;
+    f->hi = hi;
+    f->use0 = w->n_touch;
+    for (p = lo; p < hi; p++) {
+        const rmi_ref_task *t = &m->tasks[a->list[p]];
+        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
+        f->ns += a->cost[p];
+        if ((int64_t)a->live[p] - w->all[lo] > (int64_t)f->above) f->above = a->live[p] - (uint64_t)w->all[lo];
+        w->folds.in[a->list[p]] = (uint32_t)rmi_min(w->folds.in[a->list[p]], number);
+        for (i = 0; i < c->n_read; i++)
+            if (!rmi_ref_fold_use(a, w, f, m->pool[c->read0 + i], p, 0)) return 0;
+        for (i = 0; i < c->n_write && t->way == RMI_BWD; i++)
+            if (!rmi_ref_fold_use(a, w, f, m->targets[c->write0 + i].buf, p, 1)) return 0;
+        for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) w->home[a->inst[i].buf] = i;
+    }
+    f->birth0 = w->n_touch;
+    for (i = a->inst0[lo]; i < a->inst0[hi]; i++) {
+        rmi_ref_touch *b = &w->folds.touch[w->n_touch];
+        if (!w->follow[a->inst[i].buf] || a->inst[i].last < hi) continue;
+        if (w->n_touch == w->cap_touch || a->inst[i].str == RMI_NONE) return 0;
+        memset(b, 0, sizeof *b);
+        b->buf = a->inst[i].buf;
+        b->writes = a->inst[i].again != RMI_NONE && a->inst[i].again < hi;
+        b->grad = m->maker[b->buf] == RMI_NONE;
+        b->off = a->inst[i].off;
+        b->room = a->str[a->inst[i].str].room;
+        rmi_ref_fold_with(a, i, lo, hi, b);
+        w->n_touch++;
+        f->n_birth++;
+    }
+    f->rest = (w->all[hi] - w->mine[hi]) - (w->all[lo] - w->mine[lo]);
+    w->list[w->n++] = m->n_tasks + number;
+    return 1;
+}
+
+/* The folded list of the current state. 0: it cannot be. */
+RMI_FN int rmi_ref_fold_list(rmi_ref_search *s, rmi_ref_windows *w)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t p, q, i;
+    rmi_ref_follow_all(s, w);
+    rmi_ref_levels(s, w);
+    w->n = w->n_touch = w->folds.n = w->folds.n_start = w->folds.n_stay = 0;
+    memset(w->folds.in, 0xFF, m->n_tasks * sizeof(uint32_t));
+    memset(w->home, 0xFF, m->n_buf * sizeof(uint32_t));
+    for (i = 0; i < m->n_start; i++) {
+        w->home[m->start[i]] = i;
+        if (w->follow[m->start[i]]) w->folds.start[w->folds.n_start++] = m->start[i];
+    }
+    for (i = 0; i < m->n_stay; i++)
+        if (w->follow[m->stay[i]]) w->folds.stay[w->folds.n_stay++] = m->stay[i];
+    w->folds.rest = (uint64_t)(w->all[0] - w->mine[0]);
+    for (p = 0; p < a->n; p = q) {
+        for (q = p; q < a->n && w->open[q] == w->open[p]; q++) {}
+        if (!w->open[p]) {
+            if (w->folds.n == RMI_REF_WINDOWS + 2 || !rmi_ref_fold_one(s, w, p, q)) return 0;
+            continue;
+        }
+        if (w->n + (q - p) > w->cap) return 0;
+        for (i = a->inst0[p]; i < a->inst0[q]; i++) w->home[a->inst[i].buf] = i;
+        for (i = p; i < q; i++) w->list[w->n++] = a->list[i];
+    }
+    for (i = 0; i < m->g->n_ops; i++) { /* what forwards in folds have saved */
+        const rmi_ref_acc *c = &m->accs[m->tasks[i].acc0 + a->mode[i]];
+        if (c->saved != RMI_NONE) s->size[c->saved] = c->saved_bytes;
+    }
+    return 1;
+}
+
+/* The list of the inner search's best, unfolded, becomes the candidate; 0: it is not better. */
+RMI_FN int rmi_ref_unfold(rmi_ref_search *s, const rmi_ref_windows *w)
+{
+    const rmi_ref_state *x = &w->in.best;
+    uint32_t p, q, n = 0;
+    for (p = 0; p < x->n; p++) {
+        const rmi_ref_fold *f;
+        if (x->list[p] < s->m->n_tasks) {
+            if (n == s->cap) return 0;
+            s->b->list[n++] = x->list[p];
+            continue;
+        }
+        f = &w->folds.at[x->list[p] - s->m->n_tasks];
+        for (q = f->lo; q < f->hi && n < s->cap; q++) s->b->list[n++] = s->a->list[q];
+        if (q < f->hi) return 0;
+    }
+    s->b->n = n;
+    memcpy(s->b->mode, x->mode, s->m->g->n_ops);
+    return rmi_ref_eval(s, s->b) && rmi_ref_clean(s, s->b) && !s->b->over && s->b->ns <= s->a->ns;
+}
+
+/* Anneals `times` windows of the best list, about `work` runs each. */
+RMI_FN void rmi_ref_improve_windows(rmi_ref_search *s, rmi_ref_windows *w, uint64_t work, uint32_t times)
+{
+    rmi_ref_search *in = &w->in;
+    uint64_t mean = s->m->mean_ns;
+    in->lambda = s->lambda;
+    in->most_lambda = s->most_lambda;
+    if (s->best.n) rmi_ref_restart(s);
+    for (; times-- && s->best.n && !rmi_ref_told(s); s->work += 4 * s->a->n) {
+        rmi_ref_open_some(s, w);
+        if (!rmi_ref_fold_list(s, w)) continue;
+        in->limit = s->limit;
+        in->work = in->told = 0;
+        in->rng = s->rng += 1000003;
+        in->recorded = 0;
+        in->best.n = 0;
+        if (!rmi_ref_load(in, w->list, w->n, s->a->mode) || in->a->over || in->a->ns != s->a->ns) continue;
+        rmi_ref_cycle(in, (rmi_ref_rand(s, 2) ? mean / 3 : mean / 8) + 1, mean / 250 + 1, work);
+        s->work += in->work;
+        if (in->best.ns < s->a->ns && rmi_ref_unfold(s, w)) rmi_ref_accept(s);
+    }
 }
 
 /* --- greedy: evictions by bytes over the limit a ns, many at a time */
@@ -12569,6 +13037,8 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     s->limit = rmi_sub(s->limit, rmi_max((size - budget) / 3, budget / 400));
     rmi_ref_restart(s);
     s->best.n = 0;
+    RMI_TRY(rmi_ref_greedy(s, 900, 200));
+    rmi_ref_fill(s, 100000 / s->m->n_tasks);
     return RM_OK;
 }
 
@@ -12629,6 +13099,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
 {
     rmi_ref_model m;
     rmi_ref_search s;
+    rmi_ref_windows windows;
     uint64_t work, least;
     uint32_t round;
     rmi_run *runs;
@@ -12646,12 +13117,15 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
     RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
     if (s.best.n) rmi_ref_restart(&s);
+    if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     for (round = 0; s.work < work && !w->stop.stopped && !(s.work > (m.n_tasks > 500 ? least / 4 : least) && rmi_plan_close(w)); round++) {
-        rmi_ref_improve(&s, least / 8, round);
+        int part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || s.work > work / 2);
+        if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
+        else rmi_ref_improve(&s, least / 8, round);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     }
-    for (round = 0; round < 12 && !s.best.n && s.tried == RMI_INF && s.limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
-        rmi_ref_improve(&s, least / 8, 3);
+    for (round = 0; round < 12 && s.tried == RMI_INF && s.limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
+        if (!s.best.n) rmi_ref_improve(&s, least / 8, 3);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     }
     return RM_OK;
