@@ -10976,7 +10976,7 @@ RMI_FN rm_result rmi_bnd_profile(rmi_bnd *w, uint64_t *live)
 RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
-    uint32_t i, k, n = 0, step = m->n_keep / RMI_BND_MOMENTS + 1, best = 0;
+    uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
     uint64_t ns, ws, *live = RMI_NEW(w->mem, uint64_t, m->n_keep + 1u);
     if (!live) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_bnd_profile(w, live));
@@ -10989,7 +10989,7 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tri
         tries[n++].key = rmi_sub(w->wanted + w->forced + ws, w->limit);
     }
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
-    for (k = 0; k < n && k < RMI_BND_PRICED && w->work < w->most_work / 2 && (!k || tries[k].key); k++) {
+    for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && w->work < w->most_work / 2 && (!k || tries[k].key); k++) {
         RMI_TRY(rmi_bnd_moment(w, m->keep[tries[k].at], 1, node, bound, &ns));
         if (tries[k].key == 0) step = 0; /* all fits everywhere */
         tries[k].key = ns;
@@ -10998,7 +10998,7 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tri
         best = tries[k].at;
     }
     *n_tries = k;
-    for (n = k, step = (step + 1) / 2; step && w->work < w->most_work && n < k + RMI_BND_NEAR; step = (step + 1) / 2) {
+    for (n = k, step = large ? 0 : (step + 1) / 2; step && w->work < w->most_work && n < k + RMI_BND_NEAR; step = (step + 1) / 2) {
         uint32_t from = best;
         for (i = 0; i < 2; i++) {
             uint32_t at = i ? from + step : from - step;
