@@ -10279,6 +10279,47 @@ RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *w, uint32_t p)
     return RM_OK;
 }
 
+#define RMI_BND_UP 48u
+
+/* A backward that reads one thing in one mode and another in another: the forwards from which all of them come. */
+RMI_FN rm_result rmi_bnd_either(rmi_bnd *w, uint32_t task)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    uint32_t up[RMI_BND_UP], n, i, k, q, z, all[RMI_BND_UP], n_all = 0, mode;
+    for (mode = 0, k = 0; k < m->n_modes[t->id]; k++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        if (w->ns[t->acc0 + k] == RMI_INF) continue;
+        for (n = q = 0, i = 0; q < a->n_read || i < n;) {
+            uint32_t from = RMI_NONE, p0 = 0, p1 = 1;
+            if (q < a->n_read) {
+                uint32_t u = m->pool[a->read0 + q++];
+                if (!w->is_grad[u]) from = m->maker[u];
+                if (from == RMI_NONE) continue;
+            } else {
+                p0 = w->pred0[up[i]];
+                p1 = w->pred0[up[i++] + 1];
+            }
+            for (; p0 < p1; p0++) {
+                uint32_t o = from != RMI_NONE ? from : w->pred[p0];
+                for (z = 0; z < n && up[z] != o; z++) {}
+                if (z == n && n < RMI_BND_UP) up[n++] = o;
+            }
+        }
+        for (i = 0, z = 0; mode && i < n_all; i++) /* what all modes so far come from */
+            for (q = 0; q < n; q++)
+                if (all[i] == up[q]) {
+                    all[z++] = all[i];
+                    break;
+                }
+        if (mode) n_all = z;
+        else memcpy(all, up, (n_all = n) * sizeof *up);
+        mode = 1;
+    }
+    for (i = 0; i < n_all; i++) RMI_TRY(rmi_bnd_put_pred(w, all[i]));
+    return RM_OK;
+}
+
 /* What surely runs before each task, directly. */
 RMI_FN rm_result rmi_bnd_preds(rmi_bnd *w)
 {
@@ -10296,6 +10337,7 @@ RMI_FN rm_result rmi_bnd_preds(rmi_bnd *w)
             if (w->root[u] != m->n_buf && m->maker[w->root[u]] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(w, m->maker[w->root[u]]));
             if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(w, m->maker[u]));
         }
+        if (t->way == RMI_BWD && m->n_modes[t->id] > 1) RMI_TRY(rmi_bnd_either(w, i));
     }
     w->pred0[i] = (uint32_t)w->n_pred;
     return RM_OK;
