@@ -133,6 +133,25 @@ if echo 'int main(void){return 0;}' >"$out/m32.c" && ${CC} -fsanitize=thread -o 
     counted lanes_threads "$out/lanes_threads" 25 5000
 else skip "no ThreadSanitizer here"; fi
 
+echo "== the same plans from every compiler"
+# same NAME COMPILER...: builds, runs, and compares with the first that was built
+same() {
+    name=$1; shift
+    have "$1" || { skip "same plans: $1 is not here"; return; }
+    check "build same_plans ($name)" "$@" -I. -o "$out/same_$name" tests/property/same_plans.c -lm
+    "$out/same_$name" >"$out/same_$name.txt" 2>&1 || bad "same_plans ($name): exit status $?"
+    [ -n "$first" ] || first=$name
+    if cmp -s "$out/same_$first.txt" "$out/same_$name.txt"; then ok; else bad "$name makes other plans than $first"; diff "$out/same_$first.txt" "$out/same_$name.txt" | head -n 6; fi
+}
+first=
+same gcc_O0 gcc -std=gnu99 -O0
+same gcc_O3 gcc -std=gnu99 -O3
+same clang clang -std=gnu99 -O2
+same g++ g++ -x c++ -std=c++11 -O2
+same clang++ clang++ -x c++ -std=c++17 -O2
+if gcc -m32 -o "$out/m32" "$out/m32.c" 2>/dev/null; then same m32 gcc -m32 -std=gnu99 -O2; else skip "same plans: no 32-bit compiler"; fi
+[ "$(wc -l <"$out/same_$first.txt")" -gt 500 ] && ok || bad "same_plans printed too little"
+
 echo "== fuzz"
 for t in tests/fuzz/fuzz_*.c; do
     [ -f "$t" ] || continue
