@@ -157,8 +157,8 @@
    6. Planning
    rm_plan_desc.device_bytes is the budget for all that lies on the device: weights, states, inputs and
    activations. 0: no limit. Too small: RM_ERROR_INFEASIBLE, with min_bytes in rm_plan_info and in the
-   message, a budget that works. A preset says what the planner does: "rotor" if none is named; others are
-   for hard graphs (checkmate, search) or to compare with (every-block, sqrt, greedy, llmc-1, noremat).
+   message, a budget that works. A preset says what the planner does: "rockmate" if none is named; others are
+   for more time (hiremate: about a second) or to compare with (rotor, checkmate, every-block, sqrt ...).
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same graph and desc give the same plan, everywhere. steps = RM_FIRST | RM_MIDDLE |
@@ -624,7 +624,7 @@ typedef struct rm_plan_desc {
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use; 0: none */
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make; they share the addresses of what persists. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256 */
-    const char *preset RM_ZERO;     /* a name that rm_preset_name lists; NULL: "rotor" */
+    const char *preset RM_ZERO;     /* a name that rm_preset_name lists; NULL: "rockmate" */
     const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
     uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no addresses: to compare with the literature, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
@@ -12344,6 +12344,8 @@ typedef struct rmi_plan_preset {
 #define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
+    {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0},
+    {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "", RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH, 0},
     {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
     {"noremat", "every op once, in the order of declaration", "", 0, 0},
     {"every-block", "a checkpoint at every cut point", "", RM_PASS_SEGMENTS, 1},
@@ -12351,7 +12353,6 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0},
     {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
     {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
-    {"rockmate", "the chain, and for each of its stages what to keep of it (Zhao et al. 2023)", "", RM_PASS_OPTIONS, 0},
     {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
     {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
@@ -15403,7 +15404,7 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
     switch (i) {
     case 0:
         p = value.n && rmi_txt_name(t, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
-        if (!p) return rmi_txt_fail(t, value, "the name of a preset, such as rotor");
+        if (!p) return rmi_txt_fail(t, value, "the name of a preset, such as rockmate");
         rmi_plan_use_preset(p, c);
         return RM_OK;
     case 1:

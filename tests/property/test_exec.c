@@ -676,7 +676,7 @@ static void moving(rm_graph *g, toy_world *w, uint64_t seed, const char *name, c
 /* --- all of it for one graph, which toy_attach has seen */
 static void exercise(rm_graph *g, toy_world *w, uint64_t seed)
 {
-    static const char *const presets[] = {"rotor", "rotor", "rotor", "every-block", "sqrt", "noremat"};
+    static const char *const presets[] = {"rockmate", "rockmate", "rotor", "every-block", "sqrt", "noremat"};
     static const uint32_t aligns[] = {256, 16, 1, 64, 4096, 8};
     rm_plan *ref[2], *plans[6];
     record rec[2];

@@ -309,7 +309,7 @@ static void plan_graph(uint64_t seed, uint32_t steps, uint32_t align, int points
         budgets(points);
         if (seed % 3 == 0) presets();
         if (seed % 3 == 1) {
-            static const char *const names[] = {"rockmate", "rockmate", "greedy", "llmc-2"};
+            static const char *const names[] = {"rotor", "rotor", "greedy", "llmc-2"};
             at.d.preset = names[seed / 3 % 4];
             budgets(points);
             at.d.preset = NULL;

@@ -510,13 +510,13 @@ static rm_result checked(model *m, const rm_step *s, const rm_check_desc *d)
 
 static void good(void)
 {
-    static const char *const presets[] = {"rotor", "noremat", "every-block", "sqrt"};
+    static const char *const presets[] = {"rockmate", "rotor", "noremat", "every-block", "sqrt"};
     const rm_check_desc d = {.finite_differences = 8};
     rm_check_desc with;
     size_t i;
     int tight;
     uint32_t k;
-    for (i = 0; i < 4; i++)
+    for (i = 0; i < 5; i++)
         for (tight = 0; tight < 2; tight++) {
             model m, plain;
             rm_step s = {.lr = 0.1, .seed = 7, .step = 3};

@@ -88,7 +88,7 @@ static void stopping_all(void)
 /* The least arena is told after success and failure alike, and a budget of it works. */
 static void least(void)
 {
-    static const char *const presets[] = {"rotor", "noremat", "every-block", "sqrt"};
+    static const char *const presets[] = {"rockmate", "rotor", "noremat", "every-block", "sqrt"};
     unsigned long seed;
     for (seed = 1; seed <= 120; seed++) {
         rg_text t;
@@ -96,7 +96,7 @@ static void least(void)
         rm_plan *p = NULL, *q = NULL;
         rm_plan_info info;
         uint64_t all;
-        rm_plan_desc d = {.preset = presets[seed % 4], .info = &info, .align = 1u << seed % 9};
+        rm_plan_desc d = {.preset = presets[seed % 5], .info = &info, .align = 1u << seed % 9};
         tm_case = seed;
         rg_generate(&t, seed, 3 + (unsigned)seed % 20, RG_ALL & ~RG_OPT_HOST);
         if (EXPECT(!rm_graph_read(t.data, t.size, NULL, &g), "") && EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g))) {
