@@ -15,7 +15,7 @@
 #define MOST_TOLD 15
 #define STEPS 4
 
-static unsigned long passed, failed, skipped, runs, waits_dropped, waits_left, moves;
+static unsigned long passed, failed, skipped, runs, waits_dropped, waits_left, moves, plans;
 static char where[500];
 
 static int expect(int good, const char *what, const char *more)
@@ -475,6 +475,7 @@ static const uint32_t mixed[] = {RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD, RM_SI
 static void one_plan(rm_graph *g, toy_world *w, rm_plan *p, uint64_t seed, const uint32_t *kinds, uint32_t n, int deep)
 {
     uint64_t want = on_host(g, w, p, seed, kinds, n);
+    plans++;
     all_orders(g, w, p, seed, kinds, n, want);
     if (!deep) return;
     each_wait(g, w, p, seed, kinds, n, want, 0);
@@ -580,6 +581,6 @@ int main(int argc, char **argv)
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     for (i = 0; i < n; i++) random_graph(first + i);
     standin_reset();
-    printf("%lu graphs, %lu steps, %lu moves of data; %lu waits left out in turn, %lu not missed\n%lu passed, %lu failed, %lu skipped\n", n, runs, moves, waits_dropped, waits_left, passed, failed, skipped);
+    printf("%lu graphs, %lu plans, %lu steps, %lu moves of data; %lu waits left out in turn, %lu not missed\n%lu passed, %lu failed, %lu skipped\n", n, plans, runs, moves, waits_dropped, waits_left, passed, failed, skipped);
     return failed != 0;
 }

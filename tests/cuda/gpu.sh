@@ -1,0 +1,88 @@
+#!/bin/sh
+# With a card: sh tests/cuda/gpu.sh [--no-bench]
+# Builds examples/cuda/train_gpt.cu for the card present and checks that losses and weights are the same, bit for bit, whatever the
+# budget, the arm, streams or graph; a small model under compute-sanitizer; then tests/bench/cuda.sh. No network, about ten
+# minutes. Ends with tables: record them in docs/benchmarks.md, with card, driver and date.
+cd "$(dirname "$0")/../.." || exit 2
+out=build/gpu
+mkdir -p "$out"
+have() { command -v "$1" >/dev/null 2>&1; }
+have nvcc || { echo "gpu.sh: no nvcc on the path"; exit 2; }
+nvidia-smi >/dev/null 2>&1 || { echo "gpu.sh: no card, or no driver: nothing was tested"; exit 2; }
+start=$(date +%s)
+passed=0 failed=0 skipped=0
+table="$out/table.txt"
+: >"$table"
+row() { printf '%-34s %-14s %s\n' "$1" "$2" "$3" >>"$table"; }
+
+echo "== build"
+if ! nvcc -O3 -arch=native -Xcompiler -fopenmp -o "$out/train_gpt" examples/cuda/train_gpt.cu -lcublas >"$out/log" 2>&1; then
+    echo "FAILED: nvcc"; head -n 20 "$out/log"; exit 1
+fi
+nvcc -x cu -arch=native -I. -o "$out/runtime" tests/compile/cuda.c >"$out/log" 2>&1 && "$out/runtime" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: the runtime"; cat "$out/log"; }
+
+# What a run says of its results: losses and the hash of all weights and states.
+digest() { grep -E '^(loss|weights) ' "$1"; }
+
+# same NAME REFERENCE OPTIONS...: runs, and compares with the reference.
+same() {
+    name=$1 reference=$2
+    shift 2
+    timeout 120 "$out/train_gpt" README.md --digest --quiet "$@" >"$out/run" 2>"$out/run.err"
+    code=$?
+    if [ $code = 3 ]; then
+        skipped=$((skipped + 1)); row "$name" "does not fit" "$(head -c 100 "$out/run.err")"
+    elif [ $code = 0 ] && [ "$(digest "$out/run")" = "$(digest "$reference")" ]; then
+        passed=$((passed + 1)); row "$name" "same bits" "$(sed -n 's/.*\(planned_mib=[0-9]*\).*\(step_ms=[0-9.]*\).*\(captured=[01]\).*/\1 \2 \3/p' "$out/run")"
+    else
+        failed=$((failed + 1)); row "$name" "FAILED ($code)" "$(head -c 200 "$out/run.err")"
+        digest "$out/run" | diff - "$reference" | head -n 4
+    fi
+}
+
+echo "== the same bits"
+for model in gpt2-tiny llama-tiny gpt2-124m; do
+    case $model in
+    *tiny) size="--batch 4 --context 64 --steps 6" ;;
+    *) size="--batch 4 --context 256 --steps 5" ;;
+    esac
+    for more in "" "--accumulate 3"; do
+        ref="$out/reference"
+        if ! timeout 120 "$out/train_gpt" README.md --digest --quiet --model $model $size $more --arm all-resident --streams --untuned >"$ref" 2>"$out/run.err"; then
+            failed=$((failed + 1)); row "$model $more" "FAILED" "$(head -c 200 "$out/run.err")"; continue
+        fi
+        same "$model $more as a graph" "$ref" --model $model $size $more --arm all-resident
+        for arm in every-block llmc-2 remat offload joint; do
+            for budget in 80% 50%; do
+                [ $model = gpt2-124m ] && [ -n "$more" ] && continue
+                same "$model $more $arm $budget" "$ref" --model $model $size $more --arm $arm --budget $budget --host 8G
+            done
+        done
+        same "$model $more remat 60% streams" "$ref" --model $model $size $more --arm remat --budget 60% --streams
+    done
+done
+
+echo "== compute-sanitizer"
+if have compute-sanitizer; then
+    for tool in memcheck racecheck initcheck; do
+        if timeout 120 compute-sanitizer --tool $tool --error-exitcode 9 "$out/train_gpt" README.md --quiet --model gpt2-tiny --batch 2 --context 32 --steps 3 --arm joint --budget 60% --host 8G --untuned >"$out/run" 2>&1; then
+            passed=$((passed + 1)); row "compute-sanitizer $tool" "clean" ""
+        elif grep -q 'does not fit' "$out/run"; then
+            skipped=$((skipped + 1)); row "compute-sanitizer $tool" "skipped" ""
+        else
+            failed=$((failed + 1)); row "compute-sanitizer $tool" "FAILED" ""; grep -E '=========' "$out/run" | head -n 12
+        fi
+    done
+else
+    skipped=$((skipped + 1)); row compute-sanitizer "not here" ""
+fi
+
+echo
+nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+date -u +%Y-%m-%d
+cat "$table"
+echo "$passed passed, $failed failed, $skipped skipped ($(($(date +%s) - start)) s)"
+if [ "$1" != "--no-bench" ]; then
+    LIMIT=${LIMIT:-$((580 - ($(date +%s) - start)))} sh tests/bench/cuda.sh "$out/train_gpt"
+fi
+[ $failed = 0 ]
