@@ -803,6 +803,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     rmc_program *p = &c->program[program];
     int code;
     c->code = 0;
+    (void)cudaGetLastError(); /* of others: no op here is to blame for it */
     if (!answer) return rmc_values(c, s); /* a step of rm_exec_profile */
     if (!c->timed) RMC_DO(c, cudaEventRecord, (c->first, c->stream[RM_LANE_COMPUTE]));
     if ((code = rmc_values(c, s)) != 0) return code;

@@ -430,6 +430,48 @@ static void tight(void)
     close_rig(&r);
 }
 
+/* Each call of the runtime within a measurement and a tuning fails in turn: told, nothing lost, and it goes on. */
+static void failing(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_link link;
+    rm_plan_desc pd = {0};
+    rm_step s = {0};
+    uint64_t from, calls, live, k;
+    int what;
+    char more[200];
+    rig r;
+    standin_device(4u << 20, 0); /* a failing cudaFree leaves less for the next */
+    if (!open_rig(&r, "calls that fail", &d)) return;
+    s.lr = 1;
+    standin_pageable(1);
+    expect(step_rig(&r, 0, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "a step", rm_exec_error(r.x));
+    for (what = 0; what < 2; what++) {
+        from = standin_calls();
+        rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
+        expect((what ? rm_cuda_tune(r.c, r.x, r.g, &pd, &s, 1, &r.p) : rm_cuda_link_measure(r.c, NULL, NULL, &link)) == RM_OK, "a measurement", rm_exec_error(r.x));
+        calls = standin_calls() - from;
+        live = standin_live();
+        for (k = 1; k <= calls; k += what ? 11 : 3) {
+            rm_result e;
+            rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
+            standin_fail(standin_calls() + k, cudaErrorUnknown, 0);
+            e = what ? rm_cuda_tune(r.c, r.x, r.g, &pd, &s, 1, &r.p) : rm_cuda_link_measure(r.c, NULL, NULL, &link);
+            standin_fail(0, cudaSuccess, 0);
+            snprintf(more, sizeof more, "call %llu, %s: %.80s", (unsigned long long)k, standin_failed_call(), what ? rm_exec_error(r.x) : rm_cuda_error(r.c));
+            /* a wait before the old arena goes may fail: that arena goes all the same */
+            if (e != RM_OK) expect(strstr(rm_exec_error(r.x), "999") || strstr(rm_cuda_error(r.c), "999") || strstr(rm_exec_error(r.x), "returned"), "a failure without its code", more);
+            else expect(!strncmp(standin_failed_call(), "cudaFree", 8) || !strcmp(standin_failed_call(), "cudaMalloc") || strstr(standin_failed_call(), "Destroy") || (what && !strcmp(standin_failed_call(), "cudaStreamSynchronize")), "a failure that was not told", more);
+            expect(standin_live() <= live + 1, "something was left behind", more);
+            live = standin_live();
+        }
+    }
+    standin_pageable(0);
+    expect(step_rig(&r, 1, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "and it goes on", rm_exec_error(r.x));
+    rm_exec_destroy(r.x), rm_cuda_destroy(r.c), rm_plan_destroy(r.p), rm_graph_destroy(r.g);
+    standin_reset();
+}
+
 static void arguments(void)
 {
     rm_exec *x = NULL;
@@ -452,6 +494,7 @@ int main(void)
     debug();
     timing();
     tight();
+    failing();
     printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
     return failed != 0;
 }
