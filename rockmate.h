@@ -13028,10 +13028,10 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
     static const uint32_t spans[] = {RMI_NONE, 64, 32, 16, 10, 6};
     const rmi_shape *first = &w->p->shape;
     rmi_shape *shape = RMI_NEW(&w->p->mem, rmi_shape, 1);
-    uint32_t i, k, most = 0, stages = 0, tries = 0;
+    uint32_t i, most = 0, stages = 0, tries = 0;
     if (!shape) return RM_ERROR_MEMORY;
     for (i = 0; i < first->n; i++) most = (uint32_t)rmi_max(most, first->stages[i].hi - first->stages[i].lo);
-    for (i = k = 0; i < RMI_COUNT(spans) && tries < 3 && !w->stop.stopped; i++) {
+    for (i = 0; i < RMI_COUNT(spans) && tries < 3 && !w->stop.stopped; i++) {
         if (i && (most < RMI_PLAN_LARGE || w->g->n_ops > RMI_PLAN_MANY)) return RM_OK;
         rmi_arena_free(mem);
         RMI_TRY(rmi_shp_make(mem, w->g, spans[i], shape));

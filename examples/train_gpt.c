@@ -957,24 +957,6 @@ static uint64_t choose_budget(trainer *t)
     return d.device_bytes;
 }
 
-/* Gradients that a plan adds up in host memory. */
-static void add_floats(void *to, const void *from, uint64_t bytes, rm_tensor param, void *user)
-{
-    const float *x = (const float *)from;
-    float *y = (float *)to;
-    uint64_t i;
-    (void)param;
-    (void)user;
-    for (i = 0; i < bytes / sizeof(float); i++) y[i] += x[i];
-}
-
-/* With host memory: copies as slow as the link, and they and the host's updates beside the computation. */
-static rm_exec_desc with_host(const options *o)
-{
-    const rm_exec_desc d = { .add = add_floats, .threads = o->host > 0, .h2d = o->link, .d2h = o->link };
-    return d;
-}
-
 static void open_exec(trainer *t, rm_plan *p, const rm_exec_desc *d)
 {
     t->plan = p;
@@ -1160,6 +1142,24 @@ static void end_training(trainer *t)
 }
 
 #ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
+/* Gradients that a plan adds up in host memory. */
+static void add_floats(void *to, const void *from, uint64_t bytes, rm_tensor param, void *user)
+{
+    const float *x = (const float *)from;
+    float *y = (float *)to;
+    uint64_t i;
+    (void)param;
+    (void)user;
+    for (i = 0; i < bytes / sizeof(float); i++) y[i] += x[i];
+}
+
+/* With host memory: copies as slow as the link, and they and the host's updates beside the computation. */
+static rm_exec_desc with_host(const options *o)
+{
+    const rm_exec_desc d = { .add = add_floats, .threads = o->host > 0, .h2d = o->link, .d2h = o->link };
+    return d;
+}
+
 /* What --compare wants to know of the first steps: their losses, and the time of the fastest. */
 enum { COMPARED = 5 };
 typedef struct record {
