@@ -807,7 +807,8 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
 
 /* Runs `repeats` steps as s says (with the inputs as written), times every callback and stores medians, equal ops together,
-   as the graph's costs; then puts back all that persists. Needs no more device memory than the plan: a model that does not
+   as the graph's costs; then puts back all that persists. An update without a cost that the plan runs on the other side only is
+   timed on zeros in host memory of its own (a device's own update is not). Needs no more device memory than the plan: a model that does not
    fit is profiled under a plan of its smallest budget. Plan again afterwards, rm_exec_replan. Uses clock time. */
 RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats);
 
@@ -18707,7 +18708,10 @@ RMI_FN void rmi_exe_costs(const rmi_exe_profile *f)
             t->unmeasured = 0;
         }
         ns = rmi_exe_median(f, f->cls[g->n_ops + i], 1);
-        if (t->kind == RMI_PARAM && ns && t->opt_host != RMI_INF) t->opt_host = ns;
+        if (t->kind == RMI_PARAM && ns && t->opt_host != RMI_INF) {
+            t->opt_host = ns;
+            t->unmeasured_host = 0;
+        }
     }
     g->hashed = 0;
     rmi_graph_estimate(g);
@@ -18736,6 +18740,64 @@ RMI_FN rm_result rmi_exe_profile_steps(rmi_exe_profile *f, const rm_step *s, uin
     return RM_OK;
 }
 
+/* One update in host memory, on zeros of its own: the least of some times, or 0 if there is no room for it. */
+RMI_FN rm_result rmi_exe_time_update(rm_exec *x, const rmi_tensor *t, rm_fn update, uint32_t repeats, uint64_t *ns)
+{
+    rmi_arena mem = rmi_arena_make(&x->mem.hooks);
+    rm_call c;
+    uint32_t i;
+    int code = 0;
+    *ns = 0;
+    memset((void *)&c, 0, sizeof c);
+    c.phase = RM_PHASE_UPDATE;
+    c.op = t->name;
+    c.user = t->user;
+    c.step = &x->now;
+    if (t->arg) memcpy(c.arg, t->arg, sizeof c.arg);
+    if (t->farg) memcpy(c.farg, t->farg, sizeof c.farg);
+    c.param_bytes = t->bytes;
+    c.grad_bytes = t->grad_bytes;
+    c.state_bytes = t->state_bytes;
+    c.ws_bytes = update == t->update ? t->opt_ws : 0;
+    if (rmi_max(rmi_max(t->bytes, t->grad_bytes), rmi_max(t->state_bytes, c.ws_bytes)) <= SIZE_MAX / 8) {
+        c.param = RMI_NEW(&mem, unsigned char, t->bytes);
+        c.grad = RMI_NEW(&mem, unsigned char, t->grad_bytes);
+        if (t->state_bytes) c.state = RMI_NEW(&mem, unsigned char, t->state_bytes);
+        if (c.ws_bytes) c.ws = RMI_NEW(&mem, unsigned char, c.ws_bytes);
+    }
+    for (i = 0; i < repeats && !code && c.param && c.grad && !c.state == !t->state_bytes && !c.ws == !c.ws_bytes; i++) {
+        uint64_t begin = x->backend.now(x->backend.user), took;
+        code = update(&c);
+        took = rmi_max(1, x->backend.now(x->backend.user) - begin);
+        *ns = *ns ? rmi_min(*ns, took) : took;
+    }
+    rmi_arena_free(&mem);
+    return code ? rmi_exe_callback_failed(x, &c, code) : RM_OK;
+}
+
+/* Updates on the side on which the plan does not run them: a plan that would is not found without their times. Equal ones once.
+   A device's are timed where it is the host. */
+RMI_FN rm_result rmi_exe_time_updates(rmi_exe_profile *f, uint32_t repeats)
+{
+    rm_graph *g = f->x->g;
+    uint32_t i, k, side;
+    uint64_t ns;
+    for (side = 0; side < 2; side++)
+        for (i = 0; i < g->n_tensors; i++) {
+            const rmi_tensor *t = &g->tensors[i];
+            rm_fn update = side ? t->update_host : f->x->d.backend ? NULL : t->update;
+            if (t->kind != RMI_PARAM || !(side ? t->unmeasured_host : t->unmeasured) || !update) continue;
+            RMI_TRY(rmi_exe_time_update(f->x, t, update, repeats, &ns));
+            for (k = i; k < g->n_tensors && ns; k++) {
+                if (g->tensors[k].kind != RMI_PARAM || f->cls[g->n_ops + k] != f->cls[g->n_ops + i]) continue;
+                *(side ? &g->tensors[k].opt_host : &g->tensors[k].opt) = ns;
+                *(side ? &g->tensors[k].unmeasured_host : &g->tensors[k].unmeasured) = 0;
+            }
+        }
+    rmi_graph_estimate(g);
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repeats)
 {
     rmi_exe_profile f;
@@ -18751,7 +18813,8 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repe
     if (r == RM_OK) {
         rmi_sort(f.sample, f.n, sizeof(rmi_exe_sample), rmi_exe_cmp_sample, NULL);
         rmi_exe_costs(&f);
-        r = rmi_graph_check_sums(x->g);
+        r = rmi_exe_time_updates(&f, repeats ? repeats : 3);
+        if (r == RM_OK) r = rmi_graph_check_sums(x->g);
     }
     rmi_arena_free(&f.tmp);
     return r;
