@@ -826,7 +826,8 @@ typedef struct rm_check_desc {
    ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything one, bit for bit.
    RM_ERROR_CHECK: rm_exec_error names op, fact and remedy. Leaves all that persists as it was. Host backend only. What a callback
    does through a NULL pointer it cannot catch: a forward that writes c->saved, or a backward din[i], without asking whether it is
-   NULL crashes in the check as it would in a step. A debugger then names it. */
+   NULL crashes in the check as it would in a step. A debugger then names it. What is not declared is there, but other: a backward
+   that chooses by which pointers are NULL is taken for one that reads it; give variants callbacks of their own. */
 RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc);
 
 typedef struct rm_exec_info {
