@@ -11147,6 +11147,7 @@ typedef struct rmi_off_model {
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
     uint32_t n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
+    uint64_t slack;                   /* so much less than limit, except around the turn from forward to backward: room for packing */
     /* a list of runs and what follows from it */
     rmi_run *runs;
     uint32_t n, cap;
@@ -11588,7 +11589,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, staging = 0;
+    uint64_t sum = m->base, host = 0, staging = 0, turn = m->start[rmi_min(g->n_ops, m->n)], window = m->ns / 100;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < 3 * g->n_tensors; i++) {
@@ -11633,6 +11634,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         uint64_t live;
         sum = sum + m->up[p] - m->down[p];
         live = sum + m->ws[p];
+        if (m->start[p] > turn + window || m->start[p + 1] + window < turn) live = rmi_add(live, m->slack);
         if (live > m->peak) m->peak = live, m->peak_at = p;
         if (live > m->limit) m->over += (live - m->limit) >> 10;
     }
@@ -11641,10 +11643,21 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 /* Time, lateness, memory of m->runs under m->mode. 0: does not fit the tables. */
 RMI_FN int rmi_off_eval(rmi_off_model *m)
 {
+    uint64_t before;
+    uint32_t k;
     if (!rmi_off_scan(m)) return 0;
     rmi_off_ask_all(m);
-    rmi_off_time_out(m);
-    rmi_off_time_in(m);
+    m->d2h_carry = m->h2d_lead = 0;
+    for (k = 0; k < 4; k++) { /* what crosses the step's edge delays the other end; it settles at once or nearly */
+        before = m->d2h_carry;
+        rmi_off_time_out(m);
+        if (m->d2h_carry == before) break;
+    }
+    for (k = 0; k < 4; k++) {
+        before = m->h2d_lead;
+        rmi_off_time_in(m);
+        if (m->h2d_lead == before) break;
+    }
     rmi_off_memory(m);
     return 1;
 }
@@ -11977,7 +11990,7 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
     x->stage = rmi_off_stage_of(shape, op);
     x->key = (uint64_t)shape->stages[x->stage].cls << 40 | (uint64_t)(op - shape->stages[x->stage].lo) << 16 | slot;
     x->lasting = kind != RMI_BUF_SAVED && m->g->tensors[i].kind == RMI_PARAM;
-    x->ns = x->lasting ? 0 : m->tasks[m->fwd_at[op]].again;
+    x->ns = x->lasting ? 0 : m->start[op];
     s->n++;
 }
 
@@ -11992,6 +12005,13 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
     for (i = 0; i < m->n_order; i++) {
         const rmi_off_task *t = rmi_off_task_at(m, m->order[i]);
         for (k = 0; k < t->n_reads; k++) read[m->pool[t->read + k]] = 1;
+    }
+    for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's output again, with inputs that are never kept */
+        m->start[i] = m->tasks[m->fwd_at[i]].again;
+        for (k = 0; k < g->ops[i].in.n; k++) {
+            uint32_t t = m->root[g->ops[i].in.at[k]];
+            if (t != RMI_NONE && g->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t]) m->start[i] = rmi_add(m->start[i], m->start[g->tensors[t].maker]);
+        }
     }
     for (i = 0; i < g->n_ops; i++) { /* what no backward reads is made again, if a recomputation wants it */
         for (k = 0; k < g->ops[i].out.n; k++) {
@@ -12015,6 +12035,29 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
     return RM_OK;
 }
 
+/* Groups of so few bytes that all of them together hardly matter stay on the device and are no decisions. */
+RMI_FN void rmi_off_drop_small(rmi_off_search *s)
+{
+    const rmi_off_model *m = s->m;
+    uint64_t all = 0, limit, small, bytes;
+    uint32_t i, k, to, pass = 0;
+    for (i = 0; i < s->n; i++) all += m->room[s->items[i].buf];
+    limit = rmi_min(all, m->limit) / 400;
+    for (small = limit / 4; small; small /= 2) { /* the largest size below which all together are within the limit */
+        bytes = 0;
+        for (pass = 0; pass < 2 && bytes <= limit; pass++)
+            for (i = to = 0; i < s->n; i = k) {
+                uint64_t sum = 0;
+                for (k = i; k < s->n && s->items[k].key == s->items[i].key; k++) sum += m->room[s->items[k].buf];
+                if (sum <= small) bytes += pass ? 0 : sum;
+                else if (pass) while (i < k) s->items[to++] = s->items[i++];
+            }
+        if (bytes > limit) continue;
+        s->n = to;
+        return;
+    }
+}
+
 RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
 {
     uint64_t bytes = 0, ns = 0;
@@ -12027,6 +12070,7 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
     if (!s->items || !s->first || !s->undo) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_off_items(s, shape));
     rmi_sort(s->items, s->n, sizeof(rmi_off_item), rmi_off_cmp_item, NULL);
+    rmi_off_drop_small(s);
     for (i = 0; i < s->n; i++) {
         if (!i || s->items[i].key != s->items[i - 1].key) s->first[s->n_groups++] = i;
         s->items[i].group = s->n_groups - 1;
@@ -12147,11 +12191,19 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, int 
     return RM_OK;
 }
 
+/* An item, one that lasts less often. */
+RMI_FN uint32_t rmi_off_pick(rmi_off_search *s)
+{
+    uint32_t x = rmi_off_random(s, s->n), k;
+    for (k = 0; k < 2 && s->items[x].lasting; k++) x = rmi_off_random(s, s->n);
+    return x;
+}
+
 /* One move: a range of a group gets one mode; mostly the range ends at a border between modes. 0: nothing would change. */
 RMI_FN int rmi_off_move(rmi_off_search *s, uint32_t *lo, uint32_t *hi)
 {
     rmi_off_model *m = s->m;
-    uint32_t x = rmi_off_random(s, s->n), g = s->items[x].group, a = s->first[g], b = s->first[g + 1], dice = rmi_off_random(s, 8), len, i;
+    uint32_t x = rmi_off_pick(s), g = s->items[x].group, a = s->first[g], b = s->first[g + 1], dice = rmi_off_random(s, 8), len, i;
     uint8_t old = m->mode[s->items[x].buf], mode = (uint8_t)rmi_off_random(s, s->items[x].lasting ? 4 : 3);
     int changed = 0;
     len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, dice < 2 ? b - a : 4));
@@ -12322,7 +12374,7 @@ typedef struct rmi_planner {
     rmi_stop stop;
     uint64_t end_ns;  /* of the clock; 0: no limit */
     rmi_arena tries, lists; /* of one candidate, emptied for the next */
-    int pruning, placing;
+    int pruning, placing, quick; /* quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t budget; /* 0: none */
@@ -12518,7 +12570,7 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
    of the lowest arena, the same for every budget, if that is within the target. */
-RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, rmi_program *out)
+RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, int only_quick, rmi_program *out)
 {
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
@@ -12544,7 +12596,7 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
         items[n++].fixed = 1;
     }
     RMI_TRY(rmi_plc_place(mem, items, n, align, lanes ? 0 : target, quick, &info));
-    if (target && info.height > target && info.bound <= target) RMI_TRY(rmi_plc_place(mem, items, n, align, target, 0, &info));
+    if (target && info.height > target && info.bound <= target && !only_quick) RMI_TRY(rmi_plc_place(mem, items, n, align, target, 0, &info));
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
@@ -12606,7 +12658,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else {
         w->placing = 1;
-        r = rmi_plan_place(q, mem, w->align, target, w->lanes, out);
+        r = rmi_plan_place(q, mem, w->align, target, w->lanes, w->quick, out);
         w->placing = 0;
         if (r != RM_OK) return r;
     }
@@ -13194,10 +13246,8 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
     size_t n_homes = w->n_homes;
     rmi_off_list list;
     rm_result r;
-    uint32_t k;
     memset(&list, 0, sizeof list);
-    s->m->d2h_carry = s->m->h2d_lead = 0;
-    for (k = 0; k < 3; k++) rmi_off_energy(s); /* what crosses the step's edge settles */
+    rmi_off_energy(s);
     r = rmi_off_emit(s->m, &tmp, &list);
     if (r == RM_OK) r = rmi_off_homes(s->m, &tmp, &list);
     if (r == RM_OK) {
@@ -13221,18 +13271,26 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 {
     rmi_off_model *m = s->m;
     uint64_t size, evals, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
-    uint32_t round;
+    uint32_t round, k;
     RMI_TRY(rmi_off_start(s, mem, &w->p->shape));
     evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS);
-    for (round = 0; round < 8 && !w->stop.stopped; round++) {
-        s->best_energy = RMI_INF;
-        rmi_off_anneal(s, round ? evals / 8 + 1 : evals, m->ns / (round ? 4000 : 1000));
-        if (s->best_energy == RMI_INF) rmi_off_anneal(s, evals / 2 + 1, m->ns / 200);
-        if (s->best_energy == RMI_INF) return RM_OK;
-        memcpy(m->mode, m->best_mode, m->n_buf);
+    s->best_energy = RMI_INF;
+    for (k = 0; k < 4; k++) { /* ever cooler, from the best so far */
+        rmi_off_anneal(s, evals / 8 + 1, m->ns / (500 << (2 * k)) * (k < 2 ? 1 : 2));
+        if (s->best_energy != RMI_INF) memcpy(m->mode, m->best_mode, m->n_buf);
+    }
+    if (s->best_energy == RMI_INF) rmi_off_anneal(s, evals / 2 + 1, m->ns / 100);
+    if (s->best_energy == RMI_INF) return RM_OK;
+    for (round = 0; round < 40 && !w->stop.stopped; round++) {
+        if (s->best_energy != RMI_INF) memcpy(m->mode, m->best_mode, m->n_buf);
+        w->quick = round < 38;
         RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
-        if (size <= budget || size == RMI_INF) return RM_OK;
-        m->limit = rmi_sub(m->limit, rmi_max((size - budget) / 2, m->limit / 500));
+        w->quick = 0;
+        if (size == RMI_INF || budget == RMI_INF || (!round && size <= budget)) return RM_OK;
+        if (size <= budget) m->slack -= m->slack / 4;
+        else m->slack += (size - budget) / 4 + m->limit / 1000;
+        s->best_energy = RMI_INF;
+        rmi_off_anneal(s, evals / 80 + 1, m->ns / 5000);
     }
     return RM_OK;
 }
