@@ -11137,6 +11137,8 @@ typedef struct rmi_off_model {
     uint32_t reduce_at, opt_at, host_at, barrier_at;
     uint64_t *room, *out_ns, *in_ns, *add_ns; /* by buffer */
     uint32_t *root;                   /* by buffer: of views; itself otherwise; RMI_NONE: takes no bytes */
+    uint32_t *of, *lasting, n_lasting; /* by buffer: tensor or op; values, gradients, states of params that take bytes */
+    uint8_t *kind;
     uint8_t *mode, *fixed;            /* decisions by buffer; 1: not to be changed */
     uint8_t *host_update;             /* by tensor */
     uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
@@ -11218,6 +11220,9 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->in_ns = RMI_NEW(m->mem, uint64_t, n);
     m->add_ns = RMI_NEW(m->mem, uint64_t, n);
     m->root = RMI_NEW(m->mem, uint32_t, n);
+    m->of = RMI_NEW(m->mem, uint32_t, n);
+    m->lasting = RMI_NEW(m->mem, uint32_t, n);
+    m->kind = RMI_NEW(m->mem, uint8_t, n);
     m->mode = RMI_NEW(m->mem, uint8_t, n);
     m->best_mode = RMI_NEW(m->mem, uint8_t, n);
     m->fixed = RMI_NEW(m->mem, uint8_t, n);
@@ -11228,7 +11233,7 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->edge = RMI_NEW(m->mem, uint8_t, n);
     m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
     m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
-    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos) return RM_ERROR_MEMORY;
+    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos) return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
         uint64_t bytes = rmi_low_bytes(g, b);
@@ -11236,6 +11241,9 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
         m->root[b] = kind == RMI_BUF_VALUE ? g->tensors[i].root : b;
         if (rmi_low_external(g, m->root[b]) || (!bytes && m->root[b] == b)) m->root[b] = RMI_NONE;
         m->room[b] = rmi_round_up(bytes, m->granule);
+        m->kind[b] = (uint8_t)kind;
+        m->of[b] = i;
+        if (kind <= RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM && m->root[b] != RMI_NONE && (kind != RMI_BUF_GRAD || g->tensors[i].consumers.n)) m->lasting[m->n_lasting++] = b;
         if (!g->has_link) continue;
         m->add_ns[b] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.add));
         m->out_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.d2h / 100 * percent)));
@@ -11301,6 +11309,12 @@ RMI_FN const rmi_off_task *rmi_off_task_at(const rmi_off_model *m, rmi_run r)
 }
 
 /* --- the evaluator: lives, copies, memory */
+
+RMI_FN rmi_buf_kind rmi_off_kind(const rmi_off_model *m, uint32_t b, uint32_t *i)
+{
+    *i = m->of[b];
+    return (rmi_buf_kind)m->kind[b];
+}
 
 /* Is b, of what persists, on the device all the time? */
 RMI_FN int rmi_off_stays(const rmi_off_model *m, uint32_t b, rmi_buf_kind kind, uint32_t i)
@@ -11447,9 +11461,9 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
     memset(m->head_in, 0, m->n * sizeof(uint32_t));
     for (i = 0; i < m->n_inst; i++) {
         rmi_off_inst *s = &m->inst[i];
-        rmi_buf_kind kind = rmi_low_kind(m->g, s->buf, &w);
-        int lasting = (kind == RMI_BUF_GRAD || kind == RMI_BUF_VALUE) ? m->g->tensors[w].kind == RMI_PARAM : kind == RMI_BUF_STATE;
-        if (lasting) {
+        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
+        int lasts = (kind == RMI_BUF_GRAD || kind == RMI_BUF_VALUE) ? m->g->tensors[w].kind == RMI_PARAM : kind == RMI_BUF_STATE;
+        if (lasts) {
             rmi_off_ask_lasting(m, i, kind, w);
             continue;
         }
@@ -11482,7 +11496,7 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
                 while (added + 1 < m->n && m->start[added + 1] < host) added++;
                 c->added = host > m->ns ? m->n : added < c->at ? c->at : added;
             }
-            if (rmi_low_kind(m->g, s->buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
+            if (rmi_off_kind(m, s->buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
             busy = 1;
         }
         if (m->runs[p].way == RMI_OPT_HOST) {
@@ -11536,7 +11550,7 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
                 if (s->out && m->copy[s->out - 1].pos < p && c->at <= m->copy[s->out - 1].pos) c->at = m->copy[s->out - 1].pos + 1;
             } else {
                 c->at = rmi_off_run_at(m, lane); /* not after its last use: then it stays (rmi_off_idle) */
-                if (rmi_low_kind(m->g, s->buf, &w) != RMI_BUF_VALUE || !m->host_update[w] || !rmi_low_has_update(m->step)) continue;
+                if (rmi_off_kind(m, s->buf, &w) != RMI_BUF_VALUE || !m->host_update[w] || !rmi_low_has_update(m->step)) continue;
                 if (c->at <= s->last) c->at = s->last + 1;
                 if (m->host_end[w] > lane) m->late_ns = rmi_max(m->late_ns, m->host_end[w] - lane);
                 if (c->at <= m->host_pos[w]) c->at = m->host_pos[w] + 1;
@@ -11592,18 +11606,17 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
     uint64_t sum = m->base, host = 0, staging = 0, turn = m->start[rmi_min(g->n_ops, m->n)], window = m->ns / 100;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
-    for (i = 0; i < 3 * g->n_tensors; i++) {
-        rmi_buf_kind kind = (rmi_buf_kind)(i / g->n_tensors);
-        w = i % g->n_tensors;
-        if (g->tensors[w].kind != RMI_PARAM || m->root[i] == RMI_NONE) continue;
-        if (kind == RMI_BUF_GRAD && !(g->tensors[w].consumers.n && (m->waiting || rmi_low_grads_resident(m->step)))) continue;
-        if (!m->mode[i]) sum += kind == RMI_BUF_VALUE && m->cur[i] != RMI_NONE ? 0 : m->room[i];
-        else host += m->room[i];
+    for (i = 0; i < m->n_lasting; i++) {
+        uint32_t b = m->lasting[i];
+        rmi_buf_kind kind = rmi_off_kind(m, b, &w);
+        if (kind == RMI_BUF_GRAD && !(m->waiting || rmi_low_grads_resident(m->step))) continue;
+        if (!m->mode[b]) sum += kind == RMI_BUF_VALUE && m->cur[b] != RMI_NONE ? 0 : m->room[b];
+        else host += m->room[b];
     }
     for (i = 0; i < m->n_inst; i++) {
         rmi_off_inst *s = &m->inst[i];
         const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
-        rmi_buf_kind kind = rmi_low_kind(g, s->buf, &w);
+        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
         uint32_t end = rmi_off_end(m, s), first = s->first;
         if (kind == RMI_BUF_SAVED && s->last == s->first) continue; /* nobody asks for it */
         if (kind != RMI_BUF_SAVED && rmi_off_stays(m, s->buf, kind, w) && g->tensors[w].kind != RMI_ACT) {
@@ -12662,6 +12675,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         w->placing = 0;
         if (r != RM_OK) return r;
     }
+    if (w->quick && target && !w->d->live_only && out->arena > target) return RM_OK;
     RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
     out->step = w->step;
     out->st = q->st;
@@ -13281,9 +13295,9 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     }
     if (s->best_energy == RMI_INF) rmi_off_anneal(s, evals / 2 + 1, m->ns / 100);
     if (s->best_energy == RMI_INF) return RM_OK;
-    for (round = 0; round < 40 && !w->stop.stopped; round++) {
+    for (round = 0; round < 32 && !w->stop.stopped; round++) {
         if (s->best_energy != RMI_INF) memcpy(m->mode, m->best_mode, m->n_buf);
-        w->quick = round < 38;
+        w->quick = round < 30 || w->best.n;
         RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
         w->quick = 0;
         if (size == RMI_INF || budget == RMI_INF || (!round && size <= budget)) return RM_OK;
