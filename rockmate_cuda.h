@@ -48,10 +48,12 @@
 
    4. Callbacks
    c->stream is the cudaStream_t to launch on. Enqueue and return; do not synchronise, do not allocate.
-   cuBLAS: create the handle and call cublasSetWorkspace once, before the first step, and cublasSetStream
-   with c->stream in each callback. Take the values of the step in kernels from c->device_step (lr, step,
-   value[]) and the seed from rm_seed(c->device_step, c->seed_key): both are right in a replayed graph, in which c->step and
-   c->seed are those of the step that was captured. A callback that cannot do so needs plain streams: graph = 0.
+   cuBLAS: create the handle, then cublasSetStream with rm_cuda_stream(cu, RM_LANE_COMPUTE), then
+   cublasSetWorkspace, all once, before the first step: cublasSetStream in a callback would take the
+   workspace away again, and cuBLAS then allocates.
+   Take the values of the step in kernels from c->device_step (lr, step, value[]) and the seed from
+   rm_seed(c->device_step, c->seed_key): both are right in a replayed graph, in which c->step and c->seed
+   are those of the step that was captured. A callback that cannot do so needs plain streams: graph = 0.
 
    5. Graphs
    With rm_cuda_desc.graph the first step of each kind runs in streams (libraries load their kernels then),
@@ -66,9 +68,9 @@
    Updates in host memory do not see it: give such params no update_host.
 
    7. Profiling
-   rm_exec_profile times callbacks with events. rm_cuda_link_measure times the link both ways while compute and the other way are
-   busy. rm_cuda_tune is: profile, link, into the graph, plan again, go on with the new plan. Compare
-   rm_cuda_info.step_ns with rm_plan_info.time_ns.
+   rm_exec_profile times callbacks with events. rm_cuda_link_measure times the link both ways while compute
+   and the other way are busy. rm_cuda_tune is: profile, link, into the graph (rm_graph_write saves it), plan
+   again, go on with the new plan. Compare rm_cuda_info.step_ns with rm_plan_info.time_ns.
 
    8. Errors
    Messages (rm_exec_error) have op or buffer, the failing call, and CUDA's name, code and words. CUDA

@@ -41,9 +41,10 @@ run() {
 
 size="--model $model --batch $batch --context 1024 --steps 12 --host ${pinned}G"
 run "$model@all" $size --arm all-resident
-for budget in 50% 30%; do
-    for arm in joint every-block remat offload llmc-2; do run "$model@$budget" $size --arm $arm --budget $budget; done
+for budget in 50% 35%; do
+    for arm in joint every-block remat; do run "$model@$budget" $size --arm $arm --budget $budget; done
 done
+for arm in llmc-2 offload joint; do run "$model@80%" $size --arm $arm --budget 80%; done # what copies weights alone, or recomputes norms alone, fits in
 if [ "$total" -ge 120000 ] && [ "$host" -ge 100 ]; then
     big="--model llama-8b --slim --batch 8 --context 1024 --steps 8 --host ${pinned}G"
     run "llama-8b@all" $big --arm all-resident
@@ -51,7 +52,7 @@ if [ "$total" -ge 120000 ] && [ "$host" -ge 100 ]; then
     run "llama-8b@40%" $big --arm every-block --budget 40%
     run "llama-8b@40%" $big --arm joint --budget 40%
 fi
-for arm in joint every-block remat; do run "$model@20%" $size --arm $arm --budget 20%; done
+for arm in joint remat; do run "$model@25%" $size --arm $arm --budget 25%; done
 
 echo
 nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader

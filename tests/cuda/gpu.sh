@@ -43,8 +43,8 @@ same() {
 echo "== the same bits"
 for model in gpt2-tiny llama-tiny gpt2-124m; do
     case $model in
-    *tiny) size="--batch 4 --context 64 --steps 6" ;;
-    *) size="--batch 4 --context 256 --steps 5" ;;
+    *tiny) size="--batch 32 --context 128 --steps 6" ;;
+    *) size="--batch 16 --context 512 --steps 5" ;;
     esac
     for more in "" "--accumulate 3"; do
         ref="$out/reference"
@@ -53,7 +53,7 @@ for model in gpt2-tiny llama-tiny gpt2-124m; do
         fi
         same "$model $more as a graph" "$ref" --model $model $size $more --arm all-resident
         for arm in every-block llmc-2 remat offload joint; do
-            for budget in 80% 50%; do
+            for budget in 85% 55%; do
                 [ $model = gpt2-124m ] && [ -n "$more" ] && continue
                 same "$model $more $arm $budget" "$ref" --model $model $size $more --arm $arm --budget $budget --host 8G
             done
