@@ -10968,6 +10968,40 @@ RMI_FN rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_
     return RM_OK;
 }
 
+/* Bytes, the model's base included, that no plan can do with less of: at each moment what its run holds, gradients that are begun
+   and read later, and what is read later and cannot be made again. Of large graphs the moments whose runs hold most. */
+RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uint64_t *bytes)
+{
+    rmi_bnd w;
+    uint32_t i, k, q, step = m->n_keep / (m->n_keep > 2000 ? 64 : 256) + 1;
+    rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &w);
+    if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
+    for (i = 0; i < m->n_keep; i += step) {
+        uint32_t at = i;
+        uint64_t most = 0, ns, ws, least = RMI_INF, kept = 0;
+        for (k = i; k < i + step && k < m->n_keep; k++) {
+            uint64_t held = rmi_bnd_held(&w, m->keep[k], 0);
+            if (held > most) at = k;
+            most = rmi_max(most, held);
+        }
+        if (!rmi_bnd_look(&w, m->keep[at])) continue;
+        for (k = 0; rmi_bnd_own(&w, k, &ns, &ws); k++) least = ws;
+        w.turn++;
+        for (k = 0; k < m->n_keep; k++) {
+            uint32_t task = m->keep[k];
+            const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0];
+            for (q = 0; q < a->n_read && rmi_bnd_later(&w, task); q++) {
+                uint32_t u = w.root[m->pool[a->read0 + q]];
+                if (w.stamp[u] == w.turn || !rmi_bnd_open(&w, u) || (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) || !rmi_bnd_always(&w, task, u)) continue;
+                w.stamp[u] = w.turn;
+                kept += w.bytes[u];
+            }
+        }
+        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->base + w.forced + least + kept);
+    }
+    return RM_OK;
+}
+
 typedef struct rmi_bnd_try {
     uint64_t key;  /* first what is missing: wanted + held - limit; then the bound */
     uint32_t at;   /* in keep */
@@ -13401,6 +13435,11 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->info->estimated = w->g->estimated;
     r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
     if (r == RM_OK) r = rmi_bnd_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
+    if (r == RM_OK && !(w->g->has_link && w->d->host_bytes) && w->g->n_ops < 10000) { /* it is worth its time */
+        rmi_ref_model m;
+        r = rmi_ref_make(&tmp, w->g, step, 1, &m);
+        if (r == RM_OK) r = rmi_bnd_least_bytes(&tmp, &m, &w->info->min_bound_bytes);
+    }
     plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
     if (r == RM_OK && plain) r = rmi_plan_keep_all(w, &tmp, &runs, &n);
     if (r == RM_OK && plain) { /* keep everything: the yardstick, and a candidate of every preset */
