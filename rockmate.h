@@ -604,8 +604,8 @@ typedef struct rm_config {
     uint32_t off RM_ZERO;     /* RM_NO_RECOMPUTE | ... */
     uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
-    uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 25 ns each; a list of n runs costs up to 2 n. 0: 130,000 for each
-                               run of keep-everything, three times that with variants, but at most 40 million, about a second */
+    uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 25 ns each; a list of n runs costs up to 2 n. 0: 90,000 for each
+                               run of keep-everything, four times that with variants, but at most 40 million, about a second */
     char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
 } rm_config;
 
@@ -1388,8 +1388,16 @@ typedef struct rmi_map { /* names -> numbers, open addressing */
     size_t size, used;
 } rmi_map;
 
+typedef struct rmi_known { /* a program found before; what it is belongs to the planner */
+    struct rmi_known *next;
+    rmi_arena mem;
+    uint64_t key, bytes, ns;
+    void *program;
+} rmi_known;
+
 struct rm_graph {
     rmi_arena mem;
+    rmi_known *known;
     rmi_error sticky, last;
     rmi_tensor *tensors;
     rmi_op *ops;
@@ -8115,6 +8123,7 @@ typedef struct rmi_ref_state {
     uint8_t *mode;     /* by op */
     uint64_t ns, peak, over; /* over: sum over positions of what is above the limit; 0: it fits */
     uint64_t fast_ns;  /* with the fastest form everywhere */
+    uint64_t least_ns; /* the same, gradients that may be names of others' bytes counted as such */
     /* by position */
     uint64_t *live;    /* bytes there, with the run's workspace */
     uint16_t *form;
@@ -8164,6 +8173,7 @@ typedef struct rmi_ref_search {
     const rmi_ref_folds *folds; /* NULL: none */
     uint32_t passed;     /* folds so far, in the first pass */
     int bad;             /* found in the second pass: not legal */
+    int odd;             /* the edit is more than repeats that come or go */
     rmi_arena *mem;
     uint64_t limit;      /* of live bytes, base not counted */
     uint32_t cap, cap_inst, cap_use;
@@ -8694,6 +8704,7 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
         x->free_head[x->inst[i].last] = i;
     }
     rmi_ref_uncount(s, x);
+    x->least_ns = s->least_ns;
     ok = rmi_ref_bytes(s, x);
     for (i = 0; i < x->n_inst; i++) s->now[x->inst[i].buf] = RMI_NONE;
     return ok;
@@ -8765,6 +8776,7 @@ RMI_FN void rmi_ref_begin(rmi_ref_search *s)
 {
     rmi_ref_record(s);
     s->n_ins = s->n_touched = 0;
+    s->odd = 0;
     memset(s->drop, 0, s->a->n + 1);
     memcpy(s->b->mode, s->a->mode, s->m->g->n_ops);
 }
@@ -8807,6 +8819,20 @@ RMI_FN void rmi_ref_sort_ins(rmi_ref_search *s)
     s->n_ins = n;
 }
 
+/* Is b sure to take longer than s->stop? Its fastest forms tell, where only repeats come and go. */
+RMI_FN int rmi_ref_too_slow(const rmi_ref_search *s)
+{
+    const rmi_ref_state *a = s->a;
+    const rmi_ref_model *m = s->m;
+    uint64_t ns = a->least_ns, less = 0;
+    uint32_t i;
+    if (s->stop == RMI_INF || s->odd) return 0;
+    for (i = 0; i < s->n_ins; i++) ns += m->choices[rmi_ref_acc_of(m, a, (uint32_t)s->ins[i])->free0[1]].ns;
+    for (i = 0; i < a->n_reps; i++)
+        if (s->drop[a->reps[i]]) less += m->choices[rmi_ref_acc_of(m, a, a->list[a->reps[i]])->free0[1]].ns;
+    return ns > less && ns - less > s->stop;
+}
+
 /* Builds and evaluates b. 0: it is not legal. */
 RMI_FN int rmi_ref_apply(rmi_ref_search *s)
 {
@@ -8814,7 +8840,7 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
     rmi_ref_state *b = s->b;
     uint32_t p, k = 0, n = 0;
     rmi_ref_sort_ins(s);
-    if (a->n + s->n_ins > s->cap) return 0;
+    if (a->n + s->n_ins > s->cap || rmi_ref_too_slow(s)) return 0;
     for (p = 0; p <= a->n; p++) {
         while (k < s->n_ins && s->ins[k] >> 32 == p) b->list[n++] = (uint32_t)s->ins[k++];
         if (p < a->n && !s->drop[p]) b->list[n++] = a->list[p];
@@ -9069,6 +9095,7 @@ RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
         for (k = 0; k < m->n_bwd[op]; k++)
             if (s->folds->in[m->bwd0[op] + k] != RMI_NONE) return 0;
     }
+    s->odd = 1;
     s->b->mode[op] = (uint8_t)((s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
     return 1;
 }
@@ -9082,6 +9109,7 @@ RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
         lo = rmi_ref_rand(s, a->n);
         hi = lo + 1;
         if (a->list[lo] >= s->m->n_tasks) return 0;
+        s->odd = 1;
     } else if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
     d = 1 + rmi_ref_rand(s, 1u << (1 + rmi_ref_rand(s, 6)));
     if (rmi_ref_rand(s, 2)) to = lo > d ? lo - d : 0;
@@ -13235,9 +13263,29 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
 }
 
 /* Is the plan proven to be so close to the best possible that the rest of the work is not worth its time? */
-RMI_FN int rmi_plan_close(const rmi_planner *w)
+RMI_FN int rmi_plan_close(const rmi_planner *w, int enough)
 {
-    return w->best.n && rmi_sub(w->best.fig.time_ns, w->info->bound_ns) <= rmi_mul_div_up(w->info->bound_ns, w->c.gap_ppm, 1000000);
+    uint64_t gap = w->best.n ? rmi_sub(w->best.fig.time_ns, w->info->bound_ns) : RMI_INF;
+    return !gap || (enough && gap <= rmi_mul_div_up(w->info->bound_ns, w->c.gap_ppm, 1000000));
+}
+
+/* Nothing fits: evictions to limits of a fixed ladder, upwards. The first that can be met has a plan, whatever the budget; so the
+   memory that an infeasible call names is enough. */
+RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+{
+    uint64_t limit, size;
+    for (limit = w->info->min_bound_bytes; limit < w->info->keep_all_bytes && !w->stop.stopped; limit += limit / 16 + 1) {
+        s->limit = rmi_sub(limit, s->m->base);
+        s->best.n = 0;
+        rmi_ref_load(s, NULL, 0, NULL);
+        RMI_TRY(rmi_ref_greedy(s, 500, 400));
+        if (!s->best.n) continue;
+        rmi_ref_runs(s, &s->best, runs);
+        RMI_TRY(rmi_plan_try(w, runs, s->best.n, budget, &size));
+        w->min_arena = rmi_min(w->min_arena, size);
+        return RM_OK;
+    }
+    return RM_OK;
 }
 
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
@@ -13252,7 +13300,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
     runs = RMI_NEW(mem, rmi_run, s.cap);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 390000u : 130000u) * (uint64_t)m.n_tasks);
+    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : 90000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     least = rmi_min(least, work);
     s.limit = rmi_sub(budget, m.base);
@@ -13263,7 +13311,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
     if (s.best.n) rmi_ref_restart(&s);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
-    for (round = 0; s.work < work && !w->stop.stopped && !(s.work > (m.n_tasks > 500 ? least / 4 : least) && rmi_plan_close(w)); round++) {
+    for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_close(w, s.work > (m.n_tasks > 500 ? least / 4 : least)); round++) {
         int part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || s.work > work / 2);
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
         else rmi_ref_improve(&s, least / 8, round);
@@ -13273,7 +13321,66 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (!s.best.n) rmi_ref_improve(&s, least / 8, 3);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     }
+    return w->best.n || budget == RMI_INF ? RM_OK : rmi_plan_search_ladder(w, &s, runs, budget);
+}
+
+/* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A search with
+   more memory is then never slower than one before it with less. */
+#define RMI_PLAN_KNOWN 16u
+
+/* Calls whose programs fit each other; 0: none do. */
+RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
+{
+    uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
+    size_t i;
+    if (w->c.off || w->d->host_bytes || w->d->like || w->joint || w->apart || w->host_only) return 0;
+    for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
+    return rmi_mix(key ^ w->c.passes) | 1;
+}
+
+RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
+{
+    uint64_t key = rmi_plan_key(w);
+    rmi_known *k;
+    for (k = w->p->g->known; k && key; k = k->next) {
+        rmi_program c = *(const rmi_program *)k->program;
+        if (k->key != key || k->bytes > budget) continue;
+        if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
+        if (rmi_plan_size(w, &c) > budget || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
+        RMI_TRY(rmi_plan_copy_program(&w->p->mem, &c, &w->best));
+    }
     return RM_OK;
+}
+
+/* Keeps the best program; without memory for it, it is not kept. */
+RMI_FN void rmi_plan_remember(rmi_planner *w)
+{
+    uint64_t key = rmi_plan_key(w), bytes = rmi_plan_size(w, &w->best), ns = w->best.fig.time_ns;
+    rmi_known **at = &w->p->g->known, *k;
+    rmi_arena mem = rmi_arena_make(&w->g->mem.hooks);
+    uint32_t n = 0;
+    if (!key || w->best.n > 100000) return;
+    while ((k = *at) != NULL) {
+        if (k->key == key && k->bytes <= bytes && k->ns <= ns) return;
+        n++;
+        if ((k->key == key && k->bytes >= bytes && k->ns >= ns) || n == RMI_PLAN_KNOWN) {
+            rmi_arena old = k->mem;
+            *at = k->next;
+            rmi_arena_free(&old);
+        } else at = &k->next;
+    }
+    k = RMI_NEW(&mem, rmi_known, 1);
+    if (k) k->program = RMI_NEW(&mem, rmi_program, 1);
+    if (!k || !k->program || rmi_plan_copy_program(&mem, &w->best, (rmi_program *)k->program) != RM_OK) {
+        rmi_arena_free(&mem);
+        return;
+    }
+    k->mem = mem;
+    k->key = key;
+    k->bytes = bytes;
+    k->ns = ns;
+    k->next = w->p->g->known;
+    w->p->g->known = k;
 }
 
 RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
@@ -13281,6 +13388,8 @@ RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
     rmi_arena mem = rmi_plan_arena(w);
     rm_result r = rmi_plan_search_rounds(w, &mem, budget);
     rmi_arena_free(&mem);
+    if (r == RM_OK) r = rmi_plan_recall(w, budget);
+    if (r == RM_OK && w->best.n) rmi_plan_remember(w);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
 
@@ -20346,6 +20455,12 @@ RMDEF void rm_graph_destroy(rm_graph *g)
 {
     rmi_arena mem;
     if (!g) return;
+    while (g->known) {
+        rmi_known *k = g->known;
+        g->known = k->next;
+        mem = k->mem;
+        rmi_arena_free(&mem);
+    }
     mem = g->mem; /* the graph lives in its own arena */
     rmi_arena_free(&mem);
 }
