@@ -17191,7 +17191,7 @@ struct rm_exec {
     uint32_t joined;       /* 1: the first op of programs has bytes, of inputs or of the values of a step on the device */
     int inputs_open;       /* nothing of `before` is at work in the bytes of inputs, and they have been written */
     int rebound;           /* an address of the caller's memory has changed since programs were begun */
-    uint32_t n_events, calls[RMI_LANES], most_calls;
+    uint32_t n_events, calls[RMI_LANES], most_calls, transfers;
 #if defined(ROCKMATE_THREADS)
     rmi_thr *thr;          /* the host backend's lanes, or NULL */
 #endif
@@ -18431,15 +18431,22 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *x, rm_tensor t, uint32_t what, int 
 /* --- bytes between the caller and where something is: the arena, through the backend, or host memory */
 RMI_FN int rmi_exe_in_host(const rm_exec *x, const unsigned char *p) { return x->host && (uintptr_t)p >= (uintptr_t)x->host && (uintptr_t)p < (uintptr_t)x->host + (uintptr_t)x->host_bytes; }
 
+/* A copy outside of steps; of many, no more are in flight than was said to the backend. */
+RMI_FN int rmi_exe_transfer(rm_exec *x, void *to, const void *from, uint64_t bytes, uint32_t lane)
+{
+    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, lane))) return 1;
+    return x->lanes && ++x->transfers % 32 == 0 && rmi_exe_did(x, x->backend.sync(x->backend.user));
+}
+
 RMI_FN int rmi_exe_put_at(rm_exec *x, unsigned char *to, const void *from, uint64_t bytes, uint32_t lane)
 {
-    if (!rmi_exe_in_host(x, to)) return rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, lane));
+    if (!rmi_exe_in_host(x, to)) return rmi_exe_transfer(x, to, from, bytes, lane);
     memcpy(to, from, (size_t)bytes);
     return 0;
 }
 RMI_FN int rmi_exe_get_at(rm_exec *x, void *to, const unsigned char *from, uint64_t bytes, uint32_t lane)
 {
-    if (!rmi_exe_in_host(x, from)) return rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, lane));
+    if (!rmi_exe_in_host(x, from)) return rmi_exe_transfer(x, to, from, bytes, lane);
     memcpy(to, from, (size_t)bytes);
     return 0;
 }
@@ -18464,7 +18471,7 @@ RMI_FN int rmi_exe_put_home(rm_exec *x, uint32_t b, uint64_t offset, const void 
 RMI_FN rm_result rmi_exe_write_input(rm_exec *x, unsigned char *to, const void *from, uint64_t bytes)
 {
     RMI_TRY(rmi_exe_open_inputs(x));
-    if (rmi_exe_put_at(x, to, from, bytes, RM_LANE_COMPUTE)) return rmi_exe_backend_failed(x, "writing an input", NULL);
+    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE))) return rmi_exe_backend_failed(x, "writing an input", NULL);
     return rmi_exe_close_inputs(x);
 }
 
@@ -18480,7 +18487,7 @@ RMI_FN rm_result rmi_exe_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t 
 /* An output that the compute lane made: the other lanes go on. */
 RMI_FN rm_result rmi_exe_read_output(rm_exec *x, void *to, const unsigned char *from, uint64_t bytes)
 {
-    if (rmi_exe_get_at(x, to, from, bytes, RM_LANE_COMPUTE)) return rmi_exe_backend_failed(x, "reading an output", NULL);
+    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE))) return rmi_exe_backend_failed(x, "reading an output", NULL);
     RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
     return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
 }
@@ -18607,7 +18614,7 @@ RMI_FN rm_result rmi_exe_carry_over(rm_exec *to, rm_exec *from)
         }
         if (to->host_home[b] != RMI_INF && rmi_exe_get_at(to, to->host + (size_t)to->host_home[b], src, bytes, RM_LANE_D2H)) return RM_ERROR_BACKEND;
         dst = to->home[b] != RMI_INF ? to->dev + (size_t)to->home[b] : NULL;
-        if (dst && rmi_exe_did(to, to->backend.copy(to->backend.user, dst, src, bytes, RM_LANE_COMPUTE))) return RM_ERROR_BACKEND;
+        if (dst && rmi_exe_transfer(to, dst, src, bytes, RM_LANE_COMPUTE)) return RM_ERROR_BACKEND;
     }
     return rmi_exe_did(to, to->backend.sync(to->backend.user)) ? RM_ERROR_BACKEND : RM_OK;
 }

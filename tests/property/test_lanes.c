@@ -812,10 +812,91 @@ static void one(uint64_t seed)
     rg_free(&text);
 }
 
+/* More weights than a lane has room for calls between steps: setting aside, saving, restoring, replanning move all of them. */
+typedef struct saved {
+    unsigned char *at;
+    size_t n;
+} saved;
+static int keep_bytes(void *user, const char *text, size_t n)
+{
+    saved *s = (saved *)user;
+    s->at = (unsigned char *)realloc(s->at, s->n + n);
+    if (!s->at) return 1;
+    memcpy(s->at + s->n, text, n);
+    s->n += n;
+    return 0;
+}
+static int many_fwd(const rm_call *c)
+{
+    uint64_t i;
+    for (i = 0; i < 64; i++) ((unsigned char *)c->out[0])[i] = (unsigned char)(((const unsigned char *)c->in[0])[i] * 3 + ((const unsigned char *)c->in[1])[i]);
+    return 0;
+}
+static int many_bwd(const rm_call *c)
+{
+    uint64_t i, k;
+    for (k = 0; k < 2; k++)
+        for (i = 0; i < 64 && c->din[k]; i++) ((unsigned char *)c->din[k])[i] = (unsigned char)(i + k + (c->dout[0] ? ((const unsigned char *)c->dout[0])[i] : 1));
+    return 0;
+}
+static int many_update(const rm_call *c)
+{
+    uint64_t i;
+    for (i = 0; i < 64; i++) ((unsigned char *)c->param)[i] = (unsigned char)(((unsigned char *)c->param)[i] + ((unsigned char *)c->grad)[i] + ++((unsigned char *)c->state)[i]);
+    return 0;
+}
+
+static void many(const char *preset, int link)
+{
+    enum { LAYERS = 300 };
+    static const rm_kind KIND = { .name = "op", .forward = many_fwd, .backward = many_bwd };
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor x = rm_input_add(g, "x", 64, 0), h = x;
+    rm_plan_desc d = { .preset = preset, .host_bytes = 1 << 20, .device_bytes = link ? 100000 : 0 };
+    rm_exec_desc e = { .threads = 1, .h2d = 1000000000, .d2h = 1000000000 };
+    rm_plan *p = NULL, *all = NULL;
+    rm_exec *exec = NULL, *plain = NULL;
+    saved a = { NULL, 0 }, b = { NULL, 0 };
+    unsigned char batch[64];
+    int i;
+    snprintf(where, sizeof where, "many weights, %s", preset);
+    memset(batch, 7, sizeof batch);
+    if (link) rm_graph_link(g, 1000000000, 1000000000, 0, 0);
+    for (i = 0; i < LAYERS; i++) {
+        rm_tensor w = RM_PARAM(g, .bytes = 64, .state_bytes = 64, .update = many_update, .update_host = many_update);
+        h = RM_OP(g, &KIND, .in = { h, w });
+    }
+    rm_output_add(g, h);
+    if (!expect(rm_plan_create(g, &d, &p) == RM_OK, "rm_plan_create", rm_graph_error(g))) return;
+    d.preset = "noremat";
+    d.device_bytes = 0;
+    if (!expect(rm_plan_create(g, &d, &all) == RM_OK, "rm_plan_create", rm_graph_error(g))) return;
+    expect(rm_exec_create(p, &e, &exec) == RM_OK && rm_exec_create(all, NULL, &plain) == RM_OK, "rm_exec_create", rm_graph_error(g));
+    for (i = 0; i < 6; i++) {
+        expect(rm_exec_write(exec, x, RM_VALUE, 0, batch, 64) == RM_OK && rm_exec_write(plain, x, RM_VALUE, 0, batch, 64) == RM_OK, "rm_exec_write", rm_exec_error(exec));
+        if (i == 2) expect(rm_exec_profile(exec, NULL, 1) == RM_OK, "rm_exec_profile", rm_exec_error(exec));
+        if (i == 3) expect(rm_exec_replan(exec, p) == RM_OK && rm_exec_write(exec, x, RM_VALUE, 0, batch, 64) == RM_OK, "rm_exec_replan", rm_exec_error(exec));
+        expect(rm_exec_step(exec, NULL) == RM_OK && rm_exec_step(plain, NULL) == RM_OK, "rm_exec_step", rm_exec_error(exec));
+        a.n = b.n = 0;
+        expect(rm_exec_save(exec, keep_bytes, &a) == RM_OK && rm_exec_save(plain, keep_bytes, &b) == RM_OK && a.n == b.n && !memcmp(a.at, b.at, a.n), "other weights or states", rm_exec_error(exec));
+        expect(rm_exec_restore(exec, b.at, b.n) == RM_OK, "rm_exec_restore", rm_exec_error(exec));
+    }
+    free(a.at);
+    free(b.at);
+    rm_exec_destroy(exec);
+    rm_exec_destroy(plain);
+    rm_plan_destroy(p);
+    rm_plan_destroy(all);
+    rm_graph_destroy(g);
+}
+
 int main(int argc, char **argv)
 {
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : 60, first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     for (i = 0; i < n && failed < MOST_TOLD; i++) one(first + i);
+    many("noremat", 0);
+    many("offmate", 1);
+    many("stream", 1);
     printf("%lu graphs, %lu changes, %lu plans of planners, %lu waits\n", i, changes, planned, waits_seen);
     printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
     return failed != 0;
