@@ -32,7 +32,7 @@ static const char help[] =
     "Plans one training step of a graph: what to keep, what to recompute, and an address for every buffer.\n"
     "\n"
     "  --budget SIZE   device memory the plan may use; none given: no limit\n"
-    "  --host SIZE     host memory the plan may use; none given: none\n"
+    "  --host SIZE     host memory the plan may use, then with preset offmate if no other is named; none given: none\n"
     "  --step KIND     single (default), first, middle, last (of an accumulation), forward\n"
     "  --like FILE     what persists lies where this plan (.rmp) of another step kind has it\n"
     "  --link h2d=N,d2h=N  bytes a second each way, instead of the graph's; latency=NS and add=N may follow\n"
@@ -52,6 +52,7 @@ static const char help[] =
     "  --model NAME    plan a well-known model instead of a file, with analytic costs; '--model list' shows them all\n"
     "  --device NAME   on this device: h200 (default), h100, rtx4090, rtx4060ti; without --budget its memory less 1G is the budget\n"
     "  --tokens N      of a step, for language models (default 8192); --sequence N: of these, in one sequence\n"
+    "                  A model that does not fit its budget alone is planned with 128G of host memory; --host 0 forbids that\n"
     "  --images N      of a step, for convolutional networks (default 32)\n"
     "  --optimizer O   adamw (default: 12 bytes of state a weight) or slim (two bf16 moments: 4 bytes)\n"
     "  --export FILE   write the graph (.rmg) there, and plan it only if --budget is given as well\n"
@@ -555,7 +556,7 @@ static int plan_graph(const options *o, rm_graph *g)
     memset(&info, 0, sizeof info);
     memset(&w, 0, sizeof w);
     d.align = (uint32_t)o->align;
-    d.preset = o->preset;
+    d.preset = o->preset || o->config || !o->has_host || (!o->host.bytes && !o->host.is_share) ? o->preset : "offmate";
     d.config = o->config ? &config : NULL;
     d.live_only = (uint32_t)o->live;
     d.steps = o->step;
@@ -575,6 +576,12 @@ static int plan_graph(const options *o, rm_graph *g)
     d.limit_ns = o->milliseconds * 1000000;
     w.start_us = now_us();
     r = rm_plan_create(g, &d, &plan);
+    if (r == RM_ERROR_INFEASIBLE && o->model.model && !o->has_host && !o->preset && !o->config && !o->live) {
+        fprintf(stderr, "rmplan: %s: %s\nrmplan: planning with 128 GiB of host memory (--host says how much, 0 for none)\n", o->graph, rm_graph_error(g));
+        d.host_bytes = (uint64_t)128 << 30;
+        d.preset = "offmate";
+        r = rm_plan_create(g, &d, &plan);
+    }
     solve_us = now_us() - w.start_us;
     rm_plan_destroy(like);
     if (r != RM_OK && r != RM_ERROR_INFEASIBLE && r != RM_ERROR_CANCELLED) return refuse(o->graph, g, r);

@@ -240,6 +240,11 @@ holds 'v["arena_bytes"] <= 3221225472'
 run 0 "" --model resnet50 --images 8 --export m.rmg --budget 600M
 holds 'v["status"] == "ok"'
 run 0 "" m.rmg --budget 600M
+run 0 "planning with 128 GiB of host memory" --model llama3-8b --tokens 8192 --device rtx4090 --budget 16G
+holds 'v["status"] == "ok" && v["arena_bytes"] <= 17179869184 && v["host_bytes"] > 60000000000 && v["h2d_bytes"] > 0'
+run 3 "too small" --model llama3-8b --tokens 8192 --device rtx4090 --budget 16G --host 0
+run 0 "" --model qwen2.5-1.5b --tokens 4096 --device rtx4060ti --host 64G
+holds 'v["status"] == "ok" && v["arena_bytes"] <= v["budget_bytes"]'
 run 2 "no such model" --model gpt5
 run 2 "--device takes" --model gpt2-124m --device abacus
 run 2 "--tokens takes" --model gpt2-124m --tokens 0
