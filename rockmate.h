@@ -4005,7 +4005,8 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err
    stages get their peaks: one rule for prediction and plan. Copies are said in the list, too: COPY_OUT (to host memory, from where
    what the host lacks is made), COPY_IN (a new instance on the device; the old one ended at its last use), COPY_MERGE (a gradient,
    added to its host copy; the device's is gone), COPY_DROP; HOLD makes an instance live until there, as the source of a copy
-   must while that lasts (form 1: the staging bytes of its merge; 2: they are nobody else's). A home on the device that is copied in again ends as any other; the last instance is at the home's
+   must while that lasts (form 1: the staging bytes of its merge; 2: they,
+   or those of its copy, are nobody else's, for they are in use when the next step begins). A home on the device that is copied in again ends as any other; the last instance is at the home's
    address. Host copies live from the first COPY_OUT to COPY_DROP or the end, and are stretches of their own. O(accesses).
    ================================================================================================================== */
 typedef struct rmi_seq_inst { /* one life of one buffer */
@@ -4200,6 +4201,7 @@ RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
         return RM_OK;
     default:
         if (!q->runs[p].form) return rmi_seq_use(q, b, p);
+        if ((c == RMI_NONE || !q->inst[c].spent) && q->runs[p].form == 2 && k != RMI_NONE) q->kept[k].first = 0;
         if (c == RMI_NONE || !q->inst[c].spent) return RM_OK;
         q->kept[q->inst[c].staged].end = q->runs[p].form == 2 ? q->n + 1 : p + 1;
         if (q->runs[p].form == 2) q->kept[q->inst[c].staged].first = 0;
@@ -11224,7 +11226,7 @@ typedef struct rmi_off_model {
     uint64_t *host_end; /* by tensor: of its update on the host */
     uint32_t *host_pos;
     uint8_t *there, *wanted;
-    uint64_t ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, d2h_carry, h2d_lead;
+    uint64_t ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns, d2h_carry, h2d_lead;
     uint32_t peak_at;
     /* found */
     uint8_t *best_mode;
@@ -11540,7 +11542,7 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
 {
     uint64_t lane = m->d2h_carry, host = 0, t;
     uint32_t p, k, at = 0, busy = 0, added = 0;
-    m->d2h_ns = 0;
+    m->d2h_ns = m->host_ns = 0;
     for (p = 0; p < m->n; p++) {
         for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
             rmi_off_copy *c = &m->copy[k - 1];
@@ -11555,6 +11557,7 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
             c->at = at < p ? p : at;
             if (c->way == RMI_COPY_MERGE) {
                 host = rmi_max(host, lane) + m->add_ns[s->buf];
+                m->host_ns += m->add_ns[s->buf];
                 while (added + 1 < m->n && m->start[added + 1] < host) added++;
                 c->added = host > m->ns ? m->n : added < c->at ? c->at : added;
             }
@@ -11565,6 +11568,7 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
             t = rmi_max(host, m->host_end[m->runs[p].id]);
             m->host_end[m->runs[p].id] = host = t + m->g->tensors[m->runs[p].id].opt_host;
             m->host_pos[m->runs[p].id] = p;
+            m->host_ns += m->g->tensors[m->runs[p].id].opt_host;
         }
     }
     m->d2h_carry = busy && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
@@ -11812,6 +11816,15 @@ RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
     return c == in && in->at <= s->before;
 }
 
+/* Is it on the device when the step begins? */
+RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_inst *s)
+{
+    uint32_t w;
+    rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
+    if (kind != RMI_BUF_STATE && (kind != RMI_BUF_VALUE || m->g->tensors[w].kind != RMI_PARAM)) return 0;
+    return (s->edge && m->copy[s->edge - 1].wraps) || (kind == RMI_BUF_VALUE && !(m->mode[s->buf] & RMI_OFF_EDGE));
+}
+
 /* The list with its copies: before run p the copies in that begin then, after it the copies out of what is ready and the ends
    of copies that are over. */
 RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
@@ -11819,10 +11832,11 @@ RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_li
     uint32_t p, k, *begin = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     uint32_t *next = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), pass, w;
+    uint32_t *done = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *done_next = RMI_NEW(mem, uint32_t, m->g->n_tensors);
     out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 4 * (size_t)m->n_copy + 1);
     out->at = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     out->n = 0;
-    if (!out->at || !begin || !over || !next || !added || !then || !out->runs) return RM_ERROR_MEMORY;
+    if (!out->at || !begin || !over || !next || !added || !then || !done || !done_next || !out->runs) return RM_ERROR_MEMORY;
     for (pass = 0; pass < 3; pass++) /* chains are stacks: what begins first is put last, after all that wraps */
         for (p = m->n; p-- > 0;)
             for (k = pass ? m->head_in[p] : m->head_out[p]; k; k = m->copy[k - 1].next) {
@@ -11830,13 +11844,26 @@ RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_li
                 if ((pass && (pass == 1) != m->copy[k - 1].wraps) || rmi_off_idle(m, &m->copy[k - 1])) continue;
                 next[k - 1] = *head;
                 *head = k;
+                if (!pass && m->copy[k - 1].way == RMI_COPY_OUT && m->copy[k - 1].end > m->ns && rmi_off_at_edge(m, &m->inst[m->copy[k - 1].inst])) {
+                    uint32_t *late = &added[rmi_off_run_at(m, m->copy[k - 1].end - m->ns)]; /* what is there when the step begins, and still read by it */
+                    then[k - 1] = *late;
+                    *late = k;
+                }
                 if (m->copy[k - 1].way != RMI_COPY_MERGE) continue;
                 then[k - 1] = added[m->copy[k - 1].added];
                 added[m->copy[k - 1].added] = k;
             }
+    for (p = 0; p < m->n; p++) { /* gradients in host memory, by the run during which their update ends there; n: in the next step */
+        if (m->runs[p].way != RMI_OPT_HOST || rmi_low_grads_resident(m->step) || !m->g->tensors[m->runs[p].id].consumers.n) continue;
+        w = m->runs[p].id;
+        k = m->host_end[w] > m->ns ? m->n : (uint32_t)rmi_max(p, rmi_off_run_at(m, m->host_end[w]));
+        done_next[w] = done[k];
+        done[k] = w + 1;
+    }
     for (p = 0; p <= m->n; p++) {
         for (k = begin[p]; k; k = next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, m->inst[m->copy[k - 1].inst].buf, 0, 0);
         for (k = p == m->n ? added[p] : 0; k; k = then[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 2, 0);
+        for (k = p == m->n ? done[p] : 0; k; k = done_next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 2, 0);
         if (p == m->n) break;
         for (k = m->head_in[p]; k; k = m->copy[k - 1].next) { /* a copy of a value has been read when its need comes */
             uint32_t b = m->inst[m->copy[k - 1].inst].buf;
@@ -11846,11 +11873,10 @@ RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_li
         }
         out->at[p] = (uint32_t)out->n;
         out->runs[out->n++] = m->runs[p];
-        if (m->runs[p].way == RMI_OPT_HOST && !rmi_low_grads_resident(m->step) && m->g->tensors[m->runs[p].id].consumers.n)
-            out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, m->runs[p].id), 0, 0);
+        for (k = done[p]; k; k = done_next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 0, 0);
         for (k = m->head_out[p]; k; k = m->copy[k - 1].next)
             if (!rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k - 1].way, m->inst[m->copy[k - 1].inst].buf, 0, 0);
-        for (k = added[p]; k; k = then[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 1, 0);
+        for (k = added[p]; k; k = then[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
         for (k = over[p]; k; k = next[k - 1])
             if (m->copy[k - 1].at > m->copy[k - 1].pos) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 0, 0);
     }
@@ -12165,7 +12191,7 @@ RMI_FN uint64_t rmi_off_energy(rmi_off_search *s)
     s->evals++;
     rmi_off_derive(m);
     if (!rmi_off_eval(m)) return RMI_INF;
-    e = rmi_add(rmi_max(m->ns, rmi_max(m->d2h_ns, m->h2d_ns)), m->late_ns);
+    e = rmi_add(rmi_max(rmi_max(m->ns, m->host_ns), rmi_max(m->d2h_ns, m->h2d_ns)), m->late_ns);
     if (m->peak > m->limit) e = rmi_add(e, rmi_add(rmi_mul((m->peak - m->limit) >> 10, s->price), rmi_mul(m->over / m->n, s->price)));
     if (m->host_bytes > m->host_limit) e = rmi_add(e, rmi_mul((m->host_bytes - m->host_limit) >> 10, s->price));
     return e;
@@ -12338,14 +12364,24 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 
 typedef enum rmi_off_recipe { RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS, RMI_OFF_SEARCHED } rmi_off_recipe;
 
-/* Which updates run on the host: those that can run nowhere else, and if wanted all that can. */
-RMI_FN void rmi_off_host_updates(rmi_off_model *m, int wanted)
+/* Which updates run on the host: those that can run nowhere else, and of all that can, `permille` of the time that they take there.
+   What the forward reads first is updated last and wanted first: these stay on the device. */
+RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille)
 {
-    uint32_t i;
-    for (i = 0; i < m->g->n_tensors; i++) {
-        const rmi_tensor *t = &m->g->tensors[i];
-        if (t->kind != RMI_PARAM || !t->updates || !rmi_low_has_update(m->step)) continue;
-        m->host_update[i] = t->opt == RMI_INF || (wanted && t->opt_host != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2);
+    const rm_graph *g = m->g;
+    uint64_t all = 0, left;
+    uint32_t i, pass;
+    for (pass = 0; pass < 2; pass++) {
+        left = permille == 1000 ? RMI_INF : all / 1000 * permille;
+        for (i = g->n_tensors; i-- > 0;) {
+            const rmi_tensor *t = &g->tensors[i];
+            int can = t->kind == RMI_PARAM && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF;
+            int free = can && t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 && (permille == 1000 || m->room[i] > m->limit >> 12);
+            if (!pass) all += free ? t->opt_host : 0;
+            if (!pass || !can) continue;
+            m->host_update[i] = t->opt == RMI_INF || (free && permille && t->opt_host <= left);
+            if (free && m->host_update[i]) left -= t->opt_host;
+        }
     }
 }
 
@@ -12362,7 +12398,7 @@ RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
 /* Modes of a recipe. ALL_KEPT: nothing moves that need not. STREAMED: what persists is at home in host memory, updates run there.
    FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from its input, which goes
    out. SEARCHED: the guess. */
-RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home, int host)
+RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home, uint32_t host)
 {
     rmi_off_model *m = s->m;
     uint32_t i, k;
@@ -12386,16 +12422,19 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
     return recipe == RMI_OFF_SEARCHED ? rmi_off_guess(s, mem, 1, 1) : RM_OK;
 }
 
-/* The best start of the search: with and without weights at home, updates on either side. */
+/* The best start of the search: with and without weights at home, updates on either side or on both. */
 RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape)
 {
+    static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300};
     uint64_t best = RMI_INF, e;
-    uint32_t k, best_k = 0;
-    for (k = 0; k < 5; k++) {
-        uint32_t which = k < 4 ? k : best_k;
-        RMI_TRY(rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), (int)(which >> 1)));
+    uint32_t k, n = 2, best_k = 0, i;
+    for (i = 0; i < s->m->g->n_tensors && rmi_low_has_update(s->m->step); i++)
+        if (s->m->g->tensors[i].updates && s->m->g->tensors[i].opt_host != RMI_INF) n = 2 * RMI_COUNT(permille);
+    for (k = 0; k <= n; k++) {
+        uint32_t which = k < n ? k : best_k;
+        RMI_TRY(rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), permille[which >> 1]));
         e = rmi_off_energy(s);
-        if (k < 4 && e < best) best = e, best_k = k;
+        if (k < n && e < best) best = e, best_k = k;
     }
     return RM_OK;
 }
@@ -13436,7 +13475,10 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         rmi_off_anneal(s, evals / 8 + 1, m->ns / (500 << (2 * k)) * (k < 2 ? 1 : 2));
         if (s->best_energy != RMI_INF) memcpy(m->mode, m->best_mode, m->n_buf);
     }
-    if (s->best_energy == RMI_INF) rmi_off_anneal(s, evals / 2 + 1, m->ns / 100);
+    for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
+        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000));
+        rmi_off_anneal(s, evals / 4 + 1, m->ns / 500);
+    }
     if (s->best_energy == RMI_INF) return RM_OK;
     for (round = 0; round < 32 && !w->stop.stopped; round++) {
         if (s->best_energy != RMI_INF) memcpy(m->mode, m->best_mode, m->n_buf);
@@ -13464,7 +13506,7 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
         uint32_t which = i < RMI_COUNT(passes) ? i : best;
         int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes), yardstick = !which && (w->host_only || w->joint);
         if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->c.passes & passes[which])) continue;
-        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home));
+        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0));
         rmi_off_energy(s);
         if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
