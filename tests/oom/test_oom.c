@@ -2,6 +2,7 @@
    once memory is back the same call works.
 
       gcc -O1 -g -std=gnu99 -I. tests/oom/test_oom.c -o build/test_oom && build/test_oom */
+#define ROCKMATE_THREADS
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
@@ -157,10 +158,13 @@ static rm_result summary(life *l)
     t.n = 0;
     return rm_plan_summary(l->p, sink, &t);
 }
+static uint32_t threads;
+static long exec_from; /* the first allocation of the executor */
 static rm_result make_exec(life *l)
 {
     rm_exec_desc d;
     memset(&d, 0, sizeof d);
+    d.threads = threads;
     d.reduce = toy_reduce;
     d.poison = 1;
     return rm_exec_create(l->p, &d, &l->x);
@@ -221,6 +225,7 @@ static int live(void)
     for (i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         long before = heap.calls;
         int inside;
+        if (stages[i].fn == make_exec) exec_from = before + 1;
         rm_result r = stages[i].fn(&l);
         inside = heap.fail_at > before && heap.fail_at <= heap.calls;
         hit |= inside;
@@ -255,11 +260,12 @@ static int live(void)
 
 int main(void)
 {
-    long n;
-    for (n = 1;; n++) {
-        heap.fail_at = n;
-        if (!live()) break;
-    }
+    long n = 1;
+    for (; threads < 2; threads++)
+        for (n = threads ? exec_from : 1;; n++) { /* with lanes in threads: only from the executor on is it another life */
+            heap.fail_at = n;
+            if (!live()) break;
+        }
     printf("%ld allocations\n%lu passed, %lu failed, 0 skipped\n", n - 1, passed, failed);
     return failed != 0;
 }
