@@ -589,6 +589,7 @@ typedef struct rm_plan_info {
 #define RM_PASS_STREAM 64u  /* weights, gradients, states at home in host memory, streamed layer by layer; updates there where they can be */
 #define RM_PASS_LINK 128u    /* what fits the link's free time goes to host memory and comes back; nothing is recomputed */
 #define RM_PASS_BLOCKS 256u  /* every stage recomputed from its input, which goes to host memory */
+#define RM_PASS_GROUPS 1024u /* neighbouring ops that belong together, with options, as one op with variants; search over these */
 #define RM_PASS_OFFLOAD 512u /* search for what to keep, recompute and move, of every tensor; where weights live, where updates run */
 
 /* Switches, to see what a freedom is worth. The bounds in rm_plan_info are then those of plans without it. */
@@ -603,6 +604,7 @@ typedef struct rm_config {
     uint32_t passes RM_ZERO;  /* RM_PASS_CHAIN | ...; 0: every op once */
     uint32_t off RM_ZERO;     /* RM_NO_RECOMPUTE | ... */
     uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
+    uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
     uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 25 ns each; a list of n runs costs up to 2 n. 0: 90,000 for each
                                run of keep-everything, four times that with variants, but at most 40 million, about a second */
@@ -2578,15 +2580,9 @@ typedef struct rmi_shape {
     uint32_t *carried_list;
     uint32_t n_carried;
     uint32_t *last_use;     /* by tensor: the last op that reads it forward; its maker if none does */
-    uint32_t span;          /* activations with a gradient that are read more than so many ops later are carried, too */
+    uint8_t *skips;         /* by tensor: an activation with a gradient that is carried because it lives long */
 } rmi_shape;
 
-/* Is tensor t carried because it lives long? Its gradient is then thought to be there all the time as well. */
-RMI_FN int rmi_shp_skips(const rmi_shape *s, const rm_graph *g, uint32_t t)
-{
-    const rmi_tensor *x = &g->tensors[t];
-    return x->kind == RMI_ACT && x->has_grad && s->last_use[t] - x->maker > s->span;
-}
 
 /* --- equality: a run of ops as a row of numbers that mentions no name */
 typedef struct rmi_row {
@@ -2727,13 +2723,13 @@ RMI_FN void rmi_shp_cut(rmi_shape *s, const rm_graph *g)
         const rmi_op *op = &g->ops[i];
         begun |= op->has_bwd;
         for (k = 0; k < op->out.n; k++)
-            if (g->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i && !rmi_shp_skips(s, g, op->out.at[k])) {
+            if (g->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i && !s->skips[op->out.at[k]]) {
                 open++;
                 crossing = op->out.at[k];
             }
         for (k = 0; k < op->in.n; k++) {
             uint32_t t = op->in.at[k], e;
-            if (g->tensors[t].kind != RMI_ACT || !g->tensors[t].has_grad || s->last_use[t] != i || rmi_shp_skips(s, g, t)) continue;
+            if (g->tensors[t].kind != RMI_ACT || !g->tensors[t].has_grad || s->last_use[t] != i || s->skips[t]) continue;
             for (e = 0; e < k && op->in.at[e] != t;) e++;
             if (e == k) open--; /* each tensor once */
         }
@@ -2756,31 +2752,34 @@ RMI_FN void rmi_shp_carry_all(rmi_shape *s, const rm_graph *g)
         while (i >= s->stages[stage].hi) stage++;
         for (k = 0; k < op->out.n; k++) {
             uint32_t t = op->out.at[k];
-            if (g->tensors[t].is_output || op->pinned || ((!g->tensors[t].has_grad || rmi_shp_skips(s, g, t)) && s->last_use[t] >= s->stages[stage].hi)) rmi_shp_carry(s, g, t);
+            if (g->tensors[t].is_output || op->pinned || ((!g->tensors[t].has_grad || s->skips[t]) && s->last_use[t] >= s->stages[stage].hi)) rmi_shp_carry(s, g, t);
         }
         if (op->pinned && op->has_bwd) rmi_shp_carry(s, g, rmi_low_buf(g, RMI_BUF_SAVED, i));
     }
 }
 
-/* The chain of stages of g, with what lives longer than `span` ops carried (RMI_NONE: nothing of that); everything in mem. */
-RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, uint32_t span, rmi_shape *s)
+RMI_FN rm_result rmi_shp_tables(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
 {
-    uint32_t i, k, *range, *cls;
+    uint32_t i, k;
     memset(s, 0, sizeof *s);
-    s->span = span;
     s->stages = RMI_NEW(mem, rmi_stage, g->n_ops);
     s->carried = RMI_NEW(mem, uint8_t, rmi_low_buffers(g));
     s->carried_list = RMI_NEW(mem, uint32_t, (size_t)g->n_tensors + g->n_ops);
     s->last_use = RMI_NEW(mem, uint32_t, g->n_tensors);
-    if (!s->stages || !s->carried || !s->carried_list || !s->last_use) return RM_ERROR_MEMORY;
+    s->skips = RMI_NEW(mem, uint8_t, g->n_tensors);
+    if (!s->stages || !s->carried || !s->carried_list || !s->last_use || !s->skips) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) s->last_use[i] = g->tensors[i].maker;
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].in.n; k++) s->last_use[g->ops[i].in.at[k]] = i;
-    rmi_shp_cut(s, g);
-    rmi_shp_carry_all(s, g);
-    range = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n);
-    cls = RMI_NEW(mem, uint32_t, s->n);
+    return RM_OK;
+}
+
+/* Carried values and classes of the stages. */
+RMI_FN rm_result rmi_shp_finish(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
+{
+    uint32_t i, *range = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n), *cls = RMI_NEW(mem, uint32_t, s->n);
     if (!range || !cls) return RM_ERROR_MEMORY;
+    rmi_shp_carry_all(s, g);
     for (i = 0; i < s->n; i++) {
         range[2 * i] = s->stages[i].lo;
         range[2 * i + 1] = s->stages[i].hi;
@@ -2788,6 +2787,73 @@ RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, uint32_t span, 
     RMI_TRY(rmi_shp_classes(mem, g, range, s->n, cls, &s->n_classes));
     for (i = 0; i < s->n; i++) s->stages[i].cls = cls[i];
     return RM_OK;
+}
+
+/* The chain of stages of g, with activations that are read more than `span` ops later carried (RMI_NONE: none); all in mem. */
+RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, uint32_t span, rmi_shape *s)
+{
+    uint32_t i;
+    RMI_TRY(rmi_shp_tables(mem, g, s));
+    for (i = 0; i < g->n_tensors; i++) s->skips[i] = g->tensors[i].kind == RMI_ACT && g->tensors[i].has_grad && s->last_use[i] - g->tensors[i].maker > span;
+    rmi_shp_cut(s, g);
+    return rmi_shp_finish(mem, g, s);
+}
+
+/* --- groups: any graph as neighbouring ops that belong together */
+
+/* Bytes that cross into ops [lo, hi) and out of them, times the root of their number: small is good (HiRemate's score). */
+RMI_FN uint64_t rmi_shp_score(const rmi_shape *s, const rm_graph *g, uint32_t lo, uint32_t hi, uint32_t *stamp, uint32_t now)
+{
+    uint64_t bytes = 0;
+    uint32_t i, k, root = 0;
+    for (i = lo; i < hi; i++) {
+        for (k = 0; k < g->ops[i].in.n; k++) {
+            uint32_t t = g->ops[i].in.at[k];
+            if (g->tensors[t].kind != RMI_ACT || g->tensors[t].maker >= lo || stamp[t] == now) continue;
+            stamp[t] = now;
+            bytes = rmi_add(bytes, g->tensors[t].bytes);
+        }
+        for (k = 0; k < g->ops[i].out.n; k++)
+            if (s->last_use[g->ops[i].out.at[k]] >= hi) bytes = rmi_add(bytes, g->tensors[g->ops[i].out.at[k]].bytes);
+    }
+    while ((uint64_t)(root + 1) * (root + 1) <= (uint64_t)(hi - lo) << 16) root++;
+    return rmi_mul(bytes >> 8, root) + root; /* bytes rarely differ by less */
+}
+
+/* Groups of at most `most` ops, as stages without input and output: all that crosses between them is carried. Merges the
+   neighbours with the best score until none fit, O(ops^2). */
+RMI_FN rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most, rmi_shape *s)
+{
+    uint32_t i, k, n = g->n_ops, now = 0, *end, *stamp = RMI_NEW(mem, uint32_t, g->n_tensors); /* end: by first op of a group */
+    uint64_t *score = RMI_NEW(mem, uint64_t, (size_t)n + 1);                                   /* of a group with its next one */
+    end = RMI_NEW(mem, uint32_t, (size_t)n + 1);
+    RMI_TRY(rmi_shp_tables(mem, g, s));
+    if (!stamp || !score || !end) return RM_ERROR_MEMORY;
+    for (i = 0; i < n; i++) end[i] = i + 1;
+    for (i = 0; i + 1 < n; i++) score[i] = rmi_shp_score(s, g, i, i + 2, stamp, ++now);
+    for (;;) {
+        uint32_t best = RMI_NONE, before = RMI_NONE, at = RMI_NONE;
+        for (i = 0; i < n && end[i] < n; k = i, i = end[i], at = k)
+            if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best])) best = i, before = at;
+        if (best == RMI_NONE) break;
+        end[best] = end[end[best]];
+        if (end[best] < n) score[best] = rmi_shp_score(s, g, best, end[end[best]], stamp, ++now);
+        if (before != RMI_NONE) score[before] = rmi_shp_score(s, g, before, end[best], stamp, ++now);
+    }
+    for (i = 0; i < n; i = end[i], s->n++) {
+        s->stages[s->n].lo = i;
+        s->stages[s->n].hi = end[i];
+        s->stages[s->n].in = s->stages[s->n].out = RMI_NONE;
+    }
+    for (k = 0; k < s->n; k++)
+        for (i = s->stages[k].lo; i < s->stages[k].hi; i++) {
+            uint32_t e;
+            for (e = 0; e < g->ops[i].out.n; e++) {
+                uint32_t t = g->ops[i].out.at[e];
+                s->skips[t] = g->tensors[t].has_grad && s->last_use[t] >= s->stages[k].hi;
+            }
+        }
+    return rmi_shp_finish(mem, g, s);
 }
 
 RMI_PLAIN_END
@@ -6075,11 +6141,11 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     b->seq.n_uncounted = b->shape->n_carried;
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].out.n; j++)
-            if (rmi_shp_skips(b->shape, g, g->ops[k].out.at[j])) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
+            if (b->shape->skips[g->ops[k].out.at[j]]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].in.n; j++) {
             t = g->ops[k].in.at[j];
-            if (rmi_shp_skips(b->shape, g, t)) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
+            if (b->shape->skips[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
             t = g->tensors[t].root;
             if (g->tensors[t].kind == RMI_ACT || (rmi_low_grads_resident(b->step) && g->tensors[t].kind == RMI_PARAM)) continue;
             if (b->begun[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
@@ -6403,6 +6469,148 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape
     return RM_OK;
 }
 
+/* --- a graph of groups: what the group options are to its groups, forms are to its ops */
+
+RMI_FN rm_result rmi_blk_new_list(rmi_arena *mem, rmi_list *l, size_t room)
+{
+    l->n = 0;
+    l->at = RMI_NEW(mem, uint32_t, room);
+    return l->at ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* Form k of group i: what its backward with option k reads from outside, and its figures. */
+RMI_FN rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const rmi_op *op, rmi_form *f)
+{
+    const rm_graph *g = b->g;
+    const rmi_stage *s = &b->shape->stages[i];
+    const rmi_chn_option *o = &b->options[i][k];
+    uint32_t n, r, e;
+    rmi_chn_option same;
+    memset(f, 0, sizeof *f);
+    f->name = f->bits = "";
+    f->fwd = o->fwd_ns[0];
+    for (r = s->lo; r < s->hi; r++) f->again = rmi_add(f->again, g->ops[r].pinned ? 0 : rmi_low_ns(g, rmi_low_run(RMI_FWD, r, 0, 0), 1, 0));
+    f->saved = o->saved;
+    f->needs_saved = o->saved != 0;
+    f->fwd_ws = rmi_max(rmi_sub(o->fwd_peak[1], rmi_min(o->saved, o->fwd_peak[1])), b->stages[i].pass_peak[1]);
+    f->inplace = RMI_NONE;
+    f->parts = RMI_NEW(b->mem, rmi_part, 1);
+    if (!f->parts) return RM_ERROR_MEMORY;
+    f->n_parts = 1;
+    f->parts[0].name = "";
+    f->parts[0].grads = op->grad_in;
+    f->parts[0].needs_saved = f->needs_saved;
+    f->parts[0].bwd = f->bwd = o->bwd_ns;
+    f->parts[0].bwd_ws = f->bwd_ws = rmi_sub(o->bwd_peak, rmi_min(o->saved, o->bwd_peak));
+    RMI_TRY(rmi_blk_new_list(b->mem, &f->needs, (size_t)op->in.n + op->out.n));
+    n = rmi_blk_way(b, s, b->kept[i] + (size_t)k * (s->hi - s->lo), &same, b->runs);
+    for (r = 0; r < n; r++) {
+        const rmi_list *l = b->runs[r].way == RMI_FWD ? &g->ops[b->runs[r].id].in : b->runs[r].way == RMI_BWD ? &rmi_low_part(g, b->runs[r])->needs : NULL;
+        for (e = 0; l && e < l->n; e++) {
+            uint32_t t = g->tensors[l->at[e]].root;
+            if (rmi_list_has(&op->in, t) || rmi_list_has(&op->out, t)) rmi_list_put_once(&f->needs, t);
+        }
+    }
+    f->parts[0].needs = f->needs;
+    return RM_OK;
+}
+
+/* Group i as an op of v; tensors are those of g, views go by their roots. */
+RMI_FN rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
+{
+    const rm_graph *g = b->g;
+    const rmi_stage *s = &b->shape->stages[i];
+    rmi_op *op = &v->ops[i];
+    uint32_t r, e, k, most = 0;
+    memset(op, 0, sizeof *op);
+    op->name = g->ops[s->lo].name;
+    op->kind_name = "group";
+    op->view = RMI_NONE;
+    for (r = s->lo; r < s->hi; r++) most += g->ops[r].in.n + g->ops[r].out.n + g->ops[r].mutates.n;
+    RMI_TRY(rmi_blk_new_list(b->mem, &op->in, most));
+    RMI_TRY(rmi_blk_new_list(b->mem, &op->out, most));
+    RMI_TRY(rmi_blk_new_list(b->mem, &op->mutates, most));
+    RMI_TRY(rmi_blk_new_list(b->mem, &op->grad_in, most));
+    RMI_TRY(rmi_blk_new_list(b->mem, &op->grad_out, most));
+    for (r = s->lo; r < s->hi; r++) {
+        const rmi_op *x = &g->ops[r];
+        op->pinned |= x->pinned;
+        op->has_bwd |= x->has_bwd;
+        op->flags |= x->flags & RM_ONCE;
+        for (e = 0; e < x->in.n; e++) {
+            uint32_t t = g->tensors[x->in.at[e]].root;
+            if (g->tensors[t].kind == RMI_ACT && g->tensors[t].maker >= s->lo) continue;
+            rmi_list_put_once(&op->in, t);
+            if (x->has_bwd && g->tensors[t].has_grad && rmi_list_has(&x->grad_in, x->in.at[e])) rmi_list_put_once(&op->grad_in, t);
+        }
+        for (e = 0; e < x->mutates.n; e++) rmi_list_put_once(&op->mutates, x->mutates.at[e]);
+        for (e = 0; e < x->out.n; e++) {
+            uint32_t t = x->out.at[e], root = g->tensors[t].root;
+            if (!b->shape->carried[t] || (!g->tensors[t].is_output && b->shape->last_use[t] < s->hi)) continue;
+            if (g->tensors[root].kind == RMI_ACT && g->tensors[root].maker >= s->lo) rmi_list_put_once(&op->out, root);
+            v->tensors[root].is_output |= g->tensors[t].is_output;
+        }
+    }
+    op->forms = RMI_NEW(b->mem, rmi_form, b->stages[i].n_options);
+    if (!op->forms) return RM_ERROR_MEMORY;
+    op->n_forms = b->stages[i].n_options;
+    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_blk_coarse_form(b, i, k, op, &op->forms[k]));
+    return RM_OK;
+}
+
+/* The graph whose ops are the groups of b's shape, with the options as variants; in b->mem. What is inside a group takes no
+   part in it. Forwards keep their order, so that runs of groups are runs of ops one after the other. */
+RMI_FN rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, k, n = b->shape->n;
+    size_t *room;
+    *v = *g;
+    v->n_ops = n;
+    v->fixed_order = 1;
+    v->ops = RMI_NEW(b->mem, rmi_op, n);
+    v->tensors = RMI_NEW(b->mem, rmi_tensor, g->n_tensors);
+    room = RMI_NEW(b->mem, size_t, g->n_tensors);
+    if (!v->ops || !v->tensors || !room) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) {
+        rmi_tensor *t = &v->tensors[i];
+        *t = g->tensors[i];
+        t->consumers.n = t->mutators.n = 0;
+        t->reader = RMI_NONE;
+        if (t->kind == RMI_ACT) t->is_output = 0;
+    }
+    for (i = 0; i < n; i++) {
+        RMI_TRY(rmi_blk_coarse_op(b, v, i));
+        for (k = 0; k < v->ops[i].grad_in.n; k++) room[v->ops[i].grad_in.at[k]]++;
+    }
+    for (i = 0; i < g->n_tensors; i++) {
+        rmi_tensor *t = &v->tensors[i];
+        RMI_TRY(rmi_blk_new_list(b->mem, &t->consumers, room[i]));
+        RMI_TRY(rmi_blk_new_list(b->mem, &t->mutators, g->tensors[i].mutators.n));
+        if (t->kind != RMI_ACT) continue;
+        t->maker = RMI_NONE; /* until a group makes it */
+        t->bytes = t->grad_bytes = 0;
+        t->root = i;
+    }
+    for (i = 0; i < n; i++) {
+        rmi_op *op = &v->ops[i];
+        for (k = 0; k < op->in.n; k++)
+            if (v->tensors[op->in.at[k]].reader == RMI_NONE) v->tensors[op->in.at[k]].reader = i;
+        for (k = 0; k < op->mutates.n; k++) rmi_list_put(&v->tensors[op->mutates.at[k]].mutators, i);
+        for (k = 0; k < op->grad_in.n; k++) rmi_list_put(&v->tensors[op->grad_in.at[k]].consumers, i);
+        for (k = 0; k < op->out.n; k++) {
+            uint32_t t = op->out.at[k];
+            v->tensors[t].maker = i;
+            v->tensors[t].bytes = g->tensors[t].bytes;
+            v->tensors[t].grad_bytes = g->tensors[t].grad_bytes;
+        }
+    }
+    for (i = 0; i < n; i++)
+        for (k = 0; k < v->ops[i].out.n; k++)
+            if (v->tensors[v->ops[i].out.at[k]].consumers.n) rmi_list_put(&v->ops[i].grad_out, v->ops[i].out.at[k]);
+    return RM_OK;
+}
+
 /* Bytes of carried values, which are there all the time as far as the chain is concerned. */
 RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
 {
@@ -6413,7 +6621,7 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
         int saved = rmi_low_kind(b->g, buf, &t) == RMI_BUF_SAVED;
         if (!saved && (b->g->tensors[t].root != t || b->g->tensors[t].external)) continue;
         sum += rmi_round_up(saved ? b->g->ops[t].forms[0].saved : b->g->tensors[t].bytes, b->granule);
-        if (!saved && rmi_shp_skips(b->shape, b->g, t)) sum += rmi_round_up(b->g->tensors[t].grad_bytes, b->granule);
+        if (!saved && b->shape->skips[t]) sum += rmi_round_up(b->g->tensors[t].grad_bytes, b->granule);
     }
     return sum;
 }
@@ -12507,13 +12715,15 @@ typedef struct rmi_plan_preset {
     uint32_t passes, segment;
 } rmi_plan_preset;
 
+#define RMI_PLAN_GROUP 12u    /* ops in a group, at most */
+#define RMI_PLAN_GROUPED 4096u /* ops: more are not grouped */
 #define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
 #define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
     {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0},
-    {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "", RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH, 0},
+    {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "", RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS | RM_PASS_SEARCH, 0},
     {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
     {"noremat", "every op once, in the order of declaration", "", 0, 0},
     {"every-block", "a checkpoint at every cut point", "", RM_PASS_SEGMENTS, 1},
@@ -12521,6 +12731,7 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0},
     {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
     {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
+    {"hilp", "groups of ops with options, and a search over the groups; no chain (HiRemate)", "", RM_PASS_GROUPS, 0},
     {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
     {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
@@ -12552,7 +12763,7 @@ RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
 RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
 {
     size_t i;
-    if (c->passes >> 10) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
+    if (c->passes >> 11) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
     if (c->off >> 4) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
     if (c->work > RMI_MAX) return "work is not below 2^62";
     for (i = 0; i < sizeof c->name && c->name[i]; i++) {}
@@ -13214,6 +13425,128 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
     return RM_OK;
 }
 
+/* --- groups: the search over them, with their options as variants */
+
+/* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward would not run. */
+RMI_FN rm_result rmi_plan_expand_groups(rmi_planner *w, rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
+{
+    const rm_graph *g = w->g;
+    size_t room = 0, i, backwards = 0, wanted;
+    uint8_t *ran = RMI_NEW(mem, uint8_t, g->n_ops);
+    rmi_chn_option same;
+    rmi_run *r;
+    uint32_t k;
+    for (i = 0; i < n_coarse; i++)
+        if (coarse[i].way <= RMI_BWD) room += b->shape->stages[coarse[i].id].hi - b->shape->stages[coarse[i].id].lo;
+    r = RMI_NEW(mem, rmi_run, rmi_plan_room(g, 2 * room));
+    if (!r || !ran) return RM_ERROR_MEMORY;
+    *runs = r;
+    *n = 0;
+    for (i = 0; i < n_coarse; i++) {
+        const rmi_stage *s = &b->shape->stages[coarse[i].id];
+        if (coarse[i].way == RMI_BWD) *n += rmi_blk_way(b, s, b->kept[coarse[i].id] + (size_t)coarse[i].form * (s->hi - s->lo), &same, r + *n);
+        for (k = s->lo; coarse[i].way == RMI_FWD && k < s->hi; k++)
+            if (!ran[k] || !g->ops[k].pinned) r[(*n)++] = rmi_low_run(RMI_FWD, k, 0, 0), ran[k] = 1;
+    }
+    for (i = 0; i < *n; i++) backwards += r[i].way == RMI_BWD;
+    wanted = 0;
+    for (k = 0; k < g->n_ops; k++)
+        for (i = 0; i < g->ops[k].forms[0].n_parts && g->ops[k].has_bwd; i++) wanted += (size_t)rmi_low_part_wanted(&g->ops[k], &g->ops[k].forms[0].parts[i]);
+    if (wanted != backwards) *n = 0;
+    else *n += rmi_blk_tail(g, w->step, r + *n);
+    return RM_OK;
+}
+
+/* Reruns of which nobody reads anything before it is made anew go. */
+RMI_FN rm_result rmi_plan_clean(const rm_graph *g, rmi_arena *mem, rmi_run *runs, size_t *n)
+{
+    uint8_t *read = RMI_NEW(mem, uint8_t, rmi_low_buffers(g)), *go = RMI_NEW(mem, uint8_t, *n + 1);
+    uint32_t *times = RMI_NEW(mem, uint32_t, g->n_ops), k;
+    size_t i, to = 0;
+    rmi_access a;
+    if (!read || !go || !times) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_low_access_make(g, mem, &a));
+    for (i = 0; i < *n; i++)
+        if (runs[i].way == RMI_FWD) go[i] = times[runs[i].id]++ > 0;
+    for (k = 0; k < g->n_tensors; k++) read[k] = g->tensors[k].is_output;
+    for (i = *n; i-- > 0;) {
+        rmi_low_access(g, runs[i], go[i], &a);
+        for (k = 0; k < a.n_writes && go[i]; k++)
+            if (read[a.writes[k]]) go[i] = 0;
+        if (a.saved != RMI_NONE && read[a.saved]) go[i] = 0;
+        if (go[i]) continue;
+        for (k = 0; k < a.n_writes && runs[i].way == RMI_FWD; k++)
+            if (g->tensors[a.writes[k]].kind == RMI_ACT) read[a.writes[k]] = 0;
+        if (a.saved != RMI_NONE) read[a.saved] = 0;
+        for (k = 0; k < a.n_reads; k++) {
+            uint32_t t;
+            read[a.reads[k]] = 1;
+            if (rmi_low_kind(g, a.reads[k], &t) == RMI_BUF_VALUE) read[g->tensors[t].root] = 1;
+        }
+    }
+    for (i = 0; i < *n; i++)
+        if (!go[i]) runs[to++] = runs[i];
+    *n = to;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, uint64_t budget, uint64_t *size)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_run *runs = NULL;
+    size_t n = 0;
+    rm_result r = rmi_plan_expand_groups(w, &tmp, b, coarse, n_coarse, &runs, &n);
+    *size = RMI_INF;
+    if (r == RM_OK && n) r = rmi_plan_clean(w->g, &tmp, runs, &n);
+    if (r == RM_OK && n) r = rmi_plan_try(w, runs, n, budget, size);
+    if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, *size);
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+/* Searches a fixed ladder of limits, that of the budget last: each plan found counts if its arena fits. */
+RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    rmi_shape shape;
+    rmi_blk b;
+    rm_graph *v = RMI_NEW(mem, rm_graph, 1);
+    rmi_ref_model m;
+    rmi_ref_search s;
+    rmi_run *runs;
+    uint64_t size, limit = budget, before, work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX);
+    uint32_t i;
+    if (!v) return RM_ERROR_MEMORY;
+    if (w->g->n_ops > RMI_PLAN_GROUPED || budget == RMI_INF) return RM_OK;
+    RMI_TRY(rmi_shp_groups(mem, w->g, w->c.group ? w->c.group : RMI_PLAN_GROUP, &shape));
+    RMI_TRY(rmi_blk_make(mem, w->g, &shape, w->step, w->align, 0, 1, &b));
+    RMI_TRY(rmi_blk_coarse(&b, v));
+    RMI_TRY(rmi_ref_make(mem, v, w->step, w->align, &m));
+    RMI_TRY(rmi_ref_search_make(mem, &m, &s));
+    runs = RMI_NEW(mem, rmi_run, s.cap);
+    if (!runs) return RM_ERROR_MEMORY;
+    for (i = 0; i < 6 && !w->stop.stopped; i++) {
+        s.limit = rmi_sub(limit, m.base);
+        s.best.n = 0;
+        rmi_ref_load(&s, NULL, 0, NULL);
+        RMI_TRY(rmi_ref_greedy(&s, 700, 400));
+        rmi_ref_fill(&s, 400000 / m.n_tasks);
+        if (s.best.n) rmi_ref_restart(&s);
+        before = s.work;
+        while (s.work - before < work && !w->stop.stopped) rmi_ref_improve(&s, work / 4, i);
+        if (!s.best.n) { /* groups count a little too much */
+            limit = rmi_add(limit, limit / 8);
+            continue;
+        }
+        rmi_ref_runs(&s, &s.best, runs);
+        RMI_TRY(rmi_plan_try_groups(w, &b, runs, s.best.n, budget, &size));
+        if (size == RMI_INF) return RM_OK;
+        if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
+        else if (budget - size > budget / 100) limit = rmi_add(limit, (budget - size) / 2);
+        else return RM_OK;
+    }
+    return RM_OK;
+}
+
 /* The passes that know stages or single ops, for a step with a backward. */
 RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 {
@@ -13229,6 +13562,8 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget);
+    rmi_arena_free(&tmp);
+    if (r == RM_OK && passes & RM_PASS_GROUPS && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
@@ -15613,7 +15948,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
 }
 
 /* --- configurations */
-static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds", "chain", "search", "options", "stream", "link", "blocks", "offload", NULL};
+static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds", "chain", "search", "options", "stream", "link", "blocks", "offload", "groups", NULL};
 static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", NULL};
 
 /* A list of words of `names`, as bits. */
@@ -15654,13 +15989,13 @@ RMI_FN rm_result rmi_txt_kinds(rmi_txt *t, rmi_txt_slice value, rm_config *c)
 /* One key=value word. seen: a bit for each key that came before. */
 RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
 {
-    static const char *const keys[] = {"preset", "name", "passes", "off", "segment", "gap_ppm", "work", "kinds"};
+    static const char *const keys[] = {"preset", "name", "passes", "off", "segment", "group", "gap_ppm", "work", "kinds"};
     rmi_txt_slice value, key = rmi_txt_split(t->word[0], '=', &value);
     const rmi_plan_preset *p;
     char name[256];
     uint32_t i;
     for (i = 0; i < RMI_COUNT(keys) && !rmi_txt_is(key, keys[i]);) i++;
-    if (i == RMI_COUNT(keys) || !value.s) return rmi_txt_fail(t, t->word[0], "one of preset= name= passes= off= segment= gap_ppm= work= kinds=");
+    if (i == RMI_COUNT(keys) || !value.s) return rmi_txt_fail(t, t->word[0], "one of preset= name= passes= off= segment= group= gap_ppm= work= kinds=");
     if (*seen >> i & 1) return rmi_txt_fail(t, t->word[0], "each key once");
     if (!i && *seen) return rmi_txt_fail(t, t->word[0], "preset= before all other keys: it sets them all");
     *seen |= 1u << i;
@@ -15677,11 +16012,12 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
         memset(c->name, 0, sizeof c->name);
         memcpy(c->name, name, value.n);
         return RM_OK;
-    case 2: return rmi_txt_bits(t, value, rmi_txt_passes, "passes=none, or some of segments,greedy,kinds,chain,search,options,stream,link,blocks,offload", &c->passes);
+    case 2: return rmi_txt_bits(t, value, rmi_txt_passes, "passes=none, or some of segments,greedy,kinds,chain,search,options,stream,link,blocks,offload,groups", &c->passes);
     case 3: return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace", &c->off);
     case 4: return rmi_txt_u32(t, value, &c->segment);
-    case 5: return rmi_txt_u32(t, value, &c->gap_ppm);
-    case 6: return rmi_txt_u64(t, value, &c->work);
+    case 5: return rmi_txt_u32(t, value, &c->group);
+    case 6: return rmi_txt_u32(t, value, &c->gap_ppm);
+    case 7: return rmi_txt_u64(t, value, &c->work);
     default: return rmi_txt_kinds(t, value, c);
     }
 }
@@ -15728,6 +16064,8 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *c, rmi_sink *s)
     rmi_txt_put_bits(s, "off=", c->off, rmi_txt_switches);
     rmi_put(s, "segment=");
     rmi_put_u64(s, c->segment);
+    rmi_put(s, "\ngroup=");
+    rmi_put_u64(s, c->group);
     rmi_put(s, "\ngap_ppm=");
     rmi_put_u64(s, c->gap_ppm);
     rmi_put(s, "\nwork=");

@@ -240,6 +240,7 @@ static void presets(void)
     size_t i;
     for (i = 1; (name = rm_preset_name(i, NULL)) != NULL; i++) {
         rm_plan *p;
+        if (!one_graph && i % 3 != at.seed / 3 % 3) continue;
         rm_config_preset(name, &c);
         c.work = 60000;
         if ((at.seed / 3 + i) % 4 == 0) c.off = (uint32_t)(rmi_mix(at.seed + i) & 15);
