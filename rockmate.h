@@ -7849,6 +7849,7 @@ typedef struct rmi_ref_model {
     uint32_t *moded, n_moded;   /* ops with more than one mode */
 } rmi_ref_model;
 
+RMI_PLAIN_BEGIN
 /* --- the model */
 
 #define RMI_REF_PUSH(m, array, n, cap, type) (rmi_arena_grow((m)->mem, (void **)&(m)->array, &(m)->cap, (m)->n + 1, sizeof(type)) ? &(m)->array[(m)->n++] : NULL)
@@ -8314,6 +8315,8 @@ RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
         if (m->accs[i].n_write + 2 > m->most_degree) m->most_degree = m->accs[i].n_write + 2;
     return RM_OK;
 }
+
+RMI_PLAIN_END
 
 /* --- one state and what follows from it */
 typedef struct rmi_ref_inst { /* one life of one buffer */
@@ -11441,6 +11444,7 @@ typedef struct rmi_off_model {
     uint32_t *stack;
 } rmi_off_model;
 
+RMI_PLAIN_BEGIN
 /* --- tables */
 
 RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_task *t, uint32_t *used)
@@ -11579,6 +11583,8 @@ RMI_FN const rmi_off_task *rmi_off_task_at(const rmi_off_model *m, rmi_run r)
     default: return &m->tasks[m->host_at + r.id];
     }
 }
+
+RMI_PLAIN_END
 
 /* --- the evaluator: lives, copies, memory */
 
@@ -11949,6 +11955,7 @@ RMI_FN int rmi_off_eval(rmi_off_model *m)
     return 1;
 }
 
+RMI_PLAIN_BEGIN
 /* --- decisions -> runs */
 
 /* Makes buffer b be there for the backward run that comes next: what must run again for it is marked, lo ... hi. */
@@ -12247,6 +12254,8 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_l
     }
     return RM_OK;
 }
+
+RMI_PLAIN_END
 
 /* --- the search: groups of equal tensors along the layers, their borders moved */
 
@@ -12568,6 +12577,7 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     }
 }
 
+RMI_PLAIN_BEGIN
 /* --- plain plans, and where everything starts from */
 
 typedef enum rmi_off_recipe { RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS, RMI_OFF_SEARCHED } rmi_off_recipe;
@@ -12646,6 +12656,8 @@ RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shap
     }
     return RM_OK;
 }
+
+RMI_PLAIN_END
 
 RMI_TEXT_BEGIN
 
