@@ -87,11 +87,12 @@ static int bwd(const rm_call *c)
 }
 static int opt(const rm_call *c) { return launch_add(c, c->param, c->param, c->grad, 1, OPT_NS); }
 
+static uint32_t input_flags;
 static rm_graph *model(void)
 {
     static rm_kind k;
     rm_graph *g = rm_graph_create(NULL);
-    rm_tensor x = rm_input_add(g, "x", BYTES, 0);
+    rm_tensor x = rm_input_add(g, "x", BYTES, input_flags);
     int i;
     k.name = "add";
     k.forward = fwd;
@@ -474,6 +475,39 @@ static void failing(void)
     standin_reset();
 }
 
+/* Memory of the caller, bound anew while steps are graphs: the new bytes are read, and it becomes a graph again. */
+static void rebound(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rm_step s = {0};
+    rig r;
+    void *batch[2];
+    unsigned w[2][8], i, mode;
+    for (mode = 0; mode < 2; mode++) {
+        d.graph = mode;
+        input_flags = RM_EXTERNAL;
+        if (!open_rig(&r, mode ? "bound anew, graphs" : "bound anew, streams", &d)) return;
+        for (i = 0; i < 2; i++) {
+            cudaMalloc(&batch[i], BYTES);
+            memset(standin_at(batch[i]), (int)(i + 3), BYTES);
+        }
+        for (i = 0; i < 8; i++) {
+            if (i % 4 == 0) expect(rm_exec_bind(r.x, rm_graph_find(r.g, "x"), RM_VALUE, batch[i / 4]) == RM_OK, "rm_exec_bind", rm_exec_error(r.x));
+            s.lr = i + 1;
+            expect(rm_exec_step(r.x, &s) == RM_OK, "a step", rm_exec_error(r.x));
+            w[mode][i] = weight(&r, "l[0]/w");
+        }
+        rm_cuda_get_info(r.c, &info);
+        expect(mode ? info.captured == 2 && info.replayed == 4 && info.streamed == 2 : info.streamed == 8, "how steps ran", NULL);
+        expect(standin_findings() == 0, standin_finding(), NULL);
+        for (i = 0; i < 2; i++) cudaFree(batch[i]);
+        close_rig(&r);
+    }
+    expect(!memcmp(w[0], w[1], sizeof w[0]), "the same weights", NULL);
+    input_flags = 0;
+}
+
 static void arguments(void)
 {
     rm_exec *x = NULL;
@@ -497,6 +531,7 @@ int main(void)
     timing();
     tight();
     failing();
+    rebound();
     printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
     return failed != 0;
 }
