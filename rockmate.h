@@ -13819,7 +13819,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS);
     s->best_energy = RMI_INF;
     for (k = 0; k < 4; k++) { /* ever cooler, from the best so far */
-        rmi_off_anneal(s, evals / 8 + 1, m->ns / (500 << (2 * k)) * (k < 2 ? 1 : 2));
+        rmi_off_anneal(s, evals / 8 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1u : 2u));
         if (s->best_energy != RMI_INF) memcpy(m->mode, m->best_mode, m->n_buf);
     }
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
