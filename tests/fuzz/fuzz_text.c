@@ -7,6 +7,7 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
+#include "../common.h"
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -135,23 +136,7 @@ static const char sample_config[] =
     "work=100000\n"
     "kinds=*gelu*,h[3]/fc,norm\n";
 
-typedef struct text {
-    char *s;
-    size_t n, cap;
-} text;
-
-static int text_sink(void *user, const char *s, size_t n)
-{
-    text *t = (text *)user;
-    if (t->n + n > t->cap) {
-        t->cap = (t->n + n) * 2;
-        t->s = (char *)realloc(t->s, t->cap);
-        if (!t->s) abort();
-    }
-    memcpy(t->s + t->n, s, n);
-    t->n += n;
-    return 0;
-}
+typedef tm_text text;
 
 static void must(int ok)
 {
@@ -165,8 +150,8 @@ static void one_graph(const char *s, size_t n)
     if (rm_graph_read(s, n, NULL, &g) != RM_OK) {
         must(!g || (rm_graph_error(g)[0] && !rm_graph_op_count(g) && !rm_graph_tensor_count(g)));
     } else {
-        must(rm_graph_write(g, text_sink, &one) == RM_OK && rm_graph_read(one.s, one.n, NULL, &h) == RM_OK);
-        must(rm_graph_write(h, text_sink, &two) == RM_OK && one.n == two.n && !memcmp(one.s, two.s, one.n));
+        must(rm_graph_write(g, tm_sink, &one) == RM_OK && rm_graph_read(one.s, one.n, NULL, &h) == RM_OK);
+        must(rm_graph_write(h, tm_sink, &two) == RM_OK && one.n == two.n && !memcmp(one.s, two.s, one.n));
     }
     rm_graph_destroy(g);
     rm_graph_destroy(h);
@@ -182,7 +167,7 @@ static void one_plan(const rm_graph *g, const char *s, size_t n)
     text out = {NULL, 0, 0};
     rmi_sink sink;
     memset(&err, 0, sizeof err);
-    sink.write = text_sink;
+    sink.write = tm_sink;
     sink.user = &out;
     sink.failed = 0;
     if (rmi_txt_read_program(g, s, n, &mem, &p, &err) == RM_OK) {
@@ -203,8 +188,8 @@ static void one_config(const char *s, size_t n)
     b = a;
     if (rm_config_read(s, n, &a, message, sizeof message) != RM_OK) must(message[0] && !memcmp(&a, &b, sizeof a));
     else {
-        must(rm_config_write(&a, text_sink, &one) == RM_OK && rm_config_read(one.s, one.n, &b, NULL, 0) == RM_OK);
-        must(rm_config_write(&b, text_sink, &two) == RM_OK && one.n == two.n && !memcmp(one.s, two.s, one.n));
+        must(rm_config_write(&a, tm_sink, &one) == RM_OK && rm_config_read(one.s, one.n, &b, NULL, 0) == RM_OK);
+        must(rm_config_write(&b, tm_sink, &two) == RM_OK && one.n == two.n && !memcmp(one.s, two.s, one.n));
     }
     free(one.s);
     free(two.s);
@@ -270,7 +255,7 @@ static char *load(const char *path, size_t *n)
     char part[4096];
     size_t got;
     FILE *f = fopen(path, "rb");
-    while (f && (got = fread(part, 1, sizeof part, f)) > 0) text_sink(&t, part, got);
+    while (f && (got = fread(part, 1, sizeof part, f)) > 0) tm_sink(&t, part, got);
     if (f) fclose(f);
     *n = t.n;
     return t.s;

@@ -5,6 +5,7 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
+#include "../common.h"
 #include "randgraph.h"
 #include "toy.h"
 
@@ -530,23 +531,7 @@ static void same(rm_graph *g, toy_world *w, uint64_t seed, rm_plan *p, uint32_t 
     where[k] = 0;
 }
 
-typedef struct text {
-    char *s;
-    size_t n, cap;
-} text;
-
-static int sink(void *user, const char *s, size_t n)
-{
-    text *t = (text *)user;
-    if (t->n + n > t->cap) {
-        t->cap = 2 * (t->n + n);
-        t->s = (char *)realloc(t->s, t->cap);
-        if (!t->s) return 1;
-    }
-    memcpy(t->s + t->n, s, n);
-    t->n += n;
-    return 0;
-}
+typedef tm_text text;
 
 /* Copies of what the caller owns, for save and restore do not know it. */
 static void keep_external(const runner *r, unsigned char **copy, int back)
@@ -576,7 +561,7 @@ static void interrupted(rm_graph *g, toy_world *w, uint64_t seed, rm_plan *p, co
     run_script(&r, singles, 1, &rec);
     calls = w->calls;
     barrier = w->barrier;
-    expect(rm_exec_save(r.x, sink, &t) == RM_OK, "rm_exec_save", rm_exec_error(r.x));
+    expect(rm_exec_save(r.x, tm_sink, &t) == RM_OK, "rm_exec_save", rm_exec_error(r.x));
     keep_external(&r, copy, 0);
     w->calls = 0;
     w->fail_at = 1 + rmi_mix(seed) % calls;
@@ -626,7 +611,7 @@ static void moved(rm_graph *g, toy_world *w, uint64_t seed, rm_plan *from, rm_pl
     if (!open_exec(&r, g, w, seed, from, NULL, 0)) return;
     run_script(&r, singles, 2, &rec);
     barrier = w->barrier;
-    expect(rm_exec_save(r.x, sink, &t) == RM_OK, "rm_exec_save", rm_exec_error(r.x));
+    expect(rm_exec_save(r.x, tm_sink, &t) == RM_OK, "rm_exec_save", rm_exec_error(r.x));
     if (open_exec(&q, g, w, seed, to, NULL, 1)) {
         w->barrier = barrier;
         expect(rm_exec_restore(q.x, t.s, t.n) == RM_OK, "rm_exec_restore", rm_exec_error(q.x));

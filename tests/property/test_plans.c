@@ -9,16 +9,14 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
+#include "../common.h"
 #include "../oracle/replay.h"
 #include "randgraph.h"
 
 #define REFEREE "../shared/tools/replay.py"
 #define MOST_TOLD 25
 
-typedef struct text {
-    char *s;
-    size_t n, cap;
-} text;
+typedef tm_text text;
 
 static unsigned long passed, failed, skipped, plans, one_graph;
 static int referee; /* is there one? */
@@ -47,44 +45,30 @@ static int expect(int good, const char *what, const char *more)
     return good;
 }
 
-static int sink(void *user, const char *s, size_t n)
-{
-    text *t = (text *)user;
-    if (t->n + n + 1 > t->cap) {
-        t->cap = (t->n + n + 1) * 2;
-        t->s = (char *)realloc(t->s, t->cap);
-        if (!t->s) return 1;
-    }
-    memcpy(t->s + t->n, s, n);
-    t->n += n;
-    t->s[t->n] = 0;
-    return 0;
-}
-
 /* --- a plan's program as text (docs/formats.md), without the library's own writer */
 
 static void put_run(text *t, const rm_graph *g, rmi_run r)
 {
     static const char *const ways[] = {"run fwd ", "run bwd ", "run opt ", "run opt ", "run reduce ", "run barrier "};
-    sink(t, ways[r.way], strlen(ways[r.way]));
+    tm_sink(t, ways[r.way], strlen(ways[r.way]));
     if (r.way <= RMI_BWD) {
         const rmi_op *op = &g->ops[r.id];
         const rmi_form *f = &op->forms[r.form];
-        sink(t, op->name, strlen(op->name));
+        tm_sink(t, op->name, strlen(op->name));
         if (r.way == RMI_BWD && f->parts[r.part].name[0]) {
-            sink(t, ":", 1);
-            sink(t, f->parts[r.part].name, strlen(f->parts[r.part].name));
+            tm_sink(t, ":", 1);
+            tm_sink(t, f->parts[r.part].name, strlen(f->parts[r.part].name));
         }
         if (f->name[0]) {
-            sink(t, "@", 1);
-            sink(t, f->name, strlen(f->name));
+            tm_sink(t, "@", 1);
+            tm_sink(t, f->name, strlen(f->name));
         }
     } else {
         const char *name = r.way == RMI_BARRIER ? g->barriers[r.id].name : g->tensors[r.id].name;
-        sink(t, name, strlen(name));
-        if (r.way == RMI_OPT_HOST) sink(t, "@host", 5);
+        tm_sink(t, name, strlen(name));
+        if (r.way == RMI_OPT_HOST) tm_sink(t, "@host", 5);
     }
-    sink(t, "\n", 1);
+    tm_sink(t, "\n", 1);
 }
 
 static void put_plan(text *t, const rm_graph *g, const rmi_program *p)
@@ -95,19 +79,19 @@ static void put_plan(text *t, const rm_graph *g, const rmi_program *p)
     size_t i;
     uint32_t k;
     for (k = 0; !(p->step >> k & 1);) k++;
-    sink(t, line, (size_t)sprintf(line, "rockmate plan 1\narena %llu host %llu\nstep %s\n", (unsigned long long)p->arena, (unsigned long long)p->host, kinds[k]));
+    tm_sink(t, line, (size_t)sprintf(line, "rockmate plan 1\narena %llu host %llu\nstep %s\n", (unsigned long long)p->arena, (unsigned long long)p->host, kinds[k]));
     for (i = 0; i < p->n_homes; i++)
-        sink(t, line, (size_t)sprintf(line, "%s %s %llu\n", p->homes[i].host ? "home" : "resident", rmi_sch_name(g, p->homes[i].buf, name), (unsigned long long)p->homes[i].offset));
+        tm_sink(t, line, (size_t)sprintf(line, "%s %s %llu\n", p->homes[i].host ? "home" : "resident", rmi_sch_name(g, p->homes[i].buf, name), (unsigned long long)p->homes[i].offset));
     for (i = 0; i < p->n; i++) {
         const rmi_stmt *s = &p->st[i];
         if (s->what == RMI_RUN) {
             put_run(t, g, s->run);
             continue;
         }
-        sink(t, line, (size_t)sprintf(line, "%s %s", heads[s->what], rmi_sch_name(g, s->buf, name)));
-        if (s->what == RMI_ALIAS || s->what == RMI_REUSE) sink(t, line, (size_t)sprintf(line, " %s", rmi_sch_name(g, s->other, other)));
-        if (s->what == RMI_ALLOC || s->what == RMI_OFFLOAD || s->what == RMI_MERGE) sink(t, line, (size_t)sprintf(line, " %llu", (unsigned long long)s->offset));
-        sink(t, "\n", 1);
+        tm_sink(t, line, (size_t)sprintf(line, "%s %s", heads[s->what], rmi_sch_name(g, s->buf, name)));
+        if (s->what == RMI_ALIAS || s->what == RMI_REUSE) tm_sink(t, line, (size_t)sprintf(line, " %s", rmi_sch_name(g, s->other, other)));
+        if (s->what == RMI_ALLOC || s->what == RMI_OFFLOAD || s->what == RMI_MERGE) tm_sink(t, line, (size_t)sprintf(line, " %llu", (unsigned long long)s->offset));
+        tm_sink(t, "\n", 1);
     }
 }
 

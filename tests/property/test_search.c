@@ -2,27 +2,12 @@
    budget, not below the bound, not slower than rotor's. test_search [GRAPHS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
+#include "../common.h"
 #include "../oracle/replay.h"
 #include "randgraph.h"
 #include <stdio.h>
 
-typedef struct bytes {
-    char *s;
-    size_t n, cap;
-} bytes;
-static int sink(void *user, const char *text, size_t n)
-{
-    bytes *b = (bytes *)user;
-    if (b->n + n + 1 > b->cap) {
-        b->cap = 2 * (b->n + n + 1);
-        b->s = (char *)realloc(b->s, b->cap);
-        if (!b->s) exit(3);
-    }
-    memcpy(b->s + b->n, text, n);
-    b->n += n;
-    b->s[b->n] = 0;
-    return 0;
-}
+typedef tm_text bytes;
 
 static unsigned passed, failed;
 static void expect(int ok, unsigned long seed, const char *what, const char *detail)
@@ -52,7 +37,7 @@ static void one(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t step
         expect(rm_graph_result(g) == RM_ERROR_INFEASIBLE && !chain.time_ns, seed, "a plan", rm_graph_error(g));
         return;
     }
-    rm_plan_write(p, step, sink, &b);
+    rm_plan_write(p, step, tm_sink, &b);
     expect(RMTEST_LEGAL == rmtest_replay_c(t->data, t->size, b.s, b.n, RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r) && r.verdict == RMTEST_LEGAL, seed, "legal", r.message);
     expect(r.time_ns == info.time_ns && r.live_bytes == info.live_bytes, seed, "figures", "differ from the second referee's");
     expect(info.arena_bytes <= budget && info.time_ns >= info.bound_ns, seed, "budget and bound", "");

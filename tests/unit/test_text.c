@@ -5,6 +5,7 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
+#include "../common.h"
 #include <stdio.h>
 
 static int failures, passes, skips;
@@ -19,45 +20,8 @@ static int failures, passes, skips;
     } while (0)
 
 /* --- text in memory */
-typedef struct text {
-    char *s;
-    size_t n, cap;
-} text;
+typedef tm_text text;
 
-static int text_sink(void *user, const char *s, size_t n)
-{
-    text *t = (text *)user;
-    if (t->n + n + 1 > t->cap) {
-        t->cap = (t->n + n + 1) * 2;
-        t->s = (char *)realloc(t->s, t->cap);
-        if (!t->s) return 1;
-    }
-    memcpy(t->s + t->n, s, n);
-    t->n += n;
-    t->s[t->n] = 0;
-    return 0;
-}
-static void text_free(text *t)
-{
-    free(t->s);
-    memset(t, 0, sizeof *t);
-}
-static void text_load(text *t, const char *path)
-{
-    char part[4096];
-    size_t n;
-    FILE *f = fopen(path, "rb");
-    if (!f) return;
-    while ((n = fread(part, 1, sizeof part, f)) > 0) text_sink(t, part, n);
-    fclose(f);
-}
-static int full_sink(void *user, const char *s, size_t n)
-{
-    (void)user;
-    (void)s;
-    (void)n;
-    return 1;
-}
 
 /* --- samples */
 static const char everything[] =
@@ -157,9 +121,9 @@ static void round_trip(const char *what, const char *s, size_t n)
         rm_graph_destroy(g);
         return;
     }
-    CHECK(rm_graph_write(g, text_sink, &one) == RM_OK);
+    CHECK(rm_graph_write(g, tm_sink, &one) == RM_OK);
     CHECK(rm_graph_read(one.s, one.n, NULL, &h) == RM_OK);
-    CHECK(rm_graph_write(h, text_sink, &two) == RM_OK);
+    CHECK(rm_graph_write(h, tm_sink, &two) == RM_OK);
     CHECK(one.n == two.n && !memcmp(one.s, two.s, one.n));
     CHECK(rm_graph_op_count(g) == rm_graph_op_count(h) && rm_graph_tensor_count(g) == rm_graph_tensor_count(h));
     statements = rmi_fnv(RMI_FNV_START, one.s, one.n);
@@ -169,8 +133,8 @@ static void round_trip(const char *what, const char *s, size_t n)
     if (rm_graph_result(h)) printf("%s: %s\n", what, rm_graph_error(h));
     rm_graph_destroy(g);
     rm_graph_destroy(h);
-    text_free(&one);
-    text_free(&two);
+    tm_clear(&one);
+    tm_clear(&two);
 }
 
 static void test_canonical(void)
@@ -180,14 +144,14 @@ static void test_canonical(void)
     memset(&out, 0, sizeof out);
     CHECK(rm_graph_read(good, sizeof good - 1, NULL, &g) == RM_OK);
     if (rm_graph_result(g)) printf("%s\n", rm_graph_error(g));
-    CHECK(rm_graph_write(g, text_sink, &out) == RM_OK);
+    CHECK(rm_graph_write(g, tm_sink, &out) == RM_OK);
     CHECK(out.s && !strcmp(out.s, canonical));
     if (out.s && strcmp(out.s, canonical)) printf("--- written:\n%s", out.s);
     CHECK(g->hashed && g->hash != rmi_fnv(RMI_FNV_START, canonical, sizeof canonical - 1)); /* 007 is 7, but not in the hash */
-    CHECK(rm_graph_write(g, full_sink, NULL) == RM_ERROR_WRITE);
+    CHECK(rm_graph_write(g, tm_full_sink, NULL) == RM_ERROR_WRITE);
     CHECK(rm_graph_write(g, NULL, NULL) == RM_ERROR_ARGUMENT);
     rm_graph_destroy(g);
-    text_free(&out);
+    tm_clear(&out);
     round_trip("good", good, sizeof good - 1);
     round_trip("canonical", canonical, sizeof canonical - 1);
     CHECK(rm_graph_read(everything, sizeof everything - 1, NULL, &g) == RM_ERROR_TEXT);
@@ -267,13 +231,13 @@ static void test_builder(void)
     y = rm_op_add(g, &view, &d);
     rm_grad_bytes(g, h, 200);
     rm_output_add(g, y);
-    CHECK(rm_graph_write(g, text_sink, &out) == RM_OK);
+    CHECK(rm_graph_write(g, tm_sink, &out) == RM_OK);
     if (rm_graph_result(g)) printf("%s\n", rm_graph_error(g));
     CHECK(out.s && strstr(out.s, "op h[0]/conv.0 in=x,h[0]/w out=h[0]/conv.0 needs=x,h[0]/w fwd=") != NULL);
     CHECK(out.s && strstr(out.s, "part h[0]/conv.0 dw grads=h[0]/w needs=") != NULL);
     CHECK(out.s && strstr(out.s, "inplace=none bits=wino\n") != NULL);
     round_trip("built", out.s, out.n);
-    text_free(&out);
+    tm_clear(&out);
     rm_graph_destroy(g);
 
     g = rm_graph_create(NULL); /* a class of bits with a name that text cannot hold */
@@ -281,10 +245,10 @@ static void test_builder(void)
     d.in[0] = d.in[1] = rm_input_add(g, "x", 4, 0);
     d.bits = "two words";
     rm_op_add(g, &add, &d);
-    CHECK(rm_graph_write(g, text_sink, &out) == RM_ERROR_GRAPH);
+    CHECK(rm_graph_write(g, tm_sink, &out) == RM_ERROR_GRAPH);
     CHECK(strstr(rm_graph_error(g), "two words") != NULL);
     rm_graph_destroy(g);
-    text_free(&out);
+    tm_clear(&out);
 }
 
 /* --- reading what is wrong: after these five lines, the sixth is bad */
@@ -570,15 +534,15 @@ static void test_memory(void)
     text many;
     memory_of(good, sizeof good - 1, sizeof canonical - 1);
     memset(&many, 0, sizeof many);
-    text_sink(&many, "rockmate graph 1\ntensor x input 8\n", 34);
+    tm_sink(&many, "rockmate graph 1\ntensor x input 8\n", 34);
     for (i = 0; i < 700; i++) { /* large enough that every kind of table grows */
         char line[300];
         int n = snprintf(line, sizeof line, "block h\nop o%u in=x out=t%u\nvariant o%u v needs=x\nvariant o%u u\npart o%u p grads=x needs=none\nbarrier b%u\nend\noutput t%u\ntensor c%u const %u\n",
                          (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i, (unsigned)i);
-        text_sink(&many, line, (size_t)n);
+        tm_sink(&many, line, (size_t)n);
     }
     memory_of(many.s, many.n, 0);
-    text_free(&many);
+    tm_clear(&many);
     CHECK(rm_graph_read(good, sizeof good - 1, NULL, NULL) == RM_ERROR_ARGUMENT);
     CHECK(rm_graph_read(NULL, 5, NULL, &g) == RM_ERROR_ARGUMENT);
     rm_graph_destroy(g);
@@ -746,7 +710,7 @@ static rm_result read_plan(const rm_graph *g, const char *s, size_t n, rmi_arena
 static void write_plan(const rm_graph *g, const rmi_program *p, text *out)
 {
     rmi_sink s;
-    s.write = text_sink;
+    s.write = tm_sink;
     s.user = out;
     s.failed = 0;
     CHECK(rmi_txt_write_program(g, p, &s) == RM_OK);
@@ -774,8 +738,8 @@ static void plan_round_trip(const char *what, const rm_graph *g, const char *s, 
         if (fig) *fig = p.fig;
     }
     rmi_arena_free(&mem);
-    text_free(&one);
-    text_free(&two);
+    tm_clear(&one);
+    tm_clear(&two);
 }
 
 static void test_plan_good(void)
@@ -798,7 +762,7 @@ static void test_plan_good(void)
     CHECK(out.n == sizeof plan_single - 1 + strlen("graph 0123456789abcdef\n"));
     CHECK(!strncmp(out.s + body, "graph ", 6) && !strcmp(out.s + body + 23, plan_single + body));
     rmi_arena_free(&mem);
-    text_free(&out);
+    tm_clear(&out);
     rm_graph_destroy(g);
 }
 
@@ -972,13 +936,13 @@ static void planned_round_trip(const char *path, const char *s, size_t n, uint32
             memset(&out, 0, sizeof out);
             memset(&f, 0, sizeof f);
             if (!(steps & step)) continue;
-            CHECK(rm_plan_write(p, step, text_sink, &out) == RM_OK);
+            CHECK(rm_plan_write(p, step, tm_sink, &out) == RM_OK);
             plan_round_trip(path, g, out.s, out.n, &f);
             CHECK(rm_plan_get_info(p, step, &info) == RM_OK && info.time_ns == f.time_ns && info.live_bytes == f.live_bytes);
-            text_free(&out);
+            tm_clear(&out);
         }
-        CHECK(rm_plan_write(p, 0, full_sink, NULL) == RM_ERROR_WRITE && rm_plan_write(p, 0, NULL, NULL) == RM_ERROR_ARGUMENT);
-        CHECK(rm_plan_write(NULL, 0, full_sink, NULL) == RM_ERROR_ARGUMENT && rm_plan_write(p, 77, full_sink, NULL) == RM_ERROR_ARGUMENT);
+        CHECK(rm_plan_write(p, 0, tm_full_sink, NULL) == RM_ERROR_WRITE && rm_plan_write(p, 0, NULL, NULL) == RM_ERROR_ARGUMENT);
+        CHECK(rm_plan_write(NULL, 0, tm_full_sink, NULL) == RM_ERROR_ARGUMENT && rm_plan_write(p, 77, tm_full_sink, NULL) == RM_ERROR_ARGUMENT);
     } else {
         failures++;
         printf("%s: %s\n", path, rm_graph_error(g));
@@ -1037,14 +1001,14 @@ static void test_instances(const char *root)
         text t;
         memset(&t, 0, sizeof t);
         snprintf(path, sizeof path, "%s/%s.rmg", root, names[i]);
-        text_load(&t, path);
+        tm_read(path, &t);
         if (t.n) {
             passes++;
             found++;
             round_trip(path, t.s, t.n);
             planned_round_trip(path, t.s, t.n, RM_SINGLE);
         }
-        text_free(&t);
+        tm_clear(&t);
     }
     if (!found) skips++;
     printf("%u graph files of %s read, planned and written\n", (unsigned)found, root);
