@@ -13841,6 +13841,27 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     return RM_OK;
 }
 
+/* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock. What persists stays as decided. */
+#define RMI_PLAN_FEW 7u
+RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget)
+{
+    rmi_off_model *m = s->m;
+    uint32_t i, n = 0, few[RMI_PLAN_FEW], code, all = 1, c;
+    uint64_t size;
+    for (i = 0; i < s->n; i++)
+        if (!s->items[i].lasting) {
+            if (n == RMI_PLAN_FEW) return RM_OK;
+            few[n++] = i, all *= 3;
+        }
+    for (code = 0; code < all && !w->stop.stopped; code++) {
+        for (i = 0, c = code; i < n && rmi_off_may(s, &s->items[few[i]], (uint8_t)(c % 3)); i++, c /= 3) m->mode[s->items[few[i]].buf] = (uint8_t)(c % 3);
+        if (i < n) continue;
+        rmi_off_energy(s);
+        if (!w->best.n || m->ns < w->best.fig.time_ns) RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
+    }
+    return RM_OK;
+}
+
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
 RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
@@ -13882,6 +13903,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
     }
     if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_search_moved(w, &mem, &s, budget);
+    if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &s, budget);
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
