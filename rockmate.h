@@ -18792,6 +18792,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
 {
     uint32_t b, id = t.id - 1;
     char name[300];
+    int spent;
     const rmi_tensor *r;
     if (!t.id || t.id > x->g->n_tensors || what > RM_STATE) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or RM_STATE");
@@ -18809,7 +18810,8 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is an input: its bytes are used for other things during a step; keep your own copy", name);
         return NULL;
     }
-    if ((x->home[b] != RMI_INF || x->host_home[b] != RMI_INF) && (what != RM_GRAD || write || !x->adrift)) return x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : x->host + (size_t)x->host_home[b];
+    spent = what == RM_GRAD && !write && (x->adrift || (x->last && r->updates && rmi_low_has_update(x->last->step))); /* its home holds anything */
+    if ((x->home[b] != RMI_INF || x->host_home[b] != RMI_INF) && !spent) return x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : x->host + (size_t)x->host_home[b];
     if (!*bytes && r->kind != RMI_ACT) return x->dev;
     if (write) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s does not persist between steps: it cannot be written", name);
