@@ -691,6 +691,19 @@ static int adamw_host(const rm_call *c)
     return 0;
 }
 
+/* Gradients that are put together in host memory: plans that accumulate there round once more than on the device. */
+static void add_on_host(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user)
+{
+    uint16_t *to = (uint16_t *)dst;
+    const uint16_t *from = (const uint16_t *)src;
+    const int64_t n = (int64_t)(bytes / 2);
+    int64_t i;
+    (void)param;
+    (void)user;
+#pragma omp parallel for schedule(static)
+    for (i = 0; i < n; i++) to[i] = to_bf16(to_float(to[i]) + to_float(from[i]), 0x8000);
+}
+
 typedef struct kinds {
     rm_kind embed, norm, linear, rope, attention, gelu, swiglu, residual, head;
 } kinds;
@@ -1165,9 +1178,13 @@ static void occupy(trainer *t, uint64_t arena)
 static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
 {
     const rm_plan_desc d = choose(t);
+    rm_exec_desc x;
+    memset((void *)&x, 0, sizeof x);
+    if (exec_desc) x = *exec_desc;
+    x.add = add_on_host;
     t->plan = make_plan(t, &d, info);
     if (t->o.physical) occupy(t, info->arena_bytes > d.device_bytes ? info->arena_bytes : d.device_bytes);
-    if (rm_cuda_exec_create(t->cuda, t->plan, exec_desc, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
+    if (rm_cuda_exec_create(t->cuda, t->plan, &x, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
     init_weights(t);
     if (!t->o.untuned) {
         const rm_step s = batch_of(t, 0, 0);
