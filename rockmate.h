@@ -10393,7 +10393,8 @@ typedef struct rmi_bnd {
     uint64_t limit;
     /* of the model */
     uint32_t *root, *group;      /* by buffer: its root's, or n_buf; gradients that may be one piece of memory */
-    uint8_t *is_grad, *stays;    /* by buffer */
+    uint8_t *is_grad, *stays;    /* by buffer; is_grad 2: of a param */
+    int link;                    /* buffers may move to host memory and back; persistent ones are not resident for sure */
     uint64_t *bytes;             /* by buffer: surely taken */
     uint8_t *must;               /* by op: runs in every plan */
     uint64_t *first, *again;     /* by op: least time of a run, of a repeat */
@@ -10500,7 +10501,7 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *w, uint32_t task, uint32_t mode)
     const rmi_ref_task *t = &m->tasks[task];
     const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
     uint64_t ns = w->ns[t->acc0 + mode];
-    if (ns == RMI_INF || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE) return ns;
+    if (ns == RMI_INF || w->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE) return ns;
     return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, w->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, w->again[t->id]));
 }
 
@@ -10510,6 +10511,7 @@ RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *w, uint32_t task)
     const rmi_ref_task *t = &w->m->tasks[task];
     uint64_t least = RMI_INF;
     uint32_t k;
+    if (w->link && t->way == RMI_OPT && w->m->g->tensors[t->id].opt_host != RMI_INF) return 0;
     if (t->way != RMI_BWD) return w->ns[t->acc0];
     for (k = 0; k < w->m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(w, task, k));
     return least == RMI_INF ? 0 : least;
@@ -10603,7 +10605,7 @@ RMI_FN void rmi_bnd_buffers(rmi_bnd *w)
         w->bytes[b] = b < m->n_buf ? m->bytes[b] : 0;
     }
     for (i = 0; i < g->n_tensors; i++) {
-        if ((b = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) w->is_grad[b] = 1;
+        if ((b = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) w->is_grad[b] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
         if ((b = m->compact[i]) != RMI_NONE) w->root[b] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
     }
     for (i = 0; i < m->n_tasks; i++) {
@@ -10715,6 +10717,7 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *w)
     }
     memset(w->most, 0, (m->n_buf + 1u) * sizeof(uint64_t));
     for (b = 0; b < m->n_buf; b++) {
+        if (!(w->flag[b] & 4) && w->link && w->is_grad[b] == 2) continue;
         if (!(w->flag[b] & 4) && !((w->flag[b] & 1) && ((w->flag[b] & 2) || w->stays[b]))) continue;
         if (w->group[b] == RMI_NONE) sum += w->bytes[b];
         else {
@@ -11243,6 +11246,113 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
     return RM_OK;
 }
 
+/* --- with a link. Values that are read after x and not made again are on the device when x starts, or went out over d2h before x
+   in this step and come back over h2d after it. Params that are read after x are on the device then or come in after x; those that
+   do not fit at the start come in for the forward as well. Gradients of params that go from step to step are on the device or go out
+   once a step. Steps do not overlap on the compute lane: x starts W after its step does and V >= what follows it, repeats included,
+   is left, W + V = T. By linear duality, with prices b1, b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
+       T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + c2 excess of params + b2 gradients
+                                         - b1 d2h (all that may precede x) + c1 h2d (all that surely does)
+   if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only. */
+typedef struct rmi_bnd_traffic {
+    uint64_t before, may; /* ns of compute that surely precede x, that may precede it */
+    uint64_t params, start, grads; /* bytes: read after x; read before x, above the limit; handed on and on */
+} rmi_bnd_traffic;
+
+/* Bytes of params that are surely read after x, or by forwards before it. */
+RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
+{
+    const rmi_ref_model *m = w->m;
+    const rm_graph *g = m->g;
+    uint64_t sum = 0;
+    uint32_t i, k, f;
+    memset(seen, 0, g->n_tensors);
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        const rmi_op *op;
+        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? w->after : w->before)[m->keep[i]]) continue;
+        op = &g->ops[t->id];
+        for (k = 0; k < op->in.n; k++) {
+            const rmi_tensor *x = &g->tensors[op->in.at[k]];
+            if (x->kind != RMI_PARAM || x->external || seen[op->in.at[k]]) continue;
+            for (f = 0; f < op->n_forms && (!after || rmi_list_has(&op->forms[f].parts[t->part].needs, op->in.at[k])); f++) {}
+            if (f < op->n_forms) continue;
+            seen[op->in.at[k]] = 1;
+            sum += x->bytes;
+        }
+    }
+    return sum;
+}
+
+/* Bytes that a lane moves in ns, at most. */
+RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
+
+/* The best T for one price, over splits of it in quarters. */
+RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffic *b)
+{
+    const rmi_link *l = &w->m->g->link;
+    uint64_t ns, ws, own = RMI_INF, best = 0, time, unit = (uint64_t)1 << w->up, room;
+    uint64_t in = rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), out = rmi_bnd_moves(b->may, l->d2h);
+    uint32_t k;
+    rmi_bnd_line line;
+    for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) own = rmi_min(own, rmi_add(rmi_bnd_units(w, ns), rmi_ref_scale(ws, price)));
+    if (k == 8) own = rmi_bnd_units(w, rmi_bnd_least(w, w->x));
+    time = rmi_bnd_at(w, price, &line) / 2 + own;
+    if (w->down || w->common >= ((uint64_t)1 << 60) >> w->up) return 0;
+    time += w->common * unit;
+    for (k = 0; k < 125; k++) { /* quarters: b1, b2, c1; the rest is c2 */
+        uint64_t b1 = k % 5, b2 = k / 5 % 5, c1 = k / 25, c2, speed, gain, top, den;
+        if (b1 + b2 + c1 > 4) continue;
+        c2 = 4 - b1 - b2 - c1;
+        if (b1 && rmi_mul_div_up(price, l->d2h / 4 * b1 + 4, 1000000000u) > rmi_mul(unit, 1u << 20)) continue;
+        room = rmi_add(rmi_ref_scale(w->limit + (out / 4 + 1) * b1, price), 1);
+        speed = l->d2h / 4 * b2 + l->h2d / 4 * (c1 + c2) + 8;
+        gain = rmi_ref_scale(b->grads / 4 * b2 + in / 4 * c1 + b->params / 4 * (c1 + c2) + b->start / 4 * c2 + w->forced, price);
+        top = rmi_sub(time + gain, room);
+        den = rmi_add(rmi_mul(unit, 1u << 20), rmi_mul_div_up(price, speed, 1000000000u));
+        if (den == RMI_INF || top >= (uint64_t)1 << 62) continue;
+        best = rmi_max(best, rmi_sub(rmi_mul_div_up(top, 1u << 20, den), 1));
+    }
+    return best;
+}
+
+RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint8_t *seen, uint64_t *bound)
+{
+    const rmi_ref_model *m = w->m;
+    uint64_t price, best = 0, at = 0, after = 0, hi, lo;
+    rmi_bnd_traffic b;
+    uint32_t i;
+    int exact;
+    memset(&b, 0, sizeof b);
+    if (!rmi_bnd_look(w, x)) return RM_OK;
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t t = m->keep[i];
+        uint64_t ns = m->tasks[t].way == RMI_FWD ? (w->must[m->tasks[t].id] || w->before[t] ? w->first[m->tasks[t].id] : 0) : rmi_bnd_least(w, t);
+        if (w->before[t]) b.before += ns;
+        if (w->after[t] || t == x) after += ns;
+        b.may += ns;
+    }
+    b.may = rmi_sub(b.may, after);
+    b.params = rmi_bnd_params(w, seen, 1);
+    b.start = rmi_sub(rmi_bnd_params(w, seen, 0), w->limit);
+    for (i = 0; i < m->g->n_tensors && m->step == RM_MIDDLE; i++)
+        if (m->g->tensors[i].kind == RMI_PARAM && m->g->tensors[i].consumers.n && !m->g->tensors[i].external) b.grads += m->g->tensors[i].grad_bytes;
+    RMI_TRY(rmi_bnd_net(w));
+    w->node = NULL;
+    w->beat = 0;
+    rmi_bnd_prices(w, rmi_add(rmi_sub(w->limit, w->forced), rmi_bnd_moves(b.may, m->g->link.d2h)), 12, &exact);
+    lo = w->price / 16 + 1;
+    hi = rmi_min(w->price * 16, w->most_price);
+    for (price = lo; price <= hi && w->work <= w->most_work; price += price / 2 + 1) {
+        uint64_t v = rmi_bnd_link_at(w, price, &b);
+        if (v > best) at = price;
+        best = rmi_max(best, v);
+    }
+    for (price = at / 4 * 3; at && price <= at / 2 * 3 && w->work <= w->most_work; price += at / 12 + 1) best = rmi_max(best, rmi_bnd_link_at(w, price, &b));
+    *bound = rmi_max(*bound, best);
+    return RM_OK;
+}
+
 typedef struct rmi_bnd_try {
     uint64_t key;  /* first what is missing: wanted + held - limit; then the bound */
     uint32_t at;   /* in keep */
@@ -11331,6 +11441,29 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tri
         }
         *n_tries = n;
         if (step == 1 && best == from) break;
+    }
+    return RM_OK;
+}
+
+/* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory. */
+RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
+{
+    rmi_bnd w;
+    uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors);
+    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u);
+    uint32_t i, k, step = (m->n_keep - m->g->n_ops) / 12 + 1;
+    rm_result r = rmi_bnd_make(mem, m, limit, &w);
+    if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
+    if (!seen || !live) return RM_ERROR_MEMORY;
+    w.link = 1;
+    w.most_work = work;
+    for (k = 0; k < m->n_start; k++) w.bytes[m->start[k]] = 0; /* may be at home in host memory */
+    RMI_TRY(rmi_bnd_profile(&w, live));
+    for (i = m->g->n_ops; i < m->n_keep && w.work < work; i += step) {
+        uint32_t at = i;
+        for (k = i; k < i + step && k < m->n_keep; k++)
+            if (live[k] > live[at]) at = k;
+        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], seen, bound));
     }
     return RM_OK;
 }
@@ -13035,12 +13168,16 @@ RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
     w->stop.stopped = w->stop.stopped || w->d->progress(w->d->progress_user, &g);
 }
 
-/* No plan within the budget is faster than this; m: NULL, or the step's model. Copies to host memory are not in it. */
+/* No plan within the budget is faster than this; m: NULL, or the step's model. */
 RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget)
 {
     rmi_ref_model own;
     uint64_t bound = 0;
-    if (w->g->has_link && w->d->host_bytes) return RM_OK;
+    if (w->g->has_link && w->d->host_bytes) {
+        if (budget == RMI_INF) return RM_OK;
+        if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
+        return rmi_bnd_link_bound(mem, m ? m : &own, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
+    }
     if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
     if (!m) m = &own;
     if (budget >= m->base) RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK, w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK : RMI_PLAN_BOUND_WORK / 8, &bound));

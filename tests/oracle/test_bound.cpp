@@ -1,6 +1,7 @@
 /* Lower bounds against exhaustive search: for tiny random graphs with variants, in-place runs, views, shared gradients, parts and
    several consumers the fastest step within a limit of live bytes is found by Dijkstra's algorithm over everything that can be
-   resident, in any order of runs. No bound may be above it, on time or on bytes. test_bound [GRAPHS [FIRST SEED]] */
+   resident, in any order of runs. No bound may be above it, on time or on bytes. Plans that move data are compared, too.
+   test_bound [GRAPHS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 #include <cstdio>
@@ -18,14 +19,15 @@ struct Rng {
 static std::string num(const char *key, unsigned v) { return std::string(" ") + key + "=" + std::to_string(v); }
 
 /* A few ops, small numbers. Every op reads the latest value or an earlier one, so that there are several consumers and ends. */
-static std::string graph_text(uint64_t seed)
+static std::string graph_text(uint64_t seed, bool link = false)
 {
     Rng r = {seed << 20};
-    unsigned n = 2 + r.below(4), rich = r.below(4);
+    unsigned n = link ? 3 + r.below(8) : 2 + r.below(4), rich = r.below(4);
     std::vector<std::string> value = {"x"}, needs;
     std::vector<unsigned> bytes = {1 + r.below(6)};
     std::string s = "rockmate graph 1\ntensor w param " + std::to_string(r.below(3)) + (r.one_in(2) ? num("grad", 1 + r.below(3)) : "") + "\ntensor x " + (r.one_in(3) ? "input " : "const ") +
                     std::to_string(bytes[0]) + "\n";
+    if (link) s += "link h2d=" + std::to_string(250000000u << r.below(4)) + " d2h=" + std::to_string(250000000u << r.below(4)) + "\n";
     if (r.one_in(4)) s += "anyorder\n";
     for (unsigned i = 0; i < n; i++) {
         unsigned a = r.one_in(3) ? r.below((unsigned)value.size()) : (unsigned)value.size() - 1, b = r.below((unsigned)value.size());
@@ -296,6 +298,45 @@ struct Oracle {
     }
 };
 
+/* Plans that move data: none is faster than the bound that knows the link. */
+static void moving(uint64_t seed, unsigned *passed, unsigned *failed)
+{
+    static const char *const presets[] = {"offmate", "stream", "link", "blocks"};
+    static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST};
+    std::string text = graph_text(seed, true);
+    rm_graph *g = NULL;
+    if (rm_graph_read(text.data(), text.size(), NULL, &g)) {
+        printf("seed %lu: %s\n", (unsigned long)seed, g ? rm_graph_error(g) : "memory");
+        ++*failed;
+    } else
+        for (unsigned k = 0; k < 8; k++) {
+            rm_plan *p = NULL;
+            rm_plan_desc d;
+            rm_plan_info info;
+            memset(&d, 0, sizeof d);
+            memset(&info, 0, sizeof info);
+            d.preset = presets[k % 4];
+            d.steps = steps[seed % 4];
+            d.align = 1;
+            d.host_bytes = 1 << 20;
+            d.info = &info;
+            d.device_bytes = 0;
+            if (rm_plan_create(g, &d, &p)) continue;
+            rm_plan_destroy(p);
+            p = NULL;
+            d.device_bytes = info.min_bound_bytes + (info.keep_all_bytes - info.min_bound_bytes) * (k + 1) / 9;
+            if (rm_plan_create(g, &d, &p)) continue;
+            rm_plan_destroy(p);
+            if (info.bound_ns <= info.time_ns) ++*passed;
+            else {
+                ++*failed;
+                printf("seed %lu, preset %s, step %u, %llu bytes: %llu ns, the bound is %llu\n%s", (unsigned long)seed, d.preset, d.steps, (unsigned long long)d.device_bytes,
+                       (unsigned long long)info.time_ns, (unsigned long long)info.bound_ns, text.c_str());
+            }
+        }
+    rm_graph_destroy(g);
+}
+
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 150, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
@@ -361,6 +402,7 @@ int main(int argc, char **argv)
             rmi_arena_free(&mem);
         }
         rm_graph_destroy(g);
+        if (i % 6 == 0) moving(i, &passed, &failed);
     }
     fprintf(stderr, "tight %u, mean optimum / bound %.4f\n", tight, ratio / (passed ? passed : 1));
     printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
