@@ -13979,7 +13979,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 }
 
 /* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock. What persists stays as decided. */
-#define RMI_PLAN_FEW 7u
+#define RMI_PLAN_FEW 6u
 RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget)
 {
     rmi_off_model *m = s->m;
