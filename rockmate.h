@@ -112,9 +112,9 @@
    2. What it does not do
    It has no kernels, no tensor arithmetic and no automatic differentiation: forward, backward and update
    are your callbacks. Shapes and types are unknown to it; it counts bytes. Graphs are static: one order
-   of ops, one set of sizes. Plans recompute, they do not offload yet, and they run each op as declared,
-   not a variant. It does not look for a better order of the ops. One device; reductions over ranks are a
-   callback.
+   of ops, one set of sizes. Most presets run each op as declared, not a variant; plans with copies do not
+   look for a better order of the ops, nor make a value more than once in a backward. One device;
+   reductions over ranks are a callback.
 
    3. Concepts
    tensor   bytes with a name: an input, a param, a const, or what an op makes
@@ -159,6 +159,9 @@
    activations. 0: no limit. Too small: RM_ERROR_INFEASIBLE, with min_bytes in rm_plan_info and in the
    message, a budget that works. A preset says what the planner does: "rockmate" if none is named; others are
    for more time (hiremate: about a second) or to compare with (rotor, checkmate, every-block, sqrt ...).
+   With rm_plan_desc.host_bytes and a link (rm_graph_link) the preset "offmate" also moves: activations out
+   and back, weights, gradients and states that live in host memory, updates on either side, all beside the
+   computation; weights need not fit on the device. link_margin_percent makes its plans bear a slower link.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same graph and desc give the same plan, everywhere. steps = RM_FIRST | RM_MIDDLE |
