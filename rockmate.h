@@ -785,7 +785,8 @@ RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that fail
 RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory);
 
 /* What persists (consts, params, states, gradients of params), inputs, and declared outputs, by handle, wherever they live:
-   `bytes` bytes from `offset` on. Between steps only. rm_exec_read of an output or of a gradient: as the last step left it. */
+   `bytes` bytes from `offset` on. Between steps only. rm_exec_read of an output or of a gradient: as the last step left it; a gradient
+   that this step has used for an update is gone. */
 RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes);
 RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes);
 
