@@ -19368,7 +19368,7 @@ RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
     return rmi_exe_param_classes(f);
 }
 
-/* Copies all homes to host memory (back 0) or from there. */
+/* Copies all homes to host memory (back 0), all of them from there (1), or the inputs alone (2). */
 RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
 {
     rm_exec *x = f->x;
@@ -19394,6 +19394,7 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         uint64_t bytes = rmi_low_bytes(x->g, b);
         int failed = 0;
         if (f->copy_at[b] == RMI_INF || (!at && (!rmi_low_external(x->g, b) || !x->bound[b]))) continue;
+        if (back == 2 && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
         copy = f->copy + (size_t)f->copy_at[b];
         if (!at) failed = back ? rmi_exe_put_at(x, (unsigned char *)x->bound[b], copy, bytes, RM_LANE_H2D) : rmi_exe_get_at(x, copy, (unsigned char *)x->bound[b], bytes, RM_LANE_D2H);
         else failed = back ? rmi_exe_put_home(x, b, 0, copy, bytes) : rmi_exe_get_at(x, copy, at, bytes, RM_LANE_D2H);
@@ -19517,7 +19518,8 @@ RMI_FN rm_result rmi_exe_profile_steps(rmi_exe_profile *f, const rm_step *s, uin
     x->now.kind = kind;
     x->last = NULL;
     for (i = 0; i < repeats; i++) {
-        rm_result r = rmi_exe_broken(x, rmi_exe_timed_step(f, prog)), undo = rmi_exe_quiet(x) ? RM_ERROR_BACKEND : rmi_exe_snapshot(f, 1);
+        rm_result r = rmi_exe_broken(x, rmi_exe_timed_step(f, prog)), undo;
+        undo = rmi_exe_quiet(x) ? RM_ERROR_BACKEND : rmi_exe_snapshot(f, r == RM_OK && i + 1 < repeats ? 2 : 1); /* a step uses inputs up; times do not hang on weights */
         if (r != RM_OK) return r;
         if (undo != RM_OK) return undo;
         if (i == 0 && repeats > 1) f->n = 0; /* the first step warms caches and page tables */
