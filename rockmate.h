@@ -16956,8 +16956,13 @@ RMI_FN void rmi_vue_axes(rmi_vue *v, rmi_txt_pen *l, uint64_t y0, uint64_t arena
     tick = rmi_vue_tick(ns ? ns : 1, 12, 0);
     for (at = 0; at <= ns; at += tick) {
         rmi_vue_label(l, rmi_vue_x(v, v->begin + at), y0 + RMI_VUE_TALL + 1800, " text-anchor=\"middle\"");
-        if (at) rmi_txt_say_ns(l, at);
-        else rmi_txt_say(l, "0");
+        k = at < 10000000000u ? 1000000 : 1000000000; /* as rmi_txt_say_ns, but round numbers are not 200.00 */
+        if (!at) rmi_txt_say(l, "0");
+        else if (at % k) rmi_txt_say_ns(l, at);
+        else {
+            rmi_txt_say_u64(l, at / k);
+            rmi_txt_say(l, k == 1000000 ? " ms" : " s");
+        }
         rmi_vue_end_label(l);
     }
 }
@@ -17118,9 +17123,10 @@ RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *l, uint32_t buf, uint3
 /* ns for bytes, as a price. */
 RMI_FN void rmi_vue_price(rmi_txt_pen *l, uint64_t ns, uint64_t bytes)
 {
+    uint64_t mib = rmi_mul_div_up(ns, (uint64_t)1 << 20, bytes ? bytes : 1);
     rmi_txt_say(l, " (");
-    rmi_txt_say_ns(l, rmi_mul_div_up(ns, (uint64_t)1 << 20, bytes ? bytes : 1));
-    rmi_txt_say(l, " for each MiB)");
+    rmi_txt_say_ns(l, mib < 1000 ? rmi_mul_div_up(ns, (uint64_t)1 << 30, bytes ? bytes : 1) : mib);
+    rmi_txt_say(l, mib < 1000 ? " for each GiB)" : " for each MiB)");
 }
 
 /* Stays on the device, the oldest first. */
@@ -17296,6 +17302,7 @@ RMI_FN void rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *l)
         rmi_txt_say(l, " and saves ");
         rmi_txt_say_ns(l, rmi_sub(f->time_ns, p->curve[i].ns));
         rmi_vue_price(l, rmi_sub(f->time_ns, p->curve[i].ns), p->curve[i].bytes - have);
+        if (f->host_bytes) rmi_txt_say(l, "; that curve moves nothing to host memory");
     }
     rmi_txt_end_line(l);
 }
