@@ -156,9 +156,10 @@ typedef struct rm_cuda_link {
 typedef int (*rm_cuda_load)(void *user, cudaStream_t stream);
 RMDEF rm_result rm_cuda_link_measure(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out);
 
-/* Plan, profile, plan again: rm_exec_profile of x (repeats steps of s, inputs as written), the link, both into g; *p, the plan of
-   x, is replaced by a new one by desc, x goes on with that, the old one is destroyed. If something fails, x and *p stay as they
-   were, and rm_exec_error, rm_graph_error or rm_cuda_error tell (the result says which: BACKEND, else the graph's). */
+/* Plan, profile, plan again: rm_exec_profile of x (repeats steps of s, inputs as written; of an accumulation its last step, too),
+   the link, both into g; *p, the plan of x, is replaced by a new one by desc, x goes on with that, the old one is destroyed. If
+   something fails, x and *p stay as they were, and rm_exec_error, rm_graph_error or rm_cuda_error tell (the result says which:
+   BACKEND, else the graph's). */
 RMDEF rm_result rm_cuda_tune(rm_cuda *c, rm_exec *x, rm_graph *g, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
 
 typedef struct rm_cuda_info {
@@ -1049,10 +1050,16 @@ RMDEF rm_result rm_cuda_link_measure(rm_cuda *c, rm_cuda_load load, void *user, 
 RMDEF rm_result rm_cuda_tune(rm_cuda *c, rm_exec *x, rm_graph *g, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p)
 {
     rm_cuda_link link;
+    rm_plan_info info;
     rm_plan *next = NULL;
     rm_result r;
     if (!c || !x || !g || !desc || !p || !*p) return RM_ERROR_ARGUMENT;
     r = rm_exec_profile(x, s, repeats);
+    if (r == RM_OK && s && (s->kind == RM_FIRST || s->kind == RM_MIDDLE) && rm_plan_get_info(*p, RM_LAST, &info) == RM_OK) { /* where the updates are */
+        rm_step last = *s;
+        last.kind = RM_LAST;
+        r = rm_exec_profile(x, &last, repeats);
+    }
     if (r == RM_OK) r = rm_cuda_link_measure(c, NULL, NULL, &link);
     if (r != RM_OK) return r;
     rm_graph_link(g, link.h2d, link.d2h, link.latency_ns, 0);

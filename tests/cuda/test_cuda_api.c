@@ -388,6 +388,35 @@ static void timing(void)
     close_rig(&r);
 }
 
+/* Of an accumulation the updates are measured, too. */
+static void tuned_parts(void)
+{
+    rm_cuda_desc d = {0};
+    rm_plan_desc pd = {0};
+    rm_plan_info info;
+    rm_step s = {0};
+    rig r;
+    standin_device(512u << 20, 0);
+    if (!open_rig(&r, "tuning an accumulation", &d)) return;
+    rm_exec_destroy(r.x);
+    r.x = NULL;
+    rm_plan_destroy(r.p);
+    pd.steps = RM_FIRST | RM_LAST;
+    expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK, "an executor", rm_graph_error(r.g));
+    rm_plan_get_info(r.p, RM_LAST, &info);
+    expect(info.estimated == 1, "costs are estimated at first", NULL);
+    standin_pageable(1);
+    memset(r.pinned, 1, BYTES);
+    rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
+    s.kind = RM_FIRST;
+    expect(rm_cuda_tune(r.c, r.x, r.g, &pd, &s, 2, &r.p) == RM_OK, "rm_cuda_tune", rm_exec_error(r.x));
+    standin_pageable(0);
+    rm_plan_get_info(r.p, RM_LAST, &info);
+    expect(info.estimated == 0 && info.time_ns == LAYERS * (FWD_NS + BWD_NS + OPT_NS) - BWD_NS / 2, "and measured then", NULL);
+    expect(standin_findings() == 0, standin_finding(), NULL);
+    close_rig(&r);
+}
+
 /* A card that holds one arena and not two: plans are exchanged all the same, or the old one goes on. */
 static void tight(void)
 {
@@ -529,6 +558,7 @@ int main(void)
     skipping();
     debug();
     timing();
+    tuned_parts();
     tight();
     failing();
     rebound();
