@@ -164,7 +164,8 @@
    computation; weights need not fit on the device. link_margin_percent makes its plans bear a slower link.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
-   rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same graph and desc give the same plan, everywhere. steps = RM_FIRST | RM_MIDDLE |
+   rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same graph and desc give the same plan, everywhere;
+   with the search, after the same calls: what it found with less memory stays a candidate. steps = RM_FIRST | RM_MIDDLE |
    RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
    what persists.
 
@@ -9521,11 +9522,12 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
     }
 }
 
-/* One more cycle of about `work` runs. The first two, longer, from what is there and from everything once, the others from the
-   best, every second one hotter. */
+/* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
+   from the best, every second one hotter. */
 RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
-    uint64_t mean = s->m->mean_ns, hot = round < 2 ? mean : round % 2 ? mean / 2 : mean / 6;
+    int anew = round % 5 == 1;
+    uint64_t mean = s->m->mean_ns, hot = anew || !round ? mean : round % 2 ? mean / 2 : mean / 6;
     if (!s->lambda) {
         uint64_t bytes = 0;
         uint32_t i;
@@ -9534,9 +9536,9 @@ RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
         s->lambda = (mean << 20) / bytes + 1;
         s->most_lambda = rmi_mul(s->lambda, 2048);
     }
-    if (round == 1) rmi_ref_load(s, NULL, 0, NULL);
+    if (anew) rmi_ref_load(s, NULL, 0, NULL);
     else if (round && s->best.n) rmi_ref_restart(s);
-    rmi_ref_cycle(s, hot + 1, mean / 250 + 1, round < 2 ? 2 * work : work);
+    rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work);
 }
 
 /* --- windows: a long list is improved a part at a time; the rest is folded, so that an evaluation takes as long as the part */
@@ -12896,7 +12898,7 @@ RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
     memcpy(c->kinds, p->kinds, strlen(p->kinds));
     c->passes = p->passes;
     c->segment = p->segment;
-    c->gap_ppm = 5000;
+    c->gap_ppm = 1000;
 }
 
 /* The preset of that name (NULL: the default), or NULL. */
@@ -13732,7 +13734,10 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     rmi_ref_runs(s, &s->best, runs);
     RMI_TRY(rmi_plan_try(w, runs, s->best.n, budget, &size));
     s->tried = s->best.ns;
-    if (size <= budget) return RM_OK;
+    if (size <= budget) { /* another list may fit where one did not */
+        s->limit += (budget - s->m->base - s->limit) / 2;
+        return RM_OK;
+    }
     s->tried = RMI_INF;
     s->limit = rmi_sub(s->limit, rmi_max((size - budget) / 3, budget / 400));
     rmi_ref_restart(s);
@@ -13841,7 +13846,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_close(w, s.work > (m.n_tasks > 500 ? least / 4 : least)); round++) {
         int part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || s.work > work / 2);
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
-        else rmi_ref_improve(&s, least / 8, round);
+        else rmi_ref_improve(&s, least / 16, round);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     }
     for (round = 0; round < 12 && s.tried == RMI_INF && s.limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
