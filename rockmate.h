@@ -10635,12 +10635,13 @@ RMI_FN void rmi_bnd_buffers(rmi_bnd *w)
     for (i = 0; i < m->n_stay; i++) w->stays[m->stay[i]] = 1;
 }
 
-/* RM_ERROR_GRAPH: parts or modes that the model does not know in full; nothing can be said then. */
+/* RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing is said then. */
 RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *w)
 {
     const rm_graph *g = m->g;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
     uint32_t nb = m->n_buf + 1, i, f;
+    uint64_t sum = 0;
     memset(w, 0, sizeof *w);
     w->m = m;
     w->mem = mem;
@@ -10670,6 +10671,9 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t l
             if (g->ops[i].has_bwd && !rmi_ref_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f])) return RM_ERROR_GRAPH;
         if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
     }
+    for (i = 0; i < m->n_choices; i++) sum = rmi_add(sum, rmi_add(m->choices[i].ns, m->choices[i].ws));
+    for (i = 0; i < m->n_buf; i++) sum = rmi_add(sum, m->bytes[i]);
+    if (sum >= RMI_MAX / 4) return RM_ERROR_GRAPH; /* sums below need not be watched */
     rmi_bnd_must_run(g, m->step, w->must, read);
     rmi_bnd_buffers(w);
     rmi_bnd_times(w);
