@@ -157,9 +157,10 @@
    6. Planning
    rm_plan_desc.device_bytes is the budget for all that lies on the device: weights, states, inputs and
    activations. 0: no limit. Too small: RM_ERROR_INFEASIBLE, with min_bytes in rm_plan_info and in the
-   message, a budget that works. A preset says what the planner does: "rockmate" if none is named; others are
-   for more time (hiremate: about a second) or to compare with (rotor, checkmate, every-block, sqrt ...).
-   With rm_plan_desc.host_bytes and a link (rm_graph_link) the preset "offmate" also moves: activations out
+   message, a budget that works. A preset says what the planner does: "hiremate" if none is named, which
+   searches for up to about a second; others are for less time (rockmate: tens of milliseconds) or to compare
+   with (rotor, checkmate, every-block, sqrt ...).
+   With rm_plan_desc.host_bytes and a link (rm_graph_link) the default is "offmate", which also moves: activations out
    and back, weights, gradients and states that live in host memory, updates on either side, all beside the
    computation; weights need not fit on the device. link_margin_percent makes its plans bear a slower link.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
@@ -630,7 +631,8 @@ typedef struct rm_plan_desc {
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use; 0: none */
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make; they share the addresses of what persists. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256 */
-    const char *preset RM_ZERO;     /* a name that rm_preset_name lists; NULL: "rockmate" */
+    const char *preset RM_ZERO;     /* a name that rm_preset_name lists; NULL: "hiremate", or "offmate" if
+                               there is host memory and a link (rm_graph_link) */
     const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
     uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no addresses: to compare with the literature, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
@@ -12864,7 +12866,7 @@ typedef struct rmi_planner {
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
-/* A preset is a row: which passes run, and what they need to know. The first one is the default. */
+/* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory: offmate). */
 typedef struct rmi_plan_preset {
     const char *name, *help, *kinds;
     uint32_t passes, segment;
@@ -12877,8 +12879,8 @@ typedef struct rmi_plan_preset {
 #define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
-    {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0},
     {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "", RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS | RM_PASS_SEARCH, 0},
+    {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0},
     {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
     {"noremat", "every op once, in the order of declaration", "", 0, 0},
     {"every-block", "a checkpoint at every cut point", "", RM_PASS_SEGMENTS, 1},
@@ -13844,6 +13846,10 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
     RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
+    if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
+        if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
+        return rmi_plan_search_ladder(w, &s, runs, budget);
+    }
     RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
     if (s.best.n) rmi_ref_restart(&s);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
@@ -14150,6 +14156,7 @@ RMI_FN rm_result rmi_plan_config(rm_graph *g, const rm_plan_desc *d, rm_config *
     const char *wrong;
     char names[256];
     size_t i, n = 0, length;
+    if (!d->preset && d->host_bytes && g->has_link) p = rmi_plan_find_preset("offmate");
     if (!d->config && p) rmi_plan_use_preset(p, c);
     if (!d->config && !p) {
         for (i = 0; i < RMI_COUNT(rmi_plan_presets) && n + 40 < sizeof names; i++, n += length) {

@@ -556,7 +556,7 @@ static int plan_graph(const options *o, rm_graph *g)
     memset(&info, 0, sizeof info);
     memset(&w, 0, sizeof w);
     d.align = (uint32_t)o->align;
-    d.preset = o->preset || o->config || !o->has_host || (!o->host.bytes && !o->host.is_share) ? o->preset : "offmate";
+    d.preset = o->preset;
     d.config = o->config ? &config : NULL;
     d.live_only = (uint32_t)o->live;
     d.steps = o->step;
@@ -579,7 +579,6 @@ static int plan_graph(const options *o, rm_graph *g)
     if (r == RM_ERROR_INFEASIBLE && o->model.model && !o->has_host && !o->preset && !o->config && !o->live) {
         fprintf(stderr, "rmplan: %s: %s\nrmplan: planning with 128 GiB of host memory (--host says how much, 0 for none)\n", o->graph, rm_graph_error(g));
         d.host_bytes = (uint64_t)128 << 30;
-        d.preset = "offmate";
         r = rm_plan_create(g, &d, &plan);
     }
     solve_us = now_us() - w.start_us;

@@ -505,7 +505,7 @@ static rm_plan *plan(rm_graph *g, const char *preset, uint64_t budget, uint32_t 
     d.device_bytes = budget;
     d.host_bytes = host;
     d.steps = steps;
-    d.preset = preset;
+    d.preset = preset ? preset : "rockmate";
     d.info = &info;
     rm_plan_create(g, &d, &p);
     if (min) *min = info.min_bytes;

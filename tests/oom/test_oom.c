@@ -119,6 +119,7 @@ static rm_result make_plan(life *l, rm_plan **p, uint64_t budget)
     memset(&d, 0, sizeof d);
     d.steps = RM_SINGLE | RM_FIRST | RM_LAST | RM_FORWARD;
     d.device_bytes = budget;
+    d.preset = "rockmate";
     return rm_plan_create(l->g, &d, p);
 }
 static rm_result plan_large(life *l) { return make_plan(l, &l->p, 0); }

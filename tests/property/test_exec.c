@@ -488,7 +488,7 @@ static rm_plan *plan(rm_graph *g, const char *preset, uint64_t budget, uint32_t 
     rm_plan *p = NULL;
     memset(&d, 0, sizeof d);
     memset(&info, 0, sizeof info);
-    d.preset = preset;
+    d.preset = preset ? preset : "rockmate"; /* the default searches for a second */
     d.host_bytes = with_host;
     d.device_bytes = budget;
     d.steps = steps;

@@ -191,7 +191,7 @@ static void plan_arguments(void)
     rm_exec *e = NULL;
     char byte = 0;
     begin();
-    EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "best"}, &p) == RM_ERROR_ARGUMENT && !p && strstr(rm_graph_error(g), "'best' is not known; take one of rockmate"));
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "best"}, &p) == RM_ERROR_ARGUMENT && !p && strstr(rm_graph_error(g), "'best' is not known; take one of hiremate"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.align = 48}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no power of two"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.steps = 32}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "unknown bit"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = BIG}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "2^62"));

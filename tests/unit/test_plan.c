@@ -44,7 +44,7 @@ static int ask(void *user, const rm_progress *p)
 static void stopping(rm_graph *g, const char *preset, uint64_t budget)
 {
     rm_plan_info info;
-    rm_plan_desc d = {.device_bytes = budget, .preset = preset, .info = &info, .progress = ask};
+    rm_plan_desc d = {.device_bytes = budget, .preset = preset ? preset : "rockmate", .info = &info, .progress = ask};
     unsigned long total, i;
     asked a = {0};
     rm_plan *p = NULL;
@@ -267,7 +267,7 @@ static void looking(void)
     for (seed = 1; seed <= 60; seed++) {
         rg_text r;
         rm_plan_info info;
-        rm_plan_desc d = {.steps = seed % 3 ? RM_SINGLE : 31, .info = &info, .host_bytes = seed % 2 << 30};
+        rm_plan_desc d = {.steps = seed % 3 ? RM_SINGLE : 31, .preset = "rockmate", .info = &info, .host_bytes = seed % 2 << 30};
         tm_case = seed;
         p = NULL;
         rg_generate(&r, seed, 3 + (unsigned)seed % 25, RG_ALL & ~RG_OPT_HOST);
