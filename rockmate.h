@@ -11317,9 +11317,9 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffi
         if (b1 + b2 + c1 > 4) continue;
         c2 = 4 - b1 - b2 - c1;
         if (b1 && rmi_mul_div_up(price, l->d2h / 4 * b1 + 4, 1000000000u) > rmi_mul(unit, 1u << 20)) continue;
-        room = rmi_add(rmi_ref_scale(w->limit + (out / 4 + 1) * b1, price), 1);
+        room = rmi_add(rmi_ref_scale(rmi_add(w->limit, rmi_mul(out / 4 + 1, b1)), price), 1);
         speed = l->d2h / 4 * b2 + l->h2d / 4 * (c1 + c2) + 8;
-        gain = rmi_ref_scale(b->grads / 4 * b2 + in / 4 * c1 + b->params / 4 * (c1 + c2) + b->start / 4 * c2 + w->forced, price);
+        gain = rmi_ref_scale(b->grads / 4 * b2 + rmi_min(in, RMI_MAX / 8) / 4 * c1 + b->params / 4 * (c1 + c2) + b->start / 4 * c2 + w->forced, price);
         top = rmi_sub(time + gain, room);
         den = rmi_add(rmi_mul(unit, 1u << 20), rmi_mul_div_up(price, speed, 1000000000u));
         if (den == RMI_INF || top >= (uint64_t)1 << 62) continue;
