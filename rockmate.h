@@ -4748,12 +4748,17 @@ typedef struct rmi_chn_act {
     uint32_t what, stage, option, flags; /* stage from 0; option indexes the stage's options */
 } rmi_chn_act;
 
+typedef struct rmi_chn_best { /* a point, and which candidate it is of */
+    uint64_t bytes, ns;
+    uint32_t choice;
+} rmi_chn_best;
+
 typedef struct rmi_chn_curve {
     const rmi_chn_point *at; /* bytes rising, ns falling, both strictly; after the last one of RMI_MAX + 1 bytes */
     uint64_t least_bytes, least_ns;
     uint32_t n;
     const uint32_t *grid, *first; /* times at the borders of cells, see RMI_CHN_CELLS; points up to the beginning of a block */
-    uint32_t *choice;             /* by point, once a schedule has come by: what it does there, see rmi_chn_choose; 0: not yet known */
+    const uint32_t *choice;       /* by point: the option, or n_options - 1 + k - i for a checkpoint and its cut before stage k */
 } rmi_chn_curve;
 
 /* A class is a stage by its numbers: equal stages share one. */
@@ -4787,7 +4792,6 @@ typedef struct rmi_chn_table {
     rmi_chn_curve **row[2];   /* per h and start: curves of the pieces that end before the last stage */
     rmi_chn_curve *tail[2];   /* per h and start: curves of the pieces that end with the last stage */
     uint64_t work;            /* steps taken, about 10 ns each: a measure of time that is the same everywhere */
-    rmi_arena *arena;         /* the caller's: where all this lies */
 } rmi_chn_table;
 
 #define RMI_CHN_OWNED 1u
@@ -4983,9 +4987,11 @@ RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *p, uint32_t n, uint64_t bytes)
 typedef struct rmi_chn_sum {
     const rmi_chn_curve *f, *g;
     uint64_t f_shift, g_shift, bytes, ns;
+    uint32_t choice;           /* as in rmi_chn_curve */
     uint64_t begin, least_ns;  /* where all of it is feasible; the least it comes to */
     uint32_t f_cells, g_cells; /* the shifts, in cells */
     uint32_t f_at, g_at;       /* points, no later than where the search has come to */
+    uint32_t rest;             /* cells to leave out after the next one in which it is not the least */
 } rmi_chn_sum;
 
 /* What the search for candidates that may win looks at. */
@@ -4999,9 +5005,10 @@ typedef struct rmi_chn_view {
 typedef struct rmi_chn_solver {
     rmi_arena *arena, *temp;
     rmi_chn_table *t;
-    rmi_chn_point *env, *seg; /* the envelope; a stretch of it being made anew */
+    rmi_chn_best *env, *seg; /* the envelope; a stretch of it being made anew */
     size_t env_cap, seg_cap;
     uint32_t n_env, cell_log, ns_log, n_cells;
+    uint32_t slack_ppm;  /* gains smaller than this are left alone */
     uint32_t down;       /* drop points downwards: the curves are then bounds from below */
     uint64_t work_limit; /* RM_ERROR_CANCELLED beyond, or if a candidate is expected to take work_each, and that is too much */
     uint32_t work_each;
@@ -5009,7 +5016,7 @@ typedef struct rmi_chn_solver {
     uint64_t told;     /* work that stop knows of */
     rmi_chn_sum *sums; /* all candidates of a piece */
     rmi_chn_view *views;
-    uint32_t n_sums, *near_by, *list, *least;
+    uint32_t n_sums, n_keeps, fastest, *near_by, *list, *least;
     uint64_t *pass_ns, *pass_need; /* per k: of the forwards up to stage k - 1 */
 } rmi_chn_solver;
 
@@ -5029,7 +5036,7 @@ RMI_FN void rmi_chn_consider(rmi_chn_solver *s, const rmi_chn_sum *candidate)
     c->least_ns = c->ns + c->f->least_ns + c->g->least_ns;
     c->f_cells = (uint32_t)rmi_min(c->f_shift >> s->cell_log, s->n_cells);
     c->g_cells = (uint32_t)rmi_min(c->g_shift >> s->cell_log, s->n_cells);
-    c->f_at = c->g_at = 0;
+    c->f_at = c->g_at = c->rest = 0;
     v->f = c->f->grid;
     v->g = c->g->grid;
     v->f_cells = c->f_cells - 1; /* wraps, and back */
@@ -5052,6 +5059,7 @@ RMI_FN const rmi_chn_point *rmi_chn_seek(const rmi_chn_curve *c, uint32_t *at, u
 typedef struct rmi_chn_walk { /* stands on a step of a candidate */
     const rmi_chn_point *f, *g;
     uint64_t f_shift, g_shift, bytes, ns, plus;
+    uint32_t choice;
 } rmi_chn_walk;
 
 RMI_FN void rmi_chn_walk_from(rmi_chn_walk *w, rmi_chn_sum *c, uint64_t bytes, uint32_t cell)
@@ -5062,6 +5070,7 @@ RMI_FN void rmi_chn_walk_from(rmi_chn_walk *w, rmi_chn_sum *c, uint64_t bytes, u
     w->f_shift = c->f_shift;
     w->g_shift = c->g_shift;
     w->plus = c->ns;
+    w->choice = c->choice;
     w->ns = w->plus + w->f->ns + w->g->ns;
 }
 
@@ -5095,7 +5104,7 @@ RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *s, rmi_chn_walk *w, uint32_t e, u
 {
     uint64_t last = RMI_INF;
     uint32_t from = e, more = 1;
-    rmi_chn_point *out;
+    rmi_chn_best *out;
     room += s->n_env - e + 2;
     if (room > RMI_NONE / 2 - e) return RM_ERROR_MEMORY;
     if (!rmi_arena_grow(s->temp, (void **)&s->env, &s->env_cap, e + room, sizeof *s->env)) return RM_ERROR_MEMORY;
@@ -5109,6 +5118,7 @@ RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *s, rmi_chn_walk *w, uint32_t e, u
         }
         if (w->ns < last && !(s->env[e].bytes == w->bytes && s->env[e].ns <= w->ns)) {
             out->bytes = w->bytes;
+            out->choice = w->choice;
             (out++)->ns = last = rmi_chn_cap(w->ns);
         }
         s->t->work++;
@@ -5122,35 +5132,56 @@ RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *s, rmi_chn_walk *w, uint32_t e, u
     return RM_OK;
 }
 
+/* What a candidate must be below where the envelope is at `ns`: with a tolerance, by so much that it is worth it. The
+   one that is fastest in the end need not: so the envelope ends where it should. */
+RMI_FN uint64_t rmi_chn_worth(const rmi_chn_solver *s, uint32_t which, uint64_t ns)
+{
+    return which < s->n_keeps || which == s->fastest || ns == RMI_INF ? ns : ns - (ns >> 20) * s->slack_ppm;
+}
+
+/* With a tolerance, a candidate that has lost in cell after cell is looked at more and more rarely, where the envelope is flat:
+   `from` is what it was at the cell's beginning. Among equal stages most candidates are as good as the best there. */
+RMI_FN void rmi_chn_rest(rmi_chn_solver *s, rmi_chn_sum *c, uint32_t which, uint32_t cell, uint64_t from)
+{
+    if (!s->slack_ppm || which < s->n_keeps || which == s->fastest || from == RMI_INF || from - s->env[s->n_env - 1].ns > from / 256) return;
+    if (s->views[which].cell < cell + 1 + c->rest) s->views[which].cell = cell + 1 + c->rest;
+    c->rest = c->rest < 31 ? c->rest * 2 + 1 : c->rest;
+}
+
 /* env = min(env, candidate) from `begin`, in `cell`, to `end`, which is the end of the envelope so far; e: no later than the
    first of its points after begin. */
 RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *s, uint32_t which, uint64_t begin, uint64_t end, uint32_t cell, uint32_t e)
 {
     rmi_chn_sum *c = &s->sums[which];
-    const rmi_chn_point *env = s->env + e;
-    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0;
+    const rmi_chn_best *env = s->env + e;
+    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0, was;
+    int won;
     rmi_chn_walk w;
-    if (now <= c->least_ns) {
+    if (rmi_chn_worth(s, which, now) <= c->least_ns) {
         s->views[which].cell = RMI_NONE;
         return RM_OK;
     }
     rmi_chn_walk_from(&w, c, begin, cell);
     for (; env->bytes <= begin; env++) now = env->ns;
-    if (rmi_chn_walk_to(&w, c, end, &next) >= now) { /* not even at the end */
+    was = now;
+    if (rmi_chn_walk_to(&w, c, end, &next) >= rmi_chn_worth(s, which, now)) { /* not even at the end */
         s->views[which].cell = (uint32_t)rmi_min(next >> s->cell_log, RMI_NONE);
+        rmi_chn_rest(s, c, which, cell, now);
         s->t->work++;
         return RM_OK;
     }
     for (next = 0;;) {
         for (; env->bytes <= w.bytes; env++) now = env->ns;
-        if (w.ns < now) break;
+        if (w.ns < rmi_chn_worth(s, which, now)) break;
         s->t->work++;
         if (!rmi_chn_walk_on(&w, end)) {
             next = w.bytes;
             break;
         }
     }
+    won = !next;
     if (!next) {
+        c->rest = 0;
         e = (uint32_t)(env - s->env);
         if (e && env[-1].bytes == w.bytes) e--;
         RMI_TRY(rmi_chn_merge(s, &w, e, end,
@@ -5158,6 +5189,7 @@ RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *s, uint32_t which, uint64_t beg
         next = w.bytes;
     }
     s->views[which].cell = (uint32_t)rmi_min(next >> s->cell_log, RMI_NONE);
+    if (!won) rmi_chn_rest(s, c, which, cell, was);
     return RM_OK;
 }
 
@@ -5173,23 +5205,23 @@ RMI_FN void rmi_chn_sample(const rmi_chn_solver *s, const rmi_chn_curve *c, uint
 }
 
 /* The most the envelope can be from its end on, in the grid's units. */
-RMI_FN uint32_t rmi_chn_most(const rmi_chn_solver *s)
+RMI_FN uint32_t rmi_chn_most(const rmi_chn_solver *s, uint32_t which)
 {
     if (!s->n_env) return RMI_CHN_GRID_NONE;
-    return (uint32_t)rmi_min((s->env[s->n_env - 1].ns >> s->ns_log) + 1, RMI_CHN_GRID_NONE);
+    return (uint32_t)rmi_min((rmi_chn_worth(s, which, s->env[s->n_env - 1].ns) >> s->ns_log) + 1, RMI_CHN_GRID_NONE);
 }
 
 /* Lists the candidates that may win in the block of cells that begins with `cell`. */
 RMI_FN uint32_t rmi_chn_near(rmi_chn_solver *s, uint32_t cell)
 {
-    uint32_t i, b, n = 0, any, most = rmi_chn_most(s);
+    uint32_t i, b, n = 0, any, most = rmi_chn_most(s, s->fastest), much = rmi_chn_most(s, RMI_NONE - 1);
     for (i = 0; i < s->n_sums; i++) {
         const rmi_chn_view *v = &s->views[i];
         if (v->cell >= cell + RMI_CHN_BLOCK) continue;
         any = RMI_NONE;
         if (v->cell <= cell) {
             const uint32_t *f = v->f + (cell - v->f_cells), *g = v->g + (cell - v->g_cells);
-            uint32_t less = v->ns - most;
+            uint32_t less = v->ns - (i < s->n_keeps || i == s->fastest ? most : much);
             for (b = 0, any = 0; b < RMI_CHN_BLOCK; b++) any |= f[b] + g[b] + less;
         }
         if (any >> 31) s->near_by[n++] = i;
@@ -5200,13 +5232,13 @@ RMI_FN uint32_t rmi_chn_near(rmi_chn_solver *s, uint32_t cell)
 /* The envelope within a cell, from the candidates near by; the one that looks best first, so that the others find it there. */
 RMI_FN rm_result rmi_chn_cell(rmi_chn_solver *s, uint32_t cell, uint32_t n_near)
 {
-    uint32_t i, n = 0, ns, best = 0, e = s->n_env, most = rmi_chn_most(s);
+    uint32_t i, n = 0, ns, best = 0, e = s->n_env, most = rmi_chn_most(s, s->fastest), much = rmi_chn_most(s, RMI_NONE - 1);
     uint64_t begin = (uint64_t)cell << s->cell_log, end = (uint64_t)(cell + 1) << s->cell_log;
     for (i = 0; i < n_near; i++) {
         const rmi_chn_view *v = &s->views[s->near_by[i]];
         if (v->cell > cell) continue;
         ns = v->f[cell - v->f_cells] + v->g[cell - v->g_cells] + v->ns;
-        if (ns >= most) continue;
+        if (ns >= (s->near_by[i] < s->n_keeps || s->near_by[i] == s->fastest ? most : much)) continue;
         if (n && ns < s->least[best]) best = n;
         s->list[n] = s->near_by[i];
         s->least[n++] = ns;
@@ -5224,8 +5256,10 @@ RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *s)
     uint64_t end = (uint64_t)s->n_cells << s->cell_log;
     s->n_env = 0;
     s->env[0].bytes = RMI_MAX + 1;
-    for (i = 0; i < s->n_sums; i++)
+    for (i = s->fastest = 0; i < s->n_sums; i++) {
+        if (s->sums[i].least_ns < s->sums[s->fastest].least_ns) s->fastest = i;
         if (s->views[i].cell < from) from = s->views[i].cell;
+    }
     for (cell = from; cell < s->n_cells; cell++) {
         if (cell == from || cell % RMI_CHN_BLOCK == 0) n = rmi_chn_near(s, cell / RMI_CHN_BLOCK * RMI_CHN_BLOCK);
         RMI_TRY(rmi_chn_cell(s, cell, n));
@@ -5261,6 +5295,7 @@ RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, 
     }
     s.bytes = rmi_max(fwd + d - outside, bwd);
     s.ns = rmi_chn_cap(s.ns);
+    s.choice = o;
     return s;
 }
 
@@ -5276,6 +5311,7 @@ RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_table *t, uint32_t i, uint32
     s.g_shift += t->grown_sum[j + 1] - t->grown_sum[k];
     s.ns = pass_ns;
     s.bytes = pass_need;
+    s.choice = c->stage.n_options - 1 + k - i;
     return s;
 }
 
@@ -5314,15 +5350,18 @@ RMI_FN void rmi_chn_thin(rmi_chn_solver *s)
     s->n_env = n;
 }
 
-/* Is the piece i..j solved? All are, unless the chain is too long for that: then of long pieces only those that begin or end at
-   a good place, the better the longer; some `dense` lengths for each start and doubling of length. */
-RMI_FN int rmi_chn_is_solved(const rmi_chn_table *t, uint32_t i, uint32_t j)
+/* Is i..j a piece to take care of? All are, unless the chain is too long for that: then of long pieces only those that begin or
+   end at a good place, the better the longer; some `dense` lengths for each start and doubling of length. */
+RMI_FN int rmi_chn_is_good(const rmi_chn_table *t, uint32_t i, uint32_t j)
 {
     uint32_t level = 0, len = j - i + 1;
     if (!t->dense || len < t->dense * 2) return 1;
     for (len /= t->dense * 2; len; len /= 2) level++;
     return t->level[i] >= level || (j + 1 < t->n && t->level[j + 1] >= level);
 }
+
+/* Is it solved? Those that begin with the first stage are, at least with a few cuts: the smallest memory of all is theirs. */
+RMI_FN int rmi_chn_is_solved(const rmi_chn_table *t, uint32_t i, uint32_t j) { return i == 0 || rmi_chn_is_good(t, i, j); }
 
 /* Makes room for the curves. */
 RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
@@ -5356,10 +5395,11 @@ RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
 RMI_FN int rmi_chn_may_cut(const rmi_chn_table *t, uint32_t i, uint32_t k, uint32_t j)
 {
     uint32_t left = k - i, right = j + 1 - k, near = left < right ? left : right, step = 1;
-    int last = j + 1 == t->n;
-    if (left <= rmi_max(t->shared[i], t->lent[i]) && (last || right <= rmi_max(t->shared[k], t->lent[k]))) {
-        while (near / t->dense >= step * 2) step *= 2;
-        return near % step == 0;
+    int last = j + 1 == t->n, few = i == 0 && !last && !rmi_chn_is_good(t, i, j);
+    if (few || (left <= rmi_max(t->shared[i], t->lent[i]) && (last || right <= rmi_max(t->shared[k], t->lent[k])))) {
+        while (near / (few && t->dense > 4 ? t->dense / 2 : t->dense) >= step * 2) step *= 2;
+        if (near % step) return 0;
+        if (!few) return 1;
     }
     return rmi_chn_is_solved(t, i, k - 1) && (last || rmi_chn_is_solved(t, k, j));
 }
@@ -5379,6 +5419,7 @@ RMI_FN rm_result rmi_chn_make_levels(rmi_arena *arena, rmi_arena *temp, rmi_chn_
         }
         m = n;
     }
+    t->level[0] = 0; /* nothing ends there, and a piece that begins there is wanted only by those that do */
     return RM_OK;
 }
 
@@ -5390,12 +5431,13 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_
     uint64_t d = j + 1 < t->n ? t->classes[t->class_of[j]].stage.grad_bytes : 0;
     rmi_chn_point *p;
     rmi_chn_sum sum;
-    uint32_t o, k, *grid, *first;
+    uint32_t o, k, *grid, *first, *choice;
     s->n_sums = 0;
     for (o = 0; o < c->stage.n_options; o++) {
         sum = rmi_chn_keep(t, i, j, h, o, d);
         rmi_chn_consider(s, &sum);
     }
+    s->n_keeps = s->n_sums;
     rmi_chn_passes(t, i, j, h, d, s->pass_ns, s->pass_need);
     for (k = j; k > i; k--) {
         if (t->dense && !rmi_chn_may_cut(t, i, k, j)) continue;
@@ -5410,8 +5452,13 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_
     p = RMI_NEW(s->arena, rmi_chn_point, (size_t)s->n_env + 1);
     grid = RMI_NEW(s->arena, uint32_t, s->n_cells + 1);
     first = RMI_NEW(s->arena, uint32_t, s->n_cells / RMI_CHN_BLOCK + 1);
-    if (!p || !grid || !first) return RM_ERROR_MEMORY;
-    memcpy(p, s->env, s->n_env * sizeof *p);
+    choice = RMI_NEW(s->arena, uint32_t, s->n_env);
+    if (!p || !grid || !first || !choice) return RM_ERROR_MEMORY;
+    for (k = 0; k < s->n_env; k++) {
+        p[k].bytes = s->env[k].bytes;
+        p[k].ns = s->env[k].ns;
+        choice[k] = s->env[k].choice;
+    }
     p[s->n_env].bytes = RMI_MAX + 1;
     to->at = p;
     to->least_bytes = p[0].bytes;
@@ -5419,6 +5466,7 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_
     to->n = s->n_env;
     to->grid = grid;
     to->first = first;
+    to->choice = choice;
     rmi_chn_sample(s, to, grid, first);
     return RM_OK;
 }
@@ -5509,14 +5557,16 @@ RMI_FN uint64_t rmi_chn_count(const rmi_chn_table *t, uint64_t *candidates)
 RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chain)
 {
     rmi_chn_table *t = s->t;
-    uint64_t pieces, candidates;
+    uint64_t pieces, candidates, most = 1;
     uint32_t i, cells = RMI_CHN_CELLS;
     t->n = chain->n;
     RMI_TRY(rmi_chn_intern(s->arena, s->temp, chain, t));
     RMI_TRY(rmi_chn_share(s->arena, s->temp, t));
     RMI_TRY(rmi_chn_make_levels(s->arena, s->temp, t));
     pieces = rmi_chn_count(t, &candidates);
-    if (rmi_mul(candidates, s->work_each) > s->work_limit) return RM_ERROR_CANCELLED;
+    for (i = 0; i < t->n_classes; i++) most = rmi_max(most, t->classes[i].stage.n_options);
+    /* more options, longer curves */
+    if (rmi_mul(rmi_mul(candidates, s->work_each), most > 4 ? most / 4 : 1) > s->work_limit) return RM_ERROR_CANCELLED;
     if (t->n < 64 || t->tolerance_ppm) cells /= 2;
     while (cells > 64 && pieces * cells > (uint64_t)1 << 24) cells /= 2;
     t->grown_sum = RMI_NEW(s->arena, uint64_t, (size_t)t->n + 1);
@@ -5539,7 +5589,7 @@ RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chai
 typedef struct rmi_chn_way {
     uint32_t ppm, dense, work_each;
 } rmi_chn_way;
-static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 100 },   { 0, 16, 100 },  { 500, 16, 50 },  { 500, 8, 50 }, { 1000, 8, 20 },
+static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 100 },   { 500, 16, 50 },  { 500, 8, 50 }, { 1000, 8, 20 },
                                             { 1000, 4, 20 }, { 2000, 4, 12 }, { 2000, 2, 12 }, { 5000, 2, 6 } };
 
 /* Solves with a tolerance into an arena that is empty but for *out. */
@@ -5555,11 +5605,11 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     s.down = down;
     s.work_limit = work_limit;
     s.work_each = way.work_each;
+    s.slack_ppm = down ? 0 : way.ppm / 2;
     s.stop = arena->stop;
     if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
         s.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
         s.t->dense = way.dense;
-        s.t->arena = arena;
         r = rmi_chn_solve_once(&s, chain);
     }
     rmi_arena_free(&temp);
@@ -5651,7 +5701,7 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     rmi_chn_table *t = NULL;
     rm_result r = RM_ERROR_CANCELLED;
     rmi_chn_way way = { 0, 0, 1 };
-    uint32_t i = chain->n > 256 ? 4 : chain->n > 128 ? 2 : 0, n = RMI_COUNT(rmi_chn_ways); /* longer chains exceed the first ways */
+    uint32_t i = chain->n > 256 ? 2 : chain->n > 128 ? 1 : 0, n = RMI_COUNT(rmi_chn_ways); /* longer chains exceed the first ways */
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
     own.stop = arena->stop;
@@ -5669,7 +5719,6 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     while (*end) end = &(*end)->next; /* the table's blocks become the caller's */
     *end = arena->blocks;
     arena->blocks = own.blocks;
-    t->arena = arena;
     *out = t;
     return RM_OK;
 }
@@ -5687,7 +5736,6 @@ typedef struct rmi_chn_writer {
     rmi_chn_act *acts;
     rmi_chn_todo *stack;
     size_t n_acts, acts_cap, n_stack, stack_cap;
-    uint64_t *pass_ns, *pass_need;
 } rmi_chn_writer;
 
 RMI_FN rm_result rmi_chn_put(rmi_chn_writer *w, uint32_t what, uint32_t stage, uint32_t option, uint32_t flags)
@@ -5715,63 +5763,27 @@ RMI_FN rm_result rmi_chn_push(rmi_chn_writer *w, uint32_t i, uint32_t j, uint32_
     return RM_OK;
 }
 
-/* Time of a candidate at `bytes`; RMI_INF if it does not fit. */
-RMI_FN uint64_t rmi_chn_sum_ns(const rmi_chn_sum *c, uint64_t bytes)
-{
-    uint32_t f, g;
-    if (bytes < c->bytes || bytes < c->f_shift || bytes < c->g_shift) return RMI_INF;
-    f = rmi_chn_at(c->f->at, c->f->n, bytes - c->f_shift);
-    g = rmi_chn_at(c->g->at, c->g->n, bytes - c->g_shift);
-    if (f == RMI_NONE || g == RMI_NONE) return RMI_INF;
-    return rmi_chn_cap(c->ns + c->f->at[f].ns + c->g->at[g].ns);
-}
-
-/* What the piece p does from point `at` of its curve on: option + 1, or n_options + k - i for a checkpoint with its cut before
-   stage k; RM_ERROR_INTERNAL if no candidate keeps the curve's promise. Equal pieces share the answer. */
-RMI_FN rm_result rmi_chn_choose(rmi_chn_writer *w, rmi_chn_todo p, rmi_chn_curve *curve, uint32_t at, uint64_t shift, uint64_t d, uint32_t *choice)
-{
-    const rmi_chn_table *t = w->t;
-    uint32_t n = t->classes[t->class_of[p.i]].stage.n_options, o, k;
-    uint64_t ns = curve->at[at].ns, bytes = curve->at[at].bytes + shift;
-    rmi_chn_sum s;
-    if (!curve->choice && !(curve->choice = RMI_NEW(t->arena, uint32_t, curve->n))) return RM_ERROR_MEMORY;
-    *choice = curve->choice[at];
-    if (*choice) return RM_OK;
-    for (o = 0; o < n && !*choice; o++) {
-        s = rmi_chn_keep(t, p.i, p.j, p.h, o, d);
-        if (rmi_chn_sum_ns(&s, bytes) <= ns) *choice = o + 1;
-    }
-    if (!*choice) rmi_chn_passes(t, p.i, p.j, p.h, d, w->pass_ns, w->pass_need);
-    for (k = p.j; k > p.i && !*choice; k--) {
-        if (t->dense && !rmi_chn_may_cut(t, p.i, k, p.j)) continue;
-        s = rmi_chn_checkpoint(t, p.i, p.j, p.h, k, w->pass_ns[k], w->pass_need[k]);
-        if (rmi_chn_sum_ns(&s, bytes) <= ns) *choice = n + k - p.i;
-    }
-    curve->choice[at] = *choice;
-    return *choice ? RM_OK : RM_ERROR_INTERNAL;
-}
-
 /* Writes a piece: what its curve does in these bytes, and pushes what that is made of, last first. */
 RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *w, rmi_chn_todo p)
 {
     const rmi_chn_table *t = w->t;
     const rmi_chn_class *c = &t->classes[t->class_of[p.i]];
     uint32_t again = p.j + 1 < t->n ? RMI_CHN_AGAIN : 0, n = c->stage.n_options, choice, k, l, at;
-    uint64_t shift, d = again ? t->classes[t->class_of[p.j]].stage.grad_bytes : 0;
-    rmi_chn_curve *curve = (rmi_chn_curve *)rmi_chn_find(t, p.i, p.j, p.h, &shift);
+    uint64_t shift;
+    const rmi_chn_curve *curve = rmi_chn_find(t, p.i, p.j, p.h, &shift);
     at = p.bytes < shift ? RMI_NONE : rmi_chn_at(curve->at, curve->n, p.bytes - shift);
     if (at == RMI_NONE) return RM_ERROR_INFEASIBLE;
-    RMI_TRY(rmi_chn_choose(w, p, curve, at, shift, d, &choice));
-    if (choice <= n) {
-        const rmi_chn_option *q = &c->stage.options[choice - 1];
-        RMI_TRY(rmi_chn_put(w, RMI_CHN_KEEP, p.i, choice - 1,
+    choice = curve->choice[at];
+    if (choice < n) {
+        const rmi_chn_option *q = &c->stage.options[choice];
+        RMI_TRY(rmi_chn_put(w, RMI_CHN_KEEP, p.i, choice,
                             again | (p.h | q->reads_in ? RMI_CHN_INPUT_STAYS : 0) | (p.i == p.j ? RMI_CHN_LEAF : 0)));
-        RMI_TRY(rmi_chn_push(w, p.i, p.i, RMI_NONE, choice - 1, 0));
+        RMI_TRY(rmi_chn_push(w, p.i, p.i, RMI_NONE, choice, 0));
         if (p.i == p.j) return RM_OK;
         shift = rmi_add(p.h || !q->reads_in ? 0 : c->in_bytes, q->reads_out ? c->stage.out_bytes : 0);
         return rmi_chn_push(w, p.i + 1, p.j, q->reads_out, 0, p.bytes - q->saved - shift);
     }
-    k = p.i + choice - n;
+    k = p.i + choice + 1 - n;
     for (l = p.i; l < k; l++)
         RMI_TRY(rmi_chn_put(w, RMI_CHN_PASS, l, 0, again | (l == p.i ? RMI_CHN_INPUT_STAYS : 0)));
     RMI_TRY(rmi_chn_push(w, p.i, k - 1, p.h, 0, p.bytes - (t->grown_sum[p.j + 1] - t->grown_sum[k])));
@@ -5783,14 +5795,12 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     rmi_chn_writer w;
-    rm_result r = RM_ERROR_MEMORY;
+    rm_result r;
     memset(&w, 0, sizeof w);
     w.arena = arena;
     w.temp = &temp;
     w.t = t;
-    w.pass_ns = RMI_NEW(&temp, uint64_t, t->n);
-    w.pass_need = RMI_NEW(&temp, uint64_t, t->n);
-    if (w.pass_ns && w.pass_need) r = rmi_chn_push(&w, 0, t->n - 1, 1, 0, rmi_chn_cap(bytes));
+    r = rmi_chn_push(&w, 0, t->n - 1, 1, 0, rmi_chn_cap(bytes));
     while (r == RM_OK && w.n_stack) {
         rmi_chn_todo d = w.stack[--w.n_stack];
         r = d.h == RMI_NONE ? rmi_chn_put(&w, RMI_CHN_BACKWARD, d.i, d.o, 0) : rmi_chn_write_piece(&w, d);
