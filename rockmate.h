@@ -5279,8 +5279,8 @@ RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, 
     uint32_t hold = h | p->reads_in, again = j + 1 < t->n;
     uint64_t outside = h ? c->in_bytes : 0, bwd = p->bwd_peak - (p->reads_in ? outside : 0), fwd;
     rmi_chn_sum s;
+    memset(&s, 0, sizeof s);
     s.f = s.g = &rmi_chn_nothing;
-    s.f_shift = s.g_shift = 0;
     if (i == j) {
         fwd = p->leaf_peak[hold];
         s.ns = p->leaf_ns[again] + p->bwd_ns;
@@ -5305,6 +5305,7 @@ RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_table *t, uint32_t i, uint32
 {
     const rmi_chn_class *c = &t->classes[t->class_of[i]];
     rmi_chn_sum s;
+    memset(&s, 0, sizeof s);
     s.f = rmi_chn_find(t, k, j, 0, &s.f_shift);
     s.g = rmi_chn_find(t, i, k - 1, h, &s.g_shift);
     s.f_shift += h ? 0 : c->in_bytes;
