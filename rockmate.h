@@ -16,11 +16,11 @@
    >>error     result names, messages that stick
    >>graph     tensors, ops, variants, blocks; builder and validation
    >>lower     forward, backward and update tasks with their exact read and write sets
-   >>shape     cut points, the chain of stages, classes of equal blocks
+   >>shape     cut points, the chain of stages, groups of ops, classes of equal ones
    >>schedule  the statements of a plan, the simulator of the lanes, the checker of legality
    >>sequence  a list of runs with repeats -> lifetimes and statements; the language solvers speak
    >>chain     exact checkpointing of a chain of stages for every budget at once
-   >>block     options of one stage: what to keep, with bytes, peaks and times
+   >>block     options of one stage or group: what to keep, with bytes, peaks, times
    >>place     addresses in one arena
    >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
@@ -2568,7 +2568,7 @@ RMI_FN int rmi_low_hands_on(uint32_t step) { return step == RM_FIRST || step == 
 RMI_FN int rmi_low_grads_resident(uint32_t step) { return rmi_low_hands_on(step) || rmi_low_adds_to_earlier(step); }
 
 /* =====================================================================================================================
-   >>shape - cut points, the chain of stages, classes of equal blocks
+   >>shape - cut points, the chain of stages, groups of ops, classes of equal ones
    A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage. Values
    that cannot or need not be made twice (outputs, of ops that run once, without gradient and crossing a cut) are carried:
    once made, they stay. Graphs with few cuts are made chains by carrying what lives long as well: skip connections. In: a sealed graph. Out: stages; equality of runs of ops by structure, sizes and costs, never names.
@@ -5815,7 +5815,7 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint
 RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
-   >>block - options of one stage: what to keep, with bytes, peaks and times
+   >>block - options of one stage or group: what to keep, with bytes, peaks, times
    In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads, and
    reruns only what that needs. An option is a set of ops whose values are kept; what else the backward reads is rerun right
    before it (rk-rotor's options, arXiv 2307.01236). Up to RMI_BLK_UNITS ops: every subset; more: values are dropped one by one,
