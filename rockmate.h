@@ -12089,6 +12089,24 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
     }
 }
 
+/* Where another lane has more to do than the computation, all runs are taken to last as much longer: it must wait somewhere. */
+RMI_FN void rmi_off_stretch(rmi_off_model *m)
+{
+    uint64_t lane[3] = {0, 0, 0}, most, ratio;
+    uint32_t i;
+    for (i = 0; i < m->n_copy; i++) {
+        lane[m->copy[i].way == RMI_COPY_IN] += m->copy[i].ns;
+        if (m->copy[i].way == RMI_COPY_MERGE) lane[2] += m->add_ns[m->inst[m->copy[i].inst].buf];
+    }
+    for (i = 0; i < m->n; i++)
+        if (m->runs[i].way == RMI_OPT_HOST) lane[2] += m->g->tensors[m->runs[i].id].opt_host;
+    most = rmi_max(lane[0], rmi_max(lane[1], lane[2]));
+    if (most <= m->ns || most > RMI_MAX >> 12) return;
+    ratio = most * 1024 / (m->ns + 1) + 8;
+    for (i = 0; i <= m->n; i++) m->start[i] = rmi_min(m->start[i] / 1024 * ratio, RMI_MAX / 4);
+    m->ns = m->start[m->n];
+}
+
 /* Time, lateness, memory of m->runs under m->mode. 0: does not fit the tables. */
 RMI_FN int rmi_off_eval(rmi_off_model *m)
 {
@@ -12096,6 +12114,7 @@ RMI_FN int rmi_off_eval(rmi_off_model *m)
     uint32_t k;
     if (!rmi_off_scan(m)) return 0;
     rmi_off_ask_all(m);
+    rmi_off_stretch(m);
     m->d2h_carry = m->h2d_lead = 0;
     for (k = 0; k < 4; k++) { /* what crosses the step's edge delays the other end; it settles at once or nearly */
         before = m->d2h_carry;
