@@ -118,7 +118,8 @@ done
 min=$(value min_bytes)
 run 0 "" chain.rmg --budget "$min"
 holds 'v["arena_bytes"] <= '"$min"
-run 3 "budget" chain.rmg --budget $((min - 1))
+bound=$(value min_bound_bytes)
+run 3 "budget" chain.rmg --budget $((bound - 1))
 run 3 "budget" chain.rmg --budget 60% --preset noremat --out none.rmp
 if [ -e none.rmp ]; then bad "a plan file without a plan"; else ok; fi
 
