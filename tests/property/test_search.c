@@ -26,6 +26,7 @@ static void one(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t step
     bytes b = {0};
     memset(&d, 0, sizeof d);
     d.device_bytes = budget;
+    d.preset = "rotor";
     d.steps = step;
     d.info = &chain;
     if (rm_plan_create(g, &d, &q)) memset(&chain, 0, sizeof chain);
