@@ -566,7 +566,7 @@ typedef struct rm_progress {
 /* Figures of one program (step kind) of a plan. After RM_ERROR_INFEASIBLE the first block is filled, the rest zero. */
 typedef struct rm_plan_info {
     uint64_t budget_bytes;    /* as asked */
-    uint64_t min_bytes;       /* the smallest arena found, be it slow: a budget of this size works (above 1,000 ops, after success: up to 8 times as slow) */
+    uint64_t min_bytes;       /* the smallest arena found, be it slow: a budget of this size works (above 1,000 ops, after success: up to twice as slow) */
     uint64_t min_bound_bytes; /* no legal plan of this graph has a smaller arena */
     uint64_t keep_all_bytes;  /* arena of running every op once, in declaration order, freeing at last use */
     uint64_t keep_all_ns;
@@ -13405,14 +13405,14 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
 }
 
 /* The least arena, where a budget was met: from the smallest points of the curve up, as long as that helps. At its smallest
-   memory a chain of L stages runs L * L / 2 forwards: on long ones points that take eight times as long as need be are left out. */
+   memory a chain of L stages runs L * L / 2 forwards: on long ones points that take twice as long as need be are left out. */
 RMI_FN rm_result rmi_plan_least(rmi_planner *w)
 {
     const rmi_chn_curve *c = &w->table->curve;
     uint64_t size = 0;
     uint32_t i, from = 0;
-    while (w->g->n_ops > 1000 && from + 1 < c->n && c->at[from].ns / 8 > c->at[c->n - 1].ns) from++;
-    for (i = from; i < from + 8 && i < c->n && w->best.n && size < w->min_arena && !rmi_stopped(&w->stop, 0); i++) {
+    while (w->g->n_ops > 1000 && from + 1 < c->n && c->at[from].ns / 2 > c->at[c->n - 1].ns) from++;
+    for (i = from; i < from + (w->g->n_ops > 1000 ? 2 : 8) && i < c->n && w->best.n && size < w->min_arena && !rmi_stopped(&w->stop, 0); i++) {
         w->min_arena = rmi_min(w->min_arena, size ? size : RMI_INF);
         RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, 0, &size)); /* nothing fits a budget of 0: it is only measured */
     }
