@@ -222,7 +222,7 @@ static void presets(void)
     static rm_config c;
     const char *name;
     size_t i;
-    for (i = 1; (name = rm_preset_name(i, NULL)) != NULL; i++) {
+    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i++) {
         rm_plan *p;
         if (!one_graph && i % 3 != at.seed / 3 % 3) continue;
         rm_config_preset(name, &c);
@@ -236,7 +236,7 @@ static void presets(void)
         if (p) repeat(p);
         rm_plan_destroy(p);
     }
-    at.d.preset = NULL;
+    at.d.preset = "rockmate"; /* what promises that more budget is never slower */
     at.d.config = NULL;
 }
 
@@ -268,7 +268,7 @@ static void budgets(int points)
         for (k = 0; k < p->n; k++) {
             char more[200];
             sprintf(more, "kind %u, %llu ns, before %llu ns", p->info[k].step, (unsigned long long)p->info[k].time_ns, (unsigned long long)before[k]);
-            expect(p->info[k].time_ns <= before[k], "slower with more", more);
+            if (!at.d.host_bytes || !at.g->has_link) expect(p->info[k].time_ns <= before[k], "slower with more", more); /* searches for what to move promise less */
             before[k] = p->info[k].time_ns;
         }
         if (i == points / 2) repeat(p);
@@ -282,6 +282,7 @@ static void plan_graph(uint64_t seed, uint32_t steps, uint32_t align, int points
     rm_plan *p = NULL;
     memset(&at.d, 0, sizeof at.d);
     at.g = NULL;
+    at.d.preset = "rockmate";
     at.d.steps = steps;
     at.d.align = align;
     at.d.host_bytes = seed % 5 ? 0 : 1 << 20;
@@ -297,7 +298,7 @@ static void plan_graph(uint64_t seed, uint32_t steps, uint32_t align, int points
             static const char *const names[] = {"rotor", "rotor", "greedy", "llmc-2"};
             at.d.preset = names[seed / 3 % 4];
             budgets(points);
-            at.d.preset = NULL;
+            at.d.preset = "rockmate"; /* what promises that more budget is never slower */
         }
         if (seed % 7 == 0) {
             at.d.live_only = 1;
