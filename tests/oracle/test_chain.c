@@ -321,6 +321,46 @@ static uint64_t curve_ns(const rmi_chn_table *t, uint64_t bytes)
     return k == RMI_NONE ? RMI_INF : t->curve.at[k].ns;
 }
 
+/* Long runs of equal stages, the first one apart, with cuts left out: the minimum and the fastest are kept, little is lost. */
+static void long_runs(void)
+{
+    static const rmi_chn_way how[] = { { 500, 8, 1 }, { 0, 4, 1 } };
+    static rmi_chn_stage run[120];
+    rmi_chn_option option, first;
+    rmi_arena arena = rmi_arena_make(NULL);
+    rmi_chn_chain c = { 120, run, 700, 0 };
+    rmi_chn_table *exact, *t;
+    uint32_t i, w;
+    memset(&option, 0, sizeof option);
+    option.saved = 5000;
+    option.fwd_peak[0] = option.fwd_peak[1] = option.leaf_peak[0] = option.leaf_peak[1] = 7000;
+    option.fwd_ns[0] = option.fwd_ns[1] = option.leaf_ns[0] = option.leaf_ns[1] = 1000;
+    option.reads_in = 1;
+    option.bwd_peak = 8000;
+    option.bwd_ns = 2000;
+    first = option;
+    first.saved = 2000;
+    for (i = 0; i < 120; i++) {
+        memset(&run[i], 0, sizeof run[i]);
+        run[i].out_bytes = run[i].grad_bytes = 1000;
+        run[i].pass_peak[0] = run[i].pass_peak[1] = 3000;
+        run[i].pass_ns[0] = run[i].pass_ns[1] = 1000;
+        run[i].n_options = 1;
+        run[i].options = i ? &option : &first;
+    }
+    CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK && exact->lost_ppm == 0);
+    for (w = 0; w < RMI_COUNT(how); w++) {
+        CHECK(rmi_chn_attempt(&arena, &c, how[w], 0, RMI_INF, &t) == RM_OK);
+        CHECK(t->curve.at[0].bytes == exact->curve.at[0].bytes && curve_ns(t, RMI_MAX) == curve_ns(exact, RMI_MAX));
+        for (i = 0; i < exact->curve.n; i++) {
+            uint64_t ns = curve_ns(t, exact->curve.at[i].bytes), best = exact->curve.at[i].ns;
+            CHECK(ns >= best && ns - best <= best / 50);
+        }
+        check_schedules(&c, t, 1 + t->curve.n / 16);
+    }
+    rmi_arena_free(&arena);
+}
+
 /* The exact curve lies between the approximate one and its bound; what is promised is kept; the loss is told truly. */
 static void approximations(uint32_t rounds)
 {
@@ -495,6 +535,7 @@ int main(int argc, char **argv)
 {
     uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : 2000;
     oracle(rounds); checks++;
+    long_runs(); checks++;
     approximations(rounds / 20); checks++;
     sharing(rounds / 10); checks++;
     extremes(); checks++;
