@@ -824,7 +824,7 @@ static void built_graph(uint64_t seed)
 int main(int argc, char **argv)
 {
 #if defined(__SANITIZE_ADDRESS__)
-    const unsigned long usual = 150;
+    const unsigned long usual = 60;
 #else
     const unsigned long usual = 500;
 #endif
