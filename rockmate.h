@@ -111,8 +111,8 @@
 
    2. What it does not do
    It has no kernels, no tensor arithmetic and no automatic differentiation: forward, backward and update
-   are your callbacks. Shapes and types are unknown to it; it counts bytes. Graphs are static: one order
-   of ops, one set of sizes. Most presets run each op as declared, not a variant; plans with copies do not
+   are your callbacks. Shapes and types are unknown to it; it counts bytes. Graphs are static: no branches,
+   one set of sizes. Only presets with the search (the default is one) run variants; plans with copies do not
    look for a better order of the ops, nor make a value more than once in a backward. One device;
    reductions over ranks are a callback.
 
