@@ -160,15 +160,15 @@
    message, a budget that works. A preset says what the planner does: "hiremate" if none is named, which
    searches for up to about a second; others are for less time (rockmate: tens of milliseconds) or to compare
    with (rotor, checkmate, every-block, sqrt ...).
-   With rm_plan_desc.host_bytes and a link (rm_graph_link) the default is "offmate", which also moves: activations out
-   and back, weights, gradients and states that live in host memory, updates on either side, all beside the
-   computation; weights need not fit on the device. link_margin_percent makes its plans bear a slower link.
+   With rm_plan_desc.host_bytes and a link (rm_graph_link) the default is "offmate", which also moves:
+   activations out and back, weights, gradients and states that live in host memory, updates on either side,
+   all beside the computation; weights need not fit on the device. link_margin_percent makes its plans bear a slower link.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
-   rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same graph and desc give the same plan, everywhere;
-   with the search, after the same calls: what it found with less memory stays a candidate. steps = RM_FIRST | RM_MIDDLE |
-   RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
-   what persists.
+   rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
+   graph and desc give the same plan, everywhere; with the search, after the same calls: what it found with
+   less memory stays a candidate. steps = RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and
+   evaluation together; all programs share the addresses of what persists.
 
    7. Running
    rm_exec_write the inputs before every step, rm_exec_step, rm_exec_read the outputs. What a step needs
@@ -738,21 +738,32 @@ typedef struct rm_backend {
     void *user RM_ZERO;
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO; /* host 0: the arena; 1: host memory. Once each */
     void (*release)(void *user, void *p, uint32_t host) RM_ZERO;
-    int (*copy)(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) RM_ZERO; /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE. One side may be the caller's memory: then sync, or a wait of CALLER, follows before it is used again */
+    /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE. One side may be the caller's memory: then sync, or a wait of CALLER,
+       follows before it is used again */
+    int (*copy)(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) RM_ZERO;
     int (*fill)(void *user, void *dst, uint32_t byte, uint64_t bytes) RM_ZERO; /* on the device, in the compute lane */
     int (*sync)(void *user) RM_ZERO;                                          /* everything issued has been done, in every lane */
     uint64_t (*now)(void *user) RM_ZERO;                                      /* ns, for rm_exec_profile; may be NULL */
     void *stream RM_ZERO; /* handed to callbacks in the compute lane */
     /* Lanes */
-    int (*reserve)(void *user, uint32_t events, uint32_t calls) RM_ZERO; /* events 0 to events - 1 will be used, and no lane has more than `calls` calls (copy, fill, wait, host_call) in flight. Again after rm_exec_replan and rm_exec_bind, when all lanes are idle: what was kept of programs is void then */
+    /* events 0 to events - 1 will be used, and no lane has more than `calls` calls (copy, fill, wait, host_call) in
+       flight. Again after rm_exec_replan and rm_exec_bind, when all lanes are idle: what was kept of programs is void
+       then */
+    int (*reserve)(void *user, uint32_t events, uint32_t calls) RM_ZERO;
     int (*record)(void *user, uint32_t event, uint32_t lane) RM_ZERO;
     int (*wait)(void *user, uint32_t event, uint32_t lane) RM_ZERO;
-    int (*host_call)(void *user, uint32_t lane, int (*fn)(void *arg), void *arg) RM_ZERO; /* calls fn on the host, in lane order. Its nonzero result comes back from a later call here (sync at the latest), which forgets it then. Needed if a plan uses the host lane */
+    /* calls fn on the host, in lane order. Its nonzero result comes back from a later call here (sync at the latest),
+       which forgets it then. Needed if a plan uses the host lane */
+    int (*host_call)(void *user, uint32_t lane, int (*fn)(void *arg), void *arg) RM_ZERO;
     uint32_t call_lanes RM_ZERO;  /* 1u << RM_LANE_COMM, 1u << RM_LANE_COMPUTE: callbacks of that lane go through host_call as well */
     void *comm_stream RM_ZERO;    /* handed to reductions */
     /* Steps; all optional */
-    int (*begin)(void *user, uint32_t program, const rm_step *s, uint32_t *answer) RM_ZERO; /* program: its number in the plan. *answer comes in as RM_ISSUE. NULL: this step (of rm_exec_profile) is issued in any case */
-    int (*end)(void *user, uint32_t program, uint32_t *answer, const char *failed) RM_ZERO;  /* *answer: begin's; failed: the op or buffer at which issuing stopped, or NULL. What could not be kept, and has not run, is begun and issued again if *answer is set to RM_ISSUE */
+    /* program: its number in the plan. *answer comes in as RM_ISSUE. NULL: this step (of rm_exec_profile) is issued in
+       any case */
+    int (*begin)(void *user, uint32_t program, const rm_step *s, uint32_t *answer) RM_ZERO;
+    /* *answer: begin's; failed: the op or buffer at which issuing stopped, or NULL. What could not be kept, and has
+       not run, is begun and issued again if *answer is set to RM_ISSUE */
+    int (*end)(void *user, uint32_t program, uint32_t *answer, const char *failed) RM_ZERO;
     int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO; /* a callback that is not called through host_call has returned 0; nonzero blames its op */
     const rm_step *device_step RM_ZERO;
     /* Time; optional, both or neither: record and read the time of two points in the compute lane, for rm_exec_profile */
@@ -2571,8 +2582,9 @@ RMI_FN int rmi_low_grads_resident(uint32_t step) { return rmi_low_hands_on(step)
    >>shape - cut points, the chain of stages, groups of ops, classes of equal ones
    A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage. Values
    that cannot or need not be made twice (outputs, of ops that run once, without gradient and crossing a cut) are carried:
-   once made, they stay. Graphs with few cuts are made chains by carrying what lives long as well: skip connections. In: a sealed graph. Out: stages; equality of runs of ops by structure, sizes and costs, never names.
-   O(ops + edges).
+   once made, they stay. Graphs with few cuts are made chains by carrying what lives long as well: skip connections.
+   In: a sealed graph. Out: stages, or groups of neighbouring ops; which are equal by structure, sizes and costs, never by names.
+   O(ops + edges); groups: O(ops^2) at worst.
    ================================================================================================================== */
 typedef struct rmi_stage {
     uint32_t lo, hi;  /* ops [lo, hi) */
@@ -10189,6 +10201,10 @@ RMI_PLAIN_BEGIN
 /* =====================================================================================================================
    >>bound - lower bounds on memory and time
    In: a sealed graph, a limit. Out: numbers that no legal plan can be below, whatever it recomputes, whichever variants it takes.
+   Memory: what persists, and the most that one run needs at once. Time: at the tightest moments of a step, the least that must be
+   made again since it does not fit beside what runs; the limit is priced (Lagrange), and for one price that is a minimum cut
+   (Hochbaum, Megiddo, Naor, Tamir 1993), by Dinic's algorithm. Any flow is a bound, so limits on work are safe. O(ops + edges) a
+   moment to look at, some cuts a moment that is priced.
    ================================================================================================================== */
 
 /* Which forwards every plan must run: those that outputs, backwards and ops with lasting effects cannot do without. */
