@@ -566,7 +566,7 @@ typedef struct rm_progress {
 /* Figures of one program (step kind) of a plan. After RM_ERROR_INFEASIBLE the first block is filled, the rest zero. */
 typedef struct rm_plan_info {
     uint64_t budget_bytes;    /* as asked */
-    uint64_t min_bytes;       /* the smallest arena found, be it slow: a budget of this size works (above 1,000 ops, after success: up to twice as slow) */
+    uint64_t min_bytes;       /* the smallest arena found, be it slow: a budget of this size works (above 1,000 ops, after success: up to twice as slow). 0 after RM_ERROR_INFEASIBLE: it is host memory that is too small */
     uint64_t min_bound_bytes; /* no legal plan of this graph has a smaller arena */
     uint64_t keep_all_bytes;  /* arena of running every op once, in declaration order, freeing at last use */
     uint64_t keep_all_ns;
@@ -12784,7 +12784,7 @@ RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille)
         left = permille == 1000 ? RMI_INF : all / 1000 * permille;
         for (i = g->n_tensors; i-- > 0;) {
             const rmi_tensor *t = &g->tensors[i];
-            int can = t->kind == RMI_PARAM && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF;
+            int can = t->kind == RMI_PARAM && !t->external && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF;
             int free = can && t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 && (permille == 1000 || m->room[i] > m->limit >> 12);
             if (!pass) all += free ? t->opt_host : 0;
             if (!pass || !can) continue;
@@ -12898,6 +12898,7 @@ typedef struct rmi_planner {
     rm_plan_info *info;
     rmi_stop stop;
     uint64_t end_ns;  /* of the clock; 0: no limit */
+    int late;         /* the clock, not the caller, has stopped this kind of step */
     rmi_arena tries, lists; /* of one candidate, emptied for the next */
     int pruning, placing, quick; /* quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
@@ -13008,10 +13009,26 @@ RMI_FN void rmi_plan_input_ends(const rm_graph *g, uint32_t *dies)
             for (k = 0; k < g->ops[i].forms[0].parts[p].needs.n; k++) dies[g->tensors[g->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * g->n_ops - i;
 }
 
+/* What another plan has on the device stays where it has it. */
+RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
+{
+    char name[300];
+    size_t i;
+    for (i = 0; i < like->n_homes; i++) {
+        const rmi_home *h = &like->homes[i];
+        if (h->host)
+            return rmi_err_set(&w->g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s", rmi_sch_name(w->g, h->buf, name),
+                               w->g->has_link ? "set rm_plan_desc.host_bytes as well" : "declare the link (rm_graph_link)");
+        w->offsets[h->buf] = h->offset;
+        w->homes_bytes = rmi_max(w->homes_bytes, h->offset + rmi_round_up(rmi_low_bytes(w->g, h->buf), w->align));
+    }
+    return RM_OK;
+}
+
 RMI_FN void rmi_plan_home(rmi_planner *w, uint32_t buf)
 {
     uint64_t bytes = rmi_low_bytes(w->g, buf);
-    if (!bytes || rmi_low_external(w->g, buf)) return;
+    if (!bytes || rmi_low_external(w->g, buf) || w->offsets[buf] != RMI_INF) return;
     w->offsets[buf] = w->homes_bytes;
     w->homes_bytes += rmi_round_up(bytes, w->align);
 }
@@ -13027,6 +13044,8 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
     w->offsets = RMI_NEW(mem, uint64_t, rmi_low_buffers(g));
     w->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)g->n_tensors);
     if (!dies || !in || !w->offsets || !w->homes) return RM_ERROR_MEMORY;
+    for (i = 0; i < rmi_low_buffers(g); i++) w->offsets[i] = RMI_INF;
+    if (w->d->like && !(g->has_link && w->d->host_bytes)) RMI_TRY(rmi_plan_layout_like(w, &w->d->like->prog[0]));
     for (i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, i);
     for (i = 0; i < g->n_tensors; i++)
@@ -13248,7 +13267,7 @@ RMI_FN int rmi_plan_ask(void *user)
 {
     rmi_planner *w = (rmi_planner *)user;
     rmi_plan_tell(w, w->placing ? "place" : "solve");
-    if (w->end_ns && w->best.n && rmi_now_ns() >= w->end_ns) w->stop.stopped = 1;
+    if (!w->stop.stopped && w->end_ns && w->best.n && rmi_now_ns() >= w->end_ns) w->stop.stopped = w->late = 1;
     return w->stop.stopped;
 }
 
@@ -14117,6 +14136,11 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     static const char *const names[RM_STEP_KINDS] = {"single", "first", "middle", "last", "forward"};
     uint32_t i;
     for (i = 0; rmi_plan_steps[i] != worst->step;) i++;
+    if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
+        if (w->d->info) w->d->info->min_bytes = 0;
+        return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, whatever the budget%s. Set rm_plan_desc.host_bytes to more",
+                           w->d->host_bytes, names[i], w->c.name[0] ? w->c.name : "(a configuration)", w->d->like ? ", that is like the plan given" : "");
+    }
     return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, or make the largest op smaller",
                        w->d->device_bytes, names[i], w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes);
 }
@@ -14186,6 +14210,12 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         rmi_arena_free(&tmp);
     }
     if (r == RM_OK && (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes && !w->stop.stopped) r = rmi_plan_move(w, budget);
+    if (r == RM_OK && plain && !w->best.n && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped) {
+        uint32_t passes = w->c.passes; /* host memory makes nothing impossible: without copies, values may be made more than once */
+        w->c.passes |= rmi_plan_find_preset("hiremate")->passes;
+        r = rmi_plan_search(w, budget);
+        w->c.passes = passes;
+    }
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
@@ -14230,13 +14260,15 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d)
     return RM_OK;
 }
 
-/* Updates in host memory want a link and room there. */
+/* Updates in host memory want a link, room there, and bytes that may move. */
 RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g, const rm_plan_desc *d, int *host_only)
 {
     uint32_t i, steps = d->steps ? d->steps : RM_SINGLE;
     *host_only = 0;
     for (i = 0; i < g->n_tensors && steps & (RM_SINGLE | RM_LAST); i++) {
         if (!g->tensors[i].updates || g->tensors[i].opt != RMI_INF) continue;
+        if (g->tensors[i].external)
+            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only, and RM_EXTERNAL memory does not move; give it an update on the device as well, or drop RM_EXTERNAL", g->tensors[i].name);
         *host_only = 1;
         if (!g->has_link || !d->host_bytes)
             return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only; %s, or give it an update on the device as well", g->tensors[i].name,
@@ -14256,6 +14288,7 @@ RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
         rm_result r;
         uint32_t step = w->joint ? decider_first[i] : rmi_plan_steps[i];
         if (!(w->steps & step)) continue;
+        if (w->late) w->stop.stopped = w->late = 0; /* each kind must have a plan */
         memset(&w->p->info[w->p->n], 0, sizeof(rm_plan_info));
         r = rmi_plan_step(w, step);
         if (r != RM_OK && r != RM_ERROR_INFEASIBLE) return r;
@@ -14286,7 +14319,7 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
     w->given = w->d->like ? w->d->like->prog[0].homes : NULL;
     w->n_given = w->d->like ? w->d->like->prog[0].n_homes : 0;
     RMI_TRY(rmi_plan_kinds_of_step(w, worst));
-    for (round = 0; worst->min_bytes && round < 16 && !w->stop.stopped; round++) {
+    for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
         w->budget = worst->min_bytes;
         w->given = w->d->like ? w->given : NULL;
         RMI_TRY(rmi_plan_kinds_of_step(w, &next));
@@ -14310,11 +14343,11 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
     int moves = (w->c.passes & RMI_PLAN_MOVES || w->host_only || w->d->like) && w->g->has_link && w->d->host_bytes;
     memset(&worst_first, 0, sizeof worst_first);
     first.n = 0;
-    if (!w->host_only && !w->d->like) {
+    if (!w->host_only && (!w->d->like || !moves)) {
         w->apart = 1;
         RMI_TRY(rmi_plan_kinds_of_step(w, worst));
         w->apart = 0;
-        if (!moves || w->stop.stopped) return RM_OK;
+        if (!moves || (w->stop.stopped && !worst->min_bytes)) return RM_OK;
         first = *w->p;
         worst_first = *worst;
         for (i = 0; i < first.n; i++) before += first.info[i].time_ns;

@@ -116,6 +116,73 @@ static void least(void)
     tm_case = 0;
 }
 
+/* Host memory and a link make no budget impossible; a plan of another kind is followed without them, too; the clock stops no
+   kind before it has a plan; updates of external memory stay on the device. */
+static void together(void)
+{
+    unsigned long seed;
+    for (seed = 1; seed <= 3; seed++) {
+        rg_text t;
+        rm_graph *g = NULL;
+        rm_plan *p = NULL, *q = NULL;
+        rm_plan_info info;
+        uint64_t least;
+        rm_plan_desc d = {.info = &info, .work_limit = 100000, .device_bytes = 1};
+        tm_case = seed;
+        rg_generate(&t, seed, 4 + (int)seed, (RG_ALL | RG_LINK) & ~RG_OPT_HOST);
+        EXPECT(!rm_graph_read(t.data, t.size, NULL, &g), rm_graph_error(g));
+        if (rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE) {
+            least = d.device_bytes = info.min_bytes;
+            EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g));
+            d.host_bytes = 1 << 20;
+            EXPECT(!rm_plan_create(g, &d, &q) && info.arena_bytes <= least, rm_graph_error(g));
+            rm_plan_destroy(q);
+            d.host_bytes = 0;
+            d.device_bytes = 0;
+            d.like = p;
+            EXPECT(!rm_plan_create(g, &d, &q), rm_graph_error(g));
+            rm_plan_destroy(q);
+            d.like = NULL;
+            d.steps = RM_FIRST | RM_LAST | RM_MIDDLE;
+            d.device_bytes = 1;
+            EXPECT(rm_plan_create(g, &d, &q) == RM_ERROR_INFEASIBLE, rm_graph_error(g));
+            d.device_bytes = info.min_bytes;
+            d.limit_ns = 1;
+            EXPECT(!rm_plan_create(g, &d, &q), rm_graph_error(g));
+            rm_plan_destroy(q);
+        }
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+        rg_free(&t);
+    }
+    tm_case = 0;
+}
+
+static void hosts(void)
+{
+    static const char host_too_small[] = "rockmate graph 1\nlink h2d=1000 d2h=1000\ntensor x input 64\ntensor w param 4096 opt_host=5\nop f in=x,w out=y:64\noutput y\n";
+    static const char external[] = "rockmate graph 1\nlink h2d=1000 d2h=1000\ntensor x input 64\ntensor w param 4096 opt_host=5 external\nop f in=x,w out=y:64\n";
+    static const char both[] = "rockmate graph 1\nlink h2d=1000 d2h=1000\ntensor x input 64\ntensor w param 4096 opt=1 opt_host=5 external\nop f in=x,w out=y:64\n";
+    rm_plan_info info;
+    rm_plan *p = NULL;
+    rm_graph *g = NULL;
+    rm_plan_desc d = {.info = &info, .host_bytes = 64, .align = 1};
+    EXPECT(!rm_graph_read(host_too_small, sizeof host_too_small - 1, NULL, &g), "");
+    EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE && !info.min_bytes && strstr(rm_graph_error(g), "host memory of 64 bytes"), rm_graph_error(g));
+    d.host_bytes = 1 << 20;
+    EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    EXPECT(!rm_graph_read(external, sizeof external - 1, NULL, &g), "");
+    EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "drop RM_EXTERNAL"), rm_graph_error(g));
+    rm_graph_destroy(g);
+    EXPECT(!rm_graph_read(both, sizeof both - 1, NULL, &g), "");
+    d.preset = "stream";
+    EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 /* --- what is refused, and what does not stick */
 static void refusals(void)
 {
@@ -326,6 +393,8 @@ int main(void)
     words();
     stopping_all();
     least();
+    together();
+    hosts();
     refusals();
     many();
     return tm_end();
