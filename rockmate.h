@@ -14252,10 +14252,13 @@ RMI_FN rm_result rmi_plan_config(rm_graph *g, const rm_plan_desc *d, rm_config *
 
 RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d)
 {
+    size_t i;
+    int aligned = 1;
     if (d->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
     if (d->align & (d->align - 1)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)d->align);
     if (d->link_margin_percent > 90) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90", (uint64_t)d->link_margin_percent);
-    if (d->like && (d->like->g != g || d->like->align != (d->align ? d->align : 256) || d->like->live_only)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: a plan of another graph, of another alignment, or without addresses");
+    for (i = 0; d->like && d->like->g == g && i < d->like->prog[0].n_homes; i++) aligned &= d->like->prog[0].homes[i].offset % (d->align ? d->align : 256) == 0;
+    if (d->like && (d->like->g != g || !aligned || d->like->live_only)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: a plan of another graph, of another alignment, or without addresses");
     if (d->device_bytes > RMI_MAX || d->host_bytes > RMI_MAX) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
     return RM_OK;
 }
