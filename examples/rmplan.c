@@ -577,7 +577,7 @@ static int plan_graph(const options *o, rm_graph *g)
     w.start_us = now_us();
     r = rm_plan_create(g, &d, &plan);
     if (r == RM_ERROR_INFEASIBLE && o->model.model && !o->has_host && !o->preset && !o->config && !o->live) {
-        fprintf(stderr, "rmplan: %s: %s\nrmplan: planning with 128 GiB of host memory (--host says how much, 0 for none)\n", o->graph, rm_graph_error(g));
+        fprintf(stderr, "rmplan: %s: needs %" PRIu64 " bytes on the device alone; planning with 128 GiB of host memory, too (--host says how much, 0 for none)\n", o->graph, info.min_bytes);
         d.host_bytes = (uint64_t)128 << 30;
         r = rm_plan_create(g, &d, &plan);
     }

@@ -196,9 +196,9 @@ static void plan_arguments(void)
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.steps = 32}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "unknown bit"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = BIG}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "2^62"));
     EXPECT(rm_plan_create(g, NULL, &p) == RM_ERROR_ARGUMENT && rm_plan_create(g, &(rm_plan_desc){.align = 1}, NULL) == RM_ERROR_ARGUMENT);
-    EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = 1, .info = &info}, &p) == RM_ERROR_INFEASIBLE && !p && info.min_bytes && strstr(rm_graph_error(g), "Give"));
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = 1, .info = &info}, &p) == RM_ERROR_INFEASIBLE && !p && info.min_bytes && strstr(rm_graph_error(g), "Give"));
     EXPECT(!rm_input_add(g, "late", 1, 0).id && rm_graph_result(g) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "sealed"));
-    EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = info.min_bytes}, &p) == RM_OK && p);
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = info.min_bytes}, &p) == RM_OK && p);
     EXPECT(rm_plan_get_info(p, RM_LAST, &info) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no program"));
     EXPECT(rm_plan_get_info(p, 0, &info) == RM_OK && info.step == RM_SINGLE && info.estimated == 1);
     EXPECT(rm_exec_create(p, NULL, &e) == RM_OK && e);
@@ -232,7 +232,7 @@ static void missing_callbacks(void)
     begin();
     k.backward = NULL;
     RM_OP(g, &k, .name = "b", .in = {h});
-    EXPECT(rm_plan_create(g, &(rm_plan_desc){.align = 1}, &p) == RM_OK);
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .align = 1}, &p) == RM_OK);
     EXPECT(rm_exec_create(p, NULL, &e) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "op b") && strstr(rm_graph_error(g), "RM_NOGRAD"));
     rm_plan_destroy(p);
     rm_graph_destroy(g);
@@ -261,8 +261,8 @@ static void works(int line)
     memset(&info, 0, sizeof info);
     expect(rm_graph_result(g) == RM_OK, line, "the builder", rm_graph_error(g));
     if (!toy_attach(&world, g, 0)) exit(3);
-    if (rm_plan_create(g, &(rm_plan_desc){.device_bytes = 1, .info = &info, .steps = 31}, &p) != RM_OK)
-        expect(rm_plan_create(g, &(rm_plan_desc){.device_bytes = info.min_bytes, .steps = 31}, &p) == RM_OK, line, "a plan", rm_graph_error(g));
+    if (rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = 1, .info = &info, .steps = 31}, &p) != RM_OK)
+        expect(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = info.min_bytes, .steps = 31}, &p) == RM_OK, line, "a plan", rm_graph_error(g));
     if (p && expect(rm_exec_create(p, NULL, &e) == RM_OK, line, "an executor", rm_graph_error(g))) {
         expect(give(e) && rm_exec_step(e, NULL) == RM_OK, line, "a step", rm_exec_error(e));
         expect(give(e) && rm_exec_step(e, &(rm_step){.kind = RM_FORWARD}) == RM_OK, line, "a forward step", rm_exec_error(e));
