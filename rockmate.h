@@ -13653,11 +13653,12 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
 
 /* --- groups: the search over them, with their options as variants */
 
-/* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward would not run. */
+/* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward or update would not run (a group without
+   backwards is nowhere in a backward pass, but a weight may be read there and belong to it). */
 RMI_FN rm_result rmi_plan_expand_groups(rmi_planner *w, rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
 {
     const rm_graph *g = w->g;
-    size_t room = 0, i, backwards = 0, wanted;
+    size_t room = 0, i, backwards = 0, updates = 0, wanted;
     uint8_t *ran = RMI_NEW(mem, uint8_t, g->n_ops);
     rmi_chn_option same;
     rmi_run *r;
@@ -13678,8 +13679,10 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_planner *w, rmi_arena *mem, rmi_blk 
     wanted = 0;
     for (k = 0; k < g->n_ops; k++)
         for (i = 0; i < g->ops[k].forms[0].n_parts && g->ops[k].has_bwd; i++) wanted += (size_t)rmi_low_part_wanted(&g->ops[k], &g->ops[k].forms[0].parts[i]);
-    if (wanted != backwards) *n = 0;
-    else *n += rmi_blk_tail(g, w->step, r + *n);
+    if (wanted == backwards) *n += rmi_blk_tail(g, w->step, r + *n);
+    for (i = 0; i < *n; i++) updates += r[i].way == RMI_OPT || r[i].way == RMI_OPT_HOST;
+    for (k = 0; k < g->n_tensors && rmi_low_has_update(w->step); k++) updates -= g->tensors[k].updates;
+    if (wanted != backwards || updates) *n = 0;
     return RM_OK;
 }
 
