@@ -16580,7 +16580,9 @@ RMI_FN void rmi_txt_head(rmi_txt_pen *l, const rm_plan_info *f)
     rmi_txt_say(l, f->estimated ? " (estimated costs)" : "");
     rmi_txt_say(l, ", ");
     rmi_txt_say_over(l, f->time_ns, f->keep_all_ns);
-    rmi_txt_say(l, " over keeping everything; at most ");
+    rmi_txt_say(l, " over keeping everything");
+    rmi_txt_end_line(l);
+    rmi_txt_say(l, "  proven     at most ");
     rmi_txt_say_ratio(l, rmi_mul(rmi_sub(f->time_ns, f->bound_ns), 100), f->bound_ns ? f->bound_ns : 1, 2);
     rmi_txt_say(l, " % from the best possible");
     rmi_txt_end_line(l);
