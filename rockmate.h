@@ -11575,6 +11575,12 @@ typedef struct rmi_off_copy {
     uint64_t ns, start, end;
 } rmi_off_copy;
 
+typedef struct rmi_off_job { /* of the host lane: an addition, or an update */
+    uint64_t ready;
+    uint32_t id, pos; /* copy (param); not before this run */
+    uint32_t key;     /* of those that are ready the least comes first */
+} rmi_off_job;
+
 typedef struct rmi_off_model {
     const rm_graph *g;
     rmi_arena *mem;
@@ -11607,12 +11613,14 @@ typedef struct rmi_off_model {
     uint64_t *start; /* of run p; start[n]: the end */
     uint64_t *up, *down, *ws;
     uint64_t *host_end; /* by tensor: of its update on the host */
-    uint32_t *host_pos;
+    uint32_t *host_pos; /* by tensor: after this run it is said */
+    rmi_off_job *jobs;
+    uint32_t *heap, *host_order, n_jobs, n_host; /* host_order: params updated on the host */
     uint8_t *there, *wanted;
     uint64_t ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns, d2h_carry, h2d_lead;
     uint32_t peak_at;
     /* found */
-    uint8_t *best_mode;
+    uint8_t *best_mode, *best_host;
     uint32_t *stack;
 } rmi_off_model;
 
@@ -11681,7 +11689,11 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->edge = RMI_NEW(m->mem, uint8_t, n);
     m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
     m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
-    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos) return RM_ERROR_MEMORY;
+    m->best_host = RMI_NEW(m->mem, uint8_t, g->n_tensors);
+    m->jobs = RMI_NEW(m->mem, rmi_off_job, 2 * (size_t)g->n_tensors);
+    m->heap = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
+    m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
+    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos || !m->best_host || !m->jobs || !m->heap || !m->host_order) return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
         uint64_t bytes = rmi_low_bytes(g, b);
@@ -11923,43 +11935,6 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
     }
 }
 
-/* Copies out, first come first served, and updates on the host. */
-RMI_FN void rmi_off_time_out(rmi_off_model *m)
-{
-    uint64_t lane = m->d2h_carry, host = 0, t;
-    uint32_t p, k, at = 0, busy = 0, added = 0;
-    m->d2h_ns = m->host_ns = 0;
-    for (p = 0; p < m->n; p++) {
-        for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
-            rmi_off_copy *c = &m->copy[k - 1];
-            rmi_off_inst *s = &m->inst[c->inst];
-            uint32_t w;
-            if (lane < m->start[p + 1]) lane = m->start[p + 1];
-            c->start = lane;
-            lane += c->ns;
-            m->d2h_ns += c->ns;
-            c->end = lane;
-            while (at + 1 < m->n && m->start[at + 1] < lane) at++;
-            c->at = at < p ? p : at;
-            if (c->way == RMI_COPY_MERGE) {
-                host = rmi_max(host, lane) + m->add_ns[s->buf];
-                m->host_ns += m->add_ns[s->buf];
-                while (added + 1 < m->n && m->start[added + 1] < host) added++;
-                c->added = host > m->ns ? m->n : added < c->at ? c->at : added;
-            }
-            if (rmi_off_kind(m, s->buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
-            busy = 1;
-        }
-        if (m->runs[p].way == RMI_OPT_HOST) {
-            t = rmi_max(host, m->host_end[m->runs[p].id]);
-            m->host_end[m->runs[p].id] = host = t + m->g->tensors[m->runs[p].id].opt_host;
-            m->host_pos[m->runs[p].id] = p;
-            m->host_ns += m->g->tensors[m->runs[p].id].opt_host;
-        }
-    }
-    m->d2h_carry = busy && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
-}
-
 /* The last run that starts by then. */
 RMI_FN uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t t)
 {
@@ -11970,6 +11945,84 @@ RMI_FN uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t t)
         else hi = mid - 1;
     }
     return lo;
+}
+
+/* The host lane: additions as they come; of the updates whose gradients are there, the one whose param the next step reads first,
+   so that what the backward leaves last, and the next step wants first, does not wait for all that came before it. */
+RMI_FN void rmi_off_time_host(rmi_off_model *m)
+{
+    uint64_t t = 0;
+    uint32_t i = 0, n = 0, k, pos = 0, w;
+    m->n_host = 0;
+    while (i < m->n_jobs || n) {
+        rmi_off_job j;
+        if (!n) t = rmi_max(t, m->jobs[i].ready);
+        for (; i < m->n_jobs && m->jobs[i].ready <= t; i++) {
+            for (k = n++; k && m->jobs[m->heap[(k - 1) / 2]].key > m->jobs[i].key; k = (k - 1) / 2) m->heap[k] = m->heap[(k - 1) / 2];
+            m->heap[k] = i;
+        }
+        j = m->jobs[m->heap[0]];
+        for (n--, k = 0; 2 * k + 1 < n; k = w) {
+            w = 2 * k + 1;
+            w += w + 1 < n && m->jobs[m->heap[w + 1]].key < m->jobs[m->heap[w]].key;
+            if (m->jobs[m->heap[n]].key <= m->jobs[m->heap[w]].key) break;
+            m->heap[k] = m->heap[w];
+        }
+        m->heap[k] = m->heap[n];
+        if (j.pos > pos) pos = j.pos;
+        if (j.key < m->n) { /* an addition */
+            rmi_off_copy *c = &m->copy[j.id];
+            t += m->add_ns[m->inst[c->inst].buf];
+            c->added = t > m->ns ? m->n : (uint32_t)rmi_max(c->at, rmi_off_run_at(m, t));
+            continue;
+        }
+        t += m->g->tensors[j.id].opt_host;
+        m->host_end[j.id] = t;
+        m->host_pos[j.id] = pos;
+        m->host_order[m->n_host++] = j.id;
+    }
+}
+
+RMI_FN void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, uint32_t pos, uint32_t key, uint64_t ns)
+{
+    uint32_t k = m->n_jobs++;
+    for (; k && m->jobs[k - 1].ready > ready; k--) m->jobs[k] = m->jobs[k - 1];
+    m->jobs[k].ready = ready;
+    m->jobs[k].id = id;
+    m->jobs[k].pos = pos;
+    m->jobs[k].key = key;
+    m->host_ns += ns;
+}
+
+/* Copies out, first come first served, and what the host does. */
+RMI_FN void rmi_off_time_out(rmi_off_model *m)
+{
+    uint64_t lane = m->d2h_carry;
+    uint32_t p, k, at = 0, busy = 0, w;
+    m->d2h_ns = m->host_ns = 0;
+    m->n_jobs = 0;
+    for (p = 0; p < m->n; p++) {
+        for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
+            rmi_off_copy *c = &m->copy[k - 1];
+            rmi_off_inst *s = &m->inst[c->inst];
+            if (lane < m->start[p + 1]) lane = m->start[p + 1];
+            c->start = lane;
+            lane += c->ns;
+            m->d2h_ns += c->ns;
+            c->end = lane;
+            while (at + 1 < m->n && m->start[at + 1] < lane) at++;
+            c->at = at < p ? p : at;
+            if (rmi_off_kind(m, s->buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
+            if (c->way == RMI_COPY_MERGE) rmi_off_put_job(m, lane, k - 1, p, p, m->add_ns[s->buf]);
+            busy = 1;
+        }
+        if (m->runs[p].way != RMI_OPT_HOST) continue;
+        w = m->runs[p].id;
+        k = m->cur[w] == RMI_NONE ? m->n - 1 : m->inst[m->cur[w]].first;
+        rmi_off_put_job(m, rmi_max(m->host_end[w], m->start[p]), w, p, m->n + k, m->g->tensors[w].opt_host);
+    }
+    m->d2h_carry = busy && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
+    rmi_off_time_host(m);
 }
 
 /* Where instance i ends, at the latest of its last use and its copy out. */
@@ -11983,7 +12036,9 @@ RMI_FN uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_inst *s)
 RMI_FN void rmi_off_time_in(rmi_off_model *m)
 {
     uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T); /* times are T later, so that none is negative */
-    uint32_t p, k, at = m->n, w;
+    uint32_t p, k, at = m->n, w = 0;
+    int edge, hosted;
+    uint64_t ready;
     m->h2d_ns = m->late_ns = m->h2d_lead = 0;
     for (p = m->n; p-- > 0;)
         for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
@@ -11993,18 +12048,22 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
             lane = rmi_sub(c->end, c->ns);
             c->start = lane;
             m->h2d_ns += c->ns;
-            c->wraps = lane < T && !m->steady && m->fixed[s->buf] != 2 && s->edge && c == &m->copy[s->edge - 1];
+            edge = s->edge && c == &m->copy[s->edge - 1];
+            hosted = edge && rmi_off_kind(m, s->buf, &w) == RMI_BUF_VALUE && m->host_update[w] && rmi_low_has_update(m->step);
+            ready = hosted ? rmi_max(lane, m->host_end[w]) : lane;
+            m->late_ns = rmi_max(m->late_ns, ready - lane);
+            c->wraps = ready < T && !m->steady && m->fixed[s->buf] != 2 && edge;
             if (lane < T && m->steady) m->late_ns = rmi_max(m->late_ns, T - lane);
             if (lane < T && !m->steady) m->h2d_lead = rmi_max(m->h2d_lead, T - lane);
             if (!c->wraps) {
                 while (at > 0 && (at == m->n || T + m->start[at] > lane)) at--;
-                c->at = at < p ? at : p;
+                c->at = ready > lane ? rmi_off_run_at(m, rmi_sub(ready, T)) : at;
+                c->at = c->at < p ? c->at : p;
                 if (s->out && m->copy[s->out - 1].pos < p && c->at <= m->copy[s->out - 1].pos) c->at = m->copy[s->out - 1].pos + 1;
             } else {
-                c->at = rmi_off_run_at(m, lane); /* not after its last use: then it stays (rmi_off_idle) */
-                if (rmi_off_kind(m, s->buf, &w) != RMI_BUF_VALUE || !m->host_update[w] || !rmi_low_has_update(m->step)) continue;
+                c->at = rmi_off_run_at(m, ready); /* not after its last use: then it stays (rmi_off_idle) */
+                if (!hosted) continue;
                 if (c->at <= s->last) c->at = s->last + 1;
-                if (m->host_end[w] > lane) m->late_ns = rmi_max(m->late_ns, m->host_end[w] - lane);
                 if (c->at <= m->host_pos[w]) c->at = m->host_pos[w] + 1;
             }
         }
@@ -12237,7 +12296,7 @@ RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_li
 {
     uint32_t p, k, *begin = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     uint32_t *next = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
-    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), pass, w;
+    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), pass, w, host = 0;
     uint32_t *done = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *done_next = RMI_NEW(mem, uint32_t, m->g->n_tensors);
     out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 4 * (size_t)m->n_copy + 1);
     out->at = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
@@ -12262,7 +12321,7 @@ RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_li
     for (p = 0; p < m->n; p++) { /* gradients in host memory, by the run during which their update ends there; n: in the next step */
         if (m->runs[p].way != RMI_OPT_HOST || rmi_low_grads_resident(m->step) || !m->g->tensors[m->runs[p].id].consumers.n) continue;
         w = m->runs[p].id;
-        k = m->host_end[w] > m->ns ? m->n : (uint32_t)rmi_max(p, rmi_off_run_at(m, m->host_end[w]));
+        k = m->host_end[w] > m->ns ? m->n : (uint32_t)rmi_max(m->host_pos[w], rmi_off_run_at(m, m->host_end[w]));
         done_next[w] = done[k];
         done[k] = w + 1;
     }
@@ -12278,13 +12337,14 @@ RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_li
             if (value && !rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, b, 0, 0);
         }
         out->at[p] = (uint32_t)out->n;
-        out->runs[out->n++] = m->runs[p];
-        for (k = done[p]; k; k = done_next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 0, 0);
+        if (m->runs[p].way != RMI_OPT_HOST) out->runs[out->n++] = m->runs[p];
         for (k = m->head_out[p]; k; k = m->copy[k - 1].next)
             if (!rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k - 1].way, m->inst[m->copy[k - 1].inst].buf, 0, 0);
         for (k = added[p]; k; k = then[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
         for (k = over[p]; k; k = next[k - 1])
             if (m->copy[k - 1].at > m->copy[k - 1].pos) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 0, 0);
+        for (; host < m->n_host && m->host_pos[m->host_order[host]] == p; host++) out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, m->host_order[host], 0, 0);
+        for (k = done[p]; k; k = done_next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 0, 0);
     }
     return RM_OK;
 }
@@ -12464,6 +12524,8 @@ typedef struct rmi_off_search {
     uint32_t n_groups;
     uint64_t energy, best_energy, rng, price; /* price: ns for 1024 bytes too many */
     uint8_t *undo;      /* modes of the range that a move changes */
+    uint8_t *was, *was_host; /* all decisions before a move that changes where updates run */
+    uint32_t n_flips;   /* params whose update may run on either side */
     uint64_t evals;
 } rmi_off_search;
 
@@ -12567,6 +12629,14 @@ RMI_FN void rmi_off_drop_small(rmi_off_search *s)
     }
 }
 
+/* May the update of tensor i run on either side? */
+RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
+{
+    const rmi_tensor *t = &m->g->tensors[i];
+    return t->kind == RMI_PARAM && !t->external && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF && t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 &&
+           m->g->has_link && m->host_limit;
+}
+
 RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
 {
     uint64_t bytes = 0, ns = 0;
@@ -12576,7 +12646,10 @@ RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi
     s->items = RMI_NEW(mem, rmi_off_item, (size_t)m->n_buf + 1);
     s->first = RMI_NEW(mem, uint32_t, (size_t)m->n_buf + 2);
     s->undo = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
-    if (!s->items || !s->first || !s->undo) return RM_ERROR_MEMORY;
+    s->was = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
+    s->was_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
+    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host) return RM_ERROR_MEMORY;
+    for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
     RMI_TRY(rmi_off_items(s, shape));
     rmi_sort(s->items, s->n, sizeof(rmi_off_item), rmi_off_cmp_item, NULL);
     rmi_off_drop_small(s);
@@ -12735,20 +12808,57 @@ RMI_FN int rmi_off_move(rmi_off_search *s, uint32_t *lo, uint32_t *hi)
     return changed;
 }
 
-/* Threshold accepting (Dueck and Scheuer 1990) from the modes of now; the best that fits is kept in best_mode. */
+/* One move: the updates of a few equal params go to the other side. 0: nothing would change. */
+RMI_FN int rmi_off_flip(rmi_off_search *s)
+{
+    rmi_off_model *m = s->m;
+    uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w, grad, changed = 0;
+    uint8_t host = 0;
+    memcpy(s->was, m->mode, m->n_buf);
+    memcpy(s->was_host, m->host_update, m->g->n_tensors);
+    for (; s->items[x].lasting && x < b && len; x++, len--) {
+        rmi_low_kind(m->g, s->items[x].buf, &w);
+        if (!rmi_off_two_sided(m, w)) continue;
+        if (!changed) host = !m->host_update[w];
+        changed += m->host_update[w] != host;
+        m->host_update[w] = host;
+        if (host) continue;
+        grad = rmi_low_buf(m->g, RMI_BUF_GRAD, w);
+        if (!rmi_low_grads_resident(m->step) && m->fixed[grad] != 2) m->mode[grad] = 0;
+    }
+    if (changed) rmi_off_settle(m);
+    return changed != 0;
+}
+
+RMI_FN void rmi_off_keep_best(rmi_off_search *s)
+{
+    if (!rmi_off_fits(s->m) || s->energy >= s->best_energy) return;
+    s->best_energy = s->energy;
+    memcpy(s->m->best_mode, s->m->mode, s->m->n_buf);
+    memcpy(s->m->best_host, s->m->host_update, s->m->g->n_tensors);
+}
+
+/* Back to the best, if there is one. */
+RMI_FN void rmi_off_take_best(rmi_off_search *s)
+{
+    if (s->best_energy == RMI_INF) return;
+    memcpy(s->m->mode, s->m->best_mode, s->m->n_buf);
+    memcpy(s->m->host_update, s->m->best_host, s->m->g->n_tensors);
+    rmi_off_settle(s->m);
+}
+
+/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. */
 RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
     rmi_off_model *m = s->m;
     uint64_t end = s->evals + evals, from = s->evals, e, allowed;
     uint32_t lo, hi, i;
     s->energy = rmi_off_energy(s);
-    if (rmi_off_fits(m) && s->energy < s->best_energy) {
-        s->best_energy = s->energy;
-        memcpy(m->best_mode, m->mode, m->n_buf);
-    }
+    rmi_off_keep_best(s);
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
-        if (!rmi_off_move(s, &lo, &hi)) {
+        int flips = s->n_flips && !rmi_off_random(s, 5);
+        if (!(flips ? rmi_off_flip(s) : rmi_off_move(s, &lo, &hi))) {
             s->rng++;
             from -= from > 0 && !(s->rng & 15); /* moves that change nothing cost little */
             if (!(s->rng & 63)) s->evals++;
@@ -12758,10 +12868,13 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
         allowed = heat * (left * left >> 10) / 1024 * rmi_off_random(s, 1024) / 1024;
         if (e <= rmi_add(s->energy, allowed)) {
             s->energy = e;
-            if (rmi_off_fits(m) && e < s->best_energy) {
-                s->best_energy = e;
-                memcpy(m->best_mode, m->mode, m->n_buf);
-            }
+            rmi_off_keep_best(s);
+            continue;
+        }
+        if (flips) {
+            memcpy(m->mode, s->was, m->n_buf);
+            memcpy(m->host_update, s->was_host, m->g->n_tensors);
+            rmi_off_settle(m);
             continue;
         }
         for (i = lo; i < hi; i++) m->mode[s->items[i].buf] = s->undo[i];
@@ -12774,20 +12887,22 @@ RMI_PLAIN_BEGIN
 typedef enum rmi_off_recipe { RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS, RMI_OFF_SEARCHED } rmi_off_recipe;
 
 /* Which updates run on the host: those that can run nowhere else, and of all that can, `permille` of the time that they take there.
-   What the forward reads first is updated last and wanted first: these stay on the device. */
-RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille)
+   What the forward reads first is updated last and wanted first: these stay on the device. spread: it is every so-manieth instead,
+   so that the link has time for the states of those that are updated on the device. */
+RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread)
 {
     const rm_graph *g = m->g;
     uint64_t all = 0, left;
     uint32_t i, pass;
     for (pass = 0; pass < 2; pass++) {
-        left = permille == 1000 ? RMI_INF : all / 1000 * permille;
+        left = spread ? 0 : permille == 1000 ? RMI_INF : all / 1000 * permille;
         for (i = g->n_tensors; i-- > 0;) {
             const rmi_tensor *t = &g->tensors[i];
             int can = t->kind == RMI_PARAM && !t->external && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF;
-            int free = can && t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 && (permille == 1000 || m->room[i] > m->limit >> 12);
+            int free = rmi_off_two_sided(m, i) && (permille == 1000 || m->room[i] > m->limit >> 12);
             if (!pass) all += free ? t->opt_host : 0;
             if (!pass || !can) continue;
+            if (spread && free) left += t->opt_host / 1000 * permille;
             m->host_update[i] = t->opt == RMI_INF || (free && permille && t->opt_host <= left);
             if (free && m->host_update[i]) left -= t->opt_host;
         }
@@ -12807,11 +12922,11 @@ RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
 /* Modes of a recipe. ALL_KEPT: nothing moves that need not. STREAMED: what persists is at home in host memory, updates run there.
    FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from its input, which goes
    out. SEARCHED: the guess. */
-RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home, uint32_t host)
+RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home, uint32_t host, int spread)
 {
     rmi_off_model *m = s->m;
     uint32_t i, k;
-    rmi_off_host_updates(m, host);
+    rmi_off_host_updates(m, host, spread);
     rmi_off_settle(m);
     rmi_off_rest_states(m, home);
     rmi_off_stream(s, home);
@@ -12834,14 +12949,14 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
 /* The best start of the search: with and without weights at home, updates on either side or on both. */
 RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape)
 {
-    static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300};
+    static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300, 850, 800, 700, 500};
     uint64_t best = RMI_INF, e;
     uint32_t k, n = 2, best_k = 0, i;
     for (i = 0; i < s->m->g->n_tensors && rmi_low_has_update(s->m->step); i++)
         if (s->m->g->tensors[i].updates && s->m->g->tensors[i].opt_host != RMI_INF) n = 2 * RMI_COUNT(permille);
     for (k = 0; k <= n; k++) {
         uint32_t which = k < n ? k : best_k;
-        RMI_TRY(rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), permille[which >> 1]));
+        RMI_TRY(rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), permille[which >> 1], which >> 1 > 6));
         e = rmi_off_energy(s);
         if (k < n && e < best) best = e, best_k = k;
     }
@@ -14044,15 +14159,15 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     s->best_energy = RMI_INF;
     for (k = 0; k < 4; k++) { /* ever cooler, from the best so far */
         rmi_off_anneal(s, evals / 8 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1u : 2u));
-        if (s->best_energy != RMI_INF) memcpy(m->mode, m->best_mode, m->n_buf);
+        rmi_off_take_best(s);
     }
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
-        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000));
+        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
         rmi_off_anneal(s, evals / 4 + 1, m->ns / 500);
     }
     if (s->best_energy == RMI_INF) return RM_OK;
     for (round = 0; round < 32 && !w->stop.stopped; round++) {
-        if (s->best_energy != RMI_INF) memcpy(m->mode, m->best_mode, m->n_buf);
+        rmi_off_take_best(s);
         w->quick = round < 30 || w->best.n;
         RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
         w->quick = 0;
@@ -14098,7 +14213,7 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
         uint32_t which = i < RMI_COUNT(passes) ? i : best;
         int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes), yardstick = !which && (w->host_only || w->joint);
         if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->c.passes & passes[which])) continue;
-        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0));
+        RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
         rmi_off_energy(s);
         if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
