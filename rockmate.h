@@ -8002,13 +8002,26 @@ RMI_FN int rmi_ref_is_mode(const rm_graph *g, uint32_t o, uint32_t f, uint32_t h
 {
     const rmi_op *op = &g->ops[o];
     uint32_t i;
-    if (!rmi_ref_same_parts(&op->forms[0], &op->forms[f])) return 0;
     for (i = 0; i < f; i++)
         if (rmi_ref_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
     for (i = 0; i < h; i++)
         if (!strcmp(op->forms[i].bits, op->forms[h].bits)) return 0;
     if (op->has_bwd && rmi_ref_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[h].bits);
     return op->has_bwd || !f;
+}
+
+/* The mode of op that form stands for. */
+RMI_FN uint32_t rmi_ref_mode_of(const rm_graph *g, uint32_t o, uint32_t form)
+{
+    const rmi_op *op = &g->ops[o];
+    uint32_t f, h, n = 0;
+    for (f = 0; f < op->n_forms; f++)
+        for (h = 0; h < op->n_forms; h++) {
+            if (n == 255 || !rmi_ref_is_mode(g, o, f, h)) continue;
+            if (rmi_ref_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[h].bits, op->forms[form].bits)) return n;
+            n++;
+        }
+    return 0;
 }
 
 RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_form, uint32_t bits_form)
@@ -8148,20 +8161,55 @@ RMI_FN void rmi_ref_fast_mode(rmi_ref_model *m, uint32_t o)
     }
 }
 
+/* In form f, has the op's backward a part p that gives something? Where forms differ in parts, a task stands for the p-th one of
+   each, which of some may be none. */
+RMI_FN int rmi_ref_has_part(const rmi_op *op, uint32_t f, uint32_t p) { return p < op->forms[f].n_parts && rmi_low_part_wanted(op, &op->forms[f].parts[p]); }
+
+RMI_FN uint32_t rmi_ref_parts(const rmi_op *op)
+{
+    uint32_t f, n = 0;
+    for (f = 0; f < op->n_forms; f++) n = op->forms[f].n_parts > n ? op->forms[f].n_parts : n;
+    return n;
+}
+
+/* May part p of the op contribute to the gradient of t? */
+RMI_FN int rmi_ref_gives(const rmi_op *op, uint32_t p, uint32_t t)
+{
+    uint32_t f;
+    for (f = 0; f < op->n_forms; f++)
+        if (p < op->forms[f].n_parts && rmi_list_has(&op->forms[f].parts[p].grads, t)) return 1;
+    return 0;
+}
+
+/* A part that this mode's backward does not have: nothing runs. */
+RMI_FN rm_result rmi_ref_no_acc(rmi_ref_model *m, uint32_t f)
+{
+    rmi_ref_acc a;
+    memset(&a, 0, sizeof a);
+    a.saved = a.view = a.dout = RMI_NONE;
+    a.free0[0] = (uint32_t)m->n_choices;
+    RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], f, RMI_NONE, 0, 0));
+    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
+    m->accs[m->n_accs++] = a;
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_ref_op_tasks(rmi_ref_model *m, uint32_t o, int backward)
 {
     const rmi_op *op = &m->g->ops[o];
     uint32_t f, h, p;
     rmi_ref_task *t;
-    for (p = 0; p < (backward ? op->forms[0].n_parts : 1); p++) {
+    for (p = 0; p < (backward ? rmi_ref_parts(op) : 1); p++) {
         uint32_t n = 0;
-        if (backward && !rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
+        for (f = 0; f < op->n_forms && backward && !rmi_ref_has_part(op, f, p);) f++;
+        if (backward && f == op->n_forms) continue;
         t = rmi_ref_new_task(m, backward ? RMI_BWD : RMI_FWD, o, p);
         if (backward && !m->n_bwd[o]++) m->bwd0[o] = m->n_tasks - 1;
         for (f = 0; f < op->n_forms; f++)
             for (h = 0; h < op->n_forms; h++) {
                 if (n == 255 || !rmi_ref_is_mode(m->g, o, f, h)) continue;
-                if (backward) RMI_TRY(rmi_ref_bwd_acc(m, o, p, f));
+                if (backward && !rmi_ref_has_part(op, f, p)) RMI_TRY(rmi_ref_no_acc(m, f));
+                else if (backward) RMI_TRY(rmi_ref_bwd_acc(m, o, p, f));
                 else RMI_TRY(rmi_ref_fwd_acc(m, o, f, h));
                 n++;
             }
@@ -8182,13 +8230,13 @@ RMI_FN rm_result rmi_ref_deps(rmi_ref_model *m, uint32_t task)
         const rmi_list *l = pass ? &op->grad_in : &op->grad_out;
         for (i = 0; i < l->n; i++) {
             const rmi_list *c = &g->tensors[l->at[i]].consumers;
-            if (pass && !rmi_list_has(&op->forms[0].parts[t->part].grads, l->at[i])) continue;
+            if (pass && !rmi_ref_gives(op, t->part, l->at[i])) continue;
             for (k = 0; k < c->n; k++) {
                 uint32_t o = c->at[k];
                 if (pass && (o <= t->id || g->any_order)) continue;
                 for (p = 0; p < m->n_bwd[o]; p++) {
                     uint32_t x = m->bwd0[o] + p, *d;
-                    if (x == task || !rmi_list_has(&g->ops[o].forms[0].parts[m->tasks[x].part].grads, l->at[i])) continue;
+                    if (x == task || !rmi_ref_gives(&g->ops[o], m->tasks[x].part, l->at[i])) continue;
                     d = RMI_REF_PUSH(m, deps, n_deps, cap_deps, uint32_t);
                     if (!d) return RM_ERROR_MEMORY;
                     *d = x;
@@ -8242,7 +8290,7 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
         if (!rmi_list_has(&op->in, op->mutates.at[i])) RMI_TRY(rmi_ref_order_read(m, task, op->mutates.at[i], update, bans));
     for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
         const rmi_list *l;
-        if (!rmi_ref_same_parts(&op->forms[0], &op->forms[f])) continue;
+        if (t->part >= op->forms[f].n_parts) continue;
         l = &op->forms[f].parts[t->part].needs;
         for (i = 0; i < l->n; i++) RMI_TRY(rmi_ref_order_read(m, task, l->at[i], update, bans));
     }
@@ -8256,7 +8304,7 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
     uint32_t i, k, n = 0, most = 2 * g->n_tensors + g->n_barriers + 8, *slot, *update;
     rmi_run *runs;
     rmi_access low;
-    for (i = 0; i < g->n_ops; i++) most += 1 + g->ops[i].forms[0].n_parts;
+    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_ref_parts(&g->ops[i]);
     m->tasks = RMI_NEW(m->mem, rmi_ref_task, most);
     m->keep = RMI_NEW(m->mem, uint32_t, most);
     runs = RMI_NEW(m->mem, rmi_run, most);
@@ -8272,8 +8320,12 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
     if (rmi_low_has_backward(m->step)) n = rmi_blk_backward(g, m->step, 0, g->n_ops, runs);
     n += rmi_blk_tail(g, m->step, runs + n);
     for (i = 0; i < n; i++) {
-        if (runs[i].way == RMI_BWD) {
-            m->keep[m->n_keep++] = m->bwd0[runs[i].id] + slot[runs[i].id]++;
+        if (runs[i].way == RMI_BWD) { /* with the first part all, if forms differ in parts */
+            const rmi_op *op = &g->ops[runs[i].id];
+            uint32_t end = slot[runs[i].id] + 1;
+            for (k = 1; k < op->n_forms; k++)
+                if (!rmi_ref_same_parts(&op->forms[0], &op->forms[k])) end = m->n_bwd[runs[i].id];
+            for (; slot[runs[i].id] < end; slot[runs[i].id]++) m->keep[m->n_keep++] = m->bwd0[runs[i].id] + slot[runs[i].id];
             continue;
         }
         m->keep[m->n_keep++] = m->n_tasks;
@@ -8954,13 +9006,16 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
 }
 
 /* The runs of a state, with their forms. */
-RMI_FN void rmi_ref_runs(const rmi_ref_search *s, const rmi_ref_state *x, rmi_run *runs)
+/* The state as runs; returns how many. */
+RMI_FN uint32_t rmi_ref_runs(const rmi_ref_search *s, const rmi_ref_state *x, rmi_run *runs)
 {
-    uint32_t p;
+    uint32_t p, n = 0;
     for (p = 0; p < x->n; p++) {
         const rmi_ref_task *t = &s->m->tasks[x->list[p]];
-        runs[p] = rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part);
+        if (t->way == RMI_BWD && !rmi_ref_has_part(&s->m->g->ops[t->id], x->form[p], t->part)) continue;
+        runs[n++] = rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part);
     }
+    return n;
 }
 
 RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi_ref_state *to)
@@ -10171,26 +10226,35 @@ RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
     }
 }
 
-/* Sets the current state to runs of another solver (their forms are not kept); mode 0 of every op, or the fastest. */
+/* Sets the current state to runs of another solver; the modes are those of its backwards, or the fastest. */
 RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
 {
     const rmi_ref_model *m = s->m;
-    uint32_t p, i, *list = s->stack_runs;
-    if (n > s->cap) return 0;
-    for (p = 0; p < n; p++) {
-        uint32_t t = runs[p].id;
-        if (runs[p].way == RMI_BWD) {
-            for (t = m->bwd0[runs[p].id], i = 0; i < m->n_bwd[runs[p].id] && m->tasks[t].part != runs[p].part; i++) t++;
-        } else if (runs[p].way != RMI_FWD) {
-            for (t = m->n_tasks; t-- > 0 && (m->tasks[t].way != runs[p].way || m->tasks[t].id != runs[p].id);) {}
-            if (t == RMI_NONE) return 0;
-        }
-        list[p] = t;
-    }
+    uint32_t p, i, t, k = 0, *list = s->stack_runs;
     memset(s->b->mode, 0, m->g->n_ops);
+    for (p = 0; p < n; p++) {
+        t = runs[p].id;
+        if (runs[p].way == RMI_BWD) {
+            const rmi_op *op = &m->g->ops[t];
+            int first = 1;
+            for (i = 0; i < runs[p].part; i++) first &= !rmi_ref_has_part(op, runs[p].form, i);
+            s->b->mode[t] = (uint8_t)rmi_ref_mode_of(m->g, t, runs[p].form);
+            for (i = 0; i < m->n_bwd[t]; i++) { /* parts that only other forms have run with the first one */
+                uint32_t part = m->tasks[m->bwd0[t] + i].part;
+                if (part != runs[p].part && !(first && !rmi_ref_has_part(op, runs[p].form, part))) continue;
+                if (k == s->cap) return 0;
+                list[k++] = m->bwd0[t] + i;
+            }
+            continue;
+        }
+        if (runs[p].way != RMI_FWD)
+            for (t = m->n_tasks; t-- > 0 && (m->tasks[t].way != runs[p].way || m->tasks[t].id != runs[p].id);) {}
+        if (t == RMI_NONE || k == s->cap) return 0;
+        list[k++] = t;
+    }
     if (fast) memcpy(s->b->mode, m->keep_mode, m->g->n_ops);
-    memcpy(s->b->list, list, n * sizeof(uint32_t));
-    s->b->n = n;
+    memcpy(s->b->list, list, k * sizeof(uint32_t));
+    s->b->n = k;
     if (!rmi_ref_eval(s, s->b) || !rmi_ref_clean(s, s->b)) return 0;
     rmi_ref_accept(s);
     return 1;
@@ -13881,8 +13945,7 @@ RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t b
             limit = rmi_add(limit, limit / 8);
             continue;
         }
-        rmi_ref_runs(&s, &s.best, runs);
-        RMI_TRY(rmi_plan_try_groups(w, &b, runs, s.best.n, budget, &size));
+        RMI_TRY(rmi_plan_try_groups(w, &b, runs, rmi_ref_runs(&s, &s.best, runs), budget, &size));
         if (size == RMI_INF) return RM_OK;
         if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
         else if (budget - size > budget / 100) limit = rmi_add(limit, (budget - size) / 2);
@@ -13920,8 +13983,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
 {
     uint64_t size;
     if (!s->best.n || s->best.ns >= s->tried || (w->best.n && s->best.ns >= w->best.fig.time_ns)) return RM_OK;
-    rmi_ref_runs(s, &s->best, runs);
-    RMI_TRY(rmi_plan_try(w, runs, s->best.n, budget, &size));
+    RMI_TRY(rmi_plan_try(w, runs, rmi_ref_runs(s, &s->best, runs), budget, &size));
     s->tried = s->best.ns;
     if (size <= budget) { /* another list may fit where one did not */
         s->limit += (budget - s->m->base - s->limit) / 2;
@@ -14001,8 +14063,7 @@ RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_r
         rmi_ref_load(s, NULL, 0, NULL);
         RMI_TRY(rmi_ref_greedy(s, 500, 400));
         if (!s->best.n) continue;
-        rmi_ref_runs(s, &s->best, runs);
-        RMI_TRY(rmi_plan_try(w, runs, s->best.n, budget, &size));
+        RMI_TRY(rmi_plan_try(w, runs, rmi_ref_runs(s, &s->best, runs), budget, &size));
         w->min_arena = rmi_min(w->min_arena, size);
         return RM_OK;
     }
