@@ -2570,6 +2570,57 @@ RMI_FN int rmi_low_part_wanted(const rmi_op *op, const rmi_part *p)
     return 0;
 }
 
+RMI_FN int rmi_low_same_list(const rmi_list *a, const rmi_list *b)
+{
+    uint32_t i;
+    for (i = 0; i < a->n; i++)
+        if (!rmi_list_has(b, a->at[i])) return 0;
+    return a->n == b->n;
+}
+
+RMI_FN int rmi_low_reads_saved(const rmi_op *op, const rmi_form *f)
+{
+    uint32_t p;
+    for (p = 0; p < f->n_parts && f->saved; p++)
+        if (f->parts[p].needs_saved && rmi_low_part_wanted(op, &f->parts[p])) return 1;
+    return 0;
+}
+
+/* Have two forms the same parts? */
+RMI_FN int rmi_low_same_parts(const rmi_form *a, const rmi_form *b)
+{
+    uint32_t p;
+    if (a->n_parts != b->n_parts) return 0;
+    for (p = 0; p < a->n_parts; p++)
+        if (!rmi_low_same_list(&a->parts[p].grads, &b->parts[p].grads)) return 0;
+    return 1;
+}
+
+/* Do two backwards touch the same, so that they differ in time and workspace only? */
+RMI_FN int rmi_low_same_mode(const rmi_op *op, const rmi_form *a, const rmi_form *b)
+{
+    uint32_t i;
+    if (a == b) return 1;
+    if (rmi_low_reads_saved(op, a) || rmi_low_reads_saved(op, b) || !rmi_low_same_parts(a, b)) return 0;
+    for (i = 0; i < a->n_parts; i++)
+        if (!rmi_low_same_list(&a->parts[i].needs, &b->parts[i].needs)) return 0;
+    if (a->n_overs != b->n_overs || ((a->flags ^ b->flags) & RM_ZERO_GRADS)) return 0;
+    for (i = 0; i < a->n_overs; i++)
+        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what || (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor)) return 0;
+    return 1;
+}
+
+/* In form f, has the op's backward a part p that gives something? */
+RMI_FN int rmi_low_has_part(const rmi_op *op, uint32_t f, uint32_t p) { return p < op->forms[f].n_parts && rmi_low_part_wanted(op, &op->forms[f].parts[p]); }
+
+/* Parts of the form that has most. */
+RMI_FN uint32_t rmi_low_parts(const rmi_op *op)
+{
+    uint32_t f, n = 0;
+    for (f = 0; f < op->n_forms; f++) n = op->forms[f].n_parts > n ? op->forms[f].n_parts : n;
+    return n;
+}
+
 /* Which step kinds have a backward, update weights, start from earlier contributions, hand contributions on. */
 RMI_FN int rmi_low_has_backward(uint32_t step) { return step != RM_FORWARD; }
 RMI_FN int rmi_low_has_update(uint32_t step) { return step == RM_SINGLE || step == RM_LAST; }
@@ -7957,56 +8008,16 @@ RMI_FN rm_result rmi_ref_put_choice(rmi_ref_model *m, uint32_t first, uint32_t *
     return RM_OK;
 }
 
-RMI_FN int rmi_ref_same_list(const rmi_list *a, const rmi_list *b)
-{
-    uint32_t i;
-    for (i = 0; i < a->n; i++)
-        if (!rmi_list_has(b, a->at[i])) return 0;
-    return a->n == b->n;
-}
-
-RMI_FN int rmi_ref_reads_saved(const rmi_op *op, const rmi_form *f)
-{
-    uint32_t p;
-    for (p = 0; p < f->n_parts && f->saved; p++)
-        if (f->parts[p].needs_saved && rmi_low_part_wanted(op, &f->parts[p])) return 1;
-    return 0;
-}
-
-/* Have two forms the same parts? */
-RMI_FN int rmi_ref_same_parts(const rmi_form *a, const rmi_form *b)
-{
-    uint32_t p;
-    if (a->n_parts != b->n_parts) return 0;
-    for (p = 0; p < a->n_parts; p++)
-        if (!rmi_ref_same_list(&a->parts[p].grads, &b->parts[p].grads)) return 0;
-    return 1;
-}
-
-/* Do two backwards touch the same, so that they differ in time and workspace only? */
-RMI_FN int rmi_ref_same_mode(const rmi_op *op, const rmi_form *a, const rmi_form *b)
-{
-    uint32_t i;
-    if (a == b) return 1;
-    if (rmi_ref_reads_saved(op, a) || rmi_ref_reads_saved(op, b) || !rmi_ref_same_parts(a, b)) return 0;
-    for (i = 0; i < a->n_parts; i++)
-        if (!rmi_ref_same_list(&a->parts[i].needs, &b->parts[i].needs)) return 0;
-    if (a->n_overs != b->n_overs || ((a->flags ^ b->flags) & RM_ZERO_GRADS)) return 0;
-    for (i = 0; i < a->n_overs; i++)
-        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what || (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor)) return 0;
-    return 1;
-}
-
 /* The mode of op named by form f and bits class of form h exists if they are the first of their kinds. */
 RMI_FN int rmi_ref_is_mode(const rm_graph *g, uint32_t o, uint32_t f, uint32_t h)
 {
     const rmi_op *op = &g->ops[o];
     uint32_t i;
     for (i = 0; i < f; i++)
-        if (rmi_ref_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
+        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
     for (i = 0; i < h; i++)
         if (!strcmp(op->forms[i].bits, op->forms[h].bits)) return 0;
-    if (op->has_bwd && rmi_ref_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[h].bits);
+    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[h].bits);
     return op->has_bwd || !f;
 }
 
@@ -8018,7 +8029,7 @@ RMI_FN uint32_t rmi_ref_mode_of(const rm_graph *g, uint32_t o, uint32_t form)
     for (f = 0; f < op->n_forms; f++)
         for (h = 0; h < op->n_forms; h++) {
             if (n == 255 || !rmi_ref_is_mode(g, o, f, h)) continue;
-            if (rmi_ref_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[h].bits, op->forms[form].bits)) return n;
+            if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[h].bits, op->forms[form].bits)) return n;
             n++;
         }
     return 0;
@@ -8037,7 +8048,7 @@ RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_for
     for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_ref_put(m, op->in.at[i], &a.n_read));
     a.write0 = (uint32_t)m->n_pool;
     for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_ref_put(m, op->out.at[i], &a.n_write));
-    if (op->has_bwd && rmi_low_has_backward(m->step) && rmi_ref_reads_saved(op, mf)) {
+    if (op->has_bwd && rmi_low_has_backward(m->step) && rmi_low_reads_saved(op, mf)) {
         a.saved = m->compact[rmi_low_buf(g, RMI_BUF_SAVED, o)];
         a.saved_bytes = mf->saved;
         a.saved_room = rmi_round_up(mf->saved, m->granule);
@@ -8112,7 +8123,7 @@ RMI_FN rm_result rmi_ref_bwd_acc(rmi_ref_model *m, uint32_t o, uint32_t part, ui
     }
     a.free0[0] = (uint32_t)m->n_choices;
     for (i = 0; i < op->n_forms; i++)
-        if (rmi_ref_same_mode(op, mf, &op->forms[i])) RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], i, RMI_NONE, op->forms[i].parts[part].bwd, op->forms[i].parts[part].bwd_ws));
+        if (rmi_low_same_mode(op, mf, &op->forms[i])) RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], i, RMI_NONE, op->forms[i].parts[part].bwd, op->forms[i].parts[part].bwd_ws));
     if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
     m->accs[m->n_accs++] = a;
     return RM_OK;
@@ -8161,17 +8172,6 @@ RMI_FN void rmi_ref_fast_mode(rmi_ref_model *m, uint32_t o)
     }
 }
 
-/* In form f, has the op's backward a part p that gives something? Where forms differ in parts, a task stands for the p-th one of
-   each, which of some may be none. */
-RMI_FN int rmi_ref_has_part(const rmi_op *op, uint32_t f, uint32_t p) { return p < op->forms[f].n_parts && rmi_low_part_wanted(op, &op->forms[f].parts[p]); }
-
-RMI_FN uint32_t rmi_ref_parts(const rmi_op *op)
-{
-    uint32_t f, n = 0;
-    for (f = 0; f < op->n_forms; f++) n = op->forms[f].n_parts > n ? op->forms[f].n_parts : n;
-    return n;
-}
-
 /* May part p of the op contribute to the gradient of t? */
 RMI_FN int rmi_ref_gives(const rmi_op *op, uint32_t p, uint32_t t)
 {
@@ -8194,21 +8194,22 @@ RMI_FN rm_result rmi_ref_no_acc(rmi_ref_model *m, uint32_t f)
     return RM_OK;
 }
 
+/* Where forms differ in parts, a task stands for the p-th one of each, which of some may be none. */
 RMI_FN rm_result rmi_ref_op_tasks(rmi_ref_model *m, uint32_t o, int backward)
 {
     const rmi_op *op = &m->g->ops[o];
     uint32_t f, h, p;
     rmi_ref_task *t;
-    for (p = 0; p < (backward ? rmi_ref_parts(op) : 1); p++) {
+    for (p = 0; p < (backward ? rmi_low_parts(op) : 1); p++) {
         uint32_t n = 0;
-        for (f = 0; f < op->n_forms && backward && !rmi_ref_has_part(op, f, p);) f++;
+        for (f = 0; f < op->n_forms && backward && !rmi_low_has_part(op, f, p);) f++;
         if (backward && f == op->n_forms) continue;
         t = rmi_ref_new_task(m, backward ? RMI_BWD : RMI_FWD, o, p);
         if (backward && !m->n_bwd[o]++) m->bwd0[o] = m->n_tasks - 1;
         for (f = 0; f < op->n_forms; f++)
             for (h = 0; h < op->n_forms; h++) {
                 if (n == 255 || !rmi_ref_is_mode(m->g, o, f, h)) continue;
-                if (backward && !rmi_ref_has_part(op, f, p)) RMI_TRY(rmi_ref_no_acc(m, f));
+                if (backward && !rmi_low_has_part(op, f, p)) RMI_TRY(rmi_ref_no_acc(m, f));
                 else if (backward) RMI_TRY(rmi_ref_bwd_acc(m, o, p, f));
                 else RMI_TRY(rmi_ref_fwd_acc(m, o, f, h));
                 n++;
@@ -8304,7 +8305,7 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
     uint32_t i, k, n = 0, most = 2 * g->n_tensors + g->n_barriers + 8, *slot, *update;
     rmi_run *runs;
     rmi_access low;
-    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_ref_parts(&g->ops[i]);
+    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
     m->tasks = RMI_NEW(m->mem, rmi_ref_task, most);
     m->keep = RMI_NEW(m->mem, uint32_t, most);
     runs = RMI_NEW(m->mem, rmi_run, most);
@@ -8324,7 +8325,7 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
             const rmi_op *op = &g->ops[runs[i].id];
             uint32_t end = slot[runs[i].id] + 1;
             for (k = 1; k < op->n_forms; k++)
-                if (!rmi_ref_same_parts(&op->forms[0], &op->forms[k])) end = m->n_bwd[runs[i].id];
+                if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = m->n_bwd[runs[i].id];
             for (; slot[runs[i].id] < end; slot[runs[i].id]++) m->keep[m->n_keep++] = m->bwd0[runs[i].id] + slot[runs[i].id];
             continue;
         }
@@ -9012,7 +9013,7 @@ RMI_FN uint32_t rmi_ref_runs(const rmi_ref_search *s, const rmi_ref_state *x, rm
     uint32_t p, n = 0;
     for (p = 0; p < x->n; p++) {
         const rmi_ref_task *t = &s->m->tasks[x->list[p]];
-        if (t->way == RMI_BWD && !rmi_ref_has_part(&s->m->g->ops[t->id], x->form[p], t->part)) continue;
+        if (t->way == RMI_BWD && !rmi_low_has_part(&s->m->g->ops[t->id], x->form[p], t->part)) continue;
         runs[n++] = rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part);
     }
     return n;
@@ -10237,11 +10238,11 @@ RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n,
         if (runs[p].way == RMI_BWD) {
             const rmi_op *op = &m->g->ops[t];
             int first = 1;
-            for (i = 0; i < runs[p].part; i++) first &= !rmi_ref_has_part(op, runs[p].form, i);
+            for (i = 0; i < runs[p].part; i++) first &= !rmi_low_has_part(op, runs[p].form, i);
             s->b->mode[t] = (uint8_t)rmi_ref_mode_of(m->g, t, runs[p].form);
             for (i = 0; i < m->n_bwd[t]; i++) { /* parts that only other forms have run with the first one */
                 uint32_t part = m->tasks[m->bwd0[t] + i].part;
-                if (part != runs[p].part && !(first && !rmi_ref_has_part(op, runs[p].form, part))) continue;
+                if (part != runs[p].part && !(first && !rmi_low_has_part(op, runs[p].form, part))) continue;
                 if (k == s->cap) return 0;
                 list[k++] = m->bwd0[t] + i;
             }
@@ -10761,7 +10762,7 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t l
     if (!w->before || !w->after || !w->there || !w->flag || !w->most || !w->stamp || !w->a_var || !w->c_var) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         for (f = 1; f < g->ops[i].n_forms; f++)
-            if (g->ops[i].has_bwd && !rmi_ref_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f])) return RM_ERROR_GRAPH;
+            if (g->ops[i].has_bwd && !rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f])) return RM_ERROR_GRAPH;
         if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
     }
     for (i = 0; i < m->n_choices; i++) sum = rmi_add(sum, rmi_add(m->choices[i].ns, m->choices[i].ws));
