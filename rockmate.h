@@ -14234,8 +14234,11 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
         w->quick = 0;
         if (size == RMI_INF || budget == RMI_INF || (!round && size <= budget)) return RM_OK;
-        if (size <= budget) m->slack -= m->slack / 4;
-        else m->slack += (size - budget) / 4 + m->limit / 1000;
+        if (size <= budget) {
+            m->slack -= m->slack / 4;
+            m->limit += (budget - m->limit) / 4;
+        } else if (round % 3 < 2) m->slack += (size - budget) / 4 + m->limit / 1000;
+        else m->limit -= (size - budget) / 4 + m->limit / 4000; /* it may be the turn itself that cannot be packed */
         s->best_energy = RMI_INF;
         rmi_off_anneal(s, evals / 80 + 1, m->ns / 5000);
     }
