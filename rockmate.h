@@ -14312,6 +14312,31 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
 
+/* Host memory makes nothing slower or impossible: the search without copies is asked as well, unless a bound says that it has nothing
+   better. */
+RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena mem = rmi_plan_arena(w);
+    rmi_ref_model m;
+    rmi_program moved = w->best;
+    uint32_t passes = w->c.passes;
+    uint64_t bound = 0;
+    rm_result r = RM_OK;
+    if (w->best.n && rmi_plan_close(w, 1)) return RM_OK;
+    if (w->best.n && budget != RMI_INF) {
+        r = rmi_ref_make(&mem, w->g, w->step, 1, &m);
+        if (r == RM_OK && m.base <= budget) r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, &bound);
+    }
+    rmi_arena_free(&mem);
+    if (r != RM_OK || (w->best.n && bound >= w->best.fig.time_ns)) return r;
+    w->c.passes |= rmi_plan_find_preset("hiremate")->passes;
+    w->best.n = 0; /* it goes its own way, as if nothing could be moved */
+    r = rmi_plan_search(w, budget);
+    w->c.passes = passes;
+    if (moved.n && (!w->best.n || moved.fig.time_ns < w->best.fig.time_ns)) w->best = moved;
+    return r;
+}
+
 /* --- one program */
 
 RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
@@ -14393,12 +14418,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         rmi_arena_free(&tmp);
     }
     if (r == RM_OK && (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes && !w->stop.stopped) r = rmi_plan_move(w, budget);
-    if (r == RM_OK && plain && !w->best.n && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped) {
-        uint32_t passes = w->c.passes; /* host memory makes nothing impossible: without copies, values may be made more than once */
-        w->c.passes |= rmi_plan_find_preset("hiremate")->passes;
-        r = rmi_plan_search(w, budget);
-        w->c.passes = passes;
-    }
+    if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped) r = rmi_plan_unmoved(w, budget);
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;

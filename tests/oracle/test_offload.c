@@ -125,7 +125,7 @@ static void compare(uint64_t seed)
 /* What the plain presets do, offmate does as well or better; programs planned apart agree about what persists. */
 static void agree(uint64_t seed)
 {
-    static const char *const plain[] = {"stream", "link", "blocks", "rotor"};
+    static const char *const plain[] = {"stream", "link", "blocks", "rotor", "every-block", "hiremate"};
     rm_graph *g = chain(seed, 6);
     rm_plan_info all, info, other;
     rm_plan *p, *like;
@@ -135,7 +135,7 @@ static void agree(uint64_t seed)
     rm_plan_destroy(p);
     make(g, "offmate", all.keep_all_bytes * 2 / 3, 1 << 24, RM_SINGLE, NULL, &info, &p);
     rm_plan_destroy(p);
-    for (i = 0; i < 4; i++) {
+    for (i = 0; i < RMI_COUNT(plain); i++) {
         if (make(g, plain[i], all.keep_all_bytes * 2 / 3, 1 << 24, RM_SINGLE, NULL, &other, &p) == RM_OK) expect(info.time_ns && info.time_ns <= other.time_ns, "slower than", plain[i]);
         rm_plan_destroy(p);
     }
