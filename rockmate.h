@@ -5881,14 +5881,18 @@ RMI_PLAIN_BEGIN
    >>block - options of one stage or group: what to keep, with bytes, peaks, times
    In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads, and
    reruns only what that needs. An option is a set of ops whose values are kept; what else the backward reads is rerun right
-   before it (rk-rotor's options, arXiv 2307.01236). Up to RMI_BLK_UNITS ops: every subset; more: values are dropped one by one,
-   the cheapest a byte first. Pareto sets by saved bytes, peak and time. Peaks come from >>sequence, so that they are those of
-   the plan. Equal stages are measured once.
+   before it (rk-rotor's options, arXiv 2307.01236). It also says of each op whose backward runs (its mode: what that reads,
+   MONeT, arXiv 2010.14501), and how much workspace a run may take: among forms that differ in nothing else the fastest within
+   that runs. Up to RMI_BLK_CODES choices of all that: every one; more: one change after the other, the cheapest a byte first.
+   Pareto sets by saved bytes, peaks and times. Peaks come from >>sequence, so that they are those of the plan. Equal stages are
+   measured once.
    ================================================================================================================== */
-#define RMI_BLK_UNITS 9u
-#define RMI_BLK_MANY 64u   /* more: prices of dropping are found once */
+#define RMI_BLK_CODES 512u
+#define RMI_BLK_MANY 64u   /* changes; more: their prices are found once */
 #define RMI_BLK_MOST 2048u /* more: no options */
 #define RMI_BLK_OPTIONS 24u /* of a stage, at most */
+#define RMI_BLK_LEVELS 4u  /* of workspace: any, a quarter of the most that is asked for, a 16th, the least */
+#define RMI_BLK_MODES 128u /* forms of an op that can be a mode */
 
 typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
     const rm_graph *g;
@@ -5898,8 +5902,11 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
     rmi_chn_chain chain;
     rmi_chn_stage *stages;
     rmi_chn_option **options;  /* by stage */
-    const uint8_t **kept;      /* by stage: for each option a byte an op, is what it makes kept? Option 0: all */
-    int many;                  /* more than one option a stage */
+    const uint8_t **kept;      /* by stage: for each option a code, see below. Option 0 keeps all */
+    int many;                  /* options that do not keep all */
+    uint32_t *mode_at, *modes; /* by op: where its forms begin in modes; NULL: ops run as declared. By form: the first of its mode */
+    uint64_t *most_ws;         /* by stage: of all forms */
+    uint8_t *pass_level;       /* by stage: workspace of forwards that keep nothing */
     uint8_t *fresh, *todo;     /* by op: scratch: rerun in this backward; to be rerun next, all 0 */
     uint32_t *like;            /* by class: scratch: the stage that was measured last, + 1 */
     uint8_t *wanted;     /* by buffer: scratch, all 0 */
@@ -5919,6 +5926,57 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
 #define RMI_BLK_OUT 1u
 #define RMI_BLK_KEEP 2u
 #define RMI_BLK_BOTH 4u
+
+/* The code of an option of a stage of m ops: a byte an op (bit 0: what it makes is kept; the rest: the form that stands for its
+   mode), and one byte more: the level of workspace. */
+RMI_FN size_t rmi_blk_code(const rmi_stage *s) { return (size_t)(s->hi - s->lo) + 1; }
+RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option) { return b->kept[stage] + option * rmi_blk_code(&b->shape->stages[stage]); }
+RMI_FN uint32_t rmi_blk_mode(const rmi_stage *s, const uint8_t *kept, uint32_t op) { return kept[op - s->lo] >> 1; }
+
+RMI_FN uint64_t rmi_blk_cap(const rmi_blk *b, const rmi_stage *s, uint32_t level)
+{
+    return !level ? RMI_INF : level + 1 == RMI_BLK_LEVELS ? 0 : b->most_ws[s - b->shape->stages] >> (2 * level);
+}
+
+/* Is a form that takes ns and ws to be preferred to one that takes old_ns and old_ws? */
+RMI_FN int rmi_blk_prefers(uint64_t ns, uint64_t ws, uint64_t old_ns, uint64_t old_ws, uint64_t cap)
+{
+    uint64_t over = ws > cap ? ws : 0, old_over = old_ws > cap ? old_ws : 0;
+    return over != old_over ? over < old_over : ns != old_ns ? ns < old_ns : ws < old_ws;
+}
+
+/* The form of a forward of which only the output counts. All forwards are of the bits of form 0. */
+RMI_FN uint32_t rmi_blk_fwd_form(const rmi_blk *b, uint32_t i, int again, uint64_t cap)
+{
+    const rmi_op *op = &b->g->ops[i];
+    uint32_t f, best = 0;
+    for (f = 1; f < op->n_forms && b->mode_at && !op->pinned; f++) {
+        const rmi_form *x = &op->forms[f], *y = &op->forms[best];
+        if (b->modes[b->mode_at[i] + f] != RMI_NONE && rmi_blk_prefers(again ? x->again : x->fwd, x->fwd_ws, again ? y->again : y->fwd, y->fwd_ws, cap)) best = f;
+    }
+    return best;
+}
+
+RMI_FN uint32_t rmi_blk_bwd_form(const rmi_blk *b, uint32_t i, uint32_t mode, uint32_t part, uint64_t cap)
+{
+    const rmi_op *op = &b->g->ops[i];
+    uint32_t f, best = mode;
+    for (f = mode + 1; f < op->n_forms && b->mode_at; f++) {
+        const rmi_part *x = &op->forms[f].parts[part], *y = &op->forms[best].parts[part];
+        if (b->modes[b->mode_at[i] + f] == mode && rmi_blk_prefers(x->bwd, x->bwd_ws, y->bwd, y->bwd_ws, cap)) best = f;
+    }
+    return best;
+}
+
+/* The form of a forward under an option (NULL: one that keeps nothing). */
+RMI_FN uint32_t rmi_blk_form(const rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint32_t i, int again)
+{
+    const rmi_op *op = &b->g->ops[i];
+    if (!b->mode_at || op->n_forms == 1 || op->pinned) return 0;
+    if (!kept) return rmi_blk_fwd_form(b, i, again, rmi_blk_cap(b, s, b->pass_level[s - b->shape->stages]));
+    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[rmi_blk_mode(s, kept, i)])) return rmi_blk_mode(s, kept, i);
+    return rmi_blk_fwd_form(b, i, again, rmi_blk_cap(b, s, kept[s->hi - s->lo]));
+}
 
 /* --- which runs */
 RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *s, uint32_t t)
@@ -5950,12 +6008,12 @@ RMI_FN void rmi_blk_mark(rmi_blk *b, const rmi_stage *s, int out, int keep, uint
     }
 }
 
-/* Forward runs of a stage; bits 0: all of them (the first time). */
-RMI_FN uint32_t rmi_blk_forward(const rmi_blk *b, const rmi_stage *s, uint8_t bits, rmi_run *runs)
+/* Forward runs of a stage under an option (NULL: keeping nothing); bits 0: all of them (the first time). */
+RMI_FN uint32_t rmi_blk_forward(const rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint8_t bits, rmi_run *runs)
 {
     uint32_t i, n = 0;
     for (i = s->lo; i < s->hi; i++)
-        if (!bits || (b->rerun[i] & bits)) runs[n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+        if (!bits || (b->rerun[i] & bits)) runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, s, kept, i, bits != 0), 0);
     return n;
 }
 
@@ -5973,26 +6031,32 @@ RMI_FN uint32_t rmi_blk_updates(const rm_graph *g, uint32_t op, rmi_run *runs)
     return n;
 }
 
-/* Backward runs of ops [lo, hi) in reverse order, each param's reduction as soon as its gradient is complete, its update as soon
-   as nobody reads it any more. */
+/* The backward of op i in a mode, each param's reduction as soon as its gradient is complete, its update as soon as nobody reads
+   it any more. b: NULL, or who picks among the forms of the mode. */
+RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *g, uint32_t step, uint32_t i, uint32_t mode, uint64_t cap, rmi_run *runs)
+{
+    const rmi_op *op = &g->ops[i];
+    const rmi_form *f = &op->forms[mode];
+    uint32_t k, p, n = 0;
+    for (p = 0; p < f->n_parts && op->has_bwd; p++) {
+        if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
+        runs[n++] = rmi_low_run(RMI_BWD, i, b ? rmi_blk_bwd_form(b, i, mode, p, cap) : mode, p);
+        for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
+            uint32_t w = op->grad_in.at[k];
+            const rmi_tensor *t = &g->tensors[w];
+            if (t->kind != RMI_PARAM || t->consumers.at[0] != i || !rmi_list_has(&f->parts[p].grads, w)) continue;
+            if (t->reduce != RMI_INF) runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
+        }
+    }
+    if (rmi_low_has_update(step) && !g->n_barriers) n += rmi_blk_updates(g, i, runs + n);
+    return n;
+}
+
+/* Backward runs of ops [lo, hi) as declared, in reverse order. */
 RMI_FN uint32_t rmi_blk_backward(const rm_graph *g, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
 {
-    uint32_t i, k, p, n = 0;
-    for (i = hi; i-- > lo;) {
-        const rmi_op *op = &g->ops[i];
-        const rmi_form *f = &op->forms[0];
-        for (p = 0; p < f->n_parts && op->has_bwd; p++) {
-            if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
-            runs[n++] = rmi_low_run(RMI_BWD, i, 0, p);
-            for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
-                uint32_t w = op->grad_in.at[k];
-                const rmi_tensor *t = &g->tensors[w];
-                if (t->kind != RMI_PARAM || t->consumers.at[0] != i || !rmi_list_has(&f->parts[p].grads, w)) continue;
-                if (t->reduce != RMI_INF) runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
-            }
-        }
-        if (rmi_low_has_update(step) && !g->n_barriers) n += rmi_blk_updates(g, i, runs + n);
-    }
+    uint32_t i, n = 0;
+    for (i = hi; i-- > lo;) n += rmi_blk_backward_op(NULL, g, step, i, 0, 0, runs + n);
     return n;
 }
 
@@ -6018,7 +6082,7 @@ RMI_FN int rmi_blk_is_kept(const rmi_blk *b, const rmi_stage *s, const uint8_t *
         if (!rmi_blk_inner(b, s, root)) return 1;
         i = g->tensors[root].maker;
     }
-    return kept[i - s->lo];
+    return kept[i - s->lo] & 1;
 }
 
 RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
@@ -6058,7 +6122,7 @@ RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *s, const uint8_t *kep
         if (!b->todo[i]) continue;
         b->todo[i] = 0;
         b->fresh[i] = 1;
-        runs[n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+        runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, s, kept, i, 1), 0);
     }
     return n;
 }
@@ -6074,12 +6138,12 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *s, const uint8_t *kept,
     memset(b->fresh + s->lo, 0, s->hi - s->lo);
     for (i = s->hi; i-- > s->lo;) {
         const rmi_op *op = &g->ops[i];
-        const rmi_form *f = &op->forms[0];
+        const rmi_form *f = &op->forms[rmi_blk_mode(s, kept, i)];
         uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, i);
         for (p = 0; p < f->n_parts && op->has_bwd; p++) {
             if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
             if (f->parts[p].needs_saved && f->saved && !b->shape->carried[saved] && !b->fresh[i]) {
-                if (kept[i - s->lo]) rmi_blk_put_keep(b, saved);
+                if (kept[i - s->lo] & 1) rmi_blk_put_keep(b, saved);
                 else n += rmi_blk_rerun(b, s, kept, i, o, runs + n);
             }
             for (k = 0; k < f->parts[p].needs.n; k++) {
@@ -6087,7 +6151,7 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *s, const uint8_t *kept,
                 if (!rmi_blk_there(b, s, kept, t, o)) n += rmi_blk_rerun(b, s, kept, g->tensors[t].maker, o, runs + n);
             }
         }
-        n += rmi_blk_backward(g, b->step, i, i + 1, runs + n);
+        n += rmi_blk_backward_op(b, g, b->step, i, rmi_blk_mode(s, kept, i), rmi_blk_cap(b, s, kept[s->hi - s->lo]), runs + n);
     }
     for (i = 0; i < b->n_keep; i++) b->wanted[b->keep[i]] = 0;
     return n;
@@ -6099,7 +6163,7 @@ RMI_FN void rmi_blk_select(rmi_blk *b, uint32_t i, uint32_t k)
     const rmi_stage *s = &b->shape->stages[i];
     uint32_t op;
     rmi_chn_option o;
-    rmi_blk_way(b, s, b->kept[i] + (size_t)k * (s->hi - s->lo), &o, b->runs);
+    rmi_blk_way(b, s, rmi_blk_code_of(b, i, k), &o, b->runs);
     for (op = s->lo; op < s->hi; op++) b->rerun[op] &= RMI_BLK_OUT;
     rmi_blk_mark(b, s, 0, 1, RMI_BLK_KEEP);
     rmi_blk_mark(b, s, 1, 1, RMI_BLK_BOTH);
@@ -6126,9 +6190,9 @@ RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, 
 }
 
 /* One forward of the stage: from its input, with what is in exit wanted afterwards (and the input too, if hold). */
-RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t stage, uint8_t bits, uint32_t n_exit, int hold, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
+RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t stage, const uint8_t *kept, uint8_t bits, uint32_t n_exit, int hold, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
 {
-    uint32_t n = rmi_blk_forward(b, s, bits, b->runs), n_entry = 0;
+    uint32_t n = rmi_blk_forward(b, s, kept, bits, b->runs), n_entry = 0;
     uint64_t idle = 0;
     if (s->in != RMI_NONE && !b->shape->carried[s->in]) {
         b->entry[n_entry] = s->in;
@@ -6144,20 +6208,37 @@ RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t s
 RMI_FN uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t) { return rmi_round_up(rmi_seq_bytes_at_end(&b->seq, t), b->granule); }
 
 /* Forward that saves nothing, first and again, input dying and staying. */
-RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
+RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn_stage *c)
 {
     const rmi_stage *s = &b->shape->stages[i];
-    rmi_chn_stage *c = &b->stages[i];
     uint32_t hold, again;
+    b->pass_level[i] = (uint8_t)level;
     for (again = 0; again < 2; again++)
         for (hold = 0; hold < 2; hold++) {
             uint64_t peak, at_end;
             uint32_t n_exit = 0;
             if (s->out != RMI_NONE) b->exit[n_exit++] = s->out;
-            RMI_TRY(rmi_blk_forward_peak(b, s, i, again ? RMI_BLK_OUT : 0, n_exit, (int)hold, &peak, &at_end, &c->pass_ns[again]));
+            RMI_TRY(rmi_blk_forward_peak(b, s, i, NULL, again ? RMI_BLK_OUT : 0, n_exit, (int)hold, &peak, &at_end, &c->pass_ns[again]));
             c->pass_peak[hold] = rmi_max(c->pass_peak[hold], peak);
             if (s->out != RMI_NONE && !b->shape->carried[s->out]) c->out_bytes = rmi_max(c->out_bytes, rmi_blk_rounded_at_end(b, s->out));
         }
+    return RM_OK;
+}
+
+/* The same with the level of workspace that has the least peak. */
+RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
+{
+    rmi_chn_stage *c = &b->stages[i], now;
+    uint32_t level, best = 0;
+    RMI_TRY(rmi_blk_pass_at(b, i, 0, c));
+    for (level = 1; level < RMI_BLK_LEVELS && b->most_ws[i]; level++) {
+        memset(&now, 0, sizeof now);
+        RMI_TRY(rmi_blk_pass_at(b, i, level, &now));
+        if (now.pass_peak[1] >= c->pass_peak[1]) continue;
+        best = level;
+        *c = now;
+    }
+    b->pass_level[i] = (uint8_t)best;
     return RM_OK;
 }
 
@@ -6167,6 +6248,7 @@ RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
     const rmi_stage *s = &b->shape->stages[i];
     rmi_chn_stage *c = &b->stages[i];
     rmi_chn_option *o = &b->options[i][which];
+    const uint8_t *kept = rmi_blk_code_of(b, i, which);
     uint32_t hold, again, leaf, k;
     rmi_blk_select(b, i, which);
     for (leaf = 0; leaf < 2; leaf++)
@@ -6177,7 +6259,7 @@ RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
                 int out = s->out != RMI_NONE && (!leaf || o->reads_out);
                 for (k = 0; k < b->n_keep; k++) b->exit[n_exit++] = b->keep[k];
                 if (out) b->exit[n_exit++] = s->out;
-                RMI_TRY(rmi_blk_forward_peak(b, s, i, !again ? 0 : out ? RMI_BLK_BOTH : RMI_BLK_KEEP, n_exit, (int)(hold | o->reads_in), &peak, &at_end, ns));
+                RMI_TRY(rmi_blk_forward_peak(b, s, i, kept, !again ? 0 : out ? RMI_BLK_BOTH : RMI_BLK_KEEP, n_exit, (int)(hold | o->reads_in), &peak, &at_end, ns));
                 *to = rmi_max(*to, peak);
                 if (leaf) continue;
                 if (out && !b->shape->carried[s->out]) {
@@ -6214,7 +6296,7 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) rmi_blk_enter(b, &n_entry, s->in, b->in_bytes[i]);
     if (o->reads_out && s->out != RMI_NONE && !b->shape->carried[s->out]) rmi_blk_enter(b, &n_entry, s->out, b->stages[i].out_bytes);
     for (k = 0; k < b->n_keep; k++) {
-        uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[0].saved : g->tensors[g->tensors[t].root].bytes;
+        uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : g->tensors[g->tensors[t].root].bytes;
         rmi_blk_enter(b, &n_entry, b->keep[k], bytes);
     }
     if (s->out != RMI_NONE && rmi_blk_given_from(g, s->out, s->hi)) rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
@@ -6242,15 +6324,15 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
 }
 
 /* --- which options */
-typedef struct rmi_blk_list { /* candidates of a stage of m ops */
+typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
     rmi_chn_option *at;
-    uint8_t *kept; /* m bytes each */
-    size_t cap, cap_kept;
-    uint32_t n, m;
+    uint8_t *kept;
+    size_t cap, cap_kept, m;
+    uint32_t n;
 } rmi_blk_list;
 
-/* Bytes of the list keep. */
-RMI_FN uint64_t rmi_blk_kept_bytes(const rmi_blk *b)
+/* Bytes of the list keep, under an option. */
+RMI_FN uint64_t rmi_blk_kept_bytes(const rmi_blk *b, const rmi_stage *s, const uint8_t *kept)
 {
     const rm_graph *g = b->g;
     uint64_t sum = 0;
@@ -6259,7 +6341,7 @@ RMI_FN uint64_t rmi_blk_kept_bytes(const rmi_blk *b)
         int saved = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED;
         for (e = 0; e < k && !saved; e++) /* views of one root count once */
             if (rmi_low_kind(g, b->keep[e], &u) == RMI_BUF_VALUE && g->tensors[u].root == g->tensors[t].root) break;
-        if (saved || e == k) sum = rmi_add(sum, rmi_round_up(saved ? g->ops[t].forms[0].saved : g->tensors[g->tensors[t].root].bytes, b->granule));
+        if (saved || e == k) sum = rmi_add(sum, rmi_round_up(saved ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : g->tensors[g->tensors[t].root].bytes, b->granule));
     }
     return sum;
 }
@@ -6267,6 +6349,7 @@ RMI_FN uint64_t rmi_blk_kept_bytes(const rmi_blk *b)
 RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, const uint8_t *kept)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks), *before = b->seq.mem;
+    const rmi_stage *s = &b->shape->stages[i];
     rmi_chn_option *o;
     uint64_t din = 0, grown = 0;
     rm_result r;
@@ -6276,9 +6359,16 @@ RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_lis
     memcpy(l->kept + (size_t)l->n * l->m, kept, l->m);
     b->seq.mem = &tmp;
     r = rmi_blk_back(b, i, kept, o, &din, &grown);
+    o->saved = rmi_blk_kept_bytes(b, s, kept);
+    if (r == RM_OK && b->mode_at) { /* forwards differ, too */
+        uint64_t at_end;
+        uint32_t k, n = 0;
+        for (k = 0; k < b->n_keep; k++) b->exit[n++] = b->keep[k];
+        if (s->out != RMI_NONE) b->exit[n++] = s->out;
+        r = rmi_blk_forward_peak(b, s, i, kept, 0, n, 1, &o->fwd_peak[1], &at_end, &o->fwd_ns[0]);
+    }
     rmi_arena_free(&tmp);
     b->seq.mem = before;
-    o->saved = rmi_blk_kept_bytes(b);
     l->n++;
     return r;
 }
@@ -6287,7 +6377,8 @@ RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_lis
 RMI_FN int rmi_blk_covers(const rmi_chn_option *x, const rmi_chn_option *y, const rmi_chn_option *all, uint64_t slack)
 {
     return x->reads_in <= y->reads_in && x->reads_out <= y->reads_out && x->saved <= y->saved + all->saved / 256 * slack &&
-           x->bwd_peak <= y->bwd_peak + all->bwd_peak / 256 * slack && x->bwd_ns <= y->bwd_ns + all->bwd_ns / 1024 * slack;
+           x->bwd_peak <= y->bwd_peak + all->bwd_peak / 256 * slack && x->bwd_ns <= y->bwd_ns + all->bwd_ns / 1024 * slack &&
+           x->fwd_peak[1] <= y->fwd_peak[1] + all->fwd_peak[1] / 256 * slack && x->fwd_ns[0] <= y->fwd_ns[0] + all->fwd_ns[0] / 1024 * slack;
 }
 
 /* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
@@ -6311,55 +6402,159 @@ RMI_FN void rmi_blk_pareto(rmi_blk_list *l)
     l->n = (uint32_t)rmi_min(l->n, RMI_BLK_OPTIONS);
 }
 
-/* What dropping unit u costs in time a byte, from candidate `last` on; RMI_MAX: it frees nothing. */
-RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_chn_option *last, uint8_t *kept, uint32_t u)
+typedef struct rmi_blk_change { /* of a code: byte op becomes that of another mode, or (mode RMI_NONE) its bit 0 is cleared */
+    uint64_t price;
+    uint32_t op, mode;
+} rmi_blk_change;
+
+/* The byte after the change; as it is if the change is none. */
+RMI_FN uint8_t rmi_blk_changed(const rmi_blk_change *x, uint8_t code) { return (uint8_t)(x->mode == RMI_NONE ? code & ~1u : (code & 1u) | x->mode << 1); }
+
+/* What a change costs in time a byte, from candidate `last` on; RMI_MAX: it frees nothing. */
+RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_chn_option *last, uint8_t *kept, const rmi_blk_change *x)
 {
+    const rmi_stage *s = &b->shape->stages[i];
     rmi_chn_option o;
     uint64_t ns = 0, bytes;
     uint32_t runs, p;
-    kept[u] = 0;
-    runs = rmi_blk_way(b, &b->shape->stages[i], kept, &o, b->runs);
-    kept[u] = 1;
+    uint8_t was = kept[x->op];
+    kept[x->op] = rmi_blk_changed(x, was);
+    if (kept[x->op] == was) return RMI_INF;
+    runs = rmi_blk_way(b, s, kept, &o, b->runs);
+    bytes = rmi_add(rmi_blk_kept_bytes(b, s, kept), o.reads_out > last->reads_out ? b->stages[i].out_bytes : 0);
     for (p = 0; p < runs; p++) ns = rmi_add(ns, rmi_low_ns(b->g, b->runs[p], 1, 0));
-    bytes = rmi_add(rmi_blk_kept_bytes(b), o.reads_out > last->reads_out ? b->stages[i].out_bytes : 0);
+    if (x->mode != RMI_NONE) {
+        runs = rmi_blk_forward(b, s, kept, 0, b->runs);
+        for (p = 0; p < runs; p++) ns = rmi_add(ns, rmi_low_ns(b->g, b->runs[p], 0, 0));
+    } else ns = rmi_add(ns, last->fwd_ns[0]);
+    kept[x->op] = was;
     if (bytes >= last->saved) return RMI_MAX;
-    return rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, last->bwd_ns)), (uint64_t)1 << 20, last->saved - bytes), RMI_MAX);
+    return rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, last->bwd_ns + last->fwd_ns[0])), (uint64_t)1 << 20, last->saved - bytes), RMI_MAX);
 }
 
-typedef struct rmi_blk_unit {
-    uint64_t price;
-    uint32_t op;
-} rmi_blk_unit;
-
-RMI_FN int rmi_blk_cmp_unit(const void *a, const void *b, void *user)
+RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
 {
-    const rmi_blk_unit *x = (const rmi_blk_unit *)a, *y = (const rmi_blk_unit *)b;
+    const rmi_blk_change *x = (const rmi_blk_change *)a, *y = (const rmi_blk_change *)b;
     (void)user;
     if (x->price != y->price) return x->price < y->price ? -1 : 1;
-    return x->op < y->op ? -1 : x->op > y->op;
+    return x->op != y->op ? (x->op < y->op ? -1 : 1) : x->mode < y->mode ? -1 : x->mode > y->mode;
 }
 
-/* Drops one unit after the other, that which costs least time a byte first; of many, in the order of their first prices. */
-RMI_FN rm_result rmi_blk_drop(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept, rmi_blk_unit *unit, uint32_t n)
+/* One change after the other, that which costs least time a byte first; of many, in the order of their first prices. */
+RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept, rmi_blk_change *x, uint32_t n)
 {
     uint32_t k, done, which;
     if (n > RMI_BLK_MANY) {
         if (n > RMI_BLK_MOST) return RM_OK;
-        for (k = 0; k < n; k++) unit[k].price = rmi_blk_price(b, i, &l->at[0], kept, unit[k].op);
-        rmi_sort(unit, n, sizeof *unit, rmi_blk_cmp_unit, NULL);
+        for (k = 0; k < n; k++) x[k].price = rmi_blk_price(b, i, &l->at[0], kept, &x[k]);
+        rmi_sort(x, n, sizeof *x, rmi_blk_cmp_change, NULL);
     }
     for (done = 0; done < n; done++) {
         const rmi_chn_option *last = &l->at[l->n - 1];
-        which = done;
-        for (k = done; k < n && n <= RMI_BLK_MANY; k++) {
-            unit[k].price = rmi_blk_price(b, i, last, kept, unit[k].op);
-            if (unit[k].price < unit[which].price) which = k;
+        rmi_blk_change next;
+        which = RMI_NONE;
+        for (k = done; k < n && (n <= RMI_BLK_MANY || k == done); k++) {
+            if (n <= RMI_BLK_MANY || x[k].mode != RMI_NONE) x[k].price = rmi_blk_price(b, i, last, kept, &x[k]);
+            if (x[k].mode != RMI_NONE && x[k].price >= RMI_MAX) continue; /* another mode that helps nothing */
+            if (which == RMI_NONE || x[k].price < x[which].price) which = k;
         }
-        kept[unit[which].op] = 0;
-        unit[which] = unit[done];
+        if (which == RMI_NONE && n <= RMI_BLK_MANY) return RM_OK;
+        if (which != RMI_NONE) {
+            next = x[which];
+            kept[next.op] = rmi_blk_changed(&next, kept[next.op]);
+            x[which] = x[done];
+            x[done] = next;
+        }
         if (n > RMI_BLK_MANY && (done + 1) % (n / 32)) continue;
         RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
     }
+    return RM_OK;
+}
+
+/* Time of op i in a mode, forward and backward, at best. */
+RMI_FN uint64_t rmi_blk_mode_ns(const rmi_blk *b, uint32_t i, uint32_t mode)
+{
+    const rmi_op *op = &b->g->ops[i];
+    const rmi_form *f = &op->forms[mode];
+    uint64_t ns = rmi_low_reads_saved(op, f) ? f->fwd : op->forms[rmi_blk_fwd_form(b, i, 0, RMI_INF)].fwd;
+    uint32_t p;
+    for (p = 0; p < f->n_parts; p++)
+        if (rmi_low_part_wanted(op, &f->parts[p])) ns = rmi_add(ns, op->forms[rmi_blk_bwd_form(b, i, mode, p, RMI_INF)].parts[p].bwd);
+    return ns;
+}
+
+/* The modes of op i that an option may choose from, the fastest first; their number, at least 1. */
+RMI_FN uint32_t rmi_blk_modes(const rmi_blk *b, uint32_t i, uint8_t *modes)
+{
+    const rmi_op *op = &b->g->ops[i];
+    uint32_t f, n = 0, best = 0;
+    uint64_t least = RMI_INF;
+    modes[0] = 0;
+    if (!b->mode_at || op->pinned || !op->has_bwd || op->view != RMI_NONE) return 1;
+    for (f = 0; f < op->n_forms && f < RMI_BLK_MODES; f++) {
+        if (b->modes[b->mode_at[i] + f] != f) continue;
+        if (rmi_blk_mode_ns(b, i, f) < least) {
+            least = rmi_blk_mode_ns(b, i, f);
+            best = n;
+        }
+        modes[n++] = (uint8_t)f;
+    }
+    for (f = modes[best]; best > 0; best--) modes[best] = modes[best - 1];
+    modes[0] = (uint8_t)f;
+    return n;
+}
+
+/* Code number `at` of stage s: all kept, fastest modes; then every other one. Returns how many there are, at most RMI_BLK_CODES + 1. */
+RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *s, uint32_t at, uint8_t *kept)
+{
+    uint8_t modes[RMI_BLK_MODES];
+    uint32_t i, total = 1;
+    for (i = s->lo; i < s->hi; i++) {
+        const rmi_op *op = &b->g->ops[i];
+        uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1, n = rmi_blk_modes(b, i, modes);
+        kept[i - s->lo] = (uint8_t)((at % drops ? 0u : 1u) | (uint32_t)modes[at / drops % n] << 1);
+        at /= drops * n;
+        total = (uint32_t)rmi_min((uint64_t)total * drops * n, RMI_BLK_CODES + 1);
+    }
+    return total;
+}
+
+/* Candidates of stage i. */
+RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept)
+{
+    const rmi_stage *s = &b->shape->stages[i];
+    uint8_t modes[RMI_BLK_MODES];
+    uint32_t k, e, n = 0, codes = rmi_blk_number(b, s, 0, kept), level;
+    rmi_blk_change *x;
+    RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
+    for (k = 1; k < codes && codes <= RMI_BLK_CODES; k++) {
+        rmi_blk_number(b, s, k, kept);
+        RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
+    }
+    if (codes > RMI_BLK_CODES) {
+        for (k = s->lo; k < s->hi; k++) n += rmi_blk_modes(b, k, modes);
+        if (!(x = RMI_NEW(mem, rmi_blk_change, n))) return RM_ERROR_MEMORY;
+        for (n = 0, k = s->lo; k < s->hi; k++) {
+            uint32_t n_modes = rmi_blk_modes(b, k, modes);
+            if (b->many && b->g->ops[k].view == RMI_NONE && !b->g->ops[k].pinned) {
+                x[n].mode = RMI_NONE;
+                x[n++].op = k - s->lo;
+            }
+            for (e = 1; e < n_modes; e++) {
+                x[n].mode = modes[e];
+                x[n++].op = k - s->lo;
+            }
+        }
+        RMI_TRY(rmi_blk_descend(b, mem, i, l, kept, x, n));
+    }
+    rmi_blk_pareto(l);
+    for (level = 1, n = l->n; level < RMI_BLK_LEVELS && b->most_ws[i]; level++)
+        for (k = 0; k < n; k++) {
+            memcpy(kept, l->kept + k * l->m, l->m);
+            kept[l->m - 1] = (uint8_t)level;
+            RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
+        }
+    if (l->n > n) rmi_blk_pareto(l);
     return RM_OK;
 }
 
@@ -6367,33 +6562,18 @@ RMI_FN rm_result rmi_blk_drop(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_li
 RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
 {
     rmi_arena mem = rmi_arena_make(&b->mem->hooks);
-    const rmi_stage *s = &b->shape->stages[i];
     rmi_blk_list l;
-    uint32_t m = s->hi - s->lo, k, n = 0, mask;
-    rmi_blk_unit *unit = RMI_NEW(&mem, rmi_blk_unit, m);
-    uint8_t *kept = RMI_NEW(&mem, uint8_t, m), *mine;
-    rm_result r = unit && kept ? RM_OK : RM_ERROR_MEMORY;
+    uint8_t *kept, *mine;
+    rm_result r;
     memset(&l, 0, sizeof l);
-    l.m = m;
-    for (k = 0; k < m && r == RM_OK; k++) {
-        const rmi_op *op = &b->g->ops[s->lo + k];
-        kept[k] = 1;
-        if (op->view == RMI_NONE && !op->pinned) unit[n++].op = k;
-    }
-    if (r == RM_OK) r = rmi_blk_add(b, &mem, i, &l, kept);
-    if (!b->many) n = 0;
-    if (n <= RMI_BLK_UNITS)
-        for (mask = 1; mask < 1u << n && r == RM_OK; mask++) {
-            for (k = 0; k < n; k++) kept[unit[k].op] = !(mask >> k & 1);
-            r = rmi_blk_add(b, &mem, i, &l, kept);
-        }
-    else if (r == RM_OK) r = rmi_blk_drop(b, &mem, i, &l, kept, unit, n);
-    if (r == RM_OK) rmi_blk_pareto(&l);
+    l.m = rmi_blk_code(&b->shape->stages[i]);
+    kept = RMI_NEW(&mem, uint8_t, l.m);
+    r = kept ? rmi_blk_candidates(b, &mem, i, &l, kept) : RM_ERROR_MEMORY;
     if (r == RM_OK) {
         b->options[i] = RMI_NEW(b->mem, rmi_chn_option, l.n);
-        mine = RMI_NEW(b->mem, uint8_t, (size_t)l.n * m);
+        mine = RMI_NEW(b->mem, uint8_t, l.n * l.m);
         if (!b->options[i] || !mine) r = RM_ERROR_MEMORY;
-        else memcpy(mine, l.kept, (size_t)l.n * m);
+        else memcpy(mine, l.kept, l.n * l.m);
         b->kept[i] = mine;
         b->stages[i].n_options = l.n;
     }
@@ -6408,13 +6588,15 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     size_t nb = rmi_low_buffers(g), lists;
     for (i = 0; i < n; i++) {
         uint32_t runs = 0;
-        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * (g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n) + g->ops[k].forms[0].n_parts + 3;
+        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * (g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n) + rmi_low_parts(&g->ops[k]) + 3;
         if (runs > most) most = runs;
     }
     lists = (size_t)most + b->shape->n_carried + 8;
     b->stages = RMI_NEW(b->mem, rmi_chn_stage, n);
     b->options = RMI_NEW(b->mem, rmi_chn_option *, n);
     b->kept = RMI_NEW(b->mem, const uint8_t *, n);
+    b->most_ws = RMI_NEW(b->mem, uint64_t, n);
+    b->pass_level = RMI_NEW(b->mem, uint8_t, n);
     b->fresh = RMI_NEW(b->mem, uint8_t, g->n_ops);
     b->todo = RMI_NEW(b->mem, uint8_t, g->n_ops);
     b->like = RMI_NEW(b->mem, uint32_t, b->shape->n_classes);
@@ -6429,7 +6611,7 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     b->uncounted = RMI_NEW(b->mem, uint32_t, lists);
     b->entry = RMI_NEW(b->mem, uint32_t, lists);
     b->entry_bytes = RMI_NEW(b->mem, uint64_t, lists);
-    if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like) return RM_ERROR_MEMORY;
+    if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like || !b->most_ws || !b->pass_level) return RM_ERROR_MEMORY;
     if (!b->stages || !b->wanted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
     memcpy(b->uncounted, b->shape->carried_list, b->shape->n_carried * sizeof(uint32_t));
     return RM_OK;
@@ -6458,10 +6640,10 @@ RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
 RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 {
     const rmi_stage *s = &b->shape->stages[i];
-    uint8_t *all = RMI_NEW(b->mem, uint8_t, s->hi - s->lo);
+    uint8_t *all = RMI_NEW(b->mem, uint8_t, rmi_blk_code(s));
     b->options[i] = RMI_NEW(b->mem, rmi_chn_option, 1);
     if (!all || !b->options[i]) return RM_ERROR_MEMORY;
-    memset(all, 1, s->hi - s->lo);
+    rmi_blk_number(b, s, 0, all);
     b->kept[i] = all;
     b->in_bytes[i] = i ? b->stages[i - 1].out_bytes : 0;
     rmi_blk_way(b, s, all, &b->options[i][0], b->runs);
@@ -6491,7 +6673,7 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
         for (k = 0; k < c->n_options; k++) {
             rmi_chn_option *o = &b->options[i][k];
             rmi_arena_free(b->seq.mem);
-            RMI_TRY(rmi_blk_back(b, i, b->kept[i] + (size_t)k * (s->hi - s->lo), o, &din, &grown));
+            RMI_TRY(rmi_blk_back(b, i, rmi_blk_code_of(b, i, k), o, &din, &grown));
             o->saved = 0;
             RMI_TRY(rmi_blk_keep(b, i, k));
         }
@@ -6505,9 +6687,39 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
     return RM_OK;
 }
 
-/* The chain of g's stages for one kind of step with a backward; many: each with options. Bytes are rounded up to the granule;
+/* Which forms ops may run in, as modes. */
+RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, f, e, p, stage = 0;
+    size_t n = 0;
+    for (i = 0; i < g->n_ops; i++) n += g->ops[i].n_forms;
+    if (n == g->n_ops) return RM_OK; /* no variants */
+    b->mode_at = RMI_NEW(b->mem, uint32_t, g->n_ops);
+    b->modes = RMI_NEW(b->mem, uint32_t, n);
+    if (!b->mode_at || !b->modes) return RM_ERROR_MEMORY;
+    for (i = 0, n = 0; i < g->n_ops; n += g->ops[i++].n_forms) {
+        const rmi_op *op = &g->ops[i];
+        while (i >= b->shape->stages[stage].hi) stage++;
+        b->mode_at[i] = (uint32_t)n;
+        for (f = 0; f < op->n_forms; f++) {
+            const rmi_form *x = &op->forms[f];
+            b->modes[n + f] = RMI_NONE;
+            if (f >= RMI_BLK_MODES || strcmp(x->bits, op->forms[0].bits)) continue;
+            for (e = 0; e < f && (b->modes[n + e] != e || !rmi_low_same_mode(op, &op->forms[e], x));) e++;
+            b->modes[n + f] = e;
+            if (op->n_forms == 1) continue;
+            b->most_ws[stage] = rmi_max(b->most_ws[stage], x->fwd_ws);
+            for (p = 0; p < x->n_parts && op->has_bwd; p++) b->most_ws[stage] = rmi_max(b->most_ws[stage], x->parts[p].bwd_ws);
+        }
+    }
+    return RM_OK;
+}
+
+/* The chain of g's stages for one kind of step with a backward; many: each with options that do not keep all; vary: and with
+   variants, else ops run as declared. Bytes are rounded up to the granule;
    what persists, inputs and carried values are not in it. */
-RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule, uint32_t tolerance_ppm, int many, rmi_blk *b)
+RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule, uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint32_t i, k, e;
@@ -6520,6 +6732,7 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape
     b->granule = granule;
     b->many = many;
     r = rmi_blk_scratch(b);
+    if (r == RM_OK && vary) r = rmi_blk_find_modes(b);
     if (r == RM_OK) r = rmi_seq_scratch(&b->seq, g, mem);
     b->seq.step = step;
     b->seq.granule = granule;
@@ -6570,7 +6783,7 @@ RMI_FN rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const r
     memset(f, 0, sizeof *f);
     f->name = f->bits = "";
     f->fwd = o->fwd_ns[0];
-    for (r = s->lo; r < s->hi; r++) f->again = rmi_add(f->again, g->ops[r].pinned ? 0 : rmi_low_ns(g, rmi_low_run(RMI_FWD, r, 0, 0), 1, 0));
+    for (r = s->lo; r < s->hi; r++) f->again = rmi_add(f->again, g->ops[r].pinned ? 0 : rmi_low_ns(g, rmi_low_run(RMI_FWD, r, rmi_blk_form(b, s, rmi_blk_code_of(b, i, k), r, 1), 0), 1, 0));
     f->saved = o->saved;
     f->needs_saved = o->saved != 0;
     f->fwd_ws = rmi_max(rmi_sub(o->fwd_peak[1], rmi_min(o->saved, o->fwd_peak[1])), b->stages[i].pass_peak[1]);
@@ -6584,7 +6797,7 @@ RMI_FN rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const r
     f->parts[0].bwd = f->bwd = o->bwd_ns;
     f->parts[0].bwd_ws = f->bwd_ws = rmi_sub(o->bwd_peak, rmi_min(o->saved, o->bwd_peak));
     RMI_TRY(rmi_blk_new_list(b->mem, &f->needs, (size_t)op->in.n + op->out.n));
-    n = rmi_blk_way(b, s, b->kept[i] + (size_t)k * (s->hi - s->lo), &same, b->runs);
+    n = rmi_blk_way(b, s, rmi_blk_code_of(b, i, k), &same, b->runs);
     for (r = 0; r < n; r++) {
         const rmi_list *l = b->runs[r].way == RMI_FWD ? &g->ops[b->runs[r].id].in : b->runs[r].way == RMI_BWD ? &rmi_low_part(g, b->runs[r])->needs : NULL;
         for (e = 0; l && e < l->n; e++) {
@@ -13487,7 +13700,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
 RMI_FN size_t rmi_plan_room(const rm_graph *g, size_t stages_runs)
 {
     size_t n = stages_runs + g->n_barriers + 8, i;
-    for (i = 0; i < g->n_ops; i++) n += 1 + g->ops[i].forms[0].n_parts;
+    for (i = 0; i < g->n_ops; i++) n += 1 + rmi_low_parts(&g->ops[i]);
     for (i = 0; i < g->n_tensors; i++) n += 3;
     return n;
 }
@@ -13526,8 +13739,8 @@ RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_a
         int again = (acts[i].flags & RMI_CHN_AGAIN) != 0, leaf = (acts[i].flags & RMI_CHN_LEAF) != 0;
         uint8_t bits = !again ? 0 : acts[i].what == RMI_CHN_PASS ? RMI_BLK_OUT : leaf && !o->reads_out ? RMI_BLK_KEEP : RMI_BLK_BOTH;
         if (acts[i].what == RMI_CHN_KEEP && again) rmi_blk_select(b, acts[i].stage, acts[i].option);
-        if (acts[i].what == RMI_CHN_BACKWARD) *n += rmi_blk_way(b, s, b->kept[acts[i].stage] + (size_t)acts[i].option * (s->hi - s->lo), &same, r + *n);
-        else *n += rmi_blk_forward(b, s, bits, r + *n);
+        if (acts[i].what == RMI_CHN_BACKWARD) *n += rmi_blk_way(b, s, rmi_blk_code_of(b, acts[i].stage, acts[i].option), &same, r + *n);
+        else *n += rmi_blk_forward(b, s, acts[i].what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(b, acts[i].stage, acts[i].option), bits, r + *n);
     }
     *n += rmi_blk_tail(w->g, w->step, r + *n);
     *runs = r;
@@ -13824,7 +14037,7 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
         if (i && shape->n < stages + stages / 4 + 1) continue;
         stages = shape->n;
         tries++;
-        RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, &w->blk));
+        RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, 1, &w->blk));
         w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
         RMI_TRY(rmi_plan_pass_chain(w, mem, budget));
     }
@@ -13842,7 +14055,7 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_planner *w, rmi_arena *mem, rmi_blk 
     uint8_t *ran = RMI_NEW(mem, uint8_t, g->n_ops);
     rmi_chn_option same;
     rmi_run *r;
-    uint32_t k;
+    uint32_t k, done = RMI_NONE;
     for (i = 0; i < n_coarse; i++)
         if (coarse[i].way <= RMI_BWD) room += b->shape->stages[coarse[i].id].hi - b->shape->stages[coarse[i].id].lo;
     r = RMI_NEW(mem, rmi_run, rmi_plan_room(g, 2 * room));
@@ -13851,14 +14064,14 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_planner *w, rmi_arena *mem, rmi_blk 
     *n = 0;
     for (i = 0; i < n_coarse; i++) {
         const rmi_stage *s = &b->shape->stages[coarse[i].id];
-        if (coarse[i].way == RMI_BWD) *n += rmi_blk_way(b, s, b->kept[coarse[i].id] + (size_t)coarse[i].form * (s->hi - s->lo), &same, r + *n);
+        const uint8_t *code = coarse[i].way <= RMI_BWD ? rmi_blk_code_of(b, coarse[i].id, coarse[i].form) : NULL;
+        if (coarse[i].way == RMI_BWD) *n += rmi_blk_way(b, s, code, &same, r + *n);
         for (k = s->lo; coarse[i].way == RMI_FWD && k < s->hi; k++)
-            if (!ran[k] || !g->ops[k].pinned) r[(*n)++] = rmi_low_run(RMI_FWD, k, 0, 0), ran[k] = 1;
+            if (!ran[k] || !g->ops[k].pinned) r[(*n)++] = rmi_low_run(RMI_FWD, k, rmi_blk_form(b, s, code, k, ran[k]), 0), ran[k] = 1;
     }
-    for (i = 0; i < *n; i++) backwards += r[i].way == RMI_BWD;
-    wanted = 0;
-    for (k = 0; k < g->n_ops; k++)
-        for (i = 0; i < g->ops[k].forms[0].n_parts && g->ops[k].has_bwd; i++) wanted += (size_t)rmi_low_part_wanted(&g->ops[k], &g->ops[k].forms[0].parts[i]);
+    for (i = 0; i < *n; i++) /* ops, each once: an op's parts stand together */
+        if (r[i].way == RMI_BWD && r[i].id != done) backwards++, done = r[i].id;
+    for (wanted = 0, k = 0; k < g->n_ops; k++) wanted += g->ops[k].has_bwd && g->ops[k].grad_in.n;
     if (wanted == backwards) *n += rmi_blk_tail(g, w->step, r + *n);
     for (i = 0; i < *n; i++) updates += r[i].way == RMI_OPT || r[i].way == RMI_OPT_HOST;
     for (k = 0; k < g->n_tensors && rmi_low_has_update(w->step); k++) updates -= g->tensors[k].updates;
@@ -13927,7 +14140,7 @@ RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t b
     if (!v) return RM_ERROR_MEMORY;
     if (w->g->n_ops > RMI_PLAN_GROUPED || budget == RMI_INF) return RM_OK;
     RMI_TRY(rmi_shp_groups(mem, w->g, w->c.group ? w->c.group : RMI_PLAN_GROUP, &shape));
-    RMI_TRY(rmi_blk_make(mem, w->g, &shape, w->step, w->align, 0, 1, &b));
+    RMI_TRY(rmi_blk_make(mem, w->g, &shape, w->step, w->align, 0, 1, 1, &b));
     RMI_TRY(rmi_blk_coarse(&b, v));
     RMI_TRY(rmi_ref_make(mem, v, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
@@ -13962,7 +14175,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     uint32_t passes = w->c.passes;
     rm_result r = RM_OK;
     if (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0, &w->blk);
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0, (passes & RM_PASS_CHAIN) != 0, &w->blk);
         if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
     }
     if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
@@ -14026,7 +14239,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
         if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
     }
     if (r == RM_OK && w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0, &w->blk);
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->blk);
         if (r == RM_OK) r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
         for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK && s->work < most; i++) {
             uint64_t bytes = rmi_sub((s->limit + m->base) / 100 * percent[i / 2], w->homes_bytes + rmi_blk_carried(&w->blk));

@@ -24,7 +24,7 @@ static void chain(rm_graph *g, uint64_t seed, uint32_t span)
     plan.mem = rmi_arena_make(NULL);
     if (rmi_plan_layout(&w) != RM_OK || rmi_shp_make(&mem, g, span, &shape) != RM_OK) failed++;
     rmi_plan_step_homes(&w);
-    if (rmi_blk_make(&mem, g, &shape, RM_SINGLE, 1, RMI_CHN_AUTO, 1, &w.blk) != RM_OK || rmi_chn_solve(&mem, &w.blk.chain, &w.table) != RM_OK || rmi_seq_scratch(&w.seq, g, &mem) != RM_OK) {
+    if (rmi_blk_make(&mem, g, &shape, RM_SINGLE, 1, RMI_CHN_AUTO, 1, 1, &w.blk) != RM_OK || rmi_chn_solve(&mem, &w.blk.chain, &w.table) != RM_OK || rmi_seq_scratch(&w.seq, g, &mem) != RM_OK) {
         skipped++;
         goto done;
     }
