@@ -13301,6 +13301,8 @@ typedef struct rmi_planner {
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
     size_t n_given;
+    rmi_ref_search *tune; /* NULL: no op has variants (or none may be chosen) */
+    rmi_run *tuned;       /* room for its runs */
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
@@ -13772,6 +13774,21 @@ RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32
     return RM_OK;
 }
 
+/* Tries a list with the fastest forms that leave its live bytes within `limit`; then, if that is too large, as it is. */
+RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t limit, uint64_t budget, uint64_t *size)
+{
+    *size = RMI_INF;
+    if (w->tune && budget && n <= UINT32_MAX) {
+        w->tune->limit = rmi_sub(limit, w->tune->m->base);
+        if (rmi_ref_load_runs(w->tune, runs, (uint32_t)n, 0)) {
+            if (w->pruning && w->best.n && w->tune->a->ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
+            RMI_TRY(rmi_plan_try(w, w->tuned, rmi_ref_runs(w->tune, w->tune->a, w->tuned), budget, size));
+            if (*size <= budget) return RM_OK;
+        }
+    }
+    return rmi_plan_try(w, runs, n, budget, size);
+}
+
 RMI_FN rm_result rmi_plan_try_acts(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts, uint64_t budget, uint64_t *size)
 {
     rmi_run *runs;
@@ -13802,13 +13819,21 @@ RMI_FN uint64_t rmi_plan_acts_ns(const rmi_planner *w, const rmi_chn_act *acts, 
 /* The chain's optimum for `bytes` bytes of chain. */
 RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t budget, uint64_t *size)
 {
+    const rmi_chn_curve *c = &w->table->curve;
     rmi_chn_act *acts = NULL;
+    rmi_run *runs;
     size_t n = 0;
+    uint64_t ns;
+    uint32_t i;
     rmi_arena_clear(&w->lists);
     *size = RMI_INF;
     RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n));
-    if (w->pruning && w->best.n && rmi_plan_acts_ns(w, acts, n) > w->best.fig.time_ns) return RM_OK;
-    return rmi_plan_try_acts(w, &w->lists, acts, n, budget, size);
+    ns = w->pruning && w->best.n ? rmi_plan_acts_ns(w, acts, n) : 0;
+    if (w->tune) ns -= ns / 8; /* forms may be faster than the chain's */
+    if (ns > w->best.fig.time_ns) return RM_OK;
+    RMI_TRY(rmi_plan_expand(w, &w->lists, acts, n, &runs, &n));
+    for (i = c->n; i-- > 1 && c->at[i].bytes > bytes;) {}
+    return rmi_plan_try_tuned(w, runs, n, rmi_add(c->at[i].bytes, w->base), budget, size);
 }
 
 /* Chain points from the most that could fit downwards until the arena is within the budget; the smallest ones at last, always
@@ -14120,7 +14145,7 @@ RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_blk *b, const rmi_run *
     rm_result r = rmi_plan_expand_groups(w, &tmp, b, coarse, n_coarse, &runs, &n);
     *size = RMI_INF;
     if (r == RM_OK && n) r = rmi_plan_clean(w->g, &tmp, runs, &n);
-    if (r == RM_OK && n) r = rmi_plan_try(w, runs, n, budget, size);
+    if (r == RM_OK && n) r = rmi_plan_try_tuned(w, runs, n, budget, budget, size);
     if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, *size);
     rmi_arena_free(&tmp);
     return r;
@@ -14168,13 +14193,29 @@ RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t b
     return RM_OK;
 }
 
+/* What gives a list of another solver its fastest forms, if ops have some. */
+RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, rmi_arena *mem)
+{
+    rmi_ref_model *m;
+    uint32_t i, k = 0;
+    for (i = 0; i < w->g->n_ops && !k; i++) k = w->g->ops[i].n_forms - 1;
+    if (!k || w->g->n_ops > RMI_PLAN_MANY) return RM_OK;
+    m = RMI_NEW(mem, rmi_ref_model, 1);
+    w->tune = RMI_NEW(mem, rmi_ref_search, 1);
+    if (!m || !w->tune) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, m));
+    RMI_TRY(rmi_ref_search_make(mem, m, w->tune));
+    w->tuned = RMI_NEW(mem, rmi_run, w->tune->cap);
+    return w->tuned ? RM_OK : RM_ERROR_MEMORY;
+}
+
 /* The passes that know stages or single ops, for a step with a backward. */
 RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
     uint32_t passes = w->c.passes;
-    rm_result r = RM_OK;
-    if (passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
+    rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_GROUPS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
+    if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0, (passes & RM_PASS_CHAIN) != 0, &w->blk);
         if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
     }
@@ -14186,6 +14227,8 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     rmi_arena_free(&tmp);
     if (r == RM_OK && passes & RM_PASS_GROUPS && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
+    rmi_arena_free(&tuner);
+    w->tune = NULL;
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
 
