@@ -14088,8 +14088,11 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_planner *w, rmi_arena *mem, rmi_blk 
     *runs = r;
     *n = 0;
     for (i = 0; i < n_coarse; i++) {
-        const rmi_stage *s = &b->shape->stages[coarse[i].id];
-        const uint8_t *code = coarse[i].way <= RMI_BWD ? rmi_blk_code_of(b, coarse[i].id, coarse[i].form) : NULL;
+        const rmi_stage *s;
+        const uint8_t *code;
+        if (coarse[i].way > RMI_BWD) continue;
+        s = &b->shape->stages[coarse[i].id];
+        code = rmi_blk_code_of(b, coarse[i].id, coarse[i].form);
         if (coarse[i].way == RMI_BWD) *n += rmi_blk_way(b, s, code, &same, r + *n);
         for (k = s->lo; coarse[i].way == RMI_FWD && k < s->hi; k++)
             if (!ran[k] || !g->ops[k].pinned) r[(*n)++] = rmi_low_run(RMI_FWD, k, rmi_blk_form(b, s, code, k, ran[k]), 0), ran[k] = 1;
