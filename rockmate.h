@@ -174,7 +174,8 @@
    rm_exec_write the inputs before every step, rm_exec_step, rm_exec_read the outputs. What a step needs
    to know (kind, number, lr, seed, your values) goes in with rm_step and is c->step in every callback.
    Accumulate N micro-batches: RM_FIRST, RM_MIDDLE N - 2 times, RM_LAST, which updates; count them in
-   rm_step.micro. Evaluate: RM_FORWARD. The update of a param may run in the middle of the backward; a
+   rm_step.micro. After an update, or a step that failed, only RM_FIRST begins another. Evaluate: RM_FORWARD,
+   also in between. The update of a param may run in the middle of the backward; a
    barrier (rm_barrier_add) waits for all gradients first. rm_exec_save and rm_exec_restore work across
    plans.
 
@@ -445,7 +446,8 @@ typedef struct rm_graph_desc {
 } rm_graph_desc;
 
 /* An empty graph; desc may be NULL. NULL when memory is out. Destroying NULL is nothing. Plans and executors made from a graph
-   must be destroyed before it. The first plan seals the graph: afterwards only costs may change. */
+   must be destroyed before it. The first plan seals the graph: afterwards only costs may change, a later declaration is an error that
+   sticks (no further plan would have it), and what was planned goes on. */
 RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc);
 RMDEF void rm_graph_destroy(rm_graph *g);
 
@@ -808,8 +810,10 @@ RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t of
    written by this call: a step uses inputs up, and one that is not given anew is an error of the next step. */
 RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what);
 
-/* One step of kind s->kind, for which the plan must have a program. A callback's nonzero return stops it: RM_ERROR_CALLBACK,
-   the message names op and phase; what the updates of that step already wrote stays written, and the next step starts clean.
+/* One step of kind s->kind, for which the plan must have a program; s NULL: a step of zeros. A callback's nonzero return stops it:
+   RM_ERROR_CALLBACK, the message names op and phase; what the updates of that step already wrote stays written, and the next step
+   starts clean. RM_MIDDLE and RM_LAST after an update, or after a step that failed, have nothing to add to: RM_ERROR_ARGUMENT, unless
+   gradients were given with rm_exec_write.
    With a backend that has lanes the step may still be at work when this returns; a failure in a lane is then returned by a later
    call. rm_exec_write of an input and rm_exec_read of an output wait for the compute lane, all other calls for everything. */
 RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
@@ -1831,7 +1835,7 @@ RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
 {
     if (!g || g->sticky.result != RM_OK) return 0;
     if (g->sealed) {
-        rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "%s: the graph was sealed by its first plan, write or read; build a new one, or declare this before planning", what);
+        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "%s: the graph was sealed by its first plan, write or read, and what it has stands; build a new one, or declare this before planning", what);
         return 0;
     }
     return 1;
@@ -2628,6 +2632,15 @@ RMI_FN int rmi_low_adds_to_earlier(uint32_t step) { return step == RM_MIDDLE || 
 RMI_FN int rmi_low_hands_on(uint32_t step) { return step == RM_FIRST || step == RM_MIDDLE; }
 /* Are params' gradients at a fixed place from start to end? */
 RMI_FN int rmi_low_grads_resident(uint32_t step) { return rmi_low_hands_on(step) || rmi_low_adds_to_earlier(step); }
+
+/* What files and messages call a kind of step; NULL: it is none. */
+RMI_COLD const char *rmi_low_step_name(uint32_t step)
+{
+    static const char *const names[RM_STEP_KINDS] = {"single", "first", "middle", "last", "forward"};
+    uint32_t i;
+    for (i = 0; i < RM_STEP_KINDS && step != RM_SINGLE << i;) i++;
+    return i < RM_STEP_KINDS ? names[i] : NULL;
+}
 
 /* =====================================================================================================================
    >>shape - cut points, the chain of stages, groups of ops, classes of equal ones
@@ -14600,16 +14613,14 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 
 RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
 {
-    static const char *const names[RM_STEP_KINDS] = {"single", "first", "middle", "last", "forward"};
-    uint32_t i;
-    for (i = 0; rmi_plan_steps[i] != worst->step;) i++;
+    const char *kind = rmi_low_step_name(worst->step);
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
         if (w->d->info) w->d->info->min_bytes = 0;
         return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, whatever the budget%s. Set rm_plan_desc.host_bytes to more",
-                           w->d->host_bytes, names[i], w->c.name[0] ? w->c.name : "(a configuration)", w->d->like ? ", that is like the plan given" : "");
+                           w->d->host_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", w->d->like ? ", that is like the plan given" : "");
     }
     return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, or make the largest op smaller",
-                       w->d->device_bytes, names[i], w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes);
+                       w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes);
 }
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
@@ -16289,8 +16300,6 @@ static const struct {
     {"alloc", RMI_TXT_OFFSET},   {"free", RMI_TXT_ALONE},      {"alias", RMI_TXT_BUFFER}, {"reuse", RMI_TXT_BUFFER},    {"run", RMI_TXT_ALONE},
     {"offload", RMI_TXT_OFFSET}, {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
 
-static const char *const rmi_txt_steps[] = {"single", "first", "middle", "last", "forward"}; /* RM_SINGLE << i */
-
 RMI_FN void rmi_txt_put_buffer(rmi_sink *s, const rm_graph *g, const char *before, uint32_t b)
 {
     char name[300];
@@ -16328,7 +16337,6 @@ RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
 RMI_FN void rmi_txt_put_preamble(rmi_sink *s, const rm_graph *g, const rmi_program *p)
 {
     char hex[17];
-    uint32_t k = 0;
     size_t i;
     rmi_put(s, "rockmate plan 1\ngraph ");
     rmi_put(s, rmi_txt_hex(rmi_txt_graph_hash(g), hex));
@@ -16336,9 +16344,8 @@ RMI_FN void rmi_txt_put_preamble(rmi_sink *s, const rm_graph *g, const rmi_progr
     rmi_put_u64(s, p->arena);
     rmi_put(s, " host ");
     rmi_put_u64(s, p->host);
-    while (k + 1 < RM_STEP_KINDS && p->step != RM_SINGLE << k) k++;
     rmi_put(s, "\nstep ");
-    rmi_put(s, rmi_txt_steps[k]);
+    rmi_put(s, rmi_low_step_name(p->step));
     rmi_put(s, "\n");
     for (i = 0; i < p->n_homes; i++) {
         rmi_txt_put_buffer(s, g, p->homes[i].host ? "home " : "resident ", p->homes[i].buf);
@@ -16583,7 +16590,7 @@ RMI_FN rm_result rmi_txt_plan_preamble(rmi_txt *t, rmi_txt_plan *m, int *is_prea
     *once = 1;
     if (once == &m->has_graph) return rmi_txt_plan_hash(t, m->g);
     if (once == &m->has_arena) return rmi_txt_plan_arena(t, &m->p);
-    while (k < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_txt_steps[k])) k++;
+    while (k < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_low_step_name(RM_SINGLE << k))) k++;
     if (k == RM_STEP_KINDS) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of single first middle last forward");
     m->p.step = RM_SINGLE << k;
     return rmi_txt_no_more(t, 2);
@@ -17083,7 +17090,6 @@ RMI_FN void rmi_txt_arena(rmi_txt_pen *l, const rm_graph *g, const rmi_program *
 
 RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena *tmp, rmi_sink *to)
 {
-    static const char *const steps[] = {"single", "first", "middle", "last", "forward"};
     const rm_graph *g = p->g;
     const rmi_program *prog = &p->prog[index];
     rmi_txt_region *r = RMI_NEW(tmp, rmi_txt_region, (size_t)g->n_marks + 2);
@@ -17096,9 +17102,8 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena 
     for (s = 0; s < prog->n; s++)
         if (prog->st[s].what == RMI_RUN && prog->st[s].run.way == RMI_FWD) forwards[prog->st[s].run.id]++;
     n = rmi_txt_regions(g, r);
-    for (i = 0; ((uint32_t)1 << i) < p->info[index].step;) i++;
     rmi_txt_say(&l, "plan of a step (");
-    rmi_txt_say(&l, steps[i]);
+    rmi_txt_say(&l, rmi_low_step_name(p->info[index].step));
     rmi_txt_say(&l, "): ");
     RMI_TRY(rmi_txt_say_blocks(&l, tmp, g, r, n));
     rmi_txt_say_u64(&l, p->info[index].blocks);
@@ -17450,9 +17455,7 @@ RMI_FN uint64_t rmi_vue_tick(uint64_t v, uint64_t most, int bytes)
 
 RMI_FN void rmi_vue_head(rmi_vue *v, rmi_txt_pen *l, uint64_t height)
 {
-    static const char *const steps[] = {"single", "first", "middle", "last", "forward"};
     const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
-    uint32_t i;
     rmi_txt_say(l, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ");
     rmi_txt_say_u64(l, (RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20);
     rmi_txt_say(l, " ");
@@ -17461,10 +17464,9 @@ RMI_FN void rmi_vue_head(rmi_vue *v, rmi_txt_pen *l, uint64_t height)
     rmi_vue_flush(l);
     rmi_put(v->to, "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}.v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}"
                    ".k{fill:#9fd0b0}.t{fill:#c7c7c7}.c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}.l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-    for (i = 0; ((uint32_t)1 << i) < f->step;) i++;
     rmi_vue_label(l, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"");
     rmi_txt_say(l, "Step (");
-    rmi_txt_say(l, steps[i]);
+    rmi_txt_say(l, rmi_low_step_name(f->step));
     rmi_txt_say(l, "): ");
     rmi_txt_say_bytes(l, f->arena_bytes);
     if (f->budget_bytes) {
@@ -18308,6 +18310,7 @@ struct rm_exec {
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     int adding;               /* an accumulation is under way: gradients of params hold contributions that LAST will want */
     int adrift;               /* a step that does not accumulate has used the bytes where params' gradients persist */
+    int used_up;              /* no MIDDLE or LAST may add to these gradients: an update has had them, or a step failed among them */
     uint64_t touched, steps;
     int lanes;             /* the backend has lanes: what follows counts */
     rmi_exe_turn turn[RMI_LANES];
@@ -19267,6 +19270,7 @@ RMI_FN rm_result rmi_exe_broken(rm_exec *x, rm_result r)
     if (!x->lanes || r == RM_OK) return r;
     rmi_exe_quiet(x);
     x->last = NULL;
+    x->used_up = 1;
     for (lane = 0; lane < RMI_LANES; lane++) {
         const rmi_exe_op *op = x->turn[lane].failed;
         x->turn[lane].failed = NULL;
@@ -19465,23 +19469,37 @@ RMI_FN rm_result rmi_exe_step_plain(rm_exec *x, rmi_exe_prog *prog)
     return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "waiting for the end of the step", NULL) : RM_OK;
 }
 
+RMI_FN rm_result rmi_exe_no_program(rm_exec *x, const char *what, uint32_t kind)
+{
+    const char *name = rmi_low_step_name(kind);
+    if (!name) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD", what, (uint64_t)kind);
+    return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: the plan has no program for steps of kind '%s'; name it in rm_plan_desc.steps", what, name);
+}
+
 RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
 {
     uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i;
     rmi_exe_prog *prog = NULL;
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) prog = &x->prog[i];
-    if (!prog) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: the plan has no program for step kind %u; name it in rm_plan_desc.steps", (uint64_t)kind);
+    if (!prog) return rmi_exe_no_program(x, "rm_exec_step", kind);
+    if (x->used_up && rmi_low_adds_to_earlier(kind)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and an update has used them up, or a step failed; begin an accumulation with RM_FIRST", rmi_low_step_name(kind));
     RMI_TRY(rmi_exe_bound(x, prog));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
     x->now.kind = kind;
     x->last = NULL;
     rmi_exe_drop_inputs(x, prog);
-    if (kind != RM_FORWARD) x->adrift = !rmi_low_grads_resident(kind);
+    if (kind != RM_FORWARD) {
+        x->adrift = !rmi_low_grads_resident(kind);
+        x->used_up = 1; /* until it has ended well */
+    }
     RMI_TRY(x->lanes ? rmi_exe_broken(x, rmi_exe_step_lanes(x, prog)) : rmi_exe_step_plain(x, prog));
     x->last = prog;
-    if (kind != RM_FORWARD) x->adding = rmi_low_hands_on(kind);
+    if (kind != RM_FORWARD) {
+        x->adding = rmi_low_hands_on(kind);
+        x->used_up = !x->adding;
+    }
     x->touched = rmi_max(x->touched, rmi_exe_info_of(x, prog)->arena_bytes);
     x->steps++;
     return RM_OK;
@@ -19537,7 +19555,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         if (x->last->host_end[b] != RMI_INF) return x->host + (size_t)x->last->host_end[b];
     }
     if (what == RM_VALUE && r->is_output && x->bound[r->root]) return (unsigned char *)x->bound[r->root] + (size_t)rmi_exe_view_offset(x->g, id);
-    rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is not there after this kind of step; %s", name, what == RM_GRAD ? "gradients of params that the library updates are gone then: read them from the update callback" : "declare it with rm_output_add");
+    rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is not there after this kind of step; %s", name, r->kind == RMI_INPUT ? "declare the input with RM_INPUT_GRAD" : what == RM_GRAD && r->kind != RMI_PARAM ? "only gradients of params and inputs can be read" : what == RM_GRAD ? "gradients of params that the library updates are gone then: read them from the update callback" : "declare it with rm_output_add");
     return NULL;
 }
 
@@ -19823,6 +19841,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     x->steps = y->steps;
     x->adrift = y->adrift;
     x->adding = y->adding;
+    x->used_up = y->used_up;
     rmi_exe_settle(x);
     rmi_exe_settle(y);
     {
@@ -19861,6 +19880,8 @@ typedef struct rmi_exe_profile {
     unsigned char *copy;    /* of all that persists, and the inputs */
     uint64_t *copy_at;      /* by buffer */
     uint8_t *stale;         /* by tensor, as in the executor */
+    int adding, adrift, used_up; /* as there */
+    uint64_t steps;
 } rmi_exe_profile;
 
 RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
@@ -19956,6 +19977,16 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         f->copy = RMI_NEW(&f->tmp, unsigned char, total);
         f->stale = RMI_NEW(&f->tmp, uint8_t, x->g->n_tensors);
         if (!f->copy || !f->stale) return RM_ERROR_MEMORY;
+        f->adding = x->adding;
+        f->adrift = x->adrift;
+        f->used_up = x->used_up;
+        f->steps = x->steps;
+    }
+    if (back == 1) {
+        x->adding = f->adding;
+        x->adrift = f->adrift;
+        x->used_up = f->used_up;
+        x->steps = f->steps;
     }
     memcpy(back ? x->stale : f->stale, back ? f->stale : x->stale, x->g->n_tensors);
     for (b = 0; b < nb; b++) {
@@ -20079,7 +20110,7 @@ RMI_FN rm_result rmi_exe_profile_steps(rmi_exe_profile *f, const rm_step *s, uin
     rmi_exe_prog *prog = NULL;
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) prog = &x->prog[i];
-    if (!prog) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the plan has no program for step kind %u; name it in rm_plan_desc.steps", (uint64_t)kind);
+    if (!prog) return rmi_exe_no_program(x, "rm_exec_profile", kind);
     if (!x->backend.now) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the backend has no clock; set rm_backend.now");
     RMI_TRY(rmi_exe_bound(x, prog));
     if (s) x->now = *s;
@@ -21114,7 +21145,7 @@ RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t t, uint64_t i)
 {
     uint32_t b = rmi_low_buf(k->g, RMI_BUF_GRAD, t);
     double earlier = 0;
-    if (rmi_low_adds_to_earlier(k->p->step) && (k->x->home[b] != RMI_INF || k->x->bound[b])) earlier = rmi_chk_load(k, k->aside.copy + (size_t)k->aside.copy_at[b], i);
+    if (rmi_low_adds_to_earlier(k->p->step) && k->aside.copy_at[b] != RMI_INF) earlier = rmi_chk_load(k, k->aside.copy + (size_t)k->aside.copy_at[b], i);
     return rmi_chk_load(k, k->on_host[t] ? k->host[t] : k->grad[t], i) - earlier;
 }
 
@@ -21256,10 +21287,9 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *s)
 /* A copy of buffer b as it is now, or room for it. */
 RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t b)
 {
-    const rm_exec *x = k->x;
     uint64_t bytes = rmi_low_bytes(k->g, b);
     unsigned char *p = rmi_chk_bytes(k, &k->mem, bytes);
-    if (p && (x->home[b] != RMI_INF || (x->bound[b] && rmi_low_external(k->g, b)))) memcpy(p, k->aside.copy + (size_t)k->aside.copy_at[b], (size_t)bytes);
+    if (p && k->aside.copy_at[b] != RMI_INF) memcpy(p, k->aside.copy + (size_t)k->aside.copy_at[b], (size_t)bytes);
     return p;
 }
 
@@ -21289,9 +21319,13 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
     k->saved_too = k->saved + n;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
-        k->holds[i] = t->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->p->step);
+        uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
+        int earlier = t->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->p->step), hosted = earlier && k->x->host_home[grad] != RMI_INF;
+        k->on_host[i] = (uint8_t)(hosted && k->x->home[grad] == RMI_INF);
+        k->holds[i] = (uint8_t)(earlier && !k->on_host[i]);
+        if (hosted && !(k->host[i] = rmi_chk_start(k, grad))) return RM_ERROR_MEMORY;
         k->value[i] = rmi_chk_start(k, i);
-        k->grad[i] = t->has_grad ? rmi_chk_start(k, rmi_low_buf(g, RMI_BUF_GRAD, i)) : NULL;
+        k->grad[i] = t->has_grad ? rmi_chk_start(k, grad) : NULL;
         k->state[i] = rmi_chk_start(k, rmi_low_buf(g, RMI_BUF_STATE, i));
         if (!k->value[i] || !k->state[i] || (t->has_grad && !k->grad[i])) return RM_ERROR_MEMORY;
     }
@@ -21330,17 +21364,15 @@ RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t t, uint32_t what, const unsig
 RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *s)
 {
     const rm_graph *g = k->g;
-    uint64_t steps = k->x->steps;
     uint32_t i;
     rm_result r;
     if (k->unsteady) return RM_OK;
     r = rmi_exe_step(k->x, s);
     if (r == RM_OK) r = rmi_exe_drain(k->x);
-    k->x->steps = steps;
     for (i = 0; i < g->n_tensors && r == RM_OK; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (t->is_output || t->kind == RMI_PARAM || t->kind == RMI_CONST) r = rmi_chk_same(k, i, RM_VALUE, k->value[i]);
-        if (r == RM_OK && t->has_grad && rmi_seq_grad_stays(g, k->p->step, i)) r = rmi_chk_same(k, i, RM_GRAD, k->grad[i]);
+        if (r == RM_OK && t->has_grad && rmi_seq_grad_stays(g, k->p->step, i)) r = rmi_chk_same(k, i, RM_GRAD, k->on_host[i] ? k->host[i] : k->grad[i]);
         if (r == RM_OK && t->kind == RMI_PARAM) r = rmi_chk_same(k, i, RM_STATE, k->state[i]);
     }
     k->x->last = NULL; /* its outputs go when all is put back */
@@ -21386,7 +21418,7 @@ RMI_FN void rmi_chk_rewind(rmi_chk *k, int params)
     uint32_t i;
     for (i = 0; i < k->g->n_tensors; i++) {
         const rmi_tensor *t = &k->g->tensors[i];
-        if ((t->kind == RMI_CONST || (params && t->kind == RMI_PARAM)) && (k->x->home[i] != RMI_INF || k->x->bound[i])) memcpy(k->value[i], k->aside.copy + (size_t)k->aside.copy_at[i], (size_t)t->bytes);
+        if ((t->kind == RMI_CONST || (params && t->kind == RMI_PARAM)) && k->aside.copy_at[i] != RMI_INF) memcpy(k->value[i], k->aside.copy + (size_t)k->aside.copy_at[i], (size_t)t->bytes);
     }
 }
 
@@ -21534,6 +21566,7 @@ RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *
     if (r == RM_OK) {
         r = rmi_exe_snapshot(&k.aside, 0);
         set_aside = r == RM_OK;
+        x->used_up = 0; /* whatever the gradients hold is good enough to add to */
     }
     if (r == RM_OK) r = rmi_chk_walk(&k);
     if (r == RM_OK) r = rmi_chk_compare(&k, s);
@@ -21918,6 +21951,7 @@ RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t o
     if (!p || (bytes && !src)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
     if (bytes) RMI_TRY(rmi_exe_write(x, t, what, offset, p, src, bytes));
     if (what == RM_VALUE) x->stale[t.id - 1] = 0;
+    if (what == RM_GRAD) x->used_up = 0; /* the caller knows what they hold */
     return RM_OK;
 }
 
@@ -21967,6 +22001,7 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
     if (!x) return RM_ERROR_ARGUMENT;
     if (!data) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_restore: data is NULL");
     RMI_TRY(rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 0));
+    RMI_TRY(rmi_exe_drain(x)); /* the lanes of the last step may still read and write what is restored */
     return rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 1);
 }
 

@@ -161,6 +161,8 @@ cuda_test() { # SOURCE
 lanes_threads() {
     check "build test_lanes for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -o "$out/lanes_threads" tests/property/test_lanes.c -lm -lpthread
     counted lanes_threads "$out/lanes_threads" 25 5000
+    check "build test_run for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -o "$out/run_threads" tests/unit/test_run.c -lm -lpthread
+    counted run_threads "$out/run_threads"
 }
 same() { # NAME COMPILER...: its plans, to be compared with the others' at the end
     name=$1; shift

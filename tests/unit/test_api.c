@@ -184,25 +184,34 @@ static void wrong_others(void)
 }
 
 /* --- what does not stick */
+static int give(rm_exec *e);
+
 static void plan_arguments(void)
 {
-    rm_plan *p = NULL;
+    rm_plan *p = NULL, *late = NULL;
     rm_plan_info info;
     rm_exec *e = NULL;
+    toy_world world;
     char byte = 0;
     begin();
+    if (!toy_attach(&world, g, 0)) exit(3);
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "best"}, &p) == RM_ERROR_ARGUMENT && !p && strstr(rm_graph_error(g), "'best' is not known; take one of hiremate"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.align = 48}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no power of two"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.steps = 32}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "unknown bit"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = BIG}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "2^62"));
     EXPECT(rm_plan_create(g, NULL, &p) == RM_ERROR_ARGUMENT && rm_plan_create(g, &(rm_plan_desc){.align = 1}, NULL) == RM_ERROR_ARGUMENT);
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = 1, .info = &info}, &p) == RM_ERROR_INFEASIBLE && !p && info.min_bytes && strstr(rm_graph_error(g), "Give"));
-    EXPECT(!rm_input_add(g, "late", 1, 0).id && rm_graph_result(g) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "sealed"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = info.min_bytes}, &p) == RM_OK && p);
     EXPECT(rm_plan_get_info(p, RM_LAST, &info) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no program"));
     EXPECT(rm_plan_get_info(p, 0, &info) == RM_OK && info.step == RM_SINGLE && info.estimated == 1);
     EXPECT(rm_exec_create(p, NULL, &e) == RM_OK && e);
-    EXPECT(rm_exec_step(e, &(rm_step){.kind = RM_FIRST}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "rm_plan_desc.steps"));
+    EXPECT(rm_exec_step(e, &(rm_step){.kind = RM_FIRST}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "no program for steps of kind 'first'; name it in rm_plan_desc.steps"));
+    EXPECT(rm_exec_step(e, &(rm_step){.kind = 3}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "3 is no kind of step"));
+    EXPECT(rm_exec_profile(e, &(rm_step){.kind = RM_LAST}, 1) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "rm_exec_profile: the plan has no program for steps of kind 'last'"));
+    EXPECT(rm_exec_read(e, x, RM_GRAD, 0, &byte, 1) == RM_ERROR_ARGUMENT);
+    EXPECT(give(e) && rm_exec_step(e, NULL) == RM_OK && rm_exec_read(e, x, RM_GRAD, 0, &byte, 1) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "RM_INPUT_GRAD"));
+    EXPECT(rm_exec_read(e, h, RM_GRAD, 0, &byte, 1) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "params and inputs"));
+    EXPECT(rm_exec_read(e, h, RM_VALUE, 0, &byte, 1) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "rm_output_add"));
     EXPECT(rm_exec_read(e, x, RM_VALUE, 0, &byte, 1) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "x is an input"));
     EXPECT(rm_exec_write(e, h, RM_VALUE, 0, &byte, 1) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "does not persist"));
     EXPECT(rm_exec_write(e, w, RM_VALUE, 50, &byte, 1) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "bytes 50 to 51"));
@@ -213,9 +222,15 @@ static void plan_arguments(void)
     EXPECT(rm_exec_replan(e, NULL) == RM_ERROR_ARGUMENT && rm_exec_pointer(e, w, RM_VALUE) != NULL);
     rm_exec_destroy(e);
     EXPECT(rm_exec_create(p, &(rm_exec_desc){.device_memory = &byte, .device_memory_bytes = 1}, &e) == RM_ERROR_ARGUMENT && !e && strstr(rm_graph_error(g), "arena is"));
+    /* a declaration after the plan would be missing from the next one: it sticks; what is there goes on */
+    EXPECT(rm_exec_create(p, NULL, &e) == RM_OK && !rm_input_add(g, "late", 1, 0).id && rm_graph_result(g) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "sealed"));
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate"}, &late) == RM_ERROR_ARGUMENT && !late && strstr(rm_graph_error(g), "the graph was sealed"));
+    EXPECT(give(e) && rm_exec_step(e, NULL) == RM_OK);
+    rm_exec_destroy(e);
     rm_plan_destroy(p);
     rm_graph_destroy(g);
     g = NULL;
+    toy_detach(&world);
     EXPECT(rm_graph_result(NULL) == RM_ERROR_MEMORY && rm_graph_error(NULL)[0] && rm_exec_error(NULL)[0]);
     EXPECT(!rm_input_add(NULL, "x", 1, 0).id && !rm_op_add(NULL, NULL, NULL).id);
     rm_graph_destroy(NULL);
