@@ -10730,6 +10730,7 @@ typedef struct rmi_bnd {
     /* of moment x */
     uint32_t x;
     uint8_t *before, *after;     /* by task */
+    const uint8_t *upto;         /* by task: of what comes after x only these read anything; or NULL */
     uint8_t *there, *flag;       /* by buffer: x reads it; scratch */
     uint64_t *most;              /* by buffer: scratch */
     uint32_t *stamp, turn;       /* by buffer */
@@ -11069,7 +11070,7 @@ RMI_FN int rmi_bnd_open(const rmi_bnd *w, uint32_t u)
 RMI_FN int rmi_bnd_later(const rmi_bnd *w, uint32_t task)
 {
     const rmi_ref_task *t = &w->m->tasks[task];
-    return w->after[task] && (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && w->m->g->ops[t->id].view == RMI_NONE));
+    return w->after[task] && (!w->upto || w->upto[task]) && (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && w->m->g->ops[t->id].view == RMI_NONE));
 }
 
 /* Looks at moment x: what is before and after, what it holds, what is read later. 0: it is no moment of every plan. */
@@ -11253,7 +11254,7 @@ RMI_FN rm_result rmi_bnd_net(rmi_bnd *w)
         uint32_t task = m->keep[i], o = m->tasks[task].id;
         if (task == w->x) continue;
         if (m->tasks[task].way == RMI_FWD) w->common += w->before[task] || w->must[o] ? w->first[o] : 0;
-        else if (!w->after[task] || m->tasks[task].way != RMI_BWD) w->common += rmi_bnd_least(w, task);
+        else if (m->tasks[task].way != RMI_BWD || !rmi_bnd_later(w, task)) w->common += rmi_bnd_least(w, task);
     }
     for (k = 0; k < m->n_start; k++) {
         uint32_t u = w->root[m->start[k]];
@@ -11267,7 +11268,7 @@ RMI_FN rm_result rmi_bnd_net(rmi_bnd *w)
     }
     for (i = 0; i < m->n_keep; i++)
         if (rmi_bnd_later(w, m->keep[i])) RMI_TRY(rmi_bnd_demand(w, m->keep[i]));
-    for (i = 0; i < m->n_stay; i++) {
+    for (i = 0; i < m->n_stay && !w->upto; i++) {
         uint32_t u = w->root[m->stay[i]];
         if (rmi_bnd_open(w, u)) RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
     }
@@ -11578,16 +11579,68 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
 
 /* --- with a link. Values that are read after x and not made again are on the device when x starts, or went out over d2h before x
    in this step and come back over h2d after it. Params that are read after x are on the device then or come in after x; those that
-   do not fit at the start come in for the forward as well. Gradients of params that go from step to step are on the device or go out
-   once a step. Steps do not overlap on the compute lane: x starts W after its step does and V >= what follows it, repeats included,
-   is left, W + V = T. By linear duality, with prices b1, b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
-       T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + c2 excess of params + b2 gradients
-                                         - b1 d2h (all that may precede x) + c1 h2d (all that surely does)
+   do not fit at the start come in for the forward as well. What a backward changes for the next step (a gradient that is handed on,
+   a param that gets an update) is on the device when the next x starts, or it, or the gradient that it comes from, went out. With y, a
+   run that is surely after x, repeats count that what comes before y reads; what y and later runs change went out between y and the
+   next x, as values did. Steps do not overlap on the compute lane: of a step's time T, at least the runs between x and y and the
+   repeats lie between x and y; x starts W after its step does, V >= what follows it is left, W + V = T.
+   By linear duality, with prices b1, b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
+       T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + c2 excess of params + b2 changed
+                                         + b1 changed from y on - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
    if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only. */
 typedef struct rmi_bnd_traffic {
-    uint64_t before, may; /* ns of compute that surely precede x, that may precede it */
-    uint64_t params, start, grads; /* bytes: read after x; read before x, above the limit; handed on and on */
+    uint64_t before, may; /* ns of compute that surely precede x; that may lie outside x to y */
+    uint64_t params, start; /* bytes: read after x; read before x, above the limit */
+    uint64_t grads, late;   /* changed for the next step: all; from y on */
 } rmi_bnd_traffic;
+
+/* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no buffers of
+   the model. seen: those params. */
+RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
+{
+    const rm_graph *g = w->m->g;
+    const rmi_ref_task *t = &w->m->tasks[w->x];
+    const rmi_op *op = &g->ops[t->id];
+    uint64_t sum = 0;
+    uint32_t k, f, v;
+    memset(seen, 0, g->n_tensors);
+    for (k = 0; k < op->in.n; k++) {
+        uint32_t id = op->in.at[k];
+        const rmi_tensor *x = &g->tensors[id];
+        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(w->m->step);
+        if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || seen[id]) continue;
+        for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
+            const rmi_part *p = &op->forms[f].parts[t->part];
+            reads &= rmi_list_has(&p->needs, id);
+            grad &= rmi_list_has(&p->grads, id) && !rmi_list_has(&op->share, id) && op->view != id;
+            for (v = 0; v < op->forms[f].n_overs; v++) grad &= op->forms[f].overs[v].grad_of != id;
+        }
+        seen[id] = 1;
+        sum += (reads ? x->bytes : 0) + (grad ? x->grad_bytes : 0);
+    }
+    return sum;
+}
+
+/* Bytes that are changed for the next step, beside those of params that x touches (seen); late: by what surely starts with y or
+   after it (past), or NULL for all. */
+RMI_FN uint64_t rmi_bnd_changed(const rmi_bnd *w, const uint8_t *seen, const uint8_t *past)
+{
+    const rmi_ref_model *m = w->m;
+    const rm_graph *g = m->g;
+    uint64_t sum = 0;
+    uint32_t i, k, b;
+    for (i = 0; i < g->n_tensors; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        int late = !past;
+        if (t->kind != RMI_PARAM || !t->consumers.n || t->external || seen[i] || (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step)))) continue;
+        for (k = 0; k < t->consumers.n && past; k++) {
+            uint32_t o = t->consumers.at[k];
+            for (b = 0; b < m->n_bwd[o]; b++) late |= past[m->bwd0[o] + b] && rmi_list_has(&g->ops[o].forms[0].parts[m->tasks[m->bwd0[o] + b].part].grads, i);
+        }
+        if (late) sum += m->step == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
+    }
+    return sum;
+}
 
 /* Bytes of params that are surely read after x, or by forwards before it. */
 RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
@@ -11622,7 +11675,7 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffi
 {
     const rmi_link *l = &w->m->g->link;
     uint64_t ns, ws, own = RMI_INF, best = 0, time, unit = (uint64_t)1 << w->up, room;
-    uint64_t in = rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), out = rmi_bnd_moves(b->may, l->d2h);
+    uint64_t in = rmi_min(rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), RMI_MAX / 64), out = rmi_bnd_moves(b->may, l->d2h);
     uint32_t k;
     rmi_bnd_line line;
     for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) own = rmi_min(own, rmi_add(rmi_bnd_units(w, ns), rmi_ref_scale(ws, price)));
@@ -11637,8 +11690,8 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffi
         if (b1 && rmi_mul_div_up(price, l->d2h / 4 * b1 + 4, 1000000000u) > rmi_mul(unit, 1u << 20)) continue;
         room = rmi_add(rmi_ref_scale(rmi_add(w->limit, rmi_mul(out / 4 + 1, b1)), price), 1);
         speed = l->d2h / 4 * b2 + l->h2d / 4 * (c1 + c2) + 8;
-        gain = rmi_ref_scale(b->grads / 4 * b2 + rmi_min(in, RMI_MAX / 8) / 4 * c1 + b->params / 4 * (c1 + c2) + b->start / 4 * c2 + w->forced, price);
-        top = rmi_sub(time + gain, room);
+        gain = rmi_ref_scale((b->grads * b2 + in * c1 + b->params * (c1 + c2) + b->start * c2 + b->late * b1) / 4 + w->forced, price);
+        top = rmi_sub(rmi_add(time, gain), room);
         den = rmi_add(rmi_mul(unit, 1u << 20), rmi_mul_div_up(price, speed, 1000000000u));
         if (den == RMI_INF || top >= (uint64_t)1 << 62) continue;
         best = rmi_max(best, rmi_sub(rmi_mul_div_up(top, 1u << 20, den), 1));
@@ -11646,39 +11699,61 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffi
     return best;
 }
 
-RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint8_t *seen, uint64_t *bound)
+/* Prices moment x, with y or (RMI_NONE) without. scratch: two rows by task. */
+RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
-    uint64_t price, best = 0, at = 0, after = 0, hi, lo;
+    uint64_t price, best = 0, at = 0, within = 0, hi, lo;
+    uint8_t *upto = scratch, *past = scratch + m->n_tasks;
     rmi_bnd_traffic b;
     uint32_t i;
     int exact;
     memset(&b, 0, sizeof b);
+    w->upto = NULL;
+    if (y != RMI_NONE) {
+        rmi_bnd_around(w, y);
+        if (!w->before[x]) return RM_OK;
+        memcpy(upto, w->before, m->n_tasks);
+        memcpy(past, w->after, m->n_tasks);
+        past[y] = 1;
+        w->upto = upto;
+    }
     if (!rmi_bnd_look(w, x)) return RM_OK;
     for (i = 0; i < m->n_keep; i++) {
         uint32_t t = m->keep[i];
         uint64_t ns = m->tasks[t].way == RMI_FWD ? (w->must[m->tasks[t].id] || w->before[t] ? w->first[m->tasks[t].id] : 0) : rmi_bnd_least(w, t);
         if (w->before[t]) b.before += ns;
-        if (w->after[t] || t == x) after += ns;
+        if ((w->after[t] && (!w->upto || upto[t])) || t == x) within += ns;
         b.may += ns;
     }
-    b.may = rmi_sub(b.may, after);
+    b.may = rmi_sub(b.may, within);
     b.params = rmi_bnd_params(w, seen, 1);
     b.start = rmi_sub(rmi_bnd_params(w, seen, 0), w->limit);
-    for (i = 0; i < m->g->n_tensors && m->step == RM_MIDDLE; i++)
-        if (m->g->tensors[i].kind == RMI_PARAM && m->g->tensors[i].consumers.n && !m->g->tensors[i].external) b.grads += m->g->tensors[i].grad_bytes;
+    w->forced += rmi_bnd_held_home(w, seen);
+    b.grads = rmi_bnd_changed(w, seen, NULL);
+    if (w->upto) b.late = rmi_bnd_changed(w, seen, past);
+    b.params = rmi_min(b.params, RMI_MAX / 64);
+    b.start = rmi_min(b.start, RMI_MAX / 64);
+    b.grads = rmi_min(b.grads, RMI_MAX / 64);
+    b.late = rmi_min(b.late, RMI_MAX / 64);
     RMI_TRY(rmi_bnd_net(w));
     w->node = NULL;
     w->beat = 0;
-    rmi_bnd_prices(w, rmi_add(rmi_sub(w->limit, w->forced), rmi_bnd_moves(b.may, m->g->link.d2h)), 12, &exact);
-    lo = w->price / 16 + 1;
-    hi = rmi_min(w->price * 16, w->most_price);
-    for (price = lo; price <= hi && w->work <= w->most_work; price += price / 2 + 1) {
+    rmi_bnd_prices(w, rmi_sub(rmi_add(w->limit, rmi_bnd_moves(b.may, m->g->link.d2h)), w->forced + b.late), 12, &exact);
+    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << w->up, 1000000000u, rmi_min(m->g->link.h2d, m->g->link.d2h)), 1u << 20), w->most_price); /* a byte costs the link's time */
+    lo = rmi_min(w->price ? w->price : price, price) / 16 + 1;
+    hi = rmi_min(rmi_mul(rmi_max(w->price, price), 64), w->most_price);
+    for (price = lo; price <= hi && w->work <= w->most_work; price += price / 4 * 3 + 1) {
         uint64_t v = rmi_bnd_link_at(w, price, &b);
         if (v > best) at = price;
         best = rmi_max(best, v);
     }
-    for (price = at / 4 * 3; at && price <= at / 2 * 3 && w->work <= w->most_work; price += at / 12 + 1) best = rmi_max(best, rmi_bnd_link_at(w, price, &b));
+    for (lo = at / 7 * 4, hi = rmi_min(at / 4 * 7, w->most_price); at && hi - lo > at / 256 && w->work <= w->most_work;) { /* ever narrower around the best */
+        uint64_t third = (hi - lo) / 3, p = rmi_bnd_link_at(w, lo + third, &b), q = rmi_bnd_link_at(w, hi - third, &b);
+        best = rmi_max(best, rmi_max(p, q));
+        if (p < q) lo += third;
+        else hi -= third;
+    }
     *bound = rmi_max(*bound, best);
     return RM_OK;
 }
@@ -11779,22 +11854,28 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tri
 RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
 {
     rmi_bnd w;
-    uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors);
-    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u);
-    uint32_t i, k, step = (m->n_keep - m->g->n_ops) / 12 + 1;
+    uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors), *scratch = RMI_NEW(mem, uint8_t, 2 * (size_t)m->n_tasks);
+    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u), most = 0, value;
+    uint32_t i, k, top = 0, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
     rm_result r = rmi_bnd_make(mem, m, limit, &w);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
-    if (!seen || !live) return RM_ERROR_MEMORY;
+    if (!seen || !scratch || !live) return RM_ERROR_MEMORY;
     w.link = 1;
     w.most_work = work;
     for (k = 0; k < m->n_start; k++) w.bytes[m->start[k]] = 0; /* may be at home in host memory */
     RMI_TRY(rmi_bnd_profile(&w, live));
-    for (i = m->g->n_ops; i < m->n_keep && w.work < work; i += step) {
+    for (i = m->g->n_ops; i < m->n_keep && w.work < work / 2; i += step) {
         uint32_t at = i;
         for (k = i; k < i + step && k < m->n_keep; k++)
             if (live[k] > live[at]) at = k;
-        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], seen, bound));
+        value = 0;
+        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], RMI_NONE, seen, scratch, &value));
+        if (value > most || (!most && (x == RMI_NONE || live[at] > live[top]))) x = m->keep[top = at];
+        most = rmi_max(most, value);
     }
+    for (k = 1; x != RMI_NONE && k <= m->n_keep - m->g->n_ops && w.work < work; k = k * 3 / 2 + 1) /* y: ever earlier from the end */
+        RMI_TRY(rmi_bnd_link_moment(&w, x, m->keep[m->n_keep - k], seen, scratch, &most));
+    *bound = rmi_max(*bound, most);
     return RM_OK;
 }
 

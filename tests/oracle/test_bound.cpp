@@ -27,25 +27,30 @@ static std::string graph_text(uint64_t seed, bool link = false)
     std::vector<unsigned> bytes = {1 + r.below(6)};
     std::string s = "rockmate graph 1\ntensor w param " + std::to_string(r.below(3)) + (r.one_in(2) ? num("grad", 1 + r.below(3)) : "") + "\ntensor x " + (r.one_in(3) ? "input " : "const ") +
                     std::to_string(bytes[0]) + "\n";
-    if (link) s += "link h2d=" + std::to_string(250000000u << r.below(4)) + " d2h=" + std::to_string(250000000u << r.below(4)) + "\n";
+    if (link) s += "link h2d=" + std::to_string(10000000u << r.below(8)) + " d2h=" + std::to_string(10000000u << r.below(8)) + "\n";
     if (r.one_in(4)) s += "anyorder\n";
     for (unsigned i = 0; i < n; i++) {
         unsigned a = r.one_in(3) ? r.below((unsigned)value.size()) : (unsigned)value.size() - 1, b = r.below((unsigned)value.size());
         bool last = i + 1 == n, two = a != b && r.one_in(2), weight = i == 0 || r.one_in(3), view = rich > 1 && !last && a && r.one_in(6), add = two && bytes[a] == bytes[b] && r.one_in(2);
-        std::string o = "o" + std::to_string(i), y = "y" + std::to_string(i);
+        std::string o = "o" + std::to_string(i), y = "y" + std::to_string(i), w = "w";
         unsigned size = last ? r.below(2) : view ? bytes[a] : r.one_in(3) ? bytes[a] : 1 + r.below(9);
         if (view) {
             s += "op " + o + " in=" + value[a] + " out=" + y + ":" + std::to_string(size) + " view=" + value[a] + "\n";
             value.push_back(y), bytes.push_back(size);
             continue;
         }
+        if (link && weight && !r.one_in(3)) { /* a weight of its own, as large as values, with or without an update on either side */
+            w += std::to_string(i);
+            s += "tensor " + w + " param " + std::to_string(1 + r.below(20)) + (r.one_in(3) ? num("grad", 1 + r.below(20)) : "") + (r.one_in(3) ? num("state", r.below(20)) : "");
+            s += (r.one_in(2) ? num("opt", 1 + r.below(4)) : "") + (r.one_in(2) ? num("opt_host", 1 + r.below(20)) : "") + "\n";
+        }
         for (unsigned f = 0; f < 1 + (rich > 0 && r.one_in(2)) + (rich > 0 && r.one_in(4)); f++) {
             unsigned saved = r.one_in(3) ? 1 + r.below(5) : 0;
             std::string list;
-            const std::string from[] = {value[a], two ? value[b] : "", y, saved ? "saved" : "", weight ? "w" : ""};
+            const std::string from[] = {value[a], two ? value[b] : "", y, saved ? "saved" : "", weight ? w : ""};
             for (const std::string &t : from)
                 if (!t.empty() && r.one_in(t == "saved" ? 1 : 2)) list += (list.empty() ? "" : ",") + t;
-            if (!f) s += "op " + o + " in=" + value[a] + (two ? "," + value[b] : "") + (weight ? ",w" : "") + " out=" + y + ":" + std::to_string(size);
+            if (!f) s += "op " + o + " in=" + value[a] + (two ? "," + value[b] : "") + (weight ? "," + w : "") + " out=" + y + ":" + std::to_string(size);
             else s += "variant " + o + " v" + std::to_string(f) + (r.one_in(3) ? " bits=b" : "");
             s += " needs=" + (list.empty() ? "none" : list) + num("saved", saved) + num("fwd", 1 + r.below(12)) + num("bwd", 1 + r.below(12));
             if (r.one_in(3)) s += num("again", 1 + r.below(12));

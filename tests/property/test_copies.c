@@ -25,7 +25,7 @@ static int sink(void *user, const char *text, size_t n)
     return 0;
 }
 
-static unsigned passed, failed, plans, copies;
+static unsigned passed, failed, plans, copies, bounds;
 static void expect(int ok, unsigned long seed, const char *what, const char *detail)
 {
     if (ok) passed++;
@@ -71,6 +71,8 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
     rmi_off_list list;
     rmi_program prog;
     rmtest_result r;
+    rmi_ref_model model;
+    uint64_t bound = 0;
     rm_plan *p = rmi_plan_new(g);
     bytes b = {0};
     rm_result result;
@@ -116,6 +118,10 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
         rmtest_replay_c(t->data, t->size, b.s, b.n, RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r);
         expect(r.verdict == RMTEST_LEGAL, seed, "legal", r.message);
         expect(r.time_ns == prog.fig.time_ns && r.live_bytes == prog.fig.live_bytes && r.host_bytes == prog.fig.host_top, seed, "figures", "differ from the second referee's");
+        if (rmi_ref_make(&tmp, g, step, 1, &model) == RM_OK && rmi_bnd_link_bound(&tmp, &model, prog.fig.live_bytes, 2000000, &bound) == RM_OK) {
+            expect(bound <= prog.fig.time_ns, seed, "the bound", "is above the time of a legal plan");
+            bounds += bound > 0;
+        }
         plans++;
         for (i = 0; i < list.n; i++) copies += list.runs[i].way >= RMI_COPY_OUT && list.runs[i].way <= RMI_COPY_MERGE;
     }
@@ -155,6 +161,6 @@ int main(int argc, char **argv)
         rm_graph_destroy(g);
         rg_free(&t);
     }
-    printf("%u plans with %u copies\n%u passed, %u failed, 0 skipped\n", plans, copies, passed, failed);
+    printf("%u plans with %u copies, %u within a bound\n%u passed, %u failed, 0 skipped\n", plans, copies, bounds, passed, failed);
     return failed != 0;
 }
