@@ -642,8 +642,8 @@ RMC_FN int rmc_probe_once(rm_cuda *c, const rmc_probe *p, uint32_t lane, size_t 
         snprintf(c->text, sizeof c->text, "rm_cuda_link_measure: the load returned nonzero");
         return c->code = RMC_CPU;
     }
-    for (i = 0; i < 64 && !p->load; i++) RMC_DO(c, cudaMemsetAsync, (p->dev + p->half, (int)i, p->half / 2, compute));
-    for (i = 0; i < 2; i++) RMC_DO(c, cudaMemcpyAsync, (other == RM_LANE_H2D ? p->dev + p->half + p->half / 2 : p->host + p->half, other == RM_LANE_H2D ? p->host + p->half : p->dev + p->half + p->half / 2, p->half / 2, back, c->stream[other]));
+    for (i = 0; i < 256 && !p->load; i++) RMC_DO(c, cudaMemsetAsync, (p->dev + p->half, (int)i, p->half / 2, compute)); /* longer than the copy */
+    for (i = 0; i < 3; i++) RMC_DO(c, cudaMemcpyAsync, (other == RM_LANE_H2D ? p->dev + p->half + p->half / 2 : p->host + p->half, other == RM_LANE_H2D ? p->host + p->half : p->dev + p->half + p->half / 2, p->half / 2, back, c->stream[other]));
     RMC_DO(c, cudaEventRecord, (c->mark[0], s));
     RMC_DO(c, cudaMemcpyAsync, (lane == RM_LANE_H2D ? p->dev : p->host, lane == RM_LANE_H2D ? p->host : p->dev, bytes, kind, s));
     RMC_DO(c, cudaEventRecord, (c->mark[1], s));
@@ -915,13 +915,16 @@ RMC_FN void rmc_fill_table(rm_cuda *c)
     b->error_text = rmc_error_text;
 }
 
+/* cudaStreamLegacy and cudaStreamPerThread, which cannot be captured. */
+RMC_FN int rmc_default_stream(cudaStream_t s) { return (uintptr_t)(void *)s == 1 || (uintptr_t)(void *)s == 2; }
+
 RMC_FN int rmc_open(rm_cuda *c)
 {
     uint32_t i;
     int least = 0, greatest = 0;
     uint64_t total;
     void *p = NULL;
-    if ((c->d.compute && ((uintptr_t)(void *)c->d.compute == 1 || (uintptr_t)(void *)c->d.compute == 2))) return rmc_did(c, cudaErrorInvalidResourceHandle, "rm_cuda_desc.compute must not be a default stream");
+    if (rmc_default_stream(c->d.compute) || rmc_default_stream(c->d.comm)) return rmc_did(c, cudaErrorInvalidResourceHandle, "rm_cuda_desc.compute and comm must not be a default stream");
     RMC_DO(c, cudaDeviceGetStreamPriorityRange, (&least, &greatest));
     for (i = 0; i < RMC_LANES; i++) {
         cudaStream_t given = i == RM_LANE_COMPUTE ? c->d.compute : i == RM_LANE_COMM ? c->d.comm : NULL;

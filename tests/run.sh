@@ -146,10 +146,10 @@ cuda_link() {
 }
 cuda_nvcc() { check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c; }
 cuda_example() {
-    check "nvcc train_gpt.cu" nvcc -O2 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-Wall -o "$out/train_gpt_cuda" examples/cuda/train_gpt.cu -lcublas
+    check "nvcc train_gpt.cu" nvcc -O2 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_cuda" examples/cuda/train_gpt.cu -lcublas
     "$out/train_gpt_cuda" --help >/dev/null 2>&1 && ok || bad "train_gpt.cu does not start"
     if [ -f "$cuda/include/nccl.h" ] || [ -f /usr/include/nccl.h ]; then
-        check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
+        check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
     else skip "no NCCL: train_gpt_nccl.cu was not compiled"; fi
 }
 cuda_test() { # SOURCE

@@ -1,6 +1,6 @@
 /* train_gpt.cu - trains a GPT-2 or a Llama on the bytes of a text, in a memory budget, on an NVIDIA GPU
 
-   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp -o train_gpt_cuda examples/cuda/train_gpt.cu -lcublas
+   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o train_gpt_cuda examples/cuda/train_gpt.cu -lcublas
    Run:    ./train_gpt_cuda --model gpt2-124m --budget 4G              (--help lists the options)
 
    Weights, gradients and activations are bf16, sums are float. cuBLAS multiplies matrices, everything else is a plain kernel
@@ -76,19 +76,16 @@ enum { COLUMNS = 16 }; /* of a thread: rows of the table have at most THREADS * 
 __global__ static void embed_backward(bf16 *dwte, const bf16 *dy, const int32_t *token, int64_t rows, int width, int adds)
 {
     const int me = (int)blockIdx.x;
-    __shared__ int found[THREADS], any;
+    __shared__ int found[THREADS];
     float sum[COLUMNS];
     int64_t from;
-    int i, j, k, hit = 0;
+    int i, j, k, any, hit = 0;
     for (j = 0; j < COLUMNS; j++) sum[j] = 0;
     for (from = 0; from < rows; from += THREADS) {
         const int mine = from + threadIdx.x < rows && token[from + threadIdx.x] == me;
-        __syncthreads();
-        if (!threadIdx.x) any = 0;
-        __syncthreads();
+        __syncthreads(); /* all have read what the last turn found */
         found[threadIdx.x] = mine;
-        if (mine) any = 1;
-        __syncthreads();
+        any = __syncthreads_or(mine);
         for (i = 0; any && i < THREADS; i++) {
             if (!found[i]) continue;
             hit = 1;
@@ -321,7 +318,8 @@ __global__ static void total(float *out, const float *part, int64_t n)
     if (!threadIdx.x) *out = sum;
 }
 
-/* --- AdamW, one weight, on either side of the link with the same bits: products and sums are rounded one by one */
+/* --- AdamW, one weight, on either side of the link with the same bits: products and sums are rounded one by one (the host's compiler
+   may not fuse them: -ffp-contract=off) */
 #if defined(__CUDA_ARCH__)
 #define MUL(a, b) __fmul_rn((a), (b))
 #define ADD(a, b) __fadd_rn((a), (b))

@@ -1,13 +1,14 @@
 /* train_gpt_nccl.cu - the model of train_gpt.cu, trained by several GPUs: one process each, NCCL adds the gradients up
 
-   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp -o train_gpt_nccl examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
+   Build:  nvcc -O3 -arch=native -Xcompiler -fopenmp,-ffp-contract=off -o train_gpt_nccl examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
    Run:    for r in 0 1; do RANK=$r WORLD_SIZE=2 ./train_gpt_nccl --batch 4 & done; wait       (one rank is right, too)
 
    --batch is that of one process. RANK, WORLD_SIZE and, if a machine has fewer GPUs than ranks, LOCAL_RANK come from the
    environment, as torchrun or `mpirun -x` set them. The processes find each other through the file that NCCL_ID_FILE names
    (default: nccl.id here), which rank 0 writes anew.
 
-   Every rank plans the same step, so the reductions are called in the same order on all. Each is enqueued on the communication
+   Every rank plans the same step for the same budget (without --budget: what the fullest GPU has free), so the reductions are called in
+   the same order on all. Each is enqueued on the communication
    stream as soon as its gradient is complete, beside the backward of the layers below. It can be captured: the step is a graph. */
 
 #define TRAIN_GPT_PARTS
@@ -57,6 +58,19 @@ static ncclUniqueId common_id(int64_t rank, const char *path)
     return id;
 }
 
+/* The least of what the ranks have. */
+static uint64_t least(uint64_t mine, ncclComm_t comm, cudaStream_t s)
+{
+    void *at;
+    cuda_needs(cudaMalloc(&at, sizeof mine), "memory");
+    cuda_needs(cudaMemcpy(at, &mine, sizeof mine, cudaMemcpyHostToDevice), "memory");
+    nccl_needs(ncclAllReduce(at, at, 1, ncclUint64, ncclMin, comm, s), "budget");
+    cuda_needs(cudaStreamSynchronize(s), "budget");
+    cuda_needs(cudaMemcpy(&mine, at, sizeof mine, cudaMemcpyDeviceToHost), "memory");
+    cudaFree(at);
+    return mine;
+}
+
 int main(int argc, char **argv)
 {
     trainer t;
@@ -85,6 +99,7 @@ int main(int argc, char **argv)
     d.reduce = reduce;
     d.reduce_user = &comm;
     t.o.untuned = 1; /* plans must be the same on all ranks, and measured times are not */
+    if (find_arm(t.o.arm)->budget && !t.o.budget && !(t.o.percent > 0)) t.o.budget = least(rm_cuda_free_bytes(t.cuda, (uint64_t)1 << 30), comm, rm_cuda_stream(t.cuda, RM_LANE_COMM));
     start(&t, &d, &info);
     if (!rank && !t.o.quiet) rm_plan_summary(t.plan, print, stdout);
     cuda_needs(cudaMallocManaged((void **)&sum, sizeof *sum), "memory");

@@ -546,6 +546,17 @@ static void arguments(void)
     expect(rm_cuda_exec_create(NULL, NULL, NULL, &x) == RM_ERROR_ARGUMENT && rm_cuda_free_bytes(NULL, 0) == 0 && rm_cuda_backend(NULL) == NULL, "NULL", NULL);
     expect(rm_cuda_tune(NULL, NULL, NULL, NULL, NULL, 0, NULL) == RM_ERROR_ARGUMENT && rm_cuda_stream(NULL, 0) == NULL && *rm_cuda_note(NULL) == 0 && *rm_cuda_error(NULL), "NULL", NULL);
     rm_cuda_destroy(NULL);
+    {
+        rm_cuda_desc d = {0};
+        rm_cuda *c = NULL;
+        int k;
+        for (k = 0; k < 4; k++) { /* cudaStreamLegacy, cudaStreamPerThread: neither lane may be one */
+            d.compute = k < 2 ? (cudaStream_t)(uintptr_t)(k + 1) : NULL;
+            d.comm = k < 2 ? NULL : (cudaStream_t)(uintptr_t)(k - 1);
+            expect(rm_cuda_create(&d, &c) == RM_ERROR_BACKEND && strstr(rm_cuda_error(c), "default stream"), "a default stream", rm_cuda_error(c));
+            rm_cuda_destroy(c);
+        }
+    }
 }
 
 int main(void)
