@@ -923,12 +923,16 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #pragma warning(disable : 4505) /* an unused static function */
 #endif
 #define RMI_FN RMI_UNUSED static
+#define RMI_INLINE RMI_UNUSED static inline /* small, and called where time is spent */
 
-/* Rooms that are not solvers run once a model: compilers, which would spend seconds on them at -O2, may spend less. */
+/* Compilers would spend seconds at -O2 on what gains nothing by it. Solvers get what makes their loops fast, which is little
+   more than -O1; rooms that run once a model less, rooms of text and calls nothing. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__CUDACC__)
+#define RMI_SOLVERS_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,inline-small-functions,strict-aliasing,tree-loop-vectorize,tree-slp-vectorize\")")
+#define RMI_SOLVERS_END _Pragma("GCC pop_options")
 #define RMI_PLAIN_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,no-inline-functions-called-once\")")
 #define RMI_PLAIN_END _Pragma("GCC pop_options")
-#define RMI_TEXT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O0\")") /* rooms of text and calls, even less */
+#define RMI_TEXT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O0\")")
 #define RMI_TEXT_END _Pragma("GCC pop_options")
 #elif defined(__clang__) && defined(__OPTIMIZE__)
 #define RMI_PLAIN_BEGIN _Pragma("clang optimize off")
@@ -943,6 +947,11 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #define RMI_TEXT_BEGIN
 #define RMI_TEXT_END
 #endif
+#ifndef RMI_SOLVERS_BEGIN
+#define RMI_SOLVERS_BEGIN
+#define RMI_SOLVERS_END
+#endif
+RMI_SOLVERS_BEGIN
 
 /* =====================================================================================================================
    >>base - checked sizes, hashing, sorting, arenas over the allocator hooks, text sink
@@ -1148,12 +1157,10 @@ RMI_COLD void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
 }
 #define RMI_NEW(arena, type, count) ((type *)rmi_arena_get((arena), (size_t)(count), sizeof(type)))
 
-/* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero. */
-RMI_COLD int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
+RMI_COLD int rmi_arena_grow_to(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : 8;
     void *p;
-    if (need <= *cap) return 1;
     while (to < need) to = to > SIZE_MAX / 2 ? need : to * 2;
     p = rmi_arena_get(a, to, elem);
     if (!p) return 0;
@@ -1161,6 +1168,12 @@ RMI_COLD int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need
     *array = p;
     *cap = to;
     return 1;
+}
+
+/* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero. */
+RMI_INLINE int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
+{
+    return need <= *cap || rmi_arena_grow_to(a, array, cap, need, elem);
 }
 
 /* --- lists of numbers, of a size known when they are made */
@@ -4250,7 +4263,7 @@ RMI_FN rm_result rmi_seq_new_inst(rmi_seq *q, uint32_t b, uint32_t at, uint64_t 
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_seq_use(rmi_seq *q, uint32_t b, uint32_t at)
+RMI_INLINE rm_result rmi_seq_use(rmi_seq *q, uint32_t b, uint32_t at)
 {
     if (rmi_seq_ignored(q, b)) return RM_OK;
     if (q->cur[b] == RMI_NONE) return RM_ERROR_INTERNAL; /* a solver's sequence reads what is not there */
@@ -4389,7 +4402,7 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
 }
 
 /* Does the step leave this gradient (complete) to whoever comes after it? */
-RMI_FN int rmi_seq_grad_stays(const rm_graph *g, uint32_t step, uint32_t t)
+RMI_INLINE int rmi_seq_grad_stays(const rm_graph *g, uint32_t step, uint32_t t)
 {
     const rmi_tensor *x = &g->tensors[t];
     if (!x->consumers.n || x->kind == RMI_ACT || !rmi_low_has_backward(step)) return 0;
@@ -5123,7 +5136,7 @@ RMI_FN void rmi_chn_consider(rmi_chn_solver *s, const rmi_chn_sum *candidate)
 }
 
 /* The last point of a curve within `bytes`, from point `at` on; not before `cell`. */
-RMI_FN const rmi_chn_point *rmi_chn_seek(const rmi_chn_curve *c, uint32_t *at, uint64_t bytes, uint32_t cell)
+RMI_INLINE const rmi_chn_point *rmi_chn_seek(const rmi_chn_curve *c, uint32_t *at, uint64_t bytes, uint32_t cell)
 {
     uint32_t first = c->first[cell / RMI_CHN_BLOCK];
     const rmi_chn_point *p = c->at + (first > *at + 1 ? first - 1 : *at);
@@ -5138,7 +5151,7 @@ typedef struct rmi_chn_walk { /* stands on a step of a candidate */
     uint32_t choice;
 } rmi_chn_walk;
 
-RMI_FN void rmi_chn_walk_from(rmi_chn_walk *w, rmi_chn_sum *c, uint64_t bytes, uint32_t cell)
+RMI_INLINE void rmi_chn_walk_from(rmi_chn_walk *w, rmi_chn_sum *c, uint64_t bytes, uint32_t cell)
 {
     w->f = rmi_chn_seek(c->f, &c->f_at, bytes - c->f_shift, cell > c->f_cells ? cell - c->f_cells - 1 : 0);
     w->g = rmi_chn_seek(c->g, &c->g_at, bytes - c->g_shift, cell > c->g_cells ? cell - c->g_cells - 1 : 0);
@@ -9167,7 +9180,7 @@ RMI_FN uint64_t rmi_ref_fold_run(rmi_ref_search *s, rmi_ref_state *x, uint32_t p
 RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x) { return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0; }
 
 /* a * b >> 20 without overflow. */
-RMI_FN uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
+RMI_INLINE uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
 {
     return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
 }
@@ -12308,7 +12321,7 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
 }
 
 /* The last run that starts by then. */
-RMI_FN uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t t)
+RMI_INLINE uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t t)
 {
     uint32_t lo = 0, hi = m->n - 1;
     while (lo < hi) {
@@ -12398,7 +12411,7 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
 }
 
 /* Where instance i ends, at the latest of its last use and its copy out. */
-RMI_FN uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_inst *s)
+RMI_INLINE uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_inst *s)
 {
     if (!s->out || m->copy[s->out - 1].pos < s->last) return s->last;
     return m->copy[s->out - 1].at > s->last ? m->copy[s->out - 1].at : s->last;
@@ -12441,7 +12454,7 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
         }
 }
 
-RMI_FN void rmi_off_live(rmi_off_model *m, uint32_t from, uint32_t to, uint64_t bytes) /* runs from ... to */
+RMI_INLINE void rmi_off_live(rmi_off_model *m, uint32_t from, uint32_t to, uint64_t bytes) /* runs from ... to */
 {
     m->up[from] += bytes;
     m->down[to + 1 < m->n ? to + 1 : m->n] += bytes;
@@ -13337,6 +13350,7 @@ RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shap
 
 RMI_PLAIN_END
 
+RMI_SOLVERS_END
 RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
