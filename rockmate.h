@@ -12003,7 +12003,7 @@ typedef struct rmi_off_model {
     uint32_t *heap, *host_order, n_jobs, n_host; /* host_order: params updated on the host */
     uint8_t *there, *wanted;
     uint64_t ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns, d2h_carry, h2d_lead;
-    uint32_t peak_at;
+    uint32_t peak_at, late_of; /* late_of: the param whose update on the host is waited for longest, or RMI_NONE */
     /* found */
     uint8_t *best_mode, *best_host;
     uint32_t *stack;
@@ -12425,6 +12425,7 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
     int edge, hosted;
     uint64_t ready;
     m->h2d_ns = m->late_ns = m->h2d_lead = 0;
+    m->late_of = RMI_NONE;
     for (p = m->n; p-- > 0;)
         for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
             rmi_off_copy *c = &m->copy[k - 1];
@@ -12436,7 +12437,7 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
             edge = s->edge && c == &m->copy[s->edge - 1];
             hosted = edge && rmi_off_kind(m, s->buf, &w) == RMI_BUF_VALUE && m->host_update[w] && rmi_low_has_update(m->step);
             ready = hosted ? rmi_max(lane, m->host_end[w]) : lane;
-            m->late_ns = rmi_max(m->late_ns, ready - lane);
+            if (ready - lane > m->late_ns) m->late_ns = ready - lane, m->late_of = w;
             c->wraps = ready < T && !m->steady && m->fixed[s->buf] != 2 && edge;
             if (lane < T && m->steady) m->late_ns = rmi_max(m->late_ns, T - lane);
             if (lane < T && !m->steady) m->h2d_lead = rmi_max(m->h2d_lead, T - lane);
@@ -12549,8 +12550,9 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
     }
 }
 
-/* Where another lane has more to do than the computation, all runs are taken to last as much longer: it must wait somewhere. */
-RMI_FN void rmi_off_stretch(rmi_off_model *m)
+/* Where another lane has more to do than the computation, that must wait somewhere: up to `idle` at the step's end, and all runs are
+   taken to last as much longer as is left. What could wait at the end. */
+RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t idle)
 {
     uint64_t lane[3] = {0, 0, 0}, most, ratio;
     uint32_t i;
@@ -12561,30 +12563,37 @@ RMI_FN void rmi_off_stretch(rmi_off_model *m)
     for (i = 0; i < m->n; i++)
         if (m->runs[i].way == RMI_OPT_HOST) lane[2] += m->g->tensors[m->runs[i].id].opt_host;
     most = rmi_max(lane[0], rmi_max(lane[1], lane[2]));
-    if (most <= m->ns || most > RMI_MAX >> 12) return;
-    ratio = most * 1024 / (m->ns + 1) + 8;
+    if (most <= m->ns || most > RMI_MAX >> 12) return 0;
+    idle = rmi_min(idle, most - m->ns);
+    ratio = (most - idle) * 1024 / (m->ns + 1) + 8;
+    most -= m->ns;
     for (i = 0; i <= m->n; i++) m->start[i] = rmi_min(m->start[i] / 1024 * ratio, RMI_MAX / 4);
-    m->ns = m->start[m->n];
+    m->ns = m->start[m->n] + idle;
+    return most;
 }
 
 /* Time, lateness, memory of m->runs under m->mode. 0: does not fit the tables. */
 RMI_FN int rmi_off_eval(rmi_off_model *m)
 {
-    uint64_t before;
-    uint32_t k;
-    if (!rmi_off_scan(m)) return 0;
-    rmi_off_ask_all(m);
-    rmi_off_stretch(m);
-    m->d2h_carry = m->h2d_lead = 0;
-    for (k = 0; k < 4; k++) { /* what crosses the step's edge delays the other end; it settles at once or nearly */
-        before = m->d2h_carry;
-        rmi_off_time_out(m);
-        if (m->d2h_carry == before) break;
-    }
-    for (k = 0; k < 4; k++) {
-        before = m->h2d_lead;
-        rmi_off_time_in(m);
-        if (m->h2d_lead == before) break;
+    uint64_t before, idle = 0, may;
+    uint32_t k, round;
+    for (round = 0; round < 2; round++) {
+        if (!rmi_off_scan(m)) return 0;
+        rmi_off_ask_all(m);
+        may = rmi_off_stretch(m, idle);
+        m->d2h_carry = m->h2d_lead = 0;
+        for (k = 0; k < 4; k++) { /* what crosses the step's edge delays the other end; it settles at once or nearly */
+            before = m->d2h_carry;
+            rmi_off_time_out(m);
+            if (m->d2h_carry == before) break;
+        }
+        for (k = 0; k < 4; k++) {
+            before = m->h2d_lead;
+            rmi_off_time_in(m);
+            if (m->h2d_lead == before) break;
+        }
+        if (!may || !m->late_ns || m->steady) break;
+        idle = m->late_ns; /* who waits anyway can wait for this */
     }
     rmi_off_memory(m);
     return 1;
@@ -12636,7 +12645,7 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
             k = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
             if (part->needs_saved && !m->there[k]) rmi_off_want(m, k, &lo, &hi);
             for (i = lo; i < hi; i++) {
-                if (!m->wanted[i] || m->n + m->n_order >= m->cap) continue;
+                if (!m->wanted[i]) continue;
                 m->wanted[i] = 0;
                 m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
             }
@@ -12775,7 +12784,7 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
         m->n_order = rmi_blk_backward(g, step, 0, g->n_ops, m->order);
         m->n_order += rmi_blk_tail(g, step, m->order + m->n_order);
     }
-    m->cap = m->n_order + 3 * g->n_ops + 64;
+    for (i = 0, m->cap = m->n_order + g->n_ops + 64; i < g->n_ops; i++) m->cap += g->ops[i].out.n + 1; /* nothing is made again twice */
     for (i = 0, room = 64 + 2 * (size_t)m->n_buf; i < m->barrier_at; i++) room += 3 * ((size_t)m->tasks[i].n_writes + 1);
     m->cap_inst = (uint32_t)rmi_min(room, RMI_NONE / 4);
     m->cap_copy = 3 * m->cap_inst;
@@ -12910,6 +12919,7 @@ typedef struct rmi_off_search {
     uint64_t energy, best_energy, rng, price; /* price: ns for 1024 bytes too many */
     uint8_t *undo;      /* modes of the range that a move changes */
     uint8_t *was, *was_host; /* all decisions before a move that changes where updates run */
+    uint32_t late_of;   /* of the decisions of now */
     uint32_t n_flips;   /* params whose update may run on either side */
     uint64_t evals;
 } rmi_off_search;
@@ -13193,23 +13203,32 @@ RMI_FN int rmi_off_move(rmi_off_search *s, uint32_t *lo, uint32_t *hi)
     return changed;
 }
 
-/* One move: the updates of a few equal params go to the other side. 0: nothing would change. */
+/* The update of w goes to the other side. 0: it may not. */
+RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t w, uint8_t host)
+{
+    uint32_t grad = rmi_low_buf(m->g, RMI_BUF_GRAD, w);
+    if (!rmi_off_two_sided(m, w) || m->host_update[w] == host) return 0;
+    m->host_update[w] = host;
+    if (!host && !rmi_low_grads_resident(m->step) && m->fixed[grad] != 2) m->mode[grad] = 0;
+    return 1;
+}
+
+/* One move: the updates of a few equal params go to the other side, or the one that the step waits for. 0: nothing would change. */
 RMI_FN int rmi_off_flip(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w, grad, changed = 0;
+    uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w, changed = 0;
     uint8_t host = 0;
     memcpy(s->was, m->mode, m->n_buf);
     memcpy(s->was_host, m->host_update, m->g->n_tensors);
+    if (s->late_of != RMI_NONE && !rmi_off_random(s, 4)) {
+        changed = rmi_off_flip_one(m, s->late_of, 0);
+        len = 0;
+    }
     for (; s->items[x].lasting && x < b && len; x++, len--) {
         rmi_low_kind(m->g, s->items[x].buf, &w);
-        if (!rmi_off_two_sided(m, w)) continue;
         if (!changed) host = !m->host_update[w];
-        changed += m->host_update[w] != host;
-        m->host_update[w] = host;
-        if (host) continue;
-        grad = rmi_low_buf(m->g, RMI_BUF_GRAD, w);
-        if (!rmi_low_grads_resident(m->step) && m->fixed[grad] != 2) m->mode[grad] = 0;
+        changed += rmi_off_flip_one(m, w, host);
     }
     if (changed) rmi_off_settle(m);
     return changed != 0;
@@ -13239,6 +13258,7 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     uint64_t end = s->evals + evals, from = s->evals, e, allowed;
     uint32_t lo, hi, i;
     s->energy = rmi_off_energy(s);
+    s->late_of = m->late_of;
     rmi_off_keep_best(s);
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
@@ -13253,6 +13273,7 @@ RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
         allowed = heat * (left * left >> 10) / 1024 * rmi_off_random(s, 1024) / 1024;
         if (e <= rmi_add(s->energy, allowed)) {
             s->energy = e;
+            s->late_of = m->late_of;
             rmi_off_keep_best(s);
             continue;
         }
@@ -13331,20 +13352,28 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
     return recipe == RMI_OFF_SEARCHED ? rmi_off_guess(s, mem, 1, 1) : RM_OK;
 }
 
-/* The best start of the search: with and without weights at home, updates on either side or on both. */
-RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape)
+/* Starts of the search: with and without weights at home, updates on either side or on both. by: their numbers, the best first. */
+#define RMI_OFF_STARTS 28u
+RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t which)
 {
     static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300, 850, 800, 700, 500};
-    uint64_t best = RMI_INF, e;
-    uint32_t k, n = 2, best_k = 0, i;
-    for (i = 0; i < s->m->g->n_tensors && rmi_low_has_update(s->m->step); i++)
-        if (s->m->g->tensors[i].updates && s->m->g->tensors[i].opt_host != RMI_INF) n = 2 * RMI_COUNT(permille);
-    for (k = 0; k <= n; k++) {
-        uint32_t which = k < n ? k : best_k;
-        RMI_TRY(rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), permille[which >> 1], which >> 1 > 6));
-        e = rmi_off_energy(s);
-        if (k < n && e < best) best = e, best_k = k;
+    if (which >= 22) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 22) * 50, 1); /* where the link has enough to do without values */
+    return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), permille[which >> 1], which >> 1 > 6);
+}
+
+RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t *by, uint32_t *n)
+{
+    uint64_t energy[RMI_OFF_STARTS];
+    uint32_t i, k, most = s->n_flips ? RMI_OFF_STARTS : 2;
+    for (*n = 0; *n < most; ++*n) {
+        RMI_TRY(rmi_off_start(s, mem, shape, *n));
+        energy[*n] = rmi_off_energy(s);
+        for (k = *n; k && energy[by[k - 1]] > energy[*n]; k--) by[k] = by[k - 1];
+        by[k] = *n;
     }
+    for (i = k = 1; i < *n; i++) /* of those with equal energy one will do */
+        if (energy[by[i]] != energy[by[k - 1]]) by[k++] = by[i];
+    *n = k;
     return RM_OK;
 }
 
@@ -14581,14 +14610,32 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, evals, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
-    uint32_t round, k;
-    RMI_TRY(rmi_off_start(s, mem, &w->p->shape));
+    uint64_t size, evals, least = RMI_INF, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint32_t round, k, n, by[RMI_OFF_STARTS];
+    uint8_t *mode = RMI_NEW(mem, uint8_t, m->n_buf), *host = RMI_NEW(mem, uint8_t, m->g->n_tensors);
+    if (!mode || !host) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
+    RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
+    rmi_off_energy(s);
     evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS);
     s->best_energy = RMI_INF;
+    for (k = 0; k < 4 && k < n && s->n_flips; k++) { /* where updates run is hard to change later */
+        RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k]));
+        rmi_off_anneal(s, evals / 16 + 1, m->ns / 500);
+        if (s->energy >= least) continue;
+        least = s->energy;
+        memcpy(mode, m->mode, m->n_buf);
+        memcpy(host, m->host_update, m->g->n_tensors);
+    }
+    if (least != RMI_INF) {
+        memcpy(m->mode, mode, m->n_buf);
+        memcpy(m->host_update, host, m->g->n_tensors);
+        rmi_off_settle(m);
+    }
     for (k = 0; k < 4; k++) { /* ever cooler, from the best so far */
         rmi_off_anneal(s, evals / 8 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1u : 2u));
-        rmi_off_take_best(s);
+        if (s->best_energy <= s->energy) rmi_off_take_best(s);
+        else s->price *= 2; /* it does not fit */
     }
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
         RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
