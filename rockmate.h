@@ -11920,6 +11920,1077 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t 
 }
 
 /* =====================================================================================================================
+   >>exact - the fastest list of runs of a small graph, with a proof
+   In: the model of >>refine, a limit of live bytes. Out: a list of runs, and a time that no plan within the limit is below; equal,
+   if the work was enough. A* (Hart, Nilsson, Raphael 1968) over states: what is live, which tasks that run once have run. A step
+   is a run, with what is evicted to make room for it: only sets that none can be left out of, since whatever is there may be
+   dropped later. The rest of the way is at least everything that must still run, and for a moment x of the rest what does not fit
+   beside it: with a price on bytes (Lagrange), a value that is read after x costs its bytes there or its repeat, which wants its own
+   inputs. All freedoms of the format are in it: any order, repeats, forms, in place, views, shared gradients. Nodes are limited.
+   ================================================================================================================== */
+#define RMI_EXA_OPS 64u
+#define RMI_EXA_TASKS 128u
+#define RMI_EXA_BUFS 128u
+#define RMI_EXA_EXTRA 192u
+#define RMI_EXA_MOMENTS 8u
+
+typedef struct rmi_exa_set { uint64_t w[2]; } rmi_exa_set;
+
+typedef struct rmi_exa_task { /* a task that runs once: backward (part), update, reduction, barrier */
+    rmi_exa_set deps, bans;   /* tasks */
+    rmi_exa_set always, any;  /* values and saved bytes read in all modes, in some */
+    rmi_exa_set grads;        /* gradients that it reads */
+    uint64_t least;           /* ns */
+    uint8_t once, banned;     /* banned: what may not run after it */
+} rmi_exa_task;
+
+typedef struct rmi_exa_op {
+    rmi_exa_set in, out;      /* out: what it saves, too */
+    uint64_t ns[2];           /* least time of a first run, of a repeat */
+    uint8_t counted, fixed, must, view; /* counted: it matters whether it has run */
+    uint8_t order[2][16];     /* forms by time of a first run, of a repeat */
+} rmi_exa_op;
+
+typedef struct rmi_exa_moment { /* a backward that is still to come */
+    uint32_t task;
+    rmi_exa_set before;       /* tasks that surely run before it */
+    uint64_t room, price;     /* bytes beside what it holds; 2^-20 ns each */
+    uint64_t least;           /* over its choices: ns more than the fastest + price of the workspace; rounded up price of room */
+    uint64_t pay[RMI_EXA_OPS], fixed_pay; /* price of the op's wanted outputs; of inputs of the step */
+    rmi_exa_set wanted[RMI_EXA_OPS]; /* of its outputs; by backwards after x, or any */
+    uint64_t direct, asked;   /* ops whose outputs backwards after x read; all whose repeat may be asked for */
+    uint8_t sharers[RMI_EXA_OPS];
+} rmi_exa_moment;
+
+typedef struct rmi_exa_done { /* a set of tasks that have run, and what follows from it */
+    rmi_exa_set done, keep, need;
+    rmi_exa_set ahead[RMI_EXA_MOMENTS]; /* what surely is read up to the moment */
+    uint64_t rest, must, useful; /* ns of tasks to come; forwards that must still run; forwards worth running */
+    uint32_t next, moments, best; /* best: the moment that said most of late */
+    uint32_t closed;          /* nodes whose steps were made */
+} rmi_exa_done;
+
+typedef struct rmi_exa_node {
+    rmi_exa_set live;
+    uint64_t ns, bytes;
+    uint32_t parent, done, next, behind; /* behind: the node of the same tasks that was closed before */
+    uint16_t task;
+    uint8_t form, dead;       /* dead: a faster way was found */
+} rmi_exa_node;
+
+typedef struct rmi_exa_open { uint64_t ns; uint32_t node, ready; } rmi_exa_open; /* ready: all moments were looked at */
+
+typedef struct rmi_exa_state { /* while a step is made */
+    rmi_exa_set live;
+    uint64_t bytes;
+    uint8_t x[RMI_EXA_EXTRA];
+} rmi_exa_state;
+
+typedef struct rmi_exa {
+    const rmi_ref_model *m;
+    rmi_arena *mem;
+    uint64_t total, limit, beat, work, told, most_work; /* total: of all sizes; beat: only what is faster counts; work: about 8 ns, told to the caller's stop */
+    int feasible;             /* any way will do: what has run most goes first */
+    rmi_exa_task task[RMI_EXA_TASKS];
+    rmi_exa_op op[RMI_EXA_OPS];
+    rmi_exa_moment moment[RMI_EXA_MOMENTS];
+    uint32_t n_moments;
+    rmi_exa_set grads, start, stay, all; /* buffers; all: tasks that run once */
+    uint64_t room[256];       /* the sizes that there are */
+    uint32_t n_room;
+    uint8_t size[RMI_EXA_BUFS]; /* by buffer: which of them; of saved bytes that have several: their op's place in x */
+    uint8_t alias[RMI_EXA_BUFS]; /* by buffer: its place among those that may share bytes, or 255 */
+    uint8_t bits[RMI_EXA_OPS], left[RMI_EXA_OPS]; /* by op: place in x of its class of bits, of the form that left what is saved; or 255 */
+    uint8_t by_alias[RMI_EXA_BUFS];
+    uint32_t n_alias, n_x;
+    rmi_exa_node *node;
+    uint8_t *x;
+    rmi_exa_done *done;
+    rmi_exa_open *open;
+    uint32_t *bucket, *done_bucket, n_node, most_node, n_done, most_done, n_open;
+    uint32_t at;              /* the node whose steps are made */
+    uint64_t floor;           /* ns of its key: no way through it takes less */
+    int doubt;                /* some value that cannot be made again would have had to go */
+    uint64_t least_over;      /* of limits: the least that lets a step more be made */
+    uint64_t lowest;          /* ns of the best node that found no room */
+} rmi_exa;
+
+#define RMI_EXA_HAS(s, i) ((s).w[(i) >> 6] >> ((i) & 63u) & 1u)
+#define RMI_EXA_PUT(s, i) ((s).w[(i) >> 6] |= (uint64_t)1 << ((i) & 63u))
+#define RMI_EXA_CUT(s, i) ((s).w[(i) >> 6] &= ~((uint64_t)1 << ((i) & 63u)))
+#define RMI_EXA_MEET(a, b) ((((a).w[0] & (b).w[0]) | ((a).w[1] & (b).w[1])) != 0)
+#define RMI_EXA_LACKS(a, b) (((~(a).w[0] & (b).w[0]) | (~(a).w[1] & (b).w[1])) != 0) /* is something of b not in a? */
+#define RMI_EXA_JOIN(a, b) ((a).w[0] |= (b).w[0], (a).w[1] |= (b).w[1])
+#define RMI_EXA_LESS(a, b) ((a).w[0] &= ~(b).w[0], (a).w[1] &= ~(b).w[1])
+
+RMI_FN uint32_t rmi_exa_first(uint64_t w) /* the lowest bit of w, which is not 0 */
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return (uint32_t)__builtin_ctzll(w);
+#else
+    uint32_t i = 0;
+    while (!(w >> i & 1u)) i++;
+    return i;
+#endif
+}
+
+RMI_PLAIN_BEGIN
+/* --- the graph in sets */
+
+/* The number of a size; 255: too many. */
+RMI_FN uint32_t rmi_exa_size(rmi_exa *w, uint64_t bytes)
+{
+    uint32_t i;
+    for (i = 0; i < w->n_room && w->room[i] != bytes; i++) {}
+    if (i == w->n_room && i < 255) w->room[w->n_room++] = bytes;
+    return i;
+}
+
+RMI_FN void rmi_exa_aliased(rmi_exa *w, uint32_t b)
+{
+    if (b == RMI_NONE || b == w->m->n_buf || w->alias[b] != 255) return;
+    w->by_alias[w->n_alias] = (uint8_t)b;
+    w->alias[b] = (uint8_t)w->n_alias++;
+}
+
+/* What an op's forward touches, its forms by time. */
+RMI_FN rm_result rmi_exa_set_op(rmi_exa *w, uint32_t o)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_op *op = &m->g->ops[o];
+    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
+    rmi_exa_op *x = &w->op[o];
+    uint32_t i, f, k, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE, savers = 0, classes = 0;
+    if (op->n_forms > RMI_COUNT(x->order[0])) return RM_ERROR_GRAPH;
+    for (i = 0; i < a->n_read; i++) RMI_EXA_PUT(x->in, m->pool[a->read0 + i]);
+    for (i = 0; i < a->n_write; i++) RMI_EXA_PUT(x->out, m->pool[a->write0 + i]);
+    x->view = op->view != RMI_NONE;
+    x->fixed = m->tasks[o].fixed != 0;
+    x->must = op->mutates.n || (op->flags & RM_ONCE);
+    for (i = 0; i < op->out.n; i++) x->must |= m->compact[op->out.at[i]] == RMI_NONE && m->g->tensors[op->out.at[i]].is_output;
+    x->counted |= x->fixed | x->must;
+    x->ns[0] = x->ns[1] = RMI_INF;
+    for (f = 0; f < op->n_forms; f++) {
+        const rmi_form *y = &op->forms[f];
+        uint64_t ns[2];
+        ns[0] = x->view ? 0 : y->fwd;
+        ns[1] = x->view ? 0 : y->again;
+        for (k = 0; k < 2; k++) {
+            x->ns[k] = rmi_min(x->ns[k], ns[k]);
+            for (i = f; i && (k ? op->forms[x->order[k][i - 1]].again : op->forms[x->order[k][i - 1]].fwd) > (k ? y->again : y->fwd); i--) x->order[k][i] = x->order[k][i - 1];
+            x->order[k][i] = (uint8_t)f;
+        }
+        x->counted |= ns[0] != ns[1];
+        for (i = 0; i < f && strcmp(op->forms[i].bits, y->bits);) i++;
+        classes += i == f;
+        if (y->inplace != RMI_NONE && m->compact[y->inplace] != RMI_NONE && a->n_write) {
+            rmi_exa_aliased(w, m->compact[y->inplace]);
+            rmi_exa_aliased(w, m->compact[op->out.at[0]]);
+        }
+        if (saved == RMI_NONE || !rmi_low_has_backward(m->step) || !rmi_ref_reads_saved(op, y)) continue;
+        RMI_EXA_PUT(x->out, saved);
+        w->size[saved] = (uint8_t)rmi_exa_size(w, rmi_round_up(y->saved, m->granule));
+        savers++;
+    }
+    if (classes > 1) w->bits[o] = 0;
+    if (savers > 1) w->left[o] = 0;
+    if (!x->view || a->view == RMI_NONE || !a->n_write) return RM_OK;
+    rmi_exa_aliased(w, a->view);
+    rmi_exa_aliased(w, m->compact[op->out.at[0]]);
+    return RM_OK;
+}
+
+/* What a task that runs once touches. */
+RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[i];
+    rmi_exa_task *x = &w->task[i];
+    uint32_t k, q, v, f;
+    x->once = t->way != RMI_FWD;
+    if (t->way == RMI_OPT_HOST) return RM_ERROR_GRAPH;
+    if (x->once) RMI_EXA_PUT(w->all, i);
+    for (k = 0; k < t->n_dep; k++) RMI_EXA_PUT(x->deps, m->deps[t->dep0 + k]);
+    for (k = 0; k < t->n_ban; k++) RMI_EXA_PUT(x->bans, m->deps[t->ban0 + k]);
+    for (k = 0; k < t->n_dep; k++)
+        if (m->deps[t->dep0 + k] < m->g->n_ops) w->op[m->deps[t->dep0 + k]].counted = 1;
+    for (k = 0; k < t->n_ban; k++) {
+        w->task[m->deps[t->ban0 + k]].banned = 1;
+        if (m->deps[t->ban0 + k] < m->g->n_ops) w->op[m->deps[t->ban0 + k]].counted = 1;
+    }
+    x->least = RMI_INF;
+    for (k = 0; k < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u) && x->once; k++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        rmi_exa_set s = {{0, 0}};
+        x->least = rmi_min(x->least, a->may_be_free && t->way == RMI_BWD ? 0 : m->choices[a->free0[0]].ns);
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t b = m->pool[a->read0 + q];
+            if (RMI_EXA_HAS(w->grads, b)) RMI_EXA_PUT(x->grads, b);
+            else RMI_EXA_PUT(s, b);
+        }
+        RMI_EXA_JOIN(x->any, s);
+        if (!k) x->always = s;
+        x->always.w[0] &= s.w[0], x->always.w[1] &= s.w[1];
+        for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
+            const rmi_ref_target *y = &m->targets[a->write0 + q];
+            if (y->rename && a->dout != RMI_NONE) rmi_exa_aliased(w, a->dout);
+            if ((y->rename && a->dout != RMI_NONE) || y->n_over) rmi_exa_aliased(w, y->buf);
+            for (v = 0; v < y->n_over; v++) rmi_exa_aliased(w, m->pool[y->over0 + v]);
+        }
+    }
+    for (f = 0; f < m->g->ops[t->id].n_forms && t->way == RMI_BWD; f++) { /* the model lets no gradient lie over an input of the step; a plan may */
+        const rmi_form *y = &m->g->ops[t->id].forms[f];
+        if (f && !rmi_ref_same_parts(&m->g->ops[t->id].forms[0], y)) return RM_ERROR_GRAPH;
+        for (q = 0; q < y->n_overs; q++)
+            if (y->overs[q].what == RMI_OVER_TENSOR && m->g->tensors[y->overs[q].tensor].kind == RMI_INPUT) return RM_ERROR_GRAPH;
+    }
+    return t->way == RMI_BWD && m->n_modes[t->id] == 255 ? RM_ERROR_GRAPH : RM_OK;
+}
+
+/* RM_ERROR_GRAPH: too large, or with freedoms that are not looked at. */
+RMI_FN rm_result rmi_exa_graph(rmi_exa *w)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, b;
+    uint64_t sum = 0;
+    if (m->g->n_ops > RMI_EXA_OPS || m->n_tasks > RMI_EXA_TASKS || m->n_buf > RMI_EXA_BUFS || m->g->fixed_order) return RM_ERROR_GRAPH;
+    for (i = 0; i < m->n_choices; i++) sum = rmi_add(sum, rmi_add(m->choices[i].ns, m->choices[i].ws));
+    for (i = 0; i < m->n_buf; i++) sum = rmi_add(sum, m->room[i]);
+    if (sum >= RMI_MAX / 256) return RM_ERROR_GRAPH; /* sums below need not be watched */
+    w->total = sum;
+    memset(w->alias, 255, sizeof w->alias);
+    memset(w->bits, 255, sizeof w->bits);
+    memset(w->left, 255, sizeof w->left);
+    for (i = 0; i < m->g->n_tensors; i++)
+        if ((b = m->compact[rmi_low_buf(m->g, RMI_BUF_GRAD, i)]) != RMI_NONE) RMI_EXA_PUT(w->grads, b);
+    for (i = 0; i < m->n_start; i++) RMI_EXA_PUT(w->start, m->start[i]);
+    for (i = 0; i < m->n_stay; i++) RMI_EXA_PUT(w->stay, m->stay[i]);
+    for (i = 0; i < m->n_buf; i++) w->size[i] = (uint8_t)rmi_exa_size(w, m->room[i]);
+    for (i = 0; i < m->g->n_ops; i++) RMI_TRY(rmi_exa_set_op(w, i));
+    for (i = 0; i < m->n_tasks; i++) RMI_TRY(rmi_exa_set_task(w, i));
+    w->n_x = 2 * w->n_alias;
+    for (i = 0; i < m->g->n_ops; i++) {
+        if (w->bits[i] != 255) w->bits[i] = (uint8_t)w->n_x++;
+        if (w->left[i] != 255) w->left[i] = (uint8_t)w->n_x++;
+        if (w->n_x + 2 > RMI_EXA_EXTRA) return RM_ERROR_GRAPH;
+    }
+    return w->n_room >= 255 ? RM_ERROR_GRAPH : RM_OK;
+}
+
+/* --- moments */
+
+/* Which ops may be asked to run again for what is read after x, by how many others, and what their outputs take. */
+RMI_FN void rmi_exa_asked(rmi_exa *w, const rmi_bnd *b, rmi_exa_moment *x, uint64_t *bytes, uint64_t *inputs)
+{
+    const rmi_ref_model *m = w->m;
+    rmi_exa_set direct = w->stay, read = {{0, 0}};
+    uint32_t i, k;
+    *inputs = 0;
+    RMI_EXA_LESS(direct, w->grads);
+    for (i = 0; i < m->n_tasks; i++) {
+        if (b->before[i]) RMI_EXA_PUT(x->before, i);
+        if (b->after[i] && m->tasks[i].way == RMI_BWD) RMI_EXA_JOIN(direct, w->task[i].always);
+    }
+    for (i = 0; i < m->n_buf; i++)
+        if (RMI_EXA_HAS(direct, i) && m->maker[i] == RMI_NONE && !b->there[i]) *inputs += m->room[i];
+    for (i = m->g->n_ops; i-- > 0;) {
+        rmi_exa_op *o = &w->op[i];
+        rmi_exa_set *want = &x->wanted[i];
+        uint64_t least = RMI_INF, sum = 0;
+        want->w[0] = o->out.w[0] & direct.w[0];
+        want->w[1] = o->out.w[1] & direct.w[1];
+        if (want->w[0] | want->w[1]) {
+            x->direct |= (uint64_t)1 << i;
+            x->sharers[i] = 0;
+        } else if (!x->sharers[i]) continue;
+        else want->w[0] = o->out.w[0] & read.w[0], want->w[1] = o->out.w[1] & read.w[1];
+        x->asked |= (uint64_t)1 << i;
+        if (!o->fixed) RMI_EXA_JOIN(read, o->in);
+        for (k = 0; k < m->n_buf; k++) {
+            uint32_t r = b->root[k];
+            uint64_t room;
+            if (!RMI_EXA_HAS(*want, k)) continue;
+            room = r == m->n_buf || b->there[r] ? 0 : o->view ? m->room[r] : rmi_min(w->room[w->size[k]], w->left[i] != 255 && RMI_EXA_HAS(w->op[i].out, k) ? b->bytes[k] : RMI_INF);
+            least = rmi_min(least, room);
+            sum += room;
+        }
+        bytes[i] = x->direct >> i & 1 ? sum : least;
+        for (k = 0; k < i && !o->fixed; k++)
+            if (RMI_EXA_MEET(w->op[k].out, o->in)) x->sharers[k] = (uint8_t)(x->sharers[k] + 1u);
+    }
+}
+
+/* The moment with this price. */
+RMI_FN void rmi_exa_price(rmi_exa *w, const rmi_bnd *b, rmi_exa_moment *x, const uint64_t *bytes, uint64_t inputs, uint64_t price)
+{
+    uint64_t ns, ws, first = 0;
+    uint32_t i;
+    x->price = price;
+    x->least = RMI_INF;
+    for (i = 0; rmi_bnd_own(b, i, &ns, &ws); i++) {
+        if (!i) first = ns;
+        x->least = rmi_min(x->least, ns - first + rmi_ref_scale(ws, price));
+    }
+    x->least = rmi_add(x->least, rmi_ref_scale(inputs, price));
+    x->fixed_pay = rmi_ref_scale(rmi_min(x->room, w->total), price) + 1;
+    for (i = 0; i < w->m->g->n_ops; i++) x->pay[i] = rmi_ref_scale(bytes[i], price);
+}
+RMI_PLAIN_END
+
+/* What must be said beyond everything once, in ns, because of moment x. counted: ops that `once` has; ahead: those that surely run before x. */
+RMI_FN uint64_t rmi_exa_extra(const rmi_exa *w, const rmi_exa_moment *x, const rmi_exa_set *live, uint64_t counted, uint64_t ahead)
+{
+    uint64_t p[RMI_EXA_OPS], sum = x->least, todo = x->asked;
+    while (todo) {
+        uint32_t i = rmi_exa_first(todo), k;
+        const rmi_exa_op *o = &w->op[i];
+        uint64_t again = 0, rest, ran = (uint64_t)1 << i;
+        int there;
+        todo &= todo - 1;
+        if (counted & ran && !(ahead & ran) && !o->view) {
+            p[i] = 0;
+            continue;
+        }
+        for (rest = x->asked & (ran - 1); rest; rest &= rest - 1) {
+            k = rmi_exa_first(rest);
+            if (x->sharers[k] && RMI_EXA_MEET(w->op[k].out, o->in)) again += p[k];
+        }
+        there = (ahead & ran) || (x->direct & ran ? !RMI_EXA_LACKS(*live, x->wanted[i]) : RMI_EXA_MEET(*live, x->wanted[i]));
+        if (o->view) p[i] = counted & ran && !(ahead & ran) ? again : rmi_min(again, x->pay[i]);
+        else if (o->fixed) p[i] = there ? x->pay[i] : 0;
+        else if (there) p[i] = rmi_min(x->pay[i], o->ns[1] + again);
+        else p[i] = rmi_min(o->ns[0], o->ns[1]) + rmi_min(x->pay[i], again);
+        if (x->direct & ran) sum += p[i];
+        else p[i] /= x->sharers[i];
+    }
+    return rmi_sub(sum, x->fixed_pay);
+}
+
+/* Ops that must run (once more) to get what is needed from what is live; their time. RMI_INF: cannot be had. */
+RMI_FN uint64_t rmi_exa_once(const rmi_exa *w, const rmi_exa_set *done, rmi_exa_set need, uint64_t must, const rmi_exa_set *live, uint64_t *ops)
+{
+    uint32_t i;
+    uint64_t ns = 0;
+    *ops = 0;
+    need.w[0] &= ~live->w[0], need.w[1] &= ~live->w[1];
+    for (i = w->m->g->n_ops; i-- > 0;) {
+        const rmi_exa_op *o = &w->op[i];
+        uint32_t ran;
+        if (!RMI_EXA_MEET(o->out, need) && !(must >> i & 1)) continue;
+        ran = (uint32_t)(o->counted && RMI_EXA_HAS(*done, i));
+        if (o->fixed && ran) return RMI_INF;
+        ns += o->counted ? o->ns[ran] : rmi_min(o->ns[0], o->ns[1]);
+        need.w[0] |= o->in.w[0] & ~live->w[0], need.w[1] |= o->in.w[1] & ~live->w[1];
+        *ops |= (uint64_t)1 << i;
+    }
+    return RMI_EXA_MEET(need, w->start) ? RMI_INF : ns;
+}
+
+/* No way from here takes less. all: look at every moment; else at the one that said most of late. */
+RMI_FN uint64_t rmi_exa_rest(rmi_exa *w, rmi_exa_done *d, const rmi_exa_set *live, int all)
+{
+    uint64_t counted, ahead, ns = rmi_exa_once(w, &d->done, d->need, d->must, live, &counted), most = 0;
+    uint32_t k, to = all ? w->n_moments : d->best + 1;
+    w->work += 12;
+    if (ns == RMI_INF) return RMI_INF;
+    for (k = all ? 0 : d->best; k < to && !w->feasible; k++) {
+        uint64_t more;
+        if (!(d->moments >> k & 1)) continue;
+        if (rmi_exa_once(w, &d->done, d->ahead[k], 0, live, &ahead) == RMI_INF) return RMI_INF;
+        more = rmi_exa_extra(w, &w->moment[k], live, counted, ahead);
+        w->work += 30;
+        if (more > most) most = more, d->best = k;
+    }
+    return d->rest + ns + most;
+}
+
+/* --- states */
+
+RMI_FN uint32_t rmi_exa_bucket(uint64_t a, uint64_t b, uint64_t c, uint32_t n) { return (uint32_t)(rmi_mix(rmi_mix(rmi_mix(a) ^ b) ^ c) & (n - 1u)); }
+
+/* What follows from the tasks that have run: what is worth keeping, what must still be made, what must still run. */
+RMI_FN void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
+{
+    const rmi_ref_model *m = w->m;
+    rmi_exa_set some = w->stay, to = {{0, 0}};
+    uint32_t i, k;
+    uint64_t use = 0;
+    d->need = w->stay;
+    for (i = 0; i < m->g->n_ops; i++)
+        if (w->op[i].must && !RMI_EXA_HAS(d->done, i)) d->must |= (uint64_t)1 << i;
+    for (i = m->g->n_ops; i < m->n_tasks; i++) {
+        const rmi_exa_task *t = &w->task[i];
+        if (RMI_EXA_HAS(d->done, i)) continue;
+        d->rest += t->least;
+        RMI_EXA_JOIN(d->need, t->always);
+        RMI_EXA_JOIN(some, t->any);
+        RMI_EXA_JOIN(some, t->grads);
+        RMI_EXA_JOIN(to, t->deps);
+        for (k = 0; k < w->n_moments; k++) {
+            if (w->moment[k].task == i) d->moments |= 1u << k;
+            if (w->moment[k].task == i || RMI_EXA_HAS(w->moment[k].before, i)) RMI_EXA_JOIN(d->ahead[k], t->always);
+        }
+    }
+    RMI_EXA_LESS(d->need, w->grads);
+    for (i = m->g->n_ops; i-- > 0;) { /* forwards come first among the tasks */
+        int late = !RMI_EXA_HAS(d->done, i) && (RMI_EXA_HAS(to, i) || d->must >> i & 1);
+        if (!late && !RMI_EXA_MEET(w->op[i].out, some)) continue;
+        if (late) d->must |= (uint64_t)1 << i;
+        use |= (uint64_t)1 << i;
+        RMI_EXA_JOIN(some, w->op[i].in);
+        RMI_EXA_JOIN(to, w->task[i].deps);
+    }
+    d->useful = use;
+    d->keep = some;
+    while (d->best + 1 < w->n_moments && !(d->moments >> d->best & 1)) d->best++;
+}
+
+/* The number of a set of tasks; RMI_NONE: no room. */
+RMI_FN uint32_t rmi_exa_done_of(rmi_exa *w, rmi_exa_set done)
+{
+    uint32_t *at = &w->done_bucket[rmi_exa_bucket(done.w[0], done.w[1], 0, w->most_done)], i;
+    for (i = *at; i != RMI_NONE; i = w->done[i].next)
+        if (w->done[i].done.w[0] == done.w[0] && w->done[i].done.w[1] == done.w[1]) return i;
+    if (w->n_done == w->most_done) return RMI_NONE;
+    memset((void *)&w->done[w->n_done], 0, sizeof *w->done);
+    w->done[w->n_done].done = done;
+    w->done[w->n_done].next = *at;
+    w->done[w->n_done].closed = RMI_NONE;
+    rmi_exa_follow(w, &w->done[w->n_done]);
+    w->work += 100;
+    return *at = w->n_done++;
+}
+
+/* The number of the bytes that b takes, of what its op's forward of this form leaves. */
+RMI_FN uint32_t rmi_exa_size_of(const rmi_exa *w, const rmi_exa_state *s, uint32_t b)
+{
+    uint32_t o = w->m->maker[b], i;
+    uint64_t room;
+    if (o == RMI_NONE || w->left[o] == 255 || w->m->compact[rmi_low_buf(w->m->g, RMI_BUF_SAVED, o)] != b) return w->size[b];
+    room = rmi_round_up(w->m->g->ops[o].forms[s->x[w->left[o]] - 1].saved, w->m->granule);
+    for (i = 0; w->room[i] != room;) i++;
+    return i;
+}
+
+/* Bytes that b itself has. */
+RMI_FN uint64_t rmi_exa_own(const rmi_exa *w, const rmi_exa_state *s, uint32_t b)
+{
+    uint32_t o = w->m->maker[b], f;
+    const rmi_op *op = o == RMI_NONE ? NULL : &w->m->g->ops[o];
+    if (!op || !op->has_bwd || w->m->compact[rmi_low_buf(w->m->g, RMI_BUF_SAVED, o)] != b) return w->m->bytes[b];
+    for (f = 0; f < op->n_forms; f++)
+        if (w->left[o] != 255 ? f + 1u == s->x[w->left[o]] : rmi_ref_reads_saved(op, &op->forms[f])) return op->forms[f].saved;
+    return 0;
+}
+
+/* How many names the bytes of b have; b's own included. */
+RMI_FN uint32_t rmi_exa_names(const rmi_exa *w, const rmi_exa_state *s, uint32_t b)
+{
+    uint32_t i, n = 0;
+    if (w->alias[b] == 255) return 1;
+    for (i = 0; i < w->n_alias; i++) n += s->x[i] == s->x[w->alias[b]];
+    return n;
+}
+
+/* The first name of a stretch stands for it. */
+RMI_FN void rmi_exa_label(const rmi_exa *w, rmi_exa_state *s, uint8_t old)
+{
+    uint32_t i;
+    uint8_t to = 0;
+    for (i = 0; i < w->n_alias; i++)
+        if (old && s->x[i] == old) {
+            if (!to) to = (uint8_t)(i + 1);
+            s->x[i] = to;
+        }
+}
+
+RMI_FN void rmi_exa_put(const rmi_exa *w, rmi_exa_state *s, uint32_t b)
+{
+    uint32_t size = rmi_exa_size_of(w, s, b), a = w->alias[b];
+    RMI_EXA_PUT(s->live, b);
+    s->bytes += w->room[size];
+    if (a == 255) return;
+    s->x[a] = (uint8_t)(a + 1);
+    s->x[w->n_alias + a] = (uint8_t)size;
+}
+
+/* b goes; its bytes, if it was the last name. */
+RMI_FN void rmi_exa_drop(const rmi_exa *w, rmi_exa_state *s, uint32_t b)
+{
+    uint32_t a = w->alias[b], o = w->m->maker[b];
+    if (a == 255) s->bytes -= w->room[rmi_exa_size_of(w, s, b)];
+    else {
+        uint8_t old = s->x[a];
+        if (rmi_exa_names(w, s, b) == 1) s->bytes -= w->room[s->x[w->n_alias + a]];
+        s->x[a] = s->x[w->n_alias + a] = 0;
+        rmi_exa_label(w, s, old);
+    }
+    RMI_EXA_CUT(s->live, b);
+    if (o != RMI_NONE && w->left[o] != 255 && w->m->compact[rmi_low_buf(w->m->g, RMI_BUF_SAVED, o)] == b) s->x[w->left[o]] = 0;
+}
+
+/* b is one more name of the bytes of `with`; take: in place of it. */
+RMI_FN void rmi_exa_join(const rmi_exa *w, rmi_exa_state *s, uint32_t b, uint32_t with, int take)
+{
+    uint8_t old = s->x[w->alias[with]];
+    RMI_EXA_PUT(s->live, b);
+    s->x[w->alias[b]] = old;
+    s->x[w->n_alias + w->alias[b]] = s->x[w->n_alias + w->alias[with]];
+    if (take) rmi_exa_drop(w, s, with);
+    else rmi_exa_label(w, s, old);
+}
+
+RMI_FN int rmi_exa_before(const rmi_exa_open *a, const rmi_exa_open *b) { return a->ns != b->ns ? a->ns < b->ns : a->node > b->node; }
+
+RMI_FN void rmi_exa_opened(rmi_exa *w, uint64_t ns, uint32_t node, uint32_t ready)
+{
+    uint32_t i = w->n_open++;
+    rmi_exa_open o;
+    o.ns = ns;
+    o.node = node;
+    o.ready = ready;
+    for (; i && rmi_exa_before(&o, &w->open[(i - 1) / 2]); i = (i - 1) / 2) w->open[i] = w->open[(i - 1) / 2];
+    w->open[i] = o;
+}
+
+RMI_FN rmi_exa_open rmi_exa_pop(rmi_exa *w)
+{
+    rmi_exa_open top = w->open[0], o = w->open[--w->n_open];
+    uint32_t i = 0, k;
+    for (; (k = 2 * i + 1) < w->n_open; i = k) {
+        if (k + 1 < w->n_open && rmi_exa_before(&w->open[k + 1], &w->open[k])) k++;
+        if (!rmi_exa_before(&w->open[k], &o)) break;
+        w->open[i] = w->open[k];
+    }
+    w->open[i] = o;
+    return top;
+}
+
+/* What orders the open nodes: the least time of any way through them; where any way will do, what is left to run. */
+RMI_FN uint64_t rmi_exa_key(const rmi_exa *w, uint64_t ns, uint64_t rest, const rmi_exa_done *d)
+{
+    uint64_t left = 0;
+    uint32_t i;
+    if (!w->feasible) return ns + rest;
+    for (i = 0; i < w->m->n_tasks; i++) left += w->task[i].once && !RMI_EXA_HAS(d->done, i);
+    return (left << 48) + rmi_min(rest, ((uint64_t)1 << 48) - 1);
+}
+
+/* A state that was reached in ns by a run of this task; 0: there is no room for it. */
+RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t ns, uint32_t task, uint32_t form)
+{
+    rmi_exa_done *d = &w->done[done];
+    uint32_t i, k, *at;
+    uint64_t rest, hash = done;
+    rmi_exa_node *n;
+    for (k = 0; k < 2; k++) { /* what nobody will read goes */
+        uint64_t dead = s->live.w[k] & ~d->keep.w[k];
+        for (; dead; dead &= dead - 1) rmi_exa_drop(w, s, 64 * k + rmi_exa_first(dead));
+    }
+    for (i = 0; i < w->n_x; i++) hash = hash * 0x100000001B3u + s->x[i];
+    at = &w->bucket[rmi_exa_bucket(s->live.w[0], s->live.w[1], hash, w->most_node)];
+    w->work += 4;
+    for (i = *at; i != RMI_NONE; i = n->next) {
+        n = &w->node[i];
+        if (n->live.w[0] != s->live.w[0] || n->live.w[1] != s->live.w[1] || n->done != done || n->dead || memcmp(w->x + (size_t)i * w->n_x, s->x, w->n_x)) continue;
+        if (n->ns <= ns || w->feasible) return 1;
+        n->dead = 1;
+        break;
+    }
+    rest = rmi_exa_rest(w, d, &s->live, 0);
+    w->doubt |= rest == RMI_INF;
+    if (rest == RMI_INF || ns + rest >= w->beat) return 1;
+    rest = rmi_max(rest, rmi_sub(w->floor, ns));
+    if (w->n_node == w->most_node) {
+        w->lowest = rmi_min(w->lowest, ns + rest);
+        return 0;
+    }
+    n = &w->node[w->n_node];
+    n->live = s->live;
+    n->ns = ns;
+    n->bytes = s->bytes;
+    n->parent = w->at;
+    n->done = done;
+    n->task = (uint16_t)task;
+    n->form = (uint8_t)form;
+    n->dead = 0;
+    n->next = *at;
+    *at = w->n_node;
+    if (w->n_x) memcpy(w->x + (size_t)w->n_node * w->n_x, s->x, w->n_x);
+    rmi_exa_opened(w, rmi_exa_key(w, ns, rest, d), w->n_node, w->n_moments < 2);
+    w->n_node++;
+    return 1;
+}
+
+/* --- steps */
+typedef struct rmi_exa_step { /* a run, made but for what is evicted to make room for it */
+    rmi_exa_set fixed;        /* what stays while it runs */
+    uint64_t ns, ws;
+    uint32_t task, form, done, n;
+    uint8_t unit[RMI_EXA_BUFS]; /* what may go, by falling size */
+    uint64_t size[RMI_EXA_BUFS], rest[RMI_EXA_BUFS + 1];
+} rmi_exa_step;
+
+/* All ways to free `need` bytes more of which none can be left out: sizes fall, so the last one taken was needed. */
+RMI_FN int rmi_exa_evict(rmi_exa *w, const rmi_exa_step *t, const rmi_exa_state *s, uint32_t i, uint64_t need)
+{
+    rmi_exa_state next;
+    uint32_t k;
+    if (!need) {
+        next = *s;
+        return rmi_exa_reach(w, &next, t->done, t->ns, t->task, t->form);
+    }
+    for (; i < t->n && t->rest[i] >= need; i++) {
+        uint32_t b = t->unit[i];
+        next = *s;
+        for (k = 0; k < w->n_alias && w->alias[b] != 255; k++)
+            if (w->by_alias[k] != b && s->x[k] == s->x[w->alias[b]]) rmi_exa_drop(w, &next, w->by_alias[k]);
+        rmi_exa_drop(w, &next, b);
+        w->work += 2;
+        if (w->work > w->most_work) return 0;
+        if (t->size[i] < need) { /* not all of it yet: is it too dear already? */
+            uint64_t rest = rmi_exa_rest(w, &w->done[t->done], &next.live, 0);
+            w->doubt |= rest == RMI_INF;
+            if (rest == RMI_INF || t->ns + rest >= w->beat) continue;
+        }
+        if (!rmi_exa_evict(w, t, &next, i + 1, rmi_sub(need, t->size[i]))) return 0;
+    }
+    return 1;
+}
+
+/* Makes the step from s, in which its outputs are there already. *free_ride: nothing had to go. 0: no room for nodes. */
+RMI_FN int rmi_exa_make_step(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, int *free_ride)
+{
+    uint32_t i, k, b;
+    uint64_t live;
+    *free_ride = s->bytes + t->ws <= w->limit;
+    t->n = 0;
+    if (*free_ride) return rmi_exa_evict(w, t, s, 0, 0);
+    for (k = 0; k < 2; k++)
+        for (live = s->live.w[k] & ~t->fixed.w[k] & ~w->grads.w[k]; live; live &= live - 1) {
+            uint64_t room;
+            b = 64 * k + rmi_exa_first(live);
+            if (w->alias[b] != 255) { /* all names go together */
+                int stays = s->x[w->alias[b]] != w->alias[b] + 1;
+                for (i = 0; i < w->n_alias; i++)
+                    if (s->x[i] == s->x[w->alias[b]]) stays |= RMI_EXA_HAS(w->grads, w->by_alias[i]) || RMI_EXA_HAS(t->fixed, w->by_alias[i]);
+                if (stays) continue;
+                room = w->room[s->x[w->n_alias + w->alias[b]]];
+            } else room = w->room[rmi_exa_size_of(w, s, b)];
+            if (!room) continue;
+            for (i = t->n++; i && t->size[i - 1] < room; i--) {
+                t->size[i] = t->size[i - 1];
+                t->unit[i] = t->unit[i - 1];
+            }
+            t->size[i] = room;
+            t->unit[i] = (uint8_t)b;
+        }
+    t->rest[t->n] = 0;
+    for (i = t->n; i-- > 0;) t->rest[i] = t->rest[i + 1] + t->size[i];
+    if (t->rest[0] < s->bytes + t->ws - w->limit) {
+        w->least_over = rmi_min(w->least_over, s->bytes + t->ws - t->rest[0]);
+        return 1;
+    }
+    return rmi_exa_evict(w, t, s, 0, s->bytes + t->ws - w->limit);
+}
+
+/* May b take over the bytes of `old` in a run with these reads? Other names of them go first. */
+RMI_FN int rmi_exa_take(const rmi_exa *w, rmi_exa_state *s, uint32_t b, uint32_t old, const rmi_exa_set *reads)
+{
+    uint32_t i;
+    if (old == RMI_NONE || old == w->m->n_buf || !RMI_EXA_HAS(s->live, old) || w->m->bytes[b] > rmi_exa_own(w, s, old)) return 0;
+    for (i = 0; i < w->n_alias; i++)
+        if (s->x[i] == s->x[w->alias[old]] && w->by_alias[i] != old && (RMI_EXA_HAS(w->grads, w->by_alias[i]) || RMI_EXA_HAS(*reads, w->by_alias[i]))) return 0;
+    for (i = 0; i < w->n_alias; i++)
+        if (s->x[i] == s->x[w->alias[old]] && w->by_alias[i] != old) rmi_exa_drop(w, s, w->by_alias[i]);
+    rmi_exa_join(w, s, b, old, 1);
+    return 1;
+}
+
+/* One form of a forward; saves: it leaves what its backward reads; over: output 0 takes over an input. */
+RMI_FN int rmi_exa_forward(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s0, uint32_t o, uint32_t f, int saves, int over, int *free_ride)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_op *op = &m->g->ops[o];
+    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
+    rmi_exa_state s = *s0;
+    uint32_t i, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE;
+    t->fixed = w->op[o].in;
+    for (i = 0; i < a->n_write; i++) {
+        uint32_t b = m->pool[a->write0 + i];
+        RMI_EXA_PUT(t->fixed, b);
+        if (RMI_EXA_HAS(s.live, b)) continue;
+        if (w->op[o].view && a->view != RMI_NONE) rmi_exa_join(w, &s, b, a->view, 0);
+        else if (w->op[o].view) RMI_EXA_PUT(s.live, b);
+        else if (!over || b != m->compact[op->out.at[0]]) rmi_exa_put(w, &s, b);
+        else if (!rmi_exa_take(w, &s, b, m->compact[op->forms[f].inplace], &w->op[o].in)) return 1;
+    }
+    if (saves) {
+        if (RMI_EXA_HAS(s.live, saved)) rmi_exa_drop(w, &s, saved);
+        if (w->left[o] != 255) s.x[w->left[o]] = (uint8_t)(f + 1);
+        rmi_exa_put(w, &s, saved);
+        RMI_EXA_PUT(t->fixed, saved);
+    }
+    if (w->bits[o] != 255) {
+        for (i = 0; strcmp(op->forms[i].bits, op->forms[f].bits);) i++;
+        s.x[w->bits[o]] = (uint8_t)(i + 1);
+    }
+    t->form = f;
+    t->ws = w->op[o].view ? 0 : rmi_round_up(op->forms[f].fwd_ws, m->granule);
+    return rmi_exa_make_step(w, t, &s, free_ride);
+}
+
+/* All forms of a forward. */
+RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, uint32_t o, const rmi_exa_node *n)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_op *op = &m->g->ops[o];
+    const rmi_exa_op *x = &w->op[o];
+    const rmi_exa_done *d = &w->done[n->done];
+    uint32_t ran = (uint32_t)(x->counted && RMI_EXA_HAS(d->done, o)), i, k, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE;
+    rmi_exa_set done = d->done, lacks;
+    int rides[2] = {0, 0}, over_ok;
+    lacks.w[0] = x->out.w[0] & d->keep.w[0] & ~s->live.w[0];
+    lacks.w[1] = x->out.w[1] & d->keep.w[1] & ~s->live.w[1];
+    if ((x->fixed && ran) || RMI_EXA_LACKS(s->live, x->in)) return 1;
+    if (!(lacks.w[0] | lacks.w[1]) && !(d->must >> o & 1 && !ran) && w->left[o] == 255) return 1;
+    if (x->counted) RMI_EXA_PUT(done, o);
+    t->task = o;
+    if ((t->done = rmi_exa_done_of(w, done)) == RMI_NONE) return 0;
+    over_ok = w->m->compact[op->out.at[0]] != RMI_NONE && !RMI_EXA_HAS(s->live, w->m->compact[op->out.at[0]]);
+    for (i = 0; i < op->n_forms && !rides[1]; i++) {
+        uint32_t f = x->order[ran][i];
+        int ride, wants = saved != RMI_NONE && RMI_EXA_HAS(x->out, saved) && RMI_EXA_HAS(d->keep, saved) && rmi_ref_reads_saved(op, &op->forms[f]);
+        if (w->bits[o] != 255 && s->x[w->bits[o]] && strcmp(op->forms[s->x[w->bits[o]] - 1].bits, op->forms[f].bits)) continue;
+        t->ns = n->ns + (x->view ? 0 : ran ? op->forms[f].again : op->forms[f].fwd);
+        for (k = 2; k-- > 0;) { /* what is left behind may be dropped: without it only where it costs something */
+            if (k ? !wants : rides[0] || rides[1]) continue;
+            if (!rmi_exa_forward(w, t, s, o, f, (int)k, 0, &ride)) return 0;
+            rides[k] |= ride && w->bits[o] == 255 && (!k || w->left[o] == 255);
+            if (!ride && over_ok && op->forms[f].inplace != RMI_NONE && !rmi_exa_forward(w, t, s, o, f, (int)k, 1, &ride)) return 0;
+        }
+    }
+    return 1;
+}
+
+/* The gradients of a backward from the k-th on, each in all ways: added, new, one more name of dout, over what dies. named: how
+   many are names of dout so far. *free_ride is set if nothing had to go though all are new. */
+RMI_FN int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, const rmi_ref_acc *a, uint32_t k, uint32_t named, uint32_t over, int *free_ride)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_target *y = &m->targets[a->write0 + k];
+    rmi_exa_state next;
+    uint32_t i;
+    int ride, ok = 1;
+    if (k == a->n_write) {
+        int is_free = a->targets && named == a->targets;
+        uint64_t ns = t->ns;
+        for (i = 0; i < a->n_free[0] && ok; i++) { /* choices by time */
+            const rmi_ref_choice *c = &m->choices[a->free0[0] + i];
+            t->ws = c->ws;
+            t->form = c->form;
+            t->ns = ns + (is_free ? 0 : c->ns);
+            ok = rmi_exa_make_step(w, t, s, &ride);
+            if (!ride) continue;
+            if (!named && !over) *free_ride = 1;
+            break;
+        }
+        t->ns = ns;
+        return ok;
+    }
+    RMI_EXA_PUT(t->fixed, y->buf);
+    next = *s;
+    if (RMI_EXA_HAS(s->live, y->buf)) return rmi_exa_names(w, s, y->buf) > 1 || rmi_exa_contribute(w, t, &next, a, k + 1, named, over, free_ride);
+    rmi_exa_put(w, &next, y->buf);
+    if (!rmi_exa_contribute(w, t, &next, a, k + 1, named, over, free_ride)) return 0;
+    if (a->dout != RMI_NONE && RMI_EXA_HAS(s->live, a->dout) && m->bytes[a->dout] == m->bytes[y->buf]) {
+        next = *s;
+        if (y->share) rmi_exa_join(w, &next, y->buf, a->dout, 0);
+        if (y->share && !rmi_exa_contribute(w, t, &next, a, k + 1, named + 1, over, free_ride)) return 0;
+        next = *s;
+        if (y->rename && rmi_exa_take(w, &next, y->buf, a->dout, &t->fixed) && !rmi_exa_contribute(w, t, &next, a, k + 1, named + 1, over, free_ride)) return 0;
+    }
+    for (i = 0; i < y->n_over && !*free_ride; i++) { /* new bytes are better if there is room */
+        next = *s;
+        if (rmi_exa_take(w, &next, y->buf, m->pool[y->over0 + i], &t->fixed) && !rmi_exa_contribute(w, t, &next, a, k + 1, named, over + 1, free_ride)) return 0;
+    }
+    return 1;
+}
+
+/* All modes of a backward, or another task that runs once. */
+RMI_FN int rmi_exa_run_once(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, uint32_t i, const rmi_exa_node *n)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *task = &m->tasks[i];
+    rmi_exa_set done = w->done[n->done].done, reads;
+    uint32_t k, q, z;
+    RMI_EXA_PUT(done, i);
+    t->task = i;
+    if ((t->done = rmi_exa_done_of(w, done)) == RMI_NONE) return 0;
+    for (k = 0; k < (task->way == RMI_BWD ? m->n_modes[task->id] : 1u); k++) {
+        const rmi_ref_acc *a = &m->accs[task->acc0 + k];
+        uint32_t saved = task->way == RMI_BWD ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, task->id)] : RMI_NONE;
+        int ride = 0;
+        for (z = 0; z < k && m->choices[m->accs[task->acc0 + z].free0[0]].form != m->choices[a->free0[0]].form;) z++;
+        if (z < k) continue; /* the same with forwards of other bits */
+        reads.w[0] = reads.w[1] = 0;
+        for (q = 0; q < a->n_read; q++) RMI_EXA_PUT(reads, m->pool[a->read0 + q]);
+        if (RMI_EXA_LACKS(s->live, reads)) continue;
+        if (saved != RMI_NONE && RMI_EXA_HAS(reads, saved) && w->left[task->id] != 255 && s->x[w->left[task->id]] != m->choices[a->free0[0]].form + 1) continue;
+        t->fixed = reads;
+        t->ns = n->ns;
+        if (task->way == RMI_BWD) {
+            if (!rmi_exa_contribute(w, t, s, a, 0, 0, 0, &ride)) return 0;
+            continue;
+        }
+        t->form = 0;
+        t->ws = m->choices[a->free0[0]].ws;
+        t->ns += m->choices[a->free0[0]].ns;
+        if (!rmi_exa_make_step(w, t, s, &ride)) return 0;
+    }
+    return 1;
+}
+
+/* Can a backward run now whose gradients take no more than those that die with it, in the least time that it may take, with
+   nothing to go for it? Any way to the end is as good with this run first. */
+RMI_FN int rmi_exa_at_once(const rmi_exa *w, const rmi_exa_state *s, uint32_t i, const rmi_exa_node *n)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *task = &m->tasks[i];
+    const rmi_ref_acc *a = &m->accs[task->acc0];
+    const rmi_exa_set *done = &w->done[n->done].done;
+    uint64_t more = 0, less = 0;
+    uint32_t q, r;
+    if (task->way != RMI_BWD || w->task[i].banned || m->n_modes[task->id] != 1 || a->may_be_free || RMI_EXA_LACKS(s->live, w->task[i].always)) return 0;
+    for (q = 0; q < a->n_write; q++) {
+        uint32_t b = m->targets[a->write0 + q].buf;
+        if (w->alias[b] != 255) return 0;
+        more += RMI_EXA_HAS(s->live, b) ? 0 : m->room[b];
+    }
+    for (q = 0; q < a->n_read; q++) {
+        uint32_t b = m->pool[a->read0 + q];
+        if (!RMI_EXA_HAS(w->grads, b) || RMI_EXA_HAS(w->stay, b)) continue;
+        if (w->alias[b] != 255) return 0;
+        for (r = m->g->n_ops; r < m->n_tasks && (r == i || RMI_EXA_HAS(*done, r) || !RMI_EXA_HAS(w->task[r].grads, b));) r++;
+        less += r == m->n_tasks ? m->room[b] : 0;
+    }
+    return more <= less && s->bytes + more + m->choices[a->free0[0]].ws <= w->limit;
+}
+
+/* All steps from the current node. 0: no room for all of them. */
+RMI_FN int rmi_exa_expand(rmi_exa *w)
+{
+    rmi_exa_step t;
+    rmi_exa_state s;
+    rmi_exa_node n = w->node[w->at];
+    uint32_t i, from = w->m->g->n_ops, to = w->m->n_tasks;
+    s.live = n.live;
+    s.bytes = n.bytes;
+    if (w->n_x) memcpy(s.x, w->x + (size_t)w->at * w->n_x, w->n_x);
+    w->work += 10;
+    for (i = from; i < to; i++) {
+        const rmi_exa_task *k = &w->task[i];
+        if (RMI_EXA_HAS(w->done[n.done].done, i) || RMI_EXA_LACKS(w->done[n.done].done, k->deps) || RMI_EXA_MEET(w->done[n.done].done, k->bans) || RMI_EXA_LACKS(s.live, k->grads)) continue;
+        if (rmi_exa_at_once(w, &s, i, &n)) return rmi_exa_run_once(w, &t, &s, i, &n);
+    }
+    for (i = from; i < to; i++) {
+        const rmi_exa_task *k = &w->task[i];
+        if (RMI_EXA_HAS(w->done[n.done].done, i) || RMI_EXA_LACKS(w->done[n.done].done, k->deps) || RMI_EXA_MEET(w->done[n.done].done, k->bans) || RMI_EXA_LACKS(s.live, k->grads)) continue;
+        if (!rmi_exa_run_once(w, &t, &s, i, &n)) return 0;
+    }
+    for (i = 0; i < from; i++) {
+        if (!(w->done[n.done].useful >> i & 1) || RMI_EXA_LACKS(w->done[n.done].done, w->task[i].deps) || RMI_EXA_MEET(w->done[n.done].done, w->task[i].bans)) continue;
+        if (!rmi_exa_forwards(w, &t, &s, i, &n)) return 0;
+    }
+    return 1;
+}
+
+/* Has the current node come to the end of the step? */
+RMI_FN int rmi_exa_ended(const rmi_exa *w, const rmi_exa_node *n)
+{
+    const rmi_exa_done *d = &w->done[n->done];
+    return !RMI_EXA_LACKS(d->done, w->all) && !d->must && !RMI_EXA_LACKS(n->live, w->stay);
+}
+
+/* Is node i no better than one that was closed: as much done in as much time with less there? Closes it, if not. */
+RMI_FN int rmi_exa_dominated(rmi_exa *w, uint32_t i)
+{
+    rmi_exa_node *n = &w->node[i];
+    rmi_exa_done *d = &w->done[n->done];
+    uint32_t k, steps = 0;
+    for (k = d->closed; k != RMI_NONE && steps < 400; k = w->node[k].behind, steps++) {
+        const rmi_exa_node *x = &w->node[k];
+        if (x->ns <= n->ns && !RMI_EXA_LACKS(x->live, n->live) && (!w->n_x || !memcmp(w->x + (size_t)i * w->n_x, w->x + (size_t)k * w->n_x, w->n_x))) return 1;
+    }
+    w->work += steps / 4;
+    n->behind = d->closed;
+    d->closed = i;
+    return 0;
+}
+
+/* The search. Gives the node at the end of the fastest way, RMI_NONE if there is none; *bound: no way takes less (beat: none takes
+   less than that). */
+RMI_FN uint32_t rmi_exa_search(rmi_exa *w, uint64_t *bound)
+{
+    uint32_t i;
+    rmi_exa_state s;
+    rmi_exa_set none = {{0, 0}};
+    w->n_node = w->n_done = w->n_open = 0;
+    w->lowest = w->least_over = RMI_INF;
+    w->doubt = 0;
+    w->floor = 0;
+    for (i = 0; i < w->most_node; i++) w->bucket[i] = RMI_NONE;
+    for (i = 0; i < w->most_done; i++) w->done_bucket[i] = RMI_NONE;
+    memset((void *)&s, 0, sizeof s);
+    for (i = 0; i < w->m->n_buf; i++)
+        if (RMI_EXA_HAS(w->start, i)) rmi_exa_put(w, &s, i);
+    w->at = RMI_NONE;
+    *bound = 0;
+    w->least_over = s.bytes > w->limit ? s.bytes : RMI_INF;
+    if (s.bytes <= w->limit) rmi_exa_reach(w, &s, rmi_exa_done_of(w, none), 0, 0, 0);
+    while (w->n_open) {
+        rmi_exa_open o = rmi_exa_pop(w);
+        const rmi_exa_node *n = &w->node[o.node];
+        if (n->dead) continue;
+        if (!w->feasible) *bound = rmi_max(*bound, rmi_min(o.ns, w->lowest));
+        if (!o.ready) {
+            uint64_t rest = rmi_exa_rest(w, &w->done[n->done], &n->live, 1), ns = rmi_max(o.ns, w->feasible ? 0 : rmi_add(n->ns, rest));
+            if (rest == RMI_INF || ns >= w->beat) continue;
+            if (ns > o.ns) {
+                rmi_exa_opened(w, ns, o.node, 1);
+                continue;
+            }
+        }
+        if (rmi_exa_ended(w, n)) return o.node;
+        if (rmi_exa_dominated(w, o.node)) continue;
+        w->at = o.node;
+        w->floor = w->feasible ? 0 : o.ns;
+        w->told = w->work;
+        if (!rmi_exa_expand(w) || w->work > w->most_work || rmi_stopped(w->mem->stop, w->work - w->told)) {
+            *bound = w->feasible ? 0 : rmi_max(*bound, rmi_min(o.ns, w->lowest));
+            return RMI_NONE;
+        }
+    }
+    *bound = w->beat;
+    return RMI_NONE;
+}
+
+RMI_PLAIN_BEGIN
+/* What x says when nothing has run. */
+RMI_FN uint64_t rmi_exa_at_start(rmi_exa *w, const rmi_exa_done *d, const rmi_exa_moment *x, const rmi_exa_set *ahead)
+{
+    uint64_t counted, before;
+    if (rmi_exa_once(w, &d->done, d->need, d->must, &w->start, &counted) == RMI_INF || rmi_exa_once(w, &d->done, *ahead, 0, &w->start, &before) == RMI_INF) return 0;
+    return rmi_exa_extra(w, x, &w->start, counted, before);
+}
+
+/* The backwards at which most must be made again, each with its best price. */
+RMI_FN rm_result rmi_exa_moments(rmi_exa *w)
+{
+    const rmi_ref_model *m = w->m;
+    rmi_bnd *b = RMI_NEW(w->mem, rmi_bnd, 1);
+    rmi_exa_moment *x = RMI_NEW(w->mem, rmi_exa_moment, 1);
+    rmi_exa_done *d = RMI_NEW(w->mem, rmi_exa_done, 1);
+    uint64_t bytes[RMI_EXA_OPS], inputs, value[RMI_EXA_MOMENTS];
+    uint32_t i, k;
+    rm_result r;
+    w->n_moments = 0;
+    if (!b || !x || !d) return RM_ERROR_MEMORY;
+    r = rmi_bnd_make(w->mem, m, w->limit, b);
+    if (r != RM_OK) return r;
+    rmi_exa_follow(w, d);
+    for (i = m->g->n_ops; i < m->n_tasks; i++) {
+        rmi_exa_set ahead = w->task[i].always;
+        uint64_t price, top, best = 0, at = 0, v;
+        if (m->tasks[i].way != RMI_BWD || !rmi_bnd_look(b, i) || b->forced > w->limit) continue;
+        memset((void *)x, 0, sizeof *x);
+        memset(bytes, 0, sizeof bytes);
+        x->task = i;
+        x->room = w->limit - b->forced;
+        rmi_exa_asked(w, b, x, bytes, &inputs);
+        for (k = m->g->n_ops; k < m->n_tasks; k++)
+            if (RMI_EXA_HAS(x->before, k)) RMI_EXA_JOIN(ahead, w->task[k].always);
+        RMI_EXA_LESS(ahead, w->grads);
+        for (price = 1; rmi_ref_scale(w->total, price) < RMI_MAX / 256 && price < (uint64_t)1 << 50; price *= 2) { /* the value is concave in the price, but for roundings */
+            rmi_exa_price(w, b, x, bytes, inputs, price);
+            v = rmi_exa_at_start(w, d, x, &ahead);
+            if (v > best) best = v, at = price;
+        }
+        for (price = at / 2, top = at * 2; price < top; price += at / 12 + 1) {
+            rmi_exa_price(w, b, x, bytes, inputs, price);
+            v = rmi_exa_at_start(w, d, x, &ahead);
+            if (v > best) best = v, at = price;
+        }
+        if (!best) continue;
+        rmi_exa_price(w, b, x, bytes, inputs, at);
+        for (k = w->n_moments; k && value[k - 1] < best; k--) {
+            if (k == RMI_EXA_MOMENTS) continue;
+            w->moment[k] = w->moment[k - 1];
+            value[k] = value[k - 1];
+        }
+        if (k == RMI_EXA_MOMENTS) continue;
+        w->moment[k] = *x;
+        value[k] = best;
+        w->n_moments += w->n_moments < RMI_EXA_MOMENTS;
+    }
+    return RM_OK;
+}
+
+/* Tables for so many nodes (a power of two). RM_ERROR_GRAPH: not for this graph. */
+RMI_FN rm_result rmi_exa_make(rmi_arena *mem, const rmi_ref_model *m, uint32_t nodes, rmi_exa **out)
+{
+    rmi_exa *w = RMI_NEW(mem, rmi_exa, 1);
+    if (!w) return RM_ERROR_MEMORY;
+    *out = w;
+    w->m = m;
+    w->mem = mem;
+    w->beat = w->limit = RMI_INF;
+    RMI_TRY(rmi_exa_graph(w));
+    w->most_node = nodes;
+    w->most_done = nodes / 8;
+    w->node = RMI_NEW(mem, rmi_exa_node, nodes);
+    w->x = RMI_NEW(mem, uint8_t, (size_t)nodes * w->n_x + 1);
+    w->open = RMI_NEW(mem, rmi_exa_open, (size_t)nodes + 1);
+    w->bucket = RMI_NEW(mem, uint32_t, nodes);
+    w->done = RMI_NEW(mem, rmi_exa_done, w->most_done);
+    w->done_bucket = RMI_NEW(mem, uint32_t, w->most_done);
+    return w->node && w->x && w->open && w->bucket && w->done && w->done_bucket ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* The runs on the way to a node. */
+RMI_FN rm_result rmi_exa_runs(const rmi_exa *w, uint32_t node, rmi_run **runs, uint32_t *n)
+{
+    uint32_t i;
+    *n = 0;
+    for (i = node; w->node[i].parent != RMI_NONE; i = w->node[i].parent) ++*n;
+    *runs = RMI_NEW(w->mem, rmi_run, (size_t)*n + 1);
+    if (!*runs) return RM_ERROR_MEMORY;
+    for (i = node, node = *n; w->node[i].parent != RMI_NONE; i = w->node[i].parent) {
+        const rmi_ref_task *t = &w->m->tasks[w->node[i].task];
+        (*runs)[--node] = rmi_low_run((rmi_way)t->way, t->id, w->node[i].form, t->part);
+    }
+    return RM_OK;
+}
+
+/* The fastest list within `limit` live bytes (the model's base not counted), if it takes less than `beat` ns: *n 0 if it does not,
+   or was not found with so much work. *bound: no list takes less than that, or than `beat`. */
+RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint64_t work, rmi_run **runs, uint32_t *n, uint64_t *bound)
+{
+    uint32_t end;
+    *n = 0;
+    *bound = 0;
+    w->limit = limit;
+    w->beat = beat;
+    w->work = w->told = 0;
+    w->most_work = work;
+    w->feasible = 0;
+    RMI_TRY(rmi_exa_moments(w));
+    end = rmi_exa_search(w, bound);
+    return end == RMI_NONE ? RM_OK : rmi_exa_runs(w, end, runs, n);
+}
+RMI_PLAIN_END
+
+/* =====================================================================================================================
    >>offload - what to keep, recompute, and move to host memory: decisions, a timed evaluator, emission, search
    A decision says of every value whether it stays, goes to host memory and comes back, or is made again in the backward; of
    every param whether it leaves the device between its uses; of gradients and states where they are at home. Decisions give a
@@ -13443,6 +14514,7 @@ typedef struct rmi_planner {
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
+#define RMI_PLAN_EXACT_WORK ((uint64_t)5000000) /* of an exact search: some 40 ms at most */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory: offmate). */
@@ -14449,6 +15521,25 @@ RMI_FN int rmi_plan_close(const rmi_planner *w, int enough)
     return !gap || (enough && gap <= rmi_mul_div_up(w->info->bound_ns, w->c.gap_ppm, 1000000));
 }
 
+/* Exact search, where the graph is small enough for it: its list is a candidate, what it proves the plan's bound. The bytes live
+   together in an arena of `budget` bytes, each rounded up to the alignment, are at most budget rounded up. */
+RMI_FN rm_result rmi_plan_exact(rmi_planner *w, const rmi_ref_model *m, uint64_t budget, uint32_t nodes, uint64_t work)
+{
+    rmi_arena mem = rmi_plan_arena(w);
+    rmi_exa *x;
+    rmi_run *runs = NULL;
+    uint32_t n = 0;
+    uint64_t bound = 0, size, room = budget == RMI_INF ? RMI_MAX / 4 : rmi_round_up(budget, m->granule);
+    rm_result r;
+    if ((w->g->has_link && w->d->host_bytes) || room < m->base) return RM_OK;
+    r = rmi_exa_make(&mem, m, nodes, &x);
+    if (r == RM_OK) r = rmi_exa_solve(x, room - m->base, w->best.n ? w->best.fig.time_ns : RMI_INF, work, &runs, &n, &bound);
+    if (r == RM_OK && n) r = rmi_plan_try(w, runs, n, budget, &size);
+    if (r == RM_OK && bound != RMI_INF) w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
+    rmi_arena_free(&mem);
+    return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
+}
+
 /* Nothing fits: evictions to limits of a fixed ladder, upwards. The first that can be met has a plan, whatever the budget; so the
    memory that an infeasible call names is enough. */
 RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
@@ -14485,6 +15576,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.limit = rmi_sub(budget, m.base);
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
+    if (!w->stop.stopped) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 15, rmi_min(RMI_PLAN_EXACT_WORK, work)));
+    if (w->best.n && w->best.fig.time_ns == w->info->bound_ns) return RM_OK;
     RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
