@@ -24,6 +24,7 @@
    >>place     addresses in one arena
    >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
+   >>exact     small graphs: the fastest list of runs, with a proof
    >>offload   what to keep, recompute, and move to host memory
    >>plan      passes of a preset, the plan and its figures
    >>lanes     which waits between lanes a program needs, and no more
@@ -11939,6 +11940,7 @@ typedef struct rmi_exa_set { uint64_t w[2]; } rmi_exa_set;
 typedef struct rmi_exa_task { /* a task that runs once: backward (part), update, reduction, barrier */
     rmi_exa_set deps, bans;   /* tasks */
     rmi_exa_set always, any;  /* values and saved bytes read in all modes, in some */
+    rmi_exa_set made, may;    /* makers of what it reads that takes no bytes: in all modes, in some */
     rmi_exa_set grads;        /* gradients that it reads */
     uint64_t least;           /* ns */
     uint8_t once, banned;     /* banned: what may not run after it */
@@ -12100,6 +12102,16 @@ RMI_FN rm_result rmi_exa_set_op(rmi_exa *w, uint32_t o)
     return RM_OK;
 }
 
+/* Makers of what a backward reads that takes no bytes. */
+RMI_FN void rmi_exa_made(const rmi_ref_model *m, const rmi_part *p, rmi_exa_set *made)
+{
+    uint32_t i;
+    for (i = 0; i < p->needs.n; i++) {
+        const rmi_tensor *t = &m->g->tensors[p->needs.at[i]];
+        if (t->kind == RMI_ACT && m->compact[p->needs.at[i]] == RMI_NONE) RMI_EXA_PUT(*made, t->maker);
+    }
+}
+
 /* What a task that runs once touches. */
 RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
 {
@@ -12110,7 +12122,8 @@ RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
     x->once = t->way != RMI_FWD;
     if (t->way == RMI_OPT_HOST) return RM_ERROR_GRAPH;
     if (x->once) RMI_EXA_PUT(w->all, i);
-    for (k = 0; k < t->n_dep; k++) RMI_EXA_PUT(x->deps, m->deps[t->dep0 + k]);
+    for (k = 0; k < t->n_dep; k++) RMI_EXA_PUT(*(t->way == RMI_BWD && m->deps[t->dep0 + k] < m->g->n_ops ? &x->may : &x->deps), m->deps[t->dep0 + k]);
+    x->made = x->may;
     for (k = 0; k < t->n_ban; k++) RMI_EXA_PUT(x->bans, m->deps[t->ban0 + k]);
     for (k = 0; k < t->n_dep; k++)
         if (m->deps[t->dep0 + k] < m->g->n_ops) w->op[m->deps[t->dep0 + k]].counted = 1;
@@ -12121,7 +12134,9 @@ RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
     x->least = RMI_INF;
     for (k = 0; k < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u) && x->once; k++) {
         const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        rmi_exa_set s = {{0, 0}};
+        rmi_exa_set s = {{0, 0}}, made = {{0, 0}};
+        if (t->way == RMI_BWD) rmi_exa_made(m, &m->g->ops[t->id].forms[m->choices[a->free0[0]].form].parts[t->part], &made);
+        x->made.w[0] &= made.w[0], x->made.w[1] &= made.w[1];
         x->least = rmi_min(x->least, a->may_be_free && t->way == RMI_BWD ? 0 : m->choices[a->free0[0]].ns);
         for (q = 0; q < a->n_read; q++) {
             uint32_t b = m->pool[a->read0 + q];
@@ -12312,7 +12327,7 @@ RMI_FN uint32_t rmi_exa_bucket(uint64_t a, uint64_t b, uint64_t c, uint32_t n) {
 RMI_FN void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
 {
     const rmi_ref_model *m = w->m;
-    rmi_exa_set some = w->stay, to = {{0, 0}};
+    rmi_exa_set some = w->stay, to = {{0, 0}}, may = {{0, 0}};
     uint32_t i, k;
     uint64_t use = 0;
     d->need = w->stay;
@@ -12326,6 +12341,8 @@ RMI_FN void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
         RMI_EXA_JOIN(some, t->any);
         RMI_EXA_JOIN(some, t->grads);
         RMI_EXA_JOIN(to, t->deps);
+        RMI_EXA_JOIN(to, t->made);
+        RMI_EXA_JOIN(may, t->may);
         for (k = 0; k < w->n_moments; k++) {
             if (w->moment[k].task == i) d->moments |= 1u << k;
             if (w->moment[k].task == i || RMI_EXA_HAS(w->moment[k].before, i)) RMI_EXA_JOIN(d->ahead[k], t->always);
@@ -12334,11 +12351,11 @@ RMI_FN void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
     RMI_EXA_LESS(d->need, w->grads);
     for (i = m->g->n_ops; i-- > 0;) { /* forwards come first among the tasks */
         int late = !RMI_EXA_HAS(d->done, i) && (RMI_EXA_HAS(to, i) || d->must >> i & 1);
-        if (!late && !RMI_EXA_MEET(w->op[i].out, some)) continue;
+        if (!late && !RMI_EXA_MEET(w->op[i].out, some) && !(RMI_EXA_HAS(may, i) && !RMI_EXA_HAS(d->done, i))) continue;
         if (late) d->must |= (uint64_t)1 << i;
         use |= (uint64_t)1 << i;
         RMI_EXA_JOIN(some, w->op[i].in);
-        RMI_EXA_JOIN(to, w->task[i].deps);
+        RMI_EXA_JOIN(*(late ? &to : &may), w->task[i].deps);
     }
     d->useful = use;
     d->keep = some;
@@ -12653,7 +12670,7 @@ RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
     lacks.w[0] = x->out.w[0] & d->keep.w[0] & ~s->live.w[0];
     lacks.w[1] = x->out.w[1] & d->keep.w[1] & ~s->live.w[1];
     if ((x->fixed && ran) || RMI_EXA_LACKS(s->live, x->in)) return 1;
-    if (!(lacks.w[0] | lacks.w[1]) && !(d->must >> o & 1 && !ran) && w->left[o] == 255) return 1;
+    if (!(lacks.w[0] | lacks.w[1]) && !(x->counted && !ran) && w->left[o] == 255) return 1;
     if (x->counted) RMI_EXA_PUT(done, o);
     t->task = o;
     if ((t->done = rmi_exa_done_of(w, done)) == RMI_NONE) return 0;
@@ -12734,6 +12751,9 @@ RMI_FN int rmi_exa_run_once(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
         for (z = 0; z < k && m->choices[m->accs[task->acc0 + z].free0[0]].form != m->choices[a->free0[0]].form;) z++;
         if (z < k) continue; /* the same with forwards of other bits */
         reads.w[0] = reads.w[1] = 0;
+        if (task->way == RMI_BWD) rmi_exa_made(m, &m->g->ops[task->id].forms[m->choices[a->free0[0]].form].parts[task->part], &reads);
+        if (RMI_EXA_LACKS(done, reads)) continue;
+        reads.w[0] = reads.w[1] = 0;
         for (q = 0; q < a->n_read; q++) RMI_EXA_PUT(reads, m->pool[a->read0 + q]);
         if (RMI_EXA_LACKS(s->live, reads)) continue;
         if (saved != RMI_NONE && RMI_EXA_HAS(reads, saved) && w->left[task->id] != 255 && s->x[w->left[task->id]] != m->choices[a->free0[0]].form + 1) continue;
@@ -12761,7 +12781,7 @@ RMI_FN int rmi_exa_at_once(const rmi_exa *w, const rmi_exa_state *s, uint32_t i,
     const rmi_exa_set *done = &w->done[n->done].done;
     uint64_t more = 0, less = 0;
     uint32_t q, r;
-    if (task->way != RMI_BWD || w->task[i].banned || m->n_modes[task->id] != 1 || a->may_be_free || RMI_EXA_LACKS(s->live, w->task[i].always)) return 0;
+    if (task->way != RMI_BWD || w->task[i].banned || RMI_EXA_LACKS(*done, w->task[i].made) || m->n_modes[task->id] != 1 || a->may_be_free || RMI_EXA_LACKS(s->live, w->task[i].always)) return 0;
     for (q = 0; q < a->n_write; q++) {
         uint32_t b = m->targets[a->write0 + q].buf;
         if (w->alias[b] != 255) return 0;
