@@ -11961,6 +11961,7 @@ typedef struct rmi_exa_moment { /* a backward that is still to come */
     uint64_t pay[RMI_EXA_OPS], fixed_pay; /* price of the op's wanted outputs; of inputs of the step */
     rmi_exa_set wanted[RMI_EXA_OPS]; /* of its outputs; by backwards after x, or any */
     uint64_t direct, asked;   /* ops whose outputs backwards after x read; all whose repeat may be asked for */
+    uint64_t from[RMI_EXA_OPS]; /* by op: those that its repeat asks, in part */
     uint8_t sharers[RMI_EXA_OPS];
 } rmi_exa_moment;
 
@@ -12089,7 +12090,7 @@ RMI_FN rm_result rmi_exa_set_op(rmi_exa *w, uint32_t o)
             rmi_exa_aliased(w, m->compact[y->inplace]);
             rmi_exa_aliased(w, m->compact[op->out.at[0]]);
         }
-        if (saved == RMI_NONE || !rmi_low_has_backward(m->step) || !rmi_ref_reads_saved(op, y)) continue;
+        if (saved == RMI_NONE || !rmi_low_has_backward(m->step) || !rmi_low_reads_saved(op, y)) continue;
         RMI_EXA_PUT(x->out, saved);
         w->size[saved] = (uint8_t)rmi_exa_size(w, rmi_round_up(y->saved, m->granule));
         savers++;
@@ -12155,7 +12156,7 @@ RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
     }
     for (f = 0; f < m->g->ops[t->id].n_forms && t->way == RMI_BWD; f++) { /* the model lets no gradient lie over an input of the step; a plan may */
         const rmi_form *y = &m->g->ops[t->id].forms[f];
-        if (f && !rmi_ref_same_parts(&m->g->ops[t->id].forms[0], y)) return RM_ERROR_GRAPH;
+        if (f && !rmi_low_same_parts(&m->g->ops[t->id].forms[0], y)) return RM_ERROR_GRAPH;
         for (q = 0; q < y->n_overs; q++)
             if (y->overs[q].what == RMI_OVER_TENSOR && m->g->tensors[y->overs[q].tensor].kind == RMI_INPUT) return RM_ERROR_GRAPH;
     }
@@ -12209,7 +12210,7 @@ RMI_FN void rmi_exa_asked(rmi_exa *w, const rmi_bnd *b, rmi_exa_moment *x, uint6
     for (i = 0; i < m->n_buf; i++)
         if (RMI_EXA_HAS(direct, i) && m->maker[i] == RMI_NONE && !b->there[i]) *inputs += m->room[i];
     for (i = m->g->n_ops; i-- > 0;) {
-        rmi_exa_op *o = &w->op[i];
+        const rmi_exa_op *o = &w->op[i];
         rmi_exa_set *want = &x->wanted[i];
         uint64_t least = RMI_INF, sum = 0;
         want->w[0] = o->out.w[0] & direct.w[0];
@@ -12233,6 +12234,9 @@ RMI_FN void rmi_exa_asked(rmi_exa *w, const rmi_bnd *b, rmi_exa_moment *x, uint6
         for (k = 0; k < i && !o->fixed; k++)
             if (RMI_EXA_MEET(w->op[k].out, o->in)) x->sharers[k] = (uint8_t)(x->sharers[k] + 1u);
     }
+    for (i = 0; i < m->g->n_ops; i++) /* what a backward reads is paid for already */
+        for (k = 0; k < i && x->asked >> i & 1; k++)
+            if (x->asked >> k & ~(x->direct >> k) & 1 && RMI_EXA_MEET(w->op[k].out, w->op[i].in)) x->from[i] |= (uint64_t)1 << k;
 }
 
 /* The moment with this price. */
@@ -12257,7 +12261,7 @@ RMI_FN uint64_t rmi_exa_extra(const rmi_exa *w, const rmi_exa_moment *x, const r
 {
     uint64_t p[RMI_EXA_OPS], sum = x->least, todo = x->asked;
     while (todo) {
-        uint32_t i = rmi_exa_first(todo), k;
+        uint32_t i = rmi_exa_first(todo);
         const rmi_exa_op *o = &w->op[i];
         uint64_t again = 0, rest, ran = (uint64_t)1 << i;
         int there;
@@ -12266,10 +12270,7 @@ RMI_FN uint64_t rmi_exa_extra(const rmi_exa *w, const rmi_exa_moment *x, const r
             p[i] = 0;
             continue;
         }
-        for (rest = x->asked & (ran - 1); rest; rest &= rest - 1) {
-            k = rmi_exa_first(rest);
-            if (x->sharers[k] && RMI_EXA_MEET(w->op[k].out, o->in)) again += p[k];
-        }
+        for (rest = x->from[i]; rest; rest &= rest - 1) again += p[rmi_exa_first(rest)];
         there = (ahead & ran) || (x->direct & ran ? !RMI_EXA_LACKS(*live, x->wanted[i]) : RMI_EXA_MEET(*live, x->wanted[i]));
         if (o->view) p[i] = counted & ran && !(ahead & ran) ? again : rmi_min(again, x->pay[i]);
         else if (o->fixed) p[i] = there ? x->pay[i] : 0;
@@ -12313,7 +12314,7 @@ RMI_FN uint64_t rmi_exa_rest(rmi_exa *w, rmi_exa_done *d, const rmi_exa_set *liv
         if (!(d->moments >> k & 1)) continue;
         if (rmi_exa_once(w, &d->done, d->ahead[k], 0, live, &ahead) == RMI_INF) return RMI_INF;
         more = rmi_exa_extra(w, &w->moment[k], live, counted, ahead);
-        w->work += 30;
+        w->work += 15;
         if (more > most) most = more, d->best = k;
     }
     return d->rest + ns + most;
@@ -12396,7 +12397,7 @@ RMI_FN uint64_t rmi_exa_own(const rmi_exa *w, const rmi_exa_state *s, uint32_t b
     const rmi_op *op = o == RMI_NONE ? NULL : &w->m->g->ops[o];
     if (!op || !op->has_bwd || w->m->compact[rmi_low_buf(w->m->g, RMI_BUF_SAVED, o)] != b) return w->m->bytes[b];
     for (f = 0; f < op->n_forms; f++)
-        if (w->left[o] != 255 ? f + 1u == s->x[w->left[o]] : rmi_ref_reads_saved(op, &op->forms[f])) return op->forms[f].saved;
+        if (w->left[o] != 255 ? f + 1u == s->x[w->left[o]] : rmi_low_reads_saved(op, &op->forms[f])) return op->forms[f].saved;
     return 0;
 }
 
@@ -12677,7 +12678,7 @@ RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
     over_ok = w->m->compact[op->out.at[0]] != RMI_NONE && !RMI_EXA_HAS(s->live, w->m->compact[op->out.at[0]]);
     for (i = 0; i < op->n_forms && !rides[1]; i++) {
         uint32_t f = x->order[ran][i];
-        int ride, wants = saved != RMI_NONE && RMI_EXA_HAS(x->out, saved) && RMI_EXA_HAS(d->keep, saved) && rmi_ref_reads_saved(op, &op->forms[f]);
+        int ride, wants = saved != RMI_NONE && RMI_EXA_HAS(x->out, saved) && RMI_EXA_HAS(d->keep, saved) && rmi_low_reads_saved(op, &op->forms[f]);
         if (w->bits[o] != 255 && s->x[w->bits[o]] && strcmp(op->forms[s->x[w->bits[o]] - 1].bits, op->forms[f].bits)) continue;
         t->ns = n->ns + (x->view ? 0 : ran ? op->forms[f].again : op->forms[f].fwd);
         for (k = 2; k-- > 0;) { /* what is left behind may be dropped: without it only where it costs something */
@@ -14534,7 +14535,7 @@ typedef struct rmi_planner {
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
-#define RMI_PLAN_EXACT_WORK ((uint64_t)5000000) /* of an exact search: some 40 ms at most */
+#define RMI_PLAN_EXACT_WORK ((uint64_t)5000000) /* of an exact search: 30 to 40 ms at most */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory: offmate). */
@@ -15457,7 +15458,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && passes & RM_PASS_GROUPS && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_GROUPS && !(passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_EXA_OPS) && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
     w->tune = NULL;
@@ -15583,23 +15584,26 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     rmi_ref_model m;
     rmi_ref_search s;
     rmi_ref_windows windows;
-    uint64_t work, least;
+    uint64_t work, least, most;
     uint32_t round;
     rmi_run *runs;
+    int small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
     runs = RMI_NEW(mem, rmi_run, s.cap);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : 90000u) * (uint64_t)m.n_tasks);
+    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : small ? 70000u : 90000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
+    most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
     s.limit = rmi_sub(budget, m.base);
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
-    if (!w->stop.stopped) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 15, rmi_min(RMI_PLAN_EXACT_WORK, work)));
-    if (w->best.n && w->best.fig.time_ns == w->info->bound_ns) return RM_OK;
-    RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
+    if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
+    if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
+    if (rmi_plan_close(w, 0) && small) return RM_OK;
+    if (small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
         return rmi_plan_search_ladder(w, &s, runs, budget);
@@ -15612,6 +15616,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
         else rmi_ref_improve(&s, least / 16, round);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+        if (small && round == 2) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 15, rmi_min(RMI_PLAN_EXACT_WORK, most)));
     }
     for (round = 0; round < 12 && s.tried == RMI_INF && s.limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
         if (!s.best.n) rmi_ref_improve(&s, least / 8, 3);
