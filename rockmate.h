@@ -5939,6 +5939,7 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
     uint8_t *wanted;     /* by buffer: scratch, all 0 */
     uint8_t *rerun;      /* by op: bit 0: to make the output; bit 1: to make what the backward reads; bit 2: both */
     uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
+    uint64_t *room;      /* by tensor: of the stretch that it may lie in: its own bytes, or more that it took over */
     uint64_t *in_bytes;  /* by stage: of the stretch that its input lies in */
     uint64_t *dout_bytes; /* by stage: of the stretch that its output's gradient lies in */
     uint64_t *grown;     /* by stage */
@@ -6017,7 +6018,7 @@ RMI_FN void rmi_blk_mark(rmi_blk *b, const rmi_stage *s, int out, int keep, uint
 {
     const rm_graph *g = b->g;
     uint32_t i, k;
-    if (out && s->out != RMI_NONE) b->wanted[s->out] = 1;
+    if (out && s->out != RMI_NONE && !b->shape->carried[s->out]) b->wanted[s->out] = 1;
     for (i = 0; i < b->n_keep && keep; i++) b->wanted[b->keep[i]] = 1;
     for (i = s->hi; i-- > s->lo;) {
         const rmi_op *op = &g->ops[i];
@@ -6247,7 +6248,6 @@ RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn
             if (s->out != RMI_NONE) b->exit[n_exit++] = s->out;
             RMI_TRY(rmi_blk_forward_peak(b, s, i, NULL, again ? RMI_BLK_OUT : 0, n_exit, (int)hold, &peak, &at_end, &c->pass_ns[again]));
             c->pass_peak[hold] = rmi_max(c->pass_peak[hold], peak);
-            if (s->out != RMI_NONE && !b->shape->carried[s->out]) c->out_bytes = rmi_max(c->out_bytes, rmi_blk_rounded_at_end(b, s->out));
         }
     return RM_OK;
 }
@@ -6260,6 +6260,7 @@ RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
     RMI_TRY(rmi_blk_pass_at(b, i, 0, c));
     for (level = 1; level < RMI_BLK_LEVELS && b->most_ws[i]; level++) {
         memset(&now, 0, sizeof now);
+        now.out_bytes = c->out_bytes;
         RMI_TRY(rmi_blk_pass_at(b, i, level, &now));
         if (now.pass_peak[1] >= c->pass_peak[1]) continue;
         best = level;
@@ -6273,7 +6274,6 @@ RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
 RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
 {
     const rmi_stage *s = &b->shape->stages[i];
-    rmi_chn_stage *c = &b->stages[i];
     rmi_chn_option *o = &b->options[i][which];
     const uint8_t *kept = rmi_blk_code_of(b, i, which);
     uint32_t hold, again, leaf, k;
@@ -6289,10 +6289,7 @@ RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
                 RMI_TRY(rmi_blk_forward_peak(b, s, i, kept, !again ? 0 : out ? RMI_BLK_BOTH : RMI_BLK_KEEP, n_exit, (int)(hold | o->reads_in), &peak, &at_end, ns));
                 *to = rmi_max(*to, peak);
                 if (leaf) continue;
-                if (out && !b->shape->carried[s->out]) {
-                    c->out_bytes = rmi_max(c->out_bytes, rmi_blk_rounded_at_end(b, s->out));
-                    at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->out));
-                }
+                if (out && !b->shape->carried[s->out]) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->out));
                 if ((hold || o->reads_in) && s->in != RMI_NONE && !b->shape->carried[s->in]) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->in));
                 o->saved = rmi_max(o->saved, at_end);
             }
@@ -6312,6 +6309,9 @@ RMI_FN int rmi_blk_given_from(const rm_graph *g, uint32_t t, uint32_t from)
     return c->n && c->at[c->n - 1] >= from;
 }
 
+/* Is the activation carried because it lives long? Then its gradient is, too. One that lives long within a stage is not. */
+RMI_FN int rmi_blk_skips(const rmi_blk *b, uint32_t t) { return b->shape->skips[t] && b->shape->carried[t]; }
+
 /* The backward of the stage with an option: from what was kept and the output's gradient to the input's gradient and those of
    weights that stay. *din, *grown: at least the bytes of the input's gradient, and of what else it leaves. */
 RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_chn_option *o, uint64_t *din, uint64_t *grown)
@@ -6320,22 +6320,24 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     const rmi_stage *s = &b->shape->stages[i];
     uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_way(b, s, kept, o, b->runs), t;
     uint64_t at_end, left;
+    uint32_t held = RMI_NONE;
     if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) rmi_blk_enter(b, &n_entry, s->in, b->in_bytes[i]);
     if (o->reads_out && s->out != RMI_NONE && !b->shape->carried[s->out]) rmi_blk_enter(b, &n_entry, s->out, b->stages[i].out_bytes);
     for (k = 0; k < b->n_keep; k++) {
-        uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : g->tensors[g->tensors[t].root].bytes;
+        uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : b->room[g->tensors[t].root];
         rmi_blk_enter(b, &n_entry, b->keep[k], bytes);
     }
     if (s->out != RMI_NONE && rmi_blk_given_from(g, s->out, s->hi)) rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
     if (s->in != RMI_NONE && rmi_blk_given_from(g, s->in, s->lo) && g->ops[g->tensors[s->in].maker].has_bwd) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
+    if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) b->exit[n_exit++] = held = s->in; /* who made it may want it still */
     b->seq.n_uncounted = b->shape->n_carried;
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].out.n; j++)
-            if (b->shape->skips[g->ops[k].out.at[j]]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
+            if (rmi_blk_skips(b, g->ops[k].out.at[j])) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].in.n; j++) {
             t = g->ops[k].in.at[j];
-            if (b->shape->skips[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
+            if (rmi_blk_skips(b, t)) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
             t = g->tensors[t].root;
             if (g->tensors[t].kind == RMI_ACT || (rmi_low_grads_resident(b->step) && g->tensors[t].kind == RMI_PARAM)) continue;
             if (b->begun[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
@@ -6345,6 +6347,7 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &o->bwd_peak, &at_end, &o->bwd_ns));
     b->seq.n_uncounted = b->shape->n_carried;
     left = i && s->in != RMI_NONE ? rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(g, RMI_BUF_GRAD, s->in)) : 0;
+    if (held != RMI_NONE) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, held));
     *grown = rmi_max(*grown, rmi_sub(at_end, rmi_round_up(left, b->granule)));
     *din = rmi_max(*din, left);
     return RM_OK;
@@ -6368,7 +6371,7 @@ RMI_FN uint64_t rmi_blk_kept_bytes(const rmi_blk *b, const rmi_stage *s, const u
         int saved = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED;
         for (e = 0; e < k && !saved; e++) /* views of one root count once */
             if (rmi_low_kind(g, b->keep[e], &u) == RMI_BUF_VALUE && g->tensors[u].root == g->tensors[t].root) break;
-        if (saved || e == k) sum = rmi_add(sum, rmi_round_up(saved ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : g->tensors[g->tensors[t].root].bytes, b->granule));
+        if (saved || e == k) sum = rmi_add(sum, rmi_round_up(saved ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : b->room[g->tensors[t].root], b->granule));
     }
     return sum;
 }
@@ -6622,6 +6625,7 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     b->stages = RMI_NEW(b->mem, rmi_chn_stage, n);
     b->options = RMI_NEW(b->mem, rmi_chn_option *, n);
     b->kept = RMI_NEW(b->mem, const uint8_t *, n);
+    b->room = RMI_NEW(b->mem, uint64_t, g->n_tensors);
     b->most_ws = RMI_NEW(b->mem, uint64_t, n);
     b->pass_level = RMI_NEW(b->mem, uint8_t, n);
     b->fresh = RMI_NEW(b->mem, uint8_t, g->n_ops);
@@ -6638,10 +6642,25 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     b->uncounted = RMI_NEW(b->mem, uint32_t, lists);
     b->entry = RMI_NEW(b->mem, uint32_t, lists);
     b->entry_bytes = RMI_NEW(b->mem, uint64_t, lists);
-    if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like || !b->most_ws || !b->pass_level) return RM_ERROR_MEMORY;
+    if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like || !b->room || !b->most_ws || !b->pass_level) return RM_ERROR_MEMORY;
     if (!b->stages || !b->wanted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
     memcpy(b->uncounted, b->shape->carried_list, b->shape->n_carried * sizeof(uint32_t));
+    for (i = 0; i < g->n_tensors; i++) b->room[i] = g->tensors[i].external ? 0 : g->tensors[i].bytes;
     return RM_OK;
+}
+
+/* Room of every tensor, in the forms that ops may run in. */
+RMI_FN void rmi_blk_rooms(rmi_blk *b)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, f;
+    for (i = 0; i < g->n_ops; i++)
+        for (f = 0; f < (b->mode_at ? g->ops[i].n_forms : 1u); f++) {
+            uint32_t from = g->ops[i].forms[f].inplace, out = g->ops[i].out.at[0];
+            if (from == RMI_NONE || !b->room[out] || g->ops[i].view != RMI_NONE || g->tensors[from].kind != RMI_ACT) continue;
+            from = g->tensors[from].root;
+            if (g->tensors[from].kind == RMI_ACT) b->room[out] = rmi_max(b->room[out], b->room[from]);
+        }
 }
 
 /* Are two stages of one class the same in all that their figures depend on? */
@@ -6673,6 +6692,7 @@ RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
     rmi_blk_number(b, s, 0, all);
     b->kept[i] = all;
     b->in_bytes[i] = i ? b->stages[i - 1].out_bytes : 0;
+    if (s->out != RMI_NONE && !b->shape->carried[s->out]) b->stages[i].out_bytes = rmi_round_up(b->room[s->out], b->granule);
     rmi_blk_way(b, s, all, &b->options[i][0], b->runs);
     rmi_blk_mark(b, s, 1, 0, RMI_BLK_OUT);
     RMI_TRY(rmi_blk_pass(b, i));
@@ -6760,6 +6780,7 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape
     b->many = many;
     r = rmi_blk_scratch(b);
     if (r == RM_OK && vary) r = rmi_blk_find_modes(b);
+    if (r == RM_OK) rmi_blk_rooms(b);
     if (r == RM_OK) r = rmi_seq_scratch(&b->seq, g, mem);
     b->seq.step = step;
     b->seq.granule = granule;
@@ -6941,8 +6962,8 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
         uint32_t buf = b->shape->carried_list[i];
         int saved = rmi_low_kind(b->g, buf, &t) == RMI_BUF_SAVED;
         if (!saved && (b->g->tensors[t].root != t || b->g->tensors[t].external)) continue;
-        sum += rmi_round_up(saved ? b->g->ops[t].forms[0].saved : b->g->tensors[t].bytes, b->granule);
-        if (!saved && b->shape->skips[t]) sum += rmi_round_up(b->g->tensors[t].grad_bytes, b->granule);
+        sum += rmi_round_up(saved ? b->g->ops[t].forms[0].saved : b->room[t], b->granule);
+        if (!saved && rmi_blk_skips(b, t)) sum += rmi_round_up(b->g->tensors[t].grad_bytes, b->granule);
     }
     return sum;
 }
