@@ -6319,8 +6319,9 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     const rm_graph *g = b->g;
     const rmi_stage *s = &b->shape->stages[i];
     uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_way(b, s, kept, o, b->runs), t;
-    uint64_t at_end, left;
-    uint32_t held = RMI_NONE;
+    uint64_t at_end, left, peak;
+    uint32_t hold;
+    o->bwd_peak = 0;
     if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) rmi_blk_enter(b, &n_entry, s->in, b->in_bytes[i]);
     if (o->reads_out && s->out != RMI_NONE && !b->shape->carried[s->out]) rmi_blk_enter(b, &n_entry, s->out, b->stages[i].out_bytes);
     for (k = 0; k < b->n_keep; k++) {
@@ -6329,7 +6330,6 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     }
     if (s->out != RMI_NONE && rmi_blk_given_from(g, s->out, s->hi)) rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
     if (s->in != RMI_NONE && rmi_blk_given_from(g, s->in, s->lo) && g->ops[g->tensors[s->in].maker].has_bwd) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
-    if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) b->exit[n_exit++] = held = s->in; /* who made it may want it still */
     b->seq.n_uncounted = b->shape->n_carried;
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].out.n; j++)
@@ -6344,12 +6344,16 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
             else if (!rmi_list_has(&g->ops[k].grad_in, t)) continue;
             else if (g->tensors[t].reader < s->lo || g->n_barriers || rmi_seq_grad_stays(g, b->step, t)) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
         }
-    RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &o->bwd_peak, &at_end, &o->bwd_ns));
+    for (hold = 0; hold < (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in] ? 2u : 1u); hold++) { /* who made the input may want it still */
+        if (hold) b->exit[n_exit++] = s->in;
+        RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &peak, &at_end, &o->bwd_ns));
+        o->bwd_peak = rmi_max(o->bwd_peak, peak);
+        left = i && s->in != RMI_NONE ? rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(g, RMI_BUF_GRAD, s->in)) : 0;
+        if (hold) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->in));
+        *grown = rmi_max(*grown, rmi_sub(at_end, rmi_round_up(left, b->granule)));
+        *din = rmi_max(*din, left);
+    }
     b->seq.n_uncounted = b->shape->n_carried;
-    left = i && s->in != RMI_NONE ? rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(g, RMI_BUF_GRAD, s->in)) : 0;
-    if (held != RMI_NONE) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, held));
-    *grown = rmi_max(*grown, rmi_sub(at_end, rmi_round_up(left, b->granule)));
-    *din = rmi_max(*din, left);
     return RM_OK;
 }
 
@@ -6953,17 +6957,43 @@ RMI_FN rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
     return RM_OK;
 }
 
-/* Bytes of carried values, which are there all the time as far as the chain is concerned. */
+/* The gradient of t may lie in a stretch of so many bytes: its own, or what a backward that gives it lets it take over. */
+RMI_FN uint64_t rmi_blk_grad_room(const rmi_blk *b, uint32_t t)
+{
+    const rm_graph *g = b->g;
+    const rmi_list *c = &g->tensors[t].consumers;
+    uint64_t room = g->tensors[t].grad_bytes;
+    uint32_t i, f, k;
+    for (i = 0; i < c->n; i++)
+        for (f = 0; f < g->ops[c->at[i]].n_forms; f++) {
+            const rmi_op *op = &g->ops[c->at[i]];
+            for (k = 0; k < op->forms[f].n_overs; k++) {
+                const rmi_over *o = &op->forms[f].overs[k];
+                if (o->grad_of != t) continue;
+                room = rmi_max(room, o->what == RMI_OVER_TENSOR ? b->room[g->tensors[o->tensor].root] : o->what == RMI_OVER_SAVED ? op->forms[f].saved : g->tensors[op->out.at[0]].grad_bytes);
+            }
+        }
+    return room;
+}
+
+/* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that it is of,
+   also when their maker runs again for the sake of what else it makes. */
 RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
 {
+    const rm_graph *g = b->g;
     uint64_t sum = 0;
     uint32_t i, t;
     for (i = 0; i < b->shape->n_carried; i++) {
-        uint32_t buf = b->shape->carried_list[i];
-        int saved = rmi_low_kind(b->g, buf, &t) == RMI_BUF_SAVED;
-        if (!saved && (b->g->tensors[t].root != t || b->g->tensors[t].external)) continue;
-        sum += rmi_round_up(saved ? b->g->ops[t].forms[0].saved : b->room[t], b->granule);
-        if (!saved && rmi_blk_skips(b, t)) sum += rmi_round_up(b->g->tensors[t].grad_bytes, b->granule);
+        uint32_t buf = b->shape->carried_list[i], maker;
+        int saved = rmi_low_kind(g, buf, &t) == RMI_BUF_SAVED;
+        if (saved) {
+            sum += rmi_round_up(g->ops[t].forms[0].saved, b->granule);
+            continue;
+        }
+        maker = g->tensors[g->tensors[t].root].maker;
+        if (!g->tensors[t].external && (g->tensors[t].root == t || (maker != RMI_NONE && !g->ops[maker].pinned && (g->ops[maker].out.n > 1 || rmi_low_reads_saved(&g->ops[maker], &g->ops[maker].forms[0])))))
+            sum += rmi_round_up(b->room[g->tensors[t].root], b->granule);
+        if (rmi_blk_skips(b, t)) sum += rmi_round_up(rmi_blk_grad_room(b, t), b->granule);
     }
     return sum;
 }
