@@ -12064,8 +12064,6 @@ typedef struct rmi_exa {
     uint32_t *bucket, *done_bucket, n_node, most_node, n_done, most_done, n_open;
     uint32_t at;              /* the node whose steps are made */
     uint64_t floor;           /* ns of its key: no way through it takes less */
-    int doubt;                /* some value that cannot be made again would have had to go */
-    uint64_t least_over;      /* of limits: the least that lets a step more be made */
     uint64_t lowest;          /* ns of the best node that found no room */
 } rmi_exa;
 
@@ -12567,7 +12565,6 @@ RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t n
         break;
     }
     rest = rmi_exa_rest(w, d, &s->live, 0);
-    w->doubt |= rest == RMI_INF;
     if (rest == RMI_INF || ns + rest >= w->beat) return 1;
     rest = rmi_max(rest, rmi_sub(w->floor, ns));
     if (w->n_node == w->most_node) {
@@ -12619,7 +12616,6 @@ RMI_FN int rmi_exa_evict(rmi_exa *w, const rmi_exa_step *t, const rmi_exa_state 
         if (w->work > w->most_work) return 0;
         if (t->size[i] < need) { /* not all of it yet: is it too dear already? */
             uint64_t rest = rmi_exa_rest(w, &w->done[t->done], &next.live, 0);
-            w->doubt |= rest == RMI_INF;
             if (rest == RMI_INF || t->ns + rest >= w->beat) continue;
         }
         if (!rmi_exa_evict(w, t, &next, i + 1, rmi_sub(need, t->size[i]))) return 0;
@@ -12656,10 +12652,6 @@ RMI_FN int rmi_exa_make_step(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s
         }
     t->rest[t->n] = 0;
     for (i = t->n; i-- > 0;) t->rest[i] = t->rest[i + 1] + t->size[i];
-    if (t->rest[0] < s->bytes + t->ws - w->limit) {
-        w->least_over = rmi_min(w->least_over, s->bytes + t->ws - t->rest[0]);
-        return 1;
-    }
     return rmi_exa_evict(w, t, s, 0, s->bytes + t->ws - w->limit);
 }
 
@@ -12908,8 +12900,7 @@ RMI_FN uint32_t rmi_exa_search(rmi_exa *w, uint64_t *bound)
     rmi_exa_state s;
     rmi_exa_set none = {{0, 0}};
     w->n_node = w->n_done = w->n_open = 0;
-    w->lowest = w->least_over = RMI_INF;
-    w->doubt = 0;
+    w->lowest = RMI_INF;
     w->floor = 0;
     for (i = 0; i < w->most_node; i++) w->bucket[i] = RMI_NONE;
     for (i = 0; i < w->most_done; i++) w->done_bucket[i] = RMI_NONE;
@@ -12918,7 +12909,6 @@ RMI_FN uint32_t rmi_exa_search(rmi_exa *w, uint64_t *bound)
         if (RMI_EXA_HAS(w->start, i)) rmi_exa_put(w, &s, i);
     w->at = RMI_NONE;
     *bound = 0;
-    w->least_over = s.bytes > w->limit ? s.bytes : RMI_INF;
     if (s.bytes <= w->limit) rmi_exa_reach(w, &s, rmi_exa_done_of(w, none), 0, 0, 0);
     while (w->n_open) {
         rmi_exa_open o = rmi_exa_pop(w);
@@ -13058,6 +13048,23 @@ RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint64
     w->feasible = 0;
     RMI_TRY(rmi_exa_moments(w));
     end = rmi_exa_search(w, bound);
+    return end == RMI_NONE ? RM_OK : rmi_exa_runs(w, end, runs, n);
+}
+
+/* Any list within `limit` live bytes. *n 0: none was found; *next: there is none below that limit, or 0: not known. */
+RMI_FN rm_result rmi_exa_any(rmi_exa *w, uint64_t limit, uint64_t work, rmi_run **runs, uint32_t *n, uint64_t *next)
+{
+    uint64_t bound;
+    uint32_t end;
+    *n = 0;
+    w->limit = limit;
+    w->beat = RMI_INF;
+    w->work = w->told = 0;
+    w->most_work = work;
+    w->feasible = 1;
+    w->n_moments = 0;
+    end = rmi_exa_search(w, &bound);
+    *next = end == RMI_NONE && bound == RMI_INF ? limit + w->m->granule : 0;
     return end == RMI_NONE ? RM_OK : rmi_exa_runs(w, end, runs, n);
 }
 RMI_PLAIN_END
@@ -15612,6 +15619,31 @@ RMI_FN rm_result rmi_plan_exact(rmi_planner *w, const rmi_ref_model *m, uint64_t
     return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
 }
 
+/* The least memory of a small graph, between what the bound and the smallest plan say: the same plans whatever the budget is. */
+RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, uint64_t budget, uint64_t work)
+{
+    rmi_arena mem = rmi_plan_arena(w);
+    rmi_exa *x;
+    uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), hi, limit = lo, from, next, size;
+    rm_result r = rmi_exa_make(&mem, m, 1u << 14, &x);
+    hi = w->min_arena < RMI_MAX / 4 ? rmi_round_up(rmi_sub(w->min_arena, m->base), m->granule) : lo; /* the first is tried in any case */
+    for (from = lo; r == RM_OK && work && !w->stop.stopped; limit = from + (hi - from) / 2 / m->granule * m->granule) {
+        rmi_run *runs = NULL;
+        uint32_t n = 0;
+        r = rmi_exa_any(x, limit, rmi_min(work, RMI_PLAN_EXACT_WORK / 3), &runs, &n, &next);
+        work = rmi_sub(work, x->work + 1000);
+        if (r == RM_OK && n) r = rmi_plan_try(w, runs, n, budget, &size);
+        if (r == RM_OK && n) w->min_arena = rmi_min(w->min_arena, size);
+        if (n) hi = limit;
+        else from = rmi_max(next, limit + m->granule);
+        if (next) lo = next;
+        if (from >= hi) break;
+    }
+    if (r == RM_OK) w->info->min_bound_bytes = rmi_max(w->info->min_bound_bytes, m->base + lo - (m->granule - 1));
+    rmi_arena_free(&mem);
+    return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
+}
+
 /* Nothing fits: evictions to limits of a fixed ladder, upwards. The first that can be met has a plan, whatever the budget; so the
    memory that an infeasible call names is enough. */
 RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
@@ -15656,8 +15688,9 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (rmi_plan_close(w, 0) && small) return RM_OK;
     if (small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
-        if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
-        return rmi_plan_search_ladder(w, &s, runs, budget);
+        if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000 && !small) return RM_OK;
+        RMI_TRY(rmi_plan_search_ladder(w, &s, runs, budget));
+        return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
     }
     RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
     if (s.best.n) rmi_ref_restart(&s);
@@ -15673,7 +15706,9 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (!s.best.n) rmi_ref_improve(&s, least / 8, 3);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     }
-    return w->best.n || budget == RMI_INF ? RM_OK : rmi_plan_search_ladder(w, &s, runs, budget);
+    if (w->best.n || budget == RMI_INF) return RM_OK;
+    RMI_TRY(rmi_plan_search_ladder(w, &s, runs, budget));
+    return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
 }
 
 /* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A search with
