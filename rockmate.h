@@ -164,6 +164,7 @@
    With rm_plan_desc.host_bytes and a link (rm_graph_link) the default is "offmate", which also moves:
    activations out and back, weights, gradients and states that live in host memory, updates on either side,
    all beside the computation; weights need not fit on the device. link_margin_percent makes its plans bear a slower link.
+   RM_STAYS says of a tensor, or of what an op makes, that it may not move.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
@@ -409,6 +410,7 @@ typedef int (*rm_fn)(const rm_call *call);
 #define RM_NOGRAD 4u      /* has no backward; without this flag a missing backward callback is an error */
 #define RM_ZERO_GRADS 8u  /* its backward always adds: what it would have to write arrives zeroed (accum is always set) */
 #define RM_EXTERNAL 16u   /* the outputs are the caller's memory (rm_exec_bind), outside arena and budget */
+#define RM_STAYS 1024u    /* no plan copies the outputs, or what is saved, to host memory; recomputing them is no copy */
 
 /* The gradient of input `grad_of` (an RM_IN) may take over the bytes of `bytes_of`: RM_DOUT, or an RM_IN, RM_OUT or RM_SAVED
    that this backward reads and nobody reads after it (dlogits over logits). The callback then sees equal pointers. */
@@ -460,7 +462,8 @@ RMDEF rm_result rm_graph_result(const rm_graph *g);
 #define RM_EMPTY UINT64_MAX /* really zero bytes, where 0 means a default */
 #define RM_FREE_NS UINT64_MAX /* really no time, where 0 means "to be measured" */
 
-/* Given at every step (rm_exec_write before rm_exec_step). flags: RM_INPUT_GRAD: its gradient is wanted; RM_EXTERNAL. */
+/* Given at every step (rm_exec_write before rm_exec_step). flags: RM_INPUT_GRAD: its gradient is wanted; RM_EXTERNAL;
+   RM_STAYS: it is on the device until its last use, never in host memory. */
 #define RM_INPUT_GRAD 256u
 RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags);
 
@@ -478,7 +481,8 @@ typedef struct rm_param_desc {
     uint64_t update_ns RM_ZERO, update_host_ns RM_ZERO; /* 0: to be measured */
     uint64_t update_ws RM_ZERO;    /* workspace bytes of the device's update */
     uint64_t reduce_ns RM_ZERO;    /* time of the reduction over ranks; RM_FREE_NS: reduced, no time known; 0: not reduced */
-    uint32_t flags RM_ZERO;        /* RM_FROZEN: no gradient, no update; RM_EXTERNAL: param, gradient and state are the caller's memory */
+    uint32_t flags RM_ZERO;        /* RM_FROZEN: no gradient, no update; RM_EXTERNAL: param, gradient and state are the caller's memory;
+                                      RM_STAYS: all three are on the device only, where its update runs, too */
     int64_t arg[RM_MAX_ARGS] RM_ZERO;
     double farg[RM_MAX_ARGS] RM_ZERO;
     void *user RM_ZERO;
@@ -1343,7 +1347,7 @@ typedef struct rmi_tensor {
     const int64_t *arg; /* RM_MAX_ARGS each, params only */
     const double *farg;
     void *user;
-    uint8_t kind, want_grad, external, frozen, is_output, grad_sized, unmeasured, unmeasured_host;
+    uint8_t kind, want_grad, external, frozen, stays, is_output, grad_sized, unmeasured, unmeasured_host;
     uint32_t maker;     /* op, or RMI_NONE */
     /* sealed */
     uint8_t has_grad;   /* something flows into it: op backwards give contributions */
@@ -1886,6 +1890,7 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
     t = rmi_graph_new_tensor(g, full, kind, bytes == RM_EMPTY ? 0 : bytes);
     if (t == RMI_NONE) return t;
     g->tensors[t].external = (flags & RM_EXTERNAL) != 0;
+    g->tensors[t].stays = (flags & RM_STAYS) != 0;
     g->tensors[t].want_grad = (flags & RM_INPUT_GRAD) != 0;
     g->tensors[t].frozen = (flags & RM_FROZEN) != 0;
     return t;
@@ -1893,7 +1898,7 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
 
 RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
 {
-    uint32_t id = rmi_graph_given(g, d->name, RMI_PARAM, "param", d->bytes, d->flags, RM_FROZEN | RM_EXTERNAL);
+    uint32_t id = rmi_graph_given(g, d->name, RMI_PARAM, "param", d->bytes, d->flags, RM_FROZEN | RM_EXTERNAL | RM_STAYS);
     rmi_tensor *t;
     if (id == RMI_NONE) return id;
     t = &g->tensors[id];
@@ -1970,6 +1975,7 @@ RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d
         if (t == RMI_NONE) return 0;
         g->tensors[t].maker = op_id;
         g->tensors[t].external = (g->ops[op_id].flags & RM_EXTERNAL) != 0;
+        g->tensors[t].stays = (g->ops[op_id].flags & RM_STAYS) != 0;
         rmi_list_put(&out, t);
     }
     g->ops[op_id].out = out;
@@ -1989,7 +1995,7 @@ RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
 
 RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc *d)
 {
-    const uint32_t known = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL;
+    const uint32_t known = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
     char *full;
     uint32_t id;
     rmi_op *op;
@@ -2467,6 +2473,16 @@ RMI_FN int rmi_low_external(const rm_graph *g, uint32_t b)
     return (k == RMI_BUF_GRAD || k == RMI_BUF_STATE) && g->tensors[i].kind == RMI_PARAM && g->tensors[i].external;
 }
 
+/* Was it declared to stay on the device? Of a view: its bytes are its root's. */
+RMI_FN int rmi_low_stays(const rm_graph *g, uint32_t b)
+{
+    uint32_t i;
+    rmi_buf_kind k = rmi_low_kind(g, b, &i);
+    if (k == RMI_BUF_VALUE) return g->tensors[i].stays || g->tensors[g->tensors[i].root].stays;
+    if (k == RMI_BUF_SAVED) return (g->ops[i].flags & RM_STAYS) != 0;
+    return (k == RMI_BUF_GRAD || k == RMI_BUF_STATE) && g->tensors[i].kind == RMI_PARAM && g->tensors[i].stays;
+}
+
 RMI_FN const rmi_form *rmi_low_form(const rm_graph *g, rmi_run r) { return &g->ops[r.id].forms[r.form]; }
 RMI_FN const rmi_part *rmi_low_part(const rm_graph *g, rmi_run r) { return &rmi_low_form(g, r)->parts[r.part]; }
 
@@ -2698,7 +2714,7 @@ RMI_FN rm_result rmi_shp_put(rmi_arena *mem, rmi_row *row, uint64_t v)
 RMI_FN rm_result rmi_shp_put_tensor(rmi_arena *mem, rmi_row *row, const rm_graph *g, uint32_t t, uint32_t lo, uint32_t hi, uint32_t *met, uint32_t *n_met)
 {
     const rmi_tensor *x = &g->tensors[t];
-    uint64_t flags = (uint64_t)x->kind | (uint64_t)x->external << 4 | (uint64_t)x->has_grad << 5 | (uint64_t)x->is_output << 6 | (uint64_t)x->updates << 7;
+    uint64_t flags = (uint64_t)x->kind | (uint64_t)x->external << 4 | (uint64_t)x->has_grad << 5 | (uint64_t)x->is_output << 6 | (uint64_t)x->updates << 7 | (uint64_t)x->stays << 12;
     if (!met[t]) met[t] = ++*n_met;
     RMI_TRY(rmi_shp_put(mem, row, met[t]));
     flags |= (uint64_t)(x->maker != RMI_NONE && x->maker >= lo && x->maker < hi) << 8;
@@ -3823,6 +3839,7 @@ RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
     rmi_buf_kind k = rmi_low_kind(s->g, b, &i);
     uint64_t bytes, ns = 0;
     if (rmi_low_external(s->g, b) || k == RMI_BUF_WS || k == RMI_BUF_OPT_WS) return rmi_sim_fail_buf(s, b, "does not move");
+    if (rmi_low_stays(s->g, b)) return rmi_sim_fail_buf(s, b, "was declared to stay on the device (RM_STAYS)");
     RMI_TRY(rmi_sim_at_device(s, b, &str));
     if (rmi_sim_nothing(s->value[b])) return rmi_sim_fail_buf(s, b, "holds nothing that could be offloaded");
     bytes = rmi_sim_length(s, b);
@@ -4081,6 +4098,7 @@ RMI_FN rm_result rmi_sim_homes(rmi_sim *s)
         uint32_t *at = h->host ? &s->hst[h->buf] : &s->dev[h->buf];
         if (rmi_low_external(s->g, h->buf) || kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? s->g->tensors[i].kind == RMI_ACT : s->g->tensors[i].kind != RMI_PARAM)) return rmi_sim_fail_buf(s, h->buf, "is not something that a step starts with");
         if (*at != RMI_NONE) return rmi_sim_fail_buf(s, h->buf, "is placed twice");
+        if (h->host && rmi_low_stays(s->g, h->buf)) return rmi_sim_fail_buf(s, h->buf, "was declared to stay on the device (RM_STAYS)");
         RMI_TRY(rmi_sim_place(s, h->host, h->buf, h->offset, rmi_low_bytes(s->g, h->buf), at));
     }
     return RM_OK;
@@ -13906,6 +13924,7 @@ RMI_FN void rmi_off_fix(rmi_off_model *m)
     for (i = 0; i < g->n_tensors; i++) {
         uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
         if (g->tensors[i].is_output) m->fixed[m->root[i] == RMI_NONE ? i : m->root[i]] = 2;
+        if (g->tensors[i].kind != RMI_ACT && rmi_low_stays(g, i)) m->fixed[i] = m->fixed[grad] = m->fixed[rmi_low_buf(g, RMI_BUF_STATE, i)] = 2;
         if (m->root[i] != RMI_NONE && m->root[i] != i && g->tensors[m->root[i]].kind == RMI_PARAM) m->fixed[m->root[i]] = 2;
         if (g->tensors[i].kind != RMI_PARAM) continue;
         m->host_update[i] = rmi_low_has_update(m->step) && g->tensors[i].updates && g->tensors[i].opt == RMI_INF;
@@ -14231,7 +14250,7 @@ RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *x, uint8_t m
     const rmi_off_model *m = s->m;
     uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(m->g, x->buf, &i);
-    if (mode == RMI_OFF_OUT && !x->lasting) return m->g->has_link && m->host_limit;
+    if (mode == RMI_OFF_OUT && !x->lasting) return m->g->has_link && m->host_limit && !rmi_low_stays(m->g, x->buf);
     if (!x->lasting) return mode == RMI_OFF_KEEP || (!m->fixed[x->buf] && (kind == RMI_BUF_SAVED || m->g->tensors[i].kind == RMI_ACT));
     if (mode && (!m->g->has_link || !m->host_limit)) return 0;
     if (m->host_update[i] || m->edge[x->buf] == 2) return kind == RMI_BUF_VALUE ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
@@ -14454,7 +14473,7 @@ RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread
         left = spread ? 0 : permille == 1000 ? RMI_INF : all / 1000 * permille;
         for (i = g->n_tensors; i-- > 0;) {
             const rmi_tensor *t = &g->tensors[i];
-            int can = t->kind == RMI_PARAM && !t->external && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF;
+            int can = t->kind == RMI_PARAM && !t->external && !t->stays && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF;
             int free = rmi_off_two_sided(m, i) && (permille == 1000 || m->room[i] > m->limit >> 12);
             if (!pass) all += free ? t->opt_host : 0;
             if (!pass || !can) continue;
@@ -14471,7 +14490,7 @@ RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
     uint32_t i;
     for (i = 0; i < m->g->n_tensors && !rmi_low_has_update(m->step); i++) {
         uint32_t b = rmi_low_buf(m->g, RMI_BUF_STATE, i);
-        if (m->g->tensors[i].kind == RMI_PARAM && !m->edge[b]) m->mode[b] = (uint8_t)(home ? RMI_OFF_HOME : 0);
+        if (m->g->tensors[i].kind == RMI_PARAM && !m->edge[b] && !rmi_low_stays(m->g, b)) m->mode[b] = (uint8_t)(home ? RMI_OFF_HOME : 0);
     }
 }
 
@@ -15960,13 +15979,20 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
 {
     const char *kind = rmi_low_step_name(worst->step);
+    uint64_t moves = 0, stays = 0;
+    uint32_t k, t;
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
         if (w->d->info) w->d->info->min_bytes = 0;
         return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, whatever the budget%s. Set rm_plan_desc.host_bytes to more",
                            w->d->host_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", w->d->like ? ", that is like the plan given" : "");
     }
-    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, or make the largest op smaller",
-                       w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes);
+    for (k = 0; k < 3 * w->g->n_tensors; k++) /* what might have waited in host memory */
+        if (rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD && w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external) *(w->g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(w->g, k);
+    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s",
+                       w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
+                       stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
+                       : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
+                       : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller" : "or make the largest op smaller");
 }
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
@@ -16089,8 +16115,9 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g, const rm_plan_desc *d, int *ho
     *host_only = 0;
     for (i = 0; i < g->n_tensors && steps & (RM_SINGLE | RM_LAST); i++) {
         if (!g->tensors[i].updates || g->tensors[i].opt != RMI_INF) continue;
-        if (g->tensors[i].external)
-            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only, and RM_EXTERNAL memory does not move; give it an update on the device as well, or drop RM_EXTERNAL", g->tensors[i].name);
+        if (g->tensors[i].external || g->tensors[i].stays)
+            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only, and what is %s does not move; give it an update on the device as well, or drop %s", g->tensors[i].name,
+                               g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS", g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
         *host_only = 1;
         if (!g->has_link || !d->host_bytes)
             return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only; %s, or give it an update on the device as well", g->tensors[i].name,
@@ -16799,7 +16826,7 @@ RMI_FN size_t rmi_txt_items(rmi_txt_slice list)
     X(VIEW, "view=") X(MUTATES, "mutates=") X(BITS, "bits=") X(RNG, "rng") X(ONCE, "once") X(NOGRAD, "nograd")                     \
     X(EXTERNAL, "external") X(FROZEN, "frozen") X(WANT_GRAD, "grad") X(GRAD, "grad=") X(STATE, "state=") X(OPT, "opt=")            \
     X(OPT_HOST, "opt_host=") X(OPT_WS, "opt_ws=") X(REDUCE, "reduce=") X(H2D, "h2d=") X(D2H, "d2h=") X(LATENCY, "latency=")        \
-    X(ADD, "add=") X(NS, "ns=") X(GRADS, "grads=")
+    X(ADD, "add=") X(NS, "ns=") X(GRADS, "grads=") X(STAYS, "stays")
 #define RMI_TXT_KEY_ID(id, text) RMI_KEY_##id,
 typedef enum rmi_txt_key { RMI_TXT_KEYS(RMI_TXT_KEY_ID) RMI_KEY_COUNT } rmi_txt_key;
 #undef RMI_TXT_KEY_ID
@@ -16813,10 +16840,10 @@ static const char *const rmi_txt_key_text[] = {RMI_TXT_KEYS(RMI_TXT_KEY_TEXT) ""
      RMI_KEY(INPLACE) | RMI_KEY(INPLACE_BWD) | RMI_KEY(BITS))
 #define RMI_TXT_OP_KEYS                                                                                                       \
     (RMI_TXT_FORM_KEYS | RMI_KEY(IN) | RMI_KEY(OUT) | RMI_KEY(SHARE) | RMI_KEY(VIEW) | RMI_KEY(MUTATES) | RMI_KEY(RNG) |      \
-     RMI_KEY(ONCE) | RMI_KEY(NOGRAD) | RMI_KEY(EXTERNAL))
+     RMI_KEY(ONCE) | RMI_KEY(NOGRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS))
 #define RMI_TXT_PARAM_KEYS                                                                                                    \
     (RMI_KEY(GRAD) | RMI_KEY(STATE) | RMI_KEY(OPT) | RMI_KEY(OPT_HOST) | RMI_KEY(OPT_WS) | RMI_KEY(REDUCE) |                  \
-     RMI_KEY(FROZEN) | RMI_KEY(EXTERNAL))
+     RMI_KEY(FROZEN) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS))
 
 typedef struct rmi_txt_args {
     uint64_t seen;
@@ -16955,7 +16982,7 @@ RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *g)
 RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
 {
     static const char *const words[] = {"input", "param", "const"};
-    static const uint64_t allowed[] = {RMI_KEY(WANT_GRAD) | RMI_KEY(EXTERNAL), RMI_TXT_PARAM_KEYS, RMI_KEY(EXTERNAL)};
+    static const uint64_t allowed[] = {RMI_KEY(WANT_GRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS), RMI_TXT_PARAM_KEYS, RMI_KEY(EXTERNAL) | RMI_KEY(STAYS)};
     rmi_txt_args a;
     rmi_tensor *x;
     char name[256];
@@ -16969,6 +16996,7 @@ RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
     RMI_TRY(rmi_txt_new_tensor(t, g, rmi_txt_word(t, 1), (rmi_tensor_kind)kind, bytes, &id));
     x = &g->tensors[id];
     x->external = (uint8_t)rmi_txt_has(&a, RMI_KEY_EXTERNAL);
+    x->stays = (uint8_t)rmi_txt_has(&a, RMI_KEY_STAYS);
     x->want_grad = (uint8_t)rmi_txt_has(&a, RMI_KEY_WANT_GRAD);
     x->frozen = (uint8_t)rmi_txt_has(&a, RMI_KEY_FROZEN);
     RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_GRAD, &x->grad_bytes));
@@ -16995,6 +17023,7 @@ RMI_FN rm_result rmi_txt_outputs(rmi_txt *t, rm_graph *g, uint32_t op_id, rmi_tx
         RMI_TRY(rmi_txt_new_tensor(t, g, item, RMI_ACT, bytes, &id));
         g->tensors[id].maker = op_id;
         g->tensors[id].external = (g->ops[op_id].flags & RM_EXTERNAL) != 0;
+        g->tensors[id].stays = (g->ops[op_id].flags & RM_STAYS) != 0;
         rmi_list_put(&out, id);
     }
     g->ops[op_id].out = out;
@@ -17087,7 +17116,7 @@ RMI_FN rm_result rmi_txt_mutates(rmi_txt *t, rm_graph *g, rmi_op *op, rmi_txt_sl
 
 RMI_FN uint32_t rmi_txt_op_flags(const rmi_txt_args *a)
 {
-    return (rmi_txt_has(a, RMI_KEY_RNG) ? RM_RNG : 0) | (rmi_txt_has(a, RMI_KEY_ONCE) ? RM_ONCE : 0) | (rmi_txt_has(a, RMI_KEY_NOGRAD) ? RM_NOGRAD : 0) | (rmi_txt_has(a, RMI_KEY_EXTERNAL) ? RM_EXTERNAL : 0);
+    return (rmi_txt_has(a, RMI_KEY_RNG) ? RM_RNG : 0) | (rmi_txt_has(a, RMI_KEY_ONCE) ? RM_ONCE : 0) | (rmi_txt_has(a, RMI_KEY_NOGRAD) ? RM_NOGRAD : 0) | (rmi_txt_has(a, RMI_KEY_EXTERNAL) ? RM_EXTERNAL : 0) | (rmi_txt_has(a, RMI_KEY_STAYS) ? RM_STAYS : 0);
 }
 
 RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
@@ -17487,6 +17516,7 @@ RMI_FN void rmi_txt_put_given(rmi_sink *s, const rmi_tensor *t)
     }
     if (t->want_grad) rmi_put(s, " grad");
     if (t->external) rmi_put(s, " external");
+    if (t->stays) rmi_put(s, " stays");
     rmi_put(s, "\n");
 }
 
@@ -17514,6 +17544,7 @@ RMI_FN void rmi_txt_put_op_line(rmi_sink *s, const rm_graph *g, const rmi_op *op
     if (op->flags & RM_ONCE) rmi_put(s, " once");
     if (op->flags & RM_NOGRAD) rmi_put(s, " nograd");
     if (op->flags & RM_EXTERNAL) rmi_put(s, " external");
+    if (op->flags & RM_STAYS) rmi_put(s, " stays");
     rmi_put(s, "\n");
 }
 
@@ -22992,11 +23023,11 @@ RMDEF rm_result rm_graph_result(const rm_graph *g)
 
 RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags)
 {
-    return rmi_handle(rmi_graph_given(g, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL));
+    return rmi_handle(rmi_graph_given(g, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS));
 }
 RMDEF rm_tensor rm_const_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags)
 {
-    return rmi_handle(rmi_graph_given(g, name, RMI_CONST, "const", bytes, flags, RM_EXTERNAL));
+    return rmi_handle(rmi_graph_given(g, name, RMI_CONST, "const", bytes, flags, RM_EXTERNAL | RM_STAYS));
 }
 RMDEF rm_tensor rm_param_add(rm_graph *g, const rm_param_desc *desc)
 {
@@ -23102,15 +23133,16 @@ RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t laten
 {
     if (!g || g->sticky.result != RM_OK) return;
     if ((g->has_link && !g->sealed) || !h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX || add > RMI_MAX) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: declared twice, or a rate is zero or not below 2^62; give both rates in bytes a second");
+        if (!h2d || !d2h) rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: %s is 0; give bytes a second, or declare no link", !h2d ? "h2d" : "d2h");
+        else rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes a second, once");
         return;
     }
+    g->hashed = g->hashed && g->has_link; /* other figures change times, not what is legal: plans still belong to the text it was read from */
     g->has_link = 1;
     g->link.h2d = h2d;
     g->link.d2h = d2h;
     g->link.latency = latency_ns;
     g->link.add = add ? add : g->sealed && g->link.add ? g->link.add : 20000000000u;
-    g->hashed = 0;
 }
 
 RMDEF size_t rm_graph_op_count(const rm_graph *g) { return g ? g->n_ops : 0; }

@@ -178,7 +178,7 @@ static void wrong_others(void)
     WRONG(G, "barrier clip", "declared twice", "another name", rm_barrier_add(g, "clip", toy_barrier, NULL, 1), rm_barrier_add(g, "clip", toy_barrier, NULL, 1));
     WRONG(G, "barrier 'a b'", "not a name", "2^62", rm_barrier_add(g, "a b", toy_barrier, NULL, 1));
     WRONG(G, "barrier 'clip'", "its time", "2^62", rm_barrier_add(g, "clip", toy_barrier, NULL, BIG));
-    WRONG(G, "rm_graph_link", "a rate is zero", "bytes a second", rm_graph_link(g, 0, 1, 0, 0));
+    WRONG(G, "rm_graph_link", "h2d is 0", "bytes a second", rm_graph_link(g, 0, 1, 0, 0));
     WRONG(G, "rm_graph_link", "declared twice", "bytes a second", rm_graph_link(g, 1, 1, 0, 0), rm_graph_link(g, 1, 1, 0, 0));
     WRONG(G, "graph", "no op", "RM_OP", rm_graph_destroy(g), begin(), rm_graph_destroy(g), g = rm_graph_create(&(rm_graph_desc){.log = count_log, .log_user = &logged}), rm_input_add(g, "y", 1, 0));
 }

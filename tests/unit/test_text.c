@@ -328,7 +328,7 @@ static const bad bads[] = {
     {"tensor y input 4 # 5\n", 0, "", ""}, /* right, to see that the table is */
     {"tensor h input 4", 8, "found 'h'", "a name that no tensor has yet"},
     {"tensor y input 4 state=1", 18, "found 'state=1'", "one of external grad"},
-    {"tensor y const 4 grad", 18, "found 'grad'", "only external"},
+    {"tensor y const 4 grad", 18, "found 'grad'", "one of external stays"},
     {"tensor y param 4 grad", 18, "found 'grad'", "one of external frozen grad= state="},
     {"tensor y param 4 opt=1 opt=2", 24, "found 'opt=2'", "'opt=' only once"},
     {"tensor y param 4 reduce=", 25, "found nothing", "a decimal integer"},
