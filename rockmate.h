@@ -5183,7 +5183,7 @@ RMI_INLINE void rmi_chn_walk_from(rmi_chn_walk *w, rmi_chn_sum *c, uint64_t byte
 }
 
 /* To the next step before `end`; 0 if there is none: then only `bytes` moves. */
-RMI_FN int rmi_chn_walk_on(rmi_chn_walk *w, uint64_t end)
+RMI_INLINE int rmi_chn_walk_on(rmi_chn_walk *w, uint64_t end)
 {
     uint64_t f = w->f[1].bytes + w->f_shift, g = w->g[1].bytes + w->g_shift;
     w->bytes = f < g ? f : g;
@@ -5195,7 +5195,7 @@ RMI_FN int rmi_chn_walk_on(rmi_chn_walk *w, uint64_t end)
 }
 
 /* The candidate's time just before `end`, where the next search will begin; *next: where it falls after that. */
-RMI_FN uint64_t rmi_chn_walk_to(const rmi_chn_walk *w, rmi_chn_sum *c, uint64_t end, uint64_t *next)
+RMI_INLINE uint64_t rmi_chn_walk_to(const rmi_chn_walk *w, rmi_chn_sum *c, uint64_t end, uint64_t *next)
 {
     const rmi_chn_point *f = w->f, *g = w->g;
     while (f[1].bytes + w->f_shift < end) f++;
@@ -5211,29 +5211,30 @@ RMI_FN uint64_t rmi_chn_walk_to(const rmi_chn_walk *w, rmi_chn_sum *c, uint64_t 
 RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *s, rmi_chn_walk *w, uint32_t e, uint64_t end, size_t room)
 {
     uint64_t last = RMI_INF;
-    uint32_t from = e, more = 1;
+    uint32_t from = e;
+    const rmi_chn_best *env;
     rmi_chn_best *out;
     room += s->n_env - e + 2;
     if (room > RMI_NONE / 2 - e) return RM_ERROR_MEMORY;
     if (!rmi_arena_grow(s->temp, (void **)&s->env, &s->env_cap, e + room, sizeof *s->env)) return RM_ERROR_MEMORY;
     if (!rmi_arena_grow(s->temp, (void **)&s->seg, &s->seg_cap, room, sizeof *s->seg)) return RM_ERROR_MEMORY;
     out = s->seg;
-    while (more) {
-        for (; s->env[e].bytes < w->bytes; e++) {
-            if (s->env[e].ns >= last) continue;
-            *out++ = s->env[e];
-            last = s->env[e].ns;
+    env = s->env + e;
+    do {
+        for (; env->bytes < w->bytes; env++) {
+            if (env->ns >= last) continue;
+            *out++ = *env;
+            last = env->ns;
         }
-        if (w->ns < last && !(s->env[e].bytes == w->bytes && s->env[e].ns <= w->ns)) {
+        if (w->ns < last && !(env->bytes == w->bytes && env->ns <= w->ns)) {
             out->bytes = w->bytes;
             out->choice = w->choice;
             (out++)->ns = last = rmi_chn_cap(w->ns);
         }
         s->t->work++;
-        more = (uint32_t)rmi_chn_walk_on(w, end);
-    }
-    for (; e < s->n_env; e++)
-        if (s->env[e].ns < last) *out++ = s->env[e];
+    } while (rmi_chn_walk_on(w, end));
+    for (; env->bytes <= RMI_MAX; env++)
+        if (env->ns < last) *out++ = *env;
     memcpy(s->env + from, s->seg, (size_t)(out - s->seg) * sizeof *s->env);
     s->n_env = from + (uint32_t)(out - s->seg);
     s->env[s->n_env].bytes = RMI_MAX + 1;
@@ -5242,10 +5243,11 @@ RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *s, rmi_chn_walk *w, uint32_t e, u
 
 /* What a candidate must be below where the envelope is at `ns`: with a tolerance, by so much that it is worth it. The
    one that is fastest in the end need not: so the envelope ends where it should. */
-RMI_FN uint64_t rmi_chn_worth(const rmi_chn_solver *s, uint32_t which, uint64_t ns)
+RMI_INLINE uint64_t rmi_chn_slack(const rmi_chn_solver *s, uint32_t which)
 {
-    return which < s->n_keeps || which == s->fastest || ns == RMI_INF ? ns : ns - (ns >> 20) * s->slack_ppm;
+    return which < s->n_keeps || which == s->fastest ? 0 : s->slack_ppm;
 }
+RMI_INLINE uint64_t rmi_chn_worth(uint64_t slack, uint64_t ns) { return ns - (ns >> 20) * slack; }
 
 /* With a tolerance, a candidate that has lost in cell after cell is looked at more and more rarely, where the envelope is flat:
    `from` is what it was at the cell's beginning. Among equal stages most candidates are as good as the best there. */
@@ -5262,40 +5264,34 @@ RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *s, uint32_t which, uint64_t beg
 {
     rmi_chn_sum *c = &s->sums[which];
     const rmi_chn_best *env = s->env + e;
-    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0, was;
-    int won;
+    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0, was, slack = rmi_chn_slack(s, which), worth, steps = 1;
+    int won = 0;
     rmi_chn_walk w;
-    if (rmi_chn_worth(s, which, now) <= c->least_ns) {
+    if (rmi_chn_worth(slack, now) <= c->least_ns) {
         s->views[which].cell = RMI_NONE;
         return RM_OK;
     }
     rmi_chn_walk_from(&w, c, begin, cell);
     for (; env->bytes <= begin; env++) now = env->ns;
     was = now;
-    if (rmi_chn_walk_to(&w, c, end, &next) >= rmi_chn_worth(s, which, now)) { /* not even at the end */
-        s->views[which].cell = (uint32_t)rmi_min(next >> s->cell_log, RMI_NONE);
-        rmi_chn_rest(s, c, which, cell, now);
-        s->t->work++;
-        return RM_OK;
-    }
-    for (next = 0;;) {
-        for (; env->bytes <= w.bytes; env++) now = env->ns;
-        if (w.ns < rmi_chn_worth(s, which, now)) break;
-        s->t->work++;
-        if (!rmi_chn_walk_on(&w, end)) {
-            next = w.bytes;
-            break;
+    if (rmi_chn_walk_to(&w, c, end, &next) < rmi_chn_worth(slack, now)) { /* less at the end: from where on? */
+        for (worth = rmi_chn_worth(slack, now); !(won = w.ns < worth); steps++) {
+            if (!rmi_chn_walk_on(&w, end)) break;
+            if (env->bytes > w.bytes) continue;
+            do now = env++->ns;
+            while (env->bytes <= w.bytes);
+            worth = rmi_chn_worth(slack, now);
         }
-    }
-    won = !next;
-    if (!next) {
-        c->rest = 0;
-        e = (uint32_t)(env - s->env);
-        if (e && env[-1].bytes == w.bytes) e--;
-        RMI_TRY(rmi_chn_merge(s, &w, e, end,
-                              (size_t)(c->f->at + c->f->n - w.f) + (size_t)(c->g->at + c->g->n - w.g)));
+        if (won) {
+            c->rest = 0;
+            e = (uint32_t)(env - s->env);
+            if (e && env[-1].bytes == w.bytes) e--;
+            RMI_TRY(rmi_chn_merge(s, &w, e, end,
+                                  (size_t)(c->f->at + c->f->n - w.f) + (size_t)(c->g->at + c->g->n - w.g)));
+        }
         next = w.bytes;
     }
+    s->t->work += won ? steps - 1 : steps;
     s->views[which].cell = (uint32_t)rmi_min(next >> s->cell_log, RMI_NONE);
     if (!won) rmi_chn_rest(s, c, which, cell, was);
     return RM_OK;
@@ -5313,10 +5309,10 @@ RMI_FN void rmi_chn_sample(const rmi_chn_solver *s, const rmi_chn_curve *c, uint
 }
 
 /* The most the envelope can be from its end on, in the grid's units. */
-RMI_FN uint32_t rmi_chn_most(const rmi_chn_solver *s, uint32_t which)
+RMI_INLINE uint32_t rmi_chn_most(const rmi_chn_solver *s, uint32_t which)
 {
     if (!s->n_env) return RMI_CHN_GRID_NONE;
-    return (uint32_t)rmi_min((rmi_chn_worth(s, which, s->env[s->n_env - 1].ns) >> s->ns_log) + 1, RMI_CHN_GRID_NONE);
+    return (uint32_t)rmi_min((rmi_chn_worth(rmi_chn_slack(s, which), s->env[s->n_env - 1].ns) >> s->ns_log) + 1, RMI_CHN_GRID_NONE);
 }
 
 /* Lists the candidates that may win in the block of cells that begins with `cell`. */
@@ -5617,17 +5613,29 @@ RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *s, uint32_t cells)
     return s->sums && s->views && s->near_by && s->list && s->least ? RM_OK : RM_ERROR_MEMORY;
 }
 
+/* Is it going to be too much work, seen when all pieces shorter than `len` are solved? While lengths double, work grows by much
+   the same factor; *before: what it was at half the length. Only if no pieces are left out, which makes the long ones cheap. */
+RMI_FN int rmi_chn_is_too_much(const rmi_chn_solver *s, uint32_t len, uint32_t inner, uint64_t *before)
+{
+    uint64_t work = s->t->work, all = work;
+    uint32_t at;
+    if (s->t->dense || s->work_limit == RMI_INF || inner < 16 || (len != inner / 16 && len != inner / 8 && len != inner / 4 && len != inner / 2))
+        return 0;
+    for (at = len; *before && at <= inner / 2; at *= 2) all = rmi_mul_div_up(all, work, *before);
+    *before = work;
+    return all / 3 > s->work_limit / 2;
+}
+
 /* All pieces, short ones first, then those that end with the last stage. */
 RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *s)
 {
     rmi_chn_table *t = s->t;
     rmi_chn_curve *to;
+    uint64_t before = 0;
     uint32_t i, len, h, inner = t->n - 1, *next = RMI_NEW(s->temp, uint32_t, t->n);
     if (!next) return RM_ERROR_MEMORY;
     for (len = 1; len <= inner; len++) {
-        /* Work grows at least with the square of the length: stop early if it is going to be too much. */
-        if (!t->dense && len > inner / 8 && t->work / len > rmi_mul(s->work_limit, 2 * len) / inner / inner)
-            return RM_ERROR_CANCELLED;
+        if (rmi_chn_is_too_much(s, len, inner, &before)) return RM_ERROR_CANCELLED;
         for (i = 0; i + len <= inner; i++) {
             if (next[i] == t->n_lens[i] || len != (t->dense ? t->lens[i][next[i]] : t->shared[i] + 1 + next[i])) continue;
             for (h = 0; h < 2; h++) {
