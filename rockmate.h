@@ -1438,7 +1438,9 @@ typedef struct rmi_known { /* a program found before; what it is belongs to the 
 } rmi_known;
 
 struct rm_graph {
-    rmi_arena mem;
+    rmi_arena mem;         /* its hooks are rmi_graph_alloc and rmi_graph_freed, and so are those of all that is planned */
+    rm_allocator hooks;    /* the caller's */
+    int no_memory;         /* an allocation has failed since a call of the planner began */
     rmi_known *known;
     rmi_error sticky, last;
     rmi_tensor *tensors;
@@ -1460,6 +1462,20 @@ struct rm_graph {
 };
 
 /* The first error sticks. */
+/* The caller's allocator, and a note of its failure: a solver that went on without what it had asked for gave another plan. */
+RMI_FN void *rmi_graph_alloc(size_t bytes, void *user)
+{
+    rm_graph *g = (rm_graph *)user;
+    void *p = g->hooks.alloc(bytes, g->hooks.user);
+    if (!p) g->no_memory = 1;
+    return p;
+}
+RMI_FN void rmi_graph_freed(void *p, void *user)
+{
+    rm_graph *g = (rm_graph *)user;
+    g->hooks.free(p, g->hooks.user);
+}
+
 RMI_FN rm_result rmi_graph_fail(rm_graph *g, rm_result r, const char *fmt, ...)
 {
     va_list args;
@@ -16305,6 +16321,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     rm_result r;
     memset((void *)&w, 0, sizeof w); /* in C++14 its config is no plain struct */
     rmi_err_clear(&g->last);
+    g->no_memory = 0;
     RMI_TRY(rmi_graph_seal(g));
     RMI_TRY(rmi_plan_desc_ok(g, d));
     RMI_TRY(rmi_plan_config(g, d, &w.c));
@@ -16325,6 +16342,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     rmi_arena_free(&w.tries);
     rmi_arena_free(&w.lists);
+    if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
     if (r == RM_ERROR_ARGUMENT && !g->last.text[0]) rmi_err_set(&g->last, r, "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align", (uint64_t)w.align);
@@ -17375,9 +17393,11 @@ RMI_FN rm_result rmi_txt_read_graph(rm_graph *g, const char *text, size_t n)
     rmi_arena_free(&t.mem);
     if (r != RM_OK) {
         rmi_arena mem = g->mem;
+        rm_allocator hooks = g->hooks;
         rmi_error sticky = g->sticky, last = g->last;
-        memset(g, 0, sizeof *g);
+        memset((void *)g, 0, sizeof *g);
         g->mem = mem;
+        g->hooks = hooks;
         g->sticky = sticky;
         g->last = last;
     }
@@ -20555,7 +20575,7 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *x, rmi_error *err)
 
 RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out)
 {
-    rmi_arena mem = rmi_arena_make(d && d->allocator.alloc ? &d->allocator : &p->g->mem.hooks);
+    rmi_arena mem = rmi_arena_make(d && d->allocator.alloc ? &d->allocator : &p->g->hooks);
     rm_exec *x;
     rm_result r;
     if (p->live_only) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_exec_create: the plan counts live bytes and has no addresses to run with; plan without rm_plan_desc.live_only");
@@ -22999,6 +23019,10 @@ RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc)
         return NULL;
     }
     g->mem = mem;
+    g->hooks = mem.hooks;
+    g->mem.hooks.alloc = rmi_graph_alloc;
+    g->mem.hooks.free = rmi_graph_freed;
+    g->mem.hooks.user = g;
     g->sticky.log = g->last.log = desc ? desc->log : NULL;
     g->sticky.log_user = g->last.log_user = desc ? desc->log_user : NULL;
     return g;
@@ -23015,6 +23039,7 @@ RMDEF void rm_graph_destroy(rm_graph *g)
         rmi_arena_free(&mem);
     }
     mem = g->mem; /* the graph lives in its own arena */
+    mem.hooks = g->hooks;
     rmi_arena_free(&mem);
 }
 
