@@ -5989,7 +5989,7 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
     rmi_run *runs;       /* scratch: the runs of one stage */
     uint32_t *keep, *exit, *uncounted, *entry; /* scratch lists of buffers */
     uint64_t *entry_bytes;
-    uint32_t n_keep;
+    uint32_t n_keep, n_carried; /* n_carried: at the start of uncounted: what the stage at hand touches of the carried */
     uint64_t tail_ws;    /* largest workspace of updates after a barrier */
 } rmi_blk;
 
@@ -6372,7 +6372,7 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     }
     if (s->out != RMI_NONE && rmi_blk_given_from(g, s->out, s->hi)) rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
     if (s->in != RMI_NONE && rmi_blk_given_from(g, s->in, s->lo) && g->ops[g->tensors[s->in].maker].has_bwd) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
-    b->seq.n_uncounted = b->shape->n_carried;
+    b->seq.n_uncounted = b->n_carried;
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].out.n; j++)
             if (rmi_blk_skips(b, g->ops[k].out.at[j])) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
@@ -6395,7 +6395,7 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
         *grown = rmi_max(*grown, rmi_sub(at_end, rmi_round_up(left, b->granule)));
         *din = rmi_max(*din, left);
     }
-    b->seq.n_uncounted = b->shape->n_carried;
+    b->seq.n_uncounted = b->n_carried;
     return RM_OK;
 }
 
@@ -6667,7 +6667,7 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
         for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * (g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n) + rmi_low_parts(&g->ops[k]) + 3;
         if (runs > most) most = runs;
     }
-    lists = (size_t)most + b->shape->n_carried + 8;
+    lists = 2 * (size_t)most + 8;
     b->stages = RMI_NEW(b->mem, rmi_chn_stage, n);
     b->options = RMI_NEW(b->mem, rmi_chn_option *, n);
     b->kept = RMI_NEW(b->mem, const uint8_t *, n);
@@ -6690,7 +6690,6 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     b->entry_bytes = RMI_NEW(b->mem, uint64_t, lists);
     if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like || !b->room || !b->most_ws || !b->pass_level) return RM_ERROR_MEMORY;
     if (!b->stages || !b->wanted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
-    memcpy(b->uncounted, b->shape->carried_list, b->shape->n_carried * sizeof(uint32_t));
     for (i = 0; i < g->n_tensors; i++) b->room[i] = g->tensors[i].external ? 0 : g->tensors[i].bytes;
     return RM_OK;
 }
@@ -6728,6 +6727,22 @@ RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
     return 1;
 }
 
+/* Lists what the stage touches of what is carried. */
+RMI_FN void rmi_blk_enter_stage(rmi_blk *b, const rmi_stage *s)
+{
+    const rm_graph *g = b->g;
+    uint32_t i, k, n = 0;
+    for (i = s->lo; i < s->hi; i++) {
+        const rmi_op *op = &g->ops[i];
+        for (k = 0; k < op->in.n; k++)
+            if (b->shape->carried[op->in.at[k]]) b->uncounted[n++] = op->in.at[k];
+        for (k = 0; k < op->out.n; k++)
+            if (b->shape->carried[op->out.at[k]]) b->uncounted[n++] = op->out.at[k];
+        if (b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, i)]) b->uncounted[n++] = rmi_low_buf(g, RMI_BUF_SAVED, i);
+    }
+    b->seq.n_uncounted = b->n_carried = n;
+}
+
 /* Forward figures of stage i that no option changes, and those of keeping all. */
 RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 {
@@ -6735,6 +6750,7 @@ RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
     uint8_t *all = RMI_NEW(b->mem, uint8_t, rmi_blk_code(s));
     b->options[i] = RMI_NEW(b->mem, rmi_chn_option, 1);
     if (!all || !b->options[i]) return RM_ERROR_MEMORY;
+    rmi_blk_enter_stage(b, s);
     rmi_blk_number(b, s, 0, all);
     b->kept[i] = all;
     b->in_bytes[i] = i ? b->stages[i - 1].out_bytes : 0;
@@ -6762,6 +6778,7 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
         memcpy(b->options[i], b->options[*like - 1], o->n_options * sizeof(rmi_chn_option));
         din = b->dout_bytes[*like - 2];
     } else {
+        rmi_blk_enter_stage(b, s);
         RMI_TRY(rmi_blk_choose(b, i));
         for (k = 0; k < c->n_options; k++) {
             rmi_chn_option *o = &b->options[i][k];
@@ -6832,7 +6849,6 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape
     b->seq.granule = granule;
     b->seq.partial = 1;
     b->seq.uncounted = b->uncounted;
-    b->seq.n_uncounted = shape->n_carried;
     b->seq.mem = &tmp;
     for (i = 0; i < shape->n && r == RM_OK; i++) {
         r = rmi_blk_stage(b, i);
@@ -14633,6 +14649,10 @@ typedef struct rmi_planner {
     size_t n_given;
     rmi_ref_search *tune; /* NULL: no op has variants (or none may be chosen) */
     rmi_run *tuned;       /* room for its runs */
+    rmi_run *seed;        /* NULL, or the best list that other solvers found, where the search may start */
+    size_t n_seed;
+    uint64_t seed_ns;
+    int seeding;
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
@@ -14646,7 +14666,9 @@ typedef struct rmi_plan_preset {
 } rmi_plan_preset;
 
 #define RMI_PLAN_GROUP 12u    /* ops in a group, at most */
-#define RMI_PLAN_GROUPED 4096u /* ops: more are not grouped */
+#define RMI_PLAN_SUBGROUP 4u  /* groups in a group of the next level, at most */
+#define RMI_PLAN_LEVELS 6u
+#define RMI_PLAN_GROUPED 10000u /* ops: more are not grouped */
 #define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
 #define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
@@ -15021,6 +15043,10 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
         if (*size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
             r = rmi_plan_copy_program(&w->p->mem, &c, &w->best);
+            if (w->seeding && (w->seed = RMI_NEW(&w->p->mem, rmi_run, n)) != NULL) {
+                memcpy(w->seed, runs, (w->n_seed = n) * sizeof(rmi_run));
+                w->seed_ns = c.fig.time_ns;
+            }
             rmi_plan_tell(w, first ? "first" : "solve");
         }
     }
@@ -15404,9 +15430,9 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
 
 /* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward or update would not run (a group without
    backwards is nowhere in a backward pass, but a weight may be read there and belong to it). */
-RMI_FN rm_result rmi_plan_expand_groups(rmi_planner *w, rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
+RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
 {
-    const rm_graph *g = w->g;
+    const rm_graph *g = b->g;
     size_t room = 0, i, backwards = 0, updates = 0, wanted;
     uint8_t *ran = RMI_NEW(mem, uint8_t, g->n_ops);
     rmi_chn_option same;
@@ -15431,9 +15457,9 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_planner *w, rmi_arena *mem, rmi_blk 
     for (i = 0; i < *n; i++) /* ops, each once: an op's parts stand together */
         if (r[i].way == RMI_BWD && r[i].id != done) backwards++, done = r[i].id;
     for (wanted = 0, k = 0; k < g->n_ops; k++) wanted += g->ops[k].has_bwd && g->ops[k].grad_in.n;
-    if (wanted == backwards) *n += rmi_blk_tail(g, w->step, r + *n);
+    if (wanted == backwards) *n += rmi_blk_tail(g, b->step, r + *n);
     for (i = 0; i < *n; i++) updates += r[i].way == RMI_OPT || r[i].way == RMI_OPT_HOST;
-    for (k = 0; k < g->n_tensors && rmi_low_has_update(w->step); k++) updates -= g->tensors[k].updates;
+    for (k = 0; k < g->n_tensors && rmi_low_has_update(b->step); k++) updates -= g->tensors[k].updates;
     if (wanted != backwards || updates) *n = 0;
     return RM_OK;
 }
@@ -15471,13 +15497,18 @@ RMI_FN rm_result rmi_plan_clean(const rm_graph *g, rmi_arena *mem, rmi_run *runs
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, uint64_t budget, uint64_t *size)
+/* Runs of groups of the topmost of `levels` levels of groups, tried as runs of ops. */
+RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_blk *b, uint32_t levels, const rmi_run *coarse, uint32_t n_coarse, uint64_t budget, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_run *runs = NULL;
-    size_t n = 0;
-    rm_result r = rmi_plan_expand_groups(w, &tmp, b, coarse, n_coarse, &runs, &n);
+    size_t n = n_coarse;
+    rm_result r = RM_OK;
     *size = RMI_INF;
+    while (levels-- > 0 && r == RM_OK && n) {
+        r = rmi_plan_expand_groups(&tmp, &b[levels], coarse, (uint32_t)n, &runs, &n);
+        coarse = runs;
+    }
     if (r == RM_OK && n) r = rmi_plan_clean(w->g, &tmp, runs, &n);
     if (r == RM_OK && n) r = rmi_plan_try_tuned(w, runs, n, budget, budget, size);
     if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, *size);
@@ -15485,22 +15516,14 @@ RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_blk *b, const rmi_run *
     return r;
 }
 
-/* Searches a fixed ladder of limits, that of the budget last: each plan found counts if its arena fits. */
-RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+/* The graph of groups v is searched at a fixed ladder of limits, that of the budget last: each plan found counts if its arena fits. */
+RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_blk *b, uint32_t levels, const rm_graph *v, uint64_t budget)
 {
-    rmi_shape shape;
-    rmi_blk b;
-    rm_graph *v = RMI_NEW(mem, rm_graph, 1);
     rmi_ref_model m;
     rmi_ref_search s;
     rmi_run *runs;
     uint64_t size, limit = budget, before, work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX);
     uint32_t i;
-    if (!v) return RM_ERROR_MEMORY;
-    if (w->g->n_ops > RMI_PLAN_GROUPED || budget == RMI_INF) return RM_OK;
-    RMI_TRY(rmi_shp_groups(mem, w->g, w->c.group ? w->c.group : RMI_PLAN_GROUP, &shape));
-    RMI_TRY(rmi_blk_make(mem, w->g, &shape, w->step, w->align, 0, 1, 1, &b));
-    RMI_TRY(rmi_blk_coarse(&b, v));
     RMI_TRY(rmi_ref_make(mem, v, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
     runs = RMI_NEW(mem, rmi_run, s.cap);
@@ -15518,12 +15541,51 @@ RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t b
             limit = rmi_add(limit, limit / 8);
             continue;
         }
-        RMI_TRY(rmi_plan_try_groups(w, &b, runs, rmi_ref_runs(&s, &s.best, runs), budget, &size));
+        RMI_TRY(rmi_plan_try_groups(w, b, levels, runs, rmi_ref_runs(&s, &s.best, runs), budget, &size));
         if (size == RMI_INF) return RM_OK;
         if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
         else if (budget - size > budget / 100) limit = rmi_add(limit, (budget - size) / 2);
         else return RM_OK;
     }
+    return RM_OK;
+}
+
+/* Groups of neighbouring ops; then, as long as there are many, groups of groups, whose options say which options the groups in
+   them take. Every level is searched, for on each the search sees other moves: the fewer groups, the longer their reach. */
+RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t most, uint64_t budget)
+{
+    rmi_shape *shape = RMI_NEW(mem, rmi_shape, RMI_PLAN_LEVELS);
+    rmi_blk *b = RMI_NEW(mem, rmi_blk, RMI_PLAN_LEVELS);
+    rm_graph *v = RMI_NEW(mem, rm_graph, RMI_PLAN_LEVELS);
+    const rm_graph *g = w->g;
+    uint32_t levels = 0, n;
+    if (!shape || !b || !v) return RM_ERROR_MEMORY;
+    do {
+        n = g->n_ops;
+        RMI_TRY(rmi_shp_groups(mem, g, levels ? RMI_PLAN_SUBGROUP : most, &shape[levels]));
+        RMI_TRY(rmi_blk_make(mem, g, &shape[levels], w->step, w->align, 0, 1, 1, &b[levels]));
+        RMI_TRY(rmi_blk_coarse(&b[levels], &v[levels]));
+        g = &v[levels++];
+    } while (levels < RMI_PLAN_LEVELS && g->n_ops > 2 * RMI_PLAN_SUBGROUP && g->n_ops <= n / 2 && !w->stop.stopped);
+    for (; levels > 0 && !w->stop.stopped; levels--) {
+        rmi_arena tmp = rmi_plan_arena(w);
+        rm_result r = rmi_plan_search_groups(w, &tmp, b, levels, &v[levels - 1], budget);
+        rmi_arena_free(&tmp);
+        if (r != RM_OK) return r;
+    }
+    return RM_OK;
+}
+
+/* If nothing fits, once more with groups of half the size. */
+RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    uint32_t most = w->c.group ? w->c.group : RMI_PLAN_GROUP;
+    if (w->g->n_ops > RMI_PLAN_GROUPED || budget == RMI_INF) return RM_OK;
+    do {
+        RMI_TRY(rmi_plan_search_levels(w, mem, most, budget));
+        rmi_arena_free(mem);
+        most /= 2;
+    } while (most > 1 && !w->best.n && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped);
     return RM_OK;
 }
 
@@ -15705,6 +15767,18 @@ RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_r
     return RM_OK;
 }
 
+/* If the list that other solvers found is still the best one, the search goes on from there. */
+RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s)
+{
+    const rmi_run *seed = w->seed;
+    w->seed = NULL;
+    if ((s->best.n && s->best.ns <= w->seed_ns) || w->n_seed > s->cap || !rmi_ref_load_runs(s, seed, (uint32_t)w->n_seed, 0)) return RM_OK;
+    RMI_TRY(rmi_ref_greedy(s, 700, 200));
+    rmi_ref_fill(s, 400000 / s->m->n_tasks);
+    if (s->best.n) rmi_ref_restart(s);
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
     rmi_ref_model m;
@@ -15726,7 +15800,9 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
     if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
+    w->seeding = 1;
     if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
+    w->seeding = 0;
     if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
     if (rmi_plan_close(w, 0) && small) return RM_OK;
     if (small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
@@ -15739,7 +15815,9 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (s.best.n) rmi_ref_restart(&s);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_close(w, s.work > (m.n_tasks > 500 ? least / 4 : least)); round++) {
-        int part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || s.work > work / 2);
+        int part;
+        if (w->seed && s.work >= least / 2) RMI_TRY(rmi_plan_search_seed(w, &s));
+        part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || s.work > work / 2);
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
         else rmi_ref_improve(&s, least / 16, round);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
@@ -16046,6 +16124,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = RMI_INF;
+    w->seed = NULL;
+    w->n_seed = 0;
     memset(&w->best, 0, sizeof w->best);
     rmi_plan_step_homes(w);
     w->info->step = step;
