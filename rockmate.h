@@ -12744,8 +12744,9 @@ RMI_FN int rmi_exa_forward(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s0,
         else if (!over || b != m->compact[op->out.at[0]]) rmi_exa_put(w, &s, b);
         else if (!rmi_exa_take(w, &s, b, m->compact[op->forms[f].inplace], &w->op[o].in)) return 1;
     }
+    if (saved != RMI_NONE && RMI_EXA_HAS(s.live, saved) && (saves || (op->forms[f].saved && !(w->left[o] == 255 ? rmi_low_reads_saved(op, &op->forms[f]) : s.x[w->left[o]] == f + 1u))))
+        rmi_exa_drop(w, &s, saved); /* a run leaves its own in its place */
     if (saves) {
-        if (RMI_EXA_HAS(s.live, saved)) rmi_exa_drop(w, &s, saved);
         if (w->left[o] != 255) s.x[w->left[o]] = (uint8_t)(f + 1);
         rmi_exa_put(w, &s, saved);
         RMI_EXA_PUT(t->fixed, saved);

@@ -188,6 +188,7 @@ struct Oracle {
                 for (int over = 0; over < 2; over++) {
                     State s = s0;
                     if (over && (x->inplace == RMI_NONE || g->tensors[x->inplace].kind != RMI_ACT || !label(s, x->inplace) || names(s, x->inplace) > 1 || size(s, x->inplace) < g->tensors[y].bytes)) continue;
+                    if (!keep && x->saved && label(s, saved(o)) && left(s, o) != f + 1) drop(s, saved(o)); /* it would be written over */
                     if (over) take(s, y, x->inplace);
                     else if (g->tensors[y].bytes) put(s, y, g->tensors[y].bytes);
                     else label(s, y) = (unsigned char)(y + 1);
