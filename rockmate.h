@@ -1132,14 +1132,14 @@ RMI_FN void rmi_arena_clear(rmi_arena *a)
     a->next_size = sum;
 }
 
-/* count * elem zeroed bytes, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for count 0. */
-RMI_COLD void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
+/* count * elem bytes of any content, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for count 0. */
+RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
 {
     size_t bytes, want;
     rmi_block *b = a->blocks;
     unsigned char *p;
     if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
-    bytes = (count * elem + RMI_ALIGN) / RMI_ALIGN * RMI_ALIGN;
+    bytes = (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN;
     if (!b || b->size - b->used < bytes) {
         want = bytes > a->next_size ? bytes : a->next_size;
         b = (rmi_block *)a->hooks.alloc(RMI_HEADER + want, a->hooks.user);
@@ -1157,25 +1157,57 @@ RMI_COLD void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
     }
     p = (unsigned char *)b + RMI_HEADER + b->used;
     b->used += bytes;
-    memset(p, 0, bytes);
+    return p;
+}
+
+/* The same, all zero. */
+RMI_COLD void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
+{
+    void *p = rmi_arena_raw(a, count, elem);
+    if (p && count) memset(p, 0, count * elem);
     return p;
 }
 #define RMI_NEW(arena, type, count) ((type *)rmi_arena_get((arena), (size_t)(count), sizeof(type)))
+#define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type))) /* written before it is read */
+
+/* What p is alone in its block goes back at once. */
+RMI_COLD void rmi_arena_drop(rmi_arena *a, const void *p, size_t bytes)
+{
+    rmi_block **at = &a->blocks, *b;
+    while ((b = *at) != NULL && (const unsigned char *)b + RMI_HEADER != (const unsigned char *)p) at = &b->next;
+    if (!b || b->used > (bytes + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN) return;
+    *at = b->next;
+    a->hooks.free(b, a->hooks.user);
+}
+
+/* All of `from` goes to a. */
+RMI_FN void rmi_arena_join(rmi_arena *a, rmi_arena *from)
+{
+    rmi_block **at = &a->blocks;
+    while (*at) at = &(*at)->next;
+    *at = from->blocks;
+    from->blocks = NULL;
+}
 
 RMI_COLD int rmi_arena_grow_to(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : 8;
     void *p;
-    while (to < need) to = to > SIZE_MAX / 2 ? need : to * 2;
-    p = rmi_arena_get(a, to, elem);
+    while (to < need) to = to > SIZE_MAX / 2 ? need : to < 4096 ? to * 2 : to + to / 2;
+    p = rmi_arena_raw(a, to, elem);
     if (!p) return 0;
-    if (*array && *cap) memcpy(p, *array, *cap * elem);
+    memset((unsigned char *)p + *cap * elem, 0, (to - *cap) * elem);
+    if (*array && *cap) {
+        memcpy(p, *array, *cap * elem);
+        if (*cap * elem >= 4096) rmi_arena_drop(a, *array, *cap * elem);
+    }
     *array = p;
     *cap = to;
     return 1;
 }
 
-/* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero. */
+/* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero. Large
+   arrays move: nothing may point into the old one. */
 RMI_INLINE int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
 {
     return need <= *cap || rmi_arena_grow_to(a, array, cap, need, elem);
@@ -1205,6 +1237,13 @@ typedef int (*rmi_cmp)(const void *a, const void *b, void *user);
 
 RMI_COLD void rmi_swap_bytes(unsigned char *a, unsigned char *b, size_t n)
 {
+    uint64_t x, y;
+    for (; n >= sizeof x; n -= sizeof x, a += sizeof x, b += sizeof x) {
+        memcpy(&x, a, sizeof x);
+        memcpy(&y, b, sizeof x);
+        memcpy(a, &y, sizeof x);
+        memcpy(b, &x, sizeof x);
+    }
     while (n--) {
         unsigned char t = *a;
         *a++ = *b;
@@ -1231,6 +1270,30 @@ RMI_COLD void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *use
             root = child;
         }
     }
+}
+
+/* Numbers, ascending; room: as many again. Digits in which all agree are skipped. */
+RMI_COLD void rmi_sort_u64(uint64_t *a, uint64_t *room, size_t n)
+{
+    uint64_t all = 0, *from = a, *to = room, *t;
+    size_t count[256], i, sum, c;
+    uint32_t shift, d;
+    for (i = 1; i < n; i++) all |= a[i] ^ a[0];
+    for (shift = 0; shift < 64; shift += 8) {
+        if (!((all >> shift) & 255u)) continue;
+        memset(count, 0, sizeof count);
+        for (i = 0; i < n; i++) count[(from[i] >> shift) & 255u]++;
+        for (d = 0, sum = 0; d < 256; d++) {
+            c = count[d];
+            count[d] = sum;
+            sum += c;
+        }
+        for (i = 0; i < n; i++) to[count[(from[i] >> shift) & 255u]++] = from[i];
+        t = from;
+        from = to;
+        to = t;
+    }
+    if (from != a) memcpy(a, from, n * sizeof *a);
 }
 
 /* --- text sink: what is written goes to a caller's function; the first failure sticks */
@@ -2412,7 +2475,6 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *g)
 }
 
 RMI_TEXT_END
-RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>lower - forward, backward and update tasks with their exact read and write sets
@@ -2455,17 +2517,11 @@ RMI_FN uint32_t rmi_low_buf(const rm_graph *g, rmi_buf_kind kind, uint32_t i)
 }
 RMI_FN rmi_buf_kind rmi_low_kind(const rm_graph *g, uint32_t b, uint32_t *i)
 {
-    if (b < 3 * g->n_tensors) {
-        *i = b % g->n_tensors;
-        return (rmi_buf_kind)(b / g->n_tensors);
-    }
-    b -= 3 * g->n_tensors;
-    if (b < 2 * g->n_ops) {
-        *i = b % g->n_ops;
-        return b < g->n_ops ? RMI_BUF_SAVED : RMI_BUF_WS;
-    }
-    *i = b - 2 * g->n_ops;
-    return RMI_BUF_OPT_WS;
+    uint32_t k; /* comparisons: a division costs more than all that callers do with the answer */
+    for (k = RMI_BUF_VALUE; k <= RMI_BUF_STATE && b >= g->n_tensors; k++) b -= g->n_tensors;
+    for (; k >= RMI_BUF_SAVED && k <= RMI_BUF_WS && b >= g->n_ops; k++) b -= g->n_ops;
+    *i = b;
+    return (rmi_buf_kind)k;
 }
 
 /* Bytes of a value, gradient or state. What a forward saves and workspaces depend on the run. */
@@ -2687,6 +2743,8 @@ RMI_COLD const char *rmi_low_step_name(uint32_t step)
     for (i = 0; i < RM_STEP_KINDS && step != RM_SINGLE << i;) i++;
     return i < RM_STEP_KINDS ? names[i] : NULL;
 }
+
+RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>shape - cut points, the chain of stages, groups of ops, classes of equal ones
@@ -3078,29 +3136,71 @@ RMI_FN rm_result rmi_sch_sizes(const rm_graph *g, rmi_program *p)
     return RM_OK;
 }
 
-/* --- one memory: which bytes are live, and when the last user of freed bytes ends. A segment tree over the end points. */
+/* --- one memory: which bytes are live, and when the last user of freed bytes ends. A segment tree over the end points. Where
+   the compute lane works alone nobody ever waits for that user: then the starts of what is live are bits of words, in levels of
+   64 words to a word, and a newcomer looks at its two neighbours. */
 typedef struct rmi_space {
-    uint64_t *cut;       /* sorted end points */
+    uint64_t *cut;       /* sorted end points; alone: starts */
     size_t n_cut, leaves;
     uint32_t *live, *live_max; /* live: marks on whole nodes; live_max: the largest sum below */
     uint64_t *freed, *freed_max;
+    uint64_t *bits[6], *end;   /* alone: levels, lowest first; by cut: where what starts there ends */
+    uint32_t levels;           /* 0: not alone */
     uint64_t size, top, sum, peak;
 } rmi_space;
 
-RMI_FN int rmi_sch_cmp_u64(const void *a, const void *b, void *user)
+/* The number of the highest bit of x, which is not 0. */
+RMI_FN uint32_t rmi_sch_high_bit(uint64_t x)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    (void)user;
-    return x < y ? -1 : x > y;
+    uint32_t n = 0, k;
+    for (k = 32; k; k /= 2)
+        if (x >> k) x >>= k, n += k;
+    return n;
 }
 
-RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *s)
+/* The start that is live next to cut i, below it (or i itself) or above; RMI_NONE: there is none. */
+RMI_FN size_t rmi_sch_below(const rmi_space *s, size_t i)
+{
+    uint32_t k;
+    for (k = 0; k < s->levels; k++, i /= 64) {
+        uint64_t w = s->bits[k][i / 64] & (k ? ((uint64_t)1 << (i % 64)) - 1 : RMI_INF >> (63 - i % 64));
+        if (!w) continue;
+        for (i = i / 64 * 64 + rmi_sch_high_bit(w); k--;) i = i * 64 + rmi_sch_high_bit(s->bits[k][i]);
+        return i;
+    }
+    return (size_t)RMI_NONE;
+}
+RMI_FN size_t rmi_sch_above(const rmi_space *s, size_t i)
+{
+    uint32_t k;
+    for (k = 0; k < s->levels; k++, i /= 64) {
+        uint64_t w = i % 64 == 63 ? 0 : s->bits[k][i / 64] >> (i % 64 + 1) << (i % 64 + 1);
+        if (!w) continue;
+        for (i = i / 64 * 64 + rmi_sch_high_bit(w & (~w + 1)); k--;) {
+            w = s->bits[k][i];
+            i = i * 64 + rmi_sch_high_bit(w & (~w + 1));
+        }
+        return i;
+    }
+    return (size_t)RMI_NONE;
+}
+
+/* alone: are the starts enough? */
+RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *s, uint64_t *room, int alone)
 {
     size_t i, n = 0;
-    rmi_sort(s->cut, s->n_cut, sizeof(uint64_t), rmi_sch_cmp_u64, NULL);
+    rmi_sort_u64(s->cut, room, s->n_cut);
     for (i = 0; i < s->n_cut; i++)
         if (!n || s->cut[n - 1] != s->cut[i]) s->cut[n++] = s->cut[i];
     s->n_cut = n;
+    if (alone) {
+        if (!(s->end = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
+        do {
+            n = n / 64 + 1;
+            if (!(s->bits[s->levels++] = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
+        } while (n > 1 && s->levels < 6);
+        return RM_OK;
+    }
     for (s->leaves = 1; s->leaves < n;) s->leaves *= 2;
     s->live = RMI_NEW(mem, uint32_t, s->leaves * 4);
     s->freed = RMI_NEW(mem, uint64_t, s->leaves * 4);
@@ -3144,6 +3244,34 @@ RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_
     }
     s->live_max[node] = s->live[node] + (s->live_max[node * 2] > s->live_max[node * 2 + 1] ? s->live_max[node * 2] : s->live_max[node * 2 + 1]);
     s->freed_max[node] = rmi_max(s->freed[node], rmi_max(s->freed_max[node * 2], s->freed_max[node * 2 + 1]));
+}
+
+/* [lo, hi) becomes live, or (0) is not free: *freed, when the last user of its bytes ends, if anyone asks. */
+RMI_FN int rmi_sch_occupy(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t *freed)
+{
+    size_t i = rmi_sch_cut(s, lo), near;
+    uint32_t k, live = 0;
+    if (!s->levels) {
+        rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_sch_cut(s, hi), 1, 0, &live, freed);
+        return !live;
+    }
+    near = rmi_sch_below(s, i);
+    if (near != (size_t)RMI_NONE && s->end[near] > lo) return 0;
+    near = rmi_sch_above(s, i);
+    if (near != (size_t)RMI_NONE && s->cut[near] < hi) return 0;
+    s->end[i] = hi;
+    for (k = 0; k < s->levels; k++, i /= 64) s->bits[k][i / 64] |= (uint64_t)1 << (i % 64);
+    return 1;
+}
+
+RMI_FN void rmi_sch_vacate(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t until)
+{
+    size_t i = rmi_sch_cut(s, lo);
+    uint32_t k, live = 0;
+    uint64_t freed = 0;
+    if (!s->levels) rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_sch_cut(s, hi), -1, until, &live, &freed);
+    for (k = 0; k < s->levels; k++, i /= 64)
+        if (s->bits[k][i / 64] &= ~((uint64_t)1 << (i % 64))) return;
 }
 
 /* --- state of the simulation */
@@ -3201,6 +3329,7 @@ typedef struct rmi_sim {
     uint32_t *reads, *writes;   /* stretches of the current run */
     uint32_t n_reads, n_writes;
     rmi_figures fig;
+    int alone;       /* the compute lane is: every step is the first one again */
     rmi_span *spans; /* two by statement, the second of the host lane; or NULL */
 } rmi_sim;
 
@@ -3252,16 +3381,13 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t b, uint64_t l
 {
     rmi_space *sp = &s->space[host];
     uint64_t hi = rmi_add(lo, bytes), freed = 0;
-    uint32_t live = 0, str;
+    uint32_t str;
     char name[300], other[300];
     if (hi > sp->size)
         return rmi_sim_fail(s, "%s ends at byte %u, past the %u bytes of the %s", rmi_sch_name(s->g, b, name), hi, sp->size, host ? "host memory" : "arena");
-    if (bytes) {
-        rmi_sch_touch(sp, 1, 0, sp->leaves, rmi_sch_cut(sp, lo), rmi_sch_cut(sp, hi), 1, 0, &live, &freed);
-        if (live) {
-            uint32_t n = rmi_sim_neighbour(s, host, lo, hi);
-            return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->g, b, name), lo, hi, n == RMI_NONE ? "another buffer" : rmi_sch_name(s->g, n, other));
-        }
+    if (bytes && !rmi_sch_occupy(sp, lo, hi, &freed)) {
+        uint32_t n = rmi_sim_neighbour(s, host, lo, hi);
+        return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->g, b, name), lo, hi, n == RMI_NONE ? "another buffer" : rmi_sch_name(s->g, n, other));
     }
     RMI_TRY(rmi_sim_new_stretch(s, &str));
     s->str[str].lo = lo;
@@ -3281,9 +3407,7 @@ RMI_FN void rmi_sim_release(rmi_sim *s, uint32_t str)
 {
     rmi_stretch *t = &s->str[str];
     rmi_space *sp = &s->space[t->host];
-    uint32_t live = 0;
-    uint64_t freed = 0;
-    if (t->hi > t->lo) rmi_sch_touch(sp, 1, 0, sp->leaves, rmi_sch_cut(sp, t->lo), rmi_sch_cut(sp, t->hi), -1, t->busy, &live, &freed);
+    if (t->hi > t->lo) rmi_sch_vacate(sp, t->lo, t->hi, t->busy);
     sp->sum -= t->hi - t->lo;
     t->next = s->free_str;
     s->free_str = str;
@@ -4046,10 +4170,53 @@ RMI_FN rm_result rmi_sim_finish(rmi_sim *s, uint8_t *declared)
 }
 
 /* --- the whole program */
+
+/* Both memories, with their end points. */
+RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
+{
+    const rm_graph *g = s->g;
+    size_t i, k, cuts[2] = {0, 0};
+    uint64_t *room = NULL;
+    uint32_t id;
+    s->alone = 1;
+    for (i = 0; i < s->p->n; i++) {
+        const rmi_stmt *st = &s->p->st[i];
+        if (st->what >= RMI_OFFLOAD || (st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE))) s->alone = 0;
+        cuts[0] += st->what == RMI_ALLOC;
+        cuts[1] += st->what == RMI_OFFLOAD || st->what == RMI_MERGE;
+    }
+    for (i = 0; i < s->p->n_homes; i++) cuts[s->p->homes[i].host]++;
+    for (k = 0; k < 2; k++) {
+        s->space[k].size = k ? s->p->host : s->p->arena;
+        s->space[k].cut = RMI_RAW(&s->mem, uint64_t, 2 * cuts[k] + 2);
+        if (!s->space[k].cut) return RM_ERROR_MEMORY;
+    }
+    room = RMI_RAW(&s->mem, uint64_t, 2 * rmi_max(cuts[0], cuts[1]) + 2);
+    if (!room) return RM_ERROR_MEMORY;
+    cuts[0] = cuts[1] = 0;
+    for (i = 0; i < s->p->n_homes; i++) {
+        const rmi_home *h = &s->p->homes[i];
+        s->space[h->host].cut[cuts[h->host]++] = h->offset;
+        if (!s->alone) s->space[h->host].cut[cuts[h->host]++] = rmi_add(h->offset, rmi_low_bytes(g, h->buf));
+    }
+    for (i = 0; i < s->p->n; i++) {
+        const rmi_stmt *st = &s->p->st[i];
+        if (st->what != RMI_ALLOC && st->what != RMI_OFFLOAD && st->what != RMI_MERGE) continue;
+        k = st->what != RMI_ALLOC;
+        s->space[k].cut[cuts[k]++] = st->offset;
+        if (!s->alone) s->space[k].cut[cuts[k]++] = rmi_add(st->offset, !k || rmi_low_kind(g, st->buf, &id) == RMI_BUF_SAVED ? st->bytes : rmi_low_bytes(g, st->buf));
+    }
+    for (k = 0; k < 2; k++) {
+        s->space[k].n_cut = cuts[k];
+        RMI_TRY(rmi_sch_space_make(&s->mem, &s->space[k], room, s->alone));
+    }
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_sim_tables(rmi_sim *s)
 {
     const rm_graph *g = s->g;
-    size_t nb = rmi_low_buffers(g), i, k, cuts[2] = {0, 0}, most;
+    size_t nb = rmi_low_buffers(g), i, most;
     s->dev = RMI_NEW(&s->mem, uint32_t, nb);
     s->hst = RMI_NEW(&s->mem, uint32_t, nb);
     s->next_name = RMI_NEW(&s->mem, uint32_t, nb);
@@ -4074,32 +4241,7 @@ RMI_FN rm_result rmi_sim_tables(rmi_sim *s)
         if ((size_t)g->ops[i].in.n + 2 * (size_t)g->ops[i].out.n > most) most = (size_t)g->ops[i].in.n + 2 * (size_t)g->ops[i].out.n;
     s->reads = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
     s->writes = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
-    for (k = 0; k < 2; k++) {
-        s->space[k].cut = RMI_NEW(&s->mem, uint64_t, 2 * (s->p->n + s->p->n_homes) + 2);
-        if (!s->space[k].cut) return RM_ERROR_MEMORY;
-        s->space[k].size = k ? s->p->host : s->p->arena;
-    }
-    if (!s->done || !s->reads || !s->writes) return RM_ERROR_MEMORY;
-    for (i = 0; i < s->p->n_homes; i++) {
-        const rmi_home *h = &s->p->homes[i];
-        s->space[h->host].cut[cuts[h->host]++] = h->offset;
-        s->space[h->host].cut[cuts[h->host]++] = rmi_add(h->offset, rmi_low_bytes(g, h->buf));
-    }
-    for (i = 0; i < s->p->n; i++) {
-        const rmi_stmt *st = &s->p->st[i];
-        uint32_t id;
-        rmi_buf_kind kind;
-        if (st->what != RMI_ALLOC && st->what != RMI_OFFLOAD && st->what != RMI_MERGE) continue;
-        k = st->what != RMI_ALLOC;
-        kind = rmi_low_kind(g, st->buf, &id);
-        s->space[k].cut[cuts[k]++] = st->offset;
-        s->space[k].cut[cuts[k]++] = rmi_add(st->offset, !k ? st->bytes : kind == RMI_BUF_SAVED ? st->bytes : rmi_low_bytes(g, st->buf));
-    }
-    for (k = 0; k < 2; k++) {
-        s->space[k].n_cut = cuts[k];
-        RMI_TRY(rmi_sch_space_make(&s->mem, &s->space[k]));
-    }
-    return RM_OK;
+    return s->done && s->reads && s->writes ? rmi_sim_spaces(s) : RM_ERROR_MEMORY;
 }
 
 RMI_FN rm_result rmi_sim_homes(rmi_sim *s)
@@ -4142,13 +4284,8 @@ RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
 {
     uint64_t ends[3] = {0, 0, 0};
     uint8_t *declared = RMI_NEW(&s->mem, uint8_t, rmi_low_buffers(s->g));
-    uint32_t turn, turns = 1, k;
-    size_t i;
+    uint32_t turn, turns = s->alone ? 1 : 3, k;
     if (!declared) return RM_ERROR_MEMORY;
-    for (i = 0; i < s->p->n; i++) { /* with the compute lane alone every step is the first one again */
-        const rmi_stmt *st = &s->p->st[i];
-        if (st->what >= RMI_OFFLOAD || (st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE))) turns = 3;
-    }
     for (turn = 0; turn < turns; turn++) {
         rmi_sim_begin(s);
         for (s->at = 0; s->at < s->p->n; s->at++) RMI_TRY(rmi_sim_statement(s, &s->p->st[s->at]));
@@ -4212,12 +4349,13 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint32_t stretch; /* RMI_NONE: takes no bytes of its own (the caller's, or counted elsewhere) */
     uint32_t sibling; /* further instance on the same stretch */
     uint32_t place;   /* index into homes + 1, or 0: it begins or ends there */
-    uint64_t bytes, off;
+    uint32_t staged;  /* where it was merged from, in host memory */
+    uint64_t bytes;
     uint8_t home;     /* 1: persists; 2: an input; 3: there, and counted elsewhere */
     uint8_t gone;     /* its bytes went on under another name */
     uint8_t spent;    /* merged: its bytes are a copy's source and hold nothing */
-    uint32_t staged;  /* where it was merged from, in host memory */
     uint8_t entry;    /* there when the sequence starts */
+    uint8_t off;      /* a view that does not start where its stretch does */
 } rmi_seq_inst;
 
 typedef struct rmi_seq_stretch {
@@ -4235,7 +4373,7 @@ typedef struct rmi_seq_kept { /* one life in host memory, positions [first, end)
 
 typedef struct rmi_seq {
     const rm_graph *g;
-    rmi_arena *mem;
+    rmi_arena *mem, *lives; /* lives: of what only the build itself and rmi_seq_bytes_at_end ask for; NULL: mem */
     uint32_t step, granule;
     const rmi_run *runs;
     uint32_t n;
@@ -4288,7 +4426,7 @@ RMI_FN int rmi_seq_ignored(const rmi_seq *q, uint32_t b)
 RMI_FN rm_result rmi_seq_new_inst(rmi_seq *q, uint32_t b, uint32_t at, uint64_t bytes)
 {
     rmi_seq_inst *s;
-    if (!rmi_arena_grow(q->mem, (void **)&q->inst, &q->cap_inst, (size_t)q->n_inst + 1, sizeof(rmi_seq_inst))) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, (size_t)q->n_inst + 1, sizeof(rmi_seq_inst))) return RM_ERROR_MEMORY;
     s = &q->inst[q->n_inst];
     s->buf = b;
     s->first = s->last = at;
@@ -4569,7 +4707,7 @@ RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p)
     if (op->view != RMI_NONE) {
         uint32_t of = q->cur[op->view];
         if (of != RMI_NONE && q->inst[of].stretch != RMI_NONE) {
-            q->inst[i].off = q->inst[of].off + op->view_offset;
+            q->inst[i].off = q->inst[of].off || op->view_offset;
             rmi_seq_join(q, i, q->inst[of].stretch);
         }
         return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, op->view, 0, 0);
@@ -4713,8 +4851,8 @@ RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t 
 RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
 {
     uint32_t p, i;
-    q->head_free = RMI_NEW(q->mem, uint32_t, (size_t)q->n + 1);
-    q->next_free = RMI_NEW(q->mem, uint32_t, (size_t)q->n_inst + 1);
+    q->head_free = RMI_NEW(q->lives ? q->lives : q->mem, uint32_t, (size_t)q->n + 1);
+    q->next_free = RMI_RAW(q->lives ? q->lives : q->mem, uint32_t, (size_t)q->n_inst + 1);
     if (!q->head_free || !q->next_free) return RM_ERROR_MEMORY;
     for (i = q->n_inst; i-- > 0;) { /* instances by the run after which they are freed */
         uint32_t last = q->inst[i].last;
@@ -4759,7 +4897,7 @@ RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
 RMI_FN rm_result rmi_seq_build(rmi_seq *q)
 {
     uint32_t p;
-    size_t was_inst = q->n_inst, was_str = q->n_str, was_st = q->n_st;
+    size_t was_inst = rmi_max(q->n_inst, q->partial ? 0 : q->n + q->n / 2), was_str = rmi_max(q->n_str, q->partial ? 0 : q->n), was_st = rmi_max(q->n_st, q->partial ? 0 : 4 * (size_t)q->n);
     q->inst = NULL;
     q->str = NULL;
     q->st = NULL;
@@ -4772,7 +4910,7 @@ RMI_FN rm_result rmi_seq_build(rmi_seq *q)
     q->kept_at = p < q->n ? RMI_NEW(q->mem, uint32_t, q->n) : NULL;
     if (p < q->n && !q->kept_at) return RM_ERROR_MEMORY;
     /* room for what the last one took: lists much alike are built in a row */
-    if (!rmi_arena_grow(q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)) || !rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) || !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)) || !rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) || !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
     return rmi_seq_emit(q);
 }
@@ -4790,7 +4928,8 @@ RMI_FN uint64_t rmi_seq_bytes_at_end(const rmi_seq *q, uint32_t b)
    wanted after the last run. */
 RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end)
 {
-    uint64_t *up = RMI_NEW(q->mem, uint64_t, (size_t)q->n + 2), *down = RMI_NEW(q->mem, uint64_t, (size_t)q->n + 2), sum = 0;
+    rmi_arena *mem = q->lives ? q->lives : q->mem;
+    uint64_t *up = RMI_NEW(mem, uint64_t, (size_t)q->n + 2), *down = RMI_NEW(mem, uint64_t, (size_t)q->n + 2), sum = 0;
     uint32_t i, p;
     if (!up || !down) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_str; i++) {
@@ -7122,7 +7261,9 @@ typedef struct rmi_plc_key {
     uint32_t id;
 } rmi_plc_key;
 
-typedef struct rmi_plc_node { /* over the boxes by start: the smallest end and rank below */
+#define RMI_PLC_CLASSES 11u /* of lifetimes in columns: below 8, 64, 512 ... */
+
+typedef struct rmi_plc_node { /* over the boxes by class, then start: the smallest end and rank below */
     uint32_t e, rank;
 } rmi_plc_node;
 
@@ -7141,6 +7282,8 @@ typedef struct rmi_plc {
     rmi_plc_key *key, *key2; /* n: an order, and room to sort */
     rmi_plc_node *tree;      /* 2 * leaves */
     uint32_t leaves;
+    uint32_t *leaf, *at, *start; /* by box: its leaf; by leaf: its box, its start */
+    uint32_t class0[RMI_PLC_CLASSES + 1], class_rank[RMI_PLC_CLASSES]; /* first leaf of a class; no rank in it is smaller */
     uint64_t *seg_h;   /* per column: height of the segment that starts here, RMI_INF: none does */
     uint32_t *seg_end, *seg_prev;
     rmi_plc_key *heap; /* (height, start), stale entries included */
@@ -7197,16 +7340,16 @@ RMI_FN rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, 
     return RM_OK;
 }
 
-/* Columns: a new one begins with every start that follows an end. Boxes come out in the order of their starts. */
-RMI_FN rm_result rmi_plc_columns(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
+/* Columns: a new one begins with every start that follows an end. Boxes come out in the order of their starts. tmp: for scratch. */
+RMI_FN rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_item *items, size_t n, uint64_t granule)
 {
     size_t i, events = 0, k, m = (size_t)p->n + p->fixes;
-    rmi_plc_key *ev = RMI_NEW(p->mem, rmi_plc_key, 2 * m), *room = RMI_NEW(p->mem, rmi_plc_key, 2 * m);
-    rmi_plc_box **of = RMI_NEW(p->mem, rmi_plc_box *, n);
+    rmi_plc_key *ev = RMI_RAW(tmp, rmi_plc_key, 2 * m), *room = RMI_RAW(tmp, rmi_plc_key, 2 * m);
+    rmi_plc_box **of = RMI_RAW(tmp, rmi_plc_box *, n);
     uint32_t col = 0, movable = 0, fixed = 0;
     int ended = 0;
-    p->box = RMI_NEW(p->mem, rmi_plc_box, p->n);
-    p->fix = RMI_NEW(p->mem, rmi_plc_box, p->fixes);
+    p->box = RMI_RAW(p->mem, rmi_plc_box, p->n);
+    p->fix = RMI_RAW(p->mem, rmi_plc_box, p->fixes);
     if (!ev || !room || !of || !p->box || !p->fix) return RM_ERROR_MEMORY;
     for (i = 0; i < n; i++) {
         if (!items[i].size) continue;
@@ -7379,16 +7522,42 @@ RMI_FN void rmi_plc_rank(rmi_plc *p, const uint64_t *value)
 }
 
 /* --- the skyline */
+
+/* Boxes by class of lifetime: what is asked for has to end within a segment, and among boxes that live about as long as each
+   other the start says whether they do. */
+RMI_FN uint32_t rmi_plc_class(uint32_t life)
+{
+    uint32_t c = 0;
+    while (life >>= 3) c++;
+    return c;
+}
+
 RMI_FN rm_result rmi_plc_sky_make(rmi_plc *p)
 {
+    uint32_t i, c, to[RMI_PLC_CLASSES];
     for (p->leaves = 1; p->leaves < p->n;) p->leaves *= 2;
-    p->key = RMI_NEW(p->mem, rmi_plc_key, p->n);
-    p->key2 = RMI_NEW(p->mem, rmi_plc_key, p->n);
-    p->tree = RMI_NEW(p->mem, rmi_plc_node, 2 * (size_t)p->leaves);
-    p->best = RMI_NEW(p->mem, uint64_t, p->n);
-    p->seg_h = RMI_NEW(p->mem, uint64_t, p->cols);
-    p->seg_end = RMI_NEW(p->mem, uint32_t, p->cols);
-    p->seg_prev = RMI_NEW(p->mem, uint32_t, p->cols + 1);
+    p->leaf = RMI_RAW(p->mem, uint32_t, p->n);
+    p->at = RMI_RAW(p->mem, uint32_t, p->n);
+    p->start = RMI_RAW(p->mem, uint32_t, p->n);
+    if (!p->leaf || !p->at || !p->start) return RM_ERROR_MEMORY;
+    for (i = 0; i < p->n; i++) p->class0[1 + rmi_plc_class(p->box[i].e - p->box[i].s)]++;
+    for (c = 0; c < RMI_PLC_CLASSES; c++) {
+        to[c] = p->class0[c];
+        p->class0[c + 1] += p->class0[c];
+    }
+    for (i = 0; i < p->n; i++) {
+        uint32_t v = to[rmi_plc_class(p->box[i].e - p->box[i].s)]++;
+        p->leaf[i] = v;
+        p->at[v] = i;
+        p->start[v] = p->box[i].s;
+    }
+    p->key = RMI_RAW(p->mem, rmi_plc_key, p->n);
+    p->key2 = RMI_RAW(p->mem, rmi_plc_key, p->n);
+    p->tree = RMI_RAW(p->mem, rmi_plc_node, 2 * (size_t)p->leaves);
+    p->best = RMI_RAW(p->mem, uint64_t, p->n);
+    p->seg_h = RMI_RAW(p->mem, uint64_t, p->cols);
+    p->seg_end = RMI_RAW(p->mem, uint32_t, p->cols);
+    p->seg_prev = RMI_RAW(p->mem, uint32_t, p->cols + 1);
     if (!p->key || !p->key2 || !p->tree || !p->best || !p->seg_h || !p->seg_end || !p->seg_prev) return RM_ERROR_MEMORY;
     return RM_OK;
 }
@@ -7404,10 +7573,15 @@ RMI_FN rmi_plc_node rmi_plc_join(rmi_plc_node a, rmi_plc_node b)
 /* The tree with every box in it, ranked by p->key. */
 RMI_FN void rmi_plc_tree_fill(rmi_plc *p)
 {
-    uint32_t i;
+    uint32_t i, c = 0;
     for (i = 0; i < p->n; i++) {
-        p->tree[p->leaves + p->key[i].id].rank = i;
-        p->tree[p->leaves + i].e = p->box[i].e;
+        p->tree[p->leaves + p->leaf[p->key[i].id]].rank = i;
+        p->tree[p->leaves + i].e = p->box[p->at[i]].e;
+    }
+    for (c = 0; c < RMI_PLC_CLASSES; c++) p->class_rank[c] = RMI_NONE;
+    for (c = i = 0; i < p->n; i++) {
+        while (i == p->class0[c + 1]) c++;
+        if (p->tree[p->leaves + i].rank < p->class_rank[c]) p->class_rank[c] = p->tree[p->leaves + i].rank;
     }
     for (i = p->n; i < p->leaves; i++) p->tree[p->leaves + i].e = p->tree[p->leaves + i].rank = RMI_NONE;
     for (i = p->leaves - 1; i; i--) p->tree[i] = rmi_plc_join(p->tree[2 * i], p->tree[2 * i + 1]);
@@ -7417,7 +7591,7 @@ RMI_FN void rmi_plc_tree_fill(rmi_plc *p)
 RMI_FN void rmi_plc_tree_drop(rmi_plc *p, uint32_t i)
 {
     rmi_plc_node v;
-    i += p->leaves;
+    i = p->leaf[i] + p->leaves;
     p->tree[i].e = p->tree[i].rank = RMI_NONE;
     while (i > 1) {
         i /= 2;
@@ -7427,11 +7601,23 @@ RMI_FN void rmi_plc_tree_drop(rmi_plc *p, uint32_t i)
     }
 }
 
-/* The first box of the order among those left within columns [a, b) that fits at height h; RMI_NONE if none does. */
-RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *p, uint32_t a, uint32_t b, uint64_t h)
+/* The first of the leaves [lo, hi) whose box starts at `start` or later. */
+RMI_FN uint32_t rmi_plc_from(const rmi_plc *p, uint32_t lo, uint32_t hi, uint32_t start)
 {
-    uint32_t stack[128], tail[32], top = 0, tails = 0, best = RMI_NONE;
-    uint32_t lo = p->first[a] + p->leaves, hi = p->first[b] + p->leaves;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (p->start[mid] < start) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* The smallest rank below `best` of a box left among the leaves [lo, hi) that ends by b and fits at height h; else best. */
+RMI_FN uint32_t rmi_plc_tree_best(rmi_plc *p, uint32_t lo, uint32_t hi, uint32_t b, uint64_t h, uint32_t best)
+{
+    uint32_t stack[128], tail[32], top = 0, tails = 0;
+    lo += p->leaves;
+    hi += p->leaves;
     for (; lo < hi; lo /= 2, hi /= 2) { /* the nodes that cover the range; those in tail lie from right to left */
         if (lo & 1) stack[top++] = lo++;
         if (hi & 1) tail[tails++] = --hi;
@@ -7442,7 +7628,7 @@ RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *p, uint32_t a, uint32_t b, uint64_t h
         p->work++;
         if (p->tree[v].e > b || p->tree[v].rank >= best) continue;
         if (v >= p->leaves) {
-            const rmi_plc_box *x = p->box + (v - p->leaves);
+            const rmi_plc_box *x = p->box + p->at[v - p->leaves];
             if (!p->floats || rmi_plc_ceiling(p, x->s, x->e, h) - h >= x->size) best = p->tree[v].rank;
             continue;
         }
@@ -7455,6 +7641,19 @@ RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *p, uint32_t a, uint32_t b, uint64_t h
             stack[top++] = left;
             stack[top++] = right;
         }
+    }
+    return best;
+}
+
+/* The first box of the order among those left within columns [a, b) that fits at height h; RMI_NONE if none does. */
+RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *p, uint32_t a, uint32_t b, uint64_t h)
+{
+    uint32_t c, best = RMI_NONE;
+    for (c = rmi_plc_class(b - a) + 1; c-- > 0;) {
+        uint32_t lo, hi = p->class0[c + 1], least = c ? (uint32_t)1 << (3 * c) : 1;
+        if (p->class_rank[c] >= best) continue;
+        lo = rmi_plc_from(p, p->class0[c], hi, a);
+        best = rmi_plc_tree_best(p, lo, rmi_plc_from(p, lo, hi, b - least + 1), b, h, best);
     }
     return best == RMI_NONE ? RMI_NONE : p->key[best].id;
 }
@@ -8128,7 +8327,10 @@ RMI_FN rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64
     RMI_TRY(rmi_plc_check(p, items, n, granule));
     p->height = p->bound = p->fixed_top;
     if (p->n + p->fixes) {
-        RMI_TRY(rmi_plc_columns(p, items, n, granule));
+        rmi_arena tmp = rmi_arena_make(&p->mem->hooks);
+        rm_result r = rmi_plc_columns(p, &tmp, items, n, granule);
+        rmi_arena_free(&tmp);
+        if (r != RM_OK) return r;
         p->bound = 0;
         RMI_TRY(rmi_plc_measure(p));
         RMI_TRY(rmi_plc_base(p));
@@ -8189,7 +8391,7 @@ RMI_FN uint32_t rmi_plc_time_rank(const uint64_t *at, size_t times, uint64_t t)
 
 RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, rmi_plc_info *info)
 {
-    uint64_t *at = RMI_NEW(mem, uint64_t, 2 * n);
+    uint64_t *at = RMI_NEW(mem, uint64_t, 4 * n);
     rmi_plc_item *ranked = RMI_NEW(mem, rmi_plc_item, n);
     size_t i, times = 0;
     if (!at || !ranked) return RM_ERROR_MEMORY;
@@ -8198,7 +8400,7 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
         at[2 * i] = items[i].start;
         at[2 * i + 1] = items[i].end;
     }
-    rmi_sort(at, 2 * n, sizeof *at, rmi_sch_cmp_u64, NULL);
+    rmi_sort_u64(at, at + 2 * n, 2 * n);
     for (i = 0; i < 2 * n; i++)
         if (!times || at[times - 1] != at[i]) at[times++] = at[i];
     for (i = 0; i < n; i++) {
@@ -8651,9 +8853,10 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
 RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
 {
     const rm_graph *g = m->g;
-    uint32_t i, k, n = 0, most = 2 * g->n_tensors + g->n_barriers + 8, *slot, *update;
+    uint32_t i, k, n = 0, most = g->n_barriers + 8, *slot, *update;
     rmi_run *runs;
     rmi_access low;
+    for (i = 0; i < g->n_tensors; i++) most += g->tensors[i].kind == RMI_PARAM ? 2u : 0u;
     for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
     m->tasks = RMI_NEW(m->mem, rmi_ref_task, most);
     m->keep = RMI_NEW(m->mem, uint32_t, most);
@@ -8851,9 +9054,9 @@ typedef struct rmi_ref_search {
 RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
 {
     memset(x, 0, sizeof *x);
-    x->list = RMI_NEW(s->mem, uint32_t, s->cap);
+    x->list = RMI_RAW(s->mem, uint32_t, s->cap);
     x->mode = RMI_NEW(s->mem, uint8_t, s->m->g->n_ops);
-    x->form = RMI_NEW(s->mem, uint16_t, s->cap);
+    x->form = RMI_RAW(s->mem, uint16_t, s->cap);
     return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
 }
 
@@ -8861,19 +9064,19 @@ RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
 RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *uses)
 {
     RMI_TRY(rmi_ref_kept_make(s, x));
-    x->live = RMI_NEW(s->mem, uint64_t, s->cap + 1);
-    x->rank = RMI_NEW(s->mem, uint8_t, s->cap);
-    x->cost = RMI_NEW(s->mem, uint64_t, s->cap);
-    x->inst0 = RMI_NEW(s->mem, uint32_t, s->cap + 1);
-    x->free_head = RMI_NEW(s->mem, uint32_t, s->cap + 1);
-    x->inst = RMI_NEW(s->mem, rmi_ref_inst, s->cap_inst);
-    x->str = RMI_NEW(s->mem, rmi_ref_str, s->cap_inst);
-    x->inst_use = uses ? uses->inst_use : RMI_NEW(s->mem, uint32_t, s->cap_inst);
-    x->use_pos = uses ? uses->use_pos : RMI_NEW(s->mem, uint32_t, s->cap_use);
-    x->use_prev = uses ? uses->use_prev : RMI_NEW(s->mem, uint32_t, s->cap_use);
-    x->cur = RMI_NEW(s->mem, uint32_t, s->m->n_buf);
-    x->dead = RMI_NEW(s->mem, uint32_t, s->cap);
-    x->reps = RMI_NEW(s->mem, uint32_t, s->cap);
+    x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
+    x->rank = RMI_RAW(s->mem, uint8_t, s->cap);
+    x->cost = RMI_RAW(s->mem, uint64_t, s->cap);
+    x->inst0 = RMI_RAW(s->mem, uint32_t, s->cap + 1);
+    x->free_head = RMI_RAW(s->mem, uint32_t, s->cap + 1);
+    x->inst = RMI_RAW(s->mem, rmi_ref_inst, s->cap_inst);
+    x->str = RMI_RAW(s->mem, rmi_ref_str, s->cap_inst);
+    x->inst_use = uses ? uses->inst_use : RMI_RAW(s->mem, uint32_t, s->cap_inst);
+    x->use_pos = uses ? uses->use_pos : RMI_RAW(s->mem, uint32_t, s->cap_use);
+    x->use_prev = uses ? uses->use_prev : RMI_RAW(s->mem, uint32_t, s->cap_use);
+    x->cur = RMI_RAW(s->mem, uint32_t, s->m->n_buf);
+    x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
+    x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
     if (x->cur) memset(x->cur, 0xFF, s->m->n_buf * sizeof(uint32_t));
     return x->inst_use && x->cost && x->dead && x->reps && x->live && x->rank && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
 }
@@ -8903,15 +9106,15 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     s->cap_ins = s->cap;
     s->count = RMI_NEW(mem, uint32_t, m->g->n_ops);
     s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
-    s->now = RMI_NEW(mem, uint32_t, m->n_buf);
-    s->size = RMI_NEW(mem, uint64_t, m->n_buf);
-    s->ins = RMI_NEW(mem, uint64_t, s->cap_ins);
+    s->now = RMI_RAW(mem, uint32_t, m->n_buf);
+    s->size = RMI_RAW(mem, uint64_t, m->n_buf);
+    s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
     s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
     s->mark = RMI_NEW(mem, uint8_t, m->n_tasks);
-    s->stack = RMI_NEW(mem, uint32_t, m->g->n_ops + 8);
-    s->stack_runs = RMI_NEW(mem, uint32_t, s->cap);
+    s->stack = RMI_RAW(mem, uint32_t, m->g->n_ops + 8);
+    s->stack_runs = RMI_RAW(mem, uint32_t, s->cap);
     s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
-    s->touched = RMI_NEW(mem, uint32_t, s->cap_use);
+    s->touched = RMI_RAW(mem, uint32_t, s->cap_use);
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
     two = RMI_NEW(mem, rmi_ref_state, 2);
     if (!s->count || !s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
@@ -10462,7 +10665,7 @@ RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t r
         int on = 0;
         rmi_ref_begin(s);
         for (p = 0; p <= s->a->n; p++) s->above[p + 1] = s->above[p] + (p < s->a->n && s->a->live[p] > s->limit);
-        picks = RMI_NEW(&tmp, rmi_ref_pick, s->a->n_use + (size_t)1);
+        picks = RMI_RAW(&tmp, rmi_ref_pick, s->a->n_use + (size_t)1);
         if (!picks || rmi_ref_tree_make(&tmp, s->a->live, s->a->n + 1, &est) != RM_OK) {
             rmi_arena_free(&tmp);
             return RM_ERROR_MEMORY;
@@ -14639,11 +14842,13 @@ typedef struct rmi_planner {
     rmi_stop stop;
     uint64_t end_ns;  /* of the clock; 0: no limit */
     int late;         /* the clock, not the caller, has stopped this kind of step */
-    rmi_arena tries, lists; /* of one candidate, emptied for the next */
+    rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
+    rmi_arena best_mem; /* of the best program's lists */
     int pruning, placing, quick; /* quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t budget; /* 0: none */
+    int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
@@ -14787,11 +14992,12 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
 {
     const rm_graph *g = w->g;
     rmi_arena *mem = &w->p->mem;
-    uint32_t i, n = 0;
+    uint32_t i, n = 0, lasting = 0;
     uint32_t *dies = RMI_NEW(mem, uint32_t, g->n_tensors);
     rmi_plan_input *in = RMI_NEW(mem, rmi_plan_input, g->n_tensors);
     w->offsets = RMI_NEW(mem, uint64_t, rmi_low_buffers(g));
-    w->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)g->n_tensors);
+    for (i = 0; i < g->n_tensors; i++) lasting += g->tensors[i].kind != RMI_ACT;
+    w->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)lasting);
     if (!dies || !in || !w->offsets || !w->homes) return RM_ERROR_MEMORY;
     for (i = 0; i < rmi_low_buffers(g); i++) w->offsets[i] = RMI_INF;
     if (w->d->like && !(g->has_link && w->d->host_bytes)) RMI_TRY(rmi_plan_layout_like(w, &w->d->like->prog[0]));
@@ -14937,6 +15143,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     rmi_seq *q = &w->seq;
     rm_result r;
     q->mem = mem;
+    q->lives = &w->lives;
     q->step = w->step;
     q->granule = w->align;
     q->runs = runs;
@@ -14944,6 +15151,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     q->homes = w->homes;
     q->n_homes = w->n_homes + w->n_late;
     memset(out, 0, sizeof *out);
+    rmi_arena_clear(&w->lives);
     RMI_TRY(rmi_seq_build(q));
     if (w->pruning) {
         int hopeless = 0;
@@ -14951,6 +15159,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         out->arena = out->fig.live_bytes = RMI_INF;
         if (hopeless) return RM_OK;
     }
+    if (q->n_inst > RMI_PLAN_MANY) rmi_arena_free(&w->lives);
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else {
         w->placing = 1;
@@ -14970,8 +15179,8 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
 
 RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, rmi_program *to)
 {
-    rmi_stmt *st = RMI_NEW(mem, rmi_stmt, from->n);
-    rmi_home *homes = RMI_NEW(mem, rmi_home, from->n_homes);
+    rmi_stmt *st = RMI_RAW(mem, rmi_stmt, from->n);
+    rmi_home *homes = RMI_RAW(mem, rmi_home, from->n_homes);
     if (!st || !homes) return RM_ERROR_MEMORY;
     if (from->n) memcpy(st, from->st, from->n * sizeof(rmi_stmt));
     if (from->n_homes) memcpy(homes, from->homes, from->n_homes * sizeof(rmi_home));
@@ -14979,6 +15188,14 @@ RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, 
     to->st = st;
     to->homes = homes;
     return RM_OK;
+}
+
+/* The program becomes the best one. */
+RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c)
+{
+    rmi_arena_free(&w->best_mem);
+    w->best.n = 0;
+    return rmi_plan_copy_program(&w->best_mem, c, &w->best);
 }
 
 RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *p) { return w->d->live_only ? p->fig.live_bytes : p->arena; }
@@ -15043,7 +15260,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
         w->tried = c;
         if (*size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
-            r = rmi_plan_copy_program(&w->p->mem, &c, &w->best);
+            r = rmi_plan_take(w, &c);
             if (w->seeding && (w->seed = RMI_NEW(&w->p->mem, rmi_run, n)) != NULL) {
                 memcpy(w->seed, runs, (w->n_seed = n) * sizeof(rmi_run));
                 w->seed_ns = c.fig.time_ns;
@@ -15061,7 +15278,7 @@ RMI_FN size_t rmi_plan_room(const rm_graph *g, size_t stages_runs)
 {
     size_t n = stages_runs + g->n_barriers + 8, i;
     for (i = 0; i < g->n_ops; i++) n += 1 + rmi_low_parts(&g->ops[i]);
-    for (i = 0; i < g->n_tensors; i++) n += 3;
+    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM ? 3u : 0u;
     return n;
 }
 
@@ -15629,6 +15846,43 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r; /* with what there is */
 }
 
+/* Keep everything, the yardstick, and a candidate of every preset; and the least memory that any plan needs. */
+RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_program c;
+    rmi_run *runs = NULL;
+    size_t n = 0;
+    rm_result r = rmi_plan_keep_all(w, &tmp, &runs, &n);
+    w->unmeasured = 0;
+    if (r == RM_OK) r = rmi_plan_build(w, &tmp, runs, n, 0, &c);
+    if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL;
+    if (r == RM_OK) {
+        uint64_t size = rmi_plan_size(w, &c);
+        int first = !w->best.n, better = size <= budget && (first || c.fig.time_ns < w->best.fig.time_ns);
+        w->min_arena = rmi_min(w->min_arena, size);
+        w->info->keep_all_bytes = size;
+        w->info->keep_all_ns = c.fig.time_ns;
+        if (better) r = rmi_plan_take(w, &c);
+        if (better && first) rmi_plan_tell(w, "first");
+    }
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_ref_model m;
+    rm_result r = RM_OK;
+    if (!(w->g->has_link && w->d->host_bytes) && w->g->n_ops < 10000) { /* it is worth its time */
+        r = rmi_ref_make(&tmp, w->g, w->step, 1, &m);
+        if (r == RM_OK) r = rmi_bnd_least_bytes(&tmp, &m, &w->info->min_bound_bytes);
+    }
+    rmi_arena_free(&tmp);
+    return r;
+}
+
 /* --- whole-graph search: starts from everything once and from the chain's plans for more memory, then improves */
 
 /* The best list so far gets addresses. If these are above the budget the limit falls, and the search goes on with what is
@@ -15652,19 +15906,20 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     return RM_OK;
 }
 
-/* A first plan, as soon as can be: evictions from everything once. */
+/* A first plan, as soon as can be: everything once if that fits, else evictions from there; what else is to be measured comes
+   after it. */
 RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
     uint64_t limit = s->limit;
     uint32_t i;
-    rmi_ref_load(s, NULL, 0, NULL);
+    if (rmi_ref_load(s, NULL, 0, NULL) && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
     for (i = 0; i < 4 && !w->best.n && !w->stop.stopped; i++) {
         RMI_TRY(rmi_ref_greedy(s, 300, 400));
         rmi_ref_fill(s, 0);
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }
     s->limit = limit;
-    return RM_OK;
+    return w->unmeasured ? rmi_plan_yardstick(w, budget) : RM_OK;
 }
 
 RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
@@ -15800,6 +16055,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.limit = rmi_sub(budget, m.base);
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
+    if (w->stop.stopped) return RM_OK;
+    RMI_TRY(rmi_plan_least_bytes(w));
     if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     w->seeding = 1;
     if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
@@ -15856,7 +16113,7 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
         if (k->key != key || k->bytes > budget) continue;
         if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
         if (rmi_plan_size(w, &c) > budget || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
-        RMI_TRY(rmi_plan_copy_program(&w->p->mem, &c, &w->best));
+        RMI_TRY(rmi_plan_take(w, &c));
     }
     return RM_OK;
 }
@@ -16117,17 +16374,16 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
 RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    uint64_t budget = w->budget ? w->budget : RMI_INF, size = 0;
-    rmi_run *runs = NULL;
-    size_t n = 0;
+    uint64_t budget = w->budget ? w->budget : RMI_INF;
     rm_result r;
-    int plain;
+    int plain, searched;
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = RMI_INF;
     w->seed = NULL;
     w->n_seed = 0;
     memset(&w->best, 0, sizeof w->best);
+    rmi_arena_free(&w->best_mem);
     rmi_plan_step_homes(w);
     w->info->step = step;
     w->info->budget_bytes = w->d->device_bytes;
@@ -16136,29 +16392,14 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->info->estimated = w->g->estimated;
     r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
     if (r == RM_OK) r = rmi_bnd_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
-    if (r == RM_OK && !(w->g->has_link && w->d->host_bytes) && w->g->n_ops < 10000) { /* it is worth its time */
-        rmi_ref_model m;
-        r = rmi_ref_make(&tmp, w->g, step, 1, &m);
-        if (r == RM_OK) r = rmi_bnd_least_bytes(&tmp, &m, &w->info->min_bound_bytes);
-    }
-    plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
-    if (r == RM_OK && plain) r = rmi_plan_keep_all(w, &tmp, &runs, &n);
-    if (r == RM_OK && plain) { /* keep everything: the yardstick, and a candidate of every preset */
-        rmi_program c;
-        r = rmi_plan_build(w, &tmp, runs, n, 0, &c);
-        if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL;
-        if (r == RM_OK) {
-            size = rmi_plan_size(w, &c);
-            w->min_arena = size;
-            w->info->keep_all_bytes = size;
-            w->info->keep_all_ns = c.fig.time_ns;
-            if (size <= budget) r = rmi_plan_copy_program(&w->p->mem, &c, &w->best);
-            if (size <= budget) rmi_plan_tell(w, "first");
-        }
-    }
     rmi_arena_free(&tmp);
+    plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
+    searched = plain && w->c.passes & RM_PASS_SEARCH;
+    w->unmeasured = plain;
+    if (r == RM_OK && plain && !searched) r = rmi_plan_yardstick(w, budget);
+    if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
     if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
-    if (r == RM_OK && plain && w->c.passes & RM_PASS_SEARCH && !w->stop.stopped) r = rmi_plan_search(w, budget);
+    if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_search(w, budget);
     else if (r == RM_OK && !w->stop.stopped) {
         tmp = rmi_plan_arena(w);
         r = rmi_plan_bound(w, &tmp, NULL, budget);
@@ -16172,6 +16413,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     rmi_plan_figures_of(&w->best, w->info);
     if (w->d->live_only) w->info->arena_bytes = w->best.fig.live_bytes;
     w->p->prog[w->p->n++] = w->best;
+    rmi_arena_join(&w->p->mem, &w->best_mem);
     return RM_OK;
 }
 
@@ -16419,10 +16661,12 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
-    w.tries = w.lists = rmi_plan_arena(&w);
+    w.tries = w.lists = w.lives = w.best_mem = rmi_plan_arena(&w);
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     rmi_arena_free(&w.tries);
     rmi_arena_free(&w.lists);
+    rmi_arena_free(&w.lives);
+    rmi_arena_free(&w.best_mem);
     if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
@@ -16536,7 +16780,7 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, ui
         n += 2 * p[i].n_use;
         if (p[i].n > most) most = p[i].n;
     }
-    l->cut = RMI_NEW(mem, uint64_t, n);
+    l->cut = RMI_NEW(mem, uint64_t, 2 * n);
     l->clock = RMI_NEW(mem, uint32_t, 2 * (size_t)most * RMI_LANES);
     l->lane = RMI_NEW(mem, uint8_t, 2 * (size_t)most);
     if (!l->cut || !l->clock || !l->lane) return RM_ERROR_MEMORY;
@@ -16545,7 +16789,7 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, ui
             l->cut[l->n_cut++] = p[i].use[u].lo;
             l->cut[l->n_cut++] = p[i].use[u].hi;
         }
-    rmi_sort(l->cut, l->n_cut, sizeof(uint64_t), rmi_sch_cmp_u64, NULL);
+    rmi_sort_u64(l->cut, l->cut + l->n_cut, l->n_cut);
     for (u = 0, n = 0; u < l->n_cut; u++)
         if (!n || l->cut[n - 1] != l->cut[u]) l->cut[n++] = l->cut[u];
     l->n_cut = n;
