@@ -4897,7 +4897,10 @@ RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
 RMI_FN rm_result rmi_seq_build(rmi_seq *q)
 {
     uint32_t p;
-    size_t was_inst = rmi_max(q->n_inst, q->partial ? 0 : q->n + q->n / 2), was_str = rmi_max(q->n_str, q->partial ? 0 : q->n), was_st = rmi_max(q->n_st, q->partial ? 0 : 4 * (size_t)q->n);
+    size_t whole = q->partial ? 0 : q->n, was_inst = whole + whole / 2, was_str = whole, was_st = 4 * whole;
+    if (was_inst < q->n_inst) was_inst = q->n_inst;
+    if (was_str < q->n_str) was_str = q->n_str;
+    if (was_st < q->n_st) was_st = q->n_st;
     q->inst = NULL;
     q->str = NULL;
     q->st = NULL;

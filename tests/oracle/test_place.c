@@ -149,7 +149,7 @@ static uint64_t search_alone(const rmi_plc_item *v, size_t n)
     memset(&p, 0, sizeof p);
     p.mem = &mem;
     p.limit = RMI_PLC_WORK;
-    CHECK(rmi_plc_check(&p, v, n, 1) == RM_OK && rmi_plc_columns(&p, v, n, 1) == RM_OK && rmi_plc_measure(&p) == RM_OK);
+    CHECK(rmi_plc_check(&p, v, n, 1) == RM_OK && rmi_plc_columns(&p, p.mem, v, n, 1) == RM_OK && rmi_plc_measure(&p) == RM_OK);
     CHECK(rmi_plc_base(&p) == RM_OK && rmi_plc_sky_make(&p) == RM_OK);
     p.target = rmi_max(p.bound, p.fixed_top);
     for (i = 0; i < n; i++) p.height += v[i].size;
