@@ -9,8 +9,8 @@ quick=0
 CC=${CC:-cc}
 CXX=${CXX:-c++}
 out=build/tests
-rm -rf "$out/jobs"
-mkdir -p "$out/jobs"
+rm -rf "$out/jobs" "$out/kept"
+mkdir -p "$out/jobs" "$out/kept"
 log=$out/log
 W="-Wall -Wextra -pedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -Werror"
 SAN="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
@@ -125,12 +125,12 @@ test_of() { # SOURCE
     name=$(basename "$1" | sed 's/\.[a-z]*$//')
     case $1 in
     *.cpp) check "build $name" ${CXX} -std=c++17 $SAN -I. -o "$out/$name" "$1" ;;
-    *) if grep -q 'oracle/replay.h' "$1"; then
+    *) if grep -q 'oracle/[a-z]*[.]h' "$1"; then
            check "build $name" ${CC} -std=gnu99 $SAN -I. -c -o "$out/$name.o" "$1"
-           check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$out/$name.o" "$out/replay.o" -lm
+           check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$out/$name.o" "$out/replay.o" -lm -lpthread
        else check "build $name" ${CC} -std=gnu99 $SAN -I. -o "$out/$name" "$1" -lm -lpthread; fi ;;
     esac
-    [ -x "$out/$name" ] && counted "$name" "$out/$name"
+    [ -x "$out/$name" ] && counted "$name" env RMTEST_KEEP="$out/kept/$name" "$out/$name"
 }
 
 cuda_header() { # COMPILER AND OPTIONS, as one word
@@ -161,7 +161,8 @@ cuda_test() { # SOURCE
 lanes_threads() {
     check "build test_lanes for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -o "$out/lanes_threads" tests/property/test_lanes.c -lm -lpthread
     counted lanes_threads "$out/lanes_threads" 25 5000
-    check "build test_run for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -o "$out/run_threads" tests/unit/test_run.c -lm -lpthread
+    check "build test_run for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -c -o "$out/run_threads.o" tests/unit/test_run.c
+    check "link test_run for threads" ${CXX} -fsanitize=thread -o "$out/run_threads" "$out/run_threads.o" "$out/replay.o" -lm -lpthread
     counted run_threads "$out/run_threads"
 }
 same() { # NAME COMPILER...: its plans, to be compared with the others' at the end
@@ -232,6 +233,11 @@ if have python3; then
     job rooms_cuda counted rooms_cuda python3 tests/structure/rooms.py rockmate_cuda.h
 else skip "python3 is not here: order of rooms"; fi
 run_jobs
+
+# --- the plans that the tests asked the second referee about, before the first one
+referee=../shared/tools/replay.py
+if have python3 && [ -f $referee ]; then counted judge python3 tests/oracle/judge.py $referee "$out"/kept/* --seconds 150
+else skip "no $referee: the tests' plans had one referee"; fi
 
 # --- the same plans from every compiler
 first=

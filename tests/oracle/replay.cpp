@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -1574,6 +1575,25 @@ int rmtest_replay(const std::string &graph_text, const std::string &plan_text, c
     return rmtest::detail::replay(graph_text.data(), graph_text.size(), plan_text.data(), plan_text.size(), options, result);
 }
 
+/* Where RMTEST_KEEP names a file, every question and its answer is added to it, for tests/oracle/judge.py. A graph that is asked about
+   several times in a row is there once. */
+static void keep_question(const char *graph, size_t graph_len, const char *plan, size_t plan_len, uint64_t budget, uint64_t host_budget, const rmtest_result &r)
+{
+    static const char *const path = std::getenv("RMTEST_KEEP");
+    static std::FILE *const f = path ? std::fopen(path, "wb") : nullptr;
+    static std::string last;
+    if (!f) return;
+    if (last.compare(0, std::string::npos, graph, graph_len) != 0) {
+        last.assign(graph, graph_len);
+        std::fprintf(f, "graph %zu\n", graph_len);
+        std::fwrite(graph, 1, graph_len, f);
+    }
+    std::fprintf(f, "plan %zu %llu %llu %d %llu %llu %llu %llu\n", plan_len, (unsigned long long)budget, (unsigned long long)host_budget, r.verdict, (unsigned long long)r.time_ns,
+                 (unsigned long long)r.live_bytes, (unsigned long long)r.arena_bytes, (unsigned long long)r.host_bytes);
+    std::fwrite(plan, 1, plan_len, f);
+    std::fflush(f);
+}
+
 extern "C" int rmtest_replay_c(const char *graph, size_t graph_len, const char *plan, size_t plan_len, uint64_t budget, uint64_t host_budget,
                                rmtest_result *out)
 {
@@ -1583,6 +1603,7 @@ extern "C" int rmtest_replay_c(const char *graph, size_t graph_len, const char *
     o.host_budget = host_budget;
     rmtest::detail::replay(graph, graph_len, plan ? plan : "", plan_len, o, r);
     *out = r.figures;
+    keep_question(graph, graph_len, plan ? plan : "", plan_len, budget, host_budget, *out);
     return out->verdict;
 }
 

@@ -1,11 +1,13 @@
 /* test_exec.c - executes plans of random graphs with toy kernels (toy.h): every plan gives the same bits as running every
    op once in memory of its own, whatever the budget, the preset, the kinds of steps, the memory it runs in; no byte outside is touched and nothing is allocated.
 
-      gcc -O1 -g -std=gnu99 -I. tests/property/test_exec.c -o build/test_exec && build/test_exec [GRAPHS [FIRST-SEED]] */
+      g++ -std=c++17 -O2 -c -I. -o build/replay.o tests/oracle/replay.cpp && gcc -O1 -g -std=gnu99 -I. -c -o build/test_exec.o tests/property/test_exec.c &&
+     g++ -o build/test_exec build/test_exec.o build/replay.o -lm && build/test_exec [GRAPHS [FIRST-SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
 #include "../common.h"
+#include "../oracle/plan.h"
 #include "randgraph.h"
 #include "toy.h"
 
@@ -495,6 +497,10 @@ static rm_plan *plan(rm_graph *g, const char *preset, uint64_t budget, uint32_t 
     d.align = align;
     d.info = &info;
     rm_plan_create(g, &d, &p);
+    if (p) {
+        const char *why = rmtest_plan(g, p, budget, with_host);
+        expect(!*why, "the second referee", why);
+    }
     if (min) *min = info.min_bytes;
     return p;
 }

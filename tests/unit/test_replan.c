@@ -1,10 +1,12 @@
 /* test_replan.c - rm_exec_replan amid an accumulation: gradients go on, or it is refused before anything is lost.
 
-      gcc -O1 -g -std=gnu99 -I. tests/unit/test_replan.c -o build/test_replan && build/test_replan */
+      g++ -std=c++17 -O2 -c -I. -o build/replay.o tests/oracle/replay.cpp && gcc -O1 -g -std=gnu99 -I. -c -o build/test_replan.o tests/unit/test_replan.c &&
+      g++ -o build/test_replan build/test_replan.o build/replay.o && build/test_replan */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
 #include "../common.h"
+#include "../oracle/plan.h"
 
 enum { N = 64 };
 
@@ -51,6 +53,7 @@ static rm_plan *plan(uint32_t steps, uint64_t budget)
 {
     rm_plan *p = NULL;
     EXPECT(!rm_plan_create(g, &(rm_plan_desc){.steps = steps, .device_bytes = budget, .align = 64}, &p), rm_graph_error(g));
+    EXPECT(!*rmtest_plan(g, p, budget, 0), "the second referee");
     return p;
 }
 

@@ -2,7 +2,8 @@
    restoring and replanning while copies are under way, two executors of one plan at once, executors that never ran. A small model
    with real numbers; all results are compared, as bits, with those of the plan that keeps everything and never leaves the device.
 
-      gcc -O1 -g -std=gnu99 -I. tests/unit/test_run.c -o build/test_run -lm -lpthread && build/test_run
+      g++ -std=c++17 -O2 -c -I. -o build/replay.o tests/oracle/replay.cpp && gcc -O1 -g -std=gnu99 -I. -c -o build/test_run.o tests/unit/test_run.c &&
+      g++ -o build/test_run build/test_run.o build/replay.o -lm -lpthread && build/test_run
    (with -fsanitize=thread as well: tests/run.sh) */
 #define ROCKMATE_IMPLEMENTATION
 #define ROCKMATE_THREADS
@@ -11,6 +12,7 @@
 #include <math.h>
 #include <pthread.h>
 #include "../common.h"
+#include "../oracle/plan.h"
 
 enum { B = 8, D = 16, LAYERS = 6, NX = B * D, NW = D * D };
 
@@ -162,6 +164,7 @@ static rm_plan *plan(model *m, uint32_t steps, int tight)
         d.device_bytes = info.min_bytes + (tight > 1 ? info.min_bytes / 3 : 0);
     }
     EXPECT(rm_plan_create(m->g, &d, &p) == RM_OK, rm_graph_error(m->g));
+    EXPECT(!*rmtest_plan(m->g, p, d.device_bytes, d.host_bytes), "the second referee");
     return p;
 }
 

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Puts the questions that the tests asked of tests/oracle/replay.cpp to the first referee as well: judge.py REPLAY.PY FILE... [--seconds N]
+
+The files are what RMTEST_KEEP made. Verdict, time of a step, arena, live and host bytes must be the same. Plans are taken in turns from
+all files, each file's spread evenly; what N seconds (default: no limit) do not suffice for is counted as skipped.
+"""
+import importlib.util
+import sys
+import time
+
+NO_BUDGET = (1 << 64) - 1
+
+
+def questions(path):
+    """(graph, plan, [budget, host budget, verdict, time, live, arena, host]) of one file."""
+    found, graph = [], None
+    with open(path, "rb") as f:
+        for line in iter(f.readline, b""):
+            what, size, *rest = line.split()
+            text = f.read(int(size)).decode()
+            if what == b"graph":
+                graph = text
+            else:
+                found.append((graph, text, [int(x) for x in rest]))
+    return found
+
+
+def spread(n):
+    """0 ... n - 1 in an order whose every beginning is spread over the whole."""
+    bits = max(1, (n - 1).bit_length())
+    for i in range(1 << bits):
+        j = int(format(i, f"0{bits}b")[::-1], 2)
+        if j < n:
+            yield j
+
+
+def judge(referee, graphs, graph, plan, budget, host_budget):
+    """[verdict, time, live, arena, host], and what was said."""
+    texts = {"graph": graph, "plan": plan}
+
+    def words(name):
+        for number, line in enumerate(texts[name].split("\n"), 1):
+            w = line.split("#", 1)[0].split()
+            if w:
+                yield number, w
+
+    referee.words = words
+    try:
+        if graphs[0] is not graph:
+            graphs[:] = [graph, referee.Graph("graph")]
+    except (referee.Bad, StopIteration) as e:
+        graphs[:] = [None, None]
+        return [2], str(e)
+    try:
+        r = referee.Replay(graphs[1], "plan")
+        if budget != NO_BUDGET and r.device.size > budget:
+            raise referee.Bad("over the budget")
+        if host_budget != NO_BUDGET and r.hostmem.size > host_budget:
+            raise referee.Bad("over the host budget")
+    except referee.Bad as e:
+        return [1], str(e)
+    return [0, r.time, r.device.peak, r.device.top, r.hostmem.top], ""
+
+
+def main(argv):
+    seconds = float("inf")
+    if "--seconds" in argv:
+        i = argv.index("--seconds")
+        seconds = float(argv[i + 1])
+        del argv[i : i + 2]
+    spec = importlib.util.spec_from_file_location("referee", argv[0])
+    referee = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(referee)
+    begin = time.monotonic()
+    passed = failed = 0
+    files = [(path, questions(path)) for path in argv[1:]]
+    total = sum(len(q) for _, q in files)
+    turns = [(path, q, spread(len(q))) for path, q in files if q]
+    while turns and time.monotonic() - begin < seconds:
+        for turn in list(turns):
+            path, q, order = turn
+            i = next(order, None)
+            if i is None:
+                turns.remove(turn)
+                continue
+            graph, plan, (budget, host_budget, verdict, *figures) = q[i]
+            answer, said = judge(referee, [None, None], graph, plan, budget, host_budget)
+            if answer == ([0] + figures if verdict == 0 else [verdict]):
+                passed += 1
+                continue
+            failed += 1
+            if failed <= 10:
+                print(f"{path}, plan {i}: {answer} {said}, the tests' referee said {[verdict] + figures}")
+    for path, q in files:
+        print(f"{path}: {len(q)} plans")
+    print(f"{passed} passed, {failed} failed, {total - passed - failed} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
