@@ -411,14 +411,14 @@ static uint32_t variants(const rm_plan *p)
 
 int main(void)
 {
-    static const char *const presets[] = {"search", "checkmate", "rotor"};
+    static const char *const presets[] = {"search", "checkmate", "hiremate", "rockmate", "hilp", "rotor"};
     unet u;
     rm_plan *p = NULL;
     rm_plan_info all, info;
     rm_exec *e;
     rm_config c;
     outcome want;
-    uint32_t i, k, used = 0, again = 0;
+    uint32_t i, k, used = 0, again = 0, plans[6] = {0};
     memset(&want, 0, sizeof want);
     build(&u);
     if (!EXPECT(!rm_plan_create(u.g, &(rm_plan_desc){.preset = "noremat", .info = &all}, &p), rm_graph_error(u.g))) return tm_end();
@@ -429,7 +429,7 @@ int main(void)
     EXPECT(!rm_exec_check(e, &(rm_step){.lr = 0.01}, &(rm_check_desc){.finite_differences = 4, .loss = u.loss}), rm_exec_error(e));
     rm_exec_destroy(e);
     rm_plan_destroy(p);
-    for (k = 0; k < 3; k++) {
+    for (k = 0; k < 6; k++) {
         rm_config_preset(presets[k], &c);
         c.work = 2000000;
         for (i = 0; i < 5; i++) {
@@ -441,10 +441,12 @@ int main(void)
             d.device_bytes = least + (all.keep_all_bytes - least) * i / 4;
             p = NULL;
             if (rm_plan_create(u.g, &d, &p)) { /* a chain of few cut points reaches less far */
-                EXPECT(k == 2 && rm_graph_result(u.g) == RM_ERROR_INFEASIBLE, rm_graph_error(u.g));
+                EXPECT(k >= 3 && rm_graph_result(u.g) == RM_ERROR_INFEASIBLE, rm_graph_error(u.g));
                 continue;
             }
-            used += k < 2 ? variants(p) : 0;
+            EXPECT(variants(p) > 0, "a plan without variants"); /* the fastest ones are none of the ops' own */
+            used += variants(p);
+            plans[k]++;
             again += info.recomputed_runs > 0;
             train(&u, p, &o);
             EXPECT(!memcmp(o.loss, want.loss, sizeof o.loss), "losses");
@@ -458,8 +460,9 @@ int main(void)
         }
     }
     tm_case = 0;
-    EXPECT(used > 20, "variants");
-    EXPECT(again >= 6, "recomputation");
+    for (k = 0; k < 6; k++) EXPECT(plans[k] >= (k < 3 ? 5u : 2u), presets[k]);
+    EXPECT(used > 60, "variants");
+    EXPECT(again >= 12, "recomputation");
     printf("%u runs of variants, %u plans that recompute, losses %g to %g\n", used, again, (double)want.loss[0], (double)want.loss[STEPS - 1]);
     tm_clear(&want.state);
     rm_graph_destroy(u.g);
