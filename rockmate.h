@@ -8821,6 +8821,7 @@ RMI_FN rm_result rmi_ref_order_read(rmi_ref_model *m, uint32_t task, uint32_t t,
     uint32_t i;
     if (!bans) {
         if (x->kind == RMI_ACT && m->compact[t] == RMI_NONE && !(k->way == RMI_FWD && k->id == x->maker)) RMI_TRY(rmi_ref_put_dep(m, x->maker, &k->n_dep));
+        x = &g->tensors[x->root]; /* a view of a const has that one's versions */
         for (i = 0; i < x->mutators.n && k->way == RMI_FWD; i++)
             if (x->mutators.at[i] < k->id) RMI_TRY(rmi_ref_put_dep(m, x->mutators.at[i], &k->n_dep));
         return RM_OK;
@@ -13387,6 +13388,7 @@ typedef struct rmi_off_model {
     uint32_t step, granule, n_buf;
     rmi_off_task *tasks;
     uint32_t *pool, *fwd_at, *bwd_at; /* by op: task of form 0; of form 0's first part */
+    uint32_t *form;                   /* by op: that of its forwards */
     uint32_t reduce_at, opt_at, host_at, barrier_at;
     uint64_t *room, *out_ns, *in_ns, *add_ns; /* by buffer */
     uint32_t *root;                   /* by buffer: of views; itself otherwise; RMI_NONE: takes no bytes */
@@ -13399,8 +13401,9 @@ typedef struct rmi_off_model {
     size_t n_given;
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
+    rmi_run *first;                   /* every forward once */
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
-    uint32_t n_order;
+    uint32_t n_first, n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
     uint64_t slack;                   /* so much less than limit, except around the turn from forward to backward: room for packing */
     /* a list of runs and what follows from it */
@@ -13915,7 +13918,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, staging = 0, turn = m->start[rmi_min(g->n_ops, m->n)], window = m->ns / 100;
+    uint64_t sum = m->base, host = 0, staging = 0, turn = m->start[rmi_min(m->n_first, m->n)], window = m->ns / 100;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
@@ -14046,7 +14049,7 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
     const rm_graph *g = m->g;
     uint32_t i, k, q, lo, hi;
     m->n = 0;
-    for (i = 0; i < g->n_ops; i++) m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    for (i = 0; i < m->n_first; i++) m->runs[m->n++] = m->first[i];
     for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
     for (i = 0; i < g->n_ops; i++)
         if (g->ops[i].view != RMI_NONE && m->root[g->ops[i].view] != RMI_NONE) m->there[g->ops[i].out.at[0]] = !m->mode[m->root[g->ops[i].view]];
@@ -14062,7 +14065,7 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
             for (i = lo; i < hi; i++) {
                 if (!m->wanted[i]) continue;
                 m->wanted[i] = 0;
-                m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+                m->runs[m->n++] = rmi_low_run(RMI_FWD, i, m->form[i], 0);
             }
         }
         m->runs[m->n++] = r;
@@ -14195,7 +14198,10 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].n_forms; k++) room += g->ops[i].forms[k].n_parts;
     m->order = RMI_NEW(mem, rmi_run, room + 4 * (size_t)g->n_tensors + g->n_barriers);
-    if (!m->order) return RM_ERROR_MEMORY;
+    m->first = RMI_NEW(mem, rmi_run, g->n_ops);
+    m->form = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!m->order || !m->first || !m->form) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_ops; i++) m->first[m->n_first++] = rmi_low_run(RMI_FWD, (uint32_t)i, 0, 0);
     if (rmi_low_has_backward(step)) {
         m->n_order = rmi_blk_backward(g, step, 0, g->n_ops, m->order);
         m->n_order += rmi_blk_tail(g, step, m->order + m->n_order);
@@ -14223,6 +14229,35 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     }
     m->limit = m->host_limit = RMI_INF;
     return RM_OK;
+}
+
+/* Takes forms and the order of first executions, of backwards and of all else from a list without copies. What its forwards save has
+   the size of the form whose backward reads it; all runs of an op are in one form. */
+RMI_FN void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, uint32_t percent)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, k = 0, b;
+    memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
+    m->n_order = 0;
+    for (i = 0; i < n; i++) {
+        if (runs[i].way != RMI_FWD) {
+            m->order[m->n_order++] = runs[i];
+            if (runs[i].way == RMI_BWD && rmi_low_part(g, runs[i])->needs_saved) m->form[runs[i].id] = runs[i].form;
+        } else if (!m->ran[runs[i].id]++) {
+            m->form[runs[i].id] = runs[i].form;
+            m->first[k++] = runs[i];
+        }
+    }
+    for (i = 0; i < k; i++) m->first[i].form = (uint16_t)m->form[m->first[i].id];
+    m->n_first = k; /* what nobody wants need not run */
+    for (i = 0; i < g->n_ops; i++) {
+        uint64_t bytes = g->ops[i].forms[m->form[i]].saved;
+        b = rmi_low_buf(g, RMI_BUF_SAVED, i);
+        m->room[b] = rmi_round_up(bytes, m->granule);
+        if (!g->has_link) continue;
+        m->out_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.d2h / 100 * percent)));
+        m->in_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.h2d / 100 * percent)));
+    }
 }
 
 /* Runs the updates of `order` where the decisions put them. */
@@ -14366,7 +14401,7 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
     rmi_off_item *x = &s->items[s->n];
     rmi_buf_kind kind;
     uint32_t i;
-    if (m->root[b] != b || m->fixed[b] == 2 || op == RMI_NONE) return;
+    if (m->root[b] != b || m->fixed[b] == 2 || op == RMI_NONE || !m->room[b]) return;
     kind = rmi_low_kind(m->g, b, &i);
     x->buf = b;
     x->stage = rmi_off_stage_of(shape, op);
@@ -14389,7 +14424,7 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
         for (k = 0; k < t->n_reads; k++) read[m->pool[t->read + k]] = 1;
     }
     for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's output again, with inputs that are never kept */
-        m->start[i] = m->tasks[m->fwd_at[i]].again;
+        m->start[i] = m->tasks[m->fwd_at[i] + m->form[i]].again;
         for (k = 0; k < g->ops[i].in.n; k++) {
             uint32_t t = m->root[g->ops[i].in.at[k]];
             if (t != RMI_NONE && g->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t]) m->start[i] = rmi_add(m->start[i], m->start[g->tensors[t].maker]);
@@ -14551,7 +14586,7 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, int 
     uint32_t *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1), n = 0, i, k, w;
     uint64_t time = 0, spent = 0;
     if (!by) return RM_ERROR_MEMORY;
-    for (i = 0; i < m->g->n_ops; i++) time += m->tasks[m->fwd_at[i]].ns;
+    for (i = 0; i < m->g->n_ops; i++) time += m->tasks[m->fwd_at[i] + m->form[i]].ns;
     for (i = 0; i < s->n_groups; i++)
         if (!s->items[s->first[i]].lasting) by[n++] = i;
     rmi_sort(by, n, sizeof(uint32_t), rmi_off_cmp_cost, s);
@@ -16291,7 +16326,8 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
+/* All recipes and the search. base: NULL, or the list of n_base runs without copies whose forms and order they take. */
+RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_run *base, uint32_t n_base)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
@@ -16302,12 +16338,57 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
         m.host_limit = w->d->host_bytes;
         m.steady = w->joint;
         m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
+        if (base) rmi_off_rebase(&m, base, n_base, 100 - w->d->link_margin_percent);
         if (w->given) rmi_off_join(&m, w->given, w->n_given);
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
-    if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
+    if (r == RM_OK && !base) r = rmi_plan_recipes(w, &mem, &s, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_search_moved(w, &mem, &s, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &s, budget);
+    rmi_arena_free(&mem);
+    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
+}
+
+/* Does it matter in which form or order things run? In a plain chain of small stages it does not. */
+RMI_FN int rmi_plan_has_freedom(const rmi_planner *w)
+{
+    uint32_t i;
+    if (w->g->n_ops > 3000) return 0;
+    for (i = 0; i < w->g->n_ops; i++)
+        if (w->g->ops[i].n_forms > 1) return 1;
+    for (i = 0; i < w->p->shape.n; i++)
+        if (w->p->shape.stages[i].hi - w->p->shape.stages[i].lo > RMI_PLAN_LARGE) return 1;
+    return 0;
+}
+
+/* Plans with copies; where forms and order matter, also over lists that the whole-graph search finds for more memory than there is:
+   copies are to make up for the difference. */
+RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
+{
+    static const uint32_t percent[] = {0, 200, 130, 100}; /* of the budget; 0: no limit */
+    rmi_arena mem = rmi_plan_arena(w);
+    rmi_ref_model m;
+    rmi_ref_search s;
+    rmi_run *runs;
+    uint32_t i;
+    uint64_t work, ns = 0;
+    rm_result r = rmi_plan_move_from(w, budget, NULL, 0);
+    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF || !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_close(w, 1))) return r;
+    r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
+    if (r == RM_OK) r = rmi_ref_search_make(&mem, &m, &s);
+    runs = r == RM_OK ? RMI_NEW(&mem, rmi_run, s.cap) : NULL;
+    if (r == RM_OK && !runs) r = RM_ERROR_MEMORY;
+    for (i = 0; i < RMI_COUNT(percent) && r == RM_OK && !w->stop.stopped; i++) {
+        s.limit = percent[i] ? rmi_sub(rmi_mul(budget / 100, percent[i]), rmi_min(m.base, rmi_mul(budget / 100, percent[i]))) : RMI_MAX;
+        s.best.n = 0;
+        rmi_ref_load(&s, NULL, 0, NULL);
+        r = rmi_ref_greedy(&s, 500, 200);
+        work = rmi_min(RMI_PLAN_WORK / 8, 10000 * (uint64_t)m.n_tasks);
+        if (r == RM_OK && percent[i] && s.best.n) rmi_ref_improve(&s, work, 0);
+        if (r != RM_OK || !s.best.n || (i && s.best.ns == ns)) continue;
+        ns = s.best.ns;
+        r = rmi_plan_move_from(w, budget, runs, rmi_ref_runs(&s, &s.best, runs));
+    }
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
