@@ -669,7 +669,8 @@ typedef struct rm_point {
 } rm_point;
 RMDEF size_t rm_plan_curve(const rm_plan *p, const rm_point **points);
 
-/* How much time the tolerance may have cost, parts per million, at most (0: the curve is exact for its chain). */
+/* How much time the tolerance may have cost, parts per million, at most, at the plan's budget and at every larger one (0: the
+   curve is exact for its chain). Proven; far below the budget of keeping the inputs of layers alone, proofs are poor. */
 RMDEF uint32_t rm_plan_curve_lost_ppm(const rm_plan *p);
 
 /* A table for people, 100 columns. */
@@ -5047,6 +5048,9 @@ typedef struct rmi_chn_table {
     uint32_t lost_ppm;      /* proven: no ns of the curve is further above the optimum; RMI_NONE if beyond 4294 times */
     rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule; only `at` and `n` matter */
     rmi_chn_curve low;      /* no persistent schedule is below this one; the curve itself if that is exact */
+    struct rmi_chn_line *lines; /* nor below any of these; none if the curve is exact */
+    uint32_t n_lines, line_shift; /* they count memory in units of 2^line_shift bytes */
+    uint64_t line_bytes;    /* bytes to take off first */
     rmi_chn_class *classes;
     uint32_t *class_of;  /* per stage */
     uint64_t *grown_sum; /* n + 1 prefix sums */
@@ -5892,36 +5896,158 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     return r;
 }
 
-/* No schedule is faster: every stage runs forward and backward, at best keeping in its first run. */
-RMI_FN uint64_t rmi_chn_least_time(const rmi_chn_table *t)
+/* --- what the tolerance may have cost: lower bounds
+
+   When the last stage runs, every stage before it is kept with some option o, whose m(o) bytes are held at that moment, or has
+   run saving nothing and will run again. With a price p on memory, whatever p is, a schedule within M bytes thus takes at least
+   sum over stages of min(t(again), t(o) + p * m(o)) less p * M: a line for every price. It is tight wherever hardly a stage runs
+   more than twice, as is the case but near the smallest memory. */
+#define RMI_CHN_LINES 128u
+#define RMI_CHN_PRICE_MAX 0xFFFFFFFFu
+#define RMI_CHN_UNITS ((uint64_t)1 << 31) /* of memory; the curve ends within half as many */
+#define RMI_CHN_PRICE_SCALE 12u /* a price is ns * 2^12 per unit of memory */
+
+typedef struct rmi_chn_line {
+    uint64_t ns; /* at no memory */
+    uint64_t price;
+} rmi_chn_line;
+
+/* Option o: what it holds while the last stage runs, rounded down to units. What two neighbours may both
+   read is counted for the second one. */
+RMI_FN uint64_t rmi_chn_held(const rmi_chn_table *t, const rmi_chn_class *c, uint32_t o, int reads_in)
 {
-    uint64_t sum = 0, best, fwd;
+    const rmi_chn_option *p = &c->stage.options[o];
+    uint64_t bytes = rmi_add(p->saved, p->reads_in ? c->in_bytes : 0);
+    if (!reads_in && p->reads_out) bytes = rmi_add(bytes, c->stage.out_bytes);
+    return rmi_min(bytes >> t->line_shift, RMI_CHN_UNITS);
+}
+
+RMI_FN uint64_t rmi_chn_kept_ns(const rmi_chn_option *p) { return p->fwd_ns[0] + p->bwd_ns; }
+
+RMI_FN uint64_t rmi_chn_again_ns(const rmi_chn_class *c)
+{
+    uint64_t best = RMI_INF;
+    uint32_t o;
+    for (o = 0; o < c->stage.n_options; o++) {
+        const rmi_chn_option *p = &c->stage.options[o];
+        best = rmi_min(best, c->stage.pass_ns[0] + rmi_min(p->fwd_ns[1], p->leaf_ns[1]) + p->bwd_ns);
+    }
+    return best;
+}
+
+/* The line of a price; count: stages of each class before the last one. */
+RMI_FN uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, const uint32_t *count, int reads_in)
+{
+    const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
+    uint64_t sum = RMI_INF, ns;
     uint32_t i, o;
-    for (i = 0; i < t->n; i++) {
-        const rmi_chn_stage *s = &t->classes[t->class_of[i]].stage;
-        for (o = 0, best = RMI_INF; o < s->n_options; o++) {
-            const rmi_chn_option *p = &s->options[o];
-            fwd = rmi_min(rmi_min(p->fwd_ns[0], p->leaf_ns[0]), s->pass_ns[0] + rmi_min(p->fwd_ns[1], p->leaf_ns[1]));
-            best = rmi_min(best, fwd + p->bwd_ns);
-        }
-        sum = rmi_add(sum, best);
+    for (o = 0; o < last->stage.n_options; o++)
+        sum = rmi_min(sum, last->stage.options[o].leaf_ns[0] + last->stage.options[o].bwd_ns);
+    for (i = 0; i < t->n_classes; i++) {
+        const rmi_chn_class *c = &t->classes[i];
+        if (!count[i]) continue;
+        ns = rmi_chn_again_ns(c);
+        for (o = 0; o < c->stage.n_options; o++)
+            ns = rmi_min(ns, rmi_chn_kept_ns(&c->stage.options[o]) + (rmi_chn_held(t, c, o, reads_in) * price >> RMI_CHN_PRICE_SCALE));
+        sum = rmi_add(sum, rmi_mul(ns, count[i]));
     }
     return rmi_chn_cap(sum);
+}
+
+/* The prices at which a stage of a class changes its mind, the highest first; returns how many there are, at most n_options.
+   Any prices give true bounds; these give the best ones. */
+RMI_FN uint32_t rmi_chn_prices(const rmi_chn_table *t, const rmi_chn_class *c, int reads_in, uint64_t *out)
+{
+    uint64_t held = 0, ns = rmi_chn_again_ns(c), h, k, price, best, to_held = 0, to_ns = 0;
+    uint32_t o, n = 0;
+    for (o = 0; o < c->stage.n_options; o++)
+        if (!rmi_chn_held(t, c, o, reads_in)) ns = rmi_min(ns, rmi_chn_kept_ns(&c->stage.options[o]));
+    for (;;) {
+        for (o = 0, best = 0; o < c->stage.n_options; o++) {
+            h = rmi_chn_held(t, c, o, reads_in);
+            k = rmi_chn_kept_ns(&c->stage.options[o]);
+            if (h <= held || k >= ns) continue;
+            price = rmi_mul_div_up(ns - k, (uint64_t)1 << RMI_CHN_PRICE_SCALE, h - held);
+            price = rmi_min(price, RMI_CHN_PRICE_MAX);
+            if (price < best || (price == best && h < to_held)) continue;
+            best = price;
+            to_held = h;
+            to_ns = k;
+        }
+        if (!best) return n;
+        out[n++] = best;
+        held = to_held;
+        ns = to_ns;
+    }
+}
+
+RMI_FN int rmi_chn_cmp_price(const void *a, const void *b, void *user)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    (void)user;
+    return x < y ? -1 : x > y;
+}
+
+/* Fills in lines; the first has price 0: no schedule is faster. */
+RMI_FN rm_result rmi_chn_make_lines(rmi_arena *arena, rmi_chn_table *t)
+{
+    rmi_arena temp = rmi_arena_make(&arena->hooks);
+    const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
+    uint64_t need = RMI_INF, *prices, now;
+    uint32_t i, o, n = 1, k = 1, *count = RMI_NEW(&temp, uint32_t, t->n_classes);
+    size_t room = 1;
+    int reads_in = 0;
+    for (i = 0; i < t->n_classes; i++) room += t->classes[i].stage.n_options;
+    prices = RMI_NEW(&temp, uint64_t, room);
+    t->lines = RMI_NEW(arena, rmi_chn_line, RMI_CHN_LINES + 1);
+    if (count && prices && t->lines) {
+        for (i = 0; i + 1 < t->n; i++) count[t->class_of[i]]++;
+        for (i = 0; i < t->n_classes; i++)
+            for (o = 0; o < t->classes[i].stage.n_options; o++) reads_in |= t->classes[i].stage.options[o].reads_in != 0;
+        for (o = 0; o < last->stage.n_options; o++) { /* the last stage itself; its input may count for the one before it */
+            const rmi_chn_option *p = &last->stage.options[o];
+            now = rmi_sub(rmi_min(p->leaf_peak[0], p->leaf_peak[1]), last->in_bytes);
+            need = rmi_min(need, rmi_max(now, p->bwd_peak - (p->reads_in ? last->in_bytes : 0)));
+        }
+        t->line_bytes = rmi_sub(need, t->classes[t->class_of[0]].in_bytes); /* the chain's input is not counted in a schedule */
+        t->low.n = 0;
+        while (t->curve.at[t->curve.n - 1].bytes >> t->line_shift >= RMI_CHN_UNITS / 2) t->line_shift++;
+        for (i = 0; i < t->n_classes; i++)
+            if (count[i]) n += rmi_chn_prices(t, &t->classes[i], reads_in, prices + n);
+        rmi_sort(prices, n, sizeof *prices, rmi_chn_cmp_price, NULL);
+        for (i = 0; i < n; i++) /* distinct ones, and if there are many, some */
+            if (prices[i] != prices[k - 1]) prices[k++] = prices[i];
+        t->n_lines = k < RMI_CHN_LINES ? k : RMI_CHN_LINES;
+        for (i = 0; i < t->n_lines; i++) {
+            t->lines[i].price = prices[t->n_lines > 1 ? (uint64_t)i * (k - 1) / (t->n_lines - 1) : 0];
+            t->lines[i].ns = rmi_chn_line_ns(t, t->lines[i].price, count, reads_in);
+        }
+    }
+    rmi_arena_free(&temp);
+    return t->n_lines ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* No persistent schedule within `bytes` takes less than this. */
 RMI_FN uint64_t rmi_chn_bound(const rmi_chn_table *t, uint64_t bytes)
 {
-    uint32_t k = rmi_chn_at(t->low.at, t->low.n, bytes);
-    return k == RMI_NONE ? RMI_INF : t->low.at[k].ns;
+    uint32_t i, k = rmi_chn_at(t->low.at, t->low.n, bytes);
+    uint64_t best = k != RMI_NONE ? t->low.at[k].ns : t->low.n ? RMI_INF : 0;
+    uint64_t units = (rmi_sub(bytes, t->line_bytes) >> t->line_shift) + 1;
+    for (i = 0; i < t->n_lines; i++) { /* beyond the curve only the first one, which costs nothing, counts */
+        if (i && units > RMI_CHN_UNITS) break;
+        best = rmi_max(best, rmi_sub(t->lines[i].ns, i ? (units * t->lines[i].price >> RMI_CHN_PRICE_SCALE) + 1 : 0));
+    }
+    return best;
 }
 
-/* By how much the curve can be too slow, in parts per million, rounded up. */
-RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t)
+/* By how much the curve can be too slow, from so many bytes on, in parts per million, rounded up. */
+RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t, uint64_t from)
 {
     uint64_t worst = 0, bound;
     uint32_t i, n = t->curve.n;
+    if (!t->n_lines && t->low.at == t->curve.at) return 0;
     for (i = 0; i < n; i++) { /* worst just before the next point */
+        if (i + 1 < n && t->curve.at[i + 1].bytes <= from) continue;
         bound = rmi_chn_bound(t, i + 1 < n ? t->curve.at[i + 1].bytes - 1 : RMI_MAX);
         if (t->curve.at[i].ns <= bound) continue;
         worst = rmi_max(worst, bound ? rmi_mul_div_up(t->curve.at[i].ns - bound, 1000000, bound) : RMI_INF);
@@ -5929,41 +6055,36 @@ RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t)
     return (uint32_t)rmi_min(worst, RMI_NONE);
 }
 
-/* What the tolerance may have cost: the chain again, with points dropped downwards and all pieces solved, if that is not too
-   much work; otherwise the least time alone. */
-RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table *t, uint64_t work_limit)
+/* What the tolerance may have cost: lines, which cost little; if the tolerance was asked for, also the chain again, with points
+   dropped downwards and all pieces solved, which says more where stages run more than twice. */
+RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table *t)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     rmi_chn_table *low = NULL;
     rmi_chn_point *p;
-    uint64_t least_ns = rmi_chn_least_time(t);
-    uint32_t i, n = 1;
+    uint32_t n;
     rmi_chn_way way = { 1000, 0, 100 };
     rm_result r;
-    temp.stop = arena->stop;
-    if (t->tolerance_ppm) way.ppm = t->tolerance_ppm;
     t->low = t->curve;
     if (!t->tolerance_ppm && !t->dense) return RM_OK;
-    /* with pieces left out the proof would be the work that was to be saved: keep-everything's time is the bound then */
-    r = t->dense && work_limit != RMI_INF ? RM_ERROR_CANCELLED : rmi_chn_attempt(&temp, chain, way, 1, work_limit, &low);
-    if (r == RM_OK) n = low->curve.n;
-    if (r == RM_ERROR_CANCELLED) {
-        r = RM_OK;
-        low = NULL;
-    }
-    p = RMI_NEW(arena, rmi_chn_point, (size_t)n + 1);
-    if (r == RM_OK && p) {
-        for (i = 0; low && i < n; i++) {
-            p[i] = low->curve.at[i];
-            p[i].ns = rmi_max(p[i].ns, least_ns);
+    RMI_TRY(rmi_chn_make_lines(arena, t));
+    if (chain->tolerance_ppm != RMI_CHN_AUTO) {
+        temp.stop = arena->stop;
+        if (t->tolerance_ppm) way.ppm = t->tolerance_ppm;
+        r = rmi_chn_attempt(&temp, chain, way, 1, RMI_INF, &low);
+        n = r == RM_OK ? low->curve.n : 0;
+        p = RMI_NEW(arena, rmi_chn_point, (size_t)n + 1);
+        if (r == RM_OK && p) {
+            memcpy(p, low->curve.at, n * sizeof *p);
+            t->low.at = p;
+            t->low.n = n;
         }
-        if (!low) p[0].ns = least_ns;
-        t->low.at = p;
-        t->low.n = n;
-        t->lost_ppm = rmi_chn_loss(t);
+        rmi_arena_free(&temp);
+        if (!p) return RM_ERROR_MEMORY;
+        if (r != RM_OK && r != RM_ERROR_CANCELLED) return r;
     }
-    rmi_arena_free(&temp);
-    return r != RM_OK ? r : p ? RM_OK : RM_ERROR_MEMORY;
+    t->lost_ppm = rmi_chn_loss(t, 0);
+    return RM_OK;
 }
 
 /* Solves a chain for all budgets. The table lives in the arena and does not point into the chain.
@@ -5986,7 +6107,7 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
         rmi_arena_free(&own);
         r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? RMI_CHN_WORK : RMI_INF, &t);
     }
-    if (r == RM_OK) r = rmi_chn_prove(&own, chain, t, chain->tolerance_ppm == RMI_CHN_AUTO ? RMI_CHN_WORK : RMI_INF);
+    if (r == RM_OK) r = rmi_chn_prove(&own, chain, t);
     if (r != RM_OK) {
         rmi_arena_free(&own);
         return r;
@@ -15514,7 +15635,7 @@ RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
         w->p->curve[i].ns = rmi_add(c->at[i].ns, w->blk.chain.n ? w->info->keep_all_ns - rmi_min(w->info->keep_all_ns, c->at[c->n - 1].ns) : 0);
     }
     w->p->n_curve = c->n;
-    w->p->lost_ppm = w->table->lost_ppm;
+    w->p->lost_ppm = rmi_chn_loss(w->table, rmi_sub(w->d->device_bytes, w->base));
     return RM_OK;
 }
 

@@ -374,13 +374,17 @@ static void approximations(uint32_t rounds)
         check_schedules(&c, exact, 1 + exact->curve.n / 16);
         for (w = 0; w < RMI_COUNT(how); w++) {
             rmi_arena own = rmi_arena_make(NULL);
+            uint32_t lost;
+            uint64_t from = rnd(2) ? 0 : exact->curve.at[rnd(exact->curve.n)].bytes;
             CHECK(rmi_chn_attempt(&own, &c, how[w], 0, RMI_INF, &t) == RM_OK);
-            CHECK(rmi_chn_prove(&own, &c, t, RMI_INF) == RM_OK);
+            c.tolerance_ppm = rnd(2) ? RMI_CHN_AUTO : how[w].ppm; /* with the proof of either */
+            CHECK(rmi_chn_prove(&own, &c, t) == RM_OK);
             for (i = 0; i < exact->curve.n; i++) {
                 uint64_t m = exact->curve.at[i].bytes, ns = curve_ns(t, m), best = exact->curve.at[i].ns;
                 CHECK(ns >= best && rmi_chn_bound(t, m) <= best);
                 if (ns == RMI_INF) continue;
-                CHECK(t->lost_ppm == RMI_NONE || ns - best <= rmi_mul_div_up(best, t->lost_ppm, 1000000));
+                lost = m < from ? t->lost_ppm : rmi_chn_loss(t, from);
+                CHECK(lost <= t->lost_ppm && (lost == RMI_NONE || ns - best <= rmi_mul_div_up(best, lost, 1000000)));
             }
             CHECK(how[w].dense || curve_ns(t, exact->curve.at[0].bytes) != RMI_INF); /* the minimum is kept */
             CHECK(how[w].dense || curve_ns(t, RMI_MAX) == curve_ns(exact, RMI_MAX));              /* and the fastest */
