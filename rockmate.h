@@ -4281,6 +4281,8 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
     }
 }
 
+#define RMI_SIM_TOO_LONG "the times of the plan add up to 2^62 ns or more"
+
 RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
 {
     uint64_t ends[3] = {0, 0, 0};
@@ -4297,9 +4299,9 @@ RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
             s->fig.recomputed_ns = s->fig.recomputed_runs = s->fig.runs = s->fig.copied[0] = s->fig.copied[1] = 0;
         }
     }
-    if (ends[turns - 1] > RMI_MAX) return rmi_sim_fail(s, "the times of the plan add up to 2^62 ns or more");
     s->fig.first_ns = ends[0];
     s->fig.time_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
+    if (rmi_max(s->fig.first_ns, s->fig.time_ns) > RMI_MAX || ends[turns - 1] == RMI_INF) return rmi_sim_fail(s, RMI_SIM_TOO_LONG);
     return RM_OK;
 }
 
@@ -16880,6 +16882,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
     if (r == RM_ERROR_ARGUMENT && !g->last.text[0]) rmi_err_set(&g->last, r, "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align", (uint64_t)w.align);
+    if (r == RM_ERROR_INTERNAL && strstr(g->last.text, RMI_SIM_TOO_LONG)) r = rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the unit of the longest ops, and the link's speed and latency");
     if (r == RM_ERROR_INTERNAL && !g->last.text[0]) rmi_err_set(&g->last, r, "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
     if (r != RM_OK) {
         g->last.result = r;
