@@ -15027,7 +15027,7 @@ typedef struct rmi_planner {
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
-#define RMI_PLAN_EXACT_WORK ((uint64_t)5000000) /* of an exact search: 30 to 40 ms at most */
+#define RMI_PLAN_EXACT_WORK ((uint64_t)4500000) /* of an exact search: 30 to 40 ms at most */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory: offmate). */
@@ -15055,7 +15055,7 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
     {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
     {"hilp", "groups of ops with options, and a search over the groups; no chain (HiRemate)", "", RM_PASS_GROUPS, 0},
-    {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
+    {"checkmate", "whole-graph search, no chain: single values, variants, any order; exact where small", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
     {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
     {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0},
@@ -16213,7 +16213,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
     runs = RMI_NEW(mem, rmi_run, s.cap);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : small ? 70000u : 90000u) * (uint64_t)m.n_tasks);
+    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : small ? 55000u : 90000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
@@ -16244,7 +16244,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
         else rmi_ref_improve(&s, least / 16, round);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
-        if (small && round == 2) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 15, rmi_min(RMI_PLAN_EXACT_WORK, most)));
+        if (small && round == 2) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
     }
     for (round = 0; round < 12 && s.tried == RMI_INF && s.limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
         if (!s.best.n) rmi_ref_improve(&s, least / 8, 3);
