@@ -58,7 +58,7 @@ static void row(rm_graph *g, const char *name, uint64_t budget, uint64_t all, in
     rm_plan_create(g, &d, &p);
     rm_plan_destroy(p);
     cut = bound_of(g, budget, 0, &ms);
-    bound = bound_of(g, budget, RMI_PLAN_BOUND_WORK, &more_ms);
+    bound = bound_of(g, budget, RMI_PLAN_BOUND_WORK / 2 * 3, &more_ms);
     printf("| %s | %.1f %% | ", name, 100.0 * (double)budget / (double)all);
     if (!plan || !p) printf("%s | ", plan ? "does not fit" : "");
     else printf("%.3f %% | ", 100.0 * ((double)info.time_ns / (double)rmi_max(bound, info.bound_ns) - 1));
@@ -164,7 +164,7 @@ static void small(const char *dir)
         g = from_file(dir, "small", name);
         tight = atof(fraction) < 0.1;
         if (keep_all(g)) {
-            gap = 100.0 * (atof(best) / (double)bound_of(g, budget, RMI_PLAN_BOUND_WORK, &ms) - 1);
+            gap = 100.0 * (atof(best) / (double)bound_of(g, budget, RMI_PLAN_BOUND_WORK / 2 * 3, &ms) - 1);
             ms_sum += ms;
             sum[tight] += gap;
             n[tight]++;
