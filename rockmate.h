@@ -15134,7 +15134,7 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0},
     {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
     {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
-    {"hilp", "groups of ops with options, and a search over the groups; no chain (HiRemate)", "", RM_PASS_GROUPS, 0},
+    {"hilp", "groups of ops with options, groups of these, and a search over each level; no chain (HiRemate)", "", RM_PASS_GROUPS, 0},
     {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
     {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
