@@ -8785,10 +8785,15 @@ RMI_FN rm_result rmi_ref_deps(rmi_ref_model *m, uint32_t task)
         const rmi_list *l = pass ? &op->grad_in : &op->grad_out;
         for (i = 0; i < l->n; i++) {
             const rmi_list *c = &g->tensors[l->at[i]].consumers;
-            if (pass && !rmi_ref_gives(op, t->part, l->at[i])) continue;
-            for (k = 0; k < c->n; k++) {
+            uint32_t lo = 0, hi = c->n, had = m->tasks[task].n_dep;
+            if (pass && (g->any_order || !rmi_ref_gives(op, t->part, l->at[i]))) continue;
+            while (pass && lo < hi) { /* the first consumer behind this op */
+                uint32_t mid = lo + (hi - lo) / 2;
+                if (c->at[mid] <= t->id) lo = mid + 1;
+                else hi = mid;
+            }
+            for (k = lo; k < c->n && (g->any_order || m->tasks[task].n_dep == had); k++) { /* it comes after all that stand behind it itself */
                 uint32_t o = c->at[k];
-                if (pass && (o <= t->id || g->any_order)) continue;
                 for (p = 0; p < m->n_bwd[o]; p++) {
                     uint32_t x = m->bwd0[o] + p, *d;
                     if (x == task || !rmi_ref_gives(&g->ops[o], m->tasks[x].part, l->at[i])) continue;
@@ -8852,6 +8857,32 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
     return RM_OK;
 }
 
+/* A reduction, update or barrier after all that it stands behind in the list of everything once and that touches its gradient.
+   by: scratch, by tensor. */
+RMI_FN rm_result rmi_ref_order_others(rmi_ref_model *m, uint32_t *by)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, k, p, *at = RMI_NEW(m->mem, uint32_t, m->n_tasks), *barriers = RMI_NEW(m->mem, uint32_t, (size_t)g->n_barriers + 1), n_barriers = 0;
+    if (!at || !barriers) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) by[i] = RMI_NONE; /* its reduction or update so far */
+    for (i = 0; i < m->n_keep; i++) at[m->keep[i]] = i;
+    for (i = g->n_ops; i < m->n_keep; i++) {
+        rmi_ref_task *t = &m->tasks[m->keep[i]];
+        const rmi_list *c = t->way == RMI_BARRIER ? NULL : &g->tensors[t->id].consumers;
+        if (t->way == RMI_BWD) continue;
+        t->dep0 = (uint32_t)m->n_deps;
+        for (k = g->n_ops; k < i && !c; k++) RMI_TRY(rmi_ref_put_dep(m, m->keep[k], &t->n_dep));
+        for (k = 0; c && k < c->n; k++)
+            for (p = 0; p < m->n_bwd[c->at[k]]; p++)
+                if (at[m->bwd0[c->at[k]] + p] < i) RMI_TRY(rmi_ref_put_dep(m, m->bwd0[c->at[k]] + p, &t->n_dep));
+        for (k = 0; c && k < n_barriers; k++) RMI_TRY(rmi_ref_put_dep(m, barriers[k], &t->n_dep));
+        if (c && by[t->id] != RMI_NONE) RMI_TRY(rmi_ref_put_dep(m, by[t->id], &t->n_dep));
+        if (c) by[t->id] = m->keep[i];
+        else barriers[n_barriers++] = m->keep[i];
+    }
+    return RM_OK;
+}
+
 /* Everything once: forwards in order, backwards in reverse, reductions and updates as >>block does. */
 RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
 {
@@ -8899,24 +8930,7 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
         if (m->tasks[i].way <= RMI_BWD) RMI_TRY(rmi_ref_order(m, i, update, 0));
         if (m->tasks[i].way <= RMI_BWD) RMI_TRY(rmi_ref_order(m, i, update, 1));
     }
-    /* a reduction, update or barrier after all that it stands behind in this list and that touches its gradient */
-    for (i = g->n_ops; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i], *d;
-        rmi_ref_task *t = &m->tasks[task];
-        if (t->way == RMI_BWD) continue;
-        t->dep0 = (uint32_t)m->n_deps;
-        for (k = g->n_ops; k < i; k++) {
-            const rmi_ref_task *x = &m->tasks[m->keep[k]];
-            int before = x->way == RMI_BWD ? t->way == RMI_BARRIER || rmi_list_has(&g->ops[x->id].grad_in, t->id) : t->way == RMI_BARRIER || x->way == RMI_BARRIER || x->id == t->id;
-            if (!before) continue;
-            d = RMI_REF_PUSH(m, deps, n_deps, cap_deps, uint32_t);
-            if (!d) return RM_ERROR_MEMORY;
-            *d = m->keep[k];
-            t = &m->tasks[task];
-            t->n_dep++;
-        }
-    }
-    return RM_OK;
+    return rmi_ref_order_others(m, update);
 }
 
 RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, rmi_ref_model *m)

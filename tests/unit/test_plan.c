@@ -387,6 +387,88 @@ static void words(void)
     rm_graph_destroy(g);
 }
 
+/* --- work grows with the size of a graph, not with its square: counted, never timed */
+
+static int nothing(const rm_call *c) { return c == NULL; }
+
+/* n ops that all read one tensor (shape 0), or each a weight of its own that is updated (1). */
+static rm_graph *wide(uint32_t n, int shape)
+{
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor x = rm_input_add(g, "x", 4096, RM_INPUT_GRAD), y = x;
+    rm_kind k;
+    uint32_t i;
+    memset(&k, 0, sizeof k);
+    k.name = "k";
+    k.needs = RM_IN(0);
+    for (i = 0; i < n; i++) {
+        rm_op_desc d;
+        rm_param_desc p;
+        memset(&d, 0, sizeof d);
+        memset(&p, 0, sizeof p);
+        p.bytes = 1024;
+        p.update = nothing;
+        d.in[0] = shape ? y : x;
+        if (shape) d.in[1] = rm_param_add(g, &p);
+        else if (i) d.in[1] = y;
+        d.out[0] = 4096;
+        y = rm_op_add(g, &k, &d);
+    }
+    rm_output_add(g, y);
+    return g;
+}
+
+static size_t orders(uint32_t n, int shape)
+{
+    rm_graph *g = wide(n, shape);
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_ref_model m;
+    size_t deps = 0;
+    EXPECT(rmi_graph_seal(g) == RM_OK, rm_graph_error(g));
+    EXPECT(rmi_ref_make(&mem, g, RM_SINGLE, 256, &m) == RM_OK, "the model");
+    deps = m.n_deps;
+    rmi_arena_free(&mem);
+    rm_graph_destroy(g);
+    return deps;
+}
+
+/* n layers whose values live from the way there to the way back, temporaries at each. */
+static uint64_t packing(uint32_t n)
+{
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_plc_item *it = RMI_NEW(&mem, rmi_plc_item, 6 * (size_t)n);
+    rmi_plc_info info;
+    uint32_t i, k = 0;
+    memset(&info, 0, sizeof info);
+    for (i = 0; it && i < n; i++) {
+        uint32_t back = 4 * n - 2 * i;
+        it[k].start = 2 * i, it[k].end = back, it[k++].size = 4096 * (1 + i % 5);
+        it[k].start = 2 * i, it[k].end = back - 1, it[k++].size = 512 * (1 + i % 3);
+        it[k].start = 2 * i, it[k].end = 2 * i + 1, it[k++].size = 8192;
+        it[k].start = 2 * i + 1, it[k].end = 2 * i + 3, it[k++].size = 256 * (1 + i % 7);
+        it[k].start = back - 1, it[k].end = back + 2, it[k++].size = 4096;
+    }
+    EXPECT(it && rmi_plc_place(&mem, it, k, 256, 0, 0, &info) == RM_OK, "places");
+    EXPECT(info.height == info.bound, "nested: at the bound");
+    rmi_arena_free(&mem);
+    return info.work;
+}
+
+static void growing(void)
+{
+    uint64_t small, large;
+    uint32_t i;
+    int shape;
+    for (shape = 0; shape < 2; shape++) {
+        small = orders(500, shape), large = orders(2000, shape);
+        EXPECT(small && large <= 5 * small, "four times the ops, about four times what is to be kept in order");
+    }
+    for (i = 2000; i <= 8000; i *= 4) {
+        small = packing(i), large = packing(4 * i);
+        EXPECT(large <= 6 * small, "four times the buffers, about four times the work");
+    }
+}
+
 int main(void)
 {
     looking();
@@ -397,5 +479,6 @@ int main(void)
     hosts();
     refusals();
     many();
+    growing();
     return tm_end();
 }
