@@ -1141,7 +1141,6 @@ static void end_training(trainer *t)
     free(t->targets);
 }
 
-#ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
 /* Gradients that a plan adds up in host memory. */
 static void add_floats(void *to, const void *from, uint64_t bytes, rm_tensor param, void *user)
 {
@@ -1160,6 +1159,7 @@ static rm_exec_desc with_host(const options *o)
     return d;
 }
 
+#ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
 /* What --compare wants to know of the first steps: their losses, and the time of the fastest. */
 enum { COMPARED = 5 };
 typedef struct record {

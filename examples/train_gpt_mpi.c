@@ -4,7 +4,8 @@
    Run:    mpirun -n 2 ./train_gpt_mpi --batch 8 --budget 40%          (the options are train_gpt's)
 
    Every process has the whole model and a part of the batch, plans the same step into the same budget, and so calls its
-   reductions in the same order: the library calls `reduce` for each gradient as soon as it is complete. Process 0 adds the parts
+   reductions in the same order: the library calls `reduce` for each gradient as soon as it is complete; with --host in a thread of its
+   own, beside the backward, and the main program waits for the end of a step before it calls MPI itself. Process 0 adds the parts
    up and sends the sum to all, so that all have the same bits. At the start the gradients of the first step are compared
    with those of one process that has the whole batch, and at the end the weights of all processes with each other. */
 
@@ -52,7 +53,12 @@ static int look(const rm_call *c)
 
 static void open_parallel(trainer *t, uint64_t budget, rm_fn fn, watch *w, rm_plan_info *info)
 {
-    const rm_exec_desc d = { .reduce = fn, .reduce_user = w };
+    rm_exec_desc d = with_host(&t->o);
+    int level = MPI_THREAD_SINGLE;
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_SERIALIZED) d.threads = 0;
+    d.reduce = fn;
+    d.reduce_user = w;
     w->model = &t->model;
     open_exec(t, make_plan(t, budget, NULL, info), &d);
     init_weights(t);
@@ -102,6 +108,7 @@ static float **gradients_alone(const trainer *t, int64_t ranks)
     w.gradient = new_gradients(&one.model);
     open_parallel(&one, 0, look, &w, &info);
     train_step(&one, 0);
+    need(&one, rm_exec_wait(one.exec), "step");
     end_training(&one);
     return w.gradient;
 }
@@ -124,6 +131,7 @@ static void compare_gradients(const options *o, const text *data, int rank, int 
     w.gradient = new_gradients(&t.model);
     open_parallel(&t, choose_budget(&t), reduce, &w, &info);
     train_step(&t, 0);
+    need(&t, rm_exec_wait(t.exec), "step");
     apart = difference(&t.model, w.gradient, alone);
     must(MPI_Allreduce(&apart, &worst, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "compare");
     if (!rank) printf("gradients of %d processes against those of one: %.1e apart, relative to the largest\n", ranks, worst);
@@ -161,17 +169,17 @@ int main(int argc, char **argv)
     trainer t;
     rm_plan_info info;
     watch w = { NULL, NULL };
-    int rank, ranks;
+    int rank, ranks, level;
     int64_t step, first = 0;
     uint64_t budget, hash;
     double start, part, loss;
 
-    must(MPI_Init(&argc, &argv), "start");
+    must(MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level), "start");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     memset(&t, 0, sizeof t);
     t.o = parse_options(argc, argv);
-    if (t.o.profile || t.o.check || t.o.compare || t.o.host) fail("options", "--profile, --check, --compare and --host are train_gpt's alone");
+    if (t.o.profile || t.o.check || t.o.compare) fail("options", "--profile, --check and --compare are train_gpt's alone");
     if (t.o.batch % ranks) fail("--batch", "must be a multiple of the number of processes");
     t.o.batch /= ranks;
     t.data = load_text(t.o.file, t.o.context);
@@ -186,6 +194,7 @@ int main(int argc, char **argv)
     start = seconds();
     for (step = first; step < t.o.stop; step++) {
         part = train_step(&t, step);
+        need(&t, rm_exec_wait(t.exec), "step");
         must(MPI_Allreduce(&part, &loss, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD), "loss");
         if (!rank) print_progress(&t, step, first, loss, (seconds() - start) / ranks);
     }
