@@ -669,7 +669,8 @@ typedef struct rm_point {
 } rm_point;
 RMDEF size_t rm_plan_curve(const rm_plan *p, const rm_point **points);
 
-/* How much time the tolerance may have cost, parts per million, at most (0: the curve is exact for its chain). */
+/* How much time the tolerance may have cost, parts per million, at most, at the plan's budget and at every larger one (0: the
+   curve is exact for its chain). Proven; far below the budget of keeping the inputs of layers alone, proofs are poor. */
 RMDEF uint32_t rm_plan_curve_lost_ppm(const rm_plan *p);
 
 /* A table for people, 100 columns. */
@@ -4280,6 +4281,8 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
     }
 }
 
+#define RMI_SIM_TOO_LONG "the times of the plan add up to 2^62 ns or more"
+
 RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
 {
     uint64_t ends[3] = {0, 0, 0};
@@ -4296,9 +4299,9 @@ RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
             s->fig.recomputed_ns = s->fig.recomputed_runs = s->fig.runs = s->fig.copied[0] = s->fig.copied[1] = 0;
         }
     }
-    if (ends[turns - 1] > RMI_MAX) return rmi_sim_fail(s, "the times of the plan add up to 2^62 ns or more");
     s->fig.first_ns = ends[0];
     s->fig.time_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
+    if (rmi_max(s->fig.first_ns, s->fig.time_ns) > RMI_MAX || ends[turns - 1] == RMI_INF) return rmi_sim_fail(s, RMI_SIM_TOO_LONG);
     return RM_OK;
 }
 
@@ -5047,6 +5050,9 @@ typedef struct rmi_chn_table {
     uint32_t lost_ppm;      /* proven: no ns of the curve is further above the optimum; RMI_NONE if beyond 4294 times */
     rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule; only `at` and `n` matter */
     rmi_chn_curve low;      /* no persistent schedule is below this one; the curve itself if that is exact */
+    struct rmi_chn_line *lines; /* nor below any of these; none if the curve is exact */
+    uint32_t n_lines, line_shift; /* they count memory in units of 2^line_shift bytes */
+    uint64_t line_bytes;    /* bytes to take off first */
     rmi_chn_class *classes;
     uint32_t *class_of;  /* per stage */
     uint64_t *grown_sum; /* n + 1 prefix sums */
@@ -5840,8 +5846,9 @@ RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chai
     RMI_TRY(rmi_chn_make_levels(s->arena, s->temp, t));
     pieces = rmi_chn_count(t, &candidates);
     for (i = 0; i < t->n_classes; i++) most = rmi_max(most, t->classes[i].stage.n_options);
-    /* more options, longer curves */
-    if (rmi_mul(rmi_mul(candidates, s->work_each), most > 4 ? most / 4 : 1) > s->work_limit) return RM_ERROR_CANCELLED;
+    if (!t->dense) most = most > 4 ? most / 4 : 1; /* more options, longer curves */
+    if (s->work_limit != RMI_INF && rmi_mul(rmi_mul(candidates, s->work_each), most) > s->work_limit) return RM_ERROR_CANCELLED;
+    if (t->dense) s->work_limit = rmi_mul(s->work_limit, 2);
     if (t->n < 64 || t->tolerance_ppm) cells /= 2;
     while (cells > 64 && pieces * cells > (uint64_t)1 << 24) cells /= 2;
     t->grown_sum = RMI_NEW(s->arena, uint64_t, (size_t)t->n + 1);
@@ -5858,14 +5865,17 @@ RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chai
     return t->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
 }
 
-/* What RMI_CHN_AUTO tries, one after the other; the last has no limit. Leaving out pieces costs less than dropping points:
-   at L = 100 dense = 16 loses nothing, 8 loses 0.05 %, 4 loses 0.7 %, where 0.5 % of tolerance may lose 5 %. */
-#define RMI_CHN_WORK ((uint64_t)60000000)
+/* What RMI_CHN_AUTO takes: the first way that is expected to take no more than its limit of work; work_each of a candidate is
+   what was measured on chains of 100 to 10,000 stages. Should it take twice as much it is given up; the last has no limit. In long
+   chains points that are dropped lose more than places to cut that are left out: the loss adds up along a chain, and 0.05 % made
+   1,000 stages 5 % slower in the middle of the curve, where dense = 2 loses nothing. Few places lose at the smallest memory. */
+#define RMI_CHN_WORK ((uint64_t)1000000)
 typedef struct rmi_chn_way {
-    uint32_t ppm, dense, work_each;
+    uint32_t ppm, dense, work_each, limit; /* in RMI_CHN_WORK */
 } rmi_chn_way;
-static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 100 },   { 500, 16, 50 },  { 500, 8, 50 }, { 1000, 8, 20 },
-                                            { 1000, 4, 20 }, { 2000, 4, 12 }, { 2000, 2, 12 }, { 5000, 2, 6 } };
+static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 100, 60 },  { 200, 16, 105, 30 }, { 500, 16, 60, 30 }, { 200, 8, 40, 30 },
+                                            { 200, 4, 27, 30 }, { 200, 2, 18, 40 },   { 500, 2, 13, 40 },  { 200, 1, 8, 64 },
+                                            { 500, 1, 6, 64 },  { 1000, 1, 4, 64 },   { 2000, 1, 3, 64 },  { 5000, 1, 2, 64 } };
 
 /* Solves with a tolerance into an arena that is empty but for *out. */
 RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint32_t down,
@@ -5892,36 +5902,158 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     return r;
 }
 
-/* No schedule is faster: every stage runs forward and backward, at best keeping in its first run. */
-RMI_FN uint64_t rmi_chn_least_time(const rmi_chn_table *t)
+/* --- what the tolerance may have cost: lower bounds
+
+   When the last stage runs, every stage before it is kept with some option o, whose m(o) bytes are held at that moment, or has
+   run saving nothing and will run again. With a price p on memory, whatever p is, a schedule within M bytes thus takes at least
+   sum over stages of min(t(again), t(o) + p * m(o)) less p * M: a line for every price. It is tight wherever hardly a stage runs
+   more than twice, as is the case but near the smallest memory. */
+#define RMI_CHN_LINES 128u
+#define RMI_CHN_PRICE_MAX 0xFFFFFFFFu
+#define RMI_CHN_UNITS ((uint64_t)1 << 31) /* of memory; the curve ends within half as many */
+#define RMI_CHN_PRICE_SCALE 12u /* a price is ns * 2^12 per unit of memory */
+
+typedef struct rmi_chn_line {
+    uint64_t ns; /* at no memory */
+    uint64_t price;
+} rmi_chn_line;
+
+/* Option o: what it holds while the last stage runs, rounded down to units. What two neighbours may both
+   read is counted for the second one. */
+RMI_FN uint64_t rmi_chn_held(const rmi_chn_table *t, const rmi_chn_class *c, uint32_t o, int reads_in)
 {
-    uint64_t sum = 0, best, fwd;
+    const rmi_chn_option *p = &c->stage.options[o];
+    uint64_t bytes = rmi_add(p->saved, p->reads_in ? c->in_bytes : 0);
+    if (!reads_in && p->reads_out) bytes = rmi_add(bytes, c->stage.out_bytes);
+    return rmi_min(bytes >> t->line_shift, RMI_CHN_UNITS);
+}
+
+RMI_FN uint64_t rmi_chn_kept_ns(const rmi_chn_option *p) { return p->fwd_ns[0] + p->bwd_ns; }
+
+RMI_FN uint64_t rmi_chn_again_ns(const rmi_chn_class *c)
+{
+    uint64_t best = RMI_INF;
+    uint32_t o;
+    for (o = 0; o < c->stage.n_options; o++) {
+        const rmi_chn_option *p = &c->stage.options[o];
+        best = rmi_min(best, c->stage.pass_ns[0] + rmi_min(p->fwd_ns[1], p->leaf_ns[1]) + p->bwd_ns);
+    }
+    return best;
+}
+
+/* The line of a price; count: stages of each class before the last one. */
+RMI_FN uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, const uint32_t *count, int reads_in)
+{
+    const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
+    uint64_t sum = RMI_INF, ns;
     uint32_t i, o;
-    for (i = 0; i < t->n; i++) {
-        const rmi_chn_stage *s = &t->classes[t->class_of[i]].stage;
-        for (o = 0, best = RMI_INF; o < s->n_options; o++) {
-            const rmi_chn_option *p = &s->options[o];
-            fwd = rmi_min(rmi_min(p->fwd_ns[0], p->leaf_ns[0]), s->pass_ns[0] + rmi_min(p->fwd_ns[1], p->leaf_ns[1]));
-            best = rmi_min(best, fwd + p->bwd_ns);
-        }
-        sum = rmi_add(sum, best);
+    for (o = 0; o < last->stage.n_options; o++)
+        sum = rmi_min(sum, last->stage.options[o].leaf_ns[0] + last->stage.options[o].bwd_ns);
+    for (i = 0; i < t->n_classes; i++) {
+        const rmi_chn_class *c = &t->classes[i];
+        if (!count[i]) continue;
+        ns = rmi_chn_again_ns(c);
+        for (o = 0; o < c->stage.n_options; o++)
+            ns = rmi_min(ns, rmi_chn_kept_ns(&c->stage.options[o]) + (rmi_chn_held(t, c, o, reads_in) * price >> RMI_CHN_PRICE_SCALE));
+        sum = rmi_add(sum, rmi_mul(ns, count[i]));
     }
     return rmi_chn_cap(sum);
+}
+
+/* The prices at which a stage of a class changes its mind, the highest first; returns how many there are, at most n_options.
+   Any prices give true bounds; these give the best ones. */
+RMI_FN uint32_t rmi_chn_prices(const rmi_chn_table *t, const rmi_chn_class *c, int reads_in, uint64_t *out)
+{
+    uint64_t held = 0, ns = rmi_chn_again_ns(c), h, k, price, best, to_held = 0, to_ns = 0;
+    uint32_t o, n = 0;
+    for (o = 0; o < c->stage.n_options; o++)
+        if (!rmi_chn_held(t, c, o, reads_in)) ns = rmi_min(ns, rmi_chn_kept_ns(&c->stage.options[o]));
+    for (;;) {
+        for (o = 0, best = 0; o < c->stage.n_options; o++) {
+            h = rmi_chn_held(t, c, o, reads_in);
+            k = rmi_chn_kept_ns(&c->stage.options[o]);
+            if (h <= held || k >= ns) continue;
+            price = rmi_mul_div_up(ns - k, (uint64_t)1 << RMI_CHN_PRICE_SCALE, h - held);
+            price = rmi_min(price, RMI_CHN_PRICE_MAX);
+            if (price < best || (price == best && h < to_held)) continue;
+            best = price;
+            to_held = h;
+            to_ns = k;
+        }
+        if (!best) return n;
+        out[n++] = best;
+        held = to_held;
+        ns = to_ns;
+    }
+}
+
+RMI_FN int rmi_chn_cmp_price(const void *a, const void *b, void *user)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    (void)user;
+    return x < y ? -1 : x > y;
+}
+
+/* Fills in lines; the first has price 0: no schedule is faster. */
+RMI_FN rm_result rmi_chn_make_lines(rmi_arena *arena, rmi_chn_table *t)
+{
+    rmi_arena temp = rmi_arena_make(&arena->hooks);
+    const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
+    uint64_t need = RMI_INF, *prices, now;
+    uint32_t i, o, n = 1, k = 1, *count = RMI_NEW(&temp, uint32_t, t->n_classes);
+    size_t room = 1;
+    int reads_in = 0;
+    for (i = 0; i < t->n_classes; i++) room += t->classes[i].stage.n_options;
+    prices = RMI_NEW(&temp, uint64_t, room);
+    t->lines = RMI_NEW(arena, rmi_chn_line, RMI_CHN_LINES + 1);
+    if (count && prices && t->lines) {
+        for (i = 0; i + 1 < t->n; i++) count[t->class_of[i]]++;
+        for (i = 0; i < t->n_classes; i++)
+            for (o = 0; o < t->classes[i].stage.n_options; o++) reads_in |= t->classes[i].stage.options[o].reads_in != 0;
+        for (o = 0; o < last->stage.n_options; o++) { /* the last stage itself; its input may count for the one before it */
+            const rmi_chn_option *p = &last->stage.options[o];
+            now = rmi_sub(rmi_min(p->leaf_peak[0], p->leaf_peak[1]), last->in_bytes);
+            need = rmi_min(need, rmi_max(now, p->bwd_peak - (p->reads_in ? last->in_bytes : 0)));
+        }
+        t->line_bytes = rmi_sub(need, t->classes[t->class_of[0]].in_bytes); /* the chain's input is not counted in a schedule */
+        t->low.n = 0;
+        while (t->curve.at[t->curve.n - 1].bytes >> t->line_shift >= RMI_CHN_UNITS / 2) t->line_shift++;
+        for (i = 0; i < t->n_classes; i++)
+            if (count[i]) n += rmi_chn_prices(t, &t->classes[i], reads_in, prices + n);
+        rmi_sort(prices, n, sizeof *prices, rmi_chn_cmp_price, NULL);
+        for (i = 0; i < n; i++) /* distinct ones, and if there are many, some */
+            if (prices[i] != prices[k - 1]) prices[k++] = prices[i];
+        t->n_lines = k < RMI_CHN_LINES ? k : RMI_CHN_LINES;
+        for (i = 0; i < t->n_lines; i++) {
+            t->lines[i].price = prices[t->n_lines > 1 ? (uint64_t)i * (k - 1) / (t->n_lines - 1) : 0];
+            t->lines[i].ns = rmi_chn_line_ns(t, t->lines[i].price, count, reads_in);
+        }
+    }
+    rmi_arena_free(&temp);
+    return t->n_lines ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* No persistent schedule within `bytes` takes less than this. */
 RMI_FN uint64_t rmi_chn_bound(const rmi_chn_table *t, uint64_t bytes)
 {
-    uint32_t k = rmi_chn_at(t->low.at, t->low.n, bytes);
-    return k == RMI_NONE ? RMI_INF : t->low.at[k].ns;
+    uint32_t i, k = rmi_chn_at(t->low.at, t->low.n, bytes);
+    uint64_t best = k != RMI_NONE ? t->low.at[k].ns : t->low.n ? RMI_INF : 0;
+    uint64_t units = (rmi_sub(bytes, t->line_bytes) >> t->line_shift) + 1;
+    for (i = 0; i < t->n_lines; i++) { /* beyond the curve only the first one, which costs nothing, counts */
+        if (i && units > RMI_CHN_UNITS) break;
+        best = rmi_max(best, rmi_sub(t->lines[i].ns, i ? (units * t->lines[i].price >> RMI_CHN_PRICE_SCALE) + 1 : 0));
+    }
+    return best;
 }
 
-/* By how much the curve can be too slow, in parts per million, rounded up. */
-RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t)
+/* By how much the curve can be too slow, from so many bytes on, in parts per million, rounded up. */
+RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t, uint64_t from)
 {
     uint64_t worst = 0, bound;
     uint32_t i, n = t->curve.n;
+    if (!t->n_lines && t->low.at == t->curve.at) return 0;
     for (i = 0; i < n; i++) { /* worst just before the next point */
+        if (i + 1 < n && t->curve.at[i + 1].bytes <= from) continue;
         bound = rmi_chn_bound(t, i + 1 < n ? t->curve.at[i + 1].bytes - 1 : RMI_MAX);
         if (t->curve.at[i].ns <= bound) continue;
         worst = rmi_max(worst, bound ? rmi_mul_div_up(t->curve.at[i].ns - bound, 1000000, bound) : RMI_INF);
@@ -5929,41 +6061,36 @@ RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t)
     return (uint32_t)rmi_min(worst, RMI_NONE);
 }
 
-/* What the tolerance may have cost: the chain again, with points dropped downwards and all pieces solved, if that is not too
-   much work; otherwise the least time alone. */
-RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table *t, uint64_t work_limit)
+/* What the tolerance may have cost: lines, which cost little; if the tolerance was asked for, also the chain again, with points
+   dropped downwards and all pieces solved, which says more where stages run more than twice. */
+RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table *t)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     rmi_chn_table *low = NULL;
     rmi_chn_point *p;
-    uint64_t least_ns = rmi_chn_least_time(t);
-    uint32_t i, n = 1;
-    rmi_chn_way way = { 1000, 0, 100 };
+    uint32_t n;
+    rmi_chn_way way = { 1000, 0, 100, 0 };
     rm_result r;
-    temp.stop = arena->stop;
-    if (t->tolerance_ppm) way.ppm = t->tolerance_ppm;
     t->low = t->curve;
     if (!t->tolerance_ppm && !t->dense) return RM_OK;
-    /* with pieces left out the proof would be the work that was to be saved: keep-everything's time is the bound then */
-    r = t->dense && work_limit != RMI_INF ? RM_ERROR_CANCELLED : rmi_chn_attempt(&temp, chain, way, 1, work_limit, &low);
-    if (r == RM_OK) n = low->curve.n;
-    if (r == RM_ERROR_CANCELLED) {
-        r = RM_OK;
-        low = NULL;
-    }
-    p = RMI_NEW(arena, rmi_chn_point, (size_t)n + 1);
-    if (r == RM_OK && p) {
-        for (i = 0; low && i < n; i++) {
-            p[i] = low->curve.at[i];
-            p[i].ns = rmi_max(p[i].ns, least_ns);
+    RMI_TRY(rmi_chn_make_lines(arena, t));
+    if (chain->tolerance_ppm != RMI_CHN_AUTO) {
+        temp.stop = arena->stop;
+        if (t->tolerance_ppm) way.ppm = t->tolerance_ppm;
+        r = rmi_chn_attempt(&temp, chain, way, 1, RMI_INF, &low);
+        n = r == RM_OK ? low->curve.n : 0;
+        p = RMI_NEW(arena, rmi_chn_point, (size_t)n + 1);
+        if (r == RM_OK && p) {
+            memcpy(p, low->curve.at, n * sizeof *p);
+            t->low.at = p;
+            t->low.n = n;
         }
-        if (!low) p[0].ns = least_ns;
-        t->low.at = p;
-        t->low.n = n;
-        t->lost_ppm = rmi_chn_loss(t);
+        rmi_arena_free(&temp);
+        if (!p) return RM_ERROR_MEMORY;
+        if (r != RM_OK && r != RM_ERROR_CANCELLED) return r;
     }
-    rmi_arena_free(&temp);
-    return r != RM_OK ? r : p ? RM_OK : RM_ERROR_MEMORY;
+    t->lost_ppm = rmi_chn_loss(t, 0);
+    return RM_OK;
 }
 
 /* Solves a chain for all budgets. The table lives in the arena and does not point into the chain.
@@ -5975,8 +6102,8 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     rmi_block **end = &own.blocks;
     rmi_chn_table *t = NULL;
     rm_result r = RM_ERROR_CANCELLED;
-    rmi_chn_way way = { 0, 0, 1 };
-    uint32_t i = chain->n > 256 ? 2 : chain->n > 128 ? 1 : 0, n = RMI_COUNT(rmi_chn_ways); /* longer chains exceed the first ways */
+    rmi_chn_way way = { 0, 0, 1, 0 };
+    uint32_t i = chain->n > 128, n = RMI_COUNT(rmi_chn_ways); /* longer chains exceed the first way */
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
     own.stop = arena->stop;
@@ -5984,9 +6111,9 @@ RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi
     if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, 0, RMI_INF, &t);
     for (; i < n && r == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
         rmi_arena_free(&own);
-        r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? RMI_CHN_WORK : RMI_INF, &t);
+        r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? rmi_chn_ways[i].limit * RMI_CHN_WORK : RMI_INF, &t);
     }
-    if (r == RM_OK) r = rmi_chn_prove(&own, chain, t, chain->tolerance_ppm == RMI_CHN_AUTO ? RMI_CHN_WORK : RMI_INF);
+    if (r == RM_OK) r = rmi_chn_prove(&own, chain, t);
     if (r != RM_OK) {
         rmi_arena_free(&own);
         return r;
@@ -8826,6 +8953,7 @@ RMI_FN rm_result rmi_ref_order_read(rmi_ref_model *m, uint32_t task, uint32_t t,
     uint32_t i;
     if (!bans) {
         if (x->kind == RMI_ACT && m->compact[t] == RMI_NONE && !(k->way == RMI_FWD && k->id == x->maker)) RMI_TRY(rmi_ref_put_dep(m, x->maker, &k->n_dep));
+        x = &g->tensors[x->root]; /* a view of a const has that one's versions */
         for (i = 0; i < x->mutators.n && k->way == RMI_FWD; i++)
             if (x->mutators.at[i] < k->id) RMI_TRY(rmi_ref_put_dep(m, x->mutators.at[i], &k->n_dep));
         return RM_OK;
@@ -13643,6 +13771,7 @@ typedef struct rmi_off_model {
     uint32_t step, granule, n_buf;
     rmi_off_task *tasks;
     uint32_t *pool, *fwd_at, *bwd_at; /* by op: task of form 0; of form 0's first part */
+    uint32_t *form;                   /* by op: that of its forwards */
     uint32_t reduce_at, opt_at, host_at, barrier_at;
     uint64_t *room, *out_ns, *in_ns, *add_ns; /* by buffer */
     uint32_t *root;                   /* by buffer: of views; itself otherwise; RMI_NONE: takes no bytes */
@@ -13655,8 +13784,9 @@ typedef struct rmi_off_model {
     size_t n_given;
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
+    rmi_run *first;                   /* every forward once */
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
-    uint32_t n_order;
+    uint32_t n_first, n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
     uint64_t slack;                   /* so much less than limit, except around the turn from forward to backward: room for packing */
     /* a list of runs and what follows from it */
@@ -14171,7 +14301,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, staging = 0, turn = m->start[rmi_min(g->n_ops, m->n)], window = m->ns / 100;
+    uint64_t sum = m->base, host = 0, staging = 0, turn = m->start[rmi_min(m->n_first, m->n)], window = m->ns / 100;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
@@ -14302,7 +14432,7 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
     const rm_graph *g = m->g;
     uint32_t i, k, q, lo, hi;
     m->n = 0;
-    for (i = 0; i < g->n_ops; i++) m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+    for (i = 0; i < m->n_first; i++) m->runs[m->n++] = m->first[i];
     for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
     for (i = 0; i < g->n_ops; i++)
         if (g->ops[i].view != RMI_NONE && m->root[g->ops[i].view] != RMI_NONE) m->there[g->ops[i].out.at[0]] = !m->mode[m->root[g->ops[i].view]];
@@ -14318,7 +14448,7 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
             for (i = lo; i < hi; i++) {
                 if (!m->wanted[i]) continue;
                 m->wanted[i] = 0;
-                m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
+                m->runs[m->n++] = rmi_low_run(RMI_FWD, i, m->form[i], 0);
             }
         }
         m->runs[m->n++] = r;
@@ -14451,7 +14581,10 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].n_forms; k++) room += g->ops[i].forms[k].n_parts;
     m->order = RMI_NEW(mem, rmi_run, room + 4 * (size_t)g->n_tensors + g->n_barriers);
-    if (!m->order) return RM_ERROR_MEMORY;
+    m->first = RMI_NEW(mem, rmi_run, g->n_ops);
+    m->form = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!m->order || !m->first || !m->form) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_ops; i++) m->first[m->n_first++] = rmi_low_run(RMI_FWD, (uint32_t)i, 0, 0);
     if (rmi_low_has_backward(step)) {
         m->n_order = rmi_blk_backward(g, step, 0, g->n_ops, m->order);
         m->n_order += rmi_blk_tail(g, step, m->order + m->n_order);
@@ -14479,6 +14612,35 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     }
     m->limit = m->host_limit = RMI_INF;
     return RM_OK;
+}
+
+/* Takes forms and the order of first executions, of backwards and of all else from a list without copies. What its forwards save has
+   the size of the form whose backward reads it; all runs of an op are in one form. */
+RMI_FN void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, uint32_t percent)
+{
+    const rm_graph *g = m->g;
+    uint32_t i, k = 0, b;
+    memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
+    m->n_order = 0;
+    for (i = 0; i < n; i++) {
+        if (runs[i].way != RMI_FWD) {
+            m->order[m->n_order++] = runs[i];
+            if (runs[i].way == RMI_BWD && rmi_low_part(g, runs[i])->needs_saved) m->form[runs[i].id] = runs[i].form;
+        } else if (!m->ran[runs[i].id]++) {
+            m->form[runs[i].id] = runs[i].form;
+            m->first[k++] = runs[i];
+        }
+    }
+    for (i = 0; i < k; i++) m->first[i].form = (uint16_t)m->form[m->first[i].id];
+    m->n_first = k; /* what nobody wants need not run */
+    for (i = 0; i < g->n_ops; i++) {
+        uint64_t bytes = g->ops[i].forms[m->form[i]].saved;
+        b = rmi_low_buf(g, RMI_BUF_SAVED, i);
+        m->room[b] = rmi_round_up(bytes, m->granule);
+        if (!g->has_link) continue;
+        m->out_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.d2h / 100 * percent)));
+        m->in_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.h2d / 100 * percent)));
+    }
 }
 
 /* Runs the updates of `order` where the decisions put them. */
@@ -14622,7 +14784,7 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
     rmi_off_item *x = &s->items[s->n];
     rmi_buf_kind kind;
     uint32_t i;
-    if (m->root[b] != b || m->fixed[b] == 2 || op == RMI_NONE) return;
+    if (m->root[b] != b || m->fixed[b] == 2 || op == RMI_NONE || !m->room[b]) return;
     kind = rmi_low_kind(m->g, b, &i);
     x->buf = b;
     x->stage = rmi_off_stage_of(shape, op);
@@ -14645,7 +14807,7 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
         for (k = 0; k < t->n_reads; k++) read[m->pool[t->read + k]] = 1;
     }
     for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's output again, with inputs that are never kept */
-        m->start[i] = m->tasks[m->fwd_at[i]].again;
+        m->start[i] = m->tasks[m->fwd_at[i] + m->form[i]].again;
         for (k = 0; k < g->ops[i].in.n; k++) {
             uint32_t t = m->root[g->ops[i].in.at[k]];
             if (t != RMI_NONE && g->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t]) m->start[i] = rmi_add(m->start[i], m->start[g->tensors[t].maker]);
@@ -14807,7 +14969,7 @@ RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, int 
     uint32_t *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1), n = 0, i, k, w;
     uint64_t time = 0, spent = 0;
     if (!by) return RM_ERROR_MEMORY;
-    for (i = 0; i < m->g->n_ops; i++) time += m->tasks[m->fwd_at[i]].ns;
+    for (i = 0; i < m->g->n_ops; i++) time += m->tasks[m->fwd_at[i] + m->form[i]].ns;
     for (i = 0; i < s->n_groups; i++)
         if (!s->items[s->first[i]].lasting) by[n++] = i;
     rmi_sort(by, n, sizeof(uint32_t), rmi_off_cmp_cost, s);
@@ -15121,7 +15283,7 @@ typedef struct rmi_planner {
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
-#define RMI_PLAN_EXACT_WORK ((uint64_t)5000000) /* of an exact search: 30 to 40 ms at most */
+#define RMI_PLAN_EXACT_WORK ((uint64_t)4500000) /* of an exact search: 30 to 40 ms at most */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory: offmate). */
@@ -15149,7 +15311,7 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
     {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
     {"hilp", "groups of ops with options, groups of these, and a search over each level; no chain (HiRemate)", "", RM_PASS_GROUPS, 0},
-    {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
+    {"checkmate", "whole-graph search, no chain: single values, variants, any order; exact where small", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
     {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
     {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0},
@@ -15735,7 +15897,7 @@ RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
         w->p->curve[i].ns = rmi_add(c->at[i].ns, w->blk.chain.n ? w->info->keep_all_ns - rmi_min(w->info->keep_all_ns, c->at[c->n - 1].ns) : 0);
     }
     w->p->n_curve = c->n;
-    w->p->lost_ppm = w->table->lost_ppm;
+    w->p->lost_ppm = rmi_chn_loss(w->table, rmi_sub(w->d->device_bytes, w->base));
     return RM_OK;
 }
 
@@ -16307,7 +16469,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
     runs = RMI_NEW(mem, rmi_run, s.cap);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : small ? 70000u : 90000u) * (uint64_t)m.n_tasks);
+    least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : small ? 55000u : 90000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
@@ -16338,7 +16500,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
         else rmi_ref_improve(&s, least / 16, round);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
-        if (small && round == 2) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 15, rmi_min(RMI_PLAN_EXACT_WORK, most)));
+        if (small && round == 2) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
     }
     for (round = 0; round < 12 && s.tried == RMI_INF && s.limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
         if (!s.best.n) rmi_ref_improve(&s, least / 8, 3);
@@ -16547,7 +16709,8 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
+/* All recipes and the search. base: NULL, or the list of n_base runs without copies whose forms and order they take. */
+RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_run *base, uint32_t n_base)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
@@ -16558,12 +16721,57 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
         m.host_limit = w->d->host_bytes;
         m.steady = w->joint;
         m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
+        if (base) rmi_off_rebase(&m, base, n_base, 100 - w->d->link_margin_percent);
         if (w->given) rmi_off_join(&m, w->given, w->n_given);
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
-    if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
+    if (r == RM_OK && !base) r = rmi_plan_recipes(w, &mem, &s, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_search_moved(w, &mem, &s, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &s, budget);
+    rmi_arena_free(&mem);
+    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
+}
+
+/* Does it matter in which form or order things run? In a plain chain of small stages it does not. */
+RMI_FN int rmi_plan_has_freedom(const rmi_planner *w)
+{
+    uint32_t i;
+    if (w->g->n_ops > 3000) return 0;
+    for (i = 0; i < w->g->n_ops; i++)
+        if (w->g->ops[i].n_forms > 1) return 1;
+    for (i = 0; i < w->p->shape.n; i++)
+        if (w->p->shape.stages[i].hi - w->p->shape.stages[i].lo > RMI_PLAN_LARGE) return 1;
+    return 0;
+}
+
+/* Plans with copies; where forms and order matter, also over lists that the whole-graph search finds for more memory than there is:
+   copies are to make up for the difference. */
+RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
+{
+    static const uint32_t percent[] = {0, 200, 130, 100}; /* of the budget; 0: no limit */
+    rmi_arena mem = rmi_plan_arena(w);
+    rmi_ref_model m;
+    rmi_ref_search s;
+    rmi_run *runs;
+    uint32_t i;
+    uint64_t work, ns = 0;
+    rm_result r = rmi_plan_move_from(w, budget, NULL, 0);
+    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF || !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_close(w, 1))) return r;
+    r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
+    if (r == RM_OK) r = rmi_ref_search_make(&mem, &m, &s);
+    runs = r == RM_OK ? RMI_NEW(&mem, rmi_run, s.cap) : NULL;
+    if (r == RM_OK && !runs) r = RM_ERROR_MEMORY;
+    for (i = 0; i < RMI_COUNT(percent) && r == RM_OK && !w->stop.stopped; i++) {
+        s.limit = percent[i] ? rmi_sub(rmi_mul(budget / 100, percent[i]), rmi_min(m.base, rmi_mul(budget / 100, percent[i]))) : RMI_MAX;
+        s.best.n = 0;
+        rmi_ref_load(&s, NULL, 0, NULL);
+        r = rmi_ref_greedy(&s, 500, 200);
+        work = rmi_min(RMI_PLAN_WORK / 8, 10000 * (uint64_t)m.n_tasks);
+        if (r == RM_OK && percent[i] && s.best.n) rmi_ref_improve(&s, work, 0);
+        if (r != RM_OK || !s.best.n || (i && s.best.ns == ns)) continue;
+        ns = s.best.ns;
+        r = rmi_plan_move_from(w, budget, runs, rmi_ref_runs(&s, &s.best, runs));
+    }
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
@@ -16930,6 +17138,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
     if (r == RM_ERROR_ARGUMENT && !g->last.text[0]) rmi_err_set(&g->last, r, "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align", (uint64_t)w.align);
+    if (r == RM_ERROR_INTERNAL && strstr(g->last.text, RMI_SIM_TOO_LONG)) r = rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the unit of the longest ops, and the link's speed and latency");
     if (r == RM_ERROR_INTERNAL && !g->last.text[0]) rmi_err_set(&g->last, r, "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
     if (r != RM_OK) {
         g->last.result = r;

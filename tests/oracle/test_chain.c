@@ -324,7 +324,7 @@ static uint64_t curve_ns(const rmi_chn_table *t, uint64_t bytes)
 /* Long runs of equal stages, the first one apart, with cuts left out: the minimum and the fastest are kept, little is lost. */
 static void long_runs(void)
 {
-    static const rmi_chn_way how[] = { { 500, 8, 1 }, { 0, 4, 1 } };
+    static const rmi_chn_way how[] = { { 500, 8, 1, 0 }, { 0, 4, 1, 0 } };
     static rmi_chn_stage run[120];
     rmi_chn_option option, first;
     rmi_arena arena = rmi_arena_make(NULL);
@@ -364,7 +364,7 @@ static void long_runs(void)
 /* The exact curve lies between the approximate one and its bound; what is promised is kept; the loss is told truly. */
 static void approximations(uint32_t rounds)
 {
-    static const rmi_chn_way how[] = { { 2000, 0, 1 }, { 50000, 0, 1 }, { 0, 2, 1 }, { 20000, 1, 1 } };
+    static const rmi_chn_way how[] = { { 2000, 0, 1, 0 }, { 50000, 0, 1, 0 }, { 0, 2, 1, 0 }, { 20000, 1, 1, 0 } };
     uint32_t r, w, i;
     for (r = 0; r < rounds; r++) {
         rmi_arena arena = rmi_arena_make(NULL);
@@ -374,13 +374,17 @@ static void approximations(uint32_t rounds)
         check_schedules(&c, exact, 1 + exact->curve.n / 16);
         for (w = 0; w < RMI_COUNT(how); w++) {
             rmi_arena own = rmi_arena_make(NULL);
+            uint32_t lost;
+            uint64_t from = rnd(2) ? 0 : exact->curve.at[rnd(exact->curve.n)].bytes;
             CHECK(rmi_chn_attempt(&own, &c, how[w], 0, RMI_INF, &t) == RM_OK);
-            CHECK(rmi_chn_prove(&own, &c, t, RMI_INF) == RM_OK);
+            c.tolerance_ppm = rnd(2) ? RMI_CHN_AUTO : how[w].ppm; /* with the proof of either */
+            CHECK(rmi_chn_prove(&own, &c, t) == RM_OK);
             for (i = 0; i < exact->curve.n; i++) {
                 uint64_t m = exact->curve.at[i].bytes, ns = curve_ns(t, m), best = exact->curve.at[i].ns;
                 CHECK(ns >= best && rmi_chn_bound(t, m) <= best);
                 if (ns == RMI_INF) continue;
-                CHECK(t->lost_ppm == RMI_NONE || ns - best <= rmi_mul_div_up(best, t->lost_ppm, 1000000));
+                lost = m < from ? t->lost_ppm : rmi_chn_loss(t, from);
+                CHECK(lost <= t->lost_ppm && (lost == RMI_NONE || ns - best <= rmi_mul_div_up(best, lost, 1000000)));
             }
             CHECK(how[w].dense || curve_ns(t, exact->curve.at[0].bytes) != RMI_INF); /* the minimum is kept */
             CHECK(how[w].dense || curve_ns(t, RMI_MAX) == curve_ns(exact, RMI_MAX));              /* and the fastest */

@@ -99,6 +99,36 @@ static void large(void)
     rm_graph_destroy(g);
 }
 
+/* Times that are legal alone: a step of them, or three of them, may not be below 2^62 ns any more, and that is no fault of the library. */
+static void long_times(void)
+{
+    static const char *const presets[] = {"noremat", "rotor", "rockmate", "hiremate", "every-block", "link", "blocks", "stream", "offmate"};
+    const uint64_t limit = (uint64_t)1 << 62;
+    size_t i;
+    int k;
+    for (i = 0; i < sizeof presets / sizeof presets[0]; i++) {
+        rm_tensor t;
+        begin();
+        K.needs = RM_IN(0);
+        t = h;
+        for (k = 0; k < 6; k++) t = RM_OP(g, &K, .in = {t}, .out = {4096}, .fwd_ns = limit / 20, .bwd_ns = limit / 20);
+        rm_graph_link(g, 1, 1, limit / 32, 0);
+        for (k = 0; k < 2; k++) {
+            rm_plan *p = NULL;
+            rm_plan_info info;
+            rm_plan_desc d = {.preset = presets[i], .host_bytes = 1 << 20, .work_limit = 5000, .info = &info};
+            rm_result r;
+            memset(&info, 0, sizeof info);
+            d.device_bytes = k;
+            r = rm_plan_create(g, &d, &p);
+            if (r == RM_ERROR_INFEASIBLE && info.min_bytes) d.device_bytes = info.min_bytes, r = rm_plan_create(g, &d, &p);
+            EXPECT(r == RM_OK ? p && info.time_ns >= info.bound_ns && info.time_ns < limit : r == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "2^62 ns or more; check the unit"));
+            rm_plan_destroy(p);
+        }
+        rm_graph_destroy(g);
+    }
+}
+
 /* Times of parts stand as given, whatever else is unknown. */
 static void part_times(void)
 {
@@ -290,6 +320,7 @@ int main(void)
 {
     wrong_ops();
     large();
+    long_times();
     part_times();
     many_inputs(0);
     many_inputs(RM_ZERO_GRADS);
