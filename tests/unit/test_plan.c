@@ -469,6 +469,32 @@ static void growing(void)
     }
 }
 
+/* A plan from text has no alignment of its own: it is followed if its addresses have the one that is asked for. */
+static void like_from_text(void)
+{
+    static const char graph[] = "rockmate graph 1\ntensor x input 100\ntensor w param 100 opt=5\ntensor v param 60 opt=5\nop a in=x,w out=h:300 fwd=10 bwd=10\nop b in=h,v out=y:4 fwd=10 bwd=10\noutput y\n";
+    static const uint32_t aligns[] = {1, 64, 256};
+    rm_graph *g = NULL;
+    uint32_t i, k;
+    EXPECT(rm_graph_read(graph, sizeof graph - 1, NULL, &g) == RM_OK, rm_graph_error(g));
+    for (i = 0; i < 3; i++) {
+        rm_plan *p = NULL, *q = NULL, *l = NULL;
+        tm_text t;
+        memset(&t, 0, sizeof t);
+        EXPECT(rm_plan_create(g, &(rm_plan_desc){.align = aligns[i], .preset = "noremat"}, &p) == RM_OK && rm_plan_write(p, 0, tm_sink, &t) == RM_OK, rm_graph_error(g));
+        EXPECT(rm_plan_read(g, t.s, t.n, &q) == RM_OK, rm_graph_error(g));
+        for (k = 0; k < 3; k++) {
+            rm_result r = rm_plan_create(g, &(rm_plan_desc){.align = aligns[k], .preset = "noremat", .like = q, .steps = RM_FORWARD}, &l);
+            EXPECT(k <= i ? r == RM_OK : r == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "of another alignment"), rm_graph_error(g));
+            rm_plan_destroy(l);
+            l = NULL;
+        }
+        tm_clear(&t);
+        rm_plan_destroy(p), rm_plan_destroy(q);
+    }
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
     looking();
@@ -480,5 +506,6 @@ int main(void)
     refusals();
     many();
     growing();
+    like_from_text();
     return tm_end();
 }
