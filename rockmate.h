@@ -13782,6 +13782,8 @@ typedef struct rmi_off_model {
     uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
     const rmi_home *given;
     size_t n_given;
+    uint8_t *force;                   /* by buffer, of values: 0: moved where the gap has time for both copies; n: always, back n - 1 runs before the need */
+    int forces;                       /* one is not 0 */
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
     rmi_run *first;                   /* every forward once */
@@ -13876,10 +13878,11 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
     m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
     m->best_host = RMI_NEW(m->mem, uint8_t, g->n_tensors);
+    m->force = RMI_NEW(m->mem, uint8_t, n);
     m->jobs = RMI_NEW(m->mem, rmi_off_job, 2 * (size_t)g->n_tensors);
     m->heap = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
     m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
-    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos || !m->best_host || !m->jobs || !m->heap || !m->host_order) return RM_ERROR_MEMORY;
+    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos || !m->best_host || !m->force || !m->jobs || !m->heap || !m->host_order) return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
         uint64_t bytes = rmi_low_bytes(g, b);
@@ -14115,7 +14118,7 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
             rmi_off_ask_lasting(m, i, kind, w);
             continue;
         }
-        if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after || s->gap < m->out_ns[s->buf] + m->in_ns[s->buf]) continue;
+        if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after || (!m->force[s->buf] && s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])) continue;
         s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->first);
         s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
     }
@@ -14373,6 +14376,20 @@ RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t idle)
     return most;
 }
 
+/* Values leave the device when they have been used and come back right before their need: least memory, the computation waits. */
+RMI_FN void rmi_off_hurry(rmi_off_model *m)
+{
+    uint32_t i, w;
+    for (i = 0; i < m->n_inst; i++) {
+        rmi_off_inst *s = &m->inst[i];
+        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
+        rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
+        if (!out || !in || !m->force[s->buf] || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM)) continue;
+        out->at = rmi_max(out->pos, s->before) == s->before ? s->before : out->pos;
+        in->at = in->pos > out->at + m->force[s->buf] - 1 ? in->pos + 1 - m->force[s->buf] : out->at + 1;
+    }
+}
+
 /* Time, lateness, memory of m->runs under m->mode. 0: does not fit the tables. */
 RMI_FN int rmi_off_eval(rmi_off_model *m)
 {
@@ -14396,6 +14413,7 @@ RMI_FN int rmi_off_eval(rmi_off_model *m)
         if (!may || !m->late_ns || m->steady) break;
         idle = m->late_ns; /* who waits anyway can wait for this */
     }
+    if (m->forces) rmi_off_hurry(m);
     rmi_off_memory(m);
     return 1;
 }
@@ -16663,24 +16681,35 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     return RM_OK;
 }
 
-/* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock. What persists stays as decided. */
+/* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; moved in time, or in a hurry so
+   that the computation waits for it. What persists stays as decided. */
 #define RMI_PLAN_FEW 6u
+#define RMI_PLAN_FEWER 3u /* then each may hurry on its own */
 RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget)
 {
     rmi_off_model *m = s->m;
-    uint32_t i, n = 0, few[RMI_PLAN_FEW], code, all = 1, c;
+    uint32_t i, n = 0, few[RMI_PLAN_FEW], code, all = 1, c, ways, haste;
     uint64_t size;
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) {
             if (n == RMI_PLAN_FEW) return RM_OK;
-            few[n++] = i, all *= 3;
+            few[n++] = i;
         }
-    for (code = 0; code < all && !w->stop.stopped; code++) {
-        for (i = 0, c = code; i < n && rmi_off_may(s, &s->items[few[i]], (uint8_t)(c % 3)); i++, c /= 3) m->mode[s->items[few[i]].buf] = (uint8_t)(c % 3);
-        if (i < n) continue;
-        rmi_off_energy(s);
-        if (!w->best.n || m->ns < w->best.fig.time_ns) RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
-    }
+    ways = n <= RMI_PLAN_FEWER ? 6 : 3;
+    for (i = 0; i < n; i++) all *= ways;
+    m->forces = 1;
+    for (haste = 0; haste < (ways == 3 ? 4u : 1u); haste++)
+        for (code = 0; code < all && !w->stop.stopped; code++) {
+            for (i = 0, c = code; i < n && rmi_off_may(s, &s->items[few[i]], (uint8_t)(c % ways > 2 ? RMI_OFF_OUT : c % ways)); i++, c /= ways) {
+                m->mode[s->items[few[i]].buf] = (uint8_t)(c % ways > 2 ? RMI_OFF_OUT : c % ways);
+                m->force[s->items[few[i]].buf] = (uint8_t)(c % ways > 2 ? c % ways - 2 : haste);
+            }
+            if (i < n) continue;
+            rmi_off_energy(s);
+            if (!w->best.n || m->ns < w->best.fig.time_ns) RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
+        }
+    m->forces = 0;
+    memset(m->force, 0, m->n_buf);
     return RM_OK;
 }
 
