@@ -16700,8 +16700,8 @@ RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_off_search *s, uint6
     m->forces = 1;
     for (haste = 0; haste < (ways == 3 ? 4u : 1u); haste++)
         for (code = 0; code < all && !w->stop.stopped; code++) {
-            for (i = 0, c = code; i < n && rmi_off_may(s, &s->items[few[i]], (uint8_t)(c % ways > 2 ? RMI_OFF_OUT : c % ways)); i++, c /= ways) {
-                m->mode[s->items[few[i]].buf] = (uint8_t)(c % ways > 2 ? RMI_OFF_OUT : c % ways);
+            for (i = 0, c = code; i < n && rmi_off_may(s, &s->items[few[i]], (uint8_t)(c % ways > 2 ? (uint32_t)RMI_OFF_OUT : c % ways)); i++, c /= ways) {
+                m->mode[s->items[few[i]].buf] = (uint8_t)(c % ways > 2 ? (uint32_t)RMI_OFF_OUT : c % ways);
                 m->force[s->items[few[i]].buf] = (uint8_t)(c % ways > 2 ? c % ways - 2 : haste);
             }
             if (i < n) continue;
