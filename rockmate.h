@@ -2871,12 +2871,15 @@ RMI_FN rm_result rmi_shp_classes(rmi_arena *mem, const rm_graph *g, const uint32
     while (size < 2 * n) size *= 2;
     slot = RMI_NEW(&tmp, uint32_t, size);
     if (!slot) r = RM_ERROR_MEMORY;
-    *n_classes = 0;
-    for (i = 0; i < n && r == RM_OK; i++) {
-        size_t at;
+    *n_classes = n == 1;
+    if (n == 1) cls[0] = 0;
+    for (i = 0; i < n && n > 1 && r == RM_OK; i++) { /* one alone is a class */
+        uint64_t hash = 0;
+        size_t at, k;
         r = rmi_shp_row(&tmp, &row, g, range[2 * i], range[2 * i + 1], met);
         if (r != RM_OK) break;
-        for (at = (size_t)rmi_fnv(RMI_FNV_START, row.at, row.n * sizeof(uint64_t)) & (size - 1); slot[at]; at = (at + 1) & (size - 1)) {
+        for (k = 0; k < row.n; k++) hash = rmi_mix(hash ^ row.at[k]);
+        for (at = (size_t)hash & (size - 1); slot[at]; at = (at + 1) & (size - 1)) {
             const rmi_row *o = &rows[slot[at] - 1];
             if (o->n == row.n && !memcmp(o->at, row.at, row.n * sizeof(uint64_t))) break;
         }
