@@ -10972,22 +10972,42 @@ RMI_PLAIN_BEGIN
    moment to look at, some cuts a moment that is priced.
    ================================================================================================================== */
 
+/* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form surely runs. */
+RMI_FN int rmi_bnd_alike(const rmi_op *op)
+{
+    uint32_t f;
+    for (f = 1; f < op->n_forms && rmi_low_same_parts(&op->forms[0], &op->forms[f]);) f++;
+    return f >= op->n_forms;
+}
+
+/* Is t read by some part of the backward, whichever forms its parts take? */
+RMI_FN int rmi_bnd_read_always(const rmi_op *op, uint32_t t)
+{
+    uint32_t f, p, alike = (uint32_t)rmi_bnd_alike(op), wanted = 0, reads = 0, all;
+    for (p = 0; alike && p < op->forms[0].n_parts; p++) {
+        all = (uint32_t)rmi_low_part_wanted(op, &op->forms[0].parts[p]);
+        for (f = 0; f < op->n_forms; f++) all &= (uint32_t)rmi_list_has(&op->forms[f].parts[p].needs, t);
+        reads |= all;
+    }
+    for (f = 0; !alike && f < op->n_forms; f++)
+        for (p = 0; p < op->forms[f].n_parts; p++) {
+            if (!rmi_low_part_wanted(op, &op->forms[f].parts[p])) continue;
+            wanted++;
+            reads += (uint32_t)rmi_list_has(&op->forms[f].parts[p].needs, t);
+        }
+    return alike ? reads != 0 : wanted && reads == wanted;
+}
+
 /* Which forwards every plan must run: those that outputs, backwards and ops with lasting effects cannot do without. */
 RMI_FN void rmi_bnd_must_run(const rm_graph *g, uint32_t step, uint8_t *must, uint8_t *read)
 {
-    uint32_t i, k, f, p;
+    uint32_t i, k;
     for (i = 0; i < g->n_tensors; i++) read[i] = g->tensors[i].is_output;
     for (i = 0; i < g->n_ops && rmi_low_has_backward(step); i++) {
         const rmi_op *op = &g->ops[i];
         for (k = 0; k < op->out.n + op->in.n && op->has_bwd; k++) { /* read by every form of this backward */
             uint32_t t = k < op->out.n ? op->out.at[k] : op->in.at[k - op->out.n];
-            int always = 1;
-            for (f = 0; f < op->n_forms; f++) {
-                int reads = 0;
-                for (p = 0; p < op->forms[f].n_parts; p++) reads |= rmi_low_part_wanted(op, &op->forms[f].parts[p]) && rmi_list_has(&op->forms[f].parts[p].needs, t);
-                always &= reads;
-            }
-            if (always) read[t] = 1;
+            if (rmi_bnd_read_always(op, t)) read[t] = 1;
         }
     }
     for (i = g->n_ops; i-- > 0;) {
@@ -11008,26 +11028,38 @@ RMI_FN int rmi_bnd_part_free(const rm_graph *g, const rmi_op *op, const rmi_part
     return 1;
 }
 
+/* Least time of an op's backward. */
+RMI_FN uint64_t rmi_bnd_bwd_ns(const rm_graph *g, const rmi_op *op)
+{
+    uint64_t sum = 0, least = RMI_INF, part[64];
+    uint32_t f, p, n = op->forms[0].n_parts;
+    int alike = rmi_bnd_alike(op) && n <= RMI_COUNT(part);
+    for (p = 0; alike && p < n; p++) part[p] = RMI_INF;
+    for (f = 0; f < op->n_forms; f++)
+        for (p = 0; p < op->forms[f].n_parts; p++) {
+            const rmi_part *q = &op->forms[f].parts[p];
+            uint64_t ns = !rmi_low_part_wanted(op, q) || rmi_bnd_part_free(g, op, q) ? 0 : q->bwd;
+            if (alike) part[p] = rmi_min(part[p], ns);
+            else if (rmi_low_part_wanted(op, q)) least = rmi_min(least, ns);
+        }
+    for (p = 0; alike && p < n; p++) sum += part[p];
+    return alike ? sum : least == RMI_INF ? 0 : least;
+}
+
 /* Time that no step of this kind can be below: everything that must run, once, at its cheapest. */
 RMI_FN rm_result rmi_bnd_time(rmi_arena *mem, const rm_graph *g, uint32_t step, uint64_t *bound)
 {
     uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint32_t i, f, p;
+    uint32_t i, f;
     *bound = 0;
     if (!must || !read) return RM_ERROR_MEMORY;
     rmi_bnd_must_run(g, step, must, read);
     for (i = 0; i < g->n_ops; i++) {
         const rmi_op *op = &g->ops[i];
-        uint64_t fwd = RMI_INF, bwd = RMI_INF;
-        for (f = 0; f < op->n_forms; f++) {
-            uint64_t sum = 0;
-            fwd = rmi_min(fwd, op->forms[f].fwd);
-            for (p = 0; p < op->forms[f].n_parts; p++)
-                if (rmi_low_part_wanted(op, &op->forms[f].parts[p]) && !rmi_bnd_part_free(g, op, &op->forms[f].parts[p])) sum += op->forms[f].parts[p].bwd;
-            bwd = rmi_min(bwd, sum);
-        }
+        uint64_t fwd = RMI_INF;
+        for (f = 0; f < op->n_forms; f++) fwd = rmi_min(fwd, op->forms[f].fwd);
         if (must[i] && op->view == RMI_NONE) *bound += fwd;
-        if (op->has_bwd && rmi_low_has_backward(step)) *bound += bwd;
+        if (op->has_bwd && rmi_low_has_backward(step)) *bound += rmi_bnd_bwd_ns(g, op);
     }
     for (i = 0; i < g->n_tensors && rmi_low_has_update(step); i++)
         if (g->tensors[i].updates && g->tensors[i].opt_host == RMI_INF) *bound += g->tensors[i].opt;
@@ -11097,15 +11129,17 @@ RMI_FN void rmi_bnd_add_grad(const rm_graph *g, uint32_t t, uint64_t *sum, uint6
 
 RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *s, const rmi_op *op, uint32_t step)
 {
-    uint64_t best = RMI_INF;
-    uint32_t f, k, p;
-    for (f = 0; f < op->n_forms; f++) {
-        const rmi_form *x = &op->forms[f];
-        uint64_t most = 0;
-        for (p = 0; p < x->n_parts; p++) {
+    uint64_t most = 0, any = RMI_INF;
+    uint32_t f, k, p, n = 0;
+    int alike = rmi_bnd_alike(op);
+    for (f = 0; f < op->n_forms; f++) n = (uint32_t)rmi_max(n, op->forms[f].n_parts);
+    for (p = 0; p < n; p++) {
+        uint64_t best = RMI_INF;
+        for (f = 0; f < op->n_forms; f++) {
+            const rmi_form *x = &op->forms[f];
             const rmi_part *q = &x->parts[p];
             uint64_t grads = 0, shared = 0, bytes;
-            if (!rmi_low_part_wanted(op, q)) continue;
+            if (p >= x->n_parts || !rmi_low_part_wanted(op, q)) continue;
             for (k = 0; k < q->needs.n; k++) rmi_bnd_add(s, q->needs.at[k]);
             bytes = rmi_bnd_forget(s) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
             for (k = 0; k < op->grad_out.n; k++) rmi_bnd_add_grad(s->g, op->grad_out.at[k], &bytes, &shared);
@@ -11115,11 +11149,13 @@ RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *s, const rmi_op *op, uint32_t ste
                 if (s->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
                 if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes; /* else it may lie over other bytes */
             }
-            most = rmi_max(most, bytes + shared + grads);
+            best = rmi_min(best, bytes + shared + grads);
         }
-        best = rmi_min(best, most);
+        if (best == RMI_INF) continue;
+        most = rmi_max(most, best);
+        any = rmi_min(any, best);
     }
-    return best;
+    return alike ? most : any == RMI_INF ? 0 : any;
 }
 
 /* An arena that no legal plan can be below. moves: buffers may be copied to host memory and back. */
