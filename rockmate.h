@@ -9124,6 +9124,7 @@ typedef struct rmi_ref_state {
     uint64_t *live;    /* bytes there, with the run's workspace */
     uint16_t *form;
     uint8_t *rank;     /* of the form among the choices */
+    uint8_t *again;    /* a repeat */
     uint64_t *cost;    /* ns */
     uint32_t *inst0, *free_head;
     rmi_ref_inst *inst;
@@ -9170,14 +9171,22 @@ typedef struct rmi_ref_search {
     uint32_t passed;     /* folds so far, in the first pass */
     int bad;             /* found in the second pass: not legal */
     int odd;             /* the edit is more than repeats that come or go */
+    int same;            /* all that runs once is in an order that is known to be legal */
     rmi_arena *mem;
     uint64_t limit;      /* of live bytes, base not counted */
     uint32_t cap, cap_inst, cap_use;
-    uint32_t *count, *done; /* by op; by task: stamp of the evaluation it ran in */
+    uint32_t *done;      /* by task: stamp of the evaluation it ran in */
     uint32_t stamp;
+    uint32_t gained;     /* cycles until the last one that found a better list */
     uint32_t *now;       /* by buffer: second pass's current life */
     uint64_t *size;      /* by buffer: bytes; those of what forwards save follow the modes */
     rmi_ref_state *a, *b, best; /* current, candidate */
+    rmi_ref_state hope;  /* faster than the best, within the limit, not known to get addresses within the budget; n 0: none */
+    rm_result (*fits)(void *user, const struct rmi_ref_search *s, const rmi_ref_state *x, int *yes); /* does x get them? NULL: what is within the limit does */
+    void *user;
+    uint64_t budget;     /* for fits: of the arena */
+    rm_result fault;     /* of fits */
+    uint64_t next_fit;   /* work from which on it is asked again */
     uint64_t tried;      /* time of the best list that has got addresses */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     int recorded;        /* the uses of a are known */
@@ -9214,6 +9223,7 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     RMI_TRY(rmi_ref_kept_make(s, x));
     x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
     x->rank = RMI_RAW(s->mem, uint8_t, s->cap);
+    x->again = RMI_RAW(s->mem, uint8_t, s->cap);
     x->cost = RMI_RAW(s->mem, uint64_t, s->cap);
     x->inst0 = RMI_RAW(s->mem, uint32_t, s->cap + 1);
     x->free_head = RMI_RAW(s->mem, uint32_t, s->cap + 1);
@@ -9226,7 +9236,7 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
     x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
     if (x->cur) memset(x->cur, 0xFF, s->m->n_buf * sizeof(uint32_t));
-    return x->inst_use && x->cost && x->dead && x->reps && x->live && x->rank && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
+    return x->inst_use && x->cost && x->dead && x->reps && x->live && x->rank && x->again && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
 }
 
 RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
@@ -9252,7 +9262,6 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     s->cap_inst = times * w + 256 + m->n_start;
     s->cap_use = times * (r + w) + 1024;
     s->cap_ins = s->cap;
-    s->count = RMI_NEW(mem, uint32_t, m->g->n_ops);
     s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
     s->now = RMI_RAW(mem, uint32_t, m->n_buf);
     s->size = RMI_RAW(mem, uint64_t, m->n_buf);
@@ -9265,13 +9274,14 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     s->touched = RMI_RAW(mem, uint32_t, s->cap_use);
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
     two = RMI_NEW(mem, rmi_ref_state, 2);
-    if (!s->count || !s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
+    if (!s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
     memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
     memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
     s->a = &two[0];
     s->b = &two[1];
     RMI_TRY(rmi_ref_state_make(s, s->a, NULL));
     RMI_TRY(rmi_ref_state_make(s, s->b, s->a));
+    RMI_TRY(rmi_ref_kept_make(s, &s->hope));
     return rmi_ref_kept_make(s, &s->best);
 }
 
@@ -9302,9 +9312,6 @@ RMI_FN void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
 /* Has the task run? */
 RMI_FN int rmi_ref_ran(const rmi_ref_search *s, uint32_t task) { return s->done[task] == s->stamp || (s->folds && s->folds->in[task] < s->passed); }
 
-/* Is the next run of op a repeat? Counts it. */
-RMI_FN uint32_t rmi_ref_again(rmi_ref_search *s, uint32_t op) { return s->count[op]++ > 0 || (s->folds && s->folds->in[op] < s->passed); }
-
 /* The first pass through a fold. */
 RMI_FN int rmi_ref_fold_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t fold)
 {
@@ -9330,24 +9337,26 @@ RMI_FN int rmi_ref_fold_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, u
 }
 
 /* What a task touches, in the first pass. */
-RMI_FN int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task)
+RMI_FN int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task, const rmi_ref_acc *a)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_task *t = &m->tasks[task];
-    const rmi_ref_acc *a = rmi_ref_acc_of(m, x, task);
     const uint32_t *reads = m->pool + a->read0;
     uint32_t i;
-    for (i = 0; i < t->n_dep; i++)
-        if (!rmi_ref_ran(s, m->deps[t->dep0 + i])) return 0;
-    for (i = 0; i < t->n_ban; i++)
-        if (rmi_ref_ran(s, m->deps[t->ban0 + i])) return 0;
+    if (!s->same || t->way == RMI_FWD) {
+        for (i = 0; i < t->n_dep; i++)
+            if (!rmi_ref_ran(s, m->deps[t->dep0 + i])) return 0;
+        for (i = 0; i < t->n_ban; i++)
+            if (rmi_ref_ran(s, m->deps[t->ban0 + i])) return 0;
+    }
+    x->again[p] = (uint8_t)rmi_ref_ran(s, task);
     s->done[task] = s->stamp;
     for (i = 0; i < a->n_read; i++) {
         if (x->cur[reads[i]] == RMI_NONE) return 0;
         x->inst[x->cur[reads[i]]].last = p;
     }
     if (t->way == RMI_FWD) {
-        s->least_ns += m->choices[a->free0[rmi_ref_again(s, t->id)]].ns;
+        s->least_ns += m->choices[a->free0[x->again[p]]].ns;
         for (i = 0; i < a->n_write; i++) rmi_ref_birth(x, m->pool[a->write0 + i], p);
         if (a->saved != RMI_NONE) {
             rmi_ref_birth(x, a->saved, p);
@@ -9368,15 +9377,6 @@ RMI_FN int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, u
     return 1;
 }
 
-/* No op has run yet. */
-RMI_FN void rmi_ref_uncount(rmi_ref_search *s, const rmi_ref_state *x)
-{
-    uint32_t p;
-    for (p = 0; p < x->n; p++)
-        if (x->list[p] < s->m->g->n_ops) s->count[x->list[p]] = 0; /* forwards are the first tasks */
-    s->passed = 0;
-}
-
 /* First pass: lives. 0: something is read that is not there, or runs too early; or the tables are full. */
 RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
 {
@@ -9388,7 +9388,7 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
     for (i = 0; i < x->n_inst; i++) x->cur[x->inst[i].buf] = RMI_NONE;
     x->n_inst = 0;
     s->least_ns = 0;
-    rmi_ref_uncount(s, x);
+    s->passed = 0;
     for (i = 0; i < n_start; i++) {
         rmi_ref_birth(x, start[i], 0);
         x->inst[i].home = 1;
@@ -9397,6 +9397,7 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
     for (p = 0; p < x->n; p++) {
         uint32_t task = x->list[p];
         const rmi_ref_task *t;
+        const rmi_ref_acc *a;
         x->inst0[p] = x->n_inst;
         if (task >= m->n_tasks) {
             uses += s->folds->at[task - m->n_tasks].n_use;
@@ -9404,7 +9405,7 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
             continue;
         }
         t = &m->tasks[task];
-        if (m->g->fixed_order && t->way == RMI_FWD && !s->count[t->id]) {
+        if (m->g->fixed_order && t->way == RMI_FWD && !rmi_ref_ran(s, task)) {
             if (t->id < order || back != RMI_NONE) return 0;
             order = t->id;
         }
@@ -9412,9 +9413,10 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
             if (t->id > back) return 0;
             back = t->id;
         }
-        i = rmi_ref_acc_of(m, x, task)->n_write;
-        if (x->n_inst + i + 2 > s->cap_inst || (uses += rmi_ref_acc_of(m, x, task)->n_read + i) + n_stay + 2 > s->cap_use) return 0;
-        if (!rmi_ref_task_lives(s, x, p, task)) return 0;
+        a = rmi_ref_acc_of(m, x, task);
+        uses += a->n_read + a->n_write;
+        if (x->n_inst + a->n_write + 2 > s->cap_inst || uses + n_stay + 2 > s->cap_use) return 0;
+        if (!rmi_ref_task_lives(s, x, p, task, a)) return 0;
     }
     x->inst0[x->n] = x->n_inst;
     for (i = 0; i < n_start; i++)
@@ -9506,7 +9508,7 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
-    uint32_t op = m->tasks[x->list[p]].id, lo = x->inst0[p], hi = x->inst0[p + 1], i, again = rmi_ref_again(s, op), kept = 0, from, pick, n;
+    uint32_t op = m->tasks[x->list[p]].id, lo = x->inst0[p], hi = x->inst0[p + 1], i, again = x->again[p], kept = 0, from, pick, n;
     uint64_t fresh = 0, size, out0 = 0, gain = 0, top;
     const rmi_ref_choice *c;
     int read = 0, first_out = a->n_write && lo < hi && x->inst[lo].buf == m->compact[m->g->ops[op].out.at[0]];
@@ -9699,7 +9701,7 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
         x->inst[i].next_free = x->free_head[x->inst[i].last];
         x->free_head[x->inst[i].last] = i;
     }
-    rmi_ref_uncount(s, x);
+    s->passed = 0;
     x->least_ns = s->least_ns;
     ok = rmi_ref_bytes(s, x);
     for (i = 0; i < x->n_inst; i++) s->now[x->inst[i].buf] = RMI_NONE;
@@ -9838,6 +9840,7 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
     const rmi_ref_state *a = s->a;
     rmi_ref_state *b = s->b;
     uint32_t p, k = 0, n = 0;
+    int ok;
     rmi_ref_sort_ins(s);
     if (a->n + s->n_ins > s->cap || rmi_ref_too_slow(s)) return 0;
     for (p = 0; p <= a->n; p++) {
@@ -9845,7 +9848,39 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
         if (p < a->n && !s->drop[p]) b->list[n++] = a->list[p];
     }
     b->n = n;
-    return rmi_ref_eval(s, b) && rmi_ref_clean(s, b);
+    s->same = !s->odd;
+    ok = rmi_ref_eval(s, b) && rmi_ref_clean(s, b);
+    s->same = 0;
+    return ok;
+}
+
+/* Is x better than y, or y none? */
+RMI_FN int rmi_ref_better(const rmi_ref_state *x, const rmi_ref_state *y) { return !y->n || x->ns < y->ns || (x->ns == y->ns && x->peak < y->peak); }
+
+RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
+{
+    rmi_ref_copy(s, from, s->a);
+    rmi_ref_eval(s, s->a);
+    s->recorded = 0;
+}
+
+/* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a fifth of
+   the work goes to asking for them. */
+#define RMI_REF_FIT_COST 48u /* runs looked at, a run */
+RMI_FN void rmi_ref_consider(rmi_ref_search *s)
+{
+    int yes = 1;
+    if (s->a->over || !rmi_ref_better(s->a, &s->best)) return;
+    if (s->fits) {
+        if (rmi_ref_better(s->a, &s->hope)) rmi_ref_copy(s, s->a, &s->hope);
+        if (s->work < s->next_fit || s->fault != RM_OK) return;
+        s->fault = s->fits(s->user, s, s->a, &yes);
+        s->work += RMI_REF_FIT_COST * (uint64_t)s->a->n;
+        s->next_fit = s->work + 4 * RMI_REF_FIT_COST * (uint64_t)s->a->n;
+    }
+    if (!yes || s->fault != RM_OK) return;
+    rmi_ref_copy(s, s->a, &s->best);
+    if (!rmi_ref_better(&s->hope, &s->best)) s->hope.n = 0;
 }
 
 RMI_FN void rmi_ref_accept(rmi_ref_search *s)
@@ -9854,7 +9889,7 @@ RMI_FN void rmi_ref_accept(rmi_ref_search *s)
     s->a = s->b;
     s->b = t;
     s->recorded = 0;
-    if (!s->a->over && (!s->best.n || s->a->ns < s->best.ns || (s->a->ns == s->best.ns && s->a->peak < s->best.peak))) rmi_ref_copy(s, s->a, &s->best);
+    rmi_ref_consider(s);
 }
 
 /* --- evictions */
@@ -10127,9 +10162,7 @@ RMI_FN uint32_t rmi_ref_faster(const rmi_ref_search *s, uint32_t p, const rmi_re
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
     const rmi_ref_acc *x = rmi_ref_acc_of(m, a, a->list[p]);
-    uint32_t i, again = 0;
-    for (i = 0; i < a->n_reps; i++) again |= a->reps[i] == p;
-    *c = m->choices + x->free0[again]; /* one choice alone never leaves rank 0 */
+    *c = m->choices + x->free0[a->again[p]]; /* one choice alone never leaves rank 0 */
     return a->rank[p];
 }
 
@@ -10245,13 +10278,6 @@ RMI_FN uint64_t rmi_ref_exponential(rmi_ref_search *s)
 
 RMI_FN uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x) { return rmi_add(x->ns, rmi_ref_scale(rmi_ref_excess(s, x), s->lambda)); }
 
-RMI_FN void rmi_ref_restart(rmi_ref_search *s)
-{
-    rmi_ref_copy(s, &s->best, s->a);
-    rmi_ref_eval(s, s->a);
-    s->recorded = 0;
-}
-
 /* The largest r with r * r <= x. */
 RMI_FN uint64_t rmi_ref_root(uint64_t x)
 {
@@ -10304,11 +10330,12 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
 }
 
 /* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
-   from the best, every second one hotter. */
+   from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter. */
 RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
-    int anew = round % 5 == 1;
-    uint64_t mean = s->m->mean_ns, hot = anew || !round ? mean : round % 2 ? mean / 2 : mean / 6;
+    uint32_t stale = round - s->gained;
+    int anew = round % (stale > 2 ? 2 : 5) == 1;
+    uint64_t mean = s->m->mean_ns, hot = stale > 2 && !anew ? 2 * mean : anew || !round ? mean : round % 2 ? mean / 2 : mean / 6, was = s->best.n ? s->best.ns : RMI_INF;
     if (!s->lambda) {
         uint64_t bytes = 0;
         uint32_t i;
@@ -10318,8 +10345,9 @@ RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
         s->most_lambda = rmi_mul(s->lambda, 2048);
     }
     if (anew) rmi_ref_load(s, NULL, 0, NULL);
-    else if (round && s->best.n) rmi_ref_restart(s);
+    else if (round && (s->best.n || s->hope.n)) rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
     rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work);
+    if (s->best.n && s->best.ns < was) s->gained = round + 1;
 }
 
 /* --- windows: a long list is improved a part at a time; the rest is folded, so that an evaluation takes as long as the part */
@@ -10342,6 +10370,7 @@ RMI_FN rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_ref_
     rmi_ref_state *two = RMI_NEW(s->mem, rmi_ref_state, 2);
     memset(w, 0, sizeof *w);
     w->in = *s;
+    w->in.fits = NULL;
     w->cap_touch = 16 * size + 512;
     w->cap = size;
     w->in.cap = 4 * size + 64;
@@ -10620,7 +10649,7 @@ RMI_FN void rmi_ref_improve_windows(rmi_ref_search *s, rmi_ref_windows *w, uint6
     uint64_t mean = s->m->mean_ns;
     in->lambda = s->lambda;
     in->most_lambda = s->most_lambda;
-    if (s->best.n) rmi_ref_restart(s);
+    if (s->best.n) rmi_ref_restart(s, &s->best);
     for (; times-- && s->best.n && !rmi_ref_told(s); s->work += 4 * s->a->n) {
         rmi_ref_open_some(s, w);
         if (!rmi_ref_fold_list(s, w)) continue;
@@ -15322,9 +15351,10 @@ typedef struct rmi_planner {
     int late;         /* the clock, not the caller, has stopped this kind of step */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
     rmi_arena best_mem; /* of the best program's lists */
-    int pruning, placing, quick; /* quick: addresses that are not found soon are not looked for */
+    int pruning, placing, quick; /* pruning: candidates slower than the best are passed over; 2: before they get addresses, too. quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
     int host_only; /* an update runs in host memory only: every program moves something */
+    uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
@@ -15341,6 +15371,7 @@ typedef struct rmi_planner {
 
 #define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
 #define RMI_PLAN_EXACT_WORK ((uint64_t)4500000) /* of an exact search: 30 to 40 ms at most */
+#define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory: offmate). */
@@ -15550,7 +15581,7 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
    of the lowest arena, the same for every budget, if that is within the target. */
-RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, int only_quick, rmi_program *out)
+RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, int only_quick, uint64_t effort, rmi_program *out)
 {
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
@@ -15576,7 +15607,7 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
         items[n++].fixed = 1;
     }
     RMI_TRY(rmi_plc_place(mem, items, n, align, lanes ? 0 : target, quick, &info));
-    if (target && info.height > target && info.bound <= target && !only_quick) RMI_TRY(rmi_plc_place(mem, items, n, align, target, 0, &info));
+    if (target && info.height > target && info.bound <= target && !only_quick) RMI_TRY(rmi_plc_place(mem, items, n, align, target, effort, &info));
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
@@ -15615,11 +15646,10 @@ RMI_FN rm_result rmi_plan_hopeless(const rmi_planner *w, uint64_t target, int *h
     return RM_OK;
 }
 
-/* Builds and checks the program of n runs in mem; when pruning, one without a chance gets no addresses and the size RMI_INF. */
-RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
+/* The sequence of n runs, to be built in mem. */
+RMI_FN void rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n)
 {
     rmi_seq *q = &w->seq;
-    rm_result r;
     q->mem = mem;
     q->lives = &w->lives;
     q->step = w->step;
@@ -15628,10 +15658,18 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     q->n = (uint32_t)n;
     q->homes = w->homes;
     q->n_homes = w->n_homes + w->n_late;
+}
+
+/* Builds and checks the program of n runs in mem; when pruning, one without a chance gets no addresses and the size RMI_INF. */
+RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
+{
+    rmi_seq *q = &w->seq;
+    rm_result r;
+    rmi_plan_sequence(w, mem, runs, n);
     memset(out, 0, sizeof *out);
     rmi_arena_clear(&w->lives);
     RMI_TRY(rmi_seq_build(q));
-    if (w->pruning) {
+    if (w->pruning == 2) {
         int hopeless = 0;
         RMI_TRY(rmi_plan_hopeless(w, target, &hopeless));
         out->arena = out->fig.live_bytes = RMI_INF;
@@ -15641,7 +15679,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else {
         w->placing = 1;
-        r = rmi_plan_place(q, mem, w->align, target, w->lanes, w->quick, out);
+        r = rmi_plan_place(q, mem, w->align, target, w->lanes, w->quick, w->effort, out);
         w->placing = 0;
         if (r != RM_OK) return r;
     }
@@ -15897,8 +15935,11 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
     uint64_t chain = budget == RMI_INF ? RMI_INF : rmi_sub(budget, w->base), size = 0;
     uint32_t i, tries;
     for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->stop.stopped; tries++) {
-        RMI_TRY(rmi_plan_try_chain(w, chain, budget, &size));
-        if (size <= budget) return RM_OK;
+        rm_result r;
+        w->pruning = 1;
+        r = rmi_plan_try_chain(w, chain, budget, &size);
+        w->pruning = 0;
+        if (r != RM_OK || size <= budget || size == RMI_INF) return r;
         for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
         chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
     }
@@ -15935,7 +15976,7 @@ RMI_FN rm_result rmi_plan_explore(rmi_planner *w, uint64_t budget)
     uint32_t n = c->n < RMI_PLAN_POINTS ? c->n : RMI_PLAN_POINTS, i;
     uint64_t size;
     rm_result r = RM_OK;
-    w->pruning = 1;
+    w->pruning = 2;
     for (i = n; i-- > 0 && r == RM_OK && !w->stop.stopped;)
         r = rmi_plan_try_chain(w, c->at[n > 1 ? (uint64_t)i * (c->n - 1) / (n - 1) : 0].bytes, budget, &size);
     w->pruning = 0;
@@ -16099,8 +16140,9 @@ RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t bu
     return rmi_plan_least(w);
 }
 
-/* The chain with options: of the stages between cuts; and if one of them is large, of chains that carry what lives long. */
-RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+/* The chain with options: of the stages between cuts (part 1); and if one of them is large, of chains that carry what lives long
+   (part 2). */
+RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t budget, uint32_t part)
 {
     static const uint32_t spans[] = {RMI_NONE, 64, 32, 16, 10, 6};
     const rmi_shape *first = &w->p->shape;
@@ -16115,6 +16157,7 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
         if (i && shape->n < stages + stages / 4 + 1) continue;
         stages = shape->n;
         tries++;
+        if (!(part & (i ? 2u : 1u))) continue;
         RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, 1, &w->blk));
         w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
         RMI_TRY(rmi_plan_pass_chain(w, mem, budget));
@@ -16230,7 +16273,7 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_blk 
         rmi_ref_load(&s, NULL, 0, NULL);
         RMI_TRY(rmi_ref_greedy(&s, 700, 400));
         rmi_ref_fill(&s, 400000 / m.n_tasks);
-        if (s.best.n) rmi_ref_restart(&s);
+        if (s.best.n) rmi_ref_restart(&s, &s.best);
         before = s.work;
         while (s.work - before < work && !w->stop.stopped) rmi_ref_improve(&s, work / 4, i);
         if (!s.best.n) { /* groups count a little too much */
@@ -16301,12 +16344,13 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, rmi_arena *mem)
     return w->tuned ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* The passes that know stages or single ops, for a step with a backward. */
-RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
+/* The passes that know stages or single ops, for a step with a backward. Part 1 are those that take little time; 2: the others;
+   3: all. */
+RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_t part)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
-    uint32_t passes = w->c.passes;
-    rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_GROUPS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
+    uint32_t passes = w->c.passes & (part == 3 ? RMI_NONE : part == 2 ? RM_PASS_OPTIONS | RM_PASS_GROUPS : ~(uint32_t)RM_PASS_GROUPS);
+    rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
     if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0, (passes & RM_PASS_CHAIN) != 0, &w->blk);
         if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
@@ -16315,9 +16359,9 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget);
-    if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget, part);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && passes & RM_PASS_GROUPS && !(passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_EXA_OPS) && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_GROUPS && !(w->c.passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_EXA_OPS) && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
     w->tune = NULL;
@@ -16363,22 +16407,51 @@ RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
 
 /* --- whole-graph search: starts from everything once and from the chain's plans for more memory, then improves */
 
-/* The best list so far gets addresses. If these are above the budget the limit falls, and the search goes on with what is
-   above the new one. */
+#define RMI_PLAN_EFFORT 5000000u /* steps to find addresses of a list that the search will not hang on: some 15 ms */
+
+/* Does a list of the search get addresses within the budget, with no more than the quick tries? */
+RMI_FN rm_result rmi_plan_fits(void *user, const rmi_ref_search *s, const rmi_ref_state *x, int *yes)
+{
+    rmi_planner *w = (rmi_planner *)user;
+    rmi_seq *q = &w->seq;
+    rmi_program out;
+    rmi_run *runs = RMI_NEW(&w->tries, rmi_run, x->n);
+    rm_result r = runs ? RM_OK : RM_ERROR_MEMORY;
+    *yes = 0;
+    if (r == RM_OK) {
+        rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
+        r = rmi_seq_build(q);
+    }
+    if (r == RM_OK) r = rmi_plan_place(q, &w->tries, w->align, s->budget, w->lanes, 1, 0, &out);
+    if (r == RM_OK) *yes = out.arena <= s->budget;
+    rmi_arena_clear(&w->lives);
+    rmi_arena_clear(&w->tries);
+    return r;
+}
+
+/* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the budget the limit
+   falls, and the search goes on with what is above the new one. */
 RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
     uint64_t size;
-    if (!s->best.n || s->best.ns >= s->tried || (w->best.n && s->best.ns >= w->best.fig.time_ns)) return RM_OK;
-    RMI_TRY(rmi_plan_try(w, runs, rmi_ref_runs(s, &s->best, runs), budget, &size));
-    s->tried = s->best.ns;
+    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best);
+    rmi_ref_state *x = hope ? &s->hope : &s->best;
+    RMI_TRY(s->fault);
+    if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
+    w->effort = RMI_PLAN_EFFORT;
+    RMI_TRY(rmi_plan_try(w, runs, rmi_ref_runs(s, x, runs), budget, &size));
+    w->effort = 0;
     if (size <= budget) { /* another list may fit where one did not */
+        s->tried = x->ns;
+        if (hope) rmi_ref_copy(s, x, &s->best);
+        s->hope.n = 0;
         s->limit += (budget - s->m->base - s->limit) / 2;
         return RM_OK;
     }
-    s->tried = RMI_INF;
     s->limit = rmi_sub(s->limit, rmi_max((size - budget) / 3, budget / 400));
-    rmi_ref_restart(s);
-    s->best.n = 0;
+    s->next_fit = 0;
+    rmi_ref_restart(s, x);
+    s->hope.n = 0;
     RMI_TRY(rmi_ref_greedy(s, 900, 200));
     rmi_ref_fill(s, 100000 / s->m->n_tasks);
     return RM_OK;
@@ -16432,11 +16505,11 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     return r;
 }
 
-/* Is the plan proven to be so close to the best possible that the rest of the work is not worth its time? */
-RMI_FN int rmi_plan_close(const rmi_planner *w, int enough)
+/* Is the plan proven to be so close to the best possible? */
+RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
 {
     uint64_t gap = w->best.n ? rmi_sub(w->best.fig.time_ns, w->info->bound_ns) : RMI_INF;
-    return !gap || (enough && gap <= rmi_mul_div_up(w->info->bound_ns, w->c.gap_ppm, 1000000));
+    return !gap || gap <= rmi_mul_div_up(w->info->bound_ns, ppm, 1000000);
 }
 
 /* Exact search, where the graph is small enough for it: its list is a candidate, what it proves the plan's bound. The bytes live
@@ -16488,6 +16561,8 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
 RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
     uint64_t limit, size;
+    s->fits = NULL;
+    s->hope.n = 0;
     for (limit = w->info->min_bound_bytes; limit < w->info->keep_all_bytes && !w->stop.stopped; limit += limit / 16 + 1) {
         s->limit = rmi_sub(limit, s->m->base);
         s->best.n = 0;
@@ -16509,7 +16584,7 @@ RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s)
     if ((s->best.n && s->best.ns <= w->seed_ns) || w->n_seed > s->cap || !rmi_ref_load_runs(s, seed, (uint32_t)w->n_seed, 0)) return RM_OK;
     RMI_TRY(rmi_ref_greedy(s, 700, 200));
     rmi_ref_fill(s, 400000 / s->m->n_tasks);
-    if (s->best.n) rmi_ref_restart(s);
+    if (s->best.n) rmi_ref_restart(s, &s->best);
     return RM_OK;
 }
 
@@ -16520,6 +16595,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     rmi_ref_windows windows;
     uint64_t work, least, most;
     uint32_t round;
+    int more = !rmi_low_has_backward(w->step);
     rmi_run *runs;
     int small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
@@ -16531,16 +16607,19 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
     s.limit = rmi_sub(budget, m.base);
+    s.budget = budget;
+    s.user = w;
+    if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
     if (w->stop.stopped) return RM_OK;
     RMI_TRY(rmi_plan_least_bytes(w));
     if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     w->seeding = 1;
-    if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
+    if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, budget < w->info->min_bound_bytes ? 3 : 1));
     w->seeding = 0;
     if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
-    if (rmi_plan_close(w, 0) && small) return RM_OK;
+    if (rmi_plan_within(w, 0) && small) return RM_OK;
     if (small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000 && !small) return RM_OK;
@@ -16548,10 +16627,16 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
     }
     RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
-    if (s.best.n) rmi_ref_restart(&s);
+    RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+    if (s.best.n) rmi_ref_restart(&s, &s.best);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
-    for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_close(w, s.work > (m.n_tasks > 500 ? least / 4 : least)); round++) {
+    for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {
         int part;
+        if (!more && s.work > least / 4 && !rmi_plan_within(w, RMI_PLAN_FAR)) { /* so far from the bound that other starts may be worth their time */
+            more = w->seeding = 1;
+            RMI_TRY(rmi_plan_backward_step(w, budget, 2));
+            w->seeding = 0;
+        }
         if (w->seed && s.work >= least / 2) RMI_TRY(rmi_plan_search_seed(w, &s));
         part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || s.work > work / 2);
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
@@ -16854,7 +16939,7 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
     uint32_t passes = w->c.passes;
     uint64_t bound = 0;
     rm_result r = RM_OK;
-    if (w->best.n && rmi_plan_close(w, 1)) return RM_OK;
+    if (w->best.n && rmi_plan_within(w, w->c.gap_ppm)) return RM_OK;
     if (w->best.n && budget != RMI_INF) {
         r = rmi_ref_make(&mem, w->g, w->step, 1, &m);
         if (r == RM_OK && m.base <= budget) r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, &bound);
@@ -16933,7 +17018,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->unmeasured = plain;
     if (r == RM_OK && plain && !searched) r = rmi_plan_yardstick(w, budget);
     if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
-    if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget);
+    if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget, 3);
     if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_search(w, budget);
     else if (r == RM_OK && !w->stop.stopped) {
         tmp = rmi_plan_arena(w);
