@@ -16909,7 +16909,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
     uint32_t i;
     uint64_t work, ns = 0;
     rm_result r = rmi_plan_move_from(w, budget, NULL, 0);
-    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF || !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_close(w, 1))) return r;
+    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF || !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return r;
     r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
     if (r == RM_OK) r = rmi_ref_search_make(&mem, &m, &s);
     runs = r == RM_OK ? RMI_NEW(&mem, rmi_run, s.cap) : NULL;
