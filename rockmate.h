@@ -12886,7 +12886,7 @@ RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
     rmi_exa_task *x = &w->task[i];
     uint32_t k, q, v, f;
     x->once = t->way != RMI_FWD;
-    if (t->way == RMI_OPT_HOST) return RM_ERROR_GRAPH;
+    if (t->way == RMI_OPT_HOST || (t->way == RMI_BWD && m->n_modes[t->id] == 255)) return RM_ERROR_GRAPH;
     if (x->once) RMI_EXA_PUT(w->all, i);
     for (k = 0; k < t->n_dep; k++) RMI_EXA_PUT(*(t->way == RMI_BWD && m->deps[t->dep0 + k] < m->g->n_ops ? &x->may : &x->deps), m->deps[t->dep0 + k]);
     x->made = x->may;
@@ -12919,13 +12919,13 @@ RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
             for (v = 0; v < y->n_over; v++) rmi_exa_aliased(w, m->pool[y->over0 + v]);
         }
     }
-    for (f = 0; f < m->g->ops[t->id].n_forms && t->way == RMI_BWD; f++) { /* the model lets no gradient lie over an input of the step; a plan may */
+    for (f = 0; t->way == RMI_BWD && f < m->g->ops[t->id].n_forms; f++) { /* the model lets no gradient lie over an input of the step; a plan may */
         const rmi_form *y = &m->g->ops[t->id].forms[f];
         if (f && !rmi_low_same_parts(&m->g->ops[t->id].forms[0], y)) return RM_ERROR_GRAPH;
         for (q = 0; q < y->n_overs; q++)
             if (y->overs[q].what == RMI_OVER_TENSOR && m->g->tensors[y->overs[q].tensor].kind == RMI_INPUT) return RM_ERROR_GRAPH;
     }
-    return t->way == RMI_BWD && m->n_modes[t->id] == 255 ? RM_ERROR_GRAPH : RM_OK;
+    return RM_OK;
 }
 
 /* RM_ERROR_GRAPH: too large, or with freedoms that are not looked at. */
@@ -13427,25 +13427,29 @@ RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
     const rmi_exa_done *d = &w->done[n->done];
     uint32_t ran = (uint32_t)(x->counted && RMI_EXA_HAS(d->done, o)), i, k, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE;
     rmi_exa_set done = d->done, lacks;
-    int rides[2] = {0, 0}, over_ok;
+    rmi_exa_state without = *s; /* output 0 dropped first: it may be made again in place, or in less */
+    int rides[2] = {0, 0}, old, less;
     lacks.w[0] = x->out.w[0] & d->keep.w[0] & ~s->live.w[0];
     lacks.w[1] = x->out.w[1] & d->keep.w[1] & ~s->live.w[1];
     if ((x->fixed && ran) || RMI_EXA_LACKS(s->live, x->in)) return 1;
-    if (!(lacks.w[0] | lacks.w[1]) && !(x->counted && !ran) && w->left[o] == 255) return 1;
+    old = w->m->compact[op->out.at[0]] != RMI_NONE && RMI_EXA_HAS(s->live, w->m->compact[op->out.at[0]]);
+    if (old) rmi_exa_drop(w, &without, w->m->compact[op->out.at[0]]);
+    less = old && without.bytes + w->room[w->size[w->m->compact[op->out.at[0]]]] < s->bytes; /* it lies over something larger */
+    if (!(lacks.w[0] | lacks.w[1]) && !(x->counted && !ran) && w->left[o] == 255 && !less) return 1;
     if (x->counted) RMI_EXA_PUT(done, o);
     t->task = o;
     if ((t->done = rmi_exa_done_of(w, done)) == RMI_NONE) return 0;
-    over_ok = w->m->compact[op->out.at[0]] != RMI_NONE && !RMI_EXA_HAS(s->live, w->m->compact[op->out.at[0]]);
     for (i = 0; i < op->n_forms && !rides[1]; i++) {
         uint32_t f = x->order[ran][i];
-        int ride, wants = saved != RMI_NONE && RMI_EXA_HAS(x->out, saved) && RMI_EXA_HAS(d->keep, saved) && rmi_low_reads_saved(op, &op->forms[f]);
+        int ride, any, wants = saved != RMI_NONE && RMI_EXA_HAS(x->out, saved) && RMI_EXA_HAS(d->keep, saved) && rmi_low_reads_saved(op, &op->forms[f]);
         if (w->bits[o] != 255 && s->x[w->bits[o]] && strcmp(op->forms[s->x[w->bits[o]] - 1].bits, op->forms[f].bits)) continue;
         t->ns = n->ns + (x->view ? 0 : ran ? op->forms[f].again : op->forms[f].fwd);
         for (k = 2; k-- > 0;) { /* what is left behind may be dropped: without it only where it costs something */
             if (k ? !wants : rides[0] || rides[1]) continue;
             if (!rmi_exa_forward(w, t, s, o, f, (int)k, 0, &ride)) return 0;
             rides[k] |= ride && w->bits[o] == 255 && (!k || w->left[o] == 255);
-            if (!ride && over_ok && op->forms[f].inplace != RMI_NONE && !rmi_exa_forward(w, t, s, o, f, (int)k, 1, &ride)) return 0;
+            if (less && !rmi_exa_forward(w, t, &without, o, f, (int)k, 0, &any)) return 0;
+            if ((!ride || less) && w->m->compact[op->out.at[0]] != RMI_NONE && op->forms[f].inplace != RMI_NONE && !rmi_exa_forward(w, t, &without, o, f, (int)k, 1, &any)) return 0;
         }
     }
     return 1;
@@ -16933,7 +16937,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
    better. */
 RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 {
-    rmi_arena mem = rmi_plan_arena(w);
+    rmi_arena mem = rmi_plan_arena(w), kept;
     rmi_ref_model m;
     rmi_program moved = w->best;
     uint32_t passes = w->c.passes;
@@ -16947,10 +16951,16 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
     rmi_arena_free(&mem);
     if (r != RM_OK || (w->best.n && bound >= w->best.fig.time_ns)) return r;
     w->c.passes |= rmi_plan_find_preset("hiremate")->passes;
+    kept = w->best_mem;
+    w->best_mem = rmi_plan_arena(w);
     w->best.n = 0; /* it goes its own way, as if nothing could be moved */
     r = rmi_plan_search(w, budget);
     w->c.passes = passes;
-    if (moved.n && (!w->best.n || moved.fig.time_ns < w->best.fig.time_ns)) w->best = moved;
+    if (moved.n && (!w->best.n || moved.fig.time_ns < w->best.fig.time_ns)) {
+        rmi_arena_free(&w->best_mem);
+        w->best_mem = kept;
+        w->best = moved;
+    } else rmi_arena_free(&kept);
     return r;
 }
 
@@ -17027,6 +17037,10 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     }
     if (r == RM_OK && (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes && !w->stop.stopped) r = rmi_plan_move(w, budget);
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped) r = rmi_plan_unmoved(w, budget);
+    if (r == RM_OK && plain && !searched && rmi_plan_has_freedom(w)) { /* forms are chosen for one budget; what fits less fits more */
+        r = rmi_plan_recall(w, budget);
+        if (r == RM_OK && w->best.n) rmi_plan_remember(w);
+    }
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;

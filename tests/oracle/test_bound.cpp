@@ -398,10 +398,11 @@ static void exact(unsigned long seed, rmi_arena *mem, const rmi_ref_model *m, ui
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 150, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 150, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i, n;
     unsigned passed = 0, failed = 0, skipped = 0, tight = 0, compared = 0;
     double ratio = 0;
-    for (i = seed; i < seed + graphs; i++) {
+    for (n = 0; n < graphs + (argc < 2); n++) {
+        i = n < graphs ? seed + n : 50360; /* its fastest plan drops a value and makes it again over what it is made of */
         std::string text = graph_text(i);
         rm_graph *g = NULL;
         rm_plan *p = NULL;
