@@ -1171,7 +1171,7 @@ RMI_COLD void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
 #define RMI_NEW(arena, type, count) ((type *)rmi_arena_get((arena), (size_t)(count), sizeof(type)))
 #define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type))) /* written before it is read */
 
-/* What p is alone in its block goes back at once. */
+/* Gives back the block that holds p, if p is alone in it; else p stays until the arena goes. */
 RMI_COLD void rmi_arena_drop(rmi_arena *a, const void *p, size_t bytes)
 {
     rmi_block **at = &a->blocks, *b;

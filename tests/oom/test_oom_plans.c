@@ -7,23 +7,7 @@
 #include "rockmate.h"
 
 #include "../common.h"
-
-static struct {
-    long calls, fail_at, live;
-} heap;
-static void *heap_alloc(size_t n, void *user)
-{
-    (void)user;
-    if (++heap.calls == heap.fail_at) return NULL;
-    heap.live++;
-    return malloc(n);
-}
-static void heap_free(void *p, void *user)
-{
-    (void)user;
-    if (p) heap.live--;
-    free(p);
-}
+#include "heap.h"
 
 /* Layers with a branch, variants, parts, saved bytes, states; link: updates on either side. The builder's own failures are tested elsewhere. */
 static rm_graph *build(int layers, int link)

@@ -5,7 +5,7 @@
 
 #include "replay.h"
 
-/* "" or what is wrong, in static memory. Budgets 0: none. */
+/* "" or what is wrong, in static memory; NULL: text cannot say what the graph is, and nothing was judged. Budgets 0: none. */
 TM_FN const char *rmtest_plan(rm_graph *g, const rm_plan *p, uint64_t budget, uint64_t host)
 {
     static char why[700];
@@ -15,9 +15,9 @@ TM_FN const char *rmtest_plan(rm_graph *g, const rm_plan *p, uint64_t budget, ui
     memset(&program, 0, sizeof program);
     why[0] = 0;
     if (rm_graph_write(g, tm_sink, &graph) != RM_OK) {
-        if (!strstr(rm_graph_error(g), "text holds one")) snprintf(why, sizeof why, "rm_graph_write: %s", rm_graph_error(g));
+        snprintf(why, sizeof why, "rm_graph_write: %s", rm_graph_error(g));
         free(graph.s);
-        return why; /* "": what text cannot say cannot be judged */
+        return strstr(why, "text holds one") ? NULL : why;
     }
     for (k = RM_SINGLE; k <= RM_FORWARD && !why[0]; k <<= 1) {
         rm_plan_info info;

@@ -47,28 +47,42 @@ static rm_graph *chain(uint64_t seed, uint32_t n)
     return g;
 }
 
+/* The values that may be kept, moved or made again; returns how many choices that makes. */
+static uint64_t choices(const rm_graph *g, uint32_t values[12], uint32_t *n)
+{
+    uint64_t all = 1;
+    uint32_t i;
+    for (i = 0, *n = 0; i < g->n_tensors && *n < 12; i++)
+        if (g->tensors[i].kind == RMI_ACT && !g->tensors[i].is_output) values[(*n)++] = i, all *= 3;
+    return all;
+}
+
+static void choose(rmi_off_model *m, const uint32_t *values, uint32_t n, uint64_t code)
+{
+    uint32_t i;
+    for (i = 0; i < n; i++, code /= 3) m->mode[values[i]] = (uint8_t)(code % 3);
+    rmi_off_derive(m);
+    rmi_off_eval(m);
+}
+
 /* The fastest program within the budget of all 3^values choices; RMI_INF: none. */
 static uint64_t exhaust(rm_graph *g, uint64_t budget)
 {
     rmi_arena mem = rmi_arena_make(NULL);
     rmi_seq q;
     rmi_off_model m;
-    uint32_t values[16], n = 0, i;
-    uint64_t best = RMI_INF, code, all = 1;
+    uint32_t values[16], n;
+    uint64_t best = RMI_INF, code, all;
     if (rmi_seq_scratch(&q, g, &mem) || rmi_off_make(&mem, g, RM_SINGLE, 256, 100, &m)) return 0;
-    for (i = 0; i < g->n_tensors && n < 12; i++)
-        if (g->tensors[i].kind == RMI_ACT && !g->tensors[i].is_output) values[n++] = i, all *= 3;
+    all = choices(g, values, &n);
     for (code = 0; code < all; code++) {
         rmi_arena tmp = rmi_arena_make(NULL);
         rmi_off_list list;
         rmi_program p;
-        uint64_t c = code;
         rm_result r;
         memset(&list, 0, sizeof list);
         memset(&p, 0, sizeof p);
-        for (i = 0; i < n; i++, c /= 3) m.mode[values[i]] = (uint8_t)(c % 3);
-        rmi_off_derive(&m);
-        rmi_off_eval(&m);
+        choose(&m, values, n, code);
         r = rmi_off_emit(&m, &tmp, &list);
         if (r == RM_OK) r = rmi_off_homes(&m, &tmp, &list);
         q.mem = &tmp, q.step = RM_SINGLE, q.granule = 256, q.runs = list.runs, q.n = (uint32_t)list.n, q.homes = list.homes, q.n_homes = list.n_homes + list.n_late;
@@ -177,28 +191,24 @@ static int find_trip(const rmi_off_model *m, uint32_t b, trip *x)
 }
 
 /* The fastest program within the budget of all choices with at most two copies (and three where there are few), in all timings. */
-static uint64_t exhaust_timings(rm_graph *g, uint64_t budget, uint64_t best, uint64_t *tries)
+static uint64_t exhaust_timings(rm_graph *g, uint64_t budget, uint64_t best, uint64_t *tried)
 {
     rmi_arena mem = rmi_arena_make(NULL);
     rmi_seq q;
     rmi_off_model m;
-    uint32_t values[16], n = 0, i;
-    uint64_t code, all = 1;
+    uint32_t values[16], n, i;
+    uint64_t code, all;
     if (rmi_seq_scratch(&q, g, &mem) || rmi_off_make(&mem, g, RM_SINGLE, 256, 100, &m)) return 0;
-    for (i = 0; i < g->n_tensors && n < 12; i++)
-        if (g->tensors[i].kind == RMI_ACT && !g->tensors[i].is_output) values[n++] = i, all *= 3;
+    all = choices(g, values, &n);
     for (code = 0; code < all; code++) {
         rmi_arena tmp = rmi_arena_make(NULL);
         rmi_off_list list;
         timing t;
-        uint64_t c = code;
         int ok = 1;
         memset(&list, 0, sizeof list);
         memset(&t, 0, sizeof t);
         t.g = g, t.m = &m, t.q = &q, t.plain = &list, t.budget = budget, t.best = best;
-        for (i = 0; i < n; i++, c /= 3) m.mode[values[i]] = (uint8_t)(c % 3);
-        rmi_off_derive(&m);
-        rmi_off_eval(&m);
+        choose(&m, values, n, code);
         t.shortest = m.ns;
         if (rmi_off_emit(&m, &tmp, &list) != RM_OK || rmi_off_homes(&m, &tmp, &list) != RM_OK) ok = 0;
         for (i = 0; i < n && ok; i++) {
@@ -208,7 +218,7 @@ static uint64_t exhaust_timings(rm_graph *g, uint64_t budget, uint64_t best, uin
         }
         if (ok && t.n) all_timings(&t, 0);
         best = t.best;
-        *tries += t.tries;
+        *tried += t.tries;
         rmi_arena_free(&tmp);
     }
     rmi_arena_free(&mem);

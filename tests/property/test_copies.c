@@ -3,27 +3,10 @@
    whose start is its end. test_copies [GRAPHS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
+#include "../common.h"
 #include "../oracle/replay.h"
 #include "randgraph.h"
 #include <stdio.h>
-
-typedef struct bytes {
-    char *s;
-    size_t n, cap;
-} bytes;
-static int sink(void *user, const char *text, size_t n)
-{
-    bytes *b = (bytes *)user;
-    if (b->n + n + 1 > b->cap) {
-        b->cap = 2 * (b->n + n + 1);
-        b->s = (char *)realloc(b->s, b->cap);
-        if (!b->s) exit(3);
-    }
-    memcpy(b->s + b->n, text, n);
-    b->n += n;
-    b->s[b->n] = 0;
-    return 0;
-}
 
 static unsigned passed, failed, plans, copies, rebased, bounds;
 static void expect(int ok, unsigned long seed, const char *what, const char *detail)
@@ -99,7 +82,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
     rmi_ref_model model;
     uint64_t bound = 0;
     rm_plan *p = rmi_plan_new(g);
-    bytes b = {0};
+    tm_text b = {0};
     rm_result result;
     memset(&list, 0, sizeof list);
     memset(&prog, 0, sizeof prog);
@@ -128,7 +111,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
             p->prog[0] = prog;
             p->n = 1;
             p->info[0].step = step;
-            rm_plan_write(p, step, sink, &b);
+            rm_plan_write(p, step, tm_sink, &b);
             puts(b.s);
             p->n = 0;
         }
@@ -139,7 +122,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
         p->prog[0] = prog;
         p->n = 1;
         p->info[0].step = step;
-        rm_plan_write(p, step, sink, &b);
+        rm_plan_write(p, step, tm_sink, &b);
         rmtest_replay_c(t->data, t->size, b.s, b.n, RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r);
         expect(r.verdict == RMTEST_LEGAL, seed, "legal", r.message);
         expect(r.time_ns == prog.fig.time_ns && r.live_bytes == prog.fig.live_bytes && r.host_bytes == prog.fig.host_top, seed, "figures", "differ from the second referee's");

@@ -5,6 +5,7 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 #include "examples/models.h"
+#include "../common.h"
 #include "../oracle/replay.h"
 
 static unsigned passed, failed;
@@ -12,23 +13,6 @@ static void expect(int ok, const char *where, const char *what, const char *deta
 {
     if (ok) passed++;
     else failed++, printf("%s: %s: %s\n", where, what, detail);
-}
-
-typedef struct text {
-    char *s;
-    size_t n, cap;
-} text;
-static int sink(void *user, const char *s, size_t n)
-{
-    text *t = (text *)user;
-    if (t->n + n > t->cap) {
-        t->cap = 2 * (t->n + n);
-        t->s = (char *)realloc(t->s, t->cap);
-        if (!t->s) exit(3);
-    }
-    memcpy(t->s + t->n, s, n);
-    t->n += n;
-    return 0;
 }
 
 typedef struct scene {
@@ -79,10 +63,10 @@ static uint64_t plan(const scene *s, const char *preset, uint64_t budget, rm_pla
     r = rm_plan_create(g, &d, &p);
     expect(r == RM_OK || r == RM_ERROR_INFEASIBLE, where, preset, rm_graph_error(g));
     if (r == RM_OK && judge) {
-        text graph = { 0 }, program = { 0 };
+        tm_text graph = { 0 }, program = { 0 };
         rmtest_result t;
-        rm_graph_write(g, sink, &graph);
-        rm_plan_write(p, s->step, sink, &program);
+        rm_graph_write(g, tm_sink, &graph);
+        rm_plan_write(p, s->step, tm_sink, &program);
         rmtest_replay_c(graph.s, graph.n, program.s, program.n, budget, s->host, &t);
         expect(t.verdict == RMTEST_LEGAL && t.time_ns == info->time_ns, where, "the second referee", t.message);
         expect(info->bound_ns <= info->time_ns, where, "the bound", "above the plan");
