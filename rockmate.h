@@ -827,7 +827,8 @@ RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
 /* Waits until every lane has finished, and returns the first failure that no call has returned yet. */
 RMDEF rm_result rm_exec_wait(rm_exec *x);
 
-/* Params, consts and states, to a sink and back (any plan of the same graph, any budget). A restore is all or nothing. */
+/* Params, consts and states, to a sink and back (any plan of the same graph, any budget). A restore is all or nothing; it ends an
+   accumulation that is under way, for what was added up belongs to other weights. */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
@@ -1525,7 +1526,6 @@ struct rm_graph {
     uint8_t hashed;
 };
 
-/* The first error sticks. */
 /* The caller's allocator, and a note of its failure: a solver that went on without what it had asked for gave another plan. */
 RMI_FN void *rmi_graph_alloc(size_t bytes, void *user)
 {
@@ -1540,6 +1540,7 @@ RMI_FN void rmi_graph_freed(void *p, void *user)
     g->hooks.free(p, g->hooks.user);
 }
 
+/* The first error sticks. */
 RMI_FN rm_result rmi_graph_fail(rm_graph *g, rm_result r, const char *fmt, ...)
 {
     va_list args;
@@ -20675,7 +20676,7 @@ struct rm_exec {
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     int adding;               /* an accumulation is under way: gradients of params hold contributions that LAST will want */
     int adrift;               /* a step that does not accumulate has used the bytes where params' gradients persist */
-    int used_up;              /* no MIDDLE or LAST may add to these gradients: an update has had them, or a step failed among them */
+    int used_up;              /* no MIDDLE or LAST may add to these gradients: an update has had them, a step failed among them, or a restore */
     uint64_t touched, steps;
     int lanes;             /* the backend has lanes: what follows counts */
     rmi_exe_turn turn[RMI_LANES];
@@ -21848,7 +21849,7 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) prog = &x->prog[i];
     if (!prog) return rmi_exe_no_program(x, "rm_exec_step", kind);
-    if (x->used_up && rmi_low_adds_to_earlier(kind)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and an update has used them up, or a step failed; begin an accumulation with RM_FIRST", rmi_low_step_name(kind));
+    if (x->used_up && rmi_low_adds_to_earlier(kind)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and an update has used them up, a step failed, or a state was restored; begin an accumulation with RM_FIRST", rmi_low_step_name(kind));
     RMI_TRY(rmi_exe_bound(x, prog));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
@@ -24373,6 +24374,8 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
     if (!data) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_restore: data is NULL");
     RMI_TRY(rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 0));
     RMI_TRY(rmi_exe_drain(x)); /* the lanes of the last step may still read and write what is restored */
+    x->used_up |= x->adding;   /* gradients of other weights */
+    x->adding = 0;
     return rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 1);
 }
 

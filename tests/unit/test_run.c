@@ -235,6 +235,7 @@ static void orders(void)
     rm_exec *e;
     int threads, i, tight;
     float grad[NW];
+    tm_text s;
     build(&m, 0);
     for (tight = 0; tight < 2; tight++) {
         p = plan(&m, 31, tight);
@@ -253,6 +254,11 @@ static void orders(void)
             EXPECT(step(&m, e, RM_LAST, 6) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "a step failed"), rm_exec_error(e));
             steps(&m, e, RM_FORWARD, 6, 7);
             EXPECT(step(&m, e, RM_LAST, 6) == RM_ERROR_ARGUMENT, rm_exec_error(e));
+            steps(&m, e, RM_FIRST, 7, 8);
+            s = state(e); /* another state comes, and what has been added up is not of it */
+            EXPECT(rm_exec_restore(e, s.s, s.n) == RM_OK, rm_exec_error(e));
+            free(s.s);
+            for (i = 0; i < 2; i++) EXPECT(step(&m, e, adds[i], 8) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "was restored"), rm_exec_error(e));
             steps(&m, e, RM_FIRST, 7, 8);
             steps(&m, e, RM_LAST, 8, 9);
             fill(grad, NW, 5); /* who gives the gradients knows what he adds to */
