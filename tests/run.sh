@@ -154,12 +154,14 @@ cuda_example() {
 }
 cuda_test() { # SOURCE
     name=$(basename "$1" .c)
-    check "build $name" ${CC} -std=gnu99 $SAN -I. -Itests/property -isystem "$cuda/include" -o "$out/$name" "$1" "$out/standin.o" -lm
-    [ -x "$out/$name" ] && counted "$name" "$out/$name"
+    check "build $name" ${CC} -std=gnu99 $SAN -I. -Itests/property -isystem "$cuda/include" -c -o "$out/$name.o" "$1"
+    check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$out/$name.o" "$out/standin.o" "$out/replay.o" -lm -lpthread
+    [ -x "$out/$name" ] && counted "$name" env RMTEST_KEEP="$out/kept/$name" "$out/$name"
 }
 
 lanes_threads() {
-    check "build test_lanes for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -o "$out/lanes_threads" tests/property/test_lanes.c -lm -lpthread
+    check "build test_lanes for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -c -o "$out/lanes_threads.o" tests/property/test_lanes.c
+    check "link test_lanes for threads" ${CXX} -fsanitize=thread -o "$out/lanes_threads" "$out/lanes_threads.o" "$out/replay.o" -lm -lpthread
     counted lanes_threads "$out/lanes_threads" 25 5000
     check "build test_run for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -c -o "$out/run_threads.o" tests/unit/test_run.c
     check "link test_run for threads" ${CXX} -fsanitize=thread -o "$out/run_threads" "$out/run_threads.o" "$out/replay.o" -lm -lpthread

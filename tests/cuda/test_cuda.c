@@ -8,6 +8,8 @@
 #include "rockmate_cuda.h"
 
 #include "cudart_standin.h"
+#include "../common.h"
+#include "../oracle/plan.h"
 #include "randgraph.h"
 #include "toy.h"
 #include "spill.h"
@@ -484,7 +486,9 @@ static const uint32_t mixed[] = {RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD, RM_SI
 
 static void one_plan(rm_graph *g, toy_world *w, rm_plan *p, uint64_t seed, const uint32_t *kinds, uint32_t n, int deep)
 {
+    const char *why = rmtest_plan(g, p, 0, 0);
     uint64_t want = on_host(g, w, p, seed, kinds, n);
+    expect(!*why, "the second referee", why);
     plans++;
     all_orders(g, w, p, seed, kinds, n, want);
     if (!deep) return;

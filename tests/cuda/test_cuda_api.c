@@ -5,6 +5,8 @@
 #include "rockmate_cuda.h"
 
 #include "cudart_standin.h"
+#include "../common.h"
+#include "../oracle/plan.h"
 
 static unsigned long passed, failed;
 static const char *part = "";
@@ -115,6 +117,7 @@ static rm_plan *plan_of(rm_graph *g, uint64_t budget)
     d.device_bytes = budget;
     rm_plan_create(g, &d, &p);
     expect(p != NULL, "a plan", rm_graph_error(g));
+    if (p) expect(!*rmtest_plan(g, p, budget, 0), "the second referee", NULL);
     return p;
 }
 

@@ -2,13 +2,15 @@
    several variants (what the backward reads, what the forward saves, workspace against time, in place). Trained under the host
    executor by plans of whole-graph search at five budgets, it has the losses and the weights of keeping everything, bit for bit.
 
-      gcc -O1 -g -std=gnu99 -I. tests/numeric/test_unet.c -o build/test_unet -lm && build/test_unet */
+      g++ -std=c++17 -O2 -c -I. -o build/replay.o tests/oracle/replay.cpp && gcc -O1 -g -std=gnu99 -I. -c -o build/test_unet.o tests/numeric/test_unet.c &&
+     g++ -o build/test_unet build/test_unet.o build/replay.o -lm && build/test_unet */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
 #include <math.h>
 
 #include "../common.h"
+#include "../oracle/plan.h"
 
 enum { B = 2, STEPS = 5, MOST_PARAMS = 32 };
 typedef const float *in_t;
@@ -418,6 +420,7 @@ int main(void)
     rm_exec *e;
     rm_config c;
     outcome want;
+    const char *why;
     uint32_t i, k, used = 0, again = 0, plans[6] = {0};
     memset(&want, 0, sizeof want);
     build(&u);
@@ -444,6 +447,8 @@ int main(void)
                 EXPECT(k >= 3 && rm_graph_result(u.g) == RM_ERROR_INFEASIBLE, rm_graph_error(u.g));
                 continue;
             }
+            why = rmtest_plan(u.g, p, d.device_bytes, 0);
+            EXPECT(!*why, why);
             EXPECT(variants(p) > 0, "a plan without variants"); /* the fastest ones are none of the ops' own */
             used += variants(p);
             plans[k]++;

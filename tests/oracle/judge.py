@@ -60,6 +60,8 @@ def judge(referee, graphs, graph, plan, budget, host_budget):
     def words(name):
         for number, line in enumerate(texts[name].split("\n"), 1):
             w = line.split("#", 1)[0].split()
+            if w and w[0] == "variant":  # the first referee has no word for it: it judges such a variant as if it were in place
+                w = [x for x in w if x != "inplace=none"]
             if w:
                 yield number, w
 

@@ -270,7 +270,7 @@ struct Graph {
             Form f = op.forms[0];
             f.name = w[2];
             f.parts.clear();
-            read_form(f, op, Keys(w + 3, n - 3, VARIANT_KEYS));
+            read_form(f, op, Keys(w + 3, n - 3, VARIANT_KEYS), true);
             op.forms.push_back(f);
         } else if (what == "part") {
             on_part(w, n);
@@ -357,7 +357,7 @@ struct Graph {
         return out;
     }
 
-    void read_form(Form &f, const Op &op, const Keys &k) const
+    void read_form(Form &f, const Op &op, const Keys &k, bool variant) const
     {
         f.again = k.number("again", k.has("fwd") ? k.number("fwd", 0) : f.again);
         f.fwd = k.number("fwd", f.fwd);
@@ -367,7 +367,8 @@ struct Graph {
         f.saved = k.number("saved", f.saved);
         if (k.has("bits")) f.bits = k.text("bits");
         if (k.has("needs")) f.needs = needs(k.text("needs"), op, f.needs_saved);
-        if (k.has("inplace")) {
+        if (variant && k.text("inplace") == "none") f.inplace = -1;
+        else if (k.has("inplace")) {
             f.inplace = find(tensor_at, k.text("inplace"));
             own(op, f.inplace, false);
         }
@@ -408,7 +409,7 @@ struct Graph {
         Form f;
         f.needs = op.ins;
         f.needs.insert(f.needs.end(), op.outs.begin(), op.outs.end());
-        read_form(f, op, k);
+        read_form(f, op, k, false);
         op.forms.push_back(f);
         if (k.has("view")) {
             const auto [name, offset] = split(k.text("view"), '+');

@@ -217,6 +217,8 @@ static void test_sharing()
     expect("its bytes", r.figures.arena_bytes == 200 && r.figures.live_bytes == 200, r);
     illegal("in place of what is shared", A, AP + "reuse y u\nrun fwd b\n", "other names share");
     illegal("larger than what it takes over", with(A, "y:40", "y:60"), AP + "free h\nreuse y u\nrun fwd b\n", "may not take these bytes");
+    illegal("a variant that is not in place", A + "variant b N inplace=none\n", AP + "free h\nreuse y u\nrun fwd b@N\n", "may not take these bytes");
+    legal("one that is", A + "variant b V fwd=5\n", AP + "free h\nreuse y u\nrun fwd b@V\n", 6);
     illegal("a view has no run", A, with(AP, "alias u h\n", "run fwd v\n"), "by alias");
     illegal("no view of this", A, with(AP, "alias u h", "alias u x"), "no view");
     illegal("a view of nothing", A, with(AP, "run fwd a\n", ""), "h holds nothing");

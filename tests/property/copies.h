@@ -286,6 +286,8 @@ RMI_UNUSED static unsigned long copies_insert(rm_plan *p, uint64_t seed, uint32_
         p->prog[i].arena = c.arena;
         p->prog[i].host = c.host;
         p->info[i].arena_bytes = c.arena;
+        p->info[i].time_ns = p->prog[i].fig.time_ns;
+        p->info[i].live_bytes = p->prog[i].fig.live_bytes;
     }
     free(c.st);
     free(c.homes);

@@ -4,12 +4,15 @@
    and run again, as a device does with a captured graph. Failures in any lane name the op, and the executor goes on.
    Then the same with lanes that are threads, each of them held up by chance: for ThreadSanitizer.
 
-      gcc -O1 -g -std=gnu99 -I. tests/property/test_lanes.c -o build/test_lanes && build/test_lanes [GRAPHS [FIRST-SEED]]
+      g++ -std=c++17 -O2 -c -I. -o build/replay.o tests/oracle/replay.cpp && gcc -O1 -g -std=gnu99 -I. -c -o build/test_lanes.o tests/property/test_lanes.c &&
+     g++ -o build/test_lanes build/test_lanes.o build/replay.o -lm -lpthread && build/test_lanes [GRAPHS [FIRST-SEED]]
       gcc -O1 -g -std=gnu99 -fsanitize=thread ... */
 #define ROCKMATE_THREADS
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
+#include "../common.h"
+#include "../oracle/plan.h"
 #include "randgraph.h"
 #include "toy.h"
 #include "copies.h"
@@ -673,12 +676,15 @@ static void checked(rm_plan *p, toy_world *w, uint64_t seed)
     w->barrier = 0;
 }
 
-static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed)
+/* Budgets 0: none. */
+static void one_plan(rm_plan *p, toy_world *w, uint32_t steps, uint64_t seed, uint64_t budget, uint64_t host)
 {
     rm_graph *g = p->g;
+    const char *why = rmtest_plan(g, p, budget, host);
     results want, often, got;
     uint32_t starved;
     rm_exec *x = open_exec(p, w, NULL, 0, 0, seed);
+    expect(!*why, "the second referee", why);
     if (!x) return;
     run_script(x, g, steps, seed, 0, &want);
     rm_exec_destroy(x);
@@ -796,13 +802,13 @@ static void one(uint64_t seed)
         if (expect(rm_plan_create(g, &d, &p) == RM_OK, "rm_plan_create", rm_graph_error(g))) {
             plainly(p, &w, steps, seed, &resident);
             changes += copies_insert(p, seed, 40, 1);
-            one_plan(p, &w, steps, seed);
+            one_plan(p, &w, steps, seed, 0, 0);
         }
         rm_plan_destroy(p);
         if ((p = offloaded(g, &d, &info, chance >> 24)) != NULL) {
             plainly(p, &w, steps, seed, &moved);
             if (!merges(p) && !g->any_order) same(&resident, &moved, "other bits than all-resident");
-            one_plan(p, &w, steps, seed);
+            one_plan(p, &w, steps, seed, d.device_bytes, d.host_bytes);
         }
         expect(!w.wrong[0], "a kernel saw what it should not", w.wrong);
         rm_plan_destroy(p);
@@ -858,6 +864,7 @@ static void many(const char *preset, int link)
     rm_exec *exec = NULL, *plain = NULL;
     saved a = { NULL, 0 }, b = { NULL, 0 };
     unsigned char batch[64];
+    const char *why;
     int i;
     snprintf(where, sizeof where, "many weights, %s", preset);
     memset(batch, 7, sizeof batch);
@@ -868,6 +875,8 @@ static void many(const char *preset, int link)
     }
     rm_output_add(g, h);
     if (!expect(rm_plan_create(g, &d, &p) == RM_OK, "rm_plan_create", rm_graph_error(g))) return;
+    why = rmtest_plan(g, p, d.device_bytes, d.host_bytes);
+    expect(!*why, "the second referee", why);
     d.preset = "noremat";
     d.device_bytes = 0;
     if (!expect(rm_plan_create(g, &d, &all) == RM_OK, "rm_plan_create", rm_graph_error(g))) return;
