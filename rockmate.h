@@ -10691,8 +10691,8 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
     return a->t < b->t ? -1 : a->t > b->t;
 }
 
-/* The best way to give up stretch k across t. */
-RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, rmi_ref_pick *pick)
+/* The best way to give up stretch k across t, if it scores more than `least`; else the score is 0. */
+RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t least, rmi_ref_pick *pick)
 {
     uint32_t level, from, b, hoist;
     pick->score = 0;
@@ -10701,13 +10701,14 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, rmi_ref_
     for (level = 0; level < (hoist == RMI_NONE ? 3u : 4u); level++) {
         uint32_t at = level == 3 ? hoist : RMI_NONE, to = level == 3 ? hoist : b;
         uint64_t ns, gain = (s->a->str[k].room >> 8) * (s->above[to] - s->above[from + 1]), score;
-        s->most_ns = pick->score ? rmi_ref_ratio(gain, pick->score) + 1 : RMI_INF;
+        least = rmi_max(least, pick->score);
+        s->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
         ns = rmi_ref_price(s, k, t, at, level == 3 ? RMI_REF_CROSSING : level);
         s->most_ns = RMI_INF;
         if (ns == RMI_INF || gain <= s->extended) continue;
         gain -= s->extended;
         score = rmi_ref_ratio(gain, ns);
-        if (score <= pick->score) continue;
+        if (score <= least) continue;
         pick->score = score;
         pick->str = k;
         pick->t = t;
@@ -10738,7 +10739,7 @@ RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t c
                     if (s->above[mid + 1] > s->above[prev + 1]) hi = mid;
                     else lo = mid + 1;
                 }
-                rmi_ref_best_way(s, x->str, lo, &picks[n]);
+                rmi_ref_best_way(s, x->str, lo, best / 1000 * permille, &picks[n]);
                 best = rmi_max(best, picks[n].score);
                 n += picks[n].score > best / 1000 * permille;
             }
@@ -16470,8 +16471,10 @@ RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_ru
     uint32_t i;
     if (rmi_ref_load(s, NULL, 0, NULL) && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
     for (i = 0; i < 4 && !w->best.n && !w->stop.stopped; i++) {
+        s->next_fit = i ? s->next_fit : RMI_INF; /* the first list gets addresses when it is filled, not before */
         RMI_TRY(rmi_ref_greedy(s, 300, 400));
         rmi_ref_fill(s, 0);
+        s->next_fit = i ? s->next_fit : 0;
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }
     s->limit = limit;
