@@ -15389,6 +15389,7 @@ typedef struct rmi_plan_preset {
 #define RMI_PLAN_GROUP 12u    /* ops in a group, at most */
 #define RMI_PLAN_SUBGROUP 4u  /* groups in a group of the next level, at most */
 #define RMI_PLAN_LEVELS 6u
+#define RMI_PLAN_SHORT 128u   /* stages: a chain that is solved in some 10 ms */
 #define RMI_PLAN_GROUPED 10000u /* ops: more are not grouped */
 #define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
@@ -16463,22 +16464,59 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     return RM_OK;
 }
 
-/* A first plan, as soon as can be: everything once if that fits, else evictions from there; what else is to be measured comes
-   after it. */
-RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+/* Evicts from the current list until it fits; unless patient, only as long as it gets on well. */
+RMI_FN rm_result rmi_plan_search_evict(rmi_ref_search *s, int patient)
+{
+    uint64_t before;
+    do {
+        before = s->a->over;
+        RMI_TRY(rmi_ref_greedy(s, 300, patient ? 400 : 3));
+    } while (!patient && s->a->over && (s->work < 32 * (uint64_t)s->m->n_tasks ? s->a->over < before : s->a->over / 27 < before / 64));
+    return RM_OK;
+}
+
+/* A first plan, as soon as can be: everything once if that fits, else evictions from there. Their list gets addresses when it is
+   filled, not before, and at first only quick tries for them: a little below the limit there may be an easier one. */
+RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, int patient)
 {
     uint64_t limit = s->limit;
+    rm_result r = RM_OK;
     uint32_t i;
-    if (rmi_ref_load(s, NULL, 0, NULL) && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
-    for (i = 0; i < 4 && !w->best.n && !w->stop.stopped; i++) {
-        s->next_fit = i ? s->next_fit : RMI_INF; /* the first list gets addresses when it is filled, not before */
-        RMI_TRY(rmi_ref_greedy(s, 300, 400));
+    for (i = 0; i < 4 && r == RM_OK && !w->best.n && !w->stop.stopped; i++) {
+        if (!i) s->next_fit = RMI_INF;
+        r = rmi_plan_search_evict(s, patient || i);
         rmi_ref_fill(s, 0);
-        s->next_fit = i ? s->next_fit : 0;
-        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+        if (!i) s->next_fit = 0;
+        if (!s->hope.n && !s->best.n) break;
+        w->quick = i < 2;
+        if (r == RM_OK) r = rmi_plan_search_try(w, s, runs, budget);
+        w->quick = 0;
     }
     s->limit = limit;
-    return w->unmeasured ? rmi_plan_yardstick(w, budget) : RM_OK;
+    return r;
+}
+
+/* The same; where evictions are slow and the chain is short, the chain's plans come first. Then what else is to be measured. */
+RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+{
+    int chain = w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && w->p->shape.n <= RMI_PLAN_SHORT && w->g->n_ops / w->p->shape.n < RMI_PLAN_LARGE;
+    int loaded = rmi_ref_load(s, NULL, 0, NULL);
+    if (loaded && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
+    RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
+    w->seeding = 1;
+    if (chain && !w->best.n && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 1));
+    else chain = 0;
+    w->seeding = 0;
+    if (chain) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 1));
+    if (w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
+    if (w->stop.stopped) return RM_OK;
+    RMI_TRY(rmi_plan_least_bytes(w));
+    if (w->stop.stopped || !rmi_low_has_backward(w->step)) return RM_OK;
+    w->seeding = 1;
+    if (!chain) RMI_TRY(rmi_plan_backward_step(w, budget, 1));
+    if (budget < w->info->min_bound_bytes && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2));
+    w->seeding = 0;
+    return RM_OK;
 }
 
 RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
@@ -16619,13 +16657,9 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.user = w;
     if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
     s.tried = RMI_INF;
-    RMI_TRY(rmi_plan_search_first(w, &s, runs, budget));
+    RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
     if (w->stop.stopped) return RM_OK;
-    RMI_TRY(rmi_plan_least_bytes(w));
     if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
-    w->seeding = 1;
-    if (rmi_low_has_backward(w->step) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, budget < w->info->min_bound_bytes ? 3 : 1));
-    w->seeding = 0;
     if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
     if (rmi_plan_within(w, 0) && small) return RM_OK;
     if (small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
