@@ -795,6 +795,8 @@ typedef struct rm_exec_desc {
     uint32_t threads RM_ZERO;          /* host backend, with ROCKMATE_THREADS: 1: the lanes of copies, host and comm are threads; reduce, add and update_host are called there */
     uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: copies take as long as on a link of so many bytes a second; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
+    uint32_t forget RM_ZERO;           /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before
+                                          it is written for good: saves a copy of it all, and room for two plans at once */
 } rm_exec_desc;
 
 /* The plan must outlive the executor (or be replaced by rm_exec_replan). What persists starts as zeros. On failure *out is NULL
@@ -21515,6 +21517,7 @@ RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
     RMI_TRY(rmi_exe_callbacks(x, err));
     RMI_TRY(rmi_exe_reserve(x, err));
     x->code = x->dev_bytes ? x->backend.fill(x->backend.user, x->dev, 0, x->dev_bytes) : 0;
+    if (!x->code && x->lanes) x->code = x->backend.sync(x->backend.user); /* what other lanes bring comes after it */
     if (x->code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not clear the arena%s%s", *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code));
     if (x->host_bytes) memset(x->host, 0, (size_t)x->host_bytes);
     return RM_OK;
@@ -22099,13 +22102,11 @@ RMI_FN uint64_t rmi_exe_get_u64(const unsigned char *t)
     return v;
 }
 
-/* Bytes go through the backend in pieces: a device has no pointer that a sink could read. */
-RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
+/* Bytes go through the backend in pieces: a device has no pointer that a sink could read. Each costs a wait, so they are large. */
+RMI_FN rm_result rmi_exe_save_in(rm_exec *x, rmi_sink *s, unsigned char *piece, uint64_t size)
 {
-    unsigned char piece[4096];
     uint32_t b, nb = rmi_low_buffers(x->g);
     char name[300];
-    RMI_TRY(rmi_exe_drain(x));
     rmi_put(s, RMI_EXE_MAGIC);
     for (b = 0; b < nb && !s->failed; b++) {
         uint64_t bytes = rmi_low_bytes(x->g, b), at, n;
@@ -22115,12 +22116,27 @@ RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
         rmi_put(s, name);
         rmi_exe_put_u64(s, bytes);
         for (at = 0; at < bytes && !s->failed; at += n) {
-            n = rmi_min(sizeof piece, bytes - at);
+            n = rmi_min(size, bytes - at);
             if (rmi_exe_get_at(x, piece, rmi_exe_home(x, b) + (size_t)at, n, RM_LANE_D2H) || rmi_exe_did(x, x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "reading what persists", name);
             rmi_put_n(s, (const char *)piece, (size_t)n);
         }
     }
     return s->failed ? rmi_err_set(&x->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero") : RM_OK;
+}
+RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
+{
+    rmi_arena mem = rmi_arena_make(&x->mem.hooks);
+    uint64_t size = 4096;
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    unsigned char *piece;
+    rm_result r;
+    for (b = 0; b < nb; b++)
+        if (rmi_exe_saved_buffer(x, b)) size = rmi_max(size, rmi_min(rmi_low_bytes(x->g, b), (uint64_t)4 << 20));
+    piece = RMI_RAW(&mem, unsigned char, size);
+    r = piece ? rmi_exe_drain(x) : rmi_err_memory(&x->err);
+    if (r == RM_OK) r = rmi_exe_save_in(x, s, piece, size);
+    rmi_arena_free(&mem);
+    return r;
 }
 
 /* Walks the saved state; apply 0 only checks it. */
@@ -22213,10 +22229,6 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     rm_exec swap;
     rm_result r;
     uint32_t b;
-    if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
-    if (d.device_memory || d.host_memory) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
-    RMI_TRY(rmi_exe_goes_on(x, p));
-    RMI_TRY(rmi_exe_drain(x));
     memset((void *)&host, 0, sizeof host);
     host.stream = x->backend.stream;
     if (!d.backend) d.backend = &host;
@@ -22373,11 +22385,12 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         for (b = 0; b < nb; b++) {
             f->copy_at[b] = RMI_INF;
             if (!rmi_exe_home(x, b) && !(x->bound[b] && rmi_low_external(x->g, b))) continue;
+            if (x->d.forget && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
             f->copy_at[b] = total;
             total += rmi_low_bytes(x->g, b);
         }
         if (total > SIZE_MAX / 8) return RM_ERROR_MEMORY;
-        f->copy = RMI_NEW(&f->tmp, unsigned char, total);
+        f->copy = RMI_RAW(&f->tmp, unsigned char, total);
         f->stale = RMI_NEW(&f->tmp, uint8_t, x->g->n_tensors);
         if (!f->copy || !f->stale) return RM_ERROR_MEMORY;
         f->adding = x->adding;
@@ -22390,6 +22403,10 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         x->adrift = f->adrift;
         x->used_up = f->used_up;
         x->steps = f->steps;
+        if (x->d.forget) { /* of an accumulation nothing is left */
+            x->adding = 0;
+            x->used_up = 1;
+        }
     }
     memcpy(back ? x->stale : f->stale, back ? f->stale : x->stale, x->g->n_tensors);
     for (b = 0; b < nb; b++) {
@@ -22625,7 +22642,6 @@ RMI_FN rm_result rmi_exe_reload(rmi_exe_profile *f, rm_plan *p)
     memset((void *)x->turn, 0, sizeof x->turn);
     RMI_TRY(rmi_exe_load(x, &x->err));
     rmi_exe_rebind(x);
-    if (rmi_exe_did(x, x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "clearing the arena", NULL);
     r = rmi_exe_snapshot(f, 1);
     if (r == RM_OK) r = rmi_exe_drain(x);
     return r;
@@ -22664,8 +22680,12 @@ RMI_FN rm_result rmi_exe_replan_apart(rm_exec *x, rm_plan *p)
 RMI_FN rm_result rmi_exe_replan_anyhow(rm_exec *x, rm_plan *p)
 {
     rm_result r;
-    x->no_room = 0;
-    r = rmi_exe_replan(x, p);
+    if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
+    if (x->d.device_memory || x->d.host_memory) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
+    RMI_TRY(rmi_exe_goes_on(x, p));
+    RMI_TRY(rmi_exe_drain(x));
+    x->no_room = x->d.forget != 0;
+    r = x->no_room ? RM_OK : rmi_exe_replan(x, p);
     return x->no_room ? rmi_exe_replan_apart(x, p) : r;
 }
 

@@ -183,6 +183,7 @@ typedef struct life {
     const uint32_t *kinds;
     uint32_t n;
     int read_each; /* read after each step, else after the last alone */
+    rm_plan *next; /* goes on with this one halfway, or NULL */
     rm_cuda *cu;   /* NULL: the host */
     rm_exec *x;
     unsigned char *inputs; /* pinned: for each step */
@@ -313,6 +314,12 @@ static uint64_t live_it(life *f, const rm_cuda_desc *d, rm_exec_desc *xd)
     for (i = 0; i < f->n && !f->failed; i++) {
         rm_step s;
         memset((void *)&s, 0, sizeof s);
+        if (f->next && i == f->n / 2) {
+            standin_pageable(1); /* what persists may wait in plain memory */
+            done(f, rm_exec_replan(f->x, f->next), "rm_exec_replan");
+            standin_pageable(0);
+            if (f->failed) break;
+        }
         s.kind = f->kinds[i];
         s.step = i / 2;
         s.micro = i;
@@ -323,7 +330,7 @@ static uint64_t live_it(life *f, const rm_cuda_desc *d, rm_exec_desc *xd)
         if (f->read_each || i + 1 == f->n) h = rmi_mix(h ^ look(f, s.kind));
     }
     if (!f->failed && d) {
-        if (done(f, rm_cuda_get_info(f->cu, &f->info), "rm_cuda_get_info")) created_after = standin_created() - created - 2 * f->info.captured; /* a graph and what is made of it */
+        if (done(f, rm_cuda_get_info(f->cu, &f->info), "rm_cuda_get_info")) created_after = f->next ? 0 : standin_created() - created - 2 * f->info.captured; /* a graph and what is made of it */
     }
     if (f->cu) f->gave_up = strstr(rm_cuda_note(f->cu), "could not be made") != NULL;
     rm_exec_destroy(f->x);
@@ -406,6 +413,30 @@ static void all_orders(rm_graph *g, toy_world *w, rm_plan *p, uint64_t seed, con
             after_life(&f, h, want, name);
             expect(!f.gave_up, "a step that could not be a graph", name);
             if (!f.failed && graph && n > 2 && kinds[0] == kinds[n - 1]) expect(f.info.captured == 1 && f.info.replayed == n - 2, "steps were not replayed", name);
+        }
+}
+
+/* From one plan to another halfway: what persists moves with it, wherever the two keep it, and nothing overtakes the clearing of the new arena. */
+static void exchanged(rm_graph *g, toy_world *w, rm_plan *p, rm_plan *next, uint64_t seed)
+{
+    static const uint32_t steps[] = {RM_SINGLE, RM_SINGLE, RM_SINGLE, RM_SINGLE, RM_SINGLE, RM_SINGLE};
+    uint32_t graph, order;
+    uint64_t want, h;
+    char name[60];
+    life f = fresh(g, w, p, seed, steps, 6);
+    rm_exec_desc xd;
+    memset((void *)&xd, 0, sizeof xd);
+    f.next = next;
+    want = live_it(&f, NULL, &xd);
+    expect(!f.failed, f.failed ? f.failed : "", f.message);
+    w->wrong[0] = 0;
+    for (graph = 0; graph < 2; graph++)
+        for (order = 0; order < 7; order++) {
+            f = fresh(g, w, p, seed, steps, 6);
+            f.next = next;
+            h = on_cuda(&f, graph, order < 5 ? STANDIN_STARVE : order == 5 ? STANDIN_LAZY : STANDIN_SHUFFLE, order < 5 ? order : seed, 0);
+            snprintf(name, sizeof name, "another plan halfway, %s, order %u", graph ? "graph" : "streams", order);
+            after_life(&f, h, want, name);
         }
 }
 
@@ -549,6 +580,10 @@ static void exercise(rm_graph *g, toy_world *w, uint64_t seed, int ops)
         if (!p && min) p = plan(g, preset, min + rmi_mix(seed + 3) % 3 * 2048, steps, 1 << 20, NULL);
         snprintf(where, sizeof where, "%s, %s, steps %u", name, preset, steps);
         if (p) one_plan(g, w, p, seed, steps == 31 ? mixed : singles, steps == 31 ? COUNT(mixed) : STEPS, deep == 1 && steps != 31);
+        if (p && seed % 4 != 1) { /* 1: memory of the caller, which no other plan can have */
+            exchanged(g, w, p, all, seed);
+            exchanged(g, w, all, p, seed);
+        }
         rm_plan_destroy(p);
     }
     rm_plan_destroy(all);

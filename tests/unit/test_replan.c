@@ -8,7 +8,7 @@
 #include "../common.h"
 #include "../oracle/plan.h"
 
-enum { N = 64 };
+enum { N = 64, MANY = 1 << 20 };
 
 static int dense_fwd(const rm_call *c)
 {
@@ -44,7 +44,7 @@ static void build(void)
     g = rm_graph_create(NULL);
     t = x = rm_input_add(g, "x", N * 4, 0);
     for (i = 0; i < 6; i++) {
-        w[i] = RM_PARAM(g, .bytes = N * 4, .update = i == 3 ? NULL : sgd);
+        w[i] = RM_PARAM(g, .bytes = N * 4, .state_bytes = i ? 0 : MANY, .update = i == 3 ? NULL : sgd);
         t = RM_OP(g, &K, .in = {t, w[i]});
     }
 }
@@ -91,6 +91,47 @@ static void run(rm_plan *const p[4], float out[6][N])
     rm_exec_destroy(e);
 }
 
+/* rm_exec_desc.forget: profiling and replanning make no copy of what persists, keep inputs, and leave an executor like a new one. */
+static int many; /* allocations that can hold the states */
+static void *counted(size_t bytes, void *user)
+{
+    (void)user;
+    many += bytes >= MANY;
+    return malloc(bytes);
+}
+static void freed(void *p, void *user)
+{
+    (void)user;
+    free(p);
+}
+static void forgetful(rm_plan *all, rm_plan *small)
+{
+    float v[N], out[2][N];
+    rm_exec *e = NULL;
+    int i, k, forget;
+    for (forget = 0; forget < 2; forget++) {
+        EXPECT(!rm_exec_create(all, &(rm_exec_desc){.forget = (uint32_t)forget, .allocator = {.alloc = counted, .free = freed}}, &e), rm_graph_error(g));
+        for (i = 0; i < 6; i++) {
+            for (k = 0; k < N; k++) v[k] = (float)((i * 5 + k * 3) % 17) / 17.0f;
+            rm_exec_write(e, w[i], RM_VALUE, 0, v, sizeof v);
+        }
+        give(e, 4);
+        many = 0;
+        EXPECT(!rm_exec_profile(e, &(rm_step){.kind = RM_SINGLE}, 2), rm_exec_error(e));
+        EXPECT(!rm_exec_replan(e, small), rm_exec_error(e));
+        EXPECT(forget ? many == 1 : many > 1, "of what was forgotten a copy was made");
+        EXPECT((rm_exec_step(e, &(rm_step){.kind = RM_MIDDLE}) != RM_OK) == forget, "nothing is left of an accumulation that was forgotten");
+        for (i = 0; i < 6; i++) {
+            for (k = 0; k < N; k++) v[k] = (float)((i * 5 + k * 3) % 17) / 17.0f;
+            rm_exec_write(e, w[i], RM_VALUE, 0, v, sizeof v);
+        }
+        give(e, 4);
+        EXPECT(!rm_exec_step(e, &(rm_step){.kind = RM_SINGLE}) && !rm_exec_read(e, w[0], RM_VALUE, 0, out[forget], sizeof v), rm_exec_error(e));
+        rm_exec_destroy(e);
+    }
+    EXPECT(!memcmp(out[0], out[1], sizeof v), "written anew, it is the same training");
+}
+
 int main(void)
 {
     float plain[6][N], other[6][N], before[N], after[N];
@@ -124,6 +165,7 @@ int main(void)
     EXPECT(!rm_exec_replan(e, single), rm_exec_error(e));
     step(e, RM_SINGLE, 2);
     rm_exec_destroy(e);
+    forgetful(all, small);
     rm_plan_destroy(all), rm_plan_destroy(small), rm_plan_destroy(single), rm_plan_destroy(rest), rm_plan_destroy(first);
     rm_graph_destroy(g);
     return tm_end();
