@@ -5434,7 +5434,7 @@ RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *s, uint32_t which, uint64_t beg
 {
     rmi_chn_sum *c = &s->sums[which];
     const rmi_chn_best *env = s->env + e;
-    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0, was, slack = rmi_chn_slack(s, which), worth, steps = 1;
+    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0, was, slack = rmi_chn_slack(s, which), worth, least, steps = 1;
     int won = 0;
     rmi_chn_walk w;
     if (rmi_chn_worth(slack, now) <= c->least_ns) {
@@ -5444,22 +5444,31 @@ RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *s, uint32_t which, uint64_t beg
     rmi_chn_walk_from(&w, c, begin, cell);
     for (; env->bytes <= begin; env++) now = env->ns;
     was = now;
-    if (rmi_chn_walk_to(&w, c, end, &next) < rmi_chn_worth(slack, now)) { /* less at the end: from where on? */
-        for (worth = rmi_chn_worth(slack, now); !(won = w.ns < worth); steps++) {
-            if (!rmi_chn_walk_on(&w, end)) break;
-            if (env->bytes > w.bytes) continue;
-            do now = env++->ns;
-            while (env->bytes <= w.bytes);
-            worth = rmi_chn_worth(slack, now);
-        }
-        if (won) {
-            c->rest = 0;
-            e = (uint32_t)(env - s->env);
-            if (e && env[-1].bytes == w.bytes) e--;
-            RMI_TRY(rmi_chn_merge(s, &w, e, end,
-                                  (size_t)(c->f->at + c->f->n - w.f) + (size_t)(c->g->at + c->g->n - w.g)));
-        }
-        next = w.bytes;
+    worth = rmi_chn_worth(slack, now);
+    least = rmi_chn_walk_to(&w, c, end, &next);
+    won = least < worth && w.ns < worth;
+    while (!won && least < worth) { /* less at the end: from where on? Within a step of the envelope it is least at the end */
+        const rmi_chn_point *f = w.f, *g = w.g;
+        uint64_t stop = rmi_min(env->bytes, end), f_stop = stop - w.f_shift, g_stop = stop - w.g_shift;
+        while (f[1].bytes < f_stop) f++;
+        while (g[1].bytes < g_stop) g++;
+        if (w.plus + f->ns + g->ns < worth)
+            while ((won = rmi_chn_walk_on(&w, stop)) && w.ns >= worth) continue;
+        if (won) break;
+        w.f = f;
+        w.g = g;
+        stop = rmi_min(f[1].bytes + w.f_shift, g[1].bytes + w.g_shift);
+        if (stop >= end) break;
+        do now = env++->ns;
+        while (env->bytes <= stop);
+        worth = rmi_chn_worth(slack, now);
+        steps++;
+    }
+    if (won) {
+        c->rest = 0;
+        e = (uint32_t)(env - s->env);
+        if (e && env[-1].bytes == w.bytes) e--;
+        RMI_TRY(rmi_chn_merge(s, &w, e, end, (size_t)(c->f->at + c->f->n - w.f) + (size_t)(c->g->at + c->g->n - w.g)));
     }
     s->t->work += won ? steps - 1 : steps;
     s->views[which].cell = (uint32_t)rmi_min(next >> s->cell_log, RMI_NONE);
@@ -5669,11 +5678,12 @@ RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
 /* Is k looked at in i..j? Equal pieces are there at all places: then k's distance from the nearer end says it. */
 RMI_FN int rmi_chn_may_cut(const rmi_chn_table *t, uint32_t i, uint32_t k, uint32_t j)
 {
-    uint32_t left = k - i, right = j + 1 - k, near = left < right ? left : right, step = 1;
+    uint32_t left = k - i, right = j + 1 - k, near = left < right ? left : right, step = 1, cuts;
     int last = j + 1 == t->n, few = i == 0 && !last && !rmi_chn_is_good(t, i, j);
     if (few || (left <= rmi_max(t->shared[i], t->lent[i]) && (last || right <= rmi_max(t->shared[k], t->lent[k])))) {
-        while (near / (few && t->dense > 4 ? t->dense / 2 : t->dense) >= step * 2) step *= 2;
-        if (near % step) return 0;
+        cuts = near / (few && t->dense > 4 ? t->dense / 2 : t->dense);
+        while (cuts >= step * 2) step *= 2;
+        if (near & (step - 1)) return 0;
         if (!few) return 1;
     }
     return rmi_chn_is_solved(t, i, k - 1) && (last || rmi_chn_is_solved(t, k, j));
