@@ -13845,6 +13845,10 @@ typedef struct rmi_off_copy {
     uint64_t ns, start, end;
 } rmi_off_copy;
 
+/* How a value is moved: 0: where the gap has time for both copies, as early and as late as can be; 1: always, so many runs after it
+   is ready, its bytes free so many runs after the last use, back so many runs before the need. */
+typedef struct rmi_off_trip { uint8_t always, wait, hold, lead; } rmi_off_trip;
+
 typedef struct rmi_off_job { /* of the host lane: an addition, or an update */
     uint64_t ready;
     uint32_t id, pos; /* copy (param); not before this run */
@@ -13868,8 +13872,8 @@ typedef struct rmi_off_model {
     uint8_t *edge;                    /* by buffer: given by another step's program: 1 on the device, 2 in host memory; 0: free */
     const rmi_home *given;
     size_t n_given;
-    uint8_t *force;                   /* by buffer, of values: 0: moved where the gap has time for both copies; n: always, back n - 1 runs before the need */
-    int forces;                       /* one is not 0 */
+    rmi_off_trip *trip;               /* by buffer, of values */
+    int forces;                       /* trips are looked at */
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
     rmi_run *first;                   /* every forward once */
@@ -13964,11 +13968,11 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->host_end = RMI_NEW(m->mem, uint64_t, g->n_tensors);
     m->host_pos = RMI_NEW(m->mem, uint32_t, g->n_tensors);
     m->best_host = RMI_NEW(m->mem, uint8_t, g->n_tensors);
-    m->force = RMI_NEW(m->mem, uint8_t, n);
+    m->trip = RMI_NEW(m->mem, rmi_off_trip, n);
     m->jobs = RMI_NEW(m->mem, rmi_off_job, 2 * (size_t)g->n_tensors);
     m->heap = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
     m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
-    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos || !m->best_host || !m->force || !m->jobs || !m->heap || !m->host_order) return RM_ERROR_MEMORY;
+    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos || !m->best_host || !m->trip || !m->jobs || !m->heap || !m->host_order) return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
         uint64_t bytes = rmi_low_bytes(g, b);
@@ -14204,8 +14208,8 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
             rmi_off_ask_lasting(m, i, kind, w);
             continue;
         }
-        if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after || (!m->force[s->buf] && s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])) continue;
-        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->first);
+        if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after || (!m->trip[s->buf].always && s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])) continue;
+        s->out = rmi_off_ask(m, RMI_COPY_OUT, i, (uint32_t)rmi_min(s->first + m->trip[s->buf].wait, s->after - 1));
         s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
     }
 }
@@ -14462,7 +14466,7 @@ RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t idle)
     return most;
 }
 
-/* Values leave the device when they have been used and come back right before their need: least memory, the computation waits. */
+/* Values whose trips are given leave the device and come back as these say; the computation may wait. */
 RMI_FN void rmi_off_hurry(rmi_off_model *m)
 {
     uint32_t i, w;
@@ -14470,9 +14474,10 @@ RMI_FN void rmi_off_hurry(rmi_off_model *m)
         rmi_off_inst *s = &m->inst[i];
         rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
         rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
-        if (!out || !in || !m->force[s->buf] || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM)) continue;
-        out->at = rmi_max(out->pos, s->before) == s->before ? s->before : out->pos;
-        in->at = in->pos > out->at + m->force[s->buf] - 1 ? in->pos + 1 - m->force[s->buf] : out->at + 1;
+        const rmi_off_trip *x = &m->trip[s->buf];
+        if (!out || !in || !x->always || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM)) continue;
+        out->at = (uint32_t)rmi_min(rmi_max(out->pos, s->before) + x->hold, in->pos - 1);
+        in->at = in->pos > out->at + x->lead ? in->pos - x->lead : out->at + 1;
     }
 }
 
@@ -16859,36 +16864,135 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     return RM_OK;
 }
 
-/* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; moved in time, or in a hurry so
-   that the computation waits for it. What persists stays as decided. */
-#define RMI_PLAN_FEW 6u
-#define RMI_PLAN_FEWER 3u /* then each may hurry on its own */
-RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget)
+/* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; what persists stays as
+   decided. Copies in time; then, where live bytes allow it, in every timing of one trip after the other while that helps: a run that waits
+   for a copy out to end may cost less than another run made again. */
+#define RMI_PLAN_FEW 7u
+#define RMI_PLAN_TRIES 40000u     /* runs of programs with trips */
+#define RMI_PLAN_TIMINGS 1000000u /* runs of lists without addresses */
+#define RMI_PLAN_SPAN 16u         /* runs that a copy is shifted by, below 256 */
+typedef struct rmi_plan_few {
+    rmi_off_search *s;
+    uint64_t budget;
+    uint32_t n, tries, timings, buf[RMI_PLAN_FEW], span[RMI_PLAN_FEW]; /* span: runs between the value's first and its need */
+} rmi_plan_few;
+
+/* The decisions of now as a candidate. *rank: its time, or RMI_MAX and the bytes too many. */
+RMI_FN rm_result rmi_plan_try_timing(rmi_planner *w, rmi_plan_few *f, uint64_t *rank)
+{
+    const rmi_off_model *m = f->s->m;
+    uint64_t size = m->limit;
+    rm_result r;
+    f->timings += m->n + 1;
+    rmi_off_energy(f->s);
+    *rank = RMI_INF;
+    if (m->host_bytes > m->host_limit || (w->best.n && m->ns >= w->best.fig.time_ns)) return RM_OK;
+    if (m->peak <= m->limit) {
+        f->tries += m->forces ? m->n : 0;
+        w->quick = m->forces;
+        r = rmi_plan_try_moved(w, f->s, f->budget, &size);
+        w->quick = 0;
+        if (r != RM_OK) return r;
+    } else size = m->peak;
+    *rank = size > f->budget ? rmi_add(RMI_MAX / 2, size - f->budget) : w->tried.fig.time_ns;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_time_trips(rmi_planner *w, rmi_plan_few *f)
+{
+    rmi_off_model *m = f->s->m;
+    uint64_t rank, best;
+    uint32_t i, k;
+    int better = 1;
+    RMI_TRY(rmi_plan_try_timing(w, f, &best));
+    if (best > RMI_MAX / 2) return RM_OK;
+    memset(f->span, 0, sizeof f->span);
+    for (k = 0; k < m->n_inst; k++)
+        for (i = 0; i < f->n; i++)
+            if (m->inst[k].buf == f->buf[i] && m->inst[k].in) f->span[i] = (uint32_t)rmi_min(m->inst[k].after - m->inst[k].first, RMI_PLAN_SPAN);
+    while (better && best != RMI_INF)
+        for (i = 0, better = 0; i < f->n; i++) {
+            rmi_off_trip *x = &m->trip[f->buf[i]], kept = *x;
+            for (k = 0; k < f->span[i] * f->span[i] * f->span[i] && f->tries < RMI_PLAN_TRIES && f->timings < RMI_PLAN_TIMINGS && !w->stop.stopped; k++) {
+                x->wait = (uint8_t)(k % f->span[i]);
+                x->hold = (uint8_t)(k / f->span[i] % f->span[i]);
+                x->lead = (uint8_t)(k / f->span[i] / f->span[i]);
+                if (x->wait + x->hold + x->lead >= (int)f->span[i]) continue; /* as with less */
+                RMI_TRY(rmi_plan_try_timing(w, f, &rank));
+                if (rank >= best) continue;
+                best = rank;
+                kept = *x;
+                better = 1;
+            }
+            *x = kept;
+        }
+    return RM_OK;
+}
+
+/* Takes choice `code`; timed: with trips. 0: it is none, or as without trips. */
+RMI_FN int rmi_plan_choose_few(rmi_plan_few *f, const uint32_t *items, uint32_t code, int timed)
+{
+    rmi_off_model *m = f->s->m;
+    uint32_t i, out = 0;
+    for (i = 0; i < f->n; i++, code /= 3) {
+        uint8_t mode = (uint8_t)(code % 3);
+        if (!rmi_off_may(f->s, &f->s->items[items[i]], mode)) return 0;
+        m->mode[f->buf[i]] = mode;
+        memset(&m->trip[f->buf[i]], 0, sizeof *m->trip);
+        m->trip[f->buf[i]].always = timed && mode == RMI_OFF_OUT;
+        out |= mode == RMI_OFF_OUT;
+    }
+    return out || !timed;
+}
+
+RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
     rmi_off_model *m = s->m;
-    uint32_t i, n = 0, few[RMI_PLAN_FEW], code, all = 1, c, ways, haste;
-    uint64_t size;
+    uint32_t i, code, all = 1, items[RMI_PLAN_FEW];
+    uint64_t rank, *ns;
+    rm_result r = RM_OK;
+    rmi_plan_few f;
+    memset(&f, 0, sizeof f);
+    f.s = s;
+    f.budget = m->limit = budget;
+    m->slack = 0;
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) {
-            if (n == RMI_PLAN_FEW) return RM_OK;
-            few[n++] = i;
+            items[f.n] = i;
+            f.buf[f.n++] = s->items[i].buf;
+            all *= 3;
         }
-    ways = n <= RMI_PLAN_FEWER ? 6 : 3;
-    for (i = 0; i < n; i++) all *= ways;
+    if (!(ns = RMI_NEW(mem, uint64_t, all))) return RM_ERROR_MEMORY;
+    for (code = 0; code < all && r == RM_OK && !w->stop.stopped; code++) {
+        ns[code] = RMI_INF;
+        if (!rmi_plan_choose_few(&f, items, code, 0)) continue;
+        r = rmi_plan_try_timing(w, &f, &rank);
+        ns[code] = m->start[m->n];
+    }
     m->forces = 1;
-    for (haste = 0; haste < (ways == 3 ? 4u : 1u); haste++)
-        for (code = 0; code < all && !w->stop.stopped; code++) {
-            for (i = 0, c = code; i < n && rmi_off_may(s, &s->items[few[i]], (uint8_t)(c % ways > 2 ? (uint32_t)RMI_OFF_OUT : c % ways)); i++, c /= ways) {
-                m->mode[s->items[few[i]].buf] = (uint8_t)(c % ways > 2 ? (uint32_t)RMI_OFF_OUT : c % ways);
-                m->force[s->items[few[i]].buf] = (uint8_t)(c % ways > 2 ? c % ways - 2 : haste);
-            }
-            if (i < n) continue;
-            rmi_off_energy(s);
-            if (!w->best.n || m->ns < w->best.fig.time_ns) RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
-        }
+    while (r == RM_OK && !w->stop.stopped) { /* those whose runs take least time first */
+        for (i = code = 0; i < all; i++)
+            if (ns[i] < ns[code]) code = i;
+        if (ns[code] == RMI_INF || (w->best.n && ns[code] >= w->best.fig.time_ns)) break;
+        ns[code] = RMI_INF;
+        if (rmi_plan_choose_few(&f, items, code, 1)) r = rmi_plan_time_trips(w, &f);
+    }
     m->forces = 0;
-    memset(m->force, 0, m->n_buf);
-    return RM_OK;
+    memset(m->trip, 0, m->n_buf * sizeof *m->trip);
+    return r;
+}
+
+/* What persists as decided; then all of it on the device. */
+RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
+{
+    uint32_t i, few = 0;
+    for (i = 0; i < s->n; i++) few += !s->items[i].lasting;
+    if (few > RMI_PLAN_FEW) return RM_OK;
+    rmi_off_take_best(s);
+    RMI_TRY(rmi_plan_exhaust_few(w, mem, s, budget));
+    if (w->given || w->stop.stopped || (w->best.n && rmi_plan_within(w, 0))) return RM_OK;
+    RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, RMI_OFF_ALL_KEPT, 0, 0, 0));
+    return rmi_plan_exhaust_few(w, mem, s, budget);
 }
 
 /* The plain plans. The smallest is tried even if it does not seem to fit when nothing else does: it says what does. */
@@ -16934,7 +17038,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     }
     if (r == RM_OK && !base) r = rmi_plan_recipes(w, &mem, &s, budget);
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_search_moved(w, &mem, &s, budget);
-    if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &s, budget);
+    if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &mem, &s, budget);
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
