@@ -15381,6 +15381,7 @@ typedef struct rmi_planner {
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
+    uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
     size_t n_given;
@@ -16614,7 +16615,8 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
         if (next) lo = next;
         if (from >= hi) break;
     }
-    if (r == RM_OK) w->info->min_bound_bytes = rmi_max(w->info->min_bound_bytes, m->base + lo - (m->granule - 1));
+    if (r == RM_OK && !(w->g->has_link && w->d->host_bytes)) /* it looked at plans without copies only */
+        w->info->min_bound_bytes = rmi_max(w->info->min_bound_bytes, m->base + lo - (m->granule - 1));
     rmi_arena_free(&mem);
     return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
 }
@@ -17158,7 +17160,7 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
 RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    uint64_t budget = w->budget ? w->budget : RMI_INF;
+    uint64_t less = w->given ? 0 : w->room, budget = w->budget ? w->budget - less : RMI_INF;
     rm_result r;
     int plain, searched;
     w->step = step;
@@ -17194,6 +17196,12 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r == RM_OK && plain && !searched && rmi_plan_has_freedom(w)) { /* forms are chosen for one budget; what fits less fits more */
         r = rmi_plan_recall(w, budget);
         if (r == RM_OK && w->best.n) rmi_plan_remember(w);
+    }
+    if (r == RM_OK && less) { /* the bound is of the whole budget */
+        tmp = rmi_plan_arena(w);
+        r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
+        if (r == RM_OK) r = rmi_plan_bound(w, &tmp, NULL, w->budget);
+        rmi_arena_free(&tmp);
     }
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
@@ -17303,6 +17311,13 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
     w->given = w->d->like ? w->d->like->prog[0].homes : NULL;
     w->n_given = w->d->like ? w->d->like->prog[0].n_homes : 0;
     RMI_TRY(rmi_plan_kinds_of_step(w, worst));
+    for (round = 1; worst->min_bytes && w->p->n && !w->d->like && round <= 6 && !w->stop.stopped; round++) { /* the first took too much */
+        w->room = w->budget / 16 * round;
+        w->given = NULL;
+        RMI_TRY(rmi_plan_kinds_of_step(w, &next));
+        if (!next.min_bytes) *worst = next;
+    }
+    w->room = 0;
     for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
         w->budget = worst->min_bytes;
         w->given = w->d->like ? w->given : NULL;

@@ -220,9 +220,11 @@ static int rg_input(rg_state *s, uint64_t bytes)
     return t;
 }
 
+static uint64_t rg_weights = 1; /* weights are so many times as large; for tests to set */
+
 static int rg_param(rg_state *s)
 {
-    const uint64_t bytes = rg_bytes(s);
+    const uint64_t bytes = rg_bytes(s) * rg_weights;
     const int t = rg_declare(s, RG_PARAM_KIND, bytes), external = rg_chance(s, RG_EXTERNAL, 10);
     int device = 0;
     rg_put_name(s, "tensor ", t);

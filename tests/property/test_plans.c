@@ -17,7 +17,7 @@
 
 typedef tm_text text;
 
-static unsigned long passed, failed, skipped, plans, one_graph;
+static unsigned long passed, failed, skipped, plans, with_copies, below_weights, one_graph;
 
 static struct { /* what is being tested: to tell where something failed */
     uint64_t seed;
@@ -95,6 +95,21 @@ static void put_plan(text *t, const rm_graph *g, const rmi_program *p)
 
 /* --- judging a plan */
 
+/* Counts what moves something, and what has less arena than the weights would take that the plan may place. */
+static void count(const rm_graph *g, const rmi_program *prog)
+{
+    uint64_t weights = 0;
+    uint32_t i;
+    size_t k;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_PARAM && !rmi_low_external(g, i)) weights += g->tensors[i].bytes;
+    for (k = 0; k < prog->n; k++)
+        if (prog->st[k].what >= RMI_OFFLOAD) break;
+    plans++;
+    with_copies += k < prog->n;
+    below_weights += prog->arena < weights;
+}
+
 /* One program of a plan. */
 static void judge(const rm_plan *p, uint32_t index, uint64_t budget)
 {
@@ -106,7 +121,7 @@ static void judge(const rm_plan *p, uint32_t index, uint64_t budget)
     int verdict;
     memset(&t, 0, sizeof t);
     put_plan(&t, at.g, prog);
-    plans++;
+    count(at.g, prog);
     if (!expect(rm_plan_get_info(p, prog->step, &info) == RM_OK, "rm_plan_get_info", rm_graph_error(at.g))) return;
     verdict = rmtest_replay_c(at.text->data, at.text->size, t.s, t.n, at.d.live_only ? RMTEST_NO_BUDGET : budget, at.d.host_bytes, &r);
     if (expect(verdict == RMTEST_LEGAL, "not legal", r.message)) {
@@ -280,6 +295,45 @@ static void plan_graph(uint64_t seed, uint32_t steps, uint32_t align, int points
     rm_graph_destroy(at.g);
 }
 
+/* Plans that move, of graphs whose weights are the larger part: the least memory, less than the weights take as often as not, and
+   some above it. Plans with copies promise less: a budget may be slower than a smaller one. */
+static void moved(uint64_t seed, uint32_t steps)
+{
+    static const char *const names[] = {"offmate", "stream", "link", "blocks"};
+    static rm_config c;
+    uint64_t chance = rmi_mix(seed + 1), min, low;
+    const char *name = names[chance % 4];
+    rm_plan *p;
+    rg_text t;
+    int i;
+    rg_weights = 16;
+    rg_generate(&t, seed, (int)(2 + (chance >> 8) % 50), (chance >> 16 & 1 ? RG_ALL : (uint32_t)(chance >> 20)) | RG_LINK);
+    rg_weights = 1;
+    memset(&at.d, 0, sizeof at.d);
+    at.text = &t;
+    at.g = NULL;
+    at.d.steps = steps;
+    at.d.align = chance >> 17 & 1 ? 1 : 0;
+    at.d.host_bytes = 1 << 24;
+    rm_config_preset(name, &c);
+    c.work = 3000;
+    at.d.preset = name;
+    at.d.config = &c;
+    if (expect(rm_graph_read(t.data, t.size, NULL, &at.g) == RM_OK, "rm_graph_read", at.g ? rm_graph_error(at.g) : NULL)) {
+        p = at_least(1);
+        min = at.d.device_bytes;
+        for (i = 1; i < 4 && p; i++) {
+            if (i == 1 && chance >> 18 & 1) repeat(p);
+            rm_plan_destroy(p);
+            p = make(min + min * (uint64_t)(i * i) / 8, &low);
+            if (!p) fail("more than the smallest budget does not work", rm_graph_error(at.g));
+        }
+        rm_plan_destroy(p);
+    }
+    rm_graph_destroy(at.g);
+    rg_free(&t);
+}
+
 static void one(uint64_t seed)
 {
     static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD, RM_FIRST | RM_MIDDLE | RM_LAST, RM_SINGLE | RM_FORWARD, 31};
@@ -302,6 +356,7 @@ static void one(uint64_t seed)
     if (one_graph) printf("%s", t.data);
     plan_graph(seed, steps[chance >> 8 & 7], aligns[chance >> 16 & 3], 4);
     if (chance >> 20 & 1) plan_graph(seed, RM_SINGLE, 1, 8);
+    moved(seed, steps[chance >> 8 & 7]);
     rg_free(&t);
 }
 
@@ -320,6 +375,6 @@ int main(int argc, char **argv)
     one_graph = n == 1;
     for (i = 0; i < sizeof once_wrong / sizeof once_wrong[0] && argc < 2; i++) one(once_wrong[i]);
     for (i = 0; i < n; i++) one(first + i);
-    printf("%lu graphs, %lu plans\n%lu passed, %lu failed, %lu skipped\n", n, plans, passed, failed, skipped);
+    printf("%lu graphs, %lu plans, %lu with copies, %lu in less than the weights take\n%lu passed, %lu failed, %lu skipped\n", n, plans, with_copies, below_weights, passed, failed, skipped);
     return failed != 0;
 }
