@@ -1510,6 +1510,8 @@ struct rm_graph {
     int no_memory;         /* an allocation has failed since a call of the planner began */
     rmi_known *known;
     rmi_error sticky, last;
+    uint32_t nothing[1];   /* what empty lists point to */
+    const char *kinds[16]; /* names of kinds seen last, by hash */
     rmi_tensor *tensors;
     rmi_op *ops;
     rmi_barrier *barriers;
@@ -1689,7 +1691,7 @@ RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
 RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
 {
     l->n = 0;
-    l->at = RMI_NEW(&g->mem, uint32_t, n);
+    l->at = n ? RMI_NEW(&g->mem, uint32_t, n) : g->nothing;
     if (!l->at) rmi_graph_memory(g);
     return l->at != NULL;
 }
@@ -1735,7 +1737,7 @@ RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
     rmi_op *o = &g->ops[op];
     uint32_t n = o->n_forms;
     rmi_form *forms = n & (n - 1) ? o->forms : RMI_NEW(&g->mem, rmi_form, n ? 2 * (size_t)n : 1);
-    char *copy = rmi_graph_string(g, name);
+    const char *copy = *name ? rmi_graph_string(g, name) : "";
     rmi_form *f;
     if (!forms || !copy) {
         rmi_graph_memory(g);
@@ -1824,7 +1826,11 @@ RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, cons
 RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *k, rmi_form *f)
 {
     uint32_t i, n = 0;
-    f->overs = RMI_NEW(&g->mem, rmi_over, RM_MAX_OVERS);
+    while (n < RM_MAX_OVERS && k->over[n].grad_of) n++;
+    f->overs = n ? RMI_NEW(&g->mem, rmi_over, n) : NULL;
+    f->n_overs = 0;
+    if (!n) return 1;
+    n = 0;
     if (!f->overs) {
         rmi_graph_memory(g);
         return 0;
@@ -1916,19 +1922,32 @@ RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, co
            rmi_graph_kind_parts(g, op, k, d, f);
 }
 
+/* Most ops have none: all zero, and one for all. */
 RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *farg, const int64_t **to, const double **fto)
 {
-    int64_t *a = RMI_NEW(&g->mem, int64_t, RM_MAX_ARGS);
-    double *f = RMI_NEW(&g->mem, double, RM_MAX_ARGS);
-    if (!a || !f) {
+    static const int64_t no_arg[RM_MAX_ARGS] = {0};
+    static const double no_farg[RM_MAX_ARGS] = {0};
+    int64_t *a = NULL;
+    double *f = NULL;
+    *to = no_arg;
+    *fto = no_farg;
+    if (memcmp(arg, no_arg, sizeof no_arg)) *to = a = RMI_NEW(&g->mem, int64_t, RM_MAX_ARGS);
+    if (memcmp(farg, no_farg, sizeof no_farg)) *fto = f = RMI_NEW(&g->mem, double, RM_MAX_ARGS);
+    if (!*to || !*fto) {
         rmi_graph_memory(g);
         return 0;
     }
-    memcpy(a, arg, RM_MAX_ARGS * sizeof(int64_t));
-    memcpy(f, farg, RM_MAX_ARGS * sizeof(double));
-    *to = a;
-    *fto = f;
+    if (a) memcpy(a, arg, RM_MAX_ARGS * sizeof(int64_t));
+    if (f) memcpy(f, farg, RM_MAX_ARGS * sizeof(double));
     return 1;
+}
+
+/* The name of a kind: few are many ops'. */
+RMI_FN const char *rmi_graph_kind_name(rm_graph *g, const char *name)
+{
+    const char **seen = &g->kinds[rmi_fnv(RMI_FNV_START, name, strlen(name)) % RMI_COUNT(g->kinds)];
+    if (!*seen || strcmp(*seen, name)) *seen = rmi_graph_string(g, name);
+    return *seen;
 }
 
 /* May the builder go on? After an error it does nothing; after the first plan it is closed. */
@@ -2092,7 +2111,7 @@ RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc
     id = full ? rmi_graph_new_op(g, full) : RMI_NONE;
     if (id == RMI_NONE) return id;
     op = &g->ops[id];
-    op->kind_name = rmi_graph_string(g, k->name);
+    op->kind_name = rmi_graph_kind_name(g, k->name);
     op->flags = k->flags | d->flags;
     if (op->flags & ~known) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a flag that means nothing there; see RM_RNG and its neighbours", op->name);
@@ -2105,7 +2124,7 @@ RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc
     if (!f || !rmi_graph_kind_form(g, id, k, d, f, NULL) || !rmi_graph_copy_args(g, d->arg, d->farg, &op->arg, &op->farg)) return RMI_NONE;
     if (!rmi_graph_one_input(g, op, k->name, "view", k->view, &op->view)) return RMI_NONE;
     if (!rmi_graph_mask_ok(g, op, k->name, "share_grad", k->share_grad, RMI_IN_BITS) || !rmi_graph_mask_ok(g, op, k->name, "mutates", k->mutates, RMI_IN_BITS)) return RMI_NONE;
-    if (!rmi_graph_new_list(g, &op->share, op->in.n) || !rmi_graph_new_list(g, &op->mutates, op->in.n)) return RMI_NONE;
+    if (!rmi_graph_new_list(g, &op->share, k->share_grad ? op->in.n : 0) || !rmi_graph_new_list(g, &op->mutates, k->mutates ? op->in.n : 0)) return RMI_NONE;
     rmi_graph_select(&op->in, k->share_grad, 0, 31, &op->share);
     rmi_graph_drop_repeated(&op->in, &op->share);
     rmi_graph_select(&op->in, k->mutates, 0, 31, &op->mutates);
@@ -2461,6 +2480,17 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
     return RM_OK;
 }
 
+/* Large tables that will not grow any more give back their slack; where memory is out for the move they keep it. */
+RMI_FN void rmi_graph_fit(rm_graph *g, void **array, size_t *cap, size_t n, size_t elem)
+{
+    void *p = n * elem >= (1u << 20) && n < *cap - *cap / 16 ? rmi_arena_raw(&g->mem, n, elem) : NULL;
+    if (!p) return;
+    memcpy(p, *array, n * elem);
+    rmi_arena_drop(&g->mem, *array, *cap * elem);
+    *array = p;
+    *cap = n;
+}
+
 /* Once per graph; afterwards only costs change. */
 RMI_FN rm_result rmi_graph_seal(rm_graph *g)
 {
@@ -2474,6 +2504,8 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *g)
     for (i = 0; i < g->n_ops; i++) RMI_TRY(rmi_graph_check_op(g, &g->ops[i]));
     rmi_graph_estimate(g);
     RMI_TRY(rmi_graph_check_sums(g));
+    rmi_graph_fit(g, (void **)&g->tensors, &g->cap_tensors, g->n_tensors, sizeof(rmi_tensor));
+    rmi_graph_fit(g, (void **)&g->ops, &g->cap_ops, g->n_ops, sizeof(rmi_op));
     g->sealed = 1;
     return RM_OK;
 }
@@ -4906,7 +4938,7 @@ RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
 RMI_FN rm_result rmi_seq_build(rmi_seq *q)
 {
     uint32_t p;
-    size_t whole = q->partial ? 0 : q->n, was_inst = whole + whole / 2, was_str = whole, was_st = 4 * whole;
+    size_t whole = q->partial ? 0 : q->n, was_inst = whole + whole / 2, was_str = whole, was_st = 0;
     if (was_inst < q->n_inst) was_inst = q->n_inst;
     if (was_str < q->n_str) was_str = q->n_str;
     if (was_st < q->n_st) was_st = q->n_st;
@@ -4922,8 +4954,10 @@ RMI_FN rm_result rmi_seq_build(rmi_seq *q)
     q->kept_at = p < q->n ? RMI_NEW(q->mem, uint32_t, q->n) : NULL;
     if (p < q->n && !q->kept_at) return RM_ERROR_MEMORY;
     /* room for what the last one took: lists much alike are built in a row */
-    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)) || !rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) || !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)) ) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
+    if (whole) was_st = rmi_max(was_st, whole + 2 * (size_t)q->n_inst); /* a run, an instance's begin and end */
+    if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) || !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
     return rmi_seq_emit(q);
 }
 
@@ -8764,6 +8798,12 @@ RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_for
         }
         a.kept0[again] = (uint32_t)m->n_choices;
         a.n_kept = 0;
+        if (op->n_forms == 1) { /* no choice: a list of one serves for all, if a repeat costs as much */
+            if (again && m->choices[a.free0[0]].ns == m->choices[a.free0[1]].ns) a.free0[1] = a.free0[0], m->n_choices--;
+            a.kept0[again] = a.free0[again];
+            a.n_kept = 1;
+            continue;
+        }
         RMI_TRY(rmi_ref_put_choice(m, a.kept0[again], &a.n_kept, mode_form, mf->inplace == RMI_NONE ? RMI_NONE : m->compact[mf->inplace], op->view != RMI_NONE ? 0 : again ? mf->again : mf->fwd, op->view != RMI_NONE ? 0 : mf->fwd_ws));
     }
     if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
@@ -15704,12 +15744,16 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else {
         w->placing = 1;
-        r = rmi_plan_place(q, mem, w->align, target, w->lanes, w->quick, w->effort, out);
+        r = rmi_plan_place(q, q->n_inst > RMI_PLAN_MANY ? &w->lives : mem, w->align, target, w->lanes, w->quick, w->effort, out);
         w->placing = 0;
         if (r != RM_OK) return r;
     }
     if (w->quick && target && !w->d->live_only && out->arena > target) return RM_OK;
     RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
+    if (q->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
+        rmi_arena_free(&w->lives);
+        rmi_arena_drop(mem, q->str, q->cap_str * sizeof(rmi_seq_stretch));
+    }
     out->step = w->step;
     out->st = q->st;
     out->n = q->n_st;
@@ -15731,12 +15775,20 @@ RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, 
     return RM_OK;
 }
 
-/* The program becomes the best one. */
-RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c)
+/* The program becomes the best one. made: NULL, or the arena that it was built in, which goes with a large one. */
+RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, rmi_arena *made)
 {
+    rmi_home *homes;
     rmi_arena_free(&w->best_mem);
     w->best.n = 0;
-    return rmi_plan_copy_program(&w->best_mem, c, &w->best);
+    if (!made || c->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->best_mem, c, &w->best);
+    homes = RMI_RAW(made, rmi_home, c->n_homes);
+    if (!homes) return RM_ERROR_MEMORY;
+    if (c->n_homes) memcpy(homes, c->homes, c->n_homes * sizeof(rmi_home));
+    rmi_arena_join(&w->best_mem, made);
+    w->best = *c;
+    w->best.homes = homes;
+    return RM_OK;
 }
 
 RMI_FN uint64_t rmi_plan_size(const rmi_planner *w, const rmi_program *p) { return w->d->live_only ? p->fig.live_bytes : p->arena; }
@@ -15801,7 +15853,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
         w->tried = c;
         if (*size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
-            r = rmi_plan_take(w, &c);
+            r = rmi_plan_take(w, &c, tmp);
             if (w->seeding && (w->seed = RMI_NEW(&w->p->mem, rmi_run, n)) != NULL) {
                 memcpy(w->seed, runs, (w->n_seed = n) * sizeof(rmi_run));
                 w->seed_ns = c.fig.time_ns;
@@ -16410,7 +16462,7 @@ RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
         w->min_arena = rmi_min(w->min_arena, size);
         w->info->keep_all_bytes = size;
         w->info->keep_all_ns = c.fig.time_ns;
-        if (better) r = rmi_plan_take(w, &c);
+        if (better) r = rmi_plan_take(w, &c, &tmp);
         if (better && first) rmi_plan_tell(w, "first");
     }
     rmi_arena_free(&tmp);
@@ -16737,7 +16789,7 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
         if (k->key != key || k->bytes > budget) continue;
         if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
         if (rmi_plan_size(w, &c) > budget || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
-        RMI_TRY(rmi_plan_take(w, &c));
+        RMI_TRY(rmi_plan_take(w, &c, NULL));
     }
     return RM_OK;
 }
