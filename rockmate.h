@@ -1195,7 +1195,7 @@ RMI_FN void rmi_arena_join(rmi_arena *a, rmi_arena *from)
 
 RMI_COLD int rmi_arena_grow_to(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
 {
-    size_t to = *cap ? *cap : 8;
+    size_t to = *cap ? *cap : need > 64 ? need : 8; /* who asks for much at first knows how much it is */
     void *p;
     while (to < need) to = to > SIZE_MAX / 2 ? need : to < 4096 ? to * 2 : to + to / 2;
     p = rmi_arena_raw(a, to, elem);
@@ -4399,6 +4399,8 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint8_t off;      /* a view that does not start where its stretch does */
 } rmi_seq_inst;
 
+#define RMI_SEQ_MANY 10000u /* runs: then room for their statements is no more than they need */
+
 typedef struct rmi_seq_stretch {
     uint32_t first_pos, end_pos; /* positions of runs, half open */
     uint32_t head;               /* first instance */
@@ -4956,7 +4958,10 @@ RMI_FN rm_result rmi_seq_build(rmi_seq *q)
     /* room for what the last one took: lists much alike are built in a row */
     if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)) ) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
-    if (whole) was_st = rmi_max(was_st, whole + 2 * (size_t)q->n_inst); /* a run, an instance's begin and end */
+    if (whole > RMI_SEQ_MANY || (whole && !was_st)) { /* a run, an instance's begin and end; many: no more than that */
+        was_str = q->n_inst;
+        was_st = whole + 2 * (size_t)q->n_inst;
+    }
     if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) || !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
     return rmi_seq_emit(q);
 }
@@ -8620,8 +8625,8 @@ typedef struct rmi_ref_acc {    /* what a task touches, in one mode of its op; r
     uint32_t dout, view;        /* buffers, or RMI_NONE */
     uint32_t free0[2], n_free[2]; /* choices, by time, of a first run and of a repeat */
     uint32_t kept0[2], n_kept;  /* the same where what it saves is read */
+    uint32_t may_be_free;       /* BWD: all its gradients may be names of dout */
     uint64_t view_offset, saved_bytes, saved_room;
-    uint8_t may_be_free;        /* BWD: all its gradients may be names of dout */
 } rmi_ref_acc;
 
 typedef struct rmi_ref_task {
@@ -8683,12 +8688,20 @@ RMI_FN rm_result rmi_ref_buffers(rmi_ref_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, nb = rmi_low_buffers(g) + 1; /* one more than there are: whatever takes no bytes of its own */
+    uint32_t n = 1, n_stay = 0, n_start = 0;
+    for (b = 0; b + 1 < nb; b++) {
+        rmi_buf_kind k = rmi_low_kind(g, b, &i);
+        if (!rmi_ref_tracked(g, m->step, b)) continue;
+        n++;
+        n_start += k == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT;
+        n_stay += (k == RMI_BUF_VALUE && g->tensors[i].is_output) || (k == RMI_BUF_GRAD && rmi_seq_grad_stays(g, m->step, i));
+    }
     m->compact = RMI_NEW(m->mem, uint32_t, nb);
-    m->bytes = RMI_NEW(m->mem, uint64_t, nb);
-    m->room = RMI_NEW(m->mem, uint64_t, nb);
-    m->maker = RMI_NEW(m->mem, uint32_t, nb);
-    m->stay = RMI_NEW(m->mem, uint32_t, nb);
-    m->start = RMI_NEW(m->mem, uint32_t, g->n_tensors);
+    m->bytes = RMI_NEW(m->mem, uint64_t, n);
+    m->room = RMI_NEW(m->mem, uint64_t, n);
+    m->maker = RMI_NEW(m->mem, uint32_t, n);
+    m->stay = RMI_NEW(m->mem, uint32_t, n_stay);
+    m->start = RMI_NEW(m->mem, uint32_t, n_start);
     if (!m->compact || !m->bytes || !m->room || !m->maker || !m->stay || !m->start) return RM_ERROR_MEMORY;
     for (b = 0; b + 1 < nb; b++) {
         rmi_buf_kind k = rmi_low_kind(g, b, &i);
@@ -9081,6 +9094,7 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
     runs = RMI_NEW(m->mem, rmi_run, most);
     slot = RMI_NEW(m->mem, uint32_t, g->n_ops);
     if (!m->tasks || !m->keep || !runs || !slot) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, most, sizeof(rmi_ref_acc)) || !rmi_arena_grow(m->mem, (void **)&m->choices, &m->cap_choices, most, sizeof(rmi_ref_choice))) return RM_ERROR_MEMORY; /* what ops without variants need */
     RMI_TRY(rmi_low_access_make(g, m->mem, &low));
     for (i = 0; i < g->n_ops; i++) {
         RMI_TRY(rmi_ref_op_tasks(m, i, 0));
@@ -9228,6 +9242,7 @@ typedef struct rmi_ref_search {
     rmi_arena *mem;
     uint64_t limit;      /* of live bytes, base not counted */
     uint32_t cap, cap_inst, cap_use;
+    uint32_t most, most_inst, most_use; /* these at most */
     uint32_t *done;      /* by task: stamp of the evaluation it ran in */
     uint32_t stamp;
     uint32_t gained;     /* cycles until the last one that found a better list */
@@ -9292,10 +9307,12 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     return x->inst_use && x->cost && x->dead && x->reps && x->live && x->rank && x->again && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
 }
 
-RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+#define RMI_REF_LARGE 50000u /* tasks: memory counts */
+
+/* All but the two states. */
+RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
 {
-    uint32_t i, k, w = 0, r = 0, times = m->n_tasks > 50000 ? 2 : m->n_tasks > 5000 ? 3 : 5; /* the lists may be so many times as long as everything once */
-    rmi_ref_state *two;
+    uint32_t i, k, w = 0, r = 0, times = m->n_tasks > RMI_REF_LARGE ? 2 : m->n_tasks > 5000 ? 3 : 5; /* the lists may be so many times as long as everything once */
     memset(s, 0, sizeof *s);
     s->m = m;
     s->mem = mem;
@@ -9326,16 +9343,38 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
     s->touched = RMI_RAW(mem, uint32_t, s->cap_use);
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
-    two = RMI_NEW(mem, rmi_ref_state, 2);
-    if (!s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !two || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
+    s->a = RMI_NEW(mem, rmi_ref_state, 1);
+    s->b = RMI_NEW(mem, rmi_ref_state, 1);
+    if (!s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
     memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
     memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
-    s->a = &two[0];
-    s->b = &two[1];
-    RMI_TRY(rmi_ref_state_make(s, s->a, NULL));
-    RMI_TRY(rmi_ref_state_make(s, s->b, s->a));
+    s->most = s->cap;
+    s->most_inst = s->cap_inst;
+    s->most_use = s->cap_use;
     RMI_TRY(rmi_ref_kept_make(s, &s->hope));
     return rmi_ref_kept_make(s, &s->best);
+}
+
+/* The two states, in a memory of their own, for lists of so many quarters of the longest. */
+RMI_FN rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
+{
+    rmi_arena *mem = s->mem;
+    rm_result r;
+    s->cap = s->most / 4 * quarters + s->most % 4;
+    s->cap_inst = s->most_inst / 4 * quarters + s->most_inst % 4;
+    s->cap_use = s->most_use / 4 * quarters + s->most_use % 4;
+    s->mem = rooms;
+    r = rmi_ref_state_make(s, s->a, NULL);
+    if (r == RM_OK) r = rmi_ref_state_make(s, s->b, s->a);
+    s->mem = mem;
+    s->recorded = 0;
+    return r;
+}
+
+RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+{
+    RMI_TRY(rmi_ref_search_tables(mem, m, s));
+    return rmi_ref_search_rooms(s, mem, 4);
 }
 
 RMI_FN const rmi_ref_acc *rmi_ref_acc_of(const rmi_ref_model *m, const rmi_ref_state *x, uint32_t task)
@@ -10772,17 +10811,19 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t
 }
 
 /* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. */
-RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t cap, uint32_t permille)
+RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out, uint32_t *n_out)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
+    rmi_ref_pick *picks = NULL;
+    size_t cap = 0;
     uint32_t i, k, n = 0, u, prev, next;
     uint64_t best = 0;
     for (i = 0; i < a->n_inst; i++) {
         const rmi_ref_inst *x = &a->inst[i];
         if (x->str == RMI_NONE || x->home || x->gone || m->maker[x->buf] == RMI_NONE || m->tasks[m->maker[x->buf]].fixed) continue;
         next = RMI_NONE;
-        for (u = a->inst_use[i]; n < cap; u = a->use_prev[u]) {
+        for (u = a->inst_use[i];; u = a->use_prev[u]) {
             prev = u == RMI_NONE ? x->first : a->use_pos[u];
             if (next != RMI_NONE && next > prev + 1 && s->above[next] > s->above[prev + 1]) {
                 uint32_t lo = prev + 1, hi = next - 1; /* the first position above the limit: where above[p + 1] grows */
@@ -10791,6 +10832,7 @@ RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t c
                     if (s->above[mid + 1] > s->above[prev + 1]) hi = mid;
                     else lo = mid + 1;
                 }
+                if (!rmi_arena_grow(mem, (void **)&picks, &cap, n + (size_t)1, sizeof(rmi_ref_pick))) return RM_ERROR_MEMORY;
                 rmi_ref_best_way(s, x->str, lo, best / 1000 * permille, &picks[n]);
                 best = rmi_max(best, picks[n].score);
                 n += picks[n].score > best / 1000 * permille;
@@ -10802,7 +10844,9 @@ RMI_FN uint32_t rmi_ref_picks(rmi_ref_search *s, rmi_ref_pick *picks, uint32_t c
     for (i = k = 0; i < n; i++)
         if (picks[i].score > best / 1000 * permille) picks[k++] = picks[i];
     rmi_sort(picks, k, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
-    return k;
+    *out = picks;
+    *n_out = k;
+    return RM_OK;
 }
 
 /* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of it. */
@@ -10896,12 +10940,10 @@ RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t r
         int on = 0;
         rmi_ref_begin(s);
         for (p = 0; p <= s->a->n; p++) s->above[p + 1] = s->above[p] + (p < s->a->n && s->a->live[p] > s->limit);
-        picks = RMI_RAW(&tmp, rmi_ref_pick, s->a->n_use + (size_t)1);
-        if (!picks || rmi_ref_tree_make(&tmp, s->a->live, s->a->n + 1, &est) != RM_OK) {
+        if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK || rmi_ref_tree_make(&tmp, s->a->live, s->a->n + 1, &est) != RM_OK) {
             rmi_arena_free(&tmp);
             return RM_ERROR_MEMORY;
         }
-        n = rmi_ref_picks(s, picks, s->a->n_use, permille);
         s->work += 4 * (uint64_t)n;
         on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_apply(s);
         rmi_arena_free(&tmp);
@@ -15413,6 +15455,7 @@ typedef struct rmi_planner {
     uint64_t end_ns;  /* of the clock; 0: no limit */
     int late;         /* the clock, not the caller, has stopped this kind of step */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
+    rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
     rmi_arena best_mem; /* of the best program's lists */
     int pruning, placing, quick; /* pruning: candidates slower than the best are passed over; 2: before they get addresses, too. quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
@@ -16506,18 +16549,31 @@ RMI_FN rm_result rmi_plan_fits(void *user, const rmi_ref_search *s, const rmi_re
     return r;
 }
 
+/* The states anew, for the longest lists, the current one x. */
+RMI_FN rm_result rmi_plan_search_widen(rmi_planner *w, rmi_ref_search *s, const rmi_ref_state *x)
+{
+    rmi_arena_free(&w->rooms);
+    RMI_TRY(rmi_ref_search_rooms(s, &w->rooms, 4));
+    rmi_ref_restart(s, x);
+    return RM_OK;
+}
+
 /* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the budget the limit
    falls, and the search goes on with what is above the new one. */
 RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
     uint64_t size;
-    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best);
+    uint32_t n;
+    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->m->n_tasks > RMI_REF_LARGE; /* apart: a large program and large states are not there at a time */
     rmi_ref_state *x = hope ? &s->hope : &s->best;
     RMI_TRY(s->fault);
     if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
+    n = rmi_ref_runs(s, x, runs);
+    if (apart) rmi_arena_free(&w->rooms);
     w->effort = RMI_PLAN_EFFORT;
-    RMI_TRY(rmi_plan_try(w, runs, rmi_ref_runs(s, x, runs), budget, &size));
+    RMI_TRY(rmi_plan_try(w, runs, n, budget, &size));
     w->effort = 0;
+    if (apart) RMI_TRY(rmi_plan_search_widen(w, s, x));
     if (size <= budget) { /* another list may fit where one did not */
         s->tried = x->ns;
         if (hope) rmi_ref_copy(s, x, &s->best);
@@ -16573,6 +16629,12 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
     int loaded = rmi_ref_load(s, NULL, 0, NULL);
     if (loaded && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
     RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
+    if (!w->best.n && s->cap < s->most) { /* longer lists may do */
+        rmi_ref_copy(s, s->a, &s->best);
+        RMI_TRY(rmi_plan_search_widen(w, s, &s->best));
+        s->best.n = 0;
+        RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
+    }
     w->seeding = 1;
     if (chain && !w->best.n && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 1));
     else chain = 0;
@@ -16716,8 +16778,9 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     rmi_run *runs;
     int small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
-    RMI_TRY(rmi_ref_search_make(mem, &m, &s));
-    runs = RMI_NEW(mem, rmi_run, s.cap);
+    RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
+    RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
+    runs = RMI_RAW(mem, rmi_run, s.most);
     if (!runs) return RM_ERROR_MEMORY;
     least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : small ? 55000u : 90000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
@@ -16829,6 +16892,7 @@ RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rm_result r = rmi_plan_search_rounds(w, &mem, budget);
+    rmi_arena_free(&w->rooms);
     rmi_arena_free(&mem);
     if (r == RM_OK) r = rmi_plan_recall(w, budget);
     if (r == RM_OK && w->best.n) rmi_plan_remember(w);
@@ -17516,7 +17580,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
-    w.tries = w.lists = w.lives = w.best_mem = rmi_plan_arena(&w);
+    w.tries = w.lists = w.lives = w.rooms = w.best_mem = rmi_plan_arena(&w);
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     rmi_arena_free(&w.tries);
     rmi_arena_free(&w.lists);
