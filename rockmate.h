@@ -12430,11 +12430,23 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
    By linear duality, with prices b1, b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
        T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + c2 excess of params + b2 changed
                                          + b1 changed from y on - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
-   if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only. */
+   if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only.
+   Updates: that of a param which is read after x comes after x. On the host it takes time of the host's lane (price h), its gradient goes
+   out, and the new weight comes in for the forward before the next x; on the device it takes time, its states are there at x or come in
+   after x and go out, its weight is there at the next x or goes out. To the left comes T h, to the right the least of
+   h host + b2 gradient + c2 weight (then c2 excess does not count as well) and device + (b2 + c1 + c2) states + b2 weight. */
+typedef struct rmi_bnd_update { /* so many equal params */
+    uint64_t n, weight, grad, state, fwd; /* bytes; fwd: of the weight, if forwards before x read it */
+    uint64_t device, host;                /* ns; RMI_INF: not there */
+} rmi_bnd_update;
+#define RMI_BND_UPDATES 48u
+
 typedef struct rmi_bnd_traffic {
     uint64_t before, may; /* ns of compute that surely precede x; that may lie outside x to y */
     uint64_t params, start; /* bytes: read after x; read before x, above the limit */
-    uint64_t grads, late;   /* changed for the next step: all; from y on */
+    uint64_t grads, late;   /* changed for the next step, those of `updates` left out; from y on, of all */
+    rmi_bnd_update *updates;
+    uint32_t n_updates;
 } rmi_bnd_traffic;
 
 /* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no buffers of
@@ -12446,53 +12458,68 @@ RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
     const rmi_op *op = &g->ops[t->id];
     uint64_t sum = 0;
     uint32_t k, f, v;
-    memset(seen, 0, g->n_tensors);
     for (k = 0; k < op->in.n; k++) {
         uint32_t id = op->in.at[k];
         const rmi_tensor *x = &g->tensors[id];
         int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(w->m->step);
-        if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || seen[id]) continue;
+        if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || (seen[id] & 1)) continue;
         for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
             const rmi_part *p = &op->forms[f].parts[t->part];
             reads &= rmi_list_has(&p->needs, id);
             grad &= rmi_list_has(&p->grads, id) && !rmi_list_has(&op->share, id) && op->view != id;
             for (v = 0; v < op->forms[f].n_overs; v++) grad &= op->forms[f].overs[v].grad_of != id;
         }
-        seen[id] = 1;
+        seen[id] |= 1;
         sum += (reads ? x->bytes : 0) + (grad ? x->grad_bytes : 0);
     }
     return sum;
 }
 
 /* Bytes that are changed for the next step, beside those of params that x touches (seen); late: by what surely starts with y or
-   after it (past), or NULL for all. */
-RMI_FN uint64_t rmi_bnd_changed(const rmi_bnd *w, const uint8_t *seen, const uint8_t *past)
+   after it (past), or NULL for all. b: NULL, or where updates that have a choice of side or of states are counted instead. seen: 1: x touches
+   it; 2: surely read after x; 4: by forwards before x. */
+RMI_FN uint64_t rmi_bnd_changed(const rmi_bnd *w, const uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *b)
 {
     const rmi_ref_model *m = w->m;
     const rm_graph *g = m->g;
     uint64_t sum = 0;
-    uint32_t i, k, b;
+    uint32_t i, k, j;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         int late = !past;
-        if (t->kind != RMI_PARAM || !t->consumers.n || t->external || seen[i] || (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step)))) continue;
+        rmi_bnd_update *x;
+        if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 1) || (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step)))) continue;
         for (k = 0; k < t->consumers.n && past; k++) {
             uint32_t o = t->consumers.at[k];
-            for (b = 0; b < m->n_bwd[o]; b++) late |= past[m->bwd0[o] + b] && rmi_list_has(&g->ops[o].forms[0].parts[m->tasks[m->bwd0[o] + b].part].grads, i);
+            for (j = 0; j < m->n_bwd[o]; j++) late |= past[m->bwd0[o] + j] && rmi_list_has(&g->ops[o].forms[0].parts[m->tasks[m->bwd0[o] + j].part].grads, i);
+        }
+        if (b && rmi_low_has_update(m->step) && t->updates && !t->stays && seen[i] & 2) { /* read after x, not by it */
+            uint64_t host = t->opt_host, device = host == RMI_INF ? 0 : t->opt, fwd = seen[i] & 4 ? t->bytes : 0;
+            for (k = 0, x = b->updates; k < b->n_updates; k++, x++)
+                if (x->weight == t->bytes && x->grad == t->grad_bytes && x->state == t->state_bytes && x->fwd == fwd && x->device == device && x->host == host) break;
+            if (k == b->n_updates && k < RMI_BND_UPDATES) {
+                memset(x, 0, sizeof *x);
+                x->weight = t->bytes, x->grad = t->grad_bytes, x->state = t->state_bytes, x->fwd = fwd, x->device = device, x->host = host;
+                b->n_updates++;
+            }
+            if (k < RMI_BND_UPDATES) {
+                x->n++;
+                continue;
+            }
         }
         if (late) sum += m->step == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
     }
     return sum;
 }
 
-/* Bytes of params that are surely read after x, or by forwards before it. */
+/* Bytes of params that are surely read after x (noted in seen: 2), or by forwards before it (4). */
 RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
 {
     const rmi_ref_model *m = w->m;
     const rm_graph *g = m->g;
     uint64_t sum = 0;
     uint32_t i, k, f;
-    memset(seen, 0, g->n_tensors);
+    const uint8_t bit = after ? 2 : 4;
     for (i = 0; i < m->n_keep; i++) {
         const rmi_ref_task *t = &m->tasks[m->keep[i]];
         const rmi_op *op;
@@ -12500,10 +12527,10 @@ RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
         op = &g->ops[t->id];
         for (k = 0; k < op->in.n; k++) {
             const rmi_tensor *x = &g->tensors[op->in.at[k]];
-            if (x->kind != RMI_PARAM || x->external || seen[op->in.at[k]]) continue;
+            if (x->kind != RMI_PARAM || x->external || (seen[op->in.at[k]] & bit)) continue;
             for (f = 0; f < op->n_forms && (!after || rmi_list_has(&op->forms[f].parts[t->part].needs, op->in.at[k])); f++) {}
             if (f < op->n_forms) continue;
-            seen[op->in.at[k]] = 1;
+            seen[op->in.at[k]] |= bit;
             sum += x->bytes;
         }
     }
@@ -12513,13 +12540,28 @@ RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
 /* Bytes that a lane moves in ns, at most. */
 RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
 
+/* What updates add, at prices in quarters of `price` and h in eighths. fwd: new weights come in for the forward. */
+RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, uint64_t price, const rmi_bnd_traffic *b, uint64_t b2, uint64_t c, uint64_t c2, uint64_t h, int fwd)
+{
+    uint64_t sum = 0;
+    uint32_t k;
+    for (k = 0; k < b->n_updates; k++) {
+        const rmi_bnd_update *u = &b->updates[k];
+        uint64_t weight = rmi_ref_scale(u->weight, price), device = u->device == RMI_INF ? RMI_INF : rmi_add(rmi_bnd_units(w, u->device), (rmi_ref_scale(u->state, price) * (b2 + c) + weight * b2) / 4);
+        uint64_t host = u->host == RMI_INF ? RMI_INF : rmi_add(rmi_bnd_units(w, u->host) / 8 * h, (rmi_ref_scale(u->grad, price) * b2 + (fwd && u->fwd ? weight * c2 : 0)) / 4);
+        sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
+    }
+    return sum;
+}
+
 /* The best T for one price, over splits of it in quarters. */
 RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffic *b)
 {
+    static const uint8_t hosts[] = {0, 2, 4, 6, 8, 12, 16, 32};
     const rmi_link *l = &w->m->g->link;
     uint64_t ns, ws, own = RMI_INF, best = 0, time, unit = (uint64_t)1 << w->up, room;
     uint64_t in = rmi_min(rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), RMI_MAX / 64), out = rmi_bnd_moves(b->may, l->d2h);
-    uint32_t k;
+    uint32_t k, q;
     rmi_bnd_line line;
     for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) own = rmi_min(own, rmi_add(rmi_bnd_units(w, ns), rmi_ref_scale(ws, price)));
     if (k == 8) own = rmi_bnd_units(w, rmi_bnd_least(w, w->x));
@@ -12533,17 +12575,21 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffi
         if (b1 && rmi_mul_div_up(price, l->d2h / 4 * b1 + 4, 1000000000u) > rmi_mul(unit, 1u << 20)) continue;
         room = rmi_add(rmi_ref_scale(rmi_add(w->limit, rmi_mul(out / 4 + 1, b1)), price), 1);
         speed = l->d2h / 4 * b2 + l->h2d / 4 * (c1 + c2) + 8;
-        gain = rmi_ref_scale((b->grads * b2 + in * c1 + b->params * (c1 + c2) + b->start * c2 + b->late * b1) / 4 + w->forced, price);
-        top = rmi_sub(rmi_add(time, gain), room);
-        den = rmi_add(rmi_mul(unit, 1u << 20), rmi_mul_div_up(price, speed, 1000000000u));
-        if (den == RMI_INF || top >= (uint64_t)1 << 62) continue;
-        best = rmi_max(best, rmi_sub(rmi_mul_div_up(top, 1u << 20, den), 1));
+        for (q = 0; q < (b->n_updates ? 2 * RMI_COUNT(hosts) : 1); q++) {
+            uint64_t h = hosts[q / 2];
+            gain = rmi_ref_scale((b->grads * b2 + in * c1 + b->params * (c1 + c2) + (q % 2 ? 0 : b->start * c2) + b->late * b1) / 4 + w->forced, price);
+            gain = rmi_add(gain, rmi_bnd_updates_at(w, price, b, b2, c1 + c2, c2, h, (int)(q % 2)));
+            top = rmi_sub(rmi_add(time, gain), room);
+            den = rmi_add(rmi_mul(unit, (8 + h) << 17), rmi_mul_div_up(price, speed, 1000000000u));
+            if (den == RMI_INF || top >= (uint64_t)1 << 62) continue;
+            best = rmi_max(best, rmi_sub(rmi_mul_div_up(top, 1u << 20, den), 1));
+        }
     }
     return best;
 }
 
 /* Prices moment x, with y or (RMI_NONE) without. scratch: two rows by task. */
-RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
     uint64_t price, best = 0, at = 0, within = 0, hi, lo;
@@ -12570,11 +12616,13 @@ RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t
         b.may += ns;
     }
     b.may = rmi_sub(b.may, within);
+    memset(seen, 0, m->g->n_tensors);
+    b.updates = updates;
     b.params = rmi_bnd_params(w, seen, 1);
     b.start = rmi_sub(rmi_bnd_params(w, seen, 0), w->limit);
     w->forced += rmi_bnd_held_home(w, seen);
-    b.grads = rmi_bnd_changed(w, seen, NULL);
-    if (w->upto) b.late = rmi_bnd_changed(w, seen, past);
+    b.grads = rmi_bnd_changed(w, seen, NULL, &b);
+    if (w->upto) b.late = rmi_bnd_changed(w, seen, past, NULL);
     b.params = rmi_min(b.params, RMI_MAX / 64);
     b.start = rmi_min(b.start, RMI_MAX / 64);
     b.grads = rmi_min(b.grads, RMI_MAX / 64);
@@ -12699,10 +12747,11 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint
     rmi_bnd w;
     uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors), *scratch = RMI_NEW(mem, uint8_t, 2 * (size_t)m->n_tasks);
     uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u), most = 0, value;
+    rmi_bnd_update *updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
     uint32_t i, k, top = 0, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
     rm_result r = rmi_bnd_make(mem, m, limit, &w);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
-    if (!seen || !scratch || !live) return RM_ERROR_MEMORY;
+    if (!seen || !scratch || !live || !updates) return RM_ERROR_MEMORY;
     w.link = 1;
     w.most_work = work;
     for (k = 0; k < m->n_start; k++) w.bytes[m->start[k]] = 0; /* may be at home in host memory */
@@ -12712,12 +12761,12 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint
         for (k = i; k < i + step && k < m->n_keep; k++)
             if (live[k] > live[at]) at = k;
         value = 0;
-        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], RMI_NONE, seen, scratch, &value));
+        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], RMI_NONE, seen, scratch, updates, &value));
         if (value > most || (!most && (x == RMI_NONE || live[at] > live[top]))) x = m->keep[top = at];
         most = rmi_max(most, value);
     }
     for (k = 1; x != RMI_NONE && k <= m->n_keep - m->g->n_ops && w.work < work; k = k * 3 / 2 + 1) /* y: ever earlier from the end */
-        RMI_TRY(rmi_bnd_link_moment(&w, x, m->keep[m->n_keep - k], seen, scratch, &most));
+        RMI_TRY(rmi_bnd_link_moment(&w, x, m->keep[m->n_keep - k], seen, scratch, updates, &most));
     *bound = rmi_max(*bound, most);
     return RM_OK;
 }
