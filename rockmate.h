@@ -11335,7 +11335,9 @@ RMI_PLAIN_END
    and one for its negation (Hochbaum, Megiddo, Naor and Tamir, "Tight bounds and 2-approximation algorithms for integer
    programs with two variables per inequality", 1993); without variants in two modes it is a closure, and exact without the
    negations. The value is concave in lambda. Any flow is a lower bound on the cut, so all roundings go down and the work may
-   stop at any moment. */
+   stop at any moment.
+   Half of a mode and half of another is what makes it weak: of u and v, made of u, half of u is then enough to have half of v, too. A
+   backward that reads either has u, or v was kept; so a part of v's bytes counts if u is not there, the rest if v is kept. */
 typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
     uint32_t to, next, which; /* which: of several moments, the one whose bytes these are */
     uint64_t ns, bytes;      /* its price is ns + lambda * bytes; RMI_INF: never cut */
@@ -11347,6 +11349,15 @@ typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
 typedef struct rmi_bnd_clause {
     uint32_t arc, unless;
 } rmi_bnd_clause;
+
+/* What joins three variables, p, q and r, at a price of its own (Lagrange), any price being safe.
+   p without q wants r: p without q costs the price, r false costs it, and all is that much less.
+   r false wants p without q, which takes bytes: a part of them counts if r is false, the rest if p is true without q. */
+typedef struct rmi_bnd_soft {
+    uint32_t pq, r; /* arcs: from p to q; from true to r, or from r's negation to false */
+    int split;
+    uint64_t most, now, best; /* split: all bytes; the part, in bytes; else the price in ns */
+} rmi_bnd_soft;
 
 typedef struct rmi_bnd_node { /* of the branching: one literal more is true than in its parent */
     uint64_t value, price, prices[RMI_BND_TOGETHER]; /* prices: of several moments */
@@ -11389,6 +11400,8 @@ typedef struct rmi_bnd {
     uint64_t prices[RMI_BND_TOGETHER], rooms[RMI_BND_TOGETHER]; /* of the other moments; bytes for values at each */
     struct rmi_bnd_clause *clause; /* of several moments: what holds if an op is sure not to repeat after the later one of two */
     size_t n_clause, cap_clause;
+    rmi_bnd_soft *soft;
+    size_t n_soft, cap_soft;
     int twice;                   /* there are negations */
     int up, down;                /* a unit is 2^-up or 2^down ns */
     uint64_t price, most_price, work, most_work; /* prices: 2^-20 units a byte; work: arcs looked at */
@@ -11396,7 +11409,8 @@ typedef struct rmi_bnd {
     uint64_t all, own_ns, own_ws; /* units of all arcs; of the choice that x takes */
     uint8_t *left, *right;       /* by node pair: twice the variable in the last cuts that took too many bytes, and that did not */
     uint32_t *fix;               /* by node pair: its first arc for fixing it, or RMI_NONE */
-    size_t cap_left, cap_right, cap_fix;
+    uint8_t *doubt;              /* by node pair: of several moments: bits 0 to 2: what its value was; 3: a clause says that it matters */
+    size_t cap_left, cap_right, cap_fix, cap_doubt;
     const struct rmi_bnd_node *node; /* the current one of the branching */
     uint32_t here;
 } rmi_bnd;
@@ -11795,6 +11809,7 @@ RMI_FN rm_result rmi_bnd_new_var(rmi_bnd *w, uint32_t *var)
     if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, w->n_node, sizeof(uint32_t))) return RM_ERROR_MEMORY;
     w->head[*var] = w->head[*var + 1] = RMI_NONE;
     if (!rmi_arena_grow(w->mem, (void **)&w->left, &w->cap_left, w->n_node / 2, 1) || !rmi_arena_grow(w->mem, (void **)&w->right, &w->cap_right, w->n_node / 2, 1)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(w->mem, (void **)&w->doubt, &w->cap_doubt, w->n_node / 2, 1)) return RM_ERROR_MEMORY;
     if (!rmi_arena_grow(w->mem, (void **)&w->fix, &w->cap_fix, w->n_node / 2, sizeof(uint32_t))) return RM_ERROR_MEMORY;
     w->fix[*var / 2] = RMI_NONE;
     return RM_OK;
@@ -11832,6 +11847,63 @@ RMI_FN void rmi_bnd_modes(const rmi_bnd *w, uint32_t task, uint32_t *mode, uint6
     }
 }
 
+/* The arc of bytes that u takes if it is there and its op does not repeat. */
+RMI_FN uint32_t rmi_bnd_kept_arc(const rmi_bnd *w, uint32_t a, uint32_t c)
+{
+    uint32_t e = w->head[a];
+    while (e != RMI_NONE && ((e & 1) || w->arc[e].to != c)) e = w->arc[e].next;
+    return e;
+}
+
+RMI_FN rm_result rmi_bnd_put_soft(rmi_bnd *w, uint32_t pq, uint32_t r, int split, uint64_t most, uint64_t now)
+{
+    rmi_bnd_soft *s;
+    if (!rmi_arena_grow(w->mem, (void **)&w->soft, &w->cap_soft, w->n_soft + 1, sizeof *w->soft)) return RM_ERROR_MEMORY;
+    s = &w->soft[w->n_soft++];
+    s->pq = pq;
+    s->r = r;
+    s->split = split;
+    s->most = most;
+    s->now = s->best = now;
+    return RM_OK;
+}
+
+/* A backward reads either old or made, of two modes. Whoever makes one of the other again has that other: so if old is not there, made is
+   and was kept. Halves of both modes would say that half of old is enough for the whole of either. */
+RMI_FN rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t o = m->maker[made], e, q = 0;
+    const rmi_ref_acc *a;
+    uint64_t half = w->bytes[made] / 2;
+    if (o == RMI_NONE || w->c_var[o] == RMI_NONE) return RM_OK;
+    a = &m->accs[m->tasks[o].acc0];
+    while (q < a->n_read && w->root[m->pool[a->read0 + q]] != old) q++;
+    e = rmi_bnd_kept_arc(w, w->a_var[made], w->c_var[o]);
+    if (q == a->n_read || e == RMI_NONE) return RM_OK;
+    if (w->arc[e].ns == RMI_INF) return rmi_bnd_term(w, 0, w->a_var[old], RMI_INF, 0);
+    if (w->arc[e].bytes != w->bytes[made]) return RM_OK; /* is split */
+    w->arc[e].bytes = w->arc[e + 2].bytes = w->bytes[made] - half;
+    RMI_TRY(rmi_bnd_put_soft(w, e, (uint32_t)w->n_arc, 1, w->bytes[made], half));
+    return rmi_bnd_term(w, w->a_var[old] ^ 1, 1, 0, half);
+}
+
+/* All pairs of what only one of two modes reads. */
+RMI_FN rm_result rmi_bnd_splits(rmi_bnd *w, uint32_t task, const uint32_t *mode)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0 + mode[0]], *b = &m->accs[m->tasks[task].acc0 + mode[1]];
+    uint32_t i, k;
+    for (i = 0; i < a->n_read; i++)
+        for (k = 0; k < b->n_read; k++) {
+            uint32_t u = w->root[m->pool[a->read0 + i]], v = w->root[m->pool[b->read0 + k]];
+            if (u == v || !rmi_bnd_open(w, u) || !rmi_bnd_open(w, v) || rmi_bnd_reads(w, a, v) || rmi_bnd_reads(w, b, u)) continue;
+            RMI_TRY(rmi_bnd_split(w, u, v));
+            RMI_TRY(rmi_bnd_split(w, v, u));
+        }
+    return RM_OK;
+}
+
 /* What a later backward reads. Two modes: z false takes the first, true the second; y before z is true without z in a third. */
 RMI_FN rm_result rmi_bnd_demand(rmi_bnd *w, uint32_t task)
 {
@@ -11862,7 +11934,7 @@ RMI_FN rm_result rmi_bnd_demand(rmi_bnd *w, uint32_t task)
             } else RMI_TRY(rmi_bnd_term(w, r ? z : y ^ 1, w->a_var[u], RMI_INF, 0));
         }
     }
-    return RM_OK;
+    return mode[1] != RMI_NONE && mode[2] == RMI_NONE ? rmi_bnd_splits(w, task, mode) : RM_OK;
 }
 
 /* Op o, made before x: a repeat takes time and wants what it reads; what it makes is kept, unless it repeats. */
@@ -11928,7 +12000,7 @@ RMI_FN rm_result rmi_bnd_net_begin(rmi_bnd *w, int twice)
     w->n_arc = 0;
     w->twice = twice;
     w->n_node = w->which = 0;
-    w->n_clause = 0;
+    w->n_clause = w->n_soft = 0;
     w->common = 0;
     return rmi_bnd_new_var(w, &k); /* true and false */
 }
@@ -12103,6 +12175,69 @@ RMI_FN void rmi_bnd_note(const rmi_bnd *w, uint8_t *to)
     for (i = 1; i < w->n_node / 2; i++) to[i] = (uint8_t)(w->twice ? (w->level[2 * i] != RMI_NONE) + (w->level[2 * i + 1] == RMI_NONE) : 2 * (w->level[2 * i] != RMI_NONE));
 }
 
+/* Twice what the last cut says that a soft clause lacks: where more of it would raise the value, or (negative) less. */
+RMI_FN int rmi_bnd_lacks(const rmi_bnd *w, const rmi_bnd_soft *s)
+{
+    uint32_t p = w->arc[s->pq + 1].to, q = w->arc[s->pq].to, r = s->split ? w->arc[s->r + 1].to ^ 1 : w->arc[s->r].to;
+    int at[3], k;
+    for (k = 0; k < 3; k++) {
+        uint32_t v = k == 0 ? p : k == 1 ? q : r;
+        at[k] = (w->level[v] != RMI_NONE) + (w->level[v ^ 1] == RMI_NONE);
+    }
+    k = at[0] > at[1] ? at[0] - at[1] : 0;
+    return s->split ? 2 - at[2] - k : k - at[2];
+}
+
+RMI_FN void rmi_bnd_set_soft(rmi_bnd *w, rmi_bnd_soft *s, uint64_t now)
+{
+    uint32_t k;
+    s->now = now;
+    for (k = 0; k < 4; k += 2) {
+        if (s->split) w->arc[s->pq + k].bytes = s->most - now, w->arc[s->r + k].bytes = now;
+        else w->arc[s->pq + k].ns = w->arc[s->r + k].ns = now;
+    }
+}
+
+/* Twice the units by which all prices of soft clauses are too much. */
+RMI_FN uint64_t rmi_bnd_soft_units(const rmi_bnd *w)
+{
+    uint64_t sum = 0;
+    uint32_t i;
+    for (i = 0; i < w->n_soft; i++) sum = rmi_add(sum, w->soft[i].split ? 0 : 2 * rmi_bnd_units(w, w->soft[i].now));
+    return sum;
+}
+
+/* Prices of soft clauses at the bytes' prices as they are: steps along what is lacking (Polyak), the best is kept. */
+RMI_FN void rmi_bnd_ascend(rmi_bnd *w, uint32_t turns)
+{
+    uint64_t v, best = 0, far = 0, norm, step;
+    rmi_bnd_line line;
+    uint32_t i, t;
+    for (t = 0; w->n_soft && t <= turns && w->work <= w->most_work; t++) {
+        v = rmi_bnd_at(w, w->price, &line);
+        if (v == RMI_INF) break;
+        v = rmi_sub(v, rmi_bnd_soft_units(w));
+        if (!t) far = v / 64;
+        if (v > best) {
+            best = v;
+            for (i = 0; i < w->n_soft; i++) w->soft[i].best = w->soft[i].now;
+        } else far -= far / 4;
+        for (norm = i = 0; i < w->n_soft; i++) norm += (uint64_t)(rmi_bnd_lacks(w, &w->soft[i]) * rmi_bnd_lacks(w, &w->soft[i]));
+        if (!norm || t == turns) break;
+        step = far / norm;
+        for (i = 0; i < w->n_soft; i++) {
+            rmi_bnd_soft *s = &w->soft[i];
+            int g = rmi_bnd_lacks(w, s);
+            uint32_t at;
+            uint64_t by = (uint64_t)(g < 0 ? -g : g) * step;
+            at = w->arc[s->pq].which;
+            by = s->split ? rmi_mul_div_up(by, (uint64_t)1 << 20, rmi_max(at == w->which ? w->price : w->prices[at], 1)) : by >> w->up << w->down;
+            rmi_bnd_set_soft(w, s, g < 0 ? rmi_sub(s->now, by) : rmi_min(rmi_add(s->now, by), s->most));
+        }
+    }
+    for (i = 0; i < w->n_soft; i++) rmi_bnd_set_soft(w, &w->soft[i], w->soft[i].best);
+}
+
 /* The best price: the value is concave, so where two tangents meet is the next one to try. Twice the value, in units, RMI_INF if
    nothing fits; w->price is the price. *exact: the value is that of a choice of variables that fits. */
 RMI_FN uint64_t rmi_bnd_prices(rmi_bnd *w, uint64_t room, uint32_t turns, int *exact)
@@ -12164,18 +12299,13 @@ RMI_FN int rmi_bnd_is_fixed(const rmi_bnd *w, uint32_t v)
 }
 
 /* The variable in doubt that is worth most. */
-RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w)
+RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w, int joint)
 {
     uint32_t i, e, best = RMI_NONE;
     uint64_t most = 0;
-    for (e = 0; e < w->n_clause; e++) { /* clauses of several moments that the last cuts leave open, by what they say of values */
-        const rmi_bnd_arc *a = &w->arc[w->clause[e].arc];
-        uint32_t to = a->to / 2, from = a[1].to / 2, d = w->clause[e].unless / 2;
-        if (w->right[d] < 2 && w->right[from] > w->right[d] && w->right[to] < w->right[from]) w->left[d] = 1;
-    }
     for (i = 1; i < w->n_node / 2; i++) {
         uint64_t worth = 1;
-        if (w->left[i] == w->right[i] && w->left[i] != 1) continue;
+        if (joint ? w->doubt[i] == 1 || w->doubt[i] == 4 : w->left[i] == w->right[i] && w->left[i] != 1) continue;
         if (rmi_bnd_is_fixed(w, 2 * i)) continue;
         for (e = w->head[2 * i]; e != RMI_NONE; e = w->arc[e].next)
             if (!(e & 1) && w->arc[e].to == 1 && w->arc[e].ns != RMI_INF) worth += rmi_bnd_units(w, w->arc[e].ns) + rmi_ref_scale(w->arc[e].bytes, w->price);
@@ -12205,21 +12335,31 @@ RMI_FN rm_result rmi_bnd_visit(rmi_bnd *w, rmi_bnd_node *node, uint32_t i, uint3
     node[i].value = w->forced + ws > w->limit ? RMI_INF : rmi_add(rmi_bnd_prices(w, room, turns, &exact), 2 * rmi_bnd_units(w, ns));
     if (v != RMI_NONE) node[i].value = rmi_max(node[i].value, node[node[i].parent].value);
     node[i].price = w->price;
-    node[i].branch = exact || node[i].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w);
+    node[i].branch = exact || node[i].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w, 0);
     node[i].open = 1;
     return RM_OK;
 }
 
 #define RMI_BND_NODES 2048u
+#define RMI_BND_TURNS 16u
+#define RMI_BND_ROUNDS 3u
 
 /* The bound at moment x, in ns; nodes: how many branchings it may take, work allowing. */
 RMI_FN rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_node *node, const uint64_t *best, uint64_t *bound)
 {
     uint64_t ns, ws, hint = w->price;
     uint32_t n = 0, i, k, at = 0;
+    int exact;
     *bound = 0;
     if (!rmi_bnd_look(w, x)) return RM_OK;
     RMI_TRY(rmi_bnd_net(w));
+    if (nodes > 1 && w->n_soft && rmi_bnd_own(w, 0, &ns, &ws)) {
+        w->beat = 0;
+        w->node = NULL;
+        rmi_bnd_prices(w, rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w)), 12, &exact);
+        rmi_bnd_ascend(w, RMI_BND_TURNS);
+        hint = w->price;
+    }
     for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) {
         node[n].parent = RMI_NONE;
         node[n].own = k;
@@ -12256,10 +12396,22 @@ RMI_FN rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_
    read after y, its op does not repeat after y, so it is there, or is made, between x and y". It is a clause of two where u is sure to
    be read or its op cannot repeat, and otherwise once branching has settled that op. */
 
+/* Collects which values variables have in the last cuts, and which clauses these leave open. */
+RMI_FN void rmi_bnd_gather(rmi_bnd *w)
+{
+    uint32_t i;
+    for (i = 1; i < w->n_node / 2; i++) w->doubt[i] |= (uint8_t)(1u << w->left[i] | 1u << w->right[i]);
+    for (i = 0; i < w->n_clause; i++) {
+        const rmi_bnd_arc *a = &w->arc[w->clause[i].arc];
+        uint32_t to = a->to / 2, from = a[1].to / 2, d = w->clause[i].unless / 2;
+        if (w->right[d] < 2 && w->right[from] > w->right[d] && w->right[to] < w->right[from]) w->doubt[d] |= 8;
+    }
+}
+
 /* Twice the value, in units, with prices that are raised and lowered in turn from those given. */
 RMI_FN uint64_t rmi_bnd_joint_value(rmi_bnd *w, uint32_t n, uint64_t *price, uint32_t turns)
 {
-    uint64_t best = 0, last, v, all = w->all, sum[RMI_BND_TOGETHER];
+    uint64_t best = 0, last, v, all = w->all, soft = rmi_bnd_soft_units(w), sum[RMI_BND_TOGETHER];
     size_t i;
     uint32_t k, j;
     int exact;
@@ -12267,15 +12419,19 @@ RMI_FN uint64_t rmi_bnd_joint_value(rmi_bnd *w, uint32_t n, uint64_t *price, uin
     for (i = 0; i < w->n_arc; i++) sum[w->arc[i].which] += w->arc[i].bytes;
     do {
         last = best;
+        memset(w->doubt, 0, w->n_node / 2);
         for (k = 0; k < n; k++) {
             memcpy(w->prices, price, n * sizeof *price);
             w->which = k;
             w->price = price[k];
             for (j = 0; j < n; j++) w->all = rmi_add(w->all, j == k ? 0 : rmi_ref_scale(sum[j], price[j]));
+            w->all = rmi_add(w->all, 2 * soft);
             v = rmi_bnd_prices(w, w->rooms[k], turns, &exact);
             w->all = all;
             if (v == RMI_INF) return v;
             for (j = 0; j < n; j++) v = rmi_sub(v, j == k ? 0 : rmi_mul(rmi_add(rmi_ref_scale(w->rooms[j], price[j]), 1), 2));
+            v = rmi_sub(v, soft);
+            rmi_bnd_gather(w);
             price[k] = w->price;
             best = rmi_max(best, v);
         }
@@ -12287,7 +12443,7 @@ RMI_FN uint64_t rmi_bnd_joint_value(rmi_bnd *w, uint32_t n, uint64_t *price, uin
 RMI_FN rm_result rmi_bnd_couple(rmi_bnd *w, const uint8_t *sure)
 {
     const rmi_ref_model *m = w->m;
-    uint32_t u, o, d;
+    uint32_t u, o, d, e;
     for (u = 0; u < m->n_buf; u++) {
         if (w->a_late[u] == RMI_NONE || !rmi_bnd_open(w, u)) continue;
         o = m->maker[u];
@@ -12299,7 +12455,49 @@ RMI_FN rm_result rmi_bnd_couple(rmi_bnd *w, const uint8_t *sure)
             w->clause[w->n_clause].arc = (uint32_t)w->n_arc;
             w->clause[w->n_clause++].unless = d;
             RMI_TRY(rmi_bnd_term(w, w->a_late[u], w->a_var[u], 0, 0));
+            e = rmi_bnd_kept_arc(w, w->a_late[u], d);
+            if (e == RMI_NONE || w->arc[e].ns == RMI_INF) continue;
+            RMI_TRY(rmi_bnd_put_soft(w, e, (uint32_t)w->n_arc, 0, RMI_MAX >> 16, 0));
+            RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], 0, 0));
         }
+    }
+    return RM_OK;
+}
+
+/* The least that a run of x takes longer within ws of workspace than the fastest of the same mode. */
+RMI_FN uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[w->x];
+    uint64_t least = RMI_INF;
+    uint32_t k, q;
+    for (k = 0; k < m->n_modes[t->id]; k++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        uint64_t fast = t->way == RMI_FWD ? w->first[t->id] : w->ns[t->acc0 + k];
+        for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
+            if (m->choices[a->free0[0] + q].ws <= ws) least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
+    }
+    return least;
+}
+
+/* x's own choices: a variable for each step to a slower one with less workspace. */
+RMI_FN rm_result rmi_bnd_choose(rmi_bnd *w)
+{
+    uint64_t ns, ws, before, least = rmi_bnd_least_ws(w), slow = 0;
+    uint32_t k, s, last = 1;
+    if (!rmi_bnd_own(w, 0, &ns, &before)) return RM_OK;
+    for (k = 1; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) {
+        uint64_t now = rmi_bnd_slower(w, ws);
+        if (now == RMI_INF) break;
+        if (k == 7) ws = least; /* and all that are slower */
+        RMI_TRY(rmi_bnd_new_var(w, &s));
+        RMI_TRY(rmi_bnd_term(w, s, 1, rmi_sub(now, slow), 0));
+        if (before - least > w->room) RMI_TRY(rmi_bnd_term(w, 0, s, RMI_INF, 0));
+        else RMI_TRY(rmi_bnd_term(w, s ^ 1, 1, 0, before - ws));
+        if (last != 1) RMI_TRY(rmi_bnd_term(w, s, last, RMI_INF, 0));
+        slow = rmi_max(slow, now);
+        before = ws;
+        last = s;
     }
     return RM_OK;
 }
@@ -12315,7 +12513,7 @@ RMI_FN rm_result rmi_bnd_joint_net(rmi_bnd *w, const uint32_t *x, uint32_t n, ui
     w->upto = NULL;
     RMI_TRY(rmi_bnd_net_begin(w, 1));
     for (k = n; k-- > 0;) {
-        if (m->tasks[x[k]].way != RMI_BWD || !rmi_bnd_look(w, x[k]) || (k && !w->before[x[k - 1]])) {
+        if (!rmi_bnd_look(w, x[k]) || (k && !w->before[x[k - 1]])) {
             w->upto = NULL;
             return RM_OK;
         }
@@ -12328,6 +12526,7 @@ RMI_FN rm_result rmi_bnd_joint_net(rmi_bnd *w, const uint32_t *x, uint32_t n, ui
         w->which = k;
         w->work += m->n_keep;
         w->room = w->rooms[k] = rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w));
+        RMI_TRY(rmi_bnd_choose(w));
         RMI_TRY(rmi_bnd_window(w));
         if (k + 1 < n) RMI_TRY(rmi_bnd_couple(w, sure));
         swap = w->a_late, w->a_late = w->a_var, w->a_var = swap;
@@ -12344,7 +12543,7 @@ RMI_FN rm_result rmi_bnd_joint_net(rmi_bnd *w, const uint32_t *x, uint32_t n, ui
 }
 
 /* The bound of n moments together, in ns. */
-RMI_FN rm_result rmi_bnd_joint(rmi_bnd *w, const uint32_t *x, uint32_t n_x, uint32_t nodes, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_joint(rmi_bnd *w, const uint32_t *x, uint32_t n_x, uint32_t nodes, const uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
 {
     uint32_t n = 1, i, k, at;
     int fits;
@@ -12356,8 +12555,15 @@ RMI_FN rm_result rmi_bnd_joint(rmi_bnd *w, const uint32_t *x, uint32_t n_x, uint
     node[0].open = 1;
     w->node = node;
     w->beat = w->here = 0;
-    node[0].value = rmi_bnd_joint_value(w, n_x, node[0].prices, 12);
-    node[0].branch = node[0].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w);
+    for (k = 0; k < n_x && price; k++) node[0].prices[k] = rmi_min(rmi_mul(price[k], (uint64_t)1 << w->up), w->most_price);
+    node[0].value = rmi_bnd_joint_value(w, n_x, node[0].prices, nodes > 1 ? 12 : 6);
+    for (k = 0; k < (nodes > 1 ? RMI_BND_ROUNDS : 1) && w->n_soft && node[0].value != RMI_INF && w->work <= w->most_work; k++) {
+        memcpy(w->prices, node[0].prices, n_x * sizeof *w->prices);
+        w->price = w->prices[w->which = 0];
+        rmi_bnd_ascend(w, RMI_BND_TURNS);
+        node[0].value = rmi_max(node[0].value, rmi_bnd_joint_value(w, n_x, node[0].prices, 6));
+    }
+    node[0].branch = node[0].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w, 1);
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
@@ -12375,7 +12581,7 @@ RMI_FN rm_result rmi_bnd_joint(rmi_bnd *w, const uint32_t *x, uint32_t n_x, uint
             }
             w->here = n;
             node[n].value = rmi_max(node[at].value, rmi_bnd_joint_value(w, n_x, node[n].prices, 4));
-            node[n].branch = node[n].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w);
+            node[n].branch = node[n].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w, 1);
             node[n].open = 1;
         }
     }
@@ -12651,6 +12857,7 @@ RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t
 
 typedef struct rmi_bnd_try {
     uint64_t key;  /* first what is missing: wanted + held - limit; then the bound */
+    uint64_t price; /* the best, 2^-20 ns a byte */
     uint32_t at;   /* in keep */
 } rmi_bnd_try;
 
@@ -12718,6 +12925,7 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tri
         RMI_TRY(rmi_bnd_moment(w, m->keep[tries[k].at], 1, node, bound, &ns));
         if (tries[k].key == 0) step = 0; /* all fits everywhere */
         tries[k].key = ns;
+        tries[k].price = w->price >> w->up;
         if (ns <= *bound) continue;
         *bound = ns;
         best = tries[k].at;
@@ -12730,6 +12938,7 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tri
             if (at >= m->n_keep) continue;
             RMI_TRY(rmi_bnd_moment(w, m->keep[at], 1, node, bound, &ns));
             tries[n].at = at;
+            tries[n].price = w->price >> w->up;
             tries[n++].key = ns;
             if (ns <= *bound) continue;
             *bound = ns;
@@ -12771,35 +12980,59 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint
     return RM_OK;
 }
 
+/* Moments whose neighbours among tries bound less, the best first. Returns how many there are. */
+RMI_FN uint32_t rmi_bnd_peaks(rmi_bnd_try *tries, uint32_t n)
+{
+    uint32_t i, k, z = 0;
+    for (i = 0; i < n; i++) { /* those before i bound more */
+        rmi_bnd_try t = tries[i];
+        int below = 0;
+        for (k = 0; k < i && !below; k++) below = tries[k].at <= t.at + 1 && t.at <= tries[k].at + 1;
+        if (below) continue;
+        for (k = i; k > z; k--) tries[k] = tries[k - 1];
+        tries[z++] = t;
+    }
+    return z;
+}
+
 /* To the best moment the one is added with which it bounds most, and so on while that helps; then branching. */
 RMI_FN rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
     uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks + m->n_buf + 1u);
-    uint64_t ns, most = *bound, last = 0, end = w->work + more;
+    uint64_t ns, most = 0, last = 0, end = w->work + more, price[RMI_BND_TOGETHER], next[RMI_BND_TOGETHER];
     uint32_t i, k, q, n_at = 1, at[RMI_BND_TOGETHER], x[RMI_BND_TOGETHER], best = 0;
     if (!scratch) return RM_ERROR_MEMORY;
     at[0] = tries[0].at;
-    w->most_work = w->work + more / 3;
+    price[0] = tries[0].price;
+    w->most_work = w->work + more / 2;
     while (n_at < RMI_BND_TOGETHER && best != RMI_NONE && w->work < w->most_work) {
         last = most;
         for (best = RMI_NONE, k = 1; k < n && w->work < w->most_work; k++) {
             for (q = 0, i = 0; i < n_at; i++) q += at[i] < tries[k].at; /* its place */
             if (q < n_at && at[q] == tries[k].at) continue;
-            for (i = 0; i <= n_at; i++) x[i] = m->keep[i < q ? at[i] : i == q ? tries[k].at : at[i - 1]];
-            RMI_TRY(rmi_bnd_joint(w, x, n_at + 1, 1, node, scratch, &ns));
+            for (i = 0; i <= n_at; i++) {
+                x[i] = m->keep[i < q ? at[i] : i == q ? tries[k].at : at[i - 1]];
+                next[i] = i < q ? price[i] : i == q ? tries[k].price / 2 : price[i - 1];
+            }
+            RMI_TRY(rmi_bnd_joint(w, x, n_at + 1, 1, next, node, scratch, &ns));
             if (ns <= most) continue;
             most = ns;
-            best = tries[k].at;
+            best = k;
         }
-        for (i = n_at; best != RMI_NONE && i > 0 && at[i - 1] > best; i--) at[i] = at[i - 1];
-        if (best != RMI_NONE) at[i] = best, n_at++;
-        if (most < last + last / 2048) break;
+        if (best == RMI_NONE || most < last + last / 2048) break;
+        for (i = n_at; i > 0 && at[i - 1] > tries[best].at; i--) {
+            at[i] = at[i - 1];
+            price[i] = price[i - 1];
+        }
+        at[i] = tries[best].at;
+        price[i] = tries[best].price / 2;
+        n_at++;
     }
-    *bound = most;
+    *bound = rmi_max(*bound, most);
     w->most_work = end;
     for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
-    if (n_at > 1) RMI_TRY(rmi_bnd_joint(w, x, n_at, RMI_BND_NODES, node, scratch, &ns));
+    if (n_at > 1) RMI_TRY(rmi_bnd_joint(w, x, n_at, RMI_BND_NODES, price, node, scratch, &ns));
     if (n_at > 1) *bound = rmi_max(*bound, ns);
     return RM_OK;
 }
@@ -12822,7 +13055,8 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t 
     RMI_TRY(rmi_bnd_sample(&w, node, tries, &n, bound));
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     end = w.work + more;
-    if (n > 1 && w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 2, node, bound)); /* large networks: not worth it */
+    k = rmi_bnd_peaks(tries, n);
+    if (n > 1 && w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, k, more / 4 * 3, node, bound)); /* large networks: not worth it */
     for (k = 0; k < n && w.work < end; k++) {
         if (k && tries[k].at == tries[k - 1].at) continue;
         w.most_work = w.work + (k + 1 < n ? 3 * (end - w.work) / 4 : end - w.work);

@@ -318,10 +318,10 @@ static uint64_t together(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit,
     if (rmi_bnd_make(mem, m, limit, &w) != RM_OK) return 0;
     for (unsigned turn = 0; turn < 4; turn++) {
         uint32_t x[4], n = 0, want = 2 + r.below(3);
-        for (uint32_t i = m->g->n_ops; i < m->n_keep && n < want; i++)
-            if (m->tasks[m->keep[i]].way == RMI_BWD && !r.one_in(3)) x[n++] = m->keep[i];
+        for (uint32_t i = r.one_in(2) ? m->g->n_ops : 0; i < m->n_keep && n < want; i++)
+            if (m->tasks[m->keep[i]].way <= RMI_BWD && !r.one_in(3)) x[n++] = m->keep[i];
         w.most_work = w.work + 2000000;
-        if (n < 2 || rmi_bnd_joint(&w, x, n, 64, node.data(), scratch.data(), &bound) != RM_OK) continue;
+        if (n < 2 || rmi_bnd_joint(&w, x, n, 64, NULL, node.data(), scratch.data(), &bound) != RM_OK) continue;
         joint += bound > 0;
         most = std::max(most, bound);
     }
