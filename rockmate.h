@@ -3046,9 +3046,26 @@ RMI_FN uint64_t rmi_shp_score(const rmi_shape *s, const rm_graph *g, uint32_t lo
     return rmi_mul(bytes >> 8, root) + root; /* bytes rarely differ by less */
 }
 
+/* By op, and one more: how many blocks of the user both it and the op before it stand in. */
+RMI_FN void rmi_shp_borders(const rm_graph *g, uint32_t *border)
+{
+    uint32_t i, k = 0, depth = 0;
+    for (i = 0; i <= g->n_ops; i++)
+        for (border[i] = depth; k < g->n_marks && g->marks[k].op <= i; k++) {
+            depth += g->marks[k].name ? 1u : 0u - 1u;
+            border[i] = (uint32_t)rmi_min(border[i], depth);
+        }
+}
+
+/* May two groups that meet before op j be one? With blocks: only if that is a part of one block, or whole blocks side by side. */
+RMI_FN int rmi_shp_may_join(const uint32_t *border, uint32_t i, uint32_t j, uint32_t end)
+{
+    return !border || (border[i] <= border[j] && border[end] <= border[j]);
+}
+
 /* Groups of at most `most` ops, as stages without input and output: all that crosses between them is carried. Merges the
-   neighbours with the best score until none fit, O(ops^2). */
-RMI_FN rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most, rmi_shape *s)
+   neighbours with the best score until none fit, O(ops^2). border: NULL, or the blocks that groups follow. */
+RMI_FN rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most, const uint32_t *border, rmi_shape *s)
 {
     uint32_t i, k, n = g->n_ops, now = 0, *end, *stamp = RMI_NEW(mem, uint32_t, g->n_tensors); /* end: by first op of a group */
     uint64_t *score = RMI_NEW(mem, uint64_t, (size_t)n + 1);                                   /* of a group with its next one */
@@ -3060,7 +3077,7 @@ RMI_FN rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most
     for (;;) {
         uint32_t best = RMI_NONE, before = RMI_NONE, at = RMI_NONE;
         for (i = 0; i < n && end[i] < n; k = i, i = end[i], at = k)
-            if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best])) best = i, before = at;
+            if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best]) && rmi_shp_may_join(border, i, end[i], end[end[i]])) best = i, before = at;
         if (best == RMI_NONE) break;
         end[best] = end[end[best]];
         if (end[best] < n) score[best] = rmi_shp_score(s, g, best, end[end[best]], stamp, ++now);
@@ -6283,6 +6300,7 @@ RMI_PLAIN_BEGIN
 #define RMI_BLK_CODES 512u
 #define RMI_BLK_MANY 64u   /* changes; more: their prices are found once */
 #define RMI_BLK_MOST 2048u /* more: no options */
+#define RMI_BLK_WORK ((uint64_t)2000000) /* ops looked at to find prices anew */
 #define RMI_BLK_OPTIONS 24u /* of a stage, at most */
 #define RMI_BLK_LEVELS 4u  /* of workspace: any, a quarter of the most that is asked for, a 16th, the least */
 #define RMI_BLK_MODES 128u /* forms of an op that can be a mode */
@@ -6802,34 +6820,82 @@ RMI_FN void rmi_blk_pareto(rmi_blk_list *l)
     l->n = (uint32_t)rmi_min(l->n, RMI_BLK_OPTIONS);
 }
 
-typedef struct rmi_blk_change { /* of a code: byte op becomes that of another mode, or (mode RMI_NONE) its bit 0 is cleared */
+/* Of a code: byte op becomes that of another mode; or its bit 0 is cleared; or that of all that would have to be held instead, too. */
+typedef struct rmi_blk_change {
     uint64_t price;
     uint32_t op, mode;
 } rmi_blk_change;
 
-/* The byte after the change; as it is if the change is none. */
-RMI_FN uint8_t rmi_blk_changed(const rmi_blk_change *x, uint8_t code) { return (uint8_t)(x->mode == RMI_NONE ? code & ~1u : (code & 1u) | x->mode << 1); }
+#define RMI_BLK_DROP RMI_NONE
+#define RMI_BLK_DROP_ALL (RMI_NONE - 1)
 
-/* What a change costs in time a byte, from candidate `last` on; RMI_MAX: it frees nothing. */
-RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, const rmi_chn_option *last, uint8_t *kept, const rmi_blk_change *x)
+typedef struct rmi_blk_now { /* where a descent is: a code, and what of the stage it holds */
+    uint8_t *kept, *was, *held; /* held: by op, the value that it makes */
+    uint64_t bytes, ns;
+    uint8_t reads_out;
+} rmi_blk_now;
+
+/* Makes the change in the code; 0: it is none. */
+RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *s, const rmi_blk_change *x, rmi_blk_now *c)
+{
+    const rm_graph *g = b->g;
+    uint8_t was = c->kept[x->op];
+    uint32_t i, k, lo = x->op;
+    if (x->mode < RMI_BLK_DROP_ALL) c->kept[x->op] = (uint8_t)((was & 1u) | x->mode << 1);
+    else c->kept[x->op] = was & 0xfeu;
+    if (c->kept[x->op] == was || x->mode != RMI_BLK_DROP_ALL) return c->kept[x->op] != was;
+    for (i = x->op + 1; i-- > lo;) {
+        const rmi_op *op = &g->ops[s->lo + i];
+        if (c->kept[i] == c->was[i]) continue; /* it was not cleared now */
+        for (k = 0; k < op->in.n; k++) {
+            uint32_t t = g->tensors[op->in.at[k]].root, m;
+            if (!rmi_blk_inner(b, s, t) || c->held[m = g->tensors[t].maker - s->lo] || g->ops[g->tensors[t].maker].pinned) continue;
+            c->kept[m] &= 0xfeu;
+            if (m < lo) lo = m;
+        }
+    }
+    return 1;
+}
+
+/* What the code takes: bytes held, time. */
+RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, const rmi_blk_now *c, rmi_chn_option *o, uint64_t *bytes, uint64_t *ns)
 {
     const rmi_stage *s = &b->shape->stages[i];
+    uint32_t runs = rmi_blk_way(b, s, c->kept, o, b->runs), p;
+    *bytes = rmi_blk_kept_bytes(b, s, c->kept);
+    for (*ns = 0, p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->runs[p], 1, 0));
+    runs = rmi_blk_forward(b, s, c->kept, 0, b->runs);
+    for (p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->runs[p], 0, 0));
+}
+
+/* The code has changed. */
+RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *c)
+{
+    const rm_graph *g = b->g;
+    const rmi_stage *s = &b->shape->stages[i];
     rmi_chn_option o;
-    uint64_t ns = 0, bytes;
-    uint32_t runs, p;
-    uint8_t was = kept[x->op];
-    kept[x->op] = rmi_blk_changed(x, was);
-    if (kept[x->op] == was) return RMI_INF;
-    runs = rmi_blk_way(b, s, kept, &o, b->runs);
-    bytes = rmi_add(rmi_blk_kept_bytes(b, s, kept), o.reads_out > last->reads_out ? b->stages[i].out_bytes : 0);
-    for (p = 0; p < runs; p++) ns = rmi_add(ns, rmi_low_ns(b->g, b->runs[p], 1, 0));
-    if (x->mode != RMI_NONE) {
-        runs = rmi_blk_forward(b, s, kept, 0, b->runs);
-        for (p = 0; p < runs; p++) ns = rmi_add(ns, rmi_low_ns(b->g, b->runs[p], 0, 0));
-    } else ns = rmi_add(ns, last->fwd_ns[0]);
-    kept[x->op] = was;
-    if (bytes >= last->saved) return RMI_MAX;
-    return rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, last->bwd_ns + last->fwd_ns[0])), (uint64_t)1 << 20, last->saved - bytes), RMI_MAX);
+    uint32_t k, t;
+    rmi_blk_cost(b, i, c, &o, &c->bytes, &c->ns);
+    c->reads_out = (uint8_t)o.reads_out;
+    memcpy(c->was, c->kept, m);
+    memset(c->held, 0, m);
+    for (k = 0; k < b->n_keep; k++)
+        if (rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_VALUE && rmi_blk_inner(b, s, g->tensors[t].root)) c->held[g->tensors[g->tensors[t].root].maker - s->lo] = 1;
+    if (o.reads_out && rmi_blk_inner(b, s, s->out)) c->held[g->tensors[s->out].maker - s->lo] = 1;
+}
+
+/* What a change costs in time a byte; RMI_MAX: it frees nothing; RMI_INF: it is none. */
+RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *c, const rmi_blk_change *x)
+{
+    uint64_t bytes, ns, price = RMI_INF;
+    rmi_chn_option o;
+    if (rmi_blk_apply(b, &b->shape->stages[i], x, c)) {
+        rmi_blk_cost(b, i, c, &o, &bytes, &ns);
+        if (o.reads_out > c->reads_out) bytes = rmi_add(bytes, b->stages[i].out_bytes);
+        price = bytes >= c->bytes ? RMI_MAX : rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, c->ns)), (uint64_t)1 << 20, c->bytes - bytes), RMI_MAX);
+    }
+    memcpy(c->kept, c->was, m);
+    return price;
 }
 
 RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
@@ -6840,32 +6906,40 @@ RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
     return x->op != y->op ? (x->op < y->op ? -1 : 1) : x->mode < y->mode ? -1 : x->mode > y->mode;
 }
 
-/* One change after the other, that which costs least time a byte first; of many, in the order of their first prices. */
+/* One change after the other, that which costs least time a byte first. Of many, a price is found anew when its turn comes, as long
+   as that is not too much work: it has mostly risen since. */
 RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept, rmi_blk_change *x, uint32_t n)
 {
-    uint32_t k, done, which;
-    if (n > RMI_BLK_MANY) {
-        if (n > RMI_BLK_MOST) return RM_OK;
-        for (k = 0; k < n; k++) x[k].price = rmi_blk_price(b, i, &l->at[0], kept, &x[k]);
-        rmi_sort(x, n, sizeof *x, rmi_blk_cmp_change, NULL);
-    }
+    uint32_t k, done, many = n > RMI_BLK_MANY;
+    uint64_t work = RMI_BLK_WORK / l->m, next, step;
+    rmi_blk_now c;
+    c.kept = kept;
+    c.was = RMI_NEW(mem, uint8_t, l->m);
+    c.held = RMI_NEW(mem, uint8_t, l->m);
+    if (!c.was || !c.held) return RM_ERROR_MEMORY;
+    for (k = done = 0; k < n && n > RMI_BLK_MOST; k++) /* of so many ops one way to drop each must do */
+        if (x[k].mode != RMI_BLK_DROP) x[done++] = x[k];
+    if (n > RMI_BLK_MOST && (n = done) > RMI_BLK_MOST) return RM_OK;
+    rmi_blk_arrive(b, i, l->m, &c);
+    next = c.bytes;
+    step = next / 48;
+    for (k = 0; k < n && many; k++) x[k].price = rmi_blk_price(b, i, l->m, &c, &x[k]);
+    if (many) rmi_sort(x, n, sizeof *x, rmi_blk_cmp_change, NULL);
     for (done = 0; done < n; done++) {
-        const rmi_chn_option *last = &l->at[l->n - 1];
-        rmi_blk_change next;
-        which = RMI_NONE;
-        for (k = done; k < n && (n <= RMI_BLK_MANY || k == done); k++) {
-            if (n <= RMI_BLK_MANY || x[k].mode != RMI_NONE) x[k].price = rmi_blk_price(b, i, last, kept, &x[k]);
-            if (x[k].mode != RMI_NONE && x[k].price >= RMI_MAX) continue; /* another mode that helps nothing */
-            if (which == RMI_NONE || x[k].price < x[which].price) which = k;
+        for (k = done; k < n && !many; k++) x[k].price = rmi_blk_price(b, i, l->m, &c, &x[k]);
+        if (!many) rmi_sort(x + done, n - done, sizeof *x, rmi_blk_cmp_change, NULL);
+        while (many && work && done + 1 < n) {
+            rmi_blk_change now = x[done];
+            now.price = rmi_blk_price(b, i, l->m, &c, &now);
+            work--;
+            for (k = done; k + 1 < n && rmi_blk_cmp_change(&x[k + 1], &now, NULL) < 0; k++) x[k] = x[k + 1];
+            x[k] = now;
+            if (k == done) break;
         }
-        if (which == RMI_NONE && n <= RMI_BLK_MANY) return RM_OK;
-        if (which != RMI_NONE) {
-            next = x[which];
-            kept[next.op] = rmi_blk_changed(&next, kept[next.op]);
-            x[which] = x[done];
-            x[done] = next;
-        }
-        if (n > RMI_BLK_MANY && (done + 1) % (n / 32)) continue;
+        if (!rmi_blk_apply(b, &b->shape->stages[i], &x[done], &c)) continue;
+        rmi_blk_arrive(b, i, l->m, &c);
+        if (many && c.bytes > rmi_sub(next, step) && done + 1 < n) continue;
+        next = c.bytes;
         RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
     }
     return RM_OK;
@@ -6932,12 +7006,14 @@ RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_
         RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
     }
     if (codes > RMI_BLK_CODES) {
-        for (k = s->lo; k < s->hi; k++) n += rmi_blk_modes(b, k, modes);
+        for (k = s->lo; k < s->hi; k++) n += 1 + rmi_blk_modes(b, k, modes);
         if (!(x = RMI_NEW(mem, rmi_blk_change, n))) return RM_ERROR_MEMORY;
         for (n = 0, k = s->lo; k < s->hi; k++) {
             uint32_t n_modes = rmi_blk_modes(b, k, modes);
             if (b->many && b->g->ops[k].view == RMI_NONE && !b->g->ops[k].pinned) {
-                x[n].mode = RMI_NONE;
+                x[n].mode = RMI_BLK_DROP;
+                x[n++].op = k - s->lo;
+                x[n].mode = RMI_BLK_DROP_ALL;
                 x[n++].op = k - s->lo;
             }
             for (e = 1; e < n_modes; e++) {
@@ -15771,6 +15847,7 @@ typedef struct rmi_plan_preset {
 } rmi_plan_preset;
 
 #define RMI_PLAN_GROUP 12u    /* ops in a group, at most */
+#define RMI_PLAN_NAMED 20u    /* where groups follow the user's blocks */
 #define RMI_PLAN_SUBGROUP 4u  /* groups in a group of the next level, at most */
 #define RMI_PLAN_LEVELS 6u
 #define RMI_PLAN_SHORT 128u   /* stages: a chain that is solved in some 10 ms */
@@ -16639,43 +16716,77 @@ RMI_FN rm_result rmi_plan_clean(const rm_graph *g, rmi_arena *mem, rmi_run *runs
     return RM_OK;
 }
 
-/* Runs of groups of the topmost of `levels` levels of groups, tried as runs of ops. */
-RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_blk *b, uint32_t levels, const rmi_run *coarse, uint32_t n_coarse, uint64_t budget, uint64_t *size)
+typedef struct rmi_plan_levels { /* groups, groups of groups, ... */
+    rmi_shape shape[RMI_PLAN_LEVELS];
+    rmi_blk b[RMI_PLAN_LEVELS];
+    rm_graph v[RMI_PLAN_LEVELS]; /* of the groups of a level */
+    uint32_t n;
+    rmi_run *start; /* the best list of the level above in groups of the one below, or NULL: a start of the search there */
+    size_t n_start;
+    uint64_t start_ns;
+    rmi_arena mem; /* of start */
+} rmi_plan_levels;
+
+/* Runs of groups of level `levels` (0: ops), tried as runs of ops. The fastest that fits is where the search of the level below starts. */
+RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_plan_levels *h, uint32_t levels, const rmi_run *coarse, uint32_t n_coarse, uint64_t budget, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    rmi_run *runs = NULL;
-    size_t n = n_coarse;
-    rm_result r = RM_OK;
+    rmi_run *runs = RMI_NEW(&tmp, rmi_run, n_coarse);
+    size_t n = n_coarse, n_next = 0;
+    const rmi_run *next = NULL;
+    rm_result r = runs ? RM_OK : RM_ERROR_MEMORY;
     *size = RMI_INF;
+    if (r == RM_OK) memcpy(runs, coarse, n * sizeof *runs);
     while (levels-- > 0 && r == RM_OK && n) {
-        r = rmi_plan_expand_groups(&tmp, &b[levels], coarse, (uint32_t)n, &runs, &n);
+        r = rmi_plan_expand_groups(&tmp, &h->b[levels], coarse, (uint32_t)n, &runs, &n);
         coarse = runs;
+        if (!next && n) next = runs, n_next = n;
     }
     if (r == RM_OK && n) r = rmi_plan_clean(w->g, &tmp, runs, &n);
+    if (next == runs) n_next = n;
     if (r == RM_OK && n) r = rmi_plan_try_tuned(w, runs, n, budget, budget, size);
     if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, *size);
+    if (r == RM_OK && next && *size <= budget && w->tried.fig.time_ns < h->start_ns) {
+        rmi_arena_free(&h->mem);
+        h->start = RMI_NEW(&h->mem, rmi_run, n_next);
+        if (h->start) memcpy(h->start, next, n_next * sizeof *next);
+        else r = RM_ERROR_MEMORY;
+        h->n_start = n_next;
+        h->start_ns = w->tried.fig.time_ns;
+    }
     rmi_arena_free(&tmp);
     return r;
 }
 
-/* The graph of groups v is searched at a fixed ladder of limits, that of the budget last: each plan found counts if its arena fits. */
-RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_blk *b, uint32_t levels, const rm_graph *v, uint64_t budget)
+/* The graph of groups of a level (0: of ops) is searched at a few limits, from everything once and from the best list of the level
+   above: each plan found counts if its arena fits. */
+RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan_levels *h, uint32_t levels, uint64_t budget)
 {
     rmi_ref_model m;
     rmi_ref_search s;
-    rmi_run *runs;
+    rmi_run *runs, *start = NULL;
+    size_t n_start = h->n_start;
     uint64_t size, limit = budget, before, work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX);
     uint32_t i;
-    RMI_TRY(rmi_ref_make(mem, v, w->step, w->align, &m));
+    if (!levels) work *= 2;
+    RMI_TRY(rmi_ref_make(mem, levels ? &h->v[levels - 1] : w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
     runs = RMI_NEW(mem, rmi_run, s.cap);
-    if (!runs) return RM_ERROR_MEMORY;
+    start = RMI_NEW(mem, rmi_run, n_start + 1);
+    if (!runs || !start) return RM_ERROR_MEMORY;
+    if (n_start) memcpy(start, h->start, n_start * sizeof *start);
+    h->start_ns = RMI_INF;
+    h->n_start = 0;
     for (i = 0; i < 6 && !w->stop.stopped; i++) {
         s.limit = rmi_sub(limit, m.base);
         s.best.n = 0;
         rmi_ref_load(&s, NULL, 0, NULL);
         RMI_TRY(rmi_ref_greedy(&s, 700, 400));
         rmi_ref_fill(&s, 400000 / m.n_tasks);
+        if (n_start && n_start <= s.cap && rmi_ref_load_runs(&s, start, (uint32_t)n_start, 0)) {
+            RMI_TRY(rmi_ref_greedy(&s, 700, 400));
+            rmi_ref_fill(&s, 400000 / m.n_tasks);
+        }
         if (s.best.n) rmi_ref_restart(&s, &s.best);
         before = s.work;
         while (s.work - before < work && !w->stop.stopped) rmi_ref_improve(&s, work / 4, i);
@@ -16683,7 +16794,7 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_blk 
             limit = rmi_add(limit, limit / 8);
             continue;
         }
-        RMI_TRY(rmi_plan_try_groups(w, b, levels, runs, rmi_ref_runs(&s, &s.best, runs), budget, &size));
+        RMI_TRY(rmi_plan_try_groups(w, h, levels, runs, rmi_ref_runs(&s, &s.best, runs), budget, &size));
         if (size == RMI_INF) return RM_OK;
         if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
         else if (budget - size > budget / 100) limit = rmi_add(limit, (budget - size) / 2);
@@ -16693,41 +16804,59 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_blk 
 }
 
 /* Groups of neighbouring ops; then, as long as there are many, groups of groups, whose options say which options the groups in
-   them take. Every level is searched, for on each the search sees other moves: the fewer groups, the longer their reach. */
-RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t most, uint64_t budget)
+   them take. Every level is searched, for on each the search sees other moves: the fewer groups, the longer their reach. The ops are
+   the last level, unless a search of them follows. border: NULL, or the blocks that groups follow; overwritten. */
+RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t most, uint32_t *border, uint64_t budget)
 {
-    rmi_shape *shape = RMI_NEW(mem, rmi_shape, RMI_PLAN_LEVELS);
-    rmi_blk *b = RMI_NEW(mem, rmi_blk, RMI_PLAN_LEVELS);
-    rm_graph *v = RMI_NEW(mem, rm_graph, RMI_PLAN_LEVELS);
+    rmi_plan_levels *h = RMI_NEW(mem, rmi_plan_levels, 1);
     const rm_graph *g = w->g;
-    uint32_t levels = 0, n;
-    if (!shape || !b || !v) return RM_ERROR_MEMORY;
+    uint32_t n, k, levels;
+    rm_result r = RM_OK;
+    if (!h) return RM_ERROR_MEMORY;
     do {
+        rmi_shape *s = &h->shape[h->n];
         n = g->n_ops;
-        RMI_TRY(rmi_shp_groups(mem, g, levels ? RMI_PLAN_SUBGROUP : most, &shape[levels]));
-        RMI_TRY(rmi_blk_make(mem, g, &shape[levels], w->step, w->align, 0, 1, 1, &b[levels]));
-        RMI_TRY(rmi_blk_coarse(&b[levels], &v[levels]));
-        g = &v[levels++];
-    } while (levels < RMI_PLAN_LEVELS && g->n_ops > 2 * RMI_PLAN_SUBGROUP && g->n_ops <= n / 2 && !w->stop.stopped);
-    for (; levels > 0 && !w->stop.stopped; levels--) {
+        RMI_TRY(rmi_shp_groups(mem, g, h->n ? RMI_PLAN_SUBGROUP : most, border, s));
+        for (k = 0; k <= s->n && border; k++) border[k] = border[k < s->n ? s->stages[k].lo : n];
+        RMI_TRY(rmi_blk_make(mem, g, s, w->step, w->align, 0, 1, 1, &h->b[h->n]));
+        RMI_TRY(rmi_blk_coarse(&h->b[h->n], &h->v[h->n]));
+        g = &h->v[h->n++];
+    } while (h->n < RMI_PLAN_LEVELS && g->n_ops > 2 * RMI_PLAN_SUBGROUP && g->n_ops <= n / 2 && !w->stop.stopped);
+    h->mem = rmi_plan_arena(w);
+    for (levels = h->n + 1; levels-- > (w->c.passes & RM_PASS_SEARCH ? 1u : 0u) && r == RM_OK && !w->stop.stopped;) {
         rmi_arena tmp = rmi_plan_arena(w);
-        rm_result r = rmi_plan_search_groups(w, &tmp, b, levels, &v[levels - 1], budget);
+        r = rmi_plan_search_groups(w, &tmp, h, levels, budget);
         rmi_arena_free(&tmp);
-        if (r != RM_OK) return r;
     }
-    return RM_OK;
+    rmi_arena_free(&h->mem);
+    return r;
 }
 
-/* If nothing fits, once more with groups of half the size. */
+/* Is the plan proven to be so close to the best possible? */
+RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
+{
+    uint64_t gap = w->best.n ? rmi_sub(w->best.fig.time_ns, w->info->bound_ns) : RMI_INF;
+    return !gap || gap <= rmi_mul_div_up(w->info->bound_ns, ppm, 1000000);
+}
+
+/* Groups found from the graph alone, of half the size if nothing fits; then the same with groups that follow the user's blocks: the
+   better plan of both. A search that follows does without, if the first are near the bound. */
 RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
-    uint32_t most = w->c.group ? w->c.group : RMI_PLAN_GROUP;
+    uint32_t most, named, *border;
     if (w->g->n_ops > RMI_PLAN_GROUPED || budget == RMI_INF) return RM_OK;
-    do {
-        RMI_TRY(rmi_plan_search_levels(w, mem, most, budget));
-        rmi_arena_free(mem);
-        most /= 2;
-    } while (most > 1 && !w->best.n && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped);
+    for (named = 0; named < 2 && !w->stop.stopped; named++) {
+        if (named && (!w->g->n_marks || (w->c.passes & RM_PASS_SEARCH && rmi_plan_within(w, RMI_PLAN_FAR)))) return RM_OK;
+        most = w->c.group ? w->c.group : named ? RMI_PLAN_NAMED : RMI_PLAN_GROUP;
+        do {
+            border = RMI_NEW(mem, uint32_t, (size_t)w->g->n_ops + 1);
+            if (!border) return RM_ERROR_MEMORY;
+            if (named) rmi_shp_borders(w->g, border);
+            RMI_TRY(rmi_plan_search_levels(w, mem, most, named ? border : NULL, budget));
+            rmi_arena_free(mem);
+            most /= 2;
+        } while (most > 1 && !w->best.n && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped);
+    }
     return RM_OK;
 }
 
@@ -16964,13 +17093,6 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     }
     rmi_arena_free(&tmp);
     return r;
-}
-
-/* Is the plan proven to be so close to the best possible? */
-RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
-{
-    uint64_t gap = w->best.n ? rmi_sub(w->best.fig.time_ns, w->info->bound_ns) : RMI_INF;
-    return !gap || gap <= rmi_mul_div_up(w->info->bound_ns, ppm, 1000000);
 }
 
 /* Exact search, where the graph is small enough for it: its list is a candidate, what it proves the plan's bound. The bytes live

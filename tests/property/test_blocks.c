@@ -1,13 +1,16 @@
 /* test_blocks.c - what the chain is told of stages and their options is what plans are: for random graphs, points of the curve
    become runs, in whichever variants the options chose, and the sequence room says how long these take and how many bytes:
    never more than promised of either, and nearly always as long to the nanosecond. (A backward is free where all its gradients are
-   other names of one; with values carried past stages, a name outside a stage can forbid that, and a point is late: seed 873.) */
+   other names of one; with values carried past stages, a name outside a stage can forbid that, and a point is late: seed 873.)
+   Then: options of a stage with too many choices to measure them all, against all choices; blocks of the user, which groups follow:
+   they tear none apart, none makes a plan of preset hilp slower, and good ones help.
+   test_blocks [GRAPHS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
 #include "randgraph.h"
 
-static unsigned long passed, failed, skipped, exact, points, late, chosen;
+static unsigned long passed, failed, skipped, exact, points, late, chosen, helped;
 
 /* One chain: stages, or groups of stages where long lives are carried. */
 static void chain(rm_graph *g, uint64_t seed, uint32_t span)
@@ -56,6 +59,203 @@ done:
     rmi_arena_free(&plan.mem);
 }
 
+/* --- a residual stage of n triples convolution, norm (which saves a little), relu and a sum: n * 3 + 1 ops */
+static void put(rg_text *t, const char *line)
+{
+    size_t n = strlen(line);
+    if (t->size + n + 1 > t->room) t->data = (char *)realloc(t->data, t->room = 2 * t->room + n + 4096);
+    memcpy(t->data + t->size, line, n + 1);
+    t->size += n;
+}
+
+static uint64_t fwd_ns[32], out_bytes[32];
+
+static rm_graph *residual(uint32_t n, uint64_t seed)
+{
+    rg_text t = {0};
+    rm_graph *g = NULL;
+    char line[256], before[16] = "s", self[16];
+    uint32_t i;
+    put(&t, "rockmate graph 1\ntensor x const 1000\ntensor w param 0\nop stem in=x,w out=s:4000 needs=x fwd=100 bwd=100\n");
+    for (i = 0; i < 3 * n; i++) {
+        static const char *const letter = "cnr";
+        uint64_t z = rmi_mix(seed * 64 + i);
+        out_bytes[i] = i % 3 ? out_bytes[i - 1] : 1000 + z % 3000;
+        fwd_ns[i] = i % 3 ? 100 + z % 200 : 1000 + z % 4000;
+        snprintf(self, sizeof self, "%c%u", letter[i % 3], i / 3);
+        snprintf(line, sizeof line, "op %s in=%s out=%s:%llu needs=%s%s fwd=%llu bwd=1000\n", self, before, self, (unsigned long long)out_bytes[i], i % 3 == 2 ? self : before, i % 3 == 1 ? ",saved saved=8" : "",
+                 (unsigned long long)fwd_ns[i]);
+        put(&t, line);
+        memcpy(before, self, sizeof before);
+    }
+    fwd_ns[3 * n] = 150, out_bytes[3 * n] = 4000;
+    snprintf(line, sizeof line, "op sum in=s,%s out=sum:4000 needs=none fwd=150 bwd=1000\nop loss in=sum out=l:4 needs=sum fwd=10 bwd=10\n", before);
+    put(&t, line);
+    if (!t.data || rm_graph_read(t.data, t.size, NULL, &g) != RM_OK || rmi_graph_seal(g) != RM_OK) failed++, printf("residual: %s\n", g ? rm_graph_error(g) : "?");
+    free(t.data);
+    return g;
+}
+
+/* By hand: what a backward that keeps what `set` makes holds, and how long its reruns take. Value i is what op i makes; -1 the input. */
+static void by_hand(uint32_t n, uint32_t set, uint64_t *bytes, uint64_t *ns)
+{
+    uint32_t fresh = 0, held = 0, i, k;
+    *bytes = *ns = 0;
+    for (i = 3 * n; i-- > 0;) { /* of the sum nothing is read */
+        uint32_t from;
+        int v = i % 3 == 2 ? (int)i : (int)i - 1; /* what this backward reads */
+        if (i % 3 == 1 && !(fresh >> i & 1)) { /* and what a norm has saved */
+            if (set >> i & 1) *bytes += 8;
+            else {
+                for (from = i; from > 0 && !((fresh | set) >> (from - 1) & 1);) from--;
+                if (from && !(fresh >> (from - 1) & 1)) held |= 1u << (from - 1);
+                for (k = from; k <= i; k++) *ns += fwd_ns[k], fresh |= 1u << k;
+            }
+        }
+        if (v < 0 || (fresh >> v & 1)) continue;
+        if (set >> v & 1) {
+            held |= 1u << v;
+            continue;
+        }
+        for (from = (uint32_t)v; from > 0 && !((fresh | set) >> (from - 1) & 1);) from--;
+        if (from && !(fresh >> (from - 1) & 1)) held |= 1u << (from - 1);
+        for (k = from; k <= (uint32_t)v; k++) *ns += fwd_ns[k], fresh |= 1u << k;
+    }
+    for (i = 0; i < 3 * n; i++) *bytes += held >> i & 1 ? out_bytes[i] : 0;
+}
+
+/* No choice may be much better than every option: by a 10th of what there is to keep and to rerun. */
+static void descent(uint32_t n, uint64_t seed)
+{
+    rmi_arena mem = rmi_arena_make(NULL);
+    rm_graph *g = residual(n, seed);
+    rmi_shape shape;
+    rmi_blk b;
+    uint32_t set, k, missed = 0, at = 0;
+    uint64_t bytes, ns, all, most, none;
+    if (!g || rmi_shp_make(&mem, g, RMI_NONE, &shape) != RM_OK || rmi_blk_make(&mem, g, &shape, RM_SINGLE, 1, RMI_CHN_AUTO, 1, 1, &b) != RM_OK) failed++;
+    else {
+        while (at < shape.n && shape.stages[at].hi - shape.stages[at].lo != 3 * n + 1) at++;
+        by_hand(n, (1u << 3 * n) - 1, &all, &none);
+        by_hand(n, 0, &bytes, &most);
+        if (at == shape.n || none) failed++, printf("descent: %u stages, none of %u ops\n", shape.n, 3 * n + 1);
+        else if (b.options[at][0].saved != all) failed++, printf("descent: keeping all holds %llu, by hand %llu\n", (unsigned long long)b.options[at][0].saved, (unsigned long long)all);
+        else for (set = 0; set < 1u << 3 * n; set++) {
+            by_hand(n, set, &bytes, &ns);
+            for (k = 0; k < b.stages[at].n_options && (b.options[at][k].saved > bytes + all / 10 || b.options[at][k].bwd_ns - b.options[at][0].bwd_ns > ns + most / 10);) k++;
+            missed += k == b.stages[at].n_options;
+        }
+        if (missed) failed++, printf("descent: seed %llu: %u of %u choices are better than every option\n", (unsigned long long)seed, missed, 1u << 3 * n);
+        else passed++;
+    }
+    rmi_arena_free(&mem);
+    rm_graph_destroy(g);
+}
+
+/* --- blocks of the user */
+
+/* The same text with blocks around its ops: at random (seed), or each `of` ops. */
+static void blocked(const rg_text *from, uint64_t seed, uint32_t of, rg_text *to)
+{
+    const char *line, *next;
+    uint32_t depth = 0, op = 0;
+    for (line = from->data; *line; line = next) {
+        char *copy;
+        size_t n = (size_t)((next = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line)) - line);
+        if (!strncmp(line, "op ", 3)) {
+            uint64_t z = rmi_mix(seed + op);
+            for (; depth && (of ? op % of == 0 : z % 4 == 0); depth--, z /= 4) put(to, "end\n");
+            for (; depth < 4 && (of ? op % of == 0 && !depth : z % 3 == 0); depth++, z /= 3) put(to, "block b\n");
+            op++;
+        }
+        copy = (char *)malloc(n + 1);
+        memcpy(copy, line, n);
+        copy[n] = 0;
+        put(to, copy);
+        free(copy);
+    }
+    for (; depth; depth--) put(to, "end\n");
+}
+
+/* Groups of a text with blocks: a group that begins or ends within a block has nothing from outside of it. */
+static void torn(const rg_text *t)
+{
+    rmi_arena mem = rmi_arena_make(NULL);
+    rm_graph *g = NULL;
+    rmi_shape shape;
+    uint32_t *border, k, i, e, torn_ = 0;
+    if (rm_graph_read(t->data, t->size, NULL, &g) == RM_OK && rmi_graph_seal(g) == RM_OK && (border = RMI_NEW(&mem, uint32_t, (size_t)g->n_ops + 1)) != NULL) {
+        rmi_shp_borders(g, border);
+        if (rmi_shp_groups(&mem, g, 12, border, &shape) != RM_OK) failed++;
+        else for (k = 0; k < shape.n; k++) {
+            const rmi_stage *s = &shape.stages[k];
+            if (s->hi - s->lo > 12) torn_++;
+            for (i = 0; i < g->n_marks; i++) { /* each block, from its marks */
+                if (g->marks[i].name) continue;
+                e = g->marks[i].op;
+                uint32_t lo = g->marks[g->marks[i].outer].op;
+                if (lo >= s->hi || e <= s->lo || lo == e) continue;                     /* apart */
+                if ((s->lo < lo || s->hi > e) && !(s->lo <= lo && s->hi >= e)) torn_++; /* something of it, and something else */
+            }
+        }
+        if (torn_) failed++, printf("groups tear %u blocks apart\n", torn_);
+        else passed++;
+    } else skipped++;
+    rmi_arena_free(&mem);
+    rm_graph_destroy(g);
+}
+
+static uint64_t time_of(const rg_text *t, uint32_t percent)
+{
+    rm_graph *g = NULL;
+    rm_plan *p = NULL;
+    rm_plan_info all = {0}, f = {0};
+    uint64_t ns = RMI_INF;
+    if (rm_graph_read(t->data, t->size, NULL, &g) == RM_OK && rm_plan_create(g, &(rm_plan_desc){.preset = "noremat", .info = &all}, &p) == RM_OK) {
+        rm_plan_destroy(p);
+        p = NULL;
+        if (rm_plan_create(g, &(rm_plan_desc){.preset = "hilp", .device_bytes = all.arena_bytes / 100 * percent, .info = &f}, &p) == RM_OK) ns = f.time_ns;
+    } else printf("%s\n", g ? rm_graph_error(g) : "not read"), failed++;
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    return ns;
+}
+
+/* Blocks, good or bad, never cost preset hilp anything. */
+static void hint(const rg_text *t, uint64_t seed, uint32_t of, uint32_t percent)
+{
+    rg_text with = {0};
+    uint64_t bare, named;
+    blocked(t, seed, of, &with);
+    torn(&with);
+    bare = time_of(t, percent);
+    named = time_of(&with, percent);
+    if (named > bare) failed++, printf("hint: seed %llu, %u %%: %llu ns without blocks, %llu with\n", (unsigned long long)seed, percent, (unsigned long long)bare, (unsigned long long)named);
+    else passed++;
+    helped += named < bare;
+    free(with.data);
+}
+
+/* An encoder-decoder: every layer of the decoder reads the encoder's end. 10 and 16 ops a layer. */
+static void encoder_decoder(rg_text *t, uint32_t layers)
+{
+    char line[256], x[16] = "x", y[16];
+    uint32_t i, k;
+    put(t, "rockmate graph 1\ntensor d const 800\ntensor w param 0\nop stem in=d,w out=x:800 needs=d fwd=100 bwd=100\n");
+    for (i = 0; i < 2 * layers; i++) {
+        for (k = 0; k < (i < layers ? 10u : 16u); k++) {
+            static const unsigned bytes[] = {800, 2400, 800, 800, 800, 800, 3200, 3200, 800, 800, 800, 800, 800, 800, 800, 800}, ns[] = {9, 90, 60, 30, 9, 9, 120, 18, 120, 9, 9, 60, 60, 30, 9, 9};
+            int end = i + 1 == layers && k == 9;
+            snprintf(y, sizeof y, end ? "e" : "t%u_%u", i, k);
+            snprintf(line, sizeof line, "op o%u_%u in=%s%s out=%s:%u needs=%s fwd=%u bwd=%u\n", i, k, x, k == 11 ? ",e" : "", y, bytes[k], k % 5 == 4 ? "none" : x, ns[k], 2 * ns[k]);
+            put(t, line);
+            memcpy(x, y, sizeof x);
+        }
+    }
+    snprintf(line, sizeof line, "op loss in=%s out=l:4 needs=%s fwd=10 bwd=10\n", x, x);
+    put(t, line);
+}
+
 int main(int argc, char **argv)
 {
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : 150, i;
@@ -70,6 +270,20 @@ int main(int argc, char **argv)
         } else skipped++;
         rm_graph_destroy(g);
         rg_free(&t);
+    }
+    for (i = 0; i < 6; i++) descent(4, first + i);
+    for (i = 0; i < n / 75; i++) {
+        rg_text t;
+        rg_generate(&t, first + i, 30 + (int)(rmi_mix(first + i) % 40), (RG_RESIDUAL | RG_DAG | RG_SAVED | RG_NEEDS | RG_INPLACE | RG_VARIANT) & (uint32_t)rmi_mix(first + i + 9));
+        if (t.data) hint(&t, first + i, i % 3 ? 0 : 7, 70 + 10 * (uint32_t)(i % 2));
+        rg_free(&t);
+    }
+    {
+        rg_text t = {0};
+        encoder_decoder(&t, 8);
+        hint(&t, first, 10, 35);
+        if (!helped) failed++, printf("blocks around layers help nowhere\n");
+        free(t.data);
     }
     if (late) failed++, printf("%lu of %lu points take longer than promised\n", late, points);
     if (exact * 10 < points * 9) failed++, printf("only %lu of %lu points to the nanosecond\n", exact, points);
