@@ -17822,8 +17822,26 @@ RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
     return RM_OK;
 }
 
-/* Programs with copies of all kinds, the first with copies of what persists where it likes, the others like it. If the budget is
-   too small, which one would do? Each answer is for one kind only, so it is tried. */
+/* The budget is too small; which one would do? What a call for another budget found need not be found again, nor fit the other kinds,
+   so the answer is tried. */
+RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
+{
+    rm_plan_info next;
+    uint32_t round;
+    for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
+        w->budget = worst->min_bytes;
+        w->given = w->d->like ? w->given : NULL;
+        RMI_TRY(rmi_plan_kinds_of_step(w, &next));
+        w->p->n = 0;
+        if (!next.min_bytes) break;
+        if (next.min_bytes <= worst->min_bytes) next.min_bytes = worst->min_bytes + worst->min_bytes / 16;
+        worst->min_bytes = next.min_bytes;
+    }
+    w->budget = w->d->device_bytes;
+    return RM_OK;
+}
+
+/* Programs with copies of all kinds, the first with copies of what persists where it likes, the others like it. */
 RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
@@ -17839,17 +17857,7 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
         if (!next.min_bytes) *worst = next;
     }
     w->room = 0;
-    for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
-        w->budget = worst->min_bytes;
-        w->given = w->d->like ? w->given : NULL;
-        RMI_TRY(rmi_plan_kinds_of_step(w, &next));
-        w->p->n = 0;
-        if (!next.min_bytes) break;
-        if (next.min_bytes <= worst->min_bytes) next.min_bytes = worst->min_bytes + worst->min_bytes / 16;
-        worst->min_bytes = next.min_bytes;
-    }
-    w->budget = w->d->device_bytes;
-    return RM_OK;
+    return rmi_plan_named(w, worst);
 }
 
 /* Programs of several kinds share what persists. So there are two plans: one in which nothing moves, and one in which the kind
@@ -17893,7 +17901,10 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
     RMI_TRY(rmi_plan_layout(w));
     if (w->host_only) w->c.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
     if (w->d->like || w->steps & (w->steps - 1)) RMI_TRY(rmi_plan_several(w, &worst));
-    else RMI_TRY(rmi_plan_kinds_of_step(w, &worst));
+    else {
+        RMI_TRY(rmi_plan_kinds_of_step(w, &worst));
+        if (w->c.passes & RMI_PLAN_MOVES && !(w->c.passes & RM_PASS_OFFLOAD) && w->g->has_link && w->d->host_bytes) RMI_TRY(rmi_plan_named(w, &worst));
+    }
     if (worst.min_bytes) {
         if (w->d->info) *w->d->info = worst;
         return rmi_plan_infeasible(w, &worst);
@@ -21758,6 +21769,7 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
             RMI_TRY(rmi_exe_point(b, own[i], bytes, write, (const void **)(void *)(i == 0 ? &c->param : i == 1 ? &c->grad : &c->state)));
         }
     }
+    if (r.way == RMI_REDUCE) b->holds[r.id] = 1;
     if (r.way == RMI_REDUCE && b->x->backend.device_step) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_EXE_DEVICE_STEP, 1, 0));
     if (r.way != RMI_REDUCE && g->n_barriers) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_MAX, 1, 0)); /* what the barrier found */
     if (r.way == RMI_OPT_HOST) {
@@ -21792,7 +21804,7 @@ RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *b, rmi_run r)
         uint32_t buf = rmi_low_buf(g, RMI_BUF_GRAD, i);
         if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
         sizes[c->n_in] = g->tensors[i].grad_bytes;
-        if (b->at[buf] == RMI_INF && b->host_at[buf] != RMI_INF) {
+        if ((b->at[buf] == RMI_INF || !b->holds[i]) && b->host_at[buf] != RMI_INF) { /* bytes on the device may hold nothing yet, or no more */
             in[c->n_in] = b->x->host + (size_t)b->host_at[buf];
             RMI_TRY(rmi_exe_uses_host(b, RMI_NONE, b->host_at[buf], g->tensors[i].grad_bytes, 0));
         } else {
