@@ -17332,6 +17332,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 }
 
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
+#define RMI_PLAN_PACKS 48u /* times that addresses are looked for */
 #define RMI_PLAN_MOVE_EVALS 12000u
 
 /* The search, and again with a lower limit while addresses cost more than live bytes. */
@@ -17360,8 +17361,8 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         memcpy(m->host_update, host, m->g->n_tensors);
         rmi_off_settle(m);
     }
-    for (k = 0; k < 4; k++) { /* ever cooler, from the best so far */
-        rmi_off_anneal(s, evals / 8 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1u : 2u));
+    for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
+        rmi_off_anneal(s, evals / 5 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1u : 2u));
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
         else s->price *= 2; /* it does not fit */
     }
@@ -17370,17 +17371,26 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         rmi_off_anneal(s, evals / 4 + 1, m->ns / 500);
     }
     if (s->best_energy == RMI_INF) return RM_OK;
-    for (round = 0; round < 32 && !w->stop.stopped; round++) {
+    for (round = 0; round < RMI_PLAN_PACKS && !w->stop.stopped; round++) {
+        int useless = w->best.n && s->best_energy >= w->best.fig.time_ns;
         rmi_off_take_best(s);
-        w->quick = round < 30 || w->best.n;
-        RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
+        w->quick = round < RMI_PLAN_PACKS - 2 || w->best.n;
+        size = 0;
+        if (!useless) RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
         w->quick = 0;
-        if (size == RMI_INF || budget == RMI_INF || (!round && size <= budget)) return RM_OK;
+        if (size == RMI_INF || budget == RMI_INF || (!round && size <= budget && !useless)) return RM_OK;
         if (size <= budget) {
             m->slack -= m->slack / 4;
             m->limit += (budget - m->limit) / 4;
-        } else if (round % 3 < 2) m->slack += (size - budget) / 4 + m->limit / 1000;
-        else m->limit -= (size - budget) / 4 + m->limit / 4000; /* it may be the turn itself that cannot be packed */
+        } else { /* until these decisions do not fit; it may be the turn itself that cannot be packed */
+            uint64_t more = round % 3 < 2 ? (size - budget) / 4 + m->limit / 2000 : 0, less = more ? 0 : (size - budget) / 4 + m->limit / 4000;
+            for (k = 0; k < 16; k++) {
+                m->slack += more;
+                m->limit -= less;
+                rmi_off_energy(s);
+                if (m->peak > m->limit) break;
+            }
+        }
         s->best_energy = RMI_INF;
         rmi_off_anneal(s, evals / 80 + 1, m->ns / 5000);
     }
