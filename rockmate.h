@@ -4672,7 +4672,7 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
         if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, i, q->n));
         if (rmi_seq_grad_stays(q->g, q->step, i)) {
             uint32_t b = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
-            RMI_TRY(rmi_seq_absent(q, b) && q->hst[b] != RMI_NONE ? rmi_seq_use_kept(q, b, q->n) : rmi_seq_use(q, b, q->n));
+            RMI_TRY(q->hst[b] != RMI_NONE ? rmi_seq_use_kept(q, b, q->n) : rmi_seq_use(q, b, q->n)); /* what went out is at home there */
         }
     }
     rmi_seq_clean(q);
@@ -17668,6 +17668,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s",
                        w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
                        stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
+                       : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
                        : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
                        : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller" : "or make the largest op smaller");
 }

@@ -280,6 +280,7 @@ static void updates(uint64_t seed)
     rm_graph *g = NULL;
     rm_plan_info all, info;
     rm_plan *p;
+    rm_result res;
     uint64_t r = seed + 1000;
     at += (size_t)sprintf(text + at, "rockmate graph 1\nlink h2d=%u000000 d2h=%u000000\ntensor x input 4096\n", 500 + 500 * draw(&r, 8), 500 + 500 * draw(&r, 8));
     for (i = 0; i < n; i++) {
@@ -294,10 +295,13 @@ static void updates(uint64_t seed)
     make(g, "noremat", 0, 0, RM_SINGLE, NULL, &all, &p);
     rm_plan_destroy(p);
     for (percent = 30; percent <= 90; percent += 20) {
-        rm_result res = make(g, "offmate", all.keep_all_bytes / 100 * percent, 1 << 24, RM_SINGLE, NULL, &info, &p);
+        res = make(g, "offmate", all.keep_all_bytes / 100 * percent, 1 << 24, RM_SINGLE, NULL, &info, &p);
         if (res == RM_OK) expect(info.time_ns >= info.bound_ns, "updates: the bound", "above the plan"), bounded++, gaps += (info.time_ns - info.bound_ns) * 1000 / info.bound_ns;
         rm_plan_destroy(p);
     }
+    res = make(g, "stream", all.keep_all_bytes / 2, 1 << 24, RM_MIDDLE, NULL, NULL, &p); /* gradients at home in host memory leave the device as well if the step is the first */
+    rm_plan_destroy(p);
+    if (res == RM_OK) expect(make(g, "offmate", all.keep_all_bytes / 2, 1 << 24, RM_FIRST, NULL, NULL, &p) == RM_OK, "the first step wants more than one between", rm_graph_error(g)), rm_plan_destroy(p);
     rm_graph_destroy(g);
 }
 
@@ -360,6 +364,7 @@ static void refusals(void)
     refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or let weights wait in host memory (rm_plan_desc.host_bytes)");
     refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 1 << 20, "link", RM_ERROR_INFEASIBLE, "take preset 'offmate'");
     refuses(HEAD NET("opt=5 state=8000"), 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or make the largest op smaller");
+    refuses(HEAD NET("opt=5 state=8000"), 10000, 1 << 20, NULL, RM_ERROR_INFEASIBLE, "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used");
     refuses(HEAD "link h2d=0 d2h=1\n", 3000, 1 << 20, "offmate", RM_ERROR_TEXT, "'h2d=' above zero");
     g = rm_graph_create(NULL);
     rm_graph_link(g, 1, 0, 0, 0);
