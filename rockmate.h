@@ -11420,7 +11420,7 @@ typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
     uint64_t cap;
 } rmi_bnd_arc;
 
-#define RMI_BND_TOGETHER 6u
+#define RMI_BND_TOGETHER 12u
 
 typedef struct rmi_bnd_clause {
     uint32_t arc, unless;
@@ -13056,8 +13056,8 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint
     return RM_OK;
 }
 
-/* Moments whose neighbours among tries bound less, the best first. Returns how many there are. */
-RMI_FN uint32_t rmi_bnd_peaks(rmi_bnd_try *tries, uint32_t n)
+/* Moments whose neighbours bound less come first. */
+RMI_FN void rmi_bnd_peaks(rmi_bnd_try *tries, uint32_t n)
 {
     uint32_t i, k, z = 0;
     for (i = 0; i < n; i++) { /* those before i bound more */
@@ -13068,46 +13068,69 @@ RMI_FN uint32_t rmi_bnd_peaks(rmi_bnd_try *tries, uint32_t n)
         for (k = i; k > z; k--) tries[k] = tries[k - 1];
         tries[z++] = t;
     }
-    return z;
 }
 
-/* To the best moment the one is added with which it bounds most, and so on while that helps; then branching. */
+/* Moments from the best one on at equal distances, each surely after the one before: with little memory each wants its own repeats,
+   which shows only when there are many. Returns how many. */
+RMI_FN uint32_t rmi_bnd_spread(rmi_bnd *w, uint32_t from, uint32_t *x)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, n = 1, far = m->n_keep - 1 - from;
+    x[0] = m->keep[from];
+    for (i = 1; i < RMI_BND_TOGETHER; i++) {
+        uint32_t t = m->keep[from + far * i / (RMI_BND_TOGETHER - 1)];
+        if (m->tasks[t].way != RMI_BWD) continue;
+        rmi_bnd_around(w, t);
+        if (t != x[n - 1] && w->before[x[n - 1]]) x[n++] = t;
+    }
+    return n;
+}
+
+/* To the best moment each is added with which it bounds more; then branching. */
 RMI_FN rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
     uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks + m->n_buf + 1u);
-    uint64_t ns, most = 0, last = 0, end = w->work + more, price[RMI_BND_TOGETHER], next[RMI_BND_TOGETHER];
-    uint32_t i, k, q, n_at = 1, at[RMI_BND_TOGETHER], x[RMI_BND_TOGETHER], best = 0;
+    uint64_t ns, most = tries[0].key, end = w->work + more, price[RMI_BND_TOGETHER + 1];
+    uint32_t i, k, q, n_at = 1, at[RMI_BND_TOGETHER + 1], x[RMI_BND_TOGETHER + 1];
     if (!scratch) return RM_ERROR_MEMORY;
     at[0] = tries[0].at;
     price[0] = tries[0].price;
     w->most_work = w->work + more / 2;
-    while (n_at < RMI_BND_TOGETHER && best != RMI_NONE && w->work < w->most_work) {
-        last = most;
-        for (best = RMI_NONE, k = 1; k < n && w->work < w->most_work; k++) {
-            for (q = 0, i = 0; i < n_at; i++) q += at[i] < tries[k].at; /* its place */
-            if (q < n_at && at[q] == tries[k].at) continue;
-            for (i = 0; i <= n_at; i++) {
-                x[i] = m->keep[i < q ? at[i] : i == q ? tries[k].at : at[i - 1]];
-                next[i] = i < q ? price[i] : i == q ? tries[k].price / 2 : price[i - 1];
-            }
-            RMI_TRY(rmi_bnd_joint(w, x, n_at + 1, 1, next, node, scratch, &ns));
-            if (ns <= most) continue;
-            most = ns;
-            best = k;
-        }
-        if (best == RMI_NONE || most < last + last / 2048) break;
-        for (i = n_at; i > 0 && at[i - 1] > tries[best].at; i--) {
+    for (k = 1; k < n && n_at < RMI_BND_TOGETHER && w->work < w->most_work; k++) {
+        for (q = 0; q < n_at && at[q] < tries[k].at;) q++;
+        if (q < n_at && at[q] == tries[k].at) continue;
+        for (i = n_at++; i > q; i--) {
             at[i] = at[i - 1];
             price[i] = price[i - 1];
         }
-        at[i] = tries[best].at;
-        price[i] = tries[best].price / 2;
-        n_at++;
+        at[q] = tries[k].at;
+        price[q] = tries[k].price / 2;
+        for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
+        RMI_TRY(rmi_bnd_joint(w, x, n_at, 1, price, node, scratch, &ns));
+        if (ns > most + most / 2048) {
+            most = ns;
+            continue;
+        }
+        for (n_at--, i = q; i < n_at; i++) {
+            at[i] = at[i + 1];
+            price[i] = price[i + 1];
+        }
+    }
+    for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
+    if (w->n_arc * 300 * RMI_BND_TOGETHER < more / 4) { /* small networks */
+        uint32_t wide[RMI_BND_TOGETHER];
+        k = rmi_bnd_spread(w, tries[0].at, wide);
+        for (i = 0; i < k; i++) price[i] = tries[0].price;
+        RMI_TRY(rmi_bnd_joint(w, wide, k, 1, price, node, scratch, &ns));
+        if (ns > most) {
+            most = ns;
+            memcpy(x, wide, sizeof wide);
+            n_at = k;
+        }
     }
     *bound = rmi_max(*bound, most);
     w->most_work = end;
-    for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
     if (n_at > 1) RMI_TRY(rmi_bnd_joint(w, x, n_at, RMI_BND_NODES, price, node, scratch, &ns));
     if (n_at > 1) *bound = rmi_max(*bound, ns);
     return RM_OK;
@@ -13131,8 +13154,8 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t 
     RMI_TRY(rmi_bnd_sample(&w, node, tries, &n, bound));
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     end = w.work + more;
-    k = rmi_bnd_peaks(tries, n);
-    if (n > 1 && w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, k, more / 4 * 3, node, bound)); /* large networks: not worth it */
+    rmi_bnd_peaks(tries, n);
+    if (n > 1 && w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 4 * 3, node, bound)); /* large networks: not worth it */
     for (k = 0; k < n && w.work < end; k++) {
         if (k && tries[k].at == tries[k - 1].at) continue;
         w.most_work = w.work + (k + 1 < n ? 3 * (end - w.work) / 4 : end - w.work);
