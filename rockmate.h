@@ -11073,6 +11073,8 @@ RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
     const rmi_ref_state *a = s->a;
     uint32_t i, from, least = p, end = a->inst0[p + 1];
     int ok = 1, pass;
+    for (i = a->inst0[p]; i < end; i++) /* most fail alone */
+        if (rmi_ref_bridge(a, i, &from) && from < p && rmi_ref_tree_most(t, from, p) + (int64_t)s->m->room[a->inst[i].buf] > (int64_t)s->limit) return 0;
     for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
         for (i = a->inst0[p]; i < end; i++) {
             int64_t room = (int64_t)s->m->room[a->inst[i].buf];
