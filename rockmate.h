@@ -15879,6 +15879,7 @@ typedef struct rmi_plan_preset {
 #define RMI_PLAN_GROUPED 10000u /* ops: more are not grouped */
 #define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
+#define RMI_PLAN_HUGE 200u    /* ops: options of a longer stage take long */
 #define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
@@ -16662,7 +16663,7 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
         if (i && shape->n < stages + stages / 4 + 1) continue;
         stages = shape->n;
         tries++;
-        if (!(part & (i ? 2u : 1u))) continue;
+        if (!(part & (i ? 2u : 1u)) || (!i && most > RMI_PLAN_HUGE && w->c.passes & RM_PASS_SEARCH)) continue; /* the search has them among its starts, once */
         RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, 1, &w->blk));
         w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
         RMI_TRY(rmi_plan_pass_chain(w, mem, budget));
