@@ -6321,6 +6321,7 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
     uint8_t *fresh, *todo;     /* by op: scratch: rerun in this backward; to be rerun next, all 0 */
     uint32_t *like;            /* by class: scratch: the stage that was measured last, + 1 */
     uint8_t *wanted;     /* by buffer: scratch, all 0 */
+    uint32_t *counted, count; /* by tensor: scratch: the count in which its root was last */
     uint8_t *rerun;      /* by op: bit 0: to make the output; bit 1: to make what the backward reads; bit 2: both */
     uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
     uint64_t *room;      /* by tensor: of the stretch that it may lie in: its own bytes, or more that it took over */
@@ -6750,16 +6751,17 @@ typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
 } rmi_blk_list;
 
 /* Bytes of the list keep, under an option. */
-RMI_FN uint64_t rmi_blk_kept_bytes(const rmi_blk *b, const rmi_stage *s, const uint8_t *kept)
+RMI_FN uint64_t rmi_blk_kept_bytes(rmi_blk *b, const rmi_stage *s, const uint8_t *kept)
 {
     const rm_graph *g = b->g;
     uint64_t sum = 0;
-    uint32_t k, e, t, u;
+    uint32_t k, t;
+    b->count++;
     for (k = 0; k < b->n_keep; k++) {
         int saved = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED;
-        for (e = 0; e < k && !saved; e++) /* views of one root count once */
-            if (rmi_low_kind(g, b->keep[e], &u) == RMI_BUF_VALUE && g->tensors[u].root == g->tensors[t].root) break;
-        if (saved || e == k) sum = rmi_add(sum, rmi_round_up(saved ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : b->room[g->tensors[t].root], b->granule));
+        if (!saved && b->counted[g->tensors[t].root] == b->count) continue; /* views of one root count once */
+        if (!saved) b->counted[g->tensors[t].root] = b->count;
+        sum = rmi_add(sum, rmi_round_up(saved ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : b->room[g->tensors[t].root], b->granule));
     }
     return sum;
 }
@@ -7078,6 +7080,7 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     b->todo = RMI_NEW(b->mem, uint8_t, g->n_ops);
     b->like = RMI_NEW(b->mem, uint32_t, b->shape->n_classes);
     b->wanted = RMI_NEW(b->mem, uint8_t, nb);
+    b->counted = RMI_NEW(b->mem, uint32_t, g->n_tensors);
     b->rerun = RMI_NEW(b->mem, uint8_t, g->n_ops);
     b->begun = RMI_NEW(b->mem, uint8_t, g->n_tensors);
     b->in_bytes = RMI_NEW(b->mem, uint64_t, n);
@@ -7089,7 +7092,7 @@ RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
     b->entry = RMI_NEW(b->mem, uint32_t, lists);
     b->entry_bytes = RMI_NEW(b->mem, uint64_t, lists);
     if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like || !b->room || !b->most_ws || !b->pass_level) return RM_ERROR_MEMORY;
-    if (!b->stages || !b->wanted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
+    if (!b->stages || !b->wanted || !b->counted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) b->room[i] = g->tensors[i].external ? 0 : g->tensors[i].bytes;
     return RM_OK;
 }
