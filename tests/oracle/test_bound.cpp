@@ -396,6 +396,46 @@ static void exact(unsigned long seed, rmi_arena *mem, const rmi_ref_model *m, ui
     }
 }
 
+/* How near the bound comes where several moments count. opt 0: by exhaustive search. */
+static void near(const char *what, const std::string &text, uint64_t limit, uint64_t opt, unsigned percent, unsigned *passed, unsigned *failed)
+{
+    rm_graph *g = NULL;
+    uint64_t bound = 0;
+    if (rm_graph_read(text.data(), text.size(), NULL, &g)) {
+        printf("%s: %s\n", what, g ? rm_graph_error(g) : "memory");
+        ++*failed;
+    } else {
+        rmi_arena mem = rmi_arena_make(&g->mem.hooks);
+        rmi_ref_model m;
+        Oracle o;
+        o.g = g;
+        o.limit = limit;
+        if (!opt) opt = o.solve();
+        if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 20000000, 30000000, &bound) != RM_OK) exit(2);
+        if (opt && opt != RMI_INF && bound <= opt && bound * 100 >= opt * percent) ++*passed;
+        else {
+            ++*failed;
+            printf("%s: %llu ns are needed, the bound is %llu\n", what, (unsigned long long)opt, (unsigned long long)bound);
+        }
+        rmi_arena_free(&mem);
+    }
+    rm_graph_destroy(g);
+}
+
+static void near_all(unsigned *passed, unsigned *failed)
+{
+    std::string s = "rockmate graph 1\ntensor x const 9\ntensor w param 0\n", in = "x,w";
+    for (unsigned i = 0; i < 12; i++) { /* a chain in the least memory: each backward runs all before it again, 1 + 2 + ... + 11 runs */
+        s += "op f" + std::to_string(i) + " in=" + in + " out=y" + std::to_string(i) + ":9 needs=" + (i ? in : "x") + " fwd=100 bwd=100\n";
+        in = "y" + std::to_string(i);
+    }
+    near("a chain in the least memory", s + "op loss in=y11 out=l:4 needs=none fwd=0 bwd=0\noutput l\n", 31, 2400 + 6600, 83, passed, failed);
+    near("workspaces in the forward and in the backward",
+         "rockmate graph 1\ntensor x const 4\ntensor w param 0\nop a in=x,w out=p:4 needs=none fwd=50 bwd=1\nop b in=p out=q:1 needs=p fwd=10 bwd=10\nvariant b fast needs=p fwd=4 bwd=4 fwd_ws=6 bwd_ws=6\n"
+         "op c in=q out=r:4 needs=q fwd=50 bwd=1\nop d in=r out=s:1 needs=r fwd=10 bwd=10\nvariant d fast needs=r fwd=4 bwd=4 fwd_ws=6 bwd_ws=6\nop loss in=s out=l:1 needs=s fwd=1 bwd=1\noutput l\n",
+         11, 0, 98, passed, failed);
+}
+
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 150, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i, n;
@@ -467,6 +507,7 @@ int main(int argc, char **argv)
         rm_graph_destroy(g);
         if (i % 6 == 0) moving(i, &passed, &failed);
     }
+    near_all(&passed, &failed);
     fprintf(stderr, "exact: %u times as exhaustive search has it, %u times feasible or not\n", same, any);
     fprintf(stderr, "tight %u, several moments %u, mean optimum / bound %.4f\n", tight, joint, ratio / (compared ? compared : 1));
     printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
