@@ -8706,6 +8706,7 @@ typedef struct rmi_ref_acc {    /* what a task touches, in one mode of its op; r
     uint32_t kept0[2], n_kept;  /* the same where what it saves is read */
     uint32_t may_be_free;       /* BWD: all its gradients may be names of dout */
     uint64_t view_offset, saved_bytes, saved_room;
+    uint8_t out0, looks;        /* FWD: the first buffer that it makes is output 0's; it is a view, of whatever */
 } rmi_ref_acc;
 
 typedef struct rmi_ref_task {
@@ -8716,6 +8717,8 @@ typedef struct rmi_ref_task {
     uint32_t ban0, n_ban;       /* tasks that must not have run before: they change what this one reads */
     uint64_t ns;                /* of tasks without choices */
 } rmi_ref_task;
+
+#define RMI_REF_LARGE 50000u /* tasks: memory counts */
 
 typedef struct rmi_ref_model {
     const rm_graph *g;
@@ -8735,6 +8738,7 @@ typedef struct rmi_ref_model {
     uint32_t n_buf;
     uint64_t *bytes, *room;     /* by our buffer: as declared, rounded */
     uint32_t *maker;            /* by our buffer: op whose forward makes it, or RMI_NONE */
+    uint32_t *root, *kin;       /* NULL, or by our buffer: the one that it is a view of, in the end, or itself; the next one of the same root */
     uint32_t *stay, n_stay;     /* wanted at the end */
     uint32_t *start, n_start;   /* inputs: there at the start */
     uint64_t base;              /* of what is always there */
@@ -8869,6 +8873,8 @@ RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_for
     a.saved = a.dout = a.view = RMI_NONE;
     a.read0 = (uint32_t)m->n_pool;
     for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_ref_put(m, op->in.at[i], &a.n_read));
+    a.looks = op->view != RMI_NONE;
+    a.out0 = m->compact[op->out.at[0]] != RMI_NONE;
     a.write0 = (uint32_t)m->n_pool;
     for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_ref_put(m, op->out.at[i], &a.n_write));
     if (op->has_bwd && rmi_low_has_backward(m->step) && rmi_low_reads_saved(op, mf)) {
@@ -9210,6 +9216,28 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
     return rmi_ref_order_others(m, update);
 }
 
+/* Which buffers are views of which. */
+RMI_FN rm_result rmi_ref_kin(rmi_ref_model *m)
+{
+    const rm_graph *g = m->g;
+    uint32_t i;
+    m->root = RMI_NEW(m->mem, uint32_t, m->n_buf + 1u);
+    m->kin = RMI_NEW(m->mem, uint32_t, m->n_buf + 1u);
+    if (!m->root || !m->kin) return RM_ERROR_MEMORY;
+    for (i = 0; i <= m->n_buf; i++) {
+        m->root[i] = i;
+        m->kin[i] = RMI_NONE;
+    }
+    for (i = 0; i < g->n_ops; i++) {
+        uint32_t of = g->ops[i].view == RMI_NONE ? RMI_NONE : m->compact[g->ops[i].view], v = m->compact[g->ops[i].out.at[0]];
+        if (of == RMI_NONE || v == RMI_NONE) continue;
+        m->root[v] = m->root[of];
+        m->kin[v] = m->kin[m->root[of]];
+        m->kin[m->root[of]] = v;
+    }
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, rmi_ref_model *m)
 {
     uint32_t i;
@@ -9227,6 +9255,7 @@ RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     m->moded = RMI_NEW(mem, uint32_t, g->n_ops);
     if (!m->bwd0 || !m->n_bwd || !m->n_modes || !m->must || !m->keep_mode || !m->moded) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_ref_buffers(m));
+    if (g->n_ops <= RMI_REF_LARGE / 4) RMI_TRY(rmi_ref_kin(m)); /* else no forecasts: memory counts */
     for (i = 0; i < g->n_ops; i++) { /* what takes no bytes is made once and stays */
         uint32_t k;
         m->must[i] = g->ops[i].mutates.n || (g->ops[i].flags & RM_ONCE);
@@ -9268,6 +9297,7 @@ typedef struct rmi_ref_state {
     uint64_t least_ns; /* the same, gradients that may be names of others' bytes counted as such */
     /* by position */
     uint64_t *live;    /* bytes there, with the run's workspace */
+    uint64_t *before;  /* bytes there when the run begins */
     uint16_t *form;
     uint8_t *rank;     /* of the form among the choices */
     uint8_t *again;    /* a repeat */
@@ -9317,6 +9347,7 @@ typedef struct rmi_ref_search {
     uint32_t passed;     /* folds so far, in the first pass */
     int bad;             /* found in the second pass: not legal */
     int odd;             /* the edit is more than repeats that come or go */
+    uint32_t moded;      /* the op whose mode is another one, or RMI_NONE */
     int same;            /* all that runs once is in an order that is known to be legal */
     rmi_arena *mem;
     uint64_t limit;      /* of live bytes, base not counted */
@@ -9341,6 +9372,10 @@ typedef struct rmi_ref_search {
     uint64_t *ins;       /* position << 32 | task; sorted when applied */
     uint32_t n_ins, cap_ins;
     uint8_t *drop;
+    uint32_t *dropped, n_drop; /* the same as a list */
+    int64_t *delta;      /* by position: bytes more than at the one before that an edit would bring; for forecasts, 0 between them */
+    uint32_t *at;        /* by task: where its last run in the current list is, if it runs */
+    uint32_t *met, meeting; /* by buffer: the forecast that it was met in */
     uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
     uint64_t most_ns;    /* a closure that takes longer is of no use */
     uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
@@ -9369,6 +9404,7 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
 {
     RMI_TRY(rmi_ref_kept_make(s, x));
     x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
+    x->before = s->m->root ? RMI_RAW(s->mem, uint64_t, s->cap + 1) : NULL;
     x->rank = RMI_RAW(s->mem, uint8_t, s->cap);
     x->again = RMI_RAW(s->mem, uint8_t, s->cap);
     x->cost = RMI_RAW(s->mem, uint64_t, s->cap);
@@ -9383,10 +9419,8 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
     x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
     if (x->cur) memset(x->cur, 0xFF, s->m->n_buf * sizeof(uint32_t));
-    return x->inst_use && x->cost && x->dead && x->reps && x->live && x->rank && x->again && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
+    return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->m->root) && x->rank && x->again && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
 }
-
-#define RMI_REF_LARGE 50000u /* tasks: memory counts */
 
 /* All but the two states. */
 RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
@@ -9416,6 +9450,7 @@ RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, r
     s->size = RMI_RAW(mem, uint64_t, m->n_buf);
     s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
     s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
+    s->dropped = RMI_RAW(mem, uint32_t, s->cap + 1);
     s->mark = RMI_NEW(mem, uint8_t, m->n_tasks);
     s->stack = RMI_RAW(mem, uint32_t, m->g->n_ops + 8);
     s->stack_runs = RMI_RAW(mem, uint32_t, s->cap);
@@ -9424,7 +9459,12 @@ RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, r
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
     s->a = RMI_NEW(mem, rmi_ref_state, 1);
     s->b = RMI_NEW(mem, rmi_ref_state, 1);
-    if (!s->done || !s->now || !s->ins || !s->drop || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
+    if (m->root) {
+        s->delta = RMI_NEW(mem, int64_t, s->cap + 2);
+        s->met = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
+        s->at = RMI_NEW(mem, uint32_t, m->n_tasks);
+    }
+    if (!s->done || !s->now || !s->ins || !s->drop || !s->dropped || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->size || !s->above || !s->touched || !s->busy || (m->root && (!s->delta || !s->met || !s->at))) return RM_ERROR_MEMORY;
     memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
     memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
     s->most = s->cap;
@@ -9456,7 +9496,7 @@ RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi
     return rmi_ref_search_rooms(s, mem, 4);
 }
 
-RMI_FN const rmi_ref_acc *rmi_ref_acc_of(const rmi_ref_model *m, const rmi_ref_state *x, uint32_t task)
+RMI_INLINE const rmi_ref_acc *rmi_ref_acc_of(const rmi_ref_model *m, const rmi_ref_state *x, uint32_t task)
 {
     const rmi_ref_task *t = &m->tasks[task];
     return &m->accs[t->acc0 + (t->way <= RMI_BWD ? x->mode[t->id] : 0u)];
@@ -9467,6 +9507,15 @@ RMI_FN void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
     x->use_pos[x->n_use] = p;
     x->use_prev[x->n_use] = x->inst_use[i];
     x->inst_use[i] = x->n_use++;
+}
+
+/* No buffer has a life: those of n lives had. */
+RMI_FN void rmi_ref_forget(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t *by)
+{
+    uint32_t i;
+    if (s->m->n_buf / 32 < x->n_inst) memset(by, 0xFF, s->m->n_buf * sizeof(uint32_t));
+    else
+        for (i = 0; i < x->n_inst; i++) by[x->inst[i].buf] = RMI_NONE;
 }
 
 RMI_FN void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
@@ -9556,7 +9605,7 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
     uint32_t n_start = s->folds ? s->folds->n_start : m->n_start, n_stay = s->folds ? s->folds->n_stay : m->n_stay;
     uint32_t p, i, uses = 0, order = 0, back = RMI_NONE;
     s->stamp++;
-    for (i = 0; i < x->n_inst; i++) x->cur[x->inst[i].buf] = RMI_NONE;
+    rmi_ref_forget(s, x, x->cur);
     x->n_inst = 0;
     s->least_ns = 0;
     s->passed = 0;
@@ -9651,6 +9700,11 @@ RMI_FN uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, 
 {
     uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
     uint64_t least = RMI_INF;
+    if (c->inplace == RMI_NONE && live + fresh + c->ws <= s->limit) { /* mostly */
+        *size = fresh + c->ws;
+        *from = RMI_NONE;
+        return 0;
+    }
     for (i = 0; i < n; i++) {
         uint32_t f = RMI_NONE;
         uint64_t want;
@@ -9682,11 +9736,11 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
     uint32_t op = m->tasks[x->list[p]].id, lo = x->inst0[p], hi = x->inst0[p + 1], i, again = x->again[p], kept = 0, from, pick, n;
     uint64_t fresh = 0, size, out0 = 0, gain = 0, top;
     const rmi_ref_choice *c;
-    int read = 0, first_out = a->n_write && lo < hi && x->inst[lo].buf == m->compact[m->g->ops[op].out.at[0]];
+    int read = 0, first_out = a->out0 && lo < hi;
     for (i = lo; i < hi && !read; i++) read = x->inst[i].last > p;
     if (again) x->reps[x->n_reps++] = p;
     if (!read && (again || !m->must[op])) x->dead[x->n_dead++] = p;
-    if (a->view != RMI_NONE || m->g->ops[op].view != RMI_NONE) {
+    if (a->looks) {
         if (lo < hi) {
             uint32_t of = a->view == RMI_NONE ? RMI_NONE : s->now[a->view];
             if (of != RMI_NONE && x->inst[of].str != RMI_NONE) {
@@ -9832,6 +9886,7 @@ RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
     }
     for (p = 0; p < x->n; p++) {
         uint64_t before = x->ns, top;
+        if (x->before) x->before[p] = live;
         if (x->list[p] >= m->n_tasks) top = rmi_ref_fold_run(s, x, p, &live);
         else top = x->list[p] < m->g->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
         x->cost[p] = x->ns - before;
@@ -9851,6 +9906,7 @@ RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
         }
     }
     x->live[x->n] = live;
+    if (x->before) x->before[x->n] = live;
     if (live > x->peak) x->peak = live;
     return 1;
 }
@@ -9858,7 +9914,7 @@ RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
 /* Everything about x->list, x->mode. 0: the list is not legal. */
 RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
 {
-    uint32_t p, i;
+    uint32_t i;
     int ok;
     s->work += x->n;
     x->ns = x->fast_ns = x->over = x->peak = 0;
@@ -9867,7 +9923,7 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     s->bad = 0;
     if (!rmi_ref_lives(s, x) || s->least_ns > s->stop) return 0;
     s->work += x->n;
-    for (p = 0; p <= x->n; p++) x->free_head[p] = RMI_NONE;
+    memset(x->free_head, 0xFF, (x->n + 1u) * sizeof(uint32_t));
     for (i = x->n_inst; i-- > 0;) {
         x->inst[i].next_free = x->free_head[x->inst[i].last];
         x->free_head[x->inst[i].last] = i;
@@ -9875,7 +9931,7 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     s->passed = 0;
     x->least_ns = s->least_ns;
     ok = rmi_ref_bytes(s, x);
-    for (i = 0; i < x->n_inst; i++) s->now[x->inst[i].buf] = RMI_NONE;
+    rmi_ref_forget(s, x, s->now);
     return ok;
 }
 
@@ -9914,7 +9970,7 @@ RMI_FN void rmi_ref_record(rmi_ref_search *s)
     s->recorded = 1;
     s->work += a->n / 2;
     a->n_use = 0;
-    for (i = 0; i < a->n_inst; i++) a->inst_use[i] = RMI_NONE;
+    memset(a->inst_use, 0xFF, a->n_inst * sizeof(uint32_t));
     for (i = 0; i < n_start; i++) s->now[a->inst[i].buf] = i;
     for (p = 0; p < a->n; p++) {
         if (a->list[p] >= m->n_tasks) {
@@ -9922,6 +9978,7 @@ RMI_FN void rmi_ref_record(rmi_ref_search *s)
             for (i = 0; i < f->n_use; i++) rmi_ref_use(a, s->now[s->folds->touch[f->use0 + i].buf], p);
         } else {
             const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
+            if (s->at) s->at[a->list[p]] = p;
             for (i = 0; i < c->n_read; i++) rmi_ref_use(a, s->now[m->pool[c->read0 + i]], p);
             for (i = 0; i < c->n_write && m->tasks[a->list[p]].way == RMI_BWD; i++) {
                 uint32_t k = s->now[m->targets[c->write0 + i].buf];
@@ -9931,12 +9988,12 @@ RMI_FN void rmi_ref_record(rmi_ref_search *s)
         for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) s->now[a->inst[i].buf] = i;
     }
     for (i = 0; i < n_stay; i++) rmi_ref_use(a, s->now[s->folds ? s->folds->stay[i] : m->stay[i]], a->n);
-    for (i = 0; i < a->n_inst; i++) s->now[a->inst[i].buf] = RMI_NONE;
+    rmi_ref_forget(s, a, s->now);
 }
 
 /* --- edits: the candidate b is the current a with insertions and drops */
 
-RMI_FN uint32_t rmi_ref_rand(rmi_ref_search *s, uint32_t n)
+RMI_INLINE uint32_t rmi_ref_rand(rmi_ref_search *s, uint32_t n)
 {
     s->rng++;
     return (uint32_t)(((rmi_mix(s->rng) >> 32) * n) >> 32);
@@ -9944,12 +10001,20 @@ RMI_FN uint32_t rmi_ref_rand(rmi_ref_search *s, uint32_t n)
 
 RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task) { s->ins[s->n_ins++] = (uint64_t)pos << 32 | task; }
 
+RMI_FN void rmi_ref_drop(rmi_ref_search *s, uint32_t p)
+{
+    if (s->drop[p]) return;
+    s->drop[p] = 1;
+    s->dropped[s->n_drop++] = p;
+}
+
 RMI_FN void rmi_ref_begin(rmi_ref_search *s)
 {
     rmi_ref_record(s);
     s->n_ins = s->n_touched = 0;
     s->odd = 0;
-    memset(s->drop, 0, s->a->n + 1);
+    s->moded = RMI_NONE;
+    while (s->n_drop) s->drop[s->dropped[--s->n_drop]] = 0;
     memcpy(s->b->mode, s->a->mode, s->m->g->n_ops);
 }
 
@@ -10005,6 +10070,334 @@ RMI_FN int rmi_ref_too_slow(const rmi_ref_search *s)
     return ns > less && ns - less > s->stop;
 }
 
+/* --- forecast: most moves are turned down, and what one would do can be told from the lives that it changes, without the whole list.
+   Repeats that come and go, and backwards that read other things, split, join, lengthen or shorten lives; bytes change by the room of
+   these. What is not foreseen is small: bytes that go on under another name count twice, or once, in the run that renames them. */
+#define RMI_REF_FORESEEN 16u /* insertions */
+#define RMI_REF_EVENTS 96u   /* of one buffer and its views */
+#define RMI_REF_BEFORE(p) ((uint64_t)(p) << 16) /* moments: insertion k before position p is this + k, position p itself ... */
+#define RMI_REF_AT(p) (RMI_REF_BEFORE(p) | 0xFFFFu)
+#define RMI_REF_MAKES ((uint64_t)1 << 63) /* the event is a birth, not a use */
+
+typedef struct rmi_ref_span { /* a life, by moments */
+    uint64_t from, to;
+} rmi_ref_span;
+
+typedef struct rmi_ref_view {
+    uint32_t lo, hi, met;  /* positions where bytes change: [lo, hi); buffers looked at */
+    uint64_t ns, less;     /* time that comes, that goes */
+    uint32_t mode_at[8], n_mode_at; /* where the op whose mode changes runs, in order */
+    int64_t extra[RMI_REF_FORESEEN]; /* by insertion: bytes more than when the run behind it began */
+} rmi_ref_view;
+
+/* The k-th buffer that a forward makes, with what it saves, or RMI_NONE. */
+RMI_INLINE uint32_t rmi_ref_made(const rmi_ref_model *m, const rmi_ref_acc *c, uint32_t k)
+{
+    return k < c->n_write ? m->pool[c->write0 + k] : k == c->n_write ? c->saved : RMI_NONE;
+}
+
+RMI_INLINE int rmi_ref_reads(const rmi_ref_model *m, const rmi_ref_acc *c, uint32_t u)
+{
+    uint32_t r;
+    for (r = 0; r < c->n_read && m->pool[c->read0 + r] != u; r++) {}
+    return r < c->n_read;
+}
+
+/* Events stay sorted, latest first. */
+RMI_INLINE void rmi_ref_event(uint64_t *ev, uint32_t *n, uint64_t e)
+{
+    uint32_t r = (*n)++;
+    for (; r > 0 && (ev[r - 1] & ~RMI_REF_MAKES) < (e & ~RMI_REF_MAKES); r--) ev[r] = ev[r - 1];
+    ev[r] = e;
+}
+
+/* What the new mode of op s->moded reads and saves otherwise than the old one. */
+RMI_FN void rmi_ref_mode_events(const rmi_ref_search *s, uint32_t u, uint64_t *ev, uint32_t *n)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t o = s->moded, k, i;
+    if (m->accs[m->tasks[o].acc0 + s->b->mode[o]].saved == u && rmi_ref_acc_of(m, a, o)->saved != u && m->accs[m->tasks[o].acc0].n_write)
+        for (i = a->cur[m->pool[m->accs[m->tasks[o].acc0].write0]]; i != RMI_NONE && *n + 8 < RMI_REF_EVENTS; i = a->inst[i].prev) rmi_ref_event(ev, n, RMI_REF_AT(a->inst[i].first) | RMI_REF_MAKES);
+    for (k = 0; k < m->n_bwd[o] && *n + 8 < RMI_REF_EVENTS; k++)
+        if (rmi_ref_reads(m, &m->accs[m->tasks[m->bwd0[o] + k].acc0 + s->b->mode[o]], u) && !rmi_ref_reads(m, rmi_ref_acc_of(m, a, m->bwd0[o] + k), u)) rmi_ref_event(ev, n, RMI_REF_AT(s->at[m->bwd0[o] + k]));
+}
+
+/* Does the use of u at position p stay? */
+RMI_INLINE int rmi_ref_use_stays(const rmi_ref_search *s, uint32_t u, uint32_t p)
+{
+    const rmi_ref_task *t;
+    if (p == s->a->n) return 1;
+    if (s->drop[p]) return 0;
+    if (s->moded == RMI_NONE || s->a->list[p] >= s->m->n_tasks) return 1;
+    t = &s->m->tasks[s->a->list[p]];
+    return t->way != RMI_BWD || t->id != s->moded || rmi_ref_reads(s->m, &s->m->accs[t->acc0 + s->b->mode[t->id]], u);
+}
+
+/* Events of buffer u and its views if the edit is done, latest first. Returns how many, or RMI_NONE: too many. */
+RMI_FN uint32_t rmi_ref_events(const rmi_ref_search *s, uint32_t u, uint64_t *ev)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t i, k, r, n = 0, use, w;
+    for (w = u; w != RMI_NONE; w = m->kin[w]) {
+        int saved = m->maker[w] != RMI_NONE && m->maker[w] == s->moded && rmi_ref_acc_of(m, a, s->moded)->saved == w && m->accs[m->tasks[s->moded].acc0 + s->b->mode[s->moded]].saved != w;
+        for (i = a->cur[w]; i != RMI_NONE; i = a->inst[i].prev) {
+            for (use = a->inst_use[i]; use != RMI_NONE; use = a->use_prev[use]) {
+                if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
+                if (rmi_ref_use_stays(s, w, a->use_pos[use])) rmi_ref_event(ev, &n, RMI_REF_AT(a->use_pos[use]));
+            }
+            if (!a->inst[i].home && !s->drop[a->inst[i].first] && !saved) rmi_ref_event(ev, &n, RMI_REF_AT(a->inst[i].first) | (w == u ? RMI_REF_MAKES : 0));
+        }
+        if (s->moded != RMI_NONE) rmi_ref_mode_events(s, w, ev, &n);
+    }
+    for (k = 0; k < s->n_ins; k++) {
+        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, (uint32_t)s->ins[k]);
+        uint64_t e = RMI_REF_BEFORE(s->ins[k] >> 32) + k;
+        int is = 0;
+        for (r = 0; r <= c->n_write && !is; r++) {
+            w = rmi_ref_made(m, c, r);
+            if (w != RMI_NONE && m->root[w] == u) is = w == u ? 2 : 1;
+        }
+        for (r = 0; r < c->n_read && !is; r++) is = m->root[m->pool[c->read0 + r]] == u;
+        if (is) rmi_ref_event(ev, &n, is == 2 ? e | RMI_REF_MAKES : e);
+    }
+    return n;
+}
+
+/* Adds (room above 0) or takes away the bytes of a life. */
+RMI_FN void rmi_ref_span_add(rmi_ref_search *s, rmi_ref_view *v, const rmi_ref_span *x, int64_t room)
+{
+    uint32_t k, lo = (uint32_t)(x->from >> 16), hi = (uint32_t)(x->to >> 16) + ((x->to & 0xFFFFu) == 0xFFFFu);
+    for (k = 0; k < s->n_ins; k++) {
+        uint64_t at = RMI_REF_BEFORE(s->ins[k] >> 32) + k;
+        if (x->from <= at && at <= x->to) v->extra[k] += room;
+    }
+    if (hi > s->a->n) hi = s->a->n;
+    if (lo >= hi) return;
+    s->delta[lo] += room;
+    s->delta[hi] -= room;
+    if (lo < v->lo) v->lo = lo;
+    if (hi > v->hi) v->hi = hi;
+}
+
+/* The lives of u, as they are: in was, latest first. Returns how many, or RMI_NONE: bytes have several names at a time. */
+RMI_FN uint32_t rmi_ref_spans(const rmi_ref_search *s, uint32_t u, rmi_ref_span *was)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t i, j, n = 0;
+    for (i = a->cur[u]; i != RMI_NONE; i = a->inst[i].prev) {
+        const rmi_ref_inst *x = &a->inst[i];
+        uint64_t last = 0;
+        uint32_t others = 0, mine = 0;
+        if (x->str == RMI_NONE) continue; /* it was not kept */
+        for (j = a->str[x->str].head; j != RMI_NONE; j = a->inst[j].sibling) {
+            const rmi_ref_inst *y = &a->inst[j];
+            if (s->m->root[y->buf] != u) others += !y->gone;
+            else {
+                mine += !y->gone;
+                last = rmi_max(last, RMI_REF_AT(y->last) - 0x10000u * (y->gone != 0));
+            }
+        }
+        if (others && mine) return RMI_NONE;
+        was[n].from = x->home ? 0 : RMI_REF_AT(x->first);
+        was[n++].to = last;
+    }
+    return n;
+}
+
+/* The lives of u after the edit instead of those before it. 0: it cannot be told. */
+RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint64_t ev[RMI_REF_EVENTS], end = 0;
+    rmi_ref_span was[RMI_REF_EVENTS], is;
+    const rmi_ref_acc *c = m->maker[u] == RMI_NONE ? NULL : &m->accs[m->tasks[m->maker[u]].acc0 + s->b->mode[m->maker[u]]];
+    const rmi_ref_acc *old = c ? rmi_ref_acc_of(m, a, m->maker[u]) : NULL;
+    int saved = c && c->saved == u;
+    int64_t room = (int64_t)(saved ? c->saved_room : m->room[u]), old_room = (int64_t)(old && old->saved == u ? old->saved_room : m->room[u]);
+    uint32_t n = rmi_ref_events(s, u, ev), n_was, k, i, used = 0;
+    if (n == RMI_NONE) return 0;
+    v->met++;
+    n_was = rmi_ref_spans(s, u, was);
+    if (n_was == RMI_NONE) return 0;
+    for (k = 0; k <= n; k++) { /* latest first, as those before */
+        uint64_t at;
+        if (k == n && !(a->cur[u] != RMI_NONE && m->maker[u] == RMI_NONE)) break; /* inputs are there at the start */
+        at = k < n ? ev[k] & ~RMI_REF_MAKES : 0;
+        if (!used++) end = at;
+        if (k < n && !(ev[k] & RMI_REF_MAKES)) continue;
+        is.from = at;
+        is.to = end;
+        if (used == 1 && k < n) { /* nobody reads it */
+            if (saved) {
+                used = 0;
+                continue;
+            }
+            if ((at & 0xFFFFu) == 0xFFFFu && a->again[at >> 16] && c && c->n_write == 1 && c->saved == RMI_NONE) v->less += a->cost[at >> 16];
+        }
+        used = 0;
+        for (i = 0; i < n_was && was[i].from != is.from; i++) {}
+        if (i < n_was && (was[i].to == is.to || was[i].to + 0x10000u == is.to)) is.to = was[i].to;
+        if (i < n_was && was[i].to == is.to && room == old_room) {
+            was[i] = was[--n_was];
+            continue;
+        }
+        rmi_ref_span_add(s, v, &is, room);
+        if ((end & 0xFFFFu) != 0xFFFFu && end != at) { /* the last one to read it is an insertion: it may take it over */
+            const rmi_ref_acc *x = rmi_ref_acc_of(m, a, (uint32_t)s->ins[end & 0xFFFFu]);
+            if (m->choices[x->free0[1]].inplace == u) v->extra[end & 0xFFFFu] -= room;
+        }
+    }
+    for (i = 0; i < n_was; i++) rmi_ref_span_add(s, v, &was[i], -old_room);
+    return 1;
+}
+
+/* The fastest of n choices with which `bytes` and its workspace fit, or the one that takes least. */
+RMI_FN uint32_t rmi_ref_fitting(const rmi_ref_search *s, const rmi_ref_choice *c, uint32_t n, uint64_t bytes)
+{
+    uint32_t k, least = 0;
+    for (k = 0; k < n; k++) {
+        if (bytes + c[k].ws <= s->limit) return k;
+        if (c[k].ws < c[least].ws) least = k;
+    }
+    return least;
+}
+
+/* The choices of the run at position p in the mode of x. */
+RMI_FN const rmi_ref_choice *rmi_ref_choices(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t p, uint32_t *n)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_task *t = &m->tasks[s->a->list[p]];
+    const rmi_ref_acc *c = rmi_ref_acc_of(m, x, s->a->list[p]);
+    uint32_t again = s->a->again[p], i, kept = 0;
+    *n = c->n_free[again];
+    if (t->way != RMI_FWD || c->saved == RMI_NONE) return m->choices + c->free0[again];
+    for (i = s->a->inst0[p]; i < s->a->inst0[p + 1] && x == s->a; i++) kept |= s->a->inst[i].buf == c->saved && s->a->inst[i].last > p;
+    if (x != s->a) kept = s->at[s->a->list[p]] == p;
+    if (!kept) return m->choices + c->free0[again];
+    *n = c->n_kept;
+    return m->choices + c->kept0[again];
+}
+
+/* Bytes of position p, `more` than before; forms that change count in v->ns and v->less. */
+RMI_FN uint64_t rmi_ref_relive(const rmi_ref_search *s, rmi_ref_view *v, uint32_t p, int64_t more)
+{
+    const rmi_ref_state *a = s->a;
+    uint64_t bytes = (uint64_t)((int64_t)a->live[p] + more);
+    uint32_t rank = a->rank[p], k, n, task = a->list[p];
+    const rmi_ref_choice *c, *to;
+    int other;
+    if (task >= s->m->n_tasks) return bytes;
+    other = s->moded != RMI_NONE && s->m->tasks[task].way <= RMI_BWD && s->m->tasks[task].id == s->moded;
+    if (s->m->tasks[task].way <= RMI_BWD && s->m->g->ops[s->m->tasks[task].id].view != RMI_NONE) return bytes;
+    c = to = rmi_ref_choices(s, a, p, &n);
+    if (other) to = rmi_ref_choices(s, s->b, p, &n);
+    else if (n < 2) return bytes;
+    bytes -= c[rank].ws;
+    k = rmi_ref_fitting(s, to, n, bytes);
+    v->ns += to[k].ns;
+    v->less += c[rank].ns;
+    return bytes + to[k].ws;
+}
+
+/* Where the op whose mode changes runs is looked at in any case. */
+RMI_FN int rmi_ref_foresee_mode(rmi_ref_search *s, rmi_ref_view *v)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t o = s->moded, k, r, side, ok = 1;
+    if (m->n_bwd[o] + 2u > RMI_COUNT(v->mode_at)) return 0;
+    for (k = 0; k <= m->n_bwd[o]; k++) {
+        uint32_t task = k ? m->bwd0[o] + k - 1 : o;
+        v->lo = (uint32_t)rmi_min(v->lo, s->at[task]);
+        v->hi = (uint32_t)rmi_max(v->hi, s->at[task] + 1u);
+        for (r = v->n_mode_at++; r > 0 && v->mode_at[r - 1] > s->at[task]; r--) v->mode_at[r] = v->mode_at[r - 1];
+        v->mode_at[r] = s->at[task];
+        for (side = 0; side < 2; side++) {
+            const rmi_ref_acc *c = rmi_ref_acc_of(m, side ? s->b : a, task);
+            for (r = 0; r < (k ? c->n_read : 1) && ok; r++) {
+                uint32_t u = k ? m->pool[c->read0 + r] : c->saved;
+                if (u == RMI_NONE || s->met[u = m->root[u]] == s->meeting) continue;
+                s->met[u] = s->meeting;
+                if (k && m->maker[u] == RMI_NONE) continue; /* gradients are read in every mode */
+                ok = (uint32_t)rmi_ref_foresee(s, v, u);
+            }
+        }
+    }
+    return (int)ok;
+}
+
+/* The energy that the edit leads to, about; 0: it cannot be told. Insertions are sorted. */
+RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    rmi_ref_view v;
+    uint32_t i, r, p, task, ok = 1, n = s->n_drop + s->n_ins;
+    uint64_t over = a->over, peak = 0, bytes;
+    int64_t sum = 0;
+    if (!m->root || (s->odd && s->moded == RMI_NONE) || s->n_ins > RMI_REF_FORESEEN || s->n_drop > RMI_REF_FORESEEN || n + (s->moded != RMI_NONE) == 0) return 0;
+    memset(&v, 0, sizeof v);
+    v.lo = a->n;
+    v.ns = a->ns;
+    s->meeting++;
+    for (i = 0; i < n && ok; i++) {
+        const rmi_ref_acc *c;
+        task = i < s->n_drop ? a->list[s->dropped[i]] : (uint32_t)s->ins[i - s->n_drop];
+        c = rmi_ref_acc_of(m, a, task);
+        if (i < s->n_drop) v.less += a->cost[s->dropped[i]];
+        for (r = 0; r < c->n_read + c->n_write + 1 && ok; r++) {
+            uint32_t u = r < c->n_read ? m->pool[c->read0 + r] : rmi_ref_made(m, c, r - c->n_read);
+            if (u == RMI_NONE || s->met[u = m->root[u]] == s->meeting) continue;
+            s->met[u] = s->meeting;
+            ok = (uint32_t)rmi_ref_foresee(s, &v, u);
+        }
+    }
+    if (ok && s->moded != RMI_NONE) ok = (uint32_t)rmi_ref_foresee_mode(s, &v);
+    if (v.hi < v.lo) v.hi = v.lo;
+    v.mode_at[v.n_mode_at] = RMI_NONE;
+    for (p = v.lo, r = 0; p < v.hi; p++) {
+        uint64_t was = a->live[p];
+        sum += s->delta[p];
+        s->delta[p] = 0;
+        if (was > s->limit) over -= was - s->limit;
+        bytes = (uint64_t)((int64_t)was + sum);
+        if (p == v.mode_at[r] || (sum && (bytes > s->limit || a->rank[p]))) {
+            if (!ok || s->drop[p]) continue;
+            r += p == v.mode_at[r];
+            bytes = rmi_ref_relive(s, &v, p, sum);
+        }
+        if (bytes > s->limit) {
+            if (s->drop[p]) continue;
+            over += bytes - s->limit;
+            if (bytes > peak) peak = bytes;
+        }
+    }
+    s->delta[v.hi] = 0;
+    s->work += (v.hi - v.lo) / 16 + 4 * v.met;
+    if (!ok) return 0;
+    for (i = 0; i < s->n_ins; i++) {
+        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, (uint32_t)s->ins[i]);
+        const rmi_ref_choice *to = m->choices + c->free0[1];
+        uint32_t k;
+        bytes = (uint64_t)((int64_t)a->before[s->ins[i] >> 32] + v.extra[i]);
+        k = rmi_ref_fitting(s, to, c->n_free[1], bytes);
+        bytes += to[k].ws;
+        v.ns += to[k].ns;
+        if (bytes > s->limit) {
+            over += bytes - s->limit;
+            if (bytes > peak) peak = bytes;
+        }
+    }
+    if (a->over && over) /* somewhere else it may be more */
+        for (p = 0; p < a->n; p++)
+            if ((p < v.lo || p >= v.hi) && a->live[p] > peak) peak = a->live[p];
+    v.ns = rmi_sub(v.ns, v.less);
+    return rmi_add(v.ns, over && peak > s->limit ? rmi_ref_scale(peak - s->limit + over / 16, s->lambda) : 0) + 1;
+}
+
 /* Builds and evaluates b. 0: it is not legal. */
 RMI_FN int rmi_ref_apply(rmi_ref_search *s)
 {
@@ -10014,9 +10407,14 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
     int ok;
     rmi_ref_sort_ins(s);
     if (a->n + s->n_ins > s->cap || rmi_ref_too_slow(s)) return 0;
-    for (p = 0; p <= a->n; p++) {
-        while (k < s->n_ins && s->ins[k] >> 32 == p) b->list[n++] = (uint32_t)s->ins[k++];
-        if (p < a->n && !s->drop[p]) b->list[n++] = a->list[p];
+    if (s->stop != RMI_INF && rmi_ref_forecast(s) > s->stop) return 0;
+    for (p = 0; p < a->n || k < s->n_ins;) { /* what stays, a stretch at a time */
+        uint32_t q = k < s->n_ins ? (uint32_t)(s->ins[k] >> 32) : a->n;
+        for (; p < q; p++) {
+            b->list[n] = a->list[p];
+            n += !s->drop[p];
+        }
+        while (k < s->n_ins && s->ins[k] >> 32 == q) b->list[n++] = (uint32_t)s->ins[k++];
     }
     b->n = n;
     s->same = !s->odd;
@@ -10037,7 +10435,7 @@ RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
 
 /* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a fifth of
    the work goes to asking for them. */
-#define RMI_REF_FIT_COST 48u /* runs looked at, a run */
+#define RMI_REF_FIT_COST 64u /* runs looked at, a run */
 RMI_FN void rmi_ref_consider(rmi_ref_search *s)
 {
     int yes = 1;
@@ -10237,8 +10635,8 @@ RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
     const rmi_ref_state *a = s->a;
     uint32_t try_, from, b;
     uint64_t ns = 0;
-    for (try_ = 0; try_ < 24; try_++) {
-        uint32_t i = rmi_ref_rand(s, a->n_inst), at = RMI_NONE, level;
+    for (try_ = 0; try_ < 24 && a->inst0[t]; try_++) {
+        uint32_t i = rmi_ref_rand(s, a->inst0[t]), at = RMI_NONE, level; /* of those made before */
         const rmi_ref_inst *x = &a->inst[i];
         if (x->first >= t || x->last <= t || x->str == RMI_NONE || x->gone || !rmi_ref_gap(s, x->str, t, &from, &b)) continue;
         level = rmi_ref_rand(s, 4);
@@ -10284,7 +10682,7 @@ RMI_FN int rmi_ref_move_delete(rmi_ref_search *s)
 {
     uint32_t lo, hi;
     if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
-    while (lo < hi) s->drop[lo++] = 1;
+    while (lo < hi) rmi_ref_drop(s, lo++);
     return 1;
 }
 
@@ -10301,7 +10699,37 @@ RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
             if (s->folds->in[m->bwd0[op] + k] != RMI_NONE) return 0;
     }
     s->odd = 1;
+    s->moded = op;
     s->b->mode[op] = (uint8_t)((s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
+    return 1;
+}
+
+/* Can the run at lo be moved to before `to`, as far as its neighbours tell? Most that run once cannot go far. */
+RMI_FN int rmi_ref_passes(const rmi_ref_search *s, uint32_t lo, uint32_t to)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    const rmi_ref_task *t = &m->tasks[a->list[lo]];
+    const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[lo]);
+    uint32_t p, i, r;
+    if (to < lo) {
+        for (i = 0; i < t->n_dep && !s->folds && s->at; i++)
+            if (s->at[m->deps[t->dep0 + i]] >= to) return 0;
+        for (r = 0; r < c->n_read; r++)
+            if (rmi_ref_life_at(a, m->pool[c->read0 + r], to) == RMI_NONE) return 0;
+        return 1;
+    }
+    for (i = a->inst0[lo]; i < a->inst0[lo + 1]; i++) {
+        uint32_t u = a->inst_use[i], first = RMI_NONE;
+        if (a->inst[i].prev != RMI_NONE) continue;
+        for (; u != RMI_NONE; u = a->use_prev[u]) first = a->use_pos[u];
+        if (first < to) return 0;
+    }
+    for (p = lo + 1; p < to && t->way != RMI_FWD; p++) { /* contributions to gradients */
+        const rmi_ref_task *q = &m->tasks[a->list[p]];
+        for (i = 0; a->list[p] < m->n_tasks && i < q->n_dep; i++)
+            if (m->deps[q->dep0 + i] == a->list[lo]) return 0;
+    }
     return 1;
 }
 
@@ -10319,9 +10747,9 @@ RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
     d = 1 + rmi_ref_rand(s, 1u << (1 + rmi_ref_rand(s, 6)));
     if (rmi_ref_rand(s, 2)) to = lo > d ? lo - d : 0;
     else to = hi + d < a->n ? hi + d : a->n;
-    if (to == lo) return 0;
+    if (to == lo || (any && !rmi_ref_passes(s, lo, to))) return 0;
     for (i = lo; i < hi; i++) {
-        s->drop[i] = 1;
+        rmi_ref_drop(s, i);
         rmi_ref_insert(s, to, a->list[i]);
     }
     return 1;
@@ -10365,8 +10793,8 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
     while (n < 24 && got < need) {
         uint32_t best = RMI_NONE, tries = 0, found = 0, i, best_level = 0;
         uint64_t best_ns = 1, ns;
-        while (tries++ < 40 * sample && found < sample) {
-            const rmi_ref_inst *x = &a->inst[rmi_ref_rand(s, a->n_inst)];
+        while (tries++ < 40 * sample && found < sample && a->inst0[p]) {
+            const rmi_ref_inst *x = &a->inst[rmi_ref_rand(s, a->inst0[p])]; /* made before */
             uint32_t level = RMI_REF_CROSSING;
             if (x->first >= p || x->last <= p || x->str == RMI_NONE || x->gone) continue;
             for (i = 0; i < n && chosen[i] != x->str; i++) {}
@@ -10379,6 +10807,7 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
             best_ns = ns;
             best_level = level;
         }
+        s->work += (tries + 24 * found) / 4;
         if (best == RMI_NONE) break;
         ns = 0;
         if (!rmi_ref_evict(s, best, p, RMI_NONE, best_level, &ns)) n = 24;
@@ -10478,7 +10907,7 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         uint64_t was, is;
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
         for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
-        s->work += 8; /* a proposal costs, too */
+        s->work += 4; /* a proposal costs, too */
         if (rmi_ref_told(s)) return;
         if (!rmi_ref_propose(s, &kind)) continue;
         s->counts[kind][0]++;
@@ -10562,7 +10991,12 @@ RMI_FN rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_ref_
     w->list = RMI_NEW(s->mem, uint32_t, size + RMI_REF_WINDOWS + 2);
     w->in.done = RMI_NEW(s->mem, uint32_t, m->n_tasks);
     w->in.drop = RMI_NEW(s->mem, uint8_t, w->in.cap + 1);
-    if (!two || !w->in.done || !w->in.drop || !w->folds.at || !w->folds.touch || !w->folds.in || !w->folds.start || !w->folds.stay || !w->open || !w->follow || !w->seen || !w->home || !w->all || !w->mine || !w->list) return RM_ERROR_MEMORY;
+    w->in.dropped = RMI_RAW(s->mem, uint32_t, w->in.cap + 1);
+    w->in.delta = RMI_NEW(s->mem, int64_t, w->in.cap + 2);
+    w->in.met = RMI_NEW(s->mem, uint32_t, m->n_buf + 1u);
+    w->in.at = RMI_NEW(s->mem, uint32_t, m->n_tasks);
+    w->in.n_drop = 0;
+    if (!two || !w->in.done || !w->in.drop || !w->in.dropped || !w->in.delta || !w->in.met || !w->in.at || !w->folds.at || !w->folds.touch || !w->folds.in || !w->folds.start || !w->folds.stay || !w->open || !w->follow || !w->seen || !w->home || !w->all || !w->mine || !w->list) return RM_ERROR_MEMORY;
     w->in.a = &two[0];
     w->in.b = &two[1];
     w->in.folds = &w->folds;
@@ -10817,10 +11251,14 @@ RMI_FN int rmi_ref_unfold(rmi_ref_search *s, const rmi_ref_windows *w)
 RMI_FN void rmi_ref_improve_windows(rmi_ref_search *s, rmi_ref_windows *w, uint64_t work, uint32_t times)
 {
     rmi_ref_search *in = &w->in;
-    uint64_t mean = s->m->mean_ns;
+    uint64_t mean = s->m->mean_ns, limit = s->limit;
     in->lambda = s->lambda;
     in->most_lambda = s->most_lambda;
     if (s->best.n) rmi_ref_restart(s, &s->best);
+    if (s->best.n && s->a->over) { /* the best list has got addresses, although the limit has fallen since */
+        s->limit = s->a->peak;
+        rmi_ref_restart(s, &s->best);
+    }
     for (; times-- && s->best.n && !rmi_ref_told(s); s->work += 4 * s->a->n) {
         rmi_ref_open_some(s, w);
         if (!rmi_ref_fold_list(s, w)) continue;
@@ -10834,6 +11272,7 @@ RMI_FN void rmi_ref_improve_windows(rmi_ref_search *s, rmi_ref_windows *w, uint6
         s->work += in->work;
         if (in->best.ns < s->a->ns && rmi_ref_unfold(s, w)) rmi_ref_accept(s);
     }
+    s->limit = limit;
 }
 
 /* --- greedy: evictions by bytes over the limit a ns, many at a time */
@@ -11107,7 +11546,7 @@ RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
         if (rmi_ref_hold(s, &t, spare[i].p)) spare[k++] = spare[i];
     for (; k; k /= 2) {
         rmi_ref_begin(s);
-        for (p = 0; p < k; p++) s->drop[spare[p].p] = 1;
+        for (p = 0; p < k; p++) rmi_ref_drop(s, spare[p].p);
         if (rmi_ref_apply(s) && !s->b->over && s->b->ns < s->a->ns) {
             rmi_ref_accept(s);
             return k;
@@ -11128,7 +11567,7 @@ RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
     for (k = s->a->n_reps; k-- > 0 && each-- && !s->a->over && !rmi_ref_told(s);) {
         if (k >= s->a->n_reps) continue;
         rmi_ref_begin(s);
-        s->drop[s->a->reps[k]] = 1;
+        rmi_ref_drop(s, s->a->reps[k]);
         if (rmi_ref_apply(s) && !s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
     }
 }
@@ -15861,9 +16300,10 @@ typedef struct rmi_planner {
     size_t n_seed;
     uint64_t seed_ns;
     int seeding;
+    uint64_t spent; /* work of searches over groups */
 } rmi_planner;
 
-#define RMI_PLAN_WORK ((uint64_t)40000000) /* of a search: about a second */
+#define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
 #define RMI_PLAN_EXACT_WORK ((uint64_t)4500000) /* of an exact search: 30 to 40 ms at most */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
@@ -16083,7 +16523,7 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
     size_t i, k, n = q->n_str;
-    uint64_t quick = 2000000u + 400u * (uint64_t)q->n_str; /* steps of a few ns: training schedules need far less */
+    uint64_t quick = (only_quick && effort ? effort : 2000000u) + 400u * (uint64_t)q->n_str; /* steps of a few ns: training schedules need far less */
     if (!items) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_str; i++) {
         items[i].start = q->str[i].first_pos;
@@ -16819,6 +17259,7 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
         if (s.best.n) rmi_ref_restart(&s, &s.best);
         before = s.work;
         while (s.work - before < work && !w->stop.stopped) rmi_ref_improve(&s, work / 4, i);
+        w->spent += s.work - before;
         if (!s.best.n) { /* groups count a little too much */
             limit = rmi_add(limit, limit / 8);
             continue;
@@ -16983,7 +17424,7 @@ RMI_FN rm_result rmi_plan_fits(void *user, const rmi_ref_search *s, const rmi_re
         rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
         r = rmi_seq_build(q);
     }
-    if (r == RM_OK) r = rmi_plan_place(q, &w->tries, w->align, s->budget, w->lanes, 1, 0, &out);
+    if (r == RM_OK) r = rmi_plan_place(q, &w->tries, w->align, s->budget, w->lanes, 1, RMI_PLAN_EFFORT / 10, &out);
     if (r == RM_OK) *yes = out.arena <= s->budget;
     rmi_arena_clear(&w->lives);
     rmi_arena_clear(&w->tries);
@@ -17022,6 +17463,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
         s->limit += (budget - s->m->base - s->limit) / 2;
         return RM_OK;
     }
+    s->work += RMI_PLAN_EFFORT / 5;
     s->limit = rmi_sub(s->limit, rmi_max((size - budget) / 3, budget / 400));
     s->next_fit = 0;
     rmi_ref_restart(s, x);
@@ -17244,8 +17686,10 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         int part;
         if (!more && s.work > least / 4 && !rmi_plan_within(w, RMI_PLAN_FAR)) { /* so far from the bound that other starts may be worth their time */
             more = w->seeding = 1;
+            w->spent = 0;
             RMI_TRY(rmi_plan_backward_step(w, budget, 2));
             w->seeding = 0;
+            s.work += w->spent;
         }
         if (w->seed && s.work >= least / 2) RMI_TRY(rmi_plan_search_seed(w, &s));
         part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || s.work > work / 2);
