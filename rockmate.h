@@ -10254,6 +10254,8 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
     return 1;
 }
 
+RMI_INLINE uint64_t rmi_ref_plus(uint64_t bytes, int64_t more) { return more < 0 ? rmi_sub(bytes, 0 - (uint64_t)more) : bytes + (uint64_t)more; }
+
 /* The fastest of n choices with which `bytes` and its workspace fit, or the one that takes least. */
 RMI_FN uint32_t rmi_ref_fitting(const rmi_ref_search *s, const rmi_ref_choice *c, uint32_t n, uint64_t bytes)
 {
@@ -10285,7 +10287,7 @@ RMI_FN const rmi_ref_choice *rmi_ref_choices(const rmi_ref_search *s, const rmi_
 RMI_FN uint64_t rmi_ref_relive(const rmi_ref_search *s, rmi_ref_view *v, uint32_t p, int64_t more)
 {
     const rmi_ref_state *a = s->a;
-    uint64_t bytes = (uint64_t)((int64_t)a->live[p] + more);
+    uint64_t bytes = rmi_ref_plus(a->live[p], more);
     uint32_t rank = a->rank[p], k, n, task = a->list[p];
     const rmi_ref_choice *c, *to;
     int other;
@@ -10295,7 +10297,7 @@ RMI_FN uint64_t rmi_ref_relive(const rmi_ref_search *s, rmi_ref_view *v, uint32_
     c = to = rmi_ref_choices(s, a, p, &n);
     if (other) to = rmi_ref_choices(s, s->b, p, &n);
     else if (n < 2) return bytes;
-    bytes -= c[rank].ws;
+    bytes = rmi_sub(bytes, c[rank].ws);
     k = rmi_ref_fitting(s, to, n, bytes);
     v->ns += to[k].ns;
     v->less += c[rank].ns;
@@ -10363,7 +10365,7 @@ RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
         sum += s->delta[p];
         s->delta[p] = 0;
         if (was > s->limit) over -= was - s->limit;
-        bytes = (uint64_t)((int64_t)was + sum);
+        bytes = rmi_ref_plus(was, sum);
         if (p == v.mode_at[r] || (sum && (bytes > s->limit || a->rank[p]))) {
             if (!ok || s->drop[p]) continue;
             r += p == v.mode_at[r];
@@ -10382,7 +10384,7 @@ RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
         const rmi_ref_acc *c = rmi_ref_acc_of(m, a, (uint32_t)s->ins[i]);
         const rmi_ref_choice *to = m->choices + c->free0[1];
         uint32_t k;
-        bytes = (uint64_t)((int64_t)a->before[s->ins[i] >> 32] + v.extra[i]);
+        bytes = rmi_ref_plus(a->before[s->ins[i] >> 32], v.extra[i]);
         k = rmi_ref_fitting(s, to, c->n_free[1], bytes);
         bytes += to[k].ws;
         v.ns += to[k].ns;
