@@ -18389,7 +18389,7 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
     if (w->d->like || w->steps & (w->steps - 1)) RMI_TRY(rmi_plan_several(w, &worst));
     else {
         RMI_TRY(rmi_plan_kinds_of_step(w, &worst));
-        if (w->c.passes & RMI_PLAN_MOVES && !(w->c.passes & RM_PASS_OFFLOAD) && w->g->has_link && w->d->host_bytes) RMI_TRY(rmi_plan_named(w, &worst));
+        if (w->c.passes & RMI_PLAN_MOVES && w->g->has_link && w->d->host_bytes) RMI_TRY(rmi_plan_named(w, &worst));
     }
     if (worst.min_bytes) {
         if (w->d->info) *w->d->info = worst;
@@ -23862,6 +23862,7 @@ typedef struct rmi_chk_box { /* one buffer of the call in the frame */
     uint32_t tensor;           /* or RMI_NONE */
     uint8_t writes, undeclared;
     /* of the next run */
+    uint32_t guard;            /* byte before it and behind it */
     uint32_t over;             /* the call sees the bytes of that box instead, or RMI_NONE */
     uint32_t fill;             /* a byte that replaces its content, or RMI_NONE */
     uint8_t off, loose;        /* the call sees NULL; may be written, for another box lies over it */
@@ -23874,7 +23875,6 @@ typedef struct rmi_chk_frame {
     uint32_t n;
     uint32_t *in, *out, *din, *dout, saved, ws, param, grad, state; /* boxes, or RMI_NONE */
     const void **in_ptr, **out_ptr, **din_ptr, **dout_ptr;
-    uint32_t guard;       /* byte of this run */
     const uint8_t *adds;  /* by tensor: its gradient holds contributions in this run; NULL: none does */
     int zeroed, once;     /* RM_ZERO_GRADS; may give other results each time */
     int unsteady;         /* and does */
@@ -24016,17 +24016,22 @@ RMI_FN void rmi_chk_accum(rmi_chk_frame *f)
     }
 }
 
+RMI_FN void rmi_chk_guard(rmi_chk_box *b, uint32_t byte)
+{
+    b->guard = byte;
+    memset(b->p - RMI_CHK_GUARD, (int)byte, RMI_CHK_GUARD);
+    memset(b->p + (size_t)b->bytes, (int)byte, RMI_CHK_GUARD);
+}
+
 /* All boxes as the next run shall find them; the caller then changes what it wants to be different. */
 RMI_FN void rmi_chk_ready(rmi_chk_frame *f, uint32_t body, uint32_t ws, uint32_t guard)
 {
     uint32_t i;
-    f->guard = guard;
     for (i = 0; i < f->n; i++) {
         rmi_chk_box *b = &f->box[i];
         b->over = b->fill = RMI_NONE;
         b->off = b->loose = 0;
-        memset(b->p - RMI_CHK_GUARD, (int)guard, RMI_CHK_GUARD);
-        memset(b->p + (size_t)b->bytes, (int)guard, RMI_CHK_GUARD);
+        rmi_chk_guard(b, guard);
         if (b->from) memcpy(b->p, b->from, (size_t)b->bytes);
         else memset(b->p, (int)(b->role == RMI_CHK_WS ? ws : body), (size_t)b->bytes);
     }
@@ -24101,8 +24106,8 @@ RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *f)
     for (i = 0; i < f->n; i++) {
         const rmi_chk_box *b = &f->box[i];
         for (j = 0; j < RMI_CHK_GUARD; j++) {
-            if (b->p[(size_t)b->bytes + j] != f->guard) return rmi_chk_beyond(k, f, b, "beyond the end of");
-            if (*(b->p - 1 - j) != f->guard) return rmi_chk_beyond(k, f, b, "before the start of");
+            if (b->p[(size_t)b->bytes + j] != b->guard) return rmi_chk_beyond(k, f, b, "beyond the end of");
+            if (*(b->p - 1 - j) != b->guard) return rmi_chk_beyond(k, f, b, "before the start of");
         }
     }
     for (i = 0; i < f->n; i++) {
@@ -24152,6 +24157,36 @@ RMI_FN rmi_chk_box *rmi_chk_differs(rmi_chk_frame *f, uint64_t *byte)
 
 /* --- two runs over different poison */
 
+/* Is it what lies around the buffers that changes a result? Around which one? Asked before all else, and over numbers that are none of
+   the poison of the first run: who reads beyond one buffer may well read the next, and NaN there hides what the guard says. */
+RMI_FN rm_result rmi_chk_explain_guards(rmi_chk *k, rmi_chk_frame *f, const char *name)
+{
+    char other[320];
+    const rmi_chk_box *first = NULL;
+    uint64_t byte;
+    uint32_t i;
+    rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
+    RMI_TRY(rmi_chk_go(k, f));
+    rmi_chk_results(f);
+    rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_NAN);
+    RMI_TRY(rmi_chk_go(k, f));
+    if (!rmi_chk_differs(f, &byte)) { /* the first run's results count again */
+        rmi_chk_plain(f);
+        RMI_TRY(rmi_chk_go(k, f));
+        rmi_chk_results(f);
+        return RM_OK;
+    }
+    for (i = 0; i < f->n; i++) {
+        rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
+        rmi_chk_guard(&f->box[i], RMI_CHK_NAN);
+        RMI_TRY(rmi_chk_go(k, f));
+        if (rmi_chk_differs(f, &byte) && (!first || (uintptr_t)f->box[i].p < (uintptr_t)first->p)) first = &f->box[i]; /* it may have read on through others */
+    }
+    if (!first) return rmi_chk_found(k, "%s reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, saved_bytes and ws_bytes", f->what, name);
+    rmi_chk_name(k, first, other);
+    return rmi_chk_found(k, "%s reads beyond the %u bytes of %s (%s changes); stay within them, or declare more", f->what, first->bytes, other, name);
+}
+
 /* Result b changed with the poison: is it the poison of results, of the workspace, of the guards, or no poison at all? */
 RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, uint64_t at)
 {
@@ -24167,14 +24202,12 @@ RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, u
         if (f->once) return RM_OK;
         return rmi_chk_found(k, "%s gives other bytes in %s each time it runs; take randomness from c->seed alone, keep nothing between calls, and read only what was written", f->what, name);
     }
+    RMI_TRY(rmi_chk_explain_guards(k, f, name));
     if (unwritten) return rmi_chk_found(k, "%s leaves byte %u of %s unwritten%s", f->what, at, name, not_whole);
     rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_NAN, RMI_CHK_NAN);
     RMI_TRY(rmi_chk_go(k, f));
     if (rmi_chk_differs(f, &byte)) return rmi_chk_found(k, "%s reads %s before it has written that%s", f->what, name, b->role == RMI_CHK_DIN ? ": it adds though accum is clear; ask RM_ADDS(c, i), or declare RM_ZERO_GRADS" : "; nothing of earlier runs is there");
-    rmi_chk_ready(f, RMI_CHK_NAN, RMI_CHK_OTHER, RMI_CHK_NAN);
-    RMI_TRY(rmi_chk_go(k, f));
-    if (rmi_chk_differs(f, &byte)) return rmi_chk_found(k, "%s reads its workspace before it has written it (%s changes); clear it first: nothing survives there", f->what, name);
-    return rmi_chk_found(k, "%s reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, saved_bytes and ws_bytes", f->what, name);
+    return rmi_chk_found(k, "%s reads its workspace before it has written it (%s changes); clear it first: nothing survives there", f->what, name);
 }
 
 /* The first run, whose results count, and one more. */

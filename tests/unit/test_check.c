@@ -580,7 +580,7 @@ static const mistake mistakes[] = {
     {GELU_BEYOND, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "beyond the end of output 0, which has 96 bytes; write no more, or give its size in rm_op_desc.out"},
     {GELU_BEFORE, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "before the start of output 0"},
     {GELU_WRITES_IN, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "input 0 (h[0]/fc), which it may only read"},
-    {GELU_READS_BEYOND, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "reads beyond the bytes of a buffer"},
+    {GELU_READS_BEYOND, RM_ERROR_CHECK, "op h[0]/gelu: its forward", "reads beyond the 96 bytes of input 0 (h[0]/fc) (output 0 changes); stay within them, or declare more"},
     {GELU_IGNORES_ACCUM, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "ignores accum"},
     {GELU_SKIPS_SOME_ACCUM, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "ignores accum: what the gradient of input 0 (h[1]/fc) held is lost from byte 32 on; add to din[0] when RM_ADDS(c, 0)"},
     {GELU_ALWAYS_ADDS, RM_ERROR_CHECK, "op h[1]/gelu: its backward", "it adds though accum is clear"},
