@@ -480,7 +480,8 @@ typedef struct rm_param_desc {
     rm_fn update_host RM_ZERO;     /* the same, all three buffers in host memory */
     uint64_t update_ns RM_ZERO, update_host_ns RM_ZERO; /* 0: to be measured */
     uint64_t update_ws RM_ZERO;    /* workspace bytes of the device's update */
-    uint64_t reduce_ns RM_ZERO;    /* time of the reduction over ranks; RM_FREE_NS: reduced, no time known; 0: not reduced */
+    uint64_t reduce_ns RM_ZERO;    /* time of the reduction over ranks, a guess will do: updates wait for it beside the backward;
+                                      RM_FREE_NS: reduced, no time known: updates follow at once; 0: not reduced */
     uint32_t flags RM_ZERO;        /* RM_FROZEN: no gradient, no update; RM_EXTERNAL: param, gradient and state are the caller's memory;
                                       RM_STAYS: all three are on the device only, where its update runs, too */
     int64_t arg[RM_MAX_ARGS] RM_ZERO;
@@ -18126,6 +18127,94 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
     return r;
 }
 
+/* --- reductions beside the backward */
+
+/* The n runs with each update moved behind its reduction's end, but for what would keep more than `most` bytes of gradients waiting.
+   Nothing reads a weight after its update, so it may come later. out has room for 2 n. Returns the most bytes that waited. */
+RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t n, uint64_t most, uint64_t *ready, rmi_run *out)
+{
+    uint64_t t = 0, comm = 0, waiting = 0, peak = 0;
+    size_t i, k, to = 0, first = n, last = n; /* those that wait stand in out from n on, in the order of their reductions */
+    for (i = 0; i <= n; i++) {
+        const rmi_run *r = i < n ? &runs[i] : NULL;
+        while (first < last) {
+            rmi_run u = out[first];
+            if (r && ready[u.id] > t && waiting <= most) break;
+            t = rmi_add(rmi_max(t, ready[u.id]), g->tensors[u.id].opt);
+            waiting -= g->tensors[u.id].grad_bytes;
+            first++;
+            out[to++] = u;
+        }
+        if (!r) break;
+        if (r->way == RMI_REDUCE) ready[r->id] = comm = rmi_add(rmi_max(comm, t), g->tensors[r->id].reduce);
+        else if (r->way == RMI_OPT && g->tensors[r->id].reduce != RMI_INF && ready[r->id] > t) {
+            waiting += g->tensors[r->id].grad_bytes;
+            peak = rmi_max(peak, waiting);
+            for (k = last++; k > first && ready[out[k - 1].id] > ready[r->id]; k--) out[k] = out[k - 1];
+            out[k] = *r;
+            continue;
+        } else t = rmi_add(t, rmi_low_ns(g, *r, 0, 0));
+        out[to++] = *r;
+    }
+    return peak;
+}
+
+/* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor. */
+RMI_FN void rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n, uint64_t *at, rmi_run *out)
+{
+    size_t i, to = 0;
+    uint32_t k, turn;
+    for (turn = 0; turn < 2; turn++)
+        for (i = 0; i < n; i++) {
+            const rmi_list *in = runs[i].way == RMI_BWD ? &g->ops[runs[i].id].grad_in : NULL;
+            if (turn && (runs[i].way != RMI_REDUCE || !at[runs[i].id])) out[to++] = runs[i];
+            for (k = 0; in && k < in->n; k++) {
+                uint32_t w = in->at[k];
+                if (g->tensors[w].kind != RMI_PARAM || g->tensors[w].reduce == RMI_INF || !rmi_list_has(&rmi_low_part(g, runs[i])->grads, w)) continue;
+                if (!turn) at[w] = i + 1;
+                else if (at[w] == i + 1) {
+                    out[to++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
+                    at[w] = RMI_INF; /* an op may have it twice */
+                }
+            }
+        }
+}
+
+/* The best plan, if it moves nothing, with updates that wait for their reductions while the backward goes on: all, or as many as the
+   budget has room for. */
+RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena mem = rmi_plan_arena(w);
+    uint64_t *ready = RMI_NEW(&mem, uint64_t, w->g->n_tensors), most, size;
+    rmi_run *runs = RMI_RAW(&mem, rmi_run, w->best.n), *out = RMI_RAW(&mem, rmi_run, 2 * w->best.n);
+    size_t i, n = 0;
+    uint32_t turn, reduced = 0;
+    rm_result r = ready && runs && out ? RM_OK : RM_ERROR_MEMORY;
+    for (i = 0; i < w->best.n && r == RM_OK; i++) {
+        const rmi_stmt *st = &w->best.st[i];
+        uint32_t t;
+        if (st->what >= RMI_OFFLOAD) break;
+        if (st->what == RMI_RUN) runs[n++] = st->run;
+        else if (st->what == RMI_ALIAS && rmi_low_kind(w->g, st->buf, &t) == RMI_BUF_VALUE) runs[n++] = rmi_low_run(RMI_FWD, w->g->tensors[t].maker, 0, 0); /* a view */
+        else continue;
+        reduced += runs[n - 1].way == RMI_REDUCE;
+    }
+    if (r == RM_OK && i == w->best.n && reduced) {
+        rmi_plan_bring_on(w->g, runs, n, ready, out);
+        memcpy(runs, out, n * sizeof *runs);
+        memset(ready, 0, w->g->n_tensors * sizeof *ready);
+        most = rmi_plan_put_off(w->g, runs, n, RMI_MAX, ready, out);
+        for (turn = 0; turn < 7 && most && r == RM_OK && !w->stop.stopped; turn++) {
+            r = rmi_plan_try(w, out, n, budget, &size);
+            if (r != RM_OK || size <= budget) break;
+            most /= 2;
+            rmi_plan_put_off(w->g, runs, n, most, ready, out);
+        }
+    }
+    rmi_arena_free(&mem);
+    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
+}
+
 /* --- one program */
 
 RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
@@ -18210,6 +18299,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         if (r == RM_OK) r = rmi_plan_bound(w, &tmp, NULL, w->budget);
         rmi_arena_free(&tmp);
     }
+    if (r == RM_OK && w->best.n && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;

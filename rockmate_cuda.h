@@ -4,7 +4,8 @@
       #define ROCKMATE_IMPLEMENTATION
       #define ROCKMATE_CUDA_IMPLEMENTATION
    in *one* C99, C++11 or CUDA file before you include this one (it includes rockmate.h). Everywhere else just include it.
-   Link with -lcudart (or -lcudart_static -lpthread -ldl -lrt). Nothing else of CUDA is used. Licence: MIT or public domain, at the end.
+   Link with -lcudart (or -lcudart_static -lpthread -ldl -lrt). Nothing else of CUDA is used; CUDA 11.4 or newer.
+   Licence: MIT or public domain, at the end.
 
    CONTENTS (search for the marker)
    >>manual    what it does, memory, streams, graphs, callbacks, errors
@@ -35,9 +36,9 @@
 
    2. Memory
    The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_cuda_desc.device_memory), what the
-   plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered). Two
-   small pieces for the values of a step are made with the rm_cuda. After rm_cuda_exec_create nothing is
-   allocated. What else lies on the card (the context, a workspace of cuBLAS, CUDA graphs) is outside the
+   plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered; pinning
+   takes seconds for tens of GiB). Two small pieces for the values of a step are made with the rm_cuda.
+   After rm_cuda_exec_create nothing is allocated, but for the CUDA graphs. What else lies on the card (the context, a workspace of cuBLAS, CUDA graphs) is outside the
    arena and thus outside the budget: rm_cuda_get_info tells how much it is, and with
    rm_cuda_desc.limit_bytes a step fails with a message when arena and all of that exceed the limit.
 
@@ -68,15 +69,31 @@
    Updates in host memory do not see it: give such params no update_host.
 
    7. Profiling
-   rm_exec_profile times callbacks with events. rm_cuda_link_measure times the link both ways while compute
+   rm_exec_profile times callbacks with events, which begin when all of an op has been enqueued. rm_cuda_link_measure times the link both ways while compute
    and the other way are busy. rm_cuda_tune is: profile, link, into the graph (rm_graph_write saves it), plan
-   again, go on with the new plan. Compare rm_cuda_info.step_ns with rm_plan_info.time_ns.
+   again, go on with the new plan. Tune before weights are written for good, with rm_exec_desc.forget: else
+   all that persists is set aside in host memory meanwhile. Compare rm_cuda_info.step_ns with rm_plan_info.time_ns.
 
-   8. Errors
+   8. Several GPUs
+   One process and one rm_cuda each, the same graph and budget on all: then the plans are the same, and
+   rm_exec_desc.reduce is called for the same params in the same order, with the comm stream in c->stream.
+   Give params a rm_param_desc.reduce_ns above 0, a guess will do: with it updates wait for reductions while the
+   backward goes on. Plan with the same measured costs or none: tune on one rank, rm_graph_write, and read it
+   on all, or not at all.
+
+   9. Errors
    Messages (rm_exec_error) have op or buffer, the failing call, and CUDA's name, code and words. CUDA
    tells of a failing kernel late: rm_cuda_desc.debug waits after each op and names the one that failed.
 
-   9. Threads
+   10. Bringing over a trainer
+   Your stream: rm_cuda_desc.compute (not the default stream; cudaStreamNonBlocking). Your cuBLAS handle: as in 4.
+   Each kernel launch of yours becomes a callback: pointers that were offsets into your buffers come from
+   c->in, c->out, c->din, c->dout, what the forward keeps for the backward (mean, rstd, logsumexp) from
+   c->saved, scratch from c->ws. A backward adds to c->din[i] if RM_ADDS(c, i), else it overwrites: kernels
+   that always add want RM_ZERO_GRADS. Your gradient clipping, or a check of the loss scale, is a barrier.
+   Batches go in by rm_exec_write from pinned memory (it waits for the copy), or are RM_EXTERNAL and bound once.
+
+   11. Threads
    As rockmate.h: one object in one thread at a time. The device must be current in the thread that calls.
    ======================================================================================================== */
 
@@ -203,6 +220,11 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #define RMC_RING 4u       /* steps whose values may wait in pinned memory; no more than two are in flight */
 #define RMC_CPU (-700)    /* a failure that is not CUDA's; the words are in the object */
 #define RMC_ARENAS 4u
+#if CUDART_VERSION >= 11070 /* reductions keep the priority of their stream: they go before kernels that wait for room */
+#define RMC_INSTANTIATE cudaGraphInstantiateFlagUseNodePriority
+#else
+#define RMC_INSTANTIATE 0
+#endif
 
 typedef struct rmc_block { /* what of a step the device sees */
     rm_step step;
@@ -232,6 +254,7 @@ struct rm_cuda {
     char text[400], note[600];
     int code;              /* that text belongs to */
     int host_code;         /* of a host call that failed; written by CUDA's thread */
+    int held;              /* the compute lane waits while an op that is timed is enqueued; read by CUDA's thread */
     uint64_t free_at_start;
     struct {
         void *p;
@@ -553,6 +576,7 @@ RMC_FN int rmc_sync(void *user)
 {
     rm_cuda *c = (rm_cuda *)user;
     uint32_t i;
+    RMC_STORE(&c->held, 0); /* of an op that failed while it was timed */
     for (i = 0; i < RMC_LANES; i++) RMC_DO(c, cudaStreamSynchronize, (c->stream[i]));
     for (i = 0; i < RMC_LANES * RMC_LANES; i++) c->seen[i / RMC_LANES].lane[i % RMC_LANES] = c->given[i % RMC_LANES];
     c->behind = 0;
@@ -567,13 +591,6 @@ RMC_FN int rmc_sync(void *user)
 /* =====================================================================================================================
    >>profile - clocks, the link
    ================================================================================================================== */
-RMC_FN int rmc_mark(void *user, uint32_t i)
-{
-    rm_cuda *c = (rm_cuda *)user;
-    RMC_DO(c, cudaEventRecord, (c->mark[i], c->stream[RM_LANE_COMPUTE]));
-    return 0;
-}
-
 /* A clock of the host, for what runs there. */
 RMC_FN uint64_t rmc_now(void *user)
 {
@@ -595,6 +612,32 @@ RMC_FN uint64_t rmc_now(void *user)
 #else
     return (uint64_t)((double)clock() * (1e9 / (double)CLOCKS_PER_SEC));
 #endif
+}
+
+/* Holds the compute lane until rmc_mark lets it go; not for good, if a callback waits for the device, which waits for this. */
+RMC_FN void CUDART_CB rmc_hold(void *arg)
+{
+    rm_cuda *c = (rm_cuda *)arg;
+    uint64_t begin = rmc_now(NULL);
+    while (RMC_LOAD(&c->held) && rmc_now(NULL) - begin < 5000000u) {}
+}
+
+/* Mark 0 and mark 1 stand around an op. The device gets to mark 0 when all of the op has been enqueued: else the time that the host
+   takes to launch it, several microseconds, would count as the op's. */
+RMC_FN int rmc_mark(void *user, uint32_t i)
+{
+    rm_cuda *c = (rm_cuda *)user;
+    cudaStream_t s = c->stream[RM_LANE_COMPUTE];
+    cudaError_t e;
+    if (!i && !c->d.debug) { /* there each op is waited for */
+        RMC_STORE(&c->held, 1);
+        e = cudaLaunchHostFunc(s, rmc_hold, c);
+        if (e) RMC_STORE(&c->held, 0);
+        if (e) return rmc_did(c, e, "cudaLaunchHostFunc");
+    }
+    e = cudaEventRecord(c->mark[i], s);
+    if (i || e) RMC_STORE(&c->held, 0);
+    return rmc_did(c, e, "cudaEventRecord");
 }
 
 RMC_FN int rmc_elapsed(rm_cuda *c, cudaEvent_t from, cudaEvent_t to, uint64_t *ns)
@@ -788,7 +831,7 @@ RMC_FN int rmc_keep(rm_cuda *c, rmc_program *p, uint32_t *answer, const char *fa
         if (!code) c->capturing = NULL;
     }
     if (!code) code = rmc_did(c, cudaGraphGetNodes(g, NULL, &n), "cudaGraphGetNodes");
-    if (!code) code = rmc_did(c, cudaGraphInstantiateWithFlags(&p->exec, g, 0), "cudaGraphInstantiateWithFlags");
+    if (!code) code = rmc_did(c, cudaGraphInstantiateWithFlags(&p->exec, g, RMC_INSTANTIATE), "cudaGraphInstantiateWithFlags");
     if (g) (void)cudaGraphDestroy(g);
     if (code) {
         *answer = RM_ISSUE;

@@ -749,7 +749,7 @@ static rm_tensor add_weight(gpt *m, const char *layer, const char *what, int64_t
     d.state_bytes = (uint64_t)count * (m->slim ? 4 : 12);
     d.update = adamw;
     d.update_host = adamw_host;
-    d.reduce_ns = m->reduced ? RM_FREE_NS : 0;
+    d.reduce_ns = m->reduced ? 20000 + d.bytes / 100 : 0; /* a guess, 100 GB/s: with it updates wait while the backward goes on */
     d.arg[0] = m->slim;
     d.farg[0] = deviation > 0 ? 0.1 : 0;
     d.user = m;
@@ -1000,7 +1000,8 @@ static void cuda_needs(cudaError_t e, const char *what)
 }
 static void need(trainer *t, rm_result r, const char *what)
 {
-    if (r != RM_OK) fail(what, *rm_exec_error(t->exec) ? rm_exec_error(t->exec) : rm_cuda_error(t->cuda));
+    const char *why[3] = { rm_exec_error(t->exec), rm_graph_error(t->model.graph), rm_cuda_error(t->cuda) };
+    if (r != RM_OK) fail(what, *why[0] ? why[0] : *why[1] ? why[1] : why[2]);
 }
 static double seconds(void)
 {
@@ -1172,7 +1173,8 @@ static void occupy(trainer *t, uint64_t arena)
     cuda_needs(cudaMalloc(&t->ballast, left - arena - room), "ballast");
 }
 
-/* Plan, executor, weights; then, unless --untuned, every op and the link are measured and the plan is made again. */
+/* Plan, executor, weights; then, unless --untuned, every op and the link are measured and the plan is made again. Weights are made
+   once more after that: then no copy of them has to be kept meanwhile, for which a large model leaves no room. */
 static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
 {
     const rm_plan_desc d = choose(t);
@@ -1180,6 +1182,7 @@ static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
     memset((void *)&x, 0, sizeof x);
     if (exec_desc) x = *exec_desc;
     x.add = add_on_host;
+    x.forget = 1;
     t->plan = make_plan(t, &d, info);
     if (t->o.physical) occupy(t, info->arena_bytes > d.device_bytes ? info->arena_bytes : d.device_bytes);
     if (rm_cuda_exec_create(t->cuda, t->plan, &x, &t->exec) != RM_OK) fail("executor", rm_graph_error(t->model.graph));
@@ -1187,6 +1190,7 @@ static void start(trainer *t, const rm_exec_desc *exec_desc, rm_plan_info *info)
     if (!t->o.untuned) {
         const rm_step s = batch_of(t, 0, 0);
         need(t, rm_cuda_tune(t->cuda, t->exec, t->model.graph, &d, &s, 3, &t->plan), "tuning");
+        init_weights(t);
     }
     rm_plan_get_info(t->plan, 0, info);
 }

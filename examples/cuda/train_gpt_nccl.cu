@@ -8,7 +8,7 @@
    (default: nccl.id here), which rank 0 writes anew.
 
    Every rank plans the same step for the same budget (without --budget: what the fullest GPU has free), so the reductions are called in
-   the same order on all. Each is enqueued on the communication
+   the same order on all; before the first step the ranks compare their plans. Each reduction is enqueued on the communication
    stream as soon as its gradient is complete, beside the backward of the layers below. It can be captured: the step is a graph. */
 
 #define TRAIN_GPT_PARTS
@@ -58,17 +58,35 @@ static ncclUniqueId common_id(int64_t rank, const char *path)
     return id;
 }
 
-/* The least of what the ranks have. */
-static uint64_t least(uint64_t mine, ncclComm_t comm, cudaStream_t s)
+/* One value of each rank, put together; `at` is 8 bytes on the device. */
+static uint64_t together(uint64_t mine, ncclDataType_t type, ncclRedOp_t how, ncclComm_t comm, void *at, cudaStream_t s)
 {
-    void *at;
-    cuda_needs(cudaMalloc(&at, sizeof mine), "memory");
-    cuda_needs(cudaMemcpy(at, &mine, sizeof mine, cudaMemcpyHostToDevice), "memory");
-    nccl_needs(ncclAllReduce(at, at, 1, ncclUint64, ncclMin, comm, s), "budget");
-    cuda_needs(cudaStreamSynchronize(s), "budget");
-    cuda_needs(cudaMemcpy(&mine, at, sizeof mine, cudaMemcpyDeviceToHost), "memory");
-    cudaFree(at);
+    cuda_needs(cudaMemcpyAsync(at, &mine, sizeof mine, cudaMemcpyHostToDevice, s), "a value for all ranks");
+    nccl_needs(ncclAllReduce(at, at, 1, type, how, comm, s), "a value for all ranks");
+    cuda_needs(cudaMemcpyAsync(&mine, at, sizeof mine, cudaMemcpyDeviceToHost, s), "a value of all ranks");
+    cuda_needs(cudaStreamSynchronize(s), "a value of all ranks");
     return mine;
+}
+static float sum_of(float mine, ncclComm_t comm, void *at, cudaStream_t s)
+{
+    union { float f; uint64_t u; } x;
+    x.u = 0;
+    x.f = mine;
+    x.u = together(x.u, ncclFloat32, ncclSum, comm, at, s);
+    return x.f;
+}
+static int same_on_all(uint64_t mine, ncclComm_t comm, void *at, cudaStream_t s)
+{
+    return together(mine, ncclUint64, ncclMin, comm, at, s) == together(mine, ncclUint64, ncclMax, comm, at, s);
+}
+
+/* Reductions in another order on another rank would wait for each other for ever. */
+static uint64_t hash_of_plan(const trainer *t)
+{
+    uint64_t hash = 1469598103934665603u;
+    uint32_t kind;
+    for (kind = RM_SINGLE; kind <= RM_FORWARD; kind <<= 1) rm_plan_write(t->plan, kind, add_to_hash, &hash); /* those that it has */
+    return hash;
 }
 
 int main(int argc, char **argv)
@@ -78,9 +96,11 @@ int main(int argc, char **argv)
     rm_exec_desc d = {};
     ncclComm_t comm;
     ncclUniqueId id;
-    uint64_t *hashes, mine;
-    float *sum, loss = 0, first = 0;
-    int64_t step, r;
+    cudaStream_t s;
+    void *at;
+    uint64_t mine;
+    float loss = 0, first = 0;
+    int64_t step;
     int devices = 0;
     const int64_t rank = from_environment("RANK", 0), ranks = from_environment("WORLD_SIZE", 1);
     const char *path = getenv("NCCL_ID_FILE") ? getenv("NCCL_ID_FILE") : "nccl.id";
@@ -94,36 +114,29 @@ int main(int argc, char **argv)
     begin(&t);
     id = common_id(rank, path);
     nccl_needs(ncclCommInitRank(&comm, (int)ranks, id, (int)rank), "NCCL");
+    s = rm_cuda_stream(t.cuda, RM_LANE_COMM);
+    cuda_needs(cudaMalloc(&at, sizeof(uint64_t)), "memory");
     t.model.reduced = 1;
     make_model(&t, rank, ranks);
     d.reduce = reduce;
     d.reduce_user = &comm;
     t.o.untuned = 1; /* plans must be the same on all ranks, and measured times are not */
-    if (find_arm(t.o.arm)->budget && !t.o.budget && !(t.o.percent > 0)) t.o.budget = least(rm_cuda_free_bytes(t.cuda, (uint64_t)1 << 30), comm, rm_cuda_stream(t.cuda, RM_LANE_COMM));
+    if (find_arm(t.o.arm)->budget && !t.o.budget && !(t.o.percent > 0)) t.o.budget = together(rm_cuda_free_bytes(t.cuda, (uint64_t)1 << 30), ncclUint64, ncclMin, comm, at, s);
     start(&t, &d, &info);
+    if (!same_on_all(hash_of_plan(&t), comm, at, s)) fail("plan", "not the same on every rank: give all of them the same options");
     if (!rank && !t.o.quiet) rm_plan_summary(t.plan, print, stdout);
-    cuda_needs(cudaMallocManaged((void **)&sum, sizeof *sum), "memory");
-    cuda_needs(cudaMallocManaged((void **)&hashes, (size_t)ranks * sizeof *hashes), "memory");
     for (step = 0; step < t.o.steps; step++) {
-        *sum = train_step(&t, step);
-        nccl_needs(ncclAllReduce(sum, sum, 1, ncclFloat32, ncclSum, comm, rm_cuda_stream(t.cuda, RM_LANE_COMM)), "loss");
-        cuda_needs(cudaStreamSynchronize(rm_cuda_stream(t.cuda, RM_LANE_COMM)), "loss");
-        loss = *sum;
+        loss = sum_of(train_step(&t, step), comm, at, s);
         if (!step) first = loss;
         if (!rank && !t.o.quiet) printf("step %4ld/%ld   loss %.4f\n", (long)step + 1, (long)t.o.steps, (double)loss);
     }
     mine = hash_of_weights(&t);
-    hashes[rank] = mine;
-    nccl_needs(ncclAllGather(&hashes[rank], hashes, 1, ncclUint64, comm, rm_cuda_stream(t.cuda, RM_LANE_COMM)), "digest");
-    cuda_needs(cudaStreamSynchronize(rm_cuda_stream(t.cuda, RM_LANE_COMM)), "digest");
-    for (r = 0; r < ranks; r++)
-        if (hashes[r] != mine) fail("weights", "not the same on every rank");
+    if (!same_on_all(mine, comm, at, s)) fail("weights", "not the same on every rank");
     if (!rank) {
         report(&t, &info, loss, (double)first);
         printf("%ld ranks, weights %016llx on each\n", (long)ranks, (unsigned long long)mine);
     }
-    cudaFree(sum);
-    cudaFree(hashes);
+    cudaFree(at);
     ncclCommDestroy(comm);
     finish(&t);
     return 0;

@@ -6,7 +6,8 @@
 cd "$(dirname "$0")/../.." || exit 2
 program=${1:-build/gpu/train_gpt}
 [ -x "$program" ] || { echo "cuda.sh: no $program: run tests/cuda/gpu.sh, or build examples/cuda/train_gpt.cu"; exit 2; }
-nvidia-smi >/dev/null 2>&1 || { echo "cuda.sh: no card, or no driver: nothing was measured"; exit 2; }
+card() { nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || cat /proc/driver/nvidia/version 2>/dev/null; }
+[ -n "$(card)" ] || { echo "cuda.sh: no card, or no driver: nothing was measured"; exit 2; }
 limit=${LIMIT:-540}
 start=$(date +%s)
 out=build/gpu
@@ -14,9 +15,14 @@ mkdir -p "$out"
 lines="$out/bench.txt"
 : >"$lines"
 
-total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits | head -n 1) # MiB
-host=$(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo 2>/dev/null) # GiB
+total=$(nvidia-smi --query-gpu=memory.total --format=csv,noheader,nounits 2>/dev/null | head -n 1) # MiB
+case $total in '' | *[!0-9]*) total=$(build/gpu/runtime 2>/dev/null | sed -n 's/^a device: \([0-9]*\) bytes free$/\1/p'); total=$((${total:-16000000000} / 1048576)) ;; esac
+host=$(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo 2>/dev/null) # GiB; of a container, what it may have
 host=${host:-32}
+for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do
+    most=$(cat $f 2>/dev/null)
+    case $most in '' | *[!0-9]* | ????????????????*) ;; *) [ $((most >> 30)) -ge "$host" ] || host=$((most >> 30)) ;; esac
+done
 pinned=$((host * 6 / 10))
 if [ "$total" -ge 100000 ]; then model=gpt2-1.5b batch=32
 elif [ "$total" -ge 40000 ]; then model=gpt2-774m batch=16
@@ -41,10 +47,8 @@ run() {
 
 size="--model $model --batch $batch --context 1024 --steps 12 --host ${pinned}G"
 run "$model@all" $size --arm all-resident
-for budget in 50% 35%; do
-    for arm in joint every-block remat; do run "$model@$budget" $size --arm $arm --budget $budget; done
-done
-for arm in llmc-2 offload joint; do run "$model@80%" $size --arm $arm --budget 80%; done # what copies weights alone, or recomputes norms alone, fits in
+for arm in joint every-block remat; do run "$model@50%" $size --arm $arm --budget 50%; done
+for arm in joint every-block; do run "$model@35%" $size --arm $arm --budget 35%; done
 if [ "$total" -ge 120000 ] && [ "$host" -ge 100 ]; then
     big="--model llama-8b --slim --batch 8 --context 1024 --steps 8 --host ${pinned}G"
     run "llama-8b@all" $big --arm all-resident
@@ -52,10 +56,12 @@ if [ "$total" -ge 120000 ] && [ "$host" -ge 100 ]; then
     run "llama-8b@40%" $big --arm every-block --budget 40%
     run "llama-8b@40%" $big --arm joint --budget 40%
 fi
+for arm in llmc-2 offload joint; do run "$model@80%" $size --arm $arm --budget 80%; done # what copies weights alone, or recomputes norms alone, fits in
+run "$model@35%" $size --arm remat --budget 35%
 for arm in joint remat; do run "$model@25%" $size --arm $arm --budget 25%; done
 
 echo
-nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader
+card
 date -u +%Y-%m-%d
 awk '
 function value(key,   i, p) { for (i = 3; i <= NF; i++) { p = index($i, "="); if (substr($i, 1, p - 1) == key) return substr($i, p + 1) } return "" }

@@ -5,6 +5,7 @@
 #include "rockmate_cuda.h"
 
 #include "cudart_standin.h"
+#include <inttypes.h>
 #include "../common.h"
 #include "../oracle/plan.h"
 
@@ -90,6 +91,7 @@ static int bwd(const rm_call *c)
 static int opt(const rm_call *c) { return launch_add(c, c->param, c->param, c->grad, 1, OPT_NS); }
 
 static uint32_t input_flags;
+static uint64_t reduce_ns; /* of params; 0: they are not reduced */
 static rm_graph *model(void)
 {
     static rm_kind k;
@@ -103,7 +105,7 @@ static rm_graph *model(void)
     rm_graph_link(g, 1000000000u, 1000000000u, 1000, 0);
     for (i = 0; i < LAYERS; i++) {
         rm_block_begin(g, "l");
-        x = RM_OP(g, &k, .name = "add", .in = {x, RM_PARAM(g, .name = "w", .bytes = BYTES, .update = opt)});
+        x = RM_OP(g, &k, .name = "add", .in = {x, RM_PARAM(g, .name = "w", .bytes = BYTES, .reduce_ns = reduce_ns, .update = opt)});
         rm_block_end(g);
     }
     rm_output_add(g, x);
@@ -359,6 +361,37 @@ static void debug(void)
     close_rig(&r);
 }
 
+/* What was measured is in the graph's text: a plan of that, elsewhere, has the same times. */
+static char text[1 << 16];
+static size_t text_bytes;
+static int put_text(void *user, const char *s, size_t n)
+{
+    (void)user;
+    if (n > sizeof text - text_bytes) return 1;
+    memcpy(text + text_bytes, s, n);
+    text_bytes += n;
+    return 0;
+}
+static void saved_figures(rm_graph *g, uint64_t step)
+{
+    rm_graph *h = NULL;
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    rm_plan_desc d = {0};
+    uint64_t h2d = 0, d2h = 0;
+    const char *link;
+    text_bytes = 0;
+    expect(rm_graph_write(g, put_text, NULL) == RM_OK && text_bytes + 1 < sizeof text, "rm_graph_write", rm_graph_error(g));
+    text[text_bytes] = 0;
+    link = strstr(text, "\nlink ");
+    expect(link && sscanf(link, " link h2d=%" SCNu64 " d2h=%" SCNu64, &h2d, &d2h) == 2 && h2d > 3960000000u && h2d < 4040000000u && d2h > 1980000000u && d2h < 2020000000u, "the link in the text", link);
+    expect(rm_graph_read(text, text_bytes, NULL, &h) == RM_OK, "rm_graph_read", h ? rm_graph_error(h) : NULL);
+    expect(rm_plan_create(h, &d, &p) == RM_OK, "a plan of the text", rm_graph_error(h));
+    expect(rm_plan_get_info(p, 0, &info) == RM_OK && info.time_ns == step, "the times in the text", NULL);
+    rm_plan_destroy(p);
+    rm_graph_destroy(h);
+}
+
 /* Times: of ops into the graph, of the link, of steps against the plan. */
 static void timing(void)
 {
@@ -372,6 +405,7 @@ static void timing(void)
     rm_tensor x;
     const uint64_t step = LAYERS * (FWD_NS + BWD_NS + OPT_NS) - BWD_NS / 2; /* nobody wants the input's gradient */
     standin_device(512u << 20, 0);
+    standin_order(STANDIN_LAZY, 0); /* an op that is timed is held back until all of it has been enqueued */
     standin_link(4000000000u, 2000000000u, 700);
     if (!open_rig(&r, "times", &d)) return;
     expect(rm_cuda_link_measure(r.c, NULL, NULL, &link) == RM_OK && link.latency_ns >= 700 && link.latency_ns < 800, "latency", rm_cuda_error(r.c));
@@ -384,6 +418,7 @@ static void timing(void)
     expect(rm_cuda_tune(r.c, r.x, r.g, &pd, &s, 3, &r.p) == RM_OK, "rm_cuda_tune", rm_exec_error(r.x));
     expect(rm_plan_get_info(r.p, 0, &plan) == RM_OK && !plan.estimated && plan.time_ns == step, "the plan has the measured times", NULL);
     standin_pageable(0);
+    saved_figures(r.g, step);
     rm_cuda_get_info(r.c, &info);
     expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK, "steps with the new plan", rm_exec_error(r.x));
     expect(rm_cuda_get_info(r.c, &info) == RM_OK && info.steps == 2 && info.step_ns >= step && info.step_ns < step + step / 20, "the measured step is the simulated one", NULL);
@@ -400,6 +435,7 @@ static void tuned_parts(void)
     rm_step s = {0};
     rig r;
     standin_device(512u << 20, 0);
+    standin_order(STANDIN_LAZY, 0);
     if (!open_rig(&r, "tuning an accumulation", &d)) return;
     rm_exec_destroy(r.x);
     r.x = NULL;
@@ -463,6 +499,70 @@ static void tight(void)
     close_rig(&r);
 }
 
+/* A callback that waits for the device is no reason to hang while ops are timed. */
+static void waiting(void)
+{
+    rm_cuda_desc d = {0};
+    rm_step s = {0};
+    rig r;
+    standin_order(STANDIN_LAZY, 0);
+    if (!open_rig(&r, "an op that waits while it is timed", &d)) return;
+    sync_in_op = 1;
+    s.lr = 1;
+    standin_pageable(1);
+    rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
+    expect(rm_exec_profile(r.x, &s, 2) == RM_OK, "rm_exec_profile", rm_exec_error(r.x));
+    standin_pageable(0);
+    close_rig(&r);
+}
+
+/* Reductions over ranks: in a lane of their own beside the backward, in the same order on every rank, in streams and in graphs, and
+   each update after its own. */
+static char reduced[400];
+static int reduce_kernel(void *arg)
+{
+    const rm_call *c = (const rm_call *)arg;
+    unsigned char *grad = (unsigned char *)standin_at(c->grad);
+    standin_touch(c->grad, BYTES, 1);
+    *grad = (unsigned char)(*grad * 3 + 1);
+    snprintf(reduced + strlen(reduced), sizeof reduced - strlen(reduced), "%s ", c->op);
+    return 0;
+}
+static int reduce(const rm_call *c) { return (int)standin_launch((cudaStream_t)c->stream, reduce_kernel, c, sizeof *c, reduce_ns); }
+static void reductions(void)
+{
+    rm_cuda_desc d = {0};
+    rm_exec_desc xd = {0};
+    rm_cuda_info info;
+    const uint64_t alone = LAYERS * (FWD_NS + BWD_NS + OPT_NS) - BWD_NS / 2;
+    char first[400] = "";
+    unsigned weights = 0;
+    uint32_t rank, i;
+    rig r;
+    reduce_ns = BWD_NS / 2;
+    xd.reduce = reduce;
+    for (rank = 0; rank < 4; rank++) { /* two of them with graphs */
+        d.graph = rank & 1;
+        standin_order(rank < 2 ? STANDIN_LAZY : STANDIN_SHUFFLE, rank);
+        if (!open_rig(&r, "reductions", &d)) return;
+        rm_exec_destroy(r.x);
+        expect(rm_cuda_exec_create(r.c, r.p, &xd, &r.x) == RM_OK, "rm_cuda_exec_create", rm_graph_error(r.g));
+        for (i = 0; i < 4; i++) {
+            reduced[0] = 0;
+            expect(step_rig(&r, (int)i, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "a step", rm_exec_error(r.x));
+            if (!*first) snprintf(first, sizeof first, "%s", reduced);
+            expect(*first && !strcmp(first, reduced), "another order", reduced);
+        }
+        if (!rank) weights = weight(&r, "l[0]/w");
+        expect(weight(&r, "l[0]/w") == weights, "other weights", NULL);
+        rm_cuda_get_info(r.c, &info);
+        if (rank < 2) expect(info.step_ns < alone + 2 * reduce_ns, "reductions beside the backward", NULL); /* one by one: six */
+        expect(standin_findings() == 0, standin_finding(), NULL);
+        close_rig(&r);
+    }
+    reduce_ns = 0;
+}
+
 /* Each call of the runtime within a measurement and a tuning fails in turn: told, nothing lost, and it goes on. */
 static void failing(void)
 {
@@ -475,6 +575,7 @@ static void failing(void)
     char more[200];
     rig r;
     standin_device(4u << 20, 0); /* a failing cudaFree leaves less for the next */
+    standin_order(STANDIN_LAZY, 0);
     if (!open_rig(&r, "calls that fail", &d)) return;
     s.lr = 1;
     standin_pageable(1);
@@ -576,6 +677,8 @@ int main(void)
     tight();
     failing();
     rebound();
+    waiting();
+    reductions();
     printf("%lu passed, %lu failed, 0 skipped\n", passed, failed);
     return failed != 0;
 }
