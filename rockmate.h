@@ -11879,7 +11879,7 @@ typedef struct rmi_bnd_clause {
 typedef struct rmi_bnd_soft {
     uint32_t pq, r; /* arcs: from p to q; from true to r, or from r's negation to false */
     int split;
-    uint64_t most, now, best; /* split: all bytes; the part, in bytes; else the price in ns */
+    uint64_t most, now, best; /* split: all bytes, the part; else the price in ns */
 } rmi_bnd_soft;
 
 typedef struct rmi_bnd_node { /* of the branching: one literal more is true than in its parent */
@@ -12755,7 +12755,7 @@ RMI_FN void rmi_bnd_ascend(rmi_bnd *w, uint32_t turns)
             uint64_t by = (uint64_t)(g < 0 ? -g : g) * step;
             at = w->arc[s->pq].which;
             by = s->split ? rmi_mul_div_up(by, (uint64_t)1 << 20, rmi_max(at == w->which ? w->price : w->prices[at], 1)) : by >> w->up << w->down;
-            rmi_bnd_set_soft(w, s, g < 0 ? rmi_sub(s->now, by) : rmi_min(rmi_add(s->now, by), s->most));
+            rmi_bnd_set_soft(w, s, g < 0 ? rmi_sub(s->now, by) : rmi_min(rmi_add(s->now, by), s->split ? s->most : (uint64_t)1 << 46 >> w->up << w->down));
         }
     }
     for (i = 0; i < w->n_soft; i++) rmi_bnd_set_soft(w, &w->soft[i], w->soft[i].best);
@@ -12980,7 +12980,7 @@ RMI_FN rm_result rmi_bnd_couple(rmi_bnd *w, const uint8_t *sure)
             RMI_TRY(rmi_bnd_term(w, w->a_late[u], w->a_var[u], 0, 0));
             e = rmi_bnd_kept_arc(w, w->a_late[u], d);
             if (e == RMI_NONE || w->arc[e].ns == RMI_INF) continue;
-            RMI_TRY(rmi_bnd_put_soft(w, e, (uint32_t)w->n_arc, 0, RMI_MAX >> 16, 0));
+            RMI_TRY(rmi_bnd_put_soft(w, e, (uint32_t)w->n_arc, 0, 0, 0));
             RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], 0, 0));
         }
     }
@@ -13565,7 +13565,7 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t
         }
     }
     for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
-    if (w->n_arc * 300 * RMI_BND_TOGETHER < more / 4) { /* small networks */
+    if ((uint64_t)w->n_arc * 300 * RMI_BND_TOGETHER < more / 4) { /* small networks */
         uint32_t wide[RMI_BND_TOGETHER];
         k = rmi_bnd_spread(w, tries[0].at, wide);
         for (i = 0; i < k; i++) price[i] = tries[0].price;
@@ -13602,7 +13602,7 @@ RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t 
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     end = w.work + more;
     rmi_bnd_peaks(tries, n);
-    if (n > 1 && w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 4 * 3, node, bound)); /* large networks: not worth it */
+    if (n > 1 && (uint64_t)w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 4 * 3, node, bound)); /* large networks: not worth it */
     for (k = 0; k < n && w.work < end; k++) {
         if (k && tries[k].at == tries[k - 1].at) continue;
         w.most_work = w.work + (k + 1 < n ? 3 * (end - w.work) / 4 : end - w.work);
