@@ -17815,7 +17815,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, evals, least = RMI_INF, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
     uint32_t round, k, n, by[RMI_OFF_STARTS];
     uint8_t *mode = RMI_NEW(mem, uint8_t, m->n_buf), *host = RMI_NEW(mem, uint8_t, m->g->n_tensors);
     if (!mode || !host) return RM_ERROR_MEMORY;
@@ -17848,7 +17848,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     }
     if (s->best_energy == RMI_INF) return RM_OK;
     for (round = 0; round < RMI_PLAN_PACKS && !w->stop.stopped; round++) {
-        int useless = w->best.n && s->best_energy >= w->best.fig.time_ns;
+        int useless = s->best_energy == fitted || (w->best.n && s->best_energy >= w->best.fig.time_ns);
         rmi_off_take_best(s);
         w->quick = round < RMI_PLAN_PACKS - 2 || w->best.n;
         size = 0;
@@ -17856,6 +17856,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         w->quick = 0;
         if (size == RMI_INF || budget == RMI_INF || (!round && size <= budget && !useless)) return RM_OK;
         if (size <= budget) {
+            fitted = s->best_energy;
             m->slack -= m->slack / 4;
             m->limit += (budget - m->limit) / 4;
         } else { /* until these decisions do not fit; it may be the turn itself that cannot be packed */
@@ -17868,7 +17869,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
             }
         }
         s->best_energy = RMI_INF;
-        rmi_off_anneal(s, evals / 80 + 1, m->ns / 5000);
+        rmi_off_anneal(s, evals / (useless && s->n_flips ? 40 : 80) + 1, m->ns / 5000);
     }
     return RM_OK;
 }
