@@ -25460,8 +25460,7 @@ RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t laten
         else rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes a second, once");
         return;
     }
-    g->hashed = g->hashed && g->has_link; /* other figures change times, not what is legal: plans still belong to the text it was read from */
-    g->has_link = 1;
+    g->has_link = 1; /* hashed stays: a link says how fast copies are, and plans still belong to the text that was read */
     g->link.h2d = h2d;
     g->link.d2h = d2h;
     g->link.latency = latency_ns;
