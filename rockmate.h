@@ -933,6 +933,11 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #pragma warning(disable : 4505) /* an unused static function */
 #endif
 #define RMI_FN RMI_UNUSED static
+#if defined(__clang__) /* rarely runs for long: compiled as in RMI_PLAIN_BEGIN, where it stands among what does */
+#define RMI_RARE __attribute__((unused, noinline, optnone)) static
+#else
+#define RMI_RARE RMI_FN
+#endif
 #define RMI_INLINE RMI_UNUSED static inline /* small, and called where time is spent */
 
 /* Compilers would spend seconds at -O2 on what gains nothing by it. Solvers get what makes their loops fast, which is little
@@ -1031,7 +1036,7 @@ RMI_FN uint64_t rmi_mix(uint64_t x)
 }
 
 /* A clock: monotonic where the headers offer one, else what C99 has. */
-RMI_FN uint64_t rmi_now_ns(void)
+RMI_RARE uint64_t rmi_now_ns(void)
 {
 #if defined(RM_NOW_NS)
     return RM_NOW_NS();
@@ -1123,7 +1128,7 @@ RMI_COLD void rmi_arena_free(rmi_arena *a)
 }
 
 /* Empties the arena for the next round of the same work: what took many blocks comes in one from then on, which is kept. */
-RMI_FN void rmi_arena_clear(rmi_arena *a)
+RMI_RARE void rmi_arena_clear(rmi_arena *a)
 {
     size_t sum = 0;
     rmi_block *b = a->blocks;
@@ -2605,7 +2610,7 @@ typedef struct rmi_access {
     uint64_t ws_bytes;
 } rmi_access;
 
-RMI_FN rm_result rmi_low_access_make(const rm_graph *g, rmi_arena *mem, rmi_access *a)
+RMI_RARE rm_result rmi_low_access_make(const rm_graph *g, rmi_arena *mem, rmi_access *a)
 {
     uint32_t i, n = 0, params = 0;
     for (i = 0; i < g->n_ops; i++) {
@@ -3155,7 +3160,7 @@ RMI_COLD const char *rmi_sch_name(const rm_graph *g, uint32_t b, char *out)
 }
 
 /* Sizes of the ALLOCs of what forwards save and of workspaces: those of the run (or prefetch) that comes next. */
-RMI_FN rm_result rmi_sch_sizes(const rm_graph *g, rmi_program *p)
+RMI_RARE rm_result rmi_sch_sizes(const rm_graph *g, rmi_program *p)
 {
     rmi_arena tmp = rmi_arena_make(&g->mem.hooks);
     uint64_t *ws = RMI_NEW(&tmp, uint64_t, 2 * (size_t)g->n_ops + g->n_tensors);
@@ -3227,7 +3232,7 @@ RMI_FN size_t rmi_sch_below(const rmi_space *s, size_t i)
     }
     return (size_t)RMI_NONE;
 }
-RMI_FN size_t rmi_sch_above(const rmi_space *s, size_t i)
+RMI_RARE size_t rmi_sch_above(const rmi_space *s, size_t i)
 {
     uint32_t k;
     for (k = 0; k < s->levels; k++, i /= 64) {
@@ -3243,7 +3248,7 @@ RMI_FN size_t rmi_sch_above(const rmi_space *s, size_t i)
 }
 
 /* alone: are the starts enough? */
-RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *s, uint64_t *room, int alone)
+RMI_RARE rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *s, uint64_t *room, int alone)
 {
     size_t i, n = 0;
     rmi_sort_u64(s->cut, room, s->n_cut);
@@ -3409,7 +3414,7 @@ RMI_FN rm_result rmi_sim_fail_two(rmi_sim *s, uint32_t a, const char *fact, uint
     return rmi_sim_fail(s, "%s %s %s", rmi_sch_name(s->g, a, name), fact, rmi_sch_name(s->g, b, other));
 }
 
-RMI_FN rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
+RMI_RARE rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
 {
     uint32_t i = s->free_str;
     if (i != RMI_NONE) {
@@ -3434,7 +3439,7 @@ RMI_FN uint32_t rmi_sim_neighbour(const rmi_sim *s, uint32_t host, uint64_t lo, 
     return RMI_NONE;
 }
 
-RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t b, uint64_t lo, uint64_t bytes, uint32_t *out)
+RMI_RARE rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t b, uint64_t lo, uint64_t bytes, uint32_t *out)
 {
     rmi_space *sp = &s->space[host];
     uint64_t hi = rmi_add(lo, bytes), freed = 0;
@@ -3646,7 +3651,7 @@ RMI_FN rm_result rmi_sim_pend(rmi_sim *s, uint32_t fresh, uint32_t old, rmi_way 
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
+RMI_RARE rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
     uint32_t i, of, str, maker;
     rmi_buf_kind k = rmi_low_kind(s->g, fresh, &i);
@@ -3667,7 +3672,7 @@ RMI_FN rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
+RMI_RARE rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
     uint32_t i, str;
     rmi_buf_kind k = rmi_low_kind(s->g, fresh, &i);
@@ -3690,7 +3695,7 @@ RMI_FN int rmi_sim_is_dying(const rmi_sim *s, uint32_t b)
 }
 
 /* May gradient `fresh` of op take the bytes of `old` in this backward? */
-RMI_FN int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *f, uint32_t fresh, uint32_t old)
+RMI_RARE int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *f, uint32_t fresh, uint32_t old)
 {
     const rmi_op *op = &s->g->ops[op_id];
     uint32_t t, o, i;
@@ -3711,7 +3716,7 @@ RMI_FN int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *f, 
 }
 
 /* The reuses and shares said since the last run belong to this run: are they allowed? Aliases may wait for their part. */
-RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run r, const rmi_part *part, rmi_pending **moved, size_t *n_moved)
+RMI_RARE rm_result rmi_sim_settle(rmi_sim *s, rmi_run r, const rmi_part *part, rmi_pending **moved, size_t *n_moved)
 {
     const rmi_form *f = rmi_low_form(s->g, r);
     size_t i, keep = 0, total = s->n_pend;
@@ -3782,7 +3787,7 @@ RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *s, uint32_t b, int forward)
     return RMI_NONE;
 }
 
-RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run r, int again)
+RMI_RARE rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run r, int again)
 {
     const rmi_op *op = &s->g->ops[r.id];
     const char *bits = rmi_low_form(s->g, r)->bits;
@@ -3839,7 +3844,7 @@ RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run r)
 }
 
 /* One contribution of op to the gradient of t: allowed now, and into which bytes? Gives what the buffer holds afterwards. */
-RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t t, const rmi_pending *moved, size_t n_moved, rmi_content *after)
+RMI_RARE rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t t, const rmi_pending *moved, size_t n_moved, rmi_content *after)
 {
     const rmi_list *c = &s->g->tensors[t].consumers;
     const rmi_op *op = &s->g->ops[op_id];
@@ -3913,7 +3918,7 @@ RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run r)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
+RMI_RARE rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
 {
     rmi_access *a = &s->acc;
     uint32_t i;
@@ -3945,7 +3950,7 @@ RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t w)
 }
 
 /* Update in host memory: all three buffers are there, whole. */
-RMI_FN rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t w, uint64_t not_before)
+RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t w, uint64_t not_before)
 {
     const rmi_tensor *t = &s->g->tensors[w];
     uint32_t own[3], i;
@@ -3970,7 +3975,7 @@ RMI_FN rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t w, uint64_t not_before)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_opt(rmi_sim *s, rmi_run r)
+RMI_RARE rm_result rmi_sim_opt(rmi_sim *s, rmi_run r)
 {
     const rmi_tensor *t = &s->g->tensors[r.id];
     rmi_access *a = &s->acc;
@@ -3998,7 +4003,7 @@ RMI_FN rm_result rmi_sim_opt(rmi_sim *s, rmi_run r)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run r)
+RMI_RARE rm_result rmi_sim_run(rmi_sim *s, rmi_run r)
 {
     rm_result result;
     size_t i;
@@ -4030,7 +4035,7 @@ RMI_FN rm_result rmi_sim_copy_ns(rmi_sim *s, uint64_t bytes, uint64_t rate, uint
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
+RMI_RARE rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
 {
     uint32_t b = st->buf, i, str;
     rmi_buf_kind k = rmi_low_kind(s->g, b, &i);
@@ -4052,7 +4057,7 @@ RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t b)
+RMI_RARE rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t b)
 {
     uint32_t i, str;
     uint64_t ns = 0, end;
@@ -4070,7 +4075,7 @@ RMI_FN rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t b)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
+RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
 {
     uint32_t b = st->buf, t, str, staging;
     rmi_content mine = s->value[b], theirs = s->kept[b];
@@ -4096,7 +4101,7 @@ RMI_FN rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
 }
 
 /* --- a step begins and ends */
-RMI_FN void rmi_sim_begin(rmi_sim *s)
+RMI_RARE void rmi_sim_begin(rmi_sim *s)
 {
     const rm_graph *g = s->g;
     uint32_t i, n = g->n_tensors;
@@ -4132,7 +4137,7 @@ RMI_FN int rmi_sim_present(const rmi_sim *s, uint32_t b, rmi_content c)
     return (s->dev[b] != RMI_NONE && rmi_sim_same(s->value[b], c)) || (s->hst[b] != RMI_NONE && rmi_sim_same(s->kept[b], c));
 }
 
-RMI_FN rm_result rmi_sim_finish_ops(rmi_sim *s)
+RMI_RARE rm_result rmi_sim_finish_ops(rmi_sim *s)
 {
     const rm_graph *g = s->g;
     uint32_t i, k;
@@ -4146,7 +4151,7 @@ RMI_FN rm_result rmi_sim_finish_ops(rmi_sim *s)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_finish_grads(rmi_sim *s)
+RMI_RARE rm_result rmi_sim_finish_grads(rmi_sim *s)
 {
     const rm_graph *g = s->g;
     uint32_t i;
@@ -4166,7 +4171,7 @@ RMI_FN rm_result rmi_sim_finish_grads(rmi_sim *s)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
+RMI_RARE rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
 {
     const rm_graph *g = s->g;
     size_t k;
@@ -4196,7 +4201,7 @@ RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
 }
 
 /* The next batch arrives where the last one did, when that one's last user has finished. */
-RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *s)
+RMI_RARE rm_result rmi_sim_finish_inputs(rmi_sim *s)
 {
     size_t k;
     uint32_t i, pass;
@@ -4229,7 +4234,7 @@ RMI_FN rm_result rmi_sim_finish(rmi_sim *s, uint8_t *declared)
 /* --- the whole program */
 
 /* Both memories, with their end points. */
-RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
+RMI_RARE rm_result rmi_sim_spaces(rmi_sim *s)
 {
     const rm_graph *g = s->g;
     size_t i, k, cuts[2] = {0, 0};
@@ -4270,7 +4275,7 @@ RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_tables(rmi_sim *s)
+RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
 {
     const rm_graph *g = s->g;
     size_t nb = rmi_low_buffers(g), i, most;
@@ -4301,7 +4306,7 @@ RMI_FN rm_result rmi_sim_tables(rmi_sim *s)
     return s->done && s->reads && s->writes ? rmi_sim_spaces(s) : RM_ERROR_MEMORY;
 }
 
-RMI_FN rm_result rmi_sim_homes(rmi_sim *s)
+RMI_RARE rm_result rmi_sim_homes(rmi_sim *s)
 {
     size_t k;
     uint32_t b, i, nb = rmi_low_buffers(s->g);
@@ -4319,7 +4324,7 @@ RMI_FN rm_result rmi_sim_homes(rmi_sim *s)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
+RMI_RARE rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
 {
     switch ((rmi_what)st->what) {
     case RMI_ALLOC: return rmi_sim_alloc(s, st);
@@ -4339,7 +4344,7 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
 
 #define RMI_SIM_TOO_LONG "the times of the plan add up to 2^62 ns or more"
 
-RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
+RMI_RARE rm_result rmi_sim_steps(rmi_sim *s)
 {
     uint64_t ends[3] = {0, 0, 0};
     uint8_t *declared = RMI_NEW(&s->mem, uint8_t, rmi_low_buffers(s->g));
@@ -4363,7 +4368,7 @@ RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
 
 /* Replays p. RM_OK: p->fig is filled, and spans, if not NULL (see rmi_sim). Else err holds the fact, and *at the statement
    (p->n: the end; RMI_NONE: the start). */
-RMI_FN rm_result rmi_sch_replay(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at, rmi_span *spans)
+RMI_RARE rm_result rmi_sch_replay(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at, rmi_span *spans)
 {
     rmi_sim s;
     rm_result r;
@@ -4519,7 +4524,7 @@ RMI_FN rm_result rmi_seq_new_kept(rmi_seq *q, uint32_t b, uint32_t first, uint32
 }
 
 /* Everything that is there when the sequence starts. */
-RMI_FN rm_result rmi_seq_start(rmi_seq *q)
+RMI_RARE rm_result rmi_seq_start(rmi_seq *q)
 {
     size_t i;
     for (i = 0; i < q->n_homes; i++) {
@@ -4562,7 +4567,7 @@ RMI_FN rm_result rmi_seq_use_kept(rmi_seq *q, uint32_t b, uint32_t at)
 }
 
 /* A copy (or HOLD) at position p. */
-RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
+RMI_RARE rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
 {
     uint32_t b = q->runs[p].id, c = q->cur[b], k = q->hst[b], home;
     uint64_t bytes;
@@ -4701,7 +4706,7 @@ RMI_FN void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
     if (q->inst[i].last + 1 > s->end_pos) s->end_pos = q->inst[i].last + 1;
 }
 
-RMI_FN rm_result rmi_seq_new_stretch(rmi_seq *q, uint32_t first, uint32_t end, uint64_t bytes, uint32_t *out)
+RMI_RARE rm_result rmi_seq_new_stretch(rmi_seq *q, uint32_t first, uint32_t end, uint64_t bytes, uint32_t *out)
 {
     rmi_seq_stretch *s;
     if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, (size_t)q->n_str + 1, sizeof(rmi_seq_stretch))) return RM_ERROR_MEMORY;
@@ -4829,7 +4834,7 @@ RMI_FN uint32_t rmi_seq_root_stretch(const rmi_seq *q, uint32_t i)
     return RMI_NONE;
 }
 
-RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
+RMI_RARE rm_result rmi_seq_start_stretches(rmi_seq *q)
 {
     uint32_t i;
     for (i = 0; i < q->n_start; i++) {
@@ -4847,7 +4852,7 @@ RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
 }
 
 /* Statements of the copy at p; i: its new instance. */
-RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
+RMI_RARE rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
 {
     uint32_t b = q->runs[p].id, str;
     if (rmi_seq_ignored(q, b)) return RM_OK;
@@ -4939,7 +4944,7 @@ RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
 }
 
 /* Scratch that any number of builds share: memory for cur, ran, acc. */
-RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
+RMI_RARE rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
 {
     uint32_t b, nb = rmi_low_buffers(g);
     memset(q, 0, sizeof *q);
@@ -4955,7 +4960,7 @@ RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
 }
 
 /* Lifetimes and statements of q->runs; the results live in q->mem. RM_ERROR_INTERNAL: a run reads what is not there. */
-RMI_FN rm_result rmi_seq_build(rmi_seq *q)
+RMI_RARE rm_result rmi_seq_build(rmi_seq *q)
 {
     uint32_t p;
     size_t whole = q->partial ? 0 : q->n, was_inst = whole + whole / 2, was_str = whole, was_st = 0;
@@ -5137,7 +5142,7 @@ typedef struct rmi_chn_table {
 RMI_FN uint64_t rmi_chn_cap(uint64_t v) { return rmi_min(v, RMI_MAX); }
 
 /* Takes a stage over: numbers below 2^62, and peaks at least what they are said to include, so that nothing wraps later. */
-RMI_FN rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
+RMI_RARE rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
 {
     rmi_chn_option *o;
     uint32_t i, b, readers = 0;
@@ -5197,7 +5202,7 @@ RMI_FN uint32_t rmi_chn_may_be_held(const rmi_chn_chain *chain, uint32_t i)
 }
 
 /* Fills classes and class_of. Stages are compared as the caller gave them; `first` is the stage that made the class. */
-RMI_FN rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *t)
+RMI_RARE rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *t)
 {
     size_t slots = 8, at;
     uint32_t *slot, *first, *held, i, c;
@@ -5612,7 +5617,7 @@ RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *s)
 /* --- the recursion */
 
 /* The candidate that runs stage i with option o. d is the gradient's size that waits during the forward. */
-RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t d)
+RMI_RARE rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t d)
 {
     const rmi_chn_class *c = &t->classes[t->class_of[i]];
     const rmi_chn_option *p = &c->stage.options[o];
@@ -5747,7 +5752,7 @@ RMI_FN int rmi_chn_may_cut(const rmi_chn_table *t, uint32_t i, uint32_t k, uint3
 }
 
 /* A place of level p is the best of 2^p neighbours: the one with the smallest input. */
-RMI_FN rm_result rmi_chn_make_levels(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
+RMI_RARE rm_result rmi_chn_make_levels(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
 {
     uint32_t i, n, m = t->n, p, *best = RMI_NEW(temp, uint32_t, t->n);
     t->level = RMI_NEW(arena, uint32_t, t->n);
@@ -5814,7 +5819,7 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_
 }
 
 /* Chooses the cells: by the memory and the time of keeping everything, each stage with its fastest option. */
-RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *s, uint32_t cells)
+RMI_RARE rm_result rmi_chn_make_grid(rmi_chn_solver *s, uint32_t cells)
 {
     const rmi_chn_table *t = s->t;
     uint64_t bytes = 0, peak = 0, ns = 0, now, best;
@@ -5889,7 +5894,7 @@ RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *s)
 }
 
 /* About the number of pieces of the chain to be solved; *candidates: for all of them together. */
-RMI_FN uint64_t rmi_chn_count(const rmi_chn_table *t, uint64_t *candidates)
+RMI_RARE uint64_t rmi_chn_count(const rmi_chn_table *t, uint64_t *candidates)
 {
     uint64_t n = t->n, own, cuts, most = RMI_INF;
     uint32_t i, inner = t->n - 1, logs = 1;
@@ -5908,7 +5913,7 @@ RMI_FN uint64_t rmi_chn_count(const rmi_chn_table *t, uint64_t *candidates)
 }
 
 /* One attempt. The arena is the table's. */
-RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chain)
+RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chain)
 {
     rmi_chn_table *t = s->t;
     uint64_t pieces, candidates, most = 1;
@@ -5951,7 +5956,7 @@ static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 100, 60 },  { 200, 16, 105, 
                                             { 500, 1, 6, 64 },  { 1000, 1, 4, 64 },   { 2000, 1, 3, 64 },  { 5000, 1, 2, 64 } };
 
 /* Solves with a tolerance into an arena that is empty but for *out. */
-RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint32_t down,
+RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint32_t down,
                                  uint64_t work_limit, rmi_chn_table **out)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
@@ -6015,7 +6020,7 @@ RMI_FN uint64_t rmi_chn_again_ns(const rmi_chn_class *c)
 }
 
 /* The line of a price; count: stages of each class before the last one. */
-RMI_FN uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, const uint32_t *count, int reads_in)
+RMI_RARE uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, const uint32_t *count, int reads_in)
 {
     const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
     uint64_t sum = RMI_INF, ns;
@@ -6035,7 +6040,7 @@ RMI_FN uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, const ui
 
 /* The prices at which a stage of a class changes its mind, the highest first; returns how many there are, at most n_options.
    Any prices give true bounds; these give the best ones. */
-RMI_FN uint32_t rmi_chn_prices(const rmi_chn_table *t, const rmi_chn_class *c, int reads_in, uint64_t *out)
+RMI_RARE uint32_t rmi_chn_prices(const rmi_chn_table *t, const rmi_chn_class *c, int reads_in, uint64_t *out)
 {
     uint64_t held = 0, ns = rmi_chn_again_ns(c), h, k, price, best, to_held = 0, to_ns = 0;
     uint32_t o, n = 0;
@@ -6068,7 +6073,7 @@ RMI_FN int rmi_chn_cmp_price(const void *a, const void *b, void *user)
 }
 
 /* Fills in lines; the first has price 0: no schedule is faster. */
-RMI_FN rm_result rmi_chn_make_lines(rmi_arena *arena, rmi_chn_table *t)
+RMI_RARE rm_result rmi_chn_make_lines(rmi_arena *arena, rmi_chn_table *t)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
@@ -6120,7 +6125,7 @@ RMI_FN uint64_t rmi_chn_bound(const rmi_chn_table *t, uint64_t bytes)
 }
 
 /* By how much the curve can be too slow, from so many bytes on, in parts per million, rounded up. */
-RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t, uint64_t from)
+RMI_RARE uint32_t rmi_chn_loss(const rmi_chn_table *t, uint64_t from)
 {
     uint64_t worst = 0, bound;
     uint32_t i, n = t->curve.n;
@@ -6136,7 +6141,7 @@ RMI_FN uint32_t rmi_chn_loss(const rmi_chn_table *t, uint64_t from)
 
 /* What the tolerance may have cost: lines, which cost little; if the tolerance was asked for, also the chain again, with points
    dropped downwards and all pieces solved, which says more where stages run more than twice. */
-RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table *t)
+RMI_RARE rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table *t)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     rmi_chn_table *low = NULL;
@@ -6169,7 +6174,7 @@ RMI_FN rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi
 /* Solves a chain for all budgets. The table lives in the arena and does not point into the chain.
    RM_ERROR_INFEASIBLE: some stage has no option, or what must be held adds up to 2^62 bytes. RM_ERROR_CANCELLED: the arena's
    stop said so; a proof that it interrupts is done without. */
-RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
+RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
 {
     rmi_arena own = rmi_arena_make(&arena->hooks);
     rmi_block **end = &own.blocks;
@@ -7582,7 +7587,7 @@ RMI_FN void rmi_plc_sort(rmi_plc_key *a, rmi_plc_key *room, size_t n)
 }
 
 /* Checks the items and counts what has a size. */
-RMI_FN rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
+RMI_RARE rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
 {
     uint64_t sum = 0, top = 0;
     size_t i;
@@ -7606,7 +7611,7 @@ RMI_FN rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, 
 }
 
 /* Columns: a new one begins with every start that follows an end. Boxes come out in the order of their starts. tmp: for scratch. */
-RMI_FN rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_item *items, size_t n, uint64_t granule)
+RMI_RARE rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_item *items, size_t n, uint64_t granule)
 {
     size_t i, events = 0, k, m = (size_t)p->n + p->fixes;
     rmi_plc_key *ev = RMI_RAW(tmp, rmi_plc_key, 2 * m), *room = RMI_RAW(tmp, rmi_plc_key, 2 * m);
@@ -7646,7 +7651,7 @@ RMI_FN rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_item 
 }
 
 /* live, first and the bound. */
-RMI_FN rm_result rmi_plc_measure(rmi_plc *p)
+RMI_RARE rm_result rmi_plc_measure(rmi_plc *p)
 {
     uint32_t i, c;
     p->live = RMI_NEW(p->mem, uint64_t, p->cols + 1);
@@ -7670,7 +7675,7 @@ RMI_FN rm_result rmi_plc_measure(rmi_plc *p)
 }
 
 /* --- what is fixed: a profile for what rests on the floor, a list of what floats above a gap */
-RMI_FN rm_result rmi_plc_base(rmi_plc *p)
+RMI_RARE rm_result rmi_plc_base(rmi_plc *p)
 {
     rmi_plc_key *key = RMI_NEW(p->mem, rmi_plc_key, p->fixes), *room = RMI_NEW(p->mem, rmi_plc_key, p->fixes);
     rmi_plc_box *old = RMI_NEW(p->mem, rmi_plc_box, p->fixes);
@@ -7742,7 +7747,7 @@ RMI_FN rm_result rmi_plc_totals(rmi_plc *p, uint64_t *out)
 }
 
 /* total^4 * conflicts: total in 1/2048 of the bound, conflicts in 1/2^20 of n; what is alive when memory is full, and much. */
-RMI_FN rm_result rmi_plc_key_total(rmi_plc *p, uint64_t *out)
+RMI_RARE rm_result rmi_plc_key_total(rmi_plc *p, uint64_t *out)
 {
     uint32_t *ended = RMI_NEW(p->mem, uint32_t, p->cols + 1), i, c, shift = 0;
     if (!ended) return RM_ERROR_MEMORY;
@@ -7758,7 +7763,7 @@ RMI_FN rm_result rmi_plc_key_total(rmi_plc *p, uint64_t *out)
 }
 
 /* The larger the key, the earlier the box. */
-RMI_FN rm_result rmi_plc_order_keys(rmi_plc *p, uint32_t order, uint64_t *out)
+RMI_RARE rm_result rmi_plc_order_keys(rmi_plc *p, uint32_t order, uint64_t *out)
 {
     uint32_t i;
     if (order == RMI_PLC_BY_TOTAL) return rmi_plc_key_total(p, out);
@@ -7797,7 +7802,7 @@ RMI_FN uint32_t rmi_plc_class(uint32_t life)
     return c;
 }
 
-RMI_FN rm_result rmi_plc_sky_make(rmi_plc *p)
+RMI_RARE rm_result rmi_plc_sky_make(rmi_plc *p)
 {
     uint32_t i, c, to[RMI_PLC_CLASSES];
     for (p->leaves = 1; p->leaves < p->n;) p->leaves *= 2;
@@ -8003,7 +8008,7 @@ RMI_FN int rmi_plc_rise(rmi_plc *p, uint32_t a, uint32_t s, uint32_t e, uint64_t
     return rmi_plc_heap_push(p, h, mid);
 }
 
-RMI_FN int rmi_plc_sky_start(rmi_plc *p)
+RMI_RARE int rmi_plc_sky_start(rmi_plc *p)
 {
     uint32_t c, a = 0;
     p->heap_n = 0;
@@ -8090,7 +8095,7 @@ RMI_FN void rmi_plc_keep(rmi_plc *p, uint64_t height, uint32_t method)
     p->method = method;
 }
 
-RMI_FN rm_result rmi_plc_orders(rmi_plc *p)
+RMI_RARE rm_result rmi_plc_orders(rmi_plc *p)
 {
     uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height;
     uint32_t order;
@@ -8107,7 +8112,7 @@ RMI_FN rm_result rmi_plc_orders(rmi_plc *p)
 
 /* Packs again and again, `share` steps long: what came out in the upper third above the target goes up in the order by a
    tenth of it. From each of the orders in turn. */
-RMI_FN rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
+RMI_RARE rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
 {
     uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height, start = p->work, high;
     uint32_t order, i;
@@ -8181,7 +8186,7 @@ typedef struct rmi_plc_search {
 #define RMI_PLC_FAIL 3 /* out of memory */
 
 /* member and the members themselves, by start. */
-RMI_FN void rmi_plc_search_members(rmi_plc_search *q)
+RMI_RARE void rmi_plc_search_members(rmi_plc_search *q)
 {
     uint32_t c, i, sum = 0;
     for (i = 0; i < q->n; i++) {
@@ -8198,7 +8203,7 @@ RMI_FN void rmi_plc_search_members(rmi_plc_search *q)
 }
 
 /* q->n is 0 if the problem is too large for the search. */
-RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *q, rmi_plc *p)
+RMI_RARE rm_result rmi_plc_search_make(rmi_plc_search *q, rmi_plc *p)
 {
     size_t members = 0;
     uint32_t i, c;
@@ -8463,7 +8468,7 @@ RMI_FN int rmi_plc_search_start(rmi_plc_search *q)
 #define RMI_PLC_RANK_WORST 3u
 #define RMI_PLC_RANK_MEAN 4u
 
-RMI_FN uint64_t rmi_plc_search_value(rmi_plc_search *q, const rmi_plc_part *b, uint32_t rank)
+RMI_RARE uint64_t rmi_plc_search_value(rmi_plc_search *q, const rmi_plc_part *b, uint32_t rank)
 {
     uint64_t worst = 0, sum = 0;
     uint32_t c;
@@ -8479,7 +8484,7 @@ RMI_FN uint64_t rmi_plc_search_value(rmi_plc_search *q, const rmi_plc_part *b, u
 }
 
 /* Ranks for a run; ties by lifetime, then by size. */
-RMI_FN void rmi_plc_search_rank(rmi_plc_search *q, uint32_t rank)
+RMI_RARE void rmi_plc_search_rank(rmi_plc_search *q, uint32_t rank)
 {
     rmi_plc_key *key = q->p->key;
     uint32_t i, pass;
@@ -8501,7 +8506,7 @@ RMI_FN void rmi_plc_search_rank(rmi_plc_search *q, uint32_t rank)
 
 /* One run: what is not connected is solved apart, and once for all runs; each gets `limit` nodes. YES: all boxes have an
    offset in found; NO: there is no placement of height cap. */
-RMI_FN int rmi_plc_run(rmi_plc_search *q, uint32_t rank, uint64_t cap, uint64_t limit)
+RMI_RARE int rmi_plc_run(rmi_plc_search *q, uint32_t rank, uint64_t cap, uint64_t limit)
 {
     uint32_t c, s, i;
     uint64_t nodes = 1;
@@ -8541,7 +8546,7 @@ RMI_FN void rmi_plc_take(rmi_plc *p, const rmi_plc_search *q)
 
 /* One round for one height: the first run that finds it, or rules it out, ends it. The time a run takes has a heavy tail:
    many short runs with different ranks beat a long one. */
-RMI_FN rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t limit)
+RMI_RARE rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t limit)
 {
     static const unsigned char ranks[] = {RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA, RMI_PLC_RANK_END, RMI_PLC_RANK_WORST,
         RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN,
@@ -8561,7 +8566,7 @@ RMI_FN rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t li
 
 /* First the target, for two fifths of the work; then better packings; then heights between the target and what there is,
    halving what is left. `from` rises past what was not found, and falls back to the target when nothing is left between. */
-RMI_FN rm_result rmi_plc_hard(rmi_plc *p)
+RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
 {
     rmi_plc_search q;
     uint64_t limit, least = rmi_max(600, p->n + p->n / 4), from, cap, first = p->target;
@@ -8586,7 +8591,7 @@ RMI_FN rm_result rmi_plc_hard(rmi_plc *p)
 }
 
 /* --- the whole */
-RMI_FN rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
+RMI_RARE rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
 {
     uint32_t i;
     RMI_TRY(rmi_plc_check(p, items, n, granule));
@@ -8619,7 +8624,7 @@ RMI_FN rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64
    RM_ERROR_ARGUMENT: an empty interval, granule 0, a fixed offset off the granule, fixed items that overlap, sums beyond
    RMI_MAX. On failure the items are unchanged. The arena lends its hooks only: nothing stays in it; once its stop says so,
    the best placement so far is good enough. */
-RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target,
+RMI_RARE rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target,
                                uint64_t work_limit, rmi_plc_info *info)
 {
     rmi_arena mem = rmi_arena_make(&arena->hooks);
@@ -8654,7 +8659,7 @@ RMI_FN uint32_t rmi_plc_time_rank(const uint64_t *at, size_t times, uint64_t t)
     return (uint32_t)lo;
 }
 
-RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, rmi_plc_info *info)
+RMI_RARE rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, rmi_plc_info *info)
 {
     uint64_t *at = RMI_NEW(mem, uint64_t, 4 * n);
     rmi_plc_item *ranked = RMI_NEW(mem, rmi_plc_item, n);
@@ -9401,7 +9406,7 @@ RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
 }
 
 /* Uses are of the current state alone: `uses` lends their tables. */
-RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *uses)
+RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *uses)
 {
     RMI_TRY(rmi_ref_kept_make(s, x));
     x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
@@ -9424,7 +9429,7 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
 }
 
 /* All but the two states. */
-RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
 {
     uint32_t i, k, w = 0, r = 0, times = m->n_tasks > RMI_REF_LARGE ? 2 : m->n_tasks > 5000 ? 3 : 5; /* the lists may be so many times as long as everything once */
     memset(s, 0, sizeof *s);
@@ -9476,7 +9481,7 @@ RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, r
 }
 
 /* The two states, in a memory of their own, for lists of so many quarters of the longest. */
-RMI_FN rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
+RMI_RARE rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
 {
     rmi_arena *mem = s->mem;
     rm_result r;
@@ -10439,7 +10444,7 @@ RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
 /* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a fifth of
    the work goes to asking for them. */
 #define RMI_REF_FIT_COST 64u /* runs looked at, a run */
-RMI_FN void rmi_ref_consider(rmi_ref_search *s)
+RMI_RARE void rmi_ref_consider(rmi_ref_search *s)
 {
     int yes = 1;
     if (s->a->over || !rmi_ref_better(s->a, &s->best)) return;
@@ -10607,7 +10612,7 @@ RMI_FN uint32_t rmi_ref_hoist(const rmi_ref_search *s, uint32_t k, uint32_t t, u
 }
 
 /* Sets the current state to a list and modes (NULL: everything once, fastest). */
-RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
+RMI_RARE int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
 {
     if (!list) {
         list = s->m->keep;
@@ -10689,7 +10694,7 @@ RMI_FN int rmi_ref_move_delete(rmi_ref_search *s)
     return 1;
 }
 
-RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
+RMI_RARE int rmi_ref_move_mode(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     uint32_t op;
@@ -10737,7 +10742,7 @@ RMI_FN int rmi_ref_passes(const rmi_ref_search *s, uint32_t lo, uint32_t to)
 }
 
 /* Moves repeats [lo, hi) (any: a single run) to before another position. */
-RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
+RMI_RARE int rmi_ref_move_run(rmi_ref_search *s, int any)
 {
     const rmi_ref_state *a = s->a;
     uint32_t lo, hi, i, to, d;
@@ -10934,7 +10939,7 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
 
 /* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
    from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter. */
-RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
+RMI_RARE void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
     uint32_t stale = round - s->gained;
     int anew = round % (stale > 2 ? 2 : 5) == 1;
@@ -10967,7 +10972,7 @@ typedef struct rmi_ref_windows {
     uint32_t n_touch, cap_touch, cap;
 } rmi_ref_windows;
 
-RMI_FN rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_ref_windows *w)
+RMI_RARE rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_ref_windows *w)
 {
     const rmi_ref_model *m = s->m;
     rmi_ref_state *two = RMI_NEW(s->mem, rmi_ref_state, 2);
@@ -11230,7 +11235,7 @@ RMI_FN int rmi_ref_fold_list(rmi_ref_search *s, rmi_ref_windows *w)
 }
 
 /* The list of the inner search's best, unfolded, becomes the candidate; 0: it is not better. */
-RMI_FN int rmi_ref_unfold(rmi_ref_search *s, const rmi_ref_windows *w)
+RMI_RARE int rmi_ref_unfold(rmi_ref_search *s, const rmi_ref_windows *w)
 {
     const rmi_ref_state *x = &w->in.best;
     uint32_t p, q, n = 0;
@@ -11251,7 +11256,7 @@ RMI_FN int rmi_ref_unfold(rmi_ref_search *s, const rmi_ref_windows *w)
 }
 
 /* Anneals `times` windows of the best list, about `work` runs each. */
-RMI_FN void rmi_ref_improve_windows(rmi_ref_search *s, rmi_ref_windows *w, uint64_t work, uint32_t times)
+RMI_RARE void rmi_ref_improve_windows(rmi_ref_search *s, rmi_ref_windows *w, uint64_t work, uint32_t times)
 {
     rmi_ref_search *in = &w->in;
     uint64_t mean = s->m->mean_ns, limit = s->limit;
@@ -11304,7 +11309,7 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
 }
 
 /* The best way to give up stretch k across t, if it scores more than `least`; else the score is 0. */
-RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t least, rmi_ref_pick *pick)
+RMI_RARE void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t least, rmi_ref_pick *pick)
 {
     uint32_t level, from, b, hoist;
     pick->score = 0;
@@ -11406,7 +11411,7 @@ RMI_FN void rmi_ref_tree_add(rmi_ref_tree *t, uint32_t lo, uint32_t hi, int64_t 
 }
 
 /* The most in positions [lo, hi); 0 if there are none. */
-RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi)
+RMI_RARE int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi)
 {
     uint32_t l = t->leaves + lo, r = t->leaves + hi - 1;
     int64_t a, b;
@@ -11425,7 +11430,7 @@ RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi
 }
 
 /* Takes the picks that still help. est: by position, bytes. */
-RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
+RMI_RARE uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
 {
     const rmi_ref_state *a = s->a;
     uint32_t i, k, taken = 0;
@@ -11450,7 +11455,7 @@ RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *pick
 }
 
 /* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
-RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
+RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
     uint32_t n, p, stuck = 0;
     uint64_t least = RMI_INF;
@@ -11513,7 +11518,7 @@ RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
 }
 
 /* Holds in the tree what dropping the repeat at p holds; 0: it does not fit, and the tree is as before. */
-RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
+RMI_RARE int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
 {
     const rmi_ref_state *a = s->a;
     uint32_t i, from, least = p, end = a->inst0[p + 1];
@@ -11534,7 +11539,7 @@ RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
 
 /* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found by the
    evaluation, then fewer are dropped. Returns how many were. */
-RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
+RMI_RARE uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
 {
     uint32_t i, k = 0, p, n = s->a->n_reps;
     rmi_ref_spare *spare = RMI_NEW(mem, rmi_ref_spare, n);
@@ -11559,7 +11564,7 @@ RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
 }
 
 /* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
-RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
+RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
 {
     uint32_t k, round, n = 1;
     for (round = 0; round < 12 && n && !s->a->over && !rmi_ref_told(s); round++) {
@@ -11576,7 +11581,7 @@ RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
 }
 
 /* Sets the current state to runs of another solver; the modes are those of its backwards, or the fastest. */
-RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
+RMI_RARE int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
 {
     const rmi_ref_model *m = s->m;
     uint32_t p, i, t, k = 0, *list = s->stack_runs;
@@ -11939,7 +11944,7 @@ typedef struct rmi_bnd {
 } rmi_bnd;
 
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
-RMI_FN uint64_t rmi_bnd_held(rmi_bnd *w, uint32_t task, uint32_t mode)
+RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *w, uint32_t task, uint32_t mode)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_task *t = &m->tasks[task];
@@ -11964,7 +11969,7 @@ RMI_FN uint64_t rmi_bnd_held(rmi_bnd *w, uint32_t task, uint32_t mode)
 }
 
 /* Least times, of what fits within the limit at all. */
-RMI_FN void rmi_bnd_times(rmi_bnd *w)
+RMI_RARE void rmi_bnd_times(rmi_bnd *w)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, k, q, r;
@@ -12078,7 +12083,7 @@ RMI_FN rm_result rmi_bnd_either(rmi_bnd *w, uint32_t task)
 }
 
 /* What surely runs before each task, directly. */
-RMI_FN rm_result rmi_bnd_preds(rmi_bnd *w)
+RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *w)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, q, k;
@@ -12107,7 +12112,7 @@ RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t b)
 }
 
 /* By buffer: roots, bytes, gradients that may be names of the same bytes. */
-RMI_FN void rmi_bnd_buffers(rmi_bnd *w)
+RMI_RARE void rmi_bnd_buffers(rmi_bnd *w)
 {
     const rmi_ref_model *m = w->m;
     const rm_graph *g = m->g;
@@ -12142,7 +12147,7 @@ RMI_FN void rmi_bnd_buffers(rmi_bnd *w)
 }
 
 /* RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing is said then. */
-RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *w)
+RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *w)
 {
     const rm_graph *g = m->g;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
@@ -12301,7 +12306,7 @@ RMI_FN int rmi_bnd_look(rmi_bnd *w, uint32_t x)
 
 /* --- the network of one moment */
 
-RMI_FN rm_result rmi_bnd_link(rmi_bnd *w, uint32_t from, uint32_t to, uint64_t ns, uint64_t bytes)
+RMI_RARE rm_result rmi_bnd_link(rmi_bnd *w, uint32_t from, uint32_t to, uint64_t ns, uint64_t bytes)
 {
     uint32_t k;
     if (!rmi_arena_grow(w->mem, (void **)&w->arc, &w->cap_arc, w->n_arc + 2, sizeof(rmi_bnd_arc))) return RM_ERROR_MEMORY;
@@ -12351,7 +12356,7 @@ RMI_FN int rmi_bnd_covers(const rmi_bnd *w, const rmi_ref_acc *more, const rmi_r
 
 /* The two modes of a backward that are kept apart, the best one (of rank 0), and the best of those that read anything else; and
    the least time of all others, which then read nothing. */
-RMI_FN void rmi_bnd_modes(const rmi_bnd *w, uint32_t task, uint32_t *mode, uint64_t *ns)
+RMI_RARE void rmi_bnd_modes(const rmi_bnd *w, uint32_t task, uint32_t *mode, uint64_t *ns)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_task *t = &m->tasks[task];
@@ -12393,7 +12398,7 @@ RMI_FN rm_result rmi_bnd_put_soft(rmi_bnd *w, uint32_t pq, uint32_t r, int split
 
 /* A backward reads either old or made, of two modes. Whoever makes one of the other again has that other: so if old is not there, made is
    and was kept. Halves of both modes would say that half of old is enough for the whole of either. */
-RMI_FN rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
+RMI_RARE rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
 {
     const rmi_ref_model *m = w->m;
     uint32_t o = m->maker[made], e, q = 0;
@@ -12412,7 +12417,7 @@ RMI_FN rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
 }
 
 /* All pairs of what only one of two modes reads. */
-RMI_FN rm_result rmi_bnd_splits(rmi_bnd *w, uint32_t task, const uint32_t *mode)
+RMI_RARE rm_result rmi_bnd_splits(rmi_bnd *w, uint32_t task, const uint32_t *mode)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0 + mode[0]], *b = &m->accs[m->tasks[task].acc0 + mode[1]];
@@ -12428,7 +12433,7 @@ RMI_FN rm_result rmi_bnd_splits(rmi_bnd *w, uint32_t task, const uint32_t *mode)
 }
 
 /* What a later backward reads. Two modes: z false takes the first, true the second; y before z is true without z in a third. */
-RMI_FN rm_result rmi_bnd_demand(rmi_bnd *w, uint32_t task)
+RMI_RARE rm_result rmi_bnd_demand(rmi_bnd *w, uint32_t task)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_task *t = &m->tasks[task];
@@ -12489,7 +12494,7 @@ RMI_FN rm_result rmi_bnd_repeat(rmi_bnd *w, uint32_t o)
 }
 
 /* What may be there when x runs, what may repeat after it, and what reads it then. */
-RMI_FN rm_result rmi_bnd_window(rmi_bnd *w)
+RMI_RARE rm_result rmi_bnd_window(rmi_bnd *w)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, k;
@@ -12528,7 +12533,7 @@ RMI_FN rm_result rmi_bnd_net_begin(rmi_bnd *w, int twice)
     return rmi_bnd_new_var(w, &k); /* true and false */
 }
 
-RMI_FN rm_result rmi_bnd_net_end(rmi_bnd *w)
+RMI_RARE rm_result rmi_bnd_net_end(rmi_bnd *w)
 {
     uint64_t sum = 0, bytes = 0;
     size_t i;
@@ -12547,7 +12552,7 @@ RMI_FN rm_result rmi_bnd_net_end(rmi_bnd *w)
 }
 
 /* What x takes of time and workspace: only choices that are not worse in both. */
-RMI_FN uint32_t rmi_bnd_own(const rmi_bnd *w, uint32_t skip, uint64_t *ns, uint64_t *ws)
+RMI_RARE uint32_t rmi_bnd_own(const rmi_bnd *w, uint32_t skip, uint64_t *ns, uint64_t *ws)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_task *t = &m->tasks[w->x];
@@ -12731,7 +12736,7 @@ RMI_FN uint64_t rmi_bnd_soft_units(const rmi_bnd *w)
 }
 
 /* Prices of soft clauses at the bytes' prices as they are: steps along what is lacking (Polyak), the best is kept. */
-RMI_FN void rmi_bnd_ascend(rmi_bnd *w, uint32_t turns)
+RMI_RARE void rmi_bnd_ascend(rmi_bnd *w, uint32_t turns)
 {
     uint64_t v, best = 0, far = 0, norm, step;
     rmi_bnd_line line;
@@ -12839,7 +12844,7 @@ RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w, int joint)
     return best;
 }
 
-RMI_FN rm_result rmi_bnd_visit(rmi_bnd *w, rmi_bnd_node *node, uint32_t i, uint32_t turns)
+RMI_RARE rm_result rmi_bnd_visit(rmi_bnd *w, rmi_bnd_node *node, uint32_t i, uint32_t turns)
 {
     uint64_t ns, ws, room;
     uint32_t v;
@@ -12868,7 +12873,7 @@ RMI_FN rm_result rmi_bnd_visit(rmi_bnd *w, rmi_bnd_node *node, uint32_t i, uint3
 #define RMI_BND_ROUNDS 3u
 
 /* The bound at moment x, in ns; nodes: how many branchings it may take, work allowing. */
-RMI_FN rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_node *node, const uint64_t *best, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_node *node, const uint64_t *best, uint64_t *bound)
 {
     uint64_t ns, ws, hint = w->price;
     uint32_t n = 0, i, k, at = 0;
@@ -12932,7 +12937,7 @@ RMI_FN void rmi_bnd_gather(rmi_bnd *w)
 }
 
 /* Twice the value, in units, with prices that are raised and lowered in turn from those given. */
-RMI_FN uint64_t rmi_bnd_joint_value(rmi_bnd *w, uint32_t n, uint64_t *price, uint32_t turns)
+RMI_RARE uint64_t rmi_bnd_joint_value(rmi_bnd *w, uint32_t n, uint64_t *price, uint32_t turns)
 {
     uint64_t best = 0, last, v, all = w->all, soft = rmi_bnd_soft_units(w), sum[RMI_BND_TOGETHER];
     size_t i;
@@ -12963,7 +12968,7 @@ RMI_FN uint64_t rmi_bnd_joint_value(rmi_bnd *w, uint32_t n, uint64_t *price, uin
 }
 
 /* What is there at the moment after this one was there, or is made, in this one's window. */
-RMI_FN rm_result rmi_bnd_couple(rmi_bnd *w, const uint8_t *sure)
+RMI_RARE rm_result rmi_bnd_couple(rmi_bnd *w, const uint8_t *sure)
 {
     const rmi_ref_model *m = w->m;
     uint32_t u, o, d, e;
@@ -12988,7 +12993,7 @@ RMI_FN rm_result rmi_bnd_couple(rmi_bnd *w, const uint8_t *sure)
 }
 
 /* The least that a run of x takes longer within ws of workspace than the fastest of the same mode. */
-RMI_FN uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
+RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_task *t = &m->tasks[w->x];
@@ -13004,7 +13009,7 @@ RMI_FN uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
 }
 
 /* x's own choices: a variable for each step to a slower one with less workspace. */
-RMI_FN rm_result rmi_bnd_choose(rmi_bnd *w)
+RMI_RARE rm_result rmi_bnd_choose(rmi_bnd *w)
 {
     uint64_t ns, ws, before, least = rmi_bnd_least_ws(w), slow = 0;
     uint32_t k, s, last = 1;
@@ -13027,7 +13032,7 @@ RMI_FN rm_result rmi_bnd_choose(rmi_bnd *w)
 
 /* The network of n moments x. 0 in *fits: one does not surely come after the one before it, or is no moment. scratch: two rows
    by task, one by buffer. */
-RMI_FN rm_result rmi_bnd_joint_net(rmi_bnd *w, const uint32_t *x, uint32_t n, uint8_t *scratch, int *fits)
+RMI_RARE rm_result rmi_bnd_joint_net(rmi_bnd *w, const uint32_t *x, uint32_t n, uint8_t *scratch, int *fits)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, k, *swap;
@@ -13066,7 +13071,7 @@ RMI_FN rm_result rmi_bnd_joint_net(rmi_bnd *w, const uint32_t *x, uint32_t n, ui
 }
 
 /* The bound of n moments together, in ns. */
-RMI_FN rm_result rmi_bnd_joint(rmi_bnd *w, const uint32_t *x, uint32_t n_x, uint32_t nodes, const uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_joint(rmi_bnd *w, const uint32_t *x, uint32_t n_x, uint32_t nodes, const uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
 {
     uint32_t n = 1, i, k, at;
     int fits;
@@ -13180,7 +13185,7 @@ typedef struct rmi_bnd_traffic {
 
 /* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no buffers of
    the model. seen: those params. */
-RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
+RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
 {
     const rm_graph *g = w->m->g;
     const rmi_ref_task *t = &w->m->tasks[w->x];
@@ -13207,7 +13212,7 @@ RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
 /* Bytes that are changed for the next step, beside those of params that x touches (seen); late: by what surely starts with y or
    after it (past), or NULL for all. b: NULL, or where updates that have a choice of side or of states are counted instead. seen: 1: x touches
    it; 2: surely read after x; 4: by forwards before x. */
-RMI_FN uint64_t rmi_bnd_changed(const rmi_bnd *w, const uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *b)
+RMI_RARE uint64_t rmi_bnd_changed(const rmi_bnd *w, const uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *b)
 {
     const rmi_ref_model *m = w->m;
     const rm_graph *g = m->g;
@@ -13242,7 +13247,7 @@ RMI_FN uint64_t rmi_bnd_changed(const rmi_bnd *w, const uint8_t *seen, const uin
 }
 
 /* Bytes of params that are surely read after x (noted in seen: 2), or by forwards before it (4). */
-RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
+RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
 {
     const rmi_ref_model *m = w->m;
     const rm_graph *g = m->g;
@@ -13284,7 +13289,7 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, uint64_t price, const rmi_b
 }
 
 /* The best T for one price, over splits of it in quarters. */
-RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffic *b)
+RMI_RARE uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffic *b)
 {
     static const uint8_t hosts[] = {0, 2, 4, 6, 8, 12, 16, 32};
     const rmi_link *l = &w->m->g->link;
@@ -13318,7 +13323,7 @@ RMI_FN uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffi
 }
 
 /* Prices moment x, with y or (RMI_NONE) without. scratch: two rows by task. */
-RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
     uint64_t price, best = 0, at = 0, within = 0, hi, lo;
@@ -13396,7 +13401,7 @@ RMI_FN int rmi_bnd_cmp(const void *a, const void *b, void *user)
 #define RMI_BND_NEAR 32u
 
 /* Bytes that are there at each place of the list that runs everything once. */
-RMI_FN rm_result rmi_bnd_profile(rmi_bnd *w, uint64_t *live)
+RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *w, uint64_t *live)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, k, q, pass, *last = RMI_NEW(w->mem, uint32_t, m->n_buf + 1u), *first = RMI_NEW(w->mem, uint32_t, m->n_buf + 1u);
@@ -13428,7 +13433,7 @@ RMI_FN rm_result rmi_bnd_profile(rmi_bnd *w, uint64_t *live)
 }
 
 /* Prices the moments where most is missing, of a sample, then neighbours of the best. tries: those that were priced, n of them. */
-RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
@@ -13474,7 +13479,7 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tri
 }
 
 /* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory. */
-RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
 {
     rmi_bnd w;
     uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors), *scratch = RMI_NEW(mem, uint8_t, 2 * (size_t)m->n_tasks);
@@ -13519,7 +13524,7 @@ RMI_FN void rmi_bnd_peaks(rmi_bnd_try *tries, uint32_t n)
 
 /* Moments from the best one on at equal distances, each surely after the one before: with little memory each wants its own repeats,
    which shows only when there are many. Returns how many. */
-RMI_FN uint32_t rmi_bnd_spread(rmi_bnd *w, uint32_t from, uint32_t *x)
+RMI_RARE uint32_t rmi_bnd_spread(rmi_bnd *w, uint32_t from, uint32_t *x)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, n = 1, far = m->n_keep - 1 - from;
@@ -13534,7 +13539,7 @@ RMI_FN uint32_t rmi_bnd_spread(rmi_bnd *w, uint32_t from, uint32_t *x)
 }
 
 /* To the best moment each is added with which it bounds more; then branching. */
-RMI_FN rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
     uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks + m->n_buf + 1u);
@@ -13585,7 +13590,7 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: arcs to look at; more: the same for
    branching at the best moments, which counts whole values instead of parts. */
-RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more, uint64_t *bound)
 {
     rmi_bnd w;
     rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, 2 * RMI_BND_MOMENTS + RMI_BND_NEAR);
@@ -14015,7 +14020,7 @@ RMI_FN uint64_t rmi_exa_rest(rmi_exa *w, rmi_exa_done *d, const rmi_exa_set *liv
 RMI_FN uint32_t rmi_exa_bucket(uint64_t a, uint64_t b, uint64_t c, uint32_t n) { return (uint32_t)(rmi_mix(rmi_mix(rmi_mix(a) ^ b) ^ c) & (n - 1u)); }
 
 /* What follows from the tasks that have run: what is worth keeping, what must still be made, what must still run. */
-RMI_FN void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
+RMI_RARE void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
 {
     const rmi_ref_model *m = w->m;
     rmi_exa_set some = w->stay, to = {{0, 0}}, may = {{0, 0}};
@@ -14382,7 +14387,7 @@ RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
 
 /* The gradients of a backward from the k-th on, each in all ways: added, new, one more name of dout, over what dies. named: how
    many are names of dout so far. *free_ride is set if nothing had to go though all are new. */
-RMI_FN int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, const rmi_ref_acc *a, uint32_t k, uint32_t named, uint32_t over, int *free_ride)
+RMI_RARE int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, const rmi_ref_acc *a, uint32_t k, uint32_t named, uint32_t over, int *free_ride)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_target *y = &m->targets[a->write0 + k];
@@ -14425,7 +14430,7 @@ RMI_FN int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *
 }
 
 /* All modes of a backward, or another task that runs once. */
-RMI_FN int rmi_exa_run_once(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, uint32_t i, const rmi_exa_node *n)
+RMI_RARE int rmi_exa_run_once(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, uint32_t i, const rmi_exa_node *n)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_task *task = &m->tasks[i];
@@ -15378,7 +15383,7 @@ RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t idle)
 }
 
 /* Values whose trips are given leave the device and come back as these say; the computation may wait. */
-RMI_FN void rmi_off_hurry(rmi_off_model *m)
+RMI_RARE void rmi_off_hurry(rmi_off_model *m)
 {
     uint32_t i, w;
     for (i = 0; i < m->n_inst; i++) {
@@ -15393,7 +15398,7 @@ RMI_FN void rmi_off_hurry(rmi_off_model *m)
 }
 
 /* Time, lateness, memory of m->runs under m->mode. 0: does not fit the tables. */
-RMI_FN int rmi_off_eval(rmi_off_model *m)
+RMI_RARE int rmi_off_eval(rmi_off_model *m)
 {
     uint64_t before, idle = 0, may;
     uint32_t k, round;
@@ -15798,7 +15803,7 @@ RMI_FN uint32_t rmi_off_stage_of(const rmi_shape *shape, uint32_t op)
     return lo;
 }
 
-RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t b, uint32_t op, uint32_t slot)
+RMI_RARE void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t b, uint32_t op, uint32_t slot)
 {
     const rmi_off_model *m = s->m;
     rmi_off_item *x = &s->items[s->n];
@@ -15815,7 +15820,7 @@ RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t
 }
 
 /* What decisions there are: values that the backward reads, and what persists. */
-RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
+RMI_RARE rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
 {
     rmi_off_model *m = s->m;
     const rm_graph *g = m->g;
@@ -15856,7 +15861,7 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
 }
 
 /* Groups of so few bytes that all of them together hardly matter stay on the device and are no decisions. */
-RMI_FN void rmi_off_drop_small(rmi_off_search *s)
+RMI_RARE void rmi_off_drop_small(rmi_off_search *s)
 {
     const rmi_off_model *m = s->m;
     uint64_t all = 0, limit, small, bytes;
@@ -15886,7 +15891,7 @@ RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
            m->g->has_link && m->host_limit;
 }
 
-RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
+RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
 {
     uint64_t bytes = 0, ns = 0;
     uint32_t i;
@@ -15983,7 +15988,7 @@ RMI_FN void rmi_off_stream(rmi_off_search *s, int home)
 /* A first guess (greedy solution of the linear programme): what is dearest to make again goes out, early layers first, until the
    forward's time is used up; of the rest the cheapest is made again until all fits. link 0: nothing goes out; again 0: nothing
    is made again. */
-RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, int again)
+RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, int again)
 {
     rmi_off_model *m = s->m;
     uint32_t *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1), n = 0, i, k, w;
@@ -16068,7 +16073,7 @@ RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t w, uint8_t host)
 }
 
 /* One move: the updates of a few equal params go to the other side, or the one that the step waits for. 0: nothing would change. */
-RMI_FN int rmi_off_flip(rmi_off_search *s)
+RMI_RARE int rmi_off_flip(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
     uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w, changed = 0;
@@ -16106,7 +16111,7 @@ RMI_FN void rmi_off_take_best(rmi_off_search *s)
 }
 
 /* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. */
-RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
+RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
     rmi_off_model *m = s->m;
     uint64_t end = s->evals + evals, from = s->evals, e, allowed;
