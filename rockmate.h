@@ -538,7 +538,8 @@ RMDEF void rm_output_add(rm_graph *g, rm_tensor t);
    norm. Its callback gets all those gradients as in[]. */
 RMDEF void rm_barrier_add(rm_graph *g, const char *name, rm_fn fn, void *user, uint64_t ns);
 
-/* Blocks: nestable, names repeat. They name ops and order the summary; they never change what a plan may do. */
+/* Blocks: nestable, names repeat. They name ops and order the summary; presets with groups of ops try groups along them beside
+   those that they find alone, and take the better plan. They never change what a plan may do. */
 RMDEF void rm_block_begin(rm_graph *g, const char *name);
 RMDEF void rm_block_end(rm_graph *g);
 
@@ -617,7 +618,7 @@ typedef struct rm_config {
     uint32_t passes RM_ZERO;  /* RM_PASS_CHAIN | ...; 0: every op once */
     uint32_t off RM_ZERO;     /* RM_NO_RECOMPUTE | ... */
     uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
-    uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12 */
+    uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12, along blocks of the user 20 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
     uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 25 ns each; a list of n runs costs up to 2 n. 0: 90,000 for each
                                run of keep-everything, four times that with variants, but at most 40 million, about a second */
@@ -6299,12 +6300,13 @@ RMI_PLAIN_BEGIN
    reruns only what that needs. An option is a set of ops whose values are kept; what else the backward reads is rerun right
    before it (rk-rotor's options, arXiv 2307.01236). It also says of each op whose backward runs (its mode: what that reads,
    MONeT, arXiv 2010.14501), and how much workspace a run may take: among forms that differ in nothing else the fastest within
-   that runs. Up to RMI_BLK_CODES choices of all that: every one; more: one change after the other, the cheapest a byte first.
+   that runs. Up to RMI_BLK_CODES choices of all that: every one; more: one change after the other, the cheapest a byte first; a
+   value is dropped alone, or with all that would have to be held in its place.
    Pareto sets by saved bytes, peaks and times. Peaks come from >>sequence, so that they are those of the plan. Equal stages are
    measured once.
    ================================================================================================================== */
 #define RMI_BLK_CODES 512u
-#define RMI_BLK_MANY 64u   /* changes; more: their prices are found once */
+#define RMI_BLK_MANY 64u   /* changes; more: a price is found anew only when its turn comes */
 #define RMI_BLK_MOST 2048u /* more: no options */
 #define RMI_BLK_WORK ((uint64_t)2000000) /* ops looked at to find prices anew */
 #define RMI_BLK_OPTIONS 24u /* of a stage, at most */
@@ -16313,6 +16315,7 @@ typedef struct rmi_planner {
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
 #define RMI_PLAN_EXACT_WORK ((uint64_t)4500000) /* of an exact search: 30 to 40 ms at most */
+#define RMI_PLAN_NEAR 3000u /* ppm: not so near to its bound, further chains are worth their time, unless they take long: many ops with variants */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
@@ -17354,12 +17357,12 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, rmi_arena *mem)
     return w->tuned ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* The passes that know stages or single ops, for a step with a backward. Part 1 are those that take little time; 2: the others;
-   3: all. */
+/* The passes that know stages or single ops, for a step with a backward. Part 1 are those that take little time; 2: chains that carry
+   what lives long; 4: groups; 3: all. */
 RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_t part)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
-    uint32_t passes = w->c.passes & (part == 3 ? RMI_NONE : part == 2 ? RM_PASS_OPTIONS | RM_PASS_GROUPS : ~(uint32_t)RM_PASS_GROUPS);
+    uint32_t passes = w->c.passes & (part == 3 ? RMI_NONE : part == 2 ? RM_PASS_OPTIONS : part == 4 ? RM_PASS_GROUPS : ~(uint32_t)RM_PASS_GROUPS);
     rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
     if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0, (passes & RM_PASS_CHAIN) != 0, &w->blk);
@@ -17658,7 +17661,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     rmi_ref_windows windows;
     uint64_t work, least, most;
     uint32_t round;
-    int more = !rmi_low_has_backward(w->step);
+    int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
     int small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
@@ -17692,10 +17695,12 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {
         int part;
-        if (!more && s.work > least / 4 && !rmi_plan_within(w, RMI_PLAN_FAR)) { /* so far from the bound that other starts may be worth their time */
-            more = w->seeding = 1;
+        for (part = 2; part <= 4 && s.work > least / 4; part += 2) { /* so far from the bound that other starts may be worth their time */
+            if (more & part || rmi_plan_within(w, part == 2 && (!m.n_moded || m.n_tasks <= 400) ? RMI_PLAN_NEAR : RMI_PLAN_FAR)) continue;
+            more |= part;
+            w->seeding = 1;
             w->spent = 0;
-            RMI_TRY(rmi_plan_backward_step(w, budget, 2));
+            RMI_TRY(rmi_plan_backward_step(w, budget, (uint32_t)part));
             w->seeding = 0;
             s.work += w->spent;
         }

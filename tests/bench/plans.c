@@ -1,7 +1,7 @@
 /* Bench of preset "search": plans for generated models of 800 to 100,000 tasks and, if the folder of instances is given, for
    the published profiles in it.  bench_plans [part] [instances]
-   part: scale, huge, monet, small, models, or all (the default). Times are of one core; ms1: to the first plan that fits. It
-   measures; it asserts nothing. */
+   part: scale, huge, groups (the hierarchy beside other presets; a model's name may follow), monet, small, models, or all (the
+   default). Times are of one core; ms1: to the first plan that fits. It measures; it asserts nothing. */
 #define _POSIX_C_SOURCE 200809L
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
@@ -147,6 +147,88 @@ static void random_graph(rm_graph *g, uint32_t n)
     rm_output_add(g, op(g, "loss", last[(n_last - 1) % 16], none(), 4, RM_IN(0), 0, 3000, 3000));
 }
 
+/* Four ops of attention and a sum; other: what keys and values are read from, too. */
+static rm_tensor attention(rm_graph *g, rm_tensor x, rm_tensor other, uint64_t n, uint64_t c)
+{
+    uint64_t e = 2 * n * c;
+    rm_tensor t = op(g, "ln", x, none(), e, RM_IN(0) | RM_SAVED, 8 * n, mem(2 * e), mem(4 * e));
+    t = op(g, "qkv", t, other, 3 * e, RM_IN(0) | (other.id ? RM_IN(1) : 0), 0, mm(n, c, 3 * c), 2 * mm(n, c, 3 * c));
+    t = op(g, "attn", t, none(), e, RM_IN(0) | RM_OUT(0) | RM_SAVED, 48 * n, mm(n, c, 2048), 5 * mm(n, c, 1024));
+    t = op(g, "proj", t, none(), e, RM_IN(0), 0, mm(n, c, c), 2 * mm(n, c, c));
+    return op(g, "res", x, t, e, 0, 0, mem(3 * e), mem(2 * e));
+}
+
+static rm_tensor perceptron(rm_graph *g, rm_tensor x, uint64_t n, uint64_t c)
+{
+    uint64_t e = 2 * n * c;
+    rm_tensor t = op(g, "ln", x, none(), e, RM_IN(0) | RM_SAVED, 8 * n, mem(2 * e), mem(4 * e));
+    t = op(g, "fc", t, none(), 4 * e, RM_IN(0), 0, mm(n, c, 4 * c), 2 * mm(n, c, 4 * c));
+    t = op(g, "gelu", t, none(), 4 * e, RM_IN(0), 0, mem(8 * e), mem(12 * e));
+    t = op(g, "fcproj", t, none(), e, RM_IN(0), 0, mm(n, c, 4 * c), 2 * mm(n, c, 4 * c));
+    return op(g, "res", x, t, e, 0, 0, mem(3 * e), mem(2 * e));
+}
+
+/* Every layer of the decoder reads the encoder's end. named: each layer is a block of the user. */
+static void encoder_decoder(rm_graph *g, uint32_t layers, int named)
+{
+    uint64_t n = 8192, c = 768;
+    rm_tensor x = rm_input_add(g, "x", 2 * n * c, RM_INPUT_GRAD), y = rm_input_add(g, "y", 2 * n * c, RM_INPUT_GRAD);
+    uint32_t i;
+    for (i = 0; i < 2 * layers; i++) {
+        if (named) rm_block_begin(g, "layer");
+        if (i < layers) x = perceptron(g, attention(g, x, none(), n, c), n, c);
+        else y = perceptron(g, attention(g, attention(g, y, none(), n, c), x, n, c), n, c);
+        if (named) rm_block_end(g);
+    }
+    rm_output_add(g, op(g, "loss", y, none(), 4, RM_IN(0), 0, mem(2 * n * c), mem(2 * n * c)));
+}
+
+/* Transformer blocks in the shape of a U: block i of the second half reads the end of block `layers - 1 - i`, too. */
+static void skips(rm_graph *g, uint32_t layers)
+{
+    uint64_t n = 8192, c = 768, e = 2 * n * c;
+    rm_tensor x = rm_input_add(g, "x", e, RM_INPUT_GRAD), ends[64];
+    uint32_t i;
+    for (i = 0; i < layers; i++) {
+        if (i >= layers / 2) x = op(g, "join", op(g, "cat", x, ends[layers - 1 - i], 2 * e, 0, 0, mem(4 * e), mem(4 * e)), none(), e, RM_IN(0), 0, mm(n, 2 * c, c), 2 * mm(n, 2 * c, c));
+        ends[i] = x = perceptron(g, attention(g, x, none(), n, c), n, c);
+    }
+    rm_output_add(g, op(g, "loss", x, none(), 4, RM_IN(0), 0, mem(e), mem(e)));
+}
+
+/* 8 blocks of 12 layers; each layer adds up all before it in its block. */
+static void dense(rm_graph *g, int named)
+{
+    uint64_t e = 16 << 20;
+    rm_tensor x = rm_input_add(g, "x", e, RM_INPUT_GRAD), ends[13], t;
+    uint32_t i, k, b;
+    for (b = 0; b < 8; b++) {
+        if (named) rm_block_begin(g, "dense");
+        ends[0] = x;
+        for (i = 1; i <= 12; i++) {
+            for (t = x, k = 1; k < i; k++) t = op(g, "add", t, ends[k], e, 0, 0, mem(3 * e), mem(2 * e));
+            t = op(g, "norm", t, none(), e, RM_IN(0) | RM_SAVED, 65536, mem(2 * e), mem(4 * e));
+            ends[i] = op(g, "conv", t, none(), e, RM_IN(0), 0, 150000, 300000);
+        }
+        x = op(g, "down", ends[12], none(), e, RM_IN(0), 0, 150000, 300000);
+        if (named) rm_block_end(g);
+    }
+    rm_output_add(g, op(g, "loss", x, none(), 4, RM_IN(0), 0, mem(e), mem(e)));
+}
+
+/* U-Nets one after the other: stages that are large. */
+static void unets(rm_graph *g, uint32_t many)
+{
+    uint64_t pixels = 4 * 256 * 256;
+    rm_param_desc w;
+    rm_tensor x;
+    memset(&w, 0, sizeof w);
+    w.bytes = 4096;
+    x = op(g, "stem", rm_input_add(g, "x", 6 * pixels, 0), rm_param_add(g, &w), 128 * pixels, RM_IN(0), 0, mm(pixels, 27, 64), mm(pixels, 27, 64));
+    while (many--) x = level(g, x, pixels, 64, 3, 2);
+    rm_output_add(g, op(g, "loss", x, none(), 4, RM_IN(0), 0, mem(128 * pixels), mem(128 * pixels)));
+}
+
 /* --- one plan */
 typedef struct watch {
     double start, first, stop_after;
@@ -230,6 +312,40 @@ static void scale(const char *what)
     printf("most memory: %.1f MiB\n", (double)use.ru_maxrss / 1024);
 }
 
+/* The hierarchy, beside presets without it. */
+static void groups(const char *only)
+{
+    static const char *const names[] = {"dense", "dense, blocks", "encoder-decoder", "encoder-decoder, blocks", "skips", "unet", "unets", "resnet", "random 1250", "gpt 500"};
+    static const char *const presets[] = {"rockmate", "hilp", "search", "hiremate"};
+    static const uint32_t percent[] = {50, 30, 15};
+    uint32_t i, k, p;
+    for (i = 0; i < 10; i++) {
+        rm_plan_info all = {0};
+        if (only && strcmp(only, names[i])) continue;
+        for (k = 0; k < 4; k++)
+            for (p = 0; p < 4; p++) { /* each in a graph of its own: nothing is known from calls before */
+                rm_graph *g = rm_graph_create(NULL);
+                outcome o;
+                state = 1;
+                i < 2 ? dense(g, i == 1) : i < 4 ? encoder_decoder(g, 24, i == 3) : i == 4 ? skips(g, 24) : i == 5 ? unet(g, 7) : i == 6 ? unets(g, 6) : i == 7 ? resnet(g, 40) : i == 8 ? random_graph(g, 1250) : gpt(g, 500);
+                if (!k) {
+                    o = plan(g, 0, 0, "noremat", 0);
+                    all = o.info;
+                    if (!p) printf("%s, %u tasks: times over keeping everything's, gap, ms\n%8s", names[i], (unsigned)all.runs, "");
+                    printf("%*s%s", p ? 20 : 2, presets[p], p == 3 ? "\n" : "");
+                } else {
+                    o = plan(g, all.arena_bytes / 100 * percent[k - 1], 0, presets[p], 0);
+                    if (!p) printf("  %3u %% ", percent[k - 1]);
+                    if (o.r) printf("  no plan      %5.0f", o.ms);
+                    else printf("  %.4f %5.2f %5.0f", ratio(o.info.time_ns, all.time_ns), 100 * ratio(o.info.time_ns, o.info.bound_ns) - 100, o.ms);
+                    if (p == 3) printf("\n");
+                }
+                fflush(stdout);
+                rm_graph_destroy(g);
+            }
+    }
+}
+
 /* --- instances from files */
 static rm_graph *load(const char *dir, const char *sub, const char *name)
 {
@@ -297,6 +413,7 @@ int main(int argc, char **argv)
     int all = !strcmp(part, "all");
     if (all || !strcmp(part, "scale")) scale("scale");
     if (all || !strcmp(part, "huge")) scale("huge");
+    if (all || !strcmp(part, "groups")) groups(all ? NULL : dir);
     if (dir && (all || !strcmp(part, "monet"))) table(dir, 0, only);
     if (dir && (all || !strcmp(part, "small"))) table(dir, 1, only);
     if (dir && (all || !strcmp(part, "models"))) table(dir, 2, only);
