@@ -168,6 +168,8 @@ static void test_hash(void)
     rm_graph *g;
     CHECK(rm_graph_read(loose, sizeof loose - 1, NULL, &g) == RM_OK);
     CHECK(rmi_txt_graph_hash(g) == rmi_fnv(RMI_FNV_START, tight, sizeof tight - 1));
+    rm_graph_link(g, 1000, 1000, 0, 0); /* given beside the text: plans still belong to that */
+    CHECK(g->has_link && rmi_txt_graph_hash(g) == rmi_fnv(RMI_FNV_START, tight, sizeof tight - 1));
     rm_graph_destroy(g);
 }
 
