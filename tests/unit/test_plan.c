@@ -469,6 +469,71 @@ static void growing(void)
     }
 }
 
+/* Memory of a large graph's first plan, at the allocator. */
+static size_t held, most_held, held_first;
+static void *count_alloc(size_t bytes, void *user)
+{
+    size_t *p = (size_t *)malloc(bytes + 16);
+    (void)user;
+    if (!p) return NULL;
+    *p = bytes;
+    held += bytes;
+    if (held > most_held) most_held = held;
+    return (char *)p + 16;
+}
+static void count_free(void *at, void *user)
+{
+    size_t *p = at ? (size_t *)(void *)((char *)at - 16) : NULL;
+    (void)user;
+    if (p) held -= *p;
+    free(p);
+}
+static int first_only(void *user, const rm_progress *p)
+{
+    (void)user;
+    if (p->time_ns && !held_first) held_first = most_held;
+    return p->time_ns != 0;
+}
+
+/* n ops in a row, every fourth adding what there was four ops before. */
+static rm_graph *long_chain(uint32_t n)
+{
+    rm_graph *g = rm_graph_create(&(rm_graph_desc){.allocator = {count_alloc, count_free, NULL}});
+    rm_tensor x = rm_input_add(g, "x", 1 << 20, 0), r = x;
+    rm_tensor w = rm_param_add(g, &(rm_param_desc){.bytes = 4096});
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        const rm_kind *k = i % 4 == 3 ? &(rm_kind){.name = "add", .needs = RM_NOTHING} : &(rm_kind){.name = "mul", .needs = RM_IN(0)};
+        x = rm_op_add(g, k, &(rm_op_desc){.in = {x, i == 0 ? w : i % 4 == 3 ? r : (rm_tensor){0}}, .out = {1 << 20}, .fwd_ns = 1000 + i % 4 * 500, .bwd_ns = 2000});
+        if (i % 4 == 3) r = x;
+    }
+    rm_output_add(g, rm_op_add(g, &(rm_kind){.name = "loss", .needs = RM_IN(0)}, &(rm_op_desc){.in = {x}, .out = {4}, .fwd_ns = 1000, .bwd_ns = 1000}));
+    return g;
+}
+
+static void large_first(void)
+{
+    static const uint32_t percent[] = {40, 3};
+    uint32_t n = 30000, i;
+    for (i = 0; i < 2; i++) {
+        rm_graph *g = long_chain(n);
+        rm_plan_info info, all;
+        rm_plan *p = NULL;
+        memset(&info, 0, sizeof info);
+        EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "noremat", .info = &all}, &p) == RM_OK, rm_graph_error(g));
+        rm_plan_destroy(p);
+        p = NULL;
+        held_first = 0;
+        most_held = held;
+        EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = all.arena_bytes / 100 * percent[i], .preset = "search", .info = &info, .progress = first_only}, &p) == RM_OK, rm_graph_error(g));
+        EXPECT(info.arena_bytes <= all.arena_bytes / 100 * percent[i], "fits");
+        EXPECT(i || held_first / (2 * n) < 1700, "1.7 KB a task at most");
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+        EXPECT(!held, "nothing is left");
+    }
+}
+
 /* A plan from text has no alignment of its own: it is followed if its addresses have the one that is asked for. */
 static void like_from_text(void)
 {
@@ -506,6 +571,7 @@ int main(void)
     refusals();
     many();
     growing();
+    large_first();
     like_from_text();
     return tm_end();
 }
