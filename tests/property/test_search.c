@@ -47,6 +47,35 @@ static void one(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t step
     free(b.s);
 }
 
+/* Forecasts of moves, against full evaluations: most are exact. */
+static void forecasts(unsigned long seed, rm_graph *g, uint32_t step, uint64_t limit)
+{
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_ref_model m;
+    rmi_ref_search s;
+    uint32_t k, kind = 0, told = 0, right = 0;
+    if (rmi_ref_make(&mem, g, step, 256, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK && limit > m.base) {
+        s.limit = limit - m.base;
+        s.lambda = 1 << 10;
+        rmi_ref_load(&s, NULL, 0, NULL);
+        rmi_ref_greedy(&s, 700, 100);
+        for (k = 0; k < 3000 && s.a->n; k++) {
+            uint64_t guess, is;
+            if (!rmi_ref_propose(&s, &kind)) continue;
+            rmi_ref_sort_ins(&s);
+            guess = rmi_ref_forecast(&s);
+            if (!rmi_ref_apply(&s) || !guess) continue;
+            is = rmi_ref_energy(&s, s.b) + 1;
+            told++;
+            right += guess == is;
+            if (k % 4 == 0) rmi_ref_accept(&s);
+        }
+    }
+    rmi_arena_free(&mem);
+    if (getenv("RM_VERBOSE")) printf("seed %lu: %u of %u forecasts exact\n", seed, right, told);
+    expect(right * 3 >= told, seed, "forecasts of moves", "most are wrong");
+}
+
 int main(int argc, char **argv)
 {
     static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_LAST, RM_MIDDLE, RM_FORWARD};
@@ -68,6 +97,7 @@ int main(int argc, char **argv)
         } else {
             uint64_t least = info.min_bound_bytes;
             rm_plan_destroy(p);
+            forecasts(i, g, step, least + (info.keep_all_bytes - least) / 2);
             one(i, g, &t, step, info.keep_all_bytes);
             one(i, g, &t, step, least + (info.keep_all_bytes - least) * 2 / 3 / 256 * 256 + 1);
         }
