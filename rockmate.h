@@ -10897,7 +10897,6 @@ RMI_FN uint64_t rmi_ref_root(uint64_t x)
     return r;
 }
 
-/* One cycle from temperature hot to cold (ns), `work` runs evaluated. */
 /* Has the caller had enough? */
 RMI_FN int rmi_ref_told(rmi_ref_search *s)
 {
@@ -10906,6 +10905,7 @@ RMI_FN int rmi_ref_told(rmi_ref_search *s)
     return rmi_stopped(s->mem->stop, steps);
 }
 
+/* One cycle from temperature hot to cold (ns), `work` runs evaluated. */
 RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work)
 {
     uint64_t start = s->work, t = hot, ratio = rmi_min(rmi_mul_div_up(cold, (uint64_t)1 << 32, hot), 0xFFFFFFFFu);
@@ -10958,6 +10958,14 @@ RMI_RARE void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
     else if (round && (s->best.n || s->hope.n)) rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
     rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work);
     if (s->best.n && s->best.ns < was) s->gained = round + 1;
+}
+
+/* Short cold cycles from the best list: once that is good, more is found near it than after a hot start. The caller gives what each
+   has found addresses, so that the next one starts from what they leave of it. */
+RMI_FN void rmi_ref_polish(rmi_ref_search *s, uint64_t work, uint32_t round)
+{
+    rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
+    rmi_ref_cycle(s, s->m->mean_ns / (round & 1 ? 10 : 20) + 1, s->m->mean_ns / 250 + 1, work);
 }
 
 /* --- windows: a long list is improved a part at a time; the rest is folded, so that an evaluation takes as long as the part */
@@ -17705,9 +17713,13 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
             s.work += w->spent;
         }
         if (w->seed && s.work >= least / 2) RMI_TRY(rmi_plan_search_seed(w, &s));
-        part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || s.work > work / 2);
+        part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || (s.work > least / 2 && (s.work <= least || round % 3 == 2)));
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
-        else rmi_ref_improve(&s, least / 16, round);
+        else if (s.work < least / 20 * 7 || round % 2 || !s.best.n) rmi_ref_improve(&s, least / 16, round);
+        else for (part = 0; part < 8 && s.best.n && !w->stop.stopped; part++) {
+            rmi_ref_polish(&s, least / 64, (uint32_t)part);
+            RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+        }
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
         if (small && round == 2) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
     }
@@ -18300,10 +18312,6 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     }
     if (r == RM_OK && (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes && !w->stop.stopped) r = rmi_plan_move(w, budget);
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped) r = rmi_plan_unmoved(w, budget);
-    if (r == RM_OK && plain && !searched && rmi_plan_has_freedom(w)) { /* forms are chosen for one budget; what fits less fits more */
-        r = rmi_plan_recall(w, budget);
-        if (r == RM_OK && w->best.n) rmi_plan_remember(w);
-    }
     if (r == RM_OK && less) { /* the bound is of the whole budget */
         tmp = rmi_plan_arena(w);
         r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
@@ -18311,6 +18319,10 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         rmi_arena_free(&tmp);
     }
     if (r == RM_OK && w->best.n && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
+    if (r == RM_OK && plain && (w->lanes || (!searched && rmi_plan_has_freedom(w)))) { /* forms, and what waits, are chosen for one budget; what fits less fits more */
+        r = rmi_plan_recall(w, budget);
+        if (r == RM_OK && w->best.n) rmi_plan_remember(w);
+    }
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
