@@ -17484,6 +17484,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     }
     s->work += RMI_PLAN_EFFORT / 5;
     s->limit = rmi_sub(s->limit, rmi_max((size - budget) / 3, budget / 400));
+    if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
     s->next_fit = 0;
     rmi_ref_restart(s, x);
     s->hope.n = 0;
@@ -17668,7 +17669,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     rmi_ref_search s;
     rmi_ref_windows windows;
     uint64_t work, least, most;
-    uint32_t round;
+    uint32_t round, hot = 0;
     int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
     int small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
@@ -17715,7 +17716,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (w->seed && s.work >= least / 2) RMI_TRY(rmi_plan_search_seed(w, &s));
         part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || (s.work > least / 2 && (s.work <= least || round % 3 == 2)));
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
-        else if (s.work < least / 20 * 7 || round % 2 || !s.best.n) rmi_ref_improve(&s, least / 16, round);
+        else if (s.work < least / 20 * 7 || round % 2 || !s.best.n) rmi_ref_improve(&s, least / 16, hot++);
         else for (part = 0; part < 8 && s.best.n && !w->stop.stopped; part++) {
             rmi_ref_polish(&s, least / 64, (uint32_t)part);
             RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));

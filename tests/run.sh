@@ -162,7 +162,7 @@ cuda_test() { # SOURCE
 lanes_threads() {
     check "build test_lanes for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -c -o "$out/lanes_threads.o" tests/property/test_lanes.c
     check "link test_lanes for threads" ${CXX} -fsanitize=thread -o "$out/lanes_threads" "$out/lanes_threads.o" "$out/replay.o" -lm -lpthread
-    counted lanes_threads "$out/lanes_threads" 25 5000
+    counted lanes_threads "$out/lanes_threads" 16 5000
     check "build test_run for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -c -o "$out/run_threads.o" tests/unit/test_run.c
     check "link test_run for threads" ${CXX} -fsanitize=thread -o "$out/run_threads" "$out/run_threads.o" "$out/replay.o" -lm -lpthread
     counted run_threads "$out/run_threads"

@@ -632,7 +632,7 @@ static void random_graph(uint64_t seed)
 int main(int argc, char **argv)
 {
 #if defined(__SANITIZE_ADDRESS__)
-    const unsigned long usual = 60;
+    const unsigned long usual = 45;
 #else
     const unsigned long usual = 200;
 #endif
