@@ -934,8 +934,10 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #pragma warning(disable : 4505) /* an unused static function */
 #endif
 #define RMI_FN RMI_UNUSED static
-#if defined(__clang__) /* rarely runs for long: compiled as in RMI_PLAIN_BEGIN, where it stands among what does */
+#if defined(__clang__) /* rarely runs for long: hardly optimized, where it stands among what is */
 #define RMI_RARE __attribute__((unused, noinline, optnone)) static
+#elif defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__CUDACC__)
+#define RMI_RARE __attribute__((unused, noinline, optimize("O0"))) static
 #else
 #define RMI_RARE RMI_FN
 #endif
@@ -3415,7 +3417,7 @@ RMI_FN rm_result rmi_sim_fail_two(rmi_sim *s, uint32_t a, const char *fact, uint
     return rmi_sim_fail(s, "%s %s %s", rmi_sch_name(s->g, a, name), fact, rmi_sch_name(s->g, b, other));
 }
 
-RMI_RARE rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
+RMI_FN rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
 {
     uint32_t i = s->free_str;
     if (i != RMI_NONE) {
@@ -3440,7 +3442,7 @@ RMI_FN uint32_t rmi_sim_neighbour(const rmi_sim *s, uint32_t host, uint64_t lo, 
     return RMI_NONE;
 }
 
-RMI_RARE rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t b, uint64_t lo, uint64_t bytes, uint32_t *out)
+RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t b, uint64_t lo, uint64_t bytes, uint32_t *out)
 {
     rmi_space *sp = &s->space[host];
     uint64_t hi = rmi_add(lo, bytes), freed = 0;
@@ -3717,7 +3719,7 @@ RMI_RARE int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *f
 }
 
 /* The reuses and shares said since the last run belong to this run: are they allowed? Aliases may wait for their part. */
-RMI_RARE rm_result rmi_sim_settle(rmi_sim *s, rmi_run r, const rmi_part *part, rmi_pending **moved, size_t *n_moved)
+RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run r, const rmi_part *part, rmi_pending **moved, size_t *n_moved)
 {
     const rmi_form *f = rmi_low_form(s->g, r);
     size_t i, keep = 0, total = s->n_pend;
@@ -4004,7 +4006,7 @@ RMI_RARE rm_result rmi_sim_opt(rmi_sim *s, rmi_run r)
     return RM_OK;
 }
 
-RMI_RARE rm_result rmi_sim_run(rmi_sim *s, rmi_run r)
+RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run r)
 {
     rm_result result;
     size_t i;
@@ -4707,7 +4709,7 @@ RMI_FN void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
     if (q->inst[i].last + 1 > s->end_pos) s->end_pos = q->inst[i].last + 1;
 }
 
-RMI_RARE rm_result rmi_seq_new_stretch(rmi_seq *q, uint32_t first, uint32_t end, uint64_t bytes, uint32_t *out)
+RMI_FN rm_result rmi_seq_new_stretch(rmi_seq *q, uint32_t first, uint32_t end, uint64_t bytes, uint32_t *out)
 {
     rmi_seq_stretch *s;
     if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, (size_t)q->n_str + 1, sizeof(rmi_seq_stretch))) return RM_ERROR_MEMORY;
@@ -11319,7 +11321,7 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
 }
 
 /* The best way to give up stretch k across t, if it scores more than `least`; else the score is 0. */
-RMI_RARE void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t least, rmi_ref_pick *pick)
+RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t least, rmi_ref_pick *pick)
 {
     uint32_t level, from, b, hoist;
     pick->score = 0;
@@ -11421,7 +11423,7 @@ RMI_FN void rmi_ref_tree_add(rmi_ref_tree *t, uint32_t lo, uint32_t hi, int64_t 
 }
 
 /* The most in positions [lo, hi); 0 if there are none. */
-RMI_RARE int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi)
+RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi)
 {
     uint32_t l = t->leaves + lo, r = t->leaves + hi - 1;
     int64_t a, b;
