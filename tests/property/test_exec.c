@@ -831,7 +831,7 @@ static void built_graph(uint64_t seed)
 int main(int argc, char **argv)
 {
 #if defined(__SANITIZE_ADDRESS__)
-    const unsigned long usual = 42;
+    const unsigned long usual = 32;
 #else
     const unsigned long usual = 500;
 #endif

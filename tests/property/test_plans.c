@@ -366,7 +366,7 @@ static const uint64_t once_wrong[] = {608, 725, 1200, 1495, 2223, 3118, 7035, 90
 int main(int argc, char **argv)
 {
 #if defined(__SANITIZE_ADDRESS__)
-    const unsigned long usual = 42;
+    const unsigned long usual = 34;
 #else
     const unsigned long usual = 1500;
 #endif
