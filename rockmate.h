@@ -620,8 +620,8 @@ typedef struct rm_config {
     uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
     uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12, along blocks of the user 20 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
-    uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 25 ns each; a list of n runs costs up to 2 n. 0: 90,000 for each
-                               run of keep-everything, four times that with variants, but at most 40 million, about a second */
+    uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 90,000 for each
+                               run of keep-everything, four times that with variants (55,000 up to 64 ops), but at most 28 million, about a second */
     char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
 } rm_config;
 
@@ -798,7 +798,8 @@ typedef struct rm_exec_desc {
     uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: copies take as long as on a link of so many bytes a second; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
     uint32_t forget RM_ZERO;           /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before
-                                          it is written for good: saves a copy of it all, and room for two plans at once */
+                                          it is written for good: no second copy of it all is held, no two plans are there at once. Ends an
+                                          accumulation; a call that fails may lose what persists, too. Memory of the caller is kept */
 } rm_exec_desc;
 
 /* The plan must outlive the executor (or be replaced by rm_exec_replan). What persists starts as zeros. On failure *out is NULL
@@ -832,7 +833,8 @@ RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
 RMDEF rm_result rm_exec_wait(rm_exec *x);
 
 /* Params, consts and states, to a sink and back (any plan of the same graph, any budget). A restore is all or nothing; it ends an
-   accumulation that is under way, for what was added up belongs to other weights. */
+   accumulation that is under way, for what was added up belongs to other weights. A save takes up to 4 MiB while it runs
+   (RM_ERROR_MEMORY). */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
@@ -4982,7 +4984,7 @@ RMI_RARE rm_result rmi_seq_build(rmi_seq *q)
     q->kept_at = p < q->n ? RMI_NEW(q->mem, uint32_t, q->n) : NULL;
     if (p < q->n && !q->kept_at) return RM_ERROR_MEMORY;
     /* room for what the last one took: lists much alike are built in a row */
-    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)) ) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst))) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
     if (whole > RMI_SEQ_MANY || (whole && !was_st)) { /* a run, an instance's begin and end; many: no more than that */
         was_str = q->n_inst;
@@ -10157,6 +10159,7 @@ RMI_FN uint32_t rmi_ref_events(const rmi_ref_search *s, uint32_t u, uint64_t *ev
                 if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
                 if (rmi_ref_use_stays(s, w, a->use_pos[use])) rmi_ref_event(ev, &n, RMI_REF_AT(a->use_pos[use]));
             }
+            if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
             if (!a->inst[i].home && !s->drop[a->inst[i].first] && !saved) rmi_ref_event(ev, &n, RMI_REF_AT(a->inst[i].first) | (w == u ? RMI_REF_MAKES : 0));
         }
         if (s->moded != RMI_NONE) rmi_ref_mode_events(s, w, ev, &n);
@@ -10209,7 +10212,7 @@ RMI_FN uint32_t rmi_ref_spans(const rmi_ref_search *s, uint32_t u, rmi_ref_span 
                 last = rmi_max(last, RMI_REF_AT(y->last) - 0x10000u * (y->gone != 0));
             }
         }
-        if (others && mine) return RMI_NONE;
+        if ((others && mine) || n == RMI_REF_EVENTS) return RMI_NONE;
         was[n].from = x->home ? 0 : RMI_REF_AT(x->first);
         was[n++].to = last;
     }
@@ -10221,7 +10224,7 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
-    uint64_t ev[RMI_REF_EVENTS], end = 0;
+    uint64_t ev[RMI_REF_EVENTS + RMI_REF_FORESEEN], end = 0;
     rmi_ref_span was[RMI_REF_EVENTS], is;
     const rmi_ref_acc *c = m->maker[u] == RMI_NONE ? NULL : &m->accs[m->tasks[m->maker[u]].acc0 + s->b->mode[m->maker[u]]];
     const rmi_ref_acc *old = c ? rmi_ref_acc_of(m, a, m->maker[u]) : NULL;
@@ -10323,6 +10326,7 @@ RMI_FN int rmi_ref_foresee_mode(rmi_ref_search *s, rmi_ref_view *v)
     if (m->n_bwd[o] + 2u > RMI_COUNT(v->mode_at)) return 0;
     for (k = 0; k <= m->n_bwd[o]; k++) {
         uint32_t task = k ? m->bwd0[o] + k - 1 : o;
+        if (s->at[task] >= a->n || a->list[s->at[task]] != task) return 0;
         v->lo = (uint32_t)rmi_min(v->lo, s->at[task]);
         v->hi = (uint32_t)rmi_max(v->hi, s->at[task] + 1u);
         for (r = v->n_mode_at++; r > 0 && v->mode_at[r - 1] > s->at[task]; r--) v->mode_at[r] = v->mode_at[r - 1];
@@ -12030,7 +12034,7 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *w, uint32_t task, uint32_t mode)
     const rmi_ref_task *t = &m->tasks[task];
     const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
     uint64_t ns = w->ns[t->acc0 + mode];
-    if (ns == RMI_INF || w->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE) return ns;
+    if (ns == RMI_INF || w->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE || w->x == t->id) return ns; /* x's own time is counted apart */
     return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, w->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, w->again[t->id]));
 }
 
@@ -13004,7 +13008,7 @@ RMI_RARE rm_result rmi_bnd_couple(rmi_bnd *w, const uint8_t *sure)
     return RM_OK;
 }
 
-/* The least that a run of x takes longer within ws of workspace than the fastest of the same mode. */
+/* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
 RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
 {
     const rmi_ref_model *m = w->m;
@@ -13015,7 +13019,7 @@ RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
         const rmi_ref_acc *a = &m->accs[t->acc0 + k];
         uint64_t fast = t->way == RMI_FWD ? w->first[t->id] : w->ns[t->acc0 + k];
         for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
-            if (m->choices[a->free0[0] + q].ws <= ws) least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
+            if (m->choices[a->free0[0] + q].ws < ws) least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
     }
     return least;
 }
@@ -13023,11 +13027,15 @@ RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
 /* x's own choices: a variable for each step to a slower one with less workspace. */
 RMI_RARE rm_result rmi_bnd_choose(rmi_bnd *w)
 {
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *t = &m->tasks[w->x];
     uint64_t ns, ws, before, least = rmi_bnd_least_ws(w), slow = 0;
     uint32_t k, s, last = 1;
     if (!rmi_bnd_own(w, 0, &ns, &before)) return RM_OK;
+    for (k = 0; t->way == RMI_FWD && k < m->n_modes[t->id]; k++) /* a slower form, wanted for what it saves, is paid for there */
+        if (m->accs[t->acc0 + k].saved != RMI_NONE && m->choices[m->accs[t->acc0 + k].kept0[0]].ns > w->first[t->id]) return RM_OK;
     for (k = 1; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) {
-        uint64_t now = rmi_bnd_slower(w, ws);
+        uint64_t now = rmi_bnd_slower(w, before);
         if (now == RMI_INF) break;
         if (k == 7) ws = least; /* and all that are slower */
         RMI_TRY(rmi_bnd_new_var(w, &s));
@@ -17718,7 +17726,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (w->seed && s.work >= least / 2) RMI_TRY(rmi_plan_search_seed(w, &s));
         part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || (s.work > least / 2 && (s.work <= least || round % 3 == 2)));
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
-        else if (s.work < least / 20 * 7 || round % 2 || !s.best.n) rmi_ref_improve(&s, least / 16, hot++);
+        else if (small || s.work < least / 20 * 7 || round % 2 || !s.best.n) rmi_ref_improve(&s, least / 16, hot++);
         else for (part = 0; part < 8 && s.best.n && !w->stop.stopped; part++) {
             rmi_ref_polish(&s, least / 64, (uint32_t)part);
             RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
@@ -23649,7 +23657,7 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         for (b = 0; b < nb; b++) {
             f->copy_at[b] = RMI_INF;
             if (!rmi_exe_home(x, b) && !(x->bound[b] && rmi_low_external(x->g, b))) continue;
-            if (x->d.forget && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
+            if (x->d.forget && !rmi_low_external(x->g, b) && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
             f->copy_at[b] = total;
             total += rmi_low_bytes(x->g, b);
         }

@@ -38,8 +38,9 @@
    The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_cuda_desc.device_memory), what the
    plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered; pinning
    takes seconds for tens of GiB). Two small pieces for the values of a step are made with the rm_cuda.
-   After rm_cuda_exec_create nothing is allocated, but for the CUDA graphs. What else lies on the card (the context, a workspace of cuBLAS, CUDA graphs) is outside the
-   arena and thus outside the budget: rm_cuda_get_info tells how much it is, and with
+   After rm_cuda_exec_create a step allocates nothing but its CUDA graph, once. What else lies on the card
+   (the context, a workspace of cuBLAS, CUDA graphs) is outside the arena and thus outside the budget:
+   rm_cuda_get_info tells how much it is, and with
    rm_cuda_desc.limit_bytes a step fails with a message when arena and all of that exceed the limit.
 
    3. Streams
