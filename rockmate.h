@@ -1953,7 +1953,7 @@ RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *fa
     return 1;
 }
 
-/* The name of a kind: few are many ops'. */
+/* A copy of the name of a kind, one for all ops of that name: many ops have few kinds. */
 RMI_FN const char *rmi_graph_kind_name(rm_graph *g, const char *name)
 {
     const char **seen = &g->kinds[rmi_fnv(RMI_FNV_START, name, strlen(name)) % RMI_COUNT(g->kinds)];
@@ -4427,7 +4427,7 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint8_t off;      /* a view that does not start where its stretch does */
 } rmi_seq_inst;
 
-#define RMI_SEQ_MANY 10000u /* runs: then room for their statements is no more than they need */
+#define RMI_SEQ_MANY 10000u /* runs in a list; longer ones get no more room for statements than they need */
 
 typedef struct rmi_seq_stretch {
     uint32_t first_pos, end_pos; /* positions of runs, half open */
@@ -11900,7 +11900,7 @@ typedef struct rmi_bnd_clause {
 typedef struct rmi_bnd_soft {
     uint32_t pq, r; /* arcs: from p to q; from true to r, or from r's negation to false */
     int split;
-    uint64_t most, now, best; /* split: all bytes, the part; else the price in ns */
+    uint64_t most, now, best; /* split: of most bytes, now is the part and best the best one so far; else these are prices in ns */
 } rmi_bnd_soft;
 
 typedef struct rmi_bnd_node { /* of the branching: one literal more is true than in its parent */

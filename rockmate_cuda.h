@@ -615,12 +615,13 @@ RMC_FN uint64_t rmc_now(void *user)
 #endif
 }
 
+#define RMC_HOLD_NS 5000000u /* an op that takes longer to enqueue is timed with the rest of its launch */
 /* Holds the compute lane until rmc_mark lets it go; not for good, if a callback waits for the device, which waits for this. */
 RMC_FN void CUDART_CB rmc_hold(void *arg)
 {
     rm_cuda *c = (rm_cuda *)arg;
     uint64_t begin = rmc_now(NULL);
-    while (RMC_LOAD(&c->held) && rmc_now(NULL) - begin < 5000000u) {}
+    while (RMC_LOAD(&c->held) && rmc_now(NULL) - begin < RMC_HOLD_NS) {}
 }
 
 /* Mark 0 and mark 1 stand around an op. The device gets to mark 0 when all of the op has been enqueued: else the time that the host
