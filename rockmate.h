@@ -8718,7 +8718,7 @@ typedef struct rmi_ref_acc {    /* what a task touches, in one mode of its op; r
     uint32_t kept0[2], n_kept;  /* the same where what it saves is read */
     uint32_t may_be_free;       /* BWD: all its gradients may be names of dout */
     uint64_t view_offset, saved_bytes, saved_room;
-    uint8_t out0, looks;        /* FWD: the first buffer that it makes is output 0's; it is a view, of whatever */
+    uint8_t out0, is_view;      /* FWD: the first buffer that it makes is output 0's; it is a view, of whatever */
 } rmi_ref_acc;
 
 typedef struct rmi_ref_task {
@@ -8885,7 +8885,7 @@ RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_for
     a.saved = a.dout = a.view = RMI_NONE;
     a.read0 = (uint32_t)m->n_pool;
     for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_ref_put(m, op->in.at[i], &a.n_read));
-    a.looks = op->view != RMI_NONE;
+    a.is_view = op->view != RMI_NONE;
     a.out0 = m->compact[op->out.at[0]] != RMI_NONE;
     a.write0 = (uint32_t)m->n_pool;
     for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_ref_put(m, op->out.at[i], &a.n_write));
@@ -9434,6 +9434,20 @@ RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const
     return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->m->root) && x->rank && x->again && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
 }
 
+/* What edits of lists of at most s->cap entries are noted in. */
+RMI_RARE rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+{
+    s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
+    s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
+    s->dropped = RMI_RAW(mem, uint32_t, s->cap + 1);
+    if (!s->done || !s->drop || !s->dropped) return RM_ERROR_MEMORY;
+    if (!m->root) return RM_OK; /* no forecasts */
+    s->delta = RMI_NEW(mem, int64_t, s->cap + 2);
+    s->met = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
+    s->at = RMI_NEW(mem, uint32_t, m->n_tasks);
+    return s->delta && s->met && s->at ? RM_OK : RM_ERROR_MEMORY;
+}
+
 /* All but the two states. */
 RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
 {
@@ -9457,12 +9471,9 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     s->cap_inst = times * w + 256 + m->n_start;
     s->cap_use = times * (r + w) + 1024;
     s->cap_ins = s->cap;
-    s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
     s->now = RMI_RAW(mem, uint32_t, m->n_buf);
     s->size = RMI_RAW(mem, uint64_t, m->n_buf);
     s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
-    s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
-    s->dropped = RMI_RAW(mem, uint32_t, s->cap + 1);
     s->mark = RMI_NEW(mem, uint8_t, m->n_tasks);
     s->stack = RMI_RAW(mem, uint32_t, m->g->n_ops + 8);
     s->stack_runs = RMI_RAW(mem, uint32_t, s->cap);
@@ -9471,12 +9482,8 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
     s->a = RMI_NEW(mem, rmi_ref_state, 1);
     s->b = RMI_NEW(mem, rmi_ref_state, 1);
-    if (m->root) {
-        s->delta = RMI_NEW(mem, int64_t, s->cap + 2);
-        s->met = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
-        s->at = RMI_NEW(mem, uint32_t, m->n_tasks);
-    }
-    if (!s->done || !s->now || !s->ins || !s->drop || !s->dropped || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->size || !s->above || !s->touched || !s->busy || (m->root && (!s->delta || !s->met || !s->at))) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_ref_search_edits(mem, m, s));
+    if (!s->now || !s->ins || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
     memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
     memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
     s->most = s->cap;
@@ -9752,7 +9759,7 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
     for (i = lo; i < hi && !read; i++) read = x->inst[i].last > p;
     if (again) x->reps[x->n_reps++] = p;
     if (!read && (again || !m->must[op])) x->dead[x->n_dead++] = p;
-    if (a->looks) {
+    if (a->is_view) {
         if (lo < hi) {
             uint32_t of = a->view == RMI_NONE ? RMI_NONE : s->now[a->view];
             if (of != RMI_NONE && x->inst[of].str != RMI_NONE) {
@@ -10345,33 +10352,42 @@ RMI_FN int rmi_ref_foresee_mode(rmi_ref_search *s, rmi_ref_view *v)
     return (int)ok;
 }
 
+/* All lives that the edit changes. 0: it cannot be told. */
+RMI_FN int rmi_ref_foresee_all(rmi_ref_search *s, rmi_ref_view *v)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t i, r, n = s->n_drop + s->n_ins;
+    s->meeting++;
+    for (i = 0; i < n; i++) {
+        uint32_t task = i < s->n_drop ? a->list[s->dropped[i]] : (uint32_t)s->ins[i - s->n_drop];
+        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, task);
+        if (i < s->n_drop) v->less += a->cost[s->dropped[i]];
+        for (r = 0; r < c->n_read + c->n_write + 1; r++) {
+            uint32_t u = r < c->n_read ? m->pool[c->read0 + r] : rmi_ref_made(m, c, r - c->n_read);
+            if (u == RMI_NONE || s->met[u = m->root[u]] == s->meeting) continue;
+            s->met[u] = s->meeting;
+            if (!rmi_ref_foresee(s, v, u)) return 0;
+        }
+    }
+    return s->moded == RMI_NONE || rmi_ref_foresee_mode(s, v);
+}
+
 /* The energy that the edit leads to, about; 0: it cannot be told. Insertions are sorted. */
 RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
     rmi_ref_view v;
-    uint32_t i, r, p, task, ok = 1, n = s->n_drop + s->n_ins;
+    uint32_t i, r, p;
     uint64_t over = a->over, peak = 0, bytes;
     int64_t sum = 0;
-    if (!m->root || (s->odd && s->moded == RMI_NONE) || s->n_ins > RMI_REF_FORESEEN || s->n_drop > RMI_REF_FORESEEN || n + (s->moded != RMI_NONE) == 0) return 0;
+    int ok, moded;
+    if (!m->root || (s->odd && s->moded == RMI_NONE) || s->n_ins > RMI_REF_FORESEEN || s->n_drop > RMI_REF_FORESEEN || s->n_drop + s->n_ins + (s->moded != RMI_NONE) == 0) return 0;
     memset(&v, 0, sizeof v);
     v.lo = a->n;
     v.ns = a->ns;
-    s->meeting++;
-    for (i = 0; i < n && ok; i++) {
-        const rmi_ref_acc *c;
-        task = i < s->n_drop ? a->list[s->dropped[i]] : (uint32_t)s->ins[i - s->n_drop];
-        c = rmi_ref_acc_of(m, a, task);
-        if (i < s->n_drop) v.less += a->cost[s->dropped[i]];
-        for (r = 0; r < c->n_read + c->n_write + 1 && ok; r++) {
-            uint32_t u = r < c->n_read ? m->pool[c->read0 + r] : rmi_ref_made(m, c, r - c->n_read);
-            if (u == RMI_NONE || s->met[u = m->root[u]] == s->meeting) continue;
-            s->met[u] = s->meeting;
-            ok = (uint32_t)rmi_ref_foresee(s, &v, u);
-        }
-    }
-    if (ok && s->moded != RMI_NONE) ok = (uint32_t)rmi_ref_foresee_mode(s, &v);
+    ok = rmi_ref_foresee_all(s, &v);
     if (v.hi < v.lo) v.hi = v.lo;
     v.mode_at[v.n_mode_at] = RMI_NONE;
     for (p = v.lo, r = 0; p < v.hi; p++) {
@@ -10380,9 +10396,10 @@ RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
         s->delta[p] = 0;
         if (was > s->limit) over -= was - s->limit;
         bytes = rmi_ref_plus(was, sum);
-        if (p == v.mode_at[r] || (sum && (bytes > s->limit || a->rank[p]))) {
+        moded = p == v.mode_at[r];
+        r += (uint32_t)moded;
+        if (moded || (sum && (bytes > s->limit || a->rank[p]))) {
             if (!ok || s->drop[p]) continue;
-            r += p == v.mode_at[r];
             bytes = rmi_ref_relive(s, &v, p, sum);
         }
         if (bytes > s->limit) {
@@ -11013,14 +11030,9 @@ RMI_RARE rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_re
     w->all = RMI_NEW(s->mem, int64_t, s->cap + 2);
     w->mine = RMI_NEW(s->mem, int64_t, s->cap + 2);
     w->list = RMI_NEW(s->mem, uint32_t, size + RMI_REF_WINDOWS + 2);
-    w->in.done = RMI_NEW(s->mem, uint32_t, m->n_tasks);
-    w->in.drop = RMI_NEW(s->mem, uint8_t, w->in.cap + 1);
-    w->in.dropped = RMI_RAW(s->mem, uint32_t, w->in.cap + 1);
-    w->in.delta = RMI_NEW(s->mem, int64_t, w->in.cap + 2);
-    w->in.met = RMI_NEW(s->mem, uint32_t, m->n_buf + 1u);
-    w->in.at = RMI_NEW(s->mem, uint32_t, m->n_tasks);
+    RMI_TRY(rmi_ref_search_edits(s->mem, m, &w->in));
     w->in.n_drop = 0;
-    if (!two || !w->in.done || !w->in.drop || !w->in.dropped || !w->in.delta || !w->in.met || !w->in.at || !w->folds.at || !w->folds.touch || !w->folds.in || !w->folds.start || !w->folds.stay || !w->open || !w->follow || !w->seen || !w->home || !w->all || !w->mine || !w->list) return RM_ERROR_MEMORY;
+    if (!two || !w->folds.at || !w->folds.touch || !w->folds.in || !w->folds.start || !w->folds.stay || !w->open || !w->follow || !w->seen || !w->home || !w->all || !w->mine || !w->list) return RM_ERROR_MEMORY;
     w->in.a = &two[0];
     w->in.b = &two[1];
     w->in.folds = &w->folds;
@@ -18193,8 +18205,9 @@ RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t 
     return peak;
 }
 
-/* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor. */
-RMI_FN void rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n, uint64_t *at, rmi_run *out)
+/* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor. out has room
+   for 2 n. Returns how many they are: n, if each such gradient was reduced once. */
+RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n, uint64_t *at, rmi_run *out)
 {
     size_t i, to = 0;
     uint32_t k, turn;
@@ -18212,6 +18225,7 @@ RMI_FN void rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n, 
                 }
             }
         }
+    return to;
 }
 
 /* The best plan, if it moves nothing, with updates that wait for their reductions while the backward goes on: all, or as many as the
@@ -18234,10 +18248,10 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
         reduced += runs[n - 1].way == RMI_REDUCE;
     }
     if (r == RM_OK && i == w->best.n && reduced) {
-        rmi_plan_bring_on(w->g, runs, n, ready, out);
-        memcpy(runs, out, n * sizeof *runs);
+        int whole = rmi_plan_bring_on(w->g, runs, n, ready, out) == n;
+        if (whole) memcpy(runs, out, n * sizeof *runs);
         memset(ready, 0, w->g->n_tensors * sizeof *ready);
-        most = rmi_plan_put_off(w->g, runs, n, RMI_MAX, ready, out);
+        most = whole ? rmi_plan_put_off(w->g, runs, n, RMI_MAX, ready, out) : 0;
         for (turn = 0; turn < 7 && most && r == RM_OK && !w->stop.stopped; turn++) {
             r = rmi_plan_try(w, out, n, budget, &size);
             if (r != RM_OK || size <= budget) break;
@@ -24300,11 +24314,11 @@ RMI_FN rm_result rmi_chk_explain_guards(rmi_chk *k, rmi_chk_frame *f, const char
         rmi_chk_results(f);
         return RM_OK;
     }
-    for (i = 0; i < f->n; i++) {
+    for (i = 0; i < f->n && !first; i++) {
         rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
         rmi_chk_guard(&f->box[i], RMI_CHK_NAN);
         RMI_TRY(rmi_chk_go(k, f));
-        if (rmi_chk_differs(f, &byte) && (!first || (uintptr_t)f->box[i].p < (uintptr_t)first->p)) first = &f->box[i]; /* it may have read on through others */
+        if (rmi_chk_differs(f, &byte)) first = &f->box[i]; /* it may have read on through those after it */
     }
     if (!first) return rmi_chk_found(k, "%s reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, saved_bytes and ws_bytes", f->what, name);
     rmi_chk_name(k, first, other);

@@ -118,17 +118,18 @@ static rm_tensor level(rm_graph *g, rm_tensor x, uint64_t pixels, uint64_t c, ui
     return x;
 }
 
-static void unet(rm_graph *g, uint32_t width)
+/* U-Nets one after the other, of so many pixels: with more than one, stages that are large. */
+static void unets(rm_graph *g, uint64_t pixels, uint32_t depth, uint32_t width, uint32_t many)
 {
-    uint64_t pixels = 8 * 512 * 512;
     rm_param_desc w;
     rm_tensor x;
     memset(&w, 0, sizeof w);
     w.bytes = 4096;
     x = op(g, "stem", rm_input_add(g, "x", 6 * pixels, 0), rm_param_add(g, &w), 128 * pixels, RM_IN(0), 0, mm(pixels, 27, 64), mm(pixels, 27, 64));
-    x = level(g, x, pixels, 64, 4, width);
+    while (many--) x = level(g, x, pixels, 64, depth, width);
     rm_output_add(g, op(g, "loss", x, none(), 4, RM_IN(0), 0, mem(128 * pixels), mem(128 * pixels)));
 }
+static void unet(rm_graph *g, uint32_t width) { unets(g, 8 * 512 * 512, 4, width, 1); }
 
 /* Each op reads one or two of the last 16, sometimes one from far back. */
 static void random_graph(rm_graph *g, uint32_t n)
@@ -214,19 +215,6 @@ static void dense(rm_graph *g, int named)
         if (named) rm_block_end(g);
     }
     rm_output_add(g, op(g, "loss", x, none(), 4, RM_IN(0), 0, mem(e), mem(e)));
-}
-
-/* U-Nets one after the other: stages that are large. */
-static void unets(rm_graph *g, uint32_t many)
-{
-    uint64_t pixels = 4 * 256 * 256;
-    rm_param_desc w;
-    rm_tensor x;
-    memset(&w, 0, sizeof w);
-    w.bytes = 4096;
-    x = op(g, "stem", rm_input_add(g, "x", 6 * pixels, 0), rm_param_add(g, &w), 128 * pixels, RM_IN(0), 0, mm(pixels, 27, 64), mm(pixels, 27, 64));
-    while (many--) x = level(g, x, pixels, 64, 3, 2);
-    rm_output_add(g, op(g, "loss", x, none(), 4, RM_IN(0), 0, mem(128 * pixels), mem(128 * pixels)));
 }
 
 /* --- one plan */
@@ -327,7 +315,7 @@ static void groups(const char *only)
                 rm_graph *g = rm_graph_create(NULL);
                 outcome o;
                 state = 1;
-                i < 2 ? dense(g, i == 1) : i < 4 ? encoder_decoder(g, 24, i == 3) : i == 4 ? skips(g, 24) : i == 5 ? unet(g, 7) : i == 6 ? unets(g, 6) : i == 7 ? resnet(g, 40) : i == 8 ? random_graph(g, 1250) : gpt(g, 500);
+                i < 2 ? dense(g, i == 1) : i < 4 ? encoder_decoder(g, 24, i == 3) : i == 4 ? skips(g, 24) : i == 5 ? unet(g, 7) : i == 6 ? unets(g, 4 * 256 * 256, 3, 2, 6) : i == 7 ? resnet(g, 40) : i == 8 ? random_graph(g, 1250) : gpt(g, 500);
                 if (!k) {
                     o = plan(g, 0, 0, "noremat", 0);
                     all = o.info;
