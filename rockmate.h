@@ -120,7 +120,7 @@
    3. Concepts
    tensor   bytes with a name: an input, a param, a const, or what an op makes
    op       a forward and its backward; a kind is its behaviour, shared by any number of ops
-   block    a named stretch of ops: names in messages and in the summary, nothing else
+   block    a named stretch of ops: a name in messages and in the summary, and a hint where groups of ops end
    plan     what to run, keep and recompute, and at which address, for one budget; one program for each
             kind of step
    step     one walk over a program: SINGLE, or FIRST, MIDDLE ..., LAST of an accumulation, or FORWARD
