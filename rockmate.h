@@ -13216,7 +13216,7 @@ typedef struct rmi_bnd_traffic {
 } rmi_bnd_traffic;
 
 /* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no buffers of
-   the model. seen: those params. */
+   the model. seen: those that x touches (1), whose values are counted (8). */
 RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
 {
     const rm_graph *g = w->m->g;
@@ -13235,7 +13235,7 @@ RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
             grad &= rmi_list_has(&p->grads, id) && !rmi_list_has(&op->share, id) && op->view != id;
             for (v = 0; v < op->forms[f].n_overs; v++) grad &= op->forms[f].overs[v].grad_of != id;
         }
-        seen[id] |= 1;
+        seen[id] |= (uint8_t)(reads ? 9 : 1);
         sum += (reads ? x->bytes : 0) + (grad ? x->grad_bytes : 0);
     }
     return sum;
@@ -13278,7 +13278,7 @@ RMI_RARE uint64_t rmi_bnd_changed(const rmi_bnd *w, const uint8_t *seen, const u
     return sum;
 }
 
-/* Bytes of params that are surely read after x (noted in seen: 2), or by forwards before it (4). */
+/* Bytes of params that are surely read after x (noted in seen: 2; those that x holds, 8, do not count again), or by forwards before it (4). */
 RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
 {
     const rmi_ref_model *m = w->m;
@@ -13297,7 +13297,7 @@ RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
             for (f = 0; f < op->n_forms && (!after || rmi_list_has(&op->forms[f].parts[t->part].needs, op->in.at[k])); f++) {}
             if (f < op->n_forms) continue;
             seen[op->in.at[k]] |= bit;
-            sum += x->bytes;
+            if (!after || !(seen[op->in.at[k]] & 8)) sum += x->bytes;
         }
     }
     return sum;
@@ -13384,9 +13384,9 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8
     b.may = rmi_sub(b.may, within);
     memset(seen, 0, m->g->n_tensors);
     b.updates = updates;
+    w->forced += rmi_bnd_held_home(w, seen);
     b.params = rmi_bnd_params(w, seen, 1);
     b.start = rmi_sub(rmi_bnd_params(w, seen, 0), w->limit);
-    w->forced += rmi_bnd_held_home(w, seen);
     b.grads = rmi_bnd_changed(w, seen, NULL, &b);
     if (w->upto) b.late = rmi_bnd_changed(w, seen, past, NULL);
     b.params = rmi_min(b.params, RMI_MAX / 64);
