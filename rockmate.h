@@ -18446,6 +18446,13 @@ RMI_FN rm_result rmi_plan_kinds_of_step(rmi_planner *w, rm_plan_info *worst)
     return RM_OK;
 }
 
+/* The budget in whole steps of the alignment, as every arena is: budgets that hold the same plans give the same plan. */
+RMI_FN uint64_t rmi_plan_budget(const rmi_planner *w)
+{
+    uint64_t bytes = w->d->device_bytes;
+    return w->d->like || w->d->live_only || bytes < w->align ? bytes : bytes - bytes % w->align;
+}
+
 /* The budget is too small; which one would do? What a call for another budget found need not be found again, nor fit the other kinds,
    so the answer is tried. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
@@ -18461,7 +18468,7 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
         if (next.min_bytes <= worst->min_bytes) next.min_bytes = worst->min_bytes + worst->min_bytes / 16;
         worst->min_bytes = next.min_bytes;
     }
-    w->budget = w->d->device_bytes;
+    w->budget = rmi_plan_budget(w);
     return RM_OK;
 }
 
@@ -18613,9 +18620,9 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     w.g = g;
     w.d = d;
     w.steps = d->steps ? d->steps : RM_SINGLE;
-    w.budget = d->device_bytes;
     w.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
     w.align = d->align ? d->align : d->live_only ? 1 : 256;
+    w.budget = rmi_plan_budget(&w);
     w.p = rmi_plan_new(g);
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;

@@ -183,6 +183,41 @@ static void hosts(void)
     rm_graph_destroy(g);
 }
 
+/* Budgets between two multiples of the alignment hold the same plans, and give the same one. */
+static void between(void)
+{
+    rm_graph *g[2] = {NULL, NULL};
+    rm_plan_info info;
+    rm_plan *p;
+    uint64_t least = 0;
+    unsigned i;
+    tm_text t[2] = {{0}, {0}};
+    rg_text r;
+    rg_generate(&r, 77, 20, RG_ALL & ~RG_OPT_HOST);
+    for (i = 0; i < 2; i++) {
+        rm_plan_desc d = {.info = &info, .work_limit = 200000, .device_bytes = 1};
+        if (!EXPECT(!rm_graph_read(r.data, r.size, NULL, &g[i]), "")) break;
+        if (!i) {
+            EXPECT(rm_plan_create(g[i], &d, &p) == RM_ERROR_INFEASIBLE, rm_graph_error(g[i]));
+            least = info.min_bytes;
+            EXPECT(least % 256 == 0, rm_graph_error(g[i]));
+            rm_graph_destroy(g[i]);
+            EXPECT(!rm_graph_read(r.data, r.size, NULL, &g[i]), "");
+        }
+        d.device_bytes = least + (i ? 255 : 0);
+        if (!EXPECT(!rm_plan_create(g[i], &d, &p), rm_graph_error(g[i]))) break;
+        EXPECT(info.budget_bytes == d.device_bytes && info.arena_bytes <= least, "");
+        EXPECT(!rm_plan_write(p, 0, tm_sink, &t[i]), "");
+        rm_plan_destroy(p);
+    }
+    EXPECT(t[0].n == t[1].n && t[0].n && !memcmp(t[0].s, t[1].s, t[0].n), "another plan for the same room");
+    for (i = 0; i < 2; i++) {
+        rm_graph_destroy(g[i]);
+        tm_clear(&t[i]);
+    }
+    rg_free(&r);
+}
+
 /* --- what is refused, and what does not stick */
 static void refusals(void)
 {
@@ -568,6 +603,7 @@ int main(void)
     least();
     together();
     hosts();
+    between();
     refusals();
     many();
     growing();
