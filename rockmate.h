@@ -22735,6 +22735,13 @@ RMI_FN const char *rmi_exe_words(const rm_exec *x, int code)
     return text ? text : "";
 }
 
+/* Offsets of a plan are aligned; so must be what they begin at. */
+RMI_FN rm_result rmi_exe_aligned(const rm_exec *x, const char *whose, const void *p, rmi_error *err)
+{
+    if ((uint64_t)(uintptr_t)p % x->p->align == 0) return RM_OK;
+    return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: its address is no multiple of %u, the alignment of the plan; give memory that is aligned so, or plan with a smaller rm_plan_desc.align", whose, (uint64_t)x->p->align);
+}
+
 RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
 {
     uint32_t i;
@@ -22748,17 +22755,19 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
     x->dev_bytes = dev;
     x->host_bytes = host;
     if (x->d.device_memory) {
-        if (x->d.device_memory_bytes < dev || (uint64_t)(uintptr_t)x->d.device_memory % x->p->align)
-            return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: the plan's arena is %u bytes aligned to %u; %u bytes were given, or the address is not aligned", dev, (uint64_t)x->p->align, x->d.device_memory_bytes);
+        if (x->d.device_memory_bytes < dev) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: the plan's arena has %u bytes, %u were given", dev, x->d.device_memory_bytes);
+        RMI_TRY(rmi_exe_aligned(x, "rm_exec_desc.device_memory", x->d.device_memory, err));
         x->dev = (unsigned char *)x->d.device_memory;
     } else {
         code = x->backend.alloc(x->backend.user, dev ? dev : 1, 0, &p);
         if (code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes for the arena; plan with a smaller budget%s%s", dev, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
         x->dev = (unsigned char *)p;
         x->own_dev = 1;
+        RMI_TRY(rmi_exe_aligned(x, "the backend's device memory", p, err));
     }
     if (host && x->d.host_memory) {
         if (x->d.host_memory_bytes < host) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.host_memory: the plan needs %u bytes, %u were given", host, x->d.host_memory_bytes);
+        RMI_TRY(rmi_exe_aligned(x, "rm_exec_desc.host_memory", x->d.host_memory, err));
         x->host = (unsigned char *)x->d.host_memory;
     } else if (host) {
         p = NULL;
@@ -22766,6 +22775,7 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
         if (code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes of host memory; plan with a smaller host budget%s%s", host, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
         x->host = (unsigned char *)p;
         x->own_host = 1;
+        RMI_TRY(rmi_exe_aligned(x, "the backend's host memory", p, err));
     }
     return RM_OK;
 }

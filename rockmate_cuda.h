@@ -38,6 +38,7 @@
    The arena is one cudaMalloc of exactly rm_plan_info.arena_bytes (or rm_cuda_desc.device_memory), what the
    plan keeps in host memory is one pinned piece (or rm_cuda_desc.host_memory, which is registered; pinning
    takes seconds for tens of GiB). Two small pieces for the values of a step are made with the rm_cuda.
+   Memory of yours must be aligned as the plan is (rm_plan_desc.align, 256 unless you say otherwise).
    After rm_cuda_exec_create a step allocates nothing but its CUDA graph, once. What else lies on the card
    (the context, a workspace of cuBLAS, CUDA graphs) is outside the arena and thus outside the budget:
    rm_cuda_get_info tells how much it is, and with
@@ -59,8 +60,9 @@
 
    5. Graphs
    With rm_cuda_desc.graph the first step of each kind runs in streams (libraries load their kernels then),
-   the second is captured, and from then on a step is one cudaGraphLaunch. Nothing is captured again until
-   rm_exec_replan: rm_step reaches the kernels through c->device_step. If a callback does what capture does
+   the second is captured, and from then on a step is one cudaGraphLaunch, whose first node copies rm_step from a
+   pinned block to c->device_step: nothing is captured again until rm_exec_replan or another rm_exec_bind. The next
+   step's values wait on the host until the step before has begun, so one step is at work and one is launched. If a callback does what capture does
    not allow, that kind of step stays in streams, and rm_cuda_note tells which op it was and why.
 
    6. Skipping an update (loss scaling)
@@ -95,7 +97,8 @@
    Batches go in by rm_exec_write from pinned memory (it waits for the copy), or are RM_EXTERNAL and bound once.
 
    11. Threads
-   As rockmate.h: one object in one thread at a time. The device must be current in the thread that calls.
+   As rockmate.h: one object in one thread at a time. The device on which the rm_cuda was made must be current in the
+   thread that calls (a new thread begins with device 0): calls that find another one fail and say so.
    ======================================================================================================== */
 
 #ifndef ROCKMATE_CUDA_H
@@ -128,9 +131,9 @@ typedef struct rm_cuda_desc {
     uint32_t debug RM_ZERO;                /* 1: wait after each op, so that the one that failed is named; no graphs */
     cudaStream_t compute RM_ZERO;          /* yours, not the legacy stream; 0: its own */
     cudaStream_t comm RM_ZERO;             /* for reductions over ranks; 0: its own, of the highest priority */
-    void *device_memory RM_ZERO;           /* the arena; NULL: one cudaMalloc. At least the plan's bytes, aligned to its alignment */
+    void *device_memory RM_ZERO;           /* the arena, of this device; NULL: one cudaMalloc. At least the plan's bytes, aligned to its alignment */
     uint64_t device_memory_bytes RM_ZERO;
-    void *host_memory RM_ZERO;             /* instead of one cudaHostAlloc; registered with CUDA while in use, if it is not pinned */
+    void *host_memory RM_ZERO;             /* instead of one cudaHostAlloc, aligned likewise; registered with CUDA while in use, if it is not pinned */
     uint64_t host_memory_bytes RM_ZERO;
     uint64_t limit_bytes RM_ZERO;          /* of all that is taken on the device from rm_cuda_create on, arena or not; 0: none */
     void (*log)(void *user, const char *message) RM_ZERO; /* gets what rm_cuda_note tells, when it comes up */
@@ -218,7 +221,10 @@ RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info);
 #endif
 
 #define RMC_LANES 5u
-#define RMC_RING 4u       /* steps whose values may wait in pinned memory; no more than two are in flight */
+#define RMC_RING 4u       /* steps in streams whose values may wait in pinned memory; no more than two are in flight */
+#define RMC_READ RMC_RING /* behind them: a block that is read into, and the one that graphs copy from */
+#define RMC_GRAPH (RMC_RING + 1u)
+#define RMC_BLOCKS (RMC_RING + 2u)
 #define RMC_CPU (-700)    /* a failure that is not CUDA's; the words are in the object */
 #define RMC_ARENAS 4u
 #if CUDART_VERSION >= 11070 /* reductions keep the priority of their stream: they go before kernels that wait for room */
@@ -255,7 +261,7 @@ struct rm_cuda {
     char text[400], note[600];
     int code;              /* that text belongs to */
     int host_code;         /* of a host call that failed; written by CUDA's thread */
-    int held;              /* the compute lane waits while an op that is timed is enqueued; read by CUDA's thread */
+    int held;              /* a lane waits while what is timed in it is enqueued; read by CUDA's thread */
     uint64_t free_at_start;
     struct {
         void *p;
@@ -265,9 +271,11 @@ struct rm_cuda {
     uint64_t device_bytes, pinned_bytes;
     rmc_block *on_device, *ring;
     uint32_t ring_at;
+    int device;            /* that it was made on */
+    int launches;          /* a graph has been launched: `taken` says whether it has its values */
     cudaStream_t stream[RMC_LANES];
     uint32_t own_streams;  /* bits */
-    cudaEvent_t *event, tail[RMC_LANES], fork, done, mark[2], first, last;
+    cudaEvent_t *event, tail[RMC_LANES], fork, done, taken, mark[2], first, last;
     rmc_seen *event_seen, seen[RMC_LANES], fork_seen;
     uint32_t n_events, calls;
     uint64_t given[RMC_LANES]; /* things given to each lane */
@@ -312,9 +320,21 @@ RMC_FN void rmc_remark(rm_cuda *c, const char *text)
     if (c->d.log) c->d.log(c->d.log_user, c->note);
 }
 
+/* What is made, launched and asked for belongs to the thread's current device: that must be the one of the streams. */
+RMC_FN int rmc_here(rm_cuda *c)
+{
+    int d = c->device;
+    RMC_DO(c, cudaGetDevice, (&d));
+    if (d == c->device) return 0;
+    snprintf(c->text, sizeof c->text, "device %d is current in this thread and the rm_cuda was made on device %d: call cudaSetDevice(%d) before", d, c->device, c->device);
+    return c->code = RMC_CPU;
+}
+
 RMC_FN int rmc_free(rm_cuda *c, uint64_t *free_bytes, uint64_t *total)
 {
     size_t f = 0, t = 0;
+    int code = rmc_here(c);
+    if (code) return code;
     RMC_DO(c, cudaMemGetInfo, (&f, &t));
     *free_bytes = f;
     *total = t;
@@ -367,14 +387,27 @@ RMC_FN void rmc_table_free(rm_cuda *c, void *p)
     else free(p);
 }
 
-/* The caller's host memory, so that copies from and to it do not wait: pinned now, if it is not. */
-RMC_FN int rmc_pin(rm_cuda *c, int *ours)
+/* The caller's memory: is it what it should be, and all of it? Host memory is pinned now if it is not, so that copies from and to it
+   do not wait. */
+RMC_FN int rmc_given(rm_cuda *c, int host, int *ours)
 {
-    struct cudaPointerAttributes a;
+    unsigned char *p = (unsigned char *)(host ? c->d.host_memory : c->d.device_memory);
+    uint64_t bytes = host ? c->d.host_memory_bytes : c->d.device_memory_bytes;
+    struct cudaPointerAttributes a, z; /* of its two ends */
+    int wrong;
     memset(&a, 0, sizeof a);
-    RMC_DO(c, cudaPointerGetAttributes, (&a, c->d.host_memory));
-    *ours = a.type == cudaMemoryTypeUnregistered;
-    if (*ours) RMC_DO(c, cudaHostRegister, (c->d.host_memory, (size_t)c->d.host_memory_bytes, cudaHostRegisterPortable));
+    memset(&z, 0, sizeof z);
+    RMC_DO(c, cudaPointerGetAttributes, (&a, p));
+    RMC_DO(c, cudaPointerGetAttributes, (&z, p + (size_t)(bytes - 1)));
+    wrong = a.type != z.type;
+    if (host) wrong |= a.type == cudaMemoryTypeDevice;
+    else wrong |= (a.type != cudaMemoryTypeDevice && a.type != cudaMemoryTypeManaged) || a.device != c->device || z.device != c->device;
+    if (wrong) {
+        snprintf(c->text, sizeof c->text, host ? "rm_cuda_desc.host_memory is memory of a device, or pinned in part: give host memory that is pinned as a whole or not at all" : "rm_cuda_desc.device_memory is not memory of device %d from end to end: cudaMalloc it there, or leave it NULL", c->device);
+        return c->code = RMC_CPU;
+    }
+    *ours = host && a.type == cudaMemoryTypeUnregistered;
+    if (*ours) RMC_DO(c, cudaHostRegister, (p, (size_t)bytes, cudaHostRegisterPortable));
     return 0;
 }
 
@@ -395,7 +428,7 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     void *p = NULL, *given = host ? c->d.host_memory : c->d.device_memory;
     uint64_t given_bytes = host ? c->d.host_memory_bytes : c->d.device_memory_bytes;
     uint32_t i, k;
-    int ours = !given;
+    int ours = !given, code;
     for (i = 0; i < RMC_ARENAS && c->piece[i].p;) i++;
     for (k = 0; k < RMC_ARENAS && given; k++)
         if (c->piece[k].p == given) i = RMC_ARENAS;
@@ -403,11 +436,8 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
         snprintf(c->text, sizeof c->text, "%s memory: %llu bytes are needed, %llu were given to rm_cuda_create%s", host ? "host" : "device", (unsigned long long)bytes, (unsigned long long)given_bytes, i == RMC_ARENAS ? ", and they are in use" : "");
         return c->code = RMC_CPU;
     }
-    if (given && host) {
-        int code = rmc_pin(c, &ours);
-        if (code) return code;
-        p = given;
-    } else if (given) p = given;
+    if ((code = given ? rmc_given(c, host != 0, &ours) : rmc_here(c)) != 0) return code;
+    if (given) p = given;
     else if (host) RMC_DO(c, cudaHostAlloc, (&p, (size_t)bytes, cudaHostAllocPortable));
     else if (rmc_did(c, cudaMalloc(&p, (size_t)bytes), "cudaMalloc")) return rmc_device_full(c, bytes);
     c->piece[i].p = p;
@@ -420,10 +450,22 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
     return 0;
 }
 
+/* Graphs have the arena's addresses in them, and bytes of the device. */
+RMC_FN void rmc_drop_graphs(rm_cuda *c)
+{
+    uint32_t i;
+    for (i = 0; i < RM_STEP_KINDS; i++) {
+        if (c->program[i].exec) (void)cudaGraphExecDestroy(c->program[i].exec);
+        memset(&c->program[i], 0, sizeof c->program[i]);
+    }
+    c->launches = 0;
+}
+
 RMC_FN void rmc_release(void *user, void *p, uint32_t host)
 {
     rm_cuda *c = (rm_cuda *)user;
     uint32_t i;
+    if (!host) rmc_drop_graphs(c);
     for (i = 0; i < RMC_ARENAS && (c->piece[i].p != p || c->piece[i].host != (host != 0));) i++;
     if (i == RMC_ARENAS) return;
     if (host && p == c->d.host_memory) {
@@ -616,12 +658,21 @@ RMC_FN uint64_t rmc_now(void *user)
 }
 
 #define RMC_HOLD_NS 5000000u /* an op that takes longer to enqueue is timed with the rest of its launch */
-/* Holds the compute lane until rmc_mark lets it go; not for good, if a callback waits for the device, which waits for this. */
+/* Holds a lane until rmc_mark lets it go; not for good, if a callback waits for the device, which waits for this. */
 RMC_FN void CUDART_CB rmc_hold(void *arg)
 {
     rm_cuda *c = (rm_cuda *)arg;
     uint64_t begin = rmc_now(NULL);
     while (RMC_LOAD(&c->held) && rmc_now(NULL) - begin < RMC_HOLD_NS) {}
+}
+
+RMC_FN int rmc_hold_lane(rm_cuda *c, cudaStream_t s)
+{
+    cudaError_t e;
+    RMC_STORE(&c->held, 1);
+    e = cudaLaunchHostFunc(s, rmc_hold, c);
+    if (e) RMC_STORE(&c->held, 0);
+    return rmc_did(c, e, "cudaLaunchHostFunc");
 }
 
 /* Mark 0 and mark 1 stand around an op. The device gets to mark 0 when all of the op has been enqueued: else the time that the host
@@ -631,12 +682,8 @@ RMC_FN int rmc_mark(void *user, uint32_t i)
     rm_cuda *c = (rm_cuda *)user;
     cudaStream_t s = c->stream[RM_LANE_COMPUTE];
     cudaError_t e;
-    if (!i && !c->d.debug) { /* there each op is waited for */
-        RMC_STORE(&c->held, 1);
-        e = cudaLaunchHostFunc(s, rmc_hold, c);
-        if (e) RMC_STORE(&c->held, 0);
-        if (e) return rmc_did(c, e, "cudaLaunchHostFunc");
-    }
+    int code = !i && !c->d.debug ? rmc_hold_lane(c, s) : 0; /* in debug mode each op is waited for */
+    if (code) return code;
     e = cudaEventRecord(c->mark[i], s);
     if (i || e) RMC_STORE(&c->held, 0);
     return rmc_did(c, e, "cudaEventRecord");
@@ -683,15 +730,18 @@ RMC_FN int rmc_probe_once(rm_cuda *c, const rmc_probe *p, uint32_t lane, size_t 
     cudaStream_t compute = c->stream[RM_LANE_COMPUTE], s = c->stream[lane];
     enum cudaMemcpyKind kind = lane == RM_LANE_H2D ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     enum cudaMemcpyKind back = lane == RM_LANE_H2D ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice;
+    int code;
     if (p->load && p->load(p->user, compute)) {
         snprintf(c->text, sizeof c->text, "rm_cuda_link_measure: the load returned nonzero");
         return c->code = RMC_CPU;
     }
     for (i = 0; i < 256 && !p->load; i++) RMC_DO(c, cudaMemsetAsync, (p->dev + p->half, (int)i, p->half / 2, compute)); /* longer than the copy */
     for (i = 0; i < 3; i++) RMC_DO(c, cudaMemcpyAsync, (other == RM_LANE_H2D ? p->dev + p->half + p->half / 2 : p->host + p->half, other == RM_LANE_H2D ? p->host + p->half : p->dev + p->half + p->half / 2, p->half / 2, back, c->stream[other]));
+    if ((code = rmc_hold_lane(c, s)) != 0) return code; /* as ops: what the host takes to enqueue it is not the link's */
     RMC_DO(c, cudaEventRecord, (c->mark[0], s));
     RMC_DO(c, cudaMemcpyAsync, (lane == RM_LANE_H2D ? p->dev : p->host, lane == RM_LANE_H2D ? p->host : p->dev, bytes, kind, s));
     RMC_DO(c, cudaEventRecord, (c->mark[1], s));
+    RMC_STORE(&c->held, 0);
     for (i = 0; i < RMC_LANES; i++) RMC_DO(c, cudaStreamSynchronize, (c->stream[i]));
     return rmc_marked(c, ns);
 }
@@ -721,6 +771,7 @@ RMC_FN int rmc_link(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out
     p.load = load;
     p.user = user;
     code = rmc_sync(c);
+    if (!code) code = rmc_here(c);
     if (code) return code;
     for (p.half = (size_t)64 << 20; p.half >= (size_t)1 << 16; p.half /= 2) { /* what there is room for */
         code = rmc_did(c, cudaMalloc(&dev, 2 * p.half), "cudaMalloc");
@@ -736,6 +787,7 @@ RMC_FN int rmc_link(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out
     if (!code) code = rmc_probe_median(c, &p, RM_LANE_D2H, p.half, &d2h);
     out->h2d = rmc_bandwidth(p.half, h2d, out->latency_ns);
     out->d2h = rmc_bandwidth(p.half, d2h, out->latency_ns);
+    RMC_STORE(&c->held, 0); /* of a probe that failed */
     if (host) (void)cudaFreeHost(host);
     if (dev) (void)cudaFree(dev);
     return code;
@@ -743,17 +795,25 @@ RMC_FN int rmc_link(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out
 
 /* =====================================================================================================================
    >>graph - capture and replay
-   The values of a step are copied in front of what it does, from pinned memory that changes with each step: that is all a
-   replay needs. A program is issued to streams once, captured, then started as a graph.
+   The values of a step are copied in front of what it does, from pinned memory that changes with each step: in a graph by its
+   first node, always from the same block. That is all a replay needs. A program is issued to streams once, captured, then started.
    ================================================================================================================== */
-RMC_FN int rmc_values(rm_cuda *c, const rm_step *s)
+RMC_FN int rmc_values(rm_cuda *c, rmc_block *b, const rm_step *s)
 {
-    rmc_block *b = &c->ring[c->ring_at++ % RMC_RING];
     int fresh = s->kind == RM_SINGLE || s->kind == RM_FIRST || !s->kind; /* an overflow counts for all of an accumulation */
     b->step = *s;
     b->skip = 0;
     RMC_DO(c, cudaMemcpyAsync, (c->on_device, b, fresh ? sizeof(rmc_block) : sizeof(rm_step), cudaMemcpyHostToDevice, c->stream[RM_LANE_COMPUTE]));
     return rmc_gave(c, RM_LANE_COMPUTE);
+}
+
+/* The block that graphs copy from is free when the one launched last has copied it: as soon as that step has begun. */
+RMC_FN int rmc_graph_values(rm_cuda *c, const rm_step *s)
+{
+    if (c->launches) RMC_DO(c, cudaEventSynchronize, (c->taken));
+    c->ring[RMC_GRAPH].step = *s;
+    c->ring[RMC_GRAPH].skip = 0;
+    return 0;
 }
 
 /* Everything that was given to any lane comes before what compute gets next. A lane whose end another lane's end comes after
@@ -784,10 +844,11 @@ RMC_FN int rmc_border(rm_cuda *c)
 RMC_FN int rmc_launch(rm_cuda *c, rmc_program *p)
 {
     RMC_DO(c, cudaGraphLaunch, (p->exec, c->stream[RM_LANE_COMPUTE]));
+    c->launches = 1;
     return rmc_border(c);
 }
 
-RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p)
+RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p, const rm_step *s)
 {
     int code = rmc_gather(c);
     if (code) return code;
@@ -797,6 +858,8 @@ RMC_FN int rmc_capture(rm_cuda *c, rmc_program *p)
     c->capturing = p;
     c->in_capture = 1u << RM_LANE_COMPUTE;
     p->n_slots = 0;
+    if ((code = rmc_values(c, &c->ring[RMC_GRAPH], s)) != 0) return code;
+    RMC_DO(c, cudaEventRecordWithFlags, (c->taken, c->stream[RM_LANE_COMPUTE], cudaEventRecordExternal)); /* a node: each launch records it */
     c->fork_seen = c->seen[RM_LANE_COMPUTE];
     return rmc_did(c, cudaEventRecord(c->fork, c->stream[RM_LANE_COMPUTE]), "cudaEventRecord");
 }
@@ -852,18 +915,20 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     int code;
     c->code = 0;
     (void)cudaGetLastError(); /* of others: no op here is to blame for it */
-    if (!answer) return rmc_values(c, s); /* a step of rm_exec_profile */
+    if ((code = rmc_here(c)) != 0) return code;
+    if (!answer) return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s); /* a step of rm_exec_profile */
     if (!c->timed) RMC_DO(c, cudaEventRecord, (c->first, c->stream[RM_LANE_COMPUTE]));
-    if ((code = rmc_values(c, s)) != 0) return code;
     p->kind = s->kind;
     if (!c->d.graph || c->d.debug || p->streams_only || !p->steps) { /* the first step goes to streams: libraries load what they need */
         *answer = RM_ISSUE;
-        return 0;
+        return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s);
     }
+    if ((code = rmc_graph_values(c, s)) != 0) return code;
     *answer = p->exec ? RM_REPLAY : RM_CAPTURE;
-    if (p->exec || (code = rmc_capture(c, p)) == 0) return 0;
+    if (p->exec || (code = rmc_capture(c, p, s)) == 0) return 0;
     *answer = RM_ISSUE;
-    return c->capturing ? rmc_give_up(c, p, NULL) : code;
+    if (c->capturing && (code = rmc_give_up(c, p, NULL)) == 0) code = rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s);
+    return code;
 }
 
 RMC_FN int rmc_end(void *user, uint32_t program, uint32_t *answer, const char *failed)
@@ -892,6 +957,7 @@ RMC_FN int rmc_after(void *user, uint32_t lane, const rm_call *call)
     rm_cuda *c = (rm_cuda *)user;
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
     (void)call;
+    if (cudaPeekAtLastError() == cudaErrorNotReady) (void)cudaGetLastError(); /* it asked whether something has been done: no failure */
     RMC_DO(c, cudaPeekAtLastError, ());
     if (c->capturing) {
         RMC_DO(c, cudaStreamIsCapturing, (c->stream[lane], &status));
@@ -905,10 +971,9 @@ RMC_FN int rmc_reserve(void *user, uint32_t events, uint32_t calls)
 {
     rm_cuda *c = (rm_cuda *)user;
     uint32_t i;
-    for (i = 0; i < RM_STEP_KINDS; i++) {
-        if (c->program[i].exec) (void)cudaGraphExecDestroy(c->program[i].exec);
-        memset(&c->program[i], 0, sizeof c->program[i]);
-    }
+    int code = rmc_here(c);
+    if (code) return code;
+    rmc_drop_graphs(c);
     if (events > c->n_events) {
         cudaEvent_t *more = (cudaEvent_t *)rmc_table(c, events, sizeof(cudaEvent_t));
         rmc_seen *seen = (rmc_seen *)rmc_table(c, events, sizeof(rmc_seen));
@@ -960,7 +1025,7 @@ RMC_FN void rmc_fill_table(rm_cuda *c)
     b->error_text = rmc_error_text;
 }
 
-/* cudaStreamLegacy and cudaStreamPerThread, which cannot be captured. */
+/* cudaStreamLegacy, which cannot be captured, and cudaStreamPerThread, which waits for it and is another one in each thread. */
 RMC_FN int rmc_default_stream(cudaStream_t s) { return (uintptr_t)(void *)s == 1 || (uintptr_t)(void *)s == 2; }
 
 RMC_FN int rmc_open(rm_cuda *c)
@@ -970,6 +1035,7 @@ RMC_FN int rmc_open(rm_cuda *c)
     uint64_t total;
     void *p = NULL;
     if (rmc_default_stream(c->d.compute) || rmc_default_stream(c->d.comm)) return rmc_did(c, cudaErrorInvalidResourceHandle, "rm_cuda_desc.compute and comm must not be a default stream");
+    RMC_DO(c, cudaGetDevice, (&c->device));
     RMC_DO(c, cudaDeviceGetStreamPriorityRange, (&least, &greatest));
     for (i = 0; i < RMC_LANES; i++) {
         cudaStream_t given = i == RM_LANE_COMPUTE ? c->d.compute : i == RM_LANE_COMM ? c->d.comm : NULL;
@@ -980,15 +1046,16 @@ RMC_FN int rmc_open(rm_cuda *c)
     }
     RMC_DO(c, cudaEventCreateWithFlags, (&c->fork, cudaEventDisableTiming));
     RMC_DO(c, cudaEventCreateWithFlags, (&c->done, cudaEventDisableTiming));
+    RMC_DO(c, cudaEventCreateWithFlags, (&c->taken, cudaEventDisableTiming));
     RMC_DO(c, cudaEventCreateWithFlags, (&c->mark[0], cudaEventDefault));
     RMC_DO(c, cudaEventCreateWithFlags, (&c->mark[1], cudaEventDefault));
     RMC_DO(c, cudaEventCreateWithFlags, (&c->first, cudaEventDefault));
     RMC_DO(c, cudaEventCreateWithFlags, (&c->last, cudaEventDefault));
     RMC_DO(c, cudaMalloc, (&p, sizeof(rmc_block)));
     c->on_device = (rmc_block *)p;
-    RMC_DO(c, cudaHostAlloc, (&p, (RMC_RING + 1) * sizeof(rmc_block), cudaHostAllocPortable));
+    RMC_DO(c, cudaHostAlloc, (&p, RMC_BLOCKS * sizeof(rmc_block), cudaHostAllocPortable));
     c->ring = (rmc_block *)p;
-    memset((void *)c->ring, 0, (RMC_RING + 1) * sizeof(rmc_block));
+    memset((void *)c->ring, 0, RMC_BLOCKS * sizeof(rmc_block));
     RMC_DO(c, cudaMemcpyAsync, (c->on_device, c->ring, sizeof(rmc_block), cudaMemcpyHostToDevice, c->stream[RM_LANE_COMPUTE]));
     RMC_DO(c, cudaStreamSynchronize, (c->stream[RM_LANE_COMPUTE]));
     rmc_fill_table(c);
@@ -998,8 +1065,7 @@ RMC_FN int rmc_open(rm_cuda *c)
 RMC_FN void rmc_close(rm_cuda *c)
 {
     uint32_t i;
-    for (i = 0; i < RM_STEP_KINDS; i++)
-        if (c->program[i].exec) (void)cudaGraphExecDestroy(c->program[i].exec);
+    rmc_drop_graphs(c);
     for (i = 0; i < c->n_events; i++) (void)cudaEventDestroy(c->event[i]);
     for (i = 0; i < RMC_LANES; i++) {
         if (c->tail[i]) (void)cudaEventDestroy(c->tail[i]);
@@ -1007,6 +1073,7 @@ RMC_FN void rmc_close(rm_cuda *c)
     }
     if (c->fork) (void)cudaEventDestroy(c->fork);
     if (c->done) (void)cudaEventDestroy(c->done);
+    if (c->taken) (void)cudaEventDestroy(c->taken);
     for (i = 0; i < 2; i++)
         if (c->mark[i]) (void)cudaEventDestroy(c->mark[i]);
     if (c->first) (void)cudaEventDestroy(c->first);
@@ -1082,7 +1149,7 @@ RMDEF rm_result rm_cuda_skipped(rm_cuda *c, uint32_t *flag)
 {
     rmc_block *to;
     if (!c || !c->ring || !flag) return RM_ERROR_ARGUMENT;
-    to = &c->ring[RMC_RING];
+    to = &c->ring[RMC_READ];
     if (rmc_did(c, cudaMemcpyAsync(&to->skip, &c->on_device->skip, sizeof to->skip, cudaMemcpyDeviceToHost, c->stream[RM_LANE_COMPUTE]), "cudaMemcpyAsync") || rmc_sync(c)) return RM_ERROR_BACKEND;
     *flag = to->skip;
     return RM_OK;

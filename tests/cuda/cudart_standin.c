@@ -61,6 +61,7 @@ struct CUgraphExec_st {
 
 struct CUstream_st {
     uint32_t queue, cls;
+    int device;
     uint64_t last; /* item number, or 0 */
     uint64_t pending[64];
     uint32_t n_pending;
@@ -87,6 +88,7 @@ typedef struct block {
     unsigned char *p, *real;
     size_t bytes, mapped;
     int kind; /* 0 device, 1 pinned, 2 registered */
+    int device;
     struct block *next;
 } block;
 
@@ -117,7 +119,8 @@ static struct {
     uint64_t which, rng;
     uint64_t calls, fail_call, waits, drop, created, live, findings;
     cudaError_t fail_code, sticky, last_error;
-    int fail_sticky;
+    int fail_sticky, device, devices;
+    uint64_t syncs, drop_sync;
     item *now;
     char finding[300], name[48], call[48], failed_call[48], dropped[64];
     uint64_t total, taken, used, h2d, d2h, latency, engine[2], clock_ns;
@@ -515,6 +518,7 @@ static cudaError_t put(cudaStream_t s, const work *w)
         return S.capturing ? bad(cudaErrorStreamCaptureImplicit) : bad(cudaErrorInvalidResourceHandle);
     }
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
+    if ((w->kind == KERNEL || w->kind == SET) && s->device != S.device) return bad(cudaErrorInvalidResourceHandle);
     if (s->graph) {
         if (!s->graph->valid) return bad(cudaErrorStreamCaptureInvalidated);
         add_node(s, w);
@@ -547,6 +551,7 @@ static void drain(cudaStream_t s)
 #define CODES(X)                                                                                                                                 \
     X(cudaSuccess, "no error") X(cudaErrorInvalidValue, "invalid argument") X(cudaErrorMemoryAllocation, "out of memory")                        \
     X(cudaErrorInvalidResourceHandle, "invalid resource handle") X(cudaErrorNotReady, "device not ready")                                        \
+    X(cudaErrorInvalidDevice, "invalid device ordinal")                                                                                          \
     X(cudaErrorIllegalAddress, "an illegal memory access was encountered") X(cudaErrorNotPermitted, "operation not permitted")                   \
     X(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing")                                                     \
     X(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture")                                              \
@@ -584,18 +589,20 @@ cudaError_t cudaPeekAtLastError(void) { return S.last_error; }
 cudaError_t cudaGetDevice(int *d)
 {
     ENTER("cudaGetDevice");
-    *d = 0;
+    *d = S.device;
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int d)
 {
     ENTER("cudaSetDevice");
-    return d ? bad(cudaErrorInvalidValue) : cudaSuccess;
+    if (d < 0 || d > S.devices) return bad(cudaErrorInvalidDevice);
+    S.device = d;
+    return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int *n)
 {
     ENTER("cudaGetDeviceCount");
-    *n = 1;
+    *n = 1 + S.devices;
     return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int *v)
@@ -646,6 +653,7 @@ static block *new_block(int kind, size_t bytes)
     block *b = (block *)need(calloc(1, sizeof(block)));
     b->kind = kind;
     b->bytes = bytes;
+    b->device = S.device;
     b->next = S.blocks;
     S.blocks = b;
     S.live++;
@@ -758,6 +766,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void
     b = block_of(p);
     memset(a, 0, sizeof *a);
     a->type = !b ? cudaMemoryTypeUnregistered : b->kind ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+    a->device = b ? b->device : 0;
     if (b) a->devicePointer = (void *)(uintptr_t)p;
     if (b && b->kind) a->hostPointer = (void *)(uintptr_t)p;
     return cudaSuccess;
@@ -772,6 +781,7 @@ static cudaError_t new_stream(cudaStream_t *out, unsigned flags)
     if (S.n_queues == QUEUES) abort();
     if (!(flags & cudaStreamNonBlocking)) found("a stream that blocks with the legacy stream", NULL);
     s = (struct CUstream_st *)need(calloc(1, sizeof *s));
+    s->device = S.device;
     s->queue = S.n_queues++;
     s->cls = S.n_classes++;
     S.q_class[s->queue] = s->cls;
@@ -819,7 +829,7 @@ cudaError_t cudaStreamQuery(cudaStream_t s)
     ENTER("cudaStreamQuery");
     if (!known_stream(s)) return bad(cudaErrorInvalidResourceHandle);
     if (s->graph) return spoil(s->graph, cudaErrorStreamCaptureUnsupported);
-    if (!is_done(s->last)) return cudaErrorNotReady;
+    if (!is_done(s->last)) return bad(cudaErrorNotReady);
     join_clock(&S.host, &s->clock);
     return cudaSuccess;
 }
@@ -953,7 +963,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
     ENTER("cudaEventSynchronize");
     if (!known_event(e)) return bad(cudaErrorInvalidResourceHandle);
     if (e->graph) return spoil_event(e);
-    if (!e->recorded) return cudaSuccess;
+    if (!e->recorded || ++S.syncs == S.drop_sync) return cudaSuccess;
     run_until(e->item);
     if (e->time > S.clock_ns) S.clock_ns = e->time;
     join_clock(&S.host, &e->clock);
@@ -966,7 +976,7 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
     if (!known_event(e)) return bad(cudaErrorInvalidResourceHandle);
     if (e->graph) return spoil_event(e);
     if (S.capturing) return unsafe_call();
-    if (e->recorded && !is_done(e->item)) return cudaErrorNotReady;
+    if (e->recorded && !is_done(e->item)) return bad(cudaErrorNotReady);
     if (e->recorded) join_clock(&S.host, &e->clock);
     return cudaSuccess;
 }
@@ -1228,6 +1238,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t x, cudaStream_t s)
         t = item_of(number[i]);
         c.at[t->queue] = t->index;
         t->clock = c;
+        if (v->w.kind == RECORD && v->w.event) { /* recorded by each launch */
+            v->w.event->graph = NULL;
+            v->w.event->recorded = 1;
+            v->w.event->item = number[i];
+            v->w.event->clock = c;
+        }
     }
     for (i = 0; i < x->g.n; i++) {
         join_clock(&s->clock, &item_of(number[i])->clock);
@@ -1263,6 +1279,13 @@ void standin_fail(uint64_t call, cudaError_t code, int sticky)
 uint64_t standin_calls(void) { return S.calls; }
 void standin_drop_wait(uint64_t number) { S.drop = number; }
 uint64_t standin_waits(void) { return S.waits; }
+void standin_drop_sync(uint64_t number)
+{
+    S.drop_sync = number;
+    S.syncs = 0;
+}
+uint64_t standin_syncs(void) { return S.syncs; }
+void standin_devices(int more) { S.devices = more; }
 const char *standin_failed_call(void) { return S.failed_call; }
 const char *standin_wait_name(void) { return S.dropped; }
 uint64_t standin_findings(void) { return S.findings; }

@@ -42,6 +42,8 @@ void standin_fail(uint64_t call, cudaError_t code, int sticky); /* the call of t
 uint64_t standin_calls(void);                                   /* so far */
 void standin_drop_wait(uint64_t number);                        /* the cudaStreamWaitEvent of this number (from 1) does nothing; 0: none */
 uint64_t standin_waits(void);
+void standin_drop_sync(uint64_t number); /* the same of cudaEventSynchronize, counted from here: the host does not wait; 0: none */
+uint64_t standin_syncs(void);
 const char *standin_failed_call(void);                          /* its name */
 const char *standin_wait_name(void); /* streams of the wait that was dropped */
 
@@ -54,6 +56,7 @@ void standin_pageable(int allowed);  /* 1: copies from and to pageable memory ar
 
 /* --- the card */
 void standin_device(uint64_t total_bytes, uint64_t taken_bytes); /* what cudaMemGetInfo tells; default 64 MiB, none taken */
+void standin_devices(int more); /* besides device 0, all alike; kernels and fills need that of their stream to be current */
 void standin_link(uint64_t h2d, uint64_t d2h, uint64_t latency_ns); /* default 10^10 bytes a second, 1000 ns */
 
 #ifdef __cplusplus

@@ -373,12 +373,13 @@ static uint64_t on_cuda(life *f, uint32_t graph, int order, uint64_t which, uint
     rm_exec_desc xd;
     memset((void *)&d, 0, sizeof d);
     memset((void *)&xd, 0, sizeof xd);
-    static unsigned char host[1 << 20];
+    static unsigned char room[(1 << 20) + 256], *host;
+    host = room + (256 - (uintptr_t)room % 256) % 256; /* as plans are aligned */
     d.graph = graph;
     if (f->seed % 4 == 1) { /* the caller's, registered while it is in use */
-        memset(host, 0x5A, sizeof host);
+        memset(host, 0x5A, 1 << 20);
         d.host_memory = host;
-        d.host_memory_bytes = sizeof host;
+        d.host_memory_bytes = 1 << 20;
     }
     standin_reset();
     standin_order(order, which);

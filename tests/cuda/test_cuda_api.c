@@ -51,7 +51,7 @@ static int add_kernel(void *arg)
     return k->fault;
 }
 
-static int sync_in_op, fault_in_op, fail_in_op, slow_in_op;
+static int sync_in_op, fault_in_op, fail_in_op, slow_in_op, ask_in_op;
 static const uint32_t *skip_flag;
 
 static int overflow; /* the next step will have one */
@@ -78,6 +78,11 @@ static int fwd(const rm_call *c)
 {
     if (sync_in_op && strstr(c->op, "l[2]")) cudaStreamSynchronize((cudaStream_t)c->stream);
     if (fail_in_op && strstr(c->op, "l[4]")) return 5;
+    if (ask_in_op) {
+        int code = launch_add(c, c->out[0], c->in[0], c->in[1], 0, FWD_NS);
+        cudaStreamQuery((cudaStream_t)c->stream); /* is it done? */
+        return code;
+    }
     return launch_add(c, c->out[0], c->in[0], c->in[1], 0, slow_in_op ? 3 * FWD_NS : FWD_NS);
 }
 static int bwd(const rm_call *c)
@@ -142,7 +147,7 @@ static int open_rig(rig *r, const char *name, const rm_cuda_desc *d)
 {
     part = name;
     memset(r, 0, sizeof *r);
-    sync_in_op = fault_in_op = fail_in_op = slow_in_op = 0;
+    sync_in_op = fault_in_op = fail_in_op = slow_in_op = ask_in_op = 0;
     skip_flag = NULL;
     logged[0] = 0;
     r->g = model();
@@ -244,21 +249,35 @@ static void limit(void)
     close_rig(&r);
 }
 
+/* This device memory is not taken, and the message has these words. */
+static void refused(rig *r, rm_cuda_desc d, void *memory, uint64_t bytes, const char *words, rm_result code)
+{
+    rm_cuda *c;
+    rm_exec *x = NULL;
+    d.device_memory = memory;
+    d.device_memory_bytes = bytes;
+    expect(rm_cuda_create(&d, &c) == RM_OK, "rm_cuda_create", rm_cuda_error(c));
+    expect(rm_cuda_exec_create(c, r->p, NULL, &x) == code && strstr(rm_graph_error(r->g), words) != NULL, "memory that cannot be used", rm_graph_error(r->g));
+    rm_exec_destroy(x);
+    rm_cuda_destroy(c);
+}
+
 /* Memory and streams of the caller. */
 static void given(void)
 {
     rm_cuda_desc d = {0};
     rm_cuda_info info;
-    static unsigned char host[1 << 16];
+    static unsigned char room[(1 << 16) + 256], *host;
     void *dev = NULL;
     cudaStream_t s;
     rig r;
+    host = room + (256 - (uintptr_t)room % 256) % 256;
     cudaMalloc(&dev, 1u << 20);
     cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
     d.device_memory = dev;
     d.device_memory_bytes = 1u << 20;
     d.host_memory = host;
-    d.host_memory_bytes = sizeof host;
+    d.host_memory_bytes = 1 << 16;
     d.compute = s;
     d.graph = 1;
     if (!open_rig(&r, "given", &d)) return;
@@ -271,7 +290,76 @@ static void given(void)
     rm_cuda_destroy(r.c);
     expect(rm_cuda_create(&d, &r.c) == RM_OK, "rm_cuda_create", NULL);
     expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_ERROR_BACKEND && strstr(rm_graph_error(r.g), "100 were given"), "too little memory", rm_graph_error(r.g));
+    refused(&r, d, (unsigned char *)dev + 8, (1u << 20) - 8, "no multiple of 256", RM_ERROR_ARGUMENT);
+    refused(&r, d, room, 1 << 16, "not memory of device 0", RM_ERROR_BACKEND);
+    refused(&r, d, dev, 2u << 20, "not memory of device 0 from end to end", RM_ERROR_BACKEND);
     cudaFree(dev), cudaStreamDestroy(s);
+    close_rig(&r);
+}
+
+/* Host memory that is pinned in part, or is no host memory, of a plan that has bytes there. */
+static void given_host(void)
+{
+    rm_cuda_desc d = {0};
+    rm_plan_desc pd = {0};
+    static unsigned char room[(1 << 18) + 256], *host;
+    void *dev = NULL;
+    rig r;
+    int i;
+    host = room + (256 - (uintptr_t)room % 256) % 256;
+    part = "host memory that is given";
+    memset(&r, 0, sizeof r);
+    r.g = model();
+    pd.preset = "stream";
+    pd.device_bytes = 1;
+    pd.host_bytes = 1 << 18;
+    pd.info = (rm_plan_info *)calloc(1, sizeof *pd.info);
+    expect(rm_plan_create(r.g, &pd, &r.p) == RM_ERROR_INFEASIBLE, "a budget too small", rm_graph_error(r.g));
+    pd.device_bytes = pd.info->min_bytes;
+    expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && pd.info->host_bytes, "a plan with copies", rm_graph_error(r.g));
+    cudaMalloc(&dev, 1 << 18);
+    cudaHostRegister(host, 4096, 0);
+    for (i = 0; i < 3; i++) {
+        d.host_memory = i == 0 ? host : i == 1 ? (unsigned char *)dev : host + 4096 + 1;
+        d.host_memory_bytes = (1 << 18) - (i == 2 ? 4097 : 0);
+        expect(rm_cuda_create(&d, &r.c) == RM_OK, "rm_cuda_create", rm_cuda_error(r.c));
+        expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == (i < 2 ? RM_ERROR_BACKEND : RM_ERROR_ARGUMENT) && strstr(rm_graph_error(r.g), i < 2 ? "pinned in part" : "no multiple of 256"), "host memory that cannot be used", rm_graph_error(r.g));
+        rm_cuda_destroy(r.c);
+    }
+    free(pd.info);
+    cudaHostUnregister(host);
+    cudaFree(dev);
+    r.c = NULL;
+    close_rig(&r);
+}
+
+/* Another device is current in the thread: nothing is made or launched there, and the message says what to do. */
+static void elsewhere(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rm_cuda_link link;
+    rig r;
+    void *there = NULL;
+    uint64_t created;
+    d.graph = 1;
+    standin_devices(1);
+    if (!open_rig(&r, "another device is current", &d)) return;
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "steps", rm_exec_error(r.x));
+    cudaSetDevice(1);
+    created = standin_created();
+    expect(step_rig(&r, 2, 1) == RM_ERROR_BACKEND && strstr(rm_exec_error(r.x), "call cudaSetDevice(0)"), "a step", rm_exec_error(r.x));
+    expect(rm_cuda_free_bytes(r.c, 0) == 0 && strstr(rm_cuda_error(r.c), "device 1 is current"), "free bytes of the wrong card", rm_cuda_error(r.c));
+    expect(rm_cuda_get_info(r.c, &info) == RM_ERROR_BACKEND && rm_cuda_link_measure(r.c, NULL, NULL, &link) == RM_ERROR_BACKEND, "figures of the wrong card", NULL);
+    expect(standin_created() == created, "something was made there", NULL);
+    rm_exec_destroy(r.x);
+    r.x = NULL;
+    expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_ERROR_BACKEND && strstr(rm_graph_error(r.g), "call cudaSetDevice(0)"), "an executor", rm_graph_error(r.g));
+    cudaMalloc(&there, 1 << 20);
+    cudaSetDevice(0);
+    refused(&r, d, there, 1 << 20, "not memory of device 0", RM_ERROR_BACKEND);
+    cudaFree(there);
+    expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK && step_rig(&r, 3, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "and it goes on", rm_exec_error(r.x));
     close_rig(&r);
 }
 
@@ -302,6 +390,78 @@ static void graphs(void)
     rm_cuda_get_info(r.c, &info);
     expect(strstr(rm_cuda_note(r.c), "l[2]/add") && strstr(rm_cuda_note(r.c), "single") && info.streamed == 4 && !info.captured && !strcmp(logged, rm_cuda_note(r.c)), "the op is named", rm_cuda_note(r.c));
     expect(weight(&r, "l[5]/w") == w[0][3], "and the bits are right", NULL);
+    close_rig(&r);
+}
+
+/* A callback that asks whether something is done has not failed if it is not. */
+static void asking(void)
+{
+    rm_cuda_desc d = {0};
+    rig r;
+    standin_order(STANDIN_LAZY, 0);
+    if (!open_rig(&r, "an op that asks", &d)) return;
+    ask_in_op = 1;
+    expect(step_rig(&r, 0, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "a step", rm_exec_error(r.x));
+    close_rig(&r);
+}
+
+/* Steps that nothing makes wait: each has its own values, though all graphs copy them from one block, because the host waits until the
+   step before has taken its own. Without one of those waits the weights are others. */
+static void values_of_steps(void)
+{
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rm_step s = {0};
+    rig r;
+    void *batch;
+    unsigned want = 0, seen = 0, order, i;
+    uint64_t drop, syncs = 0;
+    input_flags = RM_EXTERNAL;
+    for (order = 0; order < 3; order++) /* streams, graphs, graphs of which one wait is left out */
+        for (drop = 0; drop <= (order == 2 ? syncs : 0); drop++) {
+            d.graph = order > 0;
+            standin_order(STANDIN_LAZY, 0);
+            if (!open_rig(&r, "values of steps", &d)) return;
+            cudaMalloc(&batch, BYTES);
+            memset(standin_at(batch), 3, BYTES);
+            rm_exec_bind(r.x, rm_graph_find(r.g, "x"), RM_VALUE, batch);
+            standin_drop_sync(drop);
+            for (i = 0; i < 9; i++) {
+                s.lr = i + 1;
+                s.step = i;
+                expect(rm_exec_step(r.x, &s) == RM_OK, "a step", rm_exec_error(r.x));
+            }
+            if (order == 1) syncs = standin_syncs();
+            standin_drop_sync(0);
+            if (!order) want = weight(&r, "l[0]/w");
+            else if (!drop) expect(weight(&r, "l[0]/w") == want, "the weights of steps in streams", NULL);
+            else seen += weight(&r, "l[0]/w") != want;
+            rm_cuda_get_info(r.c, &info);
+            expect(info.replayed == (order ? 7 : 0), "how steps ran", NULL);
+            rm_exec_destroy(r.x);
+            expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK, "another executor", rm_graph_error(r.g));
+            cudaFree(batch);
+            close_rig(&r);
+        }
+    expect(seen >= 5, "waits for values that nobody misses", NULL);
+    input_flags = 0;
+}
+
+/* A graph goes with its executor: it has the arena's addresses and takes memory of the device. */
+static void graphs_go(void)
+{
+    rm_cuda_desc d = {0};
+    rig r;
+    uint64_t live;
+    int i;
+    d.graph = 1;
+    if (!open_rig(&r, "a graph goes with its executor", &d)) return;
+    live = standin_live();
+    for (i = 0; i < 3; i++) expect(step_rig(&r, i, 1) == RM_OK, "a step", rm_exec_error(r.x));
+    expect(standin_live() == live + 1, "a graph", NULL);
+    rm_exec_destroy(r.x);
+    r.x = NULL;
+    expect(standin_live() == live - 1, "neither arena nor graph", NULL);
     close_rig(&r);
 }
 
@@ -669,7 +829,12 @@ int main(void)
     memory();
     limit();
     given();
+    given_host();
+    elsewhere();
     graphs();
+    asking();
+    values_of_steps();
+    graphs_go();
     skipping();
     debug();
     timing();
