@@ -935,7 +935,11 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #pragma warning(push)
 #pragma warning(disable : 4505) /* an unused static function */
 #endif
+#if defined(__clang__) /* would inline whatever is called from one place, for a fifth more to compile and nothing to run */
+#define RMI_FN __attribute__((unused, noinline)) static
+#else
 #define RMI_FN RMI_UNUSED static
+#endif
 #if defined(__clang__) /* rarely runs for long: hardly optimized, where it stands among what is */
 #define RMI_RARE __attribute__((unused, noinline, optnone)) static
 #elif defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__CUDACC__)
@@ -943,7 +947,7 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #else
 #define RMI_RARE RMI_FN
 #endif
-#define RMI_INLINE RMI_UNUSED static inline /* small, and called where time is spent */
+#define RMI_INLINE RMI_UNUSED static inline /* small, and called millions of times a second */
 
 /* Compilers would spend seconds at -O2 on what gains nothing by it. Solvers get what makes their loops fast, which is little
    more than -O1; rooms that run once a model less, rooms of text and calls nothing. */
@@ -990,13 +994,13 @@ RMI_SOLVERS_BEGIN
         if (rmi_try_ != RM_OK) return rmi_try_; \
     } while (0)
 
-RMI_FN uint64_t rmi_add(uint64_t a, uint64_t b) { return a > RMI_INF - b ? RMI_INF : a + b; }
-RMI_FN uint64_t rmi_sub(uint64_t a, uint64_t b) { return a == RMI_INF ? RMI_INF : a > b ? a - b : 0; }
-RMI_FN uint64_t rmi_mul(uint64_t a, uint64_t b) { return b && a > RMI_INF / b ? RMI_INF : a * b; }
-RMI_FN uint64_t rmi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
-RMI_FN uint64_t rmi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+RMI_INLINE uint64_t rmi_add(uint64_t a, uint64_t b) { return a > RMI_INF - b ? RMI_INF : a + b; }
+RMI_INLINE uint64_t rmi_sub(uint64_t a, uint64_t b) { return a == RMI_INF ? RMI_INF : a > b ? a - b : 0; }
+RMI_INLINE uint64_t rmi_mul(uint64_t a, uint64_t b) { return b && a > RMI_INF / b ? RMI_INF : a * b; }
+RMI_INLINE uint64_t rmi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+RMI_INLINE uint64_t rmi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RMI_FN uint64_t rmi_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-RMI_FN uint64_t rmi_round_up(uint64_t a, uint64_t to) { return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to; }
+RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to) { return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to; }
 
 /* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. */
 RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
@@ -1032,7 +1036,7 @@ RMI_COLD uint64_t rmi_fnv(uint64_t h, const void *data, size_t bytes)
 }
 
 /* One round of a counter-based generator (splitmix64): equal inputs, equal outputs, on any platform. */
-RMI_FN uint64_t rmi_mix(uint64_t x)
+RMI_INLINE uint64_t rmi_mix(uint64_t x)
 {
     x += 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -2537,7 +2541,7 @@ typedef struct rmi_run {
     uint8_t way, part;
 } rmi_run;
 
-RMI_FN rmi_run rmi_low_run(rmi_way way, uint32_t id, uint32_t form, uint32_t part)
+RMI_INLINE rmi_run rmi_low_run(rmi_way way, uint32_t id, uint32_t form, uint32_t part)
 {
     rmi_run r;
     r.id = id;
@@ -2551,7 +2555,7 @@ RMI_FN rmi_run rmi_low_run(rmi_way way, uint32_t id, uint32_t form, uint32_t par
 typedef enum rmi_buf_kind { RMI_BUF_VALUE, RMI_BUF_GRAD, RMI_BUF_STATE, RMI_BUF_SAVED, RMI_BUF_WS, RMI_BUF_OPT_WS } rmi_buf_kind;
 
 RMI_FN uint32_t rmi_low_buffers(const rm_graph *g) { return 4 * g->n_tensors + 2 * g->n_ops; }
-RMI_FN uint32_t rmi_low_buf(const rm_graph *g, rmi_buf_kind kind, uint32_t i)
+RMI_INLINE uint32_t rmi_low_buf(const rm_graph *g, rmi_buf_kind kind, uint32_t i)
 {
     switch (kind) {
     case RMI_BUF_VALUE: return i;
@@ -2562,7 +2566,7 @@ RMI_FN uint32_t rmi_low_buf(const rm_graph *g, rmi_buf_kind kind, uint32_t i)
     default: return 3 * g->n_tensors + 2 * g->n_ops + i;
     }
 }
-RMI_FN rmi_buf_kind rmi_low_kind(const rm_graph *g, uint32_t b, uint32_t *i)
+RMI_INLINE rmi_buf_kind rmi_low_kind(const rm_graph *g, uint32_t b, uint32_t *i)
 {
     uint32_t k; /* comparisons: a division costs more than all that callers do with the answer */
     for (k = RMI_BUF_VALUE; k <= RMI_BUF_STATE && b >= g->n_tensors; k++) b -= g->n_tensors;
@@ -2572,7 +2576,7 @@ RMI_FN rmi_buf_kind rmi_low_kind(const rm_graph *g, uint32_t b, uint32_t *i)
 }
 
 /* Bytes of a value, gradient or state. What a forward saves and workspaces depend on the run. */
-RMI_FN uint64_t rmi_low_bytes(const rm_graph *g, uint32_t b)
+RMI_INLINE uint64_t rmi_low_bytes(const rm_graph *g, uint32_t b)
 {
     uint32_t i;
     switch (rmi_low_kind(g, b, &i)) {
@@ -2584,7 +2588,7 @@ RMI_FN uint64_t rmi_low_bytes(const rm_graph *g, uint32_t b)
 }
 
 /* Is the buffer the caller's memory? */
-RMI_FN int rmi_low_external(const rm_graph *g, uint32_t b)
+RMI_INLINE int rmi_low_external(const rm_graph *g, uint32_t b)
 {
     uint32_t i;
     rmi_buf_kind k = rmi_low_kind(g, b, &i);
@@ -2603,7 +2607,7 @@ RMI_FN int rmi_low_stays(const rm_graph *g, uint32_t b)
 }
 
 RMI_FN const rmi_form *rmi_low_form(const rm_graph *g, rmi_run r) { return &g->ops[r.id].forms[r.form]; }
-RMI_FN const rmi_part *rmi_low_part(const rm_graph *g, rmi_run r) { return &rmi_low_form(g, r)->parts[r.part]; }
+RMI_INLINE const rmi_part *rmi_low_part(const rm_graph *g, rmi_run r) { return &rmi_low_form(g, r)->parts[r.part]; }
 
 /* What one run touches. */
 typedef struct rmi_access {
@@ -2630,7 +2634,7 @@ RMI_RARE rm_result rmi_low_access_make(const rm_graph *g, rmi_arena *mem, rmi_ac
     return a->reads && a->writes ? RM_OK : RM_ERROR_MEMORY;
 }
 
-RMI_FN void rmi_low_put_once(uint32_t *list, uint32_t *n, uint32_t b)
+RMI_INLINE void rmi_low_put_once(uint32_t *list, uint32_t *n, uint32_t b)
 {
     uint32_t i;
     for (i = 0; i < *n; i++)
@@ -2764,7 +2768,7 @@ RMI_FN int rmi_low_same_mode(const rmi_op *op, const rmi_form *a, const rmi_form
 }
 
 /* In form f, has the op's backward a part p that gives something? */
-RMI_FN int rmi_low_has_part(const rmi_op *op, uint32_t f, uint32_t p) { return p < op->forms[f].n_parts && rmi_low_part_wanted(op, &op->forms[f].parts[p]); }
+RMI_INLINE int rmi_low_has_part(const rmi_op *op, uint32_t f, uint32_t p) { return p < op->forms[f].n_parts && rmi_low_part_wanted(op, &op->forms[f].parts[p]); }
 
 /* Parts of the form that has most. */
 RMI_FN uint32_t rmi_low_parts(const rmi_op *op)
@@ -2776,7 +2780,7 @@ RMI_FN uint32_t rmi_low_parts(const rmi_op *op)
 
 /* Which step kinds have a backward, update weights, start from earlier contributions, hand contributions on. */
 RMI_FN int rmi_low_has_backward(uint32_t step) { return step != RM_FORWARD; }
-RMI_FN int rmi_low_has_update(uint32_t step) { return step == RM_SINGLE || step == RM_LAST; }
+RMI_INLINE int rmi_low_has_update(uint32_t step) { return step == RM_SINGLE || step == RM_LAST; }
 RMI_FN int rmi_low_adds_to_earlier(uint32_t step) { return step == RM_MIDDLE || step == RM_LAST; }
 RMI_FN int rmi_low_hands_on(uint32_t step) { return step == RM_FIRST || step == RM_MIDDLE; }
 /* Are params' gradients at a fixed place from start to end? */
@@ -4480,7 +4484,7 @@ typedef struct rmi_seq {
 } rmi_seq;
 
 /* Takes no bytes here: the caller's memory, nothing at all, or in a part of a step what persists. Views are names and stay. */
-RMI_FN int rmi_seq_ignored(const rmi_seq *q, uint32_t b)
+RMI_INLINE int rmi_seq_ignored(const rmi_seq *q, uint32_t b)
 {
     const rm_graph *g = q->g;
     uint32_t i;
@@ -4561,7 +4565,7 @@ RMI_RARE rm_result rmi_seq_start(rmi_seq *q)
     return RM_OK;
 }
 
-RMI_FN int rmi_seq_absent(const rmi_seq *q, uint32_t b) { return q->cur[b] == RMI_NONE || q->inst[q->cur[b]].spent; }
+RMI_INLINE int rmi_seq_absent(const rmi_seq *q, uint32_t b) { return q->cur[b] == RMI_NONE || q->inst[q->cur[b]].spent; }
 
 RMI_FN rm_result rmi_seq_use_kept(rmi_seq *q, uint32_t b, uint32_t at)
 {
@@ -4702,7 +4706,7 @@ RMI_FN int rmi_seq_alone(const rmi_seq *q, uint32_t i, uint32_t p)
     return 1;
 }
 
-RMI_FN void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
+RMI_INLINE void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
 {
     rmi_seq_stretch *s = &q->str[stretch];
     q->inst[i].stretch = stretch;
@@ -4725,7 +4729,7 @@ RMI_FN rm_result rmi_seq_new_stretch(rmi_seq *q, uint32_t first, uint32_t end, u
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset, uint64_t bytes)
+RMI_INLINE rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset, uint64_t bytes)
 {
     rmi_stmt *s;
     if (!rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, q->n_st + 1, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
@@ -5144,7 +5148,7 @@ typedef struct rmi_chn_table {
 
 /* --- classes */
 
-RMI_FN uint64_t rmi_chn_cap(uint64_t v) { return rmi_min(v, RMI_MAX); }
+RMI_INLINE uint64_t rmi_chn_cap(uint64_t v) { return rmi_min(v, RMI_MAX); }
 
 /* Takes a stage over: numbers below 2^62, and peaks at least what they are said to include, so that nothing wraps later. */
 RMI_RARE rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
@@ -5488,7 +5492,7 @@ RMI_INLINE uint64_t rmi_chn_worth(uint64_t slack, uint64_t ns) { return ns - (ns
 
 /* With a tolerance, a candidate that has lost in cell after cell is looked at more and more rarely, where the envelope is flat:
    `from` is what it was at the cell's beginning. Among equal stages most candidates are as good as the best there. */
-RMI_FN void rmi_chn_rest(rmi_chn_solver *s, rmi_chn_sum *c, uint32_t which, uint32_t cell, uint64_t from)
+RMI_INLINE void rmi_chn_rest(rmi_chn_solver *s, rmi_chn_sum *c, uint32_t which, uint32_t cell, uint64_t from)
 {
     if (!s->slack_ppm || which < s->n_keeps || which == s->fastest || from == RMI_INF || from - s->env[s->n_env - 1].ns > from / 256) return;
     if (s->views[which].cell < cell + 1 + c->rest) s->views[which].cell = cell + 1 + c->rest;
@@ -5703,7 +5707,7 @@ RMI_FN void rmi_chn_thin(rmi_chn_solver *s)
 
 /* Is i..j a piece to take care of? All are, unless the chain is too long for that: then of long pieces only those that begin or
    end at a good place, the better the longer; some `dense` lengths for each start and doubling of length. */
-RMI_FN int rmi_chn_is_good(const rmi_chn_table *t, uint32_t i, uint32_t j)
+RMI_INLINE int rmi_chn_is_good(const rmi_chn_table *t, uint32_t i, uint32_t j)
 {
     uint32_t level = 0, len = j - i + 1;
     if (!t->dense || len < t->dense * 2) return 1;
@@ -5712,7 +5716,7 @@ RMI_FN int rmi_chn_is_good(const rmi_chn_table *t, uint32_t i, uint32_t j)
 }
 
 /* Is it solved? Those that begin with the first stage are, at least with a few cuts: the smallest memory of all is theirs. */
-RMI_FN int rmi_chn_is_solved(const rmi_chn_table *t, uint32_t i, uint32_t j) { return i == 0 || rmi_chn_is_good(t, i, j); }
+RMI_INLINE int rmi_chn_is_solved(const rmi_chn_table *t, uint32_t i, uint32_t j) { return i == 0 || rmi_chn_is_good(t, i, j); }
 
 /* Makes room for the curves. */
 RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
@@ -5743,7 +5747,7 @@ RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
 }
 
 /* Is k looked at in i..j? Equal pieces are there at all places: then k's distance from the nearer end says it. */
-RMI_FN int rmi_chn_may_cut(const rmi_chn_table *t, uint32_t i, uint32_t k, uint32_t j)
+RMI_INLINE int rmi_chn_may_cut(const rmi_chn_table *t, uint32_t i, uint32_t k, uint32_t j)
 {
     uint32_t left = k - i, right = j + 1 - k, near = left < right ? left : right, step = 1, cuts;
     int last = j + 1 == t->n, few = i == 0 && !last && !rmi_chn_is_good(t, i, j);
@@ -6630,7 +6634,7 @@ RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t s
     return RM_OK;
 }
 
-RMI_FN uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t) { return rmi_round_up(rmi_seq_bytes_at_end(&b->seq, t), b->granule); }
+RMI_INLINE uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t) { return rmi_round_up(rmi_seq_bytes_at_end(&b->seq, t), b->granule); }
 
 /* Forward that saves nothing, first and again, input dying and staying. */
 RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn_stage *c)
@@ -7801,7 +7805,7 @@ RMI_FN void rmi_plc_rank(rmi_plc *p, const uint64_t *value)
 
 /* Boxes by class of lifetime: what is asked for has to end within a segment, and among boxes that live about as long as each
    other the start says whether they do. */
-RMI_FN uint32_t rmi_plc_class(uint32_t life)
+RMI_INLINE uint32_t rmi_plc_class(uint32_t life)
 {
     uint32_t c = 0;
     while (life >>= 3) c++;
@@ -9521,7 +9525,7 @@ RMI_INLINE const rmi_ref_acc *rmi_ref_acc_of(const rmi_ref_model *m, const rmi_r
     return &m->accs[t->acc0 + (t->way <= RMI_BWD ? x->mode[t->id] : 0u)];
 }
 
-RMI_FN void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
+RMI_INLINE void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
 {
     x->use_pos[x->n_use] = p;
     x->use_prev[x->n_use] = x->inst_use[i];
@@ -9537,7 +9541,7 @@ RMI_FN void rmi_ref_forget(const rmi_ref_search *s, const rmi_ref_state *x, uint
         for (i = 0; i < x->n_inst; i++) by[x->inst[i].buf] = RMI_NONE;
 }
 
-RMI_FN void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
+RMI_INLINE void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
 {
     rmi_ref_inst *i = &x->inst[x->n_inst];
     i->buf = b;
@@ -9549,7 +9553,7 @@ RMI_FN void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
 }
 
 /* Has the task run? */
-RMI_FN int rmi_ref_ran(const rmi_ref_search *s, uint32_t task) { return s->done[task] == s->stamp || (s->folds && s->folds->in[task] < s->passed); }
+RMI_INLINE int rmi_ref_ran(const rmi_ref_search *s, uint32_t task) { return s->done[task] == s->stamp || (s->folds && s->folds->in[task] < s->passed); }
 
 /* The first pass through a fold. */
 RMI_FN int rmi_ref_fold_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t fold)
@@ -9576,7 +9580,7 @@ RMI_FN int rmi_ref_fold_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, u
 }
 
 /* What a task touches, in the first pass. */
-RMI_FN int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task, const rmi_ref_acc *a)
+RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task, const rmi_ref_acc *a)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_task *t = &m->tasks[task];
@@ -9667,7 +9671,7 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
     return !s->folds || s->passed == s->folds->n;
 }
 
-RMI_FN uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t b, uint32_t p)
+RMI_INLINE uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t b, uint32_t p)
 {
     uint32_t i = b == RMI_NONE ? RMI_NONE : s->now[b];
     const rmi_ref_inst *k;
@@ -9677,7 +9681,7 @@ RMI_FN uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, u
     return i;
 }
 
-RMI_FN void rmi_ref_join(rmi_ref_state *x, uint32_t i, uint32_t str)
+RMI_INLINE void rmi_ref_join(rmi_ref_state *x, uint32_t i, uint32_t str)
 {
     x->inst[i].str = str;
     x->inst[i].sibling = x->str[str].head;
@@ -9685,7 +9689,7 @@ RMI_FN void rmi_ref_join(rmi_ref_state *x, uint32_t i, uint32_t str)
     x->str[str].refs++;
 }
 
-RMI_FN void rmi_ref_stretch(rmi_ref_state *x, uint32_t i, uint64_t room)
+RMI_INLINE void rmi_ref_stretch(rmi_ref_state *x, uint32_t i, uint64_t room)
 {
     x->str[x->n_str].head = RMI_NONE;
     x->str[x->n_str].refs = 0;
@@ -9693,7 +9697,7 @@ RMI_FN void rmi_ref_stretch(rmi_ref_state *x, uint32_t i, uint64_t room)
     rmi_ref_join(x, i, x->n_str++);
 }
 
-RMI_FN void rmi_ref_take_over(rmi_ref_state *x, uint32_t i, uint32_t from)
+RMI_INLINE void rmi_ref_take_over(rmi_ref_state *x, uint32_t i, uint32_t from)
 {
     x->inst[from].gone = 1;
     x->str[x->inst[from].str].refs--;
@@ -9715,7 +9719,7 @@ RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, 
 
 /* Takes the fastest choice that fits in what is left; if none does, the one that takes least. over_of: by choice, the life
    that output 0 takes over, worth `gain` bytes. Returns its index; *size: what it adds. */
-RMI_FN uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n, uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size, uint32_t *from)
+RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n, uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size, uint32_t *from)
 {
     uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
     uint64_t least = RMI_INF;
@@ -10020,7 +10024,7 @@ RMI_INLINE uint32_t rmi_ref_rand(rmi_ref_search *s, uint32_t n)
 
 RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task) { s->ins[s->n_ins++] = (uint64_t)pos << 32 | task; }
 
-RMI_FN void rmi_ref_drop(rmi_ref_search *s, uint32_t p)
+RMI_INLINE void rmi_ref_drop(rmi_ref_search *s, uint32_t p)
 {
     if (s->drop[p]) return;
     s->drop[p] = 1;
@@ -10497,7 +10501,7 @@ RMI_FN void rmi_ref_accept(rmi_ref_search *s)
 /* --- evictions */
 
 /* The life of buffer u that a run inserted before position b would read; RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t b)
+RMI_INLINE uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t b)
 {
     uint32_t i = a->cur[u];
     while (i != RMI_NONE && a->inst[i].first >= b && !a->inst[i].home) i = a->inst[i].prev;
@@ -10505,7 +10509,7 @@ RMI_FN uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t b)
 }
 
 /* First use of life i after position t (a->n: the end); RMI_NONE if none. */
-RMI_FN uint32_t rmi_ref_next_use(const rmi_ref_state *a, uint32_t i, uint32_t t)
+RMI_INLINE uint32_t rmi_ref_next_use(const rmi_ref_state *a, uint32_t i, uint32_t t)
 {
     uint32_t u = a->inst_use[i], next = RMI_NONE;
     while (u != RMI_NONE && a->use_pos[u] > t) {
@@ -10516,7 +10520,7 @@ RMI_FN uint32_t rmi_ref_next_use(const rmi_ref_state *a, uint32_t i, uint32_t t)
 }
 
 /* Is life i used at or after first, at t exactly? */
-RMI_FN int rmi_ref_used_at(const rmi_ref_state *a, uint32_t i, uint32_t t)
+RMI_INLINE int rmi_ref_used_at(const rmi_ref_state *a, uint32_t i, uint32_t t)
 {
     uint32_t u = a->inst_use[i];
     while (u != RMI_NONE && a->use_pos[u] > t) u = a->use_prev[u];
@@ -10580,7 +10584,7 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
 }
 
 /* Can the bytes of stretch k of a be given up across position t? *b: the first use after t, *from: the last one before. */
-RMI_FN int rmi_ref_gap(const rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
+RMI_INLINE int rmi_ref_gap(const rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
@@ -10909,7 +10913,7 @@ RMI_FN uint64_t rmi_ref_exponential(rmi_ref_search *s)
 }
 
 
-RMI_FN uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x) { return rmi_add(x->ns, rmi_ref_scale(rmi_ref_excess(s, x), s->lambda)); }
+RMI_INLINE uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x) { return rmi_add(x->ns, rmi_ref_scale(rmi_ref_excess(s, x), s->lambda)); }
 
 /* The largest r with r * r <= x. */
 RMI_FN uint64_t rmi_ref_root(uint64_t x)
@@ -12282,13 +12286,13 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *w)
 }
 
 /* Is it a question whether value u (a root) is there after x? It was made before, and x does not hold it. */
-RMI_FN int rmi_bnd_open(const rmi_bnd *w, uint32_t u)
+RMI_INLINE int rmi_bnd_open(const rmi_bnd *w, uint32_t u)
 {
     return u != w->m->n_buf && w->bytes[u] && !w->there[u] && !w->is_grad[u] && (w->m->maker[u] == RMI_NONE || w->before[w->m->maker[u]]);
 }
 
 /* Does the task surely run after x, reading values? */
-RMI_FN int rmi_bnd_later(const rmi_bnd *w, uint32_t task)
+RMI_INLINE int rmi_bnd_later(const rmi_bnd *w, uint32_t task)
 {
     const rmi_ref_task *t = &w->m->tasks[task];
     return w->after[task] && (!w->upto || w->upto[task]) && (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && w->m->g->ops[t->id].view == RMI_NONE));
@@ -12352,7 +12356,7 @@ RMI_RARE rm_result rmi_bnd_link(rmi_bnd *w, uint32_t from, uint32_t to, uint64_t
 }
 
 /* A term: (ns + lambda * bytes) if literal p is true and literal q is not. Literal 0 is true, 1 is false. */
-RMI_FN rm_result rmi_bnd_term(rmi_bnd *w, uint32_t p, uint32_t q, uint64_t ns, uint64_t bytes)
+RMI_INLINE rm_result rmi_bnd_term(rmi_bnd *w, uint32_t p, uint32_t q, uint64_t ns, uint64_t bytes)
 {
     RMI_TRY(rmi_bnd_link(w, p, q, ns, bytes));
     return w->twice ? rmi_bnd_link(w, q ^ 1, p ^ 1, ns, bytes) : RM_OK;
@@ -14980,7 +14984,7 @@ RMI_FN rm_result rmi_off_tasks(rmi_off_model *m)
     return RM_OK;
 }
 
-RMI_FN const rmi_off_task *rmi_off_task_at(const rmi_off_model *m, rmi_run r)
+RMI_INLINE const rmi_off_task *rmi_off_task_at(const rmi_off_model *m, rmi_run r)
 {
     uint32_t k, at;
     switch ((rmi_way)r.way) {
@@ -15006,7 +15010,7 @@ RMI_FN rmi_buf_kind rmi_off_kind(const rmi_off_model *m, uint32_t b, uint32_t *i
 }
 
 /* Is b, of what persists, on the device all the time? */
-RMI_FN int rmi_off_stays(const rmi_off_model *m, uint32_t b, rmi_buf_kind kind, uint32_t i)
+RMI_INLINE int rmi_off_stays(const rmi_off_model *m, uint32_t b, rmi_buf_kind kind, uint32_t i)
 {
     const rmi_tensor *t = &m->g->tensors[i];
     if (kind == RMI_BUF_VALUE) return t->kind == RMI_CONST || (t->kind == RMI_PARAM && !m->mode[b]);
@@ -15021,7 +15025,7 @@ RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t w)
     return m->step == RM_MIDDLE || (m->g->tensors[w].reduce == RMI_INF && m->host_update[w]);
 }
 
-RMI_FN uint32_t rmi_off_new_inst(rmi_off_model *m, uint32_t b, uint32_t p, uint64_t bytes)
+RMI_INLINE uint32_t rmi_off_new_inst(rmi_off_model *m, uint32_t b, uint32_t p, uint64_t bytes)
 {
     rmi_off_inst *s = &m->inst[m->n_inst];
     if (m->n_inst >= m->cap_inst) return RMI_NONE;
@@ -15035,7 +15039,7 @@ RMI_FN uint32_t rmi_off_new_inst(rmi_off_model *m, uint32_t b, uint32_t p, uint6
     return m->n_inst++;
 }
 
-RMI_FN uint32_t rmi_off_touch(rmi_off_model *m, uint32_t b, uint32_t p)
+RMI_INLINE uint32_t rmi_off_touch(rmi_off_model *m, uint32_t b, uint32_t p)
 {
     uint32_t c = m->cur[b];
     rmi_off_inst *s;
@@ -15052,7 +15056,7 @@ RMI_FN uint32_t rmi_off_touch(rmi_off_model *m, uint32_t b, uint32_t p)
     return c;
 }
 
-RMI_FN void rmi_off_scan_writes(rmi_off_model *m, const rmi_off_task *t, uint32_t p)
+RMI_INLINE void rmi_off_scan_writes(rmi_off_model *m, const rmi_off_task *t, uint32_t p)
 {
     uint32_t i, k, c;
     for (i = 0; i < t->n_writes; i++) {
@@ -15104,7 +15108,7 @@ RMI_FN int rmi_off_scan(rmi_off_model *m)
 }
 
 /* Notes a copy; it is chained at its position. Its number + 1. */
-RMI_FN uint32_t rmi_off_ask(rmi_off_model *m, rmi_way way, uint32_t inst, uint32_t pos)
+RMI_INLINE uint32_t rmi_off_ask(rmi_off_model *m, rmi_way way, uint32_t inst, uint32_t pos)
 {
     rmi_off_copy *c = &m->copy[m->n_copy];
     uint32_t *head = way == RMI_COPY_IN ? &m->head_in[pos] : &m->head_out[pos], b = m->inst[inst].buf;
@@ -15119,7 +15123,7 @@ RMI_FN uint32_t rmi_off_ask(rmi_off_model *m, rmi_way way, uint32_t inst, uint32
 }
 
 /* The copies that instance i of something that persists wants. */
-RMI_FN void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i, rmi_buf_kind kind, uint32_t w)
+RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i, rmi_buf_kind kind, uint32_t w)
 {
     rmi_off_inst *s = &m->inst[i];
     uint8_t mode = m->mode[s->buf];
@@ -15210,7 +15214,7 @@ RMI_FN void rmi_off_time_host(rmi_off_model *m)
     }
 }
 
-RMI_FN void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, uint32_t pos, uint32_t key, uint64_t ns)
+RMI_INLINE void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, uint32_t pos, uint32_t key, uint64_t ns)
 {
     uint32_t k = m->n_jobs++;
     for (; k && m->jobs[k - 1].ready > ready; k--) m->jobs[k] = m->jobs[k - 1];
