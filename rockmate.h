@@ -14896,6 +14896,12 @@ RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_
     *used = n;
 }
 
+/* A copy's length at `percent` of the link's speed; counting on more than all of it, latency is less, too. */
+RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_second, uint32_t percent)
+{
+    return rmi_add(percent > 100 ? g->link.latency / (percent / 100) : g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, rmi_mul(per_second / 100, percent))));
+}
+
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
 RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
 {
@@ -14937,8 +14943,8 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
         if (kind <= RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM && m->root[b] != RMI_NONE && (kind != RMI_BUF_GRAD || g->tensors[i].consumers.n)) m->lasting[m->n_lasting++] = b;
         if (!g->has_link) continue;
         m->add_ns[b] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.add));
-        m->out_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.d2h / 100 * percent)));
-        m->in_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.h2d / 100 * percent)));
+        m->out_ns[b] = rmi_off_copy_ns(g, bytes, g->link.d2h, percent);
+        m->in_ns[b] = rmi_off_copy_ns(g, bytes, g->link.h2d, percent);
     }
     return RM_OK;
 }
@@ -15699,8 +15705,8 @@ RMI_FN void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, ui
         b = rmi_low_buf(g, RMI_BUF_SAVED, i);
         m->room[b] = rmi_round_up(bytes, m->granule);
         if (!g->has_link) continue;
-        m->out_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.d2h / 100 * percent)));
-        m->in_ns[b] = rmi_add(g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.h2d / 100 * percent)));
+        m->out_ns[b] = rmi_off_copy_ns(g, bytes, g->link.d2h, percent);
+        m->in_ns[b] = rmi_off_copy_ns(g, bytes, g->link.h2d, percent);
     }
 }
 
@@ -16334,6 +16340,7 @@ typedef struct rmi_planner {
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
+    uint32_t rush; /* decisions are taken as if the link were so many times as fast, for what else does not fit: programs then wait for it; 0: 1 */
     uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
@@ -18085,13 +18092,14 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
     rmi_off_search s;
-    rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, 100 - w->d->link_margin_percent, &m);
+    uint32_t percent = w->rush > 1 ? 100 * w->rush : 100 - w->d->link_margin_percent;
+    rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, percent, &m);
     if (r == RM_OK) {
         m.limit = budget;
         m.host_limit = w->d->host_bytes;
         m.steady = w->joint;
         m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
-        if (base) rmi_off_rebase(&m, base, n_base, 100 - w->d->link_margin_percent);
+        if (base) rmi_off_rebase(&m, base, n_base, percent);
         if (w->given) rmi_off_join(&m, w->given, w->n_given);
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
@@ -18119,6 +18127,7 @@ RMI_FN int rmi_plan_has_freedom(const rmi_planner *w)
 RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
 {
     static const uint32_t percent[] = {0, 200, 130, 100}; /* of the budget; 0: no limit */
+    static const uint32_t rush[] = {1000, 30, 6, 2};
     rmi_arena mem = rmi_plan_arena(w);
     rmi_ref_model m;
     rmi_ref_search s;
@@ -18126,6 +18135,12 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
     uint32_t i;
     uint64_t work, ns = 0;
     rm_result r = rmi_plan_move_from(w, budget, NULL, 0);
+    for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && (w->rush || !w->best.n) && !w->stop.stopped; i++) {
+        w->rush = rush[i];
+        r = rmi_plan_move_from(w, budget, NULL, 0);
+        if (!w->best.n) break;
+    }
+    w->rush = 0;
     if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF || !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return r;
     r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
     if (r == RM_OK) r = rmi_ref_search_make(&mem, &m, &s);

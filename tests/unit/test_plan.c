@@ -183,6 +183,34 @@ static void hosts(void)
     rm_graph_destroy(g);
 }
 
+/* A slow link makes plans slow; weights that need not stay need no more memory for it. */
+static void slow(void)
+{
+    static const char *const rates[] = {"1000000000000", "100000000", "1000000"};
+    uint64_t least[3];
+    unsigned i, k;
+    for (i = 0; i < 3; i++) {
+        rm_graph *g = NULL;
+        rm_plan *p = NULL;
+        rm_plan_info info;
+        rm_plan_desc d = {.info = &info, .host_bytes = 1 << 26, .device_bytes = 1, .work_limit = 100000};
+        tm_text t = {0};
+        char line[300];
+        tm_sink(&t, line, (size_t)sprintf(line, "rockmate graph 1\nlink h2d=%s d2h=%s latency=1000\ntensor x0 input 65536\n", rates[i], rates[i]));
+        for (k = 1; k <= 8; k++)
+            tm_sink(&t, line, (size_t)sprintf(line, "tensor w%u param %u state=%u opt=100 opt_host=1000\nop f%u in=x%u,w%u out=x%u needs=x%u,w%u fwd=8000 bwd=16000\n", k, 65536u << k % 4, 131072u << k % 4, k, k - 1, k, k, k - 1, k));
+        tm_sink(&t, "output x8\n", 10);
+        EXPECT(!rm_graph_read(t.s, t.n, NULL, &g), rm_graph_error(g));
+        EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE, rm_graph_error(g));
+        least[i] = d.device_bytes = info.min_bytes;
+        EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g));
+        EXPECT(least[i] <= 2 * least[0], rates[i]);
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+        tm_clear(&t);
+    }
+}
+
 /* Budgets between two multiples of the alignment hold the same plans, and give the same one. */
 static void between(void)
 {
@@ -603,6 +631,7 @@ int main(void)
     least();
     together();
     hosts();
+    slow();
     between();
     refusals();
     many();
