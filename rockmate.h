@@ -5992,9 +5992,10 @@ RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain,
 /* --- what the tolerance may have cost: lower bounds
 
    When the last stage runs, every stage before it is kept with some option o, whose m(o) bytes are held at that moment, or has
-   run saving nothing and will run again. With a price p on memory, whatever p is, a schedule within M bytes thus takes at least
-   sum over stages of min(t(again), t(o) + p * m(o)) less p * M: a line for every price. It is tight wherever hardly a stage runs
-   more than twice, as is the case but near the smallest memory. */
+   run saving nothing and will run again, for which its input is held, or is made again by the stage before. With a price p on
+   memory, whatever p is, a schedule within M bytes thus takes at least the least of t(again) and t(o) + p * m(o) summed over all
+   stages, and p * a[i-1] for the first of those in a row that run again, less p * M: a line for every price. It is tight
+   wherever hardly a stage runs more than twice, as is the case but near the smallest memory. */
 #define RMI_CHN_LINES 128u
 #define RMI_CHN_PRICE_MAX 0xFFFFFFFFu
 #define RMI_CHN_UNITS ((uint64_t)1 << 31) /* of memory; the curve ends within half as many */
@@ -6005,13 +6006,12 @@ typedef struct rmi_chn_line {
     uint64_t price;
 } rmi_chn_line;
 
-/* Option o: what it holds while the last stage runs, rounded down to units. What two neighbours may both
-   read is counted for the second one. */
-RMI_FN uint64_t rmi_chn_held(const rmi_chn_table *t, const rmi_chn_class *c, uint32_t o, int reads_in)
+/* Option o: what it holds while the last stage runs, with the stage's input or its output, rounded down to units. */
+RMI_FN uint64_t rmi_chn_held(const rmi_chn_table *t, const rmi_chn_class *c, uint32_t o, int with_in, int with_out)
 {
     const rmi_chn_option *p = &c->stage.options[o];
-    uint64_t bytes = rmi_add(p->saved, p->reads_in ? c->in_bytes : 0);
-    if (!reads_in && p->reads_out) bytes = rmi_add(bytes, c->stage.out_bytes);
+    uint64_t bytes = rmi_add(p->saved, with_in && p->reads_in ? c->in_bytes : 0);
+    if (with_out && p->reads_out) bytes = rmi_add(bytes, c->stage.out_bytes);
     return rmi_min(bytes >> t->line_shift, RMI_CHN_UNITS);
 }
 
@@ -6028,36 +6028,51 @@ RMI_FN uint64_t rmi_chn_again_ns(const rmi_chn_class *c)
     return best;
 }
 
-/* The line of a price; count: stages of each class before the last one. */
-RMI_RARE uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, const uint32_t *count, int reads_in)
+typedef struct rmi_chn_priced { /* a class at a price: the least time of keeping it, by whether its output is read, */
+    uint64_t again, in, free[2], paid[2]; /* if its input is there for nothing, or is paid for where it is read */
+} rmi_chn_priced;
+
+/* The line of a price: the least over all ways to keep or run again each stage before the last one. */
+RMI_FN uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, rmi_chn_priced *priced)
 {
-    const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
-    uint64_t sum = RMI_INF, ns;
+    const rmi_chn_class *c = &t->classes[t->class_of[t->n - 1]];
+    uint64_t last = RMI_INF, again = RMI_INF, kept[2] = { RMI_INF, 0 }, best, ns; /* kept[1]: and its output is held */
     uint32_t i, o;
-    for (o = 0; o < last->stage.n_options; o++)
-        sum = rmi_min(sum, last->stage.options[o].leaf_ns[0] + last->stage.options[o].bwd_ns);
+    for (o = 0; o < c->stage.n_options; o++) last = rmi_min(last, c->stage.options[o].leaf_ns[0] + c->stage.options[o].bwd_ns);
     for (i = 0; i < t->n_classes; i++) {
-        const rmi_chn_class *c = &t->classes[i];
-        if (!count[i]) continue;
-        ns = rmi_chn_again_ns(c);
-        for (o = 0; o < c->stage.n_options; o++)
-            ns = rmi_min(ns, rmi_chn_kept_ns(&c->stage.options[o]) + (rmi_chn_held(t, c, o, reads_in) * price >> RMI_CHN_PRICE_SCALE));
-        sum = rmi_add(sum, rmi_mul(ns, count[i]));
+        rmi_chn_priced *p = &priced[i];
+        c = &t->classes[i];
+        p->again = rmi_chn_again_ns(c);
+        p->in = rmi_min(c->in_bytes >> t->line_shift, RMI_CHN_UNITS) * price >> RMI_CHN_PRICE_SCALE;
+        p->free[0] = p->free[1] = p->paid[0] = p->paid[1] = RMI_INF;
+        for (o = 0; o < c->stage.n_options; o++) {
+            const rmi_chn_option *q = &c->stage.options[o];
+            ns = rmi_chn_kept_ns(q) + (rmi_chn_held(t, c, o, 0, 1) * price >> RMI_CHN_PRICE_SCALE);
+            p->free[q->reads_out] = rmi_min(p->free[q->reads_out], ns);
+            p->paid[q->reads_out] = rmi_min(p->paid[q->reads_out], ns + (q->reads_in ? p->in : 0));
+        }
     }
-    return rmi_chn_cap(sum);
+    for (i = 0; i + 1 < t->n; i++) {
+        const rmi_chn_priced *p = &priced[t->class_of[i]];
+        best = rmi_min(again, kept[0]);
+        again = rmi_add(rmi_min(rmi_min(again, kept[1]), rmi_add(kept[0], p->in)), p->again);
+        ns = kept[1];
+        for (o = 0; o < 2; o++) kept[o] = rmi_min(rmi_add(best, p->paid[o]), rmi_add(ns, p->free[o]));
+    }
+    return rmi_chn_cap(rmi_add(rmi_min(again, rmi_min(kept[0], kept[1])), last));
 }
 
 /* The prices at which a stage of a class changes its mind, the highest first; returns how many there are, at most n_options.
    Any prices give true bounds; these give the best ones. */
-RMI_RARE uint32_t rmi_chn_prices(const rmi_chn_table *t, const rmi_chn_class *c, int reads_in, uint64_t *out)
+RMI_RARE uint32_t rmi_chn_prices(const rmi_chn_table *t, const rmi_chn_class *c, int with_in, uint64_t *out)
 {
     uint64_t held = 0, ns = rmi_chn_again_ns(c), h, k, price, best, to_held = 0, to_ns = 0;
     uint32_t o, n = 0;
     for (o = 0; o < c->stage.n_options; o++)
-        if (!rmi_chn_held(t, c, o, reads_in)) ns = rmi_min(ns, rmi_chn_kept_ns(&c->stage.options[o]));
+        if (!rmi_chn_held(t, c, o, with_in, !with_in)) ns = rmi_min(ns, rmi_chn_kept_ns(&c->stage.options[o]));
     for (;;) {
         for (o = 0, best = 0; o < c->stage.n_options; o++) {
-            h = rmi_chn_held(t, c, o, reads_in);
+            h = rmi_chn_held(t, c, o, with_in, !with_in);
             k = rmi_chn_kept_ns(&c->stage.options[o]);
             if (h <= held || k >= ns) continue;
             price = rmi_mul_div_up(ns - k, (uint64_t)1 << RMI_CHN_PRICE_SCALE, h - held);
@@ -6086,34 +6101,31 @@ RMI_RARE rm_result rmi_chn_make_lines(rmi_arena *arena, rmi_chn_table *t)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
+    rmi_chn_priced *priced = RMI_NEW(&temp, rmi_chn_priced, t->n_classes);
     uint64_t need = RMI_INF, *prices, now;
-    uint32_t i, o, n = 1, k = 1, *count = RMI_NEW(&temp, uint32_t, t->n_classes);
+    uint32_t i, o, n = 1, k = 1;
     size_t room = 1;
-    int reads_in = 0;
-    for (i = 0; i < t->n_classes; i++) room += t->classes[i].stage.n_options;
+    for (i = 0; i < t->n_classes; i++) room += 2 * (size_t)t->classes[i].stage.n_options;
     prices = RMI_NEW(&temp, uint64_t, room);
     t->lines = RMI_NEW(arena, rmi_chn_line, RMI_CHN_LINES + 1);
-    if (count && prices && t->lines) {
-        for (i = 0; i + 1 < t->n; i++) count[t->class_of[i]]++;
-        for (i = 0; i < t->n_classes; i++)
-            for (o = 0; o < t->classes[i].stage.n_options; o++) reads_in |= t->classes[i].stage.options[o].reads_in != 0;
+    if (priced && prices && t->lines) {
         for (o = 0; o < last->stage.n_options; o++) { /* the last stage itself; its input may count for the one before it */
             const rmi_chn_option *p = &last->stage.options[o];
             now = rmi_sub(rmi_min(p->leaf_peak[0], p->leaf_peak[1]), last->in_bytes);
             need = rmi_min(need, rmi_max(now, p->bwd_peak - (p->reads_in ? last->in_bytes : 0)));
         }
-        t->line_bytes = rmi_sub(need, t->classes[t->class_of[0]].in_bytes); /* the chain's input is not counted in a schedule */
+        t->line_bytes = need;
         t->low.n = 0;
         while (t->curve.at[t->curve.n - 1].bytes >> t->line_shift >= RMI_CHN_UNITS / 2) t->line_shift++;
         for (i = 0; i < t->n_classes; i++)
-            if (count[i]) n += rmi_chn_prices(t, &t->classes[i], reads_in, prices + n);
+            for (o = 0; o < 2; o++) n += rmi_chn_prices(t, &t->classes[i], o != 0, prices + n);
         rmi_sort(prices, n, sizeof *prices, rmi_chn_cmp_price, NULL);
         for (i = 0; i < n; i++) /* distinct ones, and if there are many, some */
             if (prices[i] != prices[k - 1]) prices[k++] = prices[i];
         t->n_lines = k < RMI_CHN_LINES ? k : RMI_CHN_LINES;
         for (i = 0; i < t->n_lines; i++) {
             t->lines[i].price = prices[t->n_lines > 1 ? (uint64_t)i * (k - 1) / (t->n_lines - 1) : 0];
-            t->lines[i].ns = rmi_chn_line_ns(t, t->lines[i].price, count, reads_in);
+            t->lines[i].ns = rmi_chn_line_ns(t, t->lines[i].price, priced);
         }
     }
     rmi_arena_free(&temp);
