@@ -18139,7 +18139,7 @@ RMI_FN int rmi_plan_has_freedom(const rmi_planner *w)
 RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
 {
     static const uint32_t percent[] = {0, 200, 130, 100}; /* of the budget; 0: no limit */
-    static const uint32_t rush[] = {1000, 30, 6, 2};
+    static const uint32_t rush[] = {1000000, 1000, 30, 5};
     rmi_arena mem = rmi_plan_arena(w);
     rmi_ref_model m;
     rmi_ref_search s;
