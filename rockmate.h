@@ -16240,7 +16240,7 @@ RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
 
 /* Modes of a recipe. ALL_KEPT: nothing moves that need not. STREAMED: what persists is at home in host memory, updates run there.
    FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from its input, which goes
-   out. SEARCHED: the guess. */
+   out. SEARCHED: the guess. home: 1: what persists; 2: only states that this step does not touch. */
 RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home, uint32_t host, int spread)
 {
     rmi_off_model *m = s->m;
@@ -16248,7 +16248,7 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
     rmi_off_host_updates(m, host, spread);
     rmi_off_settle(m);
     rmi_off_rest_states(m, home);
-    rmi_off_stream(s, home);
+    rmi_off_stream(s, home & 1);
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) rmi_off_set(s, i, i + 1, recipe == RMI_OFF_BLOCKS ? RMI_OFF_AGAIN : RMI_OFF_KEEP);
     for (i = 0; i < shape->n && recipe == RMI_OFF_BLOCKS; i++)
@@ -16271,13 +16271,14 @@ RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shap
 {
     static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300, 850, 800, 700, 500};
     if (which >= 22) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 22) * 50, 1); /* where the link has enough to do without values */
+    if (!s->n_flips) return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)which, 0, 0);
     return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), permille[which >> 1], which >> 1 > 6);
 }
 
 RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t *by, uint32_t *n)
 {
     uint64_t energy[RMI_OFF_STARTS];
-    uint32_t i, k, most = s->n_flips ? RMI_OFF_STARTS : 2;
+    uint32_t i, k, most = s->n_flips ? RMI_OFF_STARTS : 3;
     for (*n = 0; *n < most; ++*n) {
         RMI_TRY(rmi_off_start(s, mem, shape, *n));
         energy[*n] = rmi_off_energy(s);

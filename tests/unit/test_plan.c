@@ -183,7 +183,7 @@ static void hosts(void)
     rm_graph_destroy(g);
 }
 
-/* A slow link makes plans slow; weights that need not stay need no more memory for it. */
+/* A slow link makes plans slow; weights that need not stay need no more memory for it. Nor does it matter to what is not touched. */
 static void slow(void)
 {
     static const char *const rates[] = {"1000000000000", "100000000", "1000000"};
@@ -205,6 +205,13 @@ static void slow(void)
         least[i] = d.device_bytes = info.min_bytes;
         EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g));
         EXPECT(least[i] <= 2 * least[0], rates[i]);
+        rm_plan_destroy(p);
+        d.steps = RM_MIDDLE; /* states that it does not touch wait in host memory at no cost */
+        d.device_bytes = 0;
+        EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g));
+        rm_plan_destroy(p);
+        d.device_bytes = info.keep_all_bytes - 131072 * (1 + 2 + 4);
+        EXPECT(!rm_plan_create(g, &d, &p) && info.time_ns == info.keep_all_ns, rates[i]);
         rm_plan_destroy(p);
         rm_graph_destroy(g);
         tm_clear(&t);
