@@ -14784,6 +14784,8 @@ typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_m
 #define RMI_OFF_EDGE 2u
 /* Of gradients and states: at home in host memory. */
 #define RMI_OFF_HOME 1u
+#define RMI_OFF_EASE 51u  /* of 1024: a link that is as much slower costs half as much by that, this one next to nothing */
+#define RMI_OFF_PARTS 64u /* of the time of a step's computation */
 
 typedef struct rmi_off_task {
     uint32_t read, n_reads, write, n_writes; /* into the pool; of each write two buffers that it may take over, or RMI_NONE */
@@ -14839,12 +14841,14 @@ typedef struct rmi_off_model {
     rmi_off_trip *trip;               /* by buffer, of values */
     int forces;                       /* trips are looked at */
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
+    uint64_t ease;                    /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
     rmi_run *first;                   /* every forward once */
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
     uint32_t n_first, n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
-    uint64_t slack;                   /* so much less than limit, except around the turn from forward to backward: room for packing */
+    uint64_t tight[RMI_OFF_PARTS];    /* so much less than limit in each part of the computation's time, except around the turn from
+                                         forward to backward: room where packing failed */
     /* a list of runs and what follows from it */
     rmi_run *runs;
     uint32_t n, cap;
@@ -15284,18 +15288,20 @@ RMI_INLINE uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_inst *s)
 /* Copies in, from the last need to the first, each as late as it can; what begins before the step begins in the one before. */
 RMI_FN void rmi_off_time_in(rmi_off_model *m)
 {
-    uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T); /* times are T later, so that none is negative */
+    uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T), all = 0, ease; /* times are T later, so that none is negative */
     uint32_t p, k, at = m->n, w = 0;
     int edge, hosted;
     uint64_t ready;
     m->h2d_ns = m->late_ns = m->h2d_lead = 0;
     m->late_of = RMI_NONE;
+    for (k = 0; k < m->n_copy; k++) all += m->copy[k].way == RMI_COPY_IN ? m->copy[k].ns : 0;
+    ease = rmi_min(m->ease, rmi_sub(T, all + all / 4) / (all / 512 + 1)); /* none where the lane has less than a fifth of its time left */
     for (p = m->n; p-- > 0;)
         for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
             rmi_off_copy *c = &m->copy[k - 1];
             rmi_off_inst *s = &m->inst[c->inst];
             c->end = rmi_min(lane, T + m->start[p]);
-            lane = rmi_sub(c->end, c->ns);
+            lane = rmi_sub(c->end, c->ns + c->ns / 1024 * ease);
             c->start = lane;
             m->h2d_ns += c->ns;
             edge = s->edge && c == &m->copy[s->edge - 1];
@@ -15359,12 +15365,47 @@ RMI_FN void rmi_off_take_over(rmi_off_model *m, uint32_t i)
     }
 }
 
+/* The most bytes in host memory at once. base: what is there all the time. Takes up, down for its own. */
+RMI_RARE uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
+{
+    uint32_t i, w, p, first, last;
+    uint64_t peak = base, sum = base;
+    memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
+    memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
+    for (i = 0; i < m->n_inst; i++) {
+        const rmi_off_inst *s = &m->inst[i];
+        const rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
+        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
+        int grad = kind == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM;
+        if (!out || kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM)) continue;
+        first = out->pos;
+        last = m->n - 1;
+        if (out->way == RMI_COPY_MERGE) { /* staging bytes, until they have been added */
+            if (out->added < m->n) last = out->added;
+            else first = 0;
+        } else if (grad && rmi_low_grads_resident(m->step)) continue;
+        else if (grad && m->host_update[w]) {
+            if (m->host_end[w] > m->ns) first = 0;
+            else last = (uint32_t)rmi_max(m->host_pos[w], rmi_off_run_at(m, m->host_end[w]));
+        } else if (in && in->pos > first) {
+            if (in->at <= rmi_max(s->before, out->at)) continue; /* not made */
+            last = in->pos - 1;
+        }
+        rmi_off_live(m, first, last, s->bytes);
+    }
+    for (p = 0; p < m->n; p++) {
+        sum = sum + m->up[p] - m->down[p];
+        peak = rmi_max(peak, sum);
+    }
+    return peak;
+}
+
 /* Live bytes at every run. */
 RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, staging = 0, turn = m->start[rmi_min(m->n_first, m->n)], window = m->ns / 100;
+    uint64_t sum = m->base, host = 0, moved = 0, turn = m->start[rmi_min(m->n_first, m->n)], window = m->ns / 100, part = m->start[m->n] / RMI_OFF_PARTS + 1;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
@@ -15396,22 +15437,22 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
             first = in->at;
             end = s->last;
         }
-        if (out && out->way == RMI_COPY_MERGE) staging = rmi_max(staging, s->bytes);
-        else if (out) host += s->bytes;
+        if (out) moved += s->bytes;
         rmi_off_live(m, first, end, s->bytes);
     }
     for (i = 0; i < m->n_copy; i++) /* what the step before still copies out */
         if (m->copy[i].way != RMI_COPY_IN && m->copy[i].end > m->ns) rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->ns), m->inst[m->copy[i].inst].bytes);
-    m->host_bytes = host + 2 * staging;
     m->peak = m->over = 0;
     for (p = 0; p < m->n; p++) {
         uint64_t live;
         sum = sum + m->up[p] - m->down[p];
         live = sum + m->ws[p];
-        if (m->start[p] > turn + window || m->start[p + 1] + window < turn) live = rmi_add(live, m->slack);
+        if (m->start[p] > turn + window || m->start[p + 1] + window < turn) live = rmi_add(live, m->tight[m->start[p] / part]);
         if (live > m->peak) m->peak = live, m->peak_at = p;
         if (live > m->limit) m->over += (live - m->limit) >> 10;
     }
+    m->host_bytes = host + moved; /* never more */
+    if (m->host_bytes > m->host_limit) m->host_bytes = rmi_off_host_peak(m, host);
 }
 
 /* Where another lane has more to do than the computation, that must wait somewhere: up to `idle` at the step's end, and all runs are
@@ -15690,6 +15731,7 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
         if (m->root[i] == i && (t->kind == RMI_CONST || (t->kind == RMI_INPUT && t->reader == RMI_NONE))) m->base += m->room[i];
     }
     m->limit = m->host_limit = RMI_INF;
+    m->ease = rmi_low_has_update(step) ? 0 : RMI_OFF_EASE; /* what updates bring has little time as it is */
     return RM_OK;
 }
 
@@ -16155,13 +16197,17 @@ RMI_FN void rmi_off_keep_best(rmi_off_search *s)
     memcpy(s->m->best_host, s->m->host_update, s->m->g->n_tensors);
 }
 
+RMI_FN void rmi_off_take(rmi_off_search *s, const uint8_t *mode, const uint8_t *host)
+{
+    memcpy(s->m->mode, mode, s->m->n_buf);
+    memcpy(s->m->host_update, host, s->m->g->n_tensors);
+    rmi_off_settle(s->m);
+}
+
 /* Back to the best, if there is one. */
 RMI_FN void rmi_off_take_best(rmi_off_search *s)
 {
-    if (s->best_energy == RMI_INF) return;
-    memcpy(s->m->mode, s->m->best_mode, s->m->n_buf);
-    memcpy(s->m->host_update, s->m->best_host, s->m->g->n_tensors);
-    rmi_off_settle(s->m);
+    if (s->best_energy != RMI_INF) rmi_off_take(s, s->m->best_mode, s->m->best_host);
 }
 
 /* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. */
@@ -16350,6 +16396,7 @@ typedef struct rmi_planner {
     int lanes; /* reductions run beside the compute lane */
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
+    uint64_t *over;  /* NULL, or where a quick try is above its target: by how many bytes, in each part of the computation's time */
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
@@ -16662,6 +16709,26 @@ RMI_FN void rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run *run
     q->n_homes = w->n_homes + w->n_late;
 }
 
+/* Addresses above the target: by how much, in each part of the computation's time. What lives nearly always says nothing. */
+RMI_RARE rm_result rmi_plan_note_over(rmi_planner *w, rmi_arena *mem, uint64_t target)
+{
+    const rmi_seq *q = &w->seq;
+    uint64_t *at = RMI_NEW(mem, uint64_t, (size_t)q->n + 1), part, k;
+    size_t i, str = q->n_str;
+    if (!at) return RM_ERROR_MEMORY;
+    for (i = 0; i < q->n; i++) at[i + 1] = at[i] + (q->runs[i].way <= RMI_OPT ? rmi_low_ns(w->g, q->runs[i], 0, 0) : 0);
+    part = at[q->n] / RMI_OFF_PARTS + 1;
+    for (i = q->n_st; i-- > 0;) {
+        const rmi_stmt *st = &q->st[i];
+        const rmi_seq_stretch *x;
+        if (st->what != RMI_ALLOC) continue;
+        x = &q->str[--str]; /* what is allocated has the last stretches, in order */
+        if (st->offset + x->bytes <= target || x->end_pos - x->first_pos > q->n / 4 * 3) continue;
+        for (k = at[x->first_pos] / part; k < RMI_OFF_PARTS && k <= at[rmi_min(x->end_pos, q->n)] / part; k++) w->over[k] = rmi_max(w->over[k], st->offset + x->bytes - target);
+    }
+    return RM_OK;
+}
+
 /* Builds and checks the program of n runs in mem; when pruning, one without a chance gets no addresses and the size RMI_INF. */
 RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
 {
@@ -16685,7 +16752,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         w->placing = 0;
         if (r != RM_OK) return r;
     }
-    if (w->quick && target && !w->d->live_only && out->arena > target) return RM_OK;
+    if (w->quick && target && !w->d->live_only && out->arena > target) return w->over ? rmi_plan_note_over(w, mem, target) : RM_OK;
     RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
     if (q->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
         rmi_arena_free(&w->lives);
@@ -17877,7 +17944,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 }
 
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
-#define RMI_PLAN_PACKS 48u /* times that addresses are looked for */
+#define RMI_PLAN_PACKS 44u /* times that addresses are looked for */
 #define RMI_PLAN_MOVE_EVALS 12000u
 
 /* The search, and again with a lower limit while addresses cost more than live bytes. */
@@ -17886,6 +17953,8 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     rmi_off_model *m = s->m;
     uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
     uint32_t round, k, n, by[RMI_OFF_STARTS];
+    uint64_t over[RMI_OFF_PARTS];
+    rm_result r;
     uint8_t *mode = RMI_NEW(mem, uint8_t, m->n_buf), *host = RMI_NEW(mem, uint8_t, m->g->n_tensors);
     if (!mode || !host) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
@@ -17902,9 +17971,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         memcpy(host, m->host_update, m->g->n_tensors);
     }
     if (least != RMI_INF) {
-        memcpy(m->mode, mode, m->n_buf);
-        memcpy(m->host_update, host, m->g->n_tensors);
-        rmi_off_settle(m);
+        rmi_off_take(s, mode, host);
     }
     for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
         rmi_off_anneal(s, evals / 5 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1u : 2u));
@@ -17921,17 +17988,27 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         rmi_off_take_best(s);
         w->quick = round < RMI_PLAN_PACKS - 2 || w->best.n;
         size = 0;
-        if (!useless) RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
+        memset(over, 0, sizeof over);
+        w->over = over;
+        r = useless ? RM_OK : rmi_plan_try_moved(w, s, budget, &size);
         w->quick = 0;
-        if (size == RMI_INF || budget == RMI_INF || (!round && size <= budget && !useless)) return RM_OK;
-        if (size <= budget) {
-            fitted = s->best_energy;
-            m->slack -= m->slack / 4;
+        w->over = NULL;
+        if (r != RM_OK) return r;
+        if (size == RMI_INF || budget == RMI_INF) return RM_OK;
+        if (!useless && size <= budget && w->tried.host > w->d->host_bytes) m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->d->host_bytes);
+        else if (size <= budget) {
+            if (!useless) {
+                fitted = s->best_energy;
+                memcpy(mode, m->mode, m->n_buf);
+                memcpy(host, m->host_update, m->g->n_tensors);
+                if (!round) break;
+            } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
             m->limit += (budget - m->limit) / 4;
-        } else { /* until these decisions do not fit; it may be the turn itself that cannot be packed */
-            uint64_t more = round % 3 < 2 ? (size - budget) / 4 + m->limit / 2000 : 0, less = more ? 0 : (size - budget) / 4 + m->limit / 4000;
-            for (k = 0; k < 16; k++) {
-                m->slack += more;
+            for (k = 0; k < RMI_OFF_PARTS; k++) m->tight[k] -= m->tight[k] / 4;
+        } else { /* until these decisions do not fit */
+            uint64_t less = round % 3 < 2 ? 0 : (size - budget) / 4 + m->limit / 4000;
+            for (n = 0; n < 16; n++) {
+                for (k = 0; k < RMI_OFF_PARTS && !less; k++) m->tight[k] += over[k] ? over[k] / 4 + m->limit / 2000 : 0;
                 m->limit -= less;
                 rmi_off_energy(s);
                 if (m->peak > m->limit) break;
@@ -18034,7 +18111,7 @@ RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_se
     memset(&f, 0, sizeof f);
     f.s = s;
     f.budget = m->limit = budget;
-    m->slack = 0;
+    memset(m->tight, 0, sizeof m->tight);
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) {
             items[f.n] = i;
