@@ -3153,6 +3153,7 @@ typedef struct rmi_program {
     rmi_home *homes;
     size_t n_homes;
     uint64_t arena, host; /* bytes of both memories */
+    uint32_t listed;      /* while it is planned: the number of the list with copies that it was made from, or 0 */
     rmi_figures fig;
 } rmi_program;
 
@@ -16394,6 +16395,9 @@ typedef struct rmi_planner {
     rmi_arena best_mem; /* of the best program's lists */
     int pruning, placing, quick; /* pruning: candidates slower than the best are passed over; 2: before they get addresses, too. quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
+    rmi_arena moved_mem;
+    rmi_off_list moved;   /* with reductions: the list with copies of number `listed` that became the best program */
+    uint32_t listed, listing, lists_moved; /* listing: the number of the one that is tried now, or 0; numbers so far */
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
     uint64_t *over;  /* NULL, or where a quick try is above its target: by how many bytes, in each part of the computation's time */
@@ -16759,6 +16763,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         rmi_arena_drop(mem, q->str, q->cap_str * sizeof(rmi_seq_stretch));
     }
     out->step = w->step;
+    out->listed = w->listing;
     out->st = q->st;
     out->n = q->n_st;
     out->homes = w->homes;
@@ -17866,6 +17871,7 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
     rmi_known *k;
     for (k = w->p->g->known; k && key; k = k->next) {
         rmi_program c = *(const rmi_program *)k->program;
+        c.listed = 0; /* that list is gone */
         if (k->key != key || k->bytes > budget) continue;
         if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
         if (rmi_plan_size(w, &c) > budget || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
@@ -17934,7 +17940,16 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
         w->homes = list.homes;
         w->n_homes = list.n_homes;
         w->n_late = list.n_late;
+        w->listing = ++w->lists_moved;
         r = rmi_plan_try(w, list.runs, list.n, budget, size);
+        w->listing = 0;
+    }
+    if (r == RM_OK && w->lanes && w->best.n && w->best.listed == w->lists_moved) { /* rmi_plan_reductions may want it */
+        rmi_arena kept = w->moved_mem;
+        w->moved = list;
+        w->listed = w->lists_moved;
+        w->moved_mem = tmp;
+        tmp = kept;
     }
     w->homes = homes;
     w->n_homes = n_homes;
@@ -18284,12 +18299,23 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 
 /* --- reductions beside the backward */
 
-/* The n runs with each update moved behind its reduction's end, but for what would keep more than `most` bytes of gradients waiting.
-   Nothing reads a weight after its update, so it may come later. out has room for 2 n. Returns the most bytes that waited. */
-RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t n, uint64_t most, uint64_t *ready, rmi_run *out)
+/* Where the updates in wait [first, last) end that param w is one of: behind its own and the copies that come after it; 0: nowhere. */
+RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, uint32_t w)
+{
+    while (first < last && (wait[first].way != RMI_OPT || wait[first].id != w)) first++;
+    if (first == last) return 0;
+    for (first++; first < last && wait[first].way != RMI_OPT;) first++;
+    return first;
+}
+
+/* The n runs with each update from number `from` on moved behind its reduction's end, but for what would keep more than `most` bytes of
+   gradients waiting. Nothing reads a weight after its update, so it may come later; what is said of copies of the param, its state and gradient comes
+   with it. out has room for 2 n. Returns the most bytes that waited. */
+RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t n, size_t from, uint64_t most, uint64_t *ready, rmi_run *out)
 {
     uint64_t t = 0, comm = 0, waiting = 0, peak = 0;
-    size_t i, k, to = 0, first = n, last = n; /* those that wait stand in out from n on, in the order of their reductions */
+    size_t i, k, at, to = 0, first = n, last = n; /* those that wait stand in out from n on, in the order of their reductions */
+    uint32_t id;
     for (i = 0; i <= n; i++) {
         const rmi_run *r = i < n ? &runs[i] : NULL;
         while (first < last) {
@@ -18297,19 +18323,24 @@ RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t 
             if (r && ready[u.id] > t && waiting <= most) break;
             t = rmi_add(rmi_max(t, ready[u.id]), g->tensors[u.id].opt);
             waiting -= g->tensors[u.id].grad_bytes;
-            first++;
-            out[to++] = u;
+            do out[to++] = out[first++];
+            while (first < last && out[first].way != RMI_OPT);
         }
         if (!r) break;
-        if (r->way == RMI_REDUCE) ready[r->id] = comm = rmi_add(rmi_max(comm, t), g->tensors[r->id].reduce);
-        else if (r->way == RMI_OPT && g->tensors[r->id].reduce != RMI_INF && ready[r->id] > t) {
+        at = 0;
+        if (r->way >= RMI_COPY_OUT) {
+            rmi_buf_kind kind = rmi_low_kind(g, r->id, &id);
+            if (kind <= RMI_BUF_STATE) at = rmi_plan_behind(out, first, last, id);
+        } else if (r->way == RMI_REDUCE) ready[r->id] = comm = rmi_add(rmi_max(comm, t), g->tensors[r->id].reduce);
+        else if (r->way == RMI_OPT && i >= from && g->tensors[r->id].reduce != RMI_INF && ready[r->id] > t) {
             waiting += g->tensors[r->id].grad_bytes;
             peak = rmi_max(peak, waiting);
-            for (k = last++; k > first && ready[out[k - 1].id] > ready[r->id]; k--) out[k] = out[k - 1];
-            out[k] = *r;
-            continue;
-        } else t = rmi_add(t, rmi_low_ns(g, *r, 0, 0));
-        out[to++] = *r;
+            for (at = first; at < last && (out[at].way != RMI_OPT || ready[out[at].id] <= ready[r->id]);) at++;
+        } else if (r->way != RMI_OPT_HOST) t = rmi_add(t, rmi_low_ns(g, *r, 0, 0));
+        if (at) {
+            for (k = last++; k > at; k--) out[k] = out[k - 1];
+            out[at] = *r;
+        } else out[to++] = *r;
     }
     return peak;
 }
@@ -18337,15 +18368,57 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n
     return to;
 }
 
-/* The best plan, if it moves nothing, with updates that wait for their reductions while the backward goes on: all, or as many as the
-   budget has room for. */
+#define RMI_PLAN_WAITS 7u /* times that less is tried */
+
+/* The n runs, with updates that wait for their reductions while the backward goes on: all, or those for which the budget has room:
+   of fewer bytes at a time, else only the later ones, when what the backward has read is gone. fixed: the first so many
+   stay where they are, or nothing is tried. */
+RMI_FN rm_result rmi_plan_wait_less(rmi_planner *w, const rmi_run *runs, size_t n, size_t fixed, uint64_t *ready, rmi_run *out, uint64_t budget)
+{
+    uint64_t most = RMI_MAX, all = rmi_plan_put_off(w->g, runs, n, 0, most, ready, out), size = 0;
+    size_t begin = 0, from = 0;
+    uint32_t turn;
+    rm_result r = RM_OK;
+    while (begin < n && runs[begin].way != RMI_REDUCE) begin++;
+    for (turn = 0; turn <= 2 * RMI_PLAN_WAITS && all && r == RM_OK && !w->stop.stopped; turn++) {
+        if (turn) most = turn < RMI_PLAN_WAITS ? all >> turn : RMI_MAX;
+        if (turn >= RMI_PLAN_WAITS) from = begin + (n - begin) * (turn - RMI_PLAN_WAITS + 1) / (RMI_PLAN_WAITS + 2);
+        if (turn) rmi_plan_put_off(w->g, runs, n, from, most, ready, out);
+        if (memcmp(runs, out, fixed * sizeof *runs)) break;
+        if (!memcmp(runs, out, n * sizeof *runs)) continue;
+        r = rmi_plan_try(w, out, n, budget, &size);
+        if (size <= budget && !w->best.listed) break; /* it fits; of a list with copies, which later updates hold up, it is the better one */
+    }
+    return r;
+}
+
+/* The same for the list with copies that became the best program, with the homes that it has. */
+RMI_FN rm_result rmi_plan_wait_moved(rmi_planner *w, rmi_arena *mem, uint64_t *ready, uint64_t budget)
+{
+    const rmi_off_list *l = &w->moved;
+    rmi_run *out = RMI_RAW(mem, rmi_run, 2 * l->n);
+    rmi_home *homes = w->homes;
+    size_t n_homes = w->n_homes, i, fixed = 0;
+    rm_result r;
+    if (!out) return RM_ERROR_MEMORY;
+    for (i = l->n_homes; i < l->n_homes + l->n_late; i++) fixed = (size_t)rmi_max(fixed, (uint64_t)l->homes[i].until + 1);
+    w->homes = l->homes;
+    w->n_homes = l->n_homes;
+    w->n_late = l->n_late;
+    r = rmi_plan_wait_less(w, l->runs, l->n, (size_t)rmi_min(fixed, l->n), ready, out, budget);
+    w->homes = homes;
+    w->n_homes = n_homes;
+    w->n_late = 0;
+    return r;
+}
+
+/* The best plan, without waits for reductions that the backward can do without. */
 RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w);
-    uint64_t *ready = RMI_NEW(&mem, uint64_t, w->g->n_tensors), most, size;
+    uint64_t *ready = RMI_NEW(&mem, uint64_t, w->g->n_tensors);
     rmi_run *runs = RMI_RAW(&mem, rmi_run, w->best.n), *out = RMI_RAW(&mem, rmi_run, 2 * w->best.n);
     size_t i, n = 0;
-    uint32_t turn, reduced = 0;
     rm_result r = ready && runs && out ? RM_OK : RM_ERROR_MEMORY;
     for (i = 0; i < w->best.n && r == RM_OK; i++) {
         const rmi_stmt *st = &w->best.st[i];
@@ -18353,21 +18426,13 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
         if (st->what >= RMI_OFFLOAD) break;
         if (st->what == RMI_RUN) runs[n++] = st->run;
         else if (st->what == RMI_ALIAS && rmi_low_kind(w->g, st->buf, &t) == RMI_BUF_VALUE) runs[n++] = rmi_low_run(RMI_FWD, w->g->tensors[t].maker, 0, 0); /* a view */
-        else continue;
-        reduced += runs[n - 1].way == RMI_REDUCE;
     }
-    if (r == RM_OK && i == w->best.n && reduced) {
-        int whole = rmi_plan_bring_on(w->g, runs, n, ready, out) == n;
-        if (whole) memcpy(runs, out, n * sizeof *runs);
+    if (r == RM_OK && i == w->best.n) {
+        rmi_plan_bring_on(w->g, runs, n, ready, out);
+        memcpy(runs, out, n * sizeof *runs);
         memset(ready, 0, w->g->n_tensors * sizeof *ready);
-        most = whole ? rmi_plan_put_off(w->g, runs, n, RMI_MAX, ready, out) : 0;
-        for (turn = 0; turn < 7 && most && r == RM_OK && !w->stop.stopped; turn++) {
-            r = rmi_plan_try(w, out, n, budget, &size);
-            if (r != RM_OK || size <= budget) break;
-            most /= 2;
-            rmi_plan_put_off(w->g, runs, n, most, ready, out);
-        }
-    }
+        r = rmi_plan_wait_less(w, runs, n, 0, ready, out, budget);
+    } else if (r == RM_OK && w->best.listed && w->best.listed == w->listed) r = rmi_plan_wait_moved(w, &mem, ready, budget);
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
@@ -18419,6 +18484,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = RMI_INF;
+    w->listed = 0;
     w->seed = NULL;
     w->n_seed = 0;
     memset(&w->best, 0, sizeof w->best);
@@ -18452,7 +18518,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         if (r == RM_OK) r = rmi_plan_bound(w, &tmp, NULL, w->budget);
         rmi_arena_free(&tmp);
     }
-    if (r == RM_OK && w->best.n && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
+    if (r == RM_OK && w->best.n && w->lanes && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
     if (r == RM_OK && plain && (w->lanes || (!searched && rmi_plan_has_freedom(w)))) { /* forms, and what waits, are chosen for one budget; what fits less fits more */
         r = rmi_plan_recall(w, budget);
         if (r == RM_OK && w->best.n) rmi_plan_remember(w);
@@ -18736,12 +18802,13 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
-    w.tries = w.lists = w.lives = w.rooms = w.best_mem = rmi_plan_arena(&w);
+    w.tries = w.lists = w.lives = w.rooms = w.best_mem = w.moved_mem = rmi_plan_arena(&w);
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     rmi_arena_free(&w.tries);
     rmi_arena_free(&w.lists);
     rmi_arena_free(&w.lives);
     rmi_arena_free(&w.best_mem);
+    rmi_arena_free(&w.moved_mem);
     if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
