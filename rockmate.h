@@ -5360,8 +5360,7 @@ typedef struct rmi_chn_solver {
     uint32_t n_env, cell_log, ns_log, n_cells;
     uint32_t slack_ppm;  /* gains smaller than this are left alone */
     uint32_t down;       /* drop points downwards: the curves are then bounds from below */
-    uint64_t work_limit; /* RM_ERROR_CANCELLED beyond, or if a candidate is expected to take work_each, and that is too much */
-    uint32_t work_each;
+    uint64_t work_limit; /* RM_ERROR_CANCELLED beyond, or if more is expected */
     rmi_stop *stop;
     uint64_t told;     /* work that stop knows of */
     rmi_chn_sum *sums; /* all candidates of a piece */
@@ -5865,14 +5864,57 @@ RMI_RARE rm_result rmi_chn_make_grid(rmi_chn_solver *s, uint32_t cells)
     return s->sums && s->views && s->near_by && s->list && s->least ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* Is it going to be too much work, seen when all pieces shorter than `len` are solved? While lengths double, work grows by much
-   the same factor; *before: what it was at half the length. Only if no pieces are left out, which makes the long ones cheap. */
+/* How much work it will be to solve the pieces of up to `most` stages, measured on chains of 100 to 10,000 stages: right within
+   a factor of two. *pieces: how many these are, about. A curve has so many points for each stage, the more the more the stages
+   differ, up to what the tolerance leaves; the more candidates a piece has, the more often each of its points is looked at. */
+RMI_FN uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t *pieces)
+{
+    uint64_t work = 0, n, cuts, points, each[31], per_stage = rmi_min((t->n_classes + 1) / 2, 15), options = 1;
+    uint64_t top = t->tolerance_ppm ? 100 + 400000 / t->tolerance_ppm : 1000000;
+    uint32_t i, log, len, inner = t->n - 1, log_dense = 0;
+    for (i = 0; i < t->n_classes; i++) options = rmi_max(options, t->classes[i].stage.n_options);
+    while (t->dense >> log_dense > 1) log_dense++;
+    for (log = 0; log < 31; log++) {
+        len = 3u << log >> 1;
+        cuts = len; /* of a piece whose length is between 2^log and twice that */
+        if (t->dense && log > log_dense) cuts = rmi_min(len, t->dense * 2 * (uint64_t)(log - log_dense + (log == log_dense + 1)));
+        cuts += options;
+        points = len * per_stage * rmi_max(1, rmi_min(options * options / 3, 1000));
+        points = points * top / (points + top);
+        each[log] = cuts * 31 + points * (3 + cuts / 6) * (1 + options / 8);
+    }
+    *pieces = t->n;
+    for (i = 0; i < t->n; i++) {
+        uint32_t forms = t->classes[t->class_of[i]].forms == (RMI_CHN_OWNED | RMI_CHN_HELD) ? 2 : 1;
+        uint64_t from = i < inner ? t->shared[i] + 1 : t->n, to = rmi_min(inner - i, most), equal = i < inner ? t->lent[i] : 0;
+        for (log = 0; log < 31 && 1u << log <= to; log++) {
+            uint64_t lo = rmi_max(from, 1u << log), hi = rmi_min(to, (2u << log) - 1), mid = rmi_min(hi, equal);
+            if (hi < lo) continue;
+            n = hi - lo + 1;
+            if (t->dense) { /* all that others share, and of the rest only some */
+                n = mid < lo ? 0 : mid - lo + 1;
+                n += rmi_min(hi - lo + 1 - n, t->dense * 2);
+            }
+            *pieces += n;
+            work = rmi_add(work, rmi_mul(n * forms, each[log]));
+        }
+        for (log = 0; log < 30 && 2u << log <= t->n - i; log++) continue;
+        if (most == inner) work += each[log] * forms;
+    }
+    return work;
+}
+
+/* Is it going to be too much work, seen when all pieces shorter than `len` are solved? If no pieces are left out, work grows by
+   much the same factor while lengths double; *before: what it was at half the length. Else what is to come was forecast as far
+   off as what has been done. */
 RMI_FN int rmi_chn_is_too_much(const rmi_chn_solver *s, uint32_t len, uint32_t inner, uint64_t *before)
 {
-    uint64_t work = s->t->work, all = work;
+    uint64_t work = s->t->work, all = work, pieces;
     uint32_t at;
-    if (s->t->dense || s->work_limit == RMI_INF || inner < 16 || (len != inner / 16 && len != inner / 8 && len != inner / 4 && len != inner / 2))
+    if (s->work_limit == RMI_INF || inner < 16 || (len != inner / 16 && len != inner / 8 && len != inner / 4 && len != inner / 2))
         return 0;
+    if (s->t->dense)
+        return rmi_mul_div_up(work, rmi_chn_forecast(s->t, inner, &pieces), rmi_chn_forecast(s->t, len - 1, &pieces) + 1) > s->work_limit;
     for (at = len; *before && at <= inner / 2; at *= 2) all = rmi_mul_div_up(all, work, *before);
     *before = work;
     return all / 3 > s->work_limit / 2;
@@ -5903,39 +5945,18 @@ RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *s)
     return RM_OK;
 }
 
-/* About the number of pieces of the chain to be solved; *candidates: for all of them together. */
-RMI_RARE uint64_t rmi_chn_count(const rmi_chn_table *t, uint64_t *candidates)
-{
-    uint64_t n = t->n, own, cuts, most = RMI_INF;
-    uint32_t i, inner = t->n - 1, logs = 1;
-    if (t->dense) {
-        while ((uint64_t)t->dense << logs < t->n) logs++;
-        most = (uint64_t)t->dense * 2 * logs;
-    }
-    *candidates = (uint64_t)t->n * t->n / 2;
-    for (i = 0; i < inner; i++) {
-        own = rmi_sub(inner - i, t->shared[i]);
-        cuts = (inner - i + t->shared[i]) / 2;
-        *candidates += own * rmi_min(cuts, most);
-        n += rmi_min(own, rmi_add(most, rmi_sub(t->lent[i], t->shared[i])));
-    }
-    return n;
-}
-
 /* One attempt. The arena is the table's. */
 RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chain)
 {
     rmi_chn_table *t = s->t;
-    uint64_t pieces, candidates, most = 1;
+    uint64_t pieces, work;
     uint32_t i, cells = RMI_CHN_CELLS;
     t->n = chain->n;
     RMI_TRY(rmi_chn_intern(s->arena, s->temp, chain, t));
     RMI_TRY(rmi_chn_share(s->arena, s->temp, t));
     RMI_TRY(rmi_chn_make_levels(s->arena, s->temp, t));
-    pieces = rmi_chn_count(t, &candidates);
-    for (i = 0; i < t->n_classes; i++) most = rmi_max(most, t->classes[i].stage.n_options);
-    if (!t->dense) most = most > 4 ? most / 4 : 1; /* more options, longer curves */
-    if (s->work_limit != RMI_INF && rmi_mul(rmi_mul(candidates, s->work_each), most) > s->work_limit) return RM_ERROR_CANCELLED;
+    work = rmi_chn_forecast(t, t->n - 1, &pieces);
+    if (s->work_limit != RMI_INF && work > s->work_limit) return RM_ERROR_CANCELLED;
     if (t->dense) s->work_limit = rmi_mul(s->work_limit, 2);
     if (t->n < 64 || t->tolerance_ppm) cells /= 2;
     while (cells > 64 && pieces * cells > (uint64_t)1 << 24) cells /= 2;
@@ -5953,17 +5974,16 @@ RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *ch
     return t->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
 }
 
-/* What RMI_CHN_AUTO takes: the first way that is expected to take no more than its limit of work; work_each of a candidate is
-   what was measured on chains of 100 to 10,000 stages. Should it take twice as much it is given up; the last has no limit. In long
-   chains points that are dropped lose more than places to cut that are left out: the loss adds up along a chain, and 0.05 % made
-   1,000 stages 5 % slower in the middle of the curve, where dense = 2 loses nothing. Few places lose at the smallest memory. */
+/* What RMI_CHN_AUTO takes: the first way whose forecast is within its limit of work. Should it take twice as much it is given up;
+   the last has no limit. In long chains points that are dropped lose more than places to cut that are left out: the loss adds up
+   along a chain, and 0.05 % made 1,000 stages 5 % slower in the middle of the curve, where dense = 2 loses nothing. Few places lose
+   at the smallest memory. */
 #define RMI_CHN_WORK ((uint64_t)1000000)
 typedef struct rmi_chn_way {
-    uint32_t ppm, dense, work_each, limit; /* in RMI_CHN_WORK */
+    uint32_t ppm, dense, limit; /* in RMI_CHN_WORK */
 } rmi_chn_way;
-static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 100, 60 },  { 200, 16, 105, 30 }, { 500, 16, 60, 30 }, { 200, 8, 40, 30 },
-                                            { 200, 4, 27, 30 }, { 200, 2, 18, 40 },   { 500, 2, 13, 40 },  { 200, 1, 8, 64 },
-                                            { 500, 1, 6, 64 },  { 1000, 1, 4, 64 },   { 2000, 1, 3, 64 },  { 5000, 1, 2, 64 } };
+static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60 },   { 200, 16, 30 }, { 500, 16, 30 }, { 200, 6, 35 },  { 200, 4, 35 },  { 200, 2, 45 },
+                                            { 200, 1, 64 }, { 500, 1, 64 },  { 1000, 1, 64 }, { 2000, 1, 64 }, { 5000, 1, 64 } };
 
 /* Solves with a tolerance into an arena that is empty but for *out. */
 RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint32_t down,
@@ -5977,7 +5997,6 @@ RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain,
     s.temp = &temp;
     s.down = down;
     s.work_limit = work_limit;
-    s.work_each = way.work_each;
     s.slack_ppm = down ? 0 : way.ppm / 2;
     s.stop = arena->stop;
     if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
@@ -6169,7 +6188,7 @@ RMI_RARE rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, r
     rmi_chn_table *low = NULL;
     rmi_chn_point *p;
     uint32_t n;
-    rmi_chn_way way = { 1000, 0, 100, 0 };
+    rmi_chn_way way = { 1000, 0, 0 };
     rm_result r;
     t->low = t->curve;
     if (!t->tolerance_ppm && !t->dense) return RM_OK;
@@ -6202,7 +6221,7 @@ RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, r
     rmi_block **end = &own.blocks;
     rmi_chn_table *t = NULL;
     rm_result r = RM_ERROR_CANCELLED;
-    rmi_chn_way way = { 0, 0, 1, 0 };
+    rmi_chn_way way = { 0, 0, 0 };
     uint32_t i = chain->n > 128, n = RMI_COUNT(rmi_chn_ways); /* longer chains exceed the first way */
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;

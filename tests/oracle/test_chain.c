@@ -324,7 +324,7 @@ static uint64_t curve_ns(const rmi_chn_table *t, uint64_t bytes)
 /* Long runs of equal stages, the first one apart, with cuts left out: the minimum and the fastest are kept, little is lost. */
 static void long_runs(void)
 {
-    static const rmi_chn_way how[] = { { 500, 8, 1, 0 }, { 0, 4, 1, 0 } };
+    static const rmi_chn_way how[] = { { 500, 8, 0 }, { 0, 4, 0 } };
     static rmi_chn_stage run[120];
     rmi_chn_option option, first;
     rmi_arena arena = rmi_arena_make(NULL);
@@ -364,7 +364,7 @@ static void long_runs(void)
 /* The exact curve lies between the approximate one and its bound; what is promised is kept; the loss is told truly. */
 static void approximations(uint32_t rounds)
 {
-    static const rmi_chn_way how[] = { { 2000, 0, 1, 0 }, { 50000, 0, 1, 0 }, { 0, 2, 1, 0 }, { 20000, 1, 1, 0 } };
+    static const rmi_chn_way how[] = { { 2000, 0, 0 }, { 50000, 0, 0 }, { 0, 2, 0 }, { 20000, 1, 0 } };
     uint32_t r, w, i;
     for (r = 0; r < rounds; r++) {
         rmi_arena arena = rmi_arena_make(NULL);
