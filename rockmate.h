@@ -15891,7 +15891,7 @@ typedef struct rmi_off_search {
     rmi_off_item *items;
     uint32_t n, *first; /* items of group g: first[g] ... first[g + 1] */
     uint32_t n_groups;
-    uint64_t energy, best_energy, rng, price; /* price: ns for 1024 bytes too many */
+    uint64_t energy, best_energy, found, rng, price; /* found: the least that fitted without addresses; price: ns for 1024 bytes too many */
     uint8_t *undo;      /* modes of the range that a move changes */
     uint8_t *was, *was_host; /* all decisions before a move that changes where updates run */
     uint32_t late_of;   /* of the decisions of now */
@@ -18017,6 +18017,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         rmi_off_anneal(s, evals / 4 + 1, m->ns / 500);
     }
     if (s->best_energy == RMI_INF) return RM_OK;
+    s->found = rmi_min(s->found, s->best_energy);
     for (round = 0; round < RMI_PLAN_PACKS && !w->stop.stopped; round++) {
         int useless = s->best_energy == fitted || (w->best.n && s->best_energy >= w->best.fig.time_ns);
         rmi_off_take_best(s);
@@ -18216,7 +18217,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
     rmi_off_search s;
-    uint32_t percent = w->rush > 1 ? 100 * w->rush : 100 - w->d->link_margin_percent;
+    uint32_t i, percent = w->rush > 1 ? 100 * w->rush : 100 - w->d->link_margin_percent;
     rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, percent, &m);
     if (r == RM_OK) {
         m.limit = budget;
@@ -18228,7 +18229,13 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
     if (r == RM_OK && !base) r = rmi_plan_recipes(w, &mem, &s, budget);
-    if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_search_moved(w, &mem, &s, budget);
+    s.found = RMI_INF;
+    for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) { /* again with room to spare, where addresses took what was found */
+        m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
+        m.slack = 0;
+        r = rmi_plan_search_moved(w, &mem, &s, budget);
+        if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
+    }
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &mem, &s, budget);
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
