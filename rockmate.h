@@ -18232,7 +18232,8 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     s.found = RMI_INF;
     for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) { /* again with room to spare, where addresses took what was found */
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
-        m.slack = 0;
+        m.host_limit = w->d->host_bytes;
+        memset(m.tight, 0, sizeof m.tight);
         r = rmi_plan_search_moved(w, &mem, &s, budget);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
