@@ -11684,9 +11684,9 @@ RMI_PLAIN_BEGIN
    >>bound - lower bounds on memory and time
    In: a sealed graph, a limit. Out: numbers that no legal plan can be below, whatever it recomputes, whichever variants it takes.
    Memory: what persists, and the most that one run needs at once. Time: at the tightest moments of a step, the least that must be
-   made again since it does not fit beside what runs, at one moment or several; the limit is priced (Lagrange), and for one price that is a minimum cut
-   (Hochbaum, Megiddo, Naor, Tamir 1993), by Dinic's algorithm. Any flow is a bound, so limits on work are safe. O(ops + edges) a
-   moment to look at, some cuts a moment that is priced.
+   made again since it does not fit beside what runs; the limit is priced (Lagrange), and for one price that is a minimum cut
+   (Hochbaum, Megiddo, Naor, Tamir 1993), by Dinic's algorithm; at several moments a Steiner problem, by dual ascent (Wong 1984). Any
+   flow and any part of an ascent is a bound, so limits on work are safe. O(ops + edges) a moment to look at, some cuts a moment that is priced.
    ================================================================================================================== */
 
 /* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form surely runs. */
@@ -11931,25 +11931,12 @@ RMI_PLAIN_END
    Half of a mode and half of another is what makes it weak: of u and v, made of u, half of u is then enough to have half of v, too. A
    backward that reads either has u, or v was kept; so a part of v's bytes counts if u is not there, the rest if v is kept. */
 typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
-    uint32_t to, next, which; /* which: of several moments, the one whose bytes these are */
+    uint32_t to, next;
     uint64_t ns, bytes;      /* its price is ns + lambda * bytes; RMI_INF: never cut */
     uint64_t cap;
 } rmi_bnd_arc;
 
-#define RMI_BND_TOGETHER 12u
-
-typedef struct rmi_bnd_clause {
-    uint32_t arc, unless;
-} rmi_bnd_clause;
-
-/* What joins three variables, p, q and r, at a price of its own (Lagrange), any price being safe.
-   p without q wants r: p without q costs the price, r false costs it, and all is that much less.
-   r false wants p without q, which takes bytes: a part of them counts if r is false, the rest if p is true without q. */
-typedef struct rmi_bnd_soft {
-    uint32_t pq, r; /* arcs: from p to q; from true to r, or from r's negation to false */
-    int split;
-    uint64_t most, now, best; /* split: of most bytes, now is the part and best the best one so far; else these are prices in ns */
-} rmi_bnd_soft;
+#define RMI_BND_TOGETHER 16u
 
 typedef struct rmi_bnd_node { /* of the branching: one literal more is true than in its parent */
     uint64_t value, price, prices[RMI_BND_TOGETHER]; /* prices: of several moments */
@@ -11975,7 +11962,6 @@ typedef struct rmi_bnd {
     uint32_t x;
     uint8_t *before, *after;     /* by task */
     uint64_t room;               /* bytes that values may take beside what x holds: a larger one is not there */
-    uint8_t *sure;               /* by buffer: read after x in any case */
     const uint8_t *upto;         /* by task: of what comes after x only these read anything; or NULL */
     uint8_t *there, *flag;       /* by buffer: x reads it; scratch */
     uint64_t *most;              /* by buffer: scratch */
@@ -11987,22 +11973,14 @@ typedef struct rmi_bnd {
     uint32_t *head, *level, *at, *queue, *path;
     size_t cap_queue, cap_path;
     uint32_t n_node, *a_var, *c_var; /* by buffer, by op: variables, or RMI_NONE */
-    uint32_t *a_late, *c_late;   /* the same of the next of several moments */
-    uint32_t which;              /* the moment that is looked at, or whose price is sought */
-    uint64_t prices[RMI_BND_TOGETHER], rooms[RMI_BND_TOGETHER]; /* of the other moments; bytes for values at each */
-    struct rmi_bnd_clause *clause; /* of several moments: what holds if an op is sure not to repeat after the later one of two */
-    size_t n_clause, cap_clause;
-    rmi_bnd_soft *soft;
-    size_t n_soft, cap_soft;
     int twice;                   /* there are negations */
     int up, down;                /* a unit is 2^-up or 2^down ns */
     uint64_t price, most_price, work, most_work; /* prices: 2^-20 units a byte; work: arcs looked at */
     uint64_t beat;               /* twice the units that a moment must get above to matter */
-    uint64_t all, own_ns, own_ws; /* units of all arcs; of the choice that x takes */
+    uint64_t all;                /* units of all arcs */
     uint8_t *left, *right;       /* by node pair: twice the variable in the last cuts that took too many bytes, and that did not */
     uint32_t *fix;               /* by node pair: its first arc for fixing it, or RMI_NONE */
-    uint8_t *doubt;              /* by node pair: of several moments: bits 0 to 2: what its value was; 3: a clause says that it matters */
-    size_t cap_left, cap_right, cap_fix, cap_doubt;
+    size_t cap_left, cap_right, cap_fix;
     const struct rmi_bnd_node *node; /* the current one of the branching */
     uint32_t here;
 } rmi_bnd;
@@ -12239,11 +12217,8 @@ RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t
     w->stamp = RMI_NEW(mem, uint32_t, nb);
     w->a_var = RMI_NEW(mem, uint32_t, nb);
     w->c_var = RMI_NEW(mem, uint32_t, g->n_ops);
-    w->a_late = RMI_NEW(mem, uint32_t, nb);
-    w->c_late = RMI_NEW(mem, uint32_t, g->n_ops);
-    w->sure = RMI_NEW(mem, uint8_t, nb);
     if (!read || !w->root || !w->group || !w->is_grad || !w->stays || !w->bytes || !w->must || !w->first || !w->again || !w->ns || !w->pred0) return RM_ERROR_MEMORY;
-    if (!w->before || !w->after || !w->there || !w->flag || !w->most || !w->stamp || !w->a_var || !w->c_var || !w->a_late || !w->c_late || !w->sure) return RM_ERROR_MEMORY;
+    if (!w->before || !w->after || !w->there || !w->flag || !w->most || !w->stamp || !w->a_var || !w->c_var) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         for (f = 1; f < g->ops[i].n_forms; f++)
             if (g->ops[i].has_bwd && !rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f])) return RM_ERROR_GRAPH;
@@ -12378,7 +12353,6 @@ RMI_RARE rm_result rmi_bnd_link(rmi_bnd *w, uint32_t from, uint32_t to, uint64_t
         rmi_bnd_arc *a = &w->arc[w->n_arc];
         uint32_t at = k ? to : from;
         a->to = k ? from : to;
-        a->which = w->which;
         a->ns = k ? 0 : ns;
         a->bytes = k ? 0 : bytes;
         a->next = w->head[at];
@@ -12401,7 +12375,6 @@ RMI_FN rm_result rmi_bnd_new_var(rmi_bnd *w, uint32_t *var)
     if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, w->n_node, sizeof(uint32_t))) return RM_ERROR_MEMORY;
     w->head[*var] = w->head[*var + 1] = RMI_NONE;
     if (!rmi_arena_grow(w->mem, (void **)&w->left, &w->cap_left, w->n_node / 2, 1) || !rmi_arena_grow(w->mem, (void **)&w->right, &w->cap_right, w->n_node / 2, 1)) return RM_ERROR_MEMORY;
-    if (!rmi_arena_grow(w->mem, (void **)&w->doubt, &w->cap_doubt, w->n_node / 2, 1)) return RM_ERROR_MEMORY;
     if (!rmi_arena_grow(w->mem, (void **)&w->fix, &w->cap_fix, w->n_node / 2, sizeof(uint32_t))) return RM_ERROR_MEMORY;
     w->fix[*var / 2] = RMI_NONE;
     return RM_OK;
@@ -12447,19 +12420,6 @@ RMI_FN uint32_t rmi_bnd_kept_arc(const rmi_bnd *w, uint32_t a, uint32_t c)
     return e;
 }
 
-RMI_FN rm_result rmi_bnd_put_soft(rmi_bnd *w, uint32_t pq, uint32_t r, int split, uint64_t most, uint64_t now)
-{
-    rmi_bnd_soft *s;
-    if (!rmi_arena_grow(w->mem, (void **)&w->soft, &w->cap_soft, w->n_soft + 1, sizeof *w->soft)) return RM_ERROR_MEMORY;
-    s = &w->soft[w->n_soft++];
-    s->pq = pq;
-    s->r = r;
-    s->split = split;
-    s->most = most;
-    s->now = s->best = now;
-    return RM_OK;
-}
-
 /* A backward reads either old or made, of two modes. Whoever makes one of the other again has that other: so if old is not there, made is
    and was kept. Halves of both modes would say that half of old is enough for the whole of either. */
 RMI_RARE rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
@@ -12476,7 +12436,6 @@ RMI_RARE rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
     if (w->arc[e].ns == RMI_INF) return rmi_bnd_term(w, 0, w->a_var[old], RMI_INF, 0);
     if (w->arc[e].bytes != w->bytes[made]) return RM_OK; /* is split */
     w->arc[e].bytes = w->arc[e + 2].bytes = w->bytes[made] - half;
-    RMI_TRY(rmi_bnd_put_soft(w, e, (uint32_t)w->n_arc, 1, w->bytes[made], half));
     return rmi_bnd_term(w, w->a_var[old] ^ 1, 1, 0, half);
 }
 
@@ -12521,7 +12480,6 @@ RMI_RARE rm_result rmi_bnd_demand(rmi_bnd *w, uint32_t task)
             if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
             w->stamp[u] = w->turn;
             if (rmi_bnd_always(w, task, u)) {
-                w->sure[u] = 1;
                 if (!r) RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
             } else RMI_TRY(rmi_bnd_term(w, r ? z : y ^ 1, w->a_var[u], RMI_INF, 0));
         }
@@ -12564,7 +12522,6 @@ RMI_RARE rm_result rmi_bnd_window(rmi_bnd *w)
     uint32_t i, k;
     memset(w->a_var, 0xFF, (m->n_buf + 1u) * sizeof(uint32_t));
     memset(w->c_var, 0xFF, m->g->n_ops * sizeof(uint32_t));
-    memset(w->sure, 0, m->n_buf + 1u);
     for (k = 0; k < m->n_start; k++) {
         uint32_t u = w->root[m->start[k]];
         if (!rmi_bnd_open(w, u)) continue;
@@ -12580,7 +12537,6 @@ RMI_RARE rm_result rmi_bnd_window(rmi_bnd *w)
     for (i = 0; i < m->n_stay && !w->upto; i++) {
         uint32_t u = w->root[m->stay[i]];
         if (!rmi_bnd_open(w, u)) continue;
-        w->sure[u] = 1;
         RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
     }
     return RM_OK;
@@ -12591,10 +12547,17 @@ RMI_FN rm_result rmi_bnd_net_begin(rmi_bnd *w, int twice)
     uint32_t k;
     w->n_arc = 0;
     w->twice = twice;
-    w->n_node = w->which = 0;
-    w->n_clause = w->n_soft = 0;
+    w->n_node = 0;
     w->common = 0;
     return rmi_bnd_new_var(w, &k); /* true and false */
+}
+
+/* Units such that all times, and all bytes at any price, are far from the limit. */
+RMI_FN void rmi_bnd_scale(rmi_bnd *w, uint64_t sum, uint64_t bytes)
+{
+    for (w->up = 0; sum && sum << w->up < (uint64_t)1 << 44;) w->up++;
+    for (w->down = 0; sum >> w->down >= (uint64_t)1 << 50;) w->down++;
+    w->most_price = (((uint64_t)1 << 58) / ((bytes >> 20) + 1));
 }
 
 RMI_RARE rm_result rmi_bnd_net_end(rmi_bnd *w)
@@ -12605,9 +12568,7 @@ RMI_RARE rm_result rmi_bnd_net_end(rmi_bnd *w)
         if (w->arc[i].ns != RMI_INF) sum = rmi_add(sum, w->arc[i].ns);
         bytes += w->arc[i].bytes;
     }
-    for (w->up = 0; sum && sum << w->up < (uint64_t)1 << 44; ) w->up++;
-    for (w->down = 0; sum >> w->down >= (uint64_t)1 << 50; ) w->down++;
-    w->most_price = (((uint64_t)1 << 58) / ((bytes >> 20) + 1));
+    rmi_bnd_scale(w, sum, bytes);
     w->all = sum >> w->down << w->up;
     return rmi_arena_grow(w->mem, (void **)&w->level, &w->cap_level, w->n_node, sizeof(uint32_t)) && rmi_arena_grow(w->mem, (void **)&w->at, &w->cap_at, w->n_node, sizeof(uint32_t)) &&
                    rmi_arena_grow(w->mem, (void **)&w->queue, &w->cap_queue, w->n_node, sizeof(uint32_t)) && rmi_arena_grow(w->mem, (void **)&w->path, &w->cap_path, w->n_node, sizeof(uint32_t))
@@ -12735,22 +12696,20 @@ RMI_FN uint64_t rmi_bnd_at(rmi_bnd *w, uint64_t price, rmi_bnd_line *line)
     uint32_t i;
     for (i = 0; i < w->n_arc; i++) {
         rmi_bnd_arc *a = &w->arc[i];
-        a->cap = a->ns == RMI_INF ? (uint64_t)1 << 62 : rmi_bnd_units(w, a->ns) + (a->bytes ? rmi_ref_scale(a->bytes, a->which == w->which ? price : w->prices[a->which]) : 0);
+        a->cap = a->ns == RMI_INF ? (uint64_t)1 << 62 : rmi_bnd_units(w, a->ns) + (a->bytes ? rmi_ref_scale(a->bytes, price) : 0);
     }
     for (i = w->here; w->node && w->node[i].parent != RMI_NONE; i = w->node[i].parent) {
         uint32_t v = w->node[i].literal, e = w->fix[v / 2] + (v & 1 ? 2u << w->twice : 0);
         w->arc[e].cap = (uint64_t)1 << 62;
         if (w->twice) w->arc[e + 2].cap = (uint64_t)1 << 62;
-        for (e = 0; e < w->n_clause && (v & 1); e++)
-            if (w->clause[e].unless == (v ^ 1)) w->arc[w->clause[e].arc].cap = w->arc[w->clause[e].arc + 2].cap = (uint64_t)1 << 62;
     }
     flow = rmi_bnd_flow(w);
     line->units = line->bytes = 0;
     if (flow == RMI_INF) return flow;
     for (i = 0; i < w->n_arc; i += 2)
         if (w->level[w->arc[i + 1].to] != RMI_NONE && w->level[w->arc[i].to] == RMI_NONE) {
-            line->units += rmi_bnd_units(w, w->arc[i].ns) + (w->arc[i].which == w->which ? 0 : rmi_ref_scale(w->arc[i].bytes, w->prices[w->arc[i].which]));
-            if (w->arc[i].which == w->which) line->bytes += w->arc[i].bytes;
+            line->units += rmi_bnd_units(w, w->arc[i].ns);
+            line->bytes += w->arc[i].bytes;
         }
     if (!w->twice) {
         flow *= 2;
@@ -12765,69 +12724,6 @@ RMI_FN void rmi_bnd_note(const rmi_bnd *w, uint8_t *to)
 {
     uint32_t i;
     for (i = 1; i < w->n_node / 2; i++) to[i] = (uint8_t)(w->twice ? (w->level[2 * i] != RMI_NONE) + (w->level[2 * i + 1] == RMI_NONE) : 2 * (w->level[2 * i] != RMI_NONE));
-}
-
-/* Twice what the last cut says that a soft clause lacks: where more of it would raise the value, or (negative) less. */
-RMI_FN int rmi_bnd_lacks(const rmi_bnd *w, const rmi_bnd_soft *s)
-{
-    uint32_t p = w->arc[s->pq + 1].to, q = w->arc[s->pq].to, r = s->split ? w->arc[s->r + 1].to ^ 1 : w->arc[s->r].to;
-    int at[3], k;
-    for (k = 0; k < 3; k++) {
-        uint32_t v = k == 0 ? p : k == 1 ? q : r;
-        at[k] = (w->level[v] != RMI_NONE) + (w->level[v ^ 1] == RMI_NONE);
-    }
-    k = at[0] > at[1] ? at[0] - at[1] : 0;
-    return s->split ? 2 - at[2] - k : k - at[2];
-}
-
-RMI_FN void rmi_bnd_set_soft(rmi_bnd *w, rmi_bnd_soft *s, uint64_t now)
-{
-    uint32_t k;
-    s->now = now;
-    for (k = 0; k < 4; k += 2) {
-        if (s->split) w->arc[s->pq + k].bytes = s->most - now, w->arc[s->r + k].bytes = now;
-        else w->arc[s->pq + k].ns = w->arc[s->r + k].ns = now;
-    }
-}
-
-/* Twice the units by which all prices of soft clauses are too much. */
-RMI_FN uint64_t rmi_bnd_soft_units(const rmi_bnd *w)
-{
-    uint64_t sum = 0;
-    uint32_t i;
-    for (i = 0; i < w->n_soft; i++) sum = rmi_add(sum, w->soft[i].split ? 0 : 2 * rmi_bnd_units(w, w->soft[i].now));
-    return sum;
-}
-
-/* Prices of soft clauses at the bytes' prices as they are: steps along what is lacking (Polyak), the best is kept. */
-RMI_RARE void rmi_bnd_ascend(rmi_bnd *w, uint32_t turns)
-{
-    uint64_t v, best = 0, far = 0, norm, step;
-    rmi_bnd_line line;
-    uint32_t i, t;
-    for (t = 0; w->n_soft && t <= turns && w->work <= w->most_work; t++) {
-        v = rmi_bnd_at(w, w->price, &line);
-        if (v == RMI_INF) break;
-        v = rmi_sub(v, rmi_bnd_soft_units(w));
-        if (!t) far = v / 64;
-        if (v > best) {
-            best = v;
-            for (i = 0; i < w->n_soft; i++) w->soft[i].best = w->soft[i].now;
-        } else far -= far / 4;
-        for (norm = i = 0; i < w->n_soft; i++) norm += (uint64_t)(rmi_bnd_lacks(w, &w->soft[i]) * rmi_bnd_lacks(w, &w->soft[i]));
-        if (!norm || t == turns) break;
-        step = far / norm;
-        for (i = 0; i < w->n_soft; i++) {
-            rmi_bnd_soft *s = &w->soft[i];
-            int g = rmi_bnd_lacks(w, s);
-            uint32_t at;
-            uint64_t by = (uint64_t)(g < 0 ? -g : g) * step;
-            at = w->arc[s->pq].which;
-            by = s->split ? rmi_mul_div_up(by, (uint64_t)1 << 20, rmi_max(at == w->which ? w->price : w->prices[at], 1)) : by >> w->up << w->down;
-            rmi_bnd_set_soft(w, s, g < 0 ? rmi_sub(s->now, by) : rmi_min(rmi_add(s->now, by), s->split ? s->most : (uint64_t)1 << 46 >> w->up << w->down));
-        }
-    }
-    for (i = 0; i < w->n_soft; i++) rmi_bnd_set_soft(w, &w->soft[i], w->soft[i].best);
 }
 
 /* The best price: the value is concave, so where two tangents meet is the next one to try. Twice the value, in units, RMI_INF if
@@ -12891,14 +12787,13 @@ RMI_FN int rmi_bnd_is_fixed(const rmi_bnd *w, uint32_t v)
 }
 
 /* The variable in doubt that is worth most. */
-RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w, int joint)
+RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w)
 {
     uint32_t i, e, best = RMI_NONE;
     uint64_t most = 0;
     for (i = 1; i < w->n_node / 2; i++) {
         uint64_t worth = 1;
-        if (joint ? w->doubt[i] == 1 || w->doubt[i] == 4 : w->left[i] == w->right[i] && w->left[i] != 1) continue;
-        if (rmi_bnd_is_fixed(w, 2 * i)) continue;
+        if ((w->left[i] == w->right[i] && w->left[i] != 1) || rmi_bnd_is_fixed(w, 2 * i)) continue;
         for (e = w->head[2 * i]; e != RMI_NONE; e = w->arc[e].next)
             if (!(e & 1) && w->arc[e].to == 1 && w->arc[e].ns != RMI_INF) worth += rmi_bnd_units(w, w->arc[e].ns) + rmi_ref_scale(w->arc[e].bytes, w->price);
         if (worth <= most) continue;
@@ -12927,31 +12822,21 @@ RMI_RARE rm_result rmi_bnd_visit(rmi_bnd *w, rmi_bnd_node *node, uint32_t i, uin
     node[i].value = w->forced + ws > w->limit ? RMI_INF : rmi_add(rmi_bnd_prices(w, room, turns, &exact), 2 * rmi_bnd_units(w, ns));
     if (v != RMI_NONE) node[i].value = rmi_max(node[i].value, node[node[i].parent].value);
     node[i].price = w->price;
-    node[i].branch = exact || node[i].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w, 0);
+    node[i].branch = exact || node[i].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w);
     node[i].open = 1;
     return RM_OK;
 }
 
 #define RMI_BND_NODES 2048u
-#define RMI_BND_TURNS 16u
-#define RMI_BND_ROUNDS 3u
 
 /* The bound at moment x, in ns; nodes: how many branchings it may take, work allowing. */
 RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_node *node, const uint64_t *best, uint64_t *bound)
 {
     uint64_t ns, ws, hint = w->price;
     uint32_t n = 0, i, k, at = 0;
-    int exact;
     *bound = 0;
     if (!rmi_bnd_look(w, x)) return RM_OK;
     RMI_TRY(rmi_bnd_net(w));
-    if (nodes > 1 && w->n_soft && rmi_bnd_own(w, 0, &ns, &ws)) {
-        w->beat = 0;
-        w->node = NULL;
-        rmi_bnd_prices(w, rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w)), 12, &exact);
-        rmi_bnd_ascend(w, RMI_BND_TURNS);
-        hint = w->price;
-    }
     for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) {
         node[n].parent = RMI_NONE;
         node[n].own = k;
@@ -12983,76 +12868,109 @@ RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bn
     return RM_OK;
 }
 
-/* --- several moments together, each surely after the one before. Runs are counted apart in the window that each begins; what is there
-   at each moment fits. What is there at y was there at the moment x before, or was made in between. That has three variables: "u is
-   read after y, its op does not repeat after y, so it is there, or is made, between x and y". It is a clause of two where u is sure to
-   be read or its op cannot repeat, and otherwise once branching has settled that op. */
+/* --- several moments together, each surely after the one before. They begin windows: runs are counted apart in each. "u is there or made in
+   window k" is a fact, and so is "op o repeats in window k" if it makes more than one thing, and "this backward has run". A way to a fact has a
+   price and wants other facts (its tails) to be true: u was there or made in window k - 1 and stays at moment k, for its bytes at that moment's
+   price; o repeats, for its time, with what it reads in the same window; the backward runs in a mode, for what that takes longer.
+   Whatever a plan does makes all wanted facts true. For a set of facts with a wanted one in it, some way into the set that has no tail
+   in it is taken: the first one. So dual ascent (Wong 1984, for Steiner arborescences) gives a bound: as long as a wanted fact has not been
+   paid for, take a set with it into which no way leads that is paid in full, and let all ways into it pay what the cheapest of them
+   still lacks. What has been paid is the bound. In the end a solution follows paid ways only; it says at which moments it takes too many
+   bytes, and prices rise there. Early ops go first: their ways are short. */
+typedef struct rmi_bnd_way {
+    uint32_t head, next, tail0, n_tail, wait; /* next: another way to the same head; wait: tails that are not true yet */
+    uint32_t which;           /* the moment at which it takes bytes, or RMI_NONE */
+    uint64_t ns, bytes, left; /* left: of its price */
+    uint8_t set, seen;        /* branching: 1 is taken, 2 is not; bits: solutions took it, did not */
+} rmi_bnd_way;
 
-/* Collects which values variables have in the last cuts, and which clauses these leave open. */
-RMI_FN void rmi_bnd_gather(rmi_bnd *w)
+typedef struct rmi_bnd_fact {
+    uint32_t way, use, by, stamp; /* first way to it; first use as a tail; the way by which it is true, or RMI_NONE */
+    uint32_t key;                 /* order of paying */
+} rmi_bnd_fact;
+
+typedef struct rmi_bnd_use { /* of a tail */
+    uint32_t fact, way, next;
+} rmi_bnd_use;
+
+typedef struct rmi_bnd_web {
+    rmi_bnd *w;
+    rmi_bnd_way *way;
+    rmi_bnd_fact *fact;
+    rmi_bnd_use *use;
+    uint64_t *want, *todo, *sort;  /* key << 32 | fact */
+    size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want, cap_todo, cap_sort, cap_list, cap_queue, cap_into, n_todo;
+    uint32_t *list, *queue, *into, *at; /* at: by moment and buffer: the fact, or RMI_NONE */
+    uint32_t n, turn;                   /* n moments */
+    uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], paid; /* paid: for what branching takes */
+} rmi_bnd_web;
+
+RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *w, rmi_bnd_web *s)
 {
+    memset(s, 0, sizeof *s);
+    s->w = w;
+    s->at = RMI_NEW(w->mem, uint32_t, RMI_BND_TOGETHER * (w->m->n_buf + 1u));
+    return s->at ? RM_OK : RM_ERROR_MEMORY;
+}
+
+RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
+{
+    rmi_bnd_fact *f;
+    if (!rmi_arena_grow(s->w->mem, (void **)&s->fact, &s->cap_fact, s->n_fact + 1, sizeof *f)) return RM_ERROR_MEMORY;
+    f = &s->fact[*fact = (uint32_t)s->n_fact++];
+    f->way = f->use = RMI_NONE;
+    f->stamp = 0;
+    f->key = op * RMI_BND_TOGETHER + k;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *s, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
+{
+    rmi_bnd_way *y;
+    if (!rmi_arena_grow(s->w->mem, (void **)&s->way, &s->cap_way, s->n_way + 1, sizeof *y)) return RM_ERROR_MEMORY;
+    y = &s->way[s->n_way];
+    memset(y, 0, sizeof *y);
+    y->head = head;
+    y->ns = ns;
+    y->bytes = bytes;
+    y->which = which;
+    y->tail0 = (uint32_t)s->n_use;
+    y->next = s->fact[head].way;
+    s->fact[head].way = (uint32_t)s->n_way++;
+    return RM_OK;
+}
+
+/* One tail more of the last way. */
+RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
+{
+    rmi_bnd_way *y = &s->way[s->n_way - 1];
+    rmi_bnd_use *u;
     uint32_t i;
-    for (i = 1; i < w->n_node / 2; i++) w->doubt[i] |= (uint8_t)(1u << w->left[i] | 1u << w->right[i]);
-    for (i = 0; i < w->n_clause; i++) {
-        const rmi_bnd_arc *a = &w->arc[w->clause[i].arc];
-        uint32_t to = a->to / 2, from = a[1].to / 2, d = w->clause[i].unless / 2;
-        if (w->right[d] < 2 && w->right[from] > w->right[d] && w->right[to] < w->right[from]) w->doubt[d] |= 8;
-    }
+    if (fact == RMI_NONE) return RM_OK;
+    for (i = 0; i < y->n_tail; i++)
+        if (s->use[y->tail0 + i].fact == fact) return RM_OK;
+    if (!rmi_arena_grow(s->w->mem, (void **)&s->use, &s->cap_use, s->n_use + 1, sizeof *u)) return RM_ERROR_MEMORY;
+    u = &s->use[s->n_use];
+    u->fact = fact;
+    u->way = (uint32_t)s->n_way - 1;
+    u->next = s->fact[fact].use;
+    s->fact[fact].use = (uint32_t)s->n_use++;
+    y->n_tail++;
+    return RM_OK;
 }
 
-/* Twice the value, in units, with prices that are raised and lowered in turn from those given. */
-RMI_RARE uint64_t rmi_bnd_joint_value(rmi_bnd *w, uint32_t n, uint64_t *price, uint32_t turns)
+RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_ref_acc *a, const uint32_t *at)
 {
-    uint64_t best = 0, last, v, all = w->all, soft = rmi_bnd_soft_units(w), sum[RMI_BND_TOGETHER];
-    size_t i;
-    uint32_t k, j;
-    int exact;
-    memset(sum, 0, sizeof sum);
-    for (i = 0; i < w->n_arc; i++) sum[w->arc[i].which] += w->arc[i].bytes;
-    do {
-        last = best;
-        memset(w->doubt, 0, w->n_node / 2);
-        for (k = 0; k < n; k++) {
-            memcpy(w->prices, price, n * sizeof *price);
-            w->which = k;
-            w->price = price[k];
-            for (j = 0; j < n; j++) w->all = rmi_add(w->all, j == k ? 0 : rmi_ref_scale(sum[j], price[j]));
-            w->all = rmi_add(w->all, 2 * soft);
-            v = rmi_bnd_prices(w, w->rooms[k], turns, &exact);
-            w->all = all;
-            if (v == RMI_INF) return v;
-            for (j = 0; j < n; j++) v = rmi_sub(v, j == k ? 0 : rmi_mul(rmi_add(rmi_ref_scale(w->rooms[j], price[j]), 1), 2));
-            v = rmi_sub(v, soft);
-            rmi_bnd_gather(w);
-            price[k] = w->price;
-            best = rmi_max(best, v);
-        }
-    } while (turns > 6 && best > last + last / 4096 && w->work <= w->most_work);
-    return best;
+    uint32_t q;
+    for (q = 0; q < a->n_read; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->w->root[s->w->m->pool[a->read0 + q]]]));
+    return RM_OK;
 }
 
-/* What is there at the moment after this one was there, or is made, in this one's window. */
-RMI_RARE rm_result rmi_bnd_couple(rmi_bnd *w, const uint8_t *sure)
+RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t u, o, d, e;
-    for (u = 0; u < m->n_buf; u++) {
-        if (w->a_late[u] == RMI_NONE || !rmi_bnd_open(w, u)) continue;
-        o = m->maker[u];
-        d = o == RMI_NONE || w->c_late[o] == RMI_NONE ? 1 : w->c_late[o];
-        if (d == 1) RMI_TRY(rmi_bnd_term(w, w->a_late[u], w->a_var[u], RMI_INF, 0));
-        else if (sure[u]) RMI_TRY(rmi_bnd_term(w, d ^ 1, w->a_var[u], RMI_INF, 0));
-        else {
-            if (!rmi_arena_grow(w->mem, (void **)&w->clause, &w->cap_clause, w->n_clause + 1, sizeof *w->clause)) return RM_ERROR_MEMORY;
-            w->clause[w->n_clause].arc = (uint32_t)w->n_arc;
-            w->clause[w->n_clause++].unless = d;
-            RMI_TRY(rmi_bnd_term(w, w->a_late[u], w->a_var[u], 0, 0));
-            e = rmi_bnd_kept_arc(w, w->a_late[u], d);
-            if (e == RMI_NONE || w->arc[e].ns == RMI_INF) continue;
-            RMI_TRY(rmi_bnd_put_soft(w, e, (uint32_t)w->n_arc, 0, 0, 0));
-            RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], 0, 0));
-        }
-    }
+    RMI_TRY(rmi_bnd_put_fact(s, op, k, fact));
+    if (!rmi_arena_grow(s->w->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want)) return RM_ERROR_MEMORY;
+    s->want[s->n_want++] = (uint64_t)s->fact[*fact].key << 32 | *fact;
     return RM_OK;
 }
 
@@ -13072,44 +12990,126 @@ RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
     return least;
 }
 
-/* x's own choices: a variable for each step to a slower one with less workspace. */
-RMI_RARE rm_result rmi_bnd_choose(rmi_bnd *w)
+/* x's own choices: what less workspace takes longer. */
+RMI_RARE rm_result rmi_bnd_choose(rmi_bnd_web *s, uint32_t k)
 {
+    const rmi_bnd *w = s->w;
     const rmi_ref_model *m = w->m;
     const rmi_ref_task *t = &m->tasks[w->x];
     uint64_t ns, ws, before, least = rmi_bnd_least_ws(w), slow = 0;
-    uint32_t k, s, last = 1;
-    if (!rmi_bnd_own(w, 0, &ns, &before)) return RM_OK;
-    for (k = 0; t->way == RMI_FWD && k < m->n_modes[t->id]; k++) /* a slower form, wanted for what it saves, is paid for there */
-        if (m->accs[t->acc0 + k].saved != RMI_NONE && m->choices[m->accs[t->acc0 + k].kept0[0]].ns > w->first[t->id]) return RM_OK;
-    for (k = 1; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) {
+    uint32_t i, f;
+    if (!rmi_bnd_own(w, 0, &ns, &before) || before == least) return RM_OK;
+    for (i = 0; t->way == RMI_FWD && i < m->n_modes[t->id]; i++) /* a slower form, wanted for what it saves, is paid for there */
+        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > w->first[t->id]) return RM_OK;
+    RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
+    RMI_TRY(rmi_bnd_put_way(s, f, 0, k, before - least));
+    for (i = 1; i < 8 && rmi_bnd_own(w, i, &ns, &ws); i++) {
         uint64_t now = rmi_bnd_slower(w, before);
         if (now == RMI_INF) break;
-        if (k == 7) ws = least; /* and all that are slower */
-        RMI_TRY(rmi_bnd_new_var(w, &s));
-        RMI_TRY(rmi_bnd_term(w, s, 1, rmi_sub(now, slow), 0));
-        if (before - least > w->room) RMI_TRY(rmi_bnd_term(w, 0, s, RMI_INF, 0));
-        else RMI_TRY(rmi_bnd_term(w, s ^ 1, 1, 0, before - ws));
-        if (last != 1) RMI_TRY(rmi_bnd_term(w, s, last, RMI_INF, 0));
         slow = rmi_max(slow, now);
+        RMI_TRY(rmi_bnd_put_way(s, f, slow, k, i == 7 ? 0 : ws - least)); /* and all that are slower */
         before = ws;
-        last = s;
     }
     return RM_OK;
 }
 
-/* The network of n moments x. 0 in *fits: one does not surely come after the one before it, or is no moment. scratch: two rows
-   by task, one by buffer. */
-RMI_RARE rm_result rmi_bnd_joint_net(rmi_bnd *w, const uint32_t *x, uint32_t n, uint8_t *scratch, int *fits)
+/* Op o may repeat in window k. */
+RMI_FN rm_result rmi_bnd_web_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
 {
+    const rmi_bnd *w = s->w;
     const rmi_ref_model *m = w->m;
-    uint32_t i, k, *swap;
-    uint8_t *upto = scratch, *counted = upto + m->n_tasks, *sure = counted + m->n_tasks;
+    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
+    uint32_t q, n = 0, f = RMI_NONE, saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)];
+    for (q = 0; q <= a->n_write; q++) {
+        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
+        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
+        RMI_TRY(rmi_bnd_put_fact(s, o, k, &at[u]));
+        f = at[u];
+        n++;
+    }
+    if (!n || m->tasks[o].fixed) return RM_OK;
+    if (n > 1) RMI_TRY(rmi_bnd_put_fact(s, o, k, &f));
+    RMI_TRY(rmi_bnd_put_way(s, f, w->again[o], RMI_NONE, 0));
+    RMI_TRY(rmi_bnd_put_reads(s, a, at));
+    for (q = 0; q <= a->n_write && n > 1; q++) {
+        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
+        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
+        RMI_TRY(rmi_bnd_put_way(s, at[u], 0, RMI_NONE, 0));
+        RMI_TRY(rmi_bnd_put_tail(s, f));
+    }
+    return RM_OK;
+}
+
+/* Window k: what may be there or made in it, and what surely runs in it. */
+RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
+{
+    rmi_bnd *w = s->w;
+    const rmi_ref_model *m = w->m;
+    uint32_t i, q, f, *at = s->at + (size_t)k * (m->n_buf + 1u);
+    memset(at, 0xFF, (m->n_buf + 1u) * sizeof *at);
+    for (i = 0; i < m->n_start; i++) {
+        uint32_t u = w->root[m->start[i]];
+        if (rmi_bnd_open(w, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, 0, k, &at[u]));
+    }
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t task = m->keep[i];
+        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE) RMI_TRY(rmi_bnd_web_op(s, m->tasks[task].id, k, at));
+    }
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t task = m->keep[i];
+        const rmi_ref_task *t = &m->tasks[task];
+        uint64_t least;
+        if (!rmi_bnd_later(w, task)) continue;
+        RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
+        least = t->way == RMI_BWD ? rmi_bnd_least(w, task) : 0;
+        w->common += least;
+        for (q = 0; q < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u); q++) {
+            uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(w, task, q) : 0;
+            if (ns == RMI_INF) continue;
+            RMI_TRY(rmi_bnd_put_way(s, f, ns - least, RMI_NONE, 0));
+            RMI_TRY(rmi_bnd_put_reads(s, &m->accs[t->acc0 + q], at));
+        }
+        if (s->fact[f].way == RMI_NONE) s->n_want--; /* no mode is known to fit */
+    }
+    for (i = 0; i < m->n_stay && !w->upto; i++) {
+        uint32_t u = w->root[m->stay[i]];
+        if (at[u] == RMI_NONE) continue;
+        RMI_TRY(rmi_bnd_put_want(s, m->maker[u] == RMI_NONE ? 0 : m->maker[u], k, &f));
+        RMI_TRY(rmi_bnd_put_way(s, f, 0, RMI_NONE, 0));
+        RMI_TRY(rmi_bnd_put_tail(s, at[u]));
+    }
+    return RM_OK;
+}
+
+RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
+{
+    rmi_arena *mem = s->w->mem;
+    size_t n = s->n_want + s->n_fact;
+    return rmi_arena_grow(mem, (void **)&s->list, &s->cap_list, s->n_fact, sizeof(uint32_t)) && rmi_arena_grow(mem, (void **)&s->queue, &s->cap_queue, n, sizeof(uint32_t)) &&
+                   rmi_arena_grow(mem, (void **)&s->into, &s->cap_into, s->n_way, sizeof(uint32_t)) && rmi_arena_grow(mem, (void **)&s->todo, &s->cap_todo, n, sizeof(uint64_t)) &&
+                   rmi_arena_grow(mem, (void **)&s->sort, &s->cap_sort, n, sizeof(uint64_t))
+               ? RM_OK
+               : RM_ERROR_MEMORY;
+}
+
+/* The web of n moments x. 0 in *fits: one does not surely come after the one before it, or is no moment. scratch: two rows by task. */
+RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, uint8_t *scratch, int *fits)
+{
+    rmi_bnd *w = s->w;
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k, u, nb = m->n_buf + 1;
+    uint8_t *upto = scratch, *counted = upto + m->n_tasks;
+    uint64_t sum = 0, bytes = 0;
     *fits = 0;
+    s->n_way = s->n_fact = s->n_use = s->n_want = 0;
+    s->n = n;
+    s->turn = 0;
     w->upto = NULL;
-    RMI_TRY(rmi_bnd_net_begin(w, 1));
+    w->common = 0;
     for (k = n; k-- > 0;) {
-        if (!rmi_bnd_look(w, x[k]) || (k && !w->before[x[k - 1]])) {
+        int ok = rmi_bnd_look(w, x[k]) && (!k || w->before[x[k - 1]]);
+        w->work += 4u * m->n_keep;
+        if (!ok) {
             w->upto = NULL;
             return RM_OK;
         }
@@ -13119,72 +13119,245 @@ RMI_RARE rm_result rmi_bnd_joint_net(rmi_bnd *w, const uint32_t *x, uint32_t n, 
             if (k + 1 == n && fwd && (w->before[task] || w->must[m->tasks[task].id])) w->common += w->first[m->tasks[task].id];
             counted[task] = (uint8_t)((k + 1 < n && counted[task]) || fwd || rmi_bnd_later(w, task));
         }
-        w->which = k;
-        w->work += m->n_keep;
-        w->room = w->rooms[k] = rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w));
-        RMI_TRY(rmi_bnd_choose(w));
-        RMI_TRY(rmi_bnd_window(w));
-        if (k + 1 < n) RMI_TRY(rmi_bnd_couple(w, sure));
-        swap = w->a_late, w->a_late = w->a_var, w->a_var = swap;
-        swap = w->c_late, w->c_late = w->c_var, w->c_var = swap;
-        memcpy(sure, w->sure, m->n_buf + 1u);
+        s->room[k] = rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w));
+        RMI_TRY(rmi_bnd_choose(s, k));
+        RMI_TRY(rmi_bnd_web_window(s, k));
         for (i = 0; i < m->n_tasks; i++) upto[i] = w->before[i] || i == x[k];
         w->upto = upto;
     }
     w->upto = NULL;
     for (i = 0; i < m->n_keep; i++)
         if (!counted[m->keep[i]]) w->common += rmi_bnd_least(w, m->keep[i]);
+    for (i = 0; i < s->n_way; i++) {
+        sum = rmi_add(sum, s->way[i].ns);
+        bytes = rmi_add(bytes, s->way[i].bytes);
+    }
+    for (k = 0; k < n; k++)
+        for (u = 0; u < nb; u++) { /* what stays */
+            if (s->at[k * nb + u] == RMI_NONE || w->bytes[u] > s->room[k]) continue;
+            RMI_TRY(rmi_bnd_put_way(s, s->at[k * nb + u], 0, k, w->bytes[u]));
+            if (k) RMI_TRY(rmi_bnd_put_tail(s, s->at[(k - 1) * nb + u]));
+            bytes = rmi_add(bytes, w->bytes[u]);
+        }
+    w->work += 8u * s->n_way;
+    rmi_bnd_scale(w, sum, bytes);
     *fits = 1;
-    return rmi_bnd_net_end(w);
+    RMI_TRY(rmi_bnd_web_room(s));
+    rmi_sort_u64(s->want, s->sort, s->n_want);
+    return RM_OK;
 }
 
-/* The bound of n moments together, in ns. */
-RMI_RARE rm_result rmi_bnd_joint(rmi_bnd *w, const uint32_t *x, uint32_t n_x, uint32_t nodes, const uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+/* Fact f is true, by this way, and so is what follows. */
+RMI_FN void rmi_bnd_true(rmi_bnd_web *s, uint32_t f, uint32_t way)
 {
-    uint32_t n = 1, i, k, at;
+    uint32_t n = 0, o;
+    if (s->fact[f].by != RMI_NONE) return;
+    s->fact[f].by = way;
+    for (s->queue[n++] = f; n;)
+        for (o = s->fact[s->queue[--n]].use; o != RMI_NONE; o = s->use[o].next) {
+            rmi_bnd_way *y = &s->way[s->use[o].way];
+            s->w->work++;
+            if (--y->wait || y->left || s->fact[y->head].by != RMI_NONE) continue;
+            s->fact[y->head].by = s->use[o].way;
+            s->queue[n++] = y->head;
+        }
+}
+
+/* Ways into a set with fact f, which is not true, pay what the cheapest lacks; returns that. */
+RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *s, uint32_t f)
+{
+    uint64_t least = RMI_INF;
+    uint32_t n = 0, n_into = 0, i, e, q;
+    rmi_bnd_way *y;
+    s->turn++;
+    s->list[n++] = f;
+    s->fact[f].stamp = s->turn;
+    for (i = 0; i < n; i++)
+        for (e = s->fact[s->list[i]].way; e != RMI_NONE; e = y->next) {
+            uint32_t pick = RMI_NONE;
+            y = &s->way[e];
+            s->w->work++;
+            for (q = y->tail0; q < y->tail0 + y->n_tail && !y->left && s->fact[s->use[q].fact].stamp != s->turn; q++)
+                if (pick == RMI_NONE && s->fact[s->use[q].fact].by == RMI_NONE) pick = s->use[q].fact;
+            if (y->left || q < y->tail0 + y->n_tail) continue;
+            s->fact[pick].stamp = s->turn;
+            s->list[n++] = pick;
+        }
+    for (i = 0; i < n; i++)
+        for (e = s->fact[s->list[i]].way; e != RMI_NONE; e = y->next) {
+            y = &s->way[e];
+            s->w->work++;
+            for (q = y->tail0; q < y->tail0 + y->n_tail && y->left && s->fact[s->use[q].fact].stamp != s->turn; q++) {}
+            if (!y->left || q < y->tail0 + y->n_tail) continue;
+            least = rmi_min(least, y->left);
+            s->into[n_into++] = e;
+        }
+    for (i = 0; i < n_into && least != RMI_INF; i++) {
+        y = &s->way[s->into[i]];
+        if (y->left != RMI_INF) y->left -= least;
+        if (!y->left && !y->wait) rmi_bnd_true(s, y->head, s->into[i]);
+    }
+    return least;
+}
+
+/* What the solution found takes at each moment beside what there is room for; and notes what it takes. */
+RMI_FN void rmi_bnd_take(rmi_bnd_web *s, int64_t *lack)
+{
+    uint32_t n = 0, i, q;
+    s->turn++;
+    for (i = 0; i < s->n_todo; i++) {
+        uint32_t f = (uint32_t)s->todo[i];
+        if (s->fact[f].stamp != s->turn) s->queue[n++] = f;
+        s->fact[f].stamp = s->turn;
+    }
+    while (n) {
+        rmi_bnd_way *y = &s->way[s->fact[s->queue[--n]].by];
+        s->w->work++;
+        y->wait = RMI_NONE;
+        if (y->which != RMI_NONE && y->set != 1) lack[y->which] += (int64_t)y->bytes;
+        for (q = y->tail0; q < y->tail0 + y->n_tail; q++) {
+            uint32_t f = s->use[q].fact;
+            if (s->fact[f].stamp != s->turn) s->queue[n++] = f;
+            s->fact[f].stamp = s->turn;
+        }
+    }
+    for (i = 0; i < s->n_way; i++) s->way[i].seen |= s->way[i].wait == RMI_NONE ? 1 : 2;
+}
+
+/* The bound in units for these prices, RMI_INF if nothing fits. */
+RMI_FN uint64_t rmi_bnd_web_value(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+{
+    const rmi_bnd *w = s->w;
+    uint64_t sum = s->paid, v;
+    uint32_t i, k;
+    for (i = 0; i < s->n_fact; i++) s->fact[i].by = RMI_NONE;
+    for (i = 0; i < s->n_way; i++) {
+        rmi_bnd_way *y = &s->way[i];
+        y->wait = y->n_tail;
+        if (y->set) y->left = y->set == 1 ? 0 : RMI_INF;
+        else if (y->which == RMI_NONE) y->left = rmi_bnd_units(w, y->ns);
+        else y->left = y->bytes > s->now[y->which] ? RMI_INF : rmi_add(rmi_bnd_units(w, y->ns), rmi_ref_scale(y->bytes, price[y->which]));
+    }
+    s->w->work += s->n_way;
+    for (i = 0; i < s->n_way; i++)
+        if (!s->way[i].n_tail && !s->way[i].left) rmi_bnd_true(s, s->way[i].head, i);
+    for (i = 0; i < s->n_todo; i++)
+        while (s->fact[(uint32_t)s->todo[i]].by == RMI_NONE) {
+            v = rmi_bnd_pay(s, (uint32_t)s->todo[i]);
+            if (v == RMI_INF) return v;
+            sum = rmi_add(sum, v);
+        }
+    for (k = 0; k < s->n; k++) lack[k] = -(int64_t)s->now[k];
+    rmi_bnd_take(s, lack);
+    for (k = 0; k < s->n; k++) sum = rmi_sub(sum, rmi_add(rmi_ref_scale(s->now[k], price[k]), 1));
+    return sum;
+}
+
+/* The best value found; prices go there. One price after the other, from the one of moment `first` on, rises if too much is there at its moment,
+   else falls, by a step that grows as long as the value does. */
+RMI_FN uint64_t rmi_bnd_web_best(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
+{
+    uint64_t best, v, by[RMI_BND_TOGETHER], mean = 0, was;
+    int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
+    uint32_t k = first, t, idle = 0;
+    for (t = 0; t < s->n; t++) mean += price[t] / s->n;
+    for (t = 0; t < s->n; t++) by[t] = mean / 4 + 1;
+    best = rmi_bnd_web_value(s, price, lack);
+    for (t = 1; t < turns && best != RMI_INF && idle < 4 * s->n && s->w->work <= s->w->most_work;) {
+        was = price[k];
+        v = 0;
+        if (lack[k] > 0 || was) {
+            price[k] = lack[k] > 0 ? rmi_min(was + by[k], s->w->most_price) : rmi_sub(was, by[k]);
+            v = rmi_bnd_web_value(s, price, now);
+            t++;
+        }
+        idle++;
+        if (v > best) {
+            best = v;
+            memcpy(lack, now, sizeof lack);
+            by[k] += by[k] / 2;
+            idle = 0;
+            continue;
+        }
+        price[k] = was;
+        by[k] = by[k] / 2 + 1;
+        k = (k + 1) % s->n;
+    }
+    return best;
+}
+
+/* Branches say of a way that it is taken, or not: of a value whether it stays at a moment, of a moment what its run takes. */
+RMI_RARE rm_result rmi_bnd_web_visit(rmi_bnd_web *s, rmi_bnd_node *node, uint32_t i, uint32_t first, uint32_t turns)
+{
+    uint32_t p, k, most = 0;
+    uint64_t worth = 0;
+    memcpy(s->now, s->room, sizeof s->now);
+    s->n_todo = s->n_want;
+    s->paid = 0;
+    node[i].branch = RMI_NONE;
+    for (k = 0; k < s->n_way; k++) s->way[k].set = s->way[k].seen = 0;
+    for (p = i; node[p].parent != RMI_NONE; p = node[p].parent) {
+        rmi_bnd_way *y = &s->way[node[p].literal / 2];
+        y->set = node[p].literal & 1 ? 2 : 1;
+        if (y->set == 2) continue;
+        s->paid = rmi_add(s->paid, rmi_bnd_units(s->w, y->ns));
+        if (y->which != RMI_NONE && y->bytes > s->now[y->which]) {
+            node[i].value = RMI_INF;
+            return RM_OK;
+        }
+        if (y->which != RMI_NONE) s->now[y->which] -= y->bytes;
+        s->n_todo += y->n_tail;
+        if (!rmi_arena_grow(s->w->mem, (void **)&s->todo, &s->cap_todo, s->n_todo, sizeof(uint64_t)) || !rmi_arena_grow(s->w->mem, (void **)&s->sort, &s->cap_sort, s->n_todo, sizeof(uint64_t))) return RM_ERROR_MEMORY;
+        for (k = 0; k < y->n_tail; k++) {
+            uint32_t f = s->use[y->tail0 + k].fact;
+            s->todo[s->n_todo - 1 - k] = (uint64_t)s->fact[f].key << 32 | f;
+        }
+    }
+    memcpy(s->todo, s->want, s->n_want * sizeof *s->todo);
+    if (s->n_todo > s->n_want) rmi_sort_u64(s->todo, s->sort, s->n_todo);
+    node[i].value = rmi_max(node[i].value, rmi_bnd_web_best(s, node[i].prices, first, turns));
+    if (node[i].value == RMI_INF) return RM_OK;
+    for (k = 0; k < s->n_way; k++) { /* taken in one solution, not in another; then any that is taken */
+        const rmi_bnd_way *y = &s->way[k];
+        uint64_t v = y->which == RMI_NONE ? 0 : rmi_add(rmi_bnd_units(s->w, y->ns), rmi_ref_scale(y->bytes, node[i].prices[y->which]));
+        uint32_t rank = y->seen == 3 ? 2 : y->seen == 1;
+        if (y->set || !rank || y->which == RMI_NONE || y->bytes > s->now[y->which] || rank < most || (rank == most && v <= worth)) continue;
+        most = rank;
+        worth = v;
+        node[i].branch = 2 * k;
+    }
+    return RM_OK;
+}
+
+/* The bound of n moments together, in ns; price: of each, 2^-20 ns a byte, in and out; nodes: branchings, work allowing. */
+RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x, uint32_t nodes, uint32_t first, uint32_t turns, uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+{
+    rmi_bnd *w = s->w;
+    uint32_t n = 1, i, k, at = 0;
     int fits;
     *bound = 0;
-    RMI_TRY(rmi_bnd_joint_net(w, x, n_x, scratch, &fits));
+    RMI_TRY(rmi_bnd_web_make(s, x, n_x, scratch, &fits));
     if (!fits) return RM_OK;
-    memset(&node[0], 0, sizeof *node);
-    node[0].parent = node[0].literal = RMI_NONE;
+    memset(node, 0, sizeof *node);
+    node[0].parent = RMI_NONE;
     node[0].open = 1;
-    w->node = node;
-    w->beat = w->here = 0;
-    for (k = 0; k < n_x && price; k++) node[0].prices[k] = rmi_min(rmi_mul(price[k], (uint64_t)1 << w->up), w->most_price);
-    node[0].value = rmi_bnd_joint_value(w, n_x, node[0].prices, nodes > 1 ? 12 : 6);
-    for (k = 0; k < (nodes > 1 ? RMI_BND_ROUNDS : 1) && w->n_soft && node[0].value != RMI_INF && w->work <= w->most_work; k++) {
-        memcpy(w->prices, node[0].prices, n_x * sizeof *w->prices);
-        w->price = w->prices[w->which = 0];
-        rmi_bnd_ascend(w, RMI_BND_TURNS);
-        node[0].value = rmi_max(node[0].value, rmi_bnd_joint_value(w, n_x, node[0].prices, 6));
-    }
-    node[0].branch = node[0].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w, 1);
+    for (k = 0; k < n_x; k++) node[0].prices[k] = rmi_min(rmi_mul(price[k], (uint64_t)1 << w->up), w->most_price);
+    RMI_TRY(rmi_bnd_web_visit(s, node, 0, first, turns));
+    for (k = 0; k < n_x; k++) price[k] = node[0].prices[k] >> w->up;
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
         if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work) break;
         node[at].open = 0;
         for (k = 0; k < 2; k++, n++) {
-            uint32_t v = node[at].branch | k;
             node[n] = node[at];
             node[n].parent = at;
-            node[n].literal = v;
-            if (w->fix[v / 2] == RMI_NONE) {
-                w->fix[v / 2] = (uint32_t)w->n_arc;
-                RMI_TRY(rmi_bnd_term(w, 0, v & ~1u, 0, 0));
-                RMI_TRY(rmi_bnd_term(w, v & ~1u, 1, 0, 0));
-            }
-            w->here = n;
-            node[n].value = rmi_max(node[at].value, rmi_bnd_joint_value(w, n_x, node[n].prices, 4));
-            node[n].branch = node[n].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w, 1);
+            node[n].literal = node[at].branch | k;
             node[n].open = 1;
+            RMI_TRY(rmi_bnd_web_visit(s, node, n, 0, 8));
         }
     }
-    w->node = NULL;
-    w->which = 0;
-    w->price = 0;
-    if (node[at].value != RMI_INF) *bound = w->common + ((node[at].value / 2) >> w->up << w->down);
+    if (node[at].value != RMI_INF) *bound = w->common + (node[at].value >> w->up << w->down);
     return RM_OK;
 }
 
@@ -13590,69 +13763,56 @@ RMI_FN void rmi_bnd_peaks(rmi_bnd_try *tries, uint32_t n)
     }
 }
 
-/* Moments from the best one on at equal distances, each surely after the one before: with little memory each wants its own repeats,
-   which shows only when there are many. Returns how many. */
-RMI_RARE uint32_t rmi_bnd_spread(rmi_bnd *w, uint32_t from, uint32_t *x)
+/* The k-th candidate among so many moments: evenly, ever closer. */
+RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, n = 1, far = m->n_keep - 1 - from;
-    x[0] = m->keep[from];
-    for (i = 1; i < RMI_BND_TOGETHER; i++) {
-        uint32_t t = m->keep[from + far * i / (RMI_BND_TOGETHER - 1)];
-        if (m->tasks[t].way != RMI_BWD) continue;
-        rmi_bnd_around(w, t);
-        if (t != x[n - 1] && w->before[x[n - 1]]) x[n++] = t;
-    }
-    return n;
+    uint32_t i, bits, at = 0;
+    for (bits = 0; n >> bits;) bits++;
+    for (i = 0; i < bits; i++) at |= (k >> i & 1) << (bits - 1 - i);
+    return at;
 }
 
-/* To the best moment each is added with which it bounds more; then branching. */
+/* To the best moment each is added with which it bounds more. Prices begin where they were, or equal: those found with fewer moments may be
+   places that are hard to leave. Then branching. */
 RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
-    uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks + m->n_buf + 1u);
-    uint64_t ns, most = tries[0].key, end = w->work + more, price[RMI_BND_TOGETHER + 1];
-    uint32_t i, k, q, n_at = 1, at[RMI_BND_TOGETHER + 1], x[RMI_BND_TOGETHER + 1];
+    uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks);
+    uint64_t ns, most = tries[0].key, end = w->work + more, price[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], level;
+    uint32_t i, k, q, n_at = 1, at[RMI_BND_TOGETHER], x[RMI_BND_TOGETHER], bwd = m->n_keep - m->g->n_ops, all = 2 * m->n_keep, warm;
+    rmi_bnd_web s;
     if (!scratch) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_bnd_web_begin(w, &s));
     at[0] = tries[0].at;
     price[0] = tries[0].price;
-    w->most_work = w->work + more / 2;
-    for (k = 1; k < n && n_at < RMI_BND_TOGETHER && w->work < w->most_work; k++) {
-        for (q = 0; q < n_at && at[q] < tries[k].at;) q++;
-        if (q < n_at && at[q] == tries[k].at) continue;
-        for (i = n_at++; i > q; i--) {
-            at[i] = at[i - 1];
-            price[i] = price[i - 1];
+    w->most_work = end - more / 2;
+    if (!price[0]) price[0] = rmi_mul_div_up(w->common, 1u << 17, w->limit + 1); /* a place to begin */
+    level = price[0] / 2 * 3;
+    for (k = 0; k < 2 * (n + 2 * all) && w->work < w->most_work; k++) { /* those near the best, then evenly, ever closer: backwards, everything */
+        uint32_t c = k / 2, cand = c < n ? tries[c].at : c < n + all ? m->g->n_ops + rmi_bnd_even(c - n, bwd) : rmi_bnd_even(c - n - all, m->n_keep);
+        for (q = 0; q < n_at && at[q] < cand;) q++;
+        if (cand >= m->n_keep || n_at == RMI_BND_TOGETHER || (q < n_at && at[q] == cand) || (c < n && cand < m->g->n_ops)) continue;
+        warm = k % 2 == 0;
+        for (i = 0, now[q] = 0; i <= n_at; i++) {
+            x[i] = m->keep[i < q ? at[i] : i == q ? cand : at[i - 1]];
+            if (!warm) now[i] = level / (n_at + 1);
+            else if (i != q) now[i] = price[i < q ? i : i - 1];
         }
-        at[q] = tries[k].at;
-        price[q] = tries[k].price / 2;
-        for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
-        RMI_TRY(rmi_bnd_joint(w, x, n_at, 1, price, node, scratch, &ns));
-        if (ns > most + most / 2048) {
-            most = ns;
-            continue;
-        }
-        for (n_at--, i = q; i < n_at; i++) {
-            at[i] = at[i + 1];
-            price[i] = price[i + 1];
-        }
+        for (i = 0; i < n_at && warm; i++) now[q] += price[i] / 4 / n_at;
+        RMI_TRY(rmi_bnd_joint(&s, x, n_at + 1, m->n_keep < 64 ? 32 : 1, q, warm ? 12 : 20 + 2 * n_at, now, node, scratch, &ns));
+        if (ns <= most + most / 8192) continue;
+        most = ns;
+        memmove(at + q + 1, at + q, (n_at - q) * sizeof *at);
+        at[q] = cand;
+        n_at++;
+        memcpy(price, now, sizeof price);
     }
+    if (n_at == 1) return RM_OK; /* one is better left to the cut */
     for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
-    if ((uint64_t)w->n_arc * 300 * RMI_BND_TOGETHER < more / 4) { /* small networks */
-        uint32_t wide[RMI_BND_TOGETHER];
-        k = rmi_bnd_spread(w, tries[0].at, wide);
-        for (i = 0; i < k; i++) price[i] = tries[0].price;
-        RMI_TRY(rmi_bnd_joint(w, wide, k, 1, price, node, scratch, &ns));
-        if (ns > most) {
-            most = ns;
-            memcpy(x, wide, sizeof wide);
-            n_at = k;
-        }
-    }
     *bound = rmi_max(*bound, most);
     w->most_work = end;
-    if (n_at > 1) RMI_TRY(rmi_bnd_joint(w, x, n_at, RMI_BND_NODES, price, node, scratch, &ns));
-    if (n_at > 1) *bound = rmi_max(*bound, ns);
+    RMI_TRY(rmi_bnd_joint(&s, x, n_at, RMI_BND_NODES, 0, 32, price, node, scratch, &ns));
+    *bound = rmi_max(*bound, ns);
     return RM_OK;
 }
 

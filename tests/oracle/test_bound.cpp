@@ -313,15 +313,17 @@ static uint64_t together(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit,
     Rng r = {seed << 20};
     rmi_bnd w;
     std::vector<rmi_bnd_node> node(64);
-    std::vector<uint8_t> scratch(2 * m->n_tasks + m->n_buf + 1);
-    uint64_t most = 0, bound = 0;
-    if (rmi_bnd_make(mem, m, limit, &w) != RM_OK) return 0;
+    std::vector<uint8_t> scratch(2 * m->n_tasks);
+    rmi_bnd_web web;
+    uint64_t most = 0, bound = 0, price[RMI_BND_TOGETHER];
+    if (rmi_bnd_make(mem, m, limit, &w) != RM_OK || rmi_bnd_web_begin(&w, &web) != RM_OK) return 0;
     for (unsigned turn = 0; turn < 4; turn++) {
-        uint32_t x[4], n = 0, want = 2 + r.below(3);
+        uint32_t x[6], n = 0, want = 1 + r.below(6);
         for (uint32_t i = r.one_in(2) ? m->g->n_ops : 0; i < m->n_keep && n < want; i++)
             if (m->tasks[m->keep[i]].way <= RMI_BWD && !r.one_in(3)) x[n++] = m->keep[i];
+        for (uint64_t &p : price) p = r.one_in(3) ? 0 : (uint64_t)1 << r.below(24); /* any is safe */
         w.most_work = w.work + 2000000;
-        if (n < 2 || rmi_bnd_joint(&w, x, n, 64, NULL, node.data(), scratch.data(), &bound) != RM_OK) continue;
+        if (n < 1 || rmi_bnd_joint(&web, x, n, r.one_in(2) ? 1 : 64, r.below(n), 1 + r.below(40), price, node.data(), scratch.data(), &bound) != RM_OK) continue;
         joint += bound > 0;
         most = std::max(most, bound);
     }
