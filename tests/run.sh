@@ -143,6 +143,8 @@ cuda_link() {
     check "the real runtime, shared" "$out/cuda_so"
     check "link with -lcudart_static" ${CC} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/cuda_a" tests/compile/cuda.c $dirs -lcudart_static -lpthread -ldl -lrt
     check "the real runtime, static" "$out/cuda_a"
+    check "link with the stand-in" ${CC} -std=gnu99 $SAN -I. -isystem "$cuda/include" -o "$out/cuda_standin" tests/compile/cuda.c "$out/standin.o" -lm
+    check "steps on the stand-in" "$out/cuda_standin"
 }
 cuda_nvcc() { check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c; }
 cuda_example() {

@@ -304,6 +304,8 @@ static void given_host(void)
     rm_plan_desc pd = {0};
     static unsigned char room[(1 << 18) + 256], *host;
     void *dev = NULL;
+    unsigned k, whole = 0, asked = 0;
+    char more[900] = "";
     rig r;
     int i;
     host = room + (256 - (uintptr_t)room % 256) % 256;
@@ -326,9 +328,35 @@ static void given_host(void)
         expect(rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == (i < 2 ? RM_ERROR_BACKEND : RM_ERROR_ARGUMENT) && strstr(rm_graph_error(r.g), i < 2 ? "pinned in part" : "no multiple of 256"), "host memory that cannot be used", rm_graph_error(r.g));
         rm_cuda_destroy(r.c);
     }
-    free(pd.info);
     cudaHostUnregister(host);
     cudaFree(dev);
+    d.device_memory_bytes = 1 << 20;
+    d.host_memory = host;
+    d.host_memory_bytes = 1 << 18;
+    for (k = 1; k < 200 && !whole; k++) { /* each call fails in turn, until none is left that could */
+        rm_result e;
+        uint64_t from;
+        standin_reset();
+        cudaMalloc(&d.device_memory, 1 << 20);
+        from = standin_calls();
+        standin_fail(from + k, cudaErrorUnknown, 0);
+        e = rm_cuda_create(&d, &r.c);
+        if (e == RM_OK) e = rm_cuda_exec_create(r.c, r.p, NULL, &r.x);
+        whole = standin_calls() < from + k;
+        standin_fail(0, cudaSuccess, 0);
+        if (!whole) {
+            asked += !strcmp(standin_failed_call(), "cudaPointerGetAttributes");
+            snprintf(more, sizeof more, "call %u, %s: %s%s", k, standin_failed_call(), rm_cuda_error(r.c), rm_graph_error(r.g));
+            expect(e == RM_ERROR_BACKEND && (strstr(rm_cuda_error(r.c), "999") || strstr(rm_graph_error(r.g), "999")), "a failure without its code", more);
+        } else expect(e == RM_OK, "nothing fails", rm_graph_error(r.g));
+        rm_exec_destroy(r.x);
+        rm_cuda_destroy(r.c);
+        r.x = NULL;
+        expect(standin_live() == 1, "something was left behind", more);
+    }
+    expect(whole && asked == 4, "both ends of both memories", NULL);
+    free(pd.info);
+    cudaFree(d.device_memory);
     r.c = NULL;
     close_rig(&r);
 }
