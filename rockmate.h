@@ -13779,7 +13779,7 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
     const rmi_ref_model *m = w->m;
     uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks);
     uint64_t ns, most = tries[0].key, end = w->work + more, price[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], level;
-    uint32_t i, k, q, n_at = 1, at[RMI_BND_TOGETHER], x[RMI_BND_TOGETHER], bwd = m->n_keep - m->g->n_ops, all = 2 * m->n_keep, warm;
+    uint32_t i, k, q, c, n_at = 1, at[RMI_BND_TOGETHER], to[RMI_BND_TOGETHER], x[RMI_BND_TOGETHER], bwd = m->n_keep - m->g->n_ops, all = 2 * m->n_keep, warm, small = (uint64_t)w->n_arc * 300 * RMI_BND_TOGETHER < more / 4;
     rmi_bnd_web s;
     if (!scratch) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_bnd_web_begin(w, &s));
@@ -13789,7 +13789,9 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
     if (!price[0]) price[0] = rmi_mul_div_up(w->common, 1u << 17, w->limit + 1); /* a place to begin */
     level = price[0] / 2 * 3;
     for (k = 0; k < 2 * (n + 2 * all) && w->work < w->most_work; k++) { /* those near the best, then evenly, ever closer: backwards, everything */
-        uint32_t c = k / 2, cand = c < n ? tries[c].at : c < n + all ? m->g->n_ops + rmi_bnd_even(c - n, bwd) : rmi_bnd_even(c - n - all, m->n_keep);
+        uint32_t cand;
+        c = k / 2;
+        cand = c < n ? tries[c].at : c < n + all ? m->g->n_ops + rmi_bnd_even(c - n, bwd) : rmi_bnd_even(c - n - all, m->n_keep);
         for (q = 0; q < n_at && at[q] < cand;) q++;
         if (cand >= m->n_keep || n_at == RMI_BND_TOGETHER || (q < n_at && at[q] == cand) || (c < n && cand < m->g->n_ops)) continue;
         warm = k % 2 == 0;
@@ -13806,6 +13808,21 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
         at[q] = cand;
         n_at++;
         memcpy(price, now, sizeof price);
+    }
+    for (i = c = 0; c < RMI_BND_TOGETHER && small; c++) { /* at equal distances: with little memory each wants repeats, which only many show */
+        q = tries[0].at + (m->n_keep - 1 - tries[0].at) * c / (RMI_BND_TOGETHER - 1);
+        if ((i && q <= to[i - 1]) || !rmi_bnd_look(w, m->keep[q]) || (i && !w->before[m->keep[to[i - 1]]])) continue;
+        x[i] = m->keep[q];
+        now[i] = level / RMI_BND_TOGETHER;
+        to[i++] = q;
+    }
+    w->most_work = end - more / 4;
+    if (i > 1) RMI_TRY(rmi_bnd_joint(&s, x, i, 1, 0, 100, now, node, scratch, &ns));
+    if (i > 1 && ns > most) {
+        most = ns;
+        memcpy(at, to, sizeof at);
+        memcpy(price, now, sizeof price);
+        n_at = i;
     }
     if (n_at == 1) return RM_OK; /* one is better left to the cut */
     for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
