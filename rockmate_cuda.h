@@ -82,7 +82,8 @@
    rm_exec_desc.reduce is called for the same params in the same order, with the comm stream in c->stream.
    Give params a rm_param_desc.reduce_ns above 0, a guess will do: with it updates wait for reductions while the
    backward goes on. Plan with the same measured costs or none: tune on one rank, rm_graph_write, and read it
-   on all, or not at all.
+   on all, or not at all. Between machines NCCL has host functions of its own, which CUDA may run
+   behind an update on the host: params without update_host keep reductions free of that.
 
    9. Errors
    Messages (rm_exec_error) have op or buffer, the failing call, and CUDA's name, code and words. CUDA

@@ -2,7 +2,7 @@
    orders: they give the bits of the host executor, without a race, without an allocation after creation, and leave nothing behind.
    Each wait is needed: leaving any one out is found (but for joins from streams to a graph, which are made once). Each call that fails is reported.
 
-      test_cuda [GRAPHS [FIRST-SEED]] */
+      test_cuda [GRAPHS [FIRST-SEED [MORE]]]     (MORE: so many more plans with random copies for each graph) */
 #define ROCKMATE_IMPLEMENTATION
 #define ROCKMATE_CUDA_IMPLEMENTATION
 #include "rockmate_cuda.h"
@@ -17,6 +17,7 @@
 #define MOST_TOLD 15
 #define STEPS 4
 
+static unsigned long more; /* plans with random copies for each graph, beside the first */
 static unsigned long passed, failed, skipped, runs, waits_dropped, waits_left, moves, plans, borders;
 static char where[500];
 
@@ -551,6 +552,7 @@ static rm_plan *plan(rm_graph *g, const char *preset, uint64_t budget, uint32_t 
 static void exercise(rm_graph *g, toy_world *w, uint64_t seed, int ops)
 {
     uint64_t min = 0;
+    unsigned long i;
     int moved = 0, deep = ops <= 8 ? (seed % 20 == 0 ? 2 : seed % 4 == 0) : 0;
     char name[300];
     rm_plan *all = plan(g, "noremat", 0, RM_SINGLE, 0, NULL), *p, *q;
@@ -560,11 +562,13 @@ static void exercise(rm_graph *g, toy_world *w, uint64_t seed, int ops)
     if (!p && min) p = plan(g, "rotor", min + rmi_mix(seed) % 3 * 4096, RM_SINGLE, 0, NULL);
     snprintf(where, sizeof where, "%s, recomputing", name);
     if (p) one_plan(g, w, p, seed, singles, STEPS, deep == 1);
-    q = spill(g, seed & 1 && p ? p : all, RM_SINGLE, seed, 30, 4096, &moved);
-    moves += (unsigned long)moved;
-    snprintf(where, sizeof where, "%s, %d moves", name, moved);
-    if (q) one_plan(g, w, q, seed, singles, STEPS, deep);
-    rm_plan_destroy(q);
+    for (i = 0; i <= more; i++) {
+        q = spill(g, (seed + i) & 1 && p ? p : all, RM_SINGLE, i ? rmi_mix(seed + i) : seed, 30, 4096, &moved);
+        moves += (unsigned long)moved;
+        snprintf(where, sizeof where, "%s, %d moves, the %lu.", name, moved, i);
+        if (q) one_plan(g, w, q, seed, singles, STEPS, i ? 0 : deep);
+        rm_plan_destroy(q);
+    }
     rm_plan_destroy(p);
     if (seed % 3 == 0) {
         p = plan(g, "rotor", 1, 31, 0, &min);
@@ -639,6 +643,7 @@ int main(int argc, char **argv)
 #endif
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : usual, i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    more = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;
     for (i = 0; i < n; i++) random_graph(first + i);
     standin_reset();
     printf("%lu graphs, %lu plans, %lu steps, %lu moves of data; %lu waits left out in turn, %lu not missed (and %lu before a graph)\n%lu passed, %lu failed, %lu skipped\n", n, plans, runs, moves, waits_dropped, waits_left, borders, passed, failed, skipped);
