@@ -10755,6 +10755,13 @@ RMI_FN int rmi_ref_move_delete(rmi_ref_search *s)
     return 1;
 }
 
+RMI_FN void rmi_ref_set_mode(rmi_ref_search *s, uint32_t op, uint32_t mode)
+{
+    s->odd = 1;
+    s->moded = op;
+    s->b->mode[op] = (uint8_t)mode;
+}
+
 RMI_RARE int rmi_ref_move_mode(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
@@ -10767,9 +10774,7 @@ RMI_RARE int rmi_ref_move_mode(rmi_ref_search *s)
         for (k = 0; k < m->n_bwd[op]; k++)
             if (s->folds->in[m->bwd0[op] + k] != RMI_NONE) return 0;
     }
-    s->odd = 1;
-    s->moded = op;
-    s->b->mode[op] = (uint8_t)((s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
+    rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
     return 1;
 }
 
@@ -11518,11 +11523,47 @@ RMI_RARE uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *pi
     return taken;
 }
 
+/* Where nothing more can be given up: another mode for an op whose backward reads what is there above the limit, or runs there; of
+   all that one which leaves the least above. s->above is of now; none is tried after `end` of the work. */
+RMI_RARE int rmi_ref_greedy_mode(rmi_ref_search *s, uint64_t end)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint64_t least = a->over, ns = RMI_INF;
+    uint32_t i, k, u, t, n = 0, op = RMI_NONE, mode = 0;
+    if (!m->n_moded || s->folds) return 0;
+    rmi_ref_begin(s);
+    for (i = 0; i < a->n_inst; i++)
+        for (u = a->inst_use[i]; u != RMI_NONE; u = a->use_prev[u]) {
+            if (a->use_pos[u] >= a->n || s->above[a->use_pos[u] + 1] == s->above[a->inst[i].first]) continue;
+            t = a->list[a->use_pos[u]];
+            if (m->tasks[t].way != RMI_BWD || m->n_modes[m->tasks[t].id] < 2 || s->mark[m->tasks[t].id]) continue;
+            s->mark[m->tasks[t].id] = 1;
+            s->stack[n++] = m->tasks[t].id;
+        }
+    for (i = 0; i < n; i++) s->mark[s->stack[i]] = 0;
+    for (i = 0; i < n && !rmi_ref_told(s); i++)
+        for (k = 0, t = s->stack[i]; k < m->n_modes[t] && s->work < end; k++) {
+            if (k == s->a->mode[t]) continue;
+            rmi_ref_begin(s);
+            rmi_ref_set_mode(s, t, k);
+            if (!rmi_ref_apply(s) || s->b->over > least || (s->b->over == least && s->b->ns >= ns)) continue;
+            least = s->b->over;
+            ns = s->b->ns;
+            op = t;
+            mode = k;
+        }
+    rmi_ref_begin(s);
+    if (op == RMI_NONE) return 0;
+    rmi_ref_set_mode(s, op, mode);
+    return rmi_ref_apply(s);
+}
+
 /* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
 RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
     uint32_t n, p, stuck = 0;
-    uint64_t least = RMI_INF;
+    uint64_t least = RMI_INF, end = s->work + 500 * (uint64_t)s->m->n_tasks;
     while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s)) {
         rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
         rmi_ref_tree est;
@@ -11537,7 +11578,7 @@ RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t
         s->work += 4 * (uint64_t)n;
         on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_apply(s);
         rmi_arena_free(&tmp);
-        if (!on) break;
+        if (!on && !rmi_ref_greedy_mode(s, end)) break;
         rmi_ref_accept(s);
         stuck = s->a->over < least ? 0 : stuck + 1;
         least = rmi_min(least, s->a->over);
@@ -17977,6 +18018,19 @@ RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s)
     return RM_OK;
 }
 
+/* No plan yet: the other starts, then a few cycles, until there is one; proofs can wait. */
+RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least)
+{
+    uint32_t i;
+    RMI_TRY(rmi_plan_search_starts(w, s, s->m, least / 2));
+    RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+    for (i = 0; i < 3 && !w->best.n && !w->stop.stopped; i++) {
+        rmi_ref_improve(s, least / 16, i);
+        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+    }
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
     rmi_ref_model m;
@@ -17986,7 +18040,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     uint32_t round, hot = 0;
     int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
-    int small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
+    int soon, small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
@@ -18002,6 +18056,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
     s.tried = RMI_INF;
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
+    soon = !w->best.n && budget >= w->info->min_bound_bytes;
+    if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     if (w->stop.stopped) return RM_OK;
     if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
@@ -18012,8 +18068,10 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         RMI_TRY(rmi_plan_search_ladder(w, &s, runs, budget));
         return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
     }
-    RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
-    RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+    if (!soon) {
+        RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
+        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+    }
     if (s.best.n) rmi_ref_restart(&s, &s.best);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {

@@ -604,6 +604,31 @@ static void large_first(void)
     }
 }
 
+/* Where giving up values gets stuck, another mode of a backward makes room: a plan near the least memory with no search at all. */
+static void stuck_modes(void)
+{
+    static const char graph[] = "rockmate graph 1\ntensor x input 100\ntensor w param 4\nop c0 in=x,w out=c0:1000 needs=x fwd=10 bwd=10\n"
+        "op r0 in=c0 out=r0:1000 needs=c0 fwd=5 bwd=5 inplace_bwd=c0\nvariant r0 out needs=r0 fwd=5 bwd=5 inplace=c0 inplace_bwd=c0\n"
+        "op c1 in=r0 out=c1:1000 needs=none fwd=40 bwd=40\n"
+        "op r1 in=c1 out=r1:1000 needs=c1 fwd=5 bwd=5 inplace_bwd=c1\nvariant r1 mask needs=saved saved=32 fwd=9 bwd=9 inplace=c1 inplace_bwd=c1\n"
+        "op p in=r1 out=p:250 needs=r1 fwd=5 bwd=20 bwd_ws=700\nvariant p index needs=saved saved=64 fwd=9 bwd=25\n"
+        "op c2 in=p out=c2:250 needs=p fwd=20 bwd=20\nop c3 in=c2 out=c3:250 needs=c2 fwd=20 bwd=20\nop l in=c3 out=y:4 fwd=1 bwd=1\noutput y\n";
+    uint64_t budget;
+    for (budget = 2200; budget <= 4200; budget += 200) {
+        rm_graph *g = NULL;
+        rm_plan *p = NULL;
+        rm_plan_info info;
+        rm_config c;
+        EXPECT(rm_graph_read(graph, sizeof graph - 1, NULL, &g) == RM_OK, rm_graph_error(g));
+        EXPECT(rm_config_preset("search", &c) == RM_OK, "a preset");
+        c.work = 1;
+        EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = budget, .align = 1, .config = &c, .info = &info}, &p) == RM_OK, rm_graph_error(g));
+        EXPECT(p && info.arena_bytes <= budget && info.min_bound_bytes > 2000, "within it, and little less can do");
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+    }
+}
+
 /* A plan from text has no alignment of its own: it is followed if its addresses have the one that is asked for. */
 static void like_from_text(void)
 {
@@ -644,6 +669,7 @@ int main(void)
     many();
     growing();
     large_first();
+    stuck_modes();
     like_from_text();
     return tm_end();
 }
