@@ -10073,6 +10073,51 @@ RMI_FN void rmi_ref_begin(rmi_ref_search *s)
     memcpy(s->b->mode, s->a->mode, s->m->g->n_ops);
 }
 
+#define RMI_REF_WANTED (RMI_NONE - 1)
+
+/* The same before the list is evaluated, in one pass from its end; not for lists with folds. now: by buffer, whether a run that stays
+   reads it later; or the round in which rmi_ref_clean would drop the last one that does, for the work that it would count. */
+RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
+{
+    const rmi_ref_model *m = s->m;
+    uint32_t p, i, k, round, rounds = 0, *now = s->now, *dropped = s->stack_runs; /* by round */
+    s->stamp++;
+    for (p = 0; p < x->n; p++) {
+        x->again[p] = s->done[x->list[p]] == s->stamp;
+        s->done[x->list[p]] = s->stamp;
+    }
+    for (i = 0; i < m->n_stay; i++) now[m->stay[i]] = RMI_REF_WANTED;
+    for (k = p = x->n; p-- > 0;) {
+        const rmi_ref_task *t = &m->tasks[x->list[p]];
+        const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
+        round = RMI_REF_WANTED;
+        if (t->way == RMI_FWD) {
+            int read = !x->again[p] && m->must[t->id];
+            for (i = 0, round = 1; i <= a->n_write; i++) {
+                uint32_t b = i < a->n_write ? m->pool[a->write0 + i] : a->saved;
+                if (b == RMI_NONE) continue;
+                if (now[b] == RMI_REF_WANTED) read = 1;
+                else if (now[b] != RMI_NONE && now[b] >= round) round = now[b] + 1;
+                now[b] = RMI_NONE;
+            }
+            if (read) round = RMI_REF_WANTED;
+        }
+        for (i = 0; i < a->n_read; i++) {
+            uint32_t *b = &now[m->pool[a->read0 + i]];
+            if (*b == RMI_NONE || *b < round) *b = round;
+        }
+        if (round == RMI_REF_WANTED) x->list[--k] = x->list[p];
+        else {
+            for (; rounds < round; rounds++) dropped[rounds] = 0;
+            dropped[round - 1]++;
+        }
+    }
+    memset(now, 0xFF, m->n_buf * sizeof *now);
+    for (i = 0, p = x->n; i < rounds; p -= dropped[i++]) s->work += 2 * (uint64_t)p;
+    x->n -= k;
+    memmove(x->list, x->list + k, x->n * sizeof *x->list);
+}
+
 /* Forwards that nobody reads go, until there are none. */
 RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
 {
@@ -10486,6 +10531,7 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
         while (k < s->n_ins && s->ins[k] >> 32 == q) b->list[n++] = (uint32_t)s->ins[k++];
     }
     b->n = n;
+    if (s->stop == RMI_INF && !s->folds) rmi_ref_tidy(s, b);
     s->same = !s->odd;
     ok = rmi_ref_eval(s, b) && rmi_ref_clean(s, b);
     s->same = 0;
@@ -10684,6 +10730,7 @@ RMI_RARE int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, c
     memcpy(s->b->list, list, n * sizeof(uint32_t));
     memcpy(s->b->mode, mode, s->m->g->n_ops);
     s->b->n = n;
+    if (!s->folds) rmi_ref_tidy(s, s->b);
     if (!rmi_ref_eval(s, s->b) || !rmi_ref_clean(s, s->b)) return 0;
     rmi_ref_accept(s);
     return 1;
@@ -18018,7 +18065,7 @@ RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s)
     return RM_OK;
 }
 
-/* No plan yet: the other starts, then a few cycles, until there is one; proofs can wait. */
+/* The other starts; where there is no plan yet, a few cycles until there is one: proofs can wait for it. */
 RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least)
 {
     uint32_t i;
@@ -18068,10 +18115,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         RMI_TRY(rmi_plan_search_ladder(w, &s, runs, budget));
         return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
     }
-    if (!soon) {
-        RMI_TRY(rmi_plan_search_starts(w, &s, &m, least / 2));
-        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
-    }
+    if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     if (s.best.n) rmi_ref_restart(&s, &s.best);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {
