@@ -1099,6 +1099,7 @@ typedef struct rmi_arena {
 } rmi_arena;
 
 #define RMI_ALIGN ((size_t)16)
+#define RMI_LARGE ((size_t)1 << 18) /* bytes */
 #define RMI_HEADER ((sizeof(rmi_block) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN)
 
 RMI_FN void *rmi_default_alloc(size_t bytes, void *user)
@@ -1160,7 +1161,7 @@ RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
     if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
     bytes = (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN;
     if (!b || b->size - b->used < bytes) {
-        want = bytes > a->next_size ? bytes : a->next_size;
+        want = bytes > a->next_size || bytes >= RMI_LARGE ? bytes : a->next_size; /* what is large can be given back alone */
         b = (rmi_block *)a->hooks.alloc(RMI_HEADER + want, a->hooks.user);
         if (!b) return NULL;
         b->used = 0;
