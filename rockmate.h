@@ -8753,9 +8753,9 @@ typedef struct rmi_ref_acc {    /* what a task touches, in one mode of its op; r
     uint32_t dout, view;        /* buffers, or RMI_NONE */
     uint32_t free0[2], n_free[2]; /* choices, by time, of a first run and of a repeat */
     uint32_t kept0[2], n_kept;  /* the same where what it saves is read */
-    uint32_t may_be_free;       /* BWD: all its gradients may be names of dout */
-    uint64_t view_offset, saved_bytes, saved_room;
-    uint8_t out0, is_view;      /* FWD: the first buffer that it makes is output 0's; it is a view, of whatever */
+    uint8_t may_be_free;        /* BWD: all its gradients may be names of dout */
+    uint8_t out0, is_view, inside; /* FWD: the first buffer that it makes is output 0's; it is a view, of whatever; not from its start */
+    uint64_t saved_bytes;
 } rmi_ref_acc;
 
 typedef struct rmi_ref_task {
@@ -8764,7 +8764,6 @@ typedef struct rmi_ref_task {
     uint32_t id, acc0;          /* op (or param, barrier); of mode 0 */
     uint32_t dep0, n_dep;       /* tasks that must have run before, beside what reads tell */
     uint32_t ban0, n_ban;       /* tasks that must not have run before: they change what this one reads */
-    uint64_t ns;                /* of tasks without choices */
 } rmi_ref_task;
 
 #define RMI_REF_LARGE 50000u /* tasks: memory counts */
@@ -8802,6 +8801,9 @@ RMI_PLAIN_BEGIN
 /* --- the model */
 
 #define RMI_REF_PUSH(m, array, n, cap, type) (rmi_arena_grow((m)->mem, (void **)&(m)->array, &(m)->cap, (m)->n + 1, sizeof(type)) ? &(m)->array[(m)->n++] : NULL)
+
+/* What a forward saves, rounded up; the granule is a power of two. */
+RMI_INLINE uint64_t rmi_ref_saved_room(const rmi_ref_model *m, const rmi_ref_acc *a) { return (a->saved_bytes + m->granule - 1) & ~((uint64_t)m->granule - 1); }
 
 /* Buffers whose bytes come and go; the others are the caller's, empty, or always there. */
 RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b)
@@ -8929,11 +8931,10 @@ RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_for
     if (op->has_bwd && rmi_low_has_backward(m->step) && rmi_low_reads_saved(op, mf)) {
         a.saved = m->compact[rmi_low_buf(g, RMI_BUF_SAVED, o)];
         a.saved_bytes = mf->saved;
-        a.saved_room = rmi_round_up(mf->saved, m->granule);
     }
     if (op->view != RMI_NONE) {
         a.view = m->compact[op->view];
-        a.view_offset = op->view_offset;
+        a.inside = op->view_offset != 0;
     }
     for (again = 0; again < 2; again++) {
         a.free0[again] = (uint32_t)m->n_choices;
@@ -9030,7 +9031,7 @@ RMI_FN rm_result rmi_ref_other_acc(rmi_ref_model *m, rmi_run r, rmi_access *low)
     return RM_OK;
 }
 
-RMI_FN rmi_ref_task *rmi_ref_new_task(rmi_ref_model *m, rmi_way way, uint32_t id, uint32_t part)
+RMI_FN void rmi_ref_new_task(rmi_ref_model *m, rmi_way way, uint32_t id, uint32_t part)
 {
     rmi_ref_task *t = &m->tasks[m->n_tasks++];
     t->way = (uint8_t)way;
@@ -9038,7 +9039,6 @@ RMI_FN rmi_ref_task *rmi_ref_new_task(rmi_ref_model *m, rmi_way way, uint32_t id
     t->id = id;
     t->acc0 = (uint32_t)m->n_accs;
     t->fixed = way != RMI_FWD || m->g->ops[id].pinned;
-    return t;
 }
 
 /* The fastest mode of each op. */
@@ -9083,12 +9083,11 @@ RMI_FN rm_result rmi_ref_op_tasks(rmi_ref_model *m, uint32_t o, int backward)
 {
     const rmi_op *op = &m->g->ops[o];
     uint32_t f, h, p;
-    rmi_ref_task *t;
     for (p = 0; p < (backward ? rmi_low_parts(op) : 1); p++) {
         uint32_t n = 0;
         for (f = 0; f < op->n_forms && backward && !rmi_low_has_part(op, f, p);) f++;
         if (backward && f == op->n_forms) continue;
-        t = rmi_ref_new_task(m, backward ? RMI_BWD : RMI_FWD, o, p);
+        rmi_ref_new_task(m, backward ? RMI_BWD : RMI_FWD, o, p);
         if (backward && !m->n_bwd[o]++) m->bwd0[o] = m->n_tasks - 1;
         for (f = 0; f < op->n_forms; f++)
             for (h = 0; h < op->n_forms; h++) {
@@ -9099,7 +9098,6 @@ RMI_FN rm_result rmi_ref_op_tasks(rmi_ref_model *m, uint32_t o, int backward)
                 n++;
             }
         m->n_modes[o] = (uint8_t)n;
-        t->ns = m->choices[m->accs[t->acc0].free0[0]].ns;
     }
     return RM_OK;
 }
@@ -9190,10 +9188,10 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
 
 /* A reduction, update or barrier after all that it stands behind in the list of everything once and that touches its gradient.
    by: scratch, by tensor. */
-RMI_FN rm_result rmi_ref_order_others(rmi_ref_model *m, uint32_t *by)
+RMI_FN rm_result rmi_ref_order_others(rmi_ref_model *m, rmi_arena *tmp, uint32_t *by)
 {
     const rm_graph *g = m->g;
-    uint32_t i, k, p, *at = RMI_NEW(m->mem, uint32_t, m->n_tasks), *barriers = RMI_NEW(m->mem, uint32_t, (size_t)g->n_barriers + 1), n_barriers = 0;
+    uint32_t i, k, p, *at = RMI_NEW(tmp, uint32_t, m->n_tasks), *barriers = RMI_NEW(tmp, uint32_t, (size_t)g->n_barriers + 1), n_barriers = 0;
     if (!at || !barriers) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) by[i] = RMI_NONE; /* its reduction or update so far */
     for (i = 0; i < m->n_keep; i++) at[m->keep[i]] = i;
@@ -9214,8 +9212,8 @@ RMI_FN rm_result rmi_ref_order_others(rmi_ref_model *m, uint32_t *by)
     return RM_OK;
 }
 
-/* Everything once: forwards in order, backwards in reverse, reductions and updates as >>block does. */
-RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
+/* Everything once: forwards in order, backwards in reverse, reductions and updates as >>block does. tmp: for scratch. */
+RMI_FN rm_result rmi_ref_once(rmi_ref_model *m, rmi_arena *tmp)
 {
     const rm_graph *g = m->g;
     uint32_t i, k, n = 0, most = g->n_barriers + 8, *slot, *update;
@@ -9225,11 +9223,11 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
     for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
     m->tasks = RMI_NEW(m->mem, rmi_ref_task, most);
     m->keep = RMI_NEW(m->mem, uint32_t, most);
-    runs = RMI_NEW(m->mem, rmi_run, most);
-    slot = RMI_NEW(m->mem, uint32_t, g->n_ops);
+    runs = RMI_RAW(tmp, rmi_run, most);
+    slot = RMI_NEW(tmp, uint32_t, g->n_ops);
     if (!m->tasks || !m->keep || !runs || !slot) return RM_ERROR_MEMORY;
     if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, most, sizeof(rmi_ref_acc)) || !rmi_arena_grow(m->mem, (void **)&m->choices, &m->cap_choices, most, sizeof(rmi_ref_choice))) return RM_ERROR_MEMORY; /* what ops without variants need */
-    RMI_TRY(rmi_low_access_make(g, m->mem, &low));
+    RMI_TRY(rmi_low_access_make(g, tmp, &low));
     for (i = 0; i < g->n_ops; i++) {
         RMI_TRY(rmi_ref_op_tasks(m, i, 0));
         m->keep[m->n_keep++] = i;
@@ -9251,7 +9249,7 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
         rmi_ref_new_task(m, (rmi_way)runs[i].way, runs[i].id, 0);
         RMI_TRY(rmi_ref_other_acc(m, runs[i], &low));
     }
-    update = RMI_NEW(m->mem, uint32_t, g->n_tensors);
+    update = RMI_NEW(tmp, uint32_t, g->n_tensors);
     if (!update) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) update[i] = RMI_NONE;
     for (i = 0; i < m->n_tasks; i++)
@@ -9262,7 +9260,7 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m)
         if (m->tasks[i].way <= RMI_BWD) RMI_TRY(rmi_ref_order(m, i, update, 0));
         if (m->tasks[i].way <= RMI_BWD) RMI_TRY(rmi_ref_order(m, i, update, 1));
     }
-    return rmi_ref_order_others(m, update);
+    return rmi_ref_order_others(m, tmp, update);
 }
 
 /* Which buffers are views of which. */
@@ -9289,8 +9287,10 @@ RMI_FN rm_result rmi_ref_kin(rmi_ref_model *m)
 
 RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, rmi_ref_model *m)
 {
+    rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint32_t i;
     uint64_t sum = 0;
+    rm_result r;
     memset(m, 0, sizeof *m);
     m->g = g;
     m->mem = mem;
@@ -9310,12 +9310,14 @@ RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
         m->must[i] = g->ops[i].mutates.n || (g->ops[i].flags & RM_ONCE);
         for (k = 0; k < g->ops[i].out.n; k++) m->must[i] |= m->compact[g->ops[i].out.at[k]] == RMI_NONE;
     }
-    RMI_TRY(rmi_ref_once(m));
+    r = rmi_ref_once(m, &tmp);
+    rmi_arena_free(&tmp);
+    if (r != RM_OK) return r;
     for (i = 0; i < g->n_ops; i++) {
         rmi_ref_fast_mode(m, i);
         if (m->n_modes[i] > 1) m->moded[m->n_moded++] = i;
         if (m->accs[m->tasks[i].acc0].n_write + 2 > m->most_degree) m->most_degree = m->accs[m->tasks[i].acc0].n_write + 2;
-        sum += m->tasks[i].ns;
+        sum += m->choices[m->accs[m->tasks[i].acc0].free0[0]].ns;
     }
     m->mean_ns = sum / g->n_ops + 1;
     for (i = 0; i < m->n_accs; i++)
@@ -9329,7 +9331,6 @@ RMI_PLAIN_END
 typedef struct rmi_ref_inst { /* one life of one buffer */
     uint32_t buf, first, last, again, str, sibling;
     uint32_t prev;            /* life of the same buffer before */
-    uint32_t next_free;       /* next one whose last use is the same */
     uint8_t gone, home, off;  /* off: a view that does not start where its stretch does */
 } rmi_ref_inst;
 
@@ -9351,7 +9352,7 @@ typedef struct rmi_ref_state {
     uint8_t *rank;     /* of the form among the choices */
     uint8_t *again;    /* a repeat */
     uint64_t *cost;    /* ns */
-    uint32_t *inst0, *free_head;
+    uint32_t *inst0;
     rmi_ref_inst *inst;
     uint32_t n_inst;
     rmi_ref_str *str;
@@ -9359,6 +9360,7 @@ typedef struct rmi_ref_state {
     uint32_t *inst_use; /* by life: its latest use in the list of uses; filled by rmi_ref_record */
     uint32_t *use_pos, *use_prev, n_use;
     uint32_t *cur;     /* by buffer: the life at the end */
+    uint32_t *free_head, *next_free; /* by position: the lives whose last use is there; of an evaluation, as long as it lasts */
     uint32_t *dead, n_dead; /* forwards that nobody reads */
     uint32_t *reps, n_reps; /* repeats */
 } rmi_ref_state;
@@ -9428,6 +9430,7 @@ typedef struct rmi_ref_search {
     uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
     uint64_t most_ns;    /* a closure that takes longer is of no use */
     uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
+    int untidy;          /* the last list that was evaluated had forwards that nobody reads */
     uint32_t *touched, n_touched; /* stretches that the last closure reads where they are */
     uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
     uint8_t *mark;       /* by task: scratch */
@@ -9448,8 +9451,8 @@ RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
     return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* Uses are of the current state alone: `uses` lends their tables. */
-RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *uses)
+/* Uses are of the current state alone, and some tables of the evaluation: `other` lends them. */
+RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *other)
 {
     RMI_TRY(rmi_ref_kept_make(s, x));
     x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
@@ -9458,17 +9461,18 @@ RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const
     x->again = RMI_RAW(s->mem, uint8_t, s->cap);
     x->cost = RMI_RAW(s->mem, uint64_t, s->cap);
     x->inst0 = RMI_RAW(s->mem, uint32_t, s->cap + 1);
-    x->free_head = RMI_RAW(s->mem, uint32_t, s->cap + 1);
+    x->free_head = other ? other->free_head : RMI_RAW(s->mem, uint32_t, s->cap + 1);
+    x->next_free = other ? other->next_free : RMI_RAW(s->mem, uint32_t, s->cap_inst);
     x->inst = RMI_RAW(s->mem, rmi_ref_inst, s->cap_inst);
     x->str = RMI_RAW(s->mem, rmi_ref_str, s->cap_inst);
-    x->inst_use = uses ? uses->inst_use : RMI_RAW(s->mem, uint32_t, s->cap_inst);
-    x->use_pos = uses ? uses->use_pos : RMI_RAW(s->mem, uint32_t, s->cap_use);
-    x->use_prev = uses ? uses->use_prev : RMI_RAW(s->mem, uint32_t, s->cap_use);
+    x->inst_use = other ? other->inst_use : RMI_RAW(s->mem, uint32_t, s->cap_inst);
+    x->use_pos = other ? other->use_pos : RMI_RAW(s->mem, uint32_t, s->cap_use);
+    x->use_prev = other ? other->use_prev : RMI_RAW(s->mem, uint32_t, s->cap_use);
     x->cur = RMI_RAW(s->mem, uint32_t, s->m->n_buf);
     x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
     x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
     if (x->cur) memset(x->cur, 0xFF, s->m->n_buf * sizeof(uint32_t));
-    return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->m->root) && x->rank && x->again && x->inst0 && x->free_head && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
+    return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->m->root) && x->rank && x->again && x->inst0 && x->free_head && x->next_free && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* What edits of lists of at most s->cap entries are noted in. */
@@ -9800,7 +9804,7 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
         if (lo < hi) {
             uint32_t of = a->view == RMI_NONE ? RMI_NONE : s->now[a->view];
             if (of != RMI_NONE && x->inst[of].str != RMI_NONE) {
-                x->inst[lo].off = (uint8_t)(x->inst[of].off || a->view_offset);
+                x->inst[lo].off = (uint8_t)(x->inst[of].off || a->inside);
                 rmi_ref_join(x, lo, x->inst[of].str);
             }
             s->now[x->inst[lo].buf] = lo;
@@ -9816,7 +9820,7 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
                 continue;
             }
             kept = 1;
-            fresh += a->saved_room;
+            fresh += rmi_ref_saved_room(m, a);
         } else fresh += m->room[x->inst[i].buf];
     }
     if (first_out) {
@@ -9834,7 +9838,7 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
     for (i = lo; i < hi; i++) {
         if (x->inst[i].gone) continue;
         if (i == lo && from != RMI_NONE) rmi_ref_take_over(x, lo, from);
-        else rmi_ref_stretch(x, i, x->inst[i].buf == a->saved ? a->saved_room : m->room[x->inst[i].buf]);
+        else rmi_ref_stretch(x, i, x->inst[i].buf == a->saved ? rmi_ref_saved_room(m, a) : m->room[x->inst[i].buf]);
         s->now[x->inst[i].buf] = i;
     }
     *live += size - c[pick].ws;
@@ -9956,7 +9960,7 @@ RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
                 return 0;
             }
         }
-        for (i = x->free_head[p]; i != RMI_NONE; i = x->inst[i].next_free) {
+        for (i = x->free_head[p]; i != RMI_NONE; i = x->next_free[i]) {
             rmi_ref_inst *k = &x->inst[i];
             if (!k->gone && k->str != RMI_NONE && !--x->str[k->str].refs) live -= x->str[k->str].room;
         }
@@ -9981,7 +9985,7 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     s->work += x->n;
     memset(x->free_head, 0xFF, (x->n + 1u) * sizeof(uint32_t));
     for (i = x->n_inst; i-- > 0;) {
-        x->inst[i].next_free = x->free_head[x->inst[i].last];
+        x->next_free[i] = x->free_head[x->inst[i].last];
         x->free_head[x->inst[i].last] = i;
     }
     s->passed = 0;
@@ -10115,6 +10119,7 @@ RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
     }
     memset(now, 0xFF, m->n_buf * sizeof *now);
     for (i = 0, p = x->n; i < rounds; p -= dropped[i++]) s->work += 2 * (uint64_t)p;
+    s->untidy = rounds > 0;
     x->n -= k;
     memmove(x->list, x->list + k, x->n * sizeof *x->list);
 }
@@ -10122,6 +10127,7 @@ RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
 /* Forwards that nobody reads go, until there are none. */
 RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
 {
+    s->untidy |= x->n_dead && !s->folds;
     while (x->n_dead) {
         uint32_t i, k = 0, d = 0;
         for (i = 0; i < x->n; i++) {
@@ -10318,7 +10324,7 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
     const rmi_ref_acc *c = m->maker[u] == RMI_NONE ? NULL : &m->accs[m->tasks[m->maker[u]].acc0 + s->b->mode[m->maker[u]]];
     const rmi_ref_acc *old = c ? rmi_ref_acc_of(m, a, m->maker[u]) : NULL;
     int saved = c && c->saved == u;
-    int64_t room = (int64_t)(saved ? c->saved_room : m->room[u]), old_room = (int64_t)(old && old->saved == u ? old->saved_room : m->room[u]);
+    int64_t room = (int64_t)(saved ? rmi_ref_saved_room(m, c) : m->room[u]), old_room = (int64_t)(old && old->saved == u ? rmi_ref_saved_room(m, old) : m->room[u]);
     uint32_t n = rmi_ref_events(s, u, ev), n_was, k, i, used = 0;
     if (n == RMI_NONE) return 0;
     v->met++;
@@ -10532,7 +10538,7 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
         while (k < s->n_ins && s->ins[k] >> 32 == q) b->list[n++] = (uint32_t)s->ins[k++];
     }
     b->n = n;
-    if (s->stop == RMI_INF && !s->folds) rmi_ref_tidy(s, b);
+    if (s->untidy && s->stop == RMI_INF) rmi_ref_tidy(s, b);
     s->same = !s->odd;
     ok = rmi_ref_eval(s, b) && rmi_ref_clean(s, b);
     s->same = 0;
@@ -10731,7 +10737,7 @@ RMI_RARE int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, c
     memcpy(s->b->list, list, n * sizeof(uint32_t));
     memcpy(s->b->mode, mode, s->m->g->n_ops);
     s->b->n = n;
-    if (!s->folds) rmi_ref_tidy(s, s->b);
+    if (s->untidy) rmi_ref_tidy(s, s->b);
     if (!rmi_ref_eval(s, s->b) || !rmi_ref_clean(s, s->b)) return 0;
     rmi_ref_accept(s);
     return 1;
@@ -16662,7 +16668,8 @@ typedef struct rmi_planner {
     rm_config c;
     rmi_home *homes; /* of the current step */
     size_t n_homes, n_low, n_late; /* all; those without inputs; those of >>sequence alone, after all */
-    uint64_t *offsets;     /* by buffer: of homes */
+    uint32_t *lasting, n_lasting; /* by tensor: its number among those that are no activations */
+    uint64_t *offsets;     /* of homes, three for each of these: value, gradient, state */
     uint64_t homes_bytes;
     rmi_seq seq;
     rmi_blk blk;
@@ -16810,6 +16817,21 @@ RMI_FN void rmi_plan_input_ends(const rm_graph *g, uint32_t *dies)
             for (k = 0; k < g->ops[i].forms[0].parts[p].needs.n; k++) dies[g->tensors[g->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * g->n_ops - i;
 }
 
+/* An arena for a pass: the graph's hooks, and the question. */
+RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
+{
+    rmi_arena a = rmi_arena_make(&w->g->mem.hooks);
+    a.stop = &w->stop;
+    return a;
+}
+
+/* Where a home lies; RMI_INF: not known yet. */
+RMI_FN uint64_t *rmi_plan_offset(rmi_planner *w, uint32_t buf)
+{
+    uint32_t t, kind = rmi_low_kind(w->g, buf, &t);
+    return &w->offsets[3 * (size_t)w->lasting[t] + (kind == RMI_BUF_VALUE ? 0 : kind == RMI_BUF_GRAD ? 1 : 2)];
+}
+
 /* What another plan has on the device stays where it has it. */
 RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
 {
@@ -16820,7 +16842,7 @@ RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
         if (h->host)
             return rmi_err_set(&w->g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s", rmi_sch_name(w->g, h->buf, name),
                                w->g->has_link ? "set rm_plan_desc.host_bytes as well" : "declare the link (rm_graph_link)");
-        w->offsets[h->buf] = h->offset;
+        *rmi_plan_offset(w, h->buf) = h->offset;
         w->homes_bytes = rmi_max(w->homes_bytes, h->offset + rmi_round_up(rmi_low_bytes(w->g, h->buf), w->align));
     }
     return RM_OK;
@@ -16829,29 +16851,17 @@ RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
 RMI_FN void rmi_plan_home(rmi_planner *w, uint32_t buf)
 {
     uint64_t bytes = rmi_low_bytes(w->g, buf);
-    if (!bytes || rmi_low_external(w->g, buf) || w->offsets[buf] != RMI_INF) return;
-    w->offsets[buf] = w->homes_bytes;
+    if (!bytes || rmi_low_external(w->g, buf) || *rmi_plan_offset(w, buf) != RMI_INF) return;
+    *rmi_plan_offset(w, buf) = w->homes_bytes;
     w->homes_bytes += rmi_round_up(bytes, w->align);
 }
 
-/* Addresses of all that any of the steps starts with. */
-RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
+RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *w, rmi_arena *tmp)
 {
     const rm_graph *g = w->g;
-    rmi_arena *mem = &w->p->mem;
-    uint32_t i, n = 0, lasting = 0;
-    uint32_t *dies = RMI_NEW(mem, uint32_t, g->n_tensors);
-    rmi_plan_input *in = RMI_NEW(mem, rmi_plan_input, g->n_tensors);
-    w->offsets = RMI_NEW(mem, uint64_t, rmi_low_buffers(g));
-    for (i = 0; i < g->n_tensors; i++) lasting += g->tensors[i].kind != RMI_ACT;
-    w->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)lasting);
-    if (!dies || !in || !w->offsets || !w->homes) return RM_ERROR_MEMORY;
-    for (i = 0; i < rmi_low_buffers(g); i++) w->offsets[i] = RMI_INF;
-    if (w->d->like && !(g->has_link && w->d->host_bytes)) RMI_TRY(rmi_plan_layout_like(w, &w->d->like->prog[0]));
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, i);
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_STATE, i));
+    uint32_t i, n = 0, *dies = RMI_NEW(tmp, uint32_t, g->n_tensors);
+    rmi_plan_input *in = RMI_RAW(tmp, rmi_plan_input, w->n_lasting);
+    if (!dies || !in) return RM_ERROR_MEMORY;
     rmi_plan_input_ends(g, dies);
     for (i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].kind == RMI_INPUT) {
@@ -16860,6 +16870,32 @@ RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
         }
     rmi_sort(in, n, sizeof(rmi_plan_input), rmi_plan_cmp_input, NULL);
     for (i = 0; i < n; i++) rmi_plan_home(w, in[i].buf);
+    return RM_OK;
+}
+
+/* Addresses of all that any of the steps starts with. */
+RMI_FN rm_result rmi_plan_layout(rmi_planner *w)
+{
+    const rm_graph *g = w->g;
+    rmi_arena *mem = &w->p->mem, tmp = rmi_plan_arena(w);
+    rm_result r;
+    uint32_t i;
+    w->lasting = RMI_NEW(mem, uint32_t, g->n_tensors);
+    if (!w->lasting) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind != RMI_ACT) w->lasting[i] = w->n_lasting++;
+    w->offsets = RMI_RAW(mem, uint64_t, 3 * (size_t)w->n_lasting);
+    w->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)w->n_lasting);
+    if (!w->offsets || !w->homes) return RM_ERROR_MEMORY;
+    memset(w->offsets, 0xFF, 3 * (size_t)w->n_lasting * sizeof *w->offsets);
+    if (w->d->like && !(g->has_link && w->d->host_bytes)) RMI_TRY(rmi_plan_layout_like(w, &w->d->like->prog[0]));
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_PARAM || g->tensors[i].kind == RMI_CONST) rmi_plan_home(w, i);
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_PARAM) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_STATE, i));
+    r = rmi_plan_layout_inputs(w, &tmp);
+    rmi_arena_free(&tmp);
+    if (r != RM_OK) return r;
     for (i = 0; i < g->n_tensors && (w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)); i++)
         if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) rmi_plan_home(w, rmi_low_buf(g, RMI_BUF_GRAD, i));
     return w->homes_bytes > RMI_MAX ? RM_ERROR_ARGUMENT : RM_OK;
@@ -16872,7 +16908,7 @@ RMI_FN void rmi_plan_add_home(rmi_planner *w, uint32_t buf)
     h = &w->homes[w->n_homes++];
     h->buf = buf;
     h->host = 0;
-    h->offset = w->offsets[buf];
+    h->offset = *rmi_plan_offset(w, buf);
 }
 
 /* The homes of one step kind, by address. A forward between micro-steps must not disturb gradients that wait there. */
@@ -17122,14 +17158,6 @@ RMI_FN int rmi_plan_ask(void *user)
     rmi_plan_tell(w, w->placing ? "place" : "solve");
     if (!w->stop.stopped && w->end_ns && w->best.n && rmi_now_ns() >= w->end_ns) w->stop.stopped = w->late = 1;
     return w->stop.stopped;
-}
-
-/* An arena for a pass: the graph's hooks, and the question. */
-RMI_FN rmi_arena rmi_plan_arena(rmi_planner *w)
-{
-    rmi_arena a = rmi_arena_make(&w->g->mem.hooks);
-    a.stop = &w->stop;
-    return a;
 }
 
 /* Tries a candidate; it becomes the best if it fits and is faster (then smaller). *size: what it takes. */
