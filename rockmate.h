@@ -9430,6 +9430,7 @@ typedef struct rmi_ref_search {
     uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
     uint64_t most_ns;    /* a closure that takes longer is of no use */
     uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
+    int forked;          /* the last closure would have been another one at another level */
     int untidy;          /* the last list that was evaluated had forwards that nobody reads */
     uint32_t *touched, n_touched; /* stretches that the last closure reads where they are */
     uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
@@ -10151,7 +10152,8 @@ RMI_FN int rmi_ref_cmp_ins(const void *x, const void *y, void *user)
 RMI_FN void rmi_ref_sort_ins(rmi_ref_search *s)
 {
     uint32_t i, k, n = 0;
-    if (s->n_ins > 24) rmi_sort(s->ins, s->n_ins, sizeof(uint64_t), rmi_ref_cmp_ins, NULL);
+    if (s->n_ins > 64 && s->n_ins <= s->cap_ins / 2) rmi_sort_u64(s->ins, s->ins + s->n_ins, s->n_ins);
+    else if (s->n_ins > 24) rmi_sort(s->ins, s->n_ins, sizeof(uint64_t), rmi_ref_cmp_ins, NULL);
     else
         for (i = 1; i < s->n_ins; i++) {
             uint64_t x = s->ins[i];
@@ -10657,6 +10659,7 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
             if (a->inst[i].last >= b) continue;
             s->extended += (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
             if (mk == RMI_NONE || m->tasks[mk].fixed) continue;
+            s->forked = 1;
             again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) || (level == RMI_REF_MIXED && rmi_ref_rand(s, 2));
             if (!again) continue;
             s->extended -= (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
@@ -10694,16 +10697,22 @@ RMI_INLINE int rmi_ref_gap(const rmi_ref_search *s, uint32_t k, uint32_t t, uint
     return any && *b != RMI_NONE;
 }
 
-/* Insertions that give up stretch k across t, at position at (RMI_NONE: at its next use). 0: they cannot be. */
-RMI_FN int rmi_ref_evict(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t at, uint32_t level, uint64_t *ns)
+/* Insertions that give up stretch k, which can be, across t, with what reads it next at position b. 0: they cannot be. */
+RMI_FN int rmi_ref_give_up(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
 {
     const rmi_ref_state *a = s->a;
-    uint32_t i, b, from, ok = 1;
-    if (!rmi_ref_gap(s, k, t, &from, &b)) return 0;
-    if (at != RMI_NONE && at > t && at < b) b = at;
+    uint32_t i, ok = 1;
     for (i = a->str[k].head; i != RMI_NONE && ok; i = a->inst[i].sibling)
         if (a->inst[i].first < t && a->inst[i].last > t) ok = (uint32_t)rmi_ref_closure(s, s->m->maker[a->inst[i].buf], t, b, level, ns);
     return (int)ok;
+}
+
+/* The same at position at (RMI_NONE: at its next use), if it can be. */
+RMI_FN int rmi_ref_evict(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t at, uint32_t level, uint64_t *ns)
+{
+    uint32_t b, from;
+    if (!rmi_ref_gap(s, k, t, &from, &b)) return 0;
+    return rmi_ref_give_up(s, k, t, at != RMI_NONE && at > t && at < b ? at : b, level, ns);
 }
 
 /* Where an input of the makers of stretch k dies between t and b: there a recomputation is cheaper. RMI_NONE: nowhere. */
@@ -10893,8 +10902,8 @@ RMI_FN uint32_t rmi_ref_faster(const rmi_ref_search *s, uint32_t p, const rmi_re
     return a->rank[p];
 }
 
-/* What giving up stretch k across p would cost, in ns; RMI_INF: it cannot be. */
-RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_t at, uint32_t level)
+/* What giving up stretch k, which can be, across p and up to b would cost, in ns; RMI_INF: it cannot be. */
+RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_t b, uint32_t level)
 {
     uint32_t n = s->n_ins;
     uint64_t ns = 1;
@@ -10904,7 +10913,8 @@ RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_
     s->n_ins = 0;
     s->extended = 0;
     s->n_touched = 0;
-    ok = rmi_ref_evict(s, k, p, at, level, &ns);
+    s->forked = 0;
+    ok = rmi_ref_give_up(s, k, p, b, level, &ns);
     rmi_ref_clear_marks(s, 0);
     s->ins -= n;
     s->cap_ins += n;
@@ -10929,7 +10939,7 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
             if (i < n || !rmi_ref_gap(s, x->str, p, &from, &b)) continue;
             found++;
             if (!rmi_ref_rand(s, 4)) level = RMI_REF_DEAD;
-            ns = rmi_ref_price(s, x->str, p, RMI_NONE, level);
+            ns = rmi_ref_price(s, x->str, p, b, level);
             if (ns == RMI_INF || (best != RMI_NONE && (a->str[x->str].room >> 8) * best_ns <= (a->str[best].room >> 8) * ns)) continue;
             best = x->str;
             best_ns = ns;
@@ -11409,7 +11419,7 @@ RMI_RARE void rmi_ref_improve_windows(rmi_ref_search *s, rmi_ref_windows *w, uin
 /* --- greedy: evictions by bytes over the limit a ns, many at a time */
 typedef struct rmi_ref_pick {
     uint64_t score;
-    uint32_t str, t, at, level, from, b;
+    uint32_t str, t, level, from, b;
 } rmi_ref_pick;
 
 /* a / b in 2^-20, good to some 40 bits. */
@@ -11434,17 +11444,19 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
 /* The best way to give up stretch k across t, if it scores more than `least`; else the score is 0. */
 RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t least, rmi_ref_pick *pick)
 {
-    uint32_t level, from, b, hoist;
+    uint32_t level, way, from, b, hoist;
     pick->score = 0;
     if (!rmi_ref_gap(s, k, t, &from, &b)) return;
     hoist = rmi_ref_hoist(s, k, t, b);
     for (level = 0; level < (hoist == RMI_NONE ? 3u : 4u); level++) {
-        uint32_t at = level == 3 ? hoist : RMI_NONE, to = level == 3 ? hoist : b;
+        uint32_t to = level == 3 ? hoist : b;
         uint64_t ns, gain = (s->a->str[k].room >> 8) * (s->above[to] - s->above[from + 1]), score;
         least = rmi_max(least, pick->score);
         s->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
-        ns = rmi_ref_price(s, k, t, at, level == 3 ? RMI_REF_CROSSING : level);
+        way = level;
+        ns = rmi_ref_price(s, k, t, to, way == 3 ? RMI_REF_CROSSING : way);
         s->most_ns = RMI_INF;
+        if (!level && !s->forked) level = 2; /* the next two are the same */
         if (ns == RMI_INF || gain <= s->extended) continue;
         gain -= s->extended;
         score = rmi_ref_ratio(gain, ns);
@@ -11452,8 +11464,7 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t
         pick->score = score;
         pick->str = k;
         pick->t = t;
-        pick->at = at;
-        pick->level = level == 3 ? RMI_REF_CROSSING : level;
+        pick->level = way == 3 ? RMI_REF_CROSSING : way;
         pick->from = from;
         pick->b = to;
     }
@@ -11564,12 +11575,12 @@ RMI_RARE uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *pi
         uint32_t from = s->n_ins;
         int free_ = !s->busy[c->str];
         if (!free_ || rmi_ref_tree_most(est, c->from + 1, c->b) <= (int64_t)s->limit) continue;
-        if (rmi_ref_price(s, c->str, c->t, c->at, c->level) == RMI_INF) continue;
+        if (rmi_ref_price(s, c->str, c->t, c->b, c->level) == RMI_INF) continue;
         for (k = 0; k < s->n_touched && free_; k++) free_ = s->busy[s->touched[k]] != 2;
         if (!free_) continue;
         for (k = 0; k < s->n_touched; k++) s->busy[s->touched[k]] |= 1;
         s->busy[c->str] = 2;
-        rmi_ref_evict(s, c->str, c->t, c->at, c->level, &ns);
+        rmi_ref_give_up(s, c->str, c->t, c->b, c->level, &ns);
         rmi_ref_clear_marks(s, from);
         rmi_ref_tree_add(est, c->from + 1, c->b, -(int64_t)a->str[c->str].room);
         taken++;
@@ -11642,19 +11653,6 @@ RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t
 }
 
 /* --- repeats that need not be are dropped, dearest first by time per byte and position, while the rest fits */
-typedef struct rmi_ref_spare {
-    uint64_t score;
-    uint32_t p;
-} rmi_ref_spare;
-
-RMI_FN int rmi_ref_cmp_spare(const void *x, const void *y, void *user)
-{
-    const rmi_ref_spare *a = (const rmi_ref_spare *)x, *b = (const rmi_ref_spare *)y;
-    (void)user;
-    if (a->score != b->score) return a->score > b->score ? -1 : 1;
-    return a->p < b->p ? -1 : a->p > b->p;
-}
-
 /* Without the repeat at p, life i of what it makes goes on from its predecessor: through positions [*from, p). 0: it cannot. */
 RMI_FN int rmi_ref_bridge(const rmi_ref_state *a, uint32_t i, uint32_t *from)
 {
@@ -11701,19 +11699,19 @@ RMI_RARE int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
 RMI_RARE uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
 {
     uint32_t i, k = 0, p, n = s->a->n_reps;
-    rmi_ref_spare *spare = RMI_NEW(mem, rmi_ref_spare, n);
+    rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n), *room = RMI_RAW(mem, rmi_plc_key, n); /* key: the dearer the smaller */
     rmi_ref_tree t;
-    if (!spare || rmi_ref_tree_make(mem, s->a->live, s->a->n + 1, &t) != RM_OK) return 0;
+    if (!spare || !room || rmi_ref_tree_make(mem, s->a->live, s->a->n + 1, &t) != RM_OK) return 0;
     for (i = 0; i < n; i++) {
-        spare[i].p = s->a->reps[i];
-        spare[i].score = rmi_ref_spare_score(s, spare[i].p);
+        spare[i].id = s->a->reps[i];
+        spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
     }
-    rmi_sort(spare, n, sizeof(rmi_ref_spare), rmi_ref_cmp_spare, NULL);
+    rmi_plc_sort(spare, room, n);
     for (i = 0; i < n; i++)
-        if (rmi_ref_hold(s, &t, spare[i].p)) spare[k++] = spare[i];
+        if (rmi_ref_hold(s, &t, spare[i].id)) spare[k++] = spare[i];
     for (; k; k /= 2) {
         rmi_ref_begin(s);
-        for (p = 0; p < k; p++) rmi_ref_drop(s, spare[p].p);
+        for (p = 0; p < k; p++) rmi_ref_drop(s, spare[p].id);
         if (rmi_ref_apply(s) && !s->b->over && s->b->ns < s->a->ns) {
             rmi_ref_accept(s);
             return k;
