@@ -9757,15 +9757,10 @@ RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, 
 
 /* Takes the fastest choice that fits in what is left; if none does, the one that takes least. over_of: by choice, the life
    that output 0 takes over, worth `gain` bytes. Returns its index; *size: what it adds. */
-RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n, uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size, uint32_t *from)
+RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n, uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size, uint32_t *from)
 {
     uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
     uint64_t least = RMI_INF;
-    if (c->inplace == RMI_NONE && live + fresh + c->ws <= s->limit) { /* mostly */
-        *size = fresh + c->ws;
-        *from = RMI_NONE;
-        return 0;
-    }
     for (i = 0; i < n; i++) {
         uint32_t f = RMI_NONE;
         uint64_t want;
@@ -9788,6 +9783,14 @@ RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state 
     *size = least;
     *from = best_from;
     return best;
+}
+
+RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n, uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size, uint32_t *from)
+{
+    if (c->inplace != RMI_NONE || live + fresh + c->ws > s->limit) return rmi_ref_choose_any(s, x, c, n, live, fresh, gain, out_bytes, p, size, from);
+    *size = fresh + c->ws; /* mostly */
+    *from = RMI_NONE;
+    return 0;
 }
 
 RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
