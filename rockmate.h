@@ -1002,27 +1002,39 @@ RMI_INLINE uint64_t rmi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RMI_FN uint64_t rmi_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to) { return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to; }
 
-/* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. */
+/* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. Long division in two digits of 32 bits
+   (Knuth, The Art of Computer Programming 2, 4.3.1, algorithm D). */
 RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
 {
-    uint64_t hi, lo, q = 0, r, al = a & 0xFFFFFFFFu, ah = a >> 32, bl = b & 0xFFFFFFFFu, bh = b >> 32, mid, t;
+    const uint64_t low = 0xFFFFFFFFu;
+    uint64_t hi, lo, q = 0, al = a & low, ah = a >> 32, bl = b & low, bh = b >> 32, mid, t, digit, rest;
     int i;
     lo = al * bl;
     t = ah * bl + (lo >> 32);
-    mid = (t & 0xFFFFFFFFu) + al * bh;
+    mid = (t & low) + al * bh;
     hi = ah * bh + (t >> 32) + (mid >> 32);
-    lo = (mid << 32) | (lo & 0xFFFFFFFFu);
+    lo = (mid << 32) | (lo & low);
     if (hi >= c) return RMI_INF;
-    r = hi;
-    for (i = 63; i >= 0; i--) { /* schoolbook long division, one bit at a time */
-        uint64_t carry = r >> 63;
-        r = (r << 1) | ((lo >> i) & 1);
-        if (carry || r >= c) {
-            r -= c;
-            q |= (uint64_t)1 << i;
-        }
+    if (!hi) return rmi_add(lo / c, lo % c != 0);
+    for (i = 32; i; i /= 2) { /* until the divisor's highest bit is set */
+        if (c >> (64 - i)) continue;
+        hi = (hi << i) | (lo >> (64 - i));
+        lo <<= i;
+        c <<= i;
     }
-    return r ? rmi_add(q, 1) : q;
+    for (i = 0; i < 2; i++) {
+        digit = hi / (c >> 32);
+        rest = hi % (c >> 32);
+        while (digit > low || digit * (c & low) > ((rest << 32) | (lo >> 32))) {
+            digit--;
+            rest += c >> 32;
+            if (rest > low) break;
+        }
+        hi = ((hi << 32) | (lo >> 32)) - digit * c; /* what wraps cancels */
+        lo <<= 32;
+        q = (q << 32) | digit;
+    }
+    return hi ? rmi_add(q, 1) : q;
 }
 
 /* FNV-1a 64: the hash of formats.md, good enough for every table here (equality is always confirmed on the bytes). */
@@ -16947,7 +16959,7 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
         items[i].fixed = q->kept[i].home != 0;
         if (items[i].fixed) items[i].offset = q->homes[q->kept[i].home - 1].offset;
     }
-    RMI_TRY(rmi_plc_place(mem, items, q->n_kept, align, 0, 2000000u + 400u * (uint64_t)q->n_kept, &info));
+    RMI_TRY(rmi_plc_place(mem, items, q->n_kept, align, 0, 200000u + 400u * (uint64_t)q->n_kept, &info));
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_OFFLOAD || q->st[i].what == RMI_MERGE) q->st[i].offset = items[q->st[i].offset].offset;
     out->host = info.height;
@@ -16961,7 +16973,7 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
     size_t i, k, n = q->n_str;
-    uint64_t quick = (only_quick && effort ? effort : 2000000u) + 400u * (uint64_t)q->n_str; /* steps of a few ns: training schedules need far less */
+    uint64_t quick = (effort && (only_quick || effort < 2000000u) ? effort : 2000000u) + 400u * (uint64_t)q->n_str; /* steps of a few ns: training schedules need far less */
     if (!items) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_str; i++) {
         items[i].start = q->str[i].first_pos;
@@ -18374,6 +18386,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 typedef struct rmi_plan_few {
     rmi_off_search *s;
     uint64_t budget;
+    uint64_t work; /* the most runs of programs, and of lists */
     uint32_t n, tries, timings, buf[RMI_PLAN_FEW], span[RMI_PLAN_FEW]; /* span: runs between the value's first and its need */
 } rmi_plan_few;
 
@@ -18398,6 +18411,11 @@ RMI_FN rm_result rmi_plan_try_timing(rmi_planner *w, rmi_plan_few *f, uint64_t *
     return RM_OK;
 }
 
+RMI_FN int rmi_plan_may_time(const rmi_plan_few *f)
+{
+    return f->tries < rmi_min(f->work, RMI_PLAN_TRIES) && f->timings < rmi_min(f->work, RMI_PLAN_TIMINGS);
+}
+
 RMI_FN rm_result rmi_plan_time_trips(rmi_planner *w, rmi_plan_few *f)
 {
     rmi_off_model *m = f->s->m;
@@ -18413,7 +18431,7 @@ RMI_FN rm_result rmi_plan_time_trips(rmi_planner *w, rmi_plan_few *f)
     while (better && best != RMI_INF)
         for (i = 0, better = 0; i < f->n; i++) {
             rmi_off_trip *x = &m->trip[f->buf[i]], kept = *x;
-            for (k = 0; k < f->span[i] * f->span[i] * f->span[i] && f->tries < RMI_PLAN_TRIES && f->timings < RMI_PLAN_TIMINGS && !w->stop.stopped; k++) {
+            for (k = 0; k < f->span[i] * f->span[i] * f->span[i] && rmi_plan_may_time(f) && !w->stop.stopped; k++) {
                 x->wait = (uint8_t)(k % f->span[i]);
                 x->hold = (uint8_t)(k / f->span[i] % f->span[i]);
                 x->lead = (uint8_t)(k / f->span[i] / f->span[i]);
@@ -18455,6 +18473,7 @@ RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_se
     memset(&f, 0, sizeof f);
     f.s = s;
     f.budget = m->limit = budget;
+    f.work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_MAX;
     memset(m->tight, 0, sizeof m->tight);
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) {
@@ -18465,12 +18484,12 @@ RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_se
     if (!(ns = RMI_NEW(mem, uint64_t, all))) return RM_ERROR_MEMORY;
     for (code = 0; code < all && r == RM_OK && !w->stop.stopped; code++) {
         ns[code] = RMI_INF;
-        if (!rmi_plan_choose_few(&f, items, code, 0)) continue;
+        if (f.timings > f.work || !rmi_plan_choose_few(&f, items, code, 0)) continue;
         r = rmi_plan_try_timing(w, &f, &rank);
         ns[code] = m->start[m->n];
     }
     m->forces = 1;
-    while (r == RM_OK && !w->stop.stopped) { /* those whose runs take least time first */
+    while (r == RM_OK && !w->stop.stopped && rmi_plan_may_time(&f)) { /* those whose runs take least time first */
         for (i = code = 0; i < all; i++)
             if (ns[i] < ns[code]) code = i;
         if (ns[code] == RMI_INF || (w->best.n && ns[code] >= w->best.fig.time_ns)) break;
@@ -18527,7 +18546,9 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     rmi_off_model m;
     rmi_off_search s;
     uint32_t i, percent = w->rush > 1 ? 100 * w->rush : 100 - w->d->link_margin_percent;
+    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work;
     rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, percent, &m);
+    w->effort = work && work < 10000 ? 100 * work : 0; /* who asks for little work gets little of this, too */
     if (r == RM_OK) {
         m.limit = budget;
         m.host_limit = w->d->host_bytes;
@@ -18547,6 +18568,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &mem, &s, budget);
+    w->effort = 0;
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }

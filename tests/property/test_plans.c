@@ -4,6 +4,7 @@
       g++ -O1 -g -c tests/oracle/replay.cpp -o build/replay.o
       gcc -O1 -g -std=gnu99 -I. tests/property/test_plans.c build/replay.o -lstdc++ -o build/test_plans
       build/test_plans [GRAPHS [FIRST-SEED]]          one graph: it is printed, and every plan of it that is wrong
+      build/test_plans copies [GRAPHS [FIRST-SEED]]   small graphs with heavy weights, presets that move things, little search
 
    Where ../shared/tools/replay.py is, tests/run.sh has it judge these plans as well (tests/oracle/judge.py). */
 #define ROCKMATE_IMPLEMENTATION
@@ -297,7 +298,7 @@ static void plan_graph(uint64_t seed, uint32_t steps, uint32_t align, int points
 
 /* Plans that move, of graphs whose weights are the larger part: the least memory, less than the weights take as often as not, and
    some above it. Plans with copies promise less: a budget may be slower than a smaller one. */
-static void moved(uint64_t seed, uint32_t steps)
+static void moved(uint64_t seed, uint32_t steps, int ops, uint64_t work)
 {
     static const char *const names[] = {"offmate", "stream", "link", "blocks"};
     static rm_config c;
@@ -307,7 +308,7 @@ static void moved(uint64_t seed, uint32_t steps)
     rg_text t;
     int i;
     rg_weights = 16;
-    rg_generate(&t, seed, (int)(2 + (chance >> 8) % 50), (chance >> 16 & 1 ? RG_ALL : (uint32_t)(chance >> 20)) | RG_LINK);
+    rg_generate(&t, seed, (int)(2 + (chance >> 8) % (uint64_t)ops), (chance >> 16 & 1 ? RG_ALL : (uint32_t)(chance >> 20)) | RG_LINK);
     rg_weights = 1;
     memset(&at.d, 0, sizeof at.d);
     at.text = &t;
@@ -316,7 +317,7 @@ static void moved(uint64_t seed, uint32_t steps)
     at.d.align = chance >> 17 & 1 ? 1 : 0;
     at.d.host_bytes = 1 << 24;
     rm_config_preset(name, &c);
-    c.work = 3000;
+    c.work = work;
     at.d.preset = name;
     at.d.config = &c;
     if (expect(rm_graph_read(t.data, t.size, NULL, &at.g) == RM_OK, "rm_graph_read", at.g ? rm_graph_error(at.g) : NULL)) {
@@ -356,12 +357,20 @@ static void one(uint64_t seed)
     if (one_graph) printf("%s", t.data);
     plan_graph(seed, steps[chance >> 8 & 7], aligns[chance >> 16 & 3], 4);
     if (chance >> 20 & 1) plan_graph(seed, RM_SINGLE, 1, 8);
-    moved(seed, steps[chance >> 8 & 7]);
+    moved(seed, steps[chance >> 8 & 7], 50, 3000);
     rg_free(&t);
 }
 
 /* Graphs that a plan was wrong for before it was put right. */
 static const uint64_t once_wrong[] = {608, 725, 1200, 1495, 2223, 3118, 7035, 9049, 23305, 5000183};
+
+/* Small graphs, little search: many of them in little time. */
+static void small(uint64_t seed)
+{
+    static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD, RM_FIRST | RM_MIDDLE | RM_LAST, RM_SINGLE | RM_FORWARD, 31};
+    at.seed = seed;
+    moved(seed, steps[rmi_mix(seed + 2) & 7], rmi_mix(seed) & 7 ? 7 : 20, 50);
+}
 
 int main(int argc, char **argv)
 {
@@ -370,11 +379,13 @@ int main(int argc, char **argv)
 #else
     const unsigned long usual = 1500;
 #endif
-    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : usual, i;
-    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    int copies = argc > 1 && !strcmp(argv[1], "copies");
+    unsigned long n = argc > 1 + copies ? strtoul(argv[1 + copies], NULL, 10) : usual, i;
+    uint64_t first = argc > 2 + copies ? strtoull(argv[2 + copies], NULL, 10) : 1;
     one_graph = n == 1;
+    for (i = 0; i < (copies ? n : argc < 2 ? 6 * n : 0); i++) small(first + i);
     for (i = 0; i < sizeof once_wrong / sizeof once_wrong[0] && argc < 2; i++) one(once_wrong[i]);
-    for (i = 0; i < n; i++) one(first + i);
+    for (i = 0; i < n && !copies; i++) one(first + i);
     printf("%lu graphs, %lu plans, %lu with copies, %lu in less than the weights take\n%lu passed, %lu failed, %lu skipped\n", n, plans, with_copies, below_weights, passed, failed, skipped);
     return failed != 0;
 }
