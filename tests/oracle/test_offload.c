@@ -321,6 +321,31 @@ static void first_step(void)
     rm_graph_destroy(g);
 }
 
+/* What leaves host memory makes room there: gradients of a step whose updates run on the host are there one after the other. */
+static void host_peak(void)
+{
+    char text[4096];
+    size_t at = (size_t)sprintf(text, "rockmate graph 1\nlink h2d=9000000000 d2h=9000000000\ntensor x input 4096\n");
+    uint64_t lasting = 0, grads = 0, host;
+    uint32_t i;
+    rm_graph *g = NULL;
+    rm_plan *p = NULL;
+    for (i = 0; i < 8; i++) {
+        at += (size_t)sprintf(text + at, "tensor w%u param 65536 state=131072 opt_host=2000\n", i);
+        lasting += 65536 + 131072, grads += 65536;
+        if (i) at += (size_t)sprintf(text + at, "op f%u in=a%u,w%u out=a%u:4096 needs=a%u,w%u fwd=20000 bwd=40000\n", i, i - 1, i, i, i - 1, i);
+        else at += (size_t)sprintf(text + at, "op f0 in=x,w0 out=a0:4096 needs=x,w0 fwd=20000 bwd=40000\n");
+    }
+    sprintf(text + at, "output a7\n");
+    if (rm_graph_read(text, strlen(text), NULL, &g)) expect(0, "the chain", rm_graph_error(g));
+    for (host = lasting + grads; host >= lasting + grads / 2; host -= grads / 8) {
+        expect(make(g, "offmate", 600000, host, RM_SINGLE, NULL, NULL, &p) == RM_OK, "host memory for some of the gradients at a time", rm_graph_error(g));
+        if (p) expect(p->prog[0].host <= host, "host memory", "more than there is");
+        rm_plan_destroy(p);
+    }
+    rm_graph_destroy(g);
+}
+
 /* What the plain presets do, offmate does as well or better; programs planned apart agree about what persists. */
 static void agree(uint64_t seed)
 {
@@ -483,6 +508,7 @@ int main(int argc, char **argv)
     for (i = seed; i < seed + chains; i++) updates(i);
     for (i = seed; i < seed + 3; i++) stays(i);
     first_step();
+    host_peak();
     refusals();
     printf("updates on either side: %u plans, %lu in 1000 above the bound on average\n", bounded, (unsigned long)(gaps / (bounded + !bounded)));
     printf("%u searches over all timings of copies, %lu programs; in %u of them a timing is faster than the evaluator's\n", timings, (unsigned long)tries, improved);

@@ -655,8 +655,34 @@ static void like_from_text(void)
     rm_graph_destroy(g);
 }
 
+/* ceil(a * b / c) against long division bit by bit, of numbers of all lengths. */
+static void quotients(void)
+{
+    uint64_t r = 5;
+    uint32_t n;
+    for (n = 0; n < 40000; n++) {
+        uint64_t a = (r = rmi_mix(r)) >> (n % 64), b = (r = rmi_mix(r)) >> (n / 64 % 64), c = (r = rmi_mix(r)) >> (n / 4096 * 6 + n % 7) | 1, rest = 0, want = 0, fits = 1;
+        int i, k;
+        if (n % 5 == 0) c |= (uint64_t)0xFFFFFFFFu << 32;
+        if (n % 9 == 0) b = 1000000000u;
+        for (i = 63; i >= 0; i--) { /* a * b: twice what there is, and b for a bit of a */
+            for (k = 0; k < 2; k++) {
+                uint64_t more = k ? (a >> i & 1 ? b % c : 0) : rest, q = k ? (a >> i & 1 ? b / c : 0) : want;
+                if (want > UINT64_MAX - q) fits = 0;
+                want += q;
+                if (rest >= c - more && more) {
+                    if (want == UINT64_MAX) fits = 0;
+                    want++, rest -= c - more;
+                } else rest += more;
+            }
+        }
+        EXPECT(rmi_mul_div_up(a, b, c) == (!fits ? RMI_INF : rmi_add(want, rest != 0)), "quotients");
+    }
+}
+
 int main(void)
 {
+    quotients();
     looking();
     words();
     stopping_all();
