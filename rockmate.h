@@ -525,7 +525,7 @@ RMDEF rm_tensor rm_op_add(rm_graph *g, const rm_kind *kind, const rm_op_desc *de
 RMDEF rm_tensor rm_op_output(rm_graph *g, rm_tensor t, uint32_t i);
 
 /* Another implementation of the op that makes t: `kind` gives its callbacks, needs, in-place and parts and, by its name, the
-   variant's; of desc, costs, workspaces, saved and bits count (0: as the op itself). */
+   variant's; of desc, costs, workspaces, saved and bits count (0, and all if desc is NULL: as the op itself). */
 RMDEF void rm_variant_add(rm_graph *g, rm_tensor t, const rm_kind *kind, const rm_op_desc *desc);
 
 /* The gradient of activation t has another size than t. */
@@ -657,7 +657,7 @@ typedef struct rm_plan_desc {
                                With a clock the same call may give different plans. 0: none */
 } rm_plan_desc;
 
-/* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. On failure *out is NULL
+/* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. desc may be NULL: no limit. On failure *out is NULL
    and rm_graph_error(g) tells; an infeasible budget or an unusable desc does not stick. The graph must outlive the plan. */
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out);
 RMDEF void rm_plan_destroy(rm_plan *p);
@@ -1942,7 +1942,8 @@ RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, co
     if (d->bits) f->bits = rmi_graph_string(g, d->bits);
     if (!f->bits) return 0;
     if (f->fwd > RMI_MAX || f->bwd > RMI_MAX || f->again > RMI_MAX || f->fwd_ws > RMI_MAX || f->bwd_ws > RMI_MAX || f->saved > RMI_MAX) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a cost or size is not below 2^62", op->name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)", op->name,
+                       f->fwd > RMI_MAX ? "fwd_ns" : f->bwd > RMI_MAX ? "bwd_ns" : f->again > RMI_MAX ? "again_ns" : f->fwd_ws > RMI_MAX ? "fwd_ws" : f->bwd_ws > RMI_MAX ? "bwd_ws" : "saved");
         return 0;
     }
     return rmi_graph_needs(g, op, k->name, "needs", k->needs, &f->needs, &f->needs_saved) &&
@@ -2042,7 +2043,8 @@ RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
     if (d->reduce_ns) t->reduce = d->reduce_ns == RM_FREE_NS ? 0 : d->reduce_ns;
     t->user = d->user;
     if (t->grad_bytes > RMI_MAX || t->state_bytes > RMI_MAX || t->opt_ws > RMI_MAX || (t->reduce > RMI_MAX && t->reduce != RMI_INF) || (t->opt > RMI_MAX && t->opt != RMI_INF) || (t->opt_host > RMI_MAX && t->opt_host != RMI_INF)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "param %s: a cost or size is not below 2^62", t->name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "param %s: %s is not below 2^62; give bytes and ns (RM_EMPTY, RM_FREE_NS for none)", t->name,
+                       t->grad_bytes > RMI_MAX ? "grad_bytes" : t->state_bytes > RMI_MAX ? "state_bytes" : t->opt_ws > RMI_MAX ? "update_ws" : t->reduce > RMI_MAX && t->reduce != RMI_INF ? "reduce_ns" : "the time of its update");
         return RMI_NONE;
     }
     return rmi_graph_copy_args(g, d->arg, d->farg, &t->arg, &t->farg) ? id : RMI_NONE;
@@ -18254,9 +18256,19 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
 RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w);
+    uint32_t i, passes = w->c.passes, ops = 0;
     rm_result r = rmi_plan_search_rounds(w, &mem, budget);
     rmi_arena_free(&w->rooms);
     rmi_arena_free(&mem);
+    for (i = 0; i < w->p->shape.n; i++) ops = (uint32_t)rmi_max(ops, w->p->shape.stages[i].hi - w->p->shape.stages[i].lo);
+    if (r == RM_OK && w->best.n && passes != RM_PASS_SEARCH && !w->d->work_limit && !w->c.work && !w->end_ns && 2 * ops > w->g->n_ops && w->g->n_ops <= 200 && w->g->n_ops > RMI_EXA_OPS && !rmi_plan_within(w, 100000) && !w->stop.stopped) {
+        mem = rmi_plan_arena(w); /* hardly a chain, and far from the bound: once more without what passes over chains found */
+        w->c.passes = RM_PASS_SEARCH;
+        r = rmi_plan_search_rounds(w, &mem, budget);
+        w->c.passes = passes;
+        rmi_arena_free(&w->rooms);
+        rmi_arena_free(&mem);
+    }
     if (r == RM_OK) r = rmi_plan_recall(w, budget);
     if (r == RM_OK && w->best.n) rmi_plan_remember(w);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
@@ -18814,7 +18826,8 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
                        stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
                        : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
                        : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
-                       : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller" : "or make the largest op smaller");
+                       : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller"
+                       : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller");
 }
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
@@ -25982,8 +25995,10 @@ RMDEF rm_tensor rm_op_output(rm_graph *g, rm_tensor t, uint32_t i)
 
 RMDEF void rm_variant_add(rm_graph *g, rm_tensor t, const rm_kind *kind, const rm_op_desc *desc)
 {
-    if (kind && desc) rmi_graph_add_variant(g, t, kind, desc);
-    else if (rmi_graph_open(g, "rm_variant_add")) rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_variant_add: kind or desc is NULL");
+    rm_op_desc same;
+    memset((void *)&same, 0, sizeof same);
+    if (kind) rmi_graph_add_variant(g, t, kind, desc ? desc : &same);
+    else if (rmi_graph_open(g, "rm_variant_add")) rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that implements it");
 }
 
 /* An activation of an open graph, or an error in the name of `what`. */
@@ -26136,10 +26151,12 @@ RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *use
 
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out)
 {
+    rm_plan_desc all;
+    memset((void *)&all, 0, sizeof all);
     if (out) *out = NULL;
     if (!g) return RM_ERROR_MEMORY;
-    if (!desc || !out) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_create: desc or out is NULL");
-    return rmi_plan_create(g, desc, out);
+    if (!out) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
+    return rmi_plan_create(g, desc ? desc : &all, out);
 }
 RMDEF void rm_plan_destroy(rm_plan *p) { rmi_plan_free(p); }
 

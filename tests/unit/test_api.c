@@ -104,9 +104,9 @@ static void wrong_tensors(void)
     WRONG(G, "nnn", "not a name", "1 to 255", rm_input_add(g, longname, 1, 0));
     WRONG(G, "tensor y", "4611686018427387904 bytes", "below 2^62", rm_input_add(g, "y", BIG, 0));
     WRONG(G, "tensor y", "bytes", "below 2^62", RM_PARAM(g, .name = "y", .bytes = UINT64_MAX - 1));
-    WRONG(G, "param y", "a cost or size", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .state_bytes = BIG));
-    WRONG(G, "param y", "a cost or size", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .update_ns = BIG));
-    WRONG(G, "param y", "a cost or size", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .grad_bytes = BIG));
+    WRONG(G, "param y", "state_bytes", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .state_bytes = BIG));
+    WRONG(G, "param y", "the time of its update", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .update_ns = BIG));
+    WRONG(G, "param y", "grad_bytes", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .grad_bytes = BIG));
     WRONG(G, "input y", "a flag", "rm_input_add", rm_input_add(g, "y", 1, RM_FROZEN));
     WRONG(G, "const y", "a flag", "rm_const_add", rm_const_add(g, "y", 1, RM_INPUT_GRAD));
     WRONG(G, "param y", "a flag", "rm_param_add", RM_PARAM(g, .name = "y", .bytes = 1, .flags = RM_ONCE));
@@ -127,9 +127,9 @@ static void wrong_ops(void)
     WRONG(G, "op b", "input 1 is none", "an earlier call on this graph", RM_OP(g, &K, .name = "b", .in = {x}, .more_in = &none, .more_in_count = 1));
     WRONG(G, "op b", "no output size", "give .out", RM_OP(g, &K, .name = "b"));
     WRONG(G, "tensor b", "bytes", "below 2^62", RM_OP(g, &K, .name = "b", .in = {x}, .out = {BIG}));
-    WRONG(G, "op b", "a cost or size", "below 2^62", RM_OP(g, &K, .name = "b", .in = {x}, .saved = BIG));
-    WRONG(G, "op b", "a cost or size", "below 2^62", RM_OP(g, &K, .name = "b", .in = {x}, .fwd_ns = BIG));
-    WRONG(G, "op b", "a cost or size", "below 2^62", RM_OP(g, &K, .name = "b", .in = {x}, .bwd_ws = BIG));
+    WRONG(G, "op b", "saved", "below 2^62", RM_OP(g, &K, .name = "b", .in = {x}, .saved = BIG));
+    WRONG(G, "op b", "fwd_ns", "below 2^62", RM_OP(g, &K, .name = "b", .in = {x}, .fwd_ns = BIG));
+    WRONG(G, "op b", "bwd_ws", "below 2^62", RM_OP(g, &K, .name = "b", .in = {x}, .bwd_ws = BIG));
     WRONG(G, "op b", "a flag", "RM_RNG", RM_OP(g, &K, .name = "b", .in = {x}, .flags = RM_FROZEN));
     WRONG(G, "op b", "RM_IN(2) in 'needs'", "give the input or correct the kind", K.needs = RM_IN(2), RM_OP(g, &K, .name = "b", .in = {x, w}));
     WRONG(G, "op b", "RM_OUT(1) in 'needs'", "give its size", K.needs = RM_OUT(1), RM_OP(g, &K, .name = "b", .in = {x, w}));
@@ -160,7 +160,8 @@ static void wrong_others(void)
     WRONG(G, "op b", "part 0", "give it one", K.part[0].grads = RM_IN(0), RM_OP(g, &K, .name = "b", .in = {h}));
     WRONG(G, "op b", "RM_IN(1) in 'part.grads'", "correct the kind", K.part[0].name = "dx", K.part[0].grads = RM_IN(1), RM_OP(g, &K, .name = "b", .in = {h}));
     WRONG(G, "op b", "'part.needs'", "correct the kind", K.part[0].name = "dx", K.part[0].grads = RM_IN(0), K.part[0].needs = RM_OUT(3), RM_OP(g, &K, .name = "b", .in = {h}));
-    WRONG(RM_ERROR_ARGUMENT, "rm_variant_add", "NULL", "kind or desc", rm_variant_add(g, h, NULL, NULL));
+    WRONG(RM_ERROR_ARGUMENT, "rm_variant_add", "NULL", "pass the kind", rm_variant_add(g, h, NULL, NULL));
+    WRONG(G, "rm_variant_add", "none or no op makes it", "pass an op's output", rm_variant_add(g, none, &K, NULL));
     WRONG(G, "rm_variant_add", "none or no op makes it", "pass an op's output", rm_variant_add(g, none, &K, &(rm_op_desc){.fwd_ns = 1}));
     WRONG(G, "rm_variant_add", "none or no op makes it", "pass an op's output", rm_variant_add(g, x, &K, &(rm_op_desc){.fwd_ns = 1}));
     WRONG(G, "op first", "variant 'linear' is there already", "rm_kind.name", rm_variant_add(g, h, &K, &(rm_op_desc){.fwd_ns = 1}), rm_variant_add(g, h, &K, &(rm_op_desc){.fwd_ns = 1}));
@@ -199,7 +200,10 @@ static void plan_arguments(void)
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.align = 48}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no power of two"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.steps = 32}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "unknown bit"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = BIG}, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "2^62"));
-    EXPECT(rm_plan_create(g, NULL, &p) == RM_ERROR_ARGUMENT && rm_plan_create(g, &(rm_plan_desc){.align = 1}, NULL) == RM_ERROR_ARGUMENT);
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.align = 1}, NULL) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "address of an rm_plan"));
+    EXPECT(rm_plan_create(g, NULL, &p) == RM_OK && p); /* as zeros: no limit */
+    rm_plan_destroy(p);
+    p = NULL;
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = 1, .info = &info}, &p) == RM_ERROR_INFEASIBLE && !p && info.min_bytes && strstr(rm_graph_error(g), "Give"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = info.min_bytes}, &p) == RM_OK && p);
     EXPECT(rm_plan_get_info(p, RM_LAST, &info) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no program"));
