@@ -5374,6 +5374,7 @@ typedef struct rmi_chn_solver {
     size_t env_cap, seg_cap;
     uint32_t n_env, cell_log, ns_log, n_cells;
     uint32_t slack_ppm;  /* gains smaller than this are left alone */
+    uint32_t few;        /* curves of no more points keep them all */
     uint32_t down;       /* drop points downwards: the curves are then bounds from below */
     uint64_t work_limit; /* RM_ERROR_CANCELLED beyond, or if more is expected */
     rmi_stop *stop;
@@ -5702,12 +5703,13 @@ RMI_FN void rmi_chn_passes(const rmi_chn_table *t, uint32_t i, uint32_t j, uint3
 }
 
 /* Drops points while the first of them is within the tolerance. Upwards: that one stays, so that what remains can be had; the
-   ends stay too. Downwards: it gets the time of the last, so that what remains is a bound from below. */
+   ends stay too. Downwards: it gets the time of the last, so that what remains is a bound from below. What is dropped adds up
+   from piece to longer piece, so with RMI_CHN_AUTO curves of few points keep them. */
 RMI_FN void rmi_chn_thin(rmi_chn_solver *s)
 {
     uint32_t r, n = 0, ppm = s->t->tolerance_ppm;
     uint64_t ns = RMI_INF, now;
-    if (!ppm) return;
+    if (!ppm || s->n_env <= s->few) return;
     for (r = 0; r < s->n_env; r++) {
         now = s->env[r].ns;
         if (n && ns - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u && (s->down || r + 1 < s->n_env)) {
@@ -5994,6 +5996,7 @@ RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *ch
    along a chain, and 0.05 % made 1,000 stages 5 % slower in the middle of the curve, where dense = 2 loses nothing. Few places lose
    at the smallest memory. */
 #define RMI_CHN_WORK ((uint64_t)1000000)
+#define RMI_CHN_FEW 400000u /* points of a curve that keeps them all, by ppm */
 typedef struct rmi_chn_way {
     uint32_t ppm, dense, limit; /* in RMI_CHN_WORK */
 } rmi_chn_way;
@@ -6013,6 +6016,7 @@ RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain,
     s.down = down;
     s.work_limit = work_limit;
     s.slack_ppm = down ? 0 : way.ppm / 2;
+    s.few = way.limit && way.ppm ? RMI_CHN_FEW / way.ppm : 0;
     s.stop = arena->stop;
     if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
         s.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
