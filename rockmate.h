@@ -18318,6 +18318,19 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 #define RMI_PLAN_PACKS 44u /* times that addresses are looked for */
 #define RMI_PLAN_MOVE_EVALS 12000u
 
+/* Lowers the limit until the decisions of now do not fit: everywhere by `less` a time, or (0) where addresses are `over` the budget. */
+RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t less)
+{
+    rmi_off_model *m = s->m;
+    uint32_t k, n;
+    for (n = 0; n < 16; n++) {
+        for (k = 0; k < RMI_OFF_PARTS && !less; k++) m->tight[k] += over[k] ? over[k] / 4 + m->limit / 2000 : 0;
+        m->limit -= less;
+        rmi_off_energy(s);
+        if (m->peak > m->limit) return;
+    }
+}
+
 /* The search, and again with a lower limit while addresses cost more than live bytes. */
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
@@ -18370,22 +18383,16 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         if (!useless && size <= budget && w->tried.host > w->d->host_bytes) m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->d->host_bytes);
         else if (size <= budget) {
             if (!useless) {
+                if (fitted == RMI_INF || w->tried.fig.time_ns <= w->best.fig.time_ns) {
+                    memcpy(mode, m->mode, m->n_buf);
+                    memcpy(host, m->host_update, m->g->n_tensors);
+                }
                 fitted = s->best_energy;
-                memcpy(mode, m->mode, m->n_buf);
-                memcpy(host, m->host_update, m->g->n_tensors);
                 if (!round) break;
             } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
             m->limit += (budget - m->limit) / 4;
             for (k = 0; k < RMI_OFF_PARTS; k++) m->tight[k] -= m->tight[k] / 4;
-        } else { /* until these decisions do not fit */
-            uint64_t less = round % 3 < 2 ? 0 : (size - budget) / 4 + m->limit / 4000;
-            for (n = 0; n < 16; n++) {
-                for (k = 0; k < RMI_OFF_PARTS && !less; k++) m->tight[k] += over[k] ? over[k] / 4 + m->limit / 2000 : 0;
-                m->limit -= less;
-                rmi_off_energy(s);
-                if (m->peak > m->limit) break;
-            }
-        }
+        } else rmi_plan_make_room(s, over, round % 3 < 2 ? 0 : (size - budget) / 4 + m->limit / 4000);
         s->best_energy = RMI_INF;
         rmi_off_anneal(s, evals / (useless && s->n_flips ? 40 : 80) + 1, m->ns / 5000);
     }
