@@ -18520,19 +18520,9 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
 RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w);
-    uint32_t i, passes = w->c.passes, ops = 0;
     rm_result r = rmi_plan_search_rounds(w, &mem, budget);
     rmi_arena_free(&w->rooms);
     rmi_arena_free(&mem);
-    for (i = 0; i < w->p->shape.n; i++) ops = (uint32_t)rmi_max(ops, w->p->shape.stages[i].hi - w->p->shape.stages[i].lo);
-    if (r == RM_OK && w->best.n && passes != RM_PASS_SEARCH && !w->d->work_limit && !w->c.work && !w->end_ns && 2 * ops > w->g->n_ops && w->g->n_ops <= 200 && w->g->n_ops > RMI_EXA_OPS && !rmi_plan_within(w, 100000) && !w->stop.stopped) {
-        mem = rmi_plan_arena(w); /* hardly a chain, and far from the bound: once more without what passes over chains found */
-        w->c.passes = RM_PASS_SEARCH;
-        r = rmi_plan_search_rounds(w, &mem, budget);
-        w->c.passes = passes;
-        rmi_arena_free(&w->rooms);
-        rmi_arena_free(&mem);
-    }
     if (r == RM_OK) r = rmi_plan_recall(w, budget);
     if (r == RM_OK && w->best.n) rmi_plan_remember(w);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
