@@ -17401,6 +17401,14 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
     return RM_OK;
 }
 
+RMI_FN rm_result rmi_plan_bound_alone(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    rm_result r = rmi_plan_bound(w, &tmp, NULL, budget);
+    rmi_arena_free(&tmp);
+    return r;
+}
+
 /* The solvers' question. */
 RMI_FN int rmi_plan_ask(void *user)
 {
@@ -18812,8 +18820,9 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
     return RM_OK;
 }
 
-/* All recipes and the search. base: NULL, or the list of n_base runs without copies whose forms and order they take. */
-RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_run *base, uint32_t n_base)
+/* All recipes and the search. base: NULL, or the list of n_base runs without copies whose forms and order they take. bound: between
+   them, so that there soon is a plan. */
+RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_run *base, uint32_t n_base, int bound)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
@@ -18832,6 +18841,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
     if (r == RM_OK && !base) r = rmi_plan_recipes(w, &mem, &s, budget);
+    if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
     s.found = RMI_INF;
     for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) { /* again with room to spare, where addresses took what was found */
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
@@ -18860,7 +18870,7 @@ RMI_FN int rmi_plan_has_freedom(const rmi_planner *w)
 
 /* Plans with copies; where forms and order matter, also over lists that the whole-graph search finds for more memory than there is:
    copies are to make up for the difference. */
-RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
+RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
 {
     static const uint32_t percent[] = {0, 200, 130, 100}; /* of the budget; 0: no limit */
     static const uint32_t rush[] = {1000000, 1000, 30, 5};
@@ -18870,10 +18880,10 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
     rmi_run *runs;
     uint32_t i;
     uint64_t work, ns = 0;
-    rm_result r = rmi_plan_move_from(w, budget, NULL, 0);
+    rm_result r = rmi_plan_move_from(w, budget, NULL, 0, bound);
     for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && (w->rush || !w->best.n) && !w->stop.stopped; i++) {
         w->rush = rush[i];
-        r = rmi_plan_move_from(w, budget, NULL, 0);
+        r = rmi_plan_move_from(w, budget, NULL, 0, 0);
         if (!w->best.n) break;
     }
     w->rush = 0;
@@ -18891,7 +18901,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget)
         if (r == RM_OK && percent[i] && s.best.n) rmi_ref_improve(&s, work, 0);
         if (r != RM_OK || !s.best.n || (i && s.best.ns == ns)) continue;
         ns = s.best.ns;
-        r = rmi_plan_move_from(w, budget, runs, rmi_ref_runs(&s, &s.best, runs));
+        r = rmi_plan_move_from(w, budget, runs, rmi_ref_runs(&s, &s.best, runs), 0);
     }
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
@@ -19112,7 +19122,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     rmi_arena tmp = rmi_plan_arena(w);
     uint64_t less = w->given ? 0 : w->room, budget = w->budget ? w->budget - less : RMI_INF;
     rm_result r;
-    int plain, searched;
+    int plain, searched, moves, first_moves;
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = RMI_INF;
@@ -19132,23 +19142,22 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     rmi_arena_free(&tmp);
     plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
     searched = plain && w->c.passes & RM_PASS_SEARCH;
+    moves = (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes;
     w->unmeasured = plain;
     if (r == RM_OK && plain && !searched) r = rmi_plan_yardstick(w, budget);
     if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
+    first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
+    if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
     if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget, 3);
     if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_search(w, budget);
-    else if (r == RM_OK && !w->stop.stopped) {
-        tmp = rmi_plan_arena(w);
-        r = rmi_plan_bound(w, &tmp, NULL, budget);
-        rmi_arena_free(&tmp);
-    }
-    if (r == RM_OK && (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes && !w->stop.stopped) r = rmi_plan_move(w, budget);
+    else if (r == RM_OK && !first_moves && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
+    if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped) r = rmi_plan_unmoved(w, budget);
     if (r == RM_OK && less) { /* the bound is of the whole budget */
         tmp = rmi_plan_arena(w);
         r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
-        if (r == RM_OK) r = rmi_plan_bound(w, &tmp, NULL, w->budget);
         rmi_arena_free(&tmp);
+        if (r == RM_OK) r = rmi_plan_bound_alone(w, w->budget);
     }
     if (r == RM_OK && w->best.n && w->lanes && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
     if (r == RM_OK && plain && (w->lanes || (!searched && rmi_plan_has_freedom(w)))) { /* forms, and what waits, are chosen for one budget; what fits less fits more */
