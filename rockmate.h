@@ -18388,12 +18388,28 @@ RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run
     return RM_OK;
 }
 
+/* So far from the bound that other starts may be worth their time: once each. more: those that are not asked for any more. */
+RMI_FN rm_result rmi_plan_search_more(rmi_planner *w, rmi_ref_search *s, uint64_t budget, uint64_t least, int *more)
+{
+    int part;
+    for (part = 2; part <= 4 && s->work > least / 4; part += 2) {
+        uint64_t before = s->work, all = w->stop.all;
+        if (*more & part || (part == 4 && w->best.n && s->work > least / 4 * 3) || rmi_plan_within(w, part == 2 && (!s->m->n_moded || s->m->n_tasks <= 400) ? RMI_PLAN_NEAR : RMI_PLAN_FAR)) continue;
+        *more |= part;
+        w->seeding = 1;
+        RMI_TRY(rmi_plan_backward_step(w, budget, (uint32_t)part));
+        w->seeding = 0;
+        rmi_plan_charge(w, s, all, before, least / 2);
+    }
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
     rmi_ref_model m;
     rmi_ref_search s;
     rmi_ref_windows windows;
-    uint64_t work, least, most, all = w->stop.all, before = 0;
+    uint64_t work, least, most, all = w->stop.all;
     uint32_t round, hot = 0;
     int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
@@ -18431,16 +18447,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {
         int part;
-        for (part = 2; part <= 4 && s.work > least / 4; part += 2) { /* so far from the bound that other starts may be worth their time */
-            if (more & part || (part == 4 && w->best.n && s.work > least / 4 * 3) || rmi_plan_within(w, part == 2 && (!m.n_moded || m.n_tasks <= 400) ? RMI_PLAN_NEAR : RMI_PLAN_FAR)) continue;
-            more |= part;
-            w->seeding = 1;
-            all = w->stop.all;
-            before = s.work;
-            RMI_TRY(rmi_plan_backward_step(w, budget, (uint32_t)part));
-            w->seeding = 0;
-            rmi_plan_charge(w, &s, all, before, least / 2);
-        }
+        RMI_TRY(rmi_plan_search_more(w, &s, budget, least, &more));
         if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100))) RMI_TRY(rmi_plan_search_seed(w, &s));
         part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || (s.work > least / 2 && (s.work <= least || round % 3 == 2)));
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
