@@ -11285,7 +11285,7 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
         for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
         s->work += 4; /* a proposal costs, too */
-        if (rmi_ref_told(s)) return;
+        if (rmi_ref_told(s) || !s->a->n) return; /* nothing to run, and nothing to gain */
         if (!rmi_ref_propose(s, &kind)) continue;
         s->counts[kind][0]++;
         was = rmi_ref_energy(s, s->a);
