@@ -168,8 +168,8 @@
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
-   graph and desc give the same plan, everywhere; with the search, after the same calls: what it found with
-   less memory stays a candidate. steps = RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and
+   graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
+   stays a candidate, so that more memory is never slower. steps = RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and
    evaluation together; all programs share the addresses of what persists.
 
    7. Running
@@ -18481,7 +18481,7 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
 {
     uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
     size_t i;
-    if (w->c.off || w->d->host_bytes || w->d->like || w->joint || w->apart || w->host_only) return 0;
+    if (w->c.off || (w->d->host_bytes && w->g->has_link) || w->d->like || w->joint || w->host_only) return 0;
     for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
     return rmi_mix(key ^ w->c.passes) | 1;
 }
@@ -19167,7 +19167,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         if (r == RM_OK) r = rmi_plan_bound_alone(w, w->budget);
     }
     if (r == RM_OK && w->best.n && w->lanes && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
-    if (r == RM_OK && plain && (w->lanes || (!searched && rmi_plan_has_freedom(w)))) { /* forms, and what waits, are chosen for one budget; what fits less fits more */
+    if (r == RM_OK && plain && (w->lanes || (!searched && (w->c.passes & RM_PASS_OPTIONS || rmi_plan_has_freedom(w))))) { /* forms, options and what waits are chosen for one budget; what fits less fits more */
         r = rmi_plan_recall(w, budget);
         if (r == RM_OK && w->best.n) rmi_plan_remember(w);
     }

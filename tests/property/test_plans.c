@@ -362,7 +362,7 @@ static void one(uint64_t seed)
 }
 
 /* Graphs that a plan was wrong for before it was put right. */
-static const uint64_t once_wrong[] = {608, 725, 1200, 1495, 2223, 3118, 7035, 9049, 23305, 5000183};
+static const uint64_t once_wrong[] = {608, 725, 1200, 1495, 2223, 3118, 7035, 9049, 23305, 5000183, 5000384, 5000639};
 
 /* Small graphs, little search: many of them in little time. */
 static void small(uint64_t seed)
