@@ -5883,21 +5883,28 @@ RMI_RARE rm_result rmi_chn_make_grid(rmi_chn_solver *s, uint32_t cells)
 }
 
 /* How much work it will be to solve the pieces of up to `most` stages, measured on chains of 100 to 10,000 stages: right within
-   a factor of two. *pieces: how many these are, about. A curve has so many points for each stage, the more the more the stages
-   differ, up to what the tolerance leaves; the more candidates a piece has, the more often each of its points is looked at. */
+   a factor of two, up to five times too much where only few stages have many options. *pieces: how many these are, about. A
+   curve has so many points for each stage, the more the more the stages differ, up to what the tolerance leaves; the more
+   candidates a piece has, the more often each of its points is looked at. */
 RMI_FN uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t *pieces)
 {
-    uint64_t work = 0, n, cuts, points, each[31], per_stage = rmi_min((t->n_classes + 1) / 2, 15), options = 1;
+    uint64_t work = 0, n, cuts, points, each[31], per_stage = rmi_min((t->n_classes + 1) / 2, 15), options = 0, squares = 0;
     uint64_t top = t->tolerance_ppm ? 100 + 400000 / t->tolerance_ppm : 1000000;
     uint32_t i, log, len, inner = t->n - 1, log_dense = 0;
-    for (i = 0; i < t->n_classes; i++) options = rmi_max(options, t->classes[i].stage.n_options);
+    for (i = 0; i < t->n; i++) {
+        n = t->classes[t->class_of[i]].stage.n_options;
+        options += n;
+        squares += n * n;
+    }
+    options = (options + t->n - 1) / t->n; /* means: a few stages with many make little work */
+    squares /= t->n;
     while (t->dense >> log_dense > 1) log_dense++;
     for (log = 0; log < 31; log++) {
         len = 3u << log >> 1;
         cuts = len; /* of a piece whose length is between 2^log and twice that */
         if (t->dense && log > log_dense) cuts = rmi_min(len, t->dense * 2 * (uint64_t)(log - log_dense + (log == log_dense + 1)));
         cuts += options;
-        points = len * per_stage * rmi_max(1, rmi_min(options * options / 3, 1000));
+        points = len * per_stage * rmi_max(1, rmi_min(squares / 3, 1000));
         points = points * top / (points + top);
         each[log] = cuts * 31 + points * (3 + cuts / 6) * (1 + options / 8);
     }
@@ -6000,9 +6007,11 @@ RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *ch
 #define RMI_CHN_FEW 400000u /* points of a curve that keeps them all, by ppm */
 typedef struct rmi_chn_way {
     uint32_t ppm, dense, limit; /* in RMI_CHN_WORK */
+    uint32_t options;           /* only if stages have so many, on the mean: else fewer places lose less than dropping more does */
 } rmi_chn_way;
-static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60 },   { 200, 16, 30 }, { 500, 16, 30 }, { 200, 6, 35 },  { 200, 4, 35 },  { 200, 2, 45 },
-                                            { 200, 1, 64 }, { 500, 1, 64 },  { 1000, 1, 64 }, { 2000, 1, 64 }, { 5000, 1, 64 } };
+static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60, 0 },    { 200, 16, 30, 0 }, { 500, 16, 30, 4 }, { 200, 6, 35, 0 },
+                                            { 200, 4, 35, 0 },  { 200, 2, 45, 0 },  { 200, 1, 64, 0 },  { 500, 1, 64, 0 },
+                                            { 1000, 1, 64, 0 }, { 2000, 1, 64, 0 }, { 5000, 1, 64, 0 } };
 
 /* Solves with a tolerance into an arena that is empty but for *out. */
 RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint32_t down,
@@ -6208,7 +6217,7 @@ RMI_RARE rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, r
     rmi_chn_table *low = NULL;
     rmi_chn_point *p;
     uint32_t n;
-    rmi_chn_way way = { 1000, 0, 0 };
+    rmi_chn_way way = { 1000, 0, 0, 0 };
     rm_result r;
     t->low = t->curve;
     if (!t->tolerance_ppm && !t->dense) return RM_OK;
@@ -6241,14 +6250,17 @@ RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, r
     rmi_block **end = &own.blocks;
     rmi_chn_table *t = NULL;
     rm_result r = RM_ERROR_CANCELLED;
-    rmi_chn_way way = { 0, 0, 0 };
-    uint32_t i = chain->n > 128, n = RMI_COUNT(rmi_chn_ways); /* longer chains exceed the first way */
+    rmi_chn_way way = { 0, 0, 0, 0 };
+    uint32_t i, n = RMI_COUNT(rmi_chn_ways);
+    uint64_t options = 0;
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
     own.stop = arena->stop;
     way.ppm = chain->tolerance_ppm;
     if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, 0, RMI_INF, &t);
-    for (; i < n && r == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
+    for (i = 0; i < chain->n; i++) options += chain->stages[i].n_options;
+    for (i = chain->n > 128; i < n && r == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) { /* longer chains exceed the first way */
+        if (rmi_chn_ways[i].options * (uint64_t)chain->n > options) continue;
         rmi_arena_free(&own);
         r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? rmi_chn_ways[i].limit * RMI_CHN_WORK : RMI_INF, &t);
     }

@@ -21,7 +21,7 @@ static unsigned checks; /* groups that held */
     } while (0)
 
 #define MAX_N 2048
-#define MAX_O 6
+#define MAX_O 20
 static rmi_chn_stage stages[MAX_N];
 static rmi_chn_option options[MAX_N][MAX_O];
 
@@ -324,7 +324,7 @@ static uint64_t curve_ns(const rmi_chn_table *t, uint64_t bytes)
 /* Long runs of equal stages, the first one apart, with cuts left out: the minimum and the fastest are kept, little is lost. */
 static void long_runs(void)
 {
-    static const rmi_chn_way how[] = { { 500, 8, 0 }, { 0, 4, 0 } };
+    static const rmi_chn_way how[] = { { 500, 8, 0, 0 }, { 0, 4, 0, 0 } };
     static rmi_chn_stage run[120];
     rmi_chn_option option, first;
     rmi_arena arena = rmi_arena_make(NULL);
@@ -364,7 +364,7 @@ static void long_runs(void)
 /* The exact curve lies between the approximate one and its bound; what is promised is kept; the loss is told truly. */
 static void approximations(uint32_t rounds)
 {
-    static const rmi_chn_way how[] = { { 2000, 0, 0 }, { 50000, 0, 0 }, { 0, 2, 0 }, { 20000, 1, 0 } };
+    static const rmi_chn_way how[] = { { 2000, 0, 0, 0 }, { 50000, 0, 0, 0 }, { 0, 2, 0, 0 }, { 20000, 1, 0, 0 } };
     uint32_t r, w, i;
     for (r = 0; r < rounds; r++) {
         rmi_arena arena = rmi_arena_make(NULL);
@@ -490,6 +490,69 @@ static void long_chain(void)
     rmi_arena_free(&arena);
 }
 
+/* A chain of `n` stages that repeats `period` of them: every `apart`-th has up to `many` options, but at least half as many, the
+   others up to `few`. */
+static rmi_chn_chain mixed_chain(uint32_t n, uint32_t period, uint32_t apart, uint32_t many, uint32_t few)
+{
+    rmi_chn_chain c;
+    uint32_t i;
+    memset(&c, 0, sizeof c);
+    c.n = n;
+    c.stages = stages;
+    c.in_bytes = 1000;
+    for (i = 0; i < n; i++) {
+        uint64_t out = (i + 1) % period ? 1000 + rnd(9000) : 1000;
+        if (i >= period) stages[i] = stages[i - period];
+        else {
+            do random_stage(i, i ? stages[i - 1].out_bytes : c.in_bytes, out, 20000, 3, i % apart ? few : many);
+            while (stages[i].n_options < (i % apart ? few : many) / 2);
+        }
+    }
+    return c;
+}
+
+/* The automatic choice against the exact curve: it never loses more than it says, and hardly anything where there is memory. */
+static void automatic(void)
+{
+    static const struct { uint32_t n, period, apart, many, few; } how[] = {
+        { 120, 120, 1, 3, 3 }, { 120, 120, 20, 18, 1 }, { 180, 6, 6, 2, 1 }, { 240, 5, 5, 4, 2 } };
+    uint32_t w, i;
+    for (w = 0; w < RMI_COUNT(how); w++) {
+        rmi_arena arena = rmi_arena_make(NULL);
+        rmi_chn_table *exact, *t;
+        rmi_chn_chain c = mixed_chain(how[w].n, how[w].period, how[w].apart, how[w].many, how[w].few);
+        CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK && exact->lost_ppm == 0);
+        c.tolerance_ppm = RMI_CHN_AUTO;
+        CHECK(rmi_chn_solve(&arena, &c, &t) == RM_OK);
+        for (i = 0; i < exact->curve.n; i++) {
+            uint64_t m = exact->curve.at[i].bytes, ns = curve_ns(t, m), best = exact->curve.at[i].ns;
+            CHECK(ns >= best && rmi_chn_bound(t, m) <= best);
+            if (ns == RMI_INF) continue;
+            CHECK(t->lost_ppm == RMI_NONE || ns - best <= rmi_mul_div_up(best, t->lost_ppm, 1000000));
+            CHECK(ns - best <= rmi_mul_div_up(best, rmi_chn_loss(t, m), 1000000));
+            if (m >= 2 * exact->curve.at[0].bytes) CHECK(ns - best <= best / 100);
+        }
+        check_schedules(&c, t, 1 + t->curve.n / 8);
+        rmi_arena_free(&arena);
+    }
+}
+
+/* A few stages with many options do not make a chain a costly one: it was solved with the fewest places, and plans of U-Nets got
+   lost. Chains of stages with few options take fewer places before they drop more points. */
+static void few_with_many(void)
+{
+    uint32_t w;
+    for (w = 0; w < 2; w++) {
+        rmi_arena arena = rmi_arena_make(NULL);
+        rmi_chn_table *t;
+        rmi_chn_chain c = mixed_chain(w ? 450 : 200, w ? 4 : 200, w ? 450 : 25, w ? 1 : 18, 1);
+        c.tolerance_ppm = RMI_CHN_AUTO;
+        CHECK(rmi_chn_solve(&arena, &c, &t) == RM_OK);
+        CHECK(t->tolerance_ppm <= 200 && t->dense >= 2);
+        rmi_arena_free(&arena);
+    }
+}
+
 /* --- every allocation may fail */
 
 static long fail_at, alive_blocks;
@@ -544,6 +607,8 @@ int main(int argc, char **argv)
     sharing(rounds / 10); checks++;
     extremes(); checks++;
     long_chain(); checks++;
+    automatic(); checks++;
+    few_with_many(); checks++;
     out_of_memory(); checks++;
     printf("%u passed, 0 failed, 0 skipped\n", checks);
     return 0;
