@@ -657,8 +657,9 @@ typedef struct rm_plan_desc {
                                With a clock the same call may give different plans. 0: none */
 } rm_plan_desc;
 
-/* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. desc may be NULL: no limit. On failure *out is NULL
-   and rm_graph_error(g) tells; an infeasible budget or an unusable desc does not stick. The graph must outlive the plan. */
+/* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. desc may be NULL: no limit.
+   On failure *out is NULL and rm_graph_error(g) tells; an infeasible budget or an unusable desc does not stick. The graph must
+   outlive the plan. */
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out);
 RMDEF void rm_plan_destroy(rm_plan *p);
 
@@ -1113,6 +1114,9 @@ typedef struct rmi_arena {
 
 #define RMI_ALIGN ((size_t)16)
 #define RMI_LARGE ((size_t)1 << 18) /* bytes */
+#ifndef RMI_APART
+#define RMI_APART 0 /* 1, in tests: an allocation for each table, of just its bytes, so that sanitizers see where it ends */
+#endif
 #define RMI_HEADER ((sizeof(rmi_block) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN)
 
 RMI_FN void *rmi_default_alloc(size_t bytes, void *user)
@@ -1172,9 +1176,9 @@ RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
     rmi_block *b = a->blocks;
     unsigned char *p;
     if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
-    bytes = (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN;
+    bytes = RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN;
     if (!b || b->size - b->used < bytes) {
-        want = bytes > a->next_size || bytes >= RMI_LARGE ? bytes : a->next_size; /* what is large can be given back alone */
+        want = bytes > a->next_size || bytes >= RMI_LARGE || RMI_APART ? bytes : a->next_size; /* what is large can be given back alone */
         b = (rmi_block *)a->hooks.alloc(RMI_HEADER + want, a->hooks.user);
         if (!b) return NULL;
         b->used = 0;
@@ -5924,7 +5928,7 @@ RMI_FN uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t
             work = rmi_add(work, rmi_mul(n * forms, each[log]));
         }
         for (log = 0; log < 30 && 2u << log <= t->n - i; log++) continue;
-        if (most == inner) work += each[log] * forms;
+        if (most == inner) work = rmi_add(work, rmi_mul(each[log], forms));
     }
     return work;
 }
@@ -9836,6 +9840,7 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
         const rmi_ref_acc *a;
         x->inst0[p] = x->n_inst;
         if (task >= m->n_tasks) {
+            x->again[p] = 0; /* a fold is no repeat */
             uses += s->folds->at[task - m->n_tasks].n_use;
             if (uses + n_stay + 2 > s->cap_use || !rmi_ref_fold_lives(s, x, p, task - m->n_tasks)) return 0;
             continue;
@@ -11368,6 +11373,8 @@ RMI_RARE rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_re
     memset(w, 0, sizeof *w);
     w->in = *s;
     w->in.fits = NULL;
+    w->in.pack = NULL;
+    w->in.untidy = 0; /* lists with folds are never tidied */
     w->cap_touch = 16 * size + 512;
     w->cap = size;
     w->in.cap = 4 * size + 64;
@@ -13657,7 +13664,7 @@ RMI_RARE rm_result rmi_bnd_web_visit(rmi_bnd_web *s, rmi_bnd_node *node, uint32_
             s->todo[s->n_todo - 1 - k] = (uint64_t)s->fact[f].key << 32 | f;
         }
     }
-    memcpy(s->todo, s->want, s->n_want * sizeof *s->todo);
+    if (s->n_want) memcpy(s->todo, s->want, s->n_want * sizeof *s->todo);
     if (s->n_todo > s->n_want) rmi_sort_u64(s->todo, s->sort, s->n_todo);
     node[i].value = rmi_max(node[i].value, rmi_bnd_web_best(s, node[i].prices, first, turns));
     if (node[i].value == RMI_INF) return RM_OK;
@@ -18168,6 +18175,7 @@ RMI_FN rm_result rmi_plan_search_widen(rmi_planner *w, rmi_ref_search *s, const 
    falls, and the search goes on with what is above the new one. */
 RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
+    rm_result r;
     uint64_t size;
     uint32_t n;
     int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->m->n_tasks > RMI_REF_LARGE; /* apart: a large program and large states are not there at a time */
@@ -18182,10 +18190,11 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
         w->pack = s->pack;
     }
     w->effort = RMI_PLAN_EFFORT;
-    RMI_TRY(rmi_plan_try(w, runs, n, budget, &size));
+    r = rmi_plan_try(w, runs, n, budget, &size);
     w->effort = 0;
-    if (w->pack && w->pack->found) rmi_ref_pack_learn(w->pack);
+    if (r == RM_OK && w->pack && w->pack->found) rmi_ref_pack_learn(w->pack);
     w->pack = NULL;
+    RMI_TRY(r);
     if (apart) RMI_TRY(rmi_plan_search_widen(w, s, x));
     if (size <= budget) { /* another list may fit where one did not */
         s->tried = x->ns;
@@ -18602,7 +18611,7 @@ RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t
     uint32_t k, n;
     for (n = 0; n < 16; n++) {
         for (k = 0; k < RMI_OFF_PARTS && !less; k++) m->tight[k] += over[k] ? over[k] / 4 + m->limit / 2000 : 0;
-        m->limit -= less;
+        m->limit = rmi_sub(m->limit, less);
         rmi_off_energy(s);
         if (m->peak > m->limit) return;
     }

@@ -99,7 +99,7 @@
 
    11. Threads
    As rockmate.h: one object in one thread at a time. The device on which the rm_cuda was made must be current in the
-   thread that calls (a new thread begins with device 0): calls that find another one fail and say so.
+   thread that calls (a new thread begins with device 0): steps and calls that allocate fail and say so if another one is.
    ======================================================================================================== */
 
 #ifndef ROCKMATE_CUDA_H
