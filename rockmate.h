@@ -169,8 +169,9 @@
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
    graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
-   stays a candidate, so that more memory is never slower. steps = RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD plans accumulation and
-   evaluation together; all programs share the addresses of what persists.
+   stays a candidate, so that without copies more memory is never slower. steps = RM_FIRST | RM_MIDDLE |
+   RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
+   what persists.
 
    7. Running
    rm_exec_write the inputs before every step, rm_exec_step, rm_exec_read the outputs. What a step needs
@@ -6680,7 +6681,7 @@ RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, 
     q->exit = b->exit;
     q->n_exit = n_exit;
     q->reran = reran;
-    rmi_stopped(b->mem->stop, 16 * (uint64_t)n_runs);
+    rmi_stopped(b->mem->stop, 16 * (uint64_t)n_runs); /* counts, and asks the caller; passes hear the answer when they have ended */
     RMI_TRY(rmi_seq_build(q));
     RMI_TRY(rmi_seq_peak(q, peak, at_end));
     *ns = q->ns;
@@ -10159,8 +10160,7 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     return ok;
 }
 
-/* The runs of a state, with their forms. */
-/* The state as runs; returns how many. */
+/* The state as runs, with their forms; returns how many. */
 RMI_FN uint32_t rmi_ref_runs(const rmi_ref_search *s, const rmi_ref_state *x, rmi_run *runs)
 {
     uint32_t p, n = 0;
@@ -18640,9 +18640,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         memcpy(mode, m->mode, m->n_buf);
         memcpy(host, m->host_update, m->g->n_tensors);
     }
-    if (least != RMI_INF) {
-        rmi_off_take(s, mode, host);
-    }
+    if (least != RMI_INF) rmi_off_take(s, mode, host);
     for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
         rmi_off_anneal(s, evals / 5 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1u : 2u));
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
@@ -19097,10 +19095,11 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
         else if (st->what == RMI_ALIAS && rmi_low_kind(w->g, st->buf, &t) == RMI_BUF_VALUE) runs[n++] = rmi_low_run(RMI_FWD, w->g->tensors[t].maker, 0, 0); /* a view */
     }
     if (r == RM_OK && i == w->best.n) {
-        rmi_plan_bring_on(w->g, runs, n, ready, out);
-        memcpy(runs, out, n * sizeof *runs);
-        memset(ready, 0, w->g->n_tensors * sizeof *ready);
-        r = rmi_plan_wait_less(w, runs, n, 0, ready, out, budget);
+        if (rmi_plan_bring_on(w->g, runs, n, ready, out) == n) {
+            memset(ready, 0, w->g->n_tensors * sizeof *ready);
+            memcpy(runs, out, n * sizeof *runs);
+            r = rmi_plan_wait_less(w, runs, n, 0, ready, out, budget);
+        }
     } else if (r == RM_OK && w->best.listed && w->best.listed == w->listed) r = rmi_plan_wait_moved(w, &mem, ready, budget);
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
