@@ -388,7 +388,7 @@ static void table(const char *dir, int part, const char *only)
         o = plan(g, budget, part == 1, "search", 0);
         if (o.r) printf("%-20s %8.2fM  none (%.0f ms)\n", name, ratio(budget, 1 << 20), o.ms);
         else printf("%-20s %8.2fM  %12.4f %10.4f  %.5f  %6.3f  %.4f  %7.1f %7.0f%s\n", name, ratio(budget, 1 << 20), 1e-6 * (double)o.info.time_ns, known, known > 0 ? 1e-6 * (double)o.info.time_ns / known : 0,
-                    100 * ratio(o.info.time_ns, o.info.bound_ns) - 100, ratio(o.info.arena_bytes, budget), o.first, o.ms, part == 1 && 1e-6 * (double)o.info.time_ns > known + 1e-9 ? "  above" : "");
+                    100 * ratio(o.info.time_ns, o.info.bound_ns) - 100, ratio(o.info.arena_bytes, budget), o.first, o.ms, part == 1 && known > 0 && 1e-6 * (double)o.info.time_ns > known + 1e-9 ? "  above" : "");
         fflush(stdout);
     }
     rm_graph_destroy(g);
