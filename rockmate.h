@@ -15463,7 +15463,7 @@ RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_
 /* A copy's length at `percent` of the link's speed; counting on more than all of it, latency is less, too. */
 RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_second, uint32_t percent)
 {
-    return rmi_add(percent > 100 ? g->link.latency / (percent / 100) : g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, rmi_mul(per_second / 100, percent))));
+    return rmi_add(percent > 100 ? rmi_mul_div_up(g->link.latency, 100, percent) : g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, rmi_mul(per_second / 100, percent))));
 }
 
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
@@ -16952,7 +16952,8 @@ typedef struct rmi_planner {
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
-    uint32_t rush; /* decisions are taken as if the link were so many times as fast, for what else does not fit: programs then wait for it; 0: 1 */
+    uint32_t rush; /* percent of the link's speed that decisions count on, for what else does not fit: programs then wait for it; 0: the speed itself */
+    int fitted;    /* the last search of copies found decisions that fit, addresses aside */
     uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
@@ -18621,7 +18622,7 @@ RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, price = s->price, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
     uint32_t round, k, n, by[RMI_OFF_STARTS];
     uint64_t over[RMI_OFF_PARTS];
     rm_result r;
@@ -18649,6 +18650,11 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
         RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
         rmi_off_anneal(s, evals / 4 + 1, m->ns / 500);
+    }
+    for (k = 0; k < 3 && s->best_energy == RMI_INF; k++) { /* or hotter: with few large values a place that does not fit is hard to leave */
+        s->price = price;
+        RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k % n]));
+        rmi_off_anneal(s, evals / 4 + 1, m->ns / (k < 2 ? 100 : 20));
     }
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
@@ -18853,7 +18859,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
     rmi_off_search s;
-    uint32_t i, percent = w->rush > 1 ? 100 * w->rush : 100 - w->d->link_margin_percent;
+    uint32_t i, percent = w->rush ? w->rush : 100 - w->d->link_margin_percent;
     uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work;
     rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, percent, &m);
     w->effort = work && work < 10000 ? 100 * work : 0; /* who asks for little work gets little of this, too */
@@ -18878,6 +18884,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     }
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &mem, &s, budget);
     w->effort = 0;
+    w->fitted = s.found != RMI_INF;
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
@@ -18899,7 +18906,7 @@ RMI_FN int rmi_plan_has_freedom(const rmi_planner *w)
 RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
 {
     static const uint32_t percent[] = {0, 200, 130, 100}; /* of the budget; 0: no limit */
-    static const uint32_t rush[] = {1000000, 1000, 30, 5};
+    static const uint32_t rush[] = {100000000, 1000, 300, 200, 150, 125};
     rmi_arena mem = rmi_plan_arena(w);
     rmi_ref_model m;
     rmi_ref_search s;
@@ -18910,7 +18917,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
     for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && (w->rush || !w->best.n) && !w->stop.stopped; i++) {
         w->rush = rush[i];
         r = rmi_plan_move_from(w, budget, NULL, 0, 0);
-        if (!w->best.n) break;
+        if (!w->best.n || !w->fitted) break;
     }
     w->rush = 0;
     if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF || !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return r;
