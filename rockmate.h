@@ -13965,7 +13965,7 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8
         if (v > best) at = price;
         best = rmi_max(best, v);
     }
-    for (lo = at / 7 * 4, hi = rmi_min(at / 4 * 7, w->most_price); at && hi - lo > at / 256 && w->work <= w->most_work;) { /* ever narrower around the best */
+    for (lo = at / 7 * 4, hi = rmi_min(at / 4 * 7, w->most_price); at && hi - lo > at / 256 + 2 && w->work <= w->most_work;) { /* ever narrower around the best */
         uint64_t third = (hi - lo) / 3, p = rmi_bnd_link_at(w, lo + third, &b), q = rmi_bnd_link_at(w, hi - third, &b);
         best = rmi_max(best, rmi_max(p, q));
         if (p < q) lo += third;

@@ -5,6 +5,8 @@
       gcc -O1 -g -std=gnu99 -I. tests/property/test_plans.c build/replay.o -lstdc++ -o build/test_plans
       build/test_plans [GRAPHS [FIRST-SEED]]          one graph: it is printed, and every plan of it that is wrong
       build/test_plans copies [GRAPHS [FIRST-SEED]]   small graphs with heavy weights, presets that move things, little search
+      build/test_plans many [GRAPHS [FIRST-SEED]]     all presets, step kinds and switches in turn, four budgets each, links and
+                                                      host memory of any size; 10,000 graphs: half an hour or so at -O2
 
    Where ../shared/tools/replay.py is, tests/run.sh has it judge these plans as well (tests/oracle/judge.py). */
 #define ROCKMATE_IMPLEMENTATION
@@ -18,7 +20,7 @@
 
 typedef tm_text text;
 
-static unsigned long passed, failed, skipped, plans, with_copies, below_weights, one_graph;
+static unsigned long passed, failed, skipped, plans, with_copies, below_weights, host_refused, one_graph;
 
 static struct { /* what is being tested: to tell where something failed */
     uint64_t seed;
@@ -152,6 +154,11 @@ static rm_plan *make(uint64_t budget, uint64_t *min)
     r = rm_plan_create(at.g, &at.d, &p);
     at.d.info = NULL;
     *min = info.min_bytes;
+    if (r == RM_ERROR_INFEASIBLE && at.d.host_bytes && !info.min_bytes) { /* it is host memory that is too small */
+        expect(!p && strstr(rm_graph_error(at.g), "host") != NULL, "infeasible without a word on host memory", rm_graph_error(at.g));
+        host_refused++;
+        return NULL;
+    }
     if (r == RM_ERROR_INFEASIBLE) {
         expect(!p && info.min_bytes > budget && budget, "infeasible without a budget that could work", rm_graph_error(at.g));
         expect(info.min_bound_bytes <= info.min_bytes, "the smallest arena is below the bound", NULL);
@@ -372,6 +379,78 @@ static void small(uint64_t seed)
     moved(seed, steps[rmi_mix(seed + 2) & 7], rmi_mix(seed) & 7 ? 7 : 20, 50);
 }
 
+/* One graph of many: everything that a caller may choose takes its turn, from the least memory up to all that is of use. */
+static void turn(uint64_t seed)
+{
+    static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD, RM_FIRST | RM_MIDDLE | RM_LAST, RM_SINGLE | RM_FORWARD, 31};
+    static const uint32_t aligns[] = {0, 1, 16, 4096};
+    static rm_config c;
+    uint64_t chance = rmi_mix(seed + 3), before[RM_STEP_KINDS], min, most, low;
+    const char *name;
+    size_t presets = 0;
+    rm_plan *p = NULL;
+    rg_text t;
+    int i, copies;
+    uint32_t k;
+    while (rm_preset_name(presets, NULL)) presets++;
+    name = rm_preset_name(seed % presets, NULL);
+    rm_config_preset(name, &c);
+    c.work = seed / presets % 16 ? 4000 : 60000;
+    c.off = seed / presets % 3 ? 0 : (uint32_t)(chance >> 4 & 15);
+    copies = (c.passes & (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)) != 0;
+    memset(&at.d, 0, sizeof at.d);
+    at.seed = seed;
+    at.ops = (int)(1 + (chance >> 8) % (chance >> 16 & 7 ? 16 : chance >> 19 & 7 ? 60 : 150));
+    at.features = chance >> 22 & 1 ? RG_ALL : (uint32_t)(chance >> 23 & 1 ? rmi_mix(chance) : rmi_mix(chance) & rmi_mix(chance + 1));
+    if (chance >> 24 & 3) at.features &= ~RG_OPT_HOST; /* such graphs are often refused */
+    if (copies) at.features |= RG_LINK;
+    at.g = NULL;
+    at.d.steps = steps[seed / presets % 8];
+    at.d.align = aligns[chance >> 26 & 3];
+    at.d.live_only = !copies && (chance >> 28) % 11 == 0;
+    at.d.host_bytes = copies && chance >> 32 & 3 ? 1 << 24 : copies ? 1 + (chance >> 34) % (1 << 18) : chance >> 32 & 7 ? 0 : 1 << 20;
+    at.d.preset = name;
+    at.d.config = &c;
+    rg_weights = chance >> 52 & 1 ? 16 : 1;
+    rg_generate(&t, seed, at.ops, at.features);
+    rg_weights = 1;
+    if (!t.data) return;
+    at.text = &t;
+    if (one_graph) printf("%s", t.data);
+    for (k = 0; k < RM_STEP_KINDS; k++) before[k] = RMI_INF;
+    if (expect(rm_graph_read(t.data, t.size, NULL, &at.g) == RM_OK, "rm_graph_read", at.g ? rm_graph_error(at.g) : NULL)) {
+        if (rm_plan_create(at.g, &at.d, &p) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(at.g), "in host memory only")) skipped++;
+        else if (p || rm_graph_result(at.g) == RM_ERROR_INFEASIBLE) {
+            most = p ? largest(p) : 0;
+            rm_plan_destroy(p);
+            p = NULL;
+            rm_plan_destroy(make(0, &low));
+            p = at_least(1);
+            min = at.d.device_bytes;
+            if (p && min > 2) rm_plan_destroy(at_least(min - 1));
+            for (i = 0; i < 3 && p; i++) {
+                uint64_t budget = min + (most > min ? (most - min) * (uint64_t)(i * i + i) / 6 : min / 4 * (uint64_t)i);
+                rm_plan_destroy(p);
+                p = make(budget, &low);
+                if (!p) {
+                    fail("more than the smallest budget does not work", rm_graph_error(at.g));
+                    break;
+                }
+                for (k = 0; k < p->n; k++) {
+                    char more[200];
+                    sprintf(more, "kind %u, %llu ns, before %llu ns", p->info[k].step, (unsigned long long)p->info[k].time_ns, (unsigned long long)before[k]);
+                    if (!at.d.host_bytes || !at.g->has_link) expect(p->info[k].time_ns <= before[k], "slower with more", more); /* searches for what to move promise less */
+                    before[k] = p->info[k].time_ns;
+                }
+                if (i == 1 && chance >> 55 & 1) repeat(p);
+            }
+        } else fail("no plan without a limit", rm_graph_error(at.g));
+        rm_plan_destroy(p);
+    }
+    rm_graph_destroy(at.g);
+    rg_free(&t);
+}
+
 int main(int argc, char **argv)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -379,13 +458,19 @@ int main(int argc, char **argv)
 #else
     const unsigned long usual = 1500;
 #endif
-    int copies = argc > 1 && !strcmp(argv[1], "copies");
-    unsigned long n = argc > 1 + copies ? strtoul(argv[1 + copies], NULL, 10) : usual, i;
-    uint64_t first = argc > 2 + copies ? strtoull(argv[2 + copies], NULL, 10) : 1;
+    const char *mode = argc > 1 && !(argv[1][0] >= '0' && argv[1][0] <= '9') ? argv[1] : "";
+    int named = mode[0] != 0;
+    unsigned long n = argc > 1 + named ? strtoul(argv[1 + named], NULL, 10) : usual, i;
+    uint64_t first = argc > 2 + named ? strtoull(argv[2 + named], NULL, 10) : 1;
     one_graph = n == 1;
-    for (i = 0; i < (copies ? n : argc < 2 ? 6 * n : 0); i++) small(first + i);
+    for (i = 0; i < (argc < 2 ? 6 * n : !strcmp(mode, "copies") ? n : 0); i++) small(first + i);
+    for (i = 0; i < (argc < 2 ? 3 * n : !strcmp(mode, "many") ? n : 0); i++) {
+        turn(first + i);
+        if (i % 100 == 99 && argc > 1) printf("%lu graphs, %lu plans, %lu passed, %lu failed\n", i + 1, plans, passed, failed), fflush(stdout);
+    }
     for (i = 0; i < sizeof once_wrong / sizeof once_wrong[0] && argc < 2; i++) one(once_wrong[i]);
-    for (i = 0; i < n && !copies; i++) one(first + i);
-    printf("%lu graphs, %lu plans, %lu with copies, %lu in less than the weights take\n%lu passed, %lu failed, %lu skipped\n", n, plans, with_copies, below_weights, passed, failed, skipped);
+    for (i = 0; i < n && !named; i++) one(first + i);
+    printf("%lu graphs, %lu plans, %lu with copies, %lu in less than the weights take, %lu times too little host memory\n", n, plans, with_copies, below_weights, host_refused);
+    printf("%lu passed, %lu failed, %lu skipped\n", passed, failed, skipped);
     return failed != 0;
 }
