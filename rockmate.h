@@ -640,7 +640,7 @@ typedef struct rm_plan_desc {
     uint64_t device_bytes RM_ZERO;  /* the budget: everything placed on the device. 0: no limit */
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use; 0: none */
     uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make; they share the addresses of what persists. 0: RM_SINGLE */
-    uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256 */
+    uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
     const char *preset RM_ZERO;     /* a name that rm_preset_name lists; NULL: "hiremate", or "offmate" if
                                there is host memory and a link (rm_graph_link) */
     const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
@@ -8197,6 +8197,7 @@ RMI_RARE rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
     uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height, start = p->work, high;
     uint32_t order, i;
     if (!value) return RM_ERROR_MEMORY;
+    share = rmi_min(share, (uint64_t)p->n * p->n * 20000u); /* a few boxes have few orders */
     for (order = 0; order < RMI_PLC_ORDERS; order++) {
         RMI_TRY(rmi_plc_order_keys(p, order, value));
         rmi_plc_rank(p, value);
@@ -18426,6 +18427,24 @@ RMI_FN rm_result rmi_plan_search_more(rmi_planner *w, rmi_ref_search *s, uint64_
     return RM_OK;
 }
 
+/* When the work is done: a list that has no addresses yet gets some; and where nothing fits it is the turn of what names the least budget. */
+RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least, uint64_t most, int more)
+{
+    uint32_t round;
+    if (s->best.n && s->best.ns < s->tried && !w->stop.stopped) { /* a faster one got no addresses; this one has some */
+        s->hope.n = 0;
+        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+    }
+    for (round = 0; round < 12 && s->tried == RMI_INF && s->limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
+        if (!s->best.n) rmi_ref_improve(s, least / 8, 3);
+        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+    }
+    if (!w->best.n && budget != RMI_INF && !(more & 2) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2)); /* as a budget below the bound asks */
+    if (w->best.n || budget == RMI_INF) return RM_OK;
+    RMI_TRY(rmi_plan_search_ladder(w, s, runs, budget));
+    return w->g->n_ops <= RMI_EXA_OPS ? rmi_plan_exact_least(w, s->m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
+}
+
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
     rmi_ref_model m;
@@ -18481,17 +18500,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
         if (small && round == 2) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
     }
-    if (s.best.n && s.best.ns < s.tried && !w->stop.stopped) { /* a faster one got no addresses; this one has some */
-        s.hope.n = 0;
-        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
-    }
-    for (round = 0; round < 12 && s.tried == RMI_INF && s.limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
-        if (!s.best.n) rmi_ref_improve(&s, least / 8, 3);
-        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
-    }
-    if (w->best.n || budget == RMI_INF) return RM_OK;
-    RMI_TRY(rmi_plan_search_ladder(w, &s, runs, budget));
-    return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
+    return rmi_plan_search_last(w, &s, runs, budget, least, most, more);
 }
 
 /* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A search with
@@ -18503,7 +18512,7 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
 {
     uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
     size_t i;
-    if (w->c.off || (w->d->host_bytes && w->g->has_link) || w->d->like || w->joint || w->host_only) return 0;
+    if (w->c.off || (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) || w->d->like || w->joint || w->host_only) return 0;
     for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
     return rmi_mix(key ^ w->c.passes) | 1;
 }
@@ -19356,14 +19365,19 @@ RMI_FN rm_result rmi_plan_several(rmi_planner *w, rm_plan_info *worst)
         w->apart = 1;
         RMI_TRY(rmi_plan_kinds_of_step(w, worst));
         w->apart = 0;
-        if (!moves || (w->stop.stopped && !worst->min_bytes)) return RM_OK;
+        if (!moves || (w->stop.stopped && !worst->min_bytes)) return rmi_plan_named(w, worst);
         first = *w->p;
         worst_first = *worst;
         for (i = 0; i < first.n; i++) before += first.info[i].time_ns;
     }
     RMI_TRY(rmi_plan_joint(w, worst));
     for (i = 0; i < w->p->n; i++) after += w->p->info[i].time_ns;
-    if (worst_first.min_bytes && worst->min_bytes > worst_first.min_bytes) *worst = worst_first;
+    if (worst_first.min_bytes && worst->min_bytes > worst_first.min_bytes) {
+        *worst = worst_first;
+        w->joint = 0;
+        w->apart = 1;
+        RMI_TRY(rmi_plan_named(w, worst));
+    }
     if (!first.n || worst_first.min_bytes || (!worst->min_bytes && after < before)) return RM_OK;
     memcpy(w->p->prog, first.prog, sizeof first.prog);
     memcpy(w->p->info, first.info, sizeof first.info);
@@ -19384,7 +19398,7 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
     if (w->d->like || w->steps & (w->steps - 1)) RMI_TRY(rmi_plan_several(w, &worst));
     else {
         RMI_TRY(rmi_plan_kinds_of_step(w, &worst));
-        if (w->c.passes & RMI_PLAN_MOVES && w->g->has_link && w->d->host_bytes) RMI_TRY(rmi_plan_named(w, &worst));
+        RMI_TRY(rmi_plan_named(w, &worst));
     }
     if (worst.min_bytes) {
         if (w->d->info) *w->d->info = worst;
@@ -19471,7 +19485,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     w.d = d;
     w.steps = d->steps ? d->steps : RM_SINGLE;
     w.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
-    w.align = d->align ? d->align : d->live_only ? 1 : 256;
+    w.align = d->live_only ? 1 : d->align ? d->align : 256; /* without addresses there is nothing to align, and the bounds count what is there */
     w.budget = rmi_plan_budget(&w);
     w.p = rmi_plan_new(g);
     if (!w.p) return rmi_err_memory(&g->last);

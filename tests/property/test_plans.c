@@ -261,7 +261,7 @@ static void budgets(int points)
         for (k = 0; k < p->n; k++) {
             char more[200];
             sprintf(more, "kind %u, %llu ns, before %llu ns", p->info[k].step, (unsigned long long)p->info[k].time_ns, (unsigned long long)before[k]);
-            if (!at.d.host_bytes || !at.g->has_link) expect(p->info[k].time_ns <= before[k], "slower with more", more); /* searches for what to move promise less */
+            expect(p->info[k].time_ns <= before[k], "slower with more", more);
             before[k] = p->info[k].time_ns;
         }
         if (i == points / 2) repeat(p);
@@ -368,8 +368,9 @@ static void one(uint64_t seed)
     rg_free(&t);
 }
 
-/* Graphs that a plan was wrong for before it was put right. */
-static const uint64_t once_wrong[] = {608, 725, 1200, 1495, 2223, 3118, 7035, 9049, 23305, 5000183, 5000384, 5000639};
+/* Graphs that a plan was wrong for, or a call, before it was put right. */
+static const uint64_t once_wrong[] = {608, 725, 1200, 1495, 2223, 3118, 7035, 9049, 23305, 5000183, 5000384, 5000639, 90027};
+static const uint64_t turn_wrong[] = {60, 74, 128, 185}; /* the bound had no end; aligned without addresses; named what does not work; seconds for few boxes */
 
 /* Small graphs, little search: many of them in little time. */
 static void small(uint64_t seed)
@@ -439,7 +440,7 @@ static void turn(uint64_t seed)
                 for (k = 0; k < p->n; k++) {
                     char more[200];
                     sprintf(more, "kind %u, %llu ns, before %llu ns", p->info[k].step, (unsigned long long)p->info[k].time_ns, (unsigned long long)before[k]);
-                    if (!at.d.host_bytes || !at.g->has_link) expect(p->info[k].time_ns <= before[k], "slower with more", more); /* searches for what to move promise less */
+                    if (!copies && !c.off) expect(p->info[k].time_ns <= before[k], "slower with more", more); /* searches for what to move promise less */
                     before[k] = p->info[k].time_ns;
                 }
                 if (i == 1 && chance >> 55 & 1) repeat(p);
@@ -464,7 +465,8 @@ int main(int argc, char **argv)
     uint64_t first = argc > 2 + named ? strtoull(argv[2 + named], NULL, 10) : 1;
     one_graph = n == 1;
     for (i = 0; i < (argc < 2 ? 6 * n : !strcmp(mode, "copies") ? n : 0); i++) small(first + i);
-    for (i = 0; i < (argc < 2 ? 3 * n : !strcmp(mode, "many") ? n : 0); i++) {
+    for (i = 0; i < sizeof turn_wrong / sizeof turn_wrong[0] && argc < 2; i++) turn(turn_wrong[i]);
+    for (i = 0; i < (argc < 2 ? 2 * n : !strcmp(mode, "many") ? n : 0); i++) {
         turn(first + i);
         if (i % 100 == 99 && argc > 1) printf("%lu graphs, %lu plans, %lu passed, %lu failed\n", i + 1, plans, passed, failed), fflush(stdout);
     }
