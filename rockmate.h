@@ -1170,19 +1170,18 @@ RMI_RARE void rmi_arena_clear(rmi_arena *a)
     a->next_size = sum;
 }
 
-/* count * elem bytes of any content, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for count 0. */
-RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
+/* So many bytes of any content, at a multiple of align, a power of two up to 16; NULL when memory is out. */
+RMI_COLD void *rmi_arena_take(rmi_arena *a, size_t bytes, size_t align)
 {
-    size_t bytes, want;
+    size_t want, at;
     rmi_block *b = a->blocks;
     unsigned char *p;
-    if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
-    bytes = RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN;
-    if (!b || b->size - b->used < bytes) {
+    at = b ? (b->used + align - 1) & ~(align - 1) : 0;
+    if (!b || at > b->size || b->size - at < bytes) {
         want = bytes > a->next_size || bytes >= RMI_LARGE || RMI_APART ? bytes : a->next_size; /* what is large can be given back alone */
         b = (rmi_block *)a->hooks.alloc(RMI_HEADER + want, a->hooks.user);
         if (!b) return NULL;
-        b->used = 0;
+        b->used = at = 0;
         b->size = want;
         if (a->blocks && bytes == want && a->blocks->size - a->blocks->used > RMI_ALIGN) {
             b->next = a->blocks->next; /* a large block of its own: go on filling the current one */
@@ -1193,9 +1192,16 @@ RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
         }
         if (a->next_size < ((size_t)1 << 20)) a->next_size *= 2;
     }
-    p = (unsigned char *)b + RMI_HEADER + b->used;
-    b->used += bytes;
+    p = (unsigned char *)b + RMI_HEADER + at;
+    b->used = at + bytes;
     return p;
+}
+
+/* count * elem bytes of any content, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for count 0. */
+RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
+{
+    if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
+    return rmi_arena_take(a, RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN, RMI_ALIGN);
 }
 
 /* The same, all zero. */
@@ -1467,8 +1473,8 @@ typedef struct rmi_over {
 typedef struct rmi_part { /* of a backward, or the whole of it */
     const char *name;
     rmi_list grads, needs;
-    uint32_t needs_saved;
     uint64_t bwd, bwd_ws;
+    uint32_t needs_saved;
     uint8_t unmeasured;
 } rmi_part;
 
@@ -1477,24 +1483,22 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
     const char *bits;
     uint64_t fwd, bwd, again, fwd_ws, bwd_ws, saved;
     rmi_list needs;
+    rmi_over *overs;
+    rmi_part *parts; /* sealed: at least one; a whole backward is one part without a name */
+    rm_fn forward, backward;
     uint32_t needs_saved;
     uint32_t inplace; /* tensor, or RMI_NONE */
-    rmi_over *overs;
-    uint32_t n_overs;
-    rmi_part *parts; /* sealed: at least one; a whole backward is one part without a name */
-    uint32_t n_parts, own_parts;
-    rm_fn forward, backward;
+    uint32_t n_overs, n_parts;
     uint32_t flags;
-    uint8_t unmeasured_fwd, unmeasured_bwd, unmeasured_again;
+    uint8_t own_parts, unmeasured_fwd, unmeasured_bwd, unmeasured_again;
 } rmi_form;
 
 typedef struct rmi_op {
     const char *name, *kind_name;
     rmi_list in, out, share, mutates;
     rmi_form *forms;
-    uint32_t n_forms;
     uint32_t *form_slot; /* once there are many forms: their names, hashed; form_slots a power of two */
-    uint32_t form_slots;
+    uint32_t n_forms, form_slots;
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
     uint32_t view;        /* tensor, or RMI_NONE */
     uint64_t view_offset;
@@ -1596,13 +1600,14 @@ RMI_FN rm_result rmi_graph_memory(rm_graph *g)
 
 RMI_FN char *rmi_graph_string_n(rm_graph *g, const char *a, size_t an, const char *b, size_t bn)
 {
-    char *s = RMI_NEW(&g->mem, char, an + bn + 1);
+    char *s = (char *)rmi_arena_take(&g->mem, an + bn + 1, 1);
     if (!s) {
         rmi_graph_memory(g);
         return NULL;
     }
     if (an) memcpy(s, a, an);
     if (bn) memcpy(s + an, b, bn);
+    s[an + bn] = 0;
     return s;
 }
 RMI_FN char *rmi_graph_string(rm_graph *g, const char *s) { return rmi_graph_string_n(g, s, strlen(s), "", 0); }
@@ -1613,7 +1618,7 @@ RMI_FN int rmi_graph_name_ok(const char *s)
     if (!strcmp(s, "none") || !strcmp(s, "saved")) return 0;
     for (; s[n]; n++) {
         char c = s[n];
-        int ok = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || (c && strchr("_./-[]", c));
+        int ok = (c >= 'a' && c <= 'z') || (c >= '-' && c <= '9') || (c >= 'A' && c <= '[') || c == '_' || c == ']'; /* '-' to '9': with . and / */
         if (!ok || n >= 255) return 0;
     }
     return n > 0;
@@ -1625,57 +1630,62 @@ RMI_FN const char *rmi_graph_map_name(const rm_graph *g, const rmi_map *m, uint3
     return m == &g->tensor_map ? g->tensors[i].name : g->ops[i].name;
 }
 
+/* Where the name stands in the map, which is not empty, or would. */
+RMI_FN uint32_t *rmi_graph_map_slot(const rm_graph *g, const rmi_map *m, const char *name, size_t n)
+{
+    size_t i = (size_t)rmi_fnv(RMI_FNV_START, name, n) & (m->size - 1);
+    for (; m->slot[i]; i = (i + 1) & (m->size - 1)) {
+        const char *other = rmi_graph_map_name(g, m, m->slot[i] - 1);
+        if (!strncmp(other, name, n) && !other[n]) break;
+    }
+    return &m->slot[i];
+}
 RMI_FN uint32_t rmi_graph_lookup_n(const rm_graph *g, const rmi_map *m, const char *name, size_t n)
 {
-    size_t i;
-    if (!m->size) return RMI_NONE;
-    for (i = (size_t)rmi_fnv(RMI_FNV_START, name, n) & (m->size - 1); m->slot[i]; i = (i + 1) & (m->size - 1)) {
-        const char *other = rmi_graph_map_name(g, m, m->slot[i] - 1);
-        if (!strncmp(other, name, n) && !other[n]) return m->slot[i] - 1;
-    }
-    return RMI_NONE;
+    return m->size ? *rmi_graph_map_slot(g, m, name, n) - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
 }
 RMI_FN uint32_t rmi_graph_lookup(const rm_graph *g, const rmi_map *m, const char *name)
 {
     return rmi_graph_lookup_n(g, m, name, strlen(name));
 }
 
-RMI_FN void rmi_graph_map_put(const rm_graph *g, rmi_map *m, uint32_t number)
-{
-    const char *name = rmi_graph_map_name(g, m, number);
-    size_t i = (size_t)rmi_fnv(RMI_FNV_START, name, strlen(name)) & (m->size - 1);
-    while (m->slot[i]) i = (i + 1) & (m->size - 1);
-    m->slot[i] = number + 1;
-}
-
 /* Room for one name more; rebuilt at half load. */
 RMI_FN int rmi_graph_map_room(rm_graph *g, rmi_map *m)
 {
-    uint32_t i;
-    if (m->used * 2 < m->size) {
-        m->used++;
-        return 1;
-    }
+    rmi_map old = *m;
+    size_t i;
+    if (m->used * 2 < m->size) return 1;
     m->size = m->size ? m->size * 2 : 64;
     m->slot = RMI_NEW(&g->mem, uint32_t, m->size);
     if (!m->slot) {
-        m->size = 0;
+        *m = old;
         return 0;
     }
-    for (i = 0; i < (uint32_t)m->used; i++) rmi_graph_map_put(g, m, i);
-    m->used++;
+    for (i = 0; i < old.size; i++) {
+        const char *name = old.slot[i] ? rmi_graph_map_name(g, m, old.slot[i] - 1) : NULL;
+        if (name) *rmi_graph_map_slot(g, m, name, strlen(name)) = old.slot[i];
+    }
+    if (old.size) rmi_arena_drop(&g->mem, old.slot, old.size * sizeof(uint32_t));
     return 1;
 }
 
 /* --- raw constructors, shared by the builder and the text room; names are full and copied */
-RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, rmi_tensor_kind kind, uint64_t bytes)
+
+/* of: NULL, or the op whose name it has as well. */
+RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op *of, rmi_tensor_kind kind, uint64_t bytes)
 {
     rmi_tensor *t;
-    if (!rmi_graph_name_ok(name)) {
+    uint32_t *slot;
+    if (!of && !rmi_graph_name_ok(name)) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "tensor '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
         return RMI_NONE;
     }
-    if (rmi_graph_lookup(g, &g->tensor_map, name) != RMI_NONE) {
+    if (!rmi_graph_map_room(g, &g->tensor_map)) {
+        rmi_graph_memory(g);
+        return RMI_NONE;
+    }
+    slot = rmi_graph_map_slot(g, &g->tensor_map, name, strlen(name));
+    if (*slot) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "tensor %s: declared twice; give the second another name", name);
         return RMI_NONE;
     }
@@ -1683,34 +1693,36 @@ RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, rmi_tensor_k
         rmi_graph_fail(g, RM_ERROR_GRAPH, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
         return RMI_NONE;
     }
-    if (!rmi_arena_grow(&g->mem, (void **)&g->tensors, &g->cap_tensors, (size_t)g->n_tensors + 1, sizeof(rmi_tensor)) || !rmi_graph_map_room(g, &g->tensor_map)) {
+    if (!rmi_arena_grow(&g->mem, (void **)&g->tensors, &g->cap_tensors, (size_t)g->n_tensors + 1, sizeof(rmi_tensor))) {
         rmi_graph_memory(g);
         return RMI_NONE;
     }
     t = &g->tensors[g->n_tensors];
-    t->name = rmi_graph_string(g, name);
+    t->name = of ? of->name : rmi_graph_string(g, name);
     if (!t->name) return RMI_NONE;
     t->kind = (uint8_t)kind;
     t->bytes = t->grad_bytes = bytes;
     t->opt = t->opt_host = t->reduce = RMI_INF;
     t->maker = RMI_NONE;
-    rmi_graph_map_put(g, &g->tensor_map, g->n_tensors);
-    return g->n_tensors++;
+    g->tensor_map.used++;
+    return (*slot = ++g->n_tensors) - 1;
 }
 
 RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
 {
     rmi_op *op;
+    uint32_t *slot;
     if (!rmi_graph_name_ok(name)) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "op '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
         return RMI_NONE;
     }
-    if (rmi_graph_lookup(g, &g->op_map, name) != RMI_NONE) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: declared twice; give the second another name, or put it in a block", name);
-        return RMI_NONE;
-    }
     if (!rmi_arena_grow(&g->mem, (void **)&g->ops, &g->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_op)) || !rmi_graph_map_room(g, &g->op_map)) {
         rmi_graph_memory(g);
+        return RMI_NONE;
+    }
+    slot = rmi_graph_map_slot(g, &g->op_map, name, strlen(name));
+    if (*slot) {
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: declared twice; give the second another name, or put it in a block", name);
         return RMI_NONE;
     }
     op = &g->ops[g->n_ops];
@@ -1718,14 +1730,14 @@ RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
     if (!op->name) return RMI_NONE;
     op->kind_name = op->name;
     op->view = RMI_NONE;
-    rmi_graph_map_put(g, &g->op_map, g->n_ops);
-    return g->n_ops++;
+    g->op_map.used++;
+    return (*slot = ++g->n_ops) - 1;
 }
 
 RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
 {
     l->n = 0;
-    l->at = n ? RMI_NEW(&g->mem, uint32_t, n) : g->nothing;
+    l->at = !n ? g->nothing : n > RMI_NONE / 8 ? NULL : (uint32_t *)rmi_arena_take(&g->mem, n * sizeof(uint32_t), sizeof(uint32_t)); /* packed: most are short */
     if (!l->at) rmi_graph_memory(g);
     return l->at != NULL;
 }
@@ -1813,17 +1825,18 @@ RMI_FN void rmi_graph_select(const rmi_list *from, uint64_t mask, uint32_t shift
 RMI_FN int rmi_graph_mask_ok(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask, uint64_t allowed)
 {
     uint32_t i;
+    if (!mask) return 1;
     if (mask & ~allowed) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind", op->name, kind, what);
         return 0;
     }
-    for (i = 0; i < 32; i++)
-        if (((mask >> i) & 1) && i >= op->in.n) {
+    for (i = op->in.n; i < 32 && (mask & RMI_IN_BITS) >> i; i++)
+        if ((mask >> i) & 1) {
             rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give the input or correct the kind", op->name, kind, (uint64_t)i, what, (uint64_t)op->in.n);
             return 0;
         }
-    for (i = 0; i < 25; i++)
-        if (((mask >> (32 + i)) & 1) && i >= op->out.n) {
+    for (i = op->out.n; i < 25 && (mask & RMI_OUT_BITS) >> (32 + i); i++)
+        if ((mask >> (32 + i)) & 1) {
             rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has %u outputs; give its size or correct the kind", op->name, kind, (uint64_t)i, what, (uint64_t)op->out.n);
             return 0;
         }
@@ -1909,7 +1922,7 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
         rmi_graph_memory(g);
         return 0;
     }
-    f->n_parts = f->own_parts = n;
+    f->n_parts = f->own_parts = (uint8_t)n;
     f->unmeasured_bwd = 0;
     if (!d->bwd_ns) f->bwd = 0;
     for (i = 0; i < n; i++) {
@@ -1996,35 +2009,40 @@ RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
     return 1;
 }
 
-/* prefix + name, or prefix + kind + number when there is no name. NULL after an error. */
-RMI_FN char *rmi_graph_full_name(rm_graph *g, const char *name, const char *kind, uint32_t number)
+#define RMI_NAME_ROOM 300u /* longer than any name may be: what is cut off here is refused as too long */
+
+/* More of the text of n bytes; returns how many it has then. */
+RMI_FN size_t rmi_graph_name_more(char *out, size_t n, const char *text, size_t more)
 {
-    char auto_name[300], digits[24];
-    size_t n;
-    if (!name) {
-        n = strlen(kind);
-        if (n > 255) n = 255;
-        memcpy(auto_name, kind, n);
-        auto_name[n++] = '.';
-        rmi_u64_text(number, digits);
-        memcpy(auto_name + n, digits, strlen(digits) + 1);
-        name = auto_name;
-    }
-    return rmi_graph_string_n(g, g->prefix ? g->prefix : "", g->prefix_n, name, strlen(name));
+    more = (size_t)rmi_min(more, RMI_NAME_ROOM - 1 - n);
+    if (more) memcpy(out + n, text, more);
+    out[n + more] = 0;
+    return n + more;
+}
+
+/* Into out, of RMI_NAME_ROOM bytes: prefix + name, or prefix + kind + number when there is no name. */
+RMI_FN void rmi_graph_full_name(const rm_graph *g, const char *name, const char *kind, uint32_t number, char *out)
+{
+    char digits[24];
+    size_t n = rmi_graph_name_more(out, 0, g->prefix, g->prefix_n);
+    n = rmi_graph_name_more(out, n, name ? name : kind, strlen(name ? name : kind));
+    if (name) return;
+    n = rmi_graph_name_more(out, n, ".", 1);
+    rmi_u64_text(number, digits);
+    rmi_graph_name_more(out, n, digits, strlen(digits));
 }
 
 RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind kind, const char *word, uint64_t bytes, uint32_t flags, uint32_t allowed)
 {
-    char *full;
+    char full[RMI_NAME_ROOM];
     uint32_t t;
     if (!rmi_graph_open(g, word)) return RMI_NONE;
-    full = rmi_graph_full_name(g, name, word, g->n_tensors);
-    if (!full) return RMI_NONE;
+    rmi_graph_full_name(g, name, word, g->n_tensors, full);
     if (flags & ~allowed) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "%s %s: a flag that means nothing there; see the declaration of rm_%s_add", word, full, word);
         return RMI_NONE;
     }
-    t = rmi_graph_new_tensor(g, full, kind, bytes == RM_EMPTY ? 0 : bytes);
+    t = rmi_graph_new_tensor(g, full, NULL, kind, bytes == RM_EMPTY ? 0 : bytes);
     if (t == RMI_NONE) return t;
     g->tensors[t].external = (flags & RM_EXTERNAL) != 0;
     g->tensors[t].stays = (flags & RM_STAYS) != 0;
@@ -2101,15 +2119,14 @@ RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d
     if (!rmi_graph_new_list(g, &out, total ? total : 1)) return 0;
     for (i = 0; i < (total ? total : 1); i++) {
         uint64_t bytes = !total ? g->tensors[g->ops[op_id].in.at[0]].bytes : i < n ? d->out[i] : d->more_out[i - n];
-        char digits[24], *full = (char *)name;
+        char digits[24], full[RMI_NAME_ROOM];
         uint32_t t;
         if (i) {
             digits[0] = '.';
             rmi_u64_text((uint64_t)i, digits + 1);
-            full = rmi_graph_string_n(g, name, strlen(name), digits, strlen(digits));
-            if (!full) return 0;
+            rmi_graph_name_more(full, rmi_graph_name_more(full, 0, name, strlen(name)), digits, strlen(digits));
         }
-        t = rmi_graph_new_tensor(g, full, RMI_ACT, bytes == RM_EMPTY ? 0 : bytes);
+        t = rmi_graph_new_tensor(g, i ? full : name, i ? NULL : &g->ops[op_id], RMI_ACT, bytes == RM_EMPTY ? 0 : bytes);
         if (t == RMI_NONE) return 0;
         g->tensors[t].maker = op_id;
         g->tensors[t].external = (g->ops[op_id].flags & RM_EXTERNAL) != 0;
@@ -2134,7 +2151,7 @@ RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
 RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc *d)
 {
     const uint32_t known = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
-    char *full;
+    char full[RMI_NAME_ROOM];
     uint32_t id;
     rmi_op *op;
     rmi_form *f;
@@ -2143,8 +2160,8 @@ RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc
         rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: its kind has no usable name; set rm_kind.name", d->name ? d->name : "(unnamed)");
         return RMI_NONE;
     }
-    full = rmi_graph_full_name(g, d->name, k->name, g->n_ops);
-    id = full ? rmi_graph_new_op(g, full) : RMI_NONE;
+    rmi_graph_full_name(g, d->name, k->name, g->n_ops, full);
+    id = rmi_graph_new_op(g, full);
     if (id == RMI_NONE) return id;
     op = &g->ops[id];
     op->kind_name = rmi_graph_kind_name(g, k->name);
@@ -3041,6 +3058,13 @@ RMI_FN rm_result rmi_shp_finish(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
 {
     uint32_t i, *range = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n), *cls = RMI_NEW(mem, uint32_t, s->n);
     if (!range || !cls) return RM_ERROR_MEMORY;
+    if (s->n < g->n_ops / 2) { /* the table was for a stage an op */
+        rmi_stage *all = s->stages;
+        s->stages = RMI_RAW(mem, rmi_stage, s->n);
+        if (!s->stages) return RM_ERROR_MEMORY;
+        memcpy(s->stages, all, s->n * sizeof(rmi_stage));
+        rmi_arena_drop(mem, all, g->n_ops * sizeof(rmi_stage));
+    }
     rmi_shp_carry_all(s, g);
     for (i = 0; i < s->n; i++) {
         range[2 * i] = s->stages[i].lo;
@@ -4453,7 +4477,9 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint8_t off;      /* a view that does not start where its stretch does */
 } rmi_seq_inst;
 
+#ifndef RMI_SEQ_MANY /* tests set it, RMI_REF_LARGE and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
 #define RMI_SEQ_MANY 10000u /* runs in a list; longer ones get no more room for statements than they need */
+#endif
 
 typedef struct rmi_seq_stretch {
     uint32_t first_pos, end_pos; /* positions of runs, half open */
@@ -8914,7 +8940,9 @@ typedef struct rmi_ref_task {
     uint32_t ban0, n_ban;       /* tasks that must not have run before: they change what this one reads */
 } rmi_ref_task;
 
+#ifndef RMI_REF_LARGE
 #define RMI_REF_LARGE 50000u /* tasks: memory counts */
+#endif
 
 typedef struct rmi_ref_model {
     const rm_graph *g;
@@ -9579,6 +9607,8 @@ typedef struct rmi_ref_search {
     uint64_t tried;      /* time of the best list that has got addresses */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     int recorded;        /* the uses of a are known */
+    int lean;            /* a and b share all but their lists: rmi_ref_turn_down */
+    uint32_t lives;      /* lean: of the state that was evaluated last */
     /* edits: insert task at position (before what stands there), drop position */
     uint64_t *ins;       /* position << 32 | task; sorted when applied */
     uint32_t n_ins, cap_ins;
@@ -9592,7 +9622,7 @@ typedef struct rmi_ref_search {
     uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
     int forked;          /* the last closure would have been another one at another level */
     int untidy;          /* the last list that was evaluated had forwards that nobody reads */
-    uint32_t *touched, n_touched; /* stretches that the last closure reads where they are */
+    uint32_t *touched, n_touched, cap_touched; /* stretches that the last closure reads where they are; as many as one can */
     uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
     uint8_t *mark;       /* by task: scratch */
     uint32_t *stack, *stack_runs;
@@ -9613,9 +9643,15 @@ RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
     return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* Uses are of the current state alone, and some tables of the evaluation: `other` lends them. */
+/* Uses are of the current state alone, and some tables of the evaluation: `other` lends them. A lean one has only a list of its own. */
 RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *other)
 {
+    if (s->lean && other) {
+        *x = *other;
+        x->list = RMI_RAW(s->mem, uint32_t, s->cap);
+        x->mode = RMI_NEW(s->mem, uint8_t, s->m->g->n_ops);
+        return x->list && x->mode ? RM_OK : RM_ERROR_MEMORY;
+    }
     RMI_TRY(rmi_ref_kept_make(s, x));
     x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
     x->before = s->m->root ? RMI_RAW(s->mem, uint64_t, s->cap + 1) : NULL;
@@ -9681,7 +9717,8 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     s->stack = RMI_RAW(mem, uint32_t, m->g->n_ops + 8);
     s->stack_runs = RMI_RAW(mem, uint32_t, s->cap);
     s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
-    s->touched = RMI_RAW(mem, uint32_t, s->cap_use);
+    s->cap_touched = r + 1;
+    s->touched = RMI_RAW(mem, uint32_t, s->cap_touched);
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
     s->a = RMI_NEW(mem, rmi_ref_state, 1);
     s->b = RMI_NEW(mem, rmi_ref_state, 1);
@@ -9696,7 +9733,8 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     return rmi_ref_kept_make(s, &s->best);
 }
 
-/* The two states, in a memory of their own, for lists of so many quarters of the longest. */
+/* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they share
+   what follows from their lists, and a candidate that is turned down costs an evaluation of the current one. */
 RMI_RARE rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
 {
     rmi_arena *mem = s->mem;
@@ -9705,6 +9743,8 @@ RMI_RARE rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uin
     s->cap_inst = s->most_inst / 4 * quarters + s->most_inst % 4;
     s->cap_use = s->most_use / 4 * quarters + s->most_use % 4;
     s->mem = rooms;
+    s->lean = quarters < 4 && !s->m->n_moded;
+    s->lives = 0;
     r = rmi_ref_state_make(s, s->a, NULL);
     if (r == RM_OK) r = rmi_ref_state_make(s, s->b, s->a);
     s->mem = mem;
@@ -10147,7 +10187,10 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     x->n_dead = x->n_reps = 0;
     x->n_str = 0;
     s->bad = 0;
-    if (!rmi_ref_lives(s, x) || s->least_ns > s->stop) return 0;
+    if (s->lean) x->n_inst = s->lives;
+    ok = rmi_ref_lives(s, x);
+    s->lives = x->n_inst;
+    if (!ok || s->least_ns > s->stop) return 0;
     s->work += x->n;
     memset(x->free_head, 0xFF, (x->n + 1u) * sizeof(uint32_t));
     for (i = x->n_inst; i-- > 0;) {
@@ -10183,6 +10226,45 @@ RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi
     to->over = from->over;
     to->peak = from->peak;
     to->fast_ns = from->fast_ns;
+}
+
+/* A copy of what the state x is kept by. */
+RMI_RARE rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_ref_state *to)
+{
+    memset(to, 0, sizeof *to);
+    if (!x->n) return RM_OK;
+    to->list = RMI_RAW(mem, uint32_t, x->n);
+    to->mode = RMI_RAW(mem, uint8_t, s->m->g->n_ops);
+    to->form = RMI_RAW(mem, uint16_t, x->n);
+    if (!to->list || !to->mode || !to->form) return RM_ERROR_MEMORY;
+    rmi_ref_copy(s, x, to);
+    return RM_OK;
+}
+
+/* Model and tables anew after they made room for something: what `old` has learned stays, best and hope are its lists. */
+RMI_RARE rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_ref_model *m, const rmi_ref_search *old, const rmi_ref_state *best, const rmi_ref_state *hope, rmi_ref_search *s)
+{
+    RMI_TRY(rmi_ref_make(mem, m->g, m->step, m->granule, m));
+    RMI_TRY(rmi_ref_search_tables(mem, m, s));
+    s->limit = old->limit;
+    s->budget = old->budget;
+    s->fits = old->fits;
+    s->user = old->user;
+    s->fault = old->fault;
+    s->next_fit = old->next_fit;
+    s->tried = old->tried;
+    s->rng = old->rng;
+    s->work = old->work;
+    s->told = old->told;
+    s->gained = old->gained;
+    s->lambda = old->lambda;
+    s->most_lambda = old->most_lambda;
+    s->stop = old->stop;
+    s->most_ns = old->most_ns;
+    memcpy(s->counts, old->counts, sizeof s->counts);
+    if (best->n) rmi_ref_copy(s, best, &s->best);
+    if (hope->n) rmi_ref_copy(s, hope, &s->hope);
+    return RM_OK;
 }
 
 /* The uses of every life of the current state. */
@@ -10327,6 +10409,17 @@ RMI_FN void rmi_ref_sort_ins(rmi_ref_search *s)
     for (i = 0; i < s->n_ins; i++)
         if (!n || s->ins[n - 1] != s->ins[i]) s->ins[n++] = s->ins[i];
     s->n_ins = n;
+}
+
+/* The candidate is not taken: what follows from the current list again, if the candidate's took its place. */
+RMI_COLD void rmi_ref_turn_down(rmi_ref_search *s)
+{
+    uint64_t work = s->work, stop = s->stop;
+    if (!s->lean) return;
+    s->stop = RMI_INF;
+    rmi_ref_eval(s, s->a);
+    s->stop = stop;
+    s->work = work; /* it decides the same as with more memory */
 }
 
 /* Is b sure to take longer than s->stop? Its fastest forms tell, where only repeats come and go. */
@@ -10708,6 +10801,7 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
     s->same = !s->odd;
     ok = rmi_ref_eval(s, b) && rmi_ref_clean(s, b);
     s->same = 0;
+    if (!ok) rmi_ref_turn_down(s);
     return ok;
 }
 
@@ -10911,7 +11005,7 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
                 }
                 continue;
             }
-            touched = s->n_touched < s->cap_use && a->inst[i].str != RMI_NONE;
+            touched = s->n_touched < s->cap_touched && a->inst[i].str != RMI_NONE;
             if (touched) s->touched[s->n_touched++] = a->inst[i].str;
             if (a->inst[i].last >= b) continue;
             s->extended += (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
@@ -11971,10 +12065,12 @@ RMI_RARE uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
     for (; k; k /= 2) {
         rmi_ref_begin(s);
         for (p = 0; p < k; p++) rmi_ref_drop(s, spare[p].id);
-        if (rmi_ref_apply(s) && !s->b->over && s->b->ns < s->a->ns) {
+        if (!rmi_ref_apply(s)) continue;
+        if (!s->b->over && s->b->ns < s->a->ns) {
             rmi_ref_accept(s);
             return k;
         }
+        rmi_ref_turn_down(s);
     }
     return 0;
 }
@@ -11992,7 +12088,9 @@ RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
         if (k >= s->a->n_reps) continue;
         rmi_ref_begin(s);
         rmi_ref_drop(s, s->a->reps[k]);
-        if (rmi_ref_apply(s) && !s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
+        if (!rmi_ref_apply(s)) continue;
+        if (!s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
+        else rmi_ref_turn_down(s);
     }
 }
 
@@ -16941,6 +17039,7 @@ typedef struct rmi_planner {
     int late;         /* the clock, not the caller, has stopped this kind of step */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
     rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
+    rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
     rmi_arena best_mem; /* of the best program's lists */
     int pruning, placing, quick; /* pruning: candidates slower than the best are passed over; 2: before they get addresses, too. quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
@@ -16959,6 +17058,7 @@ typedef struct rmi_planner {
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
     size_t n_given;
+    rmi_ref_model *model; /* the search's */
     rmi_ref_search *tune; /* NULL: no op has variants (or none may be chosen) */
     rmi_run *tuned;       /* room for its runs */
     rmi_run *seed;        /* NULL, or the best list that other solvers found, where the search may start */
@@ -16987,7 +17087,9 @@ typedef struct rmi_plan_preset {
 #define RMI_PLAN_SHORT 128u   /* stages: a chain that is solved in some 10 ms */
 #define RMI_PLAN_GROUPED 10000u /* ops: more are not grouped */
 #define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
+#ifndef RMI_PLAN_MANY
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
+#endif
 #define RMI_PLAN_HUGE 200u    /* ops: options of a longer stage take long */
 #define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
@@ -17291,10 +17393,12 @@ RMI_FN rm_result rmi_plan_hopeless(const rmi_planner *w, uint64_t target, int *h
     return RM_OK;
 }
 
-/* The sequence of n runs, to be built in mem. */
-RMI_FN void rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n)
+/* The sequence of n runs, to be built in mem. A large graph's scratch is there as long as what else only the build asks for. */
+RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n)
 {
     rmi_seq *q = &w->seq;
+    rmi_arena_clear(&w->lives);
+    if (w->g->n_ops > RMI_PLAN_MANY || !q->cur) RMI_TRY(rmi_seq_scratch(q, w->g, w->g->n_ops > RMI_PLAN_MANY ? &w->lives : &w->p->mem));
     q->mem = mem;
     q->lives = &w->lives;
     q->step = w->step;
@@ -17303,6 +17407,7 @@ RMI_FN void rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run *run
     q->n = (uint32_t)n;
     q->homes = w->homes;
     q->n_homes = w->n_homes + w->n_late;
+    return RM_OK;
 }
 
 /* Addresses above the target: by how much, in each part of the computation's time. What lives nearly always says nothing. */
@@ -17330,9 +17435,8 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
 {
     rmi_seq *q = &w->seq;
     rm_result r;
-    rmi_plan_sequence(w, mem, runs, n);
     memset(out, 0, sizeof *out);
-    rmi_arena_clear(&w->lives);
+    RMI_TRY(rmi_plan_sequence(w, mem, runs, n));
     RMI_TRY(rmi_seq_build(q));
     if (w->pruning == 2) {
         int hopeless = 0;
@@ -18152,16 +18256,29 @@ RMI_FN rm_result rmi_plan_fits(void *user, const rmi_ref_search *s, const rmi_re
         s->pack->ordered = s->pack->found = 0;
         rmi_ref_pack_items(s, x);
     }
-    if (r == RM_OK) {
-        rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
-        r = rmi_seq_build(q);
-    }
+    if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
+    if (r == RM_OK) r = rmi_seq_build(q);
     if (r == RM_OK) r = rmi_plan_place(q, &w->tries, w->align, s->budget, w->lanes, 1, RMI_PLAN_EFFORT / 10, s->pack, &out);
     if (r == RM_OK) *yes = out.arena <= s->budget;
     if (s->pack && s->pack->found) rmi_ref_pack_learn(s->pack);
     rmi_arena_clear(&w->lives);
     rmi_arena_clear(&w->tries);
     return r;
+}
+
+/* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. Then keep
+   everything's figures, if they are asked for anyway, and all that the search needs anew. */
+RMI_RARE rm_result rmi_plan_try_apart(rmi_planner *w, rmi_ref_search *s, const rmi_run *runs, uint32_t n, uint64_t budget, uint64_t *size)
+{
+    rmi_ref_search old = *s;
+    rmi_ref_state best, hope;
+    RMI_TRY(rmi_ref_keep(&w->kept, s, &s->best, &best));
+    RMI_TRY(rmi_ref_keep(&w->kept, s, &s->hope, &hope));
+    rmi_arena_free(&w->rooms);
+    rmi_arena_free(s->mem);
+    RMI_TRY(rmi_plan_try(w, runs, n, budget, size));
+    if (w->best.n && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
+    return rmi_ref_search_anew(old.mem, w->model, &old, &best, &hope, s);
 }
 
 /* The states anew, for the longest lists, the current one x. */
@@ -18185,14 +18302,13 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     RMI_TRY(s->fault);
     if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
     n = rmi_ref_runs(s, x, runs);
-    if (apart) rmi_arena_free(&w->rooms);
-    else if (s->pack) {
+    if (!apart && s->pack) {
         rmi_ref_restart(s, x);
         rmi_ref_packs(s, s->a);
         w->pack = s->pack;
     }
     w->effort = RMI_PLAN_EFFORT;
-    r = rmi_plan_try(w, runs, n, budget, &size);
+    r = apart ? rmi_plan_try_apart(w, s, runs, n, budget, &size) : rmi_plan_try(w, runs, n, budget, &size);
     w->effort = 0;
     if (r == RM_OK && w->pack && w->pack->found) rmi_ref_pack_learn(w->pack);
     w->pack = NULL;
@@ -18255,10 +18371,11 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
     int loaded = rmi_ref_load(s, NULL, 0, NULL);
     if (loaded && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
     RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
-    if (!w->best.n && s->cap < s->most) { /* longer lists may do */
-        rmi_ref_copy(s, s->a, &s->best);
+    if (s->lean || (!w->best.n && s->cap < s->most)) { /* longer lists may do */
+        uint32_t n = s->best.n;
+        if (!n) rmi_ref_copy(s, s->a, &s->best);
         RMI_TRY(rmi_plan_search_widen(w, s, &s->best));
-        s->best.n = 0;
+        s->best.n = n;
         RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
     }
     w->seeding = 1;
@@ -18458,12 +18575,13 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
-    runs = RMI_RAW(mem, rmi_run, s.most);
+    runs = RMI_RAW(&w->kept, rmi_run, s.most);
     if (!runs) return RM_ERROR_MEMORY;
     least = rmi_min(RMI_PLAN_WORK, (m.n_moded ? 360000u : small ? 55000u : 90000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
+    w->model = &m;
     s.limit = rmi_sub(budget, m.base);
     s.budget = budget;
     s.user = w;
@@ -18568,6 +18686,7 @@ RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
     rmi_arena mem = rmi_plan_arena(w);
     rm_result r = rmi_plan_search_rounds(w, &mem, budget);
     rmi_arena_free(&w->rooms);
+    rmi_arena_free(&w->kept);
     rmi_arena_free(&mem);
     if (r == RM_OK) r = rmi_plan_recall(w, budget);
     if (r == RM_OK && w->best.n) rmi_plan_remember(w);
@@ -19391,7 +19510,6 @@ RMI_FN rm_result rmi_plan_make(rmi_planner *w)
     rm_plan_info worst;
     uint32_t i;
     for (i = 0; i < w->g->n_tensors; i++) w->lanes |= w->g->tensors[i].reduce != RMI_INF && w->g->tensors[i].consumers.n;
-    RMI_TRY(rmi_seq_scratch(&w->seq, w->g, &w->p->mem));
     RMI_TRY(rmi_shp_make(&w->p->mem, w->g, RMI_NONE, &w->p->shape));
     RMI_TRY(rmi_plan_layout(w));
     if (w->host_only) w->c.passes |= RM_PASS_STREAM | RM_PASS_OFFLOAD;
@@ -19491,7 +19609,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
-    w.tries = w.lists = w.lives = w.rooms = w.best_mem = w.moved_mem = rmi_plan_arena(&w);
+    w.tries = w.lists = w.lives = w.rooms = w.kept = w.best_mem = w.moved_mem = rmi_plan_arena(&w);
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     rmi_arena_free(&w.tries);
     rmi_arena_free(&w.lists);
@@ -20093,7 +20211,7 @@ RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rm
     char name[256];
     RMI_TRY(rmi_txt_name(t, x, name));
     if (rmi_graph_lookup(g, &g->tensor_map, name) != RMI_NONE) return rmi_txt_fail(t, x, "a name that no tensor has yet");
-    *id = rmi_graph_new_tensor(g, name, kind, bytes);
+    *id = rmi_graph_new_tensor(g, name, NULL, kind, bytes);
     return *id == RMI_NONE ? g->sticky.result : RM_OK;
 }
 
@@ -20360,7 +20478,7 @@ RMI_FN rmi_part *rmi_txt_new_part(rm_graph *g, rmi_form *f, const char *name)
         rmi_graph_memory(g);
         return NULL;
     }
-    f->n_parts = f->own_parts = n + 1;
+    f->n_parts = f->own_parts = (uint8_t)(n + 1);
     return &f->parts[n];
 }
 
@@ -26350,11 +26468,10 @@ RMDEF void rm_output_add(rm_graph *g, rm_tensor t)
 
 RMDEF void rm_barrier_add(rm_graph *g, const char *name, rm_fn fn, void *user, uint64_t ns)
 {
-    char *full;
+    char full[RMI_NAME_ROOM];
     uint32_t i;
     if (!rmi_graph_open(g, "rm_barrier_add")) return;
-    full = rmi_graph_full_name(g, name, "barrier", g->n_barriers);
-    if (!full) return;
+    rmi_graph_full_name(g, name, "barrier", g->n_barriers, full);
     for (i = 0; i < g->n_barriers; i++)
         if (!strcmp(g->barriers[i].name, full)) rmi_graph_fail(g, RM_ERROR_GRAPH, "barrier %s: declared twice; give the second another name", full);
     if (!rmi_graph_name_ok(full) || (ns > RMI_MAX && ns != RM_FREE_NS)) rmi_graph_fail(g, RM_ERROR_GRAPH, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
@@ -26363,7 +26480,8 @@ RMDEF void rm_barrier_add(rm_graph *g, const char *name, rm_fn fn, void *user, u
         rmi_graph_memory(g);
         return;
     }
-    g->barriers[g->n_barriers].name = full;
+    g->barriers[g->n_barriers].name = rmi_graph_string(g, full);
+    if (!g->barriers[g->n_barriers].name) return;
     g->barriers[g->n_barriers].fn = fn;
     g->barriers[g->n_barriers].user = user;
     g->barriers[g->n_barriers].ns = ns == RM_FREE_NS ? 0 : ns;
