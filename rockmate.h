@@ -16746,8 +16746,9 @@ RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, in
     for (i = 0; i < n && link; i++)
         for (k = s->first[by[i]]; k < s->first[by[i] + 1]; k++) {
             uint32_t b = s->items[k].buf;
-            rmi_off_energy(s); /* what goes out when all fits is a waste */
-            if (m->peak <= m->limit) return RM_OK;
+            if (m->limit) rmi_off_energy(s); /* what goes out when all fits is a waste; to no limit nothing fits */
+            else s->evals++;
+            if (m->limit && m->peak <= m->limit) return RM_OK;
             for (w = k; w < s->first[by[i] + 1] && w < k + 4 && spent < time; w++) {
                 b = s->items[w].buf;
                 if (spent + m->out_ns[b] > time) break;
