@@ -2657,7 +2657,7 @@ typedef struct rmi_access {
     uint64_t ws_bytes;
 } rmi_access;
 
-RMI_RARE rm_result rmi_low_access_make(const rm_graph *g, rmi_arena *mem, rmi_access *a)
+RMI_FN rm_result rmi_low_access_make(const rm_graph *g, rmi_arena *mem, rmi_access *a)
 {
     uint32_t i, n = 0, params = 0;
     for (i = 0; i < g->n_ops; i++) {
@@ -2866,86 +2866,96 @@ typedef struct rmi_row {
     size_t n, cap;
 } rmi_row;
 
-RMI_FN rm_result rmi_shp_put(rmi_arena *mem, rmi_row *row, uint64_t v)
-{
-    if (!rmi_arena_grow(mem, (void **)&row->at, &row->cap, row->n + 1, sizeof(uint64_t))) return RM_ERROR_MEMORY;
-    row->at[row->n++] = v;
-    return RM_OK;
-}
+RMI_INLINE void rmi_shp_put(rmi_row *row, uint64_t v) { row->at[row->n++] = v; }
 
-/* What tensor t is to the ops [lo, hi): where it comes from, relative to lo, and its sizes. number: of tensors met so far. */
-RMI_FN rm_result rmi_shp_put_tensor(rmi_arena *mem, rmi_row *row, const rm_graph *g, uint32_t t, uint32_t lo, uint32_t hi, uint32_t *met, uint32_t *n_met)
+/* What tensor t is to the ops [lo, hi): where it comes from, relative to lo, and its sizes. met: numbers of tensors met so far. At
+   most RMI_SHP_TENSOR numbers. */
+#define RMI_SHP_TENSOR 7u
+RMI_FN void rmi_shp_put_tensor(rmi_row *row, const rm_graph *g, uint32_t t, uint32_t lo, uint32_t hi, uint32_t *met, uint32_t *n_met)
 {
     const rmi_tensor *x = &g->tensors[t];
     uint64_t flags = (uint64_t)x->kind | (uint64_t)x->external << 4 | (uint64_t)x->has_grad << 5 | (uint64_t)x->is_output << 6 | (uint64_t)x->updates << 7 | (uint64_t)x->stays << 12;
     if (!met[t]) met[t] = ++*n_met;
-    RMI_TRY(rmi_shp_put(mem, row, met[t]));
+    rmi_shp_put(row, met[t]);
     flags |= (uint64_t)(x->maker != RMI_NONE && x->maker >= lo && x->maker < hi) << 8;
     if (x->consumers.n) { /* who contributes before and after these ops decides when its gradient lives */
         flags |= (uint64_t)(x->consumers.at[0] < lo) << 9;
         flags |= (uint64_t)(x->consumers.at[x->consumers.n - 1] >= hi) << 10;
         flags |= (uint64_t)(x->reader < lo) << 11;
     }
-    RMI_TRY(rmi_shp_put(mem, row, flags));
-    RMI_TRY(rmi_shp_put(mem, row, x->bytes));
-    RMI_TRY(rmi_shp_put(mem, row, x->grad_bytes));
-    if (x->kind != RMI_PARAM) return RM_OK;
-    RMI_TRY(rmi_shp_put(mem, row, x->opt));
-    RMI_TRY(rmi_shp_put(mem, row, x->opt_ws));
-    return rmi_shp_put(mem, row, x->reduce);
+    rmi_shp_put(row, flags);
+    rmi_shp_put(row, x->bytes);
+    rmi_shp_put(row, x->grad_bytes);
+    if (x->kind != RMI_PARAM) return;
+    rmi_shp_put(row, x->opt);
+    rmi_shp_put(row, x->opt_ws);
+    rmi_shp_put(row, x->reduce);
 }
 
-RMI_FN rm_result rmi_shp_put_list(rmi_arena *mem, rmi_row *row, const rmi_list *l, const uint32_t *met)
+RMI_FN void rmi_shp_put_list(rmi_row *row, const rmi_list *l, const uint32_t *met)
 {
     uint32_t i;
-    RMI_TRY(rmi_shp_put(mem, row, l->n));
-    for (i = 0; i < l->n; i++) RMI_TRY(rmi_shp_put(mem, row, met[l->at[i]]));
-    return RM_OK;
+    rmi_shp_put(row, l->n);
+    for (i = 0; i < l->n; i++) rmi_shp_put(row, met[l->at[i]]);
 }
 
-RMI_FN rm_result rmi_shp_put_form(rmi_arena *mem, rmi_row *row, const rmi_form *f, const uint32_t *met)
+RMI_FN void rmi_shp_put_form(rmi_row *row, const rmi_form *f, const uint32_t *met)
 {
     uint32_t i;
-    uint64_t v[8];
-    v[0] = f->fwd, v[1] = f->bwd, v[2] = f->again, v[3] = f->fwd_ws, v[4] = f->bwd_ws, v[5] = f->saved;
-    v[6] = f->needs_saved | f->n_parts << 1 | f->n_overs << 16;
-    v[7] = f->inplace == RMI_NONE ? 0 : met[f->inplace];
-    for (i = 0; i < 8; i++) RMI_TRY(rmi_shp_put(mem, row, v[i]));
+    rmi_shp_put(row, f->fwd);
+    rmi_shp_put(row, f->bwd);
+    rmi_shp_put(row, f->again);
+    rmi_shp_put(row, f->fwd_ws);
+    rmi_shp_put(row, f->bwd_ws);
+    rmi_shp_put(row, f->saved);
+    rmi_shp_put(row, f->needs_saved | f->n_parts << 1 | f->n_overs << 16);
+    rmi_shp_put(row, f->inplace == RMI_NONE ? 0 : met[f->inplace]);
     for (i = 0; i < f->n_parts; i++) {
         const rmi_part *p = &f->parts[i];
-        RMI_TRY(rmi_shp_put_list(mem, row, &p->needs, met));
-        RMI_TRY(rmi_shp_put_list(mem, row, &p->grads, met));
-        RMI_TRY(rmi_shp_put(mem, row, p->bwd));
-        RMI_TRY(rmi_shp_put(mem, row, p->bwd_ws));
-        RMI_TRY(rmi_shp_put(mem, row, p->needs_saved));
+        rmi_shp_put_list(row, &p->needs, met);
+        rmi_shp_put_list(row, &p->grads, met);
+        rmi_shp_put(row, p->bwd);
+        rmi_shp_put(row, p->bwd_ws);
+        rmi_shp_put(row, p->needs_saved);
     }
     for (i = 0; i < f->n_overs; i++)
-        RMI_TRY(rmi_shp_put(mem, row, (uint64_t)met[f->overs[i].grad_of] << 34 | (uint64_t)f->overs[i].what << 32 | (f->overs[i].tensor == RMI_NONE ? 0 : met[f->overs[i].tensor])));
-    return RM_OK;
+        rmi_shp_put(row, (uint64_t)met[f->overs[i].grad_of] << 34 | (uint64_t)f->overs[i].what << 32 | (f->overs[i].tensor == RMI_NONE ? 0 : met[f->overs[i].tensor]));
+}
+
+/* Numbers that the row of an op may take. */
+RMI_FN size_t rmi_shp_size(const rmi_op *op)
+{
+    size_t n = RMI_SHP_TENSOR * ((size_t)op->in.n + op->out.n) + op->share.n + 5;
+    uint32_t k, p;
+    for (k = 0; k < op->n_forms; k++)
+        for (n += 8 + (size_t)op->forms[k].n_overs, p = 0; p < op->forms[k].n_parts; p++) n += 5 + (size_t)op->forms[k].parts[p].needs.n + op->forms[k].parts[p].grads.n;
+    return n;
 }
 
 /* The row of ops [lo, hi). met: by tensor, all 0, and so again afterwards. */
 RMI_FN rm_result rmi_shp_row(rmi_arena *mem, rmi_row *row, const rm_graph *g, uint32_t lo, uint32_t hi, uint32_t *met)
 {
     uint32_t i, k, n_met = 0;
-    rm_result r = RM_OK;
+    size_t most = 0;
+    for (i = lo; i < hi; i++) most += rmi_shp_size(&g->ops[i]);
+    if (!rmi_arena_grow(mem, (void **)&row->at, &row->cap, most, sizeof(uint64_t))) return RM_ERROR_MEMORY;
     row->n = 0;
-    for (i = lo; i < hi && r == RM_OK; i++) {
+    for (i = lo; i < hi; i++) {
         const rmi_op *op = &g->ops[i];
-        r = rmi_shp_put(mem, row, (uint64_t)op->in.n | (uint64_t)op->out.n << 20 | (uint64_t)op->n_forms << 40);
-        for (k = 0; k < op->in.n && r == RM_OK; k++) r = rmi_shp_put_tensor(mem, row, g, op->in.at[k], lo, hi, met, &n_met);
-        for (k = 0; k < op->out.n && r == RM_OK; k++) r = rmi_shp_put_tensor(mem, row, g, op->out.at[k], lo, hi, met, &n_met);
-        for (k = 0; k < op->n_forms && r == RM_OK; k++) r = rmi_shp_put_form(mem, row, &op->forms[k], met);
-        if (r == RM_OK) r = rmi_shp_put(mem, row, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 | (uint64_t)(op->view == RMI_NONE ? 0 : met[op->view]) << 33);
-        if (r == RM_OK) r = rmi_shp_put(mem, row, op->view_offset);
-        if (r == RM_OK) r = rmi_shp_put_list(mem, row, &op->share, met);
-        if (r == RM_OK) r = rmi_shp_put(mem, row, op->mutates.n);
+        rmi_shp_put(row, (uint64_t)op->in.n | (uint64_t)op->out.n << 20 | (uint64_t)op->n_forms << 40);
+        for (k = 0; k < op->in.n; k++) rmi_shp_put_tensor(row, g, op->in.at[k], lo, hi, met, &n_met);
+        for (k = 0; k < op->out.n; k++) rmi_shp_put_tensor(row, g, op->out.at[k], lo, hi, met, &n_met);
+        for (k = 0; k < op->n_forms; k++) rmi_shp_put_form(row, &op->forms[k], met);
+        rmi_shp_put(row, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 | (uint64_t)(op->view == RMI_NONE ? 0 : met[op->view]) << 33);
+        rmi_shp_put(row, op->view_offset);
+        rmi_shp_put_list(row, &op->share, met);
+        rmi_shp_put(row, op->mutates.n);
     }
     for (i = lo; i < hi; i++) {
         for (k = 0; k < g->ops[i].in.n; k++) met[g->ops[i].in.at[k]] = 0;
         for (k = 0; k < g->ops[i].out.n; k++) met[g->ops[i].out.at[k]] = 0;
     }
-    return r;
+    return RM_OK;
 }
 
 /* Classes of n runs of ops [range[2i], range[2i+1]): cls[i] numbers them in order of appearance. Hash first, numbers decide. */
@@ -3287,7 +3297,7 @@ RMI_FN size_t rmi_sch_below(const rmi_space *s, size_t i)
     }
     return (size_t)RMI_NONE;
 }
-RMI_RARE size_t rmi_sch_above(const rmi_space *s, size_t i)
+RMI_FN size_t rmi_sch_above(const rmi_space *s, size_t i)
 {
     uint32_t k;
     for (k = 0; k < s->levels; k++, i /= 64) {
@@ -3842,7 +3852,7 @@ RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *s, uint32_t b, int forward)
     return RMI_NONE;
 }
 
-RMI_RARE rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run r, int again)
+RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run r, int again)
 {
     const rmi_op *op = &s->g->ops[r.id];
     const char *bits = rmi_low_form(s->g, r)->bits;
@@ -3899,7 +3909,7 @@ RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run r)
 }
 
 /* One contribution of op to the gradient of t: allowed now, and into which bytes? Gives what the buffer holds afterwards. */
-RMI_RARE rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t t, const rmi_pending *moved, size_t n_moved, rmi_content *after)
+RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t t, const rmi_pending *moved, size_t n_moved, rmi_content *after)
 {
     const rmi_list *c = &s->g->tensors[t].consumers;
     const rmi_op *op = &s->g->ops[op_id];
@@ -4289,7 +4299,7 @@ RMI_FN rm_result rmi_sim_finish(rmi_sim *s, uint8_t *declared)
 /* --- the whole program */
 
 /* Both memories, with their end points. */
-RMI_RARE rm_result rmi_sim_spaces(rmi_sim *s)
+RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
 {
     const rm_graph *g = s->g;
     size_t i, k, cuts[2] = {0, 0};
@@ -7717,7 +7727,7 @@ RMI_RARE rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n
 }
 
 /* Columns: a new one begins with every start that follows an end. Boxes come out in the order of their starts. tmp: for scratch. */
-RMI_RARE rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_item *items, size_t n, uint64_t granule)
+RMI_FN rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_item *items, size_t n, uint64_t granule)
 {
     size_t i, events = 0, k, m = (size_t)p->n + p->fixes;
     rmi_plc_key *ev = RMI_RAW(tmp, rmi_plc_key, 2 * m), *room = RMI_RAW(tmp, rmi_plc_key, 2 * m);
@@ -7757,7 +7767,7 @@ RMI_RARE rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_ite
 }
 
 /* live, first and the bound. */
-RMI_RARE rm_result rmi_plc_measure(rmi_plc *p)
+RMI_FN rm_result rmi_plc_measure(rmi_plc *p)
 {
     uint32_t i, c;
     p->live = RMI_NEW(p->mem, uint64_t, p->cols + 1);
@@ -7977,9 +7987,13 @@ RMI_FN void rmi_plc_tree_drop(rmi_plc *p, uint32_t i)
     }
 }
 
-/* The first of the leaves [lo, hi) whose box starts at `start` or later. */
+/* The first of the leaves [lo, hi), the end of a class from some leaf on, whose box starts at `start` or later; boxes stand by start in
+   their class as they do among all. */
 RMI_FN uint32_t rmi_plc_from(const rmi_plc *p, uint32_t lo, uint32_t hi, uint32_t start)
 {
+    uint32_t i, k = p->first[start];
+    for (i = k; i < p->n && i < k + 6; i++) /* mostly it is one of the next boxes */
+        if (p->leaf[i] >= lo && p->leaf[i] < hi) return p->leaf[i];
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
         if (p->start[mid] < start) lo = mid + 1;
@@ -8999,24 +9013,25 @@ RMI_FN rm_result rmi_ref_buffers(rmi_ref_model *m)
     const rm_graph *g = m->g;
     uint32_t b, i, nb = rmi_low_buffers(g) + 1; /* one more than there are: whatever takes no bytes of its own */
     uint32_t n = 1, n_stay = 0, n_start = 0;
+    m->compact = RMI_RAW(m->mem, uint32_t, nb);
+    if (!m->compact) return RM_ERROR_MEMORY;
+    memset(m->compact, 0xFF, nb * sizeof *m->compact);
     for (b = 0; b + 1 < nb; b++) {
         rmi_buf_kind k = rmi_low_kind(g, b, &i);
         if (!rmi_ref_tracked(g, m->step, b)) continue;
-        n++;
+        m->compact[b] = n++;
         n_start += k == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT;
         n_stay += (k == RMI_BUF_VALUE && g->tensors[i].is_output) || (k == RMI_BUF_GRAD && rmi_seq_grad_stays(g, m->step, i));
     }
-    m->compact = RMI_NEW(m->mem, uint32_t, nb);
     m->bytes = RMI_NEW(m->mem, uint64_t, n);
     m->room = RMI_NEW(m->mem, uint64_t, n);
     m->maker = RMI_NEW(m->mem, uint32_t, n);
     m->stay = RMI_NEW(m->mem, uint32_t, n_stay);
     m->start = RMI_NEW(m->mem, uint32_t, n_start);
-    if (!m->compact || !m->bytes || !m->room || !m->maker || !m->stay || !m->start) return RM_ERROR_MEMORY;
+    if (!m->bytes || !m->room || !m->maker || !m->stay || !m->start) return RM_ERROR_MEMORY;
     for (b = 0; b + 1 < nb; b++) {
         rmi_buf_kind k = rmi_low_kind(g, b, &i);
-        m->compact[b] = RMI_NONE;
-        if (!rmi_ref_tracked(g, m->step, b)) {
+        if (m->compact[b] == RMI_NONE) {
             int home = (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT) || (k == RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM) ||
                        (k == RMI_BUF_GRAD && g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n && rmi_low_grads_resident(m->step));
             if (home && !rmi_low_external(g, b)) m->base += rmi_round_up(rmi_low_bytes(g, b), m->granule);
@@ -11977,10 +11992,18 @@ RMI_RARE int rmi_ref_greedy_mode(rmi_ref_search *s, uint64_t end)
     return rmi_ref_apply(s);
 }
 
+RMI_FN void rmi_ref_count_above(rmi_ref_search *s)
+{
+    const uint64_t *live = s->a->live;
+    uint32_t p, n = s->a->n, sum = s->above[0];
+    for (p = 0; p < n; p++) s->above[p + 1] = sum += live[p] > s->limit;
+    s->above[n + 1] = sum;
+}
+
 /* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
 RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
-    uint32_t n, p, stuck = 0;
+    uint32_t n, stuck = 0;
     uint64_t least = RMI_INF, end = s->work + 500 * (uint64_t)s->m->n_tasks;
     while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s)) {
         rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
@@ -11988,7 +12011,7 @@ RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t
         rmi_ref_pick *picks;
         int on = 0;
         rmi_ref_begin(s);
-        for (p = 0; p <= s->a->n; p++) s->above[p + 1] = s->above[p] + (p < s->a->n && s->a->live[p] > s->limit);
+        rmi_ref_count_above(s);
         if (rmi_ref_picks(s, &tmp, permille, &picks, &n) != RM_OK || rmi_ref_tree_make(&tmp, s->a->live, s->a->n + 1, &est) != RM_OK) {
             rmi_arena_free(&tmp);
             return RM_ERROR_MEMORY;
