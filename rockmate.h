@@ -9643,7 +9643,7 @@ typedef struct rmi_ref_search {
     uint32_t *stack, *stack_runs;
     uint64_t lambda;     /* ns a byte above the limit, 2^-20 */
     uint64_t most_lambda;
-    uint64_t stop;       /* an evaluation may give up above this energy */
+    uint64_t stop, even; /* an evaluation may give up above this energy; an edit that leads to that one is not wanted, or RMI_INF */
     uint64_t counts[16][2];
     rmi_ref_pack *pack; /* NULL: none, or not yet */
 } rmi_ref_search;
@@ -9710,7 +9710,7 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     s->m = m;
     s->mem = mem;
     s->rng = 1;
-    s->stop = s->most_ns = RMI_INF;
+    s->stop = s->even = s->most_ns = RMI_INF;
     s->cap = times * m->n_tasks + 64;
     for (i = 0; i < m->n_tasks; i++) {
         uint32_t most_w = 0, most_r = 0;
@@ -10799,10 +10799,12 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
     const rmi_ref_state *a = s->a;
     rmi_ref_state *b = s->b;
     uint32_t p, k = 0, n = 0;
+    uint64_t to;
     int ok;
     rmi_ref_sort_ins(s);
     if (a->n + s->n_ins > s->cap || rmi_ref_too_slow(s)) return 0;
-    if (s->stop != RMI_INF && rmi_ref_forecast(s) > s->stop) return 0;
+    to = s->stop == RMI_INF ? 0 : rmi_ref_forecast(s);
+    if (to > s->stop || (to && to - 1 == s->even)) return 0;
     for (p = 0; p < a->n || k < s->n_ins;) { /* what stays, a stretch at a time */
         uint32_t q = k < s->n_ins ? (uint32_t)(s->ins[k] >> 32) : a->n;
         for (; p < q; p++) {
@@ -11411,18 +11413,19 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         uint64_t was, is;
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
         for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
-        s->work += 4; /* a proposal costs, too */
+        s->work += 16; /* a proposal costs, too */
         if (rmi_ref_told(s) || !s->a->n) return; /* nothing to run, and nothing to gain */
         if (!rmi_ref_propose(s, &kind)) continue;
         s->counts[kind][0]++;
         was = rmi_ref_energy(s, s->a);
         s->stop = was + ((t * rmi_ref_exponential(s)) >> 16);
+        if (rmi_ref_rand(s, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
         is = rmi_ref_apply(s) ? rmi_ref_energy(s, s->b) : RMI_INF;
-        if (is <= s->stop && is != RMI_INF) {
+        if (is <= s->stop && is != RMI_INF && is != s->even) {
             s->counts[kind][1]++;
             rmi_ref_accept(s);
         }
-        s->stop = RMI_INF;
+        s->stop = s->even = RMI_INF;
         tried++;
         feasible += !s->a->over;
         if (tried == 200) {
@@ -12046,7 +12049,7 @@ RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
     uint32_t i, from;
     uint64_t held = 1, ns = s->m->choices[c->free0[1] + rmi_min(a->rank[p], c->n_free[1] - 1u)].ns;
     for (i = a->inst0[p]; i < a->inst0[p + 1]; i++)
-        if (rmi_ref_bridge(a, i, &from)) held += (s->m->room[a->inst[i].buf] >> 8) * (p - from + 1);
+        if (rmi_ref_bridge(a, i, &from)) held += (s->m->room[a->inst[i].buf] >> 8) * (s->above[p] - s->above[from] + 1);
     return rmi_ref_ratio(ns << 10, held);
 }
 
@@ -12072,16 +12075,18 @@ RMI_RARE int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
 
 /* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found by the
    evaluation, then fewer are dropped. Returns how many were. */
-RMI_RARE uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
+RMI_RARE uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t scarce)
 {
     uint32_t i, k = 0, p, n = s->a->n_reps;
     rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n), *room = RMI_RAW(mem, rmi_plc_key, n); /* key: the dearer the smaller */
     rmi_ref_tree t;
     if (!spare || !room || rmi_ref_tree_make(mem, s->a->live, s->a->n + 1, &t) != RM_OK) return 0;
+    for (p = 0; p <= s->a->n; p++) s->above[p + 1] = s->above[p] + (s->a->live[p] >= scarce);
     for (i = 0; i < n; i++) {
         spare[i].id = s->a->reps[i];
         spare[i].key = RMI_INF - rmi_ref_spare_score(s, spare[i].id);
     }
+    memset(s->above, 0, (s->a->n + 2) * sizeof(uint32_t));
     rmi_plc_sort(spare, room, n);
     for (i = 0; i < n; i++)
         if (rmi_ref_hold(s, &t, spare[i].id)) spare[k++] = spare[i];
@@ -12099,12 +12104,12 @@ RMI_RARE uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem)
 }
 
 /* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
-RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
+RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
 {
     uint32_t k, round, n = 1;
     for (round = 0; round < 12 && n && !s->a->over && !rmi_ref_told(s); round++) {
         rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
-        n = rmi_ref_fill_many(s, &tmp);
+        n = rmi_ref_fill_many(s, &tmp, scarce);
         rmi_arena_free(&tmp);
     }
     for (k = s->a->n_reps; k-- > 0 && each-- && !s->a->over && !rmi_ref_told(s);) {
@@ -12115,6 +12120,36 @@ RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint32_t each)
         if (!s->b->over && s->b->ns < s->a->ns) rmi_ref_accept(s);
         else rmi_ref_turn_down(s);
     }
+}
+
+/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where memory is
+   short, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few places. */
+RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
+{
+    uint64_t limit = s->limit;
+    rm_result r;
+    s->limit -= limit / n;
+    rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
+    r = rmi_ref_greedy(s, 900, 200);
+    s->limit = limit;
+    rmi_ref_eval(s, s->a); /* forms may be others now */
+    s->recorded = 0;
+    rmi_ref_fill(s, limit - 2 * (limit / n), 100000 / s->m->n_tasks);
+    return r;
+}
+
+/* The same for ever more room, each as long as it helps, in about `work` runs. */
+RMI_RARE rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
+{
+    uint64_t end = s->work + work, was;
+    uint32_t n;
+    for (n = 512; n >= 8 && s->best.n && s->limit < RMI_MAX; n /= 2)
+        do {
+            if (s->work >= end || rmi_ref_told(s)) return RM_OK;
+            was = s->hope.n ? s->hope.ns : s->best.ns;
+            RMI_TRY(rmi_ref_exchange(s, n));
+        } while ((s->hope.n ? s->hope.ns : s->best.ns) < was);
+    return RM_OK;
 }
 
 /* Sets the current state to runs of another solver; the modes are those of its backwards, or the fastest. */
@@ -18108,10 +18143,10 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
         s.best.n = 0;
         rmi_ref_load(&s, NULL, 0, NULL);
         RMI_TRY(rmi_ref_greedy(&s, 700, 400));
-        rmi_ref_fill(&s, 400000 / m.n_tasks);
+        rmi_ref_fill(&s, 0, 400000 / m.n_tasks);
         if (n_start && n_start <= s.cap && rmi_ref_load_runs(&s, start, (uint32_t)n_start, 0)) {
             RMI_TRY(rmi_ref_greedy(&s, 700, 400));
-            rmi_ref_fill(&s, 400000 / m.n_tasks);
+            rmi_ref_fill(&s, 0, 400000 / m.n_tasks);
         }
         if (s.best.n) rmi_ref_restart(&s, &s.best);
         before = s.work;
@@ -18352,7 +18387,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     rmi_ref_restart(s, x);
     s->hope.n = 0;
     RMI_TRY(rmi_ref_greedy(s, 900, 200));
-    rmi_ref_fill(s, 100000 / s->m->n_tasks);
+    rmi_ref_fill(s, 0, 100000 / s->m->n_tasks);
     return RM_OK;
 }
 
@@ -18377,7 +18412,7 @@ RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_ru
     for (i = 0; i < 4 && r == RM_OK && !w->best.n && !w->stop.stopped; i++) {
         if (!i) s->next_fit = RMI_INF;
         r = rmi_plan_search_evict(s, patient || i);
-        rmi_ref_fill(s, 0);
+        rmi_ref_fill(s, 0, 0);
         if (!i) s->next_fit = 0;
         if (!s->hope.n && !s->best.n) break;
         w->quick = i < 2;
@@ -18427,7 +18462,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     for (i = 0; i < RMI_COUNT(permille) && r == RM_OK && s->work < most; i++) {
         rmi_ref_load(s, NULL, 0, NULL);
         r = rmi_ref_greedy(s, permille[i], 400);
-        if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
+        if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
     }
     if (r == RM_OK && w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->blk);
@@ -18443,7 +18478,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
             if (r == RM_OK) r = rmi_plan_expand(w, &tmp, acts, n_acts, &runs, &n);
             if (r != RM_OK || !rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) continue;
             r = rmi_ref_greedy(s, 700, 200);
-            if (r == RM_OK) rmi_ref_fill(s, 400000 / m->n_tasks);
+            if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
         }
     }
     rmi_arena_free(&tmp);
@@ -18516,13 +18551,14 @@ RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_r
 }
 
 /* If the list that other solvers found is still the best one, the search goes on from there. */
-RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s)
+RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s, uint64_t least)
 {
     const rmi_run *seed = w->seed;
     w->seed = NULL;
     if ((s->best.n && s->best.ns <= w->seed_ns) || w->n_seed > s->cap || !rmi_ref_load_runs(s, seed, (uint32_t)w->n_seed, 0)) return RM_OK;
     RMI_TRY(rmi_ref_greedy(s, 700, 200));
-    rmi_ref_fill(s, 400000 / s->m->n_tasks);
+    rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
+    RMI_TRY(rmi_ref_level(s, least / 8));
     if (s->best.n) rmi_ref_restart(s, &s->best);
     return RM_OK;
 }
@@ -18626,12 +18662,14 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
     }
     if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
+    RMI_TRY(rmi_ref_level(&s, least / 4));
+    RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     if (s.best.n) rmi_ref_restart(&s, &s.best);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {
         int part;
         RMI_TRY(rmi_plan_search_more(w, &s, budget, least, &more));
-        if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100))) RMI_TRY(rmi_plan_search_seed(w, &s));
+        if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100))) RMI_TRY(rmi_plan_search_seed(w, &s, least));
         part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || (s.work > least / 2 && (s.work <= least || round % 3 == 2)));
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
         else if (small || s.work < least / 20 * 7 || round % 2 || !s.best.n) rmi_ref_improve(&s, least / 16, hot++);
