@@ -8,6 +8,7 @@
 #include "rockmate.h"
 
 #include "../common.h"
+#include "../data/plan_text.h"
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -37,93 +38,6 @@ static const char sample_graph[] =
     "barrier clip ns=2\n"
     "anyorder\n"
     "output l\n";
-
-/* A graph and a plan that is legal for it, with every statement but merge. */
-static const char plan_graph[] =
-    "rockmate graph 1\n"
-    "link h2d=1000000000 d2h=1000000000 latency=10\n"
-    "tensor x input 64\n"
-    "tensor w param 32 state=64 opt=5 opt_host=50 reduce=3\n"
-    "tensor first param 16 opt=5 opt_ws=8\n"
-    "tensor out.w param 8\n"
-    "op first in=x,w out=a:64 needs=x,w,saved saved=16 fwd=5 bwd=6 fwd_ws=16\n"
-    "part first dw grads=w needs=x,saved bwd=4 bwd_ws=8\n"
-    "op relu in=a out=r needs=r fwd=1 bwd=1 inplace=a inplace_bwd=a\n"
-    "op fc in=r,first out=s needs=r,first fwd=7 bwd=7\n"
-    "variant fc fast fwd=3 fwd_ws=128\n"
-    "op res in=s,r out=t needs=none fwd=2 bwd=2 share_bwd=s\n"
-    "op v in=t out=tv needs=none view=t\n"
-    "op loss in=tv,out.w out=l:4 needs=tv,out.w fwd=4 bwd=4\n"
-    "barrier clip ns=2\n"
-    "output l\n";
-
-static const char sample_plan[] =
-    "rockmate plan 1\n"
-    "arena 1024 host 256\n"
-    "step single\n"
-    "resident x 0\n"
-    "resident w 64\n"
-    "resident first 96\n"
-    "resident out.w 112\n"
-    "home state:w 0\n"
-    "alloc ws:first 512\n"
-    "alloc a 128\n"
-    "alloc saved:first 320\n"
-    "run fwd first\n"
-    "free ws:first\n"
-    "reuse r a\n"
-    "run fwd relu\n"
-    "alloc s 192\n"
-    "alloc ws:fc 512\n"
-    "run fwd fc@fast\n"
-    "free ws:fc\n"
-    "alloc t 256\n"
-    "run fwd res\n"
-    "free s\n"
-    "offload r 128\n"
-    "free r\n"
-    "alias tv t\n"
-    "alloc l 120\n"
-    "run fwd loss\n"
-    "alloc grad:out.w 344\n"
-    "alloc grad:tv 192\n"
-    "run bwd loss\n"
-    "free tv\n"
-    "free t\n"
-    "reuse grad:t grad:tv\n"
-    "run bwd v\n"
-    "alloc r 128\n"
-    "prefetch r\n"
-    "alias grad:s grad:t\n"
-    "alloc grad:r 256\n"
-    "run bwd res\n"
-    "free grad:t\n"
-    "alloc grad:first 352\n"
-    "run bwd fc\n"
-    "free grad:s\n"
-    "drop_host r\n"
-    "reuse grad:a grad:r\n"
-    "run bwd relu\n"
-    "free r\n"
-    "alloc ws:first 512\n"
-    "alloc grad:w 368\n"
-    "run bwd first:dw\n"
-    "free ws:first\n"
-    "free saved:first\n"
-    "free grad:a\n"
-    "run reduce w\n"
-    "run barrier clip\n"
-    "alloc ws:first 512\n"
-    "run opt first\n"
-    "free ws:first\n"
-    "free grad:first\n"
-    "offload w 64\n"
-    "offload grad:w 96\n"
-    "free grad:w\n"
-    "run opt w@host\n"
-    "prefetch w\n"
-    "drop_host w\n"
-    "drop_host grad:w\n";
 
 static const char sample_config[] =
     "rockmate config 1\n"
@@ -270,7 +184,7 @@ int main(int argc, char **argv)
         size_t n = 0;
         uint64_t which = draw(argc > 3 ? 4 : 3);
         char *loaded = which == 3 ? load(argv[3 + draw((uint64_t)argc - 3)], &n) : NULL;
-        const char *seed = which == 0 ? sample_graph : which == 1 ? sample_plan : which == 2 ? sample_config : loaded ? loaded : "";
+        const char *seed = which == 0 ? sample_graph : which == 1 ? plan_single : which == 2 ? sample_config : loaded ? loaded : "";
         char *copy;
         if (which < 3) n = strlen(seed);
         copy = (char *)malloc(2 * n + 1024);

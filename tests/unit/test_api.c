@@ -20,16 +20,6 @@ static int expect(int good, int line, const char *what, const char *more)
 }
 #define EXPECT(cond) expect((cond) != 0, __LINE__, #cond, g ? rm_graph_error(g) : NULL)
 
-static rm_kind kind(const char *name)
-{
-    rm_kind k;
-    memset(&k, 0, sizeof k);
-    k.name = name;
-    k.forward = toy_forward;
-    k.backward = toy_backward;
-    return k;
-}
-
 /* --- mistakes: each in a graph that is right without it */
 static rm_graph *g;
 static rm_kind K;
@@ -51,7 +41,7 @@ static void begin(void)
     d.log_user = &logged;
     logged = 0;
     g = rm_graph_create(&d);
-    K = kind("linear");
+    K = toy_kind("linear");
     x = rm_input_add(g, "x", 100, 0);
     w = RM_PARAM(g, .name = "w", .bytes = 50, .update = toy_update);
     c = rm_const_add(g, "c", 10, 0);
@@ -245,7 +235,7 @@ static void plan_arguments(void)
 /* A callback that is missing is told when the executor is made. */
 static void missing_callbacks(void)
 {
-    rm_kind k = kind("bare");
+    rm_kind k = toy_kind("bare");
     rm_plan *p = NULL;
     rm_exec *e = NULL;
     begin();
@@ -299,7 +289,7 @@ static void edges(void)
     rm_tensor t, many[100];
     int i;
     g = rm_graph_create(NULL);
-    K = kind("one");
+    K = toy_kind("one");
     RM_OP(g, &K, .out = {RM_EMPTY}); /* one op of nothing, from nothing */
     works(__LINE__);
     g = rm_graph_create(NULL);

@@ -22,20 +22,10 @@ static void expect(int good, int line, const char *what)
 }
 #define EXPECT(cond) expect((cond) != 0, __LINE__, #cond)
 
-static rm_kind kind(const char *name)
-{
-    rm_kind k;
-    memset(&k, 0, sizeof k);
-    k.name = name;
-    k.forward = toy_forward;
-    k.backward = toy_backward;
-    return k;
-}
-
 static void begin(void)
 {
     g = rm_graph_create(NULL);
-    K = kind("k");
+    K = toy_kind("k");
     x = rm_input_add(g, "x", 100, 0);
     w = RM_PARAM(g, .name = "w", .bytes = 50, .update = toy_update);
     h = RM_OP(g, &K, .name = "first", .in = {x, w}, .out = {80});
@@ -175,7 +165,7 @@ static void many_inputs(uint32_t flags)
     float v = 1;
     int i;
     g = rm_graph_create(NULL);
-    K = kind("sum");
+    K = toy_kind("sum");
     K.forward = sum_forward;
     K.backward = sum_backward;
     for (i = 0; i < 40; i++) in[i] = i == 38 ? in[33] : rm_input_add(g, NULL, sizeof v, RM_INPUT_GRAD);
@@ -202,7 +192,7 @@ static void repeated_share(void)
     rm_exec *e = NULL;
     float v = 1;
     g = rm_graph_create(NULL);
-    K = kind("sum");
+    K = toy_kind("sum");
     K.forward = sum_forward;
     K.backward = sum_backward;
     in = rm_input_add(g, "x", sizeof v, RM_INPUT_GRAD);
