@@ -177,7 +177,7 @@
    rm_exec_write the inputs before every step, rm_exec_step, rm_exec_read the outputs. What a step needs
    to know (kind, number, lr, seed, your values) goes in with rm_step and is c->step in every callback.
    Accumulate N micro-batches: RM_FIRST, RM_MIDDLE N - 2 times, RM_LAST, which updates; count them in
-   rm_step.micro. After an update, or a step that failed, only RM_FIRST begins another. Evaluate: RM_FORWARD,
+   rm_step.micro. At first, after an update, or a step that failed, only RM_FIRST begins one. Evaluate: RM_FORWARD,
    also in between. The update of a param may run in the middle of the backward; a
    barrier (rm_barrier_add) waits for all gradients first. rm_exec_save and rm_exec_restore work across
    plans.
@@ -814,19 +814,20 @@ RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that fail
 RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory);
 
 /* What persists (consts, params, states, gradients of params), inputs, and declared outputs, by handle, wherever they live:
-   `bytes` bytes from `offset` on. Between steps only. rm_exec_read of an output or of a gradient: as the last step left it; a gradient
-   that this step has used for an update is gone. */
+   `bytes` bytes from `offset` on. Between steps only. Write inputs before every step: one that was never written is an error of
+   the step that reads it, and so is an old one, where the plan uses its bytes for other things during a step. rm_exec_read of an
+   output or of a gradient: as the last step left it; a gradient that this step has used for an update is gone. */
 RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes);
 RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes);
 
 /* Its address right now, valid until the next call on x; NULL if it is nowhere (rm_exec_error says why). An input counts as
-   written by this call: a step uses inputs up, and one that is not given anew is an error of the next step. */
+   written by this call. */
 RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what);
 
 /* One step of kind s->kind, for which the plan must have a program; s NULL: a step of zeros. A callback's nonzero return stops it:
    RM_ERROR_CALLBACK, the message names op and phase; what the updates of that step already wrote stays written, and the next step
-   starts clean. RM_MIDDLE and RM_LAST after an update, or after a step that failed, have nothing to add to: RM_ERROR_ARGUMENT, unless
-   gradients were given with rm_exec_write.
+   starts clean. RM_MIDDLE and RM_LAST without an RM_FIRST before them since the last update, failed step or restore have nothing to add
+   to: RM_ERROR_ARGUMENT, unless gradients were given with rm_exec_write.
    With a backend that has lanes the step may still be at work when this returns; a failure in a lane is then returned by a later
    call. rm_exec_write of an input and rm_exec_read of an output wait for the compute lane, all other calls for everything. */
 RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
@@ -23045,7 +23046,7 @@ struct rm_exec {
     uint64_t *home;        /* by buffer: device offset of what persists, or RMI_INF */
     uint64_t *host_home;   /* the same in host memory; what has both homes is the same in both between steps */
     void **bound;          /* by buffer: the caller's memory */
-    uint8_t *stale;        /* by tensor: an input that a step has used up */
+    uint8_t *stale;        /* by tensor: 1: an input that a step has used up; 2: one that was never written */
     rmi_exe_patch *patches;
     size_t n_patches, cap_patches;
     rm_step now;           /* what callbacks see as c->step */
@@ -23927,6 +23928,7 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
     rmi_arena mem = rmi_arena_make(d && d->allocator.alloc ? &d->allocator : &p->g->hooks);
     rm_exec *x;
     rm_result r;
+    uint32_t i;
     if (p->live_only) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_exec_create: the plan counts live bytes and has no addresses to run with; plan without rm_plan_desc.live_only");
     x = RMI_NEW(&mem, rm_exec, 1);
     if (!x) {
@@ -23942,6 +23944,8 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
     x->err.log_user = p->g->last.log_user;
     x->bound = RMI_NEW(&x->mem, void *, rmi_low_buffers(x->g));
     x->stale = RMI_NEW(&x->mem, uint8_t, x->g->n_tensors);
+    for (i = 0; x->stale && i < x->g->n_tensors; i++) x->stale[i] = x->g->tensors[i].kind == RMI_INPUT && !x->g->tensors[i].external && x->g->tensors[i].bytes ? 2 : 0;
+    x->used_up = 1;
     r = x->bound && x->stale ? rmi_exe_backend(x, &p->g->last) : rmi_err_memory(&p->g->last);
     if (r == RM_OK) r = rmi_exe_load(x, &p->g->last);
     if (r != RM_OK) {
@@ -23968,7 +23972,25 @@ RMI_FN rm_result rmi_exe_bound(rm_exec *x, const rmi_exe_prog *prog)
     for (i = 0; i < x->n_patches; i++)
         if (!x->bound[x->patches[i].buf]) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first", rmi_sch_name(x->g, x->patches[i].buf, name));
     for (t = 0; t < x->g->n_tensors; t++)
-        if (x->stale[t] && rmi_exe_uses_up(x, prog, t)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step", x->g->tensors[t].name);
+        if (x->stale[t] == 1 && rmi_exe_uses_up(x, prog, t)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step", x->g->tensors[t].name);
+    return RM_OK;
+}
+
+/* An input that a step reads has been written once at least: zeros would train without a word. */
+RMI_RARE rm_result rmi_exe_written(rm_exec *x, const rmi_exe_prog *prog)
+{
+    const rm_graph *g = x->g;
+    const rmi_program *p = &x->p->prog[prog - x->prog];
+    uint32_t k, t;
+    size_t i;
+    if (!memchr(x->stale, 2, g->n_tensors)) return RM_OK;
+    for (i = 0; i < p->n; i++) {
+        if (p->st[i].what != RMI_RUN || p->st[i].run.way != RMI_FWD) continue;
+        for (k = 0; k < g->ops[p->st[i].run.id].in.n; k++) {
+            t = g->tensors[g->ops[p->st[i].run.id].in.at[k]].root;
+            if (x->stale[t] == 2) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: never written; rm_exec_write it before the first step, and before each one that follows", g->tensors[t].name);
+        }
+    }
     return RM_OK;
 }
 
@@ -24237,8 +24259,9 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) prog = &x->prog[i];
     if (!prog) return rmi_exe_no_program(x, "rm_exec_step", kind);
-    if (x->used_up && rmi_low_adds_to_earlier(kind)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and an update has used them up, a step failed, or a state was restored; begin an accumulation with RM_FIRST", rmi_low_step_name(kind));
+    if (x->used_up && rmi_low_adds_to_earlier(kind)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST", rmi_low_step_name(kind), x->steps ? "an update has used them up, a step failed, or a state was restored" : "there was none");
     RMI_TRY(rmi_exe_bound(x, prog));
+    RMI_TRY(rmi_exe_written(x, prog));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
     x->now.kind = kind;
@@ -26763,7 +26786,7 @@ RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t o
     p = rmi_exe_range(x, t, what, 1, offset, bytes);
     if (!p || (bytes && !src)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
     if (bytes) RMI_TRY(rmi_exe_write(x, t, what, offset, p, src, bytes));
-    if (what == RM_VALUE) x->stale[t.id - 1] = 0;
+    if (what == RM_VALUE) x->stale[x->g->tensors[t.id - 1].root] = 0;
     if (what == RM_GRAD) x->used_up = 0; /* the caller knows what they hold */
     return RM_OK;
 }
@@ -26791,7 +26814,7 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the same: use rm_exec_write and rm_exec_read", x->g->tensors[t.id - 1].name);
         return NULL;
     }
-    if (p && input) x->stale[t.id - 1] = 0; /* it was asked for to be written */
+    if (p && input) x->stale[x->g->tensors[t.id - 1].root] = 0; /* it was asked for to be written */
     return p;
 }
 

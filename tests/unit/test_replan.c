@@ -116,6 +116,9 @@ static void forgetful(rm_plan *all, rm_plan *small)
             rm_exec_write(e, w[i], RM_VALUE, 0, v, sizeof v);
         }
         give(e, 4);
+        EXPECT(rm_exec_step(e, &(rm_step){.kind = RM_MIDDLE}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "there was none; begin an accumulation with RM_FIRST"), rm_exec_error(e));
+        EXPECT(!rm_exec_step(e, &(rm_step){.kind = RM_FIRST}), rm_exec_error(e));
+        give(e, 4);
         many = 0;
         EXPECT(!rm_exec_profile(e, &(rm_step){.kind = RM_SINGLE}, 2), rm_exec_error(e));
         EXPECT(!rm_exec_replan(e, small), rm_exec_error(e));

@@ -241,6 +241,10 @@ static void orders(void)
         p = plan(&m, 31, tight);
         for (threads = 0; threads < 2; threads++) {
             e = open_exec(&m, p, threads);
+            EXPECT(rm_exec_step(e, &(rm_step){.kind = RM_FIRST}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "input x: never written"), rm_exec_error(e));
+            fill(grad, NX, 1);
+            EXPECT(rm_exec_write(e, m.x, RM_VALUE, 0, grad, NX * 4) == RM_OK && rm_exec_step(e, &(rm_step){.kind = RM_FORWARD}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "input want: never written"), rm_exec_error(e));
+            for (i = 0; i < 2; i++) EXPECT(step(&m, e, adds[i], 2) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "there was none; begin an accumulation with RM_FIRST"), rm_exec_error(e));
             steps(&m, e, RM_FIRST, 0, 1);
             steps(&m, e, RM_LAST, 1, 2);
             for (i = 0; i < 2; i++) EXPECT(step(&m, e, adds[i], 2) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "begin an accumulation with RM_FIRST"), rm_exec_error(e));
