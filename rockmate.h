@@ -9621,6 +9621,7 @@ typedef struct rmi_ref_search {
     rm_result fault;     /* of fits */
     uint64_t next_fit;   /* work from which on it is asked again */
     uint64_t tried;      /* time of the best list that has got addresses */
+    uint32_t failed;     /* lists that got none before there was a plan */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     int recorded;        /* the uses of a are known */
     int lean;            /* a and b share all but their lists: rmi_ref_turn_down */
@@ -18382,7 +18383,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
         return RM_OK;
     }
     s->work += RMI_PLAN_EFFORT / 5;
-    s->limit = rmi_sub(s->limit, rmi_max((size - budget) / 3, budget / 400));
+    s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - budget) / 3, w->best.n ? 1u : ++s->failed), budget / 400)); /* without a plan ever faster */
     if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
     s->next_fit = 0;
     rmi_ref_restart(s, x);
@@ -18420,7 +18421,7 @@ RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_ru
         if (r == RM_OK) r = rmi_plan_search_try(w, s, runs, budget);
         w->quick = 0;
     }
-    s->limit = limit;
+    if (s->failed < 3) s->limit = limit; /* else addresses take more than live bytes */
     return r;
 }
 
@@ -18454,33 +18455,44 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
     return RM_OK;
 }
 
+/* The chain of stages, for starts of the search; table NULL: none. */
+RMI_FN rm_result rmi_plan_search_chain(rmi_planner *w, rmi_arena *mem)
+{
+    w->table = NULL;
+    if (!(w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS)) || !rmi_low_has_backward(w->step) || w->p->shape.n < 3) return RM_OK;
+    RMI_TRY(rmi_blk_make(mem, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->blk));
+    return rmi_chn_solve(mem, &w->blk.chain, &w->table);
+}
+
+/* The current list becomes the chain's for so many percent of the limit, evicted down. fast: in the fastest forms. */
+RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, rmi_arena *tmp, uint32_t percent, uint32_t fast)
+{
+    uint64_t bytes = rmi_sub((s->limit + s->m->base) / 100 * percent, w->homes_bytes + rmi_blk_carried(&w->blk));
+    rmi_chn_act *acts = NULL;
+    rmi_run *runs = NULL;
+    size_t n_acts = 0, n = 0;
+    RMI_TRY(rmi_chn_schedule(tmp, w->table, rmi_max(bytes, w->table->curve.at[0].bytes), &acts, &n_acts));
+    RMI_TRY(rmi_plan_expand(w, tmp, acts, n_acts, &runs, &n));
+    if (!rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) return RM_OK;
+    RMI_TRY(rmi_ref_greedy(s, 700, 200));
+    rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
 {
     static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180};
     rmi_arena tmp = rmi_plan_arena(w);
     rm_result r = RM_OK;
-    uint32_t i, fast;
+    uint32_t i;
     for (i = 0; i < RMI_COUNT(permille) && r == RM_OK && s->work < most; i++) {
         rmi_ref_load(s, NULL, 0, NULL);
         r = rmi_ref_greedy(s, permille[i], 400);
         if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
     }
-    if (r == RM_OK && w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && s->limit < RMI_MAX) {
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->blk);
-        if (r == RM_OK) r = rmi_chn_solve(&tmp, &w->blk.chain, &w->table);
-        for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK && s->work < most; i++) {
-            uint64_t bytes = rmi_sub((s->limit + m->base) / 100 * percent[i / 2], w->homes_bytes + rmi_blk_carried(&w->blk));
-            rmi_chn_act *acts = NULL;
-            rmi_run *runs = NULL;
-            size_t n_acts = 0, n = 0;
-            fast = i & 1;
-            bytes = rmi_max(bytes, w->table->curve.at[0].bytes);
-            r = rmi_chn_schedule(&tmp, w->table, bytes, &acts, &n_acts);
-            if (r == RM_OK) r = rmi_plan_expand(w, &tmp, acts, n_acts, &runs, &n);
-            if (r != RM_OK || !rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) continue;
-            r = rmi_ref_greedy(s, 700, 200);
-            if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
-        }
+    if (r == RM_OK && s->work < most && s->limit < RMI_MAX) {
+        r = rmi_plan_search_chain(w, &tmp);
+        for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK && w->table && s->work < most; i++) r = rmi_plan_search_from_chain(w, s, &tmp, percent[i / 2], i & 1);
     }
     rmi_arena_free(&tmp);
     return r;
@@ -18531,24 +18543,33 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
     return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
 }
 
-/* Nothing fits: evictions to limits of a fixed ladder, upwards. The first that can be met has a plan, whatever the budget; so the
-   memory that an infeasible call names is enough. */
+/* Nothing fits: evictions to limits of a fixed ladder, upwards, as long as addresses may take less than what is known; after the first that
+   can be met for so much work only. Nothing here depends on the budget, so the memory that an infeasible call names is enough. */
 RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
-    uint64_t limit, size;
+    static const uint32_t permille[] = {500, 300}, percent[] = {100, 125, 180};
+    rmi_arena tmp = rmi_plan_arena(w);
+    uint64_t limit, size, end = RMI_INF;
+    rm_result r = rmi_plan_search_chain(w, &tmp);
+    uint32_t i;
     s->fits = NULL;
     s->hope.n = 0;
-    for (limit = w->info->min_bound_bytes; limit < w->info->keep_all_bytes && !w->stop.stopped; limit += limit / 16 + 1) {
+    for (limit = w->info->min_bound_bytes; r == RM_OK && limit < rmi_min(w->info->keep_all_bytes, w->min_arena) && s->work < end && !w->stop.stopped; limit += limit / 16 + 1) {
         s->limit = rmi_sub(limit, s->m->base);
         s->best.n = 0;
-        rmi_ref_load(s, NULL, 0, NULL);
-        RMI_TRY(rmi_ref_greedy(s, 500, 400));
-        if (!s->best.n) continue;
-        RMI_TRY(rmi_plan_try(w, runs, rmi_ref_runs(s, &s->best, runs), budget, &size));
+        for (i = 0; i < 5 && !s->best.n && r == RM_OK; i++) {
+            if (i >= 2 && w->table) r = rmi_plan_search_from_chain(w, s, &tmp, percent[i - 2], 0);
+            if (i >= 2) continue;
+            rmi_ref_load(s, NULL, 0, NULL);
+            r = rmi_ref_greedy(s, permille[i], 400);
+        }
+        if (!s->best.n || r != RM_OK) continue;
+        if (end == RMI_INF) end = s->work + RMI_PLAN_WORK / 4;
+        r = rmi_plan_try(w, runs, rmi_ref_runs(s, &s->best, runs), budget, &size);
         w->min_arena = rmi_min(w->min_arena, size);
-        return RM_OK;
     }
-    return RM_OK;
+    rmi_arena_free(&tmp);
+    return r;
 }
 
 /* If the list that other solvers found is still the best one, the search goes on from there. */
@@ -18574,14 +18595,26 @@ RMI_FN void rmi_plan_charge(const rmi_planner *w, rmi_ref_search *s, uint64_t al
 }
 
 /* The other starts; where there is no plan yet, a few cycles until there is one: proofs can wait for it. */
-RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least)
+RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least, int *more)
 {
     uint64_t all = w->stop.all, before = s->work;
     uint32_t i;
     if (s->fits && s->m->root) RMI_TRY(rmi_ref_pack_make(s));
-    RMI_TRY(rmi_plan_search_starts(w, s, s->m, before + least / 2));
-    rmi_plan_charge(w, s, all, before, least / 4);
-    RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+    for (i = 0; i < 3; i++) { /* where addresses are hard to get there may be room for more by now */
+        uint64_t limit = s->limit;
+        RMI_TRY(rmi_plan_search_starts(w, s, s->m, before + least / (s->failed < 3 ? 2 : 4)));
+        if (!i) rmi_plan_charge(w, s, all, before, least / 4);
+        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+        if (s->failed < 3 || s->limit < limit + limit / 64 || w->stop.stopped) break;
+        before = s->work;
+    }
+    if (!w->best.n && !*more) {
+        *more = 4;
+        w->seeding = 1;
+        RMI_TRY(rmi_plan_backward_step(w, budget, 4));
+        w->seeding = 0;
+        if (w->seed) RMI_TRY(rmi_plan_search_seed(w, s, least));
+    }
     for (i = 0; i < 3 && !w->best.n && !w->stop.stopped; i++) {
         rmi_ref_improve(s, least / 16, i);
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
@@ -18651,7 +18684,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
     rmi_plan_charge(w, &s, all, 0, least / 2);
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
-    if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
+    if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     if (w->stop.stopped) return RM_OK;
     if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
@@ -18662,7 +18695,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         RMI_TRY(rmi_plan_search_ladder(w, &s, runs, budget));
         return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
     }
-    if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
+    if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     RMI_TRY(rmi_ref_level(&s, least / 4));
     RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     if (s.best.n) rmi_ref_restart(&s, &s.best);
