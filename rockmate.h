@@ -15563,14 +15563,16 @@ typedef struct rmi_off_model {
     rmi_off_copy *copy;
     uint32_t n_inst, n_copy, cap_inst, cap_copy;
     uint32_t *cur, *ran, *head_out, *head_in;
-    uint64_t *start; /* of run p; start[n]: the end */
+    uint64_t *start, *plain; /* of run p; start[n]: the end; plain: if none waited */
     uint64_t *up, *down, *ws;
     uint64_t *host_end; /* by tensor: of its update on the host */
     uint32_t *host_pos; /* by tensor: after this run it is said */
+    uint64_t *done, *updated; /* the clock's: by copy; by tensor: its update on the host, its gradient's copy there */
+    uint32_t *begin, *next, *lane; /* copies in that begin before run p, chained; copies out in their order */
     rmi_off_job *jobs;
-    uint32_t *heap, *host_order, n_jobs, n_host; /* host_order: params updated on the host */
+    uint32_t *heap, *served, *host_order, n_jobs, n_host; /* served: jobs in their order; host_order: params updated on the host */
     uint8_t *there, *wanted;
-    uint64_t ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns, d2h_carry, h2d_lead;
+    uint64_t ns, compute_ns, late_ns, peak, over, host_bytes, d2h_ns, h2d_ns, host_ns, d2h_carry, h2d_lead;
     uint32_t peak_at, late_of; /* late_of: the param whose update on the host is waited for longest, or RMI_NONE */
     /* found */
     uint8_t *best_mode, *best_host;
@@ -15653,7 +15655,9 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->jobs = RMI_NEW(m->mem, rmi_off_job, 2 * (size_t)g->n_tensors);
     m->heap = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
     m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
-    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos || !m->best_host || !m->trip || !m->jobs || !m->heap || !m->host_order) return RM_ERROR_MEMORY;
+    m->served = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
+    m->updated = RMI_NEW(m->mem, uint64_t, 2 * (size_t)g->n_tensors);
+    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos || !m->best_host || !m->trip || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated) return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
         uint64_t bytes = rmi_low_bytes(g, b);
@@ -15815,7 +15819,7 @@ RMI_FN int rmi_off_scan(rmi_off_model *m)
     memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
     for (p = 0; p < m->n; p++) {
         const rmi_off_task *t = rmi_off_task_at(m, m->runs[p]);
-        m->start[p] = now;
+        m->start[p] = m->plain[p] = now;
         m->ws[p] = t->ws_bytes;
         for (i = 0; i < t->n_reads; i++) {
             b = m->pool[t->read + i];
@@ -15827,7 +15831,7 @@ RMI_FN int rmi_off_scan(rmi_off_model *m)
         if (t->way == RMI_OPT_HOST || t->way == RMI_REDUCE) continue;
         now += t->way == RMI_FWD && m->ran[m->runs[p].id]++ ? t->again : t->ns;
     }
-    m->start[m->n] = m->ns = now;
+    m->start[m->n] = m->plain[m->n] = m->ns = m->compute_ns = now;
     for (i = 0; i < g->n_tensors && m->n; i++) {
         uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
         if (g->tensors[i].is_output && m->root[i] != RMI_NONE && m->cur[m->root[i]] != RMI_NONE) rmi_off_touch(m, m->root[i], m->n - 1);
@@ -15912,7 +15916,7 @@ RMI_INLINE uint32_t rmi_off_run_at(const rmi_off_model *m, uint64_t t)
 RMI_FN void rmi_off_time_host(rmi_off_model *m)
 {
     uint64_t t = 0;
-    uint32_t i = 0, n = 0, k, pos = 0, w;
+    uint32_t i = 0, n = 0, k, pos = 0, w, served = 0;
     m->n_host = 0;
     while (i < m->n_jobs || n) {
         rmi_off_job j;
@@ -15921,6 +15925,7 @@ RMI_FN void rmi_off_time_host(rmi_off_model *m)
             for (k = n++; k && m->jobs[m->heap[(k - 1) / 2]].key > m->jobs[i].key; k = (k - 1) / 2) m->heap[k] = m->heap[(k - 1) / 2];
             m->heap[k] = i;
         }
+        m->served[served] = m->heap[0];
         j = m->jobs[m->heap[0]];
         for (n--, k = 0; 2 * k + 1 < n; k = w) {
             w = 2 * k + 1;
@@ -15930,6 +15935,7 @@ RMI_FN void rmi_off_time_host(rmi_off_model *m)
         }
         m->heap[k] = m->heap[n];
         if (j.pos > pos) pos = j.pos;
+        m->jobs[m->served[served++]].pos = pos;
         if (j.key < m->n) { /* an addition */
             rmi_off_copy *c = &m->copy[j.id];
             t += m->add_ns[m->inst[c->inst].buf];
@@ -15943,7 +15949,7 @@ RMI_FN void rmi_off_time_host(rmi_off_model *m)
     }
 }
 
-RMI_INLINE void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, uint32_t pos, uint32_t key, uint64_t ns)
+RMI_INLINE void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, uint32_t pos, uint32_t key)
 {
     uint32_t k = m->n_jobs++;
     for (; k && m->jobs[k - 1].ready > ready; k--) m->jobs[k] = m->jobs[k - 1];
@@ -15951,7 +15957,6 @@ RMI_INLINE void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, u
     m->jobs[k].id = id;
     m->jobs[k].pos = pos;
     m->jobs[k].key = key;
-    m->host_ns += ns;
 }
 
 /* Copies out, first come first served, and what the host does. */
@@ -15959,7 +15964,6 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
 {
     uint64_t lane = m->d2h_carry;
     uint32_t p, k, at = 0, busy = 0, w;
-    m->d2h_ns = m->host_ns = 0;
     m->n_jobs = 0;
     for (p = 0; p < m->n; p++) {
         for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
@@ -15968,18 +15972,17 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
             if (lane < m->start[p + 1]) lane = m->start[p + 1];
             c->start = lane;
             lane += c->ns;
-            m->d2h_ns += c->ns;
             c->end = lane;
             while (at + 1 < m->n && m->start[at + 1] < lane) at++;
             c->at = at < p ? p : at;
             if (rmi_off_kind(m, s->buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
-            if (c->way == RMI_COPY_MERGE) rmi_off_put_job(m, lane, k - 1, p, p, m->add_ns[s->buf]);
+            if (c->way == RMI_COPY_MERGE) rmi_off_put_job(m, lane, k - 1, p, p);
             busy = 1;
         }
         if (m->runs[p].way != RMI_OPT_HOST) continue;
         w = m->runs[p].id;
         k = m->cur[w] == RMI_NONE ? m->n - 1 : m->inst[m->cur[w]].first;
-        rmi_off_put_job(m, rmi_max(m->host_end[w], m->start[p]), w, p, m->n + k, m->g->tensors[w].opt_host);
+        rmi_off_put_job(m, rmi_max(m->host_end[w], m->start[p]), w, p, m->n + k);
     }
     m->d2h_carry = busy && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
     rmi_off_time_host(m);
@@ -15995,13 +15998,12 @@ RMI_INLINE uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_inst *s)
 /* Copies in, from the last need to the first, each as late as it can; what begins before the step begins in the one before. */
 RMI_FN void rmi_off_time_in(rmi_off_model *m)
 {
-    uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T), all = 0, ease; /* times are T later, so that none is negative */
+    uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T), all = m->h2d_ns, ease; /* times are T later, so that none is negative */
     uint32_t p, k, at = m->n, w = 0;
     int edge, hosted;
     uint64_t ready;
-    m->h2d_ns = m->late_ns = m->h2d_lead = 0;
+    m->late_ns = m->h2d_lead = 0;
     m->late_of = RMI_NONE;
-    for (k = 0; k < m->n_copy; k++) all += m->copy[k].way == RMI_COPY_IN ? m->copy[k].ns : 0;
     ease = rmi_min(m->ease, rmi_sub(T, all + all / 4) / (all / 512 + 1)); /* none where the lane has less than a fifth of its time left */
     for (p = m->n; p-- > 0;)
         for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
@@ -16010,7 +16012,6 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
             c->end = rmi_min(lane, T + m->start[p]);
             lane = rmi_sub(c->end, c->ns + c->ns / 1024 * ease);
             c->start = lane;
-            m->h2d_ns += c->ns;
             edge = s->edge && c == &m->copy[s->edge - 1];
             hosted = edge && rmi_off_kind(m, s->buf, &w) == RMI_BUF_VALUE && m->host_update[w] && rmi_low_has_update(m->step);
             ready = hosted ? rmi_max(lane, m->host_end[w]) : lane;
@@ -16162,26 +16163,33 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
     if (m->host_bytes > m->host_limit) m->host_bytes = rmi_off_host_peak(m, host);
 }
 
-/* Where another lane has more to do than the computation, that must wait somewhere: up to `idle` at the step's end, and all runs are
-   taken to last as much longer as is left. What could wait at the end. */
-RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t idle)
+/* What each lane has to do. The most of any. */
+RMI_FN uint64_t rmi_off_load(rmi_off_model *m)
 {
-    uint64_t lane[3] = {0, 0, 0}, most, ratio;
     uint32_t i;
+    m->d2h_ns = m->h2d_ns = m->host_ns = 0;
     for (i = 0; i < m->n_copy; i++) {
-        lane[m->copy[i].way == RMI_COPY_IN] += m->copy[i].ns;
-        if (m->copy[i].way == RMI_COPY_MERGE) lane[2] += m->add_ns[m->inst[m->copy[i].inst].buf];
+        if (m->copy[i].way == RMI_COPY_IN) m->h2d_ns += m->copy[i].ns;
+        else m->d2h_ns += m->copy[i].ns;
+        if (m->copy[i].way == RMI_COPY_MERGE) m->host_ns += m->add_ns[m->inst[m->copy[i].inst].buf];
     }
     for (i = 0; i < m->n; i++)
-        if (m->runs[i].way == RMI_OPT_HOST) lane[2] += m->g->tensors[m->runs[i].id].opt_host;
-    most = rmi_max(lane[0], rmi_max(lane[1], lane[2]));
-    if (most <= m->ns || most > RMI_MAX >> 12) return 0;
-    idle = rmi_min(idle, most - m->ns);
-    ratio = (most - idle) * 1024 / (m->ns + 1) + 8;
-    most -= m->ns;
-    for (i = 0; i <= m->n; i++) m->start[i] = rmi_min(m->start[i] / 1024 * ratio, RMI_MAX / 4);
+        if (m->runs[i].way == RMI_OPT_HOST) m->host_ns += m->g->tensors[m->runs[i].id].opt_host;
+    return rmi_max(rmi_max(m->compute_ns, m->host_ns), rmi_max(m->d2h_ns, m->h2d_ns));
+}
+
+/* Where another lane has more to do than the computation, `most`, that must wait somewhere: up to `idle` at the step's end, and all
+   runs are taken to last as much longer as is left. What could wait at the end. */
+RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t most, uint64_t idle)
+{
+    uint64_t ratio;
+    uint32_t i;
+    if (most <= m->compute_ns || most > RMI_MAX >> 12) return 0;
+    idle = rmi_min(idle, most - m->compute_ns);
+    ratio = (most - idle) * 1024 / (m->compute_ns + 1) + 8;
+    for (i = 0; i <= m->n; i++) m->start[i] = rmi_min(m->plain[i] / 1024 * ratio, RMI_MAX / 4);
     m->ns = m->start[m->n] + idle;
-    return most;
+    return most - m->compute_ns;
 }
 
 /* Values whose trips are given leave the device and come back as these say; the computation may wait. */
@@ -16199,15 +16207,102 @@ RMI_RARE void rmi_off_hurry(rmi_off_model *m)
     }
 }
 
-/* Time, lateness, memory of m->runs under m->mode. 0: does not fit the tables. */
-RMI_RARE int rmi_off_eval(rmi_off_model *m)
+/* A copy for a gap that the copies themselves fill: it is not made. */
+RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
 {
-    uint64_t before, idle = 0, may;
+    const rmi_off_inst *s = &m->inst[c->inst];
+    const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
+    if (s->edge && c == &m->copy[s->edge - 1]) return c->wraps && c->at <= rmi_off_end(m, s);
+    if (!in || in->pos == s->first || (c != in && c != out)) return 0;
+    if (out && out->pos < in->pos) return in->at <= rmi_max(s->before, out->at);
+    return c == in && in->at <= s->before;
+}
+
+/* The copies in by the run before which they are said: what wraps comes last, what begins first comes first. */
+RMI_FN void rmi_off_queue(rmi_off_model *m)
+{
+    uint32_t pass, p, k;
+    memset(m->begin, 0, ((size_t)m->n + 1) * sizeof(uint32_t));
+    for (pass = 0; pass < 2; pass++) /* chains are stacks: what begins first is put last, after all that wraps */
+        for (p = m->n; p-- > 0;)
+            for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
+                if (m->copy[k - 1].wraps == pass || rmi_off_idle(m, &m->copy[k - 1])) continue;
+                m->next[k - 1] = m->begin[m->copy[k - 1].at];
+                m->begin[m->copy[k - 1].at] = k;
+            }
+}
+
+/* The clock of one step: copies in that are said before run p, from `now` on. The end of the last. */
+RMI_FN uint64_t rmi_off_clock_in(rmi_off_model *m, uint32_t p, uint64_t lane, uint64_t now)
+{
+    uint32_t k, w;
+    for (k = m->begin[p]; k; k = m->next[k - 1]) {
+        const rmi_off_inst *s = &m->inst[m->copy[k - 1].inst];
+        rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
+        lane = rmi_max(lane, now);
+        if (s->out && !rmi_off_idle(m, &m->copy[s->out - 1])) lane = rmi_max(lane, m->done[s->out - 1]);
+        if (s->edge == k && kind == RMI_BUF_VALUE) lane = rmi_max(lane, m->updated[w]);
+        m->done[k - 1] = lane += m->copy[k - 1].ns;
+    }
+    return lane;
+}
+
+/* What the referee's clock will show: the lanes of three steps in a row, in the order in which they are said. Copies in begin when
+   the run before which they are said may begin, which waits for the bytes that copies out leave before it. */
+RMI_RARE uint64_t rmi_off_clock(rmi_off_model *m)
+{
+    const rm_graph *g = m->g;
+    uint64_t ends[3] = {0, 0, 0}, now = 0, in = 0, out = 0, host = 0;
+    uint32_t p, k, w, turn, job, n_out = 0, tail, left, late;
+    rmi_off_queue(m);
+    memset(m->done, 0, m->n_copy * sizeof(uint64_t));
+    memset(m->updated, 0, 2 * (size_t)g->n_tensors * sizeof(uint64_t));
+    for (p = 0; p < m->n; p++)
+        for (k = m->head_out[p]; k; k = m->copy[k - 1].next)
+            if (!rmi_off_idle(m, &m->copy[k - 1])) m->lane[n_out++] = k - 1;
+    for (tail = n_out; tail && m->copy[m->lane[tail - 1]].end > m->ns;) tail--; /* over in the next step */
+    for (turn = 0; turn < 3; turn++) {
+        memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
+        for (p = job = left = 0, late = tail; p <= m->n; p++) {
+            const rmi_off_task *t = p < m->n ? rmi_off_task_at(m, m->runs[p]) : NULL;
+            for (; late < n_out && rmi_off_run_at(m, m->copy[m->lane[late]].end - m->ns) < p; late++)
+                if (p <= m->copy[m->lane[late]].pos) now = rmi_max(now, m->done[m->lane[late]]);
+            for (; left < tail && m->copy[m->lane[left]].at < p; left++) now = rmi_max(now, m->done[m->lane[left]]);
+            in = rmi_off_clock_in(m, p, in, now);
+            if (!t) break;
+            for (k = m->head_in[p]; k; k = m->copy[k - 1].next) now = rmi_max(now, m->done[k - 1]);
+            if (t->way != RMI_OPT_HOST && t->way != RMI_REDUCE) now += t->way == RMI_FWD && m->ran[m->runs[p].id]++ ? t->again : t->ns;
+            for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
+                uint32_t b = m->inst[m->copy[k - 1].inst].buf;
+                if (rmi_off_idle(m, &m->copy[k - 1])) continue;
+                m->done[k - 1] = out = rmi_max(out, now) + m->copy[k - 1].ns;
+                if (rmi_off_kind(m, b, &w) == RMI_BUF_GRAD) m->updated[g->n_tensors + w] = out;
+            }
+            for (; job < m->n_jobs && m->jobs[m->served[job]].pos <= p; job++) {
+                const rmi_off_job *j = &m->jobs[m->served[job]];
+                int adds = j->key < m->n;
+                w = adds ? m->of[m->inst[m->copy[j->id].inst].buf] : j->id;
+                host = rmi_max(host, m->updated[g->n_tensors + w]) + (adds ? m->add_ns[m->inst[m->copy[j->id].inst].buf] : g->tensors[w].opt_host);
+                m->updated[adds ? g->n_tensors + w : w] = host;
+            }
+        }
+        ends[turn] = rmi_max(rmi_max(now, in), rmi_max(out, host));
+    }
+    return ends[2] - ends[1];
+}
+
+/* Time, lateness, memory of m->runs under m->mode, but for what a lane alone has to do if that is more than `enough`. What the fullest
+   lane has to do; RMI_INF: does not fit the tables. */
+RMI_RARE uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
+{
+    uint64_t before, idle = 0, may, most;
     uint32_t k, round;
+    if (!rmi_off_scan(m)) return RMI_INF;
+    rmi_off_ask_all(m);
+    most = rmi_off_load(m);
+    if (most > enough) return most;
     for (round = 0; round < 2; round++) {
-        if (!rmi_off_scan(m)) return 0;
-        rmi_off_ask_all(m);
-        may = rmi_off_stretch(m, idle);
+        may = rmi_off_stretch(m, most, idle);
         m->d2h_carry = m->h2d_lead = 0;
         for (k = 0; k < 4; k++) { /* what crosses the step's edge delays the other end; it settles at once or nearly */
             before = m->d2h_carry;
@@ -16224,7 +16319,7 @@ RMI_RARE int rmi_off_eval(rmi_off_model *m)
     }
     if (m->forces) rmi_off_hurry(m);
     rmi_off_memory(m);
-    return 1;
+    return most;
 }
 
 RMI_PLAIN_BEGIN
@@ -16292,17 +16387,6 @@ typedef struct rmi_off_list { /* what >>sequence gets */
     size_t n_homes, n_late;
 } rmi_off_list;
 
-/* A copy for a gap that the copies themselves fill: it is not made. */
-RMI_FN int rmi_off_idle(const rmi_off_model *m, const rmi_off_copy *c)
-{
-    const rmi_off_inst *s = &m->inst[c->inst];
-    const rmi_off_copy *in = s->in ? &m->copy[s->in - 1] : NULL, *out = s->out ? &m->copy[s->out - 1] : NULL;
-    if (s->edge && c == &m->copy[s->edge - 1]) return c->wraps && c->at <= rmi_off_end(m, s);
-    if (!in || in->pos == s->first || (c != in && c != out)) return 0;
-    if (out && out->pos < in->pos) return in->at <= rmi_max(s->before, out->at);
-    return c == in && in->at <= s->before;
-}
-
 /* Is it on the device when the step begins? */
 RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_inst *s)
 {
@@ -16314,32 +16398,30 @@ RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_inst *s)
 
 /* The list with its copies: before run p the copies in that begin then, after it the copies out of what is ready and the ends
    of copies that are over. */
-RMI_FN rm_result rmi_off_emit(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
+RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
 {
-    uint32_t p, k, *begin = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
-    uint32_t *next = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
-    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), pass, w, host = 0;
+    uint32_t p, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->begin, *next = m->next, *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
+    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), w, host = 0;
     uint32_t *done = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *done_next = RMI_NEW(mem, uint32_t, m->g->n_tensors);
     out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 4 * (size_t)m->n_copy + 1);
     out->at = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     out->n = 0;
-    if (!out->at || !begin || !over || !next || !added || !then || !done || !done_next || !out->runs) return RM_ERROR_MEMORY;
-    for (pass = 0; pass < 3; pass++) /* chains are stacks: what begins first is put last, after all that wraps */
-        for (p = m->n; p-- > 0;)
-            for (k = pass ? m->head_in[p] : m->head_out[p]; k; k = m->copy[k - 1].next) {
-                uint32_t *head = pass ? &begin[m->copy[k - 1].at] : &over[m->copy[k - 1].at];
-                if ((pass && (pass == 1) != m->copy[k - 1].wraps) || rmi_off_idle(m, &m->copy[k - 1])) continue;
-                next[k - 1] = *head;
-                *head = k;
-                if (!pass && m->copy[k - 1].way == RMI_COPY_OUT && m->copy[k - 1].end > m->ns && rmi_off_at_edge(m, &m->inst[m->copy[k - 1].inst])) {
-                    uint32_t *late = &added[rmi_off_run_at(m, m->copy[k - 1].end - m->ns)]; /* what is there when the step begins, and still read by it */
-                    then[k - 1] = *late;
-                    *late = k;
-                }
-                if (m->copy[k - 1].way != RMI_COPY_MERGE) continue;
-                then[k - 1] = added[m->copy[k - 1].added];
-                added[m->copy[k - 1].added] = k;
+    if (!out->at || !over || !added || !then || !done || !done_next || !out->runs) return RM_ERROR_MEMORY;
+    rmi_off_queue(m);
+    for (p = m->n; p-- > 0;)
+        for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
+            if (rmi_off_idle(m, &m->copy[k - 1])) continue;
+            next[k - 1] = over[m->copy[k - 1].at];
+            over[m->copy[k - 1].at] = k;
+            if (m->copy[k - 1].way == RMI_COPY_OUT && m->copy[k - 1].end > m->ns && rmi_off_at_edge(m, &m->inst[m->copy[k - 1].inst])) {
+                uint32_t *late = &added[rmi_off_run_at(m, m->copy[k - 1].end - m->ns)]; /* what is there when the step begins, and still read by it */
+                then[k - 1] = *late;
+                *late = k;
             }
+            if (m->copy[k - 1].way != RMI_COPY_MERGE) continue;
+            then[k - 1] = added[m->copy[k - 1].added];
+            added[m->copy[k - 1].added] = k;
+        }
     for (p = 0; p < m->n; p++) { /* gradients in host memory, by the run during which their update ends there; n: in the next step */
         if (m->runs[p].way != RMI_OPT_HOST || rmi_low_grads_resident(m->step) || !m->g->tensors[m->runs[p].id].consumers.n) continue;
         w = m->runs[p].id;
@@ -16424,6 +16506,7 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     m->inst = RMI_NEW(mem, rmi_off_inst, m->cap_inst);
     m->copy = RMI_NEW(mem, rmi_off_copy, m->cap_copy);
     m->start = RMI_NEW(mem, uint64_t, (size_t)m->cap + 1);
+    m->plain = RMI_NEW(mem, uint64_t, (size_t)m->cap + 1);
     m->up = RMI_NEW(mem, uint64_t, (size_t)m->cap + 2);
     m->down = RMI_NEW(mem, uint64_t, (size_t)m->cap + 2);
     m->ws = RMI_NEW(mem, uint64_t, m->cap);
@@ -16432,7 +16515,11 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     m->head_in = RMI_NEW(mem, uint32_t, m->cap);
     for (i = 0, room = 8; i < g->n_ops; i++) room += g->ops[i].in.n;
     m->stack = RMI_NEW(mem, uint32_t, room);
-    if (!m->runs || !m->inst || !m->copy || !m->start || !m->up || !m->down || !m->ws || !m->ran || !m->head_out || !m->head_in || !m->stack) return RM_ERROR_MEMORY;
+    m->done = RMI_NEW(mem, uint64_t, m->cap_copy);
+    m->begin = RMI_NEW(mem, uint32_t, (size_t)m->cap + 1);
+    m->next = RMI_NEW(mem, uint32_t, m->cap_copy);
+    m->lane = RMI_NEW(mem, uint32_t, m->cap_copy);
+    if (!m->runs || !m->inst || !m->copy || !m->start || !m->plain || !m->up || !m->down || !m->ws || !m->ran || !m->head_out || !m->head_in || !m->stack || !m->done || !m->begin || !m->next || !m->lane) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (m->root[i] == i && (t->kind == RMI_CONST || (t->kind == RMI_INPUT && t->reader == RMI_NONE))) m->base += m->room[i];
@@ -16515,11 +16602,29 @@ RMI_FN uint64_t rmi_off_offset(const rmi_off_model *m, uint32_t b, uint32_t host
     return at;
 }
 
-/* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, inputs. */
+/* For how many quarters of the step a param that is there at its edge is away. */
+RMI_FN uint64_t rmi_off_absent(const rmi_off_model *m, const rmi_off_inst *s)
+{
+    const rmi_off_copy *edge = s->edge ? &m->copy[s->edge - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
+    uint32_t end = rmi_off_end(m, s);
+    return 4 * (uint64_t)((edge && edge->at > end ? edge->at - end : 0u) + (in && in->at > s->before ? in->at - s->before : 0u)) / (m->n + 1);
+}
+
+RMI_FN int rmi_off_cmp_absent(const void *a, const void *b, void *user)
+{
+    const rmi_home *x = (const rmi_home *)a, *y = (const rmi_home *)b;
+    (void)user;
+    if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
+    return x->buf < y->buf ? -1 : x->buf > y->buf;
+}
+
+/* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, what is away
+   longest last, so that the room it leaves is in one piece; inputs. */
 RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, pass;
+    size_t before;
     uint64_t dev = 0, host = 0;
     for (i = 0; i < m->n_given; i++)
         if (m->given[i].host) host = rmi_max(host, m->given[i].offset + m->room[m->given[i].buf]);
@@ -16527,7 +16632,8 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_l
     out->homes = RMI_NEW(mem, rmi_home, 3 * (size_t)m->n_buf);
     out->n_homes = out->n_late = 0;
     if (!out->homes) return RM_ERROR_MEMORY;
-    for (pass = 0; pass < 4; pass++)
+    for (pass = 0; pass < 4; pass++) {
+        before = out->n_homes;
         for (b = 0; b < 3 * g->n_tensors; b++) {
             rmi_buf_kind kind = rmi_low_kind(g, b, &i);
             const rmi_tensor *t = &g->tensors[i];
@@ -16545,9 +16651,13 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_l
             if (pass == 3 ? !host_too : turn != pass) continue;
             h->buf = b;
             h->host = pass == 3;
-            h->offset = rmi_off_offset(m, b, pass == 3, pass == 3 ? &host : &dev);
+            h->offset = pass == 1 ? rmi_off_absent(m, s) : rmi_off_offset(m, b, pass == 3, pass == 3 ? &host : &dev);
             out->n_homes++;
         }
+        if (pass != 1) continue;
+        rmi_sort(out->homes + before, out->n_homes - before, sizeof(rmi_home), rmi_off_cmp_absent, NULL);
+        for (; before < out->n_homes; before++) out->homes[before].offset = rmi_off_offset(m, out->homes[before].buf, 0, &dev);
+    }
     for (i = 0; i < m->n_copy; i++) { /* addresses of what the next step's first runs must not write yet */
         rmi_home *h = &out->homes[out->n_homes + out->n_late];
         b = m->inst[m->copy[i].inst].buf;
@@ -16722,17 +16832,28 @@ RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const r
     return RM_OK;
 }
 
-RMI_FN uint64_t rmi_off_energy(rmi_off_search *s)
+/* What follows from the decisions of now. */
+RMI_FN void rmi_off_look(rmi_off_model *m)
+{
+    rmi_off_derive(m);
+    rmi_off_eval(m, RMI_INF);
+}
+
+/* Time of the decisions of now, with a price on bytes too many. With updates what crosses the step's edge is timed by the clock,
+   unless it is more than `enough` without that. */
+RMI_FN uint64_t rmi_off_energy(rmi_off_search *s, uint64_t enough)
 {
     rmi_off_model *m = s->m;
-    uint64_t e;
+    uint64_t e, price = 0;
     s->evals++;
     rmi_off_derive(m);
-    if (!rmi_off_eval(m)) return RMI_INF;
-    e = rmi_add(rmi_max(rmi_max(m->ns, m->host_ns), rmi_max(m->d2h_ns, m->h2d_ns)), m->late_ns);
-    if (m->peak > m->limit) e = rmi_add(e, rmi_add(rmi_mul((m->peak - m->limit) >> 10, s->price), rmi_mul(m->over / m->n, s->price)));
-    if (m->host_bytes > m->host_limit) e = rmi_add(e, rmi_mul((m->host_bytes - m->host_limit) >> 10, s->price));
-    return e;
+    e = rmi_off_eval(m, enough);
+    if (e > enough) return e;
+    if (m->peak > m->limit) price = rmi_add(rmi_mul((m->peak - m->limit) >> 10, s->price), rmi_mul(m->over / m->n, s->price));
+    if (m->host_bytes > m->host_limit) price = rmi_add(price, rmi_mul((m->host_bytes - m->host_limit) >> 10, s->price));
+    if (!rmi_low_has_update(m->step)) e = rmi_add(rmi_max(e, m->ns), m->late_ns);
+    else if (rmi_add(e, price) <= enough) e = rmi_max(e, rmi_off_clock(m));
+    return rmi_add(e, price);
 }
 
 RMI_FN int rmi_off_fits(const rmi_off_model *m) { return m->peak <= m->limit && m->host_bytes <= m->host_limit; }
@@ -16806,9 +16927,10 @@ RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, in
     for (i = 0; i < n && link; i++)
         for (k = s->first[by[i]]; k < s->first[by[i] + 1]; k++) {
             uint32_t b = s->items[k].buf;
-            if (m->limit) rmi_off_energy(s); /* what goes out when all fits is a waste; to no limit nothing fits */
-            else s->evals++;
-            if (m->limit && m->peak <= m->limit) return RM_OK;
+            if (m->limit) { /* what goes out when all fits is a waste; to no limit nothing fits */
+                rmi_off_look(m);
+                if (m->peak <= m->limit) return RM_OK;
+            }
             for (w = k; w < s->first[by[i] + 1] && w < k + 4 && spent < time; w++) {
                 b = s->items[w].buf;
                 if (spent + m->out_ns[b] > time) break;
@@ -16824,7 +16946,7 @@ RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, in
             if (m->mode[s->items[k].buf] != RMI_OFF_KEEP) continue;
             rmi_off_set(s, k, k + 1, RMI_OFF_AGAIN);
             if (k % 4 && k > lo) continue;
-            rmi_off_energy(s);
+            rmi_off_look(s->m);
             if (m->peak <= m->limit) return RM_OK;
         }
     }
@@ -16834,9 +16956,11 @@ RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, in
 /* An item, one that lasts less often. */
 RMI_FN uint32_t rmi_off_pick(rmi_off_search *s)
 {
-    uint32_t x = rmi_off_random(s, s->n), k;
+    uint32_t x = rmi_off_random(s, s->n), k, g;
     for (k = 0; k < 2 && s->items[x].lasting; k++) x = rmi_off_random(s, s->n);
-    return x;
+    if (!s->n_flips || rmi_off_random(s, 4)) return x;
+    g = rmi_off_random(s, s->n_groups);
+    return s->first[g] + rmi_off_random(s, s->first[g + 1] - s->first[g]);
 }
 
 /* One move: a range of a group gets one mode; mostly the range ends at a border between modes. 0: nothing would change. */
@@ -16924,7 +17048,7 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     rmi_off_model *m = s->m;
     uint64_t end = s->evals + evals, from = s->evals, e, allowed;
     uint32_t lo, hi, i;
-    s->energy = rmi_off_energy(s);
+    s->energy = rmi_off_energy(s, RMI_INF);
     s->late_of = m->late_of;
     rmi_off_keep_best(s);
     while (s->evals < end && s->n) {
@@ -16936,8 +17060,8 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
             if (!(s->rng & 63)) s->evals++;
             continue;
         }
-        e = rmi_off_energy(s);
         allowed = heat * (left * left >> 10) / 1024 * rmi_off_random(s, 1024) / 1024;
+        e = rmi_off_energy(s, rmi_add(s->energy, allowed));
         if (e <= rmi_add(s->energy, allowed)) {
             s->energy = e;
             s->late_of = m->late_of;
@@ -17035,7 +17159,7 @@ RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_sha
     uint32_t i, k, most = s->n_flips ? RMI_OFF_STARTS : 3;
     for (*n = 0; *n < most; ++*n) {
         RMI_TRY(rmi_off_start(s, mem, shape, *n));
-        energy[*n] = rmi_off_energy(s);
+        energy[*n] = rmi_off_energy(s, RMI_INF);
         for (k = *n; k && energy[by[k - 1]] > energy[*n]; k--) by[k] = by[k - 1];
         by[k] = *n;
     }
@@ -18800,7 +18924,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
     rmi_off_list list;
     rm_result r;
     memset(&list, 0, sizeof list);
-    rmi_off_energy(s);
+    rmi_off_look(s->m);
     r = rmi_off_emit(s->m, &tmp, &list);
     if (r == RM_OK) r = rmi_off_homes(s->m, &tmp, &list);
     if (r == RM_OK) {
@@ -18837,7 +18961,7 @@ RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t
     for (n = 0; n < 16; n++) {
         for (k = 0; k < RMI_OFF_PARTS && !less; k++) m->tight[k] += over[k] ? over[k] / 4 + m->limit / 2000 : 0;
         m->limit = rmi_sub(m->limit, less);
-        rmi_off_energy(s);
+        rmi_off_look(s->m);
         if (m->peak > m->limit) return;
     }
 }
@@ -18854,7 +18978,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     if (!mode || !host) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
     RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
-    rmi_off_energy(s);
+    rmi_off_look(s->m);
     evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS);
     s->best_energy = RMI_INF;
     for (k = 0; k < 4 && k < n && s->n_flips; k++) { /* where updates run is hard to change later */
@@ -18934,7 +19058,7 @@ RMI_FN rm_result rmi_plan_try_timing(rmi_planner *w, rmi_plan_few *f, uint64_t *
     uint64_t size = m->limit;
     rm_result r;
     f->timings += m->n + 1;
-    rmi_off_energy(f->s);
+    rmi_off_look(f->s->m);
     *rank = RMI_INF;
     if (m->host_bytes > m->host_limit || (w->best.n && m->ns >= w->best.fig.time_ns)) return RM_OK;
     if (m->peak <= m->limit) {
@@ -19064,7 +19188,7 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
         int home = (int)(which && !(which & 1)), last = i == RMI_COUNT(passes), yardstick = !which && (w->host_only || w->joint);
         if (last ? w->best.n != 0 || least == RMI_INF : !yardstick && !(w->c.passes & passes[which])) continue;
         RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, (rmi_off_recipe)recipes[which], home, home ? 1000 : 0, 0));
-        rmi_off_energy(s);
+        rmi_off_look(s->m);
         if (m->host_bytes <= m->host_limit && m->peak < least) least = m->peak, best = which;
         if (!last && !yardstick && !rmi_off_fits(m)) continue;
         RMI_TRY(rmi_plan_try_moved(w, s, budget, &size));
