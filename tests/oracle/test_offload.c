@@ -62,7 +62,7 @@ static void choose(rmi_off_model *m, const uint32_t *values, uint32_t n, uint64_
     uint32_t i;
     for (i = 0; i < n; i++, code /= 3) m->mode[values[i]] = (uint8_t)(code % 3);
     rmi_off_derive(m);
-    rmi_off_eval(m);
+    rmi_off_eval(m, RMI_INF);
 }
 
 /* The fastest program within the budget of all 3^values choices; RMI_INF: none. */
