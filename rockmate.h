@@ -9846,7 +9846,7 @@ RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t 
         for (i = 0; i < t->n_dep; i++)
             if (!rmi_ref_ran(s, m->deps[t->dep0 + i])) return 0;
         for (i = 0; i < t->n_ban; i++)
-            if (rmi_ref_ran(s, m->deps[t->ban0 + i])) return 0;
+            if (rmi_ref_ran(s, m->deps[t->ban0 + i]) && !(m->deps[t->ban0 + i] < m->g->n_ops && rmi_ref_ran(s, task))) return 0; /* a repeat changes no const */
     }
     x->again[p] = (uint8_t)rmi_ref_ran(s, task);
     s->done[task] = s->stamp;
@@ -15269,7 +15269,9 @@ RMI_FN int rmi_exa_expand(rmi_exa *w)
         if (!rmi_exa_run_once(w, &t, &s, i, &n)) return 0;
     }
     for (i = 0; i < from; i++) {
-        if (!(w->done[n.done].useful >> i & 1) || RMI_EXA_LACKS(w->done[n.done].done, w->task[i].deps) || RMI_EXA_MEET(w->done[n.done].done, w->task[i].bans)) continue;
+        rmi_exa_set bans = w->task[i].bans;
+        if (RMI_EXA_HAS(w->done[n.done].done, i)) bans.w[0] &= from < 64 ? ~(uint64_t)0 << from : 0; /* a repeat changes no const; who read one that others change has none */
+        if (!(w->done[n.done].useful >> i & 1) || RMI_EXA_LACKS(w->done[n.done].done, w->task[i].deps) || RMI_EXA_MEET(w->done[n.done].done, bans)) continue;
         if (!rmi_exa_forwards(w, &t, &s, i, &n)) return 0;
     }
     return 1;
@@ -18134,12 +18136,32 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
 
 /* --- groups: the search over them, with their options as variants */
 
+/* Lists of groups know views by their roots: those of ops before lo that one of n runs reads and nobody has made yet come before
+   them. Returns how many. */
+RMI_COLD size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *ran, rmi_run *runs, size_t n)
+{
+    size_t i, put = 0, at;
+    uint32_t e, m;
+    for (i = 0; i < n; i++) {
+        const rmi_run r = runs[put + i];
+        const rmi_list *l = r.way == RMI_FWD ? &g->ops[r.id].in : r.way == RMI_BWD ? &rmi_low_part(g, r)->needs : NULL;
+        for (e = 0; l && e < l->n; e++) /* of a view of a view that one first */
+            for (at = put, m = g->tensors[l->at[e]].maker; m != RMI_NONE && m < lo && g->ops[m].view != RMI_NONE && !ran[m]; m = g->tensors[g->ops[m].view].maker) {
+                memmove(runs + at + 1, runs + at, (n + put - at) * sizeof *runs);
+                runs[at] = rmi_low_run(RMI_FWD, m, 0, 0);
+                ran[m] = 1;
+                put++;
+            }
+    }
+    return put;
+}
+
 /* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward or update would not run (a group without
    backwards is nowhere in a backward pass, but a weight may be read there and belong to it). */
 RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
 {
     const rm_graph *g = b->g;
-    size_t room = 0, i, backwards = 0, updates = 0, wanted;
+    size_t room = g->n_ops, i, from, backwards = 0, updates = 0, wanted;
     uint8_t *ran = RMI_NEW(mem, uint8_t, g->n_ops);
     rmi_chn_option same;
     rmi_run *r;
@@ -18156,9 +18178,11 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_ru
         if (coarse[i].way > RMI_BWD) continue;
         s = &b->shape->stages[coarse[i].id];
         code = rmi_blk_code_of(b, coarse[i].id, coarse[i].form);
+        from = *n;
         if (coarse[i].way == RMI_BWD) *n += rmi_blk_way(b, s, code, &same, r + *n);
         for (k = s->lo; coarse[i].way == RMI_FWD && k < s->hi; k++)
             if (!ran[k] || !g->ops[k].pinned) r[(*n)++] = rmi_low_run(RMI_FWD, k, rmi_blk_form(b, s, code, k, ran[k]), 0), ran[k] = 1;
+        *n += rmi_plan_expand_views(g, s->lo, ran, r + from, *n - from);
     }
     for (i = 0; i < *n; i++) /* ops, each once: an op's parts stand together */
         if (r[i].way == RMI_BWD && r[i].id != done) backwards++, done = r[i].id;
