@@ -11415,13 +11415,13 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         uint64_t was, is;
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
         for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
-        s->work += 16; /* a proposal costs, too */
+        s->work += s->best.n ? 16 : 4; /* a proposal costs, too; while nothing fits, what counts is to go far */
         if (rmi_ref_told(s) || !s->a->n) return; /* nothing to run, and nothing to gain */
         if (!rmi_ref_propose(s, &kind)) continue;
         s->counts[kind][0]++;
         was = rmi_ref_energy(s, s->a);
         s->stop = was + ((t * rmi_ref_exponential(s)) >> 16);
-        if (rmi_ref_rand(s, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
+        if (s->best.n && rmi_ref_rand(s, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
         is = rmi_ref_apply(s) ? rmi_ref_energy(s, s->b) : RMI_INF;
         if (is <= s->stop && is != RMI_INF && is != s->even) {
             s->counts[kind][1]++;
