@@ -4755,13 +4755,25 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
 
 /* --- second pass: bytes that go on under another name */
 
+/* The first name on a stretch that is alive at run p, and so on by sibling: the others leave the list, for runs come in order. */
+RMI_FN uint32_t rmi_seq_names(rmi_seq *q, uint32_t stretch, uint32_t p)
+{
+    uint32_t *at = &q->str[stretch].head;
+    while (*at != RMI_NONE) {
+        rmi_seq_inst *x = &q->inst[*at];
+        if (x->gone || x->last < p) *at = x->sibling;
+        else at = &x->sibling;
+    }
+    return q->str[stretch].head;
+}
+
 /* Is every other name on the stretch of instance i dead before run p (and none of them its successor)? */
-RMI_FN int rmi_seq_alone(const rmi_seq *q, uint32_t i, uint32_t p)
+RMI_FN int rmi_seq_alone(rmi_seq *q, uint32_t i, uint32_t p)
 {
     uint32_t k;
     if (q->inst[i].stretch == RMI_NONE || q->inst[i].gone || q->inst[i].off) return 0;
-    for (k = q->str[q->inst[i].stretch].head; k != RMI_NONE; k = q->inst[k].sibling)
-        if (k != i && !q->inst[k].gone && q->inst[k].last >= p) return 0;
+    for (k = rmi_seq_names(q, q->inst[i].stretch, p); k != RMI_NONE; k = q->inst[k].sibling)
+        if (k != i) return 0;
     return 1;
 }
 
@@ -4811,13 +4823,12 @@ RMI_FN rm_result rmi_seq_take_over(rmi_seq *q, uint32_t i, uint32_t from)
 }
 
 /* May the new gradient i be one more name of dout's bytes? Nobody may write them while another name is alive. */
-RMI_FN int rmi_seq_can_share(const rmi_seq *q, uint32_t i, uint32_t dout, uint32_t p)
+RMI_FN int rmi_seq_can_share(rmi_seq *q, uint32_t i, uint32_t dout, uint32_t p)
 {
     uint32_t k;
     if (q->inst[dout].stretch == RMI_NONE || q->inst[dout].gone || q->inst[dout].off) return 0;
-    for (k = q->str[q->inst[dout].stretch].head; k != RMI_NONE; k = q->inst[k].sibling) {
+    for (k = rmi_seq_names(q, q->inst[dout].stretch, p); k != RMI_NONE; k = q->inst[k].sibling) {
         const rmi_seq_inst *o = &q->inst[k];
-        if (o->gone || o->last < p) continue;
         if (q->inst[i].again != RMI_NONE && o->last >= q->inst[i].again) return 0;
         if (o->again != RMI_NONE && o->again > p && q->inst[i].last >= o->again) return 0;
     }
@@ -4825,7 +4836,7 @@ RMI_FN int rmi_seq_can_share(const rmi_seq *q, uint32_t i, uint32_t dout, uint32
 }
 
 /* The current instance of buffer b if its last use is run p and its bytes are an activation's (or gradient's, or saved). */
-RMI_FN uint32_t rmi_seq_dying(const rmi_seq *q, uint32_t b, uint32_t p)
+RMI_FN uint32_t rmi_seq_dying(rmi_seq *q, uint32_t b, uint32_t p)
 {
     uint32_t i = q->cur[b];
     if (i == RMI_NONE || q->inst[i].home || q->inst[i].last != p || !rmi_seq_alone(q, i, p)) return RMI_NONE;
@@ -7792,15 +7803,26 @@ RMI_FN rm_result rmi_plc_measure(rmi_plc *p)
 }
 
 /* --- what is fixed: a profile for what rests on the floor, a list of what floats above a gap */
-RMI_RARE rm_result rmi_plc_base(rmi_plc *p)
+
+/* The piece that begins at column a ends at c, and another of its height begins there. */
+RMI_FN void rmi_plc_split(rmi_plc *p, uint32_t a, uint32_t c, uint32_t *end, uint64_t *top)
+{
+    end[c] = end[a];
+    end[a] = c;
+    top[c] = top[a];
+    p->base[c] = p->base[a];
+}
+
+RMI_FN rm_result rmi_plc_base(rmi_plc *p)
 {
     rmi_plc_key *key = RMI_NEW(p->mem, rmi_plc_key, p->fixes), *room = RMI_NEW(p->mem, rmi_plc_key, p->fixes);
     rmi_plc_box *old = RMI_NEW(p->mem, rmi_plc_box, p->fixes);
     uint64_t *top = RMI_NEW(p->mem, uint64_t, p->cols);
-    uint32_t i, c;
+    uint32_t *end = RMI_NEW(p->mem, uint32_t, p->cols), i, c, a, to; /* by column: where the piece of one height that begins there ends; 0: none does */
     p->base = RMI_NEW(p->mem, uint64_t, p->cols);
-    if (!key || !room || !old || !top || !p->base) return RM_ERROR_MEMORY;
+    if (!key || !room || !old || !top || !end || !p->base) return RM_ERROR_MEMORY;
     if (!p->fixes) return RM_OK;
+    end[0] = p->cols;
     for (i = 0; i < p->fixes; i++) {
         key[i].key = p->fix[i].off;
         key[i].id = i;
@@ -7809,23 +7831,30 @@ RMI_RARE rm_result rmi_plc_base(rmi_plc *p)
     rmi_plc_sort(key, room, p->fixes);
     for (i = 0; i < p->fixes; i++) {
         rmi_plc_box *b = old + key[i].id;
-        uint64_t low = RMI_INF;
+        int rests = 1;
         for (; i + 1 < p->fixes && key[i + 1].key == b->off + b->size; i++) { /* what persists is one piece */
             const rmi_plc_box *next = old + key[i + 1].id;
             if (next->s != b->s || next->e != b->e) break;
             b->size += next->size;
         }
-        for (c = b->s; c < b->e; c++) {
+        for (a = b->s; !end[a];) a--;
+        if (a < b->s) rmi_plc_split(p, a, b->s, end, top);
+        for (c = b->s; c < b->e; c = end[c]) {
+            if (end[c] > b->e) rmi_plc_split(p, c, b->e, end, top);
             if (top[c] > b->off) return RM_ERROR_ARGUMENT; /* two fixed buffers overlap */
-            low = rmi_min(low, p->base[c]);
+            rests &= p->base[c] == b->off;
+        }
+        for (c = b->s; c < b->e; c = to) {
+            to = end[c];
             top[c] = b->off + b->size;
+            if (!rests) continue;
+            p->base[c] = top[c];
+            end[c] = c == b->s ? b->e : 0;
         }
-        if (low == b->off) {
-            for (c = b->s; c < b->e; c++) p->base[c] = top[c];
-        } else {
-            p->fix[p->floats++] = *b;
-        }
+        if (!rests) p->fix[p->floats++] = *b;
     }
+    for (c = 1; c < p->cols; c++)
+        if (!end[c]) p->base[c] = p->base[c - 1];
     return RM_OK;
 }
 
@@ -10392,6 +10421,11 @@ RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
 RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
 {
     s->untidy |= x->n_dead && !s->folds;
+    if (x->n_dead && s->stop == RMI_INF && !s->folds) { /* in one pass: each may have been all that reads the one before it */
+        s->work -= 2 * (uint64_t)x->n; /* counted already */
+        rmi_ref_tidy(s, x);
+        if (!rmi_ref_eval(s, x)) return 0;
+    }
     while (x->n_dead) {
         uint32_t i, k = 0, d = 0;
         for (i = 0; i < x->n; i++) {

@@ -524,6 +524,81 @@ static uint64_t packing(uint32_t n)
     return info.work;
 }
 
+/* n ops in a row, every other one's value wanted at the end: giving up the rest leaves long rows of forwards that nobody reads.
+   Passes over the list until it fits as well as it can. */
+static uint32_t passes(uint32_t n)
+{
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor x = rm_input_add(g, "x", 1 << 20, RM_INPUT_GRAD);
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_ref_model m;
+    rmi_ref_search s;
+    uint32_t i;
+    for (i = 0; i < n; i++) {
+        x = rm_op_add(g, &(rm_kind){.name = "k", .needs = RM_IN(0)}, &(rm_op_desc){.in = {x}, .out = {1 << 20}, .fwd_ns = 10000, .bwd_ns = 20000});
+        if (i % 2) rm_output_add(g, x);
+    }
+    memset(&s, 0, sizeof s);
+    EXPECT(rmi_graph_seal(g) == RM_OK && rmi_ref_make(&mem, g, RM_SINGLE, 256, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK, rm_graph_error(g));
+    s.limit = ((uint64_t)n / 20) << 20; /* far too little: all that can be given up is */
+    EXPECT(rmi_ref_load(&s, NULL, 0, NULL) && rmi_ref_greedy(&s, 500, 400) == RM_OK, "evictions");
+    rmi_arena_free(&mem);
+    rm_graph_destroy(g);
+    return s.stamp;
+}
+
+/* What is fixed: the floor that rests on nothing but fixed boxes, against a look at every column. */
+static void floors(void)
+{
+    uint64_t seed, r = 1;
+    for (seed = 1; seed <= 400; seed++) {
+        rmi_arena mem = rmi_arena_make(NULL);
+        rmi_plc_box fix[24];
+        uint64_t top[32], base[32], high[32];
+        uint32_t n = 0, cols = 1 + (uint32_t)(seed % 32), i, k, c, floats = 0, order[24];
+        rmi_plc p;
+        memset(&p, 0, sizeof p);
+        memset(high, 0, sizeof high);
+        while (n < 24) { /* each on top of what is below it, or a little higher */
+            rmi_plc_box *b = &fix[n];
+            memset(b, 0, sizeof *b);
+            r = rmi_mix(r);
+            b->s = r % 3 ? 0 : (uint32_t)(r >> 8) % cols;
+            b->e = b->s + 1 + (uint32_t)(r >> 20) % (cols - b->s);
+            b->size = 1 + (r >> 32) % 5;
+            b->item = n;
+            for (c = b->s; c < b->e; c++) b->off = rmi_max(b->off, high[c]);
+            if ((r >> 40) % 4 == 0) b->off += 1 + (r >> 44) % 3;
+            for (c = b->s; c < b->e; c++) high[c] = b->off + b->size;
+            n++;
+        }
+        p.mem = &mem;
+        p.cols = cols;
+        p.fixes = n;
+        p.fix = RMI_NEW(&mem, rmi_plc_box, n);
+        for (i = 0; i < n; i++) p.fix[i] = fix[n - 1 - i];
+        EXPECT(rmi_plc_base(&p) == RM_OK, "no two overlap");
+        for (i = 0; i < n; i++) /* lowest first */
+            for (order[i] = i, k = i; k && fix[order[k - 1]].off > fix[order[k]].off; k--) c = order[k], order[k] = order[k - 1], order[k - 1] = c;
+        memset(base, 0, sizeof base);
+        memset(top, 0, sizeof top);
+        for (i = 0; i < n; i++) {
+            const rmi_plc_box *b = &fix[order[i]];
+            int rests = 1;
+            for (c = b->s; c < b->e; c++) rests &= base[c] == b->off;
+            for (c = b->s; c < b->e && rests; c++) base[c] = b->off + b->size;
+            floats += !rests;
+        }
+        for (c = 0; c < cols; c++) EXPECT(p.base[c] == base[c], "the floor");
+        EXPECT(floats ? p.floats > 0 : !p.floats, "what does not rest on it");
+        fix[0].off += n > 1 && fix[1].s < fix[0].e && fix[0].s < fix[1].e; /* one into the other */
+        for (i = 0; i < n; i++) p.fix[i] = fix[i];
+        p.floats = 0;
+        if (fix[0].off > 0 && fix[1].off < fix[0].off + fix[0].size && fix[1].off + fix[1].size > fix[0].off && fix[1].s < fix[0].e && fix[0].s < fix[1].e) EXPECT(rmi_plc_base(&p) == RM_ERROR_ARGUMENT, "two overlap");
+        rmi_arena_free(&mem);
+    }
+}
+
 static void growing(void)
 {
     uint64_t small, large;
@@ -537,6 +612,9 @@ static void growing(void)
         small = packing(i), large = packing(4 * i);
         EXPECT(large <= 6 * small, "four times the buffers, about four times the work");
     }
+    small = passes(200), large = passes(1600);
+    EXPECT(large <= 2 * small + 40, "eight times the ops, no more passes over them");
+    floors();
 }
 
 /* Memory of a large graph's first plan, at the allocator. */
