@@ -18190,8 +18190,23 @@ RMI_COLD size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *r
     return put;
 }
 
+/* Does each of n runs read what some run before it has made? A group whose backward keeps what takes no bytes may not have run. */
+RMI_COLD int rmi_plan_all_made(const rm_graph *g, uint8_t *ran, const rmi_run *runs, size_t n)
+{
+    size_t i;
+    uint32_t e, m;
+    memset(ran, 0, g->n_ops);
+    for (i = 0; i < n; i++) {
+        const rmi_list *l = runs[i].way == RMI_FWD ? &g->ops[runs[i].id].in : runs[i].way == RMI_BWD ? &rmi_low_part(g, runs[i])->needs : NULL;
+        for (e = 0; l && e < l->n; e++)
+            if ((m = g->tensors[l->at[e]].maker) != RMI_NONE && !ran[m]) return 0;
+        if (runs[i].way == RMI_FWD) ran[runs[i].id] = 1;
+    }
+    return 1;
+}
+
 /* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward or update would not run (a group without
-   backwards is nowhere in a backward pass, but a weight may be read there and belong to it). */
+   backwards is nowhere in a backward pass, but a weight may be read there and belong to it), or not find what it reads. */
 RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
 {
     const rm_graph *g = b->g;
@@ -18224,7 +18239,7 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_ru
     if (wanted == backwards) *n += rmi_blk_tail(g, b->step, r + *n);
     for (i = 0; i < *n; i++) updates += r[i].way == RMI_OPT || r[i].way == RMI_OPT_HOST;
     for (k = 0; k < g->n_tensors && rmi_low_has_update(b->step); k++) updates -= g->tensors[k].updates;
-    if (wanted != backwards || updates) *n = 0;
+    if (wanted != backwards || updates || !rmi_plan_all_made(g, ran, r, *n)) *n = 0;
     return RM_OK;
 }
 
@@ -19537,6 +19552,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
                        stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
                        : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
                        : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
+                       : w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states"
                        : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller"
                        : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller");
 }
