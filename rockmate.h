@@ -12158,8 +12158,8 @@ RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
     }
 }
 
-/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where memory is
-   short, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few places. */
+/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where less
+   than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few places. */
 RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
 {
     uint64_t limit = s->limit;
@@ -12170,7 +12170,7 @@ RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
     s->limit = limit;
     rmi_ref_eval(s, s->a); /* forms may be others now */
     s->recorded = 0;
-    rmi_ref_fill(s, limit - 2 * (limit / n), 100000 / s->m->n_tasks);
+    rmi_ref_fill(s, limit - limit / 32, 100000 / s->m->n_tasks);
     return r;
 }
 
