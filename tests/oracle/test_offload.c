@@ -378,6 +378,28 @@ static void agree(uint64_t seed)
     rm_graph_destroy(g);
 }
 
+/* With copies, too, more memory is never slower once a graph has been planned in less, and host memory that is not there is not used. */
+static void more_memory(uint64_t seed)
+{
+    rm_graph *g = chain(seed, 7);
+    rm_plan_info all, info, none;
+    rm_plan *p;
+    uint64_t last = RMI_INF, percent;
+    if (!g) return;
+    make(g, "noremat", 0, 0, RM_SINGLE, NULL, &all, &p);
+    rm_plan_destroy(p);
+    for (percent = 40; percent <= 90; percent += 5) {
+        if (make(g, "offmate", all.keep_all_bytes / 100 * percent, 1 << 24, RM_SINGLE, NULL, &info, &p) == RM_OK) {
+            expect(info.time_ns <= last, "more memory", "is slower");
+            last = info.time_ns;
+        }
+        rm_plan_destroy(p);
+        if (make(g, "offmate", all.keep_all_bytes / 100 * percent, 4096, RM_SINGLE, NULL, &none, &p) == RM_OK) expect(p->prog[0].host <= 4096, "a known plan", "takes more host memory than there is");
+        rm_plan_destroy(p);
+    }
+    rm_graph_destroy(g);
+}
+
 static void refuses(const char *text, uint64_t budget, uint64_t host, const char *preset, rm_result want, const char *said)
 {
     rm_graph *g = NULL;
@@ -507,6 +529,7 @@ int main(int argc, char **argv)
     for (i = seed; i < seed + chains; i++) compare(i);
     compare(55), compare(171), compare(236), compare(290); /* the only or the fastest plan waits for a copy */
     for (i = seed; i < seed + chains && i < seed + 8; i++) agree(i);
+    for (i = seed; i < seed + chains && i < seed + 3; i++) more_memory(i);
     for (i = seed; i < seed + chains; i++) updates(i);
     for (i = seed; i < seed + 3; i++) stays(i);
     first_step();
