@@ -13415,7 +13415,8 @@ RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bn
 /* --- several moments together, each surely after the one before. They begin windows: runs are counted apart in each. "u is there or made in
    window k" is a fact, and so is "op o repeats in window k" if it makes more than one thing, and "this backward has run". A way to a fact has a
    price and wants other facts (its tails) to be true: u was there or made in window k - 1 and stays at moment k, for its bytes at that moment's
-   price; o repeats, for its time, with what it reads in the same window; the backward runs in a mode, for what that takes longer.
+   price; o repeats, for its time, with what it reads in the same window; the backward runs in a mode, for what that takes longer, in any of
+   the windows where it may lie: the gradient of a weight can be late.
    Whatever a plan does makes all wanted facts true. For a set of facts with a wanted one in it, some way into the set that has no tail
    in it is taken: the first one. So dual ascent (Wong 1984, for Steiner arborescences) gives a bound: as long as a wanted fact has not been
    paid for, take a set with it into which no way leads that is paid in full, and let all ways into it pay what the cheapest of them
@@ -13430,7 +13431,7 @@ typedef struct rmi_bnd_way {
 
 typedef struct rmi_bnd_fact {
     uint32_t way, use, by, stamp; /* first way to it; first use as a tail; the way by which it is true, or RMI_NONE */
-    uint32_t key;                 /* order of paying */
+    uint32_t op, k;               /* order of paying: op, window */
 } rmi_bnd_fact;
 
 typedef struct rmi_bnd_use { /* of a tail */
@@ -13442,10 +13443,11 @@ typedef struct rmi_bnd_web {
     rmi_bnd_way *way;
     rmi_bnd_fact *fact;
     rmi_bnd_use *use;
-    uint64_t *want, *todo, *sort;  /* key << 32 | fact */
+    uint64_t *want, *todo, *sort;  /* facts; todo: key << 32 | fact */
     size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want, cap_todo, cap_sort, cap_list, cap_queue, cap_into, n_todo;
     uint32_t *list, *queue, *into, *at; /* at: by moment and buffer: the fact, or RMI_NONE */
-    uint32_t n, turn;                   /* n moments */
+    uint32_t *run, *lo, *hi;            /* by task: its fact; it runs in one of the windows from lo to before hi */
+    uint32_t n, turn, order;            /* n moments; order of paying: by op, backwards by op, by window */
     uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], paid; /* paid: for what branching takes */
 } rmi_bnd_web;
 
@@ -13454,7 +13456,11 @@ RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *w, rmi_bnd_web *s)
     memset(s, 0, sizeof *s);
     s->w = w;
     s->at = RMI_NEW(w->mem, uint32_t, RMI_BND_TOGETHER * (w->m->n_buf + 1u));
-    return s->at ? RM_OK : RM_ERROR_MEMORY;
+    s->run = RMI_NEW(w->mem, uint32_t, 3 * (size_t)w->m->n_tasks + 1u);
+    if (!s->at || !s->run) return RM_ERROR_MEMORY;
+    s->lo = s->run + w->m->n_tasks;
+    s->hi = s->lo + w->m->n_tasks;
+    return RM_OK;
 }
 
 RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
@@ -13464,7 +13470,8 @@ RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint3
     f = &s->fact[*fact = (uint32_t)s->n_fact++];
     f->way = f->use = RMI_NONE;
     f->stamp = 0;
-    f->key = op * RMI_BND_TOGETHER + k;
+    f->op = op;
+    f->k = k;
     return RM_OK;
 }
 
@@ -13514,7 +13521,7 @@ RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *s, uint32_t op, uint32_t k, uint3
 {
     RMI_TRY(rmi_bnd_put_fact(s, op, k, fact));
     if (!rmi_arena_grow(s->w->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want)) return RM_ERROR_MEMORY;
-    s->want[s->n_want++] = (uint64_t)s->fact[*fact].key << 32 | *fact;
+    s->want[s->n_want++] = *fact;
     return RM_OK;
 }
 
@@ -13584,7 +13591,7 @@ RMI_FN rm_result rmi_bnd_web_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t
     return RM_OK;
 }
 
-/* Window k: what may be there or made in it, and what surely runs in it. */
+/* Window k: what may be there or made in it, and what runs in it, or may. */
 RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
 {
     rmi_bnd *w = s->w;
@@ -13603,17 +13610,23 @@ RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
         uint32_t task = m->keep[i];
         const rmi_ref_task *t = &m->tasks[task];
         uint64_t least;
-        if (!rmi_bnd_later(w, task)) continue;
-        RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
+        if (s->run[task] == RMI_NONE || s->lo[task] > k || s->hi[task] <= k) continue;
         least = t->way == RMI_BWD ? rmi_bnd_least(w, task) : 0;
-        w->common += least;
+        if (s->run[task] == RMI_NONE - 1) {
+            RMI_TRY(rmi_bnd_put_want(s, t->id, s->lo[task], &s->run[task]));
+            w->common += least;
+        }
+        f = s->run[task];
         for (q = 0; q < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u); q++) {
             uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(w, task, q) : 0;
             if (ns == RMI_INF) continue;
             RMI_TRY(rmi_bnd_put_way(s, f, ns - least, RMI_NONE, 0));
             RMI_TRY(rmi_bnd_put_reads(s, &m->accs[t->acc0 + q], at));
         }
-        if (s->fact[f].way == RMI_NONE) s->n_want--; /* no mode is known to fit */
+        if (s->fact[f].way == RMI_NONE) { /* no mode is known to fit */
+            s->n_want--;
+            s->run[task] = RMI_NONE;
+        }
     }
     for (i = 0; i < m->n_stay && !w->upto; i++) {
         uint32_t u = w->root[m->stay[i]];
@@ -13642,7 +13655,7 @@ RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t 
     rmi_bnd *w = s->w;
     const rmi_ref_model *m = w->m;
     uint32_t i, k, u, nb = m->n_buf + 1;
-    uint8_t *upto = scratch, *counted = upto + m->n_tasks;
+    uint8_t *upto = scratch;
     uint64_t sum = 0, bytes = 0;
     *fits = 0;
     s->n_way = s->n_fact = s->n_use = s->n_want = 0;
@@ -13650,6 +13663,30 @@ RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t 
     s->turn = 0;
     w->upto = NULL;
     w->common = 0;
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t task = m->keep[i];
+        s->run[task] = RMI_NONE;
+        s->hi[task] = n;
+    }
+    for (k = 0; k < n; k++) {
+        rmi_bnd_around(w, x[k]);
+        w->work += 2u * m->n_keep;
+        for (i = 0; i < m->n_keep; i++) {
+            uint32_t task = m->keep[i];
+            const rmi_ref_task *t = &m->tasks[task];
+            if (w->after[task] && (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && m->g->ops[t->id].view == RMI_NONE))) {
+                s->lo[task] = k;
+                s->run[task] = RMI_NONE - 1;
+            }
+            if ((w->before[task] || task == x[k]) && s->hi[task] == n) s->hi[task] = k;
+        }
+    }
+    w->x = RMI_NONE;
+    for (i = 0; i < m->n_keep; i++) { /* each once; those in a window are counted there */
+        uint32_t task = m->keep[i], o = m->tasks[task].id;
+        if (m->tasks[task].way == RMI_FWD) w->common += w->before[task] || w->must[o] ? w->first[o] : 0;
+        else if (s->run[task] == RMI_NONE) w->common += rmi_bnd_least(w, task);
+    }
     for (k = n; k-- > 0;) {
         int ok = rmi_bnd_look(w, x[k]) && (!k || w->before[x[k - 1]]);
         w->work += 4u * m->n_keep;
@@ -13657,21 +13694,14 @@ RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t 
             w->upto = NULL;
             return RM_OK;
         }
-        for (i = 0; i < m->n_keep; i++) {
-            uint32_t task = m->keep[i];
-            int fwd = m->tasks[task].way == RMI_FWD;
-            if (k + 1 == n && fwd && (w->before[task] || w->must[m->tasks[task].id])) w->common += w->first[m->tasks[task].id];
-            counted[task] = (uint8_t)((k + 1 < n && counted[task]) || fwd || rmi_bnd_later(w, task));
-        }
         s->room[k] = rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w));
         RMI_TRY(rmi_bnd_choose(s, k));
+        w->x = RMI_NONE; /* what its slower forms cost is told apart, or by the modes that want them */
         RMI_TRY(rmi_bnd_web_window(s, k));
         for (i = 0; i < m->n_tasks; i++) upto[i] = w->before[i] || i == x[k];
         w->upto = upto;
     }
     w->upto = NULL;
-    for (i = 0; i < m->n_keep; i++)
-        if (!counted[m->keep[i]]) w->common += rmi_bnd_least(w, m->keep[i]);
     for (i = 0; i < s->n_way; i++) {
         sum = rmi_add(sum, s->way[i].ns);
         bytes = rmi_add(bytes, s->way[i].bytes);
@@ -13686,9 +13716,7 @@ RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t 
     w->work += 8u * s->n_way;
     rmi_bnd_scale(w, sum, bytes);
     *fits = 1;
-    RMI_TRY(rmi_bnd_web_room(s));
-    rmi_sort_u64(s->want, s->sort, s->n_want);
-    return RM_OK;
+    return rmi_bnd_web_room(s);
 }
 
 /* Fact f is true, by this way, and so is what follows. */
@@ -13797,35 +13825,76 @@ RMI_FN uint64_t rmi_bnd_web_value(rmi_bnd_web *s, const uint64_t *price, int64_t
     return sum;
 }
 
+/* Facts are paid for in this order. */
+RMI_FN void rmi_bnd_web_sort(rmi_bnd_web *s, uint32_t order)
+{
+    uint32_t i;
+    s->order = order;
+    for (i = 0; i < s->n_todo; i++) {
+        uint32_t f = (uint32_t)s->todo[i], op = s->fact[f].op, n = s->w->m->g->n_ops, k = s->fact[f].k;
+        s->todo[i] = (uint64_t)(order == 2 ? k * n + op : (order ? n - op : op) * RMI_BND_TOGETHER + k) << 32 | f;
+    }
+    rmi_sort_u64(s->todo, s->sort, s->n_todo);
+}
+
+/* The value in the best of the orders. */
+RMI_FN uint64_t rmi_bnd_web_orders(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+{
+    uint32_t order, best = s->order;
+    uint64_t v, most = rmi_bnd_web_value(s, price, lack);
+    int64_t now[RMI_BND_TOGETHER];
+    for (order = 0; order < 3; order++) {
+        if (order == best) continue;
+        rmi_bnd_web_sort(s, order);
+        v = rmi_bnd_web_value(s, price, now);
+        if (v <= most) continue;
+        most = v;
+        best = order;
+        memcpy(lack, now, sizeof now);
+    }
+    rmi_bnd_web_sort(s, best);
+    return most;
+}
+
 /* The best value found; prices go there. One price after the other, from the one of moment `first` on, rises if too much is there at its moment,
-   else falls, by a step that grows as long as the value does. */
+   else falls; or takes over from another one, since the value is not smooth: often neither can change alone. Steps grow while the value does. */
 RMI_FN uint64_t rmi_bnd_web_best(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
 {
-    uint64_t best, v, by[RMI_BND_TOGETHER], mean = 0, was;
+    uint64_t best, v, by[RMI_BND_TOGETHER * (RMI_BND_TOGETHER + 1u)], mean = 0, next[RMI_BND_TOGETHER];
     int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
-    uint32_t k = first, t, idle = 0;
-    for (t = 0; t < s->n; t++) mean += price[t] / s->n;
-    for (t = 0; t < s->n; t++) by[t] = mean / 4 + 1;
-    best = rmi_bnd_web_value(s, price, lack);
-    for (t = 1; t < turns && best != RMI_INF && idle < 4 * s->n && s->w->work <= s->w->most_work;) {
-        was = price[k];
+    uint32_t n = s->n, d = first, t, k, idle = 0, root = turns > 8;
+    for (t = 0; t < n; t++) mean += price[t] / n;
+    for (t = 0; t < n * (n + 1); t++) by[t] = mean / 4 + 1;
+    best = root ? rmi_bnd_web_orders(s, price, lack) : rmi_bnd_web_value(s, price, lack);
+    for (t = root ? 3 : 1; t < turns && best != RMI_INF && idle < 4 * n * (n + 1) && s->w->work <= s->w->most_work;) {
+        k = d % n;
         v = 0;
-        if (lack[k] > 0 || was) {
-            price[k] = lack[k] > 0 ? rmi_min(was + by[k], s->w->most_price) : rmi_sub(was, by[k]);
-            v = rmi_bnd_web_value(s, price, now);
-            t++;
+        memcpy(next, price, n * sizeof *next);
+        if (d < n) next[k] = lack[k] > 0 ? rmi_min(price[k] + by[d], s->w->most_price) : rmi_sub(price[k], by[d]);
+        else if (d / n - 1 != k && (lack[k] > 0 || lack[d / n - 1] <= 0)) {
+            next[k] = rmi_min(price[k] + rmi_min(by[d], price[d / n - 1]), s->w->most_price);
+            next[d / n - 1] = rmi_sub(price[d / n - 1], by[d]);
         }
         idle++;
-        if (v > best) {
-            best = v;
-            memcpy(lack, now, sizeof lack);
-            by[k] += by[k] / 2;
-            idle = 0;
-            continue;
+        if (memcmp(next, price, n * sizeof *next)) {
+            v = rmi_bnd_web_value(s, next, now);
+            t++;
+            if (v > best) {
+                best = v;
+                memcpy(lack, now, sizeof lack);
+                memcpy(price, next, n * sizeof *next);
+                by[d] += by[d] / 2;
+                idle = 0;
+                continue;
+            }
+            by[d] = by[d] / 2 + 1;
         }
-        price[k] = was;
-        by[k] = by[k] / 2 + 1;
-        k = (k + 1) % s->n;
+        d = (d + 1) % (n * (n + 1));
+        if (!root || idle != 2 * n * (n + 1)) continue;
+        v = rmi_bnd_web_orders(s, price, lack);
+        if (v > best) idle = 0;
+        best = rmi_max(best, v);
+        t += 3;
     }
     return best;
 }
@@ -13852,13 +13921,10 @@ RMI_RARE rm_result rmi_bnd_web_visit(rmi_bnd_web *s, rmi_bnd_node *node, uint32_
         if (y->which != RMI_NONE) s->now[y->which] -= y->bytes;
         s->n_todo += y->n_tail;
         if (!rmi_arena_grow(s->w->mem, (void **)&s->todo, &s->cap_todo, s->n_todo, sizeof(uint64_t)) || !rmi_arena_grow(s->w->mem, (void **)&s->sort, &s->cap_sort, s->n_todo, sizeof(uint64_t))) return RM_ERROR_MEMORY;
-        for (k = 0; k < y->n_tail; k++) {
-            uint32_t f = s->use[y->tail0 + k].fact;
-            s->todo[s->n_todo - 1 - k] = (uint64_t)s->fact[f].key << 32 | f;
-        }
+        for (k = 0; k < y->n_tail; k++) s->todo[s->n_todo - 1 - k] = s->use[y->tail0 + k].fact;
     }
     if (s->n_want) memcpy(s->todo, s->want, s->n_want * sizeof *s->todo);
-    if (s->n_todo > s->n_want) rmi_sort_u64(s->todo, s->sort, s->n_todo);
+    rmi_bnd_web_sort(s, s->order);
     node[i].value = rmi_max(node[i].value, rmi_bnd_web_best(s, node[i].prices, first, turns));
     if (node[i].value == RMI_INF) return RM_OK;
     for (k = 0; k < s->n_way; k++) { /* taken in one solution, not in another; then any that is taken */
@@ -13873,7 +13939,7 @@ RMI_RARE rm_result rmi_bnd_web_visit(rmi_bnd_web *s, rmi_bnd_node *node, uint32_
     return RM_OK;
 }
 
-/* The bound of n moments together, in ns; price: of each, 2^-20 ns a byte, in and out; nodes: branchings, work allowing. */
+/* The bound of n moments together, in ns; price: of each, 2^-30 ns a byte, in and out; nodes: branchings, work allowing. */
 RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x, uint32_t nodes, uint32_t first, uint32_t turns, uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
 {
     rmi_bnd *w = s->w;
@@ -13885,9 +13951,9 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
     memset(node, 0, sizeof *node);
     node[0].parent = RMI_NONE;
     node[0].open = 1;
-    for (k = 0; k < n_x; k++) node[0].prices[k] = rmi_min(rmi_mul(price[k], (uint64_t)1 << w->up), w->most_price);
+    for (k = 0; k < n_x; k++) node[0].prices[k] = rmi_min(w->up >= 10 ? rmi_mul(price[k], (uint64_t)1 << (w->up - 10)) : price[k] >> (10 - w->up), w->most_price);
     RMI_TRY(rmi_bnd_web_visit(s, node, 0, first, turns));
-    for (k = 0; k < n_x; k++) price[k] = node[0].prices[k] >> w->up;
+    for (k = 0; k < n_x; k++) price[k] = w->up >= 10 ? node[0].prices[k] >> (w->up - 10) : rmi_mul(node[0].prices[k], (uint64_t)1 << (10 - w->up));
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
@@ -14316,64 +14382,148 @@ RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
     return at;
 }
 
-/* To the best moment each is added with which it bounds more. Prices begin where they were, or equal: those found with fewer moments may be
-   places that are hard to leave. Then branching. */
+/* Moments that are looked at together, with their prices. */
+typedef struct rmi_bnd_pick {
+    uint32_t n, at[RMI_BND_TOGETHER];
+    uint64_t price[RMI_BND_TOGETHER], most; /* most: what they bound */
+} rmi_bnd_pick;
+
+/* Their bound, from these prices on. */
+RMI_RARE rm_result rmi_bnd_pick_joint(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns, rmi_bnd_node *node, uint8_t *scratch)
+{
+    uint32_t i, x[RMI_BND_TOGETHER];
+    for (i = 0; i < p->n; i++) x[i] = s->w->m->keep[p->at[i]];
+    return rmi_bnd_joint(s, x, p->n, nodes, first, turns, p->price, node, scratch, &p->most);
+}
+
+/* Moments go without which the bound is the same: what is looked at more often has less time. */
+RMI_RARE rm_result rmi_bnd_pick_fewer(rmi_bnd_web *s, rmi_bnd_pick *p, rmi_bnd_node *node, uint8_t *scratch)
+{
+    uint32_t i = p->n, k;
+    while (i-- > 0 && p->n > 1) {
+        rmi_bnd_pick now = *p;
+        if (p->price[i]) continue;
+        for (k = i; k + 1 < p->n; k++) {
+            now.at[k] = p->at[k + 1];
+            now.price[k] = p->price[k + 1];
+        }
+        now.n--;
+        RMI_TRY(rmi_bnd_pick_joint(s, &now, 1, 0, 1, node, scratch));
+        if (now.most >= p->most) *p = now;
+    }
+    return RM_OK;
+}
+
+/* Each candidate is added with which they bound more. Prices begin where they were, or equal: those found with fewer moments may be places that
+   are hard to leave. */
+RMI_RARE rm_result rmi_bnd_pick_more(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n, uint32_t nodes, uint64_t level, rmi_bnd_node *node, uint8_t *scratch)
+{
+    const rmi_bnd *w = s->w;
+    uint32_t i, k, q;
+    rmi_bnd_pick now;
+    for (k = 0; k < 2 * n && w->work < w->most_work && p->n < RMI_BND_TOGETHER; k++) {
+        int warm = k % 2 == 0;
+        for (q = 0; q < p->n && p->at[q] < cand[k / 2];) q++;
+        if (cand[k / 2] >= w->m->n_keep || (q < p->n && p->at[q] == cand[k / 2])) continue;
+        now.n = p->n + 1;
+        for (i = 0, now.price[q] = 0; i < now.n; i++) {
+            now.at[i] = i == q ? cand[k / 2] : p->at[i - (i > q)];
+            if (!warm) now.price[i] = level / now.n;
+            else if (i != q) now.price[i] = p->price[i - (i > q)];
+        }
+        for (i = 0; i < p->n && warm; i++) now.price[q] += p->price[i] / 4 / p->n;
+        RMI_TRY(rmi_bnd_pick_joint(s, &now, nodes, q, warm ? 8 + 2 * now.n : 20 + 4 * now.n, node, scratch));
+        if (now.most > p->most + p->most / 8192) *p = now;
+    }
+    return RM_OK;
+}
+
+/* Where more is missing than before and after; at first n of them, then all. None if looking at all takes more work. */
+RMI_RARE rm_result rmi_bnd_missing(rmi_bnd *w, uint64_t work, uint32_t *peak, uint32_t *n_peak, uint32_t *n_first)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i, k, n = 0, last = RMI_NONE, *all = peak + RMI_BND_TOGETHER;
+    uint64_t was = 0, now, *top = RMI_NEW(w->mem, uint64_t, m->n_keep + 1u);
+    if (!top) return RM_ERROR_MEMORY;
+    *n_peak = *n_first = 0;
+    if ((uint64_t)m->n_keep * m->n_keep * 4 > work) return RM_OK;
+    w->work += (uint64_t)m->n_keep * m->n_keep * 4;
+    for (i = 0; i <= m->n_keep; i++) {
+        if (i < m->n_keep && !rmi_bnd_look(w, m->keep[i])) continue;
+        now = i < m->n_keep ? rmi_sub(w->forced + rmi_bnd_least_ws(w) + w->wanted, w->limit) : 0;
+        if (now < was && last != RMI_NONE) {
+            top[n] = was;
+            all[n++] = last;
+        }
+        if (now > was) last = i;
+        else if (now < was) last = RMI_NONE;
+        was = now;
+    }
+    for (i = 0; i < n; i = k) { /* of many one in each stretch */
+        uint32_t best = i, part = n > RMI_BND_TOGETHER ? n : RMI_BND_TOGETHER;
+        for (k = i; k < n && (uint64_t)k * RMI_BND_TOGETHER / part == (uint64_t)i * RMI_BND_TOGETHER / part; k++)
+            if (top[k] > top[best]) best = k;
+        peak[(*n_first)++] = all[best];
+    }
+    memmove(peak + *n_first, all, n * sizeof *all);
+    *n_peak = *n_first + n;
+    return RM_OK;
+}
+
+/* Several moments: those where most is missing, or the best one and whatever adds to it. Then branching. */
 RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
+    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand, n_peak, *cand = RMI_NEW(w->mem, uint32_t, n + 3 * (size_t)all + RMI_BND_TOGETHER);
     uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks);
-    uint64_t ns, most = tries[0].key, end = w->work + more, price[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], level;
-    uint32_t i, k, q, c, n_at = 1, at[RMI_BND_TOGETHER], to[RMI_BND_TOGETHER], x[RMI_BND_TOGETHER], bwd = m->n_keep - m->g->n_ops, all = 2 * m->n_keep, warm, small = (uint64_t)w->n_arc * 300 * RMI_BND_TOGETHER < more / 4;
+    uint64_t end = w->work + more, level;
+    int small = (uint64_t)w->n_arc * 300 * RMI_BND_TOGETHER < more / 4;
+    rmi_bnd_pick best, now, start;
     rmi_bnd_web s;
-    if (!scratch) return RM_ERROR_MEMORY;
+    if (!scratch || !cand) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_bnd_web_begin(w, &s));
-    at[0] = tries[0].at;
-    price[0] = tries[0].price;
-    w->most_work = end - more / 2;
-    if (!price[0]) price[0] = rmi_mul_div_up(w->common, 1u << 17, w->limit + 1); /* a place to begin */
-    level = price[0] / 2 * 3;
-    for (k = 0; k < 2 * (n + 2 * all) && w->work < w->most_work; k++) { /* those near the best, then evenly, ever closer: backwards, everything */
-        uint32_t cand;
-        c = k / 2;
-        cand = c < n ? tries[c].at : c < n + all ? m->g->n_ops + rmi_bnd_even(c - n, bwd) : rmi_bnd_even(c - n - all, m->n_keep);
-        for (q = 0; q < n_at && at[q] < cand;) q++;
-        if (cand >= m->n_keep || n_at == RMI_BND_TOGETHER || (q < n_at && at[q] == cand) || (c < n && cand < m->g->n_ops)) continue;
-        warm = k % 2 == 0;
-        for (i = 0, now[q] = 0; i <= n_at; i++) {
-            x[i] = m->keep[i < q ? at[i] : i == q ? cand : at[i - 1]];
-            if (!warm) now[i] = level / (n_at + 1);
-            else if (i != q) now[i] = price[i < q ? i : i - 1];
-        }
-        for (i = 0; i < n_at && warm; i++) now[q] += price[i] / 4 / n_at;
-        RMI_TRY(rmi_bnd_joint(&s, x, n_at + 1, m->n_keep < 64 ? 32 : 1, q, warm ? 12 : 20 + 2 * n_at, now, node, scratch, &ns));
-        if (ns <= most + most / 8192) continue;
-        most = ns;
-        memmove(at + q + 1, at + q, (n_at - q) * sizeof *at);
-        at[q] = cand;
-        n_at++;
-        memcpy(price, now, sizeof price);
+    best.n = 1;
+    best.at[0] = tries[0].at;
+    best.most = tries[0].key;
+    best.price[0] = tries[0].price ? rmi_mul(tries[0].price, 1024) : rmi_mul_div_up(w->common, 1u << 27, w->limit + 1); /* a place to begin */
+    level = best.price[0] / 2 * 3;
+    RMI_TRY(rmi_bnd_missing(w, more / 4, cand, &n_peak, &n_cand));
+    start.n = 0;
+    for (i = 0; i < n_cand; i++)
+        if (rmi_bnd_look(w, m->keep[cand[i]]) && (!start.n || w->before[m->keep[start.at[start.n - 1]]])) start.at[start.n++] = cand[i];
+    n_cand = n_peak;
+    for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
+    for (i = 0; i < all; i++) cand[n_cand++] = m->g->n_ops + rmi_bnd_even(i, bwd);
+    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_keep);
+    w->most_work = w->work + more / 4;
+    now.most = 0;
+    for (k = 0; k < 4 && start.n > 1; k++) {
+        for (i = 0; i < start.n; i++) start.price[i] = rmi_max((level * 2 >> k) / start.n, 1);
+        RMI_TRY(rmi_bnd_pick_joint(&s, &start, 1, 0, 1, node, scratch));
+        if (start.most > now.most) now = start;
     }
-    for (i = c = 0; c < RMI_BND_TOGETHER && small; c++) { /* at equal distances: with little memory each wants repeats, which only many show */
-        q = tries[0].at + (m->n_keep - 1 - tries[0].at) * c / (RMI_BND_TOGETHER - 1);
-        if ((i && q <= to[i - 1]) || !rmi_bnd_look(w, m->keep[q]) || (i && !w->before[m->keep[to[i - 1]]])) continue;
-        x[i] = m->keep[q];
-        now[i] = level / RMI_BND_TOGETHER;
-        to[i++] = q;
+    if (now.most) RMI_TRY(rmi_bnd_pick_joint(&s, &now, 1, 0, 80 + 20 * now.n, node, scratch));
+    if (now.most) RMI_TRY(rmi_bnd_pick_fewer(&s, &now, node, scratch));
+    if (now.most) RMI_TRY(rmi_bnd_pick_more(&s, &now, cand, n_cand, m->n_keep < 64 ? 32 : 1, level, node, scratch));
+    w->most_work += more / 4;
+    RMI_TRY(rmi_bnd_pick_more(&s, &best, cand + n_peak, n_cand - n_peak, m->n_keep < 64 ? 32 : 1, level, node, scratch));
+    if (now.most > best.most) best = now;
+    now.n = 0;
+    for (k = 0; k < RMI_BND_TOGETHER && small; k++) { /* at equal distances: with little memory each wants repeats, which only many show */
+        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
+        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(w, m->keep[i]) || (now.n && !w->before[m->keep[now.at[now.n - 1]]])) continue;
+        now.price[now.n] = level / RMI_BND_TOGETHER;
+        now.at[now.n++] = i;
     }
     w->most_work = end - more / 4;
-    if (i > 1) RMI_TRY(rmi_bnd_joint(&s, x, i, 1, 0, 100, now, node, scratch, &ns));
-    if (i > 1 && ns > most) {
-        most = ns;
-        memcpy(at, to, sizeof at);
-        memcpy(price, now, sizeof price);
-        n_at = i;
-    }
-    if (n_at == 1) return RM_OK; /* one is better left to the cut */
-    for (i = 0; i < n_at; i++) x[i] = m->keep[at[i]];
-    *bound = rmi_max(*bound, most);
+    if (now.n > 1) RMI_TRY(rmi_bnd_pick_joint(&s, &now, 1, 0, 100, node, scratch));
+    if (now.n > 1 && now.most > best.most) best = now;
+    if (m->n_keep >= 64) RMI_TRY(rmi_bnd_pick_more(&s, &best, cand, n_cand, 1, level, node, scratch));
+    if (best.most <= tries[0].key) return RM_OK; /* one is better left to the cut */
+    *bound = rmi_max(*bound, best.most);
     w->most_work = end;
-    RMI_TRY(rmi_bnd_joint(&s, x, n_at, RMI_BND_NODES, 0, 32, price, node, scratch, &ns));
-    *bound = rmi_max(*bound, ns);
+    RMI_TRY(rmi_bnd_pick_joint(&s, &best, RMI_BND_NODES, 0, 60, node, scratch));
+    *bound = rmi_max(*bound, best.most);
     return RM_OK;
 }
 

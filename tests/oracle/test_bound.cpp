@@ -28,6 +28,8 @@ static std::string graph_text(uint64_t seed, bool link = false)
     unsigned n = link ? 3 + r.below(8) : 2 + r.below(4), rich = r.below(4);
     std::vector<std::string> value = {"x"}, needs;
     std::vector<unsigned> bytes = {1 + r.below(6)};
+    std::vector<bool> grad = {false};
+    Rng q = {seed << 20 | 7};
     std::string s = "rockmate graph 1\ntensor w param " + std::to_string(r.below(3)) + (r.one_in(2) ? num("grad", 1 + r.below(3)) : "") + "\ntensor x " + (r.one_in(3) ? "input " : "const ") +
                     std::to_string(bytes[0]) + "\n";
     if (link) s += "link h2d=" + std::to_string(10000000u << r.below(8)) + " d2h=" + std::to_string(10000000u << r.below(8)) + "\n";
@@ -39,7 +41,7 @@ static std::string graph_text(uint64_t seed, bool link = false)
         unsigned size = last ? r.below(2) : view ? bytes[a] : r.one_in(3) ? bytes[a] : 1 + r.below(9);
         if (view) {
             s += "op " + o + " in=" + value[a] + " out=" + y + ":" + std::to_string(size) + " view=" + value[a] + "\n";
-            value.push_back(y), bytes.push_back(size);
+            value.push_back(y), bytes.push_back(size), grad.push_back(grad[a]);
             continue;
         }
         if (link && weight && !r.one_in(3)) { /* a weight of its own, as large as values, with or without an update on either side */
@@ -65,7 +67,16 @@ static std::string graph_text(uint64_t seed, bool link = false)
             else if (rich > 1 && a && r.one_in(4) && list.find(value[a]) != std::string::npos) s += " inplace_bwd=" + value[a] + ":" + value[a];
             s += "\n";
         }
-        value.push_back(y), bytes.push_back(size);
+        if (seed % 5 == 2 && !link && weight && (grad[a] || (two && grad[b]))) /* in two parts: that of the weight may run late */
+            for (unsigned f = 0, alike = q.below(2); s.find("\nvariant " + o + " v" + std::to_string(f)) != std::string::npos || !f; f++)
+                for (unsigned k = 0; k < 2 && (!f || alike); k++) {
+                    const std::string in[] = {grad[a] ? value[a] : "", two && grad[b] ? value[b] : ""}, from[] = {value[a], y};
+                    std::string list, of = k ? in[0] + (in[0].empty() || in[1].empty() ? "" : ",") + in[1] : "w";
+                    for (const std::string &t : from)
+                        if (q.one_in(2)) list += (list.empty() ? "" : ",") + t;
+                    s += "part " + o + (f ? "@v" + std::to_string(f) : "") + (k ? " x" : " w") + " grads=" + of + " needs=" + (list.empty() ? "none" : list) + num("bwd", 1 + q.below(12)) + num("bwd_ws", q.below(6)) + "\n";
+                }
+        value.push_back(y), bytes.push_back(size), grad.push_back(weight || grad[a] || (two && grad[b]));
     }
     return s + "output " + value.back() + "\n";
 }
@@ -321,7 +332,7 @@ static uint64_t together(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit,
         uint32_t x[6], n = 0, want = 1 + r.below(6);
         for (uint32_t i = r.one_in(2) ? m->g->n_ops : 0; i < m->n_keep && n < want; i++)
             if (m->tasks[m->keep[i]].way <= RMI_BWD && !r.one_in(3)) x[n++] = m->keep[i];
-        for (uint64_t &p : price) p = r.one_in(3) ? 0 : (uint64_t)1 << r.below(24); /* any is safe */
+        for (uint64_t &p : price) p = r.one_in(3) ? 0 : (uint64_t)1 << r.below(34); /* any is safe */
         w.most_work = w.work + 2000000;
         if (n < 1 || rmi_bnd_joint(&web, x, n, r.one_in(2) ? 1 : 64, r.below(n), 1 + r.below(40), price, node.data(), scratch.data(), &bound) != RM_OK) continue;
         joint += bound > 0;
