@@ -12158,8 +12158,8 @@ RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
     }
 }
 
-/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where less
-   than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few places. */
+/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where memory is
+   short, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few places. */
 RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
 {
     uint64_t limit = s->limit;
@@ -12170,7 +12170,7 @@ RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
     s->limit = limit;
     rmi_ref_eval(s, s->a); /* forms may be others now */
     s->recorded = 0;
-    rmi_ref_fill(s, limit - limit / 32, 100000 / s->m->n_tasks);
+    rmi_ref_fill(s, limit - 2 * (limit / n), 100000 / s->m->n_tasks);
     return r;
 }
 
@@ -14016,22 +14016,35 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
        T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + c2 excess of params + b2 changed
                                          + b1 changed from y on - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
    if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only.
-   Updates: that of a param which is read after x comes after x. On the host it takes time of the host's lane (price h), its gradient goes
-   out, and the new weight comes in for the forward before the next x; on the device it takes time, its states are there at x or come in
-   after x and go out, its weight is there at the next x or goes out. To the left comes T h, to the right the least of
-   h host + b2 gradient + c2 weight (then c2 excess does not count as well) and device + (b2 + c1 + c2) states + b2 weight. */
+   Updates that surely come after x, with `late` 1 if after y, too. On the host one takes time of the host's lane (price h), its gradient
+   goes out and the new weight comes in for the forward before the next x, or for x. On the device it takes time, its states are there at
+   x or come in after x and go out, its weight (if x does not hold it) is there at the next x or goes out; if no backward after x reads the
+   weight, it comes in for the update alone; and it is there when the step starts (price s <= c2) or comes in for the forward. To the left
+   comes T h, to the right the least of
+       h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight + s weight,
+   and of all other weights s times what is above the limit.
+   One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the next step comes
+   after copy, update and copy, and what does not lie between that read and its last gradient, updates on the device among it, is all
+   that can run meanwhile. T is above that sum as it is above the sum of all computation, so above any mean of both. */
 typedef struct rmi_bnd_update { /* so many equal params */
-    uint64_t n, weight, grad, state, fwd; /* bytes; fwd: of the weight, if forwards before x read it */
-    uint64_t device, host;                /* ns; RMI_INF: not there */
+    uint64_t n, in, out, fwd, now, grad, state; /* bytes of the weight: its update after x alone wants it; x does not hold it; forwards before x,
+                                                   or (now) these or x, read it; of the gradient; of the state */
+    uint64_t device, host, wait;                /* ns; RMI_INF: not there; wait: of the computation for the update on the host */
+    uint64_t late, late_grad;                   /* the update, the gradient's last contribution come after y */
+    uint64_t p_in, p_out, p_fwd, p_now, p_grad, p_state; /* bytes at a price */
 } rmi_bnd_update;
 #define RMI_BND_UPDATES 48u
 
 typedef struct rmi_bnd_traffic {
     uint64_t before, may; /* ns of compute that surely precede x; that may lie outside x to y */
-    uint64_t params, start; /* bytes: read after x; read before x, above the limit */
-    uint64_t grads, late;   /* changed for the next step, those of `updates` left out; from y on, of all */
+    uint64_t params, start; /* bytes: read after x; read before x, those of `updates` left out */
+    uint64_t grads, late;   /* changed for the next step, those of `updates` left out; from y on */
     rmi_bnd_update *updates;
     uint32_t n_updates;
+    uint64_t price, time;   /* of now; units of the cut and of what every plan takes */
+    uint32_t reads;         /* the first run that reads it */
+    uint32_t waited;        /* the param whose update on the host is waited for, or RMI_NONE */
+    uint64_t wait;          /* ns from its last gradient to the next step's first read, less all computation that may lie there */
 } rmi_bnd_traffic;
 
 /* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no buffers of
@@ -14060,41 +14073,68 @@ RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
     return sum;
 }
 
-/* Bytes that are changed for the next step, beside those of params that x touches (seen); late: by what surely starts with y or
-   after it (past), or NULL for all. b: NULL, or where updates that have a choice of side or of states are counted instead. seen: 1: x touches
-   it; 2: surely read after x; 4: by forwards before x. */
-RMI_RARE uint64_t rmi_bnd_changed(const rmi_bnd *w, const uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *b)
+/* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
+RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *w, uint32_t i, const uint8_t *among)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_list *c = &m->g->tensors[i].consumers;
+    uint32_t k, j;
+    for (k = 0; k < c->n && among; k++)
+        for (j = m->bwd0[c->at[k]]; j < m->bwd0[c->at[k]] + m->n_bwd[c->at[k]]; j++)
+            if (among[j] && rmi_list_has(&m->g->ops[c->at[k]].forms[0].parts[m->tasks[j].part].grads, i)) return j;
+    return RMI_NONE;
+}
+
+/* An update after x that may run on the host, or wants states on the device. 0: there are too many kinds. */
+RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *b, const rmi_bnd_update *x)
+{
+    uint32_t k;
+    for (k = 0; k < b->n_updates; k++) {
+        rmi_bnd_update y = b->updates[k];
+        y.n = 1;
+        if (!memcmp(&y, x, sizeof y)) break;
+    }
+    if (k == RMI_BND_UPDATES) return 0;
+    if (k == b->n_updates) b->updates[b->n_updates++] = *x;
+    else b->updates[k].n++;
+    return 1;
+}
+
+/* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches. seen: 1: x touches it;
+   2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed. past: what surely starts with y or after it, or NULL. */
+RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *b)
 {
     const rmi_ref_model *m = w->m;
     const rm_graph *g = m->g;
-    uint64_t sum = 0;
-    uint32_t i, k, j;
+    uint32_t i, k;
+    for (k = g->n_ops; k < m->n_keep && rmi_low_has_update(m->step); k++) {
+        const rmi_ref_task *task = &m->tasks[m->keep[k]];
+        const rmi_tensor *t = &g->tensors[task->id];
+        rmi_bnd_update x;
+        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !w->after[m->keep[k]] || !t->updates || !t->consumers.n || t->external || t->stays) continue;
+        i = task->id;
+        memset(&x, 0, sizeof x);
+        x.n = 1;
+        x.in = seen[i] & 10 ? 0 : t->bytes;
+        x.out = seen[i] & 8 ? 0 : t->bytes;
+        x.fwd = seen[i] & 4 ? t->bytes : 0;
+        x.now = seen[i] & 12 ? t->bytes : 0;
+        x.grad = t->grad_bytes;
+        x.state = t->state_bytes;
+        x.host = t->opt_host;
+        x.device = x.host == RMI_INF ? 0 : t->opt;
+        x.wait = i == b->waited ? b->wait : 0;
+        x.late = past && past[m->keep[k]];
+        x.late_grad = rmi_bnd_gives(w, i, past) != RMI_NONE;
+        if (rmi_bnd_put_update(b, &x)) seen[i] |= 16;
+    }
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
-        int late = !past;
-        rmi_bnd_update *x;
-        if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 1) || (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step)))) continue;
-        for (k = 0; k < t->consumers.n && past; k++) {
-            uint32_t o = t->consumers.at[k];
-            for (j = 0; j < m->n_bwd[o]; j++) late |= past[m->bwd0[o] + j] && rmi_list_has(&g->ops[o].forms[0].parts[m->tasks[m->bwd0[o] + j].part].grads, i);
-        }
-        if (b && rmi_low_has_update(m->step) && t->updates && !t->stays && seen[i] & 2) { /* read after x, not by it */
-            uint64_t host = t->opt_host, device = host == RMI_INF ? 0 : t->opt, fwd = seen[i] & 4 ? t->bytes : 0;
-            for (k = 0, x = b->updates; k < b->n_updates; k++, x++)
-                if (x->weight == t->bytes && x->grad == t->grad_bytes && x->state == t->state_bytes && x->fwd == fwd && x->device == device && x->host == host) break;
-            if (k == b->n_updates && k < RMI_BND_UPDATES) {
-                memset(x, 0, sizeof *x);
-                x->weight = t->bytes, x->grad = t->grad_bytes, x->state = t->state_bytes, x->fwd = fwd, x->device = device, x->host = host;
-                b->n_updates++;
-            }
-            if (k < RMI_BND_UPDATES) {
-                x->n++;
-                continue;
-            }
-        }
-        if (late) sum += m->step == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
+        uint64_t bytes = m->step == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
+        if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) || (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step)))) continue;
+        b->grads += bytes;
+        if (rmi_bnd_gives(w, i, past) != RMI_NONE) b->late += bytes;
     }
-    return sum;
 }
 
 /* Bytes of params that are surely read after x (noted in seen: 2; those that x holds, 8, do not count again), or by forwards before it (4). */
@@ -14125,62 +14165,149 @@ RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
 /* Bytes that a lane moves in ns, at most. */
 RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
 
-/* What updates add, at prices in quarters of `price` and h in eighths. fwd: new weights come in for the forward. */
-RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, uint64_t price, const rmi_bnd_traffic *b, uint64_t b2, uint64_t c, uint64_t c2, uint64_t h, int fwd)
+/* Prices in parts: b1, b2, c1, c2 in 16ths; the host's lane in 64ths; of the computation's time that of updates instead of a wait, and the
+   start of a step, of c2, in 16ths. */
+enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_START, RMI_BND_PARTS };
+
+/* What updates add: of either side the cheaper one. left: 1024 (1 - b1 d2h): of the time outside x to y that share is counted as computation. */
+RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, const uint32_t *p, uint64_t left)
 {
-    uint64_t sum = 0;
+    uint64_t sum = 0, c = p[RMI_BND_C1] + p[RMI_BND_C2];
     uint32_t k;
     for (k = 0; k < b->n_updates; k++) {
         const rmi_bnd_update *u = &b->updates[k];
-        uint64_t weight = rmi_ref_scale(u->weight, price), device = u->device == RMI_INF ? RMI_INF : rmi_add(rmi_bnd_units(w, u->device), (rmi_ref_scale(u->state, price) * (b2 + c) + weight * b2) / 4);
-        uint64_t host = u->host == RMI_INF ? RMI_INF : rmi_add(rmi_bnd_units(w, u->host) / 8 * h, (rmi_ref_scale(u->grad, price) * b2 + (fwd && u->fwd ? weight * c2 : 0)) / 4);
+        uint64_t out = p[RMI_BND_B2] + (u->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
+        if (u->device != RMI_INF) device = rmi_bnd_units(w, u->device) / 16384 * (left * p[RMI_BND_TIME]) + (u->p_state * (out + c) + u->p_out * out + u->p_in * c) / 16 + u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
+        if (u->host != RMI_INF) host = rmi_bnd_units(w, u->host) / 64 * p[RMI_BND_HOST] + rmi_bnd_units(w, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) + (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
         sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
     }
     return sum;
 }
 
-/* The best T for one price, over splits of it in quarters. */
-RMI_RARE uint64_t rmi_bnd_link_at(rmi_bnd *w, uint64_t price, const rmi_bnd_traffic *b)
+RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price) { return rmi_min(rmi_ref_scale(bytes, price), (uint64_t)1 << 56); }
+
+/* What does not depend on the parts: the cut, and bytes at this price. */
+RMI_FN void rmi_bnd_cut_at(rmi_bnd *w, uint64_t price, rmi_bnd_traffic *b)
 {
-    static const uint8_t hosts[] = {0, 2, 4, 6, 8, 12, 16, 32};
-    const rmi_link *l = &w->m->g->link;
-    uint64_t ns, ws, own = RMI_INF, best = 0, time, unit = (uint64_t)1 << w->up, room;
-    uint64_t in = rmi_min(rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), RMI_MAX / 64), out = rmi_bnd_moves(b->may, l->d2h);
-    uint32_t k, q;
+    uint64_t ns, ws, own = RMI_INF;
+    uint32_t k;
     rmi_bnd_line line;
     for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) own = rmi_min(own, rmi_add(rmi_bnd_units(w, ns), rmi_ref_scale(ws, price)));
     if (k == 8) own = rmi_bnd_units(w, rmi_bnd_least(w, w->x));
-    time = rmi_bnd_at(w, price, &line) / 2 + own;
-    if (w->down || w->common >= ((uint64_t)1 << 60) >> w->up) return 0;
-    time += w->common * unit;
-    for (k = 0; k < 125; k++) { /* quarters: b1, b2, c1; the rest is c2 */
-        uint64_t b1 = k % 5, b2 = k / 5 % 5, c1 = k / 25, c2, speed, gain, top, den;
-        if (b1 + b2 + c1 > 4) continue;
-        c2 = 4 - b1 - b2 - c1;
-        if (b1 && rmi_mul_div_up(price, l->d2h / 4 * b1 + 4, 1000000000u) > rmi_mul(unit, 1u << 20)) continue;
-        room = rmi_add(rmi_ref_scale(rmi_add(w->limit, rmi_mul(out / 4 + 1, b1)), price), 1);
-        speed = l->d2h / 4 * b2 + l->h2d / 4 * (c1 + c2) + 8;
-        for (q = 0; q < (b->n_updates ? 2 * RMI_COUNT(hosts) : 1); q++) {
-            uint64_t h = hosts[q / 2];
-            gain = rmi_ref_scale((b->grads * b2 + in * c1 + b->params * (c1 + c2) + (q % 2 ? 0 : b->start * c2) + b->late * b1) / 4 + w->forced, price);
-            gain = rmi_add(gain, rmi_bnd_updates_at(w, price, b, b2, c1 + c2, c2, h, (int)(q % 2)));
-            top = rmi_sub(rmi_add(time, gain), room);
-            den = rmi_add(rmi_mul(unit, (8 + h) << 17), rmi_mul_div_up(price, speed, 1000000000u));
-            if (den == RMI_INF || top >= (uint64_t)1 << 62) continue;
-            best = rmi_max(best, rmi_sub(rmi_mul_div_up(top, 1u << 20, den), 1));
-        }
+    b->price = price;
+    b->time = rmi_bnd_at(w, price, &line) / 2 + own + (w->common << w->up);
+    for (k = 0; k < b->n_updates; k++) {
+        rmi_bnd_update *u = &b->updates[k];
+        u->p_in = rmi_bnd_priced(u->in, price), u->p_out = rmi_bnd_priced(u->out, price), u->p_fwd = rmi_bnd_priced(u->fwd, price);
+        u->p_now = rmi_bnd_priced(u->now, price), u->p_grad = rmi_bnd_priced(u->grad, price), u->p_state = rmi_bnd_priced(u->state, price);
     }
-    return best;
 }
 
-/* Prices moment x, with y or (RMI_NONE) without. scratch: two rows by task. */
+/* T for the price of now in these parts. */
+RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *w, const rmi_bnd_traffic *b, const uint32_t *p)
+{
+    const rmi_link *l = &w->m->g->link;
+    uint64_t unit = (uint64_t)1 << w->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1], c2 = p[RMI_BND_C2], start = p[RMI_BND_START];
+    uint64_t bytes = (b->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), RMI_MAX / 64) * c1 + b->params * (c1 + c2) + b->late * b1) / 16 + b->start / 256 * c2 * start + w->forced;
+    uint64_t room = rmi_add(w->limit, rmi_add(rmi_mul(rmi_bnd_moves(b->may, l->d2h) / 16 + 1, b1), rmi_mul(w->limit / 256 + 1, c2 * start)));
+    uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14), rmi_mul_div_up(b->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
+    uint64_t busy = b1 ? rmi_mul_div_up(b->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top; /* b1 d2h, in 1024ths of a unit */
+    if (busy >= unit << 10) return 0;
+    top = rmi_add(rmi_add(b->time, rmi_ref_scale(bytes, b->price)), rmi_bnd_updates_at(w, b, p, b1 ? (unit * 1024 - busy - 1) >> w->up : 1024));
+    if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
+    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_ref_scale(room, b->price), 1)), 1u << 20, den), 1);
+}
+
+/* Tries parts on a grid; value: the best T so far, of parts best. */
+RMI_RARE void rmi_bnd_link_grid(const rmi_bnd *w, const rmi_bnd_traffic *b, uint32_t *best, uint64_t *value)
+{
+    static const uint8_t hosts[] = {0, 16, 32, 48, 64, 96, 128, 255};
+    uint32_t k, q, p[RMI_BND_PARTS];
+    for (k = 0; k < 125; k++) {
+        uint64_t v;
+        p[RMI_BND_B1] = k % 5 * 4, p[RMI_BND_B2] = k / 5 % 5 * 4, p[RMI_BND_C1] = k / 25 * 4;
+        p[RMI_BND_C2] = 16 - p[RMI_BND_B1] - p[RMI_BND_B2] - p[RMI_BND_C1];
+        if (p[RMI_BND_C2] > 16) continue;
+        for (q = 0; q < (b->n_updates ? 2 * RMI_COUNT(hosts) : 1); q++)
+            for (p[RMI_BND_TIME] = 16;; p[RMI_BND_TIME] = 0) {
+                p[RMI_BND_HOST] = hosts[q / 2];
+                p[RMI_BND_START] = q % 2 || (!b->n_updates && b->start < w->limit) ? 0 : 16;
+                v = rmi_bnd_link_at(w, b, p);
+                if (v > *value) memcpy(best, p, sizeof p);
+                *value = rmi_max(*value, v);
+                if (!b->wait || !p[RMI_BND_TIME]) break;
+            }
+    }
+}
+
+/* Moves parts while that helps. */
+RMI_RARE void rmi_bnd_link_climb(const rmi_bnd *w, const rmi_bnd_traffic *b, uint32_t *p, uint64_t *value)
+{
+    static const uint32_t most[] = {16, 16, 16, 16, 1024, 16, 16};
+    uint32_t step, i, k, moved = 1, was;
+    for (step = 4; step; step /= moved ? 1 : 2)
+        for (moved = i = 0; i < RMI_BND_PARTS; i++)
+            for (k = 0; k < (i < RMI_BND_HOST ? 4u : 2u); k++) { /* a link's price goes over to another's; others rise or fall */
+                uint32_t *to = i < RMI_BND_HOST ? &p[k] : NULL, by = i == RMI_BND_HOST ? 4 * step : step;
+                uint64_t v;
+                was = p[i];
+                if (to == &p[i] || ((to || k) && p[i] < by) || (!to && !k && p[i] + by > most[i])) continue;
+                p[i] = to || k ? p[i] - by : p[i] + by;
+                if (to) *to += by;
+                v = rmi_bnd_link_at(w, b, p);
+                moved |= v > *value;
+                if (v <= *value) {
+                    p[i] = was;
+                    if (to) *to -= by;
+                }
+                *value = rmi_max(*value, v);
+            }
+}
+
+/* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to the next step's first
+   read of it, less all computation that does not surely lie between that read and there. upto, past: of y; around: two rows by task. */
+RMI_RARE void rmi_bnd_wait(rmi_bnd *w, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *b)
+{
+    const rmi_ref_model *m = w->m;
+    const rm_graph *g = m->g;
+    uint64_t most = 0, path, slack = 0;
+    uint32_t i, gives = RMI_NONE, last;
+    b->waited = RMI_NONE;
+    b->wait = 0;
+    for (i = 0; i < g->n_tensors; i++) {
+        const rmi_tensor *t = &g->tensors[i];
+        if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes || !t->grad_bytes || (last = rmi_bnd_gives(w, i, past)) == RMI_NONE) continue;
+        path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency), rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h), rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
+        if (path <= most) continue;
+        most = path;
+        b->waited = i;
+        gives = last;
+    }
+    if (b->waited == RMI_NONE) return;
+    for (i = 0; i < g->tensors[b->waited].consumers.n && !w->must[g->tensors[b->waited].consumers.at[i]]; i++) {}
+    if (i == g->tensors[b->waited].consumers.n) return;
+    b->reads = g->tensors[b->waited].consumers.at[i];
+    rmi_bnd_around(w, b->reads);
+    memcpy(around, w->after, m->n_tasks);
+    around[b->reads] = 1;
+    rmi_bnd_around(w, gives);
+    w->before[gives] = 1;
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t t = m->keep[i];
+        if (around[t] && w->before[t]) continue;
+        slack = rmi_add(slack, m->tasks[t].way == RMI_FWD ? w->first[m->tasks[t].id] : rmi_bnd_least(w, t));
+    }
+    b->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
+}
+
+/* Prices moment x, with y or (RMI_NONE) without. scratch: three rows by task. */
 RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
-    uint64_t price, best = 0, at = 0, within = 0, hi, lo;
+    uint64_t price, best = 0, at = 0, within = 0, hi, lo, value;
     uint8_t *upto = scratch, *past = scratch + m->n_tasks;
     rmi_bnd_traffic b;
-    uint32_t i;
+    uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
     int exact;
     memset(&b, 0, sizeof b);
     w->upto = NULL;
@@ -14190,9 +14317,11 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8
         memcpy(upto, w->before, m->n_tasks);
         memcpy(past, w->after, m->n_tasks);
         past[y] = 1;
+        rmi_bnd_wait(w, past, past + m->n_tasks, &b);
         w->upto = upto;
     }
     if (!rmi_bnd_look(w, x)) return RM_OK;
+    if (!b.wait || !w->before[b.reads]) b.wait = 0;
     for (i = 0; i < m->n_keep; i++) {
         uint32_t t = m->keep[i];
         uint64_t ns = m->tasks[t].way == RMI_FWD ? (w->must[m->tasks[t].id] || w->before[t] ? w->first[m->tasks[t].id] : 0) : rmi_bnd_least(w, t);
@@ -14205,9 +14334,9 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8
     b.updates = updates;
     w->forced += rmi_bnd_held_home(w, seen);
     b.params = rmi_bnd_params(w, seen, 1);
-    b.start = rmi_sub(rmi_bnd_params(w, seen, 0), w->limit);
-    b.grads = rmi_bnd_changed(w, seen, NULL, &b);
-    if (w->upto) b.late = rmi_bnd_changed(w, seen, past, NULL);
+    b.start = rmi_bnd_params(w, seen, 0);
+    rmi_bnd_changed(w, seen, w->upto ? past : NULL, &b);
+    for (i = 0; i < b.n_updates; i++) b.start -= b.updates[i].fwd * b.updates[i].n;
     b.params = rmi_min(b.params, RMI_MAX / 64);
     b.start = rmi_min(b.start, RMI_MAX / 64);
     b.grads = rmi_min(b.grads, RMI_MAX / 64);
@@ -14219,16 +14348,33 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8
     price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << w->up, 1000000000u, rmi_min(m->g->link.h2d, m->g->link.d2h)), 1u << 20), w->most_price); /* a byte costs the link's time */
     lo = rmi_min(w->price ? w->price : price, price) / 16 + 1;
     hi = rmi_min(rmi_mul(rmi_max(w->price, price), 64), w->most_price);
-    for (price = lo; price <= hi && w->work <= w->most_work; price += price / 4 * 3 + 1) {
-        uint64_t v = rmi_bnd_link_at(w, price, &b);
-        if (v > best) at = price;
-        best = rmi_max(best, v);
+    if (w->down || w->common >= ((uint64_t)1 << 60) >> w->up) return RM_OK;
+    if (b.n_updates) { /* only waits and the host's lane count */
+        rmi_bnd_cut_at(w, 1, &b);
+        rmi_bnd_link_grid(w, &b, p, bound);
     }
-    for (lo = at / 7 * 4, hi = rmi_min(at / 4 * 7, w->most_price); at && hi - lo > at / 256 + 2 && w->work <= w->most_work;) { /* ever narrower around the best */
-        uint64_t third = (hi - lo) / 3, p = rmi_bnd_link_at(w, lo + third, &b), q = rmi_bnd_link_at(w, hi - third, &b);
-        best = rmi_max(best, rmi_max(p, q));
-        if (p < q) lo += third;
-        else hi -= third;
+    for (i = 0, price = lo; price <= hi && i < 4 && w->work <= w->most_work; price += price / 4 * 3 + 1, i++) {
+        uint64_t was = best;
+        rmi_bnd_cut_at(w, price, &b);
+        rmi_bnd_link_grid(w, &b, p, &best);
+        if (best > was) at = price, i = 0;
+    }
+    if (!at || best < *bound - *bound / 32) return RM_OK;
+    for (hi = at / 2; hi > at / 1024 && w->work <= w->most_work;) { /* ever closer around the best price */
+        uint64_t was = best;
+        for (i = 0; i < 2 && best == was; i++) {
+            memcpy(q, p, sizeof q);
+            price = i ? at + hi : at - hi;
+            if (price > w->most_price) continue;
+            rmi_bnd_cut_at(w, price, &b);
+            value = rmi_bnd_link_at(w, &b, q);
+            rmi_bnd_link_climb(w, &b, q, &value);
+            if (value <= best) continue;
+            best = value;
+            memcpy(p, q, sizeof q);
+        }
+        if (best > was) at = price;
+        else hi /= 2;
     }
     *bound = rmi_max(*bound, best);
     return RM_OK;
@@ -14333,10 +14479,10 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *t
 RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
 {
     rmi_bnd w;
-    uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors), *scratch = RMI_NEW(mem, uint8_t, 2 * (size_t)m->n_tasks);
-    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u), most = 0, value;
+    uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors), *scratch = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
+    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u), most = 0, near = 0, value;
     rmi_bnd_update *updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
-    uint32_t i, k, top = 0, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
+    uint32_t i, k, n, top = RMI_NONE, last = m->n_keep, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
     rm_result r = rmi_bnd_make(mem, m, limit, &w);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
     if (!seen || !scratch || !live || !updates) return RM_ERROR_MEMORY;
@@ -14344,17 +14490,31 @@ RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, ui
     w.most_work = work;
     for (k = 0; k < m->n_start; k++) w.bytes[m->start[k]] = 0; /* may be at home in host memory */
     RMI_TRY(rmi_bnd_profile(&w, live));
-    for (i = m->g->n_ops; i < m->n_keep && w.work < work / 2; i += step) {
+    for (i = m->g->n_ops; i < m->n_keep && w.work < work / 3; i += step) {
         uint32_t at = i;
         for (k = i; k < i + step && k < m->n_keep; k++)
             if (live[k] > live[at]) at = k;
-        value = 0;
+        value = most;
         RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], RMI_NONE, seen, scratch, updates, &value));
-        if (value > most || (!most && (x == RMI_NONE || live[at] > live[top]))) x = m->keep[top = at];
+        if (value > most || (!most && (top == RMI_NONE || live[at] > live[top]))) top = at;
         most = rmi_max(most, value);
     }
-    for (k = 1; x != RMI_NONE && k <= m->n_keep - m->g->n_ops && w.work < work; k = k * 3 / 2 + 1) /* y: ever earlier from the end */
-        RMI_TRY(rmi_bnd_link_moment(&w, x, m->keep[m->n_keep - k], seen, scratch, updates, &most));
+    while (last > m->g->n_ops && m->tasks[m->keep[--last]].way != RMI_BWD) {}
+    for (i = 1; i < 8 && top != RMI_NONE && w.work < work / 2; i++) { /* its neighbours, with the last backward as y */
+        uint32_t at = i & 1 ? top + i / 2 : top - i / 2;
+        value = near;
+        if (at >= m->n_keep || m->tasks[m->keep[at]].way > RMI_BWD) continue;
+        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], m->keep[last], seen, scratch, updates, &value));
+        if (value > near) x = m->keep[at];
+        near = rmi_max(near, value);
+    }
+    most = rmi_max(most, near);
+    for (i = m->n_keep, n = 0, k = 2; i-- > m->g->n_ops && x != RMI_NONE && w.work < work;) { /* y: ever earlier backwards */
+        n += m->tasks[m->keep[i]].way == RMI_BWD;
+        if (n < k) continue;
+        k = k * 3 / 2 + 1;
+        RMI_TRY(rmi_bnd_link_moment(&w, x, m->keep[i], seen, scratch, updates, &most));
+    }
     *bound = rmi_max(*bound, most);
     return RM_OK;
 }
@@ -16715,9 +16875,36 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     return RM_OK;
 }
 
+/* A run that does not fit within `room` by itself gets the fastest form that does, or the smallest. Those that agree on what a forward saves stay. */
+RMI_FN void rmi_off_slim(const rmi_off_model *m, rmi_run *r, uint64_t room)
+{
+    const rmi_op *op = &m->g->ops[r->id];
+    uint64_t least = RMI_INF;
+    uint32_t f, k, p, best = r->form, was = r->form, saved = 0;
+    for (p = 0; p < op->forms[was].n_parts; p++) saved |= op->forms[was].parts[p].needs_saved;
+    for (f = 0; f < op->n_forms && !saved; f++) {
+        const rmi_off_task *t;
+        uint64_t bytes;
+        r->form = (uint16_t)f;
+        for (p = saved = 0; p < op->forms[f].n_parts; p++) saved |= op->forms[f].parts[p].needs_saved;
+        t = rmi_off_task_at(m, *r);
+        bytes = t->ws_bytes;
+        for (k = 0; k < t->n_reads; k++) bytes += m->room[m->pool[t->read + k]];
+        for (k = 0; k < t->n_writes; k++) bytes += m->pool[t->write + 3 * k + 1] == RMI_NONE ? m->room[m->pool[t->write + 3 * k]] : 0;
+        if (!saved && rmi_low_same_parts(&op->forms[was], &op->forms[f])) {
+            uint64_t key = bytes <= room ? t->ns : RMI_MAX + bytes;
+            if (f == was && bytes <= room) break;
+            if (key < least) best = f;
+            least = rmi_min(least, key);
+        }
+        saved = 0;
+    }
+    r->form = (uint16_t)(f < op->n_forms ? was : best);
+}
+
 /* Takes forms and the order of first executions, of backwards and of all else from a list without copies. What its forwards save has
    the size of the form whose backward reads it; all runs of an op are in one form. */
-RMI_FN void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, uint32_t percent)
+RMI_FN void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, uint32_t percent, uint64_t room)
 {
     const rm_graph *g = m->g;
     uint32_t i, k = 0, b;
@@ -16726,10 +16913,12 @@ RMI_FN void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, ui
     for (i = 0; i < n; i++) {
         if (runs[i].way != RMI_FWD) {
             m->order[m->n_order++] = runs[i];
+            if (room && runs[i].way == RMI_BWD) rmi_off_slim(m, &m->order[m->n_order - 1], room);
             if (runs[i].way == RMI_BWD && rmi_low_part(g, runs[i])->needs_saved) m->form[runs[i].id] = runs[i].form;
         } else if (!m->ran[runs[i].id]++) {
-            m->form[runs[i].id] = runs[i].form;
-            m->first[k++] = runs[i];
+            m->first[k] = runs[i];
+            if (room) rmi_off_slim(m, &m->first[k], room);
+            m->form[runs[i].id] = m->first[k++].form;
         }
     }
     for (i = 0; i < k; i++) m->first[i].form = (uint16_t)m->form[m->first[i].id];
@@ -17228,8 +17417,7 @@ RMI_FN void rmi_off_take_best(rmi_off_search *s)
     if (s->best_energy != RMI_INF) rmi_off_take(s, s->m->best_mode, s->m->best_host);
 }
 
-/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. Where the host's lane and the
-   link are both full, only two moves at once help: one gives the lane the time that the other takes. */
+/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. */
 RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
     rmi_off_model *m = s->m;
@@ -17240,15 +17428,8 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     rmi_off_keep_best(s);
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
-        uint32_t kind = s->n_flips ? rmi_off_random(s, 8) : 8; /* 0: a flip; 1: and a move; 2: two moves */
-        int changed;
-        if (kind == 2) {
-            memcpy(s->was, m->mode, m->n_buf);
-            memcpy(s->was_host, m->host_update, m->g->n_tensors);
-        }
-        changed = kind < 2 ? rmi_off_flip(s) : rmi_off_move(s, &lo, &hi);
-        if (kind == 1 || kind == 2) changed |= rmi_off_move(s, &lo, &hi);
-        if (!changed) {
+        int flips = s->n_flips && !rmi_off_random(s, 5);
+        if (!(flips ? rmi_off_flip(s) : rmi_off_move(s, &lo, &hi))) {
             s->rng++;
             from -= from > 0 && !(s->rng & 15); /* moves that change nothing cost little */
             if (!(s->rng & 63)) s->evals++;
@@ -17262,7 +17443,7 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
             rmi_off_keep_best(s);
             continue;
         }
-        if (kind < 3) {
+        if (flips) {
             memcpy(m->mode, s->was, m->n_buf);
             memcpy(m->host_update, s->was_host, m->g->n_tensors);
             rmi_off_settle(m);
@@ -18348,23 +18529,8 @@ RMI_COLD size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *r
     return put;
 }
 
-/* Does each of n runs read what some run before it has made? A group whose backward keeps what takes no bytes may not have run. */
-RMI_COLD int rmi_plan_all_made(const rm_graph *g, uint8_t *ran, const rmi_run *runs, size_t n)
-{
-    size_t i;
-    uint32_t e, m;
-    memset(ran, 0, g->n_ops);
-    for (i = 0; i < n; i++) {
-        const rmi_list *l = runs[i].way == RMI_FWD ? &g->ops[runs[i].id].in : runs[i].way == RMI_BWD ? &rmi_low_part(g, runs[i])->needs : NULL;
-        for (e = 0; l && e < l->n; e++)
-            if ((m = g->tensors[l->at[e]].maker) != RMI_NONE && !ran[m]) return 0;
-        if (runs[i].way == RMI_FWD) ran[runs[i].id] = 1;
-    }
-    return 1;
-}
-
 /* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward or update would not run (a group without
-   backwards is nowhere in a backward pass, but a weight may be read there and belong to it), or not find what it reads. */
+   backwards is nowhere in a backward pass, but a weight may be read there and belong to it). */
 RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
 {
     const rm_graph *g = b->g;
@@ -18397,7 +18563,7 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_ru
     if (wanted == backwards) *n += rmi_blk_tail(g, b->step, r + *n);
     for (i = 0; i < *n; i++) updates += r[i].way == RMI_OPT || r[i].way == RMI_OPT_HOST;
     for (k = 0; k < g->n_tensors && rmi_low_has_update(b->step); k++) updates -= g->tensors[k].updates;
-    if (wanted != backwards || updates || !rmi_plan_all_made(g, ran, r, *n)) *n = 0;
+    if (wanted != backwards || updates) *n = 0;
     return RM_OK;
 }
 
@@ -19081,8 +19247,7 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
 {
     uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
     size_t i;
-    if (w->c.off || w->d->like || w->joint || w->host_only) return 0;
-    if (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) key = rmi_mix(key ^ 1);
+    if (w->c.off || (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) || w->d->like || w->joint || w->host_only) return 0;
     for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
     return rmi_mix(key ^ w->c.passes) | 1;
 }
@@ -19096,7 +19261,7 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
         c.listed = 0; /* that list is gone */
         if (k->key != key || k->bytes > budget) continue;
         if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
-        if (rmi_plan_size(w, &c) > budget || c.host > w->d->host_bytes || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
+        if (rmi_plan_size(w, &c) > budget || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
         RMI_TRY(rmi_plan_take(w, &c, NULL));
     }
     return RM_OK;
@@ -19198,9 +19363,8 @@ RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t
     }
 }
 
-/* The search, and again with a lower limit while addresses cost more than live bytes. turn: how often that was done in vain; with
-   updates each takes half of the time that the one before took. */
-RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn)
+/* The search, and again with a lower limit while addresses cost more than live bytes. */
+RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
     rmi_off_model *m = s->m;
     uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, price = s->price, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
@@ -19212,8 +19376,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
     RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
     rmi_off_look(s->m);
-    work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
-    evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
+    evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS);
     s->best_energy = RMI_INF;
     for (k = 0; k < 4 && k < n && s->n_flips; k++) { /* where updates run is hard to change later */
         RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k]));
@@ -19436,7 +19599,7 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
 
 /* All recipes and the search. base: NULL, or the list of n_base runs without copies whose forms and order they take. bound: between
    them, so that there soon is a plan. */
-RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_run *base, uint32_t n_base, int bound)
+RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_run *base, uint32_t n_base, uint64_t room, int bound)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
@@ -19450,7 +19613,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         m.host_limit = w->d->host_bytes;
         m.steady = w->joint;
         m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
-        if (base) rmi_off_rebase(&m, base, n_base, percent);
+        if (base) rmi_off_rebase(&m, base, n_base, percent, room);
         if (w->given) rmi_off_join(&m, w->given, w->n_given);
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
@@ -19461,7 +19624,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.host_limit = w->d->host_bytes;
         memset(m.tight, 0, sizeof m.tight);
-        r = rmi_plan_search_moved(w, &mem, &s, budget, i);
+        r = rmi_plan_search_moved(w, &mem, &s, budget);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &mem, &s, budget);
@@ -19493,12 +19656,12 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
     rmi_ref_model m;
     rmi_ref_search s;
     rmi_run *runs;
-    uint32_t i;
+    uint32_t i, k, n;
     uint64_t work, ns = 0;
-    rm_result r = rmi_plan_move_from(w, budget, NULL, 0, bound);
+    rm_result r = rmi_plan_move_from(w, budget, NULL, 0, 0, bound);
     for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && (w->rush || !w->best.n) && !w->stop.stopped; i++) {
         w->rush = rush[i];
-        r = rmi_plan_move_from(w, budget, NULL, 0, 0);
+        r = rmi_plan_move_from(w, budget, NULL, 0, 0, 0);
         if (!w->best.n || !w->fitted) break;
     }
     w->rush = 0;
@@ -19516,7 +19679,9 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
         if (r == RM_OK && percent[i] && s.best.n) rmi_ref_improve(&s, work, 0);
         if (r != RM_OK || !s.best.n || (i && s.best.ns == ns)) continue;
         ns = s.best.ns;
-        r = rmi_plan_move_from(w, budget, runs, rmi_ref_runs(&s, &s.best, runs), 0);
+        n = rmi_ref_runs(&s, &s.best, runs);
+        r = rmi_plan_move_from(w, budget, runs, n, 0, 0);
+        for (k = 0; k < 3 && r == RM_OK && !w->fitted && !w->stop.stopped; k++) r = rmi_plan_move_from(w, budget, runs, n, budget / 8 * (8 - 2 * k), 0);
     }
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
@@ -19713,7 +19878,6 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
                        stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
                        : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
                        : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
-                       : w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states"
                        : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller"
                        : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller");
 }

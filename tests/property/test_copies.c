@@ -55,7 +55,7 @@ static int rebase(rmi_arena *mem, rmi_off_model *m)
     if (rmi_ref_greedy(&s, 500, 100)) return 0;
     rmi_ref_improve(&s, 200000, 0);
     if (!s.best.n) return 0;
-    rmi_off_rebase(m, runs, rmi_ref_runs(&s, &s.best, runs), 100);
+    rmi_off_rebase(m, runs, rmi_ref_runs(&s, &s.best, runs), 100, turn % 3 ? 0 : all / (turn % 2 + 1)); /* sometimes with smaller forms */
     rebased++;
     return 1;
 }
