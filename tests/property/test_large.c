@@ -69,7 +69,7 @@ static void lean(const rg_text *t)
             rmi_ref_restart(x, &x->best);
             x->best.n = 0;
             EXPECT(rmi_ref_greedy(x, 300 + 100 * i, 20) == RM_OK, "greedy");
-            rmi_ref_fill(x, 8);
+            rmi_ref_fill(x, 0, 8);
         }
         if (lo < 2) continue; /* no such list */
         EXPECT(s[0].work == s[1].work && s[0].a->n == s[1].a->n && s[0].a->ns == s[1].a->ns && s[0].a->peak == s[1].a->peak && s[0].a->over == s[1].a->over, "figures");
