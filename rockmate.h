@@ -18260,12 +18260,13 @@ RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t bud
     uint32_t i;
     rmi_arena_clear(&w->lists);
     *size = RMI_INF;
+    for (i = c->n; i-- > 1 && c->at[i].bytes > bytes;) {}
+    if (w->pruning && w->best.n && !w->lanes && c->n && c->at[i].ns / 2 > w->best.fig.time_ns) return RM_OK; /* a list of millions of runs, maybe */
     RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n));
     ns = w->pruning && w->best.n ? rmi_plan_acts_ns(w, acts, n) : 0;
     if (w->tune) ns -= ns / 8; /* forms may be faster than the chain's */
     if (ns > w->best.fig.time_ns) return RM_OK;
     RMI_TRY(rmi_plan_expand(w, &w->lists, acts, n, &runs, &n));
-    for (i = c->n; i-- > 1 && c->at[i].bytes > bytes;) {}
     return rmi_plan_try_tuned(w, runs, n, rmi_add(c->at[i].bytes, w->base), budget, size);
 }
 

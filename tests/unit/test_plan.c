@@ -675,7 +675,7 @@ static void large_first(void)
         most_held = held;
         EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = all.arena_bytes / 100 * percent[i], .preset = "search", .info = &info, .progress = first_only}, &p) == RM_OK, rm_graph_error(g));
         EXPECT(info.arena_bytes <= all.arena_bytes / 100 * percent[i], "fits");
-        EXPECT(i || held_first / (2 * n) < 1500, "1.5 KB a task at most");
+        EXPECT(i || held_first / (2 * n) < 1200, "1.2 KB a task at most");
         rm_plan_destroy(p);
         rm_graph_destroy(g);
         EXPECT(!held, "nothing is left");
