@@ -9651,6 +9651,7 @@ typedef struct rmi_ref_search {
     uint64_t next_fit;   /* work from which on it is asked again */
     uint64_t tried;      /* time of the best list that has got addresses */
     uint32_t failed;     /* lists that got none before there was a plan */
+    int loose;           /* the limit is above the one that counts: no list becomes the best */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     int recorded;        /* the uses of a are known */
     int lean;            /* a and b share all but their lists: rmi_ref_turn_down */
@@ -10962,7 +10963,7 @@ RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
 RMI_RARE void rmi_ref_consider(rmi_ref_search *s)
 {
     int yes = 1;
-    if (s->a->over || !rmi_ref_better(s->a, &s->best)) return;
+    if (s->a->over || s->loose || !rmi_ref_better(s->a, &s->best)) return;
     if (s->fits) {
         if (rmi_ref_better(s->a, &s->hope)) rmi_ref_copy(s, s->a, &s->hope);
         if (s->fault != RM_OK) return;
@@ -18986,35 +18987,72 @@ RMI_FN rm_result rmi_plan_search_chain(rmi_planner *w, rmi_arena *mem)
     return rmi_chn_solve(mem, &w->blk.chain, &w->table);
 }
 
-/* The current list becomes the chain's for so many percent of the limit, evicted down. fast: in the fastest forms. */
-RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, rmi_arena *tmp, uint32_t percent, uint32_t fast)
+/* The current list becomes the chain's for so many bytes, evicted down. fast: in the fastest forms. */
+RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, rmi_arena *tmp, uint64_t bytes, uint32_t permille, uint32_t fast)
 {
-    uint64_t bytes = rmi_sub((s->limit + s->m->base) / 100 * percent, w->homes_bytes + rmi_blk_carried(&w->blk));
     rmi_chn_act *acts = NULL;
     rmi_run *runs = NULL;
     size_t n_acts = 0, n = 0;
-    RMI_TRY(rmi_chn_schedule(tmp, w->table, rmi_max(bytes, w->table->curve.at[0].bytes), &acts, &n_acts));
+    RMI_TRY(rmi_chn_schedule(tmp, w->table, bytes, &acts, &n_acts));
     RMI_TRY(rmi_plan_expand(w, tmp, acts, n_acts, &runs, &n));
     if (!rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) return RM_OK;
-    RMI_TRY(rmi_ref_greedy(s, 700, 200));
+    RMI_TRY(rmi_ref_greedy(s, permille, 200));
     rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
+/* Bytes of the chain for so many percent of the limit, where it has any. */
+RMI_FN uint64_t rmi_plan_search_bytes(const rmi_planner *w, const rmi_ref_search *s, uint32_t percent)
 {
-    static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180};
-    rmi_arena tmp = rmi_plan_arena(w);
+    const rmi_chn_curve *c = &w->table->curve;
+    uint64_t bytes = rmi_sub((s->limit + s->m->base) / 100 * percent, w->homes_bytes + rmi_blk_carried(&w->blk));
+    return rmi_max(rmi_min(bytes, c->at[c->n - 1].bytes), c->at[0].bytes);
+}
+
+/* Everything once, evicted to limits that fall in steps, filled between them: with little memory better than at once. */
+RMI_FN rm_result rmi_plan_search_stairs(rmi_ref_search *s, uint32_t permille)
+{
+    static const uint32_t percent[] = {200, 170, 150, 130, 115, 105, 100};
+    uint64_t limit = s->limit;
     rm_result r = RM_OK;
     uint32_t i;
+    rmi_ref_load(s, NULL, 0, NULL);
+    for (i = 0; i < RMI_COUNT(percent) && r == RM_OK; i++) {
+        if (percent[i] != 100 && s->a->peak <= limit / 100 * percent[i]) continue;
+        s->loose = percent[i] != 100;
+        s->limit = s->loose ? limit / 100 * percent[i] : limit;
+        rmi_ref_restart(s, s->a);
+        r = rmi_ref_greedy(s, permille, 400);
+        if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
+    }
+    s->limit = limit;
+    s->loose = 0;
+    if (r == RM_OK) rmi_ref_consider(s);
+    return r;
+}
+
+RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
+{
+    static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180, 400};
+    rmi_arena tmp = rmi_plan_arena(w);
+    rm_result r = RM_OK;
+    uint64_t bytes, before = RMI_INF;
+    uint32_t i, k;
     for (i = 0; i < RMI_COUNT(permille) && r == RM_OK && s->work < most; i++) {
+        uint64_t cost = s->work;
         rmi_ref_load(s, NULL, 0, NULL);
         r = rmi_ref_greedy(s, permille[i], 400);
         if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
+        cost = s->work - cost;
+        for (k = 0; k < 2 && !i && r == RM_OK && w->best.n && !m->n_moded && !s->a->over && cost < rmi_sub(most, s->work) / 8 && rmi_sub(s->best.ns, w->info->bound_ns) > w->info->bound_ns / 100; k++) r = rmi_plan_search_stairs(s, k ? 200 : 400);
     }
     if (r == RM_OK && s->work < most && s->limit < RMI_MAX) {
         r = rmi_plan_search_chain(w, &tmp);
-        for (i = 0; i < 2 * RMI_COUNT(percent) && r == RM_OK && w->table && s->work < most; i++) r = rmi_plan_search_from_chain(w, s, &tmp, percent[i / 2], i & 1);
+        for (i = 0; i < RMI_COUNT(percent) - (m->n_moded != 0) && r == RM_OK && w->table; i++) {
+            bytes = rmi_plan_search_bytes(w, s, percent[i]);
+            for (k = 0; k < 2 && r == RM_OK && s->work < most && bytes != before; k++) r = rmi_plan_search_from_chain(w, s, &tmp, bytes, k && !m->n_moded ? 200 : 700, k && m->n_moded);
+            before = bytes;
+        }
     }
     rmi_arena_free(&tmp);
     return r;
@@ -19080,7 +19118,7 @@ RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_r
         s->limit = rmi_sub(limit, s->m->base);
         s->best.n = 0;
         for (i = 0; i < 5 && !s->best.n && r == RM_OK; i++) {
-            if (i >= 2 && w->table) r = rmi_plan_search_from_chain(w, s, &tmp, percent[i - 2], 0);
+            if (i >= 2 && w->table) r = rmi_plan_search_from_chain(w, s, &tmp, rmi_plan_search_bytes(w, s, percent[i - 2]), 700, 0);
             if (i >= 2) continue;
             rmi_ref_load(s, NULL, 0, NULL);
             r = rmi_ref_greedy(s, permille[i], 400);
@@ -19187,7 +19225,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     uint32_t round, hot = 0;
     int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
-    int soon, small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
+    int soon, far, small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
@@ -19222,7 +19260,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     if (s.best.n) rmi_ref_restart(&s, &s.best);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
-    for (round = 0; s.work < work && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {
+    far = most == RMI_MAX && !w->end_ns && m.n_tasks <= 1400 && !m.n_moded;
+    for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {
         int part;
         RMI_TRY(rmi_plan_search_more(w, &s, budget, least, &more));
         if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100))) RMI_TRY(rmi_plan_search_seed(w, &s, least));
