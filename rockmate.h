@@ -14196,7 +14196,7 @@ RMI_FN void rmi_bnd_cut_at(rmi_bnd *w, uint64_t price, rmi_bnd_traffic *b)
     for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) own = rmi_min(own, rmi_add(rmi_bnd_units(w, ns), rmi_ref_scale(ws, price)));
     if (k == 8) own = rmi_bnd_units(w, rmi_bnd_least(w, w->x));
     b->price = price;
-    b->time = rmi_bnd_at(w, price, &line) / 2 + own + (w->common << w->up);
+    b->time = rmi_add(rmi_add(rmi_bnd_at(w, price, &line) / 2, own), w->common << w->up);
     for (k = 0; k < b->n_updates; k++) {
         rmi_bnd_update *u = &b->updates[k];
         u->p_in = rmi_bnd_priced(u->in, price), u->p_out = rmi_bnd_priced(u->out, price), u->p_fwd = rmi_bnd_priced(u->fwd, price);
@@ -14301,15 +14301,58 @@ RMI_RARE void rmi_bnd_wait(rmi_bnd *w, const uint8_t *past, uint8_t *around, rmi
     b->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
 
+/* The best prices of moment x: raises *bound. */
+RMI_RARE void rmi_bnd_link_prices(rmi_bnd *w, rmi_bnd_traffic *b, uint64_t *bound)
+{
+    const rmi_ref_model *m = w->m;
+    uint64_t price, best = 0, at = 0, hi, lo, value;
+    uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
+    int exact;
+    w->node = NULL;
+    w->beat = 0;
+    rmi_bnd_prices(w, rmi_sub(rmi_add(w->limit, rmi_bnd_moves(b->may, m->g->link.d2h)), w->forced + b->late), 12, &exact);
+    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << w->up, 1000000000u, rmi_min(m->g->link.h2d, m->g->link.d2h)), 1u << 20), w->most_price); /* a byte costs the link's time */
+    lo = rmi_min(w->price ? w->price : price, price) / 16 + 1;
+    hi = rmi_min(rmi_mul(rmi_max(w->price, price), 64), w->most_price);
+    if (w->down || w->common >= ((uint64_t)1 << 60) >> w->up) return;
+    if (b->n_updates) { /* only waits and the host's lane count */
+        rmi_bnd_cut_at(w, 1, b);
+        rmi_bnd_link_grid(w, b, p, bound);
+    }
+    for (i = 0, price = lo; price <= hi && i < 4 && w->work <= w->most_work; price += price / 4 * 3 + 1, i++) {
+        uint64_t was = best;
+        rmi_bnd_cut_at(w, price, b);
+        rmi_bnd_link_grid(w, b, p, &best);
+        if (best > was) at = price, i = 0;
+    }
+    if (!at || best < *bound - *bound / 32) return;
+    for (hi = at / 2; hi > at / 1024 && w->work <= w->most_work;) { /* ever closer around the best price */
+        uint64_t was = best;
+        for (i = 0; i < 2 && best == was; i++) {
+            memcpy(q, p, sizeof q);
+            price = i ? at + hi : at - hi;
+            if (price > w->most_price) continue;
+            rmi_bnd_cut_at(w, price, b);
+            value = rmi_bnd_link_at(w, b, q);
+            rmi_bnd_link_climb(w, b, q, &value);
+            if (value <= best) continue;
+            best = value;
+            memcpy(p, q, sizeof q);
+        }
+        if (best > was) at = price;
+        else hi /= 2;
+    }
+    *bound = rmi_max(*bound, best);
+}
+
 /* Prices moment x, with y or (RMI_NONE) without. scratch: three rows by task. */
 RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
-    uint64_t price, best = 0, at = 0, within = 0, hi, lo, value;
+    uint64_t within = 0;
     uint8_t *upto = scratch, *past = scratch + m->n_tasks;
     rmi_bnd_traffic b;
-    uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
-    int exact;
+    uint32_t i;
     memset(&b, 0, sizeof b);
     w->upto = NULL;
     if (y != RMI_NONE) {
@@ -14343,41 +14386,7 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8
     b.grads = rmi_min(b.grads, RMI_MAX / 64);
     b.late = rmi_min(b.late, RMI_MAX / 64);
     RMI_TRY(rmi_bnd_net(w));
-    w->node = NULL;
-    w->beat = 0;
-    rmi_bnd_prices(w, rmi_sub(rmi_add(w->limit, rmi_bnd_moves(b.may, m->g->link.d2h)), w->forced + b.late), 12, &exact);
-    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << w->up, 1000000000u, rmi_min(m->g->link.h2d, m->g->link.d2h)), 1u << 20), w->most_price); /* a byte costs the link's time */
-    lo = rmi_min(w->price ? w->price : price, price) / 16 + 1;
-    hi = rmi_min(rmi_mul(rmi_max(w->price, price), 64), w->most_price);
-    if (w->down || w->common >= ((uint64_t)1 << 60) >> w->up) return RM_OK;
-    if (b.n_updates) { /* only waits and the host's lane count */
-        rmi_bnd_cut_at(w, 1, &b);
-        rmi_bnd_link_grid(w, &b, p, bound);
-    }
-    for (i = 0, price = lo; price <= hi && i < 4 && w->work <= w->most_work; price += price / 4 * 3 + 1, i++) {
-        uint64_t was = best;
-        rmi_bnd_cut_at(w, price, &b);
-        rmi_bnd_link_grid(w, &b, p, &best);
-        if (best > was) at = price, i = 0;
-    }
-    if (!at || best < *bound - *bound / 32) return RM_OK;
-    for (hi = at / 2; hi > at / 1024 && w->work <= w->most_work;) { /* ever closer around the best price */
-        uint64_t was = best;
-        for (i = 0; i < 2 && best == was; i++) {
-            memcpy(q, p, sizeof q);
-            price = i ? at + hi : at - hi;
-            if (price > w->most_price) continue;
-            rmi_bnd_cut_at(w, price, &b);
-            value = rmi_bnd_link_at(w, &b, q);
-            rmi_bnd_link_climb(w, &b, q, &value);
-            if (value <= best) continue;
-            best = value;
-            memcpy(p, q, sizeof q);
-        }
-        if (best > was) at = price;
-        else hi /= 2;
-    }
-    *bound = rmi_max(*bound, best);
+    rmi_bnd_link_prices(w, &b, bound);
     return RM_OK;
 }
 
