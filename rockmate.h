@@ -12159,8 +12159,8 @@ RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
     }
 }
 
-/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where memory is
-   short, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few places. */
+/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where less
+   than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few places. */
 RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
 {
     uint64_t limit = s->limit;
@@ -12171,7 +12171,7 @@ RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
     s->limit = limit;
     rmi_ref_eval(s, s->a); /* forms may be others now */
     s->recorded = 0;
-    rmi_ref_fill(s, limit - 2 * (limit / n), 100000 / s->m->n_tasks);
+    rmi_ref_fill(s, limit - limit / 32, 100000 / s->m->n_tasks);
     return r;
 }
 
@@ -17427,7 +17427,8 @@ RMI_FN void rmi_off_take_best(rmi_off_search *s)
     if (s->best_energy != RMI_INF) rmi_off_take(s, s->m->best_mode, s->m->best_host);
 }
 
-/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. */
+/* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. Where the host's lane and the
+   link are both full, only two moves at once help: one gives the lane the time that the other takes. */
 RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
     rmi_off_model *m = s->m;
@@ -17438,8 +17439,15 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     rmi_off_keep_best(s);
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
-        int flips = s->n_flips && !rmi_off_random(s, 5);
-        if (!(flips ? rmi_off_flip(s) : rmi_off_move(s, &lo, &hi))) {
+        uint32_t kind = s->n_flips ? rmi_off_random(s, 8) : 8; /* 0: a flip; 1: and a move; 2: two moves */
+        int changed;
+        if (kind == 2) {
+            memcpy(s->was, m->mode, m->n_buf);
+            memcpy(s->was_host, m->host_update, m->g->n_tensors);
+        }
+        changed = kind < 2 ? rmi_off_flip(s) : rmi_off_move(s, &lo, &hi);
+        if (kind == 1 || kind == 2) changed |= rmi_off_move(s, &lo, &hi);
+        if (!changed) {
             s->rng++;
             from -= from > 0 && !(s->rng & 15); /* moves that change nothing cost little */
             if (!(s->rng & 63)) s->evals++;
@@ -17453,7 +17461,7 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
             rmi_off_keep_best(s);
             continue;
         }
-        if (flips) {
+        if (kind < 3) {
             memcpy(m->mode, s->was, m->n_buf);
             memcpy(m->host_update, s->was_host, m->g->n_tensors);
             rmi_off_settle(m);
@@ -18540,8 +18548,23 @@ RMI_COLD size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *r
     return put;
 }
 
+/* Does each of n runs read what some run before it has made? A group whose backward keeps what takes no bytes may not have run. */
+RMI_COLD int rmi_plan_all_made(const rm_graph *g, uint8_t *ran, const rmi_run *runs, size_t n)
+{
+    size_t i;
+    uint32_t e, m;
+    memset(ran, 0, g->n_ops);
+    for (i = 0; i < n; i++) {
+        const rmi_list *l = runs[i].way == RMI_FWD ? &g->ops[runs[i].id].in : runs[i].way == RMI_BWD ? &rmi_low_part(g, runs[i])->needs : NULL;
+        for (e = 0; l && e < l->n; e++)
+            if ((m = g->tensors[l->at[e]].maker) != RMI_NONE && !ran[m]) return 0;
+        if (runs[i].way == RMI_FWD) ran[runs[i].id] = 1;
+    }
+    return 1;
+}
+
 /* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward or update would not run (a group without
-   backwards is nowhere in a backward pass, but a weight may be read there and belong to it). */
+   backwards is nowhere in a backward pass, but a weight may be read there and belong to it), or not find what it reads. */
 RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
 {
     const rm_graph *g = b->g;
@@ -18574,7 +18597,7 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_ru
     if (wanted == backwards) *n += rmi_blk_tail(g, b->step, r + *n);
     for (i = 0; i < *n; i++) updates += r[i].way == RMI_OPT || r[i].way == RMI_OPT_HOST;
     for (k = 0; k < g->n_tensors && rmi_low_has_update(b->step); k++) updates -= g->tensors[k].updates;
-    if (wanted != backwards || updates) *n = 0;
+    if (wanted != backwards || updates || !rmi_plan_all_made(g, ran, r, *n)) *n = 0;
     return RM_OK;
 }
 
@@ -19296,7 +19319,8 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
 {
     uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
     size_t i;
-    if (w->c.off || (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) || w->d->like || w->joint || w->host_only) return 0;
+    if (w->c.off || w->d->like || w->joint || w->host_only) return 0;
+    if (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) key = rmi_mix(key ^ 1);
     for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
     return rmi_mix(key ^ w->c.passes) | 1;
 }
@@ -19310,7 +19334,7 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
         c.listed = 0; /* that list is gone */
         if (k->key != key || k->bytes > budget) continue;
         if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
-        if (rmi_plan_size(w, &c) > budget || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
+        if (rmi_plan_size(w, &c) > budget || c.host > w->d->host_bytes || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
         RMI_TRY(rmi_plan_take(w, &c, NULL));
     }
     return RM_OK;
@@ -19412,8 +19436,9 @@ RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t
     }
 }
 
-/* The search, and again with a lower limit while addresses cost more than live bytes. */
-RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
+/* The search, and again with a lower limit while addresses cost more than live bytes. turn: how often that was done in vain; with
+   updates each takes half of the time that the one before took. */
+RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn)
 {
     rmi_off_model *m = s->m;
     uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, price = s->price, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
@@ -19425,7 +19450,8 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
     RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
     rmi_off_look(s->m);
-    evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS);
+    work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
+    evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
     s->best_energy = RMI_INF;
     for (k = 0; k < 4 && k < n && s->n_flips; k++) { /* where updates run is hard to change later */
         RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k]));
@@ -19673,7 +19699,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.host_limit = w->d->host_bytes;
         memset(m.tight, 0, sizeof m.tight);
-        r = rmi_plan_search_moved(w, &mem, &s, budget);
+        r = rmi_plan_search_moved(w, &mem, &s, budget, i);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &mem, &s, budget);
@@ -19927,6 +19953,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
                        stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
                        : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
                        : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
+                       : w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states"
                        : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller"
                        : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller");
 }

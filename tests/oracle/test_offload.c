@@ -400,6 +400,28 @@ static void agree(uint64_t seed)
     rm_graph_destroy(g);
 }
 
+/* With copies, too, more memory is never slower once a graph has been planned in less, and host memory that is not there is not used. */
+static void more_memory(uint64_t seed)
+{
+    rm_graph *g = chain(seed, 7);
+    rm_plan_info all, info, none;
+    rm_plan *p;
+    uint64_t last = RMI_INF, percent;
+    if (!g) return;
+    make(g, "noremat", 0, 0, RM_SINGLE, NULL, &all, &p);
+    rm_plan_destroy(p);
+    for (percent = 40; percent <= 90; percent += 5) {
+        if (make(g, "offmate", all.keep_all_bytes / 100 * percent, 1 << 24, RM_SINGLE, NULL, &info, &p) == RM_OK) {
+            expect(info.time_ns <= last, "more memory", "is slower");
+            last = info.time_ns;
+        }
+        rm_plan_destroy(p);
+        if (make(g, "offmate", all.keep_all_bytes / 100 * percent, 4096, RM_SINGLE, NULL, &none, &p) == RM_OK) expect(p->prog[0].host <= 4096, "a known plan", "takes more host memory than there is");
+        rm_plan_destroy(p);
+    }
+    rm_graph_destroy(g);
+}
+
 static void refuses(const char *text, uint64_t budget, uint64_t host, const char *preset, rm_result want, const char *said)
 {
     rm_graph *g = NULL;
@@ -425,6 +447,7 @@ static void refusals(void)
     refuses(HEAD LINK NET("opt_host=5 state=8000"), 30000, 500, "offmate", RM_ERROR_INFEASIBLE, "Set rm_plan_desc.host_bytes to more");
     refuses(HEAD LINK NET("opt=5 state=8000 stays"), 10000, 1 << 20, "offmate", RM_ERROR_INFEASIBLE, "let weights move (RM_STAYS");
     refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or let weights wait in host memory (rm_plan_desc.host_bytes)");
+    refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 500, "offmate", RM_ERROR_INFEASIBLE, "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states");
     refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 1 << 20, "link", RM_ERROR_INFEASIBLE, "take preset 'offmate'");
     refuses(HEAD NET("opt=5 state=8000"), 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)");
     refuses(HEAD "tensor x input 64\ntensor w param 64\nop f in=x,w out=y:40000 fwd=1 bwd=1\noutput y\n", 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or make the largest op smaller");
@@ -528,6 +551,7 @@ int main(int argc, char **argv)
     for (i = seed; i < seed + chains; i++) compare(i);
     compare(55), compare(171), compare(236), compare(290); /* the only or the fastest plan waits for a copy */
     for (i = seed; i < seed + chains && i < seed + 8; i++) agree(i);
+    for (i = seed; i < seed + chains && i < seed + 3; i++) more_memory(i);
     for (i = seed; i < seed + chains; i++) updates(i);
     for (i = seed; i < seed + 3; i++) stays(i);
     first_step();
