@@ -169,7 +169,7 @@
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
    graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
-   stays a candidate, so that without copies more memory is never slower. steps = RM_FIRST | RM_MIDDLE |
+   stays a candidate, so that more memory is never slower (with copies: of one step kind). steps = RM_FIRST | RM_MIDDLE |
    RM_LAST | RM_FORWARD plans accumulation and evaluation together; all programs share the addresses of
    what persists.
 
