@@ -15575,8 +15575,8 @@ RMI_RARE int rmi_exa_run_once(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *
     return 1;
 }
 
-/* Can a backward run now whose gradients take no more than those that die with it, in the least time that it may take, with
-   nothing to go for it? Any way to the end is as good with this run first. */
+/* Can a task run now, in the least time that it may take, with nothing to go for it: a backward whose gradients take no more than those
+   that die with it, a reduction, an update after which nothing worth running is banned? Any way to the end is as good with this run first. */
 RMI_FN int rmi_exa_at_once(const rmi_exa *w, const rmi_exa_state *s, uint32_t i, const rmi_exa_node *n)
 {
     const rmi_ref_model *m = w->m;
@@ -15585,7 +15585,11 @@ RMI_FN int rmi_exa_at_once(const rmi_exa *w, const rmi_exa_state *s, uint32_t i,
     const rmi_exa_set *done = &w->done[n->done].done;
     uint64_t more = 0, less = 0;
     uint32_t q, r;
-    if (task->way != RMI_BWD || w->task[i].banned || RMI_EXA_LACKS(*done, w->task[i].made) || m->n_modes[task->id] != 1 || a->may_be_free || RMI_EXA_LACKS(s->live, w->task[i].always)) return 0;
+    if (task->way != RMI_BWD && task->way != RMI_REDUCE && task->way != RMI_OPT) return 0;
+    for (r = 0; r < m->n_tasks && w->task[i].banned; r++)
+        if (RMI_EXA_HAS(w->task[r].bans, i) && (r < m->g->n_ops ? (int)(w->done[n->done].useful >> r & 1) : !RMI_EXA_HAS(*done, r))) return 0;
+    if (task->way != RMI_BWD) return !RMI_EXA_LACKS(s->live, w->task[i].always) && s->bytes + m->choices[a->free0[0]].ws <= w->limit;
+    if (RMI_EXA_LACKS(*done, w->task[i].made) || m->n_modes[task->id] != 1 || a->may_be_free || RMI_EXA_LACKS(s->live, w->task[i].always)) return 0;
     for (q = 0; q < a->n_write; q++) {
         uint32_t b = m->targets[a->write0 + q].buf;
         if (w->alias[b] != 255) return 0;

@@ -146,6 +146,7 @@ int main(void)
             free_of = planned(h, budget, &b);
             EXPECT(with && with <= free_of + serial, "slower than with nothing beside each other");
             EXPECT(a.arena_bytes <= budget, "more than the budget");
+            EXPECT(a.bound_ns >= b.bound_ns, "a reduction makes it harder to prove what is least");
         }
         rm_graph_destroy(g), rm_graph_destroy(h);
     }
