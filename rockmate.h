@@ -836,8 +836,8 @@ RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
 RMDEF rm_result rm_exec_wait(rm_exec *x);
 
 /* Params, consts and states, to a sink and back (any plan of the same graph, any budget). A restore is all or nothing; it ends an
-   accumulation that is under way, for what was added up belongs to other weights. A save takes up to 4 MiB while it runs
-   (RM_ERROR_MEMORY). */
+   accumulation that is under way, for what was added up belongs to other weights: a checkpoint amid one takes the params' gradients
+   as well (rm_exec_read), and gives them back after the restore (rm_exec_write). A save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
@@ -23689,7 +23689,7 @@ struct rm_exec {
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     int adding;               /* an accumulation is under way: gradients of params hold contributions that LAST will want */
     int adrift;               /* a step that does not accumulate has used the bytes where params' gradients persist */
-    int used_up;              /* no MIDDLE or LAST may add to these gradients: an update has had them, a step failed among them, or a restore */
+    int used_up;              /* no MIDDLE or LAST may add to these gradients: nobody has begun, an update has had them, a step failed among them, a state was restored, or a plan had no place for them */
     uint64_t touched, steps;
     int lanes;             /* the backend has lanes: what follows counts */
     rmi_exe_turn turn[RMI_LANES];
@@ -24895,7 +24895,7 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) prog = &x->prog[i];
     if (!prog) return rmi_exe_no_program(x, "rm_exec_step", kind);
-    if (x->used_up && rmi_low_adds_to_earlier(kind)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST", rmi_low_step_name(kind), x->steps ? "an update has used them up, a step failed, or a state was restored" : "there was none");
+    if (x->used_up && rmi_low_adds_to_earlier(kind)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST", rmi_low_step_name(kind), x->steps ? "an update has used them up, a step failed, a state was restored, or a plan had no place for them" : "there was none");
     RMI_TRY(rmi_exe_bound(x, prog));
     RMI_TRY(rmi_exe_written(x, prog));
     if (s) x->now = *s;
@@ -25263,7 +25263,9 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     x->steps = y->steps;
     x->adrift = y->adrift;
     x->adding = y->adding;
-    x->used_up = y->used_up;
+    x->used_up = 1; /* unless the new plan has kept what the caller gave */
+    for (b = 0; b < p->n; b++)
+        if (rmi_low_adds_to_earlier(p->prog[b].step)) x->used_up = y->used_up;
     rmi_exe_settle(x);
     rmi_exe_settle(y);
     {

@@ -313,6 +313,49 @@ static void looked_at(void)
     rm_graph_destroy(m.g);
 }
 
+/* A checkpoint amid an accumulation: what was saved and the gradients, in either order, into an executor that is new; it goes on as if nothing
+   had been. Gradients that a plan in between has no place for are gone, and that is told. */
+static void checkpoint(void)
+{
+    model m;
+    rm_plan *p[2], *single;
+    rm_exec *e;
+    tm_text saved, want;
+    float grad[LAYERS][NW];
+    int i, k;
+    build(&m, 0);
+    p[0] = plan(&m, RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST, 0);
+    p[1] = plan(&m, RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST, 1);
+    single = plan(&m, RM_SINGLE, 0);
+    e = open_exec(&m, p[0], 0);
+    steps(&m, e, RM_SINGLE, 0, 2);
+    steps(&m, e, RM_FIRST, 2, 3);
+    for (i = 0; i < LAYERS; i++) EXPECT(rm_exec_read(e, m.w[i], RM_GRAD, 0, grad[i], sizeof grad[i]) == RM_OK, rm_exec_error(e));
+    saved = state(e);
+    steps(&m, e, RM_MIDDLE, 3, 4);
+    steps(&m, e, RM_LAST, 4, 5);
+    want = state(e);
+    rm_exec_destroy(e);
+    for (k = 0; k < 8; k++) {
+        e = open_exec(&m, p[k & 1], k >> 2);
+        if (k & 2) EXPECT(rm_exec_restore(e, saved.s, saved.n) == RM_OK, rm_exec_error(e));
+        for (i = 0; i < LAYERS; i++) EXPECT(rm_exec_write(e, m.w[i], RM_GRAD, 0, grad[i], sizeof grad[i]) == RM_OK, rm_exec_error(e));
+        if (!(k & 2)) EXPECT(rm_exec_restore(e, saved.s, saved.n) == RM_OK, rm_exec_error(e));
+        EXPECT(rm_exec_replan(e, p[!(k & 1)]) == RM_OK, rm_exec_error(e));
+        steps(&m, e, RM_MIDDLE, 3, 4);
+        EXPECT(rm_exec_wait(e) == RM_OK && rm_exec_replan(e, p[k & 1]) == RM_OK, rm_exec_error(e));
+        steps(&m, e, RM_LAST, 4, 5);
+        equal(e, &want, "a step that was interrupted");
+        for (i = 0; i < LAYERS; i++) EXPECT(rm_exec_write(e, m.w[i], RM_GRAD, 0, grad[i], sizeof grad[i]) == RM_OK, rm_exec_error(e));
+        EXPECT(rm_exec_replan(e, single) == RM_OK && rm_exec_replan(e, p[k & 1]) == RM_OK, rm_exec_error(e));
+        EXPECT(step(&m, e, RM_MIDDLE, 5) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "RM_FIRST"), "gradients that no plan has kept");
+        rm_exec_destroy(e);
+    }
+    free(saved.s), free(want.s);
+    rm_plan_destroy(p[0]), rm_plan_destroy(p[1]), rm_plan_destroy(single);
+    rm_graph_destroy(m.g);
+}
+
 /* --- saving, restoring, replanning while copies and updates are under way */
 static void in_flight(int clip)
 {
@@ -505,6 +548,7 @@ int main(void)
 {
     orders();
     looked_at();
+    checkpoint();
     in_flight(0);
     in_flight(1);
     failures();
