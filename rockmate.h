@@ -3136,7 +3136,7 @@ RMI_FN int rmi_shp_may_join(const uint32_t *border, uint32_t i, uint32_t j, uint
 
 /* Groups of at most `most` ops, as stages without input and output: all that crosses between them is carried. Merges the
    neighbours with the best score until none fit, O(ops^2). border: NULL, or the blocks that groups follow. */
-RMI_FN rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most, const uint32_t *border, rmi_shape *s)
+RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most, const uint32_t *border, rmi_shape *s)
 {
     uint32_t i, k, n = g->n_ops, now = 0, *end, *stamp = RMI_NEW(mem, uint32_t, g->n_tensors); /* end: by first op of a group */
     uint64_t *score = RMI_NEW(mem, uint64_t, (size_t)n + 1);                                   /* of a group with its next one */
@@ -5939,7 +5939,7 @@ RMI_RARE rm_result rmi_chn_make_grid(rmi_chn_solver *s, uint32_t cells)
    a factor of two, up to five times too much where only few stages have many options. *pieces: how many these are, about. A
    curve has so many points for each stage, the more the more the stages differ, up to what the tolerance leaves; the more
    candidates a piece has, the more often each of its points is looked at. */
-RMI_FN uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t *pieces)
+RMI_RARE uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t *pieces)
 {
     uint64_t work = 0, n, cuts, points, each[31], per_stage = rmi_min((t->n_classes + 1) / 2, 15), options = 0, squares = 0;
     uint64_t top = t->tolerance_ppm ? 100 + 400000 / t->tolerance_ppm : 1000000;
@@ -6135,7 +6135,7 @@ typedef struct rmi_chn_priced { /* a class at a price: the least time of keeping
 } rmi_chn_priced;
 
 /* The line of a price: the least over all ways to keep or run again each stage before the last one. */
-RMI_FN uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, rmi_chn_priced *priced)
+RMI_RARE uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, rmi_chn_priced *priced)
 {
     const rmi_chn_class *c = &t->classes[t->class_of[t->n - 1]];
     uint64_t last = RMI_INF, again = RMI_INF, kept[2] = { RMI_INF, 0 }, best, ns; /* kept[1]: and its output is held */
@@ -6936,7 +6936,7 @@ RMI_FN int rmi_blk_covers(const rmi_chn_option *x, const rmi_chn_option *y, cons
 }
 
 /* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
-RMI_FN void rmi_blk_pareto(rmi_blk_list *l)
+RMI_RARE void rmi_blk_pareto(rmi_blk_list *l)
 {
     uint64_t slack;
     for (slack = 0; slack < 256; slack = slack * 3 / 2 + 1) {
@@ -7044,7 +7044,7 @@ RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
 
 /* One change after the other, that which costs least time a byte first. Of many, a price is found anew when its turn comes, as long
    as that is not too much work: it has mostly risen since. */
-RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept, rmi_blk_change *x, uint32_t n)
+RMI_RARE rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept, rmi_blk_change *x, uint32_t n)
 {
     uint32_t k, done, many = n > RMI_BLK_MANY;
     uint64_t work = RMI_BLK_WORK / l->m, next, step;
@@ -7094,7 +7094,7 @@ RMI_FN uint64_t rmi_blk_mode_ns(const rmi_blk *b, uint32_t i, uint32_t mode)
 }
 
 /* The modes of op i that an option may choose from, the fastest first; their number, at least 1. */
-RMI_FN uint32_t rmi_blk_modes(const rmi_blk *b, uint32_t i, uint8_t *modes)
+RMI_RARE uint32_t rmi_blk_modes(const rmi_blk *b, uint32_t i, uint8_t *modes)
 {
     const rmi_op *op = &b->g->ops[i];
     uint32_t f, n = 0, best = 0;
@@ -7130,7 +7130,7 @@ RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *s, uint32_t at
 }
 
 /* Candidates of stage i. */
-RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept)
+RMI_RARE rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept)
 {
     const rmi_stage *s = &b->shape->stages[i];
     uint8_t modes[RMI_BLK_MODES];
@@ -7193,7 +7193,7 @@ RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
     return r;
 }
 
-RMI_FN rm_result rmi_blk_scratch(rmi_blk *b)
+RMI_RARE rm_result rmi_blk_scratch(rmi_blk *b)
 {
     const rm_graph *g = b->g;
     uint32_t i, k, most = 0, n = b->shape->n;
@@ -7246,7 +7246,7 @@ RMI_FN void rmi_blk_rooms(rmi_blk *b)
 }
 
 /* Are two stages of one class the same in all that their figures depend on? */
-RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
+RMI_RARE int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
 {
     const rm_graph *g = b->g;
     const rmi_stage *s = &b->shape->stages[i], *t = &b->shape->stages[j];
@@ -7281,7 +7281,7 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *b, const rmi_stage *s)
 }
 
 /* Forward figures of stage i that no option changes, and those of keeping all. */
-RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
+RMI_RARE rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 {
     const rmi_stage *s = &b->shape->stages[i];
     uint8_t *all = RMI_NEW(b->mem, uint8_t, rmi_blk_code(s));
@@ -7299,7 +7299,7 @@ RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 }
 
 /* The options of stage i with all their figures. A stage like one before is not measured again. */
-RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
+RMI_RARE rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
 {
     const rmi_stage *s = &b->shape->stages[i];
     rmi_chn_stage *c = &b->stages[i];
@@ -7335,7 +7335,7 @@ RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
 }
 
 /* Which forms ops may run in, as modes. */
-RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
+RMI_RARE rm_result rmi_blk_find_modes(rmi_blk *b)
 {
     const rm_graph *g = b->g;
     uint32_t i, f, e, p, stage = 0;
@@ -7366,7 +7366,7 @@ RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
 /* The chain of g's stages for one kind of step with a backward; many: each with options that do not keep all; vary: and with
    variants, else ops run as declared. Bytes are rounded up to the granule;
    what persists, inputs and carried values are not in it. */
-RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule, uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
+RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule, uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint32_t i, k, e;
@@ -7420,7 +7420,7 @@ RMI_FN rm_result rmi_blk_new_list(rmi_arena *mem, rmi_list *l, size_t room)
 }
 
 /* Form k of group i: what its backward with option k reads from outside, and its figures. */
-RMI_FN rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const rmi_op *op, rmi_form *f)
+RMI_RARE rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const rmi_op *op, rmi_form *f)
 {
     const rm_graph *g = b->g;
     const rmi_stage *s = &b->shape->stages[i];
@@ -7457,7 +7457,7 @@ RMI_FN rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const r
 }
 
 /* Group i as an op of v; tensors are those of g, views go by their roots. */
-RMI_FN rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
+RMI_RARE rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
 {
     const rm_graph *g = b->g;
     const rmi_stage *s = &b->shape->stages[i];
@@ -7501,7 +7501,7 @@ RMI_FN rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
 
 /* The graph whose ops are the groups of b's shape, with the options as variants; in b->mem. What is inside a group takes no
    part in it. Forwards keep their order, so that runs of groups are runs of ops one after the other. */
-RMI_FN rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
+RMI_RARE rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
 {
     const rm_graph *g = b->g;
     uint32_t i, k, n = b->shape->n;
@@ -7573,7 +7573,7 @@ RMI_FN uint64_t rmi_blk_grad_room(const rmi_blk *b, uint32_t t)
 
 /* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that it is of,
    also when their maker runs again for the sake of what else it makes. */
-RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
+RMI_RARE uint64_t rmi_blk_carried(const rmi_blk *b)
 {
     const rm_graph *g = b->g;
     uint64_t sum = 0;
@@ -9409,7 +9409,7 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
 
 /* A reduction, update or barrier after all that it stands behind in the list of everything once and that touches its gradient.
    by: scratch, by tensor. */
-RMI_FN rm_result rmi_ref_order_others(rmi_ref_model *m, rmi_arena *tmp, uint32_t *by)
+RMI_RARE rm_result rmi_ref_order_others(rmi_ref_model *m, rmi_arena *tmp, uint32_t *by)
 {
     const rm_graph *g = m->g;
     uint32_t i, k, p, *at = RMI_NEW(tmp, uint32_t, m->n_tasks), *barriers = RMI_NEW(tmp, uint32_t, (size_t)g->n_barriers + 1), n_barriers = 0;
@@ -13155,7 +13155,7 @@ RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *w)
     return least;
 }
 
-RMI_FN rm_result rmi_bnd_net(rmi_bnd *w)
+RMI_RARE rm_result rmi_bnd_net(rmi_bnd *w)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i;
@@ -13273,7 +13273,7 @@ RMI_FN void rmi_bnd_note(const rmi_bnd *w, uint8_t *to)
 
 /* The best price: the value is concave, so where two tangents meet is the next one to try. Twice the value, in units, RMI_INF if
    nothing fits; w->price is the price. *exact: the value is that of a choice of variables that fits. */
-RMI_FN uint64_t rmi_bnd_prices(rmi_bnd *w, uint64_t room, uint32_t turns, int *exact)
+RMI_RARE uint64_t rmi_bnd_prices(rmi_bnd *w, uint64_t room, uint32_t turns, int *exact)
 {
     uint64_t price = w->price ? w->price : 1, v, best = 0, top = RMI_INF;
     rmi_bnd_line left, right, now;
@@ -13566,7 +13566,7 @@ RMI_RARE rm_result rmi_bnd_choose(rmi_bnd_web *s, uint32_t k)
 }
 
 /* Op o may repeat in window k. */
-RMI_FN rm_result rmi_bnd_web_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
+RMI_RARE rm_result rmi_bnd_web_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
 {
     const rmi_bnd *w = s->w;
     const rmi_ref_model *m = w->m;
@@ -14188,7 +14188,7 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, c
 RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price) { return rmi_min(rmi_ref_scale(bytes, price), (uint64_t)1 << 56); }
 
 /* What does not depend on the parts: the cut, and bytes at this price. */
-RMI_FN void rmi_bnd_cut_at(rmi_bnd *w, uint64_t price, rmi_bnd_traffic *b)
+RMI_RARE void rmi_bnd_cut_at(rmi_bnd *w, uint64_t price, rmi_bnd_traffic *b)
 {
     uint64_t ns, ws, own = RMI_INF;
     uint32_t k;
@@ -14861,7 +14861,7 @@ RMI_FN void rmi_exa_aliased(rmi_exa *w, uint32_t b)
 }
 
 /* What an op's forward touches, its forms by time. */
-RMI_FN rm_result rmi_exa_set_op(rmi_exa *w, uint32_t o)
+RMI_RARE rm_result rmi_exa_set_op(rmi_exa *w, uint32_t o)
 {
     const rmi_ref_model *m = w->m;
     const rmi_op *op = &m->g->ops[o];
@@ -14918,7 +14918,7 @@ RMI_FN void rmi_exa_made(const rmi_ref_model *m, const rmi_part *p, rmi_exa_set 
 }
 
 /* What a task that runs once touches. */
-RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
+RMI_RARE rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_task *t = &m->tasks[i];
@@ -14968,7 +14968,7 @@ RMI_FN rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
 }
 
 /* RM_ERROR_GRAPH: too large, or with freedoms that are not looked at. */
-RMI_FN rm_result rmi_exa_graph(rmi_exa *w)
+RMI_RARE rm_result rmi_exa_graph(rmi_exa *w)
 {
     const rmi_ref_model *m = w->m;
     uint32_t i, b;
@@ -15379,7 +15379,7 @@ RMI_FN int rmi_exa_evict(rmi_exa *w, const rmi_exa_step *t, const rmi_exa_state 
 }
 
 /* Makes the step from s, in which its outputs are there already. *free_ride: nothing had to go. 0: no room for nodes. */
-RMI_FN int rmi_exa_make_step(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, int *free_ride)
+RMI_RARE int rmi_exa_make_step(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, int *free_ride)
 {
     uint32_t i, k, b;
     uint64_t live;
@@ -15713,7 +15713,7 @@ RMI_FN uint64_t rmi_exa_at_start(rmi_exa *w, const rmi_exa_done *d, const rmi_ex
 }
 
 /* The backwards at which most must be made again, each with its best price. */
-RMI_FN rm_result rmi_exa_moments(rmi_exa *w)
+RMI_RARE rm_result rmi_exa_moments(rmi_exa *w)
 {
     const rmi_ref_model *m = w->m;
     rmi_bnd *b = RMI_NEW(w->mem, rmi_bnd, 1);
@@ -15988,7 +15988,7 @@ RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_
 }
 
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
-RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
+RMI_RARE rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, k, n = m->n_buf;
@@ -16817,7 +16817,7 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *ou
 
 /* fixed 1: values that may not be made again (their op runs once, or changes something); 2: no decisions (outputs; params with views,
    which would keep the old bytes; gradients that nobody has). */
-RMI_FN void rmi_off_fix(rmi_off_model *m)
+RMI_RARE void rmi_off_fix(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, k;
@@ -16835,7 +16835,7 @@ RMI_FN void rmi_off_fix(rmi_off_model *m)
 }
 
 /* percent: of the link's speed to count on. */
-RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, uint32_t percent, rmi_off_model *m)
+RMI_RARE rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, uint32_t percent, rmi_off_model *m)
 {
     size_t room = 64, i, k;
     memset(m, 0, sizeof *m);
@@ -16890,7 +16890,7 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
 }
 
 /* A run that does not fit within `room` by itself gets the fastest form that does, or the smallest. Those that agree on what a forward saves stay. */
-RMI_FN void rmi_off_slim(const rmi_off_model *m, rmi_run *r, uint64_t room)
+RMI_RARE void rmi_off_slim(const rmi_off_model *m, rmi_run *r, uint64_t room)
 {
     const rmi_op *op = &m->g->ops[r->id];
     uint64_t least = RMI_INF;
@@ -16918,7 +16918,7 @@ RMI_FN void rmi_off_slim(const rmi_off_model *m, rmi_run *r, uint64_t room)
 
 /* Takes forms and the order of first executions, of backwards and of all else from a list without copies. What its forwards save has
    the size of the form whose backward reads it; all runs of an op are in one form. */
-RMI_FN void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, uint32_t percent, uint64_t room)
+RMI_RARE void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, uint32_t percent, uint64_t room)
 {
     const rm_graph *g = m->g;
     uint32_t i, k = 0, b;
@@ -17009,7 +17009,7 @@ RMI_FN int rmi_off_cmp_absent(const void *a, const void *b, void *user)
 
 /* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, what is away
    longest last, so that the room it leaves is in one piece; inputs. */
-RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
+RMI_RARE rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, pass;
@@ -17483,7 +17483,7 @@ typedef enum rmi_off_recipe { RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_L
 /* Which updates run on the host: those that can run nowhere else, and of all that can, `permille` of the time that they take there.
    What the forward reads first is updated last and wanted first: these stay on the device. spread: it is every so-manieth instead,
    so that the link has time for the states of those that are updated on the device. */
-RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread)
+RMI_RARE void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread)
 {
     const rm_graph *g = m->g;
     uint64_t all = 0, left;
@@ -17618,7 +17618,8 @@ typedef struct rmi_planner {
     rm_plan_info *info;
     rmi_stop stop;
     uint64_t end_ns;  /* of the clock; 0: no limit */
-    int late;         /* the clock, not the caller, has stopped this kind of step */
+    int late;         /* the clock or the first plan, not the caller, has stopped this kind of step */
+    int naming;       /* a budget that has a plan is looked for: the first plan is enough */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
     rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
     rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
@@ -18068,6 +18069,7 @@ RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, rmi_arena *
     rmi_home *homes;
     rmi_arena_free(&w->best_mem);
     w->best.n = 0;
+    if (w->naming) w->stop.stopped = w->late = 1; /* any plan will do */
     if (!made || c->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->best_mem, c, &w->best);
     homes = RMI_RAW(made, rmi_home, c->n_homes);
     if (!homes) return RM_ERROR_MEMORY;
@@ -20139,7 +20141,10 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
     for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
         w->budget = worst->min_bytes;
         w->given = w->d->like ? w->given : NULL;
+        w->naming = !w->joint; /* where kinds share homes that move, the others depend on how well the first is planned */
         RMI_TRY(rmi_plan_kinds_of_step(w, &next));
+        if (w->late) w->stop.stopped = w->late = 0;
+        w->naming = 0;
         w->p->n = 0;
         if (!next.min_bytes) break;
         if (next.min_bytes <= worst->min_bytes) next.min_bytes = worst->min_bytes + worst->min_bytes / 16;
