@@ -758,6 +758,91 @@ static void quotients(void)
     }
 }
 
+/* --- little memory */
+
+/* n ops of all sizes; each reads one or two of the last 16, sometimes one from far back. */
+static rm_graph *scattered(unsigned n, uint64_t seed)
+{
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor last[16], far, y;
+    unsigned i, k = 1;
+    random_state = seed;
+    far = y = last[0] = rm_input_add(g, "x", 4 << 20, RM_INPUT_GRAD);
+    for (i = 0; i < n; i++) {
+        rm_kind kind = {.name = "op", .needs = rnd(4) == 0 ? RM_OUT(0) : rnd(4) == 0 ? 0 : RM_IN(0)};
+        uint64_t bytes = (1 + rnd(16)) << 20, ns = 20000 + rnd(400000);
+        rm_tensor a = rnd(3) ? last[(k - 1) % 16] : last[rnd(k < 16 ? k : 16)], b = rnd(3) ? a : rnd(8) ? last[rnd(k < 16 ? k : 16)] : far;
+        if (a.id == b.id) y = RM_OP(g, &kind, .in = {a}, .out = {bytes}, .fwd_ns = ns, .bwd_ns = 2 * ns);
+        else y = RM_OP(g, &kind, .in = {a, b}, .out = {bytes}, .fwd_ns = ns, .bwd_ns = 2 * ns);
+        if (rnd(32) == 0) far = y;
+        last[k++ % 16] = y;
+    }
+    rm_output_add(g, y);
+    return g;
+}
+
+/* The sum of what evictions to a tenth of everything cost, in steps or at once; 0: some graph has no list. */
+static uint64_t evicted(uint64_t seed, int stairs)
+{
+    rm_graph *g = scattered(300, seed);
+    rmi_arena mem = rmi_arena_make(NULL);
+    rmi_ref_model m;
+    rmi_ref_search s;
+    rm_plan_info all;
+    rm_plan *p = NULL;
+    uint64_t limit, ns = 0;
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "noremat", .info = &all}, &p) == RM_OK, rm_graph_error(g));
+    EXPECT(rmi_ref_make(&mem, g, RM_SINGLE, 256, &m) == RM_OK && rmi_ref_search_tables(&mem, &m, &s) == RM_OK && rmi_ref_search_rooms(&s, &mem, 4) == RM_OK, "a model");
+    s.limit = limit = all.live_bytes / 10 - m.base;
+    if (stairs) EXPECT(rmi_plan_search_stairs(&s, 400) == RM_OK, "in steps");
+    else {
+        rmi_ref_load(&s, NULL, 0, NULL);
+        EXPECT(rmi_ref_greedy(&s, 400, 400) == RM_OK, "at once");
+        rmi_ref_fill(&s, 0, 400000 / m.n_tasks);
+    }
+    EXPECT(s.limit == limit && !s.loose, "the limit that counts");
+    if (EXPECT(s.best.n, "a list")) {
+        EXPECT(s.best.peak <= limit, "more than the limit");
+        ns = s.best.ns;
+    }
+    rm_plan_destroy(p);
+    rmi_arena_free(&mem);
+    rm_graph_destroy(g);
+    return ns;
+}
+
+/* Where addresses are hard to get, too, a budget near the least is named, and works. */
+static void little(void)
+{
+    uint64_t steps = 0, once = 0;
+    unsigned live;
+    for (live = 0; live < 2; live++) {
+        rm_graph *g = scattered(300, 1);
+        rm_plan_info all, info;
+        rm_plan *p = NULL;
+        rm_plan_desc d = {.preset = "noremat", .info = &all};
+        EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
+        rm_plan_destroy(p);
+        p = NULL;
+        d = (rm_plan_desc){.device_bytes = all.arena_bytes / 10, .live_only = live, .work_limit = 1, .info = &info};
+        EXPECT(rm_plan_create(g, &d, &p) == RM_OK && info.arena_bytes <= d.device_bytes && info.time_ns < all.time_ns / 100 * 130, rm_graph_error(g));
+        rm_plan_destroy(p);
+        p = NULL;
+        rm_graph_destroy(g);
+        g = scattered(300, 1); /* what is known of the other plan is gone */
+        d.device_bytes = all.arena_bytes / 100 * 5;
+        EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE && info.min_bytes <= all.arena_bytes / 1000 * (live ? 80 : 88), rm_graph_error(g));
+        rm_graph_destroy(g);
+        g = scattered(300, 1);
+        d.device_bytes = info.min_bytes;
+        EXPECT(rm_plan_create(g, &d, &p) == RM_OK && info.arena_bytes <= d.device_bytes, rm_graph_error(g));
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+    }
+    for (live = 1; live <= 4; live++) steps += evicted(live, 1), once += evicted(live, 0);
+    EXPECT(steps < once / 100 * 101, "evictions in steps cost no more than at once");
+}
+
 int main(void)
 {
     quotients();
@@ -775,5 +860,6 @@ int main(void)
     large_first();
     stuck_modes();
     like_from_text();
+    little();
     return tm_end();
 }
