@@ -19269,7 +19269,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
     runs = RMI_RAW(&w->kept, rmi_run, s.most);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_min(!m.n_moded && m.n_tasks <= 1000 ? RMI_PLAN_WORK / 4 * 5 : RMI_PLAN_WORK, (m.n_moded ? 360000u : !small ? 200000u : w->g->n_ops > 24 ? 5500u * (w->g->n_ops - 14) : 55000u) * (uint64_t)m.n_tasks);
+    least = rmi_min(m.n_moded ? RMI_PLAN_WORK / 5 * 6 : m.n_tasks <= 1000 ? RMI_PLAN_WORK / 4 * 5 : RMI_PLAN_WORK, (m.n_moded ? 360000u : !small ? 200000u : w->g->n_ops > 24 ? 5500u * (w->g->n_ops - 14) : 55000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
