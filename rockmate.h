@@ -18273,6 +18273,16 @@ RMI_FN uint64_t rmi_plan_acts_ns(const rmi_planner *w, const rmi_chn_act *acts, 
     return rmi_sub(ns, reduce);
 }
 
+/* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of millions of runs is no plan that anyone waits for: the
+   first point of the curve that is shorter. */
+RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
+{
+    const rmi_chn_curve *c = &w->table->curve;
+    uint32_t i = 0;
+    while (i + 1 < c->n && c->at[i].ns / (2000000 / w->g->n_ops + 1) > c->at[c->n - 1].ns) i++;
+    return i;
+}
+
 /* The chain's optimum for `bytes` bytes of chain. */
 RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t budget, uint64_t *size)
 {
@@ -18285,7 +18295,7 @@ RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t bud
     rmi_arena_clear(&w->lists);
     *size = RMI_INF;
     for (i = c->n; i-- > 1 && c->at[i].bytes > bytes;) {}
-    if (w->pruning && w->best.n && !w->lanes && c->n && c->at[i].ns / 2 > w->best.fig.time_ns) return RM_OK; /* a list of millions of runs, maybe */
+    if (c->n && (i < rmi_plan_first_point(w) || (w->pruning && w->best.n && !w->lanes && c->at[i].ns / 2 > w->best.fig.time_ns))) return RM_OK;
     RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n));
     ns = w->pruning && w->best.n ? rmi_plan_acts_ns(w, acts, n) : 0;
     if (w->tune) ns -= ns / 8; /* forms may be faster than the chain's */
@@ -18300,17 +18310,18 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
 {
     const rmi_chn_curve *c = &w->table->curve;
     uint64_t chain = budget == RMI_INF ? RMI_INF : rmi_sub(budget, w->base), size = 0;
-    uint32_t i, tries;
+    uint32_t i, tries, from = rmi_plan_first_point(w);
     for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->stop.stopped; tries++) {
         rm_result r;
         w->pruning = 1;
         r = rmi_plan_try_chain(w, chain, budget, &size);
         w->pruning = 0;
-        if (r != RM_OK || size <= budget || size == RMI_INF) return r;
+        if (r != RM_OK || size <= budget) return r;
+        if (size == RMI_INF) break;
         for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
         chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
     }
-    for (i = 0; i < 8 && i < c->n && !w->best.n && !rmi_stopped(&w->stop, RMI_STOP_EVERY); i++) {
+    for (i = from; i < from + 8 && i < c->n && !w->best.n && !rmi_stopped(&w->stop, RMI_STOP_EVERY); i++) {
         RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, budget, &size));
         if (w->g->n_ops > 1000 && size >= w->min_arena) break; /* lists of millions of runs */
         w->min_arena = rmi_min(w->min_arena, size);
@@ -19031,7 +19042,7 @@ RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, r
     rmi_chn_act *acts = NULL;
     rmi_run *runs = NULL;
     size_t n_acts = 0, n = 0;
-    RMI_TRY(rmi_chn_schedule(tmp, w->table, bytes, &acts, &n_acts));
+    RMI_TRY(rmi_chn_schedule(tmp, w->table, w->table->curve.n ? rmi_max(bytes, w->table->curve.at[rmi_plan_first_point(w)].bytes) : bytes, &acts, &n_acts));
     RMI_TRY(rmi_plan_expand(w, tmp, acts, n_acts, &runs, &n));
     if (!rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) return RM_OK;
     RMI_TRY(rmi_ref_greedy(s, permille, 200));
