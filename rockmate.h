@@ -13230,6 +13230,9 @@ RMI_FN uint64_t rmi_bnd_flow(rmi_bnd *w)
 
 RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *w, uint64_t ns) { return ns >> w->down << w->up; }
 
+/* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is less. */
+RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *w, uint64_t units) { return w->up ? ((units - (units != 0)) >> w->up) + (units != 0) : units << w->down; }
+
 /* One price, in 2^-20 units a byte: a tangent of the value, units + bytes * price, twice; returns the value itself, twice. */
 typedef struct rmi_bnd_line {
     uint64_t units, bytes;
@@ -13409,7 +13412,7 @@ RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bn
     }
     w->price = hint;
     w->beat = 0;
-    *bound = node[at].value == RMI_INF ? 0 : w->common + ((node[at].value / 2) >> w->up << w->down);
+    *bound = node[at].value == RMI_INF ? 0 : w->common + rmi_bnd_whole(w, node[at].value / 2 + node[at].value % 2);
     return RM_OK;
 }
 
@@ -13968,7 +13971,7 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
             RMI_TRY(rmi_bnd_web_visit(s, node, n, 0, 8));
         }
     }
-    if (node[at].value != RMI_INF) *bound = w->common + (node[at].value >> w->up << w->down);
+    if (node[at].value != RMI_INF) *bound = w->common + rmi_bnd_whole(w, node[at].value);
     return RM_OK;
 }
 
