@@ -814,8 +814,8 @@ RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that fail
 RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory);
 
 /* What persists (consts, params, states, gradients of params), inputs, and declared outputs, by handle, wherever they live:
-   `bytes` bytes from `offset` on. Between steps only. Write inputs before every step: one that was never written is an error of
-   the step that reads it, and so is an old one, where the plan uses its bytes for other things during a step. rm_exec_read of an
+   `bytes` bytes from `offset` on. Between steps only. Write inputs before every step, whole (in parts if you like): one that was never or not wholly
+   written is an error of the step that reads it, and so is an old one, where the plan uses its bytes for other things during a step. rm_exec_read of an
    output or of a gradient: as the last step left it; a gradient that this step has used for an update is gone. */
 RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes);
 RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes);
@@ -20022,6 +20022,11 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     moves = (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes;
     w->unmeasured = plain;
     if (r == RM_OK && plain && !searched) r = rmi_plan_yardstick(w, budget);
+    if (r == RM_OK && w->joint && !w->host_only) { /* where others' homes are given no recipe has all of it on the device */
+        uint64_t least = w->min_arena;
+        r = rmi_plan_yardstick(w, 0);
+        w->min_arena = least;
+    }
     if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
     first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
     if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
@@ -22459,22 +22464,24 @@ RMI_FN void rmi_txt_head(rmi_txt_pen *l, const rm_plan_info *f)
     rmi_txt_end_line(l);
 }
 
-/* What persists, and the rest: where the arena goes. */
-RMI_FN void rmi_txt_arena(rmi_txt_pen *l, const rm_graph *g, const rmi_program *p)
+/* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
+RMI_FN void rmi_txt_memory(rmi_txt_pen *l, const rm_graph *g, const rmi_program *p, uint32_t host)
 {
     static const char *const words[] = {"weights ", "states ", "gradients ", "consts ", "inputs "};
-    uint64_t sum[5] = {0, 0, 0, 0, 0}, all = 0;
+    uint64_t sum[5] = {0, 0, 0, 0, 0}, all = 0, total = host ? p->host : p->arena;
     size_t i;
     uint32_t t, k;
     for (i = 0; i < p->n_homes; i++) {
         uint64_t bytes = rmi_low_bytes(g, p->homes[i].buf);
         rmi_buf_kind kind = rmi_low_kind(g, p->homes[i].buf, &t);
-        if (p->homes[i].host) continue;
+        if (p->homes[i].host != host) continue;
         k = kind == RMI_BUF_STATE ? 1 : kind == RMI_BUF_GRAD ? 2 : g->tensors[t].kind == RMI_PARAM ? 0 : g->tensors[t].kind == RMI_CONST ? 3 : 4;
         sum[k] += bytes;
         all += bytes;
     }
-    rmi_txt_say(l, "  arena      ");
+    rmi_txt_say(l, host ? "  host       " : "  arena      ");
+    if (host) rmi_txt_say_bytes(l, total);
+    if (host) rmi_txt_say(l, ": ");
     for (k = 0; k < 5; k++) {
         if (!sum[k]) continue;
         rmi_txt_say(l, words[k]);
@@ -22482,7 +22489,43 @@ RMI_FN void rmi_txt_arena(rmi_txt_pen *l, const rm_graph *g, const rmi_program *
         rmi_txt_say(l, ", ");
     }
     rmi_txt_say(l, "everything else ");
-    rmi_txt_say_bytes(l, rmi_sub(p->arena, all));
+    rmi_txt_say_bytes(l, rmi_sub(total, all));
+    rmi_txt_end_line(l);
+}
+
+RMI_FN void rmi_txt_busy(rmi_txt_pen *l, const rm_plan_info *f, uint32_t lane)
+{
+    rmi_txt_say(l, " (busy ");
+    rmi_txt_say_ratio(l, rmi_mul(f->busy_ns[lane], 100), f->time_ns ? f->time_ns : 1, 0);
+    rmi_txt_say(l, " % of the step)");
+}
+
+/* What goes on beside the computation, if anything does. */
+RMI_FN void rmi_txt_moves(rmi_txt_pen *l, const rmi_program *p, const rm_plan_info *f)
+{
+    uint32_t updates = 0, away = 0;
+    size_t s;
+    for (s = 0; s < p->n; s++) {
+        if (p->st[s].what != RMI_RUN) continue;
+        away += p->st[s].run.way == RMI_OPT_HOST;
+        updates += p->st[s].run.way == RMI_OPT || p->st[s].run.way == RMI_OPT_HOST;
+    }
+    rmi_txt_say(l, "  copies     ");
+    rmi_txt_say_bytes(l, f->h2d_bytes);
+    rmi_txt_say(l, " to the device");
+    rmi_txt_busy(l, f, RM_LANE_H2D);
+    rmi_txt_say(l, ", ");
+    rmi_txt_say_bytes(l, f->d2h_bytes);
+    rmi_txt_say(l, " from it");
+    rmi_txt_busy(l, f, RM_LANE_D2H);
+    rmi_txt_end_line(l);
+    if (!away) return;
+    rmi_txt_say(l, "  updates    ");
+    rmi_txt_say_u64(l, away);
+    rmi_txt_say(l, " of ");
+    rmi_txt_say_u64(l, updates);
+    rmi_txt_say(l, " in host memory");
+    rmi_txt_busy(l, f, RM_LANE_HOST);
     rmi_txt_end_line(l);
 }
 
@@ -22510,7 +22553,9 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena 
     rmi_txt_say(&l, p->info[index].classes == 1 ? " class" : " classes");
     rmi_txt_end_line(&l);
     rmi_txt_head(&l, &p->info[index]);
-    rmi_txt_arena(&l, g, prog);
+    rmi_txt_memory(&l, g, prog, 0);
+    if (prog->host) rmi_txt_memory(&l, g, prog, 1);
+    if (prog->host) rmi_txt_moves(&l, prog, &p->info[index]);
     if (!p->info[index].recomputed_runs) return RM_OK;
     rmi_txt_say(&l, "  where                   ops   recomputed  runs   cost         what");
     rmi_txt_end_line(&l);
@@ -23702,6 +23747,7 @@ struct rm_exec {
     uint64_t *host_home;   /* the same in host memory; what has both homes is the same in both between steps */
     void **bound;          /* by buffer: the caller's memory */
     uint8_t *stale;        /* by tensor: 1: an input that a step has used up; 2: one that was never written */
+    uint64_t *due;         /* by tensor: of a stale input, bytes still to be written */
     rmi_exe_patch *patches;
     size_t n_patches, cap_patches;
     rm_step now;           /* what callbacks see as c->step */
@@ -24459,6 +24505,8 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
         if (x->d.device_memory_bytes < dev) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: the plan's arena has %u bytes, %u were given", dev, x->d.device_memory_bytes);
         RMI_TRY(rmi_exe_aligned(x, "rm_exec_desc.device_memory", x->d.device_memory, err));
         x->dev = (unsigned char *)x->d.device_memory;
+    } else if (x->d.device_memory_bytes) {
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: it is NULL, though device_memory_bytes is %u; give the memory, or leave both zero", x->d.device_memory_bytes);
     } else {
         code = x->backend.alloc(x->backend.user, dev ? dev : 1, 0, &p);
         if (code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes for the arena; plan with a smaller budget%s%s", dev, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
@@ -24466,6 +24514,7 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
         x->own_dev = 1;
         RMI_TRY(rmi_exe_aligned(x, "the backend's device memory", p, err));
     }
+    if (!x->d.host_memory && x->d.host_memory_bytes) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.host_memory: it is NULL, though host_memory_bytes is %u; give the memory, or leave both zero", x->d.host_memory_bytes);
     if (host && x->d.host_memory) {
         if (x->d.host_memory_bytes < host) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.host_memory: the plan needs %u bytes, %u were given", host, x->d.host_memory_bytes);
         RMI_TRY(rmi_exe_aligned(x, "rm_exec_desc.host_memory", x->d.host_memory, err));
@@ -24599,9 +24648,11 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
     x->err.log_user = p->g->last.log_user;
     x->bound = RMI_NEW(&x->mem, void *, rmi_low_buffers(x->g));
     x->stale = RMI_NEW(&x->mem, uint8_t, x->g->n_tensors);
+    x->due = RMI_NEW(&x->mem, uint64_t, x->g->n_tensors);
+    for (i = 0; x->due && i < x->g->n_tensors; i++) x->due[i] = x->g->tensors[i].bytes;
     for (i = 0; x->stale && i < x->g->n_tensors; i++) x->stale[i] = x->g->tensors[i].kind == RMI_INPUT && !x->g->tensors[i].external && x->g->tensors[i].bytes ? 2 : 0;
     x->used_up = 1;
-    r = x->bound && x->stale ? rmi_exe_backend(x, &p->g->last) : rmi_err_memory(&p->g->last);
+    r = x->bound && x->stale && x->due ? rmi_exe_backend(x, &p->g->last) : rmi_err_memory(&p->g->last);
     if (r == RM_OK) r = rmi_exe_load(x, &p->g->last);
     if (r != RM_OK) {
         rmi_exe_free(x);
@@ -24619,6 +24670,13 @@ RMI_FN int rmi_exe_uses_up(const rm_exec *x, const rmi_exe_prog *prog, uint32_t 
     return (x->home[t] != RMI_INF && prog->at_end[t] == RMI_INF) || (x->host_home[t] != RMI_INF && prog->host_end[t] == RMI_INF);
 }
 
+RMI_RARE rm_result rmi_exe_unwritten(rm_exec *x, uint32_t t)
+{
+    const rmi_tensor *in = &x->g->tensors[t];
+    if (x->due[t] < in->bytes) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: only %u of its %u bytes were written; rm_exec_write all of them before each step (sizes are in bytes)", in->name, in->bytes - x->due[t], in->bytes);
+    return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, x->stale[t] == 1 ? "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step" : "input %s: never written; rm_exec_write it before the first step, and before each one that follows", in->name);
+}
+
 RMI_FN rm_result rmi_exe_bound(rm_exec *x, const rmi_exe_prog *prog)
 {
     uint32_t t;
@@ -24627,7 +24685,7 @@ RMI_FN rm_result rmi_exe_bound(rm_exec *x, const rmi_exe_prog *prog)
     for (i = 0; i < x->n_patches; i++)
         if (!x->bound[x->patches[i].buf]) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first", rmi_sch_name(x->g, x->patches[i].buf, name));
     for (t = 0; t < x->g->n_tensors; t++)
-        if (x->stale[t] == 1 && rmi_exe_uses_up(x, prog, t)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step", x->g->tensors[t].name);
+        if (x->stale[t] == 1 && rmi_exe_uses_up(x, prog, t)) return rmi_exe_unwritten(x, t);
     return RM_OK;
 }
 
@@ -24643,7 +24701,7 @@ RMI_RARE rm_result rmi_exe_written(rm_exec *x, const rmi_exe_prog *prog)
         if (p->st[i].what != RMI_RUN || p->st[i].run.way != RMI_FWD) continue;
         for (k = 0; k < g->ops[p->st[i].run.id].in.n; k++) {
             t = g->tensors[g->ops[p->st[i].run.id].in.at[k]].root;
-            if (x->stale[t] == 2) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: never written; rm_exec_write it before the first step, and before each one that follows", g->tensors[t].name);
+            if (x->stale[t] == 2) return rmi_exe_unwritten(x, t);
         }
     }
     return RM_OK;
@@ -24654,7 +24712,10 @@ RMI_FN void rmi_exe_drop_inputs(rm_exec *x, const rmi_exe_prog *prog)
 {
     uint32_t t;
     for (t = 0; t < x->g->n_tensors; t++)
-        if (x->g->tensors[t].kind == RMI_INPUT && rmi_exe_uses_up(x, prog, t)) x->stale[t] = 1;
+        if (x->g->tensors[t].kind == RMI_INPUT && rmi_exe_uses_up(x, prog, t)) {
+            x->stale[t] = 1;
+            x->due[t] = x->g->tensors[t].bytes;
+        }
 }
 
 /* Keeps a code of the backend for the message. */
@@ -25290,6 +25351,9 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     {
         void **bound = x->bound;
         uint8_t *stale = x->stale;
+        uint64_t *due = x->due;
+        x->due = y->due;
+        y->due = due;
         x->bound = y->bound;
         y->bound = bound;
         x->stale = y->stale;
@@ -27443,7 +27507,11 @@ RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t o
     p = rmi_exe_range(x, t, what, 1, offset, bytes);
     if (!p || (bytes && !src)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
     if (bytes) RMI_TRY(rmi_exe_write(x, t, what, offset, p, src, bytes));
-    if (what == RM_VALUE) x->stale[x->g->tensors[t.id - 1].root] = 0;
+    if (what == RM_VALUE) { /* parts that overlap count twice: no complaint where there is no cause */
+        uint32_t root = x->g->tensors[t.id - 1].root;
+        x->due[root] -= rmi_min(x->due[root], bytes);
+        if (!x->due[root]) x->stale[root] = 0;
+    }
     if (what == RM_GRAD) x->used_up = 0; /* the caller knows what they hold */
     return RM_OK;
 }

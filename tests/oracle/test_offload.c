@@ -400,6 +400,45 @@ static void agree(uint64_t seed)
     rm_graph_destroy(g);
 }
 
+/* What keeping everything takes is the same whatever moves, also for the kinds of step that find weights and gradients where another
+   kind has put them; and the summary says where all is. */
+static int keep_text(void *user, const char *text, size_t n)
+{
+    char *to = (char *)user;
+    size_t at = strlen(to);
+    if (at + n > 8000) return 0;
+    memcpy(to + at, text, n);
+    to[at + n] = 0;
+    return 0;
+}
+static void yardsticks(uint64_t seed)
+{
+    static const uint32_t steps[] = {RM_FIRST, RM_MIDDLE, RM_LAST};
+    rm_graph *g = chain(seed, 6);
+    rm_plan_info all[3], info;
+    rm_plan *p, *like;
+    char text[9000];
+    uint32_t i, host = 0;
+    if (!g) return;
+    for (i = 0; i < 3; i++) {
+        expect(make(g, "noremat", 0, 0, steps[i], NULL, &all[i], &p) == RM_OK, "all kept", rm_graph_error(g));
+        rm_plan_destroy(p);
+    }
+    if (make(g, "offmate", all[2].keep_all_bytes / 2, 1 << 24, RM_LAST, NULL, NULL, &like) == RM_OK && make(g, "offmate", all[2].keep_all_bytes / 2, 1 << 24, RM_FIRST, like, &info, &p) == RM_OK) expect(info.keep_all_bytes == all[0].keep_all_bytes && info.keep_all_ns == all[0].keep_all_ns, "like another", "another yardstick");
+    if (like) rm_plan_destroy(p);
+    rm_plan_destroy(like);
+    if (make(g, "offmate", all[2].keep_all_bytes / 2, 1 << 24, RM_FIRST | RM_MIDDLE | RM_LAST, NULL, NULL, &p) == RM_OK) {
+        for (i = 0; i < 3; i++) {
+            expect(rm_plan_get_info(p, steps[i], &info) == RM_OK && info.keep_all_bytes == all[i].keep_all_bytes && info.keep_all_ns == all[i].keep_all_ns, "several kinds", "another yardstick");
+            host += info.host_bytes != 0;
+        }
+        text[0] = 0;
+        expect(rm_plan_summary(p, keep_text, text) == RM_OK && (!host || (strstr(text, "\n  host       ") && strstr(text, "\n  copies     "))), "the summary", text);
+        rm_plan_destroy(p);
+    }
+    rm_graph_destroy(g);
+}
+
 /* With copies, too, more memory is never slower once a graph has been planned in less, and host memory that is not there is not used. */
 static void more_memory(uint64_t seed)
 {
@@ -551,6 +590,7 @@ int main(int argc, char **argv)
     for (i = seed; i < seed + chains; i++) compare(i);
     compare(55), compare(171), compare(236), compare(290); /* the only or the fastest plan waits for a copy */
     for (i = seed; i < seed + chains && i < seed + 8; i++) agree(i);
+    for (i = seed; i < seed + chains && i < seed + 4; i++) yardsticks(i);
     for (i = seed; i < seed + chains && i < seed + 3; i++) more_memory(i);
     for (i = seed; i < seed + chains; i++) updates(i);
     for (i = seed; i < seed + 3; i++) stays(i);

@@ -215,6 +215,8 @@ static void plan_arguments(void)
     EXPECT(rm_exec_restore(e, "nonsense", 8) == RM_ERROR_TEXT && rm_exec_restore(e, NULL, 8) == RM_ERROR_ARGUMENT);
     EXPECT(rm_exec_replan(e, NULL) == RM_ERROR_ARGUMENT && rm_exec_pointer(e, w, RM_VALUE) != NULL);
     rm_exec_destroy(e);
+    EXPECT(rm_exec_create(p, &(rm_exec_desc){.device_memory_bytes = 1 << 20}, &e) == RM_ERROR_ARGUMENT && !e && strstr(rm_graph_error(g), "device_memory: it is NULL"));
+    EXPECT(rm_exec_create(p, &(rm_exec_desc){.host_memory_bytes = 1 << 20}, &e) == RM_ERROR_ARGUMENT && !e && strstr(rm_graph_error(g), "host_memory: it is NULL"));
     EXPECT(rm_exec_create(p, &(rm_exec_desc){.device_memory = &byte, .device_memory_bytes = 1}, &e) == RM_ERROR_ARGUMENT && !e && strstr(rm_graph_error(g), "1 were given"));
     /* a declaration after the plan would be missing from the next one: it sticks; what is there goes on */
     EXPECT(rm_exec_create(p, NULL, &e) == RM_OK && !rm_input_add(g, "late", 1, 0).id && rm_graph_result(g) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "sealed"));

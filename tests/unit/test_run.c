@@ -244,6 +244,7 @@ static void orders(void)
             EXPECT(rm_exec_step(e, &(rm_step){.kind = RM_FIRST}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "input x: never written"), rm_exec_error(e));
             fill(grad, NX, 1);
             EXPECT(rm_exec_write(e, m.x, RM_VALUE, 0, grad, NX * 4) == RM_OK && rm_exec_step(e, &(rm_step){.kind = RM_FORWARD}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "input want: never written"), rm_exec_error(e));
+            EXPECT(rm_exec_write(e, m.want, RM_VALUE, 0, grad, 8) == RM_OK && rm_exec_step(e, &(rm_step){.kind = RM_FORWARD}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "input want: only 8 of its"), rm_exec_error(e));
             for (i = 0; i < 2; i++) EXPECT(step(&m, e, adds[i], 2) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "there was none; begin an accumulation with RM_FIRST"), rm_exec_error(e));
             steps(&m, e, RM_FIRST, 0, 1);
             steps(&m, e, RM_LAST, 1, 2);
@@ -252,6 +253,8 @@ static void orders(void)
             for (i = 0; i < 2; i++) EXPECT(step(&m, e, adds[i], 2) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "RM_FIRST"), rm_exec_error(e));
             steps(&m, e, RM_FIRST, 3, 4);
             steps(&m, e, RM_FORWARD, 4, 5); /* an evaluation in between changes nothing */
+            EXPECT(rm_exec_write(e, m.x, RM_VALUE, 0, grad, NX * 4) == RM_OK && rm_exec_write(e, m.want, RM_VALUE, 0, grad, 8) == RM_OK && rm_exec_write(e, m.want, RM_VALUE, 8, grad, NX * 4 - 8) == RM_OK, rm_exec_error(e));
+            EXPECT(rm_exec_step(e, &(rm_step){.kind = RM_FORWARD}) == RM_OK, rm_exec_error(e)); /* an input in parts */
             steps(&m, e, RM_MIDDLE, 5, 6);
             m.fail_layer = 3, m.fail_phase = RM_PHASE_BACKWARD; /* half of the gradients hold this micro-batch, half do not */
             EXPECT(step(&m, e, RM_MIDDLE, 6) == RM_ERROR_CALLBACK && strstr(rm_exec_error(e), "h[3]/fc: its backward returned 9"), rm_exec_error(e));
