@@ -14732,8 +14732,9 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
 /* =====================================================================================================================
    >>exact - the fastest list of runs of a small graph, with a proof
    In: the model of >>refine, a limit of live bytes. Out: a list of runs, and a time that no plan within the limit is below; equal,
-   if the work was enough. A* (Hart, Nilsson, Raphael 1968) over states: what is live, which tasks that run once have run. A step
-   is a run, with what is evicted to make room for it: only sets that none can be left out of, since whatever is there may be
+   if the work was enough. Best first (A*; Hart, Nilsson, Raphael 1968) over states: what is live, which tasks that run once have run;
+   in turn a few of those that are as far as each other (Vadlamudi, Aine, Chakrabarti 2012), so that there are good ways long before the
+   proof. A step is a run, with what is evicted to make room for it: only sets that none can be left out of, since whatever is there may be
    dropped later. The rest of the way is at least everything that must still run, and for a moment x of the rest what does not fit
    beside it: with a price on bytes (Lagrange), a value that is read after x costs its bytes there or its repeat, which wants its own
    inputs. All freedoms of the format are in it: any order, repeats, forms, in place, views, shared gradients. Nodes are limited.
@@ -14743,6 +14744,9 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
 #define RMI_EXA_BUFS 128u
 #define RMI_EXA_EXTRA 192u
 #define RMI_EXA_MOMENTS 8u
+#define RMI_EXA_NEXT 4u
+#define RMI_EXA_SOME 4u /* of a layer's nodes in one turn */
+#define RMI_EXA_LAYERS (RMI_EXA_OPS + RMI_EXA_TASKS + 1u)
 
 typedef struct rmi_exa_set { uint64_t w[2]; } rmi_exa_set;
 
@@ -14780,17 +14784,19 @@ typedef struct rmi_exa_done { /* a set of tasks that have run, and what follows 
     uint64_t rest, must, useful; /* ns of tasks to come; forwards that must still run; forwards worth running */
     uint32_t next, moments, best; /* best: the moment that said most of late */
     uint32_t closed;          /* nodes whose steps were made */
+    uint32_t n_soon;
+    rmi_exa_set soon[RMI_EXA_NEXT]; /* what backwards that may come next read */
 } rmi_exa_done;
 
 typedef struct rmi_exa_node {
     rmi_exa_set live;
     uint64_t ns, bytes;
+    uint64_t key, order, ran; /* key: no way through it takes less; order: of a layer's nodes; ran: forwards on the way to it */
     uint32_t parent, done, next, behind; /* behind: the node of the same tasks that was closed before */
+    uint32_t first, beside;   /* open: heap of those that come after it; the next one after the same */
     uint16_t task;
-    uint8_t form, dead;       /* dead: a faster way was found */
+    uint8_t form, dead, open, ready; /* dead: a faster way was found; ready: all moments were looked at */
 } rmi_exa_node;
-
-typedef struct rmi_exa_open { uint64_t ns; uint32_t node, ready; } rmi_exa_open; /* ready: all moments were looked at */
 
 typedef struct rmi_exa_state { /* while a step is made */
     rmi_exa_set live;
@@ -14818,11 +14824,10 @@ typedef struct rmi_exa {
     rmi_exa_node *node;
     uint8_t *x;
     rmi_exa_done *done;
-    rmi_exa_open *open;
     uint32_t *bucket, *done_bucket, n_node, most_node, n_done, most_done, n_open;
+    uint32_t layer[RMI_EXA_LAYERS]; /* open nodes by how much has run: the one with the least key */
     uint32_t at;              /* the node whose steps are made */
     uint64_t floor;           /* ns of its key: no way through it takes less */
-    uint64_t lowest;          /* ns of the best node that found no room */
 } rmi_exa;
 
 #define RMI_EXA_HAS(s, i) ((s).w[(i) >> 6] >> ((i) & 63u) & 1u)
@@ -14842,6 +14847,13 @@ RMI_FN uint32_t rmi_exa_first(uint64_t w) /* the lowest bit of w, which is not 0
     while (!(w >> i & 1u)) i++;
     return i;
 #endif
+}
+
+RMI_FN uint32_t rmi_exa_count(uint64_t w) /* of its bits */
+{
+    w -= w >> 1 & 0x5555555555555555u;
+    w = (w & 0x3333333333333333u) + (w >> 2 & 0x3333333333333333u);
+    return (uint32_t)(((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56);
 }
 
 RMI_PLAIN_BEGIN
@@ -15127,6 +15139,19 @@ RMI_FN uint64_t rmi_exa_rest(rmi_exa *w, rmi_exa_done *d, const rmi_exa_set *liv
     return d->rest + ns + most;
 }
 
+/* What must run before some backward can: who is nearer to one comes first, though it may have paid for that. */
+RMI_FN uint64_t rmi_exa_soon(rmi_exa *w, const rmi_exa_done *d, const rmi_exa_set *live)
+{
+    uint64_t least = RMI_INF, ops, ns;
+    uint32_t i;
+    for (i = 0; i < d->n_soon; i++) {
+        ns = rmi_exa_once(w, &d->done, d->soon[i], 0, live, &ops);
+        least = rmi_min(least, ns);
+        w->work += 6;
+    }
+    return d->n_soon && least != RMI_INF ? least : 0;
+}
+
 /* --- states */
 
 RMI_FN uint32_t rmi_exa_bucket(uint64_t a, uint64_t b, uint64_t c, uint32_t n) { return (uint32_t)(rmi_mix(rmi_mix(rmi_mix(a) ^ b) ^ c) & (n - 1u)); }
@@ -15146,6 +15171,11 @@ RMI_RARE void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
         if (RMI_EXA_HAS(d->done, i)) continue;
         d->rest += t->least;
         RMI_EXA_JOIN(d->need, t->always);
+        if (m->tasks[i].way == RMI_BWD && d->n_soon < RMI_EXA_NEXT && !(~d->done.w[0] & t->deps.w[0] & w->all.w[0]) && !(~d->done.w[1] & t->deps.w[1] & w->all.w[1])) {
+            d->soon[d->n_soon] = t->always;
+            RMI_EXA_LESS(d->soon[d->n_soon], w->grads);
+            d->n_soon++;
+        }
         RMI_EXA_JOIN(some, t->any);
         RMI_EXA_JOIN(some, t->grads);
         RMI_EXA_JOIN(to, t->deps);
@@ -15265,29 +15295,55 @@ RMI_FN void rmi_exa_join(const rmi_exa *w, rmi_exa_state *s, uint32_t b, uint32_
     else rmi_exa_label(w, s, old);
 }
 
-RMI_FN int rmi_exa_before(const rmi_exa_open *a, const rmi_exa_open *b) { return a->ns != b->ns ? a->ns < b->ns : a->node > b->node; }
-
-RMI_FN void rmi_exa_opened(rmi_exa *w, uint64_t ns, uint32_t node, uint32_t ready)
+/* Two heaps (pairing heaps, Fredman et al. 1986) become one; of equals the later node comes first. */
+RMI_FN uint32_t rmi_exa_meld(rmi_exa *w, uint32_t a, uint32_t b)
 {
-    uint32_t i = w->n_open++;
-    rmi_exa_open o;
-    o.ns = ns;
-    o.node = node;
-    o.ready = ready;
-    for (; i && rmi_exa_before(&o, &w->open[(i - 1) / 2]); i = (i - 1) / 2) w->open[i] = w->open[(i - 1) / 2];
-    w->open[i] = o;
+    if (a == RMI_NONE) return b;
+    if (b == RMI_NONE) return a;
+    if (w->node[b].order != w->node[a].order ? w->node[b].order < w->node[a].order : b > a) {
+        uint32_t c = a;
+        a = b;
+        b = c;
+    }
+    w->node[b].beside = w->node[a].first;
+    w->node[a].first = b;
+    return a;
 }
 
-RMI_FN rmi_exa_open rmi_exa_pop(rmi_exa *w)
+/* The layer of a node: how many tasks have run, however often; where any way will do there is one. */
+RMI_FN uint32_t rmi_exa_layer(const rmi_exa *w, const rmi_exa_node *n)
 {
-    rmi_exa_open top = w->open[0], o = w->open[--w->n_open];
-    uint32_t i = 0, k;
-    for (; (k = 2 * i + 1) < w->n_open; i = k) {
-        if (k + 1 < w->n_open && rmi_exa_before(&w->open[k + 1], &w->open[k])) k++;
-        if (!rmi_exa_before(&w->open[k], &o)) break;
-        w->open[i] = w->open[k];
+    const rmi_exa_set *d = &w->done[n->done].done;
+    return w->feasible ? 0 : rmi_exa_count(n->ran) + rmi_exa_count(d->w[0] & w->all.w[0]) + rmi_exa_count(d->w[1] & w->all.w[1]);
+}
+
+RMI_FN void rmi_exa_opened(rmi_exa *w, uint32_t node)
+{
+    rmi_exa_node *n = &w->node[node];
+    uint32_t *at = &w->layer[rmi_exa_layer(w, n)];
+    n->open = 1;
+    n->first = n->beside = RMI_NONE;
+    *at = rmi_exa_meld(w, *at, node);
+    w->n_open++;
+}
+
+RMI_FN uint32_t rmi_exa_pop(rmi_exa *w, uint32_t layer)
+{
+    uint32_t top = w->layer[layer], a = w->node[top].first, b, pairs = RMI_NONE, all = RMI_NONE;
+    while (a != RMI_NONE) { /* in pairs, then all from the last one on */
+        uint32_t next = (b = w->node[a].beside) == RMI_NONE ? RMI_NONE : w->node[b].beside;
+        a = rmi_exa_meld(w, a, b);
+        w->node[a].beside = pairs;
+        pairs = a;
+        a = next;
     }
-    w->open[i] = o;
+    for (; pairs != RMI_NONE; pairs = a) {
+        a = w->node[pairs].beside;
+        all = rmi_exa_meld(w, pairs, all);
+    }
+    w->layer[layer] = all;
+    w->node[top].open = 0;
+    w->n_open--;
     return top;
 }
 
@@ -15325,10 +15381,7 @@ RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t n
     rest = rmi_exa_rest(w, d, &s->live, 0);
     if (rest == RMI_INF || ns + rest >= w->beat) return 1;
     rest = rmi_max(rest, rmi_sub(w->floor, ns));
-    if (w->n_node == w->most_node) {
-        w->lowest = rmi_min(w->lowest, ns + rest);
-        return 0;
-    }
+    if (w->n_node == w->most_node) return 0;
     n = &w->node[w->n_node];
     n->live = s->live;
     n->ns = ns;
@@ -15338,11 +15391,14 @@ RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t n
     n->task = (uint16_t)task;
     n->form = (uint8_t)form;
     n->dead = 0;
+    n->ready = w->n_moments < 2;
+    n->key = rmi_exa_key(w, ns, rest, d);
+    n->order = n->key + (w->feasible ? 0 : 2 * rmi_exa_soon(w, d, &s->live));
+    n->ran = (w->at == RMI_NONE ? 0 : w->node[w->at].ran) | (task < w->m->g->n_ops && w->at != RMI_NONE ? (uint64_t)1 << task : 0);
     n->next = *at;
     *at = w->n_node;
     if (w->n_x) memcpy(w->x + (size_t)w->n_node * w->n_x, s->x, w->n_x);
-    rmi_exa_opened(w, rmi_exa_key(w, ns, rest, d), w->n_node, w->n_moments < 2);
-    w->n_node++;
+    rmi_exa_opened(w, w->n_node++);
     return 1;
 }
 
@@ -15661,49 +15717,64 @@ RMI_FN int rmi_exa_dominated(rmi_exa *w, uint32_t i)
     return 0;
 }
 
-/* The search. Gives the node at the end of the fastest way, RMI_NONE if there is none; *bound: no way takes less (beat: none takes
-   less than that). */
+/* Takes a node that was open: all moments are looked at, then its steps are made. *end: the node, if it is at the end of a faster way than
+   any so far. 0: no room for all steps, or no work left. */
+RMI_FN int rmi_exa_visit(rmi_exa *w, uint32_t node, uint32_t *end)
+{
+    rmi_exa_node *n = &w->node[node];
+    if (n->dead || (!w->feasible && n->key >= w->beat)) return 1;
+    if (!n->ready) {
+        uint64_t rest = rmi_exa_rest(w, &w->done[n->done], &n->live, 1), ns = rmi_max(n->key, w->feasible ? 0 : rmi_add(n->ns, rest));
+        if (rest == RMI_INF || ns >= w->beat) return 1;
+        n->ready = 1;
+        if (ns > n->key) {
+            n->order += ns - n->key;
+            n->key = ns;
+            rmi_exa_opened(w, node);
+            return 1;
+        }
+    }
+    if (rmi_exa_ended(w, n)) {
+        *end = node;
+        w->beat = n->ns;
+        return 1;
+    }
+    if (rmi_exa_dominated(w, node)) return 1;
+    w->at = node;
+    w->floor = w->feasible ? 0 : n->key;
+    w->told = w->work;
+    return rmi_exa_expand(w) && w->work <= w->most_work && !rmi_stopped(w->mem->stop, w->work - w->told);
+}
+
+/* The search. Gives the node at the end of the fastest way found, RMI_NONE if there is none; *bound: no way takes less (beat: none takes
+   less than that). Layers in turn, some nodes of each, the best first: so there soon are ways, which bound what is worth looking at. */
 RMI_FN uint32_t rmi_exa_search(rmi_exa *w, uint64_t *bound)
 {
-    uint32_t i;
+    uint32_t i, k, end = RMI_NONE;
     rmi_exa_state s;
     rmi_exa_set none = {{0, 0}};
+    int ok = 1;
     w->n_node = w->n_done = w->n_open = 0;
-    w->lowest = RMI_INF;
     w->floor = 0;
     for (i = 0; i < w->most_node; i++) w->bucket[i] = RMI_NONE;
     for (i = 0; i < w->most_done; i++) w->done_bucket[i] = RMI_NONE;
+    for (i = 0; i < RMI_EXA_LAYERS; i++) w->layer[i] = RMI_NONE;
     memset((void *)&s, 0, sizeof s);
     for (i = 0; i < w->m->n_buf; i++)
         if (RMI_EXA_HAS(w->start, i)) rmi_exa_put(w, &s, i);
     w->at = RMI_NONE;
-    *bound = 0;
     if (s.bytes <= w->limit) rmi_exa_reach(w, &s, rmi_exa_done_of(w, none), 0, 0, 0);
-    while (w->n_open) {
-        rmi_exa_open o = rmi_exa_pop(w);
-        const rmi_exa_node *n = &w->node[o.node];
-        if (n->dead) continue;
-        if (!w->feasible) *bound = rmi_max(*bound, rmi_min(o.ns, w->lowest));
-        if (!o.ready) {
-            uint64_t rest = rmi_exa_rest(w, &w->done[n->done], &n->live, 1), ns = rmi_max(o.ns, w->feasible ? 0 : rmi_add(n->ns, rest));
-            if (rest == RMI_INF || ns >= w->beat) continue;
-            if (ns > o.ns) {
-                rmi_exa_opened(w, ns, o.node, 1);
-                continue;
-            }
-        }
-        if (rmi_exa_ended(w, n)) return o.node;
-        if (rmi_exa_dominated(w, o.node)) continue;
-        w->at = o.node;
-        w->floor = w->feasible ? 0 : o.ns;
-        w->told = w->work;
-        if (!rmi_exa_expand(w) || w->work > w->most_work || rmi_stopped(w->mem->stop, w->work - w->told)) {
-            *bound = w->feasible ? 0 : rmi_max(*bound, rmi_min(o.ns, w->lowest));
-            return RMI_NONE;
-        }
-    }
+    while (w->n_open && ok && !(w->feasible && end != RMI_NONE))
+        for (i = 0; i < RMI_EXA_LAYERS && ok; i++)
+            for (k = 0; k < RMI_EXA_SOME && ok && w->layer[i] != RMI_NONE && !(w->feasible && end != RMI_NONE); k++) ok = rmi_exa_visit(w, rmi_exa_pop(w, i), &end);
     *bound = w->beat;
-    return RMI_NONE;
+    if (w->feasible) *bound = ok && end == RMI_NONE ? RMI_INF : 0;
+    else if (!ok) { /* what was not looked at in full */
+        *bound = rmi_min(w->beat, w->floor);
+        for (i = 0; i < w->n_node; i++)
+            if (w->node[i].open && !w->node[i].dead) *bound = rmi_min(*bound, w->node[i].key);
+    }
+    return end;
 }
 
 RMI_PLAIN_BEGIN
@@ -15781,11 +15852,10 @@ RMI_FN rm_result rmi_exa_make(rmi_arena *mem, const rmi_ref_model *m, uint32_t n
     w->most_done = nodes / 8;
     w->node = RMI_NEW(mem, rmi_exa_node, nodes);
     w->x = RMI_NEW(mem, uint8_t, (size_t)nodes * w->n_x + 1);
-    w->open = RMI_NEW(mem, rmi_exa_open, (size_t)nodes + 1);
     w->bucket = RMI_NEW(mem, uint32_t, nodes);
     w->done = RMI_NEW(mem, rmi_exa_done, w->most_done);
     w->done_bucket = RMI_NEW(mem, uint32_t, w->most_done);
-    return w->node && w->x && w->open && w->bucket && w->done && w->done_bucket ? RM_OK : RM_ERROR_MEMORY;
+    return w->node && w->x && w->bucket && w->done && w->done_bucket ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* The runs on the way to a node. */
@@ -19123,7 +19193,9 @@ RMI_FN rm_result rmi_plan_exact(rmi_planner *w, const rmi_ref_model *m, uint64_t
     if ((w->g->has_link && w->d->host_bytes) || room < m->base) return RM_OK;
     r = rmi_exa_make(&mem, m, nodes, &x);
     if (r == RM_OK) r = rmi_exa_solve(x, room - m->base, w->best.n ? w->best.fig.time_ns : RMI_INF, work, &runs, &n, &bound);
+    w->seeding = 1;
     if (r == RM_OK && n) r = rmi_plan_try(w, runs, n, budget, &size);
+    w->seeding = 0;
     if (r == RM_OK && bound != RMI_INF) w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     rmi_arena_free(&mem);
     return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
