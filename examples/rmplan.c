@@ -581,6 +581,8 @@ static int plan_graph(const options *o, rm_graph *g)
         d.host_bytes = (uint64_t)128 << 30;
         r = rm_plan_create(g, &d, &plan);
     }
+    if (r == RM_OK && o->model.model && !o->has_host && !d.host_bytes && !o->preset && !o->config && !o->live && info.time_ns / 5 > info.keep_all_ns / 4)
+        fprintf(stderr, "rmplan: %s: %" PRIu64 " %% slower than with everything kept; host memory may be faster: --host 128G (0: none, and no such hint)\n", o->graph, (info.time_ns - info.keep_all_ns) / (info.keep_all_ns / 100 + 1));
     solve_us = now_us() - w.start_us;
     rm_plan_destroy(like);
     if (r != RM_OK && r != RM_ERROR_INFEASIBLE && r != RM_ERROR_CANCELLED) return refuse(o->graph, g, r);

@@ -246,6 +246,8 @@ holds 'v["status"] == "ok" && v["arena_bytes"] <= 17179869184 && v["host_bytes"]
 run 3 "too small" --model llama3-8b --tokens 8192 --device rtx4090 --budget 16G --host 0
 run 0 "" --model qwen2.5-1.5b --tokens 4096 --device rtx4060ti --host 64G
 holds 'v["status"] == "ok" && v["arena_bytes"] <= v["budget_bytes"]'
+run 0 "host memory may be faster: --host 128G" --model gpt2-1.5b --device rtx4090
+run 0 "" --model gpt2-1.5b --device rtx4090 --host 0
 run 2 "no such model" --model gpt5
 run 2 "--device takes" --model gpt2-124m --device abacus
 run 2 "--tokens takes" --model gpt2-124m --tokens 0
