@@ -20033,6 +20033,8 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     const char *kind = rmi_low_step_name(worst->step);
     uint64_t moves = 0, stays = 0;
     uint32_t k, t;
+    int crowded;
+    char room[24] = "";
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
         if (w->d->info) w->d->info->min_bytes = 0;
         return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, whatever the budget%s. Set rm_plan_desc.host_bytes to more",
@@ -20040,14 +20042,17 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     }
     for (k = 0; k < 3 * w->g->n_tensors; k++) /* what might have waited in host memory */
         if (rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD && w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external) *(w->g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(w->g, k);
-    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s",
+    crowded = w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES && stays <= w->d->device_bytes / 2;
+    if (crowded) rmi_u64_text(moves, room);
+    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s%s%s",
                        w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
                        stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
                        : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
                        : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
-                       : w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states"
+                       : crowded ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: "
                        : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller"
-                       : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller");
+                       : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller",
+                       room, crowded ? " bytes" : "");
 }
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)

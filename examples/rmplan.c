@@ -484,6 +484,7 @@ static int compare(const options *o, rm_graph *g, rm_plan_desc d)
 {
     size_t i;
     const char *name;
+    int left_out = 0;
     printf("# budget_bytes=%" PRIu64 "\n%-12s %16s %12s %14s %14s %10s %11s\n", d.device_bytes, "preset", "time_ns", "overhead_pct", "arena_bytes", "bound_ns", "gap_pct", "solve_ms");
     for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i++) {
         rm_plan *plan = NULL;
@@ -491,6 +492,11 @@ static int compare(const options *o, rm_graph *g, rm_plan_desc d)
         watch w;
         rm_result r;
         uint64_t us;
+        rm_config c;
+        if (rm_config_preset(name, &c) == RM_OK && !d.host_bytes && c.passes & (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)) {
+            left_out = 1;
+            continue;
+        }
         memset(&f, 0, sizeof f);
         memset(&w, 0, sizeof w);
         w.has_limit = o->has_seconds;
@@ -510,6 +516,7 @@ static int compare(const options *o, rm_graph *g, rm_plan_desc d)
         else printf("%16s %12s %14" PRIu64 " %14" PRIu64 " %10s", r == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout", "-", f.min_bytes, f.bound_ns, "-");
         printf(" %7" PRIu64 ".%03" PRIu64 "\n", us / 1000, us % 1000);
     }
+    if (left_out) printf("# without host memory (--host) the presets that copy are left out\n");
     return EXIT_OK;
 }
 

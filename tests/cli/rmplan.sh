@@ -139,6 +139,9 @@ a=$(value time_ns)
 run 0 "" chain.rmg --budget 100% --config block.cfg
 holds 'v["time_ns"] == '"$a"
 run 0 "" chain.rmg --budget 80% --compare
+if grep -q '^# without host memory' out && ! grep -q '^offmate' out; then ok; else bad "--compare: presets that copy, and no host memory"; fi
+run 0 "" chain.rmg --budget 80% --compare --host 1G --link h2d=1000000000,d2h=1000000000
+if grep -q '^# without' out; then bad "--compare with host memory leaves presets out"; else ok; fi
 for preset in $("$rmplan" --help | sed -n '/^Presets:/,$s/^  \([a-z0-9-]*\) .*/\1/p'); do
     if [ "$(grep -c "^$preset .*[0-9]$" out)" = 1 ]; then ok; else bad "--compare: not one line of $preset"; fi
 done

@@ -486,7 +486,7 @@ static void refusals(void)
     refuses(HEAD LINK NET("opt_host=5 state=8000"), 30000, 500, "offmate", RM_ERROR_INFEASIBLE, "Set rm_plan_desc.host_bytes to more");
     refuses(HEAD LINK NET("opt=5 state=8000 stays"), 10000, 1 << 20, "offmate", RM_ERROR_INFEASIBLE, "let weights move (RM_STAYS");
     refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or let weights wait in host memory (rm_plan_desc.host_bytes)");
-    refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 500, "offmate", RM_ERROR_INFEASIBLE, "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states");
+    refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 500, "offmate", RM_ERROR_INFEASIBLE, "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: 14400 bytes");
     refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 1 << 20, "link", RM_ERROR_INFEASIBLE, "take preset 'offmate'");
     refuses(HEAD NET("opt=5 state=8000"), 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)");
     refuses(HEAD "tensor x input 64\ntensor w param 64\nop f in=x,w out=y:40000 fwd=1 bwd=1\noutput y\n", 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or make the largest op smaller");
