@@ -11385,6 +11385,47 @@ RMI_FN int rmi_ref_make_room(rmi_ref_search *s)
     return rmi_ref_free_bytes(s, p, rmi_max(1, rmi_sub(rest, s->limit)));
 }
 
+/* A backward that is not on its fastest form runs later, where that has room: nobody waits for the gradient of a weight. What it reads and
+   nobody else does then is made again there, or lives on; where most is live meanwhile, something else goes. */
+RMI_RARE int rmi_ref_move_late(rmi_ref_search *s)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    const rmi_ref_acc *c;
+    const rmi_ref_choice *x;
+    uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_ref_rand(s, 8), level = rmi_ref_rand(s, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
+    uint64_t ns = 0, loss = 0, held = 0;
+    for (try_ = 0; try_ < 256 && found < most; try_++) {
+        uint32_t q = rmi_ref_rand(s, a->n);
+        if (!a->rank[q] || a->list[q] >= m->n_tasks || m->tasks[a->list[q]].way != RMI_BWD) continue;
+        found++;
+        r = rmi_ref_faster(s, q, &x);
+        if (p != RMI_NONE && x[r].ns - x[0].ns <= loss) continue;
+        p = q;
+        loss = x[r].ns - x[0].ns;
+    }
+    if (p == RMI_NONE || p + 1 == a->n) return 0;
+    r = rmi_ref_faster(s, p, &x);
+    for (try_ = 0; try_ < 8 && (!try_ || (to < a->n && a->live[to] + x[0].ws > s->limit)); try_++) to = p + 2 + rmi_ref_rand(s, a->n - p - 1);
+    if (!rmi_ref_passes(s, p, to)) return 0;
+    s->odd = 1;
+    rmi_ref_drop(s, p);
+    rmi_ref_insert(s, to, a->list[p]);
+    c = rmi_ref_acc_of(m, a, a->list[p]);
+    for (r = 0; r < c->n_read; r++) {
+        uint32_t u = m->pool[c->read0 + r], i = rmi_ref_life_at(a, u, to), mk = m->maker[u];
+        if (i != RMI_NONE && a->inst[i].last >= to) continue;
+        if (mk == RMI_NONE || m->tasks[mk].fixed || s->mark[mk] || !rmi_ref_rand(s, 3)) held += m->room[u];
+        else if (!rmi_ref_closure(s, mk, p, to, level, &ns)) return 0;
+    }
+    rmi_ref_clear_marks(s, 0);
+    for (top = r = p + 1; r < to && r < a->n; r++)
+        if (a->live[r] > a->live[top]) top = r;
+    s->work += (to - p) / 16;
+    if (rmi_ref_rand(s, 2) && top < a->n && a->live[top] + held > s->limit) rmi_ref_free_bytes(s, top, a->live[top] + held - s->limit);
+    return 1;
+}
+
 RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
 {
     uint32_t r = rmi_ref_rand(s, 100);
@@ -11396,6 +11437,7 @@ RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
     else if (r < 68) *kind = 3, ok = rmi_ref_move_run(s, 0);
     else if (r < 76) *kind = 4, ok = rmi_ref_make_room(s);
     else if (r < 80) *kind = 5, ok = rmi_ref_move_run(s, 1);
+    else if (r < 82) *kind = 7, ok = rmi_ref_move_late(s);
     else { /* one for another */
         *kind = 6;
         ok = rmi_ref_move_delete(s);
