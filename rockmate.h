@@ -622,7 +622,7 @@ typedef struct rm_config {
     uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12, along blocks of the user 20 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
     uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 90,000 for each
-                               run of keep-everything, four times that with variants (55,000 up to 64 ops), but at most 28 million, about a second */
+                               run of keep-everything, four times that with variants (36,000 up to 64 ops), but at most 28 million, about a second */
     char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
 } rm_config;
 
@@ -12563,6 +12563,7 @@ typedef struct rmi_bnd {
     int twice;                   /* there are negations */
     int up, down;                /* a unit is 2^-up or 2^down ns */
     uint64_t price, most_price, work, most_work; /* prices: 2^-20 units a byte; work: arcs looked at */
+    uint64_t enough, proved;     /* ns: a bound of so much ends the work; it was reached, or 0 */
     uint64_t beat;               /* twice the units that a moment must get above to matter */
     uint64_t all;                /* units of all arcs */
     uint8_t *left, *right;       /* by node pair: twice the variable in the last cuts that took too many bytes, and that did not */
@@ -13275,6 +13276,13 @@ RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *w, uint64_t ns) { return ns >> w->d
 /* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is less. */
 RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *w, uint64_t units) { return w->up ? ((units - (units != 0)) >> w->up) + (units != 0) : units << w->down; }
 
+/* The units beside what is common with which a bound is enough. */
+RMI_FN uint64_t rmi_bnd_goal(const rmi_bnd *w)
+{
+    uint64_t ns = rmi_sub(w->enough, w->common);
+    return w->enough == RMI_INF || w->down || !ns || ns >> (60 - w->up) ? RMI_INF : ((ns - 1) << w->up) + 1;
+}
+
 /* One price, in 2^-20 units a byte: a tangent of the value, units + bytes * price, twice; returns the value itself, twice. */
 typedef struct rmi_bnd_line {
     uint64_t units, bytes;
@@ -13441,7 +13449,7 @@ RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bn
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
-        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work) break;
+        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work || node[at].value / 2 >= rmi_bnd_goal(w)) break;
         node[at].open = 0;
         for (k = 0; k < 2; k++, n++) {
             node[n].parent = at;
@@ -13490,6 +13498,7 @@ typedef struct rmi_bnd_web {
     rmi_bnd_fact *fact;
     rmi_bnd_use *use;
     uint64_t *want, *todo, *sort;  /* facts; todo: key << 32 | fact */
+    uint64_t goal;                 /* units: a value of so much is enough */
     size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want, cap_todo, cap_sort, cap_list, cap_queue, cap_into, n_todo;
     uint32_t *list, *queue, *into, *at; /* at: by moment and buffer: the fact, or RMI_NONE */
     uint32_t *run, *lo, *hi;            /* by task: its fact; it runs in one of the windows from lo to before hi */
@@ -13912,7 +13921,7 @@ RMI_FN uint64_t rmi_bnd_web_best(rmi_bnd_web *s, uint64_t *price, uint32_t first
     for (t = 0; t < n; t++) mean += price[t] / n;
     for (t = 0; t < n * (n + 1); t++) by[t] = mean / 4 + 1;
     best = root ? rmi_bnd_web_orders(s, price, lack) : rmi_bnd_web_value(s, price, lack);
-    for (t = root ? 3 : 1; t < turns && best != RMI_INF && idle < 4 * n * (n + 1) && s->w->work <= s->w->most_work;) {
+    for (t = root ? 3 : 1; t < turns && best < s->goal && idle < 4 * n * (n + 1) && s->w->work <= s->w->most_work;) {
         k = d % n;
         v = 0;
         memcpy(next, price, n * sizeof *next);
@@ -13994,6 +14003,7 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
     *bound = 0;
     RMI_TRY(rmi_bnd_web_make(s, x, n_x, scratch, &fits));
     if (!fits) return RM_OK;
+    s->goal = rmi_bnd_goal(w);
     memset(node, 0, sizeof *node);
     node[0].parent = RMI_NONE;
     node[0].open = 1;
@@ -14003,7 +14013,7 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
-        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work) break;
+        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work || node[at].value >= s->goal) break;
         node[at].open = 0;
         for (k = 0; k < 2; k++, n++) {
             node[n] = node[at];
@@ -14014,6 +14024,7 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
         }
     }
     if (node[at].value != RMI_INF) *bound = w->common + rmi_bnd_whole(w, node[at].value);
+    if (*bound >= w->enough) w->proved = *bound;
     return RM_OK;
 }
 
@@ -14607,6 +14618,8 @@ typedef struct rmi_bnd_pick {
 RMI_RARE rm_result rmi_bnd_pick_joint(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns, rmi_bnd_node *node, uint8_t *scratch)
 {
     uint32_t i, x[RMI_BND_TOGETHER];
+    p->most = 0;
+    if (s->w->proved) return RM_OK;
     for (i = 0; i < p->n; i++) x[i] = s->w->m->keep[p->at[i]];
     return rmi_bnd_joint(s, x, p->n, nodes, first, turns, p->price, node, scratch, &p->most);
 }
@@ -14743,8 +14756,8 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
 }
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: arcs to look at; more: the same for
-   branching at the best moments, which counts whole values instead of parts. */
-RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more, uint64_t *bound)
+   branching at the best moments, which counts whole values instead of parts. enough: a bound of so many ns will do. */
+RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more, uint64_t enough, uint64_t *bound)
 {
     rmi_bnd w;
     rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, 2 * RMI_BND_MOMENTS + RMI_BND_NEAR);
@@ -14757,12 +14770,15 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
     RMI_TRY(r);
     if (!tries || !node) return RM_ERROR_MEMORY;
     w.most_work = work;
+    w.enough = enough;
     RMI_TRY(rmi_bnd_sample(&w, node, tries, &n, bound));
+    if (*bound >= enough) return RM_OK;
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     end = w.work + more;
     rmi_bnd_peaks(tries, n);
     if (n > 1 && (uint64_t)w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 4 * 3, node, bound)); /* large networks: not worth it */
-    for (k = 0; k < n && w.work < end; k++) {
+    *bound = rmi_max(*bound, w.proved);
+    for (k = 0; k < n && w.work < end && *bound < enough; k++) {
         if (k && tries[k].at == tries[k - 1].at) continue;
         w.most_work = w.work + (k + 1 < n ? 3 * (end - w.work) / 4 : end - w.work);
         RMI_TRY(rmi_bnd_moment(&w, m->keep[tries[k].at], RMI_BND_NODES, node, bound, &ns));
@@ -18220,7 +18236,7 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
     }
     if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
     if (!m) m = &own;
-    if (budget >= m->base) RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK, w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 8, &bound));
+    if (budget >= m->base) RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK, w->c.passes & RM_PASS_SEARCH ? (w->g->n_ops > RMI_EXA_OPS ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 4 * 3) : RMI_PLAN_BOUND_WORK / 8, w->best.n ? w->best.fig.time_ns : RMI_INF, &bound));
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     return RM_OK;
 }
@@ -19391,13 +19407,13 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     uint32_t round, hot = 0;
     int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
-    int soon, far, small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
+    int soon, far, small = w->g->n_ops <= RMI_EXA_OPS, owed = small; /* the exact search may take it; a bound is owed: it ends at the best plan's time */
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
     runs = RMI_RAW(&w->kept, rmi_run, s.most);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_min(m.n_moded ? RMI_PLAN_WORK / 5 * 6 : m.n_tasks <= 1000 ? RMI_PLAN_WORK / 4 * 5 : RMI_PLAN_WORK, (m.n_moded ? 360000u : !small ? 200000u : w->g->n_ops > 24 ? 5500u * (w->g->n_ops - 14) : 55000u) * (uint64_t)m.n_tasks);
+    least = rmi_min(m.n_moded ? RMI_PLAN_WORK / 5 * 6 : m.n_tasks <= 1000 ? RMI_PLAN_WORK / 4 * 5 : RMI_PLAN_WORK, (m.n_moded ? 360000u : !small ? 200000u : w->g->n_ops > 24 ? 3600u * (w->g->n_ops - 14) : 36000u) * (uint64_t)m.n_tasks);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
@@ -19415,7 +19431,6 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
     if (rmi_plan_within(w, 0) && small) return RM_OK;
-    if (small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000 && !small) return RM_OK;
         RMI_TRY(rmi_plan_search_ladder(w, &s, runs, budget));
@@ -19439,8 +19454,12 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
             RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
         }
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
-        if (small && round == 2) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
+        if (!small || round != 2) continue;
+        owed = 0;
+        RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
+        if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
     }
+    if (owed && !w->stop.stopped && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     return rmi_plan_search_last(w, &s, runs, budget, least, most, more);
 }
 
@@ -19909,7 +19928,7 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
     if (w->best.n && rmi_plan_within(w, w->c.gap_ppm)) return RM_OK;
     if (w->best.n && budget != RMI_INF) {
         r = rmi_ref_make(&mem, w->g, w->step, 1, &m);
-        if (r == RM_OK && m.base <= budget) r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, &bound);
+        if (r == RM_OK && m.base <= budget) r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
     }
     rmi_arena_free(&mem);
     if (r != RM_OK || (w->best.n && bound >= w->best.fig.time_ns)) return r;

@@ -424,7 +424,7 @@ static void near(const char *what, const std::string &text, uint64_t limit, uint
         o.g = g;
         o.limit = limit;
         if (!opt) opt = o.solve();
-        if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 20000000, 30000000, &bound) != RM_OK) exit(2);
+        if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 20000000, 30000000, RMI_INF, &bound) != RM_OK) exit(2);
         if (opt && opt != RMI_INF && bound <= opt && bound * 100 >= opt * percent) ++*passed;
         else {
             ++*failed;
@@ -484,7 +484,7 @@ int main(int argc, char **argv)
                 o.g = g;
                 o.limit = budget - m.base;
                 opt = o.solve();
-                if (rmi_bnd_bound(&mem, &m, o.limit, 20000000, i % 2 ? 20000000 : 0, &bound) != RM_OK) return 2;
+                if (rmi_bnd_bound(&mem, &m, o.limit, 20000000, i % 2 ? 20000000 : 0, RMI_INF, &bound) != RM_OK) return 2;
                 if (opt && opt != RMI_INF) bound = std::max(bound, together(&mem, &m, o.limit, i + 1000003 * k));
                 exact(i, &mem, &m, o.limit, opt, text, &passed, &failed);
                 if (opt == 0 || opt == RMI_INF) skipped++;
