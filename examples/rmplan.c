@@ -39,7 +39,7 @@ static const char help[] =
     "  --margin PCT    count on that much less than the link's speed\n"
     "  --preset NAME   what the planner does: one of the presets below\n"
     "  --config FILE   the same from a file of key=value lines (docs/formats.md)\n"
-    "  --compare       plan with every preset and print one table of them\n"
+    "  --compare       plan with every preset and print one table of them; those that copy if there is --host\n"
     "  --seconds S     stop looking for better plans after S seconds (0.5 is a number, too)\n"
     "  --align N       alignment of every buffer, a power of two (default 256)\n"
     "  --live          the budget is for the sum of live bytes; no addresses\n"
