@@ -20089,12 +20089,37 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
 
 /* --- one program */
 
+RMI_COLD const char *rmi_plan_largest_op(const rm_graph *g)
+{
+    uint64_t most = 0, fwd, bwd;
+    uint32_t i, k, part, at = 0;
+    for (i = 0; i < g->n_ops; i++) {
+        const rmi_op *op = &g->ops[i];
+        const rmi_form *f = &op->forms[0];
+        fwd = op->view == RMI_NONE ? rmi_add(f->fwd_ws, f->saved) : 0;
+        for (k = 0; k < op->in.n && op->view == RMI_NONE; k++) fwd = rmi_add(fwd, g->tensors[op->in.at[k]].bytes);
+        for (k = 0; k < op->out.n && op->view == RMI_NONE; k++) fwd = rmi_add(fwd, g->tensors[op->out.at[k]].bytes);
+        for (part = 0; part <= f->n_parts; part++) {
+            const rmi_part *p = &f->parts[part];
+            if (fwd > most) most = fwd, at = i;
+            if (part == f->n_parts || !op->has_bwd) break;
+            bwd = rmi_add(p->bwd_ws, p->needs_saved ? f->saved : 0);
+            for (k = 0; k < p->needs.n; k++) bwd = rmi_add(bwd, g->tensors[p->needs.at[k]].bytes);
+            for (k = 0; k < op->grad_out.n; k++) bwd = rmi_add(bwd, g->tensors[op->grad_out.at[k]].grad_bytes);
+            for (k = 0; k < p->grads.n; k++) bwd = rmi_add(bwd, g->tensors[p->grads.at[k]].grad_bytes);
+            fwd = rmi_max(fwd, bwd);
+        }
+    }
+    return g->ops[at].name;
+}
+
 RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
 {
     const char *kind = rmi_low_step_name(worst->step);
     uint64_t moves = 0, stays = 0;
     uint32_t k, t;
-    int crowded;
+    int crowded, large;
+    const char *advice;
     char room[24] = "";
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
         if (w->d->info) w->d->info->min_bytes = 0;
@@ -20105,15 +20130,16 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
         if (rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD && w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external) *(w->g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(w->g, k);
     crowded = w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES && stays <= w->d->device_bytes / 2;
     if (crowded) rmi_u64_text(moves, room);
-    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s%s%s",
+    advice = stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
+             : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
+             : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
+             : crowded ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: "
+             : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller"
+             : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller";
+    large = strstr(advice, "largest op") != NULL;
+    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s%s%s%s",
                        w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
-                       stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
-                       : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
-                       : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
-                       : crowded ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: "
-                       : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller"
-                       : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller",
-                       room, crowded ? " bytes" : "");
+                       advice, large ? " (" : "", large ? rmi_plan_largest_op(w->g) : room, large ? ")" : crowded ? " bytes" : "");
 }
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)

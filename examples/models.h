@@ -504,8 +504,8 @@ static const models_device *models_device_find(const char *name)
     return NULL;
 }
 
-/* The graph of d->model, to be destroyed by the caller; NULL if there is no such model, or no memory. Mistakes of size (a step
-   that is not whole sequences, a tensor beyond 2^62 bytes) are in rm_graph_result, as of any graph. */
+/* The graph of d->model, to be destroyed by the caller; NULL if there is no such model, or no memory. A tensor beyond 2^62
+   bytes is an error in rm_graph_result, as of any graph; tokens that are no whole sequences only give other times. */
 static rm_graph *models_build(const models_desc *d)
 {
     models m = { NULL, d->device ? d->device : &models_devices[0], d->slim, { 0 } };

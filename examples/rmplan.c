@@ -288,6 +288,7 @@ static int parse_options(options *o, int argc, char **argv)
     if (o->graph && o->model.model) return usage("a graph or --model, not both", o->graph);
     if (o->model.model) o->graph = o->model.model;
     else if (o->has_model_option) return usage("--device, --tokens, --sequence, --images and --optimizer go with --model", NULL);
+    if (o->model.sequence && (o->model.tokens ? o->model.tokens : 8192) % o->model.sequence) return usage("--tokens is no multiple of --sequence: a step has whole sequences", NULL);
     if (!o->graph) return usage("no graph given", NULL);
     if (o->has_capacity) return usage("--capacity goes with --place; of a graph it is --budget", NULL);
     if (o->preset && o->config) return usage("--preset and --config both say what the planner does: take one, or preset=NAME in the file", NULL);

@@ -252,6 +252,7 @@ holds 'v["status"] == "ok" && v["arena_bytes"] <= v["budget_bytes"]'
 run 0 "host memory may be faster: --host 128G" --model gpt2-1.5b --device rtx4090
 run 0 "" --model gpt2-1.5b --device rtx4090 --host 0
 run 2 "no such model" --model gpt5
+run 2 "whole sequences" --model gpt2-124m --tokens 1000 --sequence 300
 run 2 "--device takes" --model gpt2-124m --device abacus
 run 2 "--tokens takes" --model gpt2-124m --tokens 0
 run 2 "a graph or --model" chain.rmg --model gpt2-124m

@@ -489,7 +489,7 @@ static void refusals(void)
     refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 500, "offmate", RM_ERROR_INFEASIBLE, "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: 14400 bytes");
     refuses(HEAD LINK NET("opt=5 state=8000"), 10000, 1 << 20, "link", RM_ERROR_INFEASIBLE, "take preset 'offmate'");
     refuses(HEAD NET("opt=5 state=8000"), 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)");
-    refuses(HEAD "tensor x input 64\ntensor w param 64\nop f in=x,w out=y:40000 fwd=1 bwd=1\noutput y\n", 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or make the largest op smaller");
+    refuses(HEAD "tensor x input 64\ntensor w param 64\nop f in=x,w out=y:40000 fwd=1 bwd=1\noutput y\n", 10000, 0, "rotor", RM_ERROR_INFEASIBLE, "or make the largest op smaller (f)");
     refuses(HEAD NET("opt=5 state=8000"), 10000, 1 << 20, NULL, RM_ERROR_INFEASIBLE, "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used");
     refuses(HEAD "link h2d=0 d2h=1\n", 3000, 1 << 20, "offmate", RM_ERROR_TEXT, "'h2d=' above zero");
     g = rm_graph_create(NULL);
