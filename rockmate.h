@@ -14867,6 +14867,7 @@ typedef struct rmi_exa {
     rmi_arena *mem;
     uint64_t total, limit, beat, work, told, most_work; /* total: of all sizes; beat: only what is faster counts; work: about 8 ns, told to the caller's stop */
     int feasible;             /* any way will do: what has run most goes first */
+    uint32_t haste;           /* how much it counts to be near to the next backward */
     rmi_exa_task task[RMI_EXA_TASKS];
     rmi_exa_op op[RMI_EXA_OPS];
     rmi_exa_moment moment[RMI_EXA_MOMENTS];
@@ -15451,7 +15452,7 @@ RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t n
     n->dead = 0;
     n->ready = w->n_moments < 2;
     n->key = rmi_exa_key(w, ns, rest, d);
-    n->order = n->key + (w->feasible ? 0 : 2 * rmi_exa_soon(w, d, &s->live));
+    n->order = n->key + w->haste * rmi_exa_soon(w, d, &s->live);
     n->ran = (w->at == RMI_NONE ? 0 : w->node[w->at].ran) | (task < w->m->g->n_ops && w->at != RMI_NONE ? (uint64_t)1 << task : 0);
     n->next = *at;
     *at = w->n_node;
@@ -15943,6 +15944,7 @@ RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint64
     w->work = w->told = 0;
     w->most_work = work;
     w->feasible = 0;
+    w->haste = 2;
     RMI_TRY(rmi_exa_moments(w));
     end = rmi_exa_search(w, bound);
     return end == RMI_NONE ? RM_OK : rmi_exa_runs(w, end, runs, n);
@@ -15959,6 +15961,7 @@ RMI_FN rm_result rmi_exa_any(rmi_exa *w, uint64_t limit, uint64_t work, rmi_run 
     w->work = w->told = 0;
     w->most_work = work;
     w->feasible = 1;
+    w->haste = 4;
     w->n_moments = 0;
     end = rmi_exa_search(w, &bound);
     *next = end == RMI_NONE && bound == RMI_INF ? limit + w->m->granule : 0;
