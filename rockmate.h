@@ -17203,6 +17203,7 @@ typedef struct rmi_off_item {
     uint32_t buf, stage, group;
     uint64_t key;     /* equal: the same place in an equal stage */
     uint64_t ns;      /* to make it again */
+    uint64_t made;    /* when it is there, if everything runs once */
     uint8_t lasting;  /* a param, or its gradient or state */
 } rmi_off_item;
 
@@ -17252,6 +17253,7 @@ RMI_RARE void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32
     x->key = (uint64_t)shape->stages[x->stage].cls << 40 | (uint64_t)(op - shape->stages[x->stage].lo) << 16 | slot;
     x->lasting = kind != RMI_BUF_SAVED && m->g->tensors[i].kind == RMI_PARAM;
     x->ns = x->lasting ? 0 : m->start[op];
+    x->made = m->plain[op];
     s->n++;
 }
 
@@ -17261,12 +17263,15 @@ RMI_RARE rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
     rmi_off_model *m = s->m;
     const rm_graph *g = m->g;
     uint32_t i, k;
+    uint64_t now = 0;
     uint8_t *read = m->there;
     memset(read, 0, m->n_buf);
     for (i = 0; i < m->n_order; i++) {
         const rmi_off_task *t = rmi_off_task_at(m, m->order[i]);
         for (k = 0; k < t->n_reads; k++) read[m->pool[t->read + k]] = 1;
     }
+    memset(m->plain, 0, g->n_ops * sizeof(uint64_t));
+    for (i = 0; i < m->n_first; i++) m->plain[m->first[i].id] = now = rmi_add(now, rmi_off_task_at(m, m->first[i])->ns); /* scratch, too */
     for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's output again, with inputs that are never kept */
         m->start[i] = m->tasks[m->fwd_at[i] + m->form[i]].again;
         for (k = 0; k < g->ops[i].in.n; k++) {
@@ -17410,69 +17415,106 @@ RMI_FN uint32_t rmi_off_random(rmi_off_search *s, uint32_t n)
     return (uint32_t)(((rmi_mix(s->rng) >> 32) * n) >> 32);
 }
 
-/* Groups by what it costs to make a byte again, dearest first. */
+/* Items by what it costs to make a byte of their group again, cheapest first, late layers first. */
 RMI_FN int rmi_off_cmp_cost(const void *a, const void *b, void *user)
 {
     const rmi_off_search *s = (const rmi_off_search *)user;
-    const rmi_off_item *x = &s->items[s->first[*(const uint32_t *)a]], *y = &s->items[s->first[*(const uint32_t *)b]];
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    const rmi_off_item *x = &s->items[s->first[s->items[i].group]], *y = &s->items[s->first[s->items[k].group]];
     uint64_t p = rmi_mul(x->ns, s->m->room[y->buf] >> 8), q = rmi_mul(y->ns, s->m->room[x->buf] >> 8);
-    if (p != q) return p > q ? -1 : 1;
-    return x->key < y->key ? -1 : x->key > y->key;
+    if (p != q) return p < q ? -1 : 1;
+    if (x != y) return x->key < y->key ? -1 : 1;
+    return i > k ? -1 : i < k;
 }
 
-/* Everything that persists goes home (streamed), or stays. */
+RMI_FN int rmi_off_cmp_made(const void *a, const void *b, void *user)
+{
+    const rmi_off_search *s = (const rmi_off_search *)user;
+    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+    if (s->items[i].made != s->items[k].made) return s->items[i].made < s->items[k].made ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+/* Everything that persists goes home (streamed; home 1), or stays; weights that the host updates go home (2), or only at the step's edge. */
 RMI_FN void rmi_off_stream(rmi_off_search *s, int home)
 {
     uint32_t i, w;
     for (i = 0; i < s->n; i++) {
         const rmi_off_item *x = &s->items[i];
         rmi_buf_kind kind = rmi_low_kind(s->m->g, x->buf, &w);
-        if (!x->lasting) continue;
-        rmi_off_set(s, i, i + 1, (uint8_t)(!home ? 0 : kind == RMI_BUF_VALUE ? RMI_OFF_GAP | RMI_OFF_EDGE : RMI_OFF_HOME));
+        uint8_t gap = home & 1 || (home && s->m->host_update[w]) ? RMI_OFF_GAP | RMI_OFF_EDGE : s->m->host_update[w] ? RMI_OFF_EDGE : 0;
+        if (x->lasting) rmi_off_set(s, i, i + 1, (uint8_t)(kind == RMI_BUF_VALUE ? gap : home & 1 ? RMI_OFF_HOME : 0));
     }
 }
 
-/* A first guess (greedy solution of the linear programme): what is dearest to make again goes out, early layers first, until the
-   forward's time is used up; of the rest the cheapest is made again until all fits. link 0: nothing goes out; again 0: nothing
-   is made again. */
-RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int link, int again)
+/* Of the n values the first `again` of `cheap` are made again; of the others those that are out within `percent` of the forward's
+   time go out, in the order in which they are made (`early`). How many stay. */
+RMI_FN uint32_t rmi_off_share(rmi_off_search *s, const uint32_t *cheap, const uint32_t *early, uint32_t n, uint32_t again, uint32_t percent)
 {
     rmi_off_model *m = s->m;
-    uint32_t *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1), n = 0, i, k, w;
-    uint64_t time = 0, spent = 0;
-    if (!by) return RM_ERROR_MEMORY;
-    for (i = 0; i < m->g->n_ops; i++) time += m->tasks[m->fwd_at[i] + m->form[i]].ns;
-    for (i = 0; i < s->n_groups; i++)
-        if (!s->items[s->first[i]].lasting) by[n++] = i;
-    rmi_sort(by, n, sizeof(uint32_t), rmi_off_cmp_cost, s);
-    for (i = 0; i < s->n; i++)
-        if (!s->items[i].lasting) m->mode[s->items[i].buf] = RMI_OFF_KEEP;
-    for (i = 0; i < n && link; i++)
-        for (k = s->first[by[i]]; k < s->first[by[i] + 1]; k++) {
-            uint32_t b = s->items[k].buf;
-            if (m->limit) { /* what goes out when all fits is a waste; to no limit nothing fits */
-                rmi_off_look(m);
-                if (m->peak <= m->limit) return RM_OK;
-            }
-            for (w = k; w < s->first[by[i] + 1] && w < k + 4 && spent < time; w++) {
-                b = s->items[w].buf;
-                if (spent + m->out_ns[b] > time) break;
-                rmi_off_set(s, w, w + 1, RMI_OFF_OUT);
-                spent += m->out_ns[b];
-            }
-            if (w == k) break;
-            k = w - 1;
-        }
-    for (i = n; i-- > 0 && again;) {
-        uint32_t lo = s->first[by[i]], hi = s->first[by[i] + 1];
-        for (k = hi; k-- > lo;) {
-            if (m->mode[s->items[k].buf] != RMI_OFF_KEEP) continue;
-            rmi_off_set(s, k, k + 1, RMI_OFF_AGAIN);
-            if (k % 4 && k > lo) continue;
-            rmi_off_look(s->m);
-            if (m->peak <= m->limit) return RM_OK;
+    uint64_t lane = 0, end, until = n ? s->items[early[n - 1]].made / 100 * percent : 0;
+    uint32_t i, stay = 0;
+    for (i = 0; i < n; i++) {
+        rmi_off_set(s, cheap[i], cheap[i] + 1, RMI_OFF_KEEP);
+        if (i < again) rmi_off_set(s, cheap[i], cheap[i] + 1, RMI_OFF_AGAIN);
+    }
+    for (i = 0; i < n; i++) {
+        const rmi_off_item *x = &s->items[early[i]];
+        end = rmi_max(lane, x->made) + m->out_ns[x->buf];
+        if (m->mode[x->buf] == RMI_OFF_KEEP && end <= until) rmi_off_set(s, early[i], early[i] + 1, RMI_OFF_OUT);
+        if (m->mode[x->buf] == RMI_OFF_OUT) lane = end;
+        stay += m->mode[x->buf] == RMI_OFF_KEEP;
+    }
+    return stay;
+}
+
+/* The n values by what it costs to make a byte of their group again, cheapest first; of a group late layers first, or (order 1) spread out, or
+   (2) those in the middle first. */
+RMI_FN void rmi_off_layers(const rmi_off_search *s, uint32_t *cheap, uint32_t n, uint32_t order)
+{
+    uint32_t i, k, r, x, c, bit;
+    for (i = 0; i < n; i += c) {
+        uint32_t a = s->first[s->items[cheap[i]].group], to = i;
+        c = s->first[s->items[cheap[i]].group + 1] - a;
+        for (bit = 1; bit < c;) bit *= 2;
+        if (order == 0) for (k = c; k-- > 0;) cheap[to++] = a + k;
+        if (order == 2) for (k = c; k-- > 0;) cheap[to++] = a + ((c - 1 - k) % 2 ? c / 2 + (c - k) / 2 : c / 2 - (c - 1 - k) / 2) % c;
+        for (k = 0; k < bit && order == 1; k++) {
+            for (r = bit / 2, x = 0; r; r /= 2) x += (k & (bit / 2 / r)) ? r : 0;
+            if (x < c) cheap[to++] = a + x;
         }
     }
+}
+
+/* A first guess (greedy solution of the linear programme): what the link has time for while the forward runs goes out, what is cheapest per
+   byte is made again until the rest fits. Either takes from the same need for room at the turn. So there are two numbers to find:
+   how much of the forward's time the link is given, and how many values are made again. again 0: none. */
+RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
+{
+    static const uint32_t percent[] = {100u, 90u, 75, 50, 0};
+    rmi_off_model *m = s->m;
+    uint32_t *cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), n = 0, i, lo, hi, best = 100, most = 0, chosen = 0;
+    uint64_t least = RMI_INF, e;
+    if (!cheap || !early) return RM_ERROR_MEMORY;
+    for (i = 0; i < s->n; i++)
+        if (!s->items[i].lasting) cheap[n] = early[n] = i, n++;
+    rmi_sort(cheap, n, sizeof(uint32_t), rmi_off_cmp_cost, s);
+    rmi_sort(early, n, sizeof(uint32_t), rmi_off_cmp_made, s);
+    for (i = 0; i < RMI_COUNT(percent) + 2 && again; i++) { /* the middle first; then, with the best share of time, the other orders */
+        uint32_t shares = (uint32_t)RMI_COUNT(percent), order = i < shares ? 2 : i - shares, share = i < shares ? percent[i] : best;
+        rmi_off_layers(s, cheap, n, order);
+        for (lo = 0, hi = n; lo < hi;) {
+            uint32_t mid = (lo + hi) / 2, stay = rmi_off_share(s, cheap, early, n, mid, share);
+            if (stay) rmi_off_look(m); /* where none stays, more that are made again give no room */
+            if (!stay || rmi_off_fits(m)) hi = mid;
+            else lo = mid + 1;
+        }
+        rmi_off_share(s, cheap, early, n, lo, share);
+        e = rmi_off_energy(s, RMI_INF);
+        if (e < least) least = e, best = share, most = lo, chosen = order;
+    }
+    rmi_off_layers(s, cheap, n, chosen);
+    rmi_off_share(s, cheap, early, n, most, best);
     return RM_OK;
 }
 
@@ -17511,6 +17553,38 @@ RMI_FN int rmi_off_move(rmi_off_search *s, uint32_t *lo, uint32_t *hi)
     rmi_off_set(s, *lo, *hi, mode);
     for (i = *lo; i < *hi; i++) changed |= s->undo[i] != m->mode[s->items[i].buf];
     return changed;
+}
+
+/* `len` values around item x, of those that are in its mode without a gap, get another one, from one end of these. */
+RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t x, uint32_t len, uint8_t mode, uint32_t *lo, uint32_t *hi)
+{
+    const rmi_off_model *m = s->m;
+    uint32_t a = s->first[s->items[x].group], b = s->first[s->items[x].group + 1], up = x;
+    uint8_t old = m->mode[s->items[x].buf];
+    while (up + 1 < b && m->mode[s->items[up + 1].buf] == old) up++;
+    while (x > a && m->mode[s->items[x - 1].buf] == old) x--;
+    if (up - x >= len && rmi_off_random(s, 2)) x = up + 1 - len;
+    *lo = x;
+    *hi = up - x < len ? up + 1 : x + len;
+    rmi_off_set(s, *lo, *hi, mode);
+}
+
+/* Two groups trade modes, as many bytes of one for as many of the other: what the link has time for, or memory has room for, goes where it
+   saves more, and neither has more to do. One large value for several small ones is many moves, and each by itself looks bad.
+   0: nothing would change. */
+RMI_FN int rmi_off_trade(rmi_off_search *s, uint32_t *at)
+{
+    rmi_off_model *m = s->m;
+    uint32_t x = rmi_off_pick(s), y = rmi_off_pick(s), few, many;
+    uint8_t a = m->mode[s->items[x].buf], b = m->mode[s->items[y].buf];
+    uint64_t p = m->room[s->items[x].buf], q = m->room[s->items[y].buf];
+    if (s->items[x].group == s->items[y].group || s->items[x].lasting || s->items[y].lasting || a == b) return 0;
+    few = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 3u));
+    many = (uint32_t)rmi_min((few * rmi_max(p, q) + rmi_min(p, q) / 2) / rmi_min(p, q), s->n);
+    many += rmi_off_random(s, 2);
+    rmi_off_shift(s, x, p < q ? many : few, b, &at[0], &at[1]);
+    rmi_off_shift(s, y, p < q ? few : many, a, &at[2], &at[3]);
+    return 1;
 }
 
 /* The update of w goes to the other side. 0: it may not. */
@@ -17571,20 +17645,22 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
     rmi_off_model *m = s->m;
     uint64_t end = s->evals + evals, from = s->evals, e, allowed;
-    uint32_t lo, hi, i;
+    uint32_t at[4], i;
     s->energy = rmi_off_energy(s, RMI_INF);
     s->late_of = m->late_of;
     rmi_off_keep_best(s);
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
         uint32_t kind = s->n_flips ? rmi_off_random(s, 8) : 8; /* 0: a flip; 1: and a move; 2: two moves */
+        int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8u : 2u);
         int changed;
         if (kind == 2) {
             memcpy(s->was, m->mode, m->n_buf);
             memcpy(s->was_host, m->host_update, m->g->n_tensors);
         }
-        changed = kind < 2 ? rmi_off_flip(s) : rmi_off_move(s, &lo, &hi);
-        if (kind == 1 || kind == 2) changed |= rmi_off_move(s, &lo, &hi);
+        at[2] = at[3] = 0;
+        changed = kind < 2 ? rmi_off_flip(s) : trades ? rmi_off_trade(s, at) : rmi_off_move(s, &at[0], &at[1]);
+        if (kind == 1 || kind == 2) changed |= rmi_off_move(s, &at[0], &at[1]);
         if (!changed) {
             s->rng++;
             from -= from > 0 && !(s->rng & 15); /* moves that change nothing cost little */
@@ -17605,7 +17681,8 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
             rmi_off_settle(m);
             continue;
         }
-        for (i = lo; i < hi; i++) m->mode[s->items[i].buf] = s->undo[i];
+        for (i = at[0]; i < at[1]; i++) m->mode[s->items[i].buf] = s->undo[i];
+        for (i = at[2]; i < at[3]; i++) m->mode[s->items[i].buf] = s->undo[i];
     }
 }
 
@@ -17649,15 +17726,17 @@ RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
 
 /* Modes of a recipe. ALL_KEPT: nothing moves that need not. STREAMED: what persists is at home in host memory, updates run there.
    FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from its input, which goes
-   out. SEARCHED: the guess. home: 1: what persists; 2: only states that this step does not touch. */
+   out. SEARCHED: the guess. home: 1: what persists; 2: only states that this step does not touch, and weights that the host updates. */
 RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home, uint32_t host, int spread)
 {
     rmi_off_model *m = s->m;
     uint32_t i, k;
     rmi_off_host_updates(m, host, spread);
+    for (i = 0; i < m->n_lasting; i++) /* nothing of what was tried before is left */
+        if (!m->edge[m->lasting[i]] && m->fixed[m->lasting[i]] != 2) m->mode[m->lasting[i]] = 0;
     rmi_off_settle(m);
     rmi_off_rest_states(m, home);
-    rmi_off_stream(s, home & 1);
+    rmi_off_stream(s, home);
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) rmi_off_set(s, i, i + 1, recipe == RMI_OFF_BLOCKS ? RMI_OFF_AGAIN : RMI_OFF_KEEP);
     for (i = 0; i < shape->n && recipe == RMI_OFF_BLOCKS; i++)
@@ -17667,21 +17746,21 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
         uint64_t limit = m->limit;
         rm_result r;
         m->limit = 0;
-        r = rmi_off_guess(s, mem, 1, 0);
+        r = rmi_off_guess(s, mem, 0);
         m->limit = limit;
         return r;
     }
-    return recipe == RMI_OFF_SEARCHED ? rmi_off_guess(s, mem, 1, 1) : RM_OK;
+    return recipe == RMI_OFF_SEARCHED ? rmi_off_guess(s, mem, 1) : RM_OK;
 }
 
 /* Starts of the search: with and without weights at home, updates on either side or on both. by: their numbers, the best first. */
-#define RMI_OFF_STARTS 28u
+#define RMI_OFF_STARTS 39u
 RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t which)
 {
     static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300, 850, 800, 700, 500};
-    if (which >= 22) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 22) * 50, 1); /* where the link has enough to do without values */
+    if (which >= 33) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 33) * 50, 1); /* where the link has enough to do without values */
     if (!s->n_flips) return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)which, 0, 0);
-    return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which & 1), permille[which >> 1], which >> 1 > 6);
+    return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which % 3), permille[which / 3], which / 3 > 6);
 }
 
 RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t *by, uint32_t *n)
@@ -19576,7 +19655,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 }
 
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
-#define RMI_PLAN_PACKS 44u /* times that addresses are looked for */
+#define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
 #define RMI_PLAN_MOVE_EVALS 12000u
 
 /* Lowers the limit until the decisions of now do not fit: everywhere by `less` a time, or (0) where addresses are `over` the budget. */
@@ -19598,7 +19677,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 {
     rmi_off_model *m = s->m;
     uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, price = s->price, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
-    uint32_t round, k, n, by[RMI_OFF_STARTS];
+    uint32_t round, k, n, by[RMI_OFF_STARTS], patience = 4, longer = 1, packs;
     uint64_t over[RMI_OFF_PARTS];
     rm_result r;
     uint8_t *mode = RMI_NEW(mem, uint8_t, m->n_buf), *host = RMI_NEW(mem, uint8_t, m->g->n_tensors);
@@ -19619,7 +19698,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     }
     if (least != RMI_INF) rmi_off_take(s, mode, host);
     for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
-        rmi_off_anneal(s, evals / 5 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1u : 2u));
+        rmi_off_anneal(s, evals / 5 + 1, m->ns / ((uint64_t)500u << (2 * k)) * (k < 2 ? 1u : 2u));
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
         else s->price *= 2; /* it does not fit */
     }
@@ -19634,10 +19713,11 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     }
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
-    for (round = 0; round < RMI_PLAN_PACKS && !w->stop.stopped; round++) {
+    packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
+    for (round = 0; round < packs && !w->stop.stopped; round++) {
         int useless = s->best_energy == fitted || (w->best.n && s->best_energy >= w->best.fig.time_ns);
         rmi_off_take_best(s);
-        w->quick = round < RMI_PLAN_PACKS - 2 || w->best.n;
+        w->quick = round < packs - 2 || w->best.n;
         size = 0;
         memset(over, 0, sizeof over);
         w->over = over;
@@ -19656,11 +19736,14 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
                 fitted = s->best_energy;
                 if (!round) break;
             } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
-            m->limit += (budget - m->limit) / 4;
-            for (k = 0; k < RMI_OFF_PARTS; k++) m->tight[k] -= m->tight[k] / 4;
+            if (fitted != RMI_INF || s->best_energy != RMI_INF || !patience) {
+                m->limit += (budget - m->limit) / 4;
+                for (k = 0; k < RMI_OFF_PARTS; k++) m->tight[k] -= m->tight[k] / 4;
+            } else patience--, longer = 8; /* with less room another plan is wanted, not this one with less of it */
         } else rmi_plan_make_room(s, over, round % 3 < 2 ? 0 : (size - budget) / 4 + m->limit / 4000);
         s->best_energy = RMI_INF;
-        rmi_off_anneal(s, evals / (useless && s->n_flips ? 40 : 80) + 1, m->ns / 5000);
+        rmi_off_anneal(s, longer * evals / (useless && s->n_flips ? 40 : 60) + 1, m->ns / 5000 * longer);
+        longer = 1;
     }
     return RM_OK;
 }
