@@ -23439,7 +23439,7 @@ RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *l, uint32_t t)
         rmi_txt_say_u64(l, out);
         rmi_txt_say(l, " and back ");
         rmi_txt_say_u64(l, back);
-        rmi_txt_say(l, " times: ");
+        rmi_txt_say(l, back == 1 ? " time: " : " times: ");
         rmi_txt_say_ns(l, copy_ns);
         rmi_txt_say(l, " on the copy lanes");
         rmi_txt_end_line(l);
@@ -23549,7 +23549,7 @@ RMI_FN void rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *l)
     rmi_txt_say(l, "  a byte more: ");
     while (i < p->n_curve && p->curve[i].bytes <= have) i++;
     if (!p->n_curve) rmi_txt_say(l, "not known, this preset has no curve");
-    else if (i == p->n_curve || f->time_ns <= p->curve[p->n_curve - 1].ns) rmi_txt_say(l, "worth nothing; no plan on the curve is faster");
+    else if (i == p->n_curve || f->time_ns <= p->curve[p->n_curve - 1].ns) rmi_txt_say(l, f->host_bytes ? "not known; no plan on the curve, which moves nothing to host memory, is faster" : "worth nothing; no plan on the curve is faster");
     else {
         while (i + 1 < p->n_curve && p->curve[i].ns >= f->time_ns) i++;
         rmi_txt_say(l, "the next faster plan on the curve takes ");
@@ -23562,6 +23562,28 @@ RMI_FN void rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *l)
         if (f->host_bytes) rmi_txt_say(l, "; that curve moves nothing to host memory");
     }
     rmi_txt_end_line(l);
+}
+
+/* In a plan with copies: where what persists of tensor t is between steps, and where its update runs. */
+RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *l, uint32_t t)
+{
+    static const char *const words[] = {"the values ", "the gradient ", "the state "};
+    static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory"};
+    const rmi_program *p = v->prog;
+    uint32_t what, side, n = 0, updated = 0;
+    size_t i;
+    for (what = 0; what < 3; what++) {
+        for (i = side = 0; i < p->n_homes; i++)
+            if (p->homes[i].host < 2 && p->homes[i].buf == rmi_low_buf(v->g, (rmi_buf_kind)what, t)) side |= 1u << p->homes[i].host;
+        if (!side) continue;
+        rmi_txt_say(l, n++ ? ", " : "  between steps: ");
+        rmi_txt_say(l, words[what]);
+        rmi_txt_say(l, where[side]);
+    }
+    for (i = 0; i < p->n; i++)
+        if (p->st[i].what == RMI_RUN && p->st[i].run.id == t && (p->st[i].run.way == RMI_OPT || p->st[i].run.way == RMI_OPT_HOST)) updated = p->st[i].run.way == RMI_OPT ? 1 : 2;
+    if (n && updated) rmi_txt_say(l, "; updated ");
+    if (n) rmi_txt_say(l, where[updated]), rmi_txt_end_line(l);
 }
 
 RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *l, uint32_t t)
@@ -23587,6 +23609,7 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *l, uint32_t t)
         rmi_txt_end_line(l);
         return RM_OK;
     }
+    if (v->prog->host) rmi_vue_homes(v, l, t);
     rmi_vue_stays(v, l, t);
     rmi_vue_work(v, l, t);
     if (x->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(v, l, t));

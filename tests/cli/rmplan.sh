@@ -127,6 +127,8 @@ if [ -e none.rmp ]; then bad "a plan file without a plan"; else ok; fi
 run 0 "" chain.rmg --budget 80% --explain h2 --trace t.json --svg p.svg --out e.rmp
 if grep -q "^h2: an activation of 4.0 MiB, made by op b" out && grep -q "a byte more" out; then ok; else bad "--explain"; fi
 if [ "$(head -c 5 p.svg)" = "<svg " ] && [ "$(tail -n 1 p.svg)" = "</svg>" ] && grep -q '"traceEvents"' t.json && grep -q "^rockmate plan 1" e.rmp; then ok; else bad "--svg, --trace, --out"; fi
+run 0 "" --model llama3.2-1b --device rtx4060ti --host 64G --preset stream --explain embed.wte
+if grep -q "^  between steps: the values in host memory, the state in host memory; updated in host memory" out; then ok; else bad "--explain of a weight in host memory"; fi
 run 2 "no such tensor: nobody" chain.rmg --explain nobody
 run 2 "--live" chain.rmg --live --svg p.svg
 run 2 "--place goes with" --place p.csv --svg p.svg
