@@ -120,6 +120,31 @@ static void long_list(uint64_t percent)
     free(t.s);
 }
 
+/* A gradient of a weight whose fast form wants the room of 60 values, beside a chain of 70 that all are live then. In the end there is
+   room: it waits, and no run is made again or slow. */
+static void late_weight(void)
+{
+    static const char *const big = "op big in=a69,w out=y:1048576 needs=none fwd=100\npart big w grads=w needs=a69 bwd=100 bwd_ws=62914560\n"
+                                   "part big x grads=a69 needs=none bwd=100\nvariant big slow fwd=100\npart big@slow w grads=w needs=a69 bwd=900 bwd_ws=0\n"
+                                   "part big@slow x grads=a69 needs=none bwd=100\nop loss in=y out=l:4 needs=y fwd=10 bwd=10\noutput l\n";
+    char text[16384];
+    rm_plan_info info;
+    rm_plan_desc d;
+    rm_plan *p = NULL;
+    rm_graph *g = NULL;
+    size_t n = (size_t)sprintf(text, "rockmate graph 1\ntensor x const 1048576\ntensor w param 256\ntensor v param 256\nop a0 in=x,v out=a0:1048576 needs=x fwd=1000 bwd=1000\n");
+    int k;
+    for (k = 1; k < 70; k++) n += (size_t)sprintf(text + n, "op a%d in=a%d out=a%d:1048576 needs=a%d fwd=1000 bwd=1000\n", k, k - 1, k, k - 1);
+    n += (size_t)sprintf(text + n, "%s", big);
+    memset(&d, 0, sizeof d);
+    d.device_bytes = (uint64_t)76 << 20;
+    d.info = &info;
+    if (rm_graph_read(text, n, NULL, &g) || rm_plan_create(g, &d, &p)) expect(0, 0, "a weight's gradient", rm_graph_error(g));
+    else expect(info.time_ns == 2 * 70 * 1000 + 3 * 100 + 2 * 10, (unsigned long)info.time_ns, "a weight's gradient", "does not run late");
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 int main(int argc, char **argv)
 {
     static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_LAST, RM_MIDDLE, RM_FORWARD};
@@ -148,6 +173,7 @@ int main(int argc, char **argv)
         rm_graph_destroy(g);
         rg_free(&t);
     }
+    if (argc == 1) late_weight();
     if (argc == 1) long_list(10);
     if (argc == 1) long_list(30);
     printf("%u passed, %u failed, 0 skipped\n", passed, failed);
