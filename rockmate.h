@@ -16498,7 +16498,7 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
     uint64_t ready;
     m->late_ns = m->h2d_lead = 0;
     m->late_of = RMI_NONE;
-    ease = rmi_min(m->ease, rmi_sub(T, all + all / 4) / (all / 512 + 1)); /* none where the lane has less than a fifth of its time left */
+    ease = rmi_min(m->ease, rmi_sub(T, all + all / 30) / (all / 1024 + 1)); /* what the lane has time for */
     for (p = m->n; p-- > 0;)
         for (k = m->head_in[p]; k; k = m->copy[k - 1].next) {
             rmi_off_copy *c = &m->copy[k - 1];
@@ -17652,7 +17652,7 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
         uint32_t kind = s->n_flips ? rmi_off_random(s, 8) : 8; /* 0: a flip; 1: and a move; 2: two moves */
-        int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8u : 2u);
+        int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8u : s->n > 1000 ? 3u : 2u); /* plain moves are short of time where there is much to move */
         int changed;
         if (kind == 2) {
             memcpy(s->was, m->mode, m->n_buf);
