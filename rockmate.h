@@ -12524,6 +12524,14 @@ typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
 } rmi_bnd_arc;
 
 #define RMI_BND_TOGETHER 16u
+#define RMI_BND_CASES 48u
+
+/* Moments that are looked at together, with their prices; and runs that are assumed to come before others. */
+typedef struct rmi_bnd_pick {
+    uint32_t n, at[RMI_BND_TOGETHER];
+    uint64_t price[RMI_BND_TOGETHER], most; /* most: what they bound */
+    uint32_t n_edge, edge[2 * RMI_BND_TOGETHER]; /* pairs of tasks */
+} rmi_bnd_pick;
 
 typedef struct rmi_bnd_node { /* of the branching: one literal more is true than in its parent */
     uint64_t value, price, prices[RMI_BND_TOGETHER]; /* prices: of several moments */
@@ -12548,6 +12556,7 @@ typedef struct rmi_bnd {
     /* of moment x */
     uint32_t x;
     uint8_t *before, *after;     /* by task */
+    const struct rmi_bnd_pick *assume; /* order that is assumed, or NULL */
     uint64_t room;               /* bytes that values may take beside what x holds: a larger one is not there */
     const uint8_t *upto;         /* by task: of what comes after x only these read anything; or NULL */
     uint8_t *there, *flag;       /* by buffer: x reads it; scratch */
@@ -12827,18 +12836,26 @@ RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t
 RMI_FN void rmi_bnd_around(rmi_bnd *w, uint32_t x)
 {
     const rmi_ref_model *m = w->m;
-    uint32_t i, k;
+    uint32_t i, k, found = 1;
     w->x = x;
     memset(w->after, 0, m->n_tasks);
     memset(w->before, 0, m->n_tasks);
     w->before[x] = w->after[x] = 1;
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t t = m->keep[i];
-        for (k = w->pred0[t]; k < w->pred0[t + 1] && !w->after[t]; k++) w->after[t] = w->after[w->pred[k]];
-    }
-    for (i = m->n_keep; i-- > 0;) {
-        uint32_t t = m->keep[i];
-        for (k = w->pred0[t]; k < w->pred0[t + 1] && w->before[t]; k++) w->before[w->pred[k]] = 1;
+    while (found) {
+        for (i = 0; i < m->n_keep; i++) {
+            uint32_t t = m->keep[i];
+            for (k = w->pred0[t]; k < w->pred0[t + 1] && !w->after[t]; k++) w->after[t] = w->after[w->pred[k]];
+        }
+        for (i = m->n_keep; i-- > 0;) {
+            uint32_t t = m->keep[i];
+            for (k = w->pred0[t]; k < w->pred0[t + 1] && w->before[t]; k++) w->before[w->pred[k]] = 1;
+        }
+        for (i = found = 0; w->assume && i < 2 * w->assume->n_edge; i += 2) {
+            const uint32_t *e = w->assume->edge + i;
+            found |= (uint32_t)(w->after[e[0]] & !w->after[e[1]]) | (uint32_t)(w->before[e[1]] & !w->before[e[0]]);
+            w->after[e[1]] |= w->after[e[0]];
+            w->before[e[0]] |= w->before[e[1]];
+        }
     }
     w->before[x] = w->after[x] = 0;
 }
@@ -13661,6 +13678,14 @@ RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
         uint32_t task = m->keep[i];
         if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE) RMI_TRY(rmi_bnd_web_op(s, m->tasks[task].id, k, at));
     }
+    for (i = 0; i < m->n_keep; i++) { /* gradients that were begun before, and wait for what may come later */
+        const rmi_ref_acc *a = &m->accs[m->tasks[m->keep[i]].acc0];
+        if (s->run[m->keep[i]] == RMI_NONE || s->lo[m->keep[i]] > k || s->hi[m->keep[i]] <= k) continue;
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t u = m->pool[a->read0 + q];
+            if (w->is_grad[u] == 1 && w->flag[u] == 1 && w->group[u] == RMI_NONE && !w->stays[u] && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, m->tasks[m->keep[i]].id, k, &at[u]));
+        }
+    }
     for (i = 0; i < m->n_keep; i++) {
         uint32_t task = m->keep[i];
         const rmi_ref_task *t = &m->tasks[task];
@@ -14024,7 +14049,7 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
         }
     }
     if (node[at].value != RMI_INF) *bound = w->common + rmi_bnd_whole(w, node[at].value);
-    if (*bound >= w->enough) w->proved = *bound;
+    if (*bound >= w->enough && !w->assume) w->proved = *bound;
     return RM_OK;
 }
 
@@ -14608,18 +14633,13 @@ RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
     return at;
 }
 
-/* Moments that are looked at together, with their prices. */
-typedef struct rmi_bnd_pick {
-    uint32_t n, at[RMI_BND_TOGETHER];
-    uint64_t price[RMI_BND_TOGETHER], most; /* most: what they bound */
-} rmi_bnd_pick;
-
 /* Their bound, from these prices on. */
 RMI_RARE rm_result rmi_bnd_pick_joint(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns, rmi_bnd_node *node, uint8_t *scratch)
 {
     uint32_t i, x[RMI_BND_TOGETHER];
     p->most = 0;
     if (s->w->proved) return RM_OK;
+    s->w->assume = p->n_edge ? p : NULL;
     for (i = 0; i < p->n; i++) x[i] = s->w->m->keep[p->at[i]];
     return rmi_bnd_joint(s, x, p->n, nodes, first, turns, p->price, node, scratch, &p->most);
 }
@@ -14648,7 +14668,7 @@ RMI_RARE rm_result rmi_bnd_pick_more(rmi_bnd_web *s, rmi_bnd_pick *p, const uint
 {
     const rmi_bnd *w = s->w;
     uint32_t i, k, q;
-    rmi_bnd_pick now;
+    rmi_bnd_pick now = *p;
     for (k = 0; k < 2 * n && w->work < w->most_work && p->n < RMI_BND_TOGETHER; k++) {
         int warm = k % 2 == 0;
         for (q = 0; q < p->n && p->at[q] < cand[k / 2];) q++;
@@ -14698,6 +14718,129 @@ RMI_RARE rm_result rmi_bnd_missing(rmi_bnd *w, uint64_t work, uint32_t *peak, ui
     return RM_OK;
 }
 
+/* How much longer a run of the task takes with half the workspace, at least. */
+RMI_RARE uint64_t rmi_bnd_squeeze(rmi_bnd *w, uint32_t task)
+{
+    uint64_t ns, ws, first = 0, most = 0;
+    uint32_t k;
+    w->x = task;
+    for (k = 0; rmi_bnd_own(w, k, &ns, &ws); k++) {
+        if (!k) {
+            first = ns;
+            most = ws;
+        } else if (ws <= most / 2) return ns - first;
+    }
+    return 0;
+}
+
+/* One moment more, in its place among the others. 0: it has none, or there is no room. */
+RMI_RARE int rmi_bnd_put_moment(rmi_bnd *w, rmi_bnd_pick *p, uint32_t at)
+{
+    const uint32_t *keep = w->m->keep;
+    uint32_t i, lo = 0, hi = p->n;
+    w->assume = p->n_edge ? p : NULL;
+    rmi_bnd_around(w, keep[at]);
+    w->work += 2u * w->m->n_keep;
+    for (i = p->n; i-- > 0;) {
+        if (p->at[i] == at) return 1;
+        if (w->after[keep[p->at[i]]]) hi = i;
+        if (w->before[keep[p->at[i]]] && !lo) lo = i + 1;
+    }
+    if (lo != hi || p->n == RMI_BND_TOGETHER) return 0;
+    for (i = p->n++; i > hi; i--) {
+        p->at[i] = p->at[i - 1];
+        p->price[i] = p->price[i - 1];
+    }
+    p->at[hi] = at;
+    p->price[hi] = 0;
+    for (i = 0; i < p->n; i++) p->price[hi] += i == hi ? 0 : p->price[i] / 4 / (p->n - 1);
+    return 1;
+}
+
+/* What the moments of p and y bound if d comes before y, or (late) after it. */
+RMI_RARE rm_result rmi_bnd_case(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t y, uint32_t late, rmi_bnd_pick *to, rmi_bnd_node *node, uint8_t *scratch)
+{
+    rmi_bnd *w = s->w;
+    rmi_bnd_pick now;
+    *to = *p;
+    if (p->n_edge == RMI_BND_TOGETHER || !rmi_bnd_put_moment(w, to, y)) return RM_OK;
+    to->edge[2 * to->n_edge + late] = w->m->keep[d];
+    to->edge[2 * to->n_edge++ + !late] = w->m->keep[y];
+    now = *to;
+    if (rmi_bnd_put_moment(w, &now, d) && now.at[now.n - 1] != d) *to = now; /* at the end it would be in the way of others */
+    RMI_TRY(rmi_bnd_pick_joint(s, to, 1, 0, 8 + 2 * to->n, node, scratch));
+    to->most = rmi_max(to->most, p->most);
+    return RM_OK;
+}
+
+/* Does it matter whether d runs before another run, or after it? The best such division of p: early and late. 0 in *found: there is none. */
+RMI_RARE rm_result rmi_bnd_divide(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t *list, rmi_bnd_pick *now, int *found, rmi_bnd_node *node, uint8_t *scratch)
+{
+    rmi_bnd *w = s->w;
+    const rmi_ref_model *m = w->m;
+    uint64_t enough = p->most + p->most / 8192, best = 0;
+    uint32_t i, n = 0, lo = 0, hi, turn;
+    w->assume = p->n_edge ? p : NULL;
+    rmi_bnd_around(w, m->keep[d]);
+    for (i = m->g->n_ops; i < m->n_keep; i++)
+        if (i != d && m->tasks[m->keep[i]].way == RMI_BWD && !w->before[m->keep[i]] && !w->after[m->keep[i]]) list[n++] = i;
+    for (i = hi = 0; i < n; i++) { /* those with a place */
+        rmi_bnd_pick q = *p;
+        if (rmi_bnd_put_moment(w, &q, list[i])) list[hi++] = list[i];
+    }
+    *found = 0;
+    for (turn = 0; lo < hi && turn < 6; turn++) { /* the later the other run is, the less being before it bounds, the more being after it */
+        uint32_t y = list[turn ? lo + (hi - lo) / 2 : lo], k;
+        for (k = 0; k < 2; k++) RMI_TRY(rmi_bnd_case(s, p, d, y, k, &now[2 + k], node, scratch));
+        if (!turn && now[2].most <= enough) return RM_OK;
+        if (rmi_min(now[2].most, now[3].most) > rmi_max(best, enough)) {
+            best = rmi_min(now[2].most, now[3].most);
+            *found = 1;
+            now[0] = now[2];
+            now[1] = now[3];
+        }
+        if (!turn) lo++;
+        else if (now[3].most < now[2].most) lo += (hi - lo) / 2 + 1;
+        else hi = lo + (hi - lo) / 2;
+    }
+    return RM_OK;
+}
+
+/* A run may come before others or after them. What bounds least is divided further, within so much work beside what else may be done. */
+RMI_RARE rm_result rmi_bnd_cases(rmi_bnd_web *s, const rmi_bnd_pick *p, uint64_t work, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+{
+    rmi_bnd *w = s->w;
+    const rmi_ref_model *m = w->m;
+    rmi_bnd_pick *all = RMI_NEW(w->mem, rmi_bnd_pick, RMI_BND_CASES + 4), *now = all + RMI_BND_CASES;
+    rmi_bnd_try *run = RMI_NEW(w->mem, rmi_bnd_try, m->n_keep);
+    uint32_t *list = RMI_NEW(w->mem, uint32_t, m->n_keep), from[RMI_BND_CASES], i, n = 1, n_run = 0, least;
+    uint64_t was = w->work;
+    int found;
+    if (!all || !run || !list) return RM_ERROR_MEMORY;
+    for (i = m->g->n_ops; i < m->n_keep; i++) {
+        if (m->tasks[m->keep[i]].way != RMI_BWD || !(run[n_run].key = rmi_bnd_squeeze(w, m->keep[i]))) continue;
+        run[n_run++].at = i;
+    }
+    rmi_sort(run, n_run, sizeof *run, rmi_bnd_cmp, NULL);
+    w->most_work = was + work;
+    all[0] = *p;
+    from[0] = 0;
+    for (;;) {
+        for (i = 1, least = 0; i < n; i++)
+            if (all[i].most < all[least].most) least = i;
+        for (found = 0; from[least] < n_run && w->work < w->most_work && n < RMI_BND_CASES && !found; from[least] += !found)
+            RMI_TRY(rmi_bnd_divide(s, &all[least], run[from[least]].at, list, now, &found, node, scratch));
+        if (!found || all[least].most >= w->enough) break;
+        all[least] = now[0];
+        all[n] = now[1];
+        from[n++] = from[least];
+    }
+    *bound = rmi_max(*bound, all[least].most);
+    w->assume = NULL;
+    w->work = was;
+    return RM_OK;
+}
+
 /* Several moments: those where most is missing, or the best one and whatever adds to it. Then branching. */
 RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
 {
@@ -14710,6 +14853,8 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
     rmi_bnd_web s;
     if (!scratch || !cand) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_bnd_web_begin(w, &s));
+    memset(&best, 0, sizeof best);
+    now = start = best;
     best.n = 1;
     best.at[0] = tries[0].at;
     best.most = tries[0].key;
@@ -14750,9 +14895,10 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
     if (best.most <= tries[0].key) return RM_OK; /* one is better left to the cut */
     *bound = rmi_max(*bound, best.most);
     w->most_work = end;
-    RMI_TRY(rmi_bnd_pick_joint(&s, &best, RMI_BND_NODES, 0, 60, node, scratch));
-    *bound = rmi_max(*bound, best.most);
-    return RM_OK;
+    now = best;
+    RMI_TRY(rmi_bnd_pick_joint(&s, &now, RMI_BND_NODES, 0, 60, node, scratch));
+    *bound = rmi_max(*bound, now.most);
+    return w->enough > *bound + *bound / 256 ? rmi_bnd_cases(&s, &best, more / 2, node, scratch, bound) : RM_OK;
 }
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: arcs to look at; more: the same for
