@@ -16079,8 +16079,8 @@ RMI_FN rm_result rmi_exa_runs(const rmi_exa *w, uint32_t node, rmi_run **runs, u
 }
 
 /* The fastest list within `limit` live bytes (the model's base not counted), if it takes less than `beat` ns: *n 0 if it does not,
-   or was not found with so much work. *bound: no list takes less than that, or than `beat`. */
-RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint64_t work, rmi_run **runs, uint32_t *n, uint64_t *bound)
+   or was not found with so much work. haste: how soon there are ways, 2 (good ones) to 6. *bound: no list takes less than that, or than `beat`. */
+RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint32_t haste, uint64_t work, rmi_run **runs, uint32_t *n, uint64_t *bound)
 {
     uint32_t end;
     *n = 0;
@@ -16090,7 +16090,7 @@ RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint64
     w->work = w->told = 0;
     w->most_work = work;
     w->feasible = 0;
-    w->haste = 2;
+    w->haste = haste;
     RMI_TRY(rmi_exa_moments(w));
     end = rmi_exa_search(w, bound);
     return end == RMI_NONE ? RM_OK : rmi_exa_runs(w, end, runs, n);
@@ -19468,7 +19468,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
 
 /* Exact search, where the graph is small enough for it: its list is a candidate, what it proves the plan's bound. The bytes live
    together in an arena of `budget` bytes, each rounded up to the alignment, are at most budget rounded up. */
-RMI_FN rm_result rmi_plan_exact(rmi_planner *w, const rmi_ref_model *m, uint64_t budget, uint32_t nodes, uint64_t work)
+RMI_FN rm_result rmi_plan_exact(rmi_planner *w, const rmi_ref_model *m, uint64_t budget, uint32_t nodes, uint32_t haste, uint64_t work)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_exa *x;
@@ -19478,7 +19478,7 @@ RMI_FN rm_result rmi_plan_exact(rmi_planner *w, const rmi_ref_model *m, uint64_t
     rm_result r;
     if ((w->g->has_link && w->d->host_bytes) || room < m->base) return RM_OK;
     r = rmi_exa_make(&mem, m, nodes, &x);
-    if (r == RM_OK) r = rmi_exa_solve(x, room - m->base, w->best.n ? w->best.fig.time_ns : RMI_INF, work, &runs, &n, &bound);
+    if (r == RM_OK) r = rmi_exa_solve(x, room - m->base, w->best.n ? w->best.fig.time_ns : RMI_INF, haste, work, &runs, &n, &bound);
     w->seeding = 1;
     if (r == RM_OK && n) r = rmi_plan_try(w, runs, n, budget, &size);
     w->seeding = 0;
@@ -19657,7 +19657,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     if (w->stop.stopped) return RM_OK;
     if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
-    if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
+    if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, 6, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
     if (rmi_plan_within(w, 0) && small) return RM_OK;
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000 && !small) return RM_OK;
@@ -19685,7 +19685,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (!small || round != 2) continue;
         owed = 0;
         RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
-        if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
+        if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, 2, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
     }
     if (owed && !w->stop.stopped && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     return rmi_plan_search_last(w, &s, runs, budget, least, most, more);

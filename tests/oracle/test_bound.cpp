@@ -415,7 +415,7 @@ static void exact(unsigned long seed, rmi_arena *mem, const rmi_ref_model *m, ui
         rmi_run *runs = NULL;
         uint32_t n = 0;
         uint64_t next = 0;
-        if (rmi_exa_solve(x, limit, beat, k == 3 ? 500 : 10000000, &runs, &n, &bound) != RM_OK) exit(2);
+        if (rmi_exa_solve(x, limit, beat, k % 2 ? 6 : 2, k == 3 ? 500 : 10000000, &runs, &n, &bound) != RM_OK) exit(2);
         if (bound > opt) {
             ++*failed;
             printf("seed %lu, beat %llu: within %llu bytes beside %llu %llu ns are enough, exact says %llu\n%s", seed, (unsigned long long)beat, (unsigned long long)limit, (unsigned long long)m->base,
