@@ -7604,13 +7604,15 @@ RMI_PLAIN_END
    1. A skyline over a portfolio of orders. The lowest segment of the skyline takes the first box of the order that lives
       within the segment, or rises to its lower neighbour. Training schedules are nested and end here, at the bound, nearly
       always with the first order. About n log n an order: a search tree over the starts finds the box.
-   2. A branch and bound over canonical placements, bottom up, in many short runs that learn from each other where the
+   2. First fit, holes included, in an order in which what ends too high goes a little earlier, by chance; what stands before
+      it stays where it is. O(boxes alive at a time) a box; up to a million pairs alive at a time.
+   3. A branch and bound over canonical placements, bottom up, in many short runs that learn from each other where the
       trouble is. O(boxes alive) a node; up to 2,048 boxes. What it exhausts is proven.
-   3. The skyline again and again, with what came out too high earlier in the order.
+   4. The skyline again and again, with what came out too high earlier in the order.
    Node and work limits, never clocks: equal input, equal output.
    Papers: Burke, Kendall, Whitwell, "A new placement heuristic for the orthogonal stock-cutting problem" (Operations
    Research 2004), here with the x coordinates given; Moffitt, "MiniMalloc" (ASPLOS 2023), for canonical placements; boxes
-   of the same columns in rank order, parts solved apart and learned ranks are our own additions.
+   of the same columns in rank order, parts solved apart and learned ranks are our own additions, and so is 2.
    ================================================================================================================== */
 typedef struct rmi_plc_item {
     uint32_t start, end; /* positions [start, end), start < end */
@@ -7634,14 +7636,16 @@ typedef struct rmi_plc_info {
 #define RMI_PLC_BY_END 5u
 #define RMI_PLC_ORDERS 6u
 #define RMI_PLC_BY_REPEAT 6u         /* ... the skyline again ... */
-#define RMI_PLC_BY_SEARCH 7u         /* ... and the branch and bound */
+#define RMI_PLC_BY_SEARCH 7u         /* ... the branch and bound ... */
+#define RMI_PLC_BY_FIT 8u            /* ... and first fit */
 #define RMI_PLC_SEARCH_MAX 2048u     /* boxes: beyond, the branch and bound finds nothing in its time */
-#define RMI_PLC_MEMBERS_MAX 1000000u /* boxes times columns crossed */
+#define RMI_PLC_MEMBERS_MAX 1000000u /* boxes times columns crossed; pairs alive at a time */
+#define RMI_PLC_FIT 2500000u         /* the most steps of the first try with first fit */
 #define RMI_PLC_WORK 110000000u      /* the default limit: about half a second */
 
 RMI_FN const char *rmi_plc_method_name(uint32_t method)
 {
-    static const char *const names[] = {"lifetime", "total", "area", "size", "start", "end", "repeat", "search"};
+    static const char *const names[] = {"lifetime", "total", "area", "size", "start", "end", "repeat", "search", "fit"};
     return method < RMI_COUNT(names) ? names[method] : "none";
 }
 
@@ -8251,7 +8255,7 @@ RMI_RARE rm_result rmi_plc_orders(rmi_plc *p)
     uint32_t order;
     if (!value) return RM_ERROR_MEMORY;
     for (order = 0; order < RMI_PLC_ORDERS && p->height > p->target; order++) {
-        if (order && p->work >= p->limit) break;
+        if (order && (p->work >= p->limit || (order > 1 && p->floats))) break; /* first fit gets along better with what floats */
         RMI_TRY(rmi_plc_order_keys(p, order, value));
         rmi_plc_rank(p, value);
         RMI_TRY(rmi_plc_sky(p, p->height, &height));
@@ -8283,6 +8287,163 @@ RMI_RARE rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
             p->work += p->n * 4;
         }
     }
+    return RM_OK;
+}
+
+/* --- first fit: each box of an order at the lowest place that is free among those before it, holes included. One that ends
+   above the height wanted goes up in the order, by up to an eighth of its rank and a bit; those before that rank stay where they are,
+   so that a try costs what comes after. Early stands what is alive when memory is full, long and large first. */
+typedef struct rmi_plc_fit {
+    rmi_plc *p;
+    uint32_t n, *first, *other; /* boxes and, behind them, what floats; per box the others alive with it, those placed as they lay last */
+    uint32_t *order, *rank, *id, *slot;
+    uint64_t *low, *off, *size; /* low: top of what rests on the floor below */
+    uint64_t random;
+} rmi_plc_fit;
+
+RMI_INLINE const rmi_plc_box *rmi_plc_fit_box(const rmi_plc *p, uint32_t i) { return i < p->n ? p->box + i : p->fix + (i - p->n); }
+
+RMI_INLINE int rmi_plc_meet(const rmi_plc_box *a, const rmi_plc_box *b) { return a->s < b->e && b->s < a->e; }
+
+/* Who is alive with whom: counts (to: NULL) or fills in. */
+RMI_RARE void rmi_plc_fit_pairs(rmi_plc_fit *f, uint32_t *to)
+{
+    const rmi_plc *p = f->p;
+    uint32_t i, j, end;
+    for (i = 0; i < p->n; i++) {
+        end = p->first[p->box[i].e];
+        for (j = i + 1; j < f->n; j++) {
+            if (j == end && j < p->n) j = p->n;
+            if (j == f->n) break;
+            if (j >= p->n && !rmi_plc_meet(p->box + i, p->fix + (j - p->n))) continue;
+            if (to) {
+                f->other[to[i]++] = j;
+                f->other[to[j]++] = i;
+            } else {
+                f->first[i + 2]++;
+                f->first[j + 2]++;
+            }
+        }
+    }
+}
+
+/* f->n is 0 if too many are alive at a time. */
+RMI_RARE rm_result rmi_plc_fit_make(rmi_plc_fit *f, rmi_plc *p)
+{
+    uint32_t i, c, n = p->n + p->floats;
+    uint64_t pairs = (uint64_t)p->n * p->floats;
+    memset(f, 0, sizeof *f);
+    f->p = p;
+    for (i = 0; i < p->n; i++) pairs += p->first[p->box[i].e] - i - 1;
+    p->work += p->n;
+    if (pairs > RMI_PLC_MEMBERS_MAX) return RM_OK;
+    f->n = n;
+    f->first = RMI_NEW(p->mem, uint32_t, n + (size_t)2);
+    f->other = RMI_RAW(p->mem, uint32_t, 2 * (size_t)pairs);
+    f->order = RMI_RAW(p->mem, uint32_t, 4 * (size_t)n);
+    f->low = RMI_NEW(p->mem, uint64_t, 3 * (size_t)n);
+    if (!f->first || !f->other || !f->order || !f->low) return RM_ERROR_MEMORY;
+    f->rank = f->order + n;
+    f->id = f->rank + n;
+    f->slot = f->id + n;
+    f->off = f->low + n;
+    f->size = f->off + n;
+    for (i = 0; i < n; i++) {
+        const rmi_plc_box *b = rmi_plc_fit_box(p, i);
+        f->off[i] = b->off;
+        f->size[i] = b->size;
+        for (c = b->s; c < b->e && i < p->n && p->fixes; c++) f->low[i] = rmi_max(f->low[i], p->base[c]);
+    }
+    rmi_plc_fit_pairs(f, NULL);
+    for (i = 2; i <= n + 1; i++) f->first[i] += f->first[i - 1];
+    rmi_plc_fit_pairs(f, f->first + 1);
+    p->work += pairs;
+    return RM_OK;
+}
+
+/* The first order: area times the 2^twos-th power of the fullest column's share of the bound. */
+RMI_RARE rm_result rmi_plc_fit_order(rmi_plc_fit *f, uint32_t twos)
+{
+    rmi_plc *p = f->p;
+    uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), most = 0, t;
+    uint32_t i, k, shift = 0, down = 0;
+    if (!value) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_plc_totals(p, value));
+    for (i = 0; i < p->n; i++) most = rmi_max(most, rmi_mul(p->box[i].size, p->box[i].life));
+    while (most >> down >= (uint64_t)1 << 31) down++;
+    while (p->bound >> shift >= (uint64_t)1 << 31) shift++;
+    for (i = 0; i < p->n; i++) {
+        t = ((value[i] >> shift) << 32) / ((p->bound >> shift) + 1);
+        for (k = 0; k < twos; k++) t = t * t >> 32;
+        value[i] = t * (rmi_mul(p->box[i].size, p->box[i].life) >> down);
+    }
+    rmi_plc_rank(p, value);
+    for (i = 0; i < f->n; i++) {
+        f->order[i] = i < p->floats ? p->n + i : p->key[i - p->floats].id;
+        f->rank[f->order[i]] = i;
+    }
+    p->work += 8 * (uint64_t)p->n;
+    return RM_OK;
+}
+
+/* The lowest place of the box of rank r among those before it. */
+RMI_FN uint64_t rmi_plc_fit_low(rmi_plc_fit *f, uint32_t r)
+{
+    uint32_t i = f->order[r], c, j, k = 0, z, most = f->first[i + 1] - f->first[i], few = r < most, *id = f->id;
+    const rmi_plc_box *b = rmi_plc_fit_box(f->p, i);
+    const uint64_t *off = f->off;
+    uint64_t at = f->low[i], moves = 0;
+    if (few) {
+        for (c = 0; c < r; c++)
+            if (rmi_plc_meet(b, rmi_plc_fit_box(f->p, f->order[c]))) id[k++] = f->order[c];
+    } else {
+        for (c = f->first[i]; c < f->first[i + 1]; c++)
+            if (f->rank[f->other[c]] < r) {
+                f->slot[k] = c;
+                id[k++] = f->other[c];
+            }
+    }
+    for (c = 1; c < k; c++) { /* nearly sorted, mostly */
+        j = id[c];
+        for (z = c; z && off[id[z - 1]] > off[j]; z--) id[z] = id[z - 1];
+        id[z] = j;
+        moves += c - z;
+    }
+    for (c = 0; c < k && !few; c++) f->other[f->slot[c]] = id[c];
+    for (c = 0; c < k && off[id[c]] < at + f->size[i]; c++) at = rmi_max(at, off[id[c]] + f->size[id[c]]);
+    f->p->work += 4 + (few ? r : most) / 4 + (k + moves) / 2;
+    return at;
+}
+
+/* Is there an order in which everything ends by cap? For `limit` steps. The placement found is kept. */
+RMI_RARE rm_result rmi_plc_fit_run(rmi_plc_fit *f, uint32_t twos, uint64_t cap, uint64_t limit)
+{
+    rmi_plc *p = f->p;
+    uint64_t end = p->work + limit, at, high = p->fixed_top;
+    uint32_t r = p->floats, to, x;
+    RMI_TRY(rmi_plc_fit_order(f, twos));
+    while (r < f->n) {
+        x = f->order[r];
+        at = rmi_plc_fit_low(f, r);
+        f->off[x] = at;
+        if (at + f->size[x] <= cap) {
+            r++;
+            continue;
+        }
+        if (rmi_stopped(p->stop, 16)) p->limit = 0;
+        if (p->work > end || p->work > p->limit || r == p->floats) return RM_OK;
+        to = (uint32_t)rmi_mix(++f->random) % (r / 8 + f->n / 64 + 1) + 1;
+        to = r - p->floats < to ? p->floats : r - to;
+        memmove(f->order + to + 1, f->order + to, (r - to) * sizeof *f->order);
+        f->order[to] = x;
+        for (r++; r-- > to;) f->rank[f->order[r]] = r;
+        r = to;
+    }
+    for (x = 0; x < p->n; x++) {
+        p->box[x].off = f->off[x];
+        high = rmi_max(high, f->off[x] + f->size[x]);
+    }
+    if (high < p->height) rmi_plc_keep(p, high, RMI_PLC_BY_FIT);
     return RM_OK;
 }
 
@@ -8715,27 +8876,60 @@ RMI_RARE rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t 
     return RM_OK;
 }
 
-/* First the target, for two fifths of the work; then better packings; then heights between the target and what there is,
-   halving what is left. `from` rises past what was not found, and falls back to the target when nothing is left between. */
+/* Ever lower heights by first fit, an eighth of what is above the target each, until one is not found in `share` steps. */
+RMI_RARE rm_result rmi_plc_fit_lower(rmi_plc_fit *f, uint64_t share)
+{
+    rmi_plc *p = f->p;
+    uint64_t was = RMI_INF;
+    uint32_t k;
+    for (k = 0; f->n && p->height < was && p->height > p->target && p->work < p->limit; k++) {
+        was = p->height;
+        RMI_TRY(rmi_plc_fit_run(f, 6 - k % 3, was - 1 - (was - 1 - p->target) / 8, share));
+    }
+    return RM_OK;
+}
+
+/* First the target: first fit, and for half of the work or so the search; then better packings; then heights between the target and
+   what there is, halving what is left. `from` rises past what was not found, and falls back to the target when nothing is left between. */
 RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
 {
     rmi_plc_search q;
-    uint64_t limit, least = rmi_max(600, p->n + p->n / 4), from, cap, first = p->target;
+    rmi_plc_fit f;
+    uint64_t limit, least = rmi_max(600, p->n + p->n / 4), from, cap, first = p->target, most = p->limit, fits = most / 10, start;
+    uint64_t share = rmi_min(most / 2, RMI_PLC_FIT), searches = most / 5 * 3;
+    uint32_t k;
+    RMI_TRY(rmi_plc_fit_make(&f, p));
     RMI_TRY(rmi_plc_search_make(&q, p));
-    if (!q.n) return rmi_plc_improve(p, p->limit / 3);
-    for (limit = least; p->height > p->target && p->target == first && p->work < p->limit / 5 * 2;) {
+    if (!q.n && !f.n) return rmi_plc_improve(p, most / 3);
+    for (k = 0, limit = least; p->height > p->target && p->target == first && searches > most / 5 && p->work < p->limit; k++) {
+        start = p->work;
+        if (f.n && fits) RMI_TRY(rmi_plc_fit_run(&f, 6 - k % 3, p->target, share));
+        fits = rmi_sub(fits, p->work - start);
+        if (!q.n || p->height <= p->target) break;
+        start = p->work;
+        p->limit = rmi_min(p->limit, start + searches);
         RMI_TRY(rmi_plc_try_height(&q, p->target, limit));
+        searches = rmi_sub(searches, p->work - start);
+        p->limit = p->limit ? most : 0;
+        share = (p->work - start) / 2;
         limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5;
     }
-    if (p->height > p->target && p->target == first) RMI_TRY(rmi_plc_improve(p, p->limit / 8));
-    for (limit = least, from = p->target; p->height > p->target && p->work < p->limit;) {
+    if (p->height > p->target && p->target == first) {
+        RMI_TRY(rmi_plc_fit_lower(&f, p->limit / 16));
+        RMI_TRY(rmi_plc_improve(p, p->limit / 8));
+        fits = 1;
+    }
+    for (k = 0, limit = least, from = p->target; p->height > p->target && p->work < p->limit; k++) {
         if (from + p->height / 512 >= p->height) {
             from = p->target;
             limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5;
         }
         from = rmi_max(from, p->target);
         cap = from + (p->height - 1 - from) / 2;
-        RMI_TRY(rmi_plc_try_height(&q, cap, limit));
+        start = p->height;
+        if (fits || !q.n) RMI_TRY(rmi_plc_fit_lower(&f, p->limit / 32));
+        fits = p->height < start; /* while that helps */
+        if (q.n && p->height > cap) RMI_TRY(rmi_plc_try_height(&q, cap, limit));
         if (p->height > cap) from = cap + 1;
     }
     return RM_OK;
@@ -19802,6 +19996,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
 #define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
+#define RMI_PLAN_MOVE_EFFORT 4000000u /* steps each, some 10 ms */
 #define RMI_PLAN_MOVE_EVALS 12000u
 
 /* Lowers the limit until the decisions of now do not fit: everywhere by `less` a time, or (0) where addresses are `over` the budget. */
@@ -19822,7 +20017,7 @@ RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, price = s->price, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, price = s->price, effort = w->effort, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
     uint32_t round, k, n, by[RMI_OFF_STARTS], patience = 4, longer = 1, packs;
     uint64_t over[RMI_OFF_PARTS];
     rm_result r;
@@ -19867,7 +20062,9 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         size = 0;
         memset(over, 0, sizeof over);
         w->over = over;
+        w->effort = w->quick && !effort ? RMI_PLAN_MOVE_EFFORT : effort;
         r = useless ? RM_OK : rmi_plan_try_moved(w, s, budget, &size);
+        w->effort = effort;
         w->quick = 0;
         w->over = NULL;
         if (r != RM_OK) return r;

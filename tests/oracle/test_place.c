@@ -241,6 +241,33 @@ static void test_random(void)
     }
 }
 
+/* Buffers that stay away from the edges' ones, which float: first fit uses the holes between. */
+static void test_holes(void)
+{
+    static rmi_plc_item v[800];
+    int t, fit = 0;
+    for (t = 0; t < 12; t++) {
+        rmi_plc_info info;
+        uint64_t height, target;
+        size_t n = (size_t)(300 + rnd(500)), i;
+        random_items(v, n, (uint32_t)n, 500);
+        for (i = 0; i < 20; i++) { /* there at both edges, away in between; what rests on nothing floats */
+            v[i].fixed = v[i + 20].fixed = 1;
+            v[i].offset = v[i + 20].offset = 600 * i;
+            v[i].size = v[i + 20].size = 600;
+            v[i].start = 0;
+            v[i].end = 2 + (uint32_t)rnd(n / 4);
+            v[i + 20].start = (uint32_t)(n / 2 + rnd(n / 3));
+            v[i + 20].end = (uint32_t)n;
+        }
+        target = live_bound(v, n, 1) / 100 * (t % 2 ? 102 : 106);
+        CHECK(place(v, n, 1, target, 4000000, &info) == RM_OK);
+        CHECK(legal(v, n, 1, &height) && height == info.height && info.bound == live_bound(v, n, 1));
+        fit += !strcmp(rmi_plc_method_name(info.method), "fit");
+    }
+    CHECK(fit);
+}
+
 static void test_nested(void)
 {
     static rmi_plc_item v[2000];
@@ -403,6 +430,7 @@ int main(void)
     test_oracle();
     test_floating();
     test_random();
+    test_holes();
     test_nested();
     test_memory();
     test_minimalloc();
