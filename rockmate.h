@@ -19996,7 +19996,6 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
 #define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
-#define RMI_PLAN_MOVE_EFFORT 4000000u /* steps each, some 10 ms */
 #define RMI_PLAN_MOVE_EVALS 12000u
 
 /* Lowers the limit until the decisions of now do not fit: everywhere by `less` a time, or (0) where addresses are `over` the budget. */
@@ -20062,7 +20061,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         size = 0;
         memset(over, 0, sizeof over);
         w->over = over;
-        w->effort = w->quick && !effort ? RMI_PLAN_MOVE_EFFORT : effort;
+        w->effort = w->quick && !effort ? RMI_PLAN_EFFORT : effort;
         r = useless ? RM_OK : rmi_plan_try_moved(w, s, budget, &size);
         w->effort = effort;
         w->quick = 0;
