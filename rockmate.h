@@ -5256,6 +5256,23 @@ RMI_RARE rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *fro
     return RM_OK;
 }
 
+/* Do the stages of a chain have the numbers that the table was made for? */
+RMI_COLD rm_result rmi_chn_is_of(rmi_arena *temp, const rmi_chn_table *t, const rmi_chn_chain *chain, int *yes)
+{
+    uint32_t i;
+    *yes = 0;
+    for (i = 0; i < chain->n && t->n == chain->n; i++) {
+        const rmi_chn_class *c = &t->classes[t->class_of[i]];
+        uint64_t in_bytes = rmi_chn_cap(i ? chain->stages[i - 1].out_bytes : chain->in_bytes);
+        rmi_chn_class own;
+        if (c->in_bytes != in_bytes || c->stage.n_options != chain->stages[i].n_options) return RM_OK;
+        RMI_TRY(rmi_chn_copy_stage(temp, &chain->stages[i], in_bytes, &own));
+        if (memcmp(&own.stage, &c->stage, offsetof(rmi_chn_stage, n_options)) || memcmp(own.stage.options, c->stage.options, own.stage.n_options * sizeof *own.stage.options)) return RM_OK;
+    }
+    *yes = t->n == chain->n;
+    return RM_OK;
+}
+
 RMI_FN uint64_t rmi_chn_hash_stage(const rmi_chn_stage *s, uint64_t in_bytes, uint32_t held)
 {
     uint64_t h = rmi_fnv(RMI_FNV_START, s, offsetof(rmi_chn_stage, n_options));
@@ -9845,6 +9862,7 @@ typedef struct rmi_ref_search {
     uint64_t next_fit;   /* work from which on it is asked again */
     uint64_t tried;      /* time of the best list that has got addresses */
     uint32_t failed;     /* lists that got none before there was a plan */
+    int soon;            /* any list within the limit ends a cycle */
     int loose;           /* the limit is above the one that counts: no list becomes the best */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     int recorded;        /* the uses of a are known */
@@ -11687,7 +11705,7 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
         for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
         s->work += s->best.n ? 16 : 4; /* a proposal costs, too; while nothing fits, what counts is to go far */
-        if (rmi_ref_told(s) || !s->a->n) return; /* nothing to run, and nothing to gain */
+        if (rmi_ref_told(s) || !s->a->n || (s->soon && (s->best.n || s->hope.n))) return; /* nothing to run, and nothing to gain */
         if (!rmi_ref_propose(s, &kind)) continue;
         s->counts[kind][0]++;
         was = rmi_ref_energy(s, s->a);
@@ -18150,6 +18168,12 @@ struct rm_plan {
     rmi_shape shape;
 };
 
+typedef struct rmi_plan_solved { /* a chain that was solved in this call: searches ask again, and so do further budgets */
+    rmi_arena mem;
+    rmi_chn_table *table;
+    uint32_t tolerance_ppm;
+} rmi_plan_solved;
+
 typedef struct rmi_planner {
     rm_graph *g;
     const rm_plan_desc *d;
@@ -18164,6 +18188,7 @@ typedef struct rmi_planner {
     rmi_seq seq;
     rmi_blk blk;
     rmi_chn_table *table;
+    rmi_plan_solved solved[2];
     uint64_t base;   /* bytes beside the chain */
     rmi_program best; /* n 0: none yet */
     rmi_program tried; /* the last candidate's figures */
@@ -18826,13 +18851,17 @@ RMI_FN uint64_t rmi_plan_acts_ns(const rmi_planner *w, const rmi_chn_act *acts, 
     return rmi_sub(ns, reduce);
 }
 
-/* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of millions of runs is no plan that anyone waits for: the
-   first point of the curve that is shorter. */
+/* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of hundreds of thousands of runs in which ops run 25 times or
+   more is no plan that anyone waits for: the first point of the curve that is shorter. */
+#define RMI_PLAN_RUNS 200000u
 RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
 {
     const rmi_chn_curve *c = &w->table->curve;
+    uint64_t once = 0, most;
     uint32_t i = 0;
-    while (i + 1 < c->n && c->at[i].ns / (2000000 / w->g->n_ops + 1) > c->at[c->n - 1].ns) i++;
+    for (i = 0; i < w->blk.chain.n; i++) once = rmi_add(once, w->blk.stages[i].pass_ns[1]);
+    most = rmi_mul(once, rmi_max(RMI_PLAN_RUNS / w->g->n_ops, 25));
+    for (i = 0; i + 1 < c->n && c->at[i].ns - c->at[c->n - 1].ns > most;) i++;
     return i;
 }
 
@@ -18907,6 +18936,7 @@ RMI_FN rm_result rmi_plan_explore(rmi_planner *w, uint64_t budget)
     uint32_t n = c->n < RMI_PLAN_POINTS ? c->n : RMI_PLAN_POINTS, i;
     uint64_t size;
     rm_result r = RM_OK;
+    if (budget < w->info->min_bound_bytes) return RM_OK; /* none fits */
     w->pruning = 2;
     for (i = n; i-- > 0 && r == RM_OK && !w->stop.stopped;)
         r = rmi_plan_try_chain(w, c->at[n > 1 ? (uint64_t)i * (c->n - 1) / (n - 1) : 0].bytes, budget, &size);
@@ -19062,9 +19092,35 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t bu
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+/* Solves the chain, in mem or, but for large graphs, where later passes find it: number `which` of two, the chain of stages that keep
+   everything, and that of stages with options. */
+RMI_FN rm_result rmi_plan_solve(rmi_planner *w, rmi_arena *mem, uint32_t which)
 {
-    RMI_TRY(rmi_chn_solve(mem, &w->blk.chain, &w->table));
+    rmi_plan_solved *s = &w->solved[which % 2];
+    rmi_arena tmp = rmi_plan_arena(w);
+    int same = 0;
+    uint32_t i;
+    rm_result r = RM_OK;
+    if (which > 1 || w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->blk.chain, &w->table);
+    for (i = 0; i < 2 && r == RM_OK && !same; i++) {
+        if (!w->solved[i].table || w->solved[i].tolerance_ppm != w->blk.chain.tolerance_ppm) continue;
+        r = rmi_chn_is_of(&tmp, w->solved[i].table, &w->blk.chain, &same);
+        if (same) w->table = w->solved[i].table;
+    }
+    rmi_arena_free(&tmp);
+    if (r != RM_OK || same) return r;
+    rmi_arena_free(&s->mem);
+    s->table = NULL;
+    RMI_TRY(rmi_chn_solve(&s->mem, &w->blk.chain, &w->table));
+    s->table = w->table;
+    s->tolerance_ppm = w->blk.chain.tolerance_ppm;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t budget, uint32_t which)
+{
+    RMI_TRY(rmi_plan_solve(w, mem, which));
+    if (which == 1 && w->table == w->solved[0].table && w->blk.shape->n == w->g->n_ops) return RM_OK; /* single ops, whose plans have all been tried */
     RMI_TRY(rmi_plan_curve_out(w));
     RMI_TRY(rmi_plan_descend(w, budget));
     RMI_TRY(rmi_plan_explore(w, budget));
@@ -19091,7 +19147,7 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
         if (!(part & (i ? 2u : 1u)) || (!i && most > RMI_PLAN_HUGE && w->c.passes & RM_PASS_SEARCH)) continue; /* the search has them among its starts, once */
         RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, 1, &w->blk));
         w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
-        RMI_TRY(rmi_plan_pass_chain(w, mem, budget));
+        RMI_TRY(rmi_plan_pass_chain(w, mem, budget, i ? 2 : 1));
     }
     return RM_OK;
 }
@@ -19378,7 +19434,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_
     if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
-    if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget, 0);
     if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget, part);
     rmi_arena_free(&tmp);
     if (r == RM_OK && passes & RM_PASS_GROUPS && !(w->c.passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_EXA_OPS) && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
@@ -19586,7 +19642,7 @@ RMI_FN rm_result rmi_plan_search_chain(rmi_planner *w, rmi_arena *mem)
     w->table = NULL;
     if (!(w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS)) || !rmi_low_has_backward(w->step) || w->p->shape.n < 3) return RM_OK;
     RMI_TRY(rmi_blk_make(mem, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->blk));
-    return rmi_chn_solve(mem, &w->blk.chain, &w->table);
+    return rmi_plan_solve(w, mem, (w->c.passes & RM_PASS_OPTIONS) != 0);
 }
 
 /* The current list becomes the chain's for so many bytes, evicted down. fast: in the fastest forms. */
@@ -19779,8 +19835,10 @@ RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run
         w->seeding = 0;
         if (w->seed) RMI_TRY(rmi_plan_search_seed(w, s, least));
     }
-    for (i = 0; i < 3 && !w->best.n && !w->stop.stopped; i++) {
-        rmi_ref_improve(s, least / 16, i);
+    for (i = 0; i < 3 && !w->best.n && !w->stop.stopped; i++) { /* from everything once, which is not stuck as the starts are */
+        s->soon = 1;
+        rmi_ref_improve(s, least / 16, i % 2 ? 0 : 1);
+        s->soon = 0;
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }
     return RM_OK;
@@ -19805,13 +19863,16 @@ RMI_FN rm_result rmi_plan_search_more(rmi_planner *w, rmi_ref_search *s, uint64_
 /* When the work is done: a list that has no addresses yet gets some; and where nothing fits it is the turn of what names the least budget. */
 RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least, uint64_t most, int more)
 {
-    uint32_t round;
+    uint64_t over = RMI_INF; /* the least so far */
+    uint32_t round, vain = 0;
     if (s->best.n && s->best.ns < s->tried && !w->stop.stopped) { /* a faster one got no addresses; this one has some */
         s->hope.n = 0;
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }
-    for (round = 0; round < 12 && s->tried == RMI_INF && s->limit && !w->stop.stopped; round++) { /* nothing within the last limit yet */
+    for (round = 0; round < 12 && s->tried == RMI_INF && s->limit && vain < 3 && !w->stop.stopped; round++) { /* nothing within the last limit yet */
         if (!s->best.n) rmi_ref_improve(s, least / 8, 3);
+        vain = s->best.n || s->hope.n || s->a->over < over / 2 ? 0 : vain + 1;
+        over = rmi_min(over, s->a->over);
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }
     if (!w->best.n && budget != RMI_INF && !(more & 2) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2)); /* as a budget below the bound asks */
@@ -19850,7 +19911,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     if (w->stop.stopped) return RM_OK;
-    if (!small) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
+    if (!small && budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, 6, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
     if (rmi_plan_within(w, 0) && small) return RM_OK;
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
@@ -20924,13 +20985,15 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
-    w.tries = w.lists = w.lives = w.rooms = w.kept = w.best_mem = w.moved_mem = rmi_plan_arena(&w);
+    w.tries = w.lists = w.lives = w.rooms = w.kept = w.best_mem = w.moved_mem = w.solved[0].mem = w.solved[1].mem = rmi_plan_arena(&w);
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     rmi_arena_free(&w.tries);
     rmi_arena_free(&w.lists);
     rmi_arena_free(&w.lives);
     rmi_arena_free(&w.best_mem);
     rmi_arena_free(&w.moved_mem);
+    rmi_arena_free(&w.solved[0].mem);
+    rmi_arena_free(&w.solved[1].mem);
     if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);

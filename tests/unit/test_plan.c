@@ -682,6 +682,29 @@ static void large_first(void)
     }
 }
 
+/* A budget far too small for a long chain of equal ops, whose smallest points have lists of millions of runs: those are left out, so that
+   memory and time stay bounded; the budget that is named works. */
+static void long_chain_in_little(void)
+{
+    uint32_t n = 5000, i;
+    rm_graph *g = rm_graph_create(&(rm_graph_desc){.allocator = {count_alloc, count_free, NULL}});
+    rm_tensor x = rm_input_add(g, "x", 1 << 20, RM_INPUT_GRAD);
+    rm_plan_info info;
+    rm_plan *p = NULL;
+    for (i = 0; i < n; i++) x = rm_op_add(g, &(rm_kind){.name = "mul", .needs = RM_IN(0)}, &(rm_op_desc){.in = {x}, .out = {1 << 20}, .fwd_ns = 1000, .bwd_ns = 2000});
+    rm_output_add(g, x);
+    most_held = held;
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = 1, .preset = "rotor", .info = &info}, &p) == RM_ERROR_INFEASIBLE && !p, rm_graph_error(g));
+    EXPECT(info.min_bytes >= info.min_bound_bytes && info.min_bytes <= 16u << 20, "names little: sixteen of five thousand values");
+    EXPECT(most_held < 500u << 20, "memory");
+    EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = info.min_bytes, .preset = "rotor", .info = &info}, &p) == RM_OK, rm_graph_error(g));
+    EXPECT(p && info.arena_bytes <= info.budget_bytes && info.runs < 60 * n, "within it, and no op runs dozens of times");
+    EXPECT(most_held < 500u << 20, "memory, with a plan");
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    EXPECT(!held, "nothing is left");
+}
+
 /* Where giving up values gets stuck, another mode of a backward makes room: a plan near the least memory with no search at all. */
 static void stuck_modes(void)
 {
@@ -858,6 +881,7 @@ int main(void)
     many();
     growing();
     large_first();
+    long_chain_in_little();
     stuck_modes();
     like_from_text();
     little();
