@@ -9878,6 +9878,7 @@ typedef struct rmi_ref_search {
     uint32_t *met, meeting; /* by buffer: the forecast that it was met in */
     uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
     uint64_t most_ns;    /* a closure that takes longer is of no use */
+    uint64_t spend;      /* what repeats may cost for the next move to be taken */
     uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
     int forked;          /* the last closure would have been another one at another level */
     int untidy;          /* the last list that was evaluated had forwards that nobody reads */
@@ -11378,16 +11379,49 @@ RMI_FN void rmi_ref_clear_marks(rmi_ref_search *s, uint32_t from)
     for (i = from; i < s->n_ins; i++) s->mark[(uint32_t)s->ins[i]] = 0;
 }
 
+/* Without the repeat at p, life i of what it makes goes on from its predecessor: through positions [*from, p). 0: it cannot. */
+RMI_FN int rmi_ref_bridge(const rmi_ref_state *a, uint32_t i, uint32_t *from)
+{
+    uint32_t j = a->inst[i].prev;
+    if (j == RMI_NONE || a->inst[i].last <= a->inst[i].first) return 0;
+    *from = a->inst[j].last + !a->inst[j].gone; /* gone: taken over in its last use, which then has to have bytes of its own */
+    return 1;
+}
+
+#define RMI_REF_ACROSS 64u
+
+/* Lives across position p that may be given up, of those from a random one on. */
+RMI_FN uint32_t rmi_ref_across(rmi_ref_search *s, uint32_t p, uint32_t *out)
+{
+    const rmi_ref_state *a = s->a;
+    uint32_t n = 0, k, all = a->inst0[p], looked = (uint32_t)rmi_min(all, 2048), i = all ? rmi_ref_rand(s, all) : 0; /* of those made before */
+    for (k = 0; k < looked && n < RMI_REF_ACROSS; k++) {
+        const rmi_ref_inst *x = &a->inst[i];
+        if (x->last > p && x->first < p && x->str != RMI_NONE && !x->gone) out[n++] = i;
+        if (++i == all) i = 0;
+    }
+    s->work += k / 32;
+    return n;
+}
+
+/* Another one of the n lives from number k on comes to place k. */
+RMI_INLINE const rmi_ref_inst *rmi_ref_next_across(rmi_ref_search *s, uint32_t *across, uint32_t k, uint32_t n)
+{
+    uint32_t j = k + rmi_ref_rand(s, n - k), i = across[j];
+    across[j] = across[k];
+    across[k] = i;
+    return &s->a->inst[i];
+}
+
 /* A random stretch that can be given up across t is. */
 RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
 {
-    const rmi_ref_state *a = s->a;
-    uint32_t try_, from, b;
+    uint32_t k, from, b, across[RMI_REF_ACROSS], n = rmi_ref_across(s, t, across);
     uint64_t ns = 0;
-    for (try_ = 0; try_ < 24 && a->inst0[t]; try_++) {
-        uint32_t i = rmi_ref_rand(s, a->inst0[t]), at = RMI_NONE, level; /* of those made before */
-        const rmi_ref_inst *x = &a->inst[i];
-        if (x->first >= t || x->last <= t || x->str == RMI_NONE || x->gone || !rmi_ref_gap(s, x->str, t, &from, &b)) continue;
+    for (k = 0; k < n; k++) {
+        uint32_t at = RMI_NONE, level;
+        const rmi_ref_inst *x = rmi_ref_next_across(s, across, k, n);
+        if (!rmi_ref_gap(s, x->str, t, &from, &b)) continue;
         level = rmi_ref_rand(s, 4);
         if (rmi_ref_rand(s, 3) == 0) at = rmi_ref_hoist(s, x->str, t, b);
         return rmi_ref_evict(s, x->str, t, at, level, &ns);
@@ -11442,6 +11476,30 @@ RMI_FN void rmi_ref_set_mode(rmi_ref_search *s, uint32_t op, uint32_t mode)
     s->b->mode[op] = (uint8_t)mode;
 }
 
+/* Runs come and go with the new mode of op: what its backward then reads and did not before stays since it was made first, or is made
+   right before. */
+RMI_RARE void rmi_ref_follow_mode(rmi_ref_search *s, uint32_t op)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t k, r, i, u;
+    uint64_t ns = 0;
+    for (k = 0; k < m->n_bwd[op]; k++) {
+        uint32_t task = m->bwd0[op] + k, p = s->at[task];
+        const rmi_ref_acc *c = &m->accs[m->tasks[task].acc0 + s->b->mode[op]];
+        if (p >= a->n || a->list[p] != task) continue;
+        for (r = 0; r < c->n_read; r++) {
+            u = m->pool[c->read0 + r];
+            if (rmi_ref_reads(m, rmi_ref_acc_of(m, a, task), u) || m->maker[u] == RMI_NONE) continue;
+            i = rmi_ref_life_at(a, u, p);
+            if (i == RMI_NONE && m->maker[u] == op) i = rmi_ref_life_at(a, m->pool[m->accs[m->tasks[op].acc0].write0], p); /* it was not saved */
+            if (i == RMI_NONE || a->inst[i].home || rmi_ref_rand(s, 3) == 0) continue;
+            if (a->again[a->inst[i].first]) rmi_ref_drop(s, a->inst[i].first);
+            else if (a->inst[i].last < p && !m->tasks[m->maker[u]].fixed) rmi_ref_closure(s, m->maker[u], a->inst[i].last, p, rmi_ref_rand(s, 4), &ns);
+        }
+    }
+}
+
 RMI_RARE int rmi_ref_move_mode(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
@@ -11455,6 +11513,7 @@ RMI_RARE int rmi_ref_move_mode(rmi_ref_search *s)
             if (s->folds->in[m->bwd0[op] + k] != RMI_NONE) return 0;
     }
     rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
+    if (s->at && !s->folds && rmi_ref_rand(s, 2)) rmi_ref_follow_mode(s, op);
     return 1;
 }
 
@@ -11539,36 +11598,45 @@ RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_
     return ok ? ns : RMI_INF;
 }
 
-/* Gives up stretches across p until `need` bytes are free: of a few random ones that which is cheapest per byte. */
+/* Gives up stretches across p until `need` bytes are free: of a few random ones that which is cheapest per byte. What takes more than
+   s->spend is too slow in any case. */
 RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
 {
     const rmi_ref_state *a = s->a;
-    uint32_t from, b, chosen[24], n = 0, sample = 1 + rmi_ref_rand(s, 8);
+    uint32_t from, b, across[RMI_REF_ACROSS], n_across = rmi_ref_across(s, p, across), n = 0, sample = 1 + rmi_ref_rand(s, 8);
     uint64_t got = 0;
     while (n < 24 && got < need) {
-        uint32_t best = RMI_NONE, tries = 0, found = 0, i, best_level = 0;
-        uint64_t best_ns = 1, ns;
-        while (tries++ < 40 * sample && found < sample && a->inst0[p]) {
-            const rmi_ref_inst *x = &a->inst[rmi_ref_rand(s, a->inst0[p])]; /* made before */
+        uint32_t best = RMI_NONE, k, i, found = 0, best_level = 0;
+        uint64_t best_ns = s->spend, ns;
+        for (k = n; k < n_across && found < sample; k++) {
+            const rmi_ref_inst *x = rmi_ref_next_across(s, across, k, n_across);
             uint32_t level = RMI_REF_CROSSING;
-            if (x->first >= p || x->last <= p || x->str == RMI_NONE || x->gone) continue;
-            for (i = 0; i < n && chosen[i] != x->str; i++) {}
-            if (i < n || !rmi_ref_gap(s, x->str, p, &from, &b)) continue;
+            for (i = 0; i < n && a->inst[across[i]].str != x->str; i++) {} /* another name of what is chosen */
+            if (i < n || !rmi_ref_gap(s, x->str, p, &from, &b)) {
+                across[k--] = across[--n_across];
+                continue;
+            }
             found++;
             if (!rmi_ref_rand(s, 4)) level = RMI_REF_DEAD;
+            s->most_ns = best == RMI_NONE ? best_ns : rmi_min(s->spend, rmi_mul_div_up(best_ns, a->str[x->str].room, a->str[best].room + 1));
             ns = rmi_ref_price(s, x->str, p, b, level);
-            if (ns == RMI_INF || (best != RMI_NONE && (a->str[x->str].room >> 8) * best_ns <= (a->str[best].room >> 8) * ns)) continue;
+            if (ns == RMI_INF) continue;
             best = x->str;
             best_ns = ns;
             best_level = level;
         }
-        s->work += (tries + 24 * found) / 4;
+        s->most_ns = RMI_INF;
+        s->work += 1 + 4 * found;
         if (best == RMI_NONE) break;
         ns = 0;
         if (!rmi_ref_evict(s, best, p, RMI_NONE, best_level, &ns)) n = 24;
         rmi_ref_clear_marks(s, 0);
         if (n == 24) return 0;
-        chosen[n++] = best;
+        for (k = n; a->inst[across[k]].str != best; k++) {} /* to those that are chosen */
+        b = across[k];
+        across[k] = across[n];
+        across[n++] = b;
+        s->spend -= rmi_min(ns, s->spend);
         got += a->str[best].room;
     }
     return n > 0;
@@ -11638,23 +11706,42 @@ RMI_RARE int rmi_ref_move_late(rmi_ref_search *s)
     return 1;
 }
 
+/* One for another: repeats go, and what their bytes would be too much is freed where there are most. */
+RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
+{
+    const rmi_ref_model *m = s->m;
+    const rmi_ref_state *a = s->a;
+    uint32_t lo, hi, p, i, from, least;
+    uint64_t more = 0;
+    if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
+    for (p = least = lo; p < hi; p++) {
+        rmi_ref_drop(s, p);
+        s->spend = rmi_add(s->spend, m->choices[rmi_ref_acc_of(m, a, a->list[p])->free0[1]].ns);
+    }
+    for (i = a->inst0[lo]; i < a->inst0[hi]; i++) {
+        if (a->inst[i].last < hi || !rmi_ref_bridge(a, i, &from) || from >= lo) continue;
+        least = (uint32_t)rmi_min(least, from);
+        more += m->room[a->inst[i].buf];
+    }
+    if (least == lo || rmi_ref_rand(s, 8) < 2) return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
+    for (p = i = least; i < lo; i++)
+        if (a->live[i] > a->live[p]) p = i;
+    return a->live[p] + more <= s->limit || rmi_ref_free_bytes(s, p, a->live[p] + more - s->limit);
+}
+
 RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
 {
     uint32_t r = rmi_ref_rand(s, 100);
     int ok;
     rmi_ref_begin(s);
-    if (r < 28) *kind = 0, ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
-    else if (r < 48) *kind = 1, ok = rmi_ref_move_delete(s);
-    else if (r < 60) *kind = 2, ok = rmi_ref_move_mode(s);
-    else if (r < 68) *kind = 3, ok = rmi_ref_move_run(s, 0);
-    else if (r < 76) *kind = 4, ok = rmi_ref_make_room(s);
-    else if (r < 80) *kind = 5, ok = rmi_ref_move_run(s, 1);
-    else if (r < 82) *kind = 7, ok = rmi_ref_move_late(s);
-    else { /* one for another */
-        *kind = 6;
-        ok = rmi_ref_move_delete(s);
-        ok = rmi_ref_free_bytes(s, rmi_ref_moment(s), 1) && ok;
-    }
+    if (r < 18) *kind = 0, ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
+    else if (r < 36) *kind = 1, ok = rmi_ref_move_delete(s);
+    else if (r < 48) *kind = 2, ok = rmi_ref_move_mode(s);
+    else if (r < 56) *kind = 3, ok = rmi_ref_move_run(s, 0);
+    else if (r < 64) *kind = 4, ok = rmi_ref_make_room(s);
+    else if (r < 68) *kind = 5, ok = rmi_ref_move_run(s, 1);
+    else if (r < 70) *kind = 7, ok = rmi_ref_move_late(s);
+    else *kind = 6, ok = rmi_ref_move_swap(s);
     rmi_ref_clear_marks(s, 0);
     return ok;
 }
@@ -11706,10 +11793,12 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
         s->work += s->best.n ? 16 : 4; /* a proposal costs, too; while nothing fits, what counts is to go far */
         if (rmi_ref_told(s) || !s->a->n || (s->soon && (s->best.n || s->hope.n))) return; /* nothing to run, and nothing to gain */
+        was = rmi_ref_energy(s, s->a);
+        is = was + ((t * rmi_ref_exponential(s)) >> 16);
+        s->spend = rmi_sub(is, s->a->least_ns);
         if (!rmi_ref_propose(s, &kind)) continue;
         s->counts[kind][0]++;
-        was = rmi_ref_energy(s, s->a);
-        s->stop = was + ((t * rmi_ref_exponential(s)) >> 16);
+        s->stop = is;
         if (s->best.n && rmi_ref_rand(s, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
         is = rmi_ref_apply(s) ? rmi_ref_energy(s, s->b) : RMI_INF;
         if (is <= s->stop && is != RMI_INF && is != s->even) {
@@ -12323,15 +12412,6 @@ RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t
 }
 
 /* --- repeats that need not be are dropped, dearest first by time per byte and position, while the rest fits */
-/* Without the repeat at p, life i of what it makes goes on from its predecessor: through positions [*from, p). 0: it cannot. */
-RMI_FN int rmi_ref_bridge(const rmi_ref_state *a, uint32_t i, uint32_t *from)
-{
-    uint32_t j = a->inst[i].prev;
-    if (j == RMI_NONE || a->inst[i].last <= a->inst[i].first) return 0;
-    *from = a->inst[j].last + !a->inst[j].gone; /* gone: taken over in its last use, which then has to have bytes of its own */
-    return 1;
-}
-
 /* What the repeat at p costs per byte that dropping it would hold. */
 RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
 {
