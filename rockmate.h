@@ -16740,8 +16740,8 @@ RMI_INLINE void rmi_off_scan_writes(rmi_off_model *m, const rmi_off_task *t, uin
     if (t->saved != RMI_NONE && t->way == RMI_FWD) rmi_off_new_inst(m, t->saved, p, t->saved_bytes);
 }
 
-/* Lives of the list. 0: an instance too many. */
-RMI_FN int rmi_off_scan(rmi_off_model *m)
+/* Lives of the list, unless it computes for longer than `enough`: then compute_ns is more than that. 0: an instance too many. */
+RMI_FN int rmi_off_scan(rmi_off_model *m, uint64_t enough)
 {
     const rm_graph *g = m->g;
     uint32_t p, i, b;
@@ -16752,6 +16752,13 @@ RMI_FN int rmi_off_scan(rmi_off_model *m)
     for (p = 0; p < m->n; p++) {
         const rmi_off_task *t = rmi_off_task_at(m, m->runs[p]);
         m->start[p] = m->plain[p] = now;
+        if (t->way == RMI_OPT_HOST || t->way == RMI_REDUCE) continue;
+        now += t->way == RMI_FWD && m->ran[m->runs[p].id]++ ? t->again : t->ns;
+    }
+    m->start[m->n] = m->plain[m->n] = m->ns = m->compute_ns = now;
+    if (now > enough) return 1;
+    for (p = 0; p < m->n; p++) {
+        const rmi_off_task *t = rmi_off_task_at(m, m->runs[p]);
         m->ws[p] = t->ws_bytes;
         for (i = 0; i < t->n_reads; i++) {
             b = m->pool[t->read + i];
@@ -16760,10 +16767,7 @@ RMI_FN int rmi_off_scan(rmi_off_model *m)
             rmi_off_touch(m, b, p);
         }
         rmi_off_scan_writes(m, t, p);
-        if (t->way == RMI_OPT_HOST || t->way == RMI_REDUCE) continue;
-        now += t->way == RMI_FWD && m->ran[m->runs[p].id]++ ? t->again : t->ns;
     }
-    m->start[m->n] = m->plain[m->n] = m->ns = m->compute_ns = now;
     for (i = 0; i < g->n_tensors && m->n; i++) {
         uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
         if (g->tensors[i].is_output && m->root[i] != RMI_NONE && m->cur[m->root[i]] != RMI_NONE) rmi_off_touch(m, m->root[i], m->n - 1);
@@ -17229,7 +17233,8 @@ RMI_RARE uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
 {
     uint64_t before, idle = 0, may, most;
     uint32_t k, round;
-    if (!rmi_off_scan(m)) return RMI_INF;
+    if (!rmi_off_scan(m, enough)) return RMI_INF;
+    if (m->compute_ns > enough) return m->compute_ns;
     rmi_off_ask_all(m);
     most = rmi_off_load(m);
     if (most > enough) return most;
