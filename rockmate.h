@@ -20157,26 +20157,21 @@ RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t
     }
 }
 
-/* The search, and again with a lower limit while addresses cost more than live bytes. turn: how often that was done in vain; with
-   updates each takes half of the time that the one before took. */
-RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn)
+/* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. mode, host: scratch. Nothing that fits:
+   s->best_energy is RMI_INF. */
+RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn, uint8_t *mode, uint8_t *host, uint64_t *evals)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, evals, least = RMI_INF, fitted = RMI_INF, price = s->price, effort = w->effort, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
-    uint32_t round, k, n, by[RMI_OFF_STARTS], patience = 4, longer = 1, packs;
-    uint64_t over[RMI_OFF_PARTS];
-    rm_result r;
-    uint8_t *mode = RMI_NEW(mem, uint8_t, m->n_buf), *host = RMI_NEW(mem, uint8_t, m->g->n_tensors);
-    if (!mode || !host) return RM_ERROR_MEMORY;
+    uint64_t least = RMI_INF, price = s->price;
+    uint32_t k, n, by[RMI_OFF_STARTS];
     RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
     RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
     rmi_off_look(s->m);
-    work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
-    evals = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
+    *evals = work = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
     s->best_energy = RMI_INF;
     for (k = 0; k < 4 && k < n && s->n_flips; k++) { /* where updates run is hard to change later */
         RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k]));
-        rmi_off_anneal(s, evals / 16 + 1, m->ns / 500);
+        rmi_off_anneal(s, work / 16 + 1, m->ns / 500);
         if (s->energy >= least) continue;
         least = s->energy;
         memcpy(mode, m->mode, m->n_buf);
@@ -20184,22 +20179,29 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     }
     if (least != RMI_INF) rmi_off_take(s, mode, host);
     for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
-        rmi_off_anneal(s, evals / 5 + 1, m->ns / ((uint64_t)500u << (2 * k)) * (k < 2 ? 1u : 2u));
+        rmi_off_anneal(s, work / 5 + 1, m->ns / ((uint64_t)500u << (2 * k)) * (k < 2 ? 1u : 2u));
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
         else s->price *= 2; /* it does not fit */
     }
     for (k = 0; k < 2 && s->best_energy == RMI_INF; k++) { /* or from what takes the least memory */
         RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
-        rmi_off_anneal(s, evals / 4 + 1, m->ns / 500);
+        rmi_off_anneal(s, work / 4 + 1, m->ns / 500);
     }
     for (k = 0; k < 3 && s->best_energy == RMI_INF; k++) { /* or hotter: with few large values a place that does not fit is hard to leave */
         s->price = price;
         RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k % n]));
-        rmi_off_anneal(s, evals / 4 + 1, m->ns / (k < 2 ? 100 : 20));
+        rmi_off_anneal(s, work / 4 + 1, m->ns / (k < 2 ? 100 : 20));
     }
-    if (s->best_energy == RMI_INF) return RM_OK;
-    s->found = rmi_min(s->found, s->best_energy);
-    packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
+    return RM_OK;
+}
+
+/* What was found gets addresses; while these cost more than live bytes, it is searched again with a lower limit. mode, host: scratch. */
+RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode, uint8_t *host)
+{
+    rmi_off_model *m = s->m;
+    uint64_t size, fitted = RMI_INF, effort = w->effort, over[RMI_OFF_PARTS];
+    uint32_t round, k, patience = 4, longer = 1, packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
+    rm_result r;
     for (round = 0; round < packs && !w->stop.stopped; round++) {
         int useless = s->best_energy == fitted || (w->best.n && s->best_energy >= w->best.fig.time_ns);
         rmi_off_take_best(s);
@@ -20234,6 +20236,20 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         longer = 1;
     }
     return RM_OK;
+}
+
+/* The search, and addresses for what it finds. turn: how often that was done in vain; with updates each takes half of the time that
+   the one before took. */
+RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn)
+{
+    uint64_t evals, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint8_t *mode = RMI_NEW(mem, uint8_t, s->m->n_buf), *host = RMI_NEW(mem, uint8_t, s->m->g->n_tensors);
+    if (!mode || !host) return RM_ERROR_MEMORY;
+    work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
+    RMI_TRY(rmi_plan_anneal_moved(w, mem, s, work, turn, mode, host, &evals));
+    if (s->best_energy == RMI_INF) return RM_OK;
+    s->found = rmi_min(s->found, s->best_energy);
+    return rmi_plan_pack_moved(w, s, budget, evals, mode, host);
 }
 
 /* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; what persists stays as
