@@ -621,8 +621,8 @@ typedef struct rm_config {
     uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
     uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12, along blocks of the user 20 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
-    uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 90,000 for each
-                               run of keep-everything, four times that with variants (36,000 up to 64 ops), but at most 28 million, about a second */
+    uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 200,000 for each
+                               run of keep-everything, 360,000 with variants (else 36,000 up to 24 ops, 180,000 at 64), but at most 35 million, about a second */
     char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
 } rm_config;
 
@@ -8315,6 +8315,7 @@ typedef struct rmi_plc_fit {
     uint32_t n, *first, *other; /* boxes and, behind them, what floats; per box the others alive with it, those placed as they lay last */
     uint32_t *order, *rank, *id, *slot;
     uint64_t *low, *off, *size; /* low: top of what rests on the floor below */
+    uint64_t *total, *value;    /* of what it crosses the fullest column; what it is ranked by */
     uint64_t random;
 } rmi_plc_fit;
 
@@ -8358,13 +8359,15 @@ RMI_RARE rm_result rmi_plc_fit_make(rmi_plc_fit *f, rmi_plc *p)
     f->first = RMI_NEW(p->mem, uint32_t, n + (size_t)2);
     f->other = RMI_RAW(p->mem, uint32_t, 2 * (size_t)pairs);
     f->order = RMI_RAW(p->mem, uint32_t, 4 * (size_t)n);
-    f->low = RMI_NEW(p->mem, uint64_t, 3 * (size_t)n);
+    f->low = RMI_NEW(p->mem, uint64_t, 5 * (size_t)n);
     if (!f->first || !f->other || !f->order || !f->low) return RM_ERROR_MEMORY;
     f->rank = f->order + n;
     f->id = f->rank + n;
     f->slot = f->id + n;
     f->off = f->low + n;
     f->size = f->off + n;
+    f->total = f->size + n;
+    f->value = f->total + n;
     for (i = 0; i < n; i++) {
         const rmi_plc_box *b = rmi_plc_fit_box(p, i);
         f->off[i] = b->off;
@@ -8375,32 +8378,29 @@ RMI_RARE rm_result rmi_plc_fit_make(rmi_plc_fit *f, rmi_plc *p)
     for (i = 2; i <= n + 1; i++) f->first[i] += f->first[i - 1];
     rmi_plc_fit_pairs(f, f->first + 1);
     p->work += pairs;
-    return RM_OK;
+    return rmi_plc_totals(p, f->total);
 }
 
 /* The first order: area times the 2^twos-th power of the fullest column's share of the bound. */
-RMI_RARE rm_result rmi_plc_fit_order(rmi_plc_fit *f, uint32_t twos)
+RMI_RARE void rmi_plc_fit_order(rmi_plc_fit *f, uint32_t twos)
 {
     rmi_plc *p = f->p;
-    uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), most = 0, t;
+    uint64_t most = 0, t;
     uint32_t i, k, shift = 0, down = 0;
-    if (!value) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_plc_totals(p, value));
     for (i = 0; i < p->n; i++) most = rmi_max(most, rmi_mul(p->box[i].size, p->box[i].life));
     while (most >> down >= (uint64_t)1 << 31) down++;
     while (p->bound >> shift >= (uint64_t)1 << 31) shift++;
     for (i = 0; i < p->n; i++) {
-        t = ((value[i] >> shift) << 32) / ((p->bound >> shift) + 1);
+        t = ((f->total[i] >> shift) << 32) / ((p->bound >> shift) + 1);
         for (k = 0; k < twos; k++) t = t * t >> 32;
-        value[i] = t * (rmi_mul(p->box[i].size, p->box[i].life) >> down);
+        f->value[i] = t * (rmi_mul(p->box[i].size, p->box[i].life) >> down);
     }
-    rmi_plc_rank(p, value);
+    rmi_plc_rank(p, f->value);
     for (i = 0; i < f->n; i++) {
         f->order[i] = i < p->floats ? p->n + i : p->key[i - p->floats].id;
         f->rank[f->order[i]] = i;
     }
     p->work += 8 * (uint64_t)p->n;
-    return RM_OK;
 }
 
 /* The lowest place of the box of rank r among those before it. */
@@ -8433,12 +8433,12 @@ RMI_FN uint64_t rmi_plc_fit_low(rmi_plc_fit *f, uint32_t r)
 }
 
 /* Is there an order in which everything ends by cap? For `limit` steps. The placement found is kept. */
-RMI_RARE rm_result rmi_plc_fit_run(rmi_plc_fit *f, uint32_t twos, uint64_t cap, uint64_t limit)
+RMI_RARE void rmi_plc_fit_run(rmi_plc_fit *f, uint32_t twos, uint64_t cap, uint64_t limit)
 {
     rmi_plc *p = f->p;
     uint64_t end = p->work + limit, at, high = p->fixed_top;
     uint32_t r = p->floats, to, x;
-    RMI_TRY(rmi_plc_fit_order(f, twos));
+    rmi_plc_fit_order(f, twos);
     while (r < f->n) {
         x = f->order[r];
         at = rmi_plc_fit_low(f, r);
@@ -8448,7 +8448,7 @@ RMI_RARE rm_result rmi_plc_fit_run(rmi_plc_fit *f, uint32_t twos, uint64_t cap, 
             continue;
         }
         if (rmi_stopped(p->stop, 16)) p->limit = 0;
-        if (p->work > end || p->work > p->limit || r == p->floats) return RM_OK;
+        if (p->work > end || p->work > p->limit || r == p->floats) return;
         to = (uint32_t)rmi_mix(++f->random) % (r / 8 + f->n / 64 + 1) + 1;
         to = r - p->floats < to ? p->floats : r - to;
         memmove(f->order + to + 1, f->order + to, (r - to) * sizeof *f->order);
@@ -8461,7 +8461,6 @@ RMI_RARE rm_result rmi_plc_fit_run(rmi_plc_fit *f, uint32_t twos, uint64_t cap, 
         high = rmi_max(high, f->off[x] + f->size[x]);
     }
     if (high < p->height) rmi_plc_keep(p, high, RMI_PLC_BY_FIT);
-    return RM_OK;
 }
 
 /* --- the branch and bound: is there a placement of height cap, and which one?
@@ -8894,16 +8893,15 @@ RMI_RARE rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t 
 }
 
 /* Ever lower heights by first fit, an eighth of what is above the target each, until one is not found in `share` steps. */
-RMI_RARE rm_result rmi_plc_fit_lower(rmi_plc_fit *f, uint64_t share)
+RMI_RARE void rmi_plc_fit_lower(rmi_plc_fit *f, uint64_t share)
 {
     rmi_plc *p = f->p;
     uint64_t was = RMI_INF;
     uint32_t k;
     for (k = 0; f->n && p->height < was && p->height > p->target && p->work < p->limit; k++) {
         was = p->height;
-        RMI_TRY(rmi_plc_fit_run(f, 6 - k % 3, was - 1 - (was - 1 - p->target) / 8, share));
+        rmi_plc_fit_run(f, 6 - k % 3, was - 1 - (was - 1 - p->target) / 8, share);
     }
-    return RM_OK;
 }
 
 /* First the target: first fit, and for half of the work or so the search; then better packings; then heights between the target and
@@ -8920,7 +8918,7 @@ RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
     if (!q.n && !f.n) return rmi_plc_improve(p, most / 3);
     for (k = 0, limit = least; p->height > p->target && p->target == first && searches > most / 5 && p->work < p->limit; k++) {
         start = p->work;
-        if (f.n && fits) RMI_TRY(rmi_plc_fit_run(&f, 6 - k % 3, p->target, share));
+        if (f.n && fits) rmi_plc_fit_run(&f, 6 - k % 3, p->target, share);
         fits = rmi_sub(fits, p->work - start);
         if (!q.n || p->height <= p->target) break;
         start = p->work;
@@ -8932,7 +8930,7 @@ RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
         limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5;
     }
     if (p->height > p->target && p->target == first) {
-        RMI_TRY(rmi_plc_fit_lower(&f, p->limit / 16));
+        rmi_plc_fit_lower(&f, p->limit / 16);
         RMI_TRY(rmi_plc_improve(p, p->limit / 8));
         fits = 1;
     }
@@ -8944,7 +8942,7 @@ RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
         from = rmi_max(from, p->target);
         cap = from + (p->height - 1 - from) / 2;
         start = p->height;
-        if (fits || !q.n) RMI_TRY(rmi_plc_fit_lower(&f, p->limit / 32));
+        if (fits || !q.n) rmi_plc_fit_lower(&f, p->limit / 32);
         fits = p->height < start; /* while that helps */
         if (q.n && p->height > cap) RMI_TRY(rmi_plc_try_height(&q, cap, limit));
         if (p->height > cap) from = cap + 1;
@@ -17858,16 +17856,14 @@ RMI_FN uint32_t rmi_off_random(rmi_off_search *s, uint32_t n)
     return (uint32_t)(((rmi_mix(s->rng) >> 32) * n) >> 32);
 }
 
-/* Items by what it costs to make a byte of their group again, cheapest first, late layers first. */
+/* Groups by what it costs to make a byte again, cheapest first. */
 RMI_FN int rmi_off_cmp_cost(const void *a, const void *b, void *user)
 {
     const rmi_off_search *s = (const rmi_off_search *)user;
-    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-    const rmi_off_item *x = &s->items[s->first[s->items[i].group]], *y = &s->items[s->first[s->items[k].group]];
+    const rmi_off_item *x = &s->items[s->first[*(const uint32_t *)a]], *y = &s->items[s->first[*(const uint32_t *)b]];
     uint64_t p = rmi_mul(x->ns, s->m->room[y->buf] >> 8), q = rmi_mul(y->ns, s->m->room[x->buf] >> 8);
     if (p != q) return p < q ? -1 : 1;
-    if (x != y) return x->key < y->key ? -1 : 1;
-    return i > k ? -1 : i < k;
+    return x->key < y->key ? -1 : x->key > y->key;
 }
 
 RMI_FN int rmi_off_cmp_made(const void *a, const void *b, void *user)
@@ -17911,14 +17907,13 @@ RMI_FN uint32_t rmi_off_share(rmi_off_search *s, const uint32_t *cheap, const ui
     return stay;
 }
 
-/* The n values by what it costs to make a byte of their group again, cheapest first; of a group late layers first, or (order 1) spread out, or
-   (2) those in the middle first. */
-RMI_FN void rmi_off_layers(const rmi_off_search *s, uint32_t *cheap, uint32_t n, uint32_t order)
+/* The values of n groups, group by group; of each late layers first, or (order 1) spread out, or (2) those in the middle first. */
+RMI_FN void rmi_off_layers(const rmi_off_search *s, const uint32_t *by, uint32_t n, uint32_t order, uint32_t *cheap)
 {
-    uint32_t i, k, r, x, c, bit;
-    for (i = 0; i < n; i += c) {
-        uint32_t a = s->first[s->items[cheap[i]].group], to = i;
-        c = s->first[s->items[cheap[i]].group + 1] - a;
+    uint32_t i, k, r, x, c, bit, to = 0;
+    for (i = 0; i < n; i++) {
+        uint32_t a = s->first[by[i]];
+        c = s->first[by[i] + 1] - a;
         for (bit = 1; bit < c;) bit *= 2;
         if (order == 0) for (k = c; k-- > 0;) cheap[to++] = a + k;
         if (order == 2) for (k = c; k-- > 0;) cheap[to++] = a + ((c - 1 - k) % 2 ? c / 2 + (c - k) / 2 : c / 2 - (c - 1 - k) / 2) % c;
@@ -17934,18 +17929,22 @@ RMI_FN void rmi_off_layers(const rmi_off_search *s, uint32_t *cheap, uint32_t n,
    how much of the forward's time the link is given, and how many values are made again. again 0: none. */
 RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
 {
-    static const uint32_t percent[] = {100u, 90u, 75, 50, 0};
+    static const uint32_t percent[] = {100, 90, 75, 50, 0};
     rmi_off_model *m = s->m;
-    uint32_t *cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), n = 0, i, lo, hi, best = 100, most = 0, chosen = 0;
+    uint32_t *cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1);
+    uint32_t n = 0, n_by = 0, i, k, lo, hi, best = 100, most = 0, chosen = 0;
     uint64_t least = RMI_INF, e;
-    if (!cheap || !early) return RM_ERROR_MEMORY;
-    for (i = 0; i < s->n; i++)
-        if (!s->items[i].lasting) cheap[n] = early[n] = i, n++;
-    rmi_sort(cheap, n, sizeof(uint32_t), rmi_off_cmp_cost, s);
+    if (!cheap || !early || !by) return RM_ERROR_MEMORY;
+    for (i = 0; i < s->n_groups; i++) {
+        if (s->items[s->first[i]].lasting) continue;
+        by[n_by++] = i;
+        for (k = s->first[i]; k < s->first[i + 1]; k++) early[n++] = k;
+    }
+    rmi_sort(by, n_by, sizeof(uint32_t), rmi_off_cmp_cost, s);
     rmi_sort(early, n, sizeof(uint32_t), rmi_off_cmp_made, s);
     for (i = 0; i < RMI_COUNT(percent) + 2 && again; i++) { /* the middle first; then, with the best share of time, the other orders */
         uint32_t shares = (uint32_t)RMI_COUNT(percent), order = i < shares ? 2 : i - shares, share = i < shares ? percent[i] : best;
-        rmi_off_layers(s, cheap, n, order);
+        rmi_off_layers(s, by, n_by, order, cheap);
         for (lo = 0, hi = n; lo < hi;) {
             uint32_t mid = (lo + hi) / 2, stay = rmi_off_share(s, cheap, early, n, mid, share);
             if (stay) rmi_off_look(m); /* where none stays, more that are made again give no room */
@@ -17956,7 +17955,7 @@ RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
         e = rmi_off_energy(s, RMI_INF);
         if (e < least) least = e, best = share, most = lo, chosen = order;
     }
-    rmi_off_layers(s, cheap, n, chosen);
+    rmi_off_layers(s, by, n_by, chosen, cheap);
     rmi_off_share(s, cheap, early, n, most, best);
     return RM_OK;
 }
@@ -18022,7 +18021,7 @@ RMI_FN int rmi_off_trade(rmi_off_search *s, uint32_t *at)
     uint8_t a = m->mode[s->items[x].buf], b = m->mode[s->items[y].buf];
     uint64_t p = m->room[s->items[x].buf], q = m->room[s->items[y].buf];
     if (s->items[x].group == s->items[y].group || s->items[x].lasting || s->items[y].lasting || a == b) return 0;
-    few = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 3u));
+    few = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 3));
     many = (uint32_t)rmi_min((few * rmi_max(p, q) + rmi_min(p, q) / 2) / rmi_min(p, q), s->n);
     many += rmi_off_random(s, 2);
     rmi_off_shift(s, x, p < q ? many : few, b, &at[0], &at[1]);
@@ -18095,7 +18094,7 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
         uint32_t kind = s->n_flips ? rmi_off_random(s, 8) : 8; /* 0: a flip; 1: and a move; 2: two moves */
-        int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8u : s->n > 1000 ? 3u : 2u); /* plain moves are short of time where there is much to move */
+        int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8 : s->n > 1000 ? 3 : 2); /* plain moves are short of time where there is much to move */
         int changed;
         if (kind == 2) {
             memcpy(s->was, m->mode, m->n_buf);
@@ -18943,7 +18942,7 @@ RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
 {
     const rmi_chn_curve *c = &w->table->curve;
     uint64_t once = 0, most;
-    uint32_t i = 0;
+    uint32_t i;
     for (i = 0; i < w->blk.chain.n; i++) once = rmi_add(once, w->blk.stages[i].pass_ns[1]);
     most = rmi_mul(once, rmi_max(RMI_PLAN_RUNS / w->g->n_ops, 25));
     for (i = 0; i + 1 < c->n && c->at[i].ns - c->at[c->n - 1].ns > most;) i++;
@@ -20179,7 +20178,7 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     }
     if (least != RMI_INF) rmi_off_take(s, mode, host);
     for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
-        rmi_off_anneal(s, work / 5 + 1, m->ns / ((uint64_t)500u << (2 * k)) * (k < 2 ? 1u : 2u));
+        rmi_off_anneal(s, work / 5 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1 : 2));
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
         else s->price *= 2; /* it does not fit */
     }
