@@ -387,7 +387,8 @@ typedef struct rm_call {
     double farg[RM_MAX_ARGS];
     void *user;           /* rm_op_desc.user, rm_param_desc.user */
     const rm_step *step;
-    const rm_step *device_step; /* the same values where kernels read them, at an address that never changes (rm_backend); NULL on the host */
+    const rm_step *device_step; /* the same values where kernels read them, at an address
+                                   that never changes (rm_backend); NULL on the host */
     void *stream;         /* the backend's, of the lane that this call runs in; NULL on the host */
     const char *op;       /* full name of the op, param or barrier */
 } rm_call;
@@ -430,11 +431,13 @@ typedef struct rm_kind {
     const char *name RM_ZERO;    /* 1-255 of A-Z a-z 0-9 _ . / - [ ] */
     rm_fn forward RM_ZERO;       /* NULL only for views, or if the graph is planned and never run */
     rm_fn backward RM_ZERO;
-    uint64_t needs RM_ZERO;      /* what the backward reads of RM_IN, RM_OUT, RM_SAVED; 0: everything (safe); RM_NOTHING: only dout */
+    uint64_t needs RM_ZERO;      /* what the backward reads of RM_IN, RM_OUT, RM_SAVED;
+                                    0: everything (safe); RM_NOTHING: only dout */
     uint32_t flags RM_ZERO;      /* RM_RNG | ... */
     uint64_t inplace RM_ZERO;    /* one RM_IN(i): output 0 may be written over input i when nobody needs that any more */
     uint64_t view RM_ZERO;       /* one RM_IN(i): output 0 is bytes of input i under another name, from rm_op_desc.view_offset on */
-    uint64_t share_grad RM_ZERO; /* RM_IN mask: these inputs' gradients equal dout[0] (a residual addition): never computed, renamed, but computed for x + x */
+    uint64_t share_grad RM_ZERO; /* RM_IN mask: these inputs' gradients equal dout[0] (a residual
+                                    addition): never computed, renamed, but computed for x + x */
     uint64_t mutates RM_ZERO;    /* RM_IN mask of consts that the first run changes (running statistics): write through rm_mut */
     rm_over over[RM_MAX_OVERS] RM_ZERO;
     rm_part part[RM_MAX_PARTS] RM_ZERO;
@@ -450,8 +453,8 @@ typedef struct rm_graph_desc {
 } rm_graph_desc;
 
 /* An empty graph; desc may be NULL. NULL when memory is out. Destroying NULL is nothing. Plans and executors made from a graph
-   must be destroyed before it. The first plan seals the graph: afterwards only costs may change, a later declaration is an error that
-   sticks (no further plan would have it), and what was planned goes on. */
+   must be destroyed before it. The first plan seals the graph: afterwards only costs may change, a later declaration is an error
+   that sticks (no further plan would have it), and what was planned goes on. */
 RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc);
 RMDEF void rm_graph_destroy(rm_graph *g);
 
@@ -576,7 +579,8 @@ typedef struct rm_progress {
 /* Figures of one program (step kind) of a plan. After RM_ERROR_INFEASIBLE the first block is filled, the rest zero. */
 typedef struct rm_plan_info {
     uint64_t budget_bytes;    /* as asked */
-    uint64_t min_bytes;       /* the smallest arena found, be it slow: a budget of this size works (above 1,000 ops, after success: up to twice as slow). 0 after RM_ERROR_INFEASIBLE: it is host memory that is too small */
+    uint64_t min_bytes;       /* the smallest arena found, be it slow: a budget of this size works (above 1,000 ops, after
+                                 success: up to twice as slow). 0 after RM_ERROR_INFEASIBLE: it is host memory that is too small */
     uint64_t min_bound_bytes; /* no legal plan of this graph has a smaller arena */
     uint64_t keep_all_bytes;  /* arena of running every op once, in declaration order, freeing at last use */
     uint64_t keep_all_ns;
@@ -622,7 +626,8 @@ typedef struct rm_config {
     uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12, along blocks of the user 20 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
     uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 200,000 for each
-                               run of keep-everything, 360,000 with variants (else 36,000 up to 24 ops, 180,000 at 64), but at most 35 million, about a second */
+                               run of keep-everything, 360,000 with variants (else 36,000 up to 24 ops, 180,000 at 64), but at most
+                               35 million, about a second */
     char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
 } rm_config;
 
@@ -632,26 +637,30 @@ RMDEF rm_result rm_config_preset(const char *name, rm_config *c);
 RMDEF const char *rm_preset_name(size_t i, const char **help);
 
 /* The text form (docs/formats.md): "rockmate config 1", then key=value lines; preset=NAME may come first and sets all of them.
-   Writing and reading gives the same struct. RM_ERROR_TEXT: *c is as it was, and message (message_bytes long with its zero; may be NULL) says line:column, found, expected. */
+   Writing and reading gives the same struct. RM_ERROR_TEXT: *c is as it was, and message (message_bytes long with its zero; may be
+   NULL) says line:column, found, expected. */
 RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *c, char *message, size_t message_bytes);
 RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *user);
 
 typedef struct rm_plan_desc {
     uint64_t device_bytes RM_ZERO;  /* the budget: everything placed on the device. 0: no limit */
     uint64_t host_bytes RM_ZERO;    /* host memory that the plan may use; 0: none */
-    uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make; they share the addresses of what persists. 0: RM_SINGLE */
+    uint32_t steps RM_ZERO;         /* RM_SINGLE | ...: the programs to make; they share
+                                       the addresses of what persists. 0: RM_SINGLE */
     uint32_t align RM_ZERO;         /* of every buffer, a power of two; 0: 256. Not with live_only */
     const char *preset RM_ZERO;     /* a name that rm_preset_name lists; NULL: "hiremate", or "offmate" if
                                there is host memory and a link (rm_graph_link) */
     const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
-    uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no addresses: to compare with the literature, not to run */
+    uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no
+                                       addresses: to compare with the literature, not to run */
     uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
     rm_plan_info *info RM_ZERO;     /* filled if not NULL, also when the budget is infeasible */
     int (*progress)(void *user, const rm_progress *p) RM_ZERO; /* called now and then, every 10 ms or so while solvers work, and with every better
                                plan. Nonzero: stop, with the best plan so far or RM_ERROR_CANCELLED; then it is not called again */
     void *progress_user RM_ZERO;
     uint64_t work_limit RM_ZERO; /* instead of rm_config.work; 0: that */
-    const rm_plan *like RM_ZERO; /* a plan of the same graph: what persists is where its first program has it (micro-steps planned apart). NULL: free */
+    const rm_plan *like RM_ZERO; /* a plan of the same graph: what persists is where its first
+                                    program has it (micro-steps planned apart). NULL: free */
     uint32_t link_margin_percent RM_ZERO; /* plans with copies count on that much less than the link's speed (0 to 90): 5 costs little, and
                                a link that is 5 % slower than declared then stalls nothing */
     uint64_t limit_ns RM_ZERO; /* of the search: wall-clock time to end after, once there is a plan; work 0 is then no limit.
@@ -708,7 +717,8 @@ typedef struct rm_place_item {
    a small height. It stops as soon as that is at most `capacity` (0: the bound, the largest sum of what is alive together: no
    placement is lower) or when its fixed number of steps is used up: compare *height with the capacity. height and bound may be
    NULL, and so may hooks. RM_ERROR_ARGUMENT: an interval is empty, or the sizes add up to 2^62 or more. */
-RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, uint64_t *height, uint64_t *bound);
+RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
+                         uint64_t *height, uint64_t *bound);
 
 /* --- executor ---------------------------------------------------------------------------------------------------------- */
 
@@ -740,7 +750,8 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
    caller) is given from now on until the event, as it was last recorded, has happened. Each wait is needed: what program order and
    other waits imply is left out. The executor waits for the end of the step before last before it issues one, so no more than
    two steps are in flight, and takes care of what one step leaves to the next in bytes that both use.
-   COMM callbacks are called as they are issued, with comm_stream; HOST ones (and others that call_lanes names) go through host_call.
+   COMM callbacks are called as they are issued, with comm_stream; HOST ones (and others that call_lanes names) go through
+   host_call.
 
    Steps. begin and end stand around what a step issues; a backend may keep (capture) that and start it again later: calls have the
    same arguments each time, but for rm_step: kernels find it at device_step, which begin brings up to date. In a step that is kept
@@ -767,7 +778,8 @@ typedef struct rm_backend {
     /* calls fn on the host, in lane order. Its nonzero result comes back from a later call here (sync at the latest),
        which forgets it then. Needed if a plan uses the host lane */
     int (*host_call)(void *user, uint32_t lane, int (*fn)(void *arg), void *arg) RM_ZERO;
-    uint32_t call_lanes RM_ZERO;  /* 1u << RM_LANE_COMM, 1u << RM_LANE_COMPUTE: callbacks of that lane go through host_call as well */
+    uint32_t call_lanes RM_ZERO;  /* 1u << RM_LANE_COMM, 1u << RM_LANE_COMPUTE:
+                                     callbacks of that lane go through host_call as well */
     void *comm_stream RM_ZERO;    /* handed to reductions */
     /* Steps; all optional */
     /* program: its number in the plan. *answer comes in as RM_ISSUE. NULL: this step (of rm_exec_profile) is issued in
@@ -776,36 +788,46 @@ typedef struct rm_backend {
     /* *answer: begin's; failed: the op or buffer at which issuing stopped, or NULL. What could not be kept, and has
        not run, is begun and issued again if *answer is set to RM_ISSUE */
     int (*end)(void *user, uint32_t program, uint32_t *answer, const char *failed) RM_ZERO;
-    int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO; /* a callback that is not called through host_call has returned 0; nonzero blames its op */
+    /* a callback that is not called through host_call has returned 0; nonzero blames its op */
+    int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO;
     const rm_step *device_step RM_ZERO;
     /* Time; optional, both or neither: record and read the time of two points in the compute lane, for rm_exec_profile */
     int (*mark)(void *user, uint32_t i) RM_ZERO;         /* i: 0 or 1 */
     int (*marked)(void *user, uint64_t *ns) RM_ZERO;     /* from mark 0 to mark 1, after sync */
-    const char *(*error_text)(void *user, int code) RM_ZERO; /* the backend's words for a code that it returned; they go into messages */
+    const char *(*error_text)(void *user, int code) RM_ZERO; /* the backend's words for a code that
+                                                                it returned; they go into messages */
 } rm_backend;
 
 typedef struct rm_exec_desc {
-    void *device_memory RM_ZERO;       /* the arena: at least the plan's bytes, aligned to its alignment. NULL: the backend allocates */
+    void *device_memory RM_ZERO;       /* the arena: at least the plan's bytes, aligned
+                                          to its alignment. NULL: the backend allocates */
     uint64_t device_memory_bytes RM_ZERO;
     void *host_memory RM_ZERO;         /* the same for host memory */
     uint64_t host_memory_bytes RM_ZERO;
     const rm_backend *backend RM_ZERO; /* copied; NULL: the host backend */
-    uint32_t poison RM_ZERO;           /* 1: freed and fresh buffers are filled with 0xFF (NaN in every float format): a debugging aid */
-    rm_fn reduce RM_ZERO;              /* reduction of c->grad over ranks, for params that are reduced. NULL: one rank, nothing to do */
+    uint32_t poison RM_ZERO;           /* 1: freed and fresh buffers are filled with 0xFF
+                                          (NaN in every float format): a debugging aid */
+    rm_fn reduce RM_ZERO;              /* reduction of c->grad over ranks, for params
+                                          that are reduced. NULL: one rank, nothing to do */
     void *reduce_user RM_ZERO;         /* c->user of reduce */
-    void (*add)(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user) RM_ZERO; /* host additions of plans that merge */
+    /* host additions of plans that merge */
+    void (*add)(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user) RM_ZERO;
     void *add_user RM_ZERO;
     rm_allocator allocator RM_ZERO;    /* of the executor's own tables and, on the host backend, of both memories */
-    uint32_t threads RM_ZERO;          /* host backend, with ROCKMATE_THREADS: 1: the lanes of copies, host and comm are threads; reduce, add and update_host are called there */
-    uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: copies take as long as on a link of so many bytes a second; 0: as memory does */
+    uint32_t threads RM_ZERO;          /* host backend, with ROCKMATE_THREADS: 1: the lanes of copies, host
+                                          and comm are threads; reduce, add and update_host are called there */
+    uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: copies take as long as on a link
+                                          of so many bytes a second; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
     uint32_t forget RM_ZERO;           /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before
-                                          it is written for good: no second copy of it all is held, no two plans are there at once. Ends an
-                                          accumulation; a call that fails may lose what persists, too. Memory of the caller is kept */
+                                          it is written for good: no second copy of it all is held, no two plans are there at once.
+                                          Ends an accumulation; a call that fails may lose what persists, too. Memory of the caller
+                                          is kept */
 } rm_exec_desc;
 
 /* The plan must outlive the executor (or be replaced by rm_exec_replan). What persists starts as zeros. On failure *out is NULL
-   and the reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing afterwards; rm_exec_profile, rm_exec_check and rm_exec_replan do, for as long as they run. */
+   and the reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing afterwards; rm_exec_profile,
+   rm_exec_check and rm_exec_replan do, for as long as they run. */
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 RMDEF void rm_exec_destroy(rm_exec *x);
 RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that failed, or "" */
@@ -814,9 +836,10 @@ RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that fail
 RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory);
 
 /* What persists (consts, params, states, gradients of params), inputs, and declared outputs, by handle, wherever they live:
-   `bytes` bytes from `offset` on. Between steps only. Write inputs before every step, whole (in parts if you like): one that was never or not wholly
-   written is an error of the step that reads it, and so is an old one, where the plan uses its bytes for other things during a step. rm_exec_read of an
-   output or of a gradient: as the last step left it; a gradient that this step has used for an update is gone. */
+   `bytes` bytes from `offset` on. Between steps only. Write inputs before every step, whole (in parts if you like): one that was
+   never or not wholly written is an error of the step that reads it, and so is an old one, where the plan uses its bytes for other
+   things during a step. rm_exec_read of an output or of a gradient: as the last step left it; a gradient that this step has used
+   for an update is gone. */
 RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes);
 RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes);
 
@@ -826,8 +849,8 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what);
 
 /* One step of kind s->kind, for which the plan must have a program; s NULL: a step of zeros. A callback's nonzero return stops it:
    RM_ERROR_CALLBACK, the message names op and phase; what the updates of that step already wrote stays written, and the next step
-   starts clean. RM_MIDDLE and RM_LAST without an RM_FIRST before them since the last update, failed step or restore have nothing to add
-   to: RM_ERROR_ARGUMENT, unless gradients were given with rm_exec_write.
+   starts clean. RM_MIDDLE and RM_LAST without an RM_FIRST before them since the last update, failed step or restore have nothing to
+   add to: RM_ERROR_ARGUMENT, unless gradients were given with rm_exec_write.
    With a backend that has lanes the step may still be at work when this returns; a failure in a lane is then returned by a later
    call. rm_exec_write of an input and rm_exec_read of an output wait for the compute lane, all other calls for everything. */
 RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
@@ -837,23 +860,25 @@ RMDEF rm_result rm_exec_wait(rm_exec *x);
 
 /* Params, consts and states, to a sink and back (any plan of the same graph, any budget). A restore is all or nothing; it ends an
    accumulation that is under way, for what was added up belongs to other weights: a checkpoint amid one takes the params' gradients
-   as well (rm_exec_read), and gives them back after the restore (rm_exec_write). A save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
+   as well (rm_exec_read), and gives them back after the restore (rm_exec_write). A save takes up to 4 MiB while it runs
+   (RM_ERROR_MEMORY). */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
 /* Goes on with another plan of the same graph: what persists is carried over, and amid an accumulation the gradients added up so
-   far (the plan must then have a program for RM_MIDDLE or RM_LAST). On failure x is as it was. Where the backend has no room for both
-   arenas at once, what persists waits in the library's own memory. */
+   far (the plan must then have a program for RM_MIDDLE or RM_LAST). On failure x is as it was. Where the backend has no room for
+   both arenas at once, what persists waits in the library's own memory. */
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
 
 /* Runs `repeats` steps as s says (with the inputs as written), times every callback and stores medians, equal ops together,
    as the graph's costs; then puts back all that persists. An update without a cost that the plan runs on the other side only is
-   timed on zeros in host memory of its own (a device's own update is not). Needs no more device memory than the plan: a model that does not
-   fit is profiled under a plan of its smallest budget. Plan again afterwards, rm_exec_replan. Uses clock time. */
+   timed on zeros in host memory of its own (a device's own update is not). Needs no more device memory than the plan: a model that
+   does not fit is profiled under a plan of its smallest budget. Plan again afterwards, rm_exec_replan. Uses clock time. */
 RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats);
 
 typedef struct rm_check_desc {
-    uint32_t finite_differences RM_ZERO; /* compare this many elements of each param's gradient with differences of the loss; 0: none */
+    uint32_t finite_differences RM_ZERO; /* compare this many elements of each param's
+                                            gradient with differences of the loss; 0: none */
     uint32_t dtype RM_ZERO;              /* of params and loss: RM_F32 (0) or RM_F64 */
     rm_tensor loss RM_ZERO;              /* a declared output of one element */
     double epsilon RM_ZERO, tolerance RM_ZERO;   /* 0: by dtype (1e-2 and 5e-2 relative; 1e-5 and 1e-4) */
@@ -1005,8 +1030,8 @@ RMI_INLINE uint64_t rmi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RMI_FN uint64_t rmi_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to) { return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to; }
 
-/* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. Long division in two digits of 32 bits
-   (Knuth, The Art of Computer Programming 2, 4.3.1, algorithm D). */
+/* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. Long division in two digits of 32
+   bits (Knuth, The Art of Computer Programming 2, 4.3.1, algorithm D). */
 RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
 {
     const uint64_t low = 0xFFFFFFFFu;
@@ -1179,7 +1204,8 @@ RMI_COLD void *rmi_arena_take(rmi_arena *a, size_t bytes, size_t align)
     unsigned char *p;
     at = b ? (b->used + align - 1) & ~(align - 1) : 0;
     if (!b || at > b->size || b->size - at < bytes) {
-        want = bytes > a->next_size || bytes >= RMI_LARGE || RMI_APART ? bytes : a->next_size; /* what is large can be given back alone */
+        /* what is large can be given back alone */
+        want = bytes > a->next_size || bytes >= RMI_LARGE || RMI_APART ? bytes : a->next_size;
         b = (rmi_block *)a->hooks.alloc(RMI_HEADER + want, a->hooks.user);
         if (!b) return NULL;
         b->used = at = 0;
@@ -1202,7 +1228,8 @@ RMI_COLD void *rmi_arena_take(rmi_arena *a, size_t bytes, size_t align)
 RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
 {
     if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
-    return rmi_arena_take(a, RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN, RMI_ALIGN);
+    return rmi_arena_take(
+        a, RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN, RMI_ALIGN);
 }
 
 /* The same, all zero. */
@@ -1619,7 +1646,8 @@ RMI_FN int rmi_graph_name_ok(const char *s)
     if (!strcmp(s, "none") || !strcmp(s, "saved")) return 0;
     for (; s[n]; n++) {
         char c = s[n];
-        int ok = (c >= 'a' && c <= 'z') || (c >= '-' && c <= '9') || (c >= 'A' && c <= '[') || c == '_' || c == ']'; /* '-' to '9': with . and / */
+        /* '-' to '9': with . and / */
+        int ok = (c >= 'a' && c <= 'z') || (c >= '-' && c <= '9') || (c >= 'A' && c <= '[') || c == '_' || c == ']';
         if (!ok || n >= 255) return 0;
     }
     return n > 0;
@@ -1678,7 +1706,8 @@ RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op
     rmi_tensor *t;
     uint32_t *slot;
     if (!of && !rmi_graph_name_ok(name)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "tensor '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH,
+                       "tensor '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
         return RMI_NONE;
     }
     if (!rmi_graph_map_room(g, &g->tensor_map)) {
@@ -1714,10 +1743,12 @@ RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
     rmi_op *op;
     uint32_t *slot;
     if (!rmi_graph_name_ok(name)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH,
+                       "op '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
         return RMI_NONE;
     }
-    if (!rmi_arena_grow(&g->mem, (void **)&g->ops, &g->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_op)) || !rmi_graph_map_room(g, &g->op_map)) {
+    if (!rmi_arena_grow(&g->mem, (void **)&g->ops, &g->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_op)) ||
+        !rmi_graph_map_room(g, &g->op_map)) {
         rmi_graph_memory(g);
         return RMI_NONE;
     }
@@ -1738,7 +1769,8 @@ RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
 RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
 {
     l->n = 0;
-    l->at = !n ? g->nothing : n > RMI_NONE / 8 ? NULL : (uint32_t *)rmi_arena_take(&g->mem, n * sizeof(uint32_t), sizeof(uint32_t)); /* packed: most are short */
+    /* packed: most are short */
+    l->at = !n ? g->nothing : n > RMI_NONE / 8 ? NULL : (uint32_t *)rmi_arena_take(&g->mem, n * sizeof(uint32_t), sizeof(uint32_t));
     if (!l->at) rmi_graph_memory(g);
     return l->at != NULL;
 }
@@ -1828,17 +1860,23 @@ RMI_FN int rmi_graph_mask_ok(rm_graph *g, const rmi_op *op, const char *kind, co
     uint32_t i;
     if (!mask) return 1;
     if (mask & ~allowed) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind", op->name, kind, what);
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
+                       op->name, kind, what);
         return 0;
     }
     for (i = op->in.n; i < 32 && (mask & RMI_IN_BITS) >> i; i++)
         if ((mask >> i) & 1) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give the input or correct the kind", op->name, kind, (uint64_t)i, what, (uint64_t)op->in.n);
+            rmi_graph_fail(g, RM_ERROR_GRAPH,
+                           "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give the input or correct the kind",
+                           op->name, kind, (uint64_t)i, what, (uint64_t)op->in.n);
             return 0;
         }
     for (i = op->out.n; i < 25 && (mask & RMI_OUT_BITS) >> (32 + i); i++)
         if ((mask >> (32 + i)) & 1) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has %u outputs; give its size or correct the kind", op->name, kind, (uint64_t)i, what, (uint64_t)op->out.n);
+            rmi_graph_fail(
+                g, RM_ERROR_GRAPH,
+                "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has %u outputs; give its size or correct the kind", op->name,
+                kind, (uint64_t)i, what, (uint64_t)op->out.n);
             return 0;
         }
     return 1;
@@ -1860,7 +1898,8 @@ RMI_FN int rmi_graph_one_input(rm_graph *g, const rmi_op *op, const char *kind, 
     return 1;
 }
 
-RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask, rmi_list *needs, uint32_t *saved)
+RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask, rmi_list *needs,
+                           uint32_t *saved)
 {
     if (!mask) mask = RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS;
     else if (!rmi_graph_mask_ok(g, op, kind, what, mask & ~RM_NOTHING, RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS)) return 0;
@@ -1889,8 +1928,10 @@ RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *k,
         rmi_list one;
         uint32_t slot = RMI_NONE;
         if (!rmi_graph_one_input(g, op, k->name, "over.grad_of", k->over[i].grad_of, &o->grad_of)) return 0;
-        if (!from || (from & (from - 1)) || !rmi_graph_mask_ok(g, op, k->name, "over.bytes_of", from & ~RM_DOUT, RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS)) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), RM_OUT(i)", op->name, k->name);
+        if (!from || (from & (from - 1)) ||
+            !rmi_graph_mask_ok(g, op, k->name, "over.bytes_of", from & ~RM_DOUT, RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS)) {
+            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), RM_OUT(i)",
+                           op->name, k->name);
             return 0;
         }
         one.at = &slot;
@@ -1930,12 +1971,15 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
         rmi_part *p = &f->parts[i];
         const char *name = k->part[i].name ? k->part[i].name : "";
         if (!rmi_graph_name_ok(name)) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')", op->name, (uint64_t)i, k->name);
+            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')", op->name,
+                           (uint64_t)i, k->name);
             return 0;
         }
         p->name = rmi_graph_string(g, name);
         if (!p->name || !rmi_graph_mask_ok(g, op, k->name, "part.grads", k->part[i].grads, RMI_IN_BITS)) return 0;
-        if (!rmi_graph_new_list(g, &p->grads, op->in.n) || !rmi_graph_needs(g, op, k->name, "part.needs", k->part[i].needs, &p->needs, &p->needs_saved)) return 0;
+        if (!rmi_graph_new_list(g, &p->grads, op->in.n) ||
+            !rmi_graph_needs(g, op, k->name, "part.needs", k->part[i].needs, &p->needs, &p->needs_saved))
+            return 0;
         rmi_graph_select(&op->in, k->part[i].grads, 0, 31, &p->grads);
         p->bwd = rmi_graph_ns(d->part_ns[i], &p->unmeasured);
         p->bwd_ws = d->part_ws[i] == RM_EMPTY ? 0 : d->part_ws[i];
@@ -1962,8 +2006,14 @@ RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, co
     if (d->bits) f->bits = rmi_graph_string(g, d->bits);
     if (!f->bits) return 0;
     if (f->fwd > RMI_MAX || f->bwd > RMI_MAX || f->again > RMI_MAX || f->fwd_ws > RMI_MAX || f->bwd_ws > RMI_MAX || f->saved > RMI_MAX) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)", op->name,
-                       f->fwd > RMI_MAX ? "fwd_ns" : f->bwd > RMI_MAX ? "bwd_ns" : f->again > RMI_MAX ? "again_ns" : f->fwd_ws > RMI_MAX ? "fwd_ws" : f->bwd_ws > RMI_MAX ? "bwd_ws" : "saved");
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
+                       op->name,
+                       f->fwd > RMI_MAX      ? "fwd_ns"
+                       : f->bwd > RMI_MAX    ? "bwd_ns"
+                       : f->again > RMI_MAX  ? "again_ns"
+                       : f->fwd_ws > RMI_MAX ? "fwd_ws"
+                       : f->bwd_ws > RMI_MAX ? "bwd_ws"
+                                             : "saved");
         return 0;
     }
     return rmi_graph_needs(g, op, k->name, "needs", k->needs, &f->needs, &f->needs_saved) &&
@@ -2004,7 +2054,10 @@ RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
 {
     if (!g || g->sticky.result != RM_OK) return 0;
     if (g->sealed) {
-        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "%s: the graph was sealed by its first plan, write or read, and what it has stands; build a new one, or declare this before planning", what);
+        rmi_graph_fail(
+            g, RM_ERROR_ARGUMENT,
+            "%s: the graph was sealed by its first plan, write or read, and what it has stands; build a new one, or declare this before planning",
+            what);
         return 0;
     }
     return 1;
@@ -2033,7 +2086,8 @@ RMI_FN void rmi_graph_full_name(const rm_graph *g, const char *name, const char 
     rmi_graph_name_more(out, n, digits, strlen(digits));
 }
 
-RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind kind, const char *word, uint64_t bytes, uint32_t flags, uint32_t allowed)
+RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind kind, const char *word, uint64_t bytes,
+                                uint32_t flags, uint32_t allowed)
 {
     char full[RMI_NAME_ROOM];
     uint32_t t;
@@ -2067,9 +2121,16 @@ RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
     if (d->update_host || d->update_host_ns) t->opt_host = rmi_graph_ns(d->update_host_ns, &t->unmeasured_host);
     if (d->reduce_ns) t->reduce = d->reduce_ns == RM_FREE_NS ? 0 : d->reduce_ns;
     t->user = d->user;
-    if (t->grad_bytes > RMI_MAX || t->state_bytes > RMI_MAX || t->opt_ws > RMI_MAX || (t->reduce > RMI_MAX && t->reduce != RMI_INF) || (t->opt > RMI_MAX && t->opt != RMI_INF) || (t->opt_host > RMI_MAX && t->opt_host != RMI_INF)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "param %s: %s is not below 2^62; give bytes and ns (RM_EMPTY, RM_FREE_NS for none)", t->name,
-                       t->grad_bytes > RMI_MAX ? "grad_bytes" : t->state_bytes > RMI_MAX ? "state_bytes" : t->opt_ws > RMI_MAX ? "update_ws" : t->reduce > RMI_MAX && t->reduce != RMI_INF ? "reduce_ns" : "the time of its update");
+    if (t->grad_bytes > RMI_MAX || t->state_bytes > RMI_MAX || t->opt_ws > RMI_MAX ||
+        (t->reduce > RMI_MAX && t->reduce != RMI_INF) || (t->opt > RMI_MAX && t->opt != RMI_INF) ||
+        (t->opt_host > RMI_MAX && t->opt_host != RMI_INF)) {
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "param %s: %s is not below 2^62; give bytes and ns (RM_EMPTY, RM_FREE_NS for none)",
+                       t->name,
+                       t->grad_bytes > RMI_MAX                       ? "grad_bytes"
+                       : t->state_bytes > RMI_MAX                    ? "state_bytes"
+                       : t->opt_ws > RMI_MAX                         ? "update_ws"
+                       : t->reduce > RMI_MAX && t->reduce != RMI_INF ? "reduce_ns"
+                                                                     : "the time of its update");
         return RMI_NONE;
     }
     return rmi_graph_copy_args(g, d->arg, d->farg, &t->arg, &t->farg) ? id : RMI_NONE;
@@ -2081,20 +2142,26 @@ RMI_FN int rmi_graph_op_inputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d)
     rmi_op *op = &g->ops[op_id];
     size_t n = 0, i;
     if (d->more_in_count > RMI_NONE / 2 || (d->more_in_count && !d->more_in)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: more_in_count is %u, but more_in does not point to so many; set both or neither", op->name, (uint64_t)d->more_in_count);
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: more_in_count is %u, but more_in does not point to so many; set both or neither",
+                       op->name, (uint64_t)d->more_in_count);
         return 0;
     }
     while (n < RM_MAX_IN && d->in[n].id) n++;
     for (i = n; i < RM_MAX_IN; i++)
         if (d->in[i].id) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: input %u is none, though input %u is given; pass the tensor that an earlier call returned", op->name, (uint64_t)n, (uint64_t)i);
+            rmi_graph_fail(g, RM_ERROR_GRAPH,
+                           "op %s: input %u is none, though input %u is given; pass the tensor that an earlier call returned",
+                           op->name, (uint64_t)n, (uint64_t)i);
             return 0;
         }
     if (!rmi_graph_new_list(g, &op->in, n + d->more_in_count)) return 0;
     for (i = 0; i < n + d->more_in_count; i++) {
         uint32_t id = i < n ? d->in[i].id : d->more_in[i - n].id;
         if (!id || id > g->n_tensors) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: input %u is none or of another graph; pass the tensor that an earlier call on this graph returned", op->name, (uint64_t)i);
+            rmi_graph_fail(
+                g, RM_ERROR_GRAPH,
+                "op %s: input %u is none or of another graph; pass the tensor that an earlier call on this graph returned",
+                op->name, (uint64_t)i);
             return 0;
         }
         rmi_list_put(&op->in, id - 1);
@@ -2108,7 +2175,9 @@ RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d
     rmi_list out;
     const char *name = g->ops[op_id].name;
     if (d->more_out_count > RMI_NONE / 2 || (d->more_out_count && !d->more_out)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: more_out_count is %u, but more_out does not point to so many; set both or neither", name, (uint64_t)d->more_out_count);
+        rmi_graph_fail(g, RM_ERROR_GRAPH,
+                       "op %s: more_out_count is %u, but more_out does not point to so many; set both or neither", name,
+                       (uint64_t)d->more_out_count);
         return 0;
     }
     while (n < RM_MAX_OUT && d->out[n]) n++;
@@ -2177,8 +2246,12 @@ RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc
     f = rmi_graph_new_form(g, id, "");
     if (!f || !rmi_graph_kind_form(g, id, k, d, f, NULL) || !rmi_graph_copy_args(g, d->arg, d->farg, &op->arg, &op->farg)) return RMI_NONE;
     if (!rmi_graph_one_input(g, op, k->name, "view", k->view, &op->view)) return RMI_NONE;
-    if (!rmi_graph_mask_ok(g, op, k->name, "share_grad", k->share_grad, RMI_IN_BITS) || !rmi_graph_mask_ok(g, op, k->name, "mutates", k->mutates, RMI_IN_BITS)) return RMI_NONE;
-    if (!rmi_graph_new_list(g, &op->share, k->share_grad ? op->in.n : 0) || !rmi_graph_new_list(g, &op->mutates, k->mutates ? op->in.n : 0)) return RMI_NONE;
+    if (!rmi_graph_mask_ok(g, op, k->name, "share_grad", k->share_grad, RMI_IN_BITS) ||
+        !rmi_graph_mask_ok(g, op, k->name, "mutates", k->mutates, RMI_IN_BITS))
+        return RMI_NONE;
+    if (!rmi_graph_new_list(g, &op->share, k->share_grad ? op->in.n : 0) ||
+        !rmi_graph_new_list(g, &op->mutates, k->mutates ? op->in.n : 0))
+        return RMI_NONE;
     rmi_graph_select(&op->in, k->share_grad, 0, 31, &op->share);
     rmi_graph_drop_repeated(&op->in, &op->share);
     rmi_graph_select(&op->in, k->mutates, 0, 31, &op->mutates);
@@ -2196,7 +2269,8 @@ RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, co
     }
     op = g->tensors[t.id - 1].maker;
     if (!k->name || !rmi_graph_name_ok(k->name) || rmi_graph_find_form(&g->ops[op], k->name, strlen(k->name)) != RMI_NONE) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set rm_kind.name", g->ops[op].name, k->name ? k->name : "");
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set rm_kind.name",
+                       g->ops[op].name, k->name ? k->name : "");
         return;
     }
     if (g->ops[op].n_forms > UINT16_MAX) {
@@ -2229,7 +2303,8 @@ RMI_FN uint32_t *rmi_graph_block_slot(const rm_graph *g, const char *name, uint3
 {
     const rmi_map *m = &g->block_map;
     size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, strlen(name)) ^ outer) & (m->size - 1);
-    while (m->slot[i] && (g->marks[m->slot[i] - 1].outer != outer || strcmp(g->marks[m->slot[i] - 1].name, name))) i = (i + 1) & (m->size - 1);
+    while (m->slot[i] && (g->marks[m->slot[i] - 1].outer != outer || strcmp(g->marks[m->slot[i] - 1].name, name)))
+        i = (i + 1) & (m->size - 1);
     return &m->slot[i];
 }
 
@@ -2264,13 +2339,15 @@ RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
     size_t n = strlen(name);
     uint32_t mark;
     if (!rmi_graph_name_ok(name)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "block '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH,
+                       "block '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
         return;
     }
     mark = rmi_graph_mark(g, name);
     if (mark == RMI_NONE) return;
     g->marks[mark].outer = g->n_open ? g->open[g->n_open - 1] + 1 : 0;
-    if (!rmi_graph_number_block(g, mark) || !rmi_arena_grow(&g->mem, (void **)&g->prefix, &g->cap_prefix, g->prefix_n + n + sizeof digits + 4, 1) ||
+    if (!rmi_graph_number_block(g, mark) ||
+        !rmi_arena_grow(&g->mem, (void **)&g->prefix, &g->cap_prefix, g->prefix_n + n + sizeof digits + 4, 1) ||
         !rmi_arena_grow(&g->mem, (void **)&g->open, &g->cap_open, g->n_open + 1, sizeof(uint32_t))) {
         rmi_graph_memory(g);
         return;
@@ -2409,7 +2486,8 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *g)
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].mutates.n; k++) {
             if (g->tensors[g->ops[i].mutates.at[k]].kind != RMI_CONST)
-                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it mutates %s, which is no const; declare that with rm_const_add", g->ops[i].name, g->tensors[g->ops[i].mutates.at[k]].name);
+                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it mutates %s, which is no const; declare that with rm_const_add",
+                                      g->ops[i].name, g->tensors[g->ops[i].mutates.at[k]].name);
             rmi_list_put(&g->tensors[g->ops[i].mutates.at[k]].mutators, i);
         }
     for (i = 0; i < g->n_ops; i++) {
@@ -2418,7 +2496,8 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *g)
         for (k = 0; k < op->in.n; k++) {
             uint32_t root = g->tensors[op->in.at[k]].root;
             const rmi_list *m = &g->tensors[root].mutators;
-            if (m->n && m->at[m->n - 1] > i) op->pinned = 1; /* even if it changes the const itself: a third value is neither old nor new */
+            if (m->n && m->at[m->n - 1] > i) op->pinned = 1; /* even if it changes the const itself:
+                                                                a third value is neither old nor new */
         }
     }
     return RM_OK;
@@ -2430,11 +2509,15 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *g, const rmi_op *op, const rmi_
     for (i = 0; i < op->grad_in.n && op->has_bwd; i++) {
         for (n = 0, k = 0; k < f->n_parts; k++) n += (uint32_t)rmi_list_has(&f->parts[k].grads, op->grad_in.at[i]);
         if (n != 1)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: the gradient of %s stands in %u parts of its backward; it must stand in exactly one", op->name, g->tensors[op->grad_in.at[i]].name, (uint64_t)n);
+            return rmi_graph_fail(g, RM_ERROR_GRAPH,
+                                  "op %s: the gradient of %s stands in %u parts of its backward; it must stand in exactly one",
+                                  op->name, g->tensors[op->grad_in.at[i]].name, (uint64_t)n);
     }
     for (k = 0; k < f->n_parts; k++)
         for (i = 0; i < k; i++)
-            if (!strcmp(f->parts[i].name, f->parts[k].name)) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %s is declared twice; give the second another name", op->name, f->parts[k].name);
+            if (!strcmp(f->parts[i].name, f->parts[k].name))
+                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %s is declared twice; give the second another name", op->name,
+                                      f->parts[k].name);
     return RM_OK;
 }
 
@@ -2443,7 +2526,8 @@ RMI_FN rm_result rmi_graph_check_own(rm_graph *g, const rmi_op *op, const rmi_li
     uint32_t i;
     for (i = 0; i < l->n; i++)
         if (!rmi_list_has(&op->in, l->at[i]) && (inputs_only || !rmi_list_has(&op->out, l->at[i])))
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: %s names %s, which is not one of its %s", op->name, what, g->tensors[l->at[i]].name, inputs_only ? "inputs" : "inputs and outputs");
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: %s names %s, which is not one of its %s", op->name, what,
+                                  g->tensors[l->at[i]].name, inputs_only ? "inputs" : "inputs and outputs");
     return RM_OK;
 }
 
@@ -2456,10 +2540,12 @@ RMI_FN rm_result rmi_graph_check_form(rm_graph *g, const rmi_op *op, const rmi_f
         RMI_TRY(rmi_graph_check_own(g, op, &f->parts[i].grads, "a part's grads", 1));
     }
     if (f->inplace != RMI_NONE && !rmi_list_has(&op->in, f->inplace))
-        return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: inplace names %s, which is not one of its inputs", op->name, g->tensors[f->inplace].name);
+        return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: inplace names %s, which is not one of its inputs", op->name,
+                              g->tensors[f->inplace].name);
     for (i = 0; i < f->n_overs; i++) {
         const rmi_over *o = &f->overs[i];
-        if (!rmi_list_has(&op->in, o->grad_of) || (o->what == RMI_OVER_TENSOR && !rmi_list_has(&op->in, o->tensor) && !rmi_list_has(&op->out, o->tensor)))
+        if (!rmi_list_has(&op->in, o->grad_of) ||
+            (o->what == RMI_OVER_TENSOR && !rmi_list_has(&op->in, o->tensor) && !rmi_list_has(&op->out, o->tensor)))
             return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: inplace_bwd names a tensor that is not its own", op->name);
     }
     return rmi_graph_check_parts(g, op, f);
@@ -2497,11 +2583,20 @@ RMI_FN rm_result rmi_graph_check_op(rm_graph *g, rmi_op *op)
     RMI_TRY(rmi_graph_check_own(g, op, &op->share, "share_bwd", 1));
     if (op->view != RMI_NONE) {
         const rmi_tensor *of = &g->tensors[op->view], *out = &g->tensors[op->out.at[0]];
-        if (op->out.n != 1) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a view has one output, this has %u; give one size", op->name, (uint64_t)op->out.n);
-        if (out->external) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view, so its bytes are those of %s; drop RM_EXTERNAL, or declare %s with it", op->name, of->name, of->name);
-        if (!rmi_list_has(&op->in, op->view)) return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view of %s, which is not one of its inputs", op->name, of->name);
+        if (op->out.n != 1)
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a view has one output, this has %u; give one size", op->name,
+                                  (uint64_t)op->out.n);
+        if (out->external)
+            return rmi_graph_fail(g, RM_ERROR_GRAPH,
+                                  "op %s: it is a view, so its bytes are those of %s; drop RM_EXTERNAL, or declare %s with it",
+                                  op->name, of->name, of->name);
+        if (!rmi_list_has(&op->in, op->view))
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view of %s, which is not one of its inputs", op->name,
+                                  of->name);
         if (rmi_add(op->view_offset, out->bytes) > of->bytes)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size", op->name, rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
+            return rmi_graph_fail(g, RM_ERROR_GRAPH,
+                                  "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size", op->name,
+                                  rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
     }
     RMI_TRY(rmi_graph_seal_parts(g, op));
     for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_form(g, op, &op->forms[k]));
@@ -2516,7 +2611,8 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         bytes = rmi_add(bytes, rmi_add(rmi_add(t->bytes, t->grad_bytes), rmi_add(t->state_bytes, t->opt_ws)));
-        ns = rmi_add(ns, rmi_add(t->opt == RMI_INF ? 0 : t->opt, rmi_add(t->opt_host == RMI_INF ? 0 : t->opt_host, t->reduce == RMI_INF ? 0 : t->reduce)));
+        ns = rmi_add(ns, rmi_add(t->opt == RMI_INF ? 0 : t->opt,
+                                 rmi_add(t->opt_host == RMI_INF ? 0 : t->opt_host, t->reduce == RMI_INF ? 0 : t->reduce)));
     }
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].n_forms; k++) {
@@ -2529,8 +2625,12 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
                 ns = rmi_add(ns, f->parts[p].bwd);
             }
         }
-    if (bytes > RMI_MAX) return rmi_graph_fail(g, RM_ERROR_GRAPH, "graph: all sizes together are not below 2^62 bytes; check the unit of the largest tensors");
-    if (ns > RMI_MAX) return rmi_graph_fail(g, RM_ERROR_GRAPH, "graph: all times together are not below 2^62 ns; check the unit of the longest ops");
+    if (bytes > RMI_MAX)
+        return rmi_graph_fail(g, RM_ERROR_GRAPH,
+                              "graph: all sizes together are not below 2^62 bytes; check the unit of the largest tensors");
+    if (ns > RMI_MAX)
+        return rmi_graph_fail(g, RM_ERROR_GRAPH,
+                              "graph: all times together are not below 2^62 ns; check the unit of the longest ops");
     return RM_OK;
 }
 
@@ -2552,7 +2652,9 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *g)
     if (g->sticky.result != RM_OK) return g->sticky.result;
     if (g->sealed) return RM_OK;
     if (!g->n_ops) return rmi_graph_fail(g, RM_ERROR_GRAPH, "graph: it has no op; add the layers with RM_OP first");
-    if (g->n_open) return rmi_graph_fail(g, RM_ERROR_GRAPH, "block %s: it is never ended; add rm_block_end", g->marks[g->open[g->n_open - 1]].name);
+    if (g->n_open)
+        return rmi_graph_fail(g, RM_ERROR_GRAPH, "block %s: it is never ended; add rm_block_end",
+                              g->marks[g->open[g->n_open - 1]].name);
     RMI_TRY(rmi_graph_seal_grads(g));
     RMI_TRY(rmi_graph_seal_consts(g));
     for (i = 0; i < g->n_ops; i++) RMI_TRY(rmi_graph_check_op(g, &g->ops[i]));
@@ -2802,12 +2904,17 @@ RMI_FN int rmi_low_same_mode(const rmi_op *op, const rmi_form *a, const rmi_form
         if (!rmi_low_same_list(&a->parts[i].needs, &b->parts[i].needs)) return 0;
     if (a->n_overs != b->n_overs || ((a->flags ^ b->flags) & RM_ZERO_GRADS)) return 0;
     for (i = 0; i < a->n_overs; i++)
-        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what || (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor)) return 0;
+        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what ||
+            (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor))
+            return 0;
     return 1;
 }
 
 /* In form f, has the op's backward a part p that gives something? */
-RMI_INLINE int rmi_low_has_part(const rmi_op *op, uint32_t f, uint32_t p) { return p < op->forms[f].n_parts && rmi_low_part_wanted(op, &op->forms[f].parts[p]); }
+RMI_INLINE int rmi_low_has_part(const rmi_op *op, uint32_t f, uint32_t p)
+{
+    return p < op->forms[f].n_parts && rmi_low_part_wanted(op, &op->forms[f].parts[p]);
+}
 
 /* Parts of the form that has most. */
 RMI_FN uint32_t rmi_low_parts(const rmi_op *op)
@@ -2875,7 +2982,8 @@ RMI_INLINE void rmi_shp_put(rmi_row *row, uint64_t v) { row->at[row->n++] = v; }
 RMI_FN void rmi_shp_put_tensor(rmi_row *row, const rm_graph *g, uint32_t t, uint32_t lo, uint32_t hi, uint32_t *met, uint32_t *n_met)
 {
     const rmi_tensor *x = &g->tensors[t];
-    uint64_t flags = (uint64_t)x->kind | (uint64_t)x->external << 4 | (uint64_t)x->has_grad << 5 | (uint64_t)x->is_output << 6 | (uint64_t)x->updates << 7 | (uint64_t)x->stays << 12;
+    uint64_t flags = (uint64_t)x->kind | (uint64_t)x->external << 4 | (uint64_t)x->has_grad << 5 | (uint64_t)x->is_output << 6 |
+                     (uint64_t)x->updates << 7 | (uint64_t)x->stays << 12;
     if (!met[t]) met[t] = ++*n_met;
     rmi_shp_put(row, met[t]);
     flags |= (uint64_t)(x->maker != RMI_NONE && x->maker >= lo && x->maker < hi) << 8;
@@ -2920,7 +3028,8 @@ RMI_FN void rmi_shp_put_form(rmi_row *row, const rmi_form *f, const uint32_t *me
         rmi_shp_put(row, p->needs_saved);
     }
     for (i = 0; i < f->n_overs; i++)
-        rmi_shp_put(row, (uint64_t)met[f->overs[i].grad_of] << 34 | (uint64_t)f->overs[i].what << 32 | (f->overs[i].tensor == RMI_NONE ? 0 : met[f->overs[i].tensor]));
+        rmi_shp_put(row, (uint64_t)met[f->overs[i].grad_of] << 34 | (uint64_t)f->overs[i].what << 32 |
+                             (f->overs[i].tensor == RMI_NONE ? 0 : met[f->overs[i].tensor]));
 }
 
 /* Numbers that the row of an op may take. */
@@ -2929,7 +3038,8 @@ RMI_FN size_t rmi_shp_size(const rmi_op *op)
     size_t n = RMI_SHP_TENSOR * ((size_t)op->in.n + op->out.n) + op->share.n + 5;
     uint32_t k, p;
     for (k = 0; k < op->n_forms; k++)
-        for (n += 8 + (size_t)op->forms[k].n_overs, p = 0; p < op->forms[k].n_parts; p++) n += 5 + (size_t)op->forms[k].parts[p].needs.n + op->forms[k].parts[p].grads.n;
+        for (n += 8 + (size_t)op->forms[k].n_overs, p = 0; p < op->forms[k].n_parts; p++)
+            n += 5 + (size_t)op->forms[k].parts[p].needs.n + op->forms[k].parts[p].grads.n;
     return n;
 }
 
@@ -2947,7 +3057,8 @@ RMI_FN rm_result rmi_shp_row(rmi_arena *mem, rmi_row *row, const rm_graph *g, ui
         for (k = 0; k < op->in.n; k++) rmi_shp_put_tensor(row, g, op->in.at[k], lo, hi, met, &n_met);
         for (k = 0; k < op->out.n; k++) rmi_shp_put_tensor(row, g, op->out.at[k], lo, hi, met, &n_met);
         for (k = 0; k < op->n_forms; k++) rmi_shp_put_form(row, &op->forms[k], met);
-        rmi_shp_put(row, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 | (uint64_t)(op->view == RMI_NONE ? 0 : met[op->view]) << 33);
+        rmi_shp_put(row, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 |
+                             (uint64_t)(op->view == RMI_NONE ? 0 : met[op->view]) << 33);
         rmi_shp_put(row, op->view_offset);
         rmi_shp_put_list(row, &op->share, met);
         rmi_shp_put(row, op->mutates.n);
@@ -3023,7 +3134,9 @@ RMI_FN void rmi_shp_cut(rmi_shape *s, const rm_graph *g)
             for (e = 0; e < k && op->in.at[e] != t;) e++;
             if (e == k) open--; /* each tensor once */
         }
-        if (i + 1 < g->n_ops && !(begun && open == 1 && crossing != RMI_NONE && g->tensors[crossing].maker >= lo && s->last_use[crossing] > i && g->tensors[crossing].root == crossing)) continue;
+        if (i + 1 < g->n_ops && !(begun && open == 1 && crossing != RMI_NONE && g->tensors[crossing].maker >= lo &&
+                                  s->last_use[crossing] > i && g->tensors[crossing].root == crossing))
+            continue;
         s->stages[s->n].lo = lo;
         s->stages[s->n].hi = i + 1;
         s->stages[s->n].in = in;
@@ -3042,7 +3155,9 @@ RMI_FN void rmi_shp_carry_all(rmi_shape *s, const rm_graph *g)
         while (i >= s->stages[stage].hi) stage++;
         for (k = 0; k < op->out.n; k++) {
             uint32_t t = op->out.at[k];
-            if (g->tensors[t].is_output || op->pinned || ((!g->tensors[t].has_grad || s->skips[t]) && s->last_use[t] >= s->stages[stage].hi)) rmi_shp_carry(s, g, t);
+            if (g->tensors[t].is_output || op->pinned ||
+                ((!g->tensors[t].has_grad || s->skips[t]) && s->last_use[t] >= s->stages[stage].hi))
+                rmi_shp_carry(s, g, t);
         }
         if (op->pinned && op->has_bwd) rmi_shp_carry(s, g, rmi_low_buf(g, RMI_BUF_SAVED, i));
     }
@@ -3091,7 +3206,8 @@ RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, uint32_t span, 
 {
     uint32_t i;
     RMI_TRY(rmi_shp_tables(mem, g, s));
-    for (i = 0; i < g->n_tensors; i++) s->skips[i] = g->tensors[i].kind == RMI_ACT && g->tensors[i].has_grad && s->last_use[i] - g->tensors[i].maker > span;
+    for (i = 0; i < g->n_tensors; i++)
+        s->skips[i] = g->tensors[i].kind == RMI_ACT && g->tensors[i].has_grad && s->last_use[i] - g->tensors[i].maker > span;
     rmi_shp_cut(s, g);
     return rmi_shp_finish(mem, g, s);
 }
@@ -3148,7 +3264,9 @@ RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t mo
     for (;;) {
         uint32_t best = RMI_NONE, before = RMI_NONE, at = RMI_NONE;
         for (i = 0; i < n && end[i] < n; k = i, i = end[i], at = k)
-            if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best]) && rmi_shp_may_join(border, i, end[i], end[end[i]])) best = i, before = at;
+            if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best]) &&
+                rmi_shp_may_join(border, i, end[i], end[end[i]]))
+                best = i, before = at;
         if (best == RMI_NONE) break;
         end[best] = end[end[best]];
         if (end[best] < n) score[best] = rmi_shp_score(s, g, best, end[end[best]], stamp, ++now);
@@ -3198,7 +3316,8 @@ typedef struct rmi_home { /* where something is when the step starts and ends */
 #define RMI_LANES 5
 
 typedef struct rmi_figures {
-    uint64_t time_ns, first_ns, recomputed_ns, arena_top, live_bytes, host_top, busy[RMI_LANES], copied[2]; /* copied: to the device, to the host */
+    /* copied: to the device, to the host */
+    uint64_t time_ns, first_ns, recomputed_ns, arena_top, live_bytes, host_top, busy[RMI_LANES], copied[2];
     uint64_t runs, recomputed_runs;
 } rmi_figures;
 
@@ -3251,14 +3370,18 @@ RMI_RARE rm_result rmi_sch_sizes(const rm_graph *g, rmi_program *p)
             saved[k] = RMI_INF; /* known on the way forward only */
         } else if (s->what == RMI_ALLOC) {
             rmi_buf_kind kind = rmi_low_kind(g, s->buf, &k);
-            s->bytes = kind == RMI_BUF_SAVED ? saved[k] : kind == RMI_BUF_WS ? ws[k] : kind == RMI_BUF_OPT_WS ? opt[k] : rmi_low_bytes(g, s->buf);
+            s->bytes = kind == RMI_BUF_SAVED    ? saved[k]
+                       : kind == RMI_BUF_WS     ? ws[k]
+                       : kind == RMI_BUF_OPT_WS ? opt[k]
+                                                : rmi_low_bytes(g, s->buf);
         }
     }
     for (i = 0; i < p->n; i++) {
         rmi_stmt *s = &p->st[i];
         uint32_t k;
         if (s->what == RMI_RUN && s->run.way == RMI_FWD) left[s->run.id] = g->ops[s->run.id].forms[s->run.form].saved;
-        if (s->what != RMI_RUN && (s->what != RMI_ALLOC || s->bytes == RMI_INF) && rmi_low_kind(g, s->buf, &k) == RMI_BUF_SAVED) s->bytes = left[k];
+        if (s->what != RMI_RUN && (s->what != RMI_ALLOC || s->bytes == RMI_INF) && rmi_low_kind(g, s->buf, &k) == RMI_BUF_SAVED)
+            s->bytes = left[k];
     }
     rmi_arena_free(&tmp);
     return RM_OK;
@@ -3350,7 +3473,8 @@ RMI_FN size_t rmi_sch_cut(const rmi_space *s, uint64_t at)
 }
 
 /* Over leaves [a, b): add to live, raise freed to `until`, and report the maxima found before. */
-RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_t a, size_t b, int add, uint64_t until, uint32_t *live, uint64_t *freed)
+RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_t a, size_t b, int add, uint64_t until,
+                          uint32_t *live, uint64_t *freed)
 {
     size_t mid = lo + (hi - lo) / 2;
     if (a >= hi || b <= lo) return;
@@ -3370,7 +3494,8 @@ RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_
         if (*live < below + s->live[node]) *live = below + s->live[node];
         if (*freed < s->freed[node]) *freed = s->freed[node];
     }
-    s->live_max[node] = s->live[node] + (s->live_max[node * 2] > s->live_max[node * 2 + 1] ? s->live_max[node * 2] : s->live_max[node * 2 + 1]);
+    s->live_max[node] =
+        s->live[node] + (s->live_max[node * 2] > s->live_max[node * 2 + 1] ? s->live_max[node * 2] : s->live_max[node * 2 + 1]);
     s->freed_max[node] = rmi_max(s->freed[node], rmi_max(s->freed_max[node * 2], s->freed_max[node * 2 + 1]));
 }
 
@@ -3512,10 +3637,12 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t b, uint64_t l
     uint32_t str;
     char name[300], other[300];
     if (hi > sp->size)
-        return rmi_sim_fail(s, "%s ends at byte %u, past the %u bytes of the %s", rmi_sch_name(s->g, b, name), hi, sp->size, host ? "host memory" : "arena");
+        return rmi_sim_fail(s, "%s ends at byte %u, past the %u bytes of the %s", rmi_sch_name(s->g, b, name), hi, sp->size,
+                            host ? "host memory" : "arena");
     if (bytes && !rmi_sch_occupy(sp, lo, hi, &freed)) {
         uint32_t n = rmi_sim_neighbour(s, host, lo, hi);
-        return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->g, b, name), lo, hi, n == RMI_NONE ? "another buffer" : rmi_sch_name(s->g, n, other));
+        return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->g, b, name), lo, hi,
+                            n == RMI_NONE ? "another buffer" : rmi_sch_name(s->g, n, other));
     }
     RMI_TRY(rmi_sim_new_stretch(s, &str));
     s->str[str].lo = lo;
@@ -3603,7 +3730,9 @@ RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t b, uint32_t *str)
 {
     RMI_TRY(rmi_sim_at_device(s, b, str));
     if (!rmi_sim_same(s->value[b], rmi_sim_right(s, b)))
-        return rmi_sim_fail_buf(s, b, rmi_sim_nothing(s->value[b]) ? "is on the device and holds nothing yet" : "does not hold its whole, newest value");
+        return rmi_sim_fail_buf(s, b,
+                                rmi_sim_nothing(s->value[b]) ? "is on the device and holds nothing yet"
+                                                             : "does not hold its whole, newest value");
     return RM_OK;
 }
 
@@ -3664,7 +3793,8 @@ RMI_FN rm_result rmi_sim_alloc(rmi_sim *s, const rmi_stmt *st)
     rmi_buf_kind k = rmi_low_kind(s->g, b, &i);
     if (rmi_low_external(s->g, b)) return rmi_sim_fail_buf(s, b, "is the caller's memory: it is never allocated");
     if (s->dev[b] != RMI_NONE) return rmi_sim_fail_buf(s, b, "is allocated already");
-    if (k == RMI_BUF_VALUE && s->g->tensors[i].maker != RMI_NONE && s->g->ops[s->g->tensors[i].maker].view != RMI_NONE) return rmi_sim_fail_buf(s, b, "is a view: it comes to be by an alias");
+    if (k == RMI_BUF_VALUE && s->g->tensors[i].maker != RMI_NONE && s->g->ops[s->g->tensors[i].maker].view != RMI_NONE)
+        return rmi_sim_fail_buf(s, b, "is a view: it comes to be by an alias");
     if (k == RMI_BUF_WS || k == RMI_BUF_OPT_WS) {
         if (!rmi_arena_grow(&s->mem, (void **)&s->ws_live, &s->cap_ws, s->n_ws + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
         s->ws_live[s->n_ws++] = b;
@@ -3723,7 +3853,8 @@ RMI_RARE rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
     rmi_buf_kind k = rmi_low_kind(s->g, fresh, &i);
     if (k == RMI_BUF_GRAD) {
         const rmi_op *op;
-        if (rmi_low_kind(s->g, old, &of) != RMI_BUF_GRAD || s->g->tensors[of].maker == RMI_NONE) return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
+        if (rmi_low_kind(s->g, old, &of) != RMI_BUF_GRAD || s->g->tensors[of].maker == RMI_NONE)
+            return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
         op = &s->g->ops[s->g->tensors[of].maker];
         if (op->out.at[0] != of || !rmi_list_has(&op->share, i)) return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
         RMI_TRY(rmi_sim_share(s, fresh, old));
@@ -3745,7 +3876,8 @@ RMI_RARE rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
     RMI_TRY(rmi_sim_at_device(s, old, &str));
     if (s->str[str].first != old || s->next_name[old] != RMI_NONE) return rmi_sim_fail_buf(s, old, "has bytes that another name shares");
     if (rmi_low_external(s->g, old)) return rmi_sim_fail_buf(s, old, "is the caller's memory: nothing takes it over");
-    if (k != RMI_BUF_GRAD && (k != RMI_BUF_VALUE || s->g->tensors[i].maker == RMI_NONE)) return rmi_sim_fail_two(s, fresh, "may not take over the bytes of", old);
+    if (k != RMI_BUF_GRAD && (k != RMI_BUF_VALUE || s->g->tensors[i].maker == RMI_NONE))
+        return rmi_sim_fail_two(s, fresh, "may not take over the bytes of", old);
     RMI_TRY(rmi_sim_share(s, fresh, old));
     if (!rmi_arena_grow(&s->mem, (void **)&s->dying, &s->cap_dying, s->n_dying + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
     s->dying[s->n_dying++] = old;
@@ -3860,7 +3992,8 @@ RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run r, int again)
     uint32_t i, other;
     if (op->view != RMI_NONE) return rmi_sim_fail(s, "%s is a view: it runs by its alias", op->name);
     if (again && (op->flags & RM_ONCE)) return rmi_sim_fail(s, "%s runs once a step", op->name);
-    if (s->bits[r.id] && strcmp(s->bits[r.id], bits)) return rmi_sim_fail(s, "%s has run in this step in a variant that gives other bits", op->name);
+    if (s->bits[r.id] && strcmp(s->bits[r.id], bits))
+        return rmi_sim_fail(s, "%s has run in this step in a variant that gives other bits", op->name);
     s->bits[r.id] = bits;
     for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_sim_fresh(s, op->in.at[i], r.id));
     for (i = 0; i < op->out.n; i++) {
@@ -3889,7 +4022,8 @@ RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run r)
     RMI_TRY(rmi_sim_workspace(s, a->ws, a->ws_bytes));
     keep = a->saved != RMI_NONE && s->dev[a->saved] != RMI_NONE;
     if (keep) {
-        if (s->str[s->dev[a->saved]].hi - s->str[s->dev[a->saved]].lo < a->saved_bytes) return rmi_sim_fail_buf(s, a->saved, "is too small for what this variant leaves");
+        if (s->str[s->dev[a->saved]].hi - s->str[s->dev[a->saved]].lo < a->saved_bytes)
+            return rmi_sim_fail_buf(s, a->saved, "is too small for what this variant leaves");
         RMI_TRY(rmi_sim_write(s, a->saved));
         s->left_by[r.id] = r.form;
     }
@@ -3921,15 +4055,19 @@ RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t t, cons
     start = rmi_sim_full(s, t) - c->n;
     seq = start + s->given[t];
     if (!s->g->any_order && c->at[c->n - 1 - s->given[t]] != op_id)
-        return rmi_sim_fail(s, "the gradient of %s gets its contributions in reverse order of declaration: %s comes first", s->g->tensors[t].name, s->g->ops[c->at[c->n - 1 - s->given[t]]].name);
+        return rmi_sim_fail(s, "the gradient of %s gets its contributions in reverse order of declaration: %s comes first",
+                            s->g->tensors[t].name, s->g->ops[c->at[c->n - 1 - s->given[t]]].name);
     RMI_TRY(rmi_sim_at_device(s, b, &str));
     had = s->value[b];
     from = rmi_sim_moved_from(moved, n_moved, b);
     other = rmi_sim_other_name(s, b, 0);
     if (other != RMI_NONE && !(from != RMI_NONE && from == rmi_low_buf(s->g, RMI_BUF_GRAD, op->out.at[0]) && rmi_list_has(&op->share, t)))
         return rmi_sim_fail_two(s, other, "shares the bytes that this run writes of", b);
-    if (from != RMI_NONE && !rmi_sim_nothing(had)) return rmi_sim_fail_buf(s, b, "holds earlier contributions and cannot take over other bytes");
-    *after = rmi_sim_nothing(had) ? rmi_sim_content(seq, seq + 1) : had.b == seq ? rmi_sim_content(had.a, seq + 1) : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
+    if (from != RMI_NONE && !rmi_sim_nothing(had))
+        return rmi_sim_fail_buf(s, b, "holds earlier contributions and cannot take over other bytes");
+    *after = rmi_sim_nothing(had) ? rmi_sim_content(seq, seq + 1)
+             : had.b == seq       ? rmi_sim_content(had.a, seq + 1)
+                                  : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
     s->writes[s->n_writes++] = str;
     return RM_OK;
 }
@@ -3962,7 +4100,8 @@ RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run r)
     rmi_low_access(s->g, r, 1, a);
     for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_sim_fresh(s, p->needs.at[i], r.id));
     for (i = 0; i < a->n_reads; i++) {
-        if (a->reads[i] == rmi_low_buf(s->g, RMI_BUF_SAVED, r.id) && s->left_by[r.id] != r.form) return rmi_sim_fail_buf(s, a->reads[i], "is what another variant left");
+        if (a->reads[i] == rmi_low_buf(s->g, RMI_BUF_SAVED, r.id) && s->left_by[r.id] != r.form)
+            return rmi_sim_fail_buf(s, a->reads[i], "is what another variant left");
         RMI_TRY(rmi_sim_read(s, a->reads[i]));
     }
     /* the contents are decided before any changes, for targets may share bytes */
@@ -3988,13 +4127,16 @@ RMI_RARE rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
 {
     rmi_access *a = &s->acc;
     uint32_t i;
-    if (s->passed[id] || !rmi_low_has_update(s->p->step)) return rmi_sim_fail(s, "barrier %s has run already, or this step has no updates", s->g->barriers[id].name);
+    if (s->passed[id] || !rmi_low_has_update(s->p->step))
+        return rmi_sim_fail(s, "barrier %s has run already, or this step has no updates", s->g->barriers[id].name);
     rmi_low_access(s->g, rmi_low_run(RMI_BARRIER, id, 0, 0), 0, a);
     for (i = 0; i < a->n_reads; i++) {
         uint32_t b = a->reads[i], t = b - s->g->n_tensors;
         rmi_content full = rmi_sim_content(0, rmi_sim_full(s, t));
-        int there = s->dev[b] != RMI_NONE && rmi_sim_same(s->value[b], full), kept = s->hst[b] != RMI_NONE && rmi_sim_same(s->kept[b], full);
-        if ((!there && !kept) || (s->g->tensors[t].reduce != RMI_INF && !s->reduced[t])) return rmi_sim_fail_buf(s, b, "is not complete (and reduced) before the barrier");
+        int there = s->dev[b] != RMI_NONE && rmi_sim_same(s->value[b], full),
+            kept = s->hst[b] != RMI_NONE && rmi_sim_same(s->kept[b], full);
+        if ((!there && !kept) || (s->g->tensors[t].reduce != RMI_INF && !s->reduced[t]))
+            return rmi_sim_fail_buf(s, b, "is not complete (and reduced) before the barrier");
         s->reads[s->n_reads++] = there ? s->dev[b] : s->hst[b];
     }
     s->barrier_end = rmi_sim_work(s, RM_LANE_COMPUTE, s->g->barriers[id].ns, 0);
@@ -4005,7 +4147,8 @@ RMI_RARE rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
 RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t w)
 {
     uint32_t b = rmi_low_buf(s->g, RMI_BUF_GRAD, w);
-    if (!rmi_low_has_update(s->p->step) || s->g->tensors[w].reduce == RMI_INF || s->reduced[w] || s->updated[w]) return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", s->g->tensors[w].name);
+    if (!rmi_low_has_update(s->p->step) || s->g->tensors[w].reduce == RMI_INF || s->reduced[w] || s->updated[w])
+        return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", s->g->tensors[w].name);
     RMI_TRY(rmi_sim_read(s, b));
     RMI_TRY(rmi_sim_write(s, b));
     if (s->str[s->dev[b]].first != b || s->next_name[b] != RMI_NONE) return rmi_sim_fail_buf(s, b, "has bytes that another name shares");
@@ -4028,7 +4171,8 @@ RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t w, uint64_t not_before)
             if (i == 0 && !rmi_sim_same(s->value[own[0]], rmi_sim_right(s, own[0]))) return rmi_sim_fail_buf(s, own[0], "is not complete");
             continue;
         }
-        if (s->hst[own[i]] == RMI_NONE || !rmi_sim_same(s->kept[own[i]], rmi_sim_right(s, own[i]))) return rmi_sim_fail_buf(s, own[i], "is not whole in host memory, where this update runs");
+        if (s->hst[own[i]] == RMI_NONE || !rmi_sim_same(s->kept[own[i]], rmi_sim_right(s, own[i])))
+            return rmi_sim_fail_buf(s, own[i], "is not whole in host memory, where this update runs");
         s->reads[s->n_reads++] = s->hst[own[i]];
         if (i) s->writes[s->n_writes++] = s->hst[own[i]];
     }
@@ -4073,10 +4217,14 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run r)
 {
     rm_result result;
     size_t i;
-    uint32_t own = r.way == RMI_FWD || r.way == RMI_BWD ? rmi_low_buf(s->g, RMI_BUF_WS, r.id) : r.way == RMI_OPT ? rmi_low_buf(s->g, RMI_BUF_OPT_WS, r.id) : RMI_NONE;
+    uint32_t own = r.way == RMI_FWD || r.way == RMI_BWD ? rmi_low_buf(s->g, RMI_BUF_WS, r.id)
+                   : r.way == RMI_OPT                   ? rmi_low_buf(s->g, RMI_BUF_OPT_WS, r.id)
+                                                        : RMI_NONE;
     uint32_t base = 3 * s->g->n_tensors + s->g->n_ops;
     for (i = 0; i < s->n_ws; i++)
-        if (s->ws_live[i] != own || s->ws_used[own - base]) return rmi_sim_fail_buf(s, s->ws_live[i], "is still allocated: a workspace is allocated right before its run and freed right after");
+        if (s->ws_live[i] != own || s->ws_used[own - base])
+            return rmi_sim_fail_buf(s, s->ws_live[i],
+                                    "is still allocated: a workspace is allocated right before its run and freed right after");
     for (i = 0; i < s->n_ws; i++) s->ws_used[s->ws_live[i] - base] = 1;
     s->n_reads = s->n_writes = 0;
     switch ((rmi_way)r.way) {
@@ -4111,7 +4259,8 @@ RMI_RARE rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
     RMI_TRY(rmi_sim_at_device(s, b, &str));
     if (rmi_sim_nothing(s->value[b])) return rmi_sim_fail_buf(s, b, "holds nothing that could be offloaded");
     bytes = rmi_sim_length(s, b);
-    if (s->hst[b] != RMI_NONE && (s->str[s->hst[b]].lo != st->offset || s->str[s->hst[b]].hi != rmi_add(st->offset, bytes))) rmi_sim_drop_kept(s, b);
+    if (s->hst[b] != RMI_NONE && (s->str[s->hst[b]].lo != st->offset || s->str[s->hst[b]].hi != rmi_add(st->offset, bytes)))
+        rmi_sim_drop_kept(s, b);
     if (s->hst[b] == RMI_NONE) RMI_TRY(rmi_sim_place(s, 1, b, st->offset, bytes, &s->hst[b]));
     s->n_reads = s->n_writes = 0;
     s->reads[s->n_reads++] = str;
@@ -4130,7 +4279,8 @@ RMI_RARE rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t b)
     if (s->hst[b] == RMI_NONE || rmi_sim_nothing(s->kept[b])) return rmi_sim_fail_buf(s, b, "is not in host memory");
     RMI_TRY(rmi_sim_at_device(s, b, &str));
     if (s->str[str].first != b || s->next_name[b] != RMI_NONE) return rmi_sim_fail_buf(s, b, "has bytes that another name shares");
-    if (rmi_low_kind(s->g, b, &i) != RMI_BUF_GRAD && !rmi_sim_same(s->kept[b], rmi_sim_right(s, b))) return rmi_sim_fail_buf(s, b, "is stale in host memory");
+    if (rmi_low_kind(s->g, b, &i) != RMI_BUF_GRAD && !rmi_sim_same(s->kept[b], rmi_sim_right(s, b)))
+        return rmi_sim_fail_buf(s, b, "is stale in host memory");
     s->n_reads = s->n_writes = 0;
     s->reads[s->n_reads++] = s->hst[b];
     s->writes[s->n_writes++] = str;
@@ -4147,7 +4297,8 @@ RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
     rmi_content mine = s->value[b], theirs = s->kept[b];
     uint64_t bytes, ns = 0;
     RMI_TRY(rmi_sim_at_device(s, b, &str));
-    if (rmi_low_kind(s->g, b, &t) != RMI_BUF_GRAD || s->g->tensors[t].kind != RMI_PARAM || s->hst[b] == RMI_NONE || rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) || (mine.a < theirs.b && theirs.a < mine.b))
+    if (rmi_low_kind(s->g, b, &t) != RMI_BUF_GRAD || s->g->tensors[t].kind != RMI_PARAM || s->hst[b] == RMI_NONE ||
+        rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) || (mine.a < theirs.b && theirs.a < mine.b))
         return rmi_sim_fail_buf(s, b, "cannot be merged: contributions on the device are added to other ones in host memory");
     bytes = rmi_sim_length(s, b);
     RMI_TRY(rmi_sim_copy_ns(s, bytes, s->g->link.d2h, &ns));
@@ -4161,7 +4312,9 @@ RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
     s->writes[s->n_writes++] = s->hst[b];
     rmi_sim_work(s, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, s->g->link.add), 0);
     rmi_sim_release(s, staging);
-    s->kept[b] = mine.b == theirs.a ? rmi_sim_content(mine.a, theirs.b) : theirs.b == mine.a ? rmi_sim_content(theirs.a, mine.b) : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
+    s->kept[b] = mine.b == theirs.a   ? rmi_sim_content(mine.a, theirs.b)
+                 : theirs.b == mine.a ? rmi_sim_content(theirs.a, mine.b)
+                                      : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
     s->value[b] = rmi_sim_content(0, 0);
     return RM_OK;
 }
@@ -4212,7 +4365,9 @@ RMI_RARE rm_result rmi_sim_finish_ops(rmi_sim *s)
         if (op->mutates.n && !s->ran[i]) return rmi_sim_fail(s, "%s never runs, and it has consts to bring up to date", op->name);
         if ((op->flags & RM_ONCE) && s->ran[i] != 1) return rmi_sim_fail(s, "%s must run exactly once", op->name);
         for (k = 0; k < op->grad_in.n && rmi_low_has_backward(s->p->step); k++)
-            if (!s->done[s->done_at[i] + k]) return rmi_sim_fail(s, "the backward of %s never gives its contribution to the gradient of %s", op->name, g->tensors[op->grad_in.at[k]].name);
+            if (!s->done[s->done_at[i] + k])
+                return rmi_sim_fail(s, "the backward of %s never gives its contribution to the gradient of %s", op->name,
+                                    g->tensors[op->grad_in.at[k]].name);
     }
     return RM_OK;
 }
@@ -4225,9 +4380,11 @@ RMI_RARE rm_result rmi_sim_finish_grads(rmi_sim *s)
         const rmi_tensor *t = &g->tensors[i];
         uint32_t b = rmi_low_buf(g, RMI_BUF_GRAD, i);
         rmi_content full = rmi_sim_content(0, rmi_sim_full(s, i));
-        if (t->is_output && (s->dev[i] == RMI_NONE || !rmi_sim_same(s->value[i], rmi_sim_right(s, i)))) return rmi_sim_fail_buf(s, i, "is an output and is not on the device at the end");
+        if (t->is_output && (s->dev[i] == RMI_NONE || !rmi_sim_same(s->value[i], rmi_sim_right(s, i))))
+            return rmi_sim_fail_buf(s, i, "is an output and is not on the device at the end");
         if (!t->consumers.n || t->kind == RMI_ACT || !rmi_low_has_backward(s->p->step)) continue;
-        if (t->kind == RMI_PARAM && rmi_low_has_update(s->p->step) && t->reduce != RMI_INF && !s->reduced[i]) return rmi_sim_fail_buf(s, b, "is never reduced");
+        if (t->kind == RMI_PARAM && rmi_low_has_update(s->p->step) && t->reduce != RMI_INF && !s->reduced[i])
+            return rmi_sim_fail_buf(s, b, "is never reduced");
         if (t->updates && rmi_low_has_update(s->p->step)) {
             if (!s->updated[i]) return rmi_sim_fail_buf(s, i, "is never updated");
             continue;
@@ -4250,14 +4407,18 @@ RMI_RARE rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
         rmi_buf_kind kind = rmi_low_kind(g, h->buf, &i);
         declared[h->buf] |= (uint8_t)(h->host ? 2 : 1);
         if (kind == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT) continue;
-        if (str == RMI_NONE || s->str[str].lo != h->offset) return rmi_sim_fail_buf(s, h->buf, "is not at the end where it was at the start");
-        if (kind == RMI_BUF_GRAD ? rmi_low_hands_on(s->p->step) && g->tensors[i].consumers.n && !rmi_sim_same(c, rmi_sim_right(s, h->buf)) : !rmi_sim_same(c, rmi_sim_right(s, h->buf)))
+        if (str == RMI_NONE || s->str[str].lo != h->offset)
+            return rmi_sim_fail_buf(s, h->buf, "is not at the end where it was at the start");
+        if (kind == RMI_BUF_GRAD
+                ? rmi_low_hands_on(s->p->step) && g->tensors[i].consumers.n && !rmi_sim_same(c, rmi_sim_right(s, h->buf))
+                : !rmi_sim_same(c, rmi_sim_right(s, h->buf)))
             return rmi_sim_fail_buf(s, h->buf, "is not whole and newest at the end where it was at the start");
     }
     for (i = 0; i < g->n_tensors && rmi_low_hands_on(s->p->step); i++) {
         const rmi_tensor *t = &g->tensors[i];
         b = rmi_low_buf(g, RMI_BUF_GRAD, i);
-        if (t->kind == RMI_PARAM && t->consumers.n && !t->external && t->grad_bytes && !declared[b]) return rmi_sim_fail_buf(s, b, "has no place where the next step finds it");
+        if (t->kind == RMI_PARAM && t->consumers.n && !t->external && t->grad_bytes && !declared[b])
+            return rmi_sim_fail_buf(s, b, "has no place where the next step finds it");
     }
     for (b = 0; b < n; b++) {
         if (s->dev[b] != RMI_NONE && !(declared[b] & 1) && !rmi_low_external(g, b)) rmi_sim_drop(s, b);
@@ -4332,7 +4493,9 @@ RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
         if (st->what != RMI_ALLOC && st->what != RMI_OFFLOAD && st->what != RMI_MERGE) continue;
         k = st->what != RMI_ALLOC;
         s->space[k].cut[cuts[k]++] = st->offset;
-        if (!s->alone) s->space[k].cut[cuts[k]++] = rmi_add(st->offset, !k || rmi_low_kind(g, st->buf, &id) == RMI_BUF_SAVED ? st->bytes : rmi_low_bytes(g, st->buf));
+        if (!s->alone)
+            s->space[k].cut[cuts[k]++] =
+                rmi_add(st->offset, !k || rmi_low_kind(g, st->buf, &id) == RMI_BUF_SAVED ? st->bytes : rmi_low_bytes(g, st->buf));
     }
     for (k = 0; k < 2; k++) {
         s->space[k].n_cut = cuts[k];
@@ -4360,7 +4523,9 @@ RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
     s->left_by = RMI_NEW(&s->mem, uint32_t, g->n_ops);
     s->bits = RMI_NEW(&s->mem, const char *, g->n_ops);
     s->done_at = RMI_NEW(&s->mem, uint32_t, (size_t)g->n_ops + 1);
-    if (!s->dev || !s->hst || !s->next_name || !s->value || !s->kept || !s->ws_used || !s->version || !s->given || !s->updated || !s->reduced || !s->passed || !s->ran || !s->left_by || !s->bits || !s->done_at) return RM_ERROR_MEMORY;
+    if (!s->dev || !s->hst || !s->next_name || !s->value || !s->kept || !s->ws_used || !s->version || !s->given || !s->updated ||
+        !s->reduced || !s->passed || !s->ran || !s->left_by || !s->bits || !s->done_at)
+        return RM_ERROR_MEMORY;
     for (i = 0; i < nb; i++) s->dev[i] = s->hst[i] = s->next_name[i] = RMI_NONE;
     for (i = 0; i < g->n_ops; i++) s->done_at[i + 1] = s->done_at[i] + g->ops[i].grad_in.n;
     s->done = RMI_NEW(&s->mem, uint8_t, s->done_at[g->n_ops]);
@@ -4382,7 +4547,9 @@ RMI_RARE rm_result rmi_sim_homes(rmi_sim *s)
         const rmi_home *h = &s->p->homes[k];
         rmi_buf_kind kind = rmi_low_kind(s->g, h->buf, &i);
         uint32_t *at = h->host ? &s->hst[h->buf] : &s->dev[h->buf];
-        if (rmi_low_external(s->g, h->buf) || kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? s->g->tensors[i].kind == RMI_ACT : s->g->tensors[i].kind != RMI_PARAM)) return rmi_sim_fail_buf(s, h->buf, "is not something that a step starts with");
+        if (rmi_low_external(s->g, h->buf) || kind > RMI_BUF_STATE ||
+            (kind == RMI_BUF_VALUE ? s->g->tensors[i].kind == RMI_ACT : s->g->tensors[i].kind != RMI_PARAM))
+            return rmi_sim_fail_buf(s, h->buf, "is not something that a step starts with");
         if (*at != RMI_NONE) return rmi_sim_fail_buf(s, h->buf, "is placed twice");
         if (h->host && rmi_low_stays(s->g, h->buf)) return rmi_sim_fail_buf(s, h->buf, "was declared to stay on the device (RM_STAYS)");
         RMI_TRY(rmi_sim_place(s, h->host, h->buf, h->offset, rmi_low_bytes(s->g, h->buf), at));
@@ -4458,7 +4625,10 @@ RMI_RARE rm_result rmi_sch_replay(const rm_graph *g, rmi_program *p, rmi_error *
     rmi_arena_free(&s.mem);
     return r;
 }
-RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at) { return rmi_sch_replay(g, p, err, at, NULL); }
+RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at)
+{
+    return rmi_sch_replay(g, p, err, at, NULL);
+}
 
 /* =====================================================================================================================
    >>sequence - a list of runs with repeats -> lifetimes and statements; the language solvers speak
@@ -4470,8 +4640,9 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err
    what the host lacks is made), COPY_IN (a new instance on the device; the old one ended at its last use), COPY_MERGE (a gradient,
    added to its host copy; the device's is gone), COPY_DROP; HOLD makes an instance live until there, as the source of a copy
    must while that lasts (form 1: the staging bytes of its merge; 2: they,
-   or those of its copy, are nobody else's, for they are in use when the next step begins). A home on the device that is copied in again ends as any other; the last instance is at the home's
-   address. Host copies live from the first COPY_OUT to COPY_DROP or the end, and are stretches of their own. O(accesses).
+   or those of its copy, are nobody else's, for they are in use when the next step begins). A home on the device that is copied in
+   again ends as any other; the last instance is at the home's address. Host copies live from the first COPY_OUT to COPY_DROP or the
+   end, and are stretches of their own. O(accesses).
    ================================================================================================================== */
 typedef struct rmi_seq_inst { /* one life of one buffer */
     uint32_t buf, first, last;
@@ -4560,7 +4731,8 @@ RMI_INLINE int rmi_seq_ignored(const rmi_seq *q, uint32_t b)
 RMI_FN rm_result rmi_seq_new_inst(rmi_seq *q, uint32_t b, uint32_t at, uint64_t bytes)
 {
     rmi_seq_inst *s;
-    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, (size_t)q->n_inst + 1, sizeof(rmi_seq_inst))) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, (size_t)q->n_inst + 1, sizeof(rmi_seq_inst)))
+        return RM_ERROR_MEMORY;
     s = &q->inst[q->n_inst];
     s->buf = b;
     s->first = s->last = at;
@@ -4704,7 +4876,8 @@ RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
         if (q->inst[c].again == RMI_NONE) q->inst[c].again = p;
         q->inst[c].last = p;
     }
-    if (a->saved != RMI_NONE && (q->cur[a->saved] == RMI_NONE || q->inst[q->cur[a->saved]].home != 3)) RMI_TRY(rmi_seq_new_inst(q, a->saved, p, a->saved_bytes));
+    if (a->saved != RMI_NONE && (q->cur[a->saved] == RMI_NONE || q->inst[q->cur[a->saved]].home != 3))
+        RMI_TRY(rmi_seq_new_inst(q, a->saved, p, a->saved_bytes));
     return RM_OK;
 }
 
@@ -4734,11 +4907,13 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
     for (p = 0; p < q->n; p++) RMI_TRY(rmi_seq_life(q, p));
     for (i = 0; i < q->n_inst; i++) { /* inputs may die early, weights not, unless they are copied in again */
         rmi_seq_inst *s = &q->inst[i];
-        if (s->last == RMI_NONE || s->home == 3 || (s->home == 1 && q->cur[s->buf] == i)) s->last = q->n; /* an input that nobody reads stays where it is */
+        /* an input that nobody reads stays where it is */
+        if (s->last == RMI_NONE || s->home == 3 || (s->home == 1 && q->cur[s->buf] == i)) s->last = q->n;
         else if (s->home == 1 && s->first) s->home = 0, s->place = 0;
     }
     for (i = 0; i < q->n_homes; i++)
-        if (q->homes[i].host == 2 && q->cur[q->homes[i].buf] != RMI_NONE && !q->inst[q->cur[q->homes[i].buf]].place) q->inst[q->cur[q->homes[i].buf]].place = i + 1;
+        if (q->homes[i].host == 2 && q->cur[q->homes[i].buf] != RMI_NONE && !q->inst[q->cur[q->homes[i].buf]].place)
+            q->inst[q->cur[q->homes[i].buf]].place = i + 1;
     for (i = 0; i < q->n_kept; i++) /* what is not dropped stays */
         if (q->hst[q->kept[i].buf] == i) q->kept[i].end = q->n + 1;
     for (i = 0; i < q->n_exit; i++) RMI_TRY(rmi_seq_use(q, q->exit[i], q->n));
@@ -4746,7 +4921,8 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
         if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, i, q->n));
         if (rmi_seq_grad_stays(q->g, q->step, i)) {
             uint32_t b = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
-            RMI_TRY(q->hst[b] != RMI_NONE ? rmi_seq_use_kept(q, b, q->n) : rmi_seq_use(q, b, q->n)); /* what went out is at home there */
+            /* what went out is at home there */
+            RMI_TRY(q->hst[b] != RMI_NONE ? rmi_seq_use_kept(q, b, q->n) : rmi_seq_use(q, b, q->n));
         }
     }
     rmi_seq_clean(q);
@@ -4909,7 +5085,8 @@ RMI_FN uint32_t rmi_seq_root_stretch(const rmi_seq *q, uint32_t i)
     uint32_t t, other, k;
     if (rmi_low_kind(q->g, q->inst[i].buf, &t) != RMI_BUF_VALUE) return RMI_NONE;
     for (k = 0; k < i; k++)
-        if (rmi_low_kind(q->g, q->inst[k].buf, &other) == RMI_BUF_VALUE && q->g->tensors[other].root == q->g->tensors[t].root) return q->inst[k].stretch;
+        if (rmi_low_kind(q->g, q->inst[k].buf, &other) == RMI_BUF_VALUE && q->g->tensors[other].root == q->g->tensors[t].root)
+            return q->inst[k].stretch;
     return RMI_NONE;
 }
 
@@ -5058,13 +5235,16 @@ RMI_RARE rm_result rmi_seq_build(rmi_seq *q)
     q->kept_at = p < q->n ? RMI_NEW(q->mem, uint32_t, q->n) : NULL;
     if (p < q->n && !q->kept_at) return RM_ERROR_MEMORY;
     /* room for what the last one took: lists much alike are built in a row */
-    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst))) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, was_inst, sizeof(rmi_seq_inst)))
+        return RM_ERROR_MEMORY;
     RMI_TRY(rmi_seq_lives(q));
     if (whole > RMI_SEQ_MANY || (whole && !was_st)) { /* a run, an instance's begin and end; many: no more than that */
         was_str = q->n_inst;
         was_st = whole + 2 * (size_t)q->n_inst;
     }
-    if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) || !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, was_str, sizeof(rmi_seq_stretch)) ||
+        !rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, was_st, sizeof(rmi_stmt)))
+        return RM_ERROR_MEMORY;
     return rmi_seq_emit(q);
 }
 
@@ -5267,7 +5447,9 @@ RMI_COLD rm_result rmi_chn_is_of(rmi_arena *temp, const rmi_chn_table *t, const 
         rmi_chn_class own;
         if (c->in_bytes != in_bytes || c->stage.n_options != chain->stages[i].n_options) return RM_OK;
         RMI_TRY(rmi_chn_copy_stage(temp, &chain->stages[i], in_bytes, &own));
-        if (memcmp(&own.stage, &c->stage, offsetof(rmi_chn_stage, n_options)) || memcmp(own.stage.options, c->stage.options, own.stage.n_options * sizeof *own.stage.options)) return RM_OK;
+        if (memcmp(&own.stage, &c->stage, offsetof(rmi_chn_stage, n_options)) ||
+            memcmp(own.stage.options, c->stage.options, own.stage.n_options * sizeof *own.stage.options))
+            return RM_OK;
     }
     *yes = t->n == chain->n;
     return RM_OK;
@@ -5581,7 +5763,9 @@ RMI_INLINE uint64_t rmi_chn_worth(uint64_t slack, uint64_t ns) { return ns - (ns
    `from` is what it was at the cell's beginning. Among equal stages most candidates are as good as the best there. */
 RMI_INLINE void rmi_chn_rest(rmi_chn_solver *s, rmi_chn_sum *c, uint32_t which, uint32_t cell, uint64_t from)
 {
-    if (!s->slack_ppm || which < s->n_keeps || which == s->fastest || from == RMI_INF || from - s->env[s->n_env - 1].ns > from / 256) return;
+    if (!s->slack_ppm || which < s->n_keeps || which == s->fastest || from == RMI_INF ||
+        from - s->env[s->n_env - 1].ns > from / 256)
+        return;
     if (s->views[which].cell < cell + 1 + c->rest) s->views[which].cell = cell + 1 + c->rest;
     c->rest = c->rest < 31 ? c->rest * 2 + 1 : c->rest;
 }
@@ -6329,7 +6513,8 @@ RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, r
     way.ppm = chain->tolerance_ppm;
     if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, 0, RMI_INF, &t);
     for (i = 0; i < chain->n; i++) options += chain->stages[i].n_options;
-    for (i = chain->n > 128; i < n && r == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) { /* longer chains exceed the first way */
+    /* longer chains exceed the first way */
+    for (i = chain->n > 128; i < n && r == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
         if (rmi_chn_ways[i].options * (uint64_t)chain->n > options) continue;
         rmi_arena_free(&own);
         r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? rmi_chn_ways[i].limit * RMI_CHN_WORK : RMI_INF, &t);
@@ -6465,7 +6650,8 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
     rmi_chn_option **options;  /* by stage */
     const uint8_t **kept;      /* by stage: for each option a code, see below. Option 0 keeps all */
     int many;                  /* options that do not keep all */
-    uint32_t *mode_at, *modes; /* by op: where its forms begin in modes; NULL: ops run as declared. By form: the first of its mode */
+    uint32_t *mode_at, *modes; /* by op: where its forms begin in modes; NULL: ops
+                                  run as declared. By form: the first of its mode */
     uint64_t *most_ws;         /* by stage: of all forms */
     uint8_t *pass_level;       /* by stage: workspace of forwards that keep nothing */
     uint8_t *fresh, *todo;     /* by op: scratch: rerun in this backward; to be rerun next, all 0 */
@@ -6493,7 +6679,10 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
 /* The code of an option of a stage of m ops: a byte an op (bit 0: what it makes is kept; the rest: the form that stands for its
    mode), and one byte more: the level of workspace. */
 RMI_FN size_t rmi_blk_code(const rmi_stage *s) { return (size_t)(s->hi - s->lo) + 1; }
-RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option) { return b->kept[stage] + option * rmi_blk_code(&b->shape->stages[stage]); }
+RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option)
+{
+    return b->kept[stage] + option * rmi_blk_code(&b->shape->stages[stage]);
+}
 RMI_FN uint32_t rmi_blk_mode(const rmi_stage *s, const uint8_t *kept, uint32_t op) { return kept[op - s->lo] >> 1; }
 
 RMI_FN uint64_t rmi_blk_cap(const rmi_blk *b, const rmi_stage *s, uint32_t level)
@@ -6515,7 +6704,9 @@ RMI_FN uint32_t rmi_blk_fwd_form(const rmi_blk *b, uint32_t i, int again, uint64
     uint32_t f, best = 0;
     for (f = 1; f < op->n_forms && b->mode_at && !op->pinned; f++) {
         const rmi_form *x = &op->forms[f], *y = &op->forms[best];
-        if (b->modes[b->mode_at[i] + f] != RMI_NONE && rmi_blk_prefers(again ? x->again : x->fwd, x->fwd_ws, again ? y->again : y->fwd, y->fwd_ws, cap)) best = f;
+        if (b->modes[b->mode_at[i] + f] != RMI_NONE &&
+            rmi_blk_prefers(again ? x->again : x->fwd, x->fwd_ws, again ? y->again : y->fwd, y->fwd_ws, cap))
+            best = f;
     }
     return best;
 }
@@ -6596,7 +6787,8 @@ RMI_FN uint32_t rmi_blk_updates(const rm_graph *g, uint32_t op, rmi_run *runs)
 
 /* The backward of op i in a mode, each param's reduction as soon as its gradient is complete, its update as soon as nobody reads
    it any more. b: NULL, or who picks among the forms of the mode. */
-RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *g, uint32_t step, uint32_t i, uint32_t mode, uint64_t cap, rmi_run *runs)
+RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *g, uint32_t step, uint32_t i, uint32_t mode, uint64_t cap,
+                                    rmi_run *runs)
 {
     const rmi_op *op = &g->ops[i];
     const rmi_form *f = &op->forms[mode];
@@ -6735,7 +6927,8 @@ RMI_FN void rmi_blk_select(rmi_blk *b, uint32_t i, uint32_t k)
 /* --- how much */
 
 /* Runs the scratch runs through >>sequence: peak, bytes at the end, time. */
-RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, uint32_t n_exit, int reran, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
+RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, uint32_t n_exit, int reran, uint64_t *peak,
+                                 uint64_t *at_end, uint64_t *ns)
 {
     rmi_seq *q = &b->seq;
     q->runs = b->runs;
@@ -6754,7 +6947,8 @@ RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, 
 }
 
 /* One forward of the stage: from its input, with what is in exit wanted afterwards (and the input too, if hold). */
-RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t stage, const uint8_t *kept, uint8_t bits, uint32_t n_exit, int hold, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
+RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t stage, const uint8_t *kept, uint8_t bits,
+                                      uint32_t n_exit, int hold, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
 {
     uint32_t n = rmi_blk_forward(b, s, kept, bits, b->runs), n_entry = 0;
     uint64_t idle = 0;
@@ -6769,7 +6963,10 @@ RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t s
     return RM_OK;
 }
 
-RMI_INLINE uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t) { return rmi_round_up(rmi_seq_bytes_at_end(&b->seq, t), b->granule); }
+RMI_INLINE uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t)
+{
+    return rmi_round_up(rmi_seq_bytes_at_end(&b->seq, t), b->granule);
+}
 
 /* Forward that saves nothing, first and again, input dying and staying. */
 RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn_stage *c)
@@ -6817,16 +7014,22 @@ RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
     for (leaf = 0; leaf < 2; leaf++)
         for (again = 0; again < 2; again++)
             for (hold = 0; hold < 2; hold++) {
-                uint64_t peak, at_end, *ns = leaf ? &o->leaf_ns[again] : &o->fwd_ns[again], *to = leaf ? &o->leaf_peak[hold] : &o->fwd_peak[hold];
+                uint64_t peak, at_end, *ns = leaf ? &o->leaf_ns[again] : &o->fwd_ns[again],
+                                       *to = leaf ? &o->leaf_peak[hold] : &o->fwd_peak[hold];
                 uint32_t n_exit = 0;
                 int out = s->out != RMI_NONE && (!leaf || o->reads_out);
                 for (k = 0; k < b->n_keep; k++) b->exit[n_exit++] = b->keep[k];
                 if (out) b->exit[n_exit++] = s->out;
-                RMI_TRY(rmi_blk_forward_peak(b, s, i, kept, !again ? 0 : out ? RMI_BLK_BOTH : RMI_BLK_KEEP, n_exit, (int)(hold | o->reads_in), &peak, &at_end, ns));
+                RMI_TRY(rmi_blk_forward_peak(b, s, i, kept,
+                                             !again ? 0
+                                             : out  ? RMI_BLK_BOTH
+                                                    : RMI_BLK_KEEP,
+                                             n_exit, (int)(hold | o->reads_in), &peak, &at_end, ns));
                 *to = rmi_max(*to, peak);
                 if (leaf) continue;
                 if (out && !b->shape->carried[s->out]) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->out));
-                if ((hold || o->reads_in) && s->in != RMI_NONE && !b->shape->carried[s->in]) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->in));
+                if ((hold || o->reads_in) && s->in != RMI_NONE && !b->shape->carried[s->in])
+                    at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->in));
                 o->saved = rmi_max(o->saved, at_end);
             }
     return RM_OK;
@@ -6838,7 +7041,8 @@ RMI_FN void rmi_blk_enter(rmi_blk *b, uint32_t *n, uint32_t buf, uint64_t bytes)
     b->entry_bytes[(*n)++] = bytes;
 }
 
-/* Does a backward of op `from` or a later one give tensor t gradient? Where long lives are carried, all of it may come from before. */
+/* Does a backward of op `from` or a later one give tensor t gradient?
+   Where long lives are carried, all of it may come from before. */
 RMI_FN int rmi_blk_given_from(const rm_graph *g, uint32_t t, uint32_t from)
 {
     const rmi_list *c = &g->tensors[t].consumers;
@@ -6861,15 +7065,19 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) rmi_blk_enter(b, &n_entry, s->in, b->in_bytes[i]);
     if (o->reads_out && s->out != RMI_NONE && !b->shape->carried[s->out]) rmi_blk_enter(b, &n_entry, s->out, b->stages[i].out_bytes);
     for (k = 0; k < b->n_keep; k++) {
-        uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : b->room[g->tensors[t].root];
+        uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved
+                                                                          : b->room[g->tensors[t].root];
         rmi_blk_enter(b, &n_entry, b->keep[k], bytes);
     }
-    if (s->out != RMI_NONE && rmi_blk_given_from(g, s->out, s->hi)) rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
-    if (s->in != RMI_NONE && rmi_blk_given_from(g, s->in, s->lo) && g->ops[g->tensors[s->in].maker].has_bwd) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
+    if (s->out != RMI_NONE && rmi_blk_given_from(g, s->out, s->hi))
+        rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
+    if (s->in != RMI_NONE && rmi_blk_given_from(g, s->in, s->lo) && g->ops[g->tensors[s->in].maker].has_bwd)
+        b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
     b->seq.n_uncounted = b->n_carried;
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].out.n; j++)
-            if (rmi_blk_skips(b, g->ops[k].out.at[j])) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
+            if (rmi_blk_skips(b, g->ops[k].out.at[j]))
+                b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
     for (k = s->lo; k < s->hi; k++)
         for (j = 0; j < g->ops[k].in.n; j++) {
             t = g->ops[k].in.at[j];
@@ -6878,9 +7086,11 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
             if (g->tensors[t].kind == RMI_ACT || (rmi_low_grads_resident(b->step) && g->tensors[t].kind == RMI_PARAM)) continue;
             if (b->begun[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
             else if (!rmi_list_has(&g->ops[k].grad_in, t)) continue;
-            else if (g->tensors[t].reader < s->lo || g->n_barriers || rmi_seq_grad_stays(g, b->step, t)) b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
+            else if (g->tensors[t].reader < s->lo || g->n_barriers || rmi_seq_grad_stays(g, b->step, t))
+                b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
         }
-    for (hold = 0; hold < (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in] ? 2u : 1u); hold++) { /* who made the input may want it still */
+    /* who made the input may want it still */
+    for (hold = 0; hold < (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in] ? 2u : 1u); hold++) {
         if (hold) b->exit[n_exit++] = s->in;
         RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &peak, &at_end, &o->bwd_ns));
         o->bwd_peak = rmi_max(o->bwd_peak, peak);
@@ -6924,7 +7134,9 @@ RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_lis
     rmi_chn_option *o;
     uint64_t din = 0, grown = 0;
     rm_result r;
-    if (!rmi_arena_grow(mem, (void **)&l->at, &l->cap, (size_t)l->n + 1, sizeof *l->at) || !rmi_arena_grow(mem, (void **)&l->kept, &l->cap_kept, ((size_t)l->n + 1) * l->m, 1)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(mem, (void **)&l->at, &l->cap, (size_t)l->n + 1, sizeof *l->at) ||
+        !rmi_arena_grow(mem, (void **)&l->kept, &l->cap_kept, ((size_t)l->n + 1) * l->m, 1))
+        return RM_ERROR_MEMORY;
     o = &l->at[l->n];
     memset(o, 0, sizeof *o);
     memcpy(l->kept + (size_t)l->n * l->m, kept, l->m);
@@ -6949,7 +7161,8 @@ RMI_FN int rmi_blk_covers(const rmi_chn_option *x, const rmi_chn_option *y, cons
 {
     return x->reads_in <= y->reads_in && x->reads_out <= y->reads_out && x->saved <= y->saved + all->saved / 256 * slack &&
            x->bwd_peak <= y->bwd_peak + all->bwd_peak / 256 * slack && x->bwd_ns <= y->bwd_ns + all->bwd_ns / 1024 * slack &&
-           x->fwd_peak[1] <= y->fwd_peak[1] + all->fwd_peak[1] / 256 * slack && x->fwd_ns[0] <= y->fwd_ns[0] + all->fwd_ns[0] / 1024 * slack;
+           x->fwd_peak[1] <= y->fwd_peak[1] + all->fwd_peak[1] / 256 * slack &&
+           x->fwd_ns[0] <= y->fwd_ns[0] + all->fwd_ns[0] / 1024 * slack;
 }
 
 /* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
@@ -6973,7 +7186,8 @@ RMI_RARE void rmi_blk_pareto(rmi_blk_list *l)
     l->n = (uint32_t)rmi_min(l->n, RMI_BLK_OPTIONS);
 }
 
-/* Of a code: byte op becomes that of another mode; or its bit 0 is cleared; or that of all that would have to be held instead, too. */
+/* Of a code: byte op becomes that of another mode; or its bit 0 is
+   cleared; or that of all that would have to be held instead, too. */
 typedef struct rmi_blk_change {
     uint64_t price;
     uint32_t op, mode;
@@ -7033,7 +7247,8 @@ RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *c)
     memcpy(c->was, c->kept, m);
     memset(c->held, 0, m);
     for (k = 0; k < b->n_keep; k++)
-        if (rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_VALUE && rmi_blk_inner(b, s, g->tensors[t].root)) c->held[g->tensors[g->tensors[t].root].maker - s->lo] = 1;
+        if (rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_VALUE && rmi_blk_inner(b, s, g->tensors[t].root))
+            c->held[g->tensors[g->tensors[t].root].maker - s->lo] = 1;
     if (o.reads_out && rmi_blk_inner(b, s, s->out)) c->held[g->tensors[s->out].maker - s->lo] = 1;
 }
 
@@ -7045,7 +7260,9 @@ RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *c, 
     if (rmi_blk_apply(b, &b->shape->stages[i], x, c)) {
         rmi_blk_cost(b, i, c, &o, &bytes, &ns);
         if (o.reads_out > c->reads_out) bytes = rmi_add(bytes, b->stages[i].out_bytes);
-        price = bytes >= c->bytes ? RMI_MAX : rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, c->ns)), (uint64_t)1 << 20, c->bytes - bytes), RMI_MAX);
+        price = bytes >= c->bytes
+                    ? RMI_MAX
+                    : rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, c->ns)), (uint64_t)1 << 20, c->bytes - bytes), RMI_MAX);
     }
     memcpy(c->kept, c->was, m);
     return price;
@@ -7131,7 +7348,8 @@ RMI_RARE uint32_t rmi_blk_modes(const rmi_blk *b, uint32_t i, uint8_t *modes)
     return n;
 }
 
-/* Code number `at` of stage s: all kept, fastest modes; then every other one. Returns how many there are, at most RMI_BLK_CODES + 1. */
+/* Code number `at` of stage s: all kept, fastest modes; then every
+   other one. Returns how many there are, at most RMI_BLK_CODES + 1. */
 RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *s, uint32_t at, uint8_t *kept)
 {
     uint8_t modes[RMI_BLK_MODES];
@@ -7217,7 +7435,8 @@ RMI_RARE rm_result rmi_blk_scratch(rmi_blk *b)
     size_t nb = rmi_low_buffers(g), lists;
     for (i = 0; i < n; i++) {
         uint32_t runs = 0;
-        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++) runs += 2 * (g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n) + rmi_low_parts(&g->ops[k]) + 3;
+        for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++)
+            runs += 2 * (g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n) + rmi_low_parts(&g->ops[k]) + 3;
         if (runs > most) most = runs;
     }
     lists = 2 * (size_t)most + 8;
@@ -7243,7 +7462,9 @@ RMI_RARE rm_result rmi_blk_scratch(rmi_blk *b)
     b->entry = RMI_NEW(b->mem, uint32_t, lists);
     b->entry_bytes = RMI_NEW(b->mem, uint64_t, lists);
     if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like || !b->room || !b->most_ws || !b->pass_level) return RM_ERROR_MEMORY;
-    if (!b->stages || !b->wanted || !b->counted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes) return RM_ERROR_MEMORY;
+    if (!b->stages || !b->wanted || !b->counted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs ||
+        !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes)
+        return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) b->room[i] = g->tensors[i].external ? 0 : g->tensors[i].bytes;
     return RM_OK;
 }
@@ -7268,15 +7489,23 @@ RMI_RARE int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
     const rm_graph *g = b->g;
     const rmi_stage *s = &b->shape->stages[i], *t = &b->shape->stages[j];
     uint32_t k, e;
-    if ((s->in == RMI_NONE) != (t->in == RMI_NONE) || (s->out == RMI_NONE) != (t->out == RMI_NONE) || s->hi - s->lo != t->hi - t->lo) return 0;
+    if ((s->in == RMI_NONE) != (t->in == RMI_NONE) || (s->out == RMI_NONE) != (t->out == RMI_NONE) ||
+        s->hi - s->lo != t->hi - t->lo)
+        return 0;
     if (b->in_bytes[i] != b->in_bytes[j] || b->dout_bytes[i] != b->dout_bytes[j] || !i || !j) return 0;
     for (k = 0; k < s->hi - s->lo; k++) {
         const rmi_op *x = &g->ops[s->lo + k], *y = &g->ops[t->lo + k];
-        if (b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, s->lo + k)] != b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, t->lo + k)]) return 0;
+        if (b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, s->lo + k)] !=
+            b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, t->lo + k)])
+            return 0;
         for (e = 0; e < x->in.n; e++)
-            if ((x->in.at[e] == s->in) != (y->in.at[e] == t->in) || b->shape->carried[x->in.at[e]] != b->shape->carried[y->in.at[e]]) return 0;
+            if ((x->in.at[e] == s->in) != (y->in.at[e] == t->in) ||
+                b->shape->carried[x->in.at[e]] != b->shape->carried[y->in.at[e]])
+                return 0;
         for (e = 0; e < x->out.n; e++)
-            if ((x->out.at[e] == s->out) != (y->out.at[e] == t->out) || b->shape->carried[x->out.at[e]] != b->shape->carried[y->out.at[e]]) return 0;
+            if ((x->out.at[e] == s->out) != (y->out.at[e] == t->out) ||
+                b->shape->carried[x->out.at[e]] != b->shape->carried[y->out.at[e]])
+                return 0;
     }
     return 1;
 }
@@ -7383,7 +7612,8 @@ RMI_RARE rm_result rmi_blk_find_modes(rmi_blk *b)
 /* The chain of g's stages for one kind of step with a backward; many: each with options that do not keep all; vary: and with
    variants, else ops run as declared. Bytes are rounded up to the granule;
    what persists, inputs and carried values are not in it. */
-RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule, uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
+RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule,
+                                uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint32_t i, k, e;
@@ -7419,7 +7649,8 @@ RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_sha
     if (g->n_barriers && rmi_low_has_update(step)) { /* updates after the barrier: all gradients are there, and a workspace */
         for (i = 0; i < g->n_tensors; i++)
             if (g->tensors[i].updates) b->tail_ws = rmi_max(b->tail_ws, rmi_round_up(g->tensors[i].opt_ws, granule));
-        for (k = 0; k < b->stages[0].n_options; k++) b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + b->tail_ws);
+        for (k = 0; k < b->stages[0].n_options; k++)
+            b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + b->tail_ws);
     }
     b->chain.n = shape->n;
     b->chain.stages = b->stages;
@@ -7447,7 +7678,11 @@ RMI_RARE rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const
     memset(f, 0, sizeof *f);
     f->name = f->bits = "";
     f->fwd = o->fwd_ns[0];
-    for (r = s->lo; r < s->hi; r++) f->again = rmi_add(f->again, g->ops[r].pinned ? 0 : rmi_low_ns(g, rmi_low_run(RMI_FWD, r, rmi_blk_form(b, s, rmi_blk_code_of(b, i, k), r, 1), 0), 1, 0));
+    for (r = s->lo; r < s->hi; r++)
+        f->again = rmi_add(
+            f->again, g->ops[r].pinned
+                          ? 0
+                          : rmi_low_ns(g, rmi_low_run(RMI_FWD, r, rmi_blk_form(b, s, rmi_blk_code_of(b, i, k), r, 1), 0), 1, 0));
     f->saved = o->saved;
     f->needs_saved = o->saved != 0;
     f->fwd_ws = rmi_max(rmi_sub(o->fwd_peak[1], rmi_min(o->saved, o->fwd_peak[1])), b->stages[i].pass_peak[1]);
@@ -7463,7 +7698,9 @@ RMI_RARE rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const
     RMI_TRY(rmi_blk_new_list(b->mem, &f->needs, (size_t)op->in.n + op->out.n));
     n = rmi_blk_way(b, s, rmi_blk_code_of(b, i, k), &same, b->runs);
     for (r = 0; r < n; r++) {
-        const rmi_list *l = b->runs[r].way == RMI_FWD ? &g->ops[b->runs[r].id].in : b->runs[r].way == RMI_BWD ? &rmi_low_part(g, b->runs[r])->needs : NULL;
+        const rmi_list *l = b->runs[r].way == RMI_FWD   ? &g->ops[b->runs[r].id].in
+                            : b->runs[r].way == RMI_BWD ? &rmi_low_part(g, b->runs[r])->needs
+                                                        : NULL;
         for (e = 0; l && e < l->n; e++) {
             uint32_t t = g->tensors[l->at[e]].root;
             if (rmi_list_has(&op->in, t) || rmi_list_has(&op->out, t)) rmi_list_put_once(&f->needs, t);
@@ -7582,7 +7819,9 @@ RMI_FN uint64_t rmi_blk_grad_room(const rmi_blk *b, uint32_t t)
             for (k = 0; k < op->forms[f].n_overs; k++) {
                 const rmi_over *o = &op->forms[f].overs[k];
                 if (o->grad_of != t) continue;
-                room = rmi_max(room, o->what == RMI_OVER_TENSOR ? b->room[g->tensors[o->tensor].root] : o->what == RMI_OVER_SAVED ? op->forms[f].saved : g->tensors[op->out.at[0]].grad_bytes);
+                room = rmi_max(room, o->what == RMI_OVER_TENSOR  ? b->room[g->tensors[o->tensor].root]
+                                     : o->what == RMI_OVER_SAVED ? op->forms[f].saved
+                                                                 : g->tensors[op->out.at[0]].grad_bytes);
             }
         }
     return room;
@@ -7603,7 +7842,10 @@ RMI_RARE uint64_t rmi_blk_carried(const rmi_blk *b)
             continue;
         }
         maker = g->tensors[g->tensors[t].root].maker;
-        if (!g->tensors[t].external && (g->tensors[t].root == t || (maker != RMI_NONE && !g->ops[maker].pinned && (g->ops[maker].out.n > 1 || rmi_low_reads_saved(&g->ops[maker], &g->ops[maker].forms[0])))))
+        if (!g->tensors[t].external &&
+            (g->tensors[t].root == t ||
+             (maker != RMI_NONE && !g->ops[maker].pinned &&
+              (g->ops[maker].out.n > 1 || rmi_low_reads_saved(&g->ops[maker], &g->ops[maker].forms[0])))))
             sum += rmi_round_up(b->room[g->tensors[t].root], b->granule);
         if (rmi_blk_skips(b, t)) sum += rmi_round_up(rmi_blk_grad_room(b, t), b->granule);
     }
@@ -7839,7 +8081,8 @@ RMI_FN rm_result rmi_plc_base(rmi_plc *p)
     rmi_plc_key *key = RMI_NEW(p->mem, rmi_plc_key, p->fixes), *room = RMI_NEW(p->mem, rmi_plc_key, p->fixes);
     rmi_plc_box *old = RMI_NEW(p->mem, rmi_plc_box, p->fixes);
     uint64_t *top = RMI_NEW(p->mem, uint64_t, p->cols);
-    uint32_t *end = RMI_NEW(p->mem, uint32_t, p->cols), i, c, a, to; /* by column: where the piece of one height that begins there ends; 0: none does */
+    uint32_t *end = RMI_NEW(p->mem, uint32_t, p->cols), i, c, a, to; /* by column: where the piece of one height
+                                                                        that begins there ends; 0: none does */
     p->base = RMI_NEW(p->mem, uint64_t, p->cols);
     if (!key || !room || !old || !top || !end || !p->base) return RM_ERROR_MEMORY;
     if (!p->fixes) return RM_OK;
@@ -8038,8 +8281,8 @@ RMI_FN void rmi_plc_tree_drop(rmi_plc *p, uint32_t i)
     }
 }
 
-/* The first of the leaves [lo, hi), the end of a class from some leaf on, whose box starts at `start` or later; boxes stand by start in
-   their class as they do among all. */
+/* The first of the leaves [lo, hi), the end of a class from some leaf on, whose box starts at `start` or later; boxes stand by
+   start in their class as they do among all. */
 RMI_FN uint32_t rmi_plc_from(const rmi_plc *p, uint32_t lo, uint32_t hi, uint32_t start)
 {
     uint32_t i, k = p->first[start];
@@ -8308,11 +8551,12 @@ RMI_RARE rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
 }
 
 /* --- first fit: each box of an order at the lowest place that is free among those before it, holes included. One that ends
-   above the height wanted goes up in the order, by up to an eighth of its rank and a bit; those before that rank stay where they are,
-   so that a try costs what comes after. Early stands what is alive when memory is full, long and large first. */
+   above the height wanted goes up in the order, by up to an eighth of its rank and a bit; those before that rank stay where they
+   are, so that a try costs what comes after. Early stands what is alive when memory is full, long and large first. */
 typedef struct rmi_plc_fit {
     rmi_plc *p;
-    uint32_t n, *first, *other; /* boxes and, behind them, what floats; per box the others alive with it, those placed as they lay last */
+    uint32_t n, *first, *other; /* boxes and, behind them, what floats; per box the
+                                   others alive with it, those placed as they lay last */
     uint32_t *order, *rank, *id, *slot;
     uint64_t *low, *off, *size; /* low: top of what rests on the floor below */
     uint64_t *total, *value;    /* of what it crosses the fullest column; what it is ranked by */
@@ -8905,7 +9149,8 @@ RMI_RARE void rmi_plc_fit_lower(rmi_plc_fit *f, uint64_t share)
 }
 
 /* First the target: first fit, and for half of the work or so the search; then better packings; then heights between the target and
-   what there is, halving what is left. `from` rises past what was not found, and falls back to the target when nothing is left between. */
+   what there is, halving what is left. `from` rises past what was not found, and falls back to the target when nothing is left
+   between. */
 RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
 {
     rmi_plc_search q;
@@ -9007,7 +9252,8 @@ RMI_RARE rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n
     return r;
 }
 
-/* --- a list that differs little from one whose placement is known: items are dropped in that one's order on a skyline of segments */
+/* --- a list that differs little from one whose placement is known:
+   items are dropped in that one's order on a skyline of segments */
 typedef struct rmi_plc_line {
     uint32_t *from; /* by segment: its first position */
     uint64_t *top;  /* by segment: bytes */
@@ -9043,9 +9289,9 @@ RMI_FN uint64_t rmi_plc_raise(rmi_plc_line *l, uint32_t start, uint32_t end, uin
     return top;
 }
 
-/* Items one after the other in the given order, each as low as it can lie above those before it; fixed ones, which come first, where they
-   are. Sizes are multiples of the granule. In the order of their offsets in a placement, none comes to lie higher than there. Returns the
-   height. line: with room for 2 n + 2 segments. */
+/* Items one after the other in the given order, each as low as it can lie above those before it; fixed ones, which come first,
+   where they are. Sizes are multiples of the granule. In the order of their offsets in a placement, none comes to lie higher than
+   there. Returns the height. line: with room for 2 n + 2 segments. */
 RMI_FN uint64_t rmi_plc_drop(rmi_plc_item *items, const uint32_t *order, uint32_t n, uint32_t positions, rmi_plc_line *line)
 {
     uint64_t high = 0;
@@ -9117,7 +9363,8 @@ RMI_FN rm_result rmi_plc_follow(rmi_arena *mem, rmi_plc_item *from, uint32_t n_f
     return RM_OK;
 }
 
-/* Items of the API, whose times are any 64-bit numbers: the placer counts positions in 32 bits. at: the sorted times, `times` of them, each once. */
+/* Items of the API, whose times are any 64-bit numbers: the placer counts
+   positions in 32 bits. at: the sorted times, `times` of them, each once. */
 RMI_FN uint32_t rmi_plc_time_rank(const uint64_t *at, size_t times, uint64_t t)
 {
     size_t lo = 0, hi = times;
@@ -9129,7 +9376,8 @@ RMI_FN uint32_t rmi_plc_time_rank(const uint64_t *at, size_t times, uint64_t t)
     return (uint32_t)lo;
 }
 
-RMI_RARE rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, rmi_plc_info *info)
+RMI_RARE rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
+                                       rmi_plc_info *info)
 {
     uint64_t *at = RMI_NEW(mem, uint64_t, 4 * n);
     rmi_plc_item *ranked = RMI_NEW(mem, rmi_plc_item, n);
@@ -9181,7 +9429,8 @@ typedef struct rmi_ref_acc {    /* what a task touches, in one mode of its op; r
     uint32_t free0[2], n_free[2]; /* choices, by time, of a first run and of a repeat */
     uint32_t kept0[2], n_kept;  /* the same where what it saves is read */
     uint8_t may_be_free;        /* BWD: all its gradients may be names of dout */
-    uint8_t out0, is_view, inside; /* FWD: the first buffer that it makes is output 0's; it is a view, of whatever; not from its start */
+    uint8_t out0, is_view, inside; /* FWD: the first buffer that it makes is output 0's;
+                                      it is a view, of whatever; not from its start */
     uint64_t saved_bytes;
 } rmi_ref_acc;
 
@@ -9215,7 +9464,8 @@ typedef struct rmi_ref_model {
     uint32_t n_buf;
     uint64_t *bytes, *room;     /* by our buffer: as declared, rounded */
     uint32_t *maker;            /* by our buffer: op whose forward makes it, or RMI_NONE */
-    uint32_t *root, *kin;       /* NULL, or by our buffer: the one that it is a view of, in the end, or itself; the next one of the same root */
+    uint32_t *root, *kin;       /* NULL, or by our buffer: the one that it is a view of,
+                                   in the end, or itself; the next one of the same root */
     uint32_t *stay, n_stay;     /* wanted at the end */
     uint32_t *start, n_start;   /* inputs: there at the start */
     uint64_t base;              /* of what is always there */
@@ -9232,7 +9482,10 @@ RMI_PLAIN_BEGIN
 #define RMI_REF_PUSH(m, array, n, cap, type) (rmi_arena_grow((m)->mem, (void **)&(m)->array, &(m)->cap, (m)->n + 1, sizeof(type)) ? &(m)->array[(m)->n++] : NULL)
 
 /* What a forward saves, rounded up; the granule is a power of two. */
-RMI_INLINE uint64_t rmi_ref_saved_room(const rmi_ref_model *m, const rmi_ref_acc *a) { return (a->saved_bytes + m->granule - 1) & ~((uint64_t)m->granule - 1); }
+RMI_INLINE uint64_t rmi_ref_saved_room(const rmi_ref_model *m, const rmi_ref_acc *a)
+{
+    return (a->saved_bytes + m->granule - 1) & ~((uint64_t)m->granule - 1);
+}
 
 /* Buffers whose bytes come and go; the others are the caller's, empty, or always there. */
 RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b)
@@ -9271,8 +9524,10 @@ RMI_FN rm_result rmi_ref_buffers(rmi_ref_model *m)
     for (b = 0; b + 1 < nb; b++) {
         rmi_buf_kind k = rmi_low_kind(g, b, &i);
         if (m->compact[b] == RMI_NONE) {
-            int home = (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT) || (k == RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM) ||
-                       (k == RMI_BUF_GRAD && g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n && rmi_low_grads_resident(m->step));
+            int home = (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT) ||
+                       (k == RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM) ||
+                       (k == RMI_BUF_GRAD && g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n &&
+                        rmi_low_grads_resident(m->step));
             if (home && !rmi_low_external(g, b)) m->base += rmi_round_up(rmi_low_bytes(g, b), m->granule);
             continue;
         }
@@ -9302,12 +9557,14 @@ RMI_FN rm_result rmi_ref_put(rmi_ref_model *m, uint32_t b, uint32_t *n)
 }
 
 /* One choice more; the range stays sorted by time, then workspace, then form. */
-RMI_FN rm_result rmi_ref_put_choice(rmi_ref_model *m, uint32_t first, uint32_t *n, uint32_t form, uint32_t inplace, uint64_t ns, uint64_t ws)
+RMI_FN rm_result rmi_ref_put_choice(rmi_ref_model *m, uint32_t first, uint32_t *n, uint32_t form, uint32_t inplace, uint64_t ns,
+                                    uint64_t ws)
 {
     rmi_ref_choice *c = RMI_REF_PUSH(m, choices, n_choices, cap_choices, rmi_ref_choice);
     uint32_t i;
     if (!c) return RM_ERROR_MEMORY;
-    for (i = first + *n; i > first && (m->choices[i - 1].ns > ns || (m->choices[i - 1].ns == ns && m->choices[i - 1].ws > ws)); i--) m->choices[i] = m->choices[i - 1];
+    for (i = first + *n; i > first && (m->choices[i - 1].ns > ns || (m->choices[i - 1].ns == ns && m->choices[i - 1].ws > ws)); i--)
+        m->choices[i] = m->choices[i - 1];
     m->choices[i].form = form;
     m->choices[i].inplace = inplace;
     m->choices[i].ns = ns;
@@ -9372,7 +9629,9 @@ RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_for
             const rmi_form *f = &op->forms[i];
             uint64_t ns = op->view != RMI_NONE ? 0 : again ? f->again : f->fwd;
             if (strcmp(f->bits, op->forms[bits_form].bits)) continue;
-            RMI_TRY(rmi_ref_put_choice(m, a.free0[again], &a.n_free[again], i, f->inplace == RMI_NONE ? RMI_NONE : m->compact[f->inplace], ns, op->view != RMI_NONE ? 0 : f->fwd_ws));
+            RMI_TRY(rmi_ref_put_choice(m, a.free0[again], &a.n_free[again], i,
+                                       f->inplace == RMI_NONE ? RMI_NONE : m->compact[f->inplace], ns,
+                                       op->view != RMI_NONE ? 0 : f->fwd_ws));
         }
         a.kept0[again] = (uint32_t)m->n_choices;
         a.n_kept = 0;
@@ -9382,7 +9641,12 @@ RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_for
             a.n_kept = 1;
             continue;
         }
-        RMI_TRY(rmi_ref_put_choice(m, a.kept0[again], &a.n_kept, mode_form, mf->inplace == RMI_NONE ? RMI_NONE : m->compact[mf->inplace], op->view != RMI_NONE ? 0 : again ? mf->again : mf->fwd, op->view != RMI_NONE ? 0 : mf->fwd_ws));
+        RMI_TRY(rmi_ref_put_choice(m, a.kept0[again], &a.n_kept, mode_form,
+                                   mf->inplace == RMI_NONE ? RMI_NONE : m->compact[mf->inplace],
+                                   op->view != RMI_NONE ? 0
+                                   : again              ? mf->again
+                                                        : mf->fwd,
+                                   op->view != RMI_NONE ? 0 : mf->fwd_ws));
     }
     if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
     m->accs[m->n_accs++] = a;
@@ -9403,7 +9667,9 @@ RMI_FN rm_result rmi_ref_target_put(rmi_ref_model *m, const rmi_op *op, uint32_t
     for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) {
         const rmi_over *v = &f->overs[k];
         if (v->grad_of != t || (v->what == RMI_OVER_TENSOR && g->tensors[v->tensor].kind != RMI_ACT)) continue;
-        buf = v->what == RMI_OVER_DOUT ? rmi_low_buf(g, RMI_BUF_GRAD, op->out.at[0]) : v->what == RMI_OVER_SAVED ? rmi_low_buf(g, RMI_BUF_SAVED, o) : v->tensor;
+        buf = v->what == RMI_OVER_DOUT    ? rmi_low_buf(g, RMI_BUF_GRAD, op->out.at[0])
+              : v->what == RMI_OVER_SAVED ? rmi_low_buf(g, RMI_BUF_SAVED, o)
+                                          : v->tensor;
         n = 0;
         RMI_TRY(rmi_ref_put(m, buf, &n));
         x->n_over += n;
@@ -9438,7 +9704,9 @@ RMI_FN rm_result rmi_ref_bwd_acc(rmi_ref_model *m, uint32_t o, uint32_t part, ui
     }
     a.free0[0] = (uint32_t)m->n_choices;
     for (i = 0; i < op->n_forms; i++)
-        if (rmi_low_same_mode(op, mf, &op->forms[i])) RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], i, RMI_NONE, op->forms[i].parts[part].bwd, op->forms[i].parts[part].bwd_ws));
+        if (rmi_low_same_mode(op, mf, &op->forms[i]))
+            RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], i, RMI_NONE, op->forms[i].parts[part].bwd,
+                                       op->forms[i].parts[part].bwd_ws));
     if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
     m->accs[m->n_accs++] = a;
     return RM_OK;
@@ -9455,7 +9723,8 @@ RMI_FN rm_result rmi_ref_other_acc(rmi_ref_model *m, rmi_run r, rmi_access *low)
     a.read0 = (uint32_t)m->n_pool;
     for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_ref_put(m, low->reads[i], &a.n_read));
     a.free0[0] = (uint32_t)m->n_choices;
-    RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], 0, RMI_NONE, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(m->g, r, 0, 0), low->ws_bytes));
+    RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], 0, RMI_NONE,
+                               r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(m->g, r, 0, 0), low->ws_bytes));
     if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
     m->accs[m->n_accs++] = a;
     return RM_OK;
@@ -9550,7 +9819,8 @@ RMI_FN rm_result rmi_ref_deps(rmi_ref_model *m, uint32_t task)
                 if (c->at[mid] <= t->id) lo = mid + 1;
                 else hi = mid;
             }
-            for (k = lo; k < c->n && (g->any_order || m->tasks[task].n_dep == had); k++) { /* it comes after all that stand behind it itself */
+            /* it comes after all that stand behind it itself */
+            for (k = lo; k < c->n && (g->any_order || m->tasks[task].n_dep == had); k++) {
                 uint32_t o = c->at[k];
                 for (p = 0; p < m->n_bwd[o]; p++) {
                     uint32_t x = m->bwd0[o] + p, *d;
@@ -9583,7 +9853,8 @@ RMI_FN rm_result rmi_ref_order_read(rmi_ref_model *m, uint32_t task, uint32_t t,
     rmi_ref_task *k = &m->tasks[task];
     uint32_t i;
     if (!bans) {
-        if (x->kind == RMI_ACT && m->compact[t] == RMI_NONE && !(k->way == RMI_FWD && k->id == x->maker)) RMI_TRY(rmi_ref_put_dep(m, x->maker, &k->n_dep));
+        if (x->kind == RMI_ACT && m->compact[t] == RMI_NONE && !(k->way == RMI_FWD && k->id == x->maker))
+            RMI_TRY(rmi_ref_put_dep(m, x->maker, &k->n_dep));
         x = &g->tensors[x->root]; /* a view of a const has that one's versions */
         for (i = 0; i < x->mutators.n && k->way == RMI_FWD; i++)
             if (x->mutators.at[i] < k->id) RMI_TRY(rmi_ref_put_dep(m, x->mutators.at[i], &k->n_dep));
@@ -9621,7 +9892,8 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
 RMI_RARE rm_result rmi_ref_order_others(rmi_ref_model *m, rmi_arena *tmp, uint32_t *by)
 {
     const rm_graph *g = m->g;
-    uint32_t i, k, p, *at = RMI_NEW(tmp, uint32_t, m->n_tasks), *barriers = RMI_NEW(tmp, uint32_t, (size_t)g->n_barriers + 1), n_barriers = 0;
+    uint32_t i, k, p, *at = RMI_NEW(tmp, uint32_t, m->n_tasks), *barriers = RMI_NEW(tmp, uint32_t, (size_t)g->n_barriers + 1),
+                      n_barriers = 0;
     if (!at || !barriers) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) by[i] = RMI_NONE; /* its reduction or update so far */
     for (i = 0; i < m->n_keep; i++) at[m->keep[i]] = i;
@@ -9656,7 +9928,10 @@ RMI_FN rm_result rmi_ref_once(rmi_ref_model *m, rmi_arena *tmp)
     runs = RMI_RAW(tmp, rmi_run, most);
     slot = RMI_NEW(tmp, uint32_t, g->n_ops);
     if (!m->tasks || !m->keep || !runs || !slot) return RM_ERROR_MEMORY;
-    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, most, sizeof(rmi_ref_acc)) || !rmi_arena_grow(m->mem, (void **)&m->choices, &m->cap_choices, most, sizeof(rmi_ref_choice))) return RM_ERROR_MEMORY; /* what ops without variants need */
+    /* what ops without variants need */
+    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, most, sizeof(rmi_ref_acc)) ||
+        !rmi_arena_grow(m->mem, (void **)&m->choices, &m->cap_choices, most, sizeof(rmi_ref_choice)))
+        return RM_ERROR_MEMORY;
     RMI_TRY(rmi_low_access_make(g, tmp, &low));
     for (i = 0; i < g->n_ops; i++) {
         RMI_TRY(rmi_ref_op_tasks(m, i, 0));
@@ -9822,7 +10097,8 @@ typedef struct rmi_ref_folds {
     uint64_t rest;         /* bytes in no followed buffer at the start */
 } rmi_ref_folds;
 
-/* What lies above what in memory, in the last list that got addresses: by key, which names a life of a buffer, or the workspace of a task. */
+/* What lies above what in memory, in the last list that got addresses:
+   by key, which names a life of a buffer, or the workspace of a task. */
 typedef struct rmi_ref_pack {
     rmi_plc_item *item;       /* of the list that is looked at: stretches, then workspaces */
     uint32_t *key, *order, n; /* by item; items, lowest first */
@@ -9853,7 +10129,8 @@ typedef struct rmi_ref_search {
     uint64_t *size;      /* by buffer: bytes; those of what forwards save follow the modes */
     rmi_ref_state *a, *b, best; /* current, candidate */
     rmi_ref_state hope;  /* faster than the best, within the limit, not known to get addresses within the budget; n 0: none */
-    rm_result (*fits)(void *user, const struct rmi_ref_search *s, const rmi_ref_state *x, int *yes); /* does x get them? NULL: what is within the limit does */
+    /* does x get them? NULL: what is within the limit does */
+    rm_result (*fits)(void *user, const struct rmi_ref_search *s, const rmi_ref_state *x, int *yes);
     void *user;
     uint64_t budget;     /* for fits: of the arena */
     rm_result fault;     /* of fits */
@@ -9871,7 +10148,8 @@ typedef struct rmi_ref_search {
     uint32_t n_ins, cap_ins;
     uint8_t *drop;
     uint32_t *dropped, n_drop; /* the same as a list */
-    int64_t *delta;      /* by position: bytes more than at the one before that an edit would bring; for forecasts, 0 between them */
+    int64_t *delta;      /* by position: bytes more than at the one before that
+                            an edit would bring; for forecasts, 0 between them */
     uint32_t *at;        /* by task: where its last run in the current list is, if it runs */
     uint32_t *met, meeting; /* by buffer: the forecast that it was met in */
     uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
@@ -9901,7 +10179,8 @@ RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
     return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* Uses are of the current state alone, and some tables of the evaluation: `other` lends them. A lean one has only a list of its own. */
+/* Uses are of the current state alone, and some tables of the
+   evaluation: `other` lends them. A lean one has only a list of its own. */
 RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *other)
 {
     if (s->lean && other) {
@@ -9928,7 +10207,10 @@ RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const
     x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
     x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
     if (x->cur) memset(x->cur, 0xFF, s->m->n_buf * sizeof(uint32_t));
-    return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->m->root) && x->rank && x->again && x->inst0 && x->free_head && x->next_free && x->inst && x->str && x->use_pos && x->use_prev && x->cur ? RM_OK : RM_ERROR_MEMORY;
+    return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->m->root) && x->rank && x->again &&
+                   x->inst0 && x->free_head && x->next_free && x->inst && x->str && x->use_pos && x->use_prev && x->cur
+               ? RM_OK
+               : RM_ERROR_MEMORY;
 }
 
 /* What edits of lists of at most s->cap entries are noted in. */
@@ -9948,7 +10230,8 @@ RMI_RARE rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_ref_model *m, 
 /* All but the two states. */
 RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
 {
-    uint32_t i, k, w = 0, r = 0, times = m->n_tasks > RMI_REF_LARGE ? 2 : m->n_tasks > 5000 ? 3 : 5; /* the lists may be so many times as long as everything once */
+    /* the lists may be so many times as long as everything once */
+    uint32_t i, k, w = 0, r = 0, times = m->n_tasks > RMI_REF_LARGE ? 2 : m->n_tasks > 5000 ? 3 : 5;
     memset(s, 0, sizeof *s);
     s->m = m;
     s->mem = mem;
@@ -9981,7 +10264,9 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     s->a = RMI_NEW(mem, rmi_ref_state, 1);
     s->b = RMI_NEW(mem, rmi_ref_state, 1);
     RMI_TRY(rmi_ref_search_edits(mem, m, s));
-    if (!s->now || !s->ins || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->size || !s->above || !s->touched || !s->busy) return RM_ERROR_MEMORY;
+    if (!s->now || !s->ins || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->size || !s->above || !s->touched ||
+        !s->busy)
+        return RM_ERROR_MEMORY;
     memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
     memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
     s->most = s->cap;
@@ -9991,8 +10276,8 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     return rmi_ref_kept_make(s, &s->best);
 }
 
-/* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they share
-   what follows from their lists, and a candidate that is turned down costs an evaluation of the current one. */
+/* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they
+   share what follows from their lists, and a candidate that is turned down costs an evaluation of the current one. */
 RMI_RARE rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
 {
     rmi_arena *mem = s->mem;
@@ -10050,7 +10335,10 @@ RMI_INLINE void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
 }
 
 /* Has the task run? */
-RMI_INLINE int rmi_ref_ran(const rmi_ref_search *s, uint32_t task) { return s->done[task] == s->stamp || (s->folds && s->folds->in[task] < s->passed); }
+RMI_INLINE int rmi_ref_ran(const rmi_ref_search *s, uint32_t task)
+{
+    return s->done[task] == s->stamp || (s->folds && s->folds->in[task] < s->passed);
+}
 
 /* The first pass through a fold. */
 RMI_FN int rmi_ref_fold_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t fold)
@@ -10087,7 +10375,8 @@ RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t 
         for (i = 0; i < t->n_dep; i++)
             if (!rmi_ref_ran(s, m->deps[t->dep0 + i])) return 0;
         for (i = 0; i < t->n_ban; i++)
-            if (rmi_ref_ran(s, m->deps[t->ban0 + i]) && !(m->deps[t->ban0 + i] < m->g->n_ops && rmi_ref_ran(s, task))) return 0; /* a repeat changes no const */
+            if (rmi_ref_ran(s, m->deps[t->ban0 + i]) && !(m->deps[t->ban0 + i] < m->g->n_ops && rmi_ref_ran(s, task)))
+                return 0; /* a repeat changes no const */
     }
     x->again[p] = (uint8_t)rmi_ref_ran(s, task);
     s->done[task] = s->stamp;
@@ -10217,7 +10506,9 @@ RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, 
 
 /* Takes the fastest choice that fits in what is left; if none does, the one that takes least. over_of: by choice, the life
    that output 0 takes over, worth `gain` bytes. Returns its index; *size: what it adds. */
-RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n, uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size, uint32_t *from)
+RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n,
+                                   uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size,
+                                   uint32_t *from)
 {
     uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
     uint64_t least = RMI_INF;
@@ -10245,9 +10536,12 @@ RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state 
     return best;
 }
 
-RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n, uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size, uint32_t *from)
+RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n,
+                                   uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size,
+                                   uint32_t *from)
 {
-    if (c->inplace != RMI_NONE || live + fresh + c->ws > s->limit) return rmi_ref_choose_any(s, x, c, n, live, fresh, gain, out_bytes, p, size, from);
+    if (c->inplace != RMI_NONE || live + fresh + c->ws > s->limit)
+        return rmi_ref_choose_any(s, x, c, n, live, fresh, gain, out_bytes, p, size, from);
     *size = fresh + c->ws; /* mostly */
     *from = RMI_NONE;
     return 0;
@@ -10389,7 +10683,10 @@ RMI_FN uint64_t rmi_ref_fold_run(rmi_ref_search *s, rmi_ref_state *x, uint32_t p
     return top;
 }
 
-RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x) { return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0; }
+RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x)
+{
+    return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0;
+}
 
 /* a * b >> 20 without overflow. */
 RMI_INLINE uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
@@ -10500,7 +10797,8 @@ RMI_RARE rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const r
 }
 
 /* Model and tables anew after they made room for something: what `old` has learned stays, best and hope are its lists. */
-RMI_RARE rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_ref_model *m, const rmi_ref_search *old, const rmi_ref_state *best, const rmi_ref_state *hope, rmi_ref_search *s)
+RMI_RARE rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_ref_model *m, const rmi_ref_search *old, const rmi_ref_state *best,
+                                       const rmi_ref_state *hope, rmi_ref_search *s)
 {
     RMI_TRY(rmi_ref_make(mem, m->g, m->step, m->granule, m));
     RMI_TRY(rmi_ref_search_tables(mem, m, s));
@@ -10585,8 +10883,8 @@ RMI_FN void rmi_ref_begin(rmi_ref_search *s)
 
 #define RMI_REF_WANTED (RMI_NONE - 1)
 
-/* The same before the list is evaluated, in one pass from its end; not for lists with folds. now: by buffer, whether a run that stays
-   reads it later; or the round in which rmi_ref_clean would drop the last one that does, for the work that it would count. */
+/* The same before the list is evaluated, in one pass from its end; not for lists with folds. now: by buffer, whether a run that
+   stays reads it later; or the round in which rmi_ref_clean would drop the last one that does, for the work that it would count. */
 RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
 {
     const rmi_ref_model *m = s->m;
@@ -10699,9 +10997,10 @@ RMI_FN int rmi_ref_too_slow(const rmi_ref_search *s)
     return ns > less && ns - less > s->stop;
 }
 
-/* --- forecast: most moves are turned down, and what one would do can be told from the lives that it changes, without the whole list.
-   Repeats that come and go, and backwards that read other things, split, join, lengthen or shorten lives; bytes change by the room of
-   these. What is not foreseen is small: bytes that go on under another name count twice, or once, in the run that renames them. */
+/* --- forecast: most moves are turned down, and what one would do can be told from the lives that it changes, without the whole
+   list. Repeats that come and go, and backwards that read other things, split, join, lengthen or shorten lives; bytes change by the
+   room of these. What is not foreseen is small: bytes that go on under another name count twice, or once, in the run that renames
+   them. */
 #define RMI_REF_FORESEEN 16u /* insertions */
 #define RMI_REF_EVENTS 96u   /* of one buffer and its views */
 #define RMI_REF_BEFORE(p) ((uint64_t)(p) << 16) /* moments: insertion k before position p is this + k, position p itself ... */
@@ -10747,9 +11046,12 @@ RMI_FN void rmi_ref_mode_events(const rmi_ref_search *s, uint32_t u, uint64_t *e
     const rmi_ref_state *a = s->a;
     uint32_t o = s->moded, k, i;
     if (m->accs[m->tasks[o].acc0 + s->b->mode[o]].saved == u && rmi_ref_acc_of(m, a, o)->saved != u && m->accs[m->tasks[o].acc0].n_write)
-        for (i = a->cur[m->pool[m->accs[m->tasks[o].acc0].write0]]; i != RMI_NONE && *n + 8 < RMI_REF_EVENTS; i = a->inst[i].prev) rmi_ref_event(ev, n, RMI_REF_AT(a->inst[i].first) | RMI_REF_MAKES);
+        for (i = a->cur[m->pool[m->accs[m->tasks[o].acc0].write0]]; i != RMI_NONE && *n + 8 < RMI_REF_EVENTS; i = a->inst[i].prev)
+            rmi_ref_event(ev, n, RMI_REF_AT(a->inst[i].first) | RMI_REF_MAKES);
     for (k = 0; k < m->n_bwd[o] && *n + 8 < RMI_REF_EVENTS; k++)
-        if (rmi_ref_reads(m, &m->accs[m->tasks[m->bwd0[o] + k].acc0 + s->b->mode[o]], u) && !rmi_ref_reads(m, rmi_ref_acc_of(m, a, m->bwd0[o] + k), u)) rmi_ref_event(ev, n, RMI_REF_AT(s->at[m->bwd0[o] + k]));
+        if (rmi_ref_reads(m, &m->accs[m->tasks[m->bwd0[o] + k].acc0 + s->b->mode[o]], u) &&
+            !rmi_ref_reads(m, rmi_ref_acc_of(m, a, m->bwd0[o] + k), u))
+            rmi_ref_event(ev, n, RMI_REF_AT(s->at[m->bwd0[o] + k]));
 }
 
 /* Does the use of u at position p stay? */
@@ -10770,14 +11072,16 @@ RMI_FN uint32_t rmi_ref_events(const rmi_ref_search *s, uint32_t u, uint64_t *ev
     const rmi_ref_state *a = s->a;
     uint32_t i, k, r, n = 0, use, w;
     for (w = u; w != RMI_NONE; w = m->kin[w]) {
-        int saved = m->maker[w] != RMI_NONE && m->maker[w] == s->moded && rmi_ref_acc_of(m, a, s->moded)->saved == w && m->accs[m->tasks[s->moded].acc0 + s->b->mode[s->moded]].saved != w;
+        int saved = m->maker[w] != RMI_NONE && m->maker[w] == s->moded && rmi_ref_acc_of(m, a, s->moded)->saved == w &&
+                    m->accs[m->tasks[s->moded].acc0 + s->b->mode[s->moded]].saved != w;
         for (i = a->cur[w]; i != RMI_NONE; i = a->inst[i].prev) {
             for (use = a->inst_use[i]; use != RMI_NONE; use = a->use_prev[use]) {
                 if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
                 if (rmi_ref_use_stays(s, w, a->use_pos[use])) rmi_ref_event(ev, &n, RMI_REF_AT(a->use_pos[use]));
             }
             if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
-            if (!a->inst[i].home && !s->drop[a->inst[i].first] && !saved) rmi_ref_event(ev, &n, RMI_REF_AT(a->inst[i].first) | (w == u ? RMI_REF_MAKES : 0));
+            if (!a->inst[i].home && !s->drop[a->inst[i].first] && !saved)
+                rmi_ref_event(ev, &n, RMI_REF_AT(a->inst[i].first) | (w == u ? RMI_REF_MAKES : 0));
         }
         if (s->moded != RMI_NONE) rmi_ref_mode_events(s, w, ev, &n);
     }
@@ -10846,7 +11150,8 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
     const rmi_ref_acc *c = m->maker[u] == RMI_NONE ? NULL : &m->accs[m->tasks[m->maker[u]].acc0 + s->b->mode[m->maker[u]]];
     const rmi_ref_acc *old = c ? rmi_ref_acc_of(m, a, m->maker[u]) : NULL;
     int saved = c && c->saved == u;
-    int64_t room = (int64_t)(saved ? rmi_ref_saved_room(m, c) : m->room[u]), old_room = (int64_t)(old && old->saved == u ? rmi_ref_saved_room(m, old) : m->room[u]);
+    int64_t room = (int64_t)(saved ? rmi_ref_saved_room(m, c) : m->room[u]),
+            old_room = (int64_t)(old && old->saved == u ? rmi_ref_saved_room(m, old) : m->room[u]);
     uint32_t n = rmi_ref_events(s, u, ev), n_was, k, i, used = 0;
     if (n == RMI_NONE) return 0;
     v->met++;
@@ -10865,7 +11170,8 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
                 used = 0;
                 continue;
             }
-            if ((at & 0xFFFFu) == 0xFFFFu && a->again[at >> 16] && c && c->n_write == 1 && c->saved == RMI_NONE) v->less += a->cost[at >> 16];
+            if ((at & 0xFFFFu) == 0xFFFFu && a->again[at >> 16] && c && c->n_write == 1 && c->saved == RMI_NONE)
+                v->less += a->cost[at >> 16];
         }
         used = 0;
         for (i = 0; i < n_was && was[i].from != is.from; i++) {}
@@ -10884,7 +11190,10 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
     return 1;
 }
 
-RMI_INLINE uint64_t rmi_ref_plus(uint64_t bytes, int64_t more) { return more < 0 ? rmi_sub(bytes, 0 - (uint64_t)more) : bytes + (uint64_t)more; }
+RMI_INLINE uint64_t rmi_ref_plus(uint64_t bytes, int64_t more)
+{
+    return more < 0 ? rmi_sub(bytes, 0 - (uint64_t)more) : bytes + (uint64_t)more;
+}
 
 /* The fastest of n choices with which `bytes` and its workspace fit, or the one that takes least. */
 RMI_FN uint32_t rmi_ref_fitting(const rmi_ref_search *s, const rmi_ref_choice *c, uint32_t n, uint64_t bytes)
@@ -10993,7 +11302,9 @@ RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
     uint64_t over = a->over, peak = 0, bytes;
     int64_t sum = 0;
     int ok, moded;
-    if (!m->root || (s->odd && s->moded == RMI_NONE) || s->n_ins > RMI_REF_FORESEEN || s->n_drop > RMI_REF_FORESEEN || s->n_drop + s->n_ins + (s->moded != RMI_NONE) == 0) return 0;
+    if (!m->root || (s->odd && s->moded == RMI_NONE) || s->n_ins > RMI_REF_FORESEEN || s->n_drop > RMI_REF_FORESEEN ||
+        s->n_drop + s->n_ins + (s->moded != RMI_NONE) == 0)
+        return 0;
     memset(&v, 0, sizeof v);
     v.lo = a->n;
     v.ns = a->ns;
@@ -11128,8 +11439,8 @@ RMI_FN void rmi_ref_pack_items(const rmi_ref_search *s, const rmi_ref_state *x)
     }
 }
 
-/* Does x get addresses within the budget, in the order of the last list that did? What that one did not have goes with an earlier life of
-   its buffer, or last. */
+/* Does x get addresses within the budget, in the order of the last list that did? What that one did not have goes with an earlier
+   life of its buffer, or last. */
 RMI_FN int rmi_ref_packs(rmi_ref_search *s, const rmi_ref_state *x)
 {
     rmi_ref_pack *k = s->pack;
@@ -11159,7 +11470,10 @@ RMI_FN void rmi_ref_pack_learn(rmi_ref_pack *k)
 }
 
 /* Is x better than y, or y none? */
-RMI_FN int rmi_ref_better(const rmi_ref_state *x, const rmi_ref_state *y) { return !y->n || x->ns < y->ns || (x->ns == y->ns && x->peak < y->peak); }
+RMI_FN int rmi_ref_better(const rmi_ref_state *x, const rmi_ref_state *y)
+{
+    return !y->n || x->ns < y->ns || (x->ns == y->ns && x->peak < y->peak);
+}
 
 RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
 {
@@ -11276,7 +11590,8 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
             s->extended += (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
             if (mk == RMI_NONE || m->tasks[mk].fixed) continue;
             s->forked = 1;
-            again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) || (level == RMI_REF_MIXED && rmi_ref_rand(s, 2));
+            again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) ||
+                    (level == RMI_REF_MIXED && rmi_ref_rand(s, 2));
             if (!again) continue;
             s->extended -= (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
             s->n_touched -= touched;
@@ -11392,7 +11707,8 @@ RMI_FN int rmi_ref_bridge(const rmi_ref_state *a, uint32_t i, uint32_t *from)
 RMI_FN uint32_t rmi_ref_across(rmi_ref_search *s, uint32_t p, uint32_t *out)
 {
     const rmi_ref_state *a = s->a;
-    uint32_t n = 0, k, all = a->inst0[p], looked = (uint32_t)rmi_min(all, 2048), i = all ? rmi_ref_rand(s, all) : 0; /* of those made before */
+    /* of those made before */
+    uint32_t n = 0, k, all = a->inst0[p], looked = (uint32_t)rmi_min(all, 2048), i = all ? rmi_ref_rand(s, all) : 0;
     for (k = 0; k < looked && n < RMI_REF_ACROSS; k++) {
         const rmi_ref_inst *x = &a->inst[i];
         if (x->last > p && x->first < p && x->str != RMI_NONE && !x->gone) out[n++] = i;
@@ -11474,8 +11790,8 @@ RMI_FN void rmi_ref_set_mode(rmi_ref_search *s, uint32_t op, uint32_t mode)
     s->b->mode[op] = (uint8_t)mode;
 }
 
-/* Runs come and go with the new mode of op: what its backward then reads and did not before stays since it was made first, or is made
-   right before. */
+/* Runs come and go with the new mode of op: what its backward then reads and did not before stays since it was made first, or is
+   made right before. */
 RMI_RARE void rmi_ref_follow_mode(rmi_ref_search *s, uint32_t op)
 {
     const rmi_ref_model *m = s->m;
@@ -11490,10 +11806,12 @@ RMI_RARE void rmi_ref_follow_mode(rmi_ref_search *s, uint32_t op)
             u = m->pool[c->read0 + r];
             if (rmi_ref_reads(m, rmi_ref_acc_of(m, a, task), u) || m->maker[u] == RMI_NONE) continue;
             i = rmi_ref_life_at(a, u, p);
-            if (i == RMI_NONE && m->maker[u] == op) i = rmi_ref_life_at(a, m->pool[m->accs[m->tasks[op].acc0].write0], p); /* it was not saved */
+            /* it was not saved */
+            if (i == RMI_NONE && m->maker[u] == op) i = rmi_ref_life_at(a, m->pool[m->accs[m->tasks[op].acc0].write0], p);
             if (i == RMI_NONE || a->inst[i].home || rmi_ref_rand(s, 3) == 0) continue;
             if (a->again[a->inst[i].first]) rmi_ref_drop(s, a->inst[i].first);
-            else if (a->inst[i].last < p && !m->tasks[m->maker[u]].fixed) rmi_ref_closure(s, m->maker[u], a->inst[i].last, p, rmi_ref_rand(s, 4), &ns);
+            else if (a->inst[i].last < p && !m->tasks[m->maker[u]].fixed)
+                rmi_ref_closure(s, m->maker[u], a->inst[i].last, p, rmi_ref_rand(s, 4), &ns);
         }
     }
 }
@@ -11596,8 +11914,8 @@ RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_
     return ok ? ns : RMI_INF;
 }
 
-/* Gives up stretches across p until `need` bytes are free: of a few random ones that which is cheapest per byte. What takes more than
-   s->spend is too slow in any case. */
+/* Gives up stretches across p until `need` bytes are free: of a few random ones that which is cheapest per byte. What takes more
+   than s->spend is too slow in any case. */
 RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
 {
     const rmi_ref_state *a = s->a;
@@ -11616,7 +11934,8 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
             }
             found++;
             if (!rmi_ref_rand(s, 4)) level = RMI_REF_DEAD;
-            s->most_ns = best == RMI_NONE ? best_ns : rmi_min(s->spend, rmi_mul_div_up(best_ns, a->str[x->str].room, a->str[best].room + 1));
+            s->most_ns =
+                best == RMI_NONE ? best_ns : rmi_min(s->spend, rmi_mul_div_up(best_ns, a->str[x->str].room, a->str[best].room + 1));
             ns = rmi_ref_price(s, x->str, p, b, level);
             if (ns == RMI_INF) continue;
             best = x->str;
@@ -11663,15 +11982,16 @@ RMI_FN int rmi_ref_make_room(rmi_ref_search *s)
     return rmi_ref_free_bytes(s, p, rmi_max(1, rmi_sub(rest, s->limit)));
 }
 
-/* A backward that is not on its fastest form runs later, where that has room: nobody waits for the gradient of a weight. What it reads and
-   nobody else does then is made again there, or lives on; where most is live meanwhile, something else goes. */
+/* A backward that is not on its fastest form runs later, where that has room: nobody waits for the gradient of a weight. What it
+   reads and nobody else does then is made again there, or lives on; where most is live meanwhile, something else goes. */
 RMI_RARE int rmi_ref_move_late(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
     const rmi_ref_acc *c;
     const rmi_ref_choice *x;
-    uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_ref_rand(s, 8), level = rmi_ref_rand(s, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
+    uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_ref_rand(s, 8),
+             level = rmi_ref_rand(s, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
     uint64_t ns = 0, loss = 0, held = 0;
     for (try_ = 0; try_ < 256 && found < most; try_++) {
         uint32_t q = rmi_ref_rand(s, a->n);
@@ -11684,7 +12004,8 @@ RMI_RARE int rmi_ref_move_late(rmi_ref_search *s)
     }
     if (p == RMI_NONE || p + 1 == a->n) return 0;
     r = rmi_ref_faster(s, p, &x);
-    for (try_ = 0; try_ < 8 && (!try_ || (to < a->n && a->live[to] + x[0].ws > s->limit)); try_++) to = p + 2 + rmi_ref_rand(s, a->n - p - 1);
+    for (try_ = 0; try_ < 8 && (!try_ || (to < a->n && a->live[to] + x[0].ws > s->limit)); try_++)
+        to = p + 2 + rmi_ref_rand(s, a->n - p - 1);
     if (!rmi_ref_passes(s, p, to)) return 0;
     s->odd = 1;
     rmi_ref_drop(s, p);
@@ -11732,7 +12053,9 @@ RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
     uint32_t r = rmi_ref_rand(s, 100);
     int ok;
     rmi_ref_begin(s);
-    if (r < 18) *kind = 0, ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
+    if (r < 18)
+        *kind = 0,
+        ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
     else if (r < 36) *kind = 1, ok = rmi_ref_move_delete(s);
     else if (r < 48) *kind = 2, ok = rmi_ref_move_mode(s);
     else if (r < 56) *kind = 3, ok = rmi_ref_move_run(s, 0);
@@ -11758,7 +12081,10 @@ RMI_FN uint64_t rmi_ref_exponential(rmi_ref_search *s)
 }
 
 
-RMI_INLINE uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x) { return rmi_add(x->ns, rmi_ref_scale(rmi_ref_excess(s, x), s->lambda)); }
+RMI_INLINE uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x)
+{
+    return rmi_add(x->ns, rmi_ref_scale(rmi_ref_excess(s, x), s->lambda));
+}
 
 /* The largest r with r * r <= x. */
 RMI_FN uint64_t rmi_ref_root(uint64_t x)
@@ -11807,7 +12133,8 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         tried++;
         feasible += !s->a->over;
         if (tried == 200) {
-            if (feasible * 2 < tried) s->lambda = rmi_min(s->lambda + s->lambda / 8 + 1, s->most_lambda); /* else nothing would move */
+            /* else nothing would move */
+            if (feasible * 2 < tried) s->lambda = rmi_min(s->lambda + s->lambda / 8 + 1, s->most_lambda);
             else s->lambda -= s->lambda / 9;
             tried = feasible = 0;
         }
@@ -11815,12 +12142,18 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
 }
 
 /* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
-   from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter. */
+   from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter.
+   */
 RMI_RARE void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
     uint32_t stale = round - s->gained;
     int anew = round % (stale > 2 ? 2 : 5) == 1;
-    uint64_t mean = s->m->mean_ns, hot = stale > 2 && !anew ? 2 * mean : anew || !round ? mean : round % 2 ? mean / 2 : mean / 6, was = s->best.n ? s->best.ns : RMI_INF;
+    uint64_t mean = s->m->mean_ns,
+             hot = stale > 2 && !anew ? 2 * mean
+                   : anew || !round   ? mean
+                   : round % 2        ? mean / 2
+                                      : mean / 6,
+             was = s->best.n ? s->best.ns : RMI_INF;
     if (!s->lambda) {
         uint64_t bytes = 0;
         uint32_t i;
@@ -11886,7 +12219,9 @@ RMI_RARE rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_re
     w->list = RMI_NEW(s->mem, uint32_t, size + RMI_REF_WINDOWS + 2);
     RMI_TRY(rmi_ref_search_edits(s->mem, m, &w->in));
     w->in.n_drop = 0;
-    if (!two || !w->folds.at || !w->folds.touch || !w->folds.in || !w->folds.start || !w->folds.stay || !w->open || !w->follow || !w->seen || !w->home || !w->all || !w->mine || !w->list) return RM_ERROR_MEMORY;
+    if (!two || !w->folds.at || !w->folds.touch || !w->folds.in || !w->folds.start || !w->folds.stay || !w->open || !w->follow ||
+        !w->seen || !w->home || !w->all || !w->mine || !w->list)
+        return RM_ERROR_MEMORY;
     w->in.a = &two[0];
     w->in.b = &two[1];
     w->in.folds = &w->folds;
@@ -12290,7 +12625,8 @@ RMI_FN void rmi_ref_tree_add(rmi_ref_tree *t, uint32_t lo, uint32_t hi, int64_t 
         }
     }
     for (side = 0; side < 2; side++)
-        for (i = (t->leaves + (side ? hi - 1 : lo)) / 2; i; i /= 2) t->max[i] = (t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1]) + t->add[i];
+        for (i = (t->leaves + (side ? hi - 1 : lo)) / 2; i; i /= 2)
+            t->max[i] = (t->max[2 * i] > t->max[2 * i + 1] ? t->max[2 * i] : t->max[2 * i + 1]) + t->add[i];
 }
 
 /* The most in positions [lo, hi); 0 if there are none. */
@@ -12429,7 +12765,9 @@ RMI_RARE int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
     uint32_t i, from, least = p, end = a->inst0[p + 1];
     int ok = 1, pass;
     for (i = a->inst0[p]; i < end; i++) /* most fail alone */
-        if (rmi_ref_bridge(a, i, &from) && from < p && rmi_ref_tree_most(t, from, p) + (int64_t)s->m->room[a->inst[i].buf] > (int64_t)s->limit) return 0;
+        if (rmi_ref_bridge(a, i, &from) && from < p &&
+            rmi_ref_tree_most(t, from, p) + (int64_t)s->m->room[a->inst[i].buf] > (int64_t)s->limit)
+            return 0;
     for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
         for (i = a->inst0[p]; i < end; i++) {
             int64_t room = (int64_t)s->m->room[a->inst[i].buf];
@@ -12491,8 +12829,9 @@ RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
     }
 }
 
-/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where less
-   than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few places. */
+/* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where
+   less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few
+   places. */
 RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
 {
     uint64_t limit = s->limit;
@@ -12562,8 +12901,9 @@ RMI_PLAIN_BEGIN
    In: a sealed graph, a limit. Out: numbers that no legal plan can be below, whatever it recomputes, whichever variants it takes.
    Memory: what persists, and the most that one run needs at once. Time: at the tightest moments of a step, the least that must be
    made again since it does not fit beside what runs; the limit is priced (Lagrange), and for one price that is a minimum cut
-   (Hochbaum, Megiddo, Naor, Tamir 1993), by Dinic's algorithm; at several moments a Steiner problem, by dual ascent (Wong 1984). Any
-   flow and any part of an ascent is a bound, so limits on work are safe. O(ops + edges) a moment to look at, some cuts a moment that is priced.
+   (Hochbaum, Megiddo, Naor, Tamir 1993), by Dinic's algorithm; at several moments a Steiner problem, by dual ascent (Wong 1984).
+   Any flow and any part of an ascent is a bound, so limits on work are safe. O(ops + edges) a moment to look at, some cuts a moment
+   that is priced.
    ================================================================================================================== */
 
 /* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form surely runs. */
@@ -12617,7 +12957,9 @@ RMI_FN int rmi_bnd_part_free(const rm_graph *g, const rmi_op *op, const rmi_part
     uint32_t i;
     for (i = 0; i < op->grad_in.n; i++) {
         uint32_t t = op->grad_in.at[i];
-        if (rmi_list_has(&p->grads, t) && ((!rmi_list_has(&op->share, t) && op->view != t) || g->tensors[t].grad_bytes != g->tensors[op->out.at[0]].grad_bytes)) return 0;
+        if (rmi_list_has(&p->grads, t) &&
+            ((!rmi_list_has(&op->share, t) && op->view != t) || g->tensors[t].grad_bytes != g->tensors[op->out.at[0]].grad_bytes))
+            return 0;
     }
     return 1;
 }
@@ -12741,7 +13083,8 @@ RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *s, const rmi_op *op, uint32_t ste
                 const rmi_tensor *t = &s->g->tensors[op->grad_in.at[k]];
                 if (!rmi_list_has(&q->grads, op->grad_in.at[k]) || (t->external && t->kind == RMI_PARAM)) continue;
                 if (s->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
-                if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes; /* else it may lie over other bytes */
+                /* else it may lie over other bytes */
+                if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes;
             }
             best = rmi_min(best, bytes + shared + grads);
         }
@@ -12805,8 +13148,8 @@ RMI_PLAIN_END
    programs with two variables per inequality", 1993); without variants in two modes it is a closure, and exact without the
    negations. The value is concave in lambda. Any flow is a lower bound on the cut, so all roundings go down and the work may
    stop at any moment.
-   Half of a mode and half of another is what makes it weak: of u and v, made of u, half of u is then enough to have half of v, too. A
-   backward that reads either has u, or v was kept; so a part of v's bytes counts if u is not there, the rest if v is kept. */
+   Half of a mode and half of another is what makes it weak: of u and v, made of u, half of u is then enough to have half of v, too.
+   A backward that reads either has u, or v was kept; so a part of v's bytes counts if u is not there, the rest if v is kept. */
 typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
     uint32_t to, next;
     uint64_t ns, bytes;      /* its price is ns + lambda * bytes; RMI_INF: never cut */
@@ -12912,13 +13255,19 @@ RMI_RARE void rmi_bnd_times(rmi_bnd *w)
             for (r = 0; r < (t->way == RMI_FWD ? 2u : 1u); r++)
                 for (q = 0; q < a->n_free[r]; q++) {
                     const rmi_ref_choice *c = &m->choices[a->free0[r] + q];
-                    uint64_t bytes = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write ? rmi_sub(held, m->bytes[m->pool[a->write0]]) : held;
+                    uint64_t bytes = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write
+                                         ? rmi_sub(held, m->bytes[m->pool[a->write0]])
+                                         : held;
                     any[r] = rmi_min(any[r], c->ns);
                     if (bytes + c->ws <= w->limit) fits[r] = rmi_min(fits[r], c->ns);
                 }
-            if (t->way != RMI_FWD) w->ns[t->acc0 + k] = t->way == RMI_BWD && a->may_be_free ? 0 : fits[0] != RMI_INF || (t->way == RMI_BWD && m->n_modes[t->id] > 1) ? fits[0] : any[0];
+            if (t->way != RMI_FWD)
+                w->ns[t->acc0 + k] = t->way == RMI_BWD && a->may_be_free                                  ? 0
+                                     : fits[0] != RMI_INF || (t->way == RMI_BWD && m->n_modes[t->id] > 1) ? fits[0]
+                                                                                                          : any[0];
         }
-        for (r = 0; r < 2 && t->way == RMI_FWD; r++) (r ? w->again : w->first)[t->id] = m->g->ops[t->id].view != RMI_NONE ? 0 : fits[r] != RMI_INF ? fits[r] : any[r];
+        for (r = 0; r < 2 && t->way == RMI_FWD; r++)
+            (r ? w->again : w->first)[t->id] = m->g->ops[t->id].view != RMI_NONE ? 0 : fits[r] != RMI_INF ? fits[r] : any[r];
     }
 }
 
@@ -12947,7 +13296,10 @@ RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *w, uint32_t task, uint32_t mode)
     const rmi_ref_task *t = &m->tasks[task];
     const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
     uint64_t ns = w->ns[t->acc0 + mode];
-    if (ns == RMI_INF || w->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE || w->x == t->id) return ns; /* x's own time is counted apart */
+    /* x's own time is counted apart */
+    if (ns == RMI_INF || w->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE ||
+        w->x == t->id)
+        return ns;
     return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, w->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, w->again[t->id]));
 }
 
@@ -13052,13 +13404,15 @@ RMI_RARE void rmi_bnd_buffers(rmi_bnd *w)
     }
     for (i = 0; i < g->n_tensors; i++) {
         if ((b = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) w->is_grad[b] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
-        if ((b = m->compact[i]) != RMI_NONE) w->root[b] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
+        if ((b = m->compact[i]) != RMI_NONE)
+            w->root[b] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
     }
     for (i = 0; i < m->n_tasks; i++) {
         const rmi_ref_task *t = &m->tasks[i];
         for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 0u); k++) {
             const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-            if (a->saved != RMI_NONE) w->bytes[a->saved] = w->bytes[a->saved] ? rmi_min(w->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
+            if (a->saved != RMI_NONE)
+                w->bytes[a->saved] = w->bytes[a->saved] ? rmi_min(w->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
             for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
                 const rmi_ref_target *y = &m->targets[a->write0 + q];
                 if (y->share && a->dout != RMI_NONE) w->group[rmi_bnd_find(w->group, y->buf)] = rmi_bnd_find(w->group, a->dout);
@@ -13104,7 +13458,9 @@ RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t
     w->stamp = RMI_NEW(mem, uint32_t, nb);
     w->a_var = RMI_NEW(mem, uint32_t, nb);
     w->c_var = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!read || !w->root || !w->group || !w->is_grad || !w->stays || !w->bytes || !w->must || !w->first || !w->again || !w->ns || !w->pred0) return RM_ERROR_MEMORY;
+    if (!read || !w->root || !w->group || !w->is_grad || !w->stays || !w->bytes || !w->must || !w->first || !w->again || !w->ns ||
+        !w->pred0)
+        return RM_ERROR_MEMORY;
     if (!w->before || !w->after || !w->there || !w->flag || !w->most || !w->stamp || !w->a_var || !w->c_var) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         for (f = 1; f < g->ops[i].n_forms; f++)
@@ -13197,7 +13553,8 @@ RMI_INLINE int rmi_bnd_open(const rmi_bnd *w, uint32_t u)
 RMI_INLINE int rmi_bnd_later(const rmi_bnd *w, uint32_t task)
 {
     const rmi_ref_task *t = &w->m->tasks[task];
-    return w->after[task] && (!w->upto || w->upto[task]) && (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && w->m->g->ops[t->id].view == RMI_NONE));
+    return w->after[task] && (!w->upto || w->upto[task]) &&
+           (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && w->m->g->ops[t->id].view == RMI_NONE));
 }
 
 /* Looks at moment x: what is before and after, what it holds, what is read later. 0: it is no moment of every plan. */
@@ -13269,7 +13626,9 @@ RMI_FN rm_result rmi_bnd_new_var(rmi_bnd *w, uint32_t *var)
     w->n_node += 2;
     if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, w->n_node, sizeof(uint32_t))) return RM_ERROR_MEMORY;
     w->head[*var] = w->head[*var + 1] = RMI_NONE;
-    if (!rmi_arena_grow(w->mem, (void **)&w->left, &w->cap_left, w->n_node / 2, 1) || !rmi_arena_grow(w->mem, (void **)&w->right, &w->cap_right, w->n_node / 2, 1)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(w->mem, (void **)&w->left, &w->cap_left, w->n_node / 2, 1) ||
+        !rmi_arena_grow(w->mem, (void **)&w->right, &w->cap_right, w->n_node / 2, 1))
+        return RM_ERROR_MEMORY;
     if (!rmi_arena_grow(w->mem, (void **)&w->fix, &w->cap_fix, w->n_node / 2, sizeof(uint32_t))) return RM_ERROR_MEMORY;
     w->fix[*var / 2] = RMI_NONE;
     return RM_OK;
@@ -13299,7 +13658,8 @@ RMI_RARE void rmi_bnd_modes(const rmi_bnd *w, uint32_t task, uint32_t *mode, uin
         for (k = 0; k < m->n_modes[t->id]; k++) {
             uint64_t least = rmi_bnd_mode_ns(w, task, k);
             int plain = least >= ns[r];
-            for (z = 0; z < r && !plain && mode[z] != RMI_NONE; z++) plain = mode[z] == k || rmi_bnd_covers(w, &m->accs[t->acc0 + k], &m->accs[t->acc0 + mode[z]]);
+            for (z = 0; z < r && !plain && mode[z] != RMI_NONE; z++)
+                plain = mode[z] == k || rmi_bnd_covers(w, &m->accs[t->acc0 + k], &m->accs[t->acc0 + mode[z]]);
             if (plain) continue;
             mode[r] = k;
             ns[r] = least;
@@ -13315,8 +13675,8 @@ RMI_FN uint32_t rmi_bnd_kept_arc(const rmi_bnd *w, uint32_t a, uint32_t c)
     return e;
 }
 
-/* A backward reads either old or made, of two modes. Whoever makes one of the other again has that other: so if old is not there, made is
-   and was kept. Halves of both modes would say that half of old is enough for the whole of either. */
+/* A backward reads either old or made, of two modes. Whoever makes one of the other again has that other: so if old is not there,
+   made is and was kept. Halves of both modes would say that half of old is enough for the whole of either. */
 RMI_RARE rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
 {
     const rmi_ref_model *m = w->m;
@@ -13425,7 +13785,8 @@ RMI_RARE rm_result rmi_bnd_window(rmi_bnd *w)
     }
     for (i = 0; i < m->n_keep; i++) {
         uint32_t task = m->keep[i];
-        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE) RMI_TRY(rmi_bnd_repeat(w, m->tasks[task].id));
+        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE)
+            RMI_TRY(rmi_bnd_repeat(w, m->tasks[task].id));
     }
     for (i = 0; i < m->n_keep; i++)
         if (rmi_bnd_later(w, m->keep[i])) RMI_TRY(rmi_bnd_demand(w, m->keep[i]));
@@ -13465,8 +13826,10 @@ RMI_RARE rm_result rmi_bnd_net_end(rmi_bnd *w)
     }
     rmi_bnd_scale(w, sum, bytes);
     w->all = sum >> w->down << w->up;
-    return rmi_arena_grow(w->mem, (void **)&w->level, &w->cap_level, w->n_node, sizeof(uint32_t)) && rmi_arena_grow(w->mem, (void **)&w->at, &w->cap_at, w->n_node, sizeof(uint32_t)) &&
-                   rmi_arena_grow(w->mem, (void **)&w->queue, &w->cap_queue, w->n_node, sizeof(uint32_t)) && rmi_arena_grow(w->mem, (void **)&w->path, &w->cap_path, w->n_node, sizeof(uint32_t))
+    return rmi_arena_grow(w->mem, (void **)&w->level, &w->cap_level, w->n_node, sizeof(uint32_t)) &&
+                   rmi_arena_grow(w->mem, (void **)&w->at, &w->cap_at, w->n_node, sizeof(uint32_t)) &&
+                   rmi_arena_grow(w->mem, (void **)&w->queue, &w->cap_queue, w->n_node, sizeof(uint32_t)) &&
+                   rmi_arena_grow(w->mem, (void **)&w->path, &w->cap_path, w->n_node, sizeof(uint32_t))
                ? RM_OK
                : RM_ERROR_MEMORY;
 }
@@ -13510,7 +13873,8 @@ RMI_RARE rm_result rmi_bnd_net(rmi_bnd *w)
     const rmi_ref_model *m = w->m;
     uint32_t i;
     int twice = 0;
-    for (i = 0; i < m->n_keep; i++) twice |= w->after[m->keep[i]] && m->tasks[m->keep[i]].way == RMI_BWD && m->n_modes[m->tasks[m->keep[i]].id] > 1;
+    for (i = 0; i < m->n_keep; i++)
+        twice |= w->after[m->keep[i]] && m->tasks[m->keep[i]].way == RMI_BWD && m->n_modes[m->tasks[m->keep[i]].id] > 1;
     RMI_TRY(rmi_bnd_net_begin(w, twice));
     for (i = 0; i < m->n_keep; i++) {
         uint32_t task = m->keep[i], o = m->tasks[task].id;
@@ -13581,7 +13945,10 @@ RMI_FN uint64_t rmi_bnd_flow(rmi_bnd *w)
 RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *w, uint64_t ns) { return ns >> w->down << w->up; }
 
 /* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is less. */
-RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *w, uint64_t units) { return w->up ? ((units - (units != 0)) >> w->up) + (units != 0) : units << w->down; }
+RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *w, uint64_t units)
+{
+    return w->up ? ((units - (units != 0)) >> w->up) + (units != 0) : units << w->down;
+}
 
 /* The units beside what is common with which a bound is enough. */
 RMI_FN uint64_t rmi_bnd_goal(const rmi_bnd *w)
@@ -13628,7 +13995,9 @@ RMI_FN uint64_t rmi_bnd_at(rmi_bnd *w, uint64_t price, rmi_bnd_line *line)
 RMI_FN void rmi_bnd_note(const rmi_bnd *w, uint8_t *to)
 {
     uint32_t i;
-    for (i = 1; i < w->n_node / 2; i++) to[i] = (uint8_t)(w->twice ? (w->level[2 * i] != RMI_NONE) + (w->level[2 * i + 1] == RMI_NONE) : 2 * (w->level[2 * i] != RMI_NONE));
+    for (i = 1; i < w->n_node / 2; i++)
+        to[i] = (uint8_t)(w->twice ? (w->level[2 * i] != RMI_NONE) + (w->level[2 * i + 1] == RMI_NONE)
+                                   : 2 * (w->level[2 * i] != RMI_NONE));
 }
 
 /* The best price: the value is concave, so where two tangents meet is the next one to try. Twice the value, in units, RMI_INF if
@@ -13700,7 +14069,8 @@ RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w)
         uint64_t worth = 1;
         if ((w->left[i] == w->right[i] && w->left[i] != 1) || rmi_bnd_is_fixed(w, 2 * i)) continue;
         for (e = w->head[2 * i]; e != RMI_NONE; e = w->arc[e].next)
-            if (!(e & 1) && w->arc[e].to == 1 && w->arc[e].ns != RMI_INF) worth += rmi_bnd_units(w, w->arc[e].ns) + rmi_ref_scale(w->arc[e].bytes, w->price);
+            if (!(e & 1) && w->arc[e].to == 1 && w->arc[e].ns != RMI_INF)
+                worth += rmi_bnd_units(w, w->arc[e].ns) + rmi_ref_scale(w->arc[e].bytes, w->price);
         if (worth <= most) continue;
         most = worth;
         best = 2 * i;
@@ -13752,7 +14122,8 @@ RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bn
         n++;
     }
     if (!n) return RM_OK;
-    if (k == 8) node[k - 1].value = rmi_min(node[k - 1].value, 2 * rmi_bnd_units(w, rmi_bnd_least(w, x))); /* more choices than looked at */
+    /* more choices than looked at */
+    if (k == 8) node[k - 1].value = rmi_min(node[k - 1].value, 2 * rmi_bnd_units(w, rmi_bnd_least(w, x)));
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
@@ -13773,16 +14144,16 @@ RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bn
     return RM_OK;
 }
 
-/* --- several moments together, each surely after the one before. They begin windows: runs are counted apart in each. "u is there or made in
-   window k" is a fact, and so is "op o repeats in window k" if it makes more than one thing, and "this backward has run". A way to a fact has a
-   price and wants other facts (its tails) to be true: u was there or made in window k - 1 and stays at moment k, for its bytes at that moment's
-   price; o repeats, for its time, with what it reads in the same window; the backward runs in a mode, for what that takes longer, in any of
-   the windows where it may lie: the gradient of a weight can be late.
-   Whatever a plan does makes all wanted facts true. For a set of facts with a wanted one in it, some way into the set that has no tail
-   in it is taken: the first one. So dual ascent (Wong 1984, for Steiner arborescences) gives a bound: as long as a wanted fact has not been
-   paid for, take a set with it into which no way leads that is paid in full, and let all ways into it pay what the cheapest of them
-   still lacks. What has been paid is the bound. In the end a solution follows paid ways only; it says at which moments it takes too many
-   bytes, and prices rise there. Early ops go first: their ways are short. */
+/* --- several moments together, each surely after the one before. They begin windows: runs are counted apart in each. "u is there
+   or made in window k" is a fact, and so is "op o repeats in window k" if it makes more than one thing, and "this backward has
+   run". A way to a fact has a price and wants other facts (its tails) to be true: u was there or made in window k - 1 and stays at
+   moment k, for its bytes at that moment's price; o repeats, for its time, with what it reads in the same window; the backward runs
+   in a mode, for what that takes longer, in any of the windows where it may lie: the gradient of a weight can be late.
+   Whatever a plan does makes all wanted facts true. For a set of facts with a wanted one in it, some way into the set that has no
+   tail in it is taken: the first one. So dual ascent (Wong 1984, for Steiner arborescences) gives a bound: as long as a wanted fact
+   has not been paid for, take a set with it into which no way leads that is paid in full, and let all ways into it pay what the
+   cheapest of them still lacks. What has been paid is the bound. In the end a solution follows paid ways only; it says at which
+   moments it takes too many bytes, and prices rise there. Early ops go first: their ways are short. */
 typedef struct rmi_bnd_way {
     uint32_t head, next, tail0, n_tail, wait; /* next: another way to the same head; wait: tails that are not true yet */
     uint32_t which;           /* the moment at which it takes bytes, or RMI_NONE */
@@ -13898,7 +14269,8 @@ RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
         const rmi_ref_acc *a = &m->accs[t->acc0 + k];
         uint64_t fast = t->way == RMI_FWD ? w->first[t->id] : w->ns[t->acc0 + k];
         for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
-            if (m->choices[a->free0[0] + q].ws < ws) least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
+            if (m->choices[a->free0[0] + q].ws < ws)
+                least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
     }
     return least;
 }
@@ -13966,14 +14338,16 @@ RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
     }
     for (i = 0; i < m->n_keep; i++) {
         uint32_t task = m->keep[i];
-        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE) RMI_TRY(rmi_bnd_web_op(s, m->tasks[task].id, k, at));
+        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE)
+            RMI_TRY(rmi_bnd_web_op(s, m->tasks[task].id, k, at));
     }
     for (i = 0; i < m->n_keep; i++) { /* gradients that were begun before, and wait for what may come later */
         const rmi_ref_acc *a = &m->accs[m->tasks[m->keep[i]].acc0];
         if (s->run[m->keep[i]] == RMI_NONE || s->lo[m->keep[i]] > k || s->hi[m->keep[i]] <= k) continue;
         for (q = 0; q < a->n_read; q++) {
             uint32_t u = m->pool[a->read0 + q];
-            if (w->is_grad[u] == 1 && w->flag[u] == 1 && w->group[u] == RMI_NONE && !w->stays[u] && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, m->tasks[m->keep[i]].id, k, &at[u]));
+            if (w->is_grad[u] == 1 && w->flag[u] == 1 && w->group[u] == RMI_NONE && !w->stays[u] && at[u] == RMI_NONE)
+                RMI_TRY(rmi_bnd_put_fact(s, m->tasks[m->keep[i]].id, k, &at[u]));
         }
     }
     for (i = 0; i < m->n_keep; i++) {
@@ -14012,14 +14386,17 @@ RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 {
     rmi_arena *mem = s->w->mem;
     size_t n = s->n_want + s->n_fact;
-    return rmi_arena_grow(mem, (void **)&s->list, &s->cap_list, s->n_fact, sizeof(uint32_t)) && rmi_arena_grow(mem, (void **)&s->queue, &s->cap_queue, n, sizeof(uint32_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->into, &s->cap_into, s->n_way, sizeof(uint32_t)) && rmi_arena_grow(mem, (void **)&s->todo, &s->cap_todo, n, sizeof(uint64_t)) &&
+    return rmi_arena_grow(mem, (void **)&s->list, &s->cap_list, s->n_fact, sizeof(uint32_t)) &&
+                   rmi_arena_grow(mem, (void **)&s->queue, &s->cap_queue, n, sizeof(uint32_t)) &&
+                   rmi_arena_grow(mem, (void **)&s->into, &s->cap_into, s->n_way, sizeof(uint32_t)) &&
+                   rmi_arena_grow(mem, (void **)&s->todo, &s->cap_todo, n, sizeof(uint64_t)) &&
                    rmi_arena_grow(mem, (void **)&s->sort, &s->cap_sort, n, sizeof(uint64_t))
                ? RM_OK
                : RM_ERROR_MEMORY;
 }
 
-/* The web of n moments x. 0 in *fits: one does not surely come after the one before it, or is no moment. scratch: two rows by task. */
+/* The web of n moments x. 0 in *fits: one does not surely come after
+   the one before it, or is no moment. scratch: two rows by task. */
 RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, uint8_t *scratch, int *fits)
 {
     rmi_bnd *w = s->w;
@@ -14226,8 +14603,9 @@ RMI_FN uint64_t rmi_bnd_web_orders(rmi_bnd_web *s, const uint64_t *price, int64_
     return most;
 }
 
-/* The best value found; prices go there. One price after the other, from the one of moment `first` on, rises if too much is there at its moment,
-   else falls; or takes over from another one, since the value is not smooth: often neither can change alone. Steps grow while the value does. */
+/* The best value found; prices go there. One price after the other, from the one of moment `first` on, rises if too much is there
+   at its moment, else falls; or takes over from another one, since the value is not smooth: often neither can change alone. Steps
+   grow while the value does. */
 RMI_FN uint64_t rmi_bnd_web_best(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
 {
     uint64_t best, v, by[RMI_BND_TOGETHER * (RMI_BND_TOGETHER + 1u)], mean = 0, next[RMI_BND_TOGETHER];
@@ -14290,7 +14668,9 @@ RMI_RARE rm_result rmi_bnd_web_visit(rmi_bnd_web *s, rmi_bnd_node *node, uint32_
         }
         if (y->which != RMI_NONE) s->now[y->which] -= y->bytes;
         s->n_todo += y->n_tail;
-        if (!rmi_arena_grow(s->w->mem, (void **)&s->todo, &s->cap_todo, s->n_todo, sizeof(uint64_t)) || !rmi_arena_grow(s->w->mem, (void **)&s->sort, &s->cap_sort, s->n_todo, sizeof(uint64_t))) return RM_ERROR_MEMORY;
+        if (!rmi_arena_grow(s->w->mem, (void **)&s->todo, &s->cap_todo, s->n_todo, sizeof(uint64_t)) ||
+            !rmi_arena_grow(s->w->mem, (void **)&s->sort, &s->cap_sort, s->n_todo, sizeof(uint64_t)))
+            return RM_ERROR_MEMORY;
         for (k = 0; k < y->n_tail; k++) s->todo[s->n_todo - 1 - k] = s->use[y->tail0 + k].fact;
     }
     if (s->n_want) memcpy(s->todo, s->want, s->n_want * sizeof *s->todo);
@@ -14310,7 +14690,8 @@ RMI_RARE rm_result rmi_bnd_web_visit(rmi_bnd_web *s, rmi_bnd_node *node, uint32_
 }
 
 /* The bound of n moments together, in ns; price: of each, 2^-30 ns a byte, in and out; nodes: branchings, work allowing. */
-RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x, uint32_t nodes, uint32_t first, uint32_t turns, uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x, uint32_t nodes, uint32_t first, uint32_t turns,
+                                 uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
 {
     rmi_bnd *w = s->w;
     uint32_t n = 1, i, k, at = 0;
@@ -14322,9 +14703,12 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
     memset(node, 0, sizeof *node);
     node[0].parent = RMI_NONE;
     node[0].open = 1;
-    for (k = 0; k < n_x; k++) node[0].prices[k] = rmi_min(w->up >= 10 ? rmi_mul(price[k], (uint64_t)1 << (w->up - 10)) : price[k] >> (10 - w->up), w->most_price);
+    for (k = 0; k < n_x; k++)
+        node[0].prices[k] =
+            rmi_min(w->up >= 10 ? rmi_mul(price[k], (uint64_t)1 << (w->up - 10)) : price[k] >> (10 - w->up), w->most_price);
     RMI_TRY(rmi_bnd_web_visit(s, node, 0, first, turns));
-    for (k = 0; k < n_x; k++) price[k] = w->up >= 10 ? node[0].prices[k] >> (w->up - 10) : rmi_mul(node[0].prices[k], (uint64_t)1 << (10 - w->up));
+    for (k = 0; k < n_x; k++)
+        price[k] = w->up >= 10 ? node[0].prices[k] >> (w->up - 10) : rmi_mul(node[0].prices[k], (uint64_t)1 << (10 - w->up));
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
@@ -14367,7 +14751,9 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
             const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0];
             for (q = 0; q < a->n_read && rmi_bnd_later(&w, task); q++) {
                 uint32_t u = w.root[m->pool[a->read0 + q]];
-                if (w.stamp[u] == w.turn || !rmi_bnd_open(&w, u) || (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) || !rmi_bnd_always(&w, task, u)) continue;
+                if (w.stamp[u] == w.turn || !rmi_bnd_open(&w, u) || (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) ||
+                    !rmi_bnd_always(&w, task, u))
+                    continue;
                 w.stamp[u] = w.turn;
                 kept += w.bytes[u];
             }
@@ -14380,24 +14766,25 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
 /* --- with a link. Values that are read after x and not made again are on the device when x starts, or went out over d2h before x
    in this step and come back over h2d after it. Params that are read after x are on the device then or come in after x; those that
    do not fit at the start come in for the forward as well. What a backward changes for the next step (a gradient that is handed on,
-   a param that gets an update) is on the device when the next x starts, or it, or the gradient that it comes from, went out. With y, a
-   run that is surely after x, repeats count that what comes before y reads; what y and later runs change went out between y and the
-   next x, as values did. Steps do not overlap on the compute lane: of a step's time T, at least the runs between x and y and the
-   repeats lie between x and y; x starts W after its step does, V >= what follows it is left, W + V = T.
+   a param that gets an update) is on the device when the next x starts, or it, or the gradient that it comes from, went out. With
+   y, a run that is surely after x, repeats count that what comes before y reads; what y and later runs change went out between y
+   and the next x, as values did. Steps do not overlap on the compute lane: of a step's time T, at least the runs between x and y
+   and the repeats lie between x and y; x starts W after its step does, V >= what follows it is left, W + V = T.
    By linear duality, with prices b1, b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
        T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + c2 excess of params + b2 changed
                                          + b1 changed from y on - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
    if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only.
-   Updates that surely come after x, with `late` 1 if after y, too. On the host one takes time of the host's lane (price h), its gradient
-   goes out and the new weight comes in for the forward before the next x, or for x. On the device it takes time, its states are there at
-   x or come in after x and go out, its weight (if x does not hold it) is there at the next x or goes out; if no backward after x reads the
-   weight, it comes in for the update alone; and it is there when the step starts (price s <= c2) or comes in for the forward. To the left
-   comes T h, to the right the least of
-       h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight + s weight,
+   Updates that surely come after x, with `late` 1 if after y, too. On the host one takes time of the host's lane (price h), its
+   gradient goes out and the new weight comes in for the forward before the next x, or for x. On the device it takes time, its
+   states are there at x or come in after x and go out, its weight (if x does not hold it) is there at the next x or goes out; if no
+   backward after x reads the weight, it comes in for the update alone; and it is there when the step starts (price s <= c2) or
+   comes in for the forward. To the left comes T h, to the right the least of
+       h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight + s
+       weight,
    and of all other weights s times what is above the limit.
-   One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the next step comes
-   after copy, update and copy, and what does not lie between that read and its last gradient, updates on the device among it, is all
-   that can run meanwhile. T is above that sum as it is above the sum of all computation, so above any mean of both. */
+   One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the next step
+   comes after copy, update and copy, and what does not lie between that read and its last gradient, updates on the device among it,
+   is all that can run meanwhile. T is above that sum as it is above the sum of all computation, so above any mean of both. */
 typedef struct rmi_bnd_update { /* so many equal params */
     uint64_t n, in, out, fwd, now, grad, state; /* bytes of the weight: its update after x alone wants it; x does not hold it; forwards before x,
                                                    or (now) these or x, read it; of the gradient; of the state */
@@ -14472,8 +14859,9 @@ RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *b, const rmi_bnd_update *x)
     return 1;
 }
 
-/* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches. seen: 1: x touches it;
-   2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed. past: what surely starts with y or after it, or NULL. */
+/* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches. seen: 1: x
+   touches it; 2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed. past: what surely starts
+   with y or after it, or NULL. */
 RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *b)
 {
     const rmi_ref_model *m = w->m;
@@ -14483,7 +14871,9 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *pa
         const rmi_ref_task *task = &m->tasks[m->keep[k]];
         const rmi_tensor *t = &g->tensors[task->id];
         rmi_bnd_update x;
-        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !w->after[m->keep[k]] || !t->updates || !t->consumers.n || t->external || t->stays) continue;
+        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !w->after[m->keep[k]] || !t->updates || !t->consumers.n ||
+            t->external || t->stays)
+            continue;
         i = task->id;
         memset(&x, 0, sizeof x);
         x.n = 1;
@@ -14503,13 +14893,16 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *pa
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         uint64_t bytes = m->step == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
-        if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) || (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step)))) continue;
+        if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) ||
+            (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step))))
+            continue;
         b->grads += bytes;
         if (rmi_bnd_gives(w, i, past) != RMI_NONE) b->late += bytes;
     }
 }
 
-/* Bytes of params that are surely read after x (noted in seen: 2; those that x holds, 8, do not count again), or by forwards before it (4). */
+/* Bytes of params that are surely read after x (noted in seen: 2; those
+   that x holds, 8, do not count again), or by forwards before it (4). */
 RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
 {
     const rmi_ref_model *m = w->m;
@@ -14537,11 +14930,12 @@ RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
 /* Bytes that a lane moves in ns, at most. */
 RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
 
-/* Prices in parts: b1, b2, c1, c2 in 16ths; the host's lane in 64ths; of the computation's time that of updates instead of a wait, and the
-   start of a step, of c2, in 16ths. */
+/* Prices in parts: b1, b2, c1, c2 in 16ths; the host's lane in 64ths; of the computation's time that of updates instead of a wait,
+   and the start of a step, of c2, in 16ths. */
 enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_START, RMI_BND_PARTS };
 
-/* What updates add: of either side the cheaper one. left: 1024 (1 - b1 d2h): of the time outside x to y that share is counted as computation. */
+/* What updates add: of either side the cheaper one. left: 1024 (1 - b1
+   d2h): of the time outside x to y that share is counted as computation. */
 RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, const uint32_t *p, uint64_t left)
 {
     uint64_t sum = 0, c = p[RMI_BND_C1] + p[RMI_BND_C2];
@@ -14549,8 +14943,14 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, c
     for (k = 0; k < b->n_updates; k++) {
         const rmi_bnd_update *u = &b->updates[k];
         uint64_t out = p[RMI_BND_B2] + (u->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
-        if (u->device != RMI_INF) device = rmi_bnd_units(w, u->device) / 16384 * (left * p[RMI_BND_TIME]) + (u->p_state * (out + c) + u->p_out * out + u->p_in * c) / 16 + u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
-        if (u->host != RMI_INF) host = rmi_bnd_units(w, u->host) / 64 * p[RMI_BND_HOST] + rmi_bnd_units(w, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) + (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
+        if (u->device != RMI_INF)
+            device = rmi_bnd_units(w, u->device) / 16384 * (left * p[RMI_BND_TIME]) +
+                     (u->p_state * (out + c) + u->p_out * out + u->p_in * c) / 16 +
+                     u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
+        if (u->host != RMI_INF)
+            host = rmi_bnd_units(w, u->host) / 64 * p[RMI_BND_HOST] +
+                   rmi_bnd_units(w, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
+                   (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
         sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
     }
     return sum;
@@ -14579,13 +14979,21 @@ RMI_RARE void rmi_bnd_cut_at(rmi_bnd *w, uint64_t price, rmi_bnd_traffic *b)
 RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *w, const rmi_bnd_traffic *b, const uint32_t *p)
 {
     const rmi_link *l = &w->m->g->link;
-    uint64_t unit = (uint64_t)1 << w->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1], c2 = p[RMI_BND_C2], start = p[RMI_BND_START];
-    uint64_t bytes = (b->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), RMI_MAX / 64) * c1 + b->params * (c1 + c2) + b->late * b1) / 16 + b->start / 256 * c2 * start + w->forced;
-    uint64_t room = rmi_add(w->limit, rmi_add(rmi_mul(rmi_bnd_moves(b->may, l->d2h) / 16 + 1, b1), rmi_mul(w->limit / 256 + 1, c2 * start)));
-    uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14), rmi_mul_div_up(b->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
-    uint64_t busy = b1 ? rmi_mul_div_up(b->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top; /* b1 d2h, in 1024ths of a unit */
+    uint64_t unit = (uint64_t)1 << w->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1], c2 = p[RMI_BND_C2],
+             start = p[RMI_BND_START];
+    uint64_t bytes = (b->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), RMI_MAX / 64) * c1 +
+                      b->params * (c1 + c2) + b->late * b1) /
+                         16 +
+                     b->start / 256 * c2 * start + w->forced;
+    uint64_t room =
+        rmi_add(w->limit, rmi_add(rmi_mul(rmi_bnd_moves(b->may, l->d2h) / 16 + 1, b1), rmi_mul(w->limit / 256 + 1, c2 * start)));
+    uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
+                           rmi_mul_div_up(b->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
+    /* b1 d2h, in 1024ths of a unit */
+    uint64_t busy = b1 ? rmi_mul_div_up(b->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
     if (busy >= unit << 10) return 0;
-    top = rmi_add(rmi_add(b->time, rmi_ref_scale(bytes, b->price)), rmi_bnd_updates_at(w, b, p, b1 ? (unit * 1024 - busy - 1) >> w->up : 1024));
+    top = rmi_add(rmi_add(b->time, rmi_ref_scale(bytes, b->price)),
+                  rmi_bnd_updates_at(w, b, p, b1 ? (unit * 1024 - busy - 1) >> w->up : 1024));
     if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
     return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_ref_scale(room, b->price), 1)), 1u << 20, den), 1);
 }
@@ -14636,8 +15044,9 @@ RMI_RARE void rmi_bnd_link_climb(const rmi_bnd *w, const rmi_bnd_traffic *b, uin
             }
 }
 
-/* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to the next step's first
-   read of it, less all computation that does not surely lie between that read and there. upto, past: of y; around: two rows by task. */
+/* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to the next
+   step's first read of it, less all computation that does not surely lie between that read and there. upto, past: of y; around: two
+   rows by task. */
 RMI_RARE void rmi_bnd_wait(rmi_bnd *w, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *b)
 {
     const rmi_ref_model *m = w->m;
@@ -14648,8 +15057,11 @@ RMI_RARE void rmi_bnd_wait(rmi_bnd *w, const uint8_t *past, uint8_t *around, rmi
     b->wait = 0;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
-        if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes || !t->grad_bytes || (last = rmi_bnd_gives(w, i, past)) == RMI_NONE) continue;
-        path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency), rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h), rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
+        if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes ||
+            !t->grad_bytes || (last = rmi_bnd_gives(w, i, past)) == RMI_NONE)
+            continue;
+        path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency), rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h),
+                                                                          rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
         if (path <= most) continue;
         most = path;
         b->waited = i;
@@ -14682,7 +15094,9 @@ RMI_RARE void rmi_bnd_link_prices(rmi_bnd *w, rmi_bnd_traffic *b, uint64_t *boun
     w->node = NULL;
     w->beat = 0;
     rmi_bnd_prices(w, rmi_sub(rmi_add(w->limit, rmi_bnd_moves(b->may, m->g->link.d2h)), w->forced + b->late), 12, &exact);
-    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << w->up, 1000000000u, rmi_min(m->g->link.h2d, m->g->link.d2h)), 1u << 20), w->most_price); /* a byte costs the link's time */
+    /* a byte costs the link's time */
+    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << w->up, 1000000000u, rmi_min(m->g->link.h2d, m->g->link.d2h)), 1u << 20),
+                    w->most_price);
     lo = rmi_min(w->price ? w->price : price, price) / 16 + 1;
     hi = rmi_min(rmi_mul(rmi_max(w->price, price), 64), w->most_price);
     if (w->down || w->common >= ((uint64_t)1 << 60) >> w->up) return;
@@ -14717,7 +15131,8 @@ RMI_RARE void rmi_bnd_link_prices(rmi_bnd *w, rmi_bnd_traffic *b, uint64_t *boun
 }
 
 /* Prices moment x, with y or (RMI_NONE) without. scratch: three rows by task. */
-RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates,
+                                       uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
     uint64_t within = 0;
@@ -14739,7 +15154,8 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8
     if (!b.wait || !w->before[b.reads]) b.wait = 0;
     for (i = 0; i < m->n_keep; i++) {
         uint32_t t = m->keep[i];
-        uint64_t ns = m->tasks[t].way == RMI_FWD ? (w->must[m->tasks[t].id] || w->before[t] ? w->first[m->tasks[t].id] : 0) : rmi_bnd_least(w, t);
+        uint64_t ns = m->tasks[t].way == RMI_FWD ? (w->must[m->tasks[t].id] || w->before[t] ? w->first[m->tasks[t].id] : 0)
+                                                 : rmi_bnd_least(w, t);
         if (w->before[t]) b.before += ns;
         if ((w->after[t] && (!w->upto || upto[t])) || t == x) within += ns;
         b.may += ns;
@@ -14791,7 +15207,10 @@ RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *w, uint64_t *live)
         uint64_t ws = a->n_free[0] ? m->choices[a->free0[0]].ws : 0;
         for (pass = 0; pass < 3; pass++)
             for (q = 0; q < (pass == 0 ? a->n_read : pass == 1 ? a->n_write : 1); q++) {
-                uint32_t u = pass == 0 ? m->pool[a->read0 + q] : pass == 2 ? a->saved : t->way == RMI_FWD ? m->pool[a->write0 + q] : m->targets[a->write0 + q].buf;
+                uint32_t u = pass == 0           ? m->pool[a->read0 + q]
+                             : pass == 2         ? a->saved
+                             : t->way == RMI_FWD ? m->pool[a->write0 + q]
+                                                 : m->targets[a->write0 + q].buf;
                 if (u == RMI_NONE) continue;
                 u = w->root[u];
                 if (first[u] == RMI_NONE) first[u] = m->maker[u] == RMI_NONE && !w->is_grad[u] ? 0 : i;
@@ -14924,7 +15343,8 @@ RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
 }
 
 /* Their bound, from these prices on. */
-RMI_RARE rm_result rmi_bnd_pick_joint(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns, rmi_bnd_node *node, uint8_t *scratch)
+RMI_RARE rm_result rmi_bnd_pick_joint(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns,
+                                      rmi_bnd_node *node, uint8_t *scratch)
 {
     uint32_t i, x[RMI_BND_TOGETHER];
     p->most = 0;
@@ -14952,9 +15372,10 @@ RMI_RARE rm_result rmi_bnd_pick_fewer(rmi_bnd_web *s, rmi_bnd_pick *p, rmi_bnd_n
     return RM_OK;
 }
 
-/* Each candidate is added with which they bound more. Prices begin where they were, or equal: those found with fewer moments may be places that
-   are hard to leave. */
-RMI_RARE rm_result rmi_bnd_pick_more(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n, uint32_t nodes, uint64_t level, rmi_bnd_node *node, uint8_t *scratch)
+/* Each candidate is added with which they bound more. Prices begin where they were, or equal: those found with fewer moments may be
+   places that are hard to leave. */
+RMI_RARE rm_result rmi_bnd_pick_more(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n, uint32_t nodes,
+                                     uint64_t level, rmi_bnd_node *node, uint8_t *scratch)
 {
     const rmi_bnd *w = s->w;
     uint32_t i, k, q;
@@ -15048,7 +15469,8 @@ RMI_RARE int rmi_bnd_put_moment(rmi_bnd *w, rmi_bnd_pick *p, uint32_t at)
 }
 
 /* What the moments of p and y bound if d comes before y, or (late) after it. */
-RMI_RARE rm_result rmi_bnd_case(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t y, uint32_t late, rmi_bnd_pick *to, rmi_bnd_node *node, uint8_t *scratch)
+RMI_RARE rm_result rmi_bnd_case(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t y, uint32_t late, rmi_bnd_pick *to,
+                                rmi_bnd_node *node, uint8_t *scratch)
 {
     rmi_bnd *w = s->w;
     rmi_bnd_pick now;
@@ -15063,8 +15485,10 @@ RMI_RARE rm_result rmi_bnd_case(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t 
     return RM_OK;
 }
 
-/* Does it matter whether d runs before another run, or after it? The best such division of p: early and late. 0 in *found: there is none. */
-RMI_RARE rm_result rmi_bnd_divide(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t *list, rmi_bnd_pick *now, int *found, rmi_bnd_node *node, uint8_t *scratch)
+/* Does it matter whether d runs before another run, or after it? The
+   best such division of p: early and late. 0 in *found: there is none. */
+RMI_RARE rm_result rmi_bnd_divide(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t *list, rmi_bnd_pick *now, int *found,
+                                  rmi_bnd_node *node, uint8_t *scratch)
 {
     rmi_bnd *w = s->w;
     const rmi_ref_model *m = w->m;
@@ -15079,7 +15503,8 @@ RMI_RARE rm_result rmi_bnd_divide(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_
         if (rmi_bnd_put_moment(w, &q, list[i])) list[hi++] = list[i];
     }
     *found = 0;
-    for (turn = 0; lo < hi && turn < 6; turn++) { /* the later the other run is, the less being before it bounds, the more being after it */
+    for (turn = 0; lo < hi && turn < 6; turn++) { /* the later the other run is, the less being
+                                                     before it bounds, the more being after it */
         uint32_t y = list[turn ? lo + (hi - lo) / 2 : lo], k;
         for (k = 0; k < 2; k++) RMI_TRY(rmi_bnd_case(s, p, d, y, k, &now[2 + k], node, scratch));
         if (!turn && now[2].most <= enough) return RM_OK;
@@ -15096,8 +15521,10 @@ RMI_RARE rm_result rmi_bnd_divide(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_
     return RM_OK;
 }
 
-/* A run may come before others or after them. What bounds least is divided further, within so much work beside what else may be done. */
-RMI_RARE rm_result rmi_bnd_cases(rmi_bnd_web *s, const rmi_bnd_pick *p, uint64_t work, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+/* A run may come before others or after them. What bounds least is
+   divided further, within so much work beside what else may be done. */
+RMI_RARE rm_result rmi_bnd_cases(rmi_bnd_web *s, const rmi_bnd_pick *p, uint64_t work, rmi_bnd_node *node, uint8_t *scratch,
+                                 uint64_t *bound)
 {
     rmi_bnd *w = s->w;
     const rmi_ref_model *m = w->m;
@@ -15135,7 +15562,8 @@ RMI_RARE rm_result rmi_bnd_cases(rmi_bnd_web *s, const rmi_bnd_pick *p, uint64_t
 RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
 {
     const rmi_ref_model *m = w->m;
-    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand, n_peak, *cand = RMI_NEW(w->mem, uint32_t, n + 3 * (size_t)all + RMI_BND_TOGETHER);
+    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand, n_peak,
+             *cand = RMI_NEW(w->mem, uint32_t, n + 3 * (size_t)all + RMI_BND_TOGETHER);
     uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks);
     uint64_t end = w->work + more, level;
     int small = (uint64_t)w->n_arc * 300 * RMI_BND_TOGETHER < more / 4;
@@ -15148,7 +15576,8 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
     best.n = 1;
     best.at[0] = tries[0].at;
     best.most = tries[0].key;
-    best.price[0] = tries[0].price ? rmi_mul(tries[0].price, 1024) : rmi_mul_div_up(w->common, 1u << 27, w->limit + 1); /* a place to begin */
+    /* a place to begin */
+    best.price[0] = tries[0].price ? rmi_mul(tries[0].price, 1024) : rmi_mul_div_up(w->common, 1u << 27, w->limit + 1);
     level = best.price[0] / 2 * 3;
     RMI_TRY(rmi_bnd_missing(w, more / 4, cand, &n_peak, &n_cand));
     start.n = 0;
@@ -15172,9 +15601,11 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
     RMI_TRY(rmi_bnd_pick_more(&s, &best, cand + n_peak, n_cand - n_peak, m->n_keep < 64 ? 32 : 1, level, node, scratch));
     if (now.most > best.most) best = now;
     now.n = 0;
-    for (k = 0; k < RMI_BND_TOGETHER && small; k++) { /* at equal distances: with little memory each wants repeats, which only many show */
+    for (k = 0; k < RMI_BND_TOGETHER && small; k++) { /* at equal distances: with little memory
+                                                         each wants repeats, which only many show */
         i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
-        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(w, m->keep[i]) || (now.n && !w->before[m->keep[now.at[now.n - 1]]])) continue;
+        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(w, m->keep[i]) || (now.n && !w->before[m->keep[now.at[now.n - 1]]]))
+            continue;
         now.price[now.n] = level / RMI_BND_TOGETHER;
         now.at[now.n++] = i;
     }
@@ -15193,7 +15624,8 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: arcs to look at; more: the same for
    branching at the best moments, which counts whole values instead of parts. enough: a bound of so many ns will do. */
-RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more, uint64_t enough, uint64_t *bound)
+RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
+                                 uint64_t enough, uint64_t *bound)
 {
     rmi_bnd w;
     rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, 2 * RMI_BND_MOMENTS + RMI_BND_NEAR);
@@ -15212,7 +15644,8 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     end = w.work + more;
     rmi_bnd_peaks(tries, n);
-    if (n > 1 && (uint64_t)w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 4 * 3, node, bound)); /* large networks: not worth it */
+    /* large networks: not worth it */
+    if (n > 1 && (uint64_t)w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 4 * 3, node, bound));
     *bound = rmi_max(*bound, w.proved);
     for (k = 0; k < n && w.work < end && *bound < enough; k++) {
         if (k && tries[k].at == tries[k - 1].at) continue;
@@ -15226,12 +15659,13 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
 /* =====================================================================================================================
    >>exact - the fastest list of runs of a small graph, with a proof
    In: the model of >>refine, a limit of live bytes. Out: a list of runs, and a time that no plan within the limit is below; equal,
-   if the work was enough. Best first (A*; Hart, Nilsson, Raphael 1968) over states: what is live, which tasks that run once have run;
-   in turn a few of those that are as far as each other (Vadlamudi, Aine, Chakrabarti 2012), so that there are good ways long before the
-   proof. A step is a run, with what is evicted to make room for it: only sets that none can be left out of, since whatever is there may be
-   dropped later. The rest of the way is at least everything that must still run, and for a moment x of the rest what does not fit
-   beside it: with a price on bytes (Lagrange), a value that is read after x costs its bytes there or its repeat, which wants its own
-   inputs. All freedoms of the format are in it: any order, repeats, forms, in place, views, shared gradients. Nodes are limited.
+   if the work was enough. Best first (A*; Hart, Nilsson, Raphael 1968) over states: what is live, which tasks that run once have
+   run; in turn a few of those that are as far as each other (Vadlamudi, Aine, Chakrabarti 2012), so that there are good ways long
+   before the proof. A step is a run, with what is evicted to make room for it: only sets that none can be left out of, since
+   whatever is there may be dropped later. The rest of the way is at least everything that must still run, and for a moment x of the
+   rest what does not fit beside it: with a price on bytes (Lagrange), a value that is read after x costs its bytes there or its
+   repeat, which wants its own inputs. All freedoms of the format are in it: any order, repeats, forms, in place, views, shared
+   gradients. Nodes are limited.
    ================================================================================================================== */
 #define RMI_EXA_OPS 64u
 #define RMI_EXA_TASKS 128u
@@ -15301,7 +15735,8 @@ typedef struct rmi_exa_state { /* while a step is made */
 typedef struct rmi_exa {
     const rmi_ref_model *m;
     rmi_arena *mem;
-    uint64_t total, limit, beat, work, told, most_work; /* total: of all sizes; beat: only what is faster counts; work: about 8 ns, told to the caller's stop */
+    uint64_t total, limit, beat, work, told, most_work; /* total: of all sizes; beat: only what is faster
+                                                           counts; work: about 8 ns, told to the caller's stop */
     int feasible;             /* any way will do: what has run most goes first */
     uint32_t haste;           /* how much it counts to be near to the next backward */
     rmi_exa_task task[RMI_EXA_TASKS];
@@ -15313,7 +15748,8 @@ typedef struct rmi_exa {
     uint32_t n_room;
     uint8_t size[RMI_EXA_BUFS]; /* by buffer: which of them; of saved bytes that have several: their op's place in x */
     uint8_t alias[RMI_EXA_BUFS]; /* by buffer: its place among those that may share bytes, or 255 */
-    uint8_t bits[RMI_EXA_OPS], left[RMI_EXA_OPS]; /* by op: place in x of its class of bits, of the form that left what is saved; or 255 */
+    uint8_t bits[RMI_EXA_OPS], left[RMI_EXA_OPS]; /* by op: place in x of its class of bits, of
+                                                     the form that left what is saved; or 255 */
     uint8_t by_alias[RMI_EXA_BUFS];
     uint32_t n_alias, n_x;
     rmi_exa_node *node;
@@ -15394,7 +15830,9 @@ RMI_RARE rm_result rmi_exa_set_op(rmi_exa *w, uint32_t o)
         ns[1] = x->view ? 0 : y->again;
         for (k = 0; k < 2; k++) {
             x->ns[k] = rmi_min(x->ns[k], ns[k]);
-            for (i = f; i && (k ? op->forms[x->order[k][i - 1]].again : op->forms[x->order[k][i - 1]].fwd) > (k ? y->again : y->fwd); i--) x->order[k][i] = x->order[k][i - 1];
+            for (i = f;
+                 i && (k ? op->forms[x->order[k][i - 1]].again : op->forms[x->order[k][i - 1]].fwd) > (k ? y->again : y->fwd); i--)
+                x->order[k][i] = x->order[k][i - 1];
             x->order[k][i] = (uint8_t)f;
         }
         x->counted |= ns[0] != ns[1];
@@ -15437,7 +15875,8 @@ RMI_RARE rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
     x->once = t->way != RMI_FWD;
     if (t->way == RMI_OPT_HOST || (t->way == RMI_BWD && m->n_modes[t->id] == 255)) return RM_ERROR_GRAPH;
     if (x->once) RMI_EXA_PUT(w->all, i);
-    for (k = 0; k < t->n_dep; k++) RMI_EXA_PUT(*(t->way == RMI_BWD && m->deps[t->dep0 + k] < m->g->n_ops ? &x->may : &x->deps), m->deps[t->dep0 + k]);
+    for (k = 0; k < t->n_dep; k++)
+        RMI_EXA_PUT(*(t->way == RMI_BWD && m->deps[t->dep0 + k] < m->g->n_ops ? &x->may : &x->deps), m->deps[t->dep0 + k]);
     x->made = x->may;
     for (k = 0; k < t->n_ban; k++) RMI_EXA_PUT(x->bans, m->deps[t->ban0 + k]);
     for (k = 0; k < t->n_dep; k++)
@@ -15468,7 +15907,8 @@ RMI_RARE rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
             for (v = 0; v < y->n_over; v++) rmi_exa_aliased(w, m->pool[y->over0 + v]);
         }
     }
-    for (f = 0; t->way == RMI_BWD && f < m->g->ops[t->id].n_forms; f++) { /* the model lets no gradient lie over an input of the step; a plan may */
+    /* the model lets no gradient lie over an input of the step; a plan may */
+    for (f = 0; t->way == RMI_BWD && f < m->g->ops[t->id].n_forms; f++) {
         const rmi_form *y = &m->g->ops[t->id].forms[f];
         if (f && !rmi_low_same_parts(&m->g->ops[t->id].forms[0], y)) return RM_ERROR_GRAPH;
         for (q = 0; q < y->n_overs; q++)
@@ -15540,7 +15980,10 @@ RMI_FN void rmi_exa_asked(rmi_exa *w, const rmi_bnd *b, rmi_exa_moment *x, uint6
             uint32_t r = b->root[k];
             uint64_t room;
             if (!RMI_EXA_HAS(*want, k)) continue;
-            room = r == m->n_buf || b->there[r] ? 0 : o->view ? m->room[r] : rmi_min(w->room[w->size[k]], w->left[i] != 255 && RMI_EXA_HAS(w->op[i].out, k) ? b->bytes[k] : RMI_INF);
+            room = r == m->n_buf || b->there[r] ? 0
+                   : o->view
+                       ? m->room[r]
+                       : rmi_min(w->room[w->size[k]], w->left[i] != 255 && RMI_EXA_HAS(w->op[i].out, k) ? b->bytes[k] : RMI_INF);
             least = rmi_min(least, room);
             sum += room;
         }
@@ -15570,7 +16013,8 @@ RMI_FN void rmi_exa_price(rmi_exa *w, const rmi_bnd *b, rmi_exa_moment *x, const
 }
 RMI_PLAIN_END
 
-/* What must be said beyond everything once, in ns, because of moment x. counted: ops that `once` has; ahead: those that surely run before x. */
+/* What must be said beyond everything once, in ns, because of moment x.
+   counted: ops that `once` has; ahead: those that surely run before x. */
 RMI_FN uint64_t rmi_exa_extra(const rmi_exa *w, const rmi_exa_moment *x, const rmi_exa_set *live, uint64_t counted, uint64_t ahead)
 {
     uint64_t p[RMI_EXA_OPS], sum = x->least, todo = x->asked;
@@ -15597,7 +16041,8 @@ RMI_FN uint64_t rmi_exa_extra(const rmi_exa *w, const rmi_exa_moment *x, const r
 }
 
 /* Ops that must run (once more) to get what is needed from what is live; their time. RMI_INF: cannot be had. */
-RMI_FN uint64_t rmi_exa_once(const rmi_exa *w, const rmi_exa_set *done, rmi_exa_set need, uint64_t must, const rmi_exa_set *live, uint64_t *ops)
+RMI_FN uint64_t rmi_exa_once(const rmi_exa *w, const rmi_exa_set *done, rmi_exa_set need, uint64_t must, const rmi_exa_set *live,
+                             uint64_t *ops)
 {
     uint32_t i;
     uint64_t ns = 0;
@@ -15649,7 +16094,10 @@ RMI_FN uint64_t rmi_exa_soon(rmi_exa *w, const rmi_exa_done *d, const rmi_exa_se
 
 /* --- states */
 
-RMI_FN uint32_t rmi_exa_bucket(uint64_t a, uint64_t b, uint64_t c, uint32_t n) { return (uint32_t)(rmi_mix(rmi_mix(rmi_mix(a) ^ b) ^ c) & (n - 1u)); }
+RMI_FN uint32_t rmi_exa_bucket(uint64_t a, uint64_t b, uint64_t c, uint32_t n)
+{
+    return (uint32_t)(rmi_mix(rmi_mix(rmi_mix(a) ^ b) ^ c) & (n - 1u));
+}
 
 /* What follows from the tasks that have run: what is worth keeping, what must still be made, what must still run. */
 RMI_RARE void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
@@ -15666,7 +16114,8 @@ RMI_RARE void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
         if (RMI_EXA_HAS(d->done, i)) continue;
         d->rest += t->least;
         RMI_EXA_JOIN(d->need, t->always);
-        if (m->tasks[i].way == RMI_BWD && d->n_soon < RMI_EXA_NEXT && !(~d->done.w[0] & t->deps.w[0] & w->all.w[0]) && !(~d->done.w[1] & t->deps.w[1] & w->all.w[1])) {
+        if (m->tasks[i].way == RMI_BWD && d->n_soon < RMI_EXA_NEXT && !(~d->done.w[0] & t->deps.w[0] & w->all.w[0]) &&
+            !(~d->done.w[1] & t->deps.w[1] & w->all.w[1])) {
             d->soon[d->n_soon] = t->always;
             RMI_EXA_LESS(d->soon[d->n_soon], w->grads);
             d->n_soon++;
@@ -15868,7 +16317,9 @@ RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t n
     w->work += 4;
     for (i = *at; i != RMI_NONE; i = n->next) {
         n = &w->node[i];
-        if (n->live.w[0] != s->live.w[0] || n->live.w[1] != s->live.w[1] || n->done != done || n->dead || memcmp(w->x + (size_t)i * w->n_x, s->x, w->n_x)) continue;
+        if (n->live.w[0] != s->live.w[0] || n->live.w[1] != s->live.w[1] || n->done != done || n->dead ||
+            memcmp(w->x + (size_t)i * w->n_x, s->x, w->n_x))
+            continue;
         if (n->ns <= ns || w->feasible) return 1;
         n->dead = 1;
         break;
@@ -15947,7 +16398,8 @@ RMI_RARE int rmi_exa_make_step(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state 
             if (w->alias[b] != 255) { /* all names go together */
                 int stays = s->x[w->alias[b]] != w->alias[b] + 1;
                 for (i = 0; i < w->n_alias; i++)
-                    if (s->x[i] == s->x[w->alias[b]]) stays |= RMI_EXA_HAS(w->grads, w->by_alias[i]) || RMI_EXA_HAS(t->fixed, w->by_alias[i]);
+                    if (s->x[i] == s->x[w->alias[b]])
+                        stays |= RMI_EXA_HAS(w->grads, w->by_alias[i]) || RMI_EXA_HAS(t->fixed, w->by_alias[i]);
                 if (stays) continue;
                 room = w->room[s->x[w->n_alias + w->alias[b]]];
             } else room = w->room[rmi_exa_size_of(w, s, b)];
@@ -15970,7 +16422,9 @@ RMI_FN int rmi_exa_take(const rmi_exa *w, rmi_exa_state *s, uint32_t b, uint32_t
     uint32_t i;
     if (old == RMI_NONE || old == w->m->n_buf || !RMI_EXA_HAS(s->live, old) || w->m->bytes[b] > rmi_exa_own(w, s, old)) return 0;
     for (i = 0; i < w->n_alias; i++)
-        if (s->x[i] == s->x[w->alias[old]] && w->by_alias[i] != old && (RMI_EXA_HAS(w->grads, w->by_alias[i]) || RMI_EXA_HAS(*reads, w->by_alias[i]))) return 0;
+        if (s->x[i] == s->x[w->alias[old]] && w->by_alias[i] != old &&
+            (RMI_EXA_HAS(w->grads, w->by_alias[i]) || RMI_EXA_HAS(*reads, w->by_alias[i])))
+            return 0;
     for (i = 0; i < w->n_alias; i++)
         if (s->x[i] == s->x[w->alias[old]] && w->by_alias[i] != old) rmi_exa_drop(w, s, w->by_alias[i]);
     rmi_exa_join(w, s, b, old, 1);
@@ -15978,7 +16432,8 @@ RMI_FN int rmi_exa_take(const rmi_exa *w, rmi_exa_state *s, uint32_t b, uint32_t
 }
 
 /* One form of a forward; saves: it leaves what its backward reads; over: output 0 takes over an input. */
-RMI_FN int rmi_exa_forward(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s0, uint32_t o, uint32_t f, int saves, int over, int *free_ride)
+RMI_FN int rmi_exa_forward(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s0, uint32_t o, uint32_t f, int saves, int over,
+                           int *free_ride)
 {
     const rmi_ref_model *m = w->m;
     const rmi_op *op = &m->g->ops[o];
@@ -15995,7 +16450,9 @@ RMI_FN int rmi_exa_forward(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s0,
         else if (!over || b != m->compact[op->out.at[0]]) rmi_exa_put(w, &s, b);
         else if (!rmi_exa_take(w, &s, b, m->compact[op->forms[f].inplace], &w->op[o].in)) return 1;
     }
-    if (saved != RMI_NONE && RMI_EXA_HAS(s.live, saved) && (saves || (op->forms[f].saved && !(w->left[o] == 255 ? rmi_low_reads_saved(op, &op->forms[f]) : s.x[w->left[o]] == f + 1u))))
+    if (saved != RMI_NONE && RMI_EXA_HAS(s.live, saved) &&
+        (saves ||
+         (op->forms[f].saved && !(w->left[o] == 255 ? rmi_low_reads_saved(op, &op->forms[f]) : s.x[w->left[o]] == f + 1u))))
         rmi_exa_drop(w, &s, saved); /* a run leaves its own in its place */
     if (saves) {
         if (w->left[o] != 255) s.x[w->left[o]] = (uint8_t)(f + 1);
@@ -16018,7 +16475,8 @@ RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
     const rmi_op *op = &m->g->ops[o];
     const rmi_exa_op *x = &w->op[o];
     const rmi_exa_done *d = &w->done[n->done];
-    uint32_t ran = (uint32_t)(x->counted && RMI_EXA_HAS(d->done, o)), i, k, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE;
+    uint32_t ran = (uint32_t)(x->counted && RMI_EXA_HAS(d->done, o)), i, k,
+             saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE;
     rmi_exa_set done = d->done, lacks;
     rmi_exa_state without = *s; /* output 0 dropped first: it may be made again in place, or in less */
     int rides[2] = {0, 0}, old, less;
@@ -16034,7 +16492,9 @@ RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
     if ((t->done = rmi_exa_done_of(w, done)) == RMI_NONE) return 0;
     for (i = 0; i < op->n_forms && !rides[1]; i++) {
         uint32_t f = x->order[ran][i];
-        int ride, any, wants = saved != RMI_NONE && RMI_EXA_HAS(x->out, saved) && RMI_EXA_HAS(d->keep, saved) && rmi_low_reads_saved(op, &op->forms[f]);
+        int ride, any,
+            wants = saved != RMI_NONE && RMI_EXA_HAS(x->out, saved) && RMI_EXA_HAS(d->keep, saved) &&
+                    rmi_low_reads_saved(op, &op->forms[f]);
         if (w->bits[o] != 255 && s->x[w->bits[o]] && strcmp(op->forms[s->x[w->bits[o]] - 1].bits, op->forms[f].bits)) continue;
         t->ns = n->ns + (x->view ? 0 : ran ? op->forms[f].again : op->forms[f].fwd);
         for (k = 2; k-- > 0;) { /* what is left behind may be dropped: without it only where it costs something */
@@ -16042,7 +16502,9 @@ RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
             if (!rmi_exa_forward(w, t, s, o, f, (int)k, 0, &ride)) return 0;
             rides[k] |= ride && w->bits[o] == 255 && (!k || w->left[o] == 255);
             if (less && !rmi_exa_forward(w, t, &without, o, f, (int)k, 0, &any)) return 0;
-            if ((!ride || less) && w->m->compact[op->out.at[0]] != RMI_NONE && op->forms[f].inplace != RMI_NONE && !rmi_exa_forward(w, t, &without, o, f, (int)k, 1, &any)) return 0;
+            if ((!ride || less) && w->m->compact[op->out.at[0]] != RMI_NONE && op->forms[f].inplace != RMI_NONE &&
+                !rmi_exa_forward(w, t, &without, o, f, (int)k, 1, &any))
+                return 0;
         }
     }
     return 1;
@@ -16050,7 +16512,8 @@ RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s,
 
 /* The gradients of a backward from the k-th on, each in all ways: added, new, one more name of dout, over what dies. named: how
    many are names of dout so far. *free_ride is set if nothing had to go though all are new. */
-RMI_RARE int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, const rmi_ref_acc *a, uint32_t k, uint32_t named, uint32_t over, int *free_ride)
+RMI_RARE int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, const rmi_ref_acc *a, uint32_t k,
+                                uint32_t named, uint32_t over, int *free_ride)
 {
     const rmi_ref_model *m = w->m;
     const rmi_ref_target *y = &m->targets[a->write0 + k];
@@ -16075,7 +16538,8 @@ RMI_RARE int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state
     }
     RMI_EXA_PUT(t->fixed, y->buf);
     next = *s;
-    if (RMI_EXA_HAS(s->live, y->buf)) return rmi_exa_names(w, s, y->buf) > 1 || rmi_exa_contribute(w, t, &next, a, k + 1, named, over, free_ride);
+    if (RMI_EXA_HAS(s->live, y->buf))
+        return rmi_exa_names(w, s, y->buf) > 1 || rmi_exa_contribute(w, t, &next, a, k + 1, named, over, free_ride);
     rmi_exa_put(w, &next, y->buf);
     if (!rmi_exa_contribute(w, t, &next, a, k + 1, named, over, free_ride)) return 0;
     if (a->dout != RMI_NONE && RMI_EXA_HAS(s->live, a->dout) && m->bytes[a->dout] == m->bytes[y->buf]) {
@@ -16083,11 +16547,15 @@ RMI_RARE int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state
         if (y->share) rmi_exa_join(w, &next, y->buf, a->dout, 0);
         if (y->share && !rmi_exa_contribute(w, t, &next, a, k + 1, named + 1, over, free_ride)) return 0;
         next = *s;
-        if (y->rename && rmi_exa_take(w, &next, y->buf, a->dout, &t->fixed) && !rmi_exa_contribute(w, t, &next, a, k + 1, named + 1, over, free_ride)) return 0;
+        if (y->rename && rmi_exa_take(w, &next, y->buf, a->dout, &t->fixed) &&
+            !rmi_exa_contribute(w, t, &next, a, k + 1, named + 1, over, free_ride))
+            return 0;
     }
     for (i = 0; i < y->n_over && !*free_ride; i++) { /* new bytes are better if there is room */
         next = *s;
-        if (rmi_exa_take(w, &next, y->buf, m->pool[y->over0 + i], &t->fixed) && !rmi_exa_contribute(w, t, &next, a, k + 1, named, over + 1, free_ride)) return 0;
+        if (rmi_exa_take(w, &next, y->buf, m->pool[y->over0 + i], &t->fixed) &&
+            !rmi_exa_contribute(w, t, &next, a, k + 1, named, over + 1, free_ride))
+            return 0;
     }
     return 1;
 }
@@ -16114,7 +16582,9 @@ RMI_RARE int rmi_exa_run_once(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *
         reads.w[0] = reads.w[1] = 0;
         for (q = 0; q < a->n_read; q++) RMI_EXA_PUT(reads, m->pool[a->read0 + q]);
         if (RMI_EXA_LACKS(s->live, reads)) continue;
-        if (saved != RMI_NONE && RMI_EXA_HAS(reads, saved) && w->left[task->id] != 255 && s->x[w->left[task->id]] != m->choices[a->free0[0]].form + 1) continue;
+        if (saved != RMI_NONE && RMI_EXA_HAS(reads, saved) && w->left[task->id] != 255 &&
+            s->x[w->left[task->id]] != m->choices[a->free0[0]].form + 1)
+            continue;
         t->fixed = reads;
         t->ns = n->ns;
         if (task->way == RMI_BWD) {
@@ -16129,8 +16599,9 @@ RMI_RARE int rmi_exa_run_once(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *
     return 1;
 }
 
-/* Can a task run now, in the least time that it may take, with nothing to go for it: a backward whose gradients take no more than those
-   that die with it, a reduction, an update after which nothing worth running is banned? Any way to the end is as good with this run first. */
+/* Can a task run now, in the least time that it may take, with nothing to go for it: a backward whose gradients take no more than
+   those that die with it, a reduction, an update after which nothing worth running is banned? Any way to the end is as good with
+   this run first. */
 RMI_FN int rmi_exa_at_once(const rmi_exa *w, const rmi_exa_state *s, uint32_t i, const rmi_exa_node *n)
 {
     const rmi_ref_model *m = w->m;
@@ -16141,9 +16612,12 @@ RMI_FN int rmi_exa_at_once(const rmi_exa *w, const rmi_exa_state *s, uint32_t i,
     uint32_t q, r;
     if (task->way != RMI_BWD && task->way != RMI_REDUCE && task->way != RMI_OPT) return 0;
     for (r = 0; r < m->n_tasks && w->task[i].banned; r++)
-        if (RMI_EXA_HAS(w->task[r].bans, i) && (r < m->g->n_ops ? (int)(w->done[n->done].useful >> r & 1) : !RMI_EXA_HAS(*done, r))) return 0;
+        if (RMI_EXA_HAS(w->task[r].bans, i) && (r < m->g->n_ops ? (int)(w->done[n->done].useful >> r & 1) : !RMI_EXA_HAS(*done, r)))
+            return 0;
     if (task->way != RMI_BWD) return !RMI_EXA_LACKS(s->live, w->task[i].always) && s->bytes + m->choices[a->free0[0]].ws <= w->limit;
-    if (RMI_EXA_LACKS(*done, w->task[i].made) || m->n_modes[task->id] != 1 || a->may_be_free || RMI_EXA_LACKS(s->live, w->task[i].always)) return 0;
+    if (RMI_EXA_LACKS(*done, w->task[i].made) || m->n_modes[task->id] != 1 || a->may_be_free ||
+        RMI_EXA_LACKS(s->live, w->task[i].always))
+        return 0;
     for (q = 0; q < a->n_write; q++) {
         uint32_t b = m->targets[a->write0 + q].buf;
         if (w->alias[b] != 255) return 0;
@@ -16172,18 +16646,25 @@ RMI_FN int rmi_exa_expand(rmi_exa *w)
     w->work += 10;
     for (i = from; i < to; i++) {
         const rmi_exa_task *k = &w->task[i];
-        if (RMI_EXA_HAS(w->done[n.done].done, i) || RMI_EXA_LACKS(w->done[n.done].done, k->deps) || RMI_EXA_MEET(w->done[n.done].done, k->bans) || RMI_EXA_LACKS(s.live, k->grads)) continue;
+        if (RMI_EXA_HAS(w->done[n.done].done, i) || RMI_EXA_LACKS(w->done[n.done].done, k->deps) ||
+            RMI_EXA_MEET(w->done[n.done].done, k->bans) || RMI_EXA_LACKS(s.live, k->grads))
+            continue;
         if (rmi_exa_at_once(w, &s, i, &n)) return rmi_exa_run_once(w, &t, &s, i, &n);
     }
     for (i = from; i < to; i++) {
         const rmi_exa_task *k = &w->task[i];
-        if (RMI_EXA_HAS(w->done[n.done].done, i) || RMI_EXA_LACKS(w->done[n.done].done, k->deps) || RMI_EXA_MEET(w->done[n.done].done, k->bans) || RMI_EXA_LACKS(s.live, k->grads)) continue;
+        if (RMI_EXA_HAS(w->done[n.done].done, i) || RMI_EXA_LACKS(w->done[n.done].done, k->deps) ||
+            RMI_EXA_MEET(w->done[n.done].done, k->bans) || RMI_EXA_LACKS(s.live, k->grads))
+            continue;
         if (!rmi_exa_run_once(w, &t, &s, i, &n)) return 0;
     }
     for (i = 0; i < from; i++) {
         rmi_exa_set bans = w->task[i].bans;
-        if (RMI_EXA_HAS(w->done[n.done].done, i)) bans.w[0] &= from < 64 ? ~(uint64_t)0 << from : 0; /* a repeat changes no const; who read one that others change has none */
-        if (!(w->done[n.done].useful >> i & 1) || RMI_EXA_LACKS(w->done[n.done].done, w->task[i].deps) || RMI_EXA_MEET(w->done[n.done].done, bans)) continue;
+        /* a repeat changes no const; who read one that others change has none */
+        if (RMI_EXA_HAS(w->done[n.done].done, i)) bans.w[0] &= from < 64 ? ~(uint64_t)0 << from : 0;
+        if (!(w->done[n.done].useful >> i & 1) || RMI_EXA_LACKS(w->done[n.done].done, w->task[i].deps) ||
+            RMI_EXA_MEET(w->done[n.done].done, bans))
+            continue;
         if (!rmi_exa_forwards(w, &t, &s, i, &n)) return 0;
     }
     return 1;
@@ -16204,7 +16685,9 @@ RMI_FN int rmi_exa_dominated(rmi_exa *w, uint32_t i)
     uint32_t k, steps = 0;
     for (k = d->closed; k != RMI_NONE && steps < 400; k = w->node[k].behind, steps++) {
         const rmi_exa_node *x = &w->node[k];
-        if (x->ns <= n->ns && !RMI_EXA_LACKS(x->live, n->live) && (!w->n_x || !memcmp(w->x + (size_t)i * w->n_x, w->x + (size_t)k * w->n_x, w->n_x))) return 1;
+        if (x->ns <= n->ns && !RMI_EXA_LACKS(x->live, n->live) &&
+            (!w->n_x || !memcmp(w->x + (size_t)i * w->n_x, w->x + (size_t)k * w->n_x, w->n_x)))
+            return 1;
     }
     w->work += steps / 4;
     n->behind = d->closed;
@@ -16212,8 +16695,8 @@ RMI_FN int rmi_exa_dominated(rmi_exa *w, uint32_t i)
     return 0;
 }
 
-/* Takes a node that was open: all moments are looked at, then its steps are made. *end: the node, if it is at the end of a faster way than
-   any so far. 0: no room for all steps, or no work left. */
+/* Takes a node that was open: all moments are looked at, then its steps are made. *end: the node, if it is at the end of a faster
+   way than any so far. 0: no room for all steps, or no work left. */
 RMI_FN int rmi_exa_visit(rmi_exa *w, uint32_t node, uint32_t *end)
 {
     rmi_exa_node *n = &w->node[node];
@@ -16241,8 +16724,9 @@ RMI_FN int rmi_exa_visit(rmi_exa *w, uint32_t node, uint32_t *end)
     return rmi_exa_expand(w) && w->work <= w->most_work && !rmi_stopped(w->mem->stop, w->work - w->told);
 }
 
-/* The search. Gives the node at the end of the fastest way found, RMI_NONE if there is none; *bound: no way takes less (beat: none takes
-   less than that). Layers in turn, some nodes of each, the best first: so there soon are ways, which bound what is worth looking at. */
+/* The search. Gives the node at the end of the fastest way found, RMI_NONE if there is none; *bound: no way takes less (beat: none
+   takes less than that). Layers in turn, some nodes of each, the best first: so there soon are ways, which bound what is worth
+   looking at. */
 RMI_FN uint32_t rmi_exa_search(rmi_exa *w, uint64_t *bound)
 {
     uint32_t i, k, end = RMI_NONE;
@@ -16261,7 +16745,8 @@ RMI_FN uint32_t rmi_exa_search(rmi_exa *w, uint64_t *bound)
     if (s.bytes <= w->limit) rmi_exa_reach(w, &s, rmi_exa_done_of(w, none), 0, 0, 0);
     while (w->n_open && ok && !(w->feasible && end != RMI_NONE))
         for (i = 0; i < RMI_EXA_LAYERS && ok; i++)
-            for (k = 0; k < RMI_EXA_SOME && ok && w->layer[i] != RMI_NONE && !(w->feasible && end != RMI_NONE); k++) ok = rmi_exa_visit(w, rmi_exa_pop(w, i), &end);
+            for (k = 0; k < RMI_EXA_SOME && ok && w->layer[i] != RMI_NONE && !(w->feasible && end != RMI_NONE); k++)
+                ok = rmi_exa_visit(w, rmi_exa_pop(w, i), &end);
     *bound = w->beat;
     if (w->feasible) *bound = ok && end == RMI_NONE ? RMI_INF : 0;
     else if (!ok) { /* what was not looked at in full */
@@ -16277,7 +16762,9 @@ RMI_PLAIN_BEGIN
 RMI_FN uint64_t rmi_exa_at_start(rmi_exa *w, const rmi_exa_done *d, const rmi_exa_moment *x, const rmi_exa_set *ahead)
 {
     uint64_t counted, before;
-    if (rmi_exa_once(w, &d->done, d->need, d->must, &w->start, &counted) == RMI_INF || rmi_exa_once(w, &d->done, *ahead, 0, &w->start, &before) == RMI_INF) return 0;
+    if (rmi_exa_once(w, &d->done, d->need, d->must, &w->start, &counted) == RMI_INF ||
+        rmi_exa_once(w, &d->done, *ahead, 0, &w->start, &before) == RMI_INF)
+        return 0;
     return rmi_exa_extra(w, x, &w->start, counted, before);
 }
 
@@ -16308,7 +16795,8 @@ RMI_RARE rm_result rmi_exa_moments(rmi_exa *w)
         for (k = m->g->n_ops; k < m->n_tasks; k++)
             if (RMI_EXA_HAS(x->before, k)) RMI_EXA_JOIN(ahead, w->task[k].always);
         RMI_EXA_LESS(ahead, w->grads);
-        for (price = 1; rmi_ref_scale(w->total, price) < RMI_MAX / 256 && price < (uint64_t)1 << 50; price *= 2) { /* the value is concave in the price, but for roundings */
+        /* the value is concave in the price, but for roundings */
+        for (price = 1; rmi_ref_scale(w->total, price) < RMI_MAX / 256 && price < (uint64_t)1 << 50; price *= 2) {
             rmi_exa_price(w, b, x, bytes, inputs, price);
             v = rmi_exa_at_start(w, d, x, &ahead);
             if (v > best) best = v, at = price;
@@ -16369,8 +16857,10 @@ RMI_FN rm_result rmi_exa_runs(const rmi_exa *w, uint32_t node, rmi_run **runs, u
 }
 
 /* The fastest list within `limit` live bytes (the model's base not counted), if it takes less than `beat` ns: *n 0 if it does not,
-   or was not found with so much work. haste: how soon there are ways, 2 (good ones) to 6. *bound: no list takes less than that, or than `beat`. */
-RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint32_t haste, uint64_t work, rmi_run **runs, uint32_t *n, uint64_t *bound)
+   or was not found with so much work. haste: how soon there are ways, 2 (good ones) to 6. *bound: no list takes less than that, or
+   than `beat`. */
+RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint32_t haste, uint64_t work, rmi_run **runs,
+                               uint32_t *n, uint64_t *bound)
 {
     uint32_t end;
     *n = 0;
@@ -16533,7 +17023,8 @@ RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_
         uint32_t b = a->writes[i], from[2] = {RMI_NONE, RMI_NONE}, n_from = 0, tensor, dout;
         const rmi_form *f = r.way <= RMI_BWD ? rmi_low_form(g, r) : NULL;
         if (m->root[b] == RMI_NONE) continue;
-        if (r.way == RMI_FWD && b == g->ops[r.id].out.at[0] && f->inplace != RMI_NONE && g->tensors[f->inplace].kind == RMI_ACT) from[n_from++] = m->root[f->inplace];
+        if (r.way == RMI_FWD && b == g->ops[r.id].out.at[0] && f->inplace != RMI_NONE && g->tensors[f->inplace].kind == RMI_ACT)
+            from[n_from++] = m->root[f->inplace];
         if (r.way == RMI_BWD) {
             const rmi_op *op = &g->ops[r.id];
             rmi_low_kind(g, b, &tensor);
@@ -16541,7 +17032,9 @@ RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_
             if ((rmi_list_has(&op->share, tensor) || op->view == tensor) && m->room[dout] == m->room[b]) from[n_from++] = dout;
             for (k = 0; k < f->n_overs && n_from < 2; k++)
                 if (f->overs[k].grad_of == tensor)
-                    from[n_from++] = f->overs[k].what == RMI_OVER_DOUT ? dout : f->overs[k].what == RMI_OVER_SAVED ? rmi_low_buf(g, RMI_BUF_SAVED, r.id) : m->root[f->overs[k].tensor];
+                    from[n_from++] = f->overs[k].what == RMI_OVER_DOUT    ? dout
+                                     : f->overs[k].what == RMI_OVER_SAVED ? rmi_low_buf(g, RMI_BUF_SAVED, r.id)
+                                                                          : m->root[f->overs[k].tensor];
         }
         m->pool[n++] = m->root[b];
         m->pool[n++] = from[0];
@@ -16554,7 +17047,8 @@ RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_
 /* A copy's length at `percent` of the link's speed; counting on more than all of it, latency is less, too. */
 RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_second, uint32_t percent)
 {
-    return rmi_add(percent > 100 ? rmi_mul_div_up(g->link.latency, 100, percent) : g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, rmi_mul(per_second / 100, percent))));
+    return rmi_add(percent > 100 ? rmi_mul_div_up(g->link.latency, 100, percent) : g->link.latency,
+                   rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, rmi_mul(per_second / 100, percent))));
 }
 
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
@@ -16587,7 +17081,10 @@ RMI_RARE rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
     m->host_order = RMI_NEW(m->mem, uint32_t, g->n_tensors);
     m->served = RMI_NEW(m->mem, uint32_t, 2 * (size_t)g->n_tensors);
     m->updated = RMI_NEW(m->mem, uint64_t, 2 * (size_t)g->n_tensors);
-    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode || !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end || !m->host_pos || !m->best_host || !m->trip || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated) return RM_ERROR_MEMORY;
+    if (!m->room || !m->out_ns || !m->in_ns || !m->add_ns || !m->of || !m->lasting || !m->kind || !m->root || !m->mode ||
+        !m->best_mode || !m->fixed || !m->there || !m->wanted || !m->cur || !m->edge || !m->host_update || !m->host_end ||
+        !m->host_pos || !m->best_host || !m->trip || !m->jobs || !m->heap || !m->host_order || !m->served || !m->updated)
+        return RM_ERROR_MEMORY;
     for (b = 0; b < n; b++) {
         rmi_buf_kind kind = rmi_low_kind(g, b, &i);
         uint64_t bytes = rmi_low_bytes(g, b);
@@ -16597,7 +17094,9 @@ RMI_RARE rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
         m->room[b] = rmi_round_up(bytes, m->granule);
         m->kind[b] = (uint8_t)kind;
         m->of[b] = i;
-        if (kind <= RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM && m->root[b] != RMI_NONE && (kind != RMI_BUF_GRAD || g->tensors[i].consumers.n)) m->lasting[m->n_lasting++] = b;
+        if (kind <= RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM && m->root[b] != RMI_NONE &&
+            (kind != RMI_BUF_GRAD || g->tensors[i].consumers.n))
+            m->lasting[m->n_lasting++] = b;
         if (!g->has_link) continue;
         m->add_ns[b] = rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, g->link.add));
         m->out_ns[b] = rmi_off_copy_ns(g, bytes, g->link.d2h, percent);
@@ -16809,7 +17308,8 @@ RMI_INLINE void rmi_off_ask_lasting(rmi_off_model *m, uint32_t i, rmi_buf_kind k
     }
     changed = rmi_low_has_update(m->step) && m->g->tensors[w].updates && !m->host_update[w];
     if (kind == RMI_BUF_STATE || (mode & RMI_OFF_EDGE)) s->edge = rmi_off_ask(m, RMI_COPY_IN, i, s->first);
-    if (kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && s->after && s->gap > m->in_ns[s->buf]) s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
+    if (kind == RMI_BUF_VALUE && (mode & RMI_OFF_GAP) && s->after && s->gap > m->in_ns[s->buf])
+        s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
     if (changed) s->out = rmi_off_ask(m, RMI_COPY_OUT, i, s->last);
 }
 
@@ -16827,7 +17327,9 @@ RMI_FN void rmi_off_ask_all(rmi_off_model *m)
             rmi_off_ask_lasting(m, i, kind, w);
             continue;
         }
-        if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after || (!m->trip[s->buf].always && s->gap < m->out_ns[s->buf] + m->in_ns[s->buf])) continue;
+        if (kind == RMI_BUF_GRAD || m->mode[s->buf] != RMI_OFF_OUT || !s->after ||
+            (!m->trip[s->buf].always && s->gap < m->out_ns[s->buf] + m->in_ns[s->buf]))
+            continue;
         s->out = rmi_off_ask(m, RMI_COPY_OUT, i, (uint32_t)rmi_min(s->first + m->trip[s->buf].wait, s->after - 1));
         s->in = rmi_off_ask(m, RMI_COPY_IN, i, s->after);
     }
@@ -16932,7 +17434,8 @@ RMI_INLINE uint32_t rmi_off_end(const rmi_off_model *m, const rmi_off_inst *s)
 /* Copies in, from the last need to the first, each as late as it can; what begins before the step begins in the one before. */
 RMI_FN void rmi_off_time_in(rmi_off_model *m)
 {
-    uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T), all = m->h2d_ns, ease; /* times are T later, so that none is negative */
+    /* times are T later, so that none is negative */
+    uint64_t T = m->ns, lane = 2 * T - rmi_min(m->h2d_lead, T), all = m->h2d_ns, ease;
     uint32_t p, k, at = m->n, w = 0;
     int edge, hosted;
     uint64_t ready;
@@ -17047,7 +17550,8 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, moved = 0, turn = m->start[rmi_min(m->n_first, m->n)], window = m->ns / 100, part = m->start[m->n] / RMI_OFF_PARTS + 1;
+    uint64_t sum = m->base, host = 0, moved = 0, turn = m->start[rmi_min(m->n_first, m->n)], window = m->ns / 100,
+             part = m->start[m->n] / RMI_OFF_PARTS + 1;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
@@ -17083,7 +17587,8 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         rmi_off_live(m, first, end, s->bytes);
     }
     for (i = 0; i < m->n_copy; i++) /* what the step before still copies out */
-        if (m->copy[i].way != RMI_COPY_IN && m->copy[i].end > m->ns) rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->ns), m->inst[m->copy[i].inst].bytes);
+        if (m->copy[i].way != RMI_COPY_IN && m->copy[i].end > m->ns)
+            rmi_off_live(m, 0, rmi_off_run_at(m, m->copy[i].end - m->ns), m->inst[m->copy[i].inst].bytes);
     m->peak = m->over = 0;
     for (p = 0; p < m->n; p++) {
         uint64_t live;
@@ -17135,7 +17640,9 @@ RMI_RARE void rmi_off_hurry(rmi_off_model *m)
         rmi_buf_kind kind = rmi_off_kind(m, s->buf, &w);
         rmi_off_copy *out = s->out ? &m->copy[s->out - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
         const rmi_off_trip *x = &m->trip[s->buf];
-        if (!out || !in || !x->always || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM)) continue;
+        if (!out || !in || !x->always || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE ||
+            (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM))
+            continue;
         out->at = (uint32_t)rmi_min(rmi_max(out->pos, s->before) + x->hold, in->pos - 1);
         in->at = in->pos > out->at + x->lead ? in->pos - x->lead : out->at + 1;
     }
@@ -17216,7 +17723,8 @@ RMI_RARE uint64_t rmi_off_clock(rmi_off_model *m)
                 const rmi_off_job *j = &m->jobs[m->served[job]];
                 int adds = j->key < m->n;
                 w = adds ? m->of[m->inst[m->copy[j->id].inst].buf] : j->id;
-                host = rmi_max(host, m->updated[g->n_tensors + w]) + (adds ? m->add_ns[m->inst[m->copy[j->id].inst].buf] : g->tensors[w].opt_host);
+                host = rmi_max(host, m->updated[g->n_tensors + w]) +
+                       (adds ? m->add_ns[m->inst[m->copy[j->id].inst].buf] : g->tensors[w].opt_host);
                 m->updated[adds ? g->n_tensors + w : w] = host;
             }
         }
@@ -17225,8 +17733,8 @@ RMI_RARE uint64_t rmi_off_clock(rmi_off_model *m)
     return ends[2] - ends[1];
 }
 
-/* Time, lateness, memory of m->runs under m->mode, but for what a lane alone has to do if that is more than `enough`. What the fullest
-   lane has to do; RMI_INF: does not fit the tables. */
+/* Time, lateness, memory of m->runs under m->mode, but for what a lane alone has to do if that is more than `enough`. What the
+   fullest lane has to do; RMI_INF: does not fit the tables. */
 RMI_RARE uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
 {
     uint64_t before, idle = 0, may, most;
@@ -17271,7 +17779,9 @@ RMI_FN void rmi_off_want(rmi_off_model *m, uint32_t b, uint32_t *lo, uint32_t *h
         uint32_t op;
         b = m->stack[--n];
         kind = rmi_low_kind(g, b, &t);
-        if (m->there[b] || (kind == RMI_BUF_VALUE && g->tensors[t].kind != RMI_ACT) || (kind != RMI_BUF_VALUE && kind != RMI_BUF_SAVED)) continue;
+        if (m->there[b] || (kind == RMI_BUF_VALUE && g->tensors[t].kind != RMI_ACT) ||
+            (kind != RMI_BUF_VALUE && kind != RMI_BUF_SAVED))
+            continue;
         op = kind == RMI_BUF_SAVED ? t : g->tensors[t].maker;
         m->there[b] = 1;
         if (m->wanted[op]) continue;
@@ -17292,7 +17802,8 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
     for (i = 0; i < m->n_first; i++) m->runs[m->n++] = m->first[i];
     for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
     for (i = 0; i < g->n_ops; i++)
-        if (g->ops[i].view != RMI_NONE && m->root[g->ops[i].view] != RMI_NONE) m->there[g->ops[i].out.at[0]] = !m->mode[m->root[g->ops[i].view]];
+        if (g->ops[i].view != RMI_NONE && m->root[g->ops[i].view] != RMI_NONE)
+            m->there[g->ops[i].out.at[0]] = !m->mode[m->root[g->ops[i].view]];
     for (q = 0; q < m->n_order; q++) {
         rmi_run r = m->order[q];
         if (r.way == RMI_BWD) {
@@ -17335,7 +17846,8 @@ RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_inst *s)
    of copies that are over. */
 RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
 {
-    uint32_t p, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->begin, *next = m->next, *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
+    uint32_t p, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->begin, *next = m->next,
+                   *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
     uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), w, host = 0;
     uint32_t *done = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *done_next = RMI_NEW(mem, uint32_t, m->g->n_tensors);
     out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 4 * (size_t)m->n_copy + 1);
@@ -17349,7 +17861,8 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *ou
             next[k - 1] = over[m->copy[k - 1].at];
             over[m->copy[k - 1].at] = k;
             if (m->copy[k - 1].way == RMI_COPY_OUT && m->copy[k - 1].end > m->ns && rmi_off_at_edge(m, &m->inst[m->copy[k - 1].inst])) {
-                uint32_t *late = &added[rmi_off_run_at(m, m->copy[k - 1].end - m->ns)]; /* what is there when the step begins, and still read by it */
+                /* what is there when the step begins, and still read by it */
+                uint32_t *late = &added[rmi_off_run_at(m, m->copy[k - 1].end - m->ns)];
                 then[k - 1] = *late;
                 *late = k;
             }
@@ -17357,7 +17870,8 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *ou
             then[k - 1] = added[m->copy[k - 1].added];
             added[m->copy[k - 1].added] = k;
         }
-    for (p = 0; p < m->n; p++) { /* gradients in host memory, by the run during which their update ends there; n: in the next step */
+    for (p = 0; p < m->n; p++) { /* gradients in host memory, by the run during which
+                                    their update ends there; n: in the next step */
         if (m->runs[p].way != RMI_OPT_HOST || rmi_low_grads_resident(m->step) || !m->g->tensors[m->runs[p].id].consumers.n) continue;
         w = m->runs[p].id;
         k = m->host_end[w] > m->ns ? m->n : (uint32_t)rmi_max(m->host_pos[w], rmi_off_run_at(m, m->host_end[w]));
@@ -17366,8 +17880,10 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *ou
     }
     for (p = 0; p <= m->n; p++) {
         for (k = begin[p]; k; k = next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_COPY_IN, m->inst[m->copy[k - 1].inst].buf, 0, 0);
-        for (k = p == m->n ? added[p] : 0; k; k = then[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 2, 0);
-        for (k = p == m->n ? done[p] : 0; k; k = done_next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 2, 0);
+        for (k = p == m->n ? added[p] : 0; k; k = then[k - 1])
+            out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 2, 0);
+        for (k = p == m->n ? done[p] : 0; k; k = done_next[k - 1])
+            out->runs[out->n++] = rmi_low_run(RMI_HOLD, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 2, 0);
         if (p == m->n) break;
         for (k = m->head_in[p]; k; k = m->copy[k - 1].next) { /* a copy of a value has been read when its need comes */
             uint32_t b = m->inst[m->copy[k - 1].inst].buf;
@@ -17378,30 +17894,36 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *ou
         out->at[p] = (uint32_t)out->n;
         if (m->runs[p].way != RMI_OPT_HOST) out->runs[out->n++] = m->runs[p];
         for (k = m->head_out[p]; k; k = m->copy[k - 1].next)
-            if (!rmi_off_idle(m, &m->copy[k - 1])) out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k - 1].way, m->inst[m->copy[k - 1].inst].buf, 0, 0);
-        for (k = added[p]; k; k = then[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
+            if (!rmi_off_idle(m, &m->copy[k - 1]))
+                out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k - 1].way, m->inst[m->copy[k - 1].inst].buf, 0, 0);
+        for (k = added[p]; k; k = then[k - 1])
+            out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
         for (k = over[p]; k; k = next[k - 1])
             if (m->copy[k - 1].at > m->copy[k - 1].pos) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 0, 0);
-        for (; host < m->n_host && m->host_pos[m->host_order[host]] == p; host++) out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, m->host_order[host], 0, 0);
-        for (k = done[p]; k; k = done_next[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 0, 0);
+        for (; host < m->n_host && m->host_pos[m->host_order[host]] == p; host++)
+            out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, m->host_order[host], 0, 0);
+        for (k = done[p]; k; k = done_next[k - 1])
+            out->runs[out->n++] = rmi_low_run(RMI_COPY_DROP, rmi_low_buf(m->g, RMI_BUF_GRAD, k - 1), 0, 0);
     }
     return RM_OK;
 }
 
 /* --- the model of one step */
 
-/* fixed 1: values that may not be made again (their op runs once, or changes something); 2: no decisions (outputs; params with views,
-   which would keep the old bytes; gradients that nobody has). */
+/* fixed 1: values that may not be made again (their op runs once, or changes something); 2: no decisions (outputs; params with
+   views, which would keep the old bytes; gradients that nobody has). */
 RMI_RARE void rmi_off_fix(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, k;
     for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].out.n && g->ops[i].pinned; k++) m->fixed[g->ops[i].out.at[k]] = m->fixed[rmi_low_buf(g, RMI_BUF_SAVED, i)] = 1;
+        for (k = 0; k < g->ops[i].out.n && g->ops[i].pinned; k++)
+            m->fixed[g->ops[i].out.at[k]] = m->fixed[rmi_low_buf(g, RMI_BUF_SAVED, i)] = 1;
     for (i = 0; i < g->n_tensors; i++) {
         uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
         if (g->tensors[i].is_output) m->fixed[m->root[i] == RMI_NONE ? i : m->root[i]] = 2;
-        if (g->tensors[i].kind != RMI_ACT && rmi_low_stays(g, i)) m->fixed[i] = m->fixed[grad] = m->fixed[rmi_low_buf(g, RMI_BUF_STATE, i)] = 2;
+        if (g->tensors[i].kind != RMI_ACT && rmi_low_stays(g, i))
+            m->fixed[i] = m->fixed[grad] = m->fixed[rmi_low_buf(g, RMI_BUF_STATE, i)] = 2;
         if (m->root[i] != RMI_NONE && m->root[i] != i && g->tensors[m->root[i]].kind == RMI_PARAM) m->fixed[m->root[i]] = 2;
         if (g->tensors[i].kind != RMI_PARAM) continue;
         m->host_update[i] = rmi_low_has_update(m->step) && g->tensors[i].updates && g->tensors[i].opt == RMI_INF;
@@ -17433,7 +17955,8 @@ RMI_RARE rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step
         m->n_order = rmi_blk_backward(g, step, 0, g->n_ops, m->order);
         m->n_order += rmi_blk_tail(g, step, m->order + m->n_order);
     }
-    for (i = 0, m->cap = m->n_order + g->n_ops + 64; i < g->n_ops; i++) m->cap += g->ops[i].out.n + 1; /* nothing is made again twice */
+    /* nothing is made again twice */
+    for (i = 0, m->cap = m->n_order + g->n_ops + 64; i < g->n_ops; i++) m->cap += g->ops[i].out.n + 1;
     for (i = 0, room = 64 + 2 * (size_t)m->n_buf; i < m->barrier_at; i++) room += 3 * ((size_t)m->tasks[i].n_writes + 1);
     m->cap_inst = (uint32_t)rmi_min(room, RMI_NONE / 4);
     m->cap_copy = 3 * m->cap_inst;
@@ -17454,7 +17977,9 @@ RMI_RARE rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step
     m->begin = RMI_NEW(mem, uint32_t, (size_t)m->cap + 1);
     m->next = RMI_NEW(mem, uint32_t, m->cap_copy);
     m->lane = RMI_NEW(mem, uint32_t, m->cap_copy);
-    if (!m->runs || !m->inst || !m->copy || !m->start || !m->plain || !m->up || !m->down || !m->ws || !m->ran || !m->head_out || !m->head_in || !m->stack || !m->done || !m->begin || !m->next || !m->lane) return RM_ERROR_MEMORY;
+    if (!m->runs || !m->inst || !m->copy || !m->start || !m->plain || !m->up || !m->down || !m->ws || !m->ran || !m->head_out ||
+        !m->head_in || !m->stack || !m->done || !m->begin || !m->next || !m->lane)
+        return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (m->root[i] == i && (t->kind == RMI_CONST || (t->kind == RMI_INPUT && t->reader == RMI_NONE))) m->base += m->room[i];
@@ -17464,7 +17989,8 @@ RMI_RARE rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step
     return RM_OK;
 }
 
-/* A run that does not fit within `room` by itself gets the fastest form that does, or the smallest. Those that agree on what a forward saves stay. */
+/* A run that does not fit within `room` by itself gets the fastest form that
+   does, or the smallest. Those that agree on what a forward saves stay. */
 RMI_RARE void rmi_off_slim(const rmi_off_model *m, rmi_run *r, uint64_t room)
 {
     const rmi_op *op = &m->g->ops[r->id];
@@ -17491,8 +18017,8 @@ RMI_RARE void rmi_off_slim(const rmi_off_model *m, rmi_run *r, uint64_t room)
     r->form = (uint16_t)(f < op->n_forms ? was : best);
 }
 
-/* Takes forms and the order of first executions, of backwards and of all else from a list without copies. What its forwards save has
-   the size of the form whose backward reads it; all runs of an op are in one form. */
+/* Takes forms and the order of first executions, of backwards and of all else from a list without copies. What its forwards save
+   has the size of the form whose backward reads it; all runs of an op are in one form. */
 RMI_RARE void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, uint32_t percent, uint64_t room)
 {
     const rm_graph *g = m->g;
@@ -17550,7 +18076,10 @@ RMI_FN void rmi_off_join(rmi_off_model *m, const rmi_home *homes, size_t n)
     for (b = 0; b < 3 * m->g->n_tensors; b++) {
         rmi_buf_kind kind = rmi_low_kind(m->g, b, &i);
         if (m->g->tensors[i].kind != RMI_PARAM || m->root[b] == RMI_NONE || !m->edge[b]) continue;
-        m->mode[b] = (uint8_t)(m->edge[b] == 1 ? 0 : kind != RMI_BUF_VALUE ? RMI_OFF_HOME : m->edge[b] == 2 ? RMI_OFF_GAP | RMI_OFF_EDGE : RMI_OFF_GAP);
+        m->mode[b] = (uint8_t)(m->edge[b] == 1         ? 0
+                               : kind != RMI_BUF_VALUE ? RMI_OFF_HOME
+                               : m->edge[b] == 2       ? RMI_OFF_GAP | RMI_OFF_EDGE
+                                                       : RMI_OFF_GAP);
         if (kind != RMI_BUF_VALUE || m->edge[b] != 2) m->fixed[b] = 2;
     }
 }
@@ -17571,7 +18100,8 @@ RMI_FN uint64_t rmi_off_absent(const rmi_off_model *m, const rmi_off_inst *s)
 {
     const rmi_off_copy *edge = s->edge ? &m->copy[s->edge - 1] : NULL, *in = s->in ? &m->copy[s->in - 1] : NULL;
     uint32_t end = rmi_off_end(m, s);
-    return 4 * (uint64_t)((edge && edge->at > end ? edge->at - end : 0u) + (in && in->at > s->before ? in->at - s->before : 0u)) / (m->n + 1);
+    return 4 * (uint64_t)((edge && edge->at > end ? edge->at - end : 0u) + (in && in->at > s->before ? in->at - s->before : 0u)) /
+           (m->n + 1);
 }
 
 RMI_FN int rmi_off_cmp_absent(const void *a, const void *b, void *user)
@@ -17653,7 +18183,8 @@ typedef struct rmi_off_search {
     rmi_off_item *items;
     uint32_t n, *first; /* items of group g: first[g] ... first[g + 1] */
     uint32_t n_groups;
-    uint64_t energy, best_energy, found, rng, price; /* found: the least that fitted without addresses; price: ns for 1024 bytes too many */
+    uint64_t energy, best_energy, found, rng, price; /* found: the least that fitted without
+                                                        addresses; price: ns for 1024 bytes too many */
     uint8_t *undo;      /* modes of the range that a move changes */
     uint8_t *was, *was_host; /* all decisions before a move that changes where updates run */
     uint32_t late_of;   /* of the decisions of now */
@@ -17712,12 +18243,15 @@ RMI_RARE rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
         for (k = 0; k < t->n_reads; k++) read[m->pool[t->read + k]] = 1;
     }
     memset(m->plain, 0, g->n_ops * sizeof(uint64_t));
-    for (i = 0; i < m->n_first; i++) m->plain[m->first[i].id] = now = rmi_add(now, rmi_off_task_at(m, m->first[i])->ns); /* scratch, too */
-    for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's output again, with inputs that are never kept */
+    /* scratch, too */
+    for (i = 0; i < m->n_first; i++) m->plain[m->first[i].id] = now = rmi_add(now, rmi_off_task_at(m, m->first[i])->ns);
+    for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's
+                                        output again, with inputs that are never kept */
         m->start[i] = m->tasks[m->fwd_at[i] + m->form[i]].again;
         for (k = 0; k < g->ops[i].in.n; k++) {
             uint32_t t = m->root[g->ops[i].in.at[k]];
-            if (t != RMI_NONE && g->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t]) m->start[i] = rmi_add(m->start[i], m->start[g->tensors[t].maker]);
+            if (t != RMI_NONE && g->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t])
+                m->start[i] = rmi_add(m->start[i], m->start[g->tensors[t].maker]);
         }
     }
     for (i = 0; i < g->n_ops; i++) { /* what no backward reads is made again, if a recomputation wants it */
@@ -17769,8 +18303,8 @@ RMI_RARE void rmi_off_drop_small(rmi_off_search *s)
 RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
 {
     const rmi_tensor *t = &m->g->tensors[i];
-    return t->kind == RMI_PARAM && !t->external && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF && t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 &&
-           m->g->has_link && m->host_limit;
+    return t->kind == RMI_PARAM && !t->external && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF &&
+           t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 && m->g->has_link && m->host_limit;
 }
 
 RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
@@ -17836,7 +18370,8 @@ RMI_FN int rmi_off_may(const rmi_off_search *s, const rmi_off_item *x, uint8_t m
     if (mode == RMI_OFF_OUT && !x->lasting) return m->g->has_link && m->host_limit && !rmi_low_stays(m->g, x->buf);
     if (!x->lasting) return mode == RMI_OFF_KEEP || (!m->fixed[x->buf] && (kind == RMI_BUF_SAVED || m->g->tensors[i].kind == RMI_ACT));
     if (mode && (!m->g->has_link || !m->host_limit)) return 0;
-    if (m->host_update[i] || m->edge[x->buf] == 2) return kind == RMI_BUF_VALUE ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
+    if (m->host_update[i] || m->edge[x->buf] == 2)
+        return kind == RMI_BUF_VALUE ? mode < 4 && (mode & RMI_OFF_EDGE) != 0 : mode == RMI_OFF_HOME;
     return mode < (kind == RMI_BUF_VALUE ? 4 : 2);
 }
 
@@ -17874,7 +18409,8 @@ RMI_FN int rmi_off_cmp_made(const void *a, const void *b, void *user)
     return i < k ? -1 : i > k;
 }
 
-/* Everything that persists goes home (streamed; home 1), or stays; weights that the host updates go home (2), or only at the step's edge. */
+/* Everything that persists goes home (streamed; home 1), or stays;
+   weights that the host updates go home (2), or only at the step's edge. */
 RMI_FN void rmi_off_stream(rmi_off_search *s, int home)
 {
     uint32_t i, w;
@@ -17924,14 +18460,15 @@ RMI_FN void rmi_off_layers(const rmi_off_search *s, const uint32_t *by, uint32_t
     }
 }
 
-/* A first guess (greedy solution of the linear programme): what the link has time for while the forward runs goes out, what is cheapest per
-   byte is made again until the rest fits. Either takes from the same need for room at the turn. So there are two numbers to find:
-   how much of the forward's time the link is given, and how many values are made again. again 0: none. */
+/* A first guess (greedy solution of the linear programme): what the link has time for while the forward runs goes out, what is
+   cheapest per byte is made again until the rest fits. Either takes from the same need for room at the turn. So there are two
+   numbers to find: how much of the forward's time the link is given, and how many values are made again. again 0: none. */
 RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
 {
     static const uint32_t percent[] = {100, 90, 75, 50, 0};
     rmi_off_model *m = s->m;
-    uint32_t *cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1);
+    uint32_t *cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1), *early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1),
+             *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1);
     uint32_t n = 0, n_by = 0, i, k, lo, hi, best = 100, most = 0, chosen = 0;
     uint64_t least = RMI_INF, e;
     if (!cheap || !early || !by) return RM_ERROR_MEMORY;
@@ -17942,7 +18479,8 @@ RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
     }
     rmi_sort(by, n_by, sizeof(uint32_t), rmi_off_cmp_cost, s);
     rmi_sort(early, n, sizeof(uint32_t), rmi_off_cmp_made, s);
-    for (i = 0; i < RMI_COUNT(percent) + 2 && again; i++) { /* the middle first; then, with the best share of time, the other orders */
+    for (i = 0; i < RMI_COUNT(percent) + 2 && again; i++) { /* the middle first; then, with the
+                                                               best share of time, the other orders */
         uint32_t shares = (uint32_t)RMI_COUNT(percent), order = i < shares ? 2 : i - shares, share = i < shares ? percent[i] : best;
         rmi_off_layers(s, by, n_by, order, cheap);
         for (lo = 0, hi = n; lo < hi;) {
@@ -18011,9 +18549,9 @@ RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t x, uint32_t len, uint8_t m
     rmi_off_set(s, *lo, *hi, mode);
 }
 
-/* Two groups trade modes, as many bytes of one for as many of the other: what the link has time for, or memory has room for, goes where it
-   saves more, and neither has more to do. One large value for several small ones is many moves, and each by itself looks bad.
-   0: nothing would change. */
+/* Two groups trade modes, as many bytes of one for as many of the other: what the link has time for, or memory has room for, goes
+   where it saves more, and neither has more to do. One large value for several small ones is many moves, and each by itself looks
+   bad. 0: nothing would change. */
 RMI_FN int rmi_off_trade(rmi_off_search *s, uint32_t *at)
 {
     rmi_off_model *m = s->m;
@@ -18043,7 +18581,8 @@ RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t w, uint8_t host)
 RMI_RARE int rmi_off_flip(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
-    uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w, changed = 0;
+    uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w,
+             changed = 0;
     uint8_t host = 0;
     memcpy(s->was, m->mode, m->n_buf);
     memcpy(s->was_host, m->host_update, m->g->n_tensors);
@@ -18094,7 +18633,8 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     while (s->evals < end && s->n) {
         uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
         uint32_t kind = s->n_flips ? rmi_off_random(s, 8) : 8; /* 0: a flip; 1: and a move; 2: two moves */
-        int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8 : s->n > 1000 ? 3 : 2); /* plain moves are short of time where there is much to move */
+        /* plain moves are short of time where there is much to move */
+        int trades = kind > 2 && !rmi_off_random(s, s->n_flips ? 8 : s->n > 1000 ? 3 : 2);
         int changed;
         if (kind == 2) {
             memcpy(s->was, m->mode, m->n_buf);
@@ -18145,7 +18685,8 @@ RMI_RARE void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spre
         left = spread ? 0 : permille == 1000 ? RMI_INF : all / 1000 * permille;
         for (i = g->n_tensors; i-- > 0;) {
             const rmi_tensor *t = &g->tensors[i];
-            int can = t->kind == RMI_PARAM && !t->external && !t->stays && t->updates && rmi_low_has_update(m->step) && t->opt_host != RMI_INF;
+            int can = t->kind == RMI_PARAM && !t->external && !t->stays && t->updates && rmi_low_has_update(m->step) &&
+                      t->opt_host != RMI_INF;
             int free = rmi_off_two_sided(m, i) && (permille == 1000 || m->room[i] > m->limit >> 12);
             if (!pass) all += free ? t->opt_host : 0;
             if (!pass || !can) continue;
@@ -18168,8 +18709,10 @@ RMI_FN void rmi_off_rest_states(rmi_off_model *m, int home)
 
 /* Modes of a recipe. ALL_KEPT: nothing moves that need not. STREAMED: what persists is at home in host memory, updates run there.
    FREE_LINK: values go out while the forward leaves the link time. BLOCKS: every stage is made again from its input, which goes
-   out. SEARCHED: the guess. home: 1: what persists; 2: only states that this step does not touch, and weights that the host updates. */
-RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home, uint32_t host, int spread)
+   out. SEARCHED: the guess. home: 1: what persists; 2: only states that this step does not touch, and weights that the host
+   updates. */
+RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, rmi_off_recipe recipe, int home,
+                              uint32_t host, int spread)
 {
     rmi_off_model *m = s->m;
     uint32_t i, k;
@@ -18200,7 +18743,8 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
 RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t which)
 {
     static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300, 850, 800, 700, 500};
-    if (which >= 33) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 33) * 50, 1); /* where the link has enough to do without values */
+    /* where the link has enough to do without values */
+    if (which >= 33) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 33) * 50, 1);
     if (!s->n_flips) return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)which, 0, 0);
     return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which % 3), permille[which / 3], which / 3 > 6);
 }
@@ -18286,7 +18830,8 @@ typedef struct rmi_planner {
     rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
     rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
     rmi_arena best_mem; /* of the best program's lists */
-    int pruning, placing, quick; /* pruning: candidates slower than the best are passed over; 2: before they get addresses, too. quick: addresses that are not found soon are not looked for */
+    int pruning, placing, quick; /* pruning: candidates slower than the best are passed over; 2: before they get
+                                    addresses, too. quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
     rmi_arena moved_mem;
     rmi_off_list moved;   /* with reductions: the list with copies of number `listed` that became the best program */
@@ -18297,7 +18842,8 @@ typedef struct rmi_planner {
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
-    uint32_t rush; /* percent of the link's speed that decisions count on, for what else does not fit: programs then wait for it; 0: the speed itself */
+    uint32_t rush; /* percent of the link's speed that decisions count on, for what
+                      else does not fit: programs then wait for it; 0: the speed itself */
     int fitted;    /* the last search of copies found decisions that fit, addresses aside */
     uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
     int apart;     /* without copies now: programs with copies come after all those without */
@@ -18339,7 +18885,8 @@ typedef struct rmi_plan_preset {
 #define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
-    {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "", RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS | RM_PASS_SEARCH, 0},
+    {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "",
+     RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS | RM_PASS_SEARCH, 0},
     {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0},
     {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
     {"noremat", "every op once, in the order of declaration", "", 0, 0},
@@ -18348,13 +18895,15 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0},
     {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
     {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
-    {"hilp", "groups of ops with options, groups of these, and a search over each level; no chain (HiRemate)", "", RM_PASS_GROUPS, 0},
+    {"hilp", "groups of ops with options, groups of these, and a search over each level; no chain (HiRemate)", "", RM_PASS_GROUPS,
+     0},
     {"checkmate", "whole-graph search, no chain: single values, variants, any order; exact where small", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
     {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
     {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0},
     {"blocks", "every stage recomputed from its input, which goes to host memory", "", RM_PASS_BLOCKS, 0},
-    {"offmate", "keep, recompute or move each tensor: all that the link and host memory allow", "", RM_PASS_CHAIN | RMI_PLAN_MOVES, 0},
+    {"offmate", "keep, recompute or move each tensor: all that the link and host memory allow", "", RM_PASS_CHAIN | RMI_PLAN_MOVES,
+     0},
 };
 
 RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
@@ -18391,7 +18940,8 @@ RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
         char letter[2];
         letter[0] = c->kinds[i];
         letter[1] = 0;
-        if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter)) return "kinds has a letter that no name has; it is a list of patterns of A-Z a-z 0-9 _ . / - [ ] and *, with commas";
+        if (letter[0] != '*' && letter[0] != ',' && !rmi_graph_name_ok(letter))
+            return "kinds has a letter that no name has; it is a list of patterns of A-Z a-z 0-9 _ . / - [ ] and *, with commas";
     }
     if (!strcmp(c->kinds, "none")) return "kinds is 'none', which no op is called; leave it empty";
     return NULL;
@@ -18419,7 +18969,8 @@ RMI_FN void rmi_plan_input_ends(const rm_graph *g, uint32_t *dies)
         for (k = 0; k < g->ops[i].in.n; k++) dies[g->tensors[g->ops[i].in.at[k]].root] = i + 1;
     for (i = g->n_ops; i-- > 0;)
         for (p = 0; p < g->ops[i].forms[0].n_parts && g->ops[i].has_bwd; p++)
-            for (k = 0; k < g->ops[i].forms[0].parts[p].needs.n; k++) dies[g->tensors[g->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * g->n_ops - i;
+            for (k = 0; k < g->ops[i].forms[0].parts[p].needs.n; k++)
+                dies[g->tensors[g->ops[i].forms[0].parts[p].needs.at[k]].root] = 2 * g->n_ops - i;
 }
 
 /* An arena for a pass: the graph's hooks, and the question. */
@@ -18445,7 +18996,8 @@ RMI_FN rm_result rmi_plan_layout_like(rmi_planner *w, const rmi_program *like)
     for (i = 0; i < like->n_homes; i++) {
         const rmi_home *h = &like->homes[i];
         if (h->host)
-            return rmi_err_set(&w->g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s", rmi_sch_name(w->g, h->buf, name),
+            return rmi_err_set(&w->g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: it has %s in host memory; %s",
+                               rmi_sch_name(w->g, h->buf, name),
                                w->g->has_link ? "set rm_plan_desc.host_bytes as well" : "declare the link (rm_graph_link)");
         *rmi_plan_offset(w, h->buf) = h->offset;
         w->homes_bytes = rmi_max(w->homes_bytes, h->offset + rmi_round_up(rmi_low_bytes(w->g, h->buf), w->align));
@@ -18560,12 +19112,14 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
    of the lowest arena, the same for every budget, if that is within the target. */
-RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, int only_quick, uint64_t effort, rmi_ref_pack *pack, rmi_program *out)
+RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, int only_quick,
+                                uint64_t effort, rmi_ref_pack *pack, rmi_program *out)
 {
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
     size_t i, k, n = q->n_str;
-    uint64_t quick = (effort && (only_quick || effort < 2000000u) ? effort : 2000000u) + 400u * (uint64_t)q->n_str; /* steps of a few ns: training schedules need far less */
+    /* steps of a few ns: training schedules need far less */
+    uint64_t quick = (effort && (only_quick || effort < 2000000u) ? effort : 2000000u) + 400u * (uint64_t)q->n_str;
     if (!items) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_str; i++) {
         items[i].start = q->str[i].first_pos;
@@ -18596,7 +19150,8 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
         info.height = rmi_plc_drop(items, order, (uint32_t)n, q->n + 1, &pack->line);
     }
     if (info.height > target) RMI_TRY(rmi_plc_place(mem, items, n, align, lanes ? 0 : target, quick, &info));
-    if (target && info.height > target && info.bound <= target && !only_quick) RMI_TRY(rmi_plc_place(mem, items, n, align, target, effort, &info));
+    if (target && info.height > target && info.bound <= target && !only_quick)
+        RMI_TRY(rmi_plc_place(mem, items, n, align, target, effort, &info));
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
@@ -18633,7 +19188,8 @@ RMI_FN rm_result rmi_plan_hopeless(const rmi_planner *w, uint64_t target, int *h
         if (q->runs[i].way == RMI_REDUCE) ns -= rmi_low_ns(w->g, q->runs[i], 0, 0); /* on a lane of its own */
     RMI_TRY(rmi_seq_peak(q, &peak, &end));
     for (k = 0; k < w->n_homes; k++)
-        if (rmi_low_kind(w->g, w->homes[k].buf, &id) != RMI_BUF_VALUE || w->g->tensors[id].kind != RMI_INPUT) homes += rmi_round_up(rmi_low_bytes(w->g, w->homes[k].buf), w->align);
+        if (rmi_low_kind(w->g, w->homes[k].buf, &id) != RMI_BUF_VALUE || w->g->tensors[id].kind != RMI_INPUT)
+            homes += rmi_round_up(rmi_low_bytes(w->g, w->homes[k].buf), w->align);
     *hopeless = (target && homes + peak > target) || (w->best.n && ns > w->best.fig.time_ns);
     return RM_OK;
 }
@@ -18670,7 +19226,8 @@ RMI_RARE rm_result rmi_plan_note_over(rmi_planner *w, rmi_arena *mem, uint64_t t
         if (st->what != RMI_ALLOC) continue;
         x = &q->str[--str]; /* what is allocated has the last stretches, in order */
         if (st->offset + x->bytes <= target || x->end_pos - x->first_pos > q->n / 4 * 3) continue;
-        for (k = at[x->first_pos] / part; k < RMI_OFF_PARTS && k <= at[rmi_min(x->end_pos, q->n)] / part; k++) w->over[k] = rmi_max(w->over[k], st->offset + x->bytes - target);
+        for (k = at[x->first_pos] / part; k < RMI_OFF_PARTS && k <= at[rmi_min(x->end_pos, q->n)] / part; k++)
+            w->over[k] = rmi_max(w->over[k], st->offset + x->bytes - target);
     }
     return RM_OK;
 }
@@ -18767,7 +19324,12 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
     }
     if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
     if (!m) m = &own;
-    if (budget >= m->base) RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK, w->c.passes & RM_PASS_SEARCH ? (w->g->n_ops > RMI_EXA_OPS ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 4 * 3) : RMI_PLAN_BOUND_WORK / 8, w->best.n ? w->best.fig.time_ns : RMI_INF, &bound));
+    if (budget >= m->base)
+        RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK,
+                              w->c.passes & RM_PASS_SEARCH
+                                  ? (w->g->n_ops > RMI_EXA_OPS ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 4 * 3)
+                                  : RMI_PLAN_BOUND_WORK / 8,
+                              w->best.n ? w->best.fig.time_ns : RMI_INF, &bound));
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     return RM_OK;
 }
@@ -18802,7 +19364,9 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     if (r == RM_OK) {
         *size = rmi_plan_size(w, &c);
         w->tried = c;
-        if (*size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes && (!w->best.n || c.fig.time_ns < w->best.fig.time_ns || (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
+        if (*size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes &&
+            (!w->best.n || c.fig.time_ns < w->best.fig.time_ns ||
+             (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
             r = rmi_plan_take(w, &c, tmp);
             if (w->seeding && (w->seed = RMI_NEW(&w->p->mem, rmi_run, n)) != NULL) {
@@ -18861,7 +19425,9 @@ RMI_FN rm_result rmi_plan_expand(rmi_planner *w, rmi_arena *mem, const rmi_chn_a
         uint8_t bits = !again ? 0 : acts[i].what == RMI_CHN_PASS ? RMI_BLK_OUT : leaf && !o->reads_out ? RMI_BLK_KEEP : RMI_BLK_BOTH;
         if (acts[i].what == RMI_CHN_KEEP && again) rmi_blk_select(b, acts[i].stage, acts[i].option);
         if (acts[i].what == RMI_CHN_BACKWARD) *n += rmi_blk_way(b, s, rmi_blk_code_of(b, acts[i].stage, acts[i].option), &same, r + *n);
-        else *n += rmi_blk_forward(b, s, acts[i].what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(b, acts[i].stage, acts[i].option), bits, r + *n);
+        else
+            *n += rmi_blk_forward(b, s, acts[i].what == RMI_CHN_PASS ? NULL : rmi_blk_code_of(b, acts[i].stage, acts[i].option),
+                                  bits, r + *n);
     }
     *n += rmi_blk_tail(w->g, w->step, r + *n);
     *runs = r;
@@ -18886,7 +19452,8 @@ RMI_FN rm_result rmi_plan_segments(rmi_arena *mem, const uint32_t *first, uint32
     for (k = 0; k < last; k++)
         for (i = first[k]; i < first[k + 1]; i++) rmi_plan_act(&a[(*n)++], RMI_CHN_PASS, i, i == first[k] ? RMI_CHN_INPUT_STAYS : 0);
     for (k = n_segments; k-- > 0;) {
-        for (i = first[k]; i < first[k + 1]; i++) rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i, (k < last ? RMI_CHN_AGAIN : 0) | (i + 1 == first[k + 1] ? RMI_CHN_LEAF : 0));
+        for (i = first[k]; i < first[k + 1]; i++)
+            rmi_plan_act(&a[(*n)++], RMI_CHN_KEEP, i, (k < last ? RMI_CHN_AGAIN : 0) | (i + 1 == first[k + 1] ? RMI_CHN_LEAF : 0));
         for (i = first[k + 1]; i-- > first[k];) rmi_plan_act(&a[(*n)++], RMI_CHN_BACKWARD, i, 0);
     }
     *acts = a;
@@ -18935,8 +19502,8 @@ RMI_FN uint64_t rmi_plan_acts_ns(const rmi_planner *w, const rmi_chn_act *acts, 
     return rmi_sub(ns, reduce);
 }
 
-/* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of hundreds of thousands of runs in which ops run 25 times or
-   more is no plan that anyone waits for: the first point of the curve that is shorter. */
+/* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of hundreds of thousands of runs in which ops run 25
+   times or more is no plan that anyone waits for: the first point of the curve that is shorter. */
 #define RMI_PLAN_RUNS 200000u
 RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
 {
@@ -18961,7 +19528,8 @@ RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t bud
     rmi_arena_clear(&w->lists);
     *size = RMI_INF;
     for (i = c->n; i-- > 1 && c->at[i].bytes > bytes;) {}
-    if (c->n && (i < rmi_plan_first_point(w) || (w->pruning && w->best.n && !w->lanes && c->at[i].ns / 2 > w->best.fig.time_ns))) return RM_OK;
+    if (c->n && (i < rmi_plan_first_point(w) || (w->pruning && w->best.n && !w->lanes && c->at[i].ns / 2 > w->best.fig.time_ns)))
+        return RM_OK;
     RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n));
     ns = w->pruning && w->best.n ? rmi_plan_acts_ns(w, acts, n) : 0;
     if (w->tune) ns -= ns / 8; /* forms may be faster than the chain's */
@@ -19003,7 +19571,9 @@ RMI_FN rm_result rmi_plan_least(rmi_planner *w)
     uint64_t size = 0;
     uint32_t i, from = 0;
     while (w->g->n_ops > 1000 && from + 1 < c->n && c->at[from].ns / 2 > c->at[c->n - 1].ns) from++;
-    for (i = from; i < from + (w->g->n_ops > 1000 ? 2 : 8) && i < c->n && w->best.n && size < w->min_arena && !rmi_stopped(&w->stop, 0); i++) {
+    for (i = from;
+         i < from + (w->g->n_ops > 1000 ? 2 : 8) && i < c->n && w->best.n && size < w->min_arena && !rmi_stopped(&w->stop, 0);
+         i++) {
         w->min_arena = rmi_min(w->min_arena, size ? size : RMI_INF);
         RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, 0, &size)); /* nothing fits a budget of 0: it is only measured */
     }
@@ -19037,7 +19607,8 @@ RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
     if (!w->p->curve) return RM_ERROR_MEMORY;
     for (i = 0; i < c->n; i++) {
         w->p->curve[i].bytes = rmi_add(c->at[i].bytes, w->base);
-        w->p->curve[i].ns = rmi_add(c->at[i].ns, w->blk.chain.n ? w->info->keep_all_ns - rmi_min(w->info->keep_all_ns, c->at[c->n - 1].ns) : 0);
+        w->p->curve[i].ns =
+            rmi_add(c->at[i].ns, w->blk.chain.n ? w->info->keep_all_ns - rmi_min(w->info->keep_all_ns, c->at[c->n - 1].ns) : 0);
     }
     w->p->n_curve = c->n;
     w->p->lost_ppm = rmi_chn_loss(w->table, rmi_sub(w->d->device_bytes, w->base));
@@ -19176,8 +19747,8 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t bu
     return RM_OK;
 }
 
-/* Solves the chain, in mem or, but for large graphs, where later passes find it: number `which` of two, the chain of stages that keep
-   everything, and that of stages with options. */
+/* Solves the chain, in mem or, but for large graphs, where later passes find it: number `which` of two, the chain of stages that
+   keep everything, and that of stages with options. */
 RMI_FN rm_result rmi_plan_solve(rmi_planner *w, rmi_arena *mem, uint32_t which)
 {
     rmi_plan_solved *s = &w->solved[which % 2];
@@ -19204,7 +19775,8 @@ RMI_FN rm_result rmi_plan_solve(rmi_planner *w, rmi_arena *mem, uint32_t which)
 RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t budget, uint32_t which)
 {
     RMI_TRY(rmi_plan_solve(w, mem, which));
-    if (which == 1 && w->table == w->solved[0].table && w->blk.shape->n == w->g->n_ops) return RM_OK; /* single ops, whose plans have all been tried */
+    /* single ops, whose plans have all been tried */
+    if (which == 1 && w->table == w->solved[0].table && w->blk.shape->n == w->g->n_ops) return RM_OK;
     RMI_TRY(rmi_plan_curve_out(w));
     RMI_TRY(rmi_plan_descend(w, budget));
     RMI_TRY(rmi_plan_explore(w, budget));
@@ -19228,7 +19800,8 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
         if (i && shape->n < stages + stages / 4 + 1) continue;
         stages = shape->n;
         tries++;
-        if (!(part & (i ? 2u : 1u)) || (!i && most > RMI_PLAN_HUGE && w->c.passes & RM_PASS_SEARCH)) continue; /* the search has them among its starts, once */
+        /* the search has them among its starts, once */
+        if (!(part & (i ? 2u : 1u)) || (!i && most > RMI_PLAN_HUGE && w->c.passes & RM_PASS_SEARCH)) continue;
         RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, 1, &w->blk));
         w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
         RMI_TRY(rmi_plan_pass_chain(w, mem, budget, i ? 2 : 1));
@@ -19248,7 +19821,8 @@ RMI_COLD size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *r
         const rmi_run r = runs[put + i];
         const rmi_list *l = r.way == RMI_FWD ? &g->ops[r.id].in : r.way == RMI_BWD ? &rmi_low_part(g, r)->needs : NULL;
         for (e = 0; l && e < l->n; e++) /* of a view of a view that one first */
-            for (at = put, m = g->tensors[l->at[e]].maker; m != RMI_NONE && m < lo && g->ops[m].view != RMI_NONE && !ran[m]; m = g->tensors[g->ops[m].view].maker) {
+            for (at = put, m = g->tensors[l->at[e]].maker; m != RMI_NONE && m < lo && g->ops[m].view != RMI_NONE && !ran[m];
+                 m = g->tensors[g->ops[m].view].maker) {
                 memmove(runs + at + 1, runs + at, (n + put - at) * sizeof *runs);
                 runs[at] = rmi_low_run(RMI_FWD, m, 0, 0);
                 ran[m] = 1;
@@ -19265,7 +19839,9 @@ RMI_COLD int rmi_plan_all_made(const rm_graph *g, uint8_t *ran, const rmi_run *r
     uint32_t e, m;
     memset(ran, 0, g->n_ops);
     for (i = 0; i < n; i++) {
-        const rmi_list *l = runs[i].way == RMI_FWD ? &g->ops[runs[i].id].in : runs[i].way == RMI_BWD ? &rmi_low_part(g, runs[i])->needs : NULL;
+        const rmi_list *l = runs[i].way == RMI_FWD   ? &g->ops[runs[i].id].in
+                            : runs[i].way == RMI_BWD ? &rmi_low_part(g, runs[i])->needs
+                                                     : NULL;
         for (e = 0; l && e < l->n; e++)
             if ((m = g->tensors[l->at[e]].maker) != RMI_NONE && !ran[m]) return 0;
         if (runs[i].way == RMI_FWD) ran[runs[i].id] = 1;
@@ -19355,8 +19931,10 @@ typedef struct rmi_plan_levels { /* groups, groups of groups, ... */
     rmi_arena mem; /* of start */
 } rmi_plan_levels;
 
-/* Runs of groups of level `levels` (0: ops), tried as runs of ops. The fastest that fits is where the search of the level below starts. */
-RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_plan_levels *h, uint32_t levels, const rmi_run *coarse, uint32_t n_coarse, uint64_t budget, uint64_t *size)
+/* Runs of groups of level `levels` (0: ops), tried as runs of ops. The
+   fastest that fits is where the search of the level below starts. */
+RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_plan_levels *h, uint32_t levels, const rmi_run *coarse, uint32_t n_coarse,
+                                     uint64_t budget, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_run *runs = RMI_NEW(&tmp, rmi_run, n_coarse);
@@ -19432,8 +20010,8 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
 }
 
 /* Groups of neighbouring ops; then, as long as there are many, groups of groups, whose options say which options the groups in
-   them take. Every level is searched, for on each the search sees other moves: the fewer groups, the longer their reach. The ops are
-   the last level, unless a search of them follows. border: NULL, or the blocks that groups follow; overwritten. */
+   them take. Every level is searched, for on each the search sees other moves: the fewer groups, the longer their reach. The ops
+   are the last level, unless a search of them follows. border: NULL, or the blocks that groups follow; overwritten. */
 RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t most, uint32_t *border, uint64_t budget)
 {
     rmi_plan_levels *h = RMI_NEW(mem, rmi_plan_levels, 1);
@@ -19504,15 +20082,19 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, rmi_arena *mem)
     return w->tuned ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* The passes that know stages or single ops, for a step with a backward. Part 1 are those that take little time; 2: chains that carry
-   what lives long; 4: groups; 3: all. */
+/* The passes that know stages or single ops, for a step with a backward. Part 1 are those that take little time; 2: chains that
+   carry what lives long; 4: groups; 3: all. */
 RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_t part)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
-    uint32_t passes = w->c.passes & (part == 3 ? RMI_NONE : part == 2 ? RM_PASS_OPTIONS : part == 4 ? RM_PASS_GROUPS : ~(uint32_t)RM_PASS_GROUPS);
+    uint32_t passes = w->c.passes & (part == 3   ? RMI_NONE
+                                     : part == 2 ? RM_PASS_OPTIONS
+                                     : part == 4 ? RM_PASS_GROUPS
+                                                 : ~(uint32_t)RM_PASS_GROUPS);
     rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
     if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0, (passes & RM_PASS_CHAIN) != 0, &w->blk);
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0,
+                         (passes & RM_PASS_CHAIN) != 0, &w->blk);
         if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
     }
     if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
@@ -19521,7 +20103,8 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_
     if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget, 0);
     if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget, part);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && passes & RM_PASS_GROUPS && !(w->c.passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_EXA_OPS) && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_GROUPS && !(w->c.passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_EXA_OPS) && !w->stop.stopped)
+        r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
     w->tune = NULL;
@@ -19623,7 +20206,8 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     rm_result r;
     uint64_t size;
     uint32_t n;
-    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->m->n_tasks > RMI_REF_LARGE; /* apart: a large program and large states are not there at a time */
+    /* apart: a large program and large states are not there at a time */
+    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->m->n_tasks > RMI_REF_LARGE;
     rmi_ref_state *x = hope ? &s->hope : &s->best;
     RMI_TRY(s->fault);
     if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
@@ -19648,7 +20232,8 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
         return RM_OK;
     }
     s->work += RMI_PLAN_EFFORT / 5;
-    s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - budget) / 3, w->best.n ? 1u : ++s->failed), budget / 400)); /* without a plan ever faster */
+    /* without a plan ever faster */
+    s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - budget) / 3, w->best.n ? 1u : ++s->failed), budget / 400));
     if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
     s->next_fit = 0;
     rmi_ref_restart(s, x);
@@ -19693,7 +20278,8 @@ RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_ru
 /* The same; where evictions are slow and the chain is short, the chain's plans come first. Then what else is to be measured. */
 RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
-    int chain = w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 && w->p->shape.n <= RMI_PLAN_SHORT && w->g->n_ops / w->p->shape.n < RMI_PLAN_LARGE;
+    int chain = w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 &&
+                w->p->shape.n <= RMI_PLAN_SHORT && w->g->n_ops / w->p->shape.n < RMI_PLAN_LARGE;
     int loaded = rmi_ref_load(s, NULL, 0, NULL);
     if (loaded && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
     RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
@@ -19730,12 +20316,15 @@ RMI_FN rm_result rmi_plan_search_chain(rmi_planner *w, rmi_arena *mem)
 }
 
 /* The current list becomes the chain's for so many bytes, evicted down. fast: in the fastest forms. */
-RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, rmi_arena *tmp, uint64_t bytes, uint32_t permille, uint32_t fast)
+RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, rmi_arena *tmp, uint64_t bytes, uint32_t permille,
+                                            uint32_t fast)
 {
     rmi_chn_act *acts = NULL;
     rmi_run *runs = NULL;
     size_t n_acts = 0, n = 0;
-    RMI_TRY(rmi_chn_schedule(tmp, w->table, w->table->curve.n ? rmi_max(bytes, w->table->curve.at[rmi_plan_first_point(w)].bytes) : bytes, &acts, &n_acts));
+    RMI_TRY(rmi_chn_schedule(tmp, w->table,
+                             w->table->curve.n ? rmi_max(bytes, w->table->curve.at[rmi_plan_first_point(w)].bytes) : bytes, &acts,
+                             &n_acts));
     RMI_TRY(rmi_plan_expand(w, tmp, acts, n_acts, &runs, &n));
     if (!rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) return RM_OK;
     RMI_TRY(rmi_ref_greedy(s, permille, 200));
@@ -19786,13 +20375,17 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
         r = rmi_ref_greedy(s, permille[i], 400);
         if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
         cost = s->work - cost;
-        for (k = 0; k < 2 && !i && r == RM_OK && w->best.n && !m->n_moded && !s->a->over && cost < rmi_sub(most, s->work) / 8 && rmi_sub(s->best.ns, w->info->bound_ns) > w->info->bound_ns / 100; k++) r = rmi_plan_search_stairs(s, k ? 200 : 400);
+        for (k = 0; k < 2 && !i && r == RM_OK && w->best.n && !m->n_moded && !s->a->over && cost < rmi_sub(most, s->work) / 8 &&
+                    rmi_sub(s->best.ns, w->info->bound_ns) > w->info->bound_ns / 100;
+             k++)
+            r = rmi_plan_search_stairs(s, k ? 200 : 400);
     }
     if (r == RM_OK && s->work < most && s->limit < RMI_MAX) {
         r = rmi_plan_search_chain(w, &tmp);
         for (i = 0; i < RMI_COUNT(percent) - (m->n_moded != 0) && r == RM_OK && w->table; i++) {
             bytes = rmi_plan_search_bytes(w, s, percent[i]);
-            for (k = 0; k < 2 && r == RM_OK && s->work < most && bytes != before; k++) r = rmi_plan_search_from_chain(w, s, &tmp, bytes, k && !m->n_moded ? 200 : 700, k && m->n_moded);
+            for (k = 0; k < 2 && r == RM_OK && s->work < most && bytes != before; k++)
+                r = rmi_plan_search_from_chain(w, s, &tmp, bytes, k && !m->n_moded ? 200 : 700, k && m->n_moded);
             before = bytes;
         }
     }
@@ -19828,7 +20421,8 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
     rmi_exa *x;
     uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), hi, limit = lo, from, next, size;
     rm_result r = rmi_exa_make(&mem, m, 1u << 14, &x);
-    hi = w->min_arena < RMI_MAX / 4 ? rmi_round_up(rmi_sub(w->min_arena, m->base), m->granule) : lo; /* the first is tried in any case */
+    /* the first is tried in any case */
+    hi = w->min_arena < RMI_MAX / 4 ? rmi_round_up(rmi_sub(w->min_arena, m->base), m->granule) : lo;
     for (from = lo; r == RM_OK && work && !w->stop.stopped; limit = from + (hi - from) / 2 / m->granule * m->granule) {
         rmi_run *runs = NULL;
         uint32_t n = 0;
@@ -19847,8 +20441,9 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
     return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
 }
 
-/* Nothing fits: evictions to limits of a fixed ladder, upwards, as long as addresses may take less than what is known; after the first that
-   can be met for so much work only. Nothing here depends on the budget, so the memory that an infeasible call names is enough. */
+/* Nothing fits: evictions to limits of a fixed ladder, upwards, as long as addresses may take less than what is known; after the
+   first that can be met for so much work only. Nothing here depends on the budget, so the memory that an infeasible call names is
+   enough. */
 RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
     static const uint32_t permille[] = {500, 300}, percent[] = {100, 125, 180};
@@ -19858,7 +20453,9 @@ RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_r
     uint32_t i;
     s->fits = NULL;
     s->hope.n = 0;
-    for (limit = w->info->min_bound_bytes; r == RM_OK && limit < rmi_min(w->info->keep_all_bytes, w->min_arena) && s->work < end && !w->stop.stopped; limit += limit / 16 + 1) {
+    for (limit = w->info->min_bound_bytes;
+         r == RM_OK && limit < rmi_min(w->info->keep_all_bytes, w->min_arena) && s->work < end && !w->stop.stopped;
+         limit += limit / 16 + 1) {
         s->limit = rmi_sub(limit, s->m->base);
         s->best.n = 0;
         for (i = 0; i < 5 && !s->best.n && r == RM_OK; i++) {
@@ -19889,8 +20486,8 @@ RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s, uint64_
     return RM_OK;
 }
 
-/* What other passes did since w->stop.all was `all` and the search's work `work` counts as work, too, up to `most`; not in small graphs,
-   nor where ops have variants: there the search finds most of what there is to find. */
+/* What other passes did since w->stop.all was `all` and the search's work `work` counts as work, too, up to `most`; not in small
+   graphs, nor where ops have variants: there the search finds most of what there is to find. */
 RMI_FN void rmi_plan_charge(const rmi_planner *w, rmi_ref_search *s, uint64_t all, uint64_t work, uint64_t most)
 {
     uint64_t more = s->m->n_moded || w->g->n_ops <= RMI_EXA_OPS ? 0 : rmi_min(rmi_sub(w->stop.all - all, 2 * (s->work - work)) / 8, most);
@@ -19934,7 +20531,9 @@ RMI_FN rm_result rmi_plan_search_more(rmi_planner *w, rmi_ref_search *s, uint64_
     int part;
     for (part = 2; part <= 4 && s->work > least / 4; part += 2) {
         uint64_t before = s->work, all = w->stop.all;
-        if (*more & part || (part == 4 && w->best.n && s->work > least / 4 * 3) || rmi_plan_within(w, part == 2 && (!s->m->n_moded || s->m->n_tasks <= 400) ? RMI_PLAN_NEAR : RMI_PLAN_FAR)) continue;
+        if (*more & part || (part == 4 && w->best.n && s->work > least / 4 * 3) ||
+            rmi_plan_within(w, part == 2 && (!s->m->n_moded || s->m->n_tasks <= 400) ? RMI_PLAN_NEAR : RMI_PLAN_FAR))
+            continue;
         *more |= part;
         w->seeding = 1;
         RMI_TRY(rmi_plan_backward_step(w, budget, (uint32_t)part));
@@ -19944,8 +20543,10 @@ RMI_FN rm_result rmi_plan_search_more(rmi_planner *w, rmi_ref_search *s, uint64_
     return RM_OK;
 }
 
-/* When the work is done: a list that has no addresses yet gets some; and where nothing fits it is the turn of what names the least budget. */
-RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least, uint64_t most, int more)
+/* When the work is done: a list that has no addresses yet gets some;
+   and where nothing fits it is the turn of what names the least budget. */
+RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least,
+                                      uint64_t most, int more)
 {
     uint64_t over = RMI_INF; /* the least so far */
     uint32_t round, vain = 0;
@@ -19953,16 +20554,28 @@ RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run
         s->hope.n = 0;
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }
-    for (round = 0; round < 12 && s->tried == RMI_INF && s->limit && vain < 3 && !w->stop.stopped; round++) { /* nothing within the last limit yet */
+    /* nothing within the last limit yet */
+    for (round = 0; round < 12 && s->tried == RMI_INF && s->limit && vain < 3 && !w->stop.stopped; round++) {
         if (!s->best.n) rmi_ref_improve(s, least / 8, 3);
         vain = s->best.n || s->hope.n || s->a->over < over / 2 ? 0 : vain + 1;
         over = rmi_min(over, s->a->over);
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }
-    if (!w->best.n && budget != RMI_INF && !(more & 2) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2)); /* as a budget below the bound asks */
+    /* as a budget below the bound asks */
+    if (!w->best.n && budget != RMI_INF && !(more & 2) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2));
     if (w->best.n || budget == RMI_INF) return RM_OK;
     RMI_TRY(rmi_plan_search_ladder(w, s, runs, budget));
     return w->g->n_ops <= RMI_EXA_OPS ? rmi_plan_exact_least(w, s->m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
+}
+
+/* What a search may take that nobody limits: about a second, or less where the graph is small. */
+RMI_FN uint64_t rmi_plan_usual_work(const rmi_planner *w, const rmi_ref_model *m)
+{
+    uint64_t most = RMI_PLAN_WORK, each = 200000;
+    if (m->n_moded) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
+    else if (m->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
+    if (!m->n_moded && w->g->n_ops <= RMI_EXA_OPS) each = w->g->n_ops > 24 ? 3600 * ((uint64_t)w->g->n_ops - 14) : 36000;
+    return rmi_min(most, each * m->n_tasks);
 }
 
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
@@ -19974,13 +20587,14 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     uint32_t round, hot = 0;
     int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
-    int soon, far, small = w->g->n_ops <= RMI_EXA_OPS, owed = small; /* the exact search may take it; a bound is owed: it ends at the best plan's time */
+    int soon, far, small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
+    int owed = small;                                  /* a bound, which ends at the best plan's time */
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
     runs = RMI_RAW(&w->kept, rmi_run, s.most);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_min(m.n_moded ? RMI_PLAN_WORK / 5 * 6 : m.n_tasks <= 1000 ? RMI_PLAN_WORK / 4 * 5 : RMI_PLAN_WORK, (m.n_moded ? 360000u : !small ? 200000u : w->g->n_ops > 24 ? 3600u * (w->g->n_ops - 14) : 36000u) * (uint64_t)m.n_tasks);
+    least = rmi_plan_usual_work(w, &m);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
@@ -20009,10 +20623,13 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     if (s.best.n) rmi_ref_restart(&s, &s.best);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     far = most == RMI_MAX && !w->end_ns && m.n_tasks <= 1400 && !m.n_moded;
-    for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped && !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0); round++) {
+    for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped &&
+                    !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
+         round++) {
         int part;
         RMI_TRY(rmi_plan_search_more(w, &s, budget, least, &more));
-        if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100))) RMI_TRY(rmi_plan_search_seed(w, &s, least));
+        if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100)))
+            RMI_TRY(rmi_plan_search_seed(w, &s, least));
         part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || (s.work > least / 2 && (s.work <= least || round % 3 == 2)));
         if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
         else if (small || s.work < least / 20 * 7 || round % 2 || !s.best.n) rmi_ref_improve(&s, least / 16, hot++);
@@ -20024,7 +20641,9 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (!small || round != 2) continue;
         owed = 0;
         RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
-        if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, 2, rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
+        if (!rmi_plan_within(w, 0))
+            RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, 2,
+                                   rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
     }
     if (owed && !w->stop.stopped && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     return rmi_plan_search_last(w, &s, runs, budget, least, most, more);
@@ -20143,7 +20762,8 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 #define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
 #define RMI_PLAN_MOVE_EVALS 12000u
 
-/* Lowers the limit until the decisions of now do not fit: everywhere by `less` a time, or (0) where addresses are `over` the budget. */
+/* Lowers the limit until the decisions of now do not fit: everywhere
+   by `less` a time, or (0) where addresses are `over` the budget. */
 RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t less)
 {
     rmi_off_model *m = s->m;
@@ -20158,7 +20778,8 @@ RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t
 
 /* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. mode, host: scratch. Nothing that fits:
    s->best_energy is RMI_INF. */
-RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn, uint8_t *mode, uint8_t *host, uint64_t *evals)
+RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn,
+                                       uint8_t *mode, uint8_t *host, uint64_t *evals)
 {
     rmi_off_model *m = s->m;
     uint64_t least = RMI_INF, price = s->price;
@@ -20186,7 +20807,8 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
         RMI_TRY(rmi_off_cook(s, mem, &w->p->shape, k ? RMI_OFF_BLOCKS : RMI_OFF_SEARCHED, 1, 1000, 0));
         rmi_off_anneal(s, work / 4 + 1, m->ns / 500);
     }
-    for (k = 0; k < 3 && s->best_energy == RMI_INF; k++) { /* or hotter: with few large values a place that does not fit is hard to leave */
+    for (k = 0; k < 3 && s->best_energy == RMI_INF; k++) { /* or hotter: with few large values a place
+                                                              that does not fit is hard to leave */
         s->price = price;
         RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k % n]));
         rmi_off_anneal(s, work / 4 + 1, m->ns / (k < 2 ? 100 : 20));
@@ -20194,7 +20816,8 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     return RM_OK;
 }
 
-/* What was found gets addresses; while these cost more than live bytes, it is searched again with a lower limit. mode, host: scratch. */
+/* What was found gets addresses; while these cost more than live
+   bytes, it is searched again with a lower limit. mode, host: scratch. */
 RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode, uint8_t *host)
 {
     rmi_off_model *m = s->m;
@@ -20215,7 +20838,8 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
         w->over = NULL;
         if (r != RM_OK) return r;
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
-        if (!useless && size <= budget && w->tried.host > w->d->host_bytes) m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->d->host_bytes);
+        if (!useless && size <= budget && w->tried.host > w->d->host_bytes)
+            m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->d->host_bytes);
         else if (size <= budget) {
             if (!useless) {
                 if (fitted == RMI_INF || w->tried.fig.time_ns <= w->best.fig.time_ns) {
@@ -20252,8 +20876,8 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 }
 
 /* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; what persists stays as
-   decided. Copies in time; then, where live bytes allow it, in every timing of one trip after the other while that helps: a run that waits
-   for a copy out to end may cost less than another run made again. */
+   decided. Copies in time; then, where live bytes allow it, in every timing of one trip after the other while that helps: a run
+   that waits for a copy out to end may cost less than another run made again. */
 #define RMI_PLAN_FEW 7u
 #define RMI_PLAN_TRIES 40000u     /* runs of programs with trips */
 #define RMI_PLAN_TIMINGS 1000000u /* runs of lists without addresses */
@@ -20302,7 +20926,8 @@ RMI_FN rm_result rmi_plan_time_trips(rmi_planner *w, rmi_plan_few *f)
     memset(f->span, 0, sizeof f->span);
     for (k = 0; k < m->n_inst; k++)
         for (i = 0; i < f->n; i++)
-            if (m->inst[k].buf == f->buf[i] && m->inst[k].in) f->span[i] = (uint32_t)rmi_min(m->inst[k].after - m->inst[k].first, RMI_PLAN_SPAN);
+            if (m->inst[k].buf == f->buf[i] && m->inst[k].in)
+                f->span[i] = (uint32_t)rmi_min(m->inst[k].after - m->inst[k].first, RMI_PLAN_SPAN);
     while (better && best != RMI_INF)
         for (i = 0, better = 0; i < f->n; i++) {
             rmi_off_trip *x = &m->trip[f->buf[i]], kept = *x;
@@ -20393,7 +21018,8 @@ RMI_FN rm_result rmi_plan_exhaust_moved(rmi_planner *w, rmi_arena *mem, rmi_off_
 RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget)
 {
     static const uint32_t passes[] = {0, RM_PASS_STREAM, RM_PASS_STREAM, RM_PASS_LINK, RM_PASS_LINK, RM_PASS_BLOCKS, RM_PASS_BLOCKS};
-    static const uint8_t recipes[] = {RMI_OFF_ALL_KEPT, RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK, RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS, RMI_OFF_BLOCKS};
+    static const uint8_t recipes[] = {RMI_OFF_ALL_KEPT,  RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK,
+                                      RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS,   RMI_OFF_BLOCKS};
     rmi_off_model *m = s->m;
     uint64_t size, least = RMI_INF;
     uint32_t i, best = 0;
@@ -20437,7 +21063,8 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     if (r == RM_OK && !base) r = rmi_plan_recipes(w, &mem, &s, budget);
     if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
     s.found = RMI_INF;
-    for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) { /* again with room to spare, where addresses took what was found */
+    /* again with room to spare, where addresses took what was found */
+    for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) {
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.host_limit = w->d->host_bytes;
         memset(m.tight, 0, sizeof m.tight);
@@ -20482,7 +21109,9 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
         if (!w->best.n || !w->fitted) break;
     }
     w->rush = 0;
-    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF || !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return r;
+    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF ||
+        !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_within(w, w->c.gap_ppm)))
+        return r;
     r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
     if (r == RM_OK) r = rmi_ref_search_make(&mem, &m, &s);
     runs = r == RM_OK ? RMI_NEW(&mem, rmi_run, s.cap) : NULL;
@@ -20498,14 +21127,15 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
         ns = s.best.ns;
         n = rmi_ref_runs(&s, &s.best, runs);
         r = rmi_plan_move_from(w, budget, runs, n, 0, 0);
-        for (k = 0; k < 3 && r == RM_OK && !w->fitted && !w->stop.stopped; k++) r = rmi_plan_move_from(w, budget, runs, n, budget / 8 * (8 - 2 * k), 0);
+        for (k = 0; k < 3 && r == RM_OK && !w->fitted && !w->stop.stopped; k++)
+            r = rmi_plan_move_from(w, budget, runs, n, budget / 8 * (8 - 2 * k), 0);
     }
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
 
-/* Host memory makes nothing slower or impossible: the search without copies is asked as well, unless a bound says that it has nothing
-   better. */
+/* Host memory makes nothing slower or impossible: the search without copies is asked as well, unless a bound says that it has
+   nothing better. */
 RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w), kept;
@@ -20517,7 +21147,8 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
     if (w->best.n && rmi_plan_within(w, w->c.gap_ppm)) return RM_OK;
     if (w->best.n && budget != RMI_INF) {
         r = rmi_ref_make(&mem, w->g, w->step, 1, &m);
-        if (r == RM_OK && m.base <= budget) r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
+        if (r == RM_OK && m.base <= budget)
+            r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
     }
     rmi_arena_free(&mem);
     if (r != RM_OK || (w->best.n && bound >= w->best.fig.time_ns)) return r;
@@ -20537,7 +21168,8 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 
 /* --- reductions beside the backward */
 
-/* Where the updates in wait [first, last) end that param w is one of: behind its own and the copies that come after it; 0: nowhere. */
+/* Where the updates in wait [first, last) end that param w is one
+   of: behind its own and the copies that come after it; 0: nowhere. */
 RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, uint32_t w)
 {
     while (first < last && (wait[first].way != RMI_OPT || wait[first].id != w)) first++;
@@ -20546,10 +21178,11 @@ RMI_FN size_t rmi_plan_behind(const rmi_run *wait, size_t first, size_t last, ui
     return first;
 }
 
-/* The n runs with each update from number `from` on moved behind its reduction's end, but for what would keep more than `most` bytes of
-   gradients waiting. Nothing reads a weight after its update, so it may come later; what is said of copies of the param, its state and gradient comes
-   with it. out has room for 2 n. Returns the most bytes that waited. */
-RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t n, size_t from, uint64_t most, uint64_t *ready, rmi_run *out)
+/* The n runs with each update from number `from` on moved behind its reduction's end, but for what would keep more than `most`
+   bytes of gradients waiting. Nothing reads a weight after its update, so it may come later; what is said of copies of the param,
+   its state and gradient comes with it. out has room for 2 n. Returns the most bytes that waited. */
+RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t n, size_t from, uint64_t most, uint64_t *ready,
+                                 rmi_run *out)
 {
     uint64_t t = 0, comm = 0, waiting = 0, peak = 0;
     size_t i, k, at, to = 0, first = n, last = n; /* those that wait stand in out from n on, in the order of their reductions */
@@ -20583,8 +21216,8 @@ RMI_FN uint64_t rmi_plan_put_off(const rm_graph *g, const rmi_run *runs, size_t 
     return peak;
 }
 
-/* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor. out has room
-   for 2 n. Returns how many they are: n, if each such gradient was reduced once. */
+/* The same runs, each reduction right behind the last backward that adds to its gradient. at: a number for each tensor. out has
+   room for 2 n. Returns how many they are: n, if each such gradient was reduced once. */
 RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n, uint64_t *at, rmi_run *out)
 {
     size_t i, to = 0;
@@ -20595,7 +21228,9 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n
             if (turn && (runs[i].way != RMI_REDUCE || !at[runs[i].id])) out[to++] = runs[i];
             for (k = 0; in && k < in->n; k++) {
                 uint32_t w = in->at[k];
-                if (g->tensors[w].kind != RMI_PARAM || g->tensors[w].reduce == RMI_INF || !rmi_list_has(&rmi_low_part(g, runs[i])->grads, w)) continue;
+                if (g->tensors[w].kind != RMI_PARAM || g->tensors[w].reduce == RMI_INF ||
+                    !rmi_list_has(&rmi_low_part(g, runs[i])->grads, w))
+                    continue;
                 if (!turn) at[w] = i + 1;
                 else if (at[w] == i + 1) {
                     out[to++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
@@ -20611,7 +21246,8 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n
 /* The n runs, with updates that wait for their reductions while the backward goes on: all, or those for which the budget has room:
    of fewer bytes at a time, else only the later ones, when what the backward has read is gone. fixed: the first so many
    stay where they are, or nothing is tried. */
-RMI_FN rm_result rmi_plan_wait_less(rmi_planner *w, const rmi_run *runs, size_t n, size_t fixed, uint64_t *ready, rmi_run *out, uint64_t budget)
+RMI_FN rm_result rmi_plan_wait_less(rmi_planner *w, const rmi_run *runs, size_t n, size_t fixed, uint64_t *ready, rmi_run *out,
+                                    uint64_t budget)
 {
     uint64_t most = RMI_MAX, all = rmi_plan_put_off(w->g, runs, n, 0, most, ready, out), size = 0;
     size_t begin = 0, from = 0;
@@ -20625,7 +21261,8 @@ RMI_FN rm_result rmi_plan_wait_less(rmi_planner *w, const rmi_run *runs, size_t 
         if (memcmp(runs, out, fixed * sizeof *runs)) break;
         if (!memcmp(runs, out, n * sizeof *runs)) continue;
         r = rmi_plan_try(w, out, n, budget, &size);
-        if (size <= budget && !w->best.listed) break; /* it fits; of a list with copies, which later updates hold up, it is the better one */
+        if (size <= budget && !w->best.listed) break; /* it fits; of a list with copies, which later
+                                                         updates hold up, it is the better one */
     }
     return r;
 }
@@ -20663,7 +21300,8 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
         uint32_t t;
         if (st->what >= RMI_OFFLOAD) break;
         if (st->what == RMI_RUN) runs[n++] = st->run;
-        else if (st->what == RMI_ALIAS && rmi_low_kind(w->g, st->buf, &t) == RMI_BUF_VALUE) runs[n++] = rmi_low_run(RMI_FWD, w->g->tensors[t].maker, 0, 0); /* a view */
+        else if (st->what == RMI_ALIAS && rmi_low_kind(w->g, st->buf, &t) == RMI_BUF_VALUE)
+            runs[n++] = rmi_low_run(RMI_FWD, w->g->tensors[t].maker, 0, 0); /* a view */
     }
     if (r == RM_OK && i == w->best.n) {
         if (rmi_plan_bring_on(w->g, runs, n, ready, out) == n) {
@@ -20712,23 +21350,39 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     char room[24] = "";
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
         if (w->d->info) w->d->info->min_bytes = 0;
-        return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, whatever the budget%s. Set rm_plan_desc.host_bytes to more",
-                           w->d->host_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", w->d->like ? ", that is like the plan given" : "");
+        return rmi_err_set(
+            &w->g->last, RM_ERROR_INFEASIBLE,
+            "host memory of %u bytes: too small for step kind '%s'; preset '%s' has no plan within it, whatever the budget%s. Set rm_plan_desc.host_bytes to more",
+            w->d->host_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)",
+            w->d->like ? ", that is like the plan given" : "");
     }
     for (k = 0; k < 3 * w->g->n_tensors; k++) /* what might have waited in host memory */
-        if (rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD && w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external) *(w->g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(w->g, k);
-    crowded = w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES && stays <= w->d->device_bytes / 2;
+        if (rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD && w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external)
+            *(w->g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(w->g, k);
+    crowded = w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES &&
+              stays <= w->d->device_bytes / 2;
     if (crowded) rmi_u64_text(moves, room);
-    advice = stays > w->d->device_bytes / 2 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
-             : w->d->host_bytes && !w->g->has_link ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
-             : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
+    advice = stays > w->d->device_bytes / 2
+                 ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
+             : w->d->host_bytes && !w->g->has_link
+                 ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
+             : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes
+                 ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
              : crowded ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: "
-             : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD) ? "take preset 'offmate', or make the largest op smaller"
-             : moves > worst->min_bytes / 2 && !w->g->has_link ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)" : "or make the largest op smaller";
+             : w->d->host_bytes && w->g->has_link && !(w->c.passes & RM_PASS_OFFLOAD)
+                 ? "take preset 'offmate', or make the largest op smaller"
+             : moves > worst->min_bytes / 2 && !w->g->has_link
+                 ? "or let weights and states, which take most of it, wait in host memory (rm_plan_desc.host_bytes, rm_graph_link)"
+                 : "or make the largest op smaller";
     large = strstr(advice, "largest op") != NULL;
-    return rmi_err_set(&w->g->last, RM_ERROR_INFEASIBLE, "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s%s%s%s",
-                       w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes, worst->min_bytes,
-                       advice, large ? " (" : "", large ? rmi_plan_largest_op(w->g) : room, large ? ")" : crowded ? " bytes" : "");
+    return rmi_err_set(
+        &w->g->last, RM_ERROR_INFEASIBLE,
+        "budget of %u bytes: too small for step kind '%s'; preset '%s' works with %u bytes, and no plan at all needs less than %u. Give %u, %s%s%s%s",
+        w->d->device_bytes, kind, w->c.name[0] ? w->c.name : "(a configuration)", worst->min_bytes, worst->min_bound_bytes,
+        worst->min_bytes, advice, large ? " (" : "", large ? rmi_plan_largest_op(w->g) : room,
+        large     ? ")"
+        : crowded ? " bytes"
+                  : "");
 }
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
@@ -20783,11 +21437,13 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
     first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
     if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
-    if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped) r = rmi_plan_backward_step(w, budget, 3);
+    if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped)
+        r = rmi_plan_backward_step(w, budget, 3);
     if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_search(w, budget);
     else if (r == RM_OK && !first_moves && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
     if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
-    if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped) r = rmi_plan_unmoved(w, budget);
+    if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped)
+        r = rmi_plan_unmoved(w, budget);
     if (r == RM_OK && less) { /* the bound is of the whole budget */
         tmp = rmi_plan_arena(w);
         r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
@@ -20795,13 +21451,17 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         if (r == RM_OK) r = rmi_plan_bound_alone(w, w->budget);
     }
     if (r == RM_OK && w->best.n && w->lanes && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
-    if (r == RM_OK && plain && (w->lanes || (!searched && (w->c.passes & RM_PASS_OPTIONS || rmi_plan_has_freedom(w))))) { /* forms, options and what waits are chosen for one budget; what fits less fits more */
+    /* forms, options and what waits are chosen for one budget; what fits less fits more */
+    if (r == RM_OK && plain && (w->lanes || (!searched && (w->c.passes & RM_PASS_OPTIONS || rmi_plan_has_freedom(w))))) {
         r = rmi_plan_recall(w, budget);
         if (r == RM_OK && w->best.n) rmi_plan_remember(w);
     }
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
-    if (!w->best.n) return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED, "the progress callback stopped the planner before any plan fitted") : RM_ERROR_INFEASIBLE;
+    if (!w->best.n)
+        return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
+                                             "the progress callback stopped the planner before any plan fitted")
+                               : RM_ERROR_INFEASIBLE;
     rmi_plan_figures_of(&w->best, w->info);
     if (w->d->live_only) w->info->arena_bytes = w->best.fig.live_bytes;
     w->p->prog[w->p->n++] = w->best;
@@ -20838,12 +21498,22 @@ RMI_FN rm_result rmi_plan_desc_ok(rm_graph *g, const rm_plan_desc *d)
 {
     size_t i;
     int aligned = 1;
-    if (d->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
-    if (d->align & (d->align - 1)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0", (uint64_t)d->align);
-    if (d->link_margin_percent > 90) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90", (uint64_t)d->link_margin_percent);
-    for (i = 0; d->like && d->like->g == g && i < d->like->prog[0].n_homes; i++) aligned &= d->like->prog[0].homes[i].offset % (d->align ? d->align : 256) == 0;
-    if (d->like && (d->like->g != g || !aligned || d->like->live_only)) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.like: a plan of another graph, of another alignment, or without addresses");
-    if (d->device_bytes > RMI_MAX || d->host_bytes > RMI_MAX) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
+    if (d->steps & ~(RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD))
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
+                           "rm_plan_desc.steps: an unknown bit; take RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD");
+    if (d->align & (d->align - 1))
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.align: %u is no power of two; take 256 or leave it 0",
+                           (uint64_t)d->align);
+    if (d->link_margin_percent > 90)
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc.link_margin_percent: %u; take 0 to 90",
+                           (uint64_t)d->link_margin_percent);
+    for (i = 0; d->like && d->like->g == g && i < d->like->prog[0].n_homes; i++)
+        aligned &= d->like->prog[0].homes[i].offset % (d->align ? d->align : 256) == 0;
+    if (d->like && (d->like->g != g || !aligned || d->like->live_only))
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
+                           "rm_plan_desc.like: a plan of another graph, of another alignment, or without addresses");
+    if (d->device_bytes > RMI_MAX || d->host_bytes > RMI_MAX)
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_desc: a budget is not below 2^62 bytes");
     return RM_OK;
 }
 
@@ -20855,12 +21525,17 @@ RMI_FN rm_result rmi_plan_updates_ok(rm_graph *g, const rm_plan_desc *d, int *ho
     for (i = 0; i < g->n_tensors && steps & (RM_SINGLE | RM_LAST); i++) {
         if (!g->tensors[i].updates || g->tensors[i].opt != RMI_INF) continue;
         if (g->tensors[i].external || g->tensors[i].stays)
-            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only, and what is %s does not move; give it an update on the device as well, or drop %s", g->tensors[i].name,
-                               g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS", g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
+            return rmi_err_set(
+                &g->last, RM_ERROR_ARGUMENT,
+                "param %s: its update runs in host memory only, and what is %s does not move; give it an update on the device as well, or drop %s",
+                g->tensors[i].name, g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS",
+                g->tensors[i].external ? "RM_EXTERNAL" : "RM_STAYS");
         *host_only = 1;
         if (!g->has_link || !d->host_bytes)
-            return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "param %s: its update runs in host memory only; %s, or give it an update on the device as well", g->tensors[i].name,
-                               !g->has_link ? "declare the link that takes it there (rm_graph_link)" : "set rm_plan_desc.host_bytes");
+            return rmi_err_set(
+                &g->last, RM_ERROR_ARGUMENT,
+                "param %s: its update runs in host memory only; %s, or give it an update on the device as well", g->tensors[i].name,
+                !g->has_link ? "declare the link that takes it there (rm_graph_link)" : "set rm_plan_desc.host_bytes");
     }
     return RM_OK;
 }
@@ -20904,8 +21579,8 @@ RMI_FN uint64_t rmi_plan_budget(const rmi_planner *w)
     return w->d->like || w->d->live_only || bytes < w->align ? bytes : bytes - bytes % w->align;
 }
 
-/* The budget is too small; which one would do? What a call for another budget found need not be found again, nor fit the other kinds,
-   so the answer is tried. */
+/* The budget is too small; which one would do? What a call for another budget found need not be found again, nor fit the other
+   kinds, so the answer is tried. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
@@ -20935,7 +21610,8 @@ RMI_FN rm_result rmi_plan_joint(rmi_planner *w, rm_plan_info *worst)
     w->given = w->d->like ? w->d->like->prog[0].homes : NULL;
     w->n_given = w->d->like ? w->d->like->prog[0].n_homes : 0;
     RMI_TRY(rmi_plan_kinds_of_step(w, worst));
-    for (round = 1; worst->min_bytes && w->p->n && !w->d->like && round <= 6 && !w->stop.stopped; round++) { /* the first took too much */
+    /* the first took too much */
+    for (round = 1; worst->min_bytes && w->p->n && !w->d->like && round <= 6 && !w->stop.stopped; round++) {
         w->room = w->budget / 16 * round;
         w->given = NULL;
         RMI_TRY(rmi_plan_kinds_of_step(w, &next));
@@ -21079,7 +21755,8 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     w.d = d;
     w.steps = d->steps ? d->steps : RM_SINGLE;
     w.end_ns = d->limit_ns ? rmi_add(rmi_now_ns(), d->limit_ns) : 0;
-    w.align = d->live_only ? 1 : d->align ? d->align : 256; /* without addresses there is nothing to align, and the bounds count what is there */
+    w.align = d->live_only ? 1 : d->align ? d->align : 256; /* without addresses there is nothing to
+                                                               align, and the bounds count what is there */
     w.budget = rmi_plan_budget(&w);
     w.p = rmi_plan_new(g);
     if (!w.p) return rmi_err_memory(&g->last);
@@ -21097,9 +21774,19 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
-    if (r == RM_ERROR_ARGUMENT && !g->last.text[0]) rmi_err_set(&g->last, r, "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align", (uint64_t)w.align);
-    if (r == RM_ERROR_INTERNAL && strstr(g->last.text, RMI_SIM_TOO_LONG)) r = rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the unit of the longest ops, and the link's speed and latency");
-    if (r == RM_ERROR_INTERNAL && !g->last.text[0]) rmi_err_set(&g->last, r, "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
+    if (r == RM_ERROR_ARGUMENT && !g->last.text[0])
+        rmi_err_set(
+            &g->last, r,
+            "rm_plan_create: all buffers together, each rounded up to %u bytes, are not below 2^62; check the unit of the largest tensors, or take a smaller rm_plan_desc.align",
+            (uint64_t)w.align);
+    if (r == RM_ERROR_INTERNAL && strstr(g->last.text, RMI_SIM_TOO_LONG))
+        r = rmi_err_set(
+            &g->last, RM_ERROR_ARGUMENT,
+            "rm_plan_create: with what it recomputes or copies, a step takes 2^62 ns or more; check the unit of the longest ops, and the link's speed and latency");
+    if (r == RM_ERROR_INTERNAL && !g->last.text[0])
+        rmi_err_set(
+            &g->last, r,
+            "a solver made a sequence that reads what is not there: a fault of rockmate.h; please report it with the graph (rm_graph_write)");
     if (r != RM_OK) {
         g->last.result = r;
         rmi_plan_free(w.p);
@@ -21127,9 +21814,9 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint
    >>lanes - which waits between lanes a program needs, and no more
    In: what each op of a program reads and writes, as ranges of bytes, and its lane. Out: pairs (op, earlier op that it waits
    for). An op comes after the last writer of what it reads and after all users of what it writes; a lane keeps its own
-   order. A vector clock for each lane knows what its next op comes after anyway: what that covers, or another wait of the same op, is
-   dropped. So every wait that is left has two ops that only it puts in order. O(log n) for each range, if ranges are of like size.
-   ================================================================================================================== */
+   order. A vector clock for each lane knows what its next op comes after anyway: what that covers, or another wait of the same op,
+   is dropped. So every wait that is left has two ops that only it puts in order. O(log n) for each range, if ranges are of like
+   size. ================================================================================================================== */
 typedef struct rmi_lan_use {
     uint64_t lo, hi;
     uint32_t op, write;
@@ -21317,8 +22004,8 @@ RMI_FN void rmi_lan_learn(rmi_lan *l, uint32_t lane, uint32_t op)
         if (l->known[lane][k] < l->clock[(size_t)(op - 1) * RMI_LANES + k]) l->known[lane][k] = l->clock[(size_t)(op - 1) * RMI_LANES + k];
 }
 
-/* Runs p after what has run so far. The waits that p has count as said; those that it lacks go to *wait, `on` being a number among all
-   ops so far (of the program before, if p's own are known). */
+/* Runs p after what has run so far. The waits that p has count as said; those that it lacks go to *wait, `on` being a number among
+   all ops so far (of the program before, if p's own are known). */
 RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *p, rmi_lan_wait **wait, size_t *n_wait, size_t *cap_wait)
 {
     uint32_t base = l->n, i, a, b;
@@ -21364,7 +22051,8 @@ RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p)
 }
 
 /* The waits that p needs besides its own when it follows `before`; `on` is an op of that one. Steps further back have ended. */
-RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *p, rmi_lan_wait **out, size_t *n_out)
+RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *p, rmi_lan_wait **out,
+                               size_t *n_out)
 {
     rmi_lan_wait *none = NULL;
     size_t n = 0, cap = 0, cap_out = 0;
@@ -21462,7 +22150,8 @@ RMI_FN rm_result rmi_txt_fail_about(rmi_txt *t, rmi_txt_slice x, const char *bef
 {
     char shown[4 * RMI_TXT_SHOWN + 8];
     rmi_txt_place p = rmi_txt_at(t, x);
-    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s%s%s", p.line, p.column, rmi_txt_show(t, x, shown), before, name, after);
+    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s%s%s", p.line, p.column, rmi_txt_show(t, x, shown),
+                       before, name, after);
 }
 RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice x, const char *expected) { return rmi_txt_fail_about(t, x, expected, "", ""); }
 
@@ -21547,7 +22236,9 @@ RMI_FN rm_result rmi_txt_header(rmi_txt *t, const char *what)
     want[2] = "1";
     RMI_TRY(rmi_txt_next(t));
     for (i = 0; i < 3; i++)
-        if (!rmi_txt_is(rmi_txt_word(t, i), want[i])) return rmi_txt_fail_about(t, rmi_txt_word(t, i), "the first statement 'rockmate ", what, i == 2 ? " 1': this library reads version 1" : " 1'");
+        if (!rmi_txt_is(rmi_txt_word(t, i), want[i]))
+            return rmi_txt_fail_about(t, rmi_txt_word(t, i), "the first statement 'rockmate ", what,
+                                      i == 2 ? " 1': this library reads version 1" : " 1'");
     return rmi_txt_no_more(t, 3);
 }
 
@@ -21748,7 +22439,9 @@ RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *g)
     rate[RMI_KEY_ADD] = 20000000000u;
     for (k = RMI_KEY_H2D; k <= RMI_KEY_ADD; k++) {
         RMI_TRY(rmi_txt_number(t, &a, (rmi_txt_key)k, &rate[k]));
-        if (!rate[k] && k != RMI_KEY_LATENCY) return rmi_txt_fail_about(t, rmi_txt_has(&a, (rmi_txt_key)k) ? a.value[k] : rmi_txt_word(t, t->n), "'", rmi_txt_key_text[k], "' above zero");
+        if (!rate[k] && k != RMI_KEY_LATENCY)
+            return rmi_txt_fail_about(t, rmi_txt_has(&a, (rmi_txt_key)k) ? a.value[k] : rmi_txt_word(t, t->n), "'",
+                                      rmi_txt_key_text[k], "' above zero");
     }
     g->has_link = 1;
     g->link.h2d = rate[RMI_KEY_H2D];
@@ -21761,7 +22454,8 @@ RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *g)
 RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
 {
     static const char *const words[] = {"input", "param", "const"};
-    static const uint64_t allowed[] = {RMI_KEY(WANT_GRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS), RMI_TXT_PARAM_KEYS, RMI_KEY(EXTERNAL) | RMI_KEY(STAYS)};
+    static const uint64_t allowed[] = {RMI_KEY(WANT_GRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS), RMI_TXT_PARAM_KEYS,
+                                       RMI_KEY(EXTERNAL) | RMI_KEY(STAYS)};
     rmi_txt_args a;
     rmi_tensor *x;
     char name[256];
@@ -21876,7 +22570,8 @@ RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *g, rmi_op *op, rmi_txt
     RMI_TRY(rmi_txt_own_tensor(t, g, op, value, 1, &op->view));
     if (offset.s) RMI_TRY(rmi_txt_u64(t, offset, &op->view_offset));
     if (op->out.n != 1) return rmi_txt_fail(t, value, "no view: a view has one output");
-    if (op->view_offset + bytes > g->tensors[op->view].bytes) return rmi_txt_fail_about(t, value, "an input that holds all bytes of the view ", g->tensors[op->out.at[0]].name, "");
+    if (op->view_offset + bytes > g->tensors[op->view].bytes)
+        return rmi_txt_fail_about(t, value, "an input that holds all bytes of the view ", g->tensors[op->out.at[0]].name, "");
     return RM_OK;
 }
 
@@ -21895,7 +22590,9 @@ RMI_FN rm_result rmi_txt_mutates(rmi_txt *t, rm_graph *g, rmi_op *op, rmi_txt_sl
 
 RMI_FN uint32_t rmi_txt_op_flags(const rmi_txt_args *a)
 {
-    return (rmi_txt_has(a, RMI_KEY_RNG) ? RM_RNG : 0) | (rmi_txt_has(a, RMI_KEY_ONCE) ? RM_ONCE : 0) | (rmi_txt_has(a, RMI_KEY_NOGRAD) ? RM_NOGRAD : 0) | (rmi_txt_has(a, RMI_KEY_EXTERNAL) ? RM_EXTERNAL : 0) | (rmi_txt_has(a, RMI_KEY_STAYS) ? RM_STAYS : 0);
+    return (rmi_txt_has(a, RMI_KEY_RNG) ? RM_RNG : 0) | (rmi_txt_has(a, RMI_KEY_ONCE) ? RM_ONCE : 0) |
+           (rmi_txt_has(a, RMI_KEY_NOGRAD) ? RM_NOGRAD : 0) | (rmi_txt_has(a, RMI_KEY_EXTERNAL) ? RM_EXTERNAL : 0) |
+           (rmi_txt_has(a, RMI_KEY_STAYS) ? RM_STAYS : 0);
 }
 
 RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
@@ -21934,7 +22631,8 @@ RMI_FN rm_result rmi_txt_variant(rmi_txt *t, rm_graph *g)
     rmi_form *f;
     RMI_TRY(rmi_txt_op_named(t, g, rmi_txt_word(t, 1), &id));
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
-    if (rmi_graph_find_form(&g->ops[id], name, strlen(name)) != RMI_NONE) return rmi_txt_fail_about(t, rmi_txt_word(t, 2), "a name that no variant of op ", g->ops[id].name, " has yet");
+    if (rmi_graph_find_form(&g->ops[id], name, strlen(name)) != RMI_NONE)
+        return rmi_txt_fail_about(t, rmi_txt_word(t, 2), "a name that no variant of op ", g->ops[id].name, " has yet");
     if (g->ops[id].n_forms > UINT16_MAX) return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 65535 variants of an op");
     RMI_TRY(rmi_txt_args_read(t, 3, RMI_TXT_FORM_KEYS, &a));
     f = rmi_graph_new_form(g, id, name);
@@ -21968,7 +22666,8 @@ RMI_FN rm_result rmi_txt_fresh_grads(rmi_txt *t, const rm_graph *g, const rmi_op
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
         RMI_TRY(rmi_txt_own_tensor(t, g, op, item, 1, &id));
         for (i = 0; i < f->own_parts; i++)
-            if (rmi_list_has(&f->parts[i].grads, id)) return rmi_txt_fail_about(t, item, "an input that part ", f->parts[i].name, " does not have already");
+            if (rmi_list_has(&f->parts[i].grads, id))
+                return rmi_txt_fail_about(t, item, "an input that part ", f->parts[i].name, " does not have already");
     }
     return RM_OK;
 }
@@ -22041,7 +22740,8 @@ RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
         if (!strcmp(g->barriers[i].name, name)) return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
     RMI_TRY(rmi_txt_args_read(t, 2, RMI_KEY(NS), &a));
     RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_NS, &ns));
-    if (!rmi_arena_grow(&g->mem, (void **)&g->barriers, &g->cap_barriers, (size_t)g->n_barriers + 1, sizeof(rmi_barrier))) return rmi_graph_memory(g);
+    if (!rmi_arena_grow(&g->mem, (void **)&g->barriers, &g->cap_barriers, (size_t)g->n_barriers + 1, sizeof(rmi_barrier)))
+        return rmi_graph_memory(g);
     g->barriers[g->n_barriers].name = rmi_graph_string(g, name);
     g->barriers[g->n_barriers].ns = ns;
     if (!g->barriers[g->n_barriers].name) return g->sticky.result;
@@ -22060,7 +22760,8 @@ RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
     char name[256];
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
     RMI_TRY(rmi_txt_no_more(t, 2));
-    if (!rmi_arena_grow(&t->mem, (void **)&m->blocks, &m->cap_blocks, m->n_blocks + 1, sizeof(rmi_txt_place))) return rmi_err_memory(t->err);
+    if (!rmi_arena_grow(&t->mem, (void **)&m->blocks, &m->cap_blocks, m->n_blocks + 1, sizeof(rmi_txt_place)))
+        return rmi_err_memory(t->err);
     m->blocks[m->n_blocks++] = rmi_txt_at(t, t->word[0]);
     rmi_graph_begin_block(g, name); /* names of a text are whole: its prefix serves nobody */
     return g->sticky.result;
@@ -22079,7 +22780,8 @@ RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t, rm_graph *g, rmi_txt_graph 
 {
     rmi_txt_slice w = t->word[0];
     if (rmi_txt_is(w, "op")) {
-        if (!rmi_arena_grow(&t->mem, (void **)&m->ops, &m->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_txt_place))) return rmi_err_memory(t->err);
+        if (!rmi_arena_grow(&t->mem, (void **)&m->ops, &m->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_txt_place)))
+            return rmi_err_memory(t->err);
         m->ops[g->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
         return rmi_txt_op(t, g);
     }
@@ -22109,7 +22811,9 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g, const rmi_txt_graph *m)
     uint32_t id = RMI_NONE;
     if (m->n_blocks) {
         at = m->blocks[m->n_blocks - 1];
-        return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' before the end of the text", at.line, at.column);
+        return rmi_err_set(t->err, RM_ERROR_TEXT,
+                           "%u:%u: found a block that is never ended, expected its 'end' before the end of the text", at.line,
+                           at.column);
     }
     if (!g->n_ops) return rmi_txt_fail(t, rmi_txt_word(t, 0), "at least one op");
     g->sticky.log = NULL; /* one message, not two */
@@ -22201,7 +22905,9 @@ RMI_FN int rmi_txt_same_overs(const rmi_form *a, const rmi_form *b)
     uint32_t i;
     if (a->n_overs != b->n_overs) return 0;
     for (i = 0; i < a->n_overs; i++)
-        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what || (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor)) return 0;
+        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what ||
+            (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor))
+            return 0;
     return 1;
 }
 
@@ -22412,10 +23118,17 @@ RMI_FN rm_result rmi_txt_writable(rm_graph *g)
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].n_forms; k++) {
             const rmi_form *f = &g->ops[i].forms[k];
-            if (f->bits[0] && !rmi_graph_name_ok(f->bits)) return rmi_err_set(&g->last, RM_ERROR_GRAPH, "op %s: its bits class '%s' is not a name, and text holds names only; rename it", g->ops[i].name, f->bits);
+            if (f->bits[0] && !rmi_graph_name_ok(f->bits))
+                return rmi_err_set(&g->last, RM_ERROR_GRAPH,
+                                   "op %s: its bits class '%s' is not a name, and text holds names only; rename it", g->ops[i].name,
+                                   f->bits);
             for (a = 0; a < f->n_overs; a++)
                 for (b = 0; b < a; b++)
-                    if (f->overs[a].grad_of == f->overs[b].grad_of) return rmi_err_set(&g->last, RM_ERROR_GRAPH, "op %s: the gradient of %s may go over the bytes of two others, and text holds one; leave one rm_over", g->ops[i].name, g->tensors[f->overs[a].grad_of].name);
+                    if (f->overs[a].grad_of == f->overs[b].grad_of)
+                        return rmi_err_set(
+                            &g->last, RM_ERROR_GRAPH,
+                            "op %s: the gradient of %s may go over the bytes of two others, and text holds one; leave one rm_over",
+                            g->ops[i].name, g->tensors[f->overs[a].grad_of].name);
         }
     return RM_OK;
 }
@@ -22455,8 +23168,9 @@ static const struct {
     const char *word;
     rmi_txt_second second; /* what follows the buffer */
 } rmi_txt_statements[] = {/* in the order of rmi_what */
-    {"alloc", RMI_TXT_OFFSET},   {"free", RMI_TXT_ALONE},      {"alias", RMI_TXT_BUFFER}, {"reuse", RMI_TXT_BUFFER},    {"run", RMI_TXT_ALONE},
-    {"offload", RMI_TXT_OFFSET}, {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
+                          {"alloc", RMI_TXT_OFFSET},   {"free", RMI_TXT_ALONE},   {"alias", RMI_TXT_BUFFER},
+                          {"reuse", RMI_TXT_BUFFER},   {"run", RMI_TXT_ALONE},    {"offload", RMI_TXT_OFFSET},
+                          {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
 
 RMI_FN void rmi_txt_put_buffer(rmi_sink *s, const rm_graph *g, const char *before, uint32_t b)
 {
@@ -22577,12 +23291,17 @@ RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, 
     else if (rmi_txt_is(head, "state")) RMI_TRY(rmi_txt_param(t, g, of, &id));
     else if (rmi_txt_is(head, "saved")) RMI_TRY(rmi_txt_known(t, g, of, 0, &id));
     else if (!rmi_txt_is(head, "ws")) return rmi_txt_fail(t, x, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
-    if (of.s) k = rmi_txt_is(head, "grad") ? RMI_BUF_GRAD : rmi_txt_is(head, "state") ? RMI_BUF_STATE : rmi_txt_is(head, "saved") ? RMI_BUF_SAVED : RMI_BUF_WS;
+    if (of.s)
+        k = rmi_txt_is(head, "grad")    ? RMI_BUF_GRAD
+            : rmi_txt_is(head, "state") ? RMI_BUF_STATE
+            : rmi_txt_is(head, "saved") ? RMI_BUF_SAVED
+                                        : RMI_BUF_WS;
     if (k == RMI_BUF_WS) {
         id = rmi_graph_lookup_n(g, &g->op_map, of.s, of.n);
         if (id == RMI_NONE) k = RMI_BUF_OPT_WS;
         if (id == RMI_NONE) id = rmi_graph_lookup_n(g, &g->tensor_map, of.s, of.n);
-        if (id == RMI_NONE || (k == RMI_BUF_OPT_WS && g->tensors[id].kind != RMI_PARAM)) return rmi_txt_fail(t, of, "an op or a param of the graph");
+        if (id == RMI_NONE || (k == RMI_BUF_OPT_WS && g->tensors[id].kind != RMI_PARAM))
+            return rmi_txt_fail(t, of, "an op or a param of the graph");
     }
     *b = rmi_low_buf(g, k, id);
     return RM_OK;
@@ -22631,7 +23350,8 @@ RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_
     f = &g->ops[id].forms[form];
     if (way == RMI_FWD && part.s) return rmi_txt_fail(t, part, "no part: a forward has none");
     if (way == RMI_BWD) {
-        if (!part.s && f->parts[0].name[0]) return rmi_txt_fail_about(t, name, "OP:PART: the backward of ", g->ops[id].name, " comes in parts");
+        if (!part.s && f->parts[0].name[0])
+            return rmi_txt_fail_about(t, name, "OP:PART: the backward of ", g->ops[id].name, " comes in parts");
         while (k < f->n_parts && !rmi_txt_is(part, f->parts[k].name)) k++;
         if (k == f->n_parts || (part.s && !part.n)) return rmi_txt_fail_about(t, part, "a part of the backward of ", g->ops[id].name, "");
     }
@@ -22670,8 +23390,11 @@ RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *m)
     rmi_stmt *st;
     uint32_t k = 0;
     while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(t->word[0], rmi_txt_statements[k].word)) k++;
-    if (k == RMI_COUNT(rmi_txt_statements)) return rmi_txt_fail(t, t->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
-    if (!rmi_arena_grow(&t->mem, (void **)&m->p.st, &m->cap_st, m->p.n + 1, sizeof(rmi_stmt)) || !rmi_arena_grow(&t->mem, (void **)&m->of, &m->cap_of, m->p.n + 1, sizeof(rmi_txt_line))) return rmi_err_memory(t->err);
+    if (k == RMI_COUNT(rmi_txt_statements))
+        return rmi_txt_fail(t, t->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
+    if (!rmi_arena_grow(&t->mem, (void **)&m->p.st, &m->cap_st, m->p.n + 1, sizeof(rmi_stmt)) ||
+        !rmi_arena_grow(&t->mem, (void **)&m->of, &m->cap_of, m->p.n + 1, sizeof(rmi_txt_line)))
+        return rmi_err_memory(t->err);
     st = &m->p.st[m->p.n];
     st->what = (uint8_t)k;
     if (k == RMI_RUN) {
@@ -22698,7 +23421,9 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *g)
     if (x.n != 16 || i < 16) return rmi_txt_fail(t, x, "16 hexadecimal digits 0-9 a-f");
     memcpy(given, x.s, 16);
     given[16] = 0;
-    if (strcmp(given, want)) return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another graph", at.line, at.column, given, want);
+    if (strcmp(given, want))
+        return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another graph", at.line,
+                           at.column, given, want);
     return rmi_txt_no_more(t, 2);
 }
 
@@ -22724,7 +23449,9 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *m, uint32_t host)
     if (k > RMI_BUF_STATE || (k == RMI_BUF_VALUE ? m->g->tensors[i].kind == RMI_ACT : m->g->tensors[i].kind != RMI_PARAM))
         return rmi_txt_fail(t, t->word[1], "what a step starts with: an input, const or param, or state: or grad: of a param");
     if (rmi_low_external(m->g, b)) return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
-    if (!rmi_arena_grow(&t->mem, (void **)&m->p.homes, &m->cap_homes, m->p.n_homes + 1, sizeof(rmi_home)) || !rmi_arena_grow(&t->mem, (void **)&m->of_home, &m->cap_of_home, m->p.n_homes + 1, sizeof(rmi_txt_line))) return rmi_err_memory(t->err);
+    if (!rmi_arena_grow(&t->mem, (void **)&m->p.homes, &m->cap_homes, m->p.n_homes + 1, sizeof(rmi_home)) ||
+        !rmi_arena_grow(&t->mem, (void **)&m->of_home, &m->cap_of_home, m->p.n_homes + 1, sizeof(rmi_txt_line)))
+        return rmi_err_memory(t->err);
     h = &m->p.homes[m->p.n_homes];
     h->buf = b;
     h->host = host;
@@ -22737,7 +23464,10 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *m, uint32_t host)
 RMI_FN rm_result rmi_txt_plan_preamble(rmi_txt *t, rmi_txt_plan *m, int *is_preamble)
 {
     rmi_txt_slice w = t->word[0];
-    uint8_t *once = rmi_txt_is(w, "graph") ? &m->has_graph : rmi_txt_is(w, "arena") ? &m->has_arena : rmi_txt_is(w, "step") ? &m->has_step : NULL;
+    uint8_t *once = rmi_txt_is(w, "graph")   ? &m->has_graph
+                    : rmi_txt_is(w, "arena") ? &m->has_arena
+                    : rmi_txt_is(w, "step")  ? &m->has_step
+                                             : NULL;
     uint32_t k = 0;
     int host = rmi_txt_is(w, "home");
     *is_preamble = once || host || rmi_txt_is(w, "resident");
@@ -22848,7 +23578,8 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
 }
 
 /* --- configurations */
-static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds", "chain", "search", "options", "stream", "link", "blocks", "offload", "groups", NULL};
+static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds",  "chain",   "search", "options",
+                                             "stream",   "link",   "blocks", "offload", "groups", NULL};
 static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", NULL};
 
 /* A list of words of `names`, as bits. */
@@ -22895,7 +23626,8 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
     char name[256];
     uint32_t i;
     for (i = 0; i < RMI_COUNT(keys) && !rmi_txt_is(key, keys[i]);) i++;
-    if (i == RMI_COUNT(keys) || !value.s) return rmi_txt_fail(t, t->word[0], "one of preset= name= passes= off= segment= group= gap_ppm= work= kinds=");
+    if (i == RMI_COUNT(keys) || !value.s)
+        return rmi_txt_fail(t, t->word[0], "one of preset= name= passes= off= segment= group= gap_ppm= work= kinds=");
     if (*seen >> i & 1) return rmi_txt_fail(t, t->word[0], "each key once");
     if (!i && *seen) return rmi_txt_fail(t, t->word[0], "preset= before all other keys: it sets them all");
     *seen |= 1u << i;
@@ -22912,7 +23644,10 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
         memset(c->name, 0, sizeof c->name);
         memcpy(c->name, name, value.n);
         return RM_OK;
-    case 2: return rmi_txt_bits(t, value, rmi_txt_passes, "passes=none, or some of segments,greedy,kinds,chain,search,options,stream,link,blocks,offload,groups", &c->passes);
+    case 2:
+        return rmi_txt_bits(t, value, rmi_txt_passes,
+                            "passes=none, or some of segments,greedy,kinds,chain,search,options,stream,link,blocks,offload,groups",
+                            &c->passes);
     case 3: return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace", &c->off);
     case 4: return rmi_txt_u32(t, value, &c->segment);
     case 5: return rmi_txt_u32(t, value, &c->group);
@@ -23230,7 +23965,11 @@ RMI_FN void rmi_txt_memory(rmi_txt_pen *l, const rm_graph *g, const rmi_program 
         uint64_t bytes = rmi_low_bytes(g, p->homes[i].buf);
         rmi_buf_kind kind = rmi_low_kind(g, p->homes[i].buf, &t);
         if (p->homes[i].host != host) continue;
-        k = kind == RMI_BUF_STATE ? 1 : kind == RMI_BUF_GRAD ? 2 : g->tensors[t].kind == RMI_PARAM ? 0 : g->tensors[t].kind == RMI_CONST ? 3 : 4;
+        k = kind == RMI_BUF_STATE             ? 1
+            : kind == RMI_BUF_GRAD            ? 2
+            : g->tensors[t].kind == RMI_PARAM ? 0
+            : g->tensors[t].kind == RMI_CONST ? 3
+                                              : 4;
         sum[k] += bytes;
         all += bytes;
     }
@@ -23339,7 +24078,18 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
    of the names that share bytes one is drawn at a time, so that the pieces drawn add up to what is live. O(statements), and
    for an explanation O(statements * degree).
    ================================================================================================================== */
-typedef enum rmi_vue_colour { RMI_VUE_WEIGHT, RMI_VUE_STATE, RMI_VUE_INPUT, RMI_VUE_VALUE, RMI_VUE_AGAIN, RMI_VUE_GRAD, RMI_VUE_PARAM_GRAD, RMI_VUE_SAVED, RMI_VUE_WS, RMI_VUE_COLOURS } rmi_vue_colour;
+typedef enum rmi_vue_colour {
+    RMI_VUE_WEIGHT,
+    RMI_VUE_STATE,
+    RMI_VUE_INPUT,
+    RMI_VUE_VALUE,
+    RMI_VUE_AGAIN,
+    RMI_VUE_GRAD,
+    RMI_VUE_PARAM_GRAD,
+    RMI_VUE_SAVED,
+    RMI_VUE_WS,
+    RMI_VUE_COLOURS
+} rmi_vue_colour;
 
 typedef struct rmi_vue_piece {
     uint32_t buf, colour;
@@ -23374,7 +24124,8 @@ RMI_FN uint32_t rmi_vue_kind(const rm_graph *g, uint32_t b)
 {
     uint32_t i;
     switch (rmi_low_kind(g, b, &i)) {
-    case RMI_BUF_VALUE: return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_WEIGHT : g->tensors[i].kind == RMI_ACT ? RMI_VUE_VALUE : RMI_VUE_INPUT;
+    case RMI_BUF_VALUE:
+        return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_WEIGHT : g->tensors[i].kind == RMI_ACT ? RMI_VUE_VALUE : RMI_VUE_INPUT;
     case RMI_BUF_GRAD: return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_PARAM_GRAD : RMI_VUE_GRAD;
     case RMI_BUF_STATE: return RMI_VUE_STATE;
     case RMI_BUF_SAVED: return RMI_VUE_SAVED;
@@ -23475,14 +24226,17 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *v)
         }
     v->begin = rmi_min(v->begin, v->end);
     for (i = p->n, now = v->end; start[i] = now, i-- > 0;) /* when what comes next in the program starts, on any lane that fills */
-        if (v->span[2 * i].ran && (v->span[2 * i].lane == RM_LANE_COMPUTE || v->span[2 * i].lane == RM_LANE_H2D)) now = v->span[2 * i].start;
+        if (v->span[2 * i].ran && (v->span[2 * i].lane == RM_LANE_COMPUTE || v->span[2 * i].lane == RM_LANE_H2D))
+            now = v->span[2 * i].start;
     for (i = 0, now = v->begin; i < p->n; end[++i] = now) /* when all before it has ended, on any lane that reads */
         if (v->span[2 * i].ran) now = rmi_max(now, v->span[2 * i].end);
     end[0] = v->begin;
     for (k = 0; k < v->n_pieces; k++) {
         rmi_vue_piece *x = &v->piece[k];
         uint32_t run = v->before[x->from];
-        if (x->colour == RMI_VUE_VALUE && run < v->n_runs && v->again[v->run_at[run]] && rmi_low_kind(v->g, x->buf, &id) == RMI_BUF_VALUE && v->g->tensors[id].maker == p->st[v->run_at[run]].run.id) x->colour = RMI_VUE_AGAIN;
+        if (x->colour == RMI_VUE_VALUE && run < v->n_runs && v->again[v->run_at[run]] &&
+            rmi_low_kind(v->g, x->buf, &id) == RMI_BUF_VALUE && v->g->tensors[id].maker == p->st[v->run_at[run]].run.id)
+            x->colour = RMI_VUE_AGAIN;
         if (x->drawn >= x->to) continue;
         x->start = x->home && !x->drawn ? v->begin : start[x->drawn];
         x->end = x->to == p->n ? v->end : rmi_max(x->start, end[x->to]);
@@ -23567,7 +24321,9 @@ RMI_FN void rmi_vue_trace(rmi_vue *v, rmi_txt_pen *l)
 {
     uint32_t k;
     size_t i;
-    rmi_put(v->to, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"rockmate plan, simulated\"}}");
+    rmi_put(
+        v->to,
+        "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"rockmate plan, simulated\"}}");
     for (k = 0; k < RMI_LANES; k++) {
         if (!v->prog->fig.busy[k]) continue;
         rmi_txt_say(l, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":");
@@ -23604,7 +24360,10 @@ RMI_FN void rmi_vue_put_px(rmi_txt_pen *l, const char *before, uint64_t centi)
     rmi_txt_say(l, before);
     rmi_txt_say_ratio(l, centi, 100, 2);
 }
-RMI_FN uint64_t rmi_vue_x(const rmi_vue *v, uint64_t ns) { return RMI_VUE_LEFT + rmi_mul_div_up(ns - v->begin, RMI_VUE_WIDE, v->end > v->begin ? v->end - v->begin : 1); }
+RMI_FN uint64_t rmi_vue_x(const rmi_vue *v, uint64_t ns)
+{
+    return RMI_VUE_LEFT + rmi_mul_div_up(ns - v->begin, RMI_VUE_WIDE, v->end > v->begin ? v->end - v->begin : 1);
+}
 
 /* The opening of a rectangle, unless it is too thin to be seen. */
 RMI_FN int rmi_vue_rect(rmi_txt_pen *l, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
@@ -23660,8 +24419,10 @@ RMI_FN void rmi_vue_head(rmi_vue *v, rmi_txt_pen *l, uint64_t height)
     rmi_txt_say_u64(l, height / 100);
     rmi_txt_say(l, "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n");
     rmi_vue_flush(l);
-    rmi_put(v->to, "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}.v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}"
-                   ".k{fill:#9fd0b0}.t{fill:#c7c7c7}.c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}.l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
+    rmi_put(
+        v->to,
+        "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}.v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}"
+        ".k{fill:#9fd0b0}.t{fill:#c7c7c7}.c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}.l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
     rmi_vue_label(l, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"");
     rmi_txt_say(l, "Step (");
     rmi_txt_say(l, rmi_low_step_name(f->step));
@@ -23682,7 +24443,11 @@ RMI_FN void rmi_vue_head(rmi_vue *v, rmi_txt_pen *l, uint64_t height)
 
 RMI_FN void rmi_vue_legend(rmi_txt_pen *l, uint64_t y)
 {
-    static const char *const words[] = {"forward, activation", "recomputed", "backward, gradient", "gradient of a weight", "weight, update", "optimizer state", "input, const", "saved for the backward", "workspace", "copy"};
+    static const char *const words[] = {"forward, activation", "recomputed",
+                                        "backward, gradient",  "gradient of a weight",
+                                        "weight, update",      "optimizer state",
+                                        "input, const",        "saved for the backward",
+                                        "workspace",           "copy"};
     static const char colours[] = "vagpwsiktc";
     uint32_t i;
     uint64_t x = RMI_VUE_LEFT;
@@ -23741,7 +24506,9 @@ RMI_FN void rmi_vue_lane_rects(rmi_vue *v, rmi_txt_pen *l, const uint64_t *lane_
         name.n = 0;
         sort = rmi_vue_event(v, &name, i / 2, (int)(i & 1));
         name.text[name.n] = 0;
-        if (!rmi_vue_rect(l, rmi_vue_x(v, x->start), rmi_vue_x(v, x->end), lane_y[x->lane], lane_y[x->lane] + RMI_VUE_LANE - 300, colours[sort])) continue;
+        if (!rmi_vue_rect(l, rmi_vue_x(v, x->start), rmi_vue_x(v, x->end), lane_y[x->lane], lane_y[x->lane] + RMI_VUE_LANE - 300,
+                          colours[sort]))
+            continue;
         rmi_txt_say(l, name.text);
         rmi_vue_flush(l);
         rmi_txt_say(l, sort == 1 ? " again, " : ", ");
@@ -23949,7 +24716,8 @@ RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *l, uint32_t t)
         rmi_txt_say(l, " on the copy lanes");
         rmi_txt_end_line(l);
     }
-    if (!again && !out && !back && v->g->tensors[t].kind == RMI_ACT) rmi_txt_say(l, "  made once, never recomputed or copied"), rmi_txt_end_line(l);
+    if (!again && !out && !back && v->g->tensors[t].kind == RMI_ACT)
+        rmi_txt_say(l, "  made once, never recomputed or copied"), rmi_txt_end_line(l);
 }
 
 /* The longest time that it is kept, [lo, hi) between two runs that use it, or (absent) that it is away between two stays. */
@@ -24054,7 +24822,9 @@ RMI_FN void rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *l)
     rmi_txt_say(l, "  a byte more: ");
     while (i < p->n_curve && p->curve[i].bytes <= have) i++;
     if (!p->n_curve) rmi_txt_say(l, "not known, this preset has no curve");
-    else if (i == p->n_curve || f->time_ns <= p->curve[p->n_curve - 1].ns) rmi_txt_say(l, f->host_bytes ? "not known; no plan on the curve, which moves nothing to host memory, is faster" : "worth nothing; no plan on the curve is faster");
+    else if (i == p->n_curve || f->time_ns <= p->curve[p->n_curve - 1].ns)
+        rmi_txt_say(l, f->host_bytes ? "not known; no plan on the curve, which moves nothing to host memory, is faster"
+                                     : "worth nothing; no plan on the curve is faster");
     else {
         while (i + 1 < p->n_curve && p->curve[i].ns >= f->time_ns) i++;
         rmi_txt_say(l, "the next faster plan on the curve takes ");
@@ -24086,7 +24856,8 @@ RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *l, uint32_t t)
         rmi_txt_say(l, where[side]);
     }
     for (i = 0; i < p->n; i++)
-        if (p->st[i].what == RMI_RUN && p->st[i].run.id == t && (p->st[i].run.way == RMI_OPT || p->st[i].run.way == RMI_OPT_HOST)) updated = p->st[i].run.way == RMI_OPT ? 1 : 2;
+        if (p->st[i].what == RMI_RUN && p->st[i].run.id == t && (p->st[i].run.way == RMI_OPT || p->st[i].run.way == RMI_OPT_HOST))
+            updated = p->st[i].run.way == RMI_OPT ? 1 : 2;
     if (n && updated) rmi_txt_say(l, "; updated ");
     if (n) rmi_txt_say(l, where[updated]), rmi_txt_end_line(l);
 }
@@ -24183,7 +24954,10 @@ RMI_FN void rmi_thr_enter(rmi_thr_lock *l) { EnterCriticalSection(l); }
 RMI_FN void rmi_thr_leave(rmi_thr_lock *l) { LeaveCriticalSection(l); }
 RMI_FN void rmi_thr_sleep(rmi_thr_cond *c, rmi_thr_lock *l) { SleepConditionVariableCS(c, l, INFINITE); }
 RMI_FN void rmi_thr_wake(rmi_thr_cond *c) { WakeAllConditionVariable(c); }
-RMI_FN int rmi_thr_start(rmi_thr_id *t, DWORD(WINAPI *fn)(LPVOID), void *arg) { return (*t = CreateThread(NULL, 0, fn, arg, 0, NULL)) != NULL; }
+RMI_FN int rmi_thr_start(rmi_thr_id *t, DWORD(WINAPI *fn)(LPVOID), void *arg)
+{
+    return (*t = CreateThread(NULL, 0, fn, arg, 0, NULL)) != NULL;
+}
 RMI_FN void rmi_thr_join(rmi_thr_id t)
 {
     WaitForSingleObject(t, INFINITE);
@@ -24334,7 +25108,8 @@ RMI_FN int rmi_thr_put(rmi_thr *t, uint32_t lane, const rmi_thr_cmd *c)
 RMI_FN int rmi_thr_copy(rmi_thr *t, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
     rmi_thr_cmd c;
-    if (lane == RM_LANE_COMPUTE || !t->lane[lane].runs) { /* of a lane that no program uses: the caller reads or writes, and nothing is at work */
+    if (lane == RM_LANE_COMPUTE || !t->lane[lane].runs) { /* of a lane that no program uses: the caller
+                                                             reads or writes, and nothing is at work */
         memmove(dst, src, (size_t)bytes);
         return 0;
     }
@@ -24461,7 +25236,15 @@ RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d
    and allocates nothing. In: plan + memory + callbacks. Out: training steps.
    ================================================================================================================== */
 /* INPUTS does nothing: it stands first where there are lanes, for the copies of the step's inputs, which came before. */
-typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_D2H, RMI_EXE_H2D, RMI_EXE_ADD, RMI_EXE_ZERO, RMI_EXE_POISON, RMI_EXE_INPUTS } rmi_exe_what;
+typedef enum rmi_exe_what {
+    RMI_EXE_CALL,
+    RMI_EXE_D2H,
+    RMI_EXE_H2D,
+    RMI_EXE_ADD,
+    RMI_EXE_ZERO,
+    RMI_EXE_POISON,
+    RMI_EXE_INPUTS
+} rmi_exe_what;
 
 typedef struct rmi_exe_op {
     uint8_t what, lane;
@@ -24532,7 +25315,8 @@ struct rm_exec {
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     int adding;               /* an accumulation is under way: gradients of params hold contributions that LAST will want */
     int adrift;               /* a step that does not accumulate has used the bytes where params' gradients persist */
-    int used_up;              /* no MIDDLE or LAST may add to these gradients: nobody has begun, an update has had them, a step failed among them, a state was restored, or a plan had no place for them */
+    int used_up;              /* no MIDDLE or LAST may add to these gradients: nobody has begun, an update has had
+                                 them, a step failed among them, a state was restored, or a plan had no place for them */
     uint64_t touched, steps;
     int lanes;             /* the backend has lanes: what follows counts */
     rmi_exe_turn turn[RMI_LANES];
@@ -24601,11 +25385,17 @@ RMI_FN uint64_t rmi_exe_host_now(void *user)
 }
 
 #if defined(ROCKMATE_THREADS)
-RMI_FN int rmi_exe_thr_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) { return rmi_thr_copy(((rm_exec *)user)->thr, dst, src, bytes, lane); }
+RMI_FN int rmi_exe_thr_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
+{
+    return rmi_thr_copy(((rm_exec *)user)->thr, dst, src, bytes, lane);
+}
 RMI_FN int rmi_exe_thr_sync(void *user) { return rmi_thr_sync(((rm_exec *)user)->thr); }
 RMI_FN int rmi_exe_thr_record(void *user, uint32_t event, uint32_t lane) { return rmi_thr_record(((rm_exec *)user)->thr, event, lane); }
 RMI_FN int rmi_exe_thr_wait(void *user, uint32_t event, uint32_t lane) { return rmi_thr_wait(((rm_exec *)user)->thr, event, lane); }
-RMI_FN int rmi_exe_thr_call(void *user, uint32_t lane, int (*fn)(void *arg), void *arg) { return rmi_thr_call(((rm_exec *)user)->thr, lane, fn, arg); }
+RMI_FN int rmi_exe_thr_call(void *user, uint32_t lane, int (*fn)(void *arg), void *arg)
+{
+    return rmi_thr_call(((rm_exec *)user)->thr, lane, fn, arg);
+}
 RMI_FN int rmi_exe_thr_reserve(void *user, uint32_t events, uint32_t calls)
 {
     (void)calls; /* by lane we know better */
@@ -24630,7 +25420,8 @@ RMI_FN rm_result rmi_exe_threads(rm_exec *x, rmi_error *err)
     x->backend.call_lanes = 1u << RM_LANE_COMM;
     return RM_OK;
 #else
-    return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.threads: this implementation was compiled without threads; define ROCKMATE_THREADS before it");
+    return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                       "rm_exec_desc.threads: this implementation was compiled without threads; define ROCKMATE_THREADS before it");
 #endif
 }
 
@@ -24649,7 +25440,8 @@ typedef struct rmi_exe_build {
     uint32_t *moved_from;
     uint64_t *ext_off;     /* by buffer: offset of a view into the caller's memory */
     uint32_t *ext_of;      /* by buffer: the caller's buffer that a view lies in, or RMI_NONE */
-    uint64_t *ext_base;    /* by buffer of the caller's: where its bytes begin in the one line of all bytes, arena and host memory first */
+    uint64_t *ext_base;    /* by buffer of the caller's: where its bytes begin in
+                              the one line of all bytes, arena and host memory first */
     rmi_lan_prog *uses;    /* which bytes ops use; NULL: there are no lanes */
     rmi_arena *uses_mem;
 } rmi_exe_build;
@@ -24688,7 +25480,8 @@ RMI_FN rm_result rmi_exe_point(rmi_exe_build *b, uint32_t buf, uint64_t bytes, i
     RMI_TRY(rmi_exe_uses_buf(b, RMI_NONE, buf, bytes, write));
     if (ext != RMI_NONE && rmi_low_bytes(x->g, ext)) { /* of nothing, nothing need be bound */
         rmi_exe_patch *p;
-        if (!rmi_arena_grow(&x->tables, (void **)&x->patches, &x->cap_patches, x->n_patches + 1, sizeof(rmi_exe_patch))) return RM_ERROR_MEMORY;
+        if (!rmi_arena_grow(&x->tables, (void **)&x->patches, &x->cap_patches, x->n_patches + 1, sizeof(rmi_exe_patch)))
+            return RM_ERROR_MEMORY;
         p = &x->patches[x->n_patches++];
         p->slot = slot;
         p->buf = ext;
@@ -24806,7 +25599,8 @@ RMI_FN rm_result rmi_exe_fwd(rmi_exe_build *b, rmi_run r)
     c->phase = RM_PHASE_FORWARD;
     c->recompute = b->ran[r.id]++ > 0;
     RMI_TRY(rmi_exe_operands(b, o, NULL, c));
-    for (i = 0; i < o->mutates.n && !c->recompute; i++) RMI_TRY(rmi_exe_uses_buf(b, RMI_NONE, o->mutates.at[i], g->tensors[o->mutates.at[i]].bytes, 1));
+    for (i = 0; i < o->mutates.n && !c->recompute; i++)
+        RMI_TRY(rmi_exe_uses_buf(b, RMI_NONE, o->mutates.at[i], g->tensors[o->mutates.at[i]].bytes, 1));
     if (f->saved && b->at[saved] != RMI_INF) {
         RMI_TRY(rmi_exe_own(b, saved, f->saved, 1, &c->saved, &c->saved_bytes));
         b->left_by[r.id] = r.form;
@@ -24881,7 +25675,8 @@ RMI_FN rm_result rmi_exe_bwd(rmi_exe_build *b, rmi_run r)
     c->phase = RM_PHASE_BACKWARD;
     RMI_TRY(rmi_exe_operands(b, o, &p->needs, c));
     for (i = 0; i < o->out.n; i++)
-        if (rmi_list_has(&o->grad_out, o->out.at[i])) RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, o->out.at[i]), g->tensors[o->out.at[i]].grad_bytes, 0, &dout[i]));
+        if (rmi_list_has(&o->grad_out, o->out.at[i]))
+            RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, o->out.at[i]), g->tensors[o->out.at[i]].grad_bytes, 0, &dout[i]));
     c->dout = dout;
     if (p->needs_saved) RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_SAVED, r.id), f->saved, 0, &c->saved, &c->saved_bytes));
     RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), p->bwd_ws, 1, &c->ws, &c->ws_bytes));
@@ -24960,7 +25755,8 @@ RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *b, rmi_run r)
         uint32_t buf = rmi_low_buf(g, RMI_BUF_GRAD, i);
         if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
         sizes[c->n_in] = g->tensors[i].grad_bytes;
-        if ((b->at[buf] == RMI_INF || !b->holds[i]) && b->host_at[buf] != RMI_INF) { /* bytes on the device may hold nothing yet, or no more */
+        /* bytes on the device may hold nothing yet, or no more */
+        if ((b->at[buf] == RMI_INF || !b->holds[i]) && b->host_at[buf] != RMI_INF) {
             in[c->n_in] = b->x->host + (size_t)b->host_at[buf];
             RMI_TRY(rmi_exe_uses_host(b, RMI_NONE, b->host_at[buf], g->tensors[i].grad_bytes, 0));
         } else {
@@ -25115,7 +25911,9 @@ RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
     b->out->at_end = RMI_NEW(&b->x->tables, uint64_t, nb);
     b->out->host_end = RMI_NEW(&b->x->tables, uint64_t, nb);
     b->ext_base = RMI_NEW(tmp, uint64_t, nb);
-    if (!b->out->host_end || !b->ext_base || !b->at || !b->size || !b->host_at || !b->ext_off || !b->ext_of || !b->moved || !b->holds || !b->ran || !b->left_by || !b->out->at_end) return RM_ERROR_MEMORY;
+    if (!b->out->host_end || !b->ext_base || !b->at || !b->size || !b->host_at || !b->ext_off || !b->ext_of || !b->moved ||
+        !b->holds || !b->ran || !b->left_by || !b->out->at_end)
+        return RM_ERROR_MEMORY;
     for (i = 0; i < nb; i++) {
         b->at[i] = b->host_at[i] = RMI_INF;
         b->ext_of[i] = RMI_NONE;
@@ -25242,13 +26040,30 @@ RMI_FN rm_result rmi_exe_callbacks(const rm_exec *x, rmi_error *err)
     for (i = 0; i < x->n_prog; i++)
         for (k = 0; k < x->prog[i].n; k++) {
             const rmi_exe_op *op = &x->prog[i].op[k];
-            if (x->lanes && op->lane == RM_LANE_HOST && !x->backend.host_call) return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: the plan works on it in the host lane; set rm_backend.host_call", g->tensors[op->run.id].name);
-            if (op->what == RMI_EXE_ADD && !x->d.add) return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add", g->tensors[op->param].name);
+            if (x->lanes && op->lane == RM_LANE_HOST && !x->backend.host_call)
+                return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                                   "param %s: the plan works on it in the host lane; set rm_backend.host_call",
+                                   g->tensors[op->run.id].name);
+            if (op->what == RMI_EXE_ADD && !x->d.add)
+                return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                                   "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add",
+                                   g->tensors[op->param].name);
             if (op->what != RMI_EXE_CALL || op->fn) continue;
-            if (op->run.way == RMI_FWD) return rmi_err_set(err, RM_ERROR_ARGUMENT, "op %s: its kind '%s' has no forward callback; set rm_kind.forward (a graph from text can be planned, not run)", g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
-            if (op->run.way == RMI_BWD) return rmi_err_set(err, RM_ERROR_ARGUMENT, "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags", g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
-            if (op->run.way == RMI_BARRIER) return rmi_err_set(err, RM_ERROR_ARGUMENT, "barrier %s: it has no callback; pass one to rm_barrier_add", g->barriers[op->run.id].name);
-            return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: it has a time for its update and no callback; set rm_param_desc.update", g->tensors[op->run.id].name);
+            if (op->run.way == RMI_FWD)
+                return rmi_err_set(
+                    err, RM_ERROR_ARGUMENT,
+                    "op %s: its kind '%s' has no forward callback; set rm_kind.forward (a graph from text can be planned, not run)",
+                    g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
+            if (op->run.way == RMI_BWD)
+                return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                                   "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags",
+                                   g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
+            if (op->run.way == RMI_BARRIER)
+                return rmi_err_set(err, RM_ERROR_ARGUMENT, "barrier %s: it has no callback; pass one to rm_barrier_add",
+                                   g->barriers[op->run.id].name);
+            return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                               "param %s: it has a time for its update and no callback; set rm_param_desc.update",
+                               g->tensors[op->run.id].name);
         }
     return RM_OK;
 }
@@ -25264,7 +26079,10 @@ RMI_FN const char *rmi_exe_words(const rm_exec *x, int code)
 RMI_FN rm_result rmi_exe_aligned(const rm_exec *x, const char *whose, const void *p, rmi_error *err)
 {
     if ((uint64_t)(uintptr_t)p % x->p->align == 0) return RM_OK;
-    return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: its address is no multiple of %u, the alignment of the plan; give memory that is aligned so, or plan with a smaller rm_plan_desc.align", whose, (uint64_t)x->p->align);
+    return rmi_err_set(
+        err, RM_ERROR_ARGUMENT,
+        "%s: its address is no multiple of %u, the alignment of the plan; give memory that is aligned so, or plan with a smaller rm_plan_desc.align",
+        whose, (uint64_t)x->p->align);
 }
 
 RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
@@ -25280,27 +26098,43 @@ RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
     x->dev_bytes = dev;
     x->host_bytes = host;
     if (x->d.device_memory) {
-        if (x->d.device_memory_bytes < dev) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: the plan's arena has %u bytes, %u were given", dev, x->d.device_memory_bytes);
+        if (x->d.device_memory_bytes < dev)
+            return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: the plan's arena has %u bytes, %u were given",
+                               dev, x->d.device_memory_bytes);
         RMI_TRY(rmi_exe_aligned(x, "rm_exec_desc.device_memory", x->d.device_memory, err));
         x->dev = (unsigned char *)x->d.device_memory;
     } else if (x->d.device_memory_bytes) {
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: it is NULL, though device_memory_bytes is %u; give the memory, or leave both zero", x->d.device_memory_bytes);
+        return rmi_err_set(
+            err, RM_ERROR_ARGUMENT,
+            "rm_exec_desc.device_memory: it is NULL, though device_memory_bytes is %u; give the memory, or leave both zero",
+            x->d.device_memory_bytes);
     } else {
         code = x->backend.alloc(x->backend.user, dev ? dev : 1, 0, &p);
-        if (code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes for the arena; plan with a smaller budget%s%s", dev, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
+        if (code)
+            return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes for the arena; plan with a smaller budget%s%s",
+                               dev, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
         x->dev = (unsigned char *)p;
         x->own_dev = 1;
         RMI_TRY(rmi_exe_aligned(x, "the backend's device memory", p, err));
     }
-    if (!x->d.host_memory && x->d.host_memory_bytes) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.host_memory: it is NULL, though host_memory_bytes is %u; give the memory, or leave both zero", x->d.host_memory_bytes);
+    if (!x->d.host_memory && x->d.host_memory_bytes)
+        return rmi_err_set(
+            err, RM_ERROR_ARGUMENT,
+            "rm_exec_desc.host_memory: it is NULL, though host_memory_bytes is %u; give the memory, or leave both zero",
+            x->d.host_memory_bytes);
     if (host && x->d.host_memory) {
-        if (x->d.host_memory_bytes < host) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.host_memory: the plan needs %u bytes, %u were given", host, x->d.host_memory_bytes);
+        if (x->d.host_memory_bytes < host)
+            return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.host_memory: the plan needs %u bytes, %u were given", host,
+                               x->d.host_memory_bytes);
         RMI_TRY(rmi_exe_aligned(x, "rm_exec_desc.host_memory", x->d.host_memory, err));
         x->host = (unsigned char *)x->d.host_memory;
     } else if (host) {
         p = NULL;
         code = x->backend.alloc ? x->backend.alloc(x->backend.user, host, 1, &p) : 1;
-        if (code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes of host memory; plan with a smaller host budget%s%s", host, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
+        if (code)
+            return rmi_err_set(err, RM_ERROR_BACKEND,
+                               "the backend gave no %u bytes of host memory; plan with a smaller host budget%s%s", host,
+                               *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
         x->host = (unsigned char *)p;
         x->own_host = 1;
         RMI_TRY(rmi_exe_aligned(x, "the backend's host memory", p, err));
@@ -25333,7 +26167,9 @@ RMI_FN rm_result rmi_exe_reserve(rm_exec *x, rmi_error *err)
 {
     x->rebound = 0;
     x->code = x->lanes ? x->backend.reserve(x->backend.user, x->n_events, x->most_calls) : 0;
-    return x->code ? rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not make %u events for its lanes%s%s", (uint64_t)x->n_events, *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code)) : RM_OK;
+    return x->code ? rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not make %u events for its lanes%s%s",
+                                 (uint64_t)x->n_events, *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code))
+                   : RM_OK;
 }
 
 /* Everything that depends on the plan: memory, programs, homes. */
@@ -25349,7 +26185,9 @@ RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
     RMI_TRY(rmi_exe_reserve(x, err));
     x->code = x->dev_bytes ? x->backend.fill(x->backend.user, x->dev, 0, x->dev_bytes) : 0;
     if (!x->code && x->lanes) x->code = x->backend.sync(x->backend.user); /* what other lanes bring comes after it */
-    if (x->code) return rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not clear the arena%s%s", *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code));
+    if (x->code)
+        return rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not clear the arena%s%s",
+                           *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code));
     if (x->host_bytes) memset(x->host, 0, (size_t)x->host_bytes);
     return RM_OK;
 }
@@ -25389,9 +26227,14 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *x, rmi_error *err)
         x->backend = *b;
         x->d.backend = &x->backend;
         x->lanes = b->record != NULL;
-        if (!b->record != !b->wait || !b->record != !b->reserve) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.backend: reserve, record and wait go together; set all of them (lanes) or none");
+        if (!b->record != !b->wait || !b->record != !b->reserve)
+            return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                               "rm_exec_desc.backend: reserve, record and wait go together; set all of them (lanes) or none");
         if (b->copy && b->fill && b->sync && ((b->alloc && b->release) || x->d.device_memory)) return RM_OK;
-        if (b->alloc || b->release || b->copy || b->fill || b->sync || b->record) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.backend: it has some functions and lacks others; set alloc, release, copy, fill and sync, or none of them for the host backend");
+        if (b->alloc || b->release || b->copy || b->fill || b->sync || b->record)
+            return rmi_err_set(
+                err, RM_ERROR_ARGUMENT,
+                "rm_exec_desc.backend: it has some functions and lacks others; set alloc, release, copy, fill and sync, or none of them for the host backend");
     }
     x->d.backend = NULL;
     x->lanes = 0;
@@ -25411,7 +26254,10 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
     rm_exec *x;
     rm_result r;
     uint32_t i;
-    if (p->live_only) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_exec_create: the plan counts live bytes and has no addresses to run with; plan without rm_plan_desc.live_only");
+    if (p->live_only)
+        return rmi_err_set(
+            &p->g->last, RM_ERROR_ARGUMENT,
+            "rm_exec_create: the plan counts live bytes and has no addresses to run with; plan without rm_plan_desc.live_only");
     x = RMI_NEW(&mem, rm_exec, 1);
     if (!x) {
         rmi_arena_free(&mem);
@@ -25428,7 +26274,8 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
     x->stale = RMI_NEW(&x->mem, uint8_t, x->g->n_tensors);
     x->due = RMI_NEW(&x->mem, uint64_t, x->g->n_tensors);
     for (i = 0; x->due && i < x->g->n_tensors; i++) x->due[i] = x->g->tensors[i].bytes;
-    for (i = 0; x->stale && i < x->g->n_tensors; i++) x->stale[i] = x->g->tensors[i].kind == RMI_INPUT && !x->g->tensors[i].external && x->g->tensors[i].bytes ? 2 : 0;
+    for (i = 0; x->stale && i < x->g->n_tensors; i++)
+        x->stale[i] = x->g->tensors[i].kind == RMI_INPUT && !x->g->tensors[i].external && x->g->tensors[i].bytes ? 2 : 0;
     x->used_up = 1;
     r = x->bound && x->stale && x->due ? rmi_exe_backend(x, &p->g->last) : rmi_err_memory(&p->g->last);
     if (r == RM_OK) r = rmi_exe_load(x, &p->g->last);
@@ -25451,8 +26298,17 @@ RMI_FN int rmi_exe_uses_up(const rm_exec *x, const rmi_exe_prog *prog, uint32_t 
 RMI_RARE rm_result rmi_exe_unwritten(rm_exec *x, uint32_t t)
 {
     const rmi_tensor *in = &x->g->tensors[t];
-    if (x->due[t] < in->bytes) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "input %s: only %u of its %u bytes were written; rm_exec_write all of them before each step (sizes are in bytes)", in->name, in->bytes - x->due[t], in->bytes);
-    return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, x->stale[t] == 1 ? "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step" : "input %s: never written; rm_exec_write it before the first step, and before each one that follows", in->name);
+    if (x->due[t] < in->bytes)
+        return rmi_err_set(
+            &x->err, RM_ERROR_ARGUMENT,
+            "input %s: only %u of its %u bytes were written; rm_exec_write all of them before each step (sizes are in bytes)",
+            in->name, in->bytes - x->due[t], in->bytes);
+    return rmi_err_set(
+        &x->err, RM_ERROR_ARGUMENT,
+        x->stale[t] == 1
+            ? "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step"
+            : "input %s: never written; rm_exec_write it before the first step, and before each one that follows",
+        in->name);
 }
 
 RMI_FN rm_result rmi_exe_bound(rm_exec *x, const rmi_exe_prog *prog)
@@ -25461,7 +26317,9 @@ RMI_FN rm_result rmi_exe_bound(rm_exec *x, const rmi_exe_prog *prog)
     size_t i;
     char name[300];
     for (i = 0; i < x->n_patches; i++)
-        if (!x->bound[x->patches[i].buf]) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first", rmi_sch_name(x->g, x->patches[i].buf, name));
+        if (!x->bound[x->patches[i].buf])
+            return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first",
+                               rmi_sch_name(x->g, x->patches[i].buf, name));
     for (t = 0; t < x->g->n_tensors; t++)
         if (x->stale[t] == 1 && rmi_exe_uses_up(x, prog, t)) return rmi_exe_unwritten(x, t);
     return RM_OK;
@@ -25509,7 +26367,8 @@ RMI_FN rm_result rmi_exe_backend_failed(rm_exec *x, const char *what, const char
     int64_t code = x->code;
     if (of != x->failed) x->failed[0] = 0;
     if (of && of != x->failed) strncat(x->failed, of, sizeof x->failed - 1);
-    return rmi_err_set(&x->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what, of ? " of " : "", of ? of : "", text ? text : "", text ? ", " : "", code < 0 ? "-" : "", (uint64_t)(code < 0 ? -code : code));
+    return rmi_err_set(&x->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what, of ? " of " : "", of ? of : "",
+                       text ? text : "", text ? ", " : "", code < 0 ? "-" : "", (uint64_t)(code < 0 ? -code : code));
 }
 
 /* Everything issued has been done, or had to be given up: the next step begins clean. */
@@ -25530,7 +26389,9 @@ RMI_FN rm_result rmi_exe_callback_failed(rm_exec *x, const rm_call *c, int code)
     static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
     x->failed[0] = 0;
     strncat(x->failed, c->op, sizeof x->failed - 1);
-    return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s returned %s%u; the step was stopped there", c->op, c->recompute ? "recomputed " : "", phases[c->phase], code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+    return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s returned %s%u; the step was stopped there", c->op,
+                       c->recompute ? "recomputed " : "", phases[c->phase], code < 0 ? "-" : "",
+                       (uint64_t)(code < 0 ? -(int64_t)code : code));
 }
 
 /* After a failure r with lanes: all of them come to rest; if it began in a callback of a lane, that is what is told. */
@@ -25565,7 +26426,8 @@ RMI_FN rm_result rmi_exe_run_call(rm_exec *x, rmi_exe_op *op)
     if (op->run.way <= RMI_BWD) c->seed = rmi_exe_seed(x, op->run.id);
     code = op->fn(c);
     if (code) return rmi_exe_callback_failed(x, c, code);
-    if (x->backend.after && rmi_exe_did(x, x->backend.after(x->backend.user, op->lane, c))) return rmi_exe_backend_failed(x, "after a callback", c->op);
+    if (x->backend.after && rmi_exe_did(x, x->backend.after(x->backend.user, op->lane, c)))
+        return rmi_exe_backend_failed(x, "after a callback", c->op);
     return RM_OK;
 }
 
@@ -25598,11 +26460,15 @@ RMI_FN rm_result rmi_exe_run_copy(rm_exec *x, const rmi_exe_op *op)
 {
     char name[300];
     if (!rmi_exe_did(x, x->backend.copy(x->backend.user, op->dst, op->src, op->bytes, op->lane))) return RM_OK;
-    return rmi_exe_backend_failed(x, op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory", rmi_sch_name(x->g, op->buf, name));
+    return rmi_exe_backend_failed(x, op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory",
+                                  rmi_sch_name(x->g, op->buf, name));
 }
 
 /* Does the host do this op in a lane of its own? */
-RMI_FN int rmi_exe_hosted(const rm_exec *x, const rmi_exe_op *op) { return op->lane == RM_LANE_HOST || (op->what == RMI_EXE_CALL && (x->backend.call_lanes >> op->lane & 1)); }
+RMI_FN int rmi_exe_hosted(const rm_exec *x, const rmi_exe_op *op)
+{
+    return op->lane == RM_LANE_HOST || (op->what == RMI_EXE_CALL && (x->backend.call_lanes >> op->lane & 1));
+}
 
 RMI_FN rm_result rmi_exe_run(rm_exec *x, rmi_exe_op *op)
 {
@@ -25616,8 +26482,12 @@ RMI_FN rm_result rmi_exe_run(rm_exec *x, rmi_exe_op *op)
     case RMI_EXE_CALL: return rmi_exe_run_call(x, op);
     case RMI_EXE_H2D:
     case RMI_EXE_D2H: return rmi_exe_run_copy(x, op);
-    case RMI_EXE_ZERO: return rmi_exe_did(x, b->fill(b->user, op->call->din[op->param], 0, op->bytes)) ? rmi_exe_backend_failed(x, "clearing a gradient in the backward", op->call->op) : RM_OK;
-    case RMI_EXE_POISON: return rmi_exe_did(x, b->fill(b->user, op->dst, 0xFF, op->bytes)) ? rmi_exe_backend_failed(x, "poisoning", NULL) : RM_OK;
+    case RMI_EXE_ZERO:
+        return rmi_exe_did(x, b->fill(b->user, op->call->din[op->param], 0, op->bytes))
+                   ? rmi_exe_backend_failed(x, "clearing a gradient in the backward", op->call->op)
+                   : RM_OK;
+    case RMI_EXE_POISON:
+        return rmi_exe_did(x, b->fill(b->user, op->dst, 0xFF, op->bytes)) ? rmi_exe_backend_failed(x, "poisoning", NULL) : RM_OK;
     case RMI_EXE_INPUTS: return RM_OK;
     default: rmi_exe_lane_call(op); return RM_OK;
     }
@@ -25661,7 +26531,9 @@ RMI_FN rm_result rmi_exe_issue(rm_exec *x, rmi_exe_prog *prog, int joined)
     uint32_t lane, w;
     size_t k;
     for (lane = 0; lane < RMI_LANES && x->lanes; lane++)
-        if ((prog->lanes >> lane & 1) && (lane == RM_LANE_HOST || (x->backend.call_lanes >> lane & 1)) && rmi_exe_did(x, x->backend.host_call(x->backend.user, lane, rmi_exe_lane_begin, &x->turn[lane]))) return rmi_exe_backend_failed(x, "work in a lane of the host", NULL);
+        if ((prog->lanes >> lane & 1) && (lane == RM_LANE_HOST || (x->backend.call_lanes >> lane & 1)) &&
+            rmi_exe_did(x, x->backend.host_call(x->backend.user, lane, rmi_exe_lane_begin, &x->turn[lane])))
+            return rmi_exe_backend_failed(x, "work in a lane of the host", NULL);
     if (x->before && !joined) {
         cross = prog->after[x->before - x->prog];
         end = cross + prog->n_after[x->before - x->prog];
@@ -25705,11 +26577,13 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *x, rmi_exe_prog *prog, uint32_t *answer)
     rm_result r = RM_OK;
     for (turn = 0; turn < 2; turn++) {
         *answer = RM_ISSUE;
-        if (b->begin && rmi_exe_did(x, b->begin(b->user, number, &x->now, answer))) return rmi_exe_backend_failed(x, "beginning a step", NULL);
+        if (b->begin && rmi_exe_did(x, b->begin(b->user, number, &x->now, answer)))
+            return rmi_exe_backend_failed(x, "beginning a step", NULL);
         asked = *answer;
         x->failed[0] = 0;
         if (asked != RM_REPLAY) r = rmi_exe_issue(x, prog, asked == RM_CAPTURE);
-        if (b->end && rmi_exe_did(x, b->end(b->user, number, answer, r == RM_OK ? NULL : x->failed)) && r == RM_OK) r = rmi_exe_backend_failed(x, "ending a step", NULL);
+        if (b->end && rmi_exe_did(x, b->end(b->user, number, answer, r == RM_OK ? NULL : x->failed)) && r == RM_OK)
+            r = rmi_exe_backend_failed(x, "ending a step", NULL);
         if (asked == RM_ISSUE || *answer == asked) break;
         if (x->lanes && rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting for its lanes", NULL);
         x->before = NULL; /* what was not kept may have recorded the events of the step before anew */
@@ -25742,8 +26616,12 @@ RMI_FN rm_result rmi_exe_step_plain(rm_exec *x, rmi_exe_prog *prog)
 RMI_FN rm_result rmi_exe_no_program(rm_exec *x, const char *what, uint32_t kind)
 {
     const char *name = rmi_low_step_name(kind);
-    if (!name) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD", what, (uint64_t)kind);
-    return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: the plan has no program for steps of kind '%s'; name it in rm_plan_desc.steps", what, name);
+    if (!name)
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                           "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD",
+                           what, (uint64_t)kind);
+    return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                       "%s: the plan has no program for steps of kind '%s'; name it in rm_plan_desc.steps", what, name);
 }
 
 RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
@@ -25753,7 +26631,13 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) prog = &x->prog[i];
     if (!prog) return rmi_exe_no_program(x, "rm_exec_step", kind);
-    if (x->used_up && rmi_low_adds_to_earlier(kind)) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST", rmi_low_step_name(kind), x->steps ? "an update has used them up, a step failed, a state was restored, or a plan had no place for them" : "there was none");
+    if (x->used_up && rmi_low_adds_to_earlier(kind))
+        return rmi_err_set(
+            &x->err, RM_ERROR_ARGUMENT,
+            "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST",
+            rmi_low_step_name(kind),
+            x->steps ? "an update has used them up, a step failed, a state was restored, or a plan had no place for them"
+                     : "there was none");
     RMI_TRY(rmi_exe_bound(x, prog));
     RMI_TRY(rmi_exe_written(x, prog));
     if (s) x->now = *s;
@@ -25806,11 +26690,14 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         return (unsigned char *)x->bound[b];
     }
     if (r->kind == RMI_INPUT && what == RM_VALUE && !write) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is an input: its bytes are used for other things during a step; keep your own copy", name);
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                    "%s is an input: its bytes are used for other things during a step; keep your own copy", name);
         return NULL;
     }
-    spent = what == RM_GRAD && !write && (x->adrift || (x->last && r->updates && rmi_low_has_update(x->last->step))); /* its home holds anything */
-    if ((x->home[b] != RMI_INF || x->host_home[b] != RMI_INF) && !spent) return x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : x->host + (size_t)x->host_home[b];
+    /* its home holds anything */
+    spent = what == RM_GRAD && !write && (x->adrift || (x->last && r->updates && rmi_low_has_update(x->last->step)));
+    if ((x->home[b] != RMI_INF || x->host_home[b] != RMI_INF) && !spent)
+        return x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : x->host + (size_t)x->host_home[b];
     if (!*bytes && r->kind != RMI_ACT) return x->dev;
     if (write) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s does not persist between steps: it cannot be written", name);
@@ -25825,8 +26712,13 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         if (x->last->at_end[b] != RMI_INF || !*bytes) return x->dev + (size_t)(*bytes ? x->last->at_end[b] : 0);
         if (x->last->host_end[b] != RMI_INF) return x->host + (size_t)x->last->host_end[b];
     }
-    if (what == RM_VALUE && r->is_output && x->bound[r->root]) return (unsigned char *)x->bound[r->root] + (size_t)rmi_exe_view_offset(x->g, id);
-    rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is not there after this kind of step; %s", name, r->kind == RMI_INPUT ? "declare the input with RM_INPUT_GRAD" : what == RM_GRAD && r->kind != RMI_PARAM ? "only gradients of params and inputs can be read" : what == RM_GRAD ? "gradients of params that the library updates are gone then: read them from the update callback" : "declare it with rm_output_add");
+    if (what == RM_VALUE && r->is_output && x->bound[r->root])
+        return (unsigned char *)x->bound[r->root] + (size_t)rmi_exe_view_offset(x->g, id);
+    rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is not there after this kind of step; %s", name,
+                r->kind == RMI_INPUT                      ? "declare the input with RM_INPUT_GRAD"
+                : what == RM_GRAD && r->kind != RMI_PARAM ? "only gradients of params and inputs can be read"
+                : what == RM_GRAD ? "gradients of params that the library updates are gone then: read them from the update callback"
+                                  : "declare it with rm_output_add");
     return NULL;
 }
 
@@ -25837,14 +26729,19 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *x, rm_tensor t, uint32_t what, int 
     char name[300];
     if (!p) return NULL;
     if (rmi_add(offset, bytes) > have) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: bytes %u to %u were asked for; it has %u", rmi_sch_name(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1), name), offset, rmi_add(offset, bytes), have);
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: bytes %u to %u were asked for; it has %u",
+                    rmi_sch_name(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1), name), offset, rmi_add(offset, bytes),
+                    have);
         return NULL;
     }
     return p + (size_t)offset;
 }
 
 /* --- bytes between the caller and where something is: the arena, through the backend, or host memory */
-RMI_FN int rmi_exe_in_host(const rm_exec *x, const unsigned char *p) { return x->host && (uintptr_t)p >= (uintptr_t)x->host && (uintptr_t)p < (uintptr_t)x->host + (uintptr_t)x->host_bytes; }
+RMI_FN int rmi_exe_in_host(const rm_exec *x, const unsigned char *p)
+{
+    return x->host && (uintptr_t)p >= (uintptr_t)x->host && (uintptr_t)p < (uintptr_t)x->host + (uintptr_t)x->host_bytes;
+}
 
 /* A copy outside of steps; of many, no more are in flight than was said to the backend. */
 RMI_FN int rmi_exe_transfer(rm_exec *x, void *to, const void *from, uint64_t bytes, uint32_t lane)
@@ -25886,23 +26783,28 @@ RMI_FN int rmi_exe_put_home(rm_exec *x, uint32_t b, uint64_t offset, const void 
 RMI_FN rm_result rmi_exe_write_input(rm_exec *x, unsigned char *to, const void *from, uint64_t bytes)
 {
     RMI_TRY(rmi_exe_open_inputs(x));
-    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE))) return rmi_exe_backend_failed(x, "writing an input", NULL);
+    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE)))
+        return rmi_exe_backend_failed(x, "writing an input", NULL);
     return rmi_exe_close_inputs(x);
 }
 
 RMI_FN rm_result rmi_exe_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, unsigned char *to, const void *from, uint64_t bytes)
 {
     uint32_t b = rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1);
-    if (x->lanes && what == RM_VALUE && x->g->tensors[t.id - 1].kind == RMI_INPUT && x->home[b] != RMI_INF && x->host_home[b] == RMI_INF) return rmi_exe_broken(x, rmi_exe_write_input(x, to, from, bytes));
+    if (x->lanes && what == RM_VALUE && x->g->tensors[t.id - 1].kind == RMI_INPUT && x->home[b] != RMI_INF &&
+        x->host_home[b] == RMI_INF)
+        return rmi_exe_broken(x, rmi_exe_write_input(x, to, from, bytes));
     RMI_TRY(rmi_exe_drain(x));
-    if (rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, offset, from, bytes) : rmi_exe_put_at(x, to, from, bytes, RM_LANE_H2D)) return rmi_exe_backend_failed(x, "writing", x->g->tensors[t.id - 1].name);
+    if (rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, offset, from, bytes) : rmi_exe_put_at(x, to, from, bytes, RM_LANE_H2D))
+        return rmi_exe_backend_failed(x, "writing", x->g->tensors[t.id - 1].name);
     return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "writing", x->g->tensors[t.id - 1].name) : RM_OK;
 }
 
 /* An output that the compute lane made: the other lanes go on. */
 RMI_FN rm_result rmi_exe_read_output(rm_exec *x, void *to, const unsigned char *from, uint64_t bytes)
 {
-    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE))) return rmi_exe_backend_failed(x, "reading an output", NULL);
+    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE)))
+        return rmi_exe_backend_failed(x, "reading an output", NULL);
     RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
     return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
 }
@@ -25919,7 +26821,8 @@ RMI_FN int rmi_exe_copied(const rm_exec *x, uint32_t t)
 RMI_FN rm_result rmi_exe_read(rm_exec *x, rm_tensor t, uint32_t what, void *to, const unsigned char *from, uint64_t bytes)
 {
     const rmi_tensor *r = &x->g->tensors[t.id - 1];
-    if (x->lanes && what == RM_VALUE && r->kind == RMI_ACT && r->root == t.id - 1 && !r->external && !rmi_exe_copied(x, t.id - 1)) return rmi_exe_broken(x, rmi_exe_read_output(x, to, from, bytes));
+    if (x->lanes && what == RM_VALUE && r->kind == RMI_ACT && r->root == t.id - 1 && !r->external && !rmi_exe_copied(x, t.id - 1))
+        return rmi_exe_broken(x, rmi_exe_read_output(x, to, from, bytes));
     RMI_TRY(rmi_exe_drain(x));
     if (rmi_exe_get_at(x, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(x, "reading", r->name);
     return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "reading", r->name) : RM_OK;
@@ -25930,7 +26833,8 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memo
     size_t i;
     uint32_t b;
     if (!t.id || t.id > x->g->n_tensors || what > RM_STATE || !rmi_low_external(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1)))
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_bind: %s was not declared RM_EXTERNAL; the plan places it", !t.id || t.id > x->g->n_tensors ? "the tensor (none)" : x->g->tensors[t.id - 1].name);
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_bind: %s was not declared RM_EXTERNAL; the plan places it",
+                           !t.id || t.id > x->g->n_tensors ? "the tensor (none)" : x->g->tensors[t.id - 1].name);
     b = rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1);
     RMI_TRY(rmi_exe_drain(x));
     x->rebound |= x->lanes && x->bound[b] != memory;
@@ -25982,7 +26886,9 @@ RMI_FN rm_result rmi_exe_save_in(rm_exec *x, rmi_sink *s, unsigned char *piece, 
         rmi_exe_put_u64(s, bytes);
         for (at = 0; at < bytes && !s->failed; at += n) {
             n = rmi_min(size, bytes - at);
-            if (rmi_exe_get_at(x, piece, rmi_exe_home(x, b) + (size_t)at, n, RM_LANE_D2H) || rmi_exe_did(x, x->backend.sync(x->backend.user))) return rmi_exe_backend_failed(x, "reading what persists", name);
+            if (rmi_exe_get_at(x, piece, rmi_exe_home(x, b) + (size_t)at, n, RM_LANE_D2H) ||
+                rmi_exe_did(x, x->backend.sync(x->backend.user)))
+                return rmi_exe_backend_failed(x, "reading what persists", name);
             rmi_put_n(s, (const char *)piece, (size_t)n);
         }
     }
@@ -26010,21 +26916,30 @@ RMI_FN rm_result rmi_exe_restore_walk(rm_exec *x, const unsigned char *data, siz
     size_t at = strlen(RMI_EXE_MAGIC);
     uint32_t b, nb = rmi_low_buffers(x->g);
     char name[300];
-    if (bytes < at || memcmp(data, RMI_EXE_MAGIC, at)) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: this is not what rm_exec_save wrote (version 1)");
+    if (bytes < at || memcmp(data, RMI_EXE_MAGIC, at))
+        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: this is not what rm_exec_save wrote (version 1)");
     for (b = 0; b < nb; b++) {
         uint64_t want = rmi_low_bytes(x->g, b), n;
         if (!rmi_exe_saved_buffer(x, b)) continue;
         rmi_sch_name(x->g, b, name);
         n = bytes - at >= 8 ? rmi_exe_get_u64(data + at) : RMI_INF;
-        if (n != strlen(name) || bytes - at - 8 < n || memcmp(data + at + 8, name, (size_t)n)) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s was expected at byte %u; the state is of another graph, or cut short", name, (uint64_t)at);
+        if (n != strlen(name) || bytes - at - 8 < n || memcmp(data + at + 8, name, (size_t)n))
+            return rmi_err_set(&x->err, RM_ERROR_TEXT,
+                               "rm_exec_restore: %s was expected at byte %u; the state is of another graph, or cut short", name,
+                               (uint64_t)at);
         at += 8 + (size_t)n;
         n = bytes - at >= 8 ? rmi_exe_get_u64(data + at) : RMI_INF;
-        if (n != want || bytes - at - 8 < n) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s has %u bytes in this graph; the state has another size, or is cut short", name, want);
+        if (n != want || bytes - at - 8 < n)
+            return rmi_err_set(&x->err, RM_ERROR_TEXT,
+                               "rm_exec_restore: %s has %u bytes in this graph; the state has another size, or is cut short", name,
+                               want);
         at += 8;
         if (apply && rmi_exe_put_home(x, b, 0, data + at, n)) return rmi_exe_backend_failed(x, "writing what persists", name);
         at += (size_t)n;
     }
-    if (at != bytes) return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over; the state is of another graph", (uint64_t)(bytes - at));
+    if (at != bytes)
+        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over; the state is of another graph",
+                           (uint64_t)(bytes - at));
     return apply && rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "writing what persists", NULL) : RM_OK;
 }
 
@@ -26040,7 +26955,8 @@ RMI_FN rm_result rmi_exe_carry_over(rm_exec *to, rm_exec *from)
             if (rmi_exe_put_home(to, b, 0, src, bytes)) return RM_ERROR_BACKEND;
             continue;
         }
-        if (to->host_home[b] != RMI_INF && rmi_exe_get_at(to, to->host + (size_t)to->host_home[b], src, bytes, RM_LANE_D2H)) return RM_ERROR_BACKEND;
+        if (to->host_home[b] != RMI_INF && rmi_exe_get_at(to, to->host + (size_t)to->host_home[b], src, bytes, RM_LANE_D2H))
+            return RM_ERROR_BACKEND;
         dst = to->home[b] != RMI_INF ? to->dev + (size_t)to->home[b] : NULL;
         if (dst && rmi_exe_transfer(to, dst, src, bytes, RM_LANE_COMPUTE)) return RM_ERROR_BACKEND;
     }
@@ -26062,7 +26978,10 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *x, const rm_plan *p)
         if (t->kind != RMI_PARAM || !t->consumers.n || !rmi_low_bytes(x->g, b) || rmi_low_external(x->g, b)) continue;
         for (k = 0; to && k < to->n_homes && to->homes[k].buf != b;) k++;
         if (to && k < to->n_homes) continue;
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: gradients are being accumulated, and the new plan has no place for %s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST in rm_plan_desc.steps", rmi_sch_name(x->g, b, name));
+        return rmi_err_set(
+            &x->err, RM_ERROR_ARGUMENT,
+            "rm_exec_replan: gradients are being accumulated, and the new plan has no place for %s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST in rm_plan_desc.steps",
+            rmi_sch_name(x->g, b, name));
     }
     return RM_OK;
 }
@@ -26180,7 +27099,9 @@ RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
 
 RMI_FN int rmi_exe_same_op(const rmi_op *a, const rmi_op *b)
 {
-    return a->forms[0].forward == b->forms[0].forward && a->forms[0].backward == b->forms[0].backward && (!a->arg || !b->arg || !memcmp(a->arg, b->arg, RM_MAX_ARGS * sizeof(int64_t))) && (!a->farg || !b->farg || !memcmp(a->farg, b->farg, RM_MAX_ARGS * sizeof(double)));
+    return a->forms[0].forward == b->forms[0].forward && a->forms[0].backward == b->forms[0].backward &&
+           (!a->arg || !b->arg || !memcmp(a->arg, b->arg, RM_MAX_ARGS * sizeof(int64_t))) &&
+           (!a->farg || !b->farg || !memcmp(a->farg, b->farg, RM_MAX_ARGS * sizeof(double)));
 }
 
 /* Ops of one structure, one pair of callbacks and equal arguments are one class; params by sizes and callbacks. */
@@ -26211,7 +27132,9 @@ RMI_FN rm_result rmi_exe_param_classes(rmi_exe_profile *f)
     rmi_sort(params, n, sizeof *params, rmi_exe_cmp_param, (void *)g);
     for (i = 0; i < n; i++) {
         const rmi_tensor *s = &g->tensors[params[first]], *t = &g->tensors[params[i]];
-        if (s->update != t->update || s->update_host != t->update_host || s->bytes != t->bytes || s->grad_bytes != t->grad_bytes || s->state_bytes != t->state_bytes) first = i;
+        if (s->update != t->update || s->update_host != t->update_host || s->bytes != t->bytes || s->grad_bytes != t->grad_bytes ||
+            s->state_bytes != t->state_bytes)
+            first = i;
         f->cls[g->n_ops + params[i]] = f->n_cls + params[first];
     }
     return RM_OK;
@@ -26286,7 +27209,9 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         if (f->copy_at[b] == RMI_INF || (!at && (!rmi_low_external(x->g, b) || !x->bound[b]))) continue;
         if (back == 2 && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
         copy = f->copy + (size_t)f->copy_at[b];
-        if (!at) failed = back ? rmi_exe_put_at(x, (unsigned char *)x->bound[b], copy, bytes, RM_LANE_H2D) : rmi_exe_get_at(x, copy, (unsigned char *)x->bound[b], bytes, RM_LANE_D2H);
+        if (!at)
+            failed = back ? rmi_exe_put_at(x, (unsigned char *)x->bound[b], copy, bytes, RM_LANE_H2D)
+                          : rmi_exe_get_at(x, copy, (unsigned char *)x->bound[b], bytes, RM_LANE_D2H);
         else failed = back ? rmi_exe_put_home(x, b, 0, copy, bytes) : rmi_exe_get_at(x, copy, at, bytes, RM_LANE_D2H);
         if (failed) return rmi_exe_backend_failed(x, "setting aside what persists", NULL);
     }
@@ -26319,17 +27244,23 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog)
         x->turn[lane].values[0] = x->now;
         x->turn[lane].in = x->turn[lane].out = 1;
     }
-    if (x->backend.begin && rmi_exe_did(x, x->backend.begin(x->backend.user, (uint32_t)(prog - x->prog), &x->now, NULL))) return rmi_exe_backend_failed(x, "beginning a step", NULL);
+    if (x->backend.begin && rmi_exe_did(x, x->backend.begin(x->backend.user, (uint32_t)(prog - x->prog), &x->now, NULL)))
+        return rmi_exe_backend_failed(x, "beginning a step", NULL);
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
         rmi_exe_sample *s;
         uint64_t ns = 0;
         RMI_TRY(rmi_exe_timed_op(x, op, &ns));
-        if (op->what != RMI_EXE_CALL || op->run.way == RMI_REDUCE || op->run.way == RMI_BARRIER || (op->run.way <= RMI_BWD && op->run.form)) continue;
+        if (op->what != RMI_EXE_CALL || op->run.way == RMI_REDUCE || op->run.way == RMI_BARRIER ||
+            (op->run.way <= RMI_BWD && op->run.form))
+            continue;
         if (!rmi_arena_grow(&f->tmp, (void **)&f->sample, &f->cap, f->n + 1, sizeof(rmi_exe_sample))) return rmi_err_memory(&x->err);
         s = &f->sample[f->n++];
         s->cls = f->cls[op->run.way <= RMI_BWD ? op->run.id : x->g->n_ops + op->run.id];
-        s->slot = op->run.way == RMI_FWD ? op->call->recompute : op->run.way == RMI_BWD ? 2u + op->run.part : op->run.way == RMI_OPT_HOST ? 1 : 0;
+        s->slot = op->run.way == RMI_FWD        ? op->call->recompute
+                  : op->run.way == RMI_BWD      ? 2u + op->run.part
+                  : op->run.way == RMI_OPT_HOST ? 1
+                                                : 0;
         s->ns = ns ? ns : 1; /* below the clock's grain: not nothing */
     }
     return RM_OK;
@@ -26409,7 +27340,8 @@ RMI_FN rm_result rmi_exe_profile_steps(rmi_exe_profile *f, const rm_step *s, uin
     x->last = NULL;
     for (i = 0; i < repeats; i++) {
         rm_result r = rmi_exe_broken(x, rmi_exe_timed_step(f, prog)), undo;
-        undo = rmi_exe_quiet(x) ? RM_ERROR_BACKEND : rmi_exe_snapshot(f, r == RM_OK && i + 1 < repeats ? 2 : 1); /* a step uses inputs up; times do not hang on weights */
+        /* a step uses inputs up; times do not hang on weights */
+        undo = rmi_exe_quiet(x) ? RM_ERROR_BACKEND : rmi_exe_snapshot(f, r == RM_OK && i + 1 < repeats ? 2 : 1);
         if (r != RM_OK) return r;
         if (undo != RM_OK) return undo;
         if (i == 0 && repeats > 1) f->n = 0; /* the first step warms caches and page tables */
@@ -26550,8 +27482,13 @@ RMI_FN rm_result rmi_exe_replan_apart(rm_exec *x, rm_plan *p)
 RMI_FN rm_result rmi_exe_replan_anyhow(rm_exec *x, rm_plan *p)
 {
     rm_result r;
-    if (p->g != x->g) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
-    if (x->d.device_memory || x->d.host_memory) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
+    if (p->g != x->g)
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                           "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
+    if (x->d.device_memory || x->d.host_memory)
+        return rmi_err_set(
+            &x->err, RM_ERROR_ARGUMENT,
+            "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
     RMI_TRY(rmi_exe_goes_on(x, p));
     RMI_TRY(rmi_exe_drain(x));
     x->no_room = x->d.forget != 0;
@@ -26572,7 +27509,17 @@ RMI_FN rm_result rmi_exe_replan_anyhow(rm_exec *x, rm_plan *p)
 #define RMI_CHK_OTHER 0x42u /* poison: a number of a size that no addition hides (48.6 as float, 1.6e11 as double) */
 #define RMI_CHK_SMALL 0x3Cu /* poison: about 0.01 as float, 1.5 as double */
 
-typedef enum rmi_chk_role { RMI_CHK_IN, RMI_CHK_OUT, RMI_CHK_SAVED, RMI_CHK_WS, RMI_CHK_DIN, RMI_CHK_DOUT, RMI_CHK_PARAM, RMI_CHK_GRAD, RMI_CHK_STATE } rmi_chk_role;
+typedef enum rmi_chk_role {
+    RMI_CHK_IN,
+    RMI_CHK_OUT,
+    RMI_CHK_SAVED,
+    RMI_CHK_WS,
+    RMI_CHK_DIN,
+    RMI_CHK_DOUT,
+    RMI_CHK_PARAM,
+    RMI_CHK_GRAD,
+    RMI_CHK_STATE
+} rmi_chk_role;
 typedef enum rmi_chk_writes { RMI_CHK_READ, RMI_CHK_RESULT, RMI_CHK_SCRATCH } rmi_chk_writes;
 
 typedef struct rmi_chk_box { /* one buffer of the call in the frame */
@@ -26613,7 +27560,8 @@ typedef struct rmi_chk {
     unsigned char **value, **grad, **state, **host; /* by tensor; host: gradients that wait in host memory */
     uint32_t *form_at;      /* by op: its first form in the next two */
     unsigned char **saved, **saved_too; /* what a forward left; the same with other bytes where it left none */
-    uint8_t *holds, *on_host;           /* by tensor, of its gradient: contributions are there; they are complete in host memory only */
+    uint8_t *holds, *on_host;           /* by tensor, of its gradient: contributions are
+                                           there; they are complete in host memory only */
     uint8_t *ran, *seen;    /* by op: its forward; its backward */
     uint16_t *form;         /* by op: of its first forward */
     uint8_t unsteady;       /* an op that runs once gives other results each time: steps cannot be compared */
@@ -26652,7 +27600,8 @@ RMI_FN unsigned char *rmi_chk_bytes(rmi_chk *k, rmi_arena *mem, uint64_t bytes)
     return p + (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
 }
 
-RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32_t slot, uint32_t tensor, uint64_t bytes, const unsigned char *from, rmi_chk_writes writes, uint32_t *out)
+RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32_t slot, uint32_t tensor, uint64_t bytes,
+                             const unsigned char *from, rmi_chk_writes writes, uint32_t *out)
 {
     rmi_chk_box *b = &f->box[f->n];
     b->p = rmi_chk_bytes(k, &k->tmp, bytes);
@@ -26669,7 +27618,8 @@ RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32
 }
 
 /* A frame for a call with so many operands, without boxes yet. */
-RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, uint32_t n_in, uint32_t n_out, const char *thing, const char *name, const char *phase, rmi_chk_frame **out)
+RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, uint32_t n_in, uint32_t n_out, const char *thing, const char *name,
+                                    const char *phase, rmi_chk_frame **out)
 {
     rmi_chk_frame *f = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
     size_t n = 2 * ((size_t)n_in + n_out), i, at = 0;
@@ -26707,10 +27657,12 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, uint32_t n_in, uint32_t n_out, c
 /* "input 0 (x)" into out, which has room for 320. */
 RMI_FN const char *rmi_chk_name(const rmi_chk *k, const rmi_chk_box *b, char *out)
 {
-    static const char *const names[] = {"input ", "output ", "saved", "its workspace", "the gradient of input ", "dout ", "the param", "the gradient", "the state"};
+    static const char *const names[] = {"input ", "output ",   "saved",        "its workspace", "the gradient of input ",
+                                        "dout ",  "the param", "the gradient", "the state"};
     char digits[24];
     strcpy(out, names[b->role]);
-    if (b->role == RMI_CHK_IN || b->role == RMI_CHK_OUT || b->role == RMI_CHK_DIN || b->role == RMI_CHK_DOUT) strcat(out, rmi_u64_text(b->slot, digits));
+    if (b->role == RMI_CHK_IN || b->role == RMI_CHK_OUT || b->role == RMI_CHK_DIN || b->role == RMI_CHK_DOUT)
+        strcat(out, rmi_u64_text(b->slot, digits));
     if (b->role == RMI_CHK_IN || b->role == RMI_CHK_DIN) {
         strcat(out, " (");
         strncat(out, k->g->tensors[b->tensor].name, 255);
@@ -26803,9 +27755,15 @@ RMI_FN void rmi_chk_point(rmi_chk_frame *f)
 RMI_FN rm_result rmi_chk_beyond(rmi_chk *k, const rmi_chk_frame *f, const rmi_chk_box *b, const char *side)
 {
     static const char *const remedy[] = {
-        "inputs are read only", "write no more, or give its size in rm_op_desc.out", "write no more, or give its size in rm_op_desc.saved",
-        "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws", "write no more, or give its size with rm_grad_bytes or rm_param_desc.grad_bytes",
-        "gradients of outputs are read only", "write no more, or give its size in rm_param_desc.bytes", "write no more, or give its size in rm_param_desc.grad_bytes", "write no more, or give its size in rm_param_desc.state_bytes"};
+        "inputs are read only",
+        "write no more, or give its size in rm_op_desc.out",
+        "write no more, or give its size in rm_op_desc.saved",
+        "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws",
+        "write no more, or give its size with rm_grad_bytes or rm_param_desc.grad_bytes",
+        "gradients of outputs are read only",
+        "write no more, or give its size in rm_param_desc.bytes",
+        "write no more, or give its size in rm_param_desc.grad_bytes",
+        "write no more, or give its size in rm_param_desc.state_bytes"};
     char name[320];
     return rmi_chk_found(k, "%s writes %s %s, which has %u bytes; %s", f->what, side, rmi_chk_name(k, b, name), b->bytes, remedy[b->role]);
 }
@@ -26815,10 +27773,18 @@ RMI_FN rm_result rmi_chk_touched(rmi_chk *k, const rmi_chk_frame *f, const rmi_c
     char name[320];
     rmi_chk_name(k, b, name);
     if (b->role == RMI_CHK_IN && f->c.phase == RM_PHASE_FORWARD && k->g->tensors[b->tensor].kind == RMI_CONST) {
-        if (f->c.recompute) return rmi_chk_found(k, "%s writes to %s in a recomputation; write only through rm_mut(c, %u), and only if it is not NULL", f->what, name, (uint64_t)b->slot);
-        return rmi_chk_found(k, "%s writes to %s, which kind '%s' does not declare in mutates; add RM_IN(%u) and write through rm_mut", f->what, name, f->kind, (uint64_t)b->slot);
+        if (f->c.recompute)
+            return rmi_chk_found(k,
+                                 "%s writes to %s in a recomputation; write only through rm_mut(c, %u), and only if it is not NULL",
+                                 f->what, name, (uint64_t)b->slot);
+        return rmi_chk_found(k,
+                             "%s writes to %s, which kind '%s' does not declare in mutates; add RM_IN(%u) and write through rm_mut",
+                             f->what, name, f->kind, (uint64_t)b->slot);
     }
-    return rmi_chk_found(k, "%s writes to byte %u of %s, which it may only read; write to %s", f->what, at, name, f->c.phase == RM_PHASE_FORWARD ? "out[] (or declare inplace)" : f->c.phase == RM_PHASE_BACKWARD ? "din[] (or declare over)" : "what its phase owns, see rm_call");
+    return rmi_chk_found(k, "%s writes to byte %u of %s, which it may only read; write to %s", f->what, at, name,
+                         f->c.phase == RM_PHASE_FORWARD    ? "out[] (or declare inplace)"
+                         : f->c.phase == RM_PHASE_BACKWARD ? "din[] (or declare over)"
+                                                           : "what its phase owns, see rm_call");
 }
 
 RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *f)
@@ -26834,7 +27800,8 @@ RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *f)
     }
     for (i = 0; i < f->n; i++) {
         const rmi_chk_box *b = &f->box[i];
-        if (b->writes != RMI_CHK_READ || b->loose || !b->from || (b->fill == RMI_NONE && !memcmp(b->p, b->from, (size_t)b->bytes))) continue;
+        if (b->writes != RMI_CHK_READ || b->loose || !b->from || (b->fill == RMI_NONE && !memcmp(b->p, b->from, (size_t)b->bytes)))
+            continue;
         for (at = 0; at < b->bytes; at++)
             if (b->p[(size_t)at] != (b->fill != RMI_NONE ? b->fill : b->from[(size_t)at])) return rmi_chk_touched(k, f, b, at);
     }
@@ -26847,7 +27814,9 @@ RMI_FN rm_result rmi_chk_go(rmi_chk *k, rmi_chk_frame *f)
     int code;
     rmi_chk_point(f);
     code = f->fn(&f->c);
-    if (code) return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there", f->what, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+    if (code)
+        return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there", f->what,
+                           code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
     return rmi_chk_inspect(k, f);
 }
 
@@ -26879,8 +27848,8 @@ RMI_FN rmi_chk_box *rmi_chk_differs(rmi_chk_frame *f, uint64_t *byte)
 
 /* --- two runs over different poison */
 
-/* Is it what lies around the buffers that changes a result? Around which one? Asked before all else, and over numbers that are none of
-   the poison of the first run: who reads beyond one buffer may well read the next, and NaN there hides what the guard says. */
+/* Is it what lies around the buffers that changes a result? Around which one? Asked before all else, and over numbers that are none
+   of the poison of the first run: who reads beyond one buffer may well read the next, and NaN there hides what the guard says. */
 RMI_FN rm_result rmi_chk_explain_guards(rmi_chk *k, rmi_chk_frame *f, const char *name)
 {
     char other[320];
@@ -26904,16 +27873,21 @@ RMI_FN rm_result rmi_chk_explain_guards(rmi_chk *k, rmi_chk_frame *f, const char
         RMI_TRY(rmi_chk_go(k, f));
         if (rmi_chk_differs(f, &byte)) first = &f->box[i]; /* it may have read on through those after it */
     }
-    if (!first) return rmi_chk_found(k, "%s reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, saved_bytes and ws_bytes", f->what, name);
+    if (!first)
+        return rmi_chk_found(
+            k, "%s reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, saved_bytes and ws_bytes",
+            f->what, name);
     rmi_chk_name(k, first, other);
-    return rmi_chk_found(k, "%s reads beyond the %u bytes of %s (%s changes); stay within them, or declare more", f->what, first->bytes, other, name);
+    return rmi_chk_found(k, "%s reads beyond the %u bytes of %s (%s changes); stay within them, or declare more", f->what,
+                         first->bytes, other, name);
 }
 
 /* Result b changed with the poison: is it the poison of results, of the workspace, of the guards, or no poison at all? */
 RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, uint64_t at)
 {
     int unwritten = b->result[(size_t)at] == RMI_CHK_NAN && b->p[(size_t)at] == RMI_CHK_OTHER;
-    const char *not_whole = b->role == RMI_CHK_DIN ? " though accum is clear; write it whole then, or declare RM_ZERO_GRADS" : "; write it whole";
+    const char *not_whole =
+        b->role == RMI_CHK_DIN ? " though accum is clear; write it whole then, or declare RM_ZERO_GRADS" : "; write it whole";
     char name[320];
     uint64_t byte;
     rmi_chk_name(k, b, name);
@@ -26922,14 +27896,21 @@ RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, u
     if (rmi_chk_differs(f, &byte)) {
         f->unsteady = f->once;
         if (f->once) return RM_OK;
-        return rmi_chk_found(k, "%s gives other bytes in %s each time it runs; take randomness from c->seed alone, keep nothing between calls, and read only what was written", f->what, name);
+        return rmi_chk_found(
+            k,
+            "%s gives other bytes in %s each time it runs; take randomness from c->seed alone, keep nothing between calls, and read only what was written",
+            f->what, name);
     }
     RMI_TRY(rmi_chk_explain_guards(k, f, name));
     if (unwritten) return rmi_chk_found(k, "%s leaves byte %u of %s unwritten%s", f->what, at, name, not_whole);
     rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_NAN, RMI_CHK_NAN);
     RMI_TRY(rmi_chk_go(k, f));
-    if (rmi_chk_differs(f, &byte)) return rmi_chk_found(k, "%s reads %s before it has written that%s", f->what, name, b->role == RMI_CHK_DIN ? ": it adds though accum is clear; ask RM_ADDS(c, i), or declare RM_ZERO_GRADS" : "; nothing of earlier runs is there");
-    return rmi_chk_found(k, "%s reads its workspace before it has written it (%s changes); clear it first: nothing survives there", f->what, name);
+    if (rmi_chk_differs(f, &byte))
+        return rmi_chk_found(k, "%s reads %s before it has written that%s", f->what, name,
+                             b->role == RMI_CHK_DIN ? ": it adds though accum is clear; ask RM_ADDS(c, i), or declare RM_ZERO_GRADS"
+                                                    : "; nothing of earlier runs is there");
+    return rmi_chk_found(k, "%s reads its workspace before it has written it (%s changes); clear it first: nothing survives there",
+                         f->what, name);
 }
 
 /* The first run, whose results count, and one more. */
@@ -26995,7 +27976,9 @@ RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, uint32_t id, uint32_t form, uint32
         uint32_t t = op->in.at[i];
         for (j = 0; j < i; j++)
             if (op->in.at[j] == t) f->in[i] = f->in[j];
-        if (f->in[i] == RMI_NONE) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_IN, i, t, k->g->tensors[t].bytes, k->value[t], part == RMI_NONE && rmi_list_has(&op->mutates, t) ? RMI_CHK_RESULT : RMI_CHK_READ, &f->in[i]));
+        if (f->in[i] == RMI_NONE)
+            RMI_TRY(rmi_chk_add(k, f, RMI_CHK_IN, i, t, k->g->tensors[t].bytes, k->value[t],
+                                part == RMI_NONE && rmi_list_has(&op->mutates, t) ? RMI_CHK_RESULT : RMI_CHK_READ, &f->in[i]));
     }
     *out = f;
     return RM_OK;
@@ -27009,7 +27992,9 @@ RMI_FN rm_result rmi_chk_fwd_frame(rmi_chk *k, uint32_t id, uint32_t form, rmi_c
     rmi_chk_frame *f;
     uint32_t i;
     RMI_TRY(rmi_chk_op_frame(k, id, form, RMI_NONE, &f));
-    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_OUT, i, op->out.at[i], k->g->tensors[op->out.at[i]].bytes, NULL, RMI_CHK_RESULT, &f->out[i]));
+    for (i = 0; i < op->out.n; i++)
+        RMI_TRY(
+            rmi_chk_add(k, f, RMI_CHK_OUT, i, op->out.at[i], k->g->tensors[op->out.at[i]].bytes, NULL, RMI_CHK_RESULT, &f->out[i]));
     if (fm->saved) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_SAVED, 0, RMI_NONE, fm->saved, NULL, RMI_CHK_RESULT, &f->saved));
     if (fm->fwd_ws) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, fm->fwd_ws, NULL, RMI_CHK_SCRATCH, &f->ws));
     *out = f;
@@ -27034,8 +28019,14 @@ RMI_FN rm_result rmi_chk_fwd_again(rmi_chk *k, rmi_chk_frame *f, const rmi_op *o
     if (no_saved && f->saved != RMI_NONE) f->box[f->saved].off = 1;
     r = rmi_chk_go(k, f);
     b = r == RM_OK ? rmi_chk_differs(f, &at) : NULL;
-    if (b && recompute) r = rmi_chk_found(k, "%s gives other bytes in %s when it is recomputed (c->recompute is 1%s); %s", f->what, rmi_chk_name(k, b, name), no_saved ? ", saved is NULL" : "", op->mutates.n ? "its results must not depend on the consts that it mutates, or give it RM_ONCE" : "give the same bits each time, or give the kind RM_ONCE");
-    else if (b) r = rmi_chk_found(k, "%s gives other bytes in %s when saved is NULL; skip the writing of saved then, nothing else", f->what, rmi_chk_name(k, b, name));
+    if (b && recompute)
+        r = rmi_chk_found(k, "%s gives other bytes in %s when it is recomputed (c->recompute is 1%s); %s", f->what,
+                          rmi_chk_name(k, b, name), no_saved ? ", saved is NULL" : "",
+                          op->mutates.n ? "its results must not depend on the consts that it mutates, or give it RM_ONCE"
+                                        : "give the same bits each time, or give the kind RM_ONCE");
+    else if (b)
+        r = rmi_chk_found(k, "%s gives other bytes in %s when saved is NULL; skip the writing of saved then, nothing else", f->what,
+                          rmi_chk_name(k, b, name));
     for (i = 0; i < f->n && recompute; i++)
         if (f->box[i].role == RMI_CHK_IN && f->box[i].result) {
             f->box[i].from = k->value[f->box[i].tensor];
@@ -27059,10 +28050,15 @@ RMI_FN rm_result rmi_chk_fwd_inplace(rmi_chk *k, rmi_chk_frame *f, const rmi_for
     f->box[f->in[i]].loose = 1;
     RMI_TRY(rmi_chk_go(k, f));
     b = rmi_chk_differs(f, &at);
-    return b ? rmi_chk_found(k, "%s gives other bytes in %s when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element before it is written, or drop inplace", f->what, rmi_chk_name(k, b, name), (uint64_t)i, f->kind) : RM_OK;
+    return b ? rmi_chk_found(
+                   k,
+                   "%s gives other bytes in %s when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element before it is written, or drop inplace",
+                   f->what, rmi_chk_name(k, b, name), (uint64_t)i, f->kind)
+             : RM_OK;
 }
 
-/* What the backward will get as saved; a second copy with other bytes where the forward wrote none. Frame as the second run left it. */
+/* What the backward will get as saved; a second copy with other bytes
+   where the forward wrote none. Frame as the second run left it. */
 RMI_FN rm_result rmi_chk_fwd_saved(rmi_chk *k, const rmi_chk_frame *f, uint32_t at)
 {
     const rmi_chk_box *b = &f->box[f->saved];
@@ -27133,11 +28129,16 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
             b = &f->box[j];
             if (b->writes != RMI_CHK_RESULT || b->role == RMI_CHK_SAVED) continue;
             for (at = 0; at < b->bytes; at++)
-                if (b->result[(size_t)at] != first->box[j].result[(size_t)at]) return rmi_chk_found(k, "%s gives other bytes in %s than the op's other forms (first at byte %u); give variants that differ in bits different rm_op_desc.bits", f->what, rmi_chk_name(k, b, name), at);
+                if (b->result[(size_t)at] != first->box[j].result[(size_t)at])
+                    return rmi_chk_found(
+                        k,
+                        "%s gives other bytes in %s than the op's other forms (first at byte %u); give variants that differ in bits different rm_op_desc.bits",
+                        f->what, rmi_chk_name(k, b, name), at);
         }
     }
     for (j = 0; j < first->n; j++)
-        if (first->box[j].writes == RMI_CHK_RESULT && first->box[j].tensor != RMI_NONE) memcpy(k->value[first->box[j].tensor], first->box[j].result, (size_t)first->box[j].bytes);
+        if (first->box[j].writes == RMI_CHK_RESULT && first->box[j].tensor != RMI_NONE)
+            memcpy(k->value[first->box[j].tensor], first->box[j].result, (size_t)first->box[j].bytes);
     return RM_OK;
 }
 
@@ -27156,7 +28157,8 @@ RMI_FN rm_result rmi_chk_bwd_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
         uint32_t t = op->out.at[i];
         RMI_TRY(rmi_chk_add(k, f, RMI_CHK_OUT, i, t, g->tensors[t].bytes, k->value[t], RMI_CHK_READ, &f->out[i]));
         f->box[f->out[i]].undeclared = (uint8_t)!rmi_list_has(&p->needs, t);
-        if (rmi_list_has(&op->grad_out, t)) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_DOUT, i, t, g->tensors[t].grad_bytes, k->grad[t], RMI_CHK_READ, &f->dout[i]));
+        if (rmi_list_has(&op->grad_out, t))
+            RMI_TRY(rmi_chk_add(k, f, RMI_CHK_DOUT, i, t, g->tensors[t].grad_bytes, k->grad[t], RMI_CHK_READ, &f->dout[i]));
     }
     if (fm->saved && k->saved[k->form_at[r.id] + r.form]) {
         RMI_TRY(rmi_chk_add(k, f, RMI_CHK_SAVED, 0, RMI_NONE, fm->saved, k->saved[k->form_at[r.id] + r.form], RMI_CHK_READ, &f->saved));
@@ -27168,7 +28170,8 @@ RMI_FN rm_result rmi_chk_bwd_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
         if (!rmi_list_has(&op->grad_in, t) || !rmi_list_has(&p->grads, t)) continue;
         for (j = 0; j < i; j++)
             if (op->in.at[j] == t) f->din[i] = f->din[j];
-        if (f->din[i] == RMI_NONE) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_DIN, i, t, g->tensors[t].grad_bytes, NULL, RMI_CHK_RESULT, &f->din[i]));
+        if (f->din[i] == RMI_NONE)
+            RMI_TRY(rmi_chk_add(k, f, RMI_CHK_DIN, i, t, g->tensors[t].grad_bytes, NULL, RMI_CHK_RESULT, &f->din[i]));
     }
     f->zeroed = (fm->flags & RM_ZERO_GRADS) != 0;
     *out = f;
@@ -27191,7 +28194,12 @@ RMI_FN rm_result rmi_chk_reads(rmi_chk *k, rmi_run r, const rmi_chk_frame *f, co
     char name[320], digits[24];
     rmi_u64_text(b->slot, digits);
     rmi_chk_name(k, b, name);
-    return rmi_chk_found(k, "%s reads %s, which kind '%s' does not declare in %s; add %s%s%s", f->what, name, f->kind, fm->own_parts ? "the part's needs" : "needs", b->role == RMI_CHK_SAVED ? "RM_SAVED" : b->role == RMI_CHK_IN ? "RM_IN(" : "RM_OUT(", b->role == RMI_CHK_SAVED ? "" : digits, b->role == RMI_CHK_SAVED ? "" : ")");
+    return rmi_chk_found(k, "%s reads %s, which kind '%s' does not declare in %s; add %s%s%s", f->what, name, f->kind,
+                         fm->own_parts ? "the part's needs" : "needs",
+                         b->role == RMI_CHK_SAVED ? "RM_SAVED"
+                         : b->role == RMI_CHK_IN  ? "RM_IN("
+                                                  : "RM_OUT(",
+                         b->role == RMI_CHK_SAVED ? "" : digits, b->role == RMI_CHK_SAVED ? "" : ")");
 }
 
 /* Reads of what was not declared: at run time there is nothing; here other bytes, all at once, then one by one. */
@@ -27235,7 +28243,8 @@ RMI_FN int rmi_chk_special(const unsigned char *p, size_t n)
     return 0;
 }
 
-/* Is accum obeyed? Over the gradient itself a sum is twice that, over large numbers about those; writing gives the same both times. */
+/* Is accum obeyed? Over the gradient itself a sum is twice that,
+   over large numbers about those; writing gives the same both times. */
 RMI_FN rm_result rmi_chk_bwd_accum(rmi_chk *k, rmi_chk_frame *f)
 {
     uint32_t i;
@@ -27268,10 +28277,18 @@ RMI_FN rm_result rmi_chk_bwd_accum(rmi_chk *k, rmi_chk_frame *f)
             for (at = 0; at < b->bytes; at += n) {
                 char name[320];
                 n = b->bytes - at < 8 ? (size_t)b->bytes - at : 8;
-                if (rmi_chk_special(b->result + at, n) || memcmp(b->p + at, b->result + at, n) || memcmp(over_own[i] + at, b->result + at, n)) continue;
+                if (rmi_chk_special(b->result + at, n) || memcmp(b->p + at, b->result + at, n) ||
+                    memcmp(over_own[i] + at, b->result + at, n))
+                    continue;
                 rmi_chk_name(k, b, name);
-                if (f->zeroed) return rmi_chk_found(k, "%s writes %s, though kind '%s' declares RM_ZERO_GRADS: that promises to add; add, or drop the flag (first at byte %u)", f->what, name, f->kind, (uint64_t)at);
-                return rmi_chk_found(k, "%s ignores accum: what %s held is lost from byte %u on; add to din[%u] when RM_ADDS(c, %u)", f->what, name, (uint64_t)at, (uint64_t)b->slot, (uint64_t)b->slot);
+                if (f->zeroed)
+                    return rmi_chk_found(
+                        k,
+                        "%s writes %s, though kind '%s' declares RM_ZERO_GRADS: that promises to add; add, or drop the flag (first at byte %u)",
+                        f->what, name, f->kind, (uint64_t)at);
+                return rmi_chk_found(k,
+                                     "%s ignores accum: what %s held is lost from byte %u on; add to din[%u] when RM_ADDS(c, %u)",
+                                     f->what, name, (uint64_t)at, (uint64_t)b->slot, (uint64_t)b->slot);
             }
         }
     }
@@ -27293,7 +28310,9 @@ RMI_FN rm_result rmi_chk_bwd_unwanted(rmi_chk *k, rmi_chk_frame *f)
         rmi_chk_accum(f);
         RMI_TRY(rmi_chk_go(k, f));
         b = rmi_chk_differs(f, &at);
-        if (b) return rmi_chk_found(k, "%s gives other bytes in %s when din[%u] is NULL; compute each gradient on its own", f->what, rmi_chk_name(k, b, name), (uint64_t)f->box[i].slot);
+        if (b)
+            return rmi_chk_found(k, "%s gives other bytes in %s when din[%u] is NULL; compute each gradient on its own", f->what,
+                                 rmi_chk_name(k, b, name), (uint64_t)f->box[i].slot);
     }
     return RM_OK;
 }
@@ -27301,7 +28320,8 @@ RMI_FN rm_result rmi_chk_bwd_unwanted(rmi_chk *k, rmi_chk_frame *f)
 /* Gradients that the executor takes from dout without a call. */
 RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t t)
 {
-    return (rmi_list_has(&op->share, t) || op->view == t) && rmi_list_has(&op->grad_out, op->out.at[0]) && k->g->tensors[t].grad_bytes == k->g->tensors[op->out.at[0]].grad_bytes;
+    return (rmi_list_has(&op->share, t) || op->view == t) && rmi_list_has(&op->grad_out, op->out.at[0]) &&
+           k->g->tensors[t].grad_bytes == k->g->tensors[op->out.at[0]].grad_bytes;
 }
 
 RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
@@ -27311,10 +28331,17 @@ RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
     for (i = 0; i < f->n; i++) {
         const rmi_chk_box *b = &f->box[i];
         char name[320];
-        if (b->role != RMI_CHK_DIN || !rmi_chk_shares(k, op, b->tensor) || !memcmp(b->result, f->box[f->dout[0]].from, (size_t)b->bytes)) continue;
+        if (b->role != RMI_CHK_DIN || !rmi_chk_shares(k, op, b->tensor) ||
+            !memcmp(b->result, f->box[f->dout[0]].from, (size_t)b->bytes))
+            continue;
         rmi_chk_name(k, b, name);
-        if (op->view == b->tensor) return rmi_chk_found(k, "%s computes %s, which must equal dout[0], for kind '%s' is a view; copy dout[0]", f->what, name, f->kind);
-        return rmi_chk_found(k, "%s computes %s, which is not equal to dout[0], though kind '%s' says so in share_grad; drop RM_IN(%u) from share_grad", f->what, name, f->kind, (uint64_t)b->slot);
+        if (op->view == b->tensor)
+            return rmi_chk_found(k, "%s computes %s, which must equal dout[0], for kind '%s' is a view; copy dout[0]", f->what,
+                                 name, f->kind);
+        return rmi_chk_found(
+            k,
+            "%s computes %s, which is not equal to dout[0], though kind '%s' says so in share_grad; drop RM_IN(%u) from share_grad",
+            f->what, name, f->kind, (uint64_t)b->slot);
     }
     return RM_OK;
 }
@@ -27340,7 +28367,11 @@ RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
         RMI_TRY(rmi_chk_go(k, f));
         b = rmi_chk_differs(f, &at);
         i = f->box[to].slot;
-        if (b) return rmi_chk_found(k, "%s gives other bytes in %s when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each element before it is written, or drop that entry", f->what, rmi_chk_name(k, b, name), (uint64_t)i, rmi_chk_name(k, &f->box[from], other), f->kind);
+        if (b)
+            return rmi_chk_found(
+                k,
+                "%s gives other bytes in %s when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each element before it is written, or drop that entry",
+                f->what, rmi_chk_name(k, b, name), (uint64_t)i, rmi_chk_name(k, &f->box[from], other), f->kind);
     }
     return RM_OK;
 }
@@ -27362,7 +28393,10 @@ RMI_FN rm_result rmi_chk_bwd_saved(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
     f->box[f->saved].from = from;
     if (result != RM_OK) return result;
     b = rmi_chk_differs(f, &at);
-    return b ? rmi_chk_found(k, "%s reads bytes of saved that its forward leaves unwritten (%s changes); write all of saved that is read", f->what, rmi_chk_name(k, b, name)) : RM_OK;
+    return b ? rmi_chk_found(
+                   k, "%s reads bytes of saved that its forward leaves unwritten (%s changes); write all of saved that is read",
+                   f->what, rmi_chk_name(k, b, name))
+             : RM_OK;
 }
 
 /* All that can be known of one part of a backward. Its contribution, to nothing, is in the results afterwards. */
@@ -27385,7 +28419,8 @@ RMI_FN rm_result rmi_chk_bwd_others(rmi_chk *k, rmi_run r)
     uint32_t i, p;
     for (i = 0; i < op->n_forms; i++)
         for (p = 0; p < op->forms[i].n_parts; p++) {
-            if (i == r.form || !op->forms[i].forward || !op->forms[i].backward || !rmi_low_part_wanted(op, &op->forms[i].parts[p])) continue;
+            if (i == r.form || !op->forms[i].forward || !op->forms[i].backward || !rmi_low_part_wanted(op, &op->forms[i].parts[p]))
+                continue;
             RMI_TRY(rmi_chk_bwd_frame(k, rmi_low_run(RMI_BWD, r.id, i, p), &f));
             RMI_TRY(rmi_chk_bwd_form(k, rmi_low_run(RMI_BWD, r.id, i, p), f));
         }
@@ -27403,14 +28438,18 @@ RMI_FN rm_result rmi_chk_contribute(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
         f->adds = k->holds;
         rmi_chk_plain(f);
         for (i = 0; i < f->n; i++)
-            if (f->box[i].role == RMI_CHK_DIN && k->holds[f->box[i].tensor]) memcpy(f->box[i].p, k->grad[f->box[i].tensor], (size_t)f->box[i].bytes);
+            if (f->box[i].role == RMI_CHK_DIN && k->holds[f->box[i].tensor])
+                memcpy(f->box[i].p, k->grad[f->box[i].tensor], (size_t)f->box[i].bytes);
         RMI_TRY(rmi_chk_go(k, f));
         rmi_chk_results(f);
     }
     for (i = 0; i < f->n; i++) {
         const rmi_chk_box *b = &f->box[i];
         if (b->role != RMI_CHK_DIN) continue;
-        if (!f->fn && (k->holds[b->tensor] || !rmi_chk_shares(k, op, b->tensor))) return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", f->what, f->kind);
+        if (!f->fn && (k->holds[b->tensor] || !rmi_chk_shares(k, op, b->tensor)))
+            return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT,
+                               "%s has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", f->what,
+                               f->kind);
         memcpy(k->grad[b->tensor], f->fn ? b->result : f->box[f->dout[0]].from, (size_t)b->bytes);
         k->holds[b->tensor] = 1;
         k->on_host[b->tensor] = 0;
@@ -27471,7 +28510,8 @@ RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t t, uint64_t i)
 {
     uint32_t b = rmi_low_buf(k->g, RMI_BUF_GRAD, t);
     double earlier = 0;
-    if (rmi_low_adds_to_earlier(k->p->step) && k->aside.copy_at[b] != RMI_INF) earlier = rmi_chk_load(k, k->aside.copy + (size_t)k->aside.copy_at[b], i);
+    if (rmi_low_adds_to_earlier(k->p->step) && k->aside.copy_at[b] != RMI_INF)
+        earlier = rmi_chk_load(k, k->aside.copy + (size_t)k->aside.copy_at[b], i);
     return rmi_chk_load(k, k->on_host[t] ? k->host[t] : k->grad[t], i) - earlier;
 }
 
@@ -27482,7 +28522,9 @@ RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t t)
     uint64_t n, i;
     double sum = 0;
     uint32_t j, m;
-    if (!k->sample || k->sampled[t] || x->kind != RMI_PARAM || !x->consumers.n || x->grad_bytes != x->bytes || x->bytes % rmi_chk_width(k) || !x->bytes) return;
+    if (!k->sample || k->sampled[t] || x->kind != RMI_PARAM || !x->consumers.n || x->grad_bytes != x->bytes ||
+        x->bytes % rmi_chk_width(k) || !x->bytes)
+        return;
     k->sampled[t] = 1;
     n = x->bytes / rmi_chk_width(k);
     for (i = 0; i < n; i++) sum += rmi_chk_slope_given(k, t, i) * rmi_chk_slope_given(k, t, i);
@@ -27516,7 +28558,8 @@ RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
     f->c.param_bytes = t->bytes;
     f->c.grad_bytes = t->grad_bytes;
     f->c.state_bytes = t->state_bytes;
-    RMI_TRY(rmi_chk_add(k, f, RMI_CHK_GRAD, 0, r.id, t->grad_bytes, host && k->host[r.id] ? k->host[r.id] : k->grad[r.id], reduce ? RMI_CHK_RESULT : RMI_CHK_SCRATCH, &f->grad));
+    RMI_TRY(rmi_chk_add(k, f, RMI_CHK_GRAD, 0, r.id, t->grad_bytes, host && k->host[r.id] ? k->host[r.id] : k->grad[r.id],
+                        reduce ? RMI_CHK_RESULT : RMI_CHK_SCRATCH, &f->grad));
     if (reduce) return RM_OK;
     RMI_TRY(rmi_chk_add(k, f, RMI_CHK_PARAM, 0, r.id, t->bytes, k->value[r.id], RMI_CHK_RESULT, &f->param));
     if (t->state_bytes) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_STATE, 0, r.id, t->state_bytes, k->state[r.id], RMI_CHK_RESULT, &f->state));
@@ -27630,7 +28673,11 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
     k->form = RMI_NEW(&k->mem, uint16_t, g->n_ops);
     k->sampled = RMI_NEW(&k->mem, uint8_t, g->n_tensors);
     if (!k->value || !k->form_at || !k->holds || !k->ran || !k->form || !k->sampled) return RM_ERROR_MEMORY;
-    if (k->d && !(k->sample = RMI_NEW(&k->mem, rmi_chk_sample, rmi_mul(g->n_tensors, k->d->finite_differences) > SIZE_MAX / 64 ? SIZE_MAX / 64 : rmi_mul(g->n_tensors, k->d->finite_differences)))) return RM_ERROR_MEMORY;
+    if (k->d && !(k->sample = RMI_NEW(&k->mem, rmi_chk_sample,
+                                      rmi_mul(g->n_tensors, k->d->finite_differences) > SIZE_MAX / 64
+                                          ? SIZE_MAX / 64
+                                          : rmi_mul(g->n_tensors, k->d->finite_differences))))
+        return RM_ERROR_MEMORY;
     k->grad = k->value + g->n_tensors;
     k->state = k->grad + g->n_tensors;
     k->host = k->state + g->n_tensors;
@@ -27683,7 +28730,11 @@ RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t t, uint32_t what, const unsig
     p = rmi_exe_address(k->x, handle, what, 0, &bytes);
     if (!p) return RM_ERROR_ARGUMENT;
     for (at = 0; at < bytes; at++)
-        if (p[(size_t)at] != want[(size_t)at]) return rmi_chk_found(k, "tensor %s: %s after the planned step differs from that of a step that keeps everything, from byte %u of %u on, though each callback alone keeps its word; look for a callback that remembers something between calls, and report it if there is none", k->g->tensors[t].name, names[what], at, bytes);
+        if (p[(size_t)at] != want[(size_t)at])
+            return rmi_chk_found(
+                k,
+                "tensor %s: %s after the planned step differs from that of a step that keeps everything, from byte %u of %u on, though each callback alone keeps its word; look for a callback that remembers something between calls, and report it if there is none",
+                k->g->tensors[t].name, names[what], at, bytes);
     return RM_OK;
 }
 
@@ -27698,7 +28749,8 @@ RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *s)
     for (i = 0; i < g->n_tensors && r == RM_OK; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (t->is_output || t->kind == RMI_PARAM || t->kind == RMI_CONST) r = rmi_chk_same(k, i, RM_VALUE, k->value[i]);
-        if (r == RM_OK && t->has_grad && rmi_seq_grad_stays(g, k->p->step, i)) r = rmi_chk_same(k, i, RM_GRAD, k->on_host[i] ? k->host[i] : k->grad[i]);
+        if (r == RM_OK && t->has_grad && rmi_seq_grad_stays(g, k->p->step, i))
+            r = rmi_chk_same(k, i, RM_GRAD, k->on_host[i] ? k->host[i] : k->grad[i]);
         if (r == RM_OK && t->kind == RMI_PARAM) r = rmi_chk_same(k, i, RM_STATE, k->state[i]);
     }
     k->x->last = NULL; /* its outputs go when all is put back */
@@ -27744,7 +28796,8 @@ RMI_FN void rmi_chk_rewind(rmi_chk *k, int params)
     uint32_t i;
     for (i = 0; i < k->g->n_tensors; i++) {
         const rmi_tensor *t = &k->g->tensors[i];
-        if ((t->kind == RMI_CONST || (params && t->kind == RMI_PARAM)) && k->aside.copy_at[i] != RMI_INF) memcpy(k->value[i], k->aside.copy + (size_t)k->aside.copy_at[i], (size_t)t->bytes);
+        if ((t->kind == RMI_CONST || (params && t->kind == RMI_PARAM)) && k->aside.copy_at[i] != RMI_INF)
+            memcpy(k->value[i], k->aside.copy + (size_t)k->aside.copy_at[i], (size_t)t->bytes);
     }
 }
 
@@ -27771,7 +28824,10 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
         if (f->c.ws_bytes && !f->c.ws) return RM_ERROR_MEMORY;
         code = f->fn(&f->c);
         rmi_chk_forget(k);
-        if (code) return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "op %s: its forward returned %s%u after a param was changed a little; the check was stopped there", op->name, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+        if (code)
+            return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK,
+                               "op %s: its forward returned %s%u after a param was changed a little; the check was stopped there",
+                               op->name, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
     }
     *loss = rmi_chk_load(k, k->value[k->d->loss.id - 1], 0);
     return RM_OK;
@@ -27816,7 +28872,11 @@ RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t t, const rmi_chk_sample *s
     }
     /* a loss that curves so much that two steps disagree says nothing of the gradient */
     if (rmi_chk_abs(first - finer) > tol * (rmi_chk_abs(first) + rmi_chk_abs(finer)) / 2 + coarse_noise) return RM_OK;
-    return rmi_chk_found(k, "param %s: element %s of its gradient is %s, but the loss changes by %s for each unit of it (epsilon %s); correct the backward of op %s, or one between it and the loss", g->tensors[t].name, rmi_u64_text(s->at, digits), rmi_chk_number(s->gradient, given), rmi_chk_number(first, found), rmi_chk_number(eps, width), g->ops[g->tensors[t].consumers.at[g->tensors[t].consumers.n - 1]].name);
+    return rmi_chk_found(
+        k,
+        "param %s: element %s of its gradient is %s, but the loss changes by %s for each unit of it (epsilon %s); correct the backward of op %s, or one between it and the loss",
+        g->tensors[t].name, rmi_u64_text(s->at, digits), rmi_chk_number(s->gradient, given), rmi_chk_number(first, found),
+        rmi_chk_number(eps, width), g->ops[g->tensors[t].consumers.at[g->tensors[t].consumers.n - 1]].name);
 }
 
 RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t t, int all)
@@ -27856,10 +28916,19 @@ RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
     const rm_check_desc *d = k->d;
     rmi_error *err = &k->x->err;
     if (!d) return RM_OK;
-    if (kind == RM_FORWARD) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.finite_differences: a step of kind RM_FORWARD has no gradients; take RM_SINGLE, or 0 differences");
-    if (d->dtype > RM_F64) return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not", (uint64_t)d->dtype);
-    if (!d->loss.id || d->loss.id > k->g->n_tensors || !k->g->tensors[d->loss.id - 1].is_output || k->g->tensors[d->loss.id - 1].bytes != rmi_chk_width(k))
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.loss: %s is not a declared output of one element (%u bytes); pass the loss, and declare it with rm_output_add", d->loss.id && d->loss.id <= k->g->n_tensors ? k->g->tensors[d->loss.id - 1].name : "none", rmi_chk_width(k));
+    if (kind == RM_FORWARD)
+        return rmi_err_set(
+            err, RM_ERROR_ARGUMENT,
+            "rm_check_desc.finite_differences: a step of kind RM_FORWARD has no gradients; take RM_SINGLE, or 0 differences");
+    if (d->dtype > RM_F64)
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
+                           (uint64_t)d->dtype);
+    if (!d->loss.id || d->loss.id > k->g->n_tensors || !k->g->tensors[d->loss.id - 1].is_output ||
+        k->g->tensors[d->loss.id - 1].bytes != rmi_chk_width(k))
+        return rmi_err_set(
+            err, RM_ERROR_ARGUMENT,
+            "rm_check_desc.loss: %s is not a declared output of one element (%u bytes); pass the loss, and declare it with rm_output_add",
+            d->loss.id && d->loss.id <= k->g->n_tensors ? k->g->tensors[d->loss.id - 1].name : "none", rmi_chk_width(k));
     return RM_OK;
 }
 
@@ -27867,10 +28936,15 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
 {
     rm_exec *x = k->x;
     uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i, at = 0;
-    if (x->d.backend) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_check: it looks at host memory; check an executor without rm_exec_desc.backend");
+    if (x->d.backend)
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                           "rm_exec_check: it looks at host memory; check an executor without rm_exec_desc.backend");
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) k->p = &x->p->prog[at = i];
-    if (!k->p) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_check: the plan has no program for step kind %u; name it in rm_plan_desc.steps", (uint64_t)kind);
+    if (!k->p)
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                           "rm_exec_check: the plan has no program for step kind %u; name it in rm_plan_desc.steps",
+                           (uint64_t)kind);
     RMI_TRY(rmi_exe_bound(x, &x->prog[at]));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
@@ -27986,7 +29060,8 @@ RMDEF rm_tensor rm_const_add(rm_graph *g, const char *name, uint64_t bytes, uint
 RMDEF rm_tensor rm_param_add(rm_graph *g, const rm_param_desc *desc)
 {
     if (!desc) {
-        if (rmi_graph_open(g, "rm_param_add")) rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
+        if (rmi_graph_open(g, "rm_param_add"))
+            rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
         return rmi_handle(RMI_NONE);
     }
     return rmi_handle(rmi_graph_add_param(g, desc));
@@ -27995,7 +29070,8 @@ RMDEF rm_tensor rm_param_add(rm_graph *g, const rm_param_desc *desc)
 RMDEF rm_tensor rm_op_add(rm_graph *g, const rm_kind *kind, const rm_op_desc *desc)
 {
     if (!kind || !desc) {
-        if (rmi_graph_open(g, "rm_op_add")) rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
+        if (rmi_graph_open(g, "rm_op_add"))
+            rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
         return rmi_handle(RMI_NONE);
     }
     return rmi_handle(rmi_graph_add_op(g, kind, desc));
@@ -28018,7 +29094,8 @@ RMDEF void rm_variant_add(rm_graph *g, rm_tensor t, const rm_kind *kind, const r
     rm_op_desc same;
     memset((void *)&same, 0, sizeof same);
     if (kind) rmi_graph_add_variant(g, t, kind, desc ? desc : &same);
-    else if (rmi_graph_open(g, "rm_variant_add")) rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that implements it");
+    else if (rmi_graph_open(g, "rm_variant_add"))
+        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that implements it");
 }
 
 /* An activation of an open graph, or an error in the name of `what`. */
@@ -28026,7 +29103,8 @@ RMI_FN rmi_tensor *rmi_activation(rm_graph *g, rm_tensor t, const char *what)
 {
     if (!rmi_graph_open(g, what)) return NULL;
     if (!t.id || t.id > g->n_tensors || g->tensors[t.id - 1].kind != RMI_ACT) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "%s: %s is no activation; pass what RM_OP returned", what, !t.id || t.id > g->n_tensors ? "none" : g->tensors[t.id - 1].name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "%s: %s is no activation; pass what RM_OP returned", what,
+                       !t.id || t.id > g->n_tensors ? "none" : g->tensors[t.id - 1].name);
         return NULL;
     }
     return &g->tensors[t.id - 1];
@@ -28057,8 +29135,10 @@ RMDEF void rm_barrier_add(rm_graph *g, const char *name, rm_fn fn, void *user, u
     if (!rmi_graph_open(g, "rm_barrier_add")) return;
     rmi_graph_full_name(g, name, "barrier", g->n_barriers, full);
     for (i = 0; i < g->n_barriers; i++)
-        if (!strcmp(g->barriers[i].name, full)) rmi_graph_fail(g, RM_ERROR_GRAPH, "barrier %s: declared twice; give the second another name", full);
-    if (!rmi_graph_name_ok(full) || (ns > RMI_MAX && ns != RM_FREE_NS)) rmi_graph_fail(g, RM_ERROR_GRAPH, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
+        if (!strcmp(g->barriers[i].name, full))
+            rmi_graph_fail(g, RM_ERROR_GRAPH, "barrier %s: declared twice; give the second another name", full);
+    if (!rmi_graph_name_ok(full) || (ns > RMI_MAX && ns != RM_FREE_NS))
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
     if (g->sticky.result != RM_OK) return;
     if (!rmi_arena_grow(&g->mem, (void **)&g->barriers, &g->cap_barriers, (size_t)g->n_barriers + 1, sizeof(rmi_barrier))) {
         rmi_graph_memory(g);
@@ -28089,8 +29169,12 @@ RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t laten
 {
     if (!g || g->sticky.result != RM_OK) return;
     if ((g->has_link && !g->sealed) || !h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX || add > RMI_MAX) {
-        if (!h2d || !d2h) rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: %s is 0; give bytes a second, or declare no link", !h2d ? "h2d" : "d2h");
-        else rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes a second, once");
+        if (!h2d || !d2h)
+            rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: %s is 0; give bytes a second, or declare no link",
+                           !h2d ? "h2d" : "d2h");
+        else
+            rmi_graph_fail(g, RM_ERROR_GRAPH,
+                           "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes a second, once");
         return;
     }
     g->has_link = 1; /* hashed stays: a link says how fast copies are, and plans still belong to the text that was read */
@@ -28106,8 +29190,14 @@ RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name)
 {
     return rmi_handle(g && tensor_name ? rmi_graph_lookup(g, &g->tensor_map, tensor_name) : RMI_NONE);
 }
-RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t) { return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].name : ""; }
-RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t) { return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].bytes : 0; }
+RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t)
+{
+    return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].name : "";
+}
+RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t)
+{
+    return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].bytes : 0;
+}
 
 RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_desc *desc, rm_graph **out)
 {
@@ -28201,13 +29291,18 @@ RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write
     rmi_sink s;
     if (!p) return RM_ERROR_ARGUMENT;
     if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: write is NULL; pass a function that takes the text");
-    if (p->live_only) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: the plan counts live bytes and has no addresses to write; plan without rm_plan_desc.live_only");
+    if (p->live_only)
+        return rmi_err_set(
+            &p->g->last, RM_ERROR_ARGUMENT,
+            "rm_plan_write: the plan counts live bytes and has no addresses to write; plan without rm_plan_desc.live_only");
     prog = rmi_plan_program(p, step, NULL);
     if (!prog) return RM_ERROR_ARGUMENT;
     s.write = write;
     s.user = user;
     s.failed = 0;
-    return rmi_txt_write_program(p->g, prog, &s) == RM_OK ? RM_OK : rmi_err_set(&p->g->last, RM_ERROR_WRITE, "plan: the sink took no more text");
+    return rmi_txt_write_program(p->g, prog, &s) == RM_OK
+               ? RM_OK
+               : rmi_err_set(&p->g->last, RM_ERROR_WRITE, "plan: the sink took no more text");
 }
 
 RMDEF rm_result rm_plan_read(rm_graph *g, const char *text, size_t length, rm_plan **out)
@@ -28238,8 +29333,13 @@ RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, vo
     uint32_t index = 0;
     if (!p) return RM_ERROR_ARGUMENT;
     if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: write is NULL; pass a function that takes the text", names[what]);
-    if (what && p->live_only) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to show; plan without rm_plan_desc.live_only", names[what]);
-    if (!what && (!t.id || t.id > p->g->n_tensors)) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
+    if (what && p->live_only)
+        return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
+                           "%s: the plan counts live bytes and has no addresses to show; plan without rm_plan_desc.live_only",
+                           names[what]);
+    if (!what && (!t.id || t.id > p->g->n_tensors))
+        return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
+                           "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
     prog = rmi_plan_program(p, step, &index);
     if (!prog) return RM_ERROR_ARGUMENT;
     s.write = write;
@@ -28248,10 +29348,17 @@ RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, vo
     return rmi_vue_look(p, index, &s, what, t.id - 1, names[what]);
 }
 RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user) { return rmi_look(p, 0, write, user, 0, t); }
-RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user) { return rmi_look(p, step, write, user, 1, rmi_handle(RMI_NONE)); }
-RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, void *user) { return rmi_look(p, step, write, user, 2, rmi_handle(RMI_NONE)); }
+RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
+{
+    return rmi_look(p, step, write, user, 1, rmi_handle(RMI_NONE));
+}
+RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
+{
+    return rmi_look(p, step, write, user, 2, rmi_handle(RMI_NONE));
+}
 
-RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity, uint64_t *height, uint64_t *bound)
+RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
+                         uint64_t *height, uint64_t *bound)
 {
     rmi_arena mem = rmi_arena_make(hooks);
     rmi_plc_info info;
@@ -28274,9 +29381,15 @@ RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **o
     return rmi_exe_create(p, desc, out);
 }
 RMDEF void rm_exec_destroy(rm_exec *x) { rmi_exe_free(x); }
-RMDEF const char *rm_exec_error(const rm_exec *x) { return x ? x->err.text : "the executor is NULL: rm_exec_create failed, see rm_graph_error"; }
+RMDEF const char *rm_exec_error(const rm_exec *x)
+{
+    return x ? x->err.text : "the executor is NULL: rm_exec_create failed, see rm_graph_error";
+}
 
-RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory) { return x ? rmi_exe_bind(x, t, what, memory) : RM_ERROR_ARGUMENT; }
+RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory)
+{
+    return x ? rmi_exe_bind(x, t, what, memory) : RM_ERROR_ARGUMENT;
+}
 
 RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes)
 {
@@ -28314,7 +29427,9 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
     if (rmi_exe_drain(x) != RM_OK) return NULL;
     p = rmi_exe_address(x, t, what, input, &bytes);
     if (p && rmi_exe_twice(x, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1))) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the same: use rm_exec_write and rm_exec_read", x->g->tensors[t.id - 1].name);
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                    "%s persists on the device and in host memory, both the same: use rm_exec_write and rm_exec_read",
+                    x->g->tensors[t.id - 1].name);
         return NULL;
     }
     if (p && input) x->stale[x->g->tensors[t.id - 1].root] = 0; /* it was asked for to be written */
@@ -28349,12 +29464,20 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p)
 {
     if (!x) return RM_ERROR_ARGUMENT;
-    return p ? rmi_exe_replan_anyhow(x, p) : rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_replan: the plan is NULL; rm_plan_create failed, see rm_graph_error");
+    return p ? rmi_exe_replan_anyhow(x, p)
+             : rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                           "rm_exec_replan: the plan is NULL; rm_plan_create failed, see rm_graph_error");
 }
 
-RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats) { return x ? rmi_exe_profile_run(x, s, repeats) : RM_ERROR_ARGUMENT; }
+RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats)
+{
+    return x ? rmi_exe_profile_run(x, s, repeats) : RM_ERROR_ARGUMENT;
+}
 
-RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc) { return x ? rmi_chk_run(x, s, desc) : RM_ERROR_ARGUMENT; }
+RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc)
+{
+    return x ? rmi_chk_run(x, s, desc) : RM_ERROR_ARGUMENT;
+}
 
 RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info)
 {
