@@ -139,7 +139,7 @@ int main(void)
         EXPECT(all >= free_of && all <= free_of + serial, "a step with reductions, and without");
         hidden += all < free_of + serial / 2;
         least = a.min_bytes;
-        EXPECT(a.min_bytes == b.min_bytes, "reductions take no memory");
+        EXPECT(a.keep_all_bytes == b.keep_all_bytes, "reductions take no memory");
         for (i = 0; i < 4; i++) {
             budget = least + (a.keep_all_bytes - least) * i / 3;
             with = planned(g, budget, &a);
