@@ -18262,7 +18262,7 @@ RMI_RARE rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
         }
         k = rmi_low_buf(g, RMI_BUF_SAVED, i);
         if (read[k]) rmi_off_put_item(s, shape, k, i, 0x4000);
-        else if (!m->fixed[k]) m->mode[k] = RMI_OFF_AGAIN;
+        else if (!m->fixed[k] && m->room[k]) m->mode[k] = RMI_OFF_AGAIN; /* a backward may say that it reads what has no bytes */
     }
     for (i = 0; i < g->n_tensors; i++) {
         uint32_t op = g->tensors[i].reader, slot = 0, grad = rmi_low_buf(g, RMI_BUF_GRAD, i), state = rmi_low_buf(g, RMI_BUF_STATE, i);

@@ -281,8 +281,8 @@ int main(int argc, char **argv)
     {
         rg_text t = {0};
         encoder_decoder(&t, 8);
-        for (i = 35; i <= 45; i += 5) hint(&t, first, 10, (uint32_t)i); /* where exactly is luck */
-        if (!helped) failed++, printf("blocks around layers help nowhere\n");
+        for (helped = 0, i = 35; i <= 45; i += 5) hint(&t, first, 10, (uint32_t)i);
+        if (helped < 2) failed++, printf("blocks around layers hardly help\n");
         free(t.data);
     }
     if (late) failed++, printf("%lu of %lu points take longer than promised\n", late, points);

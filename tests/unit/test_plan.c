@@ -866,8 +866,42 @@ static void little(void)
     EXPECT(steps < once / 100 * 101, "evictions in steps cost no more than at once");
 }
 
+/* A backward that declares nothing of what it reads, of an op that saves nothing, reads inputs and outputs: with copies, too, that
+   is the same as declaring just these. */
+static void nothing_saved(void)
+{
+    static const char *const presets[] = {"stream", "link", "offmate"};
+    uint64_t ns[2], again[2];
+    unsigned which, k, percent;
+    for (which = 0; which < 3; which++)
+        for (percent = which < 2 ? 90 : 40; percent <= 110; percent += 10) {
+            for (k = 0; k < 2; k++) {
+                rm_kind op = {.name = "op", .needs = k ? RM_IN(0) | RM_IN(1) | RM_OUT(0) : 0}, end = {.name = "end", .needs = RM_IN(0)};
+                rm_graph *g = rm_graph_create(NULL);
+                rm_tensor x = rm_input_add(g, "x", 1 << 20, 0);
+                rm_plan_desc d = {.preset = presets[which], .device_bytes = 0, .host_bytes = 1u << 30, .steps = RM_FIRST | RM_LAST};
+                rm_plan_info info;
+                rm_plan *p = NULL;
+                unsigned i;
+                for (i = 0; i < 10; i++) {
+                    rm_tensor w = RM_PARAM(g, .bytes = 1 << 18, .update_ns = 1000);
+                    x = RM_OP(g, &op, .in = {x, w}, .out = {1 << 20}, .fwd_ns = 100000 + 1000 * i, .bwd_ns = 200000);
+                }
+                rm_output_add(g, RM_OP(g, &end, .in = {x}, .out = {4}, .fwd_ns = 1000, .bwd_ns = 1000));
+                rm_graph_link(g, 20000000000u, 20000000000u, 1000, 0);
+                d.device_bytes = (uint64_t)percent * ((11u << 20) + (5u << 20)) / 100;
+                ns[k] = again[k] = 0;
+                if (EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g)) && EXPECT(!rm_plan_get_info(p, RM_FIRST, &info), "")) ns[k] = info.time_ns, again[k] = info.recomputed_ns;
+                rm_plan_destroy(p);
+                rm_graph_destroy(g);
+            }
+            EXPECT(ns[0] == ns[1] && again[0] == again[1], presets[which]);
+        }
+}
+
 int main(void)
 {
+    nothing_saved();
     quotients();
     looking();
     words();
