@@ -19832,19 +19832,23 @@ RMI_COLD size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *r
     return put;
 }
 
-/* Does each of n runs read what some run before it has made? A group whose backward keeps what takes no bytes may not have run. */
+/* Does each of n runs read what some run before it has made, and no param that its update has changed? A group whose backward keeps
+   what takes no bytes may not have run; one that makes an output once more, at the end, may have its weights updated by then.
+   ran: scratch, ops and tensors. */
 RMI_COLD int rmi_plan_all_made(const rm_graph *g, uint8_t *ran, const rmi_run *runs, size_t n)
 {
+    uint8_t *changed = ran + g->n_ops;
     size_t i;
     uint32_t e, m;
-    memset(ran, 0, g->n_ops);
+    memset(ran, 0, (size_t)g->n_ops + g->n_tensors);
     for (i = 0; i < n; i++) {
         const rmi_list *l = runs[i].way == RMI_FWD   ? &g->ops[runs[i].id].in
                             : runs[i].way == RMI_BWD ? &rmi_low_part(g, runs[i])->needs
                                                      : NULL;
         for (e = 0; l && e < l->n; e++)
-            if ((m = g->tensors[l->at[e]].maker) != RMI_NONE && !ran[m]) return 0;
+            if (((m = g->tensors[l->at[e]].maker) != RMI_NONE && !ran[m]) || changed[g->tensors[l->at[e]].root]) return 0;
         if (runs[i].way == RMI_FWD) ran[runs[i].id] = 1;
+        if (runs[i].way == RMI_OPT || runs[i].way == RMI_OPT_HOST) changed[runs[i].id] = 1;
     }
     return 1;
 }
@@ -19855,7 +19859,7 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_ru
 {
     const rm_graph *g = b->g;
     size_t room = g->n_ops, i, from, backwards = 0, updates = 0, wanted;
-    uint8_t *ran = RMI_NEW(mem, uint8_t, g->n_ops);
+    uint8_t *ran = RMI_NEW(mem, uint8_t, (size_t)g->n_ops + g->n_tensors);
     rmi_chn_option same;
     rmi_run *r;
     uint32_t k, done = RMI_NONE;
