@@ -616,6 +616,7 @@ typedef struct rm_plan_info {
 #define RM_NO_VARIANTS 2u  /* every op as declared */
 #define RM_NO_REORDER 4u   /* ops run for the first time in the order of declaration, backwards in reverse */
 #define RM_NO_INPLACE 8u   /* no output over an input, no gradient over dead bytes (rm_kind.inplace, over) */
+#define RM_NO_MERGE 16u    /* micro-steps add gradients of params on the device, never in host memory: no bit is rounded otherwise */
 
 /* What the planner does: start from a preset (rm_config_preset) and change what you like. A plain struct: it owns nothing. */
 typedef struct rm_config {
@@ -810,7 +811,7 @@ typedef struct rm_exec_desc {
     rm_fn reduce RM_ZERO;              /* reduction of c->grad over ranks, for params
                                           that are reduced. NULL: one rank, nothing to do */
     void *reduce_user RM_ZERO;         /* c->user of reduce */
-    /* host additions of plans that merge */
+    /* dst += src in host memory: gradients of micro-steps, in plans with copies. RM_NO_MERGE: plans without it */
     void (*add)(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user) RM_ZERO;
     void *add_user RM_ZERO;
     rm_allocator allocator RM_ZERO;    /* of the executor's own tables and, on the host backend, of both memories */
@@ -1588,6 +1589,7 @@ struct rm_graph {
     rmi_link link;
     uint8_t has_link, any_order, sealed, estimated;
     uint8_t fixed_order; /* of the planner's copy: first runs in the order of declaration, backwards in reverse */
+    uint8_t no_merge;  /* of the planner's copy: gradients are not added in host memory */
     uint32_t *open;    /* stack of open blocks: index of their begin mark */
     size_t n_open, cap_open;
     char *prefix;      /* "h[3]/" of the open blocks */
@@ -17183,7 +17185,7 @@ RMI_INLINE int rmi_off_stays(const rmi_off_model *m, uint32_t b, rmi_buf_kind ki
 /* Does the gradient of param w get its earlier contributions in host memory (else they come to the device first)? */
 RMI_FN int rmi_off_merges(const rmi_off_model *m, uint32_t w)
 {
-    if (!rmi_low_adds_to_earlier(m->step)) return 0;
+    if (!rmi_low_adds_to_earlier(m->step) || m->g->no_merge) return 0;
     return m->step == RM_MIDDLE || (m->g->tensors[w].reduce == RMI_INF && m->host_update[w]);
 }
 
@@ -18930,7 +18932,7 @@ RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
 {
     size_t i;
     if (c->passes >> 11) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
-    if (c->off >> 4) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
+    if (c->off >> 5) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
     if (c->work > RMI_MAX) return "work is not below 2^62";
     for (i = 0; i < sizeof c->name && c->name[i]; i++) {}
     if (i == sizeof c->name || (i && !rmi_graph_name_ok(c->name))) return "name is no name: up to 31 of A-Z a-z 0-9 _ . / - [ ]";
@@ -21714,6 +21716,7 @@ RMI_FN rm_graph *rmi_plan_ablate(rmi_arena *mem, rm_graph *g, uint32_t off)
     *v = *g;
     v->ops = ops;
     v->fixed_order = (off & RM_NO_REORDER) != 0;
+    v->no_merge = (off & RM_NO_MERGE) != 0;
     for (i = 0; i < g->n_ops; i++) {
         ops[i] = g->ops[i];
         if (off & RM_NO_VARIANTS) ops[i].n_forms = 1;
@@ -23584,7 +23587,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
 /* --- configurations */
 static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds",  "chain",   "search", "options",
                                              "stream",   "link",   "blocks", "offload", "groups", NULL};
-static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", NULL};
+static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", "merge", NULL};
 
 /* A list of words of `names`, as bits. */
 RMI_FN rm_result rmi_txt_bits(rmi_txt *t, rmi_txt_slice value, const char *const *names, const char *expected, uint32_t *out)
@@ -23652,7 +23655,7 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
         return rmi_txt_bits(t, value, rmi_txt_passes,
                             "passes=none, or some of segments,greedy,kinds,chain,search,options,stream,link,blocks,offload,groups",
                             &c->passes);
-    case 3: return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace", &c->off);
+    case 3: return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace,merge", &c->off);
     case 4: return rmi_txt_u32(t, value, &c->segment);
     case 5: return rmi_txt_u32(t, value, &c->group);
     case 6: return rmi_txt_u32(t, value, &c->gap_ppm);
@@ -26050,7 +26053,7 @@ RMI_FN rm_result rmi_exe_callbacks(const rm_exec *x, rmi_error *err)
                                    g->tensors[op->run.id].name);
             if (op->what == RMI_EXE_ADD && !x->d.add)
                 return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                                   "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add",
+                                   "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
                                    g->tensors[op->param].name);
             if (op->what != RMI_EXE_CALL || op->fn) continue;
             if (op->run.way == RMI_FWD)

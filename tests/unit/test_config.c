@@ -54,7 +54,7 @@ static void list(void)
     EXPECT(rm_config_preset("best", &c) == RM_ERROR_ARGUMENT && rm_config_preset("sqrt", NULL) == RM_ERROR_ARGUMENT);
     memset(&c, 0, sizeof c);
     there_and_back(&c);
-    c.off = 15, c.passes = 31, c.segment = c.group = c.gap_ppm = UINT32_MAX, c.work = RMI_MAX;
+    c.off = 31, c.passes = 31, c.segment = c.group = c.gap_ppm = UINT32_MAX, c.work = RMI_MAX;
     memset(c.kinds, '*', 255);
     memset(c.name, 'n', 31);
     there_and_back(&c);
@@ -180,7 +180,7 @@ static void switches(void)
     EXPECT(plan(&c, 0, &p, &f) == RM_OK && f.time_ns >= all.time_ns && f.bound_ns >= all.bound_ns);
     c.off = RM_NO_INPLACE | RM_NO_REORDER;
     EXPECT(plan(&c, tight, &p, &f) == RM_OK && f.time_ns >= f.bound_ns);
-    c.off = 16;
+    c.off = 32;
     EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);
     c.off = 0, c.passes = 1u << 20;
     EXPECT(plan(&c, 0, &p, &f) == RM_ERROR_ARGUMENT);

@@ -928,8 +928,43 @@ static void outputs_again(void)
     rm_graph_destroy(g);
 }
 
+/* RM_NO_MERGE: gradients of micro-steps come to the device to be added to. */
+static void merges(void)
+{
+    static const char *const presets[] = {"stream", "offmate"};
+    unsigned i, off, which, found[2] = {0, 0};
+    rm_kind op = {.name = "op", .needs = RM_IN(0) | RM_IN(1)};
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor x = rm_input_add(g, "x", 1 << 16, 0);
+    for (i = 0; i < 6; i++)
+        x = RM_OP(g, &op, .in = {x, RM_PARAM(g, .bytes = 1 << 18, .state_bytes = 1 << 19, .update_ns = 1000, .update_host_ns = 9000)},
+                  .out = {i < 5 ? 1 << 16 : 4}, .fwd_ns = 100000, .bwd_ns = 200000);
+    rm_output_add(g, x);
+    rm_graph_link(g, 20000000000u, 20000000000u, 1000, 0);
+    for (which = 0; which < 2; which++)
+        for (off = 0; off < 2; off++) {
+            rm_config c;
+            rm_plan *p = NULL;
+            rm_plan_desc d = {.device_bytes = 2000000, .host_bytes = 1u << 30, .steps = RM_FIRST | RM_MIDDLE | RM_LAST, .config = &c};
+            tm_text t = {0};
+            EXPECT(!rm_config_preset(presets[which], &c), "");
+            c.off = off ? RM_NO_MERGE : 0;
+            if (EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g)))
+                for (i = RM_FIRST; i <= RM_LAST; i *= 2) {
+                    t.n = 0;
+                    EXPECT(!rm_plan_write(p, i, tm_sink, &t), "");
+                    found[off] += strstr(t.s, "\nmerge ") != NULL;
+                }
+            tm_clear(&t);
+            rm_plan_destroy(p);
+        }
+    EXPECT(found[0] && !found[1], "sums in host memory, and none where they are switched off");
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
+    merges();
     outputs_again();
     nothing_saved();
     quotients();
