@@ -289,7 +289,7 @@ typedef struct rm_exec rm_exec;   /* memory and callbacks bound to a plan: runs 
 
 /* A tensor of a graph. {0} is "none": returned after an error, and passing it on does no harm (the first error sticks). */
 typedef struct rm_tensor {
-    uint32_t id;
+    uint64_t id; /* its number, from 1 on; above bit 32 a mark of the graph that gave it: another graph's is an error (no mark: of any) */
 } rm_tensor;
 
 /* Both functions or neither (then RM_MALLOC, RM_FREE). alloc returns NULL when memory is out, else 16-byte aligned bytes. */
@@ -466,7 +466,7 @@ RMDEF rm_result rm_graph_result(const rm_graph *g);
 #define RM_EMPTY UINT64_MAX /* really zero bytes, where 0 means a default */
 #define RM_FREE_NS UINT64_MAX /* really no time, where 0 means "to be measured" */
 
-/* Given at every step (rm_exec_write before rm_exec_step). flags: RM_INPUT_GRAD: its gradient is wanted; RM_EXTERNAL;
+/* Given at every step (rm_exec_write before rm_exec_step). bytes: 0 is an error, RM_EMPTY means it. flags: RM_INPUT_GRAD: its gradient is wanted; RM_EXTERNAL;
    RM_STAYS: it is on the device until its last use, never in host memory. */
 #define RM_INPUT_GRAD 256u
 RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags);
@@ -477,7 +477,7 @@ RMDEF rm_tensor rm_const_add(rm_graph *g, const char *name, uint64_t bytes, uint
 #define RM_FROZEN 512u
 typedef struct rm_param_desc {
     const char *name RM_ZERO;      /* NULL: "param" and a number */
-    uint64_t bytes RM_ZERO;
+    uint64_t bytes RM_ZERO;        /* must be given; RM_EMPTY: none */
     uint64_t grad_bytes RM_ZERO;   /* 0: as bytes; RM_EMPTY: none */
     uint64_t state_bytes RM_ZERO;  /* optimizer state */
     rm_fn update RM_ZERO;          /* on the device; NULL, and update_host NULL: the caller updates after the step */
@@ -1718,7 +1718,9 @@ RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op
     }
     slot = rmi_graph_map_slot(g, &g->tensor_map, name, strlen(name));
     if (*slot) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "tensor %s: declared twice; give the second another name", name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH,
+                       of ? "op %s: a tensor has this name, which the op's output takes, too; give one of them another name"
+                          : "tensor %s: declared twice; give the second another name", name);
         return RMI_NONE;
     }
     if (bytes > RMI_MAX) {
@@ -2051,6 +2053,25 @@ RMI_FN const char *rmi_graph_kind_name(rm_graph *g, const char *name)
     return *seen;
 }
 
+/* --- handles: a tensor's number + 1, and above bit 32 a mark of its graph */
+
+RMI_FN uint32_t rmi_graph_tag(const rm_graph *g) { return (uint32_t)((uintptr_t)g >> 4) | 1; }
+
+RMI_FN rm_tensor rmi_graph_handle(const rm_graph *g, uint32_t id)
+{
+    rm_tensor t;
+    t.id = id == RMI_NONE ? 0 : (uint64_t)rmi_graph_tag(g) << 32 | (id + 1);
+    return t;
+}
+
+RMI_FN uint32_t rmi_graph_index(rm_tensor t) { return (uint32_t)(t.id & UINT32_MAX) - 1; }
+
+/* Is t a tensor of g? */
+RMI_FN int rmi_graph_has(const rm_graph *g, rm_tensor t)
+{
+    return rmi_graph_index(t) < g->n_tensors && (!(t.id >> 32) || t.id >> 32 == rmi_graph_tag(g));
+}
+
 /* May the builder go on? After an error it does nothing; after the first plan it is closed. */
 RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
 {
@@ -2097,6 +2118,10 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
     rmi_graph_full_name(g, name, word, g->n_tensors, full);
     if (flags & ~allowed) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "%s %s: a flag that means nothing there; see the declaration of rm_%s_add", word, full, word);
+        return RMI_NONE;
+    }
+    if (!bytes) {
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
         return RMI_NONE;
     }
     t = rmi_graph_new_tensor(g, full, NULL, kind, bytes == RM_EMPTY ? 0 : bytes);
@@ -2158,15 +2183,15 @@ RMI_FN int rmi_graph_op_inputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d)
         }
     if (!rmi_graph_new_list(g, &op->in, n + d->more_in_count)) return 0;
     for (i = 0; i < n + d->more_in_count; i++) {
-        uint32_t id = i < n ? d->in[i].id : d->more_in[i - n].id;
-        if (!id || id > g->n_tensors) {
+        rm_tensor t = i < n ? d->in[i] : d->more_in[i - n];
+        if (!rmi_graph_has(g, t)) {
             rmi_graph_fail(
                 g, RM_ERROR_GRAPH,
                 "op %s: input %u is none or of another graph; pass the tensor that an earlier call on this graph returned",
                 op->name, (uint64_t)i);
             return 0;
         }
-        rmi_list_put(&op->in, id - 1);
+        rmi_list_put(&op->in, rmi_graph_index(t));
     }
     return 1;
 }
@@ -2265,11 +2290,11 @@ RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, co
     uint32_t op;
     rmi_form *f;
     if (!rmi_graph_open(g, "rm_variant_add")) return;
-    if (!t.id || t.id > g->n_tensors || g->tensors[t.id - 1].maker == RMI_NONE) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_variant_add: the tensor is none or no op makes it; pass an op's output");
+    if (!rmi_graph_has(g, t) || g->tensors[rmi_graph_index(t)].maker == RMI_NONE) {
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's output");
         return;
     }
-    op = g->tensors[t.id - 1].maker;
+    op = g->tensors[rmi_graph_index(t)].maker;
     if (!k->name || !rmi_graph_name_ok(k->name) || rmi_graph_find_form(&g->ops[op], k->name, strlen(k->name)) != RMI_NONE) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set rm_kind.name",
                        g->ops[op].name, k->name ? k->name : "");
@@ -25414,6 +25439,10 @@ RMI_FN int rmi_exe_thr_reserve(void *user, uint32_t events, uint32_t calls)
 RMI_FN rm_result rmi_exe_threads(rm_exec *x, rmi_error *err)
 {
     if (!x->d.threads) return RM_OK;
+    if (x->d.threads > 1)
+        return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                           "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives each lane its own, 0 none",
+                           (uint64_t)x->d.threads);
 #if defined(ROCKMATE_THREADS)
     x->thr = rmi_thr_make(&x->mem.hooks, x->d.h2d, x->d.d2h, x->d.latency_ns);
     if (!x->thr) return rmi_err_memory(err);
@@ -26449,11 +26478,9 @@ RMI_FN int rmi_exe_lane_call(void *arg)
     rmi_exe_op *op = (rmi_exe_op *)arg;
     rm_exec *x = op->x;
     rmi_exe_turn *turn = &x->turn[op->lane];
-    rm_tensor t;
     if (turn->failed) return 0; /* told already */
     if (op->what == RMI_EXE_ADD) {
-        t.id = op->param + 1;
-        x->d.add(op->dst, op->src, op->bytes, t, x->d.add_user);
+        x->d.add(op->dst, op->src, op->bytes, rmi_graph_handle(x->g, op->param), x->d.add_user);
         return 0;
     }
     op->call->step = x->lanes ? &turn->values[(turn->out - 1) & 1] : &x->now;
@@ -26680,11 +26707,11 @@ RMI_FN uint64_t rmi_exe_view_offset(const rm_graph *g, uint32_t t)
 /* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. */
 RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
 {
-    uint32_t b, id = t.id - 1;
+    uint32_t b, id = rmi_graph_index(t);
     char name[300];
     int spent;
     const rmi_tensor *r;
-    if (!t.id || t.id > x->g->n_tensors || what > RM_STATE) {
+    if (!rmi_graph_has(x->g, t) || what > RM_STATE) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or RM_STATE");
         return NULL;
     }
@@ -26737,7 +26764,7 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *x, rm_tensor t, uint32_t what, int 
     if (!p) return NULL;
     if (rmi_add(offset, bytes) > have) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: bytes %u to %u were asked for; it has %u",
-                    rmi_sch_name(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1), name), offset, rmi_add(offset, bytes),
+                    rmi_sch_name(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t)), name), offset, rmi_add(offset, bytes),
                     have);
         return NULL;
     }
@@ -26797,14 +26824,15 @@ RMI_FN rm_result rmi_exe_write_input(rm_exec *x, unsigned char *to, const void *
 
 RMI_FN rm_result rmi_exe_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, unsigned char *to, const void *from, uint64_t bytes)
 {
-    uint32_t b = rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1);
-    if (x->lanes && what == RM_VALUE && x->g->tensors[t.id - 1].kind == RMI_INPUT && x->home[b] != RMI_INF &&
+    uint32_t b = rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t));
+    if (x->lanes && what == RM_VALUE && x->g->tensors[rmi_graph_index(t)].kind == RMI_INPUT && x->home[b] != RMI_INF &&
         x->host_home[b] == RMI_INF)
         return rmi_exe_broken(x, rmi_exe_write_input(x, to, from, bytes));
     RMI_TRY(rmi_exe_drain(x));
     if (rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, offset, from, bytes) : rmi_exe_put_at(x, to, from, bytes, RM_LANE_H2D))
-        return rmi_exe_backend_failed(x, "writing", x->g->tensors[t.id - 1].name);
-    return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "writing", x->g->tensors[t.id - 1].name) : RM_OK;
+        return rmi_exe_backend_failed(x, "writing", x->g->tensors[rmi_graph_index(t)].name);
+    if (!rmi_exe_did(x, x->backend.sync(x->backend.user))) return RM_OK;
+    return rmi_exe_backend_failed(x, "writing", x->g->tensors[rmi_graph_index(t)].name);
 }
 
 /* An output that the compute lane made: the other lanes go on. */
@@ -26827,8 +26855,9 @@ RMI_FN int rmi_exe_copied(const rm_exec *x, uint32_t t)
 
 RMI_FN rm_result rmi_exe_read(rm_exec *x, rm_tensor t, uint32_t what, void *to, const unsigned char *from, uint64_t bytes)
 {
-    const rmi_tensor *r = &x->g->tensors[t.id - 1];
-    if (x->lanes && what == RM_VALUE && r->kind == RMI_ACT && r->root == t.id - 1 && !r->external && !rmi_exe_copied(x, t.id - 1))
+    uint32_t id = rmi_graph_index(t);
+    const rmi_tensor *r = &x->g->tensors[id];
+    if (x->lanes && what == RM_VALUE && r->kind == RMI_ACT && r->root == id && !r->external && !rmi_exe_copied(x, id))
         return rmi_exe_broken(x, rmi_exe_read_output(x, to, from, bytes));
     RMI_TRY(rmi_exe_drain(x));
     if (rmi_exe_get_at(x, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(x, "reading", r->name);
@@ -26839,10 +26868,10 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memo
 {
     size_t i;
     uint32_t b;
-    if (!t.id || t.id > x->g->n_tensors || what > RM_STATE || !rmi_low_external(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1)))
+    if (!rmi_graph_has(x->g, t) || what > RM_STATE || !rmi_low_external(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t))))
         return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_bind: %s was not declared RM_EXTERNAL; the plan places it",
-                           !t.id || t.id > x->g->n_tensors ? "the tensor (none)" : x->g->tensors[t.id - 1].name);
-    b = rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1);
+                           rmi_graph_has(x->g, t) ? x->g->tensors[rmi_graph_index(t)].name : "the tensor (none, or of another graph)");
+    b = rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t));
     RMI_TRY(rmi_exe_drain(x));
     x->rebound |= x->lanes && x->bound[b] != memory;
     x->bound[b] = memory;
@@ -27005,11 +27034,7 @@ RMI_FN void rmi_exe_rebind(rm_exec *x)
 {
     uint32_t b, nb = rmi_low_buffers(x->g);
     for (b = 0; b < nb; b++)
-        if (x->bound[b]) {
-            rm_tensor t;
-            t.id = b % x->g->n_tensors + 1;
-            rmi_exe_bind(x, t, b / x->g->n_tensors, x->bound[b]);
-        }
+        if (x->bound[b]) rmi_exe_bind(x, rmi_graph_handle(x->g, b % x->g->n_tensors), b / x->g->n_tensors, x->bound[b]);
 }
 
 RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
@@ -28622,7 +28647,6 @@ RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, uint32_t id)
 RMI_FN rm_result rmi_chk_copy(rmi_chk *k, const rmi_stmt *s, uint32_t t)
 {
     uint64_t bytes = k->g->tensors[t].grad_bytes;
-    rm_tensor handle;
     if (!k->host[t]) k->host[t] = rmi_chk_bytes(k, &k->mem, bytes);
     if (!k->host[t]) return RM_ERROR_MEMORY;
     switch ((rmi_what)s->what) {
@@ -28633,8 +28657,7 @@ RMI_FN rm_result rmi_chk_copy(rmi_chk *k, const rmi_stmt *s, uint32_t t)
         k->on_host[t] = 0;
         break;
     case RMI_MERGE:
-        handle.id = t + 1;
-        k->x->d.add(k->host[t], k->grad[t], bytes, handle, k->x->d.add_user);
+        k->x->d.add(k->host[t], k->grad[t], bytes, rmi_graph_handle(k->g, t), k->x->d.add_user);
         k->holds[t] = 0;
         k->on_host[t] = 1;
         break;
@@ -28731,10 +28754,8 @@ RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t t, uint32_t what, const unsig
     static const char *const names[] = {"its value", "its gradient", "its state"};
     const unsigned char *p;
     uint64_t bytes = 0, at;
-    rm_tensor handle;
-    handle.id = t + 1;
     if (!rmi_low_bytes(k->g, rmi_low_buf(k->g, (rmi_buf_kind)what, t))) return RM_OK;
-    p = rmi_exe_address(k->x, handle, what, 0, &bytes);
+    p = rmi_exe_address(k->x, rmi_graph_handle(k->g, t), what, 0, &bytes);
     if (!p) return RM_ERROR_ARGUMENT;
     for (at = 0; at < bytes; at++)
         if (p[(size_t)at] != want[(size_t)at])
@@ -28836,7 +28857,7 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
                                "op %s: its forward returned %s%u after a param was changed a little; the check was stopped there",
                                op->name, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
     }
-    *loss = rmi_chk_load(k, k->value[k->d->loss.id - 1], 0);
+    *loss = rmi_chk_load(k, k->value[rmi_graph_index(k->d->loss)], 0);
     return RM_OK;
 }
 
@@ -28930,12 +28951,13 @@ RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
     if (d->dtype > RM_F64)
         return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
                            (uint64_t)d->dtype);
-    if (!d->loss.id || d->loss.id > k->g->n_tensors || !k->g->tensors[d->loss.id - 1].is_output ||
-        k->g->tensors[d->loss.id - 1].bytes != rmi_chk_width(k))
+    if (!rmi_graph_has(k->g, d->loss) || !k->g->tensors[rmi_graph_index(d->loss)].is_output ||
+        k->g->tensors[rmi_graph_index(d->loss)].bytes != rmi_chk_width(k))
         return rmi_err_set(
             err, RM_ERROR_ARGUMENT,
             "rm_check_desc.loss: %s is not a declared output of one element (%u bytes); pass the loss, and declare it with rm_output_add",
-            d->loss.id && d->loss.id <= k->g->n_tensors ? k->g->tensors[d->loss.id - 1].name : "none", rmi_chk_width(k));
+            rmi_graph_has(k->g, d->loss) ? k->g->tensors[rmi_graph_index(d->loss)].name : d->loss.id ? "a tensor of another graph" : "none",
+            rmi_chk_width(k));
     return RM_OK;
 }
 
@@ -28948,10 +28970,7 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
                            "rm_exec_check: it looks at host memory; check an executor without rm_exec_desc.backend");
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) k->p = &x->p->prog[at = i];
-    if (!k->p)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                           "rm_exec_check: the plan has no program for step kind %u; name it in rm_plan_desc.steps",
-                           (uint64_t)kind);
+    if (!k->p) return rmi_exe_no_program(x, "rm_exec_check", kind);
     RMI_TRY(rmi_exe_bound(x, &x->prog[at]));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
@@ -29005,13 +29024,6 @@ RMDEF const char *rm_result_text(rm_result r)
     return texts[(unsigned)r < (unsigned)RM_RESULT_COUNT ? (unsigned)r : (unsigned)RM_RESULT_COUNT];
 }
 
-RMI_FN rm_tensor rmi_handle(uint32_t id)
-{
-    rm_tensor t;
-    t.id = id == RMI_NONE ? 0 : id + 1;
-    return t;
-}
-
 RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc)
 {
     rmi_arena mem = rmi_arena_make(desc ? &desc->allocator : NULL);
@@ -29058,20 +29070,20 @@ RMDEF rm_result rm_graph_result(const rm_graph *g)
 
 RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags)
 {
-    return rmi_handle(rmi_graph_given(g, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS));
+    return rmi_graph_handle(g, rmi_graph_given(g, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS));
 }
 RMDEF rm_tensor rm_const_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags)
 {
-    return rmi_handle(rmi_graph_given(g, name, RMI_CONST, "const", bytes, flags, RM_EXTERNAL | RM_STAYS));
+    return rmi_graph_handle(g, rmi_graph_given(g, name, RMI_CONST, "const", bytes, flags, RM_EXTERNAL | RM_STAYS));
 }
 RMDEF rm_tensor rm_param_add(rm_graph *g, const rm_param_desc *desc)
 {
     if (!desc) {
         if (rmi_graph_open(g, "rm_param_add"))
             rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
-        return rmi_handle(RMI_NONE);
+        return rmi_graph_handle(g, RMI_NONE);
     }
-    return rmi_handle(rmi_graph_add_param(g, desc));
+    return rmi_graph_handle(g, rmi_graph_add_param(g, desc));
 }
 
 RMDEF rm_tensor rm_op_add(rm_graph *g, const rm_kind *kind, const rm_op_desc *desc)
@@ -29079,21 +29091,23 @@ RMDEF rm_tensor rm_op_add(rm_graph *g, const rm_kind *kind, const rm_op_desc *de
     if (!kind || !desc) {
         if (rmi_graph_open(g, "rm_op_add"))
             rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
-        return rmi_handle(RMI_NONE);
+        return rmi_graph_handle(g, RMI_NONE);
     }
-    return rmi_handle(rmi_graph_add_op(g, kind, desc));
+    return rmi_graph_handle(g, rmi_graph_add_op(g, kind, desc));
 }
 
 RMDEF rm_tensor rm_op_output(rm_graph *g, rm_tensor t, uint32_t i)
 {
     static const char *const message = "rm_op_output: no op makes the tensor, or the op has no output %u; give its size in .out";
-    if (!g || g->sticky.result != RM_OK) return rmi_handle(RMI_NONE);
-    if (!t.id || t.id > g->n_tensors || g->tensors[t.id - 1].maker == RMI_NONE || i >= g->ops[g->tensors[t.id - 1].maker].out.n) {
+    uint32_t op;
+    if (!g || g->sticky.result != RM_OK) return rmi_graph_handle(g, RMI_NONE);
+    op = rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].maker : RMI_NONE;
+    if (op == RMI_NONE || i >= g->ops[op].out.n) {
         if (g->sealed) rmi_err_set(&g->last, RM_ERROR_ARGUMENT, message, (uint64_t)i); /* a question, not a mistake in building */
         else rmi_graph_fail(g, RM_ERROR_GRAPH, message, (uint64_t)i);
-        return rmi_handle(RMI_NONE);
+        return rmi_graph_handle(g, RMI_NONE);
     }
-    return rmi_handle(g->ops[g->tensors[t.id - 1].maker].out.at[i]);
+    return rmi_graph_handle(g, g->ops[op].out.at[i]);
 }
 
 RMDEF void rm_variant_add(rm_graph *g, rm_tensor t, const rm_kind *kind, const rm_op_desc *desc)
@@ -29109,12 +29123,12 @@ RMDEF void rm_variant_add(rm_graph *g, rm_tensor t, const rm_kind *kind, const r
 RMI_FN rmi_tensor *rmi_activation(rm_graph *g, rm_tensor t, const char *what)
 {
     if (!rmi_graph_open(g, what)) return NULL;
-    if (!t.id || t.id > g->n_tensors || g->tensors[t.id - 1].kind != RMI_ACT) {
+    if (!rmi_graph_has(g, t) || g->tensors[rmi_graph_index(t)].kind != RMI_ACT) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "%s: %s is no activation; pass what RM_OP returned", what,
-                       !t.id || t.id > g->n_tensors ? "none" : g->tensors[t.id - 1].name);
+                       rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].name : t.id ? "a tensor of another graph" : "none");
         return NULL;
     }
-    return &g->tensors[t.id - 1];
+    return &g->tensors[rmi_graph_index(t)];
 }
 
 RMDEF void rm_grad_bytes(rm_graph *g, rm_tensor t, uint64_t bytes)
@@ -29195,15 +29209,15 @@ RMDEF size_t rm_graph_op_count(const rm_graph *g) { return g ? g->n_ops : 0; }
 RMDEF size_t rm_graph_tensor_count(const rm_graph *g) { return g ? g->n_tensors : 0; }
 RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name)
 {
-    return rmi_handle(g && tensor_name ? rmi_graph_lookup(g, &g->tensor_map, tensor_name) : RMI_NONE);
+    return rmi_graph_handle(g, g && tensor_name ? rmi_graph_lookup(g, &g->tensor_map, tensor_name) : RMI_NONE);
 }
 RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t)
 {
-    return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].name : "";
+    return g && rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].name : "";
 }
 RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t)
 {
-    return g && t.id && t.id <= g->n_tensors ? g->tensors[t.id - 1].bytes : 0;
+    return g && rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].bytes : 0;
 }
 
 RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_desc *desc, rm_graph **out)
@@ -29344,7 +29358,7 @@ RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, vo
         return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
                            "%s: the plan counts live bytes and has no addresses to show; plan without rm_plan_desc.live_only",
                            names[what]);
-    if (!what && (!t.id || t.id > p->g->n_tensors))
+    if (!what && !rmi_graph_has(p->g, t))
         return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
                            "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
     prog = rmi_plan_program(p, step, &index);
@@ -29352,16 +29366,16 @@ RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, vo
     s.write = write;
     s.user = user;
     s.failed = 0;
-    return rmi_vue_look(p, index, &s, what, t.id - 1, names[what]);
+    return rmi_vue_look(p, index, &s, what, rmi_graph_index(t), names[what]);
 }
 RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user) { return rmi_look(p, 0, write, user, 0, t); }
 RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
 {
-    return rmi_look(p, step, write, user, 1, rmi_handle(RMI_NONE));
+    return rmi_look(p, step, write, user, 1, rmi_graph_handle(NULL, RMI_NONE));
 }
 RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
 {
-    return rmi_look(p, step, write, user, 2, rmi_handle(RMI_NONE));
+    return rmi_look(p, step, write, user, 2, rmi_graph_handle(NULL, RMI_NONE));
 }
 
 RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
@@ -29406,7 +29420,7 @@ RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t o
     if (!p || (bytes && !src)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
     if (bytes) RMI_TRY(rmi_exe_write(x, t, what, offset, p, src, bytes));
     if (what == RM_VALUE) { /* parts that overlap count twice: no complaint where there is no cause */
-        uint32_t root = x->g->tensors[t.id - 1].root;
+        uint32_t root = x->g->tensors[rmi_graph_index(t)].root;
         x->due[root] -= rmi_min(x->due[root], bytes);
         if (!x->due[root]) x->stale[root] = 0;
     }
@@ -29430,16 +29444,16 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
     void *p;
     int input;
     if (!x) return NULL;
-    input = t.id && t.id <= x->g->n_tensors && x->g->tensors[t.id - 1].kind == RMI_INPUT && what == RM_VALUE;
+    input = rmi_graph_has(x->g, t) && x->g->tensors[rmi_graph_index(t)].kind == RMI_INPUT && what == RM_VALUE;
     if (rmi_exe_drain(x) != RM_OK) return NULL;
     p = rmi_exe_address(x, t, what, input, &bytes);
-    if (p && rmi_exe_twice(x, rmi_low_buf(x->g, (rmi_buf_kind)what, t.id - 1))) {
+    if (p && rmi_exe_twice(x, rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t)))) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
                     "%s persists on the device and in host memory, both the same: use rm_exec_write and rm_exec_read",
-                    x->g->tensors[t.id - 1].name);
+                    x->g->tensors[rmi_graph_index(t)].name);
         return NULL;
     }
-    if (p && input) x->stale[x->g->tensors[t.id - 1].root] = 0; /* it was asked for to be written */
+    if (p && input) x->stale[x->g->tensors[rmi_graph_index(t)].root] = 0; /* it was asked for to be written */
     return p;
 }
 

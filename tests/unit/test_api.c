@@ -86,6 +86,9 @@ static void wrong_tensors(void)
     WRONG(G, "tensor x", "declared twice", "another name", rm_input_add(g, "x", 1, 0));
     WRONG(G, "tensor w", "declared twice", "another name", rm_const_add(g, "w", 1, 0));
     WRONG(G, "tensor first", "declared twice", "another name", RM_PARAM(g, .name = "first", .bytes = 3));
+    WRONG(G, "op w", "a tensor has this name", "another name", RM_OP(g, &K, .name = "w", .in = {h, w}));
+    WRONG(G, "input y", "0 bytes", "RM_EMPTY", rm_input_add(g, "y", 0, 0));
+    WRONG(G, "param y", "0 bytes", "RM_EMPTY", RM_PARAM(g, .name = "y", .update = toy_update));
     WRONG(G, "'a b'", "not a name", "A-Z a-z 0-9", rm_input_add(g, "a b", 1, 0));
     WRONG(G, "''", "not a name", "A-Z a-z 0-9", rm_input_add(g, "", 1, 0));
     WRONG(G, "'none'", "not a name", "neither 'none' nor 'saved'", rm_input_add(g, "none", 1, 0));
@@ -234,6 +237,32 @@ static void plan_arguments(void)
     rm_exec_destroy(NULL);
 }
 
+/* Handles of another graph are told from this one's, though their numbers are the same. */
+static void foreign(void)
+{
+    rm_plan *p = NULL;
+    rm_exec *e = NULL;
+    rm_tensor there;
+    rm_graph *other;
+    char bytes[100] = {0};
+    begin();
+    other = g, there = x;
+    WRONG(RM_ERROR_GRAPH, "op b", "input 1 is none or of another graph", "on this graph", RM_OP(g, &K, .name = "b", .in = {h, there}));
+    WRONG(RM_ERROR_GRAPH, "rm_output_add", "a tensor of another graph", "what RM_OP returned", rm_output_add(g, there));
+    begin();
+    rm_output_add(g, h);
+    EXPECT(!rm_tensor_bytes(g, there) && rm_tensor_bytes(other, there) == 100 && !strcmp(rm_tensor_name(g, there), ""));
+    if (EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "noremat"}, &p) == RM_OK) && EXPECT(rm_exec_create(p, NULL, &e) == RM_OK)) {
+        EXPECT(rm_exec_write(e, there, RM_VALUE, 0, bytes, 100) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "of another graph"));
+        EXPECT(rm_exec_write(e, x, RM_VALUE, 0, bytes, 100) == RM_OK && !rm_exec_pointer(e, there, RM_VALUE));
+        EXPECT(rm_exec_write(e, (rm_tensor){.id = x.id}, RM_VALUE, 0, bytes, 100) == RM_OK); /* a bare number: of any */
+    }
+    rm_exec_destroy(e);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    rm_graph_destroy(other);
+}
+
 /* A callback that is missing is told when the executor is made. */
 static void missing_callbacks(void)
 {
@@ -363,6 +392,7 @@ int main(void)
     wrong_others();
     plan_arguments();
     missing_callbacks();
+    foreign();
     edges();
     names();
     results();

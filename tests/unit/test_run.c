@@ -408,6 +408,7 @@ static void in_flight(int clip)
     steps(&m, e, RM_SINGLE, 0, 3);
     rm_exec_destroy(e);
     if (EXPECT(rm_exec_create(tight, &(rm_exec_desc){.threads = 1, .add = add}, &e) == RM_OK, rm_graph_error(m.g))) rm_exec_destroy(e); /* never ran */
+    EXPECT(rm_exec_create(tight, &(rm_exec_desc){.threads = 2, .add = add}, &e) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(m.g), "no number of threads"), rm_graph_error(m.g));
     e = open_exec(&m, tight, 1);
     t = state(e);
     EXPECT(t.n == after[0].n && !memcmp(t.s, after[0].s, t.n), "before any step");
