@@ -466,8 +466,8 @@ RMDEF rm_result rm_graph_result(const rm_graph *g);
 #define RM_EMPTY UINT64_MAX /* really zero bytes, where 0 means a default */
 #define RM_FREE_NS UINT64_MAX /* really no time, where 0 means "to be measured" */
 
-/* Given at every step (rm_exec_write before rm_exec_step). bytes: 0 is an error, RM_EMPTY means it. flags: RM_INPUT_GRAD: its gradient is wanted; RM_EXTERNAL;
-   RM_STAYS: it is on the device until its last use, never in host memory. */
+/* Given at every step (rm_exec_write before rm_exec_step). bytes: 0 is an error, RM_EMPTY is really none. flags: RM_INPUT_GRAD: its
+   gradient is wanted; RM_EXTERNAL; RM_STAYS: it is on the device until its last use, never in host memory. */
 #define RM_INPUT_GRAD 256u
 RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags);
 
@@ -904,7 +904,8 @@ typedef struct rm_exec_info {
 } rm_exec_info;
 RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info);
 
-/* In a forward: the const in[i] to be changed, for kinds that declare it in `mutates`; NULL in a recomputation (leave it). */
+/* In a forward: the const in[i] to be changed, for kinds that declare it in `mutates`; NULL in a recomputation (leave it). In a step of
+   kind RM_FORWARD it is not NULL: whether an evaluation changes statistics is the kernel's affair (c->step->kind). */
 RMDEF void *rm_mut(const rm_call *c, uint32_t i);
 /* Must din[i] be added to? As c->accum, for any i. */
 #define RM_ADDS(c, i) (((c)->accum & RM_IN(i)) != 0)
