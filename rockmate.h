@@ -163,7 +163,9 @@
    with (rotor, checkmate, every-block, sqrt ...).
    With rm_plan_desc.host_bytes and a link (rm_graph_link) the default is "offmate", which also moves:
    activations out and back, weights, gradients and states that live in host memory, updates on either side,
-   all beside the computation; weights need not fit on the device. link_margin_percent makes its plans bear a slower link.
+   all beside the computation; weights need not fit on the device. A link 5 % slower than declared
+   costs its plans some 2 % of the computation, or 5 % of a step that waits for the link all the time;
+   link_margin_percent asks for more.
    RM_STAYS says of a tensor, or of what an op makes, that it may not move.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
    rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
@@ -663,7 +665,8 @@ typedef struct rm_plan_desc {
     const rm_plan *like RM_ZERO; /* a plan of the same graph: what persists is where its first
                                     program has it (micro-steps planned apart). NULL: free */
     uint32_t link_margin_percent RM_ZERO; /* plans with copies count on that much less than the link's speed (0 to 90): 5 costs little, and
-                               a link that is 5 % slower than declared then stalls nothing */
+                               a link that is 5 % slower than declared then stalls nothing. 0: only as much as keeps what such a
+                               link would cost near 2 % of the computation, where a plan is found for that */
     uint64_t limit_ns RM_ZERO; /* of the search: wall-clock time to end after, once there is a plan; work 0 is then no limit.
                                With a clock the same call may give different plans. 0: none */
 } rm_plan_desc;
@@ -3357,6 +3360,7 @@ typedef struct rmi_program {
     size_t n_homes;
     uint64_t arena, host; /* bytes of both memories */
     uint32_t listed;      /* while it is planned: the number of the list with copies that it was made from, or 0 */
+    uint64_t frail_ns;    /* too: what it loses by a slightly slower link, beyond what plans may (rmi_plan_weigh) */
     rmi_figures fig;
 } rmi_program;
 
@@ -17079,6 +17083,17 @@ RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_
                    rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, rmi_mul(per_second / 100, percent))));
 }
 
+/* Copies that took as long as `from` percent of the link's speed says take as long as `percent` says. */
+RMI_RARE void rmi_off_slow_down(rmi_off_model *m, uint32_t from, uint32_t percent)
+{
+    uint64_t first = m->g->link.latency;
+    uint32_t b;
+    for (b = 0; b < m->n_buf; b++) {
+        m->out_ns[b] = rmi_add(first, rmi_mul_div_up(rmi_sub(m->out_ns[b], first), from, percent));
+        m->in_ns[b] = rmi_add(first, rmi_mul_div_up(rmi_sub(m->in_ns[b], first), from, percent));
+    }
+}
+
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
 RMI_RARE rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
 {
@@ -18215,6 +18230,9 @@ typedef struct rmi_off_search {
                                                         addresses; price: ns for 1024 bytes too many */
     uint8_t *undo;      /* modes of the range that a move changes */
     uint8_t *was, *was_host; /* all decisions before a move that changes where updates run */
+    uint8_t *top, *top_host; /* those of the planner's best program, if they are of this model */
+    uint32_t packs;     /* times that addresses are looked for */
+    uint64_t enough;    /* what takes longer, and is no better than the best program, gets none */
     uint32_t late_of;   /* of the decisions of now */
     uint32_t n_flips;   /* params whose update may run on either side */
     uint64_t evals;
@@ -18346,7 +18364,9 @@ RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const r
     s->undo = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
     s->was = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
     s->was_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
-    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host) return RM_ERROR_MEMORY;
+    s->top = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
+    s->top_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
+    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host || !s->top || !s->top_host) return RM_ERROR_MEMORY;
     for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
     RMI_TRY(rmi_off_items(s, shape));
     rmi_sort(s->items, s->n, sizeof(rmi_off_item), rmi_off_cmp_item, NULL);
@@ -18872,6 +18892,8 @@ typedef struct rmi_planner {
     int joint;     /* programs with copies whose ends are each other's starts */
     uint32_t rush; /* percent of the link's speed that decisions count on, for what
                       else does not fit: programs then wait for it; 0: the speed itself */
+    uint64_t plain_ns; /* of the fastest plain plan with copies: no other may be slower */
+    int spares;    /* plans are to bear a slightly slower link, too */
     int fitted;    /* the last search of copies found decisions that fit, addresses aside */
     uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
     int apart;     /* without copies now: programs with copies come after all those without */
@@ -19379,6 +19401,32 @@ RMI_FN int rmi_plan_ask(void *user)
     return w->stop.stopped;
 }
 
+#define RMI_PLAN_FRAIL 50u /* one part in so many of the computation: what a link 5 % slower may cost */
+
+/* What plans may lose by that. */
+RMI_FN uint64_t rmi_plan_may_lose(const rmi_program *p) { return rmi_sub(p->fig.busy[0], p->fig.recomputed_ns) / RMI_PLAN_FRAIL; }
+
+/* Does the best one lose clearly more? */
+RMI_FN int rmi_plan_frail(const rmi_planner *w) { return w->best.frail_ns > rmi_plan_may_lose(&w->best) / 8; }
+
+/* What plans are compared by: a link that is slower is not certain, so what it costs counts half. */
+RMI_FN uint64_t rmi_plan_rank(const rmi_program *p) { return rmi_add(p->fig.time_ns, p->frail_ns / 2); }
+
+/* Fills frail_ns of a checked program: the referee's clock on a link 5 % slower. */
+RMI_RARE rm_result rmi_plan_weigh(rmi_planner *w, rmi_program *p)
+{
+    rm_graph slow = *w->g;
+    rmi_program q = *p;
+    rm_result r;
+    p->frail_ns = 0;
+    if (!w->spares || !(p->fig.copied[0] | p->fig.copied[1])) return RM_OK;
+    slow.link.h2d -= slow.link.h2d / 20;
+    slow.link.d2h -= slow.link.d2h / 20;
+    r = rmi_sch_check(&slow, &q, &w->g->last, NULL);
+    if (r == RM_OK) p->frail_ns = rmi_sub(q.fig.time_ns, rmi_add(p->fig.time_ns, rmi_plan_may_lose(p)));
+    return r == RM_ERROR_MEMORY ? r : RM_OK; /* with a link as slow as that a step may take too long */
+}
+
 /* Tries a candidate; it becomes the best if it fits and is faster (then smaller). *size: what it takes. */
 RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t budget, uint64_t *size)
 {
@@ -19390,11 +19438,15 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     r = rmi_plan_build(w, tmp, runs, n, target, &c);
     if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
     if (r == RM_OK) {
+        int fits;
         *size = rmi_plan_size(w, &c);
+        fits = *size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes &&
+               (!w->best.n || c.fig.time_ns <= rmi_min(w->plain_ns, rmi_plan_rank(&w->best)));
+        if (fits) r = rmi_plan_weigh(w, &c);
         w->tried = c;
-        if (*size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes &&
-            (!w->best.n || c.fig.time_ns < w->best.fig.time_ns ||
-             (c.fig.time_ns == w->best.fig.time_ns && *size < rmi_plan_size(w, &w->best)))) {
+        if (fits && r == RM_OK &&
+            (!w->best.n || rmi_plan_rank(&c) < rmi_plan_rank(&w->best) ||
+             (rmi_plan_rank(&c) == rmi_plan_rank(&w->best) && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
             r = rmi_plan_take(w, &c, tmp);
             if (w->seeding && (w->seed = RMI_NEW(&w->p->mem, rmi_run, n)) != NULL) {
@@ -20783,6 +20835,10 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
         w->moved_mem = tmp;
         tmp = kept;
     }
+    if (w->best.n && w->best.listed == w->lists_moved) {
+        memcpy(s->top, s->m->mode, s->m->n_buf);
+        memcpy(s->top_host, s->m->host_update, s->m->g->n_tensors);
+    }
     w->homes = homes;
     w->n_homes = n_homes;
     w->n_late = 0;
@@ -20793,6 +20849,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 #define RMI_PLAN_MOVE_WORK ((uint64_t)40000000) /* runs that are looked at, some 40 ns each */
 #define RMI_PLAN_PACKS 60u /* times that addresses are looked for */
 #define RMI_PLAN_MOVE_EVALS 12000u
+#define RMI_PLAN_COARSE 32u /* decisions: where there are fewer each one is most of what a link does, and none can be spared */
 
 /* Lowers the limit until the decisions of now do not fit: everywhere
    by `less` a time, or (0) where addresses are `over` the budget. */
@@ -20854,10 +20911,10 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
 {
     rmi_off_model *m = s->m;
     uint64_t size, fitted = RMI_INF, effort = w->effort, over[RMI_OFF_PARTS];
-    uint32_t round, k, patience = 4, longer = 1, packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
+    uint32_t round, k, patience = 4, longer = 1, packs = s->packs;
     rm_result r;
     for (round = 0; round < packs && !w->stop.stopped; round++) {
-        int useless = s->best_energy == fitted || (w->best.n && s->best_energy >= w->best.fig.time_ns);
+        int useless = s->best_energy == fitted || (w->best.n && s->best_energy > rmi_max(rmi_sub(rmi_plan_rank(&w->best), 1), s->enough));
         rmi_off_take_best(s);
         w->quick = round < packs - 2 || w->best.n;
         size = 0;
@@ -20874,12 +20931,12 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
             m->host_limit -= rmi_min(m->host_limit / 2, w->tried.host - w->d->host_bytes);
         else if (size <= budget) {
             if (!useless) {
-                if (fitted == RMI_INF || w->tried.fig.time_ns <= w->best.fig.time_ns) {
+                if (fitted == RMI_INF || rmi_plan_rank(&w->tried) <= rmi_plan_rank(&w->best)) {
                     memcpy(mode, m->mode, m->n_buf);
                     memcpy(host, m->host_update, m->g->n_tensors);
                 }
                 fitted = s->best_energy;
-                if (!round) break;
+                if (!round && !(s->enough && rmi_plan_frail(w))) break;
             } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
             if (fitted != RMI_INF || s->best_energy != RMI_INF || !patience) {
                 m->limit += (budget - m->limit) / 4;
@@ -20895,16 +20952,44 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
 
 /* The search, and addresses for what it finds. turn: how often that was done in vain; with updates each takes half of the time that
    the one before took. */
-RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn)
+RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn,
+                                       uint64_t *evals)
 {
-    uint64_t evals, work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
     uint8_t *mode = RMI_NEW(mem, uint8_t, s->m->n_buf), *host = RMI_NEW(mem, uint8_t, s->m->g->n_tensors);
     if (!mode || !host) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
-    RMI_TRY(rmi_plan_anneal_moved(w, mem, s, work, turn, mode, host, &evals));
+    RMI_TRY(rmi_plan_anneal_moved(w, mem, s, work, turn, mode, host, evals));
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
-    return rmi_plan_pack_moved(w, s, budget, evals, mode, host);
+    s->packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
+    return rmi_plan_pack_moved(w, s, budget, *evals, mode, host);
+}
+
+/* Plans that fill a link are often as good as others that leave it some time. So where the best program would lose too much by a
+   slower link, the search goes on from its decisions with such a link, slower by as much as that loss calls for. */
+RMI_FN rm_result rmi_plan_spare(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint64_t evals)
+{
+    rmi_off_model *m = s->m;
+    uint8_t *mode = RMI_NEW(mem, uint8_t, m->n_buf), *host = RMI_NEW(mem, uint8_t, m->g->n_tensors);
+    uint32_t turn, k, percent, from = 100;
+    if (!mode || !host) return RM_ERROR_MEMORY;
+    for (turn = 0; turn < 2 && rmi_plan_frail(w) && !w->stop.stopped; turn++, from = percent) {
+        percent = from - (uint32_t)rmi_max(1, w->best.frail_ns / ((w->best.frail_ns + rmi_plan_may_lose(&w->best)) / 5 + 1));
+        if (percent < 94) break;
+        rmi_off_slow_down(m, from, percent);
+        rmi_off_take(s, s->top, s->top_host);
+        s->best_energy = RMI_INF;
+        s->enough = rmi_off_energy(s, RMI_INF);
+        for (k = 0; k < 3; k++) {
+            rmi_off_anneal(s, evals / 8 + 1, m->ns / ((uint64_t)1000 << (2 * k)));
+            rmi_off_take_best(s);
+        }
+        s->packs = s->best_energy == RMI_INF ? 0 : RMI_PLAN_PACKS / 3;
+        RMI_TRY(rmi_plan_pack_moved(w, s, budget, evals, mode, host));
+    }
+    rmi_off_slow_down(m, from, 100);
+    return RM_OK;
 }
 
 /* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; what persists stays as
@@ -21080,7 +21165,8 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     rmi_off_model m;
     rmi_off_search s;
     uint32_t i, percent = w->rush ? w->rush : 100 - w->d->link_margin_percent;
-    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work;
+    uint64_t evals = 0, work = w->d->work_limit ? w->d->work_limit : w->c.work;
+    uint32_t before = w->lists_moved;
     rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, percent, &m);
     w->effort = work && work < 10000 ? 100 * work : 0; /* who asks for little work gets little of this, too */
     if (r == RM_OK) {
@@ -21093,6 +21179,11 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
     if (r == RM_OK && !base) r = rmi_plan_recipes(w, &mem, &s, budget);
+    if (r == RM_OK && !base && percent == 100 && w->c.passes & RM_PASS_OFFLOAD && s.n >= RMI_PLAN_COARSE) {
+        w->spares = 1;
+        if (w->best.n && w->best.listed) w->plain_ns = w->best.fig.time_ns;
+        r = rmi_plan_weigh(w, &w->best);
+    }
     if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
     s.found = RMI_INF;
     /* again with room to spare, where addresses took what was found */
@@ -21100,9 +21191,11 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.host_limit = w->d->host_bytes;
         memset(m.tight, 0, sizeof m.tight);
-        r = rmi_plan_search_moved(w, &mem, &s, budget, i);
+        r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
+    if (r == RM_OK && w->spares && percent == 100 && w->best.n && w->best.listed > before && !w->stop.stopped)
+        r = rmi_plan_spare(w, &mem, &s, budget, evals);
     if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &mem, &s, budget);
     w->effort = 0;
     w->fitted = s.found != RMI_INF;
@@ -21183,14 +21276,14 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
             r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
     }
     rmi_arena_free(&mem);
-    if (r != RM_OK || (w->best.n && bound >= w->best.fig.time_ns)) return r;
+    if (r != RM_OK || (w->best.n && bound >= rmi_plan_rank(&w->best))) return r;
     w->c.passes |= rmi_plan_find_preset("hiremate")->passes;
     kept = w->best_mem;
     w->best_mem = rmi_plan_arena(w);
     w->best.n = 0; /* it goes its own way, as if nothing could be moved */
     r = rmi_plan_search(w, budget);
     w->c.passes = passes;
-    if (moved.n && (!w->best.n || moved.fig.time_ns < w->best.fig.time_ns)) {
+    if (moved.n && (!w->best.n || rmi_plan_rank(&moved) < rmi_plan_rank(&w->best))) {
         rmi_arena_free(&w->best_mem);
         w->best_mem = kept;
         w->best = moved;
@@ -21442,7 +21535,9 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = RMI_INF;
+    w->plain_ns = RMI_INF;
     w->listed = 0;
+    w->spares = 0;
     w->seed = NULL;
     w->n_seed = 0;
     memset(&w->best, 0, sizeof w->best);
