@@ -9474,6 +9474,7 @@ typedef struct rmi_ref_task {
     uint32_t ban0, n_ban;       /* tasks that must not have run before: they change what this one reads */
 } rmi_ref_task;
 
+#define RMI_REF_SMALL 64u /* ops: the exact search may take it, if it has no more than 128 buffers */
 #ifndef RMI_REF_LARGE
 #define RMI_REF_LARGE 50000u /* tasks: memory counts */
 #endif
@@ -9519,12 +9520,13 @@ RMI_INLINE uint64_t rmi_ref_saved_room(const rmi_ref_model *m, const rmi_ref_acc
     return (a->saved_bytes + m->granule - 1) & ~((uint64_t)m->granule - 1);
 }
 
-/* Buffers whose bytes come and go; the others are the caller's, empty, or always there. */
-RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b)
+/* Buffers whose bytes come and go; the others are the caller's, empty, or always there. lean: nor what nobody saves. */
+RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b, int lean)
 {
-    uint32_t i;
+    uint32_t i, f;
     rmi_buf_kind k = rmi_low_kind(g, b, &i);
-    if (k == RMI_BUF_SAVED) return g->ops[i].has_bwd;
+    for (f = 0; k == RMI_BUF_SAVED && f < g->ops[i].n_forms && g->ops[i].has_bwd; f++)
+        if (!lean || rmi_low_reads_saved(&g->ops[i], &g->ops[i].forms[f])) return 1;
     if (k != RMI_BUF_VALUE && k != RMI_BUF_GRAD) return 0;
     if (rmi_low_external(g, b)) return 0;
     if (!rmi_low_bytes(g, b)) return k == RMI_BUF_VALUE && g->tensors[i].root != i;
@@ -9537,12 +9539,16 @@ RMI_FN rm_result rmi_ref_buffers(rmi_ref_model *m)
     const rm_graph *g = m->g;
     uint32_t b, i, nb = rmi_low_buffers(g) + 1; /* one more than there are: whatever takes no bytes of its own */
     uint32_t n = 1, n_stay = 0, n_start = 0;
+    int lean;
+    for (b = 0; b + 1 < nb && g->n_ops <= RMI_REF_SMALL; b++) n += (uint32_t)rmi_ref_tracked(g, m->step, b, 0);
+    lean = n > 129;
+    n = 1;
     m->compact = RMI_RAW(m->mem, uint32_t, nb);
     if (!m->compact) return RM_ERROR_MEMORY;
     memset(m->compact, 0xFF, nb * sizeof *m->compact);
     for (b = 0; b + 1 < nb; b++) {
         rmi_buf_kind k = rmi_low_kind(g, b, &i);
-        if (!rmi_ref_tracked(g, m->step, b)) continue;
+        if (!rmi_ref_tracked(g, m->step, b, lean)) continue;
         m->compact[b] = n++;
         n_start += k == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT;
         n_stay += (k == RMI_BUF_VALUE && g->tensors[i].is_output) || (k == RMI_BUF_GRAD && rmi_seq_grad_stays(g, m->step, i));
@@ -15698,8 +15704,9 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
    rest what does not fit beside it: with a price on bytes (Lagrange), a value that is read after x costs its bytes there or its
    repeat, which wants its own inputs. All freedoms of the format are in it: any order, repeats, forms, in place, views, shared
    gradients. Nodes are limited.
+   The least memory is searched from the end of a step, by what is wanted rather than what is there: nothing is ever evicted then.
    ================================================================================================================== */
-#define RMI_EXA_OPS 64u
+#define RMI_EXA_OPS RMI_REF_SMALL
 #define RMI_EXA_TASKS 128u
 #define RMI_EXA_BUFS 128u
 #define RMI_EXA_EXTRA 192u
@@ -15769,13 +15776,17 @@ typedef struct rmi_exa {
     rmi_arena *mem;
     uint64_t total, limit, beat, work, told, most_work; /* total: of all sizes; beat: only what is faster
                                                            counts; work: about 8 ns, told to the caller's stop */
-    int feasible;             /* any way will do: what has run most goes first */
+    int back;                 /* from the end: the least memory */
     uint32_t haste;           /* how much it counts to be near to the next backward */
     rmi_exa_task task[RMI_EXA_TASKS];
     rmi_exa_op op[RMI_EXA_OPS];
     rmi_exa_moment moment[RMI_EXA_MOMENTS];
     uint32_t n_moments;
     rmi_exa_set grads, start, stay, all; /* buffers; all: tasks that run once */
+    rmi_exa_set giver[RMI_EXA_BUFS], taker[RMI_EXA_BUFS]; /* by gradient: tasks that write it, that read it */
+    uint64_t shared;          /* backwards, by op, that may give a gradient another name of dout */
+    uint64_t pinned, forwards; /* ops that run once; all ops */
+    uint64_t low[RMI_EXA_BUFS]; /* by buffer: the least that it takes; 0: a view of what takes none */
     uint64_t room[256];       /* the sizes that there are */
     uint32_t n_room;
     uint8_t size[RMI_EXA_BUFS]; /* by buffer: which of them; of saved bytes that have several: their op's place in x */
@@ -15926,7 +15937,7 @@ RMI_RARE rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
         x->least = rmi_min(x->least, a->may_be_free && t->way == RMI_BWD ? 0 : m->choices[a->free0[0]].ns);
         for (q = 0; q < a->n_read; q++) {
             uint32_t b = m->pool[a->read0 + q];
-            if (RMI_EXA_HAS(w->grads, b)) RMI_EXA_PUT(x->grads, b);
+            if (RMI_EXA_HAS(w->grads, b)) RMI_EXA_PUT(x->grads, b), RMI_EXA_PUT(w->taker[b], i);
             else RMI_EXA_PUT(s, b);
         }
         RMI_EXA_JOIN(x->any, s);
@@ -15934,6 +15945,8 @@ RMI_RARE rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
         x->always.w[0] &= s.w[0], x->always.w[1] &= s.w[1];
         for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
             const rmi_ref_target *y = &m->targets[a->write0 + q];
+            RMI_EXA_PUT(w->giver[y->buf], i);
+            if (y->share && a->dout != RMI_NONE) w->shared |= (uint64_t)1 << t->id;
             if (y->rename && a->dout != RMI_NONE) rmi_exa_aliased(w, a->dout);
             if ((y->rename && a->dout != RMI_NONE) || y->n_over) rmi_exa_aliased(w, y->buf);
             for (v = 0; v < y->n_over; v++) rmi_exa_aliased(w, m->pool[y->over0 + v]);
@@ -15970,6 +15983,19 @@ RMI_RARE rm_result rmi_exa_graph(rmi_exa *w)
     for (i = 0; i < m->n_buf; i++) w->size[i] = (uint8_t)rmi_exa_size(w, m->room[i]);
     for (i = 0; i < m->g->n_ops; i++) RMI_TRY(rmi_exa_set_op(w, i));
     for (i = 0; i < m->n_tasks; i++) RMI_TRY(rmi_exa_set_task(w, i));
+    w->forwards = m->g->n_ops < 64 ? ((uint64_t)1 << m->g->n_ops) - 1 : ~(uint64_t)0;
+    for (i = 0; i < m->n_buf; i++) w->low[i] = w->room[w->size[i]];
+    for (i = 0; i < m->g->n_ops; i++) {
+        const rmi_op *op = &m->g->ops[i];
+        uint32_t f;
+        w->pinned |= (uint64_t)w->op[i].fixed << i;
+        if (w->op[i].view && m->compact[op->out.at[0]] != RMI_NONE) w->low[m->compact[op->out.at[0]]] = 0;
+        for (f = 0; f < op->n_forms && w->left[i] != 255; f++)
+            if (rmi_low_reads_saved(op, &op->forms[f])) {
+                uint64_t *low = &w->low[m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, i)]];
+                *low = rmi_min(*low, rmi_round_up(op->forms[f].saved, m->granule));
+            }
+    }
     w->n_x = 2 * w->n_alias;
     for (i = 0; i < m->g->n_ops; i++) {
         if (w->bits[i] != 255) w->bits[i] = (uint8_t)w->n_x++;
@@ -16100,7 +16126,7 @@ RMI_FN uint64_t rmi_exa_rest(rmi_exa *w, rmi_exa_done *d, const rmi_exa_set *liv
     uint32_t k, to = all ? w->n_moments : d->best + 1;
     w->work += 12;
     if (ns == RMI_INF) return RMI_INF;
-    for (k = all ? 0 : d->best; k < to && !w->feasible; k++) {
+    for (k = all ? 0 : d->best; k < to; k++) {
         uint64_t more;
         if (!(d->moments >> k & 1)) continue;
         if (rmi_exa_once(w, &d->done, d->ahead[k], 0, live, &ahead) == RMI_INF) return RMI_INF;
@@ -16129,6 +16155,93 @@ RMI_FN uint64_t rmi_exa_soon(rmi_exa *w, const rmi_exa_done *d, const rmi_exa_se
 RMI_FN uint32_t rmi_exa_bucket(uint64_t a, uint64_t b, uint64_t c, uint32_t n)
 {
     return (uint32_t)(rmi_mix(rmi_mix(rmi_mix(a) ^ b) ^ c) & (n - 1u));
+}
+
+/* Bytes of these gradients after the tasks of `done`; names that one backward may have given to the same bytes count once. */
+RMI_RARE uint64_t rmi_exa_held(const rmi_exa *w, const rmi_exa_set *done, const rmi_exa_set *set)
+{
+    const rmi_ref_model *m = w->m;
+    uint8_t up[RMI_EXA_BUFS];
+    uint64_t most[RMI_EXA_BUFS], sum = 0, left;
+    uint32_t k, q, o, x, y;
+    if (w->shared) {
+        for (k = 0; k < RMI_EXA_BUFS; k++) up[k] = (uint8_t)k, most[k] = 0;
+        for (left = w->shared; left; left &= left - 1)
+            for (k = 0, o = rmi_exa_first(left); k < m->n_bwd[o]; k++) {
+                const rmi_ref_acc *a = &m->accs[m->tasks[m->bwd0[o] + k].acc0];
+                if (!RMI_EXA_HAS(*done, m->bwd0[o] + k)) continue;
+                for (q = 0; q < a->n_write; q++) {
+                    y = m->targets[a->write0 + q].buf;
+                    if (!m->targets[a->write0 + q].share || a->dout == RMI_NONE || m->bytes[a->dout] != m->bytes[y]) continue;
+                    for (x = a->dout; up[x] != x;) x = up[x];
+                    while (up[y] != y) y = up[y];
+                    up[y] = (uint8_t)x;
+                }
+            }
+    }
+    for (k = 0; k < 2; k++)
+        for (left = set->w[k]; left; left &= left - 1) {
+            uint64_t room = w->low[x = 64 * k + rmi_exa_first(left)];
+            sum += room;
+            if (!w->shared) continue;
+            while (up[x] != x) x = up[x];
+            sum -= rmi_min(room, most[x]);
+            most[x] = rmi_max(room, most[x]);
+        }
+    return sum;
+}
+
+/* Bytes of these values, views counted as what they are views of. */
+RMI_FN uint64_t rmi_exa_values(const rmi_exa *w, rmi_exa_set set)
+{
+    rmi_exa_set met = {{0, 0}};
+    uint64_t sum = 0, left;
+    uint32_t k, b;
+    for (k = 0; k < 2; k++)
+        for (left = set.w[k]; left; left &= left - 1) {
+            b = w->m->root[64 * k + rmi_exa_first(left)];
+            if (!RMI_EXA_HAS(met, b)) sum += w->low[b];
+            RMI_EXA_PUT(met, b);
+        }
+    return sum;
+}
+
+/* Has any of these values the bytes of b, too? */
+RMI_FN int rmi_exa_named(const rmi_exa *w, const rmi_exa_set *set, uint32_t b)
+{
+    const rmi_ref_model *m = w->m;
+    uint32_t i;
+    if (RMI_EXA_HAS(*set, b)) return 1;
+    for (i = m->root[b]; i != RMI_NONE; i = m->kin[i])
+        if (RMI_EXA_HAS(*set, i)) return 1;
+    return 0;
+}
+
+/* The same from the end: which task may have run last, which gradients are there and what they take. */
+RMI_RARE void rmi_exa_behind(rmi_exa *w, rmi_exa_done *d)
+{
+    const rmi_ref_model *m = w->m;
+    rmi_exa_set last = d->done;
+    uint32_t i, k;
+    uint64_t left;
+    last.w[0] &= w->all.w[0], last.w[1] &= w->all.w[1];
+    d->must = rmi_exa_count(last.w[0]) + rmi_exa_count(last.w[1]);
+    for (i = m->g->n_ops; i < m->n_tasks; i++) {
+        rmi_exa_set banned = w->task[i].bans;
+        if (!RMI_EXA_HAS(d->done, i)) continue;
+        RMI_EXA_LESS(last, w->task[i].deps);
+        RMI_EXA_CUT(banned, i);
+        if (RMI_EXA_MEET(banned, d->done)) RMI_EXA_CUT(last, i);
+    }
+    d->need = last;
+    for (k = 0; k < 2; k++)
+        for (left = w->grads.w[k]; left; left &= left - 1) {
+            i = 64 * k + rmi_exa_first(left);
+            if ((RMI_EXA_HAS(w->start, i) || RMI_EXA_MEET(w->giver[i], d->done)) &&
+                (RMI_EXA_HAS(w->stay, i) || RMI_EXA_LACKS(d->done, w->taker[i])))
+                RMI_EXA_PUT(d->keep, i);
+        }
+    d->rest = rmi_exa_held(w, &d->done, &d->keep);
 }
 
 /* What follows from the tasks that have run: what is worth keeping, what must still be made, what must still run. */
@@ -16187,7 +16300,8 @@ RMI_FN uint32_t rmi_exa_done_of(rmi_exa *w, rmi_exa_set done)
     w->done[w->n_done].done = done;
     w->done[w->n_done].next = *at;
     w->done[w->n_done].closed = RMI_NONE;
-    rmi_exa_follow(w, &w->done[w->n_done]);
+    if (w->back) rmi_exa_behind(w, &w->done[w->n_done]);
+    else rmi_exa_follow(w, &w->done[w->n_done]);
     w->work += 100;
     return *at = w->n_done++;
 }
@@ -16286,11 +16400,11 @@ RMI_FN uint32_t rmi_exa_meld(rmi_exa *w, uint32_t a, uint32_t b)
     return a;
 }
 
-/* The layer of a node: how many tasks have run, however often; where any way will do there is one. */
+/* The layer of a node: how many tasks have run, however often; from the end on there is one. */
 RMI_FN uint32_t rmi_exa_layer(const rmi_exa *w, const rmi_exa_node *n)
 {
     const rmi_exa_set *d = &w->done[n->done].done;
-    return w->feasible ? 0 : rmi_exa_count(n->ran) + rmi_exa_count(d->w[0] & w->all.w[0]) + rmi_exa_count(d->w[1] & w->all.w[1]);
+    return w->back ? 0 : rmi_exa_count(n->ran) + rmi_exa_count(d->w[0] & w->all.w[0]) + rmi_exa_count(d->w[1] & w->all.w[1]);
 }
 
 RMI_FN void rmi_exa_opened(rmi_exa *w, uint32_t node)
@@ -16323,16 +16437,6 @@ RMI_FN uint32_t rmi_exa_pop(rmi_exa *w, uint32_t layer)
     return top;
 }
 
-/* What orders the open nodes: the least time of any way through them; where any way will do, what is left to run. */
-RMI_FN uint64_t rmi_exa_key(const rmi_exa *w, uint64_t ns, uint64_t rest, const rmi_exa_done *d)
-{
-    uint64_t left = 0;
-    uint32_t i;
-    if (!w->feasible) return ns + rest;
-    for (i = 0; i < w->m->n_tasks; i++) left += w->task[i].once && !RMI_EXA_HAS(d->done, i);
-    return (left << 48) + rmi_min(rest, ((uint64_t)1 << 48) - 1);
-}
-
 /* A state that was reached in ns by a run of this task; 0: there is no room for it. */
 RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t ns, uint32_t task, uint32_t form)
 {
@@ -16352,7 +16456,7 @@ RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t n
         if (n->live.w[0] != s->live.w[0] || n->live.w[1] != s->live.w[1] || n->done != done || n->dead ||
             memcmp(w->x + (size_t)i * w->n_x, s->x, w->n_x))
             continue;
-        if (n->ns <= ns || w->feasible) return 1;
+        if (n->ns <= ns) return 1;
         n->dead = 1;
         break;
     }
@@ -16370,7 +16474,7 @@ RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t n
     n->form = (uint8_t)form;
     n->dead = 0;
     n->ready = w->n_moments < 2;
-    n->key = rmi_exa_key(w, ns, rest, d);
+    n->key = ns + rest;
     n->order = n->key + w->haste * rmi_exa_soon(w, d, &s->live);
     n->ran = (w->at == RMI_NONE ? 0 : w->node[w->at].ran) | (task < w->m->g->n_ops && w->at != RMI_NONE ? (uint64_t)1 << task : 0);
     n->next = *at;
@@ -16732,9 +16836,9 @@ RMI_FN int rmi_exa_dominated(rmi_exa *w, uint32_t i)
 RMI_FN int rmi_exa_visit(rmi_exa *w, uint32_t node, uint32_t *end)
 {
     rmi_exa_node *n = &w->node[node];
-    if (n->dead || (!w->feasible && n->key >= w->beat)) return 1;
+    if (n->dead || n->key >= w->beat) return 1;
     if (!n->ready) {
-        uint64_t rest = rmi_exa_rest(w, &w->done[n->done], &n->live, 1), ns = rmi_max(n->key, w->feasible ? 0 : rmi_add(n->ns, rest));
+        uint64_t rest = rmi_exa_rest(w, &w->done[n->done], &n->live, 1), ns = rmi_max(n->key, rmi_add(n->ns, rest));
         if (rest == RMI_INF || ns >= w->beat) return 1;
         n->ready = 1;
         if (ns > n->key) {
@@ -16751,9 +16855,21 @@ RMI_FN int rmi_exa_visit(rmi_exa *w, uint32_t node, uint32_t *end)
     }
     if (rmi_exa_dominated(w, node)) return 1;
     w->at = node;
-    w->floor = w->feasible ? 0 : n->key;
+    w->floor = n->key;
     w->told = w->work;
     return rmi_exa_expand(w) && w->work <= w->most_work && !rmi_stopped(w->mem->stop, w->work - w->told);
+}
+
+/* No nodes. */
+RMI_FN void rmi_exa_clear(rmi_exa *w)
+{
+    uint32_t i;
+    w->n_node = w->n_done = w->n_open = 0;
+    w->floor = 0;
+    w->at = RMI_NONE;
+    for (i = 0; i < w->most_node; i++) w->bucket[i] = RMI_NONE;
+    for (i = 0; i < w->most_done; i++) w->done_bucket[i] = RMI_NONE;
+    for (i = 0; i < RMI_EXA_LAYERS; i++) w->layer[i] = RMI_NONE;
 }
 
 /* The search. Gives the node at the end of the fastest way found, RMI_NONE if there is none; *bound: no way takes less (beat: none
@@ -16765,23 +16881,17 @@ RMI_FN uint32_t rmi_exa_search(rmi_exa *w, uint64_t *bound)
     rmi_exa_state s;
     rmi_exa_set none = {{0, 0}};
     int ok = 1;
-    w->n_node = w->n_done = w->n_open = 0;
-    w->floor = 0;
-    for (i = 0; i < w->most_node; i++) w->bucket[i] = RMI_NONE;
-    for (i = 0; i < w->most_done; i++) w->done_bucket[i] = RMI_NONE;
-    for (i = 0; i < RMI_EXA_LAYERS; i++) w->layer[i] = RMI_NONE;
+    rmi_exa_clear(w);
     memset((void *)&s, 0, sizeof s);
     for (i = 0; i < w->m->n_buf; i++)
         if (RMI_EXA_HAS(w->start, i)) rmi_exa_put(w, &s, i);
-    w->at = RMI_NONE;
     if (s.bytes <= w->limit) rmi_exa_reach(w, &s, rmi_exa_done_of(w, none), 0, 0, 0);
-    while (w->n_open && ok && !(w->feasible && end != RMI_NONE))
+    while (w->n_open && ok)
         for (i = 0; i < RMI_EXA_LAYERS && ok; i++)
-            for (k = 0; k < RMI_EXA_SOME && ok && w->layer[i] != RMI_NONE && !(w->feasible && end != RMI_NONE); k++)
+            for (k = 0; k < RMI_EXA_SOME && ok && w->layer[i] != RMI_NONE; k++)
                 ok = rmi_exa_visit(w, rmi_exa_pop(w, i), &end);
     *bound = w->beat;
-    if (w->feasible) *bound = ok && end == RMI_NONE ? RMI_INF : 0;
-    else if (!ok) { /* what was not looked at in full */
+    if (!ok) { /* what was not looked at in full */
         *bound = rmi_min(w->beat, w->floor);
         for (i = 0; i < w->n_node; i++)
             if (w->node[i].open && !w->node[i].dead) *bound = rmi_min(*bound, w->node[i].key);
@@ -16901,29 +17011,292 @@ RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint32
     w->beat = beat;
     w->work = w->told = 0;
     w->most_work = work;
-    w->feasible = 0;
+    w->back = 0;
     w->haste = haste;
     RMI_TRY(rmi_exa_moments(w));
     end = rmi_exa_search(w, bound);
     return end == RMI_NONE ? RM_OK : rmi_exa_runs(w, end, runs, n);
 }
 
-/* Any list within `limit` live bytes. *n 0: none was found; *next: there is none below that limit, or 0: not known. */
-RMI_FN rm_result rmi_exa_any(rmi_exa *w, uint64_t limit, uint64_t work, rmi_run **runs, uint32_t *n, uint64_t *next)
+/* --- from the end: the least memory. A state says what must be there, values and saved bytes, when just these tasks have run. What
+   ran last is one of them, or a forward that makes something wanted: then its inputs are wanted instead. So nothing is ever
+   evicted, and of two states after the same tasks that which wants less is the better. States with the least peak go first, so
+   the first that wants nothing but what is there at the start is at the beginning of a plan with the least memory. Of bytes that
+   may be shared the most is shared: what the planner makes of the list may take more, but no plan takes less. */
+
+/* Is something closed after the same tasks that wants no more? x: of an op whose saved bytes are wanted, of several kinds, the form
+   that leaves them, and one more. owed: forwards that must have run. */
+RMI_FN int rmi_exa_modest(rmi_exa *w, const rmi_exa_set *want, uint64_t owed, const uint8_t *x, uint32_t done)
 {
-    uint64_t bound;
-    uint32_t end;
+    uint32_t k, i = 0, steps = 0;
+    for (k = w->done[done].closed; k != RMI_NONE && steps < 1000; k = w->node[k].behind, steps++) {
+        const uint8_t *y = w->x + (size_t)k * w->n_x;
+        if (RMI_EXA_LACKS(*want, w->node[k].live) || w->node[k].ran & ~owed) continue;
+        for (i = 0; i < w->n_x && (!y[i] || y[i] == x[i]);) i++;
+        if (i == w->n_x) break;
+    }
+    w->work += steps / 4;
+    return k != RMI_NONE && steps < 1000;
+}
+
+/* What saved bytes take beyond the least, in the forms wanted. */
+RMI_FN uint64_t rmi_exa_more(const rmi_exa *w, const uint8_t *x)
+{
+    const rmi_ref_model *m = w->m;
+    uint64_t sum = 0;
+    uint32_t i;
+    for (i = 0; i < m->g->n_ops && w->n_x; i++)
+        if (w->left[i] != 255 && x[w->left[i]])
+            sum += rmi_round_up(m->g->ops[i].forms[x[w->left[i]] - 1].saved, m->granule) -
+                   w->low[m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, i)]];
+    return sum;
+}
+
+/* A state from which this task leads to the current one, with that many bytes while it runs. 0: no room for it. */
+RMI_FN int rmi_exa_came(rmi_exa *w, const rmi_exa_set *want, uint64_t owed, const uint8_t *x, uint32_t done, uint64_t bytes,
+                        uint32_t task, uint32_t form)
+{
+    static const rmi_exa_set none = {{0, 0}};
+    rmi_exa_node *n;
+    uint32_t i, *at;
+    uint64_t ops, key = rmi_max(bytes, w->floor);
+    w->work += 6;
+    if (key >= w->limit || rmi_exa_modest(w, want, owed, x, done)) return 1;
+    at = &w->bucket[rmi_exa_bucket(want->w[0], want->w[1], done, w->most_node)];
+    for (i = *at; i != RMI_NONE; i = n->next) {
+        n = &w->node[i];
+        if (n->live.w[0] != want->w[0] || n->live.w[1] != want->w[1] || n->done != done || n->dead || n->ran != owed ||
+            (w->n_x && memcmp(w->x + (size_t)i * w->n_x, x, w->n_x)))
+            continue;
+        if (n->key <= key) return 1;
+        n->dead = 1;
+        break;
+    }
+    rmi_exa_once(w, &none, *want, owed, &w->start, &ops);
+    if (ops & w->pinned & ~w->done[done].done.w[0]) return 1; /* it runs once, and that was later */
+    if (w->n_node == w->most_node) return 0;
+    n = &w->node[w->n_node];
+    memset((void *)n, 0, sizeof *n);
+    n->live = *want;
+    n->ran = owed;
+    n->key = key;
+    n->order = (key << 8) + rmi_min(255, rmi_exa_count(ops) + w->done[done].must);
+    n->parent = w->at;
+    n->done = done;
+    n->task = (uint16_t)task;
+    n->form = (uint8_t)form;
+    n->next = *at;
+    *at = w->n_node;
+    if (w->n_x) memcpy(w->x + (size_t)w->n_node * w->n_x, x, w->n_x);
+    rmi_exa_opened(w, w->n_node++);
+    return 1;
+}
+
+/* May a task as well run last: it wants nothing more, and what it frees for all that it would wait for is no less than what stays
+   there for it? Then there is no need to look at other ends, if there is room for it while it runs. */
+RMI_FN int rmi_exa_late(const rmi_exa *w, const rmi_exa_node *n, uint32_t i)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *task = &m->tasks[i];
+    const rmi_ref_acc *a = &m->accs[task->acc0];
+    const rmi_exa_done *d = &w->done[n->done];
+    uint64_t more = 0, less = 0;
+    uint32_t q;
+    if (task->way == RMI_BWD && (m->n_modes[task->id] != 1 || w->shared >> task->id & 1)) return 0;
+    if (((w->task[i].made.w[0] | w->task[i].deps.w[0]) & w->forwards) & ~n->ran) return 0;
+    for (q = 0; q < a->n_read; q++) {
+        uint32_t b = m->pool[a->read0 + q];
+        if (RMI_EXA_HAS(n->live, b) || RMI_EXA_HAS(d->keep, b)) continue;
+        if (!RMI_EXA_HAS(w->grads, b)) return 0;
+        more += w->low[b];
+    }
+    for (q = 0; q < a->n_write && task->way == RMI_BWD; q++) {
+        uint32_t b = m->targets[a->write0 + q].buf;
+        rmi_exa_set givers = d->done;
+        givers.w[0] &= w->giver[b].w[0], givers.w[1] &= w->giver[b].w[1];
+        RMI_EXA_CUT(givers, i);
+        if (RMI_EXA_HAS(d->keep, b) && !RMI_EXA_HAS(w->start, b) && !(givers.w[0] | givers.w[1])) less += w->low[b];
+    }
+    return more <= less;
+}
+
+/* A task that runs once ran last. alone: whether nothing else need be looked at, if there is room for it; then, too. */
+RMI_RARE int rmi_exa_back_once(rmi_exa *w, const rmi_exa_node *n, uint32_t i, int *alone)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_ref_task *task = &m->tasks[i];
+    rmi_exa_set before = w->done[n->done].done;
+    uint32_t k, q, z, v, done;
+    RMI_EXA_CUT(before, i);
+    if ((done = rmi_exa_done_of(w, before)) == RMI_NONE) return 0;
+    for (k = 0; k < (task->way == RMI_BWD ? m->n_modes[task->id] : 1u); k++) {
+        const rmi_ref_acc *a = &m->accs[task->acc0 + k];
+        const rmi_ref_choice *c = &m->choices[a->free0[0]];
+        const rmi_exa_set *old = &w->done[done].keep, *now = &w->done[n->done].keep;
+        rmi_exa_set want = n->live, grads = *old, made = w->task[i].deps;
+        uint8_t x[RMI_EXA_EXTRA], *left = task->way == RMI_BWD && w->left[task->id] != 255 ? x + w->left[task->id] : NULL;
+        uint64_t bytes, over = 0;
+        uint32_t form = c->form, ws = 0;
+        if (w->n_x) memcpy(x, w->x + (size_t)w->at * w->n_x, w->n_x);
+        for (z = 0; z < k && m->choices[m->accs[task->acc0 + z].free0[0]].form != form;) z++;
+        if (z < k) continue;
+        for (q = 1; q < a->n_free[0]; q++)
+            if (c[q].ws < c[ws].ws) ws = q;
+        if (left && rmi_low_reads_saved(&m->g->ops[task->id], &m->g->ops[task->id].forms[form])) {
+            if (*left && *left != form + 1) continue; /* another form's are wanted */
+            *left = (uint8_t)(form + 1);
+        }
+        if (task->way == RMI_BWD) rmi_exa_made(m, &m->g->ops[task->id].forms[form].parts[task->part], &made);
+        RMI_EXA_JOIN(grads, *now);
+        for (q = 0; q < a->n_read; q++) {
+            v = m->pool[a->read0 + q];
+            RMI_EXA_PUT(*(RMI_EXA_HAS(w->grads, v) ? &grads : &want), v);
+        }
+        for (q = 0; q < a->n_write && task->way == RMI_BWD; q++) {
+            const rmi_ref_target *y = &m->targets[a->write0 + q];
+            int lies = y->rename && !y->share && a->dout != RMI_NONE && m->bytes[a->dout] == m->bytes[y->buf] &&
+                       !RMI_EXA_HAS(*now, a->dout);
+            RMI_EXA_PUT(grads, y->buf);
+            if (RMI_EXA_HAS(*old, y->buf)) continue;
+            for (v = 0; v < y->n_over; v++) {
+                uint32_t b = m->pool[y->over0 + v];
+                if (b == m->n_buf || (m->bytes[b] && m->bytes[b] < m->bytes[y->buf])) continue; /* 0: saved */
+                lies |= RMI_EXA_HAS(w->grads, b) ? !RMI_EXA_HAS(*now, b) : !rmi_exa_named(w, &n->live, b);
+            }
+            if (lies) over += w->low[y->buf];
+        }
+        bytes = rmi_exa_values(w, want) + rmi_sub(rmi_exa_held(w, &w->done[n->done].done, &grads), over) + c[ws].ws + rmi_exa_more(w, x);
+        w->work += 20;
+        *alone &= bytes <= w->floor;
+        if (!rmi_exa_came(w, &want, n->ran | (made.w[0] & w->forwards), x, done, bytes, i, c[ws].form)) return 0;
+    }
+    return 1;
+}
+
+/* A forward ran last. */
+RMI_RARE int rmi_exa_back_forward(rmi_exa *w, const rmi_exa_node *n, uint32_t o)
+{
+    const rmi_ref_model *m = w->m;
+    const rmi_op *op = &m->g->ops[o];
+    const rmi_exa_op *x = &w->op[o];
+    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
+    uint32_t done = n->done, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE, f, best = 0, i, by;
+    rmi_exa_set want = n->live, all = n->live, before = w->done[n->done].done;
+    uint64_t least = RMI_INF, more;
+    uint8_t x1[RMI_EXA_EXTRA];
+    for (i = 0; i < a->n_write; i++) RMI_EXA_PUT(all, m->pool[a->write0 + i]);
+    RMI_EXA_JOIN(all, x->in);
+    RMI_EXA_LESS(want, x->out);
+    RMI_EXA_JOIN(want, x->in);
+    if (x->fixed) {
+        RMI_EXA_CUT(before, o);
+        if ((done = rmi_exa_done_of(w, before)) == RMI_NONE) return 0;
+    }
+    by = saved != RMI_NONE && RMI_EXA_HAS(n->live, saved);
+    if (w->n_x) memcpy(x1, w->x + (size_t)w->at * w->n_x, w->n_x);
+    more = rmi_exa_more(w, x1);
+    for (f = 0; f < op->n_forms; f++) {
+        uint32_t in = op->forms[f].inplace == RMI_NONE ? RMI_NONE : m->compact[op->forms[f].inplace], b = m->compact[op->out.at[0]];
+        uint64_t ws = x->view ? 0 : rmi_round_up(op->forms[f].fwd_ws, m->granule), over = 0;
+        if (by && (w->left[o] != 255 ? x1[w->left[o]] != f + 1u : !rmi_low_reads_saved(op, &op->forms[f]))) continue;
+        if (in != RMI_NONE && b != RMI_NONE && m->bytes[in] >= m->bytes[b] && !rmi_exa_named(w, &n->live, in)) over = w->low[b];
+        ws = w->total + ws - over; /* never below 0 */
+        if (ws < least) least = ws, best = f;
+    }
+    if (w->left[o] != 255) x1[w->left[o]] = 0;
+    w->work += 10;
+    return rmi_exa_came(w, &want, (n->ran & ~((uint64_t)1 << o)) | (w->task[o].deps.w[0] & w->forwards), x1, done,
+                        rmi_sub(rmi_exa_values(w, all) + w->done[n->done].rest + least + more, w->total), o, best);
+}
+
+/* All that may have run last. 0: no room for all of it. */
+RMI_FN int rmi_exa_expand_back(rmi_exa *w)
+{
+    rmi_exa_node n = w->node[w->at];
+    uint32_t i, k, n_ops = w->m->g->n_ops;
+    rmi_exa_set done = w->done[n.done].done, last = w->done[n.done].need;
+    w->work += 10;
+    for (k = 0; k < 2; k++) /* first those after which nothing else need be looked at */
+        for (i = n_ops; i < w->m->n_tasks; i++) {
+            int alone = !k;
+            if (!RMI_EXA_HAS(last, i) || (alone && !rmi_exa_late(w, &n, i))) continue;
+            if (!rmi_exa_back_once(w, &n, i, &alone)) return 0;
+            if (alone) return 1;
+            RMI_EXA_CUT(last, i);
+        }
+    for (i = 0; i < n_ops; i++) {
+        rmi_exa_set bans = w->task[i].bans;
+        bans.w[0] &= ~w->forwards; /* of forwards: the list is looked at in the end */
+        if ((!RMI_EXA_MEET(w->op[i].out, n.live) && !(n.ran >> i & 1)) || RMI_EXA_MEET(bans, done) || (w->op[i].fixed && !RMI_EXA_HAS(done, i))) continue;
+        if (!rmi_exa_back_forward(w, &n, i)) return 0;
+    }
+    return 1;
+}
+
+/* Is all order kept that bytes do not show, and has all run that must? */
+RMI_RARE int rmi_exa_in_order(const rmi_exa *w, uint32_t node)
+{
+    rmi_exa_set done = {{0, 0}};
+    uint32_t n_ops = w->m->g->n_ops, i;
+    for (; w->node[node].parent != RMI_NONE; node = w->node[node].parent) {
+        const rmi_exa_task *t = &w->task[i = w->node[node].task];
+        rmi_exa_set bans = t->bans;
+        if (i < n_ops && RMI_EXA_HAS(done, i)) bans.w[0] &= ~w->forwards;
+        if (RMI_EXA_LACKS(done, t->deps) || RMI_EXA_LACKS(done, t->may) || RMI_EXA_MEET(done, bans)) return 0;
+        RMI_EXA_PUT(done, i);
+    }
+    for (i = 0; i < n_ops; i++)
+        if (w->op[i].must && !RMI_EXA_HAS(done, i)) return 0;
+    return 1;
+}
+
+/* The list with the fewest live bytes (the model's base not counted), of those below `limit`: *n 0 if there is none, or it was not
+   found with so much work. No list takes less than *least, which is at least `from`: lists that take less than that count alike. */
+RMI_FN rm_result rmi_exa_least(rmi_exa *w, uint64_t from, uint64_t limit, uint64_t work, rmi_run **runs, uint32_t *n, uint64_t *least)
+{
+    rmi_exa_set want = w->stay, done = w->all;
+    uint32_t i, at, end = RMI_NONE;
+    int ok = 1;
+    uint8_t x0[RMI_EXA_EXTRA];
+    uint64_t owed = 0;
+    rmi_run *r;
     *n = 0;
     w->limit = limit;
-    w->beat = RMI_INF;
     w->work = w->told = 0;
     w->most_work = work;
-    w->feasible = 1;
-    w->haste = 4;
-    w->n_moments = 0;
-    end = rmi_exa_search(w, &bound);
-    *next = end == RMI_NONE && bound == RMI_INF ? limit + w->m->granule : 0;
-    return end == RMI_NONE ? RM_OK : rmi_exa_runs(w, end, runs, n);
+    w->back = 1;
+    rmi_exa_clear(w);
+    RMI_EXA_LESS(want, w->grads);
+    done.w[0] |= w->pinned;
+    w->floor = rmi_max(from, rmi_exa_values(w, w->start));
+    if ((i = rmi_exa_done_of(w, done)) == RMI_NONE) return RM_OK;
+    memset(x0, 0, sizeof x0);
+    for (at = 0; at < w->m->g->n_ops; at++) owed |= (uint64_t)w->op[at].must << at;
+    rmi_exa_came(w, &want, owed, x0, i, rmi_exa_values(w, want) + w->done[i].rest, 0, 0);
+    while (ok && end == RMI_NONE && w->n_open) {
+        rmi_exa_node *x = &w->node[w->at = rmi_exa_pop(w, 0)];
+        rmi_exa_done *d = &w->done[x->done];
+        w->floor = x->key;
+        if (x->dead || rmi_exa_modest(w, &x->live, x->ran, w->x + (size_t)w->at * w->n_x, x->done)) continue;
+        if (!x->ran && !RMI_EXA_MEET(d->done, w->all) && !RMI_EXA_LACKS(w->start, x->live)) {
+            end = w->at;
+            break;
+        }
+        x->behind = d->closed;
+        d->closed = w->at;
+        w->told = w->work;
+        ok = rmi_exa_expand_back(w) && w->work <= w->most_work && !rmi_stopped(w->mem->stop, w->work - w->told);
+    }
+    *least = ok && end == RMI_NONE ? limit : w->floor;
+    if (end == RMI_NONE || !rmi_exa_in_order(w, end)) return RM_OK;
+    for (at = end; w->node[at].parent != RMI_NONE; at = w->node[at].parent) ++*n;
+    *runs = r = RMI_NEW(w->mem, rmi_run, (size_t)*n + 1);
+    if (!r) return RM_ERROR_MEMORY;
+    for (at = end; w->node[at].parent != RMI_NONE; at = w->node[at].parent) {
+        const rmi_ref_task *t = &w->m->tasks[w->node[at].task];
+        *r++ = rmi_low_run((rmi_way)t->way, t->id, w->node[at].form, t->part);
+    }
+    return RM_OK;
 }
 RMI_PLAIN_END
 
@@ -20498,29 +20871,33 @@ RMI_FN rm_result rmi_plan_exact(rmi_planner *w, const rmi_ref_model *m, uint64_t
     return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
 }
 
-/* The least memory of a small graph, between what the bound and the smallest plan say: the same plans whatever the budget is. */
-RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, uint64_t budget, uint64_t work)
+/* The least memory of a small graph, between what the bound and the smallest plan say; what fits the budget will do. take: as a plan;
+   else it is only asked whether there is one. */
+RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, uint64_t budget, int take, uint64_t work)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_exa *x;
-    uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), hi, limit = lo, from, next, size;
-    rm_result r = rmi_exa_make(&mem, m, 1u << 14, &x);
-    /* the first is tried in any case */
-    hi = w->min_arena < RMI_MAX / 4 ? rmi_round_up(rmi_sub(w->min_arena, m->base), m->granule) : lo;
-    for (from = lo; r == RM_OK && work && !w->stop.stopped; limit = from + (hi - from) / 2 / m->granule * m->granule) {
+    uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), from, hi, least, size;
+    rm_result r = rmi_exa_make(&mem, m, 1u << 15, &x);
+    from = rmi_max(lo, budget == RMI_INF ? 0 : rmi_round_up(rmi_sub(budget, m->base), m->granule)); /* what fits will do */
+    while (r == RM_OK && work && !w->stop.stopped) {
         rmi_run *runs = NULL;
         uint32_t n = 0;
-        r = rmi_exa_any(x, limit, rmi_min(work, RMI_PLAN_EXACT_WORK / 3), &runs, &n, &next);
-        work = rmi_sub(work, x->work + 1000);
-        if (r == RM_OK && n) r = rmi_plan_try(w, runs, n, budget, &size);
-        if (r == RM_OK && n) w->min_arena = rmi_min(w->min_arena, size);
-        if (n) hi = limit;
-        else from = rmi_max(next, limit + m->granule);
-        if (next) lo = next;
+        hi = rmi_round_up(rmi_sub(rmi_min(w->min_arena, w->info->keep_all_bytes), m->base), m->granule);
         if (from >= hi) break;
+        r = rmi_exa_least(x, from, hi, rmi_min(work, RMI_PLAN_EXACT_WORK / 3), &runs, &n, &least);
+        work = rmi_sub(work, x->work + 1000);
+        if (r != RM_OK) break;
+        if (from == lo || least > from) lo = rmi_max(lo, least);
+        from = n ? lo : rmi_max(least, from) + m->granule; /* not found: is there one with a little more? */
+        if (n) r = rmi_plan_try(w, runs, n, take ? budget : 0, &size);
+        if (n && (size >= w->min_arena || r != RM_OK || size <= budget)) break;
+        if (n) w->min_arena = size;
+        if (n) hi = rmi_round_up(rmi_sub(size, m->base), m->granule);
+        from += from < hi ? (hi - from) / 2 / m->granule * m->granule : 0;
     }
     if (r == RM_OK && !(w->g->has_link && w->d->host_bytes)) /* it looked at plans without copies only */
-        w->info->min_bound_bytes = rmi_max(w->info->min_bound_bytes, m->base + lo - (m->granule - 1));
+        w->info->min_bound_bytes = rmi_max(w->info->min_bound_bytes, m->base + rmi_sub(lo, m->granule - 1));
     rmi_arena_free(&mem);
     return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
 }
@@ -20649,7 +21026,7 @@ RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run
     if (!w->best.n && budget != RMI_INF && !(more & 2) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2));
     if (w->best.n || budget == RMI_INF) return RM_OK;
     RMI_TRY(rmi_plan_search_ladder(w, s, runs, budget));
-    return w->g->n_ops <= RMI_EXA_OPS ? rmi_plan_exact_least(w, s->m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
+    return w->g->n_ops <= RMI_EXA_OPS ? rmi_plan_exact_least(w, s->m, budget, 1, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
 }
 
 /* What a search may take that nobody limits: about a second, or less where the graph is small. */
@@ -20691,15 +21068,22 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
     rmi_plan_charge(w, &s, all, 0, least / 2);
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
+    if (soon && small && !w->stop.stopped)
+        RMI_TRY(rmi_plan_exact_least(w, &m, budget, w->naming, rmi_min(RMI_PLAN_EXACT_WORK / 3, most)));
+    soon &= !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
+    w->seeding = 1;
+    if (soon && small && !w->best.n && !w->stop.stopped)
+        RMI_TRY(rmi_plan_exact_least(w, &m, budget, 1, rmi_min(RMI_PLAN_EXACT_WORK / 3, most)));
+    w->seeding = 0;
     if (w->stop.stopped) return RM_OK;
     if (!small && budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
     if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, 6, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
     if (rmi_plan_within(w, 0) && small) return RM_OK;
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
-        if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000 && !small) return RM_OK;
-        RMI_TRY(rmi_plan_search_ladder(w, &s, runs, budget));
-        return small ? rmi_plan_exact_least(w, &m, budget, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
+        if (small) RMI_TRY(rmi_plan_exact_least(w, &m, budget, 1, rmi_min(RMI_PLAN_EXACT_WORK, most)));
+        if (w->min_arena - w->info->min_bound_bytes <= (small ? m.granule - 1 : w->min_arena / 1000)) return RM_OK;
+        return rmi_plan_search_ladder(w, &s, runs, budget);
     }
     if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     RMI_TRY(rmi_ref_level(&s, least / 4));
