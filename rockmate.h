@@ -20878,14 +20878,14 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
     rmi_arena mem = rmi_plan_arena(w);
     rmi_exa *x;
     uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), from, hi, least, size;
-    rm_result r = rmi_exa_make(&mem, m, 1u << 15, &x);
+    rm_result r = rmi_exa_make(&mem, m, 1u << 16, &x);
     from = rmi_max(lo, budget == RMI_INF ? 0 : rmi_round_up(rmi_sub(budget, m->base), m->granule)); /* what fits will do */
     while (r == RM_OK && work && !w->stop.stopped) {
         rmi_run *runs = NULL;
         uint32_t n = 0;
         hi = rmi_round_up(rmi_sub(rmi_min(w->min_arena, w->info->keep_all_bytes), m->base), m->granule);
         if (from >= hi) break;
-        r = rmi_exa_least(x, from, hi, rmi_min(work, RMI_PLAN_EXACT_WORK / 3), &runs, &n, &least);
+        r = rmi_exa_least(x, from, hi, from == lo ? work / 3 * 2 : work, &runs, &n, &least);
         work = rmi_sub(work, x->work + 1000);
         if (r != RM_OK) break;
         if (from == lo || least > from) lo = rmi_max(lo, least);
@@ -21069,7 +21069,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     rmi_plan_charge(w, &s, all, 0, least / 2);
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && small && !w->stop.stopped)
-        RMI_TRY(rmi_plan_exact_least(w, &m, budget, w->naming, rmi_min(RMI_PLAN_EXACT_WORK / 3, most)));
+        RMI_TRY(rmi_plan_exact_least(w, &m, budget, w->naming, rmi_min(RMI_PLAN_EXACT_WORK / (w->naming ? 1 : 3), most)));
     soon &= !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     w->seeding = 1;
