@@ -10178,6 +10178,8 @@ typedef struct rmi_ref_search {
     int soon;            /* any list within the limit ends a cycle */
     int loose;           /* the limit is above the one that counts: no list becomes the best */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
+    uint64_t looked;     /* steps to find evictions, a few ns each, which are not in work */
+    uint64_t end;        /* evictions end when both come to this */
     int recorded;        /* the uses of a are known */
     int lean;            /* a and b share all but their lists: rmi_ref_turn_down */
     uint32_t lives;      /* lean: of the state that was evaluated last */
@@ -10192,6 +10194,8 @@ typedef struct rmi_ref_search {
     uint32_t *met, meeting; /* by buffer: the forecast that it was met in */
     uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
     uint64_t most_ns;    /* a closure that takes longer is of no use */
+    uint32_t most_ins;   /* one of more runs is not looked into now; then put_off is set */
+    int put_off;
     uint64_t spend;      /* what repeats may cost for the next move to be taken */
     uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
     int forked;          /* the last closure would have been another one at another level */
@@ -10274,7 +10278,7 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     s->m = m;
     s->mem = mem;
     s->rng = 1;
-    s->stop = s->even = s->most_ns = RMI_INF;
+    s->stop = s->even = s->most_ns = s->end = RMI_INF;
     s->cap = times * m->n_tasks + 64;
     for (i = 0; i < m->n_tasks; i++) {
         uint32_t most_w = 0, most_r = 0;
@@ -10288,7 +10292,7 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     }
     s->cap_inst = times * w + 256 + m->n_start;
     s->cap_use = times * (r + w) + 1024;
-    s->cap_ins = s->cap;
+    s->cap_ins = s->most_ins = s->cap;
     s->now = RMI_RAW(mem, uint32_t, m->n_buf);
     s->size = RMI_RAW(mem, uint64_t, m->n_buf);
     s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
@@ -11563,25 +11567,6 @@ RMI_INLINE uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t
     return i;
 }
 
-/* First use of life i after position t (a->n: the end); RMI_NONE if none. */
-RMI_INLINE uint32_t rmi_ref_next_use(const rmi_ref_state *a, uint32_t i, uint32_t t)
-{
-    uint32_t u = a->inst_use[i], next = RMI_NONE;
-    while (u != RMI_NONE && a->use_pos[u] > t) {
-        next = a->use_pos[u];
-        u = a->use_prev[u];
-    }
-    return next;
-}
-
-/* Is life i used at or after first, at t exactly? */
-RMI_INLINE int rmi_ref_used_at(const rmi_ref_state *a, uint32_t i, uint32_t t)
-{
-    uint32_t u = a->inst_use[i];
-    while (u != RMI_NONE && a->use_pos[u] > t) u = a->use_prev[u];
-    return a->inst[i].first == t || (u != RMI_NONE && a->use_pos[u] == t);
-}
-
 #define RMI_REF_EXTEND 0u   /* dead inputs of a recomputation live longer */
 #define RMI_REF_CROSSING 1u /* those whose longer life would cross t are recomputed, too */
 #define RMI_REF_DEAD 2u     /* all dead ones are */
@@ -11604,7 +11589,9 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
         uint32_t o = s->stack[--top];
         const rmi_ref_acc *acc = &m->accs[m->tasks[o].acc0];
         *ns += m->choices[acc->free0[1]].ns;
-        if (*ns > s->most_ns || s->n_ins == s->cap_ins) {
+        s->looked += 1 + acc->n_read;
+        s->put_off |= *ns <= s->most_ns && s->n_ins >= s->most_ins;
+        if (*ns > s->most_ns || s->n_ins >= s->most_ins) {
             for (s->mark[o] = 0; top;) s->mark[s->stack[--top]] = 0;
             return 0;
         }
@@ -11641,7 +11628,7 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
 }
 
 /* Can the bytes of stretch k of a be given up across position t? *b: the first use after t, *from: the last one before. */
-RMI_INLINE int rmi_ref_gap(const rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
+RMI_INLINE int rmi_ref_gap(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
@@ -11650,16 +11637,20 @@ RMI_INLINE int rmi_ref_gap(const rmi_ref_search *s, uint32_t k, uint32_t t, uint
     *from = 0;
     for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
         const rmi_ref_inst *x = &a->inst[i];
-        uint32_t next, mk = m->maker[x->buf], u;
+        uint32_t next = RMI_NONE, mk = m->maker[x->buf], u;
+        s->looked++;
         if (x->last < t || x->first > t) {
             if (x->last < t && x->last > *from) *from = x->last;
             continue;
         }
         if (x->gone && x->last <= t) return 0;
-        if (mk == RMI_NONE || m->tasks[mk].fixed || rmi_ref_used_at(a, i, t)) return 0;
-        next = rmi_ref_next_use(a, i, t);
+        if (mk == RMI_NONE || m->tasks[mk].fixed || x->first == t) return 0;
+        for (u = a->inst_use[i]; u != RMI_NONE && a->use_pos[u] > t; u = a->use_prev[u]) {
+            next = a->use_pos[u];
+            s->looked++;
+        }
+        if (u != RMI_NONE && a->use_pos[u] == t) return 0;
         if (next < *b) *b = next;
-        for (u = a->inst_use[i]; u != RMI_NONE && a->use_pos[u] > t; u = a->use_prev[u]) {}
         *from = (uint32_t)rmi_max(*from, u == RMI_NONE ? x->first : a->use_pos[u]);
         any = 1;
     }
@@ -11685,7 +11676,7 @@ RMI_FN int rmi_ref_evict(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t at,
 }
 
 /* Where an input of the makers of stretch k dies between t and b: there a recomputation is cheaper. RMI_NONE: nowhere. */
-RMI_FN uint32_t rmi_ref_hoist(const rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b)
+RMI_FN uint32_t rmi_ref_hoist(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
@@ -11694,6 +11685,7 @@ RMI_FN uint32_t rmi_ref_hoist(const rmi_ref_search *s, uint32_t k, uint32_t t, u
         const rmi_ref_acc *acc;
         if (a->inst[i].first >= t || a->inst[i].last <= t) continue;
         acc = &m->accs[m->tasks[m->maker[a->inst[i].buf]].acc0];
+        s->looked += acc->n_read;
         for (r = 0; r < acc->n_read; r++) {
             uint32_t u = rmi_ref_life_at(a, m->pool[acc->read0 + r], b);
             if (u == RMI_NONE || a->inst[u].last >= b || a->inst[u].last <= t) continue;
@@ -12563,12 +12555,11 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
     return a->t < b->t ? -1 : a->t > b->t;
 }
 
-/* The best way to give up stretch k across t, if it scores more than `least`; else the score is 0. */
-RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t least, rmi_ref_pick *pick)
+/* The best way to give up stretch k across t, between its uses at `from` and b, if it scores more than `least`; else the score is 0. */
+RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t from, uint32_t b, uint64_t least, rmi_ref_pick *pick)
 {
-    uint32_t level, way, from, b, hoist;
+    uint32_t level, way, hoist;
     pick->score = 0;
-    if (!rmi_ref_gap(s, k, t, &from, &b)) return;
     hoist = rmi_ref_hoist(s, k, t, b);
     for (level = 0; level < (hoist == RMI_NONE ? 3u : 4u); level++) {
         uint32_t to = level == 3 ? hoist : b;
@@ -12592,16 +12583,50 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint64_t
     }
 }
 
-/* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. */
+#define RMI_REF_SHORT 8u /* runs: closures that are looked into first */
+
+typedef struct rmi_ref_gap_at {
+    uint32_t str, t, from, b;
+} rmi_ref_gap_at;
+
+typedef struct rmi_ref_picking {
+    rmi_ref_pick *picks;
+    rmi_ref_gap_at *late; /* those whose closures are long */
+    size_t cap, cap_late;
+    uint32_t n, n_late;
+    uint64_t best, permille;
+} rmi_ref_picking;
+
+/* The pick of a gap, if it is nearly as good as the best so far. */
+RMI_FN rm_result rmi_ref_pick_one(rmi_ref_search *s, rmi_arena *mem, rmi_ref_picking *g, rmi_ref_gap_at x)
+{
+    uint64_t least = g->best / 1000 * g->permille;
+    if (!rmi_arena_grow(mem, (void **)&g->picks, &g->cap, g->n + (size_t)1, sizeof(rmi_ref_pick))) return RM_ERROR_MEMORY;
+    s->put_off = 0;
+    rmi_ref_best_way(s, x.str, x.t, x.from, x.b, least, &g->picks[g->n]);
+    g->best = rmi_max(g->best, g->picks[g->n].score);
+    if (s->put_off) {
+        if (!rmi_arena_grow(mem, (void **)&g->late, &g->cap_late, g->n_late + (size_t)1, sizeof(rmi_ref_gap_at))) return RM_ERROR_MEMORY;
+        g->late[g->n_late++] = x;
+    } else g->n += g->picks[g->n].score > g->best / 1000 * g->permille;
+    return RM_OK;
+}
+
+/* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. Short
+   closures come first: what they score is more than most of the long ones can, which then need not be followed to their ends. */
 RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out, uint32_t *n_out)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
-    rmi_ref_pick *picks = NULL;
-    size_t cap = 0;
-    uint32_t i, k, n = 0, u, prev, next;
-    uint64_t best = 0;
-    for (i = 0; i < a->n_inst; i++) {
+    rmi_ref_picking g;
+    rmi_ref_gap_at gap;
+    uint32_t i, k, u, prev, next;
+    rm_result r = RM_OK;
+    memset(&g, 0, sizeof g);
+    g.permille = permille;
+    s->looked += a->n_inst + a->n_use;
+    s->most_ins = (uint32_t)rmi_min(RMI_REF_SHORT, s->cap_ins);
+    for (i = 0; i < a->n_inst && r == RM_OK; i++) {
         const rmi_ref_inst *x = &a->inst[i];
         if (x->str == RMI_NONE || x->home || x->gone || m->maker[x->buf] == RMI_NONE || m->tasks[m->maker[x->buf]].fixed) continue;
         next = RMI_NONE;
@@ -12614,21 +12639,25 @@ RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permi
                     if (s->above[mid + 1] > s->above[prev + 1]) hi = mid;
                     else lo = mid + 1;
                 }
-                if (!rmi_arena_grow(mem, (void **)&picks, &cap, n + (size_t)1, sizeof(rmi_ref_pick))) return RM_ERROR_MEMORY;
-                rmi_ref_best_way(s, x->str, lo, best / 1000 * permille, &picks[n]);
-                best = rmi_max(best, picks[n].score);
-                n += picks[n].score > best / 1000 * permille;
+                gap.str = x->str;
+                gap.t = lo;
+                gap.from = prev;
+                gap.b = next;
+                if ((a->str[x->str].head == i && x->sibling == RMI_NONE) || rmi_ref_gap(s, x->str, lo, &gap.from, &gap.b))
+                    r = rmi_ref_pick_one(s, mem, &g, gap);
             }
-            if (u == RMI_NONE) break;
+            if (u == RMI_NONE || r != RM_OK) break;
             next = prev;
         }
     }
-    for (i = k = 0; i < n; i++)
-        if (picks[i].score > best / 1000 * permille) picks[k++] = picks[i];
-    rmi_sort(picks, k, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
-    *out = picks;
+    s->most_ins = s->cap_ins;
+    for (i = 0; i < g.n_late && r == RM_OK; i++) r = rmi_ref_pick_one(s, mem, &g, g.late[i]);
+    for (i = k = 0; i < g.n; i++)
+        if (g.picks[i].score > g.best / 1000 * permille) g.picks[k++] = g.picks[i];
+    rmi_sort(g.picks, k, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
+    *out = g.picks;
     *n_out = k;
-    return RM_OK;
+    return r;
 }
 
 /* Bytes by position, as a tree: added to ranges, asked for their most. max of a node holds what was added to all of it. */
@@ -12755,12 +12784,14 @@ RMI_FN void rmi_ref_count_above(rmi_ref_search *s)
     s->above[n + 1] = sum;
 }
 
+RMI_FN uint64_t rmi_ref_spent(const rmi_ref_search *s) { return s->work + s->looked / 4; }
+
 /* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
 RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
     uint32_t n, stuck = 0;
     uint64_t least = RMI_INF, end = s->work + 500 * (uint64_t)s->m->n_tasks;
-    while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s)) {
+    while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s) && rmi_ref_spent(s) < s->end) {
         rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
         rmi_ref_tree est;
         rmi_ref_pick *picks;
@@ -19241,7 +19272,8 @@ typedef struct rmi_planner {
     uint64_t base;   /* bytes beside the chain */
     rmi_program best; /* n 0: none yet */
     rmi_program tried; /* the last candidate's figures */
-    uint64_t min_arena;
+    uint64_t min_arena, min_sure; /* the least that any candidate takes; of candidates that every budget has */
+    int measuring; /* such a one is tried: its addresses do not depend on the budget */
     rm_plan_info *info;
     rmi_stop stop;
     uint64_t end_ns;  /* of the clock; 0: no limit */
@@ -19805,7 +19837,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
 {
     rmi_arena *tmp = &w->tries;
     rmi_program c;
-    uint64_t target = budget == RMI_INF ? 0 : budget;
+    uint64_t target = budget == RMI_INF || w->measuring ? 0 : budget;
     rm_result r;
     rmi_stopped(&w->stop, 100 * (uint64_t)n);
     r = rmi_plan_build(w, tmp, runs, n, target, &c);
@@ -19831,6 +19863,13 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     }
     rmi_arena_clear(tmp);
     return r;
+}
+
+/* What a candidate takes that is tried in the same way whatever the budget is: a budget of it will do. */
+RMI_FN void rmi_plan_measured(rmi_planner *w, uint64_t size)
+{
+    w->min_sure = rmi_min(w->min_sure, size);
+    w->min_arena = rmi_min(w->min_arena, size);
 }
 
 /* --- candidates */
@@ -20009,9 +20048,13 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
         chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
     }
     for (i = from; i < from + 8 && i < c->n && !w->best.n && !rmi_stopped(&w->stop, RMI_STOP_EVERY); i++) {
-        RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, budget, &size));
-        if (w->g->n_ops > 1000 && size >= w->min_arena) break; /* lists of millions of runs */
-        w->min_arena = rmi_min(w->min_arena, size);
+        rm_result r;
+        w->measuring = 1;
+        r = rmi_plan_try_chain(w, c->at[i].bytes, budget, &size);
+        w->measuring = 0;
+        if (r != RM_OK) return r;
+        if (w->g->n_ops > 1000 && size >= w->min_sure) break; /* lists of millions of runs */
+        rmi_plan_measured(w, size);
     }
     return RM_OK;
 }
@@ -20582,7 +20625,7 @@ RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
     if (r == RM_OK) {
         uint64_t size = rmi_plan_size(w, &c);
         int first = !w->best.n, better = size <= budget && (first || c.fig.time_ns < w->best.fig.time_ns);
-        w->min_arena = rmi_min(w->min_arena, size);
+        rmi_plan_measured(w, size);
         w->info->keep_all_bytes = size;
         w->info->keep_all_ns = c.fig.time_ns;
         if (better) r = rmi_plan_take(w, &c, &tmp);
@@ -20739,19 +20782,19 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
                 w->p->shape.n <= RMI_PLAN_SHORT && w->g->n_ops / w->p->shape.n < RMI_PLAN_LARGE;
     int loaded = rmi_ref_load(s, NULL, 0, NULL);
     if (loaded && !s->a->over && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
-    RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
+    if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
     if (s->lean || (!w->best.n && s->cap < s->most)) { /* longer lists may do */
         uint32_t n = s->best.n;
         if (!n) rmi_ref_copy(s, s->a, &s->best);
         RMI_TRY(rmi_plan_search_widen(w, s, &s->best));
         s->best.n = n;
-        RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
+        if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
     }
     w->seeding = 1;
     if (chain && !w->best.n && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 1));
     else chain = 0;
     w->seeding = 0;
-    if (chain) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 1));
+    if (chain && budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 1));
     if (w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
     if (w->stop.stopped) return RM_OK;
     RMI_TRY(rmi_plan_least_bytes(w));
@@ -20902,35 +20945,123 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
     return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
 }
 
-/* Nothing fits: evictions to limits of a fixed ladder, upwards, as long as addresses may take less than what is known; after the
-   first that can be met for so much work only. Nothing here depends on the budget, so the memory that an infeasible call names is
-   enough. */
-RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+/* --- nothing fits: which budget would do? Evictions to limits of a fixed ladder. Nothing here depends on the budget, so the memory
+   that an infeasible call names is enough. */
+#define RMI_PLAN_RUNGS 1024u
+
+typedef struct rmi_plan_ladder {
+    rmi_planner *w;
+    rmi_ref_search *s;
+    rmi_arena tmp;
+    rmi_run *runs;
+    uint64_t budget;
+    uint64_t rung[RMI_PLAN_RUNGS]; /* limits, each a 16th above the one below, from the bound to everything once */
+    uint32_t n;
+} rmi_plan_ladder;
+
+/* The best list within the last limit gets addresses, if these may take less than what is known. */
+RMI_FN rm_result rmi_plan_rung_try(rmi_plan_ladder *h, uint64_t limit)
+{
+    rmi_planner *w = h->w;
+    uint64_t size;
+    rm_result r;
+    uint32_t n;
+    if (!h->s->best.n || limit >= w->min_sure) return RM_OK;
+    n = rmi_ref_runs(h->s, &h->s->best, h->runs);
+    w->measuring = 1;
+    r = rmi_plan_try(w, h->runs, n, h->budget, &size);
+    w->measuring = 0;
+    if (r != RM_OK) return r;
+    h->s->looked += 20 * (uint64_t)n;
+    rmi_plan_measured(w, size);
+    if (size > h->budget && h->s->best.peak + h->s->m->base <= h->budget) /* with more effort it may fit */
+        RMI_TRY(rmi_plan_try(w, h->runs, n, h->budget, &size));
+    w->min_arena = rmi_min(w->min_arena, size);
+    return RM_OK;
+}
+
+/* A list for rung k: everything once evicted, in batches of two sizes; then the chain's plans for 1, 1.25 and 1.8 times the limit. */
+RMI_FN rm_result rmi_plan_rung(rmi_plan_ladder *h, uint32_t k)
 {
     static const uint32_t permille[] = {500, 300}, percent[] = {100, 125, 180};
-    rmi_arena tmp = rmi_plan_arena(w);
-    uint64_t limit, size, end = RMI_INF;
-    rm_result r = rmi_plan_search_chain(w, &tmp);
+    rmi_ref_search *s = h->s;
     uint32_t i;
+    s->limit = rmi_sub(h->rung[k], s->m->base);
+    s->best.n = 0;
+    for (i = 0; i < 5 && !s->best.n && rmi_ref_spent(h->s) < h->s->end; i++) {
+        if (i >= 2 && h->w->table)
+            RMI_TRY(rmi_plan_search_from_chain(h->w, s, &h->tmp, rmi_plan_search_bytes(h->w, s, percent[i - 2]), 700, 0));
+        if (i >= 2) continue;
+        rmi_ref_load(s, NULL, 0, NULL);
+        RMI_TRY(rmi_ref_greedy(s, permille[i], 400));
+    }
+    return RM_OK;
+}
+
+/* Everything once is evicted down many rungs at a time, from what fitted the one before; ever fewer, when that fails. *k: the lowest
+   rung that there is a list for. */
+RMI_FN rm_result rmi_plan_stairs_down(rmi_plan_ladder *h, uint32_t *k)
+{
+    rmi_ref_search *s = h->s;
+    uint32_t step = 8, n;
+    uint64_t half = s->end - (s->end - rmi_ref_spent(s)) / 2;
+    s->limit = RMI_MAX;
+    s->best.n = 0;
+    rmi_ref_load(s, NULL, 0, NULL);
+    for (*k = h->n; step && *k && rmi_ref_spent(s) < half && !rmi_ref_told(s);) {
+        uint32_t to = *k > step ? *k - step : 0;
+        n = s->best.n;
+        s->best.n = 0;
+        s->limit = rmi_sub(h->rung[to], s->m->base);
+        rmi_ref_restart(s, s->a);
+        rmi_ref_consider(s);
+        RMI_TRY(rmi_ref_greedy(s, 400, 400));
+        if (s->best.n) {
+            *k = to;
+            continue;
+        }
+        s->best.n = n; /* the list is still there */
+        s->limit = *k < h->n ? rmi_sub(h->rung[*k], s->m->base) : RMI_MAX;
+        rmi_ref_restart(s, &s->best);
+        step /= 2;
+    }
+    return RM_OK;
+}
+
+/* Down as far as evictions get on, then rung by rung, each from the beginning, until a few in a row have no list; then up, as long as
+   addresses may take less than what is known. */
+RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+{
+    rmi_plan_ladder h;
+    uint32_t k, low = 0, vain;
+    rm_result r;
+    h.w = w;
+    h.s = s;
+    h.tmp = rmi_plan_arena(w);
+    h.runs = runs;
+    h.budget = budget;
+    h.rung[0] = w->info->min_bound_bytes;
+    for (h.n = 0; h.n + 1 < RMI_PLAN_RUNGS && h.rung[h.n] < w->info->keep_all_bytes; h.n++)
+        h.rung[h.n + 1] = h.rung[h.n] + h.rung[h.n] / 16 + 1;
     s->fits = NULL;
     s->hope.n = 0;
-    for (limit = w->info->min_bound_bytes;
-         r == RM_OK && limit < rmi_min(w->info->keep_all_bytes, w->min_arena) && s->work < end && !w->stop.stopped;
-         limit += limit / 16 + 1) {
-        s->limit = rmi_sub(limit, s->m->base);
-        s->best.n = 0;
-        for (i = 0; i < 5 && !s->best.n && r == RM_OK; i++) {
-            if (i >= 2 && w->table) r = rmi_plan_search_from_chain(w, s, &tmp, rmi_plan_search_bytes(w, s, percent[i - 2]), 700, 0);
-            if (i >= 2) continue;
-            rmi_ref_load(s, NULL, 0, NULL);
-            r = rmi_ref_greedy(s, permille[i], 400);
-        }
-        if (!s->best.n || r != RM_OK) continue;
-        if (end == RMI_INF) end = s->work + RMI_PLAN_WORK / 4;
-        r = rmi_plan_try(w, runs, rmi_ref_runs(s, &s->best, runs), budget, &size);
-        w->min_arena = rmi_min(w->min_arena, size);
+    s->untidy = 1;
+    r = rmi_plan_search_chain(w, &h.tmp);
+    s->end = rmi_ref_spent(s) + RMI_PLAN_WORK;
+    if (r == RM_OK) r = rmi_plan_stairs_down(&h, &low);
+    if (r == RM_OK) r = rmi_plan_rung_try(&h, h.rung[low]);
+    for (k = low, vain = 0; r == RM_OK && k-- > 0 && vain < 6 && rmi_ref_spent(s) < s->end && !w->stop.stopped;) {
+        r = rmi_plan_rung(&h, k);
+        vain = s->best.n ? 0 : vain + 1;
+        if (s->best.n) low = k;
+        if (r == RM_OK) r = rmi_plan_rung_try(&h, h.rung[k]);
     }
-    rmi_arena_free(&tmp);
+    for (k = low; r == RM_OK && k < h.n && h.rung[k] < w->min_sure && rmi_ref_spent(s) < s->end && !w->stop.stopped; k++) {
+        r = rmi_plan_rung(&h, k);
+        if (r == RM_OK) r = rmi_plan_rung_try(&h, h.rung[k]);
+    }
+    s->end = RMI_INF;
+    rmi_arena_free(&h.tmp);
     return r;
 }
 
@@ -21918,7 +22049,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     int plain, searched, moves, first_moves;
     w->step = step;
     w->info = &w->p->info[w->p->n];
-    w->min_arena = RMI_INF;
+    w->min_arena = w->min_sure = RMI_INF;
     w->plain_ns = RMI_INF;
     w->listed = 0;
     w->spares = 0;
@@ -22096,6 +22227,7 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
     uint32_t round;
+    if (!w->joint && !w->d->like && !(w->steps & (w->steps - 1)) && worst->min_bytes == w->min_sure) return RM_OK; /* it will */
     for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
         w->budget = worst->min_bytes;
         w->given = w->d->like ? w->given : NULL;

@@ -866,6 +866,70 @@ static void little(void)
     EXPECT(steps < once / 100 * 101, "evictions in steps cost no more than at once");
 }
 
+/* --- budgets that are too small: how often the planner asks is a count of its steps */
+
+static uint64_t n_asked;
+static int count_asks(void *user, const rm_progress *p)
+{
+    n_asked++;
+    return user && p->time_ns; /* the first plan will do */
+}
+
+/* n ops: read one tensor, then added up (shape 0); in a row, every other value wanted at the end (1); in a row that costs nothing but for
+   each third op (2); read what was made at random places before (3); views of one value, each added to a sum (4). */
+static rm_graph *awkward(unsigned n, int shape)
+{
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor *all = (rm_tensor *)malloc((n + 1) * sizeof *all), x = all[0] = rm_input_add(g, "x", 1 << 20, RM_INPUT_GRAD), y = x;
+    rm_kind one = {.name = "one", .needs = RM_IN(0)}, two = {.name = "two", .needs = RM_IN(0) | RM_IN(1)}, look = {.name = "look", .view = RM_IN(0)};
+    unsigned i;
+    random_state = 7;
+    for (i = 1; i <= n; i++) {
+        unsigned far = (unsigned)rnd(i), half = n / 2 + 1;
+        if (shape == 0 && i >= half) y = i == half ? all[1] : RM_OP(g, &two, .in = {y, all[i - half + 1]}, .out = {1 << 20}, .fwd_ns = 1000, .bwd_ns = 2000);
+        else if (shape == 0) y = RM_OP(g, &one, .in = {x}, .out = {1 << 20}, .fwd_ns = 10000, .bwd_ns = 20000);
+        else if (shape == 2) y = RM_OP(g, &one, .in = {y}, .out = {1 << 20}, .fwd_ns = i % 3 ? RM_FREE_NS : 5000, .bwd_ns = i % 3 ? RM_FREE_NS : 9000);
+        else if (shape == 4 && i % 2 == 0) y = RM_OP(g, &look, .in = {all[1]}, .out = {1 << 20});
+        else if ((shape == 3 && far != i - 1) || (shape == 4 && i > 2)) y = RM_OP(g, &two, .in = {all[i - 1], all[shape == 3 ? far : i - 2]}, .out = {shape == 3 ? (1 + rnd(8)) << 18 : 1 << 20}, .fwd_ns = 10000, .bwd_ns = 20000);
+        else y = RM_OP(g, &one, .in = {y}, .out = {1 << 20}, .fwd_ns = 10000, .bwd_ns = 20000);
+        all[i] = y;
+        if (shape == 1 && i % 2) rm_output_add(g, y);
+    }
+    if (shape != 1) rm_output_add(g, y);
+    free(all);
+    return g;
+}
+
+/* The answer to one byte, and to a budget between the bound and what works: soon, and true. */
+static void too_little(void)
+{
+    static const unsigned sizes[] = {60, 240, 2000};
+    unsigned k, shape, turn;
+    for (shape = 0; shape < 5; shape++)
+        for (k = 0; k < 3; k++) {
+            uint64_t budget = 1, least = 0;
+            for (turn = 0; turn < 3; turn++) { /* one byte; a little more than the bound, if that is not enough; what was named */
+                rm_graph *g = awkward(sizes[k], (int)shape);
+                rm_plan *p = NULL;
+                rm_plan_info info;
+                rm_plan_desc d = {.info = &info, .progress = count_asks, .device_bytes = budget, .work_limit = 100000};
+                rm_result r;
+                n_asked = 0;
+                d.progress_user = turn == 2 ? &n_asked : NULL;
+                if (k < 2 || !turn) {
+                    r = rm_plan_create(g, &d, &p);
+                    EXPECT(turn == 2 ? r == RM_OK && info.arena_bytes <= budget : r == RM_OK || r == RM_ERROR_INFEASIBLE, rm_graph_error(g));
+                    EXPECT(r == RM_OK || (info.min_bytes >= info.min_bound_bytes && info.min_bytes > budget), "a budget");
+                    EXPECT(turn || n_asked <= 100, "some 100 million steps, whatever the shape");
+                    if (r != RM_OK) least = info.min_bytes;
+                    budget = turn || !least ? least : info.min_bound_bytes + (least - info.min_bound_bytes) / 8;
+                }
+                rm_plan_destroy(p);
+                rm_graph_destroy(g);
+            }
+        }
+}
+
 /* A backward that declares nothing of what it reads, of an op that saves nothing, reads inputs and outputs: with copies, too, that
    is the same as declaring just these. */
 static void nothing_saved(void)
@@ -984,5 +1048,6 @@ int main(void)
     stuck_modes();
     like_from_text();
     little();
+    too_little();
     return tm_end();
 }
