@@ -22221,14 +22221,34 @@ RMI_FN uint64_t rmi_plan_budget(const rmi_planner *w)
     return w->d->like || w->d->live_only || bytes < w->align ? bytes : bytes - bytes % w->align;
 }
 
+/* A budget that should do where host memory has no room for all that could wait there: what was asked for, or at least must be there,
+   and one and a half times what is left over. */
+RMI_RARE uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
+{
+    uint64_t moves = 0, host = w->d->host_bytes;
+    uint32_t k, t;
+    if (!w->g->has_link || !host || !(w->c.passes & RMI_PLAN_MOVES)) return RMI_INF;
+    for (k = 0; k < 3 * w->g->n_tensors; k++)
+        if ((rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD || w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST)) &&
+            w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external)
+            moves = rmi_add(moves, rmi_low_bytes(w->g, k));
+    if (moves <= host) return RMI_INF;
+    moves = rmi_add(rmi_max(w->budget, least), moves - host + (moves - host) / 2);
+    return moves < RMI_MAX ? rmi_round_up(moves, w->align) : RMI_INF;
+}
+
 /* The budget is too small; which one would do? What a call for another budget found need not be found again, nor fit the other
    kinds, so the answer is tried. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
     uint32_t round;
-    if (!w->joint && !w->d->like && !(w->steps & (w->steps - 1)) && worst->min_bytes == w->min_sure) return RM_OK; /* it will */
+    uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named;
+    if (!w->joint && !w->d->like && !(w->steps & (w->steps - 1)) && worst->min_bytes == w->min_sure && less >= worst->min_bytes)
+        return RM_OK; /* it will */
     for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
+        named = worst->min_bytes;
+        if (!round && less < named) worst->min_bytes = less;
         w->budget = worst->min_bytes;
         w->given = w->d->like ? w->given : NULL;
         w->naming = !w->joint; /* where kinds share homes that move, the others depend on how well the first is planned */
@@ -22237,6 +22257,10 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
         w->naming = 0;
         w->p->n = 0;
         if (!next.min_bytes) break;
+        if (worst->min_bytes < named) {
+            worst->min_bytes = named;
+            continue;
+        }
         if (next.min_bytes <= worst->min_bytes) next.min_bytes = worst->min_bytes + worst->min_bytes / 16;
         worst->min_bytes = next.min_bytes;
     }

@@ -411,7 +411,7 @@ static void turn(uint64_t seed)
     name = rm_preset_name(seed % presets, NULL);
     rm_config_preset(name, &c);
     c.work = seed / presets % 16 ? 4000 : 60000;
-    c.off = seed / presets % 3 ? 0 : (uint32_t)(chance >> 4 & 15);
+    c.off = seed / presets % 3 ? 0 : (uint32_t)((chance >> 4 & 15) | (chance >> 46 & 1) * RM_NO_MERGE);
     copies = (c.passes & (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)) != 0;
     memset(&at.d, 0, sizeof at.d);
     at.seed = seed;
