@@ -10148,6 +10148,9 @@ typedef struct rmi_ref_pack {
     int ordered, found;       /* order is that of addresses within the limit; item has addresses from elsewhere */
 } rmi_ref_pack;
 
+#define RMI_REF_STARTS 6u
+#define RMI_REF_RACE 1400u /* tasks; in longer lists windows find more */
+
 typedef struct rmi_ref_search {
     const rmi_ref_model *m;
     const rmi_ref_folds *folds; /* NULL: none */
@@ -10208,6 +10211,8 @@ typedef struct rmi_ref_search {
     uint64_t most_lambda;
     uint64_t stop, even; /* an evaluation may give up above this energy; an edit that leads to that one is not wanted, or RMI_INF */
     uint64_t counts[16][2];
+    rmi_ref_state start[RMI_REF_STARTS]; /* for a race: the fastest lists that evictions led to, no two as fast */
+    uint32_t n_starts;
     rmi_ref_pack *pack; /* NULL: none, or not yet */
 } rmi_ref_search;
 
@@ -12138,6 +12143,13 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
 {
     uint64_t start = s->work, t = hot, ratio = rmi_min(rmi_mul_div_up(cold, (uint64_t)1 << 32, hot), 0xFFFFFFFFu);
     uint32_t i, tried = 0, feasible = 0, phase = 0;
+    if (!s->lambda) {
+        uint64_t bytes = 0;
+        for (i = 0; i < s->m->n_buf; i++) bytes += s->m->room[i];
+        bytes = bytes / (s->m->n_buf + 1) + 1;
+        s->lambda = (s->m->mean_ns << 20) / bytes + 1;
+        s->most_lambda = rmi_mul(s->lambda, 2048);
+    }
     for (i = 0; i < 6; i++) ratio = rmi_ref_root(ratio << 32); /* the 64th root: t falls by it 64 times */
     ratio >>= 12;
     while (s->work - start < work) {
@@ -12184,14 +12196,6 @@ RMI_RARE void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
                    : round % 2        ? mean / 2
                                       : mean / 6,
              was = s->best.n ? s->best.ns : RMI_INF;
-    if (!s->lambda) {
-        uint64_t bytes = 0;
-        uint32_t i;
-        for (i = 0; i < s->m->n_buf; i++) bytes += s->m->room[i];
-        bytes = bytes / (s->m->n_buf + 1) + 1;
-        s->lambda = (mean << 20) / bytes + 1;
-        s->most_lambda = rmi_mul(s->lambda, 2048);
-    }
     if (anew) rmi_ref_load(s, NULL, 0, NULL);
     else if (round && (s->best.n || s->hope.n)) rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
     rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work);
@@ -12204,6 +12208,37 @@ RMI_FN void rmi_ref_polish(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
     rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
     rmi_ref_cycle(s, s->m->mean_ns / (round & 1 ? 10 : 20) + 1, s->m->mean_ns / 250 + 1, work);
+}
+
+/* The current list takes part in a race, if it is one of the fastest that do. */
+RMI_RARE rm_result rmi_ref_enter(rmi_ref_search *s)
+{
+    uint32_t i, worst = 0;
+    if (s->a->over || s->m->n_tasks > RMI_REF_RACE) return RM_OK;
+    for (i = 0; i < s->n_starts; i++) {
+        if (s->start[i].ns == s->a->ns) return RM_OK;
+        if (s->start[i].ns > s->start[worst].ns) worst = i;
+    }
+    if (s->n_starts < RMI_REF_STARTS) {
+        worst = s->n_starts;
+        RMI_TRY(rmi_ref_kept_make(s, &s->start[worst]));
+        s->n_starts++;
+    } else if (s->start[worst].ns <= s->a->ns) return RM_OK;
+    rmi_ref_copy(s, s->a, &s->start[worst]);
+    return RM_OK;
+}
+
+/* One runner of a race: a cycle from x, n 0: from everything once. The search's best list becomes the best of this cycle alone.
+   known: x has addresses. */
+RMI_RARE void rmi_ref_run_on(rmi_ref_search *s, const rmi_ref_state *x, int known, uint64_t hot, uint64_t work)
+{
+    s->best.n = s->hope.n = 0;
+    s->next_fit = 0;
+    if (x->n) rmi_ref_restart(s, x);
+    else rmi_ref_load(s, NULL, 0, NULL);
+    if (known && x->n) rmi_ref_copy(s, x, &s->best);
+    else rmi_ref_consider(s);
+    rmi_ref_cycle(s, hot + 1, s->m->mean_ns / 250 + 1, work);
 }
 
 /* --- windows: a long list is improved a part at a time; the rest is folded, so that an evaluation takes as long as the part */
@@ -20829,7 +20864,7 @@ RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, r
     if (!rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) return RM_OK;
     RMI_TRY(rmi_ref_greedy(s, permille, 200));
     rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
-    return RM_OK;
+    return rmi_ref_enter(s);
 }
 
 /* Bytes of the chain for so many percent of the limit, where it has any. */
@@ -20859,7 +20894,7 @@ RMI_FN rm_result rmi_plan_search_stairs(rmi_ref_search *s, uint32_t permille)
     s->limit = limit;
     s->loose = 0;
     if (r == RM_OK) rmi_ref_consider(s);
-    return r;
+    return r == RM_OK ? rmi_ref_enter(s) : r;
 }
 
 RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
@@ -20874,6 +20909,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
         rmi_ref_load(s, NULL, 0, NULL);
         r = rmi_ref_greedy(s, permille[i], 400);
         if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
+        if (r == RM_OK) r = rmi_ref_enter(s);
         cost = s->work - cost;
         for (k = 0; k < 2 && !i && r == RM_OK && w->best.n && !m->n_moded && !s->a->over && cost < rmi_sub(most, s->work) / 8 &&
                     rmi_sub(s->best.ns, w->info->bound_ns) > w->info->bound_ns / 100;
@@ -21170,6 +21206,67 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_planner *w, const rmi_ref_model *m
     return rmi_min(most, each * m->n_tasks);
 }
 
+/* Fastest first, those that are as fast as another one, and those that are none, last; returns how many are left. */
+RMI_RARE uint32_t rmi_plan_order(rmi_ref_state *x, uint32_t n)
+{
+    uint32_t i, k, left = 0;
+    for (i = 0; i < n; i++) {
+        rmi_ref_state t = x[i];
+        if (!t.n) continue;
+        for (k = left; k > 0 && rmi_ref_better(&t, &x[k - 1]); k--) {}
+        if (k < left && x[k].ns == t.ns) { /* the other one takes more memory */
+            x[i] = x[k];
+            x[k] = t;
+        }
+        if ((k > 0 && x[k - 1].ns == t.ns) || (k < left && x[k].ns == t.ns)) {
+            x[i].n = 0;
+            continue;
+        }
+        memmove(x + k + 1, x + k, (i - k) * sizeof *x);
+        x[k] = t;
+        left++;
+    }
+    return left;
+}
+
+/* Annealing has luck in it. So short cycles run from several lists: the best one, other starts, and everything once. Those that came
+   farthest run on, longer: four, then two, hotter (successive halving; Karnin, Koren, Somekh 2013). hot: cycles it stands for. */
+RMI_RARE rm_result rmi_plan_search_race(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least, uint32_t *hot)
+{
+    static const uint32_t runners[] = {8, 4, 2}, part[] = {2, 3, 8}, cooler[] = {2, 2, 1};
+    rmi_ref_state x[RMI_REF_STARTS + 3]; /* the best so far, and those that run */
+    uint64_t mean = s->m->mean_ns, gap = s->m->n_tasks > 500 ? w->c.gap_ppm : 0;
+    uint32_t i, n = 2, left, level;
+    if (!s->best.n || s->m->n_tasks > RMI_REF_RACE || w->g->n_ops <= RMI_EXA_OPS || rmi_plan_within(w, gap)) return RM_OK;
+    for (i = 0; i < 2; i++) {
+        RMI_TRY(rmi_ref_kept_make(s, &x[i]));
+        rmi_ref_copy(s, &s->best, &x[i]);
+    }
+    left = rmi_plan_order(s->start, s->n_starts);
+    for (i = 0; i < left && n + 1 < runners[0]; i++)
+        if (s->start[i].ns != s->best.ns) x[n++] = s->start[i];
+    RMI_TRY(rmi_ref_kept_make(s, &x[n]));
+    left = ++n;
+    for (level = 0; level < RMI_COUNT(runners); level++) {
+        for (i = !level; i < left; i++) {
+            int over = s->work >= least || w->stop.stopped || rmi_plan_within(w, gap);
+            if (over && !level) x[i].n = 0; /* a start that has not run: nobody asked for its addresses */
+            if (over) continue;
+            rmi_ref_run_on(s, &x[i], level || i == 1, x[i].n ? mean / cooler[level] : mean, part[level] * (least / 64));
+            RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
+            x[i].n = 0;
+            if (s->best.n) rmi_ref_copy(s, &s->best, &x[i]);
+        }
+        left = rmi_plan_order(x, n);
+        if (level + 1 < RMI_COUNT(runners)) left = (uint32_t)rmi_min(left, runners[level + 1]);
+    }
+    rmi_ref_copy(s, &x[0], &s->best);
+    s->hope.n = 0;
+    s->gained = *hot = 2;
+    rmi_ref_restart(s, &s->best);
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
     rmi_ref_model m;
@@ -21221,6 +21318,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     if (s.best.n) rmi_ref_restart(&s, &s.best);
     if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
+    RMI_TRY(rmi_plan_search_race(w, &s, runs, budget, least, &hot));
     far = most == RMI_MAX && !w->end_ns && m.n_tasks <= 1400 && !m.n_moded;
     for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped &&
                     !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
