@@ -5406,6 +5406,7 @@ typedef struct rmi_chn_table {
     uint32_t n, n_classes;
     uint32_t tolerance_ppm; /* points closer in time than this were dropped, in every piece */
     uint32_t dense;         /* 0, or pieces longer than this are not solved at all places */
+    uint32_t coarse;        /* they begin or end at places that are so many levels better than else */
     uint32_t lost_ppm;      /* proven: no ns of the curve is further above the optimum; RMI_NONE if beyond 4294 times */
     rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule; only `at` and `n` matter */
     rmi_chn_curve low;      /* no persistent schedule is below this one; the curve itself if that is exact */
@@ -6015,7 +6016,7 @@ RMI_INLINE int rmi_chn_is_good(const rmi_chn_table *t, uint32_t i, uint32_t j)
 {
     uint32_t level = 0, len = j - i + 1;
     if (!t->dense || len < t->dense * 2) return 1;
-    for (len /= t->dense * 2; len; len /= 2) level++;
+    for (level = t->coarse, len /= t->dense * 2; len; len /= 2) level++;
     return t->level[i] >= level || (j + 1 < t->n && t->level[j + 1] >= level);
 }
 
@@ -6204,7 +6205,7 @@ RMI_RARE uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64
             n = hi - lo + 1;
             if (t->dense) { /* all that others share, and of the rest only some */
                 n = mid < lo ? 0 : mid - lo + 1;
-                n += rmi_min(hi - lo + 1 - n, t->dense * 2);
+                n += i % ((uint32_t)1 << t->coarse) ? 0 : rmi_min(hi - lo + 1 - n, t->dense * 2);
             }
             *pieces += n;
             work = rmi_add(work, rmi_mul(n * forms, each[log]));
@@ -6256,6 +6257,27 @@ RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *s)
     return RM_OK;
 }
 
+/* Pieces that others share are solved at all lengths: too many where long rows of equal stages come again and again. Then none is
+   shared. */
+RMI_RARE rm_result rmi_chn_apart(const rmi_chn_solver *s, uint64_t *work, uint64_t *pieces)
+{
+    rmi_chn_table *t = s->t;
+    uint32_t *shared = t->shared, *lent = t->lent;
+    uint64_t alone, many;
+    t->shared = RMI_NEW(s->arena, uint32_t, t->n + 1);
+    t->lent = t->shared;
+    if (!t->shared) return RM_ERROR_MEMORY;
+    alone = rmi_chn_forecast(t, t->n - 1, &many);
+    if (alone < *work) {
+        *work = alone;
+        *pieces = many;
+        return RM_OK;
+    }
+    t->shared = shared;
+    t->lent = lent;
+    return RM_OK;
+}
+
 /* One attempt. The arena is the table's. */
 RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chain)
 {
@@ -6267,6 +6289,7 @@ RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *ch
     RMI_TRY(rmi_chn_share(s->arena, s->temp, t));
     RMI_TRY(rmi_chn_make_levels(s->arena, s->temp, t));
     work = rmi_chn_forecast(t, t->n - 1, &pieces);
+    if (t->coarse) RMI_TRY(rmi_chn_apart(s, &work, &pieces));
     if (s->work_limit != RMI_INF && work > s->work_limit) return RM_ERROR_CANCELLED;
     if (t->dense) s->work_limit = rmi_mul(s->work_limit, 2);
     if (t->n < 64 || t->tolerance_ppm) cells /= 2;
@@ -6294,10 +6317,13 @@ RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *ch
 typedef struct rmi_chn_way {
     uint32_t ppm, dense, limit; /* in RMI_CHN_WORK */
     uint32_t options;           /* only if stages have so many, on the mean: else fewer places lose less than dropping more does */
+    uint32_t coarse;
 } rmi_chn_way;
-static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60, 0 },    { 200, 16, 30, 0 }, { 500, 16, 30, 4 }, { 200, 6, 35, 0 },
-                                            { 200, 4, 35, 0 },  { 200, 2, 45, 0 },  { 200, 1, 64, 0 },  { 500, 1, 64, 0 },
-                                            { 1000, 1, 64, 0 }, { 2000, 1, 64, 0 }, { 5000, 1, 64, 0 } };
+static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60, 0, 0 },    { 200, 16, 30, 0, 0 }, { 500, 16, 30, 4, 0 },
+                                            { 200, 6, 35, 0, 0 },  { 200, 4, 35, 0, 0 },  { 200, 2, 45, 0, 0 },
+                                            { 200, 1, 64, 0, 0 },  { 500, 1, 64, 0, 0 },  { 1000, 1, 64, 0, 0 },
+                                            { 2000, 1, 64, 0, 0 }, { 5000, 1, 220, 0, 0 }, { 5000, 1, 64, 0, 1 },
+                                            { 5000, 1, 64, 0, 2 }, { 5000, 1, 64, 0, 3 }, { 5000, 1, 64, 0, 4 } };
 
 /* Solves with a tolerance into an arena that is empty but for *out. */
 RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint32_t down,
@@ -6317,6 +6343,7 @@ RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain,
     if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
         s.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
         s.t->dense = way.dense;
+        s.t->coarse = way.coarse;
         r = rmi_chn_solve_once(&s, chain);
     }
     rmi_arena_free(&temp);
@@ -6503,7 +6530,7 @@ RMI_RARE rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, r
     rmi_chn_table *low = NULL;
     rmi_chn_point *p;
     uint32_t n;
-    rmi_chn_way way = { 1000, 0, 0, 0 };
+    rmi_chn_way way = { 1000, 0, 0, 0, 0 };
     rm_result r;
     t->low = t->curve;
     if (!t->tolerance_ppm && !t->dense) return RM_OK;
@@ -6536,7 +6563,7 @@ RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, r
     rmi_block **end = &own.blocks;
     rmi_chn_table *t = NULL;
     rm_result r = RM_ERROR_CANCELLED;
-    rmi_chn_way way = { 0, 0, 0, 0 };
+    rmi_chn_way way = { 0, 0, 0, 0, 0 };
     uint32_t i, n = RMI_COUNT(rmi_chn_ways);
     uint64_t options = 0;
     *out = NULL;
@@ -20287,6 +20314,10 @@ RMI_FN rm_result rmi_plan_solve(rmi_planner *w, rmi_arena *mem, uint32_t which)
     int same = 0;
     uint32_t i;
     rm_result r = RM_OK;
+    for (i = 0; i < w->blk.chain.n && w->blk.chain.n > 1000; i++) { /* of schedules that cost nothing the shortest */
+        w->blk.stages[i].pass_ns[0] = rmi_max(w->blk.stages[i].pass_ns[0], 1);
+        w->blk.stages[i].pass_ns[1] = rmi_max(w->blk.stages[i].pass_ns[1], 1);
+    }
     if (which > 1 || w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->blk.chain, &w->table);
     for (i = 0; i < 2 && r == RM_OK && !same; i++) {
         if (!w->solved[i].table || w->solved[i].tolerance_ppm != w->blk.chain.tolerance_ppm) continue;
