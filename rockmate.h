@@ -21626,7 +21626,7 @@ RMI_FN rm_result rmi_plan_spare(rmi_planner *w, rmi_arena *mem, rmi_off_search *
         s->best_energy = RMI_INF;
         s->enough = rmi_off_energy(s, RMI_INF);
         for (k = 0; k < 3; k++) {
-            rmi_off_anneal(s, evals / 8 + 1, m->ns / ((uint64_t)1000 << (2 * k)));
+            rmi_off_anneal(s, evals / 8 + 1, m->ns / (s->best_energy == RMI_INF ? 1000u >> k : 1000u << 2 * k));
             rmi_off_take_best(s);
         }
         s->packs = s->best_energy == RMI_INF ? 0 : RMI_PLAN_PACKS / 3;
