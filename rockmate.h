@@ -16064,7 +16064,7 @@ RMI_RARE rm_result rmi_exa_graph(rmi_exa *w)
     if (m->g->n_ops > RMI_EXA_OPS || m->n_tasks > RMI_EXA_TASKS || m->n_buf > RMI_EXA_BUFS || m->g->fixed_order) return RM_ERROR_GRAPH;
     for (i = 0; i < m->n_choices; i++) sum = rmi_add(sum, rmi_add(m->choices[i].ns, m->choices[i].ws));
     for (i = 0; i < m->n_buf; i++) sum = rmi_add(sum, m->room[i]);
-    if (sum >= RMI_MAX / 256) return RM_ERROR_GRAPH; /* sums below need not be watched */
+    if (sum >= RMI_MAX / 1024) return RM_ERROR_GRAPH; /* sums below need not be watched */
     w->total = sum;
     memset(w->alias, 255, sizeof w->alias);
     memset(w->bits, 255, sizeof w->bits);
@@ -17173,7 +17173,7 @@ RMI_FN int rmi_exa_came(rmi_exa *w, const rmi_exa_set *want, uint64_t owed, cons
     n->live = *want;
     n->ran = owed;
     n->key = key;
-    n->order = (key << 8) + rmi_min(255, rmi_exa_count(ops) + w->done[done].must);
+    n->order = (key << 10) + rmi_min(1023, rmi_exa_count(ops) + w->haste * w->done[done].must);
     n->parent = w->at;
     n->done = done;
     n->task = (uint16_t)task;
@@ -17344,8 +17344,11 @@ RMI_RARE int rmi_exa_in_order(const rmi_exa *w, uint32_t node)
 }
 
 /* The list with the fewest live bytes (the model's base not counted), of those below `limit`: *n 0 if there is none, or it was not
-   found with so much work. No list takes less than *least, which is at least `from`: lists that take less than that count alike. */
-RMI_FN rm_result rmi_exa_least(rmi_exa *w, uint64_t from, uint64_t limit, uint64_t work, rmi_run **runs, uint32_t *n, uint64_t *least)
+   found with so much work. No list takes less than *least, which is at least `from`: lists that take less than that count alike.
+   haste: of equal peaks the one goes first that is nearer to the start, counting so much for what runs once: with 8 lists repeat
+   less, with 1 they leave more room for addresses. */
+RMI_FN rm_result rmi_exa_least(rmi_exa *w, uint64_t from, uint64_t limit, uint32_t haste, uint64_t work, rmi_run **runs, uint32_t *n,
+                               uint64_t *least)
 {
     rmi_exa_set want = w->stay, done = w->all;
     uint32_t i, at, end = RMI_NONE;
@@ -17357,6 +17360,7 @@ RMI_FN rm_result rmi_exa_least(rmi_exa *w, uint64_t from, uint64_t limit, uint64
     w->limit = limit;
     w->work = w->told = 0;
     w->most_work = work;
+    w->haste = haste;
     w->back = 1;
     rmi_exa_clear(w);
     RMI_EXA_LESS(want, w->grads);
@@ -20988,19 +20992,25 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
     rmi_arena mem = rmi_plan_arena(w);
     rmi_exa *x;
     uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), from, hi, least, size;
+    uint32_t haste;
     rm_result r = rmi_exa_make(&mem, m, 1u << 16, &x);
     from = rmi_max(lo, budget == RMI_INF ? 0 : rmi_round_up(rmi_sub(budget, m->base), m->granule)); /* what fits will do */
+    haste = take && !w->naming && budget >= w->info->min_bound_bytes ? 8 : 1;
     while (r == RM_OK && work && !w->stop.stopped) {
         rmi_run *runs = NULL;
         uint32_t n = 0;
         hi = rmi_round_up(rmi_sub(rmi_min(w->min_arena, w->info->keep_all_bytes), m->base), m->granule);
         if (from >= hi) break;
-        r = rmi_exa_least(x, from, hi, from == lo ? work / 3 * 2 : work, &runs, &n, &least);
+        r = rmi_exa_least(x, from, hi, haste, from == lo ? work / 3 * 2 : work, &runs, &n, &least);
         work = rmi_sub(work, x->work + 1000);
         if (r != RM_OK) break;
         if (from == lo || least > from) lo = rmi_max(lo, least);
-        from = n ? lo : rmi_max(least, from) + m->granule; /* not found: is there one with a little more? */
         if (n) r = rmi_plan_try(w, runs, n, take ? budget : 0, &size);
+        if (haste > 1 && r == RM_OK && !(n && size <= budget)) {
+            haste = 1;
+            continue;
+        }
+        from = n ? lo : rmi_max(least, from) + m->granule; /* not found: is there one with a little more? */
         if (n && (size >= w->min_arena || r != RM_OK || size <= budget)) break;
         if (n) w->min_arena = size;
         if (n) hi = rmi_round_up(rmi_sub(size, m->base), m->granule);

@@ -440,7 +440,7 @@ static void least(unsigned long seed, const rm_graph *g, const rmi_ref_model *m,
         rmi_run *runs = NULL;
         uint32_t n = 0;
         Oracle o;
-        if (rmi_exa_least(x, 0, RMI_INF, k == 1 ? 200 : k == 2 ? 2000 : 3000000, &runs, &n, &bytes) != RM_OK) exit(2);
+        if (rmi_exa_least(x, 0, RMI_INF, seed % 2 ? 1 : 8, k == 1 ? 200 : k == 2 ? 2000 : 3000000, &runs, &n, &bytes) != RM_OK) exit(2);
         o.g = g;
         o.limit = bytes - 1;
         if (!bytes || o.solve() == RMI_INF) ++*passed;
