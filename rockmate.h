@@ -14912,7 +14912,8 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
    comes in for the forward. To the left comes T h, to the right the least of
        h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight + s
        weight,
-   and of all other weights s times what is above the limit.
+   and of all other weights s times what is above the limit. Where earlier steps have contributed to the gradient, that is there at x
+   or comes in after x, too, c1 + c2, or (for the host) the sum is made there, which takes time of its lane.
    One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the next step
    comes after copy, update and copy, and what does not lie between that read and its last gradient, updates on the device among it,
    is all that can run meanwhile. T is above that sum as it is above the sum of all computation, so above any mean of both. */
@@ -14921,7 +14922,8 @@ typedef struct rmi_bnd_update { /* so many equal params */
                                                    or (now) these or x, read it; of the gradient; of the state */
     uint64_t device, host, wait;                /* ns; RMI_INF: not there; wait: of the computation for the update on the host */
     uint64_t late, late_grad;                   /* the update, the gradient's last contribution come after y */
-    uint64_t p_in, p_out, p_fwd, p_now, p_grad, p_state; /* bytes at a price */
+    uint64_t early, add;                        /* bytes of earlier steps' contributions; ns to add to them in host memory */
+    uint64_t p_in, p_out, p_fwd, p_now, p_grad, p_state, p_early; /* bytes at a price */
 } rmi_bnd_update;
 #define RMI_BND_UPDATES 48u
 
@@ -15016,6 +15018,10 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *pa
         x.state = t->state_bytes;
         x.host = t->opt_host;
         x.device = x.host == RMI_INF ? 0 : t->opt;
+        if (rmi_low_adds_to_earlier(m->step) && !(seen[i] & 1)) {
+            x.early = t->grad_bytes;
+            x.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
+        }
         x.wait = i == b->waited ? b->wait : 0;
         x.late = past && past[m->keep[k]];
         x.late_grad = rmi_bnd_gives(w, i, past) != RMI_NONE;
@@ -15076,10 +15082,11 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, c
         uint64_t out = p[RMI_BND_B2] + (u->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
         if (u->device != RMI_INF)
             device = rmi_bnd_units(w, u->device) / 16384 * (left * p[RMI_BND_TIME]) +
-                     (u->p_state * (out + c) + u->p_out * out + u->p_in * c) / 16 +
+                     (u->p_state * (out + c) + u->p_out * out + (u->p_in + u->p_early) * c) / 16 +
                      u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
         if (u->host != RMI_INF)
             host = rmi_bnd_units(w, u->host) / 64 * p[RMI_BND_HOST] +
+                   rmi_min(rmi_bnd_units(w, u->add) / 64 * p[RMI_BND_HOST], u->p_early * c / 16) +
                    rmi_bnd_units(w, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
                    (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
         sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
@@ -15103,6 +15110,7 @@ RMI_RARE void rmi_bnd_cut_at(rmi_bnd *w, uint64_t price, rmi_bnd_traffic *b)
         rmi_bnd_update *u = &b->updates[k];
         u->p_in = rmi_bnd_priced(u->in, price), u->p_out = rmi_bnd_priced(u->out, price), u->p_fwd = rmi_bnd_priced(u->fwd, price);
         u->p_now = rmi_bnd_priced(u->now, price), u->p_grad = rmi_bnd_priced(u->grad, price), u->p_state = rmi_bnd_priced(u->state, price);
+        u->p_early = rmi_bnd_priced(u->early, price);
     }
 }
 
@@ -17402,7 +17410,7 @@ RMI_PLAIN_END
    A decision says of every value whether it stays, goes to host memory and comes back, or is made again in the backward; of
    every param whether it leaves the device between its uses; of gradients and states where they are at home. Decisions give a
    list of runs. Its times are running sums (compute never waits in a good plan); copies out start in the order in which their
-   content is ready, as early as they can; copies in end when they are needed, as late as they can (POFO, NeurIPS 2021, has the
+   content is ready, gradients that the host waits for first, as early as they can; copies in end when they are needed, as late as they can (POFO, NeurIPS 2021, has the
    same two queues). That gives every life a position where it begins and ends, and so the memory at every run, in one pass.
    In: graph, limit, link. Out: a list for >>sequence, with copies in simulated time order: lives in program order are then the
    timed ones and addresses cost no waits. O(accesses) an evaluation.
@@ -17490,7 +17498,8 @@ typedef struct rmi_off_model {
     uint64_t *host_end; /* by tensor: of its update on the host */
     uint32_t *host_pos; /* by tensor: after this run it is said */
     uint64_t *done, *updated; /* the clock's: by copy; by tensor: its update on the host, its gradient's copy there */
-    uint32_t *begin, *next, *lane; /* copies in that begin before run p, chained; copies out in their order */
+    uint32_t *begin, *next; /* copies in that begin before run p, chained */
+    uint32_t *lane, *said, *queue, n_out; /* copies out in their order; by copy: said after this run; those that are ready */
     rmi_off_job *jobs;
     uint32_t *heap, *served, *host_order, n_jobs, n_host; /* served: jobs in their order; host_order: params updated on the host */
     uint8_t *there, *wanted;
@@ -17908,33 +17917,61 @@ RMI_INLINE void rmi_off_put_job(rmi_off_model *m, uint64_t ready, uint32_t id, u
     m->jobs[k].key = key;
 }
 
-/* Copies out, first come first served, and what the host does. */
-RMI_FN void rmi_off_time_out(rmi_off_model *m)
+/* What copies out ask of the host, and its updates. */
+RMI_FN void rmi_off_ask_host(rmi_off_model *m)
 {
-    uint64_t lane = m->d2h_carry;
-    uint32_t p, k, at = 0, busy = 0, w;
+    uint32_t p, k, i, w;
     m->n_jobs = 0;
-    for (p = 0; p < m->n; p++) {
-        for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
-            rmi_off_copy *c = &m->copy[k - 1];
-            rmi_off_inst *s = &m->inst[c->inst];
-            if (lane < m->start[p + 1]) lane = m->start[p + 1];
-            c->start = lane;
-            lane += c->ns;
-            c->end = lane;
-            while (at + 1 < m->n && m->start[at + 1] < lane) at++;
-            c->at = at < p ? p : at;
-            if (rmi_off_kind(m, s->buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
-            if (c->way == RMI_COPY_MERGE) rmi_off_put_job(m, lane, k - 1, p, p);
-            busy = 1;
-        }
+    for (i = 0; i < m->n_out; i++) {
+        k = m->lane[i], p = m->said[k];
+        if (m->copy[k].way == RMI_COPY_MERGE) rmi_off_put_job(m, m->copy[k].end, k, p, p);
+    }
+    for (p = 0; p < m->n && rmi_low_has_update(m->step); p++) {
         if (m->runs[p].way != RMI_OPT_HOST) continue;
         w = m->runs[p].id;
         k = m->cur[w] == RMI_NONE ? m->n - 1 : m->inst[m->cur[w]].first;
         rmi_off_put_job(m, rmi_max(m->host_end[w], m->start[p]), w, p, m->n + k);
     }
-    m->d2h_carry = busy && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
     rmi_off_time_host(m);
+}
+
+/* Copy k goes out next. */
+RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, uint32_t *at, uint32_t *said)
+{
+    rmi_off_copy *c = &m->copy[k];
+    uint32_t w;
+    lane = rmi_max(lane, m->start[c->pos + 1]);
+    c->start = lane;
+    c->end = lane += c->ns;
+    if (*said < c->pos) *said = c->pos;
+    m->said[k] = *said;
+    m->lane[m->n_out++] = k;
+    while (*at + 1 < m->n && m->start[*at + 1] < lane) ++*at;
+    c->at = *at < *said ? *said : *at;
+    if (rmi_off_kind(m, m->inst[c->inst].buf, &w) == RMI_BUF_GRAD && m->g->tensors[w].kind == RMI_PARAM) m->host_end[w] = lane;
+    return lane;
+}
+
+/* Copies out, first come first served, but gradients whose update on the host is waited for go before what is only to leave. */
+RMI_FN void rmi_off_time_out(rmi_off_model *m)
+{
+    uint64_t lane = m->d2h_carry;
+    uint32_t p, k, w, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, q;
+    m->n_out = 0;
+    for (p = 0; p < m->n && !rmi_low_has_update(m->step); p++)
+        for (k = m->head_out[p]; k; k = m->copy[k - 1].next) lane = rmi_off_serve(m, k - 1, lane, &at, &said);
+    for (;;) {
+        for (; p < m->n && (m->start[p + 1] <= lane || (first[0] == end[0] && first[1] == end[1])); p++)
+            for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
+                q = rmi_off_kind(m, m->inst[m->copy[k - 1].inst].buf, &w) != RMI_BUF_GRAD || !m->host_update[w];
+                m->queue[2 * end[q]++ + q] = k - 1;
+            }
+        q = first[0] == end[0];
+        if (first[q] == end[q]) break;
+        lane = rmi_off_serve(m, m->queue[2 * first[q]++ + q], lane, &at, &said);
+    }
+    m->d2h_carry = m->n_out && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
+    rmi_off_ask_host(m);
 }
 
 /* Where instance i ends, at the latest of its last use and its copy out. */
@@ -18207,29 +18244,27 @@ RMI_RARE uint64_t rmi_off_clock(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint64_t ends[3] = {0, 0, 0}, now = 0, in = 0, out = 0, host = 0;
-    uint32_t p, k, w, turn, job, n_out = 0, tail, left, late;
+    uint32_t p, k, i, w, turn, job, n_out, tail, left, late;
     rmi_off_queue(m);
     memset(m->done, 0, m->n_copy * sizeof(uint64_t));
     memset(m->updated, 0, 2 * (size_t)g->n_tensors * sizeof(uint64_t));
-    for (p = 0; p < m->n; p++)
-        for (k = m->head_out[p]; k; k = m->copy[k - 1].next)
-            if (!rmi_off_idle(m, &m->copy[k - 1])) m->lane[n_out++] = k - 1;
-    for (tail = n_out; tail && m->copy[m->lane[tail - 1]].end > m->ns;) tail--; /* over in the next step */
+    for (i = n_out = 0; i < m->n_out; i++)
+        if (!rmi_off_idle(m, &m->copy[m->lane[i]])) m->queue[n_out++] = m->lane[i];
+    for (tail = n_out; tail && m->copy[m->queue[tail - 1]].end > m->ns;) tail--; /* over in the next step */
     for (turn = 0; turn < 3; turn++) {
         memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
-        for (p = job = left = 0, late = tail; p <= m->n; p++) {
+        for (p = i = job = left = 0, late = tail; p <= m->n; p++) {
             const rmi_off_task *t = p < m->n ? rmi_off_task_at(m, m->runs[p]) : NULL;
-            for (; late < n_out && rmi_off_run_at(m, m->copy[m->lane[late]].end - m->ns) < p; late++)
-                if (p <= m->copy[m->lane[late]].pos) now = rmi_max(now, m->done[m->lane[late]]);
-            for (; left < tail && m->copy[m->lane[left]].at < p; left++) now = rmi_max(now, m->done[m->lane[left]]);
+            for (; late < n_out && rmi_off_run_at(m, m->copy[m->queue[late]].end - m->ns) < p; late++)
+                if (p <= m->said[m->queue[late]]) now = rmi_max(now, m->done[m->queue[late]]);
+            for (; left < tail && m->copy[m->queue[left]].at < p; left++) now = rmi_max(now, m->done[m->queue[left]]);
             in = rmi_off_clock_in(m, p, in, now);
             if (!t) break;
             for (k = m->head_in[p]; k; k = m->copy[k - 1].next) now = rmi_max(now, m->done[k - 1]);
             if (t->way != RMI_OPT_HOST && t->way != RMI_REDUCE) now += t->way == RMI_FWD && m->ran[m->runs[p].id]++ ? t->again : t->ns;
-            for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
-                uint32_t b = m->inst[m->copy[k - 1].inst].buf;
-                if (rmi_off_idle(m, &m->copy[k - 1])) continue;
-                m->done[k - 1] = out = rmi_max(out, now) + m->copy[k - 1].ns;
+            for (; i < n_out && m->said[m->queue[i]] == p; i++) {
+                uint32_t b = m->inst[m->copy[m->queue[i]].inst].buf;
+                m->done[m->queue[i]] = out = rmi_max(out, now) + m->copy[m->queue[i]].ns;
                 if (rmi_off_kind(m, b, &w) == RMI_BUF_GRAD) m->updated[g->n_tensors + w] = out;
             }
             for (; job < m->n_jobs && m->jobs[m->served[job]].pos <= p; job++) {
@@ -18361,7 +18396,7 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *ou
 {
     uint32_t p, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->begin, *next = m->next,
                    *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
-    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), w, host = 0;
+    uint32_t *then = RMI_NEW(mem, uint32_t, (size_t)m->n_copy + 1), w, host = 0, lane = 0;
     uint32_t *done = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *done_next = RMI_NEW(mem, uint32_t, m->g->n_tensors);
     out->runs = RMI_NEW(mem, rmi_run, 2 * (size_t)m->n + 4 * (size_t)m->n_copy + 1);
     out->at = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
@@ -18406,13 +18441,15 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *ou
         }
         out->at[p] = (uint32_t)out->n;
         if (m->runs[p].way != RMI_OPT_HOST) out->runs[out->n++] = m->runs[p];
-        for (k = m->head_out[p]; k; k = m->copy[k - 1].next)
-            if (!rmi_off_idle(m, &m->copy[k - 1]))
-                out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k - 1].way, m->inst[m->copy[k - 1].inst].buf, 0, 0);
+        for (; lane < m->n_out && m->said[m->lane[lane]] == p; lane++) {
+            k = m->lane[lane];
+            if (!rmi_off_idle(m, &m->copy[k]))
+                out->runs[out->n++] = rmi_low_run((rmi_way)m->copy[k].way, m->inst[m->copy[k].inst].buf, 0, 0);
+        }
         for (k = added[p]; k; k = then[k - 1])
             out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, m->copy[k - 1].way == RMI_COPY_MERGE, 0);
         for (k = over[p]; k; k = next[k - 1])
-            if (m->copy[k - 1].at > m->copy[k - 1].pos) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 0, 0);
+            if (m->copy[k - 1].at > m->said[k - 1]) out->runs[out->n++] = rmi_low_run(RMI_HOLD, m->inst[m->copy[k - 1].inst].buf, 0, 0);
         for (; host < m->n_host && m->host_pos[m->host_order[host]] == p; host++)
             out->runs[out->n++] = rmi_low_run(RMI_OPT_HOST, m->host_order[host], 0, 0);
         for (k = done[p]; k; k = done_next[k - 1])
@@ -18490,8 +18527,11 @@ RMI_RARE rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step
     m->begin = RMI_NEW(mem, uint32_t, (size_t)m->cap + 1);
     m->next = RMI_NEW(mem, uint32_t, m->cap_copy);
     m->lane = RMI_NEW(mem, uint32_t, m->cap_copy);
+    m->said = RMI_NEW(mem, uint32_t, m->cap_copy);
+    m->queue = RMI_NEW(mem, uint32_t, 2 * (size_t)m->cap_copy);
     if (!m->runs || !m->inst || !m->copy || !m->start || !m->plain || !m->up || !m->down || !m->ws || !m->ran || !m->head_out ||
-        !m->head_in || !m->stack || !m->done || !m->begin || !m->next || !m->lane)
+        !m->head_in || !m->stack || !m->done || !m->begin || !m->next || !m->lane ||
+        !m->said || !m->queue)
         return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
@@ -18691,11 +18731,29 @@ typedef struct rmi_off_item {
     uint8_t lasting;  /* a param, or its gradient or state */
 } rmi_off_item;
 
+/* What a share of the params is: updated on the host; of the others, state or gradient at home;
+   away between forward and backward, or at the step's edge. */
+enum { RMI_OFF_HOSTED, RMI_OFF_STATES, RMI_OFF_GRADS, RMI_OFF_GAPS, RMI_OFF_EDGES, RMI_OFF_REMADE, RMI_OFF_LEFT, RMI_OFF_SHARES };
+
+typedef struct rmi_off_mix { /* shares of 1024: of params, and of values that are made again, and of the forward's time for copies out */
+    uint32_t share[RMI_OFF_SHARES];
+    uint32_t large; /* the largest params are updated on the host, and of the others the smallest leave; or the other way round */
+    uint64_t energy;
+} rmi_off_mix;
+
+#define RMI_OFF_MIXES 40u
+#define RMI_OFF_REFINED 3u
+
 typedef struct rmi_off_search {
     rmi_off_model *m;
     rmi_off_item *items;
     uint32_t n, *first; /* items of group g: first[g] ... first[g + 1] */
     uint32_t n_groups;
+    uint32_t *params, n_params; /* that are updated, by size */
+    uint32_t *cheap, *early, n_values; /* items of values by cost, by time */
+    uint64_t param_bytes;
+    rmi_off_mix *mixes;
+    uint64_t *due;  /* by tensor: when the forward wants it first */
     uint64_t energy, best_energy, found, rng, price; /* found: the least that fitted without
                                                         addresses; price: ns for 1024 bytes too many */
     uint8_t *undo;      /* modes of the range that a move changes */
@@ -18823,6 +18881,14 @@ RMI_FN int rmi_off_two_sided(const rmi_off_model *m, uint32_t i)
            t->opt != RMI_INF && !(m->edge[i] & 1) && m->fixed[i] != 2 && m->g->has_link && m->host_limit;
 }
 
+RMI_FN int rmi_off_cmp_room(const void *a, const void *b, void *user)
+{
+    const rmi_off_model *m = (const rmi_off_model *)user;
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    if (m->room[x] != m->room[y]) return m->room[x] < m->room[y] ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
 RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
 {
     uint64_t bytes = 0, ns = 0;
@@ -18832,13 +18898,25 @@ RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const r
     s->items = RMI_NEW(mem, rmi_off_item, (size_t)m->n_buf + 1);
     s->first = RMI_NEW(mem, uint32_t, (size_t)m->n_buf + 2);
     s->undo = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
+    s->params = RMI_NEW(mem, uint32_t, (size_t)m->g->n_tensors + 1);
+    s->mixes = RMI_NEW(mem, rmi_off_mix, RMI_OFF_MIXES);
+    s->due = RMI_NEW(mem, uint64_t, m->g->n_tensors);
     s->was = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
     s->was_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
     s->top = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
     s->top_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
-    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host || !s->top || !s->top_host) return RM_ERROR_MEMORY;
+    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host || !s->top || !s->top_host || !s->params || !s->due || !s->mixes)
+        return RM_ERROR_MEMORY;
     for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
+    for (i = 0; i < m->g->n_tensors && rmi_low_has_update(m->step); i++) {
+        const rmi_tensor *t = &m->g->tensors[i];
+        if (t->kind == RMI_PARAM && !t->external && !t->stays && t->updates && m->fixed[i] != 2) s->params[s->n_params++] = i;
+    }
+    for (i = 0; i < s->n_params; i++) s->param_bytes = rmi_add(s->param_bytes, m->room[s->params[i]]);
+    rmi_sort(s->params, s->n_params, sizeof(uint32_t), rmi_off_cmp_room, m);
     RMI_TRY(rmi_off_items(s, shape));
+    for (i = 0; i < s->n_params; i++)
+        if (m->g->tensors[s->params[i]].reader != RMI_NONE) s->due[s->params[i]] = m->plain[m->g->tensors[s->params[i]].reader];
     rmi_sort(s->items, s->n, sizeof(rmi_off_item), rmi_off_cmp_item, NULL);
     rmi_off_drop_small(s);
     for (i = 0; i < s->n; i++) {
@@ -19016,6 +19094,117 @@ RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
     return RM_OK;
 }
 
+/* May param w be updated on the host, and is it back before the next step's forward wants it? Its gradient is complete about twice as
+   long before the step's end as it is wanted after it. */
+RMI_FN int rmi_off_has_time(const rmi_off_search *s, uint32_t w)
+{
+    const rmi_off_model *m = s->m;
+    uint64_t chain = rmi_add(rmi_add(m->out_ns[rmi_low_buf(m->g, RMI_BUF_GRAD, w)], m->in_ns[w]), m->g->tensors[w].opt_host);
+    return rmi_off_two_sided(m, w) && chain <= rmi_mul(s->due[w], 3);
+}
+
+/* May `what` be of param w? */
+RMI_FN int rmi_off_can(const rmi_off_search *s, uint32_t what, uint32_t w)
+{
+    const rmi_off_model *m = s->m;
+    uint32_t b = what == RMI_OFF_STATES  ? rmi_low_buf(m->g, RMI_BUF_STATE, w)
+                 : what == RMI_OFF_GRADS ? rmi_low_buf(m->g, RMI_BUF_GRAD, w)
+                                         : w;
+    if (what == RMI_OFF_HOSTED) return rmi_off_has_time(s, w);
+    if (m->edge[b] || m->fixed[b] == 2 || rmi_low_stays(m->g, b)) return 0;
+    return what == RMI_OFF_GAPS || !m->host_update[w]; /* those are away at the edge as it is */
+}
+
+/* By size (large: the largest first) `share` of the bytes of all params; of the last size those are spread along the layers: what the
+   link and the host have to do comes evenly. */
+RMI_FN void rmi_off_send(rmi_off_search *s, uint32_t what, int large, uint32_t share)
+{
+    rmi_off_model *m = s->m;
+    uint64_t all = s->param_bytes / 1024 * share, left, same, rate, room;
+    uint32_t i, k, e, w, n = s->n_params;
+    for (i = 0; i < n; i = e) {
+        room = m->room[s->params[large ? n - 1 - i : i]];
+        for (e = i, same = 0; e < n && m->room[s->params[large ? n - 1 - e : e]] == room; e++)
+            same += (uint64_t)rmi_off_can(s, what, s->params[large ? n - 1 - e : e]);
+        if (!same || !room) continue;
+        rate = rmi_min(all / room, same) * 1024 / same;
+        all = rmi_sub(all, rmi_mul(room, same));
+        for (k = i, left = 512; k < e; k++) {
+            int sent;
+            w = s->params[large ? n - 1 - k : k];
+            if (!rmi_off_can(s, what, w)) continue;
+            left += rate;
+            sent = left >= 1024;
+            left -= sent ? 1024 : 0;
+            if (what == RMI_OFF_HOSTED) m->host_update[w] = (uint8_t)sent;
+            else if (what == RMI_OFF_GAPS) m->mode[w] |= sent ? RMI_OFF_GAP : 0;
+            else if (what == RMI_OFF_EDGES) m->mode[w] |= sent ? RMI_OFF_EDGE : 0;
+            else m->mode[rmi_low_buf(m->g, what == RMI_OFF_STATES ? RMI_BUF_STATE : RMI_BUF_GRAD, w)] = sent ? RMI_OFF_HOME : 0;
+        }
+    }
+}
+
+/* The decisions that a mix means. */
+RMI_FN void rmi_off_stir(rmi_off_search *s, const rmi_off_mix *x)
+{
+    rmi_off_model *m = s->m;
+    uint32_t i, b;
+    for (i = 0; i < s->n_params; i++)
+        if (rmi_off_two_sided(m, s->params[i])) m->host_update[s->params[i]] = 0;
+    for (i = 0; i < m->n_lasting; i++)
+        if (b = m->lasting[i], !m->edge[b] && m->fixed[b] != 2) m->mode[b] = 0;
+    rmi_off_send(s, RMI_OFF_HOSTED, x->large != 0, x->share[RMI_OFF_HOSTED]);
+    rmi_off_settle(m);
+    rmi_off_send(s, RMI_OFF_STATES, !x->large, x->share[RMI_OFF_STATES]);
+    rmi_off_send(s, RMI_OFF_GRADS, !x->large, x->share[RMI_OFF_GRADS]);
+    rmi_off_send(s, RMI_OFF_GAPS, !x->large, x->share[RMI_OFF_GAPS]);
+    rmi_off_send(s, RMI_OFF_EDGES, !x->large, x->share[RMI_OFF_EDGES]);
+    rmi_off_share(s, s->cheap, s->early, s->n_values, (uint32_t)((uint64_t)s->n_values * x->share[RMI_OFF_REMADE] / 1024),
+                  x->share[RMI_OFF_LEFT] * 100 / 1024);
+}
+
+/* Is y better than *x? Then it is taken. */
+RMI_FN int rmi_off_better(rmi_off_search *s, rmi_off_mix *x, rmi_off_mix y)
+{
+    rmi_off_stir(s, &y);
+    y.energy = rmi_off_energy(s, x->energy);
+    if (y.energy >= x->energy) return 0;
+    *x = y;
+    return 1;
+}
+
+/* Share k is set to `to`, and as much of the states as then fits is on the device, if that is better. */
+RMI_FN int rmi_off_try_share(rmi_off_search *s, rmi_off_mix *x, uint32_t k, uint32_t to)
+{
+    static const uint32_t shifts[] = {0, 16, 48, 96};
+    rmi_off_mix from = *x, y;
+    uint32_t i, side;
+    int better = 0;
+    if (to > 1024) return 0;
+    from.share[k] = to;
+    for (i = 0; i < RMI_COUNT(shifts); i++)
+        for (side = 0; side < 2; side++) {
+            y = from;
+            y.share[RMI_OFF_STATES] += side ? shifts[i] : 0u - shifts[i];
+            if (y.share[RMI_OFF_STATES] <= 1024 && (i || !side)) better |= rmi_off_better(s, x, y);
+        }
+    return better;
+}
+
+/* Mixes near x (pattern search, Hooke and Jeeves 1961). */
+RMI_FN void rmi_off_refine(rmi_off_search *s, rmi_off_mix *x, uint64_t evals)
+{
+    uint64_t end = s->evals + evals;
+    uint32_t step, k, better;
+    for (step = 64; step >= 4 && s->evals < end; step /= better ? 1 : 2) {
+        rmi_off_mix y = *x;
+        y.large = !y.large;
+        better = (uint32_t)rmi_off_better(s, x, y);
+        for (k = 0; k < RMI_OFF_SHARES && s->evals < end; k++)
+            better |= (uint32_t)(rmi_off_try_share(s, x, k, x->share[k] + step) || rmi_off_try_share(s, x, k, x->share[k] - step));
+    }
+}
+
 /* An item, one that lasts less often. */
 RMI_FN uint32_t rmi_off_pick(rmi_off_search *s)
 {
@@ -19067,6 +19256,21 @@ RMI_FN void rmi_off_shift(rmi_off_search *s, uint32_t x, uint32_t len, uint8_t m
     rmi_off_set(s, *lo, *hi, mode);
 }
 
+/* Is item x away at the turn from forward to backward? */
+RMI_FN int rmi_off_away(const rmi_off_search *s, uint32_t x)
+{
+    uint8_t mode = s->m->mode[s->items[x].buf];
+    return s->m->kind[s->items[x].buf] == RMI_BUF_VALUE && s->items[x].lasting ? (mode & RMI_OFF_GAP) != 0 : mode != 0;
+}
+
+/* The mode of x if it is kept there (0) or not (that of a value). */
+RMI_FN uint8_t rmi_off_sent(const rmi_off_search *s, uint32_t x, uint8_t mode)
+{
+    uint8_t edge = s->m->mode[s->items[x].buf] & RMI_OFF_EDGE;
+    if (!s->items[x].lasting) return mode;
+    return (uint8_t)((mode ? RMI_OFF_GAP : 0) | (s->m->kind[s->items[x].buf] == RMI_BUF_VALUE ? edge : 0));
+}
+
 /* Two groups trade modes, as many bytes of one for as many of the other: what the link has time for, or memory has room for, goes
    where it saves more, and neither has more to do. One large value for several small ones is many moves, and each by itself looks
    bad. 0: nothing would change. */
@@ -19076,7 +19280,17 @@ RMI_FN int rmi_off_trade(rmi_off_search *s, uint32_t *at)
     uint32_t x = rmi_off_pick(s), y = rmi_off_pick(s), few, many;
     uint8_t a = m->mode[s->items[x].buf], b = m->mode[s->items[y].buf];
     uint64_t p = m->room[s->items[x].buf], q = m->room[s->items[y].buf];
-    if (s->items[x].group == s->items[y].group || s->items[x].lasting || s->items[y].lasting || a == b) return 0;
+    if (s->items[x].group == s->items[y].group) return 0;
+    if (s->items[x].lasting || s->items[y].lasting) { /* one is there where the other was */
+        if (!s->n_flips || rmi_off_away(s, x) == rmi_off_away(s, y)) return 0;
+        if (rmi_off_away(s, x)) {
+            uint32_t t = x;
+            uint64_t bytes = p;
+            x = y, y = t, p = q, q = bytes;
+        }
+        b = rmi_off_sent(s, x, (uint8_t)(1 + rmi_off_random(s, 2)));
+        a = rmi_off_sent(s, y, 0);
+    } else if (a == b) return 0;
     few = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 3));
     many = (uint32_t)rmi_min((few * rmi_max(p, q) + rmi_min(p, q) / 2) / rmi_min(p, q), s->n);
     many += rmi_off_random(s, 2);
@@ -19085,14 +19299,44 @@ RMI_FN int rmi_off_trade(rmi_off_search *s, uint32_t *at)
     return 1;
 }
 
-/* The update of w goes to the other side. 0: it may not. */
-RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t w, uint8_t host)
+/* The update of w goes to the other side; on the device its state gets a mode. 0: it may not. */
+RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t w, uint8_t host, uint8_t mode)
 {
-    uint32_t grad = rmi_low_buf(m->g, RMI_BUF_GRAD, w);
+    uint32_t grad = rmi_low_buf(m->g, RMI_BUF_GRAD, w), state = rmi_low_buf(m->g, RMI_BUF_STATE, w);
     if (!rmi_off_two_sided(m, w) || m->host_update[w] == host) return 0;
     m->host_update[w] = host;
-    if (!host && !rmi_low_grads_resident(m->step) && m->fixed[grad] != 2) m->mode[grad] = 0;
+    if (host) return 1;
+    if (!m->edge[w]) m->mode[w] &= RMI_OFF_GAP;
+    if (!m->edge[state] && m->fixed[state] != 2 && !rmi_low_stays(m->g, state)) m->mode[state] = mode;
+    if (!rmi_low_grads_resident(m->step) && m->fixed[grad] != 2) m->mode[grad] = 0;
     return 1;
+}
+
+/* Two groups trade the side of their updates, as many bytes of one for as many of the other. 0: nothing would change. */
+RMI_RARE int rmi_off_trade_sides(rmi_off_search *s)
+{
+    rmi_off_model *m = s->m;
+    uint32_t side, k, w[2], from[2], changed = 0;
+    uint64_t bytes = 0, few;
+    uint8_t mode, host[2];
+    for (k = 0; k < 2; k++) {
+        from[k] = rmi_off_pick(s);
+        rmi_low_kind(m->g, s->items[from[k]].buf, &w[k]);
+        if (!s->items[from[k]].lasting || !rmi_off_two_sided(m, w[k])) return 0;
+        host[k] = m->host_update[w[k]];
+    }
+    if (host[0] == host[1]) return 0;
+    mode = m->mode[rmi_low_buf(m->g, RMI_BUF_STATE, w[host[0] ? 1 : 0])];
+    few = rmi_max(m->room[w[0]], m->room[w[1]]) * (1 + rmi_off_random(s, 2));
+    for (side = 0; side < 2; side++)
+        for (k = from[side], bytes = 0; k < s->first[s->items[k].group + 1] && bytes < few; k++) {
+            rmi_low_kind(m->g, s->items[k].buf, &w[side]);
+            if (bytes + m->room[w[side]] / 2 > few || m->host_update[w[side]] != host[side]) break;
+            changed += rmi_off_flip_one(m, w[side], !host[side], mode);
+            bytes += m->room[w[side]];
+            if (k + 1 == s->first[s->items[k].group + 1]) break;
+        }
+    return changed != 0;
 }
 
 /* One move: the updates of a few equal params go to the other side, or the one that the step waits for. 0: nothing would change. */
@@ -19101,17 +19345,21 @@ RMI_RARE int rmi_off_flip(rmi_off_search *s)
     rmi_off_model *m = s->m;
     uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w,
              changed = 0;
-    uint8_t host = 0;
+    uint8_t host = 0, mode;
     memcpy(s->was, m->mode, m->n_buf);
     memcpy(s->was_host, m->host_update, m->g->n_tensors);
     if (s->late_of != RMI_NONE && !rmi_off_random(s, 4)) {
-        changed = rmi_off_flip_one(m, s->late_of, 0);
+        changed = rmi_off_flip_one(m, s->late_of, 0, (uint8_t)rmi_off_random(s, 2));
+        len = 0;
+    } else if (rmi_off_random(s, 2)) {
+        changed = (uint32_t)rmi_off_trade_sides(s);
         len = 0;
     }
+    mode = (uint8_t)rmi_off_random(s, 2);
     for (; s->items[x].lasting && x < b && len; x++, len--) {
         rmi_low_kind(m->g, s->items[x].buf, &w);
         if (!changed) host = !m->host_update[w];
-        changed += rmi_off_flip_one(m, w, host);
+        changed += rmi_off_flip_one(m, w, host, mode);
     }
     if (changed) rmi_off_settle(m);
     return changed != 0;
@@ -19186,6 +19434,126 @@ RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
     }
 }
 
+/* --- whole groups: how many of each, and which along the layers */
+
+/* Of n in a row k are chosen: spread, the first, the last, or those in the middle. */
+RMI_FN int rmi_off_among(uint32_t order, uint32_t i, uint32_t n, uint32_t k)
+{
+    uint64_t half = n / 2;
+    if (order == 0) return ((i + 1) * (uint64_t)k + half) / n != (i * (uint64_t)k + half) / n;
+    if (order == 1) return i < k;
+    if (order == 2) return i >= n - k;
+    return i >= (n - k) / 2 && i < (n - k) / 2 + k;
+}
+
+/* What there is of group g: `which` 0: made again, at home, away between forward and backward; 1: out, updated on the host. The items of
+   which that may be are numbered. 0: it is no such group. */
+RMI_FN int rmi_off_eligible(const rmi_off_search *s, uint32_t k, uint32_t which)
+{
+    const rmi_off_model *m = s->m;
+    const rmi_off_item *x = &s->items[k];
+    uint32_t w;
+    rmi_buf_kind kind = rmi_off_kind(m, x->buf, &w);
+    if (!x->lasting) return which ? m->mode[x->buf] != RMI_OFF_AGAIN : rmi_off_may(s, x, RMI_OFF_AGAIN);
+    if (which) return kind == RMI_BUF_VALUE && rmi_off_has_time(s, w);
+    return kind == RMI_BUF_VALUE || !m->host_update[w];
+}
+
+/* Is item k what `which` says? */
+RMI_FN int rmi_off_is(const rmi_off_search *s, uint32_t k, uint32_t which)
+{
+    const rmi_off_model *m = s->m;
+    uint8_t mode = m->mode[s->items[k].buf];
+    uint32_t w;
+    rmi_buf_kind kind = rmi_off_kind(m, s->items[k].buf, &w);
+    if (!s->items[k].lasting) return mode == (which ? RMI_OFF_OUT : RMI_OFF_AGAIN);
+    return which ? m->host_update[w] : kind == RMI_BUF_VALUE ? mode & RMI_OFF_GAP : mode;
+}
+
+/* The decisions of counts: count[2 g + which] of group g, in order[2 g + which]. */
+RMI_FN void rmi_off_dose(rmi_off_search *s, const uint32_t *count, const uint8_t *order)
+{
+    rmi_off_model *m = s->m;
+    uint32_t turn, g, k, i, n, w;
+    for (turn = 0; turn < 3; turn++) { /* updates first, then what is made again, then what goes out of what is left */
+        for (g = 0; g < s->n_groups; g++) {
+            uint32_t which = turn != 1, d = 2 * g + which, lasting = s->items[s->first[g]].lasting;
+            if (lasting ? turn == 2 : turn == 0) continue;
+            for (k = s->first[g], n = 0; k < s->first[g + 1]; k++) n += (uint32_t)rmi_off_eligible(s, k, which);
+            for (k = s->first[g], i = 0; k < s->first[g + 1]; k++) {
+                rmi_buf_kind kind = rmi_off_kind(m, s->items[k].buf, &w);
+                uint8_t edge = lasting && kind == RMI_BUF_VALUE ? m->mode[s->items[k].buf] & RMI_OFF_EDGE : 0;
+                int is;
+                if (!rmi_off_eligible(s, k, which)) continue;
+                is = rmi_off_among(order[d], i++, n, (count[d] < n ? count[d] : n));
+                if (lasting && which) m->host_update[w] = (uint8_t)is;
+                else if (!which || is)
+                    rmi_off_set(s, k, k + 1, (uint8_t)(!is ? edge : lasting ? 1 | edge : which ? RMI_OFF_OUT : RMI_OFF_AGAIN));
+            }
+        }
+        if (turn) continue;
+        for (g = 0; g < s->n_params; g++) /* an update on the device asks for no place at the step's edge */
+            if (!m->host_update[s->params[g]] && !m->edge[s->params[g]]) m->mode[s->params[g]] &= RMI_OFF_GAP;
+        rmi_off_settle(m);
+    }
+}
+
+/* Is another lane than the computation what the decisions of now take their time for? */
+RMI_FN int rmi_off_waits(rmi_off_search *s)
+{
+    uint64_t e = rmi_off_energy(s, RMI_INF);
+    return e > s->m->compute_ns + s->m->compute_ns / 32;
+}
+
+/* Threshold accepting as above over counts: decisions of many layers change at once, in a pattern that keeps the lanes' load even. */
+RMI_RARE rm_result rmi_off_anneal_groups(rmi_off_search *s, rmi_arena *mem, uint64_t evals, uint64_t heat)
+{
+    uint32_t *count = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n_groups + 1), d[2], was[2], g, k, turn, which;
+    uint8_t *order = RMI_NEW(mem, uint8_t, 2 * (size_t)s->n_groups + 1), used[2];
+    uint64_t end = s->evals + evals, from = s->evals, e, allowed;
+    if (!count || !order) return RM_ERROR_MEMORY;
+    for (g = 0; g < s->n_groups; g++)
+        for (which = 0; which < 2; which++) {
+            order[2 * g + which] = s->items[s->first[g]].lasting ? 0 : which ? 1 : 3;
+            for (k = s->first[g]; k < s->first[g + 1]; k++)
+                count[2 * g + which] += rmi_off_eligible(s, k, which) && rmi_off_is(s, k, which);
+        }
+    s->energy = rmi_off_energy(s, RMI_INF);
+    rmi_off_keep_best(s);
+    rmi_off_dose(s, count, order);
+    s->energy = rmi_off_energy(s, RMI_INF);
+    rmi_off_keep_best(s);
+    while (s->evals < end && s->n_groups) {
+        uint64_t left = (end - s->evals) * 1024 / (end - from + 1);
+        uint32_t changes = 1 + rmi_off_random(s, 3) / 2 + rmi_off_random(s, 3) / 2, n[2] = {0, 0};
+        int changed = 0;
+        changes = changes > 2 ? 2 : changes;
+        for (turn = 0; turn < changes; turn++) {
+            g = rmi_off_random(s, s->n_groups);
+            n[turn] = s->first[g + 1] - s->first[g];
+            d[turn] = 2 * g + (rmi_off_random(s, 3) == 0);
+            was[turn] = count[d[turn]];
+            used[turn] = order[d[turn]];
+            if (!rmi_off_random(s, 4)) order[d[turn]] = (uint8_t)rmi_off_random(s, 4);
+            k = 1 + rmi_off_random(s, 1 + rmi_off_random(s, n[turn] / 4 + 1));
+            count[d[turn]] = rmi_off_random(s, 2) ? (uint32_t)rmi_min(was[turn] + k, n[turn]) : was[turn] - (uint32_t)rmi_min(k, was[turn]);
+            changed |= count[d[turn]] != was[turn] || order[d[turn]] != used[turn];
+        }
+        allowed = heat * (left * left >> 10) / 1024 * rmi_off_random(s, 1024) / 1024;
+        if (changed) {
+            rmi_off_dose(s, count, order);
+            e = rmi_off_energy(s, rmi_add(s->energy, allowed));
+            if (e <= rmi_add(s->energy, allowed)) {
+                s->energy = e;
+                rmi_off_keep_best(s);
+                continue;
+            }
+        } else if (!(s->rng++ & 15)) s->evals++;
+        while (turn-- > 0) count[d[turn]] = was[turn], order[d[turn]] = used[turn];
+    }
+    return RM_OK;
+}
+
 RMI_PLAIN_BEGIN
 /* --- plain plans, and where everything starts from */
 
@@ -19257,20 +19625,72 @@ RMI_FN rm_result rmi_off_cook(rmi_off_search *s, rmi_arena *mem, const rmi_shape
 }
 
 /* Starts of the search: with and without weights at home, updates on either side or on both. by: their numbers, the best first. */
-#define RMI_OFF_STARTS 39u
+#define RMI_OFF_RECIPES 39u /* without mixes */
+#define RMI_OFF_STARTS (RMI_OFF_RECIPES + RMI_OFF_REFINED)
 RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t which)
 {
     static const uint32_t permille[] = {0, 1000, 950, 850, 700, 500, 300, 850, 800, 700, 500};
+    if (which >= RMI_OFF_RECIPES) {
+        rmi_off_stir(s, &s->mixes[which - RMI_OFF_RECIPES]);
+        return RM_OK;
+    }
     /* where the link has enough to do without values */
     if (which >= 33) return rmi_off_cook(s, mem, shape, RMI_OFF_BLOCKS, 1, 950 - (which - 33) * 50, 1);
     if (!s->n_flips) return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)which, 0, 0);
     return rmi_off_cook(s, mem, shape, RMI_OFF_SEARCHED, (int)(which % 3), permille[which / 3], which / 3 > 6);
 }
 
-RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint32_t *by, uint32_t *n)
+/* The values in the orders of the guess; mixes of everything, the best of them refined, with about so many evaluations. */
+RMI_RARE rm_result rmi_off_mix_all(rmi_off_search *s, rmi_arena *mem, uint64_t evals)
+{
+    static const uint32_t hosted[] = {0, 4, 6, 8, 10}, remade[] = {0, 512, 768, 1024};
+    rmi_off_model *m = s->m;
+    uint64_t all = 0, host = 0;
+    uint32_t *by = RMI_NEW(mem, uint32_t, (size_t)s->n_groups + 1), n_by = 0, i, k;
+    s->cheap = RMI_NEW(mem, uint32_t, (size_t)s->n + 1);
+    s->early = RMI_NEW(mem, uint32_t, (size_t)s->n + 1);
+    if (!by || !s->cheap || !s->early) return RM_ERROR_MEMORY;
+    for (i = s->n_values = 0; i < s->n_groups; i++) {
+        if (s->items[s->first[i]].lasting) continue;
+        by[n_by++] = i;
+        for (k = s->first[i]; k < s->first[i + 1]; k++) s->early[s->n_values++] = k;
+    }
+    rmi_sort(by, n_by, sizeof(uint32_t), rmi_off_cmp_cost, s);
+    rmi_sort(s->early, s->n_values, sizeof(uint32_t), rmi_off_cmp_made, s);
+    rmi_off_layers(s, by, n_by, 2, s->cheap);
+    for (i = 0; i < m->n_first; i++) all = rmi_add(all, rmi_off_task_at(m, m->first[i])->ns);
+    for (i = 0; i < m->n_order; i++) all = rmi_add(all, rmi_off_task_at(m, m->order[i])->ns);
+    for (i = 0; i < s->n_params; i++)
+        if (rmi_off_two_sided(m, s->params[i])) host = rmi_add(host, m->g->tensors[s->params[i]].opt_host);
+    for (i = 0; i < RMI_OFF_MIXES; i++) {
+        rmi_off_mix *x = &s->mixes[i];
+        memset(x, 0, sizeof *x);
+        x->large = 1;
+        x->share[RMI_OFF_HOSTED] = (uint32_t)rmi_min(1024, rmi_mul_div_up(all, 128 * hosted[i % 5], host + 1));
+        x->share[RMI_OFF_REMADE] = remade[i / 5 % 4];
+        x->share[RMI_OFF_GAPS] = x->share[RMI_OFF_EDGES] = i / 20 * 1024;
+        rmi_off_stir(s, x);
+        x->energy = rmi_off_energy(s, RMI_INF);
+        for (k = 64; k <= 1024; k += k < 512 ? 64 : 128) {
+            rmi_off_mix y = *x;
+            y.share[RMI_OFF_STATES] = y.share[RMI_OFF_GRADS] = k;
+            rmi_off_better(s, x, y);
+        }
+    }
+    for (k = 0; k < RMI_OFF_REFINED; k++) {
+        rmi_off_mix *x = &s->mixes[k], y;
+        for (i = k + 1; i < RMI_OFF_MIXES; i++)
+            if (s->mixes[i].energy < x->energy) y = *x, *x = s->mixes[i], s->mixes[i] = y;
+        rmi_off_refine(s, x, evals / RMI_OFF_REFINED);
+    }
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_shape *shape, uint64_t evals, uint32_t *by, uint32_t *n)
 {
     uint64_t energy[RMI_OFF_STARTS];
     uint32_t i, k, most = s->n_flips ? RMI_OFF_STARTS : 3;
+    if (s->n_flips) RMI_TRY(rmi_off_mix_all(s, mem, evals));
     for (*n = 0; *n < most; ++*n) {
         RMI_TRY(rmi_off_start(s, mem, shape, *n));
         energy[*n] = rmi_off_energy(s, RMI_INF);
@@ -21526,15 +21946,20 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 {
     rmi_off_model *m = s->m;
     uint64_t least = RMI_INF, price = s->price;
-    uint32_t k, n, by[RMI_OFF_STARTS];
-    RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, by, &n));
+    uint32_t k, n, by[RMI_OFF_STARTS], few[2] = {2, 2};
+    *evals = rmi_min(work / ((uint64_t)m->n_first + 2 * m->n_order + 1), RMI_PLAN_MOVE_EVALS);
+    RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, *evals / 8, by, &n));
     RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
     rmi_off_look(s->m);
     *evals = work = rmi_min(work / ((uint64_t)m->n + m->n_order + 1), RMI_PLAN_MOVE_EVALS) >> (s->n_flips ? turn : 0);
     s->best_energy = RMI_INF;
-    for (k = 0; k < 4 && k < n && s->n_flips; k++) { /* where updates run is hard to change later */
+    for (k = 0; k < n && s->n_flips && (few[0] || few[1]); k++) { /* where updates run is hard to change later */
+        int mixed = by[k] >= RMI_OFF_RECIPES;
+        if (!few[mixed]) continue;
+        few[mixed]--;
         RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[k]));
-        rmi_off_anneal(s, work / 16 + 1, m->ns / 500);
+        if (mixed && rmi_off_waits(s)) RMI_TRY(rmi_off_anneal_groups(s, mem, work / 8 + 1, m->ns / 50));
+        else rmi_off_anneal(s, work / 16 + 1, m->ns / 500);
         if (s->energy >= least) continue;
         least = s->energy;
         memcpy(mode, m->mode, m->n_buf);
@@ -21542,7 +21967,9 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     }
     if (least != RMI_INF) rmi_off_take(s, mode, host);
     for (k = 0; k < 4 && s->best_energy > w->info->bound_ns; k++) { /* ever cooler, from the best so far */
-        rmi_off_anneal(s, work / 5 + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1 : 2));
+        int waits = s->n_flips && rmi_off_waits(s);
+        if (waits && k < 2) RMI_TRY(rmi_off_anneal_groups(s, mem, work / 6 + 1, m->ns / (k ? 100 : 12)));
+        else rmi_off_anneal(s, work / (waits ? 12 : 5) + 1, m->ns / ((uint64_t)500 << (2 * k)) * (k < 2 ? 1 : 2));
         if (s->best_energy <= s->energy) rmi_off_take_best(s);
         else s->price *= 2; /* it does not fit */
     }
