@@ -10324,7 +10324,8 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     }
     s->cap_inst = times * w + 256 + m->n_start;
     s->cap_use = times * (r + w) + 1024;
-    s->cap_ins = s->most_ins = s->cap;
+    s->cap_ins = s->cap;
+    s->most_ins = RMI_NONE;
     s->now = RMI_RAW(mem, uint32_t, m->n_buf);
     s->size = RMI_RAW(mem, uint64_t, m->n_buf);
     s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
@@ -11622,8 +11623,8 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
         const rmi_ref_acc *acc = &m->accs[m->tasks[o].acc0];
         *ns += m->choices[acc->free0[1]].ns;
         s->looked += 1 + acc->n_read;
-        s->put_off |= *ns <= s->most_ns && s->n_ins >= s->most_ins;
-        if (*ns > s->most_ns || s->n_ins >= s->most_ins) {
+        s->put_off |= *ns <= s->most_ns && s->n_ins == s->most_ins;
+        if (*ns > s->most_ns || s->n_ins == s->most_ins || s->n_ins == s->cap_ins) {
             for (s->mark[o] = 0; top;) s->mark[s->stack[--top]] = 0;
             return 0;
         }
@@ -12687,7 +12688,7 @@ RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permi
     memset(&g, 0, sizeof g);
     g.permille = permille;
     s->looked += a->n_inst + a->n_use;
-    s->most_ins = (uint32_t)rmi_min(RMI_REF_SHORT, s->cap_ins);
+    s->most_ins = RMI_REF_SHORT;
     for (i = 0; i < a->n_inst && r == RM_OK; i++) {
         const rmi_ref_inst *x = &a->inst[i];
         if (x->str == RMI_NONE || x->home || x->gone || m->maker[x->buf] == RMI_NONE || m->tasks[m->maker[x->buf]].fixed) continue;
@@ -12712,7 +12713,7 @@ RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permi
             next = prev;
         }
     }
-    s->most_ins = s->cap_ins;
+    s->most_ins = RMI_NONE;
     for (i = 0; i < g.n_late && r == RM_OK; i++) r = rmi_ref_pick_one(s, mem, &g, g.late[i]);
     for (i = k = 0; i < g.n; i++)
         if (g.picks[i].score > g.best / 1000 * permille) g.picks[k++] = g.picks[i];
