@@ -27097,6 +27097,14 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *b, const rmi_stmt *s)
     }
 }
 
+/* After run i what was taken over for it is nowhere: a forward that runs again is not to fill what was saved, whose bytes a
+   gradient has had since. */
+RMI_FN void rmi_exe_taken(rmi_exe_build *b, size_t i)
+{
+    while (i-- && b->p->st[i].what != RMI_RUN)
+        if (b->p->st[i].what == RMI_REUSE) b->at[b->p->st[i].other] = RMI_INF;
+}
+
 /* One statement; what it said of the op that it ends with is now of that op, or of none if it made none. */
 RMI_FN rm_result rmi_exe_next(rmi_exe_build *b, const rmi_stmt *s)
 {
@@ -27184,7 +27192,10 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *x, const rmi_program *p, rmi_exe_prog 
     out->step = p->step;
     r = rmi_exe_build_tables(&b, &tmp);
     if (r == RM_OK) r = rmi_exe_inputs(&b);
-    for (i = 0; i < p->n && r == RM_OK; i++) r = rmi_exe_next(&b, &p->st[i]);
+    for (i = 0; i < p->n && r == RM_OK; i++) {
+        r = rmi_exe_next(&b, &p->st[i]);
+        if (p->st[i].what == RMI_RUN) rmi_exe_taken(&b, i);
+    }
     if (r == RM_OK) {
         memcpy(out->at_end, b.at, rmi_low_buffers(x->g) * sizeof(uint64_t));
         memcpy(out->host_end, b.host_at, rmi_low_buffers(x->g) * sizeof(uint64_t));

@@ -751,10 +751,84 @@ static void memory(void)
     EXPECT(live == 0, "%ld blocks leaked", live);
 }
 
+/* What a gradient has taken over is nowhere: the loss, run a second time after that, gets NULL for what it would save. */
+static int again_saved;
+static int twice_fwd(const rm_call *c)
+{
+    if (c->recompute) again_saved = c->saved != NULL;
+    *(float *)c->out[0] = in_f(c, 0)[0];
+    if (c->saved) memcpy(c->saved, c->in[0], FL(D));
+    return 0;
+}
+static int twice_bwd(const rm_call *c)
+{
+    size_t i;
+    for (i = 0; i < D; i++) give(c, 0, i, ((const float *)c->saved)[i]);
+    return 0;
+}
+static int scale_fwd(const rm_call *c)
+{
+    size_t i;
+    for (i = 0; i < D; i++) ((float *)c->out[0])[i] = in_f(c, 0)[i] * in_f(c, 1)[i];
+    return 0;
+}
+static int scale_bwd(const rm_call *c)
+{
+    size_t i;
+    for (i = 0; i < D; i++) give(c, 1, i, ((const float *)c->dout[0])[i] * in_f(c, 0)[i]);
+    return 0;
+}
+
+static void taken_over(void)
+{
+    static const char rest[] = "arena 256 host 0\nstep single\nresident w 0\nresident state:w 32\nresident x 64\n"
+                               "alloc y 96\nrun fwd y\nalloc loss 128\nalloc saved:loss 160\nrun fwd loss\nfree loss\n"
+                               "reuse grad:y saved:loss\nrun bwd loss\nalloc grad:w 192\nrun bwd y\nfree grad:y\n"
+                               "alloc loss 128\nrun fwd loss\nfree y\nrun opt w\nfree grad:w\n";
+    const rm_kind loss = {.name = "twice", .forward = twice_fwd, .backward = twice_bwd, .needs = RM_SAVED, .over = {{RM_IN(0), RM_SAVED}}};
+    const rm_kind scale = {.name = "scale", .forward = scale_fwd, .backward = scale_bwd, .needs = RM_IN(0)};
+    float v[D] = {1, 2, 3, 4, 5, 6};
+    rm_graph *g = rm_graph_create(NULL);
+    rm_plan_desc d = {.preset = "noremat"};
+    rm_plan *p = NULL, *q = NULL;
+    rm_exec *x = NULL;
+    rm_tensor in, w, y, l;
+    text t = {.n = 0};
+    char s[1000], *head;
+    rm_step step = {.lr = 0.5};
+    size_t i;
+    fault = 0;
+    in = rm_input_add(g, "x", FL(D), 0);
+    w = RM_PARAM(g, .name = "w", .bytes = FL(D), .state_bytes = FL(D), .update = sgd);
+    y = RM_OP(g, &scale, .name = "y", .in = {in, w}, .out = {FL(D)});
+    l = RM_OP(g, &loss, .name = "loss", .in = {y}, .out = {sizeof(float)}, .saved = FL(D));
+    rm_output_add(g, l);
+    EXPECT(rm_plan_create(g, &d, &p) == RM_OK && rm_plan_write(p, RM_SINGLE, put, &t) == RM_OK, "%s", rm_graph_error(g));
+    t.at[t.n] = 0;
+    head = strstr((char *)t.at, "arena ");
+    EXPECT(head != NULL, "no arena in a plan");
+    if (head) snprintf(s, sizeof s, "%.*s%s", (int)(head - (char *)t.at), (char *)t.at, rest);
+    EXPECT(head && rm_plan_read(g, s, strlen(s), &q) == RM_OK && rm_exec_create(q, NULL, &x) == RM_OK, "%s", rm_graph_error(g));
+    again_saved = -1;
+    if (x) {
+        rm_exec_write(x, in, RM_VALUE, 0, v, sizeof v);
+        rm_exec_write(x, w, RM_VALUE, 0, v, sizeof v);
+        EXPECT(rm_exec_step(x, &step) == RM_OK, "%s", rm_exec_error(x));
+        EXPECT(again_saved == 0, "a second run of the loss got %s", again_saved < 0 ? "no call" : "bytes to save into that a gradient took over");
+        rm_exec_read(x, w, RM_VALUE, 0, v, sizeof v);
+        for (i = 0; i < D; i++) EXPECT(v[i] == (float)(i + 1) - 0.5f * (float)((i + 1) * (i + 1) * (i + 1)), "w[%zu] is %g", i, (double)v[i]);
+    }
+    rm_exec_destroy(x);
+    rm_plan_destroy(p);
+    rm_plan_destroy(q);
+    rm_graph_destroy(g);
+}
+
 int main(int argc, char **argv)
 {
     (void)argv;
     good();
+    taken_over();
     bad(argc > 1);
     doubles();
     memory();
