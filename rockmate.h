@@ -21729,6 +21729,23 @@ RMI_RARE rm_result rmi_plan_search_race(rmi_planner *w, rmi_ref_search *s, rmi_r
     return RM_OK;
 }
 
+/* A round of improvement: in windows of a long list, in all of it, or with little heat, in turn. */
+RMI_FN rm_result rmi_plan_search_round(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, rmi_ref_windows *windows, uint64_t least,
+                                       uint32_t round, uint32_t *hot)
+{
+    const rmi_ref_model *m = s->m;
+    int small = w->g->n_ops <= RMI_EXA_OPS;
+    uint32_t part;
+    if (m->n_tasks > 400 && s->best.n && (m->n_tasks > 1400 || (s->work > least / 2 && (s->work <= least || round % 3 == 2))))
+        rmi_ref_improve_windows(s, windows, least / 20, 3);
+    else if (small || s->work < least / 20 * 7 || round % 2 || !s->best.n) rmi_ref_improve(s, least / 16, (*hot)++);
+    else for (part = 0; part < 8 && s->best.n && !w->stop.stopped; part++) {
+        rmi_ref_polish(s, least / 64, part);
+        RMI_TRY(rmi_plan_search_try(w, s, runs, s->budget));
+    }
+    return rmi_plan_search_try(w, s, runs, s->budget);
+}
+
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
     rmi_ref_model m;
@@ -21785,18 +21802,10 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped &&
                     !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
          round++) {
-        int part;
         RMI_TRY(rmi_plan_search_more(w, &s, budget, least, &more));
         if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100)))
             RMI_TRY(rmi_plan_search_seed(w, &s, least));
-        part = m.n_tasks > 400 && s.best.n && (m.n_tasks > 1400 || (s.work > least / 2 && (s.work <= least || round % 3 == 2)));
-        if (part) rmi_ref_improve_windows(&s, &windows, least / 20, 3);
-        else if (small || s.work < least / 20 * 7 || round % 2 || !s.best.n) rmi_ref_improve(&s, least / 16, hot++);
-        else for (part = 0; part < 8 && s.best.n && !w->stop.stopped; part++) {
-            rmi_ref_polish(&s, least / 64, (uint32_t)part);
-            RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
-        }
-        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+        RMI_TRY(rmi_plan_search_round(w, &s, runs, &windows, least, round, &hot));
         if (!small || round != 2) continue;
         owed = 0;
         RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
