@@ -10074,7 +10074,7 @@ RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     m->moded = RMI_NEW(mem, uint32_t, g->n_ops);
     if (!m->bwd0 || !m->n_bwd || !m->n_modes || !m->must || !m->keep_mode || !m->moded) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_ref_buffers(m));
-    if (g->n_ops <= RMI_REF_LARGE / 4) RMI_TRY(rmi_ref_kin(m)); /* else no forecasts: memory counts */
+    if (g->n_ops <= RMI_REF_LARGE / 4 || g->n_ops <= RMI_REF_SMALL) RMI_TRY(rmi_ref_kin(m)); /* else no forecasts: memory counts */
     for (i = 0; i < g->n_ops; i++) { /* what takes no bytes is made once and stays */
         uint32_t k;
         m->must[i] = g->ops[i].mutates.n || (g->ops[i].flags & RM_ONCE);
@@ -22065,7 +22065,7 @@ RMI_FN rm_result rmi_plan_spare(rmi_planner *w, rmi_arena *mem, rmi_off_search *
     uint8_t *mode = RMI_NEW(mem, uint8_t, m->n_buf), *host = RMI_NEW(mem, uint8_t, m->g->n_tensors);
     uint32_t turn, k, percent, from = 100;
     if (!mode || !host) return RM_ERROR_MEMORY;
-    for (turn = 0; turn < 2 && rmi_plan_frail(w) && !w->stop.stopped; turn++, from = percent) {
+    for (turn = 0; turn < (m->n > 1000 ? 2u : 3u) && rmi_plan_frail(w) && !w->stop.stopped; turn++, from = percent) {
         percent = from - (uint32_t)rmi_max(1, w->best.frail_ns / ((w->best.frail_ns + rmi_plan_may_lose(&w->best)) / 5 + 1));
         if (percent < 94) break;
         rmi_off_slow_down(m, from, percent);
