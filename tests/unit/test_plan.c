@@ -931,6 +931,41 @@ static void too_little(void)
         }
 }
 
+/* A batch of evictions that has no room for one more run ends there: nothing is written behind the list of insertions. */
+static void full_batches(void)
+{
+    static const uint32_t rooms[] = {1, 5, 16, 50};
+    unsigned shape, k, fits;
+    for (shape = 0; shape < 5; shape++)
+        for (k = 0; k < 4; k++) {
+            rm_graph *g = awkward(240, (int)shape);
+            rmi_arena mem = rmi_arena_make(NULL);
+            rmi_ref_model m;
+            rmi_ref_search s;
+            uint64_t *end;
+            size_t i, n = 0;
+            int whole = 1;
+            rm_plan *p = NULL;
+            EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "noremat"}, &p) == RM_OK, rm_graph_error(g)); /* closes the graph */
+            if (EXPECT(rmi_ref_make(&mem, g, RM_SINGLE, 256, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK, "a search")) {
+                rmi_ref_load(&s, NULL, 0, NULL);
+                s.limit = s.a->peak / 100 * 49;
+                n = s.cap_ins - rooms[k];
+                s.cap_ins = rooms[k];
+                end = s.ins + rooms[k];
+                for (i = 0; i < n; i++) end[i] = UINT64_MAX;
+                rmi_ref_load(&s, NULL, 0, NULL);
+                fits = s.a->over == 0;
+                EXPECT(!fits && rmi_ref_greedy(&s, 500, 30) == RM_OK, "evictions");
+                for (i = 0; i < n; i++) whole &= end[i] == UINT64_MAX;
+                EXPECT(n && whole, "written behind the end");
+            }
+            rmi_arena_free(&mem);
+            rm_plan_destroy(p);
+            rm_graph_destroy(g);
+        }
+}
+
 /* A backward that declares nothing of what it reads, of an op that saves nothing, reads inputs and outputs: with copies, too, that
    is the same as declaring just these. */
 static void nothing_saved(void)
@@ -1077,5 +1112,6 @@ int main(void)
     like_from_text();
     little();
     too_little();
+    full_batches();
     return tm_end();
 }
