@@ -14914,7 +14914,8 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
        h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight + s
        weight,
    and of all other weights s times what is above the limit. Where earlier steps have contributed to the gradient, that is there at x
-   or comes in after x, too, c1 + c2, or (for the host) the sum is made there, which takes time of its lane.
+   or comes in after x, too, c1 + c2, or (for the host) the sum is made there, which takes time of its lane; or (for the host, where
+   a barrier alone puts the update after x) the sum was made on the device before x, and had come in for that, c2.
    One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the next step
    comes after copy, update and copy, and what does not lie between that read and its last gradient, updates on the device among it,
    is all that can run meanwhile. T is above that sum as it is above the sum of all computation, so above any mean of both. */
@@ -14924,6 +14925,7 @@ typedef struct rmi_bnd_update { /* so many equal params */
     uint64_t device, host, wait;                /* ns; RMI_INF: not there; wait: of the computation for the update on the host */
     uint64_t late, late_grad;                   /* the update, the gradient's last contribution come after y */
     uint64_t early, add;                        /* bytes of earlier steps' contributions; ns to add to them in host memory */
+    uint64_t given;                             /* a contribution of this step comes after x */
     uint64_t p_in, p_out, p_fwd, p_now, p_grad, p_state, p_early; /* bytes at a price */
 } rmi_bnd_update;
 #define RMI_BND_UPDATES 48u
@@ -15022,6 +15024,7 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *pa
         if (rmi_low_adds_to_earlier(m->step) && !(seen[i] & 1)) {
             x.early = t->grad_bytes;
             x.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
+            x.given = rmi_bnd_gives(w, i, w->after) != RMI_NONE;
         }
         x.wait = i == b->waited ? b->wait : 0;
         x.late = past && past[m->keep[k]];
@@ -15087,7 +15090,7 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, c
                      u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
         if (u->host != RMI_INF)
             host = rmi_bnd_units(w, u->host) / 64 * p[RMI_BND_HOST] +
-                   rmi_min(rmi_bnd_units(w, u->add) / 64 * p[RMI_BND_HOST], u->p_early * c / 16) +
+                   rmi_min(rmi_bnd_units(w, u->add) / 64 * p[RMI_BND_HOST], u->p_early * (u->given ? c : p[RMI_BND_C2]) / 16) +
                    rmi_bnd_units(w, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
                    (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
         sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
