@@ -17956,11 +17956,19 @@ RMI_INLINE uint64_t rmi_off_serve(rmi_off_model *m, uint32_t k, uint64_t lane, u
     return lane;
 }
 
-/* Copies out, first come first served, but gradients whose update on the host is waited for go before what is only to leave. */
+/* The run that a copy out must not come after: something comes back for it. */
+RMI_INLINE uint32_t rmi_off_due(const rmi_off_model *m, uint32_t k)
+{
+    const rmi_off_inst *s = &m->inst[m->copy[k].inst];
+    return s->in && m->copy[s->in - 1].pos > m->copy[k].pos ? m->copy[s->in - 1].pos : RMI_NONE;
+}
+
+/* Copies out, first come first served, but gradients whose update on the host is waited for go before what is only to leave, unless
+   that is needed again before the gradient is there. */
 RMI_FN void rmi_off_time_out(rmi_off_model *m)
 {
     uint64_t lane = m->d2h_carry;
-    uint32_t p, k, w, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, q;
+    uint32_t p, k, w, at = 0, said = 0, first[2] = {0, 0}, end[2] = {0, 0}, due = RMI_NONE, q; /* due: none of queue 1 sooner */
     m->n_out = 0;
     for (p = 0; p < m->n && !rmi_low_has_update(m->step); p++)
         for (k = m->head_out[p]; k; k = m->copy[k - 1].next) lane = rmi_off_serve(m, k - 1, lane, &at, &said);
@@ -17968,10 +17976,16 @@ RMI_FN void rmi_off_time_out(rmi_off_model *m)
         for (; p < m->n && (m->start[p + 1] <= lane || (first[0] == end[0] && first[1] == end[1])); p++)
             for (k = m->head_out[p]; k; k = m->copy[k - 1].next) {
                 q = rmi_off_kind(m, m->inst[m->copy[k - 1].inst].buf, &w) != RMI_BUF_GRAD || !m->host_update[w];
+                if (q && rmi_off_due(m, k - 1) < due) due = rmi_off_due(m, k - 1);
                 m->queue[2 * end[q]++ + q] = k - 1;
             }
         q = first[0] == end[0];
         if (first[q] == end[q]) break;
+        if (!q && due <= m->copy[m->queue[2 * first[0]]].pos) {
+            for (k = first[1], due = RMI_NONE; k < end[1]; k++)
+                if (rmi_off_due(m, m->queue[2 * k + 1]) < due) due = rmi_off_due(m, m->queue[2 * k + 1]);
+            q = due <= m->copy[m->queue[2 * first[0]]].pos;
+        }
         lane = rmi_off_serve(m, m->queue[2 * first[q]++ + q], lane, &at, &said);
     }
     m->d2h_carry = m->n_out && lane > m->ns && !m->steady ? rmi_min(lane - m->ns, m->ns / 2) : 0;
@@ -18014,7 +18028,7 @@ RMI_FN void rmi_off_time_in(rmi_off_model *m)
                 while (at > 0 && (at == m->n || T + m->start[at] > lane)) at--;
                 c->at = ready > lane ? rmi_off_run_at(m, rmi_sub(ready, T)) : at;
                 c->at = c->at < p ? c->at : p;
-                if (s->out && m->copy[s->out - 1].pos < p && c->at <= m->copy[s->out - 1].pos) c->at = m->copy[s->out - 1].pos + 1;
+                if (s->out && m->copy[s->out - 1].pos < p && c->at <= m->said[s->out - 1]) c->at = m->said[s->out - 1] + 1;
             } else {
                 c->at = rmi_off_run_at(m, ready); /* not after its last use: then it stays (rmi_off_idle) */
                 if (!hosted) continue;
@@ -18197,7 +18211,7 @@ RMI_RARE void rmi_off_hurry(rmi_off_model *m)
         if (!out || !in || !x->always || kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE ||
             (kind == RMI_BUF_VALUE && m->g->tensors[w].kind == RMI_PARAM))
             continue;
-        out->at = (uint32_t)rmi_min(rmi_max(out->pos, s->before) + x->hold, in->pos - 1);
+        out->at = (uint32_t)rmi_min(rmi_max(m->said[s->out - 1], s->before) + x->hold, in->pos - 1);
         in->at = in->pos > out->at + x->lead ? in->pos - x->lead : out->at + 1;
     }
 }
