@@ -15850,7 +15850,9 @@ typedef struct rmi_exa_moment { /* a backward that is still to come */
     uint8_t sharers[RMI_EXA_OPS];
 } rmi_exa_moment;
 
-typedef struct rmi_exa_done { /* a set of tasks that have run, and what follows from it */
+/* A set of tasks that have run, and what follows from it. From the end: keep: gradients that are there; need: tasks that may have run
+   last; rest: bytes of keep; must: how many tasks that run once are in it. */
+typedef struct rmi_exa_done {
     rmi_exa_set done, keep, need;
     rmi_exa_set ahead[RMI_EXA_MOMENTS]; /* what surely is read up to the moment */
     uint64_t rest, must, useful; /* ns of tasks to come; forwards that must still run; forwards worth running */
