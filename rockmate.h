@@ -22839,8 +22839,9 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
     rm_plan_info next;
     uint32_t round;
     uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named;
-    if (!w->joint && !w->d->like && !(w->steps & (w->steps - 1)) && worst->min_bytes == w->min_sure && less >= worst->min_bytes)
-        return RM_OK; /* it will */
+    if (!w->joint && !w->d->like && !(w->steps & (w->steps - 1)) && worst->min_bytes == w->min_sure && less >= worst->min_bytes &&
+        w->g->n_ops > RMI_EXA_OPS) /* of small graphs the ladder begins where the exact search has raised the bound to */
+        return RM_OK;              /* it will */
     for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
         named = worst->min_bytes;
         if (!round && less < named) worst->min_bytes = less;
