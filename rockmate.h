@@ -17334,7 +17334,9 @@ RMI_FN int rmi_exa_expand_back(rmi_exa *w)
     for (i = 0; i < n_ops; i++) {
         rmi_exa_set bans = w->task[i].bans;
         bans.w[0] &= ~w->forwards; /* of forwards: the list is looked at in the end */
-        if ((!RMI_EXA_MEET(w->op[i].out, n.live) && !(n.ran >> i & 1)) || RMI_EXA_MEET(bans, done) || (w->op[i].fixed && !RMI_EXA_HAS(done, i))) continue;
+        if ((!RMI_EXA_MEET(w->op[i].out, n.live) && !(n.ran >> i & 1)) || RMI_EXA_MEET(bans, done) ||
+            (w->op[i].fixed && !RMI_EXA_HAS(done, i)))
+            continue;
         if (!rmi_exa_back_forward(w, &n, i)) return 0;
     }
     return 1;
@@ -17416,8 +17418,9 @@ RMI_PLAIN_END
    A decision says of every value whether it stays, goes to host memory and comes back, or is made again in the backward; of
    every param whether it leaves the device between its uses; of gradients and states where they are at home. Decisions give a
    list of runs. Its times are running sums (compute never waits in a good plan); copies out start in the order in which their
-   content is ready, gradients that the host waits for first, as early as they can; copies in end when they are needed, as late as they can (POFO, NeurIPS 2021, has the
-   same two queues). That gives every life a position where it begins and ends, and so the memory at every run, in one pass.
+   content is ready, gradients that the host waits for first, as early as they can; copies in end when they are needed, as late
+   as they can (POFO, NeurIPS 2021, has the same two queues). That gives every life a position where it begins and ends, and so
+   the memory at every run, in one pass.
    In: graph, limit, link. Out: a list for >>sequence, with copies in simulated time order: lives in program order are then the
    timed ones and addresses cost no waits. O(accesses) an evaluation.
    ================================================================================================================== */
