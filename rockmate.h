@@ -21434,7 +21434,7 @@ RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, ui
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_exa *x;
-    uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), from, hi, least, size;
+    uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), from, hi, least = 0, size;
     uint32_t haste;
     rm_result r = rmi_exa_make(&mem, m, 1u << 16, &x);
     from = rmi_max(lo, budget == RMI_INF ? 0 : rmi_round_up(rmi_sub(budget, m->base), m->granule)); /* what fits will do */
