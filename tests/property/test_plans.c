@@ -465,7 +465,7 @@ static void turn(uint64_t seed)
 int main(int argc, char **argv)
 {
 #if defined(__SANITIZE_ADDRESS__)
-    const unsigned long usual = 34;
+    const unsigned long usual = 26;
 #else
     const unsigned long usual = 1500;
 #endif
