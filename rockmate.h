@@ -937,6 +937,9 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
    Overrides, all optional, defined before the implementation is included:
      RM_MALLOC(n), RM_FREE(p)  the default allocator (both or neither); rm_allocator in rm_graph_desc wins over it
      RM_ASSERT(c)              for our own bugs only: bad input never reaches one
+   For tests/bench/worth.c alone, as private as any name that begins with RMI_:
+     RMI_SEED                  where the searches' generators start; plans that depend on it show how much is luck
+     RMI_WITHOUT(mechanism)    true: plan without this mechanism, to see what it is worth
    ================================================================================================================== */
 #if defined(ROCKMATE_IMPLEMENTATION) && !defined(RMI_IMPLEMENTED)
 #define RMI_IMPLEMENTED
@@ -955,6 +958,13 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #ifndef RM_ASSERT
 #include <assert.h>
 #define RM_ASSERT(c) assert(c)
+#endif
+
+#ifndef RMI_SEED
+#define RMI_SEED 1u
+#endif
+#ifndef RMI_WITHOUT
+#define RMI_WITHOUT(mechanism) 0
 #endif
 
 #if defined(__GNUC__) || defined(__clang__)
@@ -10309,7 +10319,7 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     memset(s, 0, sizeof *s);
     s->m = m;
     s->mem = mem;
-    s->rng = 1;
+    s->rng = RMI_SEED;
     s->stop = s->even = s->most_ns = s->end = RMI_INF;
     s->cap = times * m->n_tasks + 64;
     for (i = 0; i < m->n_tasks; i++) {
@@ -12120,12 +12130,12 @@ RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
         *kind = 0,
         ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
     else if (r < 36) *kind = 1, ok = rmi_ref_move_delete(s);
-    else if (r < 48) *kind = 2, ok = rmi_ref_move_mode(s);
-    else if (r < 56) *kind = 3, ok = rmi_ref_move_run(s, 0);
-    else if (r < 64) *kind = 4, ok = rmi_ref_make_room(s);
-    else if (r < 68) *kind = 5, ok = rmi_ref_move_run(s, 1);
-    else if (r < 70) *kind = 7, ok = rmi_ref_move_late(s);
-    else *kind = 6, ok = rmi_ref_move_swap(s);
+    else if (r < 48) *kind = 2, ok = !RMI_WITHOUT(modes) && rmi_ref_move_mode(s);
+    else if (r < 56) *kind = 3, ok = !RMI_WITHOUT(shift) && rmi_ref_move_run(s, 0);
+    else if (r < 64) *kind = 4, ok = !RMI_WITHOUT(make_room) && rmi_ref_make_room(s);
+    else if (r < 68) *kind = 5, ok = !RMI_WITHOUT(hoist) && rmi_ref_move_run(s, 1);
+    else if (r < 70) *kind = 7, ok = !RMI_WITHOUT(late_backward) && rmi_ref_move_late(s);
+    else *kind = 6, ok = !RMI_WITHOUT(exchange) && rmi_ref_move_swap(s);
     rmi_ref_clear_marks(s, 0);
     return ok;
 }
@@ -18918,6 +18928,7 @@ RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const r
     uint32_t i;
     memset(s, 0, sizeof *s);
     s->m = m;
+    s->rng = RMI_SEED - 1;
     s->items = RMI_NEW(mem, rmi_off_item, (size_t)m->n_buf + 1);
     s->first = RMI_NEW(mem, uint32_t, (size_t)m->n_buf + 2);
     s->undo = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
@@ -21721,7 +21732,7 @@ RMI_RARE rm_result rmi_plan_search_race(rmi_planner *w, rmi_ref_search *s, rmi_r
     rmi_ref_state x[RMI_REF_STARTS + 3]; /* the best so far, and those that run */
     uint64_t mean = s->m->mean_ns, gap = s->m->n_tasks > 500 ? w->c.gap_ppm : 0;
     uint32_t i, n = 2, left, level;
-    if (!s->best.n || s->m->n_tasks > RMI_REF_RACE || w->g->n_ops <= RMI_EXA_OPS || rmi_plan_within(w, gap)) return RM_OK;
+    if (RMI_WITHOUT(race) || !s->best.n || s->m->n_tasks > RMI_REF_RACE || w->g->n_ops <= RMI_EXA_OPS || rmi_plan_within(w, gap)) return RM_OK;
     for (i = 0; i < 2; i++) {
         RMI_TRY(rmi_ref_kept_make(s, &x[i]));
         rmi_ref_copy(s, &s->best, &x[i]);
@@ -21758,7 +21769,7 @@ RMI_FN rm_result rmi_plan_search_round(rmi_planner *w, rmi_ref_search *s, rmi_ru
     const rmi_ref_model *m = s->m;
     int small = w->g->n_ops <= RMI_EXA_OPS;
     uint32_t part;
-    if (m->n_tasks > 400 && s->best.n && (m->n_tasks > 1400 || (s->work > least / 2 && (s->work <= least || round % 3 == 2))))
+    if (!RMI_WITHOUT(windows) && m->n_tasks > 400 && s->best.n && (m->n_tasks > 1400 || (s->work > least / 2 && (s->work <= least || round % 3 == 2))))
         rmi_ref_improve_windows(s, windows, least / 20, 3);
     else if (small || s->work < least / 20 * 7 || round % 2 || !s->best.n) rmi_ref_improve(s, least / 16, (*hot)++);
     else for (part = 0; part < 8 && s->best.n && !w->stop.stopped; part++) {

@@ -70,7 +70,7 @@ static const models_lm models_lms[] = {
     { "qwen2.5-72b",  8192, 80, 64,  8, 128, 29568, 152064, 0, 0, 1 },
 };
 
-static const char *const models_nets[] = { "resnet50", "vgg16", "unet", "mobilenetv2", "googlenet" };
+static const char *const models_nets[] = { "resnet50", "resnet101", "densenet121", "vgg16", "unet", "mobilenetv2", "googlenet" };
 
 /* --- kinds: what each backward reads. No callbacks: planned, not run */
 static const rm_kind MODELS_EMBED = { .name = "embed", .needs = RM_IN(0) };
@@ -263,23 +263,29 @@ static models_map models_relu(models *m, const char *name, models_map x)
     return x;
 }
 
-/* Convolution, batch norm and (if wanted) relu: the brick of all these networks. */
+/* Batch norm with running statistics. */
+static models_map models_norm2d(models *m, const char *name, models_map x)
+{
+    rm_tensor w, b, running;
+    double bytes = 2 * models_elements(x);
+    char part[64];
+    snprintf(part, sizeof part, "%s.bn", name);
+    w = models_param(m, part, "w", x.c);
+    b = models_param(m, part, "b", x.c);
+    snprintf(part, sizeof part, "%s.running", name);
+    running = rm_const_add(m->g, part, 8 * x.c, 0);
+    snprintf(part, sizeof part, "%s.bn", name);
+    x.t = RM_OP(m->g, &MODELS_BATCHNORM, .name = part, .in = { x.t, w, running, b }, .saved = 8 * x.c,
+                .fwd_ns = models_ns(m, 0, 3 * bytes), .bwd_ns = models_ns(m, 0, 5 * bytes));
+    return x;
+}
+
+/* Convolution, batch norm and (if wanted) relu: the brick of most of these networks. */
 static models_map models_brick(models *m, const char *name, models_map x, uint64_t channels, uint64_t size, uint64_t stride, uint64_t groups, int relu)
 {
     models_filter f = { channels, size, stride, groups, 0 };
-    rm_tensor w, b, running;
-    double bytes;
     char part[64];
-    x = models_conv(m, name, x, f);
-    snprintf(part, sizeof part, "%s.bn", name);
-    w = models_param(m, part, "w", channels);
-    b = models_param(m, part, "b", channels);
-    snprintf(part, sizeof part, "%s.running", name);
-    running = rm_const_add(m->g, part, 8 * channels, 0);
-    snprintf(part, sizeof part, "%s.bn", name);
-    bytes = 2 * models_elements(x);
-    x.t = RM_OP(m->g, &MODELS_BATCHNORM, .name = part, .in = { x.t, w, running, b }, .saved = 8 * channels,
-                .fwd_ns = models_ns(m, 0, 3 * bytes), .bwd_ns = models_ns(m, 0, 5 * bytes));
+    x = models_norm2d(m, name, models_conv(m, name, x, f));
     snprintf(part, sizeof part, "%s.relu", name);
     return relu ? models_relu(m, part, x) : x;
 }
@@ -333,11 +339,12 @@ static void models_classify(models *m, models_map x, int dropout)
     models_loss(m, models_linear(m, "classes", y, x.n, x.c, 1000, 1), x.n);
 }
 
-/* ResNet-50 (arXiv 1512.03385), the stride in the 3 x 3 convolution. */
-static void models_resnet50(models *m, models_map x)
+/* ResNet-50 and -101 (arXiv 1512.03385; `third`: bottleneck blocks of the third stage, 6 or 23), the stride in the 3 x 3
+   convolution. */
+static void models_resnet(models *m, models_map x, uint64_t third)
 {
-    static const uint64_t depth[] = { 3, 4, 6, 3 };
-    uint64_t s, b;
+    uint64_t depth[] = { 3, 4, 6, 3 }, s, b;
+    depth[2] = third;
     x = models_brick(m, "stem", x, 64, 7, 2, 1, 1);
     x = models_pool(m, "pool", x, 3, 2);
     for (s = 0; s < 4; s++)
@@ -354,6 +361,56 @@ static void models_resnet50(models *m, models_map x)
             rm_block_end(m->g);
         }
     models_classify(m, x, 0);
+}
+
+/* The mean of each 2 x 2 square. */
+static models_map models_halve(models *m, const char *name, models_map x)
+{
+    models_map y = x;
+    double bytes = 2 * models_elements(x);
+    y.h /= 2;
+    y.w /= 2;
+    y.t = RM_OP(m->g, &MODELS_MEAN, .name = name, .in = { x.t }, .out = { models_map_bytes(y) }, .fwd_ns = models_ns(m, 0, bytes),
+                .bwd_ns = models_ns(m, 0, bytes));
+    return y;
+}
+
+/* Batch norm, relu, convolution: DenseNet's order. */
+static models_map models_preact(models *m, const char *name, models_map x, uint64_t channels, uint64_t size)
+{
+    models_filter f = { channels, size, 1, 1, 0 };
+    char part[64];
+    x = models_norm2d(m, name, x);
+    snprintf(part, sizeof part, "%s.relu", name);
+    x = models_relu(m, part, x);
+    return models_conv(m, name, x, f);
+}
+
+/* DenseNet-121 (arXiv 1608.06993): growth 32, each layer reads what all before it in its block have made, side by side. */
+static void models_densenet121(models *m, models_map x)
+{
+    static const uint64_t depth[] = { 6, 12, 24, 16 };
+    uint64_t s, b;
+    x = models_brick(m, "stem", x, 64, 7, 2, 1, 1);
+    x = models_pool(m, "pool", x, 3, 2);
+    for (s = 0; s < 4; s++) {
+        for (b = 0; b < depth[s]; b++) {
+            models_map pair[2];
+            rm_block_begin(m->g, "layer");
+            pair[0] = x;
+            pair[1] = models_preact(m, "c1", x, 128, 1);
+            pair[1] = models_preact(m, "c2", pair[1], 32, 3);
+            x = models_concat(m, "concat", pair, 2);
+            rm_block_end(m->g);
+        }
+        if (s == 3) break;
+        rm_block_begin(m->g, "transition");
+        x = models_preact(m, "half", x, x.c / 2, 1);
+        x = models_halve(m, "pool", x);
+        rm_block_end(m->g);
+    }
+    x = models_norm2d(m, "last", x);
+    models_classify(m, models_relu(m, "last.relu", x), 0);
 }
 
 /* VGG-16 (arXiv 1409.1556). */
@@ -486,7 +543,9 @@ static int models_net_build(models *m, const char *name, uint64_t images)
     if (!strcmp(name, "unet")) x.h = 416, x.w = 608;
     x.t = rm_input_add(m->g, "images", models_map_bytes(x), 0);
     m->targets = rm_input_add(m->g, "targets", 4 * images * (strcmp(name, "unet") ? 1 : x.h * x.w), 0);
-    if (!strcmp(name, "resnet50")) models_resnet50(m, x);
+    if (!strcmp(name, "resnet50")) models_resnet(m, x, 6);
+    else if (!strcmp(name, "resnet101")) models_resnet(m, x, 23);
+    else if (!strcmp(name, "densenet121")) models_densenet121(m, x);
     else if (!strcmp(name, "vgg16")) models_vgg16(m, x);
     else if (!strcmp(name, "unet")) models_unet(m, x);
     else if (!strcmp(name, "mobilenetv2")) models_mobilenetv2(m, x);

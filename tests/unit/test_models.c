@@ -22,7 +22,7 @@ static const struct {
     { "qwen2.5-3b", 3085938688 },      { "llama2-7b", 6738415616 },       { "qwen2.5-7b", 7615616512 },     { "llama3-8b", 8030261248 },
     { "llama2-13b", 13015864320 },     { "qwen2.5-14b", 14770033664 },    { "qwen2.5-32b", 32763876352 },   { "llama3-70b", 70553706496 },
     { "qwen2.5-72b", 72706203648 },    { "resnet50", 25557032 },          { "vgg16", 138357544 },           { "mobilenetv2", 3504872 },
-    { "googlenet", 6624904 },          { "unet", 31037698 },
+    { "googlenet", 6624904 },          { "unet", 31037698 },              { "resnet101", 44549160 },        { "densenet121", 7978856 },
 };
 
 static uint64_t param_bytes(const rm_graph *g)
