@@ -862,10 +862,11 @@ RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
 /* Waits until every lane has finished, and returns the first failure that no call has returned yet. */
 RMDEF rm_result rm_exec_wait(rm_exec *x);
 
-/* Params, consts and states, to a sink and back (any plan of the same graph, any budget). A restore is all or nothing; it ends an
-   accumulation that is under way, for what was added up belongs to other weights: a checkpoint amid one takes the params' gradients
-   as well (rm_exec_read), and gives them back after the restore (rm_exec_write). A save takes up to 4 MiB while it runs
-   (RM_ERROR_MEMORY). */
+/* Params, consts and states, to a sink and back (any plan of the same graph, any budget; docs/formats.md, 9). A restore is all or
+   nothing: what is cut short, damaged in any bit (checksums), of another graph, or of a machine with the other order of bytes is
+   RM_ERROR_TEXT and changes nothing. It ends an accumulation that is under way, for what was added up belongs to other weights: a
+   checkpoint amid one takes the params' gradients as well (rm_exec_read), and gives them back after the restore (rm_exec_write). A
+   save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
@@ -28137,8 +28138,10 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memo
     return RM_OK;
 }
 
-/* --- saving and restoring: a header, then for each buffer its name, its size and its bytes */
-#define RMI_EXE_MAGIC "rockmate state 1\n"
+/* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes; behind each of
+   these parts the checksum of all parts so far. Heads are checked before they are believed */
+#define RMI_EXE_MAGIC "rockmate state 2 "
+#define RMI_EXE_SUM_START 0x726F636B6D617465u
 
 RMI_FN int rmi_exe_saved_buffer(const rm_exec *x, uint32_t b)
 {
@@ -28148,44 +28151,109 @@ RMI_FN int rmi_exe_saved_buffer(const rm_exec *x, uint32_t b)
     if (k == RMI_BUF_VALUE) return x->g->tensors[i].kind == RMI_PARAM || x->g->tensors[i].kind == RMI_CONST;
     return k == RMI_BUF_STATE && x->g->tensors[i].kind == RMI_PARAM;
 }
-
-RMI_FN void rmi_exe_put_u64(rmi_sink *s, uint64_t v)
+RMI_FN uint64_t rmi_exe_saved_buffers(const rm_exec *x)
 {
-    unsigned char t[8];
-    int i;
-    for (i = 0; i < 8; i++) t[i] = (unsigned char)(v >> (8 * i));
-    rmi_put_n(s, (const char *)t, 8);
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    uint64_t n = 0;
+    for (b = 0; b < nb; b++) n += (uint64_t)rmi_exe_saved_buffer(x, b);
+    return n;
 }
+
+/* 7 letters for the order of bytes in the saved elements, which are bytes to this library: this machine's; turned: the other one. */
+RMI_FN const char *rmi_exe_order_word(int turned)
+{
+    const uint32_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return (first == 1) == !turned ? "little\n" : "big   \n";
+}
+
 RMI_FN uint64_t rmi_exe_get_u64(const unsigned char *t)
 {
-    uint64_t v = 0;
+    return (uint64_t)t[0] | (uint64_t)t[1] << 8 | (uint64_t)t[2] << 16 | (uint64_t)t[3] << 24 | (uint64_t)t[4] << 32 |
+           (uint64_t)t[5] << 40 | (uint64_t)t[6] << 48 | (uint64_t)t[7] << 56;
+}
+
+/* The checksum goes on over more bytes, eight at a time, the last ones filled up with zeros. Each step can be undone: states that
+   differ in one word only never have the same checksum. */
+RMI_FN uint64_t rmi_exe_sum(uint64_t sum, const void *bytes, uint64_t n)
+{
+    const unsigned char *p = (const unsigned char *)bytes;
+    unsigned char tail[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    while (n) {
+        if (n < 8) memcpy(tail, p, (size_t)n);
+        sum = (sum ^ rmi_exe_get_u64(n < 8 ? tail : p)) * 0x9E3779B97F4A7C15u;
+        sum ^= sum >> 32;
+        p += rmi_min(n, 8);
+        n -= rmi_min(n, 8);
+    }
+    return sum;
+}
+
+typedef struct rmi_exe_saving {
+    rmi_sink *sink;
+    uint64_t sum;
+    unsigned char head[400]; /* a header or head that is put together */
+    size_t n;
+} rmi_exe_saving;
+
+RMI_FN void rmi_exe_put_head(rmi_exe_saving *s, const char *word, size_t n)
+{
+    memcpy(s->head + s->n, word, n);
+    s->n += n;
+}
+RMI_FN void rmi_exe_put_u64(rmi_exe_saving *s, uint64_t v)
+{
     int i;
-    for (i = 8; i-- > 0;) v = v << 8 | t[i];
-    return v;
+    for (i = 0; i < 8; i++) s->head[s->n++] = (unsigned char)(v >> (8 * i));
+}
+/* Bytes of a part; but for its last ones a multiple of 8. */
+RMI_FN void rmi_exe_put(rmi_exe_saving *s, const unsigned char *bytes, uint64_t n)
+{
+    s->sum = rmi_exe_sum(s->sum, bytes, n);
+    rmi_put_n(s->sink, (const char *)bytes, (size_t)n);
+}
+/* The end of a part: what was put together, if anything was, and the checksum. */
+RMI_FN void rmi_exe_put_end(rmi_exe_saving *s)
+{
+    rmi_exe_put(s, s->head, s->n);
+    s->n = 0;
+    rmi_exe_put_u64(s, s->sum);
+    rmi_put_n(s->sink, (const char *)s->head, s->n);
+    s->n = 0;
 }
 
 /* Bytes go through the backend in pieces: a device has no pointer that a sink could read. Each costs a wait, so they are large. */
-RMI_FN rm_result rmi_exe_save_in(rm_exec *x, rmi_sink *s, unsigned char *piece, uint64_t size)
+RMI_FN rm_result rmi_exe_save_in(rm_exec *x, rmi_sink *sink, unsigned char *piece, uint64_t size)
 {
     uint32_t b, nb = rmi_low_buffers(x->g);
     char name[300];
-    rmi_put(s, RMI_EXE_MAGIC);
-    for (b = 0; b < nb && !s->failed; b++) {
+    rmi_exe_saving s;
+    s.sink = sink;
+    s.sum = RMI_EXE_SUM_START;
+    s.n = 0;
+    rmi_exe_put_head(&s, RMI_EXE_MAGIC, 17);
+    rmi_exe_put_head(&s, rmi_exe_order_word(0), 7);
+    rmi_exe_put_u64(&s, rmi_exe_saved_buffers(x));
+    rmi_exe_put_end(&s);
+    for (b = 0; b < nb && !sink->failed; b++) {
         uint64_t bytes = rmi_low_bytes(x->g, b), at, n;
         if (!rmi_exe_saved_buffer(x, b)) continue;
         rmi_sch_name(x->g, b, name);
-        rmi_exe_put_u64(s, strlen(name));
-        rmi_put(s, name);
-        rmi_exe_put_u64(s, bytes);
-        for (at = 0; at < bytes && !s->failed; at += n) {
+        rmi_exe_put_u64(&s, strlen(name));
+        rmi_exe_put_head(&s, name, strlen(name));
+        rmi_exe_put_u64(&s, bytes);
+        rmi_exe_put_end(&s);
+        for (at = 0; at < bytes && !sink->failed; at += n) {
             n = rmi_min(size, bytes - at);
             if (rmi_exe_get_at(x, piece, rmi_exe_home(x, b) + (size_t)at, n, RM_LANE_D2H) ||
                 rmi_exe_did(x, x->backend.sync(x->backend.user)))
                 return rmi_exe_backend_failed(x, "reading what persists", name);
-            rmi_put_n(s, (const char *)piece, (size_t)n);
+            rmi_exe_put(&s, piece, n);
         }
+        rmi_exe_put_end(&s);
     }
-    return s->failed ? rmi_err_set(&x->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero") : RM_OK;
+    return sink->failed ? rmi_err_set(&x->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero") : RM_OK;
 }
 RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
 {
@@ -28203,36 +28271,105 @@ RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
     return r;
 }
 
-/* Walks the saved state; apply 0 only checks it. */
+typedef struct rmi_exe_saved { /* a saved state that is read; read past its end it is short for good */
+    const unsigned char *data;
+    uint64_t bytes, at, sum;
+    int is_short;
+} rmi_exe_saved;
+
+RMI_FN const unsigned char *rmi_exe_take(rmi_exe_saved *s, uint64_t n)
+{
+    const unsigned char *p = s->data + (size_t)s->at;
+    s->is_short |= s->bytes - s->at < n;
+    if (s->is_short) return NULL;
+    s->at += n;
+    return p;
+}
+RMI_FN uint64_t rmi_exe_take_u64(rmi_exe_saved *s)
+{
+    const unsigned char *p = rmi_exe_take(s, 8);
+    return p ? rmi_exe_get_u64(p) : 0;
+}
+
+/* The end of the part of a saved state that began at `begin` and is called `part`: is it all there, and is it what was written? */
+RMI_FN rm_result rmi_exe_part_ends(rm_exec *x, rmi_exe_saved *s, uint64_t begin, const char *part)
+{
+    const uint64_t end = s->at, sum = rmi_exe_take_u64(s);
+    if (s->is_short)
+        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes",
+                           part, begin, s->bytes);
+    s->sum = rmi_exe_sum(s->sum, s->data + (size_t)begin, end - begin);
+    if (s->sum == sum) return RM_OK;
+    return rmi_err_set(&x->err, RM_ERROR_TEXT,
+                       "rm_exec_restore: %s, bytes %u to %u: the state is damaged, its checksum is another one; use another copy of it",
+                       part, begin, end + 8);
+}
+
+RMI_FN rm_result rmi_exe_restore_header(rm_exec *x, rmi_exe_saved *s)
+{
+    const unsigned char *magic = rmi_exe_take(s, 17), *order = rmi_exe_take(s, 7);
+    uint64_t n = rmi_exe_take_u64(s);
+    if (!magic || memcmp(magic, RMI_EXE_MAGIC, 17))
+        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
+    if (order && !memcmp(order, rmi_exe_order_word(1), 7))
+        return rmi_err_set(
+            &x->err, RM_ERROR_TEXT,
+            "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only you know the types of its elements: convert it there",
+            *order == 'b' ? "big-endian" : "little-endian");
+    RMI_TRY(rmi_exe_part_ends(x, s, 0, "its header"));
+    if (memcmp(order, rmi_exe_order_word(0), 7) || n != rmi_exe_saved_buffers(x))
+        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph", n,
+                           rmi_exe_saved_buffers(x));
+    return RM_OK;
+}
+
+/* The head of buffer `name` with `want` bytes. */
+RMI_FN rm_result rmi_exe_restore_head(rm_exec *x, rmi_exe_saved *s, const char *name, uint64_t want)
+{
+    const uint64_t begin = s->at, n = rmi_exe_take_u64(s);
+    const unsigned char *word = rmi_exe_take(s, n);
+    const uint64_t bytes = rmi_exe_take_u64(s);
+    char theirs[300];
+    RMI_TRY(rmi_exe_part_ends(x, s, begin, name));
+    if (n != strlen(name) || memcmp(word, name, (size_t)n)) {
+        theirs[0] = 0;
+        strncat(theirs, (const char *)word, (size_t)rmi_min(n, sizeof theirs - 1));
+        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: the state has %s at byte %u, this graph has %s there; it is of another graph",
+                           theirs, begin, name);
+    }
+    if (bytes != want)
+        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s has %u bytes in this graph, %u in the state", name, want, bytes);
+    return RM_OK;
+}
+
+/* Walks a saved state; apply 0 only checks it, all of it, 1 believes that and writes. */
 RMI_FN rm_result rmi_exe_restore_walk(rm_exec *x, const unsigned char *data, size_t bytes, int apply)
 {
-    size_t at = strlen(RMI_EXE_MAGIC);
     uint32_t b, nb = rmi_low_buffers(x->g);
     char name[300];
-    if (bytes < at || memcmp(data, RMI_EXE_MAGIC, at))
-        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: this is not what rm_exec_save wrote (version 1)");
+    rmi_exe_saved s;
+    memset((void *)&s, 0, sizeof s);
+    s.data = data;
+    s.bytes = bytes;
+    s.sum = RMI_EXE_SUM_START;
+    RMI_TRY(rmi_exe_restore_header(x, &s));
     for (b = 0; b < nb; b++) {
-        uint64_t want = rmi_low_bytes(x->g, b), n;
+        uint64_t begin, n = rmi_low_bytes(x->g, b);
         if (!rmi_exe_saved_buffer(x, b)) continue;
         rmi_sch_name(x->g, b, name);
-        n = bytes - at >= 8 ? rmi_exe_get_u64(data + at) : RMI_INF;
-        if (n != strlen(name) || bytes - at - 8 < n || memcmp(data + at + 8, name, (size_t)n))
-            return rmi_err_set(&x->err, RM_ERROR_TEXT,
-                               "rm_exec_restore: %s was expected at byte %u; the state is of another graph, or cut short", name,
-                               (uint64_t)at);
-        at += 8 + (size_t)n;
-        n = bytes - at >= 8 ? rmi_exe_get_u64(data + at) : RMI_INF;
-        if (n != want || bytes - at - 8 < n)
-            return rmi_err_set(&x->err, RM_ERROR_TEXT,
-                               "rm_exec_restore: %s has %u bytes in this graph; the state has another size, or is cut short", name,
-                               want);
-        at += 8;
-        if (apply && rmi_exe_put_home(x, b, 0, data + at, n)) return rmi_exe_backend_failed(x, "writing what persists", name);
-        at += (size_t)n;
+        RMI_TRY(rmi_exe_restore_head(x, &s, name, n));
+        begin = s.at;
+        if (apply) {
+            if (rmi_exe_put_home(x, b, 0, data + (size_t)begin, n)) return rmi_exe_backend_failed(x, "writing what persists", name);
+            s.at += n;
+            s.sum = rmi_exe_take_u64(&s);
+        } else {
+            (void)rmi_exe_take(&s, n);
+            RMI_TRY(rmi_exe_part_ends(x, &s, begin, name));
+        }
     }
-    if (at != bytes)
-        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over; the state is of another graph",
-                           (uint64_t)(bytes - at));
+    if (s.at != bytes)
+        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over behind the state", (uint64_t)(bytes - s.at));
     return apply && rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "writing what persists", NULL) : RM_OK;
 }
 

@@ -220,6 +220,7 @@ if [ $has_cuda = 1 ]; then
 else skip "no CUDA toolkit (set CUDA_HOME): nothing of rockmate_cuda.h was tested"; fi
 if ${CC} -fsanitize=thread -o "$out/m" "$out/m32.c" 2>/dev/null && "$out/m" 2>/dev/null; then job lanes_threads lanes_threads; else skip "no ThreadSanitizer here"; fi
 job rmplan planner_cli
+job state_order counted state_order sh tests/unit/state_order.sh "$CC"
 same_names=
 if have gcc; then job same_O0 same gcc_O0 gcc -std=gnu99 -O0; job same_O3 same gcc_O3 gcc -std=gnu99 -O3; same_names="gcc_O0 gcc_O3"; fi
 if have clang; then job same_clang same clang clang -std=gnu99 -O2; same_names="$same_names clang"; fi
