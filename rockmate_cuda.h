@@ -42,7 +42,8 @@
    After rm_cuda_exec_create a step allocates nothing but its CUDA graph, once. What else lies on the card
    (the context, a workspace of cuBLAS, CUDA graphs) is outside the arena and thus outside the budget:
    rm_cuda_get_info tells how much it is, and with
-   rm_cuda_desc.limit_bytes a step fails with a message when arena and all of that exceed the limit.
+   rm_cuda_desc.limit_bytes a step fails with a message when arena and all of that exceed the limit: each
+   step asks the device before it issues anything (cudaMemGetInfo, some microseconds; nothing is waited for).
 
    3. Streams
    compute (yours or its own), h2d, d2h, host and comm, all non-blocking; the legacy stream is never used.
@@ -84,6 +85,8 @@
    backward goes on. Plan with the same measured costs or none: tune on one rank, rm_graph_write, and read it
    on all, or not at all. Between machines NCCL has host functions of its own, which CUDA may run
    behind an update on the host: params without update_host keep reductions free of that.
+   Destroy the executor before the communicator: captured steps hold NCCL's work, and ncclCommDestroy waits,
+   with two ranks for ever, until they are gone.
 
    9. Errors
    Messages (rm_exec_error) have op or buffer, the failing call, and CUDA's name, code and words. CUDA
@@ -136,7 +139,7 @@ typedef struct rm_cuda_desc {
     uint64_t device_memory_bytes RM_ZERO;
     void *host_memory RM_ZERO;             /* instead of one cudaHostAlloc, aligned likewise; registered with CUDA while in use, if it is not pinned */
     uint64_t host_memory_bytes RM_ZERO;
-    uint64_t limit_bytes RM_ZERO;          /* of all that is taken on the device from rm_cuda_create on, arena or not; 0: none */
+    uint64_t limit_bytes RM_ZERO;          /* of all that is taken on the device from rm_cuda_create on, arena or not: the step that finds more fails; 0: none */
     void (*log)(void *user, const char *message) RM_ZERO; /* gets what rm_cuda_note tells, when it comes up */
     void *log_user RM_ZERO;
     rm_allocator allocator RM_ZERO;        /* of its tables */
@@ -291,7 +294,7 @@ struct rm_cuda {
     uint64_t timed, streamed, captured, replayed;
     uint32_t nodes;
     uint64_t outside_told;
-    int checked;
+    int checked;               /* what lies outside the arena: 0: no step yet, 1: to be looked at, 2: told */
 };
 
 /* 0, or the code with its words kept. Errors that do not stick to the context are taken from the runtime. */
@@ -351,12 +354,14 @@ RMC_FN int rmc_outside(rm_cuda *c, uint64_t *bytes, uint64_t *free_bytes, uint64
     return 0;
 }
 
-/* After the first steps, when libraries have taken what they take: is the limit kept, and does somebody want to know? */
-RMC_FN int rmc_check_limit(rm_cuda *c)
+/* After the first steps, when libraries have taken what they take, and before each step, if there is a limit: is it kept, and does
+   somebody want to know? */
+RMC_FN int rmc_check_memory(rm_cuda *c)
 {
     uint64_t outside, left, total;
     char t[400];
     int code = rmc_outside(c, &outside, &left, &total);
+    if (c->checked == 1) c->checked = 2;
     if (code) return code;
     if (c->d.limit_bytes && outside + c->device_bytes > c->d.limit_bytes) {
         snprintf(c->text, sizeof c->text, "the arena has %llu bytes and %llu more were taken on the device outside of it (libraries, workspaces, graphs): more than limit_bytes, %llu; plan with a budget of %llu", (unsigned long long)c->device_bytes, (unsigned long long)outside, (unsigned long long)c->d.limit_bytes, (unsigned long long)(c->d.limit_bytes > outside ? c->d.limit_bytes - outside : 0));
@@ -625,8 +630,7 @@ RMC_FN int rmc_sync(void *user)
     for (i = 0; i < RMC_LANES * RMC_LANES; i++) c->seen[i / RMC_LANES].lane[i % RMC_LANES] = c->given[i % RMC_LANES];
     c->behind = 0;
     if (c->checked == 1) {
-        int code = rmc_check_limit(c);
-        c->checked = 2;
+        int code = rmc_check_memory(c);
         if (code) return code;
     }
     return rmc_host_result(c);
@@ -917,6 +921,7 @@ RMC_FN int rmc_begin(void *user, uint32_t program, const rm_step *s, uint32_t *a
     c->code = 0;
     (void)cudaGetLastError(); /* of others: no op here is to blame for it */
     if ((code = rmc_here(c)) != 0) return code;
+    if ((c->d.limit_bytes || c->checked == 1) && (code = rmc_check_memory(c)) != 0) return code;
     if (!answer) return rmc_values(c, &c->ring[c->ring_at++ % RMC_RING], s); /* a step of rm_exec_profile */
     if (!c->timed) RMC_DO(c, cudaEventRecord, (c->first, c->stream[RM_LANE_COMPUTE]));
     p->kind = s->kind;

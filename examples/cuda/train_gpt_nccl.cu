@@ -137,7 +137,7 @@ int main(int argc, char **argv)
         printf("%ld ranks, weights %016llx on each\n", (long)ranks, (unsigned long long)mine);
     }
     cudaFree(at);
+    finish(&t); /* before the communicator, which waits for graphs that hold its work */
     ncclCommDestroy(comm);
-    finish(&t);
     return 0;
 }

@@ -235,15 +235,25 @@ static void limit(void)
     d.log = on_log;
     if (!open_rig(&r, "limit_bytes", &d)) return;
     cudaMalloc(&other, 4u << 20); /* as a library would, at first use */
-    for (i = 0; i < 3 && e == RM_OK; i++) e = step_rig(&r, i, 1);
-    if (e == RM_OK) e = rm_exec_wait(r.x);
+    e = step_rig(&r, 0, 1);
     expect(e == RM_ERROR_BACKEND && strstr(rm_exec_error(r.x), "limit_bytes") && strstr(rm_exec_error(r.x), "4194304"), "the limit", rm_exec_error(r.x));
     cudaFree(other);
     close_rig(&r);
+    for (d.graph = 0; d.graph < 2; d.graph++) { /* a loop that never waits: the first step that finds too much fails, none before, all after */
+        if (!open_rig(&r, d.graph ? "limit_bytes, graphs" : "limit_bytes, streams", &d)) return;
+        for (i = 0; i < 12; i++) {
+            if (i == 6) cudaMalloc(&other, 4u << 20);
+            if (i == 8) cudaFree(other);
+            e = step_rig(&r, i, 1);
+            expect(e == (i == 6 || i == 7 ? RM_ERROR_BACKEND : RM_OK) && (e == RM_OK || strstr(rm_exec_error(r.x), "limit_bytes")), "the limit in a loop", rm_exec_error(r.x));
+        }
+        close_rig(&r);
+    }
+    d.graph = 0;
     d.limit_bytes = 0;
     if (!open_rig(&r, "a remark on memory", &d)) return;
     cudaMalloc(&other, 4u << 20);
-    expect(step_rig(&r, 0, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "a step", rm_exec_error(r.x));
+    expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK, "steps", rm_exec_error(r.x));
     expect(strstr(rm_cuda_note(r.c), "outside") != NULL && !strcmp(logged, rm_cuda_note(r.c)), "a remark", rm_cuda_note(r.c));
     cudaFree(other);
     close_rig(&r);
