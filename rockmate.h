@@ -9322,117 +9322,6 @@ RMI_RARE rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n
     return r;
 }
 
-/* --- a list that differs little from one whose placement is known:
-   items are dropped in that one's order on a skyline of segments */
-typedef struct rmi_plc_line {
-    uint32_t *from; /* by segment: its first position */
-    uint64_t *top;  /* by segment: bytes */
-    uint32_t n, positions;
-} rmi_plc_line;
-
-/* The top of positions [start, end), which from now on is `more` bytes above it. */
-RMI_FN uint64_t rmi_plc_raise(rmi_plc_line *l, uint32_t start, uint32_t end, uint64_t more)
-{
-    uint32_t lo = 0, hi = l->n, k, keep, after;
-    uint64_t top = 0, over;
-    while (hi - lo > 1) { /* the segment that start lies in */
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (l->from[mid] <= start) lo = mid;
-        else hi = mid;
-    }
-    for (hi = lo; hi < l->n && l->from[hi] < end; hi++) top = rmi_max(top, l->top[hi]);
-    over = l->top[hi - 1];
-    keep = l->from[lo] < start;
-    after = end < (hi < l->n ? l->from[hi] : l->positions);
-    k = lo + keep + 1 + after; /* where the segments behind go */
-    if (k != hi) {
-        memmove(l->from + k, l->from + hi, (l->n - hi) * sizeof *l->from);
-        memmove(l->top + k, l->top + hi, (l->n - hi) * sizeof *l->top);
-        l->n += k - hi;
-    }
-    if (after) {
-        l->from[k - 1] = end;
-        l->top[k - 1] = over;
-    }
-    l->from[lo + keep] = start;
-    l->top[lo + keep] = top + more;
-    return top;
-}
-
-/* Items one after the other in the given order, each as low as it can lie above those before it; fixed ones, which come first,
-   where they are. Sizes are multiples of the granule. In the order of their offsets in a placement, none comes to lie higher than
-   there. Returns the height. line: with room for 2 n + 2 segments. */
-RMI_FN uint64_t rmi_plc_drop(rmi_plc_item *items, const uint32_t *order, uint32_t n, uint32_t positions, rmi_plc_line *line)
-{
-    uint64_t high = 0;
-    uint32_t i;
-    line->n = 1;
-    line->positions = positions;
-    line->from[0] = 0;
-    line->top[0] = 0;
-    for (i = 0; i < n; i++) {
-        rmi_plc_item *x = &items[order[i]];
-        if (!x->size) {
-            x->offset = 0;
-            continue;
-        }
-        if (x->fixed) rmi_plc_raise(line, x->start, x->end, x->size + rmi_sub(x->offset, rmi_plc_raise(line, x->start, x->end, 0)));
-        else x->offset = rmi_plc_raise(line, x->start, x->end, x->size);
-        high = rmi_max(high, x->offset + x->size);
-    }
-    return high;
-}
-
-RMI_FN int rmi_plc_cmp_item(const rmi_plc_item *a, const rmi_plc_item *b)
-{
-    if (a->start != b->start) return a->start < b->start ? -1 : 1;
-    if (a->end != b->end) return a->end < b->end ? -1 : 1;
-    return a->size < b->size ? -1 : a->size > b->size;
-}
-
-RMI_FN int rmi_plc_cmp_span(const void *x, const void *y, void *user)
-{
-    const rmi_plc_item *items = (const rmi_plc_item *)user;
-    return rmi_plc_cmp_item(&items[*(const uint32_t *)x], &items[*(const uint32_t *)y]);
-}
-
-/* Fixed ones first, then by offset. */
-RMI_FN int rmi_plc_cmp_offset(const void *x, const void *y, void *user)
-{
-    uint32_t i = *(const uint32_t *)x, j = *(const uint32_t *)y;
-    const rmi_plc_item *items = (const rmi_plc_item *)user, *a = &items[i], *b = &items[j];
-    if (a->fixed != b->fixed) return a->fixed ? -1 : 1;
-    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-    return i < j ? -1 : i > j;
-}
-
-RMI_FN void rmi_plc_by_offset(rmi_plc_item *items, uint32_t n, uint32_t *order)
-{
-    uint32_t i;
-    for (i = 0; i < n; i++) order[i] = i;
-    rmi_sort(order, n, sizeof *order, rmi_plc_cmp_offset, items);
-}
-
-/* Gives items of `to` the offsets of equal ones of `from`; those that have none, RMI_INF. Fixed ones keep theirs. */
-RMI_FN rm_result rmi_plc_follow(rmi_arena *mem, rmi_plc_item *from, uint32_t n_from, rmi_plc_item *to, uint32_t n_to)
-{
-    uint32_t *a = RMI_NEW(mem, uint32_t, n_from + (size_t)1), *b = RMI_NEW(mem, uint32_t, n_to + (size_t)1), i, j;
-    if (!a || !b) return RM_ERROR_MEMORY;
-    for (i = 0; i < n_from; i++) a[i] = i;
-    for (i = 0; i < n_to; i++) b[i] = i;
-    rmi_sort(a, n_from, sizeof *a, rmi_plc_cmp_span, from);
-    rmi_sort(b, n_to, sizeof *b, rmi_plc_cmp_span, to);
-    for (i = j = 0; j < n_to; j++) {
-        rmi_plc_item *y = &to[b[j]];
-        int same;
-        while (i < n_from && rmi_plc_cmp_item(&from[a[i]], y) < 0) i++;
-        same = i < n_from && !rmi_plc_cmp_item(&from[a[i]], y);
-        if (!y->fixed) y->offset = same ? from[a[i]].offset : RMI_INF;
-        i += (uint32_t)same;
-    }
-    return RM_OK;
-}
-
 /* Items of the API, whose times are any 64-bit numbers: the placer counts
    positions in 32 bits. at: the sorted times, `times` of them, each once. */
 RMI_FN uint32_t rmi_plc_time_rank(const uint64_t *at, size_t times, uint64_t t)
@@ -10173,19 +10062,6 @@ typedef struct rmi_ref_folds {
     uint64_t rest;         /* bytes in no followed buffer at the start */
 } rmi_ref_folds;
 
-/* What lies above what in memory, in the last list that got addresses:
-   by key, which names a life of a buffer, or the workspace of a task. */
-typedef struct rmi_ref_pack {
-    rmi_plc_item *item;       /* of the list that is looked at: stretches, then workspaces */
-    uint32_t *key, *order, n; /* by item; items, lowest first */
-    uint32_t *rank, keys;     /* by key: its place in the order, or RMI_NONE */
-    uint32_t *count;          /* scratch */
-    uint64_t *born;           /* by position: bytes of stretches that begin there */
-    rmi_plc_line line;
-    uint64_t limit;
-    int ordered, found;       /* order is that of addresses within the limit; item has addresses from elsewhere */
-} rmi_ref_pack;
-
 #define RMI_REF_STARTS 6u
 #define RMI_REF_RACE 1400u /* tasks; in longer lists windows find more */
 
@@ -10251,7 +10127,6 @@ typedef struct rmi_ref_search {
     uint64_t counts[16][2];
     rmi_ref_state start[RMI_REF_STARTS]; /* for a race: the fastest lists that evictions led to, no two as fast */
     uint32_t n_starts;
-    rmi_ref_pack *pack; /* NULL: none, or not yet */
 } rmi_ref_search;
 
 /* What a state is kept by: list, modes, forms. */
@@ -11467,94 +11342,6 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
     return ok;
 }
 
-/* --- addresses near known ones: most lists that are better than the best one are so in a place or two */
-
-RMI_RARE rm_result rmi_ref_pack_make(rmi_ref_search *s)
-{
-    const rmi_ref_model *m = s->m;
-    size_t most = (size_t)s->most_inst + s->most;
-    rmi_ref_pack *k = RMI_NEW(s->mem, rmi_ref_pack, 1);
-    if (!k) return RM_ERROR_MEMORY;
-    k->keys = 3 * m->n_buf + 2 * m->n_tasks;
-    k->item = RMI_RAW(s->mem, rmi_plc_item, most);
-    k->key = RMI_RAW(s->mem, uint32_t, most);
-    k->order = RMI_RAW(s->mem, uint32_t, most);
-    k->rank = RMI_RAW(s->mem, uint32_t, k->keys);
-    k->count = RMI_RAW(s->mem, uint32_t, k->keys + most + 2);
-    k->born = RMI_RAW(s->mem, uint64_t, s->most + (size_t)1);
-    k->line.from = RMI_RAW(s->mem, uint32_t, 2 * most + 2);
-    k->line.top = RMI_RAW(s->mem, uint64_t, 2 * most + 2);
-    if (!k->item || !k->key || !k->order || !k->rank || !k->count || !k->born || !k->line.from || !k->line.top) return RM_ERROR_MEMORY;
-    memset(k->rank, 0xFF, k->keys * sizeof(uint32_t));
-    k->limit = rmi_sub(s->budget, m->base);
-    s->pack = k;
-    return RM_OK;
-}
-
-/* What x holds, as items. */
-RMI_FN void rmi_ref_pack_items(const rmi_ref_search *s, const rmi_ref_state *x)
-{
-    const rmi_ref_model *m = s->m;
-    rmi_ref_pack *k = s->pack;
-    uint32_t i, p;
-    for (i = 0; i < x->n_str; i++) k->item[i].end = 0;
-    memset(k->born, 0, (x->n + 1u) * sizeof(uint64_t));
-    for (i = 0; i < x->n_inst; i++) {
-        const rmi_ref_inst *y = &x->inst[i];
-        rmi_plc_item *it;
-        if (y->str == RMI_NONE) continue;
-        it = &k->item[y->str];
-        if (!it->end) { /* the first name of these bytes */
-            it->start = y->first;
-            it->size = x->str[y->str].room;
-            it->fixed = 0;
-            k->key[y->str] = 3 * y->buf + (y->prev == RMI_NONE ? 0u : x->inst[y->prev].prev == RMI_NONE ? 1u : 2u);
-            if (!y->home) k->born[y->first] += it->size;
-        }
-        it->end = (uint32_t)rmi_max(it->end, y->last + 1u);
-    }
-    k->n = x->n_str;
-    for (p = 0; p < x->n; p++) {
-        uint64_t ws = x->live[p] - x->before[p] - k->born[p];
-        if (!ws) continue;
-        k->item[k->n].start = p;
-        k->item[k->n].end = p + 1;
-        k->item[k->n].size = ws;
-        k->item[k->n].fixed = 0;
-        k->key[k->n++] = 3 * m->n_buf + 2 * x->list[p] + x->again[p];
-    }
-}
-
-/* Does x get addresses within the budget, in the order of the last list that did? What that one did not have goes with an earlier
-   life of its buffer, or last. */
-RMI_FN int rmi_ref_packs(rmi_ref_search *s, const rmi_ref_state *x)
-{
-    rmi_ref_pack *k = s->pack;
-    uint32_t i, r, sum = 0, none = k->keys, *to = k->count + k->keys + 2;
-    rmi_ref_pack_items(s, x);
-    s->work += 2 * (uint64_t)k->n;
-    memset(k->count, 0, (k->keys + 2u) * sizeof(uint32_t));
-    for (i = 0; i < k->n; i++) {
-        r = k->rank[k->key[i]];
-        if (r == RMI_NONE && k->key[i] < 3 * s->m->n_buf) r = k->rank[k->key[i] - k->key[i] % 3];
-        k->order[i] = r = (uint32_t)rmi_min(r, none);
-        k->count[r + 1]++;
-    }
-    for (r = 0; r <= none; r++) k->count[r] = sum += k->count[r]; /* where rank r begins */
-    for (i = 0; i < k->n; i++) to[k->count[k->order[i]]++] = i;
-    memcpy(k->order, to, k->n * sizeof *to);
-    k->found = 0;
-    return k->ordered = rmi_plc_drop(k->item, k->order, k->n, x->n + 1, &k->line) <= k->limit;
-}
-
-/* The order of the items' addresses is the one that later lists follow. */
-RMI_FN void rmi_ref_pack_learn(rmi_ref_pack *k)
-{
-    uint32_t i;
-    rmi_plc_by_offset(k->item, k->n, k->order);
-    for (i = k->n; i-- > 0;) k->rank[k->key[k->order[i]]] = i;
-}
-
 /* Is x better than y, or y none? */
 RMI_FN int rmi_ref_better(const rmi_ref_state *x, const rmi_ref_state *y)
 {
@@ -11578,14 +11365,10 @@ RMI_RARE void rmi_ref_consider(rmi_ref_search *s)
     if (s->fits) {
         if (rmi_ref_better(s->a, &s->hope)) rmi_ref_copy(s, s->a, &s->hope);
         if (s->fault != RM_OK) return;
-        yes = s->pack && s->best.n && rmi_ref_packs(s, s->a);
-        if (yes) rmi_ref_pack_learn(s->pack);
-        else if (s->work < s->next_fit) return;
-        else {
-            s->fault = s->fits(s->user, s, s->a, &yes);
-            s->work += RMI_REF_FIT_COST * (uint64_t)s->a->n;
-            s->next_fit = s->work + 4 * RMI_REF_FIT_COST * (uint64_t)s->a->n;
-        }
+        if (s->work < s->next_fit) return;
+        s->fault = s->fits(s->user, s, s->a, &yes);
+        s->work += RMI_REF_FIT_COST * (uint64_t)s->a->n;
+        s->next_fit = s->work + 4 * RMI_REF_FIT_COST * (uint64_t)s->a->n;
     }
     if (!yes || s->fault != RM_OK) return;
     rmi_ref_copy(s, s->a, &s->best);
@@ -12301,7 +12084,6 @@ RMI_RARE rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_re
     memset(w, 0, sizeof *w);
     w->in = *s;
     w->in.fits = NULL;
-    w->in.pack = NULL;
     w->in.untidy = 0; /* lists with folds are never tidied */
     w->cap_touch = 16 * size + 512;
     w->cap = size;
@@ -19832,7 +19614,6 @@ typedef struct rmi_planner {
     size_t n_seed;
     uint64_t seed_ns;
     int seeding;
-    rmi_ref_pack *pack; /* NULL, or what the search knows of the addresses of the list that is tried; and learns */
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
@@ -20089,7 +19870,7 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
    of the lowest arena, the same for every budget, if that is within the target. */
 RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, int only_quick,
-                                uint64_t effort, rmi_ref_pack *pack, rmi_program *out)
+                                uint64_t effort, rmi_program *out)
 {
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
@@ -20115,25 +19896,12 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
         items[n].offset = q->homes[i].offset;
         items[n++].fixed = 1;
     }
-    if (!target || lanes) pack = NULL;
-    for (i = 0; i < n && pack; i++) items[i].size = rmi_round_up(items[i].size, align);
-    info.height = RMI_INF;
-    if (pack && pack->ordered) {
-        uint32_t *order = RMI_NEW(mem, uint32_t, n + 1);
-        if (!order) return RM_ERROR_MEMORY;
-        RMI_TRY(rmi_plc_follow(mem, pack->item, pack->n, items, (uint32_t)n));
-        rmi_plc_by_offset(items, (uint32_t)n, order);
-        info.height = rmi_plc_drop(items, order, (uint32_t)n, q->n + 1, &pack->line);
-    }
-    if (info.height > target) RMI_TRY(rmi_plc_place(mem, items, n, align, lanes ? 0 : target, quick, &info));
+    RMI_TRY(rmi_plc_place(mem, items, n, align, lanes ? 0 : target, quick, &info));
     if (target && info.height > target && info.bound <= target && !only_quick)
         RMI_TRY(rmi_plc_place(mem, items, n, align, target, effort, &info));
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
-    if (!pack || info.height > target) return RM_OK;
-    RMI_TRY(rmi_plc_follow(mem, items, (uint32_t)n, pack->item, pack->n));
-    pack->found = 1;
     return RM_OK;
 }
 
@@ -20226,7 +19994,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else {
         w->placing = 1;
-        r = rmi_plan_place(q, q->n_inst > RMI_PLAN_MANY ? &w->lives : mem, w->align, target, w->lanes, w->quick, w->effort, w->pack, out);
+        r = rmi_plan_place(q, q->n_inst > RMI_PLAN_MANY ? &w->lives : mem, w->align, target, w->lanes, w->quick, w->effort, out);
         w->placing = 0;
         if (r != RM_OK) return r;
     }
@@ -21186,15 +20954,10 @@ RMI_FN rm_result rmi_plan_fits(void *user, const rmi_ref_search *s, const rmi_re
     rmi_run *runs = RMI_NEW(&w->tries, rmi_run, x->n);
     rm_result r = runs ? RM_OK : RM_ERROR_MEMORY;
     *yes = 0;
-    if (s->pack) {
-        s->pack->ordered = s->pack->found = 0;
-        rmi_ref_pack_items(s, x);
-    }
     if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
     if (r == RM_OK) r = rmi_seq_build(q);
-    if (r == RM_OK) r = rmi_plan_place(q, &w->tries, w->align, s->budget, w->lanes, 1, RMI_PLAN_EFFORT / 10, s->pack, &out);
+    if (r == RM_OK) r = rmi_plan_place(q, &w->tries, w->align, s->budget, w->lanes, 1, RMI_PLAN_EFFORT / 10, &out);
     if (r == RM_OK) *yes = out.arena <= s->budget;
-    if (s->pack && s->pack->found) rmi_ref_pack_learn(s->pack);
     rmi_arena_clear(&w->lives);
     rmi_arena_clear(&w->tries);
     return r;
@@ -21237,16 +21000,9 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     RMI_TRY(s->fault);
     if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
     n = rmi_ref_runs(s, x, runs);
-    if (!apart && s->pack) {
-        rmi_ref_restart(s, x);
-        rmi_ref_packs(s, s->a);
-        w->pack = s->pack;
-    }
     w->effort = RMI_PLAN_EFFORT;
     r = apart ? rmi_plan_try_apart(w, s, runs, n, budget, &size) : rmi_plan_try(w, runs, n, budget, &size);
     w->effort = 0;
-    if (r == RM_OK && w->pack && w->pack->found) rmi_ref_pack_learn(w->pack);
-    w->pack = NULL;
     RMI_TRY(r);
     if (apart) RMI_TRY(rmi_plan_search_widen(w, s, x));
     if (size <= budget) { /* another list may fit where one did not */
@@ -21624,7 +21380,6 @@ RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run
 {
     uint64_t all = w->stop.all, before = s->work;
     uint32_t i;
-    if (s->fits && s->m->root) RMI_TRY(rmi_ref_pack_make(s));
     for (i = 0; i < 3; i++) { /* where addresses are hard to get there may be room for more by now */
         uint64_t limit = s->limit;
         RMI_TRY(rmi_plan_search_starts(w, s, s->m, before + least / (s->failed < 3 ? 2 : 4)));

@@ -371,61 +371,8 @@ static void test_memory(void)
     }
 }
 
-/* Items dropped in the order of their offsets in a placement: none overlaps, none lies higher than there; fixed ones stay. In any other
-   order they are legal, too. And offsets found again by life and size. */
-static void test_drop(void)
-{
-    uint32_t round, i, j, n, order[40], from[2 * 40 + 2];
-    uint64_t top[2 * 40 + 2];
-    for (round = 0; round < 3000; round++) {
-        rm_allocator hooks = {0};
-        rmi_arena mem = rmi_arena_make(&hooks);
-        rmi_plc_item a[40], b[40];
-        rmi_plc_line line;
-        rmi_plc_info info;
-        uint64_t high;
-        memset(a, 0, sizeof a);
-        n = 1 + (uint32_t)rnd(40);
-        for (i = 0; i < n; i++) {
-            a[i].start = (uint32_t)rnd(30);
-            a[i].end = a[i].start + 1 + (uint32_t)rnd(12);
-            a[i].size = 256 * rnd(9);
-        }
-        CHECK(rmi_plc_place(&mem, a, n, 256, 0, 20000, &info) == RM_OK);
-        for (i = 0; i < n; i++) a[i].fixed = a[i].offset == 0 && a[i].size && round % 3 == 0;
-        memcpy(b, a, sizeof a);
-        line.from = from;
-        line.top = top;
-        for (i = 0; i < n && round % 2; i++) b[i].offset = b[i].fixed ? b[i].offset : 0;
-        if (round % 2) CHECK(rmi_plc_follow(&mem, a, n, b, n) == RM_OK);
-        rmi_plc_by_offset(b, n, order);
-        high = rmi_plc_drop(b, order, n, 43, &line);
-        CHECK(high <= info.height);
-        for (i = 0; i < n; i++) {
-            CHECK(round % 2 || b[i].offset <= a[i].offset);
-            CHECK(!b[i].fixed || b[i].offset == a[i].offset);
-        }
-        for (j = 0; j < 2; j++) {
-            for (i = 0; i < n; i++) {
-                uint32_t k;
-                CHECK(!b[i].size || b[i].offset + b[i].size <= high);
-                for (k = 0; k < i; k++) CHECK(!b[i].size || !b[k].size || b[i].end <= b[k].start || b[k].end <= b[i].start || b[i].offset + b[i].size <= b[k].offset || b[k].offset + b[k].size <= b[i].offset);
-            }
-            for (i = n; i-- > 1;) {
-                uint32_t k = (uint32_t)rnd(i + 1), t = order[i];
-                order[i] = order[k];
-                order[k] = t;
-            }
-            for (i = 0; i < n; i++) b[i].fixed = 0;
-            high = rmi_plc_drop(b, order, n, 43, &line);
-        }
-        rmi_arena_free(&mem);
-    }
-}
-
 int main(void)
 {
-    test_drop();
     test_arguments();
     test_oracle();
     test_floating();
