@@ -945,6 +945,7 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #if defined(ROCKMATE_IMPLEMENTATION) && !defined(RMI_IMPLEMENTED)
 #define RMI_IMPLEMENTED
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -1416,11 +1417,130 @@ RMI_COLD void rmi_put_u64(rmi_sink *s, uint64_t v)
     rmi_put(s, rmi_u64_text(v, t));
 }
 
+/* The quotient v / unit with so many decimals, rounded. */
+RMI_COLD void rmi_put_ratio(rmi_sink *s, uint64_t v, uint64_t unit, uint32_t decimals)
+{
+    uint64_t scale = 1, whole = v / unit, part, digit;
+    uint32_t i, spare = unit > ((uint64_t)1 << 40) ? 20 : 0; /* bits, to keep the product within 64 */
+    for (i = 0; i < decimals; i++) scale *= 10;
+    part = (((v % unit) >> spare) * scale + (unit >> spare) / 2) / (unit >> spare);
+    rmi_put_u64(s, whole + (part >= scale));
+    if (decimals) rmi_put(s, ".");
+    for (digit = scale / 10; digit; digit /= 10) rmi_put_u64(s, part / digit % 10);
+}
+
+/* The largest unit of bytes that is not above `bytes`, and its name. */
+RMI_COLD uint64_t rmi_unit_of_bytes(uint64_t bytes, const char **name)
+{
+    static const char *const names[] = {" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+    uint64_t unit = 1;
+    uint32_t i = 0;
+    for (; i + 1 < RMI_COUNT(names) && bytes / unit >= 1024; i++) unit *= 1024;
+    *name = names[i];
+    return unit;
+}
+
+/* Bytes and times for people: 1.5 KiB, 12.34 ms. */
+RMI_COLD void rmi_put_bytes(rmi_sink *s, uint64_t bytes)
+{
+    const char *name;
+    uint64_t unit = rmi_unit_of_bytes(bytes, &name);
+    rmi_put_ratio(s, bytes, unit, unit > 1);
+    rmi_put(s, name);
+}
+RMI_COLD void rmi_put_ns(rmi_sink *s, uint64_t ns)
+{
+    rmi_put_ratio(s, ns, ns < 10000 ? 1000 : ns < 10000000000u ? 1000000 : 1000000000u, 2);
+    rmi_put(s, ns < 10000 ? " us" : ns < 10000000000u ? " ms" : " s");
+}
+
+/* Text by a format. %s takes a string; the others take uint64_t, cast at the call: %u a number; %b bytes and %t ns for people;
+   %2r two, their quotient with 2 (or 0 to 9) decimals; %o two, by how much the first is over the second: +1.25 %. */
+RMI_COLD void rmi_put_args(rmi_sink *s, const char *format, va_list args)
+{
+    while (*format) {
+        size_t plain = strcspn(format, "%");
+        uint64_t v, of;
+        rmi_put_n(s, format, plain);
+        format += plain;
+        if (!*format) break;
+        switch (format[1]) {
+        case 's': rmi_put(s, va_arg(args, const char *)); break;
+        case 'u': rmi_put_u64(s, va_arg(args, uint64_t)); break;
+        case 'b': rmi_put_bytes(s, va_arg(args, uint64_t)); break;
+        case 't': rmi_put_ns(s, va_arg(args, uint64_t)); break;
+        case 'o':
+            v = va_arg(args, uint64_t);
+            of = va_arg(args, uint64_t);
+            rmi_put(s, v >= of ? "+" : "-");
+            rmi_put_ratio(s, rmi_mul(v >= of ? v - of : of - v, 100), of ? of : 1, 2);
+            rmi_put(s, " %");
+            break;
+        default:
+            if (format[1] >= '0' && format[1] <= '9' && format[2] == 'r') {
+                v = va_arg(args, uint64_t);
+                of = va_arg(args, uint64_t);
+                rmi_put_ratio(s, v, of ? of : 1, (uint32_t)(format[1] - '0'));
+                format++;
+            } else rmi_put_n(s, format--, 1); /* a percent sign */
+        }
+        format += 2;
+    }
+}
+RMI_COLD void rmi_put_format(rmi_sink *s, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    rmi_put_args(s, format, args);
+    va_end(args);
+}
+
+/* --- text in memory, as a sink: zero-terminated, what does not fit is cut */
+typedef struct rmi_line {
+    char *text;
+    size_t n, room;
+} rmi_line;
+
+RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
+{
+    rmi_line *l = (rmi_line *)line;
+    n = n < l->room - 1 - l->n ? n : l->room - 1 - l->n;
+    memcpy(l->text + l->n, text, n);
+    l->n += n;
+    l->text[l->n] = 0;
+    return 0;
+}
+
+/* The sink that appends to the line, which has so many bytes of room and is emptied. */
+RMI_COLD rmi_sink rmi_line_sink(rmi_line *l, char *text, size_t room)
+{
+    rmi_sink s;
+    s.write = rmi_line_more;
+    s.user = l;
+    s.failed = 0;
+    l->text = text;
+    l->room = room;
+    l->n = 0;
+    text[0] = 0;
+    return s;
+}
+
+/* Text by a format into `out`, which has so many bytes of room; returns out. */
+RMI_COLD char *rmi_format(char *out, size_t room, const char *format, ...)
+{
+    rmi_line line;
+    rmi_sink s = rmi_line_sink(&line, out, room);
+    va_list args;
+    va_start(args, format);
+    rmi_put_args(&s, format, args);
+    va_end(args);
+    return out;
+}
+
 /* =====================================================================================================================
    >>error - result names, messages that stick
    A message says object, fact and remedy. It is written into its object, so that reporting an error cannot fail.
    ================================================================================================================== */
-#include <stdarg.h>
 
 #define RMI_ERR_TEXT 1024
 
@@ -1443,24 +1563,13 @@ RMI_FN void rmi_err_clear(rmi_error *e)
     e->text[0] = 0;
 }
 
-/* fmt knows %s (const char *) and %u (uint64_t, cast at the call); what does not fit is cut. Returns r. */
+/* The message by a format of rmi_put_args; what does not fit is cut. Returns r. */
 RMI_COLD rm_result rmi_err_vset(rmi_error *e, rm_result r, const char *fmt, va_list args)
 {
-    size_t n = 0;
-    char digits[24];
+    rmi_line line;
+    rmi_sink s = rmi_line_sink(&line, e->text, RMI_ERR_TEXT);
     e->result = r;
-    for (; *fmt && n + 1 < RMI_ERR_TEXT; fmt++) {
-        const char *s = NULL;
-        if (fmt[0] == '%' && fmt[1] == 's') s = va_arg(args, const char *);
-        if (fmt[0] == '%' && fmt[1] == 'u') s = rmi_u64_text(va_arg(args, uint64_t), digits);
-        if (!s) {
-            e->text[n++] = *fmt;
-            continue;
-        }
-        fmt++;
-        while (*s && n + 1 < RMI_ERR_TEXT) e->text[n++] = *s++;
-    }
-    e->text[n] = 0;
+    rmi_put_args(&s, fmt, args);
     if (e->log) e->log(e->log_user, r, e->text);
     return r;
 }
@@ -28679,10 +28788,10 @@ RMI_FN rm_result rmi_exe_replan_anyhow(rm_exec *x, rm_plan *p)
 
 /* =====================================================================================================================
    >>check - finds wrong declarations of kinds
-   In: an executor between steps. Out: the first lie, by name. The plan's runs are walked once more with a buffer of its own for
-   everything. Each call is made several times in a frame: copies of its operands with guard bytes around them, over different
-   poison, with one right of the executor used at a time (in place, recomputed, not wanted, added to); bits must not change.
-   Then the planned step must leave the same bits, and gradients must be the slopes of the loss.
+   In: an executor between steps. Out: the first lie, by name. The plan's runs are walked once more with a buffer of its
+   own for everything. Each call is made several times in a frame: copies of its operands with guard bytes around them,
+   over different poison, with one right of the executor used at a time (in place, recomputed, not wanted, added to);
+   bits must not change. Then the planned step must leave the same bits, and gradients must be the slopes of the loss.
    Cost: about ten steps, and all tensors at once in host memory.
    ================================================================================================================== */
 #define RMI_CHK_GUARD 64u
@@ -28690,41 +28799,60 @@ RMI_FN rm_result rmi_exe_replan_anyhow(rm_exec *x, rm_plan *p)
 #define RMI_CHK_OTHER 0x42u /* poison: a number of a size that no addition hides (48.6 as float, 1.6e11 as double) */
 #define RMI_CHK_SMALL 0x3Cu /* poison: about 0.01 as float, 1.5 as double */
 
-typedef enum rmi_chk_role {
-    RMI_CHK_IN,
-    RMI_CHK_OUT,
-    RMI_CHK_SAVED,
-    RMI_CHK_WS,
-    RMI_CHK_DIN,
-    RMI_CHK_DOUT,
-    RMI_CHK_PARAM,
-    RMI_CHK_GRAD,
-    RMI_CHK_STATE
+typedef enum rmi_chk_role { /* the first four: as many as the call has inputs, outputs */
+    RMI_CHK_IN, RMI_CHK_OUT, RMI_CHK_DIN, RMI_CHK_DOUT,
+    RMI_CHK_SAVED, RMI_CHK_WS, RMI_CHK_PARAM, RMI_CHK_GRAD, RMI_CHK_STATE, RMI_CHK_ROLES
 } rmi_chk_role;
-typedef enum rmi_chk_writes { RMI_CHK_READ, RMI_CHK_RESULT, RMI_CHK_SCRATCH } rmi_chk_writes;
+
+static const struct {
+    rmi_buf_kind kind;
+    const char *name;   /* a format: its number, its tensor */
+    const char *remedy; /* when a callback writes beyond its bytes */
+} rmi_chk_roles[RMI_CHK_ROLES] = {
+    {RMI_BUF_VALUE, "input %u (%s)", "inputs are read only"},
+    {RMI_BUF_VALUE, "output %u", "write no more, or give its size in rm_op_desc.out"},
+    {RMI_BUF_GRAD, "the gradient of input %u (%s)",
+     "write no more, or give its size with rm_grad_bytes or rm_param_desc.grad_bytes"},
+    {RMI_BUF_GRAD, "dout %u", "gradients of outputs are read only"},
+    {RMI_BUF_SAVED, "saved", "write no more, or give its size in rm_op_desc.saved"},
+    {RMI_BUF_WS, "its workspace",
+     "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws"},
+    {RMI_BUF_VALUE, "the param", "write no more, or give its size in rm_param_desc.bytes"},
+    {RMI_BUF_GRAD, "the gradient", "write no more, or give its size in rm_param_desc.grad_bytes"},
+    {RMI_BUF_STATE, "the state", "write no more, or give its size in rm_param_desc.state_bytes"}};
+
+typedef enum rmi_chk_writes { /* what the call does with an operand */
+    RMI_CHK_READ,
+    RMI_CHK_MADE,    /* written from nothing: a result */
+    RMI_CHK_CHANGED, /* read and written: a result, too */
+    RMI_CHK_SCRATCH
+} rmi_chk_writes;
 
 typedef struct rmi_chk_box { /* one buffer of the call in the frame */
     unsigned char *p;
     uint64_t bytes;
     const unsigned char *from; /* its bytes before the call; NULL: poison */
-    unsigned char *result;     /* of the first run; RESULT only */
+    unsigned char *result;     /* of the first run; NULL if it is none */
+    const char *name;          /* for messages */
     uint32_t role, slot;       /* in[slot] ...; the first one if a tensor stands there twice */
     uint32_t tensor;           /* or RMI_NONE */
     uint8_t writes, undeclared;
     /* of the next run */
-    uint32_t guard;            /* byte before it and behind it */
-    uint32_t over;             /* the call sees the bytes of that box instead, or RMI_NONE */
-    uint32_t fill;             /* a byte that replaces its content, or RMI_NONE */
-    uint8_t off, loose;        /* the call sees NULL; may be written, for another box lies over it */
+    uint32_t guard;                /* byte before it and behind it */
+    const struct rmi_chk_box *over; /* the call sees the bytes of that box instead, or NULL */
+    uint32_t fill;                 /* a byte that replaces its content, or RMI_NONE */
+    uint8_t off, loose;            /* the call sees NULL; may be written, for another box lies over it */
 } rmi_chk_box;
 
 typedef struct rmi_chk_frame {
     rm_call c;
     rm_fn fn;
-    rmi_chk_box *box;
-    uint32_t n;
-    uint32_t *in, *out, *din, *dout, saved, ws, param, grad, state; /* boxes, or RMI_NONE */
-    const void **in_ptr, **out_ptr, **din_ptr, **dout_ptr;
+    rmi_chk_box *box, *end;          /* [box, end) */
+    rmi_chk_box **at[RMI_CHK_ROLES]; /* by role, by slot: its box, or NULL */
+    const void **seen[RMI_CHK_ROLES]; /* the same, as the call sees them */
+    uint64_t *sizes;                 /* of inputs, then of outputs */
+    const rmi_chk_box *odd;          /* after a run: the first result that is not as in the first run, or NULL */
+    uint64_t odd_byte;
     const uint8_t *adds;  /* by tensor: its gradient holds contributions in this run; NULL: none does */
     int zeroed, once;     /* RM_ZERO_GRADS; may give other results each time */
     int unsteady;         /* and does */
@@ -28738,7 +28866,8 @@ typedef struct rmi_chk {
     const rmi_program *p;
     rmi_exe_profile aside;  /* what persists, and the inputs */
     rmi_arena mem, tmp;     /* of the check; of one run */
-    unsigned char **value, **grad, **state, **host; /* by tensor; host: gradients that wait in host memory */
+    unsigned char **value, **grad, **state; /* by tensor; by buffer, as they follow one another */
+    unsigned char **host;   /* by tensor: gradients that wait in host memory */
     uint32_t *form_at;      /* by op: its first form in the next two */
     unsigned char **saved, **saved_too; /* what a forward left; the same with other bytes where it left none */
     uint8_t *holds, *on_host;           /* by tensor, of its gradient: contributions are
@@ -28751,13 +28880,46 @@ typedef struct rmi_chk {
     uint8_t *sampled;       /* by tensor */
 } rmi_chk;
 
-RMI_FN rm_result rmi_chk_found(rmi_chk *k, const char *fmt, ...)
+/* An error of the check, of a callback or of an argument: "WHO FACT; REMEDY". */
+RMI_FN rm_result rmi_chk_fail(rmi_chk *k, rm_result r, const char *who, const char *fmt, va_list args)
+{
+    char fact[RMI_ERR_TEXT];
+    rmi_line line;
+    rmi_sink s = rmi_line_sink(&line, fact, sizeof fact);
+    rmi_put_args(&s, fmt, args);
+    return rmi_err_set(&k->x->err, r, "%s %s", who, fact);
+}
+
+/* The call of the frame breaks its word. */
+RMI_FN rm_result rmi_chk_found(rmi_chk *k, const rmi_chk_frame *f, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    rmi_err_vset(&k->x->err, RM_ERROR_CHECK, fmt, args);
+    rmi_chk_fail(k, RM_ERROR_CHECK, f->what, fmt, args);
     va_end(args);
     return RM_ERROR_CHECK;
+}
+
+/* The same if a result of the last run is not that of the first: "WHAT gives other bytes in RESULT ...". */
+RMI_FN rm_result rmi_chk_if_odd(rmi_chk *k, const rmi_chk_frame *f, const char *fmt, ...)
+{
+    char who[RMI_ERR_TEXT];
+    va_list args;
+    if (!f->odd) return RM_OK;
+    rmi_format(who, sizeof who, "%s gives other bytes in %s", f->what, f->odd->name);
+    va_start(args, fmt);
+    rmi_chk_fail(k, RM_ERROR_CHECK, who, fmt, args);
+    va_end(args);
+    return RM_ERROR_CHECK;
+}
+
+RMI_FN rm_result rmi_chk_refuse(rmi_chk *k, const char *who, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    rmi_chk_fail(k, RM_ERROR_ARGUMENT, who, fmt, args);
+    va_end(args);
+    return RM_ERROR_ARGUMENT;
 }
 
 /* --- frames */
@@ -28772,84 +28934,90 @@ RMI_FN void rmi_chk_forget(rmi_chk *k)
 /* Bytes with room for guards on both sides, aligned as in the arena; zeroed. */
 RMI_FN unsigned char *rmi_chk_bytes(rmi_chk *k, rmi_arena *mem, uint64_t bytes)
 {
-    uint64_t align = k->x->p->align > RMI_ALIGN ? k->x->p->align : RMI_ALIGN, size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
-    unsigned char *p;
-    if (size > SIZE_MAX / 8) return NULL;
-    p = RMI_NEW(mem, unsigned char, size);
+    uint64_t align = rmi_max(k->x->p->align, RMI_ALIGN), size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
+    unsigned char *p = size > SIZE_MAX / 8 ? NULL : RMI_NEW(mem, unsigned char, size);
     if (!p) return NULL;
     p += RMI_CHK_GUARD;
     return p + (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
 }
 
-RMI_FN rm_result rmi_chk_add(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32_t slot, uint32_t tensor, uint64_t bytes,
-                             const unsigned char *from, rmi_chk_writes writes, uint32_t *out)
+/* How many operands of a role the call has at most. */
+RMI_FN uint32_t rmi_chk_slots(const rm_call *c, uint32_t role)
 {
-    rmi_chk_box *b = &f->box[f->n];
-    b->p = rmi_chk_bytes(k, &k->tmp, bytes);
-    b->result = writes == RMI_CHK_RESULT ? rmi_chk_bytes(k, &k->tmp, bytes) : NULL;
-    if (!b->p || (writes == RMI_CHK_RESULT && !b->result)) return RM_ERROR_MEMORY;
-    b->bytes = bytes;
-    b->from = from;
-    b->role = role;
-    b->slot = slot;
-    b->tensor = tensor;
-    b->writes = (uint8_t)writes;
-    *out = f->n++;
-    return RM_OK;
+    if (role > RMI_CHK_DOUT) return 1;
+    return role == RMI_CHK_IN || role == RMI_CHK_DIN ? c->n_in : c->n_out;
 }
 
 /* A frame for a call with so many operands, without boxes yet. */
-RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, uint32_t n_in, uint32_t n_out, const char *thing, const char *name,
-                                    const char *phase, rmi_chk_frame **out)
+RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, uint32_t n_in, uint32_t n_out, const char *name, rmi_chk_frame **out)
 {
     rmi_chk_frame *f = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
-    size_t n = 2 * ((size_t)n_in + n_out), i, at = 0;
-    const char *part[4];
+    size_t n = 2 * ((size_t)n_in + n_out) + RMI_CHK_ROLES - RMI_CHK_SAVED;
+    uint32_t role;
     if (!f) return RM_ERROR_MEMORY;
-    f->box = RMI_NEW(&k->tmp, rmi_chk_box, n + 5);
-    f->in = RMI_NEW(&k->tmp, uint32_t, n);
-    f->in_ptr = RMI_NEW(&k->tmp, const void *, n);
-    if (!f->box || !f->in || !f->in_ptr) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++) f->in[i] = RMI_NONE;
-    f->saved = f->ws = f->param = f->grad = f->state = RMI_NONE;
-    f->din = f->in + n_in;
-    f->out = f->din + n_in;
-    f->dout = f->out + n_out;
-    f->din_ptr = f->in_ptr + n_in;
-    f->out_ptr = f->din_ptr + n_in;
-    f->dout_ptr = f->out_ptr + n_out;
     f->c.n_in = n_in;
     f->c.n_out = n_out;
     f->c.op = name;
     f->c.step = &k->x->now;
     f->c.stream = k->x->backend.stream;
-    part[0] = thing;
-    part[1] = name;
-    part[2] = ": its ";
-    part[3] = phase;
-    for (i = 0; i < 4; i++) {
-        const char *s = part[i];
-        while (*s && at + 1 < sizeof f->what) f->what[at++] = *s++;
+    f->box = f->end = RMI_NEW(&k->tmp, rmi_chk_box, n);
+    f->at[0] = RMI_NEW(&k->tmp, rmi_chk_box *, n);
+    f->seen[0] = RMI_NEW(&k->tmp, const void *, n);
+    f->sizes = RMI_NEW(&k->tmp, uint64_t, (size_t)n_in + n_out);
+    if (!f->box || !f->at[0] || !f->seen[0] || !f->sizes) return RM_ERROR_MEMORY;
+    for (role = 1; role < RMI_CHK_ROLES; role++) {
+        f->at[role] = f->at[role - 1] + rmi_chk_slots(&f->c, role - 1);
+        f->seen[role] = f->seen[role - 1] + rmi_chk_slots(&f->c, role - 1);
     }
+    f->c.in_bytes = f->sizes;
+    f->c.out_bytes = f->sizes + n_in;
+    f->kind = "";
     *out = f;
     return RM_OK;
 }
 
-/* "input 0 (x)" into out, which has room for 320. */
-RMI_FN const char *rmi_chk_name(const rmi_chk *k, const rmi_chk_box *b, char *out)
+/* A box for one more operand; of a tensor (or RMI_NONE) it has the size and, unless the call makes it, the bytes.
+   Memory comes with rmi_chk_frame_fill. */
+RMI_FN rmi_chk_box *rmi_chk_add(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32_t slot, uint32_t tensor,
+                                rmi_chk_writes writes)
 {
-    static const char *const names[] = {"input ", "output ",   "saved",        "its workspace", "the gradient of input ",
-                                        "dout ",  "the param", "the gradient", "the state"};
-    char digits[24];
-    strcpy(out, names[b->role]);
-    if (b->role == RMI_CHK_IN || b->role == RMI_CHK_OUT || b->role == RMI_CHK_DIN || b->role == RMI_CHK_DOUT)
-        strcat(out, rmi_u64_text(b->slot, digits));
-    if (b->role == RMI_CHK_IN || b->role == RMI_CHK_DIN) {
-        strcat(out, " (");
-        strncat(out, k->g->tensors[b->tensor].name, 255);
-        strcat(out, ")");
+    rmi_chk_box *b = f->at[role][slot] = f->end++;
+    uint32_t buf;
+    b->role = role;
+    b->slot = slot;
+    b->tensor = tensor;
+    b->writes = (uint8_t)writes;
+    if (tensor == RMI_NONE) return b;
+    buf = rmi_low_buf(k->g, rmi_chk_roles[role].kind, tensor);
+    b->bytes = rmi_low_bytes(k->g, buf);
+    if (writes != RMI_CHK_MADE) b->from = k->value[buf];
+    return b;
+}
+
+/* The same for operand `slot` of a list of an op's; a tensor that stands there twice has one box. */
+RMI_FN rmi_chk_box *rmi_chk_add_once(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32_t slot, const rmi_list *list,
+                                     rmi_chk_writes writes)
+{
+    uint32_t i = 0;
+    while (list->at[i] != list->at[slot]) i++;
+    return i < slot ? f->at[role][slot] = f->at[role][i] : rmi_chk_add(k, f, role, slot, list->at[slot], writes);
+}
+
+RMI_FN int rmi_chk_is_result(const rmi_chk_box *b) { return b->writes == RMI_CHK_MADE || b->writes == RMI_CHK_CHANGED; }
+
+/* Memory and names for all boxes. */
+RMI_FN rm_result rmi_chk_frame_fill(rmi_chk *k, rmi_chk_frame *f)
+{
+    rmi_chk_box *b;
+    for (b = f->box; b < f->end; b++) {
+        char *name = RMI_RAW(&k->tmp, char, RMI_NAME_ROOM + 40);
+        b->p = rmi_chk_bytes(k, &k->tmp, b->bytes);
+        b->result = rmi_chk_is_result(b) ? rmi_chk_bytes(k, &k->tmp, b->bytes) : NULL;
+        if (!name || !b->p || (rmi_chk_is_result(b) && !b->result)) return RM_ERROR_MEMORY;
+        b->name = rmi_format(name, RMI_NAME_ROOM + 40, rmi_chk_roles[b->role].name, (uint64_t)b->slot,
+                             b->tensor == RMI_NONE ? "" : k->g->tensors[b->tensor].name);
     }
-    return out;
+    return RM_OK;
 }
 
 /* Accum bits as the executor gives them, and zeros for kinds that want to add always. */
@@ -28859,11 +29027,11 @@ RMI_FN void rmi_chk_accum(rmi_chk_frame *f)
     int late = 0; /* one of the inputs that share a bit adds */
     f->c.accum = 0;
     for (i = 31; i < f->c.n_in; i++) {
-        const rmi_chk_box *b = f->din[i] == RMI_NONE ? NULL : &f->box[f->din[i]];
+        const rmi_chk_box *b = f->at[RMI_CHK_DIN][i];
         late |= b && !b->off && (b->slot < i || (f->adds && f->adds[b->tensor]));
     }
     for (i = 0; i < f->c.n_in; i++) {
-        rmi_chk_box *b = f->din[i] == RMI_NONE ? NULL : &f->box[f->din[i]];
+        rmi_chk_box *b = f->at[RMI_CHK_DIN][i];
         int held = b && f->adds && f->adds[b->tensor], zeroed = f->zeroed || (late && i >= 31);
         if (!b || b->off) continue;
         if (b->slot < i || zeroed || held) f->c.accum |= RM_IN(i);
@@ -28881,10 +29049,10 @@ RMI_FN void rmi_chk_guard(rmi_chk_box *b, uint32_t byte)
 /* All boxes as the next run shall find them; the caller then changes what it wants to be different. */
 RMI_FN void rmi_chk_ready(rmi_chk_frame *f, uint32_t body, uint32_t ws, uint32_t guard)
 {
-    uint32_t i;
-    for (i = 0; i < f->n; i++) {
-        rmi_chk_box *b = &f->box[i];
-        b->over = b->fill = RMI_NONE;
+    rmi_chk_box *b;
+    for (b = f->box; b < f->end; b++) {
+        b->fill = RMI_NONE;
+        b->over = NULL;
         b->off = b->loose = 0;
         rmi_chk_guard(b, guard);
         if (b->from) memcpy(b->p, b->from, (size_t)b->bytes);
@@ -28893,76 +29061,42 @@ RMI_FN void rmi_chk_ready(rmi_chk_frame *f, uint32_t body, uint32_t ws, uint32_t
     rmi_chk_accum(f);
 }
 RMI_FN void rmi_chk_plain(rmi_chk_frame *f) { rmi_chk_ready(f, RMI_CHK_NAN, RMI_CHK_NAN, RMI_CHK_NAN); }
-RMI_FN void rmi_chk_fill(rmi_chk_box *b, uint32_t byte)
-{
-    b->fill = byte;
-    memset(b->p, (int)byte, (size_t)b->bytes);
-}
 
-RMI_FN unsigned char *rmi_chk_at(const rmi_chk_frame *f, uint32_t b)
-{
-    if (b == RMI_NONE || f->box[b].off) return NULL;
-    return f->box[b].over != RMI_NONE ? f->box[f->box[b].over].p : f->box[b].p;
-}
+/* Where the call sees the box in the next run. */
+RMI_FN unsigned char *rmi_chk_at(const rmi_chk_box *b) { return !b || b->off ? NULL : b->over ? b->over->p : b->p; }
 
 RMI_FN void rmi_chk_point(rmi_chk_frame *f)
 {
     rm_call *c = &f->c;
-    uint32_t i;
-    for (i = 0; i < c->n_in; i++) {
-        f->in_ptr[i] = rmi_chk_at(f, f->in[i]);
-        f->din_ptr[i] = rmi_chk_at(f, f->din[i]);
-    }
-    for (i = 0; i < c->n_out; i++) {
-        f->out_ptr[i] = rmi_chk_at(f, f->out[i]);
-        f->dout_ptr[i] = rmi_chk_at(f, f->dout[i]);
-    }
-    c->in = f->in_ptr;
-    c->out = (void *const *)f->out_ptr;
+    uint32_t role, i;
+    for (role = 0; role < RMI_CHK_ROLES; role++)
+        for (i = 0; i < rmi_chk_slots(c, role); i++) f->seen[role][i] = rmi_chk_at(f->at[role][i]);
+    c->in = f->seen[RMI_CHK_IN];
+    c->out = (void *const *)f->seen[RMI_CHK_OUT];
     if (c->phase == RM_PHASE_BACKWARD) {
-        c->din = (void *const *)f->din_ptr;
-        c->dout = f->dout_ptr;
+        c->din = (void *const *)f->seen[RMI_CHK_DIN];
+        c->dout = f->seen[RMI_CHK_DOUT];
     }
-    c->saved = rmi_chk_at(f, f->saved);
-    c->ws = rmi_chk_at(f, f->ws);
-    c->param = rmi_chk_at(f, f->param);
-    c->grad = rmi_chk_at(f, f->grad);
-    c->state = rmi_chk_at(f, f->state);
-    c->saved_bytes = c->saved ? f->box[f->saved].bytes : 0;
-    c->ws_bytes = c->ws ? f->box[f->ws].bytes : 0;
+    c->saved = rmi_chk_at(*f->at[RMI_CHK_SAVED]);
+    c->ws = rmi_chk_at(*f->at[RMI_CHK_WS]);
+    c->param = rmi_chk_at(*f->at[RMI_CHK_PARAM]);
+    c->grad = rmi_chk_at(*f->at[RMI_CHK_GRAD]);
+    c->state = rmi_chk_at(*f->at[RMI_CHK_STATE]);
+    c->saved_bytes = c->saved ? (*f->at[RMI_CHK_SAVED])->bytes : 0;
+    c->ws_bytes = c->ws ? (*f->at[RMI_CHK_WS])->bytes : 0;
 }
 
 /* --- after a run: guards, and what it had no right to write */
-RMI_FN rm_result rmi_chk_beyond(rmi_chk *k, const rmi_chk_frame *f, const rmi_chk_box *b, const char *side)
-{
-    static const char *const remedy[] = {
-        "inputs are read only",
-        "write no more, or give its size in rm_op_desc.out",
-        "write no more, or give its size in rm_op_desc.saved",
-        "use no more, or give its size in rm_op_desc (fwd_ws, bwd_ws, part_ws) or rm_param_desc.update_ws",
-        "write no more, or give its size with rm_grad_bytes or rm_param_desc.grad_bytes",
-        "gradients of outputs are read only",
-        "write no more, or give its size in rm_param_desc.bytes",
-        "write no more, or give its size in rm_param_desc.grad_bytes",
-        "write no more, or give its size in rm_param_desc.state_bytes"};
-    char name[320];
-    return rmi_chk_found(k, "%s writes %s %s, which has %u bytes; %s", f->what, side, rmi_chk_name(k, b, name), b->bytes, remedy[b->role]);
-}
-
 RMI_FN rm_result rmi_chk_touched(rmi_chk *k, const rmi_chk_frame *f, const rmi_chk_box *b, uint64_t at)
 {
-    char name[320];
-    rmi_chk_name(k, b, name);
     if (b->role == RMI_CHK_IN && f->c.phase == RM_PHASE_FORWARD && k->g->tensors[b->tensor].kind == RMI_CONST) {
         if (f->c.recompute)
-            return rmi_chk_found(k,
-                                 "%s writes to %s in a recomputation; write only through rm_mut(c, %u), and only if it is not NULL",
-                                 f->what, name, (uint64_t)b->slot);
-        return rmi_chk_found(k,
-                             "%s writes to %s, which kind '%s' does not declare in mutates; add RM_IN(%u) and write through rm_mut",
-                             f->what, name, f->kind, (uint64_t)b->slot);
+            return rmi_chk_found(k, f, "writes to %s in a recomputation; write only through rm_mut(c, %u), and only if "
+                                 "it is not NULL", b->name, (uint64_t)b->slot);
+        return rmi_chk_found(k, f, "writes to %s, which kind '%s' does not declare in mutates; add RM_IN(%u) and write "
+                             "through rm_mut", b->name, f->kind, (uint64_t)b->slot);
     }
-    return rmi_chk_found(k, "%s writes to byte %u of %s, which it may only read; write to %s", f->what, at, name,
+    return rmi_chk_found(k, f, "writes to byte %u of %s, which it may only read; write to %s", at, b->name,
                          f->c.phase == RM_PHASE_FORWARD    ? "out[] (or declare inplace)"
                          : f->c.phase == RM_PHASE_BACKWARD ? "din[] (or declare over)"
                                                            : "what its phase owns, see rm_call");
@@ -28970,23 +29104,44 @@ RMI_FN rm_result rmi_chk_touched(rmi_chk *k, const rmi_chk_frame *f, const rmi_c
 
 RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *f)
 {
-    uint32_t i, j;
+    const rmi_chk_box *b;
     uint64_t at;
-    for (i = 0; i < f->n; i++) {
-        const rmi_chk_box *b = &f->box[i];
-        for (j = 0; j < RMI_CHK_GUARD; j++) {
-            if (b->p[(size_t)b->bytes + j] != b->guard) return rmi_chk_beyond(k, f, b, "beyond the end of");
-            if (*(b->p - 1 - j) != b->guard) return rmi_chk_beyond(k, f, b, "before the start of");
+    uint32_t i;
+    for (b = f->box; b < f->end; b++)
+        for (i = 0; i < RMI_CHK_GUARD; i++) {
+            int behind = b->p[(size_t)b->bytes + i] != b->guard;
+            if (behind || *(b->p - 1 - i) != b->guard)
+                return rmi_chk_found(k, f, "writes %s %s, which has %u bytes; %s",
+                                     behind ? "beyond the end of" : "before the start of", b->name, b->bytes,
+                                     rmi_chk_roles[b->role].remedy);
+        }
+    for (b = f->box; b < f->end; b++) {
+        if (b->writes != RMI_CHK_READ || b->loose || !b->from) continue;
+        if (b->fill == RMI_NONE && !memcmp(b->p, b->from, (size_t)b->bytes)) continue;
+        for (at = 0; at < b->bytes; at++) {
+            uint32_t was = b->fill != RMI_NONE ? b->fill : b->from[(size_t)at];
+            if (b->p[(size_t)at] != was) return rmi_chk_touched(k, f, b, at);
         }
     }
-    for (i = 0; i < f->n; i++) {
-        const rmi_chk_box *b = &f->box[i];
-        if (b->writes != RMI_CHK_READ || b->loose || !b->from || (b->fill == RMI_NONE && !memcmp(b->p, b->from, (size_t)b->bytes)))
-            continue;
-        for (at = 0; at < b->bytes; at++)
-            if (b->p[(size_t)at] != (b->fill != RMI_NONE ? b->fill : b->from[(size_t)at])) return rmi_chk_touched(k, f, b, at);
-    }
     return RM_OK;
+}
+
+/* The first result that is not as in the first run. What a forward leaves unwritten in saved is nobody's loss. */
+RMI_FN void rmi_chk_compare_results(rmi_chk_frame *f)
+{
+    const rmi_chk_box *b;
+    uint64_t at;
+    f->odd = NULL;
+    for (b = f->box; b < f->end && !f->odd; b++) {
+        const unsigned char *p = rmi_chk_at(b);
+        if (!rmi_chk_is_result(b) || !p || !memcmp(p, b->result, (size_t)b->bytes)) continue;
+        for (at = 0; at < b->bytes && !f->odd; at++) {
+            int unwritten = b->result[(size_t)at] == RMI_CHK_NAN && p[(size_t)at] == RMI_CHK_OTHER;
+            if (p[(size_t)at] == b->result[(size_t)at] || (b->role == RMI_CHK_SAVED && unwritten)) continue;
+            f->odd = b;
+            f->odd_byte = at;
+        }
+    }
 }
 
 /* One run of the call with the boxes as they are. */
@@ -28998,127 +29153,88 @@ RMI_FN rm_result rmi_chk_go(rmi_chk *k, rmi_chk_frame *f)
     if (code)
         return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there", f->what,
                            code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
-    return rmi_chk_inspect(k, f);
+    RMI_TRY(rmi_chk_inspect(k, f));
+    rmi_chk_compare_results(f);
+    return RM_OK;
 }
 
-RMI_FN void rmi_chk_results(rmi_chk_frame *f)
+/* The same; its results are from now on what others are compared with. */
+RMI_FN rm_result rmi_chk_go_first(rmi_chk *k, rmi_chk_frame *f)
 {
-    uint32_t i;
-    for (i = 0; i < f->n; i++)
-        if (f->box[i].writes == RMI_CHK_RESULT) memcpy(f->box[i].result, f->box[i].p, (size_t)f->box[i].bytes);
-}
-
-/* The first result that is not as in the first run. What a forward leaves unwritten in saved is nobody's loss. */
-RMI_FN rmi_chk_box *rmi_chk_differs(rmi_chk_frame *f, uint64_t *byte)
-{
-    uint32_t i;
-    uint64_t at;
-    for (i = 0; i < f->n; i++) {
-        rmi_chk_box *b = &f->box[i];
-        const unsigned char *p = rmi_chk_at(f, i);
-        if (b->writes != RMI_CHK_RESULT || !p || !memcmp(p, b->result, (size_t)b->bytes)) continue;
-        for (at = 0; at < b->bytes; at++) {
-            if (p[(size_t)at] == b->result[(size_t)at]) continue;
-            if (b->role == RMI_CHK_SAVED && b->result[(size_t)at] == RMI_CHK_NAN && p[(size_t)at] == RMI_CHK_OTHER) continue;
-            *byte = at;
-            return b;
-        }
-    }
-    return NULL;
+    rmi_chk_box *b;
+    RMI_TRY(rmi_chk_go(k, f));
+    for (b = f->box; b < f->end; b++)
+        if (rmi_chk_is_result(b)) memcpy(b->result, b->p, (size_t)b->bytes);
+    return RM_OK;
 }
 
 /* --- two runs over different poison */
 
-/* Is it what lies around the buffers that changes a result? Around which one? Asked before all else, and over numbers that are none
-   of the poison of the first run: who reads beyond one buffer may well read the next, and NaN there hides what the guard says. */
+/* Is it what lies around the buffers that changes a result? Around which one? Asked before all else, and over numbers
+   that are none of the poison of the first run: who reads beyond one buffer may well read the next, and NaN there hides
+   what the guard says. */
 RMI_FN rm_result rmi_chk_explain_guards(rmi_chk *k, rmi_chk_frame *f, const char *name)
 {
-    char other[320];
     const rmi_chk_box *first = NULL;
-    uint64_t byte;
-    uint32_t i;
+    rmi_chk_box *b;
     rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
-    RMI_TRY(rmi_chk_go(k, f));
-    rmi_chk_results(f);
+    RMI_TRY(rmi_chk_go_first(k, f));
     rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_NAN);
     RMI_TRY(rmi_chk_go(k, f));
-    if (!rmi_chk_differs(f, &byte)) { /* the first run's results count again */
+    if (!f->odd) { /* the first run's results count again */
         rmi_chk_plain(f);
-        RMI_TRY(rmi_chk_go(k, f));
-        rmi_chk_results(f);
-        return RM_OK;
+        return rmi_chk_go_first(k, f);
     }
-    for (i = 0; i < f->n && !first; i++) {
+    for (b = f->box; b < f->end && !first; b++) {
         rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
-        rmi_chk_guard(&f->box[i], RMI_CHK_NAN);
+        rmi_chk_guard(b, RMI_CHK_NAN);
         RMI_TRY(rmi_chk_go(k, f));
-        if (rmi_chk_differs(f, &byte)) first = &f->box[i]; /* it may have read on through those after it */
+        if (f->odd) first = b; /* it may have read on through those after it */
     }
     if (!first)
-        return rmi_chk_found(
-            k, "%s reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, saved_bytes and ws_bytes",
-            f->what, name);
-    rmi_chk_name(k, first, other);
-    return rmi_chk_found(k, "%s reads beyond the %u bytes of %s (%s changes); stay within them, or declare more", f->what,
-                         first->bytes, other, name);
+        return rmi_chk_found(k, f, "reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, "
+                             "saved_bytes and ws_bytes", name);
+    return rmi_chk_found(k, f, "reads beyond the %u bytes of %s (%s changes); stay within them, or declare more",
+                         first->bytes, first->name, name);
 }
 
-/* Result b changed with the poison: is it the poison of results, of the workspace, of the guards, or no poison at all? */
-RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *b, uint64_t at)
+/* Result b changed with the poison: with that of results, of the workspace, of the guards, or with no poison at all? */
+RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, const rmi_chk_box *b, uint64_t at)
 {
     int unwritten = b->result[(size_t)at] == RMI_CHK_NAN && b->p[(size_t)at] == RMI_CHK_OTHER;
-    const char *not_whole =
-        b->role == RMI_CHK_DIN ? " though accum is clear; write it whole then, or declare RM_ZERO_GRADS" : "; write it whole";
-    char name[320];
-    uint64_t byte;
-    rmi_chk_name(k, b, name);
+    int is_grad = b->role == RMI_CHK_DIN;
     rmi_chk_plain(f);
     RMI_TRY(rmi_chk_go(k, f));
-    if (rmi_chk_differs(f, &byte)) {
-        f->unsteady = f->once;
-        if (f->once) return RM_OK;
-        return rmi_chk_found(
-            k,
-            "%s gives other bytes in %s each time it runs; take randomness from c->seed alone, keep nothing between calls, and read only what was written",
-            f->what, name);
-    }
-    RMI_TRY(rmi_chk_explain_guards(k, f, name));
-    if (unwritten) return rmi_chk_found(k, "%s leaves byte %u of %s unwritten%s", f->what, at, name, not_whole);
+    f->unsteady = f->odd && f->once;
+    if (f->unsteady) return RM_OK;
+    if (f->odd)
+        return rmi_chk_found(k, f,
+                             "gives other bytes in %s each time it runs; take randomness from c->seed alone, keep "
+                             "nothing between calls, and read only what was written",
+                             b->name);
+    RMI_TRY(rmi_chk_explain_guards(k, f, b->name));
+    if (unwritten)
+        return rmi_chk_found(k, f, "leaves byte %u of %s unwritten%s; %s", at, b->name,
+                             is_grad ? " though accum is clear" : "",
+                             is_grad ? "write it whole then, or declare RM_ZERO_GRADS" : "write it whole");
     rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_NAN, RMI_CHK_NAN);
     RMI_TRY(rmi_chk_go(k, f));
-    if (rmi_chk_differs(f, &byte))
-        return rmi_chk_found(k, "%s reads %s before it has written that%s", f->what, name,
-                             b->role == RMI_CHK_DIN ? ": it adds though accum is clear; ask RM_ADDS(c, i), or declare RM_ZERO_GRADS"
-                                                    : "; nothing of earlier runs is there");
-    return rmi_chk_found(k, "%s reads its workspace before it has written it (%s changes); clear it first: nothing survives there",
-                         f->what, name);
+    if (!f->odd)
+        return rmi_chk_found(k, f, "reads its workspace before it has written it (%s changes); clear it first: nothing "
+                             "survives there", b->name);
+    return rmi_chk_found(k, f, "reads %s before it has written that%s", b->name,
+                         is_grad ? ": it adds though accum is clear; ask RM_ADDS(c, i), or declare RM_ZERO_GRADS"
+                                 : "; nothing of earlier runs is there");
 }
 
 /* The first run, whose results count, and one more. */
 RMI_FN rm_result rmi_chk_twice(rmi_chk *k, rmi_chk_frame *f)
 {
-    rmi_chk_box *b;
-    uint64_t at;
     rmi_chk_plain(f);
-    RMI_TRY(rmi_chk_go(k, f));
-    rmi_chk_results(f);
+    RMI_TRY(rmi_chk_go_first(k, f));
     rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
     RMI_TRY(rmi_chk_go(k, f));
-    b = rmi_chk_differs(f, &at);
-    return b ? rmi_chk_explain(k, f, b, at) : RM_OK;
-}
-
-/* --- operands of an op */
-RMI_FN rm_result rmi_chk_op_sizes(rmi_chk *k, rmi_chk_frame *f, const rmi_op *op)
-{
-    uint64_t *s = RMI_NEW(&k->tmp, uint64_t, (size_t)op->in.n + op->out.n);
-    uint32_t i;
-    if (!s) return RM_ERROR_MEMORY;
-    for (i = 0; i < op->in.n; i++) s[i] = k->g->tensors[op->in.at[i]].bytes;
-    for (i = 0; i < op->out.n; i++) s[op->in.n + i] = k->g->tensors[op->out.at[i]].bytes;
-    f->c.in_bytes = s;
-    f->c.out_bytes = s + op->in.n;
-    return RM_OK;
+    return f->odd ? rmi_chk_explain(k, f, f->odd, f->odd_byte) : RM_OK;
 }
 
 /* A frame for one way of op, without boxes: forward (part RMI_NONE) or one part of the backward. */
@@ -29126,42 +29242,24 @@ RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, uint32_t id, uint32_t form, uint32_
 {
     const rmi_op *op = &k->g->ops[id];
     const rmi_form *fm = &op->forms[form];
-    const char *part_name = part == RMI_NONE ? "" : fm->parts[part].name;
-    char phase[700] = "";
+    int forward = part == RMI_NONE;
+    const char *part_name = forward ? "" : fm->parts[part].name;
     rmi_chk_frame *f;
-    strcat(phase, part == RMI_NONE ? "forward" : "backward");
-    if (part_name[0]) strncat(strcat(phase, ", part "), part_name, 255);
-    if (fm->name[0]) strncat(strcat(phase, ", variant "), fm->name, 255);
-    RMI_TRY(rmi_chk_frame_make(k, op->in.n, op->out.n, "op ", op->name, phase, &f));
-    RMI_TRY(rmi_chk_op_sizes(k, f, op));
+    uint32_t i;
+    RMI_TRY(rmi_chk_frame_make(k, op->in.n, op->out.n, op->name, &f));
+    *out = f;
+    rmi_format(f->what, sizeof f->what, "op %s: its %s%s%s%s%s", op->name, forward ? "forward" : "backward",
+               part_name[0] ? ", part " : "", part_name, fm->name[0] ? ", variant " : "", fm->name);
+    for (i = 0; i < op->in.n; i++) f->sizes[i] = k->g->tensors[op->in.at[i]].bytes;
+    for (i = 0; i < op->out.n; i++) f->sizes[op->in.n + i] = k->g->tensors[op->out.at[i]].bytes;
     f->kind = fm->name[0] ? fm->name : op->kind_name;
-    f->fn = part == RMI_NONE ? fm->forward : fm->backward;
-    f->c.phase = part == RMI_NONE ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
+    f->fn = forward ? fm->forward : fm->backward;
+    f->c.phase = forward ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
     f->c.user = op->user;
     f->c.seed = rmi_exe_seed(k->x, id);
     f->c.seed_key = id;
     if (op->arg) memcpy(f->c.arg, op->arg, sizeof f->c.arg);
     if (op->farg) memcpy(f->c.farg, op->farg, sizeof f->c.farg);
-    *out = f;
-    return RM_OK;
-}
-
-/* The same with boxes for the inputs. */
-RMI_FN rm_result rmi_chk_op_frame(rmi_chk *k, uint32_t id, uint32_t form, uint32_t part, rmi_chk_frame **out)
-{
-    const rmi_op *op = &k->g->ops[id];
-    rmi_chk_frame *f;
-    uint32_t i, j;
-    RMI_TRY(rmi_chk_op_call(k, id, form, part, &f));
-    for (i = 0; i < op->in.n; i++) {
-        uint32_t t = op->in.at[i];
-        for (j = 0; j < i; j++)
-            if (op->in.at[j] == t) f->in[i] = f->in[j];
-        if (f->in[i] == RMI_NONE)
-            RMI_TRY(rmi_chk_add(k, f, RMI_CHK_IN, i, t, k->g->tensors[t].bytes, k->value[t],
-                                part == RMI_NONE && rmi_list_has(&op->mutates, t) ? RMI_CHK_RESULT : RMI_CHK_READ, &f->in[i]));
-    }
-    *out = f;
     return RM_OK;
 }
 
@@ -29170,87 +29268,86 @@ RMI_FN rm_result rmi_chk_fwd_frame(rmi_chk *k, uint32_t id, uint32_t form, rmi_c
 {
     const rmi_op *op = &k->g->ops[id];
     const rmi_form *fm = &op->forms[form];
-    rmi_chk_frame *f;
     uint32_t i;
-    RMI_TRY(rmi_chk_op_frame(k, id, form, RMI_NONE, &f));
-    for (i = 0; i < op->out.n; i++)
-        RMI_TRY(
-            rmi_chk_add(k, f, RMI_CHK_OUT, i, op->out.at[i], k->g->tensors[op->out.at[i]].bytes, NULL, RMI_CHK_RESULT, &f->out[i]));
-    if (fm->saved) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_SAVED, 0, RMI_NONE, fm->saved, NULL, RMI_CHK_RESULT, &f->saved));
-    if (fm->fwd_ws) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, fm->fwd_ws, NULL, RMI_CHK_SCRATCH, &f->ws));
-    *out = f;
-    return RM_OK;
+    RMI_TRY(rmi_chk_op_call(k, id, form, RMI_NONE, out));
+    for (i = 0; i < op->in.n; i++)
+        rmi_chk_add_once(k, *out, RMI_CHK_IN, i, &op->in,
+                         rmi_list_has(&op->mutates, op->in.at[i]) ? RMI_CHK_CHANGED : RMI_CHK_READ);
+    for (i = 0; i < op->out.n; i++) rmi_chk_add(k, *out, RMI_CHK_OUT, i, op->out.at[i], RMI_CHK_MADE);
+    if (fm->saved) rmi_chk_add(k, *out, RMI_CHK_SAVED, 0, RMI_NONE, RMI_CHK_MADE)->bytes = fm->saved;
+    if (fm->fwd_ws) rmi_chk_add(k, *out, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = fm->fwd_ws;
+    return rmi_chk_frame_fill(k, *out);
 }
 
-/* Once more, with recompute and without saved as wished. */
+/* Once more, with recompute and without saved as wished. A second run finds the consts as the first left them, and may
+   not change them. */
 RMI_FN rm_result rmi_chk_fwd_again(rmi_chk *k, rmi_chk_frame *f, const rmi_op *op, uint32_t recompute, int no_saved)
 {
-    const rmi_chk_box *b;
-    char name[320];
+    rmi_chk_box *b;
     rm_result r;
-    uint64_t at;
-    uint32_t i;
-    for (i = 0; i < f->n && recompute; i++) /* the second run finds the consts as the first left them, and may not change them */
-        if (f->box[i].role == RMI_CHK_IN && f->box[i].writes == RMI_CHK_RESULT) {
-            f->box[i].from = f->box[i].result;
-            f->box[i].writes = RMI_CHK_READ;
+    for (b = f->box; b < f->end && recompute; b++)
+        if (b->role == RMI_CHK_IN && b->result) {
+            b->from = b->result;
+            b->writes = RMI_CHK_READ;
         }
     rmi_chk_plain(f);
     f->c.recompute = recompute;
-    if (no_saved && f->saved != RMI_NONE) f->box[f->saved].off = 1;
+    if (no_saved && *f->at[RMI_CHK_SAVED]) (*f->at[RMI_CHK_SAVED])->off = 1;
     r = rmi_chk_go(k, f);
-    b = r == RM_OK ? rmi_chk_differs(f, &at) : NULL;
-    if (b && recompute)
-        r = rmi_chk_found(k, "%s gives other bytes in %s when it is recomputed (c->recompute is 1%s); %s", f->what,
-                          rmi_chk_name(k, b, name), no_saved ? ", saved is NULL" : "",
-                          op->mutates.n ? "its results must not depend on the consts that it mutates, or give it RM_ONCE"
-                                        : "give the same bits each time, or give the kind RM_ONCE");
-    else if (b)
-        r = rmi_chk_found(k, "%s gives other bytes in %s when saved is NULL; skip the writing of saved then, nothing else", f->what,
-                          rmi_chk_name(k, b, name));
-    for (i = 0; i < f->n && recompute; i++)
-        if (f->box[i].role == RMI_CHK_IN && f->box[i].result) {
-            f->box[i].from = k->value[f->box[i].tensor];
-            f->box[i].writes = RMI_CHK_RESULT;
+    if (r == RM_OK && recompute)
+        r = rmi_chk_if_odd(k, f, "when it is recomputed (c->recompute is 1%s); %s or give %s RM_ONCE",
+                           no_saved ? ", saved is NULL" : "",
+                           op->mutates.n ? "its results must not depend on the consts that it mutates,"
+                                         : "give the same bits each time,", op->mutates.n ? "it" : "the kind");
+    else if (r == RM_OK)
+        r = rmi_chk_if_odd(k, f, "when saved is NULL; skip the writing of saved then, nothing else");
+    for (b = f->box; b < f->end && recompute; b++)
+        if (b->role == RMI_CHK_IN && b->result) {
+            b->from = k->value[b->tensor];
+            b->writes = RMI_CHK_CHANGED;
         }
     f->c.recompute = 0;
     return r;
 }
 
+/* Once more with the bytes of `upper` over those of `lower`, whose content may go. */
+RMI_FN rm_result rmi_chk_go_over(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *upper, rmi_chk_box *lower)
+{
+    rmi_chk_plain(f);
+    upper->over = lower;
+    lower->loose = 1;
+    return rmi_chk_go(k, f);
+}
+
 RMI_FN rm_result rmi_chk_fwd_inplace(rmi_chk *k, rmi_chk_frame *f, const rmi_form *fm)
 {
-    const rmi_chk_box *b;
-    char name[320];
-    uint64_t at;
+    rmi_chk_box *out = f->at[RMI_CHK_OUT][0];
     uint32_t i;
     if (fm->inplace == RMI_NONE) return RM_OK;
-    for (i = 0; f->box[f->in[i]].tensor != fm->inplace;) i++;
-    if (f->box[f->out[0]].bytes > f->box[f->in[i]].bytes) return RM_OK;
-    rmi_chk_plain(f);
-    f->box[f->out[0]].over = f->in[i];
-    f->box[f->in[i]].loose = 1;
-    RMI_TRY(rmi_chk_go(k, f));
-    b = rmi_chk_differs(f, &at);
-    return b ? rmi_chk_found(
-                   k,
-                   "%s gives other bytes in %s when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element before it is written, or drop inplace",
-                   f->what, rmi_chk_name(k, b, name), (uint64_t)i, f->kind)
-             : RM_OK;
+    for (i = 0; f->at[RMI_CHK_IN][i]->tensor != fm->inplace;) i++;
+    if (out->bytes > f->at[RMI_CHK_IN][i]->bytes) return RM_OK;
+    RMI_TRY(rmi_chk_go_over(k, f, out, f->at[RMI_CHK_IN][i]));
+    return rmi_chk_if_odd(k, f, "when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element "
+                          "before it is written, or drop inplace", (uint64_t)i, f->kind);
+}
+
+/* A copy in the check's memory, or NULL. */
+RMI_FN unsigned char *rmi_chk_copy_of(rmi_chk *k, rmi_arena *mem, const unsigned char *from, uint64_t bytes)
+{
+    unsigned char *p = rmi_chk_bytes(k, mem, bytes);
+    if (p) memcpy(p, from, (size_t)bytes);
+    return p;
 }
 
 /* What the backward will get as saved; a second copy with other bytes
    where the forward wrote none. Frame as the second run left it. */
 RMI_FN rm_result rmi_chk_fwd_saved(rmi_chk *k, const rmi_chk_frame *f, uint32_t at)
 {
-    const rmi_chk_box *b = &f->box[f->saved];
-    k->saved[at] = rmi_chk_bytes(k, &k->mem, b->bytes);
-    if (!k->saved[at]) return RM_ERROR_MEMORY;
-    memcpy(k->saved[at], b->result, (size_t)b->bytes);
+    const rmi_chk_box *b = *f->at[RMI_CHK_SAVED];
+    if (!(k->saved[at] = rmi_chk_copy_of(k, &k->mem, b->result, b->bytes))) return RM_ERROR_MEMORY;
     if (f->unsteady || !memcmp(b->p, b->result, (size_t)b->bytes)) return RM_OK;
-    k->saved_too[at] = rmi_chk_bytes(k, &k->mem, b->bytes);
-    if (!k->saved_too[at]) return RM_ERROR_MEMORY;
-    memcpy(k->saved_too[at], b->p, (size_t)b->bytes);
-    return RM_OK;
+    k->saved_too[at] = rmi_chk_copy_of(k, &k->mem, b->p, b->bytes);
+    return k->saved_too[at] ? RM_OK : RM_ERROR_MEMORY;
 }
 
 RMI_FN rm_result rmi_chk_fwd_form(rmi_chk *k, uint32_t id, uint32_t form, rmi_chk_frame **out)
@@ -29258,23 +29355,19 @@ RMI_FN rm_result rmi_chk_fwd_form(rmi_chk *k, uint32_t id, uint32_t form, rmi_ch
     const rmi_op *op = &k->g->ops[id];
     const rmi_form *fm = &op->forms[form];
     rmi_chk_frame *f;
-    RMI_TRY(rmi_chk_fwd_frame(k, id, form, &f));
-    *out = f;
+    RMI_TRY(rmi_chk_fwd_frame(k, id, form, out));
+    f = *out;
     f->once = (op->flags & RM_ONCE) != 0;
-    if (!f->fn) return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT, "%s has no callback in kind '%s'; set rm_kind.forward", f->what, f->kind);
+    if (!f->fn) return rmi_chk_refuse(k, f->what, "has no callback in kind '%s'; set rm_kind.forward", f->kind);
     RMI_TRY(rmi_chk_twice(k, f));
+    if (fm->saved) RMI_TRY(rmi_chk_fwd_saved(k, f, k->form_at[id] + form));
     if (f->unsteady) { /* its right; but nothing after it can be compared with another step */
         k->unsteady = 1;
-        return fm->saved ? rmi_chk_fwd_saved(k, f, k->form_at[id] + form) : RM_OK;
+        return RM_OK;
     }
-    if (fm->saved) {
-        RMI_TRY(rmi_chk_fwd_saved(k, f, k->form_at[id] + form));
-        RMI_TRY(rmi_chk_fwd_again(k, f, op, 0, 1));
-    }
-    if (!op->pinned) {
-        RMI_TRY(rmi_chk_fwd_again(k, f, op, 1, 0));
-        if (fm->saved) RMI_TRY(rmi_chk_fwd_again(k, f, op, 1, 1));
-    }
+    if (fm->saved) RMI_TRY(rmi_chk_fwd_again(k, f, op, 0, 1));
+    if (!op->pinned) RMI_TRY(rmi_chk_fwd_again(k, f, op, 1, 0));
+    if (!op->pinned && fm->saved) RMI_TRY(rmi_chk_fwd_again(k, f, op, 1, 1));
     return rmi_chk_fwd_inplace(k, f, fm);
 }
 
@@ -29289,14 +29382,27 @@ RMI_FN void rmi_chk_view(rmi_chk *k, uint32_t t)
     memcpy(k->value[t], k->value[op->view] + (size_t)op->view_offset, (size_t)x->bytes);
 }
 
+/* Do two forms of one class of bits give the same results? */
+RMI_FN rm_result rmi_chk_same_bits(rmi_chk *k, const rmi_chk_frame *first, const rmi_chk_frame *f)
+{
+    const rmi_chk_box *a = first->box, *b;
+    uint64_t at;
+    for (b = f->box; b < f->end; b++, a++) {
+        if (!rmi_chk_is_result(b) || b->role == RMI_CHK_SAVED) continue;
+        for (at = 0; at < b->bytes; at++)
+            if (b->result[(size_t)at] != a->result[(size_t)at])
+                return rmi_chk_found(k, f, "gives other bytes in %s than the op's other forms (first at byte %u); give "
+                                     "variants that differ in bits different rm_op_desc.bits", b->name, at);
+    }
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
 {
     const rmi_op *op = &k->g->ops[r.id];
     rmi_chk_frame *first, *f;
     const rmi_chk_box *b;
-    char name[320];
-    uint64_t at;
-    uint32_t i, j;
+    uint32_t i;
     if (k->ran[r.id]) return RM_OK;
     k->ran[r.id] = 1;
     k->form[r.id] = r.form;
@@ -29305,61 +29411,45 @@ RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
     for (i = 0; i < op->n_forms; i++) {
         if (i == r.form || !op->forms[i].forward) continue;
         RMI_TRY(rmi_chk_fwd_form(k, r.id, i, &f));
-        if (strcmp(op->forms[i].bits, op->forms[r.form].bits)) continue;
-        for (j = 0; j < f->n; j++) {
-            b = &f->box[j];
-            if (b->writes != RMI_CHK_RESULT || b->role == RMI_CHK_SAVED) continue;
-            for (at = 0; at < b->bytes; at++)
-                if (b->result[(size_t)at] != first->box[j].result[(size_t)at])
-                    return rmi_chk_found(
-                        k,
-                        "%s gives other bytes in %s than the op's other forms (first at byte %u); give variants that differ in bits different rm_op_desc.bits",
-                        f->what, rmi_chk_name(k, b, name), at);
-        }
+        if (!strcmp(op->forms[i].bits, op->forms[r.form].bits)) RMI_TRY(rmi_chk_same_bits(k, first, f));
     }
-    for (j = 0; j < first->n; j++)
-        if (first->box[j].writes == RMI_CHK_RESULT && first->box[j].tensor != RMI_NONE)
-            memcpy(k->value[first->box[j].tensor], first->box[j].result, (size_t)first->box[j].bytes);
+    for (b = first->box; b < first->end; b++)
+        if (rmi_chk_is_result(b) && b->tensor != RMI_NONE) memcpy(k->value[b->tensor], b->result, (size_t)b->bytes);
     return RM_OK;
 }
 
 /* --- backward */
 RMI_FN rm_result rmi_chk_bwd_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
 {
-    const rm_graph *g = k->g;
-    const rmi_op *op = &g->ops[r.id];
+    const rmi_op *op = &k->g->ops[r.id];
     const rmi_form *fm = &op->forms[r.form];
     const rmi_part *p = &fm->parts[r.part];
     rmi_chk_frame *f;
-    uint32_t i, j;
-    RMI_TRY(rmi_chk_op_frame(k, r.id, r.form, r.part, &f));
-    for (i = 0; i < f->n; i++) f->box[i].undeclared = (uint8_t)!rmi_list_has(&p->needs, f->box[i].tensor);
-    for (i = 0; i < op->out.n; i++) {
-        uint32_t t = op->out.at[i];
-        RMI_TRY(rmi_chk_add(k, f, RMI_CHK_OUT, i, t, g->tensors[t].bytes, k->value[t], RMI_CHK_READ, &f->out[i]));
-        f->box[f->out[i]].undeclared = (uint8_t)!rmi_list_has(&p->needs, t);
-        if (rmi_list_has(&op->grad_out, t))
-            RMI_TRY(rmi_chk_add(k, f, RMI_CHK_DOUT, i, t, g->tensors[t].grad_bytes, k->grad[t], RMI_CHK_READ, &f->dout[i]));
-    }
-    if (fm->saved && k->saved[k->form_at[r.id] + r.form]) {
-        RMI_TRY(rmi_chk_add(k, f, RMI_CHK_SAVED, 0, RMI_NONE, fm->saved, k->saved[k->form_at[r.id] + r.form], RMI_CHK_READ, &f->saved));
-        f->box[f->saved].undeclared = (uint8_t)!p->needs_saved;
-    }
-    if (p->bwd_ws) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, p->bwd_ws, NULL, RMI_CHK_SCRATCH, &f->ws));
-    for (i = 0; i < op->in.n; i++) {
-        uint32_t t = op->in.at[i];
-        if (!rmi_list_has(&op->grad_in, t) || !rmi_list_has(&p->grads, t)) continue;
-        for (j = 0; j < i; j++)
-            if (op->in.at[j] == t) f->din[i] = f->din[j];
-        if (f->din[i] == RMI_NONE)
-            RMI_TRY(rmi_chk_add(k, f, RMI_CHK_DIN, i, t, g->tensors[t].grad_bytes, NULL, RMI_CHK_RESULT, &f->din[i]));
-    }
-    f->zeroed = (fm->flags & RM_ZERO_GRADS) != 0;
+    rmi_chk_box *b;
+    uint32_t i;
+    RMI_TRY(rmi_chk_op_call(k, r.id, r.form, r.part, &f));
     *out = f;
-    return RM_OK;
+    f->zeroed = (fm->flags & RM_ZERO_GRADS) != 0;
+    for (i = 0; i < op->in.n; i++) rmi_chk_add_once(k, f, RMI_CHK_IN, i, &op->in, RMI_CHK_READ);
+    for (i = 0; i < op->out.n; i++) {
+        rmi_chk_add(k, f, RMI_CHK_OUT, i, op->out.at[i], RMI_CHK_READ);
+        if (rmi_list_has(&op->grad_out, op->out.at[i])) rmi_chk_add(k, f, RMI_CHK_DOUT, i, op->out.at[i], RMI_CHK_READ);
+    }
+    for (b = f->box; b < f->end; b++) b->undeclared = b->role != RMI_CHK_DOUT && !rmi_list_has(&p->needs, b->tensor);
+    if (fm->saved && k->saved[k->form_at[r.id] + r.form]) {
+        b = rmi_chk_add(k, f, RMI_CHK_SAVED, 0, RMI_NONE, RMI_CHK_READ);
+        b->bytes = fm->saved;
+        b->from = k->saved[k->form_at[r.id] + r.form];
+        b->undeclared = !p->needs_saved;
+    }
+    if (p->bwd_ws) rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = p->bwd_ws;
+    for (i = 0; i < op->in.n; i++)
+        if (rmi_list_has(&op->grad_in, op->in.at[i]) && rmi_list_has(&p->grads, op->in.at[i]))
+            rmi_chk_add_once(k, f, RMI_CHK_DIN, i, &op->in, RMI_CHK_MADE);
+    return rmi_chk_frame_fill(k, f);
 }
 
-/* The byte that replaces an operand which must not be read; RMI_NONE: none this time. Zero first: it is safe as an index. */
+/* The byte that replaces an operand which must not be read; RMI_NONE: none. Zero first: it is safe as an index. */
 RMI_FN uint32_t rmi_chk_poison(const rmi_chk *k, const rmi_chk_box *b, int round)
 {
     uint64_t i;
@@ -29372,42 +29462,37 @@ RMI_FN uint32_t rmi_chk_poison(const rmi_chk *k, const rmi_chk_box *b, int round
 RMI_FN rm_result rmi_chk_reads(rmi_chk *k, rmi_run r, const rmi_chk_frame *f, const rmi_chk_box *b)
 {
     const rmi_form *fm = &k->g->ops[r.id].forms[r.form];
-    char name[320], digits[24];
-    rmi_u64_text(b->slot, digits);
-    rmi_chk_name(k, b, name);
-    return rmi_chk_found(k, "%s reads %s, which kind '%s' does not declare in %s; add %s%s%s", f->what, name, f->kind,
-                         fm->own_parts ? "the part's needs" : "needs",
-                         b->role == RMI_CHK_SAVED ? "RM_SAVED"
-                         : b->role == RMI_CHK_IN  ? "RM_IN("
-                                                  : "RM_OUT(",
-                         b->role == RMI_CHK_SAVED ? "" : digits, b->role == RMI_CHK_SAVED ? "" : ")");
+    char mask[40];
+    rmi_format(mask, sizeof mask, b->role == RMI_CHK_IN ? "RM_IN(%u)" : "RM_OUT(%u)", (uint64_t)b->slot);
+    return rmi_chk_found(k, f, "reads %s, which kind '%s' does not declare in %s; add %s", b->name, f->kind,
+                         fm->own_parts ? "the part's needs" : "needs", b->role == RMI_CHK_SAVED ? "RM_SAVED" : mask);
 }
 
 /* Reads of what was not declared: at run time there is nothing; here other bytes, all at once, then one by one. */
 RMI_FN rm_result rmi_chk_bwd_undeclared(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 {
-    uint32_t i, only, first;
-    uint64_t at;
+    rmi_chk_box *b, *only, *first;
     int round;
     for (round = 0; round < 2; round++)
-        for (only = RMI_NONE, first = RMI_NONE;;) {
+        for (only = first = NULL;;) {
             rmi_chk_plain(f);
-            for (i = 0; i < f->n; i++) {
-                uint32_t byte = rmi_chk_poison(k, &f->box[i], round);
-                if (byte == RMI_NONE || (only != RMI_NONE && i != only)) continue;
-                rmi_chk_fill(&f->box[i], byte);
-                if (first == RMI_NONE) first = i;
+            for (b = f->box; b < f->end; b++) {
+                uint32_t byte = rmi_chk_poison(k, b, round);
+                if (byte == RMI_NONE || (only && b != only)) continue;
+                b->fill = byte;
+                memset(b->p, (int)byte, (size_t)b->bytes);
+                if (!first) first = b;
             }
-            if (first == RMI_NONE) break;
+            if (!first) break;
             RMI_TRY(rmi_chk_go(k, f));
-            if (rmi_chk_differs(f, &at)) {
-                if (only != RMI_NONE) return rmi_chk_reads(k, r, f, &f->box[only]);
+            if (f->odd && only) return rmi_chk_reads(k, r, f, only);
+            if (f->odd) {
                 only = first;
                 continue;
             }
-            if (only == RMI_NONE) break;
-            while (++only < f->n && rmi_chk_poison(k, &f->box[only], round) == RMI_NONE) {}
-            if (only >= f->n) return rmi_chk_reads(k, r, f, &f->box[first]); /* only together do they matter */
+            if (!only) break;
+            while (++only < f->end && rmi_chk_poison(k, only, round) == RMI_NONE) {}
+            if (only == f->end) return rmi_chk_reads(k, r, f, first); /* only together do they matter */
         }
     return RM_OK;
 }
@@ -29424,54 +29509,50 @@ RMI_FN int rmi_chk_special(const unsigned char *p, size_t n)
     return 0;
 }
 
+/* The first byte of a gradient that was written, not added to, over itself and over large numbers; or its size. */
+RMI_FN uint64_t rmi_chk_overwritten(const rmi_chk_box *b, const unsigned char *over_own)
+{
+    size_t at, n;
+    for (at = 0; at < b->bytes; at += n) {
+        const unsigned char *given = b->result + at;
+        n = b->bytes - at < 8 ? (size_t)b->bytes - at : 8;
+        if (!rmi_chk_special(given, n) && !memcmp(b->p + at, given, n) && !memcmp(over_own + at, given, n)) return at;
+    }
+    return b->bytes;
+}
+
 /* Is accum obeyed? Over the gradient itself a sum is twice that,
    over large numbers about those; writing gives the same both times. */
 RMI_FN rm_result rmi_chk_bwd_accum(rmi_chk *k, rmi_chk_frame *f)
 {
-    uint32_t i;
-    int round;
-    unsigned char **over_own = RMI_NEW(&k->tmp, unsigned char *, f->n);
+    unsigned char **over_own = RMI_NEW(&k->tmp, unsigned char *, f->end - f->box);
     uint8_t *all = RMI_NEW(&k->tmp, uint8_t, k->g->n_tensors);
+    rmi_chk_box *b;
+    int large;
     if (!over_own || !all) return RM_ERROR_MEMORY;
     memset(all, 1, k->g->n_tensors);
-    for (round = 0; round < 2; round++) {
+    for (large = 0; large < 2; large++) {
         f->adds = all;
         rmi_chk_plain(f);
         f->adds = NULL;
-        for (i = 0; i < f->n; i++) {
-            rmi_chk_box *b = &f->box[i];
+        for (b = f->box; b < f->end; b++) {
             if (b->role != RMI_CHK_DIN) continue;
-            if (round) memset(b->p, (int)RMI_CHK_OTHER, (size_t)b->bytes);
+            if (large) memset(b->p, (int)RMI_CHK_OTHER, (size_t)b->bytes);
             else memcpy(b->p, b->result, (size_t)b->bytes);
         }
         RMI_TRY(rmi_chk_go(k, f));
-        for (i = 0; i < f->n; i++) {
-            rmi_chk_box *b = &f->box[i];
-            size_t at, n;
-            if (b->role != RMI_CHK_DIN) continue;
-            if (!round) {
-                over_own[i] = rmi_chk_bytes(k, &k->tmp, b->bytes);
-                if (!over_own[i]) return RM_ERROR_MEMORY;
-                memcpy(over_own[i], b->p, (size_t)b->bytes);
-                continue;
-            }
-            for (at = 0; at < b->bytes; at += n) {
-                char name[320];
-                n = b->bytes - at < 8 ? (size_t)b->bytes - at : 8;
-                if (rmi_chk_special(b->result + at, n) || memcmp(b->p + at, b->result + at, n) ||
-                    memcmp(over_own[i] + at, b->result + at, n))
-                    continue;
-                rmi_chk_name(k, b, name);
-                if (f->zeroed)
-                    return rmi_chk_found(
-                        k,
-                        "%s writes %s, though kind '%s' declares RM_ZERO_GRADS: that promises to add; add, or drop the flag (first at byte %u)",
-                        f->what, name, f->kind, (uint64_t)at);
-                return rmi_chk_found(k,
-                                     "%s ignores accum: what %s held is lost from byte %u on; add to din[%u] when RM_ADDS(c, %u)",
-                                     f->what, name, (uint64_t)at, (uint64_t)b->slot, (uint64_t)b->slot);
-            }
-        }
+        for (b = f->box; b < f->end && !large; b++)
+            if (b->role == RMI_CHK_DIN && !(over_own[b - f->box] = rmi_chk_copy_of(k, &k->tmp, b->p, b->bytes)))
+                return RM_ERROR_MEMORY;
+    }
+    for (b = f->box; b < f->end; b++) {
+        uint64_t at = b->role == RMI_CHK_DIN ? rmi_chk_overwritten(b, over_own[b - f->box]) : b->bytes;
+        if (at == b->bytes) continue;
+        if (f->zeroed)
+            return rmi_chk_found(k, f, "writes %s, though kind '%s' declares RM_ZERO_GRADS: that promises to add; add, "
+                                 "or drop the flag (first at byte %u)", b->name, f->kind, at);
+        return rmi_chk_found(k, f, "ignores accum: what %s held is lost from byte %u on; add to din[%u] when "
+                             "RM_ADDS(c, %u)", b->name, at, (uint64_t)b->slot, (uint64_t)b->slot);
     }
     return RM_OK;
 }
@@ -29479,21 +29560,16 @@ RMI_FN rm_result rmi_chk_bwd_accum(rmi_chk *k, rmi_chk_frame *f)
 /* Each gradient unwanted in turn: the others must not change. */
 RMI_FN rm_result rmi_chk_bwd_unwanted(rmi_chk *k, rmi_chk_frame *f)
 {
-    uint32_t i, n = 0;
-    uint64_t at;
-    for (i = 0; i < f->n; i++) n += f->box[i].role == RMI_CHK_DIN;
-    for (i = 0; i < f->n && n > 1; i++) {
-        const rmi_chk_box *b;
-        char name[320];
-        if (f->box[i].role != RMI_CHK_DIN) continue;
+    rmi_chk_box *b;
+    uint32_t n = 0;
+    for (b = f->box; b < f->end; b++) n += b->role == RMI_CHK_DIN;
+    for (b = f->box; b < f->end && n > 1; b++) {
+        if (b->role != RMI_CHK_DIN) continue;
         rmi_chk_plain(f);
-        f->box[i].off = 1;
+        b->off = 1;
         rmi_chk_accum(f);
         RMI_TRY(rmi_chk_go(k, f));
-        b = rmi_chk_differs(f, &at);
-        if (b)
-            return rmi_chk_found(k, "%s gives other bytes in %s when din[%u] is NULL; compute each gradient on its own", f->what,
-                                 rmi_chk_name(k, b, name), (uint64_t)f->box[i].slot);
+        RMI_TRY(rmi_chk_if_odd(k, f, "when din[%u] is NULL; compute each gradient on its own", (uint64_t)b->slot));
     }
     return RM_OK;
 }
@@ -29508,21 +29584,18 @@ RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t t)
 RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 {
     const rmi_op *op = &k->g->ops[r.id];
-    uint32_t i;
-    for (i = 0; i < f->n; i++) {
-        const rmi_chk_box *b = &f->box[i];
-        char name[320];
+    const rmi_chk_box *b;
+    for (b = f->box; b < f->end; b++) {
         if (b->role != RMI_CHK_DIN || !rmi_chk_shares(k, op, b->tensor) ||
-            !memcmp(b->result, f->box[f->dout[0]].from, (size_t)b->bytes))
+            !memcmp(b->result, f->at[RMI_CHK_DOUT][0]->from, (size_t)b->bytes))
             continue;
-        rmi_chk_name(k, b, name);
         if (op->view == b->tensor)
-            return rmi_chk_found(k, "%s computes %s, which must equal dout[0], for kind '%s' is a view; copy dout[0]", f->what,
-                                 name, f->kind);
-        return rmi_chk_found(
-            k,
-            "%s computes %s, which is not equal to dout[0], though kind '%s' says so in share_grad; drop RM_IN(%u) from share_grad",
-            f->what, name, f->kind, (uint64_t)b->slot);
+            return rmi_chk_found(k, f, "computes %s, which must equal dout[0], for kind '%s' is a view; copy dout[0]",
+                                 b->name, f->kind);
+        return rmi_chk_found(k, f,
+                             "computes %s, which is not equal to dout[0], though kind '%s' says so in share_grad; "
+                             "drop RM_IN(%u) from share_grad",
+                             b->name, f->kind, (uint64_t)b->slot);
     }
     return RM_OK;
 }
@@ -29530,29 +29603,22 @@ RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 {
     const rmi_form *fm = &k->g->ops[r.id].forms[r.form];
-    uint32_t i, j, n;
-    uint64_t at;
+    uint32_t n;
     for (n = 0; n < fm->n_overs && !f->zeroed; n++) {
         const rmi_over *o = &fm->overs[n];
-        const rmi_chk_box *b;
-        uint32_t to = RMI_NONE, from = o->what == RMI_OVER_DOUT ? f->dout[0] : o->what == RMI_OVER_SAVED ? f->saved : RMI_NONE;
-        char name[320], other[320];
-        for (j = 0; j < f->n; j++) {
-            if (f->box[j].role == RMI_CHK_DIN && f->box[j].tensor == o->grad_of) to = j;
-            if (o->what == RMI_OVER_TENSOR && f->box[j].role <= RMI_CHK_OUT && f->box[j].tensor == o->tensor) from = j;
+        rmi_chk_box *to = NULL, *from = NULL, *b;
+        if (o->what == RMI_OVER_DOUT) from = f->at[RMI_CHK_DOUT][0];
+        if (o->what == RMI_OVER_SAVED) from = *f->at[RMI_CHK_SAVED];
+        for (b = f->box; b < f->end; b++) {
+            if (b->role == RMI_CHK_DIN && b->tensor == o->grad_of) to = b;
+            if (o->what == RMI_OVER_TENSOR && b->role <= RMI_CHK_OUT && b->tensor == o->tensor) from = b;
         }
-        if (to == RMI_NONE || from == RMI_NONE || f->box[from].undeclared || f->box[from].bytes < f->box[to].bytes) continue;
-        rmi_chk_plain(f);
-        f->box[to].over = from;
-        f->box[from].loose = 1;
-        RMI_TRY(rmi_chk_go(k, f));
-        b = rmi_chk_differs(f, &at);
-        i = f->box[to].slot;
-        if (b)
-            return rmi_chk_found(
-                k,
-                "%s gives other bytes in %s when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each element before it is written, or drop that entry",
-                f->what, rmi_chk_name(k, b, name), (uint64_t)i, rmi_chk_name(k, &f->box[from], other), f->kind);
+        if (!to || !from || from->undeclared || from->bytes < to->bytes) continue;
+        RMI_TRY(rmi_chk_go_over(k, f, to, from));
+        RMI_TRY(rmi_chk_if_odd(k, f,
+                               "when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each "
+                               "element before it is written, or drop that entry",
+                               (uint64_t)to->slot, from->name, f->kind));
     }
     return RM_OK;
 }
@@ -29561,23 +29627,20 @@ RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 RMI_FN rm_result rmi_chk_bwd_saved(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 {
     unsigned char *too = k->saved_too[k->form_at[r.id] + r.form];
-    const rmi_chk_box *b;
+    rmi_chk_box *saved = *f->at[RMI_CHK_SAVED];
     const unsigned char *from;
-    char name[320];
     rm_result result;
-    uint64_t at;
-    if (f->saved == RMI_NONE || !too || f->box[f->saved].undeclared) return RM_OK;
-    from = f->box[f->saved].from;
-    f->box[f->saved].from = too;
+    if (!saved || !too || saved->undeclared) return RM_OK;
+    from = saved->from;
+    saved->from = too;
     rmi_chk_plain(f);
     result = rmi_chk_go(k, f);
-    f->box[f->saved].from = from;
-    if (result != RM_OK) return result;
-    b = rmi_chk_differs(f, &at);
-    return b ? rmi_chk_found(
-                   k, "%s reads bytes of saved that its forward leaves unwritten (%s changes); write all of saved that is read",
-                   f->what, rmi_chk_name(k, b, name))
-             : RM_OK;
+    saved->from = from;
+    if (result != RM_OK || !f->odd) return result;
+    return rmi_chk_found(k, f,
+                         "reads bytes of saved that its forward leaves unwritten (%s changes); write all of saved "
+                         "that is read",
+                         f->odd->name);
 }
 
 /* All that can be known of one part of a backward. Its contribution, to nothing, is in the results afterwards. */
@@ -29600,10 +29663,11 @@ RMI_FN rm_result rmi_chk_bwd_others(rmi_chk *k, rmi_run r)
     uint32_t i, p;
     for (i = 0; i < op->n_forms; i++)
         for (p = 0; p < op->forms[i].n_parts; p++) {
-            if (i == r.form || !op->forms[i].forward || !op->forms[i].backward || !rmi_low_part_wanted(op, &op->forms[i].parts[p]))
-                continue;
-            RMI_TRY(rmi_chk_bwd_frame(k, rmi_low_run(RMI_BWD, r.id, i, p), &f));
-            RMI_TRY(rmi_chk_bwd_form(k, rmi_low_run(RMI_BWD, r.id, i, p), f));
+            rmi_run other = rmi_low_run(RMI_BWD, r.id, i, p);
+            int runs = op->forms[i].forward && op->forms[i].backward;
+            if (i == r.form || !runs || !rmi_low_part_wanted(op, &op->forms[i].parts[p])) continue;
+            RMI_TRY(rmi_chk_bwd_frame(k, other, &f));
+            RMI_TRY(rmi_chk_bwd_form(k, other, f));
         }
     return RM_OK;
 }
@@ -29611,27 +29675,22 @@ RMI_FN rm_result rmi_chk_bwd_others(rmi_chk *k, rmi_run r)
 /* The contributions go to the gradients: as they came if those held nothing, else by one more run that adds. */
 RMI_FN rm_result rmi_chk_contribute(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 {
-    const rmi_op *op = &k->g->ops[r.id];
-    uint32_t i;
+    rmi_chk_box *b;
     int adds = 0;
-    for (i = 0; i < f->n; i++) adds |= f->box[i].role == RMI_CHK_DIN && k->holds[f->box[i].tensor];
+    for (b = f->box; b < f->end; b++) adds |= b->role == RMI_CHK_DIN && k->holds[b->tensor];
     if (adds && f->fn) {
         f->adds = k->holds;
         rmi_chk_plain(f);
-        for (i = 0; i < f->n; i++)
-            if (f->box[i].role == RMI_CHK_DIN && k->holds[f->box[i].tensor])
-                memcpy(f->box[i].p, k->grad[f->box[i].tensor], (size_t)f->box[i].bytes);
-        RMI_TRY(rmi_chk_go(k, f));
-        rmi_chk_results(f);
+        for (b = f->box; b < f->end; b++)
+            if (b->role == RMI_CHK_DIN && k->holds[b->tensor]) memcpy(b->p, k->grad[b->tensor], (size_t)b->bytes);
+        RMI_TRY(rmi_chk_go_first(k, f));
     }
-    for (i = 0; i < f->n; i++) {
-        const rmi_chk_box *b = &f->box[i];
+    for (b = f->box; b < f->end; b++) {
         if (b->role != RMI_CHK_DIN) continue;
-        if (!f->fn && (k->holds[b->tensor] || !rmi_chk_shares(k, op, b->tensor)))
-            return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT,
-                               "%s has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its flags", f->what,
-                               f->kind);
-        memcpy(k->grad[b->tensor], f->fn ? b->result : f->box[f->dout[0]].from, (size_t)b->bytes);
+        if (!f->fn && (k->holds[b->tensor] || !rmi_chk_shares(k, &k->g->ops[r.id], b->tensor)))
+            return rmi_chk_refuse(k, f->what, "has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its "
+                                  "flags", f->kind);
+        memcpy(k->grad[b->tensor], f->fn ? b->result : f->at[RMI_CHK_DOUT][0]->from, (size_t)b->bytes);
         k->holds[b->tensor] = 1;
         k->on_host[b->tensor] = 0;
     }
@@ -29640,9 +29699,8 @@ RMI_FN rm_result rmi_chk_contribute(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 
 RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run r)
 {
-    const rmi_op *op = &k->g->ops[r.id];
     rmi_chk_frame *f;
-    if (!rmi_low_part_wanted(op, rmi_low_part(k->g, r))) return RM_OK;
+    if (!rmi_low_part_wanted(&k->g->ops[r.id], rmi_low_part(k->g, r))) return RM_OK;
     RMI_TRY(rmi_chk_bwd_frame(k, r, &f));
     if (f->fn) RMI_TRY(rmi_chk_bwd_form(k, r, f));
     if (!k->seen[r.id]) RMI_TRY(rmi_chk_bwd_others(k, r));
@@ -29654,18 +29712,15 @@ RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run r)
 typedef struct rmi_chk_sample {
     uint64_t at;
     double gradient, rms; /* of the whole gradient */
-    uint8_t set;
 } rmi_chk_sample;
 
 RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->d->dtype == RM_F64 ? 8 : 4; }
 RMI_FN double rmi_chk_load(const rmi_chk *k, const unsigned char *p, uint64_t i)
 {
-    double d;
+    double d = 0;
     float f;
-    if (k->d->dtype == RM_F64) {
-        memcpy(&d, p + (size_t)i * 8, 8);
-        return d;
-    }
+    if (k->d->dtype == RM_F64) memcpy(&d, p + (size_t)i * 8, 8);
+    if (k->d->dtype == RM_F64) return d;
     memcpy(&f, p + (size_t)i * 4, 4);
     return (double)f;
 }
@@ -29677,6 +29732,7 @@ RMI_FN void rmi_chk_store(const rmi_chk *k, unsigned char *p, uint64_t i, double
 }
 
 RMI_FN double rmi_chk_abs(double d) { return d < 0 ? -d : d; }
+RMI_FN double rmi_chk_max(double a, double b) { return a > b ? a : b; }
 RMI_FN double rmi_chk_sqrt(double d) /* Newton's, so that nobody has to link with the maths library */
 {
     double r = d > 1 ? d : 1;
@@ -29686,14 +29742,15 @@ RMI_FN double rmi_chk_sqrt(double d) /* Newton's, so that nobody has to link wit
     return r;
 }
 
+/* Where the gradient of t is whole. */
+RMI_FN unsigned char *rmi_chk_grad_of(const rmi_chk *k, uint32_t t) { return k->on_host[t] ? k->host[t] : k->grad[t]; }
+
 /* What this micro-batch alone added to the gradient of t. */
 RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t t, uint64_t i)
 {
-    uint32_t b = rmi_low_buf(k->g, RMI_BUF_GRAD, t);
-    double earlier = 0;
-    if (rmi_low_adds_to_earlier(k->p->step) && k->aside.copy_at[b] != RMI_INF)
-        earlier = rmi_chk_load(k, k->aside.copy + (size_t)k->aside.copy_at[b], i);
-    return rmi_chk_load(k, k->on_host[t] ? k->host[t] : k->grad[t], i) - earlier;
+    uint64_t at = k->aside.copy_at[rmi_low_buf(k->g, RMI_BUF_GRAD, t)];
+    int earlier = rmi_low_adds_to_earlier(k->p->step) && at != RMI_INF;
+    return rmi_chk_load(k, rmi_chk_grad_of(k, t), i) - (earlier ? rmi_chk_load(k, k->aside.copy + (size_t)at, i) : 0);
 }
 
 /* Some elements of t's gradient, now that it is complete: by chance, every other one the largest of sixteen. */
@@ -29703,7 +29760,7 @@ RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t t)
     uint64_t n, i;
     double sum = 0;
     uint32_t j, m;
-    if (!k->sample || k->sampled[t] || x->kind != RMI_PARAM || !x->consumers.n || x->grad_bytes != x->bytes ||
+    if (!k->d || k->sampled[t] || x->kind != RMI_PARAM || !x->consumers.n || x->grad_bytes != x->bytes ||
         x->bytes % rmi_chk_width(k) || !x->bytes)
         return;
     k->sampled[t] = 1;
@@ -29718,7 +29775,6 @@ RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t t)
             s->gradient = rmi_chk_slope_given(k, t, i);
         }
         s->rms = rmi_chk_sqrt(sum / (double)n);
-        s->set = 1;
     }
 }
 
@@ -29728,9 +29784,11 @@ RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
     const rmi_tensor *t = &k->g->tensors[r.id];
     int reduce = r.way == RMI_REDUCE, host = r.way == RMI_OPT_HOST;
     rmi_chk_frame *f;
-    RMI_TRY(rmi_chk_frame_make(k, 0, 0, "param ", t->name, reduce ? "reduction" : host ? "update in host memory" : "update", &f));
+    rmi_chk_box *b;
+    RMI_TRY(rmi_chk_frame_make(k, 0, 0, t->name, &f));
     *out = f;
-    f->kind = "";
+    rmi_format(f->what, sizeof f->what, "param %s: its %s%s", t->name, reduce ? "reduction" : "update",
+               host ? " in host memory" : "");
     f->fn = reduce ? k->x->d.reduce : host ? t->update_host : t->update;
     f->c.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
     f->c.user = reduce ? k->x->d.reduce_user : t->user;
@@ -29739,79 +29797,72 @@ RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
     f->c.param_bytes = t->bytes;
     f->c.grad_bytes = t->grad_bytes;
     f->c.state_bytes = t->state_bytes;
-    RMI_TRY(rmi_chk_add(k, f, RMI_CHK_GRAD, 0, r.id, t->grad_bytes, host && k->host[r.id] ? k->host[r.id] : k->grad[r.id],
-                        reduce ? RMI_CHK_RESULT : RMI_CHK_SCRATCH, &f->grad));
-    if (reduce) return RM_OK;
-    RMI_TRY(rmi_chk_add(k, f, RMI_CHK_PARAM, 0, r.id, t->bytes, k->value[r.id], RMI_CHK_RESULT, &f->param));
-    if (t->state_bytes) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_STATE, 0, r.id, t->state_bytes, k->state[r.id], RMI_CHK_RESULT, &f->state));
-    if (t->opt_ws && !host) RMI_TRY(rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, t->opt_ws, NULL, RMI_CHK_SCRATCH, &f->ws));
-    return RM_OK;
+    b = rmi_chk_add(k, f, RMI_CHK_GRAD, 0, r.id, reduce ? RMI_CHK_CHANGED : RMI_CHK_SCRATCH);
+    if (host && k->host[r.id]) b->from = k->host[r.id];
+    if (!reduce) rmi_chk_add(k, f, RMI_CHK_PARAM, 0, r.id, RMI_CHK_CHANGED);
+    if (!reduce && t->state_bytes) rmi_chk_add(k, f, RMI_CHK_STATE, 0, r.id, RMI_CHK_CHANGED);
+    if (!reduce && !host && t->opt_ws) rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = t->opt_ws;
+    return rmi_chk_frame_fill(k, f);
 }
 
 RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run r)
 {
     rmi_chk_frame *f;
+    const rmi_chk_box *b;
+    uint32_t buf;
     rmi_chk_sample_param(k, r.id);
     if (r.way == RMI_REDUCE && !k->x->d.reduce) return RM_OK;
     RMI_TRY(rmi_chk_param_frame(k, r, &f));
-    if (!f->fn) return rmi_err_set(&k->x->err, RM_ERROR_ARGUMENT, "%s has no callback; set rm_param_desc.update", f->what);
+    if (!f->fn) return rmi_chk_refuse(k, f->what, "has no callback; set rm_param_desc.update");
     if (r.way == RMI_REDUCE) { /* once: other ranks take part */
         rmi_chk_plain(f);
-        RMI_TRY(rmi_chk_go(k, f));
-        memcpy(k->grad[r.id], f->box[f->grad].p, (size_t)f->box[f->grad].bytes);
-        return RM_OK;
+        RMI_TRY(rmi_chk_go_first(k, f));
+    } else RMI_TRY(rmi_chk_twice(k, f));
+    for (b = f->box; b < f->end; b++) {
+        buf = rmi_low_buf(k->g, rmi_chk_roles[b->role].kind, r.id);
+        if (rmi_chk_is_result(b)) memcpy(k->value[buf], b->result, (size_t)b->bytes);
     }
-    RMI_TRY(rmi_chk_twice(k, f));
-    memcpy(k->value[r.id], f->box[f->param].result, (size_t)f->box[f->param].bytes);
-    if (f->state != RMI_NONE) memcpy(k->state[r.id], f->box[f->state].result, (size_t)f->box[f->state].bytes);
     return RM_OK;
 }
 
+/* Its inputs are the gradients of all params that have one. */
 RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, uint32_t id)
 {
     const rm_graph *g = k->g;
     uint32_t i, n = 0;
     rmi_chk_frame *f;
-    uint64_t *sizes;
     for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n;
-    RMI_TRY(rmi_chk_frame_make(k, n, 0, "barrier ", g->barriers[id].name, "callback", &f));
-    sizes = RMI_NEW(&k->tmp, uint64_t, n);
-    if (!sizes) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_chk_frame_make(k, n, 0, g->barriers[id].name, &f));
     for (n = 0, i = 0; i < g->n_tensors; i++) {
+        rmi_chk_box *b;
         if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
-        sizes[n] = g->tensors[i].grad_bytes;
-        RMI_TRY(rmi_chk_add(k, f, RMI_CHK_IN, n, i, sizes[n], k->on_host[i] ? k->host[i] : k->grad[i], RMI_CHK_READ, &f->in[n]));
-        n++;
+        b = rmi_chk_add(k, f, RMI_CHK_IN, n, i, RMI_CHK_READ);
+        b->bytes = f->sizes[n++] = g->tensors[i].grad_bytes;
+        b->from = rmi_chk_grad_of(k, i);
     }
-    f->kind = "";
+    RMI_TRY(rmi_chk_frame_fill(k, f));
+    rmi_format(f->what, sizeof f->what, "barrier %s: its callback", g->barriers[id].name);
     f->fn = g->barriers[id].fn;
     f->c.phase = RM_PHASE_BARRIER;
     f->c.user = g->barriers[id].user;
-    f->c.in_bytes = sizes;
     rmi_chk_plain(f);
     return rmi_chk_go(k, f);
 }
 
 /* --- gradients that travel: in pieces if a plan merges them in host memory */
-RMI_FN rm_result rmi_chk_copy(rmi_chk *k, const rmi_stmt *s, uint32_t t)
+RMI_FN rm_result rmi_chk_copy(rmi_chk *k, uint32_t what, uint32_t t)
 {
     uint64_t bytes = k->g->tensors[t].grad_bytes;
     if (!k->host[t]) k->host[t] = rmi_chk_bytes(k, &k->mem, bytes);
     if (!k->host[t]) return RM_ERROR_MEMORY;
-    switch ((rmi_what)s->what) {
-    case RMI_OFFLOAD: memcpy(k->host[t], k->grad[t], (size_t)bytes); break;
-    case RMI_PREFETCH:
-        memcpy(k->grad[t], k->host[t], (size_t)bytes);
-        k->holds[t] = 1;
-        k->on_host[t] = 0;
-        break;
-    case RMI_MERGE:
-        k->x->d.add(k->host[t], k->grad[t], bytes, rmi_graph_handle(k->g, t), k->x->d.add_user);
-        k->holds[t] = 0;
-        k->on_host[t] = 1;
-        break;
-    default: break;
+    if (what == RMI_OFFLOAD) {
+        memcpy(k->host[t], k->grad[t], (size_t)bytes);
+        return RM_OK;
     }
+    if (what == RMI_PREFETCH) memcpy(k->grad[t], k->host[t], (size_t)bytes);
+    else k->x->d.add(k->host[t], k->grad[t], bytes, rmi_graph_handle(k->g, t), k->x->d.add_user);
+    k->holds[t] = what == RMI_PREFETCH;
+    k->on_host[t] = what == RMI_MERGE;
     return RM_OK;
 }
 
@@ -29829,7 +29880,8 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *s)
     if (kind == RMI_BUF_VALUE && s->what == RMI_ALIAS) rmi_chk_view(k, id);
     if (kind != RMI_BUF_GRAD) return RM_OK;
     if (s->what == RMI_ALLOC || s->what == RMI_ALIAS || s->what == RMI_REUSE) k->holds[id] = 0;
-    return s->what == RMI_OFFLOAD || s->what == RMI_PREFETCH || s->what == RMI_MERGE ? rmi_chk_copy(k, s, id) : RM_OK;
+    if (s->what == RMI_OFFLOAD || s->what == RMI_PREFETCH || s->what == RMI_MERGE) return rmi_chk_copy(k, s->what, id);
+    return RM_OK;
 }
 
 /* A copy of buffer b as it is now, or room for it. */
@@ -29844,35 +29896,31 @@ RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t b)
 RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
 {
     const rm_graph *g = k->g;
+    size_t tensors = g->n_tensors, samples = 0;
     uint32_t i, n = 0;
-    k->value = RMI_NEW(&k->mem, unsigned char *, 4 * (size_t)g->n_tensors);
+    if (k->d) samples = (size_t)rmi_min(rmi_mul(tensors, k->d->finite_differences), SIZE_MAX / 64);
+    for (i = 0; i < g->n_ops; i++) n += g->ops[i].n_forms;
+    k->value = RMI_NEW(&k->mem, unsigned char *, 4 * tensors);
     k->form_at = RMI_NEW(&k->mem, uint32_t, g->n_ops);
-    k->holds = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)g->n_tensors);
+    k->holds = RMI_NEW(&k->mem, uint8_t, 3 * tensors);
     k->ran = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)g->n_ops);
     k->form = RMI_NEW(&k->mem, uint16_t, g->n_ops);
-    k->sampled = RMI_NEW(&k->mem, uint8_t, g->n_tensors);
-    if (!k->value || !k->form_at || !k->holds || !k->ran || !k->form || !k->sampled) return RM_ERROR_MEMORY;
-    if (k->d && !(k->sample = RMI_NEW(&k->mem, rmi_chk_sample,
-                                      rmi_mul(g->n_tensors, k->d->finite_differences) > SIZE_MAX / 64
-                                          ? SIZE_MAX / 64
-                                          : rmi_mul(g->n_tensors, k->d->finite_differences))))
-        return RM_ERROR_MEMORY;
-    k->grad = k->value + g->n_tensors;
-    k->state = k->grad + g->n_tensors;
-    k->host = k->state + g->n_tensors;
-    k->on_host = k->holds + g->n_tensors;
-    k->seen = k->ran + g->n_ops;
-    for (i = 0; i < g->n_ops; i++) {
-        k->form_at[i] = n;
-        n += g->ops[i].n_forms;
-    }
+    k->sample = RMI_NEW(&k->mem, rmi_chk_sample, samples);
     k->saved = RMI_NEW(&k->mem, unsigned char *, 2 * (size_t)n);
-    if (!k->saved) return RM_ERROR_MEMORY;
+    if (!k->value || !k->form_at || !k->holds || !k->ran || !k->form || !k->saved || !k->sample) return RM_ERROR_MEMORY;
+    k->grad = k->value + tensors;
+    k->state = k->grad + tensors;
+    k->host = k->state + tensors;
+    k->on_host = k->holds + tensors;
+    k->sampled = k->on_host + tensors;
+    k->seen = k->ran + g->n_ops;
     k->saved_too = k->saved + n;
-    for (i = 0; i < g->n_tensors; i++) {
+    for (i = 1; i < g->n_ops; i++) k->form_at[i] = k->form_at[i - 1] + g->ops[i - 1].n_forms;
+    for (i = 0; i < tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
-        int earlier = t->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->p->step), hosted = earlier && k->x->host_home[grad] != RMI_INF;
+        int earlier = t->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->p->step);
+        int hosted = earlier && k->x->host_home[grad] != RMI_INF;
         k->on_host[i] = (uint8_t)(hosted && k->x->home[grad] == RMI_INF);
         k->holds[i] = (uint8_t)(earlier && !k->on_host[i]);
         if (hosted && !(k->host[i] = rmi_chk_start(k, grad))) return RM_ERROR_MEMORY;
@@ -29908,10 +29956,12 @@ RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t t, uint32_t what, const unsig
     if (!p) return RM_ERROR_ARGUMENT;
     for (at = 0; at < bytes; at++)
         if (p[(size_t)at] != want[(size_t)at])
-            return rmi_chk_found(
-                k,
-                "tensor %s: %s after the planned step differs from that of a step that keeps everything, from byte %u of %u on, though each callback alone keeps its word; look for a callback that remembers something between calls, and report it if there is none",
-                k->g->tensors[t].name, names[what], at, bytes);
+            return rmi_err_set(&k->x->err, RM_ERROR_CHECK,
+                               "tensor %s: %s after the planned step differs from that of a step that keeps "
+                               "everything, "
+                               "from byte %u of %u on, though each callback alone keeps its word; look for a callback "
+                               "that remembers something between calls, and report it if there is none",
+                               k->g->tensors[t].name, names[what], at, bytes);
     return RM_OK;
 }
 
@@ -29927,7 +29977,7 @@ RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *s)
         const rmi_tensor *t = &g->tensors[i];
         if (t->is_output || t->kind == RMI_PARAM || t->kind == RMI_CONST) r = rmi_chk_same(k, i, RM_VALUE, k->value[i]);
         if (r == RM_OK && t->has_grad && rmi_seq_grad_stays(g, k->p->step, i))
-            r = rmi_chk_same(k, i, RM_GRAD, k->on_host[i] ? k->host[i] : k->grad[i]);
+            r = rmi_chk_same(k, i, RM_GRAD, rmi_chk_grad_of(k, i));
         if (r == RM_OK && t->kind == RMI_PARAM) r = rmi_chk_same(k, i, RM_STATE, k->state[i]);
     }
     k->x->last = NULL; /* its outputs go when all is put back */
@@ -29939,32 +29989,18 @@ RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *s)
 /* Six digits and an exponent, in every locale; out has room for 32. */
 RMI_FN char *rmi_chk_number(double v, char *out)
 {
-    char digits[24];
-    size_t n = 0;
+    const char *sign = v < 0 ? "-" : "";
     int e = 0;
     uint64_t d;
-    if (v != v) return strcpy(out, "nan");
-    if (v < 0) out[n++] = '-';
+    if (v != v) return rmi_format(out, 32, "nan");
     v = rmi_chk_abs(v);
-    if (v > 1e308) return strcpy(out + n, "inf"), out;
+    if (v > 1e308) return rmi_format(out, 32, "%sinf", sign);
     while (v >= 10) { v /= 10; e++; }
     while (v > 0 && v < 1) { v *= 10; e--; }
     d = (uint64_t)(v * 100000 + 0.5);
     if (d >= 1000000) { d /= 10; e++; }
-    rmi_u64_text(d, digits);
-    out[n++] = digits[0];
-    if (d) {
-        out[n++] = '.';
-        memcpy(out + n, digits + 1, 5);
-        n += 5;
-        out[n++] = 'e';
-        if (e < 0) out[n++] = '-';
-        rmi_u64_text((uint64_t)(e < 0 ? -e : e), digits);
-        memcpy(out + n, digits, strlen(digits));
-        n += strlen(digits);
-    }
-    out[n] = 0;
-    return out;
+    if (!d) return rmi_format(out, 32, "%s0", sign);
+    return rmi_format(out, 32, "%s%5re%s%u", sign, d, (uint64_t)100000, e < 0 ? "-" : "", (uint64_t)(e < 0 ? -e : e));
 }
 
 /* Params and consts as they were before the step. */
@@ -29992,30 +30028,34 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
         if (!k->ran[i]) continue;
         for (j = 0; j < op->in.n; j++) rmi_chk_view(k, op->in.at[j]);
         RMI_TRY(rmi_chk_op_call(k, i, k->form[i], RMI_NONE, &f));
-        for (j = 0; j < op->in.n; j++) f->in_ptr[j] = k->value[op->in.at[j]];
-        for (j = 0; j < op->out.n; j++) f->out_ptr[j] = k->value[op->out.at[j]];
-        f->c.in = f->in_ptr;
-        f->c.out = (void *const *)f->out_ptr;
+        for (j = 0; j < op->in.n; j++) f->seen[RMI_CHK_IN][j] = k->value[op->in.at[j]];
+        for (j = 0; j < op->out.n; j++) f->seen[RMI_CHK_OUT][j] = k->value[op->out.at[j]];
+        f->c.in = f->seen[RMI_CHK_IN];
+        f->c.out = (void *const *)f->seen[RMI_CHK_OUT];
         f->c.ws_bytes = op->forms[k->form[i]].fwd_ws;
         f->c.ws = f->c.ws_bytes ? rmi_chk_bytes(k, &k->tmp, f->c.ws_bytes) : NULL;
         if (f->c.ws_bytes && !f->c.ws) return RM_ERROR_MEMORY;
         code = f->fn(&f->c);
         rmi_chk_forget(k);
         if (code)
-            return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK,
-                               "op %s: its forward returned %s%u after a param was changed a little; the check was stopped there",
-                               op->name, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+            return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "op %s: its forward returned %s%u after a param was "
+                               "changed a little; the check was stopped there", op->name, code < 0 ? "-" : "",
+                               (uint64_t)(code < 0 ? -(int64_t)code : code));
     }
     *loss = rmi_chk_load(k, k->value[rmi_graph_index(k->d->loss)], 0);
     return RM_OK;
 }
 
-/* Central difference at one element of t; also how much of it may be rounding of the loss. */
-RMI_FN rm_result rmi_chk_slope(rmi_chk *k, uint32_t t, uint64_t at, uint32_t from, double h, double *slope, double *noise)
+typedef struct rmi_chk_difference {
+    double slope, noise; /* noise: how much of it may be rounding of the loss */
+} rmi_chk_difference;
+
+/* Central difference at one element of t, h apart. */
+RMI_FN rm_result rmi_chk_slope(rmi_chk *k, uint32_t t, uint64_t at, uint32_t from, double h, rmi_chk_difference *out)
 {
     double w = rmi_chk_load(k, k->value[t], at), up = 0, down = 0, width;
     rm_result r;
-    h *= rmi_chk_abs(w) > 1 ? rmi_chk_abs(w) : 1;
+    h *= rmi_chk_max(rmi_chk_abs(w), 1);
     rmi_chk_store(k, k->value[t], at, w + h);
     width = rmi_chk_load(k, k->value[t], at);
     r = rmi_chk_loss(k, from, &up);
@@ -30023,8 +30063,8 @@ RMI_FN rm_result rmi_chk_slope(rmi_chk *k, uint32_t t, uint64_t at, uint32_t fro
     width -= rmi_chk_load(k, k->value[t], at);
     if (r == RM_OK) r = rmi_chk_loss(k, from, &down);
     rmi_chk_store(k, k->value[t], at, w);
-    *slope = (up - down) / width;
-    *noise = 4 * (k->d->dtype == RM_F64 ? 2.3e-16 : 1.2e-7) * (rmi_chk_abs(up) + rmi_chk_abs(down)) / width;
+    out->slope = (up - down) / width;
+    out->noise = 4 * (k->d->dtype == RM_F64 ? 2.3e-16 : 1.2e-7) * (rmi_chk_abs(up) + rmi_chk_abs(down)) / width;
     return r;
 }
 
@@ -30032,28 +30072,27 @@ RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t t, const rmi_chk_sample *s
 {
     /* a kink or a curve wants a smaller step, rounding a larger one: a right gradient agrees with one of them */
     static const double steps[] = {1, 0.25, 4};
-    const rm_graph *g = k->g;
-    double eps = k->d->epsilon > 0 ? k->d->epsilon : k->d->dtype == RM_F64 ? 1e-5 : 1e-2, slope = 0, first = 0, noise = 0;
+    const rmi_tensor *x = &k->g->tensors[t];
+    double eps = k->d->epsilon > 0 ? k->d->epsilon : k->d->dtype == RM_F64 ? 1e-5 : 1e-2;
     double tol = k->d->tolerance > 0 ? k->d->tolerance : k->d->dtype == RM_F64 ? 1e-4 : 5e-2;
-    char given[32], found[32], width[32], digits[24];
-    double finer = 0, coarse_noise = 0;
+    rmi_chk_difference tried[RMI_COUNT(steps)];
+    char given[32], found[32], width[32];
+    double most, noise = 0;
     uint32_t i;
     for (i = 0; i < RMI_COUNT(steps); i++) {
-        double most, a = rmi_chk_abs(s->gradient);
-        RMI_TRY(rmi_chk_slope(k, t, s->at, from, eps * steps[i], &slope, &noise));
-        if (!i) first = slope;
-        if (i == 1) finer = slope;
-        coarse_noise = coarse_noise > noise ? coarse_noise : noise;
-        most = a > rmi_chk_abs(slope) ? a : rmi_chk_abs(slope);
-        if (rmi_chk_abs(s->gradient - slope) <= tol * (most + s->rms) + noise) return RM_OK;
+        RMI_TRY(rmi_chk_slope(k, t, s->at, from, eps * steps[i], &tried[i]));
+        noise = rmi_chk_max(noise, tried[i].noise);
+        most = rmi_chk_max(rmi_chk_abs(s->gradient), rmi_chk_abs(tried[i].slope));
+        if (rmi_chk_abs(s->gradient - tried[i].slope) <= tol * (most + s->rms) + tried[i].noise) return RM_OK;
     }
     /* a loss that curves so much that two steps disagree says nothing of the gradient */
-    if (rmi_chk_abs(first - finer) > tol * (rmi_chk_abs(first) + rmi_chk_abs(finer)) / 2 + coarse_noise) return RM_OK;
-    return rmi_chk_found(
-        k,
-        "param %s: element %s of its gradient is %s, but the loss changes by %s for each unit of it (epsilon %s); correct the backward of op %s, or one between it and the loss",
-        g->tensors[t].name, rmi_u64_text(s->at, digits), rmi_chk_number(s->gradient, given), rmi_chk_number(first, found),
-        rmi_chk_number(eps, width), g->ops[g->tensors[t].consumers.at[g->tensors[t].consumers.n - 1]].name);
+    most = tol * (rmi_chk_abs(tried[0].slope) + rmi_chk_abs(tried[1].slope)) / 2 + noise;
+    if (rmi_chk_abs(tried[0].slope - tried[1].slope) > most) return RM_OK;
+    return rmi_err_set(&k->x->err, RM_ERROR_CHECK,
+                       "param %s: element %u of its gradient is %s, but the loss changes by %s for each unit of it "
+                       "(epsilon %s); correct the backward of op %s, or one between it and the loss",
+                       x->name, s->at, rmi_chk_number(s->gradient, given), rmi_chk_number(tried[0].slope, found),
+                       rmi_chk_number(eps, width), k->g->ops[x->consumers.at[x->consumers.n - 1]].name);
 }
 
 RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t t, int all)
@@ -30091,22 +30130,21 @@ RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
 RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
 {
     const rm_check_desc *d = k->d;
-    rmi_error *err = &k->x->err;
+    const rmi_tensor *loss = d && rmi_graph_has(k->g, d->loss) ? &k->g->tensors[rmi_graph_index(d->loss)] : NULL;
     if (!d) return RM_OK;
     if (kind == RM_FORWARD)
-        return rmi_err_set(
-            err, RM_ERROR_ARGUMENT,
-            "rm_check_desc.finite_differences: a step of kind RM_FORWARD has no gradients; take RM_SINGLE, or 0 differences");
+        return rmi_chk_refuse(k, "rm_check_desc.finite_differences:", "a step of kind RM_FORWARD has no gradients; "
+                              "take RM_SINGLE, or 0 differences");
     if (d->dtype > RM_F64)
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_check_desc.dtype: RM_F32 and RM_F64 are known, %u is not",
-                           (uint64_t)d->dtype);
-    if (!rmi_graph_has(k->g, d->loss) || !k->g->tensors[rmi_graph_index(d->loss)].is_output ||
-        k->g->tensors[rmi_graph_index(d->loss)].bytes != rmi_chk_width(k))
-        return rmi_err_set(
-            err, RM_ERROR_ARGUMENT,
-            "rm_check_desc.loss: %s is not a declared output of one element (%u bytes); pass the loss, and declare it with rm_output_add",
-            rmi_graph_has(k->g, d->loss) ? k->g->tensors[rmi_graph_index(d->loss)].name : d->loss.id ? "a tensor of another graph" : "none",
-            rmi_chk_width(k));
+        return rmi_chk_refuse(k, "rm_check_desc.dtype:", "RM_F32 and RM_F64 are known, %u is not", (uint64_t)d->dtype);
+    if (!loss || !loss->is_output || loss->bytes != rmi_chk_width(k))
+        return rmi_chk_refuse(k, "rm_check_desc.loss:",
+                              "%s is not a declared output of one element (%u bytes); pass the "
+                              "loss, and declare it with rm_output_add",
+                              loss         ? loss->name
+                              : d->loss.id ? "a tensor of another graph"
+                                           : "none",
+                              rmi_chk_width(k));
     return RM_OK;
 }
 
@@ -30115,8 +30153,8 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
     rm_exec *x = k->x;
     uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i, at = 0;
     if (x->d.backend)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                           "rm_exec_check: it looks at host memory; check an executor without rm_exec_desc.backend");
+        return rmi_chk_refuse(k, "rm_exec_check:", "it looks at host memory; check an executor without "
+                              "rm_exec_desc.backend");
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) k->p = &x->p->prog[at = i];
     if (!k->p) return rmi_exe_no_program(x, "rm_exec_check", kind);
