@@ -1712,6 +1712,7 @@ struct rm_graph {
     rmi_map tensor_map, op_map, block_map; /* block_map: of each name in each block, the latest begin mark */
     rmi_link link;
     uint8_t has_link, any_order, sealed, estimated;
+    uint8_t early; /* some backward reads a const as it is before a later op changes it */
     uint8_t fixed_order; /* of the planner's copy: first runs in the order of declaration, backwards in reverse */
     uint8_t no_merge;  /* of the planner's copy: gradients are not added in host memory */
     uint32_t *open;    /* stack of open blocks: index of their begin mark */
@@ -2748,10 +2749,32 @@ RMI_FN rm_result rmi_graph_check_op(rm_graph *g, rmi_op *op)
             return rmi_graph_fail(g, RM_ERROR_GRAPH,
                                   "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size", op->name,
                                   rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
+        if (op->mutates.n)
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view, which has no forward to change %s; drop mutates, or view",
+                                  op->name, g->tensors[op->mutates.at[0]].name);
     }
     RMI_TRY(rmi_graph_seal_parts(g, op));
     for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_form(g, op, &op->forms[k]));
     return RM_OK;
+}
+
+/* Does the backward of op number i, if it reads const t (or a view of it), want it as it is before a later op changes
+   it? What the op changes itself it may read in any version, for its results do not depend on that. */
+RMI_FN int rmi_graph_early(const rm_graph *g, uint32_t i, uint32_t t)
+{
+    uint32_t root = g->tensors[t].root;
+    const rmi_list *m = &g->tensors[root].mutators;
+    return m->n && m->at[m->n - 1] > i && !rmi_list_has(&g->ops[i].mutates, root);
+}
+
+RMI_FN void rmi_graph_seal_early(rm_graph *g)
+{
+    uint32_t i, f, p, k;
+    for (i = 0; i < g->n_ops && !g->early; i++)
+        for (f = 0; f < g->ops[i].n_forms && g->ops[i].has_bwd; f++)
+            for (p = 0; p < g->ops[i].forms[f].n_parts; p++)
+                for (k = 0; k < g->ops[i].forms[f].parts[p].needs.n; k++)
+                    g->early |= (uint8_t)rmi_graph_early(g, i, g->ops[i].forms[f].parts[p].needs.at[k]);
 }
 
 /* No sum of sizes, of times of a step may leave 62 bits: later rooms then need no checks. */
@@ -2809,6 +2832,7 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *g)
     RMI_TRY(rmi_graph_seal_grads(g));
     RMI_TRY(rmi_graph_seal_consts(g));
     for (i = 0; i < g->n_ops; i++) RMI_TRY(rmi_graph_check_op(g, &g->ops[i]));
+    rmi_graph_seal_early(g);
     rmi_graph_estimate(g);
     RMI_TRY(rmi_graph_check_sums(g));
     rmi_graph_fit(g, (void **)&g->tensors, &g->cap_tensors, g->n_tensors, sizeof(rmi_tensor));
@@ -4113,13 +4137,14 @@ RMI_FN rm_result rmi_sim_workspace(rmi_sim *s, uint32_t ws, uint64_t bytes)
     return RM_OK;
 }
 
-/* A const (or param) that this step has changed must not be read in its old place. */
-RMI_FN rm_result rmi_sim_fresh(rmi_sim *s, uint32_t t, uint32_t op)
+/* A const (or param) that this step has changed must not be read in its old place. What the op changes itself it may find changed
+   `later` times more than by the ops before it. */
+RMI_FN rm_result rmi_sim_fresh(rmi_sim *s, uint32_t t, uint32_t op, uint32_t later)
 {
-    uint32_t root = s->g->tensors[t].root;
+    uint32_t root = s->g->tensors[t].root, changed = s->version[root], wanted = rmi_graph_version_for(s->g, root, op);
     rmi_tensor_kind k = (rmi_tensor_kind)s->g->tensors[root].kind;
     if (k == RMI_ACT || k == RMI_INPUT) return RM_OK;
-    if (s->version[root] != rmi_graph_version_for(s->g, root, op) && !rmi_list_has(&s->g->ops[op].mutates, root))
+    if (changed < wanted || changed - wanted > (rmi_list_has(&s->g->ops[op].mutates, root) ? later : 0))
         return rmi_sim_fail_buf(s, root, "has been changed in this step, and this run wants its earlier value");
     return RM_OK;
 }
@@ -4147,7 +4172,8 @@ RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run r, int again)
     if (s->bits[r.id] && strcmp(s->bits[r.id], bits))
         return rmi_sim_fail(s, "%s has run in this step in a variant that gives other bits", op->name);
     s->bits[r.id] = bits;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_sim_fresh(s, op->in.at[i], r.id));
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_sim_fresh(s, op->in.at[i], r.id, again != 0));
+    for (i = 0; i < op->mutates.n && !again; i++) RMI_TRY(rmi_sim_fresh(s, op->mutates.at[i], r.id, 0));
     for (i = 0; i < op->out.n; i++) {
         uint32_t str;
         RMI_TRY(rmi_sim_at_device(s, op->out.at[i], &str));
@@ -4250,7 +4276,7 @@ RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run r)
     if (!rmi_low_part_wanted(op, p)) return rmi_sim_fail(s, "%s: nobody wants a gradient of this part", op->name);
     RMI_TRY(rmi_sim_settle(s, r, p, &moved, &n_moved));
     rmi_low_access(s->g, r, 1, a);
-    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_sim_fresh(s, p->needs.at[i], r.id));
+    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_sim_fresh(s, p->needs.at[i], r.id, RMI_NONE));
     for (i = 0; i < a->n_reads; i++) {
         if (a->reads[i] == rmi_low_buf(s->g, RMI_BUF_SAVED, r.id) && s->left_by[r.id] != r.form)
             return rmi_sim_fail_buf(s, a->reads[i], "is what another variant left");
@@ -5348,6 +5374,153 @@ RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
         }
     }
     rmi_seq_clean(q);
+    return RM_OK;
+}
+
+/* --- before all that: ops that change a const come after the backwards that read it as it was */
+typedef struct rmi_seq_queue {
+    const rm_graph *g;
+    const rmi_run *runs;
+    uint8_t *done;           /* by run */
+    uint8_t *reads, *writes; /* by buffer: a run that stood before this one, and is not done yet, reads or writes it */
+    uint32_t *version;       /* by tensor: how many ops have changed this const */
+    uint32_t *first;         /* by tensor: where in `waiting` version 0 of this const stands; its others follow */
+    uint32_t *waiting;       /* backwards to come that read this version */
+    uint8_t *ran;            /* by op */
+    rmi_access acc;          /* of the run that is looked at */
+} rmi_seq_queue;
+
+RMI_FN uint32_t rmi_seq_root(const rm_graph *g, uint32_t b)
+{
+    uint32_t t;
+    return rmi_low_kind(g, b, &t) == RMI_BUF_VALUE ? g->tensors[t].root : b;
+}
+
+/* How many backwards to come read the version of a const that this run reads by buffer b; NULL: it wants no earlier version than
+   its place in the order of declaration gives it. */
+RMI_FN uint32_t *rmi_seq_waiting(const rmi_seq_queue *q, rmi_run r, uint32_t b)
+{
+    uint32_t t, root;
+    if (r.way != RMI_BWD || rmi_low_kind(q->g, b, &t) != RMI_BUF_VALUE || !rmi_graph_early(q->g, r.id, t)) return NULL;
+    root = q->g->tensors[t].root;
+    return &q->waiting[q->first[root] + rmi_graph_version_for(q->g, root, r.id)];
+}
+
+/* May the run come before those that stood before it and are not done yet? */
+RMI_FN int rmi_seq_may_run(const rmi_seq_queue *q, rmi_run r)
+{
+    const rm_graph *g = q->g;
+    int adds = r.way == RMI_BWD && g->any_order;
+    uint32_t i;
+    if (r.way >= RMI_COPY_OUT) return !(q->reads[r.id] | q->writes[r.id]);
+    for (i = 0; i < q->acc.n_reads; i++) {
+        uint32_t b = q->acc.reads[i], root = rmi_seq_root(g, b);
+        const uint32_t *early = rmi_seq_waiting(q, r, b);
+        if (early && early != &q->waiting[q->first[root] + q->version[root]]) return 0;
+        if ((q->writes[root] && !early) || (b != root && q->writes[b])) return 0;
+    }
+    for (i = 0; i < q->acc.n_writes; i++) {
+        uint32_t b = q->acc.writes[i];
+        if (q->reads[b] || (q->writes[b] && !adds)) return 0;
+        if (r.way == RMI_FWD && g->tensors[b].kind == RMI_CONST && q->waiting[q->first[b] + q->version[b]]) return 0;
+    }
+    return 1;
+}
+
+/* Notes that the run is done. Returns whether it was the last to read a version of a const: others may now change that. */
+RMI_FN int rmi_seq_done(rmi_seq_queue *q, rmi_run r)
+{
+    uint32_t i;
+    int last = 0;
+    if (r.way == RMI_FWD) q->ran[r.id] = 1;
+    for (i = 0; i < q->acc.n_reads && r.way == RMI_BWD; i++) {
+        uint32_t *early = rmi_seq_waiting(q, r, q->acc.reads[i]);
+        if (early) last |= --*early == 0;
+    }
+    for (i = 0; i < q->acc.n_writes && r.way == RMI_FWD; i++)
+        if (q->g->tensors[q->acc.writes[i]].kind == RMI_CONST) q->version[q->acc.writes[i]]++;
+    return last;
+}
+
+/* Appends to out what may run now, in order, until a const may be changed that could not be before. */
+RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *q, size_t n, rmi_run *out, size_t *n_out)
+{
+    uint32_t k;
+    size_t i;
+    memset(q->reads, 0, rmi_low_buffers(q->g));
+    memset(q->writes, 0, rmi_low_buffers(q->g));
+    for (i = 0; i < n; i++) {
+        rmi_run r = q->runs[i];
+        if (q->done[i]) continue;
+        rmi_low_access(q->g, r, r.way == RMI_FWD && q->ran[r.id], &q->acc);
+        if (rmi_seq_may_run(q, r)) {
+            q->done[i] = 1;
+            out[(*n_out)++] = r;
+            if (rmi_seq_done(q, r)) return;
+            continue;
+        }
+        if (r.way >= RMI_COPY_OUT) q->writes[r.id] = 1;
+        for (k = 0; k < q->acc.n_reads; k++) q->reads[q->acc.reads[k]] = q->reads[rmi_seq_root(q->g, q->acc.reads[k])] = 1;
+        for (k = 0; k < q->acc.n_writes; k++) q->writes[q->acc.writes[k]] = 1;
+    }
+}
+
+/* Which backward cannot come before which op. */
+RMI_COLD rm_result rmi_seq_tell_late(rmi_seq_queue *q, size_t n, rmi_error *err)
+{
+    const rm_graph *g = q->g;
+    uint32_t k, c;
+    size_t i;
+    for (i = 0; i < n && err; i++) {
+        rmi_run r = q->runs[i];
+        if (q->done[i] || r.way != RMI_BWD) continue;
+        rmi_low_access(g, r, 1, &q->acc);
+        for (k = 0; k < q->acc.n_reads; k++) {
+            if (!rmi_seq_waiting(q, r, q->acc.reads[k])) continue;
+            c = rmi_seq_root(g, q->acc.reads[k]);
+            return rmi_err_set(
+                err, RM_ERROR_GRAPH,
+                "op %s: its backward reads %s as it is before op %s changes it, and can only run after that op; leave %s out of its needs, or have its forward save a copy (saved)",
+                g->ops[r.id].name, g->tensors[c].name,
+                g->ops[g->tensors[c].mutators.at[rmi_graph_version_for(g, c, r.id)]].name, g->tensors[c].name);
+        }
+    }
+    return RM_ERROR_GRAPH;
+}
+
+/* The same runs, but an op that changes a const waits for the backwards that read it as it was, and what comes of that op waits
+   with it. RM_ERROR_GRAPH: some such backward comes of that op, too; err (NULL: nobody asks) then tells. The new list is in mem. */
+RMI_RARE rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *g, rmi_error *err, const rmi_run **runs, size_t n)
+{
+    rmi_run *out = RMI_RAW(mem, rmi_run, n);
+    rmi_seq_queue q;
+    uint32_t i, k, places = 0;
+    size_t n_out = 0, before;
+    q.g = g;
+    q.runs = *runs;
+    q.done = RMI_NEW(mem, uint8_t, n);
+    q.reads = RMI_RAW(mem, uint8_t, rmi_low_buffers(g));
+    q.writes = RMI_RAW(mem, uint8_t, rmi_low_buffers(g));
+    q.version = RMI_NEW(mem, uint32_t, g->n_tensors);
+    q.first = RMI_NEW(mem, uint32_t, g->n_tensors);
+    q.ran = RMI_NEW(mem, uint8_t, g->n_ops);
+    for (i = 0; i < g->n_tensors && q.first; places += g->tensors[i].mutators.n + 1, i++) q.first[i] = places;
+    q.waiting = RMI_NEW(mem, uint32_t, places);
+    if (!out || !q.done || !q.reads || !q.writes || !q.version || !q.first || !q.ran || !q.waiting) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_low_access_make(g, mem, &q.acc));
+    for (before = 0; before < n; before++) {
+        rmi_low_access(g, q.runs[before], 1, &q.acc);
+        for (k = 0; k < q.acc.n_reads; k++) {
+            uint32_t *early = rmi_seq_waiting(&q, q.runs[before], q.acc.reads[k]);
+            if (early) ++*early;
+        }
+    }
+    do {
+        before = n_out;
+        rmi_seq_delay_pass(&q, n, out, &n_out);
+    } while (n_out > before && n_out < n);
+    if (n_out < n) return rmi_seq_tell_late(&q, n, err);
+    *runs = out;
     return RM_OK;
 }
 
@@ -20047,12 +20220,14 @@ RMI_FN rm_result rmi_plan_hopeless(const rmi_planner *w, uint64_t target, int *h
     return RM_OK;
 }
 
-/* The sequence of n runs, to be built in mem. A large graph's scratch is there as long as what else only the build asks for. */
+/* The sequence of n runs, to be built in mem. A large graph's scratch is there as long as what else only the build asks for.
+   RM_ERROR_GRAPH: the runs cannot all come before what they must come before. */
 RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n)
 {
     rmi_seq *q = &w->seq;
     rmi_arena_clear(&w->lives);
     if (w->g->n_ops > RMI_PLAN_MANY || !q->cur) RMI_TRY(rmi_seq_scratch(q, w->g, w->g->n_ops > RMI_PLAN_MANY ? &w->lives : &w->p->mem));
+    if (w->g->early) RMI_TRY(rmi_seq_delay(mem, w->g, NULL, &runs, n));
     q->mem = mem;
     q->lives = &w->lives;
     q->step = w->step;
@@ -20240,6 +20415,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     rmi_stopped(&w->stop, 100 * (uint64_t)n);
     r = rmi_plan_build(w, tmp, runs, n, target, &c);
     if (r == RM_ERROR_PLAN) r = RM_ERROR_INTERNAL; /* the message is the checker's */
+    *size = RMI_INF;
     if (r == RM_OK) {
         int fits;
         *size = rmi_plan_size(w, &c);
@@ -20260,7 +20436,7 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
         }
     }
     rmi_arena_clear(tmp);
-    return r;
+    return r == RM_ERROR_GRAPH ? RM_OK : r; /* what keep everything can do, other lists need not */
 }
 
 /* What a candidate takes that is tried in the same way whatever the budget is: a budget of it will do. */
@@ -21069,7 +21245,7 @@ RMI_FN rm_result rmi_plan_fits(void *user, const rmi_ref_search *s, const rmi_re
     if (r == RM_OK) *yes = out.arena <= s->budget;
     rmi_arena_clear(&w->lives);
     rmi_arena_clear(&w->tries);
-    return r;
+    return r == RM_ERROR_GRAPH ? RM_OK : r;
 }
 
 /* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. Then keep
@@ -22514,6 +22690,29 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
     memcpy(f->busy_ns, p->fig.busy, sizeof f->busy_ns);
 }
 
+/* Has the step any plan? A view's backward cannot read what no forward leaves, and backwards that read consts as they were must
+   have a place before the ops that change these. */
+RMI_FN rm_result rmi_plan_step_ok(rmi_planner *w, rmi_arena *mem)
+{
+    const rm_graph *g = w->g;
+    const rmi_run *list;
+    rmi_run *runs;
+    uint32_t i, f;
+    size_t n;
+    if (!rmi_low_has_backward(w->step)) return RM_OK;
+    for (i = 0; i < g->n_ops; i++)
+        for (f = 0; f < g->ops[i].n_forms && g->ops[i].view != RMI_NONE && g->ops[i].has_bwd; f++)
+            if (rmi_low_reads_saved(&g->ops[i], &g->ops[i].forms[f]))
+                return rmi_err_set(
+                    &w->g->last, RM_ERROR_GRAPH,
+                    "op %s: its backward reads %u saved bytes, but it is a view, which has no forward to leave them; drop saved, or leave it out of needs",
+                    g->ops[i].name, g->ops[i].forms[f].saved);
+    if (!g->early) return RM_OK;
+    RMI_TRY(rmi_plan_keep_all(w, mem, &runs, &n));
+    list = runs;
+    return rmi_seq_delay(mem, g, &w->g->last, &list, n);
+}
+
 /* Everything about one step kind: its figures of keep-everything and bounds, its program. */
 RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
@@ -22537,7 +22736,8 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->info->blocks = w->p->shape.n;
     w->info->classes = w->p->shape.n_classes;
     w->info->estimated = w->g->estimated;
-    r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
+    r = rmi_plan_step_ok(w, &tmp);
+    if (r == RM_OK) r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
     if (r == RM_OK) r = rmi_bnd_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
     rmi_arena_free(&tmp);
     plain = !w->joint && !(w->host_only && rmi_low_has_update(step));

@@ -7,6 +7,7 @@
 #include "replay.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -164,7 +165,7 @@ struct Tensor {
     View name;
     Kind kind = ACT;
     uint64_t bytes = 0, grad_bytes = 0, state = 0, opt = ABSENT, opt_host = ABSENT, opt_ws = 0, reduce = ABSENT;
-    bool frozen = false, want_grad = false, external = false, has_grad = false, output = false, grad_sized = false;
+    bool frozen = false, want_grad = false, external = false, stays = false, has_grad = false, output = false, grad_sized = false;
     int maker = -1, root = -1;
     std::vector<int> consumers; /* ops whose backward gives a share of the gradient, as declared */
     bool updates() const { return kind == PARAM && !frozen && (opt != ABSENT || opt_host != ABSENT); }
@@ -193,7 +194,7 @@ struct Op {
     std::vector<int> ins, outs, share, mutates, grad_ins, grad_outs;
     std::vector<std::pair<int, int>> seen; /* consts that ops change, and how often before this one; sorted */
     int view = -1;
-    bool once = false, nograd = false, has_bwd = false;
+    bool once = false, nograd = false, has_bwd = false, stays = false;
     std::vector<Form> forms;
     int form(View v) const
     {
@@ -219,7 +220,7 @@ struct Link {
 };
 
 static const View OP_KEYS = " in out needs saved fwd bwd again fwd_ws bwd_ws inplace inplace_bwd share_bwd view mutates bits ";
-static const View OP_FLAGS = " rng once nograd external ";
+static const View OP_FLAGS = " rng once nograd external stays ";
 static const View VARIANT_KEYS = " fwd bwd again fwd_ws bwd_ws saved needs inplace inplace_bwd bits ";
 
 struct Graph {
@@ -319,9 +320,10 @@ struct Graph {
         check(n >= 4, "tensor NAME KIND BYTES");
         const bool param = w[2] == "param", input = w[2] == "input";
         if (!param && !input && w[2] != "const") fail(str(w[2]) + " is no kind of tensor");
-        const Keys k(w + 4, n - 4, param ? " grad state opt opt_host opt_ws reduce " : "", param ? " frozen external " : input ? " grad external " : " external ");
+        const Keys k(w + 4, n - 4, param ? " grad state opt opt_host opt_ws reduce " : "", param ? " frozen external stays " : input ? " grad external stays " : " external stays ");
         Tensor &t = declare(w[1], quantity(w[3]), param ? PARAM : input ? INPUT : CONST);
         t.external = k.has("external");
+        t.stays = k.has("stays");
         t.frozen = k.has("frozen");
         t.want_grad = input && k.has("grad");
         t.has_grad = (param && !t.frozen) || t.want_grad;
@@ -398,6 +400,7 @@ struct Graph {
             Tensor &t = declare(name, bytes, ACT);
             t.maker = static_cast<int>(ops.size());
             t.external = k.has("external");
+            t.stays = k.has("stays");
             op.outs.push_back(static_cast<int>(tensors.size()) - 1);
         }
         op.share = known(k.text("share_bwd"));
@@ -405,6 +408,7 @@ struct Graph {
         op.mutates = known(k.text("mutates"));
         for (int t : op.mutates) check(tensors[static_cast<size_t>(t)].kind == CONST, "only consts are mutated");
         op.once = k.has("once");
+        op.stays = k.has("stays");
         op.nograd = k.has("nograd");
         Form f;
         f.needs = op.ins;
@@ -954,6 +958,15 @@ private:
         return p.class_of(b) <= B_STATE && tensor(p.tensor_of(b)).external && (p.class_of(b) == B_TENSOR || tensor(p.tensor_of(b)).kind == PARAM);
     }
 
+    /* Was it declared to stay on the device? Of a view: itself, or what it looks at. */
+    bool stays(int b) const
+    {
+        if (p.class_of(b) == B_SAVED) return g.ops[static_cast<size_t>(b - p.saved(0))].stays;
+        const Tensor &t = tensor(p.tensor_of(b));
+        if (p.class_of(b) != B_TENSOR) return t.kind == PARAM && t.stays;
+        return t.stays || tensor(t.root).stays;
+    }
+
     Stretch &there(int b)
     {
         if (!on(b).at && zero(b)) on(b).at = &make(b); /* no bytes are always there */
@@ -998,15 +1011,16 @@ private:
 
     void set(int b, int64_t what) { on(b).in.count = what; }
 
-    /* Forwards and backwards read params as they were, consts as the order of declaration has them. */
-    void fresh(int t, const Op &o, bool first_run) const
+    /* Forwards and backwards read params as they were, consts as the order of declaration has them; what the op changes itself
+       may have been changed `later` times more. */
+    void fresh(int t, const Op &o, int later) const
     {
         const int root = tensor(t).root;
         if (tensor(root).kind == PARAM && updated[static_cast<size_t>(root)]) bad(t, "is updated already");
         if (tensor(root).kind != CONST) return;
         const auto seen = std::lower_bound(o.seen.begin(), o.seen.end(), std::make_pair(root, 0));
         const int before = seen->second, now = changed[static_cast<size_t>(root)];
-        if (now < before || now > before + (!first_run && holds(o.mutates, root))) bad(t, "was changed by other ops than those declared before");
+        if (now < before || now - before > (holds(o.mutates, root) ? later : 0)) bad(t, "was changed by other ops than those declared before");
     }
 
     /* -- time -- */
@@ -1061,6 +1075,7 @@ private:
                 const char bit = x.home ? 2 : 1;
                 check(!(d & bit), "stands twice");
                 d = static_cast<char>(d | bit);
+                check(!x.home || !stays(x.buffer), "it stays on the device");
                 if (x.home) put(far, host, x.buffer, x.offset, p.fixed_size(x.buffer));
                 else put(dev, arena, x.buffer, x.offset, p.fixed_size(x.buffer));
                 if (c == B_GRAD) return;
@@ -1348,7 +1363,7 @@ private:
         bit = s.form;
         std::vector<Stretch *> reads, writes;
         for (int t : o.ins) {
-            fresh(t, o, !n);
+            fresh(t, o, n ? 1 : 0);
             reads.push_back(&need(t));
         }
         for (int t : o.outs) {
@@ -1360,7 +1375,7 @@ private:
         add_workspace(s, writes);
         if (!n)
             for (int t : o.mutates) {
-                fresh(t, o, true);
+                fresh(t, o, 0);
                 reads.push_back(&need(t));
                 writes.push_back(reads.back());
             }
@@ -1390,7 +1405,7 @@ private:
         check(o.has_bwd && p.step != FORWARD, "there is no backward to run");
         std::vector<Stretch *> reads, writes;
         for (int t : s.part->needs) {
-            fresh(t, o, false);
+            fresh(t, o, INT_MAX);
             reads.push_back(&need(t));
         }
         if (s.part->needs_saved && f.saved) {
@@ -1492,7 +1507,7 @@ private:
 
     void offload(int b, uint64_t at)
     {
-        if (p.class_of(b) == B_WS || callers(b)) bad(b, "does not move");
+        if (p.class_of(b) == B_WS || callers(b) || stays(b)) bad(b, "does not move");
         if (!on(b).in.any()) bad(b, "holds nothing");
         const uint64_t bytes = size(b);
         if (off(b).at && (off(b).at->lo != at || off(b).at->hi != at + bytes)) drop_host(b);
