@@ -763,7 +763,8 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
    starts before what was issued earlier is done, nothing issued after end starts before it is done. */
 typedef struct rm_backend {
     void *user RM_ZERO;
-    int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO; /* host 0: the arena; 1: host memory. Once each */
+    /* host 0: the arena; 1: host memory. Once each; after release again, for another plan */
+    int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO;
     void (*release)(void *user, void *p, uint32_t host) RM_ZERO;
     /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE. One side may be the caller's memory: then sync, or a wait of CALLER,
        follows before it is used again */
@@ -824,7 +825,7 @@ typedef struct rm_exec_desc {
                                           of so many bytes a second; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
     uint32_t forget RM_ZERO;           /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before
-                                          it is written for good: no second copy of it all is held, no two plans are there at once.
+                                          it is written for good: no second copy of it all is held.
                                           Ends an accumulation; a call that fails may lose what persists, too. Memory of the caller
                                           is kept */
 } rm_exec_desc;
@@ -870,9 +871,11 @@ RMDEF rm_result rm_exec_wait(rm_exec *x);
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
-/* Goes on with another plan of the same graph: what persists is carried over, and amid an accumulation the gradients added up so
-   far (the plan must then have a program for RM_MIDDLE or RM_LAST). On failure x is as it was. Where the backend has no room for
-   both arenas at once, what persists waits in the library's own memory. */
+/* Goes on with another plan of the same graph: what persists is carried over, inputs as written, and amid an accumulation the
+   gradients added up so far (the plan must then have a program for RM_MIDDLE or RM_LAST). The two arenas are never there at once: what
+   persists, and no more, waits in memory of rm_exec_desc.allocator while one goes and the other comes. On failure x is as it was.
+   Only if the old arena cannot be had again either, x stays without one: rm_exec_read, _write, _save and _restore work, steps are
+   RM_ERROR_ARGUMENT, and another rm_exec_replan with a plan that fits goes on as if nothing had been. */
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
 
 /* Runs `repeats` steps as s says (with the inputs as written), times every callback and stores medians, equal ops together,
@@ -26673,7 +26676,6 @@ struct rm_exec {
 #endif
     uint32_t ends[2];      /* by parity of the step: lanes whose end was recorded */
     uint32_t parity;
-    int no_room;           /* there was none for a second arena beside this one */
     int code;              /* the backend's last failure */
     char failed[300];      /* the op or buffer at which issuing stopped */
 };
@@ -27606,16 +27608,20 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *x, rmi_error *err)
     return rmi_exe_threads(x, err);
 }
 
+RMI_FN rm_result rmi_exe_has_addresses(const rm_plan *p, const char *call, rmi_error *err)
+{
+    if (!p->live_only) return RM_OK;
+    return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                       "%s: the plan counts live bytes and has no addresses to run with; plan without rm_plan_desc.live_only", call);
+}
+
 RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out)
 {
     rmi_arena mem = rmi_arena_make(d && d->allocator.alloc ? &d->allocator : &p->g->hooks);
     rm_exec *x;
     rm_result r;
     uint32_t i;
-    if (p->live_only)
-        return rmi_err_set(
-            &p->g->last, RM_ERROR_ARGUMENT,
-            "rm_exec_create: the plan counts live bytes and has no addresses to run with; plan without rm_plan_desc.live_only");
+    RMI_TRY(rmi_exe_has_addresses(p, "rm_exec_create", &p->g->last));
     x = RMI_NEW(&mem, rm_exec, 1);
     if (!x) {
         rmi_arena_free(&mem);
@@ -27972,6 +27978,9 @@ RMI_FN rm_result rmi_exe_step_plain(rm_exec *x, rmi_exe_prog *prog)
 RMI_FN rm_result rmi_exe_no_program(rm_exec *x, const char *what, uint32_t kind)
 {
     const char *name = rmi_low_step_name(kind);
+    if (!x->n_prog)
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                           "%s: there is no arena since rm_exec_replan failed for want of memory; call it with a plan that needs less", what);
     if (!name)
         return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
                            "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD",
@@ -28051,10 +28060,10 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         return NULL;
     }
     /* its home holds anything */
-    spent = what == RM_GRAD && !write && (x->adrift || (x->last && r->updates && rmi_low_has_update(x->last->step)));
+    spent = what == RM_GRAD && !write && (x->adrift || (r->updates && x->used_up));
     if ((x->home[b] != RMI_INF || x->host_home[b] != RMI_INF) && !spent)
         return x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : x->host + (size_t)x->host_home[b];
-    if (!*bytes && r->kind != RMI_ACT) return x->dev;
+    if (!*bytes && r->kind != RMI_ACT) return x->dev ? x->dev : x->host;
     if (write) {
         rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s does not persist between steps: it cannot be written", name);
         return NULL;
@@ -28438,25 +28447,6 @@ RMI_FN rm_result rmi_exe_restore_walk(rm_exec *x, const unsigned char *data, siz
 }
 
 /* --- another plan, the same training */
-RMI_FN rm_result rmi_exe_carry_over(rm_exec *to, rm_exec *from)
-{
-    uint32_t b, nb = rmi_low_buffers(to->g);
-    for (b = 0; b < nb; b++) {
-        uint64_t bytes = rmi_low_bytes(to->g, b);
-        unsigned char *src = rmi_exe_home(from, b), *dst;
-        if (!src || !rmi_exe_home(to, b) || !bytes) continue;
-        if (rmi_exe_in_host(from, src)) {
-            if (rmi_exe_put_home(to, b, 0, src, bytes)) return RM_ERROR_BACKEND;
-            continue;
-        }
-        if (to->host_home[b] != RMI_INF && rmi_exe_get_at(to, to->host + (size_t)to->host_home[b], src, bytes, RM_LANE_D2H))
-            return RM_ERROR_BACKEND;
-        dst = to->home[b] != RMI_INF ? to->dev + (size_t)to->home[b] : NULL;
-        if (dst && rmi_exe_transfer(to, dst, src, bytes, RM_LANE_COMPUTE)) return RM_ERROR_BACKEND;
-    }
-    return rmi_exe_did(to, to->backend.sync(to->backend.user)) ? RM_ERROR_BACKEND : RM_OK;
-}
-
 /* Amid an accumulation: does the new plan go on with it, and has it a place for what has been added up? */
 RMI_FN rm_result rmi_exe_goes_on(rm_exec *x, const rm_plan *p)
 {
@@ -28480,13 +28470,6 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *x, const rm_plan *p)
     return RM_OK;
 }
 
-/* After a move: what points into the object itself. */
-RMI_FN void rmi_exe_settle(rm_exec *x)
-{
-    if (x->d.backend) x->d.backend = &x->backend;
-    else x->backend.user = x;
-}
-
 /* The caller's memory, as it was bound, for calls that have been compiled anew. */
 RMI_FN void rmi_exe_rebind(rm_exec *x)
 {
@@ -28495,66 +28478,142 @@ RMI_FN void rmi_exe_rebind(rm_exec *x)
         if (x->bound[b]) rmi_exe_bind(x, rmi_graph_handle(x->g, b % x->g->n_tensors), b / x->g->n_tensors, x->bound[b]);
 }
 
-RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
+/* Is buffer b carried over to another plan? Not what is nowhere, what is forgotten, inputs and gradients that have been used up. */
+RMI_FN int rmi_exe_carried(const rm_exec *x, uint32_t b)
 {
-    rm_exec *y = NULL;
-    rm_exec_desc d = x->d;
-    rm_backend host;
-    rm_exec swap;
+    uint32_t t;
+    rmi_buf_kind k;
+    if (!rmi_exe_home(x, b) || !rmi_low_bytes(x->g, b)) return 0;
+    k = rmi_low_kind(x->g, b, &t);
+    if (k == RMI_BUF_VALUE && x->g->tensors[t].kind == RMI_INPUT) return !x->stale[t] || x->due[t] < x->g->tensors[t].bytes;
+    return !x->d.forget && !(k == RMI_BUF_GRAD && x->used_up && x->g->tensors[t].updates);
+}
+
+typedef struct rmi_exe_parked { /* what persists while there is no plan: fields of rm_exec; the tables hold all of it */
+    rmi_arena tables;
+    uint64_t *home, *host_home;
+    unsigned char *host;
+    uint64_t host_bytes;
+} rmi_exe_parked;
+
+/* A place in host memory for each buffer that is carried over, one piece for all. */
+RMI_FN rm_result rmi_exe_park_places(rm_exec *x, rmi_exe_parked *to)
+{
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    to->home = RMI_RAW(&to->tables, uint64_t, nb);
+    to->host_home = RMI_RAW(&to->tables, uint64_t, nb);
+    if (!to->home || !to->host_home) return rmi_err_memory(&x->err);
+    for (b = 0; b < nb; b++) {
+        to->home[b] = to->host_home[b] = RMI_INF;
+        if (!rmi_exe_carried(x, b)) continue;
+        to->host_home[b] = to->host_bytes;
+        to->host_bytes += (rmi_low_bytes(x->g, b) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN;
+    }
+    to->host = to->host_bytes <= SIZE_MAX / 8 ? RMI_RAW(&to->tables, unsigned char, to->host_bytes) : NULL;
+    return to->host ? RM_OK : rmi_err_memory(&x->err);
+}
+
+RMI_FN void rmi_exe_set_parked(rm_exec *x, const rmi_exe_parked *from)
+{
+    x->tables = from->tables;
+    x->home = from->home;
+    x->host_home = from->host_home;
+    x->host = from->host;
+    x->host_bytes = from->host_bytes;
+    x->dev_bytes = 0;
+}
+
+/* Sets aside what persists, and lets go all that depends on the plan. Then x has no program, and all that persists lies in host
+   memory: it can be read, written, saved and restored as ever. On failure x is as it was. */
+RMI_FN rm_result rmi_exe_park(rm_exec *x)
+{
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    rmi_exe_parked to;
     rm_result r;
-    uint32_t b;
-    memset((void *)&host, 0, sizeof host);
-    host.stream = x->backend.stream;
-    if (!d.backend) d.backend = &host;
-    r = rmi_exe_create(p, &d, &y);
-    if (r == RM_OK) r = rmi_exe_carry_over(y, x);
+    memset((void *)&to, 0, sizeof to);
+    to.tables = rmi_arena_make(&x->mem.hooks);
+    r = rmi_exe_park_places(x, &to);
+    for (b = 0; b < nb && r == RM_OK; b++)
+        if (to.host_home[b] != RMI_INF &&
+            rmi_exe_get_at(x, to.host + (size_t)to.host_home[b], rmi_exe_home(x, b), rmi_low_bytes(x->g, b), RM_LANE_D2H))
+            r = rmi_exe_backend_failed(x, "setting aside what persists", NULL);
+    if (r == RM_OK && rmi_exe_did(x, x->backend.sync(x->backend.user)))
+        r = rmi_exe_backend_failed(x, "setting aside what persists", NULL);
     if (r != RM_OK) {
-        if (r == RM_ERROR_BACKEND && y) {
-            x->code = y->code;
-            rmi_exe_backend_failed(x, "carrying over what persists", NULL);
-        } else {
-            rmi_err_set(&x->err, r, "%s", p->g->last.text);
-        }
-        x->no_room = r == RM_ERROR_BACKEND && !y && x->d.backend;
-        rmi_exe_free(y);
-        x->rebound = 1; /* the backend may have made the events of the other one */
+        rmi_arena_free(&to.tables);
         return r;
     }
-    swap = *x; /* the handle stays the same: trade insides, then drop the old ones; calls point at the step values inside x */
-    *x = *y;
-    *y = swap;
-    swap.mem = x->mem;
-    x->mem = y->mem;
-    y->mem = swap.mem;
-    x->err = y->err;
-    x->steps = y->steps;
-    x->adrift = y->adrift;
-    x->adding = y->adding;
-    x->used_up = 1; /* unless the new plan has kept what the caller gave */
-    for (b = 0; b < p->n; b++)
-        if (rmi_low_adds_to_earlier(p->prog[b].step)) x->used_up = y->used_up;
-    rmi_exe_settle(x);
-    rmi_exe_settle(y);
-    {
-        void **bound = x->bound;
-        uint8_t *stale = x->stale;
-        uint64_t *due = x->due;
-        x->due = y->due;
-        y->due = due;
-        x->bound = y->bound;
-        y->bound = bound;
-        x->stale = y->stale;
-        y->stale = stale;
+    rmi_exe_unload(x);
+    rmi_exe_set_parked(x, &to);
+    return RM_OK;
+}
+
+/* A parked x goes on with plan p. On failure it is parked, as it was. */
+RMI_FN rm_result rmi_exe_unpark(rm_exec *x, rm_plan *p)
+{
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    rmi_exe_parked from;
+    rm_result r;
+    from.tables = x->tables;
+    from.home = x->home;
+    from.host_home = x->host_home;
+    from.host = x->host;
+    from.host_bytes = x->host_bytes;
+    x->tables = rmi_arena_make(&x->mem.hooks);
+    x->host = NULL;
+    x->p = p;
+    r = rmi_exe_load(x, &x->err);
+    for (b = 0; b < nb && r == RM_OK; b++)
+        if (from.host_home[b] != RMI_INF && rmi_exe_home(x, b) &&
+            rmi_exe_put_home(x, b, 0, from.host + (size_t)from.host_home[b], rmi_low_bytes(x->g, b)))
+            r = rmi_exe_backend_failed(x, "putting back what persists", NULL);
+    if (rmi_exe_quiet(x) && r == RM_OK) r = rmi_exe_backend_failed(x, "putting back what persists", NULL);
+    if (r == RM_OK) {
+        rmi_exe_rebind(x);
+        rmi_arena_free(&from.tables);
+        return RM_OK;
     }
-    rmi_exe_free(y);
-    for (b = 0; b < x->n_prog; b++) {
-        size_t k;
-        for (k = 0; k < x->prog[b].n; k++) {
-            x->prog[b].op[k].x = x;
-            if (x->prog[b].op[k].call) x->prog[b].op[k].call->step = &x->now;
-        }
+    rmi_exe_unload(x);
+    rmi_exe_set_parked(x, &from);
+    return r;
+}
+
+/* One arena goes before the other comes, what persists waits in host memory meanwhile. If the new one cannot be had, the old one
+   comes back; if somebody else has taken that memory, what persists stays where it waits until a smaller plan comes. */
+RMI_FN rm_result rmi_exe_change_plan(rm_exec *x, rm_plan *p)
+{
+    rm_plan *old = x->p;
+    rmi_error why;
+    rm_result r;
+    if (x->n_prog) RMI_TRY(rmi_exe_park(x));
+    r = rmi_exe_unpark(x, p);
+    if (r == RM_OK) return r;
+    why = x->err;
+    if (rmi_exe_unpark(x, old) == RM_OK) {
+        x->err = why;
+        return r;
     }
-    rmi_exe_rebind(x);
+    x->p = old;
+    return rmi_err_set(
+        &x->err, r,
+        "%s; nor is there memory for the old plan any more: what persists waits in host memory for rm_exec_replan with a smaller one",
+        why.text);
+}
+
+RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
+{
+    uint32_t i, goes_on = 0;
+    if (p->g != x->g)
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                           "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
+    RMI_TRY(rmi_exe_has_addresses(p, "rm_exec_replan", &x->err));
+    RMI_TRY(rmi_exe_goes_on(x, p));
+    RMI_TRY(rmi_exe_drain(x));
+    RMI_TRY(rmi_exe_change_plan(x, p));
+    for (i = 0; i < p->n; i++) goes_on |= (uint32_t)rmi_low_adds_to_earlier(p->prog[i].step);
+    if (x->d.forget) x->adding = 0;
+    if (x->d.forget || !goes_on) x->used_up = 1; /* what has been added up has no place */
+    x->touched = 0;
     return RM_OK;
 }
 
@@ -28917,73 +28976,6 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repe
     }
     rmi_arena_free(&f.tmp);
     return r;
-}
-
-/* --- replanning where there is no room for two arenas */
-
-/* x with plan p, in memory of its own, what was set aside put back. */
-RMI_FN rm_result rmi_exe_reload(rmi_exe_profile *f, rm_plan *p)
-{
-    rm_exec *x = f->x;
-    rm_result r;
-    rmi_exe_unload(x);
-    x->p = p;
-    x->before = NULL;
-    x->inputs_open = 0;
-    x->ends[0] = x->ends[1] = 0;
-    memset((void *)x->turn, 0, sizeof x->turn);
-    RMI_TRY(rmi_exe_load(x, &x->err));
-    rmi_exe_rebind(x);
-    r = rmi_exe_snapshot(f, 1);
-    if (r == RM_OK) r = rmi_exe_drain(x);
-    return r;
-}
-
-/* What persists waits in the library's own memory while one arena goes and the other comes. If the new one cannot be had the old
-   one comes back; if not even that is possible any more, x has no program left and says so. */
-RMI_FN rm_result rmi_exe_replan_apart(rm_exec *x, rm_plan *p)
-{
-    rmi_exe_profile f;
-    rm_plan *old = x->p;
-    rmi_error why;
-    rm_result r;
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    uint64_t *none = RMI_NEW(&x->mem, uint64_t, nb);
-    if (!none) return rmi_err_memory(&x->err);
-    for (b = 0; b < nb; b++) none[b] = RMI_INF;
-    memset((void *)&f, 0, sizeof f);
-    f.x = x;
-    f.tmp = rmi_arena_make(&x->mem.hooks);
-    r = rmi_exe_snapshot(&f, 0);
-    if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
-    if (r == RM_OK) {
-        r = rmi_exe_reload(&f, p);
-        why = x->err;
-        if (r != RM_OK && rmi_exe_reload(&f, old) != RM_OK) {
-            rmi_exe_unload(x);
-            x->home = x->host_home = none;
-        }
-        if (r != RM_OK) x->err = why;
-    }
-    rmi_arena_free(&f.tmp);
-    return r;
-}
-
-RMI_FN rm_result rmi_exe_replan_anyhow(rm_exec *x, rm_plan *p)
-{
-    rm_result r;
-    if (p->g != x->g)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                           "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
-    if (x->d.device_memory || x->d.host_memory)
-        return rmi_err_set(
-            &x->err, RM_ERROR_ARGUMENT,
-            "rm_exec_replan: this executor runs in memory that the caller gave; save, create another one and restore");
-    RMI_TRY(rmi_exe_goes_on(x, p));
-    RMI_TRY(rmi_exe_drain(x));
-    x->no_room = x->d.forget != 0;
-    r = x->no_room ? RM_OK : rmi_exe_replan(x, p);
-    return x->no_room ? rmi_exe_replan_apart(x, p) : r;
 }
 
 /* =====================================================================================================================
@@ -30872,7 +30864,7 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p)
 {
     if (!x) return RM_ERROR_ARGUMENT;
-    return p ? rmi_exe_replan_anyhow(x, p)
+    return p ? rmi_exe_replan(x, p)
              : rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
                            "rm_exec_replan: the plan is NULL; rm_plan_create failed, see rm_graph_error");
 }
