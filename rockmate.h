@@ -24525,23 +24525,15 @@ RMI_FN void rmi_txt_put_buffer(rmi_sink *s, const rm_graph *g, const char *befor
     rmi_put(s, rmi_sch_name(g, b, name));
 }
 
+/* A run as formats.md has it, without the @host of an update. */
 RMI_FN void rmi_txt_put_run(rmi_sink *s, const rm_graph *g, rmi_run r)
 {
-    static const char *const ways[] = {"run fwd ", "run bwd ", "run opt ", "run opt ", "run reduce ", "run barrier "}; /* rmi_way */
-    rmi_put(s, ways[r.way]);
-    if (r.way > RMI_BWD) {
-        rmi_put(s, r.way == RMI_BARRIER ? g->barriers[r.id].name : g->tensors[r.id].name);
-        rmi_put(s, r.way == RMI_OPT_HOST ? "@host\n" : "\n");
-        return;
-    }
-    rmi_put(s, g->ops[r.id].name);
-    if (r.way == RMI_BWD && rmi_low_part(g, r)->name[0]) {
-        rmi_put(s, ":");
-        rmi_put(s, rmi_low_part(g, r)->name);
-    }
-    if (r.form) rmi_put(s, "@");
-    rmi_put(s, rmi_low_form(g, r)->name);
-    rmi_put(s, "\n");
+    static const char *const ways[] = {"fwd", "bwd", "opt", "opt", "reduce", "barrier"}; /* rmi_way */
+    const char *part = r.way == RMI_BWD ? rmi_low_part(g, r)->name : "";
+    rmi_put_format(s, "%s %s", ways[r.way],
+                   r.way == RMI_BARRIER ? g->barriers[r.id].name : r.way > RMI_BWD ? g->tensors[r.id].name : g->ops[r.id].name);
+    if (part[0]) rmi_put_format(s, ":%s", part);
+    if (r.way <= RMI_BWD && r.form) rmi_put_format(s, "@%s", rmi_low_form(g, r)->name);
 }
 
 RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
@@ -24580,7 +24572,9 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *g, const rmi_program *p, 
     for (i = 0; i < p->n && !s->failed; i++) {
         const rmi_stmt *st = &p->st[i];
         if (st->what == RMI_RUN) {
+            rmi_put(s, "run ");
             rmi_txt_put_run(s, g, st->run);
+            rmi_put(s, st->run.way == RMI_OPT_HOST ? "@host\n" : "\n");
             continue;
         }
         rmi_put(s, rmi_txt_statements[st->what].word);
@@ -25058,90 +25052,46 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *c, rmi_sink *s)
 }
 
 /* --- the summary: one program for people, 100 columns, plain ASCII */
-typedef struct rmi_txt_pen {
-    rmi_sink *to;
+typedef struct rmi_txt_pen { /* writes line by line; what is longer than its room is cut */
+    rmi_sink *to, in;        /* in: to the line */
+    rmi_line line;
     char text[256];
-    size_t n;
 } rmi_txt_pen;
 
-RMI_FN void rmi_txt_say(rmi_txt_pen *l, const char *s)
+RMI_FN void rmi_txt_pen_make(rmi_txt_pen *pen, rmi_sink *to)
 {
-    while (*s && l->n + 1 < sizeof l->text) l->text[l->n++] = *s++;
+    pen->to = to;
+    pen->in = rmi_line_sink(&pen->line, pen->text, sizeof pen->text);
 }
-RMI_FN void rmi_txt_say_u64(rmi_txt_pen *l, uint64_t v)
+
+/* More of the line, by a format of rmi_put_args. */
+RMI_FN void rmi_txt_say(rmi_txt_pen *pen, const char *format, ...)
 {
-    char t[24];
-    rmi_txt_say(l, rmi_u64_text(v, t));
+    va_list args;
+    va_start(args, format);
+    rmi_put_args(&pen->in, format, args);
+    va_end(args);
 }
-RMI_FN void rmi_txt_to_column(rmi_txt_pen *l, size_t column)
+RMI_FN void rmi_txt_to_column(rmi_txt_pen *pen, size_t column)
 {
-    while (l->n < column && l->n + 1 < sizeof l->text) l->text[l->n++] = ' ';
+    while (pen->line.n < column) rmi_put(&pen->in, " ");
 }
-RMI_FN void rmi_txt_end_line(rmi_txt_pen *l)
+RMI_FN void rmi_txt_end_line(rmi_txt_pen *pen)
 {
+    rmi_line *l = &pen->line;
     while (l->n && l->text[l->n - 1] == ' ') l->n--;
     l->text[l->n++] = '\n';
-    rmi_put_n(l->to, l->text, l->n);
+    rmi_put_n(pen->to, l->text, l->n);
     l->n = 0;
 }
-
-/* v / unit with `places` decimals, rounded. */
-RMI_FN void rmi_txt_say_ratio(rmi_txt_pen *l, uint64_t v, uint64_t unit, uint32_t places)
+/* The end of a line, or a whole one. */
+RMI_FN void rmi_txt_say_line(rmi_txt_pen *pen, const char *format, ...)
 {
-    uint64_t scale = 1, whole, part, digit;
-    uint32_t i;
-    for (i = 0; i < places; i++) scale *= 10;
-    whole = v / unit;
-    part = (v % unit) >> (unit > ((uint64_t)1 << 40) ? 20 : 0); /* keep the product within 64 bits */
-    unit >>= unit > ((uint64_t)1 << 40) ? 20 : 0;
-    part = (part * scale + unit / 2) / unit;
-    if (part >= scale) {
-        whole++;
-        part -= scale;
-    }
-    rmi_txt_say_u64(l, whole);
-    if (!places) return;
-    rmi_txt_say(l, ".");
-    for (digit = scale / 10; digit; digit /= 10) {
-        char c[2] = {0, 0};
-        c[0] = (char)('0' + (int)(part / digit % 10));
-        rmi_txt_say(l, c);
-    }
-}
-
-RMI_FN void rmi_txt_say_bytes(rmi_txt_pen *l, uint64_t bytes)
-{
-    static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
-    uint64_t unit = 1;
-    uint32_t i = 0;
-    while (i + 1 < RMI_COUNT(units) && bytes / unit >= 1024) {
-        unit *= 1024;
-        i++;
-    }
-    rmi_txt_say_ratio(l, bytes, unit, i ? 1 : 0);
-    rmi_txt_say(l, units[i]);
-}
-
-RMI_FN void rmi_txt_say_ns(rmi_txt_pen *l, uint64_t ns)
-{
-    if (ns < 10000) {
-        rmi_txt_say_ratio(l, ns, 1000, 2);
-        rmi_txt_say(l, " us");
-    } else if (ns < 10000000000u) {
-        rmi_txt_say_ratio(l, ns, 1000000, 2);
-        rmi_txt_say(l, " ms");
-    } else {
-        rmi_txt_say_ratio(l, ns, 1000000000u, 2);
-        rmi_txt_say(l, " s");
-    }
-}
-
-/* (a - b) / b in per cent. */
-RMI_FN void rmi_txt_say_over(rmi_txt_pen *l, uint64_t a, uint64_t b)
-{
-    rmi_txt_say(l, a >= b ? "+" : "-");
-    rmi_txt_say_ratio(l, rmi_mul(a >= b ? a - b : b - a, 100), b ? b : 1, 2);
-    rmi_txt_say(l, " %");
+    va_list args;
+    va_start(args, format);
+    rmi_put_args(&pen->in, format, args);
+    va_end(args);
+    rmi_txt_end_line(pen);
 }
 
 /* A part of the model in the table: a top-level block, or ops between blocks. */
@@ -25151,29 +25101,22 @@ typedef struct rmi_txt_region {
     uint32_t number;  /* h[number] */
 } rmi_txt_region;
 
-RMI_FN uint32_t rmi_txt_regions(const rm_graph *g, rmi_txt_region *r)
+/* The regions of the graph in order; room for one more than it has marks of blocks. Returns how many. */
+RMI_FN uint32_t rmi_txt_regions(const rm_graph *g, rmi_txt_region *region)
 {
     uint32_t i, depth = 0, at = 0, n = 0;
-    for (i = 0; i < g->n_marks; i++) {
-        const rmi_mark *m = &g->marks[i];
-        if (m->name ? depth++ : --depth) continue; /* only the outermost */
-        if (m->name && m->op > at) {
-            r[n].lo = at;
-            r[n].hi = m->op;
-            r[n++].name = NULL;
+    for (i = 0; i <= g->n_marks; i++) {
+        const rmi_mark *m = i < g->n_marks ? &g->marks[i] : NULL;
+        uint32_t op = m ? m->op : g->n_ops;
+        if (m && (m->name ? depth++ : --depth)) continue; /* only the outermost */
+        if (op > at) {
+            const rmi_mark *begin = m && !m->name ? &g->marks[m->outer] : NULL;
+            region[n].lo = at;
+            region[n].hi = op;
+            region[n].name = begin ? begin->name : NULL;
+            region[n++].number = begin ? begin->number : 0;
         }
-        if (!m->name && m->op > at) {
-            r[n].lo = at;
-            r[n].hi = m->op;
-            r[n].name = g->marks[m->outer].name;
-            r[n++].number = g->marks[m->outer].number;
-        }
-        at = m->op;
-    }
-    if (at < g->n_ops) {
-        r[n].lo = at;
-        r[n].hi = g->n_ops;
-        r[n++].name = NULL;
+        at = op;
     }
     return n;
 }
@@ -25181,72 +25124,64 @@ RMI_FN uint32_t rmi_txt_regions(const rm_graph *g, rmi_txt_region *r)
 /* May region b join the row that begins with a: a block of the same name whose ops run just as often? */
 RMI_FN int rmi_txt_same_row(const rmi_txt_region *a, const rmi_txt_region *b, const uint32_t *forwards)
 {
-    uint32_t i;
-    if (!a->name || !b->name || strcmp(a->name, b->name) || a->hi - a->lo != b->hi - b->lo) return 0;
-    for (i = 0; i < a->hi - a->lo; i++)
-        if (forwards[a->lo + i] != forwards[b->lo + i]) return 0;
-    return 1;
+    uint32_t n = a->hi - a->lo;
+    return a->name && b->name && !strcmp(a->name, b->name) && n == b->hi - b->lo &&
+           !memcmp(&forwards[a->lo], &forwards[b->lo], n * sizeof *forwards);
 }
 
-RMI_FN const char *rmi_txt_last_part(const char *name)
+/* The recomputed ops of region r by their last names, as far as a line holds them. */
+RMI_FN void rmi_txt_row_ops(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_region *r, const uint32_t *forwards)
 {
-    const char *p = strrchr(name, '/');
-    return p ? p + 1 : name;
+    uint32_t i, shown = 0;
+    for (i = r->lo; i < r->hi; i++) {
+        const char *slash = strrchr(g->ops[i].name, '/'), *name = slash ? slash + 1 : g->ops[i].name;
+        if (forwards[i] < 2) continue;
+        if (pen->line.n + strlen(name) > 94) {
+            rmi_txt_say(pen, " ...");
+            break;
+        }
+        rmi_txt_say(pen, shown++ ? " %s" : "%s", name);
+    }
 }
 
 /* A row: which ops of [r->lo, r->hi) are recomputed, and what that costs in regions r .. r + count. */
-RMI_FN void rmi_txt_row(rmi_txt_pen *l, const rm_graph *g, const rmi_txt_region *r, uint32_t count, const uint32_t *forwards)
+RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_region *r, uint32_t count, const uint32_t *forwards)
 {
     uint32_t i, k, again = 0, most = 0;
     uint64_t ns = 0;
-    rmi_txt_say(l, "  ");
-    if (r->name) {
-        rmi_txt_say(l, r->name);
-        rmi_txt_say(l, "[");
-        rmi_txt_say_u64(l, r->number);
-        if (count > 1) rmi_txt_say(l, "..");
-        if (count > 1) rmi_txt_say_u64(l, r[count - 1].number);
-        rmi_txt_say(l, "]");
-    } else {
-        rmi_txt_say(l, g->ops[r->lo].name);
-        if (r->hi - r->lo > 1) rmi_txt_say(l, " ..");
-    }
-    if (l->n > 24) l->n = 24;
+    if (r->name && count > 1)
+        rmi_txt_say(pen, "  %s[%u..%u]", r->name, (uint64_t)r->number, (uint64_t)r[count - 1].number);
+    else if (r->name) rmi_txt_say(pen, "  %s[%u]", r->name, (uint64_t)r->number);
+    else rmi_txt_say(pen, r->hi - r->lo > 1 ? "  %s .." : "  %s", g->ops[r->lo].name);
+    if (pen->line.n > 24) pen->line.n = 24;
     for (k = 0; k < count; k++)
         for (i = r[k].lo; i < r[k].hi; i++)
-            if (forwards[i] > 1) ns = rmi_add(ns, rmi_mul(forwards[i] - 1, g->ops[i].view == RMI_NONE ? g->ops[i].forms[0].again : 0));
+            if (forwards[i] > 1 && g->ops[i].view == RMI_NONE)
+                ns = rmi_add(ns, rmi_mul(forwards[i] - 1, g->ops[i].forms[0].again));
     for (i = r->lo; i < r->hi; i++) {
         again += forwards[i] > 1;
         if (forwards[i] > most) most = forwards[i];
     }
-    rmi_txt_to_column(l, 26);
-    rmi_txt_say_u64(l, r->hi - r->lo);
-    rmi_txt_to_column(l, 32);
-    rmi_txt_say_u64(l, again);
-    rmi_txt_to_column(l, 44);
-    if (most > 1) rmi_txt_say_u64(l, most);
-    rmi_txt_to_column(l, 51);
-    if (ns) rmi_txt_say_ns(l, ns);
-    rmi_txt_to_column(l, 64);
-    for (i = r->lo, k = 0; i < r->hi; i++) {
-        const char *name = rmi_txt_last_part(g->ops[i].name);
-        if (forwards[i] < 2) continue;
-        if (l->n + strlen(name) > 94) {
-            rmi_txt_say(l, " ...");
-            break;
-        }
-        if (k++) rmi_txt_say(l, " ");
-        rmi_txt_say(l, name);
-    }
-    rmi_txt_end_line(l);
+    rmi_txt_to_column(pen, 26);
+    rmi_txt_say(pen, "%u", (uint64_t)(r->hi - r->lo));
+    rmi_txt_to_column(pen, 32);
+    rmi_txt_say(pen, "%u", (uint64_t)again);
+    rmi_txt_to_column(pen, 44);
+    if (most > 1) rmi_txt_say(pen, "%u", (uint64_t)most);
+    rmi_txt_to_column(pen, 51);
+    if (ns) rmi_txt_say(pen, "%t", ns);
+    rmi_txt_to_column(pen, 64);
+    rmi_txt_row_ops(pen, g, r, forwards);
+    rmi_txt_end_line(pen);
 }
 
 /* Classes of equal blocks among regions of one name: "12 h: 1 class". */
-RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *l, rmi_arena *mem, const rm_graph *g, const rmi_txt_region *r, uint32_t n)
+RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_graph *g, const rmi_txt_region *r, uint32_t n)
 {
-    uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n), i, k, count, classes, said = 0;
+    uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n);
+    uint32_t i, k, count, classes, said = 0;
     if (!range || !cls) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n && pen->line.n <= 70; i++) {
         if (!r[i].name || r[i].number) continue;
         for (count = 0, k = i; k < n; k++)
             if (r[k].name && !strcmp(r[k].name, r[i].name)) {
@@ -25254,154 +25189,100 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *l, rmi_arena *mem, const rm_gra
                 range[2 * count++ + 1] = r[k].hi;
             }
         RMI_TRY(rmi_shp_classes(mem, g, range, count, cls, &classes));
-        if (l->n > 70) break;
-        rmi_txt_say(l, said++ ? ", " : "");
-        rmi_txt_say_u64(l, count);
-        rmi_txt_say(l, " x ");
-        rmi_txt_say(l, r[i].name);
-        rmi_txt_say(l, classes == 1 ? " (1 class)" : " (");
-        if (classes > 1) {
-            rmi_txt_say_u64(l, classes);
-            rmi_txt_say(l, " classes)");
-        }
+        rmi_txt_say(pen, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, r[i].name, (uint64_t)classes,
+                    classes == 1 ? "" : "es");
     }
-    if (said) rmi_txt_say(l, "; ");
+    if (said) rmi_txt_say(pen, "; ");
     return RM_OK;
 }
 
-RMI_FN void rmi_txt_head(rmi_txt_pen *l, const rm_plan_info *f)
+/* ", 1.5 MiB of a budget of 2.0 MiB": what a plan takes and may take. */
+RMI_FN void rmi_txt_say_budget(rmi_txt_pen *pen, const rm_plan_info *f)
 {
-    rmi_txt_say(l, "  memory     ");
-    rmi_txt_say_bytes(l, f->arena_bytes);
-    if (f->budget_bytes) {
-        rmi_txt_say(l, " of a budget of ");
-        rmi_txt_say_bytes(l, f->budget_bytes);
-    }
-    rmi_txt_say(l, "; keeping everything takes ");
-    rmi_txt_say_bytes(l, f->keep_all_bytes);
-    rmi_txt_end_line(l);
-    rmi_txt_say(l, "  time       ");
-    rmi_txt_say_ns(l, f->time_ns);
-    rmi_txt_say(l, f->estimated ? " (estimated costs)" : "");
-    rmi_txt_say(l, ", ");
-    rmi_txt_say_over(l, f->time_ns, f->keep_all_ns);
-    rmi_txt_say(l, " over keeping everything");
-    rmi_txt_end_line(l);
-    rmi_txt_say(l, "  proven     at most ");
-    rmi_txt_say_ratio(l, rmi_mul(rmi_sub(f->time_ns, f->bound_ns), 100), f->bound_ns ? f->bound_ns : 1, 2);
-    rmi_txt_say(l, " % from the best possible");
-    rmi_txt_end_line(l);
-    rmi_txt_say(l, "  recompute  ");
-    rmi_txt_say_u64(l, f->recomputed_runs);
-    rmi_txt_say(l, " of ");
-    rmi_txt_say_u64(l, f->runs);
-    rmi_txt_say(l, " runs, ");
-    rmi_txt_say_ns(l, f->recomputed_ns);
-    rmi_txt_end_line(l);
+    rmi_txt_say(pen, "%b", f->arena_bytes);
+    if (f->budget_bytes) rmi_txt_say(pen, " of a budget of %b", f->budget_bytes);
+}
+
+RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *f)
+{
+    rmi_txt_say(pen, "  memory     ");
+    rmi_txt_say_budget(pen, f);
+    rmi_txt_say_line(pen, "; keeping everything takes %b", f->keep_all_bytes);
+    rmi_txt_say_line(pen, "  time       %t%s, %o over keeping everything", f->time_ns,
+                     f->estimated ? " (estimated costs)" : "", f->time_ns, f->keep_all_ns);
+    rmi_txt_say_line(pen, "  proven     at most %2r % from the best possible",
+                     rmi_mul(rmi_sub(f->time_ns, f->bound_ns), 100), f->bound_ns);
+    rmi_txt_say_line(pen, "  recompute  %u of %u runs, %t", (uint64_t)f->recomputed_runs, (uint64_t)f->runs,
+                     f->recomputed_ns);
 }
 
 /* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
-RMI_FN void rmi_txt_memory(rmi_txt_pen *l, const rm_graph *g, const rmi_program *p, uint32_t host)
+RMI_FN void rmi_txt_memory(rmi_txt_pen *pen, const rm_graph *g, const rmi_program *p, uint32_t host)
 {
-    static const char *const words[] = {"weights ", "states ", "gradients ", "consts ", "inputs "};
-    uint64_t sum[5] = {0, 0, 0, 0, 0}, all = 0, total = host ? p->host : p->arena;
+    static const char *const words[] = {"weights", "states", "gradients", "consts", "inputs"};
+    uint64_t sum[5] = {0, 0, 0, 0, 0}, all = 0;
     size_t i;
     uint32_t t, k;
     for (i = 0; i < p->n_homes; i++) {
-        uint64_t bytes = rmi_low_bytes(g, p->homes[i].buf);
         rmi_buf_kind kind = rmi_low_kind(g, p->homes[i].buf, &t);
         if (p->homes[i].host != host) continue;
-        k = kind == RMI_BUF_STATE             ? 1
-            : kind == RMI_BUF_GRAD            ? 2
-            : g->tensors[t].kind == RMI_PARAM ? 0
-            : g->tensors[t].kind == RMI_CONST ? 3
-                                              : 4;
-        sum[k] += bytes;
-        all += bytes;
+        k = g->tensors[t].kind == RMI_PARAM ? 0 : g->tensors[t].kind == RMI_CONST ? 3 : 4;
+        if (kind != RMI_BUF_VALUE) k = kind == RMI_BUF_STATE ? 1 : 2;
+        sum[k] += rmi_low_bytes(g, p->homes[i].buf);
+        all += rmi_low_bytes(g, p->homes[i].buf);
     }
-    rmi_txt_say(l, host ? "  host       " : "  arena      ");
-    if (host) rmi_txt_say_bytes(l, total);
-    if (host) rmi_txt_say(l, ": ");
-    for (k = 0; k < 5; k++) {
-        if (!sum[k]) continue;
-        rmi_txt_say(l, words[k]);
-        rmi_txt_say_bytes(l, sum[k]);
-        rmi_txt_say(l, ", ");
-    }
-    rmi_txt_say(l, "everything else ");
-    rmi_txt_say_bytes(l, rmi_sub(total, all));
-    rmi_txt_end_line(l);
-}
-
-RMI_FN void rmi_txt_busy(rmi_txt_pen *l, const rm_plan_info *f, uint32_t lane)
-{
-    rmi_txt_say(l, " (busy ");
-    rmi_txt_say_ratio(l, rmi_mul(f->busy_ns[lane], 100), f->time_ns ? f->time_ns : 1, 0);
-    rmi_txt_say(l, " % of the step)");
+    if (host) rmi_txt_say(pen, "  host       %b: ", p->host);
+    else rmi_txt_say(pen, "  arena      ");
+    for (k = 0; k < 5; k++)
+        if (sum[k]) rmi_txt_say(pen, "%s %b, ", words[k], sum[k]);
+    rmi_txt_say_line(pen, "everything else %b", rmi_sub(host ? p->host : p->arena, all));
 }
 
 /* What goes on beside the computation, if anything does. */
-RMI_FN void rmi_txt_moves(rmi_txt_pen *l, const rmi_program *p, const rm_plan_info *f)
+RMI_FN void rmi_txt_moves(rmi_txt_pen *pen, const rmi_program *p, const rm_plan_info *f)
 {
-    uint32_t updates = 0, away = 0;
+    uint64_t updates = 0, away = 0, busy[RMI_LANES];
     size_t s;
+    for (s = 0; s < RMI_LANES; s++) busy[s] = rmi_mul(f->busy_ns[s], 100);
     for (s = 0; s < p->n; s++) {
         if (p->st[s].what != RMI_RUN) continue;
         away += p->st[s].run.way == RMI_OPT_HOST;
         updates += p->st[s].run.way == RMI_OPT || p->st[s].run.way == RMI_OPT_HOST;
     }
-    rmi_txt_say(l, "  copies     ");
-    rmi_txt_say_bytes(l, f->h2d_bytes);
-    rmi_txt_say(l, " to the device");
-    rmi_txt_busy(l, f, RM_LANE_H2D);
-    rmi_txt_say(l, ", ");
-    rmi_txt_say_bytes(l, f->d2h_bytes);
-    rmi_txt_say(l, " from it");
-    rmi_txt_busy(l, f, RM_LANE_D2H);
-    rmi_txt_end_line(l);
-    if (!away) return;
-    rmi_txt_say(l, "  updates    ");
-    rmi_txt_say_u64(l, away);
-    rmi_txt_say(l, " of ");
-    rmi_txt_say_u64(l, updates);
-    rmi_txt_say(l, " in host memory");
-    rmi_txt_busy(l, f, RM_LANE_HOST);
-    rmi_txt_end_line(l);
+    rmi_txt_say_line(pen, "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r % of the step)",
+                     f->h2d_bytes, busy[RM_LANE_H2D], f->time_ns, f->d2h_bytes, busy[RM_LANE_D2H], f->time_ns);
+    if (away)
+        rmi_txt_say_line(pen, "  updates    %u of %u in host memory (busy %0r % of the step)", away, updates,
+                         busy[RM_LANE_HOST], f->time_ns);
 }
 
 RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena *tmp, rmi_sink *to)
 {
     const rm_graph *g = p->g;
     const rmi_program *prog = &p->prog[index];
+    const rm_plan_info *info = &p->info[index];
     rmi_txt_region *r = RMI_NEW(tmp, rmi_txt_region, (size_t)g->n_marks + 2);
     uint32_t *forwards = RMI_NEW(tmp, uint32_t, g->n_ops), i, k, n;
     size_t s;
-    rmi_txt_pen l;
+    rmi_txt_pen pen;
     if (!r || !forwards) return RM_ERROR_MEMORY;
-    l.to = to;
-    l.n = 0;
+    rmi_txt_pen_make(&pen, to);
     for (s = 0; s < prog->n; s++)
         if (prog->st[s].what == RMI_RUN && prog->st[s].run.way == RMI_FWD) forwards[prog->st[s].run.id]++;
     n = rmi_txt_regions(g, r);
-    rmi_txt_say(&l, "plan of a step (");
-    rmi_txt_say(&l, rmi_low_step_name(p->info[index].step));
-    rmi_txt_say(&l, "): ");
-    RMI_TRY(rmi_txt_say_blocks(&l, tmp, g, r, n));
-    rmi_txt_say_u64(&l, p->info[index].blocks);
-    rmi_txt_say(&l, " stages of ");
-    rmi_txt_say_u64(&l, p->info[index].classes);
-    rmi_txt_say(&l, p->info[index].classes == 1 ? " class" : " classes");
-    rmi_txt_end_line(&l);
-    rmi_txt_head(&l, &p->info[index]);
-    rmi_txt_memory(&l, g, prog, 0);
-    if (prog->host) rmi_txt_memory(&l, g, prog, 1);
-    if (prog->host) rmi_txt_moves(&l, prog, &p->info[index]);
-    if (!p->info[index].recomputed_runs) return RM_OK;
-    rmi_txt_say(&l, "  where                   ops   recomputed  runs   cost         what");
-    rmi_txt_end_line(&l);
+    rmi_txt_say(&pen, "plan of a step (%s): ", rmi_low_step_name(info->step));
+    RMI_TRY(rmi_txt_say_blocks(&pen, tmp, g, r, n));
+    rmi_txt_say_line(&pen, info->classes == 1 ? "%u stages of %u class" : "%u stages of %u classes", (uint64_t)info->blocks,
+                     (uint64_t)info->classes);
+    rmi_txt_head(&pen, info);
+    rmi_txt_memory(&pen, g, prog, 0);
+    if (prog->host) rmi_txt_memory(&pen, g, prog, 1);
+    if (prog->host) rmi_txt_moves(&pen, prog, info);
+    if (!info->recomputed_runs) return RM_OK;
+    rmi_txt_say_line(&pen, "  where                   ops   recomputed  runs   cost         what");
     for (i = 0; i < n; i += k) {
         for (k = 1; i + k < n && rmi_txt_same_row(&r[i], &r[i + k], forwards);) k++;
-        rmi_txt_row(&l, g, &r[i], k, forwards);
+        rmi_txt_row(&pen, g, &r[i], k, forwards);
     }
     return RM_OK;
 }
@@ -25471,7 +25352,9 @@ RMI_FN uint32_t rmi_vue_kind(const rm_graph *g, uint32_t b)
     uint32_t i;
     switch (rmi_low_kind(g, b, &i)) {
     case RMI_BUF_VALUE:
-        return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_WEIGHT : g->tensors[i].kind == RMI_ACT ? RMI_VUE_VALUE : RMI_VUE_INPUT;
+        return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_WEIGHT
+               : g->tensors[i].kind == RMI_ACT ? RMI_VUE_VALUE
+                                               : RMI_VUE_INPUT;
     case RMI_BUF_GRAD: return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_PARAM_GRAD : RMI_VUE_GRAD;
     case RMI_BUF_STATE: return RMI_VUE_STATE;
     case RMI_BUF_SAVED: return RMI_VUE_SAVED;
@@ -25539,7 +25422,8 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
     if (!ran || !v->piece || !v->latest || !v->before || !v->run_at || !v->again) return RM_ERROR_MEMORY;
     for (k = 0; k < nb; k++) v->latest[k] = RMI_NONE;
     for (i = 0; i < p->n_homes; i++)
-        if (!p->homes[i].host) rmi_vue_open(v, p->homes[i].buf, p->homes[i].offset, rmi_low_bytes(v->g, p->homes[i].buf), 0)->home = 1;
+        if (!p->homes[i].host)
+            rmi_vue_open(v, p->homes[i].buf, p->homes[i].offset, rmi_low_bytes(v->g, p->homes[i].buf), 0)->home = 1;
     for (i = 0; i < p->n; i++) {
         const rmi_stmt *st = &p->st[i];
         v->before[i] = v->n_runs;
@@ -25571,7 +25455,8 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *v)
             v->end = rmi_max(v->end, v->span[i].end);
         }
     v->begin = rmi_min(v->begin, v->end);
-    for (i = p->n, now = v->end; start[i] = now, i-- > 0;) /* when what comes next in the program starts, on any lane that fills */
+    for (i = p->n, now = v->end;
+         start[i] = now, i-- > 0;) /* when what comes next in the program starts, on any lane that fills */
         if (v->span[2 * i].ran && (v->span[2 * i].lane == RM_LANE_COMPUTE || v->span[2 * i].lane == RM_LANE_H2D))
             now = v->span[2 * i].start;
     for (i = 0, now = v->begin; i < p->n; end[++i] = now) /* when all before it has ended, on any lane that reads */
@@ -25594,102 +25479,72 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *v)
 }
 
 /* --- names */
-RMI_FN void rmi_vue_run_name(rmi_txt_pen *l, const rm_graph *g, rmi_run r)
-{
-    static const char *const ways[] = {"fwd ", "bwd ", "opt ", "opt ", "reduce ", "barrier "}; /* rmi_way */
-    rmi_txt_say(l, ways[r.way]);
-    rmi_txt_say(l, r.way == RMI_BARRIER ? g->barriers[r.id].name : r.way > RMI_BWD ? g->tensors[r.id].name : g->ops[r.id].name);
-    if (r.way == RMI_BWD && rmi_low_part(g, r)->name[0]) {
-        rmi_txt_say(l, ":");
-        rmi_txt_say(l, rmi_low_part(g, r)->name);
-    }
-    if (r.way <= RMI_BWD && r.form) {
-        rmi_txt_say(l, "@");
-        rmi_txt_say(l, rmi_low_form(g, r)->name);
-    }
-}
-RMI_FN void rmi_vue_buffer_name(rmi_txt_pen *l, const rm_graph *g, uint32_t b)
-{
-    char name[300];
-    rmi_txt_say(l, rmi_sch_name(g, b, name));
-}
-RMI_FN void rmi_vue_flush(rmi_txt_pen *l)
-{
-    rmi_put_n(l->to, l->text, l->n);
-    l->n = 0;
-}
-/* v thousandths with three decimals. */
-RMI_FN void rmi_vue_milli(rmi_txt_pen *l, uint64_t v) { rmi_txt_say_ratio(l, v, 1000, 3); }
+typedef enum rmi_vue_sort { /* of what a statement does on a lane */
+    RMI_VUE_FIRST_FWD,
+    RMI_VUE_FWD_AGAIN,
+    RMI_VUE_BWD,
+    RMI_VUE_UPDATE,
+    RMI_VUE_COPY,
+    RMI_VUE_ADD
+} rmi_vue_sort;
 
-/* What a statement did on a lane: its name and, for colours, one of six sorts. */
-RMI_FN uint32_t rmi_vue_event(const rmi_vue *v, rmi_txt_pen *l, size_t i, int host)
+static const struct {
+    const char *name, *trace_colour;
+    char colour; /* of the picture */
+} rmi_vue_sorts[] = {{"forward", "thread_state_running", 'v'}, {"recompute", "terrible", 'a'},
+                     {"backward", "rail_response", 'g'},       {"update", "rail_load", 'w'},
+                     {"copy", "rail_animation", 'c'},          {"add", "rail_idle", 's'}};
+
+/* Statement i, or what it does in host memory if host is 1. */
+RMI_FN rmi_vue_sort rmi_vue_sort_of(const rmi_vue *v, size_t i, int host)
 {
-    static const char *const verbs[] = {"offload ", "prefetch ", "merge "};
     const rmi_stmt *st = &v->prog->st[i];
-    if (st->what == RMI_RUN) {
-        rmi_vue_run_name(l, v->g, st->run);
-        return st->run.way == RMI_FWD ? (v->again[i] ? 1u : 0u) : st->run.way == RMI_BWD ? 2u : 3u;
-    }
-    rmi_txt_say(l, host ? "add " : verbs[st->what == RMI_OFFLOAD ? 0 : st->what == RMI_PREFETCH ? 1 : 2]);
-    rmi_vue_buffer_name(l, v->g, st->buf);
-    return host ? 5u : 4u;
+    if (st->what != RMI_RUN) return host ? RMI_VUE_ADD : RMI_VUE_COPY;
+    if (st->run.way == RMI_FWD) return v->again[i] ? RMI_VUE_FWD_AGAIN : RMI_VUE_FIRST_FWD;
+    return st->run.way == RMI_BWD ? RMI_VUE_BWD : RMI_VUE_UPDATE;
+}
+RMI_FN void rmi_vue_put_event(const rmi_vue *v, size_t i, int host)
+{
+    const rmi_stmt *st = &v->prog->st[i];
+    const char *verb = st->what == RMI_OFFLOAD ? "offload " : st->what == RMI_PREFETCH ? "prefetch " : "merge ";
+    if (st->what == RMI_RUN) rmi_txt_put_run(v->to, v->g, st->run);
+    else rmi_txt_put_buffer(v->to, v->g, host ? "add " : verb, st->buf);
 }
 
 /* --- the trace: Chrome's JSON, microseconds */
-static const char *const rmi_vue_lanes[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host", "reductions"};
-
-RMI_FN void rmi_vue_trace_event(rmi_vue *v, rmi_txt_pen *l, size_t i, int host)
+RMI_FN void rmi_vue_trace_event(const rmi_vue *v, size_t i, int host)
 {
-    static const char *const sorts[] = {"forward", "recompute", "backward", "update", "copy", "add"};
-    static const char *const names[] = {"thread_state_running", "terrible", "rail_response", "rail_load", "rail_animation", "rail_idle"};
     const rmi_span *x = &v->span[2 * i + (size_t)host];
-    uint32_t sort;
+    rmi_vue_sort sort = rmi_vue_sort_of(v, i, host);
     if (!x->ran) return;
-    rmi_txt_say(l, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":");
-    rmi_txt_say_u64(l, x->lane + 1);
-    rmi_txt_say(l, ",\"ts\":");
-    rmi_vue_milli(l, x->start - v->begin);
-    rmi_txt_say(l, ",\"dur\":");
-    rmi_vue_milli(l, x->end - x->start);
-    rmi_txt_say(l, ",\"name\":\"");
-    rmi_vue_flush(l);
-    sort = rmi_vue_event(v, l, i, host);
-    rmi_vue_flush(l);
-    rmi_txt_say(l, "\",\"cat\":\"");
-    rmi_txt_say(l, sorts[sort]);
-    rmi_txt_say(l, "\",\"cname\":\"");
-    rmi_txt_say(l, names[sort]);
-    rmi_txt_say(l, "\"}");
-    rmi_vue_flush(l);
+    rmi_put_format(v->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"",
+                   (uint64_t)x->lane + 1, x->start - v->begin, (uint64_t)1000, x->end - x->start, (uint64_t)1000);
+    rmi_vue_put_event(v, i, host);
+    rmi_put_format(v->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", rmi_vue_sorts[sort].name,
+                   rmi_vue_sorts[sort].trace_colour);
 }
 
-RMI_FN void rmi_vue_trace(rmi_vue *v, rmi_txt_pen *l)
+RMI_FN void rmi_vue_trace(const rmi_vue *v)
 {
+    static const char *const lanes[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
+                                                 "reductions"};
     uint32_t k;
     size_t i;
-    rmi_put(
-        v->to,
-        "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"rockmate plan, simulated\"}}");
-    for (k = 0; k < RMI_LANES; k++) {
-        if (!v->prog->fig.busy[k]) continue;
-        rmi_txt_say(l, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":");
-        rmi_txt_say_u64(l, k + 1);
-        rmi_txt_say(l, ",\"name\":\"thread_name\",\"args\":{\"name\":\"");
-        rmi_txt_say(l, rmi_vue_lanes[k]);
-        rmi_txt_say(l, "\"}}");
-        rmi_vue_flush(l);
-    }
+    rmi_put(v->to, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\","
+                   "\"args\":{\"name\":\"rockmate plan, simulated\"}}");
+    for (k = 0; k < RMI_LANES; k++)
+        if (v->prog->fig.busy[k])
+            rmi_put_format(v->to,
+                           ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
+                           (uint64_t)k + 1, lanes[k]);
     for (i = 0; i < v->prog->n; i++) {
-        rmi_vue_trace_event(v, l, i, 0);
-        rmi_vue_trace_event(v, l, i, 1);
+        rmi_vue_trace_event(v, i, 0);
+        rmi_vue_trace_event(v, i, 1);
     }
     for (k = 0; k < v->n_runs; k++) {
-        rmi_txt_say(l, ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":");
-        rmi_vue_milli(l, v->span[2 * v->run_at[k]].ran ? v->span[2 * v->run_at[k]].start - v->begin : 0);
-        rmi_txt_say(l, ",\"args\":{\"bytes\":");
-        rmi_txt_say_u64(l, v->live[k]);
-        rmi_txt_say(l, "}}");
-        rmi_vue_flush(l);
+        const rmi_span *x = &v->span[2 * v->run_at[k]];
+        rmi_put_format(v->to, ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
+                       x->ran ? x->start - v->begin : 0, (uint64_t)1000, v->live[k]);
     }
     rmi_put(v->to, "\n]}\n");
 }
@@ -25700,47 +25555,34 @@ RMI_FN void rmi_vue_trace(rmi_vue *v, rmi_txt_pen *l)
 #define RMI_VUE_TALL 64000u
 #define RMI_VUE_LANE 1800u
 #define RMI_VUE_TOP 6400u
+#define RMI_VUE_PX ((uint64_t)100)
 
-RMI_FN void rmi_vue_put_px(rmi_txt_pen *l, const char *before, uint64_t centi)
-{
-    rmi_txt_say(l, before);
-    rmi_txt_say_ratio(l, centi, 100, 2);
-}
 RMI_FN uint64_t rmi_vue_x(const rmi_vue *v, uint64_t ns)
 {
     return RMI_VUE_LEFT + rmi_mul_div_up(ns - v->begin, RMI_VUE_WIDE, v->end > v->begin ? v->end - v->begin : 1);
 }
 
 /* The opening of a rectangle, unless it is too thin to be seen. */
-RMI_FN int rmi_vue_rect(rmi_txt_pen *l, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
+RMI_FN int rmi_vue_rect(const rmi_vue *v, uint64_t x, uint64_t x2, uint64_t y, uint64_t y2, char colour)
 {
     char name[2] = {0, 0};
     if (x2 < x + 4 || y2 < y + 4) return 0;
     name[0] = colour;
-    rmi_vue_put_px(l, "<rect x=\"", x);
-    rmi_vue_put_px(l, "\" y=\"", y);
-    rmi_vue_put_px(l, "\" width=\"", x2 - x);
-    rmi_vue_put_px(l, "\" height=\"", y2 - y);
-    rmi_txt_say(l, "\" class=\"");
-    rmi_txt_say(l, name);
-    if (x2 < x + 150 || y2 < y + 150) rmi_txt_say(l, " n"); /* a border would be all of it */
-    rmi_txt_say(l, "\"><title>");
-    rmi_vue_flush(l);
+    rmi_put_format(v->to, "<rect x=\"%2r\" y=\"%2r\" width=\"%2r\" height=\"%2r\" class=\"%s%s\"><title>", x,
+                   RMI_VUE_PX, y, RMI_VUE_PX, x2 - x, RMI_VUE_PX, y2 - y, RMI_VUE_PX, name,
+                   x2 < x + 150 || y2 < y + 150 ? " n" : ""); /* a border would be all of it */
     return 1;
 }
 
-RMI_FN void rmi_vue_label(rmi_txt_pen *l, uint64_t x, uint64_t y, const char *more)
+/* A text by a format of rmi_put_args, with further attributes. */
+RMI_FN void rmi_vue_label(const rmi_vue *v, uint64_t x, uint64_t y, const char *attributes, const char *format, ...)
 {
-    rmi_vue_put_px(l, "<text x=\"", x);
-    rmi_vue_put_px(l, "\" y=\"", y);
-    rmi_txt_say(l, "\"");
-    rmi_txt_say(l, more);
-    rmi_txt_say(l, ">");
-}
-RMI_FN void rmi_vue_end_label(rmi_txt_pen *l)
-{
-    rmi_txt_say(l, "</text>\n");
-    rmi_vue_flush(l);
+    va_list args;
+    rmi_put_format(v->to, "<text x=\"%2r\" y=\"%2r\"%s>", x, RMI_VUE_PX, y, RMI_VUE_PX, attributes);
+    va_start(args, format);
+    rmi_put_args(v->to, format, args);
+    va_end(args);
+    rmi_put(v->to, "</text>\n");
 }
 
 /* A round number of units such that at most `most` of them fit into v: 1, 2 or 5 times a power of ten; of two for bytes. */
@@ -25756,38 +25598,25 @@ RMI_FN uint64_t rmi_vue_tick(uint64_t v, uint64_t most, int bytes)
     return tick;
 }
 
-RMI_FN void rmi_vue_head(rmi_vue *v, rmi_txt_pen *l, uint64_t height)
+RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
 {
     const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
-    rmi_txt_say(l, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ");
-    rmi_txt_say_u64(l, (RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20);
-    rmi_txt_say(l, " ");
-    rmi_txt_say_u64(l, height / 100);
-    rmi_txt_say(l, "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n");
-    rmi_vue_flush(l);
-    rmi_put(
-        v->to,
-        "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}.v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}"
-        ".k{fill:#9fd0b0}.t{fill:#c7c7c7}.c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}.l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-    rmi_vue_label(l, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"");
-    rmi_txt_say(l, "Step (");
-    rmi_txt_say(l, rmi_low_step_name(f->step));
-    rmi_txt_say(l, "): ");
-    rmi_txt_say_bytes(l, f->arena_bytes);
-    if (f->budget_bytes) {
-        rmi_txt_say(l, " of a budget of ");
-        rmi_txt_say_bytes(l, f->budget_bytes);
-    }
-    rmi_txt_say(l, " (keeping everything: ");
-    rmi_txt_say_bytes(l, f->keep_all_bytes);
-    rmi_txt_say(l, "), ");
-    rmi_txt_say_ns(l, f->time_ns);
-    rmi_txt_say(l, ", ");
-    rmi_txt_say_over(l, f->time_ns, f->keep_all_ns);
-    rmi_vue_end_label(l);
+    char budget[64] = "";
+    rmi_put_format(v->to,
+                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
+                   "font-size=\"12\" fill=\"#222\">\n",
+                   (uint64_t)(RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20, height / 100);
+    rmi_put(v->to, "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}"
+                   ".v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}.k{fill:#9fd0b0}.t{fill:#c7c7c7}"
+                   ".c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}"
+                   ".l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
+    if (f->budget_bytes) rmi_format(budget, sizeof budget, " of a budget of %b", f->budget_bytes);
+    rmi_vue_label(v, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"",
+                  "Step (%s): %b%s (keeping everything: %b), %t, %o", rmi_low_step_name(f->step), f->arena_bytes,
+                  budget, f->keep_all_bytes, f->time_ns, f->time_ns, f->keep_all_ns);
 }
 
-RMI_FN void rmi_vue_legend(rmi_txt_pen *l, uint64_t y)
+RMI_FN void rmi_vue_legend(const rmi_vue *v, uint64_t y)
 {
     static const char *const words[] = {"forward, activation", "recomputed",
                                         "backward, gradient",  "gradient of a weight",
@@ -25798,95 +25627,75 @@ RMI_FN void rmi_vue_legend(rmi_txt_pen *l, uint64_t y)
     uint32_t i;
     uint64_t x = RMI_VUE_LEFT;
     for (i = 0; i < RMI_COUNT(words); i++) {
-        rmi_vue_rect(l, x, x + 1200, y - 1000, y + 200, colours[i]);
-        rmi_put(l->to, "</title></rect>");
-        rmi_vue_label(l, x + 1700, y, "");
-        rmi_txt_say(l, words[i]);
-        rmi_vue_end_label(l);
+        rmi_vue_rect(v, x, x + 1200, y - 1000, y + 200, colours[i]);
+        rmi_put(v->to, "</title></rect>");
+        rmi_vue_label(v, x + 1700, y, "", "%s", words[i]);
         x += 3000 + 660 * strlen(words[i]);
     }
 }
 
 /* Lines and figures at round addresses and times. */
-RMI_FN void rmi_vue_axes(rmi_vue *v, rmi_txt_pen *l, uint64_t y0, uint64_t arena)
+RMI_FN void rmi_vue_axes(const rmi_vue *v, uint64_t y0, uint64_t arena)
 {
-    static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
-    uint64_t tick = rmi_vue_tick(arena, 10, 1), at, y, ns = v->end - v->begin, unit = 1;
-    uint32_t k = 0;
-    for (; k + 1 < RMI_COUNT(units) && arena / unit >= 1024; k++) unit *= 1024;
+    const char *name;
+    uint64_t tick = rmi_vue_tick(arena, 10, 1), at, x, y, ns = v->end - v->begin,
+             unit = rmi_unit_of_bytes(arena, &name);
     for (at = 0; at <= arena; at += tick) {
         y = y0 + RMI_VUE_TALL - rmi_mul_div_up(at, RMI_VUE_TALL, arena);
-        rmi_vue_label(l, RMI_VUE_LEFT - 600, y + 400, " text-anchor=\"end\"");
-        rmi_txt_say_ratio(l, at, unit, tick % unit ? 2 : 0);
-        rmi_txt_say(l, units[k]);
-        rmi_vue_end_label(l);
-        rmi_vue_put_px(l, "<path class=\"l\" d=\"M", RMI_VUE_LEFT - 400);
-        rmi_vue_put_px(l, " ", y);
-        rmi_vue_put_px(l, "H", RMI_VUE_LEFT);
-        rmi_txt_say(l, "\"/>\n");
-        rmi_vue_flush(l);
+        rmi_vue_label(v, RMI_VUE_LEFT - 600, y + 400, " text-anchor=\"end\"", tick % unit ? "%2r%s" : "%0r%s", at, unit,
+                      name);
+        rmi_put_format(v->to, "<path class=\"l\" d=\"M%2r %2rH%2r\"/>\n", (uint64_t)RMI_VUE_LEFT - 400, RMI_VUE_PX, y,
+                       RMI_VUE_PX, (uint64_t)RMI_VUE_LEFT, RMI_VUE_PX);
     }
     tick = rmi_vue_tick(ns ? ns : 1, 12, 0);
-    for (at = 0; at <= ns; at += tick) {
-        rmi_vue_label(l, rmi_vue_x(v, v->begin + at), y0 + RMI_VUE_TALL + 1800, " text-anchor=\"middle\"");
-        k = at < 10000000000u ? 1000000 : 1000000000; /* as rmi_txt_say_ns, but round numbers are not 200.00 */
-        if (!at) rmi_txt_say(l, "0");
-        else if (at % k) rmi_txt_say_ns(l, at);
-        else {
-            rmi_txt_say_u64(l, at / k);
-            rmi_txt_say(l, k == 1000000 ? " ms" : " s");
-        }
-        rmi_vue_end_label(l);
+    for (at = 0; at <= ns; at += tick) { /* round numbers are not 200.00 */
+        x = rmi_vue_x(v, v->begin + at);
+        y = y0 + RMI_VUE_TALL + 1800;
+        unit = at < 10000000000u ? 1000000 : 1000000000;
+        if (at && at % unit) rmi_vue_label(v, x, y, " text-anchor=\"middle\"", "%t", at);
+        else
+            rmi_vue_label(v, x, y, " text-anchor=\"middle\"", "%u%s", at / unit,
+                          !at               ? ""
+                          : unit == 1000000 ? " ms"
+                                            : " s");
     }
 }
 
-RMI_FN void rmi_vue_lane_rects(rmi_vue *v, rmi_txt_pen *l, const uint64_t *lane_y)
+RMI_FN void rmi_vue_lane_rects(const rmi_vue *v, const uint64_t *lane_y)
 {
-    static const char colours[] = "vagwcs";
     size_t i;
     for (i = 0; i < 2 * v->prog->n; i++) {
         const rmi_span *x = &v->span[i];
-        rmi_txt_pen name;
-        uint32_t sort;
-        if (!x->ran) continue;
-        name.n = 0;
-        sort = rmi_vue_event(v, &name, i / 2, (int)(i & 1));
-        name.text[name.n] = 0;
-        if (!rmi_vue_rect(l, rmi_vue_x(v, x->start), rmi_vue_x(v, x->end), lane_y[x->lane], lane_y[x->lane] + RMI_VUE_LANE - 300,
-                          colours[sort]))
+        rmi_vue_sort sort = rmi_vue_sort_of(v, i / 2, (int)(i & 1));
+        uint64_t y = lane_y[x->lane];
+        if (!x->ran || !rmi_vue_rect(v, rmi_vue_x(v, x->start), rmi_vue_x(v, x->end), y, y + RMI_VUE_LANE - 300,
+                                     rmi_vue_sorts[sort].colour))
             continue;
-        rmi_txt_say(l, name.text);
-        rmi_vue_flush(l);
-        rmi_txt_say(l, sort == 1 ? " again, " : ", ");
-        rmi_txt_say_ns(l, x->end - x->start);
-        rmi_txt_say(l, "</title></rect>\n");
-        rmi_vue_flush(l);
+        rmi_vue_put_event(v, i / 2, (int)(i & 1));
+        rmi_put_format(v->to, "%s%t</title></rect>\n", sort == RMI_VUE_FWD_AGAIN ? " again, " : ", ",
+                       x->end - x->start);
     }
 }
 
 /* One piece, with its name in it if there is room. */
-RMI_FN void rmi_vue_draw(const rmi_vue *v, rmi_txt_pen *l, const rmi_vue_piece *p, uint64_t y0, uint64_t arena)
+RMI_FN void rmi_vue_draw(const rmi_vue *v, const rmi_vue_piece *p, uint64_t y0, uint64_t arena)
 {
     static const char colours[] = "wsivagpkt"; /* rmi_vue_colour */
     uint64_t x = rmi_vue_x(v, p->start), x2 = rmi_vue_x(v, p->end), floor = y0 + RMI_VUE_TALL;
-    uint64_t y = floor - rmi_mul_div_up(p->off + p->bytes, RMI_VUE_TALL, arena), y2 = floor - rmi_mul_div_up(p->off, RMI_VUE_TALL, arena);
+    uint64_t y = floor - rmi_mul_div_up(p->off + p->bytes, RMI_VUE_TALL, arena);
+    uint64_t y2 = floor - rmi_mul_div_up(p->off, RMI_VUE_TALL, arena);
     char name[300];
     rmi_sch_name(v->g, p->buf, name);
-    if (!rmi_vue_rect(l, x, x2, y, y2, colours[p->colour])) return;
-    rmi_txt_say(l, name);
-    rmi_vue_flush(l);
-    rmi_txt_say(l, ", ");
-    rmi_txt_say_bytes(l, p->bytes);
-    rmi_txt_say(l, "</title></rect>\n");
-    rmi_vue_flush(l);
+    if (!rmi_vue_rect(v, x, x2, y, y2, colours[p->colour])) return;
+    rmi_put_format(v->to, "%s, %b</title></rect>\n", name, p->bytes);
     if (y2 - y < 1300 || x2 - x < 640 * (strlen(name) + 1)) return;
-    rmi_vue_label(l, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"");
-    rmi_txt_say(l, name);
-    rmi_vue_end_label(l);
+    rmi_vue_label(v, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"", "%s",
+                  name);
 }
 
-RMI_FN void rmi_vue_svg(rmi_vue *v, rmi_txt_pen *l)
+RMI_FN void rmi_vue_svg(const rmi_vue *v)
 {
+    static const char *const names[] = {"compute", "to device", "to host", "host", "reduce"};
     uint64_t lane_y[RMI_LANES], y0 = RMI_VUE_TOP, arena = v->prog->arena ? v->prog->arena : 1;
     uint32_t k;
     for (k = 0; k < RMI_LANES; k++) {
@@ -25894,23 +25703,19 @@ RMI_FN void rmi_vue_svg(rmi_vue *v, rmi_txt_pen *l)
         if (v->prog->fig.busy[k]) y0 += RMI_VUE_LANE;
     }
     y0 += 800;
-    rmi_vue_head(v, l, y0 + RMI_VUE_TALL + 3000);
-    rmi_vue_legend(l, 4800);
-    for (k = 0; k < RMI_LANES; k++) {
-        static const char *const names[] = {"compute", "to device", "to host", "host", "reduce"};
-        if (!v->prog->fig.busy[k]) continue;
-        rmi_vue_label(l, RMI_VUE_LEFT - 600, lane_y[k] + 1200, " text-anchor=\"end\"");
-        rmi_txt_say(l, names[k]);
-        rmi_vue_end_label(l);
-    }
-    rmi_vue_lane_rects(v, l, lane_y);
-    rmi_vue_rect(l, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, y0, y0 + RMI_VUE_TALL, 'x');
+    rmi_vue_head(v, y0 + RMI_VUE_TALL + 3000);
+    rmi_vue_legend(v, 4800);
+    for (k = 0; k < RMI_LANES; k++)
+        if (v->prog->fig.busy[k])
+            rmi_vue_label(v, RMI_VUE_LEFT - 600, lane_y[k] + 1200, " text-anchor=\"end\"", "%s", names[k]);
+    rmi_vue_lane_rects(v, lane_y);
+    rmi_vue_rect(v, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, y0, y0 + RMI_VUE_TALL, 'x');
     rmi_put(v->to, "free</title></rect>\n");
     for (k = 0; k < v->n_pieces; k++) {
         const rmi_vue_piece *x = &v->piece[k];
-        if (x->drawn < x->to && x->off + x->bytes <= arena) rmi_vue_draw(v, l, x, y0, arena);
+        if (x->drawn < x->to && x->off + x->bytes <= arena) rmi_vue_draw(v, x, y0, arena);
     }
-    rmi_vue_axes(v, l, y0, arena);
+    rmi_vue_axes(v, y0, arena);
     rmi_put(v->to, "</svg>\n");
 }
 
@@ -25945,7 +25750,8 @@ RMI_FN rm_result rmi_vue_remake(const rmi_vue *v, uint32_t t, uint32_t r, uint64
         for (k = 0; k < op->in.n; k++) {
             uint32_t in = op->in.at[k], maker = g->tensors[in].maker;
             if (rmi_vue_there(v, in, r)) continue;
-            if (maker == RMI_NONE) *ns = RMI_INF; /* an input whose bytes are used for other things, a weight elsewhere */
+            if (maker == RMI_NONE)
+                *ns = RMI_INF; /* an input whose bytes are used for other things, a weight elsewhere */
             else if (!seen[maker]) seen[maker] = 1, stack[n++] = maker;
         }
     }
@@ -25954,20 +25760,20 @@ RMI_FN rm_result rmi_vue_remake(const rmi_vue *v, uint32_t t, uint32_t r, uint64
     return n ? RM_OK : RM_ERROR_MEMORY;
 }
 
-RMI_FN void rmi_vue_say_run(const rmi_vue *v, rmi_txt_pen *l, uint32_t r)
+/* The number and name of run r. */
+RMI_FN void rmi_vue_say_run(const rmi_vue *v, rmi_txt_pen *pen, uint32_t r)
 {
-    rmi_txt_say_u64(l, r + 1);
-    rmi_txt_say(l, " (");
-    rmi_vue_run_name(l, v->g, v->prog->st[v->run_at[r]].run);
-    rmi_txt_say(l, v->again[v->run_at[r]] ? ", again)" : ")");
+    rmi_txt_say(pen, "%u (", (uint64_t)r + 1);
+    rmi_txt_put_run(&pen->in, v->g, v->prog->st[v->run_at[r]].run);
+    rmi_txt_say(pen, v->again[v->run_at[r]] ? ", again)" : ")");
 }
 
 /* Who else is on the device during run r, the largest first. */
-RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *l, uint32_t buf, uint32_t r)
+RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf, uint32_t r)
 {
-    uint64_t last = RMI_INF, rest = 0, best;
-    uint32_t shown, last_k = RMI_NONE, pick = RMI_NONE, k, n = 0;
-    rmi_txt_say(l, "    beside it");
+    uint64_t last = RMI_INF, rest = 0, best, n = 0;
+    uint32_t shown, last_k = RMI_NONE, pick = RMI_NONE, k;
+    rmi_txt_say(pen, "    beside it");
     for (shown = 0;; shown++) {
         for (k = 0, best = 0, pick = RMI_NONE, rest = n = 0; k < v->n_pieces; k++) {
             const rmi_vue_piece *x = &v->piece[k];
@@ -25978,92 +25784,67 @@ RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *l, uint32_t buf, uint3
             if (pick == RMI_NONE || x->bytes > best) pick = k, best = x->bytes;
         }
         if (pick == RMI_NONE || shown == 4) break;
-        rmi_txt_say(l, shown ? ", " : ": ");
-        rmi_vue_buffer_name(l, v->g, v->piece[pick].buf);
-        rmi_txt_say(l, " ");
-        rmi_txt_say_bytes(l, best);
+        rmi_txt_put_buffer(&pen->in, v->g, shown ? ", " : ": ", v->piece[pick].buf);
+        rmi_txt_say(pen, " %b", best);
         last = best;
         last_k = pick;
     }
-    if (n) {
-        rmi_txt_say(l, ", and ");
-        rmi_txt_say_u64(l, n);
-        rmi_txt_say(l, " more with ");
-        rmi_txt_say_bytes(l, rest);
-    }
-    if (!n && !shown) rmi_txt_say(l, " nothing");
-    rmi_txt_end_line(l);
+    if (n) rmi_txt_say(pen, ", and %u more with %b", n, rest);
+    rmi_txt_say_line(pen, n || shown ? "" : " nothing");
 }
 
 /* ns for bytes, as a price. */
-RMI_FN void rmi_vue_price(rmi_txt_pen *l, uint64_t ns, uint64_t bytes)
+RMI_FN void rmi_vue_price(rmi_txt_pen *pen, uint64_t ns, uint64_t bytes)
 {
     uint64_t mib = rmi_mul_div_up(ns, (uint64_t)1 << 20, bytes ? bytes : 1);
-    rmi_txt_say(l, " (");
-    rmi_txt_say_ns(l, mib < 1000 ? rmi_mul_div_up(ns, (uint64_t)1 << 30, bytes ? bytes : 1) : mib);
-    rmi_txt_say(l, mib < 1000 ? " for each GiB)" : " for each MiB)");
+    if (mib < 1000) rmi_txt_say(pen, " (%t for each GiB)", rmi_mul_div_up(ns, (uint64_t)1 << 30, bytes ? bytes : 1));
+    else rmi_txt_say(pen, " (%t for each MiB)", mib);
 }
 
 /* Stays on the device, the oldest first. */
-RMI_FN void rmi_vue_stays(const rmi_vue *v, rmi_txt_pen *l, uint32_t buf)
+RMI_FN void rmi_vue_stays(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf)
 {
     uint32_t k, n = 0;
     for (k = 0; k < v->n_pieces; k++) {
         const rmi_vue_piece *x = &v->piece[k];
-        uint32_t a = v->before[x->from], b = v->before[x->to];
-        if (x->buf != buf || a >= b) continue;
+        uint32_t first = v->before[x->from], end = v->before[x->to];
+        if (x->buf != buf || first >= end) continue;
         if (n++ == 8) {
-            rmi_txt_say(l, "    and more often");
-            rmi_txt_end_line(l);
+            rmi_txt_say_line(pen, "    and more often");
             break;
         }
-        rmi_txt_say(l, n == 1 ? "  on the device from run " : "           again from run ");
-        rmi_vue_say_run(v, l, a);
-        rmi_txt_say(l, " to ");
-        rmi_vue_say_run(v, l, b - 1);
-        if (x->drawn > x->from) rmi_txt_say(l, ", in bytes of another name");
-        rmi_txt_end_line(l);
+        rmi_txt_say(pen, n == 1 ? "  on the device from run " : "           again from run ");
+        rmi_vue_say_run(v, pen, first);
+        rmi_txt_say(pen, " to ");
+        rmi_vue_say_run(v, pen, end - 1);
+        rmi_txt_say_line(pen, x->drawn > x->from ? ", in bytes of another name" : "");
     }
-    if (!n) rmi_txt_say(l, "  never on the device"), rmi_txt_end_line(l);
+    if (!n) rmi_txt_say_line(pen, "  never on the device");
 }
 
 /* What is done to have it more than once: repeated runs, copies. */
-RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *l, uint32_t t)
+RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
 {
     const rmi_program *p = v->prog;
-    uint32_t again = 0, out = 0, back = 0;
-    uint64_t ns = 0, copy_ns = 0, step = p->fig.time_ns ? p->fig.time_ns : 1;
+    uint64_t again = 0, out = 0, back = 0, ns = 0, copy_ns = 0;
     size_t i;
     for (i = 0; i < p->n; i++) {
         const rmi_stmt *st = &p->st[i];
         uint64_t took = v->span[2 * i].ran ? v->span[2 * i].end - v->span[2 * i].start : 0;
         if (v->again[i] && st->run.id == v->g->tensors[t].maker) again++, ns += took;
-        if ((st->what == RMI_OFFLOAD || st->what == RMI_PREFETCH) && st->buf == t) copy_ns += took;
-        out += st->what == RMI_OFFLOAD && st->buf == t;
-        back += st->what == RMI_PREFETCH && st->buf == t;
+        if ((st->what != RMI_OFFLOAD && st->what != RMI_PREFETCH) || st->buf != t) continue;
+        copy_ns += took;
+        out += st->what == RMI_OFFLOAD;
+        back += st->what == RMI_PREFETCH;
     }
-    if (again) {
-        rmi_txt_say(l, "  recomputed ");
-        rmi_txt_say_u64(l, again);
-        rmi_txt_say(l, again == 1 ? " time: " : " times: ");
-        rmi_txt_say_ns(l, ns);
-        rmi_txt_say(l, " of its own op, ");
-        rmi_txt_say_ratio(l, rmi_mul(ns, 100), step, 2);
-        rmi_txt_say(l, " % of the step");
-        rmi_txt_end_line(l);
-    }
-    if (out || back) {
-        rmi_txt_say(l, "  copied to host memory ");
-        rmi_txt_say_u64(l, out);
-        rmi_txt_say(l, " and back ");
-        rmi_txt_say_u64(l, back);
-        rmi_txt_say(l, back == 1 ? " time: " : " times: ");
-        rmi_txt_say_ns(l, copy_ns);
-        rmi_txt_say(l, " on the copy lanes");
-        rmi_txt_end_line(l);
-    }
+    if (again)
+        rmi_txt_say_line(pen, "  recomputed %u time%s: %t of its own op, %2r % of the step", again,
+                         again == 1 ? "" : "s", ns, rmi_mul(ns, 100), p->fig.time_ns);
+    if (out || back)
+        rmi_txt_say_line(pen, "  copied to host memory %u and back %u time%s: %t on the copy lanes", out, back,
+                         back == 1 ? "" : "s", copy_ns);
     if (!again && !out && !back && v->g->tensors[t].kind == RMI_ACT)
-        rmi_txt_say(l, "  made once, never recomputed or copied"), rmi_txt_end_line(l);
+        rmi_txt_say_line(pen, "  made once, never recomputed or copied");
 }
 
 /* The longest time that it is kept, [lo, hi) between two runs that use it, or (absent) that it is away between two stays. */
@@ -26090,152 +25871,119 @@ RMI_FN rm_result rmi_vue_gap(rmi_vue *v, uint32_t t, int absent, uint32_t *lo, u
     return RM_OK;
 }
 
-RMI_FN uint32_t rmi_vue_fullest(const rmi_vue *v, uint32_t lo, uint32_t hi)
+/* "7 runs; the fullest of them, run 7 (bwd x): 3.1 MiB live of a budget of 4.0 MiB"; the fullest of the runs [lo, hi). */
+RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *v, rmi_txt_pen *pen, uint32_t lo, uint32_t hi)
 {
+    const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
     uint32_t r, best = lo;
     for (r = lo; r < hi; r++)
         if (v->live[r] > v->live[best]) best = r;
+    rmi_txt_say(pen, "%u runs; the fullest of them, run ", (uint64_t)(hi - lo));
+    rmi_vue_say_run(v, pen, best);
+    rmi_txt_say_line(pen, f->budget_bytes ? ": %b live of a budget of %b" : ": %b live of an arena of %b",
+                     v->live[best], f->budget_bytes ? f->budget_bytes : f->arena_bytes);
     return best;
 }
 
-/* "at run 7 (bwd x), the fullest moment then, 3.1 MiB of a budget of 4.0 MiB are live" */
-RMI_FN void rmi_vue_say_moment(const rmi_vue *v, rmi_txt_pen *l, uint32_t r)
-{
-    const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
-    rmi_txt_say(l, "run ");
-    rmi_vue_say_run(v, l, r);
-    rmi_txt_say(l, ": ");
-    rmi_txt_say_bytes(l, v->live[r]);
-    rmi_txt_say(l, " live of ");
-    rmi_txt_say(l, f->budget_bytes ? "a budget of " : "an arena of ");
-    rmi_txt_say_bytes(l, f->budget_bytes ? f->budget_bytes : f->arena_bytes);
-}
-
 /* Would it pay to let go of it while nobody uses it? Was it worth letting go? */
-RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *l, uint32_t t)
+RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
 {
     const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
     uint64_t ns, bytes = v->g->tensors[t].bytes, most = f->budget_bytes ? f->budget_bytes : f->arena_bytes;
     uint32_t lo, hi, r, ops;
     RMI_TRY(rmi_vue_gap(v, t, 0, &lo, &hi));
     if (lo < hi) {
-        r = rmi_vue_fullest(v, lo, hi);
-        rmi_txt_say(l, "  kept unused for ");
-        rmi_txt_say_u64(l, hi - lo);
-        rmi_txt_say(l, " runs; the fullest of them, ");
-        rmi_vue_say_moment(v, l, r);
-        rmi_txt_end_line(l);
-        rmi_vue_others(v, l, t, r);
+        rmi_txt_say(pen, "  kept unused for ");
+        r = rmi_vue_say_fullest(v, pen, lo, hi);
+        rmi_vue_others(v, pen, t, r);
         RMI_TRY(rmi_vue_remake(v, t, hi, &ns, &ops));
-        rmi_txt_say(l, "    without it there would be ");
-        rmi_txt_say_bytes(l, bytes);
-        rmi_txt_say(l, " more then");
-        if (ns == RMI_INF) rmi_txt_say(l, "; but nothing could make it again");
+        rmi_txt_say(pen, "    without it there would be %b more then", bytes);
+        if (ns == RMI_INF) rmi_txt_say(pen, "; but nothing could make it again");
         else {
-            rmi_txt_say(l, ", and before run ");
-            rmi_txt_say_u64(l, hi + 1);
-            rmi_txt_say(l, ops == 1 ? " its op would run again: " : " it and what it needs would be made again: ");
-            rmi_txt_say_ns(l, ns);
-            rmi_vue_price(l, ns, bytes);
+            rmi_txt_say(pen, ", and before run %u %s: %t", (uint64_t)hi + 1,
+                        ops == 1 ? "its op would run again" : "it and what it needs would be made again", ns);
+            rmi_vue_price(pen, ns, bytes);
         }
-        rmi_txt_end_line(l);
+        rmi_txt_end_line(pen);
     }
     RMI_TRY(rmi_vue_gap(v, t, 1, &lo, &hi));
     if (lo >= hi) return RM_OK;
-    r = rmi_vue_fullest(v, lo, hi);
-    rmi_txt_say(l, "  away for ");
-    rmi_txt_say_u64(l, hi - lo);
-    rmi_txt_say(l, " runs; the fullest of them, ");
-    rmi_vue_say_moment(v, l, r);
-    rmi_txt_end_line(l);
-    rmi_txt_say(l, "    kept, it would ");
-    if (v->live[r] + bytes > most) {
-        rmi_txt_say(l, "take ");
-        rmi_txt_say_bytes(l, v->live[r] + bytes - most);
-        rmi_txt_say(l, " more than there are then");
-    } else rmi_txt_say(l, "fit by the sum of bytes: addresses, or a plan better as a whole, spoke against it");
-    rmi_txt_end_line(l);
+    rmi_txt_say(pen, "  away for ");
+    r = rmi_vue_say_fullest(v, pen, lo, hi);
+    if (v->live[r] + bytes > most)
+        rmi_txt_say_line(pen, "    kept, it would take %b more than there are then", v->live[r] + bytes - most);
+    else
+        rmi_txt_say_line(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, "
+                              "spoke "
+                              "against it");
     return RM_OK;
 }
 
 /* The price of memory in this plan as a whole: the next point of the curve. */
-RMI_FN void rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *l)
+RMI_FN void rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
 {
     const rm_plan *p = v->p;
     const rm_plan_info *f = &p->info[0];
-    uint64_t have = f->budget_bytes ? f->budget_bytes : f->arena_bytes;
+    uint64_t have = f->budget_bytes ? f->budget_bytes : f->arena_bytes, saved;
     size_t i = 0;
-    rmi_txt_say(l, "  a byte more: ");
+    rmi_txt_say(pen, "  a byte more: ");
     while (i < p->n_curve && p->curve[i].bytes <= have) i++;
-    if (!p->n_curve) rmi_txt_say(l, "not known, this preset has no curve");
+    if (!p->n_curve) rmi_txt_say(pen, "not known, this preset has no curve");
     else if (i == p->n_curve || f->time_ns <= p->curve[p->n_curve - 1].ns)
-        rmi_txt_say(l, f->host_bytes ? "not known; no plan on the curve, which moves nothing to host memory, is faster"
-                                     : "worth nothing; no plan on the curve is faster");
+        rmi_txt_say(pen, f->host_bytes ? "not known; no plan on the curve, which moves nothing to host memory, is "
+                                         "faster"
+                                       : "worth nothing; no plan on the curve is faster");
     else {
         while (i + 1 < p->n_curve && p->curve[i].ns >= f->time_ns) i++;
-        rmi_txt_say(l, "the next faster plan on the curve takes ");
-        rmi_txt_say_bytes(l, p->curve[i].bytes - have);
-        rmi_txt_say(l, " above ");
-        rmi_txt_say(l, f->budget_bytes ? "the budget" : "the arena");
-        rmi_txt_say(l, " and saves ");
-        rmi_txt_say_ns(l, rmi_sub(f->time_ns, p->curve[i].ns));
-        rmi_vue_price(l, rmi_sub(f->time_ns, p->curve[i].ns), p->curve[i].bytes - have);
-        if (f->host_bytes) rmi_txt_say(l, "; that curve moves nothing to host memory");
+        saved = rmi_sub(f->time_ns, p->curve[i].ns);
+        rmi_txt_say(pen, "the next faster plan on the curve takes %b above the %s and saves %t",
+                    p->curve[i].bytes - have, f->budget_bytes ? "budget" : "arena", saved);
+        rmi_vue_price(pen, saved, p->curve[i].bytes - have);
+        if (f->host_bytes) rmi_txt_say(pen, "; that curve moves nothing to host memory");
     }
-    rmi_txt_end_line(l);
+    rmi_txt_end_line(pen);
 }
 
 /* In a plan with copies: where what persists of tensor t is between steps, and where its update runs. */
-RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *l, uint32_t t)
+RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
 {
-    static const char *const words[] = {"the values ", "the gradient ", "the state "};
+    static const char *const words[] = {"values", "gradient", "state"};
     static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory"};
     const rmi_program *p = v->prog;
     uint32_t what, side, n = 0, updated = 0;
     size_t i;
     for (what = 0; what < 3; what++) {
         for (i = side = 0; i < p->n_homes; i++)
-            if (p->homes[i].host < 2 && p->homes[i].buf == rmi_low_buf(v->g, (rmi_buf_kind)what, t)) side |= 1u << p->homes[i].host;
-        if (!side) continue;
-        rmi_txt_say(l, n++ ? ", " : "  between steps: ");
-        rmi_txt_say(l, words[what]);
-        rmi_txt_say(l, where[side]);
+            if (p->homes[i].host < 2 && p->homes[i].buf == rmi_low_buf(v->g, (rmi_buf_kind)what, t))
+                side |= 1u << p->homes[i].host;
+        if (side) rmi_txt_say(pen, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
     }
-    for (i = 0; i < p->n; i++)
-        if (p->st[i].what == RMI_RUN && p->st[i].run.id == t && (p->st[i].run.way == RMI_OPT || p->st[i].run.way == RMI_OPT_HOST))
-            updated = p->st[i].run.way == RMI_OPT ? 1 : 2;
-    if (n && updated) rmi_txt_say(l, "; updated ");
-    if (n) rmi_txt_say(l, where[updated]), rmi_txt_end_line(l);
+    for (i = 0; i < p->n; i++) {
+        uint32_t way = p->st[i].what == RMI_RUN && p->st[i].run.id == t ? p->st[i].run.way : (uint32_t)RMI_FWD;
+        if (way == RMI_OPT || way == RMI_OPT_HOST) updated = way == RMI_OPT ? 1 : 2;
+    }
+    if (n) rmi_txt_say_line(pen, updated ? "; updated %s" : "", where[updated]);
 }
 
-RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *l, uint32_t t)
+RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
 {
     static const char *const kinds[] = {"an input", "a weight", "a const", "an activation"};
     const rm_graph *g = v->g;
     const rmi_tensor *x = &g->tensors[t];
-    rmi_txt_say(l, x->name);
-    rmi_txt_say(l, ": ");
-    rmi_txt_say(l, kinds[x->kind]);
-    rmi_txt_say(l, " of ");
-    rmi_txt_say_bytes(l, x->bytes);
-    if (x->maker != RMI_NONE) {
-        rmi_txt_say(l, x->root != t ? ", other name of bytes of " : ", made by op ");
-        rmi_txt_say(l, x->root != t ? g->tensors[x->root].name : g->ops[x->maker].name);
-    }
-    rmi_txt_say(l, "; the step has ");
-    rmi_txt_say_u64(l, v->n_runs);
-    rmi_txt_say(l, " runs");
-    rmi_txt_end_line(l);
+    rmi_txt_say(pen, "%s: %s of %b", x->name, kinds[x->kind], x->bytes);
+    if (x->maker != RMI_NONE)
+        rmi_txt_say(pen, x->root != t ? ", other name of bytes of %s" : ", made by op %s",
+                    x->root != t ? g->tensors[x->root].name : g->ops[x->maker].name);
+    rmi_txt_say_line(pen, "; the step has %u runs", (uint64_t)v->n_runs);
     if (rmi_low_external(g, t) || !x->bytes) {
-        rmi_txt_say(l, x->bytes ? "  the caller's memory: no plan moves it" : "  of no bytes: nothing to plan");
-        rmi_txt_end_line(l);
+        rmi_txt_say_line(pen, x->bytes ? "  the caller's memory: no plan moves it" : "  of no bytes: nothing to plan");
         return RM_OK;
     }
-    if (v->prog->host) rmi_vue_homes(v, l, t);
-    rmi_vue_stays(v, l, t);
-    rmi_vue_work(v, l, t);
-    if (x->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(v, l, t));
-    rmi_vue_worth(v, l);
+    if (v->prog->host) rmi_vue_homes(v, pen, t);
+    rmi_vue_stays(v, pen, t);
+    rmi_vue_work(v, pen, t);
+    if (x->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(v, pen, t));
+    rmi_vue_worth(v, pen);
     return RM_OK;
 }
 
@@ -26243,7 +25991,7 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *l, uint32_t t)
 RMI_FN rm_result rmi_vue_look(const rm_plan *p, uint32_t index, rmi_sink *to, int what, uint32_t t, const char *name)
 {
     rmi_vue v;
-    rmi_txt_pen l;
+    rmi_txt_pen pen;
     rmi_program copy = p->prog[index];
     rm_result r;
     memset(&v, 0, sizeof v);
@@ -26251,15 +25999,15 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *p, uint32_t index, rmi_sink *to, in
     v.g = p->g;
     v.prog = &p->prog[index];
     v.mem = rmi_arena_make(&p->g->mem.hooks);
-    v.to = l.to = to;
-    l.n = 0;
+    v.to = to;
+    rmi_txt_pen_make(&pen, to);
     v.span = RMI_NEW(&v.mem, rmi_span, 2 * copy.n + 2);
     r = v.span ? rmi_sch_replay(p->g, &copy, &p->g->last, NULL, v.span) : RM_ERROR_MEMORY;
     if (r == RM_OK) r = rmi_vue_pieces(&v);
     if (r == RM_OK) r = rmi_vue_times(&v);
-    if (r == RM_OK && what == 0) r = rmi_vue_explain(&v, &l, t);
-    if (r == RM_OK && what == 1) rmi_vue_trace(&v, &l);
-    if (r == RM_OK && what == 2) rmi_vue_svg(&v, &l);
+    if (r == RM_OK && what == 0) r = rmi_vue_explain(&v, &pen, t);
+    if (r == RM_OK && what == 1) rmi_vue_trace(&v);
+    if (r == RM_OK && what == 2) rmi_vue_svg(&v);
     rmi_arena_free(&v.mem);
     if (r == RM_ERROR_MEMORY) return rmi_err_memory(&p->g->last);
     return to->failed ? rmi_err_set(&p->g->last, RM_ERROR_WRITE, "%s: the sink returned nonzero", name) : r;
