@@ -24,7 +24,6 @@
    >>place     addresses in one arena
    >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
-   >>exact     small graphs: the fastest list of runs, with a proof
    >>offload   what to keep, recompute, and move to host memory
    >>plan      passes of a preset, the plan and its figures
    >>lanes     which waits between lanes a program needs, and no more
@@ -9686,7 +9685,6 @@ typedef struct rmi_ref_task {
     uint32_t ban0, n_ban;       /* tasks that must not have run before: they change what this one reads */
 } rmi_ref_task;
 
-#define RMI_REF_SMALL 64u /* ops: the exact search may take it, if it has no more than 128 buffers */
 #ifndef RMI_REF_LARGE
 #define RMI_REF_LARGE 50000u /* tasks: memory counts */
 #endif
@@ -9732,13 +9730,13 @@ RMI_INLINE uint64_t rmi_ref_saved_room(const rmi_ref_model *m, const rmi_ref_acc
     return (a->saved_bytes + m->granule - 1) & ~((uint64_t)m->granule - 1);
 }
 
-/* Buffers whose bytes come and go; the others are the caller's, empty, or always there. lean: nor what nobody saves. */
-RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b, int lean)
+/* Buffers whose bytes come and go; the others are the caller's, empty, always there, or saved bytes that no backward reads. */
+RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b)
 {
     uint32_t i, f;
     rmi_buf_kind k = rmi_low_kind(g, b, &i);
     for (f = 0; k == RMI_BUF_SAVED && f < g->ops[i].n_forms && g->ops[i].has_bwd; f++)
-        if (!lean || rmi_low_reads_saved(&g->ops[i], &g->ops[i].forms[f])) return 1;
+        if (rmi_low_reads_saved(&g->ops[i], &g->ops[i].forms[f])) return 1;
     if (k != RMI_BUF_VALUE && k != RMI_BUF_GRAD) return 0;
     if (rmi_low_external(g, b)) return 0;
     if (!rmi_low_bytes(g, b)) return k == RMI_BUF_VALUE && g->tensors[i].root != i;
@@ -9751,16 +9749,12 @@ RMI_FN rm_result rmi_ref_buffers(rmi_ref_model *m)
     const rm_graph *g = m->g;
     uint32_t b, i, nb = rmi_low_buffers(g) + 1; /* one more than there are: whatever takes no bytes of its own */
     uint32_t n = 1, n_stay = 0, n_start = 0;
-    int lean;
-    for (b = 0; b + 1 < nb && g->n_ops <= RMI_REF_SMALL; b++) n += (uint32_t)rmi_ref_tracked(g, m->step, b, 0);
-    lean = n > 129;
-    n = 1;
     m->compact = RMI_RAW(m->mem, uint32_t, nb);
     if (!m->compact) return RM_ERROR_MEMORY;
     memset(m->compact, 0xFF, nb * sizeof *m->compact);
     for (b = 0; b + 1 < nb; b++) {
         rmi_buf_kind k = rmi_low_kind(g, b, &i);
-        if (!rmi_ref_tracked(g, m->step, b, lean)) continue;
+        if (!rmi_ref_tracked(g, m->step, b)) continue;
         m->compact[b] = n++;
         n_start += k == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT;
         n_stay += (k == RMI_BUF_VALUE && g->tensors[i].is_output) || (k == RMI_BUF_GRAD && rmi_seq_grad_stays(g, m->step, i));
@@ -10259,7 +10253,7 @@ RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     m->moded = RMI_NEW(mem, uint32_t, g->n_ops);
     if (!m->bwd0 || !m->n_bwd || !m->n_modes || !m->must || !m->keep_mode || !m->moded) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_ref_buffers(m));
-    if (g->n_ops <= RMI_REF_LARGE / 4 || g->n_ops <= RMI_REF_SMALL) RMI_TRY(rmi_ref_kin(m)); /* else no forecasts: memory counts */
+    if (g->n_ops <= RMI_REF_LARGE / 4) RMI_TRY(rmi_ref_kin(m)); /* else no forecasts: memory counts */
     for (i = 0; i < g->n_ops; i++) { /* what takes no bytes is made once and stays */
         uint32_t k;
         m->must[i] = g->ops[i].mutates.n || (g->ops[i].flags & RM_ONCE);
@@ -12190,11 +12184,15 @@ RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
     return a->live[p] + more <= s->limit || rmi_ref_free_bytes(s, p, a->live[p] + more - s->limit);
 }
 
+#define RMI_REF_FEW 128u /* tasks: here the order of what runs once is worth every fifth move, and other orders as starts */
+#define RMI_REF_ORDER 67u  /* the last number of such moves */
+
 RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
 {
     uint32_t r = rmi_ref_rand(s, 100);
     int ok;
     rmi_ref_begin(s);
+    if (s->m->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) r = RMI_REF_ORDER;
     if (r < 18)
         *kind = 0,
         ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
@@ -12202,7 +12200,7 @@ RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
     else if (r < 48) *kind = 2, ok = !RMI_WITHOUT(modes) && rmi_ref_move_mode(s);
     else if (r < 56) *kind = 3, ok = !RMI_WITHOUT(shift) && rmi_ref_move_run(s, 0);
     else if (r < 64) *kind = 4, ok = !RMI_WITHOUT(make_room) && rmi_ref_make_room(s);
-    else if (r < 68) *kind = 5, ok = !RMI_WITHOUT(hoist) && rmi_ref_move_run(s, 1);
+    else if (r <= RMI_REF_ORDER) *kind = 5, ok = !RMI_WITHOUT(hoist) && rmi_ref_move_run(s, 1);
     else if (r < 70) *kind = 7, ok = !RMI_WITHOUT(late_backward) && rmi_ref_move_late(s);
     else *kind = 6, ok = !RMI_WITHOUT(exchange) && rmi_ref_move_swap(s);
     rmi_ref_clear_marks(s, 0);
@@ -12290,13 +12288,27 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
     }
 }
 
+/* Another legal order of the current list: single runs move wherever that is allowed, whatever it costs. */
+RMI_RARE void rmi_ref_shuffle(rmi_ref_search *s)
+{
+    uint32_t i, ok;
+    for (i = 0; i < 4 * s->m->n_tasks; i++) {
+        s->work += 4;
+        rmi_ref_begin(s);
+        ok = (uint32_t)rmi_ref_move_run(s, 1);
+        rmi_ref_clear_marks(s, 0);
+        s->stop = RMI_INF;
+        if (ok && rmi_ref_apply(s)) rmi_ref_accept(s);
+    }
+}
+
 /* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
    from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter.
-   */
+   In a short list every second cycle is from everything once, in another order. */
 RMI_RARE void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
     uint32_t stale = round - s->gained;
-    int anew = round % (stale > 2 ? 2 : 5) == 1;
+    int small = s->m->n_tasks <= RMI_REF_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
     uint64_t mean = s->m->mean_ns,
              hot = stale > 2 && !anew ? 2 * mean
                    : anew || !round   ? mean
@@ -12304,6 +12316,7 @@ RMI_RARE void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
                                       : mean / 6,
              was = s->best.n ? s->best.ns : RMI_INF;
     if (anew) rmi_ref_load(s, NULL, 0, NULL);
+    if (anew && small) rmi_ref_shuffle(s);
     else if (round && (s->best.n || s->hope.n)) rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
     rmi_ref_cycle(s, hot + 1, mean / 250 + 1, anew || !round ? 2 * work : work);
     if (s->best.n && s->best.ns < was) s->gained = round + 1;
@@ -15878,1620 +15891,6 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
 }
 
 /* =====================================================================================================================
-   >>exact - the fastest list of runs of a small graph, with a proof
-   In: the model of >>refine, a limit of live bytes. Out: a list of runs, and a time that no plan within the limit is below; equal,
-   if the work was enough. Best first (A*; Hart, Nilsson, Raphael 1968) over states: what is live, which tasks that run once have
-   run; in turn a few of those that are as far as each other (Vadlamudi, Aine, Chakrabarti 2012), so that there are good ways long
-   before the proof. A step is a run, with what is evicted to make room for it: only sets that none can be left out of, since
-   whatever is there may be dropped later. The rest of the way is at least everything that must still run, and for a moment x of the
-   rest what does not fit beside it: with a price on bytes (Lagrange), a value that is read after x costs its bytes there or its
-   repeat, which wants its own inputs. All freedoms of the format are in it: any order, repeats, forms, in place, views, shared
-   gradients. Nodes are limited.
-   The least memory is searched from the end of a step, by what is wanted rather than what is there: nothing is ever evicted then.
-   ================================================================================================================== */
-#define RMI_EXA_OPS RMI_REF_SMALL
-#define RMI_EXA_TASKS 128u
-#define RMI_EXA_BUFS 128u
-#define RMI_EXA_EXTRA 192u
-#define RMI_EXA_MOMENTS 8u
-#define RMI_EXA_NEXT 4u
-#define RMI_EXA_SOME 4u /* of a layer's nodes in one turn */
-#define RMI_EXA_LAYERS (RMI_EXA_OPS + RMI_EXA_TASKS + 1u)
-
-typedef struct rmi_exa_set { uint64_t w[2]; } rmi_exa_set;
-
-typedef struct rmi_exa_task { /* a task that runs once: backward (part), update, reduction, barrier */
-    rmi_exa_set deps, bans;   /* tasks */
-    rmi_exa_set always, any;  /* values and saved bytes read in all modes, in some */
-    rmi_exa_set made, may;    /* makers of what it reads that takes no bytes: in all modes, in some */
-    rmi_exa_set grads;        /* gradients that it reads */
-    uint64_t least;           /* ns */
-    uint8_t once, banned;     /* banned: what may not run after it */
-} rmi_exa_task;
-
-typedef struct rmi_exa_op {
-    rmi_exa_set in, out;      /* out: what it saves, too */
-    uint64_t ns[2];           /* least time of a first run, of a repeat */
-    uint8_t counted, fixed, must, view; /* counted: it matters whether it has run */
-    uint8_t order[2][16];     /* forms by time of a first run, of a repeat */
-} rmi_exa_op;
-
-typedef struct rmi_exa_moment { /* a backward that is still to come */
-    uint32_t task;
-    rmi_exa_set before;       /* tasks that surely run before it */
-    uint64_t room, price;     /* bytes beside what it holds; 2^-20 ns each */
-    uint64_t least;           /* over its choices: ns more than the fastest + price of the workspace; rounded up price of room */
-    uint64_t pay[RMI_EXA_OPS], fixed_pay; /* price of the op's wanted outputs; of inputs of the step */
-    rmi_exa_set wanted[RMI_EXA_OPS]; /* of its outputs; by backwards after x, or any */
-    uint64_t direct, asked;   /* ops whose outputs backwards after x read; all whose repeat may be asked for */
-    uint64_t from[RMI_EXA_OPS]; /* by op: those that its repeat asks, in part */
-    uint8_t sharers[RMI_EXA_OPS];
-} rmi_exa_moment;
-
-/* A set of tasks that have run, and what follows from it. From the end: keep: gradients that are there; need: tasks that may have run
-   last; rest: bytes of keep; must: how many tasks that run once are in it. */
-typedef struct rmi_exa_done {
-    rmi_exa_set done, keep, need;
-    rmi_exa_set ahead[RMI_EXA_MOMENTS]; /* what surely is read up to the moment */
-    uint64_t rest, must, useful; /* ns of tasks to come; forwards that must still run; forwards worth running */
-    uint32_t next, moments, best; /* best: the moment that said most of late */
-    uint32_t closed;          /* nodes whose steps were made */
-    uint32_t n_soon;
-    rmi_exa_set soon[RMI_EXA_NEXT]; /* what backwards that may come next read */
-} rmi_exa_done;
-
-typedef struct rmi_exa_node {
-    rmi_exa_set live;
-    uint64_t ns, bytes;
-    uint64_t key, order, ran; /* key: no way through it takes less; order: of a layer's nodes; ran: forwards on the way to it */
-    uint32_t parent, done, next, behind; /* behind: the node of the same tasks that was closed before */
-    uint32_t first, beside;   /* open: heap of those that come after it; the next one after the same */
-    uint16_t task;
-    uint8_t form, dead, open, ready; /* dead: a faster way was found; ready: all moments were looked at */
-} rmi_exa_node;
-
-typedef struct rmi_exa_state { /* while a step is made */
-    rmi_exa_set live;
-    uint64_t bytes;
-    uint8_t x[RMI_EXA_EXTRA];
-} rmi_exa_state;
-
-typedef struct rmi_exa {
-    const rmi_ref_model *m;
-    rmi_arena *mem;
-    uint64_t total, limit, beat, work, told, most_work; /* total: of all sizes; beat: only what is faster
-                                                           counts; work: about 8 ns, told to the caller's stop */
-    int back;                 /* from the end: the least memory */
-    uint32_t haste;           /* how much it counts to be near to the next backward */
-    rmi_exa_task task[RMI_EXA_TASKS];
-    rmi_exa_op op[RMI_EXA_OPS];
-    rmi_exa_moment moment[RMI_EXA_MOMENTS];
-    uint32_t n_moments;
-    rmi_exa_set grads, start, stay, all; /* buffers; all: tasks that run once */
-    rmi_exa_set giver[RMI_EXA_BUFS], taker[RMI_EXA_BUFS]; /* by gradient: tasks that write it, that read it */
-    uint64_t shared;          /* backwards, by op, that may give a gradient another name of dout */
-    uint64_t pinned, forwards; /* ops that run once; all ops */
-    uint64_t low[RMI_EXA_BUFS]; /* by buffer: the least that it takes; 0: a view of what takes none */
-    uint64_t room[256];       /* the sizes that there are */
-    uint32_t n_room;
-    uint8_t size[RMI_EXA_BUFS]; /* by buffer: which of them; of saved bytes that have several: their op's place in x */
-    uint8_t alias[RMI_EXA_BUFS]; /* by buffer: its place among those that may share bytes, or 255 */
-    uint8_t bits[RMI_EXA_OPS], left[RMI_EXA_OPS]; /* by op: place in x of its class of bits, of
-                                                     the form that left what is saved; or 255 */
-    uint8_t by_alias[RMI_EXA_BUFS];
-    uint32_t n_alias, n_x;
-    rmi_exa_node *node;
-    uint8_t *x;
-    rmi_exa_done *done;
-    uint32_t *bucket, *done_bucket, n_node, most_node, n_done, most_done, n_open;
-    uint32_t layer[RMI_EXA_LAYERS]; /* open nodes by how much has run: the one with the least key */
-    uint32_t at;              /* the node whose steps are made */
-    uint64_t floor;           /* ns of its key: no way through it takes less */
-} rmi_exa;
-
-#define RMI_EXA_HAS(s, i) ((s).w[(i) >> 6] >> ((i) & 63u) & 1u)
-#define RMI_EXA_PUT(s, i) ((s).w[(i) >> 6] |= (uint64_t)1 << ((i) & 63u))
-#define RMI_EXA_CUT(s, i) ((s).w[(i) >> 6] &= ~((uint64_t)1 << ((i) & 63u)))
-#define RMI_EXA_MEET(a, b) ((((a).w[0] & (b).w[0]) | ((a).w[1] & (b).w[1])) != 0)
-#define RMI_EXA_LACKS(a, b) (((~(a).w[0] & (b).w[0]) | (~(a).w[1] & (b).w[1])) != 0) /* is something of b not in a? */
-#define RMI_EXA_JOIN(a, b) ((a).w[0] |= (b).w[0], (a).w[1] |= (b).w[1])
-#define RMI_EXA_LESS(a, b) ((a).w[0] &= ~(b).w[0], (a).w[1] &= ~(b).w[1])
-
-RMI_FN uint32_t rmi_exa_first(uint64_t w) /* the lowest bit of w, which is not 0 */
-{
-#if defined(__GNUC__) || defined(__clang__)
-    return (uint32_t)__builtin_ctzll(w);
-#else
-    uint32_t i = 0;
-    while (!(w >> i & 1u)) i++;
-    return i;
-#endif
-}
-
-RMI_FN uint32_t rmi_exa_count(uint64_t w) /* of its bits */
-{
-    w -= w >> 1 & 0x5555555555555555u;
-    w = (w & 0x3333333333333333u) + (w >> 2 & 0x3333333333333333u);
-    return (uint32_t)(((w + (w >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56);
-}
-
-RMI_PLAIN_BEGIN
-/* --- the graph in sets */
-
-/* The number of a size; 255: too many. */
-RMI_FN uint32_t rmi_exa_size(rmi_exa *w, uint64_t bytes)
-{
-    uint32_t i;
-    for (i = 0; i < w->n_room && w->room[i] != bytes; i++) {}
-    if (i == w->n_room && i < 255) w->room[w->n_room++] = bytes;
-    return i;
-}
-
-RMI_FN void rmi_exa_aliased(rmi_exa *w, uint32_t b)
-{
-    if (b == RMI_NONE || b == w->m->n_buf || w->alias[b] != 255) return;
-    w->by_alias[w->n_alias] = (uint8_t)b;
-    w->alias[b] = (uint8_t)w->n_alias++;
-}
-
-/* What an op's forward touches, its forms by time. */
-RMI_RARE rm_result rmi_exa_set_op(rmi_exa *w, uint32_t o)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_op *op = &m->g->ops[o];
-    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
-    rmi_exa_op *x = &w->op[o];
-    uint32_t i, f, k, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE, savers = 0, classes = 0;
-    if (op->n_forms > RMI_COUNT(x->order[0])) return RM_ERROR_GRAPH;
-    for (i = 0; i < a->n_read; i++) RMI_EXA_PUT(x->in, m->pool[a->read0 + i]);
-    for (i = 0; i < a->n_write; i++) RMI_EXA_PUT(x->out, m->pool[a->write0 + i]);
-    x->view = op->view != RMI_NONE;
-    x->fixed = m->tasks[o].fixed != 0;
-    x->must = op->mutates.n || (op->flags & RM_ONCE);
-    for (i = 0; i < op->out.n; i++) x->must |= m->compact[op->out.at[i]] == RMI_NONE && m->g->tensors[op->out.at[i]].is_output;
-    x->counted |= x->fixed | x->must;
-    x->ns[0] = x->ns[1] = RMI_INF;
-    for (f = 0; f < op->n_forms; f++) {
-        const rmi_form *y = &op->forms[f];
-        uint64_t ns[2];
-        ns[0] = x->view ? 0 : y->fwd;
-        ns[1] = x->view ? 0 : y->again;
-        for (k = 0; k < 2; k++) {
-            x->ns[k] = rmi_min(x->ns[k], ns[k]);
-            for (i = f;
-                 i && (k ? op->forms[x->order[k][i - 1]].again : op->forms[x->order[k][i - 1]].fwd) > (k ? y->again : y->fwd); i--)
-                x->order[k][i] = x->order[k][i - 1];
-            x->order[k][i] = (uint8_t)f;
-        }
-        x->counted |= ns[0] != ns[1];
-        for (i = 0; i < f && strcmp(op->forms[i].bits, y->bits);) i++;
-        classes += i == f;
-        if (y->inplace != RMI_NONE && m->compact[y->inplace] != RMI_NONE && a->n_write) {
-            rmi_exa_aliased(w, m->compact[y->inplace]);
-            rmi_exa_aliased(w, m->compact[op->out.at[0]]);
-        }
-        if (saved == RMI_NONE || !rmi_low_has_backward(m->step) || !rmi_low_reads_saved(op, y)) continue;
-        RMI_EXA_PUT(x->out, saved);
-        w->size[saved] = (uint8_t)rmi_exa_size(w, rmi_round_up(y->saved, m->granule));
-        savers++;
-    }
-    if (classes > 1) w->bits[o] = 0;
-    if (savers > 1) w->left[o] = 0;
-    if (!x->view || a->view == RMI_NONE || !a->n_write) return RM_OK;
-    rmi_exa_aliased(w, a->view);
-    rmi_exa_aliased(w, m->compact[op->out.at[0]]);
-    return RM_OK;
-}
-
-/* Makers of what a backward reads that takes no bytes. */
-RMI_FN void rmi_exa_made(const rmi_ref_model *m, const rmi_part *p, rmi_exa_set *made)
-{
-    uint32_t i;
-    for (i = 0; i < p->needs.n; i++) {
-        const rmi_tensor *t = &m->g->tensors[p->needs.at[i]];
-        if (t->kind == RMI_ACT && m->compact[p->needs.at[i]] == RMI_NONE) RMI_EXA_PUT(*made, t->maker);
-    }
-}
-
-/* What a task that runs once touches. */
-RMI_RARE rm_result rmi_exa_set_task(rmi_exa *w, uint32_t i)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[i];
-    rmi_exa_task *x = &w->task[i];
-    uint32_t k, q, v, f;
-    x->once = t->way != RMI_FWD;
-    if (t->way == RMI_OPT_HOST || (t->way == RMI_BWD && m->n_modes[t->id] == 255)) return RM_ERROR_GRAPH;
-    if (x->once) RMI_EXA_PUT(w->all, i);
-    for (k = 0; k < t->n_dep; k++)
-        RMI_EXA_PUT(*(t->way == RMI_BWD && m->deps[t->dep0 + k] < m->g->n_ops ? &x->may : &x->deps), m->deps[t->dep0 + k]);
-    x->made = x->may;
-    for (k = 0; k < t->n_ban; k++) RMI_EXA_PUT(x->bans, m->deps[t->ban0 + k]);
-    for (k = 0; k < t->n_dep; k++)
-        if (m->deps[t->dep0 + k] < m->g->n_ops) w->op[m->deps[t->dep0 + k]].counted = 1;
-    for (k = 0; k < t->n_ban; k++) {
-        w->task[m->deps[t->ban0 + k]].banned = 1;
-        if (m->deps[t->ban0 + k] < m->g->n_ops) w->op[m->deps[t->ban0 + k]].counted = 1;
-    }
-    x->least = RMI_INF;
-    for (k = 0; k < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u) && x->once; k++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        rmi_exa_set s = {{0, 0}}, made = {{0, 0}};
-        if (t->way == RMI_BWD) rmi_exa_made(m, &m->g->ops[t->id].forms[m->choices[a->free0[0]].form].parts[t->part], &made);
-        x->made.w[0] &= made.w[0], x->made.w[1] &= made.w[1];
-        x->least = rmi_min(x->least, a->may_be_free && t->way == RMI_BWD ? 0 : m->choices[a->free0[0]].ns);
-        for (q = 0; q < a->n_read; q++) {
-            uint32_t b = m->pool[a->read0 + q];
-            if (RMI_EXA_HAS(w->grads, b)) RMI_EXA_PUT(x->grads, b), RMI_EXA_PUT(w->taker[b], i);
-            else RMI_EXA_PUT(s, b);
-        }
-        RMI_EXA_JOIN(x->any, s);
-        if (!k) x->always = s;
-        x->always.w[0] &= s.w[0], x->always.w[1] &= s.w[1];
-        for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
-            const rmi_ref_target *y = &m->targets[a->write0 + q];
-            RMI_EXA_PUT(w->giver[y->buf], i);
-            if (y->share && a->dout != RMI_NONE) w->shared |= (uint64_t)1 << t->id;
-            if (y->rename && a->dout != RMI_NONE) rmi_exa_aliased(w, a->dout);
-            if ((y->rename && a->dout != RMI_NONE) || y->n_over) rmi_exa_aliased(w, y->buf);
-            for (v = 0; v < y->n_over; v++) rmi_exa_aliased(w, m->pool[y->over0 + v]);
-        }
-    }
-    /* the model lets no gradient lie over an input of the step; a plan may */
-    for (f = 0; t->way == RMI_BWD && f < m->g->ops[t->id].n_forms; f++) {
-        const rmi_form *y = &m->g->ops[t->id].forms[f];
-        if (f && !rmi_low_same_parts(&m->g->ops[t->id].forms[0], y)) return RM_ERROR_GRAPH;
-        for (q = 0; q < y->n_overs; q++)
-            if (y->overs[q].what == RMI_OVER_TENSOR && m->g->tensors[y->overs[q].tensor].kind == RMI_INPUT) return RM_ERROR_GRAPH;
-    }
-    return RM_OK;
-}
-
-/* RM_ERROR_GRAPH: too large, or with freedoms that are not looked at. */
-RMI_RARE rm_result rmi_exa_graph(rmi_exa *w)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, b;
-    uint64_t sum = 0;
-    if (m->g->n_ops > RMI_EXA_OPS || m->n_tasks > RMI_EXA_TASKS || m->n_buf > RMI_EXA_BUFS || m->g->fixed_order) return RM_ERROR_GRAPH;
-    for (i = 0; i < m->n_choices; i++) sum = rmi_add(sum, rmi_add(m->choices[i].ns, m->choices[i].ws));
-    for (i = 0; i < m->n_buf; i++) sum = rmi_add(sum, m->room[i]);
-    if (sum >= RMI_MAX / 1024) return RM_ERROR_GRAPH; /* sums below need not be watched */
-    w->total = sum;
-    memset(w->alias, 255, sizeof w->alias);
-    memset(w->bits, 255, sizeof w->bits);
-    memset(w->left, 255, sizeof w->left);
-    for (i = 0; i < m->g->n_tensors; i++)
-        if ((b = m->compact[rmi_low_buf(m->g, RMI_BUF_GRAD, i)]) != RMI_NONE) RMI_EXA_PUT(w->grads, b);
-    for (i = 0; i < m->n_start; i++) RMI_EXA_PUT(w->start, m->start[i]);
-    for (i = 0; i < m->n_stay; i++) RMI_EXA_PUT(w->stay, m->stay[i]);
-    for (i = 0; i < m->n_buf; i++) w->size[i] = (uint8_t)rmi_exa_size(w, m->room[i]);
-    for (i = 0; i < m->g->n_ops; i++) RMI_TRY(rmi_exa_set_op(w, i));
-    for (i = 0; i < m->n_tasks; i++) RMI_TRY(rmi_exa_set_task(w, i));
-    w->forwards = m->g->n_ops < 64 ? ((uint64_t)1 << m->g->n_ops) - 1 : ~(uint64_t)0;
-    for (i = 0; i < m->n_buf; i++) w->low[i] = w->room[w->size[i]];
-    for (i = 0; i < m->g->n_ops; i++) {
-        const rmi_op *op = &m->g->ops[i];
-        uint32_t f;
-        w->pinned |= (uint64_t)w->op[i].fixed << i;
-        if (w->op[i].view && m->compact[op->out.at[0]] != RMI_NONE) w->low[m->compact[op->out.at[0]]] = 0;
-        for (f = 0; f < op->n_forms && w->left[i] != 255; f++)
-            if (rmi_low_reads_saved(op, &op->forms[f])) {
-                uint64_t *low = &w->low[m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, i)]];
-                *low = rmi_min(*low, rmi_round_up(op->forms[f].saved, m->granule));
-            }
-    }
-    w->n_x = 2 * w->n_alias;
-    for (i = 0; i < m->g->n_ops; i++) {
-        if (w->bits[i] != 255) w->bits[i] = (uint8_t)w->n_x++;
-        if (w->left[i] != 255) w->left[i] = (uint8_t)w->n_x++;
-        if (w->n_x + 2 > RMI_EXA_EXTRA) return RM_ERROR_GRAPH;
-    }
-    return w->n_room >= 255 ? RM_ERROR_GRAPH : RM_OK;
-}
-
-/* --- moments */
-
-/* Which ops may be asked to run again for what is read after x, by how many others, and what their outputs take. */
-RMI_FN void rmi_exa_asked(rmi_exa *w, const rmi_bnd *b, rmi_exa_moment *x, uint64_t *bytes, uint64_t *inputs)
-{
-    const rmi_ref_model *m = w->m;
-    rmi_exa_set direct = w->stay, read = {{0, 0}};
-    uint32_t i, k;
-    *inputs = 0;
-    RMI_EXA_LESS(direct, w->grads);
-    for (i = 0; i < m->n_tasks; i++) {
-        if (b->before[i]) RMI_EXA_PUT(x->before, i);
-        if (b->after[i] && m->tasks[i].way == RMI_BWD) RMI_EXA_JOIN(direct, w->task[i].always);
-    }
-    for (i = 0; i < m->n_buf; i++)
-        if (RMI_EXA_HAS(direct, i) && m->maker[i] == RMI_NONE && !b->there[i]) *inputs += m->room[i];
-    for (i = m->g->n_ops; i-- > 0;) {
-        const rmi_exa_op *o = &w->op[i];
-        rmi_exa_set *want = &x->wanted[i];
-        uint64_t least = RMI_INF, sum = 0;
-        want->w[0] = o->out.w[0] & direct.w[0];
-        want->w[1] = o->out.w[1] & direct.w[1];
-        if (want->w[0] | want->w[1]) {
-            x->direct |= (uint64_t)1 << i;
-            x->sharers[i] = 0;
-        } else if (!x->sharers[i]) continue;
-        else want->w[0] = o->out.w[0] & read.w[0], want->w[1] = o->out.w[1] & read.w[1];
-        x->asked |= (uint64_t)1 << i;
-        if (!o->fixed) RMI_EXA_JOIN(read, o->in);
-        for (k = 0; k < m->n_buf; k++) {
-            uint32_t r = b->root[k];
-            uint64_t room;
-            if (!RMI_EXA_HAS(*want, k)) continue;
-            room = r == m->n_buf || b->there[r] ? 0
-                   : o->view
-                       ? m->room[r]
-                       : rmi_min(w->room[w->size[k]], w->left[i] != 255 && RMI_EXA_HAS(w->op[i].out, k) ? b->bytes[k] : RMI_INF);
-            least = rmi_min(least, room);
-            sum += room;
-        }
-        bytes[i] = x->direct >> i & 1 ? sum : least;
-        for (k = 0; k < i && !o->fixed; k++)
-            if (RMI_EXA_MEET(w->op[k].out, o->in)) x->sharers[k] = (uint8_t)(x->sharers[k] + 1u);
-    }
-    for (i = 0; i < m->g->n_ops; i++) /* what a backward reads is paid for already */
-        for (k = 0; k < i && x->asked >> i & 1; k++)
-            if (x->asked >> k & ~(x->direct >> k) & 1 && RMI_EXA_MEET(w->op[k].out, w->op[i].in)) x->from[i] |= (uint64_t)1 << k;
-}
-
-/* The moment with this price. */
-RMI_FN void rmi_exa_price(rmi_exa *w, const rmi_bnd *b, rmi_exa_moment *x, const uint64_t *bytes, uint64_t inputs, uint64_t price)
-{
-    uint64_t ns, ws, first = 0;
-    uint32_t i;
-    x->price = price;
-    x->least = RMI_INF;
-    for (i = 0; rmi_bnd_own(b, i, &ns, &ws); i++) {
-        if (!i) first = ns;
-        x->least = rmi_min(x->least, ns - first + rmi_ref_scale(ws, price));
-    }
-    x->least = rmi_add(x->least, rmi_ref_scale(inputs, price));
-    x->fixed_pay = rmi_ref_scale(rmi_min(x->room, w->total), price) + 1;
-    for (i = 0; i < w->m->g->n_ops; i++) x->pay[i] = rmi_ref_scale(bytes[i], price);
-}
-RMI_PLAIN_END
-
-/* What must be said beyond everything once, in ns, because of moment x.
-   counted: ops that `once` has; ahead: those that surely run before x. */
-RMI_FN uint64_t rmi_exa_extra(const rmi_exa *w, const rmi_exa_moment *x, const rmi_exa_set *live, uint64_t counted, uint64_t ahead)
-{
-    uint64_t p[RMI_EXA_OPS], sum = x->least, todo = x->asked;
-    while (todo) {
-        uint32_t i = rmi_exa_first(todo);
-        const rmi_exa_op *o = &w->op[i];
-        uint64_t again = 0, rest, ran = (uint64_t)1 << i;
-        int there;
-        todo &= todo - 1;
-        if (counted & ran && !(ahead & ran) && !o->view) {
-            p[i] = 0;
-            continue;
-        }
-        for (rest = x->from[i]; rest; rest &= rest - 1) again += p[rmi_exa_first(rest)];
-        there = (ahead & ran) || (x->direct & ran ? !RMI_EXA_LACKS(*live, x->wanted[i]) : RMI_EXA_MEET(*live, x->wanted[i]));
-        if (o->view) p[i] = counted & ran && !(ahead & ran) ? again : rmi_min(again, x->pay[i]);
-        else if (o->fixed) p[i] = there ? x->pay[i] : 0;
-        else if (there) p[i] = rmi_min(x->pay[i], o->ns[1] + again);
-        else p[i] = rmi_min(o->ns[0], o->ns[1]) + rmi_min(x->pay[i], again);
-        if (x->direct & ran) sum += p[i];
-        else p[i] /= x->sharers[i];
-    }
-    return rmi_sub(sum, x->fixed_pay);
-}
-
-/* Ops that must run (once more) to get what is needed from what is live; their time. RMI_INF: cannot be had. */
-RMI_FN uint64_t rmi_exa_once(const rmi_exa *w, const rmi_exa_set *done, rmi_exa_set need, uint64_t must, const rmi_exa_set *live,
-                             uint64_t *ops)
-{
-    uint32_t i;
-    uint64_t ns = 0;
-    *ops = 0;
-    need.w[0] &= ~live->w[0], need.w[1] &= ~live->w[1];
-    for (i = w->m->g->n_ops; i-- > 0;) {
-        const rmi_exa_op *o = &w->op[i];
-        uint32_t ran;
-        if (!RMI_EXA_MEET(o->out, need) && !(must >> i & 1)) continue;
-        ran = (uint32_t)(o->counted && RMI_EXA_HAS(*done, i));
-        if (o->fixed && ran) return RMI_INF;
-        ns += o->counted ? o->ns[ran] : rmi_min(o->ns[0], o->ns[1]);
-        need.w[0] |= o->in.w[0] & ~live->w[0], need.w[1] |= o->in.w[1] & ~live->w[1];
-        *ops |= (uint64_t)1 << i;
-    }
-    return RMI_EXA_MEET(need, w->start) ? RMI_INF : ns;
-}
-
-/* No way from here takes less. all: look at every moment; else at the one that said most of late. */
-RMI_FN uint64_t rmi_exa_rest(rmi_exa *w, rmi_exa_done *d, const rmi_exa_set *live, int all)
-{
-    uint64_t counted, ahead, ns = rmi_exa_once(w, &d->done, d->need, d->must, live, &counted), most = 0;
-    uint32_t k, to = all ? w->n_moments : d->best + 1;
-    w->work += 12;
-    if (ns == RMI_INF) return RMI_INF;
-    for (k = all ? 0 : d->best; k < to; k++) {
-        uint64_t more;
-        if (!(d->moments >> k & 1)) continue;
-        if (rmi_exa_once(w, &d->done, d->ahead[k], 0, live, &ahead) == RMI_INF) return RMI_INF;
-        more = rmi_exa_extra(w, &w->moment[k], live, counted, ahead);
-        w->work += 15;
-        if (more > most) most = more, d->best = k;
-    }
-    return d->rest + ns + most;
-}
-
-/* What must run before some backward can: who is nearer to one comes first, though it may have paid for that. */
-RMI_FN uint64_t rmi_exa_soon(rmi_exa *w, const rmi_exa_done *d, const rmi_exa_set *live)
-{
-    uint64_t least = RMI_INF, ops, ns;
-    uint32_t i;
-    for (i = 0; i < d->n_soon; i++) {
-        ns = rmi_exa_once(w, &d->done, d->soon[i], 0, live, &ops);
-        least = rmi_min(least, ns);
-        w->work += 6;
-    }
-    return d->n_soon && least != RMI_INF ? least : 0;
-}
-
-/* --- states */
-
-RMI_FN uint32_t rmi_exa_bucket(uint64_t a, uint64_t b, uint64_t c, uint32_t n)
-{
-    return (uint32_t)(rmi_mix(rmi_mix(rmi_mix(a) ^ b) ^ c) & (n - 1u));
-}
-
-/* Bytes of these gradients after the tasks of `done`; names that one backward may have given to the same bytes count once. */
-RMI_RARE uint64_t rmi_exa_held(const rmi_exa *w, const rmi_exa_set *done, const rmi_exa_set *set)
-{
-    const rmi_ref_model *m = w->m;
-    uint8_t up[RMI_EXA_BUFS];
-    uint64_t most[RMI_EXA_BUFS], sum = 0, left;
-    uint32_t k, q, o, x, y;
-    if (w->shared) {
-        for (k = 0; k < RMI_EXA_BUFS; k++) up[k] = (uint8_t)k, most[k] = 0;
-        for (left = w->shared; left; left &= left - 1)
-            for (k = 0, o = rmi_exa_first(left); k < m->n_bwd[o]; k++) {
-                const rmi_ref_acc *a = &m->accs[m->tasks[m->bwd0[o] + k].acc0];
-                if (!RMI_EXA_HAS(*done, m->bwd0[o] + k)) continue;
-                for (q = 0; q < a->n_write; q++) {
-                    y = m->targets[a->write0 + q].buf;
-                    if (!m->targets[a->write0 + q].share || a->dout == RMI_NONE || m->bytes[a->dout] != m->bytes[y]) continue;
-                    for (x = a->dout; up[x] != x;) x = up[x];
-                    while (up[y] != y) y = up[y];
-                    up[y] = (uint8_t)x;
-                }
-            }
-    }
-    for (k = 0; k < 2; k++)
-        for (left = set->w[k]; left; left &= left - 1) {
-            uint64_t room = w->low[x = 64 * k + rmi_exa_first(left)];
-            sum += room;
-            if (!w->shared) continue;
-            while (up[x] != x) x = up[x];
-            sum -= rmi_min(room, most[x]);
-            most[x] = rmi_max(room, most[x]);
-        }
-    return sum;
-}
-
-/* Bytes of these values, views counted as what they are views of. */
-RMI_FN uint64_t rmi_exa_values(const rmi_exa *w, rmi_exa_set set)
-{
-    rmi_exa_set met = {{0, 0}};
-    uint64_t sum = 0, left;
-    uint32_t k, b;
-    for (k = 0; k < 2; k++)
-        for (left = set.w[k]; left; left &= left - 1) {
-            b = w->m->root[64 * k + rmi_exa_first(left)];
-            if (!RMI_EXA_HAS(met, b)) sum += w->low[b];
-            RMI_EXA_PUT(met, b);
-        }
-    return sum;
-}
-
-/* Has any of these values the bytes of b, too? */
-RMI_FN int rmi_exa_named(const rmi_exa *w, const rmi_exa_set *set, uint32_t b)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i;
-    if (RMI_EXA_HAS(*set, b)) return 1;
-    for (i = m->root[b]; i != RMI_NONE; i = m->kin[i])
-        if (RMI_EXA_HAS(*set, i)) return 1;
-    return 0;
-}
-
-/* The same from the end: which task may have run last, which gradients are there and what they take. */
-RMI_RARE void rmi_exa_behind(rmi_exa *w, rmi_exa_done *d)
-{
-    const rmi_ref_model *m = w->m;
-    rmi_exa_set last = d->done;
-    uint32_t i, k;
-    uint64_t left;
-    last.w[0] &= w->all.w[0], last.w[1] &= w->all.w[1];
-    d->must = rmi_exa_count(last.w[0]) + rmi_exa_count(last.w[1]);
-    for (i = m->g->n_ops; i < m->n_tasks; i++) {
-        rmi_exa_set banned = w->task[i].bans;
-        if (!RMI_EXA_HAS(d->done, i)) continue;
-        RMI_EXA_LESS(last, w->task[i].deps);
-        RMI_EXA_CUT(banned, i);
-        if (RMI_EXA_MEET(banned, d->done)) RMI_EXA_CUT(last, i);
-    }
-    d->need = last;
-    for (k = 0; k < 2; k++)
-        for (left = w->grads.w[k]; left; left &= left - 1) {
-            i = 64 * k + rmi_exa_first(left);
-            if ((RMI_EXA_HAS(w->start, i) || RMI_EXA_MEET(w->giver[i], d->done)) &&
-                (RMI_EXA_HAS(w->stay, i) || RMI_EXA_LACKS(d->done, w->taker[i])))
-                RMI_EXA_PUT(d->keep, i);
-        }
-    d->rest = rmi_exa_held(w, &d->done, &d->keep);
-}
-
-/* What follows from the tasks that have run: what is worth keeping, what must still be made, what must still run. */
-RMI_RARE void rmi_exa_follow(rmi_exa *w, rmi_exa_done *d)
-{
-    const rmi_ref_model *m = w->m;
-    rmi_exa_set some = w->stay, to = {{0, 0}}, may = {{0, 0}};
-    uint32_t i, k;
-    uint64_t use = 0;
-    d->need = w->stay;
-    for (i = 0; i < m->g->n_ops; i++)
-        if (w->op[i].must && !RMI_EXA_HAS(d->done, i)) d->must |= (uint64_t)1 << i;
-    for (i = m->g->n_ops; i < m->n_tasks; i++) {
-        const rmi_exa_task *t = &w->task[i];
-        if (RMI_EXA_HAS(d->done, i)) continue;
-        d->rest += t->least;
-        RMI_EXA_JOIN(d->need, t->always);
-        if (m->tasks[i].way == RMI_BWD && d->n_soon < RMI_EXA_NEXT && !(~d->done.w[0] & t->deps.w[0] & w->all.w[0]) &&
-            !(~d->done.w[1] & t->deps.w[1] & w->all.w[1])) {
-            d->soon[d->n_soon] = t->always;
-            RMI_EXA_LESS(d->soon[d->n_soon], w->grads);
-            d->n_soon++;
-        }
-        RMI_EXA_JOIN(some, t->any);
-        RMI_EXA_JOIN(some, t->grads);
-        RMI_EXA_JOIN(to, t->deps);
-        RMI_EXA_JOIN(to, t->made);
-        RMI_EXA_JOIN(may, t->may);
-        for (k = 0; k < w->n_moments; k++) {
-            if (w->moment[k].task == i) d->moments |= 1u << k;
-            if (w->moment[k].task == i || RMI_EXA_HAS(w->moment[k].before, i)) RMI_EXA_JOIN(d->ahead[k], t->always);
-        }
-    }
-    RMI_EXA_LESS(d->need, w->grads);
-    for (i = m->g->n_ops; i-- > 0;) { /* forwards come first among the tasks */
-        int late = !RMI_EXA_HAS(d->done, i) && (RMI_EXA_HAS(to, i) || d->must >> i & 1);
-        if (!late && !RMI_EXA_MEET(w->op[i].out, some) && !(RMI_EXA_HAS(may, i) && !RMI_EXA_HAS(d->done, i))) continue;
-        if (late) d->must |= (uint64_t)1 << i;
-        use |= (uint64_t)1 << i;
-        RMI_EXA_JOIN(some, w->op[i].in);
-        RMI_EXA_JOIN(*(late ? &to : &may), w->task[i].deps);
-    }
-    d->useful = use;
-    d->keep = some;
-    while (d->best + 1 < w->n_moments && !(d->moments >> d->best & 1)) d->best++;
-}
-
-/* The number of a set of tasks; RMI_NONE: no room. */
-RMI_FN uint32_t rmi_exa_done_of(rmi_exa *w, rmi_exa_set done)
-{
-    uint32_t *at = &w->done_bucket[rmi_exa_bucket(done.w[0], done.w[1], 0, w->most_done)], i;
-    for (i = *at; i != RMI_NONE; i = w->done[i].next)
-        if (w->done[i].done.w[0] == done.w[0] && w->done[i].done.w[1] == done.w[1]) return i;
-    if (w->n_done == w->most_done) return RMI_NONE;
-    memset((void *)&w->done[w->n_done], 0, sizeof *w->done);
-    w->done[w->n_done].done = done;
-    w->done[w->n_done].next = *at;
-    w->done[w->n_done].closed = RMI_NONE;
-    if (w->back) rmi_exa_behind(w, &w->done[w->n_done]);
-    else rmi_exa_follow(w, &w->done[w->n_done]);
-    w->work += 100;
-    return *at = w->n_done++;
-}
-
-/* The number of the bytes that b takes, of what its op's forward of this form leaves. */
-RMI_FN uint32_t rmi_exa_size_of(const rmi_exa *w, const rmi_exa_state *s, uint32_t b)
-{
-    uint32_t o = w->m->maker[b], i;
-    uint64_t room;
-    if (o == RMI_NONE || w->left[o] == 255 || w->m->compact[rmi_low_buf(w->m->g, RMI_BUF_SAVED, o)] != b) return w->size[b];
-    room = rmi_round_up(w->m->g->ops[o].forms[s->x[w->left[o]] - 1].saved, w->m->granule);
-    for (i = 0; w->room[i] != room;) i++;
-    return i;
-}
-
-/* Bytes that b itself has. */
-RMI_FN uint64_t rmi_exa_own(const rmi_exa *w, const rmi_exa_state *s, uint32_t b)
-{
-    uint32_t o = w->m->maker[b], f;
-    const rmi_op *op = o == RMI_NONE ? NULL : &w->m->g->ops[o];
-    if (!op || !op->has_bwd || w->m->compact[rmi_low_buf(w->m->g, RMI_BUF_SAVED, o)] != b) return w->m->bytes[b];
-    for (f = 0; f < op->n_forms; f++)
-        if (w->left[o] != 255 ? f + 1u == s->x[w->left[o]] : rmi_low_reads_saved(op, &op->forms[f])) return op->forms[f].saved;
-    return 0;
-}
-
-/* How many names the bytes of b have; b's own included. */
-RMI_FN uint32_t rmi_exa_names(const rmi_exa *w, const rmi_exa_state *s, uint32_t b)
-{
-    uint32_t i, n = 0;
-    if (w->alias[b] == 255) return 1;
-    for (i = 0; i < w->n_alias; i++) n += s->x[i] == s->x[w->alias[b]];
-    return n;
-}
-
-/* The first name of a stretch stands for it. */
-RMI_FN void rmi_exa_label(const rmi_exa *w, rmi_exa_state *s, uint8_t old)
-{
-    uint32_t i;
-    uint8_t to = 0;
-    for (i = 0; i < w->n_alias; i++)
-        if (old && s->x[i] == old) {
-            if (!to) to = (uint8_t)(i + 1);
-            s->x[i] = to;
-        }
-}
-
-RMI_FN void rmi_exa_put(const rmi_exa *w, rmi_exa_state *s, uint32_t b)
-{
-    uint32_t size = rmi_exa_size_of(w, s, b), a = w->alias[b];
-    RMI_EXA_PUT(s->live, b);
-    s->bytes += w->room[size];
-    if (a == 255) return;
-    s->x[a] = (uint8_t)(a + 1);
-    s->x[w->n_alias + a] = (uint8_t)size;
-}
-
-/* b goes; its bytes, if it was the last name. */
-RMI_FN void rmi_exa_drop(const rmi_exa *w, rmi_exa_state *s, uint32_t b)
-{
-    uint32_t a = w->alias[b], o = w->m->maker[b];
-    if (a == 255) s->bytes -= w->room[rmi_exa_size_of(w, s, b)];
-    else {
-        uint8_t old = s->x[a];
-        if (rmi_exa_names(w, s, b) == 1) s->bytes -= w->room[s->x[w->n_alias + a]];
-        s->x[a] = s->x[w->n_alias + a] = 0;
-        rmi_exa_label(w, s, old);
-    }
-    RMI_EXA_CUT(s->live, b);
-    if (o != RMI_NONE && w->left[o] != 255 && w->m->compact[rmi_low_buf(w->m->g, RMI_BUF_SAVED, o)] == b) s->x[w->left[o]] = 0;
-}
-
-/* b is one more name of the bytes of `with`; take: in place of it. */
-RMI_FN void rmi_exa_join(const rmi_exa *w, rmi_exa_state *s, uint32_t b, uint32_t with, int take)
-{
-    uint8_t old = s->x[w->alias[with]];
-    RMI_EXA_PUT(s->live, b);
-    s->x[w->alias[b]] = old;
-    s->x[w->n_alias + w->alias[b]] = s->x[w->n_alias + w->alias[with]];
-    if (take) rmi_exa_drop(w, s, with);
-    else rmi_exa_label(w, s, old);
-}
-
-/* Two heaps (pairing heaps, Fredman et al. 1986) become one; of equals the later node comes first. */
-RMI_FN uint32_t rmi_exa_meld(rmi_exa *w, uint32_t a, uint32_t b)
-{
-    if (a == RMI_NONE) return b;
-    if (b == RMI_NONE) return a;
-    if (w->node[b].order != w->node[a].order ? w->node[b].order < w->node[a].order : b > a) {
-        uint32_t c = a;
-        a = b;
-        b = c;
-    }
-    w->node[b].beside = w->node[a].first;
-    w->node[a].first = b;
-    return a;
-}
-
-/* The layer of a node: how many tasks have run, however often; from the end on there is one. */
-RMI_FN uint32_t rmi_exa_layer(const rmi_exa *w, const rmi_exa_node *n)
-{
-    const rmi_exa_set *d = &w->done[n->done].done;
-    return w->back ? 0 : rmi_exa_count(n->ran) + rmi_exa_count(d->w[0] & w->all.w[0]) + rmi_exa_count(d->w[1] & w->all.w[1]);
-}
-
-RMI_FN void rmi_exa_opened(rmi_exa *w, uint32_t node)
-{
-    rmi_exa_node *n = &w->node[node];
-    uint32_t *at = &w->layer[rmi_exa_layer(w, n)];
-    n->open = 1;
-    n->first = n->beside = RMI_NONE;
-    *at = rmi_exa_meld(w, *at, node);
-    w->n_open++;
-}
-
-RMI_FN uint32_t rmi_exa_pop(rmi_exa *w, uint32_t layer)
-{
-    uint32_t top = w->layer[layer], a = w->node[top].first, b, pairs = RMI_NONE, all = RMI_NONE;
-    while (a != RMI_NONE) { /* in pairs, then all from the last one on */
-        uint32_t next = (b = w->node[a].beside) == RMI_NONE ? RMI_NONE : w->node[b].beside;
-        a = rmi_exa_meld(w, a, b);
-        w->node[a].beside = pairs;
-        pairs = a;
-        a = next;
-    }
-    for (; pairs != RMI_NONE; pairs = a) {
-        a = w->node[pairs].beside;
-        all = rmi_exa_meld(w, pairs, all);
-    }
-    w->layer[layer] = all;
-    w->node[top].open = 0;
-    w->n_open--;
-    return top;
-}
-
-/* A state that was reached in ns by a run of this task; 0: there is no room for it. */
-RMI_FN int rmi_exa_reach(rmi_exa *w, rmi_exa_state *s, uint32_t done, uint64_t ns, uint32_t task, uint32_t form)
-{
-    rmi_exa_done *d = &w->done[done];
-    uint32_t i, k, *at;
-    uint64_t rest, hash = done;
-    rmi_exa_node *n;
-    for (k = 0; k < 2; k++) { /* what nobody will read goes */
-        uint64_t dead = s->live.w[k] & ~d->keep.w[k];
-        for (; dead; dead &= dead - 1) rmi_exa_drop(w, s, 64 * k + rmi_exa_first(dead));
-    }
-    for (i = 0; i < w->n_x; i++) hash = hash * 0x100000001B3u + s->x[i];
-    at = &w->bucket[rmi_exa_bucket(s->live.w[0], s->live.w[1], hash, w->most_node)];
-    w->work += 4;
-    for (i = *at; i != RMI_NONE; i = n->next) {
-        n = &w->node[i];
-        if (n->live.w[0] != s->live.w[0] || n->live.w[1] != s->live.w[1] || n->done != done || n->dead ||
-            memcmp(w->x + (size_t)i * w->n_x, s->x, w->n_x))
-            continue;
-        if (n->ns <= ns) return 1;
-        n->dead = 1;
-        break;
-    }
-    rest = rmi_exa_rest(w, d, &s->live, 0);
-    if (rest == RMI_INF || ns + rest >= w->beat) return 1;
-    rest = rmi_max(rest, rmi_sub(w->floor, ns));
-    if (w->n_node == w->most_node) return 0;
-    n = &w->node[w->n_node];
-    n->live = s->live;
-    n->ns = ns;
-    n->bytes = s->bytes;
-    n->parent = w->at;
-    n->done = done;
-    n->task = (uint16_t)task;
-    n->form = (uint8_t)form;
-    n->dead = 0;
-    n->ready = w->n_moments < 2;
-    n->key = ns + rest;
-    n->order = n->key + w->haste * rmi_exa_soon(w, d, &s->live);
-    n->ran = (w->at == RMI_NONE ? 0 : w->node[w->at].ran) | (task < w->m->g->n_ops && w->at != RMI_NONE ? (uint64_t)1 << task : 0);
-    n->next = *at;
-    *at = w->n_node;
-    if (w->n_x) memcpy(w->x + (size_t)w->n_node * w->n_x, s->x, w->n_x);
-    rmi_exa_opened(w, w->n_node++);
-    return 1;
-}
-
-/* --- steps */
-typedef struct rmi_exa_step { /* a run, made but for what is evicted to make room for it */
-    rmi_exa_set fixed;        /* what stays while it runs */
-    uint64_t ns, ws;
-    uint32_t task, form, done, n;
-    uint8_t unit[RMI_EXA_BUFS]; /* what may go, by falling size */
-    uint64_t size[RMI_EXA_BUFS], rest[RMI_EXA_BUFS + 1];
-} rmi_exa_step;
-
-/* All ways to free `need` bytes more of which none can be left out: sizes fall, so the last one taken was needed. */
-RMI_FN int rmi_exa_evict(rmi_exa *w, const rmi_exa_step *t, const rmi_exa_state *s, uint32_t i, uint64_t need)
-{
-    rmi_exa_state next;
-    uint32_t k;
-    if (!need) {
-        next = *s;
-        return rmi_exa_reach(w, &next, t->done, t->ns, t->task, t->form);
-    }
-    for (; i < t->n && t->rest[i] >= need; i++) {
-        uint32_t b = t->unit[i];
-        next = *s;
-        for (k = 0; k < w->n_alias && w->alias[b] != 255; k++)
-            if (w->by_alias[k] != b && s->x[k] == s->x[w->alias[b]]) rmi_exa_drop(w, &next, w->by_alias[k]);
-        rmi_exa_drop(w, &next, b);
-        w->work += 2;
-        if (w->work > w->most_work) return 0;
-        if (t->size[i] < need) { /* not all of it yet: is it too dear already? */
-            uint64_t rest = rmi_exa_rest(w, &w->done[t->done], &next.live, 0);
-            if (rest == RMI_INF || t->ns + rest >= w->beat) continue;
-        }
-        if (!rmi_exa_evict(w, t, &next, i + 1, rmi_sub(need, t->size[i]))) return 0;
-    }
-    return 1;
-}
-
-/* Makes the step from s, in which its outputs are there already. *free_ride: nothing had to go. 0: no room for nodes. */
-RMI_RARE int rmi_exa_make_step(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, int *free_ride)
-{
-    uint32_t i, k, b;
-    uint64_t live;
-    *free_ride = s->bytes + t->ws <= w->limit;
-    t->n = 0;
-    if (*free_ride) return rmi_exa_evict(w, t, s, 0, 0);
-    for (k = 0; k < 2; k++)
-        for (live = s->live.w[k] & ~t->fixed.w[k] & ~w->grads.w[k]; live; live &= live - 1) {
-            uint64_t room;
-            b = 64 * k + rmi_exa_first(live);
-            if (w->alias[b] != 255) { /* all names go together */
-                int stays = s->x[w->alias[b]] != w->alias[b] + 1;
-                for (i = 0; i < w->n_alias; i++)
-                    if (s->x[i] == s->x[w->alias[b]])
-                        stays |= RMI_EXA_HAS(w->grads, w->by_alias[i]) || RMI_EXA_HAS(t->fixed, w->by_alias[i]);
-                if (stays) continue;
-                room = w->room[s->x[w->n_alias + w->alias[b]]];
-            } else room = w->room[rmi_exa_size_of(w, s, b)];
-            if (!room) continue;
-            for (i = t->n++; i && t->size[i - 1] < room; i--) {
-                t->size[i] = t->size[i - 1];
-                t->unit[i] = t->unit[i - 1];
-            }
-            t->size[i] = room;
-            t->unit[i] = (uint8_t)b;
-        }
-    t->rest[t->n] = 0;
-    for (i = t->n; i-- > 0;) t->rest[i] = t->rest[i + 1] + t->size[i];
-    return rmi_exa_evict(w, t, s, 0, s->bytes + t->ws - w->limit);
-}
-
-/* May b take over the bytes of `old` in a run with these reads? Other names of them go first. */
-RMI_FN int rmi_exa_take(const rmi_exa *w, rmi_exa_state *s, uint32_t b, uint32_t old, const rmi_exa_set *reads)
-{
-    uint32_t i;
-    if (old == RMI_NONE || old == w->m->n_buf || !RMI_EXA_HAS(s->live, old) || w->m->bytes[b] > rmi_exa_own(w, s, old)) return 0;
-    for (i = 0; i < w->n_alias; i++)
-        if (s->x[i] == s->x[w->alias[old]] && w->by_alias[i] != old &&
-            (RMI_EXA_HAS(w->grads, w->by_alias[i]) || RMI_EXA_HAS(*reads, w->by_alias[i])))
-            return 0;
-    for (i = 0; i < w->n_alias; i++)
-        if (s->x[i] == s->x[w->alias[old]] && w->by_alias[i] != old) rmi_exa_drop(w, s, w->by_alias[i]);
-    rmi_exa_join(w, s, b, old, 1);
-    return 1;
-}
-
-/* One form of a forward; saves: it leaves what its backward reads; over: output 0 takes over an input. */
-RMI_FN int rmi_exa_forward(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s0, uint32_t o, uint32_t f, int saves, int over,
-                           int *free_ride)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_op *op = &m->g->ops[o];
-    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
-    rmi_exa_state s = *s0;
-    uint32_t i, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE;
-    t->fixed = w->op[o].in;
-    for (i = 0; i < a->n_write; i++) {
-        uint32_t b = m->pool[a->write0 + i];
-        RMI_EXA_PUT(t->fixed, b);
-        if (RMI_EXA_HAS(s.live, b)) continue;
-        if (w->op[o].view && a->view != RMI_NONE) rmi_exa_join(w, &s, b, a->view, 0);
-        else if (w->op[o].view) RMI_EXA_PUT(s.live, b);
-        else if (!over || b != m->compact[op->out.at[0]]) rmi_exa_put(w, &s, b);
-        else if (!rmi_exa_take(w, &s, b, m->compact[op->forms[f].inplace], &w->op[o].in)) return 1;
-    }
-    if (saved != RMI_NONE && RMI_EXA_HAS(s.live, saved) &&
-        (saves ||
-         (op->forms[f].saved && !(w->left[o] == 255 ? rmi_low_reads_saved(op, &op->forms[f]) : s.x[w->left[o]] == f + 1u))))
-        rmi_exa_drop(w, &s, saved); /* a run leaves its own in its place */
-    if (saves) {
-        if (w->left[o] != 255) s.x[w->left[o]] = (uint8_t)(f + 1);
-        rmi_exa_put(w, &s, saved);
-        RMI_EXA_PUT(t->fixed, saved);
-    }
-    if (w->bits[o] != 255) {
-        for (i = 0; strcmp(op->forms[i].bits, op->forms[f].bits);) i++;
-        s.x[w->bits[o]] = (uint8_t)(i + 1);
-    }
-    t->form = f;
-    t->ws = w->op[o].view ? 0 : rmi_round_up(op->forms[f].fwd_ws, m->granule);
-    return rmi_exa_make_step(w, t, &s, free_ride);
-}
-
-/* All forms of a forward. */
-RMI_FN int rmi_exa_forwards(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, uint32_t o, const rmi_exa_node *n)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_op *op = &m->g->ops[o];
-    const rmi_exa_op *x = &w->op[o];
-    const rmi_exa_done *d = &w->done[n->done];
-    uint32_t ran = (uint32_t)(x->counted && RMI_EXA_HAS(d->done, o)), i, k,
-             saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE;
-    rmi_exa_set done = d->done, lacks;
-    rmi_exa_state without = *s; /* output 0 dropped first: it may be made again in place, or in less */
-    int rides[2] = {0, 0}, old, less;
-    lacks.w[0] = x->out.w[0] & d->keep.w[0] & ~s->live.w[0];
-    lacks.w[1] = x->out.w[1] & d->keep.w[1] & ~s->live.w[1];
-    if ((x->fixed && ran) || RMI_EXA_LACKS(s->live, x->in)) return 1;
-    old = w->m->compact[op->out.at[0]] != RMI_NONE && RMI_EXA_HAS(s->live, w->m->compact[op->out.at[0]]);
-    if (old) rmi_exa_drop(w, &without, w->m->compact[op->out.at[0]]);
-    less = old && without.bytes + w->room[w->size[w->m->compact[op->out.at[0]]]] < s->bytes; /* it lies over something larger */
-    if (!(lacks.w[0] | lacks.w[1]) && !(x->counted && !ran) && w->left[o] == 255 && !less) return 1;
-    if (x->counted) RMI_EXA_PUT(done, o);
-    t->task = o;
-    if ((t->done = rmi_exa_done_of(w, done)) == RMI_NONE) return 0;
-    for (i = 0; i < op->n_forms && !rides[1]; i++) {
-        uint32_t f = x->order[ran][i];
-        int ride, any,
-            wants = saved != RMI_NONE && RMI_EXA_HAS(x->out, saved) && RMI_EXA_HAS(d->keep, saved) &&
-                    rmi_low_reads_saved(op, &op->forms[f]);
-        if (w->bits[o] != 255 && s->x[w->bits[o]] && strcmp(op->forms[s->x[w->bits[o]] - 1].bits, op->forms[f].bits)) continue;
-        t->ns = n->ns + (x->view ? 0 : ran ? op->forms[f].again : op->forms[f].fwd);
-        for (k = 2; k-- > 0;) { /* what is left behind may be dropped: without it only where it costs something */
-            if (k ? !wants : rides[0] || rides[1]) continue;
-            if (!rmi_exa_forward(w, t, s, o, f, (int)k, 0, &ride)) return 0;
-            rides[k] |= ride && w->bits[o] == 255 && (!k || w->left[o] == 255);
-            if (less && !rmi_exa_forward(w, t, &without, o, f, (int)k, 0, &any)) return 0;
-            if ((!ride || less) && w->m->compact[op->out.at[0]] != RMI_NONE && op->forms[f].inplace != RMI_NONE &&
-                !rmi_exa_forward(w, t, &without, o, f, (int)k, 1, &any))
-                return 0;
-        }
-    }
-    return 1;
-}
-
-/* The gradients of a backward from the k-th on, each in all ways: added, new, one more name of dout, over what dies. named: how
-   many are names of dout so far. *free_ride is set if nothing had to go though all are new. */
-RMI_RARE int rmi_exa_contribute(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, const rmi_ref_acc *a, uint32_t k,
-                                uint32_t named, uint32_t over, int *free_ride)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_target *y = &m->targets[a->write0 + k];
-    rmi_exa_state next;
-    uint32_t i;
-    int ride, ok = 1;
-    if (k == a->n_write) {
-        int is_free = a->targets && named == a->targets;
-        uint64_t ns = t->ns;
-        for (i = 0; i < a->n_free[0] && ok; i++) { /* choices by time */
-            const rmi_ref_choice *c = &m->choices[a->free0[0] + i];
-            t->ws = c->ws;
-            t->form = c->form;
-            t->ns = ns + (is_free ? 0 : c->ns);
-            ok = rmi_exa_make_step(w, t, s, &ride);
-            if (!ride) continue;
-            if (!named && !over) *free_ride = 1;
-            break;
-        }
-        t->ns = ns;
-        return ok;
-    }
-    RMI_EXA_PUT(t->fixed, y->buf);
-    next = *s;
-    if (RMI_EXA_HAS(s->live, y->buf))
-        return rmi_exa_names(w, s, y->buf) > 1 || rmi_exa_contribute(w, t, &next, a, k + 1, named, over, free_ride);
-    rmi_exa_put(w, &next, y->buf);
-    if (!rmi_exa_contribute(w, t, &next, a, k + 1, named, over, free_ride)) return 0;
-    if (a->dout != RMI_NONE && RMI_EXA_HAS(s->live, a->dout) && m->bytes[a->dout] == m->bytes[y->buf]) {
-        next = *s;
-        if (y->share) rmi_exa_join(w, &next, y->buf, a->dout, 0);
-        if (y->share && !rmi_exa_contribute(w, t, &next, a, k + 1, named + 1, over, free_ride)) return 0;
-        next = *s;
-        if (y->rename && rmi_exa_take(w, &next, y->buf, a->dout, &t->fixed) &&
-            !rmi_exa_contribute(w, t, &next, a, k + 1, named + 1, over, free_ride))
-            return 0;
-    }
-    for (i = 0; i < y->n_over && !*free_ride; i++) { /* new bytes are better if there is room */
-        next = *s;
-        if (rmi_exa_take(w, &next, y->buf, m->pool[y->over0 + i], &t->fixed) &&
-            !rmi_exa_contribute(w, t, &next, a, k + 1, named, over + 1, free_ride))
-            return 0;
-    }
-    return 1;
-}
-
-/* All modes of a backward, or another task that runs once. */
-RMI_RARE int rmi_exa_run_once(rmi_exa *w, rmi_exa_step *t, const rmi_exa_state *s, uint32_t i, const rmi_exa_node *n)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *task = &m->tasks[i];
-    rmi_exa_set done = w->done[n->done].done, reads;
-    uint32_t k, q, z;
-    RMI_EXA_PUT(done, i);
-    t->task = i;
-    if ((t->done = rmi_exa_done_of(w, done)) == RMI_NONE) return 0;
-    for (k = 0; k < (task->way == RMI_BWD ? m->n_modes[task->id] : 1u); k++) {
-        const rmi_ref_acc *a = &m->accs[task->acc0 + k];
-        uint32_t saved = task->way == RMI_BWD ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, task->id)] : RMI_NONE;
-        int ride = 0;
-        for (z = 0; z < k && m->choices[m->accs[task->acc0 + z].free0[0]].form != m->choices[a->free0[0]].form;) z++;
-        if (z < k) continue; /* the same with forwards of other bits */
-        reads.w[0] = reads.w[1] = 0;
-        if (task->way == RMI_BWD) rmi_exa_made(m, &m->g->ops[task->id].forms[m->choices[a->free0[0]].form].parts[task->part], &reads);
-        if (RMI_EXA_LACKS(done, reads)) continue;
-        reads.w[0] = reads.w[1] = 0;
-        for (q = 0; q < a->n_read; q++) RMI_EXA_PUT(reads, m->pool[a->read0 + q]);
-        if (RMI_EXA_LACKS(s->live, reads)) continue;
-        if (saved != RMI_NONE && RMI_EXA_HAS(reads, saved) && w->left[task->id] != 255 &&
-            s->x[w->left[task->id]] != m->choices[a->free0[0]].form + 1)
-            continue;
-        t->fixed = reads;
-        t->ns = n->ns;
-        if (task->way == RMI_BWD) {
-            if (!rmi_exa_contribute(w, t, s, a, 0, 0, 0, &ride)) return 0;
-            continue;
-        }
-        t->form = 0;
-        t->ws = m->choices[a->free0[0]].ws;
-        t->ns += m->choices[a->free0[0]].ns;
-        if (!rmi_exa_make_step(w, t, s, &ride)) return 0;
-    }
-    return 1;
-}
-
-/* Can a task run now, in the least time that it may take, with nothing to go for it: a backward whose gradients take no more than
-   those that die with it, a reduction, an update after which nothing worth running is banned? Any way to the end is as good with
-   this run first. */
-RMI_FN int rmi_exa_at_once(const rmi_exa *w, const rmi_exa_state *s, uint32_t i, const rmi_exa_node *n)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *task = &m->tasks[i];
-    const rmi_ref_acc *a = &m->accs[task->acc0];
-    const rmi_exa_set *done = &w->done[n->done].done;
-    uint64_t more = 0, less = 0;
-    uint32_t q, r;
-    if (task->way != RMI_BWD && task->way != RMI_REDUCE && task->way != RMI_OPT) return 0;
-    for (r = 0; r < m->n_tasks && w->task[i].banned; r++)
-        if (RMI_EXA_HAS(w->task[r].bans, i) && (r < m->g->n_ops ? (int)(w->done[n->done].useful >> r & 1) : !RMI_EXA_HAS(*done, r)))
-            return 0;
-    if (task->way != RMI_BWD) return !RMI_EXA_LACKS(s->live, w->task[i].always) && s->bytes + m->choices[a->free0[0]].ws <= w->limit;
-    if (RMI_EXA_LACKS(*done, w->task[i].made) || m->n_modes[task->id] != 1 || a->may_be_free ||
-        RMI_EXA_LACKS(s->live, w->task[i].always))
-        return 0;
-    for (q = 0; q < a->n_write; q++) {
-        uint32_t b = m->targets[a->write0 + q].buf;
-        if (w->alias[b] != 255) return 0;
-        more += RMI_EXA_HAS(s->live, b) ? 0 : m->room[b];
-    }
-    for (q = 0; q < a->n_read; q++) {
-        uint32_t b = m->pool[a->read0 + q];
-        if (!RMI_EXA_HAS(w->grads, b) || RMI_EXA_HAS(w->stay, b)) continue;
-        if (w->alias[b] != 255) return 0;
-        for (r = m->g->n_ops; r < m->n_tasks && (r == i || RMI_EXA_HAS(*done, r) || !RMI_EXA_HAS(w->task[r].grads, b));) r++;
-        less += r == m->n_tasks ? m->room[b] : 0;
-    }
-    return more <= less && s->bytes + more + m->choices[a->free0[0]].ws <= w->limit;
-}
-
-/* All steps from the current node. 0: no room for all of them. */
-RMI_FN int rmi_exa_expand(rmi_exa *w)
-{
-    rmi_exa_step t;
-    rmi_exa_state s;
-    rmi_exa_node n = w->node[w->at];
-    uint32_t i, from = w->m->g->n_ops, to = w->m->n_tasks;
-    s.live = n.live;
-    s.bytes = n.bytes;
-    if (w->n_x) memcpy(s.x, w->x + (size_t)w->at * w->n_x, w->n_x);
-    w->work += 10;
-    for (i = from; i < to; i++) {
-        const rmi_exa_task *k = &w->task[i];
-        if (RMI_EXA_HAS(w->done[n.done].done, i) || RMI_EXA_LACKS(w->done[n.done].done, k->deps) ||
-            RMI_EXA_MEET(w->done[n.done].done, k->bans) || RMI_EXA_LACKS(s.live, k->grads))
-            continue;
-        if (rmi_exa_at_once(w, &s, i, &n)) return rmi_exa_run_once(w, &t, &s, i, &n);
-    }
-    for (i = from; i < to; i++) {
-        const rmi_exa_task *k = &w->task[i];
-        if (RMI_EXA_HAS(w->done[n.done].done, i) || RMI_EXA_LACKS(w->done[n.done].done, k->deps) ||
-            RMI_EXA_MEET(w->done[n.done].done, k->bans) || RMI_EXA_LACKS(s.live, k->grads))
-            continue;
-        if (!rmi_exa_run_once(w, &t, &s, i, &n)) return 0;
-    }
-    for (i = 0; i < from; i++) {
-        rmi_exa_set bans = w->task[i].bans;
-        /* a repeat changes no const; who read one that others change has none */
-        if (RMI_EXA_HAS(w->done[n.done].done, i)) bans.w[0] &= from < 64 ? ~(uint64_t)0 << from : 0;
-        if (!(w->done[n.done].useful >> i & 1) || RMI_EXA_LACKS(w->done[n.done].done, w->task[i].deps) ||
-            RMI_EXA_MEET(w->done[n.done].done, bans))
-            continue;
-        if (!rmi_exa_forwards(w, &t, &s, i, &n)) return 0;
-    }
-    return 1;
-}
-
-/* Has the current node come to the end of the step? */
-RMI_FN int rmi_exa_ended(const rmi_exa *w, const rmi_exa_node *n)
-{
-    const rmi_exa_done *d = &w->done[n->done];
-    return !RMI_EXA_LACKS(d->done, w->all) && !d->must && !RMI_EXA_LACKS(n->live, w->stay);
-}
-
-/* Is node i no better than one that was closed: as much done in as much time with less there? Closes it, if not. */
-RMI_FN int rmi_exa_dominated(rmi_exa *w, uint32_t i)
-{
-    rmi_exa_node *n = &w->node[i];
-    rmi_exa_done *d = &w->done[n->done];
-    uint32_t k, steps = 0;
-    for (k = d->closed; k != RMI_NONE && steps < 400; k = w->node[k].behind, steps++) {
-        const rmi_exa_node *x = &w->node[k];
-        if (x->ns <= n->ns && !RMI_EXA_LACKS(x->live, n->live) &&
-            (!w->n_x || !memcmp(w->x + (size_t)i * w->n_x, w->x + (size_t)k * w->n_x, w->n_x)))
-            return 1;
-    }
-    w->work += steps / 4;
-    n->behind = d->closed;
-    d->closed = i;
-    return 0;
-}
-
-/* Takes a node that was open: all moments are looked at, then its steps are made. *end: the node, if it is at the end of a faster
-   way than any so far. 0: no room for all steps, or no work left. */
-RMI_FN int rmi_exa_visit(rmi_exa *w, uint32_t node, uint32_t *end)
-{
-    rmi_exa_node *n = &w->node[node];
-    if (n->dead || n->key >= w->beat) return 1;
-    if (!n->ready) {
-        uint64_t rest = rmi_exa_rest(w, &w->done[n->done], &n->live, 1), ns = rmi_max(n->key, rmi_add(n->ns, rest));
-        if (rest == RMI_INF || ns >= w->beat) return 1;
-        n->ready = 1;
-        if (ns > n->key) {
-            n->order += ns - n->key;
-            n->key = ns;
-            rmi_exa_opened(w, node);
-            return 1;
-        }
-    }
-    if (rmi_exa_ended(w, n)) {
-        *end = node;
-        w->beat = n->ns;
-        return 1;
-    }
-    if (rmi_exa_dominated(w, node)) return 1;
-    w->at = node;
-    w->floor = n->key;
-    w->told = w->work;
-    return rmi_exa_expand(w) && w->work <= w->most_work && !rmi_stopped(w->mem->stop, w->work - w->told);
-}
-
-/* No nodes. */
-RMI_FN void rmi_exa_clear(rmi_exa *w)
-{
-    uint32_t i;
-    w->n_node = w->n_done = w->n_open = 0;
-    w->floor = 0;
-    w->at = RMI_NONE;
-    for (i = 0; i < w->most_node; i++) w->bucket[i] = RMI_NONE;
-    for (i = 0; i < w->most_done; i++) w->done_bucket[i] = RMI_NONE;
-    for (i = 0; i < RMI_EXA_LAYERS; i++) w->layer[i] = RMI_NONE;
-}
-
-/* The search. Gives the node at the end of the fastest way found, RMI_NONE if there is none; *bound: no way takes less (beat: none
-   takes less than that). Layers in turn, some nodes of each, the best first: so there soon are ways, which bound what is worth
-   looking at. */
-RMI_FN uint32_t rmi_exa_search(rmi_exa *w, uint64_t *bound)
-{
-    uint32_t i, k, end = RMI_NONE;
-    rmi_exa_state s;
-    rmi_exa_set none = {{0, 0}};
-    int ok = 1;
-    rmi_exa_clear(w);
-    memset((void *)&s, 0, sizeof s);
-    for (i = 0; i < w->m->n_buf; i++)
-        if (RMI_EXA_HAS(w->start, i)) rmi_exa_put(w, &s, i);
-    if (s.bytes <= w->limit) rmi_exa_reach(w, &s, rmi_exa_done_of(w, none), 0, 0, 0);
-    while (w->n_open && ok)
-        for (i = 0; i < RMI_EXA_LAYERS && ok; i++)
-            for (k = 0; k < RMI_EXA_SOME && ok && w->layer[i] != RMI_NONE; k++)
-                ok = rmi_exa_visit(w, rmi_exa_pop(w, i), &end);
-    *bound = w->beat;
-    if (!ok) { /* what was not looked at in full */
-        *bound = rmi_min(w->beat, w->floor);
-        for (i = 0; i < w->n_node; i++)
-            if (w->node[i].open && !w->node[i].dead) *bound = rmi_min(*bound, w->node[i].key);
-    }
-    return end;
-}
-
-RMI_PLAIN_BEGIN
-/* What x says when nothing has run. */
-RMI_FN uint64_t rmi_exa_at_start(rmi_exa *w, const rmi_exa_done *d, const rmi_exa_moment *x, const rmi_exa_set *ahead)
-{
-    uint64_t counted, before;
-    if (rmi_exa_once(w, &d->done, d->need, d->must, &w->start, &counted) == RMI_INF ||
-        rmi_exa_once(w, &d->done, *ahead, 0, &w->start, &before) == RMI_INF)
-        return 0;
-    return rmi_exa_extra(w, x, &w->start, counted, before);
-}
-
-/* The backwards at which most must be made again, each with its best price. */
-RMI_RARE rm_result rmi_exa_moments(rmi_exa *w)
-{
-    const rmi_ref_model *m = w->m;
-    rmi_bnd *b = RMI_NEW(w->mem, rmi_bnd, 1);
-    rmi_exa_moment *x = RMI_NEW(w->mem, rmi_exa_moment, 1);
-    rmi_exa_done *d = RMI_NEW(w->mem, rmi_exa_done, 1);
-    uint64_t bytes[RMI_EXA_OPS], inputs, value[RMI_EXA_MOMENTS];
-    uint32_t i, k;
-    rm_result r;
-    w->n_moments = 0;
-    if (!b || !x || !d) return RM_ERROR_MEMORY;
-    r = rmi_bnd_make(w->mem, m, w->limit, b);
-    if (r != RM_OK) return r;
-    rmi_exa_follow(w, d);
-    for (i = m->g->n_ops; i < m->n_tasks; i++) {
-        rmi_exa_set ahead = w->task[i].always;
-        uint64_t price, top, best = 0, at = 0, v;
-        if (m->tasks[i].way != RMI_BWD || !rmi_bnd_look(b, i) || b->forced > w->limit) continue;
-        memset((void *)x, 0, sizeof *x);
-        memset(bytes, 0, sizeof bytes);
-        x->task = i;
-        x->room = w->limit - b->forced;
-        rmi_exa_asked(w, b, x, bytes, &inputs);
-        for (k = m->g->n_ops; k < m->n_tasks; k++)
-            if (RMI_EXA_HAS(x->before, k)) RMI_EXA_JOIN(ahead, w->task[k].always);
-        RMI_EXA_LESS(ahead, w->grads);
-        /* the value is concave in the price, but for roundings */
-        for (price = 1; rmi_ref_scale(w->total, price) < RMI_MAX / 256 && price < (uint64_t)1 << 50; price *= 2) {
-            rmi_exa_price(w, b, x, bytes, inputs, price);
-            v = rmi_exa_at_start(w, d, x, &ahead);
-            if (v > best) best = v, at = price;
-        }
-        for (price = at / 2, top = at * 2; price < top; price += at / 12 + 1) {
-            rmi_exa_price(w, b, x, bytes, inputs, price);
-            v = rmi_exa_at_start(w, d, x, &ahead);
-            if (v > best) best = v, at = price;
-        }
-        if (!best) continue;
-        rmi_exa_price(w, b, x, bytes, inputs, at);
-        for (k = w->n_moments; k && value[k - 1] < best; k--) {
-            if (k == RMI_EXA_MOMENTS) continue;
-            w->moment[k] = w->moment[k - 1];
-            value[k] = value[k - 1];
-        }
-        if (k == RMI_EXA_MOMENTS) continue;
-        w->moment[k] = *x;
-        value[k] = best;
-        w->n_moments += w->n_moments < RMI_EXA_MOMENTS;
-    }
-    return RM_OK;
-}
-
-/* Tables for so many nodes (a power of two). RM_ERROR_GRAPH: not for this graph. */
-RMI_FN rm_result rmi_exa_make(rmi_arena *mem, const rmi_ref_model *m, uint32_t nodes, rmi_exa **out)
-{
-    rmi_exa *w = RMI_NEW(mem, rmi_exa, 1);
-    if (!w) return RM_ERROR_MEMORY;
-    *out = w;
-    w->m = m;
-    w->mem = mem;
-    w->beat = w->limit = RMI_INF;
-    RMI_TRY(rmi_exa_graph(w));
-    w->most_node = nodes;
-    w->most_done = nodes / 8;
-    w->node = RMI_NEW(mem, rmi_exa_node, nodes);
-    w->x = RMI_NEW(mem, uint8_t, (size_t)nodes * w->n_x + 1);
-    w->bucket = RMI_NEW(mem, uint32_t, nodes);
-    w->done = RMI_NEW(mem, rmi_exa_done, w->most_done);
-    w->done_bucket = RMI_NEW(mem, uint32_t, w->most_done);
-    return w->node && w->x && w->bucket && w->done && w->done_bucket ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* The runs on the way to a node. */
-RMI_FN rm_result rmi_exa_runs(const rmi_exa *w, uint32_t node, rmi_run **runs, uint32_t *n)
-{
-    uint32_t i;
-    *n = 0;
-    for (i = node; w->node[i].parent != RMI_NONE; i = w->node[i].parent) ++*n;
-    *runs = RMI_NEW(w->mem, rmi_run, (size_t)*n + 1);
-    if (!*runs) return RM_ERROR_MEMORY;
-    for (i = node, node = *n; w->node[i].parent != RMI_NONE; i = w->node[i].parent) {
-        const rmi_ref_task *t = &w->m->tasks[w->node[i].task];
-        (*runs)[--node] = rmi_low_run((rmi_way)t->way, t->id, w->node[i].form, t->part);
-    }
-    return RM_OK;
-}
-
-/* The fastest list within `limit` live bytes (the model's base not counted), if it takes less than `beat` ns: *n 0 if it does not,
-   or was not found with so much work. haste: how soon there are ways, 2 (good ones) to 6. *bound: no list takes less than that, or
-   than `beat`. */
-RMI_FN rm_result rmi_exa_solve(rmi_exa *w, uint64_t limit, uint64_t beat, uint32_t haste, uint64_t work, rmi_run **runs,
-                               uint32_t *n, uint64_t *bound)
-{
-    uint32_t end;
-    *n = 0;
-    *bound = 0;
-    w->limit = limit;
-    w->beat = beat;
-    w->work = w->told = 0;
-    w->most_work = work;
-    w->back = 0;
-    w->haste = haste;
-    RMI_TRY(rmi_exa_moments(w));
-    end = rmi_exa_search(w, bound);
-    return end == RMI_NONE ? RM_OK : rmi_exa_runs(w, end, runs, n);
-}
-
-/* --- from the end: the least memory. A state says what must be there, values and saved bytes, when just these tasks have run. What
-   ran last is one of them, or a forward that makes something wanted: then its inputs are wanted instead. So nothing is ever
-   evicted, and of two states after the same tasks that which wants less is the better. States with the least peak go first, so
-   the first that wants nothing but what is there at the start is at the beginning of a plan with the least memory. Of bytes that
-   may be shared the most is shared: what the planner makes of the list may take more, but no plan takes less. */
-
-/* Is something closed after the same tasks that wants no more? x: of an op whose saved bytes are wanted, of several kinds, the form
-   that leaves them, and one more. owed: forwards that must have run. */
-RMI_FN int rmi_exa_modest(rmi_exa *w, const rmi_exa_set *want, uint64_t owed, const uint8_t *x, uint32_t done)
-{
-    uint32_t k, i = 0, steps = 0;
-    for (k = w->done[done].closed; k != RMI_NONE && steps < 1000; k = w->node[k].behind, steps++) {
-        const uint8_t *y = w->x + (size_t)k * w->n_x;
-        if (RMI_EXA_LACKS(*want, w->node[k].live) || w->node[k].ran & ~owed) continue;
-        for (i = 0; i < w->n_x && (!y[i] || y[i] == x[i]);) i++;
-        if (i == w->n_x) break;
-    }
-    w->work += steps / 4;
-    return k != RMI_NONE && steps < 1000;
-}
-
-/* What saved bytes take beyond the least, in the forms wanted. */
-RMI_FN uint64_t rmi_exa_more(const rmi_exa *w, const uint8_t *x)
-{
-    const rmi_ref_model *m = w->m;
-    uint64_t sum = 0;
-    uint32_t i;
-    for (i = 0; i < m->g->n_ops && w->n_x; i++)
-        if (w->left[i] != 255 && x[w->left[i]])
-            sum += rmi_round_up(m->g->ops[i].forms[x[w->left[i]] - 1].saved, m->granule) -
-                   w->low[m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, i)]];
-    return sum;
-}
-
-/* A state from which this task leads to the current one, with that many bytes while it runs. 0: no room for it. */
-RMI_FN int rmi_exa_came(rmi_exa *w, const rmi_exa_set *want, uint64_t owed, const uint8_t *x, uint32_t done, uint64_t bytes,
-                        uint32_t task, uint32_t form)
-{
-    static const rmi_exa_set none = {{0, 0}};
-    rmi_exa_node *n;
-    uint32_t i, *at;
-    uint64_t ops, key = rmi_max(bytes, w->floor);
-    w->work += 6;
-    if (key >= w->limit || rmi_exa_modest(w, want, owed, x, done)) return 1;
-    at = &w->bucket[rmi_exa_bucket(want->w[0], want->w[1], done, w->most_node)];
-    for (i = *at; i != RMI_NONE; i = n->next) {
-        n = &w->node[i];
-        if (n->live.w[0] != want->w[0] || n->live.w[1] != want->w[1] || n->done != done || n->dead || n->ran != owed ||
-            (w->n_x && memcmp(w->x + (size_t)i * w->n_x, x, w->n_x)))
-            continue;
-        if (n->key <= key) return 1;
-        n->dead = 1;
-        break;
-    }
-    rmi_exa_once(w, &none, *want, owed, &w->start, &ops);
-    if (ops & w->pinned & ~w->done[done].done.w[0]) return 1; /* it runs once, and that was later */
-    if (w->n_node == w->most_node) return 0;
-    n = &w->node[w->n_node];
-    memset((void *)n, 0, sizeof *n);
-    n->live = *want;
-    n->ran = owed;
-    n->key = key;
-    n->order = (key << 10) + rmi_min(1023, rmi_exa_count(ops) + w->haste * w->done[done].must);
-    n->parent = w->at;
-    n->done = done;
-    n->task = (uint16_t)task;
-    n->form = (uint8_t)form;
-    n->next = *at;
-    *at = w->n_node;
-    if (w->n_x) memcpy(w->x + (size_t)w->n_node * w->n_x, x, w->n_x);
-    rmi_exa_opened(w, w->n_node++);
-    return 1;
-}
-
-/* May a task as well run last: it wants nothing more, and what it frees for all that it would wait for is no less than what stays
-   there for it? Then there is no need to look at other ends, if there is room for it while it runs. */
-RMI_FN int rmi_exa_late(const rmi_exa *w, const rmi_exa_node *n, uint32_t i)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *task = &m->tasks[i];
-    const rmi_ref_acc *a = &m->accs[task->acc0];
-    const rmi_exa_done *d = &w->done[n->done];
-    uint64_t more = 0, less = 0;
-    uint32_t q;
-    if (task->way == RMI_BWD && (m->n_modes[task->id] != 1 || w->shared >> task->id & 1)) return 0;
-    if (((w->task[i].made.w[0] | w->task[i].deps.w[0]) & w->forwards) & ~n->ran) return 0;
-    for (q = 0; q < a->n_read; q++) {
-        uint32_t b = m->pool[a->read0 + q];
-        if (RMI_EXA_HAS(n->live, b) || RMI_EXA_HAS(d->keep, b)) continue;
-        if (!RMI_EXA_HAS(w->grads, b)) return 0;
-        more += w->low[b];
-    }
-    for (q = 0; q < a->n_write && task->way == RMI_BWD; q++) {
-        uint32_t b = m->targets[a->write0 + q].buf;
-        rmi_exa_set givers = d->done;
-        givers.w[0] &= w->giver[b].w[0], givers.w[1] &= w->giver[b].w[1];
-        RMI_EXA_CUT(givers, i);
-        if (RMI_EXA_HAS(d->keep, b) && !RMI_EXA_HAS(w->start, b) && !(givers.w[0] | givers.w[1])) less += w->low[b];
-    }
-    return more <= less;
-}
-
-/* A task that runs once ran last. alone: whether nothing else need be looked at, if there is room for it; then, too. */
-RMI_RARE int rmi_exa_back_once(rmi_exa *w, const rmi_exa_node *n, uint32_t i, int *alone)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *task = &m->tasks[i];
-    rmi_exa_set before = w->done[n->done].done;
-    uint32_t k, q, z, v, done;
-    RMI_EXA_CUT(before, i);
-    if ((done = rmi_exa_done_of(w, before)) == RMI_NONE) return 0;
-    for (k = 0; k < (task->way == RMI_BWD ? m->n_modes[task->id] : 1u); k++) {
-        const rmi_ref_acc *a = &m->accs[task->acc0 + k];
-        const rmi_ref_choice *c = &m->choices[a->free0[0]];
-        const rmi_exa_set *old = &w->done[done].keep, *now = &w->done[n->done].keep;
-        rmi_exa_set want = n->live, grads = *old, made = w->task[i].deps;
-        uint8_t x[RMI_EXA_EXTRA], *left = task->way == RMI_BWD && w->left[task->id] != 255 ? x + w->left[task->id] : NULL;
-        uint64_t bytes, over = 0;
-        uint32_t form = c->form, ws = 0;
-        if (w->n_x) memcpy(x, w->x + (size_t)w->at * w->n_x, w->n_x);
-        for (z = 0; z < k && m->choices[m->accs[task->acc0 + z].free0[0]].form != form;) z++;
-        if (z < k) continue;
-        for (q = 1; q < a->n_free[0]; q++)
-            if (c[q].ws < c[ws].ws) ws = q;
-        if (left && rmi_low_reads_saved(&m->g->ops[task->id], &m->g->ops[task->id].forms[form])) {
-            if (*left && *left != form + 1) continue; /* another form's are wanted */
-            *left = (uint8_t)(form + 1);
-        }
-        if (task->way == RMI_BWD) rmi_exa_made(m, &m->g->ops[task->id].forms[form].parts[task->part], &made);
-        RMI_EXA_JOIN(grads, *now);
-        for (q = 0; q < a->n_read; q++) {
-            v = m->pool[a->read0 + q];
-            RMI_EXA_PUT(*(RMI_EXA_HAS(w->grads, v) ? &grads : &want), v);
-        }
-        for (q = 0; q < a->n_write && task->way == RMI_BWD; q++) {
-            const rmi_ref_target *y = &m->targets[a->write0 + q];
-            int lies = y->rename && !y->share && a->dout != RMI_NONE && m->bytes[a->dout] == m->bytes[y->buf] &&
-                       !RMI_EXA_HAS(*now, a->dout);
-            RMI_EXA_PUT(grads, y->buf);
-            if (RMI_EXA_HAS(*old, y->buf)) continue;
-            for (v = 0; v < y->n_over; v++) {
-                uint32_t b = m->pool[y->over0 + v];
-                if (b == m->n_buf || (m->bytes[b] && m->bytes[b] < m->bytes[y->buf])) continue; /* 0: saved */
-                lies |= RMI_EXA_HAS(w->grads, b) ? !RMI_EXA_HAS(*now, b) : !rmi_exa_named(w, &n->live, b);
-            }
-            if (lies) over += w->low[y->buf];
-        }
-        bytes = rmi_exa_values(w, want) + rmi_sub(rmi_exa_held(w, &w->done[n->done].done, &grads), over) + c[ws].ws + rmi_exa_more(w, x);
-        w->work += 20;
-        *alone &= bytes <= w->floor;
-        if (!rmi_exa_came(w, &want, n->ran | (made.w[0] & w->forwards), x, done, bytes, i, c[ws].form)) return 0;
-    }
-    return 1;
-}
-
-/* A forward ran last. */
-RMI_RARE int rmi_exa_back_forward(rmi_exa *w, const rmi_exa_node *n, uint32_t o)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_op *op = &m->g->ops[o];
-    const rmi_exa_op *x = &w->op[o];
-    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
-    uint32_t done = n->done, saved = op->has_bwd ? m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)] : RMI_NONE, f, best = 0, i, by;
-    rmi_exa_set want = n->live, all = n->live, before = w->done[n->done].done;
-    uint64_t least = RMI_INF, more;
-    uint8_t x1[RMI_EXA_EXTRA];
-    for (i = 0; i < a->n_write; i++) RMI_EXA_PUT(all, m->pool[a->write0 + i]);
-    RMI_EXA_JOIN(all, x->in);
-    RMI_EXA_LESS(want, x->out);
-    RMI_EXA_JOIN(want, x->in);
-    if (x->fixed) {
-        RMI_EXA_CUT(before, o);
-        if ((done = rmi_exa_done_of(w, before)) == RMI_NONE) return 0;
-    }
-    by = saved != RMI_NONE && RMI_EXA_HAS(n->live, saved);
-    if (w->n_x) memcpy(x1, w->x + (size_t)w->at * w->n_x, w->n_x);
-    more = rmi_exa_more(w, x1);
-    for (f = 0; f < op->n_forms; f++) {
-        uint32_t in = op->forms[f].inplace == RMI_NONE ? RMI_NONE : m->compact[op->forms[f].inplace], b = m->compact[op->out.at[0]];
-        uint64_t ws = x->view ? 0 : rmi_round_up(op->forms[f].fwd_ws, m->granule), over = 0;
-        if (by && (w->left[o] != 255 ? x1[w->left[o]] != f + 1u : !rmi_low_reads_saved(op, &op->forms[f]))) continue;
-        if (in != RMI_NONE && b != RMI_NONE && m->bytes[in] >= m->bytes[b] && !rmi_exa_named(w, &n->live, in)) over = w->low[b];
-        ws = w->total + ws - over; /* never below 0 */
-        if (ws < least) least = ws, best = f;
-    }
-    if (w->left[o] != 255) x1[w->left[o]] = 0;
-    w->work += 10;
-    return rmi_exa_came(w, &want, (n->ran & ~((uint64_t)1 << o)) | (w->task[o].deps.w[0] & w->forwards), x1, done,
-                        rmi_sub(rmi_exa_values(w, all) + w->done[n->done].rest + least + more, w->total), o, best);
-}
-
-/* All that may have run last. 0: no room for all of it. */
-RMI_FN int rmi_exa_expand_back(rmi_exa *w)
-{
-    rmi_exa_node n = w->node[w->at];
-    uint32_t i, k, n_ops = w->m->g->n_ops;
-    rmi_exa_set done = w->done[n.done].done, last = w->done[n.done].need;
-    w->work += 10;
-    for (k = 0; k < 2; k++) /* first those after which nothing else need be looked at */
-        for (i = n_ops; i < w->m->n_tasks; i++) {
-            int alone = !k;
-            if (!RMI_EXA_HAS(last, i) || (alone && !rmi_exa_late(w, &n, i))) continue;
-            if (!rmi_exa_back_once(w, &n, i, &alone)) return 0;
-            if (alone) return 1;
-            RMI_EXA_CUT(last, i);
-        }
-    for (i = 0; i < n_ops; i++) {
-        rmi_exa_set bans = w->task[i].bans;
-        bans.w[0] &= ~w->forwards; /* of forwards: the list is looked at in the end */
-        if ((!RMI_EXA_MEET(w->op[i].out, n.live) && !(n.ran >> i & 1)) || RMI_EXA_MEET(bans, done) ||
-            (w->op[i].fixed && !RMI_EXA_HAS(done, i)))
-            continue;
-        if (!rmi_exa_back_forward(w, &n, i)) return 0;
-    }
-    return 1;
-}
-
-/* Is all order kept that bytes do not show, and has all run that must? */
-RMI_RARE int rmi_exa_in_order(const rmi_exa *w, uint32_t node)
-{
-    rmi_exa_set done = {{0, 0}};
-    uint32_t n_ops = w->m->g->n_ops, i;
-    for (; w->node[node].parent != RMI_NONE; node = w->node[node].parent) {
-        const rmi_exa_task *t = &w->task[i = w->node[node].task];
-        rmi_exa_set bans = t->bans;
-        if (i < n_ops && RMI_EXA_HAS(done, i)) bans.w[0] &= ~w->forwards;
-        if (RMI_EXA_LACKS(done, t->deps) || RMI_EXA_LACKS(done, t->may) || RMI_EXA_MEET(done, bans)) return 0;
-        RMI_EXA_PUT(done, i);
-    }
-    for (i = 0; i < n_ops; i++)
-        if (w->op[i].must && !RMI_EXA_HAS(done, i)) return 0;
-    return 1;
-}
-
-/* The list with the fewest live bytes (the model's base not counted), of those below `limit`: *n 0 if there is none, or it was not
-   found with so much work. No list takes less than *least, which is at least `from`: lists that take less than that count alike.
-   haste: of equal peaks the one goes first that is nearer to the start, counting so much for what runs once: with 8 lists repeat
-   less, with 1 they leave more room for addresses. */
-RMI_FN rm_result rmi_exa_least(rmi_exa *w, uint64_t from, uint64_t limit, uint32_t haste, uint64_t work, rmi_run **runs, uint32_t *n,
-                               uint64_t *least)
-{
-    rmi_exa_set want = w->stay, done = w->all;
-    uint32_t i, at, end = RMI_NONE;
-    int ok = 1;
-    uint8_t x0[RMI_EXA_EXTRA];
-    uint64_t owed = 0;
-    rmi_run *r;
-    *n = 0;
-    w->limit = limit;
-    w->work = w->told = 0;
-    w->most_work = work;
-    w->haste = haste;
-    w->back = 1;
-    rmi_exa_clear(w);
-    RMI_EXA_LESS(want, w->grads);
-    done.w[0] |= w->pinned;
-    w->floor = rmi_max(from, rmi_exa_values(w, w->start));
-    if ((i = rmi_exa_done_of(w, done)) == RMI_NONE) return RM_OK;
-    memset(x0, 0, sizeof x0);
-    for (at = 0; at < w->m->g->n_ops; at++) owed |= (uint64_t)w->op[at].must << at;
-    rmi_exa_came(w, &want, owed, x0, i, rmi_exa_values(w, want) + w->done[i].rest, 0, 0);
-    while (ok && end == RMI_NONE && w->n_open) {
-        rmi_exa_node *x = &w->node[w->at = rmi_exa_pop(w, 0)];
-        rmi_exa_done *d = &w->done[x->done];
-        w->floor = x->key;
-        if (x->dead || rmi_exa_modest(w, &x->live, x->ran, w->x + (size_t)w->at * w->n_x, x->done)) continue;
-        if (!x->ran && !RMI_EXA_MEET(d->done, w->all) && !RMI_EXA_LACKS(w->start, x->live)) {
-            end = w->at;
-            break;
-        }
-        x->behind = d->closed;
-        d->closed = w->at;
-        w->told = w->work;
-        ok = rmi_exa_expand_back(w) && w->work <= w->most_work && !rmi_stopped(w->mem->stop, w->work - w->told);
-    }
-    *least = ok && end == RMI_NONE ? limit : w->floor;
-    if (end == RMI_NONE || !rmi_exa_in_order(w, end)) return RM_OK;
-    for (at = end; w->node[at].parent != RMI_NONE; at = w->node[at].parent) ++*n;
-    *runs = r = RMI_NEW(w->mem, rmi_run, (size_t)*n + 1);
-    if (!r) return RM_ERROR_MEMORY;
-    for (at = end; w->node[at].parent != RMI_NONE; at = w->node[at].parent) {
-        const rmi_ref_task *t = &w->m->tasks[w->node[at].task];
-        *r++ = rmi_low_run((rmi_way)t->way, t->id, w->node[at].form, t->part);
-    }
-    return RM_OK;
-}
-RMI_PLAIN_END
-
-/* =====================================================================================================================
    >>offload - what to keep, recompute, and move to host memory: decisions, a timed evaluator, emission, search
    A decision says of every value whether it stays, goes to host memory and comes back, or is made again in the backward; of
    every param whether it leaves the device between its uses; of gradients and states where they are at home. Decisions give a
@@ -19902,7 +18301,7 @@ typedef struct rmi_planner {
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
-#define RMI_PLAN_EXACT_WORK ((uint64_t)4500000) /* of an exact search: 30 to 40 ms at most */
+#define RMI_PLAN_SMALL 64u /* ops: here the search needs no groups, and no cycles are raced or kept cold */
 #define RMI_PLAN_NEAR 3000u /* ppm: not so near to its bound, further chains are worth their time, unless they take long: many ops with variants */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
@@ -20358,7 +18757,7 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
     if (budget >= m->base)
         RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK,
                               w->c.passes & RM_PASS_SEARCH
-                                  ? (w->g->n_ops > RMI_EXA_OPS ? RMI_PLAN_BOUND_WORK / 2 * 3 : RMI_PLAN_BOUND_WORK / 4 * 3)
+                                  ? RMI_PLAN_BOUND_WORK / 2 * 3
                                   : RMI_PLAN_BOUND_WORK / 8,
                               w->best.n ? w->best.fig.time_ns : RMI_INF, &bound));
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
@@ -21184,7 +19583,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_
     if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget, 0);
     if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget, part);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && passes & RM_PASS_GROUPS && !(w->c.passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_EXA_OPS) && !w->stop.stopped)
+    if (r == RM_OK && passes & RM_PASS_GROUPS && !(w->c.passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_PLAN_SMALL) && !w->stop.stopped)
         r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
@@ -21463,64 +19862,6 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     return r;
 }
 
-/* Exact search, where the graph is small enough for it: its list is a candidate, what it proves the plan's bound. The bytes live
-   together in an arena of `budget` bytes, each rounded up to the alignment, are at most budget rounded up. */
-RMI_FN rm_result rmi_plan_exact(rmi_planner *w, const rmi_ref_model *m, uint64_t budget, uint32_t nodes, uint32_t haste, uint64_t work)
-{
-    rmi_arena mem = rmi_plan_arena(w);
-    rmi_exa *x;
-    rmi_run *runs = NULL;
-    uint32_t n = 0;
-    uint64_t bound = 0, size, room = budget == RMI_INF ? RMI_MAX / 4 : rmi_round_up(budget, m->granule);
-    rm_result r;
-    if ((w->g->has_link && w->d->host_bytes) || room < m->base) return RM_OK;
-    r = rmi_exa_make(&mem, m, nodes, &x);
-    if (r == RM_OK) r = rmi_exa_solve(x, room - m->base, w->best.n ? w->best.fig.time_ns : RMI_INF, haste, work, &runs, &n, &bound);
-    w->seeding = 1;
-    if (r == RM_OK && n) r = rmi_plan_try(w, runs, n, budget, &size);
-    w->seeding = 0;
-    if (r == RM_OK && bound != RMI_INF) w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
-    rmi_arena_free(&mem);
-    return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
-}
-
-/* The least memory of a small graph, between what the bound and the smallest plan say; what fits the budget will do. take: as a plan;
-   else it is only asked whether there is one. */
-RMI_FN rm_result rmi_plan_exact_least(rmi_planner *w, const rmi_ref_model *m, uint64_t budget, int take, uint64_t work)
-{
-    rmi_arena mem = rmi_plan_arena(w);
-    rmi_exa *x;
-    uint64_t lo = rmi_round_up(rmi_sub(w->info->min_bound_bytes, m->base), m->granule), from, hi, least = 0, size;
-    uint32_t haste;
-    rm_result r = rmi_exa_make(&mem, m, 1u << 16, &x);
-    from = rmi_max(lo, budget == RMI_INF ? 0 : rmi_round_up(rmi_sub(budget, m->base), m->granule)); /* what fits will do */
-    haste = take && !w->naming && budget >= w->info->min_bound_bytes ? 8 : 1;
-    while (r == RM_OK && work && !w->stop.stopped) {
-        rmi_run *runs = NULL;
-        uint32_t n = 0;
-        hi = rmi_round_up(rmi_sub(rmi_min(w->min_arena, w->info->keep_all_bytes), m->base), m->granule);
-        if (from >= hi) break;
-        r = rmi_exa_least(x, from, hi, haste, from == lo ? work / 3 * 2 : work, &runs, &n, &least);
-        work = rmi_sub(work, x->work + 1000);
-        if (r != RM_OK) break;
-        if (from == lo || least > from) lo = rmi_max(lo, least);
-        if (n) r = rmi_plan_try(w, runs, n, take ? budget : 0, &size);
-        if (haste > 1 && r == RM_OK && !(n && size <= budget)) {
-            haste = 1;
-            continue;
-        }
-        from = n ? lo : rmi_max(least, from) + m->granule; /* not found: is there one with a little more? */
-        if (n && (size >= w->min_arena || r != RM_OK || size <= budget)) break;
-        if (n) w->min_arena = size;
-        if (n) hi = rmi_round_up(rmi_sub(size, m->base), m->granule);
-        from += from < hi ? (hi - from) / 2 / m->granule * m->granule : 0;
-    }
-    if (r == RM_OK && !(w->g->has_link && w->d->host_bytes)) /* it looked at plans without copies only */
-        w->info->min_bound_bytes = rmi_max(w->info->min_bound_bytes, m->base + rmi_sub(lo, m->granule - 1));
-    rmi_arena_free(&mem);
-    return r == RM_ERROR_GRAPH || (r == RM_ERROR_CANCELLED && w->stop.stopped) ? RM_OK : r;
-}
-
 /* --- nothing fits: which budget would do? Evictions to limits of a fixed ladder. Nothing here depends on the budget, so the memory
    that an infeasible call names is enough. */
 #define RMI_PLAN_RUNGS 1024u
@@ -21658,7 +19999,7 @@ RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s, uint64_
    graphs, nor where ops have variants: there the search finds most of what there is to find. */
 RMI_FN void rmi_plan_charge(const rmi_planner *w, rmi_ref_search *s, uint64_t all, uint64_t work, uint64_t most)
 {
-    uint64_t more = s->m->n_moded || w->g->n_ops <= RMI_EXA_OPS ? 0 : rmi_min(rmi_sub(w->stop.all - all, 2 * (s->work - work)) / 8, most);
+    uint64_t more = s->m->n_moded || w->g->n_ops <= RMI_PLAN_SMALL ? 0 : rmi_min(rmi_sub(w->stop.all - all, 2 * (s->work - work)) / 8, most);
     s->work += more;
     s->told += more;
 }
@@ -21713,7 +20054,7 @@ RMI_FN rm_result rmi_plan_search_more(rmi_planner *w, rmi_ref_search *s, uint64_
 /* When the work is done: a list that has no addresses yet gets some;
    and where nothing fits it is the turn of what names the least budget. */
 RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least,
-                                      uint64_t most, int more)
+                                      int more)
 {
     uint64_t over = RMI_INF; /* the least so far */
     uint32_t round, vain = 0;
@@ -21731,17 +20072,15 @@ RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run
     /* as a budget below the bound asks */
     if (!w->best.n && budget != RMI_INF && !(more & 2) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2));
     if (w->best.n || budget == RMI_INF) return RM_OK;
-    RMI_TRY(rmi_plan_search_ladder(w, s, runs, budget));
-    return w->g->n_ops <= RMI_EXA_OPS ? rmi_plan_exact_least(w, s->m, budget, 1, rmi_min(RMI_PLAN_EXACT_WORK, most)) : RM_OK;
+    return rmi_plan_search_ladder(w, s, runs, budget);
 }
 
-/* What a search may take that nobody limits: about a second, or less where the graph is small. */
-RMI_FN uint64_t rmi_plan_usual_work(const rmi_planner *w, const rmi_ref_model *m)
+/* What a search may take that nobody limits: about a second, or less where tasks are few. */
+RMI_FN uint64_t rmi_plan_usual_work(const rmi_ref_model *m)
 {
     uint64_t most = RMI_PLAN_WORK, each = 200000;
     if (m->n_moded) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
     else if (m->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
-    if (!m->n_moded && w->g->n_ops <= RMI_EXA_OPS) each = w->g->n_ops > 24 ? 3600 * ((uint64_t)w->g->n_ops - 14) : 36000;
     return rmi_min(most, each * m->n_tasks);
 }
 
@@ -21776,7 +20115,7 @@ RMI_RARE rm_result rmi_plan_search_race(rmi_planner *w, rmi_ref_search *s, rmi_r
     rmi_ref_state x[RMI_REF_STARTS + 3]; /* the best so far, and those that run */
     uint64_t mean = s->m->mean_ns, gap = s->m->n_tasks > 500 ? w->c.gap_ppm : 0;
     uint32_t i, n = 2, left, level;
-    if (RMI_WITHOUT(race) || !s->best.n || s->m->n_tasks > RMI_REF_RACE || w->g->n_ops <= RMI_EXA_OPS || rmi_plan_within(w, gap)) return RM_OK;
+    if (RMI_WITHOUT(race) || !s->best.n || s->m->n_tasks > RMI_REF_RACE || w->g->n_ops <= RMI_PLAN_SMALL || rmi_plan_within(w, gap)) return RM_OK;
     for (i = 0; i < 2; i++) {
         RMI_TRY(rmi_ref_kept_make(s, &x[i]));
         rmi_ref_copy(s, &s->best, &x[i]);
@@ -21811,7 +20150,7 @@ RMI_FN rm_result rmi_plan_search_round(rmi_planner *w, rmi_ref_search *s, rmi_ru
                                        uint32_t round, uint32_t *hot)
 {
     const rmi_ref_model *m = s->m;
-    int small = w->g->n_ops <= RMI_EXA_OPS;
+    int small = w->g->n_ops <= RMI_PLAN_SMALL;
     uint32_t part;
     if (!RMI_WITHOUT(windows) && m->n_tasks > 400 && s->best.n && (m->n_tasks > 1400 || (s->work > least / 2 && (s->work <= least || round % 3 == 2))))
         rmi_ref_improve_windows(s, windows, least / 20, 3);
@@ -21832,14 +20171,13 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     uint32_t round, hot = 0;
     int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
-    int soon, far, small = w->g->n_ops <= RMI_EXA_OPS; /* the exact search may take it */
-    int owed = small;                                  /* a bound, which ends at the best plan's time */
+    int soon, far;
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
     runs = RMI_RAW(&w->kept, rmi_run, s.most);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_plan_usual_work(w, &m);
+    least = rmi_plan_usual_work(&m);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
@@ -21852,21 +20190,12 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
     rmi_plan_charge(w, &s, all, 0, least / 2);
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
-    if (soon && small && !w->stop.stopped)
-        RMI_TRY(rmi_plan_exact_least(w, &m, budget, w->naming, rmi_min(RMI_PLAN_EXACT_WORK / (w->naming ? 1 : 3), most)));
-    soon &= !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
-    w->seeding = 1;
-    if (soon && small && !w->best.n && !w->stop.stopped)
-        RMI_TRY(rmi_plan_exact_least(w, &m, budget, 1, rmi_min(RMI_PLAN_EXACT_WORK / 3, most)));
-    w->seeding = 0;
     if (w->stop.stopped) return RM_OK;
-    if (!small && budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
-    if (small) RMI_TRY(rmi_plan_exact(w, &m, budget, 1u << 13, 6, rmi_min(RMI_PLAN_EXACT_WORK / 5, most)));
-    if (rmi_plan_within(w, 0) && small) return RM_OK;
+    if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
+    if (rmi_plan_within(w, 0)) return RM_OK;
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
-        if (small) RMI_TRY(rmi_plan_exact_least(w, &m, budget, 1, rmi_min(RMI_PLAN_EXACT_WORK, most)));
-        if (w->min_arena - w->info->min_bound_bytes <= (small ? m.granule - 1 : w->min_arena / 1000)) return RM_OK;
+        if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
         return rmi_plan_search_ladder(w, &s, runs, budget);
     }
     if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
@@ -21883,15 +20212,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100)))
             RMI_TRY(rmi_plan_search_seed(w, &s, least));
         RMI_TRY(rmi_plan_search_round(w, &s, runs, &windows, least, round, &hot));
-        if (!small || round != 2) continue;
-        owed = 0;
-        RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
-        if (!rmi_plan_within(w, 0))
-            RMI_TRY(rmi_plan_exact(w, &m, budget, m.n_moded ? 1u << 17 : 1u << 15, 2,
-                                   rmi_min((m.n_moded ? 4 : 1) * RMI_PLAN_EXACT_WORK, most)));
     }
-    if (owed && !w->stop.stopped && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
-    return rmi_plan_search_last(w, &s, runs, budget, least, most, more);
+    return rmi_plan_search_last(w, &s, runs, budget, least, more);
 }
 
 /* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A search with
@@ -22166,12 +20488,13 @@ RMI_FN rm_result rmi_plan_spare(rmi_planner *w, rmi_arena *mem, rmi_off_search *
 #define RMI_PLAN_FEW 7u
 #define RMI_PLAN_TRIES 40000u     /* runs of programs with trips */
 #define RMI_PLAN_TIMINGS 1000000u /* runs of lists without addresses */
+#define RMI_PLAN_UNPLACED 16u     /* programs that get no addresses; the others are tried with less effort for these */
 #define RMI_PLAN_SPAN 16u         /* runs that a copy is shifted by, below 256 */
 typedef struct rmi_plan_few {
     rmi_off_search *s;
     uint64_t budget;
     uint64_t work; /* the most runs of programs, and of lists */
-    uint32_t n, tries, timings, buf[RMI_PLAN_FEW], span[RMI_PLAN_FEW]; /* span: runs between the value's first and its need */
+    uint32_t n, tries, timings, unplaced, buf[RMI_PLAN_FEW], span[RMI_PLAN_FEW]; /* span: runs between the value's first and its need */
 } rmi_plan_few;
 
 /* The decisions of now as a candidate. *rank: its time, or RMI_MAX and the bytes too many. */
@@ -22185,11 +20508,15 @@ RMI_FN rm_result rmi_plan_try_timing(rmi_planner *w, rmi_plan_few *f, uint64_t *
     *rank = RMI_INF;
     if (m->host_bytes > m->host_limit || (w->best.n && m->ns >= w->best.fig.time_ns)) return RM_OK;
     if (m->peak <= m->limit) {
+        uint64_t effort = w->effort;
         f->tries += m->forces ? m->n : 0;
-        w->quick = m->forces;
+        w->quick = m->forces || f->unplaced >= RMI_PLAN_UNPLACED;
+        w->effort = w->quick ? RMI_PLAN_EFFORT / 50 : RMI_PLAN_EFFORT / 2;
         r = rmi_plan_try_moved(w, f->s, f->budget, &size);
         w->quick = 0;
+        w->effort = effort;
         if (r != RM_OK) return r;
+        f->unplaced += size > f->budget;
     } else size = m->peak;
     *rank = size > f->budget ? rmi_add(RMI_MAX / 2, size - f->budget) : w->tried.fig.time_ns;
     return RM_OK;
@@ -22364,7 +20691,8 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
     }
     if (r == RM_OK && w->spares && percent == 100 && w->best.n && w->best.listed > before && !w->stop.stopped)
         r = rmi_plan_spare(w, &mem, &s, budget, evals);
-    if (r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped) r = rmi_plan_exhaust_moved(w, &mem, &s, budget);
+    if (r == RM_OK && !base && !w->rush && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped)
+        r = rmi_plan_exhaust_moved(w, &mem, &s, budget); /* once: its choices are of all lists in this order */
     w->effort = 0;
     w->fitted = s.found != RMI_INF;
     rmi_arena_free(&mem);
@@ -22921,9 +21249,6 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
     rm_plan_info next;
     uint32_t round;
     uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named;
-    if (!w->joint && !w->d->like && !(w->steps & (w->steps - 1)) && worst->min_bytes == w->min_sure && less >= worst->min_bytes &&
-        w->g->n_ops > RMI_EXA_OPS) /* of small graphs the ladder begins where the exact search has raised the bound to */
-        return RM_OK;              /* it will */
     for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
         named = worst->min_bytes;
         if (!round && less < named) worst->min_bytes = less;
