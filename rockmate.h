@@ -21759,6 +21759,8 @@ typedef struct rmi_txt {
     uint64_t line, hash;      /* hash: FNV-1a of the statements so far */
     rmi_txt_slice *word;      /* of the current statement */
     size_t n, cap;
+    rmi_txt_place *ops, *blocks; /* of a graph: where each op, each open block was declared */
+    size_t cap_ops, cap_blocks, n_blocks;
 } rmi_txt;
 
 RMI_FN rmi_txt_slice rmi_txt_cut(const char *s, const char *end)
@@ -21795,14 +21797,14 @@ RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice x, char *out)
     out[n++] = '\'';
     for (i = 0; i < x.n && i < RMI_TXT_SHOWN; i++) {
         unsigned char c = (unsigned char)x.s[i];
-        if (c >= 0x20 && c < 0x7F) {
-            out[n++] = (char)c;
-            continue;
+        int plain = c >= 0x20 && c < 0x7F;
+        if (plain) out[n++] = (char)c;
+        else {
+            memcpy(out + n, "\\x", 2);
+            out[n + 2] = hex[c >> 4];
+            out[n + 3] = hex[c & 15];
+            n += 4;
         }
-        out[n++] = '\\';
-        out[n++] = 'x';
-        out[n++] = hex[c >> 4];
-        out[n++] = hex[c & 15];
     }
     memcpy(out + n, i < x.n ? "...'" : "'", i < x.n ? 5 : 2);
     return out;
@@ -21900,14 +21902,10 @@ RMI_FN rm_result rmi_txt_no_more(rmi_txt *t, size_t from)
 /* The first statement: "rockmate", what, "1". */
 RMI_FN rm_result rmi_txt_header(rmi_txt *t, const char *what)
 {
-    const char *want[3];
     size_t i;
-    want[0] = "rockmate";
-    want[1] = what;
-    want[2] = "1";
     RMI_TRY(rmi_txt_next(t));
     for (i = 0; i < 3; i++)
-        if (!rmi_txt_is(rmi_txt_word(t, i), want[i]))
+        if (!rmi_txt_is(rmi_txt_word(t, i), i == 0 ? "rockmate" : i == 1 ? what : "1"))
             return rmi_txt_fail_about(t, rmi_txt_word(t, i), "the first statement 'rockmate ", what,
                                       i == 2 ? " 1': this library reads version 1" : " 1'");
     return rmi_txt_no_more(t, 3);
@@ -21987,32 +21985,29 @@ static const char *const rmi_txt_key_text[] = {RMI_TXT_KEYS(RMI_TXT_KEY_TEXT) ""
      RMI_KEY(FROZEN) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS))
 
 typedef struct rmi_txt_args {
-    uint64_t seen;
-    rmi_txt_slice value[RMI_KEY_COUNT]; /* of those seen; the word itself for a flag */
+    rmi_txt_slice value[RMI_KEY_COUNT]; /* of those that are there; the word itself for a flag */
 } rmi_txt_args;
 
-RMI_FN int rmi_txt_has(const rmi_txt_args *a, rmi_txt_key k) { return (int)((a->seen >> k) & 1); }
+RMI_FN int rmi_txt_has(const rmi_txt_args *a, rmi_txt_key k) { return a->value[k].s != NULL; }
 
+/* The keys that may stand here, all of them. */
 RMI_FN rm_result rmi_txt_unknown_key(rmi_txt *t, rmi_txt_slice word, uint64_t allowed)
 {
     char list[300];
-    size_t n = 0, k, len;
-    list[0] = 0;
-    for (k = 0; k < RMI_KEY_COUNT; k++) {
-        len = strlen(rmi_txt_key_text[k]);
-        if (!((allowed >> k) & 1) || n + len + 2 > sizeof list) continue;
-        list[n++] = ' ';
-        memcpy(list + n, rmi_txt_key_text[k], len + 1);
-        n += len;
-    }
-    return rmi_txt_fail_about(t, word, allowed & (allowed - 1) ? "one of" : allowed ? "only" : "the end of the statement", list, "");
+    rmi_line line;
+    rmi_sink s = rmi_line_sink(&line, list, sizeof list);
+    uint32_t k;
+    for (k = 0; k < RMI_KEY_COUNT; k++)
+        if ((allowed >> k) & 1) rmi_put_format(&s, " %s", rmi_txt_key_text[k]);
+    return rmi_txt_fail_about(t, word, allowed & (allowed - 1) ? "one of" : allowed ? "only" : "the end of the statement",
+                              list, "");
 }
 
 /* The words from number `from` on: keys and flags of `allowed`, each once, in any order. */
 RMI_FN rm_result rmi_txt_args_read(rmi_txt *t, size_t from, uint64_t allowed, rmi_txt_args *a)
 {
     size_t i;
-    a->seen = 0;
+    memset(a, 0, sizeof *a);
     for (i = from; i < t->n; i++) {
         rmi_txt_slice w = t->word[i], value, head = rmi_txt_split(w, '=', &value);
         uint32_t k;
@@ -22020,8 +22015,7 @@ RMI_FN rm_result rmi_txt_args_read(rmi_txt *t, size_t from, uint64_t allowed, rm
         for (k = 0; k < RMI_KEY_COUNT; k++)
             if (((allowed >> k) & 1) && rmi_txt_is(head, rmi_txt_key_text[k])) break;
         if (k == RMI_KEY_COUNT) return rmi_txt_unknown_key(t, w, allowed);
-        if ((a->seen >> k) & 1) return rmi_txt_fail_about(t, w, "'", rmi_txt_key_text[k], "' only once");
-        a->seen |= (uint64_t)1 << k;
+        if (a->value[k].s) return rmi_txt_fail_about(t, w, "'", rmi_txt_key_text[k], "' only once");
         a->value[k] = value.s ? value : w;
     }
     return RM_OK;
@@ -22033,17 +22027,74 @@ RMI_FN rm_result rmi_txt_number(rmi_txt *t, const rmi_txt_args *a, rmi_txt_key k
     return rmi_txt_has(a, k) ? rmi_txt_u64(t, a->value[k], out) : RM_OK;
 }
 
+/* --- which key is which field, for readers and writers */
+typedef struct rmi_txt_field {
+    rmi_txt_key key;
+    size_t at; /* of a uint64_t in the object */
+} rmi_txt_field;
+
+static const rmi_txt_field rmi_txt_form_fields[] = {
+    {RMI_KEY_SAVED, offsetof(rmi_form, saved)}, {RMI_KEY_FWD, offsetof(rmi_form, fwd)},
+    {RMI_KEY_BWD, offsetof(rmi_form, bwd)}, {RMI_KEY_AGAIN, offsetof(rmi_form, again)},
+    {RMI_KEY_FWD_WS, offsetof(rmi_form, fwd_ws)}, {RMI_KEY_BWD_WS, offsetof(rmi_form, bwd_ws)}};
+static const rmi_txt_field rmi_txt_part_fields[] = {
+    {RMI_KEY_BWD, offsetof(rmi_part, bwd)}, {RMI_KEY_BWD_WS, offsetof(rmi_part, bwd_ws)}};
+static const rmi_txt_field rmi_txt_param_fields[] = {
+    {RMI_KEY_GRAD, offsetof(rmi_tensor, grad_bytes)}, {RMI_KEY_STATE, offsetof(rmi_tensor, state_bytes)},
+    {RMI_KEY_OPT, offsetof(rmi_tensor, opt)}, {RMI_KEY_OPT_HOST, offsetof(rmi_tensor, opt_host)},
+    {RMI_KEY_OPT_WS, offsetof(rmi_tensor, opt_ws)}, {RMI_KEY_REDUCE, offsetof(rmi_tensor, reduce)}};
+static const rmi_txt_field rmi_txt_link_fields[] = {
+    {RMI_KEY_H2D, offsetof(rmi_link, h2d)}, {RMI_KEY_D2H, offsetof(rmi_link, d2h)},
+    {RMI_KEY_LATENCY, offsetof(rmi_link, latency)}, {RMI_KEY_ADD, offsetof(rmi_link, add)}};
+static const rmi_link rmi_txt_plain_link = {0, 0, 0, 20000000000u};
+
+static const struct {
+    rmi_txt_key key;
+    uint32_t flag;
+} rmi_txt_flags[] = {/* of ops */
+                     {RMI_KEY_RNG, RM_RNG}, {RMI_KEY_ONCE, RM_ONCE}, {RMI_KEY_NOGRAD, RM_NOGRAD},
+                     {RMI_KEY_EXTERNAL, RM_EXTERNAL}, {RMI_KEY_STAYS, RM_STAYS}};
+
+RMI_FN uint64_t rmi_txt_get(const void *object, const rmi_txt_field *field)
+{
+    uint64_t v;
+    memcpy(&v, (const char *)object + field->at, sizeof v);
+    return v;
+}
+
+/* The numbers that are there go to their fields; the others stay. */
+RMI_FN rm_result rmi_txt_fields(rmi_txt *t, const rmi_txt_args *a, const rmi_txt_field *field, size_t n, void *object)
+{
+    for (; n--; field++) {
+        uint64_t v = rmi_txt_get(object, field);
+        RMI_TRY(rmi_txt_number(t, a, field->key, &v));
+        memcpy((char *)object + field->at, &v, sizeof v);
+    }
+    return RM_OK;
+}
+
+/* " key=value" for each field that is not as in `plain`. */
+RMI_FN void rmi_txt_put_fields(rmi_sink *s, const rmi_txt_field *field, size_t n, const void *object, const void *plain)
+{
+    for (; n--; field++)
+        if (rmi_txt_get(object, field) != rmi_txt_get(plain, field))
+            rmi_put_format(s, " %s%u", rmi_txt_key_text[field->key], rmi_txt_get(object, field));
+}
+
 /* --- .rmg: names of the graph */
+/* A tensor of the graph; while that is read, of what is declared so far. */
 RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
     *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
-    return *id == RMI_NONE ? rmi_txt_fail(t, x, "a tensor that is declared above") : RM_OK;
+    if (*id != RMI_NONE) return RM_OK;
+    return rmi_txt_fail(t, x, g->sealed ? "a tensor of the graph" : "a tensor that is declared above");
 }
 
 RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
     *id = rmi_graph_lookup_n(g, &g->op_map, x.s, x.n);
-    return *id == RMI_NONE ? rmi_txt_fail(t, x, "an op that is declared above") : RM_OK;
+    if (*id != RMI_NONE) return RM_OK;
+    return rmi_txt_fail(t, x, g->sealed ? "an op of the graph" : "an op that is declared above");
 }
 
 RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rmi_tensor_kind kind, uint64_t bytes, uint32_t *id)
@@ -22075,12 +22126,22 @@ RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *g, const rmi_op 
     return rmi_txt_fail_about(t, x, inputs_only ? "an input of op " : "an input or output of op ", op->name, "");
 }
 
+/* The inputs and outputs of op, each once: those of `from`, or all if that is NULL. */
+RMI_FN void rmi_txt_in_order(const rmi_op *op, const rmi_list *from, rmi_list *out)
+{
+    uint32_t i;
+    for (i = 0; i < op->in.n; i++)
+        if (!from || rmi_list_has(from, op->in.at[i])) rmi_list_put_once(out, op->in.at[i]);
+    for (i = 0; i < op->out.n; i++)
+        if (!from || rmi_list_has(from, op->out.at[i])) rmi_list_put_once(out, op->out.at[i]);
+}
+
 /* Tensors of the op itself, each once, in the op's order; saved: NULL where that word has no meaning. */
 RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_slice list, rmi_list *out, uint32_t *saved)
 {
     rmi_list any;
     rmi_txt_slice item;
-    uint32_t id, i;
+    uint32_t id;
     if (!rmi_graph_new_list(g, &any, rmi_txt_items(list)) || !rmi_graph_new_list(g, out, rmi_txt_items(list))) return g->sticky.result;
     if (saved) *saved = 0;
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
@@ -22091,10 +22152,7 @@ RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_
         RMI_TRY(rmi_txt_own_tensor(t, g, op, item, !saved, &id));
         rmi_list_put(&any, id);
     }
-    for (i = 0; i < op->in.n; i++)
-        if (rmi_list_has(&any, op->in.at[i])) rmi_list_put_once(out, op->in.at[i]);
-    for (i = 0; i < op->out.n; i++)
-        if (rmi_list_has(&any, op->out.at[i])) rmi_list_put_once(out, op->out.at[i]);
+    rmi_txt_in_order(op, &any, out);
     return RM_OK;
 }
 
@@ -22102,23 +22160,18 @@ RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_
 RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *g)
 {
     rmi_txt_args a;
-    uint32_t k;
-    uint64_t rate[RMI_KEY_COUNT];
+    size_t i;
     if (g->has_link) return rmi_txt_fail(t, t->word[0], "one link only");
     RMI_TRY(rmi_txt_args_read(t, 1, RMI_KEY(H2D) | RMI_KEY(D2H) | RMI_KEY(LATENCY) | RMI_KEY(ADD), &a));
-    rate[RMI_KEY_H2D] = rate[RMI_KEY_D2H] = rate[RMI_KEY_LATENCY] = 0;
-    rate[RMI_KEY_ADD] = 20000000000u;
-    for (k = RMI_KEY_H2D; k <= RMI_KEY_ADD; k++) {
-        RMI_TRY(rmi_txt_number(t, &a, (rmi_txt_key)k, &rate[k]));
-        if (!rate[k] && k != RMI_KEY_LATENCY)
-            return rmi_txt_fail_about(t, rmi_txt_has(&a, (rmi_txt_key)k) ? a.value[k] : rmi_txt_word(t, t->n), "'",
-                                      rmi_txt_key_text[k], "' above zero");
-    }
     g->has_link = 1;
-    g->link.h2d = rate[RMI_KEY_H2D];
-    g->link.d2h = rate[RMI_KEY_D2H];
-    g->link.latency = rate[RMI_KEY_LATENCY];
-    g->link.add = rate[RMI_KEY_ADD];
+    g->link = rmi_txt_plain_link;
+    for (i = 0; i < RMI_COUNT(rmi_txt_link_fields); i++) {
+        const rmi_txt_field *field = &rmi_txt_link_fields[i];
+        RMI_TRY(rmi_txt_fields(t, &a, field, 1, &g->link));
+        if (!rmi_txt_get(&g->link, field) && field->key != RMI_KEY_LATENCY)
+            return rmi_txt_fail_about(t, rmi_txt_has(&a, field->key) ? a.value[field->key] : rmi_txt_word(t, t->n), "'",
+                                      rmi_txt_key_text[field->key], "' above zero");
+    }
     return RM_OK;
 }
 
@@ -22143,12 +22196,7 @@ RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
     x->stays = (uint8_t)rmi_txt_has(&a, RMI_KEY_STAYS);
     x->want_grad = (uint8_t)rmi_txt_has(&a, RMI_KEY_WANT_GRAD);
     x->frozen = (uint8_t)rmi_txt_has(&a, RMI_KEY_FROZEN);
-    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_GRAD, &x->grad_bytes));
-    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_STATE, &x->state_bytes));
-    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_OPT, &x->opt));
-    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_OPT_HOST, &x->opt_host));
-    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_OPT_WS, &x->opt_ws));
-    return rmi_txt_number(t, &a, RMI_KEY_REDUCE, &x->reduce);
+    return rmi_txt_fields(t, &a, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), x);
 }
 
 RMI_FN rm_result rmi_txt_outputs(rmi_txt *t, rm_graph *g, uint32_t op_id, rmi_txt_slice list)
@@ -22199,38 +22247,19 @@ RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_tx
 /* The keys that op and variant have in common. A variant's form is a copy of its op's already. */
 RMI_FN rm_result rmi_txt_form(rmi_txt *t, rm_graph *g, const rmi_op *op, const rmi_txt_args *a, rmi_form *f, int variant)
 {
+    rmi_txt_slice bits = a->value[RMI_KEY_BITS], inplace = a->value[RMI_KEY_INPLACE];
     char name[256];
     RMI_TRY(rmi_txt_number(t, a, RMI_KEY_FWD, &f->fwd));
     if (!variant || rmi_txt_has(a, RMI_KEY_FWD)) f->again = f->fwd;
-    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_AGAIN, &f->again));
-    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_BWD, &f->bwd));
-    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_FWD_WS, &f->fwd_ws));
-    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_BWD_WS, &f->bwd_ws));
-    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_SAVED, &f->saved));
+    RMI_TRY(rmi_txt_fields(t, a, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), f));
     if (rmi_txt_has(a, RMI_KEY_NEEDS)) RMI_TRY(rmi_txt_own(t, g, op, a->value[RMI_KEY_NEEDS], &f->needs, &f->needs_saved));
     if (rmi_txt_has(a, RMI_KEY_INPLACE_BWD)) RMI_TRY(rmi_txt_overs(t, g, op, a->value[RMI_KEY_INPLACE_BWD], f));
-    if (rmi_txt_has(a, RMI_KEY_INPLACE)) {
-        if (variant && rmi_txt_is(a->value[RMI_KEY_INPLACE], "none")) f->inplace = RMI_NONE;
-        else RMI_TRY(rmi_txt_own_tensor(t, g, op, a->value[RMI_KEY_INPLACE], 1, &f->inplace));
-    }
-    if (rmi_txt_has(a, RMI_KEY_BITS)) {
-        rmi_txt_slice bits = a->value[RMI_KEY_BITS];
-        if (!variant || bits.n) RMI_TRY(rmi_txt_name(t, bits, name)); /* `bits=` takes a variant out of its op's class */
-        f->bits = rmi_graph_string_n(g, bits.s, bits.n, "", 0);
-        if (!f->bits) return g->sticky.result;
-    }
-    return RM_OK;
-}
-
-/* What a backward reads that says nothing about it: everything. */
-RMI_FN rm_result rmi_txt_needs_all(rm_graph *g, const rmi_op *op, rmi_form *f)
-{
-    uint32_t i;
-    if (!rmi_graph_new_list(g, &f->needs, (size_t)op->in.n + op->out.n)) return g->sticky.result;
-    for (i = 0; i < op->in.n; i++) rmi_list_put_once(&f->needs, op->in.at[i]);
-    for (i = 0; i < op->out.n; i++) rmi_list_put_once(&f->needs, op->out.at[i]);
-    f->needs_saved = 1;
-    return RM_OK;
+    if (variant && rmi_txt_is(inplace, "none")) f->inplace = RMI_NONE;
+    else if (rmi_txt_has(a, RMI_KEY_INPLACE)) RMI_TRY(rmi_txt_own_tensor(t, g, op, inplace, 1, &f->inplace));
+    if (!rmi_txt_has(a, RMI_KEY_BITS)) return RM_OK;
+    if (!variant || bits.n) RMI_TRY(rmi_txt_name(t, bits, name)); /* `bits=` takes a variant out of its op's class */
+    f->bits = rmi_graph_string_n(g, bits.s, bits.n, "", 0);
+    return f->bits ? RM_OK : g->sticky.result;
 }
 
 RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *g, rmi_op *op, rmi_txt_slice value)
@@ -22259,27 +22288,26 @@ RMI_FN rm_result rmi_txt_mutates(rmi_txt *t, rm_graph *g, rmi_op *op, rmi_txt_sl
     return RM_OK;
 }
 
-RMI_FN uint32_t rmi_txt_op_flags(const rmi_txt_args *a)
-{
-    return (rmi_txt_has(a, RMI_KEY_RNG) ? RM_RNG : 0) | (rmi_txt_has(a, RMI_KEY_ONCE) ? RM_ONCE : 0) |
-           (rmi_txt_has(a, RMI_KEY_NOGRAD) ? RM_NOGRAD : 0) | (rmi_txt_has(a, RMI_KEY_EXTERNAL) ? RM_EXTERNAL : 0) |
-           (rmi_txt_has(a, RMI_KEY_STAYS) ? RM_STAYS : 0);
-}
-
 RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
 {
     rmi_txt_args a;
     char name[256];
     uint32_t id;
+    size_t i;
     rmi_op *op;
     rmi_form *f;
+    if (!rmi_arena_grow(&t->mem, (void **)&t->ops, &t->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_txt_place)))
+        return rmi_err_memory(t->err);
+    t->ops[g->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (rmi_graph_lookup(g, &g->op_map, name) != RMI_NONE) return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no op has yet");
+    if (rmi_graph_lookup(g, &g->op_map, name) != RMI_NONE)
+        return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no op has yet");
     RMI_TRY(rmi_txt_args_read(t, 2, RMI_TXT_OP_KEYS, &a));
     id = rmi_graph_new_op(g, name);
     if (id == RMI_NONE) return g->sticky.result;
     op = &g->ops[id];
-    op->flags = rmi_txt_op_flags(&a);
+    for (i = 0; i < RMI_COUNT(rmi_txt_flags); i++)
+        if (rmi_txt_has(&a, rmi_txt_flags[i].key)) op->flags |= rmi_txt_flags[i].flag;
     if (rmi_txt_has(&a, RMI_KEY_IN)) RMI_TRY(rmi_txt_tensors(t, g, a.value[RMI_KEY_IN], &op->in));
     else if (!rmi_graph_new_list(g, &op->in, 0)) return g->sticky.result;
     if (!rmi_txt_has(&a, RMI_KEY_OUT)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "out=NAME[:BYTES]");
@@ -22288,7 +22316,11 @@ RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
     if (!f) return g->sticky.result;
     f->flags = op->flags;
     RMI_TRY(rmi_txt_form(t, g, op, &a, f, 0));
-    if (!rmi_txt_has(&a, RMI_KEY_NEEDS)) RMI_TRY(rmi_txt_needs_all(g, op, f));
+    if (!rmi_txt_has(&a, RMI_KEY_NEEDS)) { /* who says nothing of what his backward reads, reads everything */
+        if (!rmi_graph_new_list(g, &f->needs, (size_t)op->in.n + op->out.n)) return g->sticky.result;
+        rmi_txt_in_order(op, NULL, &f->needs);
+        f->needs_saved = 1;
+    }
     if (rmi_txt_has(&a, RMI_KEY_SHARE)) RMI_TRY(rmi_txt_own(t, g, op, a.value[RMI_KEY_SHARE], &op->share, NULL));
     if (rmi_txt_has(&a, RMI_KEY_MUTATES)) RMI_TRY(rmi_txt_mutates(t, g, op, a.value[RMI_KEY_MUTATES]));
     return rmi_txt_has(&a, RMI_KEY_VIEW) ? rmi_txt_view(t, g, op, a.value[RMI_KEY_VIEW]) : RM_OK;
@@ -22368,8 +22400,7 @@ RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *g)
     if (!p) return g->sticky.result;
     RMI_TRY(rmi_txt_own(t, g, &g->ops[id], a.value[RMI_KEY_GRADS], &p->grads, NULL));
     RMI_TRY(rmi_txt_own(t, g, &g->ops[id], a.value[RMI_KEY_NEEDS], &p->needs, &p->needs_saved));
-    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_BWD, &p->bwd));
-    return rmi_txt_number(t, &a, RMI_KEY_BWD_WS, &p->bwd_ws);
+    return rmi_txt_fields(t, &a, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), p);
 }
 
 RMI_FN rm_result rmi_txt_activation(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
@@ -22421,70 +22452,61 @@ RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
 }
 
 /* --- .rmg: the whole */
-typedef struct rmi_txt_graph { /* what the reader remembers besides the graph */
-    rmi_txt_place *ops, *blocks; /* where each op, each open block was declared */
-    size_t cap_ops, cap_blocks, n_blocks;
-} rmi_txt_graph;
 
-RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
+RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g)
 {
     char name[256];
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
     RMI_TRY(rmi_txt_no_more(t, 2));
-    if (!rmi_arena_grow(&t->mem, (void **)&m->blocks, &m->cap_blocks, m->n_blocks + 1, sizeof(rmi_txt_place)))
+    if (!rmi_arena_grow(&t->mem, (void **)&t->blocks, &t->cap_blocks, t->n_blocks + 1, sizeof(rmi_txt_place)))
         return rmi_err_memory(t->err);
-    m->blocks[m->n_blocks++] = rmi_txt_at(t, t->word[0]);
+    t->blocks[t->n_blocks++] = rmi_txt_at(t, t->word[0]);
     rmi_graph_begin_block(g, name); /* names of a text are whole: its prefix serves nobody */
     return g->sticky.result;
 }
 
-RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
+RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *g)
 {
-    if (!m->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
+    if (!t->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
     RMI_TRY(rmi_txt_no_more(t, 1));
-    m->n_blocks--;
+    t->n_blocks--;
     rmi_graph_end_block(g);
     return g->sticky.result;
 }
 
-RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t, rm_graph *g, rmi_txt_graph *m)
+RMI_FN rm_result rmi_txt_any_order(rmi_txt *t, rm_graph *g)
 {
-    rmi_txt_slice w = t->word[0];
-    if (rmi_txt_is(w, "op")) {
-        if (!rmi_arena_grow(&t->mem, (void **)&m->ops, &m->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_txt_place)))
-            return rmi_err_memory(t->err);
-        m->ops[g->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
-        return rmi_txt_op(t, g);
-    }
-    if (rmi_txt_is(w, "tensor")) return rmi_txt_given(t, g);
-    if (rmi_txt_is(w, "variant")) return rmi_txt_variant(t, g);
-    if (rmi_txt_is(w, "part")) return rmi_txt_part(t, g);
-    if (rmi_txt_is(w, "grad")) return rmi_txt_grad(t, g);
-    if (rmi_txt_is(w, "output")) return rmi_txt_output(t, g);
-    if (rmi_txt_is(w, "block")) return rmi_txt_block(t, g, m);
-    if (rmi_txt_is(w, "end")) return rmi_txt_end(t, g, m);
-    if (rmi_txt_is(w, "link")) return rmi_txt_link(t, g);
-    if (rmi_txt_is(w, "barrier")) return rmi_txt_barrier(t, g);
-    if (rmi_txt_is(w, "anyorder")) {
-        g->any_order = 1;
-        return rmi_txt_no_more(t, 1);
-    }
-    return rmi_txt_fail(t, w, "one of link tensor op variant part grad output barrier anyorder block end");
+    g->any_order = 1;
+    return rmi_txt_no_more(t, 1);
+}
+
+RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t, rm_graph *g)
+{
+    static const struct {
+        const char *word;
+        rm_result (*read)(rmi_txt *t, rm_graph *g);
+    } statements[] = {{"link", rmi_txt_link}, {"tensor", rmi_txt_given}, {"op", rmi_txt_op},
+                      {"variant", rmi_txt_variant}, {"part", rmi_txt_part}, {"grad", rmi_txt_grad},
+                      {"output", rmi_txt_output}, {"barrier", rmi_txt_barrier}, {"anyorder", rmi_txt_any_order},
+                      {"block", rmi_txt_block}, {"end", rmi_txt_end}};
+    size_t i;
+    for (i = 0; i < RMI_COUNT(statements); i++)
+        if (rmi_txt_is(t->word[0], statements[i].word)) return statements[i].read(t, g);
+    return rmi_txt_fail(t, t->word[0], "one of link tensor op variant part grad output barrier anyorder block end");
 }
 
 /* What only the whole graph shows is reported at the op that the message is about. */
-RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g, const rmi_txt_graph *m)
+RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g)
 {
     void (*log)(void *user, rm_result result, const char *message) = g->sticky.log;
     char message[RMI_ERR_TEXT];
     rmi_txt_place at;
     rm_result r;
     uint32_t id = RMI_NONE;
-    if (m->n_blocks) {
-        at = m->blocks[m->n_blocks - 1];
-        return rmi_err_set(t->err, RM_ERROR_TEXT,
-                           "%u:%u: found a block that is never ended, expected its 'end' before the end of the text", at.line,
-                           at.column);
+    if (t->n_blocks) {
+        at = t->blocks[t->n_blocks - 1];
+        return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' before the "
+                           "end of the text", at.line, at.column);
     }
     if (!g->n_ops) return rmi_txt_fail(t, rmi_txt_word(t, 0), "at least one op");
     g->sticky.log = NULL; /* one message, not two */
@@ -22493,24 +22515,23 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g, const rmi_txt_graph *m)
     if (r == RM_OK || r == RM_ERROR_MEMORY) return r == RM_OK ? r : rmi_err_memory(&g->sticky);
     memcpy(message, g->sticky.text, sizeof message);
     if (!strncmp(message, "op ", 3)) id = rmi_graph_lookup_n(g, &g->op_map, message + 3, strcspn(message + 3, ":"));
-    at.line = id == RMI_NONE ? t->line : m->ops[id].line;
-    at.column = id == RMI_NONE ? 1 : m->ops[id].column;
+    at.line = t->line;
+    at.column = 1;
+    if (id != RMI_NONE) at = t->ops[id];
     return rmi_err_set(&g->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column, message);
 }
 
 RMI_FN rm_result rmi_txt_read_statements(rmi_txt *t, rm_graph *g)
 {
-    rmi_txt_graph m;
-    memset(&m, 0, sizeof m);
     RMI_TRY(rmi_txt_header(t, "graph"));
     for (;;) {
         RMI_TRY(rmi_txt_next(t));
         if (!t->n) break;
-        RMI_TRY(rmi_txt_graph_statement(t, g, &m));
+        RMI_TRY(rmi_txt_graph_statement(t, g));
     }
     g->hash = t->hash;
     g->hashed = 1;
-    return rmi_txt_seal(t, g, &m);
+    return rmi_txt_seal(t, g);
 }
 
 /* A whole graph into g, which is empty, sealed. After an error g holds nothing but the message. */
@@ -22533,12 +22554,6 @@ RMI_FN rm_result rmi_txt_read_graph(rm_graph *g, const char *text, size_t n)
 }
 
 /* --- .rmg: writing */
-RMI_FN void rmi_txt_put_key(rmi_sink *s, const char *key, uint64_t v, uint64_t by_default)
-{
-    if (v == by_default) return;
-    rmi_put(s, key);
-    rmi_put_u64(s, v);
-}
 
 RMI_FN void rmi_txt_put_list(rmi_sink *s, const rm_graph *g, const char *key, const rmi_list *l, int saved)
 {
@@ -22554,21 +22569,17 @@ RMI_FN void rmi_txt_put_list(rmi_sink *s, const rm_graph *g, const char *key, co
 
 RMI_FN int rmi_txt_reads_all(const rmi_op *op, const rmi_form *f)
 {
-    uint32_t i;
-    for (i = 0; i < op->in.n; i++)
-        if (!rmi_list_has(&f->needs, op->in.at[i])) return 0;
-    for (i = 0; i < op->out.n; i++)
-        if (!rmi_list_has(&f->needs, op->out.at[i])) return 0;
+    uint32_t i, n = op->in.n + op->out.n;
+    for (i = 0; i < n; i++)
+        if (!rmi_list_has(&f->needs, i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n])) return 0;
     return f->needs_saved != 0;
 }
 
 RMI_FN int rmi_txt_same_needs(const rmi_form *a, const rmi_form *b)
 {
-    uint32_t i;
-    if (a->needs.n != b->needs.n || a->needs_saved != b->needs_saved) return 0;
-    for (i = 0; i < a->needs.n; i++)
-        if (a->needs.at[i] != b->needs.at[i]) return 0;
-    return 1;
+    uint32_t n = a->needs.n;
+    return n == b->needs.n && a->needs_saved == b->needs_saved &&
+           (!n || !memcmp(a->needs.at, b->needs.at, n * sizeof(uint32_t)));
 }
 
 RMI_FN int rmi_txt_same_overs(const rmi_form *a, const rmi_form *b)
@@ -22585,42 +22596,30 @@ RMI_FN int rmi_txt_same_overs(const rmi_form *a, const rmi_form *b)
 RMI_FN void rmi_txt_put_overs(rmi_sink *s, const rm_graph *g, const rmi_form *f)
 {
     uint32_t i;
-    rmi_put(s, " inplace_bwd=");
-    if (!f->n_overs) rmi_put(s, "none");
+    rmi_put(s, f->n_overs ? " inplace_bwd=" : " inplace_bwd=none");
     for (i = 0; i < f->n_overs; i++) {
         const rmi_over *o = &f->overs[i];
-        if (i) rmi_put(s, ",");
-        rmi_put(s, g->tensors[o->grad_of].name);
-        if (o->what == RMI_OVER_DOUT) continue;
-        rmi_put(s, ":");
-        rmi_put(s, o->what == RMI_OVER_SAVED ? "saved" : g->tensors[o->tensor].name);
+        rmi_put_format(s, i ? ",%s" : "%s", g->tensors[o->grad_of].name);
+        if (o->what != RMI_OVER_DOUT) rmi_put_format(s, ":%s", o->what == RMI_OVER_SAVED ? "saved" : g->tensors[o->tensor].name);
     }
 }
 
 /* The keys of a form that differ from what their absence means: of an op (base NULL) defaults, of a variant its op's. */
 RMI_FN void rmi_txt_put_form(rmi_sink *s, const rm_graph *g, const rmi_op *op, const rmi_form *f, const rmi_form *base)
 {
-    rmi_form plain;
-    if (!base ? !rmi_txt_reads_all(op, f) : !rmi_txt_same_needs(f, base)) rmi_txt_put_list(s, g, " needs=", &f->needs, f->needs_saved != 0);
-    memset(&plain, 0, sizeof plain);
-    plain.inplace = RMI_NONE;
-    plain.bits = "";
-    if (!base) base = &plain;
-    rmi_txt_put_key(s, " saved=", f->saved, base->saved);
-    rmi_txt_put_key(s, " fwd=", f->fwd, base->fwd);
-    rmi_txt_put_key(s, " bwd=", f->bwd, base->bwd);
-    rmi_txt_put_key(s, " again=", f->again, base == &plain || f->fwd != base->fwd ? f->fwd : base->again);
-    rmi_txt_put_key(s, " fwd_ws=", f->fwd_ws, base->fwd_ws);
-    rmi_txt_put_key(s, " bwd_ws=", f->bwd_ws, base->bwd_ws);
-    if (f->inplace != base->inplace) {
-        rmi_put(s, " inplace=");
-        rmi_put(s, f->inplace == RMI_NONE ? "none" : g->tensors[f->inplace].name);
-    }
-    if (!rmi_txt_same_overs(f, base)) rmi_txt_put_overs(s, g, f);
-    if (strcmp(f->bits, base->bits)) {
-        rmi_put(s, " bits=");
-        rmi_put(s, f->bits);
-    }
+    rmi_form absent;
+    if (!base ? !rmi_txt_reads_all(op, f) : !rmi_txt_same_needs(f, base))
+        rmi_txt_put_list(s, g, " needs=", &f->needs, f->needs_saved != 0);
+    memset(&absent, 0, sizeof absent);
+    absent.inplace = RMI_NONE;
+    absent.bits = "";
+    if (base) absent = *base;
+    if (!base || f->fwd != base->fwd) absent.again = f->fwd;
+    rmi_txt_put_fields(s, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), f, &absent);
+    if (f->inplace != absent.inplace)
+        rmi_put_format(s, " inplace=%s", f->inplace == RMI_NONE ? "none" : g->tensors[f->inplace].name);
+    if (!rmi_txt_same_overs(f, &absent)) rmi_txt_put_overs(s, g, f);
+    if (strcmp(f->bits, absent.bits)) rmi_put_format(s, " bits=%s", f->bits);
 }
 
 /* A gradient stands in one part only: an input without one, which kinds of the builder may repeat, in the first. */
@@ -22631,47 +22630,37 @@ RMI_FN void rmi_txt_put_grads(rmi_sink *s, const rm_graph *g, const rmi_form *f,
     for (i = 0; i < f->parts[part].grads.n; i++) {
         uint32_t x = f->parts[part].grads.at[i];
         for (k = 0; k < part && !rmi_list_has(&f->parts[k].grads, x);) k++;
-        if (k < part) continue;
-        if (n++) rmi_put(s, ",");
-        rmi_put(s, g->tensors[x].name);
+        if (k == part) rmi_put_format(s, n++ ? ",%s" : "%s", g->tensors[x].name);
     }
     if (!n) rmi_put(s, "none");
 }
 
 RMI_FN void rmi_txt_put_parts(rmi_sink *s, const rm_graph *g, const rmi_op *op, const rmi_form *f)
 {
+    rmi_part absent;
     uint32_t i;
+    memset(&absent, 0, sizeof absent);
     for (i = 0; i < f->own_parts; i++) {
         const rmi_part *p = &f->parts[i];
-        rmi_put(s, "part ");
-        rmi_put(s, op->name);
-        if (f->name[0]) rmi_put(s, "@");
-        rmi_put(s, f->name);
-        rmi_put(s, " ");
-        rmi_put(s, p->name);
+        rmi_put_format(s, "part %s%s%s %s", op->name, f->name[0] ? "@" : "", f->name, p->name);
         rmi_txt_put_grads(s, g, f, i);
         rmi_txt_put_list(s, g, " needs=", &p->needs, p->needs_saved != 0);
-        rmi_txt_put_key(s, " bwd=", p->bwd, 0);
-        rmi_txt_put_key(s, " bwd_ws=", p->bwd_ws, 0);
+        rmi_txt_put_fields(s, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), p, &absent);
         rmi_put(s, "\n");
     }
 }
 
 RMI_FN void rmi_txt_put_given(rmi_sink *s, const rmi_tensor *t)
 {
-    rmi_put(s, "tensor ");
-    rmi_put(s, t->name);
-    rmi_put(s, t->kind == RMI_INPUT ? " input " : t->kind == RMI_PARAM ? " param " : " const ");
-    rmi_put_u64(s, t->bytes);
-    if (t->kind == RMI_PARAM) {
-        rmi_txt_put_key(s, " grad=", t->grad_bytes, t->bytes);
-        rmi_txt_put_key(s, " state=", t->state_bytes, 0);
-        rmi_txt_put_key(s, " opt=", t->opt, RMI_INF);
-        rmi_txt_put_key(s, " opt_host=", t->opt_host, RMI_INF);
-        rmi_txt_put_key(s, " opt_ws=", t->opt_ws, 0);
-        rmi_txt_put_key(s, " reduce=", t->reduce, RMI_INF);
-        if (t->frozen) rmi_put(s, " frozen");
-    }
+    rmi_tensor absent = *t;
+    absent.grad_bytes = t->bytes;
+    absent.state_bytes = absent.opt_ws = 0;
+    absent.opt = absent.opt_host = absent.reduce = RMI_INF;
+    rmi_put_format(s, "tensor %s %s %u", t->name,
+                   t->kind == RMI_INPUT ? "input" : t->kind == RMI_PARAM ? "param" : "const", t->bytes);
+    if (t->kind == RMI_PARAM)
+        rmi_txt_put_fields(s, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), t, &absent);
+    if (t->frozen) rmi_put(s, " frozen");
     if (t->want_grad) rmi_put(s, " grad");
     if (t->external) rmi_put(s, " external");
     if (t->stays) rmi_put(s, " stays");
@@ -22680,29 +22669,22 @@ RMI_FN void rmi_txt_put_given(rmi_sink *s, const rmi_tensor *t)
 
 RMI_FN void rmi_txt_put_op_line(rmi_sink *s, const rm_graph *g, const rmi_op *op)
 {
+    uint64_t absent = op->in.n ? g->tensors[op->in.at[0]].bytes : RMI_INF;
     uint32_t i;
-    rmi_put(s, "op ");
-    rmi_put(s, op->name);
+    rmi_put_format(s, "op %s", op->name);
     if (op->in.n) rmi_txt_put_list(s, g, " in=", &op->in, 0);
     for (i = 0; i < op->out.n; i++) {
         const rmi_tensor *t = &g->tensors[op->out.at[i]];
-        rmi_put(s, i ? "," : " out=");
-        rmi_put(s, t->name);
-        rmi_txt_put_key(s, ":", t->bytes, op->in.n ? g->tensors[op->in.at[0]].bytes : RMI_INF);
+        rmi_put_format(s, i ? ",%s" : " out=%s", t->name);
+        if (t->bytes != absent) rmi_put_format(s, ":%u", t->bytes);
     }
     rmi_txt_put_form(s, g, op, &op->forms[0], NULL);
     if (op->share.n) rmi_txt_put_list(s, g, " share_bwd=", &op->share, 0);
-    if (op->view != RMI_NONE) {
-        rmi_put(s, " view=");
-        rmi_put(s, g->tensors[op->view].name);
-        rmi_txt_put_key(s, "+", op->view_offset, 0);
-    }
+    if (op->view != RMI_NONE) rmi_put_format(s, " view=%s", g->tensors[op->view].name);
+    if (op->view != RMI_NONE && op->view_offset) rmi_put_format(s, "+%u", op->view_offset);
     if (op->mutates.n) rmi_txt_put_list(s, g, " mutates=", &op->mutates, 0);
-    if (op->flags & RM_RNG) rmi_put(s, " rng");
-    if (op->flags & RM_ONCE) rmi_put(s, " once");
-    if (op->flags & RM_NOGRAD) rmi_put(s, " nograd");
-    if (op->flags & RM_EXTERNAL) rmi_put(s, " external");
-    if (op->flags & RM_STAYS) rmi_put(s, " stays");
+    for (i = 0; i < RMI_COUNT(rmi_txt_flags); i++)
+        if (op->flags & rmi_txt_flags[i].flag) rmi_put_format(s, " %s", rmi_txt_key_text[rmi_txt_flags[i].key]);
     rmi_put(s, "\n");
 }
 
@@ -22712,21 +22694,14 @@ RMI_FN void rmi_txt_put_op(rmi_sink *s, const rm_graph *g, const rmi_op *op)
     rmi_txt_put_op_line(s, g, op);
     rmi_txt_put_parts(s, g, op, &op->forms[0]);
     for (i = 1; i < op->n_forms; i++) {
-        rmi_put(s, "variant ");
-        rmi_put(s, op->name);
-        rmi_put(s, " ");
-        rmi_put(s, op->forms[i].name);
+        rmi_put_format(s, "variant %s %s", op->name, op->forms[i].name);
         rmi_txt_put_form(s, g, op, &op->forms[i], &op->forms[0]);
         rmi_put(s, "\n");
         rmi_txt_put_parts(s, g, op, &op->forms[i]);
     }
     for (i = 0; i < op->out.n; i++) {
         const rmi_tensor *t = &g->tensors[op->out.at[i]];
-        if (t->grad_bytes == t->bytes) continue;
-        rmi_put(s, "grad ");
-        rmi_put(s, t->name);
-        rmi_txt_put_key(s, " ", t->grad_bytes, RMI_INF);
-        rmi_put(s, "\n");
+        if (t->grad_bytes != t->bytes) rmi_put_format(s, "grad %s %u\n", t->name, t->grad_bytes);
     }
 }
 
@@ -22736,26 +22711,17 @@ RMI_FN void rmi_txt_put_marks(rmi_sink *s, const rm_graph *g, uint32_t op, int e
     for (; *mark < g->n_marks && g->marks[*mark].op == op; (*mark)++) {
         const char *name = g->marks[*mark].name;
         if (name && ends) return;
-        rmi_put(s, name ? "block " : "end");
-        if (name) rmi_put(s, name);
-        rmi_put(s, "\n");
+        rmi_put_format(s, name ? "block %s\n" : "end\n", name);
     }
 }
 
 RMI_FN void rmi_txt_put_tail(rmi_sink *s, const rm_graph *g)
 {
     uint32_t i, n = 0;
-    for (i = 0; i < g->n_barriers; i++) {
-        rmi_put(s, "barrier ");
-        rmi_put(s, g->barriers[i].name);
-        rmi_txt_put_key(s, " ns=", g->barriers[i].ns, 0);
-        rmi_put(s, "\n");
-    }
-    for (i = 0; i < g->n_tensors; i++) {
-        if (!g->tensors[i].is_output) continue;
-        rmi_put(s, n++ ? " " : "output ");
-        rmi_put(s, g->tensors[i].name);
-    }
+    for (i = 0; i < g->n_barriers; i++)
+        rmi_put_format(s, g->barriers[i].ns ? "barrier %s ns=%u\n" : "barrier %s\n", g->barriers[i].name, g->barriers[i].ns);
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].is_output) rmi_put_format(s, n++ ? " %s" : "output %s", g->tensors[i].name);
     if (n) rmi_put(s, "\n");
 }
 
@@ -22765,10 +22731,8 @@ RMI_FN void rmi_txt_put_graph(const rm_graph *g, rmi_sink *s)
     uint32_t i, t = 0, mark = 0;
     rmi_put(s, "rockmate graph 1\n");
     if (g->has_link) {
-        rmi_txt_put_key(s, "link h2d=", g->link.h2d, 0);
-        rmi_txt_put_key(s, " d2h=", g->link.d2h, 0);
-        rmi_txt_put_key(s, " latency=", g->link.latency, 0);
-        rmi_txt_put_key(s, " add=", g->link.add, 20000000000u);
+        rmi_put(s, "link");
+        rmi_txt_put_fields(s, rmi_txt_link_fields, RMI_COUNT(rmi_txt_link_fields), &g->link, &rmi_txt_plain_link);
         rmi_put(s, "\n");
     }
     if (g->any_order) rmi_put(s, "anyorder\n");
@@ -22884,8 +22848,7 @@ RMI_FN void rmi_txt_put_preamble(rmi_sink *s, const rm_graph *g, const rmi_progr
     rmi_put(s, "\n");
     for (i = 0; i < p->n_homes; i++) {
         rmi_txt_put_buffer(s, g, p->homes[i].host ? "home " : "resident ", p->homes[i].buf);
-        rmi_txt_put_key(s, " ", p->homes[i].offset, RMI_INF);
-        rmi_put(s, "\n");
+        rmi_put_format(s, " %u\n", p->homes[i].offset);
     }
 }
 
@@ -22904,7 +22867,7 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *g, const rmi_program *p, 
         }
         rmi_put(s, rmi_txt_statements[st->what].word);
         rmi_txt_put_buffer(s, g, " ", st->buf);
-        if (rmi_txt_statements[st->what].second == RMI_TXT_OFFSET) rmi_txt_put_key(s, " ", st->offset, RMI_INF);
+        if (rmi_txt_statements[st->what].second == RMI_TXT_OFFSET) rmi_put_format(s, " %u", st->offset);
         if (rmi_txt_statements[st->what].second == RMI_TXT_BUFFER) rmi_txt_put_buffer(s, g, " ", st->other);
         rmi_put(s, "\n");
     }
