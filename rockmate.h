@@ -26,6 +26,7 @@
    >>bound     lower bounds on memory and time
    >>offload   what to keep, recompute, and move to host memory
    >>plan      passes of a preset, the plan and its figures
+   >>curve     what memory is worth: plans for many budgets
    >>lanes     which waits between lanes a program needs, and no more
    >>text      .rmg and .rmp files, the summary
    >>view      a plan for people to look at: why a tensor is where it is, a trace, a picture of memory
@@ -167,7 +168,7 @@
    link_margin_percent asks for more.
    RM_STAYS says of a tensor, or of what an op makes, that it may not move.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
-   rm_plan_curve gives the whole trade-off of bytes and time, rm_plan_summary a table for people,
+   rm_plan_curve gives the trade-off of bytes and time: plans for many budgets; rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
    graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
    stays a candidate, so that more memory is never slower (with copies: of one step kind). steps = RM_FIRST | RM_MIDDLE |
@@ -679,22 +680,13 @@ RMDEF void rm_plan_destroy(rm_plan *p);
 /* RM_ERROR_ARGUMENT if the plan has no program for this step kind (0: its first one). */
 RMDEF rm_result rm_plan_get_info(const rm_plan *p, uint32_t step, rm_plan_info *info);
 
-/* The whole trade-off found for the plan's first program: points of live bytes and time, more bytes and less time each. */
-typedef struct rm_point {
-    uint64_t bytes, ns;
-} rm_point;
-RMDEF size_t rm_plan_curve(const rm_plan *p, const rm_point **points);
-
-/* How much time the tolerance may have cost, parts per million, at most, at the plan's budget and at every larger one (0: the
-   curve is exact for its chain). Proven; far below the budget of keeping the inputs of layers alone, proofs are poor. */
-RMDEF uint32_t rm_plan_curve_lost_ppm(const rm_plan *p);
-
 /* A table for people, 100 columns. */
 RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user);
 
 /* About one tensor, in the plan's first program, a few lines for people: when it is on the device, how often it is recomputed or
    copied and what that costs, what else is there at the fullest moment that it spans, what letting go of it there would save and
-   cost, or keeping it; and what a byte more is worth (from the curve: the next point's time gained, by its bytes). */
+   cost, or keeping it; and what more memory would bring: the time that a plan with a 64th of keep-everything's bytes more gains. That
+   plan is made at the first question about a plan, in as much time as the plan took, and not for plans from text. */
 RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user);
 
 /* One program over time, in the steady state, as simulated. A trace: JSON that ui.perfetto.dev and chrome://tracing show, a track
@@ -706,6 +698,24 @@ RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, 
 /* .rmp (docs/formats.md): one program of the plan; or a plan of one program, checked against g before it is returned. */
 RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 RMDEF rm_result rm_plan_read(rm_graph *g, const char *text, size_t length, rm_plan **out);
+
+/* --- the trade-off ------------------------------------------------------------------------------------------------------ */
+
+/* A plan, by its figures. Of several step kinds: the largest arena, the sum of the times of a step of each. */
+typedef struct rm_point {
+    uint64_t arena_bytes, host_bytes; /* that the plan takes, exactly */
+    uint64_t time_ns;
+    uint64_t bound_ns;                /* no plan within arena_bytes (and the host memory of desc) is faster */
+} rm_point;
+
+/* What time memory buys: plans from the least memory that the preset works with up to desc->device_bytes (0: to where more gains
+   nothing), by rising bytes and falling times. desc is as for rm_plan_create, NULL: all zero. *n comes in as the room in points
+   and goes out as the number of points: fewer, where there are not so many that differ. Each budget is planned as rm_plan_create
+   would, but that a plan within 0.25 % of its bound will do; what fits less counts for more. The budgets lie
+   where the curve falls most. desc->progress is told "done" with each point; when it stops the call, and when desc->limit_ns have
+   passed, the points so far stand (RM_ERROR_CANCELLED: there are none). desc->info: of the plan with most memory. On failure *n
+   is 0, and rm_graph_error(g) tells. */
+RMDEF rm_result rm_plan_curve(rm_graph *g, const rm_plan_desc *desc, rm_point *points, size_t *n);
 
 /* --- addresses alone --------------------------------------------------------------------------------------------------- */
 
@@ -5702,12 +5712,7 @@ typedef struct rmi_chn_table {
     uint32_t tolerance_ppm; /* points closer in time than this were dropped, in every piece */
     uint32_t dense;         /* 0, or pieces longer than this are not solved at all places */
     uint32_t coarse;        /* they begin or end at places that are so many levels better than else */
-    uint32_t lost_ppm;      /* proven: no ns of the curve is further above the optimum; RMI_NONE if beyond 4294 times */
     rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule; only `at` and `n` matter */
-    rmi_chn_curve low;      /* no persistent schedule is below this one; the curve itself if that is exact */
-    struct rmi_chn_line *lines; /* nor below any of these; none if the curve is exact */
-    uint32_t n_lines, line_shift; /* they count memory in units of 2^line_shift bytes */
-    uint64_t line_bytes;    /* bytes to take off first */
     rmi_chn_class *classes;
     uint32_t *class_of;  /* per stage */
     uint64_t *grown_sum; /* n + 1 prefix sums */
@@ -5956,7 +5961,6 @@ typedef struct rmi_chn_solver {
     uint32_t n_env, cell_log, ns_log, n_cells;
     uint32_t slack_ppm;  /* gains smaller than this are left alone */
     uint32_t few;        /* curves of no more points keep them all */
-    uint32_t down;       /* drop points downwards: the curves are then bounds from below */
     uint64_t work_limit; /* RM_ERROR_CANCELLED beyond, or if more is expected */
     rmi_stop *stop;
     uint64_t told;     /* work that stop knows of */
@@ -6285,9 +6289,8 @@ RMI_FN void rmi_chn_passes(const rmi_chn_table *t, uint32_t i, uint32_t j, uint3
     }
 }
 
-/* Drops points while the first of them is within the tolerance. Upwards: that one stays, so that what remains can be had; the
-   ends stay too. Downwards: it gets the time of the last, so that what remains is a bound from below. What is dropped adds up
-   from piece to longer piece, so with RMI_CHN_AUTO curves of few points keep them. */
+/* Drops points while the first of them is within the tolerance: that one stays, so that what remains can be had; the ends stay
+   too. What is dropped adds up from piece to longer piece, so with RMI_CHN_AUTO curves of few points keep them. */
 RMI_FN void rmi_chn_thin(rmi_chn_solver *s)
 {
     uint32_t r, n = 0, ppm = s->t->tolerance_ppm;
@@ -6295,10 +6298,7 @@ RMI_FN void rmi_chn_thin(rmi_chn_solver *s)
     if (!ppm || s->n_env <= s->few) return;
     for (r = 0; r < s->n_env; r++) {
         now = s->env[r].ns;
-        if (n && ns - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u && (s->down || r + 1 < s->n_env)) {
-            if (s->down) s->env[n - 1].ns = now;
-            continue;
-        }
+        if (n && ns - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u && r + 1 < s->n_env) continue;
         s->env[n++] = s->env[r];
         ns = now;
     }
@@ -6621,8 +6621,8 @@ static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60, 0, 0 },    { 200, 16, 30
                                             { 5000, 1, 64, 0, 2 }, { 5000, 1, 64, 0, 3 }, { 5000, 1, 64, 0, 4 } };
 
 /* Solves with a tolerance into an arena that is empty but for *out. */
-RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint32_t down,
-                                 uint64_t work_limit, rmi_chn_table **out)
+RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint64_t work_limit,
+                                   rmi_chn_table **out)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     rmi_chn_solver s;
@@ -6630,9 +6630,8 @@ RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain,
     memset(&s, 0, sizeof s);
     s.arena = arena;
     s.temp = &temp;
-    s.down = down;
     s.work_limit = work_limit;
-    s.slack_ppm = down ? 0 : way.ppm / 2;
+    s.slack_ppm = way.ppm / 2;
     s.few = way.limit && way.ppm ? RMI_CHN_FEW / way.ppm : 0;
     s.stop = arena->stop;
     if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
@@ -6646,212 +6645,9 @@ RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain,
     return r;
 }
 
-/* --- what the tolerance may have cost: lower bounds
-
-   When the last stage runs, every stage before it is kept with some option o, whose m(o) bytes are held at that moment, or has
-   run saving nothing and will run again, for which its input is held, or is made again by the stage before. With a price p on
-   memory, whatever p is, a schedule within M bytes thus takes at least the least of t(again) and t(o) + p * m(o) summed over all
-   stages, and p * a[i-1] for the first of those in a row that run again, less p * M: a line for every price. It is tight
-   wherever hardly a stage runs more than twice, as is the case but near the smallest memory. */
-#define RMI_CHN_LINES 128u
-#define RMI_CHN_PRICE_MAX 0xFFFFFFFFu
-#define RMI_CHN_UNITS ((uint64_t)1 << 31) /* of memory; the curve ends within half as many */
-#define RMI_CHN_PRICE_SCALE 12u /* a price is ns * 2^12 per unit of memory */
-
-typedef struct rmi_chn_line {
-    uint64_t ns; /* at no memory */
-    uint64_t price;
-} rmi_chn_line;
-
-/* Option o: what it holds while the last stage runs, with the stage's input or its output, rounded down to units. */
-RMI_FN uint64_t rmi_chn_held(const rmi_chn_table *t, const rmi_chn_class *c, uint32_t o, int with_in, int with_out)
-{
-    const rmi_chn_option *p = &c->stage.options[o];
-    uint64_t bytes = rmi_add(p->saved, with_in && p->reads_in ? c->in_bytes : 0);
-    if (with_out && p->reads_out) bytes = rmi_add(bytes, c->stage.out_bytes);
-    return rmi_min(bytes >> t->line_shift, RMI_CHN_UNITS);
-}
-
-RMI_FN uint64_t rmi_chn_kept_ns(const rmi_chn_option *p) { return p->fwd_ns[0] + p->bwd_ns; }
-
-RMI_FN uint64_t rmi_chn_again_ns(const rmi_chn_class *c)
-{
-    uint64_t best = RMI_INF;
-    uint32_t o;
-    for (o = 0; o < c->stage.n_options; o++) {
-        const rmi_chn_option *p = &c->stage.options[o];
-        best = rmi_min(best, c->stage.pass_ns[0] + rmi_min(p->fwd_ns[1], p->leaf_ns[1]) + p->bwd_ns);
-    }
-    return best;
-}
-
-typedef struct rmi_chn_priced { /* a class at a price: the least time of keeping it, by whether its output is read, */
-    uint64_t again, in, free[2], paid[2]; /* if its input is there for nothing, or is paid for where it is read */
-} rmi_chn_priced;
-
-/* The line of a price: the least over all ways to keep or run again each stage before the last one. */
-RMI_RARE uint64_t rmi_chn_line_ns(const rmi_chn_table *t, uint64_t price, rmi_chn_priced *priced)
-{
-    const rmi_chn_class *c = &t->classes[t->class_of[t->n - 1]];
-    uint64_t last = RMI_INF, again = RMI_INF, kept[2] = { RMI_INF, 0 }, best, ns; /* kept[1]: and its output is held */
-    uint32_t i, o;
-    for (o = 0; o < c->stage.n_options; o++) last = rmi_min(last, c->stage.options[o].leaf_ns[0] + c->stage.options[o].bwd_ns);
-    for (i = 0; i < t->n_classes; i++) {
-        rmi_chn_priced *p = &priced[i];
-        c = &t->classes[i];
-        p->again = rmi_chn_again_ns(c);
-        p->in = rmi_min(c->in_bytes >> t->line_shift, RMI_CHN_UNITS) * price >> RMI_CHN_PRICE_SCALE;
-        p->free[0] = p->free[1] = p->paid[0] = p->paid[1] = RMI_INF;
-        for (o = 0; o < c->stage.n_options; o++) {
-            const rmi_chn_option *q = &c->stage.options[o];
-            ns = rmi_chn_kept_ns(q) + (rmi_chn_held(t, c, o, 0, 1) * price >> RMI_CHN_PRICE_SCALE);
-            p->free[q->reads_out] = rmi_min(p->free[q->reads_out], ns);
-            p->paid[q->reads_out] = rmi_min(p->paid[q->reads_out], ns + (q->reads_in ? p->in : 0));
-        }
-    }
-    for (i = 0; i + 1 < t->n; i++) {
-        const rmi_chn_priced *p = &priced[t->class_of[i]];
-        best = rmi_min(again, kept[0]);
-        again = rmi_add(rmi_min(rmi_min(again, kept[1]), rmi_add(kept[0], p->in)), p->again);
-        ns = kept[1];
-        for (o = 0; o < 2; o++) kept[o] = rmi_min(rmi_add(best, p->paid[o]), rmi_add(ns, p->free[o]));
-    }
-    return rmi_chn_cap(rmi_add(rmi_min(again, rmi_min(kept[0], kept[1])), last));
-}
-
-/* The prices at which a stage of a class changes its mind, the highest first; returns how many there are, at most n_options.
-   Any prices give true bounds; these give the best ones. */
-RMI_RARE uint32_t rmi_chn_prices(const rmi_chn_table *t, const rmi_chn_class *c, int with_in, uint64_t *out)
-{
-    uint64_t held = 0, ns = rmi_chn_again_ns(c), h, k, price, best, to_held = 0, to_ns = 0;
-    uint32_t o, n = 0;
-    for (o = 0; o < c->stage.n_options; o++)
-        if (!rmi_chn_held(t, c, o, with_in, !with_in)) ns = rmi_min(ns, rmi_chn_kept_ns(&c->stage.options[o]));
-    for (;;) {
-        for (o = 0, best = 0; o < c->stage.n_options; o++) {
-            h = rmi_chn_held(t, c, o, with_in, !with_in);
-            k = rmi_chn_kept_ns(&c->stage.options[o]);
-            if (h <= held || k >= ns) continue;
-            price = rmi_mul_div_up(ns - k, (uint64_t)1 << RMI_CHN_PRICE_SCALE, h - held);
-            price = rmi_min(price, RMI_CHN_PRICE_MAX);
-            if (price < best || (price == best && h < to_held)) continue;
-            best = price;
-            to_held = h;
-            to_ns = k;
-        }
-        if (!best) return n;
-        out[n++] = best;
-        held = to_held;
-        ns = to_ns;
-    }
-}
-
-RMI_FN int rmi_chn_cmp_price(const void *a, const void *b, void *user)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    (void)user;
-    return x < y ? -1 : x > y;
-}
-
-/* Fills in lines; the first has price 0: no schedule is faster. */
-RMI_RARE rm_result rmi_chn_make_lines(rmi_arena *arena, rmi_chn_table *t)
-{
-    rmi_arena temp = rmi_arena_make(&arena->hooks);
-    const rmi_chn_class *last = &t->classes[t->class_of[t->n - 1]];
-    rmi_chn_priced *priced = RMI_NEW(&temp, rmi_chn_priced, t->n_classes);
-    uint64_t need = RMI_INF, *prices, now;
-    uint32_t i, o, n = 1, k = 1;
-    size_t room = 1;
-    for (i = 0; i < t->n_classes; i++) room += 2 * (size_t)t->classes[i].stage.n_options;
-    prices = RMI_NEW(&temp, uint64_t, room);
-    t->lines = RMI_NEW(arena, rmi_chn_line, RMI_CHN_LINES + 1);
-    if (priced && prices && t->lines) {
-        for (o = 0; o < last->stage.n_options; o++) { /* the last stage itself; its input may count for the one before it */
-            const rmi_chn_option *p = &last->stage.options[o];
-            now = rmi_sub(rmi_min(p->leaf_peak[0], p->leaf_peak[1]), last->in_bytes);
-            need = rmi_min(need, rmi_max(now, p->bwd_peak - (p->reads_in ? last->in_bytes : 0)));
-        }
-        t->line_bytes = need;
-        t->low.n = 0;
-        while (t->curve.at[t->curve.n - 1].bytes >> t->line_shift >= RMI_CHN_UNITS / 2) t->line_shift++;
-        for (i = 0; i < t->n_classes; i++)
-            for (o = 0; o < 2; o++) n += rmi_chn_prices(t, &t->classes[i], o != 0, prices + n);
-        rmi_sort(prices, n, sizeof *prices, rmi_chn_cmp_price, NULL);
-        for (i = 0; i < n; i++) /* distinct ones, and if there are many, some */
-            if (prices[i] != prices[k - 1]) prices[k++] = prices[i];
-        t->n_lines = k < RMI_CHN_LINES ? k : RMI_CHN_LINES;
-        for (i = 0; i < t->n_lines; i++) {
-            t->lines[i].price = prices[t->n_lines > 1 ? (uint64_t)i * (k - 1) / (t->n_lines - 1) : 0];
-            t->lines[i].ns = rmi_chn_line_ns(t, t->lines[i].price, priced);
-        }
-    }
-    rmi_arena_free(&temp);
-    return t->n_lines ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* No persistent schedule within `bytes` takes less than this. */
-RMI_FN uint64_t rmi_chn_bound(const rmi_chn_table *t, uint64_t bytes)
-{
-    uint32_t i, k = rmi_chn_at(t->low.at, t->low.n, bytes);
-    uint64_t best = k != RMI_NONE ? t->low.at[k].ns : t->low.n ? RMI_INF : 0;
-    uint64_t units = (rmi_sub(bytes, t->line_bytes) >> t->line_shift) + 1;
-    for (i = 0; i < t->n_lines; i++) { /* beyond the curve only the first one, which costs nothing, counts */
-        if (i && units > RMI_CHN_UNITS) break;
-        best = rmi_max(best, rmi_sub(t->lines[i].ns, i ? (units * t->lines[i].price >> RMI_CHN_PRICE_SCALE) + 1 : 0));
-    }
-    return best;
-}
-
-/* By how much the curve can be too slow, from so many bytes on, in parts per million, rounded up. */
-RMI_RARE uint32_t rmi_chn_loss(const rmi_chn_table *t, uint64_t from)
-{
-    uint64_t worst = 0, bound;
-    uint32_t i, n = t->curve.n;
-    if (!t->n_lines && t->low.at == t->curve.at) return 0;
-    for (i = 0; i < n; i++) { /* worst just before the next point */
-        if (i + 1 < n && t->curve.at[i + 1].bytes <= from) continue;
-        bound = rmi_chn_bound(t, i + 1 < n ? t->curve.at[i + 1].bytes - 1 : RMI_MAX);
-        if (t->curve.at[i].ns <= bound) continue;
-        worst = rmi_max(worst, bound ? rmi_mul_div_up(t->curve.at[i].ns - bound, 1000000, bound) : RMI_INF);
-    }
-    return (uint32_t)rmi_min(worst, RMI_NONE);
-}
-
-/* What the tolerance may have cost: lines, which cost little; if the tolerance was asked for, also the chain again, with points
-   dropped downwards and all pieces solved, which says more where stages run more than twice. */
-RMI_RARE rm_result rmi_chn_prove(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table *t)
-{
-    rmi_arena temp = rmi_arena_make(&arena->hooks);
-    rmi_chn_table *low = NULL;
-    rmi_chn_point *p;
-    uint32_t n;
-    rmi_chn_way way = { 1000, 0, 0, 0, 0 };
-    rm_result r;
-    t->low = t->curve;
-    if (!t->tolerance_ppm && !t->dense) return RM_OK;
-    RMI_TRY(rmi_chn_make_lines(arena, t));
-    if (chain->tolerance_ppm != RMI_CHN_AUTO) {
-        temp.stop = arena->stop;
-        if (t->tolerance_ppm) way.ppm = t->tolerance_ppm;
-        r = rmi_chn_attempt(&temp, chain, way, 1, RMI_INF, &low);
-        n = r == RM_OK ? low->curve.n : 0;
-        p = RMI_NEW(arena, rmi_chn_point, (size_t)n + 1);
-        if (r == RM_OK && p) {
-            memcpy(p, low->curve.at, n * sizeof *p);
-            t->low.at = p;
-            t->low.n = n;
-        }
-        rmi_arena_free(&temp);
-        if (!p) return RM_ERROR_MEMORY;
-        if (r != RM_OK && r != RM_ERROR_CANCELLED) return r;
-    }
-    t->lost_ppm = rmi_chn_loss(t, 0);
-    return RM_OK;
-}
-
 /* Solves a chain for all budgets. The table lives in the arena and does not point into the chain.
    RM_ERROR_INFEASIBLE: some stage has no option, or what must be held adds up to 2^62 bytes. RM_ERROR_CANCELLED: the arena's
-   stop said so; a proof that it interrupts is done without. */
+   stop said so. */
 RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
 {
     rmi_arena own = rmi_arena_make(&arena->hooks);
@@ -6865,15 +6661,14 @@ RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, r
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
     own.stop = arena->stop;
     way.ppm = chain->tolerance_ppm;
-    if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, 0, RMI_INF, &t);
+    if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, RMI_INF, &t);
     for (i = 0; i < chain->n; i++) options += chain->stages[i].n_options;
     /* longer chains exceed the first way */
     for (i = chain->n > 128; i < n && r == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
         if (rmi_chn_ways[i].options * (uint64_t)chain->n > options) continue;
         rmi_arena_free(&own);
-        r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], 0, i + 1 < n ? rmi_chn_ways[i].limit * RMI_CHN_WORK : RMI_INF, &t);
+        r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], i + 1 < n ? rmi_chn_ways[i].limit * RMI_CHN_WORK : RMI_INF, &t);
     }
-    if (r == RM_OK) r = rmi_chn_prove(&own, chain, t);
     if (r != RM_OK) {
         rmi_arena_free(&own);
         return r;
@@ -18222,16 +18017,21 @@ typedef struct rmi_plan_stage { /* for the summary: what the first program does 
     uint64_t recomputed_ns;
 } rmi_plan_stage;
 
+typedef struct rmi_plan_asked { /* the call that made the plan; and what rm_plan_explain has planned since, with more memory */
+    rm_plan_desc desc;  /* read no more: info, progress; like is the plan itself */
+    rm_config config;
+    uint64_t more_bytes; /* 0: nothing yet */
+    rm_point now, more;  /* under the costs of then */
+} rmi_plan_asked;
+
 struct rm_plan {
     rmi_arena mem;
     rm_graph *g;
+    rmi_plan_asked *asked; /* NULL: from text */
     rmi_program prog[RM_STEP_KINDS];
     rm_plan_info info[RM_STEP_KINDS];
     uint32_t n, align;
     uint8_t live_only; /* no addresses: to look at, not to run */
-    rm_point *curve;
-    size_t n_curve;
-    uint32_t lost_ppm;
     rmi_shape shape;
 };
 
@@ -18240,6 +18040,11 @@ typedef struct rmi_plan_solved { /* a chain that was solved in this call: search
     rmi_chn_table *table;
     uint32_t tolerance_ppm;
 } rmi_plan_solved;
+
+typedef struct rmi_plan_series { /* what calls for one graph with different budgets have in common */
+    rmi_plan_solved solved[2];
+    uint32_t near_ppm; /* a plan that close to its bound will do */
+} rmi_plan_series;
 
 typedef struct rmi_planner {
     rm_graph *g;
@@ -18255,7 +18060,7 @@ typedef struct rmi_planner {
     rmi_seq seq;
     rmi_blk blk;
     rmi_chn_table *table;
-    rmi_plan_solved solved[2];
+    rmi_plan_series *series;
     uint64_t base;   /* bytes beside the chain */
     rmi_program best; /* n 0: none yet */
     rmi_program tried; /* the last candidate's figures */
@@ -18742,8 +18547,8 @@ RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
     w->stop.stopped = w->stop.stopped || w->d->progress(w->d->progress_user, &g);
 }
 
-/* No plan within the budget is faster than this; m: NULL, or the step's model. */
-RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget)
+/* No plan within the budget is faster than this; m: NULL, or the step's model. brief: moments are looked at one by one, no longer. */
+RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget, int brief)
 {
     rmi_ref_model own;
     uint64_t bound = 0;
@@ -18756,10 +18561,10 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
     if (!m) m = &own;
     if (budget >= m->base)
         RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK,
-                              w->c.passes & RM_PASS_SEARCH
-                                  ? RMI_PLAN_BOUND_WORK / 2 * 3
+                              brief                          ? 0
+                              : w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3
                                   : RMI_PLAN_BOUND_WORK / 8,
-                              w->best.n ? w->best.fig.time_ns : RMI_INF, &bound));
+                              w->best.n ? rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / 2) : RMI_INF, &bound));
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     return RM_OK;
 }
@@ -18767,7 +18572,7 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
 RMI_FN rm_result rmi_plan_bound_alone(rmi_planner *w, uint64_t budget)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    rm_result r = rmi_plan_bound(w, &tmp, NULL, budget);
+    rm_result r = rmi_plan_bound(w, &tmp, NULL, budget, 0);
     rmi_arena_free(&tmp);
     return r;
 }
@@ -19070,23 +18875,6 @@ RMI_FN rm_result rmi_plan_explore(rmi_planner *w, uint64_t budget)
     return r;
 }
 
-RMI_FN rm_result rmi_plan_curve_out(rmi_planner *w)
-{
-    const rmi_chn_curve *c = &w->table->curve;
-    uint32_t i;
-    if (w->p->n) return RM_OK; /* of the first program; the last chain pass knows most */
-    w->p->curve = RMI_NEW(&w->p->mem, rm_point, (size_t)c->n + 1);
-    if (!w->p->curve) return RM_ERROR_MEMORY;
-    for (i = 0; i < c->n; i++) {
-        w->p->curve[i].bytes = rmi_add(c->at[i].bytes, w->base);
-        w->p->curve[i].ns =
-            rmi_add(c->at[i].ns, w->blk.chain.n ? w->info->keep_all_ns - rmi_min(w->info->keep_all_ns, c->at[c->n - 1].ns) : 0);
-    }
-    w->p->n_curve = c->n;
-    w->p->lost_ppm = rmi_chn_loss(w->table, rmi_sub(w->d->device_bytes, w->base));
-    return RM_OK;
-}
-
 /* --- passes */
 
 RMI_FN rm_result rmi_plan_try_segments(rmi_planner *w, const uint32_t *first, uint32_t n_segments, uint64_t budget)
@@ -19223,7 +19011,7 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t bu
    keep everything, and that of stages with options. */
 RMI_FN rm_result rmi_plan_solve(rmi_planner *w, rmi_arena *mem, uint32_t which)
 {
-    rmi_plan_solved *s = &w->solved[which % 2];
+    rmi_plan_solved *s = &w->series->solved[which % 2];
     rmi_arena tmp = rmi_plan_arena(w);
     int same = 0;
     uint32_t i;
@@ -19234,9 +19022,9 @@ RMI_FN rm_result rmi_plan_solve(rmi_planner *w, rmi_arena *mem, uint32_t which)
     }
     if (which > 1 || w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->blk.chain, &w->table);
     for (i = 0; i < 2 && r == RM_OK && !same; i++) {
-        if (!w->solved[i].table || w->solved[i].tolerance_ppm != w->blk.chain.tolerance_ppm) continue;
-        r = rmi_chn_is_of(&tmp, w->solved[i].table, &w->blk.chain, &same);
-        if (same) w->table = w->solved[i].table;
+        if (!w->series->solved[i].table || w->series->solved[i].tolerance_ppm != w->blk.chain.tolerance_ppm) continue;
+        r = rmi_chn_is_of(&tmp, w->series->solved[i].table, &w->blk.chain, &same);
+        if (same) w->table = w->series->solved[i].table;
     }
     rmi_arena_free(&tmp);
     if (r != RM_OK || same) return r;
@@ -19252,8 +19040,7 @@ RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t bu
 {
     RMI_TRY(rmi_plan_solve(w, mem, which));
     /* single ops, whose plans have all been tried */
-    if (which == 1 && w->table == w->solved[0].table && w->blk.shape->n == w->g->n_ops) return RM_OK;
-    RMI_TRY(rmi_plan_curve_out(w));
+    if (which == 1 && w->table == w->series->solved[0].table && w->blk.shape->n == w->g->n_ops) return RM_OK;
     RMI_TRY(rmi_plan_descend(w, budget));
     RMI_TRY(rmi_plan_explore(w, budget));
     return rmi_plan_least(w);
@@ -19522,7 +19309,7 @@ RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t
 RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
 {
     uint64_t gap = w->best.n ? rmi_sub(w->best.fig.time_ns, w->info->bound_ns) : RMI_INF;
-    return !gap || gap <= rmi_mul_div_up(w->info->bound_ns, ppm, 1000000);
+    return !gap || gap <= rmi_mul_div_up(w->info->bound_ns, rmi_max(ppm, w->series->near_ppm), 1000000);
 }
 
 /* Groups found from the graph alone, of half the size if nothing fits; then the same with groups that follow the user's blocks: the
@@ -19772,6 +19559,18 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
     if (budget < w->info->min_bound_bytes && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2));
     w->seeding = 0;
     return RM_OK;
+}
+
+/* In a series of budgets: a first plan, and a bound that is had soon. Are they near enough? */
+RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_search *s, rmi_run *runs, uint64_t budget, int *enough)
+{
+    *enough = 0;
+    if (!w->series->near_ppm || budget < w->info->min_bound_bytes) return RM_OK;
+    rmi_ref_load(s, NULL, 0, NULL);
+    RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 0));
+    if (w->best.n) RMI_TRY(rmi_plan_bound(w, mem, s->m, budget, 1));
+    *enough = w->best.n && rmi_plan_within(w, 0);
+    return *enough ? rmi_plan_yardstick(w, budget) : RM_OK;
 }
 
 /* The chain of stages, for starts of the search; table NULL: none. */
@@ -20169,9 +19968,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     rmi_ref_windows windows;
     uint64_t work, least, most, all = w->stop.all;
     uint32_t round, hot = 0;
-    int more = rmi_low_has_backward(w->step) ? 0 : 6;
     rmi_run *runs;
-    int soon, far;
+    int soon, far, more = rmi_low_has_backward(w->step) ? 0 : 6;
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
@@ -20187,12 +19985,14 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.user = w;
     if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
     s.tried = RMI_INF;
+    RMI_TRY(rmi_plan_search_near(w, mem, &s, runs, budget, &soon));
+    if (soon) return RM_OK;
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
     rmi_plan_charge(w, &s, all, 0, least / 2);
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     if (w->stop.stopped) return RM_OK;
-    if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_bound(w, mem, &m, budget));
+    if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_bound(w, mem, &m, budget, 0));
     if (rmi_plan_within(w, 0)) return RM_OK;
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
@@ -21409,10 +21209,33 @@ RMI_FN rm_result rmi_plan_make_without(rmi_planner *w, rm_graph *g)
     return r == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : r;
 }
 
-RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **out)
+/* What was asked of plan p. */
+RMI_FN rmi_plan_asked *rmi_plan_note(rm_plan *p, const rm_plan_desc *d, const rm_config *c)
+{
+    rmi_plan_asked *a = RMI_NEW(&p->mem, rmi_plan_asked, 1);
+    if (!a) return NULL;
+    a->desc = *d;
+    a->config = *c;
+    a->desc.preset = NULL;
+    a->desc.config = &a->config;
+    a->desc.info = NULL;
+    a->desc.progress = NULL;
+    if (a->desc.like) a->desc.like = p;
+    return a;
+}
+
+RMI_FN void rmi_plan_series_free(rmi_plan_series *s)
+{
+    rmi_arena_free(&s->solved[0].mem);
+    rmi_arena_free(&s->solved[1].mem);
+}
+
+/* series: zero at first; whoever made it frees it. */
+RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_series *series, rm_plan **out)
 {
     rmi_planner w;
     rm_result r;
+    uint32_t i;
     memset((void *)&w, 0, sizeof w); /* in C++14 its config is no plain struct */
     rmi_err_clear(&g->last);
     g->no_memory = 0;
@@ -21433,15 +21256,19 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rm_plan **o
     if (!w.p) return rmi_err_memory(&g->last);
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
-    w.tries = w.lists = w.lives = w.rooms = w.kept = w.best_mem = w.moved_mem = w.solved[0].mem = w.solved[1].mem = rmi_plan_arena(&w);
+    w.p->asked = rmi_plan_note(w.p, d, &w.c);
+    w.tries = w.lists = w.lives = w.rooms = w.kept = w.best_mem = w.moved_mem = rmi_plan_arena(&w);
+    w.series = series;
+    for (i = 0; i < 2; i++) {
+        if (!series->solved[i].table) series->solved[i].mem = rmi_plan_arena(&w);
+        series->solved[i].mem.stop = &w.stop;
+    }
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     rmi_arena_free(&w.tries);
     rmi_arena_free(&w.lists);
     rmi_arena_free(&w.lives);
     rmi_arena_free(&w.best_mem);
     rmi_arena_free(&w.moved_mem);
-    rmi_arena_free(&w.solved[0].mem);
-    rmi_arena_free(&w.solved[1].mem);
     if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
@@ -21479,6 +21306,209 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint
         }
     rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "the plan has no program for this step kind; name it in rm_plan_desc.steps");
     return NULL;
+}
+
+/* =====================================================================================================================
+   >>curve - what memory is worth: plans for many budgets
+   In: graph, what is asked of its plans, a number of points. Out: the plans' figures, by rising bytes and falling times. First
+   the largest budget and the least memory; then, between two budgets that have been planned, the middle of where the plans of
+   both leave most open: bytes between them, times time that the larger one saves.
+   ================================================================================================================== */
+#define RMI_CRV_NEAR 2500u /* ppm of the bound: noise, and most of the time that a search takes */
+
+typedef struct rmi_crv_try { /* a budget that was planned */
+    uint64_t budget;
+    rm_point plan; /* bound_ns: of the budget */
+} rmi_crv_try;
+
+typedef struct rmi_crv {
+    rm_graph *g;
+    const rm_plan_desc *asked;
+    rmi_plan_series series;
+    rmi_crv_try *tries; /* by budget */
+    size_t n;
+    uint64_t end_ns;    /* of the clock; 0: no limit */
+    int stopped;        /* by the caller, or by the clock */
+} rmi_crv;
+
+RMI_FN int rmi_crv_progress(void *user, const rm_progress *p)
+{
+    rmi_crv *c = (rmi_crv *)user;
+    if (c->asked->progress && c->asked->progress(c->asked->progress_user, p)) c->stopped = 1;
+    if (c->n && c->end_ns && rmi_now_ns() >= c->end_ns) c->stopped = 1;
+    return c->stopped;
+}
+
+/* What the plan's programs take together. */
+RMI_FN rm_point rmi_crv_point(const rm_plan *p)
+{
+    rm_point at;
+    uint32_t i;
+    memset(&at, 0, sizeof at);
+    for (i = 0; i < p->n; i++) {
+        at.arena_bytes = rmi_max(at.arena_bytes, p->info[i].arena_bytes);
+        at.host_bytes = rmi_max(at.host_bytes, p->info[i].host_bytes);
+        at.time_ns = rmi_add(at.time_ns, p->info[i].time_ns);
+        at.bound_ns = rmi_add(at.bound_ns, p->info[i].bound_ns);
+    }
+    return at;
+}
+
+/* The fastest plan within so many bytes, of equal ones the smallest; NULL: there is none. */
+RMI_FN const rm_point *rmi_crv_best(const rmi_crv *c, uint64_t bytes)
+{
+    const rm_point *best = NULL, *p;
+    size_t i;
+    for (i = 0; i < c->n; i++) {
+        p = &c->tries[i].plan;
+        if (p->arena_bytes > bytes) continue;
+        if (!best || p->time_ns < best->time_ns || (p->time_ns == best->time_ns && p->arena_bytes < best->arena_bytes)) best = p;
+    }
+    return best;
+}
+
+/* Plans for a budget (0: none). RM_ERROR_INFEASIBLE: *info names one that should do. */
+RMI_FN rm_result rmi_crv_plan(rmi_crv *c, uint64_t budget, rm_plan_info *info)
+{
+    rm_plan_desc d = *c->asked;
+    rm_plan *p = NULL;
+    const rm_point *known;
+    rmi_crv_try t;
+    rm_result r;
+    size_t at;
+    d.device_bytes = budget;
+    d.info = info;
+    d.progress = rmi_crv_progress;
+    d.progress_user = c;
+    d.limit_ns = 0; /* it is of all points */
+    t.budget = budget ? budget : RMI_INF;
+    r = rmi_plan_create(c->g, &d, &c->series, &p);
+    if (r == RM_OK) t.plan = rmi_crv_point(p);
+    rmi_plan_free(p);
+    if (r == RM_ERROR_INFEASIBLE && (known = rmi_crv_best(c, t.budget)) != NULL) { /* what fits less does */
+        t.plan = *known;
+        t.plan.bound_ns = 0;
+        r = RM_OK;
+    }
+    if (r != RM_OK) return r;
+    for (at = c->n++; at && c->tries[at - 1].budget > t.budget; at--) c->tries[at] = c->tries[at - 1];
+    c->tries[at] = t;
+    return RM_OK;
+}
+
+/* What a plan with a 64th of keep-everything's bytes more takes: made when somebody wants to know, and kept. */
+RMI_FN rm_result rmi_crv_more(const rm_plan *p)
+{
+    rmi_plan_asked *a = p->asked;
+    rmi_plan_series series;
+    rm_plan *more = NULL;
+    rm_plan_desc d = a->desc;
+    uint64_t all = 0;
+    uint32_t i;
+    rm_result r = RM_OK;
+    if (a->more_bytes) return RM_OK;
+    a->now = rmi_crv_point(p);
+    a->now.time_ns = 0;
+    for (i = 0; i < p->n && r == RM_OK; i++) { /* costs may be others now */
+        rmi_program now = p->prog[i];
+        r = rmi_sch_check(p->g, &now, &p->g->last, NULL);
+        a->now.time_ns = rmi_add(a->now.time_ns, now.fig.time_ns);
+        all = rmi_max(all, p->info[i].keep_all_bytes);
+    }
+    all = rmi_round_up(all / 64 + 1, p->align);
+    d.device_bytes += all;
+    memset(&series, 0, sizeof series);
+    if (r == RM_OK) r = rmi_plan_create(p->g, &d, &series, &more);
+    if (r == RM_ERROR_INFEASIBLE) a->more = a->now, r = RM_OK;
+    else if (r == RM_OK) a->more = rmi_crv_point(more);
+    if (r == RM_OK) a->more_bytes = all;
+    rmi_plan_free(more);
+    rmi_plan_series_free(&series);
+    return r == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : r;
+}
+
+/* The budget to plan next, a multiple of least_step beyond one that was planned; 0: plans of neighbours are alike, or next to
+   each other. */
+RMI_FN uint64_t rmi_crv_next(const rmi_crv *c, uint64_t least_step)
+{
+    uint64_t most = 0, next = 0, bytes, open;
+    size_t i;
+    for (i = 0; i + 1 < c->n; i++) {
+        const rm_point *low = rmi_crv_best(c, c->tries[i].budget), *high = rmi_crv_best(c, c->tries[i + 1].budget);
+        if (!low || high->arena_bytes <= c->tries[i].budget) continue;
+        bytes = high->arena_bytes - c->tries[i].budget;
+        open = rmi_mul_div_up(bytes, low->time_ns - high->time_ns, rmi_max(high->time_ns, 1));
+        if (bytes < 2 * least_step || open <= most) continue;
+        most = open;
+        next = c->tries[i].budget + bytes / 2 / least_step * least_step;
+    }
+    return next;
+}
+
+/* The largest budget and the least memory: what a budget that is too small is told to take. */
+RMI_FN rm_result rmi_crv_ends(rmi_crv *c, rm_plan_info *info)
+{
+    rm_plan_info low;
+    uint64_t budget;
+    uint32_t round;
+    rm_result r;
+    RMI_TRY(rmi_crv_plan(c, c->asked->device_bytes, info));
+    budget = info->min_bound_bytes;
+    for (round = 0; round < 4 && budget && budget < c->tries[c->n - 1].plan.arena_bytes && !c->stopped; round++) {
+        r = rmi_crv_plan(c, budget, &low);
+        if (r == RM_OK) info->min_bytes = rmi_min(info->min_bytes, c->tries[0].plan.arena_bytes);
+        if (r != RM_ERROR_INFEASIBLE) return r;
+        budget = low.min_bytes;
+    }
+    return RM_OK;
+}
+
+/* Points by rising bytes. */
+RMI_FN size_t rmi_crv_points(const rmi_crv *c, rm_point *points)
+{
+    const rm_point *p;
+    size_t n = 0, i, k;
+    for (p = rmi_crv_best(c, RMI_INF); p; p = p->arena_bytes ? rmi_crv_best(c, p->arena_bytes - 1) : NULL) {
+        rm_point *to = &points[n++];
+        *to = *p;
+        for (i = 0; i < c->n; i++)
+            if (c->tries[i].budget >= p->arena_bytes) to->bound_ns = rmi_max(to->bound_ns, c->tries[i].plan.bound_ns);
+    }
+    for (i = 0, k = n; i + 1 < k; i++) {
+        rm_point t = points[i];
+        points[i] = points[--k];
+        points[k] = t;
+    }
+    return n;
+}
+
+RMI_FN rm_result rmi_crv_make(rm_graph *g, const rm_plan_desc *asked, rm_point *points, size_t room, size_t *n)
+{
+    rmi_arena mem = rmi_arena_make(&g->mem.hooks);
+    rm_plan_info info;
+    rmi_crv c;
+    uint64_t budget, least_step;
+    rm_result r;
+    memset(&c, 0, sizeof c);
+    memset(&info, 0, sizeof info);
+    c.g = g;
+    c.asked = asked;
+    c.series.near_ppm = RMI_CRV_NEAR;
+    c.end_ns = asked->limit_ns ? rmi_add(rmi_now_ns(), asked->limit_ns) : 0;
+    c.tries = RMI_NEW(&mem, rmi_crv_try, room);
+    r = c.tries ? room > 1 ? rmi_crv_ends(&c, &info) : rmi_crv_plan(&c, asked->device_bytes, &info) : rmi_err_memory(&g->last);
+    least_step = asked->live_only ? 1 : asked->align ? asked->align : 256; /* as arenas are */
+    if (c.n) least_step *= c.tries[c.n - 1].plan.arena_bytes / least_step / 1024 + 1;
+    while (r == RM_OK && c.n < room && !c.stopped && (budget = rmi_crv_next(&c, least_step)) != 0) {
+        rm_plan_info each;
+        r = rmi_crv_plan(&c, budget, &each);
+    }
+    if (r == RM_ERROR_CANCELLED && c.n) r = RM_OK;
+    if (r == RM_OK) *n = rmi_crv_points(&c, points);
+    if (asked->info) *asked->info = info;
+    rmi_plan_series_free(&c.series);
+    rmi_arena_free(&mem);
+    return r;
 }
 
 /* =====================================================================================================================
@@ -24207,29 +24237,23 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
     return RM_OK;
 }
 
-/* The price of memory in this plan as a whole: the next point of the curve. */
-RMI_FN void rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
+/* What more memory would bring to the plan as a whole. */
+RMI_FN rm_result rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
 {
-    const rm_plan *p = v->p;
-    const rm_plan_info *f = &p->info[0];
-    uint64_t have = f->budget_bytes ? f->budget_bytes : f->arena_bytes, saved;
-    size_t i = 0;
-    rmi_txt_say(pen, "  a byte more: ");
-    while (i < p->n_curve && p->curve[i].bytes <= have) i++;
-    if (!p->n_curve) rmi_txt_say(pen, "not known, this preset has no curve");
-    else if (i == p->n_curve || f->time_ns <= p->curve[p->n_curve - 1].ns)
-        rmi_txt_say(pen, f->host_bytes ? "not known; no plan on the curve, which moves nothing to host memory, is "
-                                         "faster"
-                                       : "worth nothing; no plan on the curve is faster");
-    else {
-        while (i + 1 < p->n_curve && p->curve[i].ns >= f->time_ns) i++;
-        saved = rmi_sub(f->time_ns, p->curve[i].ns);
-        rmi_txt_say(pen, "the next faster plan on the curve takes %b above the %s and saves %t",
-                    p->curve[i].bytes - have, f->budget_bytes ? "budget" : "arena", saved);
-        rmi_vue_price(pen, saved, p->curve[i].bytes - have);
-        if (f->host_bytes) rmi_txt_say(pen, "; that curve moves nothing to host memory");
+    const rmi_plan_asked *a = v->p->asked;
+    uint64_t gain;
+    if (!a) return RM_OK;
+    if (!a->desc.device_bytes) {
+        rmi_txt_say_line(pen, "  more memory: the plan has no limit");
+        return RM_OK;
     }
+    RMI_TRY(rmi_crv_more(v->p));
+    gain = rmi_sub(a->now.time_ns, a->more.time_ns);
+    rmi_txt_say(pen, "  more memory: with %b (a 64th of keeping everything) ", a->more_bytes);
+    rmi_txt_say(pen, gain ? "a step is faster by %t" : "no step is faster", gain);
+    if (gain) rmi_vue_price(pen, gain, a->more_bytes);
     rmi_txt_end_line(pen);
+    return RM_OK;
 }
 
 /* In a plan with copies: where what persists of tensor t is between steps, and where its update runs. */
@@ -24271,8 +24295,7 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
     rmi_vue_stays(v, pen, t);
     rmi_vue_work(v, pen, t);
     if (x->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(v, pen, t));
-    rmi_vue_worth(v, pen);
-    return RM_OK;
+    return rmi_vue_worth(v, pen);
 }
 
 /* what: 0 an explanation of tensor t, 1 a trace, 2 a picture. */
@@ -28698,11 +28721,16 @@ RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *use
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out)
 {
     rm_plan_desc all;
+    rmi_plan_series series;
+    rm_result r;
     memset((void *)&all, 0, sizeof all);
     if (out) *out = NULL;
     if (!g) return RM_ERROR_MEMORY;
     if (!out) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
-    return rmi_plan_create(g, desc ? desc : &all, out);
+    memset(&series, 0, sizeof series);
+    r = rmi_plan_create(g, desc ? desc : &all, &series, out);
+    rmi_plan_series_free(&series);
+    return r;
 }
 RMDEF void rm_plan_destroy(rm_plan *p) { rmi_plan_free(p); }
 
@@ -28714,12 +28742,16 @@ RMDEF rm_result rm_plan_get_info(const rm_plan *p, uint32_t step, rm_plan_info *
     return RM_OK;
 }
 
-RMDEF size_t rm_plan_curve(const rm_plan *p, const rm_point **points)
+RMDEF rm_result rm_plan_curve(rm_graph *g, const rm_plan_desc *desc, rm_point *points, size_t *n)
 {
-    if (points) *points = p ? p->curve : NULL;
-    return p ? p->n_curve : 0;
+    rm_plan_desc all;
+    size_t room = n ? *n : 0;
+    memset((void *)&all, 0, sizeof all);
+    if (n) *n = 0;
+    if (!g) return RM_ERROR_MEMORY;
+    if (!points || !room) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_curve: no room for points; pass an array, and in *n its length");
+    return rmi_crv_make(g, desc ? desc : &all, points, room, n);
 }
-RMDEF uint32_t rm_plan_curve_lost_ppm(const rm_plan *p) { return p ? p->lost_ppm : 0; }
 
 RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
 {

@@ -47,7 +47,8 @@ static const char help[] =
     "  --explain T     tell of tensor T why it is kept, recomputed or moved, and what memory is worth\n"
     "  --trace FILE    write the simulated step there, for ui.perfetto.dev\n"
     "  --svg FILE      write a picture of the arena over time there\n"
-    "  --curve         print the whole trade-off instead, BYTES<tab>NS a line; the figures become # comments\n"
+    "  --curve         plan from the least memory up to --budget, or to where more gains nothing, and print one table of the plans\n"
+    "  --points N      so many of them, at most (default 16)\n"
     "\n"
     "  --model NAME    plan a well-known model instead of a file, with analytic costs; '--model list' shows them all\n"
     "  --device NAME   on this device: h200 (default), h100, rtx4090, rtx4060ti; without --budget its memory less 1G is the budget\n"
@@ -85,7 +86,7 @@ typedef struct options {
     uint32_t step;
     int has_link;
     quantity budget, host, capacity;
-    uint64_t align, milliseconds;
+    uint64_t align, milliseconds, points;
     int has_budget, has_host, has_capacity, has_align, has_seconds, live, curve, compare;
     const char *export_to;
     models_desc model;
@@ -173,8 +174,8 @@ static int parse_number(const char *s, uint64_t *out)
 }
 
 /* Options with a value. */
-typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_CONFIG, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_STEP, OPT_LIKE, OPT_LINK, OPT_MARGIN, OPT_EXPLAIN, OPT_TRACE, OPT_SVG, OPT_COUNT } option_id;
-static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--config", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export", "--step", "--like", "--link", "--margin", "--explain", "--trace", "--svg"};
+typedef enum option_id { OPT_BUDGET, OPT_HOST, OPT_CAPACITY, OPT_ALIGN, OPT_SECONDS, OPT_PRESET, OPT_OUT, OPT_CONFIG, OPT_PLACE, OPT_MODEL, OPT_DEVICE, OPT_TOKENS, OPT_SEQUENCE, OPT_IMAGES, OPT_OPTIMIZER, OPT_EXPORT, OPT_STEP, OPT_LIKE, OPT_LINK, OPT_MARGIN, OPT_EXPLAIN, OPT_TRACE, OPT_SVG, OPT_POINTS, OPT_COUNT } option_id;
+static const char *const option_names[] = {"--budget", "--host", "--capacity", "--align", "--seconds", "--preset", "--out", "--config", "--place", "--model", "--device", "--tokens", "--sequence", "--images", "--optimizer", "--export", "--step", "--like", "--link", "--margin", "--explain", "--trace", "--svg", "--points"};
 
 static int parse_seconds(options *o, const char *value)
 {
@@ -250,6 +251,7 @@ static int parse_value(options *o, option_id id, const char *value)
     case OPT_EXPLAIN: o->explain = value; return -1;
     case OPT_TRACE: o->trace = value; return -1;
     case OPT_SVG: o->svg = value; return -1;
+    case OPT_POINTS: return parse_number(value, &o->points) && o->points >= 2 && o->points <= 10000 ? -1 : usage("--points takes a number from 2 to 10000", value);
     default: return parse_model(o, id, value);
     }
 }
@@ -282,7 +284,7 @@ static int parse_options(options *o, int argc, char **argv)
     }
     if (o->place) {
         if (o->graph) return usage("--place takes no graph", o->graph);
-        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve || o->config || o->compare || o->export_to || o->explain || o->trace || o->svg || o->model.model) return usage("--place goes with --capacity, --align and --out only", NULL);
+        if (o->has_budget || o->has_host || o->preset || o->has_seconds || o->live || o->curve || o->points || o->config || o->compare || o->export_to || o->explain || o->trace || o->svg || o->model.model) return usage("--place goes with --capacity, --align and --out only", NULL);
         return -1;
     }
     if (o->graph && o->model.model) return usage("a graph or --model, not both", o->graph);
@@ -292,6 +294,8 @@ static int parse_options(options *o, int argc, char **argv)
     if (!o->graph) return usage("no graph given", NULL);
     if (o->has_capacity) return usage("--capacity goes with --place; of a graph it is --budget", NULL);
     if (o->preset && o->config) return usage("--preset and --config both say what the planner does: take one, or preset=NAME in the file", NULL);
+    if (o->points && !o->curve) return usage("--points goes with --curve", NULL);
+    if (o->curve && (o->out || o->explain || o->trace || o->svg)) return usage("--curve makes many plans: no --out, --explain, --trace or --svg", NULL);
     if (o->compare && (o->preset || o->config || o->out || o->curve || o->explain || o->trace || o->svg)) return usage("--compare plans with every preset: no --preset, --config, --curve, --out, --explain, --trace or --svg", NULL);
     if (o->live && (o->out || o->trace || o->svg)) return usage("--live plans without addresses, and --out, --trace and --svg write them: take one", NULL);
     return -1;
@@ -372,12 +376,12 @@ static int on_progress(void *user, const rm_progress *p)
 static void print_ms(const char *before, const char *key, uint64_t us) { printf("%s%s=%" PRIu64 ".%03" PRIu64 "\n", before, key, us / 1000, us % 1000); }
 
 /* (time - bound) / bound in percent, rounded up at the fourth decimal: a gap that is not zero is never shown as zero. */
-static void print_gap(const char *before, uint64_t time, uint64_t bound)
+static void print_gap(uint64_t time, uint64_t bound)
 {
     uint64_t rest, whole;
     int i;
     if (!bound || time < bound) {
-        printf("%sgap_pct=%s\n", before, time > bound ? "inf" : "0.0000");
+        printf("gap_pct=%s\n", time > bound ? "inf" : "0.0000");
         return;
     }
     whole = (time - bound) / bound;
@@ -389,30 +393,30 @@ static void print_gap(const char *before, uint64_t time, uint64_t bound)
         rest = rest * 10 % bound;
     }
     whole += rest != 0;
-    printf("%sgap_pct=%" PRIu64 ".%04" PRIu64 "\n", before, whole / 10000, whole % 10000);
+    printf("gap_pct=%" PRIu64 ".%04" PRIu64 "\n", whole / 10000, whole % 10000);
 }
 
-static void print_info(const char *before, const char *status, const rm_plan_info *f, const watch *w, uint64_t solve_us)
+static void print_info(const char *status, const rm_plan_info *f, const watch *w, uint64_t solve_us)
 {
     static const char *const lanes[] = {"compute", "h2d", "d2h", "host", "comm"};
     int ok = !strcmp(status, "ok"), lane;
-    printf("%sstatus=%s\n", before, status);
-    printf("%sbudget_bytes=%" PRIu64 "\n", before, f->budget_bytes);
-    if (ok) printf("%stime_ns=%" PRIu64 "\n", before, f->time_ns);
-    printf("%skeep_all_ns=%" PRIu64 "\n", before, f->keep_all_ns);
-    if (ok) printf("%srecomputed_ns=%" PRIu64 "\n", before, f->recomputed_ns);
-    printf("%sbound_ns=%" PRIu64 "\n", before, f->bound_ns);
+    printf("status=%s\n", status);
+    printf("budget_bytes=%" PRIu64 "\n", f->budget_bytes);
+    if (ok) printf("time_ns=%" PRIu64 "\n", f->time_ns);
+    printf("keep_all_ns=%" PRIu64 "\n", f->keep_all_ns);
+    if (ok) printf("recomputed_ns=%" PRIu64 "\n", f->recomputed_ns);
+    printf("bound_ns=%" PRIu64 "\n", f->bound_ns);
     if (ok) {
-        print_gap(before, f->time_ns, f->bound_ns);
-        printf("%sarena_bytes=%" PRIu64 "\n%slive_bytes=%" PRIu64 "\n%shost_bytes=%" PRIu64 "\n", before, f->arena_bytes, before, f->live_bytes, before, f->host_bytes);
-        printf("%sh2d_bytes=%" PRIu64 "\n%sd2h_bytes=%" PRIu64 "\n", before, f->h2d_bytes, before, f->d2h_bytes);
-        for (lane = 0; lane < 5; lane++) printf("%sbusy_%s_ns=%" PRIu64 "\n", before, lanes[lane], f->busy_ns[lane]);
+        print_gap(f->time_ns, f->bound_ns);
+        printf("arena_bytes=%" PRIu64 "\nlive_bytes=%" PRIu64 "\nhost_bytes=%" PRIu64 "\n", f->arena_bytes, f->live_bytes, f->host_bytes);
+        printf("h2d_bytes=%" PRIu64 "\nd2h_bytes=%" PRIu64 "\n", f->h2d_bytes, f->d2h_bytes);
+        for (lane = 0; lane < 5; lane++) printf("busy_%s_ns=%" PRIu64 "\n", lanes[lane], f->busy_ns[lane]);
     }
-    printf("%skeep_all_bytes=%" PRIu64 "\n", before, f->keep_all_bytes);
-    if (!ok) printf("%smin_bytes=%" PRIu64 "\n", before, f->min_bytes);
-    printf("%smin_bound_bytes=%" PRIu64 "\n", before, f->min_bound_bytes);
-    if (w->has_first) print_ms(before, "first_ms", w->first_us);
-    print_ms(before, "solve_ms", solve_us);
+    printf("keep_all_bytes=%" PRIu64 "\n", f->keep_all_bytes);
+    if (!ok) printf("min_bytes=%" PRIu64 "\n", f->min_bytes);
+    printf("min_bound_bytes=%" PRIu64 "\n", f->min_bound_bytes);
+    if (w->has_first) print_ms("", "first_ms", w->first_us);
+    print_ms("", "solve_ms", solve_us);
 }
 
 /* What a wrong graph, a wrong option or a lack of memory means for the exit status, with the message. */
@@ -521,6 +525,23 @@ static int compare(const options *o, rm_graph *g, rm_plan_desc d)
     return EXIT_OK;
 }
 
+/* 100 * a / b, and by how many percent a is more than b; 0 if there is no b. */
+static double percent(uint64_t a, uint64_t b) { return b ? 100.0 * (double)a / (double)b : 0.0; }
+static double percent_over(uint64_t a, uint64_t b) { return b ? percent(a, b) - 100.0 : 0.0; }
+
+/* The table of --curve. f: what the call of rm_plan_curve filled. */
+static int print_curve(const rm_plan_info *f, const rm_point *points, size_t n, uint64_t solve_us)
+{
+    size_t i;
+    printf("# keep_all_bytes=%" PRIu64 "\n# keep_all_ns=%" PRIu64 "\n", f->keep_all_bytes, f->keep_all_ns);
+    print_ms("# ", "solve_ms", solve_us);
+    printf("%16s %12s %14s %16s %12s %16s %10s\n", "arena_bytes", "keep_all_pct", "host_bytes", "time_ns", "overhead_pct", "bound_ns", "gap_pct");
+    for (i = 0; i < n; i++)
+        printf("%16" PRIu64 " %12.2f %14" PRIu64 " %16" PRIu64 " %12.2f %16" PRIu64 " %10.4f\n", points[i].arena_bytes, percent(points[i].arena_bytes, f->keep_all_bytes), points[i].host_bytes, points[i].time_ns,
+               percent_over(points[i].time_ns, f->keep_all_ns), points[i].bound_ns, percent_over(points[i].time_ns, points[i].bound_ns));
+    return EXIT_OK;
+}
+
 static int read_config(const char *path, rm_config *c)
 {
     size_t n;
@@ -552,12 +573,11 @@ static int plan_graph(const options *o, rm_graph *g)
     rm_plan_desc d = zeros;
     rm_plan_info info;
     rm_plan *plan = NULL, *like = NULL;
-    const rm_point *points;
-    const char *before = o->curve ? "# " : "";
+    rm_point *points = NULL;
     watch w;
     rm_result r;
     uint64_t solve_us;
-    size_t i, n;
+    size_t n = o->points ? (size_t)o->points : 16;
     rm_config config;
     int status = o->config ? read_config(o->config, &config) : -1;
     if (status >= 0) return status;
@@ -583,25 +603,28 @@ static int plan_graph(const options *o, rm_graph *g)
     w.limit_us = o->milliseconds * 1000;
     d.limit_ns = o->milliseconds * 1000000;
     w.start_us = now_us();
-    r = rm_plan_create(g, &d, &plan);
+    if (o->curve && (points = (rm_point *)malloc(n * sizeof *points)) == NULL) return EXIT_OTHER;
+    r = o->curve ? rm_plan_curve(g, &d, points, &n) : rm_plan_create(g, &d, &plan);
     if (r == RM_ERROR_INFEASIBLE && o->model.model && !o->has_host && !o->preset && !o->config && !o->live) {
         fprintf(stderr, "rmplan: %s: needs %" PRIu64 " bytes on the device alone; planning with 128 GiB of host memory, too (--host says how much, 0 for none)\n", o->graph, info.min_bytes);
         d.host_bytes = (uint64_t)128 << 30;
-        r = rm_plan_create(g, &d, &plan);
+        n = o->points ? (size_t)o->points : 16;
+        r = o->curve ? rm_plan_curve(g, &d, points, &n) : rm_plan_create(g, &d, &plan);
     }
-    if (r == RM_OK && o->model.model && !o->has_host && !d.host_bytes && !o->preset && !o->config && !o->live && info.time_ns / 5 > info.keep_all_ns / 4)
+    if (r == RM_OK && !o->curve && o->model.model && !o->has_host && !d.host_bytes && !o->preset && !o->config && !o->live && info.time_ns / 5 > info.keep_all_ns / 4)
         fprintf(stderr, "rmplan: %s: %" PRIu64 " %% slower than with everything kept; host memory may be faster: --host 128G (0: none, and no such hint)\n", o->graph, (info.time_ns - info.keep_all_ns) / (info.keep_all_ns / 100 + 1));
     solve_us = now_us() - w.start_us;
     rm_plan_destroy(like);
+    if (r == RM_OK && o->curve) status = print_curve(&info, points, n, solve_us);
+    free(points);
     if (r != RM_OK && r != RM_ERROR_INFEASIBLE && r != RM_ERROR_CANCELLED) return refuse(o->graph, g, r);
+    if (status == EXIT_OK) return status;
     info.budget_bytes = d.device_bytes;
-    print_info(before, r == RM_OK ? "ok" : r == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout", &info, &w, solve_us);
+    print_info(r == RM_OK ? "ok" : r == RM_ERROR_INFEASIBLE ? "infeasible" : "timeout", &info, &w, solve_us);
     if (r != RM_OK) {
         fprintf(stderr, "rmplan: %s: %s\n", o->graph, rm_graph_error(g));
         return EXIT_TOO_SMALL;
     }
-    n = rm_plan_curve(plan, &points);
-    for (i = 0; o->curve && i < n; i++) printf("%" PRIu64 "\t%" PRIu64 "\n", points[i].bytes, points[i].ns);
     status = tell_more(o, g, plan);
     rm_plan_destroy(plan);
     return status;

@@ -99,9 +99,9 @@ static void measure(uint32_t blocks, int costs, int vary, uint32_t percent)
         t = seconds() - t;
         if (t < best) best = t;
         if (k == 0)
-            printf("%6u %-9s %-10s %3u%% %10.4f %14.4f  above bound %.2f %%, chain lost at most %u ppm", blocks, vary ? "different" : "equal", costs ? "given" : "unmeasured", percent,
+            printf("%6u %-9s %-10s %3u%% %10.4f %14.4f  above bound %.2f %%", blocks, vary ? "different" : "equal", costs ? "given" : "unmeasured", percent,
                    (double)info.time_ns / (double)info.keep_all_ns, (double)info.arena_bytes / (double)d.device_bytes,
-                   ((double)info.time_ns / (double)info.bound_ns - 1) * 100, rm_plan_curve_lost_ppm(p));
+                   ((double)info.time_ns / (double)info.bound_ns - 1) * 100);
         rm_plan_destroy(p);
     }
     printf("  %8.1f ms\n", best * 1e3);

@@ -125,7 +125,7 @@ if [ -e none.rmp ]; then bad "a plan file without a plan"; else ok; fi
 
 # --- looking at a plan
 run 0 "" chain.rmg --budget 80% --explain h2 --trace t.json --svg p.svg --out e.rmp
-if grep -q "^h2: an activation of 4.0 MiB, made by op b" out && grep -q "a byte more" out; then ok; else bad "--explain"; fi
+if grep -q "^h2: an activation of 4.0 MiB, made by op b" out && grep -q "more memory: with .* (a 64th of keeping everything)" out; then ok; else bad "--explain"; fi
 if [ "$(head -c 5 p.svg)" = "<svg " ] && [ "$(tail -n 1 p.svg)" = "</svg>" ] && grep -q '"traceEvents"' t.json && grep -q "^rockmate plan 1" e.rmp; then ok; else bad "--svg, --trace, --out"; fi
 run 0 "" --model llama3.2-1b --device rtx4060ti --host 64G --preset stream --explain embed.wte
 if grep -q "^  between steps: the values in host memory, the state in host memory; updated in host memory" out; then ok; else bad "--explain of a weight in host memory"; fi
@@ -167,9 +167,17 @@ else skipped=$((skipped + 1)); fi
 # --- live bytes, the trade-off
 run 0 "" chain.rmg --live --budget 80%
 holds 'v["live_bytes"] <= v["budget_bytes"] && v["arena_bytes"] == v["live_bytes"]'
-run 0 "" chain.rmg --curve
-if grep -q '^# status=ok$' out && ! grep -vqE '^# [a-z0-9_]+=[a-z0-9.]+$|^[0-9]+	[0-9]+$' out; then ok; else bad "--curve: rows and comments only"; fi
-if grep -v '^#' out | awk -F'\t' 'NR > 1 && ($1 <= b || $2 >= t) { bad = 1 } { b = $1; t = $2 } END { exit bad || NR < 2 }'; then ok; else bad "--curve: more bytes, less time"; fi
+run 0 "" chain.rmg --curve --points 5
+if ! grep -vqE '^# [a-z_]+=[0-9.]+$|^ *arena_bytes +keep_all_pct +host_bytes +time_ns +overhead_pct +bound_ns +gap_pct$|^( *[0-9.-]+){7}$' out; then ok; else bad "--curve: a table and comments only"; fi
+if grep '^[ 0-9.-]*$' out | awk 'NR > 1 && ($1 <= b || $4 >= t || $6 > l) { bad = 1 } $6 > $4 { bad = 1 } { b = $1; t = $4; l = $6 } END { exit bad || NR < 2 || NR > 5 }'; then ok; else bad "--curve: more bytes, less time"; fi
+grep '^[ 0-9.-]*$' out | while read -r bytes share host ns rest; do
+    [ "$("$rmplan" chain.rmg --budget "$bytes" | sed -n 's/^time_ns=//p')" = "$ns" ] || echo "$bytes"
+done >wrong
+if [ -s wrong ]; then bad "--curve: a plan within $(head -n 1 wrong) bytes takes another time"; else ok; fi
+run 2 "--points goes with --curve" chain.rmg --points 5
+run 2 "--points takes a number from 2" chain.rmg --curve --points 1
+run 2 "--curve makes many plans" chain.rmg --curve --out c.rmp
+run 3 "too small" chain.rmg --curve --budget 1K
 
 # --- placing
 cat >b.csv <<'END'

@@ -304,7 +304,7 @@ static void oracle(uint32_t rounds)
         n_front = 0;
         explore(s);
         CHECK(rmi_chn_solve(&arena, &c, &t) == RM_OK);
-        CHECK(t->curve.n == n_front && t->lost_ppm == 0);
+        CHECK(t->curve.n == n_front);
         for (i = 0; i < n_front; i++)
             CHECK(t->curve.at[i].bytes == front[i].bytes && t->curve.at[i].ns == front[i].ns);
         check_schedules(&c, t, 1);
@@ -348,9 +348,9 @@ static void long_runs(void)
         run[i].n_options = 1;
         run[i].options = i ? &option : &first;
     }
-    CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK && exact->lost_ppm == 0);
+    CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK);
     for (w = 0; w < RMI_COUNT(how); w++) {
-        CHECK(rmi_chn_attempt(&arena, &c, how[w], 0, RMI_INF, &t) == RM_OK);
+        CHECK(rmi_chn_attempt(&arena, &c, how[w], RMI_INF, &t) == RM_OK);
         CHECK(t->curve.at[0].bytes == exact->curve.at[0].bytes && curve_ns(t, RMI_MAX) == curve_ns(exact, RMI_MAX));
         for (i = 0; i < exact->curve.n; i++) {
             uint64_t ns = curve_ns(t, exact->curve.at[i].bytes), best = exact->curve.at[i].ns;
@@ -361,7 +361,7 @@ static void long_runs(void)
     rmi_arena_free(&arena);
 }
 
-/* The exact curve lies between the approximate one and its bound; what is promised is kept; the loss is told truly. */
+/* The exact curve is never above the approximate one; what is promised is kept. */
 static void approximations(uint32_t rounds)
 {
     static const rmi_chn_way how[] = { { 2000, 0, 0, 0 }, { 50000, 0, 0, 0 }, { 0, 2, 0, 0 }, { 20000, 1, 0, 0 } };
@@ -370,22 +370,12 @@ static void approximations(uint32_t rounds)
         rmi_arena arena = rmi_arena_make(NULL);
         rmi_chn_table *exact, *t;
         rmi_chn_chain c = random_chain(2 + rnd(30), rnd(2) ? 10 : 100000, rnd(4), 3);
-        CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK && exact->lost_ppm == 0);
+        CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK);
         check_schedules(&c, exact, 1 + exact->curve.n / 16);
         for (w = 0; w < RMI_COUNT(how); w++) {
             rmi_arena own = rmi_arena_make(NULL);
-            uint32_t lost;
-            uint64_t from = rnd(2) ? 0 : exact->curve.at[rnd(exact->curve.n)].bytes;
-            CHECK(rmi_chn_attempt(&own, &c, how[w], 0, RMI_INF, &t) == RM_OK);
-            c.tolerance_ppm = rnd(2) ? RMI_CHN_AUTO : how[w].ppm; /* with the proof of either */
-            CHECK(rmi_chn_prove(&own, &c, t) == RM_OK);
-            for (i = 0; i < exact->curve.n; i++) {
-                uint64_t m = exact->curve.at[i].bytes, ns = curve_ns(t, m), best = exact->curve.at[i].ns;
-                CHECK(ns >= best && rmi_chn_bound(t, m) <= best);
-                if (ns == RMI_INF) continue;
-                lost = m < from ? t->lost_ppm : rmi_chn_loss(t, from);
-                CHECK(lost <= t->lost_ppm && (lost == RMI_NONE || ns - best <= rmi_mul_div_up(best, lost, 1000000)));
-            }
+            CHECK(rmi_chn_attempt(&own, &c, how[w], RMI_INF, &t) == RM_OK);
+            for (i = 0; i < exact->curve.n; i++) CHECK(curve_ns(t, exact->curve.at[i].bytes) >= exact->curve.at[i].ns);
             CHECK(how[w].dense || curve_ns(t, exact->curve.at[0].bytes) != RMI_INF); /* the minimum is kept */
             CHECK(how[w].dense || curve_ns(t, RMI_MAX) == curve_ns(exact, RMI_MAX));              /* and the fastest */
             check_schedules(&c, t, 1 + t->curve.n / 8);
@@ -511,7 +501,7 @@ static rmi_chn_chain mixed_chain(uint32_t n, uint32_t period, uint32_t apart, ui
     return c;
 }
 
-/* The automatic choice against the exact curve: it never loses more than it says, and hardly anything where there is memory. */
+/* The automatic choice against the exact curve: it loses hardly anything where there is memory. */
 static void automatic(void)
 {
     static const struct { uint32_t n, period, apart, many, few; } how[] = {
@@ -521,15 +511,12 @@ static void automatic(void)
         rmi_arena arena = rmi_arena_make(NULL);
         rmi_chn_table *exact, *t;
         rmi_chn_chain c = mixed_chain(how[w].n, how[w].period, how[w].apart, how[w].many, how[w].few);
-        CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK && exact->lost_ppm == 0);
+        CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK);
         c.tolerance_ppm = RMI_CHN_AUTO;
         CHECK(rmi_chn_solve(&arena, &c, &t) == RM_OK);
         for (i = 0; i < exact->curve.n; i++) {
             uint64_t m = exact->curve.at[i].bytes, ns = curve_ns(t, m), best = exact->curve.at[i].ns;
-            CHECK(ns >= best && rmi_chn_bound(t, m) <= best);
-            if (ns == RMI_INF) continue;
-            CHECK(t->lost_ppm == RMI_NONE || ns - best <= rmi_mul_div_up(best, t->lost_ppm, 1000000));
-            CHECK(ns - best <= rmi_mul_div_up(best, rmi_chn_loss(t, m), 1000000));
+            CHECK(ns >= best);
             if (m >= 2 * exact->curve.at[0].bytes) CHECK(ns - best <= best / 100);
         }
         check_schedules(&c, t, 1 + t->curve.n / 8);
