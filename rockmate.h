@@ -150,10 +150,13 @@
    pointers from call to call.
 
    5. Costs and profiling
-   Times are in ns: fwd_ns, bwd_ns, again_ns, update_ns. 0 is "to be measured": estimated from bytes until
-   rm_exec_profile has timed each callback; RM_FREE_NS is really nothing. Then rm_plan_create again and
-   rm_exec_replan: weights are carried over. A model that does not fit is profiled under the plan of its
-   smallest budget.
+   Times are in ns: fwd_ns, bwd_ns, again_ns, update_ns. 0 is "to be measured": estimated from bytes until then;
+   RM_FREE_NS is really nothing. Once weights and inputs are written:
+      rm_exec_tune(x, &budget, &s, 3, &p);   // times everything, plans again with that, goes on with the new p
+   rm_exec_profile alone times and does not plan. It times all that a plan may choose, whether this one runs it or
+   not: every variant of an op, first run and recomputation, each part of a backward, updates on the device and in
+   host memory. rm_plan_summary says what could not be measured, how much times varied, and whether others wanted the
+   processor meanwhile. A model that does not fit is tuned under the plan of its smallest budget.
 
    6. Planning
    rm_plan_desc.device_bytes is the budget for all that lies on the device: weights, states, inputs and
@@ -597,7 +600,10 @@ typedef struct rm_plan_info {
     uint64_t busy_ns[5];           /* of each lane, by RM_LANE_COMPUTE ..., in a step */
     uint32_t blocks, classes; /* stages of the chain between cut points; how many differ */
     uint32_t step;            /* RM_SINGLE ... */
-    uint32_t estimated;       /* 1: some costs were neither given nor measured */
+    uint32_t estimated;       /* ops and updates with times that are guesses, neither given nor measured; the summary names them */
+    uint32_t measured;        /* ops and updates that rm_exec_profile has timed */
+    uint32_t spread_ppm;      /* by how much their times varied: from the lower to the upper quartile, parts per million */
+    uint32_t loaded;          /* 1: others wanted the processor meanwhile: profile again when the machine is idle */
 } rm_plan_info;
 
 /* Passes of the planner: each gives candidates, the fastest that fits wins. Everything once is always one of them. */
@@ -772,7 +778,8 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
    starts before what was issued earlier is done, nothing issued after end starts before it is done. */
 typedef struct rm_backend {
     void *user RM_ZERO;
-    /* host 0: the arena; 1: host memory. Once each; after release again, for another plan */
+    /* host 0: the arena; 1: host memory. Once each; after release again, for another plan; and again for device memory beside the
+       arena while rm_exec_profile runs */
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO;
     void (*release)(void *user, void *p, uint32_t host) RM_ZERO;
     /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE. One side may be the caller's memory: then sync, or a wait of CALLER,
@@ -805,9 +812,11 @@ typedef struct rm_backend {
     /* a callback that is not called through host_call has returned 0; nonzero blames its op */
     int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO;
     const rm_step *device_step RM_ZERO;
-    /* Time; optional, both or neither: record and read the time of two points in the compute lane, for rm_exec_profile */
+    /* Time; optional, mark and marked both or neither: record and read the time of two points in the compute lane, for rm_exec_profile */
     int (*mark)(void *user, uint32_t i) RM_ZERO;         /* i: 0 or 1 */
     int (*marked)(void *user, uint64_t *ns) RM_ZERO;     /* from mark 0 to mark 1, after sync */
+    /* Optional: bytes a second each way, and ns a copy, as they are beside a computation; for rm_exec_tune, between steps */
+    int (*link)(void *user, uint64_t *h2d, uint64_t *d2h, uint64_t *latency_ns) RM_ZERO;
     const char *(*error_text)(void *user, int code) RM_ZERO; /* the backend's words for a code that
                                                                 it returned; they go into messages */
 } rm_backend;
@@ -887,11 +896,20 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
    RM_ERROR_ARGUMENT, and another rm_exec_replan with a plan that fits goes on as if nothing had been. */
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
 
-/* Runs `repeats` steps as s says (with the inputs as written), times every callback and stores medians, equal ops together,
-   as the graph's costs; then puts back all that persists. An update without a cost that the plan runs on the other side only is
-   timed on zeros in host memory of its own (a device's own update is not). Needs no more device memory than the plan: a model that
-   does not fit is profiled under a plan of its smallest budget. Plan again afterwards, rm_exec_replan. Uses clock time. */
+/* Times all that a plan may choose, and stores it as the graph's costs, equal ops together; then puts back all that persists. Steps
+   as s says, with the inputs as written, at least `repeats` (0: 3) and more if they are short, show what the plan runs; beside one
+   more step, each op in its other forms, recomputed, and what else had no time, on the inputs that it has in that step; then updates
+   on each side that they may run on, on zeros, and additions in host memory. Needs memory beside the plan's for one op that has
+   other forms, from rm_backend.alloc; where there is none, they are not measured. A time that cannot be measured is a guess, as much
+   slower or faster as others of its op, kind or graph turned out to be: rm_plan_info.estimated counts them, rm_plan_summary names
+   them. A model that does not fit is profiled under a plan of its smallest budget. On the host a time is processor time where the
+   callback is one thread's, else clock time: what else the machine does counts for little, and rm_plan_info.loaded tells of it. */
 RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats);
+
+/* Profile, plan again, go on: rm_exec_profile with each kind of step that the plan has (but FORWARD, if there are others; s says the
+   rest), the link where the backend can measure it, a plan by desc (may be NULL), rm_exec_replan. *p, the plan of x, is replaced by
+   the new one and destroyed. If something fails x and *p stay as they were, and rm_exec_error tells. */
+RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
 
 typedef struct rm_check_desc {
     uint32_t finite_differences RM_ZERO; /* compare this many elements of each param's
@@ -961,6 +979,10 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#if !defined(RM_NOW_NS) && defined(CLOCK_THREAD_CPUTIME_ID) && defined(CLOCK_PROCESS_CPUTIME_ID) && (defined(__unix__) || defined(__APPLE__))
+#include <sys/resource.h>
+#define RMI_CPU_CLOCKS /* rm_exec_profile tells what a call took from what others took meanwhile */
+#endif
 
 #if defined(RM_MALLOC) != defined(RM_FREE)
 #error "rockmate.h: define both of RM_MALLOC and RM_FREE, or neither"
@@ -1608,6 +1630,14 @@ RMI_TEXT_BEGIN
    order, roots of views, versions of mutated consts) is computed once by rmi_graph_seal and never changes.
    Tensors and ops are numbered in declaration order, which is a valid execution order.
    ================================================================================================================== */
+/* Where a time is from. */
+typedef enum rmi_cost_by {
+    RMI_COST_GIVEN,
+    RMI_COST_GUESSED,  /* from bytes */
+    RMI_COST_SCALED,   /* a guess, or what was given, as much slower or faster as what has been measured beside it */
+    RMI_COST_MEASURED
+} rmi_cost_by;
+
 typedef enum rmi_tensor_kind { RMI_INPUT, RMI_PARAM, RMI_CONST, RMI_ACT } rmi_tensor_kind;
 
 typedef struct rmi_tensor {
@@ -1619,7 +1649,7 @@ typedef struct rmi_tensor {
     const int64_t *arg; /* RM_MAX_ARGS each, params only */
     const double *farg;
     void *user;
-    uint8_t kind, want_grad, external, frozen, stays, is_output, grad_sized, unmeasured, unmeasured_host;
+    uint8_t kind, want_grad, external, frozen, stays, is_output, grad_sized, opt_by, opt_host_by; /* the last two: rmi_cost_by */
     uint32_t maker;     /* op, or RMI_NONE */
     /* sealed */
     uint8_t has_grad;   /* something flows into it: op backwards give contributions */
@@ -1640,7 +1670,7 @@ typedef struct rmi_part { /* of a backward, or the whole of it */
     rmi_list grads, needs;
     uint64_t bwd, bwd_ws;
     uint32_t needs_saved;
-    uint8_t unmeasured;
+    uint8_t bwd_by; /* rmi_cost_by */
 } rmi_part;
 
 typedef struct rmi_form { /* one implementation of an op: the op itself, or a variant */
@@ -1655,7 +1685,7 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
     uint32_t inplace; /* tensor, or RMI_NONE */
     uint32_t n_overs, n_parts;
     uint32_t flags;
-    uint8_t own_parts, unmeasured_fwd, unmeasured_bwd, unmeasured_again;
+    uint8_t own_parts, fwd_by, again_by, bwd_by; /* the last three: rmi_cost_by; bwd_by: until it is sealed, then of the parts */
 } rmi_form;
 
 typedef struct rmi_op {
@@ -1723,7 +1753,8 @@ struct rm_graph {
     size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
     rmi_map tensor_map, op_map, block_map; /* block_map: of each name in each block, the latest begin mark */
     rmi_link link;
-    uint8_t has_link, any_order, sealed, estimated;
+    uint8_t has_link, any_order, sealed, loaded; /* loaded: others wanted the processor while ops were timed */
+    uint32_t estimated, measured, spread_ppm;    /* ops and updates with times that are guesses; that were measured, and how far they vary */
     uint8_t early; /* some backward reads a const as it is before a later op changes it */
     uint8_t fixed_order; /* of the planner's copy: first runs in the order of declaration, backwards in reverse */
     uint8_t no_merge;  /* of the planner's copy: gradients are not added in host memory */
@@ -2089,11 +2120,12 @@ RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *k,
     return 1;
 }
 
-RMI_FN uint64_t rmi_graph_ns(uint64_t given, uint8_t *unmeasured)
+RMI_FN uint64_t rmi_graph_ns(uint64_t given, uint8_t *by)
 {
-    *unmeasured = given == 0;
+    *by = given ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     return given == RM_FREE_NS ? 0 : given;
 }
+RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == RMI_COST_SCALED; }
 
 RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k, const rm_op_desc *d, rmi_form *f)
 {
@@ -2106,7 +2138,6 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
         return 0;
     }
     f->n_parts = f->own_parts = (uint8_t)n;
-    f->unmeasured_bwd = 0;
     if (!d->bwd_ns) f->bwd = 0;
     for (i = 0; i < n; i++) {
         rmi_part *p = &f->parts[i];
@@ -2122,9 +2153,8 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
             !rmi_graph_needs(g, op, k->name, "part.needs", k->part[i].needs, &p->needs, &p->needs_saved))
             return 0;
         rmi_graph_select(&op->in, k->part[i].grads, 0, 31, &p->grads);
-        p->bwd = rmi_graph_ns(d->part_ns[i], &p->unmeasured);
+        p->bwd = rmi_graph_ns(d->part_ns[i], &p->bwd_by);
         p->bwd_ws = d->part_ws[i] == RM_EMPTY ? 0 : d->part_ws[i];
-        f->unmeasured_bwd |= p->unmeasured;
         if (!d->bwd_ns) f->bwd = rmi_add(f->bwd, p->bwd);
     }
     return 1;
@@ -2137,10 +2167,10 @@ RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, co
     f->forward = k->forward;
     f->backward = k->backward;
     f->flags = k->flags | d->flags;
-    f->fwd = base && !d->fwd_ns ? base->fwd : rmi_graph_ns(d->fwd_ns, &f->unmeasured_fwd);
-    f->bwd = base && !d->bwd_ns ? base->bwd : rmi_graph_ns(d->bwd_ns, &f->unmeasured_bwd);
-    f->again = d->again_ns ? rmi_graph_ns(d->again_ns, &f->unmeasured_again) : base && !d->fwd_ns ? base->again : f->fwd;
-    f->unmeasured_again = f->unmeasured_fwd && !d->again_ns;
+    f->fwd = base && !d->fwd_ns ? base->fwd : rmi_graph_ns(d->fwd_ns, &f->fwd_by);
+    f->bwd = base && !d->bwd_ns ? base->bwd : rmi_graph_ns(d->bwd_ns, &f->bwd_by);
+    f->again = d->again_ns ? rmi_graph_ns(d->again_ns, &f->again_by) : base && !d->fwd_ns ? base->again : f->fwd;
+    if (!d->again_ns) f->again_by = f->fwd_by;
     if (!base || d->fwd_ws) f->fwd_ws = d->fwd_ws == RM_EMPTY ? 0 : d->fwd_ws;
     if (!base || d->bwd_ws) f->bwd_ws = d->bwd_ws == RM_EMPTY ? 0 : d->bwd_ws;
     if (!base || d->saved) f->saved = d->saved == RM_EMPTY ? 0 : d->saved;
@@ -2281,8 +2311,8 @@ RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
     t->opt_ws = d->update_ws == RM_EMPTY ? 0 : d->update_ws;
     t->update = d->update;
     t->update_host = d->update_host;
-    if (d->update || d->update_ns) t->opt = rmi_graph_ns(d->update_ns, &t->unmeasured);
-    if (d->update_host || d->update_host_ns) t->opt_host = rmi_graph_ns(d->update_host_ns, &t->unmeasured_host);
+    if (d->update || d->update_ns) t->opt = rmi_graph_ns(d->update_ns, &t->opt_by);
+    if (d->update_host || d->update_host_ns) t->opt_host = rmi_graph_ns(d->update_host_ns, &t->opt_host_by);
     if (d->reduce_ns) t->reduce = d->reduce_ns == RM_FREE_NS ? 0 : d->reduce_ns;
     t->user = d->user;
     if (t->grad_bytes > RMI_MAX || t->state_bytes > RMI_MAX || t->opt_ws > RMI_MAX ||
@@ -2564,33 +2594,45 @@ RMI_FN uint64_t rmi_graph_touched(const rm_graph *g, const rmi_op *op, const rmi
     return sum;
 }
 
-/* Costs left to be measured are taken as 10 bytes a ns and a microsecond a call until they are. */
+/* Is a time of op, in any form, or of an update of t a guess? */
+RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
+{
+    uint32_t k, p;
+    int guessed = 0;
+    for (k = 0; k < op->n_forms && op->view == RMI_NONE; k++) {
+        guessed |= rmi_graph_guess(op->forms[k].fwd_by);
+        for (p = 0; p < op->forms[k].n_parts; p++) guessed |= op->has_bwd && rmi_graph_guess(op->forms[k].parts[p].bwd_by);
+    }
+    return guessed;
+}
+RMI_FN int rmi_graph_update_guessed(const rmi_tensor *t) { return rmi_graph_guess(t->opt_by) || rmi_graph_guess(t->opt_host_by); }
+
+/* Costs left to be measured are taken as 10 bytes a ns and a microsecond a call until they are; how many ops and updates have any. */
 RMI_FN void rmi_graph_estimate(rm_graph *g)
 {
     uint32_t i, k, p;
     g->estimated = 0;
     for (i = 0; i < g->n_ops; i++) {
         rmi_op *op = &g->ops[i];
+        g->estimated += (uint32_t)rmi_graph_op_guessed(op);
         for (k = 0; k < op->n_forms; k++) {
             rmi_form *f = &op->forms[k];
-            uint64_t ns = 1000 + rmi_graph_touched(g, op, f) / 10;
-            if (op->view != RMI_NONE) ns = 0;
-            if (f->unmeasured_fwd) f->fwd = ns;
-            if (f->unmeasured_again) f->again = ns;
-            if (f->unmeasured_bwd) {
+            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(g, op, f) / 10 : 0;
+            if (f->fwd_by == RMI_COST_GUESSED) f->fwd = ns;
+            if (f->again_by == RMI_COST_GUESSED) f->again = ns;
+            for (p = 0; p < f->n_parts; p++) {
+                if (f->parts[p].bwd_by != RMI_COST_GUESSED) continue;
                 f->bwd = 2 * ns;
-                for (p = 0; p < f->n_parts; p++)
-                    if (f->parts[p].unmeasured) f->parts[p].bwd = 2 * ns / f->n_parts;
+                f->parts[p].bwd = 2 * ns / f->n_parts;
             }
-            if (op->view == RMI_NONE && (f->unmeasured_fwd || (op->has_bwd && f->unmeasured_bwd))) g->estimated = 1;
         }
     }
     for (i = 0; i < g->n_tensors; i++) {
         rmi_tensor *t = &g->tensors[i];
         uint64_t ns = 1000 + (t->bytes + t->grad_bytes + t->state_bytes) / 10;
-        if (t->unmeasured) t->opt = ns;
-        if (t->unmeasured_host) t->opt_host = ns;
-        if (t->unmeasured || t->unmeasured_host) g->estimated = 1;
+        if (t->opt_by == RMI_COST_GUESSED) t->opt = ns;
+        if (t->opt_host_by == RMI_COST_GUESSED) t->opt_host = ns;
+        g->estimated += (uint32_t)rmi_graph_update_guessed(t);
     }
 }
 
@@ -2715,28 +2757,27 @@ RMI_FN rm_result rmi_graph_check_form(rm_graph *g, const rmi_op *op, const rmi_f
     return rmi_graph_check_parts(g, op, f);
 }
 
-/* Forms without parts of their own take the op's; an op without parts has one, the whole backward. */
+/* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the whole backward. */
 RMI_FN rm_result rmi_graph_seal_parts(rm_graph *g, rmi_op *op)
 {
     uint32_t k;
     for (k = 0; k < op->n_forms; k++) {
         rmi_form *f = &op->forms[k];
         if (f->own_parts) continue;
+        f->n_parts = k && op->forms[0].own_parts ? op->forms[0].n_parts : 1;
+        f->parts = RMI_NEW(&g->mem, rmi_part, f->n_parts);
+        if (!f->parts) return rmi_graph_memory(g);
         if (k && op->forms[0].own_parts) {
-            f->parts = op->forms[0].parts;
-            f->n_parts = op->forms[0].n_parts;
+            memcpy(f->parts, op->forms[0].parts, f->n_parts * sizeof *f->parts);
             continue;
         }
-        f->parts = RMI_NEW(&g->mem, rmi_part, 1);
-        if (!f->parts) return rmi_graph_memory(g);
-        f->n_parts = 1;
         f->parts[0].name = "";
         f->parts[0].grads = op->grad_in;
         f->parts[0].needs = f->needs;
         f->parts[0].needs_saved = f->needs_saved;
         f->parts[0].bwd = f->bwd;
         f->parts[0].bwd_ws = f->bwd_ws;
-        f->parts[0].unmeasured = f->unmeasured_bwd;
+        f->parts[0].bwd_by = f->bwd_by;
     }
     return RM_OK;
 }
@@ -20806,6 +20847,15 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
                   : "");
 }
 
+/* What the times of a plan rest on. */
+RMI_FN void rmi_plan_costs(const rm_graph *g, rm_plan_info *f)
+{
+    f->estimated = g->estimated;
+    f->measured = g->measured;
+    f->spread_ppm = g->spread_ppm;
+    f->loaded = g->loaded;
+}
+
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
 {
     f->arena_bytes = p->arena;
@@ -20866,7 +20916,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->info->budget_bytes = w->d->device_bytes;
     w->info->blocks = w->p->shape.n;
     w->info->classes = w->p->shape.n_classes;
-    w->info->estimated = w->g->estimated;
+    rmi_plan_costs(w->g, w->info);
     r = rmi_plan_step_ok(w, &tmp);
     if (r == RM_OK) r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
     if (r == RM_OK) r = rmi_bnd_bytes(&tmp, w->g, step, w->g->has_link && w->d->host_bytes, &w->info->min_bound_bytes);
@@ -23229,7 +23279,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
     f->step = p->prog[0].step;
     f->blocks = p->shape.n;
     f->classes = p->shape.n_classes;
-    f->estimated = g->estimated;
+    rmi_plan_costs(g, f);
     rmi_plan_figures_of(&p->prog[0], f);
     *out = p;
     return RM_OK;
@@ -23534,6 +23584,27 @@ RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *f)
                      f->recomputed_ns);
 }
 
+/* Once ops have been measured: how well, and which could not be. */
+RMI_FN void rmi_txt_costs(rmi_txt_pen *pen, const rm_graph *g, const rm_plan_info *f)
+{
+    uint32_t i;
+    if (!f->measured) return;
+    rmi_txt_say(pen, "  costs      measured, varying by %1r %%s", (uint64_t)f->spread_ppm, (uint64_t)10000,
+                f->loaded ? " under load: measure again on an idle machine" : "");
+    if (f->estimated) rmi_txt_say_line(pen, "; not measured: %u", (uint64_t)f->estimated);
+    if (f->estimated) rmi_txt_say(pen, "  guessed   ");
+    for (i = 0; i < g->n_ops + g->n_tensors && f->estimated; i++) {
+        const char *name = i < g->n_ops ? g->ops[i].name : g->tensors[i - g->n_ops].name;
+        if (i < g->n_ops ? !rmi_graph_op_guessed(&g->ops[i]) : !rmi_graph_update_guessed(&g->tensors[i - g->n_ops])) continue;
+        if (pen->line.n + strlen(name) > 95) {
+            rmi_txt_say(pen, " ...");
+            break;
+        }
+        rmi_txt_say(pen, " %s", name);
+    }
+    rmi_txt_end_line(pen);
+}
+
 /* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
 RMI_FN void rmi_txt_memory(rmi_txt_pen *pen, const rm_graph *g, const rmi_program *p, uint32_t host)
 {
@@ -23593,6 +23664,7 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena 
     rmi_txt_say_line(&pen, info->classes == 1 ? "%u stages of %u class" : "%u stages of %u classes", (uint64_t)info->blocks,
                      (uint64_t)info->classes);
     rmi_txt_head(&pen, info);
+    rmi_txt_costs(&pen, g, info);
     rmi_txt_memory(&pen, g, prog, 0);
     if (prog->host) rmi_txt_memory(&pen, g, prog, 1);
     if (prog->host) rmi_txt_moves(&pen, prog, info);
@@ -24912,38 +24984,32 @@ RMI_FN rm_result rmi_exe_poison(rmi_exe_build *b, uint64_t at, uint64_t bytes)
     return rmi_exe_uses(b, b->out->n - 1, at, bytes, 1);
 }
 
-/* The parts of a call that do not depend on its phase. */
-RMI_FN rm_result rmi_exe_call(rmi_exe_build *b, rmi_run r, rmi_exe_op *op, rm_call **out)
+/* The parts of a call that depend neither on its phase nor on addresses. */
+RMI_FN void rmi_exe_call_of(const rm_exec *x, rmi_run r, uint32_t lane, rm_call *c)
 {
-    rm_exec *x = b->x;
     const rm_graph *g = x->g;
-    rm_call *c = RMI_NEW(&x->tables, rm_call, 1);
-    if (!c) return RM_ERROR_MEMORY;
-    op->what = RMI_EXE_CALL;
-    op->run = r;
-    op->call = c;
-    op->lane = r.way == RMI_OPT_HOST ? RM_LANE_HOST : r.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
+    const int64_t *arg = r.way <= RMI_BWD ? g->ops[r.id].arg : r.way == RMI_BARRIER ? NULL : g->tensors[r.id].arg;
+    const double *farg = r.way <= RMI_BWD ? g->ops[r.id].farg : r.way == RMI_BARRIER ? NULL : g->tensors[r.id].farg;
+    memset((void *)c, 0, sizeof *c);
     c->step = &x->now;
     c->device_step = x->backend.device_step;
-    c->stream = op->lane == RM_LANE_COMPUTE || !x->lanes ? x->backend.stream : op->lane == RM_LANE_COMM ? x->backend.comm_stream : NULL;
-    *out = c;
-    if (r.way == RMI_FWD || r.way == RMI_BWD) {
-        const rmi_op *o = &g->ops[r.id];
-        c->seed_key = r.id;
-        c->op = o->name;
-        c->user = o->user;
-        if (o->arg) memcpy(c->arg, o->arg, sizeof c->arg);
-        if (o->farg) memcpy(c->farg, o->farg, sizeof c->farg);
-    } else if (r.way != RMI_BARRIER) {
-        const rmi_tensor *t = &g->tensors[r.id];
-        c->op = t->name;
-        c->user = t->user;
-        if (t->arg) memcpy(c->arg, t->arg, sizeof c->arg);
-        if (t->farg) memcpy(c->farg, t->farg, sizeof c->farg);
-    } else {
-        c->op = g->barriers[r.id].name;
-        c->user = g->barriers[r.id].user;
-    }
+    c->stream = lane == RM_LANE_COMPUTE || !x->lanes ? x->backend.stream : lane == RM_LANE_COMM ? x->backend.comm_stream : NULL;
+    c->op = r.way <= RMI_BWD ? g->ops[r.id].name : r.way == RMI_BARRIER ? g->barriers[r.id].name : g->tensors[r.id].name;
+    c->user = r.way <= RMI_BWD ? g->ops[r.id].user : r.way == RMI_BARRIER ? g->barriers[r.id].user : g->tensors[r.id].user;
+    if (r.way <= RMI_BWD) c->seed_key = r.id;
+    if (arg) memcpy(c->arg, arg, sizeof c->arg);
+    if (farg) memcpy(c->farg, farg, sizeof c->farg);
+}
+
+RMI_FN rm_result rmi_exe_call(rmi_exe_build *b, rmi_run r, rmi_exe_op *op, rm_call **out)
+{
+    *out = RMI_NEW(&b->x->tables, rm_call, 1);
+    if (!*out) return RM_ERROR_MEMORY;
+    op->what = RMI_EXE_CALL;
+    op->run = r;
+    op->call = *out;
+    op->lane = r.way == RMI_OPT_HOST ? RM_LANE_HOST : r.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
+    rmi_exe_call_of(b->x, r, op->lane, *out);
     return RM_OK;
 }
 
@@ -26676,19 +26742,34 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     return RM_OK;
 }
 
-/* --- profiling: medians per class of equal ops */
+/* --- profiling: the times of all that a plan may choose, by class of equal ops. What the plan at hand runs is timed within its
+   steps; everything else beside a step, in memory of its own, just before the plan runs such an op: its inputs are there then. */
+enum { RMI_EXE_FIRST, RMI_EXE_AGAIN, RMI_EXE_PART };           /* slots of an op: first run, recomputation, parts of the backward */
+enum { RMI_EXE_ON_DEVICE, RMI_EXE_ON_HOST, RMI_EXE_REDUCTION }; /* slots of a param */
+#define RMI_EXE_SHORT_NS 2000000u /* what takes less is timed more often, up to RMI_EXE_OFTEN times as often */
+#define RMI_EXE_OFTEN 8u
+#define RMI_EXE_SHORT_STEP_NS 50000000u /* and so are steps that take less than this together */
+
+typedef struct rmi_exe_key {
+    uint32_t cls, form, slot;
+    uint32_t beside; /* 1: not within a step of the plan */
+} rmi_exe_key;
+
 typedef struct rmi_exe_sample {
-    uint32_t cls, slot; /* slot: 0 first forward, 1 recomputation, 2 and on parts of the backward */
+    rmi_exe_key key;
     uint64_t ns;
 } rmi_exe_sample;
 
 typedef struct rmi_exe_profile {
     rm_exec *x;
     rmi_arena tmp;
-    uint32_t *cls;          /* by op, then by param */
+    uint32_t *cls;          /* by op, then by param, then by barrier */
     uint32_t n_cls;
+    uint8_t *seen;          /* by class: its ops have been timed beside the step */
     rmi_exe_sample *sample;
-    size_t n, cap;
+    size_t n, cap, sorted;  /* the first ones are sorted */
+    uint32_t repeats;
+    uint64_t wall, waits;   /* time in calls; how often one lost the processor to somebody else */
     unsigned char *copy;    /* of all that persists, and the inputs */
     uint64_t *copy_at;      /* by buffer */
     uint8_t *stale;         /* by tensor, as in the executor */
@@ -26696,23 +26777,30 @@ typedef struct rmi_exe_profile {
     uint64_t steps;
 } rmi_exe_profile;
 
+RMI_FN int rmi_exe_cmp_key(const rmi_exe_key *a, const rmi_exe_key *b)
+{
+    if (a->cls != b->cls) return a->cls < b->cls ? -1 : 1;
+    if (a->form != b->form) return a->form < b->form ? -1 : 1;
+    if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
+    return a->beside < b->beside ? -1 : a->beside > b->beside;
+}
 RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
 {
     const rmi_exe_sample *x = (const rmi_exe_sample *)a, *y = (const rmi_exe_sample *)b;
+    int by_key = rmi_exe_cmp_key(&x->key, &y->key);
     (void)user;
-    if (x->cls != y->cls) return x->cls < y->cls ? -1 : 1;
-    if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
-    return x->ns < y->ns ? -1 : x->ns > y->ns;
+    return by_key ? by_key : x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
 RMI_FN int rmi_exe_same_op(const rmi_op *a, const rmi_op *b)
 {
-    return a->forms[0].forward == b->forms[0].forward && a->forms[0].backward == b->forms[0].backward &&
-           (!a->arg || !b->arg || !memcmp(a->arg, b->arg, RM_MAX_ARGS * sizeof(int64_t))) &&
-           (!a->farg || !b->farg || !memcmp(a->farg, b->farg, RM_MAX_ARGS * sizeof(double)));
+    uint32_t k;
+    for (k = 0; k < a->n_forms; k++) /* of one structure: as many */
+        if (a->forms[k].forward != b->forms[k].forward || a->forms[k].backward != b->forms[k].backward) return 0;
+    return !a->arg == !b->arg && !a->farg == !b->farg && (!a->arg || !memcmp(a->arg, b->arg, RM_MAX_ARGS * sizeof(int64_t))) &&
+           (!a->farg || !memcmp(a->farg, b->farg, RM_MAX_ARGS * sizeof(double)));
 }
 
-/* Ops of one structure, one pair of callbacks and equal arguments are one class; params by sizes and callbacks. */
 /* Params with equal callbacks and sizes are one class: sorted by these, equal ones are neighbours. */
 RMI_FN int rmi_exe_cmp_param(const void *a, const void *b, void *user)
 {
@@ -26748,12 +26836,14 @@ RMI_FN rm_result rmi_exe_param_classes(rmi_exe_profile *f)
     return RM_OK;
 }
 
+/* Ops of one structure, with equal callbacks and arguments, are one class. */
 RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
 {
     const rm_graph *g = f->x->g;
     uint32_t *range = RMI_NEW(&f->tmp, uint32_t, 2 * (size_t)g->n_ops), *first, *split, i, n;
-    f->cls = RMI_NEW(&f->tmp, uint32_t, (size_t)g->n_ops + g->n_tensors);
-    if (!range || !f->cls) return RM_ERROR_MEMORY;
+    f->cls = RMI_NEW(&f->tmp, uint32_t, (size_t)g->n_ops + g->n_tensors + g->n_barriers);
+    f->seen = RMI_NEW(&f->tmp, uint8_t, g->n_ops);
+    if (!range || !f->cls || !f->seen) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         range[2 * i] = i;
         range[2 * i + 1] = i + 1;
@@ -26771,6 +26861,7 @@ RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
         }
         f->cls[i] = *link - 1;
     }
+    for (i = 0; i < g->n_barriers; i++) f->cls[g->n_ops + g->n_tensors + i] = f->n_cls + g->n_tensors + i;
     return rmi_exe_param_classes(f);
 }
 
@@ -26826,24 +26917,352 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
     return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "setting aside what persists", NULL) : RM_OK;
 }
 
-/* The time of one op, alone, by the backend's marks (of the compute lane) or its clock. */
-RMI_FN rm_result rmi_exe_timed_op(rm_exec *x, rmi_exe_op *op, uint64_t *ns)
+RMI_FN rmi_exe_key rmi_exe_key_of(uint32_t cls, uint32_t form, uint32_t slot, uint32_t beside)
 {
+    rmi_exe_key key;
+    key.cls = cls;
+    key.form = form;
+    key.slot = slot;
+    key.beside = beside;
+    return key;
+}
+
+RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_key key, uint64_t ns)
+{
+    rmi_exe_sample *s;
+    if (!rmi_arena_grow(&f->tmp, (void **)&f->sample, &f->cap, f->n + 1, sizeof(rmi_exe_sample))) return rmi_err_memory(&f->x->err);
+    s = &f->sample[f->n++];
+    s->key = key;
+    s->ns = ns ? ns : 1; /* below the clock's grain: not nothing */
+    return RM_OK;
+}
+
+RMI_FN void rmi_exe_sort_samples(rmi_exe_profile *f)
+{
+    rmi_sort(f->sample, f->n, sizeof(rmi_exe_sample), rmi_exe_cmp_sample, NULL);
+    f->sorted = f->n;
+}
+
+/* The samples of a key, in order of time, and how many there are. */
+RMI_FN const rmi_exe_sample *rmi_exe_samples(const rmi_exe_profile *f, rmi_exe_key key, size_t *n)
+{
+    size_t lo = 0, hi = f->sorted, end;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (rmi_exe_cmp_key(&f->sample[mid].key, &key) < 0) lo = mid + 1;
+        else hi = mid;
+    }
+    for (end = lo; end < f->sorted && !rmi_exe_cmp_key(&f->sample[end].key, &key);) end++;
+    *n = end - lo;
+    return &f->sample[lo];
+}
+
+/* How long it takes in a step, or else beside one; 0 if that is not known. The lower quartile, for whatever else the machine does
+   only makes it longer; *spread grows by how much the upper one is above it. */
+RMI_FN uint64_t rmi_exe_measured(const rmi_exe_profile *f, rmi_exe_key key, uint64_t *spread)
+{
+    const rmi_exe_sample *s = NULL;
+    size_t n = 0;
+    for (key.beside = 0; key.beside < 2 && !n; key.beside++) s = rmi_exe_samples(f, key, &n);
+    if (n && spread) *spread += s[(n - 1) - (n - 1) / 4].ns - s[(n - 1) / 4].ns;
+    return n ? s[(n - 1) / 4].ns : 0;
+}
+
+/* What the clocks of the host say: time that passed; processor time of this thread, and of all; how often it waited for something,
+   and how often it lost the processor to somebody else. */
+typedef struct rmi_exe_clock {
+    uint64_t wall, thread, process, waited, lost;
+} rmi_exe_clock;
+
+RMI_FN rmi_exe_clock rmi_exe_clock_now(const rm_exec *x)
+{
+    rmi_exe_clock c;
+    memset(&c, 0, sizeof c);
+#if defined(RMI_CPU_CLOCKS)
+    if (!x->d.backend) {
+        struct timespec t;
+        struct rusage u;
+        if (!getrusage(RUSAGE_SELF, &u)) {
+            c.waited = (uint64_t)u.ru_nvcsw;
+            c.lost = (uint64_t)u.ru_nivcsw;
+        }
+        if (!clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t)) c.process = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+        if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t)) c.thread = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    }
+#endif
+    c.wall = x->backend.now(x->backend.user);
+    return c;
+}
+
+/* How long a call took: its processor time if it ran in this thread alone and never waited, for then all beyond that is time that
+   others had the processor; else the time that passed. */
+RMI_FN uint64_t rmi_exe_took(const rmi_exe_clock *a, const rmi_exe_clock *b)
+{
+    uint64_t wall = b->wall - a->wall, thread = b->thread - a->thread, process = b->process - a->process;
+    int alone = thread && a->waited == b->waited && process <= thread + thread / 16 + 20000;
+    return alone && thread < wall ? thread : wall;
+}
+
+/* The time of one op, alone, by the backend's marks (of the compute lane) or the clocks. */
+RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *ns)
+{
+    rm_exec *x = f->x;
     const rm_backend *b = &x->backend;
     const char *name = op->call ? op->call->op : NULL;
     int marks = b->mark && b->marked && op->lane == RM_LANE_COMPUTE;
-    uint64_t begin;
+    rmi_exe_clock begin, end;
     if (rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting before an op", name);
-    begin = b->now(b->user);
+    begin = rmi_exe_clock_now(x);
     if (marks && rmi_exe_did(x, b->mark(b->user, 0))) return rmi_exe_backend_failed(x, "timing", name);
     RMI_TRY(rmi_exe_run(x, op));
     if (marks && rmi_exe_did(x, b->mark(b->user, 1))) return rmi_exe_backend_failed(x, "timing", name);
     if (rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting for an op", name);
-    *ns = b->now(b->user) - begin;
+    end = rmi_exe_clock_now(x);
+    *ns = rmi_exe_took(&begin, &end);
+    f->wall += end.wall - begin.wall;
+    f->waits += end.lost - begin.lost;
     return marks && rmi_exe_did(x, b->marked(b->user, ns)) ? rmi_exe_backend_failed(x, "timing", name) : RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog)
+/* A call that is no part of a program, so often that a short one is known well; the first time warms up. zero: what it adds to
+   is nothing each time. */
+RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, uint32_t cls, uint32_t slot, int zero)
+{
+    rm_exec *x = f->x;
+    uint64_t ns, sum = 0;
+    uint32_t i, k;
+    for (i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
+        for (k = 0; zero && k < op->call->n_in; k++) {
+            uint64_t bytes = x->g->tensors[x->g->ops[op->run.id].in.at[k]].grad_bytes;
+            if (op->call->din[k] && rmi_exe_did(x, x->backend.fill(x->backend.user, op->call->din[k], 0, bytes)))
+                return rmi_exe_backend_failed(x, "clearing a gradient beside the step", op->call->op);
+        }
+        RMI_TRY(rmi_exe_timed_op(f, op, &ns));
+        sum += ns;
+        if (i) RMI_TRY(rmi_exe_sampled(f, rmi_exe_key_of(cls, op->run.form, slot, 1), ns));
+    }
+    return RM_OK;
+}
+
+/* --- beside a step: one op's calls in all forms, reading the inputs of its run in the step, writing to memory of their own */
+typedef struct rmi_exe_beside {
+    rmi_exe_profile *f;
+    const rmi_op *o;
+    const rm_call *first;         /* of its run in the step */
+    unsigned char *mem;
+    uint64_t bytes, saved, ws;    /* the last two: offsets in mem */
+    uint64_t *in, *out, *din, *dout; /* by operand: offset in mem, or RMI_INF: not there; inputs then where the step has them */
+    const void **in_ptr, **out_ptr, **din_ptr, **dout_ptr;
+} rmi_exe_beside;
+
+RMI_FN uint64_t rmi_exe_lay(rmi_exe_beside *b, uint64_t bytes)
+{
+    uint64_t align = rmi_max(b->f->x->p->align, 256), at = b->bytes;
+    b->bytes = rmi_add(at, rmi_mul(rmi_add(bytes, align - 1) / align, align));
+    return at;
+}
+
+/* Where what lies: consts that the first run changes, what calls write, and for backwards gradients too. */
+RMI_FN rm_result rmi_exe_lay_all(rmi_exe_beside *b, int backwards)
+{
+    const rm_graph *g = b->f->x->g;
+    const rmi_op *o = b->o;
+    uint64_t saved = 0, ws = 0;
+    uint32_t i, k, n = 2 * (o->in.n + o->out.n);
+    b->in = RMI_NEW(&b->f->tmp, uint64_t, n);
+    b->in_ptr = RMI_NEW(&b->f->tmp, const void *, n);
+    if (!b->in || !b->in_ptr) return rmi_err_memory(&b->f->x->err);
+    b->din = b->in + o->in.n;
+    b->out = b->din + o->in.n;
+    b->dout = b->out + o->out.n;
+    b->din_ptr = b->in_ptr + o->in.n;
+    b->out_ptr = b->din_ptr + o->in.n;
+    b->dout_ptr = b->out_ptr + o->out.n;
+    for (i = 0; i < n; i++) b->in[i] = RMI_INF;
+    for (i = 0; i < o->in.n; i++) {
+        const rmi_tensor *t = &g->tensors[o->in.at[i]];
+        for (k = 0; o->in.at[k] != o->in.at[i];) k++; /* a tensor that stands there twice lies there once */
+        if (rmi_list_has(&o->mutates, o->in.at[i])) b->in[i] = k < i ? b->in[k] : rmi_exe_lay(b, t->bytes);
+        if (backwards && rmi_list_has(&o->grad_in, o->in.at[i])) b->din[i] = k < i ? b->din[k] : rmi_exe_lay(b, t->grad_bytes);
+    }
+    for (i = 0; i < o->out.n; i++) {
+        b->out[i] = rmi_exe_lay(b, g->tensors[o->out.at[i]].bytes);
+        if (backwards && rmi_list_has(&o->grad_out, o->out.at[i])) b->dout[i] = rmi_exe_lay(b, g->tensors[o->out.at[i]].grad_bytes);
+    }
+    for (i = 0; i < o->n_forms; i++) {
+        saved = rmi_max(saved, o->forms[i].saved);
+        ws = rmi_max(ws, o->forms[i].fwd_ws);
+        for (k = 0; backwards && k < o->forms[i].n_parts; k++) ws = rmi_max(ws, o->forms[i].parts[k].bwd_ws);
+    }
+    b->saved = rmi_exe_lay(b, saved);
+    b->ws = rmi_exe_lay(b, ws);
+    return RM_OK;
+}
+
+RMI_FN void *rmi_exe_laid(const rmi_exe_beside *b, uint64_t at) { return at == RMI_INF ? NULL : b->mem + (size_t)at; }
+
+/* What a call of form `form` has, whatever its phase. */
+RMI_FN void rmi_exe_call_beside(const rmi_exe_beside *b, rmi_run r, uint64_t ws, rmi_exe_op *op, rm_call *c)
+{
+    const rmi_form *form = &b->o->forms[r.form];
+    memset((void *)op, 0, sizeof *op);
+    *c = *b->first;
+    op->what = RMI_EXE_CALL;
+    op->lane = RM_LANE_COMPUTE;
+    op->run = r;
+    op->fn = r.way == RMI_FWD ? form->forward : form->backward;
+    op->call = c;
+    op->event = RMI_NONE;
+    op->x = b->f->x;
+    c->in = b->in_ptr;
+    c->out = (void *const *)(const void *)b->out_ptr;
+    c->saved_bytes = form->saved;
+    c->saved = form->saved ? rmi_exe_laid(b, b->saved) : NULL;
+    c->ws_bytes = ws;
+    c->ws = ws ? rmi_exe_laid(b, b->ws) : NULL;
+}
+
+RMI_FN rm_result rmi_exe_forward_beside(const rmi_exe_beside *b, rmi_run r, uint32_t recompute)
+{
+    rmi_exe_op op;
+    rm_call c;
+    uint32_t i;
+    rmi_exe_call_beside(b, r, b->o->forms[r.form].fwd_ws, &op, &c);
+    c.recompute = recompute;
+    for (i = 0; i < b->o->in.n; i++) b->in_ptr[i] = b->in[i] == RMI_INF ? b->first->in[i] : rmi_exe_laid(b, b->in[i]);
+    for (i = 0; i < b->o->out.n; i++) b->out_ptr[i] = rmi_exe_laid(b, b->out[i]);
+    return rmi_exe_time_beside(b->f, &op, b->f->cls[r.id], recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST, 0);
+}
+
+/* Gradients that are another name of dout are not given, unless the part has no others: then it runs where they cannot be. */
+RMI_FN rm_result rmi_exe_backward_beside(const rmi_exe_beside *b, rmi_run r)
+{
+    const rmi_op *o = b->o;
+    const rmi_form *form = &o->forms[r.form];
+    const rmi_part *p = &form->parts[r.part];
+    rmi_exe_op op;
+    rm_call c;
+    uint32_t i, k, own = 0;
+    int zero = (form->flags & RM_ZERO_GRADS) || o->in.n > 31; /* inputs from number 31 on share an accum bit */
+    rmi_exe_call_beside(b, r, p->bwd_ws, &op, &c);
+    c.phase = RM_PHASE_BACKWARD;
+    c.din = (void *const *)(const void *)b->din_ptr;
+    c.dout = b->dout_ptr;
+    if (!p->needs_saved) c.saved = NULL, c.saved_bytes = 0;
+    for (i = 0; i < p->grads.n; i++) own += rmi_list_has(&o->grad_in, p->grads.at[i]) && !rmi_list_has(&o->share, p->grads.at[i]);
+    for (i = 0; i < o->in.n; i++) {
+        uint32_t t = o->in.at[i];
+        for (k = 0; o->in.at[k] != t;) k++;
+        b->in_ptr[i] = !rmi_list_has(&p->needs, t) ? NULL : b->in[i] == RMI_INF ? b->first->in[i] : rmi_exe_laid(b, b->in[i]);
+        b->din_ptr[i] = rmi_list_has(&p->grads, t) && !(own && rmi_list_has(&o->share, t)) ? rmi_exe_laid(b, b->din[i]) : NULL;
+        if (b->din_ptr[i] && (zero || k < i)) c.accum |= RM_IN(i);
+    }
+    for (i = 0; i < o->out.n; i++) {
+        b->out_ptr[i] = rmi_list_has(&p->needs, o->out.at[i]) ? rmi_exe_laid(b, b->out[i]) : NULL;
+        b->dout_ptr[i] = rmi_exe_laid(b, b->dout[i]);
+    }
+    return rmi_exe_time_beside(b->f, &op, b->f->cls[r.id], RMI_EXE_PART + r.part, zero);
+}
+
+/* Gradients of the outputs for backwards beside the step: the outputs once more, numbers of a likely kind and size. */
+RMI_FN rm_result rmi_exe_douts(const rmi_exe_beside *b)
+{
+    rm_exec *x = b->f->x;
+    uint32_t i;
+    for (i = 0; i < b->o->out.n; i++) {
+        const rmi_tensor *t = &x->g->tensors[b->o->out.at[i]];
+        void *to = rmi_exe_laid(b, b->dout[i]);
+        if (to && t->grad_bytes == t->bytes &&
+            rmi_exe_did(x, x->backend.copy(x->backend.user, to, rmi_exe_laid(b, b->out[i]), t->bytes, RM_LANE_COMPUTE)))
+            return rmi_exe_backend_failed(x, "copying beside the step", b->o->name);
+    }
+    return RM_OK;
+}
+
+/* Is there no time yet for this slot of a form of op id? */
+RMI_FN int rmi_exe_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t slot)
+{
+    return !rmi_exe_measured(f, rmi_exe_key_of(f->cls[id], form, slot, 0), NULL);
+}
+
+/* Does a backward of form `form` want to be timed beside the step? All of them: form RMI_NONE. */
+RMI_FN int rmi_exe_backward_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form)
+{
+    const rmi_op *o = &f->x->g->ops[id];
+    uint32_t p, k;
+    for (k = 0; k < o->n_forms && o->has_bwd && rmi_low_has_backward(f->x->now.kind); k++)
+        for (p = 0; p < o->forms[k].n_parts && (form == RMI_NONE || form == k); p++)
+            if (o->forms[k].backward && rmi_low_part_wanted(o, &o->forms[k].parts[p]) && rmi_exe_untimed(f, id, k, RMI_EXE_PART + p)) return 1;
+    return 0;
+}
+
+/* Form k of b's op, number id: its forward, again if that can be, and the parts of its backward that have no time. */
+RMI_FN rm_result rmi_exe_form_beside(const rmi_exe_beside *b, uint32_t id, uint32_t k)
+{
+    const rmi_form *form = &b->o->forms[k];
+    int backward = rmi_exe_backward_untimed(b->f, id, k), again = !b->o->pinned && rmi_exe_untimed(b->f, id, k, RMI_EXE_AGAIN);
+    uint32_t p;
+    if (!form->forward || !(backward || again || rmi_exe_untimed(b->f, id, k, RMI_EXE_FIRST))) return RM_OK;
+    RMI_TRY(rmi_exe_forward_beside(b, rmi_low_run(RMI_FWD, id, k, 0), 0));
+    if (again) RMI_TRY(rmi_exe_forward_beside(b, rmi_low_run(RMI_FWD, id, k, 0), 1));
+    if (!backward) return RM_OK;
+    RMI_TRY(rmi_exe_douts(b));
+    for (p = 0; p < form->n_parts; p++)
+        if (rmi_low_part_wanted(b->o, &form->parts[p]) && rmi_exe_untimed(b->f, id, k, RMI_EXE_PART + p))
+            RMI_TRY(rmi_exe_backward_beside(b, rmi_low_run(RMI_BWD, id, k, p)));
+    return RM_OK;
+}
+
+/* Before `op`, the first run of a class of ops in a step: all that has no time yet. Where there is no memory for it, it has none. */
+RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *op)
+{
+    rm_exec *x = f->x;
+    const rm_backend *a = &x->backend;
+    rmi_exe_beside b;
+    uint32_t id = op->run.id, k;
+    int untimed = 0;
+    void *p = NULL;
+    rm_result r = RM_OK;
+    if (f->seen[f->cls[id]]) return RM_OK;
+    f->seen[f->cls[id]] = 1;
+    memset((void *)&b, 0, sizeof b);
+    b.f = f;
+    b.o = &x->g->ops[id];
+    b.first = op->call;
+    for (k = 0; k < b.o->n_forms; k++) untimed |= rmi_exe_untimed(f, id, k, RMI_EXE_FIRST) || rmi_exe_untimed(f, id, k, RMI_EXE_AGAIN);
+    k = (uint32_t)rmi_exe_backward_untimed(f, id, RMI_NONE);
+    if (!untimed && !k) return RM_OK;
+    RMI_TRY(rmi_exe_lay_all(&b, (int)k));
+    if (rmi_exe_did(x, a->sync(a->user))) return rmi_exe_backend_failed(x, "waiting before an op", b.o->name);
+    if (!a->alloc || !a->release || a->alloc(a->user, b.bytes, 0, &p)) return RM_OK;
+    b.mem = (unsigned char *)p;
+    if (rmi_exe_did(x, a->fill(a->user, b.mem, 0, b.bytes))) r = rmi_exe_backend_failed(x, "clearing memory beside the step", b.o->name);
+    for (k = 0; k < b.o->in.n && r == RM_OK; k++)
+        if (b.in[k] != RMI_INF && rmi_exe_did(x, a->copy(a->user, rmi_exe_laid(&b, b.in[k]), op->call->in[k], op->call->in_bytes[k], RM_LANE_COMPUTE)))
+            r = rmi_exe_backend_failed(x, "copying beside the step", b.o->name);
+    for (k = 0; k < b.o->n_forms && r == RM_OK; k++) r = rmi_exe_form_beside(&b, id, k);
+    if (a->sync(a->user) && r == RM_OK) r = RM_ERROR_BACKEND;
+    a->release(a->user, b.mem, 0);
+    return r;
+}
+
+/* --- steps with their ops timed one by one */
+
+/* Of which time an op of a program is a sample. */
+RMI_FN rmi_exe_key rmi_exe_key_in(const rmi_exe_profile *f, const rmi_exe_op *op)
+{
+    const rm_graph *g = f->x->g;
+    uint32_t at = op->run.way <= RMI_BWD ? 0 : op->run.way == RMI_BARRIER ? g->n_ops + g->n_tensors : g->n_ops;
+    uint32_t slot = op->run.way == RMI_FWD        ? (op->call->recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST)
+                    : op->run.way == RMI_BWD      ? RMI_EXE_PART + op->run.part
+                    : op->run.way == RMI_OPT_HOST ? RMI_EXE_ON_HOST
+                    : op->run.way == RMI_REDUCE   ? RMI_EXE_REDUCTION
+                                                  : RMI_EXE_ON_DEVICE;
+    return rmi_exe_key_of(f->cls[at + op->run.id], at ? 0 : op->run.form, slot, 0);
+}
+
+/* One step; beside 1: and before its ops what has no time yet. */
+RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int beside)
 {
     rm_exec *x = f->x;
     size_t k;
@@ -26856,183 +27275,351 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog)
         return rmi_exe_backend_failed(x, "beginning a step", NULL);
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
-        rmi_exe_sample *s;
         uint64_t ns = 0;
-        RMI_TRY(rmi_exe_timed_op(x, op, &ns));
-        if (op->what != RMI_EXE_CALL || op->run.way == RMI_REDUCE || op->run.way == RMI_BARRIER ||
-            (op->run.way <= RMI_BWD && op->run.form))
-            continue;
-        if (!rmi_arena_grow(&f->tmp, (void **)&f->sample, &f->cap, f->n + 1, sizeof(rmi_exe_sample))) return rmi_err_memory(&x->err);
-        s = &f->sample[f->n++];
-        s->cls = f->cls[op->run.way <= RMI_BWD ? op->run.id : x->g->n_ops + op->run.id];
-        s->slot = op->run.way == RMI_FWD        ? op->call->recompute
-                  : op->run.way == RMI_BWD      ? 2u + op->run.part
-                  : op->run.way == RMI_OPT_HOST ? 1
-                                                : 0;
-        s->ns = ns ? ns : 1; /* below the clock's grain: not nothing */
+        if (beside && op->what == RMI_EXE_CALL && op->run.way == RMI_FWD) RMI_TRY(rmi_exe_op_beside(f, op));
+        RMI_TRY(rmi_exe_timed_op(f, op, &ns));
+        if (!beside && op->what == RMI_EXE_CALL) RMI_TRY(rmi_exe_sampled(f, rmi_exe_key_in(f, op), ns));
     }
     return RM_OK;
 }
 
-/* The median of a class and slot, or 0 if there is no sample; samples are sorted. */
-RMI_FN uint64_t rmi_exe_median(const rmi_exe_profile *f, uint32_t cls, uint32_t slot)
-{
-    size_t lo = 0, hi = f->n, end;
-    rmi_exe_sample key;
-    key.cls = cls;
-    key.slot = slot;
-    key.ns = 0;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (rmi_exe_cmp_sample(&f->sample[mid], &key, NULL) < 0) lo = mid + 1;
-        else hi = mid;
-    }
-    for (end = lo; end < f->n && f->sample[end].cls == cls && f->sample[end].slot == slot;) end++;
-    return end > lo ? f->sample[lo + (end - lo - 1) / 2].ns : 0;
-}
-
-RMI_FN void rmi_exe_costs(const rmi_exe_profile *f)
-{
-    rm_graph *g = f->x->g;
-    uint32_t i, p;
-    for (i = 0; i < g->n_ops; i++) {
-        rmi_form *form = &g->ops[i].forms[0];
-        uint64_t fwd = rmi_exe_median(f, f->cls[i], 0), again = rmi_exe_median(f, f->cls[i], 1), sum = 0, seen = 0;
-        if (fwd) {
-            form->fwd = fwd;
-            form->again = again ? again : fwd;
-            form->unmeasured_fwd = form->unmeasured_again = 0;
-        }
-        for (p = 0; p < form->n_parts; p++) {
-            uint64_t ns = rmi_exe_median(f, f->cls[i], 2 + p);
-            if (ns) {
-                form->parts[p].bwd = ns;
-                form->parts[p].unmeasured = 0;
-                seen++;
-            }
-            sum += form->parts[p].bwd;
-        }
-        if (seen || !g->ops[i].has_bwd) form->unmeasured_bwd = 0;
-        if (seen && form->own_parts == 0) form->bwd = sum;
-    }
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *t = &g->tensors[i];
-        uint64_t ns = rmi_exe_median(f, f->cls[g->n_ops + i], 0);
-        if (t->kind == RMI_PARAM && ns && t->opt != RMI_INF) {
-            t->opt = ns;
-            t->unmeasured = 0;
-        }
-        ns = rmi_exe_median(f, f->cls[g->n_ops + i], 1);
-        if (t->kind == RMI_PARAM && ns && t->opt_host != RMI_INF) {
-            t->opt_host = ns;
-            t->unmeasured_host = 0;
-        }
-    }
-    g->hashed = 0;
-    rmi_graph_estimate(g);
-}
-
-RMI_FN rm_result rmi_exe_profile_steps(rmi_exe_profile *f, const rm_step *s, uint32_t repeats)
+/* The steps of one program, more of them if they are short; after each the inputs are put back: times do not hang on weights.
+   beside 1: one step, for what has no time yet. */
+RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, const rm_step *s, int beside)
 {
     rm_exec *x = f->x;
-    uint32_t i, kind = s && s->kind ? s->kind : RM_SINGLE;
-    rmi_exe_prog *prog = NULL;
-    for (i = 0; i < x->n_prog; i++)
-        if (x->prog[i].step == kind) prog = &x->prog[i];
-    if (!prog) return rmi_exe_no_program(x, "rm_exec_profile", kind);
-    if (!x->backend.now) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the backend has no clock; set rm_backend.now");
+    uint64_t begin = x->backend.now(x->backend.user);
+    uint32_t done = 0, warm = !beside && f->repeats > 1; /* the first step warms caches and page tables */
+    size_t before = f->n;
     RMI_TRY(rmi_exe_bound(x, prog));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
-    x->now.kind = kind;
+    x->now.kind = prog->step;
     x->last = NULL;
-    for (i = 0; i < repeats; i++) {
-        rm_result r = rmi_exe_broken(x, rmi_exe_timed_step(f, prog)), undo;
-        /* a step uses inputs up; times do not hang on weights */
-        undo = rmi_exe_quiet(x) ? RM_ERROR_BACKEND : rmi_exe_snapshot(f, r == RM_OK && i + 1 < repeats ? 2 : 1);
+    do {
+        rm_result r = rmi_exe_broken(x, rmi_exe_timed_step(f, prog, beside));
+        int failed = rmi_exe_quiet(x);
         if (r != RM_OK) return r;
-        if (undo != RM_OK) return undo;
-        if (i == 0 && repeats > 1) f->n = 0; /* the first step warms caches and page tables */
-    }
+        if (failed) return rmi_exe_backend_failed(x, "waiting for the end of the step", NULL);
+        RMI_TRY(rmi_exe_snapshot(f, 2));
+        if (!done++ && warm) f->n = before;
+    } while (!beside && (done < f->repeats + warm ||
+                         (done < f->repeats * RMI_EXE_OFTEN && x->backend.now(x->backend.user) - begin < RMI_EXE_SHORT_STEP_NS)));
+    rmi_exe_sort_samples(f);
     return RM_OK;
 }
 
-/* One update in host memory, on zeros of its own: the least of some times, or 0 if there is no room for it. */
-RMI_FN rm_result rmi_exe_time_update(rm_exec *x, const rmi_tensor *t, rm_fn update, uint32_t repeats, uint64_t *ns)
+/* --- beside all steps: updates on the side on which the plan does not run them, additions in host memory */
+
+/* An update on zeros in `at`, which has room for all that it uses. */
+RMI_FN rm_result rmi_exe_update_at(rmi_exe_profile *f, uint32_t id, uint32_t host, unsigned char *at)
 {
-    rmi_arena mem = rmi_arena_make(&x->mem.hooks);
+    rm_exec *x = f->x;
+    const rmi_tensor *t = &x->g->tensors[id];
+    uint64_t align = rmi_max(x->p->align, 256), bytes[4], from = 0;
+    unsigned char *p[4];
+    rmi_exe_op op;
     rm_call c;
     uint32_t i;
-    int code = 0;
-    *ns = 0;
-    memset((void *)&c, 0, sizeof c);
+    bytes[0] = t->bytes;
+    bytes[1] = t->grad_bytes;
+    bytes[2] = t->state_bytes;
+    bytes[3] = host ? 0 : t->opt_ws;
+    for (i = 0; i < 4; i++) {
+        p[i] = at + (size_t)from;
+        from += (bytes[i] + align - 1) / align * align;
+    }
+    memset((void *)&op, 0, sizeof op);
+    op.what = RMI_EXE_CALL;
+    op.lane = host ? RM_LANE_HOST : RM_LANE_COMPUTE;
+    op.run = rmi_low_run(host ? RMI_OPT_HOST : RMI_OPT, id, 0, 0);
+    op.fn = host ? t->update_host : t->update;
+    op.call = &c;
+    op.event = RMI_NONE;
+    op.x = x;
+    rmi_exe_call_of(x, op.run, op.lane, &c);
     c.phase = RM_PHASE_UPDATE;
-    c.op = t->name;
-    c.user = t->user;
-    c.step = &x->now;
-    if (t->arg) memcpy(c.arg, t->arg, sizeof c.arg);
-    if (t->farg) memcpy(c.farg, t->farg, sizeof c.farg);
-    c.param_bytes = t->bytes;
-    c.grad_bytes = t->grad_bytes;
-    c.state_bytes = t->state_bytes;
-    c.ws_bytes = update == t->update ? t->opt_ws : 0;
-    if (rmi_max(rmi_max(t->bytes, t->grad_bytes), rmi_max(t->state_bytes, c.ws_bytes)) <= SIZE_MAX / 8) {
-        c.param = RMI_NEW(&mem, unsigned char, t->bytes);
-        c.grad = RMI_NEW(&mem, unsigned char, t->grad_bytes);
-        if (t->state_bytes) c.state = RMI_NEW(&mem, unsigned char, t->state_bytes);
-        if (c.ws_bytes) c.ws = RMI_NEW(&mem, unsigned char, c.ws_bytes);
-    }
-    for (i = 0; i < repeats && !code && c.param && c.grad && !c.state == !t->state_bytes && !c.ws == !c.ws_bytes; i++) {
-        uint64_t begin = x->backend.now(x->backend.user), took;
-        code = update(&c);
-        took = rmi_max(1, x->backend.now(x->backend.user) - begin);
-        *ns = *ns ? rmi_min(*ns, took) : took;
-    }
-    rmi_arena_free(&mem);
-    return code ? rmi_exe_callback_failed(x, &c, code) : RM_OK;
+    c.param = p[0];
+    c.param_bytes = bytes[0];
+    c.grad = p[1];
+    c.grad_bytes = bytes[1];
+    c.state = bytes[2] ? p[2] : NULL;
+    c.state_bytes = bytes[2];
+    c.ws = bytes[3] ? p[3] : NULL;
+    c.ws_bytes = bytes[3];
+    return rmi_exe_time_beside(f, &op, f->cls[x->g->n_ops + id], host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE, 0);
 }
 
-/* Updates on the side on which the plan does not run them: a plan that would is not found without their times. Equal ones once.
-   A device's are timed where it is the host. */
-RMI_FN rm_result rmi_exe_time_updates(rmi_exe_profile *f, uint32_t repeats)
+/* On the device in the arena, which holds nothing between steps that has not been set aside, or where that is too small in memory
+   of its own; on the host in plain memory. Without room it has no time. */
+RMI_FN rm_result rmi_exe_update_beside(rmi_exe_profile *f, uint32_t id, uint32_t host)
 {
-    rm_graph *g = f->x->g;
-    uint32_t i, k, side;
-    uint64_t ns;
-    for (side = 0; side < 2; side++)
-        for (i = 0; i < g->n_tensors; i++) {
-            const rmi_tensor *t = &g->tensors[i];
-            rm_fn update = side ? t->update_host : f->x->d.backend ? NULL : t->update;
-            if (t->kind != RMI_PARAM || !(side ? t->unmeasured_host : t->unmeasured) || !update) continue;
-            RMI_TRY(rmi_exe_time_update(f->x, t, update, repeats, &ns));
-            for (k = i; k < g->n_tensors && ns; k++) {
-                if (g->tensors[k].kind != RMI_PARAM || f->cls[g->n_ops + k] != f->cls[g->n_ops + i]) continue;
-                *(side ? &g->tensors[k].opt_host : &g->tensors[k].opt) = ns;
-                *(side ? &g->tensors[k].unmeasured_host : &g->tensors[k].unmeasured) = 0;
-            }
+    rm_exec *x = f->x;
+    const rm_backend *a = &x->backend;
+    const rmi_tensor *t = &x->g->tensors[id];
+    uint64_t align = rmi_max(x->p->align, 256);
+    uint64_t bytes = rmi_add(rmi_add(rmi_add(t->bytes, t->grad_bytes), rmi_add(t->state_bytes, t->opt_ws)), 5 * align);
+    rmi_arena mem = rmi_arena_make(&x->mem.hooks);
+    void *p = NULL;
+    rm_result r = RM_OK;
+    int own = 0;
+    if (host) p = bytes > SIZE_MAX / 8 ? NULL : RMI_NEW(&mem, unsigned char, bytes);
+    else if (bytes <= x->dev_bytes) p = x->dev;
+    else own = a->alloc && a->release && !a->alloc(a->user, bytes, 0, &p);
+    if (host && p) p = (unsigned char *)p + (size_t)(align - (uint64_t)(uintptr_t)p % align);
+    if (p && !host && rmi_exe_did(x, a->fill(a->user, p, 0, bytes))) r = rmi_exe_backend_failed(x, "clearing memory between steps", t->name);
+    if (p && r == RM_OK) r = rmi_exe_broken(x, rmi_exe_update_at(f, id, host, (unsigned char *)p));
+    if (own) a->sync(a->user);
+    if (own) a->release(a->user, p, 0);
+    rmi_arena_free(&mem);
+    return r;
+}
+
+RMI_FN rm_result rmi_exe_updates_beside(rmi_exe_profile *f)
+{
+    rm_exec *x = f->x;
+    uint32_t i, host;
+    for (i = 0; i < x->g->n_tensors; i++)
+        for (host = 0; host < 2; host++) {
+            const rmi_tensor *t = &x->g->tensors[i];
+            uint32_t slot = host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE;
+            if (t->kind != RMI_PARAM || !(host ? t->update_host : t->update) || (host && x->lanes && !x->backend.host_call)) continue;
+            if (rmi_exe_measured(f, rmi_exe_key_of(f->cls[x->g->n_ops + i], 0, slot, 0), NULL)) continue;
+            RMI_TRY(rmi_exe_update_beside(f, i, host));
+            rmi_exe_sort_samples(f);
         }
-    rmi_graph_estimate(g);
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t repeats)
+/* Bytes a second of additions in host memory, on the largest gradient. */
+RMI_FN rm_result rmi_exe_add_beside(rmi_exe_profile *f)
+{
+    rm_exec *x = f->x;
+    rm_graph *g = x->g;
+    rmi_arena mem = rmi_arena_make(&x->mem.hooks);
+    uint32_t i, id = 0, cls = f->n_cls + g->n_tensors + g->n_barriers;
+    uint64_t bytes = 0, ns;
+    rmi_exe_op op;
+    rm_result r = RM_OK;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n && g->tensors[i].grad_bytes > bytes) bytes = g->tensors[id = i].grad_bytes;
+    memset((void *)&op, 0, sizeof op);
+    op.what = RMI_EXE_ADD;
+    op.lane = RM_LANE_HOST;
+    op.param = id;
+    op.buf = rmi_low_buf(g, RMI_BUF_GRAD, id);
+    op.bytes = bytes;
+    op.event = RMI_NONE;
+    op.x = x;
+    if (x->d.add && g->has_link && bytes && bytes <= SIZE_MAX / 8 && (!x->lanes || x->backend.host_call)) {
+        op.dst = RMI_NEW(&mem, unsigned char, bytes);
+        op.src = RMI_NEW(&mem, unsigned char, bytes);
+    }
+    if (op.dst && op.src) {
+        r = rmi_exe_time_beside(f, &op, cls, 0, 0);
+        rmi_exe_sort_samples(f);
+        ns = rmi_exe_measured(f, rmi_exe_key_of(cls, 0, 0, 1), NULL);
+        if (r == RM_OK) g->link.add = rmi_max(1, rmi_mul_div_up(bytes, 1000000000u, ns));
+    }
+    rmi_arena_free(&mem);
+    return r;
+}
+
+
+/* --- samples become the costs of the graph */
+
+/* By how much times that were measured differ from what was thought. */
+typedef struct rmi_exe_ratio {
+    uint64_t thought, measured;
+} rmi_exe_ratio;
+
+typedef struct rmi_exe_costs {
+    const rmi_exe_profile *f;
+    rm_graph *g;
+    rmi_exe_ratio *of;       /* by op: of its forwards, of its backwards */
+    rmi_exe_ratio update[2]; /* by side */
+    uint64_t time, spread;   /* sums over what was measured */
+} rmi_exe_costs;
+
+RMI_FN void rmi_exe_add_ratio(rmi_exe_ratio *to, const rmi_exe_ratio *r)
+{
+    to->thought = rmi_add(to->thought, r->thought);
+    to->measured = rmi_add(to->measured, r->measured);
+}
+
+/* A time becomes what was measured, if it was. */
+RMI_FN uint32_t rmi_exe_cost(rmi_exe_costs *c, rmi_exe_key key, uint64_t *cost, uint8_t *by, rmi_exe_ratio *to)
+{
+    rmi_exe_ratio r;
+    r.measured = rmi_exe_measured(c->f, key, &c->spread);
+    r.thought = *cost;
+    if (!r.measured) return 0;
+    c->time = rmi_add(c->time, r.measured);
+    if (r.thought) rmi_exe_add_ratio(to, &r);
+    *cost = r.measured;
+    *by = RMI_COST_MEASURED;
+    return 1;
+}
+
+/* A time that could not be measured, where others were: as much slower or faster as those. What was given is moved by times of the
+   same op and phase (own 1) alone. */
+RMI_FN void rmi_exe_scale(const rmi_exe_ratio *r, int own, uint64_t *cost, uint8_t *by)
+{
+    if (*by == RMI_COST_MEASURED || (*by == RMI_COST_GIVEN && !own) || !r->thought) return;
+    *cost = rmi_mul_div_up(*cost, r->measured, r->thought);
+    *by = RMI_COST_SCALED;
+}
+
+/* A recomputation of a form whose first run takes ns: as much more or less as the two differ when they are timed alike, by more than
+   they vary; if that is not known, as was thought. */
+RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, rmi_exe_key key, const rmi_form *form, uint64_t ns)
+{
+    const rmi_exe_sample *a, *b;
+    size_t n, m;
+    for (key.beside = 0; key.beside < 2; key.beside++) {
+        key.slot = RMI_EXE_FIRST;
+        a = rmi_exe_samples(f, key, &n);
+        key.slot = RMI_EXE_AGAIN;
+        b = rmi_exe_samples(f, key, &m);
+        if (!n || !m) continue;
+        if (a[0].ns <= b[m - 1].ns && b[0].ns <= a[n - 1].ns) return ns;
+        return rmi_mul_div_up(ns, b[(m - 1) / 4].ns, a[(n - 1) / 4].ns);
+    }
+    return form->fwd && form->again ? rmi_mul_div_up(form->again, ns, form->fwd) : ns;
+}
+
+RMI_FN void rmi_exe_op_costs(rmi_exe_costs *c, uint32_t i)
+{
+    rmi_op *op = &c->g->ops[i];
+    uint32_t k, p, cls = c->f->cls[i], any = 0;
+    for (k = 0; k < op->n_forms; k++) {
+        rmi_form *form = &op->forms[k];
+        uint64_t ns = rmi_exe_measured(c->f, rmi_exe_key_of(cls, k, RMI_EXE_FIRST, 0), NULL);
+        if (ns) {
+            form->again = rmi_exe_again(c->f, rmi_exe_key_of(cls, k, 0, 0), form, ns);
+            form->again_by = RMI_COST_MEASURED;
+        }
+        any += rmi_exe_cost(c, rmi_exe_key_of(cls, k, RMI_EXE_FIRST, 0), &form->fwd, &form->fwd_by, &c->of[2 * i]);
+        for (p = 0; p < form->n_parts; p++) {
+            rmi_part *part = &form->parts[p];
+            if (!rmi_low_part_wanted(op, part)) part->bwd_by = RMI_COST_MEASURED; /* it never runs */
+            else if (rmi_exe_cost(c, rmi_exe_key_of(cls, k, RMI_EXE_PART + p, 0), &part->bwd, &part->bwd_by, &c->of[2 * i + 1]) && k && op->forms[0].own_parts)
+                form->own_parts = (uint8_t)form->n_parts; /* else a text would not tell of them */
+        }
+    }
+    c->g->measured += any > 0;
+}
+
+/* What could not be measured of op i: by what was of it, else of its kind, else of the graph. */
+RMI_FN void rmi_exe_guesses(const rmi_exe_costs *c, uint32_t i)
+{
+    rmi_op *op = &c->g->ops[i];
+    const rmi_exe_ratio *own = &c->of[2 * i];
+    rmi_exe_ratio r = own[0];
+    uint32_t k, p, turn;
+    rmi_exe_add_ratio(&r, &own[1]);
+    for (turn = 0; turn < 2 && rmi_graph_op_guessed(op) && !r.thought; turn++)
+        for (k = 0; k < c->g->n_ops; k++)
+            if (turn || !strcmp(c->g->ops[k].kind_name, op->kind_name)) {
+                rmi_exe_add_ratio(&r, &c->of[2 * k]);
+                rmi_exe_add_ratio(&r, &c->of[2 * k + 1]);
+            }
+    for (k = 0; k < op->n_forms; k++) {
+        rmi_form *form = &op->forms[k];
+        rmi_exe_scale(own[0].thought ? &own[0] : &r, own[0].thought != 0, &form->fwd, &form->fwd_by);
+        rmi_exe_scale(own[0].thought ? &own[0] : &r, own[0].thought != 0, &form->again, &form->again_by);
+        for (form->bwd = 0, p = 0; p < form->n_parts; p++) {
+            rmi_exe_scale(own[1].thought ? &own[1] : &r, own[1].thought != 0, &form->parts[p].bwd, &form->parts[p].bwd_by);
+            form->bwd = rmi_add(form->bwd, form->parts[p].bwd);
+        }
+    }
+}
+
+RMI_FN void rmi_exe_param_costs(rmi_exe_costs *c)
+{
+    rmi_exe_ratio all;
+    uint32_t i, k;
+    uint8_t by;
+    memset((void *)&all, 0, sizeof all);
+    for (i = 0; i < 2 * c->g->n_ops; i++) rmi_exe_add_ratio(&all, &c->of[i]);
+    for (i = 0; i < c->g->n_tensors; i++) {
+        rmi_tensor *t = &c->g->tensors[i];
+        uint32_t cls = c->f->cls[c->g->n_ops + i];
+        uint32_t any = 0;
+        if (t->kind != RMI_PARAM) continue;
+        if (t->opt != RMI_INF) any += rmi_exe_cost(c, rmi_exe_key_of(cls, 0, RMI_EXE_ON_DEVICE, 0), &t->opt, &t->opt_by, &c->update[0]);
+        if (t->opt_host != RMI_INF) any += rmi_exe_cost(c, rmi_exe_key_of(cls, 0, RMI_EXE_ON_HOST, 0), &t->opt_host, &t->opt_host_by, &c->update[1]);
+        if (t->reduce != RMI_INF && t->reduce) rmi_exe_cost(c, rmi_exe_key_of(cls, 0, RMI_EXE_REDUCTION, 0), &t->reduce, &by, &all);
+        c->g->measured += any > 0;
+    }
+    for (i = 0; i < c->g->n_barriers; i++)
+        rmi_exe_cost(c, rmi_exe_key_of(c->f->cls[c->g->n_ops + c->g->n_tensors + i], 0, RMI_EXE_ON_DEVICE, 0), &c->g->barriers[i].ns, &by, &all);
+    for (i = 0; i < c->g->n_tensors; i++)
+        for (k = 0; k < 2; k++) {
+            rmi_tensor *t = &c->g->tensors[i];
+            if (rmi_graph_guess(k ? t->opt_host_by : t->opt_by)) /* else on the device as its ops */
+                rmi_exe_scale(c->update[k].thought || k ? &c->update[k] : &all, 0, k ? &t->opt_host : &t->opt, k ? &t->opt_host_by : &t->opt_by);
+        }
+}
+
+RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
+{
+    rm_graph *g = f->x->g;
+    rmi_exe_costs c;
+    uint32_t i;
+    memset((void *)&c, 0, sizeof c);
+    c.f = f;
+    c.g = g;
+    c.of = RMI_NEW(&f->tmp, rmi_exe_ratio, 2 * (size_t)g->n_ops);
+    if (!c.of) return RM_ERROR_MEMORY;
+    g->measured = 0;
+    for (i = 0; i < g->n_ops; i++) rmi_exe_op_costs(&c, i);
+    for (i = 0; i < g->n_ops; i++) rmi_exe_guesses(&c, i);
+    rmi_exe_param_costs(&c);
+    g->spread_ppm = c.time ? (uint32_t)rmi_min(rmi_mul_div_up(c.spread, 1000000, c.time), UINT32_MAX) : 0;
+    g->loaded = f->waits >= 3 && rmi_mul(f->waits, 50000000) > f->wall; /* more than twenty times a second */
+    g->hashed = 0;
+    rmi_graph_estimate(g);
+    return rmi_graph_check_sums(g);
+}
+
+/* Programs of the step kinds `kinds`, bits; the last one also shows what the plan does not run. */
+RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32_t kinds)
+{
+    rm_exec *x = f->x;
+    rmi_exe_prog *last = NULL;
+    uint32_t i;
+    if (!x->backend.now) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the backend has no clock; set rm_backend.now");
+    for (i = 0; i < x->n_prog; i++)
+        if (x->prog[i].step & kinds) {
+            last = &x->prog[i];
+            RMI_TRY(rmi_exe_timed_steps(f, last, s, 0));
+        }
+    if (!last) return rmi_exe_no_program(x, "rm_exec_profile", kinds);
+    RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
+    RMI_TRY(rmi_exe_updates_beside(f));
+    return rmi_exe_add_beside(f);
+}
+
+RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t kinds, uint32_t repeats)
 {
     rmi_exe_profile f;
     rm_result r;
     memset((void *)&f, 0, sizeof f);
     f.x = x;
     f.tmp = rmi_arena_make(&x->mem.hooks);
+    f.repeats = repeats ? repeats : 3;
     r = rmi_exe_drain(x);
     if (r == RM_OK) r = rmi_exe_classes(&f);
     if (r == RM_OK) r = rmi_exe_snapshot(&f, 0);
-    if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
-    if (r == RM_OK) r = rmi_exe_profile_steps(&f, s, repeats ? repeats : 3);
     if (r == RM_OK) {
-        rmi_sort(f.sample, f.n, sizeof(rmi_exe_sample), rmi_exe_cmp_sample, NULL);
-        rmi_exe_costs(&f);
-        r = rmi_exe_time_updates(&f, repeats ? repeats : 3);
-        if (r == RM_OK) r = rmi_graph_check_sums(x->g);
+        rm_result undo;
+        r = rmi_exe_profile_in(&f, s, kinds);
+        undo = rmi_exe_snapshot(&f, 1);
+        if (r == RM_OK) r = undo;
     }
+    if (r == RM_OK) r = rmi_exe_set_costs(&f);
+    if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
     rmi_arena_free(&f.tmp);
     return r;
 }
@@ -28939,7 +29526,36 @@ RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p)
 
 RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats)
 {
-    return x ? rmi_exe_profile_run(x, s, repeats) : RM_ERROR_ARGUMENT;
+    uint32_t kind = s && s->kind ? s->kind : RM_SINGLE;
+    if (!x) return RM_ERROR_ARGUMENT;
+    return rmi_low_step_name(kind) ? rmi_exe_profile_run(x, s, kind, repeats) : rmi_exe_no_program(x, "rm_exec_profile", kind);
+}
+
+RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p)
+{
+    rm_plan *next = NULL;
+    uint64_t h2d, d2h, latency_ns;
+    uint32_t i, kinds = 0;
+    rm_result r;
+    if (!x) return RM_ERROR_ARGUMENT;
+    if (!p || *p != x->p)
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
+    for (i = 0; i < x->n_prog; i++) kinds |= x->prog[i].step;
+    RMI_TRY(rmi_exe_profile_run(x, s, kinds == RM_FORWARD ? kinds : kinds & ~RM_FORWARD, repeats));
+    if (x->backend.link) {
+        if (rmi_exe_did(x, x->backend.link(x->backend.user, &h2d, &d2h, &latency_ns))) return rmi_exe_backend_failed(x, "measuring the link", NULL);
+        rm_graph_link(x->g, h2d, d2h, latency_ns, 0);
+    }
+    r = rm_plan_create(x->g, desc, &next);
+    if (r != RM_OK) return rmi_err_set(&x->err, r, "%s", rm_graph_error(x->g));
+    r = rmi_exe_replan(x, next);
+    if (r == RM_OK) {
+        rm_plan *old = *p;
+        *p = next;
+        next = old;
+    }
+    rm_plan_destroy(next);
+    return r;
 }
 
 RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc)

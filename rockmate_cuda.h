@@ -74,8 +74,10 @@
 
    7. Profiling
    rm_exec_profile times callbacks with events, which begin when all of an op has been enqueued. rm_cuda_link_measure times the link both ways while compute
-   and the other way are busy. rm_cuda_tune is: profile, link, into the graph (rm_graph_write saves it), plan
-   again, go on with the new plan. Tune before weights are written for good, with rm_exec_desc.forget: else
+   and the other way are busy. rm_exec_tune is: profile, link, into the graph (rm_graph_write saves it), plan
+   again, go on with the new plan. What the plan at hand does not run (other variants, recomputations) is timed in
+   device memory beside the arena, one op at a time: where the arena takes the whole card, tune under a smaller
+   budget first, or rm_plan_summary names what could not be measured. Tune before weights are written for good, with rm_exec_desc.forget: else
    all that persists is set aside in host memory meanwhile. Compare rm_cuda_info.step_ns with rm_plan_info.time_ns.
 
    8. Several GPUs
@@ -181,10 +183,7 @@ typedef struct rm_cuda_link {
 typedef int (*rm_cuda_load)(void *user, cudaStream_t stream);
 RMDEF rm_result rm_cuda_link_measure(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out);
 
-/* Plan, profile, plan again: rm_exec_profile of x (repeats steps of s, inputs as written; of an accumulation its last step, too),
-   the link, both into g; *p, the plan of x, is replaced by a new one by desc, x goes on with that, the old one is destroyed. If
-   something fails, x and *p stay as they were, and rm_exec_error, rm_graph_error or rm_cuda_error tell (the result says which:
-   BACKEND, else the graph's). */
+/* rm_exec_tune, which with this backend measures the link as well, by rm_cuda_link_measure. g: the graph of *p. */
 RMDEF rm_result rm_cuda_tune(rm_cuda *c, rm_exec *x, rm_graph *g, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
 
 typedef struct rm_cuda_info {
@@ -798,6 +797,17 @@ RMC_FN int rmc_link(rm_cuda *c, rm_cuda_load load, void *user, rm_cuda_link *out
     return code;
 }
 
+RMC_FN int rmc_measure_link(void *user, uint64_t *h2d, uint64_t *d2h, uint64_t *latency_ns)
+{
+    rm_cuda_link link;
+    int code = rmc_link((rm_cuda *)user, NULL, NULL, &link);
+    if (code) return code;
+    *h2d = link.h2d;
+    *d2h = link.d2h;
+    *latency_ns = link.latency_ns;
+    return 0;
+}
+
 /* =====================================================================================================================
    >>graph - capture and replay
    The values of a step are copied in front of what it does, from pinned memory that changes with each step: in a graph by its
@@ -1028,6 +1038,7 @@ RMC_FN void rmc_fill_table(rm_cuda *c)
     b->now = rmc_now;
     b->mark = rmc_mark;
     b->marked = rmc_marked;
+    b->link = rmc_measure_link;
     b->error_text = rmc_error_text;
 }
 
@@ -1170,29 +1181,7 @@ RMDEF rm_result rm_cuda_link_measure(rm_cuda *c, rm_cuda_load load, void *user, 
 
 RMDEF rm_result rm_cuda_tune(rm_cuda *c, rm_exec *x, rm_graph *g, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p)
 {
-    rm_cuda_link link;
-    rm_plan_info info;
-    rm_plan *next = NULL;
-    rm_result r;
-    if (!c || !x || !g || !desc || !p || !*p) return RM_ERROR_ARGUMENT;
-    r = rm_exec_profile(x, s, repeats);
-    if (r == RM_OK && s && (s->kind == RM_FIRST || s->kind == RM_MIDDLE) && rm_plan_get_info(*p, RM_LAST, &info) == RM_OK) { /* where the updates are */
-        rm_step last = *s;
-        last.kind = RM_LAST;
-        r = rm_exec_profile(x, &last, repeats);
-    }
-    if (r == RM_OK) r = rm_cuda_link_measure(c, NULL, NULL, &link);
-    if (r != RM_OK) return r;
-    rm_graph_link(g, link.h2d, link.d2h, link.latency_ns, 0);
-    r = rm_plan_create(g, desc, &next);
-    if (r == RM_OK) r = rm_exec_replan(x, next);
-    if (r != RM_OK) {
-        rm_plan_destroy(next);
-        return r;
-    }
-    rm_plan_destroy(*p);
-    *p = next;
-    return RM_OK;
+    return c && x && g && desc && p && *p ? rm_exec_tune(x, desc, s, repeats, p) : RM_ERROR_ARGUMENT;
 }
 
 RMDEF rm_result rm_cuda_get_info(rm_cuda *c, rm_cuda_info *info)

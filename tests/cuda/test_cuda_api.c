@@ -94,9 +94,30 @@ static int bwd(const rm_call *c)
     return code;
 }
 static int opt(const rm_call *c) { return launch_add(c, c->param, c->param, c->grad, 1, OPT_NS); }
+static int opt_host(const rm_call *c)
+{
+    unsigned i;
+    for (i = 0; i < BYTES; i++) ((unsigned char *)c->param)[i] = (unsigned char)(((unsigned char *)c->param)[i] + ((unsigned char *)c->grad)[i]);
+    return 0;
+}
+static int slow_fwd(const rm_call *c) { return launch_add(c, c->out[0], c->in[0], c->in[1], 0, 40 * FWD_NS); }
+static int slow_bwd(const rm_call *c)
+{
+    int code = bwd(c);
+    return code ? code : launch_add(c, c->ws, c->in[0], c->in[1], 0, 40 * BWD_NS);
+}
+/* y = a + b, and both gradients are another name of dy. */
+static int sum_bwd(const rm_call *c)
+{
+    int i, code = 0;
+    for (i = 0; i < 2 && !code; i++)
+        if (c->din[i]) code = launch_add(c, c->din[i], c->dout[0], c->dout[0], 0, FWD_NS);
+    return code;
+}
 
 static uint32_t input_flags;
 static uint64_t reduce_ns; /* of params; 0: they are not reduced */
+static int with_choices;   /* updates on either side, a slow variant of each op, sums */
 static rm_graph *model(void)
 {
     static rm_kind k;
@@ -110,7 +131,20 @@ static rm_graph *model(void)
     rm_graph_link(g, 1000000000u, 1000000000u, 1000, 0);
     for (i = 0; i < LAYERS; i++) {
         rm_block_begin(g, "l");
-        x = RM_OP(g, &k, .name = "add", .in = {x, RM_PARAM(g, .name = "w", .bytes = BYTES, .reduce_ns = reduce_ns, .update = opt)});
+        x = RM_OP(g, &k, .name = "add", .in = {x, RM_PARAM(g, .name = "w", .bytes = BYTES, .reduce_ns = reduce_ns, .update = opt, .update_host = with_choices ? opt_host : NULL)});
+        if (with_choices) {
+            rm_kind v = k, sum = k;
+            rm_tensor in = i ? x : rm_graph_find(g, "x");
+            v.name = "slow";
+            v.forward = slow_fwd;
+            v.backward = slow_bwd;
+            rm_variant_add(g, x, &v, &(rm_op_desc){.bwd_ws = BYTES, .fwd_ns = 1, .bwd_ns = 1});
+            sum.name = "sum";
+            sum.backward = sum_bwd;
+            sum.needs = RM_NOTHING;
+            sum.share_grad = RM_IN(0) | RM_IN(1);
+            if (i + 1 < LAYERS) x = RM_OP(g, &sum, .name = "sum", .in = {x, in});
+        }
         rm_block_end(g);
     }
     rm_output_add(g, x);
@@ -641,7 +675,7 @@ static void tuned_parts(void)
     pd.steps = RM_FIRST | RM_LAST;
     expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK, "an executor", rm_graph_error(r.g));
     rm_plan_get_info(r.p, RM_LAST, &info);
-    expect(info.estimated == 1, "costs are estimated at first", NULL);
+    expect(info.estimated == 2 * LAYERS, "costs are estimated at first", NULL);
     standin_pageable(1);
     memset(r.pinned, 1, BYTES);
     rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
@@ -652,6 +686,51 @@ static void tuned_parts(void)
     expect(info.estimated == 0 && info.time_ns == LAYERS * (FWD_NS + BWD_NS + OPT_NS) - BWD_NS / 2, "and measured then", NULL);
     expect(standin_findings() == 0, standin_finding(), NULL);
     close_rig(&r);
+}
+
+/* Whatever the plan at hand runs: other variants, updates on the other side and gradients that it never computes have times. */
+static void tuned_choices(void)
+{
+    rm_cuda_desc d = {0};
+    rm_plan_desc pd = {0};
+    rm_plan_info info;
+    rm_step s = {0};
+    unsigned host, i;
+    rig r;
+    for (host = 0; host < 2; host++) {
+        standin_device(512u << 20, 0);
+        standin_order(STANDIN_LAZY, 0);
+        with_choices = 1;
+        if (!open_rig(&r, host ? "tuning choices, updates on the host" : "tuning choices", &d)) return;
+        if (host) { /* weights live there, and their updates run there, for all that is known */
+            rm_exec_destroy(r.x);
+            r.x = NULL;
+            rm_plan_destroy(r.p);
+            pd.host_bytes = 1u << 30;
+            pd.device_bytes = 24 * BYTES;
+            expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_cuda_exec_create(r.c, r.p, NULL, &r.x) == RM_OK, "an executor", rm_graph_error(r.g));
+        }
+        standin_pageable(1);
+        memset(r.pinned, 1, BYTES);
+        rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
+        s.lr = 1;
+        expect(rm_exec_tune(r.x, &pd, &s, 2, &r.p) == RM_OK, "rm_exec_tune", rm_exec_error(r.x));
+        standin_pageable(0);
+        rm_plan_get_info(r.p, 0, &info);
+        expect(info.estimated == 0 && info.measured == 3 * LAYERS - 1, "nothing is guessed", NULL);
+        for (i = 0; i < r.g->n_tensors; i++)
+            if (r.g->tensors[i].kind == RMI_PARAM) expect(r.g->tensors[i].opt == OPT_NS && r.g->tensors[i].opt_host_by == RMI_COST_MEASURED, "updates on both sides", r.g->tensors[i].name);
+        for (i = 0; i < r.g->n_ops; i++) {
+            const rmi_form *f = r.g->ops[i].forms;
+            expect(f->fwd == FWD_NS && f->again == FWD_NS, "forwards and recomputations", r.g->ops[i].name);
+            if (i % 2) expect(f->parts[0].bwd == (i > 1 ? 2 : 1) * FWD_NS, "sums whose gradients are other names", r.g->ops[i].name);
+            else expect(f->parts[0].bwd == (i ? 2 : 1) * BWD_NS / 2 && f[1].fwd == 40 * FWD_NS && f[1].parts[0].bwd == (i ? 2 : 1) * BWD_NS / 2 + 40 * BWD_NS, "variants", r.g->ops[i].name);
+        }
+        expect(step_rig(&r, 0, 1) == RM_OK && step_rig(&r, 1, 1) == RM_OK && rm_exec_wait(r.x) == RM_OK, "steps with the new plan", rm_exec_error(r.x));
+        expect(standin_findings() == 0, standin_finding(), NULL);
+        close_rig(&r);
+    }
+    with_choices = 0;
 }
 
 /* A card that holds one arena and not two: plans are exchanged all the same, or the old one goes on. */
@@ -784,7 +863,7 @@ static void failing(void)
         expect((what ? rm_cuda_tune(r.c, r.x, r.g, &pd, &s, 1, &r.p) : rm_cuda_link_measure(r.c, NULL, NULL, &link)) == RM_OK, "a measurement", rm_exec_error(r.x));
         calls = standin_calls() - from;
         live = standin_live();
-        for (k = 1; k <= calls; k += what ? 11 : 3) {
+        for (k = 1; k <= calls; k += what ? 11 + calls / 100 : 3) {
             rm_result e;
             rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
             from = standin_calls();
@@ -877,6 +956,7 @@ int main(void)
     debug();
     timing();
     tuned_parts();
+    tuned_choices();
     tight();
     failing();
     rebound();

@@ -200,7 +200,7 @@ static void plan_arguments(void)
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = 1, .info = &info}, &p) == RM_ERROR_INFEASIBLE && !p && info.min_bytes && strstr(rm_graph_error(g), "Give"));
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "rockmate", .device_bytes = info.min_bytes}, &p) == RM_OK && p);
     EXPECT(rm_plan_get_info(p, RM_LAST, &info) == RM_ERROR_ARGUMENT && strstr(rm_graph_error(g), "no program"));
-    EXPECT(rm_plan_get_info(p, 0, &info) == RM_OK && info.step == RM_SINGLE && info.estimated == 1);
+    EXPECT(rm_plan_get_info(p, 0, &info) == RM_OK && info.step == RM_SINGLE && info.estimated);
     EXPECT(rm_exec_create(p, NULL, &e) == RM_OK && e);
     EXPECT(rm_exec_step(e, &(rm_step){.kind = RM_FIRST}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "no program for steps of kind 'first'; name it in rm_plan_desc.steps"));
     EXPECT(rm_exec_step(e, &(rm_step){.kind = 3}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "3 is no kind of step"));

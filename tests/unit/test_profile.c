@@ -1,0 +1,446 @@
+/* test_profile.c - what rm_exec_profile measures and rm_exec_tune makes of it, by a clock that callbacks move: all that a plan may
+   choose is timed, whether the plan at hand runs it or not, and a plan with these times takes exactly as long as it says.
+
+      gcc -std=gnu99 -O1 -g -I. -o build/test_profile tests/unit/test_profile.c -lm && build/test_profile */
+#include <stdint.h>
+static uint64_t clock_ns;
+#define RM_NOW_NS() clock_ns
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+
+#include "../common.h"
+
+enum { LAYERS = 6, N = 1 << 14, BYTES = N * 4 };
+enum { FWD = 300000, AGAIN = 200000, SLOW = 20000000, DX = 150000, DW = 250000, OPT = 40000, OPT_HOST = 70000, LOSS = 10000, BARRIER = 3000, REDUCE = 9000 };
+
+static unsigned long calls[8]; /* by what is below, since the last time that they were looked at */
+enum { FAST_FWD, SLOW_FWD, SLOW_BWD, FAST_BWD, UPDATES, UPDATES_HOST, ADDS };
+
+/* y = x w, element by element. The first input must be what the step has there: its first element is an index. */
+static int layer(const rm_call *c, uint64_t ns)
+{
+    const float *x = (const float *)c->in[0], *w = (const float *)c->in[1];
+    float *y = (float *)c->out[0];
+    int i;
+    if (!(x[0] >= 1 && x[0] <= 2)) return 1;
+    clock_ns += ns;
+    for (i = 0; i < N; i++) y[i] = x[i] + w[i] * 0;
+    if (c->saved) memset(c->saved, 7, (size_t)c->saved_bytes);
+    return 0;
+}
+static int fast_fwd(const rm_call *c)
+{
+    calls[FAST_FWD]++;
+    return layer(c, c->recompute ? AGAIN : FWD);
+}
+static int slow_fwd(const rm_call *c)
+{
+    calls[SLOW_FWD]++;
+    return layer(c, SLOW);
+}
+static int layer_bwd(const rm_call *c, int slow)
+{
+    float *dx = (float *)c->din[0], *dw = (float *)c->din[1];
+    const float *dy = (const float *)c->dout[0];
+    int i;
+    if (c->saved && *(const unsigned char *)c->saved != 7) return 2;
+    clock_ns += (uint64_t)((dx ? DX : 0) + (dw ? DW : 0)) * (slow ? 50 : 1);
+    for (i = 0; i < N; i++) {
+        if (dx) dx[i] = dy[i] + (RM_ADDS(c, 0) ? dx[i] : 0);
+        if (dw) dw[i] = dy[i] + (RM_ADDS(c, 1) ? dw[i] : 0);
+    }
+    return 0;
+}
+static int fast_bwd(const rm_call *c)
+{
+    calls[FAST_BWD]++;
+    return layer_bwd(c, 0);
+}
+static int slow_bwd(const rm_call *c)
+{
+    calls[SLOW_BWD]++;
+    return layer_bwd(c, 1);
+}
+static int loss_fwd(const rm_call *c)
+{
+    clock_ns += LOSS;
+    *(float *)c->out[0] = ((const float *)c->in[0])[0];
+    return 0;
+}
+static int loss_bwd(const rm_call *c)
+{
+    int i;
+    clock_ns += LOSS;
+    for (i = 0; i < N; i++) ((float *)c->din[0])[i] = 1 + (RM_ADDS(c, 0) ? ((float *)c->din[0])[i] : 0);
+    return 0;
+}
+static int update(const rm_call *c)
+{
+    int i;
+    clock_ns += OPT;
+    calls[UPDATES]++;
+    for (i = 0; i < N; i++) ((float *)c->param)[i] -= 0.25f * ((const float *)c->grad)[i];
+    if (c->state) ((float *)c->state)[0] += 1;
+    return 0;
+}
+static int update_host(const rm_call *c)
+{
+    clock_ns += OPT_HOST - OPT;
+    calls[UPDATES_HOST]++;
+    calls[UPDATES]--;
+    return update(c);
+}
+static int barrier(const rm_call *c)
+{
+    (void)c;
+    clock_ns += BARRIER;
+    return 0;
+}
+static int reduce(const rm_call *c)
+{
+    (void)c;
+    clock_ns += REDUCE;
+    return 0;
+}
+static void add(void *to, const void *from, uint64_t bytes, rm_tensor param, void *user)
+{
+    uint64_t i;
+    (void)param;
+    (void)user;
+    clock_ns += bytes / 4; /* 4 GB a second */
+    calls[ADDS]++;
+    for (i = 0; i < bytes / 4; i++) ((float *)to)[i] += ((const float *)from)[i];
+}
+/* y = a + b: both gradients are another name of dy. */
+static int sum_fwd(const rm_call *c)
+{
+    int i;
+    clock_ns += LOSS;
+    for (i = 0; i < N; i++) ((float *)c->out[0])[i] = ((const float *)c->in[0])[i] + ((const float *)c->in[1])[i] * 0;
+    return 0;
+}
+static int sum_bwd(const rm_call *c)
+{
+    int i, k;
+    for (k = 0; k < 2; k++)
+        for (i = 0; c->din[k] && i < N; i++) ((float *)c->din[k])[i] = ((const float *)c->dout[0])[i] + (RM_ADDS(c, k) ? ((float *)c->din[k])[i] : 0);
+    clock_ns += LOSS;
+    return 0;
+}
+/* Counts how often it has run, in a const. */
+static int count_fwd(const rm_call *c)
+{
+    float *n = (float *)rm_mut(c, 1);
+    clock_ns += LOSS;
+    if (n) n[0] += 1;
+    memcpy(c->out[0], c->in[0], BYTES);
+    return 0;
+}
+
+static const rm_kind LAYER = {.name = "layer", .forward = fast_fwd, .backward = fast_bwd, .needs = RM_IN(0) | RM_SAVED};
+static const rm_kind VARIANT = {.name = "slow", .forward = slow_fwd, .backward = slow_bwd, .needs = RM_IN(0)};
+static const rm_kind LOSS_KIND = {.name = "loss", .forward = loss_fwd, .backward = loss_bwd, .needs = RM_IN(0)};
+
+typedef struct rig {
+    rm_graph *g;
+    rm_tensor x, w[LAYERS], n;
+    rm_plan *p;
+    rm_exec *e;
+} rig;
+
+enum { WITH_VARIANT = 1, WITH_SUMS = 2, WITH_HOST = 4, WITH_PARTS = 8, WITH_COUNT = 16, WITH_REDUCE = 32, WITH_GIVEN = 64 };
+
+static void build(rig *r, int with)
+{
+    rm_kind k = LAYER, v = VARIANT;
+    rm_tensor t;
+    int i;
+    static const rm_kind SUM = {.name = "sum", .forward = sum_fwd, .backward = sum_bwd, .needs = RM_NOTHING, .share_grad = RM_IN(0) | RM_IN(1)};
+    static const rm_kind COUNT = {.name = "count", .forward = count_fwd, .flags = RM_NOGRAD, .mutates = RM_IN(1)};
+    memset(r, 0, sizeof *r);
+    if (with & WITH_PARTS) {
+        k.part[0] = v.part[0] = (rm_part){.name = "dx", .grads = RM_IN(0), .needs = RM_IN(0)};
+        k.part[1] = v.part[1] = (rm_part){.name = "dw", .grads = RM_IN(1), .needs = RM_IN(0) | RM_SAVED};
+        v.part[1].needs = RM_IN(0);
+    }
+    r->g = rm_graph_create(NULL);
+    if (with & WITH_HOST) rm_graph_link(r->g, 1000000000u, 1000000000u, 1000, 0);
+    t = r->x = rm_input_add(r->g, "x", BYTES, RM_INPUT_GRAD);
+    r->n = rm_const_add(r->g, "n", 4, 0);
+    if (with & WITH_COUNT) t = RM_OP(r->g, &COUNT, .in = {t, r->n});
+    for (i = 0; i < LAYERS; i++) {
+        rm_tensor y;
+        rm_block_begin(r->g, "l");
+        r->w[i] = RM_PARAM(r->g, .name = "w", .bytes = BYTES, .state_bytes = BYTES, .update = update, .update_host = with & WITH_HOST ? update_host : NULL, .reduce_ns = with & WITH_REDUCE ? 1 : 0);
+        y = RM_OP(r->g, &k, .name = "fc", .in = {t, r->w[i]}, .saved = 4 * BYTES, .fwd_ns = with & WITH_GIVEN ? 100 : 0, .bwd_ns = with & WITH_GIVEN ? 200 : 0);
+        if (with & WITH_VARIANT) rm_variant_add(r->g, y, &v, &(rm_op_desc){.saved = RM_EMPTY, .fwd_ns = with & WITH_GIVEN ? 90 : 0, .bwd_ns = with & WITH_GIVEN ? 180 : 0});
+        t = with & WITH_SUMS ? RM_OP(r->g, &SUM, .name = "sum", .in = {t, y}) : y;
+        rm_block_end(r->g);
+    }
+    rm_output_add(r->g, RM_OP(r->g, &LOSS_KIND, .in = {t}, .out = {4}));
+    if (with & WITH_REDUCE) rm_barrier_add(r->g, "clip", barrier, NULL, 0);
+}
+
+static void give(rig *r)
+{
+    static float v[N];
+    int i;
+    for (i = 0; i < N; i++) v[i] = 1.5f;
+    EXPECT(!rm_exec_write(r->e, r->x, RM_VALUE, 0, v, BYTES), rm_exec_error(r->e));
+}
+
+static void open_rig(rig *r, int with, const rm_plan_desc *d, const rm_exec_desc *e)
+{
+    build(r, with);
+    EXPECT(!rm_plan_create(r->g, d, &r->p) && !rm_exec_create(r->p, e, &r->e), rm_graph_error(r->g));
+    give(r);
+}
+static void close_rig(rig *r) { rm_exec_destroy(r->e), rm_plan_destroy(r->p), rm_graph_destroy(r->g); }
+
+static uint64_t step(rig *r, uint32_t kind)
+{
+    uint64_t begin;
+    give(r);
+    begin = clock_ns;
+    EXPECT(!rm_exec_step(r->e, &(rm_step){.kind = kind}), rm_exec_error(r->e));
+    return clock_ns - begin;
+}
+
+static char *summary(rig *r, tm_text *t)
+{
+    memset(t, 0, sizeof *t);
+    EXPECT(!rm_plan_summary(r->p, tm_sink, t), rm_graph_error(r->g));
+    return t->s;
+}
+
+/* A slow variant whose guess is better than the op's own: the step is slow. Tuned, it is fast, and takes what the plan says. */
+static void slow_variant(int with)
+{
+    rig r;
+    rm_plan_desc d = {0};
+    rm_plan_info info;
+    tm_text t;
+    open_rig(&r, WITH_VARIANT | with, &d, NULL);
+    rm_plan_get_info(r.p, 0, &info);
+    EXPECT(info.estimated == (with & WITH_GIVEN ? LAYERS : 2 * LAYERS) + 1, "costs are guesses at first");
+    EXPECT(step(&r, RM_SINGLE) > 6 * (uint64_t)SLOW, "the slow variant has the better guess");
+    give(&r);
+    EXPECT(!rm_exec_tune(r.e, &d, NULL, 3, &r.p), rm_exec_error(r.e));
+    rm_plan_get_info(r.p, 0, &info);
+    EXPECT(info.estimated == 0 && info.measured == 2 * LAYERS + 1 && info.spread_ppm == 0 && !info.loaded, summary(&r, &t));
+    EXPECT(!strstr(t.s, "estimated") && strstr(t.s, "measured, varying by 0.0 %\n"), t.s);
+    free(t.s);
+    EXPECT(info.time_ns == LAYERS * (FWD + DX + DW + OPT) + 2 * LOSS, "the plan has the times of the fast one");
+    EXPECT(step(&r, RM_SINGLE) == info.time_ns && step(&r, RM_SINGLE) == info.time_ns, "and they are those of the step");
+    d.device_bytes = info.arena_bytes * 2 / 3;
+    give(&r);
+    EXPECT(!rm_exec_tune(r.e, &d, NULL, 1, &r.p), rm_exec_error(r.e));
+    rm_plan_get_info(r.p, 0, &info);
+    EXPECT(info.recomputed_runs && step(&r, RM_SINGLE) == info.time_ns, "within a budget, too, recomputations included");
+    close_rig(&r);
+}
+
+/* Where there is no memory beside the arena a variant has no time: its guess is then as wrong as that of the op itself was. */
+static uint64_t refused; /* allocations of at least so many bytes; 0: none */
+static void *some(size_t n, void *user)
+{
+    void *p = NULL;
+    (void)user;
+    return (refused && n >= refused) || posix_memalign(&p, 256, n) ? NULL : p;
+}
+static void given_back(void *p, void *user)
+{
+    (void)user;
+    free(p);
+}
+static int some_device(void *user, uint64_t bytes, uint32_t host, void **out)
+{
+    (void)host;
+    *out = some(bytes, user);
+    return !*out;
+}
+static void release_device(void *user, void *p, uint32_t host)
+{
+    (void)host;
+    given_back(p, user);
+}
+static int copy(void *user, void *to, const void *from, uint64_t n, uint32_t lane)
+{
+    (void)user;
+    (void)lane;
+    memcpy(to, from, n);
+    return 0;
+}
+static int fill(void *user, void *to, uint32_t byte, uint64_t n)
+{
+    (void)user;
+    memset(to, (int)byte, n);
+    return 0;
+}
+static int sync_all(void *user)
+{
+    (void)user;
+    return 0;
+}
+static uint64_t now(void *user)
+{
+    (void)user;
+    return clock_ns;
+}
+static int measure_link(void *user, uint64_t *h2d, uint64_t *d2h, uint64_t *latency)
+{
+    *h2d = 3000000000u;
+    *d2h = 2000000000u;
+    *latency = 500;
+    return *(int *)user;
+}
+
+static void no_room(int with)
+{
+    int bad = 0;
+    rm_backend b = {.user = &bad, .alloc = some_device, .release = release_device, .copy = copy, .fill = fill, .sync = sync_all, .now = now};
+    rig r;
+    rm_plan_desc d = {0};
+    rm_plan_info info;
+    tm_text t;
+    uint64_t thought, guess;
+    open_rig(&r, WITH_VARIANT | with, &d, &(rm_exec_desc){.backend = &b});
+    thought = r.g->ops[0].forms[0].fwd;
+    guess = r.g->ops[0].forms[1].fwd;
+    d.preset = "noremat"; /* every op as declared: the plan at hand does not run the variant */
+    {
+        rm_plan *p;
+        EXPECT(!rm_plan_create(r.g, &d, &p) && !rm_exec_replan(r.e, p), rm_exec_error(r.e));
+        rm_plan_destroy(r.p);
+        r.p = p;
+    }
+    d.preset = NULL;
+    give(&r);
+    refused = 4096;
+    EXPECT(!rm_exec_profile(r.e, NULL, 2), rm_exec_error(r.e));
+    refused = 0;
+    EXPECT(r.g->ops[0].forms[0].fwd == FWD && r.g->ops[0].forms[0].parts[0].bwd == DX + DW, "the op itself has been measured");
+    EXPECT(r.g->ops[0].forms[1].fwd == (guess * FWD + thought - 1) / thought, "the variant is as much slower");
+    rm_plan_destroy(r.p);
+    EXPECT(!rm_plan_create(r.g, &d, &r.p), rm_graph_error(r.g));
+    rm_plan_get_info(r.p, 0, &info);
+    EXPECT(info.estimated == LAYERS && info.measured, "that is told");
+    EXPECT(strstr(summary(&r, &t), "(estimated costs)") && strstr(t.s, "; not measured: 6\n  guessed    l[0]/fc l[1]/fc"), t.s);
+    free(t.s);
+    EXPECT(!rm_exec_replan(r.e, r.p), rm_exec_error(r.e));
+    give(&r);
+    EXPECT(!rm_exec_profile(r.e, NULL, 2), rm_exec_error(r.e)); /* and now there is room */
+    EXPECT(r.g->ops[0].forms[1].fwd == SLOW && !r.g->estimated, "with room it has a time");
+    close_rig(&r);
+}
+
+/* First run and recomputation are told apart, gradients that are another name have a time where they cannot be, parts each their own,
+   consts that runs change are as they were. */
+static void apart(void)
+{
+    rig r;
+    rm_plan_desc d = {0};
+    rm_plan_info info;
+    float n = 0;
+    uint64_t took;
+    char more[80];
+    int with, k;
+    for (with = 0; with < 2; with++) {
+        open_rig(&r, WITH_SUMS | WITH_COUNT | WITH_VARIANT | (with ? WITH_PARTS : 0), &d, NULL);
+        step(&r, RM_SINGLE);
+        give(&r);
+        EXPECT(!rm_exec_profile(r.e, NULL, 2), rm_exec_error(r.e));
+        EXPECT(!rm_exec_read(r.e, r.n, RM_VALUE, 0, &n, 4) && n == 1, "a step was made, and no more");
+        EXPECT(r.g->ops[3].forms[0].fwd == FWD && r.g->ops[3].forms[0].again == AGAIN, "the op itself");
+        EXPECT(r.g->ops[3].forms[1].fwd == SLOW && r.g->ops[3].forms[1].again == SLOW, "its variant");
+        EXPECT(r.g->ops[0].forms[0].fwd == LOSS && r.g->ops[4].forms[0].parts[0].bwd == LOSS, "what counts, and sums");
+        for (k = 0; k < 2 && with; k++) {
+            const rmi_part *p = r.g->ops[3].forms[k].parts;
+            EXPECT(p[0].bwd == (uint64_t)DX * (k ? 50 : 1) && p[1].bwd == (uint64_t)DW * (k ? 50 : 1), "parts of the backward");
+        }
+        {
+            rm_plan *p;
+            EXPECT(!rm_plan_create(r.g, &d, &p) && !rm_exec_replan(r.e, p), rm_exec_error(r.e));
+            rm_plan_destroy(r.p);
+            r.p = p;
+        }
+        rm_plan_get_info(r.p, 0, &info);
+        took = step(&r, RM_SINGLE);
+        sprintf(more, "%u, %u for %u", info.estimated, (unsigned)took, (unsigned)info.time_ns);
+        EXPECT(info.estimated == 0 && took == info.time_ns, more);
+        close_rig(&r);
+    }
+}
+
+/* Updates on both sides, additions, reductions, the barrier; in each kind of step that was planned. */
+static void sides(void)
+{
+    static const uint32_t steps[] = {RM_SINGLE, RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD, RM_FORWARD};
+    rig r;
+    rm_plan_info info;
+    tm_text before, after;
+    int i, k;
+    for (i = 0; i < 6; i++) {
+        rm_plan_desc d = {.steps = steps[i % 3], .host_bytes = (uint64_t)1 << 30};
+        if (i >= 3) d.preset = "offmate";
+        open_rig(&r, WITH_HOST | WITH_REDUCE, &d, &(rm_exec_desc){.add = add, .reduce = reduce});
+        memset(&before, 0, sizeof before);
+        memset(&after, 0, sizeof after);
+        if (steps[i % 3] != RM_FORWARD) step(&r, i % 3 ? RM_FIRST : RM_SINGLE);
+        EXPECT(!rm_exec_save(r.e, tm_sink, &before), rm_exec_error(r.e));
+        give(&r);
+        EXPECT(!rm_exec_tune(r.e, &d, NULL, 2, &r.p), rm_exec_error(r.e));
+        EXPECT(!rm_exec_save(r.e, tm_sink, &after) && before.n == after.n && !memcmp(before.s, after.s, before.n), "what persists is as it was");
+        free(before.s), free(after.s);
+        for (k = 0; k < LAYERS; k++) {
+            const rmi_tensor *t = &r.g->tensors[rmi_graph_index(r.w[k])];
+            EXPECT(t->opt == OPT && t->opt_host == OPT_HOST, "updates on both sides");
+            EXPECT(t->reduce == (i % 3 == 2 ? 1 : REDUCE), "reductions");
+        }
+        EXPECT(i % 3 == 2 || r.g->barriers[0].ns == BARRIER, "the barrier");
+        EXPECT(r.g->link.add == 4000000000u && r.g->link.h2d == 1000000000u, "additions");
+        EXPECT(i % 3 == 2 || r.g->ops[0].forms[0].parts[0].bwd == DX + DW, "backwards");
+        rm_plan_get_info(r.p, 0, &info);
+        EXPECT((i % 3 == 2) == (info.estimated != 0), "nothing else takes time");
+        close_rig(&r);
+    }
+}
+
+/* The link, where the backend can measure it; one owner of plans; what fails changes no plan. */
+static void tuning(void)
+{
+    int bad = 0;
+    rm_backend b = {.user = &bad, .alloc = some_device, .release = release_device, .copy = copy, .fill = fill, .sync = sync_all, .now = now, .link = measure_link};
+    rm_plan_desc d = {0}, tiny = {.device_bytes = 1000};
+    rm_plan *p, *none = NULL;
+    rig r;
+    open_rig(&r, WITH_HOST, &d, &(rm_exec_desc){.backend = &b});
+    p = r.p;
+    EXPECT(rm_exec_tune(NULL, &d, NULL, 1, &p) == RM_ERROR_ARGUMENT && rm_exec_tune(r.e, &d, NULL, 1, NULL) == RM_ERROR_ARGUMENT, "NULL");
+    EXPECT(rm_exec_tune(r.e, &d, NULL, 1, &none) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(r.e), "rm_exec_tune: p is not"), rm_exec_error(r.e));
+    EXPECT(rm_exec_tune(r.e, &tiny, NULL, 1, &p) == RM_ERROR_INFEASIBLE && strstr(rm_exec_error(r.e), "Give "), rm_exec_error(r.e));
+    EXPECT(p == r.p && r.g->link.h2d == 3000000000u && r.g->link.d2h == 2000000000u && r.g->link.latency == 500 && r.g->link.add == 20000000000u, "the link was measured");
+    step(&r, RM_SINGLE);
+    bad = 1;
+    give(&r);
+    EXPECT(rm_exec_tune(r.e, &d, NULL, 1, &p) == RM_ERROR_BACKEND && strstr(rm_exec_error(r.e), "measuring the link: code 1"), rm_exec_error(r.e));
+    bad = 0;
+    step(&r, RM_SINGLE);
+    give(&r);
+    EXPECT(p == r.p && rm_exec_tune(r.e, NULL, NULL, 1, &r.p) == RM_OK && p != r.p, rm_exec_error(r.e));
+    step(&r, RM_SINGLE);
+    close_rig(&r);
+}
+
+int main(void)
+{
+    slow_variant(0);
+    slow_variant(WITH_PARTS);
+    slow_variant(WITH_GIVEN);
+    no_room(0);
+    no_room(WITH_GIVEN);
+    apart();
+    sides();
+    tuning();
+    return tm_end();
+}
