@@ -21814,13 +21814,12 @@ RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *b
     return rmi_lan_run(mem, l, p, out, n_out, &cap_out);
 }
 
-
 /* =====================================================================================================================
    >>text - .rmg and .rmp files, the summary
-   In: text of any origin, however broken. Out: a sealed graph or a checked program; and the reverse. The formats are those of
-   docs/formats.md. A reader stops at the first fault, says line:column, what it found and what it expected there, and leaves
-   nothing half-loaded. Writers allocate nothing and give the one canonical text: reading it gives the same object, and
-   writing that again the same bytes. Linear in the text.
+   In: text of any origin, however broken. Out: a sealed graph or a checked program; and the reverse. The formats are
+   those of docs/formats.md. A reader stops at the first fault, says line:column, what it found and what it expected
+   there, and leaves nothing half-loaded. Writers allocate nothing and give the one canonical text: reading it gives the
+   same object, and writing that again the same bytes. Linear in the text.
    ================================================================================================================== */
 typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its first byte */
     const char *s;
@@ -21851,7 +21850,10 @@ RMI_FN rmi_txt_slice rmi_txt_cut(const char *s, const char *end)
     return x;
 }
 
-RMI_FN int rmi_txt_is(rmi_txt_slice x, const char *word) { return x.n == strlen(word) && (!x.n || !memcmp(x.s, word, x.n)); }
+RMI_FN int rmi_txt_is(rmi_txt_slice x, const char *word)
+{
+    return x.n == strlen(word) && (!x.n || !memcmp(x.s, word, x.n));
+}
 
 RMI_FN const char *rmi_txt_find(rmi_txt_slice x, char c) { return x.n ? (const char *)memchr(x.s, c, x.n) : NULL; }
 
@@ -21867,7 +21869,8 @@ RMI_FN rmi_txt_slice rmi_txt_split(rmi_txt_slice x, char c, rmi_txt_slice *rest)
 /* --- errors */
 #define RMI_TXT_SHOWN 48
 
-/* x in quotes for a message: cut after RMI_TXT_SHOWN bytes, what is not printable as \xHH. out has room for 4 * that + 8. */
+/* x in quotes for a message: cut after RMI_TXT_SHOWN bytes, what is not printable as \xHH. out has room for 4 * that +
+   8. */
 RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice x, char *out)
 {
     static const char hex[] = "0123456789ABCDEF";
@@ -21899,14 +21902,18 @@ RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *t, rmi_txt_slice x)
 }
 
 /* What was expected is said in three pieces, the middle one a name. */
-RMI_FN rm_result rmi_txt_fail_about(rmi_txt *t, rmi_txt_slice x, const char *before, const char *name, const char *after)
+RMI_FN rm_result rmi_txt_fail_about(rmi_txt *t, rmi_txt_slice x, const char *before, const char *name,
+                                    const char *after)
 {
     char shown[4 * RMI_TXT_SHOWN + 8];
     rmi_txt_place p = rmi_txt_at(t, x);
-    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s%s%s", p.line, p.column, rmi_txt_show(t, x, shown),
-                       before, name, after);
+    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s%s%s", p.line, p.column,
+                       rmi_txt_show(t, x, shown), before, name, after);
 }
-RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice x, const char *expected) { return rmi_txt_fail_about(t, x, expected, "", ""); }
+RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice x, const char *expected)
+{
+    return rmi_txt_fail_about(t, x, expected, "", "");
+}
 
 /* --- lines and words */
 RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, const char *text, size_t n)
@@ -21929,7 +21936,8 @@ RMI_FN rm_result rmi_txt_words(rmi_txt *t, const char *p, const char *stop)
         from = p;
         while (p < stop && *p != ' ' && *p != '\t') p++;
         if (p == from) break;
-        if (!rmi_arena_grow(&t->mem, (void **)&t->word, &t->cap, t->n + 1, sizeof(rmi_txt_slice))) return rmi_err_memory(t->err);
+        if (!rmi_arena_grow(&t->mem, (void **)&t->word, &t->cap, t->n + 1, sizeof(rmi_txt_slice)))
+            return rmi_err_memory(t->err);
         t->word[t->n++] = rmi_txt_cut(from, p);
         /* names are C strings further down */
         if (rmi_txt_find(t->word[t->n - 1], 0)) return rmi_txt_fail(t, t->word[t->n - 1], "text without zero bytes");
@@ -22039,13 +22047,15 @@ RMI_FN size_t rmi_txt_items(rmi_txt_slice list)
 }
 
 /* --- key=value words and flags */
-#define RMI_TXT_KEYS(X)                                                                                                         \
-    X(IN, "in=") X(OUT, "out=") X(NEEDS, "needs=") X(SAVED, "saved=") X(FWD, "fwd=") X(BWD, "bwd=") X(AGAIN, "again=")             \
-    X(FWD_WS, "fwd_ws=") X(BWD_WS, "bwd_ws=") X(INPLACE, "inplace=") X(INPLACE_BWD, "inplace_bwd=") X(SHARE, "share_bwd=")         \
-    X(VIEW, "view=") X(MUTATES, "mutates=") X(BITS, "bits=") X(RNG, "rng") X(ONCE, "once") X(NOGRAD, "nograd")                     \
-    X(EXTERNAL, "external") X(FROZEN, "frozen") X(WANT_GRAD, "grad") X(GRAD, "grad=") X(STATE, "state=") X(OPT, "opt=")            \
-    X(OPT_HOST, "opt_host=") X(OPT_WS, "opt_ws=") X(REDUCE, "reduce=") X(H2D, "h2d=") X(D2H, "d2h=") X(LATENCY, "latency=")        \
-    X(ADD, "add=") X(NS, "ns=") X(GRADS, "grads=") X(STAYS, "stays")
+#define RMI_TXT_KEYS(X)                                                                                                \
+    X(IN, "in=")                                                                                                       \
+    X(OUT, "out=") X(NEEDS, "needs=") X(SAVED, "saved=") X(FWD, "fwd=") X(BWD, "bwd=") X(AGAIN, "again=")              \
+        X(FWD_WS, "fwd_ws=") X(BWD_WS, "bwd_ws=") X(INPLACE, "inplace=") X(INPLACE_BWD, "inplace_bwd=")                \
+            X(SHARE, "share_bwd=") X(VIEW, "view=") X(MUTATES, "mutates=") X(BITS, "bits=") X(RNG, "rng")              \
+                X(ONCE, "once") X(NOGRAD, "nograd") X(EXTERNAL, "external") X(FROZEN, "frozen") X(WANT_GRAD, "grad")   \
+                    X(GRAD, "grad=") X(STATE, "state=") X(OPT, "opt=") X(OPT_HOST, "opt_host=") X(OPT_WS, "opt_ws=")   \
+                        X(REDUCE, "reduce=") X(H2D, "h2d=") X(D2H, "d2h=") X(LATENCY, "latency=") X(ADD, "add=")       \
+                            X(NS, "ns=") X(GRADS, "grads=") X(STAYS, "stays")
 #define RMI_TXT_KEY_ID(id, text) RMI_KEY_##id,
 typedef enum rmi_txt_key { RMI_TXT_KEYS(RMI_TXT_KEY_ID) RMI_KEY_COUNT } rmi_txt_key;
 #undef RMI_TXT_KEY_ID
@@ -22054,14 +22064,14 @@ static const char *const rmi_txt_key_text[] = {RMI_TXT_KEYS(RMI_TXT_KEY_TEXT) ""
 #undef RMI_TXT_KEY_TEXT
 
 #define RMI_KEY(id) ((uint64_t)1 << RMI_KEY_##id)
-#define RMI_TXT_FORM_KEYS                                                                                                     \
-    (RMI_KEY(FWD) | RMI_KEY(BWD) | RMI_KEY(AGAIN) | RMI_KEY(FWD_WS) | RMI_KEY(BWD_WS) | RMI_KEY(SAVED) | RMI_KEY(NEEDS) |     \
-     RMI_KEY(INPLACE) | RMI_KEY(INPLACE_BWD) | RMI_KEY(BITS))
-#define RMI_TXT_OP_KEYS                                                                                                       \
-    (RMI_TXT_FORM_KEYS | RMI_KEY(IN) | RMI_KEY(OUT) | RMI_KEY(SHARE) | RMI_KEY(VIEW) | RMI_KEY(MUTATES) | RMI_KEY(RNG) |      \
-     RMI_KEY(ONCE) | RMI_KEY(NOGRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS))
-#define RMI_TXT_PARAM_KEYS                                                                                                    \
-    (RMI_KEY(GRAD) | RMI_KEY(STATE) | RMI_KEY(OPT) | RMI_KEY(OPT_HOST) | RMI_KEY(OPT_WS) | RMI_KEY(REDUCE) |                  \
+#define RMI_TXT_FORM_KEYS                                                                                              \
+    (RMI_KEY(FWD) | RMI_KEY(BWD) | RMI_KEY(AGAIN) | RMI_KEY(FWD_WS) | RMI_KEY(BWD_WS) | RMI_KEY(SAVED) |               \
+     RMI_KEY(NEEDS) | RMI_KEY(INPLACE) | RMI_KEY(INPLACE_BWD) | RMI_KEY(BITS))
+#define RMI_TXT_OP_KEYS                                                                                                \
+    (RMI_TXT_FORM_KEYS | RMI_KEY(IN) | RMI_KEY(OUT) | RMI_KEY(SHARE) | RMI_KEY(VIEW) | RMI_KEY(MUTATES) |              \
+     RMI_KEY(RNG) | RMI_KEY(ONCE) | RMI_KEY(NOGRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS))
+#define RMI_TXT_PARAM_KEYS                                                                                             \
+    (RMI_KEY(GRAD) | RMI_KEY(STATE) | RMI_KEY(OPT) | RMI_KEY(OPT_HOST) | RMI_KEY(OPT_WS) | RMI_KEY(REDUCE) |           \
      RMI_KEY(FROZEN) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS))
 
 typedef struct rmi_txt_args {
@@ -22079,7 +22089,10 @@ RMI_FN rm_result rmi_txt_unknown_key(rmi_txt *t, rmi_txt_slice word, uint64_t al
     uint32_t k;
     for (k = 0; k < RMI_KEY_COUNT; k++)
         if ((allowed >> k) & 1) rmi_put_format(&s, " %s", rmi_txt_key_text[k]);
-    return rmi_txt_fail_about(t, word, allowed & (allowed - 1) ? "one of" : allowed ? "only" : "the end of the statement",
+    return rmi_txt_fail_about(t, word,
+                              allowed & (allowed - 1) ? "one of"
+                              : allowed               ? "only"
+                                                      : "the end of the statement",
                               list, "");
 }
 
@@ -22177,11 +22190,13 @@ RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *g, rmi_txt_slice x
     return rmi_txt_fail(t, x, g->sealed ? "an op of the graph" : "an op that is declared above");
 }
 
-RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rmi_tensor_kind kind, uint64_t bytes, uint32_t *id)
+RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rmi_tensor_kind kind, uint64_t bytes,
+                                    uint32_t *id)
 {
     char name[256];
     RMI_TRY(rmi_txt_name(t, x, name));
-    if (rmi_graph_lookup(g, &g->tensor_map, name) != RMI_NONE) return rmi_txt_fail(t, x, "a name that no tensor has yet");
+    if (rmi_graph_lookup(g, &g->tensor_map, name) != RMI_NONE)
+        return rmi_txt_fail(t, x, "a name that no tensor has yet");
     *id = rmi_graph_new_tensor(g, name, NULL, kind, bytes);
     return *id == RMI_NONE ? g->sticky.result : RM_OK;
 }
@@ -22199,7 +22214,8 @@ RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *g, rmi_txt_slice list, rm
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *g, const rmi_op *op, rmi_txt_slice x, int inputs_only, uint32_t *id)
+RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *g, const rmi_op *op, rmi_txt_slice x, int inputs_only,
+                                    uint32_t *id)
 {
     *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
     if (*id != RMI_NONE && (rmi_list_has(&op->in, *id) || (!inputs_only && rmi_list_has(&op->out, *id)))) return RM_OK;
@@ -22217,12 +22233,14 @@ RMI_FN void rmi_txt_in_order(const rmi_op *op, const rmi_list *from, rmi_list *o
 }
 
 /* Tensors of the op itself, each once, in the op's order; saved: NULL where that word has no meaning. */
-RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_slice list, rmi_list *out, uint32_t *saved)
+RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_slice list, rmi_list *out,
+                             uint32_t *saved)
 {
     rmi_list any;
     rmi_txt_slice item;
     uint32_t id;
-    if (!rmi_graph_new_list(g, &any, rmi_txt_items(list)) || !rmi_graph_new_list(g, out, rmi_txt_items(list))) return g->sticky.result;
+    if (!rmi_graph_new_list(g, &any, rmi_txt_items(list)) || !rmi_graph_new_list(g, out, rmi_txt_items(list)))
+        return g->sticky.result;
     if (saved) *saved = 0;
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
         if (saved && rmi_txt_is(item, "saved")) {
@@ -22315,7 +22333,8 @@ RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_tx
         item = rmi_txt_split(item, ':', &from);
         RMI_TRY(rmi_txt_own_tensor(t, g, op, item, 1, &o->grad_of));
         for (i = 0; i < f->n_overs; i++)
-            if (f->overs[i].grad_of == o->grad_of) return rmi_txt_fail(t, item, "each gradient only once in inplace_bwd");
+            if (f->overs[i].grad_of == o->grad_of)
+                return rmi_txt_fail(t, item, "each gradient only once in inplace_bwd");
         o->what = !from.s ? RMI_OVER_DOUT : rmi_txt_is(from, "saved") ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
         o->tensor = RMI_NONE;
         if (o->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(t, g, op, from, 0, &o->tensor));
@@ -22325,14 +22344,16 @@ RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_tx
 }
 
 /* The keys that op and variant have in common. A variant's form is a copy of its op's already. */
-RMI_FN rm_result rmi_txt_form(rmi_txt *t, rm_graph *g, const rmi_op *op, const rmi_txt_args *a, rmi_form *f, int variant)
+RMI_FN rm_result rmi_txt_form(rmi_txt *t, rm_graph *g, const rmi_op *op, const rmi_txt_args *a, rmi_form *f,
+                              int variant)
 {
     rmi_txt_slice bits = a->value[RMI_KEY_BITS], inplace = a->value[RMI_KEY_INPLACE];
     char name[256];
     RMI_TRY(rmi_txt_number(t, a, RMI_KEY_FWD, &f->fwd));
     if (!variant || rmi_txt_has(a, RMI_KEY_FWD)) f->again = f->fwd;
     RMI_TRY(rmi_txt_fields(t, a, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), f));
-    if (rmi_txt_has(a, RMI_KEY_NEEDS)) RMI_TRY(rmi_txt_own(t, g, op, a->value[RMI_KEY_NEEDS], &f->needs, &f->needs_saved));
+    if (rmi_txt_has(a, RMI_KEY_NEEDS))
+        RMI_TRY(rmi_txt_own(t, g, op, a->value[RMI_KEY_NEEDS], &f->needs, &f->needs_saved));
     if (rmi_txt_has(a, RMI_KEY_INPLACE_BWD)) RMI_TRY(rmi_txt_overs(t, g, op, a->value[RMI_KEY_INPLACE_BWD], f));
     if (variant && rmi_txt_is(inplace, "none")) f->inplace = RMI_NONE;
     else if (rmi_txt_has(a, RMI_KEY_INPLACE)) RMI_TRY(rmi_txt_own_tensor(t, g, op, inplace, 1, &f->inplace));
@@ -22351,7 +22372,8 @@ RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *g, rmi_op *op, rmi_txt
     if (offset.s) RMI_TRY(rmi_txt_u64(t, offset, &op->view_offset));
     if (op->out.n != 1) return rmi_txt_fail(t, value, "no view: a view has one output");
     if (op->view_offset + bytes > g->tensors[op->view].bytes)
-        return rmi_txt_fail_about(t, value, "an input that holds all bytes of the view ", g->tensors[op->out.at[0]].name, "");
+        return rmi_txt_fail_about(t, value, "an input that holds all bytes of the view ",
+                                  g->tensors[op->out.at[0]].name, "");
     return RM_OK;
 }
 
@@ -22442,7 +22464,8 @@ RMI_FN rmi_part *rmi_txt_new_part(rm_graph *g, rmi_form *f, const char *name)
 }
 
 /* A gradient that an earlier part gives is given already. */
-RMI_FN rm_result rmi_txt_fresh_grads(rmi_txt *t, const rm_graph *g, const rmi_op *op, const rmi_form *f, rmi_txt_slice list)
+RMI_FN rm_result rmi_txt_fresh_grads(rmi_txt *t, const rm_graph *g, const rmi_op *op, const rmi_form *f,
+                                     rmi_txt_slice list)
 {
     rmi_txt_slice item;
     uint32_t id, i;
@@ -22466,11 +22489,13 @@ RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *g)
     rmi_part *p;
     RMI_TRY(rmi_txt_op_named(t, g, op_name, &id));
     if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
-    if (form == RMI_NONE) return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, " that is declared above");
+    if (form == RMI_NONE)
+        return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, " that is declared above");
     f = &g->ops[id].forms[form];
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
     for (i = 0; i < f->own_parts; i++)
-        if (!strcmp(f->parts[i].name, name)) return rmi_txt_fail(t, rmi_txt_word(t, 2), "a name that no part of this backward has yet");
+        if (!strcmp(f->parts[i].name, name))
+            return rmi_txt_fail(t, rmi_txt_word(t, 2), "a name that no part of this backward has yet");
     if (f->own_parts >= UINT8_MAX) return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 255 parts of a backward");
     RMI_TRY(rmi_txt_args_read(t, 3, RMI_KEY(GRADS) | RMI_KEY(NEEDS) | RMI_KEY(BWD) | RMI_KEY(BWD_WS), &a));
     if (!rmi_txt_has(&a, RMI_KEY_GRADS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "grads=");
@@ -22486,7 +22511,8 @@ RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *g)
 RMI_FN rm_result rmi_txt_activation(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
     RMI_TRY(rmi_txt_tensor(t, g, x, id));
-    return g->tensors[*id].kind == RMI_ACT ? RM_OK : rmi_txt_fail(t, x, "an activation: what an op declared above makes");
+    return g->tensors[*id].kind == RMI_ACT ? RM_OK
+                                           : rmi_txt_fail(t, x, "an activation: what an op declared above makes");
 }
 
 RMI_FN rm_result rmi_txt_grad(rmi_txt *t, rm_graph *g)
@@ -22519,10 +22545,12 @@ RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
     uint32_t i;
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
     for (i = 0; i < g->n_barriers; i++)
-        if (!strcmp(g->barriers[i].name, name)) return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
+        if (!strcmp(g->barriers[i].name, name))
+            return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
     RMI_TRY(rmi_txt_args_read(t, 2, RMI_KEY(NS), &a));
     RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_NS, &ns));
-    if (!rmi_arena_grow(&g->mem, (void **)&g->barriers, &g->cap_barriers, (size_t)g->n_barriers + 1, sizeof(rmi_barrier)))
+    if (!rmi_arena_grow(&g->mem, (void **)&g->barriers, &g->cap_barriers, (size_t)g->n_barriers + 1,
+                        sizeof(rmi_barrier)))
         return rmi_graph_memory(g);
     g->barriers[g->n_barriers].name = rmi_graph_string(g, name);
     g->barriers[g->n_barriers].ns = ns;
@@ -22585,8 +22613,10 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g)
     uint32_t id = RMI_NONE;
     if (t->n_blocks) {
         at = t->blocks[t->n_blocks - 1];
-        return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' before the "
-                           "end of the text", at.line, at.column);
+        return rmi_err_set(t->err, RM_ERROR_TEXT,
+                           "%u:%u: found a block that is never ended, expected its 'end' before the "
+                           "end of the text",
+                           at.line, at.column);
     }
     if (!g->n_ops) return rmi_txt_fail(t, rmi_txt_word(t, 0), "at least one op");
     g->sticky.log = NULL; /* one message, not two */
@@ -22680,11 +22710,13 @@ RMI_FN void rmi_txt_put_overs(rmi_sink *s, const rm_graph *g, const rmi_form *f)
     for (i = 0; i < f->n_overs; i++) {
         const rmi_over *o = &f->overs[i];
         rmi_put_format(s, i ? ",%s" : "%s", g->tensors[o->grad_of].name);
-        if (o->what != RMI_OVER_DOUT) rmi_put_format(s, ":%s", o->what == RMI_OVER_SAVED ? "saved" : g->tensors[o->tensor].name);
+        if (o->what != RMI_OVER_DOUT)
+            rmi_put_format(s, ":%s", o->what == RMI_OVER_SAVED ? "saved" : g->tensors[o->tensor].name);
     }
 }
 
-/* The keys of a form that differ from what their absence means: of an op (base NULL) defaults, of a variant its op's. */
+/* The keys of a form that differ from what their absence means: of an op (base NULL) defaults, of a variant its op's.
+   */
 RMI_FN void rmi_txt_put_form(rmi_sink *s, const rm_graph *g, const rmi_op *op, const rmi_form *f, const rmi_form *base)
 {
     rmi_form absent;
@@ -22799,13 +22831,15 @@ RMI_FN void rmi_txt_put_tail(rmi_sink *s, const rm_graph *g)
 {
     uint32_t i, n = 0;
     for (i = 0; i < g->n_barriers; i++)
-        rmi_put_format(s, g->barriers[i].ns ? "barrier %s ns=%u\n" : "barrier %s\n", g->barriers[i].name, g->barriers[i].ns);
+        rmi_put_format(s, g->barriers[i].ns ? "barrier %s ns=%u\n" : "barrier %s\n", g->barriers[i].name,
+                       g->barriers[i].ns);
     for (i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].is_output) rmi_put_format(s, n++ ? " %s" : "output %s", g->tensors[i].name);
     if (n) rmi_put(s, "\n");
 }
 
-/* The canonical text of a sealed graph: declarations in order, what an op makes in its line, marks of blocks around them. */
+/* The canonical text of a sealed graph: declarations in order, what an op makes in its line, marks of blocks around
+   them. */
 RMI_FN void rmi_txt_put_graph(const rm_graph *g, rmi_sink *s)
 {
     uint32_t i, t = 0, mark = 0;
@@ -22835,15 +22869,15 @@ RMI_FN rm_result rmi_txt_writable(rm_graph *g)
             const rmi_form *f = &g->ops[i].forms[k];
             if (f->bits[0] && !rmi_graph_name_ok(f->bits))
                 return rmi_err_set(&g->last, RM_ERROR_GRAPH,
-                                   "op %s: its bits class '%s' is not a name, and text holds names only; rename it", g->ops[i].name,
-                                   f->bits);
+                                   "op %s: its bits class '%s' is not a name, and text holds names only; rename it",
+                                   g->ops[i].name, f->bits);
             for (a = 0; a < f->n_overs; a++)
                 for (b = 0; b < a; b++)
                     if (f->overs[a].grad_of == f->overs[b].grad_of)
-                        return rmi_err_set(
-                            &g->last, RM_ERROR_GRAPH,
-                            "op %s: the gradient of %s may go over the bytes of two others, and text holds one; leave one rm_over",
-                            g->ops[i].name, g->tensors[f->overs[a].grad_of].name);
+                        return rmi_err_set(&g->last, RM_ERROR_GRAPH,
+                                           "op %s: the gradient of %s may go over the bytes of two others, and text "
+                                           "holds one; leave one rm_over",
+                                           g->ops[i].name, g->tensors[f->overs[a].grad_of].name);
         }
     return RM_OK;
 }
@@ -22900,7 +22934,9 @@ RMI_FN void rmi_txt_put_run(rmi_sink *s, const rm_graph *g, rmi_run r)
     static const char *const ways[] = {"fwd", "bwd", "opt", "opt", "reduce", "barrier"}; /* rmi_way */
     const char *part = r.way == RMI_BWD ? rmi_low_part(g, r)->name : "";
     rmi_put_format(s, "%s %s", ways[r.way],
-                   r.way == RMI_BARRIER ? g->barriers[r.id].name : r.way > RMI_BWD ? g->tensors[r.id].name : g->ops[r.id].name);
+                   r.way == RMI_BARRIER ? g->barriers[r.id].name
+                   : r.way > RMI_BWD    ? g->tensors[r.id].name
+                                        : g->ops[r.id].name);
     if (part[0]) rmi_put_format(s, ":%s", part);
     if (r.way <= RMI_BWD && r.form) rmi_put_format(s, "@%s", rmi_low_form(g, r)->name);
 }
@@ -22917,15 +22953,8 @@ RMI_FN void rmi_txt_put_preamble(rmi_sink *s, const rm_graph *g, const rmi_progr
 {
     char hex[17];
     size_t i;
-    rmi_put(s, "rockmate plan 1\ngraph ");
-    rmi_put(s, rmi_txt_hex(rmi_txt_graph_hash(g), hex));
-    rmi_put(s, "\narena ");
-    rmi_put_u64(s, p->arena);
-    rmi_put(s, " host ");
-    rmi_put_u64(s, p->host);
-    rmi_put(s, "\nstep ");
-    rmi_put(s, rmi_low_step_name(p->step));
-    rmi_put(s, "\n");
+    rmi_put_format(s, "rockmate plan 1\ngraph %s\narena %u host %u\nstep %s\n", rmi_txt_hex(rmi_txt_graph_hash(g), hex),
+                   p->arena, p->host, rmi_low_step_name(p->step));
     for (i = 0; i < p->n_homes; i++) {
         rmi_txt_put_buffer(s, g, p->homes[i].host ? "home " : "resident ", p->homes[i].buf);
         rmi_put_format(s, " %u\n", p->homes[i].offset);
@@ -22965,7 +22994,7 @@ typedef struct rmi_txt_plan {
     rmi_program p;             /* its tables in t.mem while they grow */
     rmi_txt_line *of, *of_home; /* by statement, by home */
     size_t cap_st, cap_of, cap_homes, cap_of_home;
-    uint8_t has_graph, has_arena, has_step;
+    uint8_t once[3]; /* graph, arena, step: it was there */
 } rmi_txt_plan;
 
 RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
@@ -22977,11 +23006,6 @@ RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
     return l;
 }
 
-RMI_FN rm_result rmi_txt_known(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, int tensor, uint32_t *id)
-{
-    *id = rmi_graph_lookup_n(g, tensor ? &g->tensor_map : &g->op_map, x.s, x.n);
-    return *id == RMI_NONE ? rmi_txt_fail(t, x, tensor ? "a tensor of the graph" : "an op of the graph") : RM_OK;
-}
 RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
     *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
@@ -22991,27 +23015,22 @@ RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, u
 /* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
 RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *b)
 {
+    static const char *const words[] = {"", "grad", "state", "saved", "ws"}; /* rmi_buf_kind */
     rmi_txt_slice of, head = rmi_txt_split(x, ':', &of);
-    uint32_t id = RMI_NONE;
-    rmi_buf_kind k = RMI_BUF_VALUE;
-    if (!of.s) RMI_TRY(rmi_txt_known(t, g, x, 1, &id));
-    else if (rmi_txt_is(head, "grad")) RMI_TRY(rmi_txt_known(t, g, of, 1, &id));
-    else if (rmi_txt_is(head, "state")) RMI_TRY(rmi_txt_param(t, g, of, &id));
-    else if (rmi_txt_is(head, "saved")) RMI_TRY(rmi_txt_known(t, g, of, 0, &id));
-    else if (!rmi_txt_is(head, "ws")) return rmi_txt_fail(t, x, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
+    uint32_t id, k = RMI_BUF_VALUE;
     if (of.s)
-        k = rmi_txt_is(head, "grad")    ? RMI_BUF_GRAD
-            : rmi_txt_is(head, "state") ? RMI_BUF_STATE
-            : rmi_txt_is(head, "saved") ? RMI_BUF_SAVED
-                                        : RMI_BUF_WS;
-    if (k == RMI_BUF_WS) {
-        id = rmi_graph_lookup_n(g, &g->op_map, of.s, of.n);
-        if (id == RMI_NONE) k = RMI_BUF_OPT_WS;
-        if (id == RMI_NONE) id = rmi_graph_lookup_n(g, &g->tensor_map, of.s, of.n);
-        if (id == RMI_NONE || (k == RMI_BUF_OPT_WS && g->tensors[id].kind != RMI_PARAM))
+        for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
+    if (k > RMI_BUF_WS) return rmi_txt_fail(t, x, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
+    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_param(t, g, of, &id));
+    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_op_named(t, g, of, &id));
+    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_tensor(t, g, of.s ? of : x, &id));
+    else if ((id = rmi_graph_lookup_n(g, &g->op_map, of.s, of.n)) == RMI_NONE) {
+        k = RMI_BUF_OPT_WS;
+        id = rmi_graph_lookup_n(g, &g->tensor_map, of.s, of.n);
+        if (id == RMI_NONE || g->tensors[id].kind != RMI_PARAM)
             return rmi_txt_fail(t, of, "an op or a param of the graph");
     }
-    *b = rmi_low_buf(g, k, id);
+    *b = rmi_low_buf(g, (rmi_buf_kind)k, id);
     return RM_OK;
 }
 
@@ -23021,18 +23040,22 @@ RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *g, uint32_t b)
     uint32_t i, id;
     rmi_buf_kind k = rmi_low_kind(g, b, &i);
     if (k != RMI_BUF_WS && k != RMI_BUF_OPT_WS) return b;
-    id = k == RMI_BUF_WS ? rmi_graph_lookup(g, &g->tensor_map, g->ops[i].name) : rmi_graph_lookup(g, &g->op_map, g->tensors[i].name);
+    id = k == RMI_BUF_WS ? rmi_graph_lookup(g, &g->tensor_map, g->ops[i].name)
+                         : rmi_graph_lookup(g, &g->op_map, g->tensors[i].name);
     if (id == RMI_NONE || (k == RMI_BUF_WS && g->tensors[id].kind != RMI_PARAM)) return b;
     return rmi_low_buf(g, k == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
 }
 
-/* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated last. */
+/* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated last.
+   */
 RMI_FN void rmi_txt_settle_ws(rmi_txt_plan *m, rmi_stmt *now)
 {
     size_t i = m->p.n;
     uint32_t mine, other;
     if (now->what != RMI_FREE && (now->what != RMI_RUN || now->run.way > RMI_OPT)) return;
-    mine = now->what == RMI_FREE ? now->buf : rmi_low_buf(m->g, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
+    mine = now->what == RMI_FREE
+               ? now->buf
+               : rmi_low_buf(m->g, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
     other = rmi_txt_other_ws(m->g, mine);
     while (other != mine && i-- > 0) {
         rmi_stmt *s = &m->p.st[i];
@@ -23052,7 +23075,7 @@ RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_
     const rmi_form *f;
     name = rmi_txt_split(what, '@', &variant);
     name = rmi_txt_split(name, ':', &part);
-    RMI_TRY(rmi_txt_known(t, g, name, 0, &id));
+    RMI_TRY(rmi_txt_op_named(t, g, name, &id));
     if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
     if (form == RMI_NONE) return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, "");
     f = &g->ops[id].forms[form];
@@ -23061,7 +23084,8 @@ RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_
         if (!part.s && f->parts[0].name[0])
             return rmi_txt_fail_about(t, name, "OP:PART: the backward of ", g->ops[id].name, " comes in parts");
         while (k < f->n_parts && !rmi_txt_is(part, f->parts[k].name)) k++;
-        if (k == f->n_parts || (part.s && !part.n)) return rmi_txt_fail_about(t, part, "a part of the backward of ", g->ops[id].name, "");
+        if (k == f->n_parts || (part.s && !part.n))
+            return rmi_txt_fail_about(t, part, "a part of the backward of ", g->ops[id].name, "");
     }
     *r = rmi_low_run(way, id, form, k);
     return RM_OK;
@@ -23069,27 +23093,22 @@ RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_
 
 RMI_FN rm_result rmi_txt_run(rmi_txt *t, const rm_graph *g, rmi_run *r)
 {
-    rmi_txt_slice way = rmi_txt_word(t, 1), what = rmi_txt_word(t, 2), place, name;
+    rmi_txt_slice word = rmi_txt_word(t, 1), what = rmi_txt_word(t, 2), place, name = rmi_txt_split(what, '@', &place);
+    rmi_way way = rmi_txt_is(word, "opt") ? RMI_OPT : rmi_txt_is(word, "reduce") ? RMI_REDUCE : RMI_BARRIER;
     uint32_t id;
     RMI_TRY(rmi_txt_no_more(t, 3));
-    if (rmi_txt_is(way, "fwd")) return rmi_txt_run_op(t, g, RMI_FWD, what, r);
-    if (rmi_txt_is(way, "bwd")) return rmi_txt_run_op(t, g, RMI_BWD, what, r);
-    if (rmi_txt_is(way, "opt")) {
-        name = rmi_txt_split(what, '@', &place);
-        RMI_TRY(rmi_txt_param(t, g, name, &id));
-        if (place.s && !rmi_txt_is(place, "host")) return rmi_txt_fail(t, place, "host: an update runs on the device, or @host");
-        *r = rmi_low_run(place.s ? RMI_OPT_HOST : RMI_OPT, id, 0, 0);
-        return RM_OK;
+    if (rmi_txt_is(word, "fwd")) return rmi_txt_run_op(t, g, RMI_FWD, what, r);
+    if (rmi_txt_is(word, "bwd")) return rmi_txt_run_op(t, g, RMI_BWD, what, r);
+    if (way == RMI_BARRIER) {
+        if (!rmi_txt_is(word, "barrier")) return rmi_txt_fail(t, word, "one of fwd bwd opt reduce barrier");
+        for (id = 0; id < g->n_barriers && !rmi_txt_is(what, g->barriers[id].name);) id++;
+        if (id == g->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
+    } else RMI_TRY(rmi_txt_param(t, g, way == RMI_OPT ? name : what, &id));
+    if (way == RMI_OPT && place.s) {
+        if (!rmi_txt_is(place, "host")) return rmi_txt_fail(t, place, "host: an update runs on the device, or @host");
+        way = RMI_OPT_HOST;
     }
-    if (rmi_txt_is(way, "reduce")) {
-        RMI_TRY(rmi_txt_param(t, g, what, &id));
-        *r = rmi_low_run(RMI_REDUCE, id, 0, 0);
-        return RM_OK;
-    }
-    if (!rmi_txt_is(way, "barrier")) return rmi_txt_fail(t, way, "one of fwd bwd opt reduce barrier");
-    for (id = 0; id < g->n_barriers && !rmi_txt_is(what, g->barriers[id].name);) id++;
-    if (id == g->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
-    *r = rmi_low_run(RMI_BARRIER, id, 0, 0);
+    *r = rmi_low_run(way, id, 0, 0);
     return RM_OK;
 }
 
@@ -23105,13 +23124,13 @@ RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *m)
         return rmi_err_memory(t->err);
     st = &m->p.st[m->p.n];
     st->what = (uint8_t)k;
-    if (k == RMI_RUN) {
-        RMI_TRY(rmi_txt_run(t, m->g, &st->run));
-    } else {
+    if (k == RMI_RUN) RMI_TRY(rmi_txt_run(t, m->g, &st->run));
+    else {
+        rmi_txt_second second = rmi_txt_statements[k].second;
         RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 1), &st->buf));
-        if (rmi_txt_statements[k].second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &st->offset));
-        if (rmi_txt_statements[k].second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 2), &st->other));
-        RMI_TRY(rmi_txt_no_more(t, rmi_txt_statements[k].second == RMI_TXT_ALONE ? 2 : 3));
+        if (second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &st->offset));
+        if (second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 2), &st->other));
+        RMI_TRY(rmi_txt_no_more(t, second == RMI_TXT_ALONE ? 2 : 3));
     }
     rmi_txt_settle_ws(m, st);
     m->of[m->p.n++] = rmi_txt_this_line(t);
@@ -23123,15 +23142,13 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *g)
     rmi_txt_slice x = rmi_txt_word(t, 1);
     char want[17], given[17];
     rmi_txt_place at = rmi_txt_at(t, x);
-    size_t i;
-    rmi_txt_hex(rmi_txt_graph_hash(g), want);
-    for (i = 0; i < x.n && ((x.s[i] >= '0' && x.s[i] <= '9') || (x.s[i] >= 'a' && x.s[i] <= 'f'));) i++;
-    if (x.n != 16 || i < 16) return rmi_txt_fail(t, x, "16 hexadecimal digits 0-9 a-f");
-    memcpy(given, x.s, 16);
+    if (x.n == 16) memcpy(given, x.s, 16);
     given[16] = 0;
-    if (strcmp(given, want))
-        return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another graph", at.line,
-                           at.column, given, want);
+    if (x.n != 16 || strspn(given, "0123456789abcdef") < 16) return rmi_txt_fail(t, x, "16 hexadecimal digits 0-9 a-f");
+    if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(g), want)))
+        return rmi_err_set(t->err, RM_ERROR_PLAN,
+                           "%u:%u: found '%s', expected '%s': the plan was made for another graph", at.line, at.column,
+                           given, want);
     return rmi_txt_no_more(t, 2);
 }
 
@@ -23151,11 +23168,13 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *m, uint32_t host)
     rmi_home *h;
     uint32_t i, b;
     rmi_buf_kind k;
-    if (!m->has_arena) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
+    if (!m->once[1]) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
     RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 1), &b));
     k = rmi_low_kind(m->g, b, &i);
-    if (k > RMI_BUF_STATE || (k == RMI_BUF_VALUE ? m->g->tensors[i].kind == RMI_ACT : m->g->tensors[i].kind != RMI_PARAM))
-        return rmi_txt_fail(t, t->word[1], "what a step starts with: an input, const or param, or state: or grad: of a param");
+    if (k > RMI_BUF_STATE ||
+        (k == RMI_BUF_VALUE ? m->g->tensors[i].kind == RMI_ACT : m->g->tensors[i].kind != RMI_PARAM))
+        return rmi_txt_fail(t, t->word[1],
+                            "what a step starts with: an input, const or param, or state: or grad: of a param");
     if (rmi_low_external(m->g, b)) return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
     if (!rmi_arena_grow(&t->mem, (void **)&m->p.homes, &m->cap_homes, m->p.n_homes + 1, sizeof(rmi_home)) ||
         !rmi_arena_grow(&t->mem, (void **)&m->of_home, &m->cap_of_home, m->p.n_homes + 1, sizeof(rmi_txt_line)))
@@ -23171,24 +23190,20 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *m, uint32_t host)
 /* graph, arena and step stand once, and before what runs. */
 RMI_FN rm_result rmi_txt_plan_preamble(rmi_txt *t, rmi_txt_plan *m, int *is_preamble)
 {
+    static const char *const words[] = {"graph", "arena", "step", "resident", "home"};
     rmi_txt_slice w = t->word[0];
-    uint8_t *once = rmi_txt_is(w, "graph")   ? &m->has_graph
-                    : rmi_txt_is(w, "arena") ? &m->has_arena
-                    : rmi_txt_is(w, "step")  ? &m->has_step
-                                             : NULL;
-    uint32_t k = 0;
-    int host = rmi_txt_is(w, "home");
-    *is_preamble = once || host || rmi_txt_is(w, "resident");
+    uint32_t k = 0, kind = 0;
+    while (k < RMI_COUNT(words) && !rmi_txt_is(w, words[k])) k++;
+    *is_preamble = k < RMI_COUNT(words);
     if (!*is_preamble) return RM_OK;
     if (m->p.n) return rmi_txt_fail(t, w, "a statement of the program: what the step starts with stands before it");
-    if (!once) return rmi_txt_plan_home(t, m, (uint32_t)host);
-    if (*once) return rmi_txt_fail(t, w, "graph, arena and step once each");
-    *once = 1;
-    if (once == &m->has_graph) return rmi_txt_plan_hash(t, m->g);
-    if (once == &m->has_arena) return rmi_txt_plan_arena(t, &m->p);
-    while (k < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_low_step_name(RM_SINGLE << k))) k++;
-    if (k == RM_STEP_KINDS) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of single first middle last forward");
-    m->p.step = RM_SINGLE << k;
+    if (k > 2) return rmi_txt_plan_home(t, m, k == 4);
+    if (m->once[k]++) return rmi_txt_fail(t, w, "graph, arena and step once each");
+    if (k == 0) return rmi_txt_plan_hash(t, m->g);
+    if (k == 1) return rmi_txt_plan_arena(t, &m->p);
+    while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
+    if (kind == RM_STEP_KINDS) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of single first middle last forward");
+    m->p.step = RM_SINGLE << kind;
     return rmi_txt_no_more(t, 2);
 }
 
@@ -23202,7 +23217,8 @@ RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_txt_plan *m, const 
     if (at < m->p.n) l = &m->of[at];
     for (i = m->p.n_homes; at > m->p.n && !l && i-- > 0;) /* of two for one buffer, the second is the fault */
         if (!strncmp(rmi_sch_name(m->g, m->p.homes[i].buf, name), fact->text, n) && !name[n]) l = &m->of_home[i];
-    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", l ? l->line : t->line, rmi_txt_show(t, l ? l->text : end, shown), fact->text);
+    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", l ? l->line : t->line,
+                       rmi_txt_show(t, l ? l->text : end, shown), fact->text);
 }
 
 RMI_FN rm_result rmi_txt_plan_check(rmi_txt *t, rmi_txt_plan *m)
@@ -23237,9 +23253,10 @@ RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t, rmi_txt_plan *m, rmi_arena *mem, 
     return RM_OK;
 }
 
-/* A plan for the sealed graph g, checked, its figures filled; its tables are in mem. Else the message is in err: RM_ERROR_TEXT
-   for what is no plan, RM_ERROR_PLAN for one of another graph or one that the checker refuses. */
-RMI_FN rm_result rmi_txt_read_program(const rm_graph *g, const char *text, size_t n, rmi_arena *mem, rmi_program *out, rmi_error *err)
+/* A plan for the sealed graph g, checked, its figures filled; its tables are in mem. Else the message is in err:
+   RM_ERROR_TEXT for what is no plan, RM_ERROR_PLAN for one of another graph or one that the checker refuses. */
+RMI_FN rm_result rmi_txt_read_program(const rm_graph *g, const char *text, size_t n, rmi_arena *mem, rmi_program *out,
+                                      rmi_error *err)
 {
     rmi_txt t = rmi_txt_make(&g->mem.hooks, err, text, n);
     rmi_txt_plan m;
@@ -23291,7 +23308,8 @@ static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds",  "ch
 static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", "merge", NULL};
 
 /* A list of words of `names`, as bits. */
-RMI_FN rm_result rmi_txt_bits(rmi_txt *t, rmi_txt_slice value, const char *const *names, const char *expected, uint32_t *out)
+RMI_FN rm_result rmi_txt_bits(rmi_txt *t, rmi_txt_slice value, const char *const *names, const char *expected,
+                              uint32_t *out)
 {
     rmi_txt_slice rest = rmi_txt_list(value), item;
     uint32_t i;
@@ -23322,13 +23340,16 @@ RMI_FN rm_result rmi_txt_kinds(rmi_txt *t, rmi_txt_slice value, rm_config *c)
     if (value.n && value.n < sizeof c->kinds) memcpy(c->kinds, value.s, value.n);
     if (c->kinds[0] && !rmi_plan_config_wrong(c)) return RM_OK;
     *c = old;
-    return rmi_txt_fail(t, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] and * for any text");
+    return rmi_txt_fail(t, value,
+                        "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] and * for any "
+                        "text");
 }
 
 /* One key=value word. seen: a bit for each key that came before. */
 RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
 {
-    static const char *const keys[] = {"preset", "name", "passes", "off", "segment", "group", "gap_ppm", "work", "kinds"};
+    static const char *const keys[] = {"preset", "name",    "passes", "off",  "segment",
+                                       "group",  "gap_ppm", "work",   "kinds"};
     rmi_txt_slice value, key = rmi_txt_split(t->word[0], '=', &value);
     const rmi_plan_preset *p;
     char name[256];
@@ -23354,9 +23375,12 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
         return RM_OK;
     case 2:
         return rmi_txt_bits(t, value, rmi_txt_passes,
-                            "passes=none, or some of segments,greedy,kinds,chain,search,options,stream,link,blocks,offload,groups",
+                            "passes=none, or some of "
+                            "segments,greedy,kinds,chain,search,options,stream,link,blocks,offload,groups",
                             &c->passes);
-    case 3: return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace,merge", &c->off);
+    case 3:
+        return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace,merge",
+                            &c->off);
     case 4: return rmi_txt_u32(t, value, &c->segment);
     case 5: return rmi_txt_u32(t, value, &c->group);
     case 6: return rmi_txt_u32(t, value, &c->gap_ppm);
@@ -23387,10 +23411,7 @@ RMI_FN void rmi_txt_put_bits(rmi_sink *s, const char *key, uint32_t bits, const 
     uint32_t i, n = 0;
     rmi_put(s, key);
     for (i = 0; names[i]; i++)
-        if (bits >> i & 1) {
-            if (n++) rmi_put(s, ",");
-            rmi_put(s, names[i]);
-        }
+        if (bits >> i & 1) rmi_put_format(s, n++ ? ",%s" : "%s", names[i]);
     rmi_put(s, n ? "\n" : "none\n");
 }
 
@@ -23398,24 +23419,11 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *c, rmi_sink *s)
 {
     if (rmi_plan_config_wrong(c)) return RM_ERROR_ARGUMENT;
     rmi_put(s, "rockmate config 1\n");
-    if (c->name[0]) {
-        rmi_put(s, "name=");
-        rmi_put(s, c->name);
-        rmi_put(s, "\n");
-    }
+    if (c->name[0]) rmi_put_format(s, "name=%s\n", c->name);
     rmi_txt_put_bits(s, "passes=", c->passes, rmi_txt_passes);
     rmi_txt_put_bits(s, "off=", c->off, rmi_txt_switches);
-    rmi_put(s, "segment=");
-    rmi_put_u64(s, c->segment);
-    rmi_put(s, "\ngroup=");
-    rmi_put_u64(s, c->group);
-    rmi_put(s, "\ngap_ppm=");
-    rmi_put_u64(s, c->gap_ppm);
-    rmi_put(s, "\nwork=");
-    rmi_put_u64(s, c->work);
-    rmi_put(s, "\nkinds=");
-    rmi_put(s, c->kinds[0] ? c->kinds : "none");
-    rmi_put(s, "\n");
+    rmi_put_format(s, "segment=%u\ngroup=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)c->segment, (uint64_t)c->group,
+                   (uint64_t)c->gap_ppm, c->work, c->kinds[0] ? c->kinds : "none");
     return s->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
@@ -23513,7 +23521,8 @@ RMI_FN void rmi_txt_row_ops(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_r
 }
 
 /* A row: which ops of [r->lo, r->hi) are recomputed, and what that costs in regions r .. r + count. */
-RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_region *r, uint32_t count, const uint32_t *forwards)
+RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_region *r, uint32_t count,
+                        const uint32_t *forwards)
 {
     uint32_t i, k, again = 0, most = 0;
     uint64_t ns = 0;
@@ -23544,7 +23553,8 @@ RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_regio
 }
 
 /* Classes of equal blocks among regions of one name: "12 h: 1 class". */
-RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_graph *g, const rmi_txt_region *r, uint32_t n)
+RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_graph *g, const rmi_txt_region *r,
+                                    uint32_t n)
 {
     uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n);
     uint32_t i, k, count, classes, said = 0;
@@ -23661,8 +23671,8 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena 
     n = rmi_txt_regions(g, r);
     rmi_txt_say(&pen, "plan of a step (%s): ", rmi_low_step_name(info->step));
     RMI_TRY(rmi_txt_say_blocks(&pen, tmp, g, r, n));
-    rmi_txt_say_line(&pen, info->classes == 1 ? "%u stages of %u class" : "%u stages of %u classes", (uint64_t)info->blocks,
-                     (uint64_t)info->classes);
+    rmi_txt_say_line(&pen, info->classes == 1 ? "%u stages of %u class" : "%u stages of %u classes",
+                     (uint64_t)info->blocks, (uint64_t)info->classes);
     rmi_txt_head(&pen, info);
     rmi_txt_costs(&pen, g, info);
     rmi_txt_memory(&pen, g, prog, 0);
@@ -23691,9 +23701,9 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
 
 /* =====================================================================================================================
    >>view - a plan for people to look at: why a tensor is where it is, a trace, a picture of memory
-   In: a checked program and, from the simulator, when each statement ran. Out: text. A piece is one name's stay at one address;
-   of the names that share bytes one is drawn at a time, so that the pieces drawn add up to what is live. O(statements), and
-   for an explanation O(statements * degree).
+   In: a checked program and, from the simulator, when each statement ran. Out: text. A piece is one name's stay at one
+   address; of the names that share bytes one is drawn at a time, so that the pieces drawn add up to what is live.
+   O(statements), and for an explanation O(statements * degree).
    ================================================================================================================== */
 typedef enum rmi_vue_colour {
     RMI_VUE_WEIGHT,
@@ -23828,8 +23838,8 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
     return RM_OK;
 }
 
-/* A piece is drawn from the start of the first run or copy after it came to be to the end of the last before it went. What a
-   repeated forward makes has a colour of its own. */
+/* A piece is drawn from the start of the first run or copy after it came to be to the end of the last before it went.
+   What a repeated forward makes has a colour of its own. */
 RMI_FN rm_result rmi_vue_times(rmi_vue *v)
 {
     const rmi_program *p = v->prog;
@@ -23975,7 +23985,8 @@ RMI_FN void rmi_vue_label(const rmi_vue *v, uint64_t x, uint64_t y, const char *
     rmi_put(v->to, "</text>\n");
 }
 
-/* A round number of units such that at most `most` of them fit into v: 1, 2 or 5 times a power of ten; of two for bytes. */
+/* A round number of units such that at most `most` of them fit into v: 1, 2 or 5 times a power of ten; of two for
+   bytes. */
 RMI_FN uint64_t rmi_vue_tick(uint64_t v, uint64_t most, int bytes)
 {
     static const uint32_t up[] = {2, 5, 10};
@@ -24120,7 +24131,8 @@ RMI_FN int rmi_vue_there(const rmi_vue *v, uint32_t buf, uint32_t r)
     return !rmi_low_bytes(v->g, buf) || rmi_low_external(v->g, buf);
 }
 
-/* What making t again just before run r would take: its op, and those of inputs that are not there. RMI_INF: it cannot be. */
+/* What making t again just before run r would take: its op, and those of inputs that are not there. RMI_INF: it cannot
+   be. */
 RMI_FN rm_result rmi_vue_remake(const rmi_vue *v, uint32_t t, uint32_t r, uint64_t *ns, uint32_t *ops)
 {
     const rm_graph *g = v->g;
@@ -24237,7 +24249,8 @@ RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
         rmi_txt_say_line(pen, "  made once, never recomputed or copied");
 }
 
-/* The longest time that it is kept, [lo, hi) between two runs that use it, or (absent) that it is away between two stays. */
+/* The longest time that it is kept, [lo, hi) between two runs that use it, or (absent) that it is away between two
+   stays. */
 RMI_FN rm_result rmi_vue_gap(rmi_vue *v, uint32_t t, int absent, uint32_t *lo, uint32_t *hi)
 {
     rmi_access a;
@@ -24261,7 +24274,8 @@ RMI_FN rm_result rmi_vue_gap(rmi_vue *v, uint32_t t, int absent, uint32_t *lo, u
     return RM_OK;
 }
 
-/* "7 runs; the fullest of them, run 7 (bwd x): 3.1 MiB live of a budget of 4.0 MiB"; the fullest of the runs [lo, hi). */
+/* "7 runs; the fullest of them, run 7 (bwd x): 3.1 MiB live of a budget of 4.0 MiB"; the fullest of the runs [lo, hi).
+   */
 RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *v, rmi_txt_pen *pen, uint32_t lo, uint32_t hi)
 {
     const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
