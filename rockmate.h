@@ -25965,17 +25965,17 @@ RMI_FN rm_result rmi_exe_run_copy(rm_exec *x, const rmi_exe_op *op)
                                   rmi_sch_name(x->g, op->buf, name));
 }
 
-/* Does the host do this op in a lane of its own? */
+/* Does the host do this op in a lane of its own? One that no program uses is not there. */
 RMI_FN int rmi_exe_hosted(const rm_exec *x, const rmi_exe_op *op)
 {
-    return op->lane == RM_LANE_HOST || (op->what == RMI_EXE_CALL && (x->backend.call_lanes >> op->lane & 1));
+    return x->lanes && x->calls[op->lane] && (op->lane == RM_LANE_HOST || (op->what == RMI_EXE_CALL && (x->backend.call_lanes >> op->lane & 1)));
 }
 
 RMI_FN rm_result rmi_exe_run(rm_exec *x, rmi_exe_op *op)
 {
     const rm_backend *b = &x->backend;
     char name[300];
-    if (x->lanes && rmi_exe_hosted(x, op)) {
+    if (rmi_exe_hosted(x, op)) {
         if (!rmi_exe_did(x, b->host_call(b->user, op->lane, rmi_exe_lane_call, op))) return RM_OK;
         return rmi_exe_backend_failed(x, "work in a lane of the host", op->call ? op->call->op : rmi_sch_name(x->g, op->buf, name));
     }
@@ -27397,7 +27397,7 @@ RMI_FN rm_result rmi_exe_updates_beside(rmi_exe_profile *f)
         for (host = 0; host < 2; host++) {
             const rmi_tensor *t = &x->g->tensors[i];
             uint32_t slot = host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE;
-            if (t->kind != RMI_PARAM || !(host ? t->update_host : t->update) || (host && x->lanes && !x->backend.host_call)) continue;
+            if (t->kind != RMI_PARAM || !(host ? t->update_host : t->update)) continue;
             if (rmi_exe_measured(f, rmi_exe_key_of(f->cls[x->g->n_ops + i], 0, slot, 0), NULL)) continue;
             RMI_TRY(rmi_exe_update_beside(f, i, host));
             rmi_exe_sort_samples(f);
@@ -27425,7 +27425,7 @@ RMI_FN rm_result rmi_exe_add_beside(rmi_exe_profile *f)
     op.bytes = bytes;
     op.event = RMI_NONE;
     op.x = x;
-    if (x->d.add && g->has_link && bytes && bytes <= SIZE_MAX / 8 && (!x->lanes || x->backend.host_call)) {
+    if (x->d.add && g->has_link && bytes && bytes <= SIZE_MAX / 8) {
         op.dst = RMI_NEW(&mem, unsigned char, bytes);
         op.src = RMI_NEW(&mem, unsigned char, bytes);
     }
