@@ -1336,6 +1336,10 @@ RMI_INLINE int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t ne
     return need <= *cap || rmi_arena_grow_to(a, array, cap, need, elem);
 }
 
+/* The same for an array of the type that it has. */
+#define RMI_GROW(arena, array, cap, need) \
+    rmi_arena_grow((arena), (void **)&(array), &(cap), (size_t)(need), sizeof *(array))
+
 /* --- lists of numbers, of a size known when they are made */
 typedef struct rmi_list {
     uint32_t *at;
@@ -1626,8 +1630,8 @@ RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>graph - tensors, ops, variants, blocks; builder and validation
-   In: builder calls or the text room. Out: a sealed graph: every derived fact (who has a gradient, who consumes it in which
-   order, roots of views, versions of mutated consts) is computed once by rmi_graph_seal and never changes.
+   In: builder calls or the text room. Out: a sealed graph: every derived fact (who has a gradient, who consumes it in
+   which order, roots of views, versions of mutated consts) is computed once by rmi_graph_seal and never changes.
    Tensors and ops are numbered in declaration order, which is a valid execution order.
    ================================================================================================================== */
 /* Where a time is from. */
@@ -1649,7 +1653,8 @@ typedef struct rmi_tensor {
     const int64_t *arg; /* RM_MAX_ARGS each, params only */
     const double *farg;
     void *user;
-    uint8_t kind, want_grad, external, frozen, stays, is_output, grad_sized, opt_by, opt_host_by; /* the last two: rmi_cost_by */
+    uint8_t kind, want_grad, external, frozen, stays, is_output, grad_sized, opt_by,
+        opt_host_by; /* the last two: rmi_cost_by */
     uint32_t maker;     /* op, or RMI_NONE */
     /* sealed */
     uint8_t has_grad;   /* something flows into it: op backwards give contributions */
@@ -1685,7 +1690,8 @@ typedef struct rmi_form { /* one implementation of an op: the op itself, or a va
     uint32_t inplace; /* tensor, or RMI_NONE */
     uint32_t n_overs, n_parts;
     uint32_t flags;
-    uint8_t own_parts, fwd_by, again_by, bwd_by; /* the last three: rmi_cost_by; bwd_by: until it is sealed, then of the parts */
+    uint8_t own_parts, fwd_by, again_by,
+        bwd_by; /* the last three: rmi_cost_by; bwd_by: until it is sealed, then of the parts */
 } rmi_form;
 
 typedef struct rmi_op {
@@ -1716,7 +1722,7 @@ typedef struct rmi_barrier {
 typedef struct rmi_mark { /* a block's begin or end, before op number `op` */
     const char *name;     /* NULL: an end */
     uint32_t op;
-    uint32_t outer;       /* of a begin: 1 + the begin mark of the block that it stands in, or 0; of an end: its begin mark */
+    uint32_t outer; /* of a begin: 1 + the begin mark of the block that it stands in, or 0; of an end: its begin mark */
     uint32_t number;      /* of a begin: blocks of the same name before it in the same block */
     size_t prefix_n;      /* of a begin: length of the prefix before it */
 } rmi_mark;
@@ -1738,7 +1744,7 @@ typedef struct rmi_known { /* a program found before; what it is belongs to the 
 } rmi_known;
 
 struct rm_graph {
-    rmi_arena mem;         /* its hooks are rmi_graph_alloc and rmi_graph_freed, and so are those of all that is planned */
+    rmi_arena mem; /* its hooks are rmi_graph_alloc and rmi_graph_freed, and so are those of all that is planned */
     rm_allocator hooks;    /* the caller's */
     int no_memory;         /* an allocation has failed since a call of the planner began */
     rmi_known *known;
@@ -1754,7 +1760,8 @@ struct rm_graph {
     rmi_map tensor_map, op_map, block_map; /* block_map: of each name in each block, the latest begin mark */
     rmi_link link;
     uint8_t has_link, any_order, sealed, loaded; /* loaded: others wanted the processor while ops were timed */
-    uint32_t estimated, measured, spread_ppm;    /* ops and updates with times that are guesses; that were measured, and how far they vary */
+    uint32_t estimated, measured,
+        spread_ppm; /* ops and updates with times that are guesses; that were measured, and how far they vary */
     uint8_t early; /* some backward reads a const as it is before a later op changes it */
     uint8_t fixed_order; /* of the planner's copy: first runs in the order of declaration, backwards in reverse */
     uint8_t no_merge;  /* of the planner's copy: gradients are not added in host memory */
@@ -1766,7 +1773,8 @@ struct rm_graph {
     uint8_t hashed;
 };
 
-/* The caller's allocator, and a note of its failure: a solver that went on without what it had asked for gave another plan. */
+/* The caller's allocator, and a note of its failure: a solver that went on without what it had asked for gave another
+   plan. */
 RMI_FN void *rmi_graph_alloc(size_t bytes, void *user)
 {
     rm_graph *g = (rm_graph *)user;
@@ -1796,6 +1804,29 @@ RMI_FN rm_result rmi_graph_memory(rm_graph *g)
     return g->sticky.result;
 }
 
+/* For functions that return whether all went well: 0. The first error of the graph sticks; fmt NULL: no memory. */
+RMI_FN int rmi_graph_wrong(rm_graph *g, const char *fmt, ...)
+{
+    va_list args;
+    if (!fmt) rmi_graph_memory(g);
+    if (g->sticky.result != RM_OK) return 0;
+    va_start(args, fmt);
+    rmi_err_vset(&g->sticky, RM_ERROR_GRAPH, fmt, args);
+    va_end(args);
+    return 0;
+}
+/* The same for functions that return a number. */
+RMI_FN uint32_t rmi_graph_none(rm_graph *g, const char *fmt, ...)
+{
+    va_list args;
+    if (!fmt) rmi_graph_memory(g);
+    if (g->sticky.result != RM_OK) return RMI_NONE;
+    va_start(args, fmt);
+    rmi_err_vset(&g->sticky, RM_ERROR_GRAPH, fmt, args);
+    va_end(args);
+    return RMI_NONE;
+}
+
 RMI_FN char *rmi_graph_string_n(rm_graph *g, const char *a, size_t an, const char *b, size_t bn)
 {
     char *s = (char *)rmi_arena_take(&g->mem, an + bn + 1, 1);
@@ -1810,6 +1841,7 @@ RMI_FN char *rmi_graph_string_n(rm_graph *g, const char *a, size_t an, const cha
 }
 RMI_FN char *rmi_graph_string(rm_graph *g, const char *s) { return rmi_graph_string_n(g, s, strlen(s), "", 0); }
 
+#define RMI_NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'"
 RMI_FN int rmi_graph_name_ok(const char *s)
 {
     size_t n = 0;
@@ -1871,34 +1903,24 @@ RMI_FN int rmi_graph_map_room(rm_graph *g, rmi_map *m)
 /* --- raw constructors, shared by the builder and the text room; names are full and copied */
 
 /* of: NULL, or the op whose name it has as well. */
-RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op *of, rmi_tensor_kind kind, uint64_t bytes)
+RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op *of, rmi_tensor_kind kind,
+                                     uint64_t bytes)
 {
     rmi_tensor *t;
     uint32_t *slot;
-    if (!of && !rmi_graph_name_ok(name)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH,
-                       "tensor '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
-        return RMI_NONE;
-    }
-    if (!rmi_graph_map_room(g, &g->tensor_map)) {
-        rmi_graph_memory(g);
-        return RMI_NONE;
-    }
+    if (!of && !rmi_graph_name_ok(name))
+        return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
+    if (!rmi_graph_map_room(g, &g->tensor_map)) return rmi_graph_none(g, NULL);
     slot = rmi_graph_map_slot(g, &g->tensor_map, name, strlen(name));
-    if (*slot) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH,
-                       of ? "op %s: a tensor has this name, which the op's output takes, too; give one of them another name"
-                          : "tensor %s: declared twice; give the second another name", name);
-        return RMI_NONE;
-    }
-    if (bytes > RMI_MAX) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
-        return RMI_NONE;
-    }
-    if (!rmi_arena_grow(&g->mem, (void **)&g->tensors, &g->cap_tensors, (size_t)g->n_tensors + 1, sizeof(rmi_tensor))) {
-        rmi_graph_memory(g);
-        return RMI_NONE;
-    }
+    if (*slot)
+        return rmi_graph_none(g,
+                              of ? "op %s: a tensor has this name, which the op's output takes, too; give one of them "
+                                   "another name"
+                                 : "tensor %s: declared twice; give the second another name",
+                              name);
+    if (bytes > RMI_MAX)
+        return rmi_graph_none(g, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
+    if (!RMI_GROW(&g->mem, g->tensors, g->cap_tensors, (size_t)g->n_tensors + 1)) return rmi_graph_none(g, NULL);
     t = &g->tensors[g->n_tensors];
     t->name = of ? of->name : rmi_graph_string(g, name);
     if (!t->name) return RMI_NONE;
@@ -1914,21 +1936,13 @@ RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
 {
     rmi_op *op;
     uint32_t *slot;
-    if (!rmi_graph_name_ok(name)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH,
-                       "op '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
-        return RMI_NONE;
-    }
-    if (!rmi_arena_grow(&g->mem, (void **)&g->ops, &g->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_op)) ||
-        !rmi_graph_map_room(g, &g->op_map)) {
-        rmi_graph_memory(g);
-        return RMI_NONE;
-    }
+    if (!rmi_graph_name_ok(name))
+        return rmi_graph_none(g, "op '%s': not a name; take " RMI_NAME_RULE, name);
+    if (!RMI_GROW(&g->mem, g->ops, g->cap_ops, (size_t)g->n_ops + 1) ||
+        !rmi_graph_map_room(g, &g->op_map)) return rmi_graph_none(g, NULL);
     slot = rmi_graph_map_slot(g, &g->op_map, name, strlen(name));
-    if (*slot) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: declared twice; give the second another name, or put it in a block", name);
-        return RMI_NONE;
-    }
+    if (*slot)
+        return rmi_graph_none(g, "op %s: declared twice; give the second another name, or put it in a block", name);
     op = &g->ops[g->n_ops];
     op->name = rmi_graph_string(g, name);
     if (!op->name) return RMI_NONE;
@@ -1942,7 +1956,9 @@ RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
 {
     l->n = 0;
     /* packed: most are short */
-    l->at = !n ? g->nothing : n > RMI_NONE / 8 ? NULL : (uint32_t *)rmi_arena_take(&g->mem, n * sizeof(uint32_t), sizeof(uint32_t));
+    l->at = !n                 ? g->nothing
+            : n > RMI_NONE / 8 ? NULL
+                               : (uint32_t *)rmi_arena_take(&g->mem, n * sizeof(uint32_t), sizeof(uint32_t));
     if (!l->at) rmi_graph_memory(g);
     return l->at != NULL;
 }
@@ -1978,7 +1994,8 @@ RMI_FN int rmi_graph_name_form(rm_graph *g, rmi_op *op, uint32_t k)
         i = 0;
     }
     if (!op->form_slot) op->form_slots = 0;
-    for (; i <= k && op->form_slots; i++) *rmi_graph_form_slot(op, op->forms[i].name, strlen(op->forms[i].name)) = i + 1;
+    for (; i <= k && op->form_slots; i++)
+        *rmi_graph_form_slot(op, op->forms[i].name, strlen(op->forms[i].name)) = i + 1;
     return op->form_slots != 0;
 }
 
@@ -2027,51 +2044,43 @@ RMI_FN void rmi_graph_select(const rmi_list *from, uint64_t mask, uint32_t shift
 #define RMI_OUT(i) ((uint64_t)1 << (32 + (i)))
 
 /* Does the mask name only what the op has? A bit beyond is a slip of the pen that would silently do nothing. */
-RMI_FN int rmi_graph_mask_ok(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask, uint64_t allowed)
+RMI_FN int rmi_graph_mask_ok(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask,
+                             uint64_t allowed)
 {
     uint32_t i;
     if (!mask) return 1;
-    if (mask & ~allowed) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
-                       op->name, kind, what);
-        return 0;
-    }
+    if (mask & ~allowed)
+        return rmi_graph_wrong(g, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
+                               op->name, kind, what);
     for (i = op->in.n; i < 32 && (mask & RMI_IN_BITS) >> i; i++)
-        if ((mask >> i) & 1) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH,
-                           "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give the input or correct the kind",
-                           op->name, kind, (uint64_t)i, what, (uint64_t)op->in.n);
-            return 0;
-        }
+        if ((mask >> i) & 1)
+            return rmi_graph_wrong(g, "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give the "
+                                   "input or correct the kind", op->name, kind, (uint64_t)i, what, (uint64_t)op->in.n);
     for (i = op->out.n; i < 25 && (mask & RMI_OUT_BITS) >> (32 + i); i++)
-        if ((mask >> (32 + i)) & 1) {
-            rmi_graph_fail(
-                g, RM_ERROR_GRAPH,
-                "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has %u outputs; give its size or correct the kind", op->name,
-                kind, (uint64_t)i, what, (uint64_t)op->out.n);
-            return 0;
-        }
+        if ((mask >> (32 + i)) & 1)
+            return rmi_graph_wrong(g, "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has %u outputs; give its "
+                                   "size or correct the kind", op->name, kind, (uint64_t)i, what, (uint64_t)op->out.n);
     return 1;
 }
 
 /* The single tensor of a mask that allows one input; RMI_NONE for 0. */
-RMI_FN int rmi_graph_one_input(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask, uint32_t *t)
+RMI_FN int rmi_graph_one_input(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask,
+                               uint32_t *t)
 {
     uint32_t i;
     *t = RMI_NONE;
     if (!mask) return 1;
     if (!rmi_graph_mask_ok(g, op, kind, what, mask, RMI_IN_BITS)) return 0;
-    if (mask & (mask - 1)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", op->name, kind, what);
-        return 0;
-    }
+    if (mask & (mask - 1))
+        return rmi_graph_wrong(g, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", op->name, kind,
+                               what);
     for (i = 0; !((mask >> i) & 1);) i++;
     *t = op->in.at[i];
     return 1;
 }
 
-RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask, rmi_list *needs,
-                           uint32_t *saved)
+RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask,
+                           rmi_list *needs, uint32_t *saved)
 {
     if (!mask) mask = RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS;
     else if (!rmi_graph_mask_ok(g, op, kind, what, mask & ~RM_NOTHING, RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS)) return 0;
@@ -2090,10 +2099,7 @@ RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *k,
     f->n_overs = 0;
     if (!n) return 1;
     n = 0;
-    if (!f->overs) {
-        rmi_graph_memory(g);
-        return 0;
-    }
+    if (!f->overs) return rmi_graph_wrong(g, NULL);
     for (i = 0; i < RM_MAX_OVERS && k->over[i].grad_of; i++) {
         rmi_over *o = &f->overs[n];
         uint64_t from = k->over[i].bytes_of;
@@ -2101,11 +2107,9 @@ RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *k,
         uint32_t slot = RMI_NONE;
         if (!rmi_graph_one_input(g, op, k->name, "over.grad_of", k->over[i].grad_of, &o->grad_of)) return 0;
         if (!from || (from & (from - 1)) ||
-            !rmi_graph_mask_ok(g, op, k->name, "over.bytes_of", from & ~RM_DOUT, RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS)) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), RM_OUT(i)",
-                           op->name, k->name);
-            return 0;
-        }
+            !rmi_graph_mask_ok(g, op, k->name, "over.bytes_of", from & ~RM_DOUT, RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS))
+            return rmi_graph_wrong(g, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
+                                   "RM_OUT(i)", op->name, k->name);
         one.at = &slot;
         one.n = 0;
         o->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
@@ -2133,20 +2137,15 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
     while (n < RM_MAX_PARTS && k->part[n].grads) n++;
     if (!n) return 1;
     f->parts = RMI_NEW(&g->mem, rmi_part, n);
-    if (!f->parts) {
-        rmi_graph_memory(g);
-        return 0;
-    }
+    if (!f->parts) return rmi_graph_wrong(g, NULL);
     f->n_parts = f->own_parts = (uint8_t)n;
     if (!d->bwd_ns) f->bwd = 0;
     for (i = 0; i < n; i++) {
         rmi_part *p = &f->parts[i];
         const char *name = k->part[i].name ? k->part[i].name : "";
-        if (!rmi_graph_name_ok(name)) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')", op->name,
-                           (uint64_t)i, k->name);
-            return 0;
-        }
+        if (!rmi_graph_name_ok(name))
+            return rmi_graph_wrong(g, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')", op->name,
+                                   (uint64_t)i, k->name);
         p->name = rmi_graph_string(g, name);
         if (!p->name || !rmi_graph_mask_ok(g, op, k->name, "part.grads", k->part[i].grads, RMI_IN_BITS)) return 0;
         if (!rmi_graph_new_list(g, &p->grads, op->in.n) ||
@@ -2161,7 +2160,8 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
 }
 
 /* What kind and desc say, into a fresh form of op. base: the op's own form, or NULL. */
-RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, const rm_op_desc *d, rmi_form *f, const rmi_form *base)
+RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, const rm_op_desc *d, rmi_form *f,
+                               const rmi_form *base)
 {
     const rmi_op *op = &g->ops[op_id];
     f->forward = k->forward;
@@ -2176,24 +2176,24 @@ RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, co
     if (!base || d->saved) f->saved = d->saved == RM_EMPTY ? 0 : d->saved;
     if (d->bits) f->bits = rmi_graph_string(g, d->bits);
     if (!f->bits) return 0;
-    if (f->fwd > RMI_MAX || f->bwd > RMI_MAX || f->again > RMI_MAX || f->fwd_ws > RMI_MAX || f->bwd_ws > RMI_MAX || f->saved > RMI_MAX) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
-                       op->name,
-                       f->fwd > RMI_MAX      ? "fwd_ns"
-                       : f->bwd > RMI_MAX    ? "bwd_ns"
-                       : f->again > RMI_MAX  ? "again_ns"
-                       : f->fwd_ws > RMI_MAX ? "fwd_ws"
-                       : f->bwd_ws > RMI_MAX ? "bwd_ws"
-                                             : "saved");
-        return 0;
-    }
+    if (f->fwd > RMI_MAX || f->bwd > RMI_MAX || f->again > RMI_MAX || f->fwd_ws > RMI_MAX || f->bwd_ws > RMI_MAX ||
+        f->saved > RMI_MAX)
+        return rmi_graph_wrong(g, "op %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
+                               op->name,
+                               f->fwd > RMI_MAX      ? "fwd_ns"
+                               : f->bwd > RMI_MAX    ? "bwd_ns"
+                               : f->again > RMI_MAX  ? "again_ns"
+                               : f->fwd_ws > RMI_MAX ? "fwd_ws"
+                               : f->bwd_ws > RMI_MAX ? "bwd_ws"
+                               : "saved");
     return rmi_graph_needs(g, op, k->name, "needs", k->needs, &f->needs, &f->needs_saved) &&
-           rmi_graph_one_input(g, op, k->name, "inplace", k->inplace, &f->inplace) && rmi_graph_kind_overs(g, op, k, f) &&
-           rmi_graph_kind_parts(g, op, k, d, f);
+           rmi_graph_one_input(g, op, k->name, "inplace", k->inplace, &f->inplace) &&
+           rmi_graph_kind_overs(g, op, k, f) && rmi_graph_kind_parts(g, op, k, d, f);
 }
 
 /* Most ops have none: all zero, and one for all. */
-RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *farg, const int64_t **to, const double **fto)
+RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *farg, const int64_t **to,
+                               const double **fto)
 {
     static const int64_t no_arg[RM_MAX_ARGS] = {0};
     static const double no_farg[RM_MAX_ARGS] = {0};
@@ -2203,10 +2203,7 @@ RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *fa
     *fto = no_farg;
     if (memcmp(arg, no_arg, sizeof no_arg)) *to = a = RMI_NEW(&g->mem, int64_t, RM_MAX_ARGS);
     if (memcmp(farg, no_farg, sizeof no_farg)) *fto = f = RMI_NEW(&g->mem, double, RM_MAX_ARGS);
-    if (!*to || !*fto) {
-        rmi_graph_memory(g);
-        return 0;
-    }
+    if (!*to || !*fto) return rmi_graph_wrong(g, NULL);
     if (a) memcpy(a, arg, RM_MAX_ARGS * sizeof(int64_t));
     if (f) memcpy(f, farg, RM_MAX_ARGS * sizeof(double));
     return 1;
@@ -2244,10 +2241,8 @@ RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
 {
     if (!g || g->sticky.result != RM_OK) return 0;
     if (g->sealed) {
-        rmi_graph_fail(
-            g, RM_ERROR_ARGUMENT,
-            "%s: the graph was sealed by its first plan, write or read, and what it has stands; build a new one, or declare this before planning",
-            what);
+        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "%s: the graph was sealed by its first plan, write or read, and what it "
+                       "has stands; build a new one, or declare this before planning", what);
         return 0;
     }
     return 1;
@@ -2255,25 +2250,11 @@ RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
 
 #define RMI_NAME_ROOM 300u /* longer than any name may be: what is cut off here is refused as too long */
 
-/* More of the text of n bytes; returns how many it has then. */
-RMI_FN size_t rmi_graph_name_more(char *out, size_t n, const char *text, size_t more)
-{
-    more = (size_t)rmi_min(more, RMI_NAME_ROOM - 1 - n);
-    if (more) memcpy(out + n, text, more);
-    out[n + more] = 0;
-    return n + more;
-}
-
 /* Into out, of RMI_NAME_ROOM bytes: prefix + name, or prefix + kind + number when there is no name. */
 RMI_FN void rmi_graph_full_name(const rm_graph *g, const char *name, const char *kind, uint32_t number, char *out)
 {
-    char digits[24];
-    size_t n = rmi_graph_name_more(out, 0, g->prefix, g->prefix_n);
-    n = rmi_graph_name_more(out, n, name ? name : kind, strlen(name ? name : kind));
-    if (name) return;
-    n = rmi_graph_name_more(out, n, ".", 1);
-    rmi_u64_text(number, digits);
-    rmi_graph_name_more(out, n, digits, strlen(digits));
+    rmi_format(out, RMI_NAME_ROOM, name ? "%s%s" : "%s%s.%u", g->prefix_n ? g->prefix : "", name ? name : kind,
+               (uint64_t)number);
 }
 
 RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind kind, const char *word, uint64_t bytes,
@@ -2283,14 +2264,11 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
     uint32_t t;
     if (!rmi_graph_open(g, word)) return RMI_NONE;
     rmi_graph_full_name(g, name, word, g->n_tensors, full);
-    if (flags & ~allowed) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "%s %s: a flag that means nothing there; see the declaration of rm_%s_add", word, full, word);
-        return RMI_NONE;
-    }
-    if (!bytes) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
-        return RMI_NONE;
-    }
+    if (flags & ~allowed)
+        return rmi_graph_none(g, "%s %s: a flag that means nothing there; see the declaration of rm_%s_add", word, full,
+                              word);
+    if (!bytes)
+        return rmi_graph_none(g, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
     t = rmi_graph_new_tensor(g, full, NULL, kind, bytes == RM_EMPTY ? 0 : bytes);
     if (t == RMI_NONE) return t;
     g->tensors[t].external = (flags & RM_EXTERNAL) != 0;
@@ -2302,7 +2280,8 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
 
 RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
 {
-    uint32_t id = rmi_graph_given(g, d->name, RMI_PARAM, "param", d->bytes, d->flags, RM_FROZEN | RM_EXTERNAL | RM_STAYS);
+    uint32_t id = rmi_graph_given(g, d->name, RMI_PARAM, "param", d->bytes, d->flags,
+                                  RM_FROZEN | RM_EXTERNAL | RM_STAYS);
     rmi_tensor *t;
     if (id == RMI_NONE) return id;
     t = &g->tensors[id];
@@ -2317,16 +2296,14 @@ RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
     t->user = d->user;
     if (t->grad_bytes > RMI_MAX || t->state_bytes > RMI_MAX || t->opt_ws > RMI_MAX ||
         (t->reduce > RMI_MAX && t->reduce != RMI_INF) || (t->opt > RMI_MAX && t->opt != RMI_INF) ||
-        (t->opt_host > RMI_MAX && t->opt_host != RMI_INF)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "param %s: %s is not below 2^62; give bytes and ns (RM_EMPTY, RM_FREE_NS for none)",
-                       t->name,
-                       t->grad_bytes > RMI_MAX                       ? "grad_bytes"
-                       : t->state_bytes > RMI_MAX                    ? "state_bytes"
-                       : t->opt_ws > RMI_MAX                         ? "update_ws"
-                       : t->reduce > RMI_MAX && t->reduce != RMI_INF ? "reduce_ns"
-                                                                     : "the time of its update");
-        return RMI_NONE;
-    }
+        (t->opt_host > RMI_MAX && t->opt_host != RMI_INF))
+        return rmi_graph_none(g, "param %s: %s is not below 2^62; give bytes and ns (RM_EMPTY, RM_FREE_NS for none)",
+                              t->name,
+                              t->grad_bytes > RMI_MAX                       ? "grad_bytes"
+                              : t->state_bytes > RMI_MAX                    ? "state_bytes"
+                              : t->opt_ws > RMI_MAX                         ? "update_ws"
+                              : t->reduce > RMI_MAX && t->reduce != RMI_INF ? "reduce_ns"
+                              : "the time of its update");
     return rmi_graph_copy_args(g, d->arg, d->farg, &t->arg, &t->farg) ? id : RMI_NONE;
 }
 
@@ -2335,29 +2312,20 @@ RMI_FN int rmi_graph_op_inputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d)
 {
     rmi_op *op = &g->ops[op_id];
     size_t n = 0, i;
-    if (d->more_in_count > RMI_NONE / 2 || (d->more_in_count && !d->more_in)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: more_in_count is %u, but more_in does not point to so many; set both or neither",
-                       op->name, (uint64_t)d->more_in_count);
-        return 0;
-    }
+    if (d->more_in_count > RMI_NONE / 2 || (d->more_in_count && !d->more_in))
+        return rmi_graph_wrong(g, "op %s: more_in_count is %u, but more_in does not point to so many; set both or "
+                               "neither", op->name, (uint64_t)d->more_in_count);
     while (n < RM_MAX_IN && d->in[n].id) n++;
     for (i = n; i < RM_MAX_IN; i++)
-        if (d->in[i].id) {
-            rmi_graph_fail(g, RM_ERROR_GRAPH,
-                           "op %s: input %u is none, though input %u is given; pass the tensor that an earlier call returned",
-                           op->name, (uint64_t)n, (uint64_t)i);
-            return 0;
-        }
+        if (d->in[i].id)
+            return rmi_graph_wrong(g, "op %s: input %u is none, though input %u is given; pass the tensor that an "
+                                   "earlier call returned", op->name, (uint64_t)n, (uint64_t)i);
     if (!rmi_graph_new_list(g, &op->in, n + d->more_in_count)) return 0;
     for (i = 0; i < n + d->more_in_count; i++) {
         rm_tensor t = i < n ? d->in[i] : d->more_in[i - n];
-        if (!rmi_graph_has(g, t)) {
-            rmi_graph_fail(
-                g, RM_ERROR_GRAPH,
-                "op %s: input %u is none or of another graph; pass the tensor that an earlier call on this graph returned",
-                op->name, (uint64_t)i);
-            return 0;
-        }
+        if (!rmi_graph_has(g, t))
+            return rmi_graph_wrong(g, "op %s: input %u is none or of another graph; pass the tensor that an earlier "
+                                   "call on this graph returned", op->name, (uint64_t)i);
         rmi_list_put(&op->in, rmi_graph_index(t));
     }
     return 1;
@@ -2368,28 +2336,19 @@ RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d
     size_t n = 0, i, total;
     rmi_list out;
     const char *name = g->ops[op_id].name;
-    if (d->more_out_count > RMI_NONE / 2 || (d->more_out_count && !d->more_out)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH,
-                       "op %s: more_out_count is %u, but more_out does not point to so many; set both or neither", name,
-                       (uint64_t)d->more_out_count);
-        return 0;
-    }
+    if (d->more_out_count > RMI_NONE / 2 || (d->more_out_count && !d->more_out))
+        return rmi_graph_wrong(g, "op %s: more_out_count is %u, but more_out does not point to so many; set both or "
+                               "neither", name, (uint64_t)d->more_out_count);
     while (n < RM_MAX_OUT && d->out[n]) n++;
     total = n + d->more_out_count;
-    if (!total && !g->ops[op_id].in.n) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: no output size and no input to take it from; give .out = { bytes }", name);
-        return 0;
-    }
+    if (!total && !g->ops[op_id].in.n)
+        return rmi_graph_wrong(g, "op %s: no output size and no input to take it from; give .out = { bytes }", name);
     if (!rmi_graph_new_list(g, &out, total ? total : 1)) return 0;
     for (i = 0; i < (total ? total : 1); i++) {
         uint64_t bytes = !total ? g->tensors[g->ops[op_id].in.at[0]].bytes : i < n ? d->out[i] : d->more_out[i - n];
-        char digits[24], full[RMI_NAME_ROOM];
+        char full[RMI_NAME_ROOM];
         uint32_t t;
-        if (i) {
-            digits[0] = '.';
-            rmi_u64_text((uint64_t)i, digits + 1);
-            rmi_graph_name_more(full, rmi_graph_name_more(full, 0, name, strlen(name)), digits, strlen(digits));
-        }
+        rmi_format(full, RMI_NAME_ROOM, "%s.%u", name, (uint64_t)i);
         t = rmi_graph_new_tensor(g, i ? full : name, i ? NULL : &g->ops[op_id], RMI_ACT, bytes == RM_EMPTY ? 0 : bytes);
         if (t == RMI_NONE) return 0;
         g->tensors[t].maker = op_id;
@@ -2420,25 +2379,24 @@ RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc
     rmi_op *op;
     rmi_form *f;
     if (!rmi_graph_open(g, "rm_op_add")) return RMI_NONE;
-    if (!k->name || !rmi_graph_name_ok(k->name)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: its kind has no usable name; set rm_kind.name", d->name ? d->name : "(unnamed)");
-        return RMI_NONE;
-    }
+    if (!k->name || !rmi_graph_name_ok(k->name))
+        return rmi_graph_none(g, "op %s: its kind has no usable name; set rm_kind.name",
+                              d->name ? d->name : "(unnamed)");
     rmi_graph_full_name(g, d->name, k->name, g->n_ops, full);
     id = rmi_graph_new_op(g, full);
     if (id == RMI_NONE) return id;
     op = &g->ops[id];
     op->kind_name = rmi_graph_kind_name(g, k->name);
     op->flags = k->flags | d->flags;
-    if (op->flags & ~known) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a flag that means nothing there; see RM_RNG and its neighbours", op->name);
-        return RMI_NONE;
-    }
+    if (op->flags & ~known)
+        return rmi_graph_none(g, "op %s: a flag that means nothing there; see RM_RNG and its neighbours", op->name);
     op->user = d->user;
     op->view_offset = d->view_offset;
     if (!op->kind_name || !rmi_graph_op_inputs(g, id, d) || !rmi_graph_op_outputs(g, id, d)) return RMI_NONE;
     f = rmi_graph_new_form(g, id, "");
-    if (!f || !rmi_graph_kind_form(g, id, k, d, f, NULL) || !rmi_graph_copy_args(g, d->arg, d->farg, &op->arg, &op->farg)) return RMI_NONE;
+    if (!f || !rmi_graph_kind_form(g, id, k, d, f, NULL) ||
+        !rmi_graph_copy_args(g, d->arg, d->farg, &op->arg, &op->farg))
+        return RMI_NONE;
     if (!rmi_graph_one_input(g, op, k->name, "view", k->view, &op->view)) return RMI_NONE;
     if (!rmi_graph_mask_ok(g, op, k->name, "share_grad", k->share_grad, RMI_IN_BITS) ||
         !rmi_graph_mask_ok(g, op, k->name, "mutates", k->mutates, RMI_IN_BITS))
@@ -2458,17 +2416,20 @@ RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, co
     rmi_form *f;
     if (!rmi_graph_open(g, "rm_variant_add")) return;
     if (!rmi_graph_has(g, t) || g->tensors[rmi_graph_index(t)].maker == RMI_NONE) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's output");
+        rmi_graph_fail(g, RM_ERROR_GRAPH,
+                       "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's output");
         return;
     }
     op = g->tensors[rmi_graph_index(t)].maker;
-    if (!k->name || !rmi_graph_name_ok(k->name) || rmi_graph_find_form(&g->ops[op], k->name, strlen(k->name)) != RMI_NONE) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set rm_kind.name",
-                       g->ops[op].name, k->name ? k->name : "");
+    if (!k->name || !rmi_graph_name_ok(k->name) ||
+        rmi_graph_find_form(&g->ops[op], k->name, strlen(k->name)) != RMI_NONE) {
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set "
+                       "rm_kind.name", g->ops[op].name, k->name ? k->name : "");
         return;
     }
     if (g->ops[op].n_forms > UINT16_MAX) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it has 65535 variants already; no run can name more", g->ops[op].name);
+        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it has 65535 variants already; no run can name more",
+                       g->ops[op].name);
         return;
     }
     f = rmi_graph_new_form(g, op, k->name);
@@ -2481,10 +2442,7 @@ RMI_FN uint32_t rmi_graph_mark(rm_graph *g, const char *name)
     char *copy = name ? rmi_graph_string(g, name) : NULL;
     rmi_mark *m;
     if (name && !copy) return RMI_NONE;
-    if (!rmi_arena_grow(&g->mem, (void **)&g->marks, &g->cap_marks, (size_t)g->n_marks + 1, sizeof(rmi_mark))) {
-        rmi_graph_memory(g);
-        return RMI_NONE;
-    }
+    if (!RMI_GROW(&g->mem, g->marks, g->cap_marks, (size_t)g->n_marks + 1)) return rmi_graph_none(g, NULL);
     m = &g->marks[g->n_marks];
     m->name = copy;
     m->op = g->n_ops;
@@ -2518,7 +2476,8 @@ RMI_FN int rmi_graph_number_block(rm_graph *g, uint32_t mark)
             return 0;
         }
         for (i = 0; i < old.size; i++)
-            if (old.slot[i]) *rmi_graph_block_slot(g, g->marks[old.slot[i] - 1].name, g->marks[old.slot[i] - 1].outer) = old.slot[i];
+            if (old.slot[i])
+                *rmi_graph_block_slot(g, g->marks[old.slot[i] - 1].name, g->marks[old.slot[i] - 1].outer) = old.slot[i];
     }
     slot = rmi_graph_block_slot(g, b->name, b->outer);
     b->number = *slot ? g->marks[*slot - 1].number + 1 : 0;
@@ -2529,43 +2488,35 @@ RMI_FN int rmi_graph_number_block(rm_graph *g, uint32_t mark)
 
 RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
 {
-    char digits[24];
-    size_t n = strlen(name);
+    size_t room = strlen(name) + 32;
     uint32_t mark;
     if (!rmi_graph_name_ok(name)) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH,
-                       "block '%s': not a name; take 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'", name);
+        rmi_graph_wrong(g, "block '%s': not a name; take " RMI_NAME_RULE, name);
         return;
     }
     mark = rmi_graph_mark(g, name);
     if (mark == RMI_NONE) return;
     g->marks[mark].outer = g->n_open ? g->open[g->n_open - 1] + 1 : 0;
-    if (!rmi_graph_number_block(g, mark) ||
-        !rmi_arena_grow(&g->mem, (void **)&g->prefix, &g->cap_prefix, g->prefix_n + n + sizeof digits + 4, 1) ||
-        !rmi_arena_grow(&g->mem, (void **)&g->open, &g->cap_open, g->n_open + 1, sizeof(uint32_t))) {
+    if (!rmi_graph_number_block(g, mark) || !RMI_GROW(&g->mem, g->prefix, g->cap_prefix, g->prefix_n + room) ||
+        !RMI_GROW(&g->mem, g->open, g->cap_open, g->n_open + 1)) {
         rmi_graph_memory(g);
         return;
     }
-    rmi_u64_text(g->marks[mark].number, digits);
     g->open[g->n_open++] = mark;
-    memcpy(g->prefix + g->prefix_n, name, n);
-    g->prefix_n += n;
-    g->prefix[g->prefix_n++] = '[';
-    memcpy(g->prefix + g->prefix_n, digits, strlen(digits));
-    g->prefix_n += strlen(digits);
-    g->prefix[g->prefix_n++] = ']';
-    g->prefix[g->prefix_n++] = '/';
+    rmi_format(g->prefix + g->prefix_n, room, "%s[%u]/", name, (uint64_t)g->marks[mark].number);
+    g->prefix_n += strlen(g->prefix + g->prefix_n);
 }
 
 RMI_FN void rmi_graph_end_block(rm_graph *g)
 {
     uint32_t begin, end;
     if (!g->n_open) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_block_end: no block is open; each end needs its rm_block_begin");
+        rmi_graph_wrong(g, "rm_block_end: no block is open; each end needs its rm_block_begin");
         return;
     }
     begin = g->open[--g->n_open];
     g->prefix_n = g->marks[begin].prefix_n;
+    g->prefix[g->prefix_n] = 0;
     end = rmi_graph_mark(g, NULL);
     if (end != RMI_NONE) g->marks[end].outer = begin;
 }
@@ -2601,13 +2552,18 @@ RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
     int guessed = 0;
     for (k = 0; k < op->n_forms && op->view == RMI_NONE; k++) {
         guessed |= rmi_graph_guess(op->forms[k].fwd_by);
-        for (p = 0; p < op->forms[k].n_parts; p++) guessed |= op->has_bwd && rmi_graph_guess(op->forms[k].parts[p].bwd_by);
+        for (p = 0; p < op->forms[k].n_parts; p++)
+            guessed |= op->has_bwd && rmi_graph_guess(op->forms[k].parts[p].bwd_by);
     }
     return guessed;
 }
-RMI_FN int rmi_graph_update_guessed(const rmi_tensor *t) { return rmi_graph_guess(t->opt_by) || rmi_graph_guess(t->opt_host_by); }
+RMI_FN int rmi_graph_update_guessed(const rmi_tensor *t)
+{
+    return rmi_graph_guess(t->opt_by) || rmi_graph_guess(t->opt_host_by);
+}
 
-/* Costs left to be measured are taken as 10 bytes a ns and a microsecond a call until they are; how many ops and updates have any. */
+/* Costs left to be measured are taken as 10 bytes a ns and a microsecond a call until they are; how many ops and
+   updates have any. */
 RMI_FN void rmi_graph_estimate(rm_graph *g)
 {
     uint32_t i, k, p;
@@ -2655,7 +2611,8 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *g)
             rmi_tensor *of = &g->tensors[g->tensors[op->in.at[k]].root];
             if (of->reader == RMI_NONE) of->reader = i;
         }
-        if (!rmi_graph_new_list(g, &op->grad_in, op->in.n) || !rmi_graph_new_list(g, &op->grad_out, op->out.n)) return g->sticky.result;
+        if (!rmi_graph_new_list(g, &op->grad_in, op->in.n) || !rmi_graph_new_list(g, &op->grad_out, op->out.n))
+            return g->sticky.result;
         if (!(op->flags & RM_NOGRAD))
             for (k = 0; k < op->in.n; k++)
                 if (g->tensors[op->in.at[k]].has_grad) op->has_bwd = 1;
@@ -2671,10 +2628,12 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *g)
         for (k = 0; k < g->ops[i].grad_in.n; k++) rmi_list_put(&g->tensors[g->ops[i].grad_in.at[k]].consumers, i);
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].out.n; k++)
-            if (g->ops[i].has_bwd && g->tensors[g->ops[i].out.at[k]].consumers.n) rmi_list_put(&g->ops[i].grad_out, g->ops[i].out.at[k]);
+            if (g->ops[i].has_bwd && g->tensors[g->ops[i].out.at[k]].consumers.n)
+                rmi_list_put(&g->ops[i].grad_out, g->ops[i].out.at[k]);
     for (i = 0; i < g->n_tensors; i++) {
         rmi_tensor *t = &g->tensors[i];
-        t->updates = t->kind == RMI_PARAM && !t->frozen && t->consumers.n && (t->opt != RMI_INF || t->opt_host != RMI_INF);
+        t->updates = t->kind == RMI_PARAM && !t->frozen && t->consumers.n &&
+                     (t->opt != RMI_INF || t->opt_host != RMI_INF);
     }
     return RM_OK;
 }
@@ -2692,8 +2651,8 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *g)
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].mutates.n; k++) {
             if (g->tensors[g->ops[i].mutates.at[k]].kind != RMI_CONST)
-                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it mutates %s, which is no const; declare that with rm_const_add",
-                                      g->ops[i].name, g->tensors[g->ops[i].mutates.at[k]].name);
+                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it mutates %s, which is no const; declare that with "
+                                      "rm_const_add", g->ops[i].name, g->tensors[g->ops[i].mutates.at[k]].name);
             rmi_list_put(&g->tensors[g->ops[i].mutates.at[k]].mutators, i);
         }
     for (i = 0; i < g->n_ops; i++) {
@@ -2715,19 +2674,20 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *g, const rmi_op *op, const rmi_
     for (i = 0; i < op->grad_in.n && op->has_bwd; i++) {
         for (n = 0, k = 0; k < f->n_parts; k++) n += (uint32_t)rmi_list_has(&f->parts[k].grads, op->grad_in.at[i]);
         if (n != 1)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH,
-                                  "op %s: the gradient of %s stands in %u parts of its backward; it must stand in exactly one",
-                                  op->name, g->tensors[op->grad_in.at[i]].name, (uint64_t)n);
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: the gradient of %s stands in %u parts of its backward; it "
+                                  "must stand in exactly one", op->name, g->tensors[op->grad_in.at[i]].name,
+                                  (uint64_t)n);
     }
     for (k = 0; k < f->n_parts; k++)
         for (i = 0; i < k; i++)
             if (!strcmp(f->parts[i].name, f->parts[k].name))
-                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %s is declared twice; give the second another name", op->name,
-                                      f->parts[k].name);
+                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %s is declared twice; give the second another "
+                                      "name", op->name, f->parts[k].name);
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_graph_check_own(rm_graph *g, const rmi_op *op, const rmi_list *l, const char *what, int inputs_only)
+RMI_FN rm_result rmi_graph_check_own(rm_graph *g, const rmi_op *op, const rmi_list *l, const char *what,
+                                     int inputs_only)
 {
     uint32_t i;
     for (i = 0; i < l->n; i++)
@@ -2757,7 +2717,8 @@ RMI_FN rm_result rmi_graph_check_form(rm_graph *g, const rmi_op *op, const rmi_f
     return rmi_graph_check_parts(g, op, f);
 }
 
-/* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the whole backward. */
+/* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the
+   whole backward. */
 RMI_FN rm_result rmi_graph_seal_parts(rm_graph *g, rmi_op *op)
 {
     uint32_t k;
@@ -2789,22 +2750,21 @@ RMI_FN rm_result rmi_graph_check_op(rm_graph *g, rmi_op *op)
     if (op->view != RMI_NONE) {
         const rmi_tensor *of = &g->tensors[op->view], *out = &g->tensors[op->out.at[0]];
         if (op->out.n != 1)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a view has one output, this has %u; give one size", op->name,
-                                  (uint64_t)op->out.n);
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a view has one output, this has %u; give one size",
+                                  op->name, (uint64_t)op->out.n);
         if (out->external)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH,
-                                  "op %s: it is a view, so its bytes are those of %s; drop RM_EXTERNAL, or declare %s with it",
-                                  op->name, of->name, of->name);
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view, so its bytes are those of %s; drop "
+                                  "RM_EXTERNAL, or declare %s with it", op->name, of->name, of->name);
         if (!rmi_list_has(&op->in, op->view))
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view of %s, which is not one of its inputs", op->name,
-                                  of->name);
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view of %s, which is not one of its inputs",
+                                  op->name, of->name);
         if (rmi_add(op->view_offset, out->bytes) > of->bytes)
             return rmi_graph_fail(g, RM_ERROR_GRAPH,
-                                  "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size", op->name,
-                                  rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
+                                  "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size",
+                                  op->name, rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
         if (op->mutates.n)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view, which has no forward to change %s; drop mutates, or view",
-                                  op->name, g->tensors[op->mutates.at[0]].name);
+            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view, which has no forward to change %s; drop "
+                                  "mutates, or view", op->name, g->tensors[op->mutates.at[0]].name);
     }
     RMI_TRY(rmi_graph_seal_parts(g, op));
     for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_form(g, op, &op->forms[k]));
@@ -2838,8 +2798,8 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         bytes = rmi_add(bytes, rmi_add(rmi_add(t->bytes, t->grad_bytes), rmi_add(t->state_bytes, t->opt_ws)));
-        ns = rmi_add(ns, rmi_add(t->opt == RMI_INF ? 0 : t->opt,
-                                 rmi_add(t->opt_host == RMI_INF ? 0 : t->opt_host, t->reduce == RMI_INF ? 0 : t->reduce)));
+        ns = rmi_add(ns, rmi_add(t->opt == RMI_INF ? 0 : t->opt, rmi_add(t->opt_host == RMI_INF ? 0 : t->opt_host,
+                                                                         t->reduce == RMI_INF ? 0 : t->reduce)));
     }
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].n_forms; k++) {
@@ -2853,8 +2813,8 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
             }
         }
     if (bytes > RMI_MAX)
-        return rmi_graph_fail(g, RM_ERROR_GRAPH,
-                              "graph: all sizes together are not below 2^62 bytes; check the unit of the largest tensors");
+        return rmi_graph_fail(g, RM_ERROR_GRAPH, "graph: all sizes together are not below 2^62 bytes; check the unit "
+                              "of the largest tensors");
     if (ns > RMI_MAX)
         return rmi_graph_fail(g, RM_ERROR_GRAPH,
                               "graph: all times together are not below 2^62 ns; check the unit of the longest ops");
@@ -21607,7 +21567,7 @@ RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *p, uint64_t lo, uin
 {
     rmi_lan_use *u;
     if (!bytes) return RM_OK;
-    if (!rmi_arena_grow(mem, (void **)&p->use, &p->cap_use, p->n_use + 1, sizeof(rmi_lan_use))) return RM_ERROR_MEMORY;
+    if (!RMI_GROW(mem, p->use, p->cap_use, p->n_use + 1)) return RM_ERROR_MEMORY;
     u = &p->use[p->n_use++];
     u->lo = lo;
     u->hi = rmi_add(lo, bytes);
@@ -21936,8 +21896,7 @@ RMI_FN rm_result rmi_txt_words(rmi_txt *t, const char *p, const char *stop)
         from = p;
         while (p < stop && *p != ' ' && *p != '\t') p++;
         if (p == from) break;
-        if (!rmi_arena_grow(&t->mem, (void **)&t->word, &t->cap, t->n + 1, sizeof(rmi_txt_slice)))
-            return rmi_err_memory(t->err);
+        if (!RMI_GROW(&t->mem, t->word, t->cap, t->n + 1)) return rmi_err_memory(t->err);
         t->word[t->n++] = rmi_txt_cut(from, p);
         /* names are C strings further down */
         if (rmi_txt_find(t->word[t->n - 1], 0)) return rmi_txt_fail(t, t->word[t->n - 1], "text without zero bytes");
@@ -22022,7 +21981,7 @@ RMI_FN rm_result rmi_txt_name(rmi_txt *t, rmi_txt_slice x, char *out)
         out[x.n] = 0;
         if (rmi_graph_name_ok(out)) return RM_OK;
     }
-    return rmi_txt_fail(t, x, "a name: 1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'");
+    return rmi_txt_fail(t, x, "a name: " RMI_NAME_RULE);
 }
 
 /* Items of a comma-separated list: rmi_txt_list once, then rmi_txt_item until 0. `none` alone has no items. */
@@ -22090,10 +22049,8 @@ RMI_FN rm_result rmi_txt_unknown_key(rmi_txt *t, rmi_txt_slice word, uint64_t al
     for (k = 0; k < RMI_KEY_COUNT; k++)
         if ((allowed >> k) & 1) rmi_put_format(&s, " %s", rmi_txt_key_text[k]);
     return rmi_txt_fail_about(t, word,
-                              allowed & (allowed - 1) ? "one of"
-                              : allowed               ? "only"
-                                                      : "the end of the statement",
-                              list, "");
+                              allowed & (allowed - 1) ? "one of" : allowed ? "only" : "the end of the statement", list,
+                              "");
 }
 
 /* The words from number `from` on: keys and flags of `allowed`, each once, in any order. */
@@ -22398,8 +22355,7 @@ RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
     size_t i;
     rmi_op *op;
     rmi_form *f;
-    if (!rmi_arena_grow(&t->mem, (void **)&t->ops, &t->cap_ops, (size_t)g->n_ops + 1, sizeof(rmi_txt_place)))
-        return rmi_err_memory(t->err);
+    if (!RMI_GROW(&t->mem, t->ops, t->cap_ops, (size_t)g->n_ops + 1)) return rmi_err_memory(t->err);
     t->ops[g->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
     if (rmi_graph_lookup(g, &g->op_map, name) != RMI_NONE)
@@ -22549,9 +22505,7 @@ RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
             return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
     RMI_TRY(rmi_txt_args_read(t, 2, RMI_KEY(NS), &a));
     RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_NS, &ns));
-    if (!rmi_arena_grow(&g->mem, (void **)&g->barriers, &g->cap_barriers, (size_t)g->n_barriers + 1,
-                        sizeof(rmi_barrier)))
-        return rmi_graph_memory(g);
+    if (!RMI_GROW(&g->mem, g->barriers, g->cap_barriers, (size_t)g->n_barriers + 1)) return rmi_graph_memory(g);
     g->barriers[g->n_barriers].name = rmi_graph_string(g, name);
     g->barriers[g->n_barriers].ns = ns;
     if (!g->barriers[g->n_barriers].name) return g->sticky.result;
@@ -22566,8 +22520,7 @@ RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g)
     char name[256];
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
     RMI_TRY(rmi_txt_no_more(t, 2));
-    if (!rmi_arena_grow(&t->mem, (void **)&t->blocks, &t->cap_blocks, t->n_blocks + 1, sizeof(rmi_txt_place)))
-        return rmi_err_memory(t->err);
+    if (!RMI_GROW(&t->mem, t->blocks, t->cap_blocks, t->n_blocks + 1)) return rmi_err_memory(t->err);
     t->blocks[t->n_blocks++] = rmi_txt_at(t, t->word[0]);
     rmi_graph_begin_block(g, name); /* names of a text are whole: its prefix serves nobody */
     return g->sticky.result;
@@ -22613,10 +22566,8 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g)
     uint32_t id = RMI_NONE;
     if (t->n_blocks) {
         at = t->blocks[t->n_blocks - 1];
-        return rmi_err_set(t->err, RM_ERROR_TEXT,
-                           "%u:%u: found a block that is never ended, expected its 'end' before the "
-                           "end of the text",
-                           at.line, at.column);
+        return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' before "
+                           "the end of the text", at.line, at.column);
     }
     if (!g->n_ops) return rmi_txt_fail(t, rmi_txt_word(t, 0), "at least one op");
     g->sticky.log = NULL; /* one message, not two */
@@ -22868,16 +22819,14 @@ RMI_FN rm_result rmi_txt_writable(rm_graph *g)
         for (k = 0; k < g->ops[i].n_forms; k++) {
             const rmi_form *f = &g->ops[i].forms[k];
             if (f->bits[0] && !rmi_graph_name_ok(f->bits))
-                return rmi_err_set(&g->last, RM_ERROR_GRAPH,
-                                   "op %s: its bits class '%s' is not a name, and text holds names only; rename it",
-                                   g->ops[i].name, f->bits);
+                return rmi_err_set(&g->last, RM_ERROR_GRAPH, "op %s: its bits class '%s' is not a name, and text holds "
+                                   "names only; rename it", g->ops[i].name, f->bits);
             for (a = 0; a < f->n_overs; a++)
                 for (b = 0; b < a; b++)
                     if (f->overs[a].grad_of == f->overs[b].grad_of)
-                        return rmi_err_set(&g->last, RM_ERROR_GRAPH,
-                                           "op %s: the gradient of %s may go over the bytes of two others, and text "
-                                           "holds one; leave one rm_over",
-                                           g->ops[i].name, g->tensors[f->overs[a].grad_of].name);
+                        return rmi_err_set(&g->last, RM_ERROR_GRAPH, "op %s: the gradient of %s may go over the bytes "
+                                           "of two others, and text holds one; leave one rm_over", g->ops[i].name,
+                                           g->tensors[f->overs[a].grad_of].name);
         }
     return RM_OK;
 }
@@ -23119,8 +23068,8 @@ RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *m)
     while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(t->word[0], rmi_txt_statements[k].word)) k++;
     if (k == RMI_COUNT(rmi_txt_statements))
         return rmi_txt_fail(t, t->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
-    if (!rmi_arena_grow(&t->mem, (void **)&m->p.st, &m->cap_st, m->p.n + 1, sizeof(rmi_stmt)) ||
-        !rmi_arena_grow(&t->mem, (void **)&m->of, &m->cap_of, m->p.n + 1, sizeof(rmi_txt_line)))
+    if (!RMI_GROW(&t->mem, m->p.st, m->cap_st, m->p.n + 1) ||
+        !RMI_GROW(&t->mem, m->of, m->cap_of, m->p.n + 1))
         return rmi_err_memory(t->err);
     st = &m->p.st[m->p.n];
     st->what = (uint8_t)k;
@@ -23146,9 +23095,8 @@ RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *g)
     given[16] = 0;
     if (x.n != 16 || strspn(given, "0123456789abcdef") < 16) return rmi_txt_fail(t, x, "16 hexadecimal digits 0-9 a-f");
     if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(g), want)))
-        return rmi_err_set(t->err, RM_ERROR_PLAN,
-                           "%u:%u: found '%s', expected '%s': the plan was made for another graph", at.line, at.column,
-                           given, want);
+        return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another "
+                           "graph", at.line, at.column, given, want);
     return rmi_txt_no_more(t, 2);
 }
 
@@ -23176,8 +23124,8 @@ RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *m, uint32_t host)
         return rmi_txt_fail(t, t->word[1],
                             "what a step starts with: an input, const or param, or state: or grad: of a param");
     if (rmi_low_external(m->g, b)) return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
-    if (!rmi_arena_grow(&t->mem, (void **)&m->p.homes, &m->cap_homes, m->p.n_homes + 1, sizeof(rmi_home)) ||
-        !rmi_arena_grow(&t->mem, (void **)&m->of_home, &m->cap_of_home, m->p.n_homes + 1, sizeof(rmi_txt_line)))
+    if (!RMI_GROW(&t->mem, m->p.homes, m->cap_homes, m->p.n_homes + 1) ||
+        !RMI_GROW(&t->mem, m->of_home, m->cap_of_home, m->p.n_homes + 1))
         return rmi_err_memory(t->err);
     h = &m->p.homes[m->p.n_homes];
     h->buf = b;
@@ -23340,9 +23288,8 @@ RMI_FN rm_result rmi_txt_kinds(rmi_txt *t, rmi_txt_slice value, rm_config *c)
     if (value.n && value.n < sizeof c->kinds) memcpy(c->kinds, value.s, value.n);
     if (c->kinds[0] && !rmi_plan_config_wrong(c)) return RM_OK;
     *c = old;
-    return rmi_txt_fail(t, value,
-                        "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] and * for any "
-                        "text");
+    return rmi_txt_fail(t, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] and * "
+                        "for any text");
 }
 
 /* One key=value word. seen: a bit for each key that came before. */
@@ -24003,10 +23950,9 @@ RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
 {
     const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
     char budget[64] = "";
-    rmi_put_format(v->to,
-                   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
-                   "font-size=\"12\" fill=\"#222\">\n",
-                   (uint64_t)(RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20, height / 100);
+    rmi_put_format(v->to, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
+                   "font-size=\"12\" fill=\"#222\">\n", (uint64_t)(RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20,
+                   height / 100);
     rmi_put(v->to, "<style>rect{stroke:#fff;stroke-width:.3}.w{fill:#4d5a68}.s{fill:#7d8a97}.i{fill:#c9b458}"
                    ".v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}.k{fill:#9fd0b0}.t{fill:#c7c7c7}"
                    ".c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}"
@@ -24056,9 +24002,7 @@ RMI_FN void rmi_vue_axes(const rmi_vue *v, uint64_t y0, uint64_t arena)
         if (at && at % unit) rmi_vue_label(v, x, y, " text-anchor=\"middle\"", "%t", at);
         else
             rmi_vue_label(v, x, y, " text-anchor=\"middle\"", "%u%s", at / unit,
-                          !at               ? ""
-                          : unit == 1000000 ? " ms"
-                                            : " s");
+                          !at ? "" : unit == 1000000 ? " ms" : " s");
     }
 }
 
@@ -24318,8 +24262,7 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
         rmi_txt_say_line(pen, "    kept, it would take %b more than there are then", v->live[r] + bytes - most);
     else
         rmi_txt_say_line(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, "
-                              "spoke "
-                              "against it");
+                         "spoke against it");
     return RM_OK;
 }
 
@@ -28060,10 +28003,8 @@ RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, const rmi_chk_box
     f->unsteady = f->odd && f->once;
     if (f->unsteady) return RM_OK;
     if (f->odd)
-        return rmi_chk_found(k, f,
-                             "gives other bytes in %s each time it runs; take randomness from c->seed alone, keep "
-                             "nothing between calls, and read only what was written",
-                             b->name);
+        return rmi_chk_found(k, f, "gives other bytes in %s each time it runs; take randomness from c->seed alone, "
+                             "keep nothing between calls, and read only what was written", b->name);
     RMI_TRY(rmi_chk_explain_guards(k, f, b->name));
     if (unwritten)
         return rmi_chk_found(k, f, "leaves byte %u of %s unwritten%s; %s", at, b->name,
@@ -28444,10 +28385,8 @@ RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
         if (op->view == b->tensor)
             return rmi_chk_found(k, f, "computes %s, which must equal dout[0], for kind '%s' is a view; copy dout[0]",
                                  b->name, f->kind);
-        return rmi_chk_found(k, f,
-                             "computes %s, which is not equal to dout[0], though kind '%s' says so in share_grad; "
-                             "drop RM_IN(%u) from share_grad",
-                             b->name, f->kind, (uint64_t)b->slot);
+        return rmi_chk_found(k, f, "computes %s, which is not equal to dout[0], though kind '%s' says so in "
+                             "share_grad; drop RM_IN(%u) from share_grad", b->name, f->kind, (uint64_t)b->slot);
     }
     return RM_OK;
 }
@@ -28467,10 +28406,9 @@ RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
         }
         if (!to || !from || from->undeclared || from->bytes < to->bytes) continue;
         RMI_TRY(rmi_chk_go_over(k, f, to, from));
-        RMI_TRY(rmi_chk_if_odd(k, f,
-                               "when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each "
-                               "element before it is written, or drop that entry",
-                               (uint64_t)to->slot, from->name, f->kind));
+        RMI_TRY(rmi_chk_if_odd(k, f, "when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each "
+                               "element before it is written, or drop that entry", (uint64_t)to->slot, from->name,
+                               f->kind));
     }
     return RM_OK;
 }
@@ -28489,10 +28427,8 @@ RMI_FN rm_result rmi_chk_bwd_saved(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
     result = rmi_chk_go(k, f);
     saved->from = from;
     if (result != RM_OK || !f->odd) return result;
-    return rmi_chk_found(k, f,
-                         "reads bytes of saved that its forward leaves unwritten (%s changes); write all of saved "
-                         "that is read",
-                         f->odd->name);
+    return rmi_chk_found(k, f, "reads bytes of saved that its forward leaves unwritten (%s changes); write all of "
+                         "saved that is read", f->odd->name);
 }
 
 /* All that can be known of one part of a backward. Its contribution, to nothing, is in the results afterwards. */
@@ -28808,12 +28744,10 @@ RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t t, uint32_t what, const unsig
     if (!p) return RM_ERROR_ARGUMENT;
     for (at = 0; at < bytes; at++)
         if (p[(size_t)at] != want[(size_t)at])
-            return rmi_err_set(&k->x->err, RM_ERROR_CHECK,
-                               "tensor %s: %s after the planned step differs from that of a step that keeps "
-                               "everything, "
-                               "from byte %u of %u on, though each callback alone keeps its word; look for a callback "
-                               "that remembers something between calls, and report it if there is none",
-                               k->g->tensors[t].name, names[what], at, bytes);
+            return rmi_err_set(&k->x->err, RM_ERROR_CHECK, "tensor %s: %s after the planned step differs from that of "
+                               "a step that keeps everything, from byte %u of %u on, though each callback alone keeps "
+                               "its word; look for a callback that remembers something between calls, and report it if "
+                               "there is none", k->g->tensors[t].name, names[what], at, bytes);
     return RM_OK;
 }
 
@@ -28990,13 +28924,9 @@ RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
     if (d->dtype > RM_F64)
         return rmi_chk_refuse(k, "rm_check_desc.dtype:", "RM_F32 and RM_F64 are known, %u is not", (uint64_t)d->dtype);
     if (!loss || !loss->is_output || loss->bytes != rmi_chk_width(k))
-        return rmi_chk_refuse(k, "rm_check_desc.loss:",
-                              "%s is not a declared output of one element (%u bytes); pass the "
-                              "loss, and declare it with rm_output_add",
-                              loss         ? loss->name
-                              : d->loss.id ? "a tensor of another graph"
-                                           : "none",
-                              rmi_chk_width(k));
+        return rmi_chk_refuse(k, "rm_check_desc.loss:", "%s is not a declared output of one element (%u bytes); pass "
+                              "the loss, and declare it with rm_output_add",
+                              loss ? loss->name : d->loss.id ? "a tensor of another graph" : "none", rmi_chk_width(k));
     return RM_OK;
 }
 
@@ -29361,9 +29291,8 @@ RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write
     if (!p) return RM_ERROR_ARGUMENT;
     if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: write is NULL; pass a function that takes the text");
     if (p->live_only)
-        return rmi_err_set(
-            &p->g->last, RM_ERROR_ARGUMENT,
-            "rm_plan_write: the plan counts live bytes and has no addresses to write; plan without rm_plan_desc.live_only");
+        return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: the plan counts live bytes and has no "
+                           "addresses to write; plan without rm_plan_desc.live_only");
     prog = rmi_plan_program(p, step, NULL);
     if (!prog) return RM_ERROR_ARGUMENT;
     s.write = write;
@@ -29403,9 +29332,8 @@ RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, vo
     if (!p) return RM_ERROR_ARGUMENT;
     if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: write is NULL; pass a function that takes the text", names[what]);
     if (what && p->live_only)
-        return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
-                           "%s: the plan counts live bytes and has no addresses to show; plan without rm_plan_desc.live_only",
-                           names[what]);
+        return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to "
+                           "show; plan without rm_plan_desc.live_only", names[what]);
     if (!what && !rmi_graph_has(p->g, t))
         return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
                            "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
@@ -29496,9 +29424,8 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
     if (rmi_exe_drain(x) != RM_OK) return NULL;
     p = rmi_exe_address(x, t, what, input, &bytes);
     if (p && rmi_exe_twice(x, rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t)))) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                    "%s persists on the device and in host memory, both the same: use rm_exec_write and rm_exec_read",
-                    x->g->tensors[rmi_graph_index(t)].name);
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the same: use "
+                    "rm_exec_write and rm_exec_read", x->g->tensors[rmi_graph_index(t)].name);
         return NULL;
     }
     if (p && input) x->stale[x->g->tensors[rmi_graph_index(t)].root] = 0; /* it was asked for to be written */
