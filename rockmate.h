@@ -126,7 +126,7 @@
    step     one walk over a program: SINGLE, or FIRST, MIDDLE ..., LAST of an accumulation, or FORWARD
    arena    the one piece of device memory in which all lies; its size is the plan's memory, exactly
    lane     what works side by side: compute, copies each way, host, reductions
-   Graph, plan, executor: made in this order, destroyed in the reverse one.
+   Graph, plan, executor: made in this order, destroyed in any: what another one still uses goes with that.
 
    4. Declaring ops
    What saves memory is optional: 0 is the safe default, and leaving it out costs memory, never correctness.
@@ -171,6 +171,8 @@
    link_margin_percent asks for more.
    RM_STAYS says of a tensor, or of what an op makes, that it may not move.
    rm_preset_name lists them; rm_config is a preset in pieces, to change, switch things off, save and load.
+   rm_plan_notes tells what is legal and may not be meant: a nograd op that cuts the flow of gradients, a
+   loss that is no output, state without update, callbacks that are missing, sums in host memory.
    rm_plan_curve gives the trade-off of bytes and time: plans for many budgets; rm_plan_summary a table for people,
    rm_plan_explain the reasons about one tensor, rm_plan_svg a picture, rm_plan_trace a timeline. The same
    graph and desc give the same plan, everywhere, after the same calls: what was found with less memory
@@ -211,8 +213,8 @@
 
    12. Threads
    Different objects may be used in different threads at once; one object, in one thread at a time.
-   rm_plan_create and rm_exec_create write messages to their graph, rm_exec_profile its costs: they count
-   as a use of it. Callbacks run in the thread that calls rm_exec_step. With rm_exec_desc.threads copies,
+   rm_plan_create and rm_exec_create write messages to their graph, rm_exec_profile its costs, and what is
+   destroyed may end a use of it: all these count as a use of the graph. Callbacks run in the thread that calls rm_exec_step. With rm_exec_desc.threads copies,
    update_host, add and reduce run in threads of the executor; a step may then end after rm_exec_step has
    returned, and rm_exec_wait waits for it.
 
@@ -457,9 +459,10 @@ typedef struct rm_graph_desc {
     void *log_user RM_ZERO;
 } rm_graph_desc;
 
-/* An empty graph; desc may be NULL. NULL when memory is out. Destroying NULL is nothing. Plans and executors made from a graph
-   must be destroyed before it. The first plan seals the graph: afterwards only costs may change, a later declaration is an error
-   that sticks (no further plan would have it), and what was planned goes on. */
+/* An empty graph; desc may be NULL. NULL when memory is out. Destroying NULL is nothing. Objects may be destroyed in any order: a
+   graph goes when it and all plans made from it have been destroyed, a plan when it has been and no executor runs it any more. The
+   first plan seals the graph: afterwards only costs may change, a later declaration is an error that sticks (no further plan would
+   have it), and what was planned goes on. */
 RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc);
 RMDEF void rm_graph_destroy(rm_graph *g);
 
@@ -589,14 +592,17 @@ typedef struct rm_plan_info {
     uint64_t min_bound_bytes; /* no legal plan of this graph has a smaller arena */
     uint64_t keep_all_bytes;  /* arena of running every op once, in declaration order, freeing at last use */
     uint64_t keep_all_ns;
-    uint64_t arena_bytes;     /* the plan's memory, exactly */
-    uint64_t host_bytes;
+    uint64_t arena_bytes;     /* the plan's memory, exactly: enough for all of its step kinds */
+    uint64_t step_bytes;      /* of it, what this step kind takes */
+    uint64_t host_bytes;      /* the plan's host memory, too */
     uint64_t live_bytes;      /* the largest sum of live buffers */
     uint64_t time_ns;         /* of a step in the steady state, simulated */
     uint64_t recomputed_ns;   /* of it, forwards that ran before */
     uint64_t bound_ns;        /* no plan within this budget is faster */
     uint64_t runs, recomputed_runs, statements;
     uint64_t h2d_bytes, d2h_bytes; /* copied in a step */
+    uint64_t merges;          /* gradients of params added in host memory, where each sum is rounded once more than on the device
+                                 (RM_NO_MERGE forbids that); with 0 all bits are those of keeping everything */
     uint64_t busy_ns[5];           /* of each lane, by RM_LANE_COMPUTE ..., in a step */
     uint32_t blocks, classes; /* stages of the chain between cut points; how many differ */
     uint32_t step;            /* RM_SINGLE ... */
@@ -678,13 +684,20 @@ typedef struct rm_plan_desc {
 } rm_plan_desc;
 
 /* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. desc may be NULL: no limit.
-   On failure *out is NULL and rm_graph_error(g) tells; an infeasible budget or an unusable desc does not stick. The graph must
-   outlive the plan. */
+   On failure *out is NULL and rm_graph_error(g) tells; an infeasible budget or an unusable desc does not stick. The plan
+   keeps the graph. */
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out);
 RMDEF void rm_plan_destroy(rm_plan *p);
 
 /* RM_ERROR_ARGUMENT if the plan has no program for this step kind (0: its first one). */
 RMDEF rm_result rm_plan_get_info(const rm_plan *p, uint32_t step, rm_plan_info *info);
+
+/* What is legal in the graph and plan, and yet may not be meant, a line each, with object, fact and remedy; "" if there is nothing.
+   rm_graph_desc.log gets the lines, too, with RM_OK, from the first plan of a graph; the summary ends with them. Told are: a backward
+   that starts the gradients (as a loss does) though another op reads what its op makes: that op has no backward, so weights before
+   it do not learn; such a start that is no output; state without update; missing callbacks, if any is set; gradients that are
+   added in host memory. */
+RMDEF const char *rm_plan_notes(const rm_plan *p);
 
 /* A table for people, 100 columns. */
 RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user);
@@ -848,7 +861,7 @@ typedef struct rm_exec_desc {
                                           is kept */
 } rm_exec_desc;
 
-/* The plan must outlive the executor (or be replaced by rm_exec_replan). What persists starts as zeros. On failure *out is NULL
+/* The executor keeps its plan (until rm_exec_replan), which goes when it has been destroyed and nobody keeps it. What persists starts as zeros. On failure *out is NULL
    and the reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing afterwards; rm_exec_profile,
    rm_exec_check and rm_exec_replan do, for as long as they run. */
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
@@ -1747,6 +1760,8 @@ struct rm_graph {
     rmi_arena mem; /* its hooks are rmi_graph_alloc and rmi_graph_freed, and so are those of all that is planned */
     rm_allocator hooks;    /* the caller's */
     int no_memory;         /* an allocation has failed since a call of the planner began */
+    int noted;             /* the log has the notes of a plan */
+    uint32_t uses;         /* plans made from it that are not gone yet, and one until it is destroyed */
     rmi_known *known;
     rmi_error sticky, last;
     uint32_t nothing[1];   /* what empty lists point to */
@@ -2852,6 +2867,22 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *g)
     rmi_graph_fit(g, (void **)&g->ops, &g->cap_ops, g->n_ops, sizeof(rmi_op));
     g->sealed = 1;
     return RM_OK;
+}
+
+/* One use of the graph ends; with the last one it goes. */
+RMI_FN void rmi_graph_free(rm_graph *g)
+{
+    rmi_arena mem;
+    if (!g || --g->uses) return;
+    while (g->known) {
+        rmi_known *k = g->known;
+        g->known = k->next;
+        mem = k->mem;
+        rmi_arena_free(&mem);
+    }
+    mem = g->mem; /* the graph lives in its own arena */
+    mem.hooks = g->hooks;
+    rmi_arena_free(&mem);
 }
 
 RMI_TEXT_END
@@ -18029,9 +18060,11 @@ struct rm_plan {
     rmi_arena mem;
     rm_graph *g;
     rmi_plan_asked *asked; /* NULL: from text */
+    uint32_t uses; /* executors that run it, and one until it is destroyed */
     rmi_program prog[RM_STEP_KINDS];
     rm_plan_info info[RM_STEP_KINDS];
     uint32_t n, align;
+    const char *notes; /* lines, or NULL */
     uint8_t live_only; /* no addresses: to look at, not to run */
     rmi_shape shape;
 };
@@ -20818,7 +20851,8 @@ RMI_FN void rmi_plan_costs(const rm_graph *g, rm_plan_info *f)
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
 {
-    f->arena_bytes = p->arena;
+    size_t s;
+    f->arena_bytes = f->step_bytes = p->arena;
     f->live_bytes = p->fig.live_bytes;
     f->host_bytes = p->host;
     f->time_ns = p->fig.time_ns;
@@ -20828,7 +20862,23 @@ RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
     f->statements = p->n;
     f->h2d_bytes = p->fig.copied[0];
     f->d2h_bytes = p->fig.copied[1];
+    for (s = 0, f->merges = 0; s < p->n; s++) f->merges += p->st[s].what == RMI_MERGE;
     memcpy(f->busy_ns, p->fig.busy, sizeof f->busy_ns);
+}
+
+/* What all step kinds of the plan share, once all are there. */
+RMI_FN void rmi_plan_share_figures(rm_plan *p)
+{
+    uint64_t arena = 0, host = 0;
+    uint32_t i;
+    for (i = 0; i < p->n; i++) {
+        arena = rmi_max(arena, p->info[i].arena_bytes);
+        host = rmi_max(host, p->info[i].host_bytes);
+    }
+    for (i = 0; i < p->n; i++) {
+        p->info[i].arena_bytes = arena;
+        p->info[i].host_bytes = host;
+    }
 }
 
 /* Has the step any plan? A view's backward cannot read what no forward leaves, and backwards that read consts as they were must
@@ -20920,7 +20970,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
                                              "the progress callback stopped the planner before any plan fitted")
                                : RM_ERROR_INFEASIBLE;
     rmi_plan_figures_of(&w->best, w->info);
-    if (w->d->live_only) w->info->arena_bytes = w->best.fig.live_bytes;
+    if (w->d->live_only) w->info->arena_bytes = w->info->step_bytes = w->best.fig.live_bytes;
     w->p->prog[w->p->n++] = w->best;
     rmi_arena_join(&w->p->mem, &w->best_mem);
     return RM_OK;
@@ -21168,15 +21218,21 @@ RMI_FN rm_plan *rmi_plan_new(rm_graph *g)
     }
     p->mem = mem;
     p->g = g;
+    p->uses = 1;
+    g->uses++;
     return p;
 }
 
+/* One use of the plan ends; with the last one it goes, and its use of the graph. */
 RMI_FN void rmi_plan_free(rm_plan *p)
 {
     rmi_arena mem;
-    if (!p) return;
+    rm_graph *g;
+    if (!p || --p->uses) return;
     mem = p->mem;
+    g = p->g;
     rmi_arena_free(&mem);
+    rmi_graph_free(g);
 }
 
 /* The graph as the switches leave it: a copy that lacks the freedoms which are off, so that no pass need know of them. NULL:
@@ -21240,6 +21296,152 @@ RMI_FN void rmi_plan_series_free(rmi_plan_series *s)
     rmi_arena_free(&s->solved[1].mem);
 }
 
+/* --- notes: what is legal, and yet may not be meant. Of many such objects the first is named. */
+
+RMI_COLD rm_result rmi_plan_say(rm_plan *p, const char *format, ...)
+{
+    char line[1536], *both;
+    rmi_line text;
+    rmi_sink to = rmi_line_sink(&text, line, sizeof line - 1);
+    size_t had = p->notes ? strlen(p->notes) : 0;
+    va_list args;
+    va_start(args, format);
+    rmi_put_args(&to, format, args);
+    va_end(args);
+    if (!p->g->noted && p->g->last.log) p->g->last.log(p->g->last.log_user, RM_OK, line);
+    both = RMI_RAW(&p->mem, char, had + text.n + 2);
+    if (!both) return RM_ERROR_MEMORY;
+    if (had) memcpy(both, p->notes, had);
+    memcpy(both + had, line, text.n);
+    memcpy(both + had + text.n, "\n", 2);
+    p->notes = both;
+    return RM_OK;
+}
+
+/* " (and 3 more)" of n, or "". */
+RMI_COLD const char *rmi_plan_more(char *out, size_t room, uint32_t n)
+{
+    return n > 1 ? rmi_format(out, room, " (and %u more)", (uint64_t)n - 1) : "";
+}
+
+/* Backwards that start the gradients. With an output declared they are losses. */
+RMI_COLD rm_result rmi_plan_note_starts(rm_plan *p, rmi_arena *tmp)
+{
+    const rm_graph *g = p->g;
+    uint32_t i, k, cut = RMI_NONE, by = 0, end = RMI_NONE, n_cut = 0, n_end = 0, *reader = RMI_RAW(tmp, uint32_t, g->n_tensors);
+    char more[40];
+    if (!reader) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) reader[i] = RMI_NONE;
+    for (i = g->n_ops; i-- > 0;)
+        for (k = 0; k < g->ops[i].in.n; k++) reader[g->ops[i].in.at[k]] = i;
+    for (i = g->n_ops; i-- > 0;) {
+        const rmi_op *op = &g->ops[i];
+        uint32_t read = RMI_NONE, shown = 0;
+        for (k = 0; k < op->out.n; k++) {
+            if (reader[op->out.at[k]] != RMI_NONE) read = reader[op->out.at[k]];
+            shown |= g->tensors[op->out.at[k]].is_output;
+        }
+        if (!op->has_bwd || op->grad_out.n || shown) continue;
+        if (read == RMI_NONE) end = i, n_end++;
+        else cut = i, by = read, n_cut++;
+    }
+    if (cut != RMI_NONE)
+        RMI_TRY(rmi_plan_say(
+            p,
+            "op %s%s: no gradient comes back to its backward, for op %s, which reads its output, has none: it starts the gradients, as a loss does, and weights before it learn nothing from what follows. Drop RM_NOGRAD (nograd) of %s, or freeze those weights; if it is a loss, declare its output (rm_output_add)",
+            g->ops[cut].name, rmi_plan_more(more, sizeof more, n_cut), g->ops[by].name, g->ops[by].name));
+    if (end != RMI_NONE)
+        RMI_TRY(rmi_plan_say(
+            p,
+            "op %s%s: its backward starts the gradients, as a loss does, and none of its outputs is declared (rm_output_add): its value is gone when a step has ended",
+            g->ops[end].name, rmi_plan_more(more, sizeof more, n_end)));
+    return RM_OK;
+}
+
+RMI_COLD rm_result rmi_plan_note_states(rm_plan *p)
+{
+    const rm_graph *g = p->g;
+    uint32_t i, first = RMI_NONE, n = 0;
+    char more[40];
+    for (i = g->n_tensors; i-- > 0;)
+        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].state_bytes &&
+            (g->tensors[i].frozen || (g->tensors[i].opt == RMI_INF && g->tensors[i].opt_host == RMI_INF)))
+            first = i, n++;
+    if (!n) return RM_OK;
+    return rmi_plan_say(
+        p,
+        "param %s%s: it has %u bytes of state that no step uses, for it has no update%s; set rm_param_desc.update (in text opt=), or drop state_bytes, unless you update it yourself",
+        g->tensors[first].name, rmi_plan_more(more, sizeof more, n), g->tensors[first].state_bytes,
+        g->tensors[first].frozen ? " (it is frozen)" : "");
+}
+
+/* Which callback of op i is missing: "forward", "backward", or NULL. A view has none to call, and gradients that are names of the
+   output's need none. */
+RMI_COLD const char *rmi_plan_lacks(const rm_graph *g, uint32_t i)
+{
+    const rmi_op *op = &g->ops[i];
+    uint32_t f, k, shared = 0;
+    if (op->view != RMI_NONE) return NULL;
+    for (k = 0; k < op->grad_in.n; k++) shared += (uint32_t)rmi_list_has(&op->share, op->grad_in.at[k]);
+    for (f = 0; f < op->n_forms; f++) {
+        if (!op->forms[f].forward) return "forward";
+        if (op->has_bwd && shared < op->grad_in.n && !op->forms[f].backward) return "backward";
+    }
+    return NULL;
+}
+
+/* Callbacks that are missing where others are set: of a graph that is to be run. */
+RMI_COLD rm_result rmi_plan_note_lacks(rm_plan *p)
+{
+    const rm_graph *g = p->g;
+    uint32_t i, f, op = RMI_NONE, t = RMI_NONE, n_ops = 0, n_params = 0;
+    int runs = 0;
+    char more[40];
+    for (i = g->n_ops; i-- > 0;) {
+        for (f = 0; f < g->ops[i].n_forms; f++) runs |= g->ops[i].forms[f].forward || g->ops[i].forms[f].backward;
+        if (rmi_plan_lacks(g, i)) op = i, n_ops++;
+    }
+    for (i = g->n_tensors; i-- > 0;)
+        if ((g->tensors[i].updates && g->tensors[i].opt != RMI_INF && !g->tensors[i].update) ||
+            (g->tensors[i].updates && g->tensors[i].opt_host != RMI_INF && !g->tensors[i].update_host))
+            t = i, n_params++;
+    if (runs && n_ops)
+        RMI_TRY(rmi_plan_say(
+            p, "op %s%s: its kind '%s' has no %s callback: the plan cannot be run as it is; set rm_kind.%s%s", g->ops[op].name,
+            rmi_plan_more(more, sizeof more, n_ops), g->ops[op].kind_name, rmi_plan_lacks(g, op), rmi_plan_lacks(g, op),
+            rmi_plan_lacks(g, op)[0] == 'b' ? ", or RM_NOGRAD in its flags" : ""));
+    if (runs && n_params)
+        RMI_TRY(rmi_plan_say(
+            p, "param %s%s: it has a time for an update and no callback for it: the plan cannot be run as it is; set rm_param_desc.%s",
+            g->tensors[t].name, rmi_plan_more(more, sizeof more, n_params),
+            g->tensors[t].opt != RMI_INF && !g->tensors[t].update ? "update" : "update_host"));
+    return RM_OK;
+}
+
+/* All notes on the plan and its graph. */
+RMI_COLD rm_result rmi_plan_note_all(rm_plan *p)
+{
+    rmi_arena tmp = rmi_arena_make(&p->g->mem.hooks);
+    uint64_t merges = 0;
+    uint32_t i, backward = 0;
+    rm_result r = RM_OK;
+    for (i = 0; i < p->n; i++) {
+        backward |= (uint32_t)rmi_low_has_backward(p->prog[i].step);
+        merges = rmi_max(merges, p->info[i].merges);
+    }
+    if (backward) r = rmi_plan_note_starts(p, &tmp);
+    if (r == RM_OK && backward) r = rmi_plan_note_states(p);
+    if (r == RM_OK) r = rmi_plan_note_lacks(p);
+    if (r == RM_OK && merges)
+        r = rmi_plan_say(
+            p,
+            "plan: %u gradients are added up in host memory, where each sum is rounded once more than on the device: bits may differ from those of keeping everything in the last place. RM_NO_MERGE (rm_config.off) forbids that",
+            merges);
+    rmi_arena_free(&tmp);
+    p->g->noted = 1;
+    return r;
+}
+
 /* series: zero at first; whoever made it frees it. */
 RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_series *series, rm_plan **out)
 {
@@ -21274,6 +21476,8 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
         series->solved[i].mem.stop = &w.stop;
     }
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
+    if (r == RM_OK) rmi_plan_share_figures(w.p);
+    if (r == RM_OK) r = rmi_plan_note_all(w.p);
     rmi_arena_free(&w.tries);
     rmi_arena_free(&w.lists);
     rmi_arena_free(&w.lives);
@@ -22610,6 +22814,7 @@ RMI_FN rm_result rmi_txt_read_graph(rm_graph *g, const char *text, size_t n)
         g->hooks = hooks;
         g->sticky = sticky;
         g->last = last;
+        g->uses = 1;
     }
     return r;
 }
@@ -23246,6 +23451,7 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_p
     f->classes = p->shape.n_classes;
     rmi_plan_costs(g, f);
     rmi_plan_figures_of(&p->prog[0], f);
+    r = rmi_plan_note_all(p);
     *out = p;
     return RM_OK;
 }
@@ -23524,7 +23730,7 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_g
 /* ", 1.5 MiB of a budget of 2.0 MiB": what a plan takes and may take. */
 RMI_FN void rmi_txt_say_budget(rmi_txt_pen *pen, const rm_plan_info *f)
 {
-    rmi_txt_say(pen, "%b", f->arena_bytes);
+    rmi_txt_say(pen, "%b", f->step_bytes);
     if (f->budget_bytes) rmi_txt_say(pen, " of a budget of %b", f->budget_bytes);
 }
 
@@ -23637,10 +23843,17 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena 
 /* Every program of the plan. */
 RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
 {
+    const char *line;
+    size_t n;
     rmi_arena tmp = rmi_arena_make(&p->g->mem.hooks);
     rm_result r = RM_OK;
     uint32_t i;
     for (i = 0; i < p->n && r == RM_OK; i++) r = rmi_txt_summary_of(p, i, &tmp, to);
+    for (line = p->notes; line && *line; line += n + 1) {
+        n = strcspn(line, "\n");
+        rmi_put(to, "note: ");
+        rmi_put_n(to, line, n + 1);
+    }
     rmi_arena_free(&tmp);
     if (r == RM_ERROR_MEMORY) return rmi_err_memory(&p->g->last);
     return to->failed ? rmi_err_set(&p->g->last, RM_ERROR_WRITE, "rm_plan_summary: the sink returned nonzero") : r;
@@ -23959,7 +24172,7 @@ RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
                    ".l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
     if (f->budget_bytes) rmi_format(budget, sizeof budget, " of a budget of %b", f->budget_bytes);
     rmi_vue_label(v, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"",
-                  "Step (%s): %b%s (keeping everything: %b), %t, %o", rmi_low_step_name(f->step), f->arena_bytes,
+                  "Step (%s): %b%s (keeping everything: %b), %t, %o", rmi_low_step_name(f->step), f->step_bytes,
                   budget, f->keep_all_bytes, f->time_ns, f->time_ns, f->keep_all_ns);
 }
 
@@ -24728,7 +24941,7 @@ typedef struct rmi_exe_patch { /* a pointer of a call that leads to the caller's
 struct rm_exec {
     rmi_arena mem;         /* this object */
     rmi_arena tables;      /* what depends on the plan */
-    rm_plan *p;
+    rm_plan *p, *used; /* used: the one that must not go before */
     rm_graph *g;
     rm_exec_desc d;
     rm_backend backend;
@@ -25473,12 +25686,49 @@ RMI_FN rm_result rmi_exe_order(rm_exec *x, rmi_arena *mem, rmi_lan_prog *l)
 
 /* --- creating */
 
+/* Names every callback that the plan calls and nobody gave: the first with its remedy, then the others. */
+RMI_COLD rm_result rmi_exe_tell_lacks(const rm_exec *x, rmi_error *err)
+{
+    static const char *const ways[] = {"forward", "backward", "update", "update_host", "reduce", "barrier"};
+    const rm_graph *g = x->g;
+    char others[RMI_ERR_TEXT / 2];
+    rmi_line text;
+    rmi_sink to = rmi_line_sink(&text, others, sizeof others);
+    const rmi_exe_op *first = NULL;
+    uint32_t i, j;
+    size_t k, l;
+    for (i = 0; i < x->n_prog; i++)
+        for (k = 0; k < x->prog[i].n; k++) {
+            const rmi_exe_op *op = &x->prog[i].op[k], *same = NULL;
+            if (op->what != RMI_EXE_CALL || op->fn) continue;
+            for (j = 0; j <= i && !same && text.n + 1 < text.room; j++) /* once each; what is cut off needs no search */
+                for (l = 0; l < (j < i ? x->prog[j].n : k) && !same; l++)
+                    if (x->prog[j].op[l].what == RMI_EXE_CALL && x->prog[j].op[l].run.way == op->run.way && x->prog[j].op[l].run.id == op->run.id)
+                        same = &x->prog[j].op[l];
+            if (same) continue;
+            if (first)
+                rmi_put_format(&to, "%s%s of %s", text.n ? ", " : ". Missing as well: ", ways[op->run.way],
+                               op->run.way <= RMI_BWD ? g->ops[op->run.id].name : op->run.way == RMI_BARRIER ? g->barriers[op->run.id].name : g->tensors[op->run.id].name);
+            else first = op;
+        }
+    if (first->run.way <= RMI_BWD)
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "op %s: its kind '%s' has no %s callback; set rm_kind.%s%s%s", g->ops[first->run.id].name,
+                           g->ops[first->run.id].kind_name, ways[first->run.way], ways[first->run.way],
+                           first->run.way == RMI_BWD ? ", or RM_NOGRAD in its flags" : " (a graph from text can be planned, not run)", others);
+    if (first->run.way == RMI_BARRIER)
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "barrier %s: it has no callback; pass one to rm_barrier_add%s",
+                           g->barriers[first->run.id].name, others);
+    return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: it has a time for its update and no callback; set rm_param_desc.%s%s",
+                       g->tensors[first->run.id].name, ways[first->run.way], others);
+}
+
 /* Every callback that the plan will call must be there: told now, by name, not in the middle of a step. */
 RMI_FN rm_result rmi_exe_callbacks(const rm_exec *x, rmi_error *err)
 {
     const rm_graph *g = x->g;
     uint32_t i;
     size_t k;
+    int lacks = 0;
     for (i = 0; i < x->n_prog; i++)
         for (k = 0; k < x->prog[i].n; k++) {
             const rmi_exe_op *op = &x->prog[i].op[k];
@@ -25490,24 +25740,9 @@ RMI_FN rm_result rmi_exe_callbacks(const rm_exec *x, rmi_error *err)
                 return rmi_err_set(err, RM_ERROR_ARGUMENT,
                                    "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
                                    g->tensors[op->param].name);
-            if (op->what != RMI_EXE_CALL || op->fn) continue;
-            if (op->run.way == RMI_FWD)
-                return rmi_err_set(
-                    err, RM_ERROR_ARGUMENT,
-                    "op %s: its kind '%s' has no forward callback; set rm_kind.forward (a graph from text can be planned, not run)",
-                    g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
-            if (op->run.way == RMI_BWD)
-                return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                                   "op %s: its kind '%s' has no backward callback; set rm_kind.backward, or RM_NOGRAD in its flags",
-                                   g->ops[op->run.id].name, g->ops[op->run.id].kind_name);
-            if (op->run.way == RMI_BARRIER)
-                return rmi_err_set(err, RM_ERROR_ARGUMENT, "barrier %s: it has no callback; pass one to rm_barrier_add",
-                                   g->barriers[op->run.id].name);
-            return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                               "param %s: it has a time for its update and no callback; set rm_param_desc.update",
-                               g->tensors[op->run.id].name);
+            lacks |= op->what == RMI_EXE_CALL && !op->fn;
         }
-    return RM_OK;
+    return lacks ? rmi_exe_tell_lacks(x, err) : RM_OK;
 }
 
 /* The backend's words for a code of its own, or "". */
@@ -25649,16 +25884,27 @@ RMI_FN void rmi_exe_unload(rm_exec *x)
     memset(x->prog, 0, sizeof x->prog);
 }
 
+/* From now on x uses plan p, and no other one. */
+RMI_FN void rmi_exe_use_plan(rm_exec *x, rm_plan *p)
+{
+    p->uses++;
+    rmi_plan_free(x->used);
+    x->used = p;
+}
+
 RMI_FN void rmi_exe_free(rm_exec *x)
 {
     rmi_arena mem;
+    rm_plan *used;
     if (!x) return;
     rmi_exe_unload(x);
 #if defined(ROCKMATE_THREADS)
     rmi_thr_free(x->thr);
 #endif
     mem = x->mem;
+    used = x->used;
     rmi_arena_free(&mem);
+    rmi_plan_free(used);
 }
 
 /* The caller's backend, copied; or the host's, with the caller's stream. x->d.backend then tells which: the copy or NULL. */
@@ -25729,6 +25975,7 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
         rmi_exe_free(x);
         return r;
     }
+    rmi_exe_use_plan(x, p);
     *out = x;
     return RM_OK;
 }
@@ -26102,7 +26349,7 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
         x->adding = rmi_low_hands_on(kind);
         x->used_up = !x->adding;
     }
-    x->touched = rmi_max(x->touched, rmi_exe_info_of(x, prog)->arena_bytes);
+    x->touched = rmi_max(x->touched, rmi_exe_info_of(x, prog)->step_bytes);
     x->steps++;
     return RM_OK;
 }
@@ -26692,6 +26939,7 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     RMI_TRY(rmi_exe_goes_on(x, p));
     RMI_TRY(rmi_exe_drain(x));
     RMI_TRY(rmi_exe_change_plan(x, p));
+    rmi_exe_use_plan(x, p);
     for (i = 0; i < p->n; i++) goes_on |= (uint32_t)rmi_low_adds_to_earlier(p->prog[i].step);
     if (x->d.forget) x->adding = 0;
     if (x->d.forget || !goes_on) x->used_up = 1; /* what has been added up has no place */
@@ -29006,25 +29254,13 @@ RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc)
     g->mem.hooks.alloc = rmi_graph_alloc;
     g->mem.hooks.free = rmi_graph_freed;
     g->mem.hooks.user = g;
+    g->uses = 1;
     g->sticky.log = g->last.log = desc ? desc->log : NULL;
     g->sticky.log_user = g->last.log_user = desc ? desc->log_user : NULL;
     return g;
 }
 
-RMDEF void rm_graph_destroy(rm_graph *g)
-{
-    rmi_arena mem;
-    if (!g) return;
-    while (g->known) {
-        rmi_known *k = g->known;
-        g->known = k->next;
-        mem = k->mem;
-        rmi_arena_free(&mem);
-    }
-    mem = g->mem; /* the graph lives in its own arena */
-    mem.hooks = g->hooks;
-    rmi_arena_free(&mem);
-}
+RMDEF void rm_graph_destroy(rm_graph *g) { rmi_graph_free(g); }
 
 RMDEF const char *rm_graph_error(const rm_graph *g)
 {
@@ -29264,6 +29500,8 @@ RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **
     return r;
 }
 RMDEF void rm_plan_destroy(rm_plan *p) { rmi_plan_free(p); }
+
+RMDEF const char *rm_plan_notes(const rm_plan *p) { return p && p->notes ? p->notes : ""; }
 
 RMDEF rm_result rm_plan_get_info(const rm_plan *p, uint32_t step, rm_plan_info *info)
 {

@@ -137,7 +137,7 @@ static void judge(const rm_plan *p, uint32_t index, uint64_t budget)
                 (unsigned long long)info.live_bytes, (unsigned long long)r.live_bytes, (unsigned long long)info.arena_bytes, (unsigned long long)r.arena_bytes,
                 (unsigned long long)info.recomputed_ns, (unsigned long long)r.recomputed_ns, (unsigned long long)info.min_bound_bytes, (unsigned long long)info.bound_ns);
         expect(info.time_ns == r.time_ns && info.live_bytes == r.live_bytes && info.recomputed_ns == r.recomputed_ns, "figures", more);
-        if (!at.d.live_only) expect(info.arena_bytes >= r.arena_bytes && info.arena_bytes <= rmi_round_up(r.arena_bytes, p->align), "the arena's figure", more);
+        if (!at.d.live_only) expect(info.step_bytes >= r.arena_bytes && info.step_bytes <= rmi_round_up(r.arena_bytes, p->align), "the arena's figure", more);
         expect(info.arena_bytes <= budget, "over the budget", more);
         expect(info.bound_ns <= info.time_ns, "faster than the bound", more);
         expect(info.min_bound_bytes <= (at.d.live_only || at.align == 1 ? info.live_bytes : info.arena_bytes), "smaller than the bound", more); /* which counts what alignment takes */

@@ -11,7 +11,8 @@
 static rm_graph *graph_of(const char *text)
 {
     rm_graph *g = NULL;
-    EXPECT(rm_graph_read(text, strlen(text), NULL, &g) == RM_OK, rm_graph_error(g));
+    rm_result r = rm_graph_read(text, strlen(text), NULL, &g);
+    EXPECT(r == RM_OK, rm_graph_error(g));
     return g;
 }
 
@@ -78,13 +79,16 @@ static void view_saved(void) /* a view has no forward that could leave anything,
 {
     static const char mutating[] = "rockmate graph 1\ntensor x input 8\ntensor c const 4\nop v in=x,c out=v:8 view=x mutates=c\n";
     rm_graph *g = graph_in("internal_view_saved");
+    rm_result r;
     EXPECT(planned(g, NULL, RM_SINGLE, 0, NULL) == RM_ERROR_GRAPH && says(g, "op v") && says(g, "drop saved"), rm_graph_error(g));
     EXPECT(planned(g, NULL, RM_FORWARD, 0, NULL) == RM_OK, rm_graph_error(g));
     rm_graph_destroy(g);
     g = graph_of("rockmate graph 1\ntensor x input 170 grad\nop v in=x out=v:9 view=x saved=236 needs=none\n");
     EXPECT(planned(g, NULL, RM_SINGLE, 0, NULL) == RM_OK, rm_graph_error(g));
     rm_graph_destroy(g);
-    EXPECT(rm_graph_read(mutating, sizeof mutating - 1, NULL, &g) == RM_ERROR_TEXT && says(g, "op v") && says(g, "drop mutates"), rm_graph_error(g));
+    g = NULL;
+    r = rm_graph_read(mutating, sizeof mutating - 1, NULL, &g);
+    EXPECT(r == RM_ERROR_TEXT && says(g, "op v") && says(g, "drop mutates"), rm_graph_error(g));
     rm_graph_destroy(g);
 }
 
@@ -99,10 +103,200 @@ static void mutators_change_places(void)
     rm_graph_destroy(g);
 }
 
+/* --- figures */
+
+static int nothing(const rm_call *c)
+{
+    (void)c;
+    return 0;
+}
+
+static rm_kind kind_of(const char *name)
+{
+    rm_kind k;
+    memset((void *)&k, 0, sizeof k);
+    k.name = name;
+    k.forward = nothing;
+    k.backward = nothing;
+    return k;
+}
+
+/* Two dense layers, a loss; flags of the first. */
+static rm_graph *small_model(rm_fn update, uint64_t state, int output)
+{
+    rm_kind dense = kind_of("dense"), loss = kind_of("loss");
+    rm_graph *g = rm_graph_create(NULL);
+    rm_tensor x = rm_input_add(g, "x", 256, 0), h, l;
+    rm_param_desc w;
+    memset((void *)&w, 0, sizeof w);
+    w.name = "w";
+    w.bytes = 512;
+    w.update = update;
+    w.state_bytes = state;
+    h = RM_OP(g, &dense, .name = "fc", .in = {x, rm_param_add(g, &w)});
+    w.name = "v";
+    h = RM_OP(g, &dense, .name = "fd", .in = {h, rm_param_add(g, &w)});
+    l = RM_OP(g, &loss, .name = "loss", .in = {h}, .out = {4});
+    if (output) rm_output_add(g, l);
+    return g;
+}
+
+static void arena_of_all_steps(void) /* rm_plan_info.arena_bytes of any step kind is enough for an executor of all */
+{
+    rm_graph *g = small_model(nothing, 64, 1);
+    rm_plan_desc d;
+    rm_exec_desc ed;
+    rm_plan_info first, info;
+    rm_plan *p = NULL;
+    rm_exec *e = NULL;
+    uint64_t most = 0;
+    uint32_t k;
+    void *arena;
+    memset((void *)&d, 0, sizeof d);
+    memset((void *)&ed, 0, sizeof ed);
+    d.steps = RM_SINGLE | RM_FIRST | RM_MIDDLE | RM_LAST | RM_FORWARD;
+    d.info = &first;
+    EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
+    for (k = RM_SINGLE; k <= RM_FORWARD; k <<= 1) {
+        EXPECT(rm_plan_get_info(p, k, &info) == RM_OK && info.arena_bytes == first.arena_bytes && info.step_bytes <= info.arena_bytes, "one arena");
+        if (info.step_bytes > most) most = info.step_bytes;
+    }
+    EXPECT(first.arena_bytes == most && first.step_bytes < most, "a single step takes less than an accumulation");
+    ed.device_memory_bytes = first.arena_bytes;
+    ed.device_memory = arena = malloc((size_t)first.arena_bytes + 256);
+    if (!arena) exit(3);
+    ed.device_memory = (unsigned char *)arena + (256 - (uintptr_t)arena % 256);
+    EXPECT(rm_exec_create(p, &ed, &e) == RM_OK, rm_graph_error(g));
+    rm_exec_destroy(e);
+    ed.device_memory_bytes--;
+    EXPECT(rm_exec_create(p, &ed, &e) == RM_ERROR_ARGUMENT, "a byte less");
+    free(arena);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
+static void destroyed_in_any_order(void) /* what an executor uses stays until it is destroyed */
+{
+    rm_graph *g = small_model(nothing, 64, 1);
+    rm_plan *p = NULL, *q = NULL, *r = NULL;
+    rm_exec *e = NULL, *f = NULL;
+    rm_step s;
+    unsigned char x[256] = {0};
+    rm_tensor in = rm_graph_find(g, "x");
+    memset((void *)&s, 0, sizeof s);
+    EXPECT(rm_plan_create(g, NULL, &p) == RM_OK && rm_plan_create(g, NULL, &q) == RM_OK && rm_plan_create(g, NULL, &r) == RM_OK, rm_graph_error(g));
+    EXPECT(rm_exec_create(p, NULL, &e) == RM_OK && rm_exec_create(p, NULL, &f) == RM_OK, rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    EXPECT(rm_exec_write(e, in, RM_VALUE, 0, x, sizeof x) == RM_OK && rm_exec_step(e, &s) == RM_OK, rm_exec_error(e));
+    EXPECT(rm_exec_replan(e, q) == RM_OK && rm_exec_replan(e, q) == RM_OK, rm_exec_error(e));
+    rm_plan_destroy(q);
+    EXPECT(rm_exec_write(e, in, RM_VALUE, 0, x, sizeof x) == RM_OK && rm_exec_step(e, &s) == RM_OK, rm_exec_error(e));
+    EXPECT(rm_exec_write(f, in, RM_VALUE, 0, x, sizeof x) == RM_OK && rm_exec_step(f, &s) == RM_OK, rm_exec_error(f));
+    rm_exec_destroy(e);
+    rm_exec_destroy(f);
+    rm_plan_destroy(r); /* the last one that keeps the graph */
+}
+
+/* --- notes */
+
+static int notes(rm_graph *g, const char *first, const char *second)
+{
+    rm_plan *p = NULL;
+    tm_text t;
+    int good;
+    memset(&t, 0, sizeof t);
+    EXPECT(rm_plan_create(g, NULL, &p) == RM_OK, rm_graph_error(g));
+    EXPECT(rm_plan_summary(p, tm_sink, &t) == RM_OK, rm_graph_error(g));
+    good = first ? strstr(rm_plan_notes(p), first) && strstr(rm_plan_notes(p), second) && strstr(t.s, "\nnote: ") : !rm_plan_notes(p)[0] && !strstr(t.s, "note: ");
+    if (!good) printf("%s", rm_plan_notes(p));
+    tm_clear(&t);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    return good;
+}
+
+static unsigned logged;
+static void log_notes(void *user, rm_result r, const char *message)
+{
+    (void)user;
+    logged += r == RM_OK && strstr(message, "op loss: its backward starts the gradients") != NULL;
+}
+
+static void told(void)
+{
+    static const char unseen[] = "rockmate graph 1\ntensor w param 8\nop loss in=w out=l:4\n";
+    rm_graph_desc gd;
+    rm_graph *g = NULL;
+    rm_kind k;
+    rm_plan *p = NULL;
+    rm_exec *e = NULL;
+    EXPECT(notes(small_model(nothing, 64, 1), NULL, NULL), "nothing to tell");
+    EXPECT(notes(small_model(nothing, 64, 0), "op loss: its backward starts the gradients", "rm_output_add"), "a loss that nobody outputs");
+    EXPECT(notes(small_model(NULL, 64, 1), "param w (and 1 more): it has 64 bytes of state", "no update"), "state without update");
+    EXPECT(notes(small_model(NULL, 0, 1), NULL, NULL), "the caller updates");
+    /* a residual addition without a backward: w gets no gradient from the loss */
+    EXPECT(notes(graph_of("rockmate graph 1\ntensor x input 8\ntensor w param 8 opt=1\ntensor v param 8 opt=1\nop a in=x,w out=a\n"
+                          "op add in=x,a out=b nograd\nop c in=b,v out=c\nop loss in=c out=l:4\noutput l\n"),
+                 "op a: no gradient comes back to its backward, for op add", "nograd"), "cut by nograd");
+    EXPECT(notes(graph_of("rockmate graph 1\ntensor x input 8\ntensor w param 8\nop a in=x,w out=a\nop loss in=a out=l:4\nop log in=l,a out=m:4 nograd\noutput l m\n"), NULL, NULL), "a figure of a declared loss");
+    memset((void *)&gd, 0, sizeof gd);
+    gd.log = log_notes;
+    EXPECT(rm_graph_read(unseen, sizeof unseen - 1, &gd, &g) == RM_OK, "");
+    EXPECT(planned(g, NULL, RM_SINGLE, 0, NULL) == RM_OK && planned(g, NULL, RM_SINGLE, 0, NULL) == RM_OK && logged == 1, "once in the log");
+    rm_graph_destroy(g);
+    /* callbacks: noted when planned, all told at once when an executor is made */
+    g = small_model(nothing, 0, 1);
+    k = kind_of("bare");
+    k.forward = k.backward = NULL;
+    (void)RM_OP(g, &k, .name = "more", .in = {rm_graph_find(g, "fc"), rm_graph_find(g, "w")}, .out = {4});
+    rm_output_add(g, rm_graph_find(g, "more"));
+    EXPECT(rm_plan_create(g, NULL, &p) == RM_OK && strstr(rm_plan_notes(p), "op more: its kind 'bare' has no forward callback"), rm_plan_notes(p));
+    EXPECT(rm_exec_create(p, NULL, &e) == RM_ERROR_ARGUMENT && says(g, "op more: its kind 'bare' has no forward callback; set rm_kind.forward") && says(g, "Missing as well: backward of more"), rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
+static void merges_are_told(void)
+{
+    rm_graph *g = graph_of("rockmate graph 1\nlink h2d=1000000000 d2h=1000000000\ntensor x input 8\ntensor w param 100000 opt=1000\ntensor v param 100000 opt=1000\n"
+                           "op a in=x,w out=a:8 fwd=1000000 bwd=1000000\nop b in=a,v out=b:8 fwd=1000000 bwd=1000000\nop loss in=b out=l:4 fwd=1 bwd=1\noutput l\n");
+    rm_plan_desc d;
+    rm_config c;
+    rm_plan_info info;
+    rm_plan *p = NULL;
+    uint64_t merged = 0;
+    int round;
+    memset((void *)&d, 0, sizeof d);
+    d.steps = RM_MIDDLE;
+    d.host_bytes = 1000000;
+    d.device_bytes = 330000;
+    d.info = &info;
+    for (round = 0; round < 2; round++) {
+        EXPECT(rm_config_preset("offmate", &c) == RM_OK, "");
+        c.off = round ? RM_NO_MERGE : 0;
+        d.config = &c;
+        if (rm_plan_create(g, &d, &p) != RM_OK) {
+            EXPECT(round, rm_graph_error(g));
+            continue;
+        }
+        if (!round) merged = info.merges;
+        EXPECT(!info.merges == !strstr(rm_plan_notes(p), "added up in host memory"), rm_plan_notes(p));
+        EXPECT(!round || !info.merges, "RM_NO_MERGE");
+        rm_plan_destroy(p);
+    }
+    EXPECT(merged, "a plan with merges");
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
     mutated_const();
     view_saved();
     mutators_change_places();
+    arena_of_all_steps();
+    destroyed_in_any_order();
+    told();
+    merges_are_told();
     return tm_end();
 }
