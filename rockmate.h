@@ -24703,12 +24703,13 @@ typedef struct rmi_thr {
     int code, quit;       /* the first failure of a call that nobody was told of */
 } rmi_thr;
 
-RMI_FN int rmi_thr_do(rmi_thr_lane *l, const rmi_thr_cmd *c)
+/* idle: the lane was waiting for this. Else a copy begins when the link is free, which may be before this thread has woken. */
+RMI_FN int rmi_thr_do(rmi_thr_lane *l, const rmi_thr_cmd *c, int idle)
 {
     uint64_t now;
     if (c->fn) return c->fn(c->arg);
     if (!c->dst) return 0;
-    now = l->rate ? rmi_thr_now() : 0;
+    now = l->rate && (idle || !l->free_at) ? rmi_thr_now() : 0;
     memmove(c->dst, c->src, (size_t)c->bytes);
     if (!l->rate) return 0;
     l->free_at = rmi_add(rmi_max(now, l->free_at), rmi_add(l->latency_ns, rmi_mul_div_up(c->bytes, 1000000000u, l->rate)));
@@ -24721,16 +24722,18 @@ RMI_THR_MAIN(rmi_thr_main)
 {
     rmi_thr_lane *l = (rmi_thr_lane *)arg;
     rmi_thr *t = l->all;
+    int idle = 1;
     rmi_thr_enter(&t->lock);
     for (;;) {
         rmi_thr_cmd c;
         int code;
-        while (l->put == l->done && !t->quit) rmi_thr_sleep(&t->cond, &t->lock);
+        for (; l->put == l->done && !t->quit; idle = 1) rmi_thr_sleep(&t->cond, &t->lock);
         if (l->put == l->done) break;
         c = l->ring[l->done % l->cap];
-        while (t->lane[c.on_lane].done < c.on) rmi_thr_sleep(&t->cond, &t->lock);
+        for (; t->lane[c.on_lane].done < c.on; idle = 1) rmi_thr_sleep(&t->cond, &t->lock);
         rmi_thr_leave(&t->lock);
-        code = rmi_thr_do(l, &c);
+        code = rmi_thr_do(l, &c, idle);
+        if (c.dst) idle = 0;
         rmi_thr_enter(&t->lock);
         if (code && !t->code) t->code = code;
         l->done++;
