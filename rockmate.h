@@ -18598,7 +18598,7 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
                               brief                          ? 0
                               : w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3
                                   : RMI_PLAN_BOUND_WORK / 8,
-                              w->best.n ? rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / 2) : RMI_INF, &bound));
+                              w->best.n ? rmi_mul_div_up(w->best.fig.time_ns, 1000000, 1000000 + w->series->near_ppm / (brief ? 2 : 1)) : RMI_INF, &bound));
     w->info->bound_ns = rmi_max(w->info->bound_ns, bound);
     return RM_OK;
 }
@@ -19595,16 +19595,17 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
     return RM_OK;
 }
 
-/* In a series of budgets: a first plan, and a bound that is had soon. Are they near enough? */
-RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_search *s, rmi_run *runs, uint64_t budget, int *enough)
+/* In a series of budgets: a first plan and its bound. Are they near enough? *bounded: there is a bound. */
+RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_search *s, rmi_run *runs, uint64_t budget, int *bounded)
 {
-    *enough = 0;
+    int brief;
+    *bounded = 0;
     if (!w->series->near_ppm || budget < w->info->min_bound_bytes) return RM_OK;
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 0));
-    if (w->best.n) RMI_TRY(rmi_plan_bound(w, mem, s->m, budget, 1));
-    *enough = w->best.n && rmi_plan_within(w, 0);
-    return *enough ? rmi_plan_yardstick(w, budget) : RM_OK;
+    *bounded = w->best.n != 0;
+    for (brief = 1; brief >= 0 && w->best.n && !rmi_plan_within(w, 0); brief--) RMI_TRY(rmi_plan_bound(w, mem, s->m, budget, brief));
+    return w->best.n && rmi_plan_within(w, 0) ? rmi_plan_yardstick(w, budget) : RM_OK;
 }
 
 /* The chain of stages, for starts of the search; table NULL: none. */
@@ -20003,7 +20004,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     uint64_t work, least, most, all = w->stop.all;
     uint32_t round, hot = 0;
     rmi_run *runs;
-    int soon, far, more = rmi_low_has_backward(w->step) ? 0 : 6;
+    int soon, bounded, far, more = rmi_low_has_backward(w->step) ? 0 : 6;
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
@@ -20019,14 +20020,14 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.user = w;
     if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
     s.tried = RMI_INF;
-    RMI_TRY(rmi_plan_search_near(w, mem, &s, runs, budget, &soon));
-    if (soon) return RM_OK;
+    RMI_TRY(rmi_plan_search_near(w, mem, &s, runs, budget, &bounded));
+    if (bounded && rmi_plan_within(w, 0)) return RM_OK;
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
     rmi_plan_charge(w, &s, all, 0, least / 2);
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     if (w->stop.stopped) return RM_OK;
-    if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_bound(w, mem, &m, budget, 0));
+    if (budget >= w->info->min_bound_bytes && !bounded) RMI_TRY(rmi_plan_bound(w, mem, &m, budget, 0));
     if (rmi_plan_within(w, 0)) return RM_OK;
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
