@@ -19595,16 +19595,13 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
     return RM_OK;
 }
 
-/* In a series of budgets: a first plan and its bound. Are they near enough? *bounded: there is a bound. */
-RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_search *s, rmi_run *runs, uint64_t budget, int *bounded)
+/* In a series of budgets: a first plan, and a bound that is had soon. They may be near enough. */
+RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
-    int brief;
-    *bounded = 0;
     if (!w->series->near_ppm || budget < w->info->min_bound_bytes) return RM_OK;
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 0));
-    *bounded = w->best.n != 0;
-    for (brief = 1; brief >= 0 && w->best.n && !rmi_plan_within(w, 0); brief--) RMI_TRY(rmi_plan_bound(w, mem, s->m, budget, brief));
+    if (w->best.n) RMI_TRY(rmi_plan_bound(w, mem, s->m, budget, 1));
     return w->best.n && rmi_plan_within(w, 0) ? rmi_plan_yardstick(w, budget) : RM_OK;
 }
 
@@ -20004,7 +20001,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     uint64_t work, least, most, all = w->stop.all;
     uint32_t round, hot = 0;
     rmi_run *runs;
-    int soon, bounded, far, more = rmi_low_has_backward(w->step) ? 0 : 6;
+    int soon, far, more = rmi_low_has_backward(w->step) ? 0 : 6;
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
@@ -20020,14 +20017,14 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     s.user = w;
     if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
     s.tried = RMI_INF;
-    RMI_TRY(rmi_plan_search_near(w, mem, &s, runs, budget, &bounded));
-    if (bounded && rmi_plan_within(w, 0)) return RM_OK;
+    RMI_TRY(rmi_plan_search_near(w, mem, &s, runs, budget));
+    if (w->best.n && rmi_plan_within(w, 0)) return RM_OK;
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
     rmi_plan_charge(w, &s, all, 0, least / 2);
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     if (w->stop.stopped) return RM_OK;
-    if (budget >= w->info->min_bound_bytes && !bounded) RMI_TRY(rmi_plan_bound(w, mem, &m, budget, 0));
+    if (budget >= w->info->min_bound_bytes && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, &m, budget, 0));
     if (rmi_plan_within(w, 0)) return RM_OK;
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
@@ -20043,10 +20040,12 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped &&
                     !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
          round++) {
+        uint64_t was = w->best.n ? w->best.fig.time_ns : 0;
         RMI_TRY(rmi_plan_search_more(w, &s, budget, least, &more));
         if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100)))
             RMI_TRY(rmi_plan_search_seed(w, &s, least));
         RMI_TRY(rmi_plan_search_round(w, &s, runs, &windows, least, round, &hot));
+        if (w->series->near_ppm && was == w->best.fig.time_ns) break; /* there are other budgets to plan */
     }
     return rmi_plan_search_last(w, &s, runs, budget, least, more);
 }
@@ -21660,7 +21659,8 @@ RMI_FN uint64_t rmi_crv_next(const rmi_crv *c, uint64_t least_step)
     return next;
 }
 
-/* The largest budget and the least memory: what a budget that is too small is told to take. */
+/* The largest budget and the least memory: what a budget that is too small is told to take. With copies that takes long to find
+   out: what the largest budget's plan has seen will do. */
 RMI_FN rm_result rmi_crv_ends(rmi_crv *c, rm_plan_info *info)
 {
     rm_plan_info low;
@@ -21668,7 +21668,7 @@ RMI_FN rm_result rmi_crv_ends(rmi_crv *c, rm_plan_info *info)
     uint32_t round;
     rm_result r;
     RMI_TRY(rmi_crv_plan(c, c->asked->device_bytes, info));
-    budget = info->min_bound_bytes;
+    budget = c->g->has_link && c->asked->host_bytes ? info->min_bytes : info->min_bound_bytes;
     for (round = 0; round < 4 && budget && budget < c->tries[c->n - 1].plan.arena_bytes && !c->stopped; round++) {
         r = rmi_crv_plan(c, budget, &low);
         if (r == RM_OK) info->min_bytes = rmi_min(info->min_bytes, c->tries[0].plan.arena_bytes);

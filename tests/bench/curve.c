@@ -1,0 +1,137 @@
+/* curve.c - what more memory brings: rm_plan_curve against separate plans, and what rm_plan_explain says against plans really made.
+
+      cc -O2 -std=gnu99 -I. tests/bench/curve.c -o build/curve -lm && build/curve [--points N] [--host BYTES] [--most BYTES] [--no-fresh] WHAT...
+
+   WHAT is a graph file, or MODEL@DEVICE as rmplan knows them. First a line with the processor time of the curve. Then a row for each
+   point, and how much faster a plan is that a graph of its own has for the point's bytes (below 0: the curve's is faster). Then, at
+   budgets between the least memory and keep-everything's, the milliseconds that explain says for a 64th more, and what two plans of graphs of
+   their own differ by. It measures; it asserts nothing. */
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+#include "examples/models.h"
+#include <stdio.h>
+#include <time.h>
+
+typedef struct options {
+    size_t points;
+    int fresh;
+    uint64_t host, most;
+} options;
+
+static double milliseconds(clock_t since) { return (double)(clock() - since) * 1000.0 / CLOCKS_PER_SEC; }
+static double percent_over(uint64_t a, uint64_t b) { return b ? 100.0 * (double)a / (double)b - 100.0 : 0.0; }
+static int nowhere(void *user, const char *text, size_t n) { return user != NULL || !text || !n; }
+
+static rm_graph *load(const char *what)
+{
+    static char text[64 << 20];
+    const char *at = strchr(what, '@');
+    rm_graph *g = NULL;
+    FILE *f;
+    if (at) {
+        models_desc d;
+        char *name = strdup(what);
+        memset(&d, 0, sizeof d);
+        name[at - what] = 0;
+        d.model = name;
+        d.device = models_device_find(at + 1);
+        if (d.device) g = models_build(&d);
+        free(name);
+    } else if ((f = fopen(what, "rb")) != NULL) {
+        rm_graph_read(text, fread(text, 1, sizeof text, f), NULL, &g);
+        fclose(f);
+    }
+    if (g && rm_graph_result(g) == RM_OK) return g;
+    fprintf(stderr, "%s: %s\n", what, g ? rm_graph_error(g) : "no such file, model or device");
+    exit(1);
+}
+
+/* The time of a plan of a graph of its own; 0: there is none. */
+static uint64_t separate(const char *what, rm_plan_desc d, uint64_t bytes, double *ms)
+{
+    rm_graph *g = load(what);
+    rm_plan_info info;
+    rm_plan *p = NULL;
+    clock_t start = clock();
+    d.device_bytes = bytes;
+    d.info = &info;
+    memset(&info, 0, sizeof info);
+    if (rm_plan_create(g, &d, &p) != RM_OK) info.time_ns = 0;
+    *ms += milliseconds(start);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    return info.time_ns;
+}
+
+static void explained(const char *what, rm_plan_desc d, uint64_t bytes, uint64_t keep_all)
+{
+    rm_graph *g = load(what);
+    rm_plan *p = NULL;
+    rm_tensor first = {1};
+    double ms = 0, said, made;
+    d.device_bytes = bytes;
+    if (rm_plan_create(g, &d, &p) == RM_OK && rm_plan_explain(p, first, nowhere, NULL) == RM_OK && p->asked->more_bytes) {
+        said = (double)rmi_sub(p->asked->now.time_ns, p->asked->more.time_ns) / 1e6;
+        made = (double)separate(what, d, bytes, &ms) / 1e6 - (double)separate(what, d, bytes + keep_all / 64, &ms) / 1e6;
+        printf("  explain at %6.2f %%: %9.4f ms, plans differ by %9.4f ms%s\n", 100.0 * (double)bytes / (double)keep_all, said, made,
+               said <= made * 1.2 && said >= made / 1.2 ? "" : "  NOT WITHIN A FIFTH");
+    }
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
+static void measure(const char *what, const options *o)
+{
+    rm_graph *g = load(what);
+    rm_point *at = (rm_point *)malloc(o->points * sizeof *at);
+    rm_plan_desc d;
+    rm_plan_info info;
+    size_t n = o->points, i;
+    double ms = 0, worst = -100, best = 100, sum = 0, over;
+    clock_t start = clock();
+    uint64_t ns, least, keep_all;
+    memset(&d, 0, sizeof d);
+    d.host_bytes = o->host;
+    d.device_bytes = o->most;
+    d.info = &info;
+    if (!at || rm_plan_curve(g, &d, at, &n) != RM_OK) {
+        printf("%s: %s\n", what, rm_graph_error(g));
+        exit(1);
+    }
+    printf("%s: %u ops, %u points in %.0f ms of processor time, keep-everything %.3f GB, %.3f ms\n", what, (unsigned)rm_graph_op_count(g), (unsigned)n, milliseconds(start), (double)info.keep_all_bytes / 1e9, (double)info.keep_all_ns / 1e6);
+    for (i = 0; i < n; i++) {
+        printf("  %8.3f GB %7.2f %% %11.4f ms  over keep-everything %8.3f %%  over the bound %8.3f %%", (double)at[i].arena_bytes / 1e9, 100.0 * (double)at[i].arena_bytes / (double)info.keep_all_bytes, (double)at[i].time_ns / 1e6,
+               percent_over(at[i].time_ns, info.keep_all_ns), percent_over(at[i].time_ns, at[i].bound_ns));
+        ns = o->fresh ? separate(what, d, at[i].arena_bytes, &ms) : 0;
+        over = percent_over(at[i].time_ns, ns);
+        if (ns) printf("  over a plan of its own %+7.3f %%", over);
+        else if (o->fresh) printf("  none of its own");
+        printf("\n");
+        if (ns && over > worst) worst = over;
+        if (ns && over < best) best = over;
+        sum += over;
+    }
+    if (o->fresh) printf("  over plans of their own: worst %+.3f %%, best %+.3f %%, mean %+.3f %%; those took %.0f ms\n", worst, best, sum / (double)n, ms);
+    least = at[0].arena_bytes;
+    keep_all = o->most && o->most < info.keep_all_bytes ? o->most : info.keep_all_bytes;
+    for (i = 1; i < 5; i++) explained(what, d, least + (keep_all - least) / 5 * i, info.keep_all_bytes);
+    fflush(stdout);
+    free(at);
+    rm_graph_destroy(g);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const usual[] = {"gpt2-124m@rtx4090", "resnet50@rtx4090", "unet@rtx4090"};
+    options o = {16, 1, 0, 0};
+    int i, some = 0;
+    for (i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--points") && i + 1 < argc) o.points = strtoul(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--host") && i + 1 < argc) o.host = strtoull(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--most") && i + 1 < argc) o.most = strtoull(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--no-fresh")) o.fresh = 0;
+        else measure(argv[i], &o), some = 1;
+    }
+    for (i = 0; i < 3 && !some; i++) measure(usual[i], &o);
+    return 0;
+}
