@@ -1443,6 +1443,15 @@ typedef struct rmi_sink {
     int failed;
 } rmi_sink;
 
+RMI_FN rmi_sink rmi_sink_make(rm_write_fn write, void *user)
+{
+    rmi_sink s;
+    s.write = write;
+    s.user = user;
+    s.failed = 0;
+    return s;
+}
+
 RMI_COLD void rmi_put_n(rmi_sink *s, const char *text, size_t n)
 {
     if (!s->failed && n && s->write(s->user, text, n)) s->failed = 1;
@@ -1565,15 +1574,11 @@ RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
 /* The sink that appends to the line, which has so many bytes of room and is emptied. */
 RMI_COLD rmi_sink rmi_line_sink(rmi_line *l, char *text, size_t room)
 {
-    rmi_sink s;
-    s.write = rmi_line_more;
-    s.user = l;
-    s.failed = 0;
     l->text = text;
     l->room = room;
     l->n = 0;
     text[0] = 0;
-    return s;
+    return rmi_sink_make(rmi_line_more, l);
 }
 
 /* Text by a format into `out`, which has so many bytes of room; returns out. */
@@ -2449,6 +2454,27 @@ RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, co
     }
     f = rmi_graph_new_form(g, op, k->name);
     if (f) rmi_graph_kind_form(g, op, k, d, f, &g->ops[op].forms[0]);
+}
+
+/* --- barriers */
+RMI_FN int rmi_graph_has_barrier(const rm_graph *g, const char *name)
+{
+    uint32_t i;
+    for (i = 0; i < g->n_barriers && strcmp(g->barriers[i].name, name);) i++;
+    return i < g->n_barriers;
+}
+
+/* One more, which has no callback yet; NULL: no memory. */
+RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *g, const char *name, uint64_t ns)
+{
+    const char *copy = rmi_graph_string(g, name);
+    if (!copy || !RMI_GROW(&g->mem, g->barriers, g->cap_barriers, (size_t)g->n_barriers + 1)) {
+        rmi_graph_memory(g);
+        return NULL;
+    }
+    g->barriers[g->n_barriers].name = copy;
+    g->barriers[g->n_barriers].ns = ns;
+    return &g->barriers[g->n_barriers++];
 }
 
 /* --- blocks */
@@ -22703,19 +22729,11 @@ RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
     rmi_txt_args a;
     char name[256];
     uint64_t ns = 0;
-    uint32_t i;
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    for (i = 0; i < g->n_barriers; i++)
-        if (!strcmp(g->barriers[i].name, name))
-            return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
+    if (rmi_graph_has_barrier(g, name)) return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
     RMI_TRY(rmi_txt_args_read(t, 2, RMI_KEY(NS), &a));
     RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_NS, &ns));
-    if (!RMI_GROW(&g->mem, g->barriers, g->cap_barriers, (size_t)g->n_barriers + 1)) return rmi_graph_memory(g);
-    g->barriers[g->n_barriers].name = rmi_graph_string(g, name);
-    g->barriers[g->n_barriers].ns = ns;
-    if (!g->barriers[g->n_barriers].name) return g->sticky.result;
-    g->n_barriers++;
-    return RM_OK;
+    return rmi_graph_new_barrier(g, name, ns) ? RM_OK : g->sticky.result;
 }
 
 /* --- .rmg: the whole */
@@ -23056,11 +23074,8 @@ RMI_FN int rmi_txt_hash_sink(void *user, const char *text, size_t n)
 RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *g)
 {
     uint64_t h = RMI_FNV_START;
-    rmi_sink s;
+    rmi_sink s = rmi_sink_make(rmi_txt_hash_sink, &h);
     if (g->hashed) return g->hash;
-    s.write = rmi_txt_hash_sink;
-    s.user = &h;
-    s.failed = 0;
     rmi_txt_put_graph(g, &s);
     return h;
 }
@@ -29279,7 +29294,8 @@ RMDEF rm_result rm_graph_result(const rm_graph *g)
 
 RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags)
 {
-    return rmi_graph_handle(g, rmi_graph_given(g, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS));
+    return rmi_graph_handle(
+        g, rmi_graph_given(g, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS));
 }
 RMDEF rm_tensor rm_const_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags)
 {
@@ -29287,32 +29303,28 @@ RMDEF rm_tensor rm_const_add(rm_graph *g, const char *name, uint64_t bytes, uint
 }
 RMDEF rm_tensor rm_param_add(rm_graph *g, const rm_param_desc *desc)
 {
-    if (!desc) {
-        if (rmi_graph_open(g, "rm_param_add"))
-            rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
-        return rmi_graph_handle(g, RMI_NONE);
-    }
-    return rmi_graph_handle(g, rmi_graph_add_param(g, desc));
+    if (!desc && rmi_graph_open(g, "rm_param_add"))
+        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
+    return rmi_graph_handle(g, desc ? rmi_graph_add_param(g, desc) : RMI_NONE);
 }
 
 RMDEF rm_tensor rm_op_add(rm_graph *g, const rm_kind *kind, const rm_op_desc *desc)
 {
-    if (!kind || !desc) {
-        if (rmi_graph_open(g, "rm_op_add"))
-            rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
-        return rmi_graph_handle(g, RMI_NONE);
-    }
-    return rmi_graph_handle(g, rmi_graph_add_op(g, kind, desc));
+    if ((!kind || !desc) && rmi_graph_open(g, "rm_op_add"))
+        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
+    return rmi_graph_handle(g, kind && desc ? rmi_graph_add_op(g, kind, desc) : RMI_NONE);
 }
 
 RMDEF rm_tensor rm_op_output(rm_graph *g, rm_tensor t, uint32_t i)
 {
-    static const char *const message = "rm_op_output: no op makes the tensor, or the op has no output %u; give its size in .out";
+    static const char *const message = "rm_op_output: no op makes the tensor, or the op has no output %u; give its "
+                                       "size in .out";
     uint32_t op;
     if (!g || g->sticky.result != RM_OK) return rmi_graph_handle(g, RMI_NONE);
     op = rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].maker : RMI_NONE;
     if (op == RMI_NONE || i >= g->ops[op].out.n) {
-        if (g->sealed) rmi_err_set(&g->last, RM_ERROR_ARGUMENT, message, (uint64_t)i); /* a question, not a mistake in building */
+        if (g->sealed)
+            rmi_err_set(&g->last, RM_ERROR_ARGUMENT, message, (uint64_t)i); /* a question, not a mistake in building */
         else rmi_graph_fail(g, RM_ERROR_GRAPH, message, (uint64_t)i);
         return rmi_graph_handle(g, RMI_NONE);
     }
@@ -29334,7 +29346,9 @@ RMI_FN rmi_tensor *rmi_activation(rm_graph *g, rm_tensor t, const char *what)
     if (!rmi_graph_open(g, what)) return NULL;
     if (!rmi_graph_has(g, t) || g->tensors[rmi_graph_index(t)].kind != RMI_ACT) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "%s: %s is no activation; pass what RM_OP returned", what,
-                       rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].name : t.id ? "a tensor of another graph" : "none");
+                       rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].name
+                       : t.id              ? "a tensor of another graph"
+                                           : "none");
         return NULL;
     }
     return &g->tensors[rmi_graph_index(t)];
@@ -29361,25 +29375,17 @@ RMDEF void rm_output_add(rm_graph *g, rm_tensor t)
 RMDEF void rm_barrier_add(rm_graph *g, const char *name, rm_fn fn, void *user, uint64_t ns)
 {
     char full[RMI_NAME_ROOM];
-    uint32_t i;
+    rmi_barrier *b;
     if (!rmi_graph_open(g, "rm_barrier_add")) return;
     rmi_graph_full_name(g, name, "barrier", g->n_barriers, full);
-    for (i = 0; i < g->n_barriers; i++)
-        if (!strcmp(g->barriers[i].name, full))
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "barrier %s: declared twice; give the second another name", full);
+    if (rmi_graph_has_barrier(g, full))
+        rmi_graph_wrong(g, "barrier %s: declared twice; give the second another name", full);
     if (!rmi_graph_name_ok(full) || (ns > RMI_MAX && ns != RM_FREE_NS))
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
-    if (g->sticky.result != RM_OK) return;
-    if (!rmi_arena_grow(&g->mem, (void **)&g->barriers, &g->cap_barriers, (size_t)g->n_barriers + 1, sizeof(rmi_barrier))) {
-        rmi_graph_memory(g);
-        return;
-    }
-    g->barriers[g->n_barriers].name = rmi_graph_string(g, full);
-    if (!g->barriers[g->n_barriers].name) return;
-    g->barriers[g->n_barriers].fn = fn;
-    g->barriers[g->n_barriers].user = user;
-    g->barriers[g->n_barriers].ns = ns == RM_FREE_NS ? 0 : ns;
-    g->n_barriers++;
+        rmi_graph_wrong(g, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
+    b = g->sticky.result == RM_OK ? rmi_graph_new_barrier(g, full, ns == RM_FREE_NS ? 0 : ns) : NULL;
+    if (!b) return;
+    b->fn = fn;
+    b->user = user;
 }
 
 RMDEF void rm_block_begin(rm_graph *g, const char *name)
@@ -29398,16 +29404,14 @@ RMDEF void rm_graph_any_order(rm_graph *g)
 RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t latency_ns, uint64_t add)
 {
     if (!g || g->sticky.result != RM_OK) return;
-    if ((g->has_link && !g->sealed) || !h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX || add > RMI_MAX) {
-        if (!h2d || !d2h)
-            rmi_graph_fail(g, RM_ERROR_GRAPH, "rm_graph_link: %s is 0; give bytes a second, or declare no link",
-                           !h2d ? "h2d" : "d2h");
-        else
-            rmi_graph_fail(g, RM_ERROR_GRAPH,
-                           "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes a second, once");
-        return;
-    }
-    g->has_link = 1; /* hashed stays: a link says how fast copies are, and plans still belong to the text that was read */
+    if (!h2d || !d2h)
+        rmi_graph_wrong(g, "rm_graph_link: %s is 0; give bytes a second, or declare no link", !h2d ? "h2d" : "d2h");
+    else if ((g->has_link && !g->sealed) || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX || add > RMI_MAX)
+        rmi_graph_wrong(g, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes a "
+                        "second, once");
+    if (g->sticky.result != RM_OK) return;
+    g->has_link =
+        1; /* hashed stays: a link says how fast copies are, and plans still belong to the text that was read */
     g->link.h2d = h2d;
     g->link.d2h = d2h;
     g->link.latency = latency_ns;
@@ -29429,23 +29433,26 @@ RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t)
     return g && rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].bytes : 0;
 }
 
+RMI_FN rm_result rmi_no_write(rmi_error *err, const char *call)
+{
+    return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: write is NULL; pass a function that takes the text", call);
+}
+
 RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_desc *desc, rm_graph **out)
 {
     if (!out) return RM_ERROR_ARGUMENT;
     *out = rm_graph_create(desc);
     if (!*out) return RM_ERROR_MEMORY;
-    if (!text && length) return rmi_graph_fail(*out, RM_ERROR_ARGUMENT, "rm_graph_read: text is NULL; pass the bytes of a .rmg file");
+    if (!text && length)
+        return rmi_graph_fail(*out, RM_ERROR_ARGUMENT, "rm_graph_read: text is NULL; pass the bytes of a .rmg file");
     return rmi_txt_read_graph(*out, text, length);
 }
 
 RMDEF rm_result rm_graph_write(rm_graph *g, rm_write_fn write, void *user)
 {
-    rmi_sink s;
+    rmi_sink s = rmi_sink_make(write, user);
     if (!g) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_graph_write: write is NULL; pass a function that takes the text");
-    s.write = write;
-    s.user = user;
-    s.failed = 0;
+    if (!write) return rmi_no_write(&g->last, "rm_graph_write");
     return rmi_txt_write_graph(g, &s);
 }
 
@@ -29468,24 +29475,18 @@ RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *c, ch
 {
     rmi_error err;
     rm_result r = RM_ERROR_ARGUMENT;
-    size_t n;
     memset(&err, 0, sizeof err);
     if (c && (text || !length)) r = rmi_txt_config_read(text, length, c, &err);
     else rmi_err_set(&err, r, "rm_config_read: text or c is NULL");
     if (!message || !message_bytes) return r;
-    n = (size_t)rmi_min(strlen(err.text), message_bytes - 1);
-    memcpy(message, err.text, n);
-    message[n] = 0;
+    rmi_format(message, message_bytes, "%s", err.text);
     return r;
 }
 
 RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *user)
 {
-    rmi_sink s;
+    rmi_sink s = rmi_sink_make(write, user);
     if (!c || !write) return RM_ERROR_ARGUMENT;
-    s.write = write;
-    s.user = user;
-    s.failed = 0;
     return rmi_txt_config_write(c, &s);
 }
 
@@ -29497,7 +29498,9 @@ RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **
     memset((void *)&all, 0, sizeof all);
     if (out) *out = NULL;
     if (!g) return RM_ERROR_MEMORY;
-    if (!out) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
+    if (!out)
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
+                           "rm_plan_create: out is NULL; pass the address of an rm_plan *");
     memset(&series, 0, sizeof series);
     r = rmi_plan_create(g, desc ? desc : &all, &series, out);
     rmi_plan_series_free(&series);
@@ -29522,24 +29525,23 @@ RMDEF rm_result rm_plan_curve(rm_graph *g, const rm_plan_desc *desc, rm_point *p
     memset((void *)&all, 0, sizeof all);
     if (n) *n = 0;
     if (!g) return RM_ERROR_MEMORY;
-    if (!points || !room) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_curve: no room for points; pass an array, and in *n its length");
+    if (!points || !room)
+        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
+                           "rm_plan_curve: no room for points; pass an array, and in *n its length");
     return rmi_crv_make(g, desc ? desc : &all, points, room, n);
 }
 
 RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
 {
     const rmi_program *prog;
-    rmi_sink s;
+    rmi_sink s = rmi_sink_make(write, user);
     if (!p) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: write is NULL; pass a function that takes the text");
+    if (!write) return rmi_no_write(&p->g->last, "rm_plan_write");
     if (p->live_only)
         return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: the plan counts live bytes and has no "
                            "addresses to write; plan without rm_plan_desc.live_only");
     prog = rmi_plan_program(p, step, NULL);
     if (!prog) return RM_ERROR_ARGUMENT;
-    s.write = write;
-    s.user = user;
-    s.failed = 0;
     return rmi_txt_write_program(p->g, prog, &s) == RM_OK
                ? RM_OK
                : rmi_err_set(&p->g->last, RM_ERROR_WRITE, "plan: the sink took no more text");
@@ -29555,12 +29557,9 @@ RMDEF rm_result rm_plan_read(rm_graph *g, const char *text, size_t length, rm_pl
 
 RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user)
 {
-    rmi_sink s;
+    rmi_sink s = rmi_sink_make(write, user);
     if (!p) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_summary: write is NULL; pass a function that takes the text");
-    s.write = write;
-    s.user = user;
-    s.failed = 0;
+    if (!write) return rmi_no_write(&p->g->last, "rm_plan_summary");
     return rmi_txt_summary(p, &s);
 }
 
@@ -29569,10 +29568,10 @@ RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, vo
 {
     static const char *const names[] = {"rm_plan_explain", "rm_plan_trace", "rm_plan_svg"};
     const rmi_program *prog;
-    rmi_sink s;
+    rmi_sink s = rmi_sink_make(write, user);
     uint32_t index = 0;
     if (!p) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: write is NULL; pass a function that takes the text", names[what]);
+    if (!write) return rmi_no_write(&p->g->last, names[what]);
     if (what && p->live_only)
         return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to "
                            "show; plan without rm_plan_desc.live_only", names[what]);
@@ -29581,12 +29580,12 @@ RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, vo
                            "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
     prog = rmi_plan_program(p, step, &index);
     if (!prog) return RM_ERROR_ARGUMENT;
-    s.write = write;
-    s.user = user;
-    s.failed = 0;
     return rmi_vue_look(p, index, &s, what, rmi_graph_index(t), names[what]);
 }
-RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user) { return rmi_look(p, 0, write, user, 0, t); }
+RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user)
+{
+    return rmi_look(p, 0, write, user, 0, t);
+}
 RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
 {
     return rmi_look(p, step, write, user, 1, rmi_graph_handle(NULL, RMI_NONE));
@@ -29635,7 +29634,8 @@ RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t o
     unsigned char *p;
     if (!x) return RM_ERROR_ARGUMENT;
     p = rmi_exe_range(x, t, what, 1, offset, bytes);
-    if (!p || (bytes && !src)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
+    if (!p || (bytes && !src))
+        return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
     if (bytes) RMI_TRY(rmi_exe_write(x, t, what, offset, p, src, bytes));
     if (what == RM_VALUE) { /* parts that overlap count twice: no complaint where there is no cause */
         uint32_t root = x->g->tensors[rmi_graph_index(t)].root;
@@ -29651,7 +29651,8 @@ RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t of
     unsigned char *p;
     if (!x) return RM_ERROR_ARGUMENT;
     p = rmi_exe_range(x, t, what, 0, offset, bytes);
-    if (!p || (bytes && !dst)) return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_read: dst is NULL") : RM_ERROR_ARGUMENT;
+    if (!p || (bytes && !dst))
+        return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_read: dst is NULL") : RM_ERROR_ARGUMENT;
     if (bytes) RMI_TRY(rmi_exe_read(x, t, what, dst, p, bytes));
     return RM_OK;
 }
@@ -29679,12 +29680,9 @@ RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s) { return x ? rmi_exe_
 
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user)
 {
-    rmi_sink s;
+    rmi_sink s = rmi_sink_make(write, user);
     if (!x) return RM_ERROR_ARGUMENT;
     if (!write) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_save: write is NULL");
-    s.write = write;
-    s.user = user;
-    s.failed = 0;
     return rmi_exe_save(x, &s);
 }
 
@@ -29711,7 +29709,8 @@ RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats)
 {
     uint32_t kind = s && s->kind ? s->kind : RM_SINGLE;
     if (!x) return RM_ERROR_ARGUMENT;
-    return rmi_low_step_name(kind) ? rmi_exe_profile_run(x, s, kind, repeats) : rmi_exe_no_program(x, "rm_exec_profile", kind);
+    return rmi_low_step_name(kind) ? rmi_exe_profile_run(x, s, kind, repeats)
+                                   : rmi_exe_no_program(x, "rm_exec_profile", kind);
 }
 
 RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p)
@@ -29722,11 +29721,13 @@ RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step
     rm_result r;
     if (!x) return RM_ERROR_ARGUMENT;
     if (!p || *p != x->p)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                           "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
     for (i = 0; i < x->n_prog; i++) kinds |= x->prog[i].step;
     RMI_TRY(rmi_exe_profile_run(x, s, kinds == RM_FORWARD ? kinds : kinds & ~RM_FORWARD, repeats));
     if (x->backend.link) {
-        if (rmi_exe_did(x, x->backend.link(x->backend.user, &h2d, &d2h, &latency_ns))) return rmi_exe_backend_failed(x, "measuring the link", NULL);
+        if (rmi_exe_did(x, x->backend.link(x->backend.user, &h2d, &d2h, &latency_ns)))
+            return rmi_exe_backend_failed(x, "measuring the link", NULL);
         rm_graph_link(x->g, h2d, d2h, latency_ns, 0);
     }
     r = rm_plan_create(x->g, desc, &next);
