@@ -27447,7 +27447,7 @@ RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *op)
     int untimed = 0;
     void *p = NULL;
     rm_result r = RM_OK;
-    if (f->seen[f->cls[id]]) return RM_OK;
+    if (f->seen[f->cls[id]] || (x->g->ops[id].flags & RM_ONCE)) return RM_OK; /* it may read a file, or need other ranks */
     f->seen[f->cls[id]] = 1;
     memset((void *)&b, 0, sizeof b);
     b.f = f;
@@ -27507,8 +27507,8 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
     return RM_OK;
 }
 
-/* The steps of one program, more of them if they are short; after each the inputs are put back: times do not hang on weights.
-   beside 1: one step, for what has no time yet. */
+/* The steps of one program, more of them if they are short (not among several ranks, where all must make as many); after each the
+   inputs are put back: times do not hang on weights. beside 1: one step, for what has no time yet. */
 RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, const rm_step *s, int beside)
 {
     rm_exec *x = f->x;
@@ -27528,7 +27528,7 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
         RMI_TRY(rmi_exe_snapshot(f, 2));
         if (!done++ && warm) f->n = before;
     } while (!beside && (done < f->repeats + warm ||
-                         (done < f->repeats * RMI_EXE_OFTEN && x->backend.now(x->backend.user) - begin < RMI_EXE_SHORT_STEP_NS)));
+                         (!x->d.reduce && done < f->repeats * RMI_EXE_OFTEN && x->backend.now(x->backend.user) - begin < RMI_EXE_SHORT_STEP_NS)));
     rmi_exe_sort_samples(f);
     return RM_OK;
 }

@@ -441,6 +441,10 @@ RMC_FN int rmc_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
         snprintf(c->text, sizeof c->text, "%s memory: %llu bytes are needed, %llu were given to rm_cuda_create%s", host ? "host" : "device", (unsigned long long)bytes, (unsigned long long)given_bytes, i == RMC_ARENAS ? ", and they are in use" : "");
         return c->code = RMC_CPU;
     }
+    if (!host && c->d.limit_bytes && c->device_bytes + bytes > c->d.limit_bytes) {
+        snprintf(c->text, sizeof c->text, "device memory: %llu bytes are needed besides %llu, limit_bytes is %llu", (unsigned long long)bytes, (unsigned long long)c->device_bytes, (unsigned long long)c->d.limit_bytes);
+        return c->code = RMC_CPU;
+    }
     if ((code = given ? rmc_given(c, host != 0, &ours) : rmc_here(c)) != 0) return code;
     if (given) p = given;
     else if (host) RMC_DO(c, cudaHostAlloc, (&p, (size_t)bytes, cudaHostAllocPortable));

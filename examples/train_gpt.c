@@ -1,4 +1,4 @@
-/* train_gpt.c - trains a GPT on the bytes of a file, in a memory budget, with rockmate.h
+/* train_gpt.c - trains a GPT on a text, byte by byte, in a memory budget, with rockmate.h
 
    Build:  cc -O3 -fopenmp -o train_gpt examples/train_gpt.c -lm          (the same file is also C++20 and CUDA host code:
            c++ -x c++ -std=c++20 -O3 -fopenmp ..., nvcc -x cu -std=c++20 -O3 -Xcompiler -fopenmp ...)
@@ -690,11 +690,11 @@ typedef struct options {
     int64_t layers, channels, heads, context, batch, steps, stop, accumulate, sample;
     double dropout, lr;
     uint64_t seed;
-    int profile, check, compare, quiet;
+    int estimate, check, compare, quiet;
 } options;
 
 static const char HELP[] =
-    "train_gpt [FILE] [options]        trains a GPT on the bytes of FILE (default: rockmate.h), in a memory budget\n"
+    "train_gpt [FILE] [options]        trains a GPT on the bytes of FILE (default: little stories), in a memory budget\n"
     "  --budget SIZE     bytes, or with K, M, G, or % of what keeping everything takes   (default: a third)\n"
     "  --host SIZE       memory beside the budget, where weights, states and activations may wait (\"host memory\")\n"
     "  --link SIZE       bytes a second that copies to and from there take              (default 1G)\n"
@@ -704,7 +704,7 @@ static const char HELP[] =
     "  --save FILE       --load FILE     weights and optimizer states; a loaded training goes on where it was saved\n"
     "  --stop N          stop after step N of --steps (to save, and go on another time)\n"
     "  --sample N        bytes of text to write at the end                               (default 200)\n"
-    "  --profile         measure every op and plan again with the measured times\n"
+    "  --estimate        plan with times estimated from bytes; else every op is measured first\n"
     "  --check           first look for kinds that declare wrongly what they read and write\n"
     "  --compare         run the first steps without a budget, too: same losses? how much slower?\n"
     "  --quiet           only the held-out loss and the memory\n";
@@ -751,7 +751,6 @@ static options parse_options(int argc, char **argv)
     options o;
     int i;
     memset(&o, 0, sizeof o);
-    o.file = "rockmate.h";
     o.layers = 8;
     o.channels = 96;
     o.heads = 4;
@@ -789,7 +788,7 @@ static options parse_options(int argc, char **argv)
         else if (!strcmp(a, "--load")) o.load = v;
         else {
             takes_value = 0;
-            if (!strcmp(a, "--profile")) o.profile = 1;
+            if (!strcmp(a, "--estimate")) o.estimate = 1;
             else if (!strcmp(a, "--check")) o.check = 1;
             else if (!strcmp(a, "--compare")) o.compare = 1;
             else if (!strcmp(a, "--quiet")) o.quiet = 1;
@@ -810,7 +809,7 @@ static options parse_options(int argc, char **argv)
 }
 
 /* =====================================================================================================================
-   Data: the bytes of a file, numbered in order of value. The last tenth is held out.
+   Data: the bytes of a file or of stories that this program makes, numbered in order of value. The last tenth is held out.
    ================================================================================================================== */
 
 typedef struct text {
@@ -841,12 +840,46 @@ static unsigned char *read_file(const char *path, size_t *size)
     return bytes;
 }
 
+/* A random number for each (seed, a, b): what is drawn does not depend on what was drawn before, so a training that was
+   saved and loaded goes on with the same digits. */
+static uint64_t draw(uint64_t seed, uint64_t a, uint64_t b)
+{
+    uint64_t x = seed * 0x9E3779B97F4A7C15u + a * 0xD1B54A32D192ED03u + b * 0x8CB92BA72F3D8DD7u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+}
+static double draw_unit(uint64_t seed, uint64_t a, uint64_t b) { return (double)(draw(seed, a, b) >> 11) / 9007199254740992.0; }
+
+/* Little stories, the same ones on every machine: somebody has things, gets some or gives some away, and one can know what is left. */
+static unsigned char *make_stories(size_t *size)
+{
+    enum { STORIES = 3000, LONGEST = 200 };
+    static const char *const names[] = { "Anna", "Ben", "Clara", "David", "Emma", "Felix", "Greta", "Hugo" };
+    static const char *const things[] = { "apples", "books", "coins", "eggs", "flowers", "marbles", "pears", "stamps" };
+    static const char *const numbers[] = { "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve" };
+    static const char *const gets[] = { "finds", "buys", "is given" }, *const gives[] = { "loses", "sells", "gives away" };
+    char *text = (char *)malloc((size_t)STORIES * LONGEST);
+    uint64_t i;
+    if (!text) fail("text", "no memory");
+    *size = 0;
+    for (i = 0; i < STORIES; i++) {
+        const char *name = names[draw(7, i, 0) % 8], *thing = things[draw(7, i, 1) % 8];
+        const int more = draw(7, i, 2) % 2 == 0, had = 3 + (int)(draw(7, i, 3) % 5), moved = 2 + (int)(draw(7, i, 4) % (more ? 4 : (uint64_t)(had - 2)));
+        const char *verb = (more ? gets : gives)[draw(7, i, 5) % 3];
+        *size += (size_t)snprintf(text + *size, LONGEST, "%s has %s %s. %s %s %s%s. Now %s has %s %s.\n", name, numbers[had], thing, name, verb,
+                                  numbers[moved], more ? " more" : " of them", name, numbers[more ? had + moved : had - moved], thing);
+    }
+    return (unsigned char *)text;
+}
+
+/* path NULL: the stories. */
 static text load_text(const char *path, int64_t context)
 {
     text t;
     int32_t token_of[256];
     size_t size, i;
-    unsigned char *bytes = read_file(path, &size);
+    unsigned char *bytes = path ? read_file(path, &size) : make_stories(&size);
     int seen[256] = {0}, b;
     memset(&t, 0, sizeof t);
     for (i = 0; i < size; i++) seen[bytes[i]] = 1;
@@ -863,17 +896,6 @@ static text load_text(const char *path, int64_t context)
     free(bytes);
     return t;
 }
-
-/* A random number for each (seed, a, b): what is drawn does not depend on what was drawn before, so a training that was
-   saved and loaded goes on with the same digits. */
-static uint64_t draw(uint64_t seed, uint64_t a, uint64_t b)
-{
-    uint64_t x = seed * 0x9E3779B97F4A7C15u + a * 0xD1B54A32D192ED03u + b * 0x8CB92BA72F3D8DD7u;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
-}
-static double draw_unit(uint64_t seed, uint64_t a, uint64_t b) { return (double)(draw(seed, a, b) >> 11) / 9007199254740992.0; }
 
 /* =====================================================================================================================
    Training.
@@ -927,10 +949,17 @@ static uint32_t step_kind(const options *o, int64_t micro)
     return o->accumulate == 1 ? RM_SINGLE : micro == 0 ? RM_FIRST : micro == o->accumulate - 1 ? RM_LAST : RM_MIDDLE;
 }
 
-/* A plan for `bytes` (0: no limit). A budget that cannot be met ends the program with the message that names one that can. */
+/* A plan for `bytes` (0: no limit). */
+static rm_plan_desc plan_desc(const options *o, uint64_t bytes, const char *preset)
+{
+    const rm_plan_desc d = { .device_bytes = bytes, .host_bytes = preset ? 0 : o->host, .steps = step_kinds(o), .preset = !preset && o->host ? "offmate" : preset };
+    return d;
+}
+
+/* A budget that cannot be met ends the program with the message that names one that can. */
 static rm_plan *make_plan(trainer *t, uint64_t bytes, const char *preset, rm_plan_info *info)
 {
-    const rm_plan_desc d = { .device_bytes = bytes, .host_bytes = preset ? 0 : t->o.host, .steps = step_kinds(&t->o), .preset = !preset && t->o.host ? "offmate" : preset };
+    const rm_plan_desc d = plan_desc(&t->o, bytes, preset);
     rm_plan *p;
     const rm_result r = rm_plan_create(t->model.graph, &d, &p);
     if (r != RM_OK) {
@@ -1203,16 +1232,13 @@ static void print_comparison(const record *planned, const record *all)
 }
 
 /* Measures every op under the present plan, plans again with the measured times, and goes on with the new plan. */
-static void profile(trainer *t, uint64_t budget, rm_plan_info *info)
+static void tune(trainer *t, uint64_t budget, rm_plan_info *info)
 {
+    const rm_plan_desc d = plan_desc(&t->o, budget, NULL);
     const rm_step s = training_batch(t, 0, 0);
-    rm_plan *better, *old = t->plan;
     write_inputs(t);
-    need(t, rm_exec_profile(t->exec, &s, 3), "profile");
-    better = make_plan(t, budget, NULL, info);
-    need(t, rm_exec_replan(t->exec, better), "new plan");
-    t->plan = better;
-    rm_plan_destroy(old);
+    need(t, rm_exec_tune(t->exec, &d, &s, 3, &t->plan), "tuning");
+    rm_plan_get_info(t->plan, 0, info);
 }
 
 static void check(trainer *t)
@@ -1254,7 +1280,7 @@ int main(int argc, char **argv)
     init_weights(&t);
     if (t.o.load) first = load(&t);
     if (t.o.check) check(&t);
-    if (t.o.profile) profile(&t, budget, &info);
+    if (!t.o.estimate) tune(&t, budget, &info);
     if (!t.o.quiet) rm_plan_summary(t.plan, write_to_file, stdout);
 
     /* 4. Steps. */
@@ -1273,7 +1299,7 @@ int main(int argc, char **argv)
     printf("memory: budget %.2f MiB, planned %.2f MiB, used %.2f MiB, keeping everything %.2f MiB\n", megabytes(budget), megabytes(info.arena_bytes),
            megabytes(used.touched_bytes), megabytes(info.keep_all_bytes));
     if (t.o.host) printf("host memory: %.2f MiB; copied in a step: %.2f MiB there, %.2f MiB back\n", megabytes(info.host_bytes), megabytes(info.d2h_bytes), megabytes(info.h2d_bytes));
-    printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)info.keep_all_ns, info.estimated ? " (costs estimated; --profile measures them)" : "");
+    printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)info.keep_all_ns, t.o.estimate ? " (costs estimated)" : "");
     if (t.o.compare) print_comparison(&planned, &all);
 
     end_training(&t);

@@ -179,7 +179,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     memset(&t, 0, sizeof t);
     t.o = parse_options(argc, argv);
-    if (t.o.profile || t.o.check || t.o.compare) fail("options", "--profile, --check and --compare are train_gpt's alone");
+    if (t.o.check || t.o.compare) fail("options", "--check and --compare are train_gpt's alone");
     if (t.o.batch % ranks) fail("--batch", "must be a multiple of the number of processes");
     t.o.batch /= ranks;
     t.data = load_text(t.o.file, t.o.context);

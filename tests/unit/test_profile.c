@@ -432,8 +432,30 @@ static void tuning(void)
     close_rig(&r);
 }
 
+/* Which clock tells how long a call took: wall, thread, process, waited, lost. */
+static void clocks(void)
+{
+    static const struct {
+        rmi_exe_clock end;
+        uint64_t took;
+        const char *what;
+    } c[] = {
+        {{1000000, 0, 0, 0, 0}, 1000000, "no clock of processor time"},
+        {{1000000, 990000, 991000, 0, 0}, 990000, "a call that had the processor"},
+        {{1000000, 250000, 251000, 0, 3}, 250000, "a call that others took the processor from"},
+        {{1000000, 250000, 251000, 1, 0}, 1000000, "a call that slept"},
+        {{1000000, 500000, 1900000, 0, 0}, 1000000, "a call of more threads"},
+        {{1000, 1300, 1800, 0, 0}, 1000, "a call shorter than it takes to ask"},
+    };
+    rmi_exe_clock begin;
+    unsigned i;
+    memset(&begin, 0, sizeof begin);
+    for (i = 0; i < sizeof c / sizeof *c; i++) EXPECT(rmi_exe_took(&begin, &c[i].end) == c[i].took, c[i].what);
+}
+
 int main(void)
 {
+    clocks();
     slow_variant(0);
     slow_variant(WITH_PARTS);
     slow_variant(WITH_GIVEN);
