@@ -857,20 +857,21 @@ static unsigned char *make_stories(size_t *size)
     enum { STORIES = 3000, LONGEST = 200 };
     static const char *const names[] = { "Anna", "Ben", "Clara", "David", "Emma", "Felix", "Greta", "Hugo" };
     static const char *const things[] = { "apples", "books", "coins", "eggs", "flowers", "marbles", "pears", "stamps" };
-    static const char *const numbers[] = { "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve" };
-    static const char *const gets[] = { "finds", "buys", "is given" }, *const gives[] = { "loses", "sells", "gives away" };
-    char *text = (char *)malloc((size_t)STORIES * LONGEST);
+    static const char *const numbers[] = { "", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve" };
+    static const char *const verbs[2][3] = { { "loses", "sells", "gives away" }, { "finds", "buys", "is given" } };
+    char *out = (char *)malloc((size_t)STORIES * LONGEST);
     uint64_t i;
-    if (!text) fail("text", "no memory");
+    if (!out) fail("text", "no memory");
     *size = 0;
     for (i = 0; i < STORIES; i++) {
         const char *name = names[draw(7, i, 0) % 8], *thing = things[draw(7, i, 1) % 8];
-        const int more = draw(7, i, 2) % 2 == 0, had = 3 + (int)(draw(7, i, 3) % 5), moved = 2 + (int)(draw(7, i, 4) % (more ? 4 : (uint64_t)(had - 2)));
-        const char *verb = (more ? gets : gives)[draw(7, i, 5) % 3];
-        *size += (size_t)snprintf(text + *size, LONGEST, "%s has %s %s. %s %s %s%s. Now %s has %s %s.\n", name, numbers[had], thing, name, verb,
-                                  numbers[moved], more ? " more" : " of them", name, numbers[more ? had + moved : had - moved], thing);
+        const int more = draw(7, i, 2) % 2 == 1, had = 4 + (int)(draw(7, i, 3) % 4);
+        const int moved = 2 + (int)(draw(7, i, 4) % (more ? 4 : (uint64_t)(had - 3)));
+        *size += (size_t)snprintf(out + *size, LONGEST, "%s has %s %s. %s %s %s%s. Now %s has %s %s.\n", name, numbers[had], thing, name,
+                                  verbs[more][draw(7, i, 5) % 3], numbers[moved], more ? " more" : " of them", name,
+                                  numbers[more ? had + moved : had - moved], thing);
     }
-    return (unsigned char *)text;
+    return (unsigned char *)out;
 }
 
 /* path NULL: the stories. */
