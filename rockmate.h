@@ -1018,19 +1018,23 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 
 #if defined(__GNUC__) || defined(__clang__)
 #define RMI_UNUSED __attribute__((unused))
-#define RMI_COLD __attribute__((unused, noinline)) static /* called rarely from many places: compiled once */
 #else
 #define RMI_UNUSED
-#define RMI_COLD static
 #endif
 #if defined(_MSC_VER)
 #pragma warning(push)
 #pragma warning(disable : 4505) /* an unused static function */
 #endif
+#ifndef RMI_FN /* tests define these three, to share one object (tests/linked.h) */
 #if defined(__clang__) /* would inline whatever is called from one place, for a fifth more to compile and nothing to run */
 #define RMI_FN __attribute__((unused, noinline)) static
 #else
 #define RMI_FN RMI_UNUSED static
+#endif
+#if defined(__GNUC__) || defined(__clang__)
+#define RMI_COLD __attribute__((unused, noinline)) static /* called rarely from many places: compiled once */
+#else
+#define RMI_COLD static
 #endif
 #if defined(__clang__) /* rarely runs for long: hardly optimized, where it stands among what is */
 #define RMI_RARE __attribute__((unused, noinline, optnone)) static
@@ -1039,6 +1043,7 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #else
 #define RMI_RARE RMI_FN
 #endif
+#endif /* RMI_FN */
 #define RMI_INLINE RMI_UNUSED static inline /* small, and called millions of times a second */
 
 /* Compilers would spend seconds at -O2 on what gains nothing by it. Solvers get what makes their loops fast, which is little

@@ -1,4 +1,4 @@
-/* common.h - what every test needs: counts and their closing line, a sink that collects text, files as text. C99, one unit.
+/* common.h - what every test needs: how much to test, counts and their closing line, a sink that collects text, files as text. C99, one unit.
 
       EXPECT(x == 3, "more to print if it is not so");
       return tm_end();                                  // "N passed, N failed, N skipped" and the exit status */
@@ -14,6 +14,9 @@
 #else
 #define TM_FN static
 #endif
+
+/* How many cases: few, or many where tests/run.sh --all has set RMTEST_ALL. */
+TM_FN unsigned long tm_amount(unsigned long few, unsigned long many) { return getenv("RMTEST_ALL") ? many : few; }
 
 /* --- counts */
 static unsigned long tm_passed, tm_failed, tm_skipped;

@@ -1,26 +1,40 @@
 #!/bin/sh
-# All tests of rockmate.h: sh tests/run.sh [--quick]
-# From the repository's root or anywhere. Needs a C and a C++ compiler; what else a test needs and the machine lacks is
-# installed where apt-get works without asking, or the test is skipped with a word. As many jobs run side by side as there are
-# cores (JOBS=N: so many). Last line: N passed, N failed, N skipped.
+# The tests of rockmate.h, from the repository's root or anywhere:
+#   sh tests/run.sh              what matters, 3 minutes on two cores: unit tests and oracles whole, random graphs from few seeds,
+#                                one C and one C++ compiler, the command line programs
+#   sh tests/run.sh --all        everything: ten times the seeds, all compilers and language standards, threads, valgrind, MPI,
+#                                a referee in another language; 25 minutes on two cores
+#   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
+# Needs a C and a C++ compiler (CC, CXX: which); what else a job needs and the machine lacks is installed where apt-get works
+# without asking, or the job is skipped with a word. As many jobs run side by side as there are cores (JOBS=N: so many).
+# Last line: N passed, N failed, N skipped.
 cd "$(dirname "$0")/.." || exit 2
-quick=0
-[ "$1" = "--quick" ] && quick=1
+all=0 only= build=0
+for word in "$@"; do
+    case $word in
+    --all) all=1 ;;
+    --build) build=1 ;; # objects only, for tests/mutate.sh
+    -*) sed -n '2,10s/^# \{0,1\}//p' tests/run.sh; exit 2 ;;
+    *) only="$only $(basename "$word" | sed 's/\.[a-z]*$//')" ;;
+    esac
+done
 CC=${CC:-cc}
 CXX=${CXX:-c++}
 out=build/tests
 rm -rf "$out/jobs" "$out/kept"
-mkdir -p "$out/jobs" "$out/kept"
+mkdir -p "$out/jobs" "$out/kept" "$out/objects"
 log=$out/log
 W="-Wall -Wextra -pedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -Werror"
-SAN="-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+SAN="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+[ $all = 1 ] && checks= || checks="-fno-sanitize=null,alignment,object-size,pointer-overflow" # half as long to compile and to run
 passed=0 failed=0 skipped=0
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1"
+[ $all = 1 ] && export RMTEST_ALL=1 || unset RMTEST_ALL # tests/common.h: how many seeds
 
 have() { command -v "$1" >/dev/null 2>&1; }
 ok() { passed=$((passed + 1)); }
 bad() { failed=$((failed + 1)); echo "FAILED: $*"; }
-skip() { skipped=$((skipped + 1)); echo "skipped: $*"; }
+skip() { [ -n "$only" ] || { skipped=$((skipped + 1)); echo "skipped: $*"; }; }
 
 # want PROGRAM PACKAGE: is it there, or can it be installed?
 updated=0
@@ -41,7 +55,6 @@ check() {
 # A test program whose last line says "N passed, N failed, N skipped": its counts are added up.
 counted() {
     what=$1; shift
-    start=$(date +%s)
     "$@" >"$out/$what.log" 2>&1
     code=$?
     line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$out/$what.log" | tail -n 1)
@@ -49,16 +62,21 @@ counted() {
     p=$(echo "$line" | sed 's/ passed.*//'); f=$(echo "$line" | sed 's/.*passed, //; s/ failed.*//')
     s=$(echo "$line" | sed -n 's/.*failed, \([0-9]*\) skipped.*/\1/p')
     passed=$((passed + p)); failed=$((failed + f)); skipped=$((skipped + ${s:-0}))
+    grep '^skipped: ' "$out/$what.log"
     if [ "$f" != 0 ] || [ $code != 0 ]; then
         [ "$f" != 0 ] || failed=$((failed + 1))
         echo "FAILED: $what (exit status $code)"; grep -v '^$' "$out/$what.log" | tail -n 25
     fi
-    echo "$what: $line ($(($(date +%s) - start)) s)"
 }
 
 # Jobs: pieces of this script that share no files, so they may run side by side. `job NAME FUNCTION ARGUMENTS...` notes one down,
-# run_jobs runs all that were noted, prints what each has to say when it has ended, and adds up what they counted.
+# run_jobs runs all that were noted, prints a line for each that has ended and what it has to say, and adds up what they counted.
 jobs=0
+wanted() { # NAME
+    [ -z "$only" ] && return 0
+    for word in $only; do [ "$word" = "$1" ] && return 0; done
+    return 1
+}
 job() {
     jobs=$((jobs + 1))
     echo "$1" >"$out/jobs/$jobs.name"
@@ -70,12 +88,19 @@ one_job() { # NUMBER
     passed=0 failed=0 skipped=0 log=$out/jobs/$1.log
     eval "$(cat "$out/jobs/$1.call")"
     echo "$passed $failed $skipped" >"$out/jobs/$1.counts"
+    times >"$out/jobs/$1.times"
 }
 worker() {
     n=1
     while [ $n -le $jobs ]; do
         if mkdir "$out/jobs/$n.taken" 2>/dev/null; then
+            start=$(date +%s)
             (one_job $n) >"$out/jobs/$n.said" 2>&1
+            done=1
+            while ! mkdir "$out/jobs/$done.done" 2>/dev/null; do done=$((done + 1)); done
+            read -r p f s <"$out/jobs/$n.counts" || p=0 f=1 s=0
+            printf '%3d of %d  %-22s %4d s  %5d passed%s%s\n' $done $jobs "$(cat "$out/jobs/$n.name")" $(($(date +%s) - start)) "$p" \
+                "$([ "$f" = 0 ] || echo ", $f failed")" "$([ "$s" = 0 ] || echo ", $s skipped")"
             cat "$out/jobs/$n.said"
         fi
         n=$((n + 1))
@@ -90,11 +115,64 @@ run_jobs() {
         if read -r p f s <"$out/jobs/$n.counts" 2>/dev/null; then
             passed=$((passed + p)); failed=$((failed + f)); skipped=$((skipped + s))
         else bad "$(cat "$out/jobs/$n.name") did not end"; fi
+        [ ! -f "$out/jobs/$n.times" ] || awk -v name="$(cat "$out/jobs/$n.name")" '{ for (i = 1; i <= NF; i++) { split($i, t, "m"); s += 60 * t[1] + t[2] } } END { printf "%7.1f %s\n", s, name }' "$out/jobs/$n.times" >>"$out/times"
         n=$((n + 1))
     done
+    rm -rf "$out/jobs"; mkdir -p "$out/jobs"
+    jobs=0
 }
 
+# --- objects: the implementation with sanitizers, once for all programs (tests/linked.h); without, for users' programs; referee
+object() { # NAME COMPILER AND ARGUMENTS...: not again while nothing that it is made of has changed
+    name=$1; shift
+    o=$out/objects/$name.o
+    if [ "$(cat "$o.made" 2>/dev/null)" = "$*" ] && [ -z "$(find rockmate.h rockmate_cuda.h tests -newer "$o" -name '*.[hc]*' 2>/dev/null)" ]; then ok; return; fi
+    rm -f "$o" "$o.made"
+    check "build $name.o" "$@" -I. -c -o "$o"
+    [ -f "$o" ] && echo "$*" >"$o.made"
+}
+linked() { object linked ${CC} -std=gnu99 $SAN $checks tests/linked.c; }
+objects_cuda() {
+    object cuda ${CC} -std=gnu99 $SAN -isystem "$cuda/include" tests/cuda/linked.c
+    object standin ${CC} -std=gnu99 $SAN -isystem "$cuda/include" tests/cuda/cudart_standin.c
+}
+test_objects() { # SOURCES...
+    for t in "$@"; do
+        case $t in *.cpp) lang="${CXX} -std=c++17" ;; *) lang="${CC} -std=gnu99" ;; esac
+        case $t in */cuda/*) inc="-isystem $cuda/include -Itests/property" ;; *) inc= ;; esac
+        object "$(name_of "$t")" $lang $SAN -w -include tests/linked.h -DFUZZ_STANDALONE $inc "$t"
+    done
+}
+name_of() { basename "$1" | sed 's/\.[a-z]*$//'; }
+
 # --- what there is to do
+test_of() { # SOURCE
+    name=$(name_of "$1")
+    o=$out/objects
+    case $1 in
+    */cuda/*) more="$o/replay.o $o/cuda.o $o/standin.o" ;;
+    */test_replay.cpp) more= ;;
+    *) more=$o/replay.o ;;
+    esac
+    rm -f "$out/$name"
+    check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$o/$name.o" "$o/linked.o" $more -lm -lpthread
+    [ -x "$out/$name" ] && counted "$name" env RMTEST_KEEP="$out/kept/$name" "$out/$name"
+}
+fuzz() { # SOURCE ITERATIONS
+    name=$(name_of "$1")
+    check "link $name" ${CC} -fsanitize=address,undefined -o "$out/$name" "$out/objects/$name.o" "$out/objects/linked.o" -lm -lpthread
+    check "run $name" "$out/$name" "$2"
+}
+first_c() { # the default's one C compiler: all warnings, and an object that users' programs link
+    object plain ${CC} -std=c99 $W -O2 -DROCKMATE_THREADS tests/compile/user_impl.c
+    check "two units" ${CC} -std=c99 $W -O0 -I. -o "$out/two" tests/compile/user_api.c "$out/objects/plain.o" -lpthread
+    check "two units run" "$out/two"
+}
+first_cpp() {
+    object plain_cpp ${CXX} -std=c++11 $W -O1 -x c++ tests/compile/user_impl.c
+    check "the API as C++20" ${CXX} -std=c++20 $W -O0 -I. -o "$out/two_cpp" -x c++ tests/compile/user_api.c -x none "$out/objects/plain_cpp.o"
+    check "the API as C++20 runs" "$out/two_cpp"
+}
 compile_c() { # COMPILER
     c=$1 d=$out/compile_$1
     mkdir -p "$d"
@@ -121,18 +199,6 @@ compile_nvcc() {
 }
 compile_m32() { check "gcc -m32" gcc -m32 -std=c99 $W -O1 -I. -o "$out/impl32" tests/compile/implementation.c; }
 
-test_of() { # SOURCE
-    name=$(basename "$1" | sed 's/\.[a-z]*$//')
-    case $1 in
-    *.cpp) check "build $name" ${CXX} -std=c++17 $SAN -I. -o "$out/$name" "$1" ;;
-    *) if grep -q 'oracle/[a-z]*[.]h' "$1"; then
-           check "build $name" ${CC} -std=gnu99 $SAN -I. -c -o "$out/$name.o" "$1"
-           check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$out/$name.o" "$out/replay.o" -lm -lpthread
-       else check "build $name" ${CC} -std=gnu99 $SAN -I. -o "$out/$name" "$1" -lm -lpthread; fi ;;
-    esac
-    [ -x "$out/$name" ] && counted "$name" env RMTEST_KEEP="$out/kept/$name" "$out/$name"
-}
-
 cuda_header() { # COMPILER AND OPTIONS, as one word
     have "${1%% *}" || return 0
     for inc in "-isystem $cuda/include" "-I$cuda/include"; do check "$1 $inc" $1 $W -fsyntax-only -I. $inc tests/compile/cuda.c; done
@@ -143,7 +209,7 @@ cuda_link() {
     check "the real runtime, shared" "$out/cuda_so"
     check "link with -lcudart_static" ${CC} -std=gnu99 -O1 -I. -isystem "$cuda/include" -o "$out/cuda_a" tests/compile/cuda.c $dirs -lcudart_static -lpthread -ldl -lrt
     check "the real runtime, static" "$out/cuda_a"
-    check "link with the stand-in" ${CC} -std=gnu99 $SAN -I. -isystem "$cuda/include" -o "$out/cuda_standin" tests/compile/cuda.c "$out/standin.o" -lm
+    check "link with the stand-in" ${CC} -std=gnu99 $SAN -I. -isystem "$cuda/include" -o "$out/cuda_standin" tests/compile/cuda.c "$out/objects/standin.o" -lm
     check "steps on the stand-in" "$out/cuda_standin"
 }
 cuda_nvcc() { check "nvcc rockmate_cuda.h" nvcc -x cu -Werror all-warnings -I. -o "$out/cuda_nvcc" tests/compile/cuda.c; }
@@ -154,104 +220,145 @@ cuda_example() {
         check "nvcc train_gpt_nccl.cu" nvcc -O1 -arch=sm_90 -Werror all-warnings -Xcompiler -fopenmp,-ffp-contract=off,-Wall -o "$out/train_gpt_nccl" examples/cuda/train_gpt_nccl.cu -lcublas -lnccl
     else skip "no NCCL: train_gpt_nccl.cu was not compiled"; fi
 }
-cuda_test() { # SOURCE
-    name=$(basename "$1" .c)
-    check "build $name" ${CC} -std=gnu99 $SAN -I. -Itests/property -isystem "$cuda/include" -c -o "$out/$name.o" "$1"
-    check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$out/$name.o" "$out/standin.o" "$out/replay.o" -lm -lpthread
-    [ -x "$out/$name" ] && counted "$name" env RMTEST_KEEP="$out/kept/$name" "$out/$name"
-}
 
-lanes_threads() {
-    check "build test_lanes for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -c -o "$out/lanes_threads.o" tests/property/test_lanes.c
-    check "link test_lanes for threads" ${CXX} -fsanitize=thread -o "$out/lanes_threads" "$out/lanes_threads.o" "$out/replay.o" -lm -lpthread
-    counted lanes_threads "$out/lanes_threads" 16 5000
-    check "build test_run for threads" ${CC} -std=gnu99 -O1 -g -fsanitize=thread -I. -c -o "$out/run_threads.o" tests/unit/test_run.c
-    check "link test_run for threads" ${CXX} -fsanitize=thread -o "$out/run_threads" "$out/run_threads.o" "$out/replay.o" -lm -lpthread
-    counted run_threads "$out/run_threads"
+lanes_threads() { # the object once more, with ThreadSanitizer
+    t="-O1 -g1 -fsanitize=thread"
+    check "build for threads" ${CC} -std=gnu99 $t -I. -c -o "$out/threads.o" tests/linked.c
+    for n in property/test_lanes unit/test_run; do
+        name=$(basename $n)_threads
+        check "build $name" ${CC} -std=gnu99 $t -w -include tests/linked.h -I. -c -o "$out/$name.o" tests/$n.c
+        check "link $name" ${CXX} -fsanitize=thread -o "$out/$name" "$out/$name.o" "$out/threads.o" "$out/objects/replay.o" -lm -lpthread
+    done
+    counted test_lanes_threads "$out/test_lanes_threads" 16 5000
+    counted test_run_threads "$out/test_run_threads"
 }
 same() { # NAME COMPILER...: its plans, to be compared with the others' at the end
     name=$1; shift
     check "build same_plans ($name)" "$@" -I. -o "$out/same_$name" tests/property/same_plans.c -lm
     "$out/same_$name" 12 >"$out/same_$name.txt" 2>&1 && ok || bad "same_plans ($name): exit status $?"
 }
-fuzz() {
-    name=$(basename "$1" .c)
-    check "build $name" ${CC} -std=gnu99 $SAN -DFUZZ_STANDALONE -I. -o "$out/$name" "$1" -lm
-    check "run $name" "$out/$name" 20000
-}
 planner_cli() {
-    check "build rmplan" ${CC} -O2 -o "$out/rmplan" examples/rmplan.c -lm
+    if [ $all = 1 ]; then check "build rmplan" ${CC} -O2 -o "$out/rmplan" examples/rmplan.c -lm
+    else check "build rmplan" ${CC} -O2 -DRMI_IMPLEMENTED -o "$out/rmplan" examples/rmplan.c "$out/objects/plain.o" -lm -lpthread; fi
     for t in tests/cli/*.sh; do
         [ -f "$t" ] && counted "$(basename "$t" .sh)" sh "$t" "$out/rmplan"
     done
 }
 trainer_cli() {
-    if ${CC} -fopenmp -o "$out/m" "$out/m32.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
-    check "build train_gpt" ${CC} -O3 $omp -o "$out/train_gpt" examples/train_gpt.c -lm
+    if ${CC} -fopenmp -o "$out/m" "$out/m.c" 2>/dev/null; then omp=-fopenmp; else omp=; fi
+    if [ $all = 1 ]; then check "build train_gpt" ${CC} -O3 $omp -o "$out/train_gpt" examples/train_gpt.c -lm
+    else check "build train_gpt" ${CC} -O2 $omp -DRMI_IMPLEMENTED -o "$out/train_gpt" examples/train_gpt.c "$out/objects/plain.o" -lm -lpthread; fi
     [ -f tests/cli/train_gpt.test ] && counted train_gpt sh tests/cli/train_gpt.test "$out/train_gpt"
 }
 with_valgrind() {
     check "build for valgrind" ${CC} -O1 -g -std=gnu99 -I. -o "$out/vg" tests/unit/test_api.c -lm
     check "valgrind test_api" valgrind -q --error-exitcode=9 --leak-check=full "$out/vg"
 }
+same_plans() { # NAMES: the same plans from every compiler
+    first=
+    for name in "$@"; do
+        [ -n "$first" ] || first=$name
+        if cmp -s "$out/same_$first.txt" "$out/same_$name.txt"; then ok; else bad "$name makes other plans than $first"; diff "$out/same_$first.txt" "$out/same_$name.txt" | head -n 6; fi
+    done
+    [ "$(wc -l <"$out/same_$first.txt")" -gt 500 ] && ok || bad "same_plans printed too little"
+}
 
-# --- the longest first
-echo 'int main(void){return 0;}' >"$out/m32.c"
-gcc -m32 -o "$out/m32" "$out/m32.c" 2>/dev/null || want none-such gcc-multilib
-gcc -m32 -o "$out/m32" "$out/m32.c" 2>/dev/null && m32=1 || m32=0
-want mpicc libopenmpi-dev; want mpirun openmpi-bin
+# --- what the machine has
+began=$(date +%s)
+: >"$out/times"
+echo 'int main(void){return 0;}' >"$out/m.c"
 cuda=${CUDA_HOME:-/usr/local/cuda}
-[ -f "$cuda/include/cuda_runtime_api.h" ] && has_cuda=1 || has_cuda=0
-check "the second referee" ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 -c -I. -o "$out/replay.o" tests/oracle/replay.cpp
-[ $has_cuda = 1 ] && check "build the stand-in for cudart" ${CC} -std=gnu99 $SAN -isystem "$cuda/include" -c -o "$out/standin.o" tests/cuda/cudart_standin.c
+[ -f "$cuda/include/cuda_runtime_api.h" ] && has_cuda=1 || { has_cuda=0; skip "no CUDA toolkit (set CUDA_HOME): nothing of rockmate_cuda.h was tested"; }
+m32=0
+if [ $all = 1 ] && [ -z "$only" ]; then
+    gcc -m32 -o "$out/m32" "$out/m.c" 2>/dev/null || want none-such gcc-multilib
+    gcc -m32 -o "$out/m32" "$out/m.c" 2>/dev/null && m32=1
+    want mpicc libopenmpi-dev; want mpirun openmpi-bin; want valgrind valgrind
+fi
 
-job train_gpt trainer_cli
-for t in tests/property/test_*.c tests/oracle/test_*.c tests/oracle/test_*.cpp tests/unit/test_*.c tests/numeric/test_*.c tests/oom/test_*.c; do
-    [ -f "$t" ] && job "$t" test_of "$t"
+# --- the tests, the longest first
+tests=
+for t in property/test_exec property/test_plans property/test_lanes oracle/test_offload unit/test_plan oracle/test_bound cuda/test_cuda \
+    oom/test_oom_plans property/test_worth numeric/test_presets unit/test_check property/test_variants oom/test_oom; do
+    for t in tests/$t.c*; do tests="$tests $t"; done
 done
-if [ $has_cuda = 1 ]; then
-    for t in tests/cuda/test_*.c; do job "$t" cuda_test "$t"; done
-    if have nvcc; then
-        job cuda_nvcc cuda_nvcc
-        job cuda_example cuda_example
-    fi
-    job cuda_link cuda_link
-    for c in "gcc -std=c99" "clang -std=c99" "gcc -std=gnu17" "g++ -x c++ -std=c++11" "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++11" "clang++ -x c++ -std=c++17"; do job "$c" cuda_header "$c"; done
-else skip "no CUDA toolkit (set CUDA_HOME): nothing of rockmate_cuda.h was tested"; fi
-if ${CC} -fsanitize=thread -o "$out/m" "$out/m32.c" 2>/dev/null && "$out/m" 2>/dev/null; then job lanes_threads lanes_threads; else skip "no ThreadSanitizer here"; fi
-job rmplan planner_cli
-job state_order counted state_order sh tests/unit/state_order.sh "$CC"
-same_names=
-if have gcc; then job same_O0 same gcc_O0 gcc -std=gnu99 -O0; job same_O3 same gcc_O3 gcc -std=gnu99 -O3; same_names="gcc_O0 gcc_O3"; fi
-if have clang; then job same_clang same clang clang -std=gnu99 -O2; same_names="$same_names clang"; fi
-if have g++; then job same_g++ same g++ g++ -x c++ -std=c++11 -O2; same_names="$same_names g++"; fi
-if have clang++; then job same_clang++ same clang++ clang++ -x c++ -std=c++17 -O2; same_names="$same_names clang++"; fi
-if [ $m32 = 1 ]; then job same_m32 same m32 gcc -m32 -std=gnu99 -O2; same_names="$same_names m32"; else skip "same plans: no 32-bit compiler"; fi
-for t in tests/fuzz/fuzz_*.c; do [ -f "$t" ] && job "$t" fuzz "$t"; done
-for c in gcc clang; do if have $c; then job "compile $c" compile_c $c; else skip "$c is not here"; fi; done
-for c in g++ clang++; do if have $c; then job "compile $c" compile_cpp $c; else skip "$c is not here"; fi; done
-if have nvcc; then job nvcc compile_nvcc; else skip "nvcc is not here: the header was not compiled as CUDA"; fi
-if [ $m32 = 1 ]; then job m32 compile_m32; else skip "no 32-bit compiler (gcc-multilib)"; fi
-if [ $quick = 0 ] && want valgrind valgrind; then job valgrind with_valgrind; else skip "valgrind"; fi
-if have python3; then
-    job rooms counted rooms python3 tests/structure/rooms.py rockmate.h
-    job rooms_cuda counted rooms_cuda python3 tests/structure/rooms.py rockmate_cuda.h
-else skip "python3 is not here: order of rooms"; fi
+for t in tests/property/test_*.c tests/oracle/test_*.c* tests/numeric/test_*.c tests/cuda/test_*.c tests/oom/test_*.c tests/unit/test_*.c; do
+    case " $tests " in *" $t "*) ;; *) tests="$tests $t" ;; esac
+done
+chosen=
+for t in $tests tests/fuzz/fuzz_*.c; do
+    case $t in */cuda/*) [ $has_cuda = 1 ] || continue ;; esac
+    wanted "$(name_of "$t")" && chosen="$chosen $t"
+done
+
+# --- first all objects, for each job its own
+job linked.o linked
+if wanted rmplan || wanted train_gpt || wanted "C compiler"; then job "C compiler" first_c; fi
+if wanted "C++ compiler"; then job "C++ compiler" first_cpp; fi
+job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 tests/oracle/replay.cpp
+[ $has_cuda = 1 ] && job cuda.o objects_cuda
+set --
+for t in $chosen; do
+    set -- "$@" "$t"
+    if [ $# = 6 ]; then job "$# tests' objects" test_objects "$@"; set --; fi
+done
+[ $# = 0 ] || job "$# tests' objects" test_objects "$@"
 run_jobs
 
-# --- the plans that the tests asked the second referee about, before the first one
-referee=../shared/tools/replay.py
-if have python3 && [ -f $referee ]; then counted judge python3 tests/oracle/judge.py $referee "$out"/kept/* --seconds 150
-else skip "no $referee: the tests' plans had one referee"; fi
+[ $build = 0 ] || exit $failed
 
-# --- the same plans from every compiler
-first=
-for name in $same_names; do
-    [ -n "$first" ] || first=$name
-    if cmp -s "$out/same_$first.txt" "$out/same_$name.txt"; then ok; else bad "$name makes other plans than $first"; diff "$out/same_$first.txt" "$out/same_$name.txt" | head -n 6; fi
+# --- then the jobs proper
+[ $all = 1 ] && iterations=20000 || iterations=2000
+if wanted train_gpt; then job train_gpt trainer_cli; fi
+for t in $chosen; do
+    case $t in */fuzz_*) job "$(name_of "$t")" fuzz "$t" $iterations ;; *) job "$(name_of "$t")" test_of "$t" ;; esac
 done
-[ -z "$first" ] || { [ "$(wc -l <"$out/same_$first.txt")" -gt 500 ] && ok || bad "same_plans printed too little"; }
+if wanted rmplan; then job rmplan planner_cli; fi
+if wanted rooms; then
+    if have python3; then
+        job rooms counted rooms python3 tests/structure/rooms.py rockmate.h
+        job rooms_cuda counted rooms_cuda python3 tests/structure/rooms.py rockmate_cuda.h
+    else skip "python3 is not here: order of rooms"; fi
+fi
+same_names=
+if [ -n "$only" ]; then :
+elif [ $all = 0 ]; then
+    skip "nine tenths of the seeds, allocations that fail, and command lines: with --all"
+    skip "other compilers and language standards, 32 bits, nvcc, the same plans from each: with --all"
+    skip "ThreadSanitizer, valgrind, MPI, and the referee in Python: with --all"
+else
+    if [ $has_cuda = 1 ]; then
+        if have nvcc; then
+            job cuda_nvcc cuda_nvcc
+            job cuda_example cuda_example
+        fi
+        job cuda_link cuda_link
+        for c in "gcc -std=c99" "clang -std=c99" "gcc -std=gnu17" "g++ -x c++ -std=c++11" "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++11" "clang++ -x c++ -std=c++17"; do job "$c" cuda_header "$c"; done
+    fi
+    if ${CC} -fsanitize=thread -o "$out/m" "$out/m.c" 2>/dev/null && "$out/m" 2>/dev/null; then job lanes_threads lanes_threads; else skip "no ThreadSanitizer here"; fi
+    if have gcc; then job same_O0 same gcc_O0 gcc -std=gnu99 -O0; job same_O3 same gcc_O3 gcc -std=gnu99 -O3; same_names="gcc_O0 gcc_O3"; fi
+    if have clang; then job same_clang same clang clang -std=gnu99 -O2; same_names="$same_names clang"; fi
+    if have g++; then job same_g++ same g++ g++ -x c++ -std=c++11 -O2; same_names="$same_names g++"; fi
+    if have clang++; then job same_clang++ same clang++ clang++ -x c++ -std=c++17 -O2; same_names="$same_names clang++"; fi
+    if [ $m32 = 1 ]; then job same_m32 same m32 gcc -m32 -std=gnu99 -O2; same_names="$same_names m32"; else skip "same plans: no 32-bit compiler"; fi
+    for c in gcc clang; do if have $c; then job "compile $c" compile_c $c; else skip "$c is not here"; fi; done
+    for c in g++ clang++; do if have $c; then job "compile $c" compile_cpp $c; else skip "$c is not here"; fi; done
+    if have nvcc; then job nvcc compile_nvcc; else skip "nvcc is not here: the header was not compiled as CUDA"; fi
+    if [ $m32 = 1 ]; then job m32 compile_m32; else skip "no 32-bit compiler (gcc-multilib)"; fi
+    if have valgrind; then job valgrind with_valgrind; else skip "valgrind is not here"; fi
+fi
+run_jobs
 
+# --- what looks at several jobs' results
+if [ $all = 1 ] && [ -z "$only" ]; then # the plans that the tests asked the second referee about, before the first one
+    referee=../shared/tools/replay.py
+    if have python3 && [ -f $referee ]; then job judge counted judge python3 tests/oracle/judge.py $referee "$out"/kept/* --seconds 150
+    else skip "no $referee: the tests' plans had one referee"; fi
+    [ -z "$same_names" ] || job same_plans same_plans $same_names
+    run_jobs
+fi
+
+echo "$(($(date +%s) - began)) s, of processors $(awk '{ s += $1 } END { printf "%d s", s }' "$out/times") ($out/times: each job's)"
 echo
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

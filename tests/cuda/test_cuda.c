@@ -636,11 +636,7 @@ static void random_graph(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-#if defined(__SANITIZE_ADDRESS__)
-    const unsigned long usual = 45;
-#else
-    const unsigned long usual = 200;
-#endif
+    const unsigned long usual = tm_amount(3, 45);
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : usual, i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     more = argc > 3 ? strtoul(argv[3], NULL, 10) : 0;

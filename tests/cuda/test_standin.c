@@ -3,6 +3,7 @@
 
       test_standin [PROGRAMS [FIRST-SEED]] */
 #include "cudart_standin.h"
+#include "../common.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -346,7 +347,7 @@ static void times(void)
 
 int main(int argc, char **argv)
 {
-    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : 3000, i;
+    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(300, 3000), i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     refusals();
     times();

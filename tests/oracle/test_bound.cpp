@@ -4,6 +4,7 @@
    test_bound [GRAPHS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
+#include "../common.h"
 #include <algorithm>
 #include <cstdio>
 #include <queue>
@@ -478,7 +479,7 @@ static void near_all(unsigned *passed, unsigned *failed)
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 85, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i, n;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(8, 85), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i, n;
     unsigned passed = 0, failed = 0, skipped = 0, tight = 0, compared = 0;
     double ratio = 0;
     for (n = 0; n < graphs + (argc < 2); n++) {

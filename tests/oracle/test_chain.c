@@ -2,6 +2,7 @@
    of (peak, time) must be the solver's curve, point for point. Larger chains: properties, through an independent simulator. */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
+#include "../common.h"
 #include <stdio.h>
 
 static uint64_t seed = 1;
@@ -587,7 +588,7 @@ static void out_of_memory(void)
 
 int main(int argc, char **argv)
 {
-    uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : 2000;
+    uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : (uint32_t)tm_amount(300, 2000);
     oracle(rounds); checks++;
     long_runs(); checks++;
     approximations(rounds / 20); checks++;

@@ -5,6 +5,7 @@
    apart, errors that say what to change. test_offload [CHAINS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
+#include "../common.h"
 #include <stdio.h>
 
 static unsigned passed, failed, equal, worse, better, timings, improved;
@@ -586,7 +587,7 @@ static void stays(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    unsigned long chains = argc > 1 ? strtoul(argv[1], NULL, 10) : 5, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long chains = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(1, 5), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     for (i = seed; i < seed + chains; i++) compare(i);
     compare(55), compare(171), compare(236), compare(290); /* the only or the fastest plan waits for a copy */
     for (i = seed; i < seed + chains && i < seed + 8; i++) agree(i);

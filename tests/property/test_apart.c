@@ -1,8 +1,8 @@
 /* Plans of random graphs while every table of the planner is an allocation of its own, of just its bytes: a sanitizer sees reads and
    writes past its end, which the planner's arenas hide. Graphs are large enough for the search in windows (above 400 tasks).
-   test_apart [FIRST_SEED [GRAPHS [OPS]]] */
+   test_apart [FIRST_SEED [GRAPHS [OPS]]], built by tests/run.sh test_apart */
+#include "../linked.h"
 #define ROCKMATE_IMPLEMENTATION
-#define RMI_APART 1
 #include "rockmate.h"
 #include "../common.h"
 #include "randgraph.h"
@@ -41,7 +41,8 @@ static void one(uint64_t seed, int ops, const char *preset)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 16;
-    int graphs = argc > 2 ? atoi(argv[2]) : 2, ops = argc > 3 ? atoi(argv[3]) : 260, i;
+    int graphs = argc > 2 ? atoi(argv[2]) : (int)tm_amount(1, 2), ops = argc > 3 ? atoi(argv[3]) : 260, i;
+    rmtest_limits.apart = 1;
     for (i = 0; i < graphs; i++) {
         one(seed + (uint64_t)i, ops, i % 2 ? "hiremate" : "search");
         one(seed + (uint64_t)i, 40, "hiremate");

@@ -8,6 +8,7 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 
+#include "../common.h"
 #include "randgraph.h"
 
 static unsigned long passed, failed, skipped, exact, points, late, chosen, helped;
@@ -258,7 +259,7 @@ static void encoder_decoder(rg_text *t, uint32_t layers)
 
 int main(int argc, char **argv)
 {
-    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : 150, i;
+    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(15, 150), i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     for (i = 0; i < n; i++) {
         rg_text t;

@@ -141,7 +141,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
 int main(int argc, char **argv)
 {
     static const uint32_t steps[] = {RM_SINGLE, RM_FIRST, RM_LAST, RM_MIDDLE, RM_FORWARD};
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 60, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(10, 60), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     int k;
     for (i = seed; i < seed + graphs; i++) {
         rm_graph *g = NULL;

@@ -2,11 +2,9 @@
    makes room for a program and comes back, scratch that is there for a build alone. Plans are legal by both referees and within
    their budget; the search decides the same whether its states share tables or not; whichever allocation fails, that is said and
    nothing is left behind.
-   test_large [FIRST_SEED [GRAPHS]] */
+   test_large [FIRST_SEED [GRAPHS]], built by tests/run.sh test_large */
+#include "../linked.h"
 #define ROCKMATE_IMPLEMENTATION
-#define RMI_SEQ_MANY 10u
-#define RMI_REF_LARGE 10u
-#define RMI_PLAN_MANY 5u
 #include "rockmate.h"
 #include "../common.h"
 #include "../oom/heap.h"
@@ -116,7 +114,8 @@ static void without_memory(const rg_text *t)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    int graphs = argc > 2 ? atoi(argv[2]) : 24, i;
+    int graphs = argc > 2 ? atoi(argv[2]) : (int)tm_amount(4, 24), i;
+    rmtest_limits.seq_many = 10, rmtest_limits.ref_large = 10, rmtest_limits.plan_many = 5;
     for (i = 0; i < graphs; i++) {
         rg_text t;
         uint32_t features = (uint32_t)rmi_mix(seed + (uint64_t)i) & RG_ALL & ~(uint32_t)(RG_LINK | RG_OPT_HOST | RG_EXTERNAL);

@@ -464,11 +464,7 @@ static void turn(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-#if defined(__SANITIZE_ADDRESS__)
-    const unsigned long usual = 26;
-#else
-    const unsigned long usual = 1500;
-#endif
+    const unsigned long usual = tm_amount(2, 26);
     const char *mode = argc > 1 && !(argv[1][0] >= '0' && argv[1][0] <= '9') ? argv[1] : "";
     int named = mode[0] != 0;
     unsigned long n = argc > 1 + named ? strtoul(argv[1 + named], NULL, 10) : usual, i;

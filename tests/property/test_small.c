@@ -176,7 +176,7 @@ static void least_memory(const char *name, char *text, size_t size, uint64_t byt
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 8, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(2, 8), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     for (i = seed; i < seed + graphs; i++) {
         rg_text t;
         memset(&t, 0, sizeof t);

@@ -196,7 +196,7 @@ static void parts(void)
 
 int main(int argc, char **argv)
 {
-    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : 3, first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(1, 3), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     rg_text t;
     rm_graph *g = NULL;
     parts();
