@@ -1136,6 +1136,7 @@ RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
 
 /* FNV-1a 64: the hash of formats.md, good enough for every table here (equality is always confirmed on the bytes). */
 #define RMI_FNV_START 0xCBF29CE484222325u
+/* Goes on from h over the bytes of data. */
 RMI_COLD uint64_t rmi_fnv(uint64_t h, const void *data, size_t bytes)
 {
     const unsigned char *p = (const unsigned char *)data;
@@ -1330,6 +1331,7 @@ RMI_FN void rmi_arena_join(rmi_arena *a, rmi_arena *from)
     from->blocks = NULL;
 }
 
+/* The slow part of rmi_arena_grow. */
 RMI_COLD int rmi_arena_grow_to(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : need > 64 ? need : 8; /* who asks for much at first knows how much it is */
@@ -1396,6 +1398,7 @@ RMI_COLD void rmi_swap_bytes(unsigned char *a, unsigned char *b, size_t n)
     }
 }
 
+/* Sorts n elements of elem bytes by cmp. */
 RMI_COLD void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
 {
     unsigned char *p = (unsigned char *)base;
@@ -1441,6 +1444,28 @@ RMI_COLD void rmi_sort_u64(uint64_t *a, uint64_t *room, size_t n)
     if (from != a) memcpy(a, from, n * sizeof *a);
 }
 
+/* --- how many of n ascending numbers are below v: where v stands, or would */
+RMI_INLINE size_t rmi_lower_bound(const uint64_t *at, size_t n, uint64_t v)
+{
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (at[mid] < v) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+RMI_INLINE uint32_t rmi_lower_bound_u32(const uint32_t *at, uint32_t n, uint32_t v)
+{
+    uint32_t lo = 0, hi = n;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (at[mid] < v) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
 /* --- text sink: what is written goes to a caller's function; the first failure sticks */
 typedef struct rmi_sink {
     rm_write_fn write;
@@ -1448,6 +1473,7 @@ typedef struct rmi_sink {
     int failed;
 } rmi_sink;
 
+/* A sink that writes through the caller's function. */
 RMI_FN rmi_sink rmi_sink_make(rm_write_fn write, void *user)
 {
     rmi_sink s;
@@ -1566,6 +1592,7 @@ typedef struct rmi_line {
     size_t n, room;
 } rmi_line;
 
+/* Appends to a line what fits; the write function of its sink. */
 RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
 {
     rmi_line *l = (rmi_line *)line;
@@ -1852,6 +1879,7 @@ RMI_FN uint32_t rmi_graph_none(rm_graph *g, const char *fmt, ...)
     return RMI_NONE;
 }
 
+/* A zero-terminated copy of two texts in a row, in the graph's memory; NULL, and an error of the graph: no memory. */
 RMI_FN char *rmi_graph_string_n(rm_graph *g, const char *a, size_t an, const char *b, size_t bn)
 {
     char *s = (char *)rmi_arena_take(&g->mem, an + bn + 1, 1);
@@ -1867,6 +1895,7 @@ RMI_FN char *rmi_graph_string_n(rm_graph *g, const char *a, size_t an, const cha
 RMI_FN char *rmi_graph_string(rm_graph *g, const char *s) { return rmi_graph_string_n(g, s, strlen(s), "", 0); }
 
 #define RMI_NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'"
+/* May this be the name of a tensor, op, part, block or barrier? */
 RMI_FN int rmi_graph_name_ok(const char *s)
 {
     size_t n = 0;
@@ -1896,6 +1925,7 @@ RMI_FN uint32_t *rmi_graph_map_slot(const rm_graph *g, const rmi_map *m, const c
     }
     return &m->slot[i];
 }
+/* The number of the tensor or op of a name of n bytes; RMI_NONE: there is none. */
 RMI_FN uint32_t rmi_graph_lookup_n(const rm_graph *g, const rmi_map *m, const char *name, size_t n)
 {
     return m->size ? *rmi_graph_map_slot(g, m, name, n) - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
@@ -1957,6 +1987,7 @@ RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op
     return (*slot = ++g->n_tensors) - 1;
 }
 
+/* An op without operands or forms; RMI_NONE, and an error of the graph: the name is none or taken, or no memory. */
 RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
 {
     rmi_op *op;
@@ -1977,6 +2008,7 @@ RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
     return (*slot = ++g->n_ops) - 1;
 }
 
+/* Room for a list of n numbers; 0, and an error of the graph: no memory. */
 RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
 {
     l->n = 0;
@@ -1999,6 +2031,7 @@ RMI_FN uint32_t *rmi_graph_form_slot(const rmi_op *op, const char *name, size_t 
     return &op->form_slot[i];
 }
 
+/* The number of the op's form of a name of n bytes; RMI_NONE: there is none. */
 RMI_FN uint32_t rmi_graph_find_form(const rmi_op *op, const char *name, size_t n)
 {
     uint32_t i;
@@ -2104,6 +2137,7 @@ RMI_FN int rmi_graph_one_input(rm_graph *g, const rmi_op *op, const char *kind, 
     return 1;
 }
 
+/* What a backward reads, by the mask of its kind: tensors into a list, and whether it reads saved. */
 RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask,
                            rmi_list *needs, uint32_t *saved)
 {
@@ -2116,6 +2150,7 @@ RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, cons
     return 1;
 }
 
+/* The gradients that may be written over other bytes, by the kind; 0, and an error: a mask is wrong, or no memory. */
 RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *k, rmi_form *f)
 {
     uint32_t i, n = 0;
@@ -2156,6 +2191,7 @@ RMI_FN uint64_t rmi_graph_ns(uint64_t given, uint8_t *by)
 }
 RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == RMI_COST_SCALED; }
 
+/* The parts of a backward, by the kind, with their times and workspaces; 0, and an error, if one is wrong. */
 RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k, const rm_op_desc *d, rmi_form *f)
 {
     uint32_t i, n = 0;
@@ -2282,6 +2318,7 @@ RMI_FN void rmi_graph_full_name(const rm_graph *g, const char *name, const char 
                (uint64_t)number);
 }
 
+/* An input, param or const, by the words of the API; RMI_NONE, and an error of the graph, if one is wrong. */
 RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind kind, const char *word, uint64_t bytes,
                                 uint32_t flags, uint32_t allowed)
 {
@@ -2303,6 +2340,7 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
     return t;
 }
 
+/* A param with its update by desc; RMI_NONE, and an error of the graph, if a figure is wrong. */
 RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
 {
     uint32_t id = rmi_graph_given(g, d->name, RMI_PARAM, "param", d->bytes, d->flags,
@@ -2356,6 +2394,7 @@ RMI_FN int rmi_graph_op_inputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d)
     return 1;
 }
 
+/* The op's outputs as new tensors: the sizes of desc, or one of the first input's size. */
 RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d)
 {
     size_t n = 0, i, total;
@@ -2396,6 +2435,7 @@ RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
     share->n = n;
 }
 
+/* An op by its kind and desc; its first output, or RMI_NONE and an error of the graph. */
 RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc *d)
 {
     const uint32_t known = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
@@ -2435,6 +2475,7 @@ RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc
     return op->out.at[0];
 }
 
+/* One more form of the op that made t. */
 RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, const rm_op_desc *d)
 {
     uint32_t op;
@@ -2532,6 +2573,7 @@ RMI_FN int rmi_graph_number_block(rm_graph *g, uint32_t mark)
     return 1;
 }
 
+/* What is declared from here on stands in a block of that name, whose number in it goes before all names. */
 RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
 {
     size_t room = strlen(name) + 32;
@@ -2553,6 +2595,7 @@ RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
     g->prefix_n += strlen(g->prefix + g->prefix_n);
 }
 
+/* The end of the block begun last. */
 RMI_FN void rmi_graph_end_block(rm_graph *g)
 {
     uint32_t begin, end;
@@ -2572,16 +2615,10 @@ RMI_FN void rmi_graph_end_block(rm_graph *g)
 /* How often const t has been changed when op reads it. */
 RMI_FN uint32_t rmi_graph_version_for(const rm_graph *g, uint32_t t, uint32_t op)
 {
-    const rmi_list *m = &g->tensors[t].mutators;
-    uint32_t lo = 0, hi = m->n;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (m->at[mid] < op) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
+    return rmi_lower_bound_u32(g->tensors[t].mutators.at, g->tensors[t].mutators.n, op);
 }
 
+/* Bytes that a run of a form reads and writes. */
 RMI_FN uint64_t rmi_graph_touched(const rm_graph *g, const rmi_op *op, const rmi_form *f)
 {
     uint64_t sum = f->saved;
@@ -2638,6 +2675,7 @@ RMI_FN void rmi_graph_estimate(rm_graph *g)
     }
 }
 
+/* Who has a gradient, roots of views, first readers, consumers in order; which params the library updates. */
 RMI_FN rm_result rmi_graph_seal_grads(rm_graph *g)
 {
     uint32_t i, k;
@@ -2714,6 +2752,7 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *g)
     return RM_OK;
 }
 
+/* Does each gradient of the op stand in exactly one part of the form's backward? */
 RMI_FN rm_result rmi_graph_check_parts(rm_graph *g, const rmi_op *op, const rmi_form *f)
 {
     uint32_t i, k, n;
@@ -2732,6 +2771,7 @@ RMI_FN rm_result rmi_graph_check_parts(rm_graph *g, const rmi_op *op, const rmi_
     return RM_OK;
 }
 
+/* Are all tensors of a list the op's own? */
 RMI_FN rm_result rmi_graph_check_own(rm_graph *g, const rmi_op *op, const rmi_list *l, const char *what,
                                      int inputs_only)
 {
@@ -2743,6 +2783,7 @@ RMI_FN rm_result rmi_graph_check_own(rm_graph *g, const rmi_op *op, const rmi_li
     return RM_OK;
 }
 
+/* Does a form name tensors of its op only? */
 RMI_FN rm_result rmi_graph_check_form(rm_graph *g, const rmi_op *op, const rmi_form *f)
 {
     uint32_t i;
@@ -2789,6 +2830,7 @@ RMI_FN rm_result rmi_graph_seal_parts(rm_graph *g, rmi_op *op)
     return RM_OK;
 }
 
+/* Is the op a view that can be one, and are all its forms right? */
 RMI_FN rm_result rmi_graph_check_op(rm_graph *g, rmi_op *op)
 {
     uint32_t k;
@@ -3712,17 +3754,6 @@ RMI_RARE rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *s, uint64_t *ro
     return RM_OK;
 }
 
-RMI_FN size_t rmi_sch_cut(const rmi_space *s, uint64_t at)
-{
-    size_t lo = 0, hi = s->n_cut;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (s->cut[mid] < at) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
-}
-
 /* Over leaves [a, b): add to live, raise freed to `until`, and report the maxima found before. */
 RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_t a, size_t b, int add, uint64_t until,
                           uint32_t *live, uint64_t *freed)
@@ -3753,10 +3784,10 @@ RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_
 /* [lo, hi) becomes live, or (0) is not free: *freed, when the last user of its bytes ends, if anyone asks. */
 RMI_FN int rmi_sch_occupy(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t *freed)
 {
-    size_t i = rmi_sch_cut(s, lo), near;
+    size_t i = rmi_lower_bound(s->cut, s->n_cut, lo), near;
     uint32_t k, live = 0;
     if (!s->levels) {
-        rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_sch_cut(s, hi), 1, 0, &live, freed);
+        rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_lower_bound(s->cut, s->n_cut, hi), 1, 0, &live, freed);
         return !live;
     }
     near = rmi_sch_below(s, i);
@@ -3770,10 +3801,10 @@ RMI_FN int rmi_sch_occupy(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t *free
 
 RMI_FN void rmi_sch_vacate(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t until)
 {
-    size_t i = rmi_sch_cut(s, lo);
+    size_t i = rmi_lower_bound(s->cut, s->n_cut, lo);
     uint32_t k, live = 0;
     uint64_t freed = 0;
-    if (!s->levels) rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_sch_cut(s, hi), -1, until, &live, &freed);
+    if (!s->levels) rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_lower_bound(s->cut, s->n_cut, hi), -1, until, &live, &freed);
     for (k = 0; k < s->levels; k++, i /= 64)
         if (s->bits[k][i / 64] &= ~((uint64_t)1 << (i % 64))) return;
 }
@@ -5941,14 +5972,10 @@ RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table 
 /* Where the curve of the piece of length len at i is, if it is the first of its sort; NULL if that piece is not solved. */
 RMI_FN rmi_chn_curve *rmi_chn_slot(const rmi_chn_table *t, uint32_t i, uint32_t len, uint32_t h)
 {
-    uint32_t lo = 0, hi = t->n_lens[i], mid;
+    uint32_t at;
     if (!t->dense) return &t->row[h][i][len - 1 - t->shared[i]];
-    while (lo < hi) {
-        mid = lo + (hi - lo) / 2;
-        if (t->lens[i][mid] < len) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo < t->n_lens[i] && t->lens[i][lo] == len ? &t->row[h][i][lo] : NULL;
+    at = rmi_lower_bound_u32(t->lens[i], t->n_lens[i], len);
+    return at < t->n_lens[i] && t->lens[i][at] == len ? &t->row[h][i][at] : NULL;
 }
 
 static const rmi_chn_curve rmi_chn_unsolved = { NULL, 0, 0, 0, NULL, NULL, NULL };
@@ -8500,12 +8527,7 @@ RMI_FN uint32_t rmi_plc_from(const rmi_plc *p, uint32_t lo, uint32_t hi, uint32_
     uint32_t i, k = p->first[start];
     for (i = k; i < p->n && i < k + 6; i++) /* mostly it is one of the next boxes */
         if (p->leaf[i] >= lo && p->leaf[i] < hi) return p->leaf[i];
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (p->start[mid] < start) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
+    return lo + rmi_lower_bound_u32(p->start + lo, hi - lo, start);
 }
 
 /* The smallest rank below `best` of a box left among the leaves [lo, hi) that ends by b and fits at height h; else best. */
@@ -9464,19 +9486,6 @@ RMI_RARE rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n
     return r;
 }
 
-/* Items of the API, whose times are any 64-bit numbers: the placer counts
-   positions in 32 bits. at: the sorted times, `times` of them, each once. */
-RMI_FN uint32_t rmi_plc_time_rank(const uint64_t *at, size_t times, uint64_t t)
-{
-    size_t lo = 0, hi = times;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (at[mid] < t) lo = mid + 1;
-        else hi = mid;
-    }
-    return (uint32_t)lo;
-}
-
 RMI_RARE rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
                                        rmi_plc_info *info)
 {
@@ -9494,8 +9503,8 @@ RMI_RARE rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, siz
         if (!times || at[times - 1] != at[i]) at[times++] = at[i];
     for (i = 0; i < n; i++) {
         int as_given = times && at[times - 1] < RMI_NONE; /* lengths say more to the orders than ranks do */
-        ranked[i].start = as_given ? (uint32_t)items[i].start : rmi_plc_time_rank(at, times, items[i].start);
-        ranked[i].end = as_given ? (uint32_t)items[i].end : rmi_plc_time_rank(at, times, items[i].end);
+        ranked[i].start = as_given ? (uint32_t)items[i].start : (uint32_t)rmi_lower_bound(at, times, items[i].start);
+        ranked[i].end = as_given ? (uint32_t)items[i].end : (uint32_t)rmi_lower_bound(at, times, items[i].end);
         ranked[i].size = items[i].size;
     }
     RMI_TRY(rmi_plc_place(mem, ranked, n, align, capacity, 0, info));
@@ -21822,17 +21831,6 @@ RMI_FN int rmi_lan_cmp(const void *a, const void *b, void *user)
     return x->write < y->write ? -1 : x->write > y->write;
 }
 
-RMI_FN uint64_t rmi_lan_number(const rmi_lan *l, uint64_t at)
-{
-    size_t lo = 0, hi = l->n_cut;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (l->cut[mid] < at) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
-}
-
 /* Numbers the end points of all programs together, and sorts each one's uses by op. */
 RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, uint32_t n_prog)
 {
@@ -21866,8 +21864,8 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, ui
         for (u = 0, k = 0; k < ops; k++) {
             p[i].first[k] = u;
             for (; u < p[i].n_use && p[i].use[u].op == k; u++) {
-                p[i].use[u].lo = rmi_lan_number(l, p[i].use[u].lo);
-                p[i].use[u].hi = rmi_lan_number(l, p[i].use[u].hi);
+                p[i].use[u].lo = rmi_lower_bound(l->cut, l->n_cut, p[i].use[u].lo);
+                p[i].use[u].hi = rmi_lower_bound(l->cut, l->n_cut, p[i].use[u].hi);
             }
         }
         p[i].first[ops] = u;
@@ -22038,6 +22036,7 @@ typedef struct rmi_txt {
     size_t cap_ops, cap_blocks, n_blocks;
 } rmi_txt;
 
+/* The piece [s, end). */
 RMI_FN rmi_txt_slice rmi_txt_cut(const char *s, const char *end)
 {
     rmi_txt_slice x;
@@ -22089,6 +22088,7 @@ RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice x, char *out)
     return out;
 }
 
+/* Line and column of x. */
 RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *t, rmi_txt_slice x)
 {
     rmi_txt_place p;
@@ -22124,6 +22124,7 @@ RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, const cha
     return t;
 }
 
+/* Splits [p, stop) at blanks into words of the statement. */
 RMI_FN rm_result rmi_txt_words(rmi_txt *t, const char *p, const char *stop)
 {
     while (p < stop) {
@@ -22177,6 +22178,7 @@ RMI_FN rmi_txt_slice rmi_txt_word(const rmi_txt *t, size_t i)
     return rmi_txt_cut(last.s + last.n, last.s + last.n);
 }
 
+/* An error if the statement has more words than `from`. */
 RMI_FN rm_result rmi_txt_no_more(rmi_txt *t, size_t from)
 {
     return from < t->n ? rmi_txt_fail(t, t->word[from], "the end of the statement") : RM_OK;
@@ -22341,6 +22343,7 @@ static const struct {
                      {RMI_KEY_RNG, RM_RNG}, {RMI_KEY_ONCE, RM_ONCE}, {RMI_KEY_NOGRAD, RM_NOGRAD},
                      {RMI_KEY_EXTERNAL, RM_EXTERNAL}, {RMI_KEY_STAYS, RM_STAYS}};
 
+/* The value of a field of the object. */
 RMI_FN uint64_t rmi_txt_get(const void *object, const rmi_txt_field *field)
 {
     uint64_t v;
@@ -22376,6 +22379,7 @@ RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, 
     return rmi_txt_fail(t, x, g->sealed ? "a tensor of the graph" : "a tensor that is declared above");
 }
 
+/* An op of the graph, or an error at x. */
 RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
     *id = rmi_graph_lookup_n(g, &g->op_map, x.s, x.n);
@@ -22383,6 +22387,7 @@ RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *g, rmi_txt_slice x
     return rmi_txt_fail(t, x, g->sealed ? "an op of the graph" : "an op that is declared above");
 }
 
+/* A tensor whose name is the word x, which no other has yet. */
 RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rmi_tensor_kind kind, uint64_t bytes,
                                     uint32_t *id)
 {
@@ -22407,6 +22412,7 @@ RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *g, rmi_txt_slice list, rm
     return RM_OK;
 }
 
+/* A tensor that is an input of op, or an output if those count; else an error at x. */
 RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *g, const rmi_op *op, rmi_txt_slice x, int inputs_only,
                                     uint32_t *id)
 {
@@ -22466,6 +22472,7 @@ RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *g)
     return RM_OK;
 }
 
+/* tensor NAME input|param|const BYTES [key=value ...] */
 RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
 {
     static const char *const words[] = {"input", "param", "const"};
@@ -22490,6 +22497,7 @@ RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
     return rmi_txt_fields(t, &a, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), x);
 }
 
+/* out=NAME[:BYTES],...: new tensors, made by the op. */
 RMI_FN rm_result rmi_txt_outputs(rmi_txt *t, rm_graph *g, uint32_t op_id, rmi_txt_slice list)
 {
     rmi_list out;
@@ -22556,6 +22564,7 @@ RMI_FN rm_result rmi_txt_form(rmi_txt *t, rm_graph *g, const rmi_op *op, const r
     return f->bits ? RM_OK : g->sticky.result;
 }
 
+/* view=T[+OFFSET]: the output's bytes are some of input T's. */
 RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *g, rmi_op *op, rmi_txt_slice value)
 {
     rmi_txt_slice offset;
@@ -22570,6 +22579,7 @@ RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *g, rmi_op *op, rmi_txt
     return RM_OK;
 }
 
+/* mutates=CONST,... */
 RMI_FN rm_result rmi_txt_mutates(rmi_txt *t, rm_graph *g, rmi_op *op, rmi_txt_slice list)
 {
     rmi_txt_slice item;
@@ -22583,6 +22593,7 @@ RMI_FN rm_result rmi_txt_mutates(rmi_txt *t, rm_graph *g, rmi_op *op, rmi_txt_sl
     return RM_OK;
 }
 
+/* op NAME [in=...] out=... [key=value ...] */
 RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
 {
     rmi_txt_args a;
@@ -22620,6 +22631,7 @@ RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
     return rmi_txt_has(&a, RMI_KEY_VIEW) ? rmi_txt_view(t, g, op, a.value[RMI_KEY_VIEW]) : RM_OK;
 }
 
+/* variant OP NAME [key=value ...] */
 RMI_FN rm_result rmi_txt_variant(rmi_txt *t, rm_graph *g)
 {
     rmi_txt_args a;
@@ -22700,6 +22712,7 @@ RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *g)
     return rmi_txt_fields(t, &a, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), p);
 }
 
+/* A tensor that an op makes, or an error at x. */
 RMI_FN rm_result rmi_txt_activation(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
     RMI_TRY(rmi_txt_tensor(t, g, x, id));
@@ -22707,6 +22720,7 @@ RMI_FN rm_result rmi_txt_activation(rmi_txt *t, const rm_graph *g, rmi_txt_slice
                                            : rmi_txt_fail(t, x, "an activation: what an op declared above makes");
 }
 
+/* grad TENSOR BYTES */
 RMI_FN rm_result rmi_txt_grad(rmi_txt *t, rm_graph *g)
 {
     uint32_t id;
@@ -22717,6 +22731,7 @@ RMI_FN rm_result rmi_txt_grad(rmi_txt *t, rm_graph *g)
     return rmi_txt_no_more(t, 3);
 }
 
+/* output TENSOR ... */
 RMI_FN rm_result rmi_txt_output(rmi_txt *t, rm_graph *g)
 {
     size_t i;
@@ -22729,6 +22744,7 @@ RMI_FN rm_result rmi_txt_output(rmi_txt *t, rm_graph *g)
     return RM_OK;
 }
 
+/* barrier NAME [ns=NS] */
 RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
 {
     rmi_txt_args a;
@@ -22743,6 +22759,7 @@ RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
 
 /* --- .rmg: the whole */
 
+/* block NAME */
 RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g)
 {
     char name[256];
@@ -22754,6 +22771,7 @@ RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g)
     return g->sticky.result;
 }
 
+/* end: of the block begun last */
 RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *g)
 {
     if (!t->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
@@ -22769,6 +22787,7 @@ RMI_FN rm_result rmi_txt_any_order(rmi_txt *t, rm_graph *g)
     return rmi_txt_no_more(t, 1);
 }
 
+/* One statement of a .rmg file. */
 RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t, rm_graph *g)
 {
     static const struct {
@@ -22810,6 +22829,7 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g)
     return rmi_err_set(&g->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column, message);
 }
 
+/* All statements of a .rmg file; the graph is sealed then. */
 RMI_FN rm_result rmi_txt_read_statements(rmi_txt *t, rm_graph *g)
 {
     RMI_TRY(rmi_txt_header(t, "graph"));
@@ -22845,6 +22865,7 @@ RMI_FN rm_result rmi_txt_read_graph(rm_graph *g, const char *text, size_t n)
 
 /* --- .rmg: writing */
 
+/* A key and the names of its tensors; `saved` stands last, `none` for an empty list. */
 RMI_FN void rmi_txt_put_list(rmi_sink *s, const rm_graph *g, const char *key, const rmi_list *l, int saved)
 {
     uint32_t i;
@@ -22857,6 +22878,7 @@ RMI_FN void rmi_txt_put_list(rmi_sink *s, const rm_graph *g, const char *key, co
     else if (!l->n) rmi_put(s, "none");
 }
 
+/* Does the backward of a form read all that its op has? */
 RMI_FN int rmi_txt_reads_all(const rmi_op *op, const rmi_form *f)
 {
     uint32_t i, n = op->in.n + op->out.n;
@@ -22865,6 +22887,7 @@ RMI_FN int rmi_txt_reads_all(const rmi_op *op, const rmi_form *f)
     return f->needs_saved != 0;
 }
 
+/* Do the backwards of two forms read the same? */
 RMI_FN int rmi_txt_same_needs(const rmi_form *a, const rmi_form *b)
 {
     uint32_t n = a->needs.n;
@@ -22872,6 +22895,7 @@ RMI_FN int rmi_txt_same_needs(const rmi_form *a, const rmi_form *b)
            (!n || !memcmp(a->needs.at, b->needs.at, n * sizeof(uint32_t)));
 }
 
+/* May the gradients of two forms lie over the same bytes? */
 RMI_FN int rmi_txt_same_overs(const rmi_form *a, const rmi_form *b)
 {
     uint32_t i;
@@ -22883,6 +22907,7 @@ RMI_FN int rmi_txt_same_overs(const rmi_form *a, const rmi_form *b)
     return 1;
 }
 
+/* inplace_bwd=T[:X],... */
 RMI_FN void rmi_txt_put_overs(rmi_sink *s, const rm_graph *g, const rmi_form *f)
 {
     uint32_t i;
@@ -22927,6 +22952,7 @@ RMI_FN void rmi_txt_put_grads(rmi_sink *s, const rm_graph *g, const rmi_form *f,
     if (!n) rmi_put(s, "none");
 }
 
+/* A line for each part that the form has of its own. */
 RMI_FN void rmi_txt_put_parts(rmi_sink *s, const rm_graph *g, const rmi_op *op, const rmi_form *f)
 {
     rmi_part absent;
@@ -22942,6 +22968,7 @@ RMI_FN void rmi_txt_put_parts(rmi_sink *s, const rm_graph *g, const rmi_op *op, 
     }
 }
 
+/* The line of an input, param or const. */
 RMI_FN void rmi_txt_put_given(rmi_sink *s, const rmi_tensor *t)
 {
     rmi_tensor absent = *t;
@@ -22959,6 +22986,7 @@ RMI_FN void rmi_txt_put_given(rmi_sink *s, const rmi_tensor *t)
     rmi_put(s, "\n");
 }
 
+/* The line of an op, without its variants and parts. */
 RMI_FN void rmi_txt_put_op_line(rmi_sink *s, const rm_graph *g, const rmi_op *op)
 {
     uint64_t absent = op->in.n ? g->tensors[op->in.at[0]].bytes : RMI_INF;
@@ -22980,6 +23008,7 @@ RMI_FN void rmi_txt_put_op_line(rmi_sink *s, const rm_graph *g, const rmi_op *op
     rmi_put(s, "\n");
 }
 
+/* An op with its parts, variants, and the sizes of gradients that are not those of their tensors. */
 RMI_FN void rmi_txt_put_op(rmi_sink *s, const rm_graph *g, const rmi_op *op)
 {
     uint32_t i;
@@ -23007,6 +23036,7 @@ RMI_FN void rmi_txt_put_marks(rmi_sink *s, const rm_graph *g, uint32_t op, int e
     }
 }
 
+/* Barriers, and the list of outputs. */
 RMI_FN void rmi_txt_put_tail(rmi_sink *s, const rm_graph *g)
 {
     uint32_t i, n = 0;
@@ -23060,6 +23090,7 @@ RMI_FN rm_result rmi_txt_writable(rm_graph *g)
     return RM_OK;
 }
 
+/* The canonical text of a graph, which is sealed if it was not yet. */
 RMI_FN rm_result rmi_txt_write_graph(rm_graph *g, rmi_sink *s)
 {
     RMI_TRY(rmi_graph_seal(g));
@@ -23096,6 +23127,7 @@ static const struct {
                           {"reuse", RMI_TXT_BUFFER},   {"run", RMI_TXT_ALONE},    {"offload", RMI_TXT_OFFSET},
                           {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
 
+/* The name of buffer b behind `before`. */
 RMI_FN void rmi_txt_put_buffer(rmi_sink *s, const rm_graph *g, const char *before, uint32_t b)
 {
     char name[300];
@@ -23116,6 +23148,7 @@ RMI_FN void rmi_txt_put_run(rmi_sink *s, const rm_graph *g, rmi_run r)
     if (r.way <= RMI_BWD && r.form) rmi_put_format(s, "@%s", rmi_low_form(g, r)->name);
 }
 
+/* 16 digits into out, which has room for 17 bytes. */
 RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
 {
     int i;
@@ -23124,6 +23157,7 @@ RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
     return out;
 }
 
+/* What stands before the statements of a plan: its graph, sizes, step, and what has a home. */
 RMI_FN void rmi_txt_put_preamble(rmi_sink *s, const rm_graph *g, const rmi_program *p)
 {
     char hex[17];
@@ -23172,6 +23206,7 @@ typedef struct rmi_txt_plan {
     uint8_t once[3]; /* graph, arena, step: it was there */
 } rmi_txt_plan;
 
+/* The current statement as it stands in the text. */
 RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
 {
     rmi_txt_line l;
@@ -23181,6 +23216,7 @@ RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
     return l;
 }
 
+/* A param of the graph, or an error at x. */
 RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
     *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
@@ -23266,6 +23302,7 @@ RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_
     return RM_OK;
 }
 
+/* run fwd|bwd|opt|reduce|barrier WHAT */
 RMI_FN rm_result rmi_txt_run(rmi_txt *t, const rm_graph *g, rmi_run *r)
 {
     rmi_txt_slice word = rmi_txt_word(t, 1), what = rmi_txt_word(t, 2), place, name = rmi_txt_split(what, '@', &place);
@@ -23287,6 +23324,7 @@ RMI_FN rm_result rmi_txt_run(rmi_txt *t, const rm_graph *g, rmi_run *r)
     return RM_OK;
 }
 
+/* One statement of the program, which has a line of the text for messages. */
 RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *m)
 {
     rmi_stmt *st;
@@ -23312,6 +23350,7 @@ RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *m)
     return RM_OK;
 }
 
+/* graph HASH: the plan must be made for this graph. */
 RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *g)
 {
     rmi_txt_slice x = rmi_txt_word(t, 1);
@@ -23395,6 +23434,7 @@ RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_txt_plan *m, const 
                        rmi_txt_show(t, l ? l->text : end, shown), fact->text);
 }
 
+/* The referee's opinion on the program read, at the line that it is about. */
 RMI_FN rm_result rmi_txt_plan_check(rmi_txt *t, rmi_txt_plan *m)
 {
     rmi_error fact;
@@ -23407,6 +23447,7 @@ RMI_FN rm_result rmi_txt_plan_check(rmi_txt *t, rmi_txt_plan *m)
     return r == RM_OK ? RM_OK : rmi_txt_offence(t, m, &fact, at);
 }
 
+/* All of a .rmp file, checked; the program's tables go to mem. */
 RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t, rmi_txt_plan *m, rmi_arena *mem, rmi_program *out)
 {
     int is_preamble;
@@ -23563,6 +23604,7 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
     }
 }
 
+/* A configuration; *out stays as it is after an error. */
 RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out, rmi_error *err)
 {
     rmi_txt t = rmi_txt_make(NULL, err, text, n);
@@ -23580,6 +23622,7 @@ RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out,
     return r;
 }
 
+/* A line: the key, and the names of the bits that are set, or none. */
 RMI_FN void rmi_txt_put_bits(rmi_sink *s, const char *key, uint32_t bits, const char *const *names)
 {
     uint32_t i, n = 0;
@@ -23589,6 +23632,7 @@ RMI_FN void rmi_txt_put_bits(rmi_sink *s, const char *key, uint32_t bits, const 
     rmi_put(s, n ? "\n" : "none\n");
 }
 
+/* The canonical text of a configuration; RM_ERROR_ARGUMENT if a field is out of its range. */
 RMI_FN rm_result rmi_txt_config_write(const rm_config *c, rmi_sink *s)
 {
     if (rmi_plan_config_wrong(c)) return RM_ERROR_ARGUMENT;
@@ -23622,10 +23666,12 @@ RMI_FN void rmi_txt_say(rmi_txt_pen *pen, const char *format, ...)
     rmi_put_args(&pen->in, format, args);
     va_end(args);
 }
+/* Blanks up to a column. */
 RMI_FN void rmi_txt_to_column(rmi_txt_pen *pen, size_t column)
 {
     while (pen->line.n < column) rmi_put(&pen->in, " ");
 }
+/* The line without blanks at its end goes to the sink. */
 RMI_FN void rmi_txt_end_line(rmi_txt_pen *pen)
 {
     rmi_line *l = &pen->line;
@@ -23755,6 +23801,7 @@ RMI_FN void rmi_txt_say_budget(rmi_txt_pen *pen, const rm_plan_info *f)
     if (f->budget_bytes) rmi_txt_say(pen, " of a budget of %b", f->budget_bytes);
 }
 
+/* Memory, time, bound and recomputation of one program, a line each. */
 RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *f)
 {
     rmi_txt_say(pen, "  memory     ");
@@ -23829,6 +23876,7 @@ RMI_FN void rmi_txt_moves(rmi_txt_pen *pen, const rmi_program *p, const rm_plan_
                          busy[RM_LANE_HOST], f->time_ns);
 }
 
+/* The summary of one program of a plan. */
 RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena *tmp, rmi_sink *to)
 {
     const rm_graph *g = p->g;
@@ -23943,6 +23991,7 @@ RMI_FN uint32_t rmi_vue_kind(const rm_graph *g, uint32_t b)
     }
 }
 
+/* A name comes to stand at an address: a new piece, which is drawn. */
 RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *v, uint32_t buf, uint64_t off, uint64_t bytes, size_t at)
 {
     rmi_vue_piece *x = &v->piece[v->n_pieces];
@@ -23974,6 +24023,7 @@ RMI_FN void rmi_vue_close(rmi_vue *v, uint32_t buf, size_t at)
     v->piece[k].around = x->around;
 }
 
+/* A name that takes over the bytes of another, or shares them. */
 RMI_FN void rmi_vue_rename(rmi_vue *v, const rmi_stmt *st, size_t at)
 {
     uint32_t old = v->latest[st->other];
@@ -23990,6 +24040,7 @@ RMI_FN void rmi_vue_rename(rmi_vue *v, const rmi_stmt *st, size_t at)
     v->piece[old].around = v->n_pieces - 1;
 }
 
+/* All pieces of the program, and its runs in order. */
 RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
 {
     const rmi_program *p = v->prog;
@@ -24084,6 +24135,7 @@ RMI_FN rmi_vue_sort rmi_vue_sort_of(const rmi_vue *v, size_t i, int host)
     if (st->run.way == RMI_FWD) return v->again[i] ? RMI_VUE_FWD_AGAIN : RMI_VUE_FIRST_FWD;
     return st->run.way == RMI_BWD ? RMI_VUE_BWD : RMI_VUE_UPDATE;
 }
+/* The name of what statement i does, or of what it does in host memory. */
 RMI_FN void rmi_vue_put_event(const rmi_vue *v, size_t i, int host)
 {
     const rmi_stmt *st = &v->prog->st[i];
@@ -24105,6 +24157,7 @@ RMI_FN void rmi_vue_trace_event(const rmi_vue *v, size_t i, int host)
                    rmi_vue_sorts[sort].trace_colour);
 }
 
+/* The whole trace: lanes, what ran on them, live bytes at each run. */
 RMI_FN void rmi_vue_trace(const rmi_vue *v)
 {
     static const char *const lanes[RMI_LANES] = {"compute", "copies to the device", "copies to host memory", "host",
@@ -24138,6 +24191,7 @@ RMI_FN void rmi_vue_trace(const rmi_vue *v)
 #define RMI_VUE_TOP 6400u
 #define RMI_VUE_PX ((uint64_t)100)
 
+/* Where a time of the step lies from left to right. */
 RMI_FN uint64_t rmi_vue_x(const rmi_vue *v, uint64_t ns)
 {
     return RMI_VUE_LEFT + rmi_mul_div_up(ns - v->begin, RMI_VUE_WIDE, v->end > v->begin ? v->end - v->begin : 1);
@@ -24180,6 +24234,7 @@ RMI_FN uint64_t rmi_vue_tick(uint64_t v, uint64_t most, int bytes)
     return tick;
 }
 
+/* Opening, colours and title of the picture. */
 RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
 {
     const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
@@ -24197,6 +24252,7 @@ RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
                   budget, f->keep_all_bytes, f->time_ns, f->time_ns, f->keep_all_ns);
 }
 
+/* A square and a word for each colour. */
 RMI_FN void rmi_vue_legend(const rmi_vue *v, uint64_t y)
 {
     static const char *const words[] = {"forward, activation", "recomputed",
@@ -24240,6 +24296,7 @@ RMI_FN void rmi_vue_axes(const rmi_vue *v, uint64_t y0, uint64_t arena)
     }
 }
 
+/* A rectangle for each run and copy, on its lane. */
 RMI_FN void rmi_vue_lane_rects(const rmi_vue *v, const uint64_t *lane_y)
 {
     size_t i;
@@ -24272,6 +24329,7 @@ RMI_FN void rmi_vue_draw(const rmi_vue *v, const rmi_vue_piece *p, uint64_t y0, 
                   name);
 }
 
+/* The whole picture. */
 RMI_FN void rmi_vue_svg(const rmi_vue *v)
 {
     static const char *const names[] = {"compute", "to device", "to host", "host", "reduce"};
@@ -24540,6 +24598,7 @@ RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
     if (n) rmi_txt_say_line(pen, updated ? "; updated %s" : "", where[updated]);
 }
 
+/* All that the plan does with tensor t. */
 RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
 {
     static const char *const kinds[] = {"an input", "a weight", "a const", "an activation"};
@@ -24764,6 +24823,7 @@ RMI_THR_MAIN(rmi_thr_main)
     return RMI_THR_END;
 }
 
+/* Appends a command to a lane; nonzero: the lane is full, or a call failed before. */
 RMI_FN int rmi_thr_put(rmi_thr *t, uint32_t lane, const rmi_thr_cmd *c)
 {
     rmi_thr_lane *l = &t->lane[lane];
@@ -24776,6 +24836,7 @@ RMI_FN int rmi_thr_put(rmi_thr *t, uint32_t lane, const rmi_thr_cmd *c)
     return code;
 }
 
+/* A copy on a lane, after all that was put there before. */
 RMI_FN int rmi_thr_copy(rmi_thr *t, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
     rmi_thr_cmd c;
@@ -24791,6 +24852,7 @@ RMI_FN int rmi_thr_copy(rmi_thr *t, void *dst, const void *src, uint64_t bytes, 
     return rmi_thr_put(t, lane, &c);
 }
 
+/* A call on a lane; at once on the compute lane. */
 RMI_FN int rmi_thr_call(rmi_thr *t, uint32_t lane, int (*fn)(void *arg), void *arg)
 {
     rmi_thr_cmd c;
@@ -24801,6 +24863,7 @@ RMI_FN int rmi_thr_call(rmi_thr *t, uint32_t lane, int (*fn)(void *arg), void *a
     return rmi_thr_put(t, lane, &c);
 }
 
+/* The event stands for all commands put on the lane so far. */
 RMI_FN int rmi_thr_record(rmi_thr *t, uint32_t event, uint32_t lane)
 {
     rmi_thr_enter(&t->lock);
@@ -24812,6 +24875,7 @@ RMI_FN int rmi_thr_record(rmi_thr *t, uint32_t event, uint32_t lane)
     return 0;
 }
 
+/* The lane, or the caller, goes on when the event's commands are done. */
 RMI_FN int rmi_thr_wait(rmi_thr *t, uint32_t event, uint32_t lane)
 {
     rmi_thr_event e = t->event[event];
@@ -24830,6 +24894,7 @@ RMI_FN int rmi_thr_wait(rmi_thr *t, uint32_t event, uint32_t lane)
     return code;
 }
 
+/* Waits until all lanes are idle; the first failure of a call since the last time. */
 RMI_FN int rmi_thr_sync(rmi_thr *t)
 {
     uint32_t lane;
@@ -24867,6 +24932,7 @@ RMI_FN int rmi_thr_reserve(rmi_thr *t, uint32_t events, const uint32_t *calls)
     return !ok;
 }
 
+/* Ends the threads when their commands are done. */
 RMI_FN void rmi_thr_free(rmi_thr *t)
 {
     rmi_arena mem;
@@ -24884,6 +24950,7 @@ RMI_FN void rmi_thr_free(rmi_thr *t)
     rmi_arena_free(&mem);
 }
 
+/* Lanes without threads; copies take as long as links of these bytes a second (0: no limit) would. NULL: no memory. */
 RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d2h, uint64_t latency_ns)
 {
     rmi_arena mem = rmi_arena_make(hooks);
@@ -27980,6 +28047,7 @@ RMI_FN rm_result rmi_chk_if_odd(rmi_chk *k, const rmi_chk_frame *f, const char *
     return RM_ERROR_CHECK;
 }
 
+/* The call of the API cannot be checked: an error of its argument. */
 RMI_FN rm_result rmi_chk_refuse(rmi_chk *k, const char *who, const char *fmt, ...)
 {
     va_list args;
@@ -28015,18 +28083,16 @@ RMI_FN uint32_t rmi_chk_slots(const rm_call *c, uint32_t role)
     return role == RMI_CHK_IN || role == RMI_CHK_DIN ? c->n_in : c->n_out;
 }
 
-/* A frame for a call with so many operands, without boxes yet. */
-RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, uint32_t n_in, uint32_t n_out, const char *name, rmi_chk_frame **out)
+/* A frame for a run with so many operands, without boxes yet. */
+RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run r, uint32_t n_in, uint32_t n_out, rmi_chk_frame **out)
 {
     rmi_chk_frame *f = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
     size_t n = 2 * ((size_t)n_in + n_out) + RMI_CHK_ROLES - RMI_CHK_SAVED;
     uint32_t role;
     if (!f) return RM_ERROR_MEMORY;
+    rmi_exe_call_of(k->x, r, RM_LANE_COMPUTE, &f->c);
     f->c.n_in = n_in;
     f->c.n_out = n_out;
-    f->c.op = name;
-    f->c.step = &k->x->now;
-    f->c.stream = k->x->backend.stream;
     f->box = f->end = RMI_NEW(&k->tmp, rmi_chk_box, n);
     f->at[0] = RMI_NEW(&k->tmp, rmi_chk_box *, n);
     f->seen[0] = RMI_NEW(&k->tmp, const void *, n);
@@ -28106,6 +28172,7 @@ RMI_FN void rmi_chk_accum(rmi_chk_frame *f)
     }
 }
 
+/* Guard bytes of this value on both sides of the box. */
 RMI_FN void rmi_chk_guard(rmi_chk_box *b, uint32_t byte)
 {
     b->guard = byte;
@@ -28132,6 +28199,7 @@ RMI_FN void rmi_chk_plain(rmi_chk_frame *f) { rmi_chk_ready(f, RMI_CHK_NAN, RMI_
 /* Where the call sees the box in the next run. */
 RMI_FN unsigned char *rmi_chk_at(const rmi_chk_box *b) { return !b || b->off ? NULL : b->over ? b->over->p : b->p; }
 
+/* The rm_call gets the addresses of the boxes. */
 RMI_FN void rmi_chk_point(rmi_chk_frame *f)
 {
     rm_call *c = &f->c;
@@ -28169,6 +28237,7 @@ RMI_FN rm_result rmi_chk_touched(rmi_chk *k, const rmi_chk_frame *f, const rmi_c
                                                            : "what its phase owns, see rm_call");
 }
 
+/* Are guards and operands that are read only as they were? */
 RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *f)
 {
     const rmi_chk_box *b;
@@ -28302,16 +28371,16 @@ RMI_FN rm_result rmi_chk_twice(rmi_chk *k, rmi_chk_frame *f)
     return f->odd ? rmi_chk_explain(k, f, f->odd, f->odd_byte) : RM_OK;
 }
 
-/* A frame for one way of op, without boxes: forward (part RMI_NONE) or one part of the backward. */
-RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, uint32_t id, uint32_t form, uint32_t part, rmi_chk_frame **out)
+/* A frame for a forward, or one part of a backward, without boxes. */
+RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
 {
-    const rmi_op *op = &k->g->ops[id];
-    const rmi_form *fm = &op->forms[form];
-    int forward = part == RMI_NONE;
-    const char *part_name = forward ? "" : fm->parts[part].name;
+    const rmi_op *op = &k->g->ops[r.id];
+    const rmi_form *fm = &op->forms[r.form];
+    int forward = r.way == RMI_FWD;
+    const char *part_name = forward ? "" : fm->parts[r.part].name;
     rmi_chk_frame *f;
     uint32_t i;
-    RMI_TRY(rmi_chk_frame_make(k, op->in.n, op->out.n, op->name, &f));
+    RMI_TRY(rmi_chk_frame_make(k, r, op->in.n, op->out.n, &f));
     *out = f;
     rmi_format(f->what, sizeof f->what, "op %s: its %s%s%s%s%s", op->name, forward ? "forward" : "backward",
                part_name[0] ? ", part " : "", part_name, fm->name[0] ? ", variant " : "", fm->name);
@@ -28320,11 +28389,7 @@ RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, uint32_t id, uint32_t form, uint32_
     f->kind = fm->name[0] ? fm->name : op->kind_name;
     f->fn = forward ? fm->forward : fm->backward;
     f->c.phase = forward ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
-    f->c.user = op->user;
-    f->c.seed = rmi_exe_seed(k->x, id);
-    f->c.seed_key = id;
-    if (op->arg) memcpy(f->c.arg, op->arg, sizeof f->c.arg);
-    if (op->farg) memcpy(f->c.farg, op->farg, sizeof f->c.farg);
+    f->c.seed = rmi_exe_seed(k->x, r.id);
     return RM_OK;
 }
 
@@ -28334,7 +28399,7 @@ RMI_FN rm_result rmi_chk_fwd_frame(rmi_chk *k, uint32_t id, uint32_t form, rmi_c
     const rmi_op *op = &k->g->ops[id];
     const rmi_form *fm = &op->forms[form];
     uint32_t i;
-    RMI_TRY(rmi_chk_op_call(k, id, form, RMI_NONE, out));
+    RMI_TRY(rmi_chk_op_call(k, rmi_low_run(RMI_FWD, id, form, 0), out));
     for (i = 0; i < op->in.n; i++)
         rmi_chk_add_once(k, *out, RMI_CHK_IN, i, &op->in,
                          rmi_list_has(&op->mutates, op->in.at[i]) ? RMI_CHK_CHANGED : RMI_CHK_READ);
@@ -28384,6 +28449,7 @@ RMI_FN rm_result rmi_chk_go_over(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *uppe
     return rmi_chk_go(k, f);
 }
 
+/* A forward may write its output over an input if its kind says so. */
 RMI_FN rm_result rmi_chk_fwd_inplace(rmi_chk *k, rmi_chk_frame *f, const rmi_form *fm)
 {
     rmi_chk_box *out = f->at[RMI_CHK_OUT][0];
@@ -28415,6 +28481,7 @@ RMI_FN rm_result rmi_chk_fwd_saved(rmi_chk *k, const rmi_chk_frame *f, uint32_t 
     return k->saved_too[at] ? RM_OK : RM_ERROR_MEMORY;
 }
 
+/* All that can be known of the forward of one form; its results are in the frame afterwards. */
 RMI_FN rm_result rmi_chk_fwd_form(rmi_chk *k, uint32_t id, uint32_t form, rmi_chk_frame **out)
 {
     const rmi_op *op = &k->g->ops[id];
@@ -28462,6 +28529,7 @@ RMI_FN rm_result rmi_chk_same_bits(rmi_chk *k, const rmi_chk_frame *first, const
     return RM_OK;
 }
 
+/* The forwards of all forms of an op; the results of the plan's form become the values. */
 RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
 {
     const rmi_op *op = &k->g->ops[r.id];
@@ -28492,7 +28560,7 @@ RMI_FN rm_result rmi_chk_bwd_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
     rmi_chk_frame *f;
     rmi_chk_box *b;
     uint32_t i;
-    RMI_TRY(rmi_chk_op_call(k, r.id, r.form, r.part, &f));
+    RMI_TRY(rmi_chk_op_call(k, r, &f));
     *out = f;
     f->zeroed = (fm->flags & RM_ZERO_GRADS) != 0;
     for (i = 0; i < op->in.n; i++) rmi_chk_add_once(k, f, RMI_CHK_IN, i, &op->in, RMI_CHK_READ);
@@ -28524,6 +28592,7 @@ RMI_FN uint32_t rmi_chk_poison(const rmi_chk *k, const rmi_chk_box *b, int round
     return b->tensor != RMI_NONE && k->g->tensors[b->tensor].has_grad && i < b->bytes ? RMI_CHK_SMALL : RMI_NONE;
 }
 
+/* The message for a backward that reads an operand which its kind does not declare. */
 RMI_FN rm_result rmi_chk_reads(rmi_chk *k, rmi_run r, const rmi_chk_frame *f, const rmi_chk_box *b)
 {
     const rmi_form *fm = &k->g->ops[r.id].forms[r.form];
@@ -28646,6 +28715,7 @@ RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t t)
            k->g->tensors[t].grad_bytes == k->g->tensors[op->out.at[0]].grad_bytes;
 }
 
+/* Is a gradient that is said to equal dout[0] equal to it? */
 RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 {
     const rmi_op *op = &k->g->ops[r.id];
@@ -28663,6 +28733,7 @@ RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
     return RM_OK;
 }
 
+/* A backward may write a gradient over other bytes if its kind says so. */
 RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
 {
     const rmi_form *fm = &k->g->ops[r.id].forms[r.form];
@@ -28757,6 +28828,7 @@ RMI_FN rm_result rmi_chk_contribute(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
     return RM_OK;
 }
 
+/* The backward of one part, in all forms; its contribution goes to the gradients. */
 RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run r)
 {
     rmi_chk_frame *f;
@@ -28845,15 +28917,13 @@ RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
     int reduce = r.way == RMI_REDUCE, host = r.way == RMI_OPT_HOST;
     rmi_chk_frame *f;
     rmi_chk_box *b;
-    RMI_TRY(rmi_chk_frame_make(k, 0, 0, t->name, &f));
+    RMI_TRY(rmi_chk_frame_make(k, r, 0, 0, &f));
     *out = f;
     rmi_format(f->what, sizeof f->what, "param %s: its %s%s", t->name, reduce ? "reduction" : "update",
                host ? " in host memory" : "");
     f->fn = reduce ? k->x->d.reduce : host ? t->update_host : t->update;
     f->c.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
-    f->c.user = reduce ? k->x->d.reduce_user : t->user;
-    if (t->arg) memcpy(f->c.arg, t->arg, sizeof f->c.arg);
-    if (t->farg) memcpy(f->c.farg, t->farg, sizeof f->c.farg);
+    if (reduce) f->c.user = k->x->d.reduce_user;
     f->c.param_bytes = t->bytes;
     f->c.grad_bytes = t->grad_bytes;
     f->c.state_bytes = t->state_bytes;
@@ -28865,6 +28935,7 @@ RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
     return rmi_chk_frame_fill(k, f);
 }
 
+/* An update, twice, or a reduction, once; what it leaves becomes the values. */
 RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run r)
 {
     rmi_chk_frame *f;
@@ -28886,13 +28957,13 @@ RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run r)
 }
 
 /* Its inputs are the gradients of all params that have one. */
-RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, uint32_t id)
+RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, rmi_run r)
 {
     const rm_graph *g = k->g;
     uint32_t i, n = 0;
     rmi_chk_frame *f;
     for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n;
-    RMI_TRY(rmi_chk_frame_make(k, n, 0, g->barriers[id].name, &f));
+    RMI_TRY(rmi_chk_frame_make(k, r, n, 0, &f));
     for (n = 0, i = 0; i < g->n_tensors; i++) {
         rmi_chk_box *b;
         if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
@@ -28901,10 +28972,9 @@ RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, uint32_t id)
         b->from = rmi_chk_grad_of(k, i);
     }
     RMI_TRY(rmi_chk_frame_fill(k, f));
-    rmi_format(f->what, sizeof f->what, "barrier %s: its callback", g->barriers[id].name);
-    f->fn = g->barriers[id].fn;
+    rmi_format(f->what, sizeof f->what, "barrier %s: its callback", g->barriers[r.id].name);
+    f->fn = g->barriers[r.id].fn;
     f->c.phase = RM_PHASE_BARRIER;
-    f->c.user = g->barriers[id].user;
     rmi_chk_plain(f);
     return rmi_chk_go(k, f);
 }
@@ -28934,7 +29004,7 @@ RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *s)
     if (s->what == RMI_RUN) {
         if (s->run.way == RMI_FWD) return rmi_chk_forward(k, s->run);
         if (s->run.way == RMI_BWD) return rmi_chk_backward(k, s->run);
-        return s->run.way == RMI_BARRIER ? rmi_chk_barrier(k, s->run.id) : rmi_chk_update(k, s->run);
+        return s->run.way == RMI_BARRIER ? rmi_chk_barrier(k, s->run) : rmi_chk_update(k, s->run);
     }
     kind = rmi_low_kind(k->g, s->buf, &id);
     if (kind == RMI_BUF_VALUE && s->what == RMI_ALIAS) rmi_chk_view(k, id);
@@ -28953,6 +29023,7 @@ RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t b)
     return p;
 }
 
+/* The check's tables, with what persists as it is before the step. */
 RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
 {
     const rm_graph *g = k->g;
@@ -28992,6 +29063,7 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
     return RM_OK;
 }
 
+/* All statements of the program, with bytes of its own for each buffer. */
 RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
 {
     size_t i;
@@ -29023,6 +29095,7 @@ RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t t, uint32_t what, const unsig
     return RM_OK;
 }
 
+/* One planned step; are its results those of the walk, bit for bit? */
 RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *s)
 {
     const rm_graph *g = k->g;
@@ -29085,7 +29158,7 @@ RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
         if (op->view != RMI_NONE) rmi_chk_view(k, op->out.at[0]);
         if (!k->ran[i]) continue;
         for (j = 0; j < op->in.n; j++) rmi_chk_view(k, op->in.at[j]);
-        RMI_TRY(rmi_chk_op_call(k, i, k->form[i], RMI_NONE, &f));
+        RMI_TRY(rmi_chk_op_call(k, rmi_low_run(RMI_FWD, i, k->form[i], 0), &f));
         for (j = 0; j < op->in.n; j++) f->seen[RMI_CHK_IN][j] = k->value[op->in.at[j]];
         for (j = 0; j < op->out.n; j++) f->seen[RMI_CHK_OUT][j] = k->value[op->out.at[j]];
         f->c.in = f->seen[RMI_CHK_IN];
@@ -29126,6 +29199,7 @@ RMI_FN rm_result rmi_chk_slope(rmi_chk *k, uint32_t t, uint64_t at, uint32_t fro
     return r;
 }
 
+/* Is one element of a gradient the slope of the loss? */
 RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t t, const rmi_chk_sample *s, uint32_t from)
 {
     /* a kink or a curve wants a smaller step, rounding a larger one: a right gradient agrees with one of them */
@@ -29153,6 +29227,7 @@ RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t t, const rmi_chk_sample *s
                        rmi_chk_number(eps, width), k->g->ops[x->consumers.at[x->consumers.n - 1]].name);
 }
 
+/* The sampled elements of a param's gradient; all: forwards run from the first op on. */
 RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t t, int all)
 {
     const rm_graph *g = k->g;
@@ -29202,6 +29277,7 @@ RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
     return RM_OK;
 }
 
+/* Can the executor be checked with these arguments? Finds its program. */
 RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
 {
     rm_exec *x = k->x;
@@ -29219,6 +29295,7 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
     return rmi_chk_desc(k, kind);
 }
 
+/* The whole check; executor and tensors are afterwards as before. */
 RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *d)
 {
     rmi_chk k;
