@@ -641,8 +641,7 @@ typedef struct rm_config {
     uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12, along blocks of the user 20 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
     uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 200,000 for each
-                               run of keep-everything, 360,000 with variants (else 36,000 up to 24 ops, 180,000 at 64), but at most
-                               35 million, about a second */
+                               run of keep-everything, 360,000 with variants, but at most 35 million, about a second */
     char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
 } rm_config;
 
@@ -3029,6 +3028,12 @@ RMI_INLINE int rmi_low_external(const rm_graph *g, uint32_t b)
     return (k == RMI_BUF_GRAD || k == RMI_BUF_STATE) && g->tensors[i].kind == RMI_PARAM && g->tensors[i].external;
 }
 
+/* Is tensor t an input that no op reads and nobody wants at the end? Its bytes are free as soon as the step begins. */
+RMI_FN int rmi_low_unread(const rm_graph *g, uint32_t t)
+{
+    return g->tensors[t].kind == RMI_INPUT && g->tensors[t].reader == RMI_NONE && !g->tensors[t].is_output;
+}
+
 /* Was it declared to stay on the device? Of a view: its bytes are its root's. */
 RMI_FN int rmi_low_stays(const rm_graph *g, uint32_t b)
 {
@@ -4941,6 +4946,7 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint8_t spent;    /* merged: its bytes are a copy's source and hold nothing */
     uint8_t entry;    /* there when the sequence starts */
     uint8_t off;      /* a view that does not start where its stretch does */
+    uint8_t unread;   /* an input that no run reads: its bytes are free before the first run */
 } rmi_seq_inst;
 
 #ifndef RMI_SEQ_MANY /* tests set it, RMI_REF_LARGE and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
@@ -5191,8 +5197,7 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
     for (p = 0; p < q->n; p++) RMI_TRY(rmi_seq_life(q, p));
     for (i = 0; i < q->n_inst; i++) { /* inputs may die early, weights not, unless they are copied in again */
         rmi_seq_inst *s = &q->inst[i];
-        /* an input that nobody reads stays where it is */
-        if (s->last == RMI_NONE || s->home == 3 || (s->home == 1 && q->cur[s->buf] == i)) s->last = q->n;
+        if ((s->last == RMI_NONE && s->home != 2) || s->home == 3 || (s->home == 1 && q->cur[s->buf] == i)) s->last = q->n;
         else if (s->home == 1 && s->first) s->home = 0, s->place = 0;
     }
     for (i = 0; i < q->n_homes; i++)
@@ -5209,6 +5214,8 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
             RMI_TRY(q->hst[b] != RMI_NONE ? rmi_seq_use_kept(q, b, q->n) : rmi_seq_use(q, b, q->n));
         }
     }
+    for (i = 0; i < q->n_start; i++)
+        if (q->inst[i].last == RMI_NONE) q->inst[i].unread = 1, q->inst[i].last = 0;
     rmi_seq_clean(q);
     return RM_OK;
 }
@@ -5380,7 +5387,7 @@ RMI_RARE rm_result rmi_seq_start_stretches(rmi_seq *q)
     for (i = 0; i < q->n_start; i++) {
         rmi_seq_inst *s = &q->inst[i];
         uint32_t str = RMI_NONE;
-        if (!s->bytes) continue;
+        if (!s->bytes || s->unread) continue;
         if (s->entry) str = rmi_seq_root_stretch(q, i);
         if (str == RMI_NONE) {
             RMI_TRY(rmi_seq_new_stretch(q, 0, s->last + 1, s->bytes, &str));
@@ -5462,11 +5469,15 @@ RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
     if (!q->head_free || !q->next_free) return RM_ERROR_MEMORY;
     for (i = q->n_inst; i-- > 0;) { /* instances by the run after which they are freed */
         uint32_t last = q->inst[i].last;
+        if (q->inst[i].unread) continue;
         q->next_free[i] = q->head_free[last];
         q->head_free[last] = i + 1;
     }
     RMI_TRY(rmi_seq_start_stretches(q));
-    for (i = 0; i < q->n_start; i++) q->cur[q->inst[i].buf] = i;
+    for (i = 0; i < q->n_start; i++) {
+        q->cur[q->inst[i].buf] = i;
+        if (q->inst[i].unread && q->inst[i].bytes) RMI_TRY(rmi_seq_say(q, RMI_FREE, q->inst[i].buf, 0, 0, 0));
+    }
     for (p = 0; p < q->n; p++) {
         uint32_t lo = i, k;
         while (i < q->n_inst && q->inst[i].first == p) i++;
@@ -9597,7 +9608,8 @@ RMI_INLINE uint64_t rmi_ref_saved_room(const rmi_ref_model *m, const rmi_ref_acc
     return (a->saved_bytes + m->granule - 1) & ~((uint64_t)m->granule - 1);
 }
 
-/* Buffers whose bytes come and go; the others are the caller's, empty, always there, or saved bytes that no backward reads. */
+/* Buffers whose bytes come and go; the others are the caller's, empty, always there, inputs that nobody reads, or saved bytes that
+   no backward reads. */
 RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b)
 {
     uint32_t i, f;
@@ -9607,7 +9619,7 @@ RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b)
     if (k != RMI_BUF_VALUE && k != RMI_BUF_GRAD) return 0;
     if (rmi_low_external(g, b)) return 0;
     if (!rmi_low_bytes(g, b)) return k == RMI_BUF_VALUE && g->tensors[i].root != i;
-    if (k == RMI_BUF_VALUE) return g->tensors[i].kind == RMI_ACT || g->tensors[i].kind == RMI_INPUT;
+    if (k == RMI_BUF_VALUE) return g->tensors[i].kind == RMI_ACT || (g->tensors[i].kind == RMI_INPUT && !rmi_low_unread(g, i));
     return !(g->tensors[i].kind == RMI_PARAM && rmi_low_grads_resident(step));
 }
 
@@ -9635,7 +9647,7 @@ RMI_FN rm_result rmi_ref_buffers(rmi_ref_model *m)
     for (b = 0; b + 1 < nb; b++) {
         rmi_buf_kind k = rmi_low_kind(g, b, &i);
         if (m->compact[b] == RMI_NONE) {
-            int home = (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT) ||
+            int home = (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT && !rmi_low_unread(g, i)) ||
                        (k == RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM) ||
                        (k == RMI_BUF_GRAD && g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n &&
                         rmi_low_grads_resident(m->step));
@@ -16902,7 +16914,8 @@ RMI_RARE rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step
         return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
-        if (m->root[i] == i && (t->kind == RMI_CONST || (t->kind == RMI_INPUT && t->reader == RMI_NONE))) m->base += m->room[i];
+        if (m->root[i] == i && (t->kind == RMI_CONST || (t->kind == RMI_INPUT && t->reader == RMI_NONE && t->is_output)))
+            m->base += m->room[i];
     }
     m->limit = m->host_limit = RMI_INF;
     m->ease = rmi_low_has_update(step) ? 0 : RMI_OFF_EASE; /* what updates bring has little time as it is */
@@ -18144,7 +18157,8 @@ typedef struct rmi_planner {
     rmi_stop stop;
     uint64_t end_ns;  /* of the clock; 0: no limit */
     int late;         /* the clock or the first plan, not the caller, has stopped this kind of step */
-    int naming;       /* a budget that has a plan is looked for: the first plan is enough */
+    int naming;       /* is there a plan for this budget, without what earlier calls found? The first one is enough */
+    uint64_t naming_end; /* steps (stop.all) after which nobody asks any more; 0: never */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
     rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
     rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
@@ -18343,7 +18357,7 @@ RMI_FN rm_result rmi_plan_layout_inputs(rmi_planner *w, rmi_arena *tmp)
     for (i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].kind == RMI_INPUT) {
             in[n].buf = i;
-            in[n++].dies = dies[i] ? dies[i] : RMI_NONE; /* unused: stays for ever */
+            in[n++].dies = g->tensors[i].is_output ? RMI_NONE : dies[i];
         }
     rmi_sort(in, n, sizeof(rmi_plan_input), rmi_plan_cmp_input, NULL);
     for (i = 0; i < n; i++) rmi_plan_home(w, in[i].buf);
@@ -18465,6 +18479,8 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
+    for (i = 0; i < q->n_homes; i++) /* inputs that no run reads are there, too, when the step begins */
+        if (!q->homes[i].host) out->arena = rmi_max(out->arena, rmi_round_up(q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf), align));
     return RM_OK;
 }
 
@@ -18597,7 +18613,7 @@ RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, rmi_arena *
     rmi_home *homes;
     rmi_arena_free(&w->best_mem);
     w->best.n = 0;
-    if (w->naming) w->stop.stopped = w->late = 1; /* any plan will do */
+    if (w->naming && !w->joint) w->stop.stopped = w->late = 1; /* any plan will do, unless other kinds depend on how good it is */
     if (!made || c->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->best_mem, c, &w->best);
     homes = RMI_RAW(made, rmi_home, c->n_homes);
     if (!homes) return RM_ERROR_MEMORY;
@@ -18657,6 +18673,7 @@ RMI_FN int rmi_plan_ask(void *user)
     rmi_planner *w = (rmi_planner *)user;
     rmi_plan_tell(w, w->placing ? "place" : "solve");
     if (!w->stop.stopped && w->end_ns && w->best.n && rmi_now_ns() >= w->end_ns) w->stop.stopped = w->late = 1;
+    if (!w->stop.stopped && w->naming_end && w->stop.all >= w->naming_end) w->stop.stopped = w->late = 1;
     return w->stop.stopped;
 }
 
@@ -19081,6 +19098,16 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t bu
     return RM_OK;
 }
 
+/* Bytes beside a chain: what persists, inputs that somebody reads, and what the chain's stages carry. */
+RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
+{
+    uint64_t unread = 0;
+    uint32_t i;
+    for (i = 0; i < w->g->n_tensors; i++)
+        if (rmi_low_unread(w->g, i) && !w->g->tensors[i].external) unread += rmi_round_up(w->g->tensors[i].bytes, w->align);
+    return w->homes_bytes - unread + rmi_blk_carried(&w->blk);
+}
+
 /* Solves the chain, in mem or, but for large graphs, where later passes find it: number `which` of two, the chain of stages that
    keep everything, and that of stages with options. */
 RMI_FN rm_result rmi_plan_solve(rmi_planner *w, rmi_arena *mem, uint32_t which)
@@ -19140,7 +19167,7 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
         /* the search has them among its starts, once */
         if (!(part & (i ? 2u : 1u)) || (!i && most > RMI_PLAN_HUGE && w->c.passes & RM_PASS_SEARCH)) continue;
         RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, 1, &w->blk));
-        w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
+        w->base = rmi_plan_chain_base(w);
         RMI_TRY(rmi_plan_pass_chain(w, mem, budget, i ? 2 : 1));
     }
     return RM_OK;
@@ -19436,7 +19463,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_
     if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0,
                          (passes & RM_PASS_CHAIN) != 0, &w->blk);
-        if (r == RM_OK) w->base = w->homes_bytes + rmi_blk_carried(&w->blk);
+        if (r == RM_OK) w->base = rmi_plan_chain_base(w);
     }
     if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
@@ -20099,7 +20126,7 @@ RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
 {
     uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
     size_t i;
-    if (w->c.off || w->d->like || w->joint || w->host_only) return 0;
+    if (w->c.off || w->d->like || w->joint || w->host_only || w->naming) return 0;
     if (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) key = rmi_mix(key ^ 1);
     for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
     return rmi_mix(key ^ w->c.passes) | 1;
@@ -21006,7 +21033,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r != RM_OK) return r;
     w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
     if (!w->best.n)
-        return w->stop.stopped ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
+        return w->stop.stopped && !w->late ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
                                              "the progress callback stopped the planner before any plan fitted")
                                : RM_ERROR_INFEASIBLE;
     rmi_plan_figures_of(&w->best, w->info);
@@ -21142,32 +21169,77 @@ RMI_RARE uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
     return moves < RMI_MAX ? rmi_round_up(moves, w->align) : RMI_INF;
 }
 
-/* The budget is too small; which one would do? What a call for another budget found need not be found again, nor fit the other
-   kinds, so the answer is tried. */
+#define RMI_PLAN_LOWER 8u     /* times that less is tried than what is known to work; */
+#define RMI_PLAN_VAIN 3u      /* this often in vain, in a row; */
+#define RMI_PLAN_LOWER_OPS 1000u /* in graphs of at most so many ops */
+
+/* Has a call with this budget a plan? The planner goes that call's way, until there is one, in at most so many steps (0: any).
+   next: what the kinds that have none say; else its min_bytes is 0, and arena_bytes what the largest plan takes. */
+RMI_FN rm_result rmi_plan_works(rmi_planner *w, uint64_t bytes, uint64_t steps, rm_plan_info *next)
+{
+    rm_result r;
+    uint32_t i;
+    w->budget = bytes;
+    w->given = w->d->like ? w->given : NULL;
+    w->naming = 1;
+    w->naming_end = steps ? rmi_add(w->stop.all, steps) : 0;
+    r = rmi_plan_kinds_of_step(w, next);
+    if (w->late) w->stop.stopped = w->late = 0;
+    for (i = 0; i < w->p->n && !next->min_bytes; i++) next->arena_bytes = rmi_max(next->arena_bytes, w->p->info[i].arena_bytes);
+    w->naming = 0;
+    w->naming_end = 0;
+    w->budget = rmi_plan_budget(w);
+    w->p->n = 0;
+    return r;
+}
+
+/* Bytes as a call takes them for its budget. */
+RMI_FN uint64_t rmi_plan_whole(const rmi_planner *w, uint64_t bytes)
+{
+    return w->d->like || w->d->live_only || bytes > RMI_MAX - w->align ? bytes : rmi_round_up(bytes, w->align);
+}
+
+/* *named works; less is tried, with little work: what the plan took that was found, then by halves. What seems to work is tried in
+   full before it is named. took: bytes of the plan found within *named. */
+RMI_FN rm_result rmi_plan_name_less(rmi_planner *w, uint64_t least, uint64_t took, uint64_t *named)
+{
+    uint64_t works = *named, bytes;
+    uint32_t i, vain = 0;
+    rm_plan_info next;
+    if (w->joint || w->g->n_ops > RMI_PLAN_LOWER_OPS) return RM_OK;
+    for (i = 0; i < RMI_PLAN_LOWER && vain < RMI_PLAN_VAIN && least < works && !w->stop.stopped; i++) {
+        bytes = rmi_plan_whole(w, rmi_max(took, least));
+        if (bytes >= works) bytes = rmi_plan_whole(w, least + (works - least) / 2);
+        if (bytes >= works) break;
+        RMI_TRY(rmi_plan_works(w, bytes, RMI_PLAN_WORK / 2, &next));
+        vain = next.min_bytes ? vain + 1 : 0;
+        took = next.min_bytes ? works : next.arena_bytes;
+        if (next.min_bytes) least = bytes + 1;
+        else works = bytes;
+    }
+    if (works == *named || w->stop.stopped) return RM_OK;
+    RMI_TRY(rmi_plan_works(w, works, 0, &next));
+    if (!next.min_bytes) *named = works;
+    return RM_OK;
+}
+
+/* The budget is too small; which one would do? Whatever is named has been tried: a call with it has a plan. First what the smallest
+   candidate takes, or more until it works, then less. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
     uint32_t round;
-    uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named;
-    for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && round < 16 && !w->stop.stopped; round++) {
-        named = worst->min_bytes;
-        if (!round && less < named) worst->min_bytes = less;
-        w->budget = worst->min_bytes;
-        w->given = w->d->like ? w->given : NULL;
-        w->naming = !w->joint; /* where kinds share homes that move, the others depend on how well the first is planned */
-        RMI_TRY(rmi_plan_kinds_of_step(w, &next));
-        if (w->late) w->stop.stopped = w->late = 0;
-        w->naming = 0;
-        w->p->n = 0;
-        if (!next.min_bytes) break;
-        if (worst->min_bytes < named) {
-            worst->min_bytes = named;
-            continue;
-        }
-        if (next.min_bytes <= worst->min_bytes) next.min_bytes = worst->min_bytes + worst->min_bytes / 16;
-        worst->min_bytes = next.min_bytes;
+    uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named = 0;
+    for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && !named && round < 16 && !w->stop.stopped; round++) {
+        uint64_t bytes = rmi_plan_whole(w, round ? worst->min_bytes : rmi_min(less, worst->min_bytes));
+        RMI_TRY(rmi_plan_works(w, bytes, 0, &next));
+        if (!next.min_bytes) named = bytes;
+        else if (bytes >= worst->min_bytes)
+            worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes : bytes + bytes / 16 + 1;
     }
-    w->budget = rmi_plan_budget(w);
+    if (!named) return RM_OK;
+    RMI_TRY(rmi_plan_name_less(w, worst->min_bound_bytes, next.arena_bytes, &named));
+    worst->min_bytes = named;
     return RM_OK;
 }
 
@@ -26132,7 +26204,7 @@ RMI_FN void rmi_exe_drop_inputs(rm_exec *x, const rmi_exe_prog *prog)
 {
     uint32_t t;
     for (t = 0; t < x->g->n_tensors; t++)
-        if (x->g->tensors[t].kind == RMI_INPUT && rmi_exe_uses_up(x, prog, t)) {
+        if (x->g->tensors[t].kind == RMI_INPUT && !rmi_low_unread(x->g, t) && rmi_exe_uses_up(x, prog, t)) {
             x->stale[t] = 1;
             x->due[t] = x->g->tensors[t].bytes;
         }
