@@ -21170,8 +21170,7 @@ RMI_RARE uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
 }
 
 #define RMI_PLAN_LOWER 8u     /* times that less is tried than what is known to work; */
-#define RMI_PLAN_VAIN 3u      /* this often in vain, in a row; */
-#define RMI_PLAN_LOWER_OPS 1000u /* in graphs of at most so many ops */
+#define RMI_PLAN_VAIN 3u      /* this often in vain, in a row; in small graphs, whose plans have no copies */
 
 /* Has a call with this budget a plan? The planner goes that call's way, until there is one, in at most so many steps (0: any).
    next: what the kinds that have none say; else its min_bytes is 0, and arena_bytes what the largest plan takes. */
@@ -21206,7 +21205,8 @@ RMI_FN rm_result rmi_plan_name_less(rmi_planner *w, uint64_t least, uint64_t too
     uint64_t works = *named, bytes;
     uint32_t i, vain = 0;
     rm_plan_info next;
-    if (w->joint || w->g->n_ops > RMI_PLAN_LOWER_OPS) return RM_OK;
+    int moves = (w->joint || w->host_only || w->c.passes & RMI_PLAN_MOVES) && w->g->has_link && w->d->host_bytes;
+    if (moves || w->g->n_ops > RMI_PLAN_SMALL) return RM_OK;
     for (i = 0; i < RMI_PLAN_LOWER && vain < RMI_PLAN_VAIN && least < works && !w->stop.stopped; i++) {
         bytes = rmi_plan_whole(w, rmi_max(took, least));
         if (bytes >= works) bytes = rmi_plan_whole(w, least + (works - least) / 2);
