@@ -27137,7 +27137,8 @@ typedef struct rmi_exe_profile {
     rmi_exe_sample *sample;
     size_t n, cap, sorted;  /* the first ones are sorted */
     uint32_t repeats;
-    uint64_t wall, waits;   /* time in calls; how often one lost the processor to somebody else */
+    uint64_t wall, took;    /* time that passed in calls, and that they took */
+    uint64_t lost;          /* how often one lost the processor to somebody else */
     unsigned char *copy;    /* of all that persists, and the inputs */
     uint64_t *copy_at;      /* by buffer */
     uint8_t *stale;         /* by tensor, as in the executor */
@@ -27388,7 +27389,8 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
     end = rmi_exe_clock_now(x);
     *ns = rmi_exe_took(&begin, &end);
     f->wall += end.wall - begin.wall;
-    f->waits += end.lost - begin.lost;
+    f->took += *ns;
+    f->lost += end.lost - begin.lost;
     return marks && rmi_exe_did(x, b->marked(b->user, ns)) ? rmi_exe_backend_failed(x, "timing", name) : RM_OK;
 }
 
@@ -27945,7 +27947,7 @@ RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
     for (i = 0; i < g->n_ops; i++) rmi_exe_guesses(&c, i);
     rmi_exe_param_costs(&c);
     g->spread_ppm = c.time ? (uint32_t)rmi_min(rmi_mul_div_up(c.spread, 1000000, c.time), UINT32_MAX) : 0;
-    g->loaded = f->waits >= 3 && rmi_mul(f->waits, 50000000) > f->wall; /* more than twenty times a second */
+    g->loaded = f->wall - f->took > f->took / 4 || (f->lost >= 3 && rmi_mul(f->lost, 50000000) > f->wall); /* twenty times a second */
     g->hashed = 0;
     rmi_graph_estimate(g);
     return rmi_graph_check_sums(g);

@@ -181,6 +181,15 @@ static rm_result profile(life *l)
     RMI_TRY(give(l));
     return rm_exec_profile(l->x, NULL, 2);
 }
+static rm_result tune(life *l)
+{
+    rm_plan_desc d;
+    memset(&d, 0, sizeof d);
+    d.preset = "noremat";
+    d.steps = RM_SINGLE | RM_FIRST | RM_LAST | RM_FORWARD;
+    RMI_TRY(give(l));
+    return rm_exec_tune(l->x, &d, NULL, 1, &l->q);
+}
 static rm_result check(life *l)
 {
     RMI_TRY(give(l));
@@ -194,7 +203,7 @@ static const struct {
     {"rm_graph_create", make_graph}, {"building", build}, {"rm_plan_create", plan_large}, {"rm_plan_create, small", plan_small},
     {"rm_graph_write", write_graph}, {"rm_graph_read", read_graph}, {"rm_plan_write", write_plan}, {"rm_plan_read", read_plan},
     {"rm_plan_summary", summary}, {"rm_exec_create", make_exec}, {"steps", run}, {"rm_exec_save", save}, {"rm_exec_restore", restore},
-    {"rm_exec_replan", replan}, {"more steps", run}, {"rm_exec_profile", profile}, {"rm_exec_check", check}, {"the last steps", run}};
+    {"rm_exec_replan", replan}, {"more steps", run}, {"rm_exec_profile", profile}, {"rm_exec_tune", tune}, {"rm_exec_check", check}, {"the last steps", run}};
 
 /* One life; returns whether an allocation failed in it. */
 static int live(void)
@@ -213,7 +222,7 @@ static int live(void)
         hit |= inside;
         if (inside && r != RM_OK) {
             long fail_at = heap.fail_at;
-            expect(r == RM_ERROR_MEMORY || (r == RM_ERROR_BACKEND && (stages[i].fn == make_exec || stages[i].fn == replan)), stages[i].name, rm_result_name(r));
+            expect(r == RM_ERROR_MEMORY || (r == RM_ERROR_BACKEND && (stages[i].fn == make_exec || stages[i].fn == replan || stages[i].fn == tune)), stages[i].name, rm_result_name(r));
             if (stages[i].fn != make_graph) expect(rm_graph_error(stages[i].fn == read_graph ? l.h : l.g)[0] || (l.x && rm_exec_error(l.x)[0]), "no message", stages[i].name);
             heap.fail_at = 0;
             if (rm_graph_result(l.g) == RM_ERROR_MEMORY && l.g && l.g->sticky.result != RM_OK) { /* a half-built graph is given up */
