@@ -726,13 +726,13 @@ typedef struct rm_point {
     uint64_t bound_ns;                /* no plan within arena_bytes (and the host memory of desc) is faster */
 } rm_point;
 
-/* What time memory buys: plans from the least memory that the preset works with up to desc->device_bytes (0: to where more gains
-   nothing), by rising bytes and falling times. desc is as for rm_plan_create, NULL: all zero. *n comes in as the room in points
-   and goes out as the number of points: fewer, where there are not so many that differ. Each budget is planned as rm_plan_create
-   would, but that a plan within 0.25 % of its bound will do; what fits less counts for more. The budgets lie
-   where the curve falls most. desc->progress is told "done" with each point; when it stops the call, and when desc->limit_ns have
-   passed, the points so far stand (RM_ERROR_CANCELLED: there are none). desc->info: of the plan with most memory. On failure *n
-   is 0, and rm_graph_error(g) tells. */
+/* What time memory buys: plans from the least memory that the preset works with (with copies: that is found soon) up to
+   desc->device_bytes (0: to where more gains nothing), by rising bytes and falling times. desc is as for rm_plan_create, NULL:
+   all zero. *n comes in as the room in points and goes out as their number: fewer, where not so many plans differ. Budgets lie
+   where the curve falls most; each is planned as rm_plan_create would, except that a plan within 0.25 % of its bound will do, and
+   that a search ends that finds nothing more. What fits less memory counts for more of it. desc->progress is told "done" with each
+   point; when it stops the call, or desc->limit_ns have passed, the points so far stand (RM_ERROR_CANCELLED: none). desc->info:
+   of the plan with most memory. On failure *n is 0, and rm_graph_error(g) tells. */
 RMDEF rm_result rm_plan_curve(rm_graph *g, const rm_plan_desc *desc, rm_point *points, size_t *n);
 
 /* --- addresses alone --------------------------------------------------------------------------------------------------- */
@@ -20066,7 +20066,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     rmi_ref_search s;
     rmi_ref_windows windows;
     uint64_t work, least, most, all = w->stop.all;
-    uint32_t round, hot = 0;
+    uint32_t round, hot = 0, vain = 0;
     rmi_run *runs;
     int soon, far, more = rmi_low_has_backward(w->step) ? 0 : 6;
     RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
@@ -20112,7 +20112,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
         if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100)))
             RMI_TRY(rmi_plan_search_seed(w, &s, least));
         RMI_TRY(rmi_plan_search_round(w, &s, runs, &windows, least, round, &hot));
-        if (w->series->near_ppm && was == w->best.fig.time_ns) break; /* there are other budgets to plan */
+        vain = was == w->best.fig.time_ns ? vain + 1 : 0;
+        if (w->series->near_ppm && vain == 3) break; /* there are other budgets to plan */
     }
     return rmi_plan_search_last(w, &s, runs, budget, least, more);
 }
