@@ -1419,29 +1419,33 @@ RMI_COLD void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *use
     }
 }
 
-/* Numbers, ascending; room: as many again. Digits in which all agree are skipped. */
-RMI_COLD void rmi_sort_u64(uint64_t *a, uint64_t *room, size_t n)
-{
-    uint64_t all = 0, *from = a, *to = room, *t;
-    size_t count[256], i, sum, c;
-    uint32_t shift, d;
-    for (i = 1; i < n; i++) all |= a[i] ^ a[0];
-    for (shift = 0; shift < 64; shift += 8) {
-        if (!((all >> shift) & 255u)) continue;
-        memset(count, 0, sizeof count);
-        for (i = 0; i < n; i++) count[(from[i] >> shift) & 255u]++;
-        for (d = 0, sum = 0; d < 256; d++) {
-            c = count[d];
-            count[d] = sum;
-            sum += c;
-        }
-        for (i = 0; i < n; i++) to[count[(from[i] >> shift) & 255u]++] = from[i];
-        t = from;
-        from = to;
-        to = t;
+/* Defines name(a, room, n), which sorts n elements by the uint64_t `key` of each (a member, or nothing), ascending, equal
+   ones in the order that they have; room: as many again. Digits in which all agree are skipped. */
+#define RMI_RADIX_SORT(name, type, key)                                             \
+    RMI_FN void name(type *a, type *room, size_t n)                                 \
+    {                                                                               \
+        uint64_t all = 0;                                                           \
+        type *from = a, *to = room, *swap;                                          \
+        size_t count[256], i, sum, of_digit;                                        \
+        uint32_t shift, digit;                                                      \
+        for (i = 1; i < n; i++) all |= a[i] key ^ a[0] key;                         \
+        for (shift = 0; shift < 64; shift += 8) {                                   \
+            if (!((all >> shift) & 255u)) continue;                                 \
+            memset(count, 0, sizeof count);                                         \
+            for (i = 0; i < n; i++) count[(from[i] key >> shift) & 255u]++;         \
+            for (digit = 0, sum = 0; digit < 256; digit++) {                        \
+                of_digit = count[digit];                                            \
+                count[digit] = sum;                                                 \
+                sum += of_digit;                                                    \
+            }                                                                       \
+            for (i = 0; i < n; i++) to[count[(from[i] key >> shift) & 255u]++] = from[i]; \
+            swap = from;                                                            \
+            from = to;                                                              \
+            to = swap;                                                              \
+        }                                                                           \
+        if (from != a) memcpy(a, from, n * sizeof *a);                              \
     }
-    if (from != a) memcpy(a, from, n * sizeof *a);
-}
+RMI_RADIX_SORT(rmi_sort_u64, uint64_t, )
 
 /* --- how many of n ascending numbers are below v: where v stands, or would */
 RMI_INLINE size_t rmi_lower_bound(const uint64_t *at, size_t n, uint64_t v)
@@ -8201,31 +8205,7 @@ typedef struct rmi_plc {
     size_t heap_n, heap_cap;
 } rmi_plc;
 
-/* Stable radix sort by key, ascending; digits in which all keys agree are skipped. */
-RMI_FN void rmi_plc_sort(rmi_plc_key *a, rmi_plc_key *room, size_t n)
-{
-    uint64_t all = 0;
-    rmi_plc_key *from = a, *to = room, *t;
-    uint32_t count[256];
-    uint32_t shift, d, sum, c;
-    size_t i;
-    for (i = 1; i < n; i++) all |= a[i].key ^ a[0].key;
-    for (shift = 0; shift < 64; shift += 8) {
-        if (!((all >> shift) & 255u)) continue;
-        memset(count, 0, sizeof count);
-        for (i = 0; i < n; i++) count[(from[i].key >> shift) & 255u]++;
-        for (d = 0, sum = 0; d < 256; d++) {
-            c = count[d];
-            count[d] = sum;
-            sum += c;
-        }
-        for (i = 0; i < n; i++) to[count[(from[i].key >> shift) & 255u]++] = from[i];
-        t = from;
-        from = to;
-        to = t;
-    }
-    if (from != a) memcpy(a, from, n * sizeof *a);
-}
+RMI_RADIX_SORT(rmi_plc_sort, rmi_plc_key, .key)
 
 /* Checks the items and counts what has a size. */
 RMI_RARE rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
