@@ -4227,7 +4227,7 @@ RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run r, const rmi_part *part, rmi
         else if (mine) mine = rmi_sim_over_ok(s, r.id, f, p.fresh, p.old);
         if (!mine || s->dev[p.fresh] != s->dev[p.old]) return rmi_sim_fail_two(s, p.fresh, "may not take the bytes in this run of", p.old);
     }
-    *moved = all + keep;
+    *moved = keep ? all + keep : all; /* all: NULL where nothing has ever been pending */
     *n_moved = total - keep;
     s->n_pend = keep;
     return RM_OK;
@@ -26371,7 +26371,7 @@ RMI_FN rm_result rmi_exe_issue(rm_exec *x, rmi_exe_prog *prog, int joined)
             return rmi_exe_backend_failed(x, "work in a lane of the host", NULL);
     if (x->before && !joined) {
         cross = prog->after[x->before - x->prog];
-        end = cross + prog->n_after[x->before - x->prog];
+        end = cross ? cross + prog->n_after[x->before - x->prog] : NULL;
         while (cross < end && cross->op == 0) cross++; /* rmi_exe_open_inputs */
     }
     for (k = 0; k < prog->n; k++) {
