@@ -19320,9 +19320,10 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
     rmi_ref_search s;
     rmi_run *runs, *start = NULL;
     size_t n_start = h->n_start;
-    uint64_t size, limit = budget, before, work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX);
+    uint64_t size, limit = budget, before, first, work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX);
     uint32_t i;
     if (!levels) work *= 2;
+    first = work;
     RMI_TRY(rmi_ref_make(mem, levels ? &h->v[levels - 1] : w->g, w->step, w->align, &m));
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
     runs = RMI_NEW(mem, rmi_run, s.cap);
@@ -19344,10 +19345,13 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
         if (s.best.n) rmi_ref_restart(&s, &s.best);
         before = s.work;
         while (s.work - before < work && !w->stop.stopped) rmi_ref_improve(&s, work / 4, i);
-        if (!s.best.n) { /* groups count a little too much */
+        if (!s.best.n) { /* groups count a little too much: a look at larger limits */
+            if (budget < w->info->min_bound_bytes) return RM_OK;
             limit = rmi_add(limit, limit / 8);
+            work = rmi_min(work, first / 4);
             continue;
         }
+        work = first;
         RMI_TRY(rmi_plan_try_groups(w, h, levels, runs, rmi_ref_runs(&s, &s.best, runs), budget, &size));
         if (size == RMI_INF) return RM_OK;
         if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
@@ -20848,7 +20852,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     const char *kind = rmi_low_step_name(worst->step);
     uint64_t moves = 0, stays = 0;
     uint32_t k, t;
-    int crowded, large;
+    int crowded, large, forwards = 1;
     const char *advice;
     char room[24] = "";
     if (worst->min_bytes == RMI_INF) { /* no budget was found that works */
@@ -20862,6 +20866,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     for (k = 0; k < 3 * w->g->n_tensors; k++) /* what might have waited in host memory */
         if (rmi_low_kind(w->g, k, &t) != RMI_BUF_GRAD && w->g->tensors[t].kind == RMI_PARAM && !w->g->tensors[t].external)
             *(w->g->tensors[t].stays ? &stays : &moves) += rmi_low_bytes(w->g, k);
+    for (k = 0; k < w->g->n_ops; k++) forwards &= !w->g->ops[k].has_bwd || worst->step == RM_FORWARD;
     crowded = w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES &&
               stays <= w->d->device_bytes / 2;
     if (crowded) rmi_u64_text(moves, room);
@@ -20869,6 +20874,8 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
                  ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
              : w->d->host_bytes && !w->g->has_link
                  ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
+             : forwards && !(w->c.passes & (RM_PASS_SEARCH | RM_PASS_GROUPS | RM_PASS_OFFLOAD))
+                 ? "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it"
              : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes
                  ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
              : crowded ? "or more host memory (rm_plan_desc.host_bytes), which has no room for all weights and states: "

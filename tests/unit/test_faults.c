@@ -289,6 +289,52 @@ static void merges_are_told(void)
     rm_graph_destroy(g);
 }
 
+/* --- forward and backward of a chain of n ops as forwards, as captured from a framework: op i makes a[i], op b[i] reads a[i] late */
+
+static rm_graph *joint_chain(int n)
+{
+    tm_text t;
+    rm_graph *g;
+    char line[200];
+    int i;
+    memset(&t, 0, sizeof t);
+    strcpy(line, "rockmate graph 1\ntensor x input 1000\ntensor w const 100\n");
+    tm_sink(&t, line, strlen(line));
+    for (i = 0; i < n; i++) {
+        sprintf(line, i ? "op a%d in=a%d,w out=a%d:1000 fwd=1000 nograd\n" : "op a%d in=x,w out=a%d:1000 fwd=1000 nograd\n", i, i ? i - 1 : i, i);
+        tm_sink(&t, line, strlen(line));
+    }
+    for (i = n; i-- > 0;) {
+        if (i + 1 < n) sprintf(line, "op b%d in=b%d,a%d,w out=b%d:1000 fwd=2000 inplace=b%d\n", i, i + 1, i, i, i + 1);
+        else sprintf(line, "op b%d in=a%d,w out=b%d:1000 fwd=2000\n", i, i, i);
+        tm_sink(&t, line, strlen(line));
+    }
+    tm_sink(&t, "output b0\n", 10);
+    g = graph_of(t.s);
+    tm_clear(&t);
+    return g;
+}
+
+static void joint_graphs(void)
+{
+    rm_graph *g = joint_chain(20);
+    rm_plan_info all, info;
+    const char *preset;
+    size_t i;
+    for (i = 0; (preset = rm_preset_name(i, NULL)) != NULL; i++) {
+        rm_config c;
+        uint64_t budget;
+        EXPECT(rm_config_preset(preset, &c) == RM_OK, preset);
+        EXPECT(planned(g, preset, RM_SINGLE, 0, &all) == RM_OK && all.time_ns == 60000 && all.arena_bytes == 21100, rm_graph_error(g));
+        for (budget = all.arena_bytes / 10 * 6; budget > all.arena_bytes / 10; budget -= all.arena_bytes / 10 * 2) {
+            rm_result r = planned(g, preset, RM_SINGLE, budget, &info);
+            if (c.passes & (RM_PASS_SEARCH | RM_PASS_GROUPS)) EXPECT(r == RM_OK || (r == RM_ERROR_INFEASIBLE && budget < all.arena_bytes / 3), rm_graph_error(g));
+            else if (!(c.passes & RM_PASS_OFFLOAD)) EXPECT(r == RM_ERROR_INFEASIBLE && (says(g, "'hiremate'") || says(g, "host_bytes")), rm_graph_error(g));
+        }
+    }
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
     mutated_const();
@@ -298,5 +344,6 @@ int main(void)
     destroyed_in_any_order();
     told();
     merges_are_told();
+    joint_graphs();
     return tm_end();
 }
