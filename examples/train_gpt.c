@@ -22,6 +22,7 @@
 #if defined(_WIN32)
 #include <io.h>
 #else
+#include <sys/resource.h>
 #include <unistd.h>
 #endif
 
@@ -706,7 +707,7 @@ static const char HELP[] =
     "  --sample N        bytes of text to write at the end                               (default 200)\n"
     "  --estimate        plan with times estimated from bytes; else every op is measured first\n"
     "  --check           first look for kinds that declare wrongly what they read and write\n"
-    "  --compare         run the first steps without a budget, too: same losses? how much slower?\n"
+    "  --compare         take the first steps in turn with one that keeps everything: same losses? how much slower?\n"
     "  --quiet           only the held-out loss and the memory\n";
 
 static void fail(const char *what, const char *why)
@@ -1190,46 +1191,75 @@ static rm_exec_desc with_host(const options *o)
 }
 
 #ifndef TRAIN_GPT_PARTS /* examples/train_gpt_mpi.c takes all but the main program */
-/* What --compare wants to know of the first steps: their losses, and the time of the fastest. */
-enum { COMPARED = 5 };
-typedef struct record {
-    double loss[COMPARED], fastest;
-    int64_t steps;
-} record;
+/* --compare: a second executor, which keeps everything, takes the first steps in turn with the planned one, batch for batch. */
+enum { COMPARED = 7 };
+typedef struct comparison {
+    trainer all;                                      /* the same model and data, a plan and an executor of its own */
+    double time[COMPARED], all_time[COMPARED];        /* seconds a step */
+    double peak;                                      /* MiB resident, at most, before that executor was there; 0: unknown */
+    int64_t steps, different;
+} comparison;
 
-static void record_step(record *r, double loss, double time)
+/* The most that this process has had in memory, its program and all tables included, in MiB; 0 where nobody tells. */
+static double peak_resident(void)
 {
-    if (r->steps == COMPARED) return;
-    r->loss[r->steps] = loss;
-    if (!r->steps++ || time < r->fastest) r->fastest = time;
+#if defined(_WIN32)
+    return 0;
+#else
+    struct rusage r;
+    if (getrusage(RUSAGE_SELF, &r)) return 0;
+#if defined(__APPLE__)
+    return (double)r.ru_maxrss / 1048576;
+#else
+    return (double)r.ru_maxrss / 1024;
+#endif
+#endif
 }
 
-/* The first steps without a budget: every op runs once and everything is kept. */
-static record run_keep_everything(trainer *t)
+static void begin_comparison(comparison *c, const trainer *t)
 {
-    record r;
     rm_plan_info info;
-    int64_t step, first = 0;
-    memset(&r, 0, sizeof r);
-    open_exec(t, make_plan(t, 0, "noremat", &info), NULL);
-    init_weights(t);
-    if (t->o.load) first = load(t);
-    for (step = first; step < t->o.stop && r.steps < COMPARED; step++) {
-        const double start = seconds(), loss = train_step(t, step);
-        record_step(&r, loss, seconds() - start);
-    }
-    rm_exec_destroy(t->exec);
-    rm_plan_destroy(t->plan);
-    return r;
+    memset(c, 0, sizeof *c);
+    c->peak = peak_resident();
+    c->all = *t;
+    open_exec(&c->all, make_plan(&c->all, 0, "noremat", &info), NULL);
+    init_weights(&c->all);
+    if (t->o.load) load(&c->all);
 }
 
-static void print_comparison(const record *planned, const record *all)
+/* The step that the planned executor has just made, in `time` and with this loss, once more. */
+static void compare_step(comparison *c, int64_t step, double loss, double time)
 {
-    int same = planned->steps == all->steps;
-    int64_t i;
-    for (i = 0; i < planned->steps && same; i++) same = planned->loss[i] == all->loss[i];
-    printf("first %ld losses %s those of keeping everything; measured time %.2f x\n", (long)planned->steps, same ? "equal bit for bit" : "DIFFER FROM", planned->fastest / all->fastest);
-    if (!same) exit(1);
+    const double start = seconds(), same = train_step(&c->all, step);
+    c->all_time[c->steps] = seconds() - start;
+    c->time[c->steps++] = time;
+    c->different += memcmp(&same, &loss, sizeof loss) != 0;
+    if (c->steps < COMPARED) return;
+    rm_exec_destroy(c->all.exec);
+    rm_plan_destroy(c->all.plan);
+    c->all.exec = NULL;
+    c->all.plan = NULL;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void print_comparison(comparison *c, const rm_plan_info *info)
+{
+    const int64_t n = c->steps;
+    rm_exec_destroy(c->all.exec);
+    rm_plan_destroy(c->all.plan);
+    if (!n) return;
+    qsort(c->time, (size_t)n, sizeof(double), by_size);
+    qsort(c->all_time, (size_t)n, sizeof(double), by_size);
+    printf("first %ld losses %s those of keeping everything, step by step in turn\n", (long)n, c->different ? "DIFFER FROM" : "equal bit for bit");
+    printf("time of a step: %.2f x by the plan, %.2f x measured (medians: %.1f ms, keeping everything %.1f ms)\n", (double)info->time_ns / (double)info->keep_all_ns,
+           c->time[n / 2] / c->all_time[n / 2], 1e3 * c->time[n / 2], 1e3 * c->all_time[n / 2]);
+    if (c->peak > 0) printf("resident: at most %.1f MiB, program and tables included, before anything was kept for the comparison\n", c->peak);
+    if (c->different) exit(1);
 }
 
 /* Measures every op under the present plan, plans again with the measured times, and goes on with the new plan. */
@@ -1257,14 +1287,13 @@ int main(int argc, char **argv)
     rm_plan_info info;
     rm_exec_info used;
     rm_exec_desc desc;
-    record planned, all;
+    comparison with_all;
     uint64_t budget;
     int64_t step, first = 0;
     double start;
 
     memset(&t, 0, sizeof t);
-    memset(&planned, 0, sizeof planned);
-    memset(&all, 0, sizeof all);
+    memset(&with_all, 0, sizeof with_all);
     t.o = parse_options(argc, argv);
     t.data = load_text(t.o.file, t.o.context);
 
@@ -1273,7 +1302,6 @@ int main(int argc, char **argv)
 
     /* 2. A plan of it for the budget. */
     budget = choose_budget(&t);
-    if (t.o.compare) all = run_keep_everything(&t);
 
     /* 3. An executor of the plan. It allocates here, and never again. */
     desc = with_host(&t.o);
@@ -1283,12 +1311,16 @@ int main(int argc, char **argv)
     if (t.o.check) check(&t);
     if (!t.o.estimate) tune(&t, budget, &info);
     if (!t.o.quiet) rm_plan_summary(t.plan, write_to_file, stdout);
+    if (t.o.compare) begin_comparison(&with_all, &t);
 
     /* 4. Steps. */
     start = seconds();
     for (step = first; step < t.o.stop; step++) {
         const double now = seconds(), loss = train_step(&t, step);
-        record_step(&planned, loss, seconds() - now);
+        if (t.o.compare && with_all.steps < COMPARED) {
+            compare_step(&with_all, step, loss, seconds() - now);
+            start += with_all.all_time[with_all.steps - 1];
+        }
         print_progress(&t, step, first, loss, seconds() - start);
     }
     printf("held-out loss %.6f\n", evaluate(&t));
@@ -1301,7 +1333,7 @@ int main(int argc, char **argv)
            megabytes(used.touched_bytes), megabytes(info.keep_all_bytes));
     if (t.o.host) printf("host memory: %.2f MiB; copied in a step: %.2f MiB there, %.2f MiB back\n", megabytes(info.host_bytes), megabytes(info.d2h_bytes), megabytes(info.h2d_bytes));
     printf("time: %.2f x keeping everything, by the plan%s\n", (double)info.time_ns / (double)info.keep_all_ns, t.o.estimate ? " (costs estimated)" : "");
-    if (t.o.compare) print_comparison(&planned, &all);
+    if (t.o.compare) print_comparison(&with_all, &info);
 
     end_training(&t);
     free(t.data.token);
