@@ -140,9 +140,11 @@ test_objects() { # SOURCES...
     for t in "$@"; do
         case $t in *.cpp) lang="${CXX} -std=c++17" ;; *) lang="${CC} -std=gnu99" ;; esac
         case $t in */cuda/*) inc="-isystem $cuda/include -Itests/property" ;; *) inc= ;; esac
-        object "$(name_of "$t")" $lang $SAN -w -include tests/linked.h -DFUZZ_STANDALONE $inc "$t"
+        if alone "$t"; then object "$(name_of "$t")" $lang $SAN $checks -O0 -w $inc "$t"
+        else object "$(name_of "$t")" $lang $SAN -w -include tests/linked.h -DFUZZ_STANDALONE $inc "$t"; fi
     done
 }
+alone() { grep -qE '^#define RM_[A-Z]' "$1"; } # does it want an implementation of its own, with other macros?
 name_of() { basename "$1" | sed 's/\.[a-z]*$//'; }
 
 # --- what there is to do
@@ -154,8 +156,9 @@ test_of() { # SOURCE
     */test_replay.cpp) more= ;;
     *) more=$o/replay.o ;;
     esac
+    alone "$1" || more="$o/linked.o $more"
     rm -f "$out/$name"
-    check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$o/$name.o" "$o/linked.o" $more -lm -lpthread
+    check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$o/$name.o" $more -lm -lpthread
     [ -x "$out/$name" ] && counted "$name" env RMTEST_KEEP="$out/kept/$name" "$out/$name"
 }
 fuzz() { # SOURCE ITERATIONS

@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 {
     static const char *const presets[] = {NULL, "rockmate", "rotor", "checkmate", "sqrt", "noremat"};
     static const char *const moving[] = {"stream", "link", NULL, "blocks"};
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 16, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(4, 16), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     arguments();
     for (i = seed; i < seed + graphs; i++) {
         rg_text t;

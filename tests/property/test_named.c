@@ -153,7 +153,7 @@ static void beside(const char *graph, const char *plan, uint64_t budget)
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 12, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(3, 12), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     known_graphs();
     beside("bound_above_time", "bound_above_time", 3704939890u);
     beside("bound_above_time_small", "bound_above_time_small", 3655674318u);
