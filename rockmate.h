@@ -1076,7 +1076,8 @@ RMI_SOLVERS_BEGIN
 /* =====================================================================================================================
    >>base - checked sizes, hashing, sorting, arenas over the allocator hooks, text sink
    Sizes and times are uint64_t below 2^62 (RMI_MAX); RMI_INF means "cannot be". Additions saturate there, so that a sum
-   of valid quantities never wraps. Every container lives in an rmi_arena: destroying is one walk, on success and failure alike.
+   of valid quantities never wraps. Every container lives in an rmi_arena: destroying is one walk, on success and
+   failure alike.
    ================================================================================================================== */
 #define RMI_MAX ((((uint64_t)1) << 62) - 1)
 #define RMI_INF UINT64_MAX
@@ -1096,10 +1097,13 @@ RMI_INLINE uint64_t rmi_mul(uint64_t a, uint64_t b) { return b && a > RMI_INF / 
 RMI_INLINE uint64_t rmi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 RMI_INLINE uint64_t rmi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RMI_FN uint64_t rmi_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
-RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to) { return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to; }
+RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to)
+{
+    return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to;
+}
 
-/* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. Long division in two digits of 32
-   bits (Knuth, The Art of Computer Programming 2, 4.3.1, algorithm D). */
+/* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. Long division in two
+   digits of 32 bits (Knuth, The Art of Computer Programming 2, 4.3.1, algorithm D). */
 RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
 {
     const uint64_t low = 0xFFFFFFFFu;
@@ -1175,8 +1179,8 @@ RMI_RARE uint64_t rmi_now_ns(void)
 #endif
 }
 
-/* --- being asked to stop: a solver tells what work it has done, and every so often the caller's question is put. When the
-   answer is yes it ends with what it has, or RM_ERROR_CANCELLED. NULL: a caller who never stops anything. */
+/* --- being asked to stop: a solver tells what work it has done, and every so often the caller's question is put. When
+   the answer is yes it ends with what it has, or RM_ERROR_CANCELLED. NULL: a caller who never stops anything. */
 #define RMI_STOP_EVERY 1000000u /* steps of about 10 ns */
 typedef struct rmi_stop {
     int (*ask)(void *user); /* nonzero: stop */
@@ -1211,7 +1215,8 @@ typedef struct rmi_arena {
 #define RMI_ALIGN ((size_t)16)
 #define RMI_LARGE ((size_t)1 << 18) /* bytes */
 #ifndef RMI_APART
-#define RMI_APART 0 /* 1, in tests: an allocation for each table, of just its bytes, so that sanitizers see where it ends */
+/* 1, in tests: an allocation for each table, of just its bytes, so that sanitizers see where it ends. */
+#define RMI_APART 0
 #endif
 #define RMI_HEADER ((sizeof(rmi_block) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN)
 
@@ -1250,7 +1255,8 @@ RMI_COLD void rmi_arena_free(rmi_arena *a)
     }
 }
 
-/* Empties the arena for the next round of the same work: what took many blocks comes in one from then on, which is kept. */
+/* Empties the arena for the next round of the same work: what took many blocks comes in one from then on, which is
+   kept. */
 RMI_RARE void rmi_arena_clear(rmi_arena *a)
 {
     size_t sum = 0;
@@ -1293,12 +1299,14 @@ RMI_COLD void *rmi_arena_take(rmi_arena *a, size_t bytes, size_t align)
     return p;
 }
 
-/* count * elem bytes of any content, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for count 0. */
+/* count * elem bytes of any content, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for
+   count 0. */
 RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
 {
     if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
     return rmi_arena_take(
-        a, RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN, RMI_ALIGN);
+        a, RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN,
+        RMI_ALIGN);
 }
 
 /* The same, all zero. */
@@ -1309,7 +1317,8 @@ RMI_COLD void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
     return p;
 }
 #define RMI_NEW(arena, type, count) ((type *)rmi_arena_get((arena), (size_t)(count), sizeof(type)))
-#define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type))) /* written before it is read */
+/* The same of any content: written before it is read. */
+#define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type)))
 
 /* Gives back the block that holds p, if p is alone in it; else p stays until the arena goes. */
 RMI_COLD void rmi_arena_drop(rmi_arena *a, const void *p, size_t bytes)
@@ -1348,8 +1357,8 @@ RMI_COLD int rmi_arena_grow_to(rmi_arena *a, void **array, size_t *cap, size_t n
     return 1;
 }
 
-/* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero. Large
-   arrays move: nothing may point into the old one. */
+/* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero.
+   Large arrays move: nothing may point into the old one. */
 RMI_INLINE int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
 {
     return need <= *cap || rmi_arena_grow_to(a, array, cap, need, elem);
@@ -1419,8 +1428,8 @@ RMI_COLD void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *use
     }
 }
 
-/* Defines name(a, room, n), which sorts n elements by the uint64_t `key` of each (a member, or nothing), ascending, equal
-   ones in the order that they have; room: as many again. Digits in which all agree are skipped. */
+/* Defines name(a, room, n), which sorts n elements by the uint64_t `key` of each (a member, or nothing), ascending,
+   equal ones in the order that they have; room: as many again. Digits in which all agree are skipped. */
 #define RMI_RADIX_SORT(name, type, key)                                             \
     RMI_FN void name(type *a, type *room, size_t n)                                 \
     {                                                                               \
@@ -1548,8 +1557,9 @@ RMI_COLD void rmi_put_ns(rmi_sink *s, uint64_t ns)
     rmi_put(s, ns < 10000 ? " us" : ns < 10000000000u ? " ms" : " s");
 }
 
-/* Text by a format. %s takes a string; the others take uint64_t, cast at the call: %u a number; %b bytes and %t ns for people;
-   %2r two, their quotient with 2 (or 0 to 9) decimals; %o two, by how much the first is over the second: +1.25 %. */
+/* Text by a format. %s takes a string; the others take uint64_t, cast at the call: %u a number; %b bytes and %t ns for
+   people; %2r two, their quotient with 2 (or 0 to 9) decimals; %o two, by how much the first is over the second in
+   per cent. */
 RMI_COLD void rmi_put_args(rmi_sink *s, const char *format, va_list args)
 {
     while (*format) {
@@ -1676,7 +1686,8 @@ RMI_COLD rm_result rmi_err_set(rmi_error *e, rm_result r, const char *fmt, ...)
 
 RMI_COLD rm_result rmi_err_memory(rmi_error *e)
 {
-    return rmi_err_set(e, RM_ERROR_MEMORY, "the allocator gave no memory for the library's own tables (not part of the budget)");
+    return rmi_err_set(e, RM_ERROR_MEMORY,
+                       "the allocator gave no memory for the library's own tables (not part of the budget)");
 }
 
 RMI_TEXT_BEGIN
@@ -21828,11 +21839,12 @@ RMI_FN rm_result rmi_crv_make(rm_graph *g, const rm_plan_desc *asked, rm_point *
 
 /* =====================================================================================================================
    >>lanes - which waits between lanes a program needs, and no more
-   In: what each op of a program reads and writes, as ranges of bytes, and its lane. Out: pairs (op, earlier op that it waits
-   for). An op comes after the last writer of what it reads and after all users of what it writes; a lane keeps its own
-   order. A vector clock for each lane knows what its next op comes after anyway: what that covers, or another wait of the same op,
-   is dropped. So every wait that is left has two ops that only it puts in order. O(log n) for each range, if ranges are of like
-   size. ================================================================================================================== */
+   In: what each op of a program reads and writes, as ranges of bytes, and its lane. Out: pairs (op, earlier op that it
+   waits for). An op comes after the last writer of what it reads and after all users of what it writes; a lane keeps
+   its own order. A vector clock for each lane knows what its next op comes after anyway: what that covers, or another
+   wait of the same op, is dropped. So every wait that is left has two ops that only it puts in order. O(log n) for each
+   range, if ranges are of like size.
+   ================================================================================================================== */
 typedef struct rmi_lan_use {
     uint64_t lo, hi;
     uint32_t op, write;
@@ -22006,12 +22018,14 @@ RMI_FN void rmi_lan_learn(rmi_lan *l, uint32_t lane, uint32_t op)
 {
     uint32_t k;
     for (k = 0; k < RMI_LANES; k++)
-        if (l->known[lane][k] < l->clock[(size_t)(op - 1) * RMI_LANES + k]) l->known[lane][k] = l->clock[(size_t)(op - 1) * RMI_LANES + k];
+        if (l->known[lane][k] < l->clock[(size_t)(op - 1) * RMI_LANES + k])
+            l->known[lane][k] = l->clock[(size_t)(op - 1) * RMI_LANES + k];
 }
 
-/* Runs p after what has run so far. The waits that p has count as said; those that it lacks go to *wait, `on` being a number among
-   all ops so far (of the program before, if p's own are known). */
-RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *p, rmi_lan_wait **wait, size_t *n_wait, size_t *cap_wait)
+/* Runs p after what has run so far. The waits that p has count as said; those that it lacks go to *wait, `on` being a
+   number among all ops so far (of the program before, if p's own are known). */
+RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *p, rmi_lan_wait **wait, size_t *n_wait,
+                             size_t *cap_wait)
 {
     uint32_t base = l->n, i, a, b;
     size_t w = 0;
@@ -22023,10 +22037,12 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *p, 
         for (a = 0; a < RMI_LANES; a++)
             if (a == lane || need[a] <= l->known[lane][a]) need[a] = 0;
         for (a = 0; a < RMI_LANES; a++) {
-            for (b = 0; b < RMI_LANES && need[a]; b++) /* of two that cover each other neither exists: before is a strict order */
+            /* of two that cover each other neither exists: before is a strict order */
+            for (b = 0; b < RMI_LANES && need[a]; b++)
                 if (b != a && need[b] && l->clock[(size_t)(need[b] - 1) * RMI_LANES + a] >= need[a]) break;
             if (!need[a] || b < RMI_LANES) continue;
-            if (!rmi_arena_grow(mem, (void **)wait, cap_wait, *n_wait + 1, sizeof(rmi_lan_wait))) return RM_ERROR_MEMORY;
+            if (!rmi_arena_grow(mem, (void **)wait, cap_wait, *n_wait + 1, sizeof(rmi_lan_wait)))
+                return RM_ERROR_MEMORY;
             (*wait)[*n_wait].op = i;
             (*wait)[(*n_wait)++].on = need[a] - 1;
         }
@@ -22055,9 +22071,10 @@ RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p)
     return r;
 }
 
-/* The waits that p needs besides its own when it follows `before`; `on` is an op of that one. Steps further back have ended. */
-RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *p, rmi_lan_wait **out,
-                               size_t *n_out)
+/* The waits that p needs besides its own when it follows `before`; `on` is an op of that one. Steps further back have
+   ended. */
+RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *p,
+                               rmi_lan_wait **out, size_t *n_out)
 {
     rmi_lan_wait *none = NULL;
     size_t n = 0, cap = 0, cap_out = 0;
@@ -23886,7 +23903,8 @@ RMI_FN void rmi_txt_costs(rmi_txt_pen *pen, const rm_graph *g, const rm_plan_inf
     if (f->estimated) rmi_txt_say(pen, "  guessed   ");
     for (i = 0; i < g->n_ops + g->n_tensors && f->estimated; i++) {
         const char *name = i < g->n_ops ? g->ops[i].name : g->tensors[i - g->n_ops].name;
-        if (i < g->n_ops ? !rmi_graph_op_guessed(&g->ops[i]) : !rmi_graph_update_guessed(&g->tensors[i - g->n_ops])) continue;
+        if (i < g->n_ops ? !rmi_graph_op_guessed(&g->ops[i]) : !rmi_graph_update_guessed(&g->tensors[i - g->n_ops]))
+            continue;
         if (pen->line.n + strlen(name) > 95) {
             rmi_txt_say(pen, " ...");
             break;
@@ -24147,11 +24165,12 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *v)
             v->end = rmi_max(v->end, v->span[i].end);
         }
     v->begin = rmi_min(v->begin, v->end);
-    for (i = p->n, now = v->end;
-         start[i] = now, i-- > 0;) /* when what comes next in the program starts, on any lane that fills */
+    /* when what comes next in the program starts, on any lane that fills */
+    for (i = p->n, now = v->end; start[i] = now, i-- > 0;)
         if (v->span[2 * i].ran && (v->span[2 * i].lane == RM_LANE_COMPUTE || v->span[2 * i].lane == RM_LANE_H2D))
             now = v->span[2 * i].start;
-    for (i = 0, now = v->begin; i < p->n; end[++i] = now) /* when all before it has ended, on any lane that reads */
+    /* when all before it has ended, on any lane that reads */
+    for (i = 0, now = v->begin; i < p->n; end[++i] = now)
         if (v->span[2 * i].ran) now = rmi_max(now, v->span[2 * i].end);
     end[0] = v->begin;
     for (k = 0; k < v->n_pieces; k++) {
@@ -24708,9 +24727,10 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *p, uint32_t index, rmi_sink *to, in
 
 /* =====================================================================================================================
    >>threads - the lanes of the host backend as threads
-   Compiled if ROCKMATE_THREADS is defined; needs POSIX threads (no library of their own from glibc 2.34 on) or Windows. The compute
-   lane is the thread that calls; the others take commands from rings that are made once. An event is a place in a lane: so many
-   commands are done. One lock and one condition serve all: there are few commands, and they are long.
+   Compiled if ROCKMATE_THREADS is defined; needs POSIX threads (no library of their own from glibc 2.34 on) or Windows.
+   The compute lane is the thread that calls; the others take commands from rings that are made once. An event is a
+   place in a lane: so many commands are done. One lock and one condition serve all: there are few commands, and they
+   are long.
    ================================================================================================================== */
 #if defined(ROCKMATE_THREADS)
 #if defined(_WIN32)
@@ -24843,7 +24863,8 @@ typedef struct rmi_thr {
     int code, quit;       /* the first failure of a call that nobody was told of */
 } rmi_thr;
 
-/* idle: the lane was waiting for this. Else a copy begins when the link is free, which may be before this thread has woken. */
+/* idle: the lane was waiting for this. Else a copy begins when the link is free, which may be before this thread has
+   woken. */
 RMI_FN int rmi_thr_do(rmi_thr_lane *l, const rmi_thr_cmd *c, int idle)
 {
     uint64_t now;
@@ -24852,7 +24873,8 @@ RMI_FN int rmi_thr_do(rmi_thr_lane *l, const rmi_thr_cmd *c, int idle)
     now = l->rate && (idle || !l->free_at) ? rmi_thr_now() : 0;
     memmove(c->dst, c->src, (size_t)c->bytes);
     if (!l->rate) return 0;
-    l->free_at = rmi_add(rmi_max(now, l->free_at), rmi_add(l->latency_ns, rmi_mul_div_up(c->bytes, 1000000000u, l->rate)));
+    l->free_at = rmi_add(rmi_max(now, l->free_at),
+                         rmi_add(l->latency_ns, rmi_mul_div_up(c->bytes, 1000000000u, l->rate)));
     now = rmi_thr_now();
     if (l->free_at > now) rmi_thr_pause(l->free_at - now);
     return 0;
@@ -24987,7 +25009,8 @@ RMI_FN int rmi_thr_reserve(rmi_thr *t, uint32_t events, const uint32_t *calls)
     rmi_thr_leave(&t->lock);
     for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
         t->lane[i].all = t;
-        if (calls[i] && !t->lane[i].runs) ok = t->lane[i].runs = rmi_thr_start(&t->lane[i].id, rmi_thr_main, &t->lane[i]);
+        if (calls[i] && !t->lane[i].runs)
+            ok = t->lane[i].runs = rmi_thr_start(&t->lane[i].id, rmi_thr_main, &t->lane[i]);
     }
     return !ok;
 }
