@@ -27121,10 +27121,13 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     return RM_OK;
 }
 
-/* --- profiling: the times of all that a plan may choose, by class of equal ops. What the plan at hand runs is timed within its
-   steps; everything else beside a step, in memory of its own, just before the plan runs such an op: its inputs are there then. */
-enum { RMI_EXE_FIRST, RMI_EXE_AGAIN, RMI_EXE_PART };           /* slots of an op: first run, recomputation, parts of the backward */
-enum { RMI_EXE_ON_DEVICE, RMI_EXE_ON_HOST, RMI_EXE_REDUCTION }; /* slots of a param */
+/* --- profiling: the times of all that a plan may choose, by class of equal ops. What the plan at hand runs is timed
+   within its steps; everything else beside a step, in memory of its own, just before the plan runs such an op: its
+   inputs are there then. */
+
+/* Slots of an op: first run, recomputation, parts of the backward; of a param. */
+enum { RMI_EXE_FIRST, RMI_EXE_AGAIN, RMI_EXE_PART };
+enum { RMI_EXE_ON_DEVICE, RMI_EXE_ON_HOST, RMI_EXE_REDUCTION };
 #define RMI_EXE_SHORT_NS 2000000u /* what takes less is timed more often, up to RMI_EXE_OFTEN times as often */
 #define RMI_EXE_OFTEN 8u
 #define RMI_EXE_SHORT_STEP_NS 50000000u /* and so are steps that take less than this together */
@@ -27177,8 +27180,8 @@ RMI_FN int rmi_exe_same_op(const rmi_op *a, const rmi_op *b)
     uint32_t k;
     for (k = 0; k < a->n_forms; k++) /* of one structure: as many */
         if (a->forms[k].forward != b->forms[k].forward || a->forms[k].backward != b->forms[k].backward) return 0;
-    return !a->arg == !b->arg && !a->farg == !b->farg && (!a->arg || !memcmp(a->arg, b->arg, RM_MAX_ARGS * sizeof(int64_t))) &&
-           (!a->farg || !memcmp(a->farg, b->farg, RM_MAX_ARGS * sizeof(double)));
+    return !a->arg == !b->arg && (!a->arg || !memcmp(a->arg, b->arg, RM_MAX_ARGS * sizeof(int64_t))) &&
+           !a->farg == !b->farg && (!a->farg || !memcmp(a->farg, b->farg, RM_MAX_ARGS * sizeof(double)));
 }
 
 /* Params with equal callbacks and sizes are one class: sorted by these, equal ones are neighbours. */
@@ -27310,7 +27313,8 @@ RMI_FN rmi_exe_key rmi_exe_key_of(uint32_t cls, uint32_t form, uint32_t slot, ui
 RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_key key, uint64_t ns)
 {
     rmi_exe_sample *s;
-    if (!rmi_arena_grow(&f->tmp, (void **)&f->sample, &f->cap, f->n + 1, sizeof(rmi_exe_sample))) return rmi_err_memory(&f->x->err);
+    if (!rmi_arena_grow(&f->tmp, (void **)&f->sample, &f->cap, f->n + 1, sizeof(rmi_exe_sample)))
+        return rmi_err_memory(&f->x->err);
     s = &f->sample[f->n++];
     s->key = key;
     s->ns = ns ? ns : 1; /* below the clock's grain: not nothing */
@@ -27337,8 +27341,8 @@ RMI_FN const rmi_exe_sample *rmi_exe_samples(const rmi_exe_profile *f, rmi_exe_k
     return &f->sample[lo];
 }
 
-/* How long it takes in a step, or else beside one; 0 if that is not known. The lower quartile, for whatever else the machine does
-   only makes it longer; *spread grows by how much the upper one is above it. */
+/* How long it takes in a step, or else beside one; 0 if that is not known. The lower quartile, for whatever else the
+   machine does only makes it longer; *spread grows by how much the upper one is above it. */
 RMI_FN uint64_t rmi_exe_measured(const rmi_exe_profile *f, rmi_exe_key key, uint64_t *spread)
 {
     const rmi_exe_sample *s = NULL;
@@ -27348,34 +27352,40 @@ RMI_FN uint64_t rmi_exe_measured(const rmi_exe_profile *f, rmi_exe_key key, uint
     return n ? s[(n - 1) / 4].ns : 0;
 }
 
-/* What the clocks of the host say: time that passed; processor time of this thread, and of all; how often it waited for something,
-   and how often it lost the processor to somebody else. */
+/* What the clocks of the host say: time that passed; processor time of this thread, and of all; how often it waited for
+   something, and how often it lost the processor to somebody else. */
 typedef struct rmi_exe_clock {
     uint64_t wall, thread, process, waited, lost;
 } rmi_exe_clock;
 
+#if defined(RMI_CPU_CLOCKS)
+RMI_FN uint64_t rmi_exe_cpu_ns(clockid_t clock)
+{
+    struct timespec t;
+    return clock_gettime(clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+#endif
 RMI_FN rmi_exe_clock rmi_exe_clock_now(const rm_exec *x)
 {
     rmi_exe_clock c;
     memset(&c, 0, sizeof c);
 #if defined(RMI_CPU_CLOCKS)
     if (!x->d.backend) {
-        struct timespec t;
         struct rusage u;
         if (!getrusage(RUSAGE_SELF, &u)) {
             c.waited = (uint64_t)u.ru_nvcsw;
             c.lost = (uint64_t)u.ru_nivcsw;
         }
-        if (!clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t)) c.process = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-        if (!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t)) c.thread = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+        c.process = rmi_exe_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+        c.thread = rmi_exe_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
     }
 #endif
     c.wall = x->backend.now(x->backend.user);
     return c;
 }
 
-/* How long a call took: its processor time if it ran in this thread alone and never waited, for then all beyond that is time that
-   others had the processor; else the time that passed. */
+/* How long a call took: its processor time if it ran in this thread alone and never waited, for then all beyond that is
+   time that others had the processor; else the time that passed. */
 RMI_FN uint64_t rmi_exe_took(const rmi_exe_clock *a, const rmi_exe_clock *b)
 {
     uint64_t wall = b->wall - a->wall, thread = b->thread - a->thread, process = b->process - a->process;
@@ -27405,8 +27415,20 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
     return marks && rmi_exe_did(x, b->marked(b->user, ns)) ? rmi_exe_backend_failed(x, "timing", name) : RM_OK;
 }
 
-/* A call that is no part of a program, so often that a short one is known well; the first time warms up. zero: what it adds to
-   is nothing each time. */
+/* Memory beside the step is zero, or as other memory of the device. */
+RMI_FN rm_result rmi_exe_clear(rm_exec *x, void *p, uint64_t bytes, const char *of)
+{
+    if (!rmi_exe_did(x, x->backend.fill(x->backend.user, p, 0, bytes))) return RM_OK;
+    return rmi_exe_backend_failed(x, "clearing memory beside the step", of);
+}
+RMI_FN rm_result rmi_exe_duplicate(rm_exec *x, void *to, const void *from, uint64_t bytes, const char *of)
+{
+    if (!rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE))) return RM_OK;
+    return rmi_exe_backend_failed(x, "copying beside the step", of);
+}
+
+/* A call that is no part of a program, so often that a short one is known well; the first time warms up. zero: what it
+   adds to is nothing each time. */
 RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, uint32_t cls, uint32_t slot, int zero)
 {
     rm_exec *x = f->x;
@@ -27415,8 +27437,7 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, uint32_
     for (i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
         for (k = 0; zero && k < op->call->n_in; k++) {
             uint64_t bytes = x->g->tensors[x->g->ops[op->run.id].in.at[k]].grad_bytes;
-            if (op->call->din[k] && rmi_exe_did(x, x->backend.fill(x->backend.user, op->call->din[k], 0, bytes)))
-                return rmi_exe_backend_failed(x, "clearing a gradient beside the step", op->call->op);
+            if (op->call->din[k]) RMI_TRY(rmi_exe_clear(x, op->call->din[k], bytes, op->call->op));
         }
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
         sum += ns;
@@ -27425,14 +27446,15 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, uint32_
     return RM_OK;
 }
 
-/* --- beside a step: one op's calls in all forms, reading the inputs of its run in the step, writing to memory of their own */
+/* --- beside a step: one op's calls in all forms; they read the inputs of its run in the step and write to memory of
+   their own */
 typedef struct rmi_exe_beside {
     rmi_exe_profile *f;
     const rmi_op *o;
     const rm_call *first;         /* of its run in the step */
     unsigned char *mem;
     uint64_t bytes, saved, ws;    /* the last two: offsets in mem */
-    uint64_t *in, *out, *din, *dout; /* by operand: offset in mem, or RMI_INF: not there; inputs then where the step has them */
+    uint64_t *in, *out, *din, *dout; /* by operand: offset in mem, or RMI_INF: not there; inputs are in the step's */
     const void **in_ptr, **out_ptr, **din_ptr, **dout_ptr;
 } rmi_exe_beside;
 
@@ -27461,14 +27483,16 @@ RMI_FN rm_result rmi_exe_lay_all(rmi_exe_beside *b, int backwards)
     b->dout_ptr = b->out_ptr + o->out.n;
     for (i = 0; i < n; i++) b->in[i] = RMI_INF;
     for (i = 0; i < o->in.n; i++) {
-        const rmi_tensor *t = &g->tensors[o->in.at[i]];
-        for (k = 0; o->in.at[k] != o->in.at[i];) k++; /* a tensor that stands there twice lies there once */
-        if (rmi_list_has(&o->mutates, o->in.at[i])) b->in[i] = k < i ? b->in[k] : rmi_exe_lay(b, t->bytes);
-        if (backwards && rmi_list_has(&o->grad_in, o->in.at[i])) b->din[i] = k < i ? b->din[k] : rmi_exe_lay(b, t->grad_bytes);
+        uint32_t t = o->in.at[i];
+        for (k = 0; o->in.at[k] != t;) k++; /* a tensor that stands there twice lies there once */
+        if (rmi_list_has(&o->mutates, t)) b->in[i] = k < i ? b->in[k] : rmi_exe_lay(b, g->tensors[t].bytes);
+        if (!backwards || !rmi_list_has(&o->grad_in, t)) continue;
+        b->din[i] = k < i ? b->din[k] : rmi_exe_lay(b, g->tensors[t].grad_bytes);
     }
     for (i = 0; i < o->out.n; i++) {
-        b->out[i] = rmi_exe_lay(b, g->tensors[o->out.at[i]].bytes);
-        if (backwards && rmi_list_has(&o->grad_out, o->out.at[i])) b->dout[i] = rmi_exe_lay(b, g->tensors[o->out.at[i]].grad_bytes);
+        uint32_t t = o->out.at[i];
+        b->out[i] = rmi_exe_lay(b, g->tensors[t].bytes);
+        if (backwards && rmi_list_has(&o->grad_out, t)) b->dout[i] = rmi_exe_lay(b, g->tensors[t].grad_bytes);
     }
     for (i = 0; i < o->n_forms; i++) {
         saved = rmi_max(saved, o->forms[i].saved);
@@ -27481,6 +27505,12 @@ RMI_FN rm_result rmi_exe_lay_all(rmi_exe_beside *b, int backwards)
 }
 
 RMI_FN void *rmi_exe_laid(const rmi_exe_beside *b, uint64_t at) { return at == RMI_INF ? NULL : b->mem + (size_t)at; }
+
+/* Where inputs are for calls beside the step. */
+RMI_FN const void *rmi_exe_input(const rmi_exe_beside *b, uint32_t i)
+{
+    return b->in[i] == RMI_INF ? b->first->in[i] : rmi_exe_laid(b, b->in[i]);
+}
 
 /* What a call of form `form` has, whatever its phase. */
 RMI_FN void rmi_exe_call_beside(const rmi_exe_beside *b, rmi_run r, uint64_t ws, rmi_exe_op *op, rm_call *c)
@@ -27510,12 +27540,13 @@ RMI_FN rm_result rmi_exe_forward_beside(const rmi_exe_beside *b, rmi_run r, uint
     uint32_t i;
     rmi_exe_call_beside(b, r, b->o->forms[r.form].fwd_ws, &op, &c);
     c.recompute = recompute;
-    for (i = 0; i < b->o->in.n; i++) b->in_ptr[i] = b->in[i] == RMI_INF ? b->first->in[i] : rmi_exe_laid(b, b->in[i]);
+    for (i = 0; i < b->o->in.n; i++) b->in_ptr[i] = rmi_exe_input(b, i);
     for (i = 0; i < b->o->out.n; i++) b->out_ptr[i] = rmi_exe_laid(b, b->out[i]);
     return rmi_exe_time_beside(b->f, &op, b->f->cls[r.id], recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST, 0);
 }
 
-/* Gradients that are another name of dout are not given, unless the part has no others: then it runs where they cannot be. */
+/* Gradients that are another name of dout are not given, unless the part has no others: then it runs where they cannot
+   be that. */
 RMI_FN rm_result rmi_exe_backward_beside(const rmi_exe_beside *b, rmi_run r)
 {
     const rmi_op *o = b->o;
@@ -27530,12 +27561,14 @@ RMI_FN rm_result rmi_exe_backward_beside(const rmi_exe_beside *b, rmi_run r)
     c.din = (void *const *)(const void *)b->din_ptr;
     c.dout = b->dout_ptr;
     if (!p->needs_saved) c.saved = NULL, c.saved_bytes = 0;
-    for (i = 0; i < p->grads.n; i++) own += rmi_list_has(&o->grad_in, p->grads.at[i]) && !rmi_list_has(&o->share, p->grads.at[i]);
+    for (i = 0; i < o->grad_in.n; i++)
+        own += rmi_list_has(&p->grads, o->grad_in.at[i]) && !rmi_list_has(&o->share, o->grad_in.at[i]);
     for (i = 0; i < o->in.n; i++) {
         uint32_t t = o->in.at[i];
+        int given = rmi_list_has(&p->grads, t) && !(own && rmi_list_has(&o->share, t));
         for (k = 0; o->in.at[k] != t;) k++;
-        b->in_ptr[i] = !rmi_list_has(&p->needs, t) ? NULL : b->in[i] == RMI_INF ? b->first->in[i] : rmi_exe_laid(b, b->in[i]);
-        b->din_ptr[i] = rmi_list_has(&p->grads, t) && !(own && rmi_list_has(&o->share, t)) ? rmi_exe_laid(b, b->din[i]) : NULL;
+        b->in_ptr[i] = rmi_list_has(&p->needs, t) ? rmi_exe_input(b, i) : NULL;
+        b->din_ptr[i] = given ? rmi_exe_laid(b, b->din[i]) : NULL;
         if (b->din_ptr[i] && (zero || k < i)) c.accum |= RM_IN(i);
     }
     for (i = 0; i < o->out.n; i++) {
@@ -27553,9 +27586,8 @@ RMI_FN rm_result rmi_exe_douts(const rmi_exe_beside *b)
     for (i = 0; i < b->o->out.n; i++) {
         const rmi_tensor *t = &x->g->tensors[b->o->out.at[i]];
         void *to = rmi_exe_laid(b, b->dout[i]);
-        if (to && t->grad_bytes == t->bytes &&
-            rmi_exe_did(x, x->backend.copy(x->backend.user, to, rmi_exe_laid(b, b->out[i]), t->bytes, RM_LANE_COMPUTE)))
-            return rmi_exe_backend_failed(x, "copying beside the step", b->o->name);
+        if (to && t->grad_bytes == t->bytes)
+            RMI_TRY(rmi_exe_duplicate(x, to, rmi_exe_laid(b, b->out[i]), t->bytes, b->o->name));
     }
     return RM_OK;
 }
@@ -27571,9 +27603,11 @@ RMI_FN int rmi_exe_backward_untimed(const rmi_exe_profile *f, uint32_t id, uint3
 {
     const rmi_op *o = &f->x->g->ops[id];
     uint32_t p, k;
-    for (k = 0; k < o->n_forms && o->has_bwd && rmi_low_has_backward(f->x->now.kind); k++)
-        for (p = 0; p < o->forms[k].n_parts && (form == RMI_NONE || form == k); p++)
-            if (o->forms[k].backward && rmi_low_part_wanted(o, &o->forms[k].parts[p]) && rmi_exe_untimed(f, id, k, RMI_EXE_PART + p)) return 1;
+    for (k = 0; k < o->n_forms && o->has_bwd && rmi_low_has_backward(f->x->now.kind); k++) {
+        if (!o->forms[k].backward || (form != RMI_NONE && form != k)) continue;
+        for (p = 0; p < o->forms[k].n_parts; p++)
+            if (rmi_low_has_part(o, k, p) && rmi_exe_untimed(f, id, k, RMI_EXE_PART + p)) return 1;
+    }
     return 0;
 }
 
@@ -27581,7 +27615,8 @@ RMI_FN int rmi_exe_backward_untimed(const rmi_exe_profile *f, uint32_t id, uint3
 RMI_FN rm_result rmi_exe_form_beside(const rmi_exe_beside *b, uint32_t id, uint32_t k)
 {
     const rmi_form *form = &b->o->forms[k];
-    int backward = rmi_exe_backward_untimed(b->f, id, k), again = !b->o->pinned && rmi_exe_untimed(b->f, id, k, RMI_EXE_AGAIN);
+    int backward = rmi_exe_backward_untimed(b->f, id, k);
+    int again = !b->o->pinned && rmi_exe_untimed(b->f, id, k, RMI_EXE_AGAIN);
     uint32_t p;
     if (!form->forward || !(backward || again || rmi_exe_untimed(b->f, id, k, RMI_EXE_FIRST))) return RM_OK;
     RMI_TRY(rmi_exe_forward_beside(b, rmi_low_run(RMI_FWD, id, k, 0), 0));
@@ -27589,41 +27624,53 @@ RMI_FN rm_result rmi_exe_form_beside(const rmi_exe_beside *b, uint32_t id, uint3
     if (!backward) return RM_OK;
     RMI_TRY(rmi_exe_douts(b));
     for (p = 0; p < form->n_parts; p++)
-        if (rmi_low_part_wanted(b->o, &form->parts[p]) && rmi_exe_untimed(b->f, id, k, RMI_EXE_PART + p))
+        if (rmi_low_has_part(b->o, k, p) && rmi_exe_untimed(b->f, id, k, RMI_EXE_PART + p))
             RMI_TRY(rmi_exe_backward_beside(b, rmi_low_run(RMI_BWD, id, k, p)));
     return RM_OK;
 }
 
-/* Before `op`, the first run of a class of ops in a step: all that has no time yet. Where there is no memory for it, it has none. */
+/* What b's op has no time for yet, in memory that is there now. */
+RMI_FN rm_result rmi_exe_forms_beside(rmi_exe_beside *b, uint32_t id)
+{
+    rm_exec *x = b->f->x;
+    uint32_t k;
+    RMI_TRY(rmi_exe_clear(x, b->mem, b->bytes, b->o->name));
+    for (k = 0; k < b->o->in.n; k++)
+        if (b->in[k] != RMI_INF) {
+            void *to = rmi_exe_laid(b, b->in[k]);
+            RMI_TRY(rmi_exe_duplicate(x, to, b->first->in[k], b->first->in_bytes[k], b->o->name));
+        }
+    for (k = 0; k < b->o->n_forms; k++) RMI_TRY(rmi_exe_form_beside(b, id, k));
+    return RM_OK;
+}
+
+/* Before `op`, the first run of a class of ops in a step: all that has no time yet. Without memory for it, it has none.
+   */
 RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *op)
 {
     rm_exec *x = f->x;
     const rm_backend *a = &x->backend;
     rmi_exe_beside b;
     uint32_t id = op->run.id, k;
-    int untimed = 0;
+    int untimed = 0, backwards = rmi_exe_backward_untimed(f, id, RMI_NONE);
     void *p = NULL;
-    rm_result r = RM_OK;
-    if (f->seen[f->cls[id]] || (x->g->ops[id].flags & RM_ONCE)) return RM_OK; /* it may read a file, or need other ranks */
+    rm_result r;
+    if (f->seen[f->cls[id]] || (x->g->ops[id].flags & RM_ONCE)) return RM_OK; /* ONCE: it may read a file */
     f->seen[f->cls[id]] = 1;
     memset((void *)&b, 0, sizeof b);
     b.f = f;
     b.o = &x->g->ops[id];
     b.first = op->call;
-    for (k = 0; k < b.o->n_forms; k++) untimed |= rmi_exe_untimed(f, id, k, RMI_EXE_FIRST) || rmi_exe_untimed(f, id, k, RMI_EXE_AGAIN);
-    k = (uint32_t)rmi_exe_backward_untimed(f, id, RMI_NONE);
-    if (!untimed && !k) return RM_OK;
-    RMI_TRY(rmi_exe_lay_all(&b, (int)k));
+    for (k = 0; k < b.o->n_forms; k++)
+        untimed |= rmi_exe_untimed(f, id, k, RMI_EXE_FIRST) || rmi_exe_untimed(f, id, k, RMI_EXE_AGAIN);
+    if (!untimed && !backwards) return RM_OK;
+    RMI_TRY(rmi_exe_lay_all(&b, backwards));
     if (rmi_exe_did(x, a->sync(a->user))) return rmi_exe_backend_failed(x, "waiting before an op", b.o->name);
-    if (!a->alloc || !a->release || a->alloc(a->user, b.bytes, 0, &p)) return RM_OK;
+    if (!a->alloc || !a->release || a->alloc(a->user, rmi_max(b.bytes, 1), 0, &p)) return RM_OK;
     b.mem = (unsigned char *)p;
-    if (rmi_exe_did(x, a->fill(a->user, b.mem, 0, b.bytes))) r = rmi_exe_backend_failed(x, "clearing memory beside the step", b.o->name);
-    for (k = 0; k < b.o->in.n && r == RM_OK; k++)
-        if (b.in[k] != RMI_INF && rmi_exe_did(x, a->copy(a->user, rmi_exe_laid(&b, b.in[k]), op->call->in[k], op->call->in_bytes[k], RM_LANE_COMPUTE)))
-            r = rmi_exe_backend_failed(x, "copying beside the step", b.o->name);
-    for (k = 0; k < b.o->n_forms && r == RM_OK; k++) r = rmi_exe_form_beside(&b, id, k);
-    if (a->sync(a->user) && r == RM_OK) r = RM_ERROR_BACKEND;
-    a->release(a->user, b.mem, 0);
+    r = rmi_exe_forms_beside(&b, id);
+    if (rmi_exe_did(x, a->sync(a->user)) && r == RM_OK) r = rmi_exe_backend_failed(x, "waiting for an op", b.o->name);
+    a->release(a->user, p, 0);
     return r;
 }
 
@@ -27646,13 +27693,14 @@ RMI_FN rmi_exe_key rmi_exe_key_in(const rmi_exe_profile *f, const rmi_exe_op *op
 RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int beside)
 {
     rm_exec *x = f->x;
+    const rm_backend *b = &x->backend;
     size_t k;
     uint32_t lane;
     for (lane = 0; lane < RMI_LANES; lane++) { /* lanes of the host begin by hand: one op at a time needs no waits */
         x->turn[lane].values[0] = x->now;
         x->turn[lane].in = x->turn[lane].out = 1;
     }
-    if (x->backend.begin && rmi_exe_did(x, x->backend.begin(x->backend.user, (uint32_t)(prog - x->prog), &x->now, NULL)))
+    if (b->begin && rmi_exe_did(x, b->begin(b->user, (uint32_t)(prog - x->prog), &x->now, NULL)))
         return rmi_exe_backend_failed(x, "beginning a step", NULL);
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
@@ -27664,12 +27712,13 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
     return RM_OK;
 }
 
-/* The steps of one program, more of them if they are short (not among several ranks, where all must make as many); after each the
-   inputs are put back: times do not hang on weights. beside 1: one step, for what has no time yet. */
+/* The steps of one program, more of them if they are short (not among several ranks, where all must make as many);
+   after each the inputs are put back: times do not hang on weights. beside 1: one step, for what has no time yet. */
 RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, const rm_step *s, int beside)
 {
     rm_exec *x = f->x;
-    uint64_t begin = x->backend.now(x->backend.user);
+    uint64_t begin = x->backend.now(x->backend.user), passed;
+    uint32_t most = x->d.reduce ? 0 : f->repeats * RMI_EXE_OFTEN;
     uint32_t done = 0, warm = !beside && f->repeats > 1; /* the first step warms caches and page tables */
     size_t before = f->n;
     RMI_TRY(rmi_exe_bound(x, prog));
@@ -27684,8 +27733,8 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
         if (failed) return rmi_exe_backend_failed(x, "waiting for the end of the step", NULL);
         RMI_TRY(rmi_exe_snapshot(f, 2));
         if (!done++ && warm) f->n = before;
-    } while (!beside && (done < f->repeats + warm ||
-                         (!x->d.reduce && done < f->repeats * RMI_EXE_OFTEN && x->backend.now(x->backend.user) - begin < RMI_EXE_SHORT_STEP_NS)));
+        passed = x->backend.now(x->backend.user) - begin;
+    } while (!beside && (done < f->repeats + warm || (done < most && passed < RMI_EXE_SHORT_STEP_NS)));
     rmi_exe_sort_samples(f);
     return RM_OK;
 }
@@ -27731,8 +27780,8 @@ RMI_FN rm_result rmi_exe_update_at(rmi_exe_profile *f, uint32_t id, uint32_t hos
     return rmi_exe_time_beside(f, &op, f->cls[x->g->n_ops + id], host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE, 0);
 }
 
-/* On the device in the arena, which holds nothing between steps that has not been set aside, or where that is too small in memory
-   of its own; on the host in plain memory. Without room it has no time. */
+/* On the device in the arena, which holds nothing between steps that has not been set aside, or where that is too small
+   in memory of its own; on the host in plain memory. Without room it has no time. */
 RMI_FN rm_result rmi_exe_update_beside(rmi_exe_profile *f, uint32_t id, uint32_t host)
 {
     rm_exec *x = f->x;
@@ -27748,7 +27797,7 @@ RMI_FN rm_result rmi_exe_update_beside(rmi_exe_profile *f, uint32_t id, uint32_t
     else if (bytes <= x->dev_bytes) p = x->dev;
     else own = a->alloc && a->release && !a->alloc(a->user, bytes, 0, &p);
     if (host && p) p = (unsigned char *)p + (size_t)(align - (uint64_t)(uintptr_t)p % align);
-    if (p && !host && rmi_exe_did(x, a->fill(a->user, p, 0, bytes))) r = rmi_exe_backend_failed(x, "clearing memory between steps", t->name);
+    if (p && !host) r = rmi_exe_clear(x, p, bytes, t->name);
     if (p && r == RM_OK) r = rmi_exe_broken(x, rmi_exe_update_at(f, id, host, (unsigned char *)p));
     if (own) a->sync(a->user);
     if (own) a->release(a->user, p, 0);
@@ -27783,7 +27832,10 @@ RMI_FN rm_result rmi_exe_add_beside(rmi_exe_profile *f)
     rmi_exe_op op;
     rm_result r = RM_OK;
     for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n && g->tensors[i].grad_bytes > bytes) bytes = g->tensors[id = i].grad_bytes;
+        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n && g->tensors[i].grad_bytes > bytes) {
+            id = i;
+            bytes = g->tensors[i].grad_bytes;
+        }
     memset((void *)&op, 0, sizeof op);
     op.what = RMI_EXE_ADD;
     op.lane = RM_LANE_HOST;
@@ -27842,8 +27894,8 @@ RMI_FN uint32_t rmi_exe_cost(rmi_exe_costs *c, rmi_exe_key key, uint64_t *cost, 
     return 1;
 }
 
-/* A time that could not be measured, where others were: as much slower or faster as those. What was given is moved by times of the
-   same op and phase (own 1) alone. */
+/* A time that could not be measured, where others were: as much slower or faster as those. What was given is moved by
+   times of the same op and phase (own 1) alone. */
 RMI_FN void rmi_exe_scale(const rmi_exe_ratio *r, int own, uint64_t *cost, uint8_t *by)
 {
     if (*by == RMI_COST_MEASURED || (*by == RMI_COST_GIVEN && !own) || !r->thought) return;
@@ -27851,8 +27903,8 @@ RMI_FN void rmi_exe_scale(const rmi_exe_ratio *r, int own, uint64_t *cost, uint8
     *by = RMI_COST_SCALED;
 }
 
-/* A recomputation of a form whose first run takes ns: as much more or less as the two differ when they are timed alike, by more than
-   they vary; if that is not known, as was thought. */
+/* A recomputation of a form whose first run takes ns: as much more or less as the two differ when they are timed alike,
+   by more than they vary; if that is not known, as was thought. */
 RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, rmi_exe_key key, const rmi_form *form, uint64_t ns)
 {
     const rmi_exe_sample *a, *b;
@@ -27881,11 +27933,11 @@ RMI_FN void rmi_exe_op_costs(rmi_exe_costs *c, uint32_t i)
             form->again_by = RMI_COST_MEASURED;
         }
         any += rmi_exe_cost(c, rmi_exe_key_of(cls, k, RMI_EXE_FIRST, 0), &form->fwd, &form->fwd_by, &c->of[2 * i]);
+        if (op->forms[0].own_parts) form->own_parts = (uint8_t)form->n_parts; /* else no text would tell of them */
         for (p = 0; p < form->n_parts; p++) {
-            rmi_part *part = &form->parts[p];
-            if (!rmi_low_part_wanted(op, part)) part->bwd_by = RMI_COST_MEASURED; /* it never runs */
-            else if (rmi_exe_cost(c, rmi_exe_key_of(cls, k, RMI_EXE_PART + p, 0), &part->bwd, &part->bwd_by, &c->of[2 * i + 1]) && k && op->forms[0].own_parts)
-                form->own_parts = (uint8_t)form->n_parts; /* else a text would not tell of them */
+            rmi_exe_key key = rmi_exe_key_of(cls, k, RMI_EXE_PART + p, 0);
+            if (!rmi_low_has_part(op, k, p)) form->parts[p].bwd_by = RMI_COST_MEASURED; /* it never runs */
+            else rmi_exe_cost(c, key, &form->parts[p].bwd, &form->parts[p].bwd_by, &c->of[2 * i + 1]);
         }
     }
     c->g->measured += any > 0;
@@ -27898,6 +27950,7 @@ RMI_FN void rmi_exe_guesses(const rmi_exe_costs *c, uint32_t i)
     const rmi_exe_ratio *own = &c->of[2 * i];
     rmi_exe_ratio r = own[0];
     uint32_t k, p, turn;
+    int fwd = own[0].thought != 0, bwd = own[1].thought != 0;
     rmi_exe_add_ratio(&r, &own[1]);
     for (turn = 0; turn < 2 && rmi_graph_op_guessed(op) && !r.thought; turn++)
         for (k = 0; k < c->g->n_ops; k++)
@@ -27907,40 +27960,46 @@ RMI_FN void rmi_exe_guesses(const rmi_exe_costs *c, uint32_t i)
             }
     for (k = 0; k < op->n_forms; k++) {
         rmi_form *form = &op->forms[k];
-        rmi_exe_scale(own[0].thought ? &own[0] : &r, own[0].thought != 0, &form->fwd, &form->fwd_by);
-        rmi_exe_scale(own[0].thought ? &own[0] : &r, own[0].thought != 0, &form->again, &form->again_by);
+        rmi_exe_scale(fwd ? &own[0] : &r, fwd, &form->fwd, &form->fwd_by);
+        rmi_exe_scale(fwd ? &own[0] : &r, fwd, &form->again, &form->again_by);
         for (form->bwd = 0, p = 0; p < form->n_parts; p++) {
-            rmi_exe_scale(own[1].thought ? &own[1] : &r, own[1].thought != 0, &form->parts[p].bwd, &form->parts[p].bwd_by);
+            rmi_exe_scale(bwd ? &own[1] : &r, bwd, &form->parts[p].bwd, &form->parts[p].bwd_by);
             form->bwd = rmi_add(form->bwd, form->parts[p].bwd);
         }
     }
 }
 
+/* One time of a param or barrier; there RMI_INF: none is wanted. */
+RMI_FN uint32_t rmi_exe_other_cost(rmi_exe_costs *c, uint32_t at, uint32_t slot, uint64_t *cost, uint8_t *by,
+                                   rmi_exe_ratio *to)
+{
+    return *cost == RMI_INF ? 0 : rmi_exe_cost(c, rmi_exe_key_of(c->f->cls[at], 0, slot, 0), cost, by, to);
+}
+
 RMI_FN void rmi_exe_param_costs(rmi_exe_costs *c)
 {
-    rmi_exe_ratio all;
-    uint32_t i, k;
+    rm_graph *g = c->g;
+    rmi_exe_ratio all, other;
+    uint32_t i, at = g->n_ops, any;
     uint8_t by;
     memset((void *)&all, 0, sizeof all);
-    for (i = 0; i < 2 * c->g->n_ops; i++) rmi_exe_add_ratio(&all, &c->of[i]);
-    for (i = 0; i < c->g->n_tensors; i++) {
-        rmi_tensor *t = &c->g->tensors[i];
-        uint32_t cls = c->f->cls[c->g->n_ops + i];
-        uint32_t any = 0;
+    memset((void *)&other, 0, sizeof other);
+    for (i = 0; i < 2 * g->n_ops; i++) rmi_exe_add_ratio(&all, &c->of[i]);
+    for (i = 0; i < g->n_tensors; i++, at++) {
+        rmi_tensor *t = &g->tensors[i];
         if (t->kind != RMI_PARAM) continue;
-        if (t->opt != RMI_INF) any += rmi_exe_cost(c, rmi_exe_key_of(cls, 0, RMI_EXE_ON_DEVICE, 0), &t->opt, &t->opt_by, &c->update[0]);
-        if (t->opt_host != RMI_INF) any += rmi_exe_cost(c, rmi_exe_key_of(cls, 0, RMI_EXE_ON_HOST, 0), &t->opt_host, &t->opt_host_by, &c->update[1]);
-        if (t->reduce != RMI_INF && t->reduce) rmi_exe_cost(c, rmi_exe_key_of(cls, 0, RMI_EXE_REDUCTION, 0), &t->reduce, &by, &all);
-        c->g->measured += any > 0;
+        any = rmi_exe_other_cost(c, at, RMI_EXE_ON_DEVICE, &t->opt, &t->opt_by, &c->update[0]);
+        any += rmi_exe_other_cost(c, at, RMI_EXE_ON_HOST, &t->opt_host, &t->opt_host_by, &c->update[1]);
+        if (t->reduce) rmi_exe_other_cost(c, at, RMI_EXE_REDUCTION, &t->reduce, &by, &other);
+        g->measured += any > 0;
     }
-    for (i = 0; i < c->g->n_barriers; i++)
-        rmi_exe_cost(c, rmi_exe_key_of(c->f->cls[c->g->n_ops + c->g->n_tensors + i], 0, RMI_EXE_ON_DEVICE, 0), &c->g->barriers[i].ns, &by, &all);
-    for (i = 0; i < c->g->n_tensors; i++)
-        for (k = 0; k < 2; k++) {
-            rmi_tensor *t = &c->g->tensors[i];
-            if (rmi_graph_guess(k ? t->opt_host_by : t->opt_by)) /* else on the device as its ops */
-                rmi_exe_scale(c->update[k].thought || k ? &c->update[k] : &all, 0, k ? &t->opt_host : &t->opt, k ? &t->opt_host_by : &t->opt_by);
-        }
+    for (i = 0; i < g->n_barriers; i++, at++)
+        rmi_exe_other_cost(c, at, RMI_EXE_ON_DEVICE, &g->barriers[i].ns, &by, &other);
+    for (i = 0; i < g->n_tensors; i++) {
+        rmi_tensor *t = &g->tensors[i];
+        rmi_exe_scale(c->update[0].thought ? &c->update[0] : &all, 0, &t->opt, &t->opt_by);
+        rmi_exe_scale(&c->update[1], 0, &t->opt_host, &t->opt_host_by);
+    }
 }
 
 RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
@@ -27958,7 +28017,8 @@ RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
     for (i = 0; i < g->n_ops; i++) rmi_exe_guesses(&c, i);
     rmi_exe_param_costs(&c);
     g->spread_ppm = c.time ? (uint32_t)rmi_min(rmi_mul_div_up(c.spread, 1000000, c.time), UINT32_MAX) : 0;
-    g->loaded = f->wall - f->took > f->took / 4 || (f->lost >= 3 && rmi_mul(f->lost, 50000000) > f->wall); /* twenty times a second */
+    g->loaded = f->wall - f->took > f->took / 4;
+    g->loaded |= f->lost >= 3 && rmi_mul(f->lost, 50000000) > f->wall; /* twenty times a second */
     g->hashed = 0;
     rmi_graph_estimate(g);
     return rmi_graph_check_sums(g);
@@ -27970,7 +28030,8 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     rm_exec *x = f->x;
     rmi_exe_prog *last = NULL;
     uint32_t i;
-    if (!x->backend.now) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the backend has no clock; set rm_backend.now");
+    if (!x->backend.now)
+        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the backend has no clock; set rm_backend.now");
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step & kinds) {
             last = &x->prog[i];

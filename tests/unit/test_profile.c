@@ -391,6 +391,7 @@ static void sides(void)
         EXPECT(i % 3 == 2 || r.g->barriers[0].ns == BARRIER, "the barrier");
         EXPECT(r.g->link.add == 4000000000u && r.g->link.h2d == 1000000000u, "additions");
         EXPECT(i % 3 == 2 || r.g->ops[0].forms[0].parts[0].bwd == DX + DW, "backwards");
+        EXPECT(i % 3 != 2 || r.g->ops[0].forms[0].parts[0].bwd_by == RMI_COST_SCALED, "guesses, as wrong as those of forwards were");
         rm_plan_get_info(r.p, 0, &info);
         EXPECT((i % 3 == 2) == (info.estimated != 0), "nothing else takes time");
         close_rig(&r);
