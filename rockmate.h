@@ -21546,7 +21546,7 @@ RMI_COLD rm_result rmi_plan_note_all(rm_plan *p)
     if (r == RM_OK && merges)
         r = rmi_plan_say(
             p,
-            "plan: %u gradients are added up in host memory, where each sum is rounded once more than on the device: bits may differ from those of keeping everything in the last place. RM_NO_MERGE (rm_config.off) forbids that",
+            "plan: %u times a step a gradient is added up in host memory, where each sum is rounded once more than on the device: bits may differ from those of keeping everything in the last place. RM_NO_MERGE (rm_config.off) forbids that",
             merges);
     rmi_arena_free(&tmp);
     p->g->noted = 1;
