@@ -126,6 +126,64 @@ static void explained(const rg_text *t, const char *preset)
     rm_graph_destroy(other);
 }
 
+/* --- allocation n fails, for every n */
+static long calls, fail_at, alive;
+
+static void *failing_alloc(size_t n, void *user)
+{
+    (void)user;
+    if (++calls == fail_at) return NULL;
+    alive++;
+    return malloc(n);
+}
+
+static void counting_free(void *p, void *user)
+{
+    (void)user;
+    alive -= p != NULL;
+    free(p);
+}
+
+static int into_nothing(void *user, const char *text, size_t n) { return user != NULL || !text || !n; }
+
+static void memory_out(void)
+{
+    rg_text t;
+    int hit = 1;
+    long n;
+    memset(&t, 0, sizeof t);
+    rg_generate(&t, 2, 8, RG_ALL & ~(RG_LINK | RG_OPT_HOST));
+    for (n = 1; hit; n++) {
+        rm_graph_desc hooks = {.allocator = {.alloc = failing_alloc, .free = counting_free}};
+        rm_plan_desc d = {.preset = "rotor"};
+        rm_point at[3];
+        size_t room = 3;
+        rm_graph *g = NULL;
+        rm_plan *p = NULL;
+        rm_result r;
+        fail_at = 0;
+        EXPECT(!rm_graph_read(t.data, t.size, &hooks, &g), rm_graph_error(g));
+        calls = 0, fail_at = n;
+        r = rm_plan_curve(g, &d, at, &room);
+        hit = calls >= n;
+        EXPECT(r == RM_OK || (hit && r == RM_ERROR_MEMORY && !room), rm_graph_error(g));
+        fail_at = 0, room = 3;
+        EXPECT(!rm_plan_curve(g, &d, at, &room), rm_graph_error(g));
+        d.device_bytes = at[0].arena_bytes;
+        EXPECT(!rm_plan_create(g, &d, &p), rm_graph_error(g));
+        calls = 0, fail_at = n;
+        r = rm_plan_explain(p, (rm_tensor){1}, into_nothing, NULL);
+        hit |= calls >= n;
+        EXPECT(r == RM_OK || (hit && r == RM_ERROR_MEMORY), rm_graph_error(g));
+        fail_at = 0;
+        EXPECT(!rm_plan_explain(p, (rm_tensor){1}, into_nothing, NULL), rm_graph_error(g));
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+        EXPECT(!alive, "blocks left");
+    }
+    rg_free(&t);
+}
+
 static void arguments(void)
 {
     rg_text t;
@@ -151,6 +209,7 @@ int main(int argc, char **argv)
     static const char *const moving[] = {"stream", "link", NULL, "blocks"};
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(4, 16), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     arguments();
+    memory_out();
     for (i = seed; i < seed + graphs; i++) {
         rg_text t;
         rm_plan_desc d;
