@@ -1,0 +1,103 @@
+/* test_figures.c - a plan's figures and its legality, where they can be counted by hand or by the second referee: bytes copied by a
+   plan read from text; that plan with each line left out, doubled, or put behind the next; the memory bound of a graph in one's head.
+
+      sh tests/run.sh test_figures */
+#define ROCKMATE_IMPLEMENTATION
+#include "rockmate.h"
+
+#include "../common.h"
+#include "../data/plan_text.h"
+#include "../oracle/replay.h"
+
+static rm_graph *graph_of(const char *text)
+{
+    rm_graph *g = NULL;
+    EXPECT(rm_graph_read(text, strlen(text), NULL, &g) == RM_OK, g ? rm_graph_error(g) : "memory");
+    return g;
+}
+
+/* Out: r (64 bytes), w and its gradient (32 each); in: r and w. */
+static void copies(void)
+{
+    rm_graph *g = graph_of(plan_graph);
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    EXPECT(rm_plan_read(g, plan_single, strlen(plan_single), &p) == RM_OK, rm_graph_error(g));
+    EXPECT(rm_plan_get_info(p, RM_SINGLE, &info) == RM_OK, "info");
+    EXPECT(info.d2h_bytes == 128 && info.h2d_bytes == 96, "bytes copied");
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
+/* Both referees think the same of a text. */
+static int judged(const char *text, const char *why)
+{
+    rm_graph *g = graph_of(plan_graph);
+    rm_plan *p = NULL;
+    rm_plan_info info;
+    rmtest_result r;
+    char said[1200];
+    int legal = rmtest_replay_c(plan_graph, strlen(plan_graph), text, strlen(text), RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r) == RMTEST_LEGAL;
+    int ours = rm_plan_read(g, text, strlen(text), &p) == RM_OK;
+    snprintf(said, sizeof said, "%s: second referee '%s', library '%s'", why, legal ? "legal" : r.message, ours ? "legal" : rm_graph_error(g));
+    EXPECT(legal == ours, said);
+    if (ours && legal && rm_plan_get_info(p, RM_SINGLE, &info) == RM_OK) EXPECT(info.time_ns == r.time_ns && info.live_bytes == r.live_bytes, said);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    return legal;
+}
+
+/* Every line of the statements: left out (0), twice (1), behind the next one (2). */
+static void lines(void)
+{
+    const char *at = strstr(plan_single, "step single\n") + strlen("step single\n");
+    char text[2 * sizeof plan_single], why[100];
+    unsigned way, legal = 0;
+    for (; *at; at = strchr(at, '\n') + 1) {
+        const char *next = strchr(at, '\n') + 1, *after = *next ? strchr(next, '\n') + 1 : next;
+        for (way = 0; way < 3; way++) {
+            snprintf(why, sizeof why, "way %u, line %.40s", way, at);
+            why[strcspn(why, "\n")] = 0;
+            tm_case = (unsigned long)(at - plan_single);
+            snprintf(text, sizeof text, "%.*s%.*s%.*s%s", (int)(at - plan_single), plan_single, way == 0 ? 0 : (int)((way == 1 ? next : after) - (way == 1 ? at : next)), way == 1 ? at : next,
+                     way == 0 ? 0 : (int)(next - at), at, way == 2 ? after : next);
+            legal += (unsigned)judged(text, why);
+        }
+    }
+    tm_case = 0;
+    EXPECT(legal > 10, "some changes leave a plan legal");
+}
+
+/* Inputs that are read lie in the arena all the time, as do params and states; the bound does not count one that nobody reads. */
+static void bound(void)
+{
+    rm_graph *g = graph_of("rockmate graph 1\n"
+                           "tensor x1 input 4096\n"
+                           "tensor x2 input 4096\n"
+                           "tensor unread input 65536\n"
+                           "tensor w param 512 state=1024 opt=5\n"
+                           "op a in=x1,w out=p:256 needs=x1,w fwd=5 bwd=5\n"
+                           "op b in=x2,p out=q:256 needs=none fwd=5 bwd=5\n"
+                           "op loss in=q out=l:256 needs=q fwd=1 bwd=1\n"
+                           "output l\n");
+    rm_plan_desc d;
+    rm_plan_info info;
+    rm_plan *p = NULL;
+    char said[100];
+    memset(&d, 0, sizeof d);
+    memset(&info, 0, sizeof info);
+    d.info = &info;
+    EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
+    snprintf(said, sizeof said, "bound %lu, arena %lu", (unsigned long)info.min_bound_bytes, (unsigned long)info.arena_bytes);
+    EXPECT(info.min_bound_bytes >= 2 * 4096 + 512 + 1024 + 2 * 256 && info.min_bound_bytes < 16384, said); /* and p beside q */
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
+int main(void)
+{
+    copies();
+    lines();
+    bound();
+    return tm_end();
+}
