@@ -27310,6 +27310,34 @@ RMI_FN rmi_exe_key rmi_exe_key_of(uint32_t cls, uint32_t form, uint32_t slot, ui
     return key;
 }
 
+RMI_FN int rmi_exe_same_list(const rmi_list *a, const rmi_list *b)
+{
+    return a->n == b->n && (!a->n || !memcmp(a->at, b->at, a->n * sizeof *a->at));
+}
+
+/* The first form of an op that makes the same call in this slot: two times of one thing would let the noise choose. */
+RMI_FN uint32_t rmi_exe_form_like(const rmi_op *o, uint32_t form, uint32_t slot)
+{
+    const rmi_form *b = &o->forms[form];
+    uint32_t k;
+    for (k = 0; k < form; k++) {
+        const rmi_form *a = &o->forms[k];
+        if (slot < RMI_EXE_PART) {
+            if (a->forward == b->forward && a->fwd_ws == b->fwd_ws && a->saved == b->saved && a->inplace == b->inplace) break;
+        } else if (a->backward == b->backward && a->n_parts == b->n_parts) {
+            const rmi_part *p = &a->parts[slot - RMI_EXE_PART], *q = &b->parts[slot - RMI_EXE_PART];
+            if (p->bwd_ws == q->bwd_ws && p->needs_saved == q->needs_saved && rmi_exe_same_list(&p->grads, &q->grads) &&
+                rmi_exe_same_list(&p->needs, &q->needs))
+                break;
+        }
+    }
+    return k;
+}
+RMI_FN rmi_exe_key rmi_exe_op_key(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t slot, uint32_t beside)
+{
+    return rmi_exe_key_of(f->cls[id], rmi_exe_form_like(&f->x->g->ops[id], form, slot), slot, beside);
+}
+
 RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_key key, uint64_t ns)
 {
     rmi_exe_sample *s;
@@ -27429,7 +27457,7 @@ RMI_FN rm_result rmi_exe_duplicate(rm_exec *x, void *to, const void *from, uint6
 
 /* A call that is no part of a program, so often that a short one is known well; the first time warms up. zero: what it
    adds to is nothing each time. */
-RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, uint32_t cls, uint32_t slot, int zero)
+RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, rmi_exe_key key, int zero)
 {
     rm_exec *x = f->x;
     uint64_t ns, sum = 0;
@@ -27441,7 +27469,7 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, uint32_
         }
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
         sum += ns;
-        if (i) RMI_TRY(rmi_exe_sampled(f, rmi_exe_key_of(cls, op->run.form, slot, 1), ns));
+        if (i) RMI_TRY(rmi_exe_sampled(f, key, ns));
     }
     return RM_OK;
 }
@@ -27542,7 +27570,7 @@ RMI_FN rm_result rmi_exe_forward_beside(const rmi_exe_beside *b, rmi_run r, uint
     c.recompute = recompute;
     for (i = 0; i < b->o->in.n; i++) b->in_ptr[i] = rmi_exe_input(b, i);
     for (i = 0; i < b->o->out.n; i++) b->out_ptr[i] = rmi_exe_laid(b, b->out[i]);
-    return rmi_exe_time_beside(b->f, &op, b->f->cls[r.id], recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST, 0);
+    return rmi_exe_time_beside(b->f, &op, rmi_exe_op_key(b->f, r.id, r.form, recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST, 1), 0);
 }
 
 /* Gradients that are another name of dout are not given, unless the part has no others: then it runs where they cannot
@@ -27575,7 +27603,7 @@ RMI_FN rm_result rmi_exe_backward_beside(const rmi_exe_beside *b, rmi_run r)
         b->out_ptr[i] = rmi_list_has(&p->needs, o->out.at[i]) ? rmi_exe_laid(b, b->out[i]) : NULL;
         b->dout_ptr[i] = rmi_exe_laid(b, b->dout[i]);
     }
-    return rmi_exe_time_beside(b->f, &op, b->f->cls[r.id], RMI_EXE_PART + r.part, zero);
+    return rmi_exe_time_beside(b->f, &op, rmi_exe_op_key(b->f, r.id, r.form, RMI_EXE_PART + r.part, 1), zero);
 }
 
 /* Gradients of the outputs for backwards beside the step: the outputs once more, numbers of a likely kind and size. */
@@ -27595,7 +27623,7 @@ RMI_FN rm_result rmi_exe_douts(const rmi_exe_beside *b)
 /* Is there no time yet for this slot of a form of op id? */
 RMI_FN int rmi_exe_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t slot)
 {
-    return !rmi_exe_measured(f, rmi_exe_key_of(f->cls[id], form, slot, 0), NULL);
+    return !rmi_exe_measured(f, rmi_exe_op_key(f, id, form, slot, 0), NULL);
 }
 
 /* Does a backward of form `form` want to be timed beside the step? All of them: form RMI_NONE. */
@@ -27686,7 +27714,7 @@ RMI_FN rmi_exe_key rmi_exe_key_in(const rmi_exe_profile *f, const rmi_exe_op *op
                     : op->run.way == RMI_OPT_HOST ? RMI_EXE_ON_HOST
                     : op->run.way == RMI_REDUCE   ? RMI_EXE_REDUCTION
                                                   : RMI_EXE_ON_DEVICE;
-    return rmi_exe_key_of(f->cls[at + op->run.id], at ? 0 : op->run.form, slot, 0);
+    return at ? rmi_exe_key_of(f->cls[at + op->run.id], 0, slot, 0) : rmi_exe_op_key(f, op->run.id, op->run.form, slot, 0);
 }
 
 /* One step; beside 1: and before its ops what has no time yet. */
@@ -27777,7 +27805,8 @@ RMI_FN rm_result rmi_exe_update_at(rmi_exe_profile *f, uint32_t id, uint32_t hos
     c.state_bytes = bytes[2];
     c.ws = bytes[3] ? p[3] : NULL;
     c.ws_bytes = bytes[3];
-    return rmi_exe_time_beside(f, &op, f->cls[x->g->n_ops + id], host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE, 0);
+    return rmi_exe_time_beside(
+        f, &op, rmi_exe_key_of(f->cls[x->g->n_ops + id], 0, host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE, 1), 0);
 }
 
 /* On the device in the arena, which holds nothing between steps that has not been set aside, or where that is too small
@@ -27849,7 +27878,7 @@ RMI_FN rm_result rmi_exe_add_beside(rmi_exe_profile *f)
         op.src = RMI_NEW(&mem, unsigned char, bytes);
     }
     if (op.dst && op.src) {
-        r = rmi_exe_time_beside(f, &op, cls, 0, 0);
+        r = rmi_exe_time_beside(f, &op, rmi_exe_key_of(cls, 0, 0, 1), 0);
         rmi_exe_sort_samples(f);
         ns = rmi_exe_measured(f, rmi_exe_key_of(cls, 0, 0, 1), NULL);
         if (r == RM_OK) g->link.add = rmi_max(1, rmi_mul_div_up(bytes, 1000000000u, ns));
@@ -27924,18 +27953,18 @@ RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, rmi_exe_key key, const r
 RMI_FN void rmi_exe_op_costs(rmi_exe_costs *c, uint32_t i)
 {
     rmi_op *op = &c->g->ops[i];
-    uint32_t k, p, cls = c->f->cls[i], any = 0;
+    uint32_t k, p, any = 0;
     for (k = 0; k < op->n_forms; k++) {
         rmi_form *form = &op->forms[k];
-        uint64_t ns = rmi_exe_measured(c->f, rmi_exe_key_of(cls, k, RMI_EXE_FIRST, 0), NULL);
+        uint64_t ns = rmi_exe_measured(c->f, rmi_exe_op_key(c->f, i, k, RMI_EXE_FIRST, 0), NULL);
         if (ns) {
-            form->again = rmi_exe_again(c->f, rmi_exe_key_of(cls, k, 0, 0), form, ns);
+            form->again = rmi_exe_again(c->f, rmi_exe_op_key(c->f, i, k, RMI_EXE_FIRST, 0), form, ns);
             form->again_by = RMI_COST_MEASURED;
         }
-        any += rmi_exe_cost(c, rmi_exe_key_of(cls, k, RMI_EXE_FIRST, 0), &form->fwd, &form->fwd_by, &c->of[2 * i]);
+        any += rmi_exe_cost(c, rmi_exe_op_key(c->f, i, k, RMI_EXE_FIRST, 0), &form->fwd, &form->fwd_by, &c->of[2 * i]);
         if (op->forms[0].own_parts) form->own_parts = (uint8_t)form->n_parts; /* else no text would tell of them */
         for (p = 0; p < form->n_parts; p++) {
-            rmi_exe_key key = rmi_exe_key_of(cls, k, RMI_EXE_PART + p, 0);
+            rmi_exe_key key = rmi_exe_op_key(c->f, i, k, RMI_EXE_PART + p, 0);
             if (!rmi_low_has_part(op, k, p)) form->parts[p].bwd_by = RMI_COST_MEASURED; /* it never runs */
             else rmi_exe_cost(c, key, &form->parts[p].bwd, &form->parts[p].bwd_by, &c->of[2 * i + 1]);
         }
