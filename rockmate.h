@@ -25,6 +25,10 @@
    >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
    >>offload   what to keep, recompute, and move to host memory
+   >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
+   >>cost      the evaluator of a schedule: lives, bytes at every event, time on every lane
+   >>events    a schedule -> the list of runs and copies for >>sequence, and homes
+   >>search    annealing over runs, copies, variants and homes, with a price of bytes above the limit
    >>plan      passes of a preset, the plan and its figures
    >>curve     what memory is worth: plans for many budgets
    >>lanes     which waits between lanes a program needs, and no more
@@ -1002,6 +1006,9 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #ifndef RM_MALLOC
 #define RM_MALLOC(n) malloc(n)
 #define RM_FREE(p) free(p)
+#endif
+#ifndef RMI_SEED
+#define RMI_SEED 1u /* of solvers that draw lots; benchmarks set it to see what chance is worth */
 #endif
 #ifndef RM_ASSERT
 #include <assert.h>
@@ -18078,6 +18085,2434 @@ RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_sha
 RMI_PLAIN_END
 
 RMI_SOLVERS_END
+
+/* =====================================================================================================================
+   >>step - one lowered model of a training step: tasks, ways to run them, buffers, homes, order
+   In: a sealed graph, a kind of step. Out: read-only tables, which >>cost, >>events and >>search look at instead of the graph.
+   A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is what a task reads or writes and
+   what can come and go: a view counts as the buffer that it looks at, what is always on the device as bytes of `resident`. The
+   rules by which new bytes may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence.
+   O(accesses * variants).
+   ================================================================================================================== */
+typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
+    uint32_t at, n;
+} rmi_range;
+
+typedef enum rmi_step_kind { RMI_STEP_VALUE, RMI_STEP_INPUT, RMI_STEP_GRADIENT, RMI_STEP_SAVED, RMI_STEP_WEIGHT, RMI_STEP_STATE } rmi_step_kind;
+
+typedef struct rmi_step_buffer {
+    uint64_t room;          /* bytes, rounded up to the granule; what a forward saves: see its access */
+    uint64_t out_ns, in_ns; /* of a copy to host memory and back */
+    uint32_t number;        /* >>lower's */
+    uint32_t maker;         /* the forward that makes it, or RMI_NONE */
+    uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
+    uint8_t kind;           /* rmi_step_kind */
+    uint8_t may_move;       /* copies to host memory are allowed */
+    uint8_t at_end;         /* wanted on the device when the step ends */
+} rmi_step_buffer;
+
+typedef struct rmi_step_way { /* one implementation of a run */
+    uint64_t ns, workspace;   /* workspace: bytes, rounded up */
+    uint32_t form;            /* of the op, for the program */
+    uint32_t inplace;         /* the buffer that output 0 may take over, or RMI_NONE */
+} rmi_step_way;
+
+typedef struct rmi_step_target { /* a gradient that a backward contributes to */
+    rmi_range over;              /* buffers that it may take over if they end there */
+    uint32_t buffer;
+    uint8_t share, rename;       /* it may be one more name of the output's gradient; it may take that over */
+} rmi_step_target;
+
+typedef struct rmi_step_access { /* what a task touches in one mode of its op */
+    rmi_range reads;             /* buffers, each once */
+    rmi_range makes;             /* of a forward: buffers; of a backward: targets */
+    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
+    uint64_t saved_room, saved_out_ns, saved_in_ns;
+    uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
+    uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
+    uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
+    uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
+    uint8_t absent;              /* a part that this mode's backward does not have */
+    uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
+} rmi_step_access;
+
+typedef struct rmi_step_task {
+    rmi_range until;   /* tasks that must not have run before it: they change what it reads */
+    uint32_t id;       /* op, param (tensor) or barrier */
+    uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
+    uint32_t access;   /* of mode 0; those of further modes follow */
+    uint8_t way, part; /* rmi_way */
+    uint8_t once;      /* never runs a second time */
+    uint8_t must;      /* runs even if nobody reads what it makes */
+} rmi_step_task;
+
+/* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
+typedef enum rmi_step_home { RMI_HOME_DEVICE, RMI_HOME_STATE_AWAY, RMI_HOME_AWAY, RMI_HOME_HOST_UPDATE, RMI_HOMES } rmi_step_home;
+
+typedef struct rmi_step_param {
+    uint64_t host_update_ns;
+    uint64_t state_bytes;             /* as the program counts them: not rounded */
+    uint32_t tensor;
+    uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
+    uint32_t update, reduction;       /* tasks, or RMI_NONE */
+    uint8_t allowed;                  /* bits by rmi_step_home */
+} rmi_step_param;
+
+typedef struct rmi_step {
+    const rm_graph *graph;
+    rmi_arena *mem;
+    uint32_t kind, granule;   /* kind: RM_SINGLE ... */
+    int moves;                /* copies to host memory are possible */
+    int unfit;                /* an update runs in host memory only, and this step has no way to have it there: no schedule is right */
+    uint64_t resident;        /* bytes that are on the device all the time */
+    rmi_step_task *tasks;     /* forwards by op; then everything else */
+    rmi_step_buffer *buffers;
+    rmi_step_param *params;
+    rmi_step_access *accesses;
+    rmi_step_way *ways;
+    rmi_step_target *targets;
+    uint32_t *pool;
+    uint32_t n_tasks, n_buffers, n_params;
+    size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
+    uint32_t *buffer_of;      /* by >>lower's number: ours, or RMI_NONE: takes no bytes that come or go */
+    uint32_t *backward;       /* by op: its first backward task, n_backward of them */
+    uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
+    uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
+    uint32_t *once, n_once;   /* the list that runs everything once */
+    uint32_t *choosing, n_choosing; /* ops with more than one mode */
+    uint32_t *updates, n_updates;   /* params with an update */
+} rmi_step;
+
+/* --- pools */
+
+/* One entry more at the end of a pool of the step; NULL: memory is out. */
+#define RMI_STEP_PUSH(s, array, type)                                                                                   \
+    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))                \
+         ? &(s)->array[(s)->n_##array++]                                                                                \
+         : NULL)
+
+/* Puts a number at the end of the pool, where `range` ends, unless it is RMI_NONE or in the range already. */
+RMI_FN rm_result rmi_step_put(rmi_step *s, uint32_t number, rmi_range *range)
+{
+    uint32_t i, *entry;
+    if (number == RMI_NONE) return RM_OK;
+    for (i = 0; i < range->n; i++)
+        if (s->pool[range->at + i] == number) return RM_OK;
+    entry = RMI_STEP_PUSH(s, pool, uint32_t);
+    if (!entry) return RM_ERROR_MEMORY;
+    *entry = number;
+    range->n++;
+    return RM_OK;
+}
+
+/* An empty range where the pool of that many entries ends now. */
+RMI_FN rmi_range rmi_step_range(size_t at)
+{
+    rmi_range range;
+    range.at = (uint32_t)at;
+    range.n = 0;
+    return range;
+}
+
+RMI_FN uint64_t rmi_step_round(const rmi_step *s, uint64_t bytes) { return rmi_round_up(bytes, s->granule); }
+
+/* How long a copy of so many bytes lasts; 0 without a link. */
+RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
+{
+    const rmi_link *link = &s->graph->link;
+    if (!s->moves) return 0;
+    return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
+}
+
+/* --- buffers */
+
+/* The buffer of a tensor's value: its root's, for views. */
+RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor) { return s->buffer_of[s->graph->tensors[tensor].root]; }
+RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
+{
+    return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
+}
+
+/* Has the param a view? Then its bytes stay where the view looks for them. */
+RMI_FN int rmi_step_is_viewed(const rm_graph *g, uint32_t tensor)
+{
+    uint32_t i;
+    for (i = 0; i < g->n_ops; i++)
+        if (g->ops[i].view != RMI_NONE && g->tensors[g->ops[i].view].root == tensor) return 1;
+    return 0;
+}
+
+/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the device. */
+RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
+{
+    const rm_graph *g = s->graph;
+    const rmi_tensor *t;
+    uint32_t id, f;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    if (of == RMI_BUF_SAVED) {
+        *kind = RMI_STEP_SAVED;
+        for (f = 0; f < g->ops[id].n_forms && g->ops[id].has_bwd && rmi_low_has_backward(s->kind); f++)
+            if (rmi_low_reads_saved(&g->ops[id], &g->ops[id].forms[f])) return 1;
+        return 0;
+    }
+    if (of > RMI_BUF_STATE || rmi_low_external(g, number) || !rmi_low_bytes(g, number)) return 0;
+    t = &g->tensors[id];
+    if (of == RMI_BUF_VALUE) {
+        *kind = t->kind == RMI_ACT ? RMI_STEP_VALUE : t->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
+        if (t->root != id || t->kind == RMI_CONST) return 0;
+        return t->kind != RMI_PARAM || (s->moves && !t->stays && !rmi_step_is_viewed(g, id));
+    }
+    *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
+    if (of == RMI_BUF_STATE) return t->kind == RMI_PARAM && s->moves && !t->stays;
+    return rmi_low_has_backward(s->kind) && !(t->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
+}
+
+/* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
+RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
+{
+    const rm_graph *g = s->graph;
+    uint32_t id;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    int home = 0;
+    if (of == RMI_BUF_VALUE) home = g->tensors[id].kind != RMI_ACT;
+    if (of == RMI_BUF_STATE) home = g->tensors[id].kind == RMI_PARAM;
+    if (of == RMI_BUF_GRAD)
+        home = g->tensors[id].kind == RMI_PARAM && g->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
+    return home && !rmi_low_external(g, number) ? rmi_step_round(s, rmi_low_bytes(g, number)) : 0;
+}
+
+/* Fills a tracked buffer's row. */
+RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *b)
+{
+    const rm_graph *g = s->graph;
+    uint32_t id, f;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    uint64_t bytes = rmi_low_bytes(g, number);
+    for (f = 0; of == RMI_BUF_SAVED && f < g->ops[id].n_forms; f++) bytes = rmi_max(bytes, g->ops[id].forms[f].saved);
+    b->room = rmi_step_round(s, bytes);
+    b->out_ns = rmi_step_copy_ns(s, bytes, 1);
+    b->in_ns = rmi_step_copy_ns(s, bytes, 0);
+    b->number = number;
+    b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
+    b->param = RMI_NONE;
+    b->at_end = (of == RMI_BUF_GRAD && rmi_seq_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
+    b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
+}
+
+RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t number, all = rmi_low_buffers(g), i;
+    uint8_t kind;
+    s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
+    if (!s->buffer_of) return RM_ERROR_MEMORY;
+    for (number = 0; number < all; number++) s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
+    s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
+    if (!s->buffers) return RM_ERROR_MEMORY;
+    for (number = 0; number < all; number++) {
+        if (s->buffer_of[number] == RMI_NONE) {
+            s->resident += rmi_step_resident(s, number);
+            continue;
+        }
+        rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
+        rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
+    }
+    for (i = 0; i < g->n_tensors; i++) { /* an output may be a view: then its root is wanted, and so are names of outputs */
+        uint32_t root = rmi_step_value(s, i);
+        if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
+    }
+    for (i = 0; i < s->n_buffers; i++) s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
+    return RM_OK;
+}
+
+/* --- modes: what an op's backward reads, and the bits that its forwards give */
+
+/* A mode is named by the first form f of those that read the same, and the first form `bits` of those that give the same bits. */
+RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t f, uint32_t bits)
+{
+    uint32_t i;
+    for (i = 0; i < f; i++)
+        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
+    for (i = 0; i < bits; i++)
+        if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
+    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[bits].bits);
+    return op->has_bwd || !f;
+}
+
+#define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
+
+/* The next mode of op after that of forms *f, *bits (both RMI_NONE: the first). 0: there is none. */
+RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
+{
+    uint32_t i = *f == RMI_NONE ? 0 : *f * op->n_forms + *bits + 1;
+    for (; i < op->n_forms * op->n_forms; i++) {
+        *f = i / op->n_forms;
+        *bits = i % op->n_forms;
+        if (rmi_step_is_mode(op, *f, *bits)) return 1;
+    }
+    return 0;
+}
+
+/* The mode that a form stands for, its forwards being in form `forward`. */
+RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
+{
+    uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
+    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
+        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[bits].bits, op->forms[forward].bits))
+            return mode;
+    return 0;
+}
+
+/* --- what tasks touch */
+
+RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
+{
+    rmi_step_access *a = RMI_STEP_PUSH(s, accesses, rmi_step_access);
+    if (!a) return NULL;
+    memset(a, 0, sizeof *a);
+    a->saved = a->output_gradient = RMI_NONE;
+    return a;
+}
+
+/* One way more at the end of the pool; the range stays sorted by time, then workspace. */
+RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way way)
+{
+    rmi_step_way *last = RMI_STEP_PUSH(s, ways, rmi_step_way);
+    uint32_t i;
+    if (!last) return RM_ERROR_MEMORY;
+    way.workspace = rmi_step_round(s, way.workspace);
+    for (i = range->at + range->n; i > range->at; i--) {
+        const rmi_step_way *before = &s->ways[i - 1];
+        if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
+        s->ways[i] = *before;
+    }
+    s->ways[i] = way;
+    range->n++;
+    return RM_OK;
+}
+
+/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be read under one
+   name only. The buffer, or RMI_NONE. reads: what the run reads. */
+RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, t;
+    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes) return RMI_NONE;
+    for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
+        if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
+    for (i = 0; i < reads->n; i++)
+        if (reads->at[i] != tensor && g->tensors[reads->at[i]].root == g->tensors[tensor].root) return RMI_NONE;
+    return rmi_step_value(s, tensor);
+}
+
+/* The way that a forward takes in this form. */
+RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
+{
+    const rmi_form *f = &op->forms[form];
+    rmi_step_way way;
+    way.form = form;
+    way.ns = again ? f->again : f->fwd;
+    way.workspace = f->fwd_ws;
+    way.inplace = rmi_step_over_tensor(s, &op->in, f->inplace, s->graph->tensors[op->out.at[0]].bytes);
+    return way;
+}
+
+/* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
+RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    uint32_t i, saving, again;
+    rmi_step_access *a = rmi_step_new_access(s);
+    if (!a) return RM_ERROR_MEMORY;
+    a->absent = op->view != RMI_NONE;
+    if (a->absent) return RM_OK;
+    a->reads = rmi_step_range(s->n_pool);
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
+    a->makes = rmi_step_range(s->n_pool);
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
+    a->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
+    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[f])) {
+        uint64_t bytes = op->forms[f].saved;
+        a->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, o)];
+        a->saved_room = rmi_step_round(s, bytes);
+        a->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
+        a->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
+    }
+    for (saving = 0; saving < 2; saving++)
+        for (again = 0; again < 2; again++) {
+            a->ways[saving][again] = rmi_step_range(s->n_ways);
+            for (i = 0; i < op->n_forms; i++)
+                if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
+                    RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
+        }
+    return RM_OK;
+}
+
+/* How the gradient of tensor t comes to be in a backward of op in form f, part p. */
+RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t o, const rmi_form *f, const rmi_part *p, uint32_t t)
+{
+    const rm_graph *g = s->graph;
+    const rmi_op *op = &g->ops[o];
+    uint64_t bytes = g->tensors[t].grad_bytes, output_bytes = g->tensors[op->out.at[0]].grad_bytes;
+    rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
+    uint32_t k, buffer;
+    if (!target) return RM_ERROR_MEMORY;
+    memset(target, 0, sizeof *target);
+    target->buffer = rmi_step_gradient(s, t);
+    target->over = rmi_step_range(s->n_pool);
+    if (rmi_seq_repeated(op, t)) return RM_OK; /* written twice: what it reads outlives the first */
+    target->share = rmi_list_has(&op->share, t) && bytes == output_bytes;
+    target->rename = target->share || (op->view == t && bytes == output_bytes);
+    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what arrives zeroed cannot hold what is read */
+        const rmi_over *over = &f->overs[k];
+        if (over->grad_of != t) continue;
+        buffer = RMI_NONE;
+        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
+        if (over->what == RMI_OVER_SAVED && bytes <= f->saved) buffer = s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)];
+        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &p->needs, over->tensor, bytes);
+        RMI_TRY(rmi_step_put(s, buffer, &target->over));
+    }
+    return RM_OK;
+}
+
+/* Part `part` of the backward of op o in the mode of form f. */
+RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part, uint32_t f)
+{
+    const rm_graph *g = s->graph;
+    const rmi_op *op = &g->ops[o];
+    const rmi_form *form = &op->forms[f];
+    const rmi_part *p = &form->parts[part];
+    rmi_step_access *a = rmi_step_new_access(s);
+    rmi_step_way way;
+    uint32_t i, again;
+    if (!a) return RM_ERROR_MEMORY;
+    a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
+    a->reads = rmi_step_range(s->n_pool);
+    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
+    if (p->needs_saved && form->saved) RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
+    a->makes = rmi_step_range(s->n_targets);
+    a->may_be_free = 1;
+    for (i = 0; i < op->grad_in.n; i++) {
+        uint32_t t = op->grad_in.at[i];
+        if (!rmi_list_has(&p->grads, t)) continue;
+        a->gradients++;
+        if (rmi_seq_repeated(op, t) || (!rmi_list_has(&op->share, t) && op->view != t)) a->may_be_free = 0;
+        if (rmi_step_gradient(s, t) == RMI_NONE) continue;
+        RMI_TRY(rmi_step_put_target(s, o, form, p, t));
+        a->makes.n++;
+    }
+    way.inplace = RMI_NONE;
+    a->ways[0][0] = rmi_step_range(s->n_ways);
+    for (i = 0; i < op->n_forms; i++) {
+        if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
+        way.form = i;
+        way.ns = op->forms[i].parts[part].bwd;
+        way.workspace = op->forms[i].parts[part].bwd_ws;
+        RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+    }
+    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
+    return RM_OK;
+}
+
+/* An update on the device, a reduction or a barrier. */
+RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
+{
+    rmi_step_access *a = rmi_step_new_access(s);
+    rmi_step_way way;
+    uint32_t i, again;
+    if (!a) return RM_ERROR_MEMORY;
+    rmi_low_access(s->graph, r, 0, low);
+    a->reads = rmi_step_range(s->n_pool);
+    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
+    way.form = 0;
+    way.inplace = RMI_NONE;
+    way.ns = r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0);
+    way.workspace = low->ws_bytes;
+    a->ways[0][0] = rmi_step_range(s->n_ways);
+    RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
+    return RM_OK;
+}
+
+/* --- tasks */
+
+RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, uint32_t part)
+{
+    rmi_step_task *task = &s->tasks[s->n_tasks++];
+    task->way = (uint8_t)way;
+    task->part = (uint8_t)part;
+    task->id = id;
+    task->param = RMI_NONE;
+    task->access = (uint32_t)s->n_accesses;
+    task->once = way != RMI_FWD || s->graph->ops[id].pinned;
+    task->must = way != RMI_FWD;
+    return task;
+}
+
+/* The forward of op o in all its modes. What takes no bytes of its own is made once and stays. */
+RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, o, 0);
+    uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
+    task->must = op->mutates.n || (op->flags & RM_ONCE);
+    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
+    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) RMI_TRY(rmi_step_forward_access(s, o, f, bits));
+    s->n_modes[o] = (uint8_t)n;
+    return RM_OK;
+}
+
+/* The backward of op o, a task a part. Where forms differ in parts, a task stands for the p-th one of each, of some for none. */
+RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    uint32_t p, f, bits, n, any;
+    for (p = 0; p < rmi_low_parts(op); p++) {
+        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, p);) any++;
+        if (any == op->n_forms) continue;
+        rmi_step_new_task(s, RMI_BWD, o, p);
+        if (!s->n_backward[o]++) s->backward[o] = s->n_tasks - 1;
+        f = bits = RMI_NONE;
+        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) {
+            if (rmi_low_has_part(op, f, p)) {
+                RMI_TRY(rmi_step_backward_access(s, o, p, f));
+                continue;
+            }
+            if (!rmi_step_new_access(s)) return RM_ERROR_MEMORY;
+            s->accesses[s->n_accesses - 1].absent = 1;
+        }
+    }
+    return RM_OK;
+}
+
+RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
+{
+    const rmi_step_task *t = &s->tasks[task];
+    return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
+}
+
+/* The mode of op o that takes least time if every run takes its fastest way. */
+RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
+{
+    uint64_t least = RMI_INF, ns;
+    uint32_t mode, p;
+    for (mode = 0; mode < s->n_modes[o]; mode++) {
+        const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
+        if (a->absent) continue;
+        ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
+        for (p = 0; p < s->n_backward[o]; p++) {
+            a = &s->accesses[s->tasks[s->backward[o] + p].access + mode];
+            if (!a->absent) ns += s->ways[a->ways[0][0].at].ns;
+        }
+        if (ns >= least) continue;
+        least = ns;
+        s->fastest_mode[o] = (uint8_t)mode;
+    }
+}
+
+/* --- params: weights, their gradients and states as one decision */
+
+/* The homes that param row q may have. */
+RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
+{
+    const rmi_tensor *t = &s->graph->tensors[q->tensor];
+    int updated = q->update != RMI_NONE;
+    uint32_t homes = 0;
+    if (!updated || t->opt != RMI_INF) {
+        homes = 1u << RMI_HOME_DEVICE;
+        if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
+        if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
+    }
+    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) && q->gradient != RMI_NONE)
+        homes |= 1u << RMI_HOME_HOST_UPDATE;
+    return (uint8_t)homes;
+}
+
+RMI_FN rm_result rmi_step_make_params(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, g->n_tensors);
+    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM;
+    s->params = RMI_NEW(s->mem, rmi_step_param, n);
+    s->updates = RMI_RAW(s->mem, uint32_t, n);
+    if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) {
+        rmi_step_param *q = &s->params[s->n_params];
+        uint32_t own[3];
+        if (g->tensors[i].kind != RMI_PARAM) continue;
+        row[i] = s->n_params++;
+        q->tensor = i;
+        q->update = q->reduction = RMI_NONE;
+        q->weight = own[0] = s->buffer_of[i];
+        q->gradient = own[1] = rmi_step_gradient(s, i);
+        q->state = own[2] = s->buffer_of[rmi_low_buf(g, RMI_BUF_STATE, i)];
+        q->host_update_ns = g->tensors[i].opt_host;
+        q->state_bytes = g->tensors[i].state_bytes;
+        for (k = 0; k < 3; k++)
+            if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
+    }
+    for (i = g->n_ops; i < s->n_tasks; i++) {
+        rmi_step_task *task = &s->tasks[i];
+        if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
+        task->param = row[task->id];
+        if (task->way == RMI_REDUCE) s->params[task->param].reduction = i;
+        else s->params[task->param].update = i;
+    }
+    for (i = 0; i < s->n_params; i++) {
+        s->params[i].allowed = rmi_step_homes(s, &s->params[i]);
+        s->unfit |= !s->params[i].allowed;
+        if (s->params[i].update != RMI_NONE) s->updates[s->n_updates++] = i;
+    }
+    return RM_OK;
+}
+
+/* --- order */
+
+/* A forward must not run after the updates of the params that it reads. */
+RMI_FN rm_result rmi_step_make_order(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t o, i, k, *update = RMI_RAW(s->mem, uint32_t, g->n_tensors);
+    if (!update) return RM_ERROR_MEMORY;
+    memset(update, 0xFF, g->n_tensors * sizeof *update);
+    for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
+    for (o = 0; o < g->n_ops; o++) {
+        s->tasks[o].until = rmi_step_range(s->n_pool);
+        for (k = 0; k < g->ops[o].in.n; k++)
+            RMI_TRY(rmi_step_put(s, update[g->tensors[g->ops[o].in.at[k]].root], &s->tasks[o].until));
+    }
+    return RM_OK;
+}
+
+/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as >>block has them. */
+RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, n = 0, k, end, most = 3 * g->n_tensors + g->n_barriers + 8, *next;
+    rmi_run *runs;
+    rmi_access low;
+    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
+    s->tasks = RMI_NEW(s->mem, rmi_step_task, most);
+    s->once = RMI_NEW(s->mem, uint32_t, most);
+    runs = RMI_NEW(scratch, rmi_run, most);
+    next = RMI_NEW(scratch, uint32_t, g->n_ops);
+    if (!s->tasks || !s->once || !runs || !next) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_low_access_make(g, scratch, &low));
+    for (i = 0; i < g->n_ops; i++) {
+        RMI_TRY(rmi_step_forward_task(s, i));
+        if (g->ops[i].view == RMI_NONE) s->once[s->n_once++] = i;
+    }
+    for (i = 0; i < g->n_ops && rmi_low_has_backward(s->kind); i++)
+        if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
+    if (rmi_low_has_backward(s->kind)) n = rmi_blk_backward(g, s->kind, 0, g->n_ops, runs);
+    n += rmi_blk_tail(g, s->kind, runs + n);
+    for (i = 0; i < n; i++) {
+        const rmi_op *op = &g->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
+        if (runs[i].way != RMI_BWD) {
+            s->once[s->n_once++] = s->n_tasks;
+            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
+            RMI_TRY(rmi_step_other_access(s, runs[i], &low));
+            continue;
+        }
+        end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
+        for (k = 1; k < op->n_forms; k++)
+            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
+        for (; next[runs[i].id] < end; next[runs[i].id]++) s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
+    }
+    return RM_OK;
+}
+
+/* --- equal ops */
+
+/* A hash of what decides about op o: its modes' times and bytes. */
+RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
+{
+    uint64_t hash = s->n_modes[o];
+    uint32_t mode, p, k;
+    for (mode = 0; mode < s->n_modes[o]; mode++)
+        for (p = 0; p <= s->n_backward[o]; p++) {
+            const rmi_step_access *a = &s->accesses[s->tasks[p ? s->backward[o] + p - 1 : o].access + mode];
+            hash = rmi_mix(hash ^ a->saved_room ^ ((uint64_t)a->reads.n << 40));
+            for (k = 0; k < a->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[a->reads.at + k]].room);
+            if (!a->absent) hash = rmi_mix(hash ^ s->ways[a->ways[0][0].at].ns);
+        }
+    return hash;
+}
+
+/* Which ops are equal. O(ops * classes of one hash). */
+RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
+{
+    uint32_t n = s->graph->n_ops, o, slots = 1, *slot;
+    uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
+    while (slots < 2 * n) slots *= 2;
+    slot = RMI_NEW(scratch, uint32_t, slots);
+    if (!hash || !slot) return RM_ERROR_MEMORY;
+    for (o = 0; o < n; o++) {
+        size_t at = (size_t)(hash[o] = rmi_step_signature(s, o)) & (slots - 1);
+        while (slot[at] && hash[slot[at] - 1] != hash[o]) at = (at + 1) & (slots - 1);
+        if (!slot[at]) slot[at] = o + 1;
+        s->class_of[o] = slot[at] - 1;
+    }
+    return RM_OK;
+}
+
+/* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
+RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves, rmi_step *s)
+{
+    rmi_arena scratch = rmi_arena_make(&mem->hooks);
+    uint32_t o;
+    rm_result r;
+    memset(s, 0, sizeof *s);
+    s->graph = g;
+    s->mem = mem;
+    s->kind = kind;
+    s->granule = granule;
+    s->moves = moves && g->has_link;
+    s->backward = RMI_NEW(mem, uint32_t, g->n_ops);
+    s->n_backward = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
+    s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing) return RM_ERROR_MEMORY;
+    r = rmi_step_make_buffers(s);
+    if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
+    if (r == RM_OK) r = rmi_step_make_params(s);
+    if (r == RM_OK) r = rmi_step_make_order(s);
+    for (o = 0; o < g->n_ops && r == RM_OK; o++) {
+        rmi_step_find_fastest(s, o);
+        if (s->n_modes[o] > 1) s->choosing[s->n_choosing++] = o;
+    }
+    if (r == RM_OK) r = rmi_step_make_classes(s, &scratch);
+    rmi_arena_free(&scratch);
+    return r;
+}
+
+/* =====================================================================================================================
+   >>cost - the evaluator of a schedule: lives, bytes at every event, time on every lane
+   A schedule is the list of runs in program order, forwards as often as it likes; for each read of a run whether its bytes arrive
+   by a copy from host memory; for each op the mode of its backward; for each param its home. All else follows:
+   1. lives: a read belongs to the latest run before it that makes its buffer. A read that arrives by a copy ends the life before
+      it and begins another one; what it copies goes to host memory right after it was made.
+   2. bytes: stretches, which new bytes may lie over (the rules of >>step), the fastest way of each run whose workspace fits.
+   3. copies in: from the last need to the first, as late as the lane allows, and begun early only where bytes allow it. One that
+      would begin before the bytes were given up is not made: they stay.
+   4. lanes: the steady state of steps in a row, in program order. Bytes whose copy out is under way are no error: a run waits
+      until enough of them are free.
+   Two evaluations can be asked for. `held`: bytes that a copy in goes to were another's until the run before: no addresses make the
+   program slower than that. Not held, and without a limit: what the referee says of a program that uses no bytes twice, exactly.
+   O(accesses) with a few ns each.
+   ================================================================================================================== */
+typedef struct rmi_event { /* a run */
+    uint64_t copied;       /* bit k: its k-th read arrives by a copy */
+    uint32_t task;
+} rmi_event;
+
+typedef struct rmi_schedule {
+    rmi_event *events;
+    uint8_t *mode; /* by op */
+    uint8_t *home; /* by row of the table of params: rmi_step_home */
+    uint32_t n;
+} rmi_schedule;
+
+typedef struct rmi_life { /* a buffer on the device, from one event to another */
+    uint64_t room;
+    uint32_t buffer, first, last;
+    uint32_t again, written;    /* events: of the second write, or RMI_NONE; of the last one */
+    uint32_t stretch, sibling;  /* the bytes that it lies in; the next life there */
+    uint32_t previous;          /* life of the same buffer, or RMI_NONE */
+    uint32_t origin;            /* the life that a run made and this one is a copy of; itself */
+    uint32_t in, out;           /* copies that begin it and that read it, or RMI_NONE */
+    uint8_t gone;               /* its bytes went on under another name */
+    uint8_t followed;           /* by a life that is a copy of the same contents */
+} rmi_life;
+
+typedef struct rmi_copy {
+    uint64_t ns, end;
+    uint32_t life;
+    uint32_t event;  /* of a copy in: the one that needs it; out: the one that made it */
+    uint32_t at;     /* in: said before this event; out: the device's bytes are free before this event */
+    uint32_t source; /* in: the copy out that it waits for, or RMI_NONE; out: how many copies in there are of it */
+    uint32_t next;   /* at the same event */
+    uint8_t edge;    /* in: of what is in host memory when the step begins; out: what it reads stays on the device */
+    uint8_t wraps;   /* in: said in the step before, at event `at` of that; out: over in the next step */
+    uint8_t stays;   /* not made, the bytes stay on the device */
+} rmi_copy;
+
+typedef struct rmi_gap { /* between two uses of a life's contents */
+    uint32_t life, from, to; /* events */
+    uint32_t bit;            /* which read of event `to` it is */
+} rmi_gap;
+
+typedef struct rmi_stretch_use { /* of bytes */
+    uint64_t room;
+    uint32_t head, names; /* lives in it; how many of them are alive */
+    uint32_t out;         /* the copy out that reads it, or RMI_NONE */
+} rmi_stretch_use;
+
+typedef struct rmi_costs { /* what follows from a schedule */
+    uint64_t step_ns;      /* in the steady state */
+    uint64_t compute_ns, least_ns; /* of all runs; with the fastest ways */
+    uint64_t peak;         /* the most live bytes */
+    uint64_t excess, sum_excess; /* above the limit, bytes that no waiting frees: the most; over all events */
+    uint64_t host_bytes;
+    uint64_t *live;        /* by event, and n: bytes that are there, copies out under way aside */
+    uint64_t *start, *ns;  /* by event; start: in the last of the steps */
+    uint32_t *first_life;  /* by event, and n */
+    uint32_t *last_life;   /* by buffer, or RMI_NONE */
+    uint32_t *update_event; /* by param: where its update on the host is said */
+    uint16_t *form;        /* by event */
+    uint8_t *again;        /* by event */
+    rmi_life *lives;
+    rmi_gap *gaps;
+    rmi_copy *ins, *outs;
+    uint32_t n_lives, n_gaps, n_ins, n_outs;
+} rmi_costs;
+
+/* What a buffer has instead of a life while it is at home on the device. */
+#define RMI_COST_AT_HOME (RMI_NONE - 1)
+
+typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
+    const rmi_step *step;
+    uint64_t limit, host_limit;
+    uint64_t enough;      /* a schedule whose runs take longer need not be looked at further */
+    uint64_t gap_bytes;   /* smaller gaps are not noted */
+    int held;
+    uint32_t cap_events, cap_lives;
+    uint32_t stamp, *ran; /* by task: the stamp of the evaluation that it ran in */
+    uint32_t *now;        /* by buffer: life at the event that is looked at */
+    uint32_t *free_head, *next_free; /* by event; by life: lives that end there */
+    rmi_stretch_use *stretches;
+    uint32_t n_stretches;
+    uint32_t *in_head, *out_head, *pending_head; /* by event: copies said before it, after it; stretches that end there and are copied out */
+    uint32_t *pending_next;  /* by copy out */
+    uint64_t *queue_end, *queue_bytes; /* of copies out in the order of their lane */
+    uint32_t *queue_copy, *queued; /* the copy; by copy out: its latest place in the queue */
+    uint64_t *host_ready;  /* by param, two each: when its newest weight, its newest state are in host memory */
+    uint64_t *reduced;     /* by param: end of its reduction */
+    uint64_t work;         /* events looked at */
+} rmi_cost;
+
+/* --- memory */
+
+RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_costs *x)
+{
+    size_t events = (size_t)c->cap_events + 2, lives = c->cap_lives;
+    memset(x, 0, sizeof *x);
+    x->live = RMI_NEW(mem, uint64_t, events);
+    x->start = RMI_NEW(mem, uint64_t, events);
+    x->ns = RMI_NEW(mem, uint64_t, events);
+    x->first_life = RMI_NEW(mem, uint32_t, events);
+    x->last_life = RMI_NEW(mem, uint32_t, c->step->n_buffers);
+    x->update_event = RMI_NEW(mem, uint32_t, c->step->n_params);
+    x->form = RMI_NEW(mem, uint16_t, events);
+    x->again = RMI_NEW(mem, uint8_t, events);
+    x->lives = RMI_RAW(mem, rmi_life, lives);
+    x->gaps = RMI_RAW(mem, rmi_gap, lives);
+    x->ins = RMI_RAW(mem, rmi_copy, lives);
+    x->outs = RMI_RAW(mem, rmi_copy, lives);
+    return x->live && x->start && x->ns && x->first_life && x->last_life && x->update_event && x->form && x->again && x->lives &&
+                   x->gaps && x->ins && x->outs
+               ? RM_OK
+               : RM_ERROR_MEMORY;
+}
+
+RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_schedule *h)
+{
+    memset(h, 0, sizeof *h);
+    h->events = RMI_NEW(mem, rmi_event, (size_t)c->cap_events + 2);
+    h->mode = RMI_NEW(mem, uint8_t, c->step->graph->n_ops);
+    h->home = RMI_NEW(mem, uint8_t, c->step->n_params);
+    return h->events && h->mode && h->home ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* An evaluator without limits, for schedules of up to `times` as many events as running everything once. */
+RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times, rmi_cost *c)
+{
+    size_t lives = 64 + 2 * (size_t)s->n_buffers, events, i;
+    memset(c, 0, sizeof *c);
+    c->step = s;
+    c->limit = c->host_limit = c->enough = RMI_INF;
+    c->cap_events = times * s->n_once + 64;
+    for (i = 0; i < s->n_tasks; i++) {
+        const rmi_step_access *a = &s->accesses[s->tasks[i].access];
+        lives += (a->reads.n + a->makes.n + 2) * (size_t)times;
+    }
+    c->cap_lives = (uint32_t)rmi_min(lives * 2, RMI_NONE / 8);
+    lives = c->cap_lives;
+    events = (size_t)c->cap_events + 2;
+    c->ran = RMI_NEW(mem, uint32_t, s->n_tasks);
+    c->now = RMI_NEW(mem, uint32_t, s->n_buffers);
+    c->free_head = RMI_NEW(mem, uint32_t, events);
+    c->next_free = RMI_NEW(mem, uint32_t, lives);
+    c->stretches = RMI_RAW(mem, rmi_stretch_use, lives);
+    c->in_head = RMI_NEW(mem, uint32_t, events);
+    c->out_head = RMI_NEW(mem, uint32_t, events);
+    c->pending_head = RMI_NEW(mem, uint32_t, events);
+    c->pending_next = RMI_NEW(mem, uint32_t, lives);
+    c->queue_end = RMI_NEW(mem, uint64_t, 3 * lives);
+    c->queue_bytes = RMI_NEW(mem, uint64_t, 3 * lives);
+    c->queue_copy = RMI_NEW(mem, uint32_t, 3 * lives);
+    c->queued = RMI_NEW(mem, uint32_t, lives);
+    c->host_ready = RMI_NEW(mem, uint64_t, 2 * (size_t)s->n_params);
+    c->reduced = RMI_NEW(mem, uint64_t, s->n_params);
+    return c->ran && c->now && c->free_head && c->next_free && c->stretches && c->in_head && c->out_head && c->pending_head &&
+                   c->pending_next && c->queue_end && c->queue_bytes && c->queue_copy && c->queued && c->host_ready && c->reduced
+               ? RM_OK
+               : RM_ERROR_MEMORY;
+}
+
+/* The schedule that runs everything once, in the fastest modes, all that lasts at home on the device if it may be there. */
+RMI_FN void rmi_cost_keep_all(const rmi_step *s, rmi_schedule *h)
+{
+    uint32_t i, home;
+    for (i = 0; i < s->n_once; i++) {
+        h->events[i].task = s->once[i];
+        h->events[i].copied = 0;
+    }
+    h->n = s->n_once;
+    memcpy(h->mode, s->fastest_mode, s->graph->n_ops);
+    for (i = 0; i < s->n_params; i++) {
+        for (home = 0; home + 1 < RMI_HOMES && !(s->params[i].allowed >> home & 1);) home++;
+        h->home[i] = (uint8_t)home;
+    }
+}
+
+/* --- 1. lives */
+
+RMI_INLINE rmi_life *rmi_cost_birth(rmi_costs *x, uint32_t buffer, uint32_t event)
+{
+    rmi_life *l = &x->lives[x->n_lives];
+    l->buffer = buffer;
+    l->first = l->last = l->written = event;
+    l->again = l->stretch = l->sibling = l->in = l->out = RMI_NONE;
+    l->previous = x->last_life[buffer];
+    l->origin = x->n_lives;
+    l->gone = l->followed = 0;
+    x->last_life[buffer] = x->n_lives++;
+    return l;
+}
+
+/* The life's contents are copied to host memory after the event that made them (last wrote them). */
+RMI_INLINE uint32_t rmi_cost_ask_out(rmi_costs *x, uint32_t life, uint32_t event, uint64_t ns)
+{
+    rmi_copy *o = &x->outs[x->n_outs];
+    o->life = life;
+    o->event = event;
+    o->at = RMI_NONE;
+    o->ns = ns;
+    o->end = 0;
+    o->source = 0;
+    o->edge = o->wraps = o->stays = 0;
+    x->lives[life].out = x->n_outs;
+    return x->n_outs++;
+}
+
+/* A life of the buffer that begins with a copy from host memory, for the event that reads it. */
+RMI_INLINE void rmi_cost_ask_in(rmi_costs *x, uint32_t buffer, uint32_t event, uint64_t ns, uint64_t room)
+{
+    rmi_copy *in = &x->ins[x->n_ins];
+    rmi_life *l = rmi_cost_birth(x, buffer, event);
+    in->life = x->n_lives - 1;
+    in->event = in->at = event;
+    in->source = RMI_NONE;
+    in->ns = ns;
+    in->end = 0;
+    in->edge = in->wraps = in->stays = 0;
+    l->in = x->n_ins++;
+    l->room = room;
+}
+
+/* A read that arrives by a copy: the life before it ends, another one begins. */
+RMI_FN void rmi_cost_read_copy(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t life, uint32_t event)
+{
+    const rmi_step_buffer *b = &c->step->buffers[x->lives[life].buffer];
+    uint32_t origin = x->lives[life].origin, out;
+    uint64_t out_ns = b->out_ns, in_ns = b->in_ns;
+    if (b->kind == RMI_STEP_SAVED) {
+        const rmi_step_access *a = rmi_step_access_of(c->step, b->maker, h->mode);
+        out_ns = a->saved_out_ns;
+        in_ns = a->saved_in_ns;
+    }
+    x->lives[life].followed = 1;
+    rmi_cost_ask_in(x, x->lives[life].buffer, event, in_ns, x->lives[life].room);
+    x->lives[x->n_lives - 1].origin = origin;
+    if (b->kind == RMI_STEP_WEIGHT) return; /* the copy in host memory is there anyway */
+    out = x->lives[origin].out != RMI_NONE ? x->lives[origin].out : rmi_cost_ask_out(x, origin, x->lives[origin].first, out_ns);
+    x->outs[out].source++;
+    x->ins[x->n_ins - 1].source = out;
+}
+
+/* May this read arrive by a copy? */
+RMI_INLINE int rmi_cost_may_copy(const rmi_step *s, const rmi_schedule *h, uint32_t buffer)
+{
+    const rmi_step_buffer *b = &s->buffers[buffer];
+    return b->may_move && (b->kind != RMI_STEP_WEIGHT || h->home[b->param] >= RMI_HOME_AWAY) && b->kind != RMI_STEP_STATE;
+}
+
+/* Event p reads what access a says. 0: something is not there. */
+RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t p, const rmi_step_access *a)
+{
+    const uint32_t *reads = c->step->pool + a->reads.at;
+    uint64_t copied = h->events[p].copied;
+    uint32_t k;
+    for (k = 0; k < a->reads.n; k++) {
+        uint32_t buffer = reads[k], life = x->last_life[buffer];
+        rmi_life *l;
+        if (life == RMI_COST_AT_HOME) continue;
+        if (life == RMI_NONE) {
+            const rmi_step_buffer *b = &c->step->buffers[buffer];
+            if (b->kind != RMI_STEP_WEIGHT && b->kind != RMI_STEP_STATE) return 0;
+            rmi_cost_ask_in(x, buffer, p, b->in_ns, b->room);
+            x->ins[x->n_ins - 1].edge = 1;
+            continue;
+        }
+        l = &x->lives[life];
+        if (p > l->last + 1 && l->room >= c->gap_bytes && c->step->buffers[buffer].kind != RMI_STEP_GRADIENT) {
+            rmi_gap *gap = &x->gaps[x->n_gaps++];
+            gap->life = life;
+            gap->from = l->last;
+            gap->to = p;
+            gap->bit = k;
+        }
+        if (k < 64 && copied >> k & 1 && p > l->last + 1 && rmi_cost_may_copy(c->step, h, buffer)) rmi_cost_read_copy(c, h, x, life, p);
+        else l->last = p;
+    }
+    return 1;
+}
+
+/* The run of event p makes new buffers, or adds to gradients. */
+RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_task *task, const rmi_step_access *a)
+{
+    const rmi_step *s = c->step;
+    uint32_t k;
+    if (task->way == RMI_FWD) {
+        for (k = 0; k < a->makes.n; k++) {
+            uint32_t buffer = s->pool[a->makes.at + k];
+            rmi_cost_birth(x, buffer, p)->room = s->buffers[buffer].room;
+        }
+        if (a->saved != RMI_NONE) rmi_cost_birth(x, a->saved, p)->room = a->saved_room;
+        return;
+    }
+    for (k = 0; k < a->makes.n; k++) {
+        uint32_t buffer = s->targets[a->makes.at + k].buffer, life = x->last_life[buffer];
+        if (life == RMI_NONE) {
+            rmi_cost_birth(x, buffer, p)->room = s->buffers[buffer].room;
+            continue;
+        }
+        if (x->lives[life].again == RMI_NONE) x->lives[life].again = p;
+        x->lives[life].last = x->lives[life].written = p;
+    }
+}
+
+/* Copies out that an update or reduction asks for: of what it has changed and is at home in host memory. */
+RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t p, const rmi_step_task *task)
+{
+    const rmi_step_param *q = &c->step->params[task->param];
+    uint32_t life;
+    if (task->way == RMI_REDUCE) {
+        life = q->gradient == RMI_NONE ? RMI_NONE : x->last_life[q->gradient];
+        if (life >= RMI_COST_AT_HOME) return;
+        if (x->lives[life].again == RMI_NONE) x->lives[life].again = p;
+        x->lives[life].written = p;
+        return;
+    }
+    if (h->home[task->param] >= RMI_HOME_AWAY && x->last_life[q->weight] < RMI_COST_AT_HOME)
+        rmi_cost_ask_out(x, x->last_life[q->weight], p, c->step->buffers[q->weight].out_ns);
+    if (h->home[task->param] >= RMI_HOME_STATE_AWAY && q->state != RMI_NONE && x->last_life[q->state] < RMI_COST_AT_HOME)
+        rmi_cost_ask_out(x, x->last_life[q->state], p, c->step->buffers[q->state].out_ns);
+}
+
+/* What is there when the step begins. Returns the bytes that are there all the time. */
+RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+{
+    const rmi_step *s = c->step;
+    uint64_t resident = s->resident;
+    uint32_t i;
+    memset(x->last_life, 0xFF, s->n_buffers * sizeof(uint32_t));
+    x->n_lives = x->n_gaps = x->n_ins = x->n_outs = 0;
+    x->least_ns = x->host_bytes = 0;
+    for (i = 0; i < s->n_buffers; i++)
+        if (s->buffers[i].kind == RMI_STEP_INPUT) rmi_cost_birth(x, i, 0)->room = s->buffers[i].room;
+    for (i = 0; i < s->n_params && s->moves; i++) {
+        const rmi_step_param *q = &s->params[i];
+        x->update_event[i] = RMI_NONE;
+        if (q->weight != RMI_NONE && h->home[i] < RMI_HOME_AWAY) {
+            x->last_life[q->weight] = RMI_COST_AT_HOME;
+            resident += s->buffers[q->weight].room;
+        } else if (q->weight != RMI_NONE) x->host_bytes += s->buffers[q->weight].room;
+        if (q->state != RMI_NONE && h->home[i] < RMI_HOME_STATE_AWAY) {
+            x->last_life[q->state] = RMI_COST_AT_HOME;
+            resident += s->buffers[q->state].room;
+        } else if (q->state != RMI_NONE) x->host_bytes += s->buffers[q->state].room;
+    }
+    return resident;
+}
+
+/* Has a task run that this one must come before? */
+RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task)
+{
+    uint32_t k;
+    for (k = 0; k < task->until.n; k++)
+        if (c->ran[c->step->pool[task->until.at + k]] == c->stamp) return 1;
+    return 0;
+}
+
+/* An input that no event reads stays where it is. */
+RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, uint32_t input)
+{
+    const rmi_life *l = &x->lives[x->last_life[input]];
+    const rmi_step_access *a;
+    uint32_t k;
+    if (l->in != RMI_NONE || l->last || !h->n) return !h->n;
+    a = rmi_step_access_of(c->step, h->events[0].task, h->mode);
+    for (k = 0; k < a->reads.n && c->step->pool[a->reads.at + k] != input;) k++;
+    return k == a->reads.n;
+}
+
+/* First pass. 0: something is read that is not there, runs too late, takes longer than is of interest, or the tables are full. */
+RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+{
+    const rmi_step *s = c->step;
+    uint32_t p, i;
+    c->stamp++;
+    for (p = 0; p < h->n; p++) {
+        uint32_t id = h->events[p].task;
+        const rmi_step_task *task = &s->tasks[id];
+        const rmi_step_access *a = rmi_step_access_of(s, id, h->mode);
+        x->first_life[p] = x->n_lives;
+        x->again[p] = c->ran[id] == c->stamp;
+        if (task->until.n && rmi_cost_too_late(c, task)) return 0;
+        c->ran[id] = c->stamp;
+        if (a->absent) continue;
+        if (x->n_lives + a->reads.n + a->makes.n + 2 > c->cap_lives || x->n_gaps + a->reads.n > c->cap_lives) return 0;
+        if (task->way >= RMI_OPT && task->way <= RMI_OPT_HOST && h->home[task->param] == RMI_HOME_HOST_UPDATE) {
+            x->update_event[task->param] = p;
+            continue;
+        }
+        if (!rmi_cost_reads(c, h, x, p, a)) return 0;
+        if (task->way <= RMI_BWD) rmi_cost_makes(c, x, p, task, a);
+        else if (task->param != RMI_NONE) rmi_cost_lasting(c, h, x, p, task);
+        if (!a->may_be_free) x->least_ns += s->ways[a->ways[0][x->again[p]].at].ns;
+    }
+    x->first_life[h->n] = x->n_lives;
+    if (x->least_ns > c->enough) return 0;
+    for (i = 0; i < s->n_params && s->moves; i++) { /* gradients for updates on the host */
+        uint32_t gradient = s->params[i].gradient, life;
+        if (x->update_event[i] == RMI_NONE) continue;
+        life = x->last_life[gradient];
+        if (life == RMI_NONE) return 0;
+        rmi_cost_ask_out(x, life, x->lives[life].written, s->buffers[gradient].out_ns);
+    }
+    for (i = 0; i < s->n_buffers; i++) {
+        if (s->buffers[i].at_end && x->last_life[i] == RMI_NONE) return 0;
+        if (s->buffers[i].at_end || (s->buffers[i].kind == RMI_STEP_INPUT && rmi_cost_unread(c, h, x, i)))
+            x->lives[x->last_life[i]].last = h->n;
+    }
+    return 1;
+}
+
+/* --- 2. bytes and ways */
+
+/* The current life of a buffer if its last use is event p and its bytes can be taken over there; else RMI_NONE. */
+RMI_INLINE uint32_t rmi_cost_dying(const rmi_cost *c, const rmi_costs *x, uint32_t buffer, uint32_t p)
+{
+    uint32_t life = buffer == RMI_NONE ? RMI_NONE : c->now[buffer];
+    const rmi_life *l;
+    if (life == RMI_NONE) return RMI_NONE;
+    l = &x->lives[life];
+    if (l->last != p || l->gone || l->followed || l->out != RMI_NONE || l->stretch == RMI_NONE) return RMI_NONE;
+    return c->stretches[l->stretch].names == 1 ? life : RMI_NONE;
+}
+
+RMI_INLINE void rmi_cost_join(rmi_cost *c, rmi_costs *x, uint32_t life, uint32_t stretch)
+{
+    x->lives[life].stretch = stretch;
+    x->lives[life].sibling = c->stretches[stretch].head;
+    c->stretches[stretch].head = life;
+    c->stretches[stretch].names++;
+    if (x->lives[life].out != RMI_NONE) c->stretches[stretch].out = x->lives[life].out;
+}
+
+RMI_INLINE void rmi_cost_stretch(rmi_cost *c, rmi_costs *x, uint32_t life)
+{
+    rmi_stretch_use *stretch = &c->stretches[c->n_stretches];
+    stretch->head = stretch->out = RMI_NONE;
+    stretch->names = 0;
+    stretch->room = x->lives[life].room;
+    rmi_cost_join(c, x, life, c->n_stretches++);
+}
+
+RMI_INLINE void rmi_cost_take_over(rmi_cost *c, rmi_costs *x, uint32_t life, uint32_t from)
+{
+    x->lives[from].gone = 1;
+    c->stretches[x->lives[from].stretch].names--;
+    rmi_cost_join(c, x, life, x->lives[from].stretch);
+}
+
+/* May a new gradient be one more name of the output's, from event p on? Nobody writes bytes while another name of them is alive. */
+RMI_FN int rmi_cost_can_share(const rmi_cost *c, const rmi_costs *x, uint32_t fresh, uint32_t output, uint32_t p)
+{
+    const rmi_life *l = &x->lives[fresh];
+    uint32_t k;
+    if (x->lives[output].stretch == RMI_NONE || x->lives[output].gone) return 0;
+    for (k = c->stretches[x->lives[output].stretch].head; k != RMI_NONE; k = x->lives[k].sibling) {
+        const rmi_life *other = &x->lives[k];
+        if (other->gone || other->last < p) continue;
+        if (l->again != RMI_NONE && other->last >= l->again) return 0;
+        if (other->again != RMI_NONE && other->again > p && l->last >= other->again) return 0;
+    }
+    return 1;
+}
+
+typedef struct rmi_cost_choice {
+    uint64_t bytes;     /* that the run adds, workspace included */
+    const rmi_step_way *way;
+    uint32_t taken;     /* life that output 0 takes over, or RMI_NONE */
+} rmi_cost_choice;
+
+/* The fastest way whose bytes fit beside `live`, or the one that takes least. fresh: bytes of what the run makes, `output` of them
+   output 0's, which may lie over what dies. */
+RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *x, uint32_t p, rmi_range ways, uint64_t live,
+                                           uint64_t fresh, uint64_t output)
+{
+    rmi_cost_choice best;
+    uint32_t i;
+    best.bytes = RMI_INF;
+    best.way = NULL;
+    best.taken = RMI_NONE;
+    for (i = 0; i < ways.n; i++) {
+        const rmi_step_way *way = &c->step->ways[ways.at + i];
+        uint32_t taken = output ? rmi_cost_dying(c, x, way->inplace, p) : RMI_NONE;
+        uint64_t bytes = fresh + way->workspace - (taken != RMI_NONE ? output : 0);
+        if (bytes >= best.bytes) continue;
+        best.bytes = bytes;
+        best.way = way;
+        best.taken = taken;
+        if (live + bytes <= c->limit) break;
+    }
+    return best;
+}
+
+/* A forward at event p, whose new lives are [lo, hi). Returns the live bytes while it runs; *live: before and after it. */
+RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t lo, uint64_t *live)
+{
+    uint32_t i, hi = x->first_life[p + 1], saving = 0;
+    uint64_t fresh = 0;
+    rmi_cost_choice choice;
+    for (i = lo; i < hi; i++) {
+        rmi_life *l = &x->lives[i];
+        if (l->buffer == a->saved && l->last == p && !l->followed) l->gone = 1; /* nobody reads it: it is not asked for */
+        else fresh += l->room;
+        saving |= l->buffer == a->saved && !l->gone;
+    }
+    choice = rmi_cost_choose(c, x, p, a->ways[saving][x->again[p]], *live, fresh,
+                             a->first_is_output && lo < hi ? x->lives[lo].room : 0);
+    x->form[p] = (uint16_t)choice.way->form;
+    x->ns[p] = choice.way->ns;
+    for (i = lo; i < hi; i++) {
+        if (x->lives[i].gone) continue;
+        if (i == lo && choice.taken != RMI_NONE) rmi_cost_take_over(c, x, i, choice.taken);
+        else rmi_cost_stretch(c, x, i);
+    }
+    for (i = lo; i < hi; i++)
+        if (!x->lives[i].gone) c->now[x->lives[i].buffer] = i;
+    *live += choice.bytes;
+    fresh = *live;
+    *live -= choice.way->workspace;
+    return fresh;
+}
+
+/* The bytes of a gradient's first contribution: 1: other names of the output's gradient. */
+RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t life, const rmi_step_target *target)
+{
+    uint32_t k, from, output = a->output_gradient == RMI_NONE ? RMI_NONE : c->now[a->output_gradient];
+    if (output != RMI_NONE && target->share && rmi_cost_can_share(c, x, life, output, p)) {
+        rmi_cost_join(c, x, life, x->lives[output].stretch);
+        return 1;
+    }
+    if (output != RMI_NONE && target->rename && rmi_cost_dying(c, x, a->output_gradient, p) != RMI_NONE) {
+        rmi_cost_take_over(c, x, life, output);
+        return 1;
+    }
+    for (k = 0; k < target->over.n; k++) {
+        from = rmi_cost_dying(c, x, c->step->pool[target->over.at + k], p);
+        if (from == RMI_NONE) continue;
+        rmi_cost_take_over(c, x, life, from);
+        return 0;
+    }
+    rmi_cost_stretch(c, x, life);
+    return 0;
+}
+
+/* Anything else than a forward at event p, as above. */
+RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t lo, uint64_t *live)
+{
+    uint32_t i, hi = x->first_life[p + 1], k = 0, renamed = 0, before = c->n_stretches;
+    rmi_cost_choice choice;
+    for (i = lo; i < hi; i++) {
+        while (c->step->targets[a->makes.at + k].buffer != x->lives[i].buffer) k++;
+        renamed += (uint32_t)rmi_cost_new_gradient(c, x, p, a, i, &c->step->targets[a->makes.at + k]);
+        if (c->n_stretches > before) *live += x->lives[i].room;
+        before = c->n_stretches;
+    }
+    for (i = lo; i < hi; i++) c->now[x->lives[i].buffer] = i;
+    choice = rmi_cost_choose(c, x, p, a->ways[0][0], *live, 0, 0);
+    x->form[p] = (uint16_t)choice.way->form;
+    x->ns[p] = a->gradients && renamed == a->gradients ? 0 : choice.way->ns;
+    return *live + choice.way->workspace;
+}
+
+/* Lives that end at event p. Their bytes are free, or their copy out is under way. */
+RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *x, uint32_t p, uint64_t *live)
+{
+    uint32_t i;
+    for (i = c->free_head[p]; i != RMI_NONE; i = c->next_free[i]) {
+        const rmi_life *l = &x->lives[i];
+        rmi_stretch_use *stretch;
+        if (l->gone || l->stretch == RMI_NONE) continue;
+        stretch = &c->stretches[l->stretch];
+        if (--stretch->names) continue;
+        *live -= stretch->room;
+        if (stretch->out == RMI_NONE) continue;
+        c->pending_next[stretch->out] = c->pending_head[p];
+        c->pending_head[p] = stretch->out;
+    }
+}
+
+/* Second pass: live bytes, ways, time of each run. 0: the runs take longer than is of interest. */
+RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint64_t live)
+{
+    const rmi_step *s = c->step;
+    uint32_t p, i;
+    x->compute_ns = 0;
+    c->n_stretches = 0;
+    memset(c->free_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
+    memset(c->now, 0xFF, s->n_buffers * sizeof(uint32_t));
+    if (x->n_outs) memset(c->pending_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
+    for (i = x->n_lives; i-- > 0;) {
+        c->next_free[i] = c->free_head[x->lives[i].last];
+        c->free_head[x->lives[i].last] = i;
+    }
+    for (i = 0; i < (h->n ? x->first_life[0] : x->n_lives); i++) { /* inputs */
+        rmi_cost_stretch(c, x, i);
+        c->now[x->lives[i].buffer] = i;
+        live += x->lives[i].room;
+    }
+    for (p = 0; p < h->n; p++) {
+        const rmi_step_task *task = &s->tasks[h->events[p].task];
+        const rmi_step_access *a = rmi_step_access_of(s, h->events[p].task, h->mode);
+        for (i = x->first_life[p]; i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++) {
+            rmi_cost_stretch(c, x, i);
+            c->now[x->lives[i].buffer] = i;
+            live += x->lives[i].room;
+        }
+        x->form[p] = 0;
+        x->ns[p] = 0;
+        if (a->absent || (task->param != RMI_NONE && x->update_event[task->param] == p && s->moves)) x->live[p] = live;
+        else x->live[p] = task->way == RMI_FWD ? rmi_cost_forward(c, x, p, a, i, &live) : rmi_cost_backward(c, x, p, a, i, &live);
+        x->compute_ns += x->ns[p];
+        rmi_cost_ends(c, x, p, &live);
+    }
+    x->live[h->n] = live;
+    return x->compute_ns <= c->enough;
+}
+
+/* --- 3. copies in */
+
+/* Begins copy `in` as early as its lane asks for, from event `at` down to `lowest`, where bytes allow it. `offset`: what is added to
+   the events' times. Returns the event that it is said before. */
+RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *x, const rmi_copy *in, uint32_t at, uint32_t lowest, uint64_t begin,
+                                         uint64_t offset)
+{
+    uint64_t room = x->lives[in->life].room;
+    while (at > lowest && offset + x->start[at] > begin && x->live[at - 1] + room <= c->limit) x->live[--at] += room;
+    return at;
+}
+
+/* Where copy `in` is said, before the event that needs it; `lane`: when the next copy begins, T for the step's start. A copy of what
+   is in host memory at the step's edge may begin in the step before. Returns when it begins. */
+RMI_FN uint64_t rmi_cost_say_in(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_copy *in, uint64_t lane)
+{
+    uint64_t T = x->compute_ns, end = rmi_min(lane, T + x->start[in->event]), begin = rmi_sub(end, in->ns);
+    const rmi_life *l = &x->lives[in->life], *last;
+    uint32_t lowest = in->edge ? 0 : x->lives[l->previous].last + 1, param, at;
+    int held_by_host;
+    in->at = rmi_cost_begin_early(c, x, in, in->event, lowest, begin, T);
+    if (!in->edge) {
+        in->stays = in->at == lowest;
+        return begin;
+    }
+    if (in->at || begin >= T) return begin;
+    last = &x->lives[x->last_life[l->buffer]];
+    param = c->step->buffers[l->buffer].param;
+    held_by_host = x->update_event[param] != RMI_NONE;
+    lowest = last->last < h->n ? last->last + 1 : h->n;
+    if (held_by_host && x->update_event[param] >= lowest) lowest = x->update_event[param] + 1;
+    at = rmi_cost_begin_early(c, x, in, h->n, lowest, begin, 0);
+    in->stays = at == lowest && !held_by_host;
+    in->wraps = at < h->n && !in->stays;
+    if (in->wraps) in->at = at;
+    return begin;
+}
+
+/* Third pass. Lives that stay are joined: what was to be copied out for them is not, if no other copy in is of it. */
+RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+{
+    uint64_t now = 0, T = x->compute_ns, lane = T, first;
+    uint32_t p, i;
+    for (p = 0; p < h->n; p++) {
+        x->start[p] = now;
+        now += x->ns[p];
+    }
+    x->start[h->n] = now;
+    for (i = x->n_ins, first = 2 * T; i-- > 0;) first = rmi_sub(rmi_min(first, T + x->start[x->ins[i].event]), x->ins[i].ns);
+    lane = 2 * T - rmi_min(rmi_sub(T, first), T); /* what begins before the step takes the lane's end */
+    for (i = x->n_ins; i-- > 0;) {
+        rmi_copy *in = &x->ins[i];
+        uint64_t begin = rmi_cost_say_in(c, h, x, in, lane);
+        const rmi_life *l = &x->lives[in->life];
+        if (!in->stays) lane = begin;
+        else if (in->source != RMI_NONE) {
+            x->outs[in->source].source--;
+            if (l->previous == l->origin) x->outs[in->source].edge = 1;
+        } else if (in->edge && x->lives[x->last_life[l->buffer]].out != RMI_NONE) x->outs[x->lives[x->last_life[l->buffer]].out].edge = 1;
+    }
+    for (i = 0; i < x->n_outs; i++) {
+        rmi_copy *out = &x->outs[i];
+        uint8_t kind = c->step->buffers[x->lives[out->life].buffer].kind;
+        out->stays = kind != RMI_STEP_WEIGHT && kind != RMI_STEP_STATE && kind != RMI_STEP_GRADIENT && !out->source;
+    }
+}
+
+/* --- 4. lanes */
+
+typedef struct rmi_clock { /* of the lanes, in one evaluation */
+    uint64_t now, in, out, host, comm, barrier; /* when each lane is free; the end of the last barrier */
+    uint64_t first_end;        /* of event 0 in the step before */
+    uint64_t pending;          /* bytes whose life is over and whose copy out is not */
+    uint32_t queued, released; /* of the queue of copies out */
+    uint32_t event;            /* that is looked at */
+    uint32_t turn;
+    int last_turn;
+    int stayed;               /* a copy in turned out to be needless */
+} rmi_clock;
+
+/* Copies out that are over at `now` leave the queue. */
+RMI_INLINE void rmi_cost_release(rmi_cost *c, rmi_costs *x, rmi_clock *k)
+{
+    for (; k->released < k->queued && c->queue_end[k->released] <= k->now; k->released++) {
+        k->pending -= c->queue_bytes[k->released];
+        if (k->last_turn) x->outs[c->queue_copy[k->released]].at = k->event;
+    }
+}
+
+/* Copy `in` is not made after all: its bytes are there from the life before it on. */
+RMI_FN void rmi_cost_stay(rmi_costs *x, rmi_copy *in, rmi_copy *out, uint32_t events)
+{
+    const rmi_life *l = &x->lives[in->life];
+    uint32_t last = x->lives[in->edge ? x->last_life[l->buffer] : l->previous].last, p;
+    in->stays = 1;
+    if (in->edge || l->previous == l->origin) out->edge = 1;
+    if (!in->edge) out->stays = --out->source == 0;
+    for (p = last + 1; p < (in->edge && !in->wraps ? events : in->at); p++) x->live[p] += l->room;
+    for (p = 0; p < in->at && in->edge && !in->wraps; p++) x->live[p] += l->room;
+}
+
+/* Where the time is noted from which on the buffer's newest contents are in host memory. */
+RMI_INLINE uint64_t *rmi_cost_host_ready(const rmi_cost *c, uint32_t buffer)
+{
+    return &c->host_ready[2 * c->step->buffers[buffer].param + (c->step->buffers[buffer].kind == RMI_STEP_STATE)];
+}
+
+/* Copies in that are said before the event. */
+RMI_FN void rmi_cost_clock_in(rmi_cost *c, rmi_costs *x, rmi_clock *k, uint32_t events)
+{
+    uint32_t i;
+    for (i = c->in_head[k->event]; i != RMI_NONE; i = x->ins[i].next) {
+        rmi_copy *in = &x->ins[i];
+        uint32_t buffer = x->lives[in->life].buffer, out = in->source;
+        if (in->stays) continue;
+        if (in->edge) out = x->lives[x->last_life[buffer]].out;
+        if (out != RMI_NONE && c->queued[out] != RMI_NONE && c->queued[out] >= k->released) { /* it is not out yet: it need not leave */
+            rmi_cost_stay(x, in, &x->outs[out], events);
+            k->stayed = 1;
+        }
+        if (in->stays) continue;
+        if (c->held) k->in = rmi_max(k->in, k->now);
+        k->in = rmi_max(k->in, in->source != RMI_NONE ? x->outs[in->source].end : *rmi_cost_host_ready(c, buffer));
+        in->end = k->in += in->ns;
+    }
+}
+
+/* Copies out that are said after the event. */
+RMI_FN void rmi_cost_clock_out(rmi_cost *c, rmi_costs *x, rmi_clock *k)
+{
+    uint32_t i;
+    for (i = c->out_head[k->event]; i != RMI_NONE; i = x->outs[i].next) {
+        rmi_copy *out = &x->outs[i];
+        const rmi_life *l = &x->lives[out->life];
+        const rmi_step_buffer *b = &c->step->buffers[l->buffer];
+        uint64_t ready = k->now;
+        if (b->kind == RMI_STEP_GRADIENT) ready = rmi_max(ready, c->reduced[b->param]);
+        if (b->kind == RMI_STEP_INPUT && !c->held) { /* the batch is there when the last one's users have finished */
+            ready = l->last ? x->start[l->last] + x->ns[l->last] : k->first_end;
+            ready = k->turn ? rmi_max(ready, out->end) : 0;
+        }
+        out->end = k->out = rmi_max(k->out, ready) + out->ns;
+        c->queue_end[k->queued] = out->end;
+        c->queue_bytes[k->queued] = 0;
+        c->queue_copy[k->queued] = i;
+        c->queued[i] = k->queued++;
+        if (b->kind == RMI_STEP_WEIGHT || b->kind == RMI_STEP_STATE) *rmi_cost_host_ready(c, l->buffer) = out->end;
+    }
+}
+
+/* What the run of event p, of a task that is no forward or backward, waits for on other lanes or does there. */
+RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_costs *x, rmi_clock *k, const rmi_step_task *task)
+{
+    const rmi_step *s = c->step;
+    const rmi_step_param *q = task->param == RMI_NONE ? NULL : &s->params[task->param];
+    uint32_t i, p = k->event, own[2];
+    uint64_t ready;
+    if (task->way == RMI_BARRIER) {
+        for (i = 0; i < s->n_params; i++) k->now = rmi_max(k->now, c->reduced[i]);
+        k->barrier = k->now + x->ns[p];
+    } else if (task->way == RMI_REDUCE) {
+        k->comm = rmi_max(k->comm, k->now) + s->graph->tensors[task->id].reduce;
+        c->reduced[task->param] = k->comm;
+    } else if (s->moves && x->update_event[task->param] == p) {
+        ready = x->outs[x->lives[x->last_life[q->gradient]].out].end;
+        for (i = 0; i < 2; i++) ready = rmi_max(ready, c->host_ready[2 * task->param + i]);
+        k->host = rmi_max(rmi_max(k->host, k->barrier), ready) + q->host_update_ns;
+        for (i = 0; i < 2; i++) c->host_ready[2 * task->param + i] = k->host;
+    } else {
+        k->now = rmi_max(k->now, c->reduced[task->param]);
+        own[0] = q->weight;
+        own[1] = q->state;
+        for (i = 0; i < 2; i++) { /* the step before may still copy out what this update writes */
+            uint32_t life = own[i] == RMI_NONE ? RMI_NONE : x->last_life[own[i]];
+            if (life < RMI_COST_AT_HOME && x->lives[life].out != RMI_NONE) k->now = rmi_max(k->now, x->outs[x->lives[life].out].end);
+        }
+    }
+}
+
+/* Bytes whose life ends at the event while their copy out is under way. */
+RMI_INLINE void rmi_cost_clock_pending(rmi_cost *c, const rmi_costs *x, rmi_clock *k)
+{
+    uint32_t i, place;
+    for (i = c->pending_head[k->event]; i != RMI_NONE; i = c->pending_next[i]) {
+        place = c->queued[i];
+        if (x->outs[i].stays || x->outs[i].edge || place == RMI_NONE || place < k->released || c->queue_end[place] <= k->now) continue;
+        c->queue_bytes[place] = c->stretches[x->lives[x->outs[i].life].stretch].room;
+        k->pending += c->queue_bytes[place];
+    }
+}
+
+/* One step; the lanes go on from the one before. */
+RMI_FN void rmi_cost_turn(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_clock *k)
+{
+    const rmi_step *s = c->step;
+    uint32_t p, i;
+    uint64_t end = 0;
+    x->peak = x->excess = x->sum_excess = 0;
+    for (p = 0; p < h->n; p++) {
+        const rmi_step_task *task = &s->tasks[h->events[p].task];
+        k->event = p;
+        rmi_cost_release(c, x, k);
+        while (k->released < k->queued && x->live[p] + k->pending > c->limit) {
+            k->now = rmi_max(k->now, c->queue_end[k->released]);
+            rmi_cost_release(c, x, k);
+        }
+        if (x->n_ins) rmi_cost_clock_in(c, x, k, h->n);
+        for (i = x->first_life[p]; i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++)
+            if (!x->ins[x->lives[i].in].stays) k->now = rmi_max(k->now, x->ins[x->lives[i].in].end);
+        if (task->way > RMI_BWD) rmi_cost_clock_other(c, x, k, task);
+        x->start[p] = k->now;
+        k->now += x->ns[p];
+        x->peak = rmi_max(x->peak, x->live[p] + k->pending);
+        if (x->live[p] > c->limit) {
+            x->excess = rmi_max(x->excess, x->live[p] - c->limit);
+            x->sum_excess += x->live[p] - c->limit;
+        }
+        if (!p) end = k->now;
+        if (!x->n_outs) continue;
+        rmi_cost_clock_out(c, x, k);
+        rmi_cost_clock_pending(c, x, k);
+    }
+    k->first_end = end;
+    k->event = h->n;
+    rmi_cost_release(c, x, k);
+    if (x->n_ins) rmi_cost_clock_in(c, x, k, h->n);
+    x->peak = rmi_max(x->peak, x->live[h->n]);
+    x->start[h->n] = k->now;
+}
+
+/* Chains the copies that are made by the event at which they are said: what wraps comes after what is needed in this step. */
+RMI_FN void rmi_cost_chain(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+{
+    uint32_t i, *head;
+    int wraps;
+    memset(c->in_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
+    memset(c->out_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
+    for (wraps = 1; wraps >= 0; wraps--)
+        for (i = x->n_ins; i-- > 0;) {
+            if (x->ins[i].stays || x->ins[i].wraps != wraps) continue;
+            head = &c->in_head[x->ins[i].at];
+            x->ins[i].next = *head;
+            *head = i;
+        }
+    for (i = x->n_outs; i-- > 0;) {
+        c->queued[i] = RMI_NONE;
+        if (x->outs[i].stays) continue;
+        head = &c->out_head[x->outs[i].event];
+        x->outs[i].next = *head;
+        *head = i;
+    }
+}
+
+/* Does one step leave something to the next one on a lane? */
+RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *x)
+{
+    uint32_t i;
+    for (i = 0; i < c->step->n_params; i++)
+        if (c->step->params[i].reduction != RMI_NONE) return 1;
+    for (i = 0; i < x->n_ins; i++)
+        if (x->ins[i].edge) return 1;
+    for (i = 0; i < x->n_outs; i++)
+        if (!x->outs[i].stays && c->step->buffers[x->lives[x->outs[i].life].buffer].kind != RMI_STEP_VALUE) return 1;
+    return 0;
+}
+
+/* Fourth pass: the lanes of as many steps as it takes until they are in a steady state, as the referee does; again without the
+   copies in that turned out to be needless. */
+RMI_FN void rmi_cost_lanes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+{
+    uint32_t turns = rmi_cost_steps_meet(c, x) ? 3 : 1, i;
+    uint64_t ends[3] = {0, 0, 0};
+    rmi_clock k;
+    do {
+        memset(&k, 0, sizeof k);
+        if (x->n_ins || x->n_outs) rmi_cost_chain(c, h, x);
+        memset(c->host_ready, 0, 2 * (size_t)c->step->n_params * sizeof(uint64_t));
+        memset(c->reduced, 0, c->step->n_params * sizeof(uint64_t));
+        for (k.turn = 0; k.turn < turns; k.turn++) {
+            k.last_turn = k.turn + 1 == turns;
+            c->work += h->n;
+            rmi_cost_turn(c, h, x, &k);
+            ends[k.turn] = rmi_max(rmi_max(rmi_max(k.now, k.in), rmi_max(k.out, k.host)), k.comm);
+        }
+    } while (k.stayed);
+    x->step_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
+    for (i = 0; i < x->n_outs; i++) {
+        rmi_copy *out = &x->outs[i];
+        if (out->stays) continue;
+        x->host_bytes += x->lives[out->life].room;
+        out->wraps = out->at <= out->event;
+        if (out->at == RMI_NONE) out->at = h->n;
+    }
+}
+
+/* Everything that follows from schedule h. 0: it is not legal, or its runs alone take longer than `enough`. */
+RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+{
+    uint64_t resident = rmi_cost_begin(c, h, x);
+    c->work += h->n;
+    if (!rmi_cost_lives(c, h, x)) return 0;
+    c->work += h->n;
+    if (!rmi_cost_bytes(c, h, x, resident)) return 0;
+    rmi_cost_copies_in(c, h, x);
+    rmi_cost_lanes(c, h, x);
+    return 1;
+}
+
+/* =====================================================================================================================
+   >>events - a schedule and what follows from it -> the list of runs and copies that >>sequence turns into statements
+   Before an event come the copies in that are said there, the names of views that it reads, and the ends of host copies that
+   nobody wants any more; after it the copies out of what it made, and the ends of those that are over. Homes: what is on the device
+   all the time lies lowest, then what is there at the step's edge, then inputs. O(events + copies).
+   ================================================================================================================== */
+typedef struct rmi_event_list {
+    rmi_run *runs;
+    size_t n, cap;
+    uint32_t *at;     /* by event: its place among the runs */
+    rmi_home *homes;  /* n_homes of the program, then n_late of what the step before still copies out */
+    size_t n_homes, n_late;
+} rmi_event_list;
+
+typedef struct rmi_event_writer {
+    const rmi_cost *cost;
+    const rmi_schedule *schedule;
+    const rmi_costs *costs;
+    rmi_arena *mem;
+    rmi_event_list *list;
+    uint32_t *instance;              /* by tensor that is its own root: how often it has come to be */
+    uint32_t *alias;                 /* by view: 1 + the instance of its root that it is a name of */
+    uint32_t *hold_head, *hold_next; /* by event; by life: kept until after that event */
+} rmi_event_writer;
+
+RMI_FN rm_result rmi_event_say(rmi_event_writer *w, rmi_run run)
+{
+    rmi_event_list *list = w->list;
+    if (!rmi_arena_grow(w->mem, (void **)&list->runs, &list->cap, list->n + 1, sizeof(rmi_run))) return RM_ERROR_MEMORY;
+    list->runs[list->n++] = run;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_event_say_copy(rmi_event_writer *w, rmi_way way, uint32_t buffer, uint32_t form)
+{
+    return rmi_event_say(w, rmi_low_run(way, w->cost->step->buffers[buffer].number, form, 0));
+}
+
+/* A new instance of the buffer: names of an older one are not names of it. */
+RMI_FN void rmi_event_instance(rmi_event_writer *w, uint32_t number)
+{
+    uint32_t id;
+    if (rmi_low_kind(w->cost->step->graph, number, &id) == RMI_BUF_VALUE) w->instance[w->cost->step->graph->tensors[id].root]++;
+}
+
+/* Tensor t is read next: if it is a view it becomes a name of its root's newest instance, unless it is one. */
+RMI_FN rm_result rmi_event_name(rmi_event_writer *w, uint32_t t)
+{
+    const rm_graph *g = w->cost->step->graph;
+    uint32_t root = g->tensors[t].root, view = t, next;
+    while (w->alias[t] != w->instance[root] + 1 && t != root) { /* the names that lead to t, the root's first */
+        for (view = t; (next = g->ops[g->tensors[view].maker].view) != root && w->alias[next] != w->instance[root] + 1;) view = next;
+        RMI_TRY(rmi_event_say(w, rmi_low_run(RMI_FWD, g->tensors[view].maker, 0, 0)));
+        w->alias[view] = w->instance[root] + 1;
+    }
+    return RM_OK;
+}
+
+/* The run of event p, with the names that it reads and those of what it makes brought up to date. */
+RMI_FN rm_result rmi_event_run(rmi_event_writer *w, uint32_t p)
+{
+    const rmi_step *s = w->cost->step;
+    const rmi_step_task *task = &s->tasks[w->schedule->events[p].task];
+    const rmi_step_access *a = rmi_step_access_of(s, w->schedule->events[p].task, w->schedule->mode);
+    uint32_t i, way = task->way;
+    rmi_run run;
+    if (a->absent) return RM_OK;
+    if (way == RMI_OPT && s->moves && w->costs->update_event[task->param] == p) way = RMI_OPT_HOST;
+    run = rmi_low_run((rmi_way)way, task->id, w->costs->form[p], task->part);
+    if (way <= RMI_BWD) {
+        const rmi_op *op = &s->graph->ops[task->id];
+        const rmi_list *reads = way == RMI_FWD ? &op->in : &op->forms[run.form].parts[task->part].needs;
+        for (i = 0; i < reads->n; i++) RMI_TRY(rmi_event_name(w, reads->at[i]));
+        for (i = 0; i < op->out.n && way == RMI_FWD; i++) rmi_event_instance(w, op->out.at[i]);
+    }
+    return rmi_event_say(w, run);
+}
+
+/* Copies in before event p, and the ends of host copies of values that it is the last to need. */
+RMI_FN rm_result rmi_event_before(rmi_event_writer *w, uint32_t p)
+{
+    const rmi_costs *x = w->costs;
+    uint32_t i;
+    for (i = x->n_ins ? w->cost->in_head[p] : RMI_NONE; i != RMI_NONE; i = x->ins[i].next) {
+        uint32_t buffer = x->lives[x->ins[i].life].buffer;
+        RMI_TRY(rmi_event_say_copy(w, RMI_COPY_IN, buffer, 0));
+        rmi_event_instance(w, w->cost->step->buffers[buffer].number);
+    }
+    for (i = x->first_life[p]; p < w->schedule->n && i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++) {
+        const rmi_copy *in = &x->ins[x->lives[i].in];
+        if (in->stays || in->source == RMI_NONE || --x->outs[in->source].source) continue;
+        RMI_TRY(rmi_event_say_copy(w, RMI_COPY_DROP, x->lives[i].buffer, 0));
+    }
+    return RM_OK;
+}
+
+/* Copies out after event p, and the lives that are kept until there. */
+RMI_FN rm_result rmi_event_after(rmi_event_writer *w, uint32_t p)
+{
+    const rmi_costs *x = w->costs;
+    uint32_t i;
+    for (i = x->n_outs ? w->cost->out_head[p] : RMI_NONE; i != RMI_NONE; i = x->outs[i].next)
+        RMI_TRY(rmi_event_say_copy(w, RMI_COPY_OUT, x->lives[x->outs[i].life].buffer, 0));
+    for (i = w->hold_head[p]; i; i = w->hold_next[i - 1]) RMI_TRY(rmi_event_say_copy(w, RMI_HOLD, x->lives[i - 1].buffer, 0));
+    return RM_OK;
+}
+
+/* Notes until when lives are kept that a copy reads or follows. */
+RMI_FN rm_result rmi_event_holds(rmi_event_writer *w)
+{
+    const rmi_costs *x = w->costs;
+    uint32_t i, end, n = w->schedule->n;
+    uint8_t *left = RMI_NEW(w->mem, uint8_t, (size_t)x->n_lives + 1); /* by life: given up, to come back by a copy */
+    if (!left) return RM_ERROR_MEMORY;
+    for (i = 0; i < x->n_lives; i++)
+        if (x->lives[i].in != RMI_NONE && !x->ins[x->lives[i].in].edge && !x->ins[x->lives[i].in].stays) left[x->lives[i].previous] = 1;
+    for (i = 0; i < x->n_lives; i++) {
+        const rmi_life *l = &x->lives[i];
+        const rmi_copy *out = l->out == RMI_NONE || x->outs[l->out].stays || x->outs[l->out].edge ? NULL : &x->outs[l->out];
+        end = l->last;
+        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(end, out->at - 1);
+        if (l->gone || (!out && !left[i]) || w->cost->step->buffers[l->buffer].kind == (out ? RMI_NONE : RMI_STEP_WEIGHT) || end >= n) continue;
+        w->hold_next[i] = w->hold_head[end];
+        w->hold_head[end] = i + 1;
+    }
+    return RM_OK;
+}
+
+/* --- homes */
+
+/* What copies a buffer that lasts from step to step is in at the step's edge: 1 on the device, 2 in host memory. number: >>lower's. */
+RMI_FN uint32_t rmi_event_edge(const rmi_event_writer *w, uint32_t number)
+{
+    const rmi_step *s = w->cost->step;
+    const rmi_costs *x = w->costs;
+    uint32_t buffer = s->buffer_of[number], life;
+    const rmi_step_buffer *b = buffer == RMI_NONE ? NULL : &s->buffers[buffer];
+    if (!b || (b->kind != RMI_STEP_WEIGHT && b->kind != RMI_STEP_STATE)) return 1;
+    if (w->schedule->home[b->param] < (b->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY)) return 1;
+    for (life = x->last_life[buffer]; life < RMI_COST_AT_HOME && x->lives[life].previous < RMI_COST_AT_HOME;) life = x->lives[life].previous;
+    if (life >= RMI_COST_AT_HOME) return 2;
+    return x->ins[x->lives[life].in].stays || x->ins[x->lives[life].in].wraps ? 3 : 2;
+}
+
+/* Does the step begin with it? 2: it is an input. */
+RMI_FN int rmi_event_begins(const rmi_event_writer *w, uint32_t number)
+{
+    const rm_graph *g = w->cost->step->graph;
+    uint32_t id;
+    rmi_buf_kind kind = rmi_low_kind(g, number, &id);
+    const rmi_tensor *t = &g->tensors[id];
+    if (rmi_low_external(g, number) || !rmi_low_bytes(g, number) || t->kind == RMI_ACT || t->root != id) return 0;
+    if (kind == RMI_BUF_VALUE) return t->kind == RMI_INPUT ? 2 : 1;
+    if (t->kind != RMI_PARAM) return 0;
+    return kind == RMI_BUF_STATE || (t->consumers.n && rmi_low_grads_resident(w->cost->step->kind));
+}
+
+/* Homes at offsets of their own. What the step before still copies out has one, too, until that is over. */
+RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
+{
+    const rmi_step *s = w->cost->step;
+    const rmi_costs *x = w->costs;
+    rmi_event_list *list = w->list;
+    uint32_t number, pass, i, all = 3 * s->graph->n_tensors;
+    uint64_t top[2] = {0, 0};
+    list->homes = RMI_NEW(w->mem, rmi_home, 2 * (size_t)all + x->n_outs);
+    if (!list->homes) return RM_ERROR_MEMORY;
+    for (pass = 0; pass < 4; pass++) /* always on the device; there at the edge; inputs; in host memory */
+        for (number = 0; number < all; number++) {
+            int begins = rmi_event_begins(w, number);
+            uint32_t edge = begins ? rmi_event_edge(w, number) : 0;
+            rmi_home *home = &list->homes[list->n_homes];
+            if (!begins || !(pass == 3 ? edge & 2 : pass == 2 ? begins == 2 : begins == 1 && edge == (pass ? 3u : 1u))) continue;
+            home->buf = number;
+            home->host = pass == 3;
+            home->offset = top[pass == 3];
+            top[pass == 3] += rmi_round_up(rmi_low_bytes(s->graph, number), s->granule);
+            list->n_homes++;
+        }
+    for (i = 0; i < x->n_outs; i++) {
+        rmi_home *home = &list->homes[list->n_homes + list->n_late];
+        if (x->outs[i].stays || x->outs[i].edge || !x->outs[i].wraps || !x->outs[i].at) continue;
+        home->buf = s->buffers[x->lives[x->outs[i].life].buffer].number;
+        home->host = 2;
+        home->offset = top[0];
+        home->until = list->at[x->outs[i].at - 1];
+        top[0] += x->lives[x->outs[i].life].room;
+        list->n_late++;
+    }
+    return RM_OK;
+}
+
+/* The list of schedule h, whose costs x the evaluator c has just found; x is used up. */
+RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, rmi_event_list *list)
+{
+    const rm_graph *g = c->step->graph;
+    rmi_event_writer w;
+    uint32_t p, i;
+    memset(list, 0, sizeof *list);
+    memset(&w, 0, sizeof w);
+    w.cost = c;
+    w.schedule = h;
+    w.costs = x;
+    w.mem = mem;
+    w.list = list;
+    w.instance = RMI_NEW(mem, uint32_t, g->n_tensors);
+    w.alias = RMI_NEW(mem, uint32_t, g->n_tensors);
+    w.hold_head = RMI_NEW(mem, uint32_t, (size_t)h->n + 1);
+    w.hold_next = RMI_NEW(mem, uint32_t, (size_t)x->n_lives + 1);
+    list->at = RMI_NEW(mem, uint32_t, (size_t)h->n + 1);
+    if (!w.instance || !w.alias || !w.hold_head || !w.hold_next || !list->at) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_event_holds(&w));
+    for (p = 0; p < h->n; p++) {
+        RMI_TRY(rmi_event_before(&w, p));
+        RMI_TRY(rmi_event_run(&w, p));
+        list->at[p] = (uint32_t)list->n - 1;
+        RMI_TRY(rmi_event_after(&w, p));
+    }
+    RMI_TRY(rmi_event_before(&w, h->n));
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].is_output) RMI_TRY(rmi_event_name(&w, i));
+    for (i = 0; i < c->step->n_params && c->step->moves; i++) /* gradients in host memory may be in use when the next step begins */
+        if (x->update_event[i] != RMI_NONE)
+            RMI_TRY(rmi_event_say_copy(&w, RMI_HOLD, c->step->params[i].gradient, 2));
+    return rmi_event_homes(&w);
+}
+
+/* =====================================================================================================================
+   >>search - annealing over runs, copies, variants and homes, with a price of bytes above the limit
+   In: a model, a limit of live bytes, a start. Out: the fastest schedule found whose live bytes are within the limit.
+   One state for all: >>cost's schedule. One question about every gap between two uses of a value: do its bytes stay, are they made
+   again, do they come back by a copy? One about every param: where is its home, where does its update run? And about every op: what
+   does its backward read? A move proposes another answer to one of these; it knows nothing of temperatures. What the state costs is
+   its time and a price for bytes above the limit; the price rises while too few states are within the limit and falls while too
+   many are. Integers, an own generator, counted work: the same everywhere. One evaluation a move, O(accesses).
+   ================================================================================================================== */
+
+/* Tuned on DenseNet-121, ResNet-50 and -101, MobileNet, U-Net, VGG-16 and GPT-2 at 30 to 50 % of their memory (tests/bench/worth.c). */
+#define RMI_SEARCH_FEASIBLE 30u   /* percent of states that are to be within the limit */
+#define RMI_SEARCH_WINDOW 64u     /* states after which the price is looked at */
+#define RMI_SEARCH_PRICE_STEP 25u /* the price changes by one part in so many */
+#define RMI_SEARCH_PRICE_RANGE 64u /* and stays within that factor of the first one */
+#define RMI_SEARCH_COLD 32000u    /* the last temperature is the step's time over that */
+#define RMI_SEARCH_DEPTH 10u      /* of what is made again for what is made again */
+#define RMI_SEARCH_GROUP 12u      /* params whose homes change together, at most */
+#define RMI_SEARCH_SMALL 2000u    /* gaps smaller than the limit over that are not looked at */
+#define RMI_SEARCH_SAMPLES 12u    /* events that are looked at for a full one */
+#define RMI_SEARCH_TIMES 4u       /* events of a schedule: so many times those of everything once */
+
+typedef struct rmi_search_insert { /* a run before event `at` */
+    uint64_t copied;
+    uint32_t at, task;
+} rmi_search_insert;
+
+typedef struct rmi_search {
+    const rmi_step *step;
+    rmi_cost cost;
+    rmi_schedule current, candidate, best;
+    rmi_costs costs, next; /* of the current schedule, of the candidate */
+    uint64_t score;        /* of the current one */
+    uint64_t best_ns;      /* RMI_INF: none is within the limit */
+    uint64_t price, base_price; /* ns a byte, 2^-20 */
+    uint64_t random;
+    uint64_t heat;         /* temperature, ns */
+    uint32_t looked, feasible; /* states since the price was looked at; those within the limit */
+    uint32_t off;          /* moves that are not made: bits by rmi_search_move */
+    /* the edit that a move proposes */
+    rmi_search_insert *inserts;
+    uint8_t *drop;         /* by event */
+    uint64_t *flip;        /* by event: reads whose way of arriving changes */
+    uint32_t n_inserts, n_drops, n_flips;
+    uint32_t *touched;     /* events with a drop or flip */
+    uint32_t n_touched;
+    uint32_t *needed;      /* scratch of pruning, by buffer */
+    uint32_t *runs_left;   /* scratch of pruning, by task */
+    uint64_t tried[16], taken[16]; /* by move */
+} rmi_search;
+
+RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit, rmi_search *s)
+{
+    size_t events;
+    memset(s, 0, sizeof *s);
+    s->step = step;
+    RMI_TRY(rmi_cost_make(mem, step, RMI_SEARCH_TIMES, &s->cost));
+    s->cost.limit = limit;
+    s->cost.host_limit = host_limit;
+    s->cost.gap_bytes = limit / RMI_SEARCH_SMALL;
+    s->cost.held = 1;
+    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->current));
+    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->candidate));
+    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &s->best));
+    RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->costs));
+    RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
+    events = (size_t)s->cost.cap_events + 2;
+    s->inserts = RMI_NEW(mem, rmi_search_insert, step->graph->n_ops + 1);
+    s->drop = RMI_NEW(mem, uint8_t, events);
+    s->flip = RMI_NEW(mem, uint64_t, events);
+    s->touched = RMI_NEW(mem, uint32_t, 2 * events);
+    s->needed = RMI_NEW(mem, uint32_t, step->n_buffers);
+    s->runs_left = RMI_NEW(mem, uint32_t, step->n_tasks);
+    s->best_ns = RMI_INF;
+    s->random = RMI_SEED;
+    return s->inserts && s->drop && s->flip && s->touched && s->needed && s->runs_left ? RM_OK : RM_ERROR_MEMORY;
+}
+
+RMI_INLINE uint32_t rmi_search_random(rmi_search *s, uint32_t n)
+{
+    s->random++;
+    return (uint32_t)(((rmi_mix(s->random) >> 32) * n) >> 32);
+}
+
+RMI_FN void rmi_search_copy(const rmi_step *step, const rmi_schedule *from, rmi_schedule *to)
+{
+    memcpy(to->events, from->events, from->n * sizeof *from->events);
+    memcpy(to->mode, from->mode, step->graph->n_ops);
+    if (step->n_params) memcpy(to->home, from->home, step->n_params);
+    to->n = from->n;
+}
+
+/* --- edits */
+
+RMI_FN void rmi_search_clear(rmi_search *s)
+{
+    uint32_t i;
+    for (i = 0; i < s->n_touched; i++) s->drop[s->touched[i]] = 0, s->flip[s->touched[i]] = 0;
+    s->n_inserts = s->n_drops = s->n_flips = s->n_touched = 0;
+}
+
+RMI_FN void rmi_search_drop(rmi_search *s, uint32_t event)
+{
+    if (s->drop[event]) return;
+    s->drop[event] = 1;
+    s->n_drops++;
+    s->touched[s->n_touched++] = event;
+}
+
+/* The read of that number of the event arrives by a copy if it did not, and the other way round. */
+RMI_FN void rmi_search_flip(rmi_search *s, uint32_t event, uint32_t bit)
+{
+    if (bit >= 64 || s->n_flips >= s->cost.cap_events) return;
+    s->flip[event] ^= (uint64_t)1 << bit;
+    s->n_flips++;
+    s->touched[s->n_touched++] = event;
+}
+
+RMI_INLINE int rmi_search_is_copied(const rmi_search *s, uint32_t event, uint32_t bit)
+{
+    return bit < 64 && (s->current.events[event].copied >> bit & 1);
+}
+
+/* The life of a buffer that a run before `event` would read, or RMI_NONE, RMI_COST_AT_HOME. */
+RMI_FN uint32_t rmi_search_life_before(const rmi_search *s, uint32_t buffer, uint32_t event)
+{
+    uint32_t life = s->costs.last_life[buffer];
+    while (life < RMI_COST_AT_HOME && s->costs.lives[life].first >= event && !(event && s->costs.lives[life].first == 0))
+        life = s->costs.lives[life].previous;
+    return life;
+}
+
+/* Inserts the run that makes `buffer` before `event`, and before it runs for what it reads and is not there; these things may also
+   live on or come back by copies. All inserts of an edit are at one event, in their order. 0: it cannot be made again. */
+RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event, uint32_t depth)
+{
+    const rmi_step *step = s->step;
+    uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_search_random(s, 2);
+    const rmi_step_access *a;
+    rmi_search_insert insert;
+    if (task == RMI_NONE || step->tasks[task].once || depth > RMI_SEARCH_DEPTH) return 0;
+    for (i = 0; i < s->n_inserts; i++)
+        if (s->inserts[i].task == task) return 1;
+    if (s->n_inserts + RMI_SEARCH_DEPTH + 1 > step->graph->n_ops) return 0;
+    insert.at = event;
+    insert.task = task;
+    insert.copied = 0;
+    a = rmi_step_access_of(step, task, s->current.mode);
+    for (i = 0; i < a->reads.n; i++) {
+        uint32_t read, life;
+        k = backwards ? a->reads.n - 1 - i : i;
+        read = step->pool[a->reads.at + k];
+        life = rmi_search_life_before(s, read, event);
+        if (life == RMI_COST_AT_HOME || (life != RMI_NONE && s->costs.lives[life].last >= event)) continue;
+        dice = rmi_search_random(s, 100);
+        if (life != RMI_NONE && dice < 25) continue; /* lives on */
+        if (!(dice < 45 && k < 64 && rmi_cost_may_copy(step, &s->current, read)) && rmi_search_make_again(s, read, event, depth + 1)) continue;
+        if (k < 64 && rmi_cost_may_copy(step, &s->current, read)) insert.copied |= (uint64_t)1 << k;
+    }
+    s->inserts[s->n_inserts++] = insert;
+    return 1;
+}
+
+/* Reads of op o's backward keep their way of arriving when its mode becomes another one. */
+RMI_FN void rmi_search_remap(const rmi_search *s, rmi_schedule *h, uint32_t o, uint8_t mode)
+{
+    const rmi_step *step = s->step;
+    uint32_t p, k, i;
+    for (p = h->n; p-- > 0;) {
+        rmi_event *e = &h->events[p];
+        const rmi_step_access *was, *is;
+        uint64_t copied = 0;
+        if (step->tasks[e->task].way != RMI_BWD || step->tasks[e->task].id != o || !e->copied) continue;
+        was = &step->accesses[step->tasks[e->task].access + h->mode[o]];
+        is = &step->accesses[step->tasks[e->task].access + mode];
+        for (k = 0; k < was->reads.n && k < 64; k++)
+            for (i = 0; i < is->reads.n && i < 64 && e->copied >> k & 1; i++)
+                if (step->pool[is->reads.at + i] == step->pool[was->reads.at + k]) copied |= (uint64_t)1 << i;
+        e->copied = copied;
+    }
+    h->mode[o] = mode;
+}
+
+/* Drops forwards of h that nobody reads, from the end on. */
+RMI_FN void rmi_search_prune(rmi_search *s, rmi_schedule *h)
+{
+    const rmi_step *step = s->step;
+    uint32_t p, k, to = h->n;
+    for (k = 0; k < step->n_buffers; k++) s->needed[k] = step->buffers[k].at_end;
+    memset(s->runs_left, 0, step->n_tasks * sizeof(uint32_t));
+    for (p = 0; p < h->n; p++) s->runs_left[h->events[p].task]++;
+    for (p = h->n; p-- > 0;) {
+        uint32_t task = h->events[p].task, last = --s->runs_left[task] == 0, any = !(step->tasks[task].way == RMI_FWD) || (step->tasks[task].must && last);
+        const rmi_step_access *a = rmi_step_access_of(step, task, h->mode);
+        if (step->tasks[task].way == RMI_FWD) {
+            for (k = 0; k < a->makes.n; k++) {
+                any |= s->needed[step->pool[a->makes.at + k]];
+                s->needed[step->pool[a->makes.at + k]] = 0;
+            }
+            if (a->saved != RMI_NONE) {
+                any |= s->needed[a->saved];
+                s->needed[a->saved] = 0;
+            }
+        }
+        if (!any) continue;
+        for (k = 0; k < a->reads.n; k++) s->needed[step->pool[a->reads.at + k]] = 1;
+        h->events[--to] = h->events[p];
+    }
+    if (to) memmove(h->events, h->events + to, (h->n - to) * sizeof *h->events);
+    h->n -= to;
+}
+
+/* The current schedule with the edit -> the candidate's events. 0: it would be too long. */
+RMI_FN int rmi_search_apply(rmi_search *s)
+{
+    const rmi_schedule *from = &s->current;
+    rmi_schedule *to = &s->candidate;
+    uint32_t p, i = 0, n = 0;
+    if (from->n + s->n_inserts > s->cost.cap_events) return 0;
+    for (p = 0; p < from->n; p++) {
+        for (; i < s->n_inserts && s->inserts[i].at == p; i++, n++) {
+            to->events[n].task = s->inserts[i].task;
+            to->events[n].copied = s->inserts[i].copied;
+        }
+        if (s->drop[p]) continue;
+        to->events[n].task = from->events[p].task;
+        to->events[n++].copied = from->events[p].copied ^ s->flip[p];
+    }
+    to->n = n;
+    return 1;
+}
+
+/* --- what a state costs */
+
+/* a * b / 2^20, saturating. */
+RMI_FN uint64_t rmi_search_scale(uint64_t a, uint64_t b)
+{
+    return rmi_add(rmi_mul(a >> 20, b), rmi_mul(a & 0xFFFFFu, b) >> 20);
+}
+
+RMI_FN int rmi_search_fits(const rmi_search *s, const rmi_costs *x) { return !x->excess && x->host_bytes <= s->cost.host_limit; }
+
+/* Time, and the price of bytes above the limits: the most of them, and four times the mean over the events. */
+RMI_FN uint64_t rmi_search_score(const rmi_search *s, const rmi_costs *x, uint32_t events)
+{
+    uint64_t bytes = rmi_add(x->excess, 4 * (x->sum_excess / (events + 1)));
+    return rmi_add(x->step_ns, rmi_search_scale(rmi_add(bytes, rmi_sub(x->host_bytes, s->cost.host_limit)), s->price));
+}
+
+/* -ln of a uniform number, in 1/65536: the place of the leading bit and a straight line below it. */
+RMI_FN uint64_t rmi_search_exponential(rmi_search *s)
+{
+    uint64_t x, whole = 0;
+    s->random++;
+    for (x = rmi_mix(s->random) | 1; !(x >> 63); x <<= 1) whole++;
+    return ((whole << 16) + (0xFFFFu - ((x >> 47) & 0xFFFFu))) * 45426u >> 16;
+}
+
+/* Once in a while the price follows the share of states that are within the limits. */
+RMI_FN void rmi_search_adapt(rmi_search *s)
+{
+    if (++s->looked < RMI_SEARCH_WINDOW) return;
+    if (s->feasible * 100 < s->looked * RMI_SEARCH_FEASIBLE) s->price = rmi_min(s->price + s->price / RMI_SEARCH_PRICE_STEP + 1, rmi_mul(s->base_price, RMI_SEARCH_PRICE_RANGE));
+    else s->price = rmi_max(s->price - s->price / RMI_SEARCH_PRICE_STEP, s->base_price / RMI_SEARCH_PRICE_RANGE + 1);
+    s->looked = s->feasible = 0;
+    s->score = rmi_search_score(s, &s->costs, s->current.n);
+}
+
+/* Copies that are not made are no longer asked for. */
+RMI_FN void rmi_search_settle(rmi_search *s)
+{
+    const rmi_costs *x = &s->costs;
+    uint32_t i, k;
+    for (i = 0; i < x->n_ins; i++) {
+        const rmi_step_access *a;
+        uint32_t event = x->ins[i].event;
+        if (!x->ins[i].stays || x->ins[i].edge) continue;
+        a = rmi_step_access_of(s->step, s->current.events[event].task, s->current.mode);
+        for (k = 0; k < a->reads.n && k < 64; k++)
+            if (s->step->pool[a->reads.at + k] == x->lives[x->ins[i].life].buffer) s->current.events[event].copied &= ~((uint64_t)1 << k);
+    }
+}
+
+/* Evaluates the candidate; it becomes the current schedule if chance allows it. */
+RMI_FN int rmi_search_consider(rmi_search *s)
+{
+    uint64_t most = rmi_add(s->score, s->heat * rmi_search_exponential(s) >> 16), score;
+    rmi_schedule schedule;
+    rmi_costs costs;
+    s->cost.enough = most;
+    rmi_search_prune(s, &s->candidate);
+    if (!rmi_cost_eval(&s->cost, &s->candidate, &s->next)) return 0;
+    score = rmi_search_score(s, &s->next, s->candidate.n);
+    s->feasible += (uint32_t)rmi_search_fits(s, &s->costs);
+    rmi_search_adapt(s);
+    if (rmi_search_fits(s, &s->next) && s->next.step_ns < s->best_ns) {
+        s->best_ns = s->next.step_ns;
+        rmi_search_copy(s->step, &s->candidate, &s->best);
+    }
+    if (score > most) return 0;
+    schedule = s->current;
+    s->current = s->candidate;
+    s->candidate = schedule;
+    costs = s->costs;
+    s->costs = s->next;
+    s->next = costs;
+    s->score = score;
+    rmi_search_settle(s);
+    return 1;
+}
+
+/* The search goes on from schedule h (not the current one). 0: it is not legal. */
+RMI_FN int rmi_search_start(rmi_search *s, const rmi_schedule *h)
+{
+    rmi_search_copy(s->step, h, &s->current);
+    s->cost.enough = RMI_INF;
+    if (!rmi_cost_eval(&s->cost, &s->current, &s->costs)) return 0;
+    if (!s->base_price) s->base_price = s->price = (s->costs.compute_ns << 19) / (s->costs.peak + 1) + 1;
+    s->score = rmi_search_score(s, &s->costs, s->current.n);
+    if (rmi_search_fits(s, &s->costs) && s->costs.step_ns < s->best_ns) {
+        s->best_ns = s->costs.step_ns;
+        rmi_search_copy(s->step, &s->current, &s->best);
+    }
+    return 1;
+}
+
+/* --- choosing what to change */
+
+/* A gap, four times in five one around a full event. copied: whether the read after it arrives by a copy; 2: either. NULL: there is none. */
+RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
+{
+    const rmi_costs *x = &s->costs;
+    uint32_t i, n = 0, event = RMI_NONE;
+    const rmi_gap *found = NULL;
+    for (i = 0; i < RMI_SEARCH_SAMPLES && rmi_search_random(s, 5) && s->current.n; i++) {
+        uint32_t other = rmi_search_random(s, s->current.n);
+        if (event == RMI_NONE || x->live[other] > x->live[event]) event = other;
+        if (x->live[event] >= s->cost.limit / 10 * 9) break;
+    }
+    for (i = 0; i < x->n_gaps; i++) {
+        const rmi_gap *gap = &x->gaps[i];
+        if (event != RMI_NONE && (gap->from >= event || gap->to <= event)) continue;
+        if (copied < 2 && rmi_search_is_copied(s, gap->to, gap->bit) != (int)copied) continue;
+        if (!rmi_search_random(s, ++n)) found = gap;
+    }
+    return found;
+}
+
+/* One of the repeated runs, or RMI_NONE. */
+RMI_FN uint32_t rmi_search_repeat(rmi_search *s)
+{
+    uint32_t p = s->current.n ? rmi_search_random(s, s->current.n) : 0, i;
+    for (i = 0; i < s->current.n; i++, p = p + 1 < s->current.n ? p + 1 : 0)
+        if (s->costs.again[p]) return p;
+    return RMI_NONE;
+}
+
+/* --- moves: each proposes an edit, or changes modes or homes of the candidate; 0: there is nothing to propose */
+
+RMI_FN int rmi_search_give_up(rmi_search *s, const rmi_gap *gap)
+{
+    if (!gap || !rmi_search_make_again(s, s->costs.lives[gap->life].buffer, gap->to, 0)) return 0;
+    if (rmi_search_is_copied(s, gap->to, gap->bit)) rmi_search_flip(s, gap->to, gap->bit);
+    return 1;
+}
+
+RMI_FN int rmi_search_move_again(rmi_search *s) { return rmi_search_give_up(s, rmi_search_gap(s, 0)); }
+RMI_FN int rmi_search_move_again_not_copied(rmi_search *s) { return rmi_search_give_up(s, rmi_search_gap(s, 1)); }
+
+/* A repeated run goes, and now and then up to three that follow it. */
+RMI_FN int rmi_search_move_remove(rmi_search *s)
+{
+    uint32_t p = rmi_search_repeat(s), n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, 4);
+    if (p == RMI_NONE) return 0;
+    for (; n && p < s->current.n; p++)
+        if (s->costs.again[p]) rmi_search_drop(s, p), n--;
+        else if (s->step->tasks[s->current.events[p].task].way == RMI_BWD && rmi_search_random(s, 2)) break;
+    return 1;
+}
+
+RMI_FN int rmi_search_turn_copy(rmi_search *s, const rmi_gap *gap)
+{
+    if (!gap || !rmi_cost_may_copy(s->step, &s->current, s->costs.lives[gap->life].buffer)) return 0;
+    rmi_search_flip(s, gap->to, gap->bit);
+    return 1;
+}
+
+RMI_FN int rmi_search_move_copy(rmi_search *s) { return rmi_search_turn_copy(s, rmi_search_gap(s, 0)); }
+RMI_FN int rmi_search_move_no_copy(rmi_search *s) { return rmi_search_turn_copy(s, rmi_search_gap(s, 1)); }
+
+/* What a repeated run makes comes back by a copy instead. */
+RMI_FN int rmi_search_move_copy_not_again(rmi_search *s)
+{
+    const rmi_costs *x = &s->costs;
+    uint32_t p = rmi_search_repeat(s), i, q, k;
+    int any = 0;
+    if (p == RMI_NONE) return 0;
+    for (i = x->first_life[p]; i < x->first_life[p + 1]; i++) {
+        uint32_t buffer = x->lives[i].buffer;
+        if (x->lives[i].in != RMI_NONE || x->lives[i].last <= p || !rmi_cost_may_copy(s->step, &s->current, buffer)) continue;
+        for (q = p + 1; q < s->current.n && q <= x->lives[i].last; q++) {
+            const rmi_step_access *a = rmi_step_access_of(s->step, s->current.events[q].task, s->current.mode);
+            for (k = 0; k < a->reads.n && s->step->pool[a->reads.at + k] != buffer;) k++;
+            if (k == a->reads.n) continue;
+            if (!rmi_search_is_copied(s, q, k)) rmi_search_flip(s, q, k);
+            any = 1;
+            break;
+        }
+    }
+    if (any) rmi_search_drop(s, p);
+    return any;
+}
+
+/* A repeated run or a copy goes, and a gap is given up. */
+RMI_FN int rmi_search_move_exchange(rmi_search *s)
+{
+    const rmi_gap *gap = rmi_search_gap(s, rmi_search_random(s, 3) ? 2 : 1);
+    uint32_t p = rmi_search_repeat(s);
+    if (gap && rmi_search_is_copied(s, gap->to, gap->bit) && rmi_search_random(s, 2)) rmi_search_flip(s, gap->to, gap->bit);
+    else if (p != RMI_NONE) rmi_search_drop(s, p);
+    else return 0;
+    gap = rmi_search_gap(s, 0);
+    return s->step->moves && rmi_search_random(s, 2) ? rmi_search_turn_copy(s, gap) : rmi_search_give_up(s, gap);
+}
+
+/* A repeated run, or an update, moves to another place. */
+RMI_FN int rmi_search_move_shift(rmi_search *s)
+{
+    uint32_t p = rmi_search_repeat(s), span = 1 + rmi_search_random(s, s->current.n / 8 + 1), to;
+    rmi_search_insert *insert = &s->inserts[0];
+    if (s->step->n_updates && rmi_search_random(s, 2)) {
+        const rmi_step_param *q = &s->step->params[s->step->updates[rmi_search_random(s, s->step->n_updates)]];
+        for (p = s->current.n; p-- > 0 && s->current.events[p].task != q->update;) {}
+        if (p >= s->current.n) return 0;
+        to = p + 1 + span;
+    } else {
+        if (p == RMI_NONE) return 0;
+        to = rmi_search_random(s, 2) ? p + 1 + span : p - (span < p ? span : p);
+    }
+    if (to >= s->current.n) return 0;
+    insert->at = to;
+    insert->task = s->current.events[p].task;
+    insert->copied = s->current.events[p].copied;
+    s->n_inserts = 1;
+    rmi_search_drop(s, p);
+    return 1;
+}
+
+/* An op's backward reads something else; alone, with the op that has a choice next, or with all ops that are equal to it. */
+RMI_FN int rmi_search_move_mode(rmi_search *s)
+{
+    const rmi_step *step = s->step;
+    uint32_t at, o, kind = rmi_search_random(s, 3), i, mode;
+    if (!step->n_choosing) return 0;
+    at = rmi_search_random(s, step->n_choosing);
+    o = step->choosing[at];
+    mode = rmi_search_random(s, step->n_modes[o]);
+    if (mode == s->current.mode[o]) return 0;
+    for (i = 0; i < step->n_choosing; i++) {
+        uint32_t other = step->choosing[i];
+        if (other == o || (kind == 2 && step->class_of[other] == step->class_of[o])) rmi_search_remap(s, &s->candidate, other, (uint8_t)mode);
+        else if (kind == 1 && i == at + 1) rmi_search_remap(s, &s->candidate, other, (uint8_t)rmi_search_random(s, step->n_modes[other]));
+    }
+    return 1;
+}
+
+/* Another home for a param, or for up to RMI_SEARCH_GROUP neighbours. */
+RMI_FN int rmi_search_move_home(rmi_search *s)
+{
+    const rmi_step *step = s->step;
+    uint32_t first, n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, RMI_SEARCH_GROUP), home = rmi_search_random(s, RMI_HOMES), i;
+    int any = 0;
+    if (!step->n_params || !step->moves) return 0;
+    first = rmi_search_random(s, step->n_params);
+    for (i = first; i < step->n_params && i < first + n; i++) {
+        if (!(step->params[i].allowed >> home & 1) || s->candidate.home[i] == home) continue;
+        s->candidate.home[i] = (uint8_t)home;
+        any = 1;
+    }
+    return any;
+}
+
+/* Two params exchange their homes. */
+RMI_FN int rmi_search_move_homes(rmi_search *s)
+{
+    const rmi_step *step = s->step;
+    uint32_t a, b, home;
+    if (step->n_params < 2 || !step->moves) return 0;
+    a = rmi_search_random(s, step->n_params);
+    b = rmi_search_random(s, step->n_params);
+    home = s->candidate.home[a];
+    if (home == s->candidate.home[b] || !(step->params[b].allowed >> home & 1) || !(step->params[a].allowed >> s->candidate.home[b] & 1)) return 0;
+    s->candidate.home[a] = s->candidate.home[b];
+    s->candidate.home[b] = (uint8_t)home;
+    return 1;
+}
+
+typedef struct rmi_search_move {
+    int (*propose)(rmi_search *s);
+    const char *name;
+    uint32_t weight;
+    uint8_t copies; /* of no use without a link */
+} rmi_search_move;
+
+static const rmi_search_move rmi_search_moves[] = {
+    {rmi_search_move_again, "again", 20, 0},
+    {rmi_search_move_remove, "remove", 10, 0},
+    {rmi_search_move_copy, "copy", 12, 1},
+    {rmi_search_move_no_copy, "no copy", 8, 1},
+    {rmi_search_move_again_not_copied, "again, not copied", 6, 1},
+    {rmi_search_move_copy_not_again, "copied, not again", 6, 1},
+    {rmi_search_move_exchange, "exchange", 8, 0},
+    {rmi_search_move_shift, "shift", 6, 0},
+    {rmi_search_move_mode, "mode", 16, 0},
+    {rmi_search_move_home, "home", 10, 1},
+    {rmi_search_move_homes, "exchange homes", 5, 1},
+};
+
+/* One move: proposed, evaluated, taken or not. */
+RMI_FN void rmi_search_once(rmi_search *s)
+{
+    uint32_t i, sum = 0, pick = RMI_NONE;
+    for (i = 0; i < RMI_COUNT(rmi_search_moves); i++) {
+        const rmi_search_move *move = &rmi_search_moves[i];
+        if ((s->off >> i & 1) || (move->copies && !s->step->moves)) continue;
+        sum += move->weight;
+        if (rmi_search_random(s, sum) < move->weight) pick = i;
+    }
+    if (pick == RMI_NONE) return;
+    s->cost.work += s->current.n / 8;
+    rmi_search_copy(s->step, &s->current, &s->candidate);
+    rmi_search_clear(s);
+    if (!rmi_search_moves[pick].propose(s)) return;
+    if ((s->n_inserts || s->n_drops || s->n_flips) && !rmi_search_apply(s)) return;
+    s->tried[pick]++;
+    s->taken[pick] += (uint64_t)rmi_search_consider(s);
+}
+
+/* hot * 2^(-halvings * done / all), halvings in 1/1024. */
+RMI_FN uint64_t rmi_search_cool(uint64_t hot, uint64_t halvings, uint64_t done, uint64_t all)
+{
+    uint64_t x = halvings * (rmi_min(done, all) >> 10) / ((all >> 10) + 1), whole = x >> 10, part = x & 1023u;
+    if (whole > 40) return 0;
+    return (hot >> whole) - ((hot >> whole) * part >> 11);
+}
+
+/* Anneals from the current schedule, `work` events long, from a temperature of `hot` ns down. */
+RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t work, rmi_stop *stop)
+{
+    uint64_t begin = s->cost.work, cold = s->costs.step_ns / RMI_SEARCH_COLD + 1, halvings = 0, told = begin;
+    while ((hot >> (halvings >> 10)) > cold) halvings += 1024;
+    while (s->cost.work - begin < work) {
+        s->heat = rmi_search_cool(hot, halvings, s->cost.work - begin, work);
+        rmi_search_once(s);
+        if (rmi_stopped(stop, 4 * (s->cost.work - told))) break;
+        told = s->cost.work;
+    }
+}
+
 RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
