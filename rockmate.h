@@ -1007,9 +1007,6 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #define RM_MALLOC(n) malloc(n)
 #define RM_FREE(p) free(p)
 #endif
-#ifndef RMI_SEED
-#define RMI_SEED 1u /* of solvers that draw lots; benchmarks set it to see what chance is worth */
-#endif
 #ifndef RM_ASSERT
 #include <assert.h>
 #define RM_ASSERT(c) assert(c)
@@ -19680,8 +19677,10 @@ RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *x)
         if (c->step->params[i].reduction != RMI_NONE) return 1;
     for (i = 0; i < x->n_ins; i++)
         if (x->ins[i].edge) return 1;
-    for (i = 0; i < x->n_outs; i++)
-        if (!x->outs[i].stays && c->step->buffers[x->lives[x->outs[i].life].buffer].kind != RMI_STEP_VALUE) return 1;
+    for (i = 0; i < x->n_outs; i++) {
+        uint8_t kind = c->step->buffers[x->lives[x->outs[i].life].buffer].kind;
+        if (!x->outs[i].stays && kind != RMI_STEP_VALUE && kind != RMI_STEP_SAVED && !(kind == RMI_STEP_INPUT && c->held)) return 1;
+    }
     return 0;
 }
 
@@ -19954,6 +19953,98 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_sc
     return rmi_event_homes(&w);
 }
 
+/* --- and back: the schedule that a program is of */
+
+/* Copies in whose buffer the next reader has not met yet become its copied reads. waits: by buffer. */
+RMI_FN uint64_t rmi_event_copied(const rmi_step *s, const rmi_schedule *h, uint32_t task, uint8_t *waits)
+{
+    const rmi_step_access *a = rmi_step_access_of(s, task, h->mode);
+    uint64_t copied = 0;
+    uint32_t k;
+    for (k = 0; k < a->reads.n; k++) {
+        uint32_t buffer = s->pool[a->reads.at + k];
+        if (waits[buffer] && k < 64) copied |= (uint64_t)1 << k;
+        waits[buffer] = 0;
+    }
+    return copied;
+}
+
+/* The modes that the program's runs are in, and the homes that it gives to params. form: scratch, two by op. */
+RMI_FN void rmi_event_read_choices(const rmi_step *s, const rmi_program *program, rmi_schedule *h, uint32_t *form)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, id, buffer;
+    size_t k;
+    memset(form, 0xFF, 2 * g->n_ops * sizeof *form);
+    for (k = 0; k < program->n; k++) {
+        const rmi_run *run = &program->st[k].run;
+        if (program->st[k].what != RMI_RUN || run->way > RMI_BWD) continue;
+        if (form[2 * run->id + (run->way == RMI_BWD)] == RMI_NONE) form[2 * run->id + (run->way == RMI_BWD)] = run->form;
+    }
+    for (i = 0; i < g->n_ops; i++) {
+        uint32_t forward = form[2 * i] == RMI_NONE ? 0 : form[2 * i];
+        h->mode[i] = (uint8_t)rmi_step_mode_of(&g->ops[i], form[2 * i + 1] == RMI_NONE ? forward : form[2 * i + 1], forward);
+    }
+    for (i = 0; i < s->n_params; i++) h->home[i] = RMI_HOME_DEVICE;
+    for (k = 0; k < program->n_homes; k++) {
+        rmi_buf_kind kind = rmi_low_kind(g, program->homes[k].buf, &id);
+        buffer = s->buffer_of[program->homes[k].buf];
+        if (program->homes[k].host != 1 || buffer == RMI_NONE || s->buffers[buffer].param == RMI_NONE) continue;
+        i = s->buffers[buffer].param;
+        if (kind == RMI_BUF_STATE && h->home[i] < RMI_HOME_STATE_AWAY) h->home[i] = RMI_HOME_STATE_AWAY;
+        if (kind == RMI_BUF_VALUE) h->home[i] = RMI_HOME_AWAY;
+    }
+    for (k = 0; k < program->n; k++)
+        if (program->st[k].what == RMI_RUN && program->st[k].run.way == RMI_OPT_HOST)
+            for (i = 0; i < s->n_params; i++)
+                if (s->params[i].tensor == program->st[k].run.id) h->home[i] = RMI_HOME_HOST_UPDATE;
+    for (i = 0; i < s->n_params; i++)
+        while (!(s->params[i].allowed >> h->home[i] & 1)) h->home[i] = (uint8_t)((h->home[i] + 1) % RMI_HOMES);
+}
+
+/* Puts the program's runs, modes and homes into h, which has room for `most` events. *fits: they are a schedule, but for what the
+   evaluator says of it. */
+RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_program *program, rmi_schedule *h, uint32_t most, int *fits)
+{
+    const rm_graph *g = s->graph;
+    uint32_t *form = RMI_NEW(mem, uint32_t, 2 * (size_t)g->n_ops), *update = RMI_NEW(mem, uint32_t, g->n_tensors + g->n_barriers + 1);
+    uint8_t *waits = RMI_NEW(mem, uint8_t, (size_t)s->n_buffers + 1), *done = RMI_NEW(mem, uint8_t, (size_t)s->n_tasks + 1);
+    uint32_t i, task, last;
+    size_t k;
+    *fits = 0;
+    if (!form || !update || !waits || !done) return RM_ERROR_MEMORY;
+    rmi_event_read_choices(s, program, h, form);
+    h->n = 0;
+    for (k = 0; k < program->n; k++) {
+        const rmi_run *run = &program->st[k].run;
+        uint32_t buffer = program->st[k].what == RMI_PREFETCH ? s->buffer_of[program->st[k].buf] : RMI_NONE;
+        if (buffer != RMI_NONE) waits[buffer] = 1;
+        if (program->st[k].what != RMI_RUN) continue;
+        for (task = run->way == RMI_FWD ? run->id : g->n_ops; task < s->n_tasks; task++) {
+            const rmi_step_task *t = &s->tasks[task];
+            int same = t->way == run->way || (run->way == RMI_OPT_HOST && t->way == RMI_OPT);
+            if (same && t->id == run->id && (t->way != RMI_BWD || t->part == run->part)) break;
+        }
+        last = task; /* where forms differ in parts all of them come with the first */
+        if (task < s->n_tasks && run->way == RMI_BWD)
+            for (i = 1; i < g->ops[run->id].n_forms; i++)
+                if (!rmi_low_same_parts(&g->ops[run->id].forms[0], &g->ops[run->id].forms[i])) {
+                    task = s->backward[run->id];
+                    last = task + s->n_backward[run->id] - 1;
+                }
+        if (task >= s->n_tasks || h->n + last - task + 1 > most) return RM_OK;
+        for (; task <= last; task++) {
+            if (s->tasks[task].way != RMI_FWD && done[task]) continue;
+            done[task] = 1;
+            h->events[h->n].task = task;
+            h->events[h->n].copied = rmi_event_copied(s, h, task, waits);
+            h->n++;
+        }
+    }
+    *fits = 1;
+    return RM_OK;
+}
+
 /* =====================================================================================================================
    >>search - annealing over runs, copies, variants and homes, with a price of bytes above the limit
    In: a model, a limit of live bytes, a start. Out: the fastest schedule found whose live bytes are within the limit.
@@ -19998,12 +20089,26 @@ typedef struct rmi_search {
     uint8_t *drop;         /* by event */
     uint64_t *flip;        /* by event: reads whose way of arriving changes */
     uint32_t n_inserts, n_drops, n_flips;
+    uint32_t *params, n_params; /* rows of params that are large enough for another home */
     uint32_t *touched;     /* events with a drop or flip */
     uint32_t n_touched;
     uint32_t *needed;      /* scratch of pruning, by buffer */
     uint32_t *runs_left;   /* scratch of pruning, by task */
     uint64_t tried[16], taken[16]; /* by move */
 } rmi_search;
+
+/* The params whose homes the search decides about: with more than one possible home, and not too small. */
+RMI_FN rm_result rmi_search_find_params(rmi_search *s)
+{
+    const rmi_step *step = s->step;
+    uint32_t i;
+    for (i = 0; i < step->n_params; i++) {
+        const rmi_step_param *q = &step->params[i];
+        uint64_t room = (q->weight == RMI_NONE ? 0 : step->buffers[q->weight].room) + (q->state == RMI_NONE ? 0 : step->buffers[q->state].room);
+        if (room >= s->cost.gap_bytes && (q->allowed & (q->allowed - 1))) s->params[s->n_params++] = i;
+    }
+    return RM_OK;
+}
 
 RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit, rmi_search *s)
 {
@@ -20025,11 +20130,12 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     s->drop = RMI_NEW(mem, uint8_t, events);
     s->flip = RMI_NEW(mem, uint64_t, events);
     s->touched = RMI_NEW(mem, uint32_t, 2 * events);
+    s->params = RMI_NEW(mem, uint32_t, step->n_params + 1);
     s->needed = RMI_NEW(mem, uint32_t, step->n_buffers);
     s->runs_left = RMI_NEW(mem, uint32_t, step->n_tasks);
     s->best_ns = RMI_INF;
     s->random = RMI_SEED;
-    return s->inserts && s->drop && s->flip && s->touched && s->needed && s->runs_left ? RM_OK : RM_ERROR_MEMORY;
+    return s->inserts && s->drop && s->flip && s->touched && s->params && s->needed && s->runs_left ? rmi_search_find_params(s) : RM_ERROR_MEMORY;
 }
 
 RMI_INLINE uint32_t rmi_search_random(rmi_search *s, uint32_t n)
@@ -20280,6 +20386,13 @@ RMI_FN int rmi_search_start(rmi_search *s, const rmi_schedule *h)
     return 1;
 }
 
+/* What follows from a schedule that is known to be legal. */
+RMI_FN void rmi_search_costs(rmi_search *s, const rmi_schedule *h, rmi_costs *x)
+{
+    s->cost.enough = RMI_INF;
+    rmi_cost_eval(&s->cost, h, x);
+}
+
 /* --- choosing what to change */
 
 /* A gap, four times in five one around a full event. copied: whether the read after it arrives by a copy; 2: either. NULL: there is none. */
@@ -20423,14 +20536,13 @@ RMI_FN int rmi_search_move_mode(rmi_search *s)
 /* Another home for a param, or for up to RMI_SEARCH_GROUP neighbours. */
 RMI_FN int rmi_search_move_home(rmi_search *s)
 {
-    const rmi_step *step = s->step;
-    uint32_t first, n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, RMI_SEARCH_GROUP), home = rmi_search_random(s, RMI_HOMES), i;
+    uint32_t n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, RMI_SEARCH_GROUP), home = rmi_search_random(s, RMI_HOMES), i;
     int any = 0;
-    if (!step->n_params || !step->moves) return 0;
-    first = rmi_search_random(s, step->n_params);
-    for (i = first; i < step->n_params && i < first + n; i++) {
-        if (!(step->params[i].allowed >> home & 1) || s->candidate.home[i] == home) continue;
-        s->candidate.home[i] = (uint8_t)home;
+    if (!s->n_params) return 0;
+    for (i = rmi_search_random(s, s->n_params); n && i < s->n_params; i++, n--) {
+        uint32_t row = s->params[i];
+        if (!(s->step->params[row].allowed >> home & 1) || s->candidate.home[row] == home) continue;
+        s->candidate.home[row] = (uint8_t)home;
         any = 1;
     }
     return any;
@@ -20439,15 +20551,15 @@ RMI_FN int rmi_search_move_home(rmi_search *s)
 /* Two params exchange their homes. */
 RMI_FN int rmi_search_move_homes(rmi_search *s)
 {
-    const rmi_step *step = s->step;
-    uint32_t a, b, home;
-    if (step->n_params < 2 || !step->moves) return 0;
-    a = rmi_search_random(s, step->n_params);
-    b = rmi_search_random(s, step->n_params);
-    home = s->candidate.home[a];
-    if (home == s->candidate.home[b] || !(step->params[b].allowed >> home & 1) || !(step->params[a].allowed >> s->candidate.home[b] & 1)) return 0;
-    s->candidate.home[a] = s->candidate.home[b];
-    s->candidate.home[b] = (uint8_t)home;
+    uint8_t *home = s->candidate.home, kept;
+    uint32_t a, b;
+    if (s->n_params < 2) return 0;
+    a = s->params[rmi_search_random(s, s->n_params)];
+    b = s->params[rmi_search_random(s, s->n_params)];
+    if (home[a] == home[b] || !(s->step->params[b].allowed >> home[a] & 1) || !(s->step->params[a].allowed >> home[b] & 1)) return 0;
+    kept = home[a];
+    home[a] = home[b];
+    home[b] = kept;
     return 1;
 }
 
@@ -20471,6 +20583,23 @@ static const rmi_search_move rmi_search_moves[] = {
     {rmi_search_move_home, "home", 10, 1},
     {rmi_search_move_homes, "exchange homes", 5, 1},
 };
+
+/* The moves that are left out, to see what they are worth. */
+RMI_FN uint32_t rmi_search_left_out(void)
+{
+    uint32_t off = 0;
+    if (RMI_WITHOUT(search_again)) off |= 1u << 0;
+    if (RMI_WITHOUT(search_remove)) off |= 1u << 1;
+    if (RMI_WITHOUT(search_copy)) off |= 1u << 2;
+    if (RMI_WITHOUT(search_no_copy)) off |= 1u << 3;
+    if (RMI_WITHOUT(search_convert)) off |= 3u << 4;
+    if (RMI_WITHOUT(search_exchange)) off |= 1u << 6;
+    if (RMI_WITHOUT(search_shift)) off |= 1u << 7;
+    if (RMI_WITHOUT(search_mode)) off |= 1u << 8;
+    if (RMI_WITHOUT(search_home)) off |= 1u << 9;
+    if (RMI_WITHOUT(search_homes)) off |= 1u << 10;
+    return off;
+}
 
 /* One move: proposed, evaluated, taken or not. */
 RMI_FN void rmi_search_once(rmi_search *s)
@@ -20505,6 +20634,7 @@ RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t work, rmi_st
 {
     uint64_t begin = s->cost.work, cold = s->costs.step_ns / RMI_SEARCH_COLD + 1, halvings = 0, told = begin;
     while ((hot >> (halvings >> 10)) > cold) halvings += 1024;
+    s->off = rmi_search_left_out();
     while (s->cost.work - begin < work) {
         s->heat = rmi_search_cool(hot, halvings, s->cost.work - begin, work);
         rmi_search_once(s);
@@ -20605,6 +20735,7 @@ typedef struct rmi_planner {
                       else does not fit: programs then wait for it; 0: the speed itself */
     uint64_t plain_ns; /* of the fastest plain plan with copies: no other may be slower */
     int spares;    /* plans are to bear a slightly slower link, too */
+    int annealed;  /* >>search follows that of >>offload: what it does better is left to it */
     int fitted;    /* the last search of copies found decisions that fit, addresses aside */
     uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
     int apart;     /* without copies now: programs with copies come after all those without */
@@ -22777,7 +22908,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn,
                                        uint64_t *evals)
 {
-    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
+    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK / (w->annealed ? 3 : 1);
     uint8_t *mode = RMI_NEW(mem, uint8_t, s->m->n_buf), *host = RMI_NEW(mem, uint8_t, s->m->g->n_tensors);
     if (!mode || !host) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
@@ -22785,6 +22916,7 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
     s->packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
+    if (w->annealed) s->packs /= 3; /* a start for >>search */
     return rmi_plan_pack_moved(w, s, budget, *evals, mode, host);
 }
 
@@ -23062,7 +23194,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
         if (!w->best.n || !w->fitted) break;
     }
     w->rush = 0;
-    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF ||
+    if (r != RM_OK || w->annealed || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF ||
         !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_within(w, w->c.gap_ppm)))
         return r;
     r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
@@ -23117,6 +23249,127 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
         w->best = moved;
     } else rmi_arena_free(&kept);
     return r;
+}
+
+/* --- plans of >>search, from the best plan so far */
+
+/* Tuned on GPT-2 124M with host updates, U-Net, ResNet-50 and -101, DenseNet-121, MobileNet, VGG-16, 25 GB/s each way. */
+#define RMI_PLAN_ANNEAL_WORK ((uint64_t)50000000) /* events that are looked at, some 20 ns each */
+#define RMI_PLAN_ANNEAL_LESS 3000u /* but no more than that times the square of the events of everything once */
+#define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the bound of the step's time over that, the last one's a tenth */
+#define RMI_PLAN_ANNEAL_PACKS 10u  /* times that addresses are looked for */
+#define RMI_PLAN_ANNEAL_SPARE 25u  /* the link is taken for that part slower than it is */
+#define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
+
+/* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
+RMI_FN int rmi_plan_anneals(const rmi_planner *w, uint64_t budget)
+{
+    return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && w->g->has_link && w->d->host_bytes && !w->joint && !w->given && !w->apart &&
+           w->steps == RM_SINGLE && budget != RMI_INF && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order &&
+           !w->d->link_margin_percent;
+}
+
+/* The search's best schedule as a candidate. *size: what it takes. */
+RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, uint64_t budget, uint64_t *size)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_home *homes = w->homes;
+    size_t n_homes = w->n_homes;
+    rmi_event_list list;
+    rm_result r;
+    rmi_search_costs(s, &s->best, &s->next);
+    r = rmi_event_write(&tmp, &s->cost, &s->best, &s->next, &list);
+    if (r == RM_OK) {
+        w->homes = list.homes;
+        w->n_homes = list.n_homes;
+        w->n_late = list.n_late;
+        w->listing = ++w->lists_moved;
+        r = rmi_plan_try(w, list.runs, list.n, budget, size);
+        w->listing = 0;
+    }
+    if (r == RM_OK && w->lanes && w->best.n && w->best.listed == w->lists_moved) { /* rmi_plan_reductions may want it */
+        rmi_arena kept = w->moved_mem;
+        memset(&w->moved, 0, sizeof w->moved);
+        w->moved.runs = list.runs;
+        w->moved.n = list.n;
+        w->moved.at = list.at;
+        w->moved.homes = list.homes;
+        w->moved.n_homes = list.n_homes;
+        w->moved.n_late = list.n_late;
+        w->listed = w->lists_moved;
+        w->moved_mem = tmp;
+        tmp = kept;
+    }
+    w->homes = homes;
+    w->n_homes = n_homes;
+    w->n_late = 0;
+    rmi_arena_free(&tmp);
+    return r;
+}
+
+/* Addresses for what the search has found; where they take more than the budget it goes on with a lower limit, and a higher one
+   where that has led to nothing better. */
+RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_search *s, uint64_t budget, uint64_t work)
+{
+    uint32_t round;
+    uint64_t size = 0;
+    for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && s->best_ns != RMI_INF && !w->stop.stopped; round++) {
+        int useless = w->best.n && s->best_ns >= w->best.fig.time_ns;
+        w->quick = w->best.n != 0;
+        if (!useless) RMI_TRY(rmi_plan_try_events(w, s, budget, &size));
+        w->quick = 0;
+        if (!round && size <= budget) return RM_OK;
+        if (useless || size <= budget) s->cost.limit += (budget - s->cost.limit) / 3;
+        else s->cost.limit -= rmi_min((size - budget) / 2, s->cost.limit / 50) + s->cost.limit / 1000;
+        s->best_ns = RMI_INF;
+        if (!rmi_search_start(s, &s->best)) return RM_ERROR_INTERNAL;
+        rmi_search_anneal(s, s->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), work / 10, &w->stop);
+    }
+    return RM_OK;
+}
+
+/* Anneals runs, copies, variants and homes together: from the best plan so far, from everything once on the device, and at last,
+   cooler, from the better of what that led to. */
+RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t work)
+{
+    uint64_t hot = w->info->bound_ns / RMI_PLAN_ANNEAL_HOT;
+    int fits = 0;
+    if (w->best.n) RMI_TRY(rmi_event_read(mem, s->step, &w->best, &s->candidate, s->cost.cap_events, &fits));
+    fits = fits && rmi_search_start(s, &s->candidate);
+    if (fits) rmi_search_anneal(s, hot, work / 4, &w->stop);
+    rmi_cost_keep_all(s->step, &s->candidate);
+    s->price = s->base_price;
+    if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, 2 * hot, work / (fits ? 4 : 2), &w->stop);
+    if (s->best_ns != RMI_INF) rmi_search_start(s, &s->best);
+    rmi_search_anneal(s, hot / 10, work / 2, &w->stop);
+    return RM_OK;
+}
+
+/* The best schedule that >>search finds, as a candidate. */
+RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
+{
+    rmi_arena mem = rmi_plan_arena(w);
+    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_ANNEAL_WORK;
+    rm_graph slow = *w->g; /* plans that fill a link are often as good as others that leave it some time */
+    rmi_step step;
+    rmi_search s;
+    rm_result r;
+    if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return RM_OK;
+    if (w->spares) {
+        slow.link.h2d -= slow.link.h2d / RMI_PLAN_ANNEAL_SPARE;
+        slow.link.d2h -= slow.link.d2h / RMI_PLAN_ANNEAL_SPARE;
+    }
+    r = rmi_step_make(&mem, &slow, w->step, w->align, 1, &step);
+    if (r == RM_OK && !step.unfit) {
+        work = rmi_min(work, rmi_mul((uint64_t)step.n_once * step.n_once, RMI_PLAN_ANNEAL_LESS));
+        r = rmi_search_make(&mem, &step, budget, w->d->host_bytes, &s);
+        if (r == RM_OK) r = rmi_plan_anneal_from(w, &mem, &s, work);
+        if (r == RM_OK) r = rmi_plan_pack_events(w, &s, budget, work);
+    }
+    rmi_arena_free(&mem);
+    if (r != RM_OK || w->best.n || w->stop.stopped) return r;
+    w->annealed = 0; /* no plan: what was left to >>search is tried after all */
+    return rmi_plan_move(w, budget, 0);
 }
 
 /* --- reductions beside the backward */
@@ -23414,8 +23667,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     int plain, searched, moves, first_moves;
     w->step = step;
     w->info = &w->p->info[w->p->n];
-    w->min_arena = w->min_sure = RMI_INF;
-    w->plain_ns = RMI_INF;
+    w->min_arena = w->min_sure = w->plain_ns = RMI_INF;
     w->listed = 0;
     w->spares = 0;
     w->seed = NULL;
@@ -23435,6 +23687,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
     searched = plain && w->c.passes & RM_PASS_SEARCH;
     moves = (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes;
+    w->annealed = moves && rmi_plan_anneals(w, budget);
     w->unmeasured = plain;
     if (r == RM_OK && plain && !searched) r = rmi_plan_yardstick(w, budget);
     if (r == RM_OK && w->joint && !w->host_only) { /* where others' homes are given no recipe has all of it on the device */
@@ -23452,6 +23705,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped)
         r = rmi_plan_unmoved(w, budget);
+    if (r == RM_OK && w->annealed) r = rmi_plan_anneal(w, budget);
     if (r == RM_OK && less) { /* the bound is of the whole budget */
         tmp = rmi_plan_arena(w);
         r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);

@@ -53,7 +53,9 @@ static const struct {
 };
 
 /* Words inside RMI_WITHOUT(...) of the header. */
-static const char *const MECHANISMS[] = { "modes", "shift", "make_room", "hoist", "late_backward", "exchange", "race", "windows" };
+static const char *const MECHANISMS[] = { "modes", "shift", "make_room", "hoist", "late_backward", "exchange", "race", "windows",
+                                           "anneal", "search_again", "search_remove", "search_copy", "search_no_copy", "search_convert",
+                                           "search_exchange", "search_shift", "search_mode", "search_home", "search_homes" };
 
 typedef struct one_case { /* an instance at a budget with a link */
     instance what;

@@ -86,7 +86,7 @@ static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedu
     if (told) tell(g, &list);
     if (r == RM_OK) r = rmi_seq_build(&q);
     expect(r == RM_OK, seed, "the list is a sequence", rm_result_name(r));
-    if (r == RM_OK && placed) r = rmi_plan_place(&q, &tmp, c->step->granule, 0, 1, 0, 0, NULL, &program);
+    if (r == RM_OK && placed) r = rmi_plan_place(&q, &tmp, c->step->granule, 0, 1, 0, 0, &program);
     else if (r == RM_OK) {
         uint64_t top = 0;
         for (i = 0; i < q.n_homes; i++) top += rmi_low_bytes(g, q.homes[i].buf) + q.homes[i].offset;
