@@ -19847,7 +19847,8 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *w)
         const rmi_copy *out = l->out == RMI_NONE || x->outs[l->out].stays || x->outs[l->out].edge ? NULL : &x->outs[l->out];
         end = l->last;
         if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(end, out->at - 1);
-        if (l->gone || (!out && !left[i]) || w->cost->step->buffers[l->buffer].kind == (out ? RMI_NONE : RMI_STEP_WEIGHT) || end >= n) continue;
+        if (!out && w->cost->step->buffers[l->buffer].kind == RMI_STEP_WEIGHT) continue; /* its bytes are no one else's */
+        if (l->gone || (!out && !left[i]) || end >= n) continue;
         w->hold_next[i] = w->hold_head[end];
         w->hold_head[end] = i + 1;
     }
@@ -23265,7 +23266,7 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 RMI_FN int rmi_plan_anneals(const rmi_planner *w, uint64_t budget)
 {
     return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && w->g->has_link && w->d->host_bytes && !w->joint && !w->given && !w->apart &&
-           w->steps == RM_SINGLE && budget != RMI_INF && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order &&
+           w->steps == RM_SINGLE && budget != RMI_INF && w->g->n_ops > RMI_PLAN_SMALL && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order &&
            !w->d->link_margin_percent;
 }
 
