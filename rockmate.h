@@ -20789,7 +20789,7 @@ static const rmi_plan_preset rmi_plan_presets[] = {
     {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
     {"hilp", "groups of ops with options, groups of these, and a search over each level; no chain (HiRemate)", "", RM_PASS_GROUPS,
      0},
-    {"checkmate", "whole-graph search, no chain: single values, variants, any order; exact where small", "", RM_PASS_SEARCH, 0},
+    {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
     {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
     {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
     {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0},
