@@ -19156,7 +19156,7 @@ RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task)
     return 0;
 }
 
-/* An input that no event reads stays where it is. */
+/* Does no event read the input? Then its bytes may go at once. */
 RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, uint32_t input)
 {
     const rmi_life *l = &x->lives[x->last_life[input]];
@@ -19204,8 +19204,8 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
     }
     for (i = 0; i < s->n_buffers; i++) {
         if (s->buffers[i].at_end && x->last_life[i] == RMI_NONE) return 0;
-        if (s->buffers[i].at_end || (s->buffers[i].kind == RMI_STEP_INPUT && rmi_cost_unread(c, h, x, i)))
-            x->lives[x->last_life[i]].last = h->n;
+        if (s->buffers[i].at_end) x->lives[x->last_life[i]].last = h->n;
+        else if (s->buffers[i].kind == RMI_STEP_INPUT && rmi_cost_unread(c, h, x, i)) x->lives[x->last_life[i]].gone = 1;
     }
     return 1;
 }
@@ -19393,6 +19393,7 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint
         c->free_head[x->lives[i].last] = i;
     }
     for (i = 0; i < (h->n ? x->first_life[0] : x->n_lives); i++) { /* inputs */
+        if (x->lives[i].gone) continue;
         rmi_cost_stretch(c, x, i);
         c->now[x->lives[i].buffer] = i;
         live += x->lives[i].room;
