@@ -339,6 +339,7 @@ else
         for c in "gcc -std=c99" "clang -std=c99" "gcc -std=gnu17" "g++ -x c++ -std=c++11" "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++11" "clang++ -x c++ -std=c++17"; do job "$c" cuda_header "$c"; done
     fi
     if ${CC} -fsanitize=thread -o "$out/m" "$out/m.c" 2>/dev/null && "$out/m" 2>/dev/null; then job lanes_threads lanes_threads; else skip "no ThreadSanitizer here"; fi
+    job state_order counted state_order sh tests/unit/state_order.sh "$CC"
     if have gcc; then job same_O0 same gcc_O0 gcc -std=gnu99 -O0; job same_O3 same gcc_O3 gcc -std=gnu99 -O3; same_names="gcc_O0 gcc_O3"; fi
     if have clang; then job same_clang same clang clang -std=gnu99 -O2; same_names="$same_names clang"; fi
     if have g++; then job same_g++ same g++ g++ -x c++ -std=c++11 -O2; same_names="$same_names g++"; fi
