@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     const char *name;
     size_t i;
     every = argc > 1 ? atol(argv[1]) : 0;
-    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i++) {
+    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i += tm_amount(3, 1)) {
         one(name, 4, 0, 30, RM_SINGLE, 5000);
         one(name, 3, 0, 0, RM_FIRST | RM_LAST, 2000);
         one(name, 3, 1, 0, RM_SINGLE, 5000);
