@@ -21202,7 +21202,8 @@ RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_mo
     rmi_ref_model own;
     uint64_t bound = 0;
     if (w->g->has_link && w->d->host_bytes) {
-        if (budget == RMI_INF) return RM_OK;
+        /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
+        if (budget == RMI_INF || w->d->live_only) return RM_OK;
         if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
         return rmi_bnd_link_bound(mem, m ? m : &own, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
     }

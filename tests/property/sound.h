@@ -160,7 +160,7 @@ static void sound_at(sound_case *c, uint64_t limit, uint32_t granule, int moves)
     bound = rmi_max(bound, once);
     for (i = 0; i < c->n; i++) {
         const sound_plan *p = &c->plan[i];
-        if (p->moves > moves || (granule > 1 ? p->arena > limit || p->align % granule : p->live > limit)) continue;
+        if (p->moves > moves || (granule > 1 || p->moves ? p->arena > limit || p->align % granule : p->live > limit)) continue;
         sound_compared++;
         if (bound > p->time) sound_fault(c, moves ? "with copies the bound is" : "the bound is", bound, limit, p);
         if (!moves && limit < m.base) sound_fault(c, "what is always there takes", m.base, limit, p);
@@ -214,7 +214,7 @@ static void sound_graph(unsigned long seed)
             }
             for (i = 0; i < 2 && host && !align; i++) {
                 rm_plan_info own;
-                sound_plan_of(&c, moving[sound_draw(&c, RMI_COUNT(moving))], align, host, 1 + info.keep_all_bytes / 16 * (1 + sound_draw(&c, 14)), &own);
+                sound_plan_of(&c, moving[sound_draw(&c, RMI_COUNT(moving))], 1, host, 1 + info.keep_all_bytes / 16 * (1 + sound_draw(&c, 14)), &own);
             }
         }
         n = c.n;
@@ -224,7 +224,7 @@ static void sound_graph(unsigned long seed)
         for (i = 0; i < n + 12 && c.n; i++) { /* at each plan's size, and at some lists' */
             const sound_plan *p = &c.plan[i < n ? i : sound_draw(&c, c.n)];
             if (!p->moves) sound_at(&c, p->live, 1, 0);
-            if (host) sound_at(&c, p->live, 1, 1);
+            if (host) sound_at(&c, p->arena, 1, 1);
             if (!p->moves && p->align > 1) sound_at(&c, p->arena, p->align, 0);
         }
         sound_graphs += n > 0;
