@@ -117,9 +117,9 @@
    2. What it does not do
    It has no kernels, no tensor arithmetic and no automatic differentiation: forward, backward and update
    are your callbacks. Shapes and types are unknown to it; it counts bytes. Graphs are static: no branches,
-   one set of sizes. Only presets with the search (the default is one) run variants; plans with copies do not
-   look for a better order of the ops, nor make a value more than once in a backward. One device;
-   reductions over ranks are a callback.
+   one set of sizes. Only presets with the search (the default is one) run variants. Plans with copies look for
+   other orders and make a value more than once in a backward only in steps of kind RM_SINGLE, above 64 ops.
+   One device; reductions over ranks are a callback.
 
    3. Concepts
    tensor   bytes with a name: an input, a param, a const, or what an op makes
@@ -20737,7 +20737,7 @@ typedef struct rmi_planner {
                       else does not fit: programs then wait for it; 0: the speed itself */
     uint64_t plain_ns; /* of the fastest plain plan with copies: no other may be slower */
     int spares;    /* plans are to bear a slightly slower link, too */
-    int annealed;  /* >>search follows that of >>offload: what it does better is left to it */
+    int annealed;  /* >>search goes on from what >>offload finds */
     int fitted;    /* the last search of copies found decisions that fit, addresses aside */
     uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
     int apart;     /* without copies now: programs with copies come after all those without */
@@ -22911,7 +22911,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
 RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint32_t turn,
                                        uint64_t *evals)
 {
-    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK / (w->annealed ? 3 : 1);
+    uint64_t work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_PLAN_MOVE_WORK;
     uint8_t *mode = RMI_NEW(mem, uint8_t, s->m->n_buf), *host = RMI_NEW(mem, uint8_t, s->m->g->n_tensors);
     if (!mode || !host) return RM_ERROR_MEMORY;
     work -= s->n_flips ? work / 4 : 0; /* the clock takes that */
@@ -22919,7 +22919,6 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     if (s->best_energy == RMI_INF) return RM_OK;
     s->found = rmi_min(s->found, s->best_energy);
     s->packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
-    if (w->annealed) s->packs /= 3; /* a start for >>search */
     return rmi_plan_pack_moved(w, s, budget, *evals, mode, host);
 }
 
@@ -23197,7 +23196,7 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
         if (!w->best.n || !w->fitted) break;
     }
     w->rush = 0;
-    if (r != RM_OK || w->annealed || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF ||
+    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF ||
         !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_within(w, w->c.gap_ppm)))
         return r;
     r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
