@@ -871,7 +871,8 @@ RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **o
 RMDEF void rm_exec_destroy(rm_exec *x);
 RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that failed, or "" */
 
-/* Memory of what was declared RM_EXTERNAL; must stay valid until bound anew. */
+/* Memory of what was declared RM_EXTERNAL; must stay valid until bound anew. Of an input, and of a const that no op mutates,
+   it is only read, but by rm_exec_write. */
 RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory);
 
 /* What persists (consts, params, states, gradients of params), inputs, and declared outputs, by handle, wherever they live:
@@ -29939,6 +29940,14 @@ RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
     return rmi_exe_param_classes(f);
 }
 
+/* Is buffer b the caller's memory that no step changes? It is not written back: it may be read-only, or shared. */
+RMI_FN int rmi_exe_only_read(const rm_graph *g, uint32_t b)
+{
+    uint32_t i;
+    if (rmi_low_kind(g, b, &i) != RMI_BUF_VALUE || !rmi_low_external(g, b)) return 0;
+    return g->tensors[i].kind == RMI_INPUT || (g->tensors[i].kind == RMI_CONST && !g->tensors[i].mutators.n);
+}
+
 /* Copies all homes to host memory (back 0), all of them from there (1), or the inputs alone (2). */
 RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
 {
@@ -29980,6 +29989,7 @@ RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
         uint64_t bytes = rmi_low_bytes(x->g, b);
         int failed = 0;
         if (f->copy_at[b] == RMI_INF || (!at && (!rmi_low_external(x->g, b) || !x->bound[b]))) continue;
+        if (back && rmi_exe_only_read(x->g, b)) continue;
         if (back == 2 && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
         copy = f->copy + (size_t)f->copy_at[b];
         if (!at)
@@ -32664,7 +32674,7 @@ RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats)
 RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p)
 {
     rm_plan *next = NULL;
-    uint64_t h2d, d2h, latency_ns;
+    uint64_t h2d = 0, d2h = 0, latency_ns = 0;
     uint32_t i, kinds = 0;
     rm_result r;
     if (!x) return RM_ERROR_ARGUMENT;
@@ -32676,6 +32686,11 @@ RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step
     if (x->backend.link) {
         if (rmi_exe_did(x, x->backend.link(x->backend.user, &h2d, &d2h, &latency_ns)))
             return rmi_exe_backend_failed(x, "measuring the link", NULL);
+        if (!h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX) /* the graph would keep the error */
+            return rmi_err_set(&x->err, RM_ERROR_BACKEND,
+                               "rm_exec_tune: rm_backend.link measured %u and %u bytes a second, %u ns a copy; rates are "
+                               "above 0, all is below 2^62",
+                               h2d, d2h, latency_ns);
         rm_graph_link(x->g, h2d, d2h, latency_ns, 0);
     }
     r = rm_plan_create(x->g, desc, &next);

@@ -830,7 +830,7 @@ static unsigned char *read_file(const char *path, size_t *size)
         if (n == capacity) {
             capacity = capacity ? capacity * 2 : 1 << 16;
             bytes = (unsigned char *)realloc(bytes, capacity);
-            if (!bytes) fail(path, "no memory to read it");
+            if (!bytes) fail("text", "no memory to read it");
         }
         got = fread(bytes + n, 1, capacity - n, f);
         n += got;
@@ -891,9 +891,9 @@ static text load_text(const char *path, int64_t context)
     }
     t.count = (int64_t)size;
     t.train = t.count - t.count / 10;
-    if (t.count - t.train < context + 2) fail(path, "too short: a tenth of it must be longer than --context");
+    if (t.count - t.train < context + 2) fail(path ? path : "the stories", "too short: a tenth of it must be longer than --context");
     t.token = (int32_t *)malloc(size * sizeof *t.token);
-    if (!t.token) fail(path, "no memory to read it");
+    if (!t.token) fail("text", "no memory to read it");
     for (i = 0; i < size; i++) t.token[i] = token_of[bytes[i]];
     free(bytes);
     return t;

@@ -236,12 +236,12 @@ static uint64_t now(void *user)
     (void)user;
     return clock_ns;
 }
-static int measure_link(void *user, uint64_t *h2d, uint64_t *d2h, uint64_t *latency)
+static int measure_link(void *user, uint64_t *h2d, uint64_t *d2h, uint64_t *latency) /* 1: fails, 2: finds nothing */
 {
-    *h2d = 3000000000u;
+    *h2d = *(int *)user == 2 ? 0 : 3000000000u;
     *d2h = 2000000000u;
     *latency = 500;
-    return *(int *)user;
+    return *(int *)user == 1;
 }
 
 static const rm_backend like_host = {.alloc = some_device, .release = release_device, .copy = copy, .fill = fill, .sync = sync_all, .now = now};
@@ -443,12 +443,46 @@ static void tuning(void)
     bad = 1;
     give(&r);
     EXPECT(rm_exec_tune(r.e, &d, NULL, 1, &p) == RM_ERROR_BACKEND && strstr(rm_exec_error(r.e), "measuring the link: code 1"), rm_exec_error(r.e));
+    bad = 2;
+    EXPECT(rm_exec_tune(r.e, &d, NULL, 1, &p) == RM_ERROR_BACKEND && strstr(rm_exec_error(r.e), "measured 0 and 2000000000 bytes"), rm_exec_error(r.e));
     bad = 0;
     step(&r, RM_SINGLE);
     give(&r);
     EXPECT(p == r.p && rm_exec_tune(r.e, NULL, NULL, 1, &r.p) == RM_OK && p != r.p, rm_exec_error(r.e));
     step(&r, RM_SINGLE);
     close_rig(&r);
+}
+
+/* An input and a const in the caller's memory are only read: they may be a file that is mapped so. */
+static const void *only_read;
+static int copy_not_there(void *user, void *to, const void *from, uint64_t n, uint32_t lane)
+{
+    EXPECT(to != only_read, "the caller's memory is written");
+    return copy(user, to, from, n, lane);
+}
+static void read_only(void)
+{
+    static float data[N], table[N], v[N];
+    static const rm_kind SUM = {.name = "sum", .forward = sum_fwd, .backward = sum_bwd, .needs = RM_NOTHING};
+    const rm_exec_desc e = {.backend = &(rm_backend){.alloc = some_device, .release = release_device, .copy = copy_not_there, .fill = fill, .sync = sync_all, .now = now}};
+    const float *both[2] = {data, table};
+    rig r;
+    rm_tensor n;
+    int i;
+    for (i = 0; i < N; i++) data[i] = table[i] = 0.5f;
+    for (i = 0; i < 2; i++) {
+        memset(&r, 0, sizeof r);
+        r.g = rm_graph_create(NULL);
+        r.x = rm_input_add(r.g, "x", BYTES, RM_EXTERNAL);
+        n = rm_const_add(r.g, "n", BYTES, RM_EXTERNAL);
+        r.w[0] = RM_PARAM(r.g, .name = "w", .bytes = BYTES, .state_bytes = BYTES, .update = update);
+        rm_output_add(r.g, RM_OP(r.g, &LOSS_KIND, .in = {RM_OP(r.g, &SUM, .in = {RM_OP(r.g, &SUM, .in = {r.x, n}), r.w[0]})}, .out = {4}));
+        EXPECT(!rm_plan_create(r.g, NULL, &r.p) && !rm_exec_create(r.p, &e, &r.e), rm_graph_error(r.g));
+        EXPECT(!rm_exec_bind(r.e, r.x, RM_VALUE, data) && !rm_exec_bind(r.e, n, RM_VALUE, table) && !rm_exec_write(r.e, r.w[0], RM_VALUE, 0, v, BYTES), rm_exec_error(r.e));
+        only_read = both[i];
+        EXPECT(!rm_exec_tune(r.e, NULL, NULL, 1, &r.p) && !rm_exec_step(r.e, NULL), rm_exec_error(r.e));
+        close_rig(&r);
+    }
 }
 
 /* Which clock tells how long a call took: wall, thread, process, waited, lost. */
@@ -484,5 +518,6 @@ int main(void)
     apart();
     sides();
     tuning();
+    read_only();
     return tm_end();
 }
