@@ -20738,7 +20738,6 @@ typedef struct rmi_planner {
                       else does not fit: programs then wait for it; 0: the speed itself */
     uint64_t plain_ns; /* of the fastest plain plan with copies: no other may be slower */
     int spares;    /* plans are to bear a slightly slower link, too */
-    int annealed;  /* >>search goes on from what >>offload finds */
     int fitted;    /* the last search of copies found decisions that fit, addresses aside */
     uint64_t room; /* what the first of these leaves to the others of its budget: it says where all that persists is */
     int apart;     /* without copies now: programs with copies come after all those without */
@@ -23370,9 +23369,7 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
         if (r == RM_OK) r = rmi_plan_pack_events(w, &s, budget, work);
     }
     rmi_arena_free(&mem);
-    if (r != RM_OK || w->best.n || w->stop.stopped) return r;
-    w->annealed = 0; /* no plan: what was left to >>search is tried after all */
-    return rmi_plan_move(w, budget, 0);
+    return r;
 }
 
 /* --- reductions beside the backward */
@@ -23690,7 +23687,6 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     plain = !w->joint && !(w->host_only && rmi_low_has_update(step));
     searched = plain && w->c.passes & RM_PASS_SEARCH;
     moves = (w->joint || (w->c.passes & RMI_PLAN_MOVES && !w->apart)) && w->g->has_link && w->d->host_bytes;
-    w->annealed = moves && rmi_plan_anneals(w, budget);
     w->unmeasured = plain;
     if (r == RM_OK && plain && !searched) r = rmi_plan_yardstick(w, budget);
     if (r == RM_OK && w->joint && !w->host_only) { /* where others' homes are given no recipe has all of it on the device */
@@ -23708,7 +23704,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped)
         r = rmi_plan_unmoved(w, budget);
-    if (r == RM_OK && w->annealed) r = rmi_plan_anneal(w, budget);
+    if (r == RM_OK && moves && rmi_plan_anneals(w, budget)) r = rmi_plan_anneal(w, budget);
     if (r == RM_OK && less) { /* the bound is of the whole budget */
         tmp = rmi_plan_arena(w);
         r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
