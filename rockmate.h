@@ -28939,14 +28939,16 @@ RMI_FN int rmi_exe_quiet(rm_exec *x)
     return rmi_exe_did(x, code);
 }
 
-RMI_FN rm_result rmi_exe_callback_failed(rm_exec *x, const rm_call *c, int code)
+RMI_FN rm_result rmi_exe_callback_failed(rm_exec *x, const rmi_exe_op *op, int code)
 {
     static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
+    const rm_call *c = op->call;
+    const char *form = op->run.way <= RMI_BWD ? x->g->ops[op->run.id].forms[op->run.form].name : "";
     x->failed[0] = 0;
     strncat(x->failed, c->op, sizeof x->failed - 1);
-    return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s returned %s%u; the step was stopped there", c->op,
-                       c->recompute ? "recomputed " : "", phases[c->phase], code < 0 ? "-" : "",
-                       (uint64_t)(code < 0 ? -(int64_t)code : code));
+    return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s%s%s returned %s%u; the step was stopped there", c->op,
+                       c->recompute ? "recomputed " : "", phases[c->phase], form[0] ? ", variant " : "", form,
+                       code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
 }
 
 /* After a failure r with lanes: all of them come to rest; if it began in a callback of a lane, that is what is told. */
@@ -28960,7 +28962,7 @@ RMI_FN rm_result rmi_exe_broken(rm_exec *x, rm_result r)
     for (lane = 0; lane < RMI_LANES; lane++) {
         const rmi_exe_op *op = x->turn[lane].failed;
         x->turn[lane].failed = NULL;
-        if (op) r = rmi_exe_callback_failed(x, op->call, x->turn[lane].code);
+        if (op) r = rmi_exe_callback_failed(x, op, x->turn[lane].code);
     }
     return r;
 }
@@ -28980,7 +28982,7 @@ RMI_FN rm_result rmi_exe_run_call(rm_exec *x, rmi_exe_op *op)
     int code;
     if (op->run.way <= RMI_BWD) c->seed = rmi_exe_seed(x, op->run.id);
     code = op->fn(c);
-    if (code) return rmi_exe_callback_failed(x, c, code);
+    if (code) return rmi_exe_callback_failed(x, op, code);
     if (x->backend.after && rmi_exe_did(x, x->backend.after(x->backend.user, op->lane, c)))
         return rmi_exe_backend_failed(x, "after a callback", c->op);
     return RM_OK;
@@ -30164,7 +30166,7 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, rmi_exe
             uint64_t bytes = x->g->tensors[x->g->ops[op->run.id].in.at[k]].grad_bytes;
             if (op->call->din[k]) RMI_TRY(rmi_exe_clear(x, op->call->din[k], bytes, op->call->op));
         }
-        RMI_TRY(rmi_exe_timed_op(f, op, &ns));
+        RMI_TRY(rmi_exe_broken(x, rmi_exe_timed_op(f, op, &ns))); /* while op, which a lane may blame, is there */
         sum += ns;
         if (i) RMI_TRY(rmi_exe_sampled(f, key, ns));
     }
@@ -30524,7 +30526,7 @@ RMI_FN rm_result rmi_exe_update_beside(rmi_exe_profile *f, uint32_t id, uint32_t
     else own = a->alloc && a->release && !a->alloc(a->user, bytes, 0, &p);
     if (host && p) p = (unsigned char *)p + (size_t)(align - (uint64_t)(uintptr_t)p % align);
     if (p && !host) r = rmi_exe_clear(x, p, bytes, t->name);
-    if (p && r == RM_OK) r = rmi_exe_broken(x, rmi_exe_update_at(f, id, host, (unsigned char *)p));
+    if (p && r == RM_OK) r = rmi_exe_update_at(f, id, host, (unsigned char *)p);
     if (own) a->sync(a->user);
     if (own) a->release(a->user, p, 0);
     rmi_arena_free(&mem);

@@ -453,6 +453,24 @@ static void tuning(void)
     close_rig(&r);
 }
 
+/* A variant that does not work here, and that the plan does not run: the message names it. */
+static int cannot(const rm_call *c) { return c->phase == RM_PHASE_FORWARD ? 3 : 0; }
+static void variant_fails(void)
+{
+    static const rm_kind ODD = {.name = "odd", .forward = cannot, .backward = slow_bwd, .needs = RM_IN(0)};
+    rm_plan *p;
+    rig r;
+    build(&r, 0);
+    rm_variant_add(r.g, rm_graph_find(r.g, "l[2]/fc"), &ODD, &(rm_op_desc){.fwd_ns = 1000000000});
+    EXPECT(!rm_plan_create(r.g, NULL, &r.p) && !rm_exec_create(r.p, NULL, &r.e), rm_graph_error(r.g));
+    p = r.p;
+    step(&r, RM_SINGLE);
+    give(&r);
+    EXPECT(rm_exec_tune(r.e, NULL, NULL, 1, &r.p) == RM_ERROR_CALLBACK && r.p == p && strstr(rm_exec_error(r.e), "l[2]/fc: its forward, variant odd returned 3;"), rm_exec_error(r.e));
+    step(&r, RM_SINGLE);
+    close_rig(&r);
+}
+
 /* An input and a const in the caller's memory are only read: they may be a file that is mapped so. */
 static const void *only_read;
 static int copy_not_there(void *user, void *to, const void *from, uint64_t n, uint32_t lane)
@@ -518,6 +536,7 @@ int main(void)
     apart();
     sides();
     tuning();
+    variant_fails();
     read_only();
     return tm_end();
 }
