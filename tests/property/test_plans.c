@@ -464,7 +464,7 @@ static void turn(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    const unsigned long usual = tm_amount(1, 26);
+    const unsigned long usual = tm_amount(1, 14);
     const char *mode = argc > 1 && !(argv[1][0] >= '0' && argv[1][0] <= '9') ? argv[1] : "";
     int named = mode[0] != 0;
     unsigned long n = argc > 1 + named ? strtoul(argv[1 + named], NULL, 10) : usual, i;
