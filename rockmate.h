@@ -22624,26 +22624,24 @@ RMI_FN rm_result rmi_plan_search_round(rmi_planner *w, rmi_ref_search *s, rmi_ru
     return rmi_plan_search_try(w, s, runs, s->budget);
 }
 
-RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+/* The search in the model of the step. */
+RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget)
 {
-    rmi_ref_model m;
     rmi_ref_search s;
     rmi_ref_windows windows;
     uint64_t work, least, most, all = w->stop.all;
     uint32_t round, hot = 0, vain = 0;
     rmi_run *runs;
     int soon, far, more = rmi_low_has_backward(w->step) ? 0 : 6;
-    RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &m));
-    RMI_TRY(rmi_ref_search_tables(mem, &m, &s));
-    RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m.n_tasks > RMI_REF_LARGE ? 3 : 4));
+    RMI_TRY(rmi_ref_search_tables(mem, m, &s));
+    RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m->n_tasks > RMI_REF_LARGE ? 3 : 4));
     runs = RMI_RAW(&w->kept, rmi_run, s.most);
     if (!runs) return RM_ERROR_MEMORY;
-    least = rmi_plan_usual_work(&m);
+    least = rmi_plan_usual_work(m);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
-    w->model = &m;
-    s.limit = rmi_sub(budget, m.base);
+    s.limit = rmi_sub(budget, m->base);
     s.budget = budget;
     s.user = w;
     if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
@@ -22655,7 +22653,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
     if (w->stop.stopped) return RM_OK;
-    if (budget >= w->info->min_bound_bytes && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, &m, budget, 0));
+    if (budget >= w->info->min_bound_bytes && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, m, budget, 0));
     if (rmi_plan_within(w, 0)) return RM_OK;
     if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
@@ -22665,11 +22663,11 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, uint64_t
     RMI_TRY(rmi_ref_level(&s, least / 4));
     RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     if (s.best.n) rmi_ref_restart(&s, &s.best);
-    if (m.n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
+    if (m->n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
     RMI_TRY(rmi_plan_search_race(w, &s, runs, budget, least, &hot));
-    far = most == RMI_MAX && !w->end_ns && m.n_tasks <= 1400 && !m.n_moded;
+    far = most == RMI_MAX && !w->end_ns && m->n_tasks <= 1400 && !m->n_moded;
     for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped &&
-                    !rmi_plan_within(w, s.work > (m.n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
+                    !rmi_plan_within(w, s.work > (m->n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
          round++) {
         uint64_t was = w->best.n ? w->best.fig.time_ns : 0;
         RMI_TRY(rmi_plan_search_more(w, &s, budget, least, &more));
@@ -22746,7 +22744,11 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
 RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w);
-    rm_result r = rmi_plan_search_rounds(w, &mem, budget);
+    rmi_ref_model m;
+    rm_result r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
+    w->model = &m;
+    if (r == RM_OK) r = rmi_plan_search_rounds(w, &mem, &m, budget);
+    w->model = NULL;
     rmi_arena_free(&w->rooms);
     rmi_arena_free(&w->kept);
     rmi_arena_free(&mem);
