@@ -62,6 +62,8 @@ def judge(referee, graphs, graph, plan, budget, host_budget):
             w = line.split("#", 1)[0].split()
             if w and w[0] == "variant":  # the first referee has no word for it: it judges such a variant as if it were in place
                 w = [x for x in w if x != "inplace=none"]
+            if name == "plan" and w and w[0] == "graph":  # the hash of a text that may have lost that word
+                continue
             if w:
                 yield number, w
 
