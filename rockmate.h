@@ -914,8 +914,8 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
 
 /* Times all that a plan may choose, and stores it as the graph's costs, equal ops together; then puts back all that persists. Steps
-   as s says, with the inputs as written, at least `repeats` (0: 3) and more if they are short, show what the plan runs; beside one
-   more step, each op in its other forms, recomputed, and what else had no time, on the inputs that it has in that step; then updates
+   as s says, with the inputs as written (one that is not is an error, as of rm_exec_step), at least `repeats` (0: 3) and more if they
+   are short, show what the plan runs; beside one more step, each op in its other forms, recomputed, and what else had no time, on the inputs that it has in that step; then updates
    on each side that they may run on, on zeros, and additions in host memory. Needs memory beside the plan's for one op that has
    other forms, from rm_backend.alloc; where there is none, they are not measured. A time that cannot be measured is a guess, as much
    slower or faster as others of its op, kind or graph turned out to be: rm_plan_info.estimated counts them, rm_plan_summary names
@@ -940,7 +940,8 @@ typedef struct rm_check_desc {
 
 /* Finds wrong declarations, op by op, in host memory outside the budget (it keeps everything, with guard bytes around each
    buffer): reads of what was not declared, writes beyond the bytes or into inputs, results that differ between two runs, an
-   ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything one, bit for bit.
+   ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything one, bit for bit. Inputs
+   are written before, as for a step.
    RM_ERROR_CHECK: rm_exec_error names op, fact and remedy. Leaves all that persists as it was. Host backend only. What a callback
    does through a NULL pointer it cannot catch: a forward that writes c->saved, or a backward din[i], without asking whether it is
    NULL crashes in the check as it would in a step. A debugger then names it. What is not declared is there, but other: a backward
@@ -28868,27 +28869,20 @@ RMI_RARE rm_result rmi_exe_unwritten(rm_exec *x, uint32_t t)
         in->name);
 }
 
-RMI_FN rm_result rmi_exe_bound(rm_exec *x, const rmi_exe_prog *prog)
-{
-    uint32_t t;
-    size_t i;
-    char name[300];
-    for (i = 0; i < x->n_patches; i++)
-        if (!x->bound[x->patches[i].buf])
-            return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first",
-                               rmi_sch_name(x->g, x->patches[i].buf, name));
-    for (t = 0; t < x->g->n_tensors; t++)
-        if (x->stale[t] == 1 && rmi_exe_uses_up(x, prog, t)) return rmi_exe_unwritten(x, t);
-    return RM_OK;
-}
-
-/* An input that a step reads has been written once at least: zeros would train without a word. */
-RMI_RARE rm_result rmi_exe_written(rm_exec *x, const rmi_exe_prog *prog)
+/* Is all there that a step of prog reads? The caller's memory is bound, inputs are written: zeros would train without a word. */
+RMI_FN rm_result rmi_exe_ready(rm_exec *x, const rmi_exe_prog *prog)
 {
     const rm_graph *g = x->g;
     const rmi_program *p = &x->p->prog[prog - x->prog];
     uint32_t k, t;
     size_t i;
+    char name[300];
+    for (i = 0; i < x->n_patches; i++)
+        if (!x->bound[x->patches[i].buf])
+            return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first",
+                               rmi_sch_name(g, x->patches[i].buf, name));
+    for (t = 0; t < g->n_tensors; t++)
+        if (x->stale[t] == 1 && rmi_exe_uses_up(x, prog, t)) return rmi_exe_unwritten(x, t);
     if (!memchr(x->stale, 2, g->n_tensors)) return RM_OK;
     for (i = 0; i < p->n; i++) {
         if (p->st[i].what != RMI_RUN || p->st[i].run.way != RMI_FWD) continue;
@@ -29198,8 +29192,7 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
             rmi_low_step_name(kind),
             x->steps ? "an update has used them up, a step failed, a state was restored, or a plan had no place for them"
                      : "there was none");
-    RMI_TRY(rmi_exe_bound(x, prog));
-    RMI_TRY(rmi_exe_written(x, prog));
+    RMI_TRY(rmi_exe_ready(x, prog));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
     x->now.kind = kind;
@@ -30450,7 +30443,7 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
     uint32_t most = x->d.reduce ? 0 : f->repeats * RMI_EXE_OFTEN;
     uint32_t done = 0, warm = !beside && f->repeats > 1; /* the first step warms caches and page tables */
     size_t before = f->n;
-    RMI_TRY(rmi_exe_bound(x, prog));
+    RMI_TRY(rmi_exe_ready(x, prog));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
     x->now.kind = prog->step;
@@ -32164,7 +32157,7 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) k->p = &x->p->prog[at = i];
     if (!k->p) return rmi_exe_no_program(x, "rm_exec_check", kind);
-    RMI_TRY(rmi_exe_bound(x, &x->prog[at]));
+    RMI_TRY(rmi_exe_ready(x, &x->prog[at]));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
     x->now.kind = kind;

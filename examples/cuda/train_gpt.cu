@@ -10,6 +10,7 @@
 #define ROCKMATE_IMPLEMENTATION
 #define ROCKMATE_CUDA_IMPLEMENTATION
 #include "../../rockmate_cuda.h"
+#include "../stories.h"
 
 #include <cublas_v2.h>
 #include <cuda_bf16.h>
@@ -880,7 +881,7 @@ static const arm ARMS[] = {
 };
 
 static const char HELP[] =
-    "train_gpt [FILE] [options]        trains on the bytes of FILE (default: rockmate.h)\n"
+    "train_gpt [FILE] [options]        trains on the bytes of FILE (default: little stories)\n"
     "  --model NAME      gpt2-124m (default), -355m, -774m, -1.5b, llama-1b, llama-8b, gpt2-tiny, llama-tiny\n"
     "  --budget SIZE     device memory: 6G, 1500M, or 40% of what keeping everything takes (default: what is free, less 1G)\n"
     "  --host SIZE       pinned host memory for the arms that copy (default: 64G)\n"
@@ -939,7 +940,6 @@ static options parse_options(int argc, char **argv)
     size_t k;
     int i;
     memset(&o, 0, sizeof o);
-    o.file = "rockmate.h";
     o.arm = "remat";
     o.model = &SHAPES[0];
     o.host = (uint64_t)64 << 30;
@@ -1010,19 +1010,24 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static unsigned char *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    unsigned char *bytes;
+    if (!f) fail(path, "cannot be opened");
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    bytes = (unsigned char *)malloc(*size + 1);
+    if (!bytes || fread(bytes, 1, *size, f) != *size) fail(path, "cannot be read");
+    fclose(f);
+    return bytes;
+}
 static void load_text(trainer *t)
 {
-    FILE *f = fopen(t->o.file, "rb");
-    long size;
-    if (!f) fail(t->o.file, "cannot be opened");
-    fseek(f, 0, SEEK_END);
-    size = ftell(f);
-    rewind(f);
-    if (size < t->o.context + 2) fail(t->o.file, "shorter than --context");
-    t->text_size = (size_t)size;
-    t->text = (unsigned char *)malloc(t->text_size);
-    if (!t->text || fread(t->text, 1, t->text_size, f) != t->text_size) fail(t->o.file, "cannot be read");
-    fclose(f);
+    t->text = t->o.file ? read_file(t->o.file, &t->text_size) : make_stories(&t->text_size);
+    if (!t->text) fail("text", "no memory to make it");
+    if (t->text_size < (size_t)t->o.context + 2) fail(t->o.file ? t->o.file : "the stories", "shorter than --context");
 }
 
 /* cuBLAS gets the compute stream, and then its workspace (cublasSetStream takes it away again), once: it must not allocate in a step. */

@@ -503,6 +503,28 @@ static void read_only(void)
     }
 }
 
+/* What reads an input that was never wholly written is neither timed nor checked, as it is not run: zeros would train without a word. */
+static void unwritten(void)
+{
+    static const float v[N] = {1.5f};
+    rm_plan *p;
+    rig r;
+    uint64_t begin = clock_ns;
+    build(&r, 0);
+    EXPECT(!rm_plan_create(r.g, NULL, &r.p) && !rm_exec_create(r.p, NULL, &r.e), rm_graph_error(r.g));
+    p = r.p;
+    EXPECT(rm_exec_profile(r.e, NULL, 1) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(r.e), "input x: never written; rm_exec_write it"), rm_exec_error(r.e));
+    EXPECT(rm_exec_tune(r.e, NULL, NULL, 1, &r.p) == RM_ERROR_ARGUMENT && r.p == p && strstr(rm_exec_error(r.e), "input x: never written"), rm_exec_error(r.e));
+    EXPECT(rm_exec_check(r.e, NULL, NULL) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(r.e), "input x: never written"), rm_exec_error(r.e));
+    EXPECT(!rm_exec_write(r.e, r.x, RM_VALUE, 0, v, BYTES / 2), rm_exec_error(r.e));
+    EXPECT(rm_exec_tune(r.e, NULL, NULL, 1, &r.p) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(r.e), "input x: only 32768 of its 65536 bytes were written"), rm_exec_error(r.e));
+    EXPECT(clock_ns == begin, "no callback was called");
+    step(&r, RM_SINGLE);
+    give(&r);
+    EXPECT(!rm_exec_tune(r.e, NULL, NULL, 1, &r.p), rm_exec_error(r.e));
+    close_rig(&r);
+}
+
 /* Which clock tells how long a call took: wall, thread, process, waited, lost. */
 static void clocks(void)
 {
@@ -538,5 +560,6 @@ int main(void)
     tuning();
     variant_fails();
     read_only();
+    unwritten();
     return tm_end();
 }
