@@ -124,7 +124,7 @@
    3. Concepts
    tensor   bytes with a name: an input, a param, a const, or what an op makes
    op       a forward and its backward; a kind is its behaviour, shared by any number of ops
-   block    a named stretch of ops: a name in messages and in the summary, and a hint where groups of ops end
+   block    a named stretch of ops: a name in messages and in the summary
    plan     what to run, keep and recompute, and at which address, for one budget; one program for each
             kind of step
    step     one walk over a program: SINGLE, or FIRST, MIDDLE ..., LAST of an accumulation, or FORWARD
@@ -554,8 +554,7 @@ RMDEF void rm_output_add(rm_graph *g, rm_tensor t);
    norm. Its callback gets all those gradients as in[]. */
 RMDEF void rm_barrier_add(rm_graph *g, const char *name, rm_fn fn, void *user, uint64_t ns);
 
-/* Blocks: nestable, names repeat. They name ops and order the summary; presets with groups of ops try groups along them beside
-   those that they find alone, and take the better plan. They never change what a plan may do. */
+/* Blocks: nestable, names repeat. They name ops and order the summary; they never change a plan. */
 RMDEF void rm_block_begin(rm_graph *g, const char *name);
 RMDEF void rm_block_end(rm_graph *g);
 
@@ -3551,26 +3550,9 @@ RMI_FN uint64_t rmi_shp_score(const rmi_shape *s, const rm_graph *g, uint32_t lo
     return rmi_mul(bytes >> 8, root) + root; /* bytes rarely differ by less */
 }
 
-/* By op, and one more: how many blocks of the user both it and the op before it stand in. */
-RMI_FN void rmi_shp_borders(const rm_graph *g, uint32_t *border)
-{
-    uint32_t i, k = 0, depth = 0;
-    for (i = 0; i <= g->n_ops; i++)
-        for (border[i] = depth; k < g->n_marks && g->marks[k].op <= i; k++) {
-            depth += g->marks[k].name ? 1u : 0u - 1u;
-            border[i] = (uint32_t)rmi_min(border[i], depth);
-        }
-}
-
-/* May two groups that meet before op j be one? With blocks: only if that is a part of one block, or whole blocks side by side. */
-RMI_FN int rmi_shp_may_join(const uint32_t *border, uint32_t i, uint32_t j, uint32_t end)
-{
-    return !border || (border[i] <= border[j] && border[end] <= border[j]);
-}
-
 /* Groups of at most `most` ops, as stages without input and output: all that crosses between them is carried. Merges the
-   neighbours with the best score until none fit, O(ops^2). border: NULL, or the blocks that groups follow. */
-RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most, const uint32_t *border, rmi_shape *s)
+   neighbours with the best score until none fit, O(ops^2). */
+RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most, rmi_shape *s)
 {
     uint32_t i, k, n = g->n_ops, now = 0, *end, *stamp = RMI_NEW(mem, uint32_t, g->n_tensors); /* end: by first op of a group */
     uint64_t *score = RMI_NEW(mem, uint64_t, (size_t)n + 1);                                   /* of a group with its next one */
@@ -3582,9 +3564,7 @@ RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t mo
     for (;;) {
         uint32_t best = RMI_NONE, before = RMI_NONE, at = RMI_NONE;
         for (i = 0; i < n && end[i] < n; k = i, i = end[i], at = k)
-            if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best]) &&
-                rmi_shp_may_join(border, i, end[i], end[end[i]]))
-                best = i, before = at;
+            if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best])) best = i, before = at;
         if (best == RMI_NONE) break;
         end[best] = end[end[best]];
         if (end[best] < n) score[best] = rmi_shp_score(s, g, best, end[end[best]], stamp, ++now);
@@ -10190,41 +10170,8 @@ typedef struct rmi_ref_state {
     uint32_t *reps, n_reps; /* repeats */
 } rmi_ref_state;
 
-/* Parts of a list that do not change while the rest is improved: each is one entry of the list, number n_tasks and up. What lies
-   in folds alone is a number; buffers that the rest of the list may touch are followed through them. */
-typedef struct rmi_ref_touch {
-    uint32_t buf, with;    /* a use: the buffer. A birth: also the one whose bytes it shares, or RMI_NONE */
-    uint8_t ends, gone;    /* use: the last one there was; its bytes were taken over */
-    uint8_t writes, takes; /* use or birth: a contribution follows the first. Birth: takes over the bytes of `with` */
-    uint8_t grad, off;
-    uint64_t room;
-} rmi_ref_touch;
-
-typedef struct rmi_ref_fold {
-    uint32_t lo, hi;       /* positions of the whole list */
-    uint32_t use0, n_use, birth0, n_birth;
-    uint64_t above;        /* the most in it, above what is there when it begins */
-    int64_t rest;          /* bytes in no followed buffer: how many more there are after it */
-    uint64_t ns;
-} rmi_ref_fold;
-
-typedef struct rmi_ref_folds {
-    rmi_ref_fold *at;
-    uint32_t n;
-    rmi_ref_touch *touch;
-    uint32_t *in;          /* by task: the first fold that it runs in, or RMI_NONE */
-    uint32_t *start, n_start, *stay, n_stay; /* as the model's, of followed buffers */
-    uint64_t rest;         /* bytes in no followed buffer at the start */
-} rmi_ref_folds;
-
-#define RMI_REF_STARTS 6u
-#define RMI_REF_RACE 1400u /* tasks; in longer lists windows find more */
-
 typedef struct rmi_ref_search {
     const rmi_ref_model *m;
-    const rmi_ref_folds *folds; /* NULL: none */
-    uint32_t passed;     /* folds so far, in the first pass */
-    int bad;             /* found in the second pass: not legal */
     int odd;             /* the edit is more than repeats that come or go */
     uint32_t moded;      /* the op whose mode is another one, or RMI_NONE */
     int same;            /* all that runs once is in an order that is known to be legal */
@@ -10248,7 +10195,6 @@ typedef struct rmi_ref_search {
     uint64_t tried;      /* time of the best list that has got addresses */
     uint32_t failed;     /* lists that got none before there was a plan */
     int soon;            /* any list within the limit ends a cycle */
-    int loose;           /* the limit is above the one that counts: no list becomes the best */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     uint64_t looked;     /* steps to find evictions, a few ns each, which are not in work */
     uint64_t end;        /* evictions end when both come to this */
@@ -10279,9 +10225,6 @@ typedef struct rmi_ref_search {
     uint64_t lambda;     /* ns a byte above the limit, 2^-20 */
     uint64_t most_lambda;
     uint64_t stop, even; /* an evaluation may give up above this energy; an edit that leads to that one is not wanted, or RMI_INF */
-    uint64_t counts[16][2];
-    rmi_ref_state start[RMI_REF_STARTS]; /* for a race: the fastest lists that evictions led to, no two as fast */
-    uint32_t n_starts;
 } rmi_ref_search;
 
 /* What a state is kept by: list, modes, forms. */
@@ -10453,31 +10396,7 @@ RMI_INLINE void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
 /* Has the task run? */
 RMI_INLINE int rmi_ref_ran(const rmi_ref_search *s, uint32_t task)
 {
-    return s->done[task] == s->stamp || (s->folds && s->folds->in[task] < s->passed);
-}
-
-/* The first pass through a fold. */
-RMI_FN int rmi_ref_fold_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t fold)
-{
-    const rmi_ref_fold *f = &s->folds->at[fold];
-    uint32_t i;
-    if (fold != s->passed++ || x->n_inst + f->n_birth + 2 > s->cap_inst) return 0;
-    for (i = 0; i < f->n_use; i++) {
-        const rmi_ref_touch *u = &s->folds->touch[f->use0 + i];
-        uint32_t c = x->cur[u->buf];
-        if (c == RMI_NONE) return 0;
-        x->inst[c].last = p;
-        if (u->writes && x->inst[c].again == RMI_NONE) x->inst[c].again = p;
-    }
-    for (i = 0; i < f->n_birth; i++) {
-        const rmi_ref_touch *b = &s->folds->touch[f->birth0 + i];
-        if (b->grad && x->cur[b->buf] != RMI_NONE) return 0;
-        rmi_ref_birth(x, b->buf, p);
-        if (b->writes) x->inst[x->n_inst - 1].again = p;
-        x->inst[x->n_inst - 1].off = b->off;
-    }
-    s->least_ns += f->ns;
-    return 1;
+    return s->done[task] == s->stamp;
 }
 
 /* What a task touches, in the first pass. */
@@ -10526,16 +10445,13 @@ RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t 
 RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
 {
     const rmi_ref_model *m = s->m;
-    const uint32_t *start = s->folds ? s->folds->start : m->start, *stay = s->folds ? s->folds->stay : m->stay;
-    uint32_t n_start = s->folds ? s->folds->n_start : m->n_start, n_stay = s->folds ? s->folds->n_stay : m->n_stay;
     uint32_t p, i, uses = 0, order = 0, back = RMI_NONE;
     s->stamp++;
     rmi_ref_forget(s, x, x->cur);
     x->n_inst = 0;
     s->least_ns = 0;
-    s->passed = 0;
-    for (i = 0; i < n_start; i++) {
-        rmi_ref_birth(x, start[i], 0);
+    for (i = 0; i < m->n_start; i++) {
+        rmi_ref_birth(x, m->start[i], 0);
         x->inst[i].home = 1;
         x->inst[i].last = RMI_NONE;
     }
@@ -10544,12 +10460,6 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
         const rmi_ref_task *t;
         const rmi_ref_acc *a;
         x->inst0[p] = x->n_inst;
-        if (task >= m->n_tasks) {
-            x->again[p] = 0; /* a fold is no repeat */
-            uses += s->folds->at[task - m->n_tasks].n_use;
-            if (uses + n_stay + 2 > s->cap_use || !rmi_ref_fold_lives(s, x, p, task - m->n_tasks)) return 0;
-            continue;
-        }
         t = &m->tasks[task];
         if (m->g->fixed_order && t->way == RMI_FWD && !rmi_ref_ran(s, task)) {
             if (t->id < order || back != RMI_NONE) return 0;
@@ -10561,17 +10471,17 @@ RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
         }
         a = rmi_ref_acc_of(m, x, task);
         uses += a->n_read + a->n_write;
-        if (x->n_inst + a->n_write + 2 > s->cap_inst || uses + n_stay + 2 > s->cap_use) return 0;
+        if (x->n_inst + a->n_write + 2 > s->cap_inst || uses + m->n_stay + 2 > s->cap_use) return 0;
         if (!rmi_ref_task_lives(s, x, p, task, a)) return 0;
     }
     x->inst0[x->n] = x->n_inst;
-    for (i = 0; i < n_start; i++)
+    for (i = 0; i < m->n_start; i++)
         if (x->inst[i].last == RMI_NONE) x->inst[i].last = x->n;
-    for (i = 0; i < n_stay; i++) {
-        if (x->cur[stay[i]] == RMI_NONE) return 0;
-        x->inst[x->cur[stay[i]]].last = x->n;
+    for (i = 0; i < m->n_stay; i++) {
+        if (x->cur[m->stay[i]] == RMI_NONE) return 0;
+        x->inst[x->cur[m->stay[i]]].last = x->n;
     }
-    return !s->folds || s->passed == s->folds->n;
+    return 1;
 }
 
 RMI_INLINE uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t b, uint32_t p)
@@ -10764,41 +10674,6 @@ RMI_FN uint64_t rmi_ref_backward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p
     return *live + size;
 }
 
-/* The second pass through a fold. */
-RMI_FN uint64_t rmi_ref_fold_run(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
-{
-    const rmi_ref_fold *f = &s->folds->at[x->list[p] - s->m->n_tasks];
-    uint64_t top = *live + f->above;
-    uint32_t i, k = x->inst0[p];
-    s->passed++;
-    for (i = 0; i < f->n_use; i++) {
-        const rmi_ref_touch *u = &s->folds->touch[f->use0 + i];
-        if (!u->ends || x->inst[s->now[u->buf]].last == p) continue;
-        if (u->gone) s->bad = 1; /* it cannot live on: its bytes are another's */
-        top += u->room;
-    }
-    for (i = 0; i < f->n_birth; i++, k++) {
-        const rmi_ref_touch *b = &s->folds->touch[f->birth0 + i];
-        uint32_t w = b->with == RMI_NONE ? RMI_NONE : s->now[b->with];
-        if (b->with != RMI_NONE && (w == RMI_NONE || x->inst[w].str == RMI_NONE || x->inst[w].gone)) {
-            s->bad = 1;
-            return top;
-        }
-        if (b->with == RMI_NONE) {
-            rmi_ref_stretch(x, k, b->room);
-            *live += b->room;
-        } else if (b->takes) rmi_ref_take_over(x, k, w);
-        else rmi_ref_join(x, k, x->inst[w].str);
-        s->now[b->buf] = k;
-    }
-    *live += (uint64_t)f->rest;
-    x->ns += f->ns;
-    x->fast_ns += f->ns;
-    x->form[p] = 0;
-    x->rank[p] = 0;
-    return top;
-}
-
 RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x)
 {
     return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0;
@@ -10814,9 +10689,9 @@ RMI_INLINE uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
 RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
 {
     const rmi_ref_model *m = s->m;
-    uint32_t p, i, n_start = s->folds ? s->folds->n_start : m->n_start;
-    uint64_t live = s->folds ? s->folds->rest : 0;
-    for (i = 0; i < n_start; i++) {
+    uint32_t p, i;
+    uint64_t live = 0;
+    for (i = 0; i < m->n_start; i++) {
         s->now[x->inst[i].buf] = i;
         rmi_ref_stretch(x, i, m->room[x->inst[i].buf]);
         live += m->room[x->inst[i].buf];
@@ -10824,11 +10699,9 @@ RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
     for (p = 0; p < x->n; p++) {
         uint64_t before = x->ns, top;
         if (x->before) x->before[p] = live;
-        if (x->list[p] >= m->n_tasks) top = rmi_ref_fold_run(s, x, p, &live);
-        else top = x->list[p] < m->g->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
+        top = x->list[p] < m->g->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
         x->cost[p] = x->ns - before;
         x->live[p] = top;
-        if (s->bad) return 0;
         if (top > x->peak) x->peak = top;
         if (top > s->limit) {
             x->over += top - s->limit;
@@ -10857,7 +10730,6 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     x->ns = x->fast_ns = x->over = x->peak = 0;
     x->n_dead = x->n_reps = 0;
     x->n_str = 0;
-    s->bad = 0;
     if (s->lean) x->n_inst = s->lives;
     ok = rmi_ref_lives(s, x);
     s->lives = x->n_inst;
@@ -10868,7 +10740,6 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
         x->next_free[i] = x->free_head[x->inst[i].last];
         x->free_head[x->inst[i].last] = i;
     }
-    s->passed = 0;
     x->least_ns = s->least_ns;
     ok = rmi_ref_bytes(s, x);
     rmi_ref_forget(s, x, s->now);
@@ -10933,7 +10804,6 @@ RMI_RARE rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_ref_model *m, const r
     s->most_lambda = old->most_lambda;
     s->stop = old->stop;
     s->most_ns = old->most_ns;
-    memcpy(s->counts, old->counts, sizeof s->counts);
     if (best->n) rmi_ref_copy(s, best, &s->best);
     if (hope->n) rmi_ref_copy(s, hope, &s->hope);
     return RM_OK;
@@ -10944,29 +10814,24 @@ RMI_FN void rmi_ref_record(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     rmi_ref_state *a = s->a;
-    uint32_t p, i, n_start = s->folds ? s->folds->n_start : m->n_start, n_stay = s->folds ? s->folds->n_stay : m->n_stay;
+    uint32_t p, i;
     if (s->recorded) return;
     s->recorded = 1;
     s->work += a->n / 2;
     a->n_use = 0;
     memset(a->inst_use, 0xFF, a->n_inst * sizeof(uint32_t));
-    for (i = 0; i < n_start; i++) s->now[a->inst[i].buf] = i;
+    for (i = 0; i < m->n_start; i++) s->now[a->inst[i].buf] = i;
     for (p = 0; p < a->n; p++) {
-        if (a->list[p] >= m->n_tasks) {
-            const rmi_ref_fold *f = &s->folds->at[a->list[p] - m->n_tasks];
-            for (i = 0; i < f->n_use; i++) rmi_ref_use(a, s->now[s->folds->touch[f->use0 + i].buf], p);
-        } else {
-            const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
-            if (s->at) s->at[a->list[p]] = p;
-            for (i = 0; i < c->n_read; i++) rmi_ref_use(a, s->now[m->pool[c->read0 + i]], p);
-            for (i = 0; i < c->n_write && m->tasks[a->list[p]].way == RMI_BWD; i++) {
-                uint32_t k = s->now[m->targets[c->write0 + i].buf];
-                if (k != RMI_NONE) rmi_ref_use(a, k, p);
-            }
+        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
+        if (s->at) s->at[a->list[p]] = p;
+        for (i = 0; i < c->n_read; i++) rmi_ref_use(a, s->now[m->pool[c->read0 + i]], p);
+        for (i = 0; i < c->n_write && m->tasks[a->list[p]].way == RMI_BWD; i++) {
+            uint32_t k = s->now[m->targets[c->write0 + i].buf];
+            if (k != RMI_NONE) rmi_ref_use(a, k, p);
         }
         for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) s->now[a->inst[i].buf] = i;
     }
-    for (i = 0; i < n_stay; i++) rmi_ref_use(a, s->now[s->folds ? s->folds->stay[i] : m->stay[i]], a->n);
+    for (i = 0; i < m->n_stay; i++) rmi_ref_use(a, s->now[m->stay[i]], a->n);
     rmi_ref_forget(s, a, s->now);
 }
 
@@ -10999,7 +10864,7 @@ RMI_FN void rmi_ref_begin(rmi_ref_search *s)
 
 #define RMI_REF_WANTED (RMI_NONE - 1)
 
-/* The same before the list is evaluated, in one pass from its end; not for lists with folds. now: by buffer, whether a run that
+/* The same before the list is evaluated, in one pass from its end. now: by buffer, whether a run that
    stays reads it later; or the round in which rmi_ref_clean would drop the last one that does, for the work that it would count. */
 RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
 {
@@ -11046,8 +10911,8 @@ RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
 /* Forwards that nobody reads go, until there are none. */
 RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
 {
-    s->untidy |= x->n_dead && !s->folds;
-    if (x->n_dead && s->stop == RMI_INF && !s->folds) { /* in one pass: each may have been all that reads the one before it */
+    s->untidy |= x->n_dead > 0;
+    if (x->n_dead && s->stop == RMI_INF) { /* in one pass: each may have been all that reads the one before it */
         s->work -= 2 * (uint64_t)x->n; /* counted already */
         rmi_ref_tidy(s, x);
         if (!rmi_ref_eval(s, x)) return 0;
@@ -11176,7 +11041,7 @@ RMI_INLINE int rmi_ref_use_stays(const rmi_ref_search *s, uint32_t u, uint32_t p
     const rmi_ref_task *t;
     if (p == s->a->n) return 1;
     if (s->drop[p]) return 0;
-    if (s->moded == RMI_NONE || s->a->list[p] >= s->m->n_tasks) return 1;
+    if (s->moded == RMI_NONE) return 1;
     t = &s->m->tasks[s->a->list[p]];
     return t->way != RMI_BWD || t->id != s->moded || rmi_ref_reads(s->m, &s->m->accs[t->acc0 + s->b->mode[t->id]], u);
 }
@@ -11346,7 +11211,6 @@ RMI_FN uint64_t rmi_ref_relive(const rmi_ref_search *s, rmi_ref_view *v, uint32_
     uint32_t rank = a->rank[p], k, n, task = a->list[p];
     const rmi_ref_choice *c, *to;
     int other;
-    if (task >= s->m->n_tasks) return bytes;
     other = s->moded != RMI_NONE && s->m->tasks[task].way <= RMI_BWD && s->m->tasks[task].id == s->moded;
     if (s->m->tasks[task].way <= RMI_BWD && s->m->g->ops[s->m->tasks[task].id].view != RMI_NONE) return bytes;
     c = to = rmi_ref_choices(s, a, p, &n);
@@ -11516,7 +11380,7 @@ RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
 RMI_RARE void rmi_ref_consider(rmi_ref_search *s)
 {
     int yes = 1;
-    if (s->a->over || s->loose || !rmi_ref_better(s->a, &s->best)) return;
+    if (s->a->over || !rmi_ref_better(s->a, &s->best)) return;
     if (s->fits) {
         if (rmi_ref_better(s->a, &s->hope)) rmi_ref_copy(s, s->a, &s->hope);
         if (s->fault != RM_OK) return;
@@ -11649,33 +11513,6 @@ RMI_FN int rmi_ref_give_up(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b
     return (int)ok;
 }
 
-/* The same at position at (RMI_NONE: at its next use), if it can be. */
-RMI_FN int rmi_ref_evict(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t at, uint32_t level, uint64_t *ns)
-{
-    uint32_t b, from;
-    if (!rmi_ref_gap(s, k, t, &from, &b)) return 0;
-    return rmi_ref_give_up(s, k, t, at != RMI_NONE && at > t && at < b ? at : b, level, ns);
-}
-
-/* Where an input of the makers of stretch k dies between t and b: there a recomputation is cheaper. RMI_NONE: nowhere. */
-RMI_FN uint32_t rmi_ref_hoist(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b)
-{
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_state *a = s->a;
-    uint32_t i, r, at = RMI_NONE;
-    for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
-        const rmi_ref_acc *acc;
-        if (a->inst[i].first >= t || a->inst[i].last <= t) continue;
-        acc = &m->accs[m->tasks[m->maker[a->inst[i].buf]].acc0];
-        s->looked += acc->n_read;
-        for (r = 0; r < acc->n_read; r++) {
-            uint32_t u = rmi_ref_life_at(a, m->pool[acc->read0 + r], b);
-            if (u == RMI_NONE || a->inst[u].last >= b || a->inst[u].last <= t) continue;
-            if (a->inst[u].last < at) at = a->inst[u].last;
-        }
-    }
-    return at;
-}
 
 /* Sets the current state to a list and modes (NULL: everything once, fastest). */
 RMI_RARE int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
@@ -11745,12 +11582,9 @@ RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
     uint32_t k, from, b, across[RMI_REF_ACROSS], n = rmi_ref_across(s, t, across);
     uint64_t ns = 0;
     for (k = 0; k < n; k++) {
-        uint32_t at = RMI_NONE, level;
         const rmi_ref_inst *x = rmi_ref_next_across(s, across, k, n);
         if (!rmi_ref_gap(s, x->str, t, &from, &b)) continue;
-        level = rmi_ref_rand(s, 4);
-        if (rmi_ref_rand(s, 3) == 0) at = rmi_ref_hoist(s, x->str, t, b);
-        return rmi_ref_evict(s, x->str, t, at, level, &ns);
+        return rmi_ref_give_up(s, x->str, t, b, rmi_ref_rand(s, 4), &ns);
     }
     return 0;
 }
@@ -11802,46 +11636,13 @@ RMI_FN void rmi_ref_set_mode(rmi_ref_search *s, uint32_t op, uint32_t mode)
     s->b->mode[op] = (uint8_t)mode;
 }
 
-/* Runs come and go with the new mode of op: what its backward then reads and did not before stays since it was made first, or is
-   made right before. */
-RMI_RARE void rmi_ref_follow_mode(rmi_ref_search *s, uint32_t op)
-{
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_state *a = s->a;
-    uint32_t k, r, i, u;
-    uint64_t ns = 0;
-    for (k = 0; k < m->n_bwd[op]; k++) {
-        uint32_t task = m->bwd0[op] + k, p = s->at[task];
-        const rmi_ref_acc *c = &m->accs[m->tasks[task].acc0 + s->b->mode[op]];
-        if (p >= a->n || a->list[p] != task) continue;
-        for (r = 0; r < c->n_read; r++) {
-            u = m->pool[c->read0 + r];
-            if (rmi_ref_reads(m, rmi_ref_acc_of(m, a, task), u) || m->maker[u] == RMI_NONE) continue;
-            i = rmi_ref_life_at(a, u, p);
-            /* it was not saved */
-            if (i == RMI_NONE && m->maker[u] == op) i = rmi_ref_life_at(a, m->pool[m->accs[m->tasks[op].acc0].write0], p);
-            if (i == RMI_NONE || a->inst[i].home || rmi_ref_rand(s, 3) == 0) continue;
-            if (a->again[a->inst[i].first]) rmi_ref_drop(s, a->inst[i].first);
-            else if (a->inst[i].last < p && !m->tasks[m->maker[u]].fixed)
-                rmi_ref_closure(s, m->maker[u], a->inst[i].last, p, rmi_ref_rand(s, 4), &ns);
-        }
-    }
-}
-
 RMI_RARE int rmi_ref_move_mode(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     uint32_t op;
     if (!m->n_moded) return 0;
     op = m->moded[rmi_ref_rand(s, m->n_moded)];
-    if (s->folds) { /* all its runs must be in sight */
-        uint32_t k;
-        if (s->folds->in[op] != RMI_NONE) return 0;
-        for (k = 0; k < m->n_bwd[op]; k++)
-            if (s->folds->in[m->bwd0[op] + k] != RMI_NONE) return 0;
-    }
     rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
-    if (s->at && !s->folds && rmi_ref_rand(s, 2)) rmi_ref_follow_mode(s, op);
     return 1;
 }
 
@@ -11854,7 +11655,7 @@ RMI_FN int rmi_ref_passes(const rmi_ref_search *s, uint32_t lo, uint32_t to)
     const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[lo]);
     uint32_t p, i, r;
     if (to < lo) {
-        for (i = 0; i < t->n_dep && !s->folds && s->at; i++)
+        for (i = 0; i < t->n_dep && s->at; i++)
             if (s->at[m->deps[t->dep0 + i]] >= to) return 0;
         for (r = 0; r < c->n_read; r++)
             if (rmi_ref_life_at(a, m->pool[c->read0 + r], to) == RMI_NONE) return 0;
@@ -11868,7 +11669,7 @@ RMI_FN int rmi_ref_passes(const rmi_ref_search *s, uint32_t lo, uint32_t to)
     }
     for (p = lo + 1; p < to && t->way != RMI_FWD; p++) { /* contributions to gradients */
         const rmi_ref_task *q = &m->tasks[a->list[p]];
-        for (i = 0; a->list[p] < m->n_tasks && i < q->n_dep; i++)
+        for (i = 0; i < q->n_dep; i++)
             if (m->deps[q->dep0 + i] == a->list[lo]) return 0;
     }
     return 1;
@@ -11958,7 +11759,7 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
         s->work += 1 + 4 * found;
         if (best == RMI_NONE) break;
         ns = 0;
-        if (!rmi_ref_evict(s, best, p, RMI_NONE, best_level, &ns)) n = 24;
+        if (!rmi_ref_gap(s, best, p, &from, &b) || !rmi_ref_give_up(s, best, p, b, best_level, &ns)) n = 24;
         rmi_ref_clear_marks(s, 0);
         if (n == 24) return 0;
         for (k = n; a->inst[across[k]].str != best; k++) {} /* to those that are chosen */
@@ -11969,29 +11770,6 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
         got += a->str[best].room;
     }
     return n > 0;
-}
-
-/* A run that is not on its fastest form gets room for a faster one. */
-RMI_FN int rmi_ref_make_room(rmi_ref_search *s)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t try_, p = RMI_NONE, n, found = 0, most = 1 + rmi_ref_rand(s, 4);
-    uint64_t loss = 0, rest;
-    const rmi_ref_choice *c;
-    for (try_ = 0; try_ < 256 && found < most; try_++) {
-        uint32_t q = rmi_ref_rand(s, a->n);
-        if (!a->rank[q]) continue;
-        found++;
-        n = rmi_ref_faster(s, q, &c);
-        if (p == RMI_NONE || c[n].ns - c[0].ns > loss) {
-            p = q;
-            loss = c[n].ns - c[0].ns;
-        }
-    }
-    if (p == RMI_NONE) return 0;
-    n = rmi_ref_faster(s, p, &c);
-    rest = rmi_sub(a->live[p], c[n].ws) + c[rmi_ref_rand(s, n)].ws;
-    return rmi_ref_free_bytes(s, p, rmi_max(1, rmi_sub(rest, s->limit)));
 }
 
 /* A backward that is not on its fastest form runs later, where that has room: nobody waits for the gradient of a weight. What it
@@ -12061,24 +11839,21 @@ RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
 }
 
 #define RMI_REF_FEW 128u /* tasks: here the order of what runs once is worth every fifth move, and other orders as starts */
-#define RMI_REF_ORDER 67u  /* the last number of such moves */
-
-RMI_FN int rmi_ref_propose(rmi_ref_search *s, uint32_t *kind)
+/* A random edit of the current list. 0: none was found. */
+RMI_FN int rmi_ref_propose(rmi_ref_search *s)
 {
     uint32_t r = rmi_ref_rand(s, 100);
     int ok;
     rmi_ref_begin(s);
-    if (s->m->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) r = RMI_REF_ORDER;
-    if (r < 18)
-        *kind = 0,
+    if (s->m->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) ok = rmi_ref_move_run(s, 1);
+    else if (r < 20)
         ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
-    else if (r < 36) *kind = 1, ok = rmi_ref_move_delete(s);
-    else if (r < 48) *kind = 2, ok = !RMI_WITHOUT(modes) && rmi_ref_move_mode(s);
-    else if (r < 56) *kind = 3, ok = !RMI_WITHOUT(shift) && rmi_ref_move_run(s, 0);
-    else if (r < 64) *kind = 4, ok = !RMI_WITHOUT(make_room) && rmi_ref_make_room(s);
-    else if (r <= RMI_REF_ORDER) *kind = 5, ok = !RMI_WITHOUT(hoist) && rmi_ref_move_run(s, 1);
-    else if (r < 70) *kind = 7, ok = !RMI_WITHOUT(late_backward) && rmi_ref_move_late(s);
-    else *kind = 6, ok = !RMI_WITHOUT(exchange) && rmi_ref_move_swap(s);
+    else if (r < 40) ok = rmi_ref_move_delete(s);
+    else if (r < 53) ok = !RMI_WITHOUT(modes) && rmi_ref_move_mode(s);
+    else if (r < 62) ok = !RMI_WITHOUT(shift) && rmi_ref_move_run(s, 0);
+    else if (r < 65) ok = !RMI_WITHOUT(order) && rmi_ref_move_run(s, 1);
+    else if (r < 68) ok = !RMI_WITHOUT(late_backward) && rmi_ref_move_late(s);
+    else ok = !RMI_WITHOUT(exchange) && rmi_ref_move_swap(s);
     rmi_ref_clear_marks(s, 0);
     return ok;
 }
@@ -12134,7 +11909,6 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
     for (i = 0; i < 6; i++) ratio = rmi_ref_root(ratio << 32); /* the 64th root: t falls by it 64 times */
     ratio >>= 12;
     while (s->work - start < work) {
-        uint32_t kind = 0;
         uint64_t was, is;
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
         for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
@@ -12143,15 +11917,11 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
         was = rmi_ref_energy(s, s->a);
         is = was + ((t * rmi_ref_exponential(s)) >> 16);
         s->spend = rmi_sub(is, s->a->least_ns);
-        if (!rmi_ref_propose(s, &kind)) continue;
-        s->counts[kind][0]++;
+        if (!rmi_ref_propose(s)) continue;
         s->stop = is;
         if (s->best.n && rmi_ref_rand(s, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
         is = rmi_ref_apply(s) ? rmi_ref_energy(s, s->b) : RMI_INF;
-        if (is <= s->stop && is != RMI_INF && is != s->even) {
-            s->counts[kind][1]++;
-            rmi_ref_accept(s);
-        }
+        if (is <= s->stop && is != RMI_INF && is != s->even) rmi_ref_accept(s);
         s->stop = s->even = RMI_INF;
         tried++;
         feasible += !s->a->over;
@@ -12198,368 +11968,6 @@ RMI_RARE void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
     if (s->best.n && s->best.ns < was) s->gained = round + 1;
 }
 
-/* Short cold cycles from the best list: once that is good, more is found near it than after a hot start. The caller gives what each
-   has found addresses, so that the next one starts from what they leave of it. */
-RMI_FN void rmi_ref_polish(rmi_ref_search *s, uint64_t work, uint32_t round)
-{
-    rmi_ref_restart(s, s->hope.n ? &s->hope : &s->best);
-    rmi_ref_cycle(s, s->m->mean_ns / (round & 1 ? 10 : 20) + 1, s->m->mean_ns / 250 + 1, work);
-}
-
-/* The current list takes part in a race, if it is one of the fastest that do. */
-RMI_RARE rm_result rmi_ref_enter(rmi_ref_search *s)
-{
-    uint32_t i, worst = 0;
-    if (s->a->over || s->m->n_tasks > RMI_REF_RACE) return RM_OK;
-    for (i = 0; i < s->n_starts; i++) {
-        if (s->start[i].ns == s->a->ns) return RM_OK;
-        if (s->start[i].ns > s->start[worst].ns) worst = i;
-    }
-    if (s->n_starts < RMI_REF_STARTS) {
-        worst = s->n_starts;
-        RMI_TRY(rmi_ref_kept_make(s, &s->start[worst]));
-        s->n_starts++;
-    } else if (s->start[worst].ns <= s->a->ns) return RM_OK;
-    rmi_ref_copy(s, s->a, &s->start[worst]);
-    return RM_OK;
-}
-
-/* One runner of a race: a cycle from x, n 0: from everything once. The search's best list becomes the best of this cycle alone.
-   known: x has addresses. */
-RMI_RARE void rmi_ref_run_on(rmi_ref_search *s, const rmi_ref_state *x, int known, uint64_t hot, uint64_t work)
-{
-    s->best.n = s->hope.n = 0;
-    s->next_fit = 0;
-    if (x->n) rmi_ref_restart(s, x);
-    else rmi_ref_load(s, NULL, 0, NULL);
-    if (known && x->n) rmi_ref_copy(s, x, &s->best);
-    else rmi_ref_consider(s);
-    rmi_ref_cycle(s, hot + 1, s->m->mean_ns / 250 + 1, work);
-}
-
-/* --- windows: a long list is improved a part at a time; the rest is folded, so that an evaluation takes as long as the part */
-#define RMI_REF_WINDOWS 4u
-#define RMI_REF_DEPTH 2u /* inputs of inputs that a part may ask for again are followed, too */
-
-typedef struct rmi_ref_windows {
-    rmi_ref_search in;   /* the search inside */
-    rmi_ref_folds folds;
-    uint8_t *open, *follow, *seen; /* by position: not folded; by buffer: followed, met in this fold */
-    int64_t *all, *mine; /* by position: bytes before it; of followed stretches */
-    uint32_t *list, n;   /* the folded list */
-    uint32_t *home;      /* by buffer: its current life */
-    uint32_t n_touch, cap_touch, cap;
-} rmi_ref_windows;
-
-RMI_RARE rm_result rmi_ref_windows_make(rmi_ref_search *s, uint32_t size, rmi_ref_windows *w)
-{
-    const rmi_ref_model *m = s->m;
-    rmi_ref_state *two = RMI_NEW(s->mem, rmi_ref_state, 2);
-    memset(w, 0, sizeof *w);
-    w->in = *s;
-    w->in.fits = NULL;
-    w->in.untidy = 0; /* lists with folds are never tidied */
-    w->cap_touch = 16 * size + 512;
-    w->cap = size;
-    w->in.cap = 4 * size + 64;
-    w->in.cap_inst = (uint32_t)rmi_min(s->cap_inst, 64 * (uint64_t)size + 2048);
-    w->in.cap_use = (uint32_t)rmi_min(s->cap_use, 64 * (uint64_t)size + 2048);
-    w->in.cap_ins = w->in.cap;
-    w->folds.at = RMI_NEW(s->mem, rmi_ref_fold, RMI_REF_WINDOWS + 2);
-    w->folds.touch = RMI_NEW(s->mem, rmi_ref_touch, w->cap_touch);
-    w->folds.in = RMI_NEW(s->mem, uint32_t, m->n_tasks);
-    w->folds.start = RMI_NEW(s->mem, uint32_t, m->n_start + 1u);
-    w->folds.stay = RMI_NEW(s->mem, uint32_t, m->n_stay + 1u);
-    w->open = RMI_NEW(s->mem, uint8_t, s->cap + 1);
-    w->follow = RMI_NEW(s->mem, uint8_t, m->n_buf + 1u);
-    w->seen = RMI_NEW(s->mem, uint8_t, m->n_buf + 1u);
-    w->home = RMI_NEW(s->mem, uint32_t, m->n_buf + 1u);
-    w->all = RMI_NEW(s->mem, int64_t, s->cap + 2);
-    w->mine = RMI_NEW(s->mem, int64_t, s->cap + 2);
-    w->list = RMI_NEW(s->mem, uint32_t, size + RMI_REF_WINDOWS + 2);
-    RMI_TRY(rmi_ref_search_edits(s->mem, m, &w->in));
-    w->in.n_drop = 0;
-    if (!two || !w->folds.at || !w->folds.touch || !w->folds.in || !w->folds.start || !w->folds.stay || !w->open || !w->follow ||
-        !w->seen || !w->home || !w->all || !w->mine || !w->list)
-        return RM_ERROR_MEMORY;
-    w->in.a = &two[0];
-    w->in.b = &two[1];
-    w->in.folds = &w->folds;
-    w->in.stamp = 0;
-    RMI_TRY(rmi_ref_state_make(&w->in, w->in.a, NULL));
-    RMI_TRY(rmi_ref_state_make(&w->in, w->in.b, w->in.a));
-    return rmi_ref_kept_make(&w->in, &w->in.best);
-}
-
-RMI_FN void rmi_ref_open(const rmi_ref_search *s, rmi_ref_windows *w, uint32_t at, uint32_t width)
-{
-    uint32_t p = at > width / 2 ? at - width / 2 : 0, end = (uint32_t)rmi_min(s->a->n, (uint64_t)p + width);
-    for (; p < end; p++) w->open[p] = 1;
-}
-
-/* Some places, and where the ops there have their other runs. */
-RMI_FN void rmi_ref_open_some(rmi_ref_search *s, rmi_ref_windows *w)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t k, i, p, width = w->cap / (RMI_REF_WINDOWS + 1);
-    memset(w->open, 0, a->n + 1);
-    for (k = 0; k < RMI_REF_WINDOWS / 2; k++) {
-        const rmi_ref_task *t;
-        p = rmi_ref_rand(s, a->n);
-        rmi_ref_open(s, w, p, width);
-        t = &s->m->tasks[a->list[p]];
-        if (t->way > RMI_BWD) continue;
-        for (i = 0; i < a->n; i++)
-            if (s->m->tasks[a->list[i]].way <= RMI_BWD && s->m->tasks[a->list[i]].id == t->id && (i + width < p || i > p + width)) break;
-        if (i < a->n) rmi_ref_open(s, w, i, width);
-    }
-}
-
-/* Buffers that runs of a task may touch, in any mode. */
-RMI_FN void rmi_ref_follow(rmi_ref_windows *w, uint32_t task)
-{
-    const rmi_ref_model *m = w->in.m;
-    const rmi_ref_task *t = &m->tasks[task];
-    uint32_t k, i;
-    for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 1u); k++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        for (i = 0; i < a->n_read; i++) w->follow[m->pool[a->read0 + i]] = 1;
-        for (i = 0; i < a->n_write; i++) w->follow[t->way == RMI_FWD ? m->pool[a->write0 + i] : m->targets[a->write0 + i].buf] = 1;
-        if (a->saved != RMI_NONE) w->follow[a->saved] = 1;
-        if (a->view != RMI_NONE) w->follow[a->view] = 1;
-        if (a->dout != RMI_NONE) w->follow[a->dout] = 1;
-    }
-}
-
-/* All buffers that are followed: what lies in one stretch is followed together. */
-RMI_FN void rmi_ref_follow_all(const rmi_ref_search *s, rmi_ref_windows *w)
-{
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_state *a = s->a;
-    uint32_t p, i, k, more = 1;
-    memset(w->follow, 0, m->n_buf + 1u);
-    for (p = 0; p < a->n; p++)
-        if (w->open[p]) rmi_ref_follow(w, a->list[p]);
-    for (k = 0; k < RMI_REF_DEPTH; k++) {
-        memcpy(w->seen, w->follow, m->n_buf);
-        for (i = 0; i < m->n_buf; i++)
-            if (w->seen[i] && m->maker[i] != RMI_NONE && !m->tasks[m->maker[i]].fixed) rmi_ref_follow(w, m->maker[i]);
-    }
-    while (more) {
-        more = 0;
-        for (k = 0; k < a->n_str; k++) {
-            uint32_t any = 0, every = 1;
-            for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
-                any |= w->follow[a->inst[i].buf];
-                every &= w->follow[a->inst[i].buf];
-            }
-            if (!any || every) continue;
-            for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) w->follow[a->inst[i].buf] = 1;
-            more = 1;
-        }
-    }
-}
-
-/* Bytes there before each position: of all stretches, and of those that are followed. */
-RMI_FN void rmi_ref_levels(const rmi_ref_search *s, rmi_ref_windows *w)
-{
-    const rmi_ref_state *a = s->a;
-    uint32_t k, i, p;
-    memset(w->all, 0, (a->n + 2) * sizeof(int64_t));
-    memset(w->mine, 0, (a->n + 2) * sizeof(int64_t));
-    for (k = 0; k < a->n_str; k++) {
-        uint32_t first = RMI_NONE, last = 0, mine = 0;
-        int64_t room = (int64_t)a->str[k].room;
-        for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
-            uint32_t from = a->inst[i].home ? 0 : a->inst[i].first + 1;
-            first = (uint32_t)rmi_min(first, from);
-            last = (uint32_t)rmi_max(last, a->inst[i].last + 1u);
-            mine |= w->follow[a->inst[i].buf];
-        }
-        if (first >= last) continue; /* gone when its run ends */
-        w->all[first] += room;
-        w->all[last] -= room;
-        w->mine[first] += mine ? room : 0;
-        w->mine[last] -= mine ? room : 0;
-    }
-    for (p = 1; p <= a->n; p++) {
-        w->all[p] += w->all[p - 1];
-        w->mine[p] += w->mine[p - 1];
-    }
-}
-
-/* The buffer whose bytes life i, born in the fold [lo, hi), takes or shares; RMI_NONE: it has its own. */
-RMI_FN void rmi_ref_fold_with(const rmi_ref_state *a, uint32_t i, uint32_t lo, uint32_t hi, rmi_ref_touch *b)
-{
-    uint32_t j, kind, best = 3;
-    b->with = RMI_NONE;
-    for (j = a->str[a->inst[i].str].head; j != RMI_NONE; j = a->inst[j].sibling) {
-        const rmi_ref_inst *x = &a->inst[j];
-        int before = x->first < lo || x->home;
-        if (j == i || (before && x->last < lo)) continue;
-        if (before && x->last >= lo) kind = x->gone && x->last < hi ? 2 : 0;
-        else if (x->first < hi && x->last >= hi && j < i) kind = 1;
-        else continue;
-        if (kind >= best) continue;
-        best = kind;
-        b->with = x->buf;
-        b->takes = kind == 2;
-    }
-}
-
-/* Notes that life i is used at a position of the fold f. 0: no room. */
-RMI_FN int rmi_ref_fold_use(const rmi_ref_state *a, rmi_ref_windows *w, rmi_ref_fold *f, uint32_t buf, uint32_t p, int writes)
-{
-    uint32_t i = w->home[buf];
-    rmi_ref_touch *u;
-    if (!w->follow[buf] || i == RMI_NONE || (a->inst[i].first >= f->lo && !a->inst[i].home)) return 1;
-    if (w->seen[buf]) {
-        for (u = w->folds.touch + f->use0; u->buf != buf; u++) {}
-        u->writes |= (uint8_t)writes;
-        return 1;
-    }
-    if (w->n_touch == w->cap_touch) return 0;
-    w->seen[buf] = 1;
-    u = &w->folds.touch[w->n_touch++];
-    memset(u, 0, sizeof *u);
-    u->buf = buf;
-    u->writes = (uint8_t)writes;
-    u->ends = a->inst[i].last < f->hi;
-    u->gone = u->ends && a->inst[i].gone;
-    u->room = a->inst[i].str == RMI_NONE ? 0 : a->str[a->inst[i].str].room;
-    f->n_use++;
-    (void)p;
-    return 1;
-}
-
-/* Folds positions [lo, hi). 0: it cannot be. */
-RMI_FN int rmi_ref_fold_one(const rmi_ref_search *s, rmi_ref_windows *w, uint32_t lo, uint32_t hi)
-{
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_state *a = s->a;
-    uint32_t p, i, number = w->folds.n;
-    rmi_ref_fold *f = &w->folds.at[w->folds.n++];
-    memset(f, 0, sizeof *f);
-    memset(w->seen, 0, m->n_buf);
-    f->lo = lo;
-    f->hi = hi;
-    f->use0 = w->n_touch;
-    for (p = lo; p < hi; p++) {
-        const rmi_ref_task *t = &m->tasks[a->list[p]];
-        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
-        f->ns += a->cost[p];
-        if ((int64_t)a->live[p] - w->all[lo] > (int64_t)f->above) f->above = a->live[p] - (uint64_t)w->all[lo];
-        w->folds.in[a->list[p]] = (uint32_t)rmi_min(w->folds.in[a->list[p]], number);
-        for (i = 0; i < c->n_read; i++)
-            if (!rmi_ref_fold_use(a, w, f, m->pool[c->read0 + i], p, 0)) return 0;
-        for (i = 0; i < c->n_write && t->way == RMI_BWD; i++)
-            if (!rmi_ref_fold_use(a, w, f, m->targets[c->write0 + i].buf, p, 1)) return 0;
-        for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) w->home[a->inst[i].buf] = i;
-    }
-    f->birth0 = w->n_touch;
-    for (i = a->inst0[lo]; i < a->inst0[hi]; i++) {
-        rmi_ref_touch *b = &w->folds.touch[w->n_touch];
-        if (!w->follow[a->inst[i].buf] || a->inst[i].last < hi) continue;
-        if (w->n_touch == w->cap_touch || a->inst[i].str == RMI_NONE) return 0;
-        memset(b, 0, sizeof *b);
-        b->buf = a->inst[i].buf;
-        b->writes = a->inst[i].again != RMI_NONE && a->inst[i].again < hi;
-        b->grad = m->maker[b->buf] == RMI_NONE;
-        b->off = a->inst[i].off;
-        b->room = a->str[a->inst[i].str].room;
-        rmi_ref_fold_with(a, i, lo, hi, b);
-        w->n_touch++;
-        f->n_birth++;
-    }
-    f->rest = (w->all[hi] - w->mine[hi]) - (w->all[lo] - w->mine[lo]);
-    w->list[w->n++] = m->n_tasks + number;
-    return 1;
-}
-
-/* The folded list of the current state. 0: it cannot be. */
-RMI_FN int rmi_ref_fold_list(rmi_ref_search *s, rmi_ref_windows *w)
-{
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_state *a = s->a;
-    uint32_t p, q, i;
-    rmi_ref_follow_all(s, w);
-    rmi_ref_levels(s, w);
-    w->n = w->n_touch = w->folds.n = w->folds.n_start = w->folds.n_stay = 0;
-    memset(w->folds.in, 0xFF, m->n_tasks * sizeof(uint32_t));
-    memset(w->home, 0xFF, m->n_buf * sizeof(uint32_t));
-    for (i = 0; i < m->n_start; i++) {
-        w->home[m->start[i]] = i;
-        if (w->follow[m->start[i]]) w->folds.start[w->folds.n_start++] = m->start[i];
-    }
-    for (i = 0; i < m->n_stay; i++)
-        if (w->follow[m->stay[i]]) w->folds.stay[w->folds.n_stay++] = m->stay[i];
-    w->folds.rest = (uint64_t)(w->all[0] - w->mine[0]);
-    for (p = 0; p < a->n; p = q) {
-        for (q = p; q < a->n && w->open[q] == w->open[p]; q++) {}
-        if (!w->open[p]) {
-            if (w->folds.n == RMI_REF_WINDOWS + 2 || !rmi_ref_fold_one(s, w, p, q)) return 0;
-            continue;
-        }
-        if (w->n + (q - p) > w->cap) return 0;
-        for (i = a->inst0[p]; i < a->inst0[q]; i++) w->home[a->inst[i].buf] = i;
-        for (i = p; i < q; i++) w->list[w->n++] = a->list[i];
-    }
-    for (i = 0; i < m->g->n_ops; i++) { /* what forwards in folds have saved */
-        const rmi_ref_acc *c = &m->accs[m->tasks[i].acc0 + a->mode[i]];
-        if (c->saved != RMI_NONE) s->size[c->saved] = c->saved_bytes;
-    }
-    return 1;
-}
-
-/* The list of the inner search's best, unfolded, becomes the candidate; 0: it is not better. */
-RMI_RARE int rmi_ref_unfold(rmi_ref_search *s, const rmi_ref_windows *w)
-{
-    const rmi_ref_state *x = &w->in.best;
-    uint32_t p, q, n = 0;
-    for (p = 0; p < x->n; p++) {
-        const rmi_ref_fold *f;
-        if (x->list[p] < s->m->n_tasks) {
-            if (n == s->cap) return 0;
-            s->b->list[n++] = x->list[p];
-            continue;
-        }
-        f = &w->folds.at[x->list[p] - s->m->n_tasks];
-        for (q = f->lo; q < f->hi && n < s->cap; q++) s->b->list[n++] = s->a->list[q];
-        if (q < f->hi) return 0;
-    }
-    s->b->n = n;
-    memcpy(s->b->mode, x->mode, s->m->g->n_ops);
-    return rmi_ref_eval(s, s->b) && rmi_ref_clean(s, s->b) && !s->b->over && s->b->ns <= s->a->ns;
-}
-
-/* Anneals `times` windows of the best list, about `work` runs each. */
-RMI_RARE void rmi_ref_improve_windows(rmi_ref_search *s, rmi_ref_windows *w, uint64_t work, uint32_t times)
-{
-    rmi_ref_search *in = &w->in;
-    uint64_t mean = s->m->mean_ns, limit = s->limit;
-    in->lambda = s->lambda;
-    in->most_lambda = s->most_lambda;
-    if (s->best.n) rmi_ref_restart(s, &s->best);
-    if (s->best.n && s->a->over) { /* the best list has got addresses, although the limit has fallen since */
-        s->limit = s->a->peak;
-        rmi_ref_restart(s, &s->best);
-    }
-    for (; times-- && s->best.n && !rmi_ref_told(s); s->work += 4 * s->a->n) {
-        rmi_ref_open_some(s, w);
-        if (!rmi_ref_fold_list(s, w)) continue;
-        in->limit = s->limit;
-        in->work = in->told = 0;
-        in->rng = s->rng += 1000003;
-        in->recorded = 0;
-        in->best.n = 0;
-        if (!rmi_ref_load(in, w->list, w->n, s->a->mode) || in->a->over || in->a->ns != s->a->ns) continue;
-        rmi_ref_cycle(in, (rmi_ref_rand(s, 2) ? mean / 3 : mean / 8) + 1, mean / 250 + 1, work);
-        s->work += in->work;
-        if (in->best.ns < s->a->ns && rmi_ref_unfold(s, w)) rmi_ref_accept(s);
-    }
-    s->limit = limit;
-}
-
 /* --- greedy: evictions by bytes over the limit a ns, many at a time */
 typedef struct rmi_ref_pick {
     uint64_t score;
@@ -12588,18 +11996,15 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
 /* The best way to give up stretch k across t, between its uses at `from` and b, if it scores more than `least`; else the score is 0. */
 RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t from, uint32_t b, uint64_t least, rmi_ref_pick *pick)
 {
-    uint32_t level, way, hoist;
+    uint32_t level, same = 0;
     pick->score = 0;
-    hoist = rmi_ref_hoist(s, k, t, b);
-    for (level = 0; level < (hoist == RMI_NONE ? 3u : 4u); level++) {
-        uint32_t to = level == 3 ? hoist : b;
-        uint64_t ns, gain = (s->a->str[k].room >> 8) * (s->above[to] - s->above[from + 1]), score;
+    for (level = 0; level < (same ? 1u : RMI_REF_LEVELS); level++) {
+        uint64_t ns, gain = (s->a->str[k].room >> 8) * (s->above[b] - s->above[from + 1]), score;
         least = rmi_max(least, pick->score);
         s->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
-        way = level;
-        ns = rmi_ref_price(s, k, t, to, way == 3 ? RMI_REF_CROSSING : way);
+        ns = rmi_ref_price(s, k, t, b, level);
         s->most_ns = RMI_INF;
-        if (!level && !s->forked) level = 2; /* the next two are the same */
+        same = !level && !s->forked; /* so are the other levels */
         if (ns == RMI_INF || gain <= s->extended) continue;
         gain -= s->extended;
         score = rmi_ref_ratio(gain, ns);
@@ -12607,9 +12012,9 @@ RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t
         pick->score = score;
         pick->str = k;
         pick->t = t;
-        pick->level = way == 3 ? RMI_REF_CROSSING : way;
+        pick->level = level;
         pick->from = from;
-        pick->b = to;
+        pick->b = b;
     }
 }
 
@@ -12778,7 +12183,7 @@ RMI_RARE int rmi_ref_greedy_mode(rmi_ref_search *s, uint64_t end)
     const rmi_ref_state *a = s->a;
     uint64_t least = a->over, ns = RMI_INF;
     uint32_t i, k, u, t, n = 0, op = RMI_NONE, mode = 0;
-    if (!m->n_moded || s->folds) return 0;
+    if (!m->n_moded) return 0;
     rmi_ref_begin(s);
     for (i = 0; i < a->n_inst; i++)
         for (u = a->inst_use[i]; u != RMI_NONE; u = a->use_prev[u]) {
@@ -20747,15 +20152,10 @@ typedef struct rmi_planner {
     rmi_ref_model *model; /* the search's */
     rmi_ref_search *tune; /* NULL: no op has variants (or none may be chosen) */
     rmi_run *tuned;       /* room for its runs */
-    rmi_run *seed;        /* NULL, or the best list that other solvers found, where the search may start */
-    size_t n_seed;
-    uint64_t seed_ns;
-    int seeding;
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
 #define RMI_PLAN_SMALL 64u /* ops: here the search needs no groups, and no cycles are raced or kept cold */
-#define RMI_PLAN_NEAR 3000u /* ppm: not so near to its bound, further chains are worth their time, unless they take long: many ops with variants */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
@@ -20766,7 +20166,6 @@ typedef struct rmi_plan_preset {
 } rmi_plan_preset;
 
 #define RMI_PLAN_GROUP 12u    /* ops in a group, at most */
-#define RMI_PLAN_NAMED 20u    /* where groups follow the user's blocks */
 #define RMI_PLAN_SUBGROUP 4u  /* groups in a group of the next level, at most */
 #define RMI_PLAN_LEVELS 6u
 #define RMI_PLAN_SHORT 128u   /* stages: a chain that is solved in some 10 ms */
@@ -20780,7 +20179,7 @@ typedef struct rmi_plan_preset {
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
     {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "",
-     RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS | RM_PASS_SEARCH, 0},
+     RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH, 0},
     {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0},
     {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
     {"noremat", "every op once, in the order of declaration", "", 0, 0},
@@ -21287,10 +20686,6 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
              (rmi_plan_rank(&c) == rmi_plan_rank(&w->best) && *size < rmi_plan_size(w, &w->best)))) {
             int first = !w->best.n;
             r = rmi_plan_take(w, &c, tmp);
-            if (w->seeding && (w->seed = RMI_NEW(&w->p->mem, rmi_run, n)) != NULL) {
-                memcpy(w->seed, runs, (w->n_seed = n) * sizeof(rmi_run));
-                w->seed_ns = c.fig.time_ns;
-            }
             rmi_plan_tell(w, first ? "first" : "solve");
         }
     }
@@ -21512,7 +20907,7 @@ RMI_FN rm_result rmi_plan_least(rmi_planner *w)
 
 /* What a plan takes and lasts differs a little from its point on the curve, either way: bytes go on under other names across
    stages, lanes overlap. So further points are tried, the same for every budget: more budget is then never slower. */
-#define RMI_PLAN_POINTS 128
+#define RMI_PLAN_POINTS 16
 RMI_FN rm_result rmi_plan_explore(rmi_planner *w, uint64_t budget)
 {
     const rmi_chn_curve *c = &w->table->curve;
@@ -21708,9 +21103,9 @@ RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t bu
     return rmi_plan_least(w);
 }
 
-/* The chain with options: of the stages between cuts (part 1); and if one of them is large, of chains that carry what lives long
-   (part 2). */
-RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t budget, uint32_t part)
+/* The chain with options: of the stages between cuts; and, unless a search follows, if one of them is large, of chains that carry what
+   lives long. */
+RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
     static const uint32_t spans[] = {RMI_NONE, 64, 32, 16, 10, 6};
     const rmi_shape *first = &w->p->shape;
@@ -21719,14 +21114,13 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
     if (!shape) return RM_ERROR_MEMORY;
     for (i = 0; i < first->n; i++) most = (uint32_t)rmi_max(most, first->stages[i].hi - first->stages[i].lo);
     for (i = 0; i < RMI_COUNT(spans) && tries < 3 && !w->stop.stopped; i++) {
-        if (i && (most < RMI_PLAN_LARGE || w->g->n_ops > RMI_PLAN_MANY)) return RM_OK;
+        if (i && (most < RMI_PLAN_LARGE || w->g->n_ops > RMI_PLAN_MANY || w->c.passes & RM_PASS_SEARCH)) return RM_OK;
         rmi_arena_free(mem);
         RMI_TRY(rmi_shp_make(mem, w->g, spans[i], shape));
         if (i && shape->n < stages + stages / 4 + 1) continue;
         stages = shape->n;
         tries++;
-        /* the search has them among its starts, once */
-        if (!(part & (i ? 2u : 1u)) || (!i && most > RMI_PLAN_HUGE && w->c.passes & RM_PASS_SEARCH)) continue;
+        if (!i && most > RMI_PLAN_HUGE && w->c.passes & RM_PASS_SEARCH) continue; /* the search has them among its starts, once */
         RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, 1, &w->blk));
         w->base = rmi_plan_chain_base(w);
         RMI_TRY(rmi_plan_pass_chain(w, mem, budget, i ? 2 : 1));
@@ -21944,25 +21338,24 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
 
 /* Groups of neighbouring ops; then, as long as there are many, groups of groups, whose options say which options the groups in
    them take. Every level is searched, for on each the search sees other moves: the fewer groups, the longer their reach. The ops
-   are the last level, unless a search of them follows. border: NULL, or the blocks that groups follow; overwritten. */
-RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t most, uint32_t *border, uint64_t budget)
+   are the last level. */
+RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t most, uint64_t budget)
 {
     rmi_plan_levels *h = RMI_NEW(mem, rmi_plan_levels, 1);
     const rm_graph *g = w->g;
-    uint32_t n, k, levels;
+    uint32_t n, levels;
     rm_result r = RM_OK;
     if (!h) return RM_ERROR_MEMORY;
     do {
         rmi_shape *s = &h->shape[h->n];
         n = g->n_ops;
-        RMI_TRY(rmi_shp_groups(mem, g, h->n ? RMI_PLAN_SUBGROUP : most, border, s));
-        for (k = 0; k <= s->n && border; k++) border[k] = border[k < s->n ? s->stages[k].lo : n];
+        RMI_TRY(rmi_shp_groups(mem, g, h->n ? RMI_PLAN_SUBGROUP : most, s));
         RMI_TRY(rmi_blk_make(mem, g, s, w->step, w->align, 0, 1, 1, &h->b[h->n]));
         RMI_TRY(rmi_blk_coarse(&h->b[h->n], &h->v[h->n]));
         g = &h->v[h->n++];
     } while (h->n < RMI_PLAN_LEVELS && g->n_ops > 2 * RMI_PLAN_SUBGROUP && g->n_ops <= n / 2 && !w->stop.stopped);
     h->mem = rmi_plan_arena(w);
-    for (levels = h->n + 1; levels-- > (w->c.passes & RM_PASS_SEARCH ? 1u : 0u) && r == RM_OK && !w->stop.stopped;) {
+    for (levels = h->n + 1; levels-- > 0 && r == RM_OK && !w->stop.stopped;) {
         rmi_arena tmp = rmi_plan_arena(w);
         r = rmi_plan_search_groups(w, &tmp, h, levels, budget);
         rmi_arena_free(&tmp);
@@ -21978,24 +21371,16 @@ RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
     return !gap || gap <= rmi_mul_div_up(w->info->bound_ns, rmi_max(ppm, w->series->near_ppm), 1000000);
 }
 
-/* Groups found from the graph alone, of half the size if nothing fits; then the same with groups that follow the user's blocks: the
-   better plan of both. A search that follows does without, if the first are near the bound. */
+/* Groups of the graph's ops, of half the size if nothing fits. */
 RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
-    uint32_t most, named, *border;
+    uint32_t most = w->c.group ? w->c.group : RMI_PLAN_GROUP;
     if (w->g->n_ops > RMI_PLAN_GROUPED || budget == RMI_INF) return RM_OK;
-    for (named = 0; named < 2 && !w->stop.stopped; named++) {
-        if (named && (!w->g->n_marks || (w->c.passes & RM_PASS_SEARCH && rmi_plan_within(w, RMI_PLAN_FAR)))) return RM_OK;
-        most = w->c.group ? w->c.group : named ? RMI_PLAN_NAMED : RMI_PLAN_GROUP;
-        do {
-            border = RMI_NEW(mem, uint32_t, (size_t)w->g->n_ops + 1);
-            if (!border) return RM_ERROR_MEMORY;
-            if (named) rmi_shp_borders(w->g, border);
-            RMI_TRY(rmi_plan_search_levels(w, mem, most, named ? border : NULL, budget));
-            rmi_arena_free(mem);
-            most /= 2;
-        } while (most > 1 && !w->best.n && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped);
-    }
+    do {
+        RMI_TRY(rmi_plan_search_levels(w, mem, most, budget));
+        rmi_arena_free(mem);
+        most /= 2;
+    } while (most > 1 && !w->best.n && !w->stop.stopped);
     return RM_OK;
 }
 
@@ -22015,15 +21400,11 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, rmi_arena *mem)
     return w->tuned ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* The passes that know stages or single ops, for a step with a backward. Part 1 are those that take little time; 2: chains that
-   carry what lives long; 4: groups; 3: all. */
-RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_t part)
+/* The passes that know stages, groups or single ops, for a step with a backward. */
+RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
-    uint32_t passes = w->c.passes & (part == 3   ? RMI_NONE
-                                     : part == 2 ? RM_PASS_OPTIONS
-                                     : part == 4 ? RM_PASS_GROUPS
-                                                 : ~(uint32_t)RM_PASS_GROUPS);
+    uint32_t passes = w->c.passes;
     rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
     if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0,
@@ -22034,10 +21415,9 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget, uint32_
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget, 0);
-    if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget, part);
+    if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget);
     rmi_arena_free(&tmp);
-    if (r == RM_OK && passes & RM_PASS_GROUPS && !(w->c.passes & RM_PASS_SEARCH && w->g->n_ops <= RMI_PLAN_SMALL) && !w->stop.stopped)
-        r = rmi_plan_pass_groups(w, &tmp, budget);
+    if (r == RM_OK && passes & RM_PASS_GROUPS && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
     w->tune = NULL;
@@ -22211,20 +21591,14 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
         s->best.n = n;
         if (budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, !chain));
     }
-    w->seeding = 1;
-    if (chain && !w->best.n && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 1));
+    if (chain && !w->best.n && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget));
     else chain = 0;
-    w->seeding = 0;
     if (chain && budget >= w->info->min_bound_bytes) RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 1));
     if (w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
     if (w->stop.stopped) return RM_OK;
     RMI_TRY(rmi_plan_least_bytes(w));
     if (w->stop.stopped || !rmi_low_has_backward(w->step)) return RM_OK;
-    w->seeding = 1;
-    if (!chain) RMI_TRY(rmi_plan_backward_step(w, budget, 1));
-    if (budget < w->info->min_bound_bytes && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2));
-    w->seeding = 0;
-    return RM_OK;
+    return chain ? RM_OK : rmi_plan_backward_step(w, budget);
 }
 
 /* In a series of budgets: a first plan, and a bound that is had soon. They may be near enough. */
@@ -22260,7 +21634,7 @@ RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, r
     if (!rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) return RM_OK;
     RMI_TRY(rmi_ref_greedy(s, permille, 200));
     rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
-    return rmi_ref_enter(s);
+    return RM_OK;
 }
 
 /* Bytes of the chain for so many percent of the limit, where it has any. */
@@ -22271,28 +21645,6 @@ RMI_FN uint64_t rmi_plan_search_bytes(const rmi_planner *w, const rmi_ref_search
     return rmi_max(rmi_min(bytes, c->at[c->n - 1].bytes), c->at[0].bytes);
 }
 
-/* Everything once, evicted to limits that fall in steps, filled between them: with little memory better than at once. */
-RMI_FN rm_result rmi_plan_search_stairs(rmi_ref_search *s, uint32_t permille)
-{
-    static const uint32_t percent[] = {200, 170, 150, 130, 115, 105, 100};
-    uint64_t limit = s->limit;
-    rm_result r = RM_OK;
-    uint32_t i;
-    rmi_ref_load(s, NULL, 0, NULL);
-    for (i = 0; i < RMI_COUNT(percent) && r == RM_OK; i++) {
-        if (percent[i] != 100 && s->a->peak <= limit / 100 * percent[i]) continue;
-        s->loose = percent[i] != 100;
-        s->limit = s->loose ? limit / 100 * percent[i] : limit;
-        rmi_ref_restart(s, s->a);
-        r = rmi_ref_greedy(s, permille, 400);
-        if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
-    }
-    s->limit = limit;
-    s->loose = 0;
-    if (r == RM_OK) rmi_ref_consider(s);
-    return r == RM_OK ? rmi_ref_enter(s) : r;
-}
-
 RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
 {
     static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180, 400};
@@ -22301,16 +21653,9 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     uint64_t bytes, before = RMI_INF;
     uint32_t i, k;
     for (i = 0; i < RMI_COUNT(permille) && r == RM_OK && s->work < most; i++) {
-        uint64_t cost = s->work;
         rmi_ref_load(s, NULL, 0, NULL);
         r = rmi_ref_greedy(s, permille[i], 400);
         if (r == RM_OK) rmi_ref_fill(s, 0, 400000 / m->n_tasks);
-        if (r == RM_OK) r = rmi_ref_enter(s);
-        cost = s->work - cost;
-        for (k = 0; k < 2 && !i && r == RM_OK && w->best.n && !m->n_moded && !s->a->over && cost < rmi_sub(most, s->work) / 8 &&
-                    rmi_sub(s->best.ns, w->info->bound_ns) > w->info->bound_ns / 100;
-             k++)
-            r = rmi_plan_search_stairs(s, k ? 200 : 400);
     }
     if (r == RM_OK && s->work < most && s->limit < RMI_MAX) {
         r = rmi_plan_search_chain(w, &tmp);
@@ -22445,47 +21790,17 @@ RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_r
     return r;
 }
 
-/* If the list that other solvers found is still the best one, the search goes on from there. */
-RMI_FN rm_result rmi_plan_search_seed(rmi_planner *w, rmi_ref_search *s, uint64_t least)
-{
-    const rmi_run *seed = w->seed;
-    w->seed = NULL;
-    if ((s->best.n && s->best.ns <= w->seed_ns) || w->n_seed > s->cap || !rmi_ref_load_runs(s, seed, (uint32_t)w->n_seed, 0)) return RM_OK;
-    RMI_TRY(rmi_ref_greedy(s, 700, 200));
-    rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
-    RMI_TRY(rmi_ref_level(s, least / 8));
-    if (s->best.n) rmi_ref_restart(s, &s->best);
-    return RM_OK;
-}
-
-/* What other passes did since w->stop.all was `all` and the search's work `work` counts as work, too, up to `most`; not in small
-   graphs, nor where ops have variants: there the search finds most of what there is to find. */
-RMI_FN void rmi_plan_charge(const rmi_planner *w, rmi_ref_search *s, uint64_t all, uint64_t work, uint64_t most)
-{
-    uint64_t more = s->m->n_moded || w->g->n_ops <= RMI_PLAN_SMALL ? 0 : rmi_min(rmi_sub(w->stop.all - all, 2 * (s->work - work)) / 8, most);
-    s->work += more;
-    s->told += more;
-}
-
 /* The other starts; where there is no plan yet, a few cycles until there is one: proofs can wait for it. */
-RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least, int *more)
+RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least)
 {
-    uint64_t all = w->stop.all, before = s->work;
+    uint64_t before = s->work;
     uint32_t i;
     for (i = 0; i < 3; i++) { /* where addresses are hard to get there may be room for more by now */
         uint64_t limit = s->limit;
         RMI_TRY(rmi_plan_search_starts(w, s, s->m, before + least / (s->failed < 3 ? 2 : 4)));
-        if (!i) rmi_plan_charge(w, s, all, before, least / 4);
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
         if (s->failed < 3 || s->limit < limit + limit / 64 || w->stop.stopped) break;
         before = s->work;
-    }
-    if (!w->best.n && !*more) {
-        *more = 4;
-        w->seeding = 1;
-        RMI_TRY(rmi_plan_backward_step(w, budget, 4));
-        w->seeding = 0;
-        if (w->seed) RMI_TRY(rmi_plan_search_seed(w, s, least));
     }
     for (i = 0; i < 3 && !w->best.n && !w->stop.stopped; i++) { /* from everything once, which is not stuck as the starts are */
         s->soon = 1;
@@ -22496,28 +21811,9 @@ RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run
     return RM_OK;
 }
 
-/* So far from the bound that other starts may be worth their time: once each. more: those that are not asked for any more. */
-RMI_FN rm_result rmi_plan_search_more(rmi_planner *w, rmi_ref_search *s, uint64_t budget, uint64_t least, int *more)
-{
-    int part;
-    for (part = 2; part <= 4 && s->work > least / 4; part += 2) {
-        uint64_t before = s->work, all = w->stop.all;
-        if (*more & part || (part == 4 && w->best.n && s->work > least / 4 * 3) ||
-            rmi_plan_within(w, part == 2 && (!s->m->n_moded || s->m->n_tasks <= 400) ? RMI_PLAN_NEAR : RMI_PLAN_FAR))
-            continue;
-        *more |= part;
-        w->seeding = 1;
-        RMI_TRY(rmi_plan_backward_step(w, budget, (uint32_t)part));
-        w->seeding = 0;
-        rmi_plan_charge(w, s, all, before, least / 2);
-    }
-    return RM_OK;
-}
-
 /* When the work is done: a list that has no addresses yet gets some;
    and where nothing fits it is the turn of what names the least budget. */
-RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least,
-                                      int more)
+RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least)
 {
     uint64_t over = RMI_INF; /* the least so far */
     uint32_t round, vain = 0;
@@ -22532,8 +21828,6 @@ RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run
         over = rmi_min(over, s->a->over);
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
     }
-    /* as a budget below the bound asks */
-    if (!w->best.n && budget != RMI_INF && !(more & 2) && !w->stop.stopped) RMI_TRY(rmi_plan_backward_step(w, budget, 2));
     if (w->best.n || budget == RMI_INF) return RM_OK;
     return rmi_plan_search_ladder(w, s, runs, budget);
 }
@@ -22544,96 +21838,18 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_ref_model *m)
     uint64_t most = RMI_PLAN_WORK, each = 200000;
     if (m->n_moded) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
     else if (m->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
+    if (m->n_tasks <= RMI_REF_FEW) each *= 3;
     return rmi_min(most, each * m->n_tasks);
-}
-
-/* Fastest first, those that are as fast as another one, and those that are none, last; returns how many are left. */
-RMI_RARE uint32_t rmi_plan_order(rmi_ref_state *x, uint32_t n)
-{
-    uint32_t i, k, left = 0;
-    for (i = 0; i < n; i++) {
-        rmi_ref_state t = x[i];
-        if (!t.n) continue;
-        for (k = left; k > 0 && rmi_ref_better(&t, &x[k - 1]); k--) {}
-        if (k < left && x[k].ns == t.ns) { /* the other one takes more memory */
-            x[i] = x[k];
-            x[k] = t;
-        }
-        if ((k > 0 && x[k - 1].ns == t.ns) || (k < left && x[k].ns == t.ns)) {
-            x[i].n = 0;
-            continue;
-        }
-        memmove(x + k + 1, x + k, (i - k) * sizeof *x);
-        x[k] = t;
-        left++;
-    }
-    return left;
-}
-
-/* Annealing has luck in it. So short cycles run from several lists: the best one, other starts, and everything once. Those that came
-   farthest run on, longer: four, then two, hotter (successive halving; Karnin, Koren, Somekh 2013). hot: cycles it stands for. */
-RMI_RARE rm_result rmi_plan_search_race(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least, uint32_t *hot)
-{
-    static const uint32_t runners[] = {8, 4, 2}, part[] = {2, 3, 8}, cooler[] = {2, 2, 1};
-    rmi_ref_state x[RMI_REF_STARTS + 3]; /* the best so far, and those that run */
-    uint64_t mean = s->m->mean_ns, gap = s->m->n_tasks > 500 ? w->c.gap_ppm : 0;
-    uint32_t i, n = 2, left, level;
-    if (RMI_WITHOUT(race) || !s->best.n || s->m->n_tasks > RMI_REF_RACE || w->g->n_ops <= RMI_PLAN_SMALL || rmi_plan_within(w, gap)) return RM_OK;
-    for (i = 0; i < 2; i++) {
-        RMI_TRY(rmi_ref_kept_make(s, &x[i]));
-        rmi_ref_copy(s, &s->best, &x[i]);
-    }
-    left = rmi_plan_order(s->start, s->n_starts);
-    for (i = 0; i < left && n + 1 < runners[0]; i++)
-        if (s->start[i].ns != s->best.ns) x[n++] = s->start[i];
-    RMI_TRY(rmi_ref_kept_make(s, &x[n]));
-    left = ++n;
-    for (level = 0; level < RMI_COUNT(runners); level++) {
-        for (i = !level; i < left; i++) {
-            int over = s->work >= least || w->stop.stopped || rmi_plan_within(w, gap);
-            if (over && !level) x[i].n = 0; /* a start that has not run: nobody asked for its addresses */
-            if (over) continue;
-            rmi_ref_run_on(s, &x[i], level || i == 1, x[i].n ? mean / cooler[level] : mean, part[level] * (least / 64));
-            RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
-            x[i].n = 0;
-            if (s->best.n) rmi_ref_copy(s, &s->best, &x[i]);
-        }
-        left = rmi_plan_order(x, n);
-        if (level + 1 < RMI_COUNT(runners)) left = (uint32_t)rmi_min(left, runners[level + 1]);
-    }
-    rmi_ref_copy(s, &x[0], &s->best);
-    s->hope.n = 0;
-    s->gained = *hot = 2;
-    rmi_ref_restart(s, &s->best);
-    return RM_OK;
-}
-
-/* A round of improvement: in windows of a long list, in all of it, or with little heat, in turn. */
-RMI_FN rm_result rmi_plan_search_round(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, rmi_ref_windows *windows, uint64_t least,
-                                       uint32_t round, uint32_t *hot)
-{
-    const rmi_ref_model *m = s->m;
-    int small = w->g->n_ops <= RMI_PLAN_SMALL;
-    uint32_t part;
-    if (!RMI_WITHOUT(windows) && m->n_tasks > 400 && s->best.n && (m->n_tasks > 1400 || (s->work > least / 2 && (s->work <= least || round % 3 == 2))))
-        rmi_ref_improve_windows(s, windows, least / 20, 3);
-    else if (small || s->work < least / 20 * 7 || round % 2 || !s->best.n) rmi_ref_improve(s, least / 16, (*hot)++);
-    else for (part = 0; part < 8 && s->best.n && !w->stop.stopped; part++) {
-        rmi_ref_polish(s, least / 64, part);
-        RMI_TRY(rmi_plan_search_try(w, s, runs, s->budget));
-    }
-    return rmi_plan_search_try(w, s, runs, s->budget);
 }
 
 /* The search in the model of the step. */
 RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget)
 {
     rmi_ref_search s;
-    rmi_ref_windows windows;
-    uint64_t work, least, most, all = w->stop.all;
-    uint32_t round, hot = 0, vain = 0;
+    uint64_t work, least, most;
+    uint32_t round, vain = 0;
     rmi_run *runs;
-    int soon, far, more = rmi_low_has_backward(w->step) ? 0 : 6;
+    int soon, far;
     RMI_TRY(rmi_ref_search_tables(mem, m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m->n_tasks > RMI_REF_LARGE ? 3 : 4));
     runs = RMI_RAW(&w->kept, rmi_run, s.most);
@@ -22650,9 +21866,8 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
     RMI_TRY(rmi_plan_search_near(w, mem, &s, runs, budget));
     if (w->best.n && rmi_plan_within(w, 0)) return RM_OK;
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
-    rmi_plan_charge(w, &s, all, 0, least / 2);
     soon = !w->best.n && budget >= w->info->min_bound_bytes;
-    if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
+    if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     if (w->stop.stopped) return RM_OK;
     if (budget >= w->info->min_bound_bytes && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, m, budget, 0));
     if (rmi_plan_within(w, 0)) return RM_OK;
@@ -22660,25 +21875,21 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
         if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
         return rmi_plan_search_ladder(w, &s, runs, budget);
     }
-    if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least, &more));
+    if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     RMI_TRY(rmi_ref_level(&s, least / 4));
     RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
     if (s.best.n) rmi_ref_restart(&s, &s.best);
-    if (m->n_tasks > 400) RMI_TRY(rmi_ref_windows_make(&s, 240, &windows));
-    RMI_TRY(rmi_plan_search_race(w, &s, runs, budget, least, &hot));
     far = most == RMI_MAX && !w->end_ns && m->n_tasks <= 1400 && !m->n_moded;
     for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped &&
                     !rmi_plan_within(w, s.work > (m->n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
          round++) {
         uint64_t was = w->best.n ? w->best.fig.time_ns : 0;
-        RMI_TRY(rmi_plan_search_more(w, &s, budget, least, &more));
-        if (w->seed && (s.work >= least / 2 || !s.best.n || (s.best.ns > w->seed_ns && s.best.ns - w->seed_ns > s.best.ns / 100)))
-            RMI_TRY(rmi_plan_search_seed(w, &s, least));
-        RMI_TRY(rmi_plan_search_round(w, &s, runs, &windows, least, round, &hot));
+        rmi_ref_improve(&s, least / (m->n_tasks <= RMI_REF_FEW ? 48 : 16), round); /* few tasks: from many orders */
+        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == 3) break; /* there are other budgets to plan */
     }
-    return rmi_plan_search_last(w, &s, runs, budget, least, more);
+    return rmi_plan_search_last(w, &s, runs, budget, least);
 }
 
 /* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A search with
@@ -23673,8 +22884,6 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->min_arena = w->min_sure = w->plain_ns = RMI_INF;
     w->listed = 0;
     w->spares = 0;
-    w->seed = NULL;
-    w->n_seed = 0;
     memset(&w->best, 0, sizeof w->best);
     rmi_arena_free(&w->best_mem);
     rmi_plan_step_homes(w);
@@ -23701,7 +22910,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
     if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
     if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped)
-        r = rmi_plan_backward_step(w, budget, 3);
+        r = rmi_plan_backward_step(w, budget);
     if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_search(w, budget);
     else if (r == RM_OK && !first_moves && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
     if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);

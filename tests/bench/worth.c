@@ -53,8 +53,8 @@ static const struct {
 };
 
 /* Words inside RMI_WITHOUT(...) of the header. */
-static const char *const MECHANISMS[] = { "modes", "shift", "make_room", "hoist", "late_backward", "exchange", "race", "windows",
-                                           "anneal", "search_again", "search_remove", "search_copy", "search_no_copy", "search_convert",
+static const char *const MECHANISMS[] = { "modes", "shift", "order", "late_backward", "exchange", "anneal",
+                                           "search_again", "search_remove", "search_copy", "search_no_copy", "search_convert",
                                            "search_exchange", "search_shift", "search_mode", "search_home", "search_homes" };
 
 typedef struct one_case { /* an instance at a budget with a link */
@@ -81,7 +81,8 @@ static char *load(const char *path, size_t *n)
     return s;
 }
 
-static rm_graph *graph_of(const instance *what)
+/* The graph of an instance; link: bytes a second each way, or 0: that of the device, which nobody uses without host memory. */
+static rm_graph *graph_of(const instance *what, uint64_t link)
 {
     rm_graph *g = NULL;
     if (what->path) {
@@ -91,9 +92,11 @@ static rm_graph *graph_of(const instance *what)
         free(text);
     } else {
         models_desc d;
+        models_device device = *models_device_find("h100");
         memset(&d, 0, sizeof d);
+        if (link) device.link = (double)link;
         d.model = what->name;
-        d.device = models_device_find("h100");
+        d.device = &device;
         d.images = what->images;
         d.tokens = what->tokens;
         d.slim = 1;
@@ -105,7 +108,7 @@ static rm_graph *graph_of(const instance *what)
 /* Overhead of the plan in per cent of keeping everything; NAN if there is none. A fresh graph: nothing is known from earlier calls. */
 static double overhead(const one_case *c, const char *mechanism, double *cpu)
 {
-    rm_graph *g = graph_of(&c->what);
+    rm_graph *g = graph_of(&c->what, c->link);
     rm_plan_desc d;
     rm_plan_info info;
     rm_config config;
@@ -118,7 +121,7 @@ static double overhead(const one_case *c, const char *mechanism, double *cpu)
     d.info = &info;
     d.device_bytes = c->budget;
     if (c->link) {
-        rm_graph_link(g, c->link, c->link, 10000, (uint64_t)60e9);
+        if (c->what.path) rm_graph_link(g, c->link, c->link, 10000, (uint64_t)60e9);
         d.host_bytes = (uint64_t)64 << 30;
     }
     if (rm_config_preset(preset ? preset : c->link ? "offmate" : "hiremate", &config) != RM_OK) {
@@ -143,7 +146,7 @@ static double overhead(const one_case *c, const char *mechanism, double *cpu)
 /* The cases of an instance: its budgets lie between the least memory of a quick preset and keeping everything. */
 static void add_cases(const instance *what, const char *links, const char *budgets)
 {
-    rm_graph *g = graph_of(what);
+    rm_graph *g = graph_of(what, 0);
     rm_plan_desc d;
     rm_plan_info info;
     rm_plan *p = NULL;

@@ -1,5 +1,5 @@
 /* Plans of random graphs while every table of the planner is an allocation of its own, of just its bytes: a sanitizer sees reads and
-   writes past its end, which the planner's arenas hide. Graphs are large enough for the search in windows (above 400 tasks).
+   writes past its end, which the planner's arenas hide.
    test_apart [FIRST_SEED [GRAPHS [OPS]]], built by tests/run.sh test_apart */
 #include "../linked.h"
 #define ROCKMATE_IMPLEMENTATION

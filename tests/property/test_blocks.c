@@ -2,8 +2,7 @@
    become runs, in whichever variants the options chose, and the sequence room says how long these take and how many bytes:
    never more than promised of either, and nearly always as long to the nanosecond. (A backward is free where all its gradients are
    other names of one; with values carried past stages, a name outside a stage can forbid that, and a point is late: seed 873.)
-   Then: options of a stage with too many choices to measure them all, against all choices; blocks of the user, which groups follow:
-   they tear none apart, none makes a plan of preset hilp slower, and good ones help.
+   Then: options of a stage with too many choices to measure them all, against all choices.
    test_blocks [GRAPHS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
@@ -155,108 +154,6 @@ static void descent(uint32_t n, uint64_t seed)
 
 /* --- blocks of the user */
 
-/* The same text with blocks around its ops: at random (seed), or each `of` ops. */
-static void blocked(const rg_text *from, uint64_t seed, uint32_t of, rg_text *to)
-{
-    const char *line, *next;
-    uint32_t depth = 0, op = 0;
-    for (line = from->data; *line; line = next) {
-        char *copy;
-        size_t n = (size_t)((next = strchr(line, '\n') ? strchr(line, '\n') + 1 : line + strlen(line)) - line);
-        if (!strncmp(line, "op ", 3)) {
-            uint64_t z = rmi_mix(seed + op);
-            for (; depth && (of ? op % of == 0 : z % 4 == 0); depth--, z /= 4) put(to, "end\n");
-            for (; depth < 4 && (of ? op % of == 0 && !depth : z % 3 == 0); depth++, z /= 3) put(to, "block b\n");
-            op++;
-        }
-        copy = (char *)malloc(n + 1);
-        memcpy(copy, line, n);
-        copy[n] = 0;
-        put(to, copy);
-        free(copy);
-    }
-    for (; depth; depth--) put(to, "end\n");
-}
-
-/* Groups of a text with blocks: a group that begins or ends within a block has nothing from outside of it. */
-static void torn(const rg_text *t)
-{
-    rmi_arena mem = rmi_arena_make(NULL);
-    rm_graph *g = NULL;
-    rmi_shape shape;
-    uint32_t *border, k, i, e, torn_ = 0;
-    if (rm_graph_read(t->data, t->size, NULL, &g) == RM_OK && rmi_graph_seal(g) == RM_OK && (border = RMI_NEW(&mem, uint32_t, (size_t)g->n_ops + 1)) != NULL) {
-        rmi_shp_borders(g, border);
-        if (rmi_shp_groups(&mem, g, 12, border, &shape) != RM_OK) failed++;
-        else for (k = 0; k < shape.n; k++) {
-            const rmi_stage *s = &shape.stages[k];
-            if (s->hi - s->lo > 12) torn_++;
-            for (i = 0; i < g->n_marks; i++) { /* each block, from its marks */
-                if (g->marks[i].name) continue;
-                e = g->marks[i].op;
-                uint32_t lo = g->marks[g->marks[i].outer].op;
-                if (lo >= s->hi || e <= s->lo || lo == e) continue;                     /* apart */
-                if ((s->lo < lo || s->hi > e) && !(s->lo <= lo && s->hi >= e)) torn_++; /* something of it, and something else */
-            }
-        }
-        if (torn_) failed++, printf("groups tear %u blocks apart\n", torn_);
-        else passed++;
-    } else skipped++;
-    rmi_arena_free(&mem);
-    rm_graph_destroy(g);
-}
-
-static uint64_t time_of(const rg_text *t, uint32_t percent)
-{
-    rm_graph *g = NULL;
-    rm_plan *p = NULL;
-    rm_plan_info all = {0}, f = {0};
-    uint64_t ns = RMI_INF;
-    if (rm_graph_read(t->data, t->size, NULL, &g) == RM_OK && rm_plan_create(g, &(rm_plan_desc){.preset = "noremat", .info = &all}, &p) == RM_OK) {
-        rm_plan_destroy(p);
-        p = NULL;
-        if (rm_plan_create(g, &(rm_plan_desc){.preset = "hilp", .device_bytes = all.arena_bytes / 100 * percent, .info = &f}, &p) == RM_OK) ns = f.time_ns;
-    } else printf("%s\n", g ? rm_graph_error(g) : "not read"), failed++;
-    rm_plan_destroy(p);
-    rm_graph_destroy(g);
-    return ns;
-}
-
-/* Blocks, good or bad, never cost preset hilp anything. */
-static void hint(const rg_text *t, uint64_t seed, uint32_t of, uint32_t percent)
-{
-    rg_text with = {0};
-    uint64_t bare, named;
-    blocked(t, seed, of, &with);
-    torn(&with);
-    bare = time_of(t, percent);
-    named = time_of(&with, percent);
-    if (named > bare) failed++, printf("hint: seed %llu, %u %%: %llu ns without blocks, %llu with\n", (unsigned long long)seed, percent, (unsigned long long)bare, (unsigned long long)named);
-    else passed++;
-    helped += named < bare;
-    free(with.data);
-}
-
-/* An encoder-decoder: every layer of the decoder reads the encoder's end. 10 and 16 ops a layer. */
-static void encoder_decoder(rg_text *t, uint32_t layers)
-{
-    char line[256], x[16] = "x", y[16];
-    uint32_t i, k;
-    put(t, "rockmate graph 1\ntensor d const 800\ntensor w param 0\nop stem in=d,w out=x:800 needs=d fwd=100 bwd=100\n");
-    for (i = 0; i < 2 * layers; i++) {
-        for (k = 0; k < (i < layers ? 10u : 16u); k++) {
-            static const unsigned bytes[] = {800, 2400, 800, 800, 800, 800, 3200, 3200, 800, 800, 800, 800, 800, 800, 800, 800}, ns[] = {9, 90, 60, 30, 9, 9, 120, 18, 120, 9, 9, 60, 60, 30, 9, 9};
-            int end = i + 1 == layers && k == 9;
-            snprintf(y, sizeof y, end ? "e" : "t%u_%u", i, k);
-            snprintf(line, sizeof line, "op o%u_%u in=%s%s out=%s:%u needs=%s fwd=%u bwd=%u\n", i, k, x, k == 11 ? ",e" : "", y, bytes[k], k % 5 == 4 ? "none" : x, ns[k], 2 * ns[k]);
-            put(t, line);
-            memcpy(x, y, sizeof x);
-        }
-    }
-    snprintf(line, sizeof line, "op loss in=%s out=l:4 needs=%s fwd=10 bwd=10\n", x, x);
-    put(t, line);
-}
-
 int main(int argc, char **argv)
 {
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(15, 150), i;
@@ -273,19 +170,6 @@ int main(int argc, char **argv)
         rg_free(&t);
     }
     for (i = 0; i < 6; i++) descent(4, first + i);
-    for (i = 0; i < n / 75; i++) {
-        rg_text t;
-        rg_generate(&t, first + i, 30 + (int)(rmi_mix(first + i) % 40), (RG_RESIDUAL | RG_DAG | RG_SAVED | RG_NEEDS | RG_INPLACE | RG_VARIANT) & (uint32_t)rmi_mix(first + i + 9));
-        if (t.data) hint(&t, first + i, i % 3 ? 0 : 7, 70 + 10 * (uint32_t)(i % 2));
-        rg_free(&t);
-    }
-    {
-        rg_text t = {0};
-        encoder_decoder(&t, 8);
-        for (helped = 0, i = 35; i <= 45; i += 5) hint(&t, first, 10, (uint32_t)i);
-        if (helped < 2) failed++, printf("blocks around layers hardly help\n");
-        free(t.data);
-    }
     if (late) failed++, printf("%lu of %lu points take longer than promised\n", late, points);
     if (exact * 10 < points * 9) failed++, printf("only %lu of %lu points to the nanosecond\n", exact, points);
     if (!chosen) failed++, printf("no variant was chosen\n");
