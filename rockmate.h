@@ -1767,8 +1767,7 @@ typedef struct rmi_op {
     const char *name, *kind_name;
     rmi_list in, out, share, mutates;
     rmi_form *forms;
-    uint32_t *form_slot; /* once there are many forms: their names, hashed; form_slots a power of two */
-    uint32_t n_forms, form_slots;
+    uint32_t n_forms;
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
     uint32_t view;        /* tensor, or RMI_NONE */
     uint64_t view_offset;
@@ -1800,8 +1799,13 @@ typedef struct rmi_link {
     uint64_t h2d, d2h, latency, add;
 } rmi_link;
 
+typedef struct rmi_name { /* a name in a map: the number it stands for */
+    const char *text;     /* lives as long as the map */
+    uint32_t scope;       /* equal names of different scopes are different */
+    uint32_t number;      /* + 1; 0: the slot is empty */
+} rmi_name;
 typedef struct rmi_map { /* names -> numbers, open addressing */
-    uint32_t *slot;      /* number + 1 */
+    rmi_name *slot;
     size_t size, used;
 } rmi_map;
 
@@ -1828,7 +1832,9 @@ struct rm_graph {
     rmi_mark *marks;
     uint32_t n_tensors, n_ops, n_barriers, n_marks;
     size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
-    rmi_map tensor_map, op_map, block_map; /* block_map: of each name in each block, the latest begin mark */
+    rmi_map tensor_map, op_map;
+    rmi_map form_map;  /* variants; the scope is their op */
+    rmi_map block_map; /* of each name in each block, the latest begin mark; the scope is the block: 1 + its begin mark */
     rmi_link link;
     uint8_t has_link, any_order, sealed, loaded; /* loaded: others wanted the processor while ops were timed */
     uint32_t estimated, measured,
@@ -1928,49 +1934,49 @@ RMI_FN int rmi_graph_name_ok(const char *s)
     return n > 0;
 }
 
-/* --- maps of names */
-RMI_FN const char *rmi_graph_map_name(const rm_graph *g, const rmi_map *m, uint32_t i)
+/* The slot of a name of n bytes in the map, which is not empty: the one that holds it, or the one where it would go. */
+RMI_FN rmi_name *rmi_graph_map_slot(const rmi_map *m, uint32_t scope, const char *name, size_t n)
 {
-    return m == &g->tensor_map ? g->tensors[i].name : g->ops[i].name;
-}
-
-/* Where the name stands in the map, which is not empty, or would. */
-RMI_FN uint32_t *rmi_graph_map_slot(const rm_graph *g, const rmi_map *m, const char *name, size_t n)
-{
-    size_t i = (size_t)rmi_fnv(RMI_FNV_START, name, n) & (m->size - 1);
-    for (; m->slot[i]; i = (i + 1) & (m->size - 1)) {
-        const char *other = rmi_graph_map_name(g, m, m->slot[i] - 1);
-        if (!strncmp(other, name, n) && !other[n]) break;
-    }
+    size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, n) ^ scope) & (m->size - 1);
+    for (; m->slot[i].number; i = (i + 1) & (m->size - 1))
+        if (m->slot[i].scope == scope && !strncmp(m->slot[i].text, name, n) && !m->slot[i].text[n]) break;
     return &m->slot[i];
 }
-/* The number of the tensor or op of a name of n bytes; RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_graph_lookup_n(const rm_graph *g, const rmi_map *m, const char *name, size_t n)
+/* The number that a name of n bytes stands for; RMI_NONE: the map does not have it. */
+RMI_FN uint32_t rmi_graph_lookup_in(const rmi_map *m, uint32_t scope, const char *name, size_t n)
 {
-    return m->size ? *rmi_graph_map_slot(g, m, name, n) - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
+    return m->size ? rmi_graph_map_slot(m, scope, name, n)->number - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
 }
-RMI_FN uint32_t rmi_graph_lookup(const rm_graph *g, const rmi_map *m, const char *name)
+RMI_FN uint32_t rmi_graph_lookup_n(const rmi_map *m, const char *name, size_t n)
 {
-    return rmi_graph_lookup_n(g, m, name, strlen(name));
+    return rmi_graph_lookup_in(m, 0, name, n);
 }
+RMI_FN uint32_t rmi_graph_lookup(const rmi_map *m, const char *name) { return rmi_graph_lookup_in(m, 0, name, strlen(name)); }
 
-/* Room for one name more; rebuilt at half load. */
-RMI_FN int rmi_graph_map_room(rm_graph *g, rmi_map *m)
+/* The name stands for this number from now on; the map, rebuilt at half load, keeps the pointer. 0, and an error of the
+   graph: no memory. */
+RMI_FN int rmi_graph_map_put(rm_graph *g, rmi_map *m, uint32_t scope, const char *name, uint32_t number)
 {
     rmi_map old = *m;
+    rmi_name *slot;
     size_t i;
-    if (m->used * 2 < m->size) return 1;
-    m->size = m->size ? m->size * 2 : 64;
-    m->slot = RMI_NEW(&g->mem, uint32_t, m->size);
-    if (!m->slot) {
-        *m = old;
-        return 0;
+    if (old.used * 2 >= old.size) {
+        m->size = old.size ? old.size * 2 : 64;
+        m->slot = RMI_NEW(&g->mem, rmi_name, m->size);
+        if (!m->slot) {
+            *m = old;
+            return rmi_graph_wrong(g, NULL);
+        }
+        for (i = 0; i < old.size; i++)
+            if (old.slot[i].number)
+                *rmi_graph_map_slot(m, old.slot[i].scope, old.slot[i].text, strlen(old.slot[i].text)) = old.slot[i];
+        if (old.size) rmi_arena_drop(&g->mem, old.slot, old.size * sizeof(rmi_name));
     }
-    for (i = 0; i < old.size; i++) {
-        const char *name = old.slot[i] ? rmi_graph_map_name(g, m, old.slot[i] - 1) : NULL;
-        if (name) *rmi_graph_map_slot(g, m, name, strlen(name)) = old.slot[i];
-    }
-    if (old.size) rmi_arena_drop(&g->mem, old.slot, old.size * sizeof(uint32_t));
+    slot = rmi_graph_map_slot(m, scope, name, strlen(name));
+    m->used += !slot->number;
+    slot->text = name;
+    slot->scope = scope;
+    slot->number = number + 1;
     return 1;
 }
 
@@ -1981,50 +1987,39 @@ RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op
                                      uint64_t bytes)
 {
     rmi_tensor *t;
-    uint32_t *slot;
-    if (!of && !rmi_graph_name_ok(name))
-        return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
-    if (!rmi_graph_map_room(g, &g->tensor_map)) return rmi_graph_none(g, NULL);
-    slot = rmi_graph_map_slot(g, &g->tensor_map, name, strlen(name));
-    if (*slot)
+    if (!of && !rmi_graph_name_ok(name)) return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
+    if (rmi_graph_lookup(&g->tensor_map, name) != RMI_NONE)
         return rmi_graph_none(g,
                               of ? "op %s: a tensor has this name, which the op's output takes, too; give one of them "
                                    "another name"
                                  : "tensor %s: declared twice; give the second another name",
                               name);
-    if (bytes > RMI_MAX)
-        return rmi_graph_none(g, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
+    if (bytes > RMI_MAX) return rmi_graph_none(g, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
     if (!RMI_GROW(&g->mem, g->tensors, g->cap_tensors, (size_t)g->n_tensors + 1)) return rmi_graph_none(g, NULL);
     t = &g->tensors[g->n_tensors];
     t->name = of ? of->name : rmi_graph_string(g, name);
-    if (!t->name) return RMI_NONE;
+    if (!t->name || !rmi_graph_map_put(g, &g->tensor_map, 0, t->name, g->n_tensors)) return RMI_NONE;
     t->kind = (uint8_t)kind;
     t->bytes = t->grad_bytes = bytes;
     t->opt = t->opt_host = t->reduce = RMI_INF;
     t->maker = RMI_NONE;
-    g->tensor_map.used++;
-    return (*slot = ++g->n_tensors) - 1;
+    return g->n_tensors++;
 }
 
 /* An op without operands or forms; RMI_NONE, and an error of the graph: the name is none or taken, or no memory. */
 RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
 {
     rmi_op *op;
-    uint32_t *slot;
-    if (!rmi_graph_name_ok(name))
-        return rmi_graph_none(g, "op '%s': not a name; take " RMI_NAME_RULE, name);
-    if (!RMI_GROW(&g->mem, g->ops, g->cap_ops, (size_t)g->n_ops + 1) ||
-        !rmi_graph_map_room(g, &g->op_map)) return rmi_graph_none(g, NULL);
-    slot = rmi_graph_map_slot(g, &g->op_map, name, strlen(name));
-    if (*slot)
+    if (!rmi_graph_name_ok(name)) return rmi_graph_none(g, "op '%s': not a name; take " RMI_NAME_RULE, name);
+    if (rmi_graph_lookup(&g->op_map, name) != RMI_NONE)
         return rmi_graph_none(g, "op %s: declared twice; give the second another name, or put it in a block", name);
+    if (!RMI_GROW(&g->mem, g->ops, g->cap_ops, (size_t)g->n_ops + 1)) return rmi_graph_none(g, NULL);
     op = &g->ops[g->n_ops];
     op->name = rmi_graph_string(g, name);
-    if (!op->name) return RMI_NONE;
+    if (!op->name || !rmi_graph_map_put(g, &g->op_map, 0, op->name, g->n_ops)) return RMI_NONE;
     op->kind_name = op->name;
     op->view = RMI_NONE;
-    g->op_map.used++;
-    return (*slot = ++g->n_ops) - 1;
+    return g->n_ops++;
 }
 
 /* Room for a list of n numbers; 0, and an error of the graph: no memory. */
@@ -2039,41 +2034,10 @@ RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
     return l->at != NULL;
 }
 
-/* Where the form of this name stands in the op's map, or would. */
-RMI_FN uint32_t *rmi_graph_form_slot(const rmi_op *op, const char *name, size_t n)
+/* The number of the op's form of a name of n bytes, which the op itself does not have; RMI_NONE: there is none. */
+RMI_FN uint32_t rmi_graph_find_form(const rm_graph *g, uint32_t op, const char *name, size_t n)
 {
-    size_t i = (size_t)rmi_fnv(RMI_FNV_START, name, n) & (op->form_slots - 1);
-    for (; op->form_slot[i]; i = (i + 1) & (op->form_slots - 1)) {
-        const char *other = op->forms[op->form_slot[i] - 1].name;
-        if (!strncmp(other, name, n) && !other[n]) break;
-    }
-    return &op->form_slot[i];
-}
-
-/* The number of the op's form of a name of n bytes; RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_graph_find_form(const rmi_op *op, const char *name, size_t n)
-{
-    uint32_t i;
-    if (op->form_slots) return *rmi_graph_form_slot(op, name, n) - 1; /* 0 - 1: RMI_NONE */
-    for (i = 0; i < op->n_forms; i++)
-        if (!strncmp(op->forms[i].name, name, n) && !op->forms[i].name[n]) return i;
-    return RMI_NONE;
-}
-
-/* Form k is new: few are looked for one by one, many in a map of twice their room. */
-RMI_FN int rmi_graph_name_form(rm_graph *g, rmi_op *op, uint32_t k)
-{
-    uint32_t i = k;
-    if (k < 15) return 1;
-    if (k >= op->form_slots / 2) {
-        op->form_slots = op->form_slots ? 2 * op->form_slots : 64;
-        op->form_slot = RMI_NEW(&g->mem, uint32_t, op->form_slots);
-        i = 0;
-    }
-    if (!op->form_slot) op->form_slots = 0;
-    for (; i <= k && op->form_slots; i++)
-        *rmi_graph_form_slot(op, op->forms[i].name, strlen(op->forms[i].name)) = i + 1;
-    return op->form_slots != 0;
+    return n ? rmi_graph_lookup_in(&g->form_map, op, name, n) : 0;
 }
 
 /* One form more, a copy of form 0 if there is one. The array doubles whenever its length is a power of two. */
@@ -2099,11 +2063,8 @@ RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
         f->inplace = RMI_NONE;
     }
     o->forms = forms;
-    if (!rmi_graph_name_form(g, o, o->n_forms++)) {
-        rmi_graph_memory(g);
-        return NULL;
-    }
-    return f;
+    o->n_forms++;
+    return !n || rmi_graph_map_put(g, &g->form_map, op, copy, n) ? f : NULL;
 }
 
 /* --- the builder: masks of a kind become lists of tensors */
@@ -2507,7 +2468,7 @@ RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, co
     }
     op = g->tensors[rmi_graph_index(t)].maker;
     if (!k->name || !rmi_graph_name_ok(k->name) ||
-        rmi_graph_find_form(&g->ops[op], k->name, strlen(k->name)) != RMI_NONE) {
+        rmi_graph_find_form(g, op, k->name, strlen(k->name)) != RMI_NONE) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set "
                        "rm_kind.name", g->ops[op].name, k->name ? k->name : "");
         return;
@@ -2556,55 +2517,22 @@ RMI_FN uint32_t rmi_graph_mark(rm_graph *g, const char *name)
     return g->n_marks++;
 }
 
-/* Where the latest block of this name within block `outer` stands in the map of blocks, or would. */
-RMI_FN uint32_t *rmi_graph_block_slot(const rm_graph *g, const char *name, uint32_t outer)
-{
-    const rmi_map *m = &g->block_map;
-    size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, strlen(name)) ^ outer) & (m->size - 1);
-    while (m->slot[i] && (g->marks[m->slot[i] - 1].outer != outer || strcmp(g->marks[m->slot[i] - 1].name, name)))
-        i = (i + 1) & (m->size - 1);
-    return &m->slot[i];
-}
-
-/* Numbers a block that has just begun among those of its name in the block around it. */
-RMI_FN int rmi_graph_number_block(rm_graph *g, uint32_t mark)
-{
-    rmi_map *m = &g->block_map;
-    rmi_mark *b = &g->marks[mark];
-    uint32_t *slot;
-    if (m->used * 2 >= m->size) {
-        rmi_map old = *m;
-        size_t i;
-        m->size = old.size ? old.size * 2 : 64;
-        m->slot = RMI_NEW(&g->mem, uint32_t, m->size);
-        if (!m->slot) {
-            *m = old;
-            return 0;
-        }
-        for (i = 0; i < old.size; i++)
-            if (old.slot[i])
-                *rmi_graph_block_slot(g, g->marks[old.slot[i] - 1].name, g->marks[old.slot[i] - 1].outer) = old.slot[i];
-    }
-    slot = rmi_graph_block_slot(g, b->name, b->outer);
-    b->number = *slot ? g->marks[*slot - 1].number + 1 : 0;
-    m->used += !*slot;
-    *slot = mark + 1;
-    return 1;
-}
-
 /* What is declared from here on stands in a block of that name, whose number in it goes before all names. */
 RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
 {
     size_t room = strlen(name) + 32;
-    uint32_t mark;
+    uint32_t mark, outer, latest;
     if (!rmi_graph_name_ok(name)) {
         rmi_graph_wrong(g, "block '%s': not a name; take " RMI_NAME_RULE, name);
         return;
     }
     mark = rmi_graph_mark(g, name);
     if (mark == RMI_NONE) return;
-    g->marks[mark].outer = g->n_open ? g->open[g->n_open - 1] + 1 : 0;
-    if (!rmi_graph_number_block(g, mark) || !RMI_GROW(&g->mem, g->prefix, g->cap_prefix, g->prefix_n + room) ||
+    outer = g->marks[mark].outer = g->n_open ? g->open[g->n_open - 1] + 1 : 0;
+    latest = rmi_graph_lookup_in(&g->block_map, outer, name, strlen(name));
+    g->marks[mark].number = latest == RMI_NONE ? 0 : g->marks[latest].number + 1;
+    if (!rmi_graph_map_put(g, &g->block_map, outer, g->marks[mark].name, mark) ||
+        !RMI_GROW(&g->mem, g->prefix, g->cap_prefix, g->prefix_n + room) ||
         !RMI_GROW(&g->mem, g->open, g->cap_open, g->n_open + 1)) {
         rmi_graph_memory(g);
         return;
@@ -24351,7 +24279,7 @@ RMI_FN void rmi_txt_put_fields(rmi_sink *s, const rmi_txt_field *field, size_t n
 /* A tensor of the graph; while that is read, of what is declared so far. */
 RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
+    *id = rmi_graph_lookup_n(&g->tensor_map, x.s, x.n);
     if (*id != RMI_NONE) return RM_OK;
     return rmi_txt_fail(t, x, g->sealed ? "a tensor of the graph" : "a tensor that is declared above");
 }
@@ -24359,7 +24287,7 @@ RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, 
 /* An op of the graph, or an error at x. */
 RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(g, &g->op_map, x.s, x.n);
+    *id = rmi_graph_lookup_n(&g->op_map, x.s, x.n);
     if (*id != RMI_NONE) return RM_OK;
     return rmi_txt_fail(t, x, g->sealed ? "an op of the graph" : "an op that is declared above");
 }
@@ -24370,7 +24298,7 @@ RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rm
 {
     char name[256];
     RMI_TRY(rmi_txt_name(t, x, name));
-    if (rmi_graph_lookup(g, &g->tensor_map, name) != RMI_NONE)
+    if (rmi_graph_lookup(&g->tensor_map, name) != RMI_NONE)
         return rmi_txt_fail(t, x, "a name that no tensor has yet");
     *id = rmi_graph_new_tensor(g, name, NULL, kind, bytes);
     return *id == RMI_NONE ? g->sticky.result : RM_OK;
@@ -24393,7 +24321,7 @@ RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *g, rmi_txt_slice list, rm
 RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *g, const rmi_op *op, rmi_txt_slice x, int inputs_only,
                                     uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
+    *id = rmi_graph_lookup_n(&g->tensor_map, x.s, x.n);
     if (*id != RMI_NONE && (rmi_list_has(&op->in, *id) || (!inputs_only && rmi_list_has(&op->out, *id)))) return RM_OK;
     return rmi_txt_fail_about(t, x, inputs_only ? "an input of op " : "an input or output of op ", op->name, "");
 }
@@ -24582,7 +24510,7 @@ RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
     if (!RMI_GROW(&t->mem, t->ops, t->cap_ops, (size_t)g->n_ops + 1)) return rmi_err_memory(t->err);
     t->ops[g->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (rmi_graph_lookup(g, &g->op_map, name) != RMI_NONE)
+    if (rmi_graph_lookup(&g->op_map, name) != RMI_NONE)
         return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no op has yet");
     RMI_TRY(rmi_txt_args_read(t, 2, RMI_TXT_OP_KEYS, &a));
     id = rmi_graph_new_op(g, name);
@@ -24617,7 +24545,7 @@ RMI_FN rm_result rmi_txt_variant(rmi_txt *t, rm_graph *g)
     rmi_form *f;
     RMI_TRY(rmi_txt_op_named(t, g, rmi_txt_word(t, 1), &id));
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
-    if (rmi_graph_find_form(&g->ops[id], name, strlen(name)) != RMI_NONE)
+    if (rmi_graph_find_form(g, id, name, strlen(name)) != RMI_NONE)
         return rmi_txt_fail_about(t, rmi_txt_word(t, 2), "a name that no variant of op ", g->ops[id].name, " has yet");
     if (g->ops[id].n_forms > UINT16_MAX) return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 65535 variants of an op");
     RMI_TRY(rmi_txt_args_read(t, 3, RMI_TXT_FORM_KEYS, &a));
@@ -24669,7 +24597,7 @@ RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *g)
     rmi_form *f;
     rmi_part *p;
     RMI_TRY(rmi_txt_op_named(t, g, op_name, &id));
-    if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
+    if (variant.s) form = variant.n ? rmi_graph_find_form(g, id, variant.s, variant.n) : RMI_NONE;
     if (form == RMI_NONE)
         return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, " that is declared above");
     f = &g->ops[id].forms[form];
@@ -24799,7 +24727,7 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g)
     g->sticky.log = log;
     if (r == RM_OK || r == RM_ERROR_MEMORY) return r == RM_OK ? r : rmi_err_memory(&g->sticky);
     memcpy(message, g->sticky.text, sizeof message);
-    if (!strncmp(message, "op ", 3)) id = rmi_graph_lookup_n(g, &g->op_map, message + 3, strcspn(message + 3, ":"));
+    if (!strncmp(message, "op ", 3)) id = rmi_graph_lookup_n(&g->op_map, message + 3, strcspn(message + 3, ":"));
     at.line = t->line;
     at.column = 1;
     if (id != RMI_NONE) at = t->ops[id];
@@ -25196,7 +25124,7 @@ RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
 /* A param of the graph, or an error at x. */
 RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
+    *id = rmi_graph_lookup_n(&g->tensor_map, x.s, x.n);
     return *id == RMI_NONE || g->tensors[*id].kind != RMI_PARAM ? rmi_txt_fail(t, x, "a param of the graph") : RM_OK;
 }
 
@@ -25212,9 +25140,9 @@ RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, 
     if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_param(t, g, of, &id));
     else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_op_named(t, g, of, &id));
     else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_tensor(t, g, of.s ? of : x, &id));
-    else if ((id = rmi_graph_lookup_n(g, &g->op_map, of.s, of.n)) == RMI_NONE) {
+    else if ((id = rmi_graph_lookup_n(&g->op_map, of.s, of.n)) == RMI_NONE) {
         k = RMI_BUF_OPT_WS;
-        id = rmi_graph_lookup_n(g, &g->tensor_map, of.s, of.n);
+        id = rmi_graph_lookup_n(&g->tensor_map, of.s, of.n);
         if (id == RMI_NONE || g->tensors[id].kind != RMI_PARAM)
             return rmi_txt_fail(t, of, "an op or a param of the graph");
     }
@@ -25228,8 +25156,8 @@ RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *g, uint32_t b)
     uint32_t i, id;
     rmi_buf_kind k = rmi_low_kind(g, b, &i);
     if (k != RMI_BUF_WS && k != RMI_BUF_OPT_WS) return b;
-    id = k == RMI_BUF_WS ? rmi_graph_lookup(g, &g->tensor_map, g->ops[i].name)
-                         : rmi_graph_lookup(g, &g->op_map, g->tensors[i].name);
+    id = k == RMI_BUF_WS ? rmi_graph_lookup(&g->tensor_map, g->ops[i].name)
+                         : rmi_graph_lookup(&g->op_map, g->tensors[i].name);
     if (id == RMI_NONE || (k == RMI_BUF_WS && g->tensors[id].kind != RMI_PARAM)) return b;
     return rmi_low_buf(g, k == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
 }
@@ -25264,7 +25192,7 @@ RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_
     name = rmi_txt_split(what, '@', &variant);
     name = rmi_txt_split(name, ':', &part);
     RMI_TRY(rmi_txt_op_named(t, g, name, &id));
-    if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
+    if (variant.s) form = variant.n ? rmi_graph_find_form(g, id, variant.s, variant.n) : RMI_NONE;
     if (form == RMI_NONE) return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, "");
     f = &g->ops[id].forms[form];
     if (way == RMI_FWD && part.s) return rmi_txt_fail(t, part, "no part: a forward has none");
@@ -31582,7 +31510,7 @@ RMDEF size_t rm_graph_op_count(const rm_graph *g) { return g ? g->n_ops : 0; }
 RMDEF size_t rm_graph_tensor_count(const rm_graph *g) { return g ? g->n_tensors : 0; }
 RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name)
 {
-    return rmi_graph_handle(g, g && tensor_name ? rmi_graph_lookup(g, &g->tensor_map, tensor_name) : RMI_NONE);
+    return rmi_graph_handle(g, g && tensor_name ? rmi_graph_lookup(&g->tensor_map, tensor_name) : RMI_NONE);
 }
 RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t)
 {
