@@ -2164,11 +2164,6 @@ RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *k,
     return 1;
 }
 
-RMI_FN uint64_t rmi_graph_ns(uint64_t given, uint8_t *by)
-{
-    *by = given ? RMI_COST_GIVEN : RMI_COST_GUESSED;
-    return given == RM_FREE_NS ? 0 : given;
-}
 RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == RMI_COST_SCALED; }
 
 /* The parts of a backward, by the kind, with their times and workspaces; 0, and an error, if one is wrong. */
@@ -2193,9 +2188,48 @@ RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k,
             !rmi_graph_needs(g, op, k->name, "part.needs", k->part[i].needs, &p->needs, &p->needs_saved))
             return 0;
         rmi_graph_select(&op->in, k->part[i].grads, 0, 31, &p->grads);
-        p->bwd = rmi_graph_ns(d->part_ns[i], &p->bwd_by);
+        p->bwd = d->part_ns[i] == RM_FREE_NS ? 0 : d->part_ns[i];
+        p->bwd_by = d->part_ns[i] ? RMI_COST_GIVEN : RMI_COST_GUESSED;
         p->bwd_ws = d->part_ws[i] == RM_EMPTY ? 0 : d->part_ws[i];
         if (!d->bwd_ns) f->bwd = rmi_add(f->bwd, p->bwd);
+    }
+    return 1;
+}
+
+/* A figure of a description, and the field that it sets, both uint64_t; what is 0 was not given, RM_EMPTY and RM_FREE_NS are 0. */
+typedef struct rmi_setter {
+    const char *name;
+    size_t from, to;
+} rmi_setter;
+#define RMI_SETTERS 6
+static const rmi_setter rmi_graph_form_setters[RMI_SETTERS] = {{"fwd_ns", offsetof(rm_op_desc, fwd_ns), offsetof(rmi_form, fwd)},
+                                                    {"bwd_ns", offsetof(rm_op_desc, bwd_ns), offsetof(rmi_form, bwd)},
+                                                    {"again_ns", offsetof(rm_op_desc, again_ns), offsetof(rmi_form, again)},
+                                                    {"fwd_ws", offsetof(rm_op_desc, fwd_ws), offsetof(rmi_form, fwd_ws)},
+                                                    {"bwd_ws", offsetof(rm_op_desc, bwd_ws), offsetof(rmi_form, bwd_ws)},
+                                                    {"saved", offsetof(rm_op_desc, saved), offsetof(rmi_form, saved)}};
+static const rmi_setter rmi_graph_param_setters[RMI_SETTERS] = {
+    {"grad_bytes", offsetof(rm_param_desc, grad_bytes), offsetof(rmi_tensor, grad_bytes)},
+    {"state_bytes", offsetof(rm_param_desc, state_bytes), offsetof(rmi_tensor, state_bytes)},
+    {"update_ws", offsetof(rm_param_desc, update_ws), offsetof(rmi_tensor, opt_ws)},
+    {"reduce_ns", offsetof(rm_param_desc, reduce_ns), offsetof(rmi_tensor, reduce)},
+    {"update_ns", offsetof(rm_param_desc, update_ns), offsetof(rmi_tensor, opt)},
+    {"update_host_ns", offsetof(rm_param_desc, update_host_ns), offsetof(rmi_tensor, opt_host)}};
+
+/* The figures that desc gives go to the object, the others stay; 0, and an error of the graph: one is too large. */
+RMI_FN int rmi_graph_set(rm_graph *g, const char *word, const char *name, const rmi_setter *set, const void *desc,
+                         void *object)
+{
+    uint32_t i;
+    for (i = 0; i < RMI_SETTERS; i++, set++) {
+        uint64_t v;
+        memcpy(&v, (const char *)desc + set->from, sizeof v);
+        if (!v) continue;
+        if (v == UINT64_MAX) v = 0;
+        if (v > RMI_MAX)
+            return rmi_graph_wrong(g, "%s %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
+                                   word, name, set->name);
+        memcpy((char *)object + set->to, &v, sizeof v);
     }
     return 1;
 }
@@ -2208,25 +2242,13 @@ RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, co
     f->forward = k->forward;
     f->backward = k->backward;
     f->flags = k->flags | d->flags;
-    f->fwd = base && !d->fwd_ns ? base->fwd : rmi_graph_ns(d->fwd_ns, &f->fwd_by);
-    f->bwd = base && !d->bwd_ns ? base->bwd : rmi_graph_ns(d->bwd_ns, &f->bwd_by);
-    f->again = d->again_ns ? rmi_graph_ns(d->again_ns, &f->again_by) : base && !d->fwd_ns ? base->again : f->fwd;
-    if (!d->again_ns) f->again_by = f->fwd_by;
-    if (!base || d->fwd_ws) f->fwd_ws = d->fwd_ws == RM_EMPTY ? 0 : d->fwd_ws;
-    if (!base || d->bwd_ws) f->bwd_ws = d->bwd_ws == RM_EMPTY ? 0 : d->bwd_ws;
-    if (!base || d->saved) f->saved = d->saved == RM_EMPTY ? 0 : d->saved;
+    if (!rmi_graph_set(g, "op", op->name, rmi_graph_form_setters, d, f)) return 0;
+    if (!base || d->fwd_ns) f->fwd_by = d->fwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    if (!base || d->bwd_ns) f->bwd_by = d->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    if (!d->again_ns && (!base || d->fwd_ns)) f->again = f->fwd;
+    f->again_by = d->again_ns ? (uint8_t)RMI_COST_GIVEN : f->fwd_by;
     if (d->bits) f->bits = rmi_graph_string(g, d->bits);
     if (!f->bits) return 0;
-    if (f->fwd > RMI_MAX || f->bwd > RMI_MAX || f->again > RMI_MAX || f->fwd_ws > RMI_MAX || f->bwd_ws > RMI_MAX ||
-        f->saved > RMI_MAX)
-        return rmi_graph_wrong(g, "op %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
-                               op->name,
-                               f->fwd > RMI_MAX      ? "fwd_ns"
-                               : f->bwd > RMI_MAX    ? "bwd_ns"
-                               : f->again > RMI_MAX  ? "again_ns"
-                               : f->fwd_ws > RMI_MAX ? "fwd_ws"
-                               : f->bwd_ws > RMI_MAX ? "bwd_ws"
-                               : "saved");
     return rmi_graph_needs(g, op, k->name, "needs", k->needs, &f->needs, &f->needs_saved) &&
            rmi_graph_one_input(g, op, k->name, "inplace", k->inplace, &f->inplace) &&
            rmi_graph_kind_overs(g, op, k, f) && rmi_graph_kind_parts(g, op, k, d, f);
@@ -2328,25 +2350,14 @@ RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
     rmi_tensor *t;
     if (id == RMI_NONE) return id;
     t = &g->tensors[id];
-    t->grad_bytes = d->grad_bytes == RM_EMPTY ? 0 : d->grad_bytes ? d->grad_bytes : t->bytes;
-    t->state_bytes = d->state_bytes == RM_EMPTY ? 0 : d->state_bytes;
-    t->opt_ws = d->update_ws == RM_EMPTY ? 0 : d->update_ws;
     t->update = d->update;
     t->update_host = d->update_host;
-    if (d->update || d->update_ns) t->opt = rmi_graph_ns(d->update_ns, &t->opt_by);
-    if (d->update_host || d->update_host_ns) t->opt_host = rmi_graph_ns(d->update_host_ns, &t->opt_host_by);
-    if (d->reduce_ns) t->reduce = d->reduce_ns == RM_FREE_NS ? 0 : d->reduce_ns;
+    if (d->update) t->opt = 0; /* until it is measured */
+    if (d->update_host) t->opt_host = 0;
+    t->opt_by = d->update_ns || !d->update ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    t->opt_host_by = d->update_host_ns || !d->update_host ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     t->user = d->user;
-    if (t->grad_bytes > RMI_MAX || t->state_bytes > RMI_MAX || t->opt_ws > RMI_MAX ||
-        (t->reduce > RMI_MAX && t->reduce != RMI_INF) || (t->opt > RMI_MAX && t->opt != RMI_INF) ||
-        (t->opt_host > RMI_MAX && t->opt_host != RMI_INF))
-        return rmi_graph_none(g, "param %s: %s is not below 2^62; give bytes and ns (RM_EMPTY, RM_FREE_NS for none)",
-                              t->name,
-                              t->grad_bytes > RMI_MAX                       ? "grad_bytes"
-                              : t->state_bytes > RMI_MAX                    ? "state_bytes"
-                              : t->opt_ws > RMI_MAX                         ? "update_ws"
-                              : t->reduce > RMI_MAX && t->reduce != RMI_INF ? "reduce_ns"
-                              : "the time of its update");
+    if (!rmi_graph_set(g, "param", t->name, rmi_graph_param_setters, d, t)) return RMI_NONE;
     return rmi_graph_copy_args(g, d->arg, d->farg, &t->arg, &t->farg) ? id : RMI_NONE;
 }
 
@@ -3614,16 +3625,17 @@ RMI_RARE rm_result rmi_sch_sizes(const rm_graph *g, rmi_program *p)
     return RM_OK;
 }
 
-/* --- one memory: which bytes are live, and when the last user of freed bytes ends. A segment tree over the end points. Where
-   the compute lane works alone nobody ever waits for that user: then the starts of what is live are bits of words, in levels of
-   64 words to a word, and a newcomer looks at its two neighbours. */
+/* --- one memory: which bytes are live, and when the last user of freed bytes ends. The starts of what is live are bits of words,
+   in levels of 64 words to a word: a newcomer looks at its two neighbours. Times stand in a tree over the end points; where the
+   compute lane works alone nobody ever waits for that user, and there is none. */
 typedef struct rmi_space {
-    uint64_t *cut;       /* sorted end points; alone: starts */
-    size_t n_cut, leaves;
-    uint32_t *live, *live_max; /* live: marks on whole nodes; live_max: the largest sum below */
-    uint64_t *freed, *freed_max;
-    uint64_t *bits[6], *end;   /* alone: levels, lowest first; by cut: where what starts there ends */
-    uint32_t levels;           /* 0: not alone */
+    uint64_t *cut;           /* sorted end points; without a tree: starts */
+    size_t n_cut;
+    uint64_t *bits[6], *end; /* levels, lowest first; by cut: where what starts there ends */
+    uint32_t levels;
+    size_t leaves;           /* of the tree; 0: there is none */
+    uint64_t *freed;         /* by node, of all its bytes: the latest end of a user */
+    uint64_t *freed_max;     /* the latest of any of its bytes, by marks on it and below */
     uint64_t size, top, sum, peak;
 } rmi_space;
 
@@ -3663,82 +3675,69 @@ RMI_FN size_t rmi_sch_above(const rmi_space *s, size_t i)
     return (size_t)RMI_NONE;
 }
 
-/* alone: are the starts enough? */
-RMI_RARE rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *s, uint64_t *room, int alone)
+/* The tables of a memory whose end points are known; alone: nobody waits for freed bytes. */
+RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *s, uint64_t *room, int alone)
 {
     size_t i, n = 0;
     rmi_sort_u64(s->cut, room, s->n_cut);
     for (i = 0; i < s->n_cut; i++)
         if (!n || s->cut[n - 1] != s->cut[i]) s->cut[n++] = s->cut[i];
     s->n_cut = n;
-    if (alone) {
-        if (!(s->end = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
-        do {
-            n = n / 64 + 1;
-            if (!(s->bits[s->levels++] = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
-        } while (n > 1 && s->levels < 6);
-        return RM_OK;
+    if (!alone) {
+        for (s->leaves = 1; s->leaves < n;) s->leaves *= 2;
+        if (!(s->freed = RMI_NEW(mem, uint64_t, s->leaves * 4))) return RM_ERROR_MEMORY;
+        s->freed_max = s->freed + s->leaves * 2;
     }
-    for (s->leaves = 1; s->leaves < n;) s->leaves *= 2;
-    s->live = RMI_NEW(mem, uint32_t, s->leaves * 4);
-    s->freed = RMI_NEW(mem, uint64_t, s->leaves * 4);
-    if (!s->live || !s->freed) return RM_ERROR_MEMORY;
-    s->live_max = s->live + s->leaves * 2;
-    s->freed_max = s->freed + s->leaves * 2;
+    if (!(s->end = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
+    do {
+        n = n / 64 + 1;
+        if (!(s->bits[s->levels++] = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
+    } while (n > 1 && s->levels < 6);
     return RM_OK;
 }
 
-/* Over leaves [a, b): add to live, raise freed to `until`, and report the maxima found before. */
-RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_t a, size_t b, int add, uint64_t until,
-                          uint32_t *live, uint64_t *freed)
+/* When the last user of any byte between cuts a and b ends; until is a user of all of them from then on (0: only asked). */
+RMI_FN uint64_t rmi_sch_users(rmi_space *s, size_t a, size_t b, uint64_t until)
 {
-    size_t mid = lo + (hi - lo) / 2;
-    if (a >= hi || b <= lo) return;
-    if (a <= lo && hi <= b) {
-        if (*live < s->live_max[node]) *live = s->live_max[node];
-        if (*freed < s->freed_max[node]) *freed = s->freed_max[node];
-        s->live[node] += (uint32_t)add;
-        s->live_max[node] += (uint32_t)add;
-        if (s->freed[node] < until) s->freed[node] = until;
-        if (s->freed_max[node] < until) s->freed_max[node] = until;
-        return;
-    }
-    {
-        uint32_t below = 0;
-        rmi_sch_touch(s, node * 2, lo, mid, a, b, add, until, &below, freed);
-        rmi_sch_touch(s, node * 2 + 1, mid, hi, a, b, add, until, &below, freed);
-        if (*live < below + s->live[node]) *live = below + s->live[node];
-        if (*freed < s->freed[node]) *freed = s->freed[node];
-    }
-    s->live_max[node] =
-        s->live[node] + (s->live_max[node * 2] > s->live_max[node * 2 + 1] ? s->live_max[node * 2] : s->live_max[node * 2 + 1]);
-    s->freed_max[node] = rmi_max(s->freed[node], rmi_max(s->freed_max[node * 2], s->freed_max[node * 2 + 1]));
+    size_t lo = a + s->leaves, hi = b + s->leaves, side;
+    uint64_t latest = 0;
+    for (; lo < hi; lo /= 2, hi /= 2)
+        for (side = 0; side < 2; side++) {
+            size_t node = side ? hi - 1 : lo;
+            if (!((side ? hi : lo) & 1)) continue;
+            latest = rmi_max(latest, s->freed_max[node]);
+            s->freed[node] = rmi_max(s->freed[node], until);
+            s->freed_max[node] = rmi_max(s->freed_max[node], until);
+            if (side) hi--;
+            else lo++;
+        }
+    for (side = 0; side < 2; side++)
+        for (lo = (side ? b - 1 : a) + s->leaves; lo; lo /= 2) {
+            latest = rmi_max(latest, s->freed[lo]);
+            s->freed_max[lo] = rmi_max(s->freed_max[lo], rmi_max(until, s->freed[lo]));
+        }
+    return latest;
 }
 
 /* [lo, hi) becomes live, or (0) is not free: *freed, when the last user of its bytes ends, if anyone asks. */
 RMI_FN int rmi_sch_occupy(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t *freed)
 {
-    size_t i = rmi_lower_bound(s->cut, s->n_cut, lo), near;
-    uint32_t k, live = 0;
-    if (!s->levels) {
-        rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_lower_bound(s->cut, s->n_cut, hi), 1, 0, &live, freed);
-        return !live;
-    }
-    near = rmi_sch_below(s, i);
-    if (near != (size_t)RMI_NONE && s->end[near] > lo) return 0;
-    near = rmi_sch_above(s, i);
-    if (near != (size_t)RMI_NONE && s->cut[near] < hi) return 0;
+    size_t i = rmi_lower_bound(s->cut, s->n_cut, lo), below = rmi_sch_below(s, i), above = rmi_sch_above(s, i);
+    uint32_t k;
+    if (below != (size_t)RMI_NONE && s->end[below] > lo) return 0;
+    if (above != (size_t)RMI_NONE && s->cut[above] < hi) return 0;
+    if (s->leaves) *freed = rmi_sch_users(s, i, rmi_lower_bound(s->cut, s->n_cut, hi), 0);
     s->end[i] = hi;
     for (k = 0; k < s->levels; k++, i /= 64) s->bits[k][i / 64] |= (uint64_t)1 << (i % 64);
     return 1;
 }
 
+/* [lo, hi) is free again; its last user ends at `until`. */
 RMI_FN void rmi_sch_vacate(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t until)
 {
     size_t i = rmi_lower_bound(s->cut, s->n_cut, lo);
-    uint32_t k, live = 0;
-    uint64_t freed = 0;
-    if (!s->levels) rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_lower_bound(s->cut, s->n_cut, hi), -1, until, &live, &freed);
+    uint32_t k;
+    if (s->leaves) rmi_sch_users(s, i, rmi_lower_bound(s->cut, s->n_cut, hi), until);
     for (k = 0; k < s->levels; k++, i /= 64)
         if (s->bits[k][i / 64] &= ~((uint64_t)1 << (i % 64))) return;
 }
@@ -24248,6 +24247,14 @@ static const struct {
                      {RMI_KEY_RNG, RM_RNG}, {RMI_KEY_ONCE, RM_ONCE}, {RMI_KEY_NOGRAD, RM_NOGRAD},
                      {RMI_KEY_EXTERNAL, RM_EXTERNAL}, {RMI_KEY_STAYS, RM_STAYS}};
 
+static const struct {
+    rmi_txt_key key;
+    size_t at; /* of a uint8_t in rmi_tensor */
+} rmi_txt_tensor_flags[] = {{RMI_KEY_FROZEN, offsetof(rmi_tensor, frozen)},
+                            {RMI_KEY_WANT_GRAD, offsetof(rmi_tensor, want_grad)},
+                            {RMI_KEY_EXTERNAL, offsetof(rmi_tensor, external)},
+                            {RMI_KEY_STAYS, offsetof(rmi_tensor, stays)}};
+
 /* The value of a field of the object. */
 RMI_FN uint64_t rmi_txt_get(const void *object, const rmi_txt_field *field)
 {
@@ -24304,15 +24311,17 @@ RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rm
     return *id == RMI_NONE ? g->sticky.result : RM_OK;
 }
 
-/* Any tensors, as listed. */
-RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *g, rmi_txt_slice list, rmi_list *out)
+/* The tensors of a list, as listed: any, or (only_consts) consts, each once. */
+RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *g, rmi_txt_slice list, int only_consts, rmi_list *out)
 {
     rmi_txt_slice item;
     uint32_t id;
     if (!rmi_graph_new_list(g, out, rmi_txt_items(list))) return g->sticky.result;
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
         RMI_TRY(rmi_txt_tensor(t, g, item, &id));
-        rmi_list_put(out, id);
+        if (only_consts && g->tensors[id].kind != RMI_CONST) return rmi_txt_fail(t, item, "a const");
+        if (only_consts) rmi_list_put_once(out, id);
+        else rmi_list_put(out, id);
     }
     return RM_OK;
 }
@@ -24377,28 +24386,27 @@ RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *g)
     return RM_OK;
 }
 
+static const char *const rmi_txt_given_kinds[] = {"input", "param", "const"}; /* rmi_tensor_kind */
+
 /* tensor NAME input|param|const BYTES [key=value ...] */
 RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
 {
-    static const char *const words[] = {"input", "param", "const"};
     static const uint64_t allowed[] = {RMI_KEY(WANT_GRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS), RMI_TXT_PARAM_KEYS,
                                        RMI_KEY(EXTERNAL) | RMI_KEY(STAYS)};
     rmi_txt_args a;
     rmi_tensor *x;
     char name[256];
     uint64_t bytes;
-    uint32_t kind = 0, id;
-    while (kind < 3 && !rmi_txt_is(rmi_txt_word(t, 2), words[kind])) kind++;
+    uint32_t kind = 0, id, i;
+    while (kind < 3 && !rmi_txt_is(rmi_txt_word(t, 2), rmi_txt_given_kinds[kind])) kind++;
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
     if (kind == 3) return rmi_txt_fail(t, rmi_txt_word(t, 2), "input, param or const");
     RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &bytes));
     RMI_TRY(rmi_txt_args_read(t, 4, allowed[kind], &a));
     RMI_TRY(rmi_txt_new_tensor(t, g, rmi_txt_word(t, 1), (rmi_tensor_kind)kind, bytes, &id));
     x = &g->tensors[id];
-    x->external = (uint8_t)rmi_txt_has(&a, RMI_KEY_EXTERNAL);
-    x->stays = (uint8_t)rmi_txt_has(&a, RMI_KEY_STAYS);
-    x->want_grad = (uint8_t)rmi_txt_has(&a, RMI_KEY_WANT_GRAD);
-    x->frozen = (uint8_t)rmi_txt_has(&a, RMI_KEY_FROZEN);
+    for (i = 0; i < RMI_COUNT(rmi_txt_tensor_flags); i++)
+        *((uint8_t *)x + rmi_txt_tensor_flags[i].at) = (uint8_t)rmi_txt_has(&a, rmi_txt_tensor_flags[i].key);
     return rmi_txt_fields(t, &a, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), x);
 }
 
@@ -24484,20 +24492,6 @@ RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *g, rmi_op *op, rmi_txt
     return RM_OK;
 }
 
-/* mutates=CONST,... */
-RMI_FN rm_result rmi_txt_mutates(rmi_txt *t, rm_graph *g, rmi_op *op, rmi_txt_slice list)
-{
-    rmi_txt_slice item;
-    uint32_t id;
-    if (!rmi_graph_new_list(g, &op->mutates, rmi_txt_items(list))) return g->sticky.result;
-    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        RMI_TRY(rmi_txt_tensor(t, g, item, &id));
-        if (g->tensors[id].kind != RMI_CONST) return rmi_txt_fail(t, item, "a const");
-        rmi_list_put_once(&op->mutates, id);
-    }
-    return RM_OK;
-}
-
 /* op NAME [in=...] out=... [key=value ...] */
 RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
 {
@@ -24518,7 +24512,7 @@ RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
     op = &g->ops[id];
     for (i = 0; i < RMI_COUNT(rmi_txt_flags); i++)
         if (rmi_txt_has(&a, rmi_txt_flags[i].key)) op->flags |= rmi_txt_flags[i].flag;
-    if (rmi_txt_has(&a, RMI_KEY_IN)) RMI_TRY(rmi_txt_tensors(t, g, a.value[RMI_KEY_IN], &op->in));
+    if (rmi_txt_has(&a, RMI_KEY_IN)) RMI_TRY(rmi_txt_tensors(t, g, a.value[RMI_KEY_IN], 0, &op->in));
     else if (!rmi_graph_new_list(g, &op->in, 0)) return g->sticky.result;
     if (!rmi_txt_has(&a, RMI_KEY_OUT)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "out=NAME[:BYTES]");
     RMI_TRY(rmi_txt_outputs(t, g, id, a.value[RMI_KEY_OUT]));
@@ -24532,7 +24526,7 @@ RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
         f->needs_saved = 1;
     }
     if (rmi_txt_has(&a, RMI_KEY_SHARE)) RMI_TRY(rmi_txt_own(t, g, op, a.value[RMI_KEY_SHARE], &op->share, NULL));
-    if (rmi_txt_has(&a, RMI_KEY_MUTATES)) RMI_TRY(rmi_txt_mutates(t, g, op, a.value[RMI_KEY_MUTATES]));
+    if (rmi_txt_has(&a, RMI_KEY_MUTATES)) RMI_TRY(rmi_txt_tensors(t, g, a.value[RMI_KEY_MUTATES], 1, &op->mutates));
     return rmi_txt_has(&a, RMI_KEY_VIEW) ? rmi_txt_view(t, g, op, a.value[RMI_KEY_VIEW]) : RM_OK;
 }
 
@@ -24587,19 +24581,25 @@ RMI_FN rm_result rmi_txt_fresh_grads(rmi_txt *t, const rm_graph *g, const rmi_op
     return RM_OK;
 }
 
+/* The form of an op behind an @, or the op itself where there is none; else an error that expects a variant (after: ...). */
+RMI_FN rm_result rmi_txt_variant_named(rmi_txt *t, const rm_graph *g, uint32_t op, rmi_txt_slice x, const char *after,
+                                       uint32_t *form)
+{
+    *form = !x.s ? 0 : x.n ? rmi_graph_find_form(g, op, x.s, x.n) : RMI_NONE;
+    return *form == RMI_NONE ? rmi_txt_fail_about(t, x, "a variant of op ", g->ops[op].name, after) : RM_OK;
+}
+
 /* part OP[@VARIANT] NAME grads=... needs=... bwd= bwd_ws= */
 RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *g)
 {
     rmi_txt_args a;
     rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(t, 1), '@', &variant);
     char name[256];
-    uint32_t id, form = 0, i;
+    uint32_t id, form, i;
     rmi_form *f;
     rmi_part *p;
     RMI_TRY(rmi_txt_op_named(t, g, op_name, &id));
-    if (variant.s) form = variant.n ? rmi_graph_find_form(g, id, variant.s, variant.n) : RMI_NONE;
-    if (form == RMI_NONE)
-        return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, " that is declared above");
+    RMI_TRY(rmi_txt_variant_named(t, g, id, variant, " that is declared above", &form));
     f = &g->ops[id].forms[form];
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
     for (i = 0; i < f->own_parts; i++)
@@ -24877,17 +24877,16 @@ RMI_FN void rmi_txt_put_parts(rmi_sink *s, const rm_graph *g, const rmi_op *op, 
 RMI_FN void rmi_txt_put_given(rmi_sink *s, const rmi_tensor *t)
 {
     rmi_tensor absent = *t;
+    uint32_t i;
     absent.grad_bytes = t->bytes;
     absent.state_bytes = absent.opt_ws = 0;
     absent.opt = absent.opt_host = absent.reduce = RMI_INF;
-    rmi_put_format(s, "tensor %s %s %u", t->name,
-                   t->kind == RMI_INPUT ? "input" : t->kind == RMI_PARAM ? "param" : "const", t->bytes);
+    rmi_put_format(s, "tensor %s %s %u", t->name, rmi_txt_given_kinds[t->kind], t->bytes);
     if (t->kind == RMI_PARAM)
         rmi_txt_put_fields(s, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), t, &absent);
-    if (t->frozen) rmi_put(s, " frozen");
-    if (t->want_grad) rmi_put(s, " grad");
-    if (t->external) rmi_put(s, " external");
-    if (t->stays) rmi_put(s, " stays");
+    for (i = 0; i < RMI_COUNT(rmi_txt_tensor_flags); i++)
+        if (*((const uint8_t *)t + rmi_txt_tensor_flags[i].at))
+            rmi_put_format(s, " %s", rmi_txt_key_text[rmi_txt_tensor_flags[i].key]);
     rmi_put(s, "\n");
 }
 
@@ -25187,13 +25186,12 @@ RMI_FN void rmi_txt_settle_ws(rmi_txt_plan *m, rmi_stmt *now)
 RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_txt_slice what, rmi_run *r)
 {
     rmi_txt_slice part, variant, name;
-    uint32_t id, form = 0, k = 0;
+    uint32_t id, form, k = 0;
     const rmi_form *f;
     name = rmi_txt_split(what, '@', &variant);
     name = rmi_txt_split(name, ':', &part);
     RMI_TRY(rmi_txt_op_named(t, g, name, &id));
-    if (variant.s) form = variant.n ? rmi_graph_find_form(g, id, variant.s, variant.n) : RMI_NONE;
-    if (form == RMI_NONE) return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, "");
+    RMI_TRY(rmi_txt_variant_named(t, g, id, variant, "", &form));
     f = &g->ops[id].forms[form];
     if (way == RMI_FWD && part.s) return rmi_txt_fail(t, part, "no part: a forward has none");
     if (way == RMI_BWD) {
