@@ -12420,12 +12420,11 @@ RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>bound - lower bounds on memory and time
-   In: a sealed graph, a limit. Out: numbers that no legal plan can be below, whatever it recomputes, whichever variants it takes.
-   Memory: what persists, and the most that one run needs at once. Time: at the tightest moments of a step, the least that must be
-   made again since it does not fit beside what runs; the limit is priced (Lagrange), and for one price that is a minimum cut
-   (Hochbaum, Megiddo, Naor, Tamir 1993), by Dinic's algorithm; at several moments a Steiner problem, by dual ascent (Wong 1984).
-   Any flow and any part of an ascent is a bound, so limits on work are safe. O(ops + edges) a moment to look at, some cuts a moment
-   that is priced.
+   In: a sealed graph, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any order of runs, with
+   any variants. Memory: what persists, and the most that one run needs at once. Time: every run once, and the least that must be made
+   again since it does not fit beside what runs at some moments; there each byte has a price (Lagrange), and for given prices what is
+   left is a Steiner problem, which dual ascent (Wong 1984) bounds from below. Any prices and any part of an ascent are a bound, so
+   limits on work are safe. O(ops + edges) to look at a moment, some 30 ascents to price it.
    ================================================================================================================== */
 
 /* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form surely runs. */
@@ -12655,723 +12654,467 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
 RMI_PLAIN_END
 
 /* --- a lower bound on time within a limit, for every plan: any order, any recomputation, any variants.
-   Let x be a run that every plan makes once (a backward) or the first of its kind (a forward). What surely comes before and
-   after it follows from reads alone. When x runs, a value made before x and read after it is there, or is made again:
 
-       least sum of  again(o) c_o  +  cost of the backwards after x in the modes they take
-       over a_u (u is there after x), c_o (o runs again after x), modes, in {0, 1}, subject to
-            c_o <= a_w                 for what o reads
-            a_u = 1                    for what a backward after x reads in all its modes, or in the one that it takes
-            sum of bytes(u) over u with a_u = 1, c_maker(u) = 0   <=   limit - what x itself holds.
+   Moments x_1, ..., x_n are runs that every plan makes: a backward, or the first run of a forward, each surely after the one before
+   it. Window k lies between the start of x_k and that of x_{k+1}, the last one goes on to the end. In every plan these facts are
+   true: each backward b that is surely after x_1 runs in a window (B_b); for each value u that it reads there, u is in window k
+   at some time (S_uk). A fact follows by one of its ways; a way wants other facts, and has a price:
 
-   The limit is priced: lambda ns a byte (Lagrange). For each lambda the rest is a problem in 0-1 variables in which every term
-   has two of them. Its linear relaxation is half-integral and is a minimum cut in a network with a node for each variable
-   and one for its negation (Hochbaum, Megiddo, Naor and Tamir, "Tight bounds and 2-approximation algorithms for integer
-   programs with two variables per inequality", 1993); without variants in two modes it is a closure, and exact without the
-   negations. The value is concave in lambda. Any flow is a lower bound on the cut, so all roundings go down and the work may
-   stop at any moment.
-   Half of a mode and half of another is what makes it weak: of u and v, made of u, half of u is then enough to have half of v, too.
-   A backward that reads either has u, or v was kept; so a part of v's bytes counts if u is not there, the rest if v is kept. */
-typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
-    uint32_t to, next;
-    uint64_t ns, bytes;      /* its price is ns + lambda * bytes; RMI_INF: never cut */
-    uint64_t cap;
-} rmi_bnd_arc;
+       S_uk  <- S_u,k-1                                  u stays through x_k: lambda_k bytes(u)          (k = 1: wants nothing)
+       S_uk  <- S_wk for all w that the maker of u reads  its maker runs again in window k: again(u)     (once for all it makes)
+       B_b   <- S_wk for all w that b reads in mode j     ns(b, j) - min_i ns(b, i), for each window k that b may lie in
+       C_k   <-                                           x_k runs with workspace s: what that takes longer + lambda_k s
 
-#define RMI_BND_TOGETHER 16u
-#define RMI_BND_CASES 48u
+   What stays through x_k has limit - held(x_k) bytes at most, so for any prices lambda >= 0 (ns a byte) no plan is faster than
 
-/* Moments that are looked at together, with their prices; and runs that are assumed to come before others. */
-typedef struct rmi_bnd_pick {
-    uint32_t n, at[RMI_BND_TOGETHER];
-    uint64_t price[RMI_BND_TOGETHER], most; /* most: what they bound */
-    uint32_t n_edge, edge[2 * RMI_BND_TOGETHER]; /* pairs of tasks */
-} rmi_bnd_pick;
+       common + min { prices of the ways in use : all B, C, and S of what stays to the end, follow } - sum lambda_k room_k
 
-typedef struct rmi_bnd_node { /* of the branching: one literal more is true than in its parent */
-    uint64_t value, price, prices[RMI_BND_TOGETHER]; /* prices: of several moments */
-    uint32_t parent, literal, branch, own; /* branch: the variable to go on with, or RMI_NONE; own: choice of x */
-    int open;
-} rmi_bnd_node;
+   where common is every run once at its fastest. The minimum (a Steiner arborescence with "and" nodes) is bounded from below by dual
+   ascent (Wong 1984): while a wanted fact does not follow from ways that are paid in full, take the set of facts that would have to
+   become true for it, and let all ways into that set pay what the cheapest of them lacks. The sum of payments is the bound, in any
+   order of the sets, and any part of it is one, so limits on work are safe. The paid ways are a solution, too: at moments where it
+   takes more bytes than there are the price rises. What it leaves open goes on by branch and bound: a way is taken, or it is not. */
+
+#define RMI_BND_TOGETHER 16u /* moments at once */
+#define RMI_BND_NODES 2048u  /* of branch and bound */
+#define RMI_BND_OWN 8u       /* choices of a moment's own workspace */
+
+/* Moment x: what surely runs before and after it, and what it holds. */
+typedef struct rmi_bnd_moment {
+    uint32_t x;              /* task */
+    uint8_t *before, *after; /* by task */
+    const uint8_t *upto;     /* by task: of what comes after x only these read anything; or NULL: all */
+    uint8_t *there;          /* by buffer: x reads it, or makes it */
+    uint64_t held, wanted;   /* bytes that x holds beside workspace; of values made before x that later runs read */
+} rmi_bnd_moment;
 
 typedef struct rmi_bnd {
     const rmi_ref_model *m;
     rmi_arena *mem;
-    uint64_t limit;
-    /* of the model */
-    uint32_t *root, *group;      /* by buffer: its root's, or n_buf; gradients that may be one piece of memory */
+    uint64_t limit;              /* bytes, beside the model's base */
+    int link;                    /* buffers may move to host memory and back; lasting ones are not on the device for sure */
+    uint32_t *root, *group;      /* by buffer: its root's, or n_buf; gradients that may be one piece of memory, or RMI_NONE */
     uint8_t *is_grad, *stays;    /* by buffer; is_grad 2: of a param */
-    int link;                    /* buffers may move to host memory and back; persistent ones are not resident for sure */
     uint64_t *bytes;             /* by buffer: surely taken */
     uint8_t *must;               /* by op: runs in every plan */
-    uint64_t *first, *again;     /* by op: least time of a run, of a repeat */
-    uint64_t *ns;                /* by access: least time of a backward in this mode; RMI_INF: does not fit */
+    uint64_t *first, *again;     /* by op: least ns of a run, of a repeat */
+    uint64_t *ns;                /* by access: least ns of a backward in this mode; RMI_INF: does not fit */
     uint32_t *pred0, *pred;      /* by task: what surely runs before, directly */
     size_t n_pred, cap_pred;
-    /* of moment x */
-    uint32_t x;
-    uint8_t *before, *after;     /* by task */
-    const struct rmi_bnd_pick *assume; /* order that is assumed, or NULL */
-    uint64_t room;               /* bytes that values may take beside what x holds: a larger one is not there */
-    const uint8_t *upto;         /* by task: of what comes after x only these read anything; or NULL */
-    uint8_t *there, *flag;       /* by buffer: x reads it; scratch */
-    uint64_t *most;              /* by buffer: scratch */
-    uint32_t *stamp, turn;       /* by buffer */
-    uint64_t common, forced, wanted; /* ns of all plans; bytes that x holds; bytes that are read later */
-    /* the network: node 0 is the source, 1 the sink, 2 + 2v variable v, 3 + 2v its negation */
-    rmi_bnd_arc *arc;
-    size_t n_arc, cap_arc, cap_head, cap_level, cap_at;
-    uint32_t *head, *level, *at, *queue, *path;
-    size_t cap_queue, cap_path;
-    uint32_t n_node, *a_var, *c_var; /* by buffer, by op: variables, or RMI_NONE */
-    int twice;                   /* there are negations */
-    int up, down;                /* a unit is 2^-up or 2^down ns */
-    uint64_t price, most_price, work, most_work; /* prices: 2^-20 units a byte; work: arcs looked at */
-    uint64_t enough, proved;     /* ns: a bound of so much ends the work; it was reached, or 0 */
-    uint64_t beat;               /* twice the units that a moment must get above to matter */
-    uint64_t all;                /* units of all arcs */
-    uint8_t *left, *right;       /* by node pair: twice the variable in the last cuts that took too many bytes, and that did not */
-    uint32_t *fix;               /* by node pair: its first arc for fixing it, or RMI_NONE */
-    size_t cap_left, cap_right, cap_fix;
-    const struct rmi_bnd_node *node; /* the current one of the branching */
-    uint32_t here;
+    rmi_bnd_moment at;
+    uint8_t *flag;               /* by buffer: scratch */
+    uint64_t *most;
+    uint32_t *stamp, turn;       /* by buffer: seen in this turn */
+    int up, down;                /* a unit of value is 2^-up or 2^down ns */
+    uint64_t most_price;         /* prices: 2^-20 units a byte */
+    uint64_t work, most_work;    /* ways looked at */
+    uint64_t enough;             /* ns: a bound of so much ends the work */
 } rmi_bnd;
 
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
-RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *w, uint32_t task, uint32_t mode)
+RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[task];
     const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
     uint64_t sum = 0, shared = 0;
     uint32_t q;
-    w->turn++;
+    b->turn++;
     for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
         uint32_t u = q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read];
-        if (!w->is_grad[u]) u = w->root[u];
-        if (w->stamp[u] == w->turn) continue;
-        w->stamp[u] = w->turn;
-        if (w->group[u] != RMI_NONE) shared = rmi_max(shared, w->bytes[u]);
-        else sum += w->bytes[u];
+        if (!b->is_grad[u]) u = b->root[u];
+        if (b->stamp[u] == b->turn) continue;
+        b->stamp[u] = b->turn;
+        if (b->group[u] != RMI_NONE) shared = rmi_max(shared, b->bytes[u]);
+        else sum += b->bytes[u];
     }
     for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
         const rmi_ref_target *y = &m->targets[a->write0 + q];
-        if (!y->n_over && !y->rename && w->group[y->buf] == RMI_NONE && w->stamp[y->buf] != w->turn) sum += w->bytes[y->buf];
-        w->stamp[y->buf] = w->turn;
+        if (!y->n_over && !y->rename && b->group[y->buf] == RMI_NONE && b->stamp[y->buf] != b->turn) sum += b->bytes[y->buf];
+        b->stamp[y->buf] = b->turn;
     }
     return sum + shared;
 }
 
-/* Least times, of what fits within the limit at all. */
-RMI_RARE void rmi_bnd_times(rmi_bnd *w)
+/* Least ns of a task in one mode, of what fits within the limit, or RMI_INF; lowers *any to that of all. again: of a repeat. */
+RMI_RARE uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, q, r;
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
+    uint64_t held = rmi_bnd_held(b, task, mode), fits = RMI_INF;
+    uint32_t q;
+    for (q = 0; q < a->n_free[again]; q++) {
+        const rmi_ref_choice *c = &m->choices[a->free0[again] + q];
+        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write;
+        uint64_t bytes = over ? rmi_sub(held, m->bytes[m->pool[a->write0]]) : held;
+        *any = rmi_min(*any, c->ns);
+        if (bytes + c->ws <= b->limit) fits = rmi_min(fits, c->ns);
+    }
+    return t->way == RMI_BWD && a->may_be_free ? 0 : fits;
+}
+
+RMI_RARE void rmi_bnd_times(rmi_bnd *b)
+{
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, r;
     for (i = 0; i < m->n_tasks; i++) {
         const rmi_ref_task *t = &m->tasks[i];
-        uint64_t any[2] = {RMI_INF, RMI_INF}, fits[2] = {RMI_INF, RMI_INF};
-        for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 1u); k++) {
-            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-            uint64_t held = rmi_bnd_held(w, i, k);
-            if (t->way != RMI_FWD) any[0] = fits[0] = RMI_INF;
-            for (r = 0; r < (t->way == RMI_FWD ? 2u : 1u); r++)
-                for (q = 0; q < a->n_free[r]; q++) {
-                    const rmi_ref_choice *c = &m->choices[a->free0[r] + q];
-                    uint64_t bytes = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write
-                                         ? rmi_sub(held, m->bytes[m->pool[a->write0]])
-                                         : held;
-                    any[r] = rmi_min(any[r], c->ns);
-                    if (bytes + c->ws <= w->limit) fits[r] = rmi_min(fits[r], c->ns);
-                }
-            if (t->way != RMI_FWD)
-                w->ns[t->acc0 + k] = t->way == RMI_BWD && a->may_be_free                                  ? 0
-                                     : fits[0] != RMI_INF || (t->way == RMI_BWD && m->n_modes[t->id] > 1) ? fits[0]
-                                                                                                          : any[0];
+        uint32_t n_modes = t->way <= RMI_BWD ? m->n_modes[t->id] : 1u;
+        for (k = 0; k < n_modes && t->way != RMI_FWD; k++) {
+            uint64_t any = RMI_INF, *least = &b->ns[t->acc0 + k];
+            *least = rmi_bnd_fastest(b, i, k, 0, &any);
+            if (*least == RMI_INF && n_modes == 1) *least = any;
         }
-        for (r = 0; r < 2 && t->way == RMI_FWD; r++)
-            (r ? w->again : w->first)[t->id] = m->g->ops[t->id].view != RMI_NONE ? 0 : fits[r] != RMI_INF ? fits[r] : any[r];
+        for (r = 0; r < 2 && t->way == RMI_FWD; r++) {
+            uint64_t any = RMI_INF, *least = &(r ? b->again : b->first)[t->id];
+            for (*least = RMI_INF, k = 0; k < n_modes; k++) *least = rmi_min(*least, rmi_bnd_fastest(b, i, k, r, &any));
+            if (m->g->ops[t->id].view != RMI_NONE) *least = 0;
+            if (*least == RMI_INF) *least = any;
+        }
     }
 }
 
-RMI_FN int rmi_bnd_reads(const rmi_bnd *w, const rmi_ref_acc *a, uint32_t u)
+RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_ref_acc *a, uint32_t u)
 {
     uint32_t q;
     for (q = 0; q < a->n_read; q++)
-        if (w->root[w->m->pool[a->read0 + q]] == u) return 1;
+        if (b->root[b->m->pool[a->read0 + q]] == u) return 1;
     return 0;
 }
 
 /* Is value u (a root) read by the task in every mode? */
-RMI_FN int rmi_bnd_always(const rmi_bnd *w, uint32_t task, uint32_t u)
+RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
 {
-    const rmi_ref_task *t = &w->m->tasks[task];
+    const rmi_ref_task *t = &b->m->tasks[task];
     uint32_t k;
-    for (k = 0; t->way == RMI_BWD && k < w->m->n_modes[t->id]; k++)
-        if (w->ns[t->acc0 + k] != RMI_INF && !rmi_bnd_reads(w, &w->m->accs[t->acc0 + k], u)) return 0;
+    for (k = 0; t->way == RMI_BWD && k < b->m->n_modes[t->id]; k++)
+        if (b->ns[t->acc0 + k] != RMI_INF && !rmi_bnd_reads(b, &b->m->accs[t->acc0 + k], u)) return 0;
     return 1;
 }
 
-/* A forward that leaves what this mode reads may be a slower one. */
-RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *w, uint32_t task, uint32_t mode)
+/* Least ns of a backward in this mode; with what a forward that leaves what the mode reads takes longer than the fastest. */
+RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[task];
     const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
-    uint64_t ns = w->ns[t->acc0 + mode];
-    /* x's own time is counted apart */
-    if (ns == RMI_INF || w->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE ||
-        w->x == t->id)
-        return ns;
-    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, w->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, w->again[t->id]));
+    uint64_t ns = b->ns[t->acc0 + mode];
+    if (ns == RMI_INF || b->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE) return ns;
+    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, b->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, b->again[t->id]));
 }
 
-/* Least time of a task that is no forward. */
-RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *w, uint32_t task)
+/* Least ns of a task, once; of a forward that no plan needs to make: 0. */
+RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_ref_task *t = &w->m->tasks[task];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
     uint64_t least = RMI_INF;
     uint32_t k;
-    if (w->link && t->way == RMI_OPT && w->m->g->tensors[t->id].opt_host != RMI_INF) return 0;
-    if (t->way != RMI_BWD) return w->ns[t->acc0];
-    for (k = 0; k < w->m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(w, task, k));
+    if (t->way == RMI_FWD) return b->must[t->id] || b->at.before[task] ? b->first[t->id] : 0;
+    if (b->link && t->way == RMI_OPT && m->g->tensors[t->id].opt_host != RMI_INF) return 0;
+    if (t->way != RMI_BWD) return b->ns[t->acc0];
+    for (k = 0; k < m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
     return least == RMI_INF ? 0 : least;
 }
 
-RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *w, uint32_t p)
+RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
 {
-    if (!rmi_arena_grow(w->mem, (void **)&w->pred, &w->cap_pred, w->n_pred + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
-    w->pred[w->n_pred++] = p;
+    if (!rmi_arena_grow(b->mem, (void **)&b->pred, &b->cap_pred, b->n_pred + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
+    b->pred[b->n_pred++] = p;
     return RM_OK;
 }
 
-#define RMI_BND_UP 48u
+#define RMI_BND_UP 64u /* ops that are looked back */
 
-/* A backward that reads one thing in one mode and another in another: the forwards from which all of them come. */
-RMI_FN rm_result rmi_bnd_either(rmi_bnd *w, uint32_t task)
+/* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op; count is all 0. */
+RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[task];
-    uint32_t up[RMI_BND_UP], n, i, k, q, z, all[RMI_BND_UP], n_all = 0, mode;
-    for (mode = 0, k = 0; k < m->n_modes[t->id]; k++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        if (w->ns[t->acc0 + k] == RMI_INF) continue;
-        for (n = q = 0, i = 0; q < a->n_read || i < n;) {
-            uint32_t from = RMI_NONE, p0 = 0, p1 = 1;
-            if (q < a->n_read) {
-                uint32_t u = m->pool[a->read0 + q++];
-                if (!w->is_grad[u]) from = m->maker[u];
-                if (from == RMI_NONE) continue;
-            } else {
-                p0 = w->pred0[up[i]];
-                p1 = w->pred0[up[i++] + 1];
-            }
-            for (; p0 < p1; p0++) {
-                uint32_t o = from != RMI_NONE ? from : w->pred[p0];
-                for (z = 0; z < n && up[z] != o; z++) {}
-                if (z == n && n < RMI_BND_UP) up[n++] = o;
-            }
+    uint32_t j, q, o, p, low = t->id > RMI_BND_UP ? t->id - RMI_BND_UP : 0, modes = 0;
+    for (j = 0; j < m->n_modes[t->id]; j++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + j];
+        if (b->ns[t->acc0 + j] == RMI_INF) continue;
+        modes++;
+        b->turn++;
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t u = m->pool[a->read0 + q];
+            if (!b->is_grad[u] && m->maker[u] != RMI_NONE) seen[m->maker[u]] = b->turn;
         }
-        for (i = 0, z = 0; mode && i < n_all; i++) /* what all modes so far come from */
-            for (q = 0; q < n; q++)
-                if (all[i] == up[q]) {
-                    all[z++] = all[i];
-                    break;
-                }
-        if (mode) n_all = z;
-        else memcpy(all, up, (n_all = n) * sizeof *up);
-        mode = 1;
+        for (o = t->id + 1; o-- > low;) {
+            if (seen[o] != b->turn) continue;
+            count[o]++;
+            for (p = b->pred0[o]; p < b->pred0[o + 1]; p++) seen[b->pred[p]] = b->turn;
+        }
     }
-    for (i = 0; i < n_all; i++) RMI_TRY(rmi_bnd_put_pred(w, all[i]));
+    for (o = low; o <= t->id; count[o++] = 0)
+        if (modes && count[o] == modes) RMI_TRY(rmi_bnd_put_pred(b, o));
     return RM_OK;
 }
 
 /* What surely runs before each task, directly. */
-RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *w)
+RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *b)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, q, k;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, m->n_tasks), *count = RMI_NEW(b->mem, uint32_t, m->g->n_ops);
+    if (!seen || !count) return RM_ERROR_MEMORY;
     for (i = 0; i < m->n_tasks; i++) {
         const rmi_ref_task *t = &m->tasks[i];
         const rmi_ref_acc *a = &m->accs[t->acc0];
-        w->pred0[i] = (uint32_t)w->n_pred;
+        b->pred0[i] = (uint32_t)b->n_pred;
         for (k = 0; k < t->n_dep; k++) /* a backward's deps among forwards are of some modes only */
-            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD) RMI_TRY(rmi_bnd_put_pred(w, m->deps[t->dep0 + k]));
+            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD) RMI_TRY(rmi_bnd_put_pred(b, m->deps[t->dep0 + k]));
         for (q = 0; q < a->n_read && t->way <= RMI_BWD; q++) {
-            uint32_t u = m->pool[a->read0 + q];
-            if (w->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(w, i, w->root[u]))) continue;
-            if (w->root[u] != m->n_buf && m->maker[w->root[u]] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(w, m->maker[w->root[u]]));
-            if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(w, m->maker[u]));
+            uint32_t u = m->pool[a->read0 + q], root = b->root[u];
+            if (b->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, root))) continue;
+            if (root != m->n_buf && m->maker[root] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(b, m->maker[root]));
+            if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(b, m->maker[u]));
         }
-        if (t->way == RMI_BWD && m->n_modes[t->id] > 1) RMI_TRY(rmi_bnd_either(w, i));
+        if (t->way == RMI_BWD && m->n_modes[t->id] > 1) RMI_TRY(rmi_bnd_either(b, i, seen, count));
     }
-    w->pred0[i] = (uint32_t)w->n_pred;
+    b->pred0[i] = (uint32_t)b->n_pred;
     return RM_OK;
 }
 
-RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t b)
+RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
 {
-    while (group[b] != b) b = group[b] = group[group[b]];
-    return b;
+    while (group[u] != u) u = group[u] = group[group[u]];
+    return u;
 }
 
 /* By buffer: roots, bytes, gradients that may be names of the same bytes. */
-RMI_RARE void rmi_bnd_buffers(rmi_bnd *w)
+RMI_RARE void rmi_bnd_buffers(rmi_bnd *b)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rm_graph *g = m->g;
-    uint32_t i, k, q, b;
-    for (b = 0; b <= m->n_buf; b++) {
-        w->root[b] = w->group[b] = b;
-        w->bytes[b] = b < m->n_buf ? m->bytes[b] : 0;
+    uint32_t i, k, q, u;
+    for (u = 0; u <= m->n_buf; u++) {
+        b->root[u] = b->group[u] = u;
+        b->bytes[u] = u < m->n_buf ? m->bytes[u] : 0;
     }
     for (i = 0; i < g->n_tensors; i++) {
-        if ((b = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) w->is_grad[b] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
-        if ((b = m->compact[i]) != RMI_NONE)
-            w->root[b] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
+        if ((u = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) b->is_grad[u] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
+        if ((u = m->compact[i]) != RMI_NONE)
+            b->root[u] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
     }
     for (i = 0; i < m->n_tasks; i++) {
         const rmi_ref_task *t = &m->tasks[i];
         for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 0u); k++) {
             const rmi_ref_acc *a = &m->accs[t->acc0 + k];
             if (a->saved != RMI_NONE)
-                w->bytes[a->saved] = w->bytes[a->saved] ? rmi_min(w->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
+                b->bytes[a->saved] = b->bytes[a->saved] ? rmi_min(b->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
             for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
                 const rmi_ref_target *y = &m->targets[a->write0 + q];
-                if (y->share && a->dout != RMI_NONE) w->group[rmi_bnd_find(w->group, y->buf)] = rmi_bnd_find(w->group, a->dout);
+                if (y->share && a->dout != RMI_NONE) b->group[rmi_bnd_find(b->group, y->buf)] = rmi_bnd_find(b->group, a->dout);
             }
         }
     }
-    memset(w->flag, 0, m->n_buf + 1u);
-    for (b = 0; b < m->n_buf; b++)
-        if (rmi_bnd_find(w->group, b) != b) w->flag[b] = w->flag[rmi_bnd_find(w->group, b)] = 1;
-    for (b = 0; b < m->n_buf; b++) w->group[b] = rmi_bnd_find(w->group, b);
-    for (b = 0; b <= m->n_buf; b++)
-        if (!w->flag[b]) w->group[b] = RMI_NONE;
-    memset(w->flag, 0, m->n_buf + 1u);
-    for (i = 0; i < m->n_stay; i++) w->stays[m->stay[i]] = 1;
+    for (u = 0; u < m->n_buf; u++)
+        if (rmi_bnd_find(b->group, u) != u) b->flag[u] = b->flag[rmi_bnd_find(b->group, u)] = 1;
+    for (u = 0; u < m->n_buf; u++) b->group[u] = rmi_bnd_find(b->group, u);
+    for (u = 0; u <= m->n_buf; u++)
+        if (!b->flag[u]) b->group[u] = RMI_NONE;
+    for (i = 0; i < m->n_stay; i++) b->stays[m->stay[i]] = 1;
 }
 
-/* RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing is said then. */
-RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *w)
+/* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
+RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
+{
+    for (b->up = 0; ns && ns << b->up < (uint64_t)1 << 46;) b->up++;
+    for (b->down = 0; ns >> b->down >= (uint64_t)1 << 52;) b->down++;
+    b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
+}
+
+/* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing is said then. */
+RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *b)
 {
     const rm_graph *g = m->g;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
     uint32_t nb = m->n_buf + 1, i, f;
-    uint64_t sum = 0;
-    memset(w, 0, sizeof *w);
-    w->m = m;
-    w->mem = mem;
-    w->limit = limit;
-    w->root = RMI_NEW(mem, uint32_t, nb);
-    w->group = RMI_NEW(mem, uint32_t, nb);
-    w->is_grad = RMI_NEW(mem, uint8_t, nb);
-    w->stays = RMI_NEW(mem, uint8_t, nb);
-    w->bytes = RMI_NEW(mem, uint64_t, nb);
-    w->must = RMI_NEW(mem, uint8_t, g->n_ops);
-    w->first = RMI_NEW(mem, uint64_t, g->n_ops);
-    w->again = RMI_NEW(mem, uint64_t, g->n_ops);
-    w->ns = RMI_NEW(mem, uint64_t, m->n_accs);
-    w->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
-    w->before = RMI_NEW(mem, uint8_t, m->n_tasks);
-    w->after = RMI_NEW(mem, uint8_t, m->n_tasks);
-    w->there = RMI_NEW(mem, uint8_t, nb);
-    w->flag = RMI_NEW(mem, uint8_t, nb);
-    w->most = RMI_NEW(mem, uint64_t, nb);
-    w->stamp = RMI_NEW(mem, uint32_t, nb);
-    w->a_var = RMI_NEW(mem, uint32_t, nb);
-    w->c_var = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!read || !w->root || !w->group || !w->is_grad || !w->stays || !w->bytes || !w->must || !w->first || !w->again || !w->ns ||
-        !w->pred0)
+    uint64_t ns = 0, bytes = 0;
+    memset(b, 0, sizeof *b);
+    b->m = m;
+    b->mem = mem;
+    b->limit = limit;
+    b->enough = RMI_INF;
+    b->root = RMI_NEW(mem, uint32_t, nb), b->group = RMI_NEW(mem, uint32_t, nb), b->stamp = RMI_NEW(mem, uint32_t, nb);
+    b->is_grad = RMI_NEW(mem, uint8_t, nb), b->stays = RMI_NEW(mem, uint8_t, nb), b->at.there = RMI_NEW(mem, uint8_t, nb);
+    b->flag = RMI_NEW(mem, uint8_t, nb), b->bytes = RMI_NEW(mem, uint64_t, nb), b->most = RMI_NEW(mem, uint64_t, nb);
+    b->must = RMI_NEW(mem, uint8_t, g->n_ops), b->first = RMI_NEW(mem, uint64_t, g->n_ops), b->again = RMI_NEW(mem, uint64_t, g->n_ops);
+    b->ns = RMI_NEW(mem, uint64_t, m->n_accs), b->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
+    b->at.before = RMI_NEW(mem, uint8_t, m->n_tasks), b->at.after = RMI_NEW(mem, uint8_t, m->n_tasks);
+    if (!read || !b->root || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag || !b->bytes || !b->most)
         return RM_ERROR_MEMORY;
-    if (!w->before || !w->after || !w->there || !w->flag || !w->most || !w->stamp || !w->a_var || !w->c_var) return RM_ERROR_MEMORY;
+    if (!b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         for (f = 1; f < g->ops[i].n_forms; f++)
             if (g->ops[i].has_bwd && !rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f])) return RM_ERROR_GRAPH;
         if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
     }
-    for (i = 0; i < m->n_choices; i++) sum = rmi_add(sum, rmi_add(m->choices[i].ns, m->choices[i].ws));
-    for (i = 0; i < m->n_buf; i++) sum = rmi_add(sum, m->bytes[i]);
-    if (sum >= RMI_MAX / 4) return RM_ERROR_GRAPH; /* sums below need not be watched */
-    rmi_bnd_must_run(g, m->step, w->must, read);
-    rmi_bnd_buffers(w);
-    rmi_bnd_times(w);
-    return rmi_bnd_preds(w);
+    for (i = 0; i < m->n_choices; i++) {
+        ns = rmi_add(ns, m->choices[i].ns);
+        bytes = rmi_add(bytes, m->choices[i].ws);
+    }
+    for (i = 0; i < m->n_buf; i++) bytes = rmi_add(bytes, m->bytes[i]);
+    if (rmi_add(ns, bytes) >= RMI_MAX / 64) return RM_ERROR_GRAPH; /* sums below need not be watched */
+    rmi_bnd_must_run(g, m->step, b->must, read);
+    rmi_bnd_buffers(b);
+    rmi_bnd_times(b);
+    rmi_bnd_scale(b, ns, bytes);
+    return rmi_bnd_preds(b);
+}
+
+RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *b, uint64_t ns) { return ns >> b->down << b->up; }
+
+/* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is less. */
+RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *b, uint64_t units)
+{
+    return b->up ? ((units - (units != 0)) >> b->up) + (units != 0) : units << b->down;
 }
 
 /* --- one moment */
 
 /* What surely comes before and after run x. */
-RMI_FN void rmi_bnd_around(rmi_bnd *w, uint32_t x)
+RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, found = 1;
-    w->x = x;
-    memset(w->after, 0, m->n_tasks);
-    memset(w->before, 0, m->n_tasks);
-    w->before[x] = w->after[x] = 1;
-    while (found) {
-        for (i = 0; i < m->n_keep; i++) {
-            uint32_t t = m->keep[i];
-            for (k = w->pred0[t]; k < w->pred0[t + 1] && !w->after[t]; k++) w->after[t] = w->after[w->pred[k]];
-        }
-        for (i = m->n_keep; i-- > 0;) {
-            uint32_t t = m->keep[i];
-            for (k = w->pred0[t]; k < w->pred0[t + 1] && w->before[t]; k++) w->before[w->pred[k]] = 1;
-        }
-        for (i = found = 0; w->assume && i < 2 * w->assume->n_edge; i += 2) {
-            const uint32_t *e = w->assume->edge + i;
-            found |= (uint32_t)(w->after[e[0]] & !w->after[e[1]]) | (uint32_t)(w->before[e[1]] & !w->before[e[0]]);
-            w->after[e[1]] |= w->after[e[0]];
-            w->before[e[0]] |= w->before[e[1]];
-        }
+    const rmi_ref_model *m = b->m;
+    uint8_t *before = b->at.before, *after = b->at.after;
+    uint32_t i, k;
+    b->at.x = x;
+    b->work += 2u * m->n_keep;
+    memset(after, 0, m->n_tasks);
+    memset(before, 0, m->n_tasks);
+    before[x] = after[x] = 1;
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t t = m->keep[i];
+        for (k = b->pred0[t]; k < b->pred0[t + 1] && !after[t]; k++) after[t] = after[b->pred[k]];
     }
-    w->before[x] = w->after[x] = 0;
+    for (i = m->n_keep; i-- > 0;) {
+        uint32_t t = m->keep[i];
+        for (k = b->pred0[t]; k < b->pred0[t + 1] && before[t]; k++) before[b->pred[k]] = 1;
+    }
+    before[x] = after[x] = 0;
 }
 
-/* Gradients that are there when x runs: begun before and read later; those that x reads, and those that lie over nothing. */
-RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *w)
+/* Bytes of gradients that are there when x runs: begun before and read later; those that x reads, and those that lie over nothing. */
+RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, q, k, b;
+    const rmi_ref_model *m = b->m;
+    const rmi_bnd_moment *at = &b->at;
+    uint32_t i, q, k, u;
     uint64_t sum = 0;
-    memset(w->flag, 0, m->n_buf + 1u);
+    memset(b->flag, 0, m->n_buf + 1u);
     for (i = m->g->n_ops; i < m->n_keep; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
         uint32_t task = m->keep[i];
         const rmi_ref_task *t = &m->tasks[task];
         const rmi_ref_acc *a = &m->accs[t->acc0];
-        for (q = 0; q < a->n_read && (w->after[task] || task == w->x); q++)
-            if (w->is_grad[b = m->pool[a->read0 + q]]) w->flag[b] |= task == w->x ? 4 : 2;
-        for (q = 0; q < a->n_write && t->way == RMI_BWD && w->before[task]; q++) w->flag[m->targets[a->write0 + q].buf] |= 1;
-        for (q = 0; q < a->n_write && t->way == RMI_BWD && task == w->x; q++) {
+        for (q = 0; q < a->n_read && (at->after[task] || task == at->x); q++)
+            if (b->is_grad[u = m->pool[a->read0 + q]]) b->flag[u] |= task == at->x ? 4 : 2;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && at->before[task]; q++) b->flag[m->targets[a->write0 + q].buf] |= 1;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && task == at->x; q++) {
             int own = 1;
             for (k = 0; k < m->n_modes[t->id]; k++) {
                 const rmi_ref_target *y = &m->targets[m->accs[t->acc0 + k].write0 + q];
                 own &= !y->n_over && !y->rename;
             }
-            if (own) w->flag[m->targets[a->write0 + q].buf] |= 4;
+            if (own) b->flag[m->targets[a->write0 + q].buf] |= 4;
         }
     }
-    memset(w->most, 0, (m->n_buf + 1u) * sizeof(uint64_t));
-    for (b = 0; b < m->n_buf; b++) {
-        if (!(w->flag[b] & 4) && w->link && w->is_grad[b] == 2) continue;
-        if (!(w->flag[b] & 4) && !((w->flag[b] & 1) && ((w->flag[b] & 2) || w->stays[b]))) continue;
-        if (w->group[b] == RMI_NONE) sum += w->bytes[b];
+    memset(b->most, 0, (m->n_buf + 1u) * sizeof(uint64_t));
+    for (u = 0; u < m->n_buf; u++) {
+        if (!(b->flag[u] & 4) && b->link && b->is_grad[u] == 2) continue;
+        if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || b->stays[u]))) continue;
+        if (b->group[u] == RMI_NONE) sum += b->bytes[u];
         else {
-            uint64_t *most = &w->most[w->group[b]];
-            sum += rmi_sub(w->bytes[b], *most);
-            *most = rmi_max(*most, w->bytes[b]);
+            uint64_t *most = &b->most[b->group[u]];
+            sum += rmi_sub(b->bytes[u], *most);
+            *most = rmi_max(*most, b->bytes[u]);
         }
     }
     return sum;
 }
 
 /* Is it a question whether value u (a root) is there after x? It was made before, and x does not hold it. */
-RMI_INLINE int rmi_bnd_open(const rmi_bnd *w, uint32_t u)
+RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t u)
 {
-    return u != w->m->n_buf && w->bytes[u] && !w->there[u] && !w->is_grad[u] && (w->m->maker[u] == RMI_NONE || w->before[w->m->maker[u]]);
+    uint32_t maker = b->m->maker[u];
+    return u != b->m->n_buf && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] && (maker == RMI_NONE || b->at.before[maker]);
 }
 
+/* Does every plan run the forward of op o for its values' sake? */
+RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o) { return b->must[o] && b->m->g->ops[o].view == RMI_NONE; }
+
 /* Does the task surely run after x, reading values? */
-RMI_INLINE int rmi_bnd_later(const rmi_bnd *w, uint32_t task)
+RMI_INLINE int rmi_bnd_later(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_ref_task *t = &w->m->tasks[task];
-    return w->after[task] && (!w->upto || w->upto[task]) &&
-           (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && w->m->g->ops[t->id].view == RMI_NONE));
+    const rmi_ref_task *t = &b->m->tasks[task];
+    return b->at.after[task] && (!b->at.upto || b->at.upto[task]) &&
+           (t->way == RMI_BWD || (t->way == RMI_FWD && rmi_bnd_makes(b, t->id)));
+}
+
+/* Bytes that output 0 of a forward may take over from an input, at most. */
+RMI_FN uint64_t rmi_bnd_over(const rm_graph *g, const rmi_op *op)
+{
+    uint64_t most = 0;
+    uint32_t f;
+    for (f = 0; f < op->n_forms; f++) {
+        uint32_t in = op->forms[f].inplace;
+        if (in != RMI_NONE) most = rmi_max(most, rmi_min(g->tensors[in].bytes, g->tensors[op->out.at[0]].bytes));
+    }
+    return most;
 }
 
 /* Looks at moment x: what is before and after, what it holds, what is read later. 0: it is no moment of every plan. */
-RMI_FN int rmi_bnd_look(rmi_bnd *w, uint32_t x)
+RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[x];
     const rmi_ref_acc *a = &m->accs[t->acc0];
-    uint32_t i, q, f;
-    uint64_t over = 0;
-    if (t->way > RMI_BWD || (t->way == RMI_FWD && (!w->must[t->id] || m->g->ops[t->id].view != RMI_NONE))) return 0;
-    rmi_bnd_around(w, x);
-    memset(w->there, 0, m->n_buf + 1u);
-    w->forced = rmi_bnd_grads(w);
+    rmi_bnd_moment *at = &b->at;
+    uint32_t i, q;
+    if (t->way > RMI_BWD || (t->way == RMI_FWD && !rmi_bnd_makes(b, t->id))) return 0;
+    rmi_bnd_around(b, x);
+    memset(at->there, 0, m->n_buf + 1u);
+    at->held = rmi_bnd_grads(b);
     for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
-        uint32_t u = w->root[q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read]];
-        if (w->there[u] || w->is_grad[u] || !rmi_bnd_always(w, x, u) || (q >= a->n_read && u == m->n_buf)) continue;
-        w->there[u] = 1;
-        w->forced += w->bytes[u];
+        uint32_t u = b->root[q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read]];
+        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= a->n_read && u == m->n_buf)) continue;
+        at->there[u] = 1;
+        at->held += b->bytes[u];
     }
-    for (f = 0; f < m->g->ops[t->id].n_forms && t->way == RMI_FWD; f++) { /* output 0 may take over an input */
-        uint32_t in = m->g->ops[t->id].forms[f].inplace;
-        if (in != RMI_NONE) over = rmi_max(over, rmi_min(m->g->tensors[in].bytes, m->g->tensors[m->g->ops[t->id].out.at[0]].bytes));
-    }
-    w->forced = rmi_sub(w->forced, over);
-    w->wanted = 0;
-    w->turn++;
+    if (t->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(m->g, &m->g->ops[t->id]));
+    at->wanted = 0;
+    b->turn++;
     for (i = 0; i < m->n_keep; i++) {
-        if (!rmi_bnd_later(w, m->keep[i])) continue;
+        if (!rmi_bnd_later(b, m->keep[i])) continue;
         a = &m->accs[m->tasks[m->keep[i]].acc0];
         for (q = 0; q < a->n_read; q++) {
-            uint32_t u = w->root[m->pool[a->read0 + q]];
-            if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
-            w->stamp[u] = w->turn;
-            w->wanted += w->bytes[u];
+            uint32_t u = b->root[m->pool[a->read0 + q]];
+            if (b->stamp[u] == b->turn || !rmi_bnd_open(b, u)) continue;
+            b->stamp[u] = b->turn;
+            at->wanted += b->bytes[u];
         }
     }
     return 1;
 }
 
-/* --- the network of one moment */
-
-RMI_RARE rm_result rmi_bnd_link(rmi_bnd *w, uint32_t from, uint32_t to, uint64_t ns, uint64_t bytes)
+/* x's choices of workspace: the skip-th fastest of those with less than all that are faster. 0: there is none. */
+RMI_RARE int rmi_bnd_own(const rmi_bnd *b, uint32_t skip, uint64_t *ns, uint64_t *ws)
 {
-    uint32_t k;
-    if (!rmi_arena_grow(w->mem, (void **)&w->arc, &w->cap_arc, w->n_arc + 2, sizeof(rmi_bnd_arc))) return RM_ERROR_MEMORY;
-    for (k = 0; k < 2; k++) {
-        rmi_bnd_arc *a = &w->arc[w->n_arc];
-        uint32_t at = k ? to : from;
-        a->to = k ? from : to;
-        a->ns = k ? 0 : ns;
-        a->bytes = k ? 0 : bytes;
-        a->next = w->head[at];
-        w->head[at] = (uint32_t)w->n_arc++;
-    }
-    return RM_OK;
-}
-
-/* A term: (ns + lambda * bytes) if literal p is true and literal q is not. Literal 0 is true, 1 is false. */
-RMI_INLINE rm_result rmi_bnd_term(rmi_bnd *w, uint32_t p, uint32_t q, uint64_t ns, uint64_t bytes)
-{
-    RMI_TRY(rmi_bnd_link(w, p, q, ns, bytes));
-    return w->twice ? rmi_bnd_link(w, q ^ 1, p ^ 1, ns, bytes) : RM_OK;
-}
-
-RMI_FN rm_result rmi_bnd_new_var(rmi_bnd *w, uint32_t *var)
-{
-    *var = w->n_node;
-    w->n_node += 2;
-    if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, w->n_node, sizeof(uint32_t))) return RM_ERROR_MEMORY;
-    w->head[*var] = w->head[*var + 1] = RMI_NONE;
-    if (!rmi_arena_grow(w->mem, (void **)&w->left, &w->cap_left, w->n_node / 2, 1) ||
-        !rmi_arena_grow(w->mem, (void **)&w->right, &w->cap_right, w->n_node / 2, 1))
-        return RM_ERROR_MEMORY;
-    if (!rmi_arena_grow(w->mem, (void **)&w->fix, &w->cap_fix, w->n_node / 2, sizeof(uint32_t))) return RM_ERROR_MEMORY;
-    w->fix[*var / 2] = RMI_NONE;
-    return RM_OK;
-}
-
-/* Does every mode of a pair read what the other reads? */
-RMI_FN int rmi_bnd_covers(const rmi_bnd *w, const rmi_ref_acc *more, const rmi_ref_acc *less)
-{
-    uint32_t q;
-    for (q = 0; q < less->n_read; q++) {
-        uint32_t u = w->root[w->m->pool[less->read0 + q]];
-        if (rmi_bnd_open(w, u) && !rmi_bnd_reads(w, more, u)) return 0;
-    }
-    return 1;
-}
-
-/* The two modes of a backward that are kept apart, the best one (of rank 0), and the best of those that read anything else; and
-   the least time of all others, which then read nothing. */
-RMI_RARE void rmi_bnd_modes(const rmi_bnd *w, uint32_t task, uint32_t *mode, uint64_t *ns)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[task];
-    uint32_t k, r, z;
-    for (r = 0; r < 3; r++) {
-        mode[r] = RMI_NONE;
-        ns[r] = RMI_INF;
-        for (k = 0; k < m->n_modes[t->id]; k++) {
-            uint64_t least = rmi_bnd_mode_ns(w, task, k);
-            int plain = least >= ns[r];
-            for (z = 0; z < r && !plain && mode[z] != RMI_NONE; z++)
-                plain = mode[z] == k || rmi_bnd_covers(w, &m->accs[t->acc0 + k], &m->accs[t->acc0 + mode[z]]);
-            if (plain) continue;
-            mode[r] = k;
-            ns[r] = least;
-        }
-    }
-}
-
-/* The arc of bytes that u takes if it is there and its op does not repeat. */
-RMI_FN uint32_t rmi_bnd_kept_arc(const rmi_bnd *w, uint32_t a, uint32_t c)
-{
-    uint32_t e = w->head[a];
-    while (e != RMI_NONE && ((e & 1) || w->arc[e].to != c)) e = w->arc[e].next;
-    return e;
-}
-
-/* A backward reads either old or made, of two modes. Whoever makes one of the other again has that other: so if old is not there,
-   made is and was kept. Halves of both modes would say that half of old is enough for the whole of either. */
-RMI_RARE rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t o = m->maker[made], e, q = 0;
-    const rmi_ref_acc *a;
-    uint64_t half = w->bytes[made] / 2;
-    if (o == RMI_NONE || w->c_var[o] == RMI_NONE) return RM_OK;
-    a = &m->accs[m->tasks[o].acc0];
-    while (q < a->n_read && w->root[m->pool[a->read0 + q]] != old) q++;
-    e = rmi_bnd_kept_arc(w, w->a_var[made], w->c_var[o]);
-    if (q == a->n_read || e == RMI_NONE) return RM_OK;
-    if (w->arc[e].ns == RMI_INF) return rmi_bnd_term(w, 0, w->a_var[old], RMI_INF, 0);
-    if (w->arc[e].bytes != w->bytes[made]) return RM_OK; /* is split */
-    w->arc[e].bytes = w->arc[e + 2].bytes = w->bytes[made] - half;
-    return rmi_bnd_term(w, w->a_var[old] ^ 1, 1, 0, half);
-}
-
-/* All pairs of what only one of two modes reads. */
-RMI_RARE rm_result rmi_bnd_splits(rmi_bnd *w, uint32_t task, const uint32_t *mode)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0 + mode[0]], *b = &m->accs[m->tasks[task].acc0 + mode[1]];
-    uint32_t i, k;
-    for (i = 0; i < a->n_read; i++)
-        for (k = 0; k < b->n_read; k++) {
-            uint32_t u = w->root[m->pool[a->read0 + i]], v = w->root[m->pool[b->read0 + k]];
-            if (u == v || !rmi_bnd_open(w, u) || !rmi_bnd_open(w, v) || rmi_bnd_reads(w, a, v) || rmi_bnd_reads(w, b, u)) continue;
-            RMI_TRY(rmi_bnd_split(w, u, v));
-            RMI_TRY(rmi_bnd_split(w, v, u));
-        }
-    return RM_OK;
-}
-
-/* What a later backward reads. Two modes: z false takes the first, true the second; y before z is true without z in a third. */
-RMI_RARE rm_result rmi_bnd_demand(rmi_bnd *w, uint32_t task)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[task];
-    uint32_t mode[3] = {0, RMI_NONE, RMI_NONE}, q, r, y = 0, z = 0;
-    uint64_t ns[3] = {0, RMI_INF, RMI_INF};
-    if (t->way == RMI_BWD) rmi_bnd_modes(w, task, mode, ns);
-    if (mode[0] == RMI_NONE) return RM_OK;
-    w->common += ns[0];
-    if (mode[1] != RMI_NONE) {
-        RMI_TRY(rmi_bnd_new_var(w, &y));
-        z = y;
-        if (mode[2] != RMI_NONE) RMI_TRY(rmi_bnd_new_var(w, &z));
-        if (mode[2] != RMI_NONE) RMI_TRY(rmi_bnd_term(w, y, z, ns[2] - ns[0], 0));
-        RMI_TRY(rmi_bnd_term(w, z, 1, ns[1] - ns[0], 0));
-    }
-    for (r = 0; r < 2 && mode[r] != RMI_NONE; r++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + mode[r]];
-        w->turn++;
-        for (q = 0; q < a->n_read; q++) {
-            uint32_t u = w->root[m->pool[a->read0 + q]];
-            if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
-            w->stamp[u] = w->turn;
-            if (rmi_bnd_always(w, task, u)) {
-                if (!r) RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
-            } else RMI_TRY(rmi_bnd_term(w, r ? z : y ^ 1, w->a_var[u], RMI_INF, 0));
-        }
-    }
-    return mode[1] != RMI_NONE && mode[2] == RMI_NONE ? rmi_bnd_splits(w, task, mode) : RM_OK;
-}
-
-/* Op o, made before x: a repeat takes time and wants what it reads; what it makes is kept, unless it repeats. */
-RMI_FN rm_result rmi_bnd_repeat(rmi_bnd *w, uint32_t o)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
-    uint32_t q, saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)], c = 1;
-    if (!m->tasks[o].fixed) {
-        RMI_TRY(rmi_bnd_new_var(w, &w->c_var[o]));
-        c = w->c_var[o];
-        RMI_TRY(rmi_bnd_term(w, c, 1, w->again[o], 0));
-    }
-    for (q = 0; q <= a->n_write; q++) {
-        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
-        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
-        RMI_TRY(rmi_bnd_new_var(w, &w->a_var[u]));
-        if (w->bytes[u] > w->room) RMI_TRY(rmi_bnd_term(w, w->a_var[u], c, RMI_INF, 0));
-        else RMI_TRY(rmi_bnd_term(w, w->a_var[u], c, 0, w->bytes[u]));
-    }
-    w->turn++;
-    for (q = 0; q < a->n_read && c != 1; q++) {
-        uint32_t u = w->root[m->pool[a->read0 + q]];
-        if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
-        w->stamp[u] = w->turn;
-        RMI_TRY(rmi_bnd_term(w, c, w->a_var[u], RMI_INF, 0));
-    }
-    return RM_OK;
-}
-
-/* What may be there when x runs, what may repeat after it, and what reads it then. */
-RMI_RARE rm_result rmi_bnd_window(rmi_bnd *w)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k;
-    memset(w->a_var, 0xFF, (m->n_buf + 1u) * sizeof(uint32_t));
-    memset(w->c_var, 0xFF, m->g->n_ops * sizeof(uint32_t));
-    for (k = 0; k < m->n_start; k++) {
-        uint32_t u = w->root[m->start[k]];
-        if (!rmi_bnd_open(w, u)) continue;
-        RMI_TRY(rmi_bnd_new_var(w, &w->a_var[u]));
-        RMI_TRY(rmi_bnd_term(w, w->a_var[u], 1, 0, w->bytes[u]));
-    }
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i];
-        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE)
-            RMI_TRY(rmi_bnd_repeat(w, m->tasks[task].id));
-    }
-    for (i = 0; i < m->n_keep; i++)
-        if (rmi_bnd_later(w, m->keep[i])) RMI_TRY(rmi_bnd_demand(w, m->keep[i]));
-    for (i = 0; i < m->n_stay && !w->upto; i++) {
-        uint32_t u = w->root[m->stay[i]];
-        if (!rmi_bnd_open(w, u)) continue;
-        RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
-    }
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_bnd_net_begin(rmi_bnd *w, int twice)
-{
-    uint32_t k;
-    w->n_arc = 0;
-    w->twice = twice;
-    w->n_node = 0;
-    w->common = 0;
-    return rmi_bnd_new_var(w, &k); /* true and false */
-}
-
-/* Units such that all times, and all bytes at any price, are far from the limit. */
-RMI_FN void rmi_bnd_scale(rmi_bnd *w, uint64_t sum, uint64_t bytes)
-{
-    for (w->up = 0; sum && sum << w->up < (uint64_t)1 << 44;) w->up++;
-    for (w->down = 0; sum >> w->down >= (uint64_t)1 << 50;) w->down++;
-    w->most_price = (((uint64_t)1 << 58) / ((bytes >> 20) + 1));
-}
-
-RMI_RARE rm_result rmi_bnd_net_end(rmi_bnd *w)
-{
-    uint64_t sum = 0, bytes = 0;
-    size_t i;
-    for (i = 0; i < w->n_arc; i++) {
-        if (w->arc[i].ns != RMI_INF) sum = rmi_add(sum, w->arc[i].ns);
-        bytes += w->arc[i].bytes;
-    }
-    rmi_bnd_scale(w, sum, bytes);
-    w->all = sum >> w->down << w->up;
-    return rmi_arena_grow(w->mem, (void **)&w->level, &w->cap_level, w->n_node, sizeof(uint32_t)) &&
-                   rmi_arena_grow(w->mem, (void **)&w->at, &w->cap_at, w->n_node, sizeof(uint32_t)) &&
-                   rmi_arena_grow(w->mem, (void **)&w->queue, &w->cap_queue, w->n_node, sizeof(uint32_t)) &&
-                   rmi_arena_grow(w->mem, (void **)&w->path, &w->cap_path, w->n_node, sizeof(uint32_t))
-               ? RM_OK
-               : RM_ERROR_MEMORY;
-}
-
-/* What x takes of time and workspace: only choices that are not worse in both. */
-RMI_RARE uint32_t rmi_bnd_own(const rmi_bnd *w, uint32_t skip, uint64_t *ns, uint64_t *ws)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[w->x];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
     uint64_t last = RMI_INF;
     uint32_t n, k, q;
-    for (n = 0;; n++) { /* the n-th fastest of those with less workspace than all that are faster */
+    for (n = 0;; n++) {
         *ns = *ws = RMI_INF;
         for (k = 0; k < m->n_modes[t->id]; k++) {
             const rmi_ref_acc *a = &m->accs[t->acc0 + k];
             for (q = 0; q < a->n_free[0]; q++) {
                 const rmi_ref_choice *c = &m->choices[a->free0[0] + q];
-                uint64_t t_ns = t->way == RMI_BWD && a->may_be_free ? 0 : c->ns;
-                if (c->ws >= last || t_ns > *ns || (t_ns == *ns && c->ws >= *ws)) continue;
-                *ns = t_ns;
+                uint64_t now = t->way == RMI_BWD && a->may_be_free ? 0 : c->ns;
+                if (c->ws >= last || now > *ns || (now == *ns && c->ws >= *ws)) continue;
+                *ns = now;
                 *ws = c->ws;
             }
         }
@@ -13381,347 +13124,96 @@ RMI_RARE uint32_t rmi_bnd_own(const rmi_bnd *w, uint32_t skip, uint64_t *ns, uin
     }
 }
 
-/* Of what x takes the least workspace. */
-RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *w)
+RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *b)
 {
     uint64_t ns, ws, least = 0;
     uint32_t k;
-    for (k = 0; rmi_bnd_own(w, k, &ns, &ws); k++) least = ws;
+    for (k = 0; rmi_bnd_own(b, k, &ns, &ws); k++) least = ws;
     return least;
 }
 
-RMI_RARE rm_result rmi_bnd_net(rmi_bnd *w)
+/* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
+RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *b, uint64_t ws)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i;
-    int twice = 0;
-    for (i = 0; i < m->n_keep; i++)
-        twice |= w->after[m->keep[i]] && m->tasks[m->keep[i]].way == RMI_BWD && m->n_modes[m->tasks[m->keep[i]].id] > 1;
-    RMI_TRY(rmi_bnd_net_begin(w, twice));
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i], o = m->tasks[task].id;
-        if (task == w->x) continue;
-        if (m->tasks[task].way == RMI_FWD) w->common += w->before[task] || w->must[o] ? w->first[o] : 0;
-        else if (m->tasks[task].way != RMI_BWD || !rmi_bnd_later(w, task)) w->common += rmi_bnd_least(w, task);
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
+    uint64_t least = RMI_INF;
+    uint32_t k, q;
+    for (k = 0; k < m->n_modes[t->id]; k++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        uint64_t fast = t->way == RMI_FWD ? b->first[t->id] : b->ns[t->acc0 + k];
+        for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
+            if (m->choices[a->free0[0] + q].ws < ws)
+                least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
     }
-    w->room = w->link ? RMI_INF : rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w));
-    RMI_TRY(rmi_bnd_window(w));
-    return rmi_bnd_net_end(w);
+    return least;
 }
 
-/* Distances from the source over arcs with room. */
-RMI_FN int rmi_bnd_levels(rmi_bnd *w)
-{
-    uint32_t i, n = 0, e;
-    for (i = 0; i < w->n_node; i++) w->level[i] = RMI_NONE;
-    w->level[0] = 0;
-    w->queue[n++] = 0;
-    for (i = 0; i < n && w->level[1] == RMI_NONE; i++)
-        for (e = w->head[w->queue[i]]; e != RMI_NONE; e = w->arc[e].next) {
-            w->work++;
-            if (!w->arc[e].cap || w->level[w->arc[e].to] != RMI_NONE) continue;
-            w->level[w->arc[e].to] = w->level[w->queue[i]] + 1;
-            w->queue[n++] = w->arc[e].to;
-        }
-    return w->level[1] != RMI_NONE;
-}
+/* --- facts and ways of several moments */
 
-/* Maximum flow (Dinic). */
-RMI_FN uint64_t rmi_bnd_flow(rmi_bnd *w)
-{
-    uint64_t total = 0;
-    while (w->work <= w->most_work && rmi_bnd_levels(w)) {
-        uint32_t v = 0, depth = 0, k;
-        memcpy(w->at, w->head, w->n_node * sizeof(uint32_t));
-        for (;;) {
-            uint32_t e = w->at[v];
-            while (v != 1 && e != RMI_NONE && (!w->arc[e].cap || w->level[w->arc[e].to] != w->level[v] + 1)) {
-                w->work++;
-                e = w->at[v] = w->arc[e].next;
-            }
-            if (v == 1) {
-                uint64_t least = RMI_INF;
-                for (k = 0; k < depth; k++) least = rmi_min(least, w->arc[w->path[k]].cap);
-                if (least >= (uint64_t)1 << 60) return RMI_INF;
-                total += least;
-                for (k = depth; k-- > 0;) {
-                    w->arc[w->path[k]].cap -= least;
-                    w->arc[w->path[k] ^ 1].cap += least;
-                    if (!w->arc[w->path[k]].cap) depth = k;
-                }
-                w->work += depth;
-                v = w->arc[w->path[depth] ^ 1].to;
-            } else if (e == RMI_NONE) {
-                if (!depth) break;
-                w->level[v] = RMI_NONE;
-                v = w->arc[w->path[--depth] ^ 1].to;
-            } else {
-                w->path[depth++] = e;
-                v = w->arc[e].to;
-            }
-        }
-    }
-    return total;
-}
-
-RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *w, uint64_t ns) { return ns >> w->down << w->up; }
-
-/* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is less. */
-RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *w, uint64_t units)
-{
-    return w->up ? ((units - (units != 0)) >> w->up) + (units != 0) : units << w->down;
-}
-
-/* The units beside what is common with which a bound is enough. */
-RMI_FN uint64_t rmi_bnd_goal(const rmi_bnd *w)
-{
-    uint64_t ns = rmi_sub(w->enough, w->common);
-    return w->enough == RMI_INF || w->down || !ns || ns >> (60 - w->up) ? RMI_INF : ((ns - 1) << w->up) + 1;
-}
-
-/* One price, in 2^-20 units a byte: a tangent of the value, units + bytes * price, twice; returns the value itself, twice. */
-typedef struct rmi_bnd_line {
-    uint64_t units, bytes;
-} rmi_bnd_line;
-
-RMI_FN uint64_t rmi_bnd_at(rmi_bnd *w, uint64_t price, rmi_bnd_line *line)
-{
-    uint64_t flow;
-    uint32_t i;
-    for (i = 0; i < w->n_arc; i++) {
-        rmi_bnd_arc *a = &w->arc[i];
-        a->cap = a->ns == RMI_INF ? (uint64_t)1 << 62 : rmi_bnd_units(w, a->ns) + (a->bytes ? rmi_ref_scale(a->bytes, price) : 0);
-    }
-    for (i = w->here; w->node && w->node[i].parent != RMI_NONE; i = w->node[i].parent) {
-        uint32_t v = w->node[i].literal, e = w->fix[v / 2] + (v & 1 ? 2u << w->twice : 0);
-        w->arc[e].cap = (uint64_t)1 << 62;
-        if (w->twice) w->arc[e + 2].cap = (uint64_t)1 << 62;
-    }
-    flow = rmi_bnd_flow(w);
-    line->units = line->bytes = 0;
-    if (flow == RMI_INF) return flow;
-    for (i = 0; i < w->n_arc; i += 2)
-        if (w->level[w->arc[i + 1].to] != RMI_NONE && w->level[w->arc[i].to] == RMI_NONE) {
-            line->units += rmi_bnd_units(w, w->arc[i].ns);
-            line->bytes += w->arc[i].bytes;
-        }
-    if (!w->twice) {
-        flow *= 2;
-        line->units *= 2;
-        line->bytes *= 2;
-    }
-    return flow;
-}
-
-/* Twice the variables of the last cut. */
-RMI_FN void rmi_bnd_note(const rmi_bnd *w, uint8_t *to)
-{
-    uint32_t i;
-    for (i = 1; i < w->n_node / 2; i++)
-        to[i] = (uint8_t)(w->twice ? (w->level[2 * i] != RMI_NONE) + (w->level[2 * i + 1] == RMI_NONE)
-                                   : 2 * (w->level[2 * i] != RMI_NONE));
-}
-
-/* The best price: the value is concave, so where two tangents meet is the next one to try. Twice the value, in units, RMI_INF if
-   nothing fits; w->price is the price. *exact: the value is that of a choice of variables that fits. */
-RMI_RARE uint64_t rmi_bnd_prices(rmi_bnd *w, uint64_t room, uint32_t turns, int *exact)
-{
-    uint64_t price = w->price ? w->price : 1, v, best = 0, top = RMI_INF;
-    rmi_bnd_line left, right, now;
-    int has_right = 0;
-    left.units = right.units = right.bytes = 0;
-    left.bytes = RMI_INF;
-    *exact = 0;
-    while (turns--) {
-        v = rmi_bnd_at(w, price, &now);
-        if (v == RMI_INF) return v;
-        v = rmi_sub(v, rmi_mul(rmi_add(rmi_ref_scale(room, price), 1), 2));
-        if (v > best) w->price = price;
-        best = rmi_max(best, v);
-        if (best > 2 * w->all + 4) return RMI_INF;
-        if (w->work > w->most_work) break;
-        if (now.bytes > 2 * room) { /* the price is too low */
-            if (has_right && left.bytes != RMI_INF && now.units <= left.units && now.bytes >= left.bytes) break;
-            left = now;
-            rmi_bnd_note(w, w->left);
-            if (!has_right) {
-                if (price >= w->most_price) break;
-                price = rmi_min(price * 8, w->most_price);
-                continue;
-            }
-        } else {
-            if (has_right && now.units >= right.units && now.bytes <= right.bytes) break;
-            right = now;
-            rmi_bnd_note(w, w->right);
-            has_right = 1;
-            if (left.bytes == RMI_INF) {
-                if (price == 1 || !now.units || price >= top) break;
-                top = price;
-                price = price / 8 + 1;
-                continue;
-            }
-        }
-        if (right.units <= left.units || left.bytes <= right.bytes) break;
-        v = rmi_mul_div_up(right.units - left.units, (uint64_t)1 << 20, left.bytes - right.bytes);
-        if (v == price || v > w->most_price || left.units + rmi_ref_scale(left.bytes - 2 * room, v) < w->beat) break;
-        price = rmi_max(v, 1);
-    }
-    if (left.bytes == RMI_INF) memcpy(w->left, w->right, w->n_node / 2);
-    if (!has_right) memcpy(w->right, w->left, w->n_node / 2);
-    *exact = has_right && right.units <= best + best / 65536; /* as good as: what is left is rounding */
-    return best;
-}
-
-/* --- branching: the relaxation leaves variables between 0 and 1, and the price lets parts of values be there */
-
-RMI_FN int rmi_bnd_is_fixed(const rmi_bnd *w, uint32_t v)
-{
-    uint32_t i;
-    for (i = w->here; w->node && w->node[i].parent != RMI_NONE; i = w->node[i].parent)
-        if ((w->node[i].literal | 1) == (v | 1)) return 1;
-    return 0;
-}
-
-/* The variable in doubt that is worth most. */
-RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w)
-{
-    uint32_t i, e, best = RMI_NONE;
-    uint64_t most = 0;
-    for (i = 1; i < w->n_node / 2; i++) {
-        uint64_t worth = 1;
-        if ((w->left[i] == w->right[i] && w->left[i] != 1) || rmi_bnd_is_fixed(w, 2 * i)) continue;
-        for (e = w->head[2 * i]; e != RMI_NONE; e = w->arc[e].next)
-            if (!(e & 1) && w->arc[e].to == 1 && w->arc[e].ns != RMI_INF)
-                worth += rmi_bnd_units(w, w->arc[e].ns) + rmi_ref_scale(w->arc[e].bytes, w->price);
-        if (worth <= most) continue;
-        most = worth;
-        best = 2 * i;
-    }
-    return best;
-}
-
-RMI_RARE rm_result rmi_bnd_visit(rmi_bnd *w, rmi_bnd_node *node, uint32_t i, uint32_t turns)
-{
-    uint64_t ns, ws, room;
-    uint32_t v;
-    int exact = 0;
-    w->node = node;
-    w->here = i;
-    rmi_bnd_own(w, node[i].own, &ns, &ws);
-    w->price = node[i].price;
-    room = rmi_sub(w->limit, w->forced + ws);
-    v = node[i].parent == RMI_NONE ? RMI_NONE : node[i].literal;
-    if (v != RMI_NONE && w->fix[v / 2] == RMI_NONE) {
-        w->fix[v / 2] = (uint32_t)w->n_arc;
-        RMI_TRY(rmi_bnd_term(w, 0, v & ~1u, 0, 0));
-        RMI_TRY(rmi_bnd_term(w, v & ~1u, 1, 0, 0));
-    }
-    node[i].value = w->forced + ws > w->limit ? RMI_INF : rmi_add(rmi_bnd_prices(w, room, turns, &exact), 2 * rmi_bnd_units(w, ns));
-    if (v != RMI_NONE) node[i].value = rmi_max(node[i].value, node[node[i].parent].value);
-    node[i].price = w->price;
-    node[i].branch = exact || node[i].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w);
-    node[i].open = 1;
-    return RM_OK;
-}
-
-#define RMI_BND_NODES 2048u
-
-/* The bound at moment x, in ns; nodes: how many branchings it may take, work allowing. */
-RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_node *node, const uint64_t *best, uint64_t *bound)
-{
-    uint64_t ns, ws, hint = w->price;
-    uint32_t n = 0, i, k, at = 0;
-    *bound = 0;
-    if (!rmi_bnd_look(w, x)) return RM_OK;
-    RMI_TRY(rmi_bnd_net(w));
-    for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) {
-        node[n].parent = RMI_NONE;
-        node[n].own = k;
-        node[n].price = hint;
-        w->beat = rmi_sub(2 * rmi_bnd_units(w, rmi_sub(*best, w->common)), 2 * rmi_bnd_units(w, ns));
-        RMI_TRY(rmi_bnd_visit(w, node, n, 40));
-        if (node[n].value != RMI_INF) hint = node[n].price;
-        n++;
-    }
-    if (!n) return RM_OK;
-    /* more choices than looked at */
-    if (k == 8) node[k - 1].value = rmi_min(node[k - 1].value, 2 * rmi_bnd_units(w, rmi_bnd_least(w, x)));
-    for (;;) {
-        for (i = 0, at = RMI_NONE; i < n; i++)
-            if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
-        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work || node[at].value / 2 >= rmi_bnd_goal(w)) break;
-        node[at].open = 0;
-        for (k = 0; k < 2; k++, n++) {
-            node[n].parent = at;
-            node[n].own = node[at].own;
-            node[n].price = node[at].price;
-            node[n].literal = node[at].branch | k;
-            w->beat = 0;
-            RMI_TRY(rmi_bnd_visit(w, node, n, 6));
-        }
-    }
-    w->price = hint;
-    w->beat = 0;
-    *bound = node[at].value == RMI_INF ? 0 : w->common + rmi_bnd_whole(w, node[at].value / 2 + node[at].value % 2);
-    return RM_OK;
-}
-
-/* --- several moments together, each surely after the one before. They begin windows: runs are counted apart in each. "u is there
-   or made in window k" is a fact, and so is "op o repeats in window k" if it makes more than one thing, and "this backward has
-   run". A way to a fact has a price and wants other facts (its tails) to be true: u was there or made in window k - 1 and stays at
-   moment k, for its bytes at that moment's price; o repeats, for its time, with what it reads in the same window; the backward runs
-   in a mode, for what that takes longer, in any of the windows where it may lie: the gradient of a weight can be late.
-   Whatever a plan does makes all wanted facts true. For a set of facts with a wanted one in it, some way into the set that has no
-   tail in it is taken: the first one. So dual ascent (Wong 1984, for Steiner arborescences) gives a bound: as long as a wanted fact
-   has not been paid for, take a set with it into which no way leads that is paid in full, and let all ways into it pay what the
-   cheapest of them still lacks. What has been paid is the bound. In the end a solution follows paid ways only; it says at which
-   moments it takes too many bytes, and prices rise there. Early ops go first: their ways are short. */
 typedef struct rmi_bnd_way {
-    uint32_t head, next, tail0, n_tail, wait; /* next: another way to the same head; wait: tails that are not true yet */
-    uint32_t which;           /* the moment at which it takes bytes, or RMI_NONE */
-    uint64_t ns, bytes, left; /* left: of its price */
-    uint8_t set, seen;        /* branching: 1 is taken, 2 is not; bits: solutions took it, did not */
+    uint32_t head, next;          /* fact; another way to the same head */
+    uint32_t tail0, n_tail, wait; /* range of uses; wait: tails that are not true yet */
+    uint32_t which;               /* the moment at which it takes bytes, or RMI_NONE */
+    uint64_t ns, bytes, left;     /* left: units of its price that are not paid */
+    uint8_t set, seen;            /* branching: 1 is taken, 2 is not; bits: solutions took it, did not */
 } rmi_bnd_way;
 
 typedef struct rmi_bnd_fact {
     uint32_t way, use, by, stamp; /* first way to it; first use as a tail; the way by which it is true, or RMI_NONE */
-    uint32_t op, k;               /* order of paying: op, window */
+    uint32_t op, k;               /* op, window: what the order of paying goes by */
 } rmi_bnd_fact;
 
-typedef struct rmi_bnd_use { /* of a tail */
+typedef struct rmi_bnd_use { /* of a fact as a tail of a way; next: of the same fact */
     uint32_t fact, way, next;
 } rmi_bnd_use;
 
+typedef struct rmi_bnd_node { /* of branch and bound: one way more is decided than in its parent */
+    uint64_t value, price[RMI_BND_TOGETHER];
+    uint32_t parent, way, branch; /* branch: the way to decide next, or RMI_NONE */
+    uint8_t set, open;
+} rmi_bnd_node;
+
+typedef struct rmi_bnd_scratch {
+    uint64_t *block, *todo, *sort; /* todo: facts to pay for, each behind its place in the order << 32 */
+    uint32_t *list, *queue, *into;
+    uint32_t n_todo;
+    size_t cap;
+} rmi_bnd_scratch;
+
 typedef struct rmi_bnd_web {
-    rmi_bnd *w;
+    rmi_bnd *b;
     rmi_bnd_way *way;
     rmi_bnd_fact *fact;
     rmi_bnd_use *use;
-    uint64_t *want, *todo, *sort;  /* facts; todo: key << 32 | fact */
-    uint64_t goal;                 /* units: a value of so much is enough */
-    size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want, cap_todo, cap_sort, cap_list, cap_queue, cap_into, n_todo;
-    uint32_t *list, *queue, *into, *at; /* at: by moment and buffer: the fact, or RMI_NONE */
-    uint32_t *run, *lo, *hi;            /* by task: its fact; it runs in one of the windows from lo to before hi */
-    uint32_t n, turn, order;            /* n moments; order of paying: by op, backwards by op, by window */
-    uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], paid; /* paid: for what branching takes */
+    uint32_t *want;              /* facts that every plan makes true */
+    size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want;
+    uint32_t *at;                /* by window and buffer: the fact, or RMI_NONE */
+    uint32_t *run, *lo, *hi;     /* by task: its fact, or RMI_NONE; it runs in one of the windows from lo to before hi */
+    uint32_t n, turn, order;     /* moments; of stamps; of paying */
+    uint64_t common, goal;       /* ns of every run once; units with which a value is enough */
+    uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], paid; /* bytes that may stay; beside what branching takes; its price */
+    rmi_bnd_scratch tmp;
+    rmi_bnd_node *node;
 } rmi_bnd_web;
 
-RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *w, rmi_bnd_web *s)
+RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *s)
 {
     memset(s, 0, sizeof *s);
-    s->w = w;
-    s->at = RMI_NEW(w->mem, uint32_t, RMI_BND_TOGETHER * (w->m->n_buf + 1u));
-    s->run = RMI_NEW(w->mem, uint32_t, 3 * (size_t)w->m->n_tasks + 1u);
-    if (!s->at || !s->run) return RM_ERROR_MEMORY;
-    s->lo = s->run + w->m->n_tasks;
-    s->hi = s->lo + w->m->n_tasks;
+    s->b = b;
+    s->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->m->n_buf + 1u));
+    s->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->m->n_tasks + 1u);
+    s->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
+    if (!s->at || !s->run || !s->node) return RM_ERROR_MEMORY;
+    s->lo = s->run + b->m->n_tasks;
+    s->hi = s->lo + b->m->n_tasks;
     return RM_OK;
 }
 
 RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
 {
     rmi_bnd_fact *f;
-    if (!rmi_arena_grow(s->w->mem, (void **)&s->fact, &s->cap_fact, s->n_fact + 1, sizeof *f)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->fact, &s->cap_fact, s->n_fact + 1, sizeof *f)) return RM_ERROR_MEMORY;
     f = &s->fact[*fact = (uint32_t)s->n_fact++];
     f->way = f->use = RMI_NONE;
     f->stamp = 0;
@@ -13730,10 +13222,18 @@ RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint3
     return RM_OK;
 }
 
+RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
+{
+    RMI_TRY(rmi_bnd_put_fact(s, op, k, fact));
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want)) return RM_ERROR_MEMORY;
+    s->want[s->n_want++] = *fact;
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *s, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
 {
     rmi_bnd_way *y;
-    if (!rmi_arena_grow(s->w->mem, (void **)&s->way, &s->cap_way, s->n_way + 1, sizeof *y)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->way, &s->cap_way, s->n_way + 1, sizeof *y)) return RM_ERROR_MEMORY;
     y = &s->way[s->n_way];
     memset(y, 0, sizeof *y);
     y->head = head;
@@ -13746,7 +13246,7 @@ RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *s, uint32_t head, uint64_t ns, uin
     return RM_OK;
 }
 
-/* One tail more of the last way. */
+/* One tail more of the last way; none if fact is RMI_NONE. */
 RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
 {
     rmi_bnd_way *y = &s->way[s->n_way - 1];
@@ -13755,7 +13255,7 @@ RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
     if (fact == RMI_NONE) return RM_OK;
     for (i = 0; i < y->n_tail; i++)
         if (s->use[y->tail0 + i].fact == fact) return RM_OK;
-    if (!rmi_arena_grow(s->w->mem, (void **)&s->use, &s->cap_use, s->n_use + 1, sizeof *u)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->use, &s->cap_use, s->n_use + 1, sizeof *u)) return RM_ERROR_MEMORY;
     u = &s->use[s->n_use];
     u->fact = fact;
     u->way = (uint32_t)s->n_way - 1;
@@ -13768,134 +13268,104 @@ RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
 RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_ref_acc *a, const uint32_t *at)
 {
     uint32_t q;
-    for (q = 0; q < a->n_read; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->w->root[s->w->m->pool[a->read0 + q]]]));
+    for (q = 0; q < a->n_read; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->b->root[s->b->m->pool[a->read0 + q]]]));
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
+/* C_k: what moment k's own run takes of workspace, and takes longer with less. */
+RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
 {
-    RMI_TRY(rmi_bnd_put_fact(s, op, k, fact));
-    if (!rmi_arena_grow(s->w->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want)) return RM_ERROR_MEMORY;
-    s->want[s->n_want++] = *fact;
-    return RM_OK;
-}
-
-/* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
-RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[w->x];
-    uint64_t least = RMI_INF;
-    uint32_t k, q;
-    for (k = 0; k < m->n_modes[t->id]; k++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        uint64_t fast = t->way == RMI_FWD ? w->first[t->id] : w->ns[t->acc0 + k];
-        for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
-            if (m->choices[a->free0[0] + q].ws < ws)
-                least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
-    }
-    return least;
-}
-
-/* x's own choices: what less workspace takes longer. */
-RMI_RARE rm_result rmi_bnd_choose(rmi_bnd_web *s, uint32_t k)
-{
-    const rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[w->x];
-    uint64_t ns, ws, before, least = rmi_bnd_least_ws(w), slow = 0;
+    const rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
+    uint64_t ns, ws, before, least = rmi_bnd_least_ws(b), slow = 0;
     uint32_t i, f;
-    if (!rmi_bnd_own(w, 0, &ns, &before) || before == least) return RM_OK;
+    if (!rmi_bnd_own(b, 0, &ns, &before) || before == least) return RM_OK;
     for (i = 0; t->way == RMI_FWD && i < m->n_modes[t->id]; i++) /* a slower form, wanted for what it saves, is paid for there */
-        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > w->first[t->id]) return RM_OK;
+        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > b->first[t->id]) return RM_OK;
     RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
     RMI_TRY(rmi_bnd_put_way(s, f, 0, k, before - least));
-    for (i = 1; i < 8 && rmi_bnd_own(w, i, &ns, &ws); i++) {
-        uint64_t now = rmi_bnd_slower(w, before);
+    for (i = 1; i < RMI_BND_OWN && rmi_bnd_own(b, i, &ns, &ws); i++) {
+        uint64_t now = rmi_bnd_slower(b, before);
         if (now == RMI_INF) break;
         slow = rmi_max(slow, now);
-        RMI_TRY(rmi_bnd_put_way(s, f, slow, k, i == 7 ? 0 : ws - least)); /* and all that are slower */
+        RMI_TRY(rmi_bnd_put_way(s, f, slow, k, i == RMI_BND_OWN - 1 ? 0 : ws - least)); /* the last: and all that are slower */
         before = ws;
     }
     return RM_OK;
 }
 
-/* Op o may repeat in window k. */
-RMI_RARE rm_result rmi_bnd_web_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
+/* What op o makes, and how it repeats, in window k. */
+RMI_RARE rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
 {
-    const rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
+    const rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
     uint32_t q, n = 0, f = RMI_NONE, saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)];
     for (q = 0; q <= a->n_write; q++) {
-        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
-        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
+        uint32_t u = q < a->n_write ? b->root[m->pool[a->write0 + q]] : saved;
+        if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
         RMI_TRY(rmi_bnd_put_fact(s, o, k, &at[u]));
         f = at[u];
         n++;
     }
     if (!n || m->tasks[o].fixed) return RM_OK;
-    if (n > 1) RMI_TRY(rmi_bnd_put_fact(s, o, k, &f));
-    RMI_TRY(rmi_bnd_put_way(s, f, w->again[o], RMI_NONE, 0));
+    if (n > 1) RMI_TRY(rmi_bnd_put_fact(s, o, k, &f)); /* "o repeats" */
+    RMI_TRY(rmi_bnd_put_way(s, f, b->again[o], RMI_NONE, 0));
     RMI_TRY(rmi_bnd_put_reads(s, a, at));
     for (q = 0; q <= a->n_write && n > 1; q++) {
-        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
-        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
+        uint32_t u = q < a->n_write ? b->root[m->pool[a->write0 + q]] : saved;
+        if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
         RMI_TRY(rmi_bnd_put_way(s, at[u], 0, RMI_NONE, 0));
         RMI_TRY(rmi_bnd_put_tail(s, f));
     }
     return RM_OK;
 }
 
-/* Window k: what may be there or made in it, and what runs in it, or may. */
-RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
+#define RMI_BND_TO_COME (RMI_NONE - 1) /* of run: the fact is put with the first window */
+
+/* The ways by which a task runs in the window of these facts. */
+RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t *at)
 {
-    rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    uint32_t i, q, f, *at = s->at + (size_t)k * (m->n_buf + 1u);
+    rmi_bnd *b = s->b;
+    const rmi_ref_task *t = &b->m->tasks[task];
+    uint64_t least = t->way == RMI_BWD ? rmi_bnd_least(b, task) : 0;
+    uint32_t j;
+    if (s->run[task] == RMI_BND_TO_COME) RMI_TRY(rmi_bnd_put_want(s, t->id, s->lo[task], &s->run[task]));
+    for (j = 0; j < (t->way == RMI_BWD ? b->m->n_modes[t->id] : 1u); j++) {
+        uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(b, task, j) : 0;
+        if (ns == RMI_INF) continue;
+        RMI_TRY(rmi_bnd_put_way(s, s->run[task], ns - least, RMI_NONE, 0));
+        RMI_TRY(rmi_bnd_put_reads(s, &b->m->accs[t->acc0 + j], at));
+    }
+    if (s->fact[s->run[task]].way == RMI_NONE) { /* no mode is known to fit */
+        s->n_want--;
+        s->run[task] = RMI_NONE;
+    }
+    return RM_OK;
+}
+
+/* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the end. */
+RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
+{
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, f, *at = s->at + (size_t)k * (m->n_buf + 1u);
     memset(at, 0xFF, (m->n_buf + 1u) * sizeof *at);
     for (i = 0; i < m->n_start; i++) {
-        uint32_t u = w->root[m->start[i]];
-        if (rmi_bnd_open(w, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, 0, k, &at[u]));
+        uint32_t u = b->root[m->start[i]];
+        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, 0, k, &at[u]));
+    }
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        if (t->way == RMI_FWD && b->at.before[m->keep[i]] && m->g->ops[t->id].view == RMI_NONE) RMI_TRY(rmi_bnd_put_op(s, t->id, k, at));
     }
     for (i = 0; i < m->n_keep; i++) {
         uint32_t task = m->keep[i];
-        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE)
-            RMI_TRY(rmi_bnd_web_op(s, m->tasks[task].id, k, at));
+        if (s->run[task] != RMI_NONE && s->lo[task] <= k && k < s->hi[task]) RMI_TRY(rmi_bnd_put_run(s, task, at));
     }
-    for (i = 0; i < m->n_keep; i++) { /* gradients that were begun before, and wait for what may come later */
-        const rmi_ref_acc *a = &m->accs[m->tasks[m->keep[i]].acc0];
-        if (s->run[m->keep[i]] == RMI_NONE || s->lo[m->keep[i]] > k || s->hi[m->keep[i]] <= k) continue;
-        for (q = 0; q < a->n_read; q++) {
-            uint32_t u = m->pool[a->read0 + q];
-            if (w->is_grad[u] == 1 && w->flag[u] == 1 && w->group[u] == RMI_NONE && !w->stays[u] && at[u] == RMI_NONE)
-                RMI_TRY(rmi_bnd_put_fact(s, m->tasks[m->keep[i]].id, k, &at[u]));
-        }
-    }
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i];
-        const rmi_ref_task *t = &m->tasks[task];
-        uint64_t least;
-        if (s->run[task] == RMI_NONE || s->lo[task] > k || s->hi[task] <= k) continue;
-        least = t->way == RMI_BWD ? rmi_bnd_least(w, task) : 0;
-        if (s->run[task] == RMI_NONE - 1) {
-            RMI_TRY(rmi_bnd_put_want(s, t->id, s->lo[task], &s->run[task]));
-            w->common += least;
-        }
-        f = s->run[task];
-        for (q = 0; q < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u); q++) {
-            uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(w, task, q) : 0;
-            if (ns == RMI_INF) continue;
-            RMI_TRY(rmi_bnd_put_way(s, f, ns - least, RMI_NONE, 0));
-            RMI_TRY(rmi_bnd_put_reads(s, &m->accs[t->acc0 + q], at));
-        }
-        if (s->fact[f].way == RMI_NONE) { /* no mode is known to fit */
-            s->n_want--;
-            s->run[task] = RMI_NONE;
-        }
-    }
-    for (i = 0; i < m->n_stay && !w->upto; i++) {
-        uint32_t u = w->root[m->stay[i]];
+    for (i = 0; i < m->n_stay && k + 1 == s->n && !b->at.upto; i++) {
+        uint32_t u = b->root[m->stay[i]];
         if (at[u] == RMI_NONE) continue;
         RMI_TRY(rmi_bnd_put_want(s, m->maker[u] == RMI_NONE ? 0 : m->maker[u], k, &f));
         RMI_TRY(rmi_bnd_put_way(s, f, 0, RMI_NONE, 0));
@@ -13904,348 +13374,553 @@ RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
     return RM_OK;
 }
 
-RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
+/* Which windows each task may run in; s->common. */
+RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
 {
-    rmi_arena *mem = s->w->mem;
-    size_t n = s->n_want + s->n_fact;
-    return rmi_arena_grow(mem, (void **)&s->list, &s->cap_list, s->n_fact, sizeof(uint32_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->queue, &s->cap_queue, n, sizeof(uint32_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->into, &s->cap_into, s->n_way, sizeof(uint32_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->todo, &s->cap_todo, n, sizeof(uint64_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->sort, &s->cap_sort, n, sizeof(uint64_t))
-               ? RM_OK
-               : RM_ERROR_MEMORY;
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, task;
+    s->common = 0;
+    for (i = 0; i < m->n_keep; i++) {
+        s->run[m->keep[i]] = RMI_NONE;
+        s->hi[m->keep[i]] = s->n;
+    }
+    for (k = 0; k < s->n; k++) {
+        rmi_bnd_around(b, x[k]);
+        for (i = 0; i < m->n_keep; i++) {
+            task = m->keep[i];
+            if (rmi_bnd_later(b, task)) {
+                s->lo[task] = k;
+                s->run[task] = RMI_BND_TO_COME;
+            }
+            if ((b->at.before[task] || task == x[k]) && s->hi[task] == s->n) s->hi[task] = k;
+        }
+    }
+    for (i = 0; i < m->n_keep; i++) s->common += rmi_bnd_least(b, m->keep[i]);
 }
 
-/* The web of n moments x. 0 in *fits: one does not surely come after
-   the one before it, or is no moment. scratch: two rows by task. */
-RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, uint8_t *scratch, int *fits)
+/* Room for scratch of all facts and ways. */
+RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 {
-    rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, u, nb = m->n_buf + 1;
-    uint8_t *upto = scratch;
-    uint64_t sum = 0, bytes = 0;
-    *fits = 0;
+    size_t n = s->n_fact + s->n_way + s->n_use + s->n_want;
+    rmi_bnd_scratch *tmp = &s->tmp;
+    if (!rmi_arena_grow(s->b->mem, (void **)&tmp->block, &tmp->cap, 4 * n, sizeof *tmp->block)) return RM_ERROR_MEMORY;
+    tmp->todo = tmp->block;
+    tmp->sort = tmp->todo + n;
+    tmp->list = (uint32_t *)(tmp->sort + n);
+    tmp->queue = tmp->list + n;
+    tmp->into = tmp->queue + n;
+    return RM_OK;
+}
+
+/* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no moment. */
+RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, int *fits)
+{
+    rmi_bnd *b = s->b;
+    uint32_t k, u, nb = b->m->n_buf + 1;
     s->n_way = s->n_fact = s->n_use = s->n_want = 0;
     s->n = n;
     s->turn = 0;
-    w->upto = NULL;
-    w->common = 0;
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i];
-        s->run[task] = RMI_NONE;
-        s->hi[task] = n;
-    }
-    for (k = 0; k < n; k++) {
-        rmi_bnd_around(w, x[k]);
-        w->work += 2u * m->n_keep;
-        for (i = 0; i < m->n_keep; i++) {
-            uint32_t task = m->keep[i];
-            const rmi_ref_task *t = &m->tasks[task];
-            if (w->after[task] && (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && m->g->ops[t->id].view == RMI_NONE))) {
-                s->lo[task] = k;
-                s->run[task] = RMI_NONE - 1;
-            }
-            if ((w->before[task] || task == x[k]) && s->hi[task] == n) s->hi[task] = k;
-        }
-    }
-    w->x = RMI_NONE;
-    for (i = 0; i < m->n_keep; i++) { /* each once; those in a window are counted there */
-        uint32_t task = m->keep[i], o = m->tasks[task].id;
-        if (m->tasks[task].way == RMI_FWD) w->common += w->before[task] || w->must[o] ? w->first[o] : 0;
-        else if (s->run[task] == RMI_NONE) w->common += rmi_bnd_least(w, task);
-    }
+    *fits = 0;
+    rmi_bnd_windows(s, x);
     for (k = n; k-- > 0;) {
-        int ok = rmi_bnd_look(w, x[k]) && (!k || w->before[x[k - 1]]);
-        w->work += 4u * m->n_keep;
-        if (!ok) {
-            w->upto = NULL;
-            return RM_OK;
-        }
-        s->room[k] = rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w));
-        RMI_TRY(rmi_bnd_choose(s, k));
-        w->x = RMI_NONE; /* what its slower forms cost is told apart, or by the modes that want them */
-        RMI_TRY(rmi_bnd_web_window(s, k));
-        for (i = 0; i < m->n_tasks; i++) upto[i] = w->before[i] || i == x[k];
-        w->upto = upto;
-    }
-    w->upto = NULL;
-    for (i = 0; i < s->n_way; i++) {
-        sum = rmi_add(sum, s->way[i].ns);
-        bytes = rmi_add(bytes, s->way[i].bytes);
+        if (!rmi_bnd_look(b, x[k]) || (k && !b->at.before[x[k - 1]])) return RM_OK;
+        s->room[k] = b->link ? RMI_MAX : rmi_sub(b->limit, b->at.held + rmi_bnd_least_ws(b));
+        RMI_TRY(rmi_bnd_put_own(s, k));
+        RMI_TRY(rmi_bnd_put_window(s, k));
     }
     for (k = 0; k < n; k++)
         for (u = 0; u < nb; u++) { /* what stays */
-            if (s->at[k * nb + u] == RMI_NONE || w->bytes[u] > s->room[k]) continue;
-            RMI_TRY(rmi_bnd_put_way(s, s->at[k * nb + u], 0, k, w->bytes[u]));
+            if (s->at[k * nb + u] == RMI_NONE || b->bytes[u] > s->room[k]) continue;
+            RMI_TRY(rmi_bnd_put_way(s, s->at[k * nb + u], 0, k, b->bytes[u]));
             if (k) RMI_TRY(rmi_bnd_put_tail(s, s->at[(k - 1) * nb + u]));
-            bytes = rmi_add(bytes, w->bytes[u]);
         }
-    w->work += 8u * s->n_way;
-    rmi_bnd_scale(w, sum, bytes);
+    b->work += 8u * s->n_way;
     *fits = 1;
     return rmi_bnd_web_room(s);
 }
 
+/* --- dual ascent */
+
 /* Fact f is true, by this way, and so is what follows. */
 RMI_FN void rmi_bnd_true(rmi_bnd_web *s, uint32_t f, uint32_t way)
 {
-    uint32_t n = 0, o;
+    uint32_t n = 0, o, *queue = s->tmp.queue;
     if (s->fact[f].by != RMI_NONE) return;
     s->fact[f].by = way;
-    for (s->queue[n++] = f; n;)
-        for (o = s->fact[s->queue[--n]].use; o != RMI_NONE; o = s->use[o].next) {
+    for (queue[n++] = f; n;)
+        for (o = s->fact[queue[--n]].use; o != RMI_NONE; o = s->use[o].next) {
             rmi_bnd_way *y = &s->way[s->use[o].way];
-            s->w->work++;
+            s->b->work++;
             if (--y->wait || y->left || s->fact[y->head].by != RMI_NONE) continue;
             s->fact[y->head].by = s->use[o].way;
-            s->queue[n++] = y->head;
+            queue[n++] = y->head;
         }
 }
 
-/* Ways into a set with fact f, which is not true, pay what the cheapest lacks; returns that. */
+/* Does the way have a tail in the set of this turn? open: else a tail that is not true, or RMI_NONE. */
+RMI_INLINE int rmi_bnd_inside(const rmi_bnd_web *s, const rmi_bnd_way *y, uint32_t *open)
+{
+    uint32_t q;
+    for (*open = RMI_NONE, q = y->tail0; q < y->tail0 + y->n_tail; q++) {
+        const rmi_bnd_fact *f = &s->fact[s->use[q].fact];
+        if (f->stamp == s->turn) return 1;
+        if (*open == RMI_NONE && f->by == RMI_NONE) *open = s->use[q].fact;
+    }
+    return 0;
+}
+
+/* The ways into a set with fact f, which is not true, pay what the cheapest of them lacks; returns that. */
 RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *s, uint32_t f)
 {
     uint64_t least = RMI_INF;
-    uint32_t n = 0, n_into = 0, i, e, q;
-    rmi_bnd_way *y;
+    uint32_t n = 0, n_into = 0, i, e, open, *list = s->tmp.list, *into = s->tmp.into;
     s->turn++;
-    s->list[n++] = f;
+    list[n++] = f;
     s->fact[f].stamp = s->turn;
-    for (i = 0; i < n; i++)
-        for (e = s->fact[s->list[i]].way; e != RMI_NONE; e = y->next) {
-            uint32_t pick = RMI_NONE;
-            y = &s->way[e];
-            s->w->work++;
-            for (q = y->tail0; q < y->tail0 + y->n_tail && !y->left && s->fact[s->use[q].fact].stamp != s->turn; q++)
-                if (pick == RMI_NONE && s->fact[s->use[q].fact].by == RMI_NONE) pick = s->use[q].fact;
-            if (y->left || q < y->tail0 + y->n_tail) continue;
-            s->fact[pick].stamp = s->turn;
-            s->list[n++] = pick;
+    for (i = 0; i < n; i++) /* the set: a paid way into it has an open tail, which joins */
+        for (e = s->fact[list[i]].way; e != RMI_NONE; e = s->way[e].next) {
+            s->b->work++;
+            if (s->way[e].left || rmi_bnd_inside(s, &s->way[e], &open)) continue;
+            s->fact[open].stamp = s->turn;
+            list[n++] = open;
         }
     for (i = 0; i < n; i++)
-        for (e = s->fact[s->list[i]].way; e != RMI_NONE; e = y->next) {
-            y = &s->way[e];
-            s->w->work++;
-            for (q = y->tail0; q < y->tail0 + y->n_tail && y->left && s->fact[s->use[q].fact].stamp != s->turn; q++) {}
-            if (!y->left || q < y->tail0 + y->n_tail) continue;
-            least = rmi_min(least, y->left);
-            s->into[n_into++] = e;
+        for (e = s->fact[list[i]].way; e != RMI_NONE; e = s->way[e].next) {
+            s->b->work++;
+            if (!s->way[e].left || rmi_bnd_inside(s, &s->way[e], &open)) continue;
+            least = rmi_min(least, s->way[e].left);
+            into[n_into++] = e;
         }
     for (i = 0; i < n_into && least != RMI_INF; i++) {
-        y = &s->way[s->into[i]];
+        rmi_bnd_way *y = &s->way[into[i]];
         if (y->left != RMI_INF) y->left -= least;
-        if (!y->left && !y->wait) rmi_bnd_true(s, y->head, s->into[i]);
+        if (!y->left && !y->wait) rmi_bnd_true(s, y->head, into[i]);
     }
     return least;
 }
 
-/* What the solution found takes at each moment beside what there is room for; and notes what it takes. */
+/* Bytes that the solution found takes at each moment; and notes which ways it takes. */
 RMI_FN void rmi_bnd_take(rmi_bnd_web *s, int64_t *lack)
 {
-    uint32_t n = 0, i, q;
+    uint32_t n = 0, i, q, f, *queue = s->tmp.queue;
     s->turn++;
-    for (i = 0; i < s->n_todo; i++) {
-        uint32_t f = (uint32_t)s->todo[i];
-        if (s->fact[f].stamp != s->turn) s->queue[n++] = f;
+    for (i = 0; i < s->tmp.n_todo; i++) {
+        f = (uint32_t)s->tmp.todo[i];
+        if (s->fact[f].stamp != s->turn) queue[n++] = f;
         s->fact[f].stamp = s->turn;
     }
     while (n) {
-        rmi_bnd_way *y = &s->way[s->fact[s->queue[--n]].by];
-        s->w->work++;
+        rmi_bnd_way *y = &s->way[s->fact[queue[--n]].by];
+        s->b->work++;
         y->wait = RMI_NONE;
         if (y->which != RMI_NONE && y->set != 1) lack[y->which] += (int64_t)y->bytes;
         for (q = y->tail0; q < y->tail0 + y->n_tail; q++) {
-            uint32_t f = s->use[q].fact;
-            if (s->fact[f].stamp != s->turn) s->queue[n++] = f;
+            f = s->use[q].fact;
+            if (s->fact[f].stamp != s->turn) queue[n++] = f;
             s->fact[f].stamp = s->turn;
         }
     }
     for (i = 0; i < s->n_way; i++) s->way[i].seen |= s->way[i].wait == RMI_NONE ? 1 : 2;
 }
 
-/* The bound in units for these prices, RMI_INF if nothing fits. */
-RMI_FN uint64_t rmi_bnd_web_value(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+/* What all wanted facts cost at least at these prices, in units; RMI_INF if nothing fits. lack: bytes that the solution found takes
+   at each moment beside what there is room for. */
+RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
 {
-    const rmi_bnd *w = s->w;
+    const rmi_bnd *b = s->b;
     uint64_t sum = s->paid, v;
-    uint32_t i, k;
+    uint32_t i;
     for (i = 0; i < s->n_fact; i++) s->fact[i].by = RMI_NONE;
     for (i = 0; i < s->n_way; i++) {
         rmi_bnd_way *y = &s->way[i];
         y->wait = y->n_tail;
         if (y->set) y->left = y->set == 1 ? 0 : RMI_INF;
-        else if (y->which == RMI_NONE) y->left = rmi_bnd_units(w, y->ns);
-        else y->left = y->bytes > s->now[y->which] ? RMI_INF : rmi_add(rmi_bnd_units(w, y->ns), rmi_ref_scale(y->bytes, price[y->which]));
+        else if (y->which == RMI_NONE) y->left = rmi_bnd_units(b, y->ns);
+        else y->left = y->bytes > s->now[y->which] ? RMI_INF : rmi_add(rmi_bnd_units(b, y->ns), rmi_ref_scale(y->bytes, price[y->which]));
     }
-    s->w->work += s->n_way;
+    s->b->work += s->n_way;
     for (i = 0; i < s->n_way; i++)
         if (!s->way[i].n_tail && !s->way[i].left) rmi_bnd_true(s, s->way[i].head, i);
-    for (i = 0; i < s->n_todo; i++)
-        while (s->fact[(uint32_t)s->todo[i]].by == RMI_NONE) {
-            v = rmi_bnd_pay(s, (uint32_t)s->todo[i]);
+    for (i = 0; i < s->tmp.n_todo; i++)
+        while (s->fact[(uint32_t)s->tmp.todo[i]].by == RMI_NONE) {
+            v = rmi_bnd_pay(s, (uint32_t)s->tmp.todo[i]);
             if (v == RMI_INF) return v;
             sum = rmi_add(sum, v);
         }
-    for (k = 0; k < s->n; k++) lack[k] = -(int64_t)s->now[k];
+    for (i = 0; i < s->n; i++) lack[i] = -(int64_t)s->now[i];
     rmi_bnd_take(s, lack);
-    for (k = 0; k < s->n; k++) sum = rmi_sub(sum, rmi_add(rmi_ref_scale(s->now[k], price[k]), 1));
     return sum;
 }
 
-/* Facts are paid for in this order. */
-RMI_FN void rmi_bnd_web_sort(rmi_bnd_web *s, uint32_t order)
+/* The same beside what the room costs: the bound of these prices. */
+RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
 {
-    uint32_t i;
+    uint64_t sum = rmi_bnd_cost(s, price, lack);
+    uint32_t k;
+    for (k = 0; k < s->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_ref_scale(s->now[k], price[k]), 1));
+    return sum;
+}
+
+/* Facts are paid for by op, backwards by op, or by window. */
+RMI_FN void rmi_bnd_sort(rmi_bnd_web *s, uint32_t order)
+{
+    uint32_t i, n = s->b->m->g->n_ops;
     s->order = order;
-    for (i = 0; i < s->n_todo; i++) {
-        uint32_t f = (uint32_t)s->todo[i], op = s->fact[f].op, n = s->w->m->g->n_ops, k = s->fact[f].k;
-        s->todo[i] = (uint64_t)(order == 2 ? k * n + op : (order ? n - op : op) * RMI_BND_TOGETHER + k) << 32 | f;
+    for (i = 0; i < s->tmp.n_todo; i++) {
+        uint32_t id = (uint32_t)s->tmp.todo[i];
+        const rmi_bnd_fact *f = &s->fact[id];
+        uint32_t key = order == 2 ? f->k * n + f->op : (order ? n - f->op : f->op) * RMI_BND_TOGETHER + f->k;
+        s->tmp.todo[i] = (uint64_t)key << 32 | id;
     }
-    rmi_sort_u64(s->todo, s->sort, s->n_todo);
+    rmi_sort_u64(s->tmp.todo, s->tmp.sort, s->tmp.n_todo);
 }
 
 /* The value in the best of the orders. */
-RMI_FN uint64_t rmi_bnd_web_orders(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+RMI_FN uint64_t rmi_bnd_orders(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
 {
     uint32_t order, best = s->order;
-    uint64_t v, most = rmi_bnd_web_value(s, price, lack);
+    uint64_t v, most = rmi_bnd_value(s, price, lack);
     int64_t now[RMI_BND_TOGETHER];
     for (order = 0; order < 3; order++) {
         if (order == best) continue;
-        rmi_bnd_web_sort(s, order);
-        v = rmi_bnd_web_value(s, price, now);
+        rmi_bnd_sort(s, order);
+        v = rmi_bnd_value(s, price, now);
         if (v <= most) continue;
         most = v;
         best = order;
         memcpy(lack, now, sizeof now);
     }
-    rmi_bnd_web_sort(s, best);
+    rmi_bnd_sort(s, best);
     return most;
 }
 
-/* The best value found; prices go there. One price after the other, from the one of moment `first` on, rises if too much is there
-   at its moment, else falls; or takes over from another one, since the value is not smooth: often neither can change alone. Steps
-   grow while the value does. */
-RMI_FN uint64_t rmi_bnd_web_best(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
+/* The best value found in so many turns; its prices go to price. One price after the other, from that of moment `first` on, rises if
+   the solution takes too much at its moment, else falls, by steps that grow while the value does. root: other orders are tried. */
+RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
 {
-    uint64_t best, v, by[RMI_BND_TOGETHER * (RMI_BND_TOGETHER + 1u)], mean = 0, next[RMI_BND_TOGETHER];
+    uint64_t best, v, by[RMI_BND_TOGETHER], was, mean = 0;
     int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
-    uint32_t n = s->n, d = first, t, k, idle = 0, root = turns > 8;
-    for (t = 0; t < n; t++) mean += price[t] / n;
-    for (t = 0; t < n * (n + 1); t++) by[t] = mean / 4 + 1;
-    best = root ? rmi_bnd_web_orders(s, price, lack) : rmi_bnd_web_value(s, price, lack);
-    for (t = root ? 3 : 1; t < turns && best < s->goal && idle < 4 * n * (n + 1) && s->w->work <= s->w->most_work;) {
-        k = d % n;
-        v = 0;
-        memcpy(next, price, n * sizeof *next);
-        if (d < n) next[k] = lack[k] > 0 ? rmi_min(price[k] + by[d], s->w->most_price) : rmi_sub(price[k], by[d]);
-        else if (d / n - 1 != k && (lack[k] > 0 || lack[d / n - 1] <= 0)) {
-            next[k] = rmi_min(price[k] + rmi_min(by[d], price[d / n - 1]), s->w->most_price);
-            next[d / n - 1] = rmi_sub(price[d / n - 1], by[d]);
+    uint32_t n = s->n, k, t, idle = 0, root = turns > 8;
+    best = root && n > 1 ? rmi_bnd_orders(s, price, lack) : rmi_bnd_value(s, price, lack);
+    for (t = 1; t < turns / 2 && !best; t++) { /* prices are far too high */
+        for (k = 0; k < n; k++) price[k] /= lack[k] < 0 ? 4 : 1;
+        best = rmi_bnd_value(s, price, lack);
+    }
+    for (k = 0; k < n; k++) mean += price[k] / n;
+    for (k = 0; k < n; k++) by[k] = mean / 4 + 1;
+    for (k = first % n; t < turns && best < s->goal && idle < 6 * n && s->b->work <= s->b->most_work; t++) {
+        was = price[k];
+        price[k] = lack[k] > 0 ? rmi_min(was + by[k], s->b->most_price) : rmi_sub(was, by[k]);
+        v = price[k] == was ? 0 : rmi_bnd_value(s, price, now);
+        if (v > best) {
+            best = v;
+            memcpy(lack, now, sizeof lack);
+            by[k] += by[k] / 2;
+            idle = 0;
+            continue;
         }
-        idle++;
-        if (memcmp(next, price, n * sizeof *next)) {
-            v = rmi_bnd_web_value(s, next, now);
-            t++;
-            if (v > best) {
-                best = v;
-                memcpy(lack, now, sizeof lack);
-                memcpy(price, next, n * sizeof *next);
-                by[d] += by[d] / 2;
-                idle = 0;
-                continue;
-            }
-            by[d] = by[d] / 2 + 1;
-        }
-        d = (d + 1) % (n * (n + 1));
-        if (!root || idle != 2 * n * (n + 1)) continue;
-        v = rmi_bnd_web_orders(s, price, lack);
+        price[k] = was;
+        by[k] = by[k] / 2 + 1;
+        k = (k + 1) % n;
+        if (++idle != 3 * n || !root) continue;
+        v = rmi_bnd_orders(s, price, lack);
         if (v > best) idle = 0;
         best = rmi_max(best, v);
-        t += 3;
     }
     return best;
 }
 
-/* Branches say of a way that it is taken, or not: of a value whether it stays at a moment, of a moment what its run takes. */
-RMI_RARE rm_result rmi_bnd_web_visit(rmi_bnd_web *s, rmi_bnd_node *node, uint32_t i, uint32_t first, uint32_t turns)
+/* --- branch and bound over ways that take bytes: does a value stay at a moment, what does a moment's run take? */
+
+/* The value of a node; s->now and s->paid are what its decisions leave and cost. */
+RMI_RARE void rmi_bnd_visit(rmi_bnd_web *s, uint32_t i, uint32_t first, uint32_t turns)
 {
-    uint32_t p, k, most = 0;
+    rmi_bnd_node *node = s->node;
+    uint32_t p, k, rank, most = 0, n = 0;
     uint64_t worth = 0;
     memcpy(s->now, s->room, sizeof s->now);
-    s->n_todo = s->n_want;
     s->paid = 0;
     node[i].branch = RMI_NONE;
     for (k = 0; k < s->n_way; k++) s->way[k].set = s->way[k].seen = 0;
+    for (k = 0; k < s->n_want; k++) s->tmp.todo[n++] = s->want[k];
     for (p = i; node[p].parent != RMI_NONE; p = node[p].parent) {
-        rmi_bnd_way *y = &s->way[node[p].literal / 2];
-        y->set = node[p].literal & 1 ? 2 : 1;
+        rmi_bnd_way *y = &s->way[node[p].way];
+        y->set = node[p].set;
         if (y->set == 2) continue;
-        s->paid = rmi_add(s->paid, rmi_bnd_units(s->w, y->ns));
-        if (y->which != RMI_NONE && y->bytes > s->now[y->which]) {
+        s->paid = rmi_add(s->paid, rmi_bnd_units(s->b, y->ns));
+        if (y->bytes > s->now[y->which]) {
             node[i].value = RMI_INF;
-            return RM_OK;
+            return;
         }
-        if (y->which != RMI_NONE) s->now[y->which] -= y->bytes;
-        s->n_todo += y->n_tail;
-        if (!rmi_arena_grow(s->w->mem, (void **)&s->todo, &s->cap_todo, s->n_todo, sizeof(uint64_t)) ||
-            !rmi_arena_grow(s->w->mem, (void **)&s->sort, &s->cap_sort, s->n_todo, sizeof(uint64_t)))
-            return RM_ERROR_MEMORY;
-        for (k = 0; k < y->n_tail; k++) s->todo[s->n_todo - 1 - k] = s->use[y->tail0 + k].fact;
+        s->now[y->which] -= y->bytes;
+        for (k = 0; k < y->n_tail; k++) s->tmp.todo[n++] = s->use[y->tail0 + k].fact;
     }
-    if (s->n_want) memcpy(s->todo, s->want, s->n_want * sizeof *s->todo);
-    rmi_bnd_web_sort(s, s->order);
-    node[i].value = rmi_max(node[i].value, rmi_bnd_web_best(s, node[i].prices, first, turns));
-    if (node[i].value == RMI_INF) return RM_OK;
-    for (k = 0; k < s->n_way; k++) { /* taken in one solution, not in another; then any that is taken */
+    s->tmp.n_todo = n;
+    rmi_bnd_sort(s, s->order);
+    node[i].value = rmi_max(node[i].value, rmi_bnd_climb(s, node[i].price, first, turns));
+    for (k = 0; k < s->n_way && node[i].value != RMI_INF; k++) { /* taken in one solution, not in another; then any that is taken */
         const rmi_bnd_way *y = &s->way[k];
-        uint64_t v = y->which == RMI_NONE ? 0 : rmi_add(rmi_bnd_units(s->w, y->ns), rmi_ref_scale(y->bytes, node[i].prices[y->which]));
-        uint32_t rank = y->seen == 3 ? 2 : y->seen == 1;
+        uint64_t v = y->which == RMI_NONE ? 0 : rmi_add(rmi_bnd_units(s->b, y->ns), rmi_ref_scale(y->bytes, node[i].price[y->which]));
+        rank = y->seen == 3 ? 2 : y->seen == 1;
         if (y->set || !rank || y->which == RMI_NONE || y->bytes > s->now[y->which] || rank < most || (rank == most && v <= worth)) continue;
         most = rank;
         worth = v;
-        node[i].branch = 2 * k;
+        node[i].branch = k;
+    }
+}
+
+/* Moments, as places in m->keep, with their prices. */
+typedef struct rmi_bnd_pick {
+    uint32_t n, at[RMI_BND_TOGETHER];
+    uint64_t price[RMI_BND_TOGETHER];
+    uint64_t most; /* ns: their bound */
+} rmi_bnd_pick;
+
+/* The bound of the moments of p, from its prices on, in so many turns at first and nodes of branch and bound, work allowing. */
+RMI_RARE rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns)
+{
+    const rmi_bnd *b = s->b;
+    rmi_bnd_node *node = s->node;
+    uint32_t n = 1, i, k, at = 0, x[RMI_BND_TOGETHER];
+    int fits;
+    uint64_t goal;
+    p->most = 0;
+    for (i = 0; i < p->n; i++) x[i] = b->m->keep[p->at[i]];
+    RMI_TRY(rmi_bnd_web_make(s, x, p->n, &fits));
+    if (!fits) return RM_OK;
+    goal = rmi_sub(b->enough, s->common);
+    s->goal = b->enough == RMI_INF || b->down || !goal || goal >> (60 - b->up) ? RMI_INF : ((goal - 1) << b->up) + 1;
+    memset(node, 0, sizeof *node);
+    node[0].parent = RMI_NONE;
+    node[0].open = 1;
+    for (k = 0; k < p->n; k++) node[0].price[k] = rmi_min(p->price[k], b->most_price);
+    rmi_bnd_visit(s, 0, first, turns);
+    memcpy(p->price, node[0].price, sizeof p->price);
+    for (;;) {
+        for (i = 0, at = RMI_NONE; i < n; i++)
+            if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
+        if (node[at].branch == RMI_NONE || n + 2 > nodes || b->work > b->most_work || node[at].value >= s->goal) break;
+        node[at].open = 0;
+        for (k = 1; k <= 2; k++, n++) {
+            node[n] = node[at];
+            node[n].parent = at;
+            node[n].way = node[at].branch;
+            node[n].set = (uint8_t)k;
+            node[n].open = 1;
+            rmi_bnd_visit(s, n, 0, 8);
+        }
+    }
+    if (node[at].value != RMI_INF) p->most = s->common + rmi_bnd_whole(b, node[at].value);
+    return RM_OK;
+}
+
+/* --- which moments */
+
+#define RMI_BND_MOMENTS 48u /* looked at */
+#define RMI_BND_PRICED 8u   /* of them are priced, those where most is missing */
+#define RMI_BND_NEAR 32u    /* neighbours of the best that are priced at most */
+
+typedef struct rmi_bnd_try {
+    uint64_t key;   /* first the bytes that are missing there; then the bound, ns */
+    uint64_t price; /* the best */
+    uint32_t at;    /* in keep */
+} rmi_bnd_try;
+
+RMI_FN int rmi_bnd_cmp(const void *x, const void *y, void *user)
+{
+    const rmi_bnd_try *a = (const rmi_bnd_try *)x, *b = (const rmi_bnd_try *)y;
+    (void)user;
+    return a->key != b->key ? (a->key > b->key ? -1 : 1) : a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* Bytes that are there at each place of the list that runs everything once. live: n_keep + 1 zeros. */
+RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *b, uint64_t *live)
+{
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u), *first = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u);
+    if (!last || !first) return RM_ERROR_MEMORY;
+    for (q = 0; q <= m->n_buf; q++) first[q] = RMI_NONE;
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        const rmi_ref_acc *a = &m->accs[t->acc0 + (t->way <= RMI_BWD ? m->keep_mode[t->id] : 0u)];
+        uint64_t ws = a->n_free[0] ? m->choices[a->free0[0]].ws : 0;
+        for (pass = 0; pass < 3; pass++)
+            for (q = 0; q < (pass == 0 ? a->n_read : pass == 1 ? a->n_write : 1); q++) {
+                uint32_t u = pass == 0           ? m->pool[a->read0 + q]
+                             : pass == 2         ? a->saved
+                             : t->way == RMI_FWD ? m->pool[a->write0 + q]
+                                                 : m->targets[a->write0 + q].buf;
+                if (u == RMI_NONE) continue;
+                u = b->root[u];
+                if (first[u] == RMI_NONE) first[u] = m->maker[u] == RMI_NONE && !b->is_grad[u] ? 0 : i;
+                last[u] = i;
+            }
+        live[i] += ws;
+        live[i + 1] -= ws;
+    }
+    for (k = 0; k < m->n_stay; k++) last[b->root[m->stay[k]]] = m->n_keep - 1;
+    for (q = 0; q < m->n_buf; q++) {
+        if (first[q] == RMI_NONE) continue;
+        live[first[q]] += b->bytes[q];
+        live[last[q] + 1] -= b->bytes[q];
+    }
+    for (i = 1; i < m->n_keep; i++) live[i] += live[i - 1];
+    return RM_OK;
+}
+
+/* The place among step many from `from` on at which live is highest. */
+RMI_FN uint32_t rmi_bnd_highest(const uint64_t *live, uint32_t from, uint32_t step, uint32_t n)
+{
+    uint32_t k, at = from;
+    for (k = from; k < from + step && k < n; k++)
+        if (live[k] > live[at]) at = k;
+    return at;
+}
+
+/* Prices one moment; y->price is where it begins, if not 0. */
+RMI_RARE rm_result rmi_bnd_price(rmi_bnd_web *s, rmi_bnd_try *y, uint64_t *bound)
+{
+    rmi_bnd_pick p;
+    memset(&p, 0, sizeof p);
+    p.n = 1;
+    p.at[0] = y->at;
+    p.price[0] = y->price;
+    RMI_TRY(rmi_bnd_solve(s, &p, 1, 0, 60));
+    y->key = p.most;
+    y->price = p.price[0];
+    *bound = rmi_max(*bound, p.most);
+    return RM_OK;
+}
+
+/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. tries: n of them, best first. */
+RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
+{
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
+    uint64_t ns, ws, hint, *live = RMI_NEW(b->mem, uint64_t, m->n_keep + 1u);
+    if (!live) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_bnd_profile(b, live));
+    for (hint = i = 0; i < m->n_keep; i++) hint = rmi_add(hint, rmi_bnd_units(b, rmi_bnd_least(b, m->keep[i])));
+    hint = rmi_min(rmi_mul_div_up(hint, 1u << 17, b->limit + 1), b->most_price); /* an eighth of all time for all bytes */
+    for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
+        uint32_t at = rmi_bnd_highest(live, i, step, m->n_keep);
+        if (!rmi_bnd_look(b, m->keep[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
+        tries[n].at = at;
+        tries[n++].key = rmi_sub(b->at.wanted + b->at.held + ws, b->limit);
+    }
+    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
+    for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || tries[k].key); k++) {
+        if (tries[k].key == 0) large = 1; /* all fits everywhere: no neighbours */
+        tries[k].price = k ? tries[k - 1].price : hint;
+        RMI_TRY(rmi_bnd_price(s, &tries[k], bound));
+        if (tries[k].key > tries[best].key) best = k;
+    }
+    for (n = k, step = large ? 0 : (step + 1) / 2; step && n && b->work < b->most_work && n < k + RMI_BND_NEAR; step = (step + 1) / 2) {
+        uint32_t from = best;
+        for (i = 0; i < 2; i++) {
+            tries[n].at = i ? tries[from].at + step : tries[from].at - step;
+            if (tries[n].at >= m->n_keep) continue;
+            tries[n].price = tries[from].price;
+            RMI_TRY(rmi_bnd_price(s, &tries[n], bound));
+            if (tries[n].key > tries[best].key) best = n;
+            n++;
+        }
+        if (step == 1 && best == from) break;
+    }
+    *n_tries = n;
+    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
+    return RM_OK;
+}
+
+/* The k-th of n moments: evenly, ever closer; may be n or more. */
+RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
+{
+    uint32_t i, bits, at = 0;
+    for (bits = 0; n >> bits;) bits++;
+    for (i = 0; i < bits; i++) at |= (k >> i & 1) << (bits - 1 - i);
+    return at;
+}
+
+/* Each candidate (a place in m->keep) joins p if they bound more with it. */
+RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n)
+{
+    uint32_t i, k, q, nodes = s->b->m->n_keep < 64 ? 32 : 1;
+    for (k = 0; k < n && s->b->work < s->b->most_work && p->n < RMI_BND_TOGETHER; k++) {
+        rmi_bnd_pick now = *p;
+        for (q = 0; q < p->n && p->at[q] < cand[k];) q++;
+        if (cand[k] >= s->b->m->n_keep || (q < p->n && p->at[q] == cand[k])) continue;
+        now.n++;
+        for (i = now.n; --i > q;) {
+            now.at[i] = p->at[i - 1];
+            now.price[i] = p->price[i - 1];
+        }
+        now.at[q] = cand[k];
+        now.price[q] = 0;
+        for (i = 0; i < p->n; i++) now.price[q] += p->price[i] / 4 / p->n;
+        RMI_TRY(rmi_bnd_solve(s, &now, nodes, q, 8 + 2 * now.n));
+        if (now.most > p->most + p->most / 8192) *p = now;
     }
     return RM_OK;
 }
 
-/* The bound of n moments together, in ns; price: of each, 2^-30 ns a byte, in and out; nodes: branchings, work allowing. */
-RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x, uint32_t nodes, uint32_t first, uint32_t turns,
-                                 uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+/* Several moments: the best one and whatever adds to it, or some at equal distances from it on; then branch and bound. */
+RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, uint32_t n, uint64_t more, uint64_t *bound)
 {
-    rmi_bnd *w = s->w;
-    uint32_t n = 1, i, k, at = 0;
-    int fits;
-    *bound = 0;
-    RMI_TRY(rmi_bnd_web_make(s, x, n_x, scratch, &fits));
-    if (!fits) return RM_OK;
-    s->goal = rmi_bnd_goal(w);
-    memset(node, 0, sizeof *node);
-    node[0].parent = RMI_NONE;
-    node[0].open = 1;
-    for (k = 0; k < n_x; k++)
-        node[0].prices[k] =
-            rmi_min(w->up >= 10 ? rmi_mul(price[k], (uint64_t)1 << (w->up - 10)) : price[k] >> (10 - w->up), w->most_price);
-    RMI_TRY(rmi_bnd_web_visit(s, node, 0, first, turns));
-    for (k = 0; k < n_x; k++)
-        price[k] = w->up >= 10 ? node[0].prices[k] >> (w->up - 10) : rmi_mul(node[0].prices[k], (uint64_t)1 << (10 - w->up));
-    for (;;) {
-        for (i = 0, at = RMI_NONE; i < n; i++)
-            if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
-        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work || node[at].value >= s->goal) break;
-        node[at].open = 0;
-        for (k = 0; k < 2; k++, n++) {
-            node[n] = node[at];
-            node[n].parent = at;
-            node[n].literal = node[at].branch | k;
-            node[n].open = 1;
-            RMI_TRY(rmi_bnd_web_visit(s, node, n, 0, 8));
-        }
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand = 0;
+    uint32_t *cand = RMI_NEW(b->mem, uint32_t, n + 2 * (size_t)all);
+    uint64_t end = b->work + more;
+    rmi_bnd_pick best, now;
+    if (!cand) return RM_ERROR_MEMORY;
+    memset(&best, 0, sizeof best);
+    best.n = 1;
+    best.at[0] = tries[0].at;
+    best.price[0] = tries[0].price;
+    best.most = tries[0].key;
+    now = best;
+    for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
+    for (i = 0; i < all; i++) cand[n_cand++] = m->g->n_ops + rmi_bnd_even(i, bwd);
+    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_keep);
+    b->most_work = b->work + more / 2;
+    RMI_TRY(rmi_bnd_join(s, &best, cand, n_cand));
+    for (now.n = k = 0; k < RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
+        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
+        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) || (now.n && !b->at.before[m->keep[now.at[now.n - 1]]])) continue;
+        now.price[now.n] = tries[0].price / 2 * 3 / RMI_BND_TOGETHER;
+        now.at[now.n++] = i;
     }
-    if (node[at].value != RMI_INF) *bound = w->common + rmi_bnd_whole(w, node[at].value);
-    if (*bound >= w->enough && !w->assume) w->proved = *bound;
+    b->most_work = b->work + more / 4;
+    if (now.n > 1) RMI_TRY(rmi_bnd_solve(s, &now, 1, 0, 100));
+    if (now.n > 1 && now.most > best.most) best = now;
+    *bound = rmi_max(*bound, best.most);
+    b->most_work = end;
+    RMI_TRY(rmi_bnd_solve(s, &best, RMI_BND_NODES, 0, 60));
+    *bound = rmi_max(*bound, best.most);
+    return RM_OK;
+}
+
+/* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one moment at a time;
+   more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
+RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
+                                 uint64_t enough, uint64_t *bound)
+{
+    rmi_bnd b;
+    rmi_bnd_web s;
+    rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + RMI_BND_PRICED + 2 * RMI_BND_NEAR);
+    uint32_t n = 0;
+    rm_result r = rmi_bnd_make(mem, m, limit, &b);
+    *bound = 0;
+    if (r == RM_ERROR_GRAPH) return RM_OK;
+    RMI_TRY(r);
+    if (!tries) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_bnd_web_begin(&b, &s));
+    b.most_work = work;
+    b.enough = enough;
+    RMI_TRY(rmi_bnd_sample(&s, tries, &n, bound));
+    if (*bound < enough && n && (uint64_t)s.n_way * 2000 < more) RMI_TRY(rmi_bnd_together(&s, tries, n, more, bound));
     return RM_OK;
 }
 
@@ -14253,34 +13928,34 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
    and read later, and what is read later and cannot be made again. Of large graphs the moments whose runs hold most. */
 RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uint64_t *bytes)
 {
-    rmi_bnd w;
+    rmi_bnd b;
     uint32_t i, k, q, step = m->n_keep / (m->n_keep > 2000 ? 64 : 256) + 1;
-    rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &w);
+    rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
     for (i = 0; i < m->n_keep; i += step) {
         uint32_t at = i;
         uint64_t most = 0, ns, ws, least = RMI_INF, kept = 0;
         for (k = i; k < i + step && k < m->n_keep; k++) {
-            uint64_t held = rmi_bnd_held(&w, m->keep[k], 0);
+            uint64_t held = rmi_bnd_held(&b, m->keep[k], 0);
             if (held > most) at = k;
             most = rmi_max(most, held);
         }
-        if (!rmi_bnd_look(&w, m->keep[at])) continue;
-        for (k = 0; rmi_bnd_own(&w, k, &ns, &ws); k++) least = ws;
-        w.turn++;
+        if (!rmi_bnd_look(&b, m->keep[at])) continue;
+        for (k = 0; rmi_bnd_own(&b, k, &ns, &ws); k++) least = ws;
+        b.turn++;
         for (k = 0; k < m->n_keep; k++) {
             uint32_t task = m->keep[k];
             const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0];
-            for (q = 0; q < a->n_read && rmi_bnd_later(&w, task); q++) {
-                uint32_t u = w.root[m->pool[a->read0 + q]];
-                if (w.stamp[u] == w.turn || !rmi_bnd_open(&w, u) || (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) ||
-                    !rmi_bnd_always(&w, task, u))
+            for (q = 0; q < a->n_read && rmi_bnd_later(&b, task); q++) {
+                uint32_t u = b.root[m->pool[a->read0 + q]];
+                if (b.stamp[u] == b.turn || !rmi_bnd_open(&b, u) || (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) ||
+                    !rmi_bnd_always(&b, task, u))
                     continue;
-                w.stamp[u] = w.turn;
-                kept += w.bytes[u];
+                b.stamp[u] = b.turn;
+                kept += b.bytes[u];
             }
         }
-        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->base + w.forced + least + kept);
+        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->base + b.at.held + least + kept);
     }
     return RM_OK;
 }
@@ -14334,17 +14009,17 @@ typedef struct rmi_bnd_traffic {
 
 /* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no buffers of
    the model. seen: those that x touches (1), whose values are counted (8). */
-RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
+RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 {
-    const rm_graph *g = w->m->g;
-    const rmi_ref_task *t = &w->m->tasks[w->x];
+    const rm_graph *g = b->m->g;
+    const rmi_ref_task *t = &b->m->tasks[b->at.x];
     const rmi_op *op = &g->ops[t->id];
     uint64_t sum = 0;
     uint32_t k, f, v;
     for (k = 0; k < op->in.n; k++) {
         uint32_t id = op->in.at[k];
         const rmi_tensor *x = &g->tensors[id];
-        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(w->m->step);
+        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->m->step);
         if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || (seen[id] & 1)) continue;
         for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
             const rmi_part *p = &op->forms[f].parts[t->part];
@@ -14359,9 +14034,9 @@ RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
 }
 
 /* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
-RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *w, uint32_t i, const uint8_t *among)
+RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_list *c = &m->g->tensors[i].consumers;
     uint32_t k, j;
     for (k = 0; k < c->n && among; k++)
@@ -14371,33 +14046,33 @@ RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *w, uint32_t i, const uint8_t *among
 }
 
 /* An update after x that may run on the host, or wants states on the device. 0: there are too many kinds. */
-RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *b, const rmi_bnd_update *x)
+RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
 {
     uint32_t k;
-    for (k = 0; k < b->n_updates; k++) {
-        rmi_bnd_update y = b->updates[k];
+    for (k = 0; k < r->n_updates; k++) {
+        rmi_bnd_update y = r->updates[k];
         y.n = 1;
         if (!memcmp(&y, x, sizeof y)) break;
     }
     if (k == RMI_BND_UPDATES) return 0;
-    if (k == b->n_updates) b->updates[b->n_updates++] = *x;
-    else b->updates[k].n++;
+    if (k == r->n_updates) r->updates[r->n_updates++] = *x;
+    else r->updates[k].n++;
     return 1;
 }
 
 /* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches. seen: 1: x
    touches it; 2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed. past: what surely starts
    with y or after it, or NULL. */
-RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *b)
+RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *r)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rm_graph *g = m->g;
     uint32_t i, k;
     for (k = g->n_ops; k < m->n_keep && rmi_low_has_update(m->step); k++) {
         const rmi_ref_task *task = &m->tasks[m->keep[k]];
         const rmi_tensor *t = &g->tensors[task->id];
         rmi_bnd_update x;
-        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !w->after[m->keep[k]] || !t->updates || !t->consumers.n ||
+        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->keep[k]] || !t->updates || !t->consumers.n ||
             t->external || t->stays)
             continue;
         i = task->id;
@@ -14414,12 +14089,12 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *pa
         if (rmi_low_adds_to_earlier(m->step) && !(seen[i] & 1)) {
             x.early = t->grad_bytes;
             x.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
-            x.given = rmi_bnd_gives(w, i, w->after) != RMI_NONE;
+            x.given = rmi_bnd_gives(b, i, b->at.after) != RMI_NONE;
         }
-        x.wait = i == b->waited ? b->wait : 0;
+        x.wait = i == r->waited ? r->wait : 0;
         x.late = past && past[m->keep[k]];
-        x.late_grad = rmi_bnd_gives(w, i, past) != RMI_NONE;
-        if (rmi_bnd_put_update(b, &x)) seen[i] |= 16;
+        x.late_grad = rmi_bnd_gives(b, i, past) != RMI_NONE;
+        if (rmi_bnd_put_update(r, &x)) seen[i] |= 16;
     }
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
@@ -14427,16 +14102,16 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *pa
         if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) ||
             (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step))))
             continue;
-        b->grads += bytes;
-        if (rmi_bnd_gives(w, i, past) != RMI_NONE) b->late += bytes;
+        r->grads += bytes;
+        if (rmi_bnd_gives(b, i, past) != RMI_NONE) r->late += bytes;
     }
 }
 
 /* Bytes of params that are surely read after x (noted in seen: 2; those
    that x holds, 8, do not count again), or by forwards before it (4). */
-RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
+RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rm_graph *g = m->g;
     uint64_t sum = 0;
     uint32_t i, k, f;
@@ -14444,7 +14119,7 @@ RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
     for (i = 0; i < m->n_keep; i++) {
         const rmi_ref_task *t = &m->tasks[m->keep[i]];
         const rmi_op *op;
-        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? w->after : w->before)[m->keep[i]]) continue;
+        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[m->keep[i]]) continue;
         op = &g->ops[t->id];
         for (k = 0; k < op->in.n; k++) {
             const rmi_tensor *x = &g->tensors[op->in.at[k]];
@@ -14467,21 +14142,21 @@ enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIM
 
 /* What updates add: of either side the cheaper one. left: 1024 (1 - b1
    d2h): of the time outside x to y that share is counted as computation. */
-RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, const uint32_t *p, uint64_t left)
+RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p, uint64_t left)
 {
     uint64_t sum = 0, c = p[RMI_BND_C1] + p[RMI_BND_C2];
     uint32_t k;
-    for (k = 0; k < b->n_updates; k++) {
-        const rmi_bnd_update *u = &b->updates[k];
+    for (k = 0; k < r->n_updates; k++) {
+        const rmi_bnd_update *u = &r->updates[k];
         uint64_t out = p[RMI_BND_B2] + (u->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
         if (u->device != RMI_INF)
-            device = rmi_bnd_units(w, u->device) / 16384 * (left * p[RMI_BND_TIME]) +
+            device = rmi_bnd_units(b, u->device) / 16384 * (left * p[RMI_BND_TIME]) +
                      (u->p_state * (out + c) + u->p_out * out + (u->p_in + u->p_early) * c) / 16 +
                      u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
         if (u->host != RMI_INF)
-            host = rmi_bnd_units(w, u->host) / 64 * p[RMI_BND_HOST] +
-                   rmi_min(rmi_bnd_units(w, u->add) / 64 * p[RMI_BND_HOST], u->p_early * (u->given ? c : p[RMI_BND_C2]) / 16) +
-                   rmi_bnd_units(w, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
+            host = rmi_bnd_units(b, u->host) / 64 * p[RMI_BND_HOST] +
+                   rmi_min(rmi_bnd_units(b, u->add) / 64 * p[RMI_BND_HOST], u->p_early * (u->given ? c : p[RMI_BND_C2]) / 16) +
+                   rmi_bnd_units(b, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
                    (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
         sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
     }
@@ -14490,702 +14165,275 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, c
 
 RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price) { return rmi_min(rmi_ref_scale(bytes, price), (uint64_t)1 << 56); }
 
-/* What does not depend on the parts: the cut, and bytes at this price. */
-RMI_RARE void rmi_bnd_cut_at(rmi_bnd *w, uint64_t price, rmi_bnd_traffic *b)
+/* What does not depend on the parts: the runs, and bytes at this price. */
+RMI_RARE void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *r)
 {
-    uint64_t ns, ws, own = RMI_INF;
+    int64_t lack[RMI_BND_TOGETHER];
     uint32_t k;
-    rmi_bnd_line line;
-    for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) own = rmi_min(own, rmi_add(rmi_bnd_units(w, ns), rmi_ref_scale(ws, price)));
-    if (k == 8) own = rmi_bnd_units(w, rmi_bnd_least(w, w->x));
-    b->price = price;
-    b->time = rmi_add(rmi_add(rmi_bnd_at(w, price, &line) / 2, own), w->common << w->up);
-    for (k = 0; k < b->n_updates; k++) {
-        rmi_bnd_update *u = &b->updates[k];
-        u->p_in = rmi_bnd_priced(u->in, price), u->p_out = rmi_bnd_priced(u->out, price), u->p_fwd = rmi_bnd_priced(u->fwd, price);
-        u->p_now = rmi_bnd_priced(u->now, price), u->p_grad = rmi_bnd_priced(u->grad, price), u->p_state = rmi_bnd_priced(u->state, price);
+    r->price = price;
+    s->now[0] = RMI_MAX;
+    r->time = rmi_add(rmi_add(rmi_bnd_cost(s, &price, lack), rmi_ref_scale(rmi_bnd_least_ws(s->b), price)), s->common << s->b->up);
+    for (k = 0; k < r->n_updates; k++) {
+        rmi_bnd_update *u = &r->updates[k];
+        u->p_in = rmi_bnd_priced(u->in, price);
+        u->p_out = rmi_bnd_priced(u->out, price);
+        u->p_fwd = rmi_bnd_priced(u->fwd, price);
+        u->p_now = rmi_bnd_priced(u->now, price);
+        u->p_grad = rmi_bnd_priced(u->grad, price);
+        u->p_state = rmi_bnd_priced(u->state, price);
         u->p_early = rmi_bnd_priced(u->early, price);
     }
 }
 
 /* T for the price of now in these parts. */
-RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *w, const rmi_bnd_traffic *b, const uint32_t *p)
+RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p)
 {
-    const rmi_link *l = &w->m->g->link;
-    uint64_t unit = (uint64_t)1 << w->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1], c2 = p[RMI_BND_C2],
+    const rmi_link *l = &b->m->g->link;
+    uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1], c2 = p[RMI_BND_C2],
              start = p[RMI_BND_START];
-    uint64_t bytes = (b->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), RMI_MAX / 64) * c1 +
-                      b->params * (c1 + c2) + b->late * b1) /
+    uint64_t bytes = (r->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(r->before, l->h2d), 1), RMI_MAX / 64) * c1 +
+                      r->params * (c1 + c2) + r->late * b1) /
                          16 +
-                     b->start / 256 * c2 * start + w->forced;
+                     r->start / 256 * c2 * start + b->at.held;
     uint64_t room =
-        rmi_add(w->limit, rmi_add(rmi_mul(rmi_bnd_moves(b->may, l->d2h) / 16 + 1, b1), rmi_mul(w->limit / 256 + 1, c2 * start)));
+        rmi_add(b->limit, rmi_add(rmi_mul(rmi_bnd_moves(r->may, l->d2h) / 16 + 1, b1), rmi_mul(b->limit / 256 + 1, c2 * start)));
     uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
-                           rmi_mul_div_up(b->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
+                           rmi_mul_div_up(r->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
     /* b1 d2h, in 1024ths of a unit */
-    uint64_t busy = b1 ? rmi_mul_div_up(b->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
+    uint64_t busy = b1 ? rmi_mul_div_up(r->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
     if (busy >= unit << 10) return 0;
-    top = rmi_add(rmi_add(b->time, rmi_ref_scale(bytes, b->price)),
-                  rmi_bnd_updates_at(w, b, p, b1 ? (unit * 1024 - busy - 1) >> w->up : 1024));
+    top = rmi_add(rmi_add(r->time, rmi_ref_scale(bytes, r->price)),
+                  rmi_bnd_updates_at(b, r, p, b1 ? (unit * 1024 - busy - 1) >> b->up : 1024));
     if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
-    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_ref_scale(room, b->price), 1)), 1u << 20, den), 1);
+    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_ref_scale(room, r->price), 1)), 1u << 20, den), 1);
 }
 
-/* Tries parts on a grid; value: the best T so far, of parts best. */
-RMI_RARE void rmi_bnd_link_grid(const rmi_bnd *w, const rmi_bnd_traffic *b, uint32_t *best, uint64_t *value)
-{
-    static const uint8_t hosts[] = {0, 16, 32, 48, 64, 96, 128, 255};
-    uint32_t k, q, p[RMI_BND_PARTS];
-    for (k = 0; k < 125; k++) {
-        uint64_t v;
-        p[RMI_BND_B1] = k % 5 * 4, p[RMI_BND_B2] = k / 5 % 5 * 4, p[RMI_BND_C1] = k / 25 * 4;
-        p[RMI_BND_C2] = 16 - p[RMI_BND_B1] - p[RMI_BND_B2] - p[RMI_BND_C1];
-        if (p[RMI_BND_C2] > 16) continue;
-        for (q = 0; q < (b->n_updates ? 2 * RMI_COUNT(hosts) : 1); q++)
-            for (p[RMI_BND_TIME] = 16;; p[RMI_BND_TIME] = 0) {
-                p[RMI_BND_HOST] = hosts[q / 2];
-                p[RMI_BND_START] = q % 2 || (!b->n_updates && b->start < w->limit) ? 0 : 16;
-                v = rmi_bnd_link_at(w, b, p);
-                if (v > *value) memcpy(best, p, sizeof p);
-                *value = rmi_max(*value, v);
-                if (!b->wait || !p[RMI_BND_TIME]) break;
-            }
-    }
-}
-
-/* Moves parts while that helps. */
-RMI_RARE void rmi_bnd_link_climb(const rmi_bnd *w, const rmi_bnd_traffic *b, uint32_t *p, uint64_t *value)
+/* Moves parts p by steps from 4 to `finest` while that raises T, which is returned. */
+RMI_RARE uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *p, uint32_t finest)
 {
     static const uint32_t most[] = {16, 16, 16, 16, 1024, 16, 16};
-    uint32_t step, i, k, moved = 1, was;
-    for (step = 4; step; step /= moved ? 1 : 2)
+    uint64_t v, value = rmi_bnd_link_at(b, r, p);
+    uint32_t step, i, k, moved = 1;
+    for (step = 4; step >= finest && step; step /= moved ? 1 : 2)
         for (moved = i = 0; i < RMI_BND_PARTS; i++)
             for (k = 0; k < (i < RMI_BND_HOST ? 4u : 2u); k++) { /* a link's price goes over to another's; others rise or fall */
-                uint32_t *to = i < RMI_BND_HOST ? &p[k] : NULL, by = i == RMI_BND_HOST ? 4 * step : step;
-                uint64_t v;
-                was = p[i];
-                if (to == &p[i] || ((to || k) && p[i] < by) || (!to && !k && p[i] + by > most[i])) continue;
-                p[i] = to || k ? p[i] - by : p[i] + by;
+                uint32_t *to = i < RMI_BND_HOST ? &p[k] : NULL, by = i == RMI_BND_HOST ? 4 * step : step, was = p[i];
+                if (to == &p[i] || ((to || k) && was < by) || (!to && !k && was + by > most[i])) continue;
+                p[i] = to || k ? was - by : was + by;
                 if (to) *to += by;
-                v = rmi_bnd_link_at(w, b, p);
-                moved |= v > *value;
-                if (v <= *value) {
+                v = rmi_bnd_link_at(b, r, p);
+                moved |= v > value;
+                if (v <= value) {
                     p[i] = was;
                     if (to) *to -= by;
                 }
-                *value = rmi_max(*value, v);
+                value = rmi_max(value, v);
             }
+    return value;
+}
+
+/* Climbs from several places; the best parts go to best, their T is returned. */
+RMI_RARE uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *best)
+{
+    uint64_t v, value = 0;
+    uint32_t k, i, p[RMI_BND_PARTS];
+    for (k = 0; k < (r->n_updates ? 20u : 5u); k++) {
+        for (i = 0; i < RMI_BND_HOST; i++) p[i] = k % 5 == 4 ? 4 : i == k % 5 ? 16 : 0;
+        p[RMI_BND_HOST] = k / 5 % 2 * 64;
+        p[RMI_BND_START] = k / 10 * 16;
+        p[RMI_BND_TIME] = 16;
+        v = rmi_bnd_link_climb(b, r, p, 2);
+        if (v > value) memcpy(best, p, sizeof p);
+        value = rmi_max(value, v);
+    }
+    return value;
 }
 
 /* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to the next
    step's first read of it, less all computation that does not surely lie between that read and there. upto, past: of y; around: two
    rows by task. */
-RMI_RARE void rmi_bnd_wait(rmi_bnd *w, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *b)
+RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *r)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rm_graph *g = m->g;
     uint64_t most = 0, path, slack = 0;
     uint32_t i, gives = RMI_NONE, last;
-    b->waited = RMI_NONE;
-    b->wait = 0;
+    r->waited = RMI_NONE;
+    r->wait = 0;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes ||
-            !t->grad_bytes || (last = rmi_bnd_gives(w, i, past)) == RMI_NONE)
+            !t->grad_bytes || (last = rmi_bnd_gives(b, i, past)) == RMI_NONE)
             continue;
         path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency), rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h),
                                                                           rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
         if (path <= most) continue;
         most = path;
-        b->waited = i;
+        r->waited = i;
         gives = last;
     }
-    if (b->waited == RMI_NONE) return;
-    for (i = 0; i < g->tensors[b->waited].consumers.n && !w->must[g->tensors[b->waited].consumers.at[i]]; i++) {}
-    if (i == g->tensors[b->waited].consumers.n) return;
-    b->reads = g->tensors[b->waited].consumers.at[i];
-    rmi_bnd_around(w, b->reads);
-    memcpy(around, w->after, m->n_tasks);
-    around[b->reads] = 1;
-    rmi_bnd_around(w, gives);
-    w->before[gives] = 1;
+    if (r->waited == RMI_NONE) return;
+    for (i = 0; i < g->tensors[r->waited].consumers.n && !b->must[g->tensors[r->waited].consumers.at[i]]; i++) {}
+    if (i == g->tensors[r->waited].consumers.n) return;
+    r->reads = g->tensors[r->waited].consumers.at[i];
+    rmi_bnd_around(b, r->reads);
+    memcpy(around, b->at.after, m->n_tasks);
+    around[r->reads] = 1;
+    rmi_bnd_around(b, gives);
+    b->at.before[gives] = 1;
     for (i = 0; i < m->n_keep; i++) {
         uint32_t t = m->keep[i];
-        if (around[t] && w->before[t]) continue;
-        slack = rmi_add(slack, m->tasks[t].way == RMI_FWD ? w->first[m->tasks[t].id] : rmi_bnd_least(w, t));
+        if (around[t] && b->at.before[t]) continue;
+        slack = rmi_add(slack, m->tasks[t].way == RMI_FWD ? b->first[m->tasks[t].id] : rmi_bnd_least(b, t));
     }
-    b->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
+    r->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
 
-/* The best prices of moment x: raises *bound. */
-RMI_RARE void rmi_bnd_link_prices(rmi_bnd *w, rmi_bnd_traffic *b, uint64_t *bound)
+/* The best price of the moment that s is about: raises *bound. */
+RMI_RARE void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *bound)
 {
-    const rmi_ref_model *m = w->m;
-    uint64_t price, best = 0, at = 0, hi, lo, value;
+    const rmi_bnd *b = s->b;
+    const rmi_link *l = &b->m->g->link;
+    uint64_t price, best = 0, at = 0, lo, hi, v, alone;
     uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
-    int exact;
-    w->node = NULL;
-    w->beat = 0;
-    rmi_bnd_prices(w, rmi_sub(rmi_add(w->limit, rmi_bnd_moves(b->may, m->g->link.d2h)), w->forced + b->late), 12, &exact);
-    /* a byte costs the link's time */
-    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << w->up, 1000000000u, rmi_min(m->g->link.h2d, m->g->link.d2h)), 1u << 20),
-                    w->most_price);
-    lo = rmi_min(w->price ? w->price : price, price) / 16 + 1;
-    hi = rmi_min(rmi_mul(rmi_max(w->price, price), 64), w->most_price);
-    if (w->down || w->common >= ((uint64_t)1 << 60) >> w->up) return;
-    if (b->n_updates) { /* only waits and the host's lane count */
-        rmi_bnd_cut_at(w, 1, b);
-        rmi_bnd_link_grid(w, b, p, bound);
+    if (b->down || s->common >= ((uint64_t)1 << 60) >> b->up) return;
+    /* between what a byte costs if the link has room for all that it can move meanwhile, and the link's time for it */
+    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20), b->most_price);
+    s->node[0].parent = RMI_NONE;
+    s->node[0].value = 0;
+    s->node[0].price[0] = price;
+    s->room[0] = rmi_sub(rmi_add(b->limit, rmi_bnd_moves(r->may, l->d2h)), b->at.held + r->late);
+    rmi_bnd_visit(s, 0, 0, 24);
+    alone = s->node[0].value ? s->node[0].price[0] : price;
+    lo = rmi_min(alone, price) / 16 + 1;
+    hi = rmi_min(rmi_mul(rmi_max(alone, price), 64), b->most_price);
+    if (r->n_updates) { /* only waits and the host's lane count */
+        rmi_bnd_at_price(s, 1, r);
+        *bound = rmi_max(*bound, rmi_bnd_link_starts(b, r, p));
     }
-    for (i = 0, price = lo; price <= hi && i < 4 && w->work <= w->most_work; price += price / 4 * 3 + 1, i++) {
-        uint64_t was = best;
-        rmi_bnd_cut_at(w, price, b);
-        rmi_bnd_link_grid(w, b, p, &best);
-        if (best > was) at = price, i = 0;
+    for (price = lo, i = 0; price <= hi && i < 4 && b->work <= b->most_work; price += price / 4 * 3 + 1, i++) {
+        rmi_bnd_at_price(s, price, r);
+        v = rmi_bnd_link_starts(b, r, q);
+        if (v <= best) continue;
+        best = v;
+        memcpy(p, q, sizeof p);
+        at = price;
+        i = 0;
     }
     if (!at || best < *bound - *bound / 32) return;
-    for (hi = at / 2; hi > at / 1024 && w->work <= w->most_work;) { /* ever closer around the best price */
-        uint64_t was = best;
+    for (hi = at / 2; hi > at / 1024 && b->work <= b->most_work;) { /* ever closer around the best price */
+        uint64_t was = best, from = at;
         for (i = 0; i < 2 && best == was; i++) {
             memcpy(q, p, sizeof q);
-            price = i ? at + hi : at - hi;
-            if (price > w->most_price) continue;
-            rmi_bnd_cut_at(w, price, b);
-            value = rmi_bnd_link_at(w, b, q);
-            rmi_bnd_link_climb(w, b, q, &value);
-            if (value <= best) continue;
-            best = value;
+            if ((price = i ? from + hi : from - hi) > b->most_price) continue;
+            rmi_bnd_at_price(s, price, r);
+            v = rmi_bnd_link_climb(b, r, q, 1);
+            if (v <= best) continue;
+            best = v;
+            at = price;
             memcpy(p, q, sizeof q);
         }
-        if (best > was) at = price;
-        else hi /= 2;
+        if (best == was) hi /= 2;
     }
     *bound = rmi_max(*bound, best);
 }
 
-/* Prices moment x, with y or (RMI_NONE) without. scratch: three rows by task. */
-RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates,
-                                       uint64_t *bound)
+/* Prices moment x, with y or (RMI_NONE) without. seen: by tensor; scratch: three rows by task; updates: RMI_BND_UPDATES. */
+typedef struct rmi_bnd_room {
+    uint8_t *seen, *upto, *past, *around;
+    rmi_bnd_update *updates;
+} rmi_bnd_room;
+
+RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
 {
-    const rmi_ref_model *m = w->m;
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
     uint64_t within = 0;
-    uint8_t *upto = scratch, *past = scratch + m->n_tasks;
-    rmi_bnd_traffic b;
+    rmi_bnd_traffic r;
     uint32_t i;
-    memset(&b, 0, sizeof b);
-    w->upto = NULL;
+    int fits;
+    memset(&r, 0, sizeof r);
+    b->at.upto = NULL;
     if (y != RMI_NONE) {
-        rmi_bnd_around(w, y);
-        if (!w->before[x]) return RM_OK;
-        memcpy(upto, w->before, m->n_tasks);
-        memcpy(past, w->after, m->n_tasks);
-        past[y] = 1;
-        rmi_bnd_wait(w, past, past + m->n_tasks, &b);
-        w->upto = upto;
+        rmi_bnd_around(b, y);
+        if (!b->at.before[x]) return RM_OK;
+        memcpy(tmp->upto, b->at.before, m->n_tasks);
+        memcpy(tmp->past, b->at.after, m->n_tasks);
+        tmp->past[y] = 1;
+        rmi_bnd_wait(b, tmp->past, tmp->around, &r);
+        b->at.upto = tmp->upto;
     }
-    if (!rmi_bnd_look(w, x)) return RM_OK;
-    if (!b.wait || !w->before[b.reads]) b.wait = 0;
+    RMI_TRY(rmi_bnd_web_make(s, &x, 1, &fits));
+    if (!fits) return RM_OK;
+    if (!r.wait || !b->at.before[r.reads]) r.wait = 0;
     for (i = 0; i < m->n_keep; i++) {
         uint32_t t = m->keep[i];
-        uint64_t ns = m->tasks[t].way == RMI_FWD ? (w->must[m->tasks[t].id] || w->before[t] ? w->first[m->tasks[t].id] : 0)
-                                                 : rmi_bnd_least(w, t);
-        if (w->before[t]) b.before += ns;
-        if ((w->after[t] && (!w->upto || upto[t])) || t == x) within += ns;
-        b.may += ns;
+        uint64_t ns = rmi_bnd_least(b, t);
+        if (b->at.before[t]) r.before += ns;
+        if ((b->at.after[t] && (!b->at.upto || b->at.upto[t])) || t == x) within += ns;
+        r.may += ns;
     }
-    b.may = rmi_sub(b.may, within);
-    memset(seen, 0, m->g->n_tensors);
-    b.updates = updates;
-    w->forced += rmi_bnd_held_home(w, seen);
-    b.params = rmi_bnd_params(w, seen, 1);
-    b.start = rmi_bnd_params(w, seen, 0);
-    rmi_bnd_changed(w, seen, w->upto ? past : NULL, &b);
-    for (i = 0; i < b.n_updates; i++) b.start -= b.updates[i].fwd * b.updates[i].n;
-    b.params = rmi_min(b.params, RMI_MAX / 64);
-    b.start = rmi_min(b.start, RMI_MAX / 64);
-    b.grads = rmi_min(b.grads, RMI_MAX / 64);
-    b.late = rmi_min(b.late, RMI_MAX / 64);
-    RMI_TRY(rmi_bnd_net(w));
-    rmi_bnd_link_prices(w, &b, bound);
-    return RM_OK;
-}
-
-typedef struct rmi_bnd_try {
-    uint64_t key;  /* first what is missing: wanted + held - limit; then the bound */
-    uint64_t price; /* the best, 2^-20 ns a byte */
-    uint32_t at;   /* in keep */
-} rmi_bnd_try;
-
-RMI_FN int rmi_bnd_cmp(const void *a, const void *b, void *user)
-{
-    const rmi_bnd_try *x = (const rmi_bnd_try *)a, *y = (const rmi_bnd_try *)b;
-    (void)user;
-    return x->key != y->key ? (x->key > y->key ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
-}
-
-#define RMI_BND_MOMENTS 48u
-#define RMI_BND_PRICED 8u
-#define RMI_BND_NEAR 32u
-
-/* Bytes that are there at each place of the list that runs everything once. */
-RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *w, uint64_t *live)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, q, pass, *last = RMI_NEW(w->mem, uint32_t, m->n_buf + 1u), *first = RMI_NEW(w->mem, uint32_t, m->n_buf + 1u);
-    if (!last || !first) return RM_ERROR_MEMORY;
-    for (q = 0; q <= m->n_buf; q++) first[q] = RMI_NONE;
-    for (i = 0; i < m->n_keep; i++) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        const rmi_ref_acc *a = &m->accs[t->acc0 + (t->way <= RMI_BWD ? m->keep_mode[t->id] : 0u)];
-        uint64_t ws = a->n_free[0] ? m->choices[a->free0[0]].ws : 0;
-        for (pass = 0; pass < 3; pass++)
-            for (q = 0; q < (pass == 0 ? a->n_read : pass == 1 ? a->n_write : 1); q++) {
-                uint32_t u = pass == 0           ? m->pool[a->read0 + q]
-                             : pass == 2         ? a->saved
-                             : t->way == RMI_FWD ? m->pool[a->write0 + q]
-                                                 : m->targets[a->write0 + q].buf;
-                if (u == RMI_NONE) continue;
-                u = w->root[u];
-                if (first[u] == RMI_NONE) first[u] = m->maker[u] == RMI_NONE && !w->is_grad[u] ? 0 : i;
-                last[u] = i;
-            }
-        live[i] += ws;
-        live[i + 1] -= ws;
-    }
-    for (k = 0; k < m->n_stay; k++) last[w->root[m->stay[k]]] = m->n_keep - 1;
-    for (q = 0; q < m->n_buf; q++) {
-        if (first[q] == RMI_NONE) continue;
-        live[first[q]] += w->bytes[q];
-        live[last[q] + 1] -= w->bytes[q];
-    }
-    for (i = 1; i < m->n_keep; i++) live[i] += live[i - 1];
-    return RM_OK;
-}
-
-/* Prices the moments where most is missing, of a sample, then neighbours of the best. tries: those that were priced, n of them. */
-RMI_RARE rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
-    uint64_t ns, ws, *live = RMI_NEW(w->mem, uint64_t, m->n_keep + 1u);
-    if (!live) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_bnd_profile(w, live));
-    for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
-        uint32_t at = i;
-        for (k = i; k < i + step && k < m->n_keep; k++)
-            if (live[k] > live[at]) at = k;
-        if (!rmi_bnd_look(w, m->keep[at]) || !rmi_bnd_own(w, 0, &ns, &ws)) continue;
-        tries[n].at = at;
-        tries[n++].key = rmi_sub(w->wanted + w->forced + ws, w->limit);
-    }
-    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
-    for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && w->work < w->most_work / 2 && (!k || tries[k].key); k++) {
-        RMI_TRY(rmi_bnd_moment(w, m->keep[tries[k].at], 1, node, bound, &ns));
-        if (tries[k].key == 0) step = 0; /* all fits everywhere */
-        tries[k].key = ns;
-        tries[k].price = w->price >> w->up;
-        if (ns <= *bound) continue;
-        *bound = ns;
-        best = tries[k].at;
-    }
-    *n_tries = k;
-    for (n = k, step = large ? 0 : (step + 1) / 2; step && w->work < w->most_work && n < k + RMI_BND_NEAR; step = (step + 1) / 2) {
-        uint32_t from = best;
-        for (i = 0; i < 2; i++) {
-            uint32_t at = i ? from + step : from - step;
-            if (at >= m->n_keep) continue;
-            RMI_TRY(rmi_bnd_moment(w, m->keep[at], 1, node, bound, &ns));
-            tries[n].at = at;
-            tries[n].price = w->price >> w->up;
-            tries[n++].key = ns;
-            if (ns <= *bound) continue;
-            *bound = ns;
-            best = at;
-        }
-        *n_tries = n;
-        if (step == 1 && best == from) break;
-    }
+    r.may = rmi_sub(r.may, within);
+    memset(tmp->seen, 0, m->g->n_tensors);
+    r.updates = tmp->updates;
+    b->at.held += rmi_bnd_held_home(b, tmp->seen);
+    r.params = rmi_bnd_params(b, tmp->seen, 1);
+    r.start = rmi_bnd_params(b, tmp->seen, 0);
+    rmi_bnd_changed(b, tmp->seen, b->at.upto ? tmp->past : NULL, &r);
+    for (i = 0; i < r.n_updates; i++) r.start -= r.updates[i].fwd * r.updates[i].n;
+    r.params = rmi_min(r.params, RMI_MAX / 64);
+    r.start = rmi_min(r.start, RMI_MAX / 64);
+    r.grads = rmi_min(r.grads, RMI_MAX / 64);
+    r.late = rmi_min(r.late, RMI_MAX / 64);
+    rmi_bnd_link_prices(s, &r, bound);
     return RM_OK;
 }
 
 /* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory. */
 RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
 {
-    rmi_bnd w;
-    uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors), *scratch = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
+    rmi_bnd b;
+    rmi_bnd_web s;
+    rmi_bnd_room tmp;
     uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u), most = 0, near = 0, value;
-    rmi_bnd_update *updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
-    uint32_t i, k, n, top = RMI_NONE, last = m->n_keep, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
-    rm_result r = rmi_bnd_make(mem, m, limit, &w);
+    uint32_t i, k, n, at, top = RMI_NONE, last = m->n_keep, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
+    rm_result r = rmi_bnd_make(mem, m, limit, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
-    if (!seen || !scratch || !live || !updates) return RM_ERROR_MEMORY;
-    w.link = 1;
-    w.most_work = work;
-    for (k = 0; k < m->n_start; k++) w.bytes[m->start[k]] = 0; /* may be at home in host memory */
-    RMI_TRY(rmi_bnd_profile(&w, live));
-    for (i = m->g->n_ops; i < m->n_keep && w.work < work / 3; i += step) {
-        uint32_t at = i;
-        for (k = i; k < i + step && k < m->n_keep; k++)
-            if (live[k] > live[at]) at = k;
+    RMI_TRY(rmi_bnd_web_begin(&b, &s));
+    tmp.seen = RMI_NEW(mem, uint8_t, m->g->n_tensors);
+    tmp.upto = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
+    tmp.updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
+    if (!tmp.seen || !tmp.upto || !tmp.updates || !live) return RM_ERROR_MEMORY;
+    tmp.past = tmp.upto + m->n_tasks;
+    tmp.around = tmp.past + m->n_tasks;
+    b.link = 1;
+    b.most_work = work;
+    for (k = 0; k < m->n_start; k++) b.bytes[m->start[k]] = 0; /* may be at home in host memory */
+    RMI_TRY(rmi_bnd_profile(&b, live));
+    for (i = m->g->n_ops; i < m->n_keep && b.work < work / 3; i += step) {
+        at = rmi_bnd_highest(live, i, step, m->n_keep);
         value = most;
-        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], RMI_NONE, seen, scratch, updates, &value));
+        RMI_TRY(rmi_bnd_link_moment(&s, m->keep[at], RMI_NONE, &tmp, &value));
         if (value > most || (!most && (top == RMI_NONE || live[at] > live[top]))) top = at;
         most = rmi_max(most, value);
     }
     while (last > m->g->n_ops && m->tasks[m->keep[--last]].way != RMI_BWD) {}
-    for (i = 1; i < 8 && top != RMI_NONE && w.work < work / 2; i++) { /* its neighbours, with the last backward as y */
-        uint32_t at = i & 1 ? top + i / 2 : top - i / 2;
+    for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2; i++) { /* the first of them, the best and its neighbours, with the last backward as y */
+        at = !i ? rmi_bnd_highest(live, m->g->n_ops, step, m->n_keep) : i & 1 ? top + i / 2 : top - i / 2;
         value = near;
         if (at >= m->n_keep || m->tasks[m->keep[at]].way > RMI_BWD) continue;
-        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], m->keep[last], seen, scratch, updates, &value));
+        RMI_TRY(rmi_bnd_link_moment(&s, m->keep[at], m->keep[last], &tmp, &value));
         if (value > near) x = m->keep[at];
         near = rmi_max(near, value);
     }
     most = rmi_max(most, near);
-    for (i = m->n_keep, n = 0, k = 2; i-- > m->g->n_ops && x != RMI_NONE && w.work < work;) { /* y: ever earlier backwards */
+    for (i = m->n_keep, n = 0, k = 2; i-- > m->g->n_ops && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
         n += m->tasks[m->keep[i]].way == RMI_BWD;
         if (n < k) continue;
         k = k * 3 / 2 + 1;
-        RMI_TRY(rmi_bnd_link_moment(&w, x, m->keep[i], seen, scratch, updates, &most));
+        RMI_TRY(rmi_bnd_link_moment(&s, x, m->keep[i], &tmp, &most));
     }
     *bound = rmi_max(*bound, most);
-    return RM_OK;
-}
-
-/* Moments whose neighbours bound less come first. */
-RMI_FN void rmi_bnd_peaks(rmi_bnd_try *tries, uint32_t n)
-{
-    uint32_t i, k, z = 0;
-    for (i = 0; i < n; i++) { /* those before i bound more */
-        rmi_bnd_try t = tries[i];
-        int below = 0;
-        for (k = 0; k < i && !below; k++) below = tries[k].at <= t.at + 1 && t.at <= tries[k].at + 1;
-        if (below) continue;
-        for (k = i; k > z; k--) tries[k] = tries[k - 1];
-        tries[z++] = t;
-    }
-}
-
-/* The k-th candidate among so many moments: evenly, ever closer. */
-RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
-{
-    uint32_t i, bits, at = 0;
-    for (bits = 0; n >> bits;) bits++;
-    for (i = 0; i < bits; i++) at |= (k >> i & 1) << (bits - 1 - i);
-    return at;
-}
-
-/* Their bound, from these prices on. */
-RMI_RARE rm_result rmi_bnd_pick_joint(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns,
-                                      rmi_bnd_node *node, uint8_t *scratch)
-{
-    uint32_t i, x[RMI_BND_TOGETHER];
-    p->most = 0;
-    if (s->w->proved) return RM_OK;
-    s->w->assume = p->n_edge ? p : NULL;
-    for (i = 0; i < p->n; i++) x[i] = s->w->m->keep[p->at[i]];
-    return rmi_bnd_joint(s, x, p->n, nodes, first, turns, p->price, node, scratch, &p->most);
-}
-
-/* Moments go without which the bound is the same: what is looked at more often has less time. */
-RMI_RARE rm_result rmi_bnd_pick_fewer(rmi_bnd_web *s, rmi_bnd_pick *p, rmi_bnd_node *node, uint8_t *scratch)
-{
-    uint32_t i = p->n, k;
-    while (i-- > 0 && p->n > 1) {
-        rmi_bnd_pick now = *p;
-        if (p->price[i]) continue;
-        for (k = i; k + 1 < p->n; k++) {
-            now.at[k] = p->at[k + 1];
-            now.price[k] = p->price[k + 1];
-        }
-        now.n--;
-        RMI_TRY(rmi_bnd_pick_joint(s, &now, 1, 0, 1, node, scratch));
-        if (now.most >= p->most) *p = now;
-    }
-    return RM_OK;
-}
-
-/* Each candidate is added with which they bound more. Prices begin where they were, or equal: those found with fewer moments may be
-   places that are hard to leave. */
-RMI_RARE rm_result rmi_bnd_pick_more(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n, uint32_t nodes,
-                                     uint64_t level, rmi_bnd_node *node, uint8_t *scratch)
-{
-    const rmi_bnd *w = s->w;
-    uint32_t i, k, q;
-    rmi_bnd_pick now = *p;
-    for (k = 0; k < 2 * n && w->work < w->most_work && p->n < RMI_BND_TOGETHER; k++) {
-        int warm = k % 2 == 0;
-        for (q = 0; q < p->n && p->at[q] < cand[k / 2];) q++;
-        if (cand[k / 2] >= w->m->n_keep || (q < p->n && p->at[q] == cand[k / 2])) continue;
-        now.n = p->n + 1;
-        for (i = 0, now.price[q] = 0; i < now.n; i++) {
-            now.at[i] = i == q ? cand[k / 2] : p->at[i - (i > q)];
-            if (!warm) now.price[i] = level / now.n;
-            else if (i != q) now.price[i] = p->price[i - (i > q)];
-        }
-        for (i = 0; i < p->n && warm; i++) now.price[q] += p->price[i] / 4 / p->n;
-        RMI_TRY(rmi_bnd_pick_joint(s, &now, nodes, q, warm ? 8 + 2 * now.n : 20 + 4 * now.n, node, scratch));
-        if (now.most > p->most + p->most / 8192) *p = now;
-    }
-    return RM_OK;
-}
-
-/* Where more is missing than before and after; at first n of them, then all. None if looking at all takes more work. */
-RMI_RARE rm_result rmi_bnd_missing(rmi_bnd *w, uint64_t work, uint32_t *peak, uint32_t *n_peak, uint32_t *n_first)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, n = 0, last = RMI_NONE, *all = peak + RMI_BND_TOGETHER;
-    uint64_t was = 0, now, *top = RMI_NEW(w->mem, uint64_t, m->n_keep + 1u);
-    if (!top) return RM_ERROR_MEMORY;
-    *n_peak = *n_first = 0;
-    if ((uint64_t)m->n_keep * m->n_keep * 4 > work) return RM_OK;
-    w->work += (uint64_t)m->n_keep * m->n_keep * 4;
-    for (i = 0; i <= m->n_keep; i++) {
-        if (i < m->n_keep && !rmi_bnd_look(w, m->keep[i])) continue;
-        now = i < m->n_keep ? rmi_sub(w->forced + rmi_bnd_least_ws(w) + w->wanted, w->limit) : 0;
-        if (now < was && last != RMI_NONE) {
-            top[n] = was;
-            all[n++] = last;
-        }
-        if (now > was) last = i;
-        else if (now < was) last = RMI_NONE;
-        was = now;
-    }
-    for (i = 0; i < n; i = k) { /* of many one in each stretch */
-        uint32_t best = i, part = n > RMI_BND_TOGETHER ? n : RMI_BND_TOGETHER;
-        for (k = i; k < n && (uint64_t)k * RMI_BND_TOGETHER / part == (uint64_t)i * RMI_BND_TOGETHER / part; k++)
-            if (top[k] > top[best]) best = k;
-        peak[(*n_first)++] = all[best];
-    }
-    memmove(peak + *n_first, all, n * sizeof *all);
-    *n_peak = *n_first + n;
-    return RM_OK;
-}
-
-/* How much longer a run of the task takes with half the workspace, at least. */
-RMI_RARE uint64_t rmi_bnd_squeeze(rmi_bnd *w, uint32_t task)
-{
-    uint64_t ns, ws, first = 0, most = 0;
-    uint32_t k;
-    w->x = task;
-    for (k = 0; rmi_bnd_own(w, k, &ns, &ws); k++) {
-        if (!k) {
-            first = ns;
-            most = ws;
-        } else if (ws <= most / 2) return ns - first;
-    }
-    return 0;
-}
-
-/* One moment more, in its place among the others. 0: it has none, or there is no room. */
-RMI_RARE int rmi_bnd_put_moment(rmi_bnd *w, rmi_bnd_pick *p, uint32_t at)
-{
-    const uint32_t *keep = w->m->keep;
-    uint32_t i, lo = 0, hi = p->n;
-    w->assume = p->n_edge ? p : NULL;
-    rmi_bnd_around(w, keep[at]);
-    w->work += 2u * w->m->n_keep;
-    for (i = p->n; i-- > 0;) {
-        if (p->at[i] == at) return 1;
-        if (w->after[keep[p->at[i]]]) hi = i;
-        if (w->before[keep[p->at[i]]] && !lo) lo = i + 1;
-    }
-    if (lo != hi || p->n == RMI_BND_TOGETHER) return 0;
-    for (i = p->n++; i > hi; i--) {
-        p->at[i] = p->at[i - 1];
-        p->price[i] = p->price[i - 1];
-    }
-    p->at[hi] = at;
-    p->price[hi] = 0;
-    for (i = 0; i < p->n; i++) p->price[hi] += i == hi ? 0 : p->price[i] / 4 / (p->n - 1);
-    return 1;
-}
-
-/* What the moments of p and y bound if d comes before y, or (late) after it. */
-RMI_RARE rm_result rmi_bnd_case(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t y, uint32_t late, rmi_bnd_pick *to,
-                                rmi_bnd_node *node, uint8_t *scratch)
-{
-    rmi_bnd *w = s->w;
-    rmi_bnd_pick now;
-    *to = *p;
-    if (p->n_edge == RMI_BND_TOGETHER || !rmi_bnd_put_moment(w, to, y)) return RM_OK;
-    to->edge[2 * to->n_edge + late] = w->m->keep[d];
-    to->edge[2 * to->n_edge++ + !late] = w->m->keep[y];
-    now = *to;
-    if (rmi_bnd_put_moment(w, &now, d) && now.at[now.n - 1] != d) *to = now; /* at the end it would be in the way of others */
-    RMI_TRY(rmi_bnd_pick_joint(s, to, 1, 0, 8 + 2 * to->n, node, scratch));
-    to->most = rmi_max(to->most, p->most);
-    return RM_OK;
-}
-
-/* Does it matter whether d runs before another run, or after it? The
-   best such division of p: early and late. 0 in *found: there is none. */
-RMI_RARE rm_result rmi_bnd_divide(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t *list, rmi_bnd_pick *now, int *found,
-                                  rmi_bnd_node *node, uint8_t *scratch)
-{
-    rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    uint64_t enough = p->most + p->most / 8192, best = 0;
-    uint32_t i, n = 0, lo = 0, hi, turn;
-    w->assume = p->n_edge ? p : NULL;
-    rmi_bnd_around(w, m->keep[d]);
-    for (i = m->g->n_ops; i < m->n_keep; i++)
-        if (i != d && m->tasks[m->keep[i]].way == RMI_BWD && !w->before[m->keep[i]] && !w->after[m->keep[i]]) list[n++] = i;
-    for (i = hi = 0; i < n; i++) { /* those with a place */
-        rmi_bnd_pick q = *p;
-        if (rmi_bnd_put_moment(w, &q, list[i])) list[hi++] = list[i];
-    }
-    *found = 0;
-    for (turn = 0; lo < hi && turn < 6; turn++) { /* the later the other run is, the less being
-                                                     before it bounds, the more being after it */
-        uint32_t y = list[turn ? lo + (hi - lo) / 2 : lo], k;
-        for (k = 0; k < 2; k++) RMI_TRY(rmi_bnd_case(s, p, d, y, k, &now[2 + k], node, scratch));
-        if (!turn && now[2].most <= enough) return RM_OK;
-        if (rmi_min(now[2].most, now[3].most) > rmi_max(best, enough)) {
-            best = rmi_min(now[2].most, now[3].most);
-            *found = 1;
-            now[0] = now[2];
-            now[1] = now[3];
-        }
-        if (!turn) lo++;
-        else if (now[3].most < now[2].most) lo += (hi - lo) / 2 + 1;
-        else hi = lo + (hi - lo) / 2;
-    }
-    return RM_OK;
-}
-
-/* A run may come before others or after them. What bounds least is
-   divided further, within so much work beside what else may be done. */
-RMI_RARE rm_result rmi_bnd_cases(rmi_bnd_web *s, const rmi_bnd_pick *p, uint64_t work, rmi_bnd_node *node, uint8_t *scratch,
-                                 uint64_t *bound)
-{
-    rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    rmi_bnd_pick *all = RMI_NEW(w->mem, rmi_bnd_pick, RMI_BND_CASES + 4), *now = all + RMI_BND_CASES;
-    rmi_bnd_try *run = RMI_NEW(w->mem, rmi_bnd_try, m->n_keep);
-    uint32_t *list = RMI_NEW(w->mem, uint32_t, m->n_keep), from[RMI_BND_CASES], i, n = 1, n_run = 0, least;
-    uint64_t was = w->work;
-    int found;
-    if (!all || !run || !list) return RM_ERROR_MEMORY;
-    for (i = m->g->n_ops; i < m->n_keep; i++) {
-        if (m->tasks[m->keep[i]].way != RMI_BWD || !(run[n_run].key = rmi_bnd_squeeze(w, m->keep[i]))) continue;
-        run[n_run++].at = i;
-    }
-    rmi_sort(run, n_run, sizeof *run, rmi_bnd_cmp, NULL);
-    w->most_work = was + work;
-    all[0] = *p;
-    from[0] = 0;
-    for (;;) {
-        for (i = 1, least = 0; i < n; i++)
-            if (all[i].most < all[least].most) least = i;
-        for (found = 0; from[least] < n_run && w->work < w->most_work && n < RMI_BND_CASES && !found; from[least] += !found)
-            RMI_TRY(rmi_bnd_divide(s, &all[least], run[from[least]].at, list, now, &found, node, scratch));
-        if (!found || all[least].most >= w->enough) break;
-        all[least] = now[0];
-        all[n] = now[1];
-        from[n++] = from[least];
-    }
-    *bound = rmi_max(*bound, all[least].most);
-    w->assume = NULL;
-    w->work = was;
-    return RM_OK;
-}
-
-/* Several moments: those where most is missing, or the best one and whatever adds to it. Then branching. */
-RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand, n_peak,
-             *cand = RMI_NEW(w->mem, uint32_t, n + 3 * (size_t)all + RMI_BND_TOGETHER);
-    uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks);
-    uint64_t end = w->work + more, level;
-    int small = (uint64_t)w->n_arc * 300 * RMI_BND_TOGETHER < more / 4;
-    rmi_bnd_pick best, now, start;
-    rmi_bnd_web s;
-    if (!scratch || !cand) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_bnd_web_begin(w, &s));
-    memset(&best, 0, sizeof best);
-    now = start = best;
-    best.n = 1;
-    best.at[0] = tries[0].at;
-    best.most = tries[0].key;
-    /* a place to begin */
-    best.price[0] = tries[0].price ? rmi_mul(tries[0].price, 1024) : rmi_mul_div_up(w->common, 1u << 27, w->limit + 1);
-    level = best.price[0] / 2 * 3;
-    RMI_TRY(rmi_bnd_missing(w, more / 4, cand, &n_peak, &n_cand));
-    start.n = 0;
-    for (i = 0; i < n_cand; i++)
-        if (rmi_bnd_look(w, m->keep[cand[i]]) && (!start.n || w->before[m->keep[start.at[start.n - 1]]])) start.at[start.n++] = cand[i];
-    n_cand = n_peak;
-    for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
-    for (i = 0; i < all; i++) cand[n_cand++] = m->g->n_ops + rmi_bnd_even(i, bwd);
-    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_keep);
-    w->most_work = w->work + more / 4;
-    now.most = 0;
-    for (k = 0; k < 4 && start.n > 1; k++) {
-        for (i = 0; i < start.n; i++) start.price[i] = rmi_max((level * 2 >> k) / start.n, 1);
-        RMI_TRY(rmi_bnd_pick_joint(&s, &start, 1, 0, 1, node, scratch));
-        if (start.most > now.most) now = start;
-    }
-    if (now.most) RMI_TRY(rmi_bnd_pick_joint(&s, &now, 1, 0, 80 + 20 * now.n, node, scratch));
-    if (now.most) RMI_TRY(rmi_bnd_pick_fewer(&s, &now, node, scratch));
-    if (now.most) RMI_TRY(rmi_bnd_pick_more(&s, &now, cand, n_cand, m->n_keep < 64 ? 32 : 1, level, node, scratch));
-    w->most_work += more / 4;
-    RMI_TRY(rmi_bnd_pick_more(&s, &best, cand + n_peak, n_cand - n_peak, m->n_keep < 64 ? 32 : 1, level, node, scratch));
-    if (now.most > best.most) best = now;
-    now.n = 0;
-    for (k = 0; k < RMI_BND_TOGETHER && small; k++) { /* at equal distances: with little memory
-                                                         each wants repeats, which only many show */
-        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
-        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(w, m->keep[i]) || (now.n && !w->before[m->keep[now.at[now.n - 1]]]))
-            continue;
-        now.price[now.n] = level / RMI_BND_TOGETHER;
-        now.at[now.n++] = i;
-    }
-    w->most_work = end - more / 4;
-    if (now.n > 1) RMI_TRY(rmi_bnd_pick_joint(&s, &now, 1, 0, 100, node, scratch));
-    if (now.n > 1 && now.most > best.most) best = now;
-    if (m->n_keep >= 64) RMI_TRY(rmi_bnd_pick_more(&s, &best, cand, n_cand, 1, level, node, scratch));
-    if (best.most <= tries[0].key) return RM_OK; /* one is better left to the cut */
-    *bound = rmi_max(*bound, best.most);
-    w->most_work = end;
-    now = best;
-    RMI_TRY(rmi_bnd_pick_joint(&s, &now, RMI_BND_NODES, 0, 60, node, scratch));
-    *bound = rmi_max(*bound, now.most);
-    return w->enough > *bound + *bound / 256 ? rmi_bnd_cases(&s, &best, more / 2, node, scratch, bound) : RM_OK;
-}
-
-/* No plan whose live bytes (beside the model's base) stay within limit is faster. work: arcs to look at; more: the same for
-   branching at the best moments, which counts whole values instead of parts. enough: a bound of so many ns will do. */
-RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
-                                 uint64_t enough, uint64_t *bound)
-{
-    rmi_bnd w;
-    rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, 2 * RMI_BND_MOMENTS + RMI_BND_NEAR);
-    rmi_bnd_node *node = RMI_NEW(mem, rmi_bnd_node, RMI_BND_NODES);
-    uint64_t ns, end;
-    uint32_t k, n = 0;
-    rm_result r = rmi_bnd_make(mem, m, limit, &w);
-    *bound = 0;
-    if (r == RM_ERROR_GRAPH) return RM_OK;
-    RMI_TRY(r);
-    if (!tries || !node) return RM_ERROR_MEMORY;
-    w.most_work = work;
-    w.enough = enough;
-    RMI_TRY(rmi_bnd_sample(&w, node, tries, &n, bound));
-    if (*bound >= enough) return RM_OK;
-    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
-    end = w.work + more;
-    rmi_bnd_peaks(tries, n);
-    /* large networks: not worth it */
-    if (n > 1 && (uint64_t)w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 4 * 3, node, bound));
-    *bound = rmi_max(*bound, w.proved);
-    for (k = 0; k < n && w.work < end && *bound < enough; k++) {
-        if (k && tries[k].at == tries[k - 1].at) continue;
-        w.most_work = w.work + (k + 1 < n ? 3 * (end - w.work) / 4 : end - w.work);
-        RMI_TRY(rmi_bnd_moment(&w, m->keep[tries[k].at], RMI_BND_NODES, node, bound, &ns));
-        *bound = rmi_max(*bound, ns);
-    }
     return RM_OK;
 }
 
