@@ -84,8 +84,7 @@
    One process and one rm_cuda each, the same graph and budget on all: then the plans are the same, and
    rm_exec_desc.reduce is called for the same params in the same order, with the comm stream in c->stream.
    Give params a rm_param_desc.reduce_ns above 0, a guess will do: with it updates wait for reductions while the
-   backward goes on. Plan with the same measured costs or none: tune on one rank, rm_graph_write, and read it
-   on all, or not at all. Between machines NCCL has host functions of its own, which CUDA may run
+   backward goes on. Plan on estimates, or one rank plans for all: rockmate.h, manual, 5. Between machines NCCL has host functions of its own, which CUDA may run
    behind an update on the host: params without update_host keep reductions free of that.
    Destroy the executor before the communicator: captured steps hold NCCL's work, and ncclCommDestroy waits,
    with two ranks for ever, until they are gone.

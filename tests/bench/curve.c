@@ -1,11 +1,11 @@
 /* curve.c - what more memory brings: rm_plan_curve against separate plans, and what rm_plan_explain says against plans really made.
 
-      cc -O2 -std=gnu99 -I. tests/bench/curve.c -o build/curve -lm && build/curve [--points N] [--host BYTES] [--most BYTES] [--no-fresh] WHAT...
+      cc -O2 -std=gnu99 -I. tests/bench/curve.c -o build/curve -lm && build/curve [--points N] [--host BYTES] [--most BYTES] [--no-fresh] [--explain] WHAT...
 
    WHAT is a graph file, or MODEL@DEVICE as rmplan knows them. First a line with the processor time of the curve. Then a row for each
    point, and how much faster a plan is that a graph of its own has for the point's bytes (below 0: the curve's is faster). Then, at
    budgets between the least memory and keep-everything's, the milliseconds that explain says for a 64th more, and what two plans of graphs of
-   their own differ by. It measures; it asserts nothing. */
+   their own differ by; --explain: these alone. It measures; it asserts nothing. */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 #include "examples/models.h"
@@ -14,7 +14,7 @@
 
 typedef struct options {
     size_t points;
-    int fresh;
+    int fresh, explain;
     uint64_t host, most;
 } options;
 
@@ -80,19 +80,47 @@ static void explained(const char *what, rm_plan_desc d, uint64_t bytes, uint64_t
     rm_graph_destroy(g);
 }
 
-static void measure(const char *what, const options *o)
+/* At four budgets between the least memory that is worth naming and keep-everything's. */
+static void explain(const char *what, rm_plan_desc d)
 {
     rm_graph *g = load(what);
-    rm_point *at = (rm_point *)malloc(o->points * sizeof *at);
+    rm_plan_info info;
+    rm_plan *p = NULL;
+    uint64_t all, i;
+    memset(&info, 0, sizeof info);
+    d.info = &info;
+    if (rm_plan_create(g, &d, &p) != RM_OK) printf("%s: %s\n", what, rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+    printf("%s: keep-everything %.3f GB, %.3f ms, least memory %.3f GB\n", what, (double)info.keep_all_bytes / 1e9, (double)info.keep_all_ns / 1e6, (double)info.min_bytes / 1e9);
+    all = d.device_bytes && d.device_bytes < info.keep_all_bytes ? d.device_bytes : info.keep_all_bytes;
+    d.info = NULL;
+    for (i = 1; i < 5; i++) {
+        explained(what, d, info.min_bytes + rmi_sub(all, info.min_bytes) / 5 * i, info.keep_all_bytes);
+        fflush(stdout);
+    }
+}
+
+static void measure(const char *what, const options *o)
+{
+    rm_graph *g;
+    rm_point *at;
     rm_plan_desc d;
     rm_plan_info info;
     size_t n = o->points, i;
     double ms = 0, worst = -100, best = 100, sum = 0, over;
-    clock_t start = clock();
-    uint64_t ns, least, keep_all;
+    clock_t start;
+    uint64_t ns;
     memset(&d, 0, sizeof d);
     d.host_bytes = o->host;
     d.device_bytes = o->most;
+    if (o->explain) {
+        explain(what, d);
+        return;
+    }
+    g = load(what);
+    at = (rm_point *)malloc(o->points * sizeof *at);
+    start = clock();
     d.info = &info;
     if (!at || rm_plan_curve(g, &d, at, &n) != RM_OK) {
         printf("%s: %s\n", what, rm_graph_error(g));
@@ -112,24 +140,23 @@ static void measure(const char *what, const options *o)
         sum += over;
     }
     if (o->fresh) printf("  over plans of their own: worst %+.3f %%, best %+.3f %%, mean %+.3f %%; those took %.0f ms\n", worst, best, sum / (double)n, ms);
-    least = at[0].arena_bytes;
-    keep_all = o->most && o->most < info.keep_all_bytes ? o->most : info.keep_all_bytes;
-    for (i = 1; i < 5; i++) explained(what, d, least + (keep_all - least) / 5 * i, info.keep_all_bytes);
-    fflush(stdout);
     free(at);
     rm_graph_destroy(g);
+    d.info = NULL;
+    explain(what, d);
 }
 
 int main(int argc, char **argv)
 {
     static const char *const usual[] = {"gpt2-124m@rtx4090", "resnet50@rtx4090", "unet@rtx4090"};
-    options o = {16, 1, 0, 0};
+    options o = {16, 1, 0, 0, 0};
     int i, some = 0;
     for (i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--points") && i + 1 < argc) o.points = strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--host") && i + 1 < argc) o.host = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--most") && i + 1 < argc) o.most = strtoull(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--no-fresh")) o.fresh = 0;
+        else if (!strcmp(argv[i], "--explain")) o.explain = 1;
         else measure(argv[i], &o), some = 1;
     }
     for (i = 0; i < 3 && !some; i++) measure(usual[i], &o);

@@ -466,7 +466,7 @@ static int work(const task *job)
         if (fwrite(&r, sizeof r, 1, stdout) != 1 || fflush(stdout)) return 1;
     }
     rm_exec_get_info(t.exec, &used);
-    s.time_ns = info.time_ns, s.keep_all_ns = info.keep_all_ns, s.planned = info.arena_bytes, s.used = used.touched_bytes;
+    s.time_ns = used.step_ns, s.keep_all_ns = info.keep_all_ns, s.planned = info.arena_bytes, s.used = used.touched_bytes;
     s.host = info.host_bytes, s.moved = info.h2d_bytes + info.d2h_bytes, s.keep_all_bytes = info.keep_all_bytes;
     s.estimated = info.estimated;
     s.peak = resident("VmHWM:");
