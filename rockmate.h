@@ -1116,50 +1116,50 @@ RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to)
     return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to;
 }
 
-/* ceil(a * b / c) without overflow of the product; RMI_INF if the quotient does not fit. c > 0. Long division in two
-   digits of 32 bits (Knuth, The Art of Computer Programming 2, 4.3.1, algorithm D). */
-RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t c)
+/* ceil(a * b / divisor) without overflow of the product; RMI_INF if the quotient does not fit. divisor > 0. Long
+   division in two digits of 32 bits (Knuth, The Art of Computer Programming 2, 4.3.1, algorithm D). */
+RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t divisor)
 {
     const uint64_t low = 0xFFFFFFFFu;
-    uint64_t hi, lo, q = 0, al = a & low, ah = a >> 32, bl = b & low, bh = b >> 32, mid, t, digit, rest;
+    uint64_t hi, lo, quotient = 0, al = a & low, ah = a >> 32, bl = b & low, bh = b >> 32, mid, sum, digit, rest;
     int i;
     lo = al * bl;
-    t = ah * bl + (lo >> 32);
-    mid = (t & low) + al * bh;
-    hi = ah * bh + (t >> 32) + (mid >> 32);
+    sum = ah * bl + (lo >> 32);
+    mid = (sum & low) + al * bh;
+    hi = ah * bh + (sum >> 32) + (mid >> 32);
     lo = (mid << 32) | (lo & low);
-    if (hi >= c) return RMI_INF;
-    if (!hi) return rmi_add(lo / c, lo % c != 0);
+    if (hi >= divisor) return RMI_INF;
+    if (!hi) return rmi_add(lo / divisor, lo % divisor != 0);
     for (i = 32; i; i /= 2) { /* until the divisor's highest bit is set */
-        if (c >> (64 - i)) continue;
+        if (divisor >> (64 - i)) continue;
         hi = (hi << i) | (lo >> (64 - i));
         lo <<= i;
-        c <<= i;
+        divisor <<= i;
     }
     for (i = 0; i < 2; i++) {
-        digit = hi / (c >> 32);
-        rest = hi % (c >> 32);
-        while (digit > low || digit * (c & low) > ((rest << 32) | (lo >> 32))) {
+        digit = hi / (divisor >> 32);
+        rest = hi % (divisor >> 32);
+        while (digit > low || digit * (divisor & low) > ((rest << 32) | (lo >> 32))) {
             digit--;
-            rest += c >> 32;
+            rest += divisor >> 32;
             if (rest > low) break;
         }
-        hi = ((hi << 32) | (lo >> 32)) - digit * c; /* what wraps cancels */
+        hi = ((hi << 32) | (lo >> 32)) - digit * divisor; /* what wraps cancels */
         lo <<= 32;
-        q = (q << 32) | digit;
+        quotient = (quotient << 32) | digit;
     }
-    return hi ? rmi_add(q, 1) : q;
+    return hi ? rmi_add(quotient, 1) : quotient;
 }
 
 /* FNV-1a 64: the hash of formats.md, good enough for every table here (equality is always confirmed on the bytes). */
 #define RMI_FNV_START 0xCBF29CE484222325u
-/* Goes on from h over the bytes of data. */
-RMI_COLD uint64_t rmi_fnv(uint64_t h, const void *data, size_t bytes)
+/* Goes on from hash over the bytes of data. */
+RMI_COLD uint64_t rmi_fnv(uint64_t hash, const void *data, size_t bytes)
 {
     const unsigned char *p = (const unsigned char *)data;
     size_t i;
-    for (i = 0; i < bytes; i++) h = (h ^ p[i]) * 0x100000001B3u;
-    return h;
+    for (i = 0; i < bytes; i++) hash = (hash ^ p[i]) * 0x100000001B3u;
+    return hash;
 }
 
 /* One round of a counter-based generator (splitmix64): equal inputs, equal outputs, on any platform. */
@@ -1203,14 +1203,14 @@ typedef struct rmi_stop {
     int stopped;
 } rmi_stop;
 
-RMI_COLD int rmi_stopped(rmi_stop *s, uint64_t steps)
+RMI_COLD int rmi_stopped(rmi_stop *stop, uint64_t steps)
 {
-    if (!s || s->stopped) return s != NULL;
-    s->done += steps;
-    s->all += steps;
-    if (s->done < RMI_STOP_EVERY) return 0;
-    s->done = 0;
-    return s->stopped = s->ask(s->user) != 0;
+    if (!stop || stop->stopped) return stop != NULL;
+    stop->done += steps;
+    stop->all += steps;
+    if (stop->done < RMI_STOP_EVERY) return 0;
+    stop->done = 0;
+    return stop->stopped = stop->ask(stop->user) != 0;
 }
 
 /* --- arena: blocks from the allocator hooks, freed together */
@@ -1239,143 +1239,144 @@ RMI_FN void *rmi_default_alloc(size_t bytes, void *user)
     (void)user;
     return RM_MALLOC(bytes);
 }
-RMI_FN void rmi_default_free(void *p, void *user)
+RMI_FN void rmi_default_free(void *memory, void *user)
 {
     (void)user;
-    RM_FREE(p);
+    RM_FREE(memory);
 }
 
 /* hooks may be NULL or zero: then RM_MALLOC and RM_FREE serve. */
 RMI_COLD rmi_arena rmi_arena_make(const rm_allocator *hooks)
 {
-    rmi_arena a;
-    memset(&a, 0, sizeof a);
-    if (hooks) a.hooks = *hooks;
-    if (!a.hooks.alloc || !a.hooks.free) {
-        a.hooks.alloc = rmi_default_alloc;
-        a.hooks.free = rmi_default_free;
-        a.hooks.user = NULL;
+    rmi_arena arena;
+    memset(&arena, 0, sizeof arena);
+    if (hooks) arena.hooks = *hooks;
+    if (!arena.hooks.alloc || !arena.hooks.free) {
+        arena.hooks.alloc = rmi_default_alloc;
+        arena.hooks.free = rmi_default_free;
+        arena.hooks.user = NULL;
     }
-    a.next_size = 4096;
-    return a;
+    arena.next_size = 4096;
+    return arena;
 }
 
-RMI_COLD void rmi_arena_free(rmi_arena *a)
+RMI_COLD void rmi_arena_free(rmi_arena *arena)
 {
-    while (a->blocks) {
-        rmi_block *b = a->blocks;
-        a->blocks = b->next;
-        a->hooks.free(b, a->hooks.user);
+    while (arena->blocks) {
+        rmi_block *block = arena->blocks;
+        arena->blocks = block->next;
+        arena->hooks.free(block, arena->hooks.user);
     }
 }
 
 /* Empties the arena for the next round of the same work: what took many blocks comes in one from then on, which is
    kept. */
-RMI_RARE void rmi_arena_clear(rmi_arena *a)
+RMI_RARE void rmi_arena_clear(rmi_arena *arena)
 {
     size_t sum = 0;
-    rmi_block *b = a->blocks;
-    if (!b) return;
-    if (!b->next) {
-        b->used = 0;
+    rmi_block *block = arena->blocks;
+    if (!block) return;
+    if (!block->next) {
+        block->used = 0;
         return;
     }
-    for (; b; b = b->next) sum += b->size;
-    rmi_arena_free(a);
-    a->next_size = sum;
+    for (; block; block = block->next) sum += block->size;
+    rmi_arena_free(arena);
+    arena->next_size = sum;
 }
 
 /* So many bytes of any content, at a multiple of align, a power of two up to 16; NULL when memory is out. */
-RMI_COLD void *rmi_arena_take(rmi_arena *a, size_t bytes, size_t align)
+RMI_COLD void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
 {
     size_t want, at;
-    rmi_block *b = a->blocks;
+    rmi_block *block = arena->blocks;
     unsigned char *p;
-    at = b ? (b->used + align - 1) & ~(align - 1) : 0;
-    if (!b || at > b->size || b->size - at < bytes) {
+    at = block ? (block->used + align - 1) & ~(align - 1) : 0;
+    if (!block || at > block->size || block->size - at < bytes) {
         /* what is large can be given back alone */
-        want = bytes > a->next_size || bytes >= RMI_LARGE || RMI_APART ? bytes : a->next_size;
-        b = (rmi_block *)a->hooks.alloc(RMI_HEADER + want, a->hooks.user);
-        if (!b) return NULL;
-        b->used = at = 0;
-        b->size = want;
-        if (a->blocks && bytes == want && a->blocks->size - a->blocks->used > RMI_ALIGN) {
-            b->next = a->blocks->next; /* a large block of its own: go on filling the current one */
-            a->blocks->next = b;
+        want = bytes > arena->next_size || bytes >= RMI_LARGE || RMI_APART ? bytes : arena->next_size;
+        block = (rmi_block *)arena->hooks.alloc(RMI_HEADER + want, arena->hooks.user);
+        if (!block) return NULL;
+        block->used = at = 0;
+        block->size = want;
+        if (arena->blocks && bytes == want && arena->blocks->size - arena->blocks->used > RMI_ALIGN) {
+            block->next = arena->blocks->next; /* a large block of its own: go on filling the current one */
+            arena->blocks->next = block;
         } else {
-            b->next = a->blocks;
-            a->blocks = b;
+            block->next = arena->blocks;
+            arena->blocks = block;
         }
-        if (a->next_size < ((size_t)1 << 20)) a->next_size *= 2;
+        if (arena->next_size < ((size_t)1 << 20)) arena->next_size *= 2;
     }
-    p = (unsigned char *)b + RMI_HEADER + at;
-    b->used = at + bytes;
+    p = (unsigned char *)block + RMI_HEADER + at;
+    block->used = at + bytes;
     return p;
 }
 
 /* count * elem bytes of any content, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for
    count 0. */
-RMI_COLD void *rmi_arena_raw(rmi_arena *a, size_t count, size_t elem)
+RMI_COLD void *rmi_arena_raw(rmi_arena *arena, size_t count, size_t elem)
 {
     if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
     return rmi_arena_take(
-        a, RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN,
+        arena, RMI_APART ? count * elem : (count * elem + (count * elem == 0) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN,
         RMI_ALIGN);
 }
 
 /* The same, all zero. */
-RMI_COLD void *rmi_arena_get(rmi_arena *a, size_t count, size_t elem)
+RMI_COLD void *rmi_arena_get(rmi_arena *arena, size_t count, size_t elem)
 {
-    void *p = rmi_arena_raw(a, count, elem);
-    if (p && count) memset(p, 0, count * elem);
-    return p;
+    void *memory = rmi_arena_raw(arena, count, elem);
+    if (memory && count) memset(memory, 0, count * elem);
+    return memory;
 }
 #define RMI_NEW(arena, type, count) ((type *)rmi_arena_get((arena), (size_t)(count), sizeof(type)))
 /* The same of any content: written before it is read. */
 #define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type)))
 
-/* Gives back the block that holds p, if p is alone in it; else p stays until the arena goes. */
-RMI_COLD void rmi_arena_drop(rmi_arena *a, const void *p, size_t bytes)
+/* Gives back the block that holds these bytes, if they are alone in it; else they stay until the arena goes. */
+RMI_COLD void rmi_arena_drop(rmi_arena *arena, const void *memory, size_t bytes)
 {
-    rmi_block **at = &a->blocks, *b;
-    while ((b = *at) != NULL && (const unsigned char *)b + RMI_HEADER != (const unsigned char *)p) at = &b->next;
-    if (!b || b->used > (bytes + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN) return;
-    *at = b->next;
-    a->hooks.free(b, a->hooks.user);
+    rmi_block **at = &arena->blocks, *block;
+    while ((block = *at) != NULL && (const unsigned char *)block + RMI_HEADER != (const unsigned char *)memory)
+        at = &block->next;
+    if (!block || block->used > (bytes + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN) return;
+    *at = block->next;
+    arena->hooks.free(block, arena->hooks.user);
 }
 
 /* All of `from` goes to a. */
-RMI_FN void rmi_arena_join(rmi_arena *a, rmi_arena *from)
+RMI_FN void rmi_arena_join(rmi_arena *arena, rmi_arena *from)
 {
-    rmi_block **at = &a->blocks;
+    rmi_block **at = &arena->blocks;
     while (*at) at = &(*at)->next;
     *at = from->blocks;
     from->blocks = NULL;
 }
 
 /* The slow part of rmi_arena_grow. */
-RMI_COLD int rmi_arena_grow_to(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
+RMI_COLD int rmi_arena_grow_to(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : need > 64 ? need : 8; /* who asks for much at first knows how much it is */
-    void *p;
+    void *memory;
     while (to < need) to = to > SIZE_MAX / 2 ? need : to < 4096 ? to * 2 : to + to / 2;
-    p = rmi_arena_raw(a, to, elem);
-    if (!p) return 0;
-    memset((unsigned char *)p + *cap * elem, 0, (to - *cap) * elem);
+    memory = rmi_arena_raw(arena, to, elem);
+    if (!memory) return 0;
+    memset((unsigned char *)memory + *cap * elem, 0, (to - *cap) * elem);
     if (*array && *cap) {
-        memcpy(p, *array, *cap * elem);
-        if (*cap * elem >= 4096) rmi_arena_drop(a, *array, *cap * elem);
+        memcpy(memory, *array, *cap * elem);
+        if (*cap * elem >= 4096) rmi_arena_drop(arena, *array, *cap * elem);
     }
-    *array = p;
+    *array = memory;
     *cap = to;
     return 1;
 }
 
 /* Makes *array (cap elements of elem bytes, in the arena) hold at least need; what it held is kept, the rest is zero.
    Large arrays move: nothing may point into the old one. */
-RMI_INLINE int rmi_arena_grow(rmi_arena *a, void **array, size_t *cap, size_t need, size_t elem)
+RMI_INLINE int rmi_arena_grow(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
 {
-    return need <= *cap || rmi_arena_grow_to(a, array, cap, need, elem);
+    return need <= *cap || rmi_arena_grow_to(arena, array, cap, need, elem);
 }
 
 /* The same for an array of the type that it has. */
@@ -1388,17 +1389,17 @@ typedef struct rmi_list {
     uint32_t n;
 } rmi_list;
 
-RMI_COLD int rmi_list_has(const rmi_list *l, uint32_t t)
+RMI_COLD int rmi_list_has(const rmi_list *list, uint32_t number)
 {
     uint32_t i;
-    for (i = 0; i < l->n; i++)
-        if (l->at[i] == t) return 1;
+    for (i = 0; i < list->n; i++)
+        if (list->at[i] == number) return 1;
     return 0;
 }
-RMI_FN void rmi_list_put(rmi_list *l, uint32_t t) { l->at[l->n++] = t; }
-RMI_FN void rmi_list_put_once(rmi_list *l, uint32_t t)
+RMI_FN void rmi_list_put(rmi_list *list, uint32_t number) { list->at[list->n++] = number; }
+RMI_FN void rmi_list_put_once(rmi_list *list, uint32_t number)
 {
-    if (!rmi_list_has(l, t)) rmi_list_put(l, t);
+    if (!rmi_list_has(list, number)) rmi_list_put(list, number);
 }
 
 /* --- sorting: heap sort, in place, no recursion, no allocation, the same order everywhere if cmp is a total order */
@@ -1470,23 +1471,23 @@ RMI_COLD void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *use
     }
 RMI_RADIX_SORT(rmi_sort_u64, uint64_t, )
 
-/* --- how many of n ascending numbers are below v: where v stands, or would */
-RMI_INLINE size_t rmi_lower_bound(const uint64_t *at, size_t n, uint64_t v)
+/* --- how many of n ascending numbers are below a value: where it stands, or would */
+RMI_INLINE size_t rmi_lower_bound(const uint64_t *at, size_t n, uint64_t value)
 {
     size_t lo = 0, hi = n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (at[mid] < v) lo = mid + 1;
+        if (at[mid] < value) lo = mid + 1;
         else hi = mid;
     }
     return lo;
 }
-RMI_INLINE uint32_t rmi_lower_bound_u32(const uint32_t *at, uint32_t n, uint32_t v)
+RMI_INLINE uint32_t rmi_lower_bound_u32(const uint32_t *at, uint32_t n, uint32_t value)
 {
     uint32_t lo = 0, hi = n;
     while (lo < hi) {
         uint32_t mid = lo + (hi - lo) / 2;
-        if (at[mid] < v) lo = mid + 1;
+        if (at[mid] < value) lo = mid + 1;
         else hi = mid;
     }
     return lo;
@@ -1502,48 +1503,48 @@ typedef struct rmi_sink {
 /* A sink that writes through the caller's function. */
 RMI_FN rmi_sink rmi_sink_make(rm_write_fn write, void *user)
 {
-    rmi_sink s;
-    s.write = write;
-    s.user = user;
-    s.failed = 0;
-    return s;
+    rmi_sink sink;
+    sink.write = write;
+    sink.user = user;
+    sink.failed = 0;
+    return sink;
 }
 
-RMI_COLD void rmi_put_n(rmi_sink *s, const char *text, size_t n)
+RMI_COLD void rmi_put_n(rmi_sink *sink, const char *text, size_t n)
 {
-    if (!s->failed && n && s->write(s->user, text, n)) s->failed = 1;
+    if (!sink->failed && n && sink->write(sink->user, text, n)) sink->failed = 1;
 }
-RMI_COLD void rmi_put(rmi_sink *s, const char *text) { rmi_put_n(s, text, strlen(text)); }
+RMI_COLD void rmi_put(rmi_sink *sink, const char *text) { rmi_put_n(sink, text, strlen(text)); }
 
-/* Decimal digits of v into out (21 bytes at least); returns out. Own code: the same in every locale. */
-RMI_COLD char *rmi_u64_text(uint64_t v, char *out)
+/* Decimal digits of a number into out (21 bytes at least); returns out. Own code: the same in every locale. */
+RMI_COLD char *rmi_u64_text(uint64_t value, char *out)
 {
-    char t[24];
+    char digits[24];
     size_t n = 0, i;
     do {
-        t[n++] = (char)('0' + (int)(v % 10));
-        v /= 10;
-    } while (v);
-    for (i = 0; i < n; i++) out[i] = t[n - 1 - i];
+        digits[n++] = (char)('0' + (int)(value % 10));
+        value /= 10;
+    } while (value);
+    for (i = 0; i < n; i++) out[i] = digits[n - 1 - i];
     out[n] = 0;
     return out;
 }
-RMI_COLD void rmi_put_u64(rmi_sink *s, uint64_t v)
+RMI_COLD void rmi_put_u64(rmi_sink *sink, uint64_t value)
 {
-    char t[24];
-    rmi_put(s, rmi_u64_text(v, t));
+    char digits[24];
+    rmi_put(sink, rmi_u64_text(value, digits));
 }
 
-/* The quotient v / unit with so many decimals, rounded. */
-RMI_COLD void rmi_put_ratio(rmi_sink *s, uint64_t v, uint64_t unit, uint32_t decimals)
+/* The quotient value / unit with so many decimals, rounded. */
+RMI_COLD void rmi_put_ratio(rmi_sink *sink, uint64_t value, uint64_t unit, uint32_t decimals)
 {
-    uint64_t scale = 1, whole = v / unit, part, digit;
+    uint64_t scale = 1, whole = value / unit, part, digit;
     uint32_t i, spare = unit > ((uint64_t)1 << 40) ? 20 : 0; /* bits, to keep the product within 64 */
     for (i = 0; i < decimals; i++) scale *= 10;
-    part = (((v % unit) >> spare) * scale + (unit >> spare) / 2) / (unit >> spare);
-    rmi_put_u64(s, whole + (part >= scale));
-    if (decimals) rmi_put(s, ".");
-    for (digit = scale / 10; digit; digit /= 10) rmi_put_u64(s, part / digit % 10);
+    part = (((value % unit) >> spare) * scale + (unit >> spare) / 2) / (unit >> spare);
+    rmi_put_u64(sink, whole + (part >= scale));
+    if (decimals) rmi_put(sink, ".");
+    for (digit = scale / 10; digit; digit /= 10) rmi_put_u64(sink, part / digit % 10);
 }
 
 /* The largest unit of bytes that is not above `bytes`, and its name. */
@@ -1558,58 +1559,58 @@ RMI_COLD uint64_t rmi_unit_of_bytes(uint64_t bytes, const char **name)
 }
 
 /* Bytes and times for people: 1.5 KiB, 12.34 ms. */
-RMI_COLD void rmi_put_bytes(rmi_sink *s, uint64_t bytes)
+RMI_COLD void rmi_put_bytes(rmi_sink *sink, uint64_t bytes)
 {
     const char *name;
     uint64_t unit = rmi_unit_of_bytes(bytes, &name);
-    rmi_put_ratio(s, bytes, unit, unit > 1);
-    rmi_put(s, name);
+    rmi_put_ratio(sink, bytes, unit, unit > 1);
+    rmi_put(sink, name);
 }
-RMI_COLD void rmi_put_ns(rmi_sink *s, uint64_t ns)
+RMI_COLD void rmi_put_ns(rmi_sink *sink, uint64_t ns)
 {
-    rmi_put_ratio(s, ns, ns < 10000 ? 1000 : ns < 10000000000u ? 1000000 : 1000000000u, 2);
-    rmi_put(s, ns < 10000 ? " us" : ns < 10000000000u ? " ms" : " s");
+    rmi_put_ratio(sink, ns, ns < 10000 ? 1000 : ns < 10000000000u ? 1000000 : 1000000000u, 2);
+    rmi_put(sink, ns < 10000 ? " us" : ns < 10000000000u ? " ms" : " s");
 }
 
-/* Text by a format. %s takes a string; the others take uint64_t, cast at the call: %u a number; %b bytes and %t ns for
-   people; %2r two, their quotient with 2 (or 0 to 9) decimals; %o two, by how much the first is over the second in
+/* Text by a format. %s takes a string; the others take uint64_t, cast at the call: %u a number; %b bytes and %t ns
+   for people; %2r two, their quotient with 2 (or 0 to 9) decimals; %o two, by how much the first is over the second in
    per cent. */
-RMI_COLD void rmi_put_args(rmi_sink *s, const char *format, va_list args)
+RMI_COLD void rmi_put_args(rmi_sink *sink, const char *format, va_list args)
 {
     while (*format) {
         size_t plain = strcspn(format, "%");
-        uint64_t v, of;
-        rmi_put_n(s, format, plain);
+        uint64_t value, of;
+        rmi_put_n(sink, format, plain);
         format += plain;
         if (!*format) break;
         switch (format[1]) {
-        case 's': rmi_put(s, va_arg(args, const char *)); break;
-        case 'u': rmi_put_u64(s, va_arg(args, uint64_t)); break;
-        case 'b': rmi_put_bytes(s, va_arg(args, uint64_t)); break;
-        case 't': rmi_put_ns(s, va_arg(args, uint64_t)); break;
+        case 's': rmi_put(sink, va_arg(args, const char *)); break;
+        case 'u': rmi_put_u64(sink, va_arg(args, uint64_t)); break;
+        case 'b': rmi_put_bytes(sink, va_arg(args, uint64_t)); break;
+        case 't': rmi_put_ns(sink, va_arg(args, uint64_t)); break;
         case 'o':
-            v = va_arg(args, uint64_t);
+            value = va_arg(args, uint64_t);
             of = va_arg(args, uint64_t);
-            rmi_put(s, v >= of ? "+" : "-");
-            rmi_put_ratio(s, rmi_mul(v >= of ? v - of : of - v, 100), of ? of : 1, 2);
-            rmi_put(s, " %");
+            rmi_put(sink, value >= of ? "+" : "-");
+            rmi_put_ratio(sink, rmi_mul(value >= of ? value - of : of - value, 100), of ? of : 1, 2);
+            rmi_put(sink, " %");
             break;
         default:
             if (format[1] >= '0' && format[1] <= '9' && format[2] == 'r') {
-                v = va_arg(args, uint64_t);
+                value = va_arg(args, uint64_t);
                 of = va_arg(args, uint64_t);
-                rmi_put_ratio(s, v, of ? of : 1, (uint32_t)(format[1] - '0'));
+                rmi_put_ratio(sink, value, of ? of : 1, (uint32_t)(format[1] - '0'));
                 format++;
-            } else rmi_put_n(s, format--, 1); /* a percent sign */
+            } else rmi_put_n(sink, format--, 1); /* a percent sign */
         }
         format += 2;
     }
 }
-RMI_COLD void rmi_put_format(rmi_sink *s, const char *format, ...)
+RMI_COLD void rmi_put_format(rmi_sink *sink, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    rmi_put_args(s, format, args);
+    rmi_put_args(sink, format, args);
     va_end(args);
 }
 
@@ -1631,27 +1632,26 @@ RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
 }
 
 /* The sink that appends to the line, which has so many bytes of room and is emptied. */
-RMI_COLD rmi_sink rmi_line_sink(rmi_line *l, char *text, size_t room)
+RMI_COLD rmi_sink rmi_line_sink(rmi_line *line, char *text, size_t room)
 {
-    l->text = text;
-    l->room = room;
-    l->n = 0;
+    line->text = text;
+    line->room = room;
+    line->n = 0;
     text[0] = 0;
-    return rmi_sink_make(rmi_line_more, l);
+    return rmi_sink_make(rmi_line_more, line);
 }
 
 /* Text by a format into `out`, which has so many bytes of room; returns out. */
 RMI_COLD char *rmi_format(char *out, size_t room, const char *format, ...)
 {
     rmi_line line;
-    rmi_sink s = rmi_line_sink(&line, out, room);
+    rmi_sink sink = rmi_line_sink(&line, out, room);
     va_list args;
     va_start(args, format);
-    rmi_put_args(&s, format, args);
+    rmi_put_args(&sink, format, args);
     va_end(args);
     return out;
 }
-
 /* =====================================================================================================================
    >>error - result names, messages that stick
    A message says object, fact and remedy. It is written into its object, so that reporting an error cannot fail.
@@ -1672,35 +1672,35 @@ typedef struct rmi_error {
 #define RMI_INIT {0}
 #endif
 
-RMI_FN void rmi_err_clear(rmi_error *e)
+RMI_FN void rmi_err_clear(rmi_error *error)
 {
-    e->result = RM_OK;
-    e->text[0] = 0;
+    error->result = RM_OK;
+    error->text[0] = 0;
 }
 
-/* The message by a format of rmi_put_args; what does not fit is cut. Returns r. */
-RMI_COLD rm_result rmi_err_vset(rmi_error *e, rm_result r, const char *fmt, va_list args)
+/* The message by a format of rmi_put_args; what does not fit is cut. Returns result. */
+RMI_COLD rm_result rmi_err_vset(rmi_error *error, rm_result result, const char *fmt, va_list args)
 {
     rmi_line line;
-    rmi_sink s = rmi_line_sink(&line, e->text, RMI_ERR_TEXT);
-    e->result = r;
-    rmi_put_args(&s, fmt, args);
-    if (e->log) e->log(e->log_user, r, e->text);
-    return r;
+    rmi_sink sink = rmi_line_sink(&line, error->text, RMI_ERR_TEXT);
+    error->result = result;
+    rmi_put_args(&sink, fmt, args);
+    if (error->log) error->log(error->log_user, result, error->text);
+    return result;
 }
 
-RMI_COLD rm_result rmi_err_set(rmi_error *e, rm_result r, const char *fmt, ...)
+RMI_COLD rm_result rmi_err_set(rmi_error *error, rm_result result, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    rmi_err_vset(e, r, fmt, args);
+    rmi_err_vset(error, result, fmt, args);
     va_end(args);
-    return r;
+    return result;
 }
 
-RMI_COLD rm_result rmi_err_memory(rmi_error *e)
+RMI_COLD rm_result rmi_err_memory(rmi_error *error)
 {
-    return rmi_err_set(e, RM_ERROR_MEMORY,
+    return rmi_err_set(error, RM_ERROR_MEMORY,
                        "the allocator gave no memory for the library's own tables (not part of the budget)");
 }
 
@@ -1776,8 +1776,7 @@ typedef struct rmi_op {
     const char *name, *kind_name;
     rmi_list in, out, share, mutates;
     rmi_form *forms;
-    uint32_t *form_slot; /* once there are many forms: their names, hashed; form_slots a power of two */
-    uint32_t n_forms, form_slots;
+    uint32_t n_forms;
     uint32_t flags;       /* RM_RNG | RM_ONCE | RM_NOGRAD | RM_EXTERNAL */
     uint32_t view;        /* tensor, or RMI_NONE */
     uint64_t view_offset;
@@ -1809,8 +1808,13 @@ typedef struct rmi_link {
     uint64_t h2d, d2h, latency, add;
 } rmi_link;
 
+typedef struct rmi_name { /* a name in a map: the number it stands for */
+    const char *text;     /* lives as long as the map */
+    uint32_t scope;       /* equal names of different scopes are different */
+    uint32_t number;      /* + 1; 0: the slot is empty */
+} rmi_name;
 typedef struct rmi_map { /* names -> numbers, open addressing */
-    uint32_t *slot;      /* number + 1 */
+    rmi_name *slot;
     size_t size, used;
 } rmi_map;
 
@@ -1837,7 +1841,10 @@ struct rm_graph {
     rmi_mark *marks;
     uint32_t n_tensors, n_ops, n_barriers, n_marks;
     size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
-    rmi_map tensor_map, op_map, block_map; /* block_map: of each name in each block, the latest begin mark */
+    rmi_map tensor_map, op_map;
+    rmi_map form_map;  /* variants; the scope is their op */
+    /* of each name in each block, the latest begin mark; the scope is the block: 1 + its begin mark */
+    rmi_map block_map;
     rmi_link link;
     uint8_t has_link, any_order, sealed, loaded; /* loaded: others wanted the processor while ops were timed */
     uint32_t estimated, measured,
@@ -1858,25 +1865,25 @@ struct rm_graph {
 RMI_FN void *rmi_graph_alloc(size_t bytes, void *user)
 {
     rm_graph *g = (rm_graph *)user;
-    void *p = g->hooks.alloc(bytes, g->hooks.user);
-    if (!p) g->no_memory = 1;
-    return p;
+    void *memory = g->hooks.alloc(bytes, g->hooks.user);
+    if (!memory) g->no_memory = 1;
+    return memory;
 }
-RMI_FN void rmi_graph_freed(void *p, void *user)
+RMI_FN void rmi_graph_freed(void *memory, void *user)
 {
     rm_graph *g = (rm_graph *)user;
-    g->hooks.free(p, g->hooks.user);
+    g->hooks.free(memory, g->hooks.user);
 }
 
 /* The first error sticks. */
-RMI_FN rm_result rmi_graph_fail(rm_graph *g, rm_result r, const char *fmt, ...)
+RMI_FN rm_result rmi_graph_fail(rm_graph *g, rm_result result, const char *fmt, ...)
 {
     va_list args;
     if (g->sticky.result != RM_OK) return g->sticky.result;
     va_start(args, fmt);
-    rmi_err_vset(&g->sticky, r, fmt, args);
+    rmi_err_vset(&g->sticky, result, fmt, args);
     va_end(args);
-    return r;
+    return result;
 }
 RMI_FN rm_result rmi_graph_memory(rm_graph *g)
 {
@@ -1908,78 +1915,85 @@ RMI_FN uint32_t rmi_graph_none(rm_graph *g, const char *fmt, ...)
 }
 
 /* A zero-terminated copy of two texts in a row, in the graph's memory; NULL, and an error of the graph: no memory. */
-RMI_FN char *rmi_graph_string_n(rm_graph *g, const char *a, size_t an, const char *b, size_t bn)
+RMI_FN char *rmi_graph_string_n(rm_graph *g, const char *first, size_t an, const char *second, size_t bn)
 {
-    char *s = (char *)rmi_arena_take(&g->mem, an + bn + 1, 1);
-    if (!s) {
+    char *text = (char *)rmi_arena_take(&g->mem, an + bn + 1, 1);
+    if (!text) {
         rmi_graph_memory(g);
         return NULL;
     }
-    if (an) memcpy(s, a, an);
-    if (bn) memcpy(s + an, b, bn);
-    s[an + bn] = 0;
-    return s;
+    if (an) memcpy(text, first, an);
+    if (bn) memcpy(text + an, second, bn);
+    text[an + bn] = 0;
+    return text;
 }
-RMI_FN char *rmi_graph_string(rm_graph *g, const char *s) { return rmi_graph_string_n(g, s, strlen(s), "", 0); }
+RMI_FN char *rmi_graph_string(rm_graph *g, const char *text)
+{
+    return rmi_graph_string_n(g, text, strlen(text), "", 0);
+}
 
 #define RMI_NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'"
 /* May this be the name of a tensor, op, part, block or barrier? */
-RMI_FN int rmi_graph_name_ok(const char *s)
+RMI_FN int rmi_graph_name_ok(const char *text)
 {
     size_t n = 0;
-    if (!strcmp(s, "none") || !strcmp(s, "saved")) return 0;
-    for (; s[n]; n++) {
-        char c = s[n];
+    if (!strcmp(text, "none") || !strcmp(text, "saved")) return 0;
+    for (; text[n]; n++) {
+        char letter = text[n];
         /* '-' to '9': with . and / */
-        int ok = (c >= 'a' && c <= 'z') || (c >= '-' && c <= '9') || (c >= 'A' && c <= '[') || c == '_' || c == ']';
+        int ok = (letter >= 'a' && letter <= 'z') || (letter >= '-' && letter <= '9') ||
+                 (letter >= 'A' && letter <= '[') || letter == '_' || letter == ']';
         if (!ok || n >= 255) return 0;
     }
     return n > 0;
 }
 
-/* --- maps of names */
-RMI_FN const char *rmi_graph_map_name(const rm_graph *g, const rmi_map *m, uint32_t i)
+/* The slot of a name of n bytes in the map, which is not empty: the one that holds it, or the one where it would go. */
+RMI_FN rmi_name *rmi_graph_map_slot(const rmi_map *map, uint32_t scope, const char *name, size_t n)
 {
-    return m == &g->tensor_map ? g->tensors[i].name : g->ops[i].name;
+    size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, n) ^ scope) & (map->size - 1);
+    for (; map->slot[i].number; i = (i + 1) & (map->size - 1))
+        if (map->slot[i].scope == scope && !strncmp(map->slot[i].text, name, n) && !map->slot[i].text[n]) break;
+    return &map->slot[i];
+}
+/* The number that a name of n bytes stands for; RMI_NONE: the map does not have it. */
+RMI_FN uint32_t rmi_graph_lookup_in(const rmi_map *map, uint32_t scope, const char *name, size_t n)
+{
+    return map->size ? rmi_graph_map_slot(map, scope, name, n)->number - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
+}
+RMI_FN uint32_t rmi_graph_lookup_n(const rmi_map *map, const char *name, size_t n)
+{
+    return rmi_graph_lookup_in(map, 0, name, n);
+}
+RMI_FN uint32_t rmi_graph_lookup(const rmi_map *map, const char *name)
+{
+    return rmi_graph_lookup_in(map, 0, name, strlen(name));
 }
 
-/* Where the name stands in the map, which is not empty, or would. */
-RMI_FN uint32_t *rmi_graph_map_slot(const rm_graph *g, const rmi_map *m, const char *name, size_t n)
+/* The name stands for this number from now on; the map, rebuilt at half load, keeps the pointer. 0, and an error of the
+   graph: no memory. */
+RMI_FN int rmi_graph_map_put(rm_graph *g, rmi_map *map, uint32_t scope, const char *name, uint32_t number)
 {
-    size_t i = (size_t)rmi_fnv(RMI_FNV_START, name, n) & (m->size - 1);
-    for (; m->slot[i]; i = (i + 1) & (m->size - 1)) {
-        const char *other = rmi_graph_map_name(g, m, m->slot[i] - 1);
-        if (!strncmp(other, name, n) && !other[n]) break;
-    }
-    return &m->slot[i];
-}
-/* The number of the tensor or op of a name of n bytes; RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_graph_lookup_n(const rm_graph *g, const rmi_map *m, const char *name, size_t n)
-{
-    return m->size ? *rmi_graph_map_slot(g, m, name, n) - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
-}
-RMI_FN uint32_t rmi_graph_lookup(const rm_graph *g, const rmi_map *m, const char *name)
-{
-    return rmi_graph_lookup_n(g, m, name, strlen(name));
-}
-
-/* Room for one name more; rebuilt at half load. */
-RMI_FN int rmi_graph_map_room(rm_graph *g, rmi_map *m)
-{
-    rmi_map old = *m;
+    rmi_map old = *map;
+    rmi_name *slot;
     size_t i;
-    if (m->used * 2 < m->size) return 1;
-    m->size = m->size ? m->size * 2 : 64;
-    m->slot = RMI_NEW(&g->mem, uint32_t, m->size);
-    if (!m->slot) {
-        *m = old;
-        return 0;
+    if (old.used * 2 >= old.size) {
+        map->size = old.size ? old.size * 2 : 64;
+        map->slot = RMI_NEW(&g->mem, rmi_name, map->size);
+        if (!map->slot) {
+            *map = old;
+            return rmi_graph_wrong(g, NULL);
+        }
+        for (i = 0; i < old.size; i++)
+            if (old.slot[i].number)
+                *rmi_graph_map_slot(map, old.slot[i].scope, old.slot[i].text, strlen(old.slot[i].text)) = old.slot[i];
+        if (old.size) rmi_arena_drop(&g->mem, old.slot, old.size * sizeof(rmi_name));
     }
-    for (i = 0; i < old.size; i++) {
-        const char *name = old.slot[i] ? rmi_graph_map_name(g, m, old.slot[i] - 1) : NULL;
-        if (name) *rmi_graph_map_slot(g, m, name, strlen(name)) = old.slot[i];
-    }
-    if (old.size) rmi_arena_drop(&g->mem, old.slot, old.size * sizeof(uint32_t));
+    slot = rmi_graph_map_slot(map, scope, name, strlen(name));
+    map->used += !slot->number;
+    slot->text = name;
+    slot->scope = scope;
+    slot->number = number + 1;
     return 1;
 }
 
@@ -1989,130 +2003,82 @@ RMI_FN int rmi_graph_map_room(rm_graph *g, rmi_map *m)
 RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op *of, rmi_tensor_kind kind,
                                      uint64_t bytes)
 {
-    rmi_tensor *t;
-    uint32_t *slot;
-    if (!of && !rmi_graph_name_ok(name))
-        return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
-    if (!rmi_graph_map_room(g, &g->tensor_map)) return rmi_graph_none(g, NULL);
-    slot = rmi_graph_map_slot(g, &g->tensor_map, name, strlen(name));
-    if (*slot)
-        return rmi_graph_none(g,
-                              of ? "op %s: a tensor has this name, which the op's output takes, too; give one of them "
-                                   "another name"
-                                 : "tensor %s: declared twice; give the second another name",
-                              name);
-    if (bytes > RMI_MAX)
-        return rmi_graph_none(g, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
+    rmi_tensor *tensor;
+    if (!of && !rmi_graph_name_ok(name)) return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
+    if (rmi_graph_lookup(&g->tensor_map, name) != RMI_NONE)
+        return rmi_graph_none(g, of ? "op %s: a tensor has this name, which the op's output takes, too; give one of "
+                              "them another name" : "tensor %s: declared twice; give the second another name", name);
+    if (bytes > RMI_MAX) return rmi_graph_none(g, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
     if (!RMI_GROW(&g->mem, g->tensors, g->cap_tensors, (size_t)g->n_tensors + 1)) return rmi_graph_none(g, NULL);
-    t = &g->tensors[g->n_tensors];
-    t->name = of ? of->name : rmi_graph_string(g, name);
-    if (!t->name) return RMI_NONE;
-    t->kind = (uint8_t)kind;
-    t->bytes = t->grad_bytes = bytes;
-    t->opt = t->opt_host = t->reduce = RMI_INF;
-    t->maker = RMI_NONE;
-    g->tensor_map.used++;
-    return (*slot = ++g->n_tensors) - 1;
+    tensor = &g->tensors[g->n_tensors];
+    tensor->name = of ? of->name : rmi_graph_string(g, name);
+    if (!tensor->name || !rmi_graph_map_put(g, &g->tensor_map, 0, tensor->name, g->n_tensors)) return RMI_NONE;
+    tensor->kind = (uint8_t)kind;
+    tensor->bytes = tensor->grad_bytes = bytes;
+    tensor->opt = tensor->opt_host = tensor->reduce = RMI_INF;
+    tensor->maker = RMI_NONE;
+    return g->n_tensors++;
 }
 
 /* An op without operands or forms; RMI_NONE, and an error of the graph: the name is none or taken, or no memory. */
 RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
 {
     rmi_op *op;
-    uint32_t *slot;
-    if (!rmi_graph_name_ok(name))
-        return rmi_graph_none(g, "op '%s': not a name; take " RMI_NAME_RULE, name);
-    if (!RMI_GROW(&g->mem, g->ops, g->cap_ops, (size_t)g->n_ops + 1) ||
-        !rmi_graph_map_room(g, &g->op_map)) return rmi_graph_none(g, NULL);
-    slot = rmi_graph_map_slot(g, &g->op_map, name, strlen(name));
-    if (*slot)
+    if (!rmi_graph_name_ok(name)) return rmi_graph_none(g, "op '%s': not a name; take " RMI_NAME_RULE, name);
+    if (rmi_graph_lookup(&g->op_map, name) != RMI_NONE)
         return rmi_graph_none(g, "op %s: declared twice; give the second another name, or put it in a block", name);
+    if (!RMI_GROW(&g->mem, g->ops, g->cap_ops, (size_t)g->n_ops + 1)) return rmi_graph_none(g, NULL);
     op = &g->ops[g->n_ops];
     op->name = rmi_graph_string(g, name);
-    if (!op->name) return RMI_NONE;
+    if (!op->name || !rmi_graph_map_put(g, &g->op_map, 0, op->name, g->n_ops)) return RMI_NONE;
     op->kind_name = op->name;
     op->view = RMI_NONE;
-    g->op_map.used++;
-    return (*slot = ++g->n_ops) - 1;
+    return g->n_ops++;
 }
 
 /* Room for a list of n numbers; 0, and an error of the graph: no memory. */
-RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *l, size_t n)
+RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *list, size_t n)
 {
-    l->n = 0;
+    list->n = 0;
     /* packed: most are short */
-    l->at = !n                 ? g->nothing
+    list->at = !n                 ? g->nothing
             : n > RMI_NONE / 8 ? NULL
                                : (uint32_t *)rmi_arena_take(&g->mem, n * sizeof(uint32_t), sizeof(uint32_t));
-    if (!l->at) rmi_graph_memory(g);
-    return l->at != NULL;
+    if (!list->at) rmi_graph_memory(g);
+    return list->at != NULL;
 }
 
-/* Where the form of this name stands in the op's map, or would. */
-RMI_FN uint32_t *rmi_graph_form_slot(const rmi_op *op, const char *name, size_t n)
+/* The number of the op's form of a name of n bytes, which the op itself does not have; RMI_NONE: there is none. */
+RMI_FN uint32_t rmi_graph_find_form(const rm_graph *g, uint32_t op, const char *name, size_t n)
 {
-    size_t i = (size_t)rmi_fnv(RMI_FNV_START, name, n) & (op->form_slots - 1);
-    for (; op->form_slot[i]; i = (i + 1) & (op->form_slots - 1)) {
-        const char *other = op->forms[op->form_slot[i] - 1].name;
-        if (!strncmp(other, name, n) && !other[n]) break;
-    }
-    return &op->form_slot[i];
-}
-
-/* The number of the op's form of a name of n bytes; RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_graph_find_form(const rmi_op *op, const char *name, size_t n)
-{
-    uint32_t i;
-    if (op->form_slots) return *rmi_graph_form_slot(op, name, n) - 1; /* 0 - 1: RMI_NONE */
-    for (i = 0; i < op->n_forms; i++)
-        if (!strncmp(op->forms[i].name, name, n) && !op->forms[i].name[n]) return i;
-    return RMI_NONE;
-}
-
-/* Form k is new: few are looked for one by one, many in a map of twice their room. */
-RMI_FN int rmi_graph_name_form(rm_graph *g, rmi_op *op, uint32_t k)
-{
-    uint32_t i = k;
-    if (k < 15) return 1;
-    if (k >= op->form_slots / 2) {
-        op->form_slots = op->form_slots ? 2 * op->form_slots : 64;
-        op->form_slot = RMI_NEW(&g->mem, uint32_t, op->form_slots);
-        i = 0;
-    }
-    if (!op->form_slot) op->form_slots = 0;
-    for (; i <= k && op->form_slots; i++)
-        *rmi_graph_form_slot(op, op->forms[i].name, strlen(op->forms[i].name)) = i + 1;
-    return op->form_slots != 0;
+    return n ? rmi_graph_lookup_in(&g->form_map, op, name, n) : 0;
 }
 
 /* One form more, a copy of form 0 if there is one. The array doubles whenever its length is a power of two. */
 RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
 {
-    rmi_op *o = &g->ops[op];
-    uint32_t n = o->n_forms;
-    rmi_form *forms = n & (n - 1) ? o->forms : RMI_NEW(&g->mem, rmi_form, n ? 2 * (size_t)n : 1);
+    rmi_op *owner = &g->ops[op];
+    uint32_t n = owner->n_forms;
+    rmi_form *forms = n & (n - 1) ? owner->forms : RMI_NEW(&g->mem, rmi_form, n ? 2 * (size_t)n : 1);
     const char *copy = *name ? rmi_graph_string(g, name) : "";
-    rmi_form *f;
+    rmi_form *form;
     if (!forms || !copy) {
         rmi_graph_memory(g);
         return NULL;
     }
-    if (n && forms != o->forms) memcpy(forms, o->forms, n * sizeof(rmi_form));
-    f = &forms[n];
-    if (n) *f = forms[0];
-    f->name = copy;
-    f->parts = NULL;
-    f->n_parts = f->own_parts = 0;
+    if (n && forms != owner->forms) memcpy(forms, owner->forms, n * sizeof(rmi_form));
+    form = &forms[n];
+    if (n) *form = forms[0];
+    form->name = copy;
+    form->parts = NULL;
+    form->n_parts = form->own_parts = 0;
     if (!n) {
-        f->bits = "";
-        f->inplace = RMI_NONE;
+        form->bits = "";
+        form->inplace = RMI_NONE;
     }
-    o->forms = forms;
-    if (!rmi_graph_name_form(g, o, o->n_forms++)) {
-        rmi_graph_memory(g);
-        return NULL;
-    }
-    return f;
+    owner->forms = forms;
+    owner->n_forms++;
+    return !n || rmi_graph_map_put(g, &g->form_map, op, copy, n) ? form : NULL;
 }
 
 /* --- the builder: masks of a kind become lists of tensors */
@@ -2151,17 +2117,17 @@ RMI_FN int rmi_graph_mask_ok(rm_graph *g, const rmi_op *op, const char *kind, co
 
 /* The single tensor of a mask that allows one input; RMI_NONE for 0. */
 RMI_FN int rmi_graph_one_input(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask,
-                               uint32_t *t)
+                               uint32_t *tensor)
 {
     uint32_t i;
-    *t = RMI_NONE;
+    *tensor = RMI_NONE;
     if (!mask) return 1;
     if (!rmi_graph_mask_ok(g, op, kind, what, mask, RMI_IN_BITS)) return 0;
     if (mask & (mask - 1))
         return rmi_graph_wrong(g, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", op->name, kind,
                                what);
     for (i = 0; !((mask >> i) & 1);) i++;
-    *t = op->in.at[i];
+    *tensor = op->in.at[i];
     return 1;
 }
 
@@ -2179,105 +2145,132 @@ RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, cons
 }
 
 /* The gradients that may be written over other bytes, by the kind; 0, and an error: a mask is wrong, or no memory. */
-RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *k, rmi_form *f)
+RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *kind, rmi_form *form)
 {
     uint32_t i, n = 0;
-    while (n < RM_MAX_OVERS && k->over[n].grad_of) n++;
-    f->overs = n ? RMI_NEW(&g->mem, rmi_over, n) : NULL;
-    f->n_overs = 0;
+    while (n < RM_MAX_OVERS && kind->over[n].grad_of) n++;
+    form->overs = n ? RMI_NEW(&g->mem, rmi_over, n) : NULL;
+    form->n_overs = 0;
     if (!n) return 1;
     n = 0;
-    if (!f->overs) return rmi_graph_wrong(g, NULL);
-    for (i = 0; i < RM_MAX_OVERS && k->over[i].grad_of; i++) {
-        rmi_over *o = &f->overs[n];
-        uint64_t from = k->over[i].bytes_of;
+    if (!form->overs) return rmi_graph_wrong(g, NULL);
+    for (i = 0; i < RM_MAX_OVERS && kind->over[i].grad_of; i++) {
+        rmi_over *over = &form->overs[n];
+        uint64_t from = kind->over[i].bytes_of;
         rmi_list one;
         uint32_t slot = RMI_NONE;
-        if (!rmi_graph_one_input(g, op, k->name, "over.grad_of", k->over[i].grad_of, &o->grad_of)) return 0;
+        if (!rmi_graph_one_input(g, op, kind->name, "over.grad_of", kind->over[i].grad_of, &over->grad_of)) return 0;
         if (!from || (from & (from - 1)) ||
-            !rmi_graph_mask_ok(g, op, k->name, "over.bytes_of", from & ~RM_DOUT, RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS))
+            !rmi_graph_mask_ok(g, op, kind->name, "over.bytes_of", from & ~RM_DOUT,
+                               RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS))
             return rmi_graph_wrong(g, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
-                                   "RM_OUT(i)", op->name, k->name);
+                                   "RM_OUT(i)", op->name, kind->name);
         one.at = &slot;
         one.n = 0;
-        o->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
-        if (o->what == RMI_OVER_TENSOR) {
+        over->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
+        if (over->what == RMI_OVER_TENSOR) {
             rmi_graph_select(&op->in, from, 0, 31, &one);
             if (slot == RMI_NONE) rmi_graph_select(&op->out, from, 32, 24, &one);
         }
-        o->tensor = slot;
+        over->tensor = slot;
         n++;
     }
-    f->n_overs = n;
+    form->n_overs = n;
     return 1;
 }
 
-RMI_FN uint64_t rmi_graph_ns(uint64_t given, uint8_t *by)
-{
-    *by = given ? RMI_COST_GIVEN : RMI_COST_GUESSED;
-    return given == RM_FREE_NS ? 0 : given;
-}
 RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == RMI_COST_SCALED; }
 
 /* The parts of a backward, by the kind, with their times and workspaces; 0, and an error, if one is wrong. */
-RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *k, const rm_op_desc *d, rmi_form *f)
+RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *kind, const rm_op_desc *desc,
+                                rmi_form *form)
 {
     uint32_t i, n = 0;
-    while (n < RM_MAX_PARTS && k->part[n].grads) n++;
+    while (n < RM_MAX_PARTS && kind->part[n].grads) n++;
     if (!n) return 1;
-    f->parts = RMI_NEW(&g->mem, rmi_part, n);
-    if (!f->parts) return rmi_graph_wrong(g, NULL);
-    f->n_parts = f->own_parts = (uint8_t)n;
-    if (!d->bwd_ns) f->bwd = 0;
+    form->parts = RMI_NEW(&g->mem, rmi_part, n);
+    if (!form->parts) return rmi_graph_wrong(g, NULL);
+    form->n_parts = form->own_parts = (uint8_t)n;
+    if (!desc->bwd_ns) form->bwd = 0;
     for (i = 0; i < n; i++) {
-        rmi_part *p = &f->parts[i];
-        const char *name = k->part[i].name ? k->part[i].name : "";
+        rmi_part *part = &form->parts[i];
+        const char *name = kind->part[i].name ? kind->part[i].name : "";
         if (!rmi_graph_name_ok(name))
             return rmi_graph_wrong(g, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')", op->name,
-                                   (uint64_t)i, k->name);
-        p->name = rmi_graph_string(g, name);
-        if (!p->name || !rmi_graph_mask_ok(g, op, k->name, "part.grads", k->part[i].grads, RMI_IN_BITS)) return 0;
-        if (!rmi_graph_new_list(g, &p->grads, op->in.n) ||
-            !rmi_graph_needs(g, op, k->name, "part.needs", k->part[i].needs, &p->needs, &p->needs_saved))
+                                   (uint64_t)i, kind->name);
+        part->name = rmi_graph_string(g, name);
+        if (!part->name || !rmi_graph_mask_ok(g, op, kind->name, "part.grads", kind->part[i].grads, RMI_IN_BITS))
             return 0;
-        rmi_graph_select(&op->in, k->part[i].grads, 0, 31, &p->grads);
-        p->bwd = rmi_graph_ns(d->part_ns[i], &p->bwd_by);
-        p->bwd_ws = d->part_ws[i] == RM_EMPTY ? 0 : d->part_ws[i];
-        if (!d->bwd_ns) f->bwd = rmi_add(f->bwd, p->bwd);
+        if (!rmi_graph_new_list(g, &part->grads, op->in.n) ||
+            !rmi_graph_needs(g, op, kind->name, "part.needs", kind->part[i].needs, &part->needs, &part->needs_saved))
+            return 0;
+        rmi_graph_select(&op->in, kind->part[i].grads, 0, 31, &part->grads);
+        part->bwd = desc->part_ns[i] == RM_FREE_NS ? 0 : desc->part_ns[i];
+        part->bwd_by = desc->part_ns[i] ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+        part->bwd_ws = desc->part_ws[i] == RM_EMPTY ? 0 : desc->part_ws[i];
+        if (!desc->bwd_ns) form->bwd = rmi_add(form->bwd, part->bwd);
+    }
+    return 1;
+}
+
+/* A figure of a description, and the field that it sets, both uint64_t; what is 0 was not given, RM_EMPTY and
+   RM_FREE_NS are 0. */
+typedef struct rmi_setter {
+    const char *name;
+    size_t from, to;
+} rmi_setter;
+#define RMI_SETTERS 6
+static const rmi_setter rmi_graph_form_setters[RMI_SETTERS] = {
+    {"fwd_ns", offsetof(rm_op_desc, fwd_ns), offsetof(rmi_form, fwd)},
+    {"bwd_ns", offsetof(rm_op_desc, bwd_ns), offsetof(rmi_form, bwd)},
+    {"again_ns", offsetof(rm_op_desc, again_ns), offsetof(rmi_form, again)},
+    {"fwd_ws", offsetof(rm_op_desc, fwd_ws), offsetof(rmi_form, fwd_ws)},
+    {"bwd_ws", offsetof(rm_op_desc, bwd_ws), offsetof(rmi_form, bwd_ws)},
+    {"saved", offsetof(rm_op_desc, saved), offsetof(rmi_form, saved)}};
+static const rmi_setter rmi_graph_param_setters[RMI_SETTERS] = {
+    {"grad_bytes", offsetof(rm_param_desc, grad_bytes), offsetof(rmi_tensor, grad_bytes)},
+    {"state_bytes", offsetof(rm_param_desc, state_bytes), offsetof(rmi_tensor, state_bytes)},
+    {"update_ws", offsetof(rm_param_desc, update_ws), offsetof(rmi_tensor, opt_ws)},
+    {"reduce_ns", offsetof(rm_param_desc, reduce_ns), offsetof(rmi_tensor, reduce)},
+    {"update_ns", offsetof(rm_param_desc, update_ns), offsetof(rmi_tensor, opt)},
+    {"update_host_ns", offsetof(rm_param_desc, update_host_ns), offsetof(rmi_tensor, opt_host)}};
+
+/* The figures that desc gives go to the object, the others stay; 0, and an error of the graph: one is too large. */
+RMI_FN int rmi_graph_set(rm_graph *g, const char *word, const char *name, const rmi_setter *set, const void *desc,
+                         void *object)
+{
+    uint32_t i;
+    for (i = 0; i < RMI_SETTERS; i++, set++) {
+        uint64_t value;
+        memcpy(&value, (const char *)desc + set->from, sizeof value);
+        if (!value) continue;
+        if (value == UINT64_MAX) value = 0;
+        if (value > RMI_MAX)
+            return rmi_graph_wrong(g, "%s %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
+                                   word, name, set->name);
+        memcpy((char *)object + set->to, &value, sizeof value);
     }
     return 1;
 }
 
 /* What kind and desc say, into a fresh form of op. base: the op's own form, or NULL. */
-RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *k, const rm_op_desc *d, rmi_form *f,
+RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *kind, const rm_op_desc *desc, rmi_form *form,
                                const rmi_form *base)
 {
     const rmi_op *op = &g->ops[op_id];
-    f->forward = k->forward;
-    f->backward = k->backward;
-    f->flags = k->flags | d->flags;
-    f->fwd = base && !d->fwd_ns ? base->fwd : rmi_graph_ns(d->fwd_ns, &f->fwd_by);
-    f->bwd = base && !d->bwd_ns ? base->bwd : rmi_graph_ns(d->bwd_ns, &f->bwd_by);
-    f->again = d->again_ns ? rmi_graph_ns(d->again_ns, &f->again_by) : base && !d->fwd_ns ? base->again : f->fwd;
-    if (!d->again_ns) f->again_by = f->fwd_by;
-    if (!base || d->fwd_ws) f->fwd_ws = d->fwd_ws == RM_EMPTY ? 0 : d->fwd_ws;
-    if (!base || d->bwd_ws) f->bwd_ws = d->bwd_ws == RM_EMPTY ? 0 : d->bwd_ws;
-    if (!base || d->saved) f->saved = d->saved == RM_EMPTY ? 0 : d->saved;
-    if (d->bits) f->bits = rmi_graph_string(g, d->bits);
-    if (!f->bits) return 0;
-    if (f->fwd > RMI_MAX || f->bwd > RMI_MAX || f->again > RMI_MAX || f->fwd_ws > RMI_MAX || f->bwd_ws > RMI_MAX ||
-        f->saved > RMI_MAX)
-        return rmi_graph_wrong(g, "op %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
-                               op->name,
-                               f->fwd > RMI_MAX      ? "fwd_ns"
-                               : f->bwd > RMI_MAX    ? "bwd_ns"
-                               : f->again > RMI_MAX  ? "again_ns"
-                               : f->fwd_ws > RMI_MAX ? "fwd_ws"
-                               : f->bwd_ws > RMI_MAX ? "bwd_ws"
-                               : "saved");
-    return rmi_graph_needs(g, op, k->name, "needs", k->needs, &f->needs, &f->needs_saved) &&
-           rmi_graph_one_input(g, op, k->name, "inplace", k->inplace, &f->inplace) &&
-           rmi_graph_kind_overs(g, op, k, f) && rmi_graph_kind_parts(g, op, k, d, f);
+    form->forward = kind->forward;
+    form->backward = kind->backward;
+    form->flags = kind->flags | desc->flags;
+    if (!rmi_graph_set(g, "op", op->name, rmi_graph_form_setters, desc, form)) return 0;
+    if (!base || desc->fwd_ns) form->fwd_by = desc->fwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    if (!base || desc->bwd_ns) form->bwd_by = desc->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    if (!desc->again_ns && (!base || desc->fwd_ns)) form->again = form->fwd;
+    form->again_by = desc->again_ns ? (uint8_t)RMI_COST_GIVEN : form->fwd_by;
+    if (desc->bits) form->bits = rmi_graph_string(g, desc->bits);
+    if (!form->bits) return 0;
+    return rmi_graph_needs(g, op, kind->name, "needs", kind->needs, &form->needs, &form->needs_saved) &&
+           rmi_graph_one_input(g, op, kind->name, "inplace", kind->inplace, &form->inplace) &&
+           rmi_graph_kind_overs(g, op, kind, form) && rmi_graph_kind_parts(g, op, kind, desc, form);
 }
 
 /* Most ops have none: all zero, and one for all. */
@@ -2286,15 +2279,15 @@ RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *fa
 {
     static const int64_t no_arg[RM_MAX_ARGS] = {0};
     static const double no_farg[RM_MAX_ARGS] = {0};
-    int64_t *a = NULL;
-    double *f = NULL;
+    int64_t *args = NULL;
+    double *fargs = NULL;
     *to = no_arg;
     *fto = no_farg;
-    if (memcmp(arg, no_arg, sizeof no_arg)) *to = a = RMI_NEW(&g->mem, int64_t, RM_MAX_ARGS);
-    if (memcmp(farg, no_farg, sizeof no_farg)) *fto = f = RMI_NEW(&g->mem, double, RM_MAX_ARGS);
+    if (memcmp(arg, no_arg, sizeof no_arg)) *to = args = RMI_NEW(&g->mem, int64_t, RM_MAX_ARGS);
+    if (memcmp(farg, no_farg, sizeof no_farg)) *fto = fargs = RMI_NEW(&g->mem, double, RM_MAX_ARGS);
     if (!*to || !*fto) return rmi_graph_wrong(g, NULL);
-    if (a) memcpy(a, arg, RM_MAX_ARGS * sizeof(int64_t));
-    if (f) memcpy(f, farg, RM_MAX_ARGS * sizeof(double));
+    if (args) memcpy(args, arg, RM_MAX_ARGS * sizeof(int64_t));
+    if (fargs) memcpy(fargs, farg, RM_MAX_ARGS * sizeof(double));
     return 1;
 }
 
@@ -2312,17 +2305,17 @@ RMI_FN uint32_t rmi_graph_tag(const rm_graph *g) { return (uint32_t)((uintptr_t)
 
 RMI_FN rm_tensor rmi_graph_handle(const rm_graph *g, uint32_t id)
 {
-    rm_tensor t;
-    t.id = id == RMI_NONE ? 0 : (uint64_t)rmi_graph_tag(g) << 32 | (id + 1);
-    return t;
+    rm_tensor handle;
+    handle.id = id == RMI_NONE ? 0 : (uint64_t)rmi_graph_tag(g) << 32 | (id + 1);
+    return handle;
 }
 
-RMI_FN uint32_t rmi_graph_index(rm_tensor t) { return (uint32_t)(t.id & UINT32_MAX) - 1; }
+RMI_FN uint32_t rmi_graph_index(rm_tensor handle) { return (uint32_t)(handle.id & UINT32_MAX) - 1; }
 
-/* Is t a tensor of g? */
-RMI_FN int rmi_graph_has(const rm_graph *g, rm_tensor t)
+/* Does the handle name a tensor of g? */
+RMI_FN int rmi_graph_has(const rm_graph *g, rm_tensor handle)
 {
-    return rmi_graph_index(t) < g->n_tensors && (!(t.id >> 32) || t.id >> 32 == rmi_graph_tag(g));
+    return rmi_graph_index(handle) < g->n_tensors && (!(handle.id >> 32) || handle.id >> 32 == rmi_graph_tag(g));
 }
 
 /* May the builder go on? After an error it does nothing; after the first plan it is closed. */
@@ -2351,7 +2344,7 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
                                 uint32_t flags, uint32_t allowed)
 {
     char full[RMI_NAME_ROOM];
-    uint32_t t;
+    uint32_t tensor;
     if (!rmi_graph_open(g, word)) return RMI_NONE;
     rmi_graph_full_name(g, name, word, g->n_tensors, full);
     if (flags & ~allowed)
@@ -2359,94 +2352,86 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
                               word);
     if (!bytes)
         return rmi_graph_none(g, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
-    t = rmi_graph_new_tensor(g, full, NULL, kind, bytes == RM_EMPTY ? 0 : bytes);
-    if (t == RMI_NONE) return t;
-    g->tensors[t].external = (flags & RM_EXTERNAL) != 0;
-    g->tensors[t].stays = (flags & RM_STAYS) != 0;
-    g->tensors[t].want_grad = (flags & RM_INPUT_GRAD) != 0;
-    g->tensors[t].frozen = (flags & RM_FROZEN) != 0;
-    return t;
+    tensor = rmi_graph_new_tensor(g, full, NULL, kind, bytes == RM_EMPTY ? 0 : bytes);
+    if (tensor == RMI_NONE) return tensor;
+    g->tensors[tensor].external = (flags & RM_EXTERNAL) != 0;
+    g->tensors[tensor].stays = (flags & RM_STAYS) != 0;
+    g->tensors[tensor].want_grad = (flags & RM_INPUT_GRAD) != 0;
+    g->tensors[tensor].frozen = (flags & RM_FROZEN) != 0;
+    return tensor;
 }
 
 /* A param with its update by desc; RMI_NONE, and an error of the graph, if a figure is wrong. */
-RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *d)
+RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *desc)
 {
-    uint32_t id = rmi_graph_given(g, d->name, RMI_PARAM, "param", d->bytes, d->flags,
+    uint32_t id = rmi_graph_given(g, desc->name, RMI_PARAM, "param", desc->bytes, desc->flags,
                                   RM_FROZEN | RM_EXTERNAL | RM_STAYS);
-    rmi_tensor *t;
+    rmi_tensor *tensor;
     if (id == RMI_NONE) return id;
-    t = &g->tensors[id];
-    t->grad_bytes = d->grad_bytes == RM_EMPTY ? 0 : d->grad_bytes ? d->grad_bytes : t->bytes;
-    t->state_bytes = d->state_bytes == RM_EMPTY ? 0 : d->state_bytes;
-    t->opt_ws = d->update_ws == RM_EMPTY ? 0 : d->update_ws;
-    t->update = d->update;
-    t->update_host = d->update_host;
-    if (d->update || d->update_ns) t->opt = rmi_graph_ns(d->update_ns, &t->opt_by);
-    if (d->update_host || d->update_host_ns) t->opt_host = rmi_graph_ns(d->update_host_ns, &t->opt_host_by);
-    if (d->reduce_ns) t->reduce = d->reduce_ns == RM_FREE_NS ? 0 : d->reduce_ns;
-    t->user = d->user;
-    if (t->grad_bytes > RMI_MAX || t->state_bytes > RMI_MAX || t->opt_ws > RMI_MAX ||
-        (t->reduce > RMI_MAX && t->reduce != RMI_INF) || (t->opt > RMI_MAX && t->opt != RMI_INF) ||
-        (t->opt_host > RMI_MAX && t->opt_host != RMI_INF))
-        return rmi_graph_none(g, "param %s: %s is not below 2^62; give bytes and ns (RM_EMPTY, RM_FREE_NS for none)",
-                              t->name,
-                              t->grad_bytes > RMI_MAX                       ? "grad_bytes"
-                              : t->state_bytes > RMI_MAX                    ? "state_bytes"
-                              : t->opt_ws > RMI_MAX                         ? "update_ws"
-                              : t->reduce > RMI_MAX && t->reduce != RMI_INF ? "reduce_ns"
-                              : "the time of its update");
-    return rmi_graph_copy_args(g, d->arg, d->farg, &t->arg, &t->farg) ? id : RMI_NONE;
+    tensor = &g->tensors[id];
+    tensor->update = desc->update;
+    tensor->update_host = desc->update_host;
+    if (desc->update) tensor->opt = 0; /* until it is measured */
+    if (desc->update_host) tensor->opt_host = 0;
+    tensor->opt_by = desc->update_ns || !desc->update ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    tensor->opt_host_by = desc->update_host_ns || !desc->update_host ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    tensor->user = desc->user;
+    if (!rmi_graph_set(g, "param", tensor->name, rmi_graph_param_setters, desc, tensor)) return RMI_NONE;
+    return rmi_graph_copy_args(g, desc->arg, desc->farg, &tensor->arg, &tensor->farg) ? id : RMI_NONE;
 }
 
 /* The inputs of desc, or an error that says which one is none. */
-RMI_FN int rmi_graph_op_inputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d)
+RMI_FN int rmi_graph_op_inputs(rm_graph *g, uint32_t op_id, const rm_op_desc *desc)
 {
     rmi_op *op = &g->ops[op_id];
     size_t n = 0, i;
-    if (d->more_in_count > RMI_NONE / 2 || (d->more_in_count && !d->more_in))
+    if (desc->more_in_count > RMI_NONE / 2 || (desc->more_in_count && !desc->more_in))
         return rmi_graph_wrong(g, "op %s: more_in_count is %u, but more_in does not point to so many; set both or "
-                               "neither", op->name, (uint64_t)d->more_in_count);
-    while (n < RM_MAX_IN && d->in[n].id) n++;
+                               "neither", op->name, (uint64_t)desc->more_in_count);
+    while (n < RM_MAX_IN && desc->in[n].id) n++;
     for (i = n; i < RM_MAX_IN; i++)
-        if (d->in[i].id)
+        if (desc->in[i].id)
             return rmi_graph_wrong(g, "op %s: input %u is none, though input %u is given; pass the tensor that an "
                                    "earlier call returned", op->name, (uint64_t)n, (uint64_t)i);
-    if (!rmi_graph_new_list(g, &op->in, n + d->more_in_count)) return 0;
-    for (i = 0; i < n + d->more_in_count; i++) {
-        rm_tensor t = i < n ? d->in[i] : d->more_in[i - n];
-        if (!rmi_graph_has(g, t))
+    if (!rmi_graph_new_list(g, &op->in, n + desc->more_in_count)) return 0;
+    for (i = 0; i < n + desc->more_in_count; i++) {
+        rm_tensor handle = i < n ? desc->in[i] : desc->more_in[i - n];
+        if (!rmi_graph_has(g, handle))
             return rmi_graph_wrong(g, "op %s: input %u is none or of another graph; pass the tensor that an earlier "
                                    "call on this graph returned", op->name, (uint64_t)i);
-        rmi_list_put(&op->in, rmi_graph_index(t));
+        rmi_list_put(&op->in, rmi_graph_index(handle));
     }
     return 1;
 }
 
 /* The op's outputs as new tensors: the sizes of desc, or one of the first input's size. */
-RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d)
+RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *desc)
 {
     size_t n = 0, i, total;
     rmi_list out;
     const char *name = g->ops[op_id].name;
-    if (d->more_out_count > RMI_NONE / 2 || (d->more_out_count && !d->more_out))
+    if (desc->more_out_count > RMI_NONE / 2 || (desc->more_out_count && !desc->more_out))
         return rmi_graph_wrong(g, "op %s: more_out_count is %u, but more_out does not point to so many; set both or "
-                               "neither", name, (uint64_t)d->more_out_count);
-    while (n < RM_MAX_OUT && d->out[n]) n++;
-    total = n + d->more_out_count;
+                               "neither", name, (uint64_t)desc->more_out_count);
+    while (n < RM_MAX_OUT && desc->out[n]) n++;
+    total = n + desc->more_out_count;
     if (!total && !g->ops[op_id].in.n)
         return rmi_graph_wrong(g, "op %s: no output size and no input to take it from; give .out = { bytes }", name);
     if (!rmi_graph_new_list(g, &out, total ? total : 1)) return 0;
     for (i = 0; i < (total ? total : 1); i++) {
-        uint64_t bytes = !total ? g->tensors[g->ops[op_id].in.at[0]].bytes : i < n ? d->out[i] : d->more_out[i - n];
+        uint64_t bytes = !total  ? g->tensors[g->ops[op_id].in.at[0]].bytes
+                         : i < n ? desc->out[i]
+                                 : desc->more_out[i - n];
         char full[RMI_NAME_ROOM];
-        uint32_t t;
+        uint32_t tensor;
         rmi_format(full, RMI_NAME_ROOM, "%s.%u", name, (uint64_t)i);
-        t = rmi_graph_new_tensor(g, i ? full : name, i ? NULL : &g->ops[op_id], RMI_ACT, bytes == RM_EMPTY ? 0 : bytes);
-        if (t == RMI_NONE) return 0;
-        g->tensors[t].maker = op_id;
-        g->tensors[t].external = (g->ops[op_id].flags & RM_EXTERNAL) != 0;
-        g->tensors[t].stays = (g->ops[op_id].flags & RM_STAYS) != 0;
-        rmi_list_put(&out, t);
+        tensor =
+            rmi_graph_new_tensor(g, i ? full : name, i ? NULL : &g->ops[op_id], RMI_ACT, bytes == RM_EMPTY ? 0 : bytes);
+        if (tensor == RMI_NONE) return 0;
+        g->tensors[tensor].maker = op_id;
+        g->tensors[tensor].external = (g->ops[op_id].flags & RM_EXTERNAL) != 0;
+        g->tensors[tensor].stays = (g->ops[op_id].flags & RM_STAYS) != 0;
+        rmi_list_put(&out, tensor);
     }
     g->ops[op_id].out = out;
     return 1;
@@ -2464,61 +2449,61 @@ RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
 }
 
 /* An op by its kind and desc; its first output, or RMI_NONE and an error of the graph. */
-RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *k, const rm_op_desc *d)
+RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *kind, const rm_op_desc *desc)
 {
     const uint32_t known = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
     char full[RMI_NAME_ROOM];
     uint32_t id;
     rmi_op *op;
-    rmi_form *f;
+    rmi_form *form;
     if (!rmi_graph_open(g, "rm_op_add")) return RMI_NONE;
-    if (!k->name || !rmi_graph_name_ok(k->name))
+    if (!kind->name || !rmi_graph_name_ok(kind->name))
         return rmi_graph_none(g, "op %s: its kind has no usable name; set rm_kind.name",
-                              d->name ? d->name : "(unnamed)");
-    rmi_graph_full_name(g, d->name, k->name, g->n_ops, full);
+                              desc->name ? desc->name : "(unnamed)");
+    rmi_graph_full_name(g, desc->name, kind->name, g->n_ops, full);
     id = rmi_graph_new_op(g, full);
     if (id == RMI_NONE) return id;
     op = &g->ops[id];
-    op->kind_name = rmi_graph_kind_name(g, k->name);
-    op->flags = k->flags | d->flags;
+    op->kind_name = rmi_graph_kind_name(g, kind->name);
+    op->flags = kind->flags | desc->flags;
     if (op->flags & ~known)
         return rmi_graph_none(g, "op %s: a flag that means nothing there; see RM_RNG and its neighbours", op->name);
-    op->user = d->user;
-    op->view_offset = d->view_offset;
-    if (!op->kind_name || !rmi_graph_op_inputs(g, id, d) || !rmi_graph_op_outputs(g, id, d)) return RMI_NONE;
-    f = rmi_graph_new_form(g, id, "");
-    if (!f || !rmi_graph_kind_form(g, id, k, d, f, NULL) ||
-        !rmi_graph_copy_args(g, d->arg, d->farg, &op->arg, &op->farg))
+    op->user = desc->user;
+    op->view_offset = desc->view_offset;
+    if (!op->kind_name || !rmi_graph_op_inputs(g, id, desc) || !rmi_graph_op_outputs(g, id, desc)) return RMI_NONE;
+    form = rmi_graph_new_form(g, id, "");
+    if (!form || !rmi_graph_kind_form(g, id, kind, desc, form, NULL) ||
+        !rmi_graph_copy_args(g, desc->arg, desc->farg, &op->arg, &op->farg))
         return RMI_NONE;
-    if (!rmi_graph_one_input(g, op, k->name, "view", k->view, &op->view)) return RMI_NONE;
-    if (!rmi_graph_mask_ok(g, op, k->name, "share_grad", k->share_grad, RMI_IN_BITS) ||
-        !rmi_graph_mask_ok(g, op, k->name, "mutates", k->mutates, RMI_IN_BITS))
+    if (!rmi_graph_one_input(g, op, kind->name, "view", kind->view, &op->view)) return RMI_NONE;
+    if (!rmi_graph_mask_ok(g, op, kind->name, "share_grad", kind->share_grad, RMI_IN_BITS) ||
+        !rmi_graph_mask_ok(g, op, kind->name, "mutates", kind->mutates, RMI_IN_BITS))
         return RMI_NONE;
-    if (!rmi_graph_new_list(g, &op->share, k->share_grad ? op->in.n : 0) ||
-        !rmi_graph_new_list(g, &op->mutates, k->mutates ? op->in.n : 0))
+    if (!rmi_graph_new_list(g, &op->share, kind->share_grad ? op->in.n : 0) ||
+        !rmi_graph_new_list(g, &op->mutates, kind->mutates ? op->in.n : 0))
         return RMI_NONE;
-    rmi_graph_select(&op->in, k->share_grad, 0, 31, &op->share);
+    rmi_graph_select(&op->in, kind->share_grad, 0, 31, &op->share);
     rmi_graph_drop_repeated(&op->in, &op->share);
-    rmi_graph_select(&op->in, k->mutates, 0, 31, &op->mutates);
+    rmi_graph_select(&op->in, kind->mutates, 0, 31, &op->mutates);
     return op->out.at[0];
 }
 
-/* One more form of the op that made t. */
-RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, const rm_op_desc *d)
+/* One more form of the op that made the tensor of this handle. */
+RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor handle, const rm_kind *kind, const rm_op_desc *desc)
 {
     uint32_t op;
-    rmi_form *f;
+    rmi_form *form;
     if (!rmi_graph_open(g, "rm_variant_add")) return;
-    if (!rmi_graph_has(g, t) || g->tensors[rmi_graph_index(t)].maker == RMI_NONE) {
+    if (!rmi_graph_has(g, handle) || g->tensors[rmi_graph_index(handle)].maker == RMI_NONE) {
         rmi_graph_fail(g, RM_ERROR_GRAPH,
                        "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's output");
         return;
     }
-    op = g->tensors[rmi_graph_index(t)].maker;
-    if (!k->name || !rmi_graph_name_ok(k->name) ||
-        rmi_graph_find_form(&g->ops[op], k->name, strlen(k->name)) != RMI_NONE) {
+    op = g->tensors[rmi_graph_index(handle)].maker;
+    if (!kind->name || !rmi_graph_name_ok(kind->name) ||
+        rmi_graph_find_form(g, op, kind->name, strlen(kind->name)) != RMI_NONE) {
         rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set "
-                       "rm_kind.name", g->ops[op].name, k->name ? k->name : "");
+                       "rm_kind.name", g->ops[op].name, kind->name ? kind->name : "");
         return;
     }
     if (g->ops[op].n_forms > UINT16_MAX) {
@@ -2526,8 +2511,8 @@ RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor t, const rm_kind *k, co
                        g->ops[op].name);
         return;
     }
-    f = rmi_graph_new_form(g, op, k->name);
-    if (f) rmi_graph_kind_form(g, op, k, d, f, &g->ops[op].forms[0]);
+    form = rmi_graph_new_form(g, op, kind->name);
+    if (form) rmi_graph_kind_form(g, op, kind, desc, form, &g->ops[op].forms[0]);
 }
 
 /* --- barriers */
@@ -2555,65 +2540,32 @@ RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *g, const char *name, uint64_
 RMI_FN uint32_t rmi_graph_mark(rm_graph *g, const char *name)
 {
     char *copy = name ? rmi_graph_string(g, name) : NULL;
-    rmi_mark *m;
+    rmi_mark *mark;
     if (name && !copy) return RMI_NONE;
     if (!RMI_GROW(&g->mem, g->marks, g->cap_marks, (size_t)g->n_marks + 1)) return rmi_graph_none(g, NULL);
-    m = &g->marks[g->n_marks];
-    m->name = copy;
-    m->op = g->n_ops;
-    m->prefix_n = g->prefix_n;
+    mark = &g->marks[g->n_marks];
+    mark->name = copy;
+    mark->op = g->n_ops;
+    mark->prefix_n = g->prefix_n;
     return g->n_marks++;
-}
-
-/* Where the latest block of this name within block `outer` stands in the map of blocks, or would. */
-RMI_FN uint32_t *rmi_graph_block_slot(const rm_graph *g, const char *name, uint32_t outer)
-{
-    const rmi_map *m = &g->block_map;
-    size_t i = (size_t)rmi_mix(rmi_fnv(RMI_FNV_START, name, strlen(name)) ^ outer) & (m->size - 1);
-    while (m->slot[i] && (g->marks[m->slot[i] - 1].outer != outer || strcmp(g->marks[m->slot[i] - 1].name, name)))
-        i = (i + 1) & (m->size - 1);
-    return &m->slot[i];
-}
-
-/* Numbers a block that has just begun among those of its name in the block around it. */
-RMI_FN int rmi_graph_number_block(rm_graph *g, uint32_t mark)
-{
-    rmi_map *m = &g->block_map;
-    rmi_mark *b = &g->marks[mark];
-    uint32_t *slot;
-    if (m->used * 2 >= m->size) {
-        rmi_map old = *m;
-        size_t i;
-        m->size = old.size ? old.size * 2 : 64;
-        m->slot = RMI_NEW(&g->mem, uint32_t, m->size);
-        if (!m->slot) {
-            *m = old;
-            return 0;
-        }
-        for (i = 0; i < old.size; i++)
-            if (old.slot[i])
-                *rmi_graph_block_slot(g, g->marks[old.slot[i] - 1].name, g->marks[old.slot[i] - 1].outer) = old.slot[i];
-    }
-    slot = rmi_graph_block_slot(g, b->name, b->outer);
-    b->number = *slot ? g->marks[*slot - 1].number + 1 : 0;
-    m->used += !*slot;
-    *slot = mark + 1;
-    return 1;
 }
 
 /* What is declared from here on stands in a block of that name, whose number in it goes before all names. */
 RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
 {
     size_t room = strlen(name) + 32;
-    uint32_t mark;
+    uint32_t mark, outer, latest;
     if (!rmi_graph_name_ok(name)) {
         rmi_graph_wrong(g, "block '%s': not a name; take " RMI_NAME_RULE, name);
         return;
     }
     mark = rmi_graph_mark(g, name);
     if (mark == RMI_NONE) return;
-    g->marks[mark].outer = g->n_open ? g->open[g->n_open - 1] + 1 : 0;
-    if (!rmi_graph_number_block(g, mark) || !RMI_GROW(&g->mem, g->prefix, g->cap_prefix, g->prefix_n + room) ||
+    outer = g->marks[mark].outer = g->n_open ? g->open[g->n_open - 1] + 1 : 0;
+    latest = rmi_graph_lookup_in(&g->block_map, outer, name, strlen(name));
+    g->marks[mark].number = latest == RMI_NONE ? 0 : g->marks[latest].number + 1;
+    if (!rmi_graph_map_put(g, &g->block_map, outer, g->marks[mark].name, mark) ||
+        !RMI_GROW(&g->mem, g->prefix, g->cap_prefix, g->prefix_n + room) ||
         !RMI_GROW(&g->mem, g->open, g->cap_open, g->n_open + 1)) {
         rmi_graph_memory(g);
         return;
@@ -2640,16 +2592,16 @@ RMI_FN void rmi_graph_end_block(rm_graph *g)
 
 /* --- sealing: everything derived, and what only the whole graph can tell to be wrong */
 
-/* How often const t has been changed when op reads it. */
-RMI_FN uint32_t rmi_graph_version_for(const rm_graph *g, uint32_t t, uint32_t op)
+/* How often a const has been changed when op reads it. */
+RMI_FN uint32_t rmi_graph_version_for(const rm_graph *g, uint32_t tensor, uint32_t op)
 {
-    return rmi_lower_bound_u32(g->tensors[t].mutators.at, g->tensors[t].mutators.n, op);
+    return rmi_lower_bound_u32(g->tensors[tensor].mutators.at, g->tensors[tensor].mutators.n, op);
 }
 
 /* Bytes that a run of a form reads and writes. */
-RMI_FN uint64_t rmi_graph_touched(const rm_graph *g, const rmi_op *op, const rmi_form *f)
+RMI_FN uint64_t rmi_graph_touched(const rm_graph *g, const rmi_op *op, const rmi_form *form)
 {
-    uint64_t sum = f->saved;
+    uint64_t sum = form->saved;
     uint32_t i;
     for (i = 0; i < op->in.n; i++) sum = rmi_add(sum, g->tensors[op->in.at[i]].bytes);
     for (i = 0; i < op->out.n; i++) sum = rmi_add(sum, g->tensors[op->out.at[i]].bytes);
@@ -2659,47 +2611,47 @@ RMI_FN uint64_t rmi_graph_touched(const rm_graph *g, const rmi_op *op, const rmi
 /* Is a time of op, in any form, or of an update of t a guess? */
 RMI_FN int rmi_graph_op_guessed(const rmi_op *op)
 {
-    uint32_t k, p;
+    uint32_t k, part;
     int guessed = 0;
     for (k = 0; k < op->n_forms && op->view == RMI_NONE; k++) {
         guessed |= rmi_graph_guess(op->forms[k].fwd_by);
-        for (p = 0; p < op->forms[k].n_parts; p++)
-            guessed |= op->has_bwd && rmi_graph_guess(op->forms[k].parts[p].bwd_by);
+        for (part = 0; part < op->forms[k].n_parts; part++)
+            guessed |= op->has_bwd && rmi_graph_guess(op->forms[k].parts[part].bwd_by);
     }
     return guessed;
 }
-RMI_FN int rmi_graph_update_guessed(const rmi_tensor *t)
+RMI_FN int rmi_graph_update_guessed(const rmi_tensor *tensor)
 {
-    return rmi_graph_guess(t->opt_by) || rmi_graph_guess(t->opt_host_by);
+    return rmi_graph_guess(tensor->opt_by) || rmi_graph_guess(tensor->opt_host_by);
 }
 
 /* Costs left to be measured are taken as 10 bytes a ns and a microsecond a call until they are; how many ops and
    updates have any. */
 RMI_FN void rmi_graph_estimate(rm_graph *g)
 {
-    uint32_t i, k, p;
+    uint32_t i, k, part;
     g->estimated = 0;
     for (i = 0; i < g->n_ops; i++) {
         rmi_op *op = &g->ops[i];
         g->estimated += (uint32_t)rmi_graph_op_guessed(op);
         for (k = 0; k < op->n_forms; k++) {
-            rmi_form *f = &op->forms[k];
-            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(g, op, f) / 10 : 0;
-            if (f->fwd_by == RMI_COST_GUESSED) f->fwd = ns;
-            if (f->again_by == RMI_COST_GUESSED) f->again = ns;
-            for (p = 0; p < f->n_parts; p++) {
-                if (f->parts[p].bwd_by != RMI_COST_GUESSED) continue;
-                f->bwd = 2 * ns;
-                f->parts[p].bwd = 2 * ns / f->n_parts;
+            rmi_form *form = &op->forms[k];
+            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(g, op, form) / 10 : 0;
+            if (form->fwd_by == RMI_COST_GUESSED) form->fwd = ns;
+            if (form->again_by == RMI_COST_GUESSED) form->again = ns;
+            for (part = 0; part < form->n_parts; part++) {
+                if (form->parts[part].bwd_by != RMI_COST_GUESSED) continue;
+                form->bwd = 2 * ns;
+                form->parts[part].bwd = 2 * ns / form->n_parts;
             }
         }
     }
     for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *t = &g->tensors[i];
-        uint64_t ns = 1000 + (t->bytes + t->grad_bytes + t->state_bytes) / 10;
-        if (t->opt_by == RMI_COST_GUESSED) t->opt = ns;
-        if (t->opt_host_by == RMI_COST_GUESSED) t->opt_host = ns;
-        g->estimated += (uint32_t)rmi_graph_update_guessed(t);
+        rmi_tensor *tensor = &g->tensors[i];
+        uint64_t ns = 1000 + (tensor->bytes + tensor->grad_bytes + tensor->state_bytes) / 10;
+        if (tensor->opt_by == RMI_COST_GUESSED) tensor->opt = ns;
+        if (tensor->opt_host_by == RMI_COST_GUESSED) tensor->opt_host = ns;
+        g->estimated += (uint32_t)rmi_graph_update_guessed(tensor);
     }
 }
 
@@ -2710,11 +2662,13 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *g)
     uint32_t *count = RMI_NEW(&g->mem, uint32_t, g->n_tensors);
     if (!count) return rmi_graph_memory(g);
     for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *t = &g->tensors[i];
-        t->has_grad = (t->kind == RMI_PARAM && !t->frozen) || (t->kind == RMI_INPUT && t->want_grad);
-        t->root = i;
-        t->reader = RMI_NONE;
-        if (t->maker != RMI_NONE && g->ops[t->maker].view != RMI_NONE) t->root = g->tensors[g->ops[t->maker].view].root;
+        rmi_tensor *tensor = &g->tensors[i];
+        tensor->has_grad =
+            (tensor->kind == RMI_PARAM && !tensor->frozen) || (tensor->kind == RMI_INPUT && tensor->want_grad);
+        tensor->root = i;
+        tensor->reader = RMI_NONE;
+        if (tensor->maker != RMI_NONE && g->ops[tensor->maker].view != RMI_NONE)
+            tensor->root = g->tensors[g->ops[tensor->maker].view].root;
     }
     for (i = 0; i < g->n_ops; i++) {
         rmi_op *op = &g->ops[i];
@@ -2743,9 +2697,9 @@ RMI_FN rm_result rmi_graph_seal_grads(rm_graph *g)
             if (g->ops[i].has_bwd && g->tensors[g->ops[i].out.at[k]].consumers.n)
                 rmi_list_put(&g->ops[i].grad_out, g->ops[i].out.at[k]);
     for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *t = &g->tensors[i];
-        t->updates = t->kind == RMI_PARAM && !t->frozen && t->consumers.n &&
-                     (t->opt != RMI_INF || t->opt_host != RMI_INF);
+        rmi_tensor *tensor = &g->tensors[i];
+        tensor->updates = tensor->kind == RMI_PARAM && !tensor->frozen && tensor->consumers.n &&
+                     (tensor->opt != RMI_INF || tensor->opt_host != RMI_INF);
     }
     return RM_OK;
 }
@@ -2772,8 +2726,9 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *g)
         op->pinned = (op->flags & RM_ONCE) != 0;
         for (k = 0; k < op->in.n; k++) {
             uint32_t root = g->tensors[op->in.at[k]].root;
-            const rmi_list *m = &g->tensors[root].mutators;
-            if (m->n && m->at[m->n - 1] > i) op->pinned = 1; /* even if it changes the const itself:
+            const rmi_list *mutators = &g->tensors[root].mutators;
+            if (mutators->n && mutators->at[mutators->n - 1] > i)
+                op->pinned = 1; /* even if it changes the const itself:
                                                                 a third value is neither old nor new */
         }
     }
@@ -2781,55 +2736,57 @@ RMI_FN rm_result rmi_graph_seal_consts(rm_graph *g)
 }
 
 /* Does each gradient of the op stand in exactly one part of the form's backward? */
-RMI_FN rm_result rmi_graph_check_parts(rm_graph *g, const rmi_op *op, const rmi_form *f)
+RMI_FN rm_result rmi_graph_check_parts(rm_graph *g, const rmi_op *op, const rmi_form *form)
 {
     uint32_t i, k, n;
     for (i = 0; i < op->grad_in.n && op->has_bwd; i++) {
-        for (n = 0, k = 0; k < f->n_parts; k++) n += (uint32_t)rmi_list_has(&f->parts[k].grads, op->grad_in.at[i]);
+        for (n = 0, k = 0; k < form->n_parts; k++)
+            n += (uint32_t)rmi_list_has(&form->parts[k].grads, op->grad_in.at[i]);
         if (n != 1)
             return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: the gradient of %s stands in %u parts of its backward; it "
                                   "must stand in exactly one", op->name, g->tensors[op->grad_in.at[i]].name,
                                   (uint64_t)n);
     }
-    for (k = 0; k < f->n_parts; k++)
+    for (k = 0; k < form->n_parts; k++)
         for (i = 0; i < k; i++)
-            if (!strcmp(f->parts[i].name, f->parts[k].name))
+            if (!strcmp(form->parts[i].name, form->parts[k].name))
                 return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %s is declared twice; give the second another "
-                                      "name", op->name, f->parts[k].name);
+                                      "name", op->name, form->parts[k].name);
     return RM_OK;
 }
 
 /* Are all tensors of a list the op's own? */
-RMI_FN rm_result rmi_graph_check_own(rm_graph *g, const rmi_op *op, const rmi_list *l, const char *what,
+RMI_FN rm_result rmi_graph_check_own(rm_graph *g, const rmi_op *op, const rmi_list *list, const char *what,
                                      int inputs_only)
 {
     uint32_t i;
-    for (i = 0; i < l->n; i++)
-        if (!rmi_list_has(&op->in, l->at[i]) && (inputs_only || !rmi_list_has(&op->out, l->at[i])))
+    for (i = 0; i < list->n; i++)
+        if (!rmi_list_has(&op->in, list->at[i]) && (inputs_only || !rmi_list_has(&op->out, list->at[i])))
             return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: %s names %s, which is not one of its %s", op->name, what,
-                                  g->tensors[l->at[i]].name, inputs_only ? "inputs" : "inputs and outputs");
+                                  g->tensors[list->at[i]].name, inputs_only ? "inputs" : "inputs and outputs");
     return RM_OK;
 }
 
 /* Does a form name tensors of its op only? */
-RMI_FN rm_result rmi_graph_check_form(rm_graph *g, const rmi_op *op, const rmi_form *f)
+RMI_FN rm_result rmi_graph_check_form(rm_graph *g, const rmi_op *op, const rmi_form *form)
 {
     uint32_t i;
-    RMI_TRY(rmi_graph_check_own(g, op, &f->needs, "needs", 0));
-    for (i = 0; i < f->own_parts; i++) {
-        RMI_TRY(rmi_graph_check_own(g, op, &f->parts[i].needs, "a part's needs", 0));
-        RMI_TRY(rmi_graph_check_own(g, op, &f->parts[i].grads, "a part's grads", 1));
+    RMI_TRY(rmi_graph_check_own(g, op, &form->needs, "needs", 0));
+    for (i = 0; i < form->own_parts; i++) {
+        RMI_TRY(rmi_graph_check_own(g, op, &form->parts[i].needs, "a part's needs", 0));
+        RMI_TRY(rmi_graph_check_own(g, op, &form->parts[i].grads, "a part's grads", 1));
     }
-    if (f->inplace != RMI_NONE && !rmi_list_has(&op->in, f->inplace))
+    if (form->inplace != RMI_NONE && !rmi_list_has(&op->in, form->inplace))
         return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: inplace names %s, which is not one of its inputs", op->name,
-                              g->tensors[f->inplace].name);
-    for (i = 0; i < f->n_overs; i++) {
-        const rmi_over *o = &f->overs[i];
-        if (!rmi_list_has(&op->in, o->grad_of) ||
-            (o->what == RMI_OVER_TENSOR && !rmi_list_has(&op->in, o->tensor) && !rmi_list_has(&op->out, o->tensor)))
+                              g->tensors[form->inplace].name);
+    for (i = 0; i < form->n_overs; i++) {
+        const rmi_over *over = &form->overs[i];
+        if (!rmi_list_has(&op->in, over->grad_of) ||
+            (over->what == RMI_OVER_TENSOR && !rmi_list_has(&op->in, over->tensor) &&
+             !rmi_list_has(&op->out, over->tensor)))
             return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: inplace_bwd names a tensor that is not its own", op->name);
     }
-    return rmi_graph_check_parts(g, op, f);
+    return rmi_graph_check_parts(g, op, form);
 }
 
 /* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the
@@ -2838,22 +2795,22 @@ RMI_FN rm_result rmi_graph_seal_parts(rm_graph *g, rmi_op *op)
 {
     uint32_t k;
     for (k = 0; k < op->n_forms; k++) {
-        rmi_form *f = &op->forms[k];
-        if (f->own_parts) continue;
-        f->n_parts = k && op->forms[0].own_parts ? op->forms[0].n_parts : 1;
-        f->parts = RMI_NEW(&g->mem, rmi_part, f->n_parts);
-        if (!f->parts) return rmi_graph_memory(g);
+        rmi_form *form = &op->forms[k];
+        if (form->own_parts) continue;
+        form->n_parts = k && op->forms[0].own_parts ? op->forms[0].n_parts : 1;
+        form->parts = RMI_NEW(&g->mem, rmi_part, form->n_parts);
+        if (!form->parts) return rmi_graph_memory(g);
         if (k && op->forms[0].own_parts) {
-            memcpy(f->parts, op->forms[0].parts, f->n_parts * sizeof *f->parts);
+            memcpy(form->parts, op->forms[0].parts, form->n_parts * sizeof *form->parts);
             continue;
         }
-        f->parts[0].name = "";
-        f->parts[0].grads = op->grad_in;
-        f->parts[0].needs = f->needs;
-        f->parts[0].needs_saved = f->needs_saved;
-        f->parts[0].bwd = f->bwd;
-        f->parts[0].bwd_ws = f->bwd_ws;
-        f->parts[0].bwd_by = f->bwd_by;
+        form->parts[0].name = "";
+        form->parts[0].grads = op->grad_in;
+        form->parts[0].needs = form->needs;
+        form->parts[0].needs_saved = form->needs_saved;
+        form->parts[0].bwd = form->bwd;
+        form->parts[0].bwd_ws = form->bwd_ws;
+        form->parts[0].bwd_by = form->bwd_by;
     }
     return RM_OK;
 }
@@ -2887,23 +2844,23 @@ RMI_FN rm_result rmi_graph_check_op(rm_graph *g, rmi_op *op)
     return RM_OK;
 }
 
-/* Does the backward of op number i, if it reads const t (or a view of it), want it as it is before a later op changes
-   it? What the op changes itself it may read in any version, for its results do not depend on that. */
-RMI_FN int rmi_graph_early(const rm_graph *g, uint32_t i, uint32_t t)
+/* Does the backward of op number i, if it reads that const (or a view of it), want it as it is before a later op
+   changes it? What the op changes itself it may read in any version, for its results do not depend on that. */
+RMI_FN int rmi_graph_early(const rm_graph *g, uint32_t i, uint32_t tensor)
 {
-    uint32_t root = g->tensors[t].root;
-    const rmi_list *m = &g->tensors[root].mutators;
-    return m->n && m->at[m->n - 1] > i && !rmi_list_has(&g->ops[i].mutates, root);
+    uint32_t root = g->tensors[tensor].root;
+    const rmi_list *mutators = &g->tensors[root].mutators;
+    return mutators->n && mutators->at[mutators->n - 1] > i && !rmi_list_has(&g->ops[i].mutates, root);
 }
 
 RMI_FN void rmi_graph_seal_early(rm_graph *g)
 {
-    uint32_t i, f, p, k;
+    uint32_t i, form, part, k;
     for (i = 0; i < g->n_ops && !g->early; i++)
-        for (f = 0; f < g->ops[i].n_forms && g->ops[i].has_bwd; f++)
-            for (p = 0; p < g->ops[i].forms[f].n_parts; p++)
-                for (k = 0; k < g->ops[i].forms[f].parts[p].needs.n; k++)
-                    g->early |= (uint8_t)rmi_graph_early(g, i, g->ops[i].forms[f].parts[p].needs.at[k]);
+        for (form = 0; form < g->ops[i].n_forms && g->ops[i].has_bwd; form++)
+            for (part = 0; part < g->ops[i].forms[form].n_parts; part++)
+                for (k = 0; k < g->ops[i].forms[form].parts[part].needs.n; k++)
+                    g->early |= (uint8_t)rmi_graph_early(g, i, g->ops[i].forms[form].parts[part].needs.at[k]);
 }
 
 /* No sum of sizes, of times of a step may leave 62 bits: later rooms then need no checks. */
@@ -2912,20 +2869,22 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
     uint64_t bytes = 0, ns = 0;
     uint32_t i, k;
     for (i = 0; i < g->n_tensors; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        bytes = rmi_add(bytes, rmi_add(rmi_add(t->bytes, t->grad_bytes), rmi_add(t->state_bytes, t->opt_ws)));
-        ns = rmi_add(ns, rmi_add(t->opt == RMI_INF ? 0 : t->opt, rmi_add(t->opt_host == RMI_INF ? 0 : t->opt_host,
-                                                                         t->reduce == RMI_INF ? 0 : t->reduce)));
+        const rmi_tensor *tensor = &g->tensors[i];
+        bytes = rmi_add(
+            bytes, rmi_add(rmi_add(tensor->bytes, tensor->grad_bytes), rmi_add(tensor->state_bytes, tensor->opt_ws)));
+        ns = rmi_add(ns, rmi_add(tensor->opt == RMI_INF ? 0 : tensor->opt,
+                                 rmi_add(tensor->opt_host == RMI_INF ? 0 : tensor->opt_host,
+                                         tensor->reduce == RMI_INF ? 0 : tensor->reduce)));
     }
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].n_forms; k++) {
-            const rmi_form *f = &g->ops[i].forms[k];
-            uint32_t p;
-            bytes = rmi_add(bytes, rmi_add(f->saved, f->fwd_ws));
-            ns = rmi_add(ns, rmi_add(rmi_max(f->fwd, f->again), f->bwd));
-            for (p = 0; p < f->n_parts; p++) {
-                bytes = rmi_add(bytes, f->parts[p].bwd_ws);
-                ns = rmi_add(ns, f->parts[p].bwd);
+            const rmi_form *form = &g->ops[i].forms[k];
+            uint32_t part;
+            bytes = rmi_add(bytes, rmi_add(form->saved, form->fwd_ws));
+            ns = rmi_add(ns, rmi_add(rmi_max(form->fwd, form->again), form->bwd));
+            for (part = 0; part < form->n_parts; part++) {
+                bytes = rmi_add(bytes, form->parts[part].bwd_ws);
+                ns = rmi_add(ns, form->parts[part].bwd);
             }
         }
     if (bytes > RMI_MAX)
@@ -2940,11 +2899,11 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
 /* Large tables that will not grow any more give back their slack; where memory is out for the move they keep it. */
 RMI_FN void rmi_graph_fit(rm_graph *g, void **array, size_t *cap, size_t n, size_t elem)
 {
-    void *p = n * elem >= (1u << 20) && n < *cap - *cap / 16 ? rmi_arena_raw(&g->mem, n, elem) : NULL;
-    if (!p) return;
-    memcpy(p, *array, n * elem);
+    void *memory = n * elem >= (1u << 20) && n < *cap - *cap / 16 ? rmi_arena_raw(&g->mem, n, elem) : NULL;
+    if (!memory) return;
+    memcpy(memory, *array, n * elem);
     rmi_arena_drop(&g->mem, *array, *cap * elem);
-    *array = p;
+    *array = memory;
     *cap = n;
 }
 
@@ -2976,9 +2935,9 @@ RMI_FN void rmi_graph_free(rm_graph *g)
     rmi_arena mem;
     if (!g || --g->uses) return;
     while (g->known) {
-        rmi_known *k = g->known;
-        g->known = k->next;
-        mem = k->mem;
+        rmi_known *known = g->known;
+        g->known = known->next;
+        mem = known->mem;
         rmi_arena_free(&mem);
     }
     mem = g->mem; /* the graph lives in its own arena */
@@ -2987,7 +2946,6 @@ RMI_FN void rmi_graph_free(rm_graph *g)
 }
 
 RMI_TEXT_END
-
 /* =====================================================================================================================
    >>lower - forward, backward and update tasks with their exact read and write sets
    A task is named by a run: which way, of what, in which form (variant) and part. A buffer is a tensor's value, gradient or
@@ -3599,11 +3557,21 @@ RMI_PLAIN_END
 
 /* =====================================================================================================================
    >>schedule - the statements of a plan, the simulator of the lanes, the checker of legality
-   In: a program (docs/formats.md). Out: its figures, or the first offence. One pass does both, so that what is predicted is
-   what was checked; it shares no code with the solvers and every program goes through it before anyone sees it.
+   In: a program (docs/formats.md). Out: its figures, or the first offence. One pass does both, so that what is predicted
+   is what was checked; it shares no code with the solvers and every program goes through it before anyone sees it.
    A stretch is a piece of memory with one or more buffer names; content says what a buffer holds. O(log n) a statement.
    ================================================================================================================== */
-typedef enum rmi_what { RMI_ALLOC, RMI_FREE, RMI_ALIAS, RMI_REUSE, RMI_RUN, RMI_OFFLOAD, RMI_PREFETCH, RMI_MERGE, RMI_DROP_HOST } rmi_what;
+typedef enum rmi_what {
+    RMI_ALLOC,
+    RMI_FREE,
+    RMI_ALIAS,
+    RMI_REUSE,
+    RMI_RUN,
+    RMI_OFFLOAD,
+    RMI_PREFETCH,
+    RMI_MERGE,
+    RMI_DROP_HOST
+} rmi_what;
 
 typedef struct rmi_stmt {
     uint8_t what;
@@ -3641,187 +3609,179 @@ typedef struct rmi_program {
 } rmi_program;
 
 /* The name of a buffer as in plans; out has room for 300. */
-RMI_COLD const char *rmi_sch_name(const rm_graph *g, uint32_t b, char *out)
+RMI_COLD const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
 {
     static const char *const head[] = {"", "grad:", "state:", "saved:", "ws:", "ws:"};
     uint32_t i;
-    rmi_buf_kind k = rmi_low_kind(g, b, &i);
-    const char *name = k == RMI_BUF_SAVED || k == RMI_BUF_WS ? g->ops[i].name : g->tensors[i].name;
-    strcpy(out, head[k]);
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    const char *name = kind == RMI_BUF_SAVED || kind == RMI_BUF_WS ? graph->ops[i].name : graph->tensors[i].name;
+    strcpy(out, head[kind]);
     strncat(out, name, 260);
     return out;
 }
 
 /* Sizes of the ALLOCs of what forwards save and of workspaces: those of the run (or prefetch) that comes next. */
-RMI_RARE rm_result rmi_sch_sizes(const rm_graph *g, rmi_program *p)
+RMI_RARE rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
 {
-    rmi_arena tmp = rmi_arena_make(&g->mem.hooks);
-    uint64_t *ws = RMI_NEW(&tmp, uint64_t, 2 * (size_t)g->n_ops + g->n_tensors);
-    uint64_t *saved = ws ? ws + g->n_ops : NULL, *opt = ws ? ws + 2 * (size_t)g->n_ops : NULL;
-    uint64_t *left = RMI_NEW(&tmp, uint64_t, g->n_ops); /* size of what the latest forward left, for prefetches */
+    rmi_arena tmp = rmi_arena_make(&graph->mem.hooks);
+    uint64_t *ws = RMI_NEW(&tmp, uint64_t, 2 * (size_t)graph->n_ops + graph->n_tensors);
+    uint64_t *saved = ws ? ws + graph->n_ops : NULL, *opt = ws ? ws + 2 * (size_t)graph->n_ops : NULL;
+    uint64_t *left = RMI_NEW(&tmp, uint64_t, graph->n_ops); /* size of what the latest forward left, for prefetches */
     size_t i;
     if (!ws || !left) {
         rmi_arena_free(&tmp);
         return RM_ERROR_MEMORY;
     }
-    for (i = p->n; i-- > 0;) {
-        rmi_stmt *s = &p->st[i];
-        uint32_t id = s->run.id, k;
-        if (s->what == RMI_RUN && s->run.way == RMI_FWD) {
-            ws[id] = g->ops[id].forms[s->run.form].fwd_ws;
-            saved[id] = g->ops[id].forms[s->run.form].saved;
-        } else if (s->what == RMI_RUN && s->run.way == RMI_BWD) {
-            ws[id] = rmi_low_part(g, s->run)->bwd_ws;
-        } else if (s->what == RMI_RUN && s->run.way == RMI_OPT) {
-            opt[id] = g->tensors[id].opt_ws;
-        } else if (s->what == RMI_PREFETCH && rmi_low_kind(g, s->buf, &k) == RMI_BUF_SAVED) {
+    for (i = program->n; i-- > 0;) {
+        rmi_stmt *stmt = &program->st[i];
+        uint32_t id = stmt->run.id, k;
+        if (stmt->what == RMI_RUN && stmt->run.way == RMI_FWD) {
+            ws[id] = graph->ops[id].forms[stmt->run.form].fwd_ws;
+            saved[id] = graph->ops[id].forms[stmt->run.form].saved;
+        } else if (stmt->what == RMI_RUN && stmt->run.way == RMI_BWD) {
+            ws[id] = rmi_low_part(graph, stmt->run)->bwd_ws;
+        } else if (stmt->what == RMI_RUN && stmt->run.way == RMI_OPT) {
+            opt[id] = graph->tensors[id].opt_ws;
+        } else if (stmt->what == RMI_PREFETCH && rmi_low_kind(graph, stmt->buf, &k) == RMI_BUF_SAVED) {
             saved[k] = RMI_INF; /* known on the way forward only */
-        } else if (s->what == RMI_ALLOC) {
-            rmi_buf_kind kind = rmi_low_kind(g, s->buf, &k);
-            s->bytes = kind == RMI_BUF_SAVED    ? saved[k]
+        } else if (stmt->what == RMI_ALLOC) {
+            rmi_buf_kind kind = rmi_low_kind(graph, stmt->buf, &k);
+            stmt->bytes = kind == RMI_BUF_SAVED    ? saved[k]
                        : kind == RMI_BUF_WS     ? ws[k]
                        : kind == RMI_BUF_OPT_WS ? opt[k]
-                                                : rmi_low_bytes(g, s->buf);
+                                                : rmi_low_bytes(graph, stmt->buf);
         }
     }
-    for (i = 0; i < p->n; i++) {
-        rmi_stmt *s = &p->st[i];
+    for (i = 0; i < program->n; i++) {
+        rmi_stmt *stmt = &program->st[i];
         uint32_t k;
-        if (s->what == RMI_RUN && s->run.way == RMI_FWD) left[s->run.id] = g->ops[s->run.id].forms[s->run.form].saved;
-        if (s->what != RMI_RUN && (s->what != RMI_ALLOC || s->bytes == RMI_INF) && rmi_low_kind(g, s->buf, &k) == RMI_BUF_SAVED)
-            s->bytes = left[k];
+        if (stmt->what == RMI_RUN && stmt->run.way == RMI_FWD)
+            left[stmt->run.id] = graph->ops[stmt->run.id].forms[stmt->run.form].saved;
+        if (stmt->what != RMI_RUN && (stmt->what != RMI_ALLOC || stmt->bytes == RMI_INF) &&
+            rmi_low_kind(graph, stmt->buf, &k) == RMI_BUF_SAVED)
+            stmt->bytes = left[k];
     }
     rmi_arena_free(&tmp);
     return RM_OK;
 }
 
-/* --- one memory: which bytes are live, and when the last user of freed bytes ends. A segment tree over the end points. Where
-   the compute lane works alone nobody ever waits for that user: then the starts of what is live are bits of words, in levels of
-   64 words to a word, and a newcomer looks at its two neighbours. */
+/* --- one memory: which bytes are live, and when the last user of freed bytes ends. The starts of what is live are bits
+   of words, in levels of 64 words to a word: a newcomer looks at its two neighbours. Times stand in a tree over the end
+   points; where the compute lane works alone nobody ever waits for that user, and there is none. */
 typedef struct rmi_space {
-    uint64_t *cut;       /* sorted end points; alone: starts */
-    size_t n_cut, leaves;
-    uint32_t *live, *live_max; /* live: marks on whole nodes; live_max: the largest sum below */
-    uint64_t *freed, *freed_max;
-    uint64_t *bits[6], *end;   /* alone: levels, lowest first; by cut: where what starts there ends */
-    uint32_t levels;           /* 0: not alone */
+    uint64_t *cut;           /* sorted end points; without a tree: starts */
+    size_t n_cut;
+    uint64_t *bits[6], *end; /* levels, lowest first; by cut: where what starts there ends */
+    uint32_t levels;
+    size_t leaves;           /* of the tree; 0: there is none */
+    uint64_t *freed;         /* by node, of all its bytes: the latest end of a user */
+    uint64_t *freed_max;     /* the latest of any of its bytes, by marks on it and below */
     uint64_t size, top, sum, peak;
 } rmi_space;
 
-/* The number of the highest bit of x, which is not 0. */
-RMI_FN uint32_t rmi_sch_high_bit(uint64_t x)
+/* The number of the highest bit of a word that is not 0. */
+RMI_FN uint32_t rmi_sch_high_bit(uint64_t word)
 {
     uint32_t n = 0, k;
     for (k = 32; k; k /= 2)
-        if (x >> k) x >>= k, n += k;
+        if (word >> k) word >>= k, n += k;
     return n;
 }
 
 /* The start that is live next to cut i, below it (or i itself) or above; RMI_NONE: there is none. */
-RMI_FN size_t rmi_sch_below(const rmi_space *s, size_t i)
+RMI_FN size_t rmi_sch_below(const rmi_space *space, size_t i)
 {
     uint32_t k;
-    for (k = 0; k < s->levels; k++, i /= 64) {
-        uint64_t w = s->bits[k][i / 64] & (k ? ((uint64_t)1 << (i % 64)) - 1 : RMI_INF >> (63 - i % 64));
-        if (!w) continue;
-        for (i = i / 64 * 64 + rmi_sch_high_bit(w); k--;) i = i * 64 + rmi_sch_high_bit(s->bits[k][i]);
+    for (k = 0; k < space->levels; k++, i /= 64) {
+        uint64_t word = space->bits[k][i / 64] & (k ? ((uint64_t)1 << (i % 64)) - 1 : RMI_INF >> (63 - i % 64));
+        if (!word) continue;
+        for (i = i / 64 * 64 + rmi_sch_high_bit(word); k--;) i = i * 64 + rmi_sch_high_bit(space->bits[k][i]);
         return i;
     }
     return (size_t)RMI_NONE;
 }
-RMI_FN size_t rmi_sch_above(const rmi_space *s, size_t i)
+RMI_FN size_t rmi_sch_above(const rmi_space *space, size_t i)
 {
     uint32_t k;
-    for (k = 0; k < s->levels; k++, i /= 64) {
-        uint64_t w = i % 64 == 63 ? 0 : s->bits[k][i / 64] >> (i % 64 + 1) << (i % 64 + 1);
-        if (!w) continue;
-        for (i = i / 64 * 64 + rmi_sch_high_bit(w & (~w + 1)); k--;) {
-            w = s->bits[k][i];
-            i = i * 64 + rmi_sch_high_bit(w & (~w + 1));
+    for (k = 0; k < space->levels; k++, i /= 64) {
+        uint64_t word = i % 64 == 63 ? 0 : space->bits[k][i / 64] >> (i % 64 + 1) << (i % 64 + 1);
+        if (!word) continue;
+        for (i = i / 64 * 64 + rmi_sch_high_bit(word & (~word + 1)); k--;) {
+            word = space->bits[k][i];
+            i = i * 64 + rmi_sch_high_bit(word & (~word + 1));
         }
         return i;
     }
     return (size_t)RMI_NONE;
 }
 
-/* alone: are the starts enough? */
-RMI_RARE rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *s, uint64_t *room, int alone)
+/* The tables of a memory whose end points are known; alone: nobody waits for freed bytes. */
+RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *space, uint64_t *room, int alone)
 {
     size_t i, n = 0;
-    rmi_sort_u64(s->cut, room, s->n_cut);
-    for (i = 0; i < s->n_cut; i++)
-        if (!n || s->cut[n - 1] != s->cut[i]) s->cut[n++] = s->cut[i];
-    s->n_cut = n;
-    if (alone) {
-        if (!(s->end = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
-        do {
-            n = n / 64 + 1;
-            if (!(s->bits[s->levels++] = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
-        } while (n > 1 && s->levels < 6);
-        return RM_OK;
+    rmi_sort_u64(space->cut, room, space->n_cut);
+    for (i = 0; i < space->n_cut; i++)
+        if (!n || space->cut[n - 1] != space->cut[i]) space->cut[n++] = space->cut[i];
+    space->n_cut = n;
+    if (!alone) {
+        for (space->leaves = 1; space->leaves < n;) space->leaves *= 2;
+        if (!(space->freed = RMI_NEW(mem, uint64_t, space->leaves * 4))) return RM_ERROR_MEMORY;
+        space->freed_max = space->freed + space->leaves * 2;
     }
-    for (s->leaves = 1; s->leaves < n;) s->leaves *= 2;
-    s->live = RMI_NEW(mem, uint32_t, s->leaves * 4);
-    s->freed = RMI_NEW(mem, uint64_t, s->leaves * 4);
-    if (!s->live || !s->freed) return RM_ERROR_MEMORY;
-    s->live_max = s->live + s->leaves * 2;
-    s->freed_max = s->freed + s->leaves * 2;
+    if (!(space->end = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
+    do {
+        n = n / 64 + 1;
+        if (!(space->bits[space->levels++] = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
+    } while (n > 1 && space->levels < 6);
     return RM_OK;
 }
 
-/* Over leaves [a, b): add to live, raise freed to `until`, and report the maxima found before. */
-RMI_FN void rmi_sch_touch(rmi_space *s, size_t node, size_t lo, size_t hi, size_t a, size_t b, int add, uint64_t until,
-                          uint32_t *live, uint64_t *freed)
+/* When the last user of any byte between cuts a and b ends; until is a user of all of them from then on (0: only
+   asked). */
+RMI_FN uint64_t rmi_sch_users(rmi_space *space, size_t a, size_t b, uint64_t until)
 {
-    size_t mid = lo + (hi - lo) / 2;
-    if (a >= hi || b <= lo) return;
-    if (a <= lo && hi <= b) {
-        if (*live < s->live_max[node]) *live = s->live_max[node];
-        if (*freed < s->freed_max[node]) *freed = s->freed_max[node];
-        s->live[node] += (uint32_t)add;
-        s->live_max[node] += (uint32_t)add;
-        if (s->freed[node] < until) s->freed[node] = until;
-        if (s->freed_max[node] < until) s->freed_max[node] = until;
-        return;
-    }
-    {
-        uint32_t below = 0;
-        rmi_sch_touch(s, node * 2, lo, mid, a, b, add, until, &below, freed);
-        rmi_sch_touch(s, node * 2 + 1, mid, hi, a, b, add, until, &below, freed);
-        if (*live < below + s->live[node]) *live = below + s->live[node];
-        if (*freed < s->freed[node]) *freed = s->freed[node];
-    }
-    s->live_max[node] =
-        s->live[node] + (s->live_max[node * 2] > s->live_max[node * 2 + 1] ? s->live_max[node * 2] : s->live_max[node * 2 + 1]);
-    s->freed_max[node] = rmi_max(s->freed[node], rmi_max(s->freed_max[node * 2], s->freed_max[node * 2 + 1]));
+    size_t lo = a + space->leaves, hi = b + space->leaves, side;
+    uint64_t latest = 0;
+    for (; lo < hi; lo /= 2, hi /= 2)
+        for (side = 0; side < 2; side++) {
+            size_t node = side ? hi - 1 : lo;
+            if (!((side ? hi : lo) & 1)) continue;
+            latest = rmi_max(latest, space->freed_max[node]);
+            space->freed[node] = rmi_max(space->freed[node], until);
+            space->freed_max[node] = rmi_max(space->freed_max[node], until);
+            if (side) hi--;
+            else lo++;
+        }
+    for (side = 0; side < 2; side++)
+        for (lo = (side ? b - 1 : a) + space->leaves; lo; lo /= 2) {
+            latest = rmi_max(latest, space->freed[lo]);
+            space->freed_max[lo] = rmi_max(space->freed_max[lo], rmi_max(until, space->freed[lo]));
+        }
+    return latest;
 }
 
 /* [lo, hi) becomes live, or (0) is not free: *freed, when the last user of its bytes ends, if anyone asks. */
-RMI_FN int rmi_sch_occupy(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t *freed)
+RMI_FN int rmi_sch_occupy(rmi_space *space, uint64_t lo, uint64_t hi, uint64_t *freed)
 {
-    size_t i = rmi_lower_bound(s->cut, s->n_cut, lo), near;
-    uint32_t k, live = 0;
-    if (!s->levels) {
-        rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_lower_bound(s->cut, s->n_cut, hi), 1, 0, &live, freed);
-        return !live;
-    }
-    near = rmi_sch_below(s, i);
-    if (near != (size_t)RMI_NONE && s->end[near] > lo) return 0;
-    near = rmi_sch_above(s, i);
-    if (near != (size_t)RMI_NONE && s->cut[near] < hi) return 0;
-    s->end[i] = hi;
-    for (k = 0; k < s->levels; k++, i /= 64) s->bits[k][i / 64] |= (uint64_t)1 << (i % 64);
+    size_t i = rmi_lower_bound(space->cut, space->n_cut, lo), below = rmi_sch_below(space, i),
+           above = rmi_sch_above(space, i);
+    uint32_t k;
+    if (below != (size_t)RMI_NONE && space->end[below] > lo) return 0;
+    if (above != (size_t)RMI_NONE && space->cut[above] < hi) return 0;
+    if (space->leaves) *freed = rmi_sch_users(space, i, rmi_lower_bound(space->cut, space->n_cut, hi), 0);
+    space->end[i] = hi;
+    for (k = 0; k < space->levels; k++, i /= 64) space->bits[k][i / 64] |= (uint64_t)1 << (i % 64);
     return 1;
 }
 
-RMI_FN void rmi_sch_vacate(rmi_space *s, uint64_t lo, uint64_t hi, uint64_t until)
+/* [lo, hi) is free again; its last user ends at `until`. */
+RMI_FN void rmi_sch_vacate(rmi_space *space, uint64_t lo, uint64_t hi, uint64_t until)
 {
-    size_t i = rmi_lower_bound(s->cut, s->n_cut, lo);
-    uint32_t k, live = 0;
-    uint64_t freed = 0;
-    if (!s->levels) rmi_sch_touch(s, 1, 0, s->leaves, i, rmi_lower_bound(s->cut, s->n_cut, hi), -1, until, &live, &freed);
-    for (k = 0; k < s->levels; k++, i /= 64)
-        if (s->bits[k][i / 64] &= ~((uint64_t)1 << (i % 64))) return;
+    size_t i = rmi_lower_bound(space->cut, space->n_cut, lo);
+    uint32_t k;
+    if (space->leaves) rmi_sch_users(space, i, rmi_lower_bound(space->cut, space->n_cut, hi), until);
+    for (k = 0; k < space->levels; k++, i /= 64)
+        if (space->bits[k][i / 64] &= ~((uint64_t)1 << (i % 64))) return;
 }
 
 /* --- state of the simulation */
@@ -3837,8 +3797,9 @@ typedef struct rmi_stretch {
     uint8_t host, fixed;
 } rmi_stretch;
 
-typedef struct rmi_content { /* nothing: a == b. A gradient: contributions [a, b). All else: b = a + 1, a is its version */
-    uint32_t a, b;
+/* nothing: from == to. A gradient: contributions [from, to). All else: to = from + 1, from is its version */
+typedef struct rmi_content {
+    uint32_t from, to;
 } rmi_content;
 
 typedef struct rmi_pending {
@@ -3847,8 +3808,8 @@ typedef struct rmi_pending {
 } rmi_pending;
 
 typedef struct rmi_sim {
-    const rm_graph *g;
-    const rmi_program *p;
+    const rm_graph *graph;
+    const rmi_program *program;
     rmi_arena mem;
     rmi_error *err;
     size_t at;
@@ -3891,15 +3852,15 @@ RMI_COLD rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
     va_end(args);
     return RM_ERROR_PLAN;
 }
-RMI_COLD rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t b, const char *fact)
+RMI_COLD rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t buf, const char *fact)
 {
     char name[300];
-    return rmi_sim_fail(s, "%s %s", rmi_sch_name(s->g, b, name), fact);
+    return rmi_sim_fail(s, "%s %s", rmi_sch_name(s->graph, buf, name), fact);
 }
-RMI_FN rm_result rmi_sim_fail_two(rmi_sim *s, uint32_t a, const char *fact, uint32_t b)
+RMI_FN rm_result rmi_sim_fail_two(rmi_sim *s, uint32_t from, const char *fact, uint32_t buf)
 {
     char name[300], other[300];
-    return rmi_sim_fail(s, "%s %s %s", rmi_sch_name(s->g, a, name), fact, rmi_sch_name(s->g, b, other));
+    return rmi_sim_fail(s, "%s %s %s", rmi_sch_name(s->graph, from, name), fact, rmi_sch_name(s->graph, buf, other));
 }
 
 RMI_FN rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
@@ -3908,7 +3869,7 @@ RMI_FN rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
     if (i != RMI_NONE) {
         s->free_str = s->str[i].next;
     } else {
-        if (!rmi_arena_grow(&s->mem, (void **)&s->str, &s->cap_str, (size_t)s->n_str + 1, sizeof(rmi_stretch))) return RM_ERROR_MEMORY;
+        if (!RMI_GROW(&s->mem, s->str, s->cap_str, (size_t)s->n_str + 1)) return RM_ERROR_MEMORY;
         i = s->n_str++;
     }
     memset(&s->str[i], 0, sizeof(rmi_stretch));
@@ -3921,33 +3882,33 @@ RMI_FN rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
 RMI_FN uint32_t rmi_sim_neighbour(const rmi_sim *s, uint32_t host, uint64_t lo, uint64_t hi)
 {
     const uint32_t *at = host ? s->hst : s->dev;
-    uint32_t b;
-    for (b = 0; b < rmi_low_buffers(s->g); b++)
-        if (at[b] != RMI_NONE && s->str[at[b]].lo < hi && lo < s->str[at[b]].hi) return b;
+    uint32_t buf;
+    for (buf = 0; buf < rmi_low_buffers(s->graph); buf++)
+        if (at[buf] != RMI_NONE && s->str[at[buf]].lo < hi && lo < s->str[at[buf]].hi) return buf;
     return RMI_NONE;
 }
 
-RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t b, uint64_t lo, uint64_t bytes, uint32_t *out)
+RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t buf, uint64_t lo, uint64_t bytes, uint32_t *out)
 {
     rmi_space *sp = &s->space[host];
     uint64_t hi = rmi_add(lo, bytes), freed = 0;
     uint32_t str;
     char name[300], other[300];
     if (hi > sp->size)
-        return rmi_sim_fail(s, "%s ends at byte %u, past the %u bytes of the %s", rmi_sch_name(s->g, b, name), hi, sp->size,
-                            host ? "host memory" : "arena");
+        return rmi_sim_fail(s, "%s ends at byte %u, past the %u bytes of the %s", rmi_sch_name(s->graph, buf, name), hi,
+                            sp->size, host ? "host memory" : "arena");
     if (bytes && !rmi_sch_occupy(sp, lo, hi, &freed)) {
         uint32_t n = rmi_sim_neighbour(s, host, lo, hi);
-        return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->g, b, name), lo, hi,
-                            n == RMI_NONE ? "another buffer" : rmi_sch_name(s->g, n, other));
+        return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->graph, buf, name), lo, hi,
+                            n == RMI_NONE ? "another buffer" : rmi_sch_name(s->graph, n, other));
     }
     RMI_TRY(rmi_sim_new_stretch(s, &str));
     s->str[str].lo = lo;
     s->str[str].hi = hi;
     s->str[str].busy = s->str[str].ready = freed;
-    s->str[str].first = b;
+    s->str[str].first = buf;
     s->str[str].host = (uint8_t)host;
-    if (!host) s->next_name[b] = RMI_NONE;
+    if (!host) s->next_name[buf] = RMI_NONE;
     sp->top = rmi_max(sp->top, hi);
     sp->sum += bytes;
     sp->peak = rmi_max(sp->peak, sp->sum);
@@ -3957,165 +3918,171 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t b, uint64_t l
 
 RMI_FN void rmi_sim_release(rmi_sim *s, uint32_t str)
 {
-    rmi_stretch *t = &s->str[str];
-    rmi_space *sp = &s->space[t->host];
-    if (t->hi > t->lo) rmi_sch_vacate(sp, t->lo, t->hi, t->busy);
-    sp->sum -= t->hi - t->lo;
-    t->next = s->free_str;
+    rmi_stretch *stretch = &s->str[str];
+    rmi_space *sp = &s->space[stretch->host];
+    if (stretch->hi > stretch->lo) rmi_sch_vacate(sp, stretch->lo, stretch->hi, stretch->busy);
+    sp->sum -= stretch->hi - stretch->lo;
+    stretch->next = s->free_str;
     s->free_str = str;
 }
 
-RMI_FN void rmi_sim_drop(rmi_sim *s, uint32_t b)
+RMI_FN void rmi_sim_drop(rmi_sim *s, uint32_t buf)
 {
-    uint32_t str = s->dev[b], *link = &s->str[str].first;
-    while (*link != b) link = &s->next_name[*link];
-    *link = s->next_name[b];
-    s->dev[b] = RMI_NONE;
-    s->value[b].a = s->value[b].b = 0;
+    uint32_t str = s->dev[buf], *link = &s->str[str].first;
+    while (*link != buf) link = &s->next_name[*link];
+    *link = s->next_name[buf];
+    s->dev[buf] = RMI_NONE;
+    s->value[buf].from = s->value[buf].to = 0;
     if (s->str[str].first == RMI_NONE) rmi_sim_release(s, str);
 }
-RMI_FN void rmi_sim_drop_kept(rmi_sim *s, uint32_t b)
+RMI_FN void rmi_sim_drop_kept(rmi_sim *s, uint32_t buf)
 {
-    rmi_sim_release(s, s->hst[b]);
-    s->hst[b] = RMI_NONE;
-    s->kept[b].a = s->kept[b].b = 0;
+    rmi_sim_release(s, s->hst[buf]);
+    s->hst[buf] = RMI_NONE;
+    s->kept[buf].from = s->kept[buf].to = 0;
 }
 
 /* --- contents */
-RMI_FN rmi_content rmi_sim_content(uint32_t a, uint32_t b)
+RMI_FN rmi_content rmi_sim_content(uint32_t from, uint32_t buf)
 {
-    rmi_content c;
-    c.a = a;
-    c.b = b;
-    return c;
+    rmi_content content;
+    content.from = from;
+    content.to = buf;
+    return content;
 }
-RMI_FN int rmi_sim_same(rmi_content x, rmi_content y) { return x.a == y.a && x.b == y.b; }
-RMI_FN int rmi_sim_nothing(rmi_content x) { return x.a == x.b; }
+RMI_FN int rmi_sim_same(rmi_content content, rmi_content other)
+{
+    return content.from == other.from && content.to == other.to;
+}
+RMI_FN int rmi_sim_nothing(rmi_content content) { return content.from == content.to; }
 
 /* Contributions that a complete gradient has; earlier steps' count as one. */
-RMI_FN uint32_t rmi_sim_full(const rmi_sim *s, uint32_t t)
+RMI_FN uint32_t rmi_sim_full(const rmi_sim *s, uint32_t tensor)
 {
-    return s->g->tensors[t].consumers.n + (s->g->tensors[t].kind == RMI_PARAM && rmi_low_adds_to_earlier(s->p->step) ? 1u : 0u);
+    return s->graph->tensors[tensor].consumers.n +
+           (s->graph->tensors[tensor].kind == RMI_PARAM && rmi_low_adds_to_earlier(s->program->step) ? 1u : 0u);
 }
 
 /* What a buffer must hold to be read. */
-RMI_FN rmi_content rmi_sim_right(const rmi_sim *s, uint32_t b)
+RMI_FN rmi_content rmi_sim_right(const rmi_sim *s, uint32_t buf)
 {
-    uint32_t i, v = 0;
-    switch (rmi_low_kind(s->g, b, &i)) {
+    uint32_t i, version = 0;
+    switch (rmi_low_kind(s->graph, buf, &i)) {
     case RMI_BUF_GRAD: return rmi_sim_content(0, rmi_sim_full(s, i));
     case RMI_BUF_VALUE:
-    case RMI_BUF_STATE: v = s->version[i]; break;
-    case RMI_BUF_SAVED: v = s->left_by[i]; break;
+    case RMI_BUF_STATE: version = s->version[i]; break;
+    case RMI_BUF_SAVED: version = s->left_by[i]; break;
     default: break;
     }
-    return rmi_sim_content(v, v + 1);
+    return rmi_sim_content(version, version + 1);
 }
 
-/* The stretch of b on the device; buffers of no bytes are always there. */
-RMI_FN rm_result rmi_sim_at_device(rmi_sim *s, uint32_t b, uint32_t *str)
+/* The stretch of buf on the device; buffers of no bytes are always there. */
+RMI_FN rm_result rmi_sim_at_device(rmi_sim *s, uint32_t buf, uint32_t *str)
 {
     uint32_t i;
-    rmi_buf_kind k = rmi_low_kind(s->g, b, &i);
-    if (s->dev[b] == RMI_NONE && k <= RMI_BUF_STATE && !rmi_low_bytes(s->g, b)) RMI_TRY(rmi_sim_place(s, 0, b, 0, 0, &s->dev[b]));
-    if (s->dev[b] == RMI_NONE) return rmi_sim_fail_buf(s, b, "is not on the device");
-    *str = s->dev[b];
+    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
+    if (s->dev[buf] == RMI_NONE && kind <= RMI_BUF_STATE && !rmi_low_bytes(s->graph, buf))
+        RMI_TRY(rmi_sim_place(s, 0, buf, 0, 0, &s->dev[buf]));
+    if (s->dev[buf] == RMI_NONE) return rmi_sim_fail_buf(s, buf, "is not on the device");
+    *str = s->dev[buf];
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t b, uint32_t *str)
+RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t buf, uint32_t *str)
 {
-    RMI_TRY(rmi_sim_at_device(s, b, str));
-    if (!rmi_sim_same(s->value[b], rmi_sim_right(s, b)))
-        return rmi_sim_fail_buf(s, b,
-                                rmi_sim_nothing(s->value[b]) ? "is on the device and holds nothing yet"
-                                                             : "does not hold its whole, newest value");
+    RMI_TRY(rmi_sim_at_device(s, buf, str));
+    if (!rmi_sim_same(s->value[buf], rmi_sim_right(s, buf)))
+        return rmi_sim_fail_buf(s, buf, rmi_sim_nothing(s->value[buf]) ? "is on the device and holds nothing yet"
+                                : "does not hold its whole, newest value");
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_read(rmi_sim *s, uint32_t b)
+RMI_FN rm_result rmi_sim_read(rmi_sim *s, uint32_t buf)
 {
     uint32_t str = 0;
-    RMI_TRY(rmi_sim_need(s, b, &str));
+    RMI_TRY(rmi_sim_need(s, buf, &str));
     s->reads[s->n_reads++] = str;
     return RM_OK;
 }
-RMI_FN rm_result rmi_sim_write(rmi_sim *s, uint32_t b)
+RMI_FN rm_result rmi_sim_write(rmi_sim *s, uint32_t buf)
 {
     uint32_t str = 0;
-    RMI_TRY(rmi_sim_at_device(s, b, &str));
+    RMI_TRY(rmi_sim_at_device(s, buf, &str));
     s->writes[s->n_writes++] = str;
     return RM_OK;
 }
 
-RMI_FN void rmi_sim_set(rmi_sim *s, uint32_t b, rmi_content c, uint64_t t)
+RMI_FN void rmi_sim_set(rmi_sim *s, uint32_t buf, rmi_content content, uint64_t time)
 {
-    rmi_stretch *str = &s->str[s->dev[b]];
-    s->value[b] = c;
-    str->ready = rmi_max(str->ready, t);
-    str->busy = rmi_max(str->busy, t);
+    rmi_stretch *str = &s->str[s->dev[buf]];
+    s->value[buf] = content;
+    str->ready = rmi_max(str->ready, time);
+    str->busy = rmi_max(str->busy, time);
 }
 
 /* A run or copy on a lane, with the reads and writes gathered: when does it end? */
 RMI_FN uint64_t rmi_sim_work(rmi_sim *s, uint32_t lane, uint64_t ns, uint64_t not_before)
 {
-    uint64_t t = rmi_max(s->lane[lane], not_before);
+    uint64_t time = rmi_max(s->lane[lane], not_before);
     uint32_t i;
-    for (i = 0; i < s->n_reads; i++) t = rmi_max(t, s->str[s->reads[i]].ready);
-    for (i = 0; i < s->n_writes; i++) t = rmi_max(t, s->str[s->writes[i]].busy);
+    for (i = 0; i < s->n_reads; i++) time = rmi_max(time, s->str[s->reads[i]].ready);
+    for (i = 0; i < s->n_writes; i++) time = rmi_max(time, s->str[s->writes[i]].busy);
     if (s->spans) {
         rmi_span *span = &s->spans[2 * s->at + (lane == RM_LANE_HOST)];
-        span->start = t;
-        span->end = rmi_add(t, ns);
+        span->start = time;
+        span->end = rmi_add(time, ns);
         span->lane = lane;
         span->ran = 1;
     }
-    t = rmi_add(t, ns);
-    s->lane[lane] = t;
+    time = rmi_add(time, ns);
+    s->lane[lane] = time;
     s->fig.busy[lane] = rmi_add(s->fig.busy[lane], ns);
-    for (i = 0; i < s->n_reads; i++) s->str[s->reads[i]].busy = rmi_max(s->str[s->reads[i]].busy, t);
+    for (i = 0; i < s->n_reads; i++) s->str[s->reads[i]].busy = rmi_max(s->str[s->reads[i]].busy, time);
     for (i = 0; i < s->n_writes; i++) {
-        rmi_stretch *w = &s->str[s->writes[i]];
-        w->busy = rmi_max(w->busy, t);
-        w->ready = rmi_max(w->ready, t);
+        rmi_stretch *written = &s->str[s->writes[i]];
+        written->busy = rmi_max(written->busy, time);
+        written->ready = rmi_max(written->ready, time);
     }
     s->n_reads = s->n_writes = 0;
-    return t;
+    return time;
 }
 
 /* --- statements about memory */
 RMI_FN rm_result rmi_sim_alloc(rmi_sim *s, const rmi_stmt *st)
 {
-    uint32_t i, b = st->buf;
-    rmi_buf_kind k = rmi_low_kind(s->g, b, &i);
-    if (rmi_low_external(s->g, b)) return rmi_sim_fail_buf(s, b, "is the caller's memory: it is never allocated");
-    if (s->dev[b] != RMI_NONE) return rmi_sim_fail_buf(s, b, "is allocated already");
-    if (k == RMI_BUF_VALUE && s->g->tensors[i].maker != RMI_NONE && s->g->ops[s->g->tensors[i].maker].view != RMI_NONE)
-        return rmi_sim_fail_buf(s, b, "is a view: it comes to be by an alias");
-    if (k == RMI_BUF_WS || k == RMI_BUF_OPT_WS) {
-        if (!rmi_arena_grow(&s->mem, (void **)&s->ws_live, &s->cap_ws, s->n_ws + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
-        s->ws_live[s->n_ws++] = b;
-        s->ws_used[b - (3 * s->g->n_tensors + s->g->n_ops)] = 0;
+    uint32_t i, buf = st->buf;
+    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
+    if (rmi_low_external(s->graph, buf))
+        return rmi_sim_fail_buf(s, buf, "is the caller's memory: it is never allocated");
+    if (s->dev[buf] != RMI_NONE) return rmi_sim_fail_buf(s, buf, "is allocated already");
+    if (kind == RMI_BUF_VALUE && s->graph->tensors[i].maker != RMI_NONE &&
+        s->graph->ops[s->graph->tensors[i].maker].view != RMI_NONE)
+        return rmi_sim_fail_buf(s, buf, "is a view: it comes to be by an alias");
+    if (kind == RMI_BUF_WS || kind == RMI_BUF_OPT_WS) {
+        if (!RMI_GROW(&s->mem, s->ws_live, s->cap_ws, s->n_ws + 1)) return RM_ERROR_MEMORY;
+        s->ws_live[s->n_ws++] = buf;
+        s->ws_used[buf - (3 * s->graph->n_tensors + s->graph->n_ops)] = 0;
     }
-    return rmi_sim_place(s, 0, b, st->offset, st->bytes, &s->dev[b]);
+    return rmi_sim_place(s, 0, buf, st->offset, st->bytes, &s->dev[buf]);
 }
 
-RMI_FN rm_result rmi_sim_free(rmi_sim *s, uint32_t b)
+RMI_FN rm_result rmi_sim_free(rmi_sim *s, uint32_t buf)
 {
     size_t i;
-    if (rmi_low_external(s->g, b)) return rmi_sim_fail_buf(s, b, "is the caller's memory: it is never freed");
-    if (s->dev[b] == RMI_NONE) return rmi_sim_fail_buf(s, b, "is not on the device");
+    if (rmi_low_external(s->graph, buf)) return rmi_sim_fail_buf(s, buf, "is the caller's memory: it is never freed");
+    if (s->dev[buf] == RMI_NONE) return rmi_sim_fail_buf(s, buf, "is not on the device");
     for (i = 0; i < s->n_ws; i++)
-        if (s->ws_live[i] == b) s->ws_live[i] = s->ws_live[--s->n_ws];
-    rmi_sim_drop(s, b);
+        if (s->ws_live[i] == buf) s->ws_live[i] = s->ws_live[--s->n_ws];
+    rmi_sim_drop(s, buf);
     return RM_OK;
 }
 
-RMI_FN uint64_t rmi_sim_length(const rmi_sim *s, uint32_t b)
+RMI_FN uint64_t rmi_sim_length(const rmi_sim *s, uint32_t buf)
 {
     uint32_t i;
-    if (rmi_low_kind(s->g, b, &i) != RMI_BUF_SAVED) return rmi_low_bytes(s->g, b);
-    return s->g->ops[i].forms[s->left_by[i]].saved;
+    if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_SAVED) return rmi_low_bytes(s->graph, buf);
+    return s->graph->ops[i].forms[s->left_by[i]].saved;
 }
 
 /* The new name joins the bytes of the old one. */
@@ -4124,7 +4091,8 @@ RMI_FN rm_result rmi_sim_share(rmi_sim *s, uint32_t fresh, uint32_t old)
     uint32_t str = 0;
     if (s->dev[fresh] != RMI_NONE) return rmi_sim_fail_buf(s, fresh, "is there already");
     RMI_TRY(rmi_sim_at_device(s, old, &str));
-    if (rmi_low_bytes(s->g, fresh) > rmi_sim_length(s, old)) return rmi_sim_fail_two(s, fresh, "is larger than", old);
+    if (rmi_low_bytes(s->graph, fresh) > rmi_sim_length(s, old))
+        return rmi_sim_fail_two(s, fresh, "is larger than", old);
     s->next_name[fresh] = s->str[str].first;
     s->str[str].first = fresh;
     s->dev[fresh] = str;
@@ -4133,32 +4101,33 @@ RMI_FN rm_result rmi_sim_share(rmi_sim *s, uint32_t fresh, uint32_t old)
 
 RMI_FN rm_result rmi_sim_pend(rmi_sim *s, uint32_t fresh, uint32_t old, rmi_way way, uint32_t op, int reuse)
 {
-    rmi_pending *p;
-    if (!rmi_arena_grow(&s->mem, (void **)&s->pend, &s->cap_pend, s->n_pend + 1, sizeof(rmi_pending))) return RM_ERROR_MEMORY;
-    p = &s->pend[s->n_pend++];
-    p->fresh = fresh;
-    p->old = old;
-    p->op = op;
-    p->way = (uint8_t)way;
-    p->reuse = (uint8_t)reuse;
+    rmi_pending *pending;
+    if (!RMI_GROW(&s->mem, s->pend, s->cap_pend, s->n_pend + 1)) return RM_ERROR_MEMORY;
+    pending = &s->pend[s->n_pend++];
+    pending->fresh = fresh;
+    pending->old = old;
+    pending->op = op;
+    pending->way = (uint8_t)way;
+    pending->reuse = (uint8_t)reuse;
     return RM_OK;
 }
 
 RMI_RARE rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
     uint32_t i, of, str, maker;
-    rmi_buf_kind k = rmi_low_kind(s->g, fresh, &i);
-    if (k == RMI_BUF_GRAD) {
+    rmi_buf_kind kind = rmi_low_kind(s->graph, fresh, &i);
+    if (kind == RMI_BUF_GRAD) {
         const rmi_op *op;
-        if (rmi_low_kind(s->g, old, &of) != RMI_BUF_GRAD || s->g->tensors[of].maker == RMI_NONE)
+        if (rmi_low_kind(s->graph, old, &of) != RMI_BUF_GRAD || s->graph->tensors[of].maker == RMI_NONE)
             return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
-        op = &s->g->ops[s->g->tensors[of].maker];
-        if (op->out.at[0] != of || !rmi_list_has(&op->share, i)) return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
+        op = &s->graph->ops[s->graph->tensors[of].maker];
+        if (op->out.at[0] != of || !rmi_list_has(&op->share, i))
+            return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
         RMI_TRY(rmi_sim_share(s, fresh, old));
-        return rmi_sim_pend(s, fresh, old, RMI_BWD, s->g->tensors[of].maker, 0);
+        return rmi_sim_pend(s, fresh, old, RMI_BWD, s->graph->tensors[of].maker, 0);
     }
-    maker = k == RMI_BUF_VALUE ? s->g->tensors[i].maker : RMI_NONE;
-    if (maker == RMI_NONE || s->g->ops[maker].view != old) return rmi_sim_fail_two(s, fresh, "is no view of", old);
+    maker = kind == RMI_BUF_VALUE ? s->graph->tensors[i].maker : RMI_NONE;
+    if (maker == RMI_NONE || s->graph->ops[maker].view != old) return rmi_sim_fail_two(s, fresh, "is no view of", old);
     RMI_TRY(rmi_sim_need(s, old, &str));
     RMI_TRY(rmi_sim_share(s, fresh, old));
     s->value[fresh] = rmi_sim_right(s, fresh);
@@ -4169,69 +4138,77 @@ RMI_RARE rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
 RMI_RARE rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
     uint32_t i, str;
-    rmi_buf_kind k = rmi_low_kind(s->g, fresh, &i);
+    rmi_buf_kind kind = rmi_low_kind(s->graph, fresh, &i);
     RMI_TRY(rmi_sim_at_device(s, old, &str));
-    if (s->str[str].first != old || s->next_name[old] != RMI_NONE) return rmi_sim_fail_buf(s, old, "has bytes that another name shares");
-    if (rmi_low_external(s->g, old)) return rmi_sim_fail_buf(s, old, "is the caller's memory: nothing takes it over");
-    if (k != RMI_BUF_GRAD && (k != RMI_BUF_VALUE || s->g->tensors[i].maker == RMI_NONE))
+    if (s->str[str].first != old || s->next_name[old] != RMI_NONE)
+        return rmi_sim_fail_buf(s, old, "has bytes that another name shares");
+    if (rmi_low_external(s->graph, old))
+        return rmi_sim_fail_buf(s, old, "is the caller's memory: nothing takes it over");
+    if (kind != RMI_BUF_GRAD && (kind != RMI_BUF_VALUE || s->graph->tensors[i].maker == RMI_NONE))
         return rmi_sim_fail_two(s, fresh, "may not take over the bytes of", old);
     RMI_TRY(rmi_sim_share(s, fresh, old));
-    if (!rmi_arena_grow(&s->mem, (void **)&s->dying, &s->cap_dying, s->n_dying + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
+    if (!RMI_GROW(&s->mem, s->dying, s->cap_dying, s->n_dying + 1)) return RM_ERROR_MEMORY;
     s->dying[s->n_dying++] = old;
-    return rmi_sim_pend(s, fresh, old, k == RMI_BUF_GRAD ? RMI_BWD : RMI_FWD, k == RMI_BUF_GRAD ? RMI_NONE : s->g->tensors[i].maker, 1);
+    return rmi_sim_pend(s, fresh, old, kind == RMI_BUF_GRAD ? RMI_BWD : RMI_FWD,
+                        kind == RMI_BUF_GRAD ? RMI_NONE : s->graph->tensors[i].maker, 1);
 }
 
-RMI_FN int rmi_sim_is_dying(const rmi_sim *s, uint32_t b)
+RMI_FN int rmi_sim_is_dying(const rmi_sim *s, uint32_t buf)
 {
     size_t i;
     for (i = 0; i < s->n_dying; i++)
-        if (s->dying[i] == b) return 1;
+        if (s->dying[i] == buf) return 1;
     return 0;
 }
 
 /* May gradient `fresh` of op take the bytes of `old` in this backward? */
-RMI_RARE int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *f, uint32_t fresh, uint32_t old)
+RMI_RARE int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *form, uint32_t fresh, uint32_t old)
 {
-    const rmi_op *op = &s->g->ops[op_id];
-    uint32_t t, o, i;
-    rmi_buf_kind ok = rmi_low_kind(s->g, old, &o);
+    const rmi_op *op = &s->graph->ops[op_id];
+    uint32_t tensor, old_id, i;
+    rmi_buf_kind ok = rmi_low_kind(s->graph, old, &old_id);
     int is_dout;
-    rmi_low_kind(s->g, fresh, &t);
-    if (!rmi_list_has(&op->grad_in, t)) return 0;
-    is_dout = ok == RMI_BUF_GRAD && o == op->out.at[0];
-    if (is_dout && (op->view == t || rmi_list_has(&op->share, t)) && rmi_low_bytes(s->g, fresh) == rmi_low_bytes(s->g, old)) return 1;
-    for (i = 0; i < f->n_overs; i++) {
-        const rmi_over *v = &f->overs[i];
-        if (v->grad_of != t) continue;
-        if (v->what == RMI_OVER_DOUT && is_dout) return 1;
-        if (v->what == RMI_OVER_SAVED && ok == RMI_BUF_SAVED && o == op_id) return 1;
-        if (v->what == RMI_OVER_TENSOR && ok == RMI_BUF_VALUE && o == v->tensor) return 1;
+    rmi_low_kind(s->graph, fresh, &tensor);
+    if (!rmi_list_has(&op->grad_in, tensor)) return 0;
+    is_dout = ok == RMI_BUF_GRAD && old_id == op->out.at[0];
+    if (is_dout && (op->view == tensor || rmi_list_has(&op->share, tensor)) &&
+        rmi_low_bytes(s->graph, fresh) == rmi_low_bytes(s->graph, old))
+        return 1;
+    for (i = 0; i < form->n_overs; i++) {
+        const rmi_over *over = &form->overs[i];
+        if (over->grad_of != tensor) continue;
+        if (over->what == RMI_OVER_DOUT && is_dout) return 1;
+        if (over->what == RMI_OVER_SAVED && ok == RMI_BUF_SAVED && old_id == op_id) return 1;
+        if (over->what == RMI_OVER_TENSOR && ok == RMI_BUF_VALUE && old_id == over->tensor) return 1;
     }
     return 0;
 }
 
-/* The reuses and shares said since the last run belong to this run: are they allowed? Aliases may wait for their part. */
-RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run r, const rmi_part *part, rmi_pending **moved, size_t *n_moved)
+/* The reuses and shares said since the last run belong to this run: are they allowed? Aliases may wait for their
+   part. */
+RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run run, const rmi_part *part, rmi_pending **moved, size_t *n_moved)
 {
-    const rmi_form *f = rmi_low_form(s->g, r);
+    const rmi_form *form = rmi_low_form(s->graph, run);
     size_t i, keep = 0, total = s->n_pend;
     rmi_pending *all = s->pend;
     *n_moved = 0;
     for (i = 0; i < total; i++) { /* those that wait come first, those of this run after them */
-        rmi_pending p = all[i];
-        uint32_t t;
-        int mine = p.way == r.way && (p.op == RMI_NONE || p.op == r.id);
-        rmi_low_kind(s->g, p.fresh, &t);
-        if (!p.reuse && mine && part && !rmi_list_has(&part->grads, t)) mine = 0;
-        if (!mine && !p.reuse) {
+        rmi_pending pending = all[i];
+        uint32_t tensor;
+        int mine = pending.way == run.way && (pending.op == RMI_NONE || pending.op == run.id);
+        rmi_low_kind(s->graph, pending.fresh, &tensor);
+        if (!pending.reuse && mine && part && !rmi_list_has(&part->grads, tensor)) mine = 0;
+        if (!mine && !pending.reuse) {
             size_t k;
             for (k = i; k > keep; k--) all[k] = all[k - 1];
-            all[keep++] = p;
+            all[keep++] = pending;
             continue;
         }
-        if (mine && r.way == RMI_FWD) mine = s->g->ops[r.id].out.at[0] == t && f->inplace == p.old;
-        else if (mine) mine = rmi_sim_over_ok(s, r.id, f, p.fresh, p.old);
-        if (!mine || s->dev[p.fresh] != s->dev[p.old]) return rmi_sim_fail_two(s, p.fresh, "may not take the bytes in this run of", p.old);
+        if (mine && run.way == RMI_FWD)
+            mine = s->graph->ops[run.id].out.at[0] == tensor && form->inplace == pending.old;
+        else if (mine) mine = rmi_sim_over_ok(s, run.id, form, pending.fresh, pending.old);
+        if (!mine || s->dev[pending.fresh] != s->dev[pending.old])
+            return rmi_sim_fail_two(s, pending.fresh, "may not take the bytes in this run of", pending.old);
     }
     *moved = keep ? all + keep : all; /* all: NULL where nothing has ever been pending */
     *n_moved = total - keep;
@@ -4239,11 +4216,11 @@ RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run r, const rmi_part *part, rmi
     return RM_OK;
 }
 
-RMI_FN uint32_t rmi_sim_moved_from(const rmi_pending *moved, size_t n, uint32_t b)
+RMI_FN uint32_t rmi_sim_moved_from(const rmi_pending *moved, size_t n, uint32_t buf)
 {
     size_t i;
     for (i = 0; i < n; i++)
-        if (moved[i].fresh == b) return moved[i].old;
+        if (moved[i].fresh == buf) return moved[i].old;
     return RMI_NONE;
 }
 
@@ -4253,48 +4230,50 @@ RMI_FN rm_result rmi_sim_workspace(rmi_sim *s, uint32_t ws, uint64_t bytes)
     char name[300];
     if (!bytes) return RM_OK;
     if (s->dev[ws] == RMI_NONE || s->str[s->dev[ws]].hi - s->str[s->dev[ws]].lo < bytes)
-        return rmi_sim_fail(s, "%s of %u bytes is wanted by this run and not allocated", rmi_sch_name(s->g, ws, name), bytes);
+        return rmi_sim_fail(s, "%s of %u bytes is wanted by this run and not allocated", rmi_sch_name(s->graph, ws,
+                                                                                                      name), bytes);
     s->writes[s->n_writes++] = s->dev[ws];
     return RM_OK;
 }
 
-/* A const (or param) that this step has changed must not be read in its old place. What the op changes itself it may find changed
-   `later` times more than by the ops before it. */
-RMI_FN rm_result rmi_sim_fresh(rmi_sim *s, uint32_t t, uint32_t op, uint32_t later)
+/* A const (or param) that this step has changed must not be read in its old place. What the op changes itself it may
+   find changed `later` times more than by the ops before it. */
+RMI_FN rm_result rmi_sim_fresh(rmi_sim *s, uint32_t tensor, uint32_t op, uint32_t later)
 {
-    uint32_t root = s->g->tensors[t].root, changed = s->version[root], wanted = rmi_graph_version_for(s->g, root, op);
-    rmi_tensor_kind k = (rmi_tensor_kind)s->g->tensors[root].kind;
-    if (k == RMI_ACT || k == RMI_INPUT) return RM_OK;
-    if (changed < wanted || changed - wanted > (rmi_list_has(&s->g->ops[op].mutates, root) ? later : 0))
+    uint32_t root = s->graph->tensors[tensor].root, changed = s->version[root],
+             wanted = rmi_graph_version_for(s->graph, root, op);
+    rmi_tensor_kind kind = (rmi_tensor_kind)s->graph->tensors[root].kind;
+    if (kind == RMI_ACT || kind == RMI_INPUT) return RM_OK;
+    if (changed < wanted || changed - wanted > (rmi_list_has(&s->graph->ops[op].mutates, root) ? later : 0))
         return rmi_sim_fail_buf(s, root, "has been changed in this step, and this run wants its earlier value");
     return RM_OK;
 }
 
-/* Names on str besides b, the dying and (for a forward's output) views of it. */
-RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *s, uint32_t b, int forward)
+/* Names on str besides buf, the dying and (for a forward's output) views of it. */
+RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *s, uint32_t buf, int forward)
 {
     uint32_t n;
-    for (n = s->str[s->dev[b]].first; n != RMI_NONE; n = s->next_name[n]) {
+    for (n = s->str[s->dev[buf]].first; n != RMI_NONE; n = s->next_name[n]) {
         uint32_t i;
-        if (n == b || rmi_sim_is_dying(s, n)) continue;
-        if (forward && rmi_low_kind(s->g, n, &i) == RMI_BUF_VALUE && s->g->tensors[i].root == b) continue;
+        if (n == buf || rmi_sim_is_dying(s, n)) continue;
+        if (forward && rmi_low_kind(s->graph, n, &i) == RMI_BUF_VALUE && s->graph->tensors[i].root == buf) continue;
         return n;
     }
     return RMI_NONE;
 }
 
-RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run r, int again)
+RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run run, int again)
 {
-    const rmi_op *op = &s->g->ops[r.id];
-    const char *bits = rmi_low_form(s->g, r)->bits;
+    const rmi_op *op = &s->graph->ops[run.id];
+    const char *bits = rmi_low_form(s->graph, run)->bits;
     uint32_t i, other;
     if (op->view != RMI_NONE) return rmi_sim_fail(s, "%s is a view: it runs by its alias", op->name);
     if (again && (op->flags & RM_ONCE)) return rmi_sim_fail(s, "%s runs once a step", op->name);
-    if (s->bits[r.id] && strcmp(s->bits[r.id], bits))
+    if (s->bits[run.id] && strcmp(s->bits[run.id], bits))
         return rmi_sim_fail(s, "%s has run in this step in a variant that gives other bits", op->name);
-    s->bits[r.id] = bits;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_sim_fresh(s, op->in.at[i], r.id, again != 0));
-    for (i = 0; i < op->mutates.n && !again; i++) RMI_TRY(rmi_sim_fresh(s, op->mutates.at[i], r.id, 0));
+    s->bits[run.id] = bits;
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_sim_fresh(s, op->in.at[i], run.id, again != 0));
+    for (i = 0; i < op->mutates.n && !again; i++) RMI_TRY(rmi_sim_fresh(s, op->mutates.at[i], run.id, 0));
     for (i = 0; i < op->out.n; i++) {
         uint32_t str;
         RMI_TRY(rmi_sim_at_device(s, op->out.at[i], &str));
@@ -4304,37 +4283,37 @@ RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run r, int again)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run r)
+RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run run)
 {
-    const rmi_op *op = &s->g->ops[r.id];
-    int again = s->ran[r.id] > 0, keep;
-    uint64_t ns = rmi_low_ns(s->g, r, again, 0), end;
-    rmi_access *a = &s->acc;
+    const rmi_op *op = &s->graph->ops[run.id];
+    int again = s->ran[run.id] > 0, keep;
+    uint64_t ns = rmi_low_ns(s->graph, run, again, 0), end;
+    rmi_access *access = &s->acc;
     rmi_pending *moved;
     size_t n_moved;
     uint32_t i;
-    RMI_TRY(rmi_sim_settle(s, r, NULL, &moved, &n_moved));
-    RMI_TRY(rmi_sim_fwd_allowed(s, r, again));
-    rmi_low_access(s->g, r, again, a);
-    for (i = 0; i < a->n_reads; i++) RMI_TRY(rmi_sim_read(s, a->reads[i]));
-    for (i = 0; i < a->n_writes; i++) RMI_TRY(rmi_sim_write(s, a->writes[i]));
-    RMI_TRY(rmi_sim_workspace(s, a->ws, a->ws_bytes));
-    keep = a->saved != RMI_NONE && s->dev[a->saved] != RMI_NONE;
+    RMI_TRY(rmi_sim_settle(s, run, NULL, &moved, &n_moved));
+    RMI_TRY(rmi_sim_fwd_allowed(s, run, again));
+    rmi_low_access(s->graph, run, again, access);
+    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(s, access->reads[i]));
+    for (i = 0; i < access->n_writes; i++) RMI_TRY(rmi_sim_write(s, access->writes[i]));
+    RMI_TRY(rmi_sim_workspace(s, access->ws, access->ws_bytes));
+    keep = access->saved != RMI_NONE && s->dev[access->saved] != RMI_NONE;
     if (keep) {
-        if (s->str[s->dev[a->saved]].hi - s->str[s->dev[a->saved]].lo < a->saved_bytes)
-            return rmi_sim_fail_buf(s, a->saved, "is too small for what this variant leaves");
-        RMI_TRY(rmi_sim_write(s, a->saved));
-        s->left_by[r.id] = r.form;
+        if (s->str[s->dev[access->saved]].hi - s->str[s->dev[access->saved]].lo < access->saved_bytes)
+            return rmi_sim_fail_buf(s, access->saved, "is too small for what this variant leaves");
+        RMI_TRY(rmi_sim_write(s, access->saved));
+        s->left_by[run.id] = run.form;
     }
     end = rmi_sim_work(s, RM_LANE_COMPUTE, ns, 0);
-    s->ran[r.id]++;
+    s->ran[run.id]++;
     s->fig.runs++;
     if (again) {
         s->fig.recomputed_ns = rmi_add(s->fig.recomputed_ns, ns);
         s->fig.recomputed_runs++;
     }
     for (i = 0; i < op->out.n; i++) rmi_sim_set(s, op->out.at[i], rmi_sim_right(s, op->out.at[i]), end);
-    if (keep) rmi_sim_set(s, a->saved, rmi_sim_right(s, a->saved), end);
+    if (keep) rmi_sim_set(s, access->saved, rmi_sim_right(s, access->saved), end);
     for (i = 0; i < op->mutates.n && !again; i++) {
         s->version[op->mutates.at[i]]++;
         rmi_sim_set(s, op->mutates.at[i], rmi_sim_right(s, op->mutates.at[i]), end);
@@ -4342,132 +4321,145 @@ RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run r)
     return RM_OK;
 }
 
-/* One contribution of op to the gradient of t: allowed now, and into which bytes? Gives what the buffer holds afterwards. */
-RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t t, const rmi_pending *moved, size_t n_moved, rmi_content *after)
+/* One contribution of op to the gradient of a tensor: allowed now, and into which bytes? Gives what the buffer holds
+   afterwards. */
+RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t tensor, const rmi_pending *moved,
+                                    size_t n_moved, rmi_content *after)
 {
-    const rmi_list *c = &s->g->tensors[t].consumers;
-    const rmi_op *op = &s->g->ops[op_id];
-    uint32_t b = rmi_low_buf(s->g, RMI_BUF_GRAD, t), str, from, other, k, start, seq;
+    const rmi_list *consumers = &s->graph->tensors[tensor].consumers;
+    const rmi_op *op = &s->graph->ops[op_id];
+    uint32_t buf = rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor), str, from, other, k, start, seq;
     rmi_content had;
-    for (k = 0; op->grad_in.at[k] != t;) k++;
-    if (s->done[s->done_at[op_id] + k]) return rmi_sim_fail_buf(s, b, "has got this op's contribution already");
-    start = rmi_sim_full(s, t) - c->n;
-    seq = start + s->given[t];
-    if (!s->g->any_order && c->at[c->n - 1 - s->given[t]] != op_id)
-        return rmi_sim_fail(s, "the gradient of %s gets its contributions in reverse order of declaration: %s comes first",
-                            s->g->tensors[t].name, s->g->ops[c->at[c->n - 1 - s->given[t]]].name);
-    RMI_TRY(rmi_sim_at_device(s, b, &str));
-    had = s->value[b];
-    from = rmi_sim_moved_from(moved, n_moved, b);
-    other = rmi_sim_other_name(s, b, 0);
-    if (other != RMI_NONE && !(from != RMI_NONE && from == rmi_low_buf(s->g, RMI_BUF_GRAD, op->out.at[0]) && rmi_list_has(&op->share, t)))
-        return rmi_sim_fail_two(s, other, "shares the bytes that this run writes of", b);
+    for (k = 0; op->grad_in.at[k] != tensor;) k++;
+    if (s->done[s->done_at[op_id] + k]) return rmi_sim_fail_buf(s, buf, "has got this op's contribution already");
+    start = rmi_sim_full(s, tensor) - consumers->n;
+    seq = start + s->given[tensor];
+    if (!s->graph->any_order && consumers->at[consumers->n - 1 - s->given[tensor]] != op_id)
+        return rmi_sim_fail(s, "the gradient of %s gets its contributions in reverse order of declaration: %s comes "
+                            "first", s->graph->tensors[tensor].name,
+                            s->graph->ops[consumers->at[consumers->n - 1 - s->given[tensor]]].name);
+    RMI_TRY(rmi_sim_at_device(s, buf, &str));
+    had = s->value[buf];
+    from = rmi_sim_moved_from(moved, n_moved, buf);
+    other = rmi_sim_other_name(s, buf, 0);
+    if (other != RMI_NONE && !(from != RMI_NONE && from == rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]) &&
+                               rmi_list_has(&op->share, tensor)))
+        return rmi_sim_fail_two(s, other, "shares the bytes that this run writes of", buf);
     if (from != RMI_NONE && !rmi_sim_nothing(had))
-        return rmi_sim_fail_buf(s, b, "holds earlier contributions and cannot take over other bytes");
+        return rmi_sim_fail_buf(s, buf, "holds earlier contributions and cannot take over other bytes");
     *after = rmi_sim_nothing(had) ? rmi_sim_content(seq, seq + 1)
-             : had.b == seq       ? rmi_sim_content(had.a, seq + 1)
+             : had.to == seq       ? rmi_sim_content(had.from, seq + 1)
                                   : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
     s->writes[s->n_writes++] = str;
     return RM_OK;
 }
 
-RMI_FN int rmi_sim_is_free(const rmi_sim *s, const rmi_op *op, const rmi_part *p, const rmi_pending *moved, size_t n_moved)
+RMI_FN int rmi_sim_is_free(const rmi_sim *s, const rmi_op *op, const rmi_part *part, const rmi_pending *moved,
+                           size_t n_moved)
 {
-    uint32_t i, dout = rmi_low_buf(s->g, RMI_BUF_GRAD, op->out.at[0]);
+    uint32_t i, dout = rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]);
     for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t t = op->grad_in.at[i];
-        if (!rmi_list_has(&p->grads, t)) continue;
-        if (rmi_sim_moved_from(moved, n_moved, rmi_low_buf(s->g, RMI_BUF_GRAD, t)) != dout) return 0;
-        if ((!rmi_list_has(&op->share, t) && op->view != t) || s->g->tensors[t].grad_bytes != rmi_low_bytes(s->g, dout)) return 0;
+        uint32_t tensor = op->grad_in.at[i];
+        if (!rmi_list_has(&part->grads, tensor)) continue;
+        if (rmi_sim_moved_from(moved, n_moved, rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)) != dout) return 0;
+        if ((!rmi_list_has(&op->share, tensor) && op->view != tensor) ||
+            s->graph->tensors[tensor].grad_bytes != rmi_low_bytes(s->graph, dout))
+            return 0;
     }
     return 1;
 }
 
-RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run r)
+RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run run)
 {
-    const rmi_op *op = &s->g->ops[r.id];
-    const rmi_part *p = rmi_low_part(s->g, r);
-    rmi_access *a = &s->acc;
+    const rmi_op *op = &s->graph->ops[run.id];
+    const rmi_part *part = rmi_low_part(s->graph, run);
+    rmi_access *access = &s->acc;
     rmi_pending *moved;
     rmi_content after;
     size_t n_moved;
     uint64_t end;
     uint32_t i, k;
-    if (!op->has_bwd || !rmi_low_has_backward(s->p->step)) return rmi_sim_fail(s, "%s has no backward to run in this step", op->name);
-    if (!rmi_low_part_wanted(op, p)) return rmi_sim_fail(s, "%s: nobody wants a gradient of this part", op->name);
-    RMI_TRY(rmi_sim_settle(s, r, p, &moved, &n_moved));
-    rmi_low_access(s->g, r, 1, a);
-    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_sim_fresh(s, p->needs.at[i], r.id, RMI_NONE));
-    for (i = 0; i < a->n_reads; i++) {
-        if (a->reads[i] == rmi_low_buf(s->g, RMI_BUF_SAVED, r.id) && s->left_by[r.id] != r.form)
-            return rmi_sim_fail_buf(s, a->reads[i], "is what another variant left");
-        RMI_TRY(rmi_sim_read(s, a->reads[i]));
+    if (!op->has_bwd || !rmi_low_has_backward(s->program->step))
+        return rmi_sim_fail(s, "%s has no backward to run in this step", op->name);
+    if (!rmi_low_part_wanted(op, part)) return rmi_sim_fail(s, "%s: nobody wants a gradient of this part", op->name);
+    RMI_TRY(rmi_sim_settle(s, run, part, &moved, &n_moved));
+    rmi_low_access(s->graph, run, 1, access);
+    for (i = 0; i < part->needs.n; i++) RMI_TRY(rmi_sim_fresh(s, part->needs.at[i], run.id, RMI_NONE));
+    for (i = 0; i < access->n_reads; i++) {
+        if (access->reads[i] == rmi_low_buf(s->graph, RMI_BUF_SAVED, run.id) && s->left_by[run.id] != run.form)
+            return rmi_sim_fail_buf(s, access->reads[i], "is what another variant left");
+        RMI_TRY(rmi_sim_read(s, access->reads[i]));
     }
     /* the contents are decided before any changes, for targets may share bytes */
-    for (i = 0; i < a->n_writes; i++) RMI_TRY(rmi_sim_contribute(s, r.id, a->writes[i] - s->g->n_tensors, moved, n_moved, &after));
-    RMI_TRY(rmi_sim_workspace(s, a->ws, a->ws_bytes));
-    end = rmi_sim_work(s, RM_LANE_COMPUTE, rmi_low_ns(s->g, r, 1, rmi_sim_is_free(s, op, p, moved, n_moved)), 0);
+    for (i = 0; i < access->n_writes; i++)
+        RMI_TRY(rmi_sim_contribute(s, run.id, access->writes[i] - s->graph->n_tensors, moved, n_moved, &after));
+    RMI_TRY(rmi_sim_workspace(s, access->ws, access->ws_bytes));
+    end =
+        rmi_sim_work(s, RM_LANE_COMPUTE, rmi_low_ns(s->graph, run, 1, rmi_sim_is_free(s, op, part, moved, n_moved)), 0);
     s->fig.runs++;
-    for (i = 0; i < a->n_writes; i++) {
-        uint32_t t = a->writes[i] - s->g->n_tensors, n = s->n_writes;
+    for (i = 0; i < access->n_writes; i++) {
+        uint32_t tensor = access->writes[i] - s->graph->n_tensors, n = s->n_writes;
         rm_result result;
-        result = rmi_sim_contribute(s, r.id, t, moved, n_moved, &after);
+        result = rmi_sim_contribute(s, run.id, tensor, moved, n_moved, &after);
         s->n_writes = n;
         if (result != RM_OK) return result;
-        for (k = 0; op->grad_in.at[k] != t;) k++;
-        s->done[s->done_at[r.id] + k] = 1;
-        s->given[t]++;
-        rmi_sim_set(s, a->writes[i], after, end);
+        for (k = 0; op->grad_in.at[k] != tensor;) k++;
+        s->done[s->done_at[run.id] + k] = 1;
+        s->given[tensor]++;
+        rmi_sim_set(s, access->writes[i], after, end);
     }
     return RM_OK;
 }
 
 RMI_RARE rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
 {
-    rmi_access *a = &s->acc;
+    rmi_access *access = &s->acc;
     uint32_t i;
-    if (s->passed[id] || !rmi_low_has_update(s->p->step))
-        return rmi_sim_fail(s, "barrier %s has run already, or this step has no updates", s->g->barriers[id].name);
-    rmi_low_access(s->g, rmi_low_run(RMI_BARRIER, id, 0, 0), 0, a);
-    for (i = 0; i < a->n_reads; i++) {
-        uint32_t b = a->reads[i], t = b - s->g->n_tensors;
-        rmi_content full = rmi_sim_content(0, rmi_sim_full(s, t));
-        int there = s->dev[b] != RMI_NONE && rmi_sim_same(s->value[b], full),
-            kept = s->hst[b] != RMI_NONE && rmi_sim_same(s->kept[b], full);
-        if ((!there && !kept) || (s->g->tensors[t].reduce != RMI_INF && !s->reduced[t]))
-            return rmi_sim_fail_buf(s, b, "is not complete (and reduced) before the barrier");
-        s->reads[s->n_reads++] = there ? s->dev[b] : s->hst[b];
+    if (s->passed[id] || !rmi_low_has_update(s->program->step))
+        return rmi_sim_fail(s, "barrier %s has run already, or this step has no updates", s->graph->barriers[id].name);
+    rmi_low_access(s->graph, rmi_low_run(RMI_BARRIER, id, 0, 0), 0, access);
+    for (i = 0; i < access->n_reads; i++) {
+        uint32_t buf = access->reads[i], tensor = buf - s->graph->n_tensors;
+        rmi_content full = rmi_sim_content(0, rmi_sim_full(s, tensor));
+        int there = s->dev[buf] != RMI_NONE && rmi_sim_same(s->value[buf], full),
+            kept = s->hst[buf] != RMI_NONE && rmi_sim_same(s->kept[buf], full);
+        if ((!there && !kept) || (s->graph->tensors[tensor].reduce != RMI_INF && !s->reduced[tensor]))
+            return rmi_sim_fail_buf(s, buf, "is not complete (and reduced) before the barrier");
+        s->reads[s->n_reads++] = there ? s->dev[buf] : s->hst[buf];
     }
-    s->barrier_end = rmi_sim_work(s, RM_LANE_COMPUTE, s->g->barriers[id].ns, 0);
+    s->barrier_end = rmi_sim_work(s, RM_LANE_COMPUTE, s->graph->barriers[id].ns, 0);
     s->passed[id] = 1;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t w)
+RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t param)
 {
-    uint32_t b = rmi_low_buf(s->g, RMI_BUF_GRAD, w);
-    if (!rmi_low_has_update(s->p->step) || s->g->tensors[w].reduce == RMI_INF || s->reduced[w] || s->updated[w])
-        return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", s->g->tensors[w].name);
-    RMI_TRY(rmi_sim_read(s, b));
-    RMI_TRY(rmi_sim_write(s, b));
-    if (s->str[s->dev[b]].first != b || s->next_name[b] != RMI_NONE) return rmi_sim_fail_buf(s, b, "has bytes that another name shares");
-    rmi_sim_work(s, RM_LANE_COMM, s->g->tensors[w].reduce, 0);
-    s->kept[b] = rmi_sim_content(0, 0);
-    s->reduced[w] = 1;
+    uint32_t buf = rmi_low_buf(s->graph, RMI_BUF_GRAD, param);
+    if (!rmi_low_has_update(s->program->step) || s->graph->tensors[param].reduce == RMI_INF || s->reduced[param] ||
+        s->updated[param])
+        return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", s->graph->tensors[param].name);
+    RMI_TRY(rmi_sim_read(s, buf));
+    RMI_TRY(rmi_sim_write(s, buf));
+    if (s->str[s->dev[buf]].first != buf || s->next_name[buf] != RMI_NONE)
+        return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
+    rmi_sim_work(s, RM_LANE_COMM, s->graph->tensors[param].reduce, 0);
+    s->kept[buf] = rmi_sim_content(0, 0);
+    s->reduced[param] = 1;
     return RM_OK;
 }
 
 /* Update in host memory: all three buffers are there, whole. */
-RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t w, uint64_t not_before)
+RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t param, uint64_t not_before)
 {
-    const rmi_tensor *t = &s->g->tensors[w];
+    const rmi_tensor *tensor = &s->graph->tensors[param];
     uint32_t own[3], i;
-    own[0] = rmi_low_buf(s->g, RMI_BUF_GRAD, w);
-    own[1] = w;
-    own[2] = rmi_low_buf(s->g, RMI_BUF_STATE, w);
+    own[0] = rmi_low_buf(s->graph, RMI_BUF_GRAD, param);
+    own[1] = param;
+    own[2] = rmi_low_buf(s->graph, RMI_BUF_STATE, param);
     for (i = 0; i < 3; i++) {
-        if (!rmi_low_bytes(s->g, own[i])) {
-            if (i == 0 && !rmi_sim_same(s->value[own[0]], rmi_sim_right(s, own[0]))) return rmi_sim_fail_buf(s, own[0], "is not complete");
+        if (!rmi_low_bytes(s->graph, own[i])) {
+            if (i == 0 && !rmi_sim_same(s->value[own[0]], rmi_sim_right(s, own[0])))
+                return rmi_sim_fail_buf(s, own[0], "is not complete");
             continue;
         }
         if (s->hst[own[i]] == RMI_NONE || !rmi_sim_same(s->kept[own[i]], rmi_sim_right(s, own[i])))
@@ -4475,63 +4467,68 @@ RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t w, uint64_t not_before)
         s->reads[s->n_reads++] = s->hst[own[i]];
         if (i) s->writes[s->n_writes++] = s->hst[own[i]];
     }
-    rmi_sim_work(s, RM_LANE_HOST, t->opt_host, not_before);
-    s->version[w]++;
+    rmi_sim_work(s, RM_LANE_HOST, tensor->opt_host, not_before);
+    s->version[param]++;
     for (i = 1; i < 3; i++) {
-        if (rmi_low_bytes(s->g, own[i])) s->kept[own[i]] = rmi_sim_right(s, own[i]);
+        if (rmi_low_bytes(s->graph, own[i])) s->kept[own[i]] = rmi_sim_right(s, own[i]);
         else s->value[own[i]] = rmi_sim_right(s, own[i]);
     }
     return RM_OK;
 }
 
-RMI_RARE rm_result rmi_sim_opt(rmi_sim *s, rmi_run r)
+RMI_RARE rm_result rmi_sim_opt(rmi_sim *s, rmi_run run)
 {
-    const rmi_tensor *t = &s->g->tensors[r.id];
-    rmi_access *a = &s->acc;
+    const rmi_tensor *tensor = &s->graph->tensors[run.id];
+    rmi_access *access = &s->acc;
     uint64_t end;
     uint32_t i;
-    if (s->updated[r.id] || !t->updates || !rmi_low_has_update(s->p->step)) return rmi_sim_fail(s, "%s has no update to run here", t->name);
-    if (t->reduce != RMI_INF && !s->reduced[r.id]) return rmi_sim_fail(s, "the gradient of %s is not reduced yet", t->name);
-    for (i = 0; i < s->g->n_barriers; i++)
-        if (!s->passed[i]) return rmi_sim_fail(s, "barrier %s comes before any update", s->g->barriers[i].name);
-    s->updated[r.id] = 1;
+    if (s->updated[run.id] || !tensor->updates || !rmi_low_has_update(s->program->step))
+        return rmi_sim_fail(s, "%s has no update to run here", tensor->name);
+    if (tensor->reduce != RMI_INF && !s->reduced[run.id])
+        return rmi_sim_fail(s, "the gradient of %s is not reduced yet", tensor->name);
+    for (i = 0; i < s->graph->n_barriers; i++)
+        if (!s->passed[i]) return rmi_sim_fail(s, "barrier %s comes before any update", s->graph->barriers[i].name);
+    s->updated[run.id] = 1;
     s->fig.runs++;
-    if (r.way == RMI_OPT_HOST) {
-        if (t->opt_host == RMI_INF) return rmi_sim_fail(s, "the update of %s cannot run on the host", t->name);
-        return rmi_sim_opt_host(s, r.id, s->barrier_end);
+    if (run.way == RMI_OPT_HOST) {
+        if (tensor->opt_host == RMI_INF)
+            return rmi_sim_fail(s, "the update of %s cannot run on the host", tensor->name);
+        return rmi_sim_opt_host(s, run.id, s->barrier_end);
     }
-    if (t->opt == RMI_INF) return rmi_sim_fail(s, "the update of %s cannot run on the device", t->name);
-    rmi_low_access(s->g, r, 0, a);
-    for (i = 0; i < a->n_reads; i++) RMI_TRY(rmi_sim_read(s, a->reads[i]));
-    for (i = 0; i < a->n_writes; i++) RMI_TRY(rmi_sim_write(s, a->writes[i]));
-    RMI_TRY(rmi_sim_workspace(s, a->ws, a->ws_bytes));
-    end = rmi_sim_work(s, RM_LANE_COMPUTE, t->opt, s->barrier_end);
-    s->version[r.id]++;
-    for (i = 0; i < a->n_writes; i++) rmi_sim_set(s, a->writes[i], rmi_sim_right(s, a->writes[i]), end);
-    if (!t->state_bytes) s->value[rmi_low_buf(s->g, RMI_BUF_STATE, r.id)] = rmi_sim_content(s->version[r.id], s->version[r.id] + 1);
+    if (tensor->opt == RMI_INF) return rmi_sim_fail(s, "the update of %s cannot run on the device", tensor->name);
+    rmi_low_access(s->graph, run, 0, access);
+    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(s, access->reads[i]));
+    for (i = 0; i < access->n_writes; i++) RMI_TRY(rmi_sim_write(s, access->writes[i]));
+    RMI_TRY(rmi_sim_workspace(s, access->ws, access->ws_bytes));
+    end = rmi_sim_work(s, RM_LANE_COMPUTE, tensor->opt, s->barrier_end);
+    s->version[run.id]++;
+    for (i = 0; i < access->n_writes; i++) rmi_sim_set(s, access->writes[i], rmi_sim_right(s, access->writes[i]), end);
+    if (!tensor->state_bytes)
+        s->value[rmi_low_buf(s->graph, RMI_BUF_STATE, run.id)] =
+            rmi_sim_content(s->version[run.id], s->version[run.id] + 1);
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run r)
+RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run run)
 {
     rm_result result;
     size_t i;
-    uint32_t own = r.way == RMI_FWD || r.way == RMI_BWD ? rmi_low_buf(s->g, RMI_BUF_WS, r.id)
-                   : r.way == RMI_OPT                   ? rmi_low_buf(s->g, RMI_BUF_OPT_WS, r.id)
+    uint32_t own = run.way == RMI_FWD || run.way == RMI_BWD ? rmi_low_buf(s->graph, RMI_BUF_WS, run.id)
+                   : run.way == RMI_OPT                   ? rmi_low_buf(s->graph, RMI_BUF_OPT_WS, run.id)
                                                         : RMI_NONE;
-    uint32_t base = 3 * s->g->n_tensors + s->g->n_ops;
+    uint32_t base = 3 * s->graph->n_tensors + s->graph->n_ops;
     for (i = 0; i < s->n_ws; i++)
         if (s->ws_live[i] != own || s->ws_used[own - base])
-            return rmi_sim_fail_buf(s, s->ws_live[i],
-                                    "is still allocated: a workspace is allocated right before its run and freed right after");
+            return rmi_sim_fail_buf(s, s->ws_live[i], "is still allocated: a workspace is allocated right before its "
+                                    "run and freed right after");
     for (i = 0; i < s->n_ws; i++) s->ws_used[s->ws_live[i] - base] = 1;
     s->n_reads = s->n_writes = 0;
-    switch ((rmi_way)r.way) {
-    case RMI_FWD: result = rmi_sim_fwd(s, r); break;
-    case RMI_BWD: result = rmi_sim_bwd(s, r); break;
-    case RMI_REDUCE: result = rmi_sim_reduce(s, r.id); break;
-    case RMI_BARRIER: result = rmi_sim_barrier(s, r.id); break;
-    default: result = rmi_sim_opt(s, r); break;
+    switch ((rmi_way)run.way) {
+    case RMI_FWD: result = rmi_sim_fwd(s, run); break;
+    case RMI_BWD: result = rmi_sim_bwd(s, run); break;
+    case RMI_REDUCE: result = rmi_sim_reduce(s, run.id); break;
+    case RMI_BARRIER: result = rmi_sim_barrier(s, run.id); break;
+    default: result = rmi_sim_opt(s, run); break;
     }
     if (result != RM_OK) return result;
     for (i = 0; i < s->n_dying; i++)
@@ -4543,185 +4540,197 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run r)
 /* --- copies */
 RMI_FN rm_result rmi_sim_copy_ns(rmi_sim *s, uint64_t bytes, uint64_t rate, uint64_t *ns)
 {
-    if (!s->g->has_link) return rmi_sim_fail(s, "the graph has no link: nothing can be copied; declare it with rm_graph_link");
-    *ns = rmi_add(s->g->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate));
+    if (!s->graph->has_link)
+        return rmi_sim_fail(s, "the graph has no link: nothing can be copied; declare it with rm_graph_link");
+    *ns = rmi_add(s->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate));
     return RM_OK;
 }
 
 RMI_RARE rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
 {
-    uint32_t b = st->buf, i, str;
-    rmi_buf_kind k = rmi_low_kind(s->g, b, &i);
+    uint32_t buf = st->buf, i, str;
+    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
     uint64_t bytes, ns = 0;
-    if (rmi_low_external(s->g, b) || k == RMI_BUF_WS || k == RMI_BUF_OPT_WS) return rmi_sim_fail_buf(s, b, "does not move");
-    if (rmi_low_stays(s->g, b)) return rmi_sim_fail_buf(s, b, "was declared to stay on the device (RM_STAYS)");
-    RMI_TRY(rmi_sim_at_device(s, b, &str));
-    if (rmi_sim_nothing(s->value[b])) return rmi_sim_fail_buf(s, b, "holds nothing that could be offloaded");
-    bytes = rmi_sim_length(s, b);
-    if (s->hst[b] != RMI_NONE && (s->str[s->hst[b]].lo != st->offset || s->str[s->hst[b]].hi != rmi_add(st->offset, bytes)))
-        rmi_sim_drop_kept(s, b);
-    if (s->hst[b] == RMI_NONE) RMI_TRY(rmi_sim_place(s, 1, b, st->offset, bytes, &s->hst[b]));
+    if (rmi_low_external(s->graph, buf) || kind == RMI_BUF_WS || kind == RMI_BUF_OPT_WS)
+        return rmi_sim_fail_buf(s, buf, "does not move");
+    if (rmi_low_stays(s->graph, buf)) return rmi_sim_fail_buf(s, buf, "was declared to stay on the device (RM_STAYS)");
+    RMI_TRY(rmi_sim_at_device(s, buf, &str));
+    if (rmi_sim_nothing(s->value[buf])) return rmi_sim_fail_buf(s, buf, "holds nothing that could be offloaded");
+    bytes = rmi_sim_length(s, buf);
+    if (s->hst[buf] != RMI_NONE &&
+        (s->str[s->hst[buf]].lo != st->offset || s->str[s->hst[buf]].hi != rmi_add(st->offset, bytes)))
+        rmi_sim_drop_kept(s, buf);
+    if (s->hst[buf] == RMI_NONE) RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes, &s->hst[buf]));
     s->n_reads = s->n_writes = 0;
     s->reads[s->n_reads++] = str;
-    s->writes[s->n_writes++] = s->hst[b];
-    RMI_TRY(rmi_sim_copy_ns(s, bytes, s->g->link.d2h, &ns));
+    s->writes[s->n_writes++] = s->hst[buf];
+    RMI_TRY(rmi_sim_copy_ns(s, bytes, s->graph->link.d2h, &ns));
     rmi_sim_work(s, RM_LANE_D2H, ns, 0);
     s->fig.copied[1] += bytes;
-    s->kept[b] = s->value[b];
+    s->kept[buf] = s->value[buf];
     return RM_OK;
 }
 
-RMI_RARE rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t b)
+RMI_RARE rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t buf)
 {
     uint32_t i, str;
     uint64_t ns = 0, end;
-    if (s->hst[b] == RMI_NONE || rmi_sim_nothing(s->kept[b])) return rmi_sim_fail_buf(s, b, "is not in host memory");
-    RMI_TRY(rmi_sim_at_device(s, b, &str));
-    if (s->str[str].first != b || s->next_name[b] != RMI_NONE) return rmi_sim_fail_buf(s, b, "has bytes that another name shares");
-    if (rmi_low_kind(s->g, b, &i) != RMI_BUF_GRAD && !rmi_sim_same(s->kept[b], rmi_sim_right(s, b)))
-        return rmi_sim_fail_buf(s, b, "is stale in host memory");
+    if (s->hst[buf] == RMI_NONE || rmi_sim_nothing(s->kept[buf]))
+        return rmi_sim_fail_buf(s, buf, "is not in host memory");
+    RMI_TRY(rmi_sim_at_device(s, buf, &str));
+    if (s->str[str].first != buf || s->next_name[buf] != RMI_NONE)
+        return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
+    if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_GRAD && !rmi_sim_same(s->kept[buf], rmi_sim_right(s, buf)))
+        return rmi_sim_fail_buf(s, buf, "is stale in host memory");
     s->n_reads = s->n_writes = 0;
-    s->reads[s->n_reads++] = s->hst[b];
+    s->reads[s->n_reads++] = s->hst[buf];
     s->writes[s->n_writes++] = str;
-    RMI_TRY(rmi_sim_copy_ns(s, rmi_sim_length(s, b), s->g->link.h2d, &ns));
+    RMI_TRY(rmi_sim_copy_ns(s, rmi_sim_length(s, buf), s->graph->link.h2d, &ns));
     end = rmi_sim_work(s, RM_LANE_H2D, ns, 0);
-    s->fig.copied[0] += rmi_sim_length(s, b);
-    rmi_sim_set(s, b, s->kept[b], end);
+    s->fig.copied[0] += rmi_sim_length(s, buf);
+    rmi_sim_set(s, buf, s->kept[buf], end);
     return RM_OK;
 }
 
 RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
 {
-    uint32_t b = st->buf, t, str, staging;
-    rmi_content mine = s->value[b], theirs = s->kept[b];
+    uint32_t buf = st->buf, tensor, str, staging;
+    rmi_content mine = s->value[buf], theirs = s->kept[buf];
     uint64_t bytes, ns = 0;
-    RMI_TRY(rmi_sim_at_device(s, b, &str));
-    if (rmi_low_kind(s->g, b, &t) != RMI_BUF_GRAD || s->g->tensors[t].kind != RMI_PARAM || s->hst[b] == RMI_NONE ||
-        rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) || (mine.a < theirs.b && theirs.a < mine.b))
-        return rmi_sim_fail_buf(s, b, "cannot be merged: contributions on the device are added to other ones in host memory");
-    bytes = rmi_sim_length(s, b);
-    RMI_TRY(rmi_sim_copy_ns(s, bytes, s->g->link.d2h, &ns));
-    RMI_TRY(rmi_sim_place(s, 1, b, st->offset, bytes, &staging));
+    RMI_TRY(rmi_sim_at_device(s, buf, &str));
+    if (rmi_low_kind(s->graph, buf, &tensor) != RMI_BUF_GRAD || s->graph->tensors[tensor].kind != RMI_PARAM ||
+        s->hst[buf] == RMI_NONE || rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) ||
+        (mine.from < theirs.to && theirs.from < mine.to))
+        return rmi_sim_fail_buf(s, buf, "cannot be merged: contributions on the device are added to other ones in host "
+                                "memory");
+    bytes = rmi_sim_length(s, buf);
+    RMI_TRY(rmi_sim_copy_ns(s, bytes, s->graph->link.d2h, &ns));
+    RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes, &staging));
     s->n_reads = s->n_writes = 0;
     s->reads[s->n_reads++] = str;
     s->writes[s->n_writes++] = staging;
     rmi_sim_work(s, RM_LANE_D2H, ns, 0);
     s->fig.copied[1] += bytes;
     s->reads[s->n_reads++] = staging;
-    s->writes[s->n_writes++] = s->hst[b];
-    rmi_sim_work(s, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, s->g->link.add), 0);
+    s->writes[s->n_writes++] = s->hst[buf];
+    rmi_sim_work(s, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, s->graph->link.add), 0);
     rmi_sim_release(s, staging);
-    s->kept[b] = mine.b == theirs.a   ? rmi_sim_content(mine.a, theirs.b)
-                 : theirs.b == mine.a ? rmi_sim_content(theirs.a, mine.b)
+    s->kept[buf] = mine.to == theirs.from   ? rmi_sim_content(mine.from, theirs.to)
+                 : theirs.to == mine.from ? rmi_sim_content(theirs.from, mine.to)
                                       : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
-    s->value[b] = rmi_sim_content(0, 0);
+    s->value[buf] = rmi_sim_content(0, 0);
     return RM_OK;
 }
 
 /* --- a step begins and ends */
 RMI_RARE void rmi_sim_begin(rmi_sim *s)
 {
-    const rm_graph *g = s->g;
-    uint32_t i, n = g->n_tensors;
+    const rm_graph *graph = s->graph;
+    uint32_t i, n = graph->n_tensors;
     size_t k;
-    int adds = rmi_low_adds_to_earlier(s->p->step);
+    int adds = rmi_low_adds_to_earlier(s->program->step);
     memset(s->version, 0, n * sizeof(uint32_t));
     memset(s->given, 0, n * sizeof(uint32_t));
     memset(s->updated, 0, n);
     memset(s->reduced, 0, n);
-    memset(s->ran, 0, g->n_ops * sizeof(uint32_t));
-    memset(s->left_by, 0, g->n_ops * sizeof(uint32_t));
-    memset((void *)s->bits, 0, g->n_ops * sizeof(char *));
-    memset(s->done, 0, s->done_at[g->n_ops]);
-    if (g->n_barriers) memset(s->passed, 0, g->n_barriers);
+    memset(s->ran, 0, graph->n_ops * sizeof(uint32_t));
+    memset(s->left_by, 0, graph->n_ops * sizeof(uint32_t));
+    memset((void *)s->bits, 0, graph->n_ops * sizeof(char *));
+    memset(s->done, 0, s->done_at[graph->n_ops]);
+    if (graph->n_barriers) memset(s->passed, 0, graph->n_barriers);
     s->barrier_end = 0;
     for (i = 0; i < n; i++) { /* the caller's memory, and what has no bytes, is there */
-        const rmi_tensor *t = &g->tensors[i];
-        uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i), state = rmi_low_buf(g, RMI_BUF_STATE, i);
-        if (t->external || !t->bytes) s->value[i] = rmi_sim_content(0, t->kind == RMI_ACT ? 0 : 1);
-        if (t->kind != RMI_PARAM) continue;
-        if (t->external || !t->state_bytes) s->value[state] = rmi_sim_content(0, 1);
-        if (t->external || !t->grad_bytes) s->value[grad] = rmi_sim_content(0, adds ? 1 : 0);
+        const rmi_tensor *tensor = &graph->tensors[i];
+        uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i), state = rmi_low_buf(graph, RMI_BUF_STATE, i);
+        if (tensor->external || !tensor->bytes) s->value[i] = rmi_sim_content(0, tensor->kind == RMI_ACT ? 0 : 1);
+        if (tensor->kind != RMI_PARAM) continue;
+        if (tensor->external || !tensor->state_bytes) s->value[state] = rmi_sim_content(0, 1);
+        if (tensor->external || !tensor->grad_bytes) s->value[grad] = rmi_sim_content(0, adds ? 1 : 0);
     }
-    for (k = 0; k < s->p->n_homes; k++) {
-        uint32_t b = s->p->homes[k].buf, id;
-        rmi_content *c = s->p->homes[k].host ? &s->kept[b] : &s->value[b];
-        *c = rmi_low_kind(g, b, &id) == RMI_BUF_GRAD ? rmi_sim_content(0, adds ? 1 : 0) : rmi_sim_content(0, 1);
+    for (k = 0; k < s->program->n_homes; k++) {
+        uint32_t buf = s->program->homes[k].buf, id;
+        rmi_content *content = s->program->homes[k].host ? &s->kept[buf] : &s->value[buf];
+        *content =
+            rmi_low_kind(graph, buf, &id) == RMI_BUF_GRAD ? rmi_sim_content(0, adds ? 1 : 0) : rmi_sim_content(0, 1);
     }
 }
 
-RMI_FN int rmi_sim_present(const rmi_sim *s, uint32_t b, rmi_content c)
+RMI_FN int rmi_sim_present(const rmi_sim *s, uint32_t buf, rmi_content content)
 {
-    return (s->dev[b] != RMI_NONE && rmi_sim_same(s->value[b], c)) || (s->hst[b] != RMI_NONE && rmi_sim_same(s->kept[b], c));
+    return (s->dev[buf] != RMI_NONE && rmi_sim_same(s->value[buf], content)) ||
+           (s->hst[buf] != RMI_NONE && rmi_sim_same(s->kept[buf], content));
 }
 
 RMI_RARE rm_result rmi_sim_finish_ops(rmi_sim *s)
 {
-    const rm_graph *g = s->g;
+    const rm_graph *graph = s->graph;
     uint32_t i, k;
-    for (i = 0; i < g->n_ops; i++) {
-        const rmi_op *op = &g->ops[i];
-        if (op->mutates.n && !s->ran[i]) return rmi_sim_fail(s, "%s never runs, and it has consts to bring up to date", op->name);
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_op *op = &graph->ops[i];
+        if (op->mutates.n && !s->ran[i])
+            return rmi_sim_fail(s, "%s never runs, and it has consts to bring up to date", op->name);
         if ((op->flags & RM_ONCE) && s->ran[i] != 1) return rmi_sim_fail(s, "%s must run exactly once", op->name);
-        for (k = 0; k < op->grad_in.n && rmi_low_has_backward(s->p->step); k++)
+        for (k = 0; k < op->grad_in.n && rmi_low_has_backward(s->program->step); k++)
             if (!s->done[s->done_at[i] + k])
-                return rmi_sim_fail(s, "the backward of %s never gives its contribution to the gradient of %s", op->name,
-                                    g->tensors[op->grad_in.at[k]].name);
+                return rmi_sim_fail(s, "the backward of %s never gives its contribution to the gradient of %s",
+                                    op->name, graph->tensors[op->grad_in.at[k]].name);
     }
     return RM_OK;
 }
 
 RMI_RARE rm_result rmi_sim_finish_grads(rmi_sim *s)
 {
-    const rm_graph *g = s->g;
+    const rm_graph *graph = s->graph;
     uint32_t i;
-    for (i = 0; i < g->n_tensors; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        uint32_t b = rmi_low_buf(g, RMI_BUF_GRAD, i);
+    for (i = 0; i < graph->n_tensors; i++) {
+        const rmi_tensor *tensor = &graph->tensors[i];
+        uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         rmi_content full = rmi_sim_content(0, rmi_sim_full(s, i));
-        if (t->is_output && (s->dev[i] == RMI_NONE || !rmi_sim_same(s->value[i], rmi_sim_right(s, i))))
+        if (tensor->is_output && (s->dev[i] == RMI_NONE || !rmi_sim_same(s->value[i], rmi_sim_right(s, i))))
             return rmi_sim_fail_buf(s, i, "is an output and is not on the device at the end");
-        if (!t->consumers.n || t->kind == RMI_ACT || !rmi_low_has_backward(s->p->step)) continue;
-        if (t->kind == RMI_PARAM && rmi_low_has_update(s->p->step) && t->reduce != RMI_INF && !s->reduced[i])
-            return rmi_sim_fail_buf(s, b, "is never reduced");
-        if (t->updates && rmi_low_has_update(s->p->step)) {
+        if (!tensor->consumers.n || tensor->kind == RMI_ACT || !rmi_low_has_backward(s->program->step)) continue;
+        if (tensor->kind == RMI_PARAM && rmi_low_has_update(s->program->step) && tensor->reduce != RMI_INF &&
+            !s->reduced[i])
+            return rmi_sim_fail_buf(s, buf, "is never reduced");
+        if (tensor->updates && rmi_low_has_update(s->program->step)) {
             if (!s->updated[i]) return rmi_sim_fail_buf(s, i, "is never updated");
             continue;
         }
-        if (!rmi_sim_present(s, b, full)) return rmi_sim_fail_buf(s, b, "is not complete in one place at the end");
+        if (!rmi_sim_present(s, buf, full)) return rmi_sim_fail_buf(s, buf, "is not complete in one place at the end");
     }
     return RM_OK;
 }
 
 RMI_RARE rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
 {
-    const rm_graph *g = s->g;
+    const rm_graph *graph = s->graph;
     size_t k;
-    uint32_t b, i, n = rmi_low_buffers(g);
+    uint32_t buf, i, n = rmi_low_buffers(graph);
     memset(declared, 0, n);
-    for (k = 0; k < s->p->n_homes; k++) {
-        const rmi_home *h = &s->p->homes[k];
-        uint32_t str = h->host ? s->hst[h->buf] : s->dev[h->buf];
-        rmi_content c = h->host ? s->kept[h->buf] : s->value[h->buf];
-        rmi_buf_kind kind = rmi_low_kind(g, h->buf, &i);
-        declared[h->buf] |= (uint8_t)(h->host ? 2 : 1);
-        if (kind == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT) continue;
-        if (str == RMI_NONE || s->str[str].lo != h->offset)
-            return rmi_sim_fail_buf(s, h->buf, "is not at the end where it was at the start");
-        if (kind == RMI_BUF_GRAD
-                ? rmi_low_hands_on(s->p->step) && g->tensors[i].consumers.n && !rmi_sim_same(c, rmi_sim_right(s, h->buf))
-                : !rmi_sim_same(c, rmi_sim_right(s, h->buf)))
-            return rmi_sim_fail_buf(s, h->buf, "is not whole and newest at the end where it was at the start");
+    for (k = 0; k < s->program->n_homes; k++) {
+        const rmi_home *home = &s->program->homes[k];
+        uint32_t str = home->host ? s->hst[home->buf] : s->dev[home->buf];
+        rmi_content content = home->host ? s->kept[home->buf] : s->value[home->buf];
+        rmi_buf_kind kind = rmi_low_kind(graph, home->buf, &i);
+        declared[home->buf] |= (uint8_t)(home->host ? 2 : 1);
+        if (kind == RMI_BUF_VALUE && graph->tensors[i].kind == RMI_INPUT) continue;
+        if (str == RMI_NONE || s->str[str].lo != home->offset)
+            return rmi_sim_fail_buf(s, home->buf, "is not at the end where it was at the start");
+        if (kind == RMI_BUF_GRAD ? rmi_low_hands_on(s->program->step) && graph->tensors[i].consumers.n &&
+                                       !rmi_sim_same(content, rmi_sim_right(s, home->buf))
+                                 : !rmi_sim_same(content, rmi_sim_right(s, home->buf)))
+            return rmi_sim_fail_buf(s, home->buf, "is not whole and newest at the end where it was at the start");
     }
-    for (i = 0; i < g->n_tensors && rmi_low_hands_on(s->p->step); i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        b = rmi_low_buf(g, RMI_BUF_GRAD, i);
-        if (t->kind == RMI_PARAM && t->consumers.n && !t->external && t->grad_bytes && !declared[b])
-            return rmi_sim_fail_buf(s, b, "has no place where the next step finds it");
+    for (i = 0; i < graph->n_tensors && rmi_low_hands_on(s->program->step); i++) {
+        const rmi_tensor *tensor = &graph->tensors[i];
+        buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
+        if (tensor->kind == RMI_PARAM && tensor->consumers.n && !tensor->external && tensor->grad_bytes &&
+            !declared[buf])
+            return rmi_sim_fail_buf(s, buf, "has no place where the next step finds it");
     }
-    for (b = 0; b < n; b++) {
-        if (s->dev[b] != RMI_NONE && !(declared[b] & 1) && !rmi_low_external(g, b)) rmi_sim_drop(s, b);
-        if (s->hst[b] != RMI_NONE && !(declared[b] & 2)) rmi_sim_drop_kept(s, b);
+    for (buf = 0; buf < n; buf++) {
+        if (s->dev[buf] != RMI_NONE && !(declared[buf] & 1) && !rmi_low_external(graph, buf)) rmi_sim_drop(s, buf);
+        if (s->hst[buf] != RMI_NONE && !(declared[buf] & 2)) rmi_sim_drop_kept(s, buf);
     }
     return RM_OK;
 }
@@ -4732,16 +4741,18 @@ RMI_RARE rm_result rmi_sim_finish_inputs(rmi_sim *s)
     size_t k;
     uint32_t i, pass;
     for (pass = 0; pass < 2; pass++)
-        for (k = 0; k < s->p->n_homes; k++) {
-            const rmi_home *h = &s->p->homes[k];
-            uint32_t *at = h->host ? &s->hst[h->buf] : &s->dev[h->buf];
-            if (rmi_low_kind(s->g, h->buf, &i) != RMI_BUF_VALUE || s->g->tensors[i].kind != RMI_INPUT) continue;
-            if (!pass && *at != RMI_NONE && s->str[*at].lo != h->offset) {
-                if (h->host) rmi_sim_drop_kept(s, h->buf);
-                else rmi_sim_drop(s, h->buf);
+        for (k = 0; k < s->program->n_homes; k++) {
+            const rmi_home *home = &s->program->homes[k];
+            uint32_t *at = home->host ? &s->hst[home->buf] : &s->dev[home->buf];
+            if (rmi_low_kind(s->graph, home->buf, &i) != RMI_BUF_VALUE || s->graph->tensors[i].kind != RMI_INPUT)
+                continue;
+            if (!pass && *at != RMI_NONE && s->str[*at].lo != home->offset) {
+                if (home->host) rmi_sim_drop_kept(s, home->buf);
+                else rmi_sim_drop(s, home->buf);
             }
             if (!pass) continue;
-            if (*at == RMI_NONE) RMI_TRY(rmi_sim_place(s, h->host, h->buf, h->offset, rmi_low_bytes(s->g, h->buf), at));
+            if (*at == RMI_NONE)
+                RMI_TRY(rmi_sim_place(s, home->host, home->buf, home->offset, rmi_low_bytes(s->graph, home->buf), at));
             s->str[*at].ready = s->str[*at].busy;
         }
     return RM_OK;
@@ -4762,39 +4773,43 @@ RMI_FN rm_result rmi_sim_finish(rmi_sim *s, uint8_t *declared)
 /* Both memories, with their end points. */
 RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
 {
-    const rm_graph *g = s->g;
+    const rm_graph *graph = s->graph;
     size_t i, k, cuts[2] = {0, 0};
     uint64_t *room = NULL;
     uint32_t id;
     s->alone = 1;
-    for (i = 0; i < s->p->n; i++) {
-        const rmi_stmt *st = &s->p->st[i];
-        if (st->what >= RMI_OFFLOAD || (st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE))) s->alone = 0;
+    for (i = 0; i < s->program->n; i++) {
+        const rmi_stmt *st = &s->program->st[i];
+        if (st->what >= RMI_OFFLOAD ||
+            (st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE)))
+            s->alone = 0;
         cuts[0] += st->what == RMI_ALLOC;
         cuts[1] += st->what == RMI_OFFLOAD || st->what == RMI_MERGE;
     }
-    for (i = 0; i < s->p->n_homes; i++) cuts[s->p->homes[i].host]++;
+    for (i = 0; i < s->program->n_homes; i++) cuts[s->program->homes[i].host]++;
     for (k = 0; k < 2; k++) {
-        s->space[k].size = k ? s->p->host : s->p->arena;
+        s->space[k].size = k ? s->program->host : s->program->arena;
         s->space[k].cut = RMI_RAW(&s->mem, uint64_t, 2 * cuts[k] + 2);
         if (!s->space[k].cut) return RM_ERROR_MEMORY;
     }
     room = RMI_RAW(&s->mem, uint64_t, 2 * rmi_max(cuts[0], cuts[1]) + 2);
     if (!room) return RM_ERROR_MEMORY;
     cuts[0] = cuts[1] = 0;
-    for (i = 0; i < s->p->n_homes; i++) {
-        const rmi_home *h = &s->p->homes[i];
-        s->space[h->host].cut[cuts[h->host]++] = h->offset;
-        if (!s->alone) s->space[h->host].cut[cuts[h->host]++] = rmi_add(h->offset, rmi_low_bytes(g, h->buf));
+    for (i = 0; i < s->program->n_homes; i++) {
+        const rmi_home *home = &s->program->homes[i];
+        s->space[home->host].cut[cuts[home->host]++] = home->offset;
+        if (!s->alone)
+            s->space[home->host].cut[cuts[home->host]++] = rmi_add(home->offset, rmi_low_bytes(graph, home->buf));
     }
-    for (i = 0; i < s->p->n; i++) {
-        const rmi_stmt *st = &s->p->st[i];
+    for (i = 0; i < s->program->n; i++) {
+        const rmi_stmt *st = &s->program->st[i];
         if (st->what != RMI_ALLOC && st->what != RMI_OFFLOAD && st->what != RMI_MERGE) continue;
         k = st->what != RMI_ALLOC;
         s->space[k].cut[cuts[k]++] = st->offset;
         if (!s->alone)
-            s->space[k].cut[cuts[k]++] =
-                rmi_add(st->offset, !k || rmi_low_kind(g, st->buf, &id) == RMI_BUF_SAVED ? st->bytes : rmi_low_bytes(g, st->buf));
+            s->space[k].cut[cuts[k]++] = rmi_add(st->offset, !k || rmi_low_kind(graph, st->buf, &id) == RMI_BUF_SAVED
+                                                                 ? st->bytes
+                                                                 : rmi_low_bytes(graph, st->buf));
     }
     for (k = 0; k < 2; k++) {
         s->space[k].n_cut = cuts[k];
@@ -4805,32 +4820,33 @@ RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
 
 RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
 {
-    const rm_graph *g = s->g;
-    size_t nb = rmi_low_buffers(g), i, most;
+    const rm_graph *graph = s->graph;
+    size_t nb = rmi_low_buffers(graph), i, most;
     s->dev = RMI_NEW(&s->mem, uint32_t, nb);
     s->hst = RMI_NEW(&s->mem, uint32_t, nb);
     s->next_name = RMI_NEW(&s->mem, uint32_t, nb);
     s->value = RMI_NEW(&s->mem, rmi_content, nb);
     s->kept = RMI_NEW(&s->mem, rmi_content, nb);
-    s->ws_used = RMI_NEW(&s->mem, uint8_t, (size_t)g->n_ops + g->n_tensors);
-    s->version = RMI_NEW(&s->mem, uint32_t, g->n_tensors);
-    s->given = RMI_NEW(&s->mem, uint32_t, g->n_tensors);
-    s->updated = RMI_NEW(&s->mem, uint8_t, g->n_tensors);
-    s->reduced = RMI_NEW(&s->mem, uint8_t, g->n_tensors);
-    s->passed = RMI_NEW(&s->mem, uint8_t, g->n_barriers);
-    s->ran = RMI_NEW(&s->mem, uint32_t, g->n_ops);
-    s->left_by = RMI_NEW(&s->mem, uint32_t, g->n_ops);
-    s->bits = RMI_NEW(&s->mem, const char *, g->n_ops);
-    s->done_at = RMI_NEW(&s->mem, uint32_t, (size_t)g->n_ops + 1);
-    if (!s->dev || !s->hst || !s->next_name || !s->value || !s->kept || !s->ws_used || !s->version || !s->given || !s->updated ||
-        !s->reduced || !s->passed || !s->ran || !s->left_by || !s->bits || !s->done_at)
+    s->ws_used = RMI_NEW(&s->mem, uint8_t, (size_t)graph->n_ops + graph->n_tensors);
+    s->version = RMI_NEW(&s->mem, uint32_t, graph->n_tensors);
+    s->given = RMI_NEW(&s->mem, uint32_t, graph->n_tensors);
+    s->updated = RMI_NEW(&s->mem, uint8_t, graph->n_tensors);
+    s->reduced = RMI_NEW(&s->mem, uint8_t, graph->n_tensors);
+    s->passed = RMI_NEW(&s->mem, uint8_t, graph->n_barriers);
+    s->ran = RMI_NEW(&s->mem, uint32_t, graph->n_ops);
+    s->left_by = RMI_NEW(&s->mem, uint32_t, graph->n_ops);
+    s->bits = RMI_NEW(&s->mem, const char *, graph->n_ops);
+    s->done_at = RMI_NEW(&s->mem, uint32_t, (size_t)graph->n_ops + 1);
+    if (!s->dev || !s->hst || !s->next_name || !s->value || !s->kept || !s->ws_used || !s->version || !s->given ||
+        !s->updated || !s->reduced || !s->passed || !s->ran || !s->left_by || !s->bits || !s->done_at)
         return RM_ERROR_MEMORY;
     for (i = 0; i < nb; i++) s->dev[i] = s->hst[i] = s->next_name[i] = RMI_NONE;
-    for (i = 0; i < g->n_ops; i++) s->done_at[i + 1] = s->done_at[i] + g->ops[i].grad_in.n;
-    s->done = RMI_NEW(&s->mem, uint8_t, s->done_at[g->n_ops]);
-    RMI_TRY(rmi_low_access_make(g, &s->mem, &s->acc));
-    for (most = g->n_tensors, i = 0; i < g->n_ops; i++)
-        if ((size_t)g->ops[i].in.n + 2 * (size_t)g->ops[i].out.n > most) most = (size_t)g->ops[i].in.n + 2 * (size_t)g->ops[i].out.n;
+    for (i = 0; i < graph->n_ops; i++) s->done_at[i + 1] = s->done_at[i] + graph->ops[i].grad_in.n;
+    s->done = RMI_NEW(&s->mem, uint8_t, s->done_at[graph->n_ops]);
+    RMI_TRY(rmi_low_access_make(graph, &s->mem, &s->acc));
+    for (most = graph->n_tensors, i = 0; i < graph->n_ops; i++)
+        if ((size_t)graph->ops[i].in.n + 2 * (size_t)graph->ops[i].out.n > most)
+            most = (size_t)graph->ops[i].in.n + 2 * (size_t)graph->ops[i].out.n;
     s->reads = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
     s->writes = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
     return s->done && s->reads && s->writes ? rmi_sim_spaces(s) : RM_ERROR_MEMORY;
@@ -4839,19 +4855,20 @@ RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
 RMI_RARE rm_result rmi_sim_homes(rmi_sim *s)
 {
     size_t k;
-    uint32_t b, i, nb = rmi_low_buffers(s->g);
-    for (b = 0; b < nb; b++)
-        if (rmi_low_external(s->g, b)) RMI_TRY(rmi_sim_place(s, 0, b, 0, 0, &s->dev[b]));
-    for (k = 0; k < s->p->n_homes; k++) {
-        const rmi_home *h = &s->p->homes[k];
-        rmi_buf_kind kind = rmi_low_kind(s->g, h->buf, &i);
-        uint32_t *at = h->host ? &s->hst[h->buf] : &s->dev[h->buf];
-        if (rmi_low_external(s->g, h->buf) || kind > RMI_BUF_STATE ||
-            (kind == RMI_BUF_VALUE ? s->g->tensors[i].kind == RMI_ACT : s->g->tensors[i].kind != RMI_PARAM))
-            return rmi_sim_fail_buf(s, h->buf, "is not something that a step starts with");
-        if (*at != RMI_NONE) return rmi_sim_fail_buf(s, h->buf, "is placed twice");
-        if (h->host && rmi_low_stays(s->g, h->buf)) return rmi_sim_fail_buf(s, h->buf, "was declared to stay on the device (RM_STAYS)");
-        RMI_TRY(rmi_sim_place(s, h->host, h->buf, h->offset, rmi_low_bytes(s->g, h->buf), at));
+    uint32_t buf, i, nb = rmi_low_buffers(s->graph);
+    for (buf = 0; buf < nb; buf++)
+        if (rmi_low_external(s->graph, buf)) RMI_TRY(rmi_sim_place(s, 0, buf, 0, 0, &s->dev[buf]));
+    for (k = 0; k < s->program->n_homes; k++) {
+        const rmi_home *home = &s->program->homes[k];
+        rmi_buf_kind kind = rmi_low_kind(s->graph, home->buf, &i);
+        uint32_t *at = home->host ? &s->hst[home->buf] : &s->dev[home->buf];
+        if (rmi_low_external(s->graph, home->buf) || kind > RMI_BUF_STATE ||
+            (kind == RMI_BUF_VALUE ? s->graph->tensors[i].kind == RMI_ACT : s->graph->tensors[i].kind != RMI_PARAM))
+            return rmi_sim_fail_buf(s, home->buf, "is not something that a step starts with");
+        if (*at != RMI_NONE) return rmi_sim_fail_buf(s, home->buf, "is placed twice");
+        if (home->host && rmi_low_stays(s->graph, home->buf))
+            return rmi_sim_fail_buf(s, home->buf, "was declared to stay on the device (RM_STAYS)");
+        RMI_TRY(rmi_sim_place(s, home->host, home->buf, home->offset, rmi_low_bytes(s->graph, home->buf), at));
     }
     return RM_OK;
 }
@@ -4879,12 +4896,12 @@ RMI_RARE rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
 RMI_RARE rm_result rmi_sim_steps(rmi_sim *s)
 {
     uint64_t ends[3] = {0, 0, 0};
-    uint8_t *declared = RMI_NEW(&s->mem, uint8_t, rmi_low_buffers(s->g));
+    uint8_t *declared = RMI_NEW(&s->mem, uint8_t, rmi_low_buffers(s->graph));
     uint32_t turn, turns = s->alone ? 1 : 3, k;
     if (!declared) return RM_ERROR_MEMORY;
     for (turn = 0; turn < turns; turn++) {
         rmi_sim_begin(s);
-        for (s->at = 0; s->at < s->p->n; s->at++) RMI_TRY(rmi_sim_statement(s, &s->p->st[s->at]));
+        for (s->at = 0; s->at < s->program->n; s->at++) RMI_TRY(rmi_sim_statement(s, &s->program->st[s->at]));
         RMI_TRY(rmi_sim_finish(s, declared));
         for (k = 0; k < RMI_LANES; k++) ends[turn] = rmi_max(ends[turn], s->lane[k]);
         if (turn + 1 < turns) { /* figures are those of one step */
@@ -4894,41 +4911,42 @@ RMI_RARE rm_result rmi_sim_steps(rmi_sim *s)
     }
     s->fig.first_ns = ends[0];
     s->fig.time_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
-    if (rmi_max(s->fig.first_ns, s->fig.time_ns) > RMI_MAX || ends[turns - 1] == RMI_INF) return rmi_sim_fail(s, RMI_SIM_TOO_LONG);
+    if (rmi_max(s->fig.first_ns, s->fig.time_ns) > RMI_MAX || ends[turns - 1] == RMI_INF)
+        return rmi_sim_fail(s, RMI_SIM_TOO_LONG);
     return RM_OK;
 }
 
-/* Replays p. RM_OK: p->fig is filled, and spans, if not NULL (see rmi_sim). Else err holds the fact, and *at the statement
-   (p->n: the end; RMI_NONE: the start). */
-RMI_RARE rm_result rmi_sch_replay(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at, rmi_span *spans)
+/* Replays a program. RM_OK: program->fig is filled, and spans, if not NULL (see rmi_sim). Else err holds the fact, and
+   *at the statement (program->n: the end; RMI_NONE: the start). */
+RMI_RARE rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi_error *err, size_t *at,
+                                  rmi_span *spans)
 {
     rmi_sim s;
-    rm_result r;
+    rm_result result;
     memset(&s, 0, sizeof s);
-    s.g = g;
-    s.p = p;
+    s.graph = graph;
+    s.program = program;
     s.err = err;
     s.spans = spans;
-    s.mem = rmi_arena_make(&g->mem.hooks);
+    s.mem = rmi_arena_make(&graph->mem.hooks);
     s.free_str = RMI_NONE;
     s.at = (size_t)RMI_NONE;
-    r = rmi_sim_tables(&s);
-    if (r == RM_OK) r = rmi_sim_homes(&s);
-    if (r == RM_OK) r = rmi_sim_steps(&s);
+    result = rmi_sim_tables(&s);
+    if (result == RM_OK) result = rmi_sim_homes(&s);
+    if (result == RM_OK) result = rmi_sim_steps(&s);
     s.fig.arena_top = s.space[0].top;
     s.fig.live_bytes = s.space[0].peak;
     s.fig.host_top = s.space[1].top;
-    if (r == RM_OK) p->fig = s.fig;
+    if (result == RM_OK) program->fig = s.fig;
     if (at) *at = s.at;
-    if (r == RM_ERROR_MEMORY) rmi_err_memory(err);
+    if (result == RM_ERROR_MEMORY) rmi_err_memory(err);
     rmi_arena_free(&s.mem);
-    return r;
+    return result;
 }
-RMI_FN rm_result rmi_sch_check(const rm_graph *g, rmi_program *p, rmi_error *err, size_t *at)
+RMI_FN rm_result rmi_sch_check(const rm_graph *graph, rmi_program *program, rmi_error *err, size_t *at)
 {
-    return rmi_sch_replay(g, p, err, at, NULL);
+    return rmi_sch_replay(graph, program, err, at, NULL);
 }
-
 /* =====================================================================================================================
    >>sequence - a list of runs with repeats -> lifetimes and statements; the language solvers speak
    A solver says in which order tasks run, a forward as often as it likes; everything else follows: an instance of a buffer
@@ -12411,12 +12429,11 @@ RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>bound - lower bounds on memory and time
-   In: a sealed graph, a limit. Out: numbers that no legal plan can be below, whatever it recomputes, whichever variants it takes.
-   Memory: what persists, and the most that one run needs at once. Time: at the tightest moments of a step, the least that must be
-   made again since it does not fit beside what runs; the limit is priced (Lagrange), and for one price that is a minimum cut
-   (Hochbaum, Megiddo, Naor, Tamir 1993), by Dinic's algorithm; at several moments a Steiner problem, by dual ascent (Wong 1984).
-   Any flow and any part of an ascent is a bound, so limits on work are safe. O(ops + edges) a moment to look at, some cuts a moment
-   that is priced.
+   In: a sealed graph, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any order of runs, with
+   any variants. Memory: what persists, and the most that one run needs at once. Time: every run once, and the least that must be made
+   again since it does not fit beside what runs at some moments; there each byte has a price (Lagrange), and for given prices what is
+   left is a Steiner problem, which dual ascent (Wong 1984) bounds from below. Any prices and any part of an ascent are a bound, so
+   limits on work are safe. O(ops + edges) to look at a moment, some 30 ascents to price it.
    ================================================================================================================== */
 
 /* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form surely runs. */
@@ -12646,723 +12663,467 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
 RMI_PLAIN_END
 
 /* --- a lower bound on time within a limit, for every plan: any order, any recomputation, any variants.
-   Let x be a run that every plan makes once (a backward) or the first of its kind (a forward). What surely comes before and
-   after it follows from reads alone. When x runs, a value made before x and read after it is there, or is made again:
 
-       least sum of  again(o) c_o  +  cost of the backwards after x in the modes they take
-       over a_u (u is there after x), c_o (o runs again after x), modes, in {0, 1}, subject to
-            c_o <= a_w                 for what o reads
-            a_u = 1                    for what a backward after x reads in all its modes, or in the one that it takes
-            sum of bytes(u) over u with a_u = 1, c_maker(u) = 0   <=   limit - what x itself holds.
+   Moments x_1, ..., x_n are runs that every plan makes: a backward, or the first run of a forward, each surely after the one before
+   it. Window k lies between the start of x_k and that of x_{k+1}, the last one goes on to the end. In every plan these facts are
+   true: each backward b that is surely after x_1 runs in a window (B_b); for each value u that it reads there, u is in window k
+   at some time (S_uk). A fact follows by one of its ways; a way wants other facts, and has a price:
 
-   The limit is priced: lambda ns a byte (Lagrange). For each lambda the rest is a problem in 0-1 variables in which every term
-   has two of them. Its linear relaxation is half-integral and is a minimum cut in a network with a node for each variable
-   and one for its negation (Hochbaum, Megiddo, Naor and Tamir, "Tight bounds and 2-approximation algorithms for integer
-   programs with two variables per inequality", 1993); without variants in two modes it is a closure, and exact without the
-   negations. The value is concave in lambda. Any flow is a lower bound on the cut, so all roundings go down and the work may
-   stop at any moment.
-   Half of a mode and half of another is what makes it weak: of u and v, made of u, half of u is then enough to have half of v, too.
-   A backward that reads either has u, or v was kept; so a part of v's bytes counts if u is not there, the rest if v is kept. */
-typedef struct rmi_bnd_arc { /* arc i runs against arc i ^ 1 */
-    uint32_t to, next;
-    uint64_t ns, bytes;      /* its price is ns + lambda * bytes; RMI_INF: never cut */
-    uint64_t cap;
-} rmi_bnd_arc;
+       S_uk  <- S_u,k-1                                  u stays through x_k: lambda_k bytes(u)          (k = 1: wants nothing)
+       S_uk  <- S_wk for all w that the maker of u reads  its maker runs again in window k: again(u)     (once for all it makes)
+       B_b   <- S_wk for all w that b reads in mode j     ns(b, j) - min_i ns(b, i), for each window k that b may lie in
+       C_k   <-                                           x_k runs with workspace s: what that takes longer + lambda_k s
 
-#define RMI_BND_TOGETHER 16u
-#define RMI_BND_CASES 48u
+   What stays through x_k has limit - held(x_k) bytes at most, so for any prices lambda >= 0 (ns a byte) no plan is faster than
 
-/* Moments that are looked at together, with their prices; and runs that are assumed to come before others. */
-typedef struct rmi_bnd_pick {
-    uint32_t n, at[RMI_BND_TOGETHER];
-    uint64_t price[RMI_BND_TOGETHER], most; /* most: what they bound */
-    uint32_t n_edge, edge[2 * RMI_BND_TOGETHER]; /* pairs of tasks */
-} rmi_bnd_pick;
+       common + min { prices of the ways in use : all B, C, and S of what stays to the end, follow } - sum lambda_k room_k
 
-typedef struct rmi_bnd_node { /* of the branching: one literal more is true than in its parent */
-    uint64_t value, price, prices[RMI_BND_TOGETHER]; /* prices: of several moments */
-    uint32_t parent, literal, branch, own; /* branch: the variable to go on with, or RMI_NONE; own: choice of x */
-    int open;
-} rmi_bnd_node;
+   where common is every run once at its fastest. The minimum (a Steiner arborescence with "and" nodes) is bounded from below by dual
+   ascent (Wong 1984): while a wanted fact does not follow from ways that are paid in full, take the set of facts that would have to
+   become true for it, and let all ways into that set pay what the cheapest of them lacks. The sum of payments is the bound, in any
+   order of the sets, and any part of it is one, so limits on work are safe. The paid ways are a solution, too: at moments where it
+   takes more bytes than there are the price rises. What it leaves open goes on by branch and bound: a way is taken, or it is not. */
+
+#define RMI_BND_TOGETHER 16u /* moments at once */
+#define RMI_BND_NODES 2048u  /* of branch and bound */
+#define RMI_BND_OWN 8u       /* choices of a moment's own workspace */
+
+/* Moment x: what surely runs before and after it, and what it holds. */
+typedef struct rmi_bnd_moment {
+    uint32_t x;              /* task */
+    uint8_t *before, *after; /* by task */
+    const uint8_t *upto;     /* by task: of what comes after x only these read anything; or NULL: all */
+    uint8_t *there;          /* by buffer: x reads it, or makes it */
+    uint64_t held, wanted;   /* bytes that x holds beside workspace; of values made before x that later runs read */
+} rmi_bnd_moment;
 
 typedef struct rmi_bnd {
     const rmi_ref_model *m;
     rmi_arena *mem;
-    uint64_t limit;
-    /* of the model */
-    uint32_t *root, *group;      /* by buffer: its root's, or n_buf; gradients that may be one piece of memory */
+    uint64_t limit;              /* bytes, beside the model's base */
+    int link;                    /* buffers may move to host memory and back; lasting ones are not on the device for sure */
+    uint32_t *root, *group;      /* by buffer: its root's, or n_buf; gradients that may be one piece of memory, or RMI_NONE */
     uint8_t *is_grad, *stays;    /* by buffer; is_grad 2: of a param */
-    int link;                    /* buffers may move to host memory and back; persistent ones are not resident for sure */
     uint64_t *bytes;             /* by buffer: surely taken */
     uint8_t *must;               /* by op: runs in every plan */
-    uint64_t *first, *again;     /* by op: least time of a run, of a repeat */
-    uint64_t *ns;                /* by access: least time of a backward in this mode; RMI_INF: does not fit */
+    uint64_t *first, *again;     /* by op: least ns of a run, of a repeat */
+    uint64_t *ns;                /* by access: least ns of a backward in this mode; RMI_INF: does not fit */
     uint32_t *pred0, *pred;      /* by task: what surely runs before, directly */
     size_t n_pred, cap_pred;
-    /* of moment x */
-    uint32_t x;
-    uint8_t *before, *after;     /* by task */
-    const struct rmi_bnd_pick *assume; /* order that is assumed, or NULL */
-    uint64_t room;               /* bytes that values may take beside what x holds: a larger one is not there */
-    const uint8_t *upto;         /* by task: of what comes after x only these read anything; or NULL */
-    uint8_t *there, *flag;       /* by buffer: x reads it; scratch */
-    uint64_t *most;              /* by buffer: scratch */
-    uint32_t *stamp, turn;       /* by buffer */
-    uint64_t common, forced, wanted; /* ns of all plans; bytes that x holds; bytes that are read later */
-    /* the network: node 0 is the source, 1 the sink, 2 + 2v variable v, 3 + 2v its negation */
-    rmi_bnd_arc *arc;
-    size_t n_arc, cap_arc, cap_head, cap_level, cap_at;
-    uint32_t *head, *level, *at, *queue, *path;
-    size_t cap_queue, cap_path;
-    uint32_t n_node, *a_var, *c_var; /* by buffer, by op: variables, or RMI_NONE */
-    int twice;                   /* there are negations */
-    int up, down;                /* a unit is 2^-up or 2^down ns */
-    uint64_t price, most_price, work, most_work; /* prices: 2^-20 units a byte; work: arcs looked at */
-    uint64_t enough, proved;     /* ns: a bound of so much ends the work; it was reached, or 0 */
-    uint64_t beat;               /* twice the units that a moment must get above to matter */
-    uint64_t all;                /* units of all arcs */
-    uint8_t *left, *right;       /* by node pair: twice the variable in the last cuts that took too many bytes, and that did not */
-    uint32_t *fix;               /* by node pair: its first arc for fixing it, or RMI_NONE */
-    size_t cap_left, cap_right, cap_fix;
-    const struct rmi_bnd_node *node; /* the current one of the branching */
-    uint32_t here;
+    rmi_bnd_moment at;
+    uint8_t *flag;               /* by buffer: scratch */
+    uint64_t *most;
+    uint32_t *stamp, turn;       /* by buffer: seen in this turn */
+    int up, down;                /* a unit of value is 2^-up or 2^down ns */
+    uint64_t most_price;         /* prices: 2^-20 units a byte */
+    uint64_t work, most_work;    /* ways looked at */
+    uint64_t enough;             /* ns: a bound of so much ends the work */
 } rmi_bnd;
 
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
-RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *w, uint32_t task, uint32_t mode)
+RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[task];
     const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
     uint64_t sum = 0, shared = 0;
     uint32_t q;
-    w->turn++;
+    b->turn++;
     for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
         uint32_t u = q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read];
-        if (!w->is_grad[u]) u = w->root[u];
-        if (w->stamp[u] == w->turn) continue;
-        w->stamp[u] = w->turn;
-        if (w->group[u] != RMI_NONE) shared = rmi_max(shared, w->bytes[u]);
-        else sum += w->bytes[u];
+        if (!b->is_grad[u]) u = b->root[u];
+        if (b->stamp[u] == b->turn) continue;
+        b->stamp[u] = b->turn;
+        if (b->group[u] != RMI_NONE) shared = rmi_max(shared, b->bytes[u]);
+        else sum += b->bytes[u];
     }
     for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
         const rmi_ref_target *y = &m->targets[a->write0 + q];
-        if (!y->n_over && !y->rename && w->group[y->buf] == RMI_NONE && w->stamp[y->buf] != w->turn) sum += w->bytes[y->buf];
-        w->stamp[y->buf] = w->turn;
+        if (!y->n_over && !y->rename && b->group[y->buf] == RMI_NONE && b->stamp[y->buf] != b->turn) sum += b->bytes[y->buf];
+        b->stamp[y->buf] = b->turn;
     }
     return sum + shared;
 }
 
-/* Least times, of what fits within the limit at all. */
-RMI_RARE void rmi_bnd_times(rmi_bnd *w)
+/* Least ns of a task in one mode, of what fits within the limit, or RMI_INF; lowers *any to that of all. again: of a repeat. */
+RMI_RARE uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, q, r;
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
+    uint64_t held = rmi_bnd_held(b, task, mode), fits = RMI_INF;
+    uint32_t q;
+    for (q = 0; q < a->n_free[again]; q++) {
+        const rmi_ref_choice *c = &m->choices[a->free0[again] + q];
+        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write;
+        uint64_t bytes = over ? rmi_sub(held, m->bytes[m->pool[a->write0]]) : held;
+        *any = rmi_min(*any, c->ns);
+        if (bytes + c->ws <= b->limit) fits = rmi_min(fits, c->ns);
+    }
+    return t->way == RMI_BWD && a->may_be_free ? 0 : fits;
+}
+
+RMI_RARE void rmi_bnd_times(rmi_bnd *b)
+{
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, r;
     for (i = 0; i < m->n_tasks; i++) {
         const rmi_ref_task *t = &m->tasks[i];
-        uint64_t any[2] = {RMI_INF, RMI_INF}, fits[2] = {RMI_INF, RMI_INF};
-        for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 1u); k++) {
-            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-            uint64_t held = rmi_bnd_held(w, i, k);
-            if (t->way != RMI_FWD) any[0] = fits[0] = RMI_INF;
-            for (r = 0; r < (t->way == RMI_FWD ? 2u : 1u); r++)
-                for (q = 0; q < a->n_free[r]; q++) {
-                    const rmi_ref_choice *c = &m->choices[a->free0[r] + q];
-                    uint64_t bytes = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write
-                                         ? rmi_sub(held, m->bytes[m->pool[a->write0]])
-                                         : held;
-                    any[r] = rmi_min(any[r], c->ns);
-                    if (bytes + c->ws <= w->limit) fits[r] = rmi_min(fits[r], c->ns);
-                }
-            if (t->way != RMI_FWD)
-                w->ns[t->acc0 + k] = t->way == RMI_BWD && a->may_be_free                                  ? 0
-                                     : fits[0] != RMI_INF || (t->way == RMI_BWD && m->n_modes[t->id] > 1) ? fits[0]
-                                                                                                          : any[0];
+        uint32_t n_modes = t->way <= RMI_BWD ? m->n_modes[t->id] : 1u;
+        for (k = 0; k < n_modes && t->way != RMI_FWD; k++) {
+            uint64_t any = RMI_INF, *least = &b->ns[t->acc0 + k];
+            *least = rmi_bnd_fastest(b, i, k, 0, &any);
+            if (*least == RMI_INF && n_modes == 1) *least = any;
         }
-        for (r = 0; r < 2 && t->way == RMI_FWD; r++)
-            (r ? w->again : w->first)[t->id] = m->g->ops[t->id].view != RMI_NONE ? 0 : fits[r] != RMI_INF ? fits[r] : any[r];
+        for (r = 0; r < 2 && t->way == RMI_FWD; r++) {
+            uint64_t any = RMI_INF, *least = &(r ? b->again : b->first)[t->id];
+            for (*least = RMI_INF, k = 0; k < n_modes; k++) *least = rmi_min(*least, rmi_bnd_fastest(b, i, k, r, &any));
+            if (m->g->ops[t->id].view != RMI_NONE) *least = 0;
+            if (*least == RMI_INF) *least = any;
+        }
     }
 }
 
-RMI_FN int rmi_bnd_reads(const rmi_bnd *w, const rmi_ref_acc *a, uint32_t u)
+RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_ref_acc *a, uint32_t u)
 {
     uint32_t q;
     for (q = 0; q < a->n_read; q++)
-        if (w->root[w->m->pool[a->read0 + q]] == u) return 1;
+        if (b->root[b->m->pool[a->read0 + q]] == u) return 1;
     return 0;
 }
 
 /* Is value u (a root) read by the task in every mode? */
-RMI_FN int rmi_bnd_always(const rmi_bnd *w, uint32_t task, uint32_t u)
+RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
 {
-    const rmi_ref_task *t = &w->m->tasks[task];
+    const rmi_ref_task *t = &b->m->tasks[task];
     uint32_t k;
-    for (k = 0; t->way == RMI_BWD && k < w->m->n_modes[t->id]; k++)
-        if (w->ns[t->acc0 + k] != RMI_INF && !rmi_bnd_reads(w, &w->m->accs[t->acc0 + k], u)) return 0;
+    for (k = 0; t->way == RMI_BWD && k < b->m->n_modes[t->id]; k++)
+        if (b->ns[t->acc0 + k] != RMI_INF && !rmi_bnd_reads(b, &b->m->accs[t->acc0 + k], u)) return 0;
     return 1;
 }
 
-/* A forward that leaves what this mode reads may be a slower one. */
-RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *w, uint32_t task, uint32_t mode)
+/* Least ns of a backward in this mode; with what a forward that leaves what the mode reads takes longer than the fastest. */
+RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[task];
     const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
-    uint64_t ns = w->ns[t->acc0 + mode];
-    /* x's own time is counted apart */
-    if (ns == RMI_INF || w->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE ||
-        w->x == t->id)
-        return ns;
-    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, w->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, w->again[t->id]));
+    uint64_t ns = b->ns[t->acc0 + mode];
+    if (ns == RMI_INF || b->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE) return ns;
+    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, b->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, b->again[t->id]));
 }
 
-/* Least time of a task that is no forward. */
-RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *w, uint32_t task)
+/* Least ns of a task, once; of a forward that no plan needs to make: 0. */
+RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_ref_task *t = &w->m->tasks[task];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
     uint64_t least = RMI_INF;
     uint32_t k;
-    if (w->link && t->way == RMI_OPT && w->m->g->tensors[t->id].opt_host != RMI_INF) return 0;
-    if (t->way != RMI_BWD) return w->ns[t->acc0];
-    for (k = 0; k < w->m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(w, task, k));
+    if (t->way == RMI_FWD) return b->must[t->id] || b->at.before[task] ? b->first[t->id] : 0;
+    if (b->link && t->way == RMI_OPT && m->g->tensors[t->id].opt_host != RMI_INF) return 0;
+    if (t->way != RMI_BWD) return b->ns[t->acc0];
+    for (k = 0; k < m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
     return least == RMI_INF ? 0 : least;
 }
 
-RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *w, uint32_t p)
+RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
 {
-    if (!rmi_arena_grow(w->mem, (void **)&w->pred, &w->cap_pred, w->n_pred + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
-    w->pred[w->n_pred++] = p;
+    if (!rmi_arena_grow(b->mem, (void **)&b->pred, &b->cap_pred, b->n_pred + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
+    b->pred[b->n_pred++] = p;
     return RM_OK;
 }
 
-#define RMI_BND_UP 48u
+#define RMI_BND_UP 64u /* ops that are looked back */
 
-/* A backward that reads one thing in one mode and another in another: the forwards from which all of them come. */
-RMI_FN rm_result rmi_bnd_either(rmi_bnd *w, uint32_t task)
+/* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op; count is all 0. */
+RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[task];
-    uint32_t up[RMI_BND_UP], n, i, k, q, z, all[RMI_BND_UP], n_all = 0, mode;
-    for (mode = 0, k = 0; k < m->n_modes[t->id]; k++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        if (w->ns[t->acc0 + k] == RMI_INF) continue;
-        for (n = q = 0, i = 0; q < a->n_read || i < n;) {
-            uint32_t from = RMI_NONE, p0 = 0, p1 = 1;
-            if (q < a->n_read) {
-                uint32_t u = m->pool[a->read0 + q++];
-                if (!w->is_grad[u]) from = m->maker[u];
-                if (from == RMI_NONE) continue;
-            } else {
-                p0 = w->pred0[up[i]];
-                p1 = w->pred0[up[i++] + 1];
-            }
-            for (; p0 < p1; p0++) {
-                uint32_t o = from != RMI_NONE ? from : w->pred[p0];
-                for (z = 0; z < n && up[z] != o; z++) {}
-                if (z == n && n < RMI_BND_UP) up[n++] = o;
-            }
+    uint32_t j, q, o, p, low = t->id > RMI_BND_UP ? t->id - RMI_BND_UP : 0, modes = 0;
+    for (j = 0; j < m->n_modes[t->id]; j++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + j];
+        if (b->ns[t->acc0 + j] == RMI_INF) continue;
+        modes++;
+        b->turn++;
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t u = m->pool[a->read0 + q];
+            if (!b->is_grad[u] && m->maker[u] != RMI_NONE) seen[m->maker[u]] = b->turn;
         }
-        for (i = 0, z = 0; mode && i < n_all; i++) /* what all modes so far come from */
-            for (q = 0; q < n; q++)
-                if (all[i] == up[q]) {
-                    all[z++] = all[i];
-                    break;
-                }
-        if (mode) n_all = z;
-        else memcpy(all, up, (n_all = n) * sizeof *up);
-        mode = 1;
+        for (o = t->id + 1; o-- > low;) {
+            if (seen[o] != b->turn) continue;
+            count[o]++;
+            for (p = b->pred0[o]; p < b->pred0[o + 1]; p++) seen[b->pred[p]] = b->turn;
+        }
     }
-    for (i = 0; i < n_all; i++) RMI_TRY(rmi_bnd_put_pred(w, all[i]));
+    for (o = low; o <= t->id; count[o++] = 0)
+        if (modes && count[o] == modes) RMI_TRY(rmi_bnd_put_pred(b, o));
     return RM_OK;
 }
 
 /* What surely runs before each task, directly. */
-RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *w)
+RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *b)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, q, k;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, m->n_tasks), *count = RMI_NEW(b->mem, uint32_t, m->g->n_ops);
+    if (!seen || !count) return RM_ERROR_MEMORY;
     for (i = 0; i < m->n_tasks; i++) {
         const rmi_ref_task *t = &m->tasks[i];
         const rmi_ref_acc *a = &m->accs[t->acc0];
-        w->pred0[i] = (uint32_t)w->n_pred;
+        b->pred0[i] = (uint32_t)b->n_pred;
         for (k = 0; k < t->n_dep; k++) /* a backward's deps among forwards are of some modes only */
-            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD) RMI_TRY(rmi_bnd_put_pred(w, m->deps[t->dep0 + k]));
+            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD) RMI_TRY(rmi_bnd_put_pred(b, m->deps[t->dep0 + k]));
         for (q = 0; q < a->n_read && t->way <= RMI_BWD; q++) {
-            uint32_t u = m->pool[a->read0 + q];
-            if (w->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(w, i, w->root[u]))) continue;
-            if (w->root[u] != m->n_buf && m->maker[w->root[u]] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(w, m->maker[w->root[u]]));
-            if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(w, m->maker[u]));
+            uint32_t u = m->pool[a->read0 + q], root = b->root[u];
+            if (b->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, root))) continue;
+            if (root != m->n_buf && m->maker[root] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(b, m->maker[root]));
+            if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(b, m->maker[u]));
         }
-        if (t->way == RMI_BWD && m->n_modes[t->id] > 1) RMI_TRY(rmi_bnd_either(w, i));
+        if (t->way == RMI_BWD && m->n_modes[t->id] > 1) RMI_TRY(rmi_bnd_either(b, i, seen, count));
     }
-    w->pred0[i] = (uint32_t)w->n_pred;
+    b->pred0[i] = (uint32_t)b->n_pred;
     return RM_OK;
 }
 
-RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t b)
+RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
 {
-    while (group[b] != b) b = group[b] = group[group[b]];
-    return b;
+    while (group[u] != u) u = group[u] = group[group[u]];
+    return u;
 }
 
 /* By buffer: roots, bytes, gradients that may be names of the same bytes. */
-RMI_RARE void rmi_bnd_buffers(rmi_bnd *w)
+RMI_RARE void rmi_bnd_buffers(rmi_bnd *b)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rm_graph *g = m->g;
-    uint32_t i, k, q, b;
-    for (b = 0; b <= m->n_buf; b++) {
-        w->root[b] = w->group[b] = b;
-        w->bytes[b] = b < m->n_buf ? m->bytes[b] : 0;
+    uint32_t i, k, q, u;
+    for (u = 0; u <= m->n_buf; u++) {
+        b->root[u] = b->group[u] = u;
+        b->bytes[u] = u < m->n_buf ? m->bytes[u] : 0;
     }
     for (i = 0; i < g->n_tensors; i++) {
-        if ((b = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) w->is_grad[b] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
-        if ((b = m->compact[i]) != RMI_NONE)
-            w->root[b] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
+        if ((u = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) b->is_grad[u] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
+        if ((u = m->compact[i]) != RMI_NONE)
+            b->root[u] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
     }
     for (i = 0; i < m->n_tasks; i++) {
         const rmi_ref_task *t = &m->tasks[i];
         for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 0u); k++) {
             const rmi_ref_acc *a = &m->accs[t->acc0 + k];
             if (a->saved != RMI_NONE)
-                w->bytes[a->saved] = w->bytes[a->saved] ? rmi_min(w->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
+                b->bytes[a->saved] = b->bytes[a->saved] ? rmi_min(b->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
             for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
                 const rmi_ref_target *y = &m->targets[a->write0 + q];
-                if (y->share && a->dout != RMI_NONE) w->group[rmi_bnd_find(w->group, y->buf)] = rmi_bnd_find(w->group, a->dout);
+                if (y->share && a->dout != RMI_NONE) b->group[rmi_bnd_find(b->group, y->buf)] = rmi_bnd_find(b->group, a->dout);
             }
         }
     }
-    memset(w->flag, 0, m->n_buf + 1u);
-    for (b = 0; b < m->n_buf; b++)
-        if (rmi_bnd_find(w->group, b) != b) w->flag[b] = w->flag[rmi_bnd_find(w->group, b)] = 1;
-    for (b = 0; b < m->n_buf; b++) w->group[b] = rmi_bnd_find(w->group, b);
-    for (b = 0; b <= m->n_buf; b++)
-        if (!w->flag[b]) w->group[b] = RMI_NONE;
-    memset(w->flag, 0, m->n_buf + 1u);
-    for (i = 0; i < m->n_stay; i++) w->stays[m->stay[i]] = 1;
+    for (u = 0; u < m->n_buf; u++)
+        if (rmi_bnd_find(b->group, u) != u) b->flag[u] = b->flag[rmi_bnd_find(b->group, u)] = 1;
+    for (u = 0; u < m->n_buf; u++) b->group[u] = rmi_bnd_find(b->group, u);
+    for (u = 0; u <= m->n_buf; u++)
+        if (!b->flag[u]) b->group[u] = RMI_NONE;
+    for (i = 0; i < m->n_stay; i++) b->stays[m->stay[i]] = 1;
 }
 
-/* RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing is said then. */
-RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *w)
+/* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
+RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
+{
+    for (b->up = 0; ns && ns << b->up < (uint64_t)1 << 46;) b->up++;
+    for (b->down = 0; ns >> b->down >= (uint64_t)1 << 52;) b->down++;
+    b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
+}
+
+/* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing is said then. */
+RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *b)
 {
     const rm_graph *g = m->g;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
     uint32_t nb = m->n_buf + 1, i, f;
-    uint64_t sum = 0;
-    memset(w, 0, sizeof *w);
-    w->m = m;
-    w->mem = mem;
-    w->limit = limit;
-    w->root = RMI_NEW(mem, uint32_t, nb);
-    w->group = RMI_NEW(mem, uint32_t, nb);
-    w->is_grad = RMI_NEW(mem, uint8_t, nb);
-    w->stays = RMI_NEW(mem, uint8_t, nb);
-    w->bytes = RMI_NEW(mem, uint64_t, nb);
-    w->must = RMI_NEW(mem, uint8_t, g->n_ops);
-    w->first = RMI_NEW(mem, uint64_t, g->n_ops);
-    w->again = RMI_NEW(mem, uint64_t, g->n_ops);
-    w->ns = RMI_NEW(mem, uint64_t, m->n_accs);
-    w->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
-    w->before = RMI_NEW(mem, uint8_t, m->n_tasks);
-    w->after = RMI_NEW(mem, uint8_t, m->n_tasks);
-    w->there = RMI_NEW(mem, uint8_t, nb);
-    w->flag = RMI_NEW(mem, uint8_t, nb);
-    w->most = RMI_NEW(mem, uint64_t, nb);
-    w->stamp = RMI_NEW(mem, uint32_t, nb);
-    w->a_var = RMI_NEW(mem, uint32_t, nb);
-    w->c_var = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!read || !w->root || !w->group || !w->is_grad || !w->stays || !w->bytes || !w->must || !w->first || !w->again || !w->ns ||
-        !w->pred0)
+    uint64_t ns = 0, bytes = 0;
+    memset(b, 0, sizeof *b);
+    b->m = m;
+    b->mem = mem;
+    b->limit = limit;
+    b->enough = RMI_INF;
+    b->root = RMI_NEW(mem, uint32_t, nb), b->group = RMI_NEW(mem, uint32_t, nb), b->stamp = RMI_NEW(mem, uint32_t, nb);
+    b->is_grad = RMI_NEW(mem, uint8_t, nb), b->stays = RMI_NEW(mem, uint8_t, nb), b->at.there = RMI_NEW(mem, uint8_t, nb);
+    b->flag = RMI_NEW(mem, uint8_t, nb), b->bytes = RMI_NEW(mem, uint64_t, nb), b->most = RMI_NEW(mem, uint64_t, nb);
+    b->must = RMI_NEW(mem, uint8_t, g->n_ops), b->first = RMI_NEW(mem, uint64_t, g->n_ops), b->again = RMI_NEW(mem, uint64_t, g->n_ops);
+    b->ns = RMI_NEW(mem, uint64_t, m->n_accs), b->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
+    b->at.before = RMI_NEW(mem, uint8_t, m->n_tasks), b->at.after = RMI_NEW(mem, uint8_t, m->n_tasks);
+    if (!read || !b->root || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag || !b->bytes || !b->most)
         return RM_ERROR_MEMORY;
-    if (!w->before || !w->after || !w->there || !w->flag || !w->most || !w->stamp || !w->a_var || !w->c_var) return RM_ERROR_MEMORY;
+    if (!b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         for (f = 1; f < g->ops[i].n_forms; f++)
             if (g->ops[i].has_bwd && !rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f])) return RM_ERROR_GRAPH;
         if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
     }
-    for (i = 0; i < m->n_choices; i++) sum = rmi_add(sum, rmi_add(m->choices[i].ns, m->choices[i].ws));
-    for (i = 0; i < m->n_buf; i++) sum = rmi_add(sum, m->bytes[i]);
-    if (sum >= RMI_MAX / 4) return RM_ERROR_GRAPH; /* sums below need not be watched */
-    rmi_bnd_must_run(g, m->step, w->must, read);
-    rmi_bnd_buffers(w);
-    rmi_bnd_times(w);
-    return rmi_bnd_preds(w);
+    for (i = 0; i < m->n_choices; i++) {
+        ns = rmi_add(ns, m->choices[i].ns);
+        bytes = rmi_add(bytes, m->choices[i].ws);
+    }
+    for (i = 0; i < m->n_buf; i++) bytes = rmi_add(bytes, m->bytes[i]);
+    if (rmi_add(ns, bytes) >= RMI_MAX / 64) return RM_ERROR_GRAPH; /* sums below need not be watched */
+    rmi_bnd_must_run(g, m->step, b->must, read);
+    rmi_bnd_buffers(b);
+    rmi_bnd_times(b);
+    rmi_bnd_scale(b, ns, bytes);
+    return rmi_bnd_preds(b);
+}
+
+RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *b, uint64_t ns) { return ns >> b->down << b->up; }
+
+/* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is less. */
+RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *b, uint64_t units)
+{
+    return b->up ? ((units - (units != 0)) >> b->up) + (units != 0) : units << b->down;
 }
 
 /* --- one moment */
 
 /* What surely comes before and after run x. */
-RMI_FN void rmi_bnd_around(rmi_bnd *w, uint32_t x)
+RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, found = 1;
-    w->x = x;
-    memset(w->after, 0, m->n_tasks);
-    memset(w->before, 0, m->n_tasks);
-    w->before[x] = w->after[x] = 1;
-    while (found) {
-        for (i = 0; i < m->n_keep; i++) {
-            uint32_t t = m->keep[i];
-            for (k = w->pred0[t]; k < w->pred0[t + 1] && !w->after[t]; k++) w->after[t] = w->after[w->pred[k]];
-        }
-        for (i = m->n_keep; i-- > 0;) {
-            uint32_t t = m->keep[i];
-            for (k = w->pred0[t]; k < w->pred0[t + 1] && w->before[t]; k++) w->before[w->pred[k]] = 1;
-        }
-        for (i = found = 0; w->assume && i < 2 * w->assume->n_edge; i += 2) {
-            const uint32_t *e = w->assume->edge + i;
-            found |= (uint32_t)(w->after[e[0]] & !w->after[e[1]]) | (uint32_t)(w->before[e[1]] & !w->before[e[0]]);
-            w->after[e[1]] |= w->after[e[0]];
-            w->before[e[0]] |= w->before[e[1]];
-        }
+    const rmi_ref_model *m = b->m;
+    uint8_t *before = b->at.before, *after = b->at.after;
+    uint32_t i, k;
+    b->at.x = x;
+    b->work += 2u * m->n_keep;
+    memset(after, 0, m->n_tasks);
+    memset(before, 0, m->n_tasks);
+    before[x] = after[x] = 1;
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t t = m->keep[i];
+        for (k = b->pred0[t]; k < b->pred0[t + 1] && !after[t]; k++) after[t] = after[b->pred[k]];
     }
-    w->before[x] = w->after[x] = 0;
+    for (i = m->n_keep; i-- > 0;) {
+        uint32_t t = m->keep[i];
+        for (k = b->pred0[t]; k < b->pred0[t + 1] && before[t]; k++) before[b->pred[k]] = 1;
+    }
+    before[x] = after[x] = 0;
 }
 
-/* Gradients that are there when x runs: begun before and read later; those that x reads, and those that lie over nothing. */
-RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *w)
+/* Bytes of gradients that are there when x runs: begun before and read later; those that x reads, and those that lie over nothing. */
+RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i, q, k, b;
+    const rmi_ref_model *m = b->m;
+    const rmi_bnd_moment *at = &b->at;
+    uint32_t i, q, k, u;
     uint64_t sum = 0;
-    memset(w->flag, 0, m->n_buf + 1u);
+    memset(b->flag, 0, m->n_buf + 1u);
     for (i = m->g->n_ops; i < m->n_keep; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
         uint32_t task = m->keep[i];
         const rmi_ref_task *t = &m->tasks[task];
         const rmi_ref_acc *a = &m->accs[t->acc0];
-        for (q = 0; q < a->n_read && (w->after[task] || task == w->x); q++)
-            if (w->is_grad[b = m->pool[a->read0 + q]]) w->flag[b] |= task == w->x ? 4 : 2;
-        for (q = 0; q < a->n_write && t->way == RMI_BWD && w->before[task]; q++) w->flag[m->targets[a->write0 + q].buf] |= 1;
-        for (q = 0; q < a->n_write && t->way == RMI_BWD && task == w->x; q++) {
+        for (q = 0; q < a->n_read && (at->after[task] || task == at->x); q++)
+            if (b->is_grad[u = m->pool[a->read0 + q]]) b->flag[u] |= task == at->x ? 4 : 2;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && at->before[task]; q++) b->flag[m->targets[a->write0 + q].buf] |= 1;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && task == at->x; q++) {
             int own = 1;
             for (k = 0; k < m->n_modes[t->id]; k++) {
                 const rmi_ref_target *y = &m->targets[m->accs[t->acc0 + k].write0 + q];
                 own &= !y->n_over && !y->rename;
             }
-            if (own) w->flag[m->targets[a->write0 + q].buf] |= 4;
+            if (own) b->flag[m->targets[a->write0 + q].buf] |= 4;
         }
     }
-    memset(w->most, 0, (m->n_buf + 1u) * sizeof(uint64_t));
-    for (b = 0; b < m->n_buf; b++) {
-        if (!(w->flag[b] & 4) && w->link && w->is_grad[b] == 2) continue;
-        if (!(w->flag[b] & 4) && !((w->flag[b] & 1) && ((w->flag[b] & 2) || w->stays[b]))) continue;
-        if (w->group[b] == RMI_NONE) sum += w->bytes[b];
+    memset(b->most, 0, (m->n_buf + 1u) * sizeof(uint64_t));
+    for (u = 0; u < m->n_buf; u++) {
+        if (!(b->flag[u] & 4) && b->link && b->is_grad[u] == 2) continue;
+        if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || b->stays[u]))) continue;
+        if (b->group[u] == RMI_NONE) sum += b->bytes[u];
         else {
-            uint64_t *most = &w->most[w->group[b]];
-            sum += rmi_sub(w->bytes[b], *most);
-            *most = rmi_max(*most, w->bytes[b]);
+            uint64_t *most = &b->most[b->group[u]];
+            sum += rmi_sub(b->bytes[u], *most);
+            *most = rmi_max(*most, b->bytes[u]);
         }
     }
     return sum;
 }
 
 /* Is it a question whether value u (a root) is there after x? It was made before, and x does not hold it. */
-RMI_INLINE int rmi_bnd_open(const rmi_bnd *w, uint32_t u)
+RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t u)
 {
-    return u != w->m->n_buf && w->bytes[u] && !w->there[u] && !w->is_grad[u] && (w->m->maker[u] == RMI_NONE || w->before[w->m->maker[u]]);
+    uint32_t maker = b->m->maker[u];
+    return u != b->m->n_buf && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] && (maker == RMI_NONE || b->at.before[maker]);
 }
 
+/* Does every plan run the forward of op o for its values' sake? */
+RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o) { return b->must[o] && b->m->g->ops[o].view == RMI_NONE; }
+
 /* Does the task surely run after x, reading values? */
-RMI_INLINE int rmi_bnd_later(const rmi_bnd *w, uint32_t task)
+RMI_INLINE int rmi_bnd_later(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_ref_task *t = &w->m->tasks[task];
-    return w->after[task] && (!w->upto || w->upto[task]) &&
-           (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && w->m->g->ops[t->id].view == RMI_NONE));
+    const rmi_ref_task *t = &b->m->tasks[task];
+    return b->at.after[task] && (!b->at.upto || b->at.upto[task]) &&
+           (t->way == RMI_BWD || (t->way == RMI_FWD && rmi_bnd_makes(b, t->id)));
+}
+
+/* Bytes that output 0 of a forward may take over from an input, at most. */
+RMI_FN uint64_t rmi_bnd_over(const rm_graph *g, const rmi_op *op)
+{
+    uint64_t most = 0;
+    uint32_t f;
+    for (f = 0; f < op->n_forms; f++) {
+        uint32_t in = op->forms[f].inplace;
+        if (in != RMI_NONE) most = rmi_max(most, rmi_min(g->tensors[in].bytes, g->tensors[op->out.at[0]].bytes));
+    }
+    return most;
 }
 
 /* Looks at moment x: what is before and after, what it holds, what is read later. 0: it is no moment of every plan. */
-RMI_FN int rmi_bnd_look(rmi_bnd *w, uint32_t x)
+RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[x];
     const rmi_ref_acc *a = &m->accs[t->acc0];
-    uint32_t i, q, f;
-    uint64_t over = 0;
-    if (t->way > RMI_BWD || (t->way == RMI_FWD && (!w->must[t->id] || m->g->ops[t->id].view != RMI_NONE))) return 0;
-    rmi_bnd_around(w, x);
-    memset(w->there, 0, m->n_buf + 1u);
-    w->forced = rmi_bnd_grads(w);
+    rmi_bnd_moment *at = &b->at;
+    uint32_t i, q;
+    if (t->way > RMI_BWD || (t->way == RMI_FWD && !rmi_bnd_makes(b, t->id))) return 0;
+    rmi_bnd_around(b, x);
+    memset(at->there, 0, m->n_buf + 1u);
+    at->held = rmi_bnd_grads(b);
     for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
-        uint32_t u = w->root[q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read]];
-        if (w->there[u] || w->is_grad[u] || !rmi_bnd_always(w, x, u) || (q >= a->n_read && u == m->n_buf)) continue;
-        w->there[u] = 1;
-        w->forced += w->bytes[u];
+        uint32_t u = b->root[q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read]];
+        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= a->n_read && u == m->n_buf)) continue;
+        at->there[u] = 1;
+        at->held += b->bytes[u];
     }
-    for (f = 0; f < m->g->ops[t->id].n_forms && t->way == RMI_FWD; f++) { /* output 0 may take over an input */
-        uint32_t in = m->g->ops[t->id].forms[f].inplace;
-        if (in != RMI_NONE) over = rmi_max(over, rmi_min(m->g->tensors[in].bytes, m->g->tensors[m->g->ops[t->id].out.at[0]].bytes));
-    }
-    w->forced = rmi_sub(w->forced, over);
-    w->wanted = 0;
-    w->turn++;
+    if (t->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(m->g, &m->g->ops[t->id]));
+    at->wanted = 0;
+    b->turn++;
     for (i = 0; i < m->n_keep; i++) {
-        if (!rmi_bnd_later(w, m->keep[i])) continue;
+        if (!rmi_bnd_later(b, m->keep[i])) continue;
         a = &m->accs[m->tasks[m->keep[i]].acc0];
         for (q = 0; q < a->n_read; q++) {
-            uint32_t u = w->root[m->pool[a->read0 + q]];
-            if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
-            w->stamp[u] = w->turn;
-            w->wanted += w->bytes[u];
+            uint32_t u = b->root[m->pool[a->read0 + q]];
+            if (b->stamp[u] == b->turn || !rmi_bnd_open(b, u)) continue;
+            b->stamp[u] = b->turn;
+            at->wanted += b->bytes[u];
         }
     }
     return 1;
 }
 
-/* --- the network of one moment */
-
-RMI_RARE rm_result rmi_bnd_link(rmi_bnd *w, uint32_t from, uint32_t to, uint64_t ns, uint64_t bytes)
+/* x's choices of workspace: the skip-th fastest of those with less than all that are faster. 0: there is none. */
+RMI_RARE int rmi_bnd_own(const rmi_bnd *b, uint32_t skip, uint64_t *ns, uint64_t *ws)
 {
-    uint32_t k;
-    if (!rmi_arena_grow(w->mem, (void **)&w->arc, &w->cap_arc, w->n_arc + 2, sizeof(rmi_bnd_arc))) return RM_ERROR_MEMORY;
-    for (k = 0; k < 2; k++) {
-        rmi_bnd_arc *a = &w->arc[w->n_arc];
-        uint32_t at = k ? to : from;
-        a->to = k ? from : to;
-        a->ns = k ? 0 : ns;
-        a->bytes = k ? 0 : bytes;
-        a->next = w->head[at];
-        w->head[at] = (uint32_t)w->n_arc++;
-    }
-    return RM_OK;
-}
-
-/* A term: (ns + lambda * bytes) if literal p is true and literal q is not. Literal 0 is true, 1 is false. */
-RMI_INLINE rm_result rmi_bnd_term(rmi_bnd *w, uint32_t p, uint32_t q, uint64_t ns, uint64_t bytes)
-{
-    RMI_TRY(rmi_bnd_link(w, p, q, ns, bytes));
-    return w->twice ? rmi_bnd_link(w, q ^ 1, p ^ 1, ns, bytes) : RM_OK;
-}
-
-RMI_FN rm_result rmi_bnd_new_var(rmi_bnd *w, uint32_t *var)
-{
-    *var = w->n_node;
-    w->n_node += 2;
-    if (!rmi_arena_grow(w->mem, (void **)&w->head, &w->cap_head, w->n_node, sizeof(uint32_t))) return RM_ERROR_MEMORY;
-    w->head[*var] = w->head[*var + 1] = RMI_NONE;
-    if (!rmi_arena_grow(w->mem, (void **)&w->left, &w->cap_left, w->n_node / 2, 1) ||
-        !rmi_arena_grow(w->mem, (void **)&w->right, &w->cap_right, w->n_node / 2, 1))
-        return RM_ERROR_MEMORY;
-    if (!rmi_arena_grow(w->mem, (void **)&w->fix, &w->cap_fix, w->n_node / 2, sizeof(uint32_t))) return RM_ERROR_MEMORY;
-    w->fix[*var / 2] = RMI_NONE;
-    return RM_OK;
-}
-
-/* Does every mode of a pair read what the other reads? */
-RMI_FN int rmi_bnd_covers(const rmi_bnd *w, const rmi_ref_acc *more, const rmi_ref_acc *less)
-{
-    uint32_t q;
-    for (q = 0; q < less->n_read; q++) {
-        uint32_t u = w->root[w->m->pool[less->read0 + q]];
-        if (rmi_bnd_open(w, u) && !rmi_bnd_reads(w, more, u)) return 0;
-    }
-    return 1;
-}
-
-/* The two modes of a backward that are kept apart, the best one (of rank 0), and the best of those that read anything else; and
-   the least time of all others, which then read nothing. */
-RMI_RARE void rmi_bnd_modes(const rmi_bnd *w, uint32_t task, uint32_t *mode, uint64_t *ns)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[task];
-    uint32_t k, r, z;
-    for (r = 0; r < 3; r++) {
-        mode[r] = RMI_NONE;
-        ns[r] = RMI_INF;
-        for (k = 0; k < m->n_modes[t->id]; k++) {
-            uint64_t least = rmi_bnd_mode_ns(w, task, k);
-            int plain = least >= ns[r];
-            for (z = 0; z < r && !plain && mode[z] != RMI_NONE; z++)
-                plain = mode[z] == k || rmi_bnd_covers(w, &m->accs[t->acc0 + k], &m->accs[t->acc0 + mode[z]]);
-            if (plain) continue;
-            mode[r] = k;
-            ns[r] = least;
-        }
-    }
-}
-
-/* The arc of bytes that u takes if it is there and its op does not repeat. */
-RMI_FN uint32_t rmi_bnd_kept_arc(const rmi_bnd *w, uint32_t a, uint32_t c)
-{
-    uint32_t e = w->head[a];
-    while (e != RMI_NONE && ((e & 1) || w->arc[e].to != c)) e = w->arc[e].next;
-    return e;
-}
-
-/* A backward reads either old or made, of two modes. Whoever makes one of the other again has that other: so if old is not there,
-   made is and was kept. Halves of both modes would say that half of old is enough for the whole of either. */
-RMI_RARE rm_result rmi_bnd_split(rmi_bnd *w, uint32_t old, uint32_t made)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t o = m->maker[made], e, q = 0;
-    const rmi_ref_acc *a;
-    uint64_t half = w->bytes[made] / 2;
-    if (o == RMI_NONE || w->c_var[o] == RMI_NONE) return RM_OK;
-    a = &m->accs[m->tasks[o].acc0];
-    while (q < a->n_read && w->root[m->pool[a->read0 + q]] != old) q++;
-    e = rmi_bnd_kept_arc(w, w->a_var[made], w->c_var[o]);
-    if (q == a->n_read || e == RMI_NONE) return RM_OK;
-    if (w->arc[e].ns == RMI_INF) return rmi_bnd_term(w, 0, w->a_var[old], RMI_INF, 0);
-    if (w->arc[e].bytes != w->bytes[made]) return RM_OK; /* is split */
-    w->arc[e].bytes = w->arc[e + 2].bytes = w->bytes[made] - half;
-    return rmi_bnd_term(w, w->a_var[old] ^ 1, 1, 0, half);
-}
-
-/* All pairs of what only one of two modes reads. */
-RMI_RARE rm_result rmi_bnd_splits(rmi_bnd *w, uint32_t task, const uint32_t *mode)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0 + mode[0]], *b = &m->accs[m->tasks[task].acc0 + mode[1]];
-    uint32_t i, k;
-    for (i = 0; i < a->n_read; i++)
-        for (k = 0; k < b->n_read; k++) {
-            uint32_t u = w->root[m->pool[a->read0 + i]], v = w->root[m->pool[b->read0 + k]];
-            if (u == v || !rmi_bnd_open(w, u) || !rmi_bnd_open(w, v) || rmi_bnd_reads(w, a, v) || rmi_bnd_reads(w, b, u)) continue;
-            RMI_TRY(rmi_bnd_split(w, u, v));
-            RMI_TRY(rmi_bnd_split(w, v, u));
-        }
-    return RM_OK;
-}
-
-/* What a later backward reads. Two modes: z false takes the first, true the second; y before z is true without z in a third. */
-RMI_RARE rm_result rmi_bnd_demand(rmi_bnd *w, uint32_t task)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[task];
-    uint32_t mode[3] = {0, RMI_NONE, RMI_NONE}, q, r, y = 0, z = 0;
-    uint64_t ns[3] = {0, RMI_INF, RMI_INF};
-    if (t->way == RMI_BWD) rmi_bnd_modes(w, task, mode, ns);
-    if (mode[0] == RMI_NONE) return RM_OK;
-    w->common += ns[0];
-    if (mode[1] != RMI_NONE) {
-        RMI_TRY(rmi_bnd_new_var(w, &y));
-        z = y;
-        if (mode[2] != RMI_NONE) RMI_TRY(rmi_bnd_new_var(w, &z));
-        if (mode[2] != RMI_NONE) RMI_TRY(rmi_bnd_term(w, y, z, ns[2] - ns[0], 0));
-        RMI_TRY(rmi_bnd_term(w, z, 1, ns[1] - ns[0], 0));
-    }
-    for (r = 0; r < 2 && mode[r] != RMI_NONE; r++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + mode[r]];
-        w->turn++;
-        for (q = 0; q < a->n_read; q++) {
-            uint32_t u = w->root[m->pool[a->read0 + q]];
-            if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
-            w->stamp[u] = w->turn;
-            if (rmi_bnd_always(w, task, u)) {
-                if (!r) RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
-            } else RMI_TRY(rmi_bnd_term(w, r ? z : y ^ 1, w->a_var[u], RMI_INF, 0));
-        }
-    }
-    return mode[1] != RMI_NONE && mode[2] == RMI_NONE ? rmi_bnd_splits(w, task, mode) : RM_OK;
-}
-
-/* Op o, made before x: a repeat takes time and wants what it reads; what it makes is kept, unless it repeats. */
-RMI_FN rm_result rmi_bnd_repeat(rmi_bnd *w, uint32_t o)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
-    uint32_t q, saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)], c = 1;
-    if (!m->tasks[o].fixed) {
-        RMI_TRY(rmi_bnd_new_var(w, &w->c_var[o]));
-        c = w->c_var[o];
-        RMI_TRY(rmi_bnd_term(w, c, 1, w->again[o], 0));
-    }
-    for (q = 0; q <= a->n_write; q++) {
-        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
-        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
-        RMI_TRY(rmi_bnd_new_var(w, &w->a_var[u]));
-        if (w->bytes[u] > w->room) RMI_TRY(rmi_bnd_term(w, w->a_var[u], c, RMI_INF, 0));
-        else RMI_TRY(rmi_bnd_term(w, w->a_var[u], c, 0, w->bytes[u]));
-    }
-    w->turn++;
-    for (q = 0; q < a->n_read && c != 1; q++) {
-        uint32_t u = w->root[m->pool[a->read0 + q]];
-        if (w->stamp[u] == w->turn || !rmi_bnd_open(w, u)) continue;
-        w->stamp[u] = w->turn;
-        RMI_TRY(rmi_bnd_term(w, c, w->a_var[u], RMI_INF, 0));
-    }
-    return RM_OK;
-}
-
-/* What may be there when x runs, what may repeat after it, and what reads it then. */
-RMI_RARE rm_result rmi_bnd_window(rmi_bnd *w)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k;
-    memset(w->a_var, 0xFF, (m->n_buf + 1u) * sizeof(uint32_t));
-    memset(w->c_var, 0xFF, m->g->n_ops * sizeof(uint32_t));
-    for (k = 0; k < m->n_start; k++) {
-        uint32_t u = w->root[m->start[k]];
-        if (!rmi_bnd_open(w, u)) continue;
-        RMI_TRY(rmi_bnd_new_var(w, &w->a_var[u]));
-        RMI_TRY(rmi_bnd_term(w, w->a_var[u], 1, 0, w->bytes[u]));
-    }
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i];
-        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE)
-            RMI_TRY(rmi_bnd_repeat(w, m->tasks[task].id));
-    }
-    for (i = 0; i < m->n_keep; i++)
-        if (rmi_bnd_later(w, m->keep[i])) RMI_TRY(rmi_bnd_demand(w, m->keep[i]));
-    for (i = 0; i < m->n_stay && !w->upto; i++) {
-        uint32_t u = w->root[m->stay[i]];
-        if (!rmi_bnd_open(w, u)) continue;
-        RMI_TRY(rmi_bnd_term(w, 0, w->a_var[u], RMI_INF, 0));
-    }
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_bnd_net_begin(rmi_bnd *w, int twice)
-{
-    uint32_t k;
-    w->n_arc = 0;
-    w->twice = twice;
-    w->n_node = 0;
-    w->common = 0;
-    return rmi_bnd_new_var(w, &k); /* true and false */
-}
-
-/* Units such that all times, and all bytes at any price, are far from the limit. */
-RMI_FN void rmi_bnd_scale(rmi_bnd *w, uint64_t sum, uint64_t bytes)
-{
-    for (w->up = 0; sum && sum << w->up < (uint64_t)1 << 44;) w->up++;
-    for (w->down = 0; sum >> w->down >= (uint64_t)1 << 50;) w->down++;
-    w->most_price = (((uint64_t)1 << 58) / ((bytes >> 20) + 1));
-}
-
-RMI_RARE rm_result rmi_bnd_net_end(rmi_bnd *w)
-{
-    uint64_t sum = 0, bytes = 0;
-    size_t i;
-    for (i = 0; i < w->n_arc; i++) {
-        if (w->arc[i].ns != RMI_INF) sum = rmi_add(sum, w->arc[i].ns);
-        bytes += w->arc[i].bytes;
-    }
-    rmi_bnd_scale(w, sum, bytes);
-    w->all = sum >> w->down << w->up;
-    return rmi_arena_grow(w->mem, (void **)&w->level, &w->cap_level, w->n_node, sizeof(uint32_t)) &&
-                   rmi_arena_grow(w->mem, (void **)&w->at, &w->cap_at, w->n_node, sizeof(uint32_t)) &&
-                   rmi_arena_grow(w->mem, (void **)&w->queue, &w->cap_queue, w->n_node, sizeof(uint32_t)) &&
-                   rmi_arena_grow(w->mem, (void **)&w->path, &w->cap_path, w->n_node, sizeof(uint32_t))
-               ? RM_OK
-               : RM_ERROR_MEMORY;
-}
-
-/* What x takes of time and workspace: only choices that are not worse in both. */
-RMI_RARE uint32_t rmi_bnd_own(const rmi_bnd *w, uint32_t skip, uint64_t *ns, uint64_t *ws)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[w->x];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
     uint64_t last = RMI_INF;
     uint32_t n, k, q;
-    for (n = 0;; n++) { /* the n-th fastest of those with less workspace than all that are faster */
+    for (n = 0;; n++) {
         *ns = *ws = RMI_INF;
         for (k = 0; k < m->n_modes[t->id]; k++) {
             const rmi_ref_acc *a = &m->accs[t->acc0 + k];
             for (q = 0; q < a->n_free[0]; q++) {
                 const rmi_ref_choice *c = &m->choices[a->free0[0] + q];
-                uint64_t t_ns = t->way == RMI_BWD && a->may_be_free ? 0 : c->ns;
-                if (c->ws >= last || t_ns > *ns || (t_ns == *ns && c->ws >= *ws)) continue;
-                *ns = t_ns;
+                uint64_t now = t->way == RMI_BWD && a->may_be_free ? 0 : c->ns;
+                if (c->ws >= last || now > *ns || (now == *ns && c->ws >= *ws)) continue;
+                *ns = now;
                 *ws = c->ws;
             }
         }
@@ -13372,347 +13133,96 @@ RMI_RARE uint32_t rmi_bnd_own(const rmi_bnd *w, uint32_t skip, uint64_t *ns, uin
     }
 }
 
-/* Of what x takes the least workspace. */
-RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *w)
+RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *b)
 {
     uint64_t ns, ws, least = 0;
     uint32_t k;
-    for (k = 0; rmi_bnd_own(w, k, &ns, &ws); k++) least = ws;
+    for (k = 0; rmi_bnd_own(b, k, &ns, &ws); k++) least = ws;
     return least;
 }
 
-RMI_RARE rm_result rmi_bnd_net(rmi_bnd *w)
+/* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
+RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *b, uint64_t ws)
 {
-    const rmi_ref_model *m = w->m;
-    uint32_t i;
-    int twice = 0;
-    for (i = 0; i < m->n_keep; i++)
-        twice |= w->after[m->keep[i]] && m->tasks[m->keep[i]].way == RMI_BWD && m->n_modes[m->tasks[m->keep[i]].id] > 1;
-    RMI_TRY(rmi_bnd_net_begin(w, twice));
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i], o = m->tasks[task].id;
-        if (task == w->x) continue;
-        if (m->tasks[task].way == RMI_FWD) w->common += w->before[task] || w->must[o] ? w->first[o] : 0;
-        else if (m->tasks[task].way != RMI_BWD || !rmi_bnd_later(w, task)) w->common += rmi_bnd_least(w, task);
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
+    uint64_t least = RMI_INF;
+    uint32_t k, q;
+    for (k = 0; k < m->n_modes[t->id]; k++) {
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        uint64_t fast = t->way == RMI_FWD ? b->first[t->id] : b->ns[t->acc0 + k];
+        for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
+            if (m->choices[a->free0[0] + q].ws < ws)
+                least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
     }
-    w->room = w->link ? RMI_INF : rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w));
-    RMI_TRY(rmi_bnd_window(w));
-    return rmi_bnd_net_end(w);
+    return least;
 }
 
-/* Distances from the source over arcs with room. */
-RMI_FN int rmi_bnd_levels(rmi_bnd *w)
-{
-    uint32_t i, n = 0, e;
-    for (i = 0; i < w->n_node; i++) w->level[i] = RMI_NONE;
-    w->level[0] = 0;
-    w->queue[n++] = 0;
-    for (i = 0; i < n && w->level[1] == RMI_NONE; i++)
-        for (e = w->head[w->queue[i]]; e != RMI_NONE; e = w->arc[e].next) {
-            w->work++;
-            if (!w->arc[e].cap || w->level[w->arc[e].to] != RMI_NONE) continue;
-            w->level[w->arc[e].to] = w->level[w->queue[i]] + 1;
-            w->queue[n++] = w->arc[e].to;
-        }
-    return w->level[1] != RMI_NONE;
-}
+/* --- facts and ways of several moments */
 
-/* Maximum flow (Dinic). */
-RMI_FN uint64_t rmi_bnd_flow(rmi_bnd *w)
-{
-    uint64_t total = 0;
-    while (w->work <= w->most_work && rmi_bnd_levels(w)) {
-        uint32_t v = 0, depth = 0, k;
-        memcpy(w->at, w->head, w->n_node * sizeof(uint32_t));
-        for (;;) {
-            uint32_t e = w->at[v];
-            while (v != 1 && e != RMI_NONE && (!w->arc[e].cap || w->level[w->arc[e].to] != w->level[v] + 1)) {
-                w->work++;
-                e = w->at[v] = w->arc[e].next;
-            }
-            if (v == 1) {
-                uint64_t least = RMI_INF;
-                for (k = 0; k < depth; k++) least = rmi_min(least, w->arc[w->path[k]].cap);
-                if (least >= (uint64_t)1 << 60) return RMI_INF;
-                total += least;
-                for (k = depth; k-- > 0;) {
-                    w->arc[w->path[k]].cap -= least;
-                    w->arc[w->path[k] ^ 1].cap += least;
-                    if (!w->arc[w->path[k]].cap) depth = k;
-                }
-                w->work += depth;
-                v = w->arc[w->path[depth] ^ 1].to;
-            } else if (e == RMI_NONE) {
-                if (!depth) break;
-                w->level[v] = RMI_NONE;
-                v = w->arc[w->path[--depth] ^ 1].to;
-            } else {
-                w->path[depth++] = e;
-                v = w->arc[e].to;
-            }
-        }
-    }
-    return total;
-}
-
-RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *w, uint64_t ns) { return ns >> w->down << w->up; }
-
-/* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is less. */
-RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *w, uint64_t units)
-{
-    return w->up ? ((units - (units != 0)) >> w->up) + (units != 0) : units << w->down;
-}
-
-/* The units beside what is common with which a bound is enough. */
-RMI_FN uint64_t rmi_bnd_goal(const rmi_bnd *w)
-{
-    uint64_t ns = rmi_sub(w->enough, w->common);
-    return w->enough == RMI_INF || w->down || !ns || ns >> (60 - w->up) ? RMI_INF : ((ns - 1) << w->up) + 1;
-}
-
-/* One price, in 2^-20 units a byte: a tangent of the value, units + bytes * price, twice; returns the value itself, twice. */
-typedef struct rmi_bnd_line {
-    uint64_t units, bytes;
-} rmi_bnd_line;
-
-RMI_FN uint64_t rmi_bnd_at(rmi_bnd *w, uint64_t price, rmi_bnd_line *line)
-{
-    uint64_t flow;
-    uint32_t i;
-    for (i = 0; i < w->n_arc; i++) {
-        rmi_bnd_arc *a = &w->arc[i];
-        a->cap = a->ns == RMI_INF ? (uint64_t)1 << 62 : rmi_bnd_units(w, a->ns) + (a->bytes ? rmi_ref_scale(a->bytes, price) : 0);
-    }
-    for (i = w->here; w->node && w->node[i].parent != RMI_NONE; i = w->node[i].parent) {
-        uint32_t v = w->node[i].literal, e = w->fix[v / 2] + (v & 1 ? 2u << w->twice : 0);
-        w->arc[e].cap = (uint64_t)1 << 62;
-        if (w->twice) w->arc[e + 2].cap = (uint64_t)1 << 62;
-    }
-    flow = rmi_bnd_flow(w);
-    line->units = line->bytes = 0;
-    if (flow == RMI_INF) return flow;
-    for (i = 0; i < w->n_arc; i += 2)
-        if (w->level[w->arc[i + 1].to] != RMI_NONE && w->level[w->arc[i].to] == RMI_NONE) {
-            line->units += rmi_bnd_units(w, w->arc[i].ns);
-            line->bytes += w->arc[i].bytes;
-        }
-    if (!w->twice) {
-        flow *= 2;
-        line->units *= 2;
-        line->bytes *= 2;
-    }
-    return flow;
-}
-
-/* Twice the variables of the last cut. */
-RMI_FN void rmi_bnd_note(const rmi_bnd *w, uint8_t *to)
-{
-    uint32_t i;
-    for (i = 1; i < w->n_node / 2; i++)
-        to[i] = (uint8_t)(w->twice ? (w->level[2 * i] != RMI_NONE) + (w->level[2 * i + 1] == RMI_NONE)
-                                   : 2 * (w->level[2 * i] != RMI_NONE));
-}
-
-/* The best price: the value is concave, so where two tangents meet is the next one to try. Twice the value, in units, RMI_INF if
-   nothing fits; w->price is the price. *exact: the value is that of a choice of variables that fits. */
-RMI_RARE uint64_t rmi_bnd_prices(rmi_bnd *w, uint64_t room, uint32_t turns, int *exact)
-{
-    uint64_t price = w->price ? w->price : 1, v, best = 0, top = RMI_INF;
-    rmi_bnd_line left, right, now;
-    int has_right = 0;
-    left.units = right.units = right.bytes = 0;
-    left.bytes = RMI_INF;
-    *exact = 0;
-    while (turns--) {
-        v = rmi_bnd_at(w, price, &now);
-        if (v == RMI_INF) return v;
-        v = rmi_sub(v, rmi_mul(rmi_add(rmi_ref_scale(room, price), 1), 2));
-        if (v > best) w->price = price;
-        best = rmi_max(best, v);
-        if (best > 2 * w->all + 4) return RMI_INF;
-        if (w->work > w->most_work) break;
-        if (now.bytes > 2 * room) { /* the price is too low */
-            if (has_right && left.bytes != RMI_INF && now.units <= left.units && now.bytes >= left.bytes) break;
-            left = now;
-            rmi_bnd_note(w, w->left);
-            if (!has_right) {
-                if (price >= w->most_price) break;
-                price = rmi_min(price * 8, w->most_price);
-                continue;
-            }
-        } else {
-            if (has_right && now.units >= right.units && now.bytes <= right.bytes) break;
-            right = now;
-            rmi_bnd_note(w, w->right);
-            has_right = 1;
-            if (left.bytes == RMI_INF) {
-                if (price == 1 || !now.units || price >= top) break;
-                top = price;
-                price = price / 8 + 1;
-                continue;
-            }
-        }
-        if (right.units <= left.units || left.bytes <= right.bytes) break;
-        v = rmi_mul_div_up(right.units - left.units, (uint64_t)1 << 20, left.bytes - right.bytes);
-        if (v == price || v > w->most_price || left.units + rmi_ref_scale(left.bytes - 2 * room, v) < w->beat) break;
-        price = rmi_max(v, 1);
-    }
-    if (left.bytes == RMI_INF) memcpy(w->left, w->right, w->n_node / 2);
-    if (!has_right) memcpy(w->right, w->left, w->n_node / 2);
-    *exact = has_right && right.units <= best + best / 65536; /* as good as: what is left is rounding */
-    return best;
-}
-
-/* --- branching: the relaxation leaves variables between 0 and 1, and the price lets parts of values be there */
-
-RMI_FN int rmi_bnd_is_fixed(const rmi_bnd *w, uint32_t v)
-{
-    uint32_t i;
-    for (i = w->here; w->node && w->node[i].parent != RMI_NONE; i = w->node[i].parent)
-        if ((w->node[i].literal | 1) == (v | 1)) return 1;
-    return 0;
-}
-
-/* The variable in doubt that is worth most. */
-RMI_FN uint32_t rmi_bnd_doubt(const rmi_bnd *w)
-{
-    uint32_t i, e, best = RMI_NONE;
-    uint64_t most = 0;
-    for (i = 1; i < w->n_node / 2; i++) {
-        uint64_t worth = 1;
-        if ((w->left[i] == w->right[i] && w->left[i] != 1) || rmi_bnd_is_fixed(w, 2 * i)) continue;
-        for (e = w->head[2 * i]; e != RMI_NONE; e = w->arc[e].next)
-            if (!(e & 1) && w->arc[e].to == 1 && w->arc[e].ns != RMI_INF)
-                worth += rmi_bnd_units(w, w->arc[e].ns) + rmi_ref_scale(w->arc[e].bytes, w->price);
-        if (worth <= most) continue;
-        most = worth;
-        best = 2 * i;
-    }
-    return best;
-}
-
-RMI_RARE rm_result rmi_bnd_visit(rmi_bnd *w, rmi_bnd_node *node, uint32_t i, uint32_t turns)
-{
-    uint64_t ns, ws, room;
-    uint32_t v;
-    int exact = 0;
-    w->node = node;
-    w->here = i;
-    rmi_bnd_own(w, node[i].own, &ns, &ws);
-    w->price = node[i].price;
-    room = rmi_sub(w->limit, w->forced + ws);
-    v = node[i].parent == RMI_NONE ? RMI_NONE : node[i].literal;
-    if (v != RMI_NONE && w->fix[v / 2] == RMI_NONE) {
-        w->fix[v / 2] = (uint32_t)w->n_arc;
-        RMI_TRY(rmi_bnd_term(w, 0, v & ~1u, 0, 0));
-        RMI_TRY(rmi_bnd_term(w, v & ~1u, 1, 0, 0));
-    }
-    node[i].value = w->forced + ws > w->limit ? RMI_INF : rmi_add(rmi_bnd_prices(w, room, turns, &exact), 2 * rmi_bnd_units(w, ns));
-    if (v != RMI_NONE) node[i].value = rmi_max(node[i].value, node[node[i].parent].value);
-    node[i].price = w->price;
-    node[i].branch = exact || node[i].value == RMI_INF ? RMI_NONE : rmi_bnd_doubt(w);
-    node[i].open = 1;
-    return RM_OK;
-}
-
-#define RMI_BND_NODES 2048u
-
-/* The bound at moment x, in ns; nodes: how many branchings it may take, work allowing. */
-RMI_RARE rm_result rmi_bnd_moment(rmi_bnd *w, uint32_t x, uint32_t nodes, rmi_bnd_node *node, const uint64_t *best, uint64_t *bound)
-{
-    uint64_t ns, ws, hint = w->price;
-    uint32_t n = 0, i, k, at = 0;
-    *bound = 0;
-    if (!rmi_bnd_look(w, x)) return RM_OK;
-    RMI_TRY(rmi_bnd_net(w));
-    for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) {
-        node[n].parent = RMI_NONE;
-        node[n].own = k;
-        node[n].price = hint;
-        w->beat = rmi_sub(2 * rmi_bnd_units(w, rmi_sub(*best, w->common)), 2 * rmi_bnd_units(w, ns));
-        RMI_TRY(rmi_bnd_visit(w, node, n, 40));
-        if (node[n].value != RMI_INF) hint = node[n].price;
-        n++;
-    }
-    if (!n) return RM_OK;
-    /* more choices than looked at */
-    if (k == 8) node[k - 1].value = rmi_min(node[k - 1].value, 2 * rmi_bnd_units(w, rmi_bnd_least(w, x)));
-    for (;;) {
-        for (i = 0, at = RMI_NONE; i < n; i++)
-            if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
-        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work || node[at].value / 2 >= rmi_bnd_goal(w)) break;
-        node[at].open = 0;
-        for (k = 0; k < 2; k++, n++) {
-            node[n].parent = at;
-            node[n].own = node[at].own;
-            node[n].price = node[at].price;
-            node[n].literal = node[at].branch | k;
-            w->beat = 0;
-            RMI_TRY(rmi_bnd_visit(w, node, n, 6));
-        }
-    }
-    w->price = hint;
-    w->beat = 0;
-    *bound = node[at].value == RMI_INF ? 0 : w->common + rmi_bnd_whole(w, node[at].value / 2 + node[at].value % 2);
-    return RM_OK;
-}
-
-/* --- several moments together, each surely after the one before. They begin windows: runs are counted apart in each. "u is there
-   or made in window k" is a fact, and so is "op o repeats in window k" if it makes more than one thing, and "this backward has
-   run". A way to a fact has a price and wants other facts (its tails) to be true: u was there or made in window k - 1 and stays at
-   moment k, for its bytes at that moment's price; o repeats, for its time, with what it reads in the same window; the backward runs
-   in a mode, for what that takes longer, in any of the windows where it may lie: the gradient of a weight can be late.
-   Whatever a plan does makes all wanted facts true. For a set of facts with a wanted one in it, some way into the set that has no
-   tail in it is taken: the first one. So dual ascent (Wong 1984, for Steiner arborescences) gives a bound: as long as a wanted fact
-   has not been paid for, take a set with it into which no way leads that is paid in full, and let all ways into it pay what the
-   cheapest of them still lacks. What has been paid is the bound. In the end a solution follows paid ways only; it says at which
-   moments it takes too many bytes, and prices rise there. Early ops go first: their ways are short. */
 typedef struct rmi_bnd_way {
-    uint32_t head, next, tail0, n_tail, wait; /* next: another way to the same head; wait: tails that are not true yet */
-    uint32_t which;           /* the moment at which it takes bytes, or RMI_NONE */
-    uint64_t ns, bytes, left; /* left: of its price */
-    uint8_t set, seen;        /* branching: 1 is taken, 2 is not; bits: solutions took it, did not */
+    uint32_t head, next;          /* fact; another way to the same head */
+    uint32_t tail0, n_tail, wait; /* range of uses; wait: tails that are not true yet */
+    uint32_t which;               /* the moment at which it takes bytes, or RMI_NONE */
+    uint64_t ns, bytes, left;     /* left: units of its price that are not paid */
+    uint8_t set, seen;            /* branching: 1 is taken, 2 is not; bits: solutions took it, did not */
 } rmi_bnd_way;
 
 typedef struct rmi_bnd_fact {
     uint32_t way, use, by, stamp; /* first way to it; first use as a tail; the way by which it is true, or RMI_NONE */
-    uint32_t op, k;               /* order of paying: op, window */
+    uint32_t op, k;               /* op, window: what the order of paying goes by */
 } rmi_bnd_fact;
 
-typedef struct rmi_bnd_use { /* of a tail */
+typedef struct rmi_bnd_use { /* of a fact as a tail of a way; next: of the same fact */
     uint32_t fact, way, next;
 } rmi_bnd_use;
 
+typedef struct rmi_bnd_node { /* of branch and bound: one way more is decided than in its parent */
+    uint64_t value, price[RMI_BND_TOGETHER];
+    uint32_t parent, way, branch; /* branch: the way to decide next, or RMI_NONE */
+    uint8_t set, open;
+} rmi_bnd_node;
+
+typedef struct rmi_bnd_scratch {
+    uint64_t *block, *todo, *sort; /* todo: facts to pay for, each behind its place in the order << 32 */
+    uint32_t *list, *queue, *into;
+    uint32_t n_todo;
+    size_t cap;
+} rmi_bnd_scratch;
+
 typedef struct rmi_bnd_web {
-    rmi_bnd *w;
+    rmi_bnd *b;
     rmi_bnd_way *way;
     rmi_bnd_fact *fact;
     rmi_bnd_use *use;
-    uint64_t *want, *todo, *sort;  /* facts; todo: key << 32 | fact */
-    uint64_t goal;                 /* units: a value of so much is enough */
-    size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want, cap_todo, cap_sort, cap_list, cap_queue, cap_into, n_todo;
-    uint32_t *list, *queue, *into, *at; /* at: by moment and buffer: the fact, or RMI_NONE */
-    uint32_t *run, *lo, *hi;            /* by task: its fact; it runs in one of the windows from lo to before hi */
-    uint32_t n, turn, order;            /* n moments; order of paying: by op, backwards by op, by window */
-    uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], paid; /* paid: for what branching takes */
+    uint32_t *want;              /* facts that every plan makes true */
+    size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want;
+    uint32_t *at;                /* by window and buffer: the fact, or RMI_NONE */
+    uint32_t *run, *lo, *hi;     /* by task: its fact, or RMI_NONE; it runs in one of the windows from lo to before hi */
+    uint32_t n, turn, order;     /* moments; of stamps; of paying */
+    uint64_t common, goal;       /* ns of every run once; units with which a value is enough */
+    uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], paid; /* bytes that may stay; beside what branching takes; its price */
+    rmi_bnd_scratch tmp;
+    rmi_bnd_node *node;
 } rmi_bnd_web;
 
-RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *w, rmi_bnd_web *s)
+RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *s)
 {
     memset(s, 0, sizeof *s);
-    s->w = w;
-    s->at = RMI_NEW(w->mem, uint32_t, RMI_BND_TOGETHER * (w->m->n_buf + 1u));
-    s->run = RMI_NEW(w->mem, uint32_t, 3 * (size_t)w->m->n_tasks + 1u);
-    if (!s->at || !s->run) return RM_ERROR_MEMORY;
-    s->lo = s->run + w->m->n_tasks;
-    s->hi = s->lo + w->m->n_tasks;
+    s->b = b;
+    s->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->m->n_buf + 1u));
+    s->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->m->n_tasks + 1u);
+    s->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
+    if (!s->at || !s->run || !s->node) return RM_ERROR_MEMORY;
+    s->lo = s->run + b->m->n_tasks;
+    s->hi = s->lo + b->m->n_tasks;
     return RM_OK;
 }
 
 RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
 {
     rmi_bnd_fact *f;
-    if (!rmi_arena_grow(s->w->mem, (void **)&s->fact, &s->cap_fact, s->n_fact + 1, sizeof *f)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->fact, &s->cap_fact, s->n_fact + 1, sizeof *f)) return RM_ERROR_MEMORY;
     f = &s->fact[*fact = (uint32_t)s->n_fact++];
     f->way = f->use = RMI_NONE;
     f->stamp = 0;
@@ -13721,10 +13231,18 @@ RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint3
     return RM_OK;
 }
 
+RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
+{
+    RMI_TRY(rmi_bnd_put_fact(s, op, k, fact));
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want)) return RM_ERROR_MEMORY;
+    s->want[s->n_want++] = *fact;
+    return RM_OK;
+}
+
 RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *s, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
 {
     rmi_bnd_way *y;
-    if (!rmi_arena_grow(s->w->mem, (void **)&s->way, &s->cap_way, s->n_way + 1, sizeof *y)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->way, &s->cap_way, s->n_way + 1, sizeof *y)) return RM_ERROR_MEMORY;
     y = &s->way[s->n_way];
     memset(y, 0, sizeof *y);
     y->head = head;
@@ -13737,7 +13255,7 @@ RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *s, uint32_t head, uint64_t ns, uin
     return RM_OK;
 }
 
-/* One tail more of the last way. */
+/* One tail more of the last way; none if fact is RMI_NONE. */
 RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
 {
     rmi_bnd_way *y = &s->way[s->n_way - 1];
@@ -13746,7 +13264,7 @@ RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
     if (fact == RMI_NONE) return RM_OK;
     for (i = 0; i < y->n_tail; i++)
         if (s->use[y->tail0 + i].fact == fact) return RM_OK;
-    if (!rmi_arena_grow(s->w->mem, (void **)&s->use, &s->cap_use, s->n_use + 1, sizeof *u)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->use, &s->cap_use, s->n_use + 1, sizeof *u)) return RM_ERROR_MEMORY;
     u = &s->use[s->n_use];
     u->fact = fact;
     u->way = (uint32_t)s->n_way - 1;
@@ -13759,134 +13277,104 @@ RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
 RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_ref_acc *a, const uint32_t *at)
 {
     uint32_t q;
-    for (q = 0; q < a->n_read; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->w->root[s->w->m->pool[a->read0 + q]]]));
+    for (q = 0; q < a->n_read; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->b->root[s->b->m->pool[a->read0 + q]]]));
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
+/* C_k: what moment k's own run takes of workspace, and takes longer with less. */
+RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
 {
-    RMI_TRY(rmi_bnd_put_fact(s, op, k, fact));
-    if (!rmi_arena_grow(s->w->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want)) return RM_ERROR_MEMORY;
-    s->want[s->n_want++] = *fact;
-    return RM_OK;
-}
-
-/* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
-RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *w, uint64_t ws)
-{
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[w->x];
-    uint64_t least = RMI_INF;
-    uint32_t k, q;
-    for (k = 0; k < m->n_modes[t->id]; k++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        uint64_t fast = t->way == RMI_FWD ? w->first[t->id] : w->ns[t->acc0 + k];
-        for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
-            if (m->choices[a->free0[0] + q].ws < ws)
-                least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
-    }
-    return least;
-}
-
-/* x's own choices: what less workspace takes longer. */
-RMI_RARE rm_result rmi_bnd_choose(rmi_bnd_web *s, uint32_t k)
-{
-    const rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    const rmi_ref_task *t = &m->tasks[w->x];
-    uint64_t ns, ws, before, least = rmi_bnd_least_ws(w), slow = 0;
+    const rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
+    uint64_t ns, ws, before, least = rmi_bnd_least_ws(b), slow = 0;
     uint32_t i, f;
-    if (!rmi_bnd_own(w, 0, &ns, &before) || before == least) return RM_OK;
+    if (!rmi_bnd_own(b, 0, &ns, &before) || before == least) return RM_OK;
     for (i = 0; t->way == RMI_FWD && i < m->n_modes[t->id]; i++) /* a slower form, wanted for what it saves, is paid for there */
-        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > w->first[t->id]) return RM_OK;
+        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > b->first[t->id]) return RM_OK;
     RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
     RMI_TRY(rmi_bnd_put_way(s, f, 0, k, before - least));
-    for (i = 1; i < 8 && rmi_bnd_own(w, i, &ns, &ws); i++) {
-        uint64_t now = rmi_bnd_slower(w, before);
+    for (i = 1; i < RMI_BND_OWN && rmi_bnd_own(b, i, &ns, &ws); i++) {
+        uint64_t now = rmi_bnd_slower(b, before);
         if (now == RMI_INF) break;
         slow = rmi_max(slow, now);
-        RMI_TRY(rmi_bnd_put_way(s, f, slow, k, i == 7 ? 0 : ws - least)); /* and all that are slower */
+        RMI_TRY(rmi_bnd_put_way(s, f, slow, k, i == RMI_BND_OWN - 1 ? 0 : ws - least)); /* the last: and all that are slower */
         before = ws;
     }
     return RM_OK;
 }
 
-/* Op o may repeat in window k. */
-RMI_RARE rm_result rmi_bnd_web_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
+/* What op o makes, and how it repeats, in window k. */
+RMI_RARE rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
 {
-    const rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
+    const rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
     const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
     uint32_t q, n = 0, f = RMI_NONE, saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)];
     for (q = 0; q <= a->n_write; q++) {
-        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
-        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
+        uint32_t u = q < a->n_write ? b->root[m->pool[a->write0 + q]] : saved;
+        if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
         RMI_TRY(rmi_bnd_put_fact(s, o, k, &at[u]));
         f = at[u];
         n++;
     }
     if (!n || m->tasks[o].fixed) return RM_OK;
-    if (n > 1) RMI_TRY(rmi_bnd_put_fact(s, o, k, &f));
-    RMI_TRY(rmi_bnd_put_way(s, f, w->again[o], RMI_NONE, 0));
+    if (n > 1) RMI_TRY(rmi_bnd_put_fact(s, o, k, &f)); /* "o repeats" */
+    RMI_TRY(rmi_bnd_put_way(s, f, b->again[o], RMI_NONE, 0));
     RMI_TRY(rmi_bnd_put_reads(s, a, at));
     for (q = 0; q <= a->n_write && n > 1; q++) {
-        uint32_t u = q < a->n_write ? w->root[m->pool[a->write0 + q]] : saved;
-        if (u == RMI_NONE || !rmi_bnd_open(w, u)) continue;
+        uint32_t u = q < a->n_write ? b->root[m->pool[a->write0 + q]] : saved;
+        if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
         RMI_TRY(rmi_bnd_put_way(s, at[u], 0, RMI_NONE, 0));
         RMI_TRY(rmi_bnd_put_tail(s, f));
     }
     return RM_OK;
 }
 
-/* Window k: what may be there or made in it, and what runs in it, or may. */
-RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
+#define RMI_BND_TO_COME (RMI_NONE - 1) /* of run: the fact is put with the first window */
+
+/* The ways by which a task runs in the window of these facts. */
+RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t *at)
 {
-    rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    uint32_t i, q, f, *at = s->at + (size_t)k * (m->n_buf + 1u);
+    rmi_bnd *b = s->b;
+    const rmi_ref_task *t = &b->m->tasks[task];
+    uint64_t least = t->way == RMI_BWD ? rmi_bnd_least(b, task) : 0;
+    uint32_t j;
+    if (s->run[task] == RMI_BND_TO_COME) RMI_TRY(rmi_bnd_put_want(s, t->id, s->lo[task], &s->run[task]));
+    for (j = 0; j < (t->way == RMI_BWD ? b->m->n_modes[t->id] : 1u); j++) {
+        uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(b, task, j) : 0;
+        if (ns == RMI_INF) continue;
+        RMI_TRY(rmi_bnd_put_way(s, s->run[task], ns - least, RMI_NONE, 0));
+        RMI_TRY(rmi_bnd_put_reads(s, &b->m->accs[t->acc0 + j], at));
+    }
+    if (s->fact[s->run[task]].way == RMI_NONE) { /* no mode is known to fit */
+        s->n_want--;
+        s->run[task] = RMI_NONE;
+    }
+    return RM_OK;
+}
+
+/* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the end. */
+RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
+{
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, f, *at = s->at + (size_t)k * (m->n_buf + 1u);
     memset(at, 0xFF, (m->n_buf + 1u) * sizeof *at);
     for (i = 0; i < m->n_start; i++) {
-        uint32_t u = w->root[m->start[i]];
-        if (rmi_bnd_open(w, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, 0, k, &at[u]));
+        uint32_t u = b->root[m->start[i]];
+        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, 0, k, &at[u]));
+    }
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        if (t->way == RMI_FWD && b->at.before[m->keep[i]] && m->g->ops[t->id].view == RMI_NONE) RMI_TRY(rmi_bnd_put_op(s, t->id, k, at));
     }
     for (i = 0; i < m->n_keep; i++) {
         uint32_t task = m->keep[i];
-        if (m->tasks[task].way == RMI_FWD && w->before[task] && m->g->ops[m->tasks[task].id].view == RMI_NONE)
-            RMI_TRY(rmi_bnd_web_op(s, m->tasks[task].id, k, at));
+        if (s->run[task] != RMI_NONE && s->lo[task] <= k && k < s->hi[task]) RMI_TRY(rmi_bnd_put_run(s, task, at));
     }
-    for (i = 0; i < m->n_keep; i++) { /* gradients that were begun before, and wait for what may come later */
-        const rmi_ref_acc *a = &m->accs[m->tasks[m->keep[i]].acc0];
-        if (s->run[m->keep[i]] == RMI_NONE || s->lo[m->keep[i]] > k || s->hi[m->keep[i]] <= k) continue;
-        for (q = 0; q < a->n_read; q++) {
-            uint32_t u = m->pool[a->read0 + q];
-            if (w->is_grad[u] == 1 && w->flag[u] == 1 && w->group[u] == RMI_NONE && !w->stays[u] && at[u] == RMI_NONE)
-                RMI_TRY(rmi_bnd_put_fact(s, m->tasks[m->keep[i]].id, k, &at[u]));
-        }
-    }
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i];
-        const rmi_ref_task *t = &m->tasks[task];
-        uint64_t least;
-        if (s->run[task] == RMI_NONE || s->lo[task] > k || s->hi[task] <= k) continue;
-        least = t->way == RMI_BWD ? rmi_bnd_least(w, task) : 0;
-        if (s->run[task] == RMI_NONE - 1) {
-            RMI_TRY(rmi_bnd_put_want(s, t->id, s->lo[task], &s->run[task]));
-            w->common += least;
-        }
-        f = s->run[task];
-        for (q = 0; q < (t->way == RMI_BWD ? m->n_modes[t->id] : 1u); q++) {
-            uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(w, task, q) : 0;
-            if (ns == RMI_INF) continue;
-            RMI_TRY(rmi_bnd_put_way(s, f, ns - least, RMI_NONE, 0));
-            RMI_TRY(rmi_bnd_put_reads(s, &m->accs[t->acc0 + q], at));
-        }
-        if (s->fact[f].way == RMI_NONE) { /* no mode is known to fit */
-            s->n_want--;
-            s->run[task] = RMI_NONE;
-        }
-    }
-    for (i = 0; i < m->n_stay && !w->upto; i++) {
-        uint32_t u = w->root[m->stay[i]];
+    for (i = 0; i < m->n_stay && k + 1 == s->n && !b->at.upto; i++) {
+        uint32_t u = b->root[m->stay[i]];
         if (at[u] == RMI_NONE) continue;
         RMI_TRY(rmi_bnd_put_want(s, m->maker[u] == RMI_NONE ? 0 : m->maker[u], k, &f));
         RMI_TRY(rmi_bnd_put_way(s, f, 0, RMI_NONE, 0));
@@ -13895,348 +13383,553 @@ RMI_RARE rm_result rmi_bnd_web_window(rmi_bnd_web *s, uint32_t k)
     return RM_OK;
 }
 
-RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
+/* Which windows each task may run in; s->common. */
+RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
 {
-    rmi_arena *mem = s->w->mem;
-    size_t n = s->n_want + s->n_fact;
-    return rmi_arena_grow(mem, (void **)&s->list, &s->cap_list, s->n_fact, sizeof(uint32_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->queue, &s->cap_queue, n, sizeof(uint32_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->into, &s->cap_into, s->n_way, sizeof(uint32_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->todo, &s->cap_todo, n, sizeof(uint64_t)) &&
-                   rmi_arena_grow(mem, (void **)&s->sort, &s->cap_sort, n, sizeof(uint64_t))
-               ? RM_OK
-               : RM_ERROR_MEMORY;
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, task;
+    s->common = 0;
+    for (i = 0; i < m->n_keep; i++) {
+        s->run[m->keep[i]] = RMI_NONE;
+        s->hi[m->keep[i]] = s->n;
+    }
+    for (k = 0; k < s->n; k++) {
+        rmi_bnd_around(b, x[k]);
+        for (i = 0; i < m->n_keep; i++) {
+            task = m->keep[i];
+            if (rmi_bnd_later(b, task)) {
+                s->lo[task] = k;
+                s->run[task] = RMI_BND_TO_COME;
+            }
+            if ((b->at.before[task] || task == x[k]) && s->hi[task] == s->n) s->hi[task] = k;
+        }
+    }
+    for (i = 0; i < m->n_keep; i++) s->common += rmi_bnd_least(b, m->keep[i]);
 }
 
-/* The web of n moments x. 0 in *fits: one does not surely come after
-   the one before it, or is no moment. scratch: two rows by task. */
-RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, uint8_t *scratch, int *fits)
+/* Room for scratch of all facts and ways. */
+RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 {
-    rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, u, nb = m->n_buf + 1;
-    uint8_t *upto = scratch;
-    uint64_t sum = 0, bytes = 0;
-    *fits = 0;
+    size_t n = s->n_fact + s->n_way + s->n_use + s->n_want;
+    rmi_bnd_scratch *tmp = &s->tmp;
+    if (!rmi_arena_grow(s->b->mem, (void **)&tmp->block, &tmp->cap, 4 * n, sizeof *tmp->block)) return RM_ERROR_MEMORY;
+    tmp->todo = tmp->block;
+    tmp->sort = tmp->todo + n;
+    tmp->list = (uint32_t *)(tmp->sort + n);
+    tmp->queue = tmp->list + n;
+    tmp->into = tmp->queue + n;
+    return RM_OK;
+}
+
+/* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no moment. */
+RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, int *fits)
+{
+    rmi_bnd *b = s->b;
+    uint32_t k, u, nb = b->m->n_buf + 1;
     s->n_way = s->n_fact = s->n_use = s->n_want = 0;
     s->n = n;
     s->turn = 0;
-    w->upto = NULL;
-    w->common = 0;
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i];
-        s->run[task] = RMI_NONE;
-        s->hi[task] = n;
-    }
-    for (k = 0; k < n; k++) {
-        rmi_bnd_around(w, x[k]);
-        w->work += 2u * m->n_keep;
-        for (i = 0; i < m->n_keep; i++) {
-            uint32_t task = m->keep[i];
-            const rmi_ref_task *t = &m->tasks[task];
-            if (w->after[task] && (t->way == RMI_BWD || (t->way == RMI_FWD && w->must[t->id] && m->g->ops[t->id].view == RMI_NONE))) {
-                s->lo[task] = k;
-                s->run[task] = RMI_NONE - 1;
-            }
-            if ((w->before[task] || task == x[k]) && s->hi[task] == n) s->hi[task] = k;
-        }
-    }
-    w->x = RMI_NONE;
-    for (i = 0; i < m->n_keep; i++) { /* each once; those in a window are counted there */
-        uint32_t task = m->keep[i], o = m->tasks[task].id;
-        if (m->tasks[task].way == RMI_FWD) w->common += w->before[task] || w->must[o] ? w->first[o] : 0;
-        else if (s->run[task] == RMI_NONE) w->common += rmi_bnd_least(w, task);
-    }
+    *fits = 0;
+    rmi_bnd_windows(s, x);
     for (k = n; k-- > 0;) {
-        int ok = rmi_bnd_look(w, x[k]) && (!k || w->before[x[k - 1]]);
-        w->work += 4u * m->n_keep;
-        if (!ok) {
-            w->upto = NULL;
-            return RM_OK;
-        }
-        s->room[k] = rmi_sub(w->limit, w->forced + rmi_bnd_least_ws(w));
-        RMI_TRY(rmi_bnd_choose(s, k));
-        w->x = RMI_NONE; /* what its slower forms cost is told apart, or by the modes that want them */
-        RMI_TRY(rmi_bnd_web_window(s, k));
-        for (i = 0; i < m->n_tasks; i++) upto[i] = w->before[i] || i == x[k];
-        w->upto = upto;
-    }
-    w->upto = NULL;
-    for (i = 0; i < s->n_way; i++) {
-        sum = rmi_add(sum, s->way[i].ns);
-        bytes = rmi_add(bytes, s->way[i].bytes);
+        if (!rmi_bnd_look(b, x[k]) || (k && !b->at.before[x[k - 1]])) return RM_OK;
+        s->room[k] = b->link ? RMI_MAX : rmi_sub(b->limit, b->at.held + rmi_bnd_least_ws(b));
+        RMI_TRY(rmi_bnd_put_own(s, k));
+        RMI_TRY(rmi_bnd_put_window(s, k));
     }
     for (k = 0; k < n; k++)
         for (u = 0; u < nb; u++) { /* what stays */
-            if (s->at[k * nb + u] == RMI_NONE || w->bytes[u] > s->room[k]) continue;
-            RMI_TRY(rmi_bnd_put_way(s, s->at[k * nb + u], 0, k, w->bytes[u]));
+            if (s->at[k * nb + u] == RMI_NONE || b->bytes[u] > s->room[k]) continue;
+            RMI_TRY(rmi_bnd_put_way(s, s->at[k * nb + u], 0, k, b->bytes[u]));
             if (k) RMI_TRY(rmi_bnd_put_tail(s, s->at[(k - 1) * nb + u]));
-            bytes = rmi_add(bytes, w->bytes[u]);
         }
-    w->work += 8u * s->n_way;
-    rmi_bnd_scale(w, sum, bytes);
+    b->work += 8u * s->n_way;
     *fits = 1;
     return rmi_bnd_web_room(s);
 }
 
+/* --- dual ascent */
+
 /* Fact f is true, by this way, and so is what follows. */
 RMI_FN void rmi_bnd_true(rmi_bnd_web *s, uint32_t f, uint32_t way)
 {
-    uint32_t n = 0, o;
+    uint32_t n = 0, o, *queue = s->tmp.queue;
     if (s->fact[f].by != RMI_NONE) return;
     s->fact[f].by = way;
-    for (s->queue[n++] = f; n;)
-        for (o = s->fact[s->queue[--n]].use; o != RMI_NONE; o = s->use[o].next) {
+    for (queue[n++] = f; n;)
+        for (o = s->fact[queue[--n]].use; o != RMI_NONE; o = s->use[o].next) {
             rmi_bnd_way *y = &s->way[s->use[o].way];
-            s->w->work++;
+            s->b->work++;
             if (--y->wait || y->left || s->fact[y->head].by != RMI_NONE) continue;
             s->fact[y->head].by = s->use[o].way;
-            s->queue[n++] = y->head;
+            queue[n++] = y->head;
         }
 }
 
-/* Ways into a set with fact f, which is not true, pay what the cheapest lacks; returns that. */
+/* Does the way have a tail in the set of this turn? open: else a tail that is not true, or RMI_NONE. */
+RMI_INLINE int rmi_bnd_inside(const rmi_bnd_web *s, const rmi_bnd_way *y, uint32_t *open)
+{
+    uint32_t q;
+    for (*open = RMI_NONE, q = y->tail0; q < y->tail0 + y->n_tail; q++) {
+        const rmi_bnd_fact *f = &s->fact[s->use[q].fact];
+        if (f->stamp == s->turn) return 1;
+        if (*open == RMI_NONE && f->by == RMI_NONE) *open = s->use[q].fact;
+    }
+    return 0;
+}
+
+/* The ways into a set with fact f, which is not true, pay what the cheapest of them lacks; returns that. */
 RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *s, uint32_t f)
 {
     uint64_t least = RMI_INF;
-    uint32_t n = 0, n_into = 0, i, e, q;
-    rmi_bnd_way *y;
+    uint32_t n = 0, n_into = 0, i, e, open, *list = s->tmp.list, *into = s->tmp.into;
     s->turn++;
-    s->list[n++] = f;
+    list[n++] = f;
     s->fact[f].stamp = s->turn;
-    for (i = 0; i < n; i++)
-        for (e = s->fact[s->list[i]].way; e != RMI_NONE; e = y->next) {
-            uint32_t pick = RMI_NONE;
-            y = &s->way[e];
-            s->w->work++;
-            for (q = y->tail0; q < y->tail0 + y->n_tail && !y->left && s->fact[s->use[q].fact].stamp != s->turn; q++)
-                if (pick == RMI_NONE && s->fact[s->use[q].fact].by == RMI_NONE) pick = s->use[q].fact;
-            if (y->left || q < y->tail0 + y->n_tail) continue;
-            s->fact[pick].stamp = s->turn;
-            s->list[n++] = pick;
+    for (i = 0; i < n; i++) /* the set: a paid way into it has an open tail, which joins */
+        for (e = s->fact[list[i]].way; e != RMI_NONE; e = s->way[e].next) {
+            s->b->work++;
+            if (s->way[e].left || rmi_bnd_inside(s, &s->way[e], &open)) continue;
+            s->fact[open].stamp = s->turn;
+            list[n++] = open;
         }
     for (i = 0; i < n; i++)
-        for (e = s->fact[s->list[i]].way; e != RMI_NONE; e = y->next) {
-            y = &s->way[e];
-            s->w->work++;
-            for (q = y->tail0; q < y->tail0 + y->n_tail && y->left && s->fact[s->use[q].fact].stamp != s->turn; q++) {}
-            if (!y->left || q < y->tail0 + y->n_tail) continue;
-            least = rmi_min(least, y->left);
-            s->into[n_into++] = e;
+        for (e = s->fact[list[i]].way; e != RMI_NONE; e = s->way[e].next) {
+            s->b->work++;
+            if (!s->way[e].left || rmi_bnd_inside(s, &s->way[e], &open)) continue;
+            least = rmi_min(least, s->way[e].left);
+            into[n_into++] = e;
         }
     for (i = 0; i < n_into && least != RMI_INF; i++) {
-        y = &s->way[s->into[i]];
+        rmi_bnd_way *y = &s->way[into[i]];
         if (y->left != RMI_INF) y->left -= least;
-        if (!y->left && !y->wait) rmi_bnd_true(s, y->head, s->into[i]);
+        if (!y->left && !y->wait) rmi_bnd_true(s, y->head, into[i]);
     }
     return least;
 }
 
-/* What the solution found takes at each moment beside what there is room for; and notes what it takes. */
+/* Bytes that the solution found takes at each moment; and notes which ways it takes. */
 RMI_FN void rmi_bnd_take(rmi_bnd_web *s, int64_t *lack)
 {
-    uint32_t n = 0, i, q;
+    uint32_t n = 0, i, q, f, *queue = s->tmp.queue;
     s->turn++;
-    for (i = 0; i < s->n_todo; i++) {
-        uint32_t f = (uint32_t)s->todo[i];
-        if (s->fact[f].stamp != s->turn) s->queue[n++] = f;
+    for (i = 0; i < s->tmp.n_todo; i++) {
+        f = (uint32_t)s->tmp.todo[i];
+        if (s->fact[f].stamp != s->turn) queue[n++] = f;
         s->fact[f].stamp = s->turn;
     }
     while (n) {
-        rmi_bnd_way *y = &s->way[s->fact[s->queue[--n]].by];
-        s->w->work++;
+        rmi_bnd_way *y = &s->way[s->fact[queue[--n]].by];
+        s->b->work++;
         y->wait = RMI_NONE;
         if (y->which != RMI_NONE && y->set != 1) lack[y->which] += (int64_t)y->bytes;
         for (q = y->tail0; q < y->tail0 + y->n_tail; q++) {
-            uint32_t f = s->use[q].fact;
-            if (s->fact[f].stamp != s->turn) s->queue[n++] = f;
+            f = s->use[q].fact;
+            if (s->fact[f].stamp != s->turn) queue[n++] = f;
             s->fact[f].stamp = s->turn;
         }
     }
     for (i = 0; i < s->n_way; i++) s->way[i].seen |= s->way[i].wait == RMI_NONE ? 1 : 2;
 }
 
-/* The bound in units for these prices, RMI_INF if nothing fits. */
-RMI_FN uint64_t rmi_bnd_web_value(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+/* What all wanted facts cost at least at these prices, in units; RMI_INF if nothing fits. lack: bytes that the solution found takes
+   at each moment beside what there is room for. */
+RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
 {
-    const rmi_bnd *w = s->w;
+    const rmi_bnd *b = s->b;
     uint64_t sum = s->paid, v;
-    uint32_t i, k;
+    uint32_t i;
     for (i = 0; i < s->n_fact; i++) s->fact[i].by = RMI_NONE;
     for (i = 0; i < s->n_way; i++) {
         rmi_bnd_way *y = &s->way[i];
         y->wait = y->n_tail;
         if (y->set) y->left = y->set == 1 ? 0 : RMI_INF;
-        else if (y->which == RMI_NONE) y->left = rmi_bnd_units(w, y->ns);
-        else y->left = y->bytes > s->now[y->which] ? RMI_INF : rmi_add(rmi_bnd_units(w, y->ns), rmi_ref_scale(y->bytes, price[y->which]));
+        else if (y->which == RMI_NONE) y->left = rmi_bnd_units(b, y->ns);
+        else y->left = y->bytes > s->now[y->which] ? RMI_INF : rmi_add(rmi_bnd_units(b, y->ns), rmi_ref_scale(y->bytes, price[y->which]));
     }
-    s->w->work += s->n_way;
+    s->b->work += s->n_way;
     for (i = 0; i < s->n_way; i++)
         if (!s->way[i].n_tail && !s->way[i].left) rmi_bnd_true(s, s->way[i].head, i);
-    for (i = 0; i < s->n_todo; i++)
-        while (s->fact[(uint32_t)s->todo[i]].by == RMI_NONE) {
-            v = rmi_bnd_pay(s, (uint32_t)s->todo[i]);
+    for (i = 0; i < s->tmp.n_todo; i++)
+        while (s->fact[(uint32_t)s->tmp.todo[i]].by == RMI_NONE) {
+            v = rmi_bnd_pay(s, (uint32_t)s->tmp.todo[i]);
             if (v == RMI_INF) return v;
             sum = rmi_add(sum, v);
         }
-    for (k = 0; k < s->n; k++) lack[k] = -(int64_t)s->now[k];
+    for (i = 0; i < s->n; i++) lack[i] = -(int64_t)s->now[i];
     rmi_bnd_take(s, lack);
-    for (k = 0; k < s->n; k++) sum = rmi_sub(sum, rmi_add(rmi_ref_scale(s->now[k], price[k]), 1));
     return sum;
 }
 
-/* Facts are paid for in this order. */
-RMI_FN void rmi_bnd_web_sort(rmi_bnd_web *s, uint32_t order)
+/* The same beside what the room costs: the bound of these prices. */
+RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
 {
-    uint32_t i;
+    uint64_t sum = rmi_bnd_cost(s, price, lack);
+    uint32_t k;
+    for (k = 0; k < s->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_ref_scale(s->now[k], price[k]), 1));
+    return sum;
+}
+
+/* Facts are paid for by op, backwards by op, or by window. */
+RMI_FN void rmi_bnd_sort(rmi_bnd_web *s, uint32_t order)
+{
+    uint32_t i, n = s->b->m->g->n_ops;
     s->order = order;
-    for (i = 0; i < s->n_todo; i++) {
-        uint32_t f = (uint32_t)s->todo[i], op = s->fact[f].op, n = s->w->m->g->n_ops, k = s->fact[f].k;
-        s->todo[i] = (uint64_t)(order == 2 ? k * n + op : (order ? n - op : op) * RMI_BND_TOGETHER + k) << 32 | f;
+    for (i = 0; i < s->tmp.n_todo; i++) {
+        uint32_t id = (uint32_t)s->tmp.todo[i];
+        const rmi_bnd_fact *f = &s->fact[id];
+        uint32_t key = order == 2 ? f->k * n + f->op : (order ? n - f->op : f->op) * RMI_BND_TOGETHER + f->k;
+        s->tmp.todo[i] = (uint64_t)key << 32 | id;
     }
-    rmi_sort_u64(s->todo, s->sort, s->n_todo);
+    rmi_sort_u64(s->tmp.todo, s->tmp.sort, s->tmp.n_todo);
 }
 
 /* The value in the best of the orders. */
-RMI_FN uint64_t rmi_bnd_web_orders(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+RMI_FN uint64_t rmi_bnd_orders(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
 {
     uint32_t order, best = s->order;
-    uint64_t v, most = rmi_bnd_web_value(s, price, lack);
+    uint64_t v, most = rmi_bnd_value(s, price, lack);
     int64_t now[RMI_BND_TOGETHER];
     for (order = 0; order < 3; order++) {
         if (order == best) continue;
-        rmi_bnd_web_sort(s, order);
-        v = rmi_bnd_web_value(s, price, now);
+        rmi_bnd_sort(s, order);
+        v = rmi_bnd_value(s, price, now);
         if (v <= most) continue;
         most = v;
         best = order;
         memcpy(lack, now, sizeof now);
     }
-    rmi_bnd_web_sort(s, best);
+    rmi_bnd_sort(s, best);
     return most;
 }
 
-/* The best value found; prices go there. One price after the other, from the one of moment `first` on, rises if too much is there
-   at its moment, else falls; or takes over from another one, since the value is not smooth: often neither can change alone. Steps
-   grow while the value does. */
-RMI_FN uint64_t rmi_bnd_web_best(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
+/* The best value found in so many turns; its prices go to price. One price after the other, from that of moment `first` on, rises if
+   the solution takes too much at its moment, else falls, by steps that grow while the value does. root: other orders are tried. */
+RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
 {
-    uint64_t best, v, by[RMI_BND_TOGETHER * (RMI_BND_TOGETHER + 1u)], mean = 0, next[RMI_BND_TOGETHER];
+    uint64_t best, v, by[RMI_BND_TOGETHER], was, mean = 0;
     int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
-    uint32_t n = s->n, d = first, t, k, idle = 0, root = turns > 8;
-    for (t = 0; t < n; t++) mean += price[t] / n;
-    for (t = 0; t < n * (n + 1); t++) by[t] = mean / 4 + 1;
-    best = root ? rmi_bnd_web_orders(s, price, lack) : rmi_bnd_web_value(s, price, lack);
-    for (t = root ? 3 : 1; t < turns && best < s->goal && idle < 4 * n * (n + 1) && s->w->work <= s->w->most_work;) {
-        k = d % n;
-        v = 0;
-        memcpy(next, price, n * sizeof *next);
-        if (d < n) next[k] = lack[k] > 0 ? rmi_min(price[k] + by[d], s->w->most_price) : rmi_sub(price[k], by[d]);
-        else if (d / n - 1 != k && (lack[k] > 0 || lack[d / n - 1] <= 0)) {
-            next[k] = rmi_min(price[k] + rmi_min(by[d], price[d / n - 1]), s->w->most_price);
-            next[d / n - 1] = rmi_sub(price[d / n - 1], by[d]);
+    uint32_t n = s->n, k, t, idle = 0, root = turns > 8;
+    best = root && n > 1 ? rmi_bnd_orders(s, price, lack) : rmi_bnd_value(s, price, lack);
+    for (t = 1; t < turns / 2 && !best; t++) { /* prices are far too high */
+        for (k = 0; k < n; k++) price[k] /= lack[k] < 0 ? 4 : 1;
+        best = rmi_bnd_value(s, price, lack);
+    }
+    for (k = 0; k < n; k++) mean += price[k] / n;
+    for (k = 0; k < n; k++) by[k] = mean / 4 + 1;
+    for (k = first % n; t < turns && best < s->goal && idle < 6 * n && s->b->work <= s->b->most_work; t++) {
+        was = price[k];
+        price[k] = lack[k] > 0 ? rmi_min(was + by[k], s->b->most_price) : rmi_sub(was, by[k]);
+        v = price[k] == was ? 0 : rmi_bnd_value(s, price, now);
+        if (v > best) {
+            best = v;
+            memcpy(lack, now, sizeof lack);
+            by[k] += by[k] / 2;
+            idle = 0;
+            continue;
         }
-        idle++;
-        if (memcmp(next, price, n * sizeof *next)) {
-            v = rmi_bnd_web_value(s, next, now);
-            t++;
-            if (v > best) {
-                best = v;
-                memcpy(lack, now, sizeof lack);
-                memcpy(price, next, n * sizeof *next);
-                by[d] += by[d] / 2;
-                idle = 0;
-                continue;
-            }
-            by[d] = by[d] / 2 + 1;
-        }
-        d = (d + 1) % (n * (n + 1));
-        if (!root || idle != 2 * n * (n + 1)) continue;
-        v = rmi_bnd_web_orders(s, price, lack);
+        price[k] = was;
+        by[k] = by[k] / 2 + 1;
+        k = (k + 1) % n;
+        if (++idle != 3 * n || !root) continue;
+        v = rmi_bnd_orders(s, price, lack);
         if (v > best) idle = 0;
         best = rmi_max(best, v);
-        t += 3;
     }
     return best;
 }
 
-/* Branches say of a way that it is taken, or not: of a value whether it stays at a moment, of a moment what its run takes. */
-RMI_RARE rm_result rmi_bnd_web_visit(rmi_bnd_web *s, rmi_bnd_node *node, uint32_t i, uint32_t first, uint32_t turns)
+/* --- branch and bound over ways that take bytes: does a value stay at a moment, what does a moment's run take? */
+
+/* The value of a node; s->now and s->paid are what its decisions leave and cost. */
+RMI_RARE void rmi_bnd_visit(rmi_bnd_web *s, uint32_t i, uint32_t first, uint32_t turns)
 {
-    uint32_t p, k, most = 0;
+    rmi_bnd_node *node = s->node;
+    uint32_t p, k, rank, most = 0, n = 0;
     uint64_t worth = 0;
     memcpy(s->now, s->room, sizeof s->now);
-    s->n_todo = s->n_want;
     s->paid = 0;
     node[i].branch = RMI_NONE;
     for (k = 0; k < s->n_way; k++) s->way[k].set = s->way[k].seen = 0;
+    for (k = 0; k < s->n_want; k++) s->tmp.todo[n++] = s->want[k];
     for (p = i; node[p].parent != RMI_NONE; p = node[p].parent) {
-        rmi_bnd_way *y = &s->way[node[p].literal / 2];
-        y->set = node[p].literal & 1 ? 2 : 1;
+        rmi_bnd_way *y = &s->way[node[p].way];
+        y->set = node[p].set;
         if (y->set == 2) continue;
-        s->paid = rmi_add(s->paid, rmi_bnd_units(s->w, y->ns));
-        if (y->which != RMI_NONE && y->bytes > s->now[y->which]) {
+        s->paid = rmi_add(s->paid, rmi_bnd_units(s->b, y->ns));
+        if (y->bytes > s->now[y->which]) {
             node[i].value = RMI_INF;
-            return RM_OK;
+            return;
         }
-        if (y->which != RMI_NONE) s->now[y->which] -= y->bytes;
-        s->n_todo += y->n_tail;
-        if (!rmi_arena_grow(s->w->mem, (void **)&s->todo, &s->cap_todo, s->n_todo, sizeof(uint64_t)) ||
-            !rmi_arena_grow(s->w->mem, (void **)&s->sort, &s->cap_sort, s->n_todo, sizeof(uint64_t)))
-            return RM_ERROR_MEMORY;
-        for (k = 0; k < y->n_tail; k++) s->todo[s->n_todo - 1 - k] = s->use[y->tail0 + k].fact;
+        s->now[y->which] -= y->bytes;
+        for (k = 0; k < y->n_tail; k++) s->tmp.todo[n++] = s->use[y->tail0 + k].fact;
     }
-    if (s->n_want) memcpy(s->todo, s->want, s->n_want * sizeof *s->todo);
-    rmi_bnd_web_sort(s, s->order);
-    node[i].value = rmi_max(node[i].value, rmi_bnd_web_best(s, node[i].prices, first, turns));
-    if (node[i].value == RMI_INF) return RM_OK;
-    for (k = 0; k < s->n_way; k++) { /* taken in one solution, not in another; then any that is taken */
+    s->tmp.n_todo = n;
+    rmi_bnd_sort(s, s->order);
+    node[i].value = rmi_max(node[i].value, rmi_bnd_climb(s, node[i].price, first, turns));
+    for (k = 0; k < s->n_way && node[i].value != RMI_INF; k++) { /* taken in one solution, not in another; then any that is taken */
         const rmi_bnd_way *y = &s->way[k];
-        uint64_t v = y->which == RMI_NONE ? 0 : rmi_add(rmi_bnd_units(s->w, y->ns), rmi_ref_scale(y->bytes, node[i].prices[y->which]));
-        uint32_t rank = y->seen == 3 ? 2 : y->seen == 1;
+        uint64_t v = y->which == RMI_NONE ? 0 : rmi_add(rmi_bnd_units(s->b, y->ns), rmi_ref_scale(y->bytes, node[i].price[y->which]));
+        rank = y->seen == 3 ? 2 : y->seen == 1;
         if (y->set || !rank || y->which == RMI_NONE || y->bytes > s->now[y->which] || rank < most || (rank == most && v <= worth)) continue;
         most = rank;
         worth = v;
-        node[i].branch = 2 * k;
+        node[i].branch = k;
+    }
+}
+
+/* Moments, as places in m->keep, with their prices. */
+typedef struct rmi_bnd_pick {
+    uint32_t n, at[RMI_BND_TOGETHER];
+    uint64_t price[RMI_BND_TOGETHER];
+    uint64_t most; /* ns: their bound */
+} rmi_bnd_pick;
+
+/* The bound of the moments of p, from its prices on, in so many turns at first and nodes of branch and bound, work allowing. */
+RMI_RARE rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns)
+{
+    const rmi_bnd *b = s->b;
+    rmi_bnd_node *node = s->node;
+    uint32_t n = 1, i, k, at = 0, x[RMI_BND_TOGETHER];
+    int fits;
+    uint64_t goal;
+    p->most = 0;
+    for (i = 0; i < p->n; i++) x[i] = b->m->keep[p->at[i]];
+    RMI_TRY(rmi_bnd_web_make(s, x, p->n, &fits));
+    if (!fits) return RM_OK;
+    goal = rmi_sub(b->enough, s->common);
+    s->goal = b->enough == RMI_INF || b->down || !goal || goal >> (60 - b->up) ? RMI_INF : ((goal - 1) << b->up) + 1;
+    memset(node, 0, sizeof *node);
+    node[0].parent = RMI_NONE;
+    node[0].open = 1;
+    for (k = 0; k < p->n; k++) node[0].price[k] = rmi_min(p->price[k], b->most_price);
+    rmi_bnd_visit(s, 0, first, turns);
+    memcpy(p->price, node[0].price, sizeof p->price);
+    for (;;) {
+        for (i = 0, at = RMI_NONE; i < n; i++)
+            if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
+        if (node[at].branch == RMI_NONE || n + 2 > nodes || b->work > b->most_work || node[at].value >= s->goal) break;
+        node[at].open = 0;
+        for (k = 1; k <= 2; k++, n++) {
+            node[n] = node[at];
+            node[n].parent = at;
+            node[n].way = node[at].branch;
+            node[n].set = (uint8_t)k;
+            node[n].open = 1;
+            rmi_bnd_visit(s, n, 0, 8);
+        }
+    }
+    if (node[at].value != RMI_INF) p->most = s->common + rmi_bnd_whole(b, node[at].value);
+    return RM_OK;
+}
+
+/* --- which moments */
+
+#define RMI_BND_MOMENTS 48u /* looked at */
+#define RMI_BND_PRICED 8u   /* of them are priced, those where most is missing */
+#define RMI_BND_NEAR 32u    /* neighbours of the best that are priced at most */
+
+typedef struct rmi_bnd_try {
+    uint64_t key;   /* first the bytes that are missing there; then the bound, ns */
+    uint64_t price; /* the best */
+    uint32_t at;    /* in keep */
+} rmi_bnd_try;
+
+RMI_FN int rmi_bnd_cmp(const void *x, const void *y, void *user)
+{
+    const rmi_bnd_try *a = (const rmi_bnd_try *)x, *b = (const rmi_bnd_try *)y;
+    (void)user;
+    return a->key != b->key ? (a->key > b->key ? -1 : 1) : a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* Bytes that are there at each place of the list that runs everything once. live: n_keep + 1 zeros. */
+RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *b, uint64_t *live)
+{
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u), *first = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u);
+    if (!last || !first) return RM_ERROR_MEMORY;
+    for (q = 0; q <= m->n_buf; q++) first[q] = RMI_NONE;
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        const rmi_ref_acc *a = &m->accs[t->acc0 + (t->way <= RMI_BWD ? m->keep_mode[t->id] : 0u)];
+        uint64_t ws = a->n_free[0] ? m->choices[a->free0[0]].ws : 0;
+        for (pass = 0; pass < 3; pass++)
+            for (q = 0; q < (pass == 0 ? a->n_read : pass == 1 ? a->n_write : 1); q++) {
+                uint32_t u = pass == 0           ? m->pool[a->read0 + q]
+                             : pass == 2         ? a->saved
+                             : t->way == RMI_FWD ? m->pool[a->write0 + q]
+                                                 : m->targets[a->write0 + q].buf;
+                if (u == RMI_NONE) continue;
+                u = b->root[u];
+                if (first[u] == RMI_NONE) first[u] = m->maker[u] == RMI_NONE && !b->is_grad[u] ? 0 : i;
+                last[u] = i;
+            }
+        live[i] += ws;
+        live[i + 1] -= ws;
+    }
+    for (k = 0; k < m->n_stay; k++) last[b->root[m->stay[k]]] = m->n_keep - 1;
+    for (q = 0; q < m->n_buf; q++) {
+        if (first[q] == RMI_NONE) continue;
+        live[first[q]] += b->bytes[q];
+        live[last[q] + 1] -= b->bytes[q];
+    }
+    for (i = 1; i < m->n_keep; i++) live[i] += live[i - 1];
+    return RM_OK;
+}
+
+/* The place among step many from `from` on at which live is highest. */
+RMI_FN uint32_t rmi_bnd_highest(const uint64_t *live, uint32_t from, uint32_t step, uint32_t n)
+{
+    uint32_t k, at = from;
+    for (k = from; k < from + step && k < n; k++)
+        if (live[k] > live[at]) at = k;
+    return at;
+}
+
+/* Prices one moment; y->price is where it begins, if not 0. */
+RMI_RARE rm_result rmi_bnd_price(rmi_bnd_web *s, rmi_bnd_try *y, uint64_t *bound)
+{
+    rmi_bnd_pick p;
+    memset(&p, 0, sizeof p);
+    p.n = 1;
+    p.at[0] = y->at;
+    p.price[0] = y->price;
+    RMI_TRY(rmi_bnd_solve(s, &p, 1, 0, 60));
+    y->key = p.most;
+    y->price = p.price[0];
+    *bound = rmi_max(*bound, p.most);
+    return RM_OK;
+}
+
+/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. tries: n of them, best first. */
+RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
+{
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
+    uint64_t ns, ws, hint, *live = RMI_NEW(b->mem, uint64_t, m->n_keep + 1u);
+    if (!live) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_bnd_profile(b, live));
+    for (hint = i = 0; i < m->n_keep; i++) hint = rmi_add(hint, rmi_bnd_units(b, rmi_bnd_least(b, m->keep[i])));
+    hint = rmi_min(rmi_mul_div_up(hint, 1u << 17, b->limit + 1), b->most_price); /* an eighth of all time for all bytes */
+    for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
+        uint32_t at = rmi_bnd_highest(live, i, step, m->n_keep);
+        if (!rmi_bnd_look(b, m->keep[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
+        tries[n].at = at;
+        tries[n++].key = rmi_sub(b->at.wanted + b->at.held + ws, b->limit);
+    }
+    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
+    for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || tries[k].key); k++) {
+        if (tries[k].key == 0) large = 1; /* all fits everywhere: no neighbours */
+        tries[k].price = k ? tries[k - 1].price : hint;
+        RMI_TRY(rmi_bnd_price(s, &tries[k], bound));
+        if (tries[k].key > tries[best].key) best = k;
+    }
+    for (n = k, step = large ? 0 : (step + 1) / 2; step && n && b->work < b->most_work && n < k + RMI_BND_NEAR; step = (step + 1) / 2) {
+        uint32_t from = best;
+        for (i = 0; i < 2; i++) {
+            tries[n].at = i ? tries[from].at + step : tries[from].at - step;
+            if (tries[n].at >= m->n_keep) continue;
+            tries[n].price = tries[from].price;
+            RMI_TRY(rmi_bnd_price(s, &tries[n], bound));
+            if (tries[n].key > tries[best].key) best = n;
+            n++;
+        }
+        if (step == 1 && best == from) break;
+    }
+    *n_tries = n;
+    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
+    return RM_OK;
+}
+
+/* The k-th of n moments: evenly, ever closer; may be n or more. */
+RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
+{
+    uint32_t i, bits, at = 0;
+    for (bits = 0; n >> bits;) bits++;
+    for (i = 0; i < bits; i++) at |= (k >> i & 1) << (bits - 1 - i);
+    return at;
+}
+
+/* Each candidate (a place in m->keep) joins p if they bound more with it. */
+RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n)
+{
+    uint32_t i, k, q, nodes = s->b->m->n_keep < 64 ? 32 : 1;
+    for (k = 0; k < n && s->b->work < s->b->most_work && p->n < RMI_BND_TOGETHER; k++) {
+        rmi_bnd_pick now = *p;
+        for (q = 0; q < p->n && p->at[q] < cand[k];) q++;
+        if (cand[k] >= s->b->m->n_keep || (q < p->n && p->at[q] == cand[k])) continue;
+        now.n++;
+        for (i = now.n; --i > q;) {
+            now.at[i] = p->at[i - 1];
+            now.price[i] = p->price[i - 1];
+        }
+        now.at[q] = cand[k];
+        now.price[q] = 0;
+        for (i = 0; i < p->n; i++) now.price[q] += p->price[i] / 4 / p->n;
+        RMI_TRY(rmi_bnd_solve(s, &now, nodes, q, 8 + 2 * now.n));
+        if (now.most > p->most + p->most / 8192) *p = now;
     }
     return RM_OK;
 }
 
-/* The bound of n moments together, in ns; price: of each, 2^-30 ns a byte, in and out; nodes: branchings, work allowing. */
-RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x, uint32_t nodes, uint32_t first, uint32_t turns,
-                                 uint64_t *price, rmi_bnd_node *node, uint8_t *scratch, uint64_t *bound)
+/* Several moments: the best one and whatever adds to it, or some at equal distances from it on; then branch and bound. */
+RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, uint32_t n, uint64_t more, uint64_t *bound)
 {
-    rmi_bnd *w = s->w;
-    uint32_t n = 1, i, k, at = 0;
-    int fits;
-    *bound = 0;
-    RMI_TRY(rmi_bnd_web_make(s, x, n_x, scratch, &fits));
-    if (!fits) return RM_OK;
-    s->goal = rmi_bnd_goal(w);
-    memset(node, 0, sizeof *node);
-    node[0].parent = RMI_NONE;
-    node[0].open = 1;
-    for (k = 0; k < n_x; k++)
-        node[0].prices[k] =
-            rmi_min(w->up >= 10 ? rmi_mul(price[k], (uint64_t)1 << (w->up - 10)) : price[k] >> (10 - w->up), w->most_price);
-    RMI_TRY(rmi_bnd_web_visit(s, node, 0, first, turns));
-    for (k = 0; k < n_x; k++)
-        price[k] = w->up >= 10 ? node[0].prices[k] >> (w->up - 10) : rmi_mul(node[0].prices[k], (uint64_t)1 << (10 - w->up));
-    for (;;) {
-        for (i = 0, at = RMI_NONE; i < n; i++)
-            if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
-        if (node[at].branch == RMI_NONE || n + 2 > nodes || w->work > w->most_work || node[at].value >= s->goal) break;
-        node[at].open = 0;
-        for (k = 0; k < 2; k++, n++) {
-            node[n] = node[at];
-            node[n].parent = at;
-            node[n].literal = node[at].branch | k;
-            node[n].open = 1;
-            RMI_TRY(rmi_bnd_web_visit(s, node, n, 0, 8));
-        }
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
+    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand = 0;
+    uint32_t *cand = RMI_NEW(b->mem, uint32_t, n + 2 * (size_t)all);
+    uint64_t end = b->work + more;
+    rmi_bnd_pick best, now;
+    if (!cand) return RM_ERROR_MEMORY;
+    memset(&best, 0, sizeof best);
+    best.n = 1;
+    best.at[0] = tries[0].at;
+    best.price[0] = tries[0].price;
+    best.most = tries[0].key;
+    now = best;
+    for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
+    for (i = 0; i < all; i++) cand[n_cand++] = m->g->n_ops + rmi_bnd_even(i, bwd);
+    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_keep);
+    b->most_work = b->work + more / 2;
+    RMI_TRY(rmi_bnd_join(s, &best, cand, n_cand));
+    for (now.n = k = 0; k < RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
+        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
+        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) || (now.n && !b->at.before[m->keep[now.at[now.n - 1]]])) continue;
+        now.price[now.n] = tries[0].price / 2 * 3 / RMI_BND_TOGETHER;
+        now.at[now.n++] = i;
     }
-    if (node[at].value != RMI_INF) *bound = w->common + rmi_bnd_whole(w, node[at].value);
-    if (*bound >= w->enough && !w->assume) w->proved = *bound;
+    b->most_work = b->work + more / 4;
+    if (now.n > 1) RMI_TRY(rmi_bnd_solve(s, &now, 1, 0, 100));
+    if (now.n > 1 && now.most > best.most) best = now;
+    *bound = rmi_max(*bound, best.most);
+    b->most_work = end;
+    RMI_TRY(rmi_bnd_solve(s, &best, RMI_BND_NODES, 0, 60));
+    *bound = rmi_max(*bound, best.most);
+    return RM_OK;
+}
+
+/* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one moment at a time;
+   more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
+RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
+                                 uint64_t enough, uint64_t *bound)
+{
+    rmi_bnd b;
+    rmi_bnd_web s;
+    rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + RMI_BND_PRICED + 2 * RMI_BND_NEAR);
+    uint32_t n = 0;
+    rm_result r = rmi_bnd_make(mem, m, limit, &b);
+    *bound = 0;
+    if (r == RM_ERROR_GRAPH) return RM_OK;
+    RMI_TRY(r);
+    if (!tries) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_bnd_web_begin(&b, &s));
+    b.most_work = work;
+    b.enough = enough;
+    RMI_TRY(rmi_bnd_sample(&s, tries, &n, bound));
+    if (*bound < enough && n && (uint64_t)s.n_way * 2000 < more) RMI_TRY(rmi_bnd_together(&s, tries, n, more, bound));
     return RM_OK;
 }
 
@@ -14244,34 +13937,34 @@ RMI_RARE rm_result rmi_bnd_joint(rmi_bnd_web *s, const uint32_t *x, uint32_t n_x
    and read later, and what is read later and cannot be made again. Of large graphs the moments whose runs hold most. */
 RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uint64_t *bytes)
 {
-    rmi_bnd w;
+    rmi_bnd b;
     uint32_t i, k, q, step = m->n_keep / (m->n_keep > 2000 ? 64 : 256) + 1;
-    rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &w);
+    rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
     for (i = 0; i < m->n_keep; i += step) {
         uint32_t at = i;
         uint64_t most = 0, ns, ws, least = RMI_INF, kept = 0;
         for (k = i; k < i + step && k < m->n_keep; k++) {
-            uint64_t held = rmi_bnd_held(&w, m->keep[k], 0);
+            uint64_t held = rmi_bnd_held(&b, m->keep[k], 0);
             if (held > most) at = k;
             most = rmi_max(most, held);
         }
-        if (!rmi_bnd_look(&w, m->keep[at])) continue;
-        for (k = 0; rmi_bnd_own(&w, k, &ns, &ws); k++) least = ws;
-        w.turn++;
+        if (!rmi_bnd_look(&b, m->keep[at])) continue;
+        for (k = 0; rmi_bnd_own(&b, k, &ns, &ws); k++) least = ws;
+        b.turn++;
         for (k = 0; k < m->n_keep; k++) {
             uint32_t task = m->keep[k];
             const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0];
-            for (q = 0; q < a->n_read && rmi_bnd_later(&w, task); q++) {
-                uint32_t u = w.root[m->pool[a->read0 + q]];
-                if (w.stamp[u] == w.turn || !rmi_bnd_open(&w, u) || (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) ||
-                    !rmi_bnd_always(&w, task, u))
+            for (q = 0; q < a->n_read && rmi_bnd_later(&b, task); q++) {
+                uint32_t u = b.root[m->pool[a->read0 + q]];
+                if (b.stamp[u] == b.turn || !rmi_bnd_open(&b, u) || (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) ||
+                    !rmi_bnd_always(&b, task, u))
                     continue;
-                w.stamp[u] = w.turn;
-                kept += w.bytes[u];
+                b.stamp[u] = b.turn;
+                kept += b.bytes[u];
             }
         }
-        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->base + w.forced + least + kept);
+        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->base + b.at.held + least + kept);
     }
     return RM_OK;
 }
@@ -14325,17 +14018,17 @@ typedef struct rmi_bnd_traffic {
 
 /* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no buffers of
    the model. seen: those that x touches (1), whose values are counted (8). */
-RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
+RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 {
-    const rm_graph *g = w->m->g;
-    const rmi_ref_task *t = &w->m->tasks[w->x];
+    const rm_graph *g = b->m->g;
+    const rmi_ref_task *t = &b->m->tasks[b->at.x];
     const rmi_op *op = &g->ops[t->id];
     uint64_t sum = 0;
     uint32_t k, f, v;
     for (k = 0; k < op->in.n; k++) {
         uint32_t id = op->in.at[k];
         const rmi_tensor *x = &g->tensors[id];
-        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(w->m->step);
+        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->m->step);
         if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || (seen[id] & 1)) continue;
         for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
             const rmi_part *p = &op->forms[f].parts[t->part];
@@ -14350,9 +14043,9 @@ RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *w, uint8_t *seen)
 }
 
 /* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
-RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *w, uint32_t i, const uint8_t *among)
+RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rmi_list *c = &m->g->tensors[i].consumers;
     uint32_t k, j;
     for (k = 0; k < c->n && among; k++)
@@ -14362,33 +14055,33 @@ RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *w, uint32_t i, const uint8_t *among
 }
 
 /* An update after x that may run on the host, or wants states on the device. 0: there are too many kinds. */
-RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *b, const rmi_bnd_update *x)
+RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
 {
     uint32_t k;
-    for (k = 0; k < b->n_updates; k++) {
-        rmi_bnd_update y = b->updates[k];
+    for (k = 0; k < r->n_updates; k++) {
+        rmi_bnd_update y = r->updates[k];
         y.n = 1;
         if (!memcmp(&y, x, sizeof y)) break;
     }
     if (k == RMI_BND_UPDATES) return 0;
-    if (k == b->n_updates) b->updates[b->n_updates++] = *x;
-    else b->updates[k].n++;
+    if (k == r->n_updates) r->updates[r->n_updates++] = *x;
+    else r->updates[k].n++;
     return 1;
 }
 
 /* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches. seen: 1: x
    touches it; 2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed. past: what surely starts
    with y or after it, or NULL. */
-RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *b)
+RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *r)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rm_graph *g = m->g;
     uint32_t i, k;
     for (k = g->n_ops; k < m->n_keep && rmi_low_has_update(m->step); k++) {
         const rmi_ref_task *task = &m->tasks[m->keep[k]];
         const rmi_tensor *t = &g->tensors[task->id];
         rmi_bnd_update x;
-        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !w->after[m->keep[k]] || !t->updates || !t->consumers.n ||
+        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->keep[k]] || !t->updates || !t->consumers.n ||
             t->external || t->stays)
             continue;
         i = task->id;
@@ -14405,12 +14098,12 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *pa
         if (rmi_low_adds_to_earlier(m->step) && !(seen[i] & 1)) {
             x.early = t->grad_bytes;
             x.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
-            x.given = rmi_bnd_gives(w, i, w->after) != RMI_NONE;
+            x.given = rmi_bnd_gives(b, i, b->at.after) != RMI_NONE;
         }
-        x.wait = i == b->waited ? b->wait : 0;
+        x.wait = i == r->waited ? r->wait : 0;
         x.late = past && past[m->keep[k]];
-        x.late_grad = rmi_bnd_gives(w, i, past) != RMI_NONE;
-        if (rmi_bnd_put_update(b, &x)) seen[i] |= 16;
+        x.late_grad = rmi_bnd_gives(b, i, past) != RMI_NONE;
+        if (rmi_bnd_put_update(r, &x)) seen[i] |= 16;
     }
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
@@ -14418,16 +14111,16 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *w, uint8_t *seen, const uint8_t *pa
         if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) ||
             (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step))))
             continue;
-        b->grads += bytes;
-        if (rmi_bnd_gives(w, i, past) != RMI_NONE) b->late += bytes;
+        r->grads += bytes;
+        if (rmi_bnd_gives(b, i, past) != RMI_NONE) r->late += bytes;
     }
 }
 
 /* Bytes of params that are surely read after x (noted in seen: 2; those
    that x holds, 8, do not count again), or by forwards before it (4). */
-RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
+RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rm_graph *g = m->g;
     uint64_t sum = 0;
     uint32_t i, k, f;
@@ -14435,7 +14128,7 @@ RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *w, uint8_t *seen, int after)
     for (i = 0; i < m->n_keep; i++) {
         const rmi_ref_task *t = &m->tasks[m->keep[i]];
         const rmi_op *op;
-        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? w->after : w->before)[m->keep[i]]) continue;
+        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[m->keep[i]]) continue;
         op = &g->ops[t->id];
         for (k = 0; k < op->in.n; k++) {
             const rmi_tensor *x = &g->tensors[op->in.at[k]];
@@ -14458,21 +14151,21 @@ enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIM
 
 /* What updates add: of either side the cheaper one. left: 1024 (1 - b1
    d2h): of the time outside x to y that share is counted as computation. */
-RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, const uint32_t *p, uint64_t left)
+RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p, uint64_t left)
 {
     uint64_t sum = 0, c = p[RMI_BND_C1] + p[RMI_BND_C2];
     uint32_t k;
-    for (k = 0; k < b->n_updates; k++) {
-        const rmi_bnd_update *u = &b->updates[k];
+    for (k = 0; k < r->n_updates; k++) {
+        const rmi_bnd_update *u = &r->updates[k];
         uint64_t out = p[RMI_BND_B2] + (u->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
         if (u->device != RMI_INF)
-            device = rmi_bnd_units(w, u->device) / 16384 * (left * p[RMI_BND_TIME]) +
+            device = rmi_bnd_units(b, u->device) / 16384 * (left * p[RMI_BND_TIME]) +
                      (u->p_state * (out + c) + u->p_out * out + (u->p_in + u->p_early) * c) / 16 +
                      u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
         if (u->host != RMI_INF)
-            host = rmi_bnd_units(w, u->host) / 64 * p[RMI_BND_HOST] +
-                   rmi_min(rmi_bnd_units(w, u->add) / 64 * p[RMI_BND_HOST], u->p_early * (u->given ? c : p[RMI_BND_C2]) / 16) +
-                   rmi_bnd_units(w, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
+            host = rmi_bnd_units(b, u->host) / 64 * p[RMI_BND_HOST] +
+                   rmi_min(rmi_bnd_units(b, u->add) / 64 * p[RMI_BND_HOST], u->p_early * (u->given ? c : p[RMI_BND_C2]) / 16) +
+                   rmi_bnd_units(b, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
                    (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
         sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
     }
@@ -14481,702 +14174,275 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *w, const rmi_bnd_traffic *b, c
 
 RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price) { return rmi_min(rmi_ref_scale(bytes, price), (uint64_t)1 << 56); }
 
-/* What does not depend on the parts: the cut, and bytes at this price. */
-RMI_RARE void rmi_bnd_cut_at(rmi_bnd *w, uint64_t price, rmi_bnd_traffic *b)
+/* What does not depend on the parts: the runs, and bytes at this price. */
+RMI_RARE void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *r)
 {
-    uint64_t ns, ws, own = RMI_INF;
+    int64_t lack[RMI_BND_TOGETHER];
     uint32_t k;
-    rmi_bnd_line line;
-    for (k = 0; k < 8 && rmi_bnd_own(w, k, &ns, &ws); k++) own = rmi_min(own, rmi_add(rmi_bnd_units(w, ns), rmi_ref_scale(ws, price)));
-    if (k == 8) own = rmi_bnd_units(w, rmi_bnd_least(w, w->x));
-    b->price = price;
-    b->time = rmi_add(rmi_add(rmi_bnd_at(w, price, &line) / 2, own), w->common << w->up);
-    for (k = 0; k < b->n_updates; k++) {
-        rmi_bnd_update *u = &b->updates[k];
-        u->p_in = rmi_bnd_priced(u->in, price), u->p_out = rmi_bnd_priced(u->out, price), u->p_fwd = rmi_bnd_priced(u->fwd, price);
-        u->p_now = rmi_bnd_priced(u->now, price), u->p_grad = rmi_bnd_priced(u->grad, price), u->p_state = rmi_bnd_priced(u->state, price);
+    r->price = price;
+    s->now[0] = RMI_MAX;
+    r->time = rmi_add(rmi_add(rmi_bnd_cost(s, &price, lack), rmi_ref_scale(rmi_bnd_least_ws(s->b), price)), s->common << s->b->up);
+    for (k = 0; k < r->n_updates; k++) {
+        rmi_bnd_update *u = &r->updates[k];
+        u->p_in = rmi_bnd_priced(u->in, price);
+        u->p_out = rmi_bnd_priced(u->out, price);
+        u->p_fwd = rmi_bnd_priced(u->fwd, price);
+        u->p_now = rmi_bnd_priced(u->now, price);
+        u->p_grad = rmi_bnd_priced(u->grad, price);
+        u->p_state = rmi_bnd_priced(u->state, price);
         u->p_early = rmi_bnd_priced(u->early, price);
     }
 }
 
 /* T for the price of now in these parts. */
-RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *w, const rmi_bnd_traffic *b, const uint32_t *p)
+RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p)
 {
-    const rmi_link *l = &w->m->g->link;
-    uint64_t unit = (uint64_t)1 << w->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1], c2 = p[RMI_BND_C2],
+    const rmi_link *l = &b->m->g->link;
+    uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1], c2 = p[RMI_BND_C2],
              start = p[RMI_BND_START];
-    uint64_t bytes = (b->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(b->before, l->h2d), 1), RMI_MAX / 64) * c1 +
-                      b->params * (c1 + c2) + b->late * b1) /
+    uint64_t bytes = (r->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(r->before, l->h2d), 1), RMI_MAX / 64) * c1 +
+                      r->params * (c1 + c2) + r->late * b1) /
                          16 +
-                     b->start / 256 * c2 * start + w->forced;
+                     r->start / 256 * c2 * start + b->at.held;
     uint64_t room =
-        rmi_add(w->limit, rmi_add(rmi_mul(rmi_bnd_moves(b->may, l->d2h) / 16 + 1, b1), rmi_mul(w->limit / 256 + 1, c2 * start)));
+        rmi_add(b->limit, rmi_add(rmi_mul(rmi_bnd_moves(r->may, l->d2h) / 16 + 1, b1), rmi_mul(b->limit / 256 + 1, c2 * start)));
     uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
-                           rmi_mul_div_up(b->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
+                           rmi_mul_div_up(r->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
     /* b1 d2h, in 1024ths of a unit */
-    uint64_t busy = b1 ? rmi_mul_div_up(b->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
+    uint64_t busy = b1 ? rmi_mul_div_up(r->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
     if (busy >= unit << 10) return 0;
-    top = rmi_add(rmi_add(b->time, rmi_ref_scale(bytes, b->price)),
-                  rmi_bnd_updates_at(w, b, p, b1 ? (unit * 1024 - busy - 1) >> w->up : 1024));
+    top = rmi_add(rmi_add(r->time, rmi_ref_scale(bytes, r->price)),
+                  rmi_bnd_updates_at(b, r, p, b1 ? (unit * 1024 - busy - 1) >> b->up : 1024));
     if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
-    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_ref_scale(room, b->price), 1)), 1u << 20, den), 1);
+    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_ref_scale(room, r->price), 1)), 1u << 20, den), 1);
 }
 
-/* Tries parts on a grid; value: the best T so far, of parts best. */
-RMI_RARE void rmi_bnd_link_grid(const rmi_bnd *w, const rmi_bnd_traffic *b, uint32_t *best, uint64_t *value)
-{
-    static const uint8_t hosts[] = {0, 16, 32, 48, 64, 96, 128, 255};
-    uint32_t k, q, p[RMI_BND_PARTS];
-    for (k = 0; k < 125; k++) {
-        uint64_t v;
-        p[RMI_BND_B1] = k % 5 * 4, p[RMI_BND_B2] = k / 5 % 5 * 4, p[RMI_BND_C1] = k / 25 * 4;
-        p[RMI_BND_C2] = 16 - p[RMI_BND_B1] - p[RMI_BND_B2] - p[RMI_BND_C1];
-        if (p[RMI_BND_C2] > 16) continue;
-        for (q = 0; q < (b->n_updates ? 2 * RMI_COUNT(hosts) : 1); q++)
-            for (p[RMI_BND_TIME] = 16;; p[RMI_BND_TIME] = 0) {
-                p[RMI_BND_HOST] = hosts[q / 2];
-                p[RMI_BND_START] = q % 2 || (!b->n_updates && b->start < w->limit) ? 0 : 16;
-                v = rmi_bnd_link_at(w, b, p);
-                if (v > *value) memcpy(best, p, sizeof p);
-                *value = rmi_max(*value, v);
-                if (!b->wait || !p[RMI_BND_TIME]) break;
-            }
-    }
-}
-
-/* Moves parts while that helps. */
-RMI_RARE void rmi_bnd_link_climb(const rmi_bnd *w, const rmi_bnd_traffic *b, uint32_t *p, uint64_t *value)
+/* Moves parts p by steps from 4 to `finest` while that raises T, which is returned. */
+RMI_RARE uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *p, uint32_t finest)
 {
     static const uint32_t most[] = {16, 16, 16, 16, 1024, 16, 16};
-    uint32_t step, i, k, moved = 1, was;
-    for (step = 4; step; step /= moved ? 1 : 2)
+    uint64_t v, value = rmi_bnd_link_at(b, r, p);
+    uint32_t step, i, k, moved = 1;
+    for (step = 4; step >= finest && step; step /= moved ? 1 : 2)
         for (moved = i = 0; i < RMI_BND_PARTS; i++)
             for (k = 0; k < (i < RMI_BND_HOST ? 4u : 2u); k++) { /* a link's price goes over to another's; others rise or fall */
-                uint32_t *to = i < RMI_BND_HOST ? &p[k] : NULL, by = i == RMI_BND_HOST ? 4 * step : step;
-                uint64_t v;
-                was = p[i];
-                if (to == &p[i] || ((to || k) && p[i] < by) || (!to && !k && p[i] + by > most[i])) continue;
-                p[i] = to || k ? p[i] - by : p[i] + by;
+                uint32_t *to = i < RMI_BND_HOST ? &p[k] : NULL, by = i == RMI_BND_HOST ? 4 * step : step, was = p[i];
+                if (to == &p[i] || ((to || k) && was < by) || (!to && !k && was + by > most[i])) continue;
+                p[i] = to || k ? was - by : was + by;
                 if (to) *to += by;
-                v = rmi_bnd_link_at(w, b, p);
-                moved |= v > *value;
-                if (v <= *value) {
+                v = rmi_bnd_link_at(b, r, p);
+                moved |= v > value;
+                if (v <= value) {
                     p[i] = was;
                     if (to) *to -= by;
                 }
-                *value = rmi_max(*value, v);
+                value = rmi_max(value, v);
             }
+    return value;
+}
+
+/* Climbs from several places; the best parts go to best, their T is returned. */
+RMI_RARE uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *best)
+{
+    uint64_t v, value = 0;
+    uint32_t k, i, p[RMI_BND_PARTS];
+    for (k = 0; k < (r->n_updates ? 20u : 5u); k++) {
+        for (i = 0; i < RMI_BND_HOST; i++) p[i] = k % 5 == 4 ? 4 : i == k % 5 ? 16 : 0;
+        p[RMI_BND_HOST] = k / 5 % 2 * 64;
+        p[RMI_BND_START] = k / 10 * 16;
+        p[RMI_BND_TIME] = 16;
+        v = rmi_bnd_link_climb(b, r, p, 2);
+        if (v > value) memcpy(best, p, sizeof p);
+        value = rmi_max(value, v);
+    }
+    return value;
 }
 
 /* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to the next
    step's first read of it, less all computation that does not surely lie between that read and there. upto, past: of y; around: two
    rows by task. */
-RMI_RARE void rmi_bnd_wait(rmi_bnd *w, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *b)
+RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *r)
 {
-    const rmi_ref_model *m = w->m;
+    const rmi_ref_model *m = b->m;
     const rm_graph *g = m->g;
     uint64_t most = 0, path, slack = 0;
     uint32_t i, gives = RMI_NONE, last;
-    b->waited = RMI_NONE;
-    b->wait = 0;
+    r->waited = RMI_NONE;
+    r->wait = 0;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes ||
-            !t->grad_bytes || (last = rmi_bnd_gives(w, i, past)) == RMI_NONE)
+            !t->grad_bytes || (last = rmi_bnd_gives(b, i, past)) == RMI_NONE)
             continue;
         path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency), rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h),
                                                                           rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
         if (path <= most) continue;
         most = path;
-        b->waited = i;
+        r->waited = i;
         gives = last;
     }
-    if (b->waited == RMI_NONE) return;
-    for (i = 0; i < g->tensors[b->waited].consumers.n && !w->must[g->tensors[b->waited].consumers.at[i]]; i++) {}
-    if (i == g->tensors[b->waited].consumers.n) return;
-    b->reads = g->tensors[b->waited].consumers.at[i];
-    rmi_bnd_around(w, b->reads);
-    memcpy(around, w->after, m->n_tasks);
-    around[b->reads] = 1;
-    rmi_bnd_around(w, gives);
-    w->before[gives] = 1;
+    if (r->waited == RMI_NONE) return;
+    for (i = 0; i < g->tensors[r->waited].consumers.n && !b->must[g->tensors[r->waited].consumers.at[i]]; i++) {}
+    if (i == g->tensors[r->waited].consumers.n) return;
+    r->reads = g->tensors[r->waited].consumers.at[i];
+    rmi_bnd_around(b, r->reads);
+    memcpy(around, b->at.after, m->n_tasks);
+    around[r->reads] = 1;
+    rmi_bnd_around(b, gives);
+    b->at.before[gives] = 1;
     for (i = 0; i < m->n_keep; i++) {
         uint32_t t = m->keep[i];
-        if (around[t] && w->before[t]) continue;
-        slack = rmi_add(slack, m->tasks[t].way == RMI_FWD ? w->first[m->tasks[t].id] : rmi_bnd_least(w, t));
+        if (around[t] && b->at.before[t]) continue;
+        slack = rmi_add(slack, m->tasks[t].way == RMI_FWD ? b->first[m->tasks[t].id] : rmi_bnd_least(b, t));
     }
-    b->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
+    r->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
 
-/* The best prices of moment x: raises *bound. */
-RMI_RARE void rmi_bnd_link_prices(rmi_bnd *w, rmi_bnd_traffic *b, uint64_t *bound)
+/* The best price of the moment that s is about: raises *bound. */
+RMI_RARE void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *bound)
 {
-    const rmi_ref_model *m = w->m;
-    uint64_t price, best = 0, at = 0, hi, lo, value;
+    const rmi_bnd *b = s->b;
+    const rmi_link *l = &b->m->g->link;
+    uint64_t price, best = 0, at = 0, lo, hi, v, alone;
     uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
-    int exact;
-    w->node = NULL;
-    w->beat = 0;
-    rmi_bnd_prices(w, rmi_sub(rmi_add(w->limit, rmi_bnd_moves(b->may, m->g->link.d2h)), w->forced + b->late), 12, &exact);
-    /* a byte costs the link's time */
-    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << w->up, 1000000000u, rmi_min(m->g->link.h2d, m->g->link.d2h)), 1u << 20),
-                    w->most_price);
-    lo = rmi_min(w->price ? w->price : price, price) / 16 + 1;
-    hi = rmi_min(rmi_mul(rmi_max(w->price, price), 64), w->most_price);
-    if (w->down || w->common >= ((uint64_t)1 << 60) >> w->up) return;
-    if (b->n_updates) { /* only waits and the host's lane count */
-        rmi_bnd_cut_at(w, 1, b);
-        rmi_bnd_link_grid(w, b, p, bound);
+    if (b->down || s->common >= ((uint64_t)1 << 60) >> b->up) return;
+    /* between what a byte costs if the link has room for all that it can move meanwhile, and the link's time for it */
+    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20), b->most_price);
+    s->node[0].parent = RMI_NONE;
+    s->node[0].value = 0;
+    s->node[0].price[0] = price;
+    s->room[0] = rmi_sub(rmi_add(b->limit, rmi_bnd_moves(r->may, l->d2h)), b->at.held + r->late);
+    rmi_bnd_visit(s, 0, 0, 24);
+    alone = s->node[0].value ? s->node[0].price[0] : price;
+    lo = rmi_min(alone, price) / 16 + 1;
+    hi = rmi_min(rmi_mul(rmi_max(alone, price), 64), b->most_price);
+    if (r->n_updates) { /* only waits and the host's lane count */
+        rmi_bnd_at_price(s, 1, r);
+        *bound = rmi_max(*bound, rmi_bnd_link_starts(b, r, p));
     }
-    for (i = 0, price = lo; price <= hi && i < 4 && w->work <= w->most_work; price += price / 4 * 3 + 1, i++) {
-        uint64_t was = best;
-        rmi_bnd_cut_at(w, price, b);
-        rmi_bnd_link_grid(w, b, p, &best);
-        if (best > was) at = price, i = 0;
+    for (price = lo, i = 0; price <= hi && i < 4 && b->work <= b->most_work; price += price / 4 * 3 + 1, i++) {
+        rmi_bnd_at_price(s, price, r);
+        v = rmi_bnd_link_starts(b, r, q);
+        if (v <= best) continue;
+        best = v;
+        memcpy(p, q, sizeof p);
+        at = price;
+        i = 0;
     }
     if (!at || best < *bound - *bound / 32) return;
-    for (hi = at / 2; hi > at / 1024 && w->work <= w->most_work;) { /* ever closer around the best price */
-        uint64_t was = best;
+    for (hi = at / 2; hi > at / 1024 && b->work <= b->most_work;) { /* ever closer around the best price */
+        uint64_t was = best, from = at;
         for (i = 0; i < 2 && best == was; i++) {
             memcpy(q, p, sizeof q);
-            price = i ? at + hi : at - hi;
-            if (price > w->most_price) continue;
-            rmi_bnd_cut_at(w, price, b);
-            value = rmi_bnd_link_at(w, b, q);
-            rmi_bnd_link_climb(w, b, q, &value);
-            if (value <= best) continue;
-            best = value;
+            if ((price = i ? from + hi : from - hi) > b->most_price) continue;
+            rmi_bnd_at_price(s, price, r);
+            v = rmi_bnd_link_climb(b, r, q, 1);
+            if (v <= best) continue;
+            best = v;
+            at = price;
             memcpy(p, q, sizeof q);
         }
-        if (best > was) at = price;
-        else hi /= 2;
+        if (best == was) hi /= 2;
     }
     *bound = rmi_max(*bound, best);
 }
 
-/* Prices moment x, with y or (RMI_NONE) without. scratch: three rows by task. */
-RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd *w, uint32_t x, uint32_t y, uint8_t *seen, uint8_t *scratch, rmi_bnd_update *updates,
-                                       uint64_t *bound)
+/* Prices moment x, with y or (RMI_NONE) without. seen: by tensor; scratch: three rows by task; updates: RMI_BND_UPDATES. */
+typedef struct rmi_bnd_room {
+    uint8_t *seen, *upto, *past, *around;
+    rmi_bnd_update *updates;
+} rmi_bnd_room;
+
+RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
 {
-    const rmi_ref_model *m = w->m;
+    rmi_bnd *b = s->b;
+    const rmi_ref_model *m = b->m;
     uint64_t within = 0;
-    uint8_t *upto = scratch, *past = scratch + m->n_tasks;
-    rmi_bnd_traffic b;
+    rmi_bnd_traffic r;
     uint32_t i;
-    memset(&b, 0, sizeof b);
-    w->upto = NULL;
+    int fits;
+    memset(&r, 0, sizeof r);
+    b->at.upto = NULL;
     if (y != RMI_NONE) {
-        rmi_bnd_around(w, y);
-        if (!w->before[x]) return RM_OK;
-        memcpy(upto, w->before, m->n_tasks);
-        memcpy(past, w->after, m->n_tasks);
-        past[y] = 1;
-        rmi_bnd_wait(w, past, past + m->n_tasks, &b);
-        w->upto = upto;
+        rmi_bnd_around(b, y);
+        if (!b->at.before[x]) return RM_OK;
+        memcpy(tmp->upto, b->at.before, m->n_tasks);
+        memcpy(tmp->past, b->at.after, m->n_tasks);
+        tmp->past[y] = 1;
+        rmi_bnd_wait(b, tmp->past, tmp->around, &r);
+        b->at.upto = tmp->upto;
     }
-    if (!rmi_bnd_look(w, x)) return RM_OK;
-    if (!b.wait || !w->before[b.reads]) b.wait = 0;
+    RMI_TRY(rmi_bnd_web_make(s, &x, 1, &fits));
+    if (!fits) return RM_OK;
+    if (!r.wait || !b->at.before[r.reads]) r.wait = 0;
     for (i = 0; i < m->n_keep; i++) {
         uint32_t t = m->keep[i];
-        uint64_t ns = m->tasks[t].way == RMI_FWD ? (w->must[m->tasks[t].id] || w->before[t] ? w->first[m->tasks[t].id] : 0)
-                                                 : rmi_bnd_least(w, t);
-        if (w->before[t]) b.before += ns;
-        if ((w->after[t] && (!w->upto || upto[t])) || t == x) within += ns;
-        b.may += ns;
+        uint64_t ns = rmi_bnd_least(b, t);
+        if (b->at.before[t]) r.before += ns;
+        if ((b->at.after[t] && (!b->at.upto || b->at.upto[t])) || t == x) within += ns;
+        r.may += ns;
     }
-    b.may = rmi_sub(b.may, within);
-    memset(seen, 0, m->g->n_tensors);
-    b.updates = updates;
-    w->forced += rmi_bnd_held_home(w, seen);
-    b.params = rmi_bnd_params(w, seen, 1);
-    b.start = rmi_bnd_params(w, seen, 0);
-    rmi_bnd_changed(w, seen, w->upto ? past : NULL, &b);
-    for (i = 0; i < b.n_updates; i++) b.start -= b.updates[i].fwd * b.updates[i].n;
-    b.params = rmi_min(b.params, RMI_MAX / 64);
-    b.start = rmi_min(b.start, RMI_MAX / 64);
-    b.grads = rmi_min(b.grads, RMI_MAX / 64);
-    b.late = rmi_min(b.late, RMI_MAX / 64);
-    RMI_TRY(rmi_bnd_net(w));
-    rmi_bnd_link_prices(w, &b, bound);
-    return RM_OK;
-}
-
-typedef struct rmi_bnd_try {
-    uint64_t key;  /* first what is missing: wanted + held - limit; then the bound */
-    uint64_t price; /* the best, 2^-20 ns a byte */
-    uint32_t at;   /* in keep */
-} rmi_bnd_try;
-
-RMI_FN int rmi_bnd_cmp(const void *a, const void *b, void *user)
-{
-    const rmi_bnd_try *x = (const rmi_bnd_try *)a, *y = (const rmi_bnd_try *)b;
-    (void)user;
-    return x->key != y->key ? (x->key > y->key ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
-}
-
-#define RMI_BND_MOMENTS 48u
-#define RMI_BND_PRICED 8u
-#define RMI_BND_NEAR 32u
-
-/* Bytes that are there at each place of the list that runs everything once. */
-RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *w, uint64_t *live)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, q, pass, *last = RMI_NEW(w->mem, uint32_t, m->n_buf + 1u), *first = RMI_NEW(w->mem, uint32_t, m->n_buf + 1u);
-    if (!last || !first) return RM_ERROR_MEMORY;
-    for (q = 0; q <= m->n_buf; q++) first[q] = RMI_NONE;
-    for (i = 0; i < m->n_keep; i++) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        const rmi_ref_acc *a = &m->accs[t->acc0 + (t->way <= RMI_BWD ? m->keep_mode[t->id] : 0u)];
-        uint64_t ws = a->n_free[0] ? m->choices[a->free0[0]].ws : 0;
-        for (pass = 0; pass < 3; pass++)
-            for (q = 0; q < (pass == 0 ? a->n_read : pass == 1 ? a->n_write : 1); q++) {
-                uint32_t u = pass == 0           ? m->pool[a->read0 + q]
-                             : pass == 2         ? a->saved
-                             : t->way == RMI_FWD ? m->pool[a->write0 + q]
-                                                 : m->targets[a->write0 + q].buf;
-                if (u == RMI_NONE) continue;
-                u = w->root[u];
-                if (first[u] == RMI_NONE) first[u] = m->maker[u] == RMI_NONE && !w->is_grad[u] ? 0 : i;
-                last[u] = i;
-            }
-        live[i] += ws;
-        live[i + 1] -= ws;
-    }
-    for (k = 0; k < m->n_stay; k++) last[w->root[m->stay[k]]] = m->n_keep - 1;
-    for (q = 0; q < m->n_buf; q++) {
-        if (first[q] == RMI_NONE) continue;
-        live[first[q]] += w->bytes[q];
-        live[last[q] + 1] -= w->bytes[q];
-    }
-    for (i = 1; i < m->n_keep; i++) live[i] += live[i - 1];
-    return RM_OK;
-}
-
-/* Prices the moments where most is missing, of a sample, then neighbours of the best. tries: those that were priced, n of them. */
-RMI_RARE rm_result rmi_bnd_sample(rmi_bnd *w, rmi_bnd_node *node, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
-    uint64_t ns, ws, *live = RMI_NEW(w->mem, uint64_t, m->n_keep + 1u);
-    if (!live) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_bnd_profile(w, live));
-    for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
-        uint32_t at = i;
-        for (k = i; k < i + step && k < m->n_keep; k++)
-            if (live[k] > live[at]) at = k;
-        if (!rmi_bnd_look(w, m->keep[at]) || !rmi_bnd_own(w, 0, &ns, &ws)) continue;
-        tries[n].at = at;
-        tries[n++].key = rmi_sub(w->wanted + w->forced + ws, w->limit);
-    }
-    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
-    for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && w->work < w->most_work / 2 && (!k || tries[k].key); k++) {
-        RMI_TRY(rmi_bnd_moment(w, m->keep[tries[k].at], 1, node, bound, &ns));
-        if (tries[k].key == 0) step = 0; /* all fits everywhere */
-        tries[k].key = ns;
-        tries[k].price = w->price >> w->up;
-        if (ns <= *bound) continue;
-        *bound = ns;
-        best = tries[k].at;
-    }
-    *n_tries = k;
-    for (n = k, step = large ? 0 : (step + 1) / 2; step && w->work < w->most_work && n < k + RMI_BND_NEAR; step = (step + 1) / 2) {
-        uint32_t from = best;
-        for (i = 0; i < 2; i++) {
-            uint32_t at = i ? from + step : from - step;
-            if (at >= m->n_keep) continue;
-            RMI_TRY(rmi_bnd_moment(w, m->keep[at], 1, node, bound, &ns));
-            tries[n].at = at;
-            tries[n].price = w->price >> w->up;
-            tries[n++].key = ns;
-            if (ns <= *bound) continue;
-            *bound = ns;
-            best = at;
-        }
-        *n_tries = n;
-        if (step == 1 && best == from) break;
-    }
+    r.may = rmi_sub(r.may, within);
+    memset(tmp->seen, 0, m->g->n_tensors);
+    r.updates = tmp->updates;
+    b->at.held += rmi_bnd_held_home(b, tmp->seen);
+    r.params = rmi_bnd_params(b, tmp->seen, 1);
+    r.start = rmi_bnd_params(b, tmp->seen, 0);
+    rmi_bnd_changed(b, tmp->seen, b->at.upto ? tmp->past : NULL, &r);
+    for (i = 0; i < r.n_updates; i++) r.start -= r.updates[i].fwd * r.updates[i].n;
+    r.params = rmi_min(r.params, RMI_MAX / 64);
+    r.start = rmi_min(r.start, RMI_MAX / 64);
+    r.grads = rmi_min(r.grads, RMI_MAX / 64);
+    r.late = rmi_min(r.late, RMI_MAX / 64);
+    rmi_bnd_link_prices(s, &r, bound);
     return RM_OK;
 }
 
 /* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory. */
 RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
 {
-    rmi_bnd w;
-    uint8_t *seen = RMI_NEW(mem, uint8_t, m->g->n_tensors), *scratch = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
+    rmi_bnd b;
+    rmi_bnd_web s;
+    rmi_bnd_room tmp;
     uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u), most = 0, near = 0, value;
-    rmi_bnd_update *updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
-    uint32_t i, k, n, top = RMI_NONE, last = m->n_keep, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
-    rm_result r = rmi_bnd_make(mem, m, limit, &w);
+    uint32_t i, k, n, at, top = RMI_NONE, last = m->n_keep, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
+    rm_result r = rmi_bnd_make(mem, m, limit, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
-    if (!seen || !scratch || !live || !updates) return RM_ERROR_MEMORY;
-    w.link = 1;
-    w.most_work = work;
-    for (k = 0; k < m->n_start; k++) w.bytes[m->start[k]] = 0; /* may be at home in host memory */
-    RMI_TRY(rmi_bnd_profile(&w, live));
-    for (i = m->g->n_ops; i < m->n_keep && w.work < work / 3; i += step) {
-        uint32_t at = i;
-        for (k = i; k < i + step && k < m->n_keep; k++)
-            if (live[k] > live[at]) at = k;
+    RMI_TRY(rmi_bnd_web_begin(&b, &s));
+    tmp.seen = RMI_NEW(mem, uint8_t, m->g->n_tensors);
+    tmp.upto = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
+    tmp.updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
+    if (!tmp.seen || !tmp.upto || !tmp.updates || !live) return RM_ERROR_MEMORY;
+    tmp.past = tmp.upto + m->n_tasks;
+    tmp.around = tmp.past + m->n_tasks;
+    b.link = 1;
+    b.most_work = work;
+    for (k = 0; k < m->n_start; k++) b.bytes[m->start[k]] = 0; /* may be at home in host memory */
+    RMI_TRY(rmi_bnd_profile(&b, live));
+    for (i = m->g->n_ops; i < m->n_keep && b.work < work / 3; i += step) {
+        at = rmi_bnd_highest(live, i, step, m->n_keep);
         value = most;
-        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], RMI_NONE, seen, scratch, updates, &value));
+        RMI_TRY(rmi_bnd_link_moment(&s, m->keep[at], RMI_NONE, &tmp, &value));
         if (value > most || (!most && (top == RMI_NONE || live[at] > live[top]))) top = at;
         most = rmi_max(most, value);
     }
     while (last > m->g->n_ops && m->tasks[m->keep[--last]].way != RMI_BWD) {}
-    for (i = 1; i < 8 && top != RMI_NONE && w.work < work / 2; i++) { /* its neighbours, with the last backward as y */
-        uint32_t at = i & 1 ? top + i / 2 : top - i / 2;
+    for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2; i++) { /* the first of them, the best and its neighbours, with the last backward as y */
+        at = !i ? rmi_bnd_highest(live, m->g->n_ops, step, m->n_keep) : i & 1 ? top + i / 2 : top - i / 2;
         value = near;
         if (at >= m->n_keep || m->tasks[m->keep[at]].way > RMI_BWD) continue;
-        RMI_TRY(rmi_bnd_link_moment(&w, m->keep[at], m->keep[last], seen, scratch, updates, &value));
+        RMI_TRY(rmi_bnd_link_moment(&s, m->keep[at], m->keep[last], &tmp, &value));
         if (value > near) x = m->keep[at];
         near = rmi_max(near, value);
     }
     most = rmi_max(most, near);
-    for (i = m->n_keep, n = 0, k = 2; i-- > m->g->n_ops && x != RMI_NONE && w.work < work;) { /* y: ever earlier backwards */
+    for (i = m->n_keep, n = 0, k = 2; i-- > m->g->n_ops && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
         n += m->tasks[m->keep[i]].way == RMI_BWD;
         if (n < k) continue;
         k = k * 3 / 2 + 1;
-        RMI_TRY(rmi_bnd_link_moment(&w, x, m->keep[i], seen, scratch, updates, &most));
+        RMI_TRY(rmi_bnd_link_moment(&s, x, m->keep[i], &tmp, &most));
     }
     *bound = rmi_max(*bound, most);
-    return RM_OK;
-}
-
-/* Moments whose neighbours bound less come first. */
-RMI_FN void rmi_bnd_peaks(rmi_bnd_try *tries, uint32_t n)
-{
-    uint32_t i, k, z = 0;
-    for (i = 0; i < n; i++) { /* those before i bound more */
-        rmi_bnd_try t = tries[i];
-        int below = 0;
-        for (k = 0; k < i && !below; k++) below = tries[k].at <= t.at + 1 && t.at <= tries[k].at + 1;
-        if (below) continue;
-        for (k = i; k > z; k--) tries[k] = tries[k - 1];
-        tries[z++] = t;
-    }
-}
-
-/* The k-th candidate among so many moments: evenly, ever closer. */
-RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
-{
-    uint32_t i, bits, at = 0;
-    for (bits = 0; n >> bits;) bits++;
-    for (i = 0; i < bits; i++) at |= (k >> i & 1) << (bits - 1 - i);
-    return at;
-}
-
-/* Their bound, from these prices on. */
-RMI_RARE rm_result rmi_bnd_pick_joint(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns,
-                                      rmi_bnd_node *node, uint8_t *scratch)
-{
-    uint32_t i, x[RMI_BND_TOGETHER];
-    p->most = 0;
-    if (s->w->proved) return RM_OK;
-    s->w->assume = p->n_edge ? p : NULL;
-    for (i = 0; i < p->n; i++) x[i] = s->w->m->keep[p->at[i]];
-    return rmi_bnd_joint(s, x, p->n, nodes, first, turns, p->price, node, scratch, &p->most);
-}
-
-/* Moments go without which the bound is the same: what is looked at more often has less time. */
-RMI_RARE rm_result rmi_bnd_pick_fewer(rmi_bnd_web *s, rmi_bnd_pick *p, rmi_bnd_node *node, uint8_t *scratch)
-{
-    uint32_t i = p->n, k;
-    while (i-- > 0 && p->n > 1) {
-        rmi_bnd_pick now = *p;
-        if (p->price[i]) continue;
-        for (k = i; k + 1 < p->n; k++) {
-            now.at[k] = p->at[k + 1];
-            now.price[k] = p->price[k + 1];
-        }
-        now.n--;
-        RMI_TRY(rmi_bnd_pick_joint(s, &now, 1, 0, 1, node, scratch));
-        if (now.most >= p->most) *p = now;
-    }
-    return RM_OK;
-}
-
-/* Each candidate is added with which they bound more. Prices begin where they were, or equal: those found with fewer moments may be
-   places that are hard to leave. */
-RMI_RARE rm_result rmi_bnd_pick_more(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n, uint32_t nodes,
-                                     uint64_t level, rmi_bnd_node *node, uint8_t *scratch)
-{
-    const rmi_bnd *w = s->w;
-    uint32_t i, k, q;
-    rmi_bnd_pick now = *p;
-    for (k = 0; k < 2 * n && w->work < w->most_work && p->n < RMI_BND_TOGETHER; k++) {
-        int warm = k % 2 == 0;
-        for (q = 0; q < p->n && p->at[q] < cand[k / 2];) q++;
-        if (cand[k / 2] >= w->m->n_keep || (q < p->n && p->at[q] == cand[k / 2])) continue;
-        now.n = p->n + 1;
-        for (i = 0, now.price[q] = 0; i < now.n; i++) {
-            now.at[i] = i == q ? cand[k / 2] : p->at[i - (i > q)];
-            if (!warm) now.price[i] = level / now.n;
-            else if (i != q) now.price[i] = p->price[i - (i > q)];
-        }
-        for (i = 0; i < p->n && warm; i++) now.price[q] += p->price[i] / 4 / p->n;
-        RMI_TRY(rmi_bnd_pick_joint(s, &now, nodes, q, warm ? 8 + 2 * now.n : 20 + 4 * now.n, node, scratch));
-        if (now.most > p->most + p->most / 8192) *p = now;
-    }
-    return RM_OK;
-}
-
-/* Where more is missing than before and after; at first n of them, then all. None if looking at all takes more work. */
-RMI_RARE rm_result rmi_bnd_missing(rmi_bnd *w, uint64_t work, uint32_t *peak, uint32_t *n_peak, uint32_t *n_first)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t i, k, n = 0, last = RMI_NONE, *all = peak + RMI_BND_TOGETHER;
-    uint64_t was = 0, now, *top = RMI_NEW(w->mem, uint64_t, m->n_keep + 1u);
-    if (!top) return RM_ERROR_MEMORY;
-    *n_peak = *n_first = 0;
-    if ((uint64_t)m->n_keep * m->n_keep * 4 > work) return RM_OK;
-    w->work += (uint64_t)m->n_keep * m->n_keep * 4;
-    for (i = 0; i <= m->n_keep; i++) {
-        if (i < m->n_keep && !rmi_bnd_look(w, m->keep[i])) continue;
-        now = i < m->n_keep ? rmi_sub(w->forced + rmi_bnd_least_ws(w) + w->wanted, w->limit) : 0;
-        if (now < was && last != RMI_NONE) {
-            top[n] = was;
-            all[n++] = last;
-        }
-        if (now > was) last = i;
-        else if (now < was) last = RMI_NONE;
-        was = now;
-    }
-    for (i = 0; i < n; i = k) { /* of many one in each stretch */
-        uint32_t best = i, part = n > RMI_BND_TOGETHER ? n : RMI_BND_TOGETHER;
-        for (k = i; k < n && (uint64_t)k * RMI_BND_TOGETHER / part == (uint64_t)i * RMI_BND_TOGETHER / part; k++)
-            if (top[k] > top[best]) best = k;
-        peak[(*n_first)++] = all[best];
-    }
-    memmove(peak + *n_first, all, n * sizeof *all);
-    *n_peak = *n_first + n;
-    return RM_OK;
-}
-
-/* How much longer a run of the task takes with half the workspace, at least. */
-RMI_RARE uint64_t rmi_bnd_squeeze(rmi_bnd *w, uint32_t task)
-{
-    uint64_t ns, ws, first = 0, most = 0;
-    uint32_t k;
-    w->x = task;
-    for (k = 0; rmi_bnd_own(w, k, &ns, &ws); k++) {
-        if (!k) {
-            first = ns;
-            most = ws;
-        } else if (ws <= most / 2) return ns - first;
-    }
-    return 0;
-}
-
-/* One moment more, in its place among the others. 0: it has none, or there is no room. */
-RMI_RARE int rmi_bnd_put_moment(rmi_bnd *w, rmi_bnd_pick *p, uint32_t at)
-{
-    const uint32_t *keep = w->m->keep;
-    uint32_t i, lo = 0, hi = p->n;
-    w->assume = p->n_edge ? p : NULL;
-    rmi_bnd_around(w, keep[at]);
-    w->work += 2u * w->m->n_keep;
-    for (i = p->n; i-- > 0;) {
-        if (p->at[i] == at) return 1;
-        if (w->after[keep[p->at[i]]]) hi = i;
-        if (w->before[keep[p->at[i]]] && !lo) lo = i + 1;
-    }
-    if (lo != hi || p->n == RMI_BND_TOGETHER) return 0;
-    for (i = p->n++; i > hi; i--) {
-        p->at[i] = p->at[i - 1];
-        p->price[i] = p->price[i - 1];
-    }
-    p->at[hi] = at;
-    p->price[hi] = 0;
-    for (i = 0; i < p->n; i++) p->price[hi] += i == hi ? 0 : p->price[i] / 4 / (p->n - 1);
-    return 1;
-}
-
-/* What the moments of p and y bound if d comes before y, or (late) after it. */
-RMI_RARE rm_result rmi_bnd_case(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t y, uint32_t late, rmi_bnd_pick *to,
-                                rmi_bnd_node *node, uint8_t *scratch)
-{
-    rmi_bnd *w = s->w;
-    rmi_bnd_pick now;
-    *to = *p;
-    if (p->n_edge == RMI_BND_TOGETHER || !rmi_bnd_put_moment(w, to, y)) return RM_OK;
-    to->edge[2 * to->n_edge + late] = w->m->keep[d];
-    to->edge[2 * to->n_edge++ + !late] = w->m->keep[y];
-    now = *to;
-    if (rmi_bnd_put_moment(w, &now, d) && now.at[now.n - 1] != d) *to = now; /* at the end it would be in the way of others */
-    RMI_TRY(rmi_bnd_pick_joint(s, to, 1, 0, 8 + 2 * to->n, node, scratch));
-    to->most = rmi_max(to->most, p->most);
-    return RM_OK;
-}
-
-/* Does it matter whether d runs before another run, or after it? The
-   best such division of p: early and late. 0 in *found: there is none. */
-RMI_RARE rm_result rmi_bnd_divide(rmi_bnd_web *s, const rmi_bnd_pick *p, uint32_t d, uint32_t *list, rmi_bnd_pick *now, int *found,
-                                  rmi_bnd_node *node, uint8_t *scratch)
-{
-    rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    uint64_t enough = p->most + p->most / 8192, best = 0;
-    uint32_t i, n = 0, lo = 0, hi, turn;
-    w->assume = p->n_edge ? p : NULL;
-    rmi_bnd_around(w, m->keep[d]);
-    for (i = m->g->n_ops; i < m->n_keep; i++)
-        if (i != d && m->tasks[m->keep[i]].way == RMI_BWD && !w->before[m->keep[i]] && !w->after[m->keep[i]]) list[n++] = i;
-    for (i = hi = 0; i < n; i++) { /* those with a place */
-        rmi_bnd_pick q = *p;
-        if (rmi_bnd_put_moment(w, &q, list[i])) list[hi++] = list[i];
-    }
-    *found = 0;
-    for (turn = 0; lo < hi && turn < 6; turn++) { /* the later the other run is, the less being
-                                                     before it bounds, the more being after it */
-        uint32_t y = list[turn ? lo + (hi - lo) / 2 : lo], k;
-        for (k = 0; k < 2; k++) RMI_TRY(rmi_bnd_case(s, p, d, y, k, &now[2 + k], node, scratch));
-        if (!turn && now[2].most <= enough) return RM_OK;
-        if (rmi_min(now[2].most, now[3].most) > rmi_max(best, enough)) {
-            best = rmi_min(now[2].most, now[3].most);
-            *found = 1;
-            now[0] = now[2];
-            now[1] = now[3];
-        }
-        if (!turn) lo++;
-        else if (now[3].most < now[2].most) lo += (hi - lo) / 2 + 1;
-        else hi = lo + (hi - lo) / 2;
-    }
-    return RM_OK;
-}
-
-/* A run may come before others or after them. What bounds least is
-   divided further, within so much work beside what else may be done. */
-RMI_RARE rm_result rmi_bnd_cases(rmi_bnd_web *s, const rmi_bnd_pick *p, uint64_t work, rmi_bnd_node *node, uint8_t *scratch,
-                                 uint64_t *bound)
-{
-    rmi_bnd *w = s->w;
-    const rmi_ref_model *m = w->m;
-    rmi_bnd_pick *all = RMI_NEW(w->mem, rmi_bnd_pick, RMI_BND_CASES + 4), *now = all + RMI_BND_CASES;
-    rmi_bnd_try *run = RMI_NEW(w->mem, rmi_bnd_try, m->n_keep);
-    uint32_t *list = RMI_NEW(w->mem, uint32_t, m->n_keep), from[RMI_BND_CASES], i, n = 1, n_run = 0, least;
-    uint64_t was = w->work;
-    int found;
-    if (!all || !run || !list) return RM_ERROR_MEMORY;
-    for (i = m->g->n_ops; i < m->n_keep; i++) {
-        if (m->tasks[m->keep[i]].way != RMI_BWD || !(run[n_run].key = rmi_bnd_squeeze(w, m->keep[i]))) continue;
-        run[n_run++].at = i;
-    }
-    rmi_sort(run, n_run, sizeof *run, rmi_bnd_cmp, NULL);
-    w->most_work = was + work;
-    all[0] = *p;
-    from[0] = 0;
-    for (;;) {
-        for (i = 1, least = 0; i < n; i++)
-            if (all[i].most < all[least].most) least = i;
-        for (found = 0; from[least] < n_run && w->work < w->most_work && n < RMI_BND_CASES && !found; from[least] += !found)
-            RMI_TRY(rmi_bnd_divide(s, &all[least], run[from[least]].at, list, now, &found, node, scratch));
-        if (!found || all[least].most >= w->enough) break;
-        all[least] = now[0];
-        all[n] = now[1];
-        from[n++] = from[least];
-    }
-    *bound = rmi_max(*bound, all[least].most);
-    w->assume = NULL;
-    w->work = was;
-    return RM_OK;
-}
-
-/* Several moments: those where most is missing, or the best one and whatever adds to it. Then branching. */
-RMI_RARE rm_result rmi_bnd_together(rmi_bnd *w, const rmi_bnd_try *tries, uint32_t n, uint64_t more, rmi_bnd_node *node, uint64_t *bound)
-{
-    const rmi_ref_model *m = w->m;
-    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand, n_peak,
-             *cand = RMI_NEW(w->mem, uint32_t, n + 3 * (size_t)all + RMI_BND_TOGETHER);
-    uint8_t *scratch = RMI_NEW(w->mem, uint8_t, 2 * (size_t)m->n_tasks);
-    uint64_t end = w->work + more, level;
-    int small = (uint64_t)w->n_arc * 300 * RMI_BND_TOGETHER < more / 4;
-    rmi_bnd_pick best, now, start;
-    rmi_bnd_web s;
-    if (!scratch || !cand) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_bnd_web_begin(w, &s));
-    memset(&best, 0, sizeof best);
-    now = start = best;
-    best.n = 1;
-    best.at[0] = tries[0].at;
-    best.most = tries[0].key;
-    /* a place to begin */
-    best.price[0] = tries[0].price ? rmi_mul(tries[0].price, 1024) : rmi_mul_div_up(w->common, 1u << 27, w->limit + 1);
-    level = best.price[0] / 2 * 3;
-    RMI_TRY(rmi_bnd_missing(w, more / 4, cand, &n_peak, &n_cand));
-    start.n = 0;
-    for (i = 0; i < n_cand; i++)
-        if (rmi_bnd_look(w, m->keep[cand[i]]) && (!start.n || w->before[m->keep[start.at[start.n - 1]]])) start.at[start.n++] = cand[i];
-    n_cand = n_peak;
-    for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
-    for (i = 0; i < all; i++) cand[n_cand++] = m->g->n_ops + rmi_bnd_even(i, bwd);
-    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_keep);
-    w->most_work = w->work + more / 4;
-    now.most = 0;
-    for (k = 0; k < 4 && start.n > 1; k++) {
-        for (i = 0; i < start.n; i++) start.price[i] = rmi_max((level * 2 >> k) / start.n, 1);
-        RMI_TRY(rmi_bnd_pick_joint(&s, &start, 1, 0, 1, node, scratch));
-        if (start.most > now.most) now = start;
-    }
-    if (now.most) RMI_TRY(rmi_bnd_pick_joint(&s, &now, 1, 0, 80 + 20 * now.n, node, scratch));
-    if (now.most) RMI_TRY(rmi_bnd_pick_fewer(&s, &now, node, scratch));
-    if (now.most) RMI_TRY(rmi_bnd_pick_more(&s, &now, cand, n_cand, m->n_keep < 64 ? 32 : 1, level, node, scratch));
-    w->most_work += more / 4;
-    RMI_TRY(rmi_bnd_pick_more(&s, &best, cand + n_peak, n_cand - n_peak, m->n_keep < 64 ? 32 : 1, level, node, scratch));
-    if (now.most > best.most) best = now;
-    now.n = 0;
-    for (k = 0; k < RMI_BND_TOGETHER && small; k++) { /* at equal distances: with little memory
-                                                         each wants repeats, which only many show */
-        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
-        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(w, m->keep[i]) || (now.n && !w->before[m->keep[now.at[now.n - 1]]]))
-            continue;
-        now.price[now.n] = level / RMI_BND_TOGETHER;
-        now.at[now.n++] = i;
-    }
-    w->most_work = end - more / 4;
-    if (now.n > 1) RMI_TRY(rmi_bnd_pick_joint(&s, &now, 1, 0, 100, node, scratch));
-    if (now.n > 1 && now.most > best.most) best = now;
-    if (m->n_keep >= 64) RMI_TRY(rmi_bnd_pick_more(&s, &best, cand, n_cand, 1, level, node, scratch));
-    if (best.most <= tries[0].key) return RM_OK; /* one is better left to the cut */
-    *bound = rmi_max(*bound, best.most);
-    w->most_work = end;
-    now = best;
-    RMI_TRY(rmi_bnd_pick_joint(&s, &now, RMI_BND_NODES, 0, 60, node, scratch));
-    *bound = rmi_max(*bound, now.most);
-    return w->enough > *bound + *bound / 256 ? rmi_bnd_cases(&s, &best, more / 2, node, scratch, bound) : RM_OK;
-}
-
-/* No plan whose live bytes (beside the model's base) stay within limit is faster. work: arcs to look at; more: the same for
-   branching at the best moments, which counts whole values instead of parts. enough: a bound of so many ns will do. */
-RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
-                                 uint64_t enough, uint64_t *bound)
-{
-    rmi_bnd w;
-    rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, 2 * RMI_BND_MOMENTS + RMI_BND_NEAR);
-    rmi_bnd_node *node = RMI_NEW(mem, rmi_bnd_node, RMI_BND_NODES);
-    uint64_t ns, end;
-    uint32_t k, n = 0;
-    rm_result r = rmi_bnd_make(mem, m, limit, &w);
-    *bound = 0;
-    if (r == RM_ERROR_GRAPH) return RM_OK;
-    RMI_TRY(r);
-    if (!tries || !node) return RM_ERROR_MEMORY;
-    w.most_work = work;
-    w.enough = enough;
-    RMI_TRY(rmi_bnd_sample(&w, node, tries, &n, bound));
-    if (*bound >= enough) return RM_OK;
-    rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
-    end = w.work + more;
-    rmi_bnd_peaks(tries, n);
-    /* large networks: not worth it */
-    if (n > 1 && (uint64_t)w.n_arc * 1000 < more) RMI_TRY(rmi_bnd_together(&w, tries, n, more / 4 * 3, node, bound));
-    *bound = rmi_max(*bound, w.proved);
-    for (k = 0; k < n && w.work < end && *bound < enough; k++) {
-        if (k && tries[k].at == tries[k - 1].at) continue;
-        w.most_work = w.work + (k + 1 < n ? 3 * (end - w.work) / 4 : end - w.work);
-        RMI_TRY(rmi_bnd_moment(&w, m->keep[tries[k].at], RMI_BND_NODES, node, bound, &ns));
-        *bound = rmi_max(*bound, ns);
-    }
     return RM_OK;
 }
 
@@ -24004,7 +23270,7 @@ RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *b
    same object, and writing that again the same bytes. Linear in the text.
    ================================================================================================================== */
 typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its first byte */
-    const char *s;
+    const char *text;
     size_t n;
 } rmi_txt_slice;
 
@@ -24024,45 +23290,48 @@ typedef struct rmi_txt {
     size_t cap_ops, cap_blocks, n_blocks;
 } rmi_txt;
 
-/* The piece [s, end). */
-RMI_FN rmi_txt_slice rmi_txt_cut(const char *s, const char *end)
+/* The piece [begin, end). */
+RMI_FN rmi_txt_slice rmi_txt_cut(const char *begin, const char *end)
 {
-    rmi_txt_slice x;
-    x.s = s;
-    x.n = (size_t)(end - s);
-    return x;
+    rmi_txt_slice slice;
+    slice.text = begin;
+    slice.n = (size_t)(end - begin);
+    return slice;
 }
 
-RMI_FN int rmi_txt_is(rmi_txt_slice x, const char *word)
+RMI_FN int rmi_txt_is(rmi_txt_slice slice, const char *word)
 {
-    return x.n == strlen(word) && (!x.n || !memcmp(x.s, word, x.n));
+    return slice.n == strlen(word) && (!slice.n || !memcmp(slice.text, word, slice.n));
 }
 
-RMI_FN const char *rmi_txt_find(rmi_txt_slice x, char c) { return x.n ? (const char *)memchr(x.s, c, x.n) : NULL; }
-
-/* x up to the first c; rest is what follows it. Without a c: all of x, and rest.s is NULL. */
-RMI_FN rmi_txt_slice rmi_txt_split(rmi_txt_slice x, char c, rmi_txt_slice *rest)
+RMI_FN const char *rmi_txt_find(rmi_txt_slice slice, char letter)
 {
-    const char *at = rmi_txt_find(x, c);
-    rest->s = at ? at + 1 : NULL;
-    rest->n = at ? (size_t)(x.s + x.n - (at + 1)) : 0;
-    return at ? rmi_txt_cut(x.s, at) : x;
+    return slice.n ? (const char *)memchr(slice.text, letter, slice.n) : NULL;
+}
+
+/* slice up to the first letter; rest is what follows it. Without a letter: all of slice, and rest.text is NULL. */
+RMI_FN rmi_txt_slice rmi_txt_split(rmi_txt_slice slice, char letter, rmi_txt_slice *rest)
+{
+    const char *at = rmi_txt_find(slice, letter);
+    rest->text = at ? at + 1 : NULL;
+    rest->n = at ? (size_t)(slice.text + slice.n - (at + 1)) : 0;
+    return at ? rmi_txt_cut(slice.text, at) : slice;
 }
 
 /* --- errors */
 #define RMI_TXT_SHOWN 48
 
-/* x in quotes for a message: cut after RMI_TXT_SHOWN bytes, what is not printable as \xHH. out has room for 4 * that +
-   8. */
-RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice x, char *out)
+/* slice in quotes for a message: cut after RMI_TXT_SHOWN bytes, what is not printable as \xHH. out has room for 4 *
+   that + 8. */
+RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice slice, char *out)
 {
     static const char hex[] = "0123456789ABCDEF";
     size_t i, n = 0;
-    if (!x.n && x.s > t->start && strchr("=,:+@", x.s[-1])) return "nothing";
-    if (!x.n) return x.s == t->end ? "the end of the text" : "the end of the statement";
+    if (!slice.n && slice.text > t->start && strchr("=,:+@", slice.text[-1])) return "nothing";
+    if (!slice.n) return slice.text == t->end ? "the end of the text" : "the end of the statement";
     out[n++] = '\'';
-    for (i = 0; i < x.n && i < RMI_TXT_SHOWN; i++) {
-        unsigned char c = (unsigned char)x.s[i];
+    for (i = 0; i < slice.n && i < RMI_TXT_SHOWN; i++) {
+        unsigned char c = (unsigned char)slice.text[i];
         int plain = c >= 0x20 && c < 0x7F;
         if (plain) out[n++] = (char)c;
         else {
@@ -24072,31 +23341,31 @@ RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice x, char *out)
             n += 4;
         }
     }
-    memcpy(out + n, i < x.n ? "...'" : "'", i < x.n ? 5 : 2);
+    memcpy(out + n, i < slice.n ? "...'" : "'", i < slice.n ? 5 : 2);
     return out;
 }
 
-/* Line and column of x. */
-RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *t, rmi_txt_slice x)
+/* Line and column of slice. */
+RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *t, rmi_txt_slice slice)
 {
-    rmi_txt_place p;
-    p.line = t->line;
-    p.column = (uint64_t)(x.s - t->start) + 1;
-    return p;
+    rmi_txt_place place;
+    place.line = t->line;
+    place.column = (uint64_t)(slice.text - t->start) + 1;
+    return place;
 }
 
 /* What was expected is said in three pieces, the middle one a name. */
-RMI_FN rm_result rmi_txt_fail_about(rmi_txt *t, rmi_txt_slice x, const char *before, const char *name,
+RMI_FN rm_result rmi_txt_fail_about(rmi_txt *t, rmi_txt_slice slice, const char *before, const char *name,
                                     const char *after)
 {
     char shown[4 * RMI_TXT_SHOWN + 8];
-    rmi_txt_place p = rmi_txt_at(t, x);
-    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s%s%s", p.line, p.column,
-                       rmi_txt_show(t, x, shown), before, name, after);
+    rmi_txt_place place = rmi_txt_at(t, slice);
+    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s%s%s", place.line, place.column,
+                       rmi_txt_show(t, slice, shown), before, name, after);
 }
-RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice x, const char *expected)
+RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice slice, const char *expected)
 {
-    return rmi_txt_fail_about(t, x, expected, "", "");
+    return rmi_txt_fail_about(t, slice, expected, "", "");
 }
 
 /* --- lines and words */
@@ -24112,17 +23381,17 @@ RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, const cha
     return t;
 }
 
-/* Splits [p, stop) at blanks into words of the statement. */
-RMI_FN rm_result rmi_txt_words(rmi_txt *t, const char *p, const char *stop)
+/* Splits [at, stop) at blanks into words of the statement. */
+RMI_FN rm_result rmi_txt_words(rmi_txt *t, const char *at, const char *stop)
 {
-    while (p < stop) {
+    while (at < stop) {
         const char *from;
-        while (p < stop && (*p == ' ' || *p == '\t')) p++;
-        from = p;
-        while (p < stop && *p != ' ' && *p != '\t') p++;
-        if (p == from) break;
+        while (at < stop && (*at == ' ' || *at == '\t')) at++;
+        from = at;
+        while (at < stop && *at != ' ' && *at != '\t') at++;
+        if (at == from) break;
         if (!RMI_GROW(&t->mem, t->word, t->cap, t->n + 1)) return rmi_err_memory(t->err);
-        t->word[t->n++] = rmi_txt_cut(from, p);
+        t->word[t->n++] = rmi_txt_cut(from, at);
         /* names are C strings further down */
         if (rmi_txt_find(t->word[t->n - 1], 0)) return rmi_txt_fail(t, t->word[t->n - 1], "text without zero bytes");
     }
@@ -24143,10 +23412,10 @@ RMI_FN rm_result rmi_txt_next(rmi_txt *t)
         line = rmi_txt_split(rmi_txt_cut(t->start, stop), '#', &rest);
         t->next = stop + (stop < t->end);
         if (t->next < t->end && *stop == '\r' && *t->next == '\n') t->next++;
-        RMI_TRY(rmi_txt_words(t, line.s, line.s + line.n));
+        RMI_TRY(rmi_txt_words(t, line.text, line.text + line.n));
     }
     for (i = 0; i < t->n; i++) {
-        t->hash = rmi_fnv(t->hash, t->word[i].s, t->word[i].n);
+        t->hash = rmi_fnv(t->hash, t->word[i].text, t->word[i].n);
         t->hash = rmi_fnv(t->hash, i + 1 < t->n ? " " : "\n", 1);
     }
     if (!t->n && (t->text == t->end || t->end[-1] == '\n' || t->end[-1] == '\r')) {
@@ -24163,7 +23432,7 @@ RMI_FN rmi_txt_slice rmi_txt_word(const rmi_txt *t, size_t i)
     if (i < t->n) return t->word[i];
     if (!t->n) return rmi_txt_cut(t->end, t->end);
     last = t->word[t->n - 1];
-    return rmi_txt_cut(last.s + last.n, last.s + last.n);
+    return rmi_txt_cut(last.text + last.n, last.text + last.n);
 }
 
 /* An error if the statement has more words than `from`. */
@@ -24185,40 +23454,40 @@ RMI_FN rm_result rmi_txt_header(rmi_txt *t, const char *what)
 }
 
 /* --- values */
-RMI_FN rm_result rmi_txt_u64(rmi_txt *t, rmi_txt_slice x, uint64_t *out)
+RMI_FN rm_result rmi_txt_u64(rmi_txt *t, rmi_txt_slice slice, uint64_t *out)
 {
-    uint64_t v = 0;
+    uint64_t value = 0;
     size_t i;
-    int ok = x.n > 0;
-    for (i = 0; i < x.n && ok; i++) {
-        unsigned digit = (unsigned char)x.s[i] - (unsigned)'0';
-        ok = digit <= 9 && v <= (RMI_MAX - digit) / 10;
-        v = v * 10 + digit;
+    int ok = slice.n > 0;
+    for (i = 0; i < slice.n && ok; i++) {
+        unsigned digit = (unsigned char)slice.text[i] - (unsigned)'0';
+        ok = digit <= 9 && value <= (RMI_MAX - digit) / 10;
+        value = value * 10 + digit;
     }
-    *out = v;
-    return ok ? RM_OK : rmi_txt_fail(t, x, "a decimal integer below 2^62");
+    *out = value;
+    return ok ? RM_OK : rmi_txt_fail(t, slice, "a decimal integer below 2^62");
 }
 
 /* A name, as a C string in out (256 bytes). */
-RMI_FN rm_result rmi_txt_name(rmi_txt *t, rmi_txt_slice x, char *out)
+RMI_FN rm_result rmi_txt_name(rmi_txt *t, rmi_txt_slice slice, char *out)
 {
-    if (x.n && x.n < 256) {
-        memcpy(out, x.s, x.n);
-        out[x.n] = 0;
+    if (slice.n && slice.n < 256) {
+        memcpy(out, slice.text, slice.n);
+        out[slice.n] = 0;
         if (rmi_graph_name_ok(out)) return RM_OK;
     }
-    return rmi_txt_fail(t, x, "a name: " RMI_NAME_RULE);
+    return rmi_txt_fail(t, slice, "a name: " RMI_NAME_RULE);
 }
 
 /* Items of a comma-separated list: rmi_txt_list once, then rmi_txt_item until 0. `none` alone has no items. */
 RMI_FN rmi_txt_slice rmi_txt_list(rmi_txt_slice value)
 {
-    if (rmi_txt_is(value, "none")) value.s = NULL;
+    if (rmi_txt_is(value, "none")) value.text = NULL;
     return value;
 }
 RMI_FN int rmi_txt_item(rmi_txt_slice *rest, rmi_txt_slice *item)
 {
-    if (!rest->s) return 0;
+    if (!rest->text) return 0;
     *item = rmi_txt_split(*rest, ',', rest);
     return 1;
 }
@@ -24227,7 +23496,7 @@ RMI_FN int rmi_txt_item(rmi_txt_slice *rest, rmi_txt_slice *item)
 RMI_FN size_t rmi_txt_items(rmi_txt_slice list)
 {
     size_t i, n = 1;
-    for (i = 0; i < list.n; i++) n += list.s[i] == ',';
+    for (i = 0; i < list.n; i++) n += list.text[i] == ',';
     return n;
 }
 
@@ -24263,44 +23532,43 @@ typedef struct rmi_txt_args {
     rmi_txt_slice value[RMI_KEY_COUNT]; /* of those that are there; the word itself for a flag */
 } rmi_txt_args;
 
-RMI_FN int rmi_txt_has(const rmi_txt_args *a, rmi_txt_key k) { return a->value[k].s != NULL; }
+RMI_FN int rmi_txt_has(const rmi_txt_args *args, rmi_txt_key key) { return args->value[key].text != NULL; }
 
 /* The keys that may stand here, all of them. */
 RMI_FN rm_result rmi_txt_unknown_key(rmi_txt *t, rmi_txt_slice word, uint64_t allowed)
 {
     char list[300];
     rmi_line line;
-    rmi_sink s = rmi_line_sink(&line, list, sizeof list);
+    rmi_sink sink = rmi_line_sink(&line, list, sizeof list);
     uint32_t k;
     for (k = 0; k < RMI_KEY_COUNT; k++)
-        if ((allowed >> k) & 1) rmi_put_format(&s, " %s", rmi_txt_key_text[k]);
-    return rmi_txt_fail_about(t, word,
-                              allowed & (allowed - 1) ? "one of" : allowed ? "only" : "the end of the statement", list,
-                              "");
+        if ((allowed >> k) & 1) rmi_put_format(&sink, " %s", rmi_txt_key_text[k]);
+    return rmi_txt_fail_about(t, word, allowed & (allowed - 1) ? "one of" : allowed ? "only" : "the end of the "
+                              "statement", list, "");
 }
 
 /* The words from number `from` on: keys and flags of `allowed`, each once, in any order. */
-RMI_FN rm_result rmi_txt_args_read(rmi_txt *t, size_t from, uint64_t allowed, rmi_txt_args *a)
+RMI_FN rm_result rmi_txt_args_read(rmi_txt *t, size_t from, uint64_t allowed, rmi_txt_args *args)
 {
     size_t i;
-    memset(a, 0, sizeof *a);
+    memset(args, 0, sizeof *args);
     for (i = from; i < t->n; i++) {
-        rmi_txt_slice w = t->word[i], value, head = rmi_txt_split(w, '=', &value);
+        rmi_txt_slice word = t->word[i], value, head = rmi_txt_split(word, '=', &value);
         uint32_t k;
-        if (value.s) head.n++;
+        if (value.text) head.n++;
         for (k = 0; k < RMI_KEY_COUNT; k++)
             if (((allowed >> k) & 1) && rmi_txt_is(head, rmi_txt_key_text[k])) break;
-        if (k == RMI_KEY_COUNT) return rmi_txt_unknown_key(t, w, allowed);
-        if (a->value[k].s) return rmi_txt_fail_about(t, w, "'", rmi_txt_key_text[k], "' only once");
-        a->value[k] = value.s ? value : w;
+        if (k == RMI_KEY_COUNT) return rmi_txt_unknown_key(t, word, allowed);
+        if (args->value[k].text) return rmi_txt_fail_about(t, word, "'", rmi_txt_key_text[k], "' only once");
+        args->value[k] = value.text ? value : word;
     }
     return RM_OK;
 }
 
 /* The number of a key that is there; else *out stays. */
-RMI_FN rm_result rmi_txt_number(rmi_txt *t, const rmi_txt_args *a, rmi_txt_key k, uint64_t *out)
+RMI_FN rm_result rmi_txt_number(rmi_txt *t, const rmi_txt_args *args, rmi_txt_key key, uint64_t *out)
 {
-    return rmi_txt_has(a, k) ? rmi_txt_u64(t, a->value[k], out) : RM_OK;
+    return rmi_txt_has(args, key) ? rmi_txt_u64(t, args->value[key], out) : RM_OK;
 }
 
 /* --- which key is which field, for readers and writers */
@@ -24331,82 +23599,94 @@ static const struct {
                      {RMI_KEY_RNG, RM_RNG}, {RMI_KEY_ONCE, RM_ONCE}, {RMI_KEY_NOGRAD, RM_NOGRAD},
                      {RMI_KEY_EXTERNAL, RM_EXTERNAL}, {RMI_KEY_STAYS, RM_STAYS}};
 
+static const struct {
+    rmi_txt_key key;
+    size_t at; /* of a uint8_t in rmi_tensor */
+} rmi_txt_tensor_flags[] = {{RMI_KEY_FROZEN, offsetof(rmi_tensor, frozen)},
+                            {RMI_KEY_WANT_GRAD, offsetof(rmi_tensor, want_grad)},
+                            {RMI_KEY_EXTERNAL, offsetof(rmi_tensor, external)},
+                            {RMI_KEY_STAYS, offsetof(rmi_tensor, stays)}};
+
 /* The value of a field of the object. */
 RMI_FN uint64_t rmi_txt_get(const void *object, const rmi_txt_field *field)
 {
-    uint64_t v;
-    memcpy(&v, (const char *)object + field->at, sizeof v);
-    return v;
+    uint64_t value;
+    memcpy(&value, (const char *)object + field->at, sizeof value);
+    return value;
 }
 
 /* The numbers that are there go to their fields; the others stay. */
-RMI_FN rm_result rmi_txt_fields(rmi_txt *t, const rmi_txt_args *a, const rmi_txt_field *field, size_t n, void *object)
+RMI_FN rm_result rmi_txt_fields(rmi_txt *t, const rmi_txt_args *args, const rmi_txt_field *field, size_t n,
+                                void *object)
 {
     for (; n--; field++) {
-        uint64_t v = rmi_txt_get(object, field);
-        RMI_TRY(rmi_txt_number(t, a, field->key, &v));
-        memcpy((char *)object + field->at, &v, sizeof v);
+        uint64_t value = rmi_txt_get(object, field);
+        RMI_TRY(rmi_txt_number(t, args, field->key, &value));
+        memcpy((char *)object + field->at, &value, sizeof value);
     }
     return RM_OK;
 }
 
 /* " key=value" for each field that is not as in `plain`. */
-RMI_FN void rmi_txt_put_fields(rmi_sink *s, const rmi_txt_field *field, size_t n, const void *object, const void *plain)
+RMI_FN void rmi_txt_put_fields(rmi_sink *sink, const rmi_txt_field *field, size_t n, const void *object,
+                               const void *plain)
 {
     for (; n--; field++)
         if (rmi_txt_get(object, field) != rmi_txt_get(plain, field))
-            rmi_put_format(s, " %s%u", rmi_txt_key_text[field->key], rmi_txt_get(object, field));
+            rmi_put_format(sink, " %s%u", rmi_txt_key_text[field->key], rmi_txt_get(object, field));
 }
 
 /* --- .rmg: names of the graph */
 /* A tensor of the graph; while that is read, of what is declared so far. */
-RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
+RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
+    *id = rmi_graph_lookup_n(&graph->tensor_map, slice.text, slice.n);
     if (*id != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(t, x, g->sealed ? "a tensor of the graph" : "a tensor that is declared above");
+    return rmi_txt_fail(t, slice, graph->sealed ? "a tensor of the graph" : "a tensor that is declared above");
 }
 
-/* An op of the graph, or an error at x. */
-RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
+/* An op of the graph, or an error at slice. */
+RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(g, &g->op_map, x.s, x.n);
+    *id = rmi_graph_lookup_n(&graph->op_map, slice.text, slice.n);
     if (*id != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(t, x, g->sealed ? "an op of the graph" : "an op that is declared above");
+    return rmi_txt_fail(t, slice, graph->sealed ? "an op of the graph" : "an op that is declared above");
 }
 
-/* A tensor whose name is the word x, which no other has yet. */
-RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *g, rmi_txt_slice x, rmi_tensor_kind kind, uint64_t bytes,
-                                    uint32_t *id)
+/* A tensor whose name is the slice, which no other has yet. */
+RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *graph, rmi_txt_slice slice, rmi_tensor_kind kind,
+                                    uint64_t bytes, uint32_t *id)
 {
     char name[256];
-    RMI_TRY(rmi_txt_name(t, x, name));
-    if (rmi_graph_lookup(g, &g->tensor_map, name) != RMI_NONE)
-        return rmi_txt_fail(t, x, "a name that no tensor has yet");
-    *id = rmi_graph_new_tensor(g, name, NULL, kind, bytes);
-    return *id == RMI_NONE ? g->sticky.result : RM_OK;
+    RMI_TRY(rmi_txt_name(t, slice, name));
+    if (rmi_graph_lookup(&graph->tensor_map, name) != RMI_NONE)
+        return rmi_txt_fail(t, slice, "a name that no tensor has yet");
+    *id = rmi_graph_new_tensor(graph, name, NULL, kind, bytes);
+    return *id == RMI_NONE ? graph->sticky.result : RM_OK;
 }
 
-/* Any tensors, as listed. */
-RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *g, rmi_txt_slice list, rmi_list *out)
+/* The tensors of a list, as listed: any, or (only_consts) consts, each once. */
+RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *graph, rmi_txt_slice list, int only_consts, rmi_list *out)
 {
     rmi_txt_slice item;
     uint32_t id;
-    if (!rmi_graph_new_list(g, out, rmi_txt_items(list))) return g->sticky.result;
+    if (!rmi_graph_new_list(graph, out, rmi_txt_items(list))) return graph->sticky.result;
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        RMI_TRY(rmi_txt_tensor(t, g, item, &id));
-        rmi_list_put(out, id);
+        RMI_TRY(rmi_txt_tensor(t, graph, item, &id));
+        if (only_consts && graph->tensors[id].kind != RMI_CONST) return rmi_txt_fail(t, item, "a const");
+        if (only_consts) rmi_list_put_once(out, id);
+        else rmi_list_put(out, id);
     }
     return RM_OK;
 }
 
-/* A tensor that is an input of op, or an output if those count; else an error at x. */
-RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *g, const rmi_op *op, rmi_txt_slice x, int inputs_only,
-                                    uint32_t *id)
+/* A tensor that is an input of op, or an output if those count; else an error at slice. */
+RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *graph, const rmi_op *op, rmi_txt_slice slice,
+                                    int inputs_only, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
+    *id = rmi_graph_lookup_n(&graph->tensor_map, slice.text, slice.n);
     if (*id != RMI_NONE && (rmi_list_has(&op->in, *id) || (!inputs_only && rmi_list_has(&op->out, *id)))) return RM_OK;
-    return rmi_txt_fail_about(t, x, inputs_only ? "an input of op " : "an input or output of op ", op->name, "");
+    return rmi_txt_fail_about(t, slice, inputs_only ? "an input of op " : "an input or output of op ", op->name, "");
 }
 
 /* The inputs and outputs of op, each once: those of `from`, or all if that is NULL. */
@@ -24420,21 +23700,21 @@ RMI_FN void rmi_txt_in_order(const rmi_op *op, const rmi_list *from, rmi_list *o
 }
 
 /* Tensors of the op itself, each once, in the op's order; saved: NULL where that word has no meaning. */
-RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_slice list, rmi_list *out,
+RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *graph, const rmi_op *op, rmi_txt_slice list, rmi_list *out,
                              uint32_t *saved)
 {
     rmi_list any;
     rmi_txt_slice item;
     uint32_t id;
-    if (!rmi_graph_new_list(g, &any, rmi_txt_items(list)) || !rmi_graph_new_list(g, out, rmi_txt_items(list)))
-        return g->sticky.result;
+    if (!rmi_graph_new_list(graph, &any, rmi_txt_items(list)) || !rmi_graph_new_list(graph, out, rmi_txt_items(list)))
+        return graph->sticky.result;
     if (saved) *saved = 0;
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
         if (saved && rmi_txt_is(item, "saved")) {
             *saved = 1;
             continue;
         }
-        RMI_TRY(rmi_txt_own_tensor(t, g, op, item, !saved, &id));
+        RMI_TRY(rmi_txt_own_tensor(t, graph, op, item, !saved, &id));
         rmi_list_put(&any, id);
     }
     rmi_txt_in_order(op, &any, out);
@@ -24442,666 +23722,667 @@ RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_
 }
 
 /* --- .rmg: statements */
-RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *graph)
 {
-    rmi_txt_args a;
+    rmi_txt_args args;
     size_t i;
-    if (g->has_link) return rmi_txt_fail(t, t->word[0], "one link only");
-    RMI_TRY(rmi_txt_args_read(t, 1, RMI_KEY(H2D) | RMI_KEY(D2H) | RMI_KEY(LATENCY) | RMI_KEY(ADD), &a));
-    g->has_link = 1;
-    g->link = rmi_txt_plain_link;
+    if (graph->has_link) return rmi_txt_fail(t, t->word[0], "one link only");
+    RMI_TRY(rmi_txt_args_read(t, 1, RMI_KEY(H2D) | RMI_KEY(D2H) | RMI_KEY(LATENCY) | RMI_KEY(ADD), &args));
+    graph->has_link = 1;
+    graph->link = rmi_txt_plain_link;
     for (i = 0; i < RMI_COUNT(rmi_txt_link_fields); i++) {
         const rmi_txt_field *field = &rmi_txt_link_fields[i];
-        RMI_TRY(rmi_txt_fields(t, &a, field, 1, &g->link));
-        if (!rmi_txt_get(&g->link, field) && field->key != RMI_KEY_LATENCY)
-            return rmi_txt_fail_about(t, rmi_txt_has(&a, field->key) ? a.value[field->key] : rmi_txt_word(t, t->n), "'",
-                                      rmi_txt_key_text[field->key], "' above zero");
+        RMI_TRY(rmi_txt_fields(t, &args, field, 1, &graph->link));
+        if (!rmi_txt_get(&graph->link, field) && field->key != RMI_KEY_LATENCY)
+            return rmi_txt_fail_about(t, rmi_txt_has(&args, field->key) ? args.value[field->key] : rmi_txt_word(t,
+                                                                                                                t->n),
+                                      "'", rmi_txt_key_text[field->key], "' above zero");
     }
     return RM_OK;
 }
 
+static const char *const rmi_txt_given_kinds[] = {"input", "param", "const"}; /* rmi_tensor_kind */
+
 /* tensor NAME input|param|const BYTES [key=value ...] */
-RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *graph)
 {
-    static const char *const words[] = {"input", "param", "const"};
     static const uint64_t allowed[] = {RMI_KEY(WANT_GRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS), RMI_TXT_PARAM_KEYS,
                                        RMI_KEY(EXTERNAL) | RMI_KEY(STAYS)};
-    rmi_txt_args a;
-    rmi_tensor *x;
+    rmi_txt_args args;
+    rmi_tensor *tensor;
     char name[256];
     uint64_t bytes;
-    uint32_t kind = 0, id;
-    while (kind < 3 && !rmi_txt_is(rmi_txt_word(t, 2), words[kind])) kind++;
+    uint32_t kind = 0, id, i;
+    while (kind < 3 && !rmi_txt_is(rmi_txt_word(t, 2), rmi_txt_given_kinds[kind])) kind++;
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
     if (kind == 3) return rmi_txt_fail(t, rmi_txt_word(t, 2), "input, param or const");
     RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &bytes));
-    RMI_TRY(rmi_txt_args_read(t, 4, allowed[kind], &a));
-    RMI_TRY(rmi_txt_new_tensor(t, g, rmi_txt_word(t, 1), (rmi_tensor_kind)kind, bytes, &id));
-    x = &g->tensors[id];
-    x->external = (uint8_t)rmi_txt_has(&a, RMI_KEY_EXTERNAL);
-    x->stays = (uint8_t)rmi_txt_has(&a, RMI_KEY_STAYS);
-    x->want_grad = (uint8_t)rmi_txt_has(&a, RMI_KEY_WANT_GRAD);
-    x->frozen = (uint8_t)rmi_txt_has(&a, RMI_KEY_FROZEN);
-    return rmi_txt_fields(t, &a, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), x);
+    RMI_TRY(rmi_txt_args_read(t, 4, allowed[kind], &args));
+    RMI_TRY(rmi_txt_new_tensor(t, graph, rmi_txt_word(t, 1), (rmi_tensor_kind)kind, bytes, &id));
+    tensor = &graph->tensors[id];
+    for (i = 0; i < RMI_COUNT(rmi_txt_tensor_flags); i++)
+        *((uint8_t *)tensor + rmi_txt_tensor_flags[i].at) = (uint8_t)rmi_txt_has(&args, rmi_txt_tensor_flags[i].key);
+    return rmi_txt_fields(t, &args, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), tensor);
 }
 
 /* out=NAME[:BYTES],...: new tensors, made by the op. */
-RMI_FN rm_result rmi_txt_outputs(rmi_txt *t, rm_graph *g, uint32_t op_id, rmi_txt_slice list)
+RMI_FN rm_result rmi_txt_outputs(rmi_txt *t, rm_graph *graph, uint32_t op_id, rmi_txt_slice list)
 {
     rmi_list out;
     rmi_txt_slice item, size;
     uint32_t id;
     if (rmi_txt_is(list, "none")) return rmi_txt_fail(t, list, "at least one output");
-    if (!rmi_graph_new_list(g, &out, rmi_txt_items(list))) return g->sticky.result;
+    if (!rmi_graph_new_list(graph, &out, rmi_txt_items(list))) return graph->sticky.result;
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        const rmi_list *in = &g->ops[op_id].in;
-        uint64_t bytes = in->n ? g->tensors[in->at[0]].bytes : 0;
+        const rmi_list *in = &graph->ops[op_id].in;
+        uint64_t bytes = in->n ? graph->tensors[in->at[0]].bytes : 0;
         item = rmi_txt_split(item, ':', &size);
-        if (size.s) RMI_TRY(rmi_txt_u64(t, size, &bytes));
+        if (size.text) RMI_TRY(rmi_txt_u64(t, size, &bytes));
         else if (!in->n) return rmi_txt_fail(t, item, "NAME:BYTES: there is no input whose size it could have");
-        RMI_TRY(rmi_txt_new_tensor(t, g, item, RMI_ACT, bytes, &id));
-        g->tensors[id].maker = op_id;
-        g->tensors[id].external = (g->ops[op_id].flags & RM_EXTERNAL) != 0;
-        g->tensors[id].stays = (g->ops[op_id].flags & RM_STAYS) != 0;
+        RMI_TRY(rmi_txt_new_tensor(t, graph, item, RMI_ACT, bytes, &id));
+        graph->tensors[id].maker = op_id;
+        graph->tensors[id].external = (graph->ops[op_id].flags & RM_EXTERNAL) != 0;
+        graph->tensors[id].stays = (graph->ops[op_id].flags & RM_STAYS) != 0;
         rmi_list_put(&out, id);
     }
-    g->ops[op_id].out = out;
+    graph->ops[op_id].out = out;
     return RM_OK;
 }
 
 /* inplace_bwd=T[:X],... */
-RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rm_graph *g, const rmi_op *op, rmi_txt_slice list, rmi_form *f)
+RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rm_graph *graph, const rmi_op *op, rmi_txt_slice list, rmi_form *form)
 {
     rmi_txt_slice item, from;
     uint32_t i;
-    f->n_overs = 0;
-    f->overs = RMI_NEW(&g->mem, rmi_over, rmi_txt_items(list));
-    if (!f->overs) return rmi_graph_memory(g);
+    form->n_overs = 0;
+    form->overs = RMI_NEW(&graph->mem, rmi_over, rmi_txt_items(list));
+    if (!form->overs) return rmi_graph_memory(graph);
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        rmi_over *o = &f->overs[f->n_overs];
+        rmi_over *over = &form->overs[form->n_overs];
         item = rmi_txt_split(item, ':', &from);
-        RMI_TRY(rmi_txt_own_tensor(t, g, op, item, 1, &o->grad_of));
-        for (i = 0; i < f->n_overs; i++)
-            if (f->overs[i].grad_of == o->grad_of)
+        RMI_TRY(rmi_txt_own_tensor(t, graph, op, item, 1, &over->grad_of));
+        for (i = 0; i < form->n_overs; i++)
+            if (form->overs[i].grad_of == over->grad_of)
                 return rmi_txt_fail(t, item, "each gradient only once in inplace_bwd");
-        o->what = !from.s ? RMI_OVER_DOUT : rmi_txt_is(from, "saved") ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
-        o->tensor = RMI_NONE;
-        if (o->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(t, g, op, from, 0, &o->tensor));
-        f->n_overs++;
+        over->what = !from.text ? RMI_OVER_DOUT : rmi_txt_is(from, "saved") ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
+        over->tensor = RMI_NONE;
+        if (over->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(t, graph, op, from, 0, &over->tensor));
+        form->n_overs++;
     }
     return RM_OK;
 }
 
 /* The keys that op and variant have in common. A variant's form is a copy of its op's already. */
-RMI_FN rm_result rmi_txt_form(rmi_txt *t, rm_graph *g, const rmi_op *op, const rmi_txt_args *a, rmi_form *f,
+RMI_FN rm_result rmi_txt_form(rmi_txt *t, rm_graph *graph, const rmi_op *op, const rmi_txt_args *args, rmi_form *form,
                               int variant)
 {
-    rmi_txt_slice bits = a->value[RMI_KEY_BITS], inplace = a->value[RMI_KEY_INPLACE];
+    rmi_txt_slice bits = args->value[RMI_KEY_BITS], inplace = args->value[RMI_KEY_INPLACE];
     char name[256];
-    RMI_TRY(rmi_txt_number(t, a, RMI_KEY_FWD, &f->fwd));
-    if (!variant || rmi_txt_has(a, RMI_KEY_FWD)) f->again = f->fwd;
-    RMI_TRY(rmi_txt_fields(t, a, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), f));
-    if (rmi_txt_has(a, RMI_KEY_NEEDS))
-        RMI_TRY(rmi_txt_own(t, g, op, a->value[RMI_KEY_NEEDS], &f->needs, &f->needs_saved));
-    if (rmi_txt_has(a, RMI_KEY_INPLACE_BWD)) RMI_TRY(rmi_txt_overs(t, g, op, a->value[RMI_KEY_INPLACE_BWD], f));
-    if (variant && rmi_txt_is(inplace, "none")) f->inplace = RMI_NONE;
-    else if (rmi_txt_has(a, RMI_KEY_INPLACE)) RMI_TRY(rmi_txt_own_tensor(t, g, op, inplace, 1, &f->inplace));
-    if (!rmi_txt_has(a, RMI_KEY_BITS)) return RM_OK;
+    RMI_TRY(rmi_txt_number(t, args, RMI_KEY_FWD, &form->fwd));
+    if (!variant || rmi_txt_has(args, RMI_KEY_FWD)) form->again = form->fwd;
+    RMI_TRY(rmi_txt_fields(t, args, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), form));
+    if (rmi_txt_has(args, RMI_KEY_NEEDS))
+        RMI_TRY(rmi_txt_own(t, graph, op, args->value[RMI_KEY_NEEDS], &form->needs, &form->needs_saved));
+    if (rmi_txt_has(args, RMI_KEY_INPLACE_BWD))
+        RMI_TRY(rmi_txt_overs(t, graph, op, args->value[RMI_KEY_INPLACE_BWD], form));
+    if (variant && rmi_txt_is(inplace, "none")) form->inplace = RMI_NONE;
+    else if (rmi_txt_has(args, RMI_KEY_INPLACE)) RMI_TRY(rmi_txt_own_tensor(t, graph, op, inplace, 1, &form->inplace));
+    if (!rmi_txt_has(args, RMI_KEY_BITS)) return RM_OK;
     if (!variant || bits.n) RMI_TRY(rmi_txt_name(t, bits, name)); /* `bits=` takes a variant out of its op's class */
-    f->bits = rmi_graph_string_n(g, bits.s, bits.n, "", 0);
-    return f->bits ? RM_OK : g->sticky.result;
+    form->bits = rmi_graph_string_n(graph, bits.text, bits.n, "", 0);
+    return form->bits ? RM_OK : graph->sticky.result;
 }
 
 /* view=T[+OFFSET]: the output's bytes are some of input T's. */
-RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *g, rmi_op *op, rmi_txt_slice value)
+RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *graph, rmi_op *op, rmi_txt_slice value)
 {
     rmi_txt_slice offset;
-    uint64_t bytes = g->tensors[op->out.at[0]].bytes;
+    uint64_t bytes = graph->tensors[op->out.at[0]].bytes;
     value = rmi_txt_split(value, '+', &offset);
-    RMI_TRY(rmi_txt_own_tensor(t, g, op, value, 1, &op->view));
-    if (offset.s) RMI_TRY(rmi_txt_u64(t, offset, &op->view_offset));
+    RMI_TRY(rmi_txt_own_tensor(t, graph, op, value, 1, &op->view));
+    if (offset.text) RMI_TRY(rmi_txt_u64(t, offset, &op->view_offset));
     if (op->out.n != 1) return rmi_txt_fail(t, value, "no view: a view has one output");
-    if (op->view_offset + bytes > g->tensors[op->view].bytes)
+    if (op->view_offset + bytes > graph->tensors[op->view].bytes)
         return rmi_txt_fail_about(t, value, "an input that holds all bytes of the view ",
-                                  g->tensors[op->out.at[0]].name, "");
-    return RM_OK;
-}
-
-/* mutates=CONST,... */
-RMI_FN rm_result rmi_txt_mutates(rmi_txt *t, rm_graph *g, rmi_op *op, rmi_txt_slice list)
-{
-    rmi_txt_slice item;
-    uint32_t id;
-    if (!rmi_graph_new_list(g, &op->mutates, rmi_txt_items(list))) return g->sticky.result;
-    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        RMI_TRY(rmi_txt_tensor(t, g, item, &id));
-        if (g->tensors[id].kind != RMI_CONST) return rmi_txt_fail(t, item, "a const");
-        rmi_list_put_once(&op->mutates, id);
-    }
+                                  graph->tensors[op->out.at[0]].name, "");
     return RM_OK;
 }
 
 /* op NAME [in=...] out=... [key=value ...] */
-RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *graph)
 {
-    rmi_txt_args a;
+    rmi_txt_args args;
     char name[256];
     uint32_t id;
     size_t i;
     rmi_op *op;
-    rmi_form *f;
-    if (!RMI_GROW(&t->mem, t->ops, t->cap_ops, (size_t)g->n_ops + 1)) return rmi_err_memory(t->err);
-    t->ops[g->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
+    rmi_form *form;
+    if (!RMI_GROW(&t->mem, t->ops, t->cap_ops, (size_t)graph->n_ops + 1)) return rmi_err_memory(t->err);
+    t->ops[graph->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (rmi_graph_lookup(g, &g->op_map, name) != RMI_NONE)
+    if (rmi_graph_lookup(&graph->op_map, name) != RMI_NONE)
         return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no op has yet");
-    RMI_TRY(rmi_txt_args_read(t, 2, RMI_TXT_OP_KEYS, &a));
-    id = rmi_graph_new_op(g, name);
-    if (id == RMI_NONE) return g->sticky.result;
-    op = &g->ops[id];
+    RMI_TRY(rmi_txt_args_read(t, 2, RMI_TXT_OP_KEYS, &args));
+    id = rmi_graph_new_op(graph, name);
+    if (id == RMI_NONE) return graph->sticky.result;
+    op = &graph->ops[id];
     for (i = 0; i < RMI_COUNT(rmi_txt_flags); i++)
-        if (rmi_txt_has(&a, rmi_txt_flags[i].key)) op->flags |= rmi_txt_flags[i].flag;
-    if (rmi_txt_has(&a, RMI_KEY_IN)) RMI_TRY(rmi_txt_tensors(t, g, a.value[RMI_KEY_IN], &op->in));
-    else if (!rmi_graph_new_list(g, &op->in, 0)) return g->sticky.result;
-    if (!rmi_txt_has(&a, RMI_KEY_OUT)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "out=NAME[:BYTES]");
-    RMI_TRY(rmi_txt_outputs(t, g, id, a.value[RMI_KEY_OUT]));
-    f = rmi_graph_new_form(g, id, "");
-    if (!f) return g->sticky.result;
-    f->flags = op->flags;
-    RMI_TRY(rmi_txt_form(t, g, op, &a, f, 0));
-    if (!rmi_txt_has(&a, RMI_KEY_NEEDS)) { /* who says nothing of what his backward reads, reads everything */
-        if (!rmi_graph_new_list(g, &f->needs, (size_t)op->in.n + op->out.n)) return g->sticky.result;
-        rmi_txt_in_order(op, NULL, &f->needs);
-        f->needs_saved = 1;
+        if (rmi_txt_has(&args, rmi_txt_flags[i].key)) op->flags |= rmi_txt_flags[i].flag;
+    if (rmi_txt_has(&args, RMI_KEY_IN)) RMI_TRY(rmi_txt_tensors(t, graph, args.value[RMI_KEY_IN], 0, &op->in));
+    else if (!rmi_graph_new_list(graph, &op->in, 0)) return graph->sticky.result;
+    if (!rmi_txt_has(&args, RMI_KEY_OUT)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "out=NAME[:BYTES]");
+    RMI_TRY(rmi_txt_outputs(t, graph, id, args.value[RMI_KEY_OUT]));
+    form = rmi_graph_new_form(graph, id, "");
+    if (!form) return graph->sticky.result;
+    form->flags = op->flags;
+    RMI_TRY(rmi_txt_form(t, graph, op, &args, form, 0));
+    if (!rmi_txt_has(&args, RMI_KEY_NEEDS)) { /* who says nothing of what his backward reads, reads everything */
+        if (!rmi_graph_new_list(graph, &form->needs, (size_t)op->in.n + op->out.n)) return graph->sticky.result;
+        rmi_txt_in_order(op, NULL, &form->needs);
+        form->needs_saved = 1;
     }
-    if (rmi_txt_has(&a, RMI_KEY_SHARE)) RMI_TRY(rmi_txt_own(t, g, op, a.value[RMI_KEY_SHARE], &op->share, NULL));
-    if (rmi_txt_has(&a, RMI_KEY_MUTATES)) RMI_TRY(rmi_txt_mutates(t, g, op, a.value[RMI_KEY_MUTATES]));
-    return rmi_txt_has(&a, RMI_KEY_VIEW) ? rmi_txt_view(t, g, op, a.value[RMI_KEY_VIEW]) : RM_OK;
+    if (rmi_txt_has(&args, RMI_KEY_SHARE))
+        RMI_TRY(rmi_txt_own(t, graph, op, args.value[RMI_KEY_SHARE], &op->share, NULL));
+    if (rmi_txt_has(&args, RMI_KEY_MUTATES))
+        RMI_TRY(rmi_txt_tensors(t, graph, args.value[RMI_KEY_MUTATES], 1, &op->mutates));
+    return rmi_txt_has(&args, RMI_KEY_VIEW) ? rmi_txt_view(t, graph, op, args.value[RMI_KEY_VIEW]) : RM_OK;
 }
 
 /* variant OP NAME [key=value ...] */
-RMI_FN rm_result rmi_txt_variant(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_variant(rmi_txt *t, rm_graph *graph)
 {
-    rmi_txt_args a;
+    rmi_txt_args args;
     char name[256];
     uint32_t id;
-    rmi_form *f;
-    RMI_TRY(rmi_txt_op_named(t, g, rmi_txt_word(t, 1), &id));
+    rmi_form *form;
+    RMI_TRY(rmi_txt_op_named(t, graph, rmi_txt_word(t, 1), &id));
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
-    if (rmi_graph_find_form(&g->ops[id], name, strlen(name)) != RMI_NONE)
-        return rmi_txt_fail_about(t, rmi_txt_word(t, 2), "a name that no variant of op ", g->ops[id].name, " has yet");
-    if (g->ops[id].n_forms > UINT16_MAX) return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 65535 variants of an op");
-    RMI_TRY(rmi_txt_args_read(t, 3, RMI_TXT_FORM_KEYS, &a));
-    f = rmi_graph_new_form(g, id, name);
-    return f ? rmi_txt_form(t, g, &g->ops[id], &a, f, 1) : g->sticky.result;
+    if (rmi_graph_find_form(graph, id, name, strlen(name)) != RMI_NONE)
+        return rmi_txt_fail_about(t, rmi_txt_word(t, 2), "a name that no variant of op ", graph->ops[id].name,
+                                  " has yet");
+    if (graph->ops[id].n_forms > UINT16_MAX)
+        return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 65535 variants of an op");
+    RMI_TRY(rmi_txt_args_read(t, 3, RMI_TXT_FORM_KEYS, &args));
+    form = rmi_graph_new_form(graph, id, name);
+    return form ? rmi_txt_form(t, graph, &graph->ops[id], &args, form, 1) : graph->sticky.result;
 }
 
 /* Room for one part more: doubled whenever the number of parts is a power of two. */
-RMI_FN rmi_part *rmi_txt_new_part(rm_graph *g, rmi_form *f, const char *name)
+RMI_FN rmi_part *rmi_txt_new_part(rm_graph *graph, rmi_form *form, const char *name)
 {
-    uint32_t n = f->own_parts;
+    uint32_t n = form->own_parts;
     rmi_part *parts;
     if (!(n & (n - 1))) {
-        parts = RMI_NEW(&g->mem, rmi_part, n ? 2 * (size_t)n : 1);
-        if (parts && n) memcpy(parts, f->parts, n * sizeof(rmi_part));
-        f->parts = parts;
+        parts = RMI_NEW(&graph->mem, rmi_part, n ? 2 * (size_t)n : 1);
+        if (parts && n) memcpy(parts, form->parts, n * sizeof(rmi_part));
+        form->parts = parts;
     }
-    if (f->parts) f->parts[n].name = rmi_graph_string(g, name);
-    if (!f->parts || !f->parts[n].name) {
-        rmi_graph_memory(g);
+    if (form->parts) form->parts[n].name = rmi_graph_string(graph, name);
+    if (!form->parts || !form->parts[n].name) {
+        rmi_graph_memory(graph);
         return NULL;
     }
-    f->n_parts = f->own_parts = (uint8_t)(n + 1);
-    return &f->parts[n];
+    form->n_parts = form->own_parts = (uint8_t)(n + 1);
+    return &form->parts[n];
 }
 
 /* A gradient that an earlier part gives is given already. */
-RMI_FN rm_result rmi_txt_fresh_grads(rmi_txt *t, const rm_graph *g, const rmi_op *op, const rmi_form *f,
+RMI_FN rm_result rmi_txt_fresh_grads(rmi_txt *t, const rm_graph *graph, const rmi_op *op, const rmi_form *form,
                                      rmi_txt_slice list)
 {
     rmi_txt_slice item;
     uint32_t id, i;
     for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        RMI_TRY(rmi_txt_own_tensor(t, g, op, item, 1, &id));
-        for (i = 0; i < f->own_parts; i++)
-            if (rmi_list_has(&f->parts[i].grads, id))
-                return rmi_txt_fail_about(t, item, "an input that part ", f->parts[i].name, " does not have already");
+        RMI_TRY(rmi_txt_own_tensor(t, graph, op, item, 1, &id));
+        for (i = 0; i < form->own_parts; i++)
+            if (rmi_list_has(&form->parts[i].grads, id))
+                return rmi_txt_fail_about(t, item, "an input that part ", form->parts[i].name,
+                                          " does not have already");
     }
     return RM_OK;
 }
 
-/* part OP[@VARIANT] NAME grads=... needs=... bwd= bwd_ws= */
-RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *g)
+/* The form of an op behind an @, or the op itself where there is none; else an error that expects a variant (after:
+   ...). */
+RMI_FN rm_result rmi_txt_variant_named(rmi_txt *t, const rm_graph *graph, uint32_t op, rmi_txt_slice slice,
+                                       const char *after, uint32_t *form)
 {
-    rmi_txt_args a;
+    *form = !slice.text ? 0 : slice.n ? rmi_graph_find_form(graph, op, slice.text, slice.n) : RMI_NONE;
+    return *form == RMI_NONE ? rmi_txt_fail_about(t, slice, "a variant of op ", graph->ops[op].name, after) : RM_OK;
+}
+
+/* part OP[@VARIANT] NAME grads=... needs=... bwd= bwd_ws= */
+RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *graph)
+{
+    rmi_txt_args args;
     rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(t, 1), '@', &variant);
     char name[256];
-    uint32_t id, form = 0, i;
+    uint32_t id, form, i;
     rmi_form *f;
-    rmi_part *p;
-    RMI_TRY(rmi_txt_op_named(t, g, op_name, &id));
-    if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
-    if (form == RMI_NONE)
-        return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, " that is declared above");
-    f = &g->ops[id].forms[form];
+    rmi_part *part;
+    RMI_TRY(rmi_txt_op_named(t, graph, op_name, &id));
+    RMI_TRY(rmi_txt_variant_named(t, graph, id, variant, " that is declared above", &form));
+    f = &graph->ops[id].forms[form];
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
     for (i = 0; i < f->own_parts; i++)
         if (!strcmp(f->parts[i].name, name))
             return rmi_txt_fail(t, rmi_txt_word(t, 2), "a name that no part of this backward has yet");
     if (f->own_parts >= UINT8_MAX) return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 255 parts of a backward");
-    RMI_TRY(rmi_txt_args_read(t, 3, RMI_KEY(GRADS) | RMI_KEY(NEEDS) | RMI_KEY(BWD) | RMI_KEY(BWD_WS), &a));
-    if (!rmi_txt_has(&a, RMI_KEY_GRADS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "grads=");
-    if (!rmi_txt_has(&a, RMI_KEY_NEEDS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "needs=");
-    RMI_TRY(rmi_txt_fresh_grads(t, g, &g->ops[id], f, a.value[RMI_KEY_GRADS]));
-    p = rmi_txt_new_part(g, f, name);
-    if (!p) return g->sticky.result;
-    RMI_TRY(rmi_txt_own(t, g, &g->ops[id], a.value[RMI_KEY_GRADS], &p->grads, NULL));
-    RMI_TRY(rmi_txt_own(t, g, &g->ops[id], a.value[RMI_KEY_NEEDS], &p->needs, &p->needs_saved));
-    return rmi_txt_fields(t, &a, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), p);
+    RMI_TRY(rmi_txt_args_read(t, 3, RMI_KEY(GRADS) | RMI_KEY(NEEDS) | RMI_KEY(BWD) | RMI_KEY(BWD_WS), &args));
+    if (!rmi_txt_has(&args, RMI_KEY_GRADS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "grads=");
+    if (!rmi_txt_has(&args, RMI_KEY_NEEDS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "needs=");
+    RMI_TRY(rmi_txt_fresh_grads(t, graph, &graph->ops[id], f, args.value[RMI_KEY_GRADS]));
+    part = rmi_txt_new_part(graph, f, name);
+    if (!part) return graph->sticky.result;
+    RMI_TRY(rmi_txt_own(t, graph, &graph->ops[id], args.value[RMI_KEY_GRADS], &part->grads, NULL));
+    RMI_TRY(rmi_txt_own(t, graph, &graph->ops[id], args.value[RMI_KEY_NEEDS], &part->needs, &part->needs_saved));
+    return rmi_txt_fields(t, &args, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), part);
 }
 
-/* A tensor that an op makes, or an error at x. */
-RMI_FN rm_result rmi_txt_activation(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
+/* A tensor that an op makes, or an error at slice. */
+RMI_FN rm_result rmi_txt_activation(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    RMI_TRY(rmi_txt_tensor(t, g, x, id));
-    return g->tensors[*id].kind == RMI_ACT ? RM_OK
-                                           : rmi_txt_fail(t, x, "an activation: what an op declared above makes");
+    RMI_TRY(rmi_txt_tensor(t, graph, slice, id));
+    return graph->tensors[*id].kind == RMI_ACT ? RM_OK
+                                           : rmi_txt_fail(t, slice, "an activation: what an op declared above makes");
 }
 
 /* grad TENSOR BYTES */
-RMI_FN rm_result rmi_txt_grad(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_grad(rmi_txt *t, rm_graph *graph)
 {
     uint32_t id;
-    RMI_TRY(rmi_txt_activation(t, g, rmi_txt_word(t, 1), &id));
-    if (g->tensors[id].grad_sized) return rmi_txt_fail(t, rmi_txt_word(t, 1), "each gradient's size only once");
-    g->tensors[id].grad_sized = 1;
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &g->tensors[id].grad_bytes));
+    RMI_TRY(rmi_txt_activation(t, graph, rmi_txt_word(t, 1), &id));
+    if (graph->tensors[id].grad_sized) return rmi_txt_fail(t, rmi_txt_word(t, 1), "each gradient's size only once");
+    graph->tensors[id].grad_sized = 1;
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &graph->tensors[id].grad_bytes));
     return rmi_txt_no_more(t, 3);
 }
 
 /* output TENSOR ... */
-RMI_FN rm_result rmi_txt_output(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_output(rmi_txt *t, rm_graph *graph)
 {
     size_t i;
     uint32_t id;
     for (i = 1; i < t->n || i == 1; i++) {
-        RMI_TRY(rmi_txt_activation(t, g, rmi_txt_word(t, i), &id));
-        if (g->tensors[id].is_output) return rmi_txt_fail(t, t->word[i], "each output only once");
-        g->tensors[id].is_output = 1;
+        RMI_TRY(rmi_txt_activation(t, graph, rmi_txt_word(t, i), &id));
+        if (graph->tensors[id].is_output) return rmi_txt_fail(t, t->word[i], "each output only once");
+        graph->tensors[id].is_output = 1;
     }
     return RM_OK;
 }
 
 /* barrier NAME [ns=NS] */
-RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *graph)
 {
-    rmi_txt_args a;
+    rmi_txt_args args;
     char name[256];
     uint64_t ns = 0;
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (rmi_graph_has_barrier(g, name)) return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
-    RMI_TRY(rmi_txt_args_read(t, 2, RMI_KEY(NS), &a));
-    RMI_TRY(rmi_txt_number(t, &a, RMI_KEY_NS, &ns));
-    return rmi_graph_new_barrier(g, name, ns) ? RM_OK : g->sticky.result;
+    if (rmi_graph_has_barrier(graph, name))
+        return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
+    RMI_TRY(rmi_txt_args_read(t, 2, RMI_KEY(NS), &args));
+    RMI_TRY(rmi_txt_number(t, &args, RMI_KEY_NS, &ns));
+    return rmi_graph_new_barrier(graph, name, ns) ? RM_OK : graph->sticky.result;
 }
 
 /* --- .rmg: the whole */
 
 /* block NAME */
-RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *graph)
 {
     char name[256];
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
     RMI_TRY(rmi_txt_no_more(t, 2));
     if (!RMI_GROW(&t->mem, t->blocks, t->cap_blocks, t->n_blocks + 1)) return rmi_err_memory(t->err);
     t->blocks[t->n_blocks++] = rmi_txt_at(t, t->word[0]);
-    rmi_graph_begin_block(g, name); /* names of a text are whole: its prefix serves nobody */
-    return g->sticky.result;
+    rmi_graph_begin_block(graph, name); /* names of a text are whole: its prefix serves nobody */
+    return graph->sticky.result;
 }
 
 /* end: of the block begun last */
-RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *graph)
 {
     if (!t->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
     RMI_TRY(rmi_txt_no_more(t, 1));
     t->n_blocks--;
-    rmi_graph_end_block(g);
-    return g->sticky.result;
+    rmi_graph_end_block(graph);
+    return graph->sticky.result;
 }
 
-RMI_FN rm_result rmi_txt_any_order(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_any_order(rmi_txt *t, rm_graph *graph)
 {
-    g->any_order = 1;
+    graph->any_order = 1;
     return rmi_txt_no_more(t, 1);
 }
 
 /* One statement of a .rmg file. */
-RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t, rm_graph *graph)
 {
     static const struct {
         const char *word;
-        rm_result (*read)(rmi_txt *t, rm_graph *g);
+        rm_result (*read)(rmi_txt *t, rm_graph *graph);
     } statements[] = {{"link", rmi_txt_link}, {"tensor", rmi_txt_given}, {"op", rmi_txt_op},
                       {"variant", rmi_txt_variant}, {"part", rmi_txt_part}, {"grad", rmi_txt_grad},
                       {"output", rmi_txt_output}, {"barrier", rmi_txt_barrier}, {"anyorder", rmi_txt_any_order},
                       {"block", rmi_txt_block}, {"end", rmi_txt_end}};
     size_t i;
     for (i = 0; i < RMI_COUNT(statements); i++)
-        if (rmi_txt_is(t->word[0], statements[i].word)) return statements[i].read(t, g);
+        if (rmi_txt_is(t->word[0], statements[i].word)) return statements[i].read(t, graph);
     return rmi_txt_fail(t, t->word[0], "one of link tensor op variant part grad output barrier anyorder block end");
 }
 
 /* What only the whole graph shows is reported at the op that the message is about. */
-RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *graph)
 {
-    void (*log)(void *user, rm_result result, const char *message) = g->sticky.log;
+    void (*log)(void *user, rm_result result, const char *message) = graph->sticky.log;
     char message[RMI_ERR_TEXT];
     rmi_txt_place at;
-    rm_result r;
+    rm_result code;
     uint32_t id = RMI_NONE;
     if (t->n_blocks) {
         at = t->blocks[t->n_blocks - 1];
         return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' before "
                            "the end of the text", at.line, at.column);
     }
-    if (!g->n_ops) return rmi_txt_fail(t, rmi_txt_word(t, 0), "at least one op");
-    g->sticky.log = NULL; /* one message, not two */
-    r = rmi_graph_seal(g);
-    g->sticky.log = log;
-    if (r == RM_OK || r == RM_ERROR_MEMORY) return r == RM_OK ? r : rmi_err_memory(&g->sticky);
-    memcpy(message, g->sticky.text, sizeof message);
-    if (!strncmp(message, "op ", 3)) id = rmi_graph_lookup_n(g, &g->op_map, message + 3, strcspn(message + 3, ":"));
+    if (!graph->n_ops) return rmi_txt_fail(t, rmi_txt_word(t, 0), "at least one op");
+    graph->sticky.log = NULL; /* one message, not two */
+    code = rmi_graph_seal(graph);
+    graph->sticky.log = log;
+    if (code == RM_OK || code == RM_ERROR_MEMORY) return code == RM_OK ? code : rmi_err_memory(&graph->sticky);
+    memcpy(message, graph->sticky.text, sizeof message);
+    if (!strncmp(message, "op ", 3)) id = rmi_graph_lookup_n(&graph->op_map, message + 3, strcspn(message + 3, ":"));
     at.line = t->line;
     at.column = 1;
     if (id != RMI_NONE) at = t->ops[id];
-    return rmi_err_set(&g->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column, message);
+    return rmi_err_set(&graph->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column, message);
 }
 
 /* All statements of a .rmg file; the graph is sealed then. */
-RMI_FN rm_result rmi_txt_read_statements(rmi_txt *t, rm_graph *g)
+RMI_FN rm_result rmi_txt_read_statements(rmi_txt *t, rm_graph *graph)
 {
     RMI_TRY(rmi_txt_header(t, "graph"));
     for (;;) {
         RMI_TRY(rmi_txt_next(t));
         if (!t->n) break;
-        RMI_TRY(rmi_txt_graph_statement(t, g));
+        RMI_TRY(rmi_txt_graph_statement(t, graph));
     }
-    g->hash = t->hash;
-    g->hashed = 1;
-    return rmi_txt_seal(t, g);
+    graph->hash = t->hash;
+    graph->hashed = 1;
+    return rmi_txt_seal(t, graph);
 }
 
-/* A whole graph into g, which is empty, sealed. After an error g holds nothing but the message. */
-RMI_FN rm_result rmi_txt_read_graph(rm_graph *g, const char *text, size_t n)
+/* A whole graph into an empty one, sealed. After an error it holds nothing but the message. */
+RMI_FN rm_result rmi_txt_read_graph(rm_graph *graph, const char *text, size_t n)
 {
-    rmi_txt t = rmi_txt_make(&g->mem.hooks, &g->sticky, text, n);
-    rm_result r = rmi_txt_read_statements(&t, g);
+    rmi_txt t = rmi_txt_make(&graph->mem.hooks, &graph->sticky, text, n);
+    rm_result result = rmi_txt_read_statements(&t, graph);
     rmi_arena_free(&t.mem);
-    if (r != RM_OK) {
-        rmi_arena mem = g->mem;
-        rm_allocator hooks = g->hooks;
-        rmi_error sticky = g->sticky, last = g->last;
-        memset((void *)g, 0, sizeof *g);
-        g->mem = mem;
-        g->hooks = hooks;
-        g->sticky = sticky;
-        g->last = last;
-        g->uses = 1;
+    if (result != RM_OK) {
+        rmi_arena mem = graph->mem;
+        rm_allocator hooks = graph->hooks;
+        rmi_error sticky = graph->sticky, last = graph->last;
+        memset((void *)graph, 0, sizeof *graph);
+        graph->mem = mem;
+        graph->hooks = hooks;
+        graph->sticky = sticky;
+        graph->last = last;
+        graph->uses = 1;
     }
-    return r;
+    return result;
 }
 
 /* --- .rmg: writing */
 
 /* A key and the names of its tensors; `saved` stands last, `none` for an empty list. */
-RMI_FN void rmi_txt_put_list(rmi_sink *s, const rm_graph *g, const char *key, const rmi_list *l, int saved)
+RMI_FN void rmi_txt_put_list(rmi_sink *sink, const rm_graph *graph, const char *key, const rmi_list *list, int saved)
 {
     uint32_t i;
-    rmi_put(s, key);
-    for (i = 0; i < l->n; i++) {
-        if (i) rmi_put(s, ",");
-        rmi_put(s, g->tensors[l->at[i]].name);
+    rmi_put(sink, key);
+    for (i = 0; i < list->n; i++) {
+        if (i) rmi_put(sink, ",");
+        rmi_put(sink, graph->tensors[list->at[i]].name);
     }
-    if (saved) rmi_put(s, l->n ? ",saved" : "saved");
-    else if (!l->n) rmi_put(s, "none");
+    if (saved) rmi_put(sink, list->n ? ",saved" : "saved");
+    else if (!list->n) rmi_put(sink, "none");
 }
 
 /* Does the backward of a form read all that its op has? */
-RMI_FN int rmi_txt_reads_all(const rmi_op *op, const rmi_form *f)
+RMI_FN int rmi_txt_reads_all(const rmi_op *op, const rmi_form *form)
 {
     uint32_t i, n = op->in.n + op->out.n;
     for (i = 0; i < n; i++)
-        if (!rmi_list_has(&f->needs, i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n])) return 0;
-    return f->needs_saved != 0;
+        if (!rmi_list_has(&form->needs, i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n])) return 0;
+    return form->needs_saved != 0;
 }
 
 /* Do the backwards of two forms read the same? */
-RMI_FN int rmi_txt_same_needs(const rmi_form *a, const rmi_form *b)
+RMI_FN int rmi_txt_same_needs(const rmi_form *first, const rmi_form *other)
 {
-    uint32_t n = a->needs.n;
-    return n == b->needs.n && a->needs_saved == b->needs_saved &&
-           (!n || !memcmp(a->needs.at, b->needs.at, n * sizeof(uint32_t)));
+    uint32_t n = first->needs.n;
+    return n == other->needs.n && first->needs_saved == other->needs_saved &&
+           (!n || !memcmp(first->needs.at, other->needs.at, n * sizeof(uint32_t)));
 }
 
 /* May the gradients of two forms lie over the same bytes? */
-RMI_FN int rmi_txt_same_overs(const rmi_form *a, const rmi_form *b)
+RMI_FN int rmi_txt_same_overs(const rmi_form *first, const rmi_form *other)
 {
     uint32_t i;
-    if (a->n_overs != b->n_overs) return 0;
-    for (i = 0; i < a->n_overs; i++)
-        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what ||
-            (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor))
+    if (first->n_overs != other->n_overs) return 0;
+    for (i = 0; i < first->n_overs; i++)
+        if (first->overs[i].grad_of != other->overs[i].grad_of || first->overs[i].what != other->overs[i].what ||
+            (first->overs[i].what == RMI_OVER_TENSOR && first->overs[i].tensor != other->overs[i].tensor))
             return 0;
     return 1;
 }
 
 /* inplace_bwd=T[:X],... */
-RMI_FN void rmi_txt_put_overs(rmi_sink *s, const rm_graph *g, const rmi_form *f)
+RMI_FN void rmi_txt_put_overs(rmi_sink *sink, const rm_graph *graph, const rmi_form *form)
 {
     uint32_t i;
-    rmi_put(s, f->n_overs ? " inplace_bwd=" : " inplace_bwd=none");
-    for (i = 0; i < f->n_overs; i++) {
-        const rmi_over *o = &f->overs[i];
-        rmi_put_format(s, i ? ",%s" : "%s", g->tensors[o->grad_of].name);
-        if (o->what != RMI_OVER_DOUT)
-            rmi_put_format(s, ":%s", o->what == RMI_OVER_SAVED ? "saved" : g->tensors[o->tensor].name);
+    rmi_put(sink, form->n_overs ? " inplace_bwd=" : " inplace_bwd=none");
+    for (i = 0; i < form->n_overs; i++) {
+        const rmi_over *over = &form->overs[i];
+        rmi_put_format(sink, i ? ",%s" : "%s", graph->tensors[over->grad_of].name);
+        if (over->what != RMI_OVER_DOUT)
+            rmi_put_format(sink, ":%s", over->what == RMI_OVER_SAVED ? "saved" : graph->tensors[over->tensor].name);
     }
 }
 
-/* The keys of a form that differ from what their absence means: of an op (base NULL) defaults, of a variant its op's.
-   */
-RMI_FN void rmi_txt_put_form(rmi_sink *s, const rm_graph *g, const rmi_op *op, const rmi_form *f, const rmi_form *base)
+/* The keys of a form that differ from what their absence means: of an op (base NULL) defaults, of a variant its
+   op's. */
+RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, const rmi_form *form,
+                             const rmi_form *base)
 {
     rmi_form absent;
-    if (!base ? !rmi_txt_reads_all(op, f) : !rmi_txt_same_needs(f, base))
-        rmi_txt_put_list(s, g, " needs=", &f->needs, f->needs_saved != 0);
+    if (!base ? !rmi_txt_reads_all(op, form) : !rmi_txt_same_needs(form, base))
+        rmi_txt_put_list(sink, graph, " needs=", &form->needs, form->needs_saved != 0);
     memset(&absent, 0, sizeof absent);
     absent.inplace = RMI_NONE;
     absent.bits = "";
     if (base) absent = *base;
-    if (!base || f->fwd != base->fwd) absent.again = f->fwd;
-    rmi_txt_put_fields(s, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), f, &absent);
-    if (f->inplace != absent.inplace)
-        rmi_put_format(s, " inplace=%s", f->inplace == RMI_NONE ? "none" : g->tensors[f->inplace].name);
-    if (!rmi_txt_same_overs(f, &absent)) rmi_txt_put_overs(s, g, f);
-    if (strcmp(f->bits, absent.bits)) rmi_put_format(s, " bits=%s", f->bits);
+    if (!base || form->fwd != base->fwd) absent.again = form->fwd;
+    rmi_txt_put_fields(sink, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), form, &absent);
+    if (form->inplace != absent.inplace)
+        rmi_put_format(sink, " inplace=%s", form->inplace == RMI_NONE ? "none" : graph->tensors[form->inplace].name);
+    if (!rmi_txt_same_overs(form, &absent)) rmi_txt_put_overs(sink, graph, form);
+    if (strcmp(form->bits, absent.bits)) rmi_put_format(sink, " bits=%s", form->bits);
 }
 
 /* A gradient stands in one part only: an input without one, which kinds of the builder may repeat, in the first. */
-RMI_FN void rmi_txt_put_grads(rmi_sink *s, const rm_graph *g, const rmi_form *f, uint32_t part)
+RMI_FN void rmi_txt_put_grads(rmi_sink *sink, const rm_graph *graph, const rmi_form *form, uint32_t part)
 {
     uint32_t i, k, n = 0;
-    rmi_put(s, " grads=");
-    for (i = 0; i < f->parts[part].grads.n; i++) {
-        uint32_t x = f->parts[part].grads.at[i];
-        for (k = 0; k < part && !rmi_list_has(&f->parts[k].grads, x);) k++;
-        if (k == part) rmi_put_format(s, n++ ? ",%s" : "%s", g->tensors[x].name);
+    rmi_put(sink, " grads=");
+    for (i = 0; i < form->parts[part].grads.n; i++) {
+        uint32_t tensor = form->parts[part].grads.at[i];
+        for (k = 0; k < part && !rmi_list_has(&form->parts[k].grads, tensor);) k++;
+        if (k == part) rmi_put_format(sink, n++ ? ",%s" : "%s", graph->tensors[tensor].name);
     }
-    if (!n) rmi_put(s, "none");
+    if (!n) rmi_put(sink, "none");
 }
 
 /* A line for each part that the form has of its own. */
-RMI_FN void rmi_txt_put_parts(rmi_sink *s, const rm_graph *g, const rmi_op *op, const rmi_form *f)
+RMI_FN void rmi_txt_put_parts(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, const rmi_form *form)
 {
     rmi_part absent;
     uint32_t i;
     memset(&absent, 0, sizeof absent);
-    for (i = 0; i < f->own_parts; i++) {
-        const rmi_part *p = &f->parts[i];
-        rmi_put_format(s, "part %s%s%s %s", op->name, f->name[0] ? "@" : "", f->name, p->name);
-        rmi_txt_put_grads(s, g, f, i);
-        rmi_txt_put_list(s, g, " needs=", &p->needs, p->needs_saved != 0);
-        rmi_txt_put_fields(s, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), p, &absent);
-        rmi_put(s, "\n");
+    for (i = 0; i < form->own_parts; i++) {
+        const rmi_part *part = &form->parts[i];
+        rmi_put_format(sink, "part %s%s%s %s", op->name, form->name[0] ? "@" : "", form->name, part->name);
+        rmi_txt_put_grads(sink, graph, form, i);
+        rmi_txt_put_list(sink, graph, " needs=", &part->needs, part->needs_saved != 0);
+        rmi_txt_put_fields(sink, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), part, &absent);
+        rmi_put(sink, "\n");
     }
 }
 
 /* The line of an input, param or const. */
-RMI_FN void rmi_txt_put_given(rmi_sink *s, const rmi_tensor *t)
+RMI_FN void rmi_txt_put_given(rmi_sink *sink, const rmi_tensor *tensor)
 {
-    rmi_tensor absent = *t;
-    absent.grad_bytes = t->bytes;
+    rmi_tensor absent = *tensor;
+    uint32_t i;
+    absent.grad_bytes = tensor->bytes;
     absent.state_bytes = absent.opt_ws = 0;
     absent.opt = absent.opt_host = absent.reduce = RMI_INF;
-    rmi_put_format(s, "tensor %s %s %u", t->name,
-                   t->kind == RMI_INPUT ? "input" : t->kind == RMI_PARAM ? "param" : "const", t->bytes);
-    if (t->kind == RMI_PARAM)
-        rmi_txt_put_fields(s, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), t, &absent);
-    if (t->frozen) rmi_put(s, " frozen");
-    if (t->want_grad) rmi_put(s, " grad");
-    if (t->external) rmi_put(s, " external");
-    if (t->stays) rmi_put(s, " stays");
-    rmi_put(s, "\n");
+    rmi_put_format(sink, "tensor %s %s %u", tensor->name, rmi_txt_given_kinds[tensor->kind], tensor->bytes);
+    if (tensor->kind == RMI_PARAM)
+        rmi_txt_put_fields(sink, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), tensor, &absent);
+    for (i = 0; i < RMI_COUNT(rmi_txt_tensor_flags); i++)
+        if (*((const uint8_t *)tensor + rmi_txt_tensor_flags[i].at))
+            rmi_put_format(sink, " %s", rmi_txt_key_text[rmi_txt_tensor_flags[i].key]);
+    rmi_put(sink, "\n");
 }
 
 /* The line of an op, without its variants and parts. */
-RMI_FN void rmi_txt_put_op_line(rmi_sink *s, const rm_graph *g, const rmi_op *op)
+RMI_FN void rmi_txt_put_op_line(rmi_sink *sink, const rm_graph *graph, const rmi_op *op)
 {
-    uint64_t absent = op->in.n ? g->tensors[op->in.at[0]].bytes : RMI_INF;
+    uint64_t absent = op->in.n ? graph->tensors[op->in.at[0]].bytes : RMI_INF;
     uint32_t i;
-    rmi_put_format(s, "op %s", op->name);
-    if (op->in.n) rmi_txt_put_list(s, g, " in=", &op->in, 0);
+    rmi_put_format(sink, "op %s", op->name);
+    if (op->in.n) rmi_txt_put_list(sink, graph, " in=", &op->in, 0);
     for (i = 0; i < op->out.n; i++) {
-        const rmi_tensor *t = &g->tensors[op->out.at[i]];
-        rmi_put_format(s, i ? ",%s" : " out=%s", t->name);
-        if (t->bytes != absent) rmi_put_format(s, ":%u", t->bytes);
+        const rmi_tensor *tensor = &graph->tensors[op->out.at[i]];
+        rmi_put_format(sink, i ? ",%s" : " out=%s", tensor->name);
+        if (tensor->bytes != absent) rmi_put_format(sink, ":%u", tensor->bytes);
     }
-    rmi_txt_put_form(s, g, op, &op->forms[0], NULL);
-    if (op->share.n) rmi_txt_put_list(s, g, " share_bwd=", &op->share, 0);
-    if (op->view != RMI_NONE) rmi_put_format(s, " view=%s", g->tensors[op->view].name);
-    if (op->view != RMI_NONE && op->view_offset) rmi_put_format(s, "+%u", op->view_offset);
-    if (op->mutates.n) rmi_txt_put_list(s, g, " mutates=", &op->mutates, 0);
+    rmi_txt_put_form(sink, graph, op, &op->forms[0], NULL);
+    if (op->share.n) rmi_txt_put_list(sink, graph, " share_bwd=", &op->share, 0);
+    if (op->view != RMI_NONE) rmi_put_format(sink, " view=%s", graph->tensors[op->view].name);
+    if (op->view != RMI_NONE && op->view_offset) rmi_put_format(sink, "+%u", op->view_offset);
+    if (op->mutates.n) rmi_txt_put_list(sink, graph, " mutates=", &op->mutates, 0);
     for (i = 0; i < RMI_COUNT(rmi_txt_flags); i++)
-        if (op->flags & rmi_txt_flags[i].flag) rmi_put_format(s, " %s", rmi_txt_key_text[rmi_txt_flags[i].key]);
-    rmi_put(s, "\n");
+        if (op->flags & rmi_txt_flags[i].flag) rmi_put_format(sink, " %s", rmi_txt_key_text[rmi_txt_flags[i].key]);
+    rmi_put(sink, "\n");
 }
 
 /* An op with its parts, variants, and the sizes of gradients that are not those of their tensors. */
-RMI_FN void rmi_txt_put_op(rmi_sink *s, const rm_graph *g, const rmi_op *op)
+RMI_FN void rmi_txt_put_op(rmi_sink *sink, const rm_graph *graph, const rmi_op *op)
 {
     uint32_t i;
-    rmi_txt_put_op_line(s, g, op);
-    rmi_txt_put_parts(s, g, op, &op->forms[0]);
+    rmi_txt_put_op_line(sink, graph, op);
+    rmi_txt_put_parts(sink, graph, op, &op->forms[0]);
     for (i = 1; i < op->n_forms; i++) {
-        rmi_put_format(s, "variant %s %s", op->name, op->forms[i].name);
-        rmi_txt_put_form(s, g, op, &op->forms[i], &op->forms[0]);
-        rmi_put(s, "\n");
-        rmi_txt_put_parts(s, g, op, &op->forms[i]);
+        rmi_put_format(sink, "variant %s %s", op->name, op->forms[i].name);
+        rmi_txt_put_form(sink, graph, op, &op->forms[i], &op->forms[0]);
+        rmi_put(sink, "\n");
+        rmi_txt_put_parts(sink, graph, op, &op->forms[i]);
     }
     for (i = 0; i < op->out.n; i++) {
-        const rmi_tensor *t = &g->tensors[op->out.at[i]];
-        if (t->grad_bytes != t->bytes) rmi_put_format(s, "grad %s %u\n", t->name, t->grad_bytes);
+        const rmi_tensor *tensor = &graph->tensors[op->out.at[i]];
+        if (tensor->grad_bytes != tensor->bytes) rmi_put_format(sink, "grad %s %u\n", tensor->name, tensor->grad_bytes);
     }
 }
 
 /* Blocks that begin or end before op number `op`; ends: only the ends that come first. */
-RMI_FN void rmi_txt_put_marks(rmi_sink *s, const rm_graph *g, uint32_t op, int ends, uint32_t *mark)
+RMI_FN void rmi_txt_put_marks(rmi_sink *sink, const rm_graph *graph, uint32_t op, int ends, uint32_t *mark)
 {
-    for (; *mark < g->n_marks && g->marks[*mark].op == op; (*mark)++) {
-        const char *name = g->marks[*mark].name;
+    for (; *mark < graph->n_marks && graph->marks[*mark].op == op; (*mark)++) {
+        const char *name = graph->marks[*mark].name;
         if (name && ends) return;
-        rmi_put_format(s, name ? "block %s\n" : "end\n", name);
+        rmi_put_format(sink, name ? "block %s\n" : "end\n", name);
     }
 }
 
 /* Barriers, and the list of outputs. */
-RMI_FN void rmi_txt_put_tail(rmi_sink *s, const rm_graph *g)
+RMI_FN void rmi_txt_put_tail(rmi_sink *sink, const rm_graph *graph)
 {
     uint32_t i, n = 0;
-    for (i = 0; i < g->n_barriers; i++)
-        rmi_put_format(s, g->barriers[i].ns ? "barrier %s ns=%u\n" : "barrier %s\n", g->barriers[i].name,
-                       g->barriers[i].ns);
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].is_output) rmi_put_format(s, n++ ? " %s" : "output %s", g->tensors[i].name);
-    if (n) rmi_put(s, "\n");
+    for (i = 0; i < graph->n_barriers; i++)
+        rmi_put_format(sink, graph->barriers[i].ns ? "barrier %s ns=%u\n" : "barrier %s\n", graph->barriers[i].name,
+                       graph->barriers[i].ns);
+    for (i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].is_output) rmi_put_format(sink, n++ ? " %s" : "output %s", graph->tensors[i].name);
+    if (n) rmi_put(sink, "\n");
 }
 
 /* The canonical text of a sealed graph: declarations in order, what an op makes in its line, marks of blocks around
    them. */
-RMI_FN void rmi_txt_put_graph(const rm_graph *g, rmi_sink *s)
+RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
 {
-    uint32_t i, t = 0, mark = 0;
-    rmi_put(s, "rockmate graph 1\n");
-    if (g->has_link) {
-        rmi_put(s, "link");
-        rmi_txt_put_fields(s, rmi_txt_link_fields, RMI_COUNT(rmi_txt_link_fields), &g->link, &rmi_txt_plain_link);
-        rmi_put(s, "\n");
+    uint32_t i, tensor = 0, mark = 0;
+    rmi_put(sink, "rockmate graph 1\n");
+    if (graph->has_link) {
+        rmi_put(sink, "link");
+        rmi_txt_put_fields(sink, rmi_txt_link_fields, RMI_COUNT(rmi_txt_link_fields), &graph->link,
+                           &rmi_txt_plain_link);
+        rmi_put(sink, "\n");
     }
-    if (g->any_order) rmi_put(s, "anyorder\n");
-    for (i = 0; i <= g->n_ops; i++) {
-        rmi_txt_put_marks(s, g, i, 1, &mark);
-        for (; t < g->n_tensors && (i == g->n_ops || g->tensors[t].maker != i); t++)
-            if (g->tensors[t].maker == RMI_NONE) rmi_txt_put_given(s, &g->tensors[t]);
-        rmi_txt_put_marks(s, g, i, 0, &mark);
-        if (i < g->n_ops) rmi_txt_put_op(s, g, &g->ops[i]);
+    if (graph->any_order) rmi_put(sink, "anyorder\n");
+    for (i = 0; i <= graph->n_ops; i++) {
+        rmi_txt_put_marks(sink, graph, i, 1, &mark);
+        for (; tensor < graph->n_tensors && (i == graph->n_ops || graph->tensors[tensor].maker != i); tensor++)
+            if (graph->tensors[tensor].maker == RMI_NONE) rmi_txt_put_given(sink, &graph->tensors[tensor]);
+        rmi_txt_put_marks(sink, graph, i, 0, &mark);
+        if (i < graph->n_ops) rmi_txt_put_op(sink, graph, &graph->ops[i]);
     }
-    rmi_txt_put_tail(s, g);
+    rmi_txt_put_tail(sink, graph);
 }
 
 /* The builder takes things that the text has no words for. */
-RMI_FN rm_result rmi_txt_writable(rm_graph *g)
+RMI_FN rm_result rmi_txt_writable(rm_graph *graph)
 {
-    uint32_t i, k, a, b;
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].n_forms; k++) {
-            const rmi_form *f = &g->ops[i].forms[k];
-            if (f->bits[0] && !rmi_graph_name_ok(f->bits))
-                return rmi_err_set(&g->last, RM_ERROR_GRAPH, "op %s: its bits class '%s' is not a name, and text holds "
-                                   "names only; rename it", g->ops[i].name, f->bits);
-            for (a = 0; a < f->n_overs; a++)
-                for (b = 0; b < a; b++)
-                    if (f->overs[a].grad_of == f->overs[b].grad_of)
-                        return rmi_err_set(&g->last, RM_ERROR_GRAPH, "op %s: the gradient of %s may go over the bytes "
-                                           "of two others, and text holds one; leave one rm_over", g->ops[i].name,
-                                           g->tensors[f->overs[a].grad_of].name);
+    uint32_t i, k, first, buf;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].n_forms; k++) {
+            const rmi_form *form = &graph->ops[i].forms[k];
+            if (form->bits[0] && !rmi_graph_name_ok(form->bits))
+                return rmi_err_set(&graph->last, RM_ERROR_GRAPH, "op %s: its bits class '%s' is not a name, and text "
+                                   "holds names only; rename it", graph->ops[i].name, form->bits);
+            for (first = 0; first < form->n_overs; first++)
+                for (buf = 0; buf < first; buf++)
+                    if (form->overs[first].grad_of == form->overs[buf].grad_of)
+                        return rmi_err_set(&graph->last, RM_ERROR_GRAPH, "op %s: the gradient of %s may go over the "
+                                           "bytes of two others, and text holds one; leave one rm_over",
+                                           graph->ops[i].name, graph->tensors[form->overs[first].grad_of].name);
         }
     return RM_OK;
 }
 
 /* The canonical text of a graph, which is sealed if it was not yet. */
-RMI_FN rm_result rmi_txt_write_graph(rm_graph *g, rmi_sink *s)
+RMI_FN rm_result rmi_txt_write_graph(rm_graph *graph, rmi_sink *sink)
 {
-    RMI_TRY(rmi_graph_seal(g));
-    RMI_TRY(rmi_txt_writable(g));
-    rmi_txt_put_graph(g, s);
-    return s->failed ? rmi_err_set(&g->last, RM_ERROR_WRITE, "graph: the sink took no more text") : RM_OK;
+    RMI_TRY(rmi_graph_seal(graph));
+    RMI_TRY(rmi_txt_writable(graph));
+    rmi_txt_put_graph(graph, sink);
+    return sink->failed ? rmi_err_set(&graph->last, RM_ERROR_WRITE, "graph: the sink took no more text") : RM_OK;
 }
 
 RMI_FN int rmi_txt_hash_sink(void *user, const char *text, size_t n)
 {
-    uint64_t *h = (uint64_t *)user;
-    *h = rmi_fnv(*h, text, n);
+    uint64_t *hash = (uint64_t *)user;
+    *hash = rmi_fnv(*hash, text, n);
     return 0;
 }
 
 /* Of the text that a sealed graph was read from, or of its canonical one. */
-RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *g)
+RMI_FN uint64_t rmi_txt_graph_hash(const rm_graph *graph)
 {
-    uint64_t h = RMI_FNV_START;
-    rmi_sink s = rmi_sink_make(rmi_txt_hash_sink, &h);
-    if (g->hashed) return g->hash;
-    rmi_txt_put_graph(g, &s);
-    return h;
+    uint64_t hash = RMI_FNV_START;
+    rmi_sink sink = rmi_sink_make(rmi_txt_hash_sink, &hash);
+    if (graph->hashed) return graph->hash;
+    rmi_txt_put_graph(graph, &sink);
+    return hash;
 }
 
 /* --- .rmp: writing */
@@ -25115,25 +24396,25 @@ static const struct {
                           {"reuse", RMI_TXT_BUFFER},   {"run", RMI_TXT_ALONE},    {"offload", RMI_TXT_OFFSET},
                           {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
 
-/* The name of buffer b behind `before`. */
-RMI_FN void rmi_txt_put_buffer(rmi_sink *s, const rm_graph *g, const char *before, uint32_t b)
+/* The name of a buffer behind `before`. */
+RMI_FN void rmi_txt_put_buffer(rmi_sink *sink, const rm_graph *graph, const char *before, uint32_t buf)
 {
     char name[300];
-    rmi_put(s, before);
-    rmi_put(s, rmi_sch_name(g, b, name));
+    rmi_put(sink, before);
+    rmi_put(sink, rmi_sch_name(graph, buf, name));
 }
 
 /* A run as formats.md has it, without the @host of an update. */
-RMI_FN void rmi_txt_put_run(rmi_sink *s, const rm_graph *g, rmi_run r)
+RMI_FN void rmi_txt_put_run(rmi_sink *sink, const rm_graph *graph, rmi_run run)
 {
     static const char *const ways[] = {"fwd", "bwd", "opt", "opt", "reduce", "barrier"}; /* rmi_way */
-    const char *part = r.way == RMI_BWD ? rmi_low_part(g, r)->name : "";
-    rmi_put_format(s, "%s %s", ways[r.way],
-                   r.way == RMI_BARRIER ? g->barriers[r.id].name
-                   : r.way > RMI_BWD    ? g->tensors[r.id].name
-                                        : g->ops[r.id].name);
-    if (part[0]) rmi_put_format(s, ":%s", part);
-    if (r.way <= RMI_BWD && r.form) rmi_put_format(s, "@%s", rmi_low_form(g, r)->name);
+    const char *part = run.way == RMI_BWD ? rmi_low_part(graph, run)->name : "";
+    rmi_put_format(sink, "%s %s", ways[run.way],
+                   run.way == RMI_BARRIER ? graph->barriers[run.id].name
+                   : run.way > RMI_BWD    ? graph->tensors[run.id].name
+                                        : graph->ops[run.id].name);
+    if (part[0]) rmi_put_format(sink, ":%s", part);
+    if (run.way <= RMI_BWD && run.form) rmi_put_format(sink, "@%s", rmi_low_form(graph, run)->name);
 }
 
 /* 16 digits into out, which has room for 17 bytes. */
@@ -25146,38 +24427,39 @@ RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
 }
 
 /* What stands before the statements of a plan: its graph, sizes, step, and what has a home. */
-RMI_FN void rmi_txt_put_preamble(rmi_sink *s, const rm_graph *g, const rmi_program *p)
+RMI_FN void rmi_txt_put_preamble(rmi_sink *sink, const rm_graph *graph, const rmi_program *program)
 {
     char hex[17];
     size_t i;
-    rmi_put_format(s, "rockmate plan 1\ngraph %s\narena %u host %u\nstep %s\n", rmi_txt_hex(rmi_txt_graph_hash(g), hex),
-                   p->arena, p->host, rmi_low_step_name(p->step));
-    for (i = 0; i < p->n_homes; i++) {
-        rmi_txt_put_buffer(s, g, p->homes[i].host ? "home " : "resident ", p->homes[i].buf);
-        rmi_put_format(s, " %u\n", p->homes[i].offset);
+    rmi_put_format(sink, "rockmate plan 1\ngraph %s\narena %u host %u\nstep %s\n",
+                   rmi_txt_hex(rmi_txt_graph_hash(graph), hex), program->arena, program->host,
+                   rmi_low_step_name(program->step));
+    for (i = 0; i < program->n_homes; i++) {
+        rmi_txt_put_buffer(sink, graph, program->homes[i].host ? "home " : "resident ", program->homes[i].buf);
+        rmi_put_format(sink, " %u\n", program->homes[i].offset);
     }
 }
 
 /* The program of a sealed graph, one statement a line. */
-RMI_FN rm_result rmi_txt_write_program(const rm_graph *g, const rmi_program *p, rmi_sink *s)
+RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program *program, rmi_sink *sink)
 {
     size_t i;
-    rmi_txt_put_preamble(s, g, p);
-    for (i = 0; i < p->n && !s->failed; i++) {
-        const rmi_stmt *st = &p->st[i];
+    rmi_txt_put_preamble(sink, graph, program);
+    for (i = 0; i < program->n && !sink->failed; i++) {
+        const rmi_stmt *st = &program->st[i];
         if (st->what == RMI_RUN) {
-            rmi_put(s, "run ");
-            rmi_txt_put_run(s, g, st->run);
-            rmi_put(s, st->run.way == RMI_OPT_HOST ? "@host\n" : "\n");
+            rmi_put(sink, "run ");
+            rmi_txt_put_run(sink, graph, st->run);
+            rmi_put(sink, st->run.way == RMI_OPT_HOST ? "@host\n" : "\n");
             continue;
         }
-        rmi_put(s, rmi_txt_statements[st->what].word);
-        rmi_txt_put_buffer(s, g, " ", st->buf);
-        if (rmi_txt_statements[st->what].second == RMI_TXT_OFFSET) rmi_put_format(s, " %u", st->offset);
-        if (rmi_txt_statements[st->what].second == RMI_TXT_BUFFER) rmi_txt_put_buffer(s, g, " ", st->other);
-        rmi_put(s, "\n");
+        rmi_put(sink, rmi_txt_statements[st->what].word);
+        rmi_txt_put_buffer(sink, graph, " ", st->buf);
+        if (rmi_txt_statements[st->what].second == RMI_TXT_OFFSET) rmi_put_format(sink, " %u", st->offset);
+        if (rmi_txt_statements[st->what].second == RMI_TXT_BUFFER) rmi_txt_put_buffer(sink, graph, " ", st->other);
+        rmi_put(sink, "\n");
     }
-    return s->failed ? RM_ERROR_WRITE : RM_OK;
+    return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
 /* --- .rmp: reading */
@@ -25187,8 +24469,8 @@ typedef struct rmi_txt_line { /* a statement as it stands in the text, for messa
 } rmi_txt_line;
 
 typedef struct rmi_txt_plan {
-    const rm_graph *g;
-    rmi_program p;             /* its tables in t.mem while they grow */
+    const rm_graph *graph;
+    rmi_program program;             /* its tables in t.mem while they grow */
     rmi_txt_line *of, *of_home; /* by statement, by home */
     size_t cap_st, cap_of, cap_homes, cap_of_home;
     uint8_t once[3]; /* graph, arena, step: it was there */
@@ -25197,312 +24479,319 @@ typedef struct rmi_txt_plan {
 /* The current statement as it stands in the text. */
 RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
 {
-    rmi_txt_line l;
+    rmi_txt_line line;
     rmi_txt_slice last = t->word[t->n - 1];
-    l.text = rmi_txt_cut(t->word[0].s, last.s + last.n);
-    l.line = t->line;
-    return l;
+    line.text = rmi_txt_cut(t->word[0].text, last.text + last.n);
+    line.line = t->line;
+    return line;
 }
 
-/* A param of the graph, or an error at x. */
-RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *id)
+/* A param of the graph, or an error at slice. */
+RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(g, &g->tensor_map, x.s, x.n);
-    return *id == RMI_NONE || g->tensors[*id].kind != RMI_PARAM ? rmi_txt_fail(t, x, "a param of the graph") : RM_OK;
+    *id = rmi_graph_lookup_n(&graph->tensor_map, slice.text, slice.n);
+    return *id == RMI_NONE || graph->tensors[*id].kind != RMI_PARAM ? rmi_txt_fail(t, slice, "a param of the graph")
+                                                                    : RM_OK;
 }
 
 /* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
-RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *g, rmi_txt_slice x, uint32_t *b)
+RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *buf)
 {
     static const char *const words[] = {"", "grad", "state", "saved", "ws"}; /* rmi_buf_kind */
-    rmi_txt_slice of, head = rmi_txt_split(x, ':', &of);
+    rmi_txt_slice of, head = rmi_txt_split(slice, ':', &of);
     uint32_t id, k = RMI_BUF_VALUE;
-    if (of.s)
+    if (of.text)
         for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
-    if (k > RMI_BUF_WS) return rmi_txt_fail(t, x, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
-    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_param(t, g, of, &id));
-    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_op_named(t, g, of, &id));
-    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_tensor(t, g, of.s ? of : x, &id));
-    else if ((id = rmi_graph_lookup_n(g, &g->op_map, of.s, of.n)) == RMI_NONE) {
+    if (k > RMI_BUF_WS) return rmi_txt_fail(t, slice, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
+    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_param(t, graph, of, &id));
+    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_op_named(t, graph, of, &id));
+    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_tensor(t, graph, of.text ? of : slice, &id));
+    else if ((id = rmi_graph_lookup_n(&graph->op_map, of.text, of.n)) == RMI_NONE) {
         k = RMI_BUF_OPT_WS;
-        id = rmi_graph_lookup_n(g, &g->tensor_map, of.s, of.n);
-        if (id == RMI_NONE || g->tensors[id].kind != RMI_PARAM)
+        id = rmi_graph_lookup_n(&graph->tensor_map, of.text, of.n);
+        if (id == RMI_NONE || graph->tensors[id].kind != RMI_PARAM)
             return rmi_txt_fail(t, of, "an op or a param of the graph");
     }
-    *b = rmi_low_buf(g, (rmi_buf_kind)k, id);
+    *buf = rmi_low_buf(graph, (rmi_buf_kind)k, id);
     return RM_OK;
 }
 
-/* The other buffer of the same name ws:NAME, if op and param share it; else b itself. */
-RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *g, uint32_t b)
+/* The other buffer of the same name ws:NAME, if op and param share it; else the buffer itself. */
+RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i, id;
-    rmi_buf_kind k = rmi_low_kind(g, b, &i);
-    if (k != RMI_BUF_WS && k != RMI_BUF_OPT_WS) return b;
-    id = k == RMI_BUF_WS ? rmi_graph_lookup(g, &g->tensor_map, g->ops[i].name)
-                         : rmi_graph_lookup(g, &g->op_map, g->tensors[i].name);
-    if (id == RMI_NONE || (k == RMI_BUF_WS && g->tensors[id].kind != RMI_PARAM)) return b;
-    return rmi_low_buf(g, k == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (kind != RMI_BUF_WS && kind != RMI_BUF_OPT_WS) return buf;
+    id = kind == RMI_BUF_WS ? rmi_graph_lookup(&graph->tensor_map, graph->ops[i].name)
+                         : rmi_graph_lookup(&graph->op_map, graph->tensors[i].name);
+    if (id == RMI_NONE || (kind == RMI_BUF_WS && graph->tensors[id].kind != RMI_PARAM)) return buf;
+    return rmi_low_buf(graph, kind == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
 }
 
-/* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated last.
-   */
-RMI_FN void rmi_txt_settle_ws(rmi_txt_plan *m, rmi_stmt *now)
+/* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated
+   last. */
+RMI_FN void rmi_txt_settle_ws(rmi_txt_plan *reader, rmi_stmt *now)
 {
-    size_t i = m->p.n;
+    size_t i = reader->program.n;
     uint32_t mine, other;
     if (now->what != RMI_FREE && (now->what != RMI_RUN || now->run.way > RMI_OPT)) return;
     mine = now->what == RMI_FREE
                ? now->buf
-               : rmi_low_buf(m->g, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
-    other = rmi_txt_other_ws(m->g, mine);
+               : rmi_low_buf(reader->graph, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
+    other = rmi_txt_other_ws(reader->graph, mine);
     while (other != mine && i-- > 0) {
-        rmi_stmt *s = &m->p.st[i];
-        if (now->what == RMI_RUN && s->what == RMI_RUN) return;
-        if (s->what != RMI_ALLOC || (s->buf != mine && s->buf != other)) continue;
-        if (now->what == RMI_RUN) s->buf = mine;
-        else now->buf = s->buf;
+        rmi_stmt *stmt = &reader->program.st[i];
+        if (now->what == RMI_RUN && stmt->what == RMI_RUN) return;
+        if (stmt->what != RMI_ALLOC || (stmt->buf != mine && stmt->buf != other)) continue;
+        if (now->what == RMI_RUN) stmt->buf = mine;
+        else now->buf = stmt->buf;
         return;
     }
 }
 
 /* fwd OP[@VARIANT], bwd OP[:PART][@VARIANT] */
-RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *g, rmi_way way, rmi_txt_slice what, rmi_run *r)
+RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *graph, rmi_way way, rmi_txt_slice what, rmi_run *run)
 {
     rmi_txt_slice part, variant, name;
-    uint32_t id, form = 0, k = 0;
+    uint32_t id, form, k = 0;
     const rmi_form *f;
     name = rmi_txt_split(what, '@', &variant);
     name = rmi_txt_split(name, ':', &part);
-    RMI_TRY(rmi_txt_op_named(t, g, name, &id));
-    if (variant.s) form = variant.n ? rmi_graph_find_form(&g->ops[id], variant.s, variant.n) : RMI_NONE;
-    if (form == RMI_NONE) return rmi_txt_fail_about(t, variant, "a variant of op ", g->ops[id].name, "");
-    f = &g->ops[id].forms[form];
-    if (way == RMI_FWD && part.s) return rmi_txt_fail(t, part, "no part: a forward has none");
+    RMI_TRY(rmi_txt_op_named(t, graph, name, &id));
+    RMI_TRY(rmi_txt_variant_named(t, graph, id, variant, "", &form));
+    f = &graph->ops[id].forms[form];
+    if (way == RMI_FWD && part.text) return rmi_txt_fail(t, part, "no part: a forward has none");
     if (way == RMI_BWD) {
-        if (!part.s && f->parts[0].name[0])
-            return rmi_txt_fail_about(t, name, "OP:PART: the backward of ", g->ops[id].name, " comes in parts");
+        if (!part.text && f->parts[0].name[0])
+            return rmi_txt_fail_about(t, name, "OP:PART: the backward of ", graph->ops[id].name, " comes in parts");
         while (k < f->n_parts && !rmi_txt_is(part, f->parts[k].name)) k++;
-        if (k == f->n_parts || (part.s && !part.n))
-            return rmi_txt_fail_about(t, part, "a part of the backward of ", g->ops[id].name, "");
+        if (k == f->n_parts || (part.text && !part.n))
+            return rmi_txt_fail_about(t, part, "a part of the backward of ", graph->ops[id].name, "");
     }
-    *r = rmi_low_run(way, id, form, k);
+    *run = rmi_low_run(way, id, form, k);
     return RM_OK;
 }
 
 /* run fwd|bwd|opt|reduce|barrier WHAT */
-RMI_FN rm_result rmi_txt_run(rmi_txt *t, const rm_graph *g, rmi_run *r)
+RMI_FN rm_result rmi_txt_run(rmi_txt *t, const rm_graph *graph, rmi_run *run)
 {
     rmi_txt_slice word = rmi_txt_word(t, 1), what = rmi_txt_word(t, 2), place, name = rmi_txt_split(what, '@', &place);
     rmi_way way = rmi_txt_is(word, "opt") ? RMI_OPT : rmi_txt_is(word, "reduce") ? RMI_REDUCE : RMI_BARRIER;
     uint32_t id;
     RMI_TRY(rmi_txt_no_more(t, 3));
-    if (rmi_txt_is(word, "fwd")) return rmi_txt_run_op(t, g, RMI_FWD, what, r);
-    if (rmi_txt_is(word, "bwd")) return rmi_txt_run_op(t, g, RMI_BWD, what, r);
+    if (rmi_txt_is(word, "fwd")) return rmi_txt_run_op(t, graph, RMI_FWD, what, run);
+    if (rmi_txt_is(word, "bwd")) return rmi_txt_run_op(t, graph, RMI_BWD, what, run);
     if (way == RMI_BARRIER) {
         if (!rmi_txt_is(word, "barrier")) return rmi_txt_fail(t, word, "one of fwd bwd opt reduce barrier");
-        for (id = 0; id < g->n_barriers && !rmi_txt_is(what, g->barriers[id].name);) id++;
-        if (id == g->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
-    } else RMI_TRY(rmi_txt_param(t, g, way == RMI_OPT ? name : what, &id));
-    if (way == RMI_OPT && place.s) {
+        for (id = 0; id < graph->n_barriers && !rmi_txt_is(what, graph->barriers[id].name);) id++;
+        if (id == graph->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
+    } else RMI_TRY(rmi_txt_param(t, graph, way == RMI_OPT ? name : what, &id));
+    if (way == RMI_OPT && place.text) {
         if (!rmi_txt_is(place, "host")) return rmi_txt_fail(t, place, "host: an update runs on the device, or @host");
         way = RMI_OPT_HOST;
     }
-    *r = rmi_low_run(way, id, 0, 0);
+    *run = rmi_low_run(way, id, 0, 0);
     return RM_OK;
 }
 
 /* One statement of the program, which has a line of the text for messages. */
-RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *m)
+RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *reader)
 {
     rmi_stmt *st;
     uint32_t k = 0;
     while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(t->word[0], rmi_txt_statements[k].word)) k++;
     if (k == RMI_COUNT(rmi_txt_statements))
         return rmi_txt_fail(t, t->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
-    if (!RMI_GROW(&t->mem, m->p.st, m->cap_st, m->p.n + 1) ||
-        !RMI_GROW(&t->mem, m->of, m->cap_of, m->p.n + 1))
+    if (!RMI_GROW(&t->mem, reader->program.st, reader->cap_st, reader->program.n + 1) ||
+        !RMI_GROW(&t->mem, reader->of, reader->cap_of, reader->program.n + 1))
         return rmi_err_memory(t->err);
-    st = &m->p.st[m->p.n];
+    st = &reader->program.st[reader->program.n];
     st->what = (uint8_t)k;
-    if (k == RMI_RUN) RMI_TRY(rmi_txt_run(t, m->g, &st->run));
+    if (k == RMI_RUN) RMI_TRY(rmi_txt_run(t, reader->graph, &st->run));
     else {
         rmi_txt_second second = rmi_txt_statements[k].second;
-        RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 1), &st->buf));
+        RMI_TRY(rmi_txt_buffer(t, reader->graph, rmi_txt_word(t, 1), &st->buf));
         if (second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &st->offset));
-        if (second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 2), &st->other));
+        if (second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, reader->graph, rmi_txt_word(t, 2), &st->other));
         RMI_TRY(rmi_txt_no_more(t, second == RMI_TXT_ALONE ? 2 : 3));
     }
-    rmi_txt_settle_ws(m, st);
-    m->of[m->p.n++] = rmi_txt_this_line(t);
+    rmi_txt_settle_ws(reader, st);
+    reader->of[reader->program.n++] = rmi_txt_this_line(t);
     return RM_OK;
 }
 
 /* graph HASH: the plan must be made for this graph. */
-RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *g)
+RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *graph)
 {
-    rmi_txt_slice x = rmi_txt_word(t, 1);
+    rmi_txt_slice slice = rmi_txt_word(t, 1);
     char want[17], given[17];
-    rmi_txt_place at = rmi_txt_at(t, x);
-    if (x.n == 16) memcpy(given, x.s, 16);
+    rmi_txt_place at = rmi_txt_at(t, slice);
+    if (slice.n == 16) memcpy(given, slice.text, 16);
     given[16] = 0;
-    if (x.n != 16 || strspn(given, "0123456789abcdef") < 16) return rmi_txt_fail(t, x, "16 hexadecimal digits 0-9 a-f");
-    if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(g), want)))
+    if (slice.n != 16 || strspn(given, "0123456789abcdef") < 16)
+        return rmi_txt_fail(t, slice, "16 hexadecimal digits 0-9 a-f");
+    if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(graph), want)))
         return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another "
                            "graph", at.line, at.column, given, want);
     return rmi_txt_no_more(t, 2);
 }
 
 /* arena BYTES [host BYTES] */
-RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *t, rmi_program *p)
+RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *t, rmi_program *program)
 {
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 1), &p->arena));
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 1), &program->arena));
     if (t->n == 2) return RM_OK;
     if (!rmi_txt_is(t->word[2], "host")) return rmi_txt_fail(t, t->word[2], "'host BYTES' or the end of the statement");
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &p->host));
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &program->host));
     return rmi_txt_no_more(t, 4);
 }
 
 /* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
-RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *m, uint32_t host)
+RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *reader, uint32_t host)
 {
-    rmi_home *h;
-    uint32_t i, b;
-    rmi_buf_kind k;
-    if (!m->once[1]) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
-    RMI_TRY(rmi_txt_buffer(t, m->g, rmi_txt_word(t, 1), &b));
-    k = rmi_low_kind(m->g, b, &i);
-    if (k > RMI_BUF_STATE ||
-        (k == RMI_BUF_VALUE ? m->g->tensors[i].kind == RMI_ACT : m->g->tensors[i].kind != RMI_PARAM))
+    rmi_home *home;
+    uint32_t i, buf;
+    rmi_buf_kind kind;
+    if (!reader->once[1]) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
+    RMI_TRY(rmi_txt_buffer(t, reader->graph, rmi_txt_word(t, 1), &buf));
+    kind = rmi_low_kind(reader->graph, buf, &i);
+    if (kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? reader->graph->tensors[i].kind == RMI_ACT
+                                                       : reader->graph->tensors[i].kind != RMI_PARAM))
         return rmi_txt_fail(t, t->word[1],
                             "what a step starts with: an input, const or param, or state: or grad: of a param");
-    if (rmi_low_external(m->g, b)) return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
-    if (!RMI_GROW(&t->mem, m->p.homes, m->cap_homes, m->p.n_homes + 1) ||
-        !RMI_GROW(&t->mem, m->of_home, m->cap_of_home, m->p.n_homes + 1))
+    if (rmi_low_external(reader->graph, buf))
+        return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
+    if (!RMI_GROW(&t->mem, reader->program.homes, reader->cap_homes, reader->program.n_homes + 1) ||
+        !RMI_GROW(&t->mem, reader->of_home, reader->cap_of_home, reader->program.n_homes + 1))
         return rmi_err_memory(t->err);
-    h = &m->p.homes[m->p.n_homes];
-    h->buf = b;
-    h->host = host;
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &h->offset));
-    m->of_home[m->p.n_homes++] = rmi_txt_this_line(t);
+    home = &reader->program.homes[reader->program.n_homes];
+    home->buf = buf;
+    home->host = host;
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &home->offset));
+    reader->of_home[reader->program.n_homes++] = rmi_txt_this_line(t);
     return rmi_txt_no_more(t, 3);
 }
 
 /* graph, arena and step stand once, and before what runs. */
-RMI_FN rm_result rmi_txt_plan_preamble(rmi_txt *t, rmi_txt_plan *m, int *is_preamble)
+RMI_FN rm_result rmi_txt_plan_preamble(rmi_txt *t, rmi_txt_plan *reader, int *is_preamble)
 {
     static const char *const words[] = {"graph", "arena", "step", "resident", "home"};
-    rmi_txt_slice w = t->word[0];
+    rmi_txt_slice word = t->word[0];
     uint32_t k = 0, kind = 0;
-    while (k < RMI_COUNT(words) && !rmi_txt_is(w, words[k])) k++;
+    while (k < RMI_COUNT(words) && !rmi_txt_is(word, words[k])) k++;
     *is_preamble = k < RMI_COUNT(words);
     if (!*is_preamble) return RM_OK;
-    if (m->p.n) return rmi_txt_fail(t, w, "a statement of the program: what the step starts with stands before it");
-    if (k > 2) return rmi_txt_plan_home(t, m, k == 4);
-    if (m->once[k]++) return rmi_txt_fail(t, w, "graph, arena and step once each");
-    if (k == 0) return rmi_txt_plan_hash(t, m->g);
-    if (k == 1) return rmi_txt_plan_arena(t, &m->p);
+    if (reader->program.n)
+        return rmi_txt_fail(t, word, "a statement of the program: what the step starts with stands before it");
+    if (k > 2) return rmi_txt_plan_home(t, reader, k == 4);
+    if (reader->once[k]++) return rmi_txt_fail(t, word, "graph, arena and step once each");
+    if (k == 0) return rmi_txt_plan_hash(t, reader->graph);
+    if (k == 1) return rmi_txt_plan_arena(t, &reader->program);
     while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
     if (kind == RM_STEP_KINDS) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of single first middle last forward");
-    m->p.step = RM_SINGLE << kind;
+    reader->program.step = RM_SINGLE << kind;
     return rmi_txt_no_more(t, 2);
 }
 
 /* The line that an offence of the checker is about; what is wrong at the start begins with the name of its buffer. */
-RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_txt_plan *m, const rmi_error *fact, size_t at)
+RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_txt_plan *reader, const rmi_error *fact, size_t at)
 {
     char shown[4 * RMI_TXT_SHOWN + 8], name[300];
-    const rmi_txt_line *l = NULL;
+    const rmi_txt_line *line = NULL;
     rmi_txt_slice end = rmi_txt_cut(t->end, t->end);
     size_t i, n = strcspn(fact->text, " ");
-    if (at < m->p.n) l = &m->of[at];
-    for (i = m->p.n_homes; at > m->p.n && !l && i-- > 0;) /* of two for one buffer, the second is the fault */
-        if (!strncmp(rmi_sch_name(m->g, m->p.homes[i].buf, name), fact->text, n) && !name[n]) l = &m->of_home[i];
-    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", l ? l->line : t->line,
-                       rmi_txt_show(t, l ? l->text : end, shown), fact->text);
+    if (at < reader->program.n) line = &reader->of[at];
+    /* of two for one buffer, the second is the fault */
+    for (i = reader->program.n_homes; at > reader->program.n && !line && i-- > 0;)
+        if (!strncmp(rmi_sch_name(reader->graph, reader->program.homes[i].buf, name), fact->text, n) && !name[n])
+            line = &reader->of_home[i];
+    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", line ? line->line : t->line,
+                       rmi_txt_show(t, line ? line->text : end, shown), fact->text);
 }
 
 /* The referee's opinion on the program read, at the line that it is about. */
-RMI_FN rm_result rmi_txt_plan_check(rmi_txt *t, rmi_txt_plan *m)
+RMI_FN rm_result rmi_txt_plan_check(rmi_txt *t, rmi_txt_plan *reader)
 {
     rmi_error fact;
     size_t at = 0;
-    rm_result r;
+    rm_result result;
     memset(&fact, 0, sizeof fact);
-    if (rmi_sch_sizes(m->g, &m->p) != RM_OK) return rmi_err_memory(t->err);
-    r = rmi_sch_check(m->g, &m->p, &fact, &at);
-    if (r == RM_ERROR_MEMORY) return rmi_err_memory(t->err);
-    return r == RM_OK ? RM_OK : rmi_txt_offence(t, m, &fact, at);
+    if (rmi_sch_sizes(reader->graph, &reader->program) != RM_OK) return rmi_err_memory(t->err);
+    result = rmi_sch_check(reader->graph, &reader->program, &fact, &at);
+    if (result == RM_ERROR_MEMORY) return rmi_err_memory(t->err);
+    return result == RM_OK ? RM_OK : rmi_txt_offence(t, reader, &fact, at);
 }
 
 /* All of a .rmp file, checked; the program's tables go to mem. */
-RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t, rmi_txt_plan *m, rmi_arena *mem, rmi_program *out)
+RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t, rmi_txt_plan *reader, rmi_arena *mem, rmi_program *out)
 {
     int is_preamble;
     RMI_TRY(rmi_txt_header(t, "plan"));
     for (;;) {
         RMI_TRY(rmi_txt_next(t));
         if (!t->n) break;
-        RMI_TRY(rmi_txt_plan_preamble(t, m, &is_preamble));
-        if (!is_preamble) RMI_TRY(rmi_txt_plan_statement(t, m));
+        RMI_TRY(rmi_txt_plan_preamble(t, reader, &is_preamble));
+        if (!is_preamble) RMI_TRY(rmi_txt_plan_statement(t, reader));
     }
-    RMI_TRY(rmi_txt_plan_check(t, m));
-    *out = m->p;
-    out->st = RMI_NEW(mem, rmi_stmt, m->p.n);
-    out->homes = RMI_NEW(mem, rmi_home, m->p.n_homes);
+    RMI_TRY(rmi_txt_plan_check(t, reader));
+    *out = reader->program;
+    out->st = RMI_NEW(mem, rmi_stmt, reader->program.n);
+    out->homes = RMI_NEW(mem, rmi_home, reader->program.n_homes);
     if (!out->st || !out->homes) return rmi_err_memory(t->err);
-    if (m->p.n) memcpy(out->st, m->p.st, m->p.n * sizeof(rmi_stmt));
-    if (m->p.n_homes) memcpy(out->homes, m->p.homes, m->p.n_homes * sizeof(rmi_home));
+    if (reader->program.n) memcpy(out->st, reader->program.st, reader->program.n * sizeof(rmi_stmt));
+    if (reader->program.n_homes) memcpy(out->homes, reader->program.homes, reader->program.n_homes * sizeof(rmi_home));
     return RM_OK;
 }
 
-/* A plan for the sealed graph g, checked, its figures filled; its tables are in mem. Else the message is in err:
+/* A plan for the sealed graph, checked, its figures filled; its tables are in mem. Else the message is in err:
    RM_ERROR_TEXT for what is no plan, RM_ERROR_PLAN for one of another graph or one that the checker refuses. */
-RMI_FN rm_result rmi_txt_read_program(const rm_graph *g, const char *text, size_t n, rmi_arena *mem, rmi_program *out,
-                                      rmi_error *err)
+RMI_FN rm_result rmi_txt_read_program(const rm_graph *graph, const char *text, size_t n, rmi_arena *mem,
+                                      rmi_program *out, rmi_error *err)
 {
-    rmi_txt t = rmi_txt_make(&g->mem.hooks, err, text, n);
-    rmi_txt_plan m;
-    rm_result r;
-    memset(&m, 0, sizeof m);
+    rmi_txt t = rmi_txt_make(&graph->mem.hooks, err, text, n);
+    rmi_txt_plan reader;
+    rm_result result;
+    memset(&reader, 0, sizeof reader);
     memset(out, 0, sizeof *out);
-    m.g = g;
-    m.p.step = RM_SINGLE;
-    r = rmi_txt_plan_read(&t, &m, mem, out);
-    if (r != RM_OK) memset(out, 0, sizeof *out);
+    reader.graph = graph;
+    reader.program.step = RM_SINGLE;
+    result = rmi_txt_plan_read(&t, &reader, mem, out);
+    if (result != RM_OK) memset(out, 0, sizeof *out);
     rmi_arena_free(&t.mem);
-    return r;
+    return result;
 }
 
 /* A plan of one program, as read; its figures are the referee's, keep-everything is not known. */
-RMI_FN rm_result rmi_txt_read_plan(rm_graph *g, const char *text, size_t n, rm_plan **out)
+RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, rm_plan **out)
 {
-    rm_plan *p;
-    rm_plan_info *f;
-    rm_result r;
-    rmi_err_clear(&g->last);
-    RMI_TRY(rmi_graph_seal(g));
-    p = rmi_plan_new(g);
-    if (!p) return rmi_err_memory(&g->last);
-    p->align = 16; /* an executor's memory is at least that */
-    f = &p->info[0];
-    r = rmi_txt_read_program(g, text, n, &p->mem, &p->prog[0], &g->last);
-    if (r == RM_OK) r = rmi_bnd_time(&p->mem, g, p->prog[0].step, &f->bound_ns);
-    if (r == RM_OK) r = rmi_bnd_bytes(&p->mem, g, p->prog[0].step, g->has_link && p->prog[0].host, &f->min_bound_bytes);
-    if (r == RM_OK) r = rmi_shp_make(&p->mem, g, RMI_NONE, &p->shape);
-    if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
-    if (r != RM_OK) {
-        rmi_plan_free(p);
-        return r;
+    rm_plan *plan;
+    rm_plan_info *info;
+    rm_result result;
+    rmi_err_clear(&graph->last);
+    RMI_TRY(rmi_graph_seal(graph));
+    plan = rmi_plan_new(graph);
+    if (!plan) return rmi_err_memory(&graph->last);
+    plan->align = 16; /* an executor's memory is at least that */
+    info = &plan->info[0];
+    result = rmi_txt_read_program(graph, text, n, &plan->mem, &plan->prog[0], &graph->last);
+    if (result == RM_OK) result = rmi_bnd_time(&plan->mem, graph, plan->prog[0].step, &info->bound_ns);
+    if (result == RM_OK)
+        result = rmi_bnd_bytes(&plan->mem, graph, plan->prog[0].step, graph->has_link && plan->prog[0].host,
+                               &info->min_bound_bytes);
+    if (result == RM_OK) result = rmi_shp_make(&plan->mem, graph, RMI_NONE, &plan->shape);
+    if (result == RM_ERROR_MEMORY) rmi_err_memory(&graph->last);
+    if (result != RM_OK) {
+        rmi_plan_free(plan);
+        return result;
     }
-    p->n = 1;
-    f->step = p->prog[0].step;
-    f->blocks = p->shape.n;
-    f->classes = p->shape.n_classes;
-    rmi_plan_costs(g, f);
-    rmi_plan_figures_of(&p->prog[0], f);
-    r = rmi_plan_note_all(p);
-    *out = p;
+    plan->n = 1;
+    info->step = plan->prog[0].step;
+    info->blocks = plan->shape.n;
+    info->classes = plan->shape.n_classes;
+    rmi_plan_costs(graph, info);
+    rmi_plan_figures_of(&plan->prog[0], info);
+    result = rmi_plan_note_all(plan);
+    *out = plan;
     return RM_OK;
 }
 
@@ -25528,37 +24817,37 @@ RMI_FN rm_result rmi_txt_bits(rmi_txt *t, rmi_txt_slice value, const char *const
 
 RMI_FN rm_result rmi_txt_u32(rmi_txt *t, rmi_txt_slice value, uint32_t *out)
 {
-    uint64_t v;
-    RMI_TRY(rmi_txt_u64(t, value, &v));
-    if (v >> 32) return rmi_txt_fail(t, value, "a number below 2^32");
-    *out = (uint32_t)v;
+    uint64_t number;
+    RMI_TRY(rmi_txt_u64(t, value, &number));
+    if (number >> 32) return rmi_txt_fail(t, value, "a number below 2^32");
+    *out = (uint32_t)number;
     return RM_OK;
 }
 
 /* A list that rm_config.kinds holds, or none. */
-RMI_FN rm_result rmi_txt_kinds(rmi_txt *t, rmi_txt_slice value, rm_config *c)
+RMI_FN rm_result rmi_txt_kinds(rmi_txt *t, rmi_txt_slice value, rm_config *config)
 {
-    rm_config old = *c;
-    memset(c->kinds, 0, sizeof c->kinds);
+    rm_config old = *config;
+    memset(config->kinds, 0, sizeof config->kinds);
     if (rmi_txt_is(value, "none")) return RM_OK;
-    if (value.n && value.n < sizeof c->kinds) memcpy(c->kinds, value.s, value.n);
-    if (c->kinds[0] && !rmi_plan_config_wrong(c)) return RM_OK;
-    *c = old;
+    if (value.n && value.n < sizeof config->kinds) memcpy(config->kinds, value.text, value.n);
+    if (config->kinds[0] && !rmi_plan_config_wrong(config)) return RM_OK;
+    *config = old;
     return rmi_txt_fail(t, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] and * "
                         "for any text");
 }
 
 /* One key=value word. seen: a bit for each key that came before. */
-RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
+RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *config, uint32_t *seen)
 {
     static const char *const keys[] = {"preset", "name",    "passes", "off",  "segment",
                                        "group",  "gap_ppm", "work",   "kinds"};
     rmi_txt_slice value, key = rmi_txt_split(t->word[0], '=', &value);
-    const rmi_plan_preset *p;
+    const rmi_plan_preset *preset;
     char name[256];
     uint32_t i;
     for (i = 0; i < RMI_COUNT(keys) && !rmi_txt_is(key, keys[i]);) i++;
-    if (i == RMI_COUNT(keys) || !value.s)
+    if (i == RMI_COUNT(keys) || !value.text)
         return rmi_txt_fail(t, t->word[0], "one of preset= name= passes= off= segment= group= gap_ppm= work= kinds=");
     if (*seen >> i & 1) return rmi_txt_fail(t, t->word[0], "each key once");
     if (!i && *seen) return rmi_txt_fail(t, t->word[0], "preset= before all other keys: it sets them all");
@@ -25566,29 +24855,29 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
     RMI_TRY(rmi_txt_no_more(t, 1));
     switch (i) {
     case 0:
-        p = value.n && rmi_txt_name(t, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
-        if (!p) return rmi_txt_fail(t, value, "the name of a preset, such as rockmate");
-        rmi_plan_use_preset(p, c);
+        preset = value.n && rmi_txt_name(t, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
+        if (!preset) return rmi_txt_fail(t, value, "the name of a preset, such as rockmate");
+        rmi_plan_use_preset(preset, config);
         return RM_OK;
     case 1:
         RMI_TRY(rmi_txt_name(t, value, name));
-        if (value.n >= sizeof c->name) return rmi_txt_fail(t, value, "a name of up to 31 letters");
-        memset(c->name, 0, sizeof c->name);
-        memcpy(c->name, name, value.n);
+        if (value.n >= sizeof config->name) return rmi_txt_fail(t, value, "a name of up to 31 letters");
+        memset(config->name, 0, sizeof config->name);
+        memcpy(config->name, name, value.n);
         return RM_OK;
     case 2:
         return rmi_txt_bits(t, value, rmi_txt_passes,
                             "passes=none, or some of "
                             "segments,greedy,kinds,chain,search,options,stream,link,blocks,offload,groups",
-                            &c->passes);
+                            &config->passes);
     case 3:
         return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace,merge",
-                            &c->off);
-    case 4: return rmi_txt_u32(t, value, &c->segment);
-    case 5: return rmi_txt_u32(t, value, &c->group);
-    case 6: return rmi_txt_u32(t, value, &c->gap_ppm);
-    case 7: return rmi_txt_u64(t, value, &c->work);
-    default: return rmi_txt_kinds(t, value, c);
+                            &config->off);
+    case 4: return rmi_txt_u32(t, value, &config->segment);
+    case 5: return rmi_txt_u32(t, value, &config->group);
+    case 6: return rmi_txt_u32(t, value, &config->gap_ppm);
+    case 7: return rmi_txt_u64(t, value, &config->work);
+    default: return rmi_txt_kinds(t, value, config);
     }
 }
 
@@ -25596,41 +24885,42 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *c, uint32_t *seen)
 RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out, rmi_error *err)
 {
     rmi_txt t = rmi_txt_make(NULL, err, text, n);
-    rm_config c;
+    rm_config config;
     uint32_t seen = 0;
-    rm_result r = rmi_txt_header(&t, "config");
-    memset((void *)&c, 0, sizeof c);
-    while (r == RM_OK) {
-        r = rmi_txt_next(&t);
-        if (r != RM_OK || !t.n) break;
-        r = rmi_txt_setting(&t, &c, &seen);
+    rm_result result = rmi_txt_header(&t, "config");
+    memset((void *)&config, 0, sizeof config);
+    while (result == RM_OK) {
+        result = rmi_txt_next(&t);
+        if (result != RM_OK || !t.n) break;
+        result = rmi_txt_setting(&t, &config, &seen);
     }
     rmi_arena_free(&t.mem);
-    if (r == RM_OK) *out = c;
-    return r;
+    if (result == RM_OK) *out = config;
+    return result;
 }
 
 /* A line: the key, and the names of the bits that are set, or none. */
-RMI_FN void rmi_txt_put_bits(rmi_sink *s, const char *key, uint32_t bits, const char *const *names)
+RMI_FN void rmi_txt_put_bits(rmi_sink *sink, const char *key, uint32_t bits, const char *const *names)
 {
     uint32_t i, n = 0;
-    rmi_put(s, key);
+    rmi_put(sink, key);
     for (i = 0; names[i]; i++)
-        if (bits >> i & 1) rmi_put_format(s, n++ ? ",%s" : "%s", names[i]);
-    rmi_put(s, n ? "\n" : "none\n");
+        if (bits >> i & 1) rmi_put_format(sink, n++ ? ",%s" : "%s", names[i]);
+    rmi_put(sink, n ? "\n" : "none\n");
 }
 
 /* The canonical text of a configuration; RM_ERROR_ARGUMENT if a field is out of its range. */
-RMI_FN rm_result rmi_txt_config_write(const rm_config *c, rmi_sink *s)
+RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 {
-    if (rmi_plan_config_wrong(c)) return RM_ERROR_ARGUMENT;
-    rmi_put(s, "rockmate config 1\n");
-    if (c->name[0]) rmi_put_format(s, "name=%s\n", c->name);
-    rmi_txt_put_bits(s, "passes=", c->passes, rmi_txt_passes);
-    rmi_txt_put_bits(s, "off=", c->off, rmi_txt_switches);
-    rmi_put_format(s, "segment=%u\ngroup=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)c->segment, (uint64_t)c->group,
-                   (uint64_t)c->gap_ppm, c->work, c->kinds[0] ? c->kinds : "none");
-    return s->failed ? RM_ERROR_WRITE : RM_OK;
+    if (rmi_plan_config_wrong(config)) return RM_ERROR_ARGUMENT;
+    rmi_put(sink, "rockmate config 1\n");
+    if (config->name[0]) rmi_put_format(sink, "name=%s\n", config->name);
+    rmi_txt_put_bits(sink, "passes=", config->passes, rmi_txt_passes);
+    rmi_txt_put_bits(sink, "off=", config->off, rmi_txt_switches);
+    rmi_put_format(sink, "segment=%u\ngroup=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
+                   (uint64_t)config->group, (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds
+                   : "none");
+    return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
 /* --- the summary: one program for people, 100 columns, plain ASCII */
@@ -25662,11 +24952,11 @@ RMI_FN void rmi_txt_to_column(rmi_txt_pen *pen, size_t column)
 /* The line without blanks at its end goes to the sink. */
 RMI_FN void rmi_txt_end_line(rmi_txt_pen *pen)
 {
-    rmi_line *l = &pen->line;
-    while (l->n && l->text[l->n - 1] == ' ') l->n--;
-    l->text[l->n++] = '\n';
-    rmi_put_n(pen->to, l->text, l->n);
-    l->n = 0;
+    rmi_line *line = &pen->line;
+    while (line->n && line->text[line->n - 1] == ' ') line->n--;
+    line->text[line->n++] = '\n';
+    rmi_put_n(pen->to, line->text, line->n);
+    line->n = 0;
 }
 /* The end of a line, or a whole one. */
 RMI_FN void rmi_txt_say_line(rmi_txt_pen *pen, const char *format, ...)
@@ -25686,15 +24976,15 @@ typedef struct rmi_txt_region {
 } rmi_txt_region;
 
 /* The regions of the graph in order; room for one more than it has marks of blocks. Returns how many. */
-RMI_FN uint32_t rmi_txt_regions(const rm_graph *g, rmi_txt_region *region)
+RMI_FN uint32_t rmi_txt_regions(const rm_graph *graph, rmi_txt_region *region)
 {
     uint32_t i, depth = 0, at = 0, n = 0;
-    for (i = 0; i <= g->n_marks; i++) {
-        const rmi_mark *m = i < g->n_marks ? &g->marks[i] : NULL;
-        uint32_t op = m ? m->op : g->n_ops;
-        if (m && (m->name ? depth++ : --depth)) continue; /* only the outermost */
+    for (i = 0; i <= graph->n_marks; i++) {
+        const rmi_mark *mark = i < graph->n_marks ? &graph->marks[i] : NULL;
+        uint32_t op = mark ? mark->op : graph->n_ops;
+        if (mark && (mark->name ? depth++ : --depth)) continue; /* only the outermost */
         if (op > at) {
-            const rmi_mark *begin = m && !m->name ? &g->marks[m->outer] : NULL;
+            const rmi_mark *begin = mark && !mark->name ? &graph->marks[mark->outer] : NULL;
             region[n].lo = at;
             region[n].hi = op;
             region[n].name = begin ? begin->name : NULL;
@@ -25705,20 +24995,21 @@ RMI_FN uint32_t rmi_txt_regions(const rm_graph *g, rmi_txt_region *region)
     return n;
 }
 
-/* May region b join the row that begins with a: a block of the same name whose ops run just as often? */
-RMI_FN int rmi_txt_same_row(const rmi_txt_region *a, const rmi_txt_region *b, const uint32_t *forwards)
+/* May a region join the row that begins with another: a block of the same name whose ops run just as often? */
+RMI_FN int rmi_txt_same_row(const rmi_txt_region *first, const rmi_txt_region *region, const uint32_t *forwards)
 {
-    uint32_t n = a->hi - a->lo;
-    return a->name && b->name && !strcmp(a->name, b->name) && n == b->hi - b->lo &&
-           !memcmp(&forwards[a->lo], &forwards[b->lo], n * sizeof *forwards);
+    uint32_t n = first->hi - first->lo;
+    return first->name && region->name && !strcmp(first->name, region->name) && n == region->hi - region->lo &&
+           !memcmp(&forwards[first->lo], &forwards[region->lo], n * sizeof *forwards);
 }
 
-/* The recomputed ops of region r by their last names, as far as a line holds them. */
-RMI_FN void rmi_txt_row_ops(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_region *r, const uint32_t *forwards)
+/* The recomputed ops of a region by their last names, as far as a line holds them. */
+RMI_FN void rmi_txt_row_ops(rmi_txt_pen *pen, const rm_graph *graph, const rmi_txt_region *region,
+                            const uint32_t *forwards)
 {
     uint32_t i, shown = 0;
-    for (i = r->lo; i < r->hi; i++) {
-        const char *slash = strrchr(g->ops[i].name, '/'), *name = slash ? slash + 1 : g->ops[i].name;
+    for (i = region->lo; i < region->hi; i++) {
+        const char *slash = strrchr(graph->ops[i].name, '/'), *name = slash ? slash + 1 : graph->ops[i].name;
         if (forwards[i] < 2) continue;
         if (pen->line.n + strlen(name) > 94) {
             rmi_txt_say(pen, " ...");
@@ -25728,27 +25019,28 @@ RMI_FN void rmi_txt_row_ops(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_r
     }
 }
 
-/* A row: which ops of [r->lo, r->hi) are recomputed, and what that costs in regions r .. r + count. */
-RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_region *r, uint32_t count,
+/* A row: which ops of [region->lo, region->hi) are recomputed, and what that costs in regions region .. region +
+   count. */
+RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *graph, const rmi_txt_region *region, uint32_t count,
                         const uint32_t *forwards)
 {
     uint32_t i, k, again = 0, most = 0;
     uint64_t ns = 0;
-    if (r->name && count > 1)
-        rmi_txt_say(pen, "  %s[%u..%u]", r->name, (uint64_t)r->number, (uint64_t)r[count - 1].number);
-    else if (r->name) rmi_txt_say(pen, "  %s[%u]", r->name, (uint64_t)r->number);
-    else rmi_txt_say(pen, r->hi - r->lo > 1 ? "  %s .." : "  %s", g->ops[r->lo].name);
+    if (region->name && count > 1)
+        rmi_txt_say(pen, "  %s[%u..%u]", region->name, (uint64_t)region->number, (uint64_t)region[count - 1].number);
+    else if (region->name) rmi_txt_say(pen, "  %s[%u]", region->name, (uint64_t)region->number);
+    else rmi_txt_say(pen, region->hi - region->lo > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
     if (pen->line.n > 24) pen->line.n = 24;
     for (k = 0; k < count; k++)
-        for (i = r[k].lo; i < r[k].hi; i++)
-            if (forwards[i] > 1 && g->ops[i].view == RMI_NONE)
-                ns = rmi_add(ns, rmi_mul(forwards[i] - 1, g->ops[i].forms[0].again));
-    for (i = r->lo; i < r->hi; i++) {
+        for (i = region[k].lo; i < region[k].hi; i++)
+            if (forwards[i] > 1 && graph->ops[i].view == RMI_NONE)
+                ns = rmi_add(ns, rmi_mul(forwards[i] - 1, graph->ops[i].forms[0].again));
+    for (i = region->lo; i < region->hi; i++) {
         again += forwards[i] > 1;
         if (forwards[i] > most) most = forwards[i];
     }
     rmi_txt_to_column(pen, 26);
-    rmi_txt_say(pen, "%u", (uint64_t)(r->hi - r->lo));
+    rmi_txt_say(pen, "%u", (uint64_t)(region->hi - region->lo));
     rmi_txt_to_column(pen, 32);
     rmi_txt_say(pen, "%u", (uint64_t)again);
     rmi_txt_to_column(pen, 44);
@@ -25756,65 +25048,66 @@ RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *g, const rmi_txt_regio
     rmi_txt_to_column(pen, 51);
     if (ns) rmi_txt_say(pen, "%t", ns);
     rmi_txt_to_column(pen, 64);
-    rmi_txt_row_ops(pen, g, r, forwards);
+    rmi_txt_row_ops(pen, graph, region, forwards);
     rmi_txt_end_line(pen);
 }
 
 /* Classes of equal blocks among regions of one name: "12 h: 1 class". */
-RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_graph *g, const rmi_txt_region *r,
-                                    uint32_t n)
+RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_graph *graph,
+                                    const rmi_txt_region *region, uint32_t n)
 {
     uint32_t *range = RMI_NEW(mem, uint32_t, 2 * (size_t)n), *cls = RMI_NEW(mem, uint32_t, n);
     uint32_t i, k, count, classes, said = 0;
     if (!range || !cls) return RM_ERROR_MEMORY;
     for (i = 0; i < n && pen->line.n <= 70; i++) {
-        if (!r[i].name || r[i].number) continue;
+        if (!region[i].name || region[i].number) continue;
         for (count = 0, k = i; k < n; k++)
-            if (r[k].name && !strcmp(r[k].name, r[i].name)) {
-                range[2 * count] = r[k].lo;
-                range[2 * count++ + 1] = r[k].hi;
+            if (region[k].name && !strcmp(region[k].name, region[i].name)) {
+                range[2 * count] = region[k].lo;
+                range[2 * count++ + 1] = region[k].hi;
             }
-        RMI_TRY(rmi_shp_classes(mem, g, range, count, cls, &classes));
-        rmi_txt_say(pen, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, r[i].name, (uint64_t)classes,
-                    classes == 1 ? "" : "es");
+        RMI_TRY(rmi_shp_classes(mem, graph, range, count, cls, &classes));
+        rmi_txt_say(pen, "%s%u x %s (%u class%s)", said++ ? ", " : "", (uint64_t)count, region[i].name,
+                    (uint64_t)classes, classes == 1 ? "" : "es");
     }
     if (said) rmi_txt_say(pen, "; ");
     return RM_OK;
 }
 
 /* ", 1.5 MiB of a budget of 2.0 MiB": what a plan takes and may take. */
-RMI_FN void rmi_txt_say_budget(rmi_txt_pen *pen, const rm_plan_info *f)
+RMI_FN void rmi_txt_say_budget(rmi_txt_pen *pen, const rm_plan_info *info)
 {
-    rmi_txt_say(pen, "%b", f->step_bytes);
-    if (f->budget_bytes) rmi_txt_say(pen, " of a budget of %b", f->budget_bytes);
+    rmi_txt_say(pen, "%b", info->step_bytes);
+    if (info->budget_bytes) rmi_txt_say(pen, " of a budget of %b", info->budget_bytes);
 }
 
 /* Memory, time, bound and recomputation of one program, a line each. */
-RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *f)
+RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *info)
 {
     rmi_txt_say(pen, "  memory     ");
-    rmi_txt_say_budget(pen, f);
-    rmi_txt_say_line(pen, "; keeping everything takes %b", f->keep_all_bytes);
-    rmi_txt_say_line(pen, "  time       %t%s, %o over keeping everything", f->time_ns,
-                     f->estimated ? " (estimated costs)" : "", f->time_ns, f->keep_all_ns);
+    rmi_txt_say_budget(pen, info);
+    rmi_txt_say_line(pen, "; keeping everything takes %b", info->keep_all_bytes);
+    rmi_txt_say_line(pen, "  time       %t%s, %o over keeping everything", info->time_ns,
+                     info->estimated ? " (estimated costs)" : "", info->time_ns, info->keep_all_ns);
     rmi_txt_say_line(pen, "  proven     at most %2r % from the best possible",
-                     rmi_mul(rmi_sub(f->time_ns, f->bound_ns), 100), f->bound_ns);
-    rmi_txt_say_line(pen, "  recompute  %u of %u runs, %t", (uint64_t)f->recomputed_runs, (uint64_t)f->runs,
-                     f->recomputed_ns);
+                     rmi_mul(rmi_sub(info->time_ns, info->bound_ns), 100), info->bound_ns);
+    rmi_txt_say_line(pen, "  recompute  %u of %u runs, %t", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
+                     info->recomputed_ns);
 }
 
 /* Once ops have been measured: how well, and which could not be. */
-RMI_FN void rmi_txt_costs(rmi_txt_pen *pen, const rm_graph *g, const rm_plan_info *f)
+RMI_FN void rmi_txt_costs(rmi_txt_pen *pen, const rm_graph *graph, const rm_plan_info *info)
 {
     uint32_t i;
-    if (!f->measured) return;
-    rmi_txt_say(pen, "  costs      measured, varying by %1r %%s", (uint64_t)f->spread_ppm, (uint64_t)10000,
-                f->loaded ? " under load: measure again on an idle machine" : "");
-    if (f->estimated) rmi_txt_say_line(pen, "; not measured: %u", (uint64_t)f->estimated);
-    if (f->estimated) rmi_txt_say(pen, "  guessed   ");
-    for (i = 0; i < g->n_ops + g->n_tensors && f->estimated; i++) {
-        const char *name = i < g->n_ops ? g->ops[i].name : g->tensors[i - g->n_ops].name;
-        if (i < g->n_ops ? !rmi_graph_op_guessed(&g->ops[i]) : !rmi_graph_update_guessed(&g->tensors[i - g->n_ops]))
+    if (!info->measured) return;
+    rmi_txt_say(pen, "  costs      measured, varying by %1r %%s", (uint64_t)info->spread_ppm, (uint64_t)10000,
+                info->loaded ? " under load: measure again on an idle machine" : "");
+    if (info->estimated) rmi_txt_say_line(pen, "; not measured: %u", (uint64_t)info->estimated);
+    if (info->estimated) rmi_txt_say(pen, "  guessed   ");
+    for (i = 0; i < graph->n_ops + graph->n_tensors && info->estimated; i++) {
+        const char *name = i < graph->n_ops ? graph->ops[i].name : graph->tensors[i - graph->n_ops].name;
+        if (i < graph->n_ops ? !rmi_graph_op_guessed(&graph->ops[i])
+                             : !rmi_graph_update_guessed(&graph->tensors[i - graph->n_ops]))
             continue;
         if (pen->line.n + strlen(name) > 95) {
             rmi_txt_say(pen, " ...");
@@ -25826,97 +25119,98 @@ RMI_FN void rmi_txt_costs(rmi_txt_pen *pen, const rm_graph *g, const rm_plan_inf
 }
 
 /* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
-RMI_FN void rmi_txt_memory(rmi_txt_pen *pen, const rm_graph *g, const rmi_program *p, uint32_t host)
+RMI_FN void rmi_txt_memory(rmi_txt_pen *pen, const rm_graph *graph, const rmi_program *program, uint32_t host)
 {
     static const char *const words[] = {"weights", "states", "gradients", "consts", "inputs"};
     uint64_t sum[5] = {0, 0, 0, 0, 0}, all = 0;
     size_t i;
-    uint32_t t, k;
-    for (i = 0; i < p->n_homes; i++) {
-        rmi_buf_kind kind = rmi_low_kind(g, p->homes[i].buf, &t);
-        if (p->homes[i].host != host) continue;
-        k = g->tensors[t].kind == RMI_PARAM ? 0 : g->tensors[t].kind == RMI_CONST ? 3 : 4;
+    uint32_t tensor, k;
+    for (i = 0; i < program->n_homes; i++) {
+        rmi_buf_kind kind = rmi_low_kind(graph, program->homes[i].buf, &tensor);
+        if (program->homes[i].host != host) continue;
+        k = graph->tensors[tensor].kind == RMI_PARAM ? 0 : graph->tensors[tensor].kind == RMI_CONST ? 3 : 4;
         if (kind != RMI_BUF_VALUE) k = kind == RMI_BUF_STATE ? 1 : 2;
-        sum[k] += rmi_low_bytes(g, p->homes[i].buf);
-        all += rmi_low_bytes(g, p->homes[i].buf);
+        sum[k] += rmi_low_bytes(graph, program->homes[i].buf);
+        all += rmi_low_bytes(graph, program->homes[i].buf);
     }
-    if (host) rmi_txt_say(pen, "  host       %b: ", p->host);
+    if (host) rmi_txt_say(pen, "  host       %b: ", program->host);
     else rmi_txt_say(pen, "  arena      ");
     for (k = 0; k < 5; k++)
         if (sum[k]) rmi_txt_say(pen, "%s %b, ", words[k], sum[k]);
-    rmi_txt_say_line(pen, "everything else %b", rmi_sub(host ? p->host : p->arena, all));
+    rmi_txt_say_line(pen, "everything else %b", rmi_sub(host ? program->host : program->arena, all));
 }
 
 /* What goes on beside the computation, if anything does. */
-RMI_FN void rmi_txt_moves(rmi_txt_pen *pen, const rmi_program *p, const rm_plan_info *f)
+RMI_FN void rmi_txt_moves(rmi_txt_pen *pen, const rmi_program *program, const rm_plan_info *info)
 {
     uint64_t updates = 0, away = 0, busy[RMI_LANES];
-    size_t s;
-    for (s = 0; s < RMI_LANES; s++) busy[s] = rmi_mul(f->busy_ns[s], 100);
-    for (s = 0; s < p->n; s++) {
-        if (p->st[s].what != RMI_RUN) continue;
-        away += p->st[s].run.way == RMI_OPT_HOST;
-        updates += p->st[s].run.way == RMI_OPT || p->st[s].run.way == RMI_OPT_HOST;
+    size_t at;
+    for (at = 0; at < RMI_LANES; at++) busy[at] = rmi_mul(info->busy_ns[at], 100);
+    for (at = 0; at < program->n; at++) {
+        if (program->st[at].what != RMI_RUN) continue;
+        away += program->st[at].run.way == RMI_OPT_HOST;
+        updates += program->st[at].run.way == RMI_OPT || program->st[at].run.way == RMI_OPT_HOST;
     }
     rmi_txt_say_line(pen, "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r % of the step)",
-                     f->h2d_bytes, busy[RM_LANE_H2D], f->time_ns, f->d2h_bytes, busy[RM_LANE_D2H], f->time_ns);
+                     info->h2d_bytes, busy[RM_LANE_H2D], info->time_ns, info->d2h_bytes, busy[RM_LANE_D2H],
+                     info->time_ns);
     if (away)
         rmi_txt_say_line(pen, "  updates    %u of %u in host memory (busy %0r % of the step)", away, updates,
-                         busy[RM_LANE_HOST], f->time_ns);
+                         busy[RM_LANE_HOST], info->time_ns);
 }
 
 /* The summary of one program of a plan. */
-RMI_FN rm_result rmi_txt_summary_of(const rm_plan *p, uint32_t index, rmi_arena *tmp, rmi_sink *to)
+RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_arena *tmp, rmi_sink *to)
 {
-    const rm_graph *g = p->g;
-    const rmi_program *prog = &p->prog[index];
-    const rm_plan_info *info = &p->info[index];
-    rmi_txt_region *r = RMI_NEW(tmp, rmi_txt_region, (size_t)g->n_marks + 2);
-    uint32_t *forwards = RMI_NEW(tmp, uint32_t, g->n_ops), i, k, n;
-    size_t s;
+    const rm_graph *graph = plan->g;
+    const rmi_program *prog = &plan->prog[index];
+    const rm_plan_info *info = &plan->info[index];
+    rmi_txt_region *region = RMI_NEW(tmp, rmi_txt_region, (size_t)graph->n_marks + 2);
+    uint32_t *forwards = RMI_NEW(tmp, uint32_t, graph->n_ops), i, k, n;
+    size_t at;
     rmi_txt_pen pen;
-    if (!r || !forwards) return RM_ERROR_MEMORY;
+    if (!region || !forwards) return RM_ERROR_MEMORY;
     rmi_txt_pen_make(&pen, to);
-    for (s = 0; s < prog->n; s++)
-        if (prog->st[s].what == RMI_RUN && prog->st[s].run.way == RMI_FWD) forwards[prog->st[s].run.id]++;
-    n = rmi_txt_regions(g, r);
+    for (at = 0; at < prog->n; at++)
+        if (prog->st[at].what == RMI_RUN && prog->st[at].run.way == RMI_FWD) forwards[prog->st[at].run.id]++;
+    n = rmi_txt_regions(graph, region);
     rmi_txt_say(&pen, "plan of a step (%s): ", rmi_low_step_name(info->step));
-    RMI_TRY(rmi_txt_say_blocks(&pen, tmp, g, r, n));
+    RMI_TRY(rmi_txt_say_blocks(&pen, tmp, graph, region, n));
     rmi_txt_say_line(&pen, info->classes == 1 ? "%u stages of %u class" : "%u stages of %u classes",
                      (uint64_t)info->blocks, (uint64_t)info->classes);
     rmi_txt_head(&pen, info);
-    rmi_txt_costs(&pen, g, info);
-    rmi_txt_memory(&pen, g, prog, 0);
-    if (prog->host) rmi_txt_memory(&pen, g, prog, 1);
+    rmi_txt_costs(&pen, graph, info);
+    rmi_txt_memory(&pen, graph, prog, 0);
+    if (prog->host) rmi_txt_memory(&pen, graph, prog, 1);
     if (prog->host) rmi_txt_moves(&pen, prog, info);
     if (!info->recomputed_runs) return RM_OK;
     rmi_txt_say_line(&pen, "  where                   ops   recomputed  runs   cost         what");
     for (i = 0; i < n; i += k) {
-        for (k = 1; i + k < n && rmi_txt_same_row(&r[i], &r[i + k], forwards);) k++;
-        rmi_txt_row(&pen, g, &r[i], k, forwards);
+        for (k = 1; i + k < n && rmi_txt_same_row(&region[i], &region[i + k], forwards);) k++;
+        rmi_txt_row(&pen, graph, &region[i], k, forwards);
     }
     return RM_OK;
 }
 
 /* Every program of the plan. */
-RMI_FN rm_result rmi_txt_summary(const rm_plan *p, rmi_sink *to)
+RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *to)
 {
     const char *line;
     size_t n;
-    rmi_arena tmp = rmi_arena_make(&p->g->mem.hooks);
-    rm_result r = RM_OK;
+    rmi_arena tmp = rmi_arena_make(&plan->g->mem.hooks);
+    rm_result result = RM_OK;
     uint32_t i;
-    for (i = 0; i < p->n && r == RM_OK; i++) r = rmi_txt_summary_of(p, i, &tmp, to);
-    for (line = p->notes; line && *line; line += n + 1) {
+    for (i = 0; i < plan->n && result == RM_OK; i++) result = rmi_txt_summary_of(plan, i, &tmp, to);
+    for (line = plan->notes; line && *line; line += n + 1) {
         n = strcspn(line, "\n");
         rmi_put(to, "note: ");
         rmi_put_n(to, line, n + 1);
     }
     rmi_arena_free(&tmp);
-    if (r == RM_ERROR_MEMORY) return rmi_err_memory(&p->g->last);
-    return to->failed ? rmi_err_set(&p->g->last, RM_ERROR_WRITE, "rm_plan_summary: the sink returned nonzero") : r;
+    if (result == RM_ERROR_MEMORY) return rmi_err_memory(&plan->g->last);
+    return to->failed ? rmi_err_set(&plan->g->last, RM_ERROR_WRITE, "rm_plan_summary: the sink returned nonzero")
+        : result;
 }
-
 /* =====================================================================================================================
    >>view - a plan for people to look at: why a tensor is where it is, a trace, a picture of memory
    In: a checked program and, from the simulator, when each statement ran. Out: text. A piece is one name's stay at one
@@ -25948,8 +25242,8 @@ typedef struct rmi_vue_piece {
 } rmi_vue_piece;
 
 typedef struct rmi_vue {
-    const rm_plan *p;
-    const rm_graph *g;
+    const rm_plan *plan;
+    const rm_graph *graph;
     const rmi_program *prog;
     rmi_arena mem;
     rmi_span *span;      /* two by statement */
@@ -25965,15 +25259,15 @@ typedef struct rmi_vue {
 } rmi_vue;
 
 /* --- what lies where and when */
-RMI_FN uint32_t rmi_vue_kind(const rm_graph *g, uint32_t b)
+RMI_FN uint32_t rmi_vue_kind(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
-    switch (rmi_low_kind(g, b, &i)) {
+    switch (rmi_low_kind(graph, buf, &i)) {
     case RMI_BUF_VALUE:
-        return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_WEIGHT
-               : g->tensors[i].kind == RMI_ACT ? RMI_VUE_VALUE
+        return graph->tensors[i].kind == RMI_PARAM ? RMI_VUE_WEIGHT
+               : graph->tensors[i].kind == RMI_ACT ? RMI_VUE_VALUE
                                                : RMI_VUE_INPUT;
-    case RMI_BUF_GRAD: return g->tensors[i].kind == RMI_PARAM ? RMI_VUE_PARAM_GRAD : RMI_VUE_GRAD;
+    case RMI_BUF_GRAD: return graph->tensors[i].kind == RMI_PARAM ? RMI_VUE_PARAM_GRAD : RMI_VUE_GRAD;
     case RMI_BUF_STATE: return RMI_VUE_STATE;
     case RMI_BUF_SAVED: return RMI_VUE_SAVED;
     default: return RMI_VUE_WS;
@@ -25983,70 +25277,72 @@ RMI_FN uint32_t rmi_vue_kind(const rm_graph *g, uint32_t b)
 /* A name comes to stand at an address: a new piece, which is drawn. */
 RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *v, uint32_t buf, uint64_t off, uint64_t bytes, size_t at)
 {
-    rmi_vue_piece *x = &v->piece[v->n_pieces];
-    x->buf = buf;
-    x->colour = rmi_vue_kind(v->g, buf);
-    x->prev = v->latest[buf];
-    x->around = v->n_pieces;
-    x->off = off;
-    x->bytes = bytes;
-    x->from = x->drawn = at;
-    x->to = v->prog->n;
-    x->open = 1;
+    rmi_vue_piece *piece = &v->piece[v->n_pieces];
+    piece->buf = buf;
+    piece->colour = rmi_vue_kind(v->graph, buf);
+    piece->prev = v->latest[buf];
+    piece->around = v->n_pieces;
+    piece->off = off;
+    piece->bytes = bytes;
+    piece->from = piece->drawn = at;
+    piece->to = v->prog->n;
+    piece->open = 1;
     v->latest[buf] = v->n_pieces++;
-    return x;
+    return piece;
 }
 
 /* The name goes; if it was the one drawn, another that shares its bytes is from now on. */
 RMI_FN void rmi_vue_close(rmi_vue *v, uint32_t buf, size_t at)
 {
     uint32_t i = v->latest[buf], k;
-    rmi_vue_piece *x;
+    rmi_vue_piece *piece;
     if (i == RMI_NONE || !v->piece[i].open) return;
-    x = &v->piece[i];
-    x->open = 0;
-    x->to = at;
-    if (x->around == i) return;
-    if (x->drawn < at) v->piece[x->around].drawn = at;
-    for (k = x->around; v->piece[k].around != i;) k = v->piece[k].around;
-    v->piece[k].around = x->around;
+    piece = &v->piece[i];
+    piece->open = 0;
+    piece->to = at;
+    if (piece->around == i) return;
+    if (piece->drawn < at) v->piece[piece->around].drawn = at;
+    for (k = piece->around; v->piece[k].around != i;) k = v->piece[k].around;
+    v->piece[k].around = piece->around;
 }
 
 /* A name that takes over the bytes of another, or shares them. */
 RMI_FN void rmi_vue_rename(rmi_vue *v, const rmi_stmt *st, size_t at)
 {
     uint32_t old = v->latest[st->other];
-    rmi_vue_piece *x;
+    rmi_vue_piece *piece;
     if (old == RMI_NONE || !v->piece[old].open) return; /* the caller's memory, or nothing */
     if (st->what == RMI_REUSE) {
         rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
         rmi_vue_close(v, st->other, at);
         return;
     }
-    x = rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
-    x->drawn = SIZE_MAX;
-    x->around = v->piece[old].around;
+    piece = rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
+    piece->drawn = SIZE_MAX;
+    piece->around = v->piece[old].around;
     v->piece[old].around = v->n_pieces - 1;
 }
 
 /* All pieces of the program, and its runs in order. */
 RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
 {
-    const rmi_program *p = v->prog;
-    uint32_t k, nb = rmi_low_buffers(v->g), *ran = RMI_NEW(&v->mem, uint32_t, v->g->n_ops);
+    const rmi_program *program = v->prog;
+    uint32_t k, nb = rmi_low_buffers(v->graph), *ran = RMI_NEW(&v->mem, uint32_t, v->graph->n_ops);
     size_t i;
-    v->piece = RMI_NEW(&v->mem, rmi_vue_piece, p->n + p->n_homes);
+    v->piece = RMI_NEW(&v->mem, rmi_vue_piece, program->n + program->n_homes);
     v->latest = RMI_NEW(&v->mem, uint32_t, nb);
-    v->before = RMI_NEW(&v->mem, uint32_t, p->n + 1);
-    v->run_at = RMI_NEW(&v->mem, uint32_t, p->n);
-    v->again = RMI_NEW(&v->mem, uint8_t, p->n + 1);
+    v->before = RMI_NEW(&v->mem, uint32_t, program->n + 1);
+    v->run_at = RMI_NEW(&v->mem, uint32_t, program->n);
+    v->again = RMI_NEW(&v->mem, uint8_t, program->n + 1);
     if (!ran || !v->piece || !v->latest || !v->before || !v->run_at || !v->again) return RM_ERROR_MEMORY;
     for (k = 0; k < nb; k++) v->latest[k] = RMI_NONE;
-    for (i = 0; i < p->n_homes; i++)
-        if (!p->homes[i].host)
-            rmi_vue_open(v, p->homes[i].buf, p->homes[i].offset, rmi_low_bytes(v->g, p->homes[i].buf), 0)->home = 1;
-    for (i = 0; i < p->n; i++) {
-        const rmi_stmt *st = &p->st[i];
+    for (i = 0; i < program->n_homes; i++)
+        if (!program->homes[i].host)
+            rmi_vue_open(v, program->homes[i].buf, program->homes[i].offset,
+                         rmi_low_bytes(v->graph, program->homes[i].buf), 0)
+                ->home = 1;
+    for (i = 0; i < program->n; i++) {
+        const rmi_stmt *st = &program->st[i];
         v->before[i] = v->n_runs;
         if (st->what == RMI_ALLOC) rmi_vue_open(v, st->buf, st->offset, st->bytes, i);
         if (st->what == RMI_FREE) rmi_vue_close(v, st->buf, i);
@@ -26055,7 +25351,7 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
         v->run_at[v->n_runs++] = (uint32_t)i;
         v->again[i] = st->run.way == RMI_FWD && ran[st->run.id]++;
     }
-    v->before[p->n] = v->n_runs;
+    v->before[program->n] = v->n_runs;
     return RM_OK;
 }
 
@@ -26063,38 +25359,40 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
    What a repeated forward makes has a colour of its own. */
 RMI_FN rm_result rmi_vue_times(rmi_vue *v)
 {
-    const rmi_program *p = v->prog;
-    uint64_t *start = RMI_NEW(&v->mem, uint64_t, p->n + 1), *end = RMI_NEW(&v->mem, uint64_t, p->n + 1), now;
+    const rmi_program *program = v->prog;
+    uint64_t *start = RMI_NEW(&v->mem, uint64_t, program->n + 1), *end = RMI_NEW(&v->mem, uint64_t, program->n + 1),
+             now;
     uint32_t k, id;
     size_t i;
     v->live = RMI_NEW(&v->mem, uint64_t, (size_t)v->n_runs + 1);
     if (!start || !end || !v->live) return RM_ERROR_MEMORY;
     v->begin = RMI_INF;
-    for (i = 0; i < 2 * p->n; i++)
+    for (i = 0; i < 2 * program->n; i++)
         if (v->span[i].ran) {
             v->begin = rmi_min(v->begin, v->span[i].start);
             v->end = rmi_max(v->end, v->span[i].end);
         }
     v->begin = rmi_min(v->begin, v->end);
     /* when what comes next in the program starts, on any lane that fills */
-    for (i = p->n, now = v->end; start[i] = now, i-- > 0;)
+    for (i = program->n, now = v->end; start[i] = now, i-- > 0;)
         if (v->span[2 * i].ran && (v->span[2 * i].lane == RM_LANE_COMPUTE || v->span[2 * i].lane == RM_LANE_H2D))
             now = v->span[2 * i].start;
     /* when all before it has ended, on any lane that reads */
-    for (i = 0, now = v->begin; i < p->n; end[++i] = now)
+    for (i = 0, now = v->begin; i < program->n; end[++i] = now)
         if (v->span[2 * i].ran) now = rmi_max(now, v->span[2 * i].end);
     end[0] = v->begin;
     for (k = 0; k < v->n_pieces; k++) {
-        rmi_vue_piece *x = &v->piece[k];
-        uint32_t run = v->before[x->from];
-        if (x->colour == RMI_VUE_VALUE && run < v->n_runs && v->again[v->run_at[run]] &&
-            rmi_low_kind(v->g, x->buf, &id) == RMI_BUF_VALUE && v->g->tensors[id].maker == p->st[v->run_at[run]].run.id)
-            x->colour = RMI_VUE_AGAIN;
-        if (x->drawn >= x->to) continue;
-        x->start = x->home && !x->drawn ? v->begin : start[x->drawn];
-        x->end = x->to == p->n ? v->end : rmi_max(x->start, end[x->to]);
-        v->live[v->before[x->drawn]] += x->bytes;
-        v->live[v->before[x->to]] -= x->bytes; /* wraps, and back */
+        rmi_vue_piece *piece = &v->piece[k];
+        uint32_t run = v->before[piece->from];
+        if (piece->colour == RMI_VUE_VALUE && run < v->n_runs && v->again[v->run_at[run]] &&
+            rmi_low_kind(v->graph, piece->buf, &id) == RMI_BUF_VALUE &&
+            v->graph->tensors[id].maker == program->st[v->run_at[run]].run.id)
+            piece->colour = RMI_VUE_AGAIN;
+        if (piece->drawn >= piece->to) continue;
+        piece->start = piece->home && !piece->drawn ? v->begin : start[piece->drawn];
+        piece->end = piece->to == program->n ? v->end : rmi_max(piece->start, end[piece->to]);
+        v->live[v->before[piece->drawn]] += piece->bytes;
+        v->live[v->before[piece->to]] -= piece->bytes; /* wraps, and back */
     }
     for (k = 1; k <= v->n_runs; k++) v->live[k] += v->live[k - 1];
     return RM_OK;
@@ -26130,18 +25428,19 @@ RMI_FN void rmi_vue_put_event(const rmi_vue *v, size_t i, int host)
 {
     const rmi_stmt *st = &v->prog->st[i];
     const char *verb = st->what == RMI_OFFLOAD ? "offload " : st->what == RMI_PREFETCH ? "prefetch " : "merge ";
-    if (st->what == RMI_RUN) rmi_txt_put_run(v->to, v->g, st->run);
-    else rmi_txt_put_buffer(v->to, v->g, host ? "add " : verb, st->buf);
+    if (st->what == RMI_RUN) rmi_txt_put_run(v->to, v->graph, st->run);
+    else rmi_txt_put_buffer(v->to, v->graph, host ? "add " : verb, st->buf);
 }
 
 /* --- the trace: Chrome's JSON, microseconds */
 RMI_FN void rmi_vue_trace_event(const rmi_vue *v, size_t i, int host)
 {
-    const rmi_span *x = &v->span[2 * i + (size_t)host];
+    const rmi_span *span = &v->span[2 * i + (size_t)host];
     rmi_vue_sort sort = rmi_vue_sort_of(v, i, host);
-    if (!x->ran) return;
+    if (!span->ran) return;
     rmi_put_format(v->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"",
-                   (uint64_t)x->lane + 1, x->start - v->begin, (uint64_t)1000, x->end - x->start, (uint64_t)1000);
+                   (uint64_t)span->lane + 1, span->start - v->begin, (uint64_t)1000, span->end - span->start,
+                   (uint64_t)1000);
     rmi_vue_put_event(v, i, host);
     rmi_put_format(v->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", rmi_vue_sorts[sort].name,
                    rmi_vue_sorts[sort].trace_colour);
@@ -26166,9 +25465,9 @@ RMI_FN void rmi_vue_trace(const rmi_vue *v)
         rmi_vue_trace_event(v, i, 1);
     }
     for (k = 0; k < v->n_runs; k++) {
-        const rmi_span *x = &v->span[2 * v->run_at[k]];
+        const rmi_span *span = &v->span[2 * v->run_at[k]];
         rmi_put_format(v->to, ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
-                       x->ran ? x->start - v->begin : 0, (uint64_t)1000, v->live[k]);
+                       span->ran ? span->start - v->begin : 0, (uint64_t)1000, v->live[k]);
     }
     rmi_put(v->to, "\n]}\n");
 }
@@ -26210,14 +25509,14 @@ RMI_FN void rmi_vue_label(const rmi_vue *v, uint64_t x, uint64_t y, const char *
     rmi_put(v->to, "</text>\n");
 }
 
-/* A round number of units such that at most `most` of them fit into v: 1, 2 or 5 times a power of ten; of two for
+/* A round number of units such that at most `most` of them fit into value: 1, 2 or 5 times a power of ten; of two for
    bytes. */
-RMI_FN uint64_t rmi_vue_tick(uint64_t v, uint64_t most, int bytes)
+RMI_FN uint64_t rmi_vue_tick(uint64_t value, uint64_t most, int bytes)
 {
     static const uint32_t up[] = {2, 5, 10};
     uint64_t unit = 1, tick = 1;
     uint32_t i = 0;
-    while (v / tick > most) {
+    while (value / tick > most) {
         tick = bytes ? tick * 2 : unit * up[i % 3];
         if (!bytes && i++ % 3 == 2) unit = tick;
     }
@@ -26227,7 +25526,7 @@ RMI_FN uint64_t rmi_vue_tick(uint64_t v, uint64_t most, int bytes)
 /* Opening, colours and title of the picture. */
 RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
 {
-    const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
+    const rm_plan_info *info = &v->plan->info[v->prog - v->plan->prog];
     char budget[64] = "";
     rmi_put_format(v->to, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %u %u\" font-family=\"sans-serif\" "
                    "font-size=\"12\" fill=\"#222\">\n", (uint64_t)(RMI_VUE_LEFT + RMI_VUE_WIDE) / 100 + 20,
@@ -26236,10 +25535,10 @@ RMI_FN void rmi_vue_head(const rmi_vue *v, uint64_t height)
                    ".v{fill:#4c9f70}.a{fill:#e07a3f}.g{fill:#5b8fd9}.p{fill:#3559a8}.k{fill:#9fd0b0}.t{fill:#c7c7c7}"
                    ".c{fill:#8e6bbf}.x{fill:#f6f6f4;stroke:#bbb;stroke-width:.6}.n{stroke:none}"
                    ".l{stroke:#bbb;stroke-width:.4}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-    if (f->budget_bytes) rmi_format(budget, sizeof budget, " of a budget of %b", f->budget_bytes);
+    if (info->budget_bytes) rmi_format(budget, sizeof budget, " of a budget of %b", info->budget_bytes);
     rmi_vue_label(v, RMI_VUE_LEFT, 2400, " font-size=\"16\" font-weight=\"bold\"",
-                  "Step (%s): %b%s (keeping everything: %b), %t, %o", rmi_low_step_name(f->step), f->step_bytes,
-                  budget, f->keep_all_bytes, f->time_ns, f->time_ns, f->keep_all_ns);
+                  "Step (%s): %b%s (keeping everything: %b), %t, %o", rmi_low_step_name(info->step), info->step_bytes,
+                  budget, info->keep_all_bytes, info->time_ns, info->time_ns, info->keep_all_ns);
 }
 
 /* A square and a word for each colour. */
@@ -26291,29 +25590,29 @@ RMI_FN void rmi_vue_lane_rects(const rmi_vue *v, const uint64_t *lane_y)
 {
     size_t i;
     for (i = 0; i < 2 * v->prog->n; i++) {
-        const rmi_span *x = &v->span[i];
+        const rmi_span *span = &v->span[i];
         rmi_vue_sort sort = rmi_vue_sort_of(v, i / 2, (int)(i & 1));
-        uint64_t y = lane_y[x->lane];
-        if (!x->ran || !rmi_vue_rect(v, rmi_vue_x(v, x->start), rmi_vue_x(v, x->end), y, y + RMI_VUE_LANE - 300,
-                                     rmi_vue_sorts[sort].colour))
+        uint64_t y = lane_y[span->lane];
+        if (!span->ran || !rmi_vue_rect(v, rmi_vue_x(v, span->start), rmi_vue_x(v, span->end), y,
+                                        y + RMI_VUE_LANE - 300, rmi_vue_sorts[sort].colour))
             continue;
         rmi_vue_put_event(v, i / 2, (int)(i & 1));
         rmi_put_format(v->to, "%s%t</title></rect>\n", sort == RMI_VUE_FWD_AGAIN ? " again, " : ", ",
-                       x->end - x->start);
+                       span->end - span->start);
     }
 }
 
 /* One piece, with its name in it if there is room. */
-RMI_FN void rmi_vue_draw(const rmi_vue *v, const rmi_vue_piece *p, uint64_t y0, uint64_t arena)
+RMI_FN void rmi_vue_draw(const rmi_vue *v, const rmi_vue_piece *piece, uint64_t y0, uint64_t arena)
 {
     static const char colours[] = "wsivagpkt"; /* rmi_vue_colour */
-    uint64_t x = rmi_vue_x(v, p->start), x2 = rmi_vue_x(v, p->end), floor = y0 + RMI_VUE_TALL;
-    uint64_t y = floor - rmi_mul_div_up(p->off + p->bytes, RMI_VUE_TALL, arena);
-    uint64_t y2 = floor - rmi_mul_div_up(p->off, RMI_VUE_TALL, arena);
+    uint64_t x = rmi_vue_x(v, piece->start), x2 = rmi_vue_x(v, piece->end), floor = y0 + RMI_VUE_TALL;
+    uint64_t y = floor - rmi_mul_div_up(piece->off + piece->bytes, RMI_VUE_TALL, arena);
+    uint64_t y2 = floor - rmi_mul_div_up(piece->off, RMI_VUE_TALL, arena);
     char name[300];
-    rmi_sch_name(v->g, p->buf, name);
-    if (!rmi_vue_rect(v, x, x2, y, y2, colours[p->colour])) return;
-    rmi_put_format(v->to, "%s, %b</title></rect>\n", name, p->bytes);
+    rmi_sch_name(v->graph, piece->buf, name);
+    if (!rmi_vue_rect(v, x, x2, y, y2, colours[piece->colour])) return;
+    rmi_put_format(v->to, "%s, %b</title></rect>\n", name, piece->bytes);
     if (y2 - y < 1300 || x2 - x < 640 * (strlen(name) + 1)) return;
     rmi_vue_label(v, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"", "%s",
                   name);
@@ -26339,8 +25638,8 @@ RMI_FN void rmi_vue_svg(const rmi_vue *v)
     rmi_vue_rect(v, RMI_VUE_LEFT, RMI_VUE_LEFT + RMI_VUE_WIDE, y0, y0 + RMI_VUE_TALL, 'x');
     rmi_put(v->to, "free</title></rect>\n");
     for (k = 0; k < v->n_pieces; k++) {
-        const rmi_vue_piece *x = &v->piece[k];
-        if (x->drawn < x->to && x->off + x->bytes <= arena) rmi_vue_draw(v, x, y0, arena);
+        const rmi_vue_piece *piece = &v->piece[k];
+        if (piece->drawn < piece->to && piece->off + piece->bytes <= arena) rmi_vue_draw(v, piece, y0, arena);
     }
     rmi_vue_axes(v, y0, arena);
     rmi_put(v->to, "</svg>\n");
@@ -26348,36 +25647,36 @@ RMI_FN void rmi_vue_svg(const rmi_vue *v)
 
 /* --- why a tensor is where it is */
 
-/* Is the buffer on the device during run r? */
-RMI_FN int rmi_vue_there(const rmi_vue *v, uint32_t buf, uint32_t r)
+/* Is the buffer on the device during a run? */
+RMI_FN int rmi_vue_there(const rmi_vue *v, uint32_t buf, uint32_t run)
 {
     uint32_t k = v->latest[buf];
     for (; k != RMI_NONE; k = v->piece[k].prev)
-        if (v->before[v->piece[k].from] <= r && r < v->before[v->piece[k].to]) return 1;
-    return !rmi_low_bytes(v->g, buf) || rmi_low_external(v->g, buf);
+        if (v->before[v->piece[k].from] <= run && run < v->before[v->piece[k].to]) return 1;
+    return !rmi_low_bytes(v->graph, buf) || rmi_low_external(v->graph, buf);
 }
 
-/* What making t again just before run r would take: its op, and those of inputs that are not there. RMI_INF: it cannot
-   be. */
-RMI_FN rm_result rmi_vue_remake(const rmi_vue *v, uint32_t t, uint32_t r, uint64_t *ns, uint32_t *ops)
+/* What making a tensor again just before a run would take: its op, and those of inputs that are not there. RMI_INF: it
+   cannot be. */
+RMI_FN rm_result rmi_vue_remake(const rmi_vue *v, uint32_t tensor, uint32_t run, uint64_t *ns, uint32_t *ops)
 {
-    const rm_graph *g = v->g;
+    const rm_graph *graph = v->graph;
     rmi_arena tmp = rmi_arena_make(&v->mem.hooks);
-    uint8_t *seen = RMI_NEW(&tmp, uint8_t, g->n_ops);
-    uint32_t *stack = RMI_NEW(&tmp, uint32_t, g->n_ops), n = 0, k;
+    uint8_t *seen = RMI_NEW(&tmp, uint8_t, graph->n_ops);
+    uint32_t *stack = RMI_NEW(&tmp, uint32_t, graph->n_ops), n = 0, k;
     *ns = *ops = 0;
     if (seen && stack) {
-        seen[g->tensors[t].maker] = 1;
-        stack[n++] = g->tensors[t].maker;
+        seen[graph->tensors[tensor].maker] = 1;
+        stack[n++] = graph->tensors[tensor].maker;
     }
     while (n) {
-        const rmi_op *op = &g->ops[stack[--n]];
+        const rmi_op *op = &graph->ops[stack[--n]];
         if (op->pinned) *ns = RMI_INF;
         *ns = rmi_add(*ns, op->view != RMI_NONE ? 0 : op->forms[0].again);
         (*ops)++;
         for (k = 0; k < op->in.n; k++) {
-            uint32_t in = op->in.at[k], maker = g->tensors[in].maker;
-            if (rmi_vue_there(v, in, r)) continue;
+            uint32_t in = op->in.at[k], maker = graph->tensors[in].maker;
+            if (rmi_vue_there(v, in, run)) continue;
             if (maker == RMI_NONE)
                 *ns = RMI_INF; /* an input whose bytes are used for other things, a weight elsewhere */
             else if (!seen[maker]) seen[maker] = 1, stack[n++] = maker;
@@ -26388,31 +25687,33 @@ RMI_FN rm_result rmi_vue_remake(const rmi_vue *v, uint32_t t, uint32_t r, uint64
     return n ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* The number and name of run r. */
-RMI_FN void rmi_vue_say_run(const rmi_vue *v, rmi_txt_pen *pen, uint32_t r)
+/* The number and name of a run. */
+RMI_FN void rmi_vue_say_run(const rmi_vue *v, rmi_txt_pen *pen, uint32_t run)
 {
-    rmi_txt_say(pen, "%u (", (uint64_t)r + 1);
-    rmi_txt_put_run(&pen->in, v->g, v->prog->st[v->run_at[r]].run);
-    rmi_txt_say(pen, v->again[v->run_at[r]] ? ", again)" : ")");
+    rmi_txt_say(pen, "%u (", (uint64_t)run + 1);
+    rmi_txt_put_run(&pen->in, v->graph, v->prog->st[v->run_at[run]].run);
+    rmi_txt_say(pen, v->again[v->run_at[run]] ? ", again)" : ")");
 }
 
-/* Who else is on the device during run r, the largest first. */
-RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf, uint32_t r)
+/* Who else is on the device during a run, the largest first. */
+RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf, uint32_t run)
 {
     uint64_t last = RMI_INF, rest = 0, best, n = 0;
     uint32_t shown, last_k = RMI_NONE, pick = RMI_NONE, k;
     rmi_txt_say(pen, "    beside it");
     for (shown = 0;; shown++) {
         for (k = 0, best = 0, pick = RMI_NONE, rest = n = 0; k < v->n_pieces; k++) {
-            const rmi_vue_piece *x = &v->piece[k];
-            if (x->buf == buf || x->drawn >= x->to || v->before[x->drawn] > r || r >= v->before[x->to]) continue;
-            if (last_k != RMI_NONE && (x->bytes > last || (x->bytes == last && k <= last_k))) continue;
+            const rmi_vue_piece *piece = &v->piece[k];
+            if (piece->buf == buf || piece->drawn >= piece->to || v->before[piece->drawn] > run ||
+                run >= v->before[piece->to])
+                continue;
+            if (last_k != RMI_NONE && (piece->bytes > last || (piece->bytes == last && k <= last_k))) continue;
             n++;
-            rest += x->bytes;
-            if (pick == RMI_NONE || x->bytes > best) pick = k, best = x->bytes;
+            rest += piece->bytes;
+            if (pick == RMI_NONE || piece->bytes > best) pick = k, best = piece->bytes;
         }
         if (pick == RMI_NONE || shown == 4) break;
-        rmi_txt_put_buffer(&pen->in, v->g, shown ? ", " : ": ", v->piece[pick].buf);
+        rmi_txt_put_buffer(&pen->in, v->graph, shown ? ", " : ": ", v->piece[pick].buf);
         rmi_txt_say(pen, " %b", best);
         last = best;
         last_k = pick;
@@ -26434,9 +25735,9 @@ RMI_FN void rmi_vue_stays(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf)
 {
     uint32_t k, n = 0;
     for (k = 0; k < v->n_pieces; k++) {
-        const rmi_vue_piece *x = &v->piece[k];
-        uint32_t first = v->before[x->from], end = v->before[x->to];
-        if (x->buf != buf || first >= end) continue;
+        const rmi_vue_piece *piece = &v->piece[k];
+        uint32_t first = v->before[piece->from], end = v->before[piece->to];
+        if (piece->buf != buf || first >= end) continue;
         if (n++ == 8) {
             rmi_txt_say_line(pen, "    and more often");
             break;
@@ -26445,88 +25746,89 @@ RMI_FN void rmi_vue_stays(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf)
         rmi_vue_say_run(v, pen, first);
         rmi_txt_say(pen, " to ");
         rmi_vue_say_run(v, pen, end - 1);
-        rmi_txt_say_line(pen, x->drawn > x->from ? ", in bytes of another name" : "");
+        rmi_txt_say_line(pen, piece->drawn > piece->from ? ", in bytes of another name" : "");
     }
     if (!n) rmi_txt_say_line(pen, "  never on the device");
 }
 
 /* What is done to have it more than once: repeated runs, copies. */
-RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
+RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
 {
-    const rmi_program *p = v->prog;
+    const rmi_program *program = v->prog;
     uint64_t again = 0, out = 0, back = 0, ns = 0, copy_ns = 0;
     size_t i;
-    for (i = 0; i < p->n; i++) {
-        const rmi_stmt *st = &p->st[i];
+    for (i = 0; i < program->n; i++) {
+        const rmi_stmt *st = &program->st[i];
         uint64_t took = v->span[2 * i].ran ? v->span[2 * i].end - v->span[2 * i].start : 0;
-        if (v->again[i] && st->run.id == v->g->tensors[t].maker) again++, ns += took;
-        if ((st->what != RMI_OFFLOAD && st->what != RMI_PREFETCH) || st->buf != t) continue;
+        if (v->again[i] && st->run.id == v->graph->tensors[tensor].maker) again++, ns += took;
+        if ((st->what != RMI_OFFLOAD && st->what != RMI_PREFETCH) || st->buf != tensor) continue;
         copy_ns += took;
         out += st->what == RMI_OFFLOAD;
         back += st->what == RMI_PREFETCH;
     }
     if (again)
         rmi_txt_say_line(pen, "  recomputed %u time%s: %t of its own op, %2r % of the step", again,
-                         again == 1 ? "" : "s", ns, rmi_mul(ns, 100), p->fig.time_ns);
+                         again == 1 ? "" : "s", ns, rmi_mul(ns, 100), program->fig.time_ns);
     if (out || back)
         rmi_txt_say_line(pen, "  copied to host memory %u and back %u time%s: %t on the copy lanes", out, back,
                          back == 1 ? "" : "s", copy_ns);
-    if (!again && !out && !back && v->g->tensors[t].kind == RMI_ACT)
+    if (!again && !out && !back && v->graph->tensors[tensor].kind == RMI_ACT)
         rmi_txt_say_line(pen, "  made once, never recomputed or copied");
 }
 
 /* The longest time that it is kept, [lo, hi) between two runs that use it, or (absent) that it is away between two
    stays. */
-RMI_FN rm_result rmi_vue_gap(rmi_vue *v, uint32_t t, int absent, uint32_t *lo, uint32_t *hi)
+RMI_FN rm_result rmi_vue_gap(rmi_vue *v, uint32_t tensor, int absent, uint32_t *lo, uint32_t *hi)
 {
-    rmi_access a;
-    uint32_t r, k, last = RMI_NONE;
+    rmi_access access;
+    uint32_t run, k, last = RMI_NONE;
     *lo = *hi = 0;
-    RMI_TRY(rmi_low_access_make(v->g, &v->mem, &a));
-    for (r = 0; r < v->n_runs; r++) {
+    RMI_TRY(rmi_low_access_make(v->graph, &v->mem, &access));
+    for (run = 0; run < v->n_runs; run++) {
         int used = 0, there;
-        if (absent) used = rmi_vue_there(v, t, r);
+        if (absent) used = rmi_vue_there(v, tensor, run);
         else {
-            rmi_low_access(v->g, v->prog->st[v->run_at[r]].run, v->again[v->run_at[r]], &a);
-            for (k = 0; k < a.n_reads; k++) used |= a.reads[k] == t;
-            for (k = 0; k < a.n_writes; k++) used |= a.writes[k] == t;
+            rmi_low_access(v->graph, v->prog->st[v->run_at[run]].run, v->again[v->run_at[run]], &access);
+            for (k = 0; k < access.n_reads; k++) used |= access.reads[k] == tensor;
+            for (k = 0; k < access.n_writes; k++) used |= access.writes[k] == tensor;
         }
-        there = absent || rmi_vue_there(v, t, r);
+        there = absent || rmi_vue_there(v, tensor, run);
         if (!there) last = RMI_NONE;
         if (!used || !there) continue;
-        if (last != RMI_NONE && r - last - 1 > *hi - *lo) *lo = last + 1, *hi = r;
-        last = r;
+        if (last != RMI_NONE && run - last - 1 > *hi - *lo) *lo = last + 1, *hi = run;
+        last = run;
     }
     return RM_OK;
 }
 
-/* "7 runs; the fullest of them, run 7 (bwd x): 3.1 MiB live of a budget of 4.0 MiB"; the fullest of the runs [lo, hi).
-   */
+/* "7 runs; the fullest of them, run 7 (bwd x): 3.1 MiB live of a budget of 4.0 MiB"; the fullest of the runs [lo,
+   hi). */
 RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *v, rmi_txt_pen *pen, uint32_t lo, uint32_t hi)
 {
-    const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
-    uint32_t r, best = lo;
-    for (r = lo; r < hi; r++)
-        if (v->live[r] > v->live[best]) best = r;
+    const rm_plan_info *info = &v->plan->info[v->prog - v->plan->prog];
+    uint32_t run, best = lo;
+    for (run = lo; run < hi; run++)
+        if (v->live[run] > v->live[best]) best = run;
     rmi_txt_say(pen, "%u runs; the fullest of them, run ", (uint64_t)(hi - lo));
     rmi_vue_say_run(v, pen, best);
-    rmi_txt_say_line(pen, f->budget_bytes ? ": %b live of a budget of %b" : ": %b live of an arena of %b",
-                     v->live[best], f->budget_bytes ? f->budget_bytes : f->arena_bytes);
+    rmi_txt_say_line(pen, info->budget_bytes ? ": %b live of a budget of %b" : ": %b live of an arena of %b",
+                     v->live[best], info->budget_bytes ? info->budget_bytes : info->arena_bytes);
     return best;
 }
 
 /* Would it pay to let go of it while nobody uses it? Was it worth letting go? */
-RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
+RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
 {
-    const rm_plan_info *f = &v->p->info[v->prog - v->p->prog];
-    uint64_t ns, bytes = v->g->tensors[t].bytes, most = f->budget_bytes ? f->budget_bytes : f->arena_bytes;
-    uint32_t lo, hi, r, ops;
-    RMI_TRY(rmi_vue_gap(v, t, 0, &lo, &hi));
+    const rm_plan_info *info = &v->plan->info[v->prog - v->plan->prog];
+    uint64_t ns, bytes = v->graph->tensors[tensor].bytes,
+                 most = info->budget_bytes ? info->budget_bytes : info->arena_bytes;
+    uint32_t lo, hi, run, ops;
+    RMI_TRY(rmi_vue_gap(v, tensor, 0, &lo, &hi));
     if (lo < hi) {
         rmi_txt_say(pen, "  kept unused for ");
-        r = rmi_vue_say_fullest(v, pen, lo, hi);
-        rmi_vue_others(v, pen, t, r);
-        RMI_TRY(rmi_vue_remake(v, t, hi, &ns, &ops));
+        run = rmi_vue_say_fullest(v, pen, lo, hi);
+        rmi_vue_others(v, pen, tensor, run);
+        RMI_TRY(rmi_vue_remake(v, tensor, hi, &ns, &ops));
         rmi_txt_say(pen, "    without it there would be %b more then", bytes);
         if (ns == RMI_INF) rmi_txt_say(pen, "; but nothing could make it again");
         else {
@@ -26536,12 +25838,12 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
         }
         rmi_txt_end_line(pen);
     }
-    RMI_TRY(rmi_vue_gap(v, t, 1, &lo, &hi));
+    RMI_TRY(rmi_vue_gap(v, tensor, 1, &lo, &hi));
     if (lo >= hi) return RM_OK;
     rmi_txt_say(pen, "  away for ");
-    r = rmi_vue_say_fullest(v, pen, lo, hi);
-    if (v->live[r] + bytes > most)
-        rmi_txt_say_line(pen, "    kept, it would take %b more than there are then", v->live[r] + bytes - most);
+    run = rmi_vue_say_fullest(v, pen, lo, hi);
+    if (v->live[run] + bytes > most)
+        rmi_txt_say_line(pen, "    kept, it would take %b more than there are then", v->live[run] + bytes - most);
     else
         rmi_txt_say_line(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, "
                          "spoke against it");
@@ -26551,91 +25853,94 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
 /* What more memory would bring to the plan as a whole. */
 RMI_FN rm_result rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
 {
-    const rmi_plan_asked *a = v->p->asked;
+    const rmi_plan_asked *asked = v->plan->asked;
     uint64_t gain;
-    if (!a) return RM_OK;
-    if (!a->desc.device_bytes) {
+    if (!asked) return RM_OK;
+    if (!asked->desc.device_bytes) {
         rmi_txt_say_line(pen, "  more memory: the plan has no limit");
         return RM_OK;
     }
-    RMI_TRY(rmi_crv_more(v->p));
-    gain = rmi_sub(a->now.time_ns, a->more.time_ns);
-    rmi_txt_say(pen, "  more memory: with %b (a 64th of keeping everything) ", a->more_bytes);
+    RMI_TRY(rmi_crv_more(v->plan));
+    gain = rmi_sub(asked->now.time_ns, asked->more.time_ns);
+    rmi_txt_say(pen, "  more memory: with %b (a 64th of keeping everything) ", asked->more_bytes);
     rmi_txt_say(pen, gain ? "a step is faster by %t" : "no step is faster", gain);
-    if (gain) rmi_vue_price(pen, gain, a->more_bytes);
+    if (gain) rmi_vue_price(pen, gain, asked->more_bytes);
     rmi_txt_end_line(pen);
     return RM_OK;
 }
 
-/* In a plan with copies: where what persists of tensor t is between steps, and where its update runs. */
-RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
+/* In a plan with copies: where what persists of a tensor is between steps, and where its update runs. */
+RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
 {
     static const char *const words[] = {"values", "gradient", "state"};
     static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory"};
-    const rmi_program *p = v->prog;
+    const rmi_program *program = v->prog;
     uint32_t what, side, n = 0, updated = 0;
     size_t i;
     for (what = 0; what < 3; what++) {
-        for (i = side = 0; i < p->n_homes; i++)
-            if (p->homes[i].host < 2 && p->homes[i].buf == rmi_low_buf(v->g, (rmi_buf_kind)what, t))
-                side |= 1u << p->homes[i].host;
+        for (i = side = 0; i < program->n_homes; i++)
+            if (program->homes[i].host < 2 &&
+                program->homes[i].buf == rmi_low_buf(v->graph, (rmi_buf_kind)what, tensor))
+                side |= 1u << program->homes[i].host;
         if (side) rmi_txt_say(pen, "%sthe %s %s", n++ ? ", " : "  between steps: ", words[what], where[side]);
     }
-    for (i = 0; i < p->n; i++) {
-        uint32_t way = p->st[i].what == RMI_RUN && p->st[i].run.id == t ? p->st[i].run.way : (uint32_t)RMI_FWD;
+    for (i = 0; i < program->n; i++) {
+        uint32_t way = program->st[i].what == RMI_RUN && program->st[i].run.id == tensor ? program->st[i].run.way
+                                                                                         : (uint32_t)RMI_FWD;
         if (way == RMI_OPT || way == RMI_OPT_HOST) updated = way == RMI_OPT ? 1 : 2;
     }
     if (n) rmi_txt_say_line(pen, updated ? "; updated %s" : "", where[updated]);
 }
 
-/* All that the plan does with tensor t. */
-RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t t)
+/* All that the plan does with a tensor. */
+RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
 {
     static const char *const kinds[] = {"an input", "a weight", "a const", "an activation"};
-    const rm_graph *g = v->g;
-    const rmi_tensor *x = &g->tensors[t];
-    rmi_txt_say(pen, "%s: %s of %b", x->name, kinds[x->kind], x->bytes);
-    if (x->maker != RMI_NONE)
-        rmi_txt_say(pen, x->root != t ? ", other name of bytes of %s" : ", made by op %s",
-                    x->root != t ? g->tensors[x->root].name : g->ops[x->maker].name);
+    const rm_graph *graph = v->graph;
+    const rmi_tensor *info = &graph->tensors[tensor];
+    rmi_txt_say(pen, "%s: %s of %b", info->name, kinds[info->kind], info->bytes);
+    if (info->maker != RMI_NONE)
+        rmi_txt_say(pen, info->root != tensor ? ", other name of bytes of %s" : ", made by op %s",
+                    info->root != tensor ? graph->tensors[info->root].name : graph->ops[info->maker].name);
     rmi_txt_say_line(pen, "; the step has %u runs", (uint64_t)v->n_runs);
-    if (rmi_low_external(g, t) || !x->bytes) {
-        rmi_txt_say_line(pen, x->bytes ? "  the caller's memory: no plan moves it" : "  of no bytes: nothing to plan");
+    if (rmi_low_external(graph, tensor) || !info->bytes) {
+        rmi_txt_say_line(pen, info->bytes ? "  the caller's memory: no plan moves it" : "  of no bytes: nothing to "
+                         "plan");
         return RM_OK;
     }
-    if (v->prog->host) rmi_vue_homes(v, pen, t);
-    rmi_vue_stays(v, pen, t);
-    rmi_vue_work(v, pen, t);
-    if (x->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(v, pen, t));
+    if (v->prog->host) rmi_vue_homes(v, pen, tensor);
+    rmi_vue_stays(v, pen, tensor);
+    rmi_vue_work(v, pen, tensor);
+    if (info->kind == RMI_ACT) RMI_TRY(rmi_vue_choices(v, pen, tensor));
     return rmi_vue_worth(v, pen);
 }
 
-/* what: 0 an explanation of tensor t, 1 a trace, 2 a picture. */
-RMI_FN rm_result rmi_vue_look(const rm_plan *p, uint32_t index, rmi_sink *to, int what, uint32_t t, const char *name)
+/* what: 0 an explanation of a tensor, 1 a trace, 2 a picture. */
+RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to, int what, uint32_t tensor,
+                              const char *name)
 {
     rmi_vue v;
     rmi_txt_pen pen;
-    rmi_program copy = p->prog[index];
-    rm_result r;
+    rmi_program copy = plan->prog[index];
+    rm_result result;
     memset(&v, 0, sizeof v);
-    v.p = p;
-    v.g = p->g;
-    v.prog = &p->prog[index];
-    v.mem = rmi_arena_make(&p->g->mem.hooks);
+    v.plan = plan;
+    v.graph = plan->g;
+    v.prog = &plan->prog[index];
+    v.mem = rmi_arena_make(&plan->g->mem.hooks);
     v.to = to;
     rmi_txt_pen_make(&pen, to);
     v.span = RMI_NEW(&v.mem, rmi_span, 2 * copy.n + 2);
-    r = v.span ? rmi_sch_replay(p->g, &copy, &p->g->last, NULL, v.span) : RM_ERROR_MEMORY;
-    if (r == RM_OK) r = rmi_vue_pieces(&v);
-    if (r == RM_OK) r = rmi_vue_times(&v);
-    if (r == RM_OK && what == 0) r = rmi_vue_explain(&v, &pen, t);
-    if (r == RM_OK && what == 1) rmi_vue_trace(&v);
-    if (r == RM_OK && what == 2) rmi_vue_svg(&v);
+    result = v.span ? rmi_sch_replay(plan->g, &copy, &plan->g->last, NULL, v.span) : RM_ERROR_MEMORY;
+    if (result == RM_OK) result = rmi_vue_pieces(&v);
+    if (result == RM_OK) result = rmi_vue_times(&v);
+    if (result == RM_OK && what == 0) result = rmi_vue_explain(&v, &pen, tensor);
+    if (result == RM_OK && what == 1) rmi_vue_trace(&v);
+    if (result == RM_OK && what == 2) rmi_vue_svg(&v);
     rmi_arena_free(&v.mem);
-    if (r == RM_ERROR_MEMORY) return rmi_err_memory(&p->g->last);
-    return to->failed ? rmi_err_set(&p->g->last, RM_ERROR_WRITE, "%s: the sink returned nonzero", name) : r;
+    if (result == RM_ERROR_MEMORY) return rmi_err_memory(&plan->g->last);
+    return to->failed ? rmi_err_set(&plan->g->last, RM_ERROR_WRITE, "%s: the sink returned nonzero", name) : result;
 }
-
 /* =====================================================================================================================
    >>threads - the lanes of the host backend as threads
    Compiled if ROCKMATE_THREADS is defined; needs POSIX threads (no library of their own from glibc 2.34 on) or Windows.
@@ -30080,7 +29385,7 @@ typedef enum rmi_chk_writes { /* what the call does with an operand */
 } rmi_chk_writes;
 
 typedef struct rmi_chk_box { /* one buffer of the call in the frame */
-    unsigned char *p;
+    unsigned char *data;
     uint64_t bytes;
     const unsigned char *from; /* its bytes before the call; NULL: poison */
     unsigned char *result;     /* of the first run; NULL if it is none */
@@ -30096,7 +29401,7 @@ typedef struct rmi_chk_box { /* one buffer of the call in the frame */
 } rmi_chk_box;
 
 typedef struct rmi_chk_frame {
-    rm_call c;
+    rm_call call;
     rm_fn fn;
     rmi_chk_box *box, *end;          /* [box, end) */
     rmi_chk_box **at[RMI_CHK_ROLES]; /* by role, by slot: its box, or NULL */
@@ -30112,9 +29417,9 @@ typedef struct rmi_chk_frame {
 } rmi_chk_frame;
 
 typedef struct rmi_chk {
-    rm_exec *x;
-    rm_graph *g;
-    const rmi_program *p;
+    rm_exec *exec;
+    rm_graph *graph;
+    const rmi_program *program;
     rmi_exe_profile aside;  /* what persists, and the inputs */
     rmi_arena mem, tmp;     /* of the check; of one run */
     unsigned char **value, **grad, **state; /* by tensor; by buffer, as they follow one another */
@@ -30126,38 +29431,38 @@ typedef struct rmi_chk {
     uint8_t *ran, *seen;    /* by op: its forward; its backward */
     uint16_t *form;         /* by op: of its first forward */
     uint8_t unsteady;       /* an op that runs once gives other results each time: steps cannot be compared */
-    const rm_check_desc *d; /* or NULL: no finite differences */
+    const rm_check_desc *desc; /* or NULL: no finite differences */
     struct rmi_chk_sample *sample; /* d->finite_differences for each tensor */
     uint8_t *sampled;       /* by tensor */
 } rmi_chk;
 
 /* An error of the check, of a callback or of an argument: "WHO FACT; REMEDY". */
-RMI_FN rm_result rmi_chk_fail(rmi_chk *k, rm_result r, const char *who, const char *fmt, va_list args)
+RMI_FN rm_result rmi_chk_fail(rmi_chk *k, rm_result result, const char *who, const char *fmt, va_list args)
 {
     char fact[RMI_ERR_TEXT];
     rmi_line line;
-    rmi_sink s = rmi_line_sink(&line, fact, sizeof fact);
-    rmi_put_args(&s, fmt, args);
-    return rmi_err_set(&k->x->err, r, "%s %s", who, fact);
+    rmi_sink sink = rmi_line_sink(&line, fact, sizeof fact);
+    rmi_put_args(&sink, fmt, args);
+    return rmi_err_set(&k->exec->err, result, "%s %s", who, fact);
 }
 
 /* The call of the frame breaks its word. */
-RMI_FN rm_result rmi_chk_found(rmi_chk *k, const rmi_chk_frame *f, const char *fmt, ...)
+RMI_FN rm_result rmi_chk_found(rmi_chk *k, const rmi_chk_frame *frame, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    rmi_chk_fail(k, RM_ERROR_CHECK, f->what, fmt, args);
+    rmi_chk_fail(k, RM_ERROR_CHECK, frame->what, fmt, args);
     va_end(args);
     return RM_ERROR_CHECK;
 }
 
 /* The same if a result of the last run is not that of the first: "WHAT gives other bytes in RESULT ...". */
-RMI_FN rm_result rmi_chk_if_odd(rmi_chk *k, const rmi_chk_frame *f, const char *fmt, ...)
+RMI_FN rm_result rmi_chk_if_odd(rmi_chk *k, const rmi_chk_frame *frame, const char *fmt, ...)
 {
     char who[RMI_ERR_TEXT];
     va_list args;
-    if (!f->odd) return RM_OK;
-    rmi_format(who, sizeof who, "%s gives other bytes in %s", f->what, f->odd->name);
+    if (!frame->odd) return RM_OK;
+    rmi_format(who, sizeof who, "%s gives other bytes in %s", frame->what, frame->odd->name);
     va_start(args, fmt);
     rmi_chk_fail(k, RM_ERROR_CHECK, who, fmt, args);
     va_end(args);
@@ -30186,7 +29491,7 @@ RMI_FN void rmi_chk_forget(rmi_chk *k)
 /* Bytes with room for guards on both sides, aligned as in the arena; zeroed. */
 RMI_FN unsigned char *rmi_chk_bytes(rmi_chk *k, rmi_arena *mem, uint64_t bytes)
 {
-    uint64_t align = rmi_max(k->x->p->align, RMI_ALIGN), size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
+    uint64_t align = rmi_max(k->exec->p->align, RMI_ALIGN), size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
     unsigned char *p = size > SIZE_MAX / 8 ? NULL : RMI_NEW(mem, unsigned char, size);
     if (!p) return NULL;
     p += RMI_CHK_GUARD;
@@ -30194,230 +29499,239 @@ RMI_FN unsigned char *rmi_chk_bytes(rmi_chk *k, rmi_arena *mem, uint64_t bytes)
 }
 
 /* How many operands of a role the call has at most. */
-RMI_FN uint32_t rmi_chk_slots(const rm_call *c, uint32_t role)
+RMI_FN uint32_t rmi_chk_slots(const rm_call *call, uint32_t role)
 {
     if (role > RMI_CHK_DOUT) return 1;
-    return role == RMI_CHK_IN || role == RMI_CHK_DIN ? c->n_in : c->n_out;
+    return role == RMI_CHK_IN || role == RMI_CHK_DIN ? call->n_in : call->n_out;
 }
 
 /* A frame for a run with so many operands, without boxes yet. */
-RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run r, uint32_t n_in, uint32_t n_out, rmi_chk_frame **out)
+RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, uint32_t n_in, uint32_t n_out, rmi_chk_frame **out)
 {
-    rmi_chk_frame *f = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
+    rmi_chk_frame *frame = RMI_NEW(&k->tmp, rmi_chk_frame, 1);
     size_t n = 2 * ((size_t)n_in + n_out) + RMI_CHK_ROLES - RMI_CHK_SAVED;
     uint32_t role;
-    if (!f) return RM_ERROR_MEMORY;
-    rmi_exe_call_of(k->x, r, RM_LANE_COMPUTE, &f->c);
-    f->c.n_in = n_in;
-    f->c.n_out = n_out;
-    f->box = f->end = RMI_NEW(&k->tmp, rmi_chk_box, n);
-    f->at[0] = RMI_NEW(&k->tmp, rmi_chk_box *, n);
-    f->seen[0] = RMI_NEW(&k->tmp, const void *, n);
-    f->sizes = RMI_NEW(&k->tmp, uint64_t, (size_t)n_in + n_out);
-    if (!f->box || !f->at[0] || !f->seen[0] || !f->sizes) return RM_ERROR_MEMORY;
+    if (!frame) return RM_ERROR_MEMORY;
+    rmi_exe_call_of(k->exec, run, RM_LANE_COMPUTE, &frame->call);
+    frame->call.n_in = n_in;
+    frame->call.n_out = n_out;
+    frame->box = frame->end = RMI_NEW(&k->tmp, rmi_chk_box, n);
+    frame->at[0] = RMI_NEW(&k->tmp, rmi_chk_box *, n);
+    frame->seen[0] = RMI_NEW(&k->tmp, const void *, n);
+    frame->sizes = RMI_NEW(&k->tmp, uint64_t, (size_t)n_in + n_out);
+    if (!frame->box || !frame->at[0] || !frame->seen[0] || !frame->sizes) return RM_ERROR_MEMORY;
     for (role = 1; role < RMI_CHK_ROLES; role++) {
-        f->at[role] = f->at[role - 1] + rmi_chk_slots(&f->c, role - 1);
-        f->seen[role] = f->seen[role - 1] + rmi_chk_slots(&f->c, role - 1);
+        frame->at[role] = frame->at[role - 1] + rmi_chk_slots(&frame->call, role - 1);
+        frame->seen[role] = frame->seen[role - 1] + rmi_chk_slots(&frame->call, role - 1);
     }
-    f->c.in_bytes = f->sizes;
-    f->c.out_bytes = f->sizes + n_in;
-    f->kind = "";
-    *out = f;
+    frame->call.in_bytes = frame->sizes;
+    frame->call.out_bytes = frame->sizes + n_in;
+    frame->kind = "";
+    *out = frame;
     return RM_OK;
 }
 
 /* A box for one more operand; of a tensor (or RMI_NONE) it has the size and, unless the call makes it, the bytes.
    Memory comes with rmi_chk_frame_fill. */
-RMI_FN rmi_chk_box *rmi_chk_add(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32_t slot, uint32_t tensor,
+RMI_FN rmi_chk_box *rmi_chk_add(rmi_chk *k, rmi_chk_frame *frame, uint32_t role, uint32_t slot, uint32_t tensor,
                                 rmi_chk_writes writes)
 {
-    rmi_chk_box *b = f->at[role][slot] = f->end++;
+    rmi_chk_box *box = frame->at[role][slot] = frame->end++;
     uint32_t buf;
-    b->role = role;
-    b->slot = slot;
-    b->tensor = tensor;
-    b->writes = (uint8_t)writes;
-    if (tensor == RMI_NONE) return b;
-    buf = rmi_low_buf(k->g, rmi_chk_roles[role].kind, tensor);
-    b->bytes = rmi_low_bytes(k->g, buf);
-    if (writes != RMI_CHK_MADE) b->from = k->value[buf];
-    return b;
+    box->role = role;
+    box->slot = slot;
+    box->tensor = tensor;
+    box->writes = (uint8_t)writes;
+    if (tensor == RMI_NONE) return box;
+    buf = rmi_low_buf(k->graph, rmi_chk_roles[role].kind, tensor);
+    box->bytes = rmi_low_bytes(k->graph, buf);
+    if (writes != RMI_CHK_MADE) box->from = k->value[buf];
+    return box;
 }
 
 /* The same for operand `slot` of a list of an op's; a tensor that stands there twice has one box. */
-RMI_FN rmi_chk_box *rmi_chk_add_once(rmi_chk *k, rmi_chk_frame *f, uint32_t role, uint32_t slot, const rmi_list *list,
-                                     rmi_chk_writes writes)
+RMI_FN rmi_chk_box *rmi_chk_add_once(rmi_chk *k, rmi_chk_frame *frame, uint32_t role, uint32_t slot,
+                                     const rmi_list *list, rmi_chk_writes writes)
 {
     uint32_t i = 0;
     while (list->at[i] != list->at[slot]) i++;
-    return i < slot ? f->at[role][slot] = f->at[role][i] : rmi_chk_add(k, f, role, slot, list->at[slot], writes);
+    return i < slot ? frame->at[role][slot] = frame->at[role][i]
+                    : rmi_chk_add(k, frame, role, slot, list->at[slot], writes);
 }
 
-RMI_FN int rmi_chk_is_result(const rmi_chk_box *b) { return b->writes == RMI_CHK_MADE || b->writes == RMI_CHK_CHANGED; }
+RMI_FN int rmi_chk_is_result(const rmi_chk_box *box)
+{
+    return box->writes == RMI_CHK_MADE || box->writes == RMI_CHK_CHANGED;
+}
 
 /* Memory and names for all boxes. */
-RMI_FN rm_result rmi_chk_frame_fill(rmi_chk *k, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_frame_fill(rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_box *b;
-    for (b = f->box; b < f->end; b++) {
+    rmi_chk_box *box;
+    for (box = frame->box; box < frame->end; box++) {
         char *name = RMI_RAW(&k->tmp, char, RMI_NAME_ROOM + 40);
-        b->p = rmi_chk_bytes(k, &k->tmp, b->bytes);
-        b->result = rmi_chk_is_result(b) ? rmi_chk_bytes(k, &k->tmp, b->bytes) : NULL;
-        if (!name || !b->p || (rmi_chk_is_result(b) && !b->result)) return RM_ERROR_MEMORY;
-        b->name = rmi_format(name, RMI_NAME_ROOM + 40, rmi_chk_roles[b->role].name, (uint64_t)b->slot,
-                             b->tensor == RMI_NONE ? "" : k->g->tensors[b->tensor].name);
+        box->data = rmi_chk_bytes(k, &k->tmp, box->bytes);
+        box->result = rmi_chk_is_result(box) ? rmi_chk_bytes(k, &k->tmp, box->bytes) : NULL;
+        if (!name || !box->data || (rmi_chk_is_result(box) && !box->result)) return RM_ERROR_MEMORY;
+        box->name = rmi_format(name, RMI_NAME_ROOM + 40, rmi_chk_roles[box->role].name, (uint64_t)box->slot,
+                             box->tensor == RMI_NONE ? "" : k->graph->tensors[box->tensor].name);
     }
     return RM_OK;
 }
 
 /* Accum bits as the executor gives them, and zeros for kinds that want to add always. */
-RMI_FN void rmi_chk_accum(rmi_chk_frame *f)
+RMI_FN void rmi_chk_accum(rmi_chk_frame *frame)
 {
     uint32_t i;
     int late = 0; /* one of the inputs that share a bit adds */
-    f->c.accum = 0;
-    for (i = 31; i < f->c.n_in; i++) {
-        const rmi_chk_box *b = f->at[RMI_CHK_DIN][i];
-        late |= b && !b->off && (b->slot < i || (f->adds && f->adds[b->tensor]));
+    frame->call.accum = 0;
+    for (i = 31; i < frame->call.n_in; i++) {
+        const rmi_chk_box *box = frame->at[RMI_CHK_DIN][i];
+        late |= box && !box->off && (box->slot < i || (frame->adds && frame->adds[box->tensor]));
     }
-    for (i = 0; i < f->c.n_in; i++) {
-        rmi_chk_box *b = f->at[RMI_CHK_DIN][i];
-        int held = b && f->adds && f->adds[b->tensor], zeroed = f->zeroed || (late && i >= 31);
-        if (!b || b->off) continue;
-        if (b->slot < i || zeroed || held) f->c.accum |= RM_IN(i);
-        if (b->slot == i && zeroed && !held) memset(b->p, 0, (size_t)b->bytes);
+    for (i = 0; i < frame->call.n_in; i++) {
+        rmi_chk_box *box = frame->at[RMI_CHK_DIN][i];
+        int held = box && frame->adds && frame->adds[box->tensor], zeroed = frame->zeroed || (late && i >= 31);
+        if (!box || box->off) continue;
+        if (box->slot < i || zeroed || held) frame->call.accum |= RM_IN(i);
+        if (box->slot == i && zeroed && !held) memset(box->data, 0, (size_t)box->bytes);
     }
 }
 
 /* Guard bytes of this value on both sides of the box. */
-RMI_FN void rmi_chk_guard(rmi_chk_box *b, uint32_t byte)
+RMI_FN void rmi_chk_guard(rmi_chk_box *box, uint32_t byte)
 {
-    b->guard = byte;
-    memset(b->p - RMI_CHK_GUARD, (int)byte, RMI_CHK_GUARD);
-    memset(b->p + (size_t)b->bytes, (int)byte, RMI_CHK_GUARD);
+    box->guard = byte;
+    memset(box->data - RMI_CHK_GUARD, (int)byte, RMI_CHK_GUARD);
+    memset(box->data + (size_t)box->bytes, (int)byte, RMI_CHK_GUARD);
 }
 
 /* All boxes as the next run shall find them; the caller then changes what it wants to be different. */
-RMI_FN void rmi_chk_ready(rmi_chk_frame *f, uint32_t body, uint32_t ws, uint32_t guard)
+RMI_FN void rmi_chk_ready(rmi_chk_frame *frame, uint32_t body, uint32_t ws, uint32_t guard)
 {
-    rmi_chk_box *b;
-    for (b = f->box; b < f->end; b++) {
-        b->fill = RMI_NONE;
-        b->over = NULL;
-        b->off = b->loose = 0;
-        rmi_chk_guard(b, guard);
-        if (b->from) memcpy(b->p, b->from, (size_t)b->bytes);
-        else memset(b->p, (int)(b->role == RMI_CHK_WS ? ws : body), (size_t)b->bytes);
+    rmi_chk_box *box;
+    for (box = frame->box; box < frame->end; box++) {
+        box->fill = RMI_NONE;
+        box->over = NULL;
+        box->off = box->loose = 0;
+        rmi_chk_guard(box, guard);
+        if (box->from) memcpy(box->data, box->from, (size_t)box->bytes);
+        else memset(box->data, (int)(box->role == RMI_CHK_WS ? ws : body), (size_t)box->bytes);
     }
-    rmi_chk_accum(f);
+    rmi_chk_accum(frame);
 }
-RMI_FN void rmi_chk_plain(rmi_chk_frame *f) { rmi_chk_ready(f, RMI_CHK_NAN, RMI_CHK_NAN, RMI_CHK_NAN); }
+RMI_FN void rmi_chk_plain(rmi_chk_frame *frame) { rmi_chk_ready(frame, RMI_CHK_NAN, RMI_CHK_NAN, RMI_CHK_NAN); }
 
 /* Where the call sees the box in the next run. */
-RMI_FN unsigned char *rmi_chk_at(const rmi_chk_box *b) { return !b || b->off ? NULL : b->over ? b->over->p : b->p; }
+RMI_FN unsigned char *rmi_chk_at(const rmi_chk_box *box)
+{
+    return !box || box->off ? NULL : box->over ? box->over->data : box->data;
+}
 
 /* The rm_call gets the addresses of the boxes. */
-RMI_FN void rmi_chk_point(rmi_chk_frame *f)
+RMI_FN void rmi_chk_point(rmi_chk_frame *frame)
 {
-    rm_call *c = &f->c;
+    rm_call *call = &frame->call;
     uint32_t role, i;
     for (role = 0; role < RMI_CHK_ROLES; role++)
-        for (i = 0; i < rmi_chk_slots(c, role); i++) f->seen[role][i] = rmi_chk_at(f->at[role][i]);
-    c->in = f->seen[RMI_CHK_IN];
-    c->out = (void *const *)f->seen[RMI_CHK_OUT];
-    if (c->phase == RM_PHASE_BACKWARD) {
-        c->din = (void *const *)f->seen[RMI_CHK_DIN];
-        c->dout = f->seen[RMI_CHK_DOUT];
+        for (i = 0; i < rmi_chk_slots(call, role); i++) frame->seen[role][i] = rmi_chk_at(frame->at[role][i]);
+    call->in = frame->seen[RMI_CHK_IN];
+    call->out = (void *const *)frame->seen[RMI_CHK_OUT];
+    if (call->phase == RM_PHASE_BACKWARD) {
+        call->din = (void *const *)frame->seen[RMI_CHK_DIN];
+        call->dout = frame->seen[RMI_CHK_DOUT];
     }
-    c->saved = rmi_chk_at(*f->at[RMI_CHK_SAVED]);
-    c->ws = rmi_chk_at(*f->at[RMI_CHK_WS]);
-    c->param = rmi_chk_at(*f->at[RMI_CHK_PARAM]);
-    c->grad = rmi_chk_at(*f->at[RMI_CHK_GRAD]);
-    c->state = rmi_chk_at(*f->at[RMI_CHK_STATE]);
-    c->saved_bytes = c->saved ? (*f->at[RMI_CHK_SAVED])->bytes : 0;
-    c->ws_bytes = c->ws ? (*f->at[RMI_CHK_WS])->bytes : 0;
+    call->saved = rmi_chk_at(*frame->at[RMI_CHK_SAVED]);
+    call->ws = rmi_chk_at(*frame->at[RMI_CHK_WS]);
+    call->param = rmi_chk_at(*frame->at[RMI_CHK_PARAM]);
+    call->grad = rmi_chk_at(*frame->at[RMI_CHK_GRAD]);
+    call->state = rmi_chk_at(*frame->at[RMI_CHK_STATE]);
+    call->saved_bytes = call->saved ? (*frame->at[RMI_CHK_SAVED])->bytes : 0;
+    call->ws_bytes = call->ws ? (*frame->at[RMI_CHK_WS])->bytes : 0;
 }
 
 /* --- after a run: guards, and what it had no right to write */
-RMI_FN rm_result rmi_chk_touched(rmi_chk *k, const rmi_chk_frame *f, const rmi_chk_box *b, uint64_t at)
+RMI_FN rm_result rmi_chk_touched(rmi_chk *k, const rmi_chk_frame *frame, const rmi_chk_box *box, uint64_t at)
 {
-    if (b->role == RMI_CHK_IN && f->c.phase == RM_PHASE_FORWARD && k->g->tensors[b->tensor].kind == RMI_CONST) {
-        if (f->c.recompute)
-            return rmi_chk_found(k, f, "writes to %s in a recomputation; write only through rm_mut(c, %u), and only if "
-                                 "it is not NULL", b->name, (uint64_t)b->slot);
-        return rmi_chk_found(k, f, "writes to %s, which kind '%s' does not declare in mutates; add RM_IN(%u) and write "
-                             "through rm_mut", b->name, f->kind, (uint64_t)b->slot);
+    if (box->role == RMI_CHK_IN && frame->call.phase == RM_PHASE_FORWARD &&
+        k->graph->tensors[box->tensor].kind == RMI_CONST) {
+        if (frame->call.recompute)
+            return rmi_chk_found(k, frame,
+                                 "writes to %s in a recomputation; write only through rm_mut(c, %u), and only if "
+                                 "it is not NULL",
+                                 box->name, (uint64_t)box->slot);
+        return rmi_chk_found(k, frame, "writes to %s, which kind '%s' does not declare in mutates; add RM_IN(%u) and "
+                             "write through rm_mut", box->name, frame->kind, (uint64_t)box->slot);
     }
-    return rmi_chk_found(k, f, "writes to byte %u of %s, which it may only read; write to %s", at, b->name,
-                         f->c.phase == RM_PHASE_FORWARD    ? "out[] (or declare inplace)"
-                         : f->c.phase == RM_PHASE_BACKWARD ? "din[] (or declare over)"
+    return rmi_chk_found(k, frame, "writes to byte %u of %s, which it may only read; write to %s", at, box->name,
+                         frame->call.phase == RM_PHASE_FORWARD    ? "out[] (or declare inplace)"
+                         : frame->call.phase == RM_PHASE_BACKWARD ? "din[] (or declare over)"
                                                            : "what its phase owns, see rm_call");
 }
 
 /* Are guards and operands that are read only as they were? */
-RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_inspect(rmi_chk *k, const rmi_chk_frame *frame)
 {
-    const rmi_chk_box *b;
+    const rmi_chk_box *box;
     uint64_t at;
     uint32_t i;
-    for (b = f->box; b < f->end; b++)
+    for (box = frame->box; box < frame->end; box++)
         for (i = 0; i < RMI_CHK_GUARD; i++) {
-            int behind = b->p[(size_t)b->bytes + i] != b->guard;
-            if (behind || *(b->p - 1 - i) != b->guard)
-                return rmi_chk_found(k, f, "writes %s %s, which has %u bytes; %s",
-                                     behind ? "beyond the end of" : "before the start of", b->name, b->bytes,
-                                     rmi_chk_roles[b->role].remedy);
+            int behind = box->data[(size_t)box->bytes + i] != box->guard;
+            if (behind || *(box->data - 1 - i) != box->guard)
+                return rmi_chk_found(k, frame, "writes %s %s, which has %u bytes; %s", behind ? "beyond the end of"
+                                     : "before the start of", box->name, box->bytes, rmi_chk_roles[box->role].remedy);
         }
-    for (b = f->box; b < f->end; b++) {
-        if (b->writes != RMI_CHK_READ || b->loose || !b->from) continue;
-        if (b->fill == RMI_NONE && !memcmp(b->p, b->from, (size_t)b->bytes)) continue;
-        for (at = 0; at < b->bytes; at++) {
-            uint32_t was = b->fill != RMI_NONE ? b->fill : b->from[(size_t)at];
-            if (b->p[(size_t)at] != was) return rmi_chk_touched(k, f, b, at);
+    for (box = frame->box; box < frame->end; box++) {
+        if (box->writes != RMI_CHK_READ || box->loose || !box->from) continue;
+        if (box->fill == RMI_NONE && !memcmp(box->data, box->from, (size_t)box->bytes)) continue;
+        for (at = 0; at < box->bytes; at++) {
+            uint32_t was = box->fill != RMI_NONE ? box->fill : box->from[(size_t)at];
+            if (box->data[(size_t)at] != was) return rmi_chk_touched(k, frame, box, at);
         }
     }
     return RM_OK;
 }
 
 /* The first result that is not as in the first run. What a forward leaves unwritten in saved is nobody's loss. */
-RMI_FN void rmi_chk_compare_results(rmi_chk_frame *f)
+RMI_FN void rmi_chk_compare_results(rmi_chk_frame *frame)
 {
-    const rmi_chk_box *b;
+    const rmi_chk_box *box;
     uint64_t at;
-    f->odd = NULL;
-    for (b = f->box; b < f->end && !f->odd; b++) {
-        const unsigned char *p = rmi_chk_at(b);
-        if (!rmi_chk_is_result(b) || !p || !memcmp(p, b->result, (size_t)b->bytes)) continue;
-        for (at = 0; at < b->bytes && !f->odd; at++) {
-            int unwritten = b->result[(size_t)at] == RMI_CHK_NAN && p[(size_t)at] == RMI_CHK_OTHER;
-            if (p[(size_t)at] == b->result[(size_t)at] || (b->role == RMI_CHK_SAVED && unwritten)) continue;
-            f->odd = b;
-            f->odd_byte = at;
+    frame->odd = NULL;
+    for (box = frame->box; box < frame->end && !frame->odd; box++) {
+        const unsigned char *p = rmi_chk_at(box);
+        if (!rmi_chk_is_result(box) || !p || !memcmp(p, box->result, (size_t)box->bytes)) continue;
+        for (at = 0; at < box->bytes && !frame->odd; at++) {
+            int unwritten = box->result[(size_t)at] == RMI_CHK_NAN && p[(size_t)at] == RMI_CHK_OTHER;
+            if (p[(size_t)at] == box->result[(size_t)at] || (box->role == RMI_CHK_SAVED && unwritten)) continue;
+            frame->odd = box;
+            frame->odd_byte = at;
         }
     }
 }
 
 /* One run of the call with the boxes as they are. */
-RMI_FN rm_result rmi_chk_go(rmi_chk *k, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_go(rmi_chk *k, rmi_chk_frame *frame)
 {
     int code;
-    rmi_chk_point(f);
-    code = f->fn(&f->c);
+    rmi_chk_point(frame);
+    code = frame->fn(&frame->call);
     if (code)
-        return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there", f->what,
-                           code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
-    RMI_TRY(rmi_chk_inspect(k, f));
-    rmi_chk_compare_results(f);
+        return rmi_err_set(&k->exec->err, RM_ERROR_CALLBACK, "%s returned %s%u; the check was stopped there",
+                           frame->what, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+    RMI_TRY(rmi_chk_inspect(k, frame));
+    rmi_chk_compare_results(frame);
     return RM_OK;
 }
 
 /* The same; its results are from now on what others are compared with. */
-RMI_FN rm_result rmi_chk_go_first(rmi_chk *k, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_go_first(rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_box *b;
-    RMI_TRY(rmi_chk_go(k, f));
-    for (b = f->box; b < f->end; b++)
-        if (rmi_chk_is_result(b)) memcpy(b->result, b->p, (size_t)b->bytes);
+    rmi_chk_box *box;
+    RMI_TRY(rmi_chk_go(k, frame));
+    for (box = frame->box; box < frame->end; box++)
+        if (rmi_chk_is_result(box)) memcpy(box->result, box->data, (size_t)box->bytes);
     return RM_OK;
 }
 
@@ -30426,94 +29740,95 @@ RMI_FN rm_result rmi_chk_go_first(rmi_chk *k, rmi_chk_frame *f)
 /* Is it what lies around the buffers that changes a result? Around which one? Asked before all else, and over numbers
    that are none of the poison of the first run: who reads beyond one buffer may well read the next, and NaN there hides
    what the guard says. */
-RMI_FN rm_result rmi_chk_explain_guards(rmi_chk *k, rmi_chk_frame *f, const char *name)
+RMI_FN rm_result rmi_chk_explain_guards(rmi_chk *k, rmi_chk_frame *frame, const char *name)
 {
     const rmi_chk_box *first = NULL;
-    rmi_chk_box *b;
-    rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
-    RMI_TRY(rmi_chk_go_first(k, f));
-    rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_NAN);
-    RMI_TRY(rmi_chk_go(k, f));
-    if (!f->odd) { /* the first run's results count again */
-        rmi_chk_plain(f);
-        return rmi_chk_go_first(k, f);
+    rmi_chk_box *box;
+    rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
+    RMI_TRY(rmi_chk_go_first(k, frame));
+    rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_NAN);
+    RMI_TRY(rmi_chk_go(k, frame));
+    if (!frame->odd) { /* the first run's results count again */
+        rmi_chk_plain(frame);
+        return rmi_chk_go_first(k, frame);
     }
-    for (b = f->box; b < f->end && !first; b++) {
-        rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
-        rmi_chk_guard(b, RMI_CHK_NAN);
-        RMI_TRY(rmi_chk_go(k, f));
-        if (f->odd) first = b; /* it may have read on through those after it */
+    for (box = frame->box; box < frame->end && !first; box++) {
+        rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
+        rmi_chk_guard(box, RMI_CHK_NAN);
+        RMI_TRY(rmi_chk_go(k, frame));
+        if (frame->odd) first = box; /* it may have read on through those after it */
     }
     if (!first)
-        return rmi_chk_found(k, f, "reads beyond the bytes of a buffer (%s changes); stay within in_bytes, out_bytes, "
-                             "saved_bytes and ws_bytes", name);
-    return rmi_chk_found(k, f, "reads beyond the %u bytes of %s (%s changes); stay within them, or declare more",
+        return rmi_chk_found(k, frame, "reads beyond the bytes of a buffer (%s changes); stay within in_bytes, "
+                             "out_bytes, saved_bytes and ws_bytes", name);
+    return rmi_chk_found(k, frame, "reads beyond the %u bytes of %s (%s changes); stay within them, or declare more",
                          first->bytes, first->name, name);
 }
 
-/* Result b changed with the poison: with that of results, of the workspace, of the guards, or with no poison at all? */
-RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *f, const rmi_chk_box *b, uint64_t at)
+/* A result changed with the poison: with that of results, of the workspace, of the guards, or with no poison at
+   all? */
+RMI_FN rm_result rmi_chk_explain(rmi_chk *k, rmi_chk_frame *frame, const rmi_chk_box *box, uint64_t at)
 {
-    int unwritten = b->result[(size_t)at] == RMI_CHK_NAN && b->p[(size_t)at] == RMI_CHK_OTHER;
-    int is_grad = b->role == RMI_CHK_DIN;
-    rmi_chk_plain(f);
-    RMI_TRY(rmi_chk_go(k, f));
-    f->unsteady = f->odd && f->once;
-    if (f->unsteady) return RM_OK;
-    if (f->odd)
-        return rmi_chk_found(k, f, "gives other bytes in %s each time it runs; take randomness from c->seed alone, "
-                             "keep nothing between calls, and read only what was written", b->name);
-    RMI_TRY(rmi_chk_explain_guards(k, f, b->name));
+    int unwritten = box->result[(size_t)at] == RMI_CHK_NAN && box->data[(size_t)at] == RMI_CHK_OTHER;
+    int is_grad = box->role == RMI_CHK_DIN;
+    rmi_chk_plain(frame);
+    RMI_TRY(rmi_chk_go(k, frame));
+    frame->unsteady = frame->odd && frame->once;
+    if (frame->unsteady) return RM_OK;
+    if (frame->odd)
+        return rmi_chk_found(k, frame, "gives other bytes in %s each time it runs; take randomness from c->seed alone, "
+                             "keep nothing between calls, and read only what was written", box->name);
+    RMI_TRY(rmi_chk_explain_guards(k, frame, box->name));
     if (unwritten)
-        return rmi_chk_found(k, f, "leaves byte %u of %s unwritten%s; %s", at, b->name,
+        return rmi_chk_found(k, frame, "leaves byte %u of %s unwritten%s; %s", at, box->name,
                              is_grad ? " though accum is clear" : "",
                              is_grad ? "write it whole then, or declare RM_ZERO_GRADS" : "write it whole");
-    rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_NAN, RMI_CHK_NAN);
-    RMI_TRY(rmi_chk_go(k, f));
-    if (!f->odd)
-        return rmi_chk_found(k, f, "reads its workspace before it has written it (%s changes); clear it first: nothing "
-                             "survives there", b->name);
-    return rmi_chk_found(k, f, "reads %s before it has written that%s", b->name,
+    rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_NAN, RMI_CHK_NAN);
+    RMI_TRY(rmi_chk_go(k, frame));
+    if (!frame->odd)
+        return rmi_chk_found(k, frame, "reads its workspace before it has written it (%s changes); clear it first: "
+                             "nothing survives there", box->name);
+    return rmi_chk_found(k, frame, "reads %s before it has written that%s", box->name,
                          is_grad ? ": it adds though accum is clear; ask RM_ADDS(c, i), or declare RM_ZERO_GRADS"
                                  : "; nothing of earlier runs is there");
 }
 
 /* The first run, whose results count, and one more. */
-RMI_FN rm_result rmi_chk_twice(rmi_chk *k, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_twice(rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_plain(f);
-    RMI_TRY(rmi_chk_go_first(k, f));
-    rmi_chk_ready(f, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
-    RMI_TRY(rmi_chk_go(k, f));
-    return f->odd ? rmi_chk_explain(k, f, f->odd, f->odd_byte) : RM_OK;
+    rmi_chk_plain(frame);
+    RMI_TRY(rmi_chk_go_first(k, frame));
+    rmi_chk_ready(frame, RMI_CHK_OTHER, RMI_CHK_OTHER, RMI_CHK_OTHER);
+    RMI_TRY(rmi_chk_go(k, frame));
+    return frame->odd ? rmi_chk_explain(k, frame, frame->odd, frame->odd_byte) : RM_OK;
 }
 
 /* A frame for a forward, or one part of a backward, without boxes. */
-RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
+RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
-    const rmi_op *op = &k->g->ops[r.id];
-    const rmi_form *fm = &op->forms[r.form];
-    int forward = r.way == RMI_FWD;
-    const char *part_name = forward ? "" : fm->parts[r.part].name;
-    rmi_chk_frame *f;
+    const rmi_op *op = &k->graph->ops[run.id];
+    const rmi_form *fm = &op->forms[run.form];
+    int forward = run.way == RMI_FWD;
+    const char *part_name = forward ? "" : fm->parts[run.part].name;
+    rmi_chk_frame *frame;
     uint32_t i;
-    RMI_TRY(rmi_chk_frame_make(k, r, op->in.n, op->out.n, &f));
-    *out = f;
-    rmi_format(f->what, sizeof f->what, "op %s: its %s%s%s%s%s", op->name, forward ? "forward" : "backward",
+    RMI_TRY(rmi_chk_frame_make(k, run, op->in.n, op->out.n, &frame));
+    *out = frame;
+    rmi_format(frame->what, sizeof frame->what, "op %s: its %s%s%s%s%s", op->name, forward ? "forward" : "backward",
                part_name[0] ? ", part " : "", part_name, fm->name[0] ? ", variant " : "", fm->name);
-    for (i = 0; i < op->in.n; i++) f->sizes[i] = k->g->tensors[op->in.at[i]].bytes;
-    for (i = 0; i < op->out.n; i++) f->sizes[op->in.n + i] = k->g->tensors[op->out.at[i]].bytes;
-    f->kind = fm->name[0] ? fm->name : op->kind_name;
-    f->fn = forward ? fm->forward : fm->backward;
-    f->c.phase = forward ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
-    f->c.seed = rmi_exe_seed(k->x, r.id);
+    for (i = 0; i < op->in.n; i++) frame->sizes[i] = k->graph->tensors[op->in.at[i]].bytes;
+    for (i = 0; i < op->out.n; i++) frame->sizes[op->in.n + i] = k->graph->tensors[op->out.at[i]].bytes;
+    frame->kind = fm->name[0] ? fm->name : op->kind_name;
+    frame->fn = forward ? fm->forward : fm->backward;
+    frame->call.phase = forward ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
+    frame->call.seed = rmi_exe_seed(k->exec, run.id);
     return RM_OK;
 }
 
 /* --- forward */
 RMI_FN rm_result rmi_chk_fwd_frame(rmi_chk *k, uint32_t id, uint32_t form, rmi_chk_frame **out)
 {
-    const rmi_op *op = &k->g->ops[id];
+    const rmi_op *op = &k->graph->ops[id];
     const rmi_form *fm = &op->forms[form];
     uint32_t i;
     RMI_TRY(rmi_chk_op_call(k, rmi_low_run(RMI_FWD, id, form, 0), out));
@@ -30528,55 +29843,55 @@ RMI_FN rm_result rmi_chk_fwd_frame(rmi_chk *k, uint32_t id, uint32_t form, rmi_c
 
 /* Once more, with recompute and without saved as wished. A second run finds the consts as the first left them, and may
    not change them. */
-RMI_FN rm_result rmi_chk_fwd_again(rmi_chk *k, rmi_chk_frame *f, const rmi_op *op, uint32_t recompute, int no_saved)
+RMI_FN rm_result rmi_chk_fwd_again(rmi_chk *k, rmi_chk_frame *frame, const rmi_op *op, uint32_t recompute, int no_saved)
 {
-    rmi_chk_box *b;
-    rm_result r;
-    for (b = f->box; b < f->end && recompute; b++)
-        if (b->role == RMI_CHK_IN && b->result) {
-            b->from = b->result;
-            b->writes = RMI_CHK_READ;
+    rmi_chk_box *box;
+    rm_result result;
+    for (box = frame->box; box < frame->end && recompute; box++)
+        if (box->role == RMI_CHK_IN && box->result) {
+            box->from = box->result;
+            box->writes = RMI_CHK_READ;
         }
-    rmi_chk_plain(f);
-    f->c.recompute = recompute;
-    if (no_saved && *f->at[RMI_CHK_SAVED]) (*f->at[RMI_CHK_SAVED])->off = 1;
-    r = rmi_chk_go(k, f);
-    if (r == RM_OK && recompute)
-        r = rmi_chk_if_odd(k, f, "when it is recomputed (c->recompute is 1%s); %s or give %s RM_ONCE",
+    rmi_chk_plain(frame);
+    frame->call.recompute = recompute;
+    if (no_saved && *frame->at[RMI_CHK_SAVED]) (*frame->at[RMI_CHK_SAVED])->off = 1;
+    result = rmi_chk_go(k, frame);
+    if (result == RM_OK && recompute)
+        result = rmi_chk_if_odd(k, frame, "when it is recomputed (c->recompute is 1%s); %s or give %s RM_ONCE",
                            no_saved ? ", saved is NULL" : "",
                            op->mutates.n ? "its results must not depend on the consts that it mutates,"
                                          : "give the same bits each time,", op->mutates.n ? "it" : "the kind");
-    else if (r == RM_OK)
-        r = rmi_chk_if_odd(k, f, "when saved is NULL; skip the writing of saved then, nothing else");
-    for (b = f->box; b < f->end && recompute; b++)
-        if (b->role == RMI_CHK_IN && b->result) {
-            b->from = k->value[b->tensor];
-            b->writes = RMI_CHK_CHANGED;
+    else if (result == RM_OK)
+        result = rmi_chk_if_odd(k, frame, "when saved is NULL; skip the writing of saved then, nothing else");
+    for (box = frame->box; box < frame->end && recompute; box++)
+        if (box->role == RMI_CHK_IN && box->result) {
+            box->from = k->value[box->tensor];
+            box->writes = RMI_CHK_CHANGED;
         }
-    f->c.recompute = 0;
-    return r;
+    frame->call.recompute = 0;
+    return result;
 }
 
 /* Once more with the bytes of `upper` over those of `lower`, whose content may go. */
-RMI_FN rm_result rmi_chk_go_over(rmi_chk *k, rmi_chk_frame *f, rmi_chk_box *upper, rmi_chk_box *lower)
+RMI_FN rm_result rmi_chk_go_over(rmi_chk *k, rmi_chk_frame *frame, rmi_chk_box *upper, rmi_chk_box *lower)
 {
-    rmi_chk_plain(f);
+    rmi_chk_plain(frame);
     upper->over = lower;
     lower->loose = 1;
-    return rmi_chk_go(k, f);
+    return rmi_chk_go(k, frame);
 }
 
 /* A forward may write its output over an input if its kind says so. */
-RMI_FN rm_result rmi_chk_fwd_inplace(rmi_chk *k, rmi_chk_frame *f, const rmi_form *fm)
+RMI_FN rm_result rmi_chk_fwd_inplace(rmi_chk *k, rmi_chk_frame *frame, const rmi_form *fm)
 {
-    rmi_chk_box *out = f->at[RMI_CHK_OUT][0];
+    rmi_chk_box *out = frame->at[RMI_CHK_OUT][0];
     uint32_t i;
     if (fm->inplace == RMI_NONE) return RM_OK;
-    for (i = 0; f->at[RMI_CHK_IN][i]->tensor != fm->inplace;) i++;
-    if (out->bytes > f->at[RMI_CHK_IN][i]->bytes) return RM_OK;
-    RMI_TRY(rmi_chk_go_over(k, f, out, f->at[RMI_CHK_IN][i]));
-    return rmi_chk_if_odd(k, f, "when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element "
-                          "before it is written, or drop inplace", (uint64_t)i, f->kind);
+    for (i = 0; frame->at[RMI_CHK_IN][i]->tensor != fm->inplace;) i++;
+    if (out->bytes > frame->at[RMI_CHK_IN][i]->bytes) return RM_OK;
+    RMI_TRY(rmi_chk_go_over(k, frame, out, frame->at[RMI_CHK_IN][i]));
+    return rmi_chk_if_odd(k, frame, "when out[0] lies over in[%u], as kind '%s' declares in inplace; read each element "
+                          "before it is written, or drop inplace", (uint64_t)i, frame->kind);
 }
 
 /* A copy in the check's memory, or NULL. */
@@ -30589,372 +29904,381 @@ RMI_FN unsigned char *rmi_chk_copy_of(rmi_chk *k, rmi_arena *mem, const unsigned
 
 /* What the backward will get as saved; a second copy with other bytes
    where the forward wrote none. Frame as the second run left it. */
-RMI_FN rm_result rmi_chk_fwd_saved(rmi_chk *k, const rmi_chk_frame *f, uint32_t at)
+RMI_FN rm_result rmi_chk_fwd_saved(rmi_chk *k, const rmi_chk_frame *frame, uint32_t at)
 {
-    const rmi_chk_box *b = *f->at[RMI_CHK_SAVED];
-    if (!(k->saved[at] = rmi_chk_copy_of(k, &k->mem, b->result, b->bytes))) return RM_ERROR_MEMORY;
-    if (f->unsteady || !memcmp(b->p, b->result, (size_t)b->bytes)) return RM_OK;
-    k->saved_too[at] = rmi_chk_copy_of(k, &k->mem, b->p, b->bytes);
+    const rmi_chk_box *box = *frame->at[RMI_CHK_SAVED];
+    if (!(k->saved[at] = rmi_chk_copy_of(k, &k->mem, box->result, box->bytes))) return RM_ERROR_MEMORY;
+    if (frame->unsteady || !memcmp(box->data, box->result, (size_t)box->bytes)) return RM_OK;
+    k->saved_too[at] = rmi_chk_copy_of(k, &k->mem, box->data, box->bytes);
     return k->saved_too[at] ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* All that can be known of the forward of one form; its results are in the frame afterwards. */
 RMI_FN rm_result rmi_chk_fwd_form(rmi_chk *k, uint32_t id, uint32_t form, rmi_chk_frame **out)
 {
-    const rmi_op *op = &k->g->ops[id];
+    const rmi_op *op = &k->graph->ops[id];
     const rmi_form *fm = &op->forms[form];
-    rmi_chk_frame *f;
+    rmi_chk_frame *frame;
     RMI_TRY(rmi_chk_fwd_frame(k, id, form, out));
-    f = *out;
-    f->once = (op->flags & RM_ONCE) != 0;
-    if (!f->fn) return rmi_chk_refuse(k, f->what, "has no callback in kind '%s'; set rm_kind.forward", f->kind);
-    RMI_TRY(rmi_chk_twice(k, f));
-    if (fm->saved) RMI_TRY(rmi_chk_fwd_saved(k, f, k->form_at[id] + form));
-    if (f->unsteady) { /* its right; but nothing after it can be compared with another step */
+    frame = *out;
+    frame->once = (op->flags & RM_ONCE) != 0;
+    if (!frame->fn)
+        return rmi_chk_refuse(k, frame->what, "has no callback in kind '%s'; set rm_kind.forward", frame->kind);
+    RMI_TRY(rmi_chk_twice(k, frame));
+    if (fm->saved) RMI_TRY(rmi_chk_fwd_saved(k, frame, k->form_at[id] + form));
+    if (frame->unsteady) { /* its right; but nothing after it can be compared with another step */
         k->unsteady = 1;
         return RM_OK;
     }
-    if (fm->saved) RMI_TRY(rmi_chk_fwd_again(k, f, op, 0, 1));
-    if (!op->pinned) RMI_TRY(rmi_chk_fwd_again(k, f, op, 1, 0));
-    if (!op->pinned && fm->saved) RMI_TRY(rmi_chk_fwd_again(k, f, op, 1, 1));
-    return rmi_chk_fwd_inplace(k, f, fm);
+    if (fm->saved) RMI_TRY(rmi_chk_fwd_again(k, frame, op, 0, 1));
+    if (!op->pinned) RMI_TRY(rmi_chk_fwd_again(k, frame, op, 1, 0));
+    if (!op->pinned && fm->saved) RMI_TRY(rmi_chk_fwd_again(k, frame, op, 1, 1));
+    return rmi_chk_fwd_inplace(k, frame, fm);
 }
 
 /* A view has bytes of its own here: copied, and anew whenever its root may have changed. */
-RMI_FN void rmi_chk_view(rmi_chk *k, uint32_t t)
+RMI_FN void rmi_chk_view(rmi_chk *k, uint32_t tensor)
 {
-    const rmi_tensor *x = &k->g->tensors[t];
+    const rmi_tensor *info = &k->graph->tensors[tensor];
     const rmi_op *op;
-    if (x->root == t || x->maker == RMI_NONE) return;
-    op = &k->g->ops[x->maker];
+    if (info->root == tensor || info->maker == RMI_NONE) return;
+    op = &k->graph->ops[info->maker];
     rmi_chk_view(k, op->view);
-    memcpy(k->value[t], k->value[op->view] + (size_t)op->view_offset, (size_t)x->bytes);
+    memcpy(k->value[tensor], k->value[op->view] + (size_t)op->view_offset, (size_t)info->bytes);
 }
 
 /* Do two forms of one class of bits give the same results? */
-RMI_FN rm_result rmi_chk_same_bits(rmi_chk *k, const rmi_chk_frame *first, const rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_same_bits(rmi_chk *k, const rmi_chk_frame *first, const rmi_chk_frame *frame)
 {
-    const rmi_chk_box *a = first->box, *b;
+    const rmi_chk_box *other = first->box, *box;
     uint64_t at;
-    for (b = f->box; b < f->end; b++, a++) {
-        if (!rmi_chk_is_result(b) || b->role == RMI_CHK_SAVED) continue;
-        for (at = 0; at < b->bytes; at++)
-            if (b->result[(size_t)at] != a->result[(size_t)at])
-                return rmi_chk_found(k, f, "gives other bytes in %s than the op's other forms (first at byte %u); give "
-                                     "variants that differ in bits different rm_op_desc.bits", b->name, at);
+    for (box = frame->box; box < frame->end; box++, other++) {
+        if (!rmi_chk_is_result(box) || box->role == RMI_CHK_SAVED) continue;
+        for (at = 0; at < box->bytes; at++)
+            if (box->result[(size_t)at] != other->result[(size_t)at])
+                return rmi_chk_found(k, frame, "gives other bytes in %s than the op's other forms (first at byte %u); "
+                                     "give variants that differ in bits different rm_op_desc.bits", box->name, at);
     }
     return RM_OK;
 }
 
 /* The forwards of all forms of an op; the results of the plan's form become the values. */
-RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run r)
+RMI_FN rm_result rmi_chk_forward(rmi_chk *k, rmi_run run)
 {
-    const rmi_op *op = &k->g->ops[r.id];
-    rmi_chk_frame *first, *f;
-    const rmi_chk_box *b;
+    const rmi_op *op = &k->graph->ops[run.id];
+    rmi_chk_frame *first, *frame;
+    const rmi_chk_box *box;
     uint32_t i;
-    if (k->ran[r.id]) return RM_OK;
-    k->ran[r.id] = 1;
-    k->form[r.id] = r.form;
+    if (k->ran[run.id]) return RM_OK;
+    k->ran[run.id] = 1;
+    k->form[run.id] = run.form;
     for (i = 0; i < op->in.n; i++) rmi_chk_view(k, op->in.at[i]);
-    RMI_TRY(rmi_chk_fwd_form(k, r.id, r.form, &first));
+    RMI_TRY(rmi_chk_fwd_form(k, run.id, run.form, &first));
     for (i = 0; i < op->n_forms; i++) {
-        if (i == r.form || !op->forms[i].forward) continue;
-        RMI_TRY(rmi_chk_fwd_form(k, r.id, i, &f));
-        if (!strcmp(op->forms[i].bits, op->forms[r.form].bits)) RMI_TRY(rmi_chk_same_bits(k, first, f));
+        if (i == run.form || !op->forms[i].forward) continue;
+        RMI_TRY(rmi_chk_fwd_form(k, run.id, i, &frame));
+        if (!strcmp(op->forms[i].bits, op->forms[run.form].bits)) RMI_TRY(rmi_chk_same_bits(k, first, frame));
     }
-    for (b = first->box; b < first->end; b++)
-        if (rmi_chk_is_result(b) && b->tensor != RMI_NONE) memcpy(k->value[b->tensor], b->result, (size_t)b->bytes);
+    for (box = first->box; box < first->end; box++)
+        if (rmi_chk_is_result(box) && box->tensor != RMI_NONE)
+            memcpy(k->value[box->tensor], box->result, (size_t)box->bytes);
     return RM_OK;
 }
 
 /* --- backward */
-RMI_FN rm_result rmi_chk_bwd_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
+RMI_FN rm_result rmi_chk_bwd_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
-    const rmi_op *op = &k->g->ops[r.id];
-    const rmi_form *fm = &op->forms[r.form];
-    const rmi_part *p = &fm->parts[r.part];
-    rmi_chk_frame *f;
-    rmi_chk_box *b;
+    const rmi_op *op = &k->graph->ops[run.id];
+    const rmi_form *fm = &op->forms[run.form];
+    const rmi_part *part = &fm->parts[run.part];
+    rmi_chk_frame *frame;
+    rmi_chk_box *box;
     uint32_t i;
-    RMI_TRY(rmi_chk_op_call(k, r, &f));
-    *out = f;
-    f->zeroed = (fm->flags & RM_ZERO_GRADS) != 0;
-    for (i = 0; i < op->in.n; i++) rmi_chk_add_once(k, f, RMI_CHK_IN, i, &op->in, RMI_CHK_READ);
+    RMI_TRY(rmi_chk_op_call(k, run, &frame));
+    *out = frame;
+    frame->zeroed = (fm->flags & RM_ZERO_GRADS) != 0;
+    for (i = 0; i < op->in.n; i++) rmi_chk_add_once(k, frame, RMI_CHK_IN, i, &op->in, RMI_CHK_READ);
     for (i = 0; i < op->out.n; i++) {
-        rmi_chk_add(k, f, RMI_CHK_OUT, i, op->out.at[i], RMI_CHK_READ);
-        if (rmi_list_has(&op->grad_out, op->out.at[i])) rmi_chk_add(k, f, RMI_CHK_DOUT, i, op->out.at[i], RMI_CHK_READ);
+        rmi_chk_add(k, frame, RMI_CHK_OUT, i, op->out.at[i], RMI_CHK_READ);
+        if (rmi_list_has(&op->grad_out, op->out.at[i]))
+            rmi_chk_add(k, frame, RMI_CHK_DOUT, i, op->out.at[i], RMI_CHK_READ);
     }
-    for (b = f->box; b < f->end; b++) b->undeclared = b->role != RMI_CHK_DOUT && !rmi_list_has(&p->needs, b->tensor);
-    if (fm->saved && k->saved[k->form_at[r.id] + r.form]) {
-        b = rmi_chk_add(k, f, RMI_CHK_SAVED, 0, RMI_NONE, RMI_CHK_READ);
-        b->bytes = fm->saved;
-        b->from = k->saved[k->form_at[r.id] + r.form];
-        b->undeclared = !p->needs_saved;
+    for (box = frame->box; box < frame->end; box++)
+        box->undeclared = box->role != RMI_CHK_DOUT && !rmi_list_has(&part->needs, box->tensor);
+    if (fm->saved && k->saved[k->form_at[run.id] + run.form]) {
+        box = rmi_chk_add(k, frame, RMI_CHK_SAVED, 0, RMI_NONE, RMI_CHK_READ);
+        box->bytes = fm->saved;
+        box->from = k->saved[k->form_at[run.id] + run.form];
+        box->undeclared = !part->needs_saved;
     }
-    if (p->bwd_ws) rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = p->bwd_ws;
+    if (part->bwd_ws) rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = part->bwd_ws;
     for (i = 0; i < op->in.n; i++)
-        if (rmi_list_has(&op->grad_in, op->in.at[i]) && rmi_list_has(&p->grads, op->in.at[i]))
-            rmi_chk_add_once(k, f, RMI_CHK_DIN, i, &op->in, RMI_CHK_MADE);
-    return rmi_chk_frame_fill(k, f);
+        if (rmi_list_has(&op->grad_in, op->in.at[i]) && rmi_list_has(&part->grads, op->in.at[i]))
+            rmi_chk_add_once(k, frame, RMI_CHK_DIN, i, &op->in, RMI_CHK_MADE);
+    return rmi_chk_frame_fill(k, frame);
 }
 
 /* The byte that replaces an operand which must not be read; RMI_NONE: none. Zero first: it is safe as an index. */
-RMI_FN uint32_t rmi_chk_poison(const rmi_chk *k, const rmi_chk_box *b, int round)
+RMI_FN uint32_t rmi_chk_poison(const rmi_chk *k, const rmi_chk_box *box, int round)
 {
     uint64_t i;
-    if (!b->undeclared || !b->bytes) return RMI_NONE;
-    for (i = 0; i < b->bytes && !b->from[(size_t)i];) i++;
-    if (round == 0) return i < b->bytes ? 0 : RMI_CHK_SMALL;
-    return b->tensor != RMI_NONE && k->g->tensors[b->tensor].has_grad && i < b->bytes ? RMI_CHK_SMALL : RMI_NONE;
+    if (!box->undeclared || !box->bytes) return RMI_NONE;
+    for (i = 0; i < box->bytes && !box->from[(size_t)i];) i++;
+    if (round == 0) return i < box->bytes ? 0 : RMI_CHK_SMALL;
+    return box->tensor != RMI_NONE && k->graph->tensors[box->tensor].has_grad && i < box->bytes ? RMI_CHK_SMALL
+                                                                                                : RMI_NONE;
 }
 
 /* The message for a backward that reads an operand which its kind does not declare. */
-RMI_FN rm_result rmi_chk_reads(rmi_chk *k, rmi_run r, const rmi_chk_frame *f, const rmi_chk_box *b)
+RMI_FN rm_result rmi_chk_reads(rmi_chk *k, rmi_run run, const rmi_chk_frame *frame, const rmi_chk_box *box)
 {
-    const rmi_form *fm = &k->g->ops[r.id].forms[r.form];
+    const rmi_form *fm = &k->graph->ops[run.id].forms[run.form];
     char mask[40];
-    rmi_format(mask, sizeof mask, b->role == RMI_CHK_IN ? "RM_IN(%u)" : "RM_OUT(%u)", (uint64_t)b->slot);
-    return rmi_chk_found(k, f, "reads %s, which kind '%s' does not declare in %s; add %s", b->name, f->kind,
-                         fm->own_parts ? "the part's needs" : "needs", b->role == RMI_CHK_SAVED ? "RM_SAVED" : mask);
+    rmi_format(mask, sizeof mask, box->role == RMI_CHK_IN ? "RM_IN(%u)" : "RM_OUT(%u)", (uint64_t)box->slot);
+    return rmi_chk_found(k, frame, "reads %s, which kind '%s' does not declare in %s; add %s", box->name, frame->kind,
+                         fm->own_parts ? "the part's needs" : "needs", box->role == RMI_CHK_SAVED ? "RM_SAVED" : mask);
 }
 
 /* Reads of what was not declared: at run time there is nothing; here other bytes, all at once, then one by one. */
-RMI_FN rm_result rmi_chk_bwd_undeclared(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_bwd_undeclared(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
 {
-    rmi_chk_box *b, *only, *first;
+    rmi_chk_box *box, *only, *first;
     int round;
     for (round = 0; round < 2; round++)
         for (only = first = NULL;;) {
-            rmi_chk_plain(f);
-            for (b = f->box; b < f->end; b++) {
-                uint32_t byte = rmi_chk_poison(k, b, round);
-                if (byte == RMI_NONE || (only && b != only)) continue;
-                b->fill = byte;
-                memset(b->p, (int)byte, (size_t)b->bytes);
-                if (!first) first = b;
+            rmi_chk_plain(frame);
+            for (box = frame->box; box < frame->end; box++) {
+                uint32_t byte = rmi_chk_poison(k, box, round);
+                if (byte == RMI_NONE || (only && box != only)) continue;
+                box->fill = byte;
+                memset(box->data, (int)byte, (size_t)box->bytes);
+                if (!first) first = box;
             }
             if (!first) break;
-            RMI_TRY(rmi_chk_go(k, f));
-            if (f->odd && only) return rmi_chk_reads(k, r, f, only);
-            if (f->odd) {
+            RMI_TRY(rmi_chk_go(k, frame));
+            if (frame->odd && only) return rmi_chk_reads(k, run, frame, only);
+            if (frame->odd) {
                 only = first;
                 continue;
             }
             if (!only) break;
-            while (++only < f->end && rmi_chk_poison(k, only, round) == RMI_NONE) {}
-            if (only == f->end) return rmi_chk_reads(k, r, f, first); /* only together do they matter */
+            while (++only < frame->end && rmi_chk_poison(k, only, round) == RMI_NONE) {}
+            if (only == frame->end) return rmi_chk_reads(k, run, frame, first); /* only together do they matter */
         }
     return RM_OK;
 }
 
 /* Is this 8-byte piece NaN or infinite in some format? Then adding to it shows nothing. */
-RMI_FN int rmi_chk_special(const unsigned char *p, size_t n)
+RMI_FN int rmi_chk_special(const unsigned char *bytes, size_t n)
 {
     size_t i;
     for (i = 0; i + 2 <= n; i += 2) {
-        uint16_t v;
-        memcpy(&v, p + i, 2);
-        if ((v & 0x7C00u) == 0x7C00u) return 1;
+        uint16_t value;
+        memcpy(&value, bytes + i, 2);
+        if ((value & 0x7C00u) == 0x7C00u) return 1;
     }
     return 0;
 }
 
 /* The first byte of a gradient that was written, not added to, over itself and over large numbers; or its size. */
-RMI_FN uint64_t rmi_chk_overwritten(const rmi_chk_box *b, const unsigned char *over_own)
+RMI_FN uint64_t rmi_chk_overwritten(const rmi_chk_box *box, const unsigned char *over_own)
 {
     size_t at, n;
-    for (at = 0; at < b->bytes; at += n) {
-        const unsigned char *given = b->result + at;
-        n = b->bytes - at < 8 ? (size_t)b->bytes - at : 8;
-        if (!rmi_chk_special(given, n) && !memcmp(b->p + at, given, n) && !memcmp(over_own + at, given, n)) return at;
+    for (at = 0; at < box->bytes; at += n) {
+        const unsigned char *given = box->result + at;
+        n = box->bytes - at < 8 ? (size_t)box->bytes - at : 8;
+        if (!rmi_chk_special(given, n) && !memcmp(box->data + at, given, n) && !memcmp(over_own + at, given, n))
+            return at;
     }
-    return b->bytes;
+    return box->bytes;
 }
 
 /* Is accum obeyed? Over the gradient itself a sum is twice that,
    over large numbers about those; writing gives the same both times. */
-RMI_FN rm_result rmi_chk_bwd_accum(rmi_chk *k, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_bwd_accum(rmi_chk *k, rmi_chk_frame *frame)
 {
-    unsigned char **over_own = RMI_NEW(&k->tmp, unsigned char *, f->end - f->box);
-    uint8_t *all = RMI_NEW(&k->tmp, uint8_t, k->g->n_tensors);
-    rmi_chk_box *b;
+    unsigned char **over_own = RMI_NEW(&k->tmp, unsigned char *, frame->end - frame->box);
+    uint8_t *all = RMI_NEW(&k->tmp, uint8_t, k->graph->n_tensors);
+    rmi_chk_box *box;
     int large;
     if (!over_own || !all) return RM_ERROR_MEMORY;
-    memset(all, 1, k->g->n_tensors);
+    memset(all, 1, k->graph->n_tensors);
     for (large = 0; large < 2; large++) {
-        f->adds = all;
-        rmi_chk_plain(f);
-        f->adds = NULL;
-        for (b = f->box; b < f->end; b++) {
-            if (b->role != RMI_CHK_DIN) continue;
-            if (large) memset(b->p, (int)RMI_CHK_OTHER, (size_t)b->bytes);
-            else memcpy(b->p, b->result, (size_t)b->bytes);
+        frame->adds = all;
+        rmi_chk_plain(frame);
+        frame->adds = NULL;
+        for (box = frame->box; box < frame->end; box++) {
+            if (box->role != RMI_CHK_DIN) continue;
+            if (large) memset(box->data, (int)RMI_CHK_OTHER, (size_t)box->bytes);
+            else memcpy(box->data, box->result, (size_t)box->bytes);
         }
-        RMI_TRY(rmi_chk_go(k, f));
-        for (b = f->box; b < f->end && !large; b++)
-            if (b->role == RMI_CHK_DIN && !(over_own[b - f->box] = rmi_chk_copy_of(k, &k->tmp, b->p, b->bytes)))
+        RMI_TRY(rmi_chk_go(k, frame));
+        for (box = frame->box; box < frame->end && !large; box++)
+            if (box->role == RMI_CHK_DIN &&
+                !(over_own[box - frame->box] = rmi_chk_copy_of(k, &k->tmp, box->data, box->bytes)))
                 return RM_ERROR_MEMORY;
     }
-    for (b = f->box; b < f->end; b++) {
-        uint64_t at = b->role == RMI_CHK_DIN ? rmi_chk_overwritten(b, over_own[b - f->box]) : b->bytes;
-        if (at == b->bytes) continue;
-        if (f->zeroed)
-            return rmi_chk_found(k, f, "writes %s, though kind '%s' declares RM_ZERO_GRADS: that promises to add; add, "
-                                 "or drop the flag (first at byte %u)", b->name, f->kind, at);
-        return rmi_chk_found(k, f, "ignores accum: what %s held is lost from byte %u on; add to din[%u] when "
-                             "RM_ADDS(c, %u)", b->name, at, (uint64_t)b->slot, (uint64_t)b->slot);
+    for (box = frame->box; box < frame->end; box++) {
+        uint64_t at = box->role == RMI_CHK_DIN ? rmi_chk_overwritten(box, over_own[box - frame->box]) : box->bytes;
+        if (at == box->bytes) continue;
+        if (frame->zeroed)
+            return rmi_chk_found(k, frame, "writes %s, though kind '%s' declares RM_ZERO_GRADS: that promises to add; "
+                                 "add, or drop the flag (first at byte %u)", box->name, frame->kind, at);
+        return rmi_chk_found(k, frame, "ignores accum: what %s held is lost from byte %u on; add to din[%u] when "
+                             "RM_ADDS(c, %u)", box->name, at, (uint64_t)box->slot, (uint64_t)box->slot);
     }
     return RM_OK;
 }
 
 /* Each gradient unwanted in turn: the others must not change. */
-RMI_FN rm_result rmi_chk_bwd_unwanted(rmi_chk *k, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_bwd_unwanted(rmi_chk *k, rmi_chk_frame *frame)
 {
-    rmi_chk_box *b;
+    rmi_chk_box *box;
     uint32_t n = 0;
-    for (b = f->box; b < f->end; b++) n += b->role == RMI_CHK_DIN;
-    for (b = f->box; b < f->end && n > 1; b++) {
-        if (b->role != RMI_CHK_DIN) continue;
-        rmi_chk_plain(f);
-        b->off = 1;
-        rmi_chk_accum(f);
-        RMI_TRY(rmi_chk_go(k, f));
-        RMI_TRY(rmi_chk_if_odd(k, f, "when din[%u] is NULL; compute each gradient on its own", (uint64_t)b->slot));
+    for (box = frame->box; box < frame->end; box++) n += box->role == RMI_CHK_DIN;
+    for (box = frame->box; box < frame->end && n > 1; box++) {
+        if (box->role != RMI_CHK_DIN) continue;
+        rmi_chk_plain(frame);
+        box->off = 1;
+        rmi_chk_accum(frame);
+        RMI_TRY(rmi_chk_go(k, frame));
+        RMI_TRY(rmi_chk_if_odd(k, frame, "when din[%u] is NULL; compute each gradient on its own",
+                               (uint64_t)box->slot));
     }
     return RM_OK;
 }
 
 /* Gradients that the executor takes from dout without a call. */
-RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t t)
+RMI_FN int rmi_chk_shares(const rmi_chk *k, const rmi_op *op, uint32_t tensor)
 {
-    return (rmi_list_has(&op->share, t) || op->view == t) && rmi_list_has(&op->grad_out, op->out.at[0]) &&
-           k->g->tensors[t].grad_bytes == k->g->tensors[op->out.at[0]].grad_bytes;
+    return (rmi_list_has(&op->share, tensor) || op->view == tensor) && rmi_list_has(&op->grad_out, op->out.at[0]) &&
+           k->graph->tensors[tensor].grad_bytes == k->graph->tensors[op->out.at[0]].grad_bytes;
 }
 
 /* Is a gradient that is said to equal dout[0] equal to it? */
-RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_bwd_share(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
 {
-    const rmi_op *op = &k->g->ops[r.id];
-    const rmi_chk_box *b;
-    for (b = f->box; b < f->end; b++) {
-        if (b->role != RMI_CHK_DIN || !rmi_chk_shares(k, op, b->tensor) ||
-            !memcmp(b->result, f->at[RMI_CHK_DOUT][0]->from, (size_t)b->bytes))
+    const rmi_op *op = &k->graph->ops[run.id];
+    const rmi_chk_box *box;
+    for (box = frame->box; box < frame->end; box++) {
+        if (box->role != RMI_CHK_DIN || !rmi_chk_shares(k, op, box->tensor) ||
+            !memcmp(box->result, frame->at[RMI_CHK_DOUT][0]->from, (size_t)box->bytes))
             continue;
-        if (op->view == b->tensor)
-            return rmi_chk_found(k, f, "computes %s, which must equal dout[0], for kind '%s' is a view; copy dout[0]",
-                                 b->name, f->kind);
-        return rmi_chk_found(k, f, "computes %s, which is not equal to dout[0], though kind '%s' says so in "
-                             "share_grad; drop RM_IN(%u) from share_grad", b->name, f->kind, (uint64_t)b->slot);
+        if (op->view == box->tensor)
+            return rmi_chk_found(k, frame, "computes %s, which must equal dout[0], for kind '%s' is a view; copy "
+                                 "dout[0]", box->name, frame->kind);
+        return rmi_chk_found(k, frame, "computes %s, which is not equal to dout[0], though kind '%s' says so in "
+                             "share_grad; drop RM_IN(%u) from share_grad", box->name, frame->kind, (uint64_t)box->slot);
     }
     return RM_OK;
 }
 
 /* A backward may write a gradient over other bytes if its kind says so. */
-RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_bwd_over(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
 {
-    const rmi_form *fm = &k->g->ops[r.id].forms[r.form];
+    const rmi_form *fm = &k->graph->ops[run.id].forms[run.form];
     uint32_t n;
-    for (n = 0; n < fm->n_overs && !f->zeroed; n++) {
-        const rmi_over *o = &fm->overs[n];
-        rmi_chk_box *to = NULL, *from = NULL, *b;
-        if (o->what == RMI_OVER_DOUT) from = f->at[RMI_CHK_DOUT][0];
-        if (o->what == RMI_OVER_SAVED) from = *f->at[RMI_CHK_SAVED];
-        for (b = f->box; b < f->end; b++) {
-            if (b->role == RMI_CHK_DIN && b->tensor == o->grad_of) to = b;
-            if (o->what == RMI_OVER_TENSOR && b->role <= RMI_CHK_OUT && b->tensor == o->tensor) from = b;
+    for (n = 0; n < fm->n_overs && !frame->zeroed; n++) {
+        const rmi_over *over = &fm->overs[n];
+        rmi_chk_box *to = NULL, *from = NULL, *box;
+        if (over->what == RMI_OVER_DOUT) from = frame->at[RMI_CHK_DOUT][0];
+        if (over->what == RMI_OVER_SAVED) from = *frame->at[RMI_CHK_SAVED];
+        for (box = frame->box; box < frame->end; box++) {
+            if (box->role == RMI_CHK_DIN && box->tensor == over->grad_of) to = box;
+            if (over->what == RMI_OVER_TENSOR && box->role <= RMI_CHK_OUT && box->tensor == over->tensor) from = box;
         }
         if (!to || !from || from->undeclared || from->bytes < to->bytes) continue;
-        RMI_TRY(rmi_chk_go_over(k, f, to, from));
-        RMI_TRY(rmi_chk_if_odd(k, f, "when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read each "
-                               "element before it is written, or drop that entry", (uint64_t)to->slot, from->name,
-                               f->kind));
+        RMI_TRY(rmi_chk_go_over(k, frame, to, from));
+        RMI_TRY(rmi_chk_if_odd(k, frame, "when din[%u] lies over the bytes of %s, as kind '%s' declares in over; read "
+                               "each element before it is written, or drop that entry", (uint64_t)to->slot, from->name,
+                               frame->kind));
     }
     return RM_OK;
 }
 
 /* Bytes of saved that the forward left as they were: another run would find others there. */
-RMI_FN rm_result rmi_chk_bwd_saved(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_bwd_saved(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
 {
-    unsigned char *too = k->saved_too[k->form_at[r.id] + r.form];
-    rmi_chk_box *saved = *f->at[RMI_CHK_SAVED];
+    unsigned char *too = k->saved_too[k->form_at[run.id] + run.form];
+    rmi_chk_box *saved = *frame->at[RMI_CHK_SAVED];
     const unsigned char *from;
     rm_result result;
     if (!saved || !too || saved->undeclared) return RM_OK;
     from = saved->from;
     saved->from = too;
-    rmi_chk_plain(f);
-    result = rmi_chk_go(k, f);
+    rmi_chk_plain(frame);
+    result = rmi_chk_go(k, frame);
     saved->from = from;
-    if (result != RM_OK || !f->odd) return result;
-    return rmi_chk_found(k, f, "reads bytes of saved that its forward leaves unwritten (%s changes); write all of "
-                         "saved that is read", f->odd->name);
+    if (result != RM_OK || !frame->odd) return result;
+    return rmi_chk_found(k, frame, "reads bytes of saved that its forward leaves unwritten (%s changes); write all of "
+                         "saved that is read", frame->odd->name);
 }
 
 /* All that can be known of one part of a backward. Its contribution, to nothing, is in the results afterwards. */
-RMI_FN rm_result rmi_chk_bwd_form(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_bwd_form(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
 {
-    RMI_TRY(rmi_chk_twice(k, f));
-    RMI_TRY(rmi_chk_bwd_undeclared(k, r, f));
-    RMI_TRY(rmi_chk_bwd_saved(k, r, f));
-    RMI_TRY(rmi_chk_bwd_share(k, r, f));
-    RMI_TRY(rmi_chk_bwd_unwanted(k, f));
-    RMI_TRY(rmi_chk_bwd_accum(k, f));
-    return rmi_chk_bwd_over(k, r, f);
+    RMI_TRY(rmi_chk_twice(k, frame));
+    RMI_TRY(rmi_chk_bwd_undeclared(k, run, frame));
+    RMI_TRY(rmi_chk_bwd_saved(k, run, frame));
+    RMI_TRY(rmi_chk_bwd_share(k, run, frame));
+    RMI_TRY(rmi_chk_bwd_unwanted(k, frame));
+    RMI_TRY(rmi_chk_bwd_accum(k, frame));
+    return rmi_chk_bwd_over(k, run, frame);
 }
 
 /* The other forms of an op, which this plan does not use. */
-RMI_FN rm_result rmi_chk_bwd_others(rmi_chk *k, rmi_run r)
+RMI_FN rm_result rmi_chk_bwd_others(rmi_chk *k, rmi_run run)
 {
-    const rmi_op *op = &k->g->ops[r.id];
-    rmi_chk_frame *f;
-    uint32_t i, p;
+    const rmi_op *op = &k->graph->ops[run.id];
+    rmi_chk_frame *frame;
+    uint32_t i, part;
     for (i = 0; i < op->n_forms; i++)
-        for (p = 0; p < op->forms[i].n_parts; p++) {
-            rmi_run other = rmi_low_run(RMI_BWD, r.id, i, p);
+        for (part = 0; part < op->forms[i].n_parts; part++) {
+            rmi_run other = rmi_low_run(RMI_BWD, run.id, i, part);
             int runs = op->forms[i].forward && op->forms[i].backward;
-            if (i == r.form || !runs || !rmi_low_part_wanted(op, &op->forms[i].parts[p])) continue;
-            RMI_TRY(rmi_chk_bwd_frame(k, other, &f));
-            RMI_TRY(rmi_chk_bwd_form(k, other, f));
+            if (i == run.form || !runs || !rmi_low_part_wanted(op, &op->forms[i].parts[part])) continue;
+            RMI_TRY(rmi_chk_bwd_frame(k, other, &frame));
+            RMI_TRY(rmi_chk_bwd_form(k, other, frame));
         }
     return RM_OK;
 }
 
 /* The contributions go to the gradients: as they came if those held nothing, else by one more run that adds. */
-RMI_FN rm_result rmi_chk_contribute(rmi_chk *k, rmi_run r, rmi_chk_frame *f)
+RMI_FN rm_result rmi_chk_contribute(rmi_chk *k, rmi_run run, rmi_chk_frame *frame)
 {
-    rmi_chk_box *b;
+    rmi_chk_box *box;
     int adds = 0;
-    for (b = f->box; b < f->end; b++) adds |= b->role == RMI_CHK_DIN && k->holds[b->tensor];
-    if (adds && f->fn) {
-        f->adds = k->holds;
-        rmi_chk_plain(f);
-        for (b = f->box; b < f->end; b++)
-            if (b->role == RMI_CHK_DIN && k->holds[b->tensor]) memcpy(b->p, k->grad[b->tensor], (size_t)b->bytes);
-        RMI_TRY(rmi_chk_go_first(k, f));
+    for (box = frame->box; box < frame->end; box++) adds |= box->role == RMI_CHK_DIN && k->holds[box->tensor];
+    if (adds && frame->fn) {
+        frame->adds = k->holds;
+        rmi_chk_plain(frame);
+        for (box = frame->box; box < frame->end; box++)
+            if (box->role == RMI_CHK_DIN && k->holds[box->tensor])
+                memcpy(box->data, k->grad[box->tensor], (size_t)box->bytes);
+        RMI_TRY(rmi_chk_go_first(k, frame));
     }
-    for (b = f->box; b < f->end; b++) {
-        if (b->role != RMI_CHK_DIN) continue;
-        if (!f->fn && (k->holds[b->tensor] || !rmi_chk_shares(k, &k->g->ops[r.id], b->tensor)))
-            return rmi_chk_refuse(k, f->what, "has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in its "
-                                  "flags", f->kind);
-        memcpy(k->grad[b->tensor], f->fn ? b->result : f->at[RMI_CHK_DOUT][0]->from, (size_t)b->bytes);
-        k->holds[b->tensor] = 1;
-        k->on_host[b->tensor] = 0;
+    for (box = frame->box; box < frame->end; box++) {
+        if (box->role != RMI_CHK_DIN) continue;
+        if (!frame->fn && (k->holds[box->tensor] || !rmi_chk_shares(k, &k->graph->ops[run.id], box->tensor)))
+            return rmi_chk_refuse(k, frame->what, "has no callback in kind '%s'; set rm_kind.backward, or RM_NOGRAD in "
+                                  "its flags", frame->kind);
+        memcpy(k->grad[box->tensor], frame->fn ? box->result : frame->at[RMI_CHK_DOUT][0]->from, (size_t)box->bytes);
+        k->holds[box->tensor] = 1;
+        k->on_host[box->tensor] = 0;
     }
     return RM_OK;
 }
 
 /* The backward of one part, in all forms; its contribution goes to the gradients. */
-RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run r)
+RMI_FN rm_result rmi_chk_backward(rmi_chk *k, rmi_run run)
 {
-    rmi_chk_frame *f;
-    if (!rmi_low_part_wanted(&k->g->ops[r.id], rmi_low_part(k->g, r))) return RM_OK;
-    RMI_TRY(rmi_chk_bwd_frame(k, r, &f));
-    if (f->fn) RMI_TRY(rmi_chk_bwd_form(k, r, f));
-    if (!k->seen[r.id]) RMI_TRY(rmi_chk_bwd_others(k, r));
-    k->seen[r.id] = 1;
-    return rmi_chk_contribute(k, r, f);
+    rmi_chk_frame *frame;
+    if (!rmi_low_part_wanted(&k->graph->ops[run.id], rmi_low_part(k->graph, run))) return RM_OK;
+    RMI_TRY(rmi_chk_bwd_frame(k, run, &frame));
+    if (frame->fn) RMI_TRY(rmi_chk_bwd_form(k, run, frame));
+    if (!k->seen[run.id]) RMI_TRY(rmi_chk_bwd_others(k, run));
+    k->seen[run.id] = 1;
+    return rmi_chk_contribute(k, run, frame);
 }
 
 /* --- elements of gradients, kept for finite differences */
@@ -30963,196 +30287,204 @@ typedef struct rmi_chk_sample {
     double gradient, rms; /* of the whole gradient */
 } rmi_chk_sample;
 
-RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->d->dtype == RM_F64 ? 8 : 4; }
-RMI_FN double rmi_chk_load(const rmi_chk *k, const unsigned char *p, uint64_t i)
+RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->desc->dtype == RM_F64 ? 8 : 4; }
+RMI_FN double rmi_chk_load(const rmi_chk *k, const unsigned char *bytes, uint64_t i)
 {
-    double d = 0;
-    float f;
-    if (k->d->dtype == RM_F64) memcpy(&d, p + (size_t)i * 8, 8);
-    if (k->d->dtype == RM_F64) return d;
-    memcpy(&f, p + (size_t)i * 4, 4);
-    return (double)f;
+    double value = 0;
+    float single;
+    if (k->desc->dtype == RM_F64) memcpy(&value, bytes + (size_t)i * 8, 8);
+    if (k->desc->dtype == RM_F64) return value;
+    memcpy(&single, bytes + (size_t)i * 4, 4);
+    return (double)single;
 }
-RMI_FN void rmi_chk_store(const rmi_chk *k, unsigned char *p, uint64_t i, double d)
+RMI_FN void rmi_chk_store(const rmi_chk *k, unsigned char *bytes, uint64_t i, double value)
 {
-    float f = (float)d;
-    if (k->d->dtype == RM_F64) memcpy(p + (size_t)i * 8, &d, 8);
-    else memcpy(p + (size_t)i * 4, &f, 4);
+    float single = (float)value;
+    if (k->desc->dtype == RM_F64) memcpy(bytes + (size_t)i * 8, &value, 8);
+    else memcpy(bytes + (size_t)i * 4, &single, 4);
 }
 
-RMI_FN double rmi_chk_abs(double d) { return d < 0 ? -d : d; }
+RMI_FN double rmi_chk_abs(double value) { return value < 0 ? -value : value; }
 RMI_FN double rmi_chk_max(double a, double b) { return a > b ? a : b; }
-RMI_FN double rmi_chk_sqrt(double d) /* Newton's, so that nobody has to link with the maths library */
+RMI_FN double rmi_chk_sqrt(double value) /* Newton's, so that nobody has to link with the maths library */
 {
-    double r = d > 1 ? d : 1;
+    double root = value > 1 ? value : 1;
     int i;
-    if (!(d > 0)) return 0;
-    for (i = 0; i < 600 && r * r > d * (1 + 1e-12); i++) r = (r + d / r) / 2;
-    return r;
+    if (!(value > 0)) return 0;
+    for (i = 0; i < 600 && root * root > value * (1 + 1e-12); i++) root = (root + value / root) / 2;
+    return root;
 }
 
-/* Where the gradient of t is whole. */
-RMI_FN unsigned char *rmi_chk_grad_of(const rmi_chk *k, uint32_t t) { return k->on_host[t] ? k->host[t] : k->grad[t]; }
-
-/* What this micro-batch alone added to the gradient of t. */
-RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t t, uint64_t i)
+/* Where the gradient of a tensor is whole. */
+RMI_FN unsigned char *rmi_chk_grad_of(const rmi_chk *k, uint32_t tensor)
 {
-    uint64_t at = k->aside.copy_at[rmi_low_buf(k->g, RMI_BUF_GRAD, t)];
-    int earlier = rmi_low_adds_to_earlier(k->p->step) && at != RMI_INF;
-    return rmi_chk_load(k, rmi_chk_grad_of(k, t), i) - (earlier ? rmi_chk_load(k, k->aside.copy + (size_t)at, i) : 0);
+    return k->on_host[tensor] ? k->host[tensor] : k->grad[tensor];
 }
 
-/* Some elements of t's gradient, now that it is complete: by chance, every other one the largest of sixteen. */
-RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t t)
+/* What this micro-batch alone added to the gradient of a tensor. */
+RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t tensor, uint64_t i)
 {
-    const rmi_tensor *x = &k->g->tensors[t];
+    uint64_t at = k->aside.copy_at[rmi_low_buf(k->graph, RMI_BUF_GRAD, tensor)];
+    int earlier = rmi_low_adds_to_earlier(k->program->step) && at != RMI_INF;
+    return rmi_chk_load(k, rmi_chk_grad_of(k, tensor), i) -
+           (earlier ? rmi_chk_load(k, k->aside.copy + (size_t)at, i) : 0);
+}
+
+/* Some elements of a param's gradient, now that it is complete: by chance, every other one the largest of sixteen. */
+RMI_FN void rmi_chk_sample_param(rmi_chk *k, uint32_t tensor)
+{
+    const rmi_tensor *info = &k->graph->tensors[tensor];
     uint64_t n, i;
     double sum = 0;
-    uint32_t j, m;
-    if (!k->d || k->sampled[t] || x->kind != RMI_PARAM || !x->consumers.n || x->grad_bytes != x->bytes ||
-        x->bytes % rmi_chk_width(k) || !x->bytes)
+    uint32_t j, tries;
+    if (!k->desc || k->sampled[tensor] || info->kind != RMI_PARAM || !info->consumers.n ||
+        info->grad_bytes != info->bytes || info->bytes % rmi_chk_width(k) || !info->bytes)
         return;
-    k->sampled[t] = 1;
-    n = x->bytes / rmi_chk_width(k);
-    for (i = 0; i < n; i++) sum += rmi_chk_slope_given(k, t, i) * rmi_chk_slope_given(k, t, i);
-    for (j = 0; j < k->d->finite_differences; j++) {
-        rmi_chk_sample *s = &k->sample[(size_t)t * k->d->finite_differences + j];
-        for (m = 0; m < (j % 2 ? 1u : 16u); m++) {
-            i = rmi_mix(rmi_mix(t) ^ (j * 16u + m)) % n;
-            if (m && rmi_chk_abs(rmi_chk_slope_given(k, t, i)) <= rmi_chk_abs(s->gradient)) continue;
-            s->at = i;
-            s->gradient = rmi_chk_slope_given(k, t, i);
+    k->sampled[tensor] = 1;
+    n = info->bytes / rmi_chk_width(k);
+    for (i = 0; i < n; i++) sum += rmi_chk_slope_given(k, tensor, i) * rmi_chk_slope_given(k, tensor, i);
+    for (j = 0; j < k->desc->finite_differences; j++) {
+        rmi_chk_sample *sample = &k->sample[(size_t)tensor * k->desc->finite_differences + j];
+        for (tries = 0; tries < (j % 2 ? 1u : 16u); tries++) {
+            i = rmi_mix(rmi_mix(tensor) ^ (j * 16u + tries)) % n;
+            if (tries && rmi_chk_abs(rmi_chk_slope_given(k, tensor, i)) <= rmi_chk_abs(sample->gradient)) continue;
+            sample->at = i;
+            sample->gradient = rmi_chk_slope_given(k, tensor, i);
         }
-        s->rms = rmi_chk_sqrt(sum / (double)n);
+        sample->rms = rmi_chk_sqrt(sum / (double)n);
     }
 }
 
 /* --- updates, reductions, barriers */
-RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run r, rmi_chk_frame **out)
+RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
 {
-    const rmi_tensor *t = &k->g->tensors[r.id];
-    int reduce = r.way == RMI_REDUCE, host = r.way == RMI_OPT_HOST;
-    rmi_chk_frame *f;
-    rmi_chk_box *b;
-    RMI_TRY(rmi_chk_frame_make(k, r, 0, 0, &f));
-    *out = f;
-    rmi_format(f->what, sizeof f->what, "param %s: its %s%s", t->name, reduce ? "reduction" : "update",
+    const rmi_tensor *tensor = &k->graph->tensors[run.id];
+    int reduce = run.way == RMI_REDUCE, host = run.way == RMI_OPT_HOST;
+    rmi_chk_frame *frame;
+    rmi_chk_box *box;
+    RMI_TRY(rmi_chk_frame_make(k, run, 0, 0, &frame));
+    *out = frame;
+    rmi_format(frame->what, sizeof frame->what, "param %s: its %s%s", tensor->name, reduce ? "reduction" : "update",
                host ? " in host memory" : "");
-    f->fn = reduce ? k->x->d.reduce : host ? t->update_host : t->update;
-    f->c.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
-    if (reduce) f->c.user = k->x->d.reduce_user;
-    f->c.param_bytes = t->bytes;
-    f->c.grad_bytes = t->grad_bytes;
-    f->c.state_bytes = t->state_bytes;
-    b = rmi_chk_add(k, f, RMI_CHK_GRAD, 0, r.id, reduce ? RMI_CHK_CHANGED : RMI_CHK_SCRATCH);
-    if (host && k->host[r.id]) b->from = k->host[r.id];
-    if (!reduce) rmi_chk_add(k, f, RMI_CHK_PARAM, 0, r.id, RMI_CHK_CHANGED);
-    if (!reduce && t->state_bytes) rmi_chk_add(k, f, RMI_CHK_STATE, 0, r.id, RMI_CHK_CHANGED);
-    if (!reduce && !host && t->opt_ws) rmi_chk_add(k, f, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = t->opt_ws;
-    return rmi_chk_frame_fill(k, f);
+    frame->fn = reduce ? k->exec->d.reduce : host ? tensor->update_host : tensor->update;
+    frame->call.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
+    if (reduce) frame->call.user = k->exec->d.reduce_user;
+    frame->call.param_bytes = tensor->bytes;
+    frame->call.grad_bytes = tensor->grad_bytes;
+    frame->call.state_bytes = tensor->state_bytes;
+    box = rmi_chk_add(k, frame, RMI_CHK_GRAD, 0, run.id, reduce ? RMI_CHK_CHANGED : RMI_CHK_SCRATCH);
+    if (host && k->host[run.id]) box->from = k->host[run.id];
+    if (!reduce) rmi_chk_add(k, frame, RMI_CHK_PARAM, 0, run.id, RMI_CHK_CHANGED);
+    if (!reduce && tensor->state_bytes) rmi_chk_add(k, frame, RMI_CHK_STATE, 0, run.id, RMI_CHK_CHANGED);
+    if (!reduce && !host && tensor->opt_ws)
+        rmi_chk_add(k, frame, RMI_CHK_WS, 0, RMI_NONE, RMI_CHK_SCRATCH)->bytes = tensor->opt_ws;
+    return rmi_chk_frame_fill(k, frame);
 }
 
 /* An update, twice, or a reduction, once; what it leaves becomes the values. */
-RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run r)
+RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
 {
-    rmi_chk_frame *f;
-    const rmi_chk_box *b;
+    rmi_chk_frame *frame;
+    const rmi_chk_box *box;
     uint32_t buf;
-    rmi_chk_sample_param(k, r.id);
-    if (r.way == RMI_REDUCE && !k->x->d.reduce) return RM_OK;
-    RMI_TRY(rmi_chk_param_frame(k, r, &f));
-    if (!f->fn) return rmi_chk_refuse(k, f->what, "has no callback; set rm_param_desc.update");
-    if (r.way == RMI_REDUCE) { /* once: other ranks take part */
-        rmi_chk_plain(f);
-        RMI_TRY(rmi_chk_go_first(k, f));
-    } else RMI_TRY(rmi_chk_twice(k, f));
-    for (b = f->box; b < f->end; b++) {
-        buf = rmi_low_buf(k->g, rmi_chk_roles[b->role].kind, r.id);
-        if (rmi_chk_is_result(b)) memcpy(k->value[buf], b->result, (size_t)b->bytes);
+    rmi_chk_sample_param(k, run.id);
+    if (run.way == RMI_REDUCE && !k->exec->d.reduce) return RM_OK;
+    RMI_TRY(rmi_chk_param_frame(k, run, &frame));
+    if (!frame->fn) return rmi_chk_refuse(k, frame->what, "has no callback; set rm_param_desc.update");
+    if (run.way == RMI_REDUCE) { /* once: other ranks take part */
+        rmi_chk_plain(frame);
+        RMI_TRY(rmi_chk_go_first(k, frame));
+    } else RMI_TRY(rmi_chk_twice(k, frame));
+    for (box = frame->box; box < frame->end; box++) {
+        buf = rmi_low_buf(k->graph, rmi_chk_roles[box->role].kind, run.id);
+        if (rmi_chk_is_result(box)) memcpy(k->value[buf], box->result, (size_t)box->bytes);
     }
     return RM_OK;
 }
 
 /* Its inputs are the gradients of all params that have one. */
-RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, rmi_run r)
+RMI_FN rm_result rmi_chk_barrier(rmi_chk *k, rmi_run run)
 {
-    const rm_graph *g = k->g;
+    const rm_graph *graph = k->graph;
     uint32_t i, n = 0;
-    rmi_chk_frame *f;
-    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n;
-    RMI_TRY(rmi_chk_frame_make(k, r, n, 0, &f));
-    for (n = 0, i = 0; i < g->n_tensors; i++) {
-        rmi_chk_box *b;
-        if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
-        b = rmi_chk_add(k, f, RMI_CHK_IN, n, i, RMI_CHK_READ);
-        b->bytes = f->sizes[n++] = g->tensors[i].grad_bytes;
-        b->from = rmi_chk_grad_of(k, i);
+    rmi_chk_frame *frame;
+    for (i = 0; i < graph->n_tensors; i++) n += graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n;
+    RMI_TRY(rmi_chk_frame_make(k, run, n, 0, &frame));
+    for (n = 0, i = 0; i < graph->n_tensors; i++) {
+        rmi_chk_box *box;
+        if (graph->tensors[i].kind != RMI_PARAM || !graph->tensors[i].consumers.n) continue;
+        box = rmi_chk_add(k, frame, RMI_CHK_IN, n, i, RMI_CHK_READ);
+        box->bytes = frame->sizes[n++] = graph->tensors[i].grad_bytes;
+        box->from = rmi_chk_grad_of(k, i);
     }
-    RMI_TRY(rmi_chk_frame_fill(k, f));
-    rmi_format(f->what, sizeof f->what, "barrier %s: its callback", g->barriers[r.id].name);
-    f->fn = g->barriers[r.id].fn;
-    f->c.phase = RM_PHASE_BARRIER;
-    rmi_chk_plain(f);
-    return rmi_chk_go(k, f);
+    RMI_TRY(rmi_chk_frame_fill(k, frame));
+    rmi_format(frame->what, sizeof frame->what, "barrier %s: its callback", graph->barriers[run.id].name);
+    frame->fn = graph->barriers[run.id].fn;
+    frame->call.phase = RM_PHASE_BARRIER;
+    rmi_chk_plain(frame);
+    return rmi_chk_go(k, frame);
 }
 
 /* --- gradients that travel: in pieces if a plan merges them in host memory */
-RMI_FN rm_result rmi_chk_copy(rmi_chk *k, uint32_t what, uint32_t t)
+RMI_FN rm_result rmi_chk_copy(rmi_chk *k, uint32_t what, uint32_t tensor)
 {
-    uint64_t bytes = k->g->tensors[t].grad_bytes;
-    if (!k->host[t]) k->host[t] = rmi_chk_bytes(k, &k->mem, bytes);
-    if (!k->host[t]) return RM_ERROR_MEMORY;
+    uint64_t bytes = k->graph->tensors[tensor].grad_bytes;
+    if (!k->host[tensor]) k->host[tensor] = rmi_chk_bytes(k, &k->mem, bytes);
+    if (!k->host[tensor]) return RM_ERROR_MEMORY;
     if (what == RMI_OFFLOAD) {
-        memcpy(k->host[t], k->grad[t], (size_t)bytes);
+        memcpy(k->host[tensor], k->grad[tensor], (size_t)bytes);
         return RM_OK;
     }
-    if (what == RMI_PREFETCH) memcpy(k->grad[t], k->host[t], (size_t)bytes);
-    else k->x->d.add(k->host[t], k->grad[t], bytes, rmi_graph_handle(k->g, t), k->x->d.add_user);
-    k->holds[t] = what == RMI_PREFETCH;
-    k->on_host[t] = what == RMI_MERGE;
+    if (what == RMI_PREFETCH) memcpy(k->grad[tensor], k->host[tensor], (size_t)bytes);
+    else
+        k->exec->d.add(k->host[tensor], k->grad[tensor], bytes, rmi_graph_handle(k->graph, tensor),
+                       k->exec->d.add_user);
+    k->holds[tensor] = what == RMI_PREFETCH;
+    k->on_host[tensor] = what == RMI_MERGE;
     return RM_OK;
 }
 
 /* --- the walk */
-RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *s)
+RMI_FN rm_result rmi_chk_statement(rmi_chk *k, const rmi_stmt *stmt)
 {
     uint32_t id;
     rmi_buf_kind kind;
-    if (s->what == RMI_RUN) {
-        if (s->run.way == RMI_FWD) return rmi_chk_forward(k, s->run);
-        if (s->run.way == RMI_BWD) return rmi_chk_backward(k, s->run);
-        return s->run.way == RMI_BARRIER ? rmi_chk_barrier(k, s->run) : rmi_chk_update(k, s->run);
+    if (stmt->what == RMI_RUN) {
+        if (stmt->run.way == RMI_FWD) return rmi_chk_forward(k, stmt->run);
+        if (stmt->run.way == RMI_BWD) return rmi_chk_backward(k, stmt->run);
+        return stmt->run.way == RMI_BARRIER ? rmi_chk_barrier(k, stmt->run) : rmi_chk_update(k, stmt->run);
     }
-    kind = rmi_low_kind(k->g, s->buf, &id);
-    if (kind == RMI_BUF_VALUE && s->what == RMI_ALIAS) rmi_chk_view(k, id);
+    kind = rmi_low_kind(k->graph, stmt->buf, &id);
+    if (kind == RMI_BUF_VALUE && stmt->what == RMI_ALIAS) rmi_chk_view(k, id);
     if (kind != RMI_BUF_GRAD) return RM_OK;
-    if (s->what == RMI_ALLOC || s->what == RMI_ALIAS || s->what == RMI_REUSE) k->holds[id] = 0;
-    if (s->what == RMI_OFFLOAD || s->what == RMI_PREFETCH || s->what == RMI_MERGE) return rmi_chk_copy(k, s->what, id);
+    if (stmt->what == RMI_ALLOC || stmt->what == RMI_ALIAS || stmt->what == RMI_REUSE) k->holds[id] = 0;
+    if (stmt->what == RMI_OFFLOAD || stmt->what == RMI_PREFETCH || stmt->what == RMI_MERGE)
+        return rmi_chk_copy(k, stmt->what, id);
     return RM_OK;
 }
 
-/* A copy of buffer b as it is now, or room for it. */
-RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t b)
+/* A copy of a buffer as it is now, or room for it. */
+RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t buf)
 {
-    uint64_t bytes = rmi_low_bytes(k->g, b);
+    uint64_t bytes = rmi_low_bytes(k->graph, buf);
     unsigned char *p = rmi_chk_bytes(k, &k->mem, bytes);
-    if (p && k->aside.copy_at[b] != RMI_INF) memcpy(p, k->aside.copy + (size_t)k->aside.copy_at[b], (size_t)bytes);
+    if (p && k->aside.copy_at[buf] != RMI_INF) memcpy(p, k->aside.copy + (size_t)k->aside.copy_at[buf], (size_t)bytes);
     return p;
 }
 
 /* The check's tables, with what persists as it is before the step. */
 RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
 {
-    const rm_graph *g = k->g;
-    size_t tensors = g->n_tensors, samples = 0;
+    const rm_graph *graph = k->graph;
+    size_t tensors = graph->n_tensors, samples = 0;
     uint32_t i, n = 0;
-    if (k->d) samples = (size_t)rmi_min(rmi_mul(tensors, k->d->finite_differences), SIZE_MAX / 64);
-    for (i = 0; i < g->n_ops; i++) n += g->ops[i].n_forms;
+    if (k->desc) samples = (size_t)rmi_min(rmi_mul(tensors, k->desc->finite_differences), SIZE_MAX / 64);
+    for (i = 0; i < graph->n_ops; i++) n += graph->ops[i].n_forms;
     k->value = RMI_NEW(&k->mem, unsigned char *, 4 * tensors);
-    k->form_at = RMI_NEW(&k->mem, uint32_t, g->n_ops);
+    k->form_at = RMI_NEW(&k->mem, uint32_t, graph->n_ops);
     k->holds = RMI_NEW(&k->mem, uint8_t, 3 * tensors);
-    k->ran = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)g->n_ops);
-    k->form = RMI_NEW(&k->mem, uint16_t, g->n_ops);
+    k->ran = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)graph->n_ops);
+    k->form = RMI_NEW(&k->mem, uint16_t, graph->n_ops);
     k->sample = RMI_NEW(&k->mem, rmi_chk_sample, samples);
     k->saved = RMI_NEW(&k->mem, unsigned char *, 2 * (size_t)n);
     if (!k->value || !k->form_at || !k->holds || !k->ran || !k->form || !k->saved || !k->sample) return RM_ERROR_MEMORY;
@@ -31161,21 +30493,21 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
     k->host = k->state + tensors;
     k->on_host = k->holds + tensors;
     k->sampled = k->on_host + tensors;
-    k->seen = k->ran + g->n_ops;
+    k->seen = k->ran + graph->n_ops;
     k->saved_too = k->saved + n;
-    for (i = 1; i < g->n_ops; i++) k->form_at[i] = k->form_at[i - 1] + g->ops[i - 1].n_forms;
+    for (i = 1; i < graph->n_ops; i++) k->form_at[i] = k->form_at[i - 1] + graph->ops[i - 1].n_forms;
     for (i = 0; i < tensors; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        uint32_t grad = rmi_low_buf(g, RMI_BUF_GRAD, i);
-        int earlier = t->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->p->step);
-        int hosted = earlier && k->x->host_home[grad] != RMI_INF;
-        k->on_host[i] = (uint8_t)(hosted && k->x->home[grad] == RMI_INF);
+        const rmi_tensor *tensor = &graph->tensors[i];
+        uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
+        int earlier = tensor->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->program->step);
+        int hosted = earlier && k->exec->host_home[grad] != RMI_INF;
+        k->on_host[i] = (uint8_t)(hosted && k->exec->home[grad] == RMI_INF);
         k->holds[i] = (uint8_t)(earlier && !k->on_host[i]);
         if (hosted && !(k->host[i] = rmi_chk_start(k, grad))) return RM_ERROR_MEMORY;
         k->value[i] = rmi_chk_start(k, i);
-        k->grad[i] = t->has_grad ? rmi_chk_start(k, grad) : NULL;
-        k->state[i] = rmi_chk_start(k, rmi_low_buf(g, RMI_BUF_STATE, i));
-        if (!k->value[i] || !k->state[i] || (t->has_grad && !k->grad[i])) return RM_ERROR_MEMORY;
+        k->grad[i] = tensor->has_grad ? rmi_chk_start(k, grad) : NULL;
+        k->state[i] = rmi_chk_start(k, rmi_low_buf(graph, RMI_BUF_STATE, i));
+        if (!k->value[i] || !k->state[i] || (tensor->has_grad && !k->grad[i])) return RM_ERROR_MEMORY;
     }
     return RM_OK;
 }
@@ -31185,112 +30517,114 @@ RMI_FN rm_result rmi_chk_walk(rmi_chk *k)
 {
     size_t i;
     RMI_TRY(rmi_chk_tables(k));
-    for (i = 0; i < k->p->n; i++) {
-        rm_result r = rmi_chk_statement(k, &k->p->st[i]);
+    for (i = 0; i < k->program->n; i++) {
+        rm_result result = rmi_chk_statement(k, &k->program->st[i]);
         rmi_chk_forget(k);
-        if (r != RM_OK) return r;
+        if (result != RM_OK) return result;
     }
-    for (i = 0; i < k->g->n_tensors; i++) rmi_chk_sample_param(k, (uint32_t)i);
+    for (i = 0; i < k->graph->n_tensors; i++) rmi_chk_sample_param(k, (uint32_t)i);
     return RM_OK;
 }
 
 /* --- the planned step must leave what the walk left */
-RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t t, uint32_t what, const unsigned char *want)
+RMI_FN rm_result rmi_chk_same(rmi_chk *k, uint32_t tensor, uint32_t what, const unsigned char *want)
 {
     static const char *const names[] = {"its value", "its gradient", "its state"};
     const unsigned char *p;
     uint64_t bytes = 0, at;
-    if (!rmi_low_bytes(k->g, rmi_low_buf(k->g, (rmi_buf_kind)what, t))) return RM_OK;
-    p = rmi_exe_address(k->x, rmi_graph_handle(k->g, t), what, 0, &bytes);
+    if (!rmi_low_bytes(k->graph, rmi_low_buf(k->graph, (rmi_buf_kind)what, tensor))) return RM_OK;
+    p = rmi_exe_address(k->exec, rmi_graph_handle(k->graph, tensor), what, 0, &bytes);
     if (!p) return RM_ERROR_ARGUMENT;
     for (at = 0; at < bytes; at++)
         if (p[(size_t)at] != want[(size_t)at])
-            return rmi_err_set(&k->x->err, RM_ERROR_CHECK, "tensor %s: %s after the planned step differs from that of "
-                               "a step that keeps everything, from byte %u of %u on, though each callback alone keeps "
-                               "its word; look for a callback that remembers something between calls, and report it if "
-                               "there is none", k->g->tensors[t].name, names[what], at, bytes);
+            return rmi_err_set(&k->exec->err, RM_ERROR_CHECK, "tensor %s: %s after the planned step differs from that "
+                               "of a step that keeps everything, from byte %u of %u on, though each callback alone "
+                               "keeps its word; look for a callback that remembers something between calls, and report "
+                               "it if there is none", k->graph->tensors[tensor].name, names[what], at, bytes);
     return RM_OK;
 }
 
 /* One planned step; are its results those of the walk, bit for bit? */
-RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *s)
+RMI_FN rm_result rmi_chk_compare(rmi_chk *k, const rm_step *step)
 {
-    const rm_graph *g = k->g;
+    const rm_graph *graph = k->graph;
     uint32_t i;
-    rm_result r;
+    rm_result result;
     if (k->unsteady) return RM_OK;
-    r = rmi_exe_step(k->x, s);
-    if (r == RM_OK) r = rmi_exe_drain(k->x);
-    for (i = 0; i < g->n_tensors && r == RM_OK; i++) {
-        const rmi_tensor *t = &g->tensors[i];
-        if (t->is_output || t->kind == RMI_PARAM || t->kind == RMI_CONST) r = rmi_chk_same(k, i, RM_VALUE, k->value[i]);
-        if (r == RM_OK && t->has_grad && rmi_seq_grad_stays(g, k->p->step, i))
-            r = rmi_chk_same(k, i, RM_GRAD, rmi_chk_grad_of(k, i));
-        if (r == RM_OK && t->kind == RMI_PARAM) r = rmi_chk_same(k, i, RM_STATE, k->state[i]);
+    result = rmi_exe_step(k->exec, step);
+    if (result == RM_OK) result = rmi_exe_drain(k->exec);
+    for (i = 0; i < graph->n_tensors && result == RM_OK; i++) {
+        const rmi_tensor *tensor = &graph->tensors[i];
+        if (tensor->is_output || tensor->kind == RMI_PARAM || tensor->kind == RMI_CONST)
+            result = rmi_chk_same(k, i, RM_VALUE, k->value[i]);
+        if (result == RM_OK && tensor->has_grad && rmi_seq_grad_stays(graph, k->program->step, i))
+            result = rmi_chk_same(k, i, RM_GRAD, rmi_chk_grad_of(k, i));
+        if (result == RM_OK && tensor->kind == RMI_PARAM) result = rmi_chk_same(k, i, RM_STATE, k->state[i]);
     }
-    k->x->last = NULL; /* its outputs go when all is put back */
-    return r;
+    k->exec->last = NULL; /* its outputs go when all is put back */
+    return result;
 }
 
 /* --- finite differences */
 
 /* Six digits and an exponent, in every locale; out has room for 32. */
-RMI_FN char *rmi_chk_number(double v, char *out)
+RMI_FN char *rmi_chk_number(double value, char *out)
 {
-    const char *sign = v < 0 ? "-" : "";
-    int e = 0;
-    uint64_t d;
-    if (v != v) return rmi_format(out, 32, "nan");
-    v = rmi_chk_abs(v);
-    if (v > 1e308) return rmi_format(out, 32, "%sinf", sign);
-    while (v >= 10) { v /= 10; e++; }
-    while (v > 0 && v < 1) { v *= 10; e--; }
-    d = (uint64_t)(v * 100000 + 0.5);
-    if (d >= 1000000) { d /= 10; e++; }
-    if (!d) return rmi_format(out, 32, "%s0", sign);
-    return rmi_format(out, 32, "%s%5re%s%u", sign, d, (uint64_t)100000, e < 0 ? "-" : "", (uint64_t)(e < 0 ? -e : e));
+    const char *sign = value < 0 ? "-" : "";
+    int exponent = 0;
+    uint64_t digits;
+    if (value != value) return rmi_format(out, 32, "nan");
+    value = rmi_chk_abs(value);
+    if (value > 1e308) return rmi_format(out, 32, "%sinf", sign);
+    while (value >= 10) { value /= 10; exponent++; }
+    while (value > 0 && value < 1) { value *= 10; exponent--; }
+    digits = (uint64_t)(value * 100000 + 0.5);
+    if (digits >= 1000000) { digits /= 10; exponent++; }
+    if (!digits) return rmi_format(out, 32, "%s0", sign);
+    return rmi_format(out, 32, "%s%5re%s%u", sign, digits, (uint64_t)100000, exponent < 0 ? "-" : "",
+                      (uint64_t)(exponent < 0 ? -exponent : exponent));
 }
 
 /* Params and consts as they were before the step. */
 RMI_FN void rmi_chk_rewind(rmi_chk *k, int params)
 {
     uint32_t i;
-    for (i = 0; i < k->g->n_tensors; i++) {
-        const rmi_tensor *t = &k->g->tensors[i];
-        if ((t->kind == RMI_CONST || (params && t->kind == RMI_PARAM)) && k->aside.copy_at[i] != RMI_INF)
-            memcpy(k->value[i], k->aside.copy + (size_t)k->aside.copy_at[i], (size_t)t->bytes);
+    for (i = 0; i < k->graph->n_tensors; i++) {
+        const rmi_tensor *tensor = &k->graph->tensors[i];
+        if ((tensor->kind == RMI_CONST || (params && tensor->kind == RMI_PARAM)) && k->aside.copy_at[i] != RMI_INF)
+            memcpy(k->value[i], k->aside.copy + (size_t)k->aside.copy_at[i], (size_t)tensor->bytes);
     }
 }
 
 /* The loss with the params as they are: forwards from op `from` on, right on the tensors of the walk. */
 RMI_FN rm_result rmi_chk_loss(rmi_chk *k, uint32_t from, double *loss)
 {
-    const rm_graph *g = k->g;
+    const rm_graph *graph = k->graph;
     uint32_t i, j;
     rmi_chk_rewind(k, 0);
-    for (i = from; i < g->n_ops; i++) {
-        const rmi_op *op = &g->ops[i];
-        rmi_chk_frame *f;
+    for (i = from; i < graph->n_ops; i++) {
+        const rmi_op *op = &graph->ops[i];
+        rmi_chk_frame *frame;
         int code;
         if (op->view != RMI_NONE) rmi_chk_view(k, op->out.at[0]);
         if (!k->ran[i]) continue;
         for (j = 0; j < op->in.n; j++) rmi_chk_view(k, op->in.at[j]);
-        RMI_TRY(rmi_chk_op_call(k, rmi_low_run(RMI_FWD, i, k->form[i], 0), &f));
-        for (j = 0; j < op->in.n; j++) f->seen[RMI_CHK_IN][j] = k->value[op->in.at[j]];
-        for (j = 0; j < op->out.n; j++) f->seen[RMI_CHK_OUT][j] = k->value[op->out.at[j]];
-        f->c.in = f->seen[RMI_CHK_IN];
-        f->c.out = (void *const *)f->seen[RMI_CHK_OUT];
-        f->c.ws_bytes = op->forms[k->form[i]].fwd_ws;
-        f->c.ws = f->c.ws_bytes ? rmi_chk_bytes(k, &k->tmp, f->c.ws_bytes) : NULL;
-        if (f->c.ws_bytes && !f->c.ws) return RM_ERROR_MEMORY;
-        code = f->fn(&f->c);
+        RMI_TRY(rmi_chk_op_call(k, rmi_low_run(RMI_FWD, i, k->form[i], 0), &frame));
+        for (j = 0; j < op->in.n; j++) frame->seen[RMI_CHK_IN][j] = k->value[op->in.at[j]];
+        for (j = 0; j < op->out.n; j++) frame->seen[RMI_CHK_OUT][j] = k->value[op->out.at[j]];
+        frame->call.in = frame->seen[RMI_CHK_IN];
+        frame->call.out = (void *const *)frame->seen[RMI_CHK_OUT];
+        frame->call.ws_bytes = op->forms[k->form[i]].fwd_ws;
+        frame->call.ws = frame->call.ws_bytes ? rmi_chk_bytes(k, &k->tmp, frame->call.ws_bytes) : NULL;
+        if (frame->call.ws_bytes && !frame->call.ws) return RM_ERROR_MEMORY;
+        code = frame->fn(&frame->call);
         rmi_chk_forget(k);
         if (code)
-            return rmi_err_set(&k->x->err, RM_ERROR_CALLBACK, "op %s: its forward returned %s%u after a param was "
+            return rmi_err_set(&k->exec->err, RM_ERROR_CALLBACK, "op %s: its forward returned %s%u after a param was "
                                "changed a little; the check was stopped there", op->name, code < 0 ? "-" : "",
                                (uint64_t)(code < 0 ? -(int64_t)code : code));
     }
-    *loss = rmi_chk_load(k, k->value[rmi_graph_index(k->d->loss)], 0);
+    *loss = rmi_chk_load(k, k->value[rmi_graph_index(k->desc->loss)], 0);
     return RM_OK;
 }
 
@@ -31298,80 +30632,82 @@ typedef struct rmi_chk_difference {
     double slope, noise; /* noise: how much of it may be rounding of the loss */
 } rmi_chk_difference;
 
-/* Central difference at one element of t, h apart. */
-RMI_FN rm_result rmi_chk_slope(rmi_chk *k, uint32_t t, uint64_t at, uint32_t from, double h, rmi_chk_difference *out)
+/* Central difference of the loss at one element of a tensor. */
+RMI_FN rm_result rmi_chk_slope(rmi_chk *k, uint32_t tensor, uint64_t at, uint32_t from, double distance,
+                               rmi_chk_difference *out)
 {
-    double w = rmi_chk_load(k, k->value[t], at), up = 0, down = 0, width;
-    rm_result r;
-    h *= rmi_chk_max(rmi_chk_abs(w), 1);
-    rmi_chk_store(k, k->value[t], at, w + h);
-    width = rmi_chk_load(k, k->value[t], at);
-    r = rmi_chk_loss(k, from, &up);
-    rmi_chk_store(k, k->value[t], at, w - h);
-    width -= rmi_chk_load(k, k->value[t], at);
-    if (r == RM_OK) r = rmi_chk_loss(k, from, &down);
-    rmi_chk_store(k, k->value[t], at, w);
+    double weight = rmi_chk_load(k, k->value[tensor], at), up = 0, down = 0, width;
+    rm_result result;
+    distance *= rmi_chk_max(rmi_chk_abs(weight), 1);
+    rmi_chk_store(k, k->value[tensor], at, weight + distance);
+    width = rmi_chk_load(k, k->value[tensor], at);
+    result = rmi_chk_loss(k, from, &up);
+    rmi_chk_store(k, k->value[tensor], at, weight - distance);
+    width -= rmi_chk_load(k, k->value[tensor], at);
+    if (result == RM_OK) result = rmi_chk_loss(k, from, &down);
+    rmi_chk_store(k, k->value[tensor], at, weight);
     out->slope = (up - down) / width;
-    out->noise = 4 * (k->d->dtype == RM_F64 ? 2.3e-16 : 1.2e-7) * (rmi_chk_abs(up) + rmi_chk_abs(down)) / width;
-    return r;
+    out->noise = 4 * (k->desc->dtype == RM_F64 ? 2.3e-16 : 1.2e-7) * (rmi_chk_abs(up) + rmi_chk_abs(down)) / width;
+    return result;
 }
 
 /* Is one element of a gradient the slope of the loss? */
-RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t t, const rmi_chk_sample *s, uint32_t from)
+RMI_FN rm_result rmi_chk_element(rmi_chk *k, uint32_t tensor, const rmi_chk_sample *sample, uint32_t from)
 {
     /* a kink or a curve wants a smaller step, rounding a larger one: a right gradient agrees with one of them */
     static const double steps[] = {1, 0.25, 4};
-    const rmi_tensor *x = &k->g->tensors[t];
-    double eps = k->d->epsilon > 0 ? k->d->epsilon : k->d->dtype == RM_F64 ? 1e-5 : 1e-2;
-    double tol = k->d->tolerance > 0 ? k->d->tolerance : k->d->dtype == RM_F64 ? 1e-4 : 5e-2;
+    const rmi_tensor *info = &k->graph->tensors[tensor];
+    double eps = k->desc->epsilon > 0 ? k->desc->epsilon : k->desc->dtype == RM_F64 ? 1e-5 : 1e-2;
+    double tol = k->desc->tolerance > 0 ? k->desc->tolerance : k->desc->dtype == RM_F64 ? 1e-4 : 5e-2;
     rmi_chk_difference tried[RMI_COUNT(steps)];
     char given[32], found[32], width[32];
     double most, noise = 0;
     uint32_t i;
     for (i = 0; i < RMI_COUNT(steps); i++) {
-        RMI_TRY(rmi_chk_slope(k, t, s->at, from, eps * steps[i], &tried[i]));
+        RMI_TRY(rmi_chk_slope(k, tensor, sample->at, from, eps * steps[i], &tried[i]));
         noise = rmi_chk_max(noise, tried[i].noise);
-        most = rmi_chk_max(rmi_chk_abs(s->gradient), rmi_chk_abs(tried[i].slope));
-        if (rmi_chk_abs(s->gradient - tried[i].slope) <= tol * (most + s->rms) + tried[i].noise) return RM_OK;
+        most = rmi_chk_max(rmi_chk_abs(sample->gradient), rmi_chk_abs(tried[i].slope));
+        if (rmi_chk_abs(sample->gradient - tried[i].slope) <= tol * (most + sample->rms) + tried[i].noise) return RM_OK;
     }
     /* a loss that curves so much that two steps disagree says nothing of the gradient */
     most = tol * (rmi_chk_abs(tried[0].slope) + rmi_chk_abs(tried[1].slope)) / 2 + noise;
     if (rmi_chk_abs(tried[0].slope - tried[1].slope) > most) return RM_OK;
-    return rmi_err_set(&k->x->err, RM_ERROR_CHECK,
+    return rmi_err_set(&k->exec->err, RM_ERROR_CHECK,
                        "param %s: element %u of its gradient is %s, but the loss changes by %s for each unit of it "
                        "(epsilon %s); correct the backward of op %s, or one between it and the loss",
-                       x->name, s->at, rmi_chk_number(s->gradient, given), rmi_chk_number(tried[0].slope, found),
-                       rmi_chk_number(eps, width), k->g->ops[x->consumers.at[x->consumers.n - 1]].name);
+                       info->name, sample->at, rmi_chk_number(sample->gradient, given),
+                       rmi_chk_number(tried[0].slope, found), rmi_chk_number(eps, width),
+                       k->graph->ops[info->consumers.at[info->consumers.n - 1]].name);
 }
 
 /* The sampled elements of a param's gradient; all: forwards run from the first op on. */
-RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t t, int all)
+RMI_FN rm_result rmi_chk_param(rmi_chk *k, uint32_t tensor, int all)
 {
-    const rm_graph *g = k->g;
-    uint32_t i, from, n = k->d->finite_differences;
+    const rm_graph *graph = k->graph;
+    uint32_t i, from, n = k->desc->finite_differences;
     double loss;
-    k->sampled[t] = 0;
-    for (from = 0; !all && from < g->n_ops; from++) { /* ops before the first that sees the param need not run */
-        for (i = 0; i < g->ops[from].in.n && g->tensors[g->ops[from].in.at[i]].root != t;) i++;
-        if (i < g->ops[from].in.n) break;
+    k->sampled[tensor] = 0;
+    for (from = 0; !all && from < graph->n_ops; from++) { /* ops before the first that sees the param need not run */
+        for (i = 0; i < graph->ops[from].in.n && graph->tensors[graph->ops[from].in.at[i]].root != tensor;) i++;
+        if (i < graph->ops[from].in.n) break;
     }
-    for (i = 0; i < n; i++) RMI_TRY(rmi_chk_element(k, t, &k->sample[(size_t)t * n + i], from));
+    for (i = 0; i < n; i++) RMI_TRY(rmi_chk_element(k, tensor, &k->sample[(size_t)tensor * n + i], from));
     return rmi_chk_loss(k, from, &loss);
 }
 
 /* From the loss backwards: the first param that is wrong is then the one nearest to the mistake. */
 RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
 {
-    const rm_graph *g = k->g;
-    uint32_t t, j, i;
+    const rm_graph *graph = k->graph;
+    uint32_t tensor, j, i;
     int all = 0; /* ops that change consts must run each time, from the first values on */
-    if (!k->d || k->unsteady) return RM_OK;
+    if (!k->desc || k->unsteady) return RM_OK;
     rmi_chk_rewind(k, 1);
-    for (t = 0; t < g->n_tensors; t++) all |= g->tensors[t].mutators.n != 0;
-    for (i = g->n_ops; i-- > 0;)
-        for (j = 0; j < g->ops[i].in.n; j++) {
-            t = g->tensors[g->ops[i].in.at[j]].root;
-            if (k->sampled[t]) RMI_TRY(rmi_chk_param(k, t, all));
+    for (tensor = 0; tensor < graph->n_tensors; tensor++) all |= graph->tensors[tensor].mutators.n != 0;
+    for (i = graph->n_ops; i-- > 0;)
+        for (j = 0; j < graph->ops[i].in.n; j++) {
+            tensor = graph->tensors[graph->ops[i].in.at[j]].root;
+            if (k->sampled[tensor]) RMI_TRY(rmi_chk_param(k, tensor, all));
         }
     return RM_OK;
 }
@@ -31379,67 +30715,68 @@ RMI_FN rm_result rmi_chk_differences(rmi_chk *k)
 /* Can gradients be compared with slopes as desc wants it? */
 RMI_FN rm_result rmi_chk_desc(rmi_chk *k, uint32_t kind)
 {
-    const rm_check_desc *d = k->d;
-    const rmi_tensor *loss = d && rmi_graph_has(k->g, d->loss) ? &k->g->tensors[rmi_graph_index(d->loss)] : NULL;
-    if (!d) return RM_OK;
+    const rm_check_desc *desc = k->desc;
+    const rmi_tensor *loss =
+        desc && rmi_graph_has(k->graph, desc->loss) ? &k->graph->tensors[rmi_graph_index(desc->loss)] : NULL;
+    if (!desc) return RM_OK;
     if (kind == RM_FORWARD)
         return rmi_chk_refuse(k, "rm_check_desc.finite_differences:", "a step of kind RM_FORWARD has no gradients; "
                               "take RM_SINGLE, or 0 differences");
-    if (d->dtype > RM_F64)
-        return rmi_chk_refuse(k, "rm_check_desc.dtype:", "RM_F32 and RM_F64 are known, %u is not", (uint64_t)d->dtype);
+    if (desc->dtype > RM_F64)
+        return rmi_chk_refuse(k, "rm_check_desc.dtype:", "RM_F32 and RM_F64 are known, %u is not",
+                              (uint64_t)desc->dtype);
     if (!loss || !loss->is_output || loss->bytes != rmi_chk_width(k))
         return rmi_chk_refuse(k, "rm_check_desc.loss:", "%s is not a declared output of one element (%u bytes); pass "
-                              "the loss, and declare it with rm_output_add",
-                              loss ? loss->name : d->loss.id ? "a tensor of another graph" : "none", rmi_chk_width(k));
+                              "the loss, and declare it with rm_output_add", loss ? loss->name : desc->loss.id ? "a "
+                              "tensor of another graph" : "none", rmi_chk_width(k));
     return RM_OK;
 }
 
 /* Can the executor be checked with these arguments? Finds its program. */
-RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *s)
+RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 {
-    rm_exec *x = k->x;
-    uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i, at = 0;
-    if (x->d.backend)
+    rm_exec *exec = k->exec;
+    uint32_t kind = step && step->kind ? step->kind : RM_SINGLE, i, at = 0;
+    if (exec->d.backend)
         return rmi_chk_refuse(k, "rm_exec_check:", "it looks at host memory; check an executor without "
                               "rm_exec_desc.backend");
-    for (i = 0; i < x->n_prog; i++)
-        if (x->prog[i].step == kind) k->p = &x->p->prog[at = i];
-    if (!k->p) return rmi_exe_no_program(x, "rm_exec_check", kind);
-    RMI_TRY(rmi_exe_ready(x, &x->prog[at]));
-    if (s) x->now = *s;
-    else memset((void *)&x->now, 0, sizeof x->now);
-    x->now.kind = kind;
+    for (i = 0; i < exec->n_prog; i++)
+        if (exec->prog[i].step == kind) k->program = &exec->p->prog[at = i];
+    if (!k->program) return rmi_exe_no_program(exec, "rm_exec_check", kind);
+    RMI_TRY(rmi_exe_ready(exec, &exec->prog[at]));
+    if (step) exec->now = *step;
+    else memset((void *)&exec->now, 0, sizeof exec->now);
+    exec->now.kind = kind;
     return rmi_chk_desc(k, kind);
 }
 
 /* The whole check; executor and tensors are afterwards as before. */
-RMI_FN rm_result rmi_chk_run(rm_exec *x, const rm_step *s, const rm_check_desc *d)
+RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_desc *desc)
 {
     rmi_chk k;
-    rm_result r;
+    rm_result result;
     int set_aside = 0;
     memset((void *)&k, 0, sizeof k);
-    k.x = k.aside.x = x;
-    k.g = x->g;
-    k.d = d && d->finite_differences ? d : NULL;
-    k.mem = k.tmp = k.aside.tmp = rmi_arena_make(&x->mem.hooks);
-    r = rmi_chk_arguments(&k, s);
-    if (r == RM_OK) {
-        r = rmi_exe_snapshot(&k.aside, 0);
-        set_aside = r == RM_OK;
-        x->used_up = 0; /* whatever the gradients hold is good enough to add to */
+    k.exec = k.aside.x = exec;
+    k.graph = exec->g;
+    k.desc = desc && desc->finite_differences ? desc : NULL;
+    k.mem = k.tmp = k.aside.tmp = rmi_arena_make(&exec->mem.hooks);
+    result = rmi_chk_arguments(&k, step);
+    if (result == RM_OK) {
+        result = rmi_exe_snapshot(&k.aside, 0);
+        set_aside = result == RM_OK;
+        exec->used_up = 0; /* whatever the gradients hold is good enough to add to */
     }
-    if (r == RM_OK) r = rmi_chk_walk(&k);
-    if (r == RM_OK) r = rmi_chk_compare(&k, s);
-    if (r == RM_OK) r = rmi_chk_differences(&k);
-    if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
-    if (set_aside && rmi_exe_snapshot(&k.aside, 1) != RM_OK && r == RM_OK) r = RM_ERROR_BACKEND;
+    if (result == RM_OK) result = rmi_chk_walk(&k);
+    if (result == RM_OK) result = rmi_chk_compare(&k, step);
+    if (result == RM_OK) result = rmi_chk_differences(&k);
+    if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
+    if (set_aside && rmi_exe_snapshot(&k.aside, 1) != RM_OK && result == RM_OK) result = RM_ERROR_BACKEND;
     rmi_arena_free(&k.tmp);
     rmi_arena_free(&k.mem);
     rmi_arena_free(&k.aside.tmp);
-    return r;
+    return result;
 }
-
 /* =====================================================================================================================
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
@@ -31621,7 +30958,7 @@ RMDEF size_t rm_graph_op_count(const rm_graph *g) { return g ? g->n_ops : 0; }
 RMDEF size_t rm_graph_tensor_count(const rm_graph *g) { return g ? g->n_tensors : 0; }
 RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name)
 {
-    return rmi_graph_handle(g, g && tensor_name ? rmi_graph_lookup(g, &g->tensor_map, tensor_name) : RMI_NONE);
+    return rmi_graph_handle(g, g && tensor_name ? rmi_graph_lookup(&g->tensor_map, tensor_name) : RMI_NONE);
 }
 RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t)
 {

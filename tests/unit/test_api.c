@@ -98,7 +98,7 @@ static void wrong_tensors(void)
     WRONG(G, "tensor y", "4611686018427387904 bytes", "below 2^62", rm_input_add(g, "y", BIG, 0));
     WRONG(G, "tensor y", "bytes", "below 2^62", RM_PARAM(g, .name = "y", .bytes = UINT64_MAX - 1));
     WRONG(G, "param y", "state_bytes", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .state_bytes = BIG));
-    WRONG(G, "param y", "the time of its update", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .update_ns = BIG));
+    WRONG(G, "param y", "update_ns", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .update_ns = BIG));
     WRONG(G, "param y", "grad_bytes", "below 2^62", RM_PARAM(g, .name = "y", .bytes = 1, .grad_bytes = BIG));
     WRONG(G, "input y", "a flag", "rm_input_add", rm_input_add(g, "y", 1, RM_FROZEN));
     WRONG(G, "const y", "a flag", "rm_const_add", rm_const_add(g, "y", 1, RM_INPUT_GRAD));
