@@ -240,9 +240,10 @@
 /* =====================================================================================================================
    >>api - types and functions, grouped by the object that they act on
 
-   Everywhere: sizes are bytes, times are nanoseconds, both integers below 2^62. Every field of a description struct may be
-   left zero: zero is the safe default. Strings and description structs are copied; callbacks and `user` pointers are kept.
-   Objects are independent of each other: different threads may use different graphs, plans and executors at the same time.
+   Everywhere: sizes are bytes, times are nanoseconds, both integers below 2^62. Every field of a description struct may
+   be left zero: zero is the safe default. Strings and description structs are copied; callbacks and `user` pointers are
+   kept. Objects are independent of each other: different threads may use different graphs, plans and executors at the
+   same time.
    ================================================================================================================== */
 
 #define RM_VERSION_MAJOR 0
@@ -269,7 +270,7 @@
 #define RM_ZERO
 #endif
 
-/* --- results -------------------------------------------------------------------------------------------------------- */
+/* --- results ------------------------------------------------------------------------------------------------------ */
 
 /* The one list of results: X(name, what it means). The message that names object, fact and remedy is in the object. */
 #define RM_RESULTS(X)                                                                        \
@@ -295,18 +296,22 @@ typedef enum rm_result { RM_RESULTS(RM_RESULT_ENTRY) RM_RESULT_COUNT } rm_result
 RMDEF const char *rm_result_name(rm_result r);
 RMDEF const char *rm_result_text(rm_result r);
 
-/* --- handles and hooks ---------------------------------------------------------------------------------------------- */
+/* --- handles and hooks -------------------------------------------------------------------------------------------- */
 
 typedef struct rm_graph rm_graph; /* a model: tensors and ops */
 typedef struct rm_plan rm_plan;   /* what to run, keep, recompute and where, for one budget */
 typedef struct rm_exec rm_exec;   /* memory and callbacks bound to a plan: runs training steps */
 
-/* A tensor of a graph. {0} is "none": returned after an error, and passing it on does no harm (the first error sticks). */
+/* A tensor of a graph. {0} is "none": returned after an error, and passing it on does no harm (the first error
+   sticks). */
 typedef struct rm_tensor {
-    uint64_t id; /* its number, from 1 on; above bit 32 a mark of the graph that gave it: another graph's is an error (no mark: of any) */
+    /* its number, from 1 on; above bit 32 a mark of the graph that gave it: another graph's is an error (no mark: of
+       any) */
+    uint64_t id;
 } rm_tensor;
 
-/* Both functions or neither (then RM_MALLOC, RM_FREE). alloc returns NULL when memory is out, else 16-byte aligned bytes. */
+/* Both functions or neither (then RM_MALLOC, RM_FREE). alloc returns NULL when memory is out, else 16-byte aligned
+   bytes. */
 typedef struct rm_allocator {
     void *(*alloc)(size_t bytes, void *user);
     void (*free)(void *p, void *user);
@@ -316,10 +321,11 @@ typedef struct rm_allocator {
 /* A text sink: n bytes of text, not terminated. Nonzero stops the writing (RM_ERROR_WRITE). */
 typedef int (*rm_write_fn)(void *user, const char *text, size_t n);
 
-/* --- what a callback sees --------------------------------------------------------------------------------------------- */
+/* --- what a callback sees ----------------------------------------------------------------------------------------- */
 
-/* The kinds of a step, also bits of rm_plan_desc.steps. SINGLE: one batch, one update. An accumulation over N micro-batches
-   is FIRST, MIDDLE N-2 times, LAST: gradients of weights add up and LAST updates. FORWARD: no backward, no update. */
+/* The kinds of a step, also bits of rm_plan_desc.steps. SINGLE: one batch, one update. An accumulation over N
+   micro-batches is FIRST, MIDDLE N-2 times, LAST: gradients of weights add up and LAST updates. FORWARD: no backward,
+   no update. */
 #define RM_SINGLE 1u
 #define RM_FIRST 2u
 #define RM_MIDDLE 4u
@@ -334,7 +340,8 @@ typedef struct rm_step {
     uint64_t step RM_ZERO;   /* number of the step; goes into the random seeds */
     uint64_t seed RM_ZERO;   /* of the whole training; goes into the random seeds */
     double lr RM_ZERO;       /* for the update callbacks; the library does not read it */
-    double value[8] RM_ZERO; /* anything else that changes from step to step (loss scale, temperatures); not read either */
+    /* anything else that changes from step to step (loss scale, temperatures); not read either */
+    double value[8] RM_ZERO;
     void *user RM_ZERO;
 } rm_step;
 
@@ -345,8 +352,9 @@ typedef struct rm_step {
 #define RM_DEVICE_FN static inline
 #endif
 
-/* The random seed of an op in a step; its key is rm_call.seed_key. The host finds it in rm_call.seed. A kernel of a step that a
-   device replays by itself (a CUDA graph) computes the same bits from rm_call.device_step. Four rounds of splitmix64. */
+/* The random seed of an op in a step; its key is rm_call.seed_key. The host finds it in rm_call.seed. A kernel of a
+   step that a device replays by itself (a CUDA graph) computes the same bits from rm_call.device_step. Four rounds of
+   splitmix64. */
 RM_DEVICE_FN uint64_t rm_seed(const rm_step *s, uint64_t seed_key)
 {
     uint64_t word[4], x = 0;
@@ -374,11 +382,12 @@ RM_DEVICE_FN uint64_t rm_seed(const rm_step *s, uint64_t seed_key)
 #define RM_PHASE_BARRIER 5u
 
 /* Everything one call may touch. Pointers are valid during the call only: the next run may find its data elsewhere.
-   Forward:  read in[], write out[] whole, and saved if not NULL (NULL: this run's backward data is not wanted; skip it).
-   Backward: read in[], out[], saved as the kind declared (others are NULL), and dout[] (NULL: no gradient comes from there;
-             a loss seeds itself). For each i with din[i] != NULL give the gradient of in[i]: add it if accum has RM_IN(i),
-             else write it whole. NULL: not wanted (now). If in[i] and in[k], i < k, are one tensor, din is the same pointer
-             twice and the second has its accum bit set: give them in order.
+   Forward:  read in[], write out[] whole, and saved if not NULL (NULL: this run's backward data is not wanted; skip
+             it).
+   Backward: read in[], out[], saved as the kind declared (others are NULL), and dout[] (NULL: no gradient comes from
+             there; a loss seeds itself). For each i with din[i] != NULL give the gradient of in[i]: add it if accum has
+             RM_IN(i), else write it whole. NULL: not wanted (now). If in[i] and in[k], i < k, are one tensor, din is
+             the same pointer twice and the second has its accum bit set: give them in order.
    Update:   param, grad, state. Reduce: grad. Barrier: in[] are the gradients of all params that have one.
    ws is scratch: nothing survives in it. Return 0, or anything else to stop the step. */
 typedef struct rm_call {
@@ -395,7 +404,8 @@ typedef struct rm_call {
     uint32_t n_in, n_out;
     uint32_t phase;       /* RM_PHASE_FORWARD ... */
     uint32_t recompute;   /* 1: this forward has run before in this step; nothing but out[], saved and ws may change */
-    uint64_t seed;        /* the same for every forward and backward of this op in this step; depends on step, micro, seed, op */
+    /* the same for every forward and backward of this op in this step; depends on step, micro, seed, op */
+    uint64_t seed;
     uint64_t seed_key;    /* this op's own: seed is rm_seed(step, seed_key) */
     int64_t arg[RM_MAX_ARGS];
     double farg[RM_MAX_ARGS];
@@ -409,7 +419,7 @@ typedef struct rm_call {
 
 typedef int (*rm_fn)(const rm_call *call);
 
-/* --- kinds: behaviour, shared by any number of ops ------------------------------------------------------------------- */
+/* --- kinds: behaviour, shared by any number of ops ---------------------------------------------------------------- */
 
 /* Masks over an op's tensors. Inputs from number 31 on, and outputs from number 24 on, share the last bit. */
 #define RM_IN(i) ((uint64_t)1 << ((i) < 31 ? (i) : 31))
@@ -424,12 +434,14 @@ typedef int (*rm_fn)(const rm_call *call);
 #define RM_RNG 1u         /* draws random numbers (from c->seed): documented in plans, recomputed with the same seed */
 #define RM_ONCE 2u        /* runs exactly once a step: what others read of it is kept */
 #define RM_NOGRAD 4u      /* has no backward; without this flag a missing backward callback is an error */
-#define RM_ZERO_GRADS 8u  /* its backward always adds: what it would have to write arrives zeroed (accum is always set) */
+/* its backward always adds: what it would have to write arrives zeroed (accum is always set) */
+#define RM_ZERO_GRADS 8u
 #define RM_EXTERNAL 16u   /* the outputs are the caller's memory (rm_exec_bind), outside arena and budget */
-#define RM_STAYS 1024u    /* no plan copies the outputs, or what is saved, to host memory; recomputing them is no copy */
+#define RM_STAYS 1024u /* no plan copies the outputs, or what is saved, to host memory; recomputing them is no copy */
 
-/* The gradient of input `grad_of` (an RM_IN) may take over the bytes of `bytes_of`: RM_DOUT, or an RM_IN, RM_OUT or RM_SAVED
-   that this backward reads and nobody reads after it (dlogits over logits). The callback then sees equal pointers. */
+/* The gradient of input `grad_of` (an RM_IN) may take over the bytes of `bytes_of`: RM_DOUT, or an RM_IN, RM_OUT or
+   RM_SAVED that this backward reads and nobody reads after it (dlogits over logits). The callback then sees equal
+   pointers. */
 typedef struct rm_over {
     uint64_t grad_of RM_ZERO, bytes_of RM_ZERO;
 } rm_over;
@@ -448,16 +460,18 @@ typedef struct rm_kind {
     uint64_t needs RM_ZERO;      /* what the backward reads of RM_IN, RM_OUT, RM_SAVED;
                                     0: everything (safe); RM_NOTHING: only dout */
     uint32_t flags RM_ZERO;      /* RM_RNG | ... */
-    uint64_t inplace RM_ZERO;    /* one RM_IN(i): output 0 may be written over input i when nobody needs that any more */
-    uint64_t view RM_ZERO;       /* one RM_IN(i): output 0 is bytes of input i under another name, from rm_op_desc.view_offset on */
+    uint64_t inplace RM_ZERO; /* one RM_IN(i): output 0 may be written over input i when nobody needs that any more */
+    /* one RM_IN(i): output 0 is bytes of input i under another name, from rm_op_desc.view_offset on */
+    uint64_t view RM_ZERO;
     uint64_t share_grad RM_ZERO; /* RM_IN mask: these inputs' gradients equal dout[0] (a residual
                                     addition): never computed, renamed, but computed for x + x */
-    uint64_t mutates RM_ZERO;    /* RM_IN mask of consts that the first run changes (running statistics): write through rm_mut */
+    /* RM_IN mask of consts that the first run changes (running statistics): write through rm_mut */
+    uint64_t mutates RM_ZERO;
     rm_over over[RM_MAX_OVERS] RM_ZERO;
     rm_part part[RM_MAX_PARTS] RM_ZERO;
 } rm_kind;
 
-/* --- graph: tensors ---------------------------------------------------------------------------------------------------- */
+/* --- graph: tensors ----------------------------------------------------------------------------------------------- */
 
 /* hooks and log as wished; log (may be NULL) gets every message that also sticks to an object. */
 typedef struct rm_graph_desc {
@@ -466,23 +480,24 @@ typedef struct rm_graph_desc {
     void *log_user RM_ZERO;
 } rm_graph_desc;
 
-/* An empty graph; desc may be NULL. NULL when memory is out. Destroying NULL is nothing. Objects may be destroyed in any order: a
-   graph goes when it and all plans made from it have been destroyed, a plan when it has been and no executor runs it any more. The
-   first plan seals the graph: afterwards only costs may change, a later declaration is an error that sticks (no further plan would
-   have it), and what was planned goes on. */
+/* An empty graph; desc may be NULL. NULL when memory is out. Destroying NULL is nothing. Objects may be destroyed in
+   any order: a graph goes when it and all plans made from it have been destroyed, a plan when it has been and no
+   executor runs it any more. The first plan seals the graph: afterwards only costs may change, a later declaration is
+   an error that sticks (no further plan would have it), and what was planned goes on. */
 RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc);
 RMDEF void rm_graph_destroy(rm_graph *g);
 
-/* The first error of the builder, which sticks: later builder calls do nothing, rm_plan_create returns it. If there is none,
-   the message of the last failed call on this graph or "". Valid until the next call on the graph. */
+/* The first error of the builder, which sticks: later builder calls do nothing, rm_plan_create returns it. If there is
+   none, the message of the last failed call on this graph or "". Valid until the next call on the graph. */
 RMDEF const char *rm_graph_error(const rm_graph *g);
 RMDEF rm_result rm_graph_result(const rm_graph *g);
 
 #define RM_EMPTY UINT64_MAX /* really zero bytes, where 0 means a default */
 #define RM_FREE_NS UINT64_MAX /* really no time, where 0 means "to be measured" */
 
-/* Given at every step (rm_exec_write before rm_exec_step). bytes: 0 is an error, RM_EMPTY is really none. flags: RM_INPUT_GRAD: its
-   gradient is wanted; RM_EXTERNAL; RM_STAYS: it is on the device until its last use, never in host memory. */
+/* Given at every step (rm_exec_write before rm_exec_step). bytes: 0 is an error, RM_EMPTY is really none. flags:
+   RM_INPUT_GRAD: its gradient is wanted; RM_EXTERNAL; RM_STAYS: it is on the device until its last use, never in host
+   memory. */
 #define RM_INPUT_GRAD 256u
 RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags);
 
@@ -499,33 +514,37 @@ typedef struct rm_param_desc {
     rm_fn update_host RM_ZERO;     /* the same, all three buffers in host memory */
     uint64_t update_ns RM_ZERO, update_host_ns RM_ZERO; /* 0: to be measured */
     uint64_t update_ws RM_ZERO;    /* workspace bytes of the device's update */
-    uint64_t reduce_ns RM_ZERO;    /* time of the reduction over ranks, a guess will do: updates wait for it beside the backward;
-                                      RM_FREE_NS: reduced, no time known: updates follow at once; 0: not reduced */
-    uint32_t flags RM_ZERO;        /* RM_FROZEN: no gradient, no update; RM_EXTERNAL: param, gradient and state are the caller's memory;
-                                      RM_STAYS: all three are on the device only, where its update runs, too */
+    /* time of the reduction over ranks, a guess will do: updates wait for it beside the backward; RM_FREE_NS: reduced,
+       no time known: updates follow at once; 0: not reduced */
+    uint64_t reduce_ns RM_ZERO;
+    /* RM_FROZEN: no gradient, no update; RM_EXTERNAL: param, gradient and state are the caller's memory; RM_STAYS: all
+       three are on the device only, where its update runs, too */
+    uint32_t flags RM_ZERO;
     int64_t arg[RM_MAX_ARGS] RM_ZERO;
     double farg[RM_MAX_ARGS] RM_ZERO;
     void *user RM_ZERO;
 } rm_param_desc;
 RMDEF rm_tensor rm_param_add(rm_graph *g, const rm_param_desc *desc);
 
-/* --- graph: ops ------------------------------------------------------------------------------------------------------ */
+/* --- graph: ops --------------------------------------------------------------------------------------------------- */
 
 #define RM_MAX_IN 12
 #define RM_MAX_OUT 6
 
 /* One op. Order of the fields is the order in which C++ wants them named. */
 typedef struct rm_op_desc {
-    const char *name RM_ZERO;          /* NULL: the kind's name and a number. In block "h" for the fourth time: h[3]/name */
+    const char *name RM_ZERO; /* NULL: the kind's name and a number. In block "h" for the fourth time: h[3]/name */
     rm_tensor in[RM_MAX_IN] RM_ZERO;   /* up to the first none; more: more_in, which follow these */
-    uint64_t out[RM_MAX_OUT] RM_ZERO;  /* bytes, up to the first 0; RM_EMPTY for zero bytes. None at all: one output like input 0 */
+    /* bytes, up to the first 0; RM_EMPTY for zero bytes. None at all: one output like input 0 */
+    uint64_t out[RM_MAX_OUT] RM_ZERO;
     uint64_t saved RM_ZERO;            /* bytes that the forward leaves for the backward and nobody else */
     uint64_t fwd_ws RM_ZERO, bwd_ws RM_ZERO;   /* workspace bytes */
     int64_t arg[RM_MAX_ARGS] RM_ZERO;  /* handed to the callbacks by value */
     double farg[RM_MAX_ARGS] RM_ZERO;
     void *user RM_ZERO;
     uint64_t view_offset RM_ZERO;      /* kinds with view: bytes from the start of that input */
-    uint64_t fwd_ns RM_ZERO, bwd_ns RM_ZERO;   /* 0: to be measured (estimated from bytes until then); RM_FREE_NS: nothing */
+    /* 0: to be measured (estimated from bytes until then); RM_FREE_NS: nothing */
+    uint64_t fwd_ns RM_ZERO, bwd_ns RM_ZERO;
     uint64_t again_ns RM_ZERO;         /* of a recomputation; 0: as fwd_ns */
     uint64_t part_ns[RM_MAX_PARTS] RM_ZERO, part_ws[RM_MAX_PARTS] RM_ZERO; /* of the kind's parts */
     uint32_t flags RM_ZERO;            /* added to the kind's */
@@ -543,8 +562,9 @@ RMDEF rm_tensor rm_op_add(rm_graph *g, const rm_kind *kind, const rm_op_desc *de
 /* Output number i of the op that makes t. */
 RMDEF rm_tensor rm_op_output(rm_graph *g, rm_tensor t, uint32_t i);
 
-/* Another implementation of the op that makes t: `kind` gives its callbacks, needs, in-place and parts and, by its name, the
-   variant's; of desc, costs, workspaces, saved and bits count (0, and all if desc is NULL: as the op itself). */
+/* Another implementation of the op that makes t: `kind` gives its callbacks, needs, in-place and parts and, by its
+   name, the variant's; of desc, costs, workspaces, saved and bits count (0, and all if desc is NULL: as the op
+   itself). */
 RMDEF void rm_variant_add(rm_graph *g, rm_tensor t, const rm_kind *kind, const rm_op_desc *desc);
 
 /* The gradient of activation t has another size than t. */
@@ -553,8 +573,8 @@ RMDEF void rm_grad_bytes(rm_graph *g, rm_tensor t, uint64_t bytes);
 /* t must be there when a step has ended (the loss, logits). */
 RMDEF void rm_output_add(rm_graph *g, rm_tensor t);
 
-/* Runs once in a step with updates, after all gradients of params are complete and before any update: clipping by global
-   norm. Its callback gets all those gradients as in[]. */
+/* Runs once in a step with updates, after all gradients of params are complete and before any update: clipping by
+   global norm. Its callback gets all those gradients as in[]. */
 RMDEF void rm_barrier_add(rm_graph *g, const char *name, rm_fn fn, void *user, uint64_t ns);
 
 /* Blocks: nestable, names repeat. They name ops and order the summary; they never change a plan. */
@@ -564,8 +584,8 @@ RMDEF void rm_block_end(rm_graph *g);
 /* Gradient contributions may be added in any order (faster plans; bits then depend on the plan). */
 RMDEF void rm_graph_any_order(rm_graph *g);
 
-/* The copy engines: bytes a second each way, ns a transfer, bytes a second of additions in host memory (0: 2*10^10). A cost: once
-   more after planning, when it has been measured (add 0 then: as it was). */
+/* The copy engines: bytes a second each way, ns a transfer, bytes a second of additions in host memory (0: 2*10^10). A
+   cost: once more after planning, when it has been measured (add 0 then: as it was). */
 RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t latency_ns, uint64_t add);
 
 RMDEF size_t rm_graph_op_count(const rm_graph *g);
@@ -574,14 +594,14 @@ RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name); /* no
 RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t);          /* "" for none */
 RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t);
 
-/* --- graph: text (.rmg, docs/formats.md) ------------------------------------------------------------------------------ */
+/* --- graph: text (.rmg, docs/formats.md) -------------------------------------------------------------------------- */
 
-/* Reads a whole graph. RM_ERROR_TEXT: *out is a graph that holds nothing but the message (line:column, found, expected) for
-   rm_graph_error, to be destroyed as any; NULL only if memory is out. A graph from text can be planned, not run. */
+/* Reads a whole graph. RM_ERROR_TEXT: *out is a graph that holds nothing but the message (line:column, found, expected)
+   for rm_graph_error, to be destroyed as any; NULL only if memory is out. A graph from text can be planned, not run. */
 RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_desc *desc, rm_graph **out);
 RMDEF rm_result rm_graph_write(rm_graph *g, rm_write_fn write, void *user);
 
-/* --- plan -------------------------------------------------------------------------------------------------------------- */
+/* --- plan --------------------------------------------------------------------------------------------------------- */
 
 typedef struct rm_progress {
     const char *phase;   /* "first", "solve", "place", "done" */
@@ -593,8 +613,9 @@ typedef struct rm_progress {
 /* Figures of one program (step kind) of a plan. After RM_ERROR_INFEASIBLE the first block is filled, the rest zero. */
 typedef struct rm_plan_info {
     uint64_t budget_bytes;    /* as asked */
-    uint64_t min_bytes;       /* the smallest arena found, be it slow: a budget of this size works (above 1,000 ops, after
-                                 success: up to twice as slow). 0 after RM_ERROR_INFEASIBLE: it is host memory that is too small */
+    /* the smallest arena found, be it slow: a budget of this size works (above 1,000 ops, after success: up to twice as
+       slow). 0 after RM_ERROR_INFEASIBLE: it is host memory that is too small */
+    uint64_t min_bytes;
     uint64_t min_bound_bytes; /* no legal plan of this graph has a smaller arena */
     uint64_t keep_all_bytes;  /* arena of running every op once, in declaration order, freeing at last use */
     uint64_t keep_all_ns;
@@ -607,38 +628,46 @@ typedef struct rm_plan_info {
     uint64_t bound_ns;        /* no plan within this budget is faster */
     uint64_t runs, recomputed_runs, statements;
     uint64_t h2d_bytes, d2h_bytes; /* copied in a step */
-    uint64_t merges;          /* gradients of params added in host memory, where each sum is rounded once more than on the device
-                                 (RM_NO_MERGE forbids that); with 0 all bits are those of keeping everything */
+    /* gradients of params added in host memory, where each sum is rounded once more than on the device (RM_NO_MERGE
+       forbids that); with 0 all bits are those of keeping everything */
+    uint64_t merges;
     uint64_t busy_ns[5];           /* of each lane, by RM_LANE_COMPUTE ..., in a step */
     uint32_t blocks, classes; /* stages of the chain between cut points; how many differ */
     uint32_t step;            /* RM_SINGLE ... */
-    uint32_t estimated;       /* ops and updates with times that are guesses, neither given nor measured; the summary names them */
+    /* ops and updates with times that are guesses, neither given nor measured; the summary names them */
+    uint32_t estimated;
     uint32_t measured;        /* ops and updates that rm_exec_profile has timed */
-    uint32_t spread_ppm;      /* by how much their times varied: from the lower to the upper quartile, parts per million */
+    uint32_t spread_ppm; /* by how much their times varied: from the lower to the upper quartile, parts per million */
     uint32_t loaded;          /* 1: others wanted the processor meanwhile: profile again when the machine is idle */
 } rm_plan_info;
 
 /* Passes of the planner: each gives candidates, the fastest that fits wins. Everything once is always one of them. */
 #define RM_PASS_SEGMENTS 1u /* checkpoints at the borders of segments of rm_config.segment stages (Chen et al. 2016) */
-#define RM_PASS_GREEDY 2u   /* a checkpoint whenever what is kept since the last one reaches a threshold; many thresholds (Chen) */
+/* a checkpoint whenever what is kept since the last one reaches a threshold; many thresholds (Chen) */
+#define RM_PASS_GREEDY 2u
 #define RM_PASS_KINDS 4u    /* ops that match rm_config.kinds are recomputed before their backward, all others kept */
 #define RM_PASS_CHAIN 8u    /* the best checkpoints between cut points, for every budget at once (rotor) */
 #define RM_PASS_SEARCH 16u  /* whole-graph search: single values, variants, any order; from the other passes' plans */
 #define RM_PASS_OPTIONS 32u /* as RM_PASS_CHAIN, and a stage may keep part of what its backward reads (rk-rotor) */
-#define RM_PASS_STREAM 64u  /* weights, gradients, states at home in host memory, streamed layer by layer; updates there where they can be */
-#define RM_PASS_LINK 128u    /* what fits the link's free time goes to host memory and comes back; nothing is recomputed */
+/* weights, gradients, states at home in host memory, streamed layer by layer; updates there where they can be */
+#define RM_PASS_STREAM 64u
+#define RM_PASS_LINK 128u /* what fits the link's free time goes to host memory and comes back; nothing is recomputed */
 #define RM_PASS_BLOCKS 256u  /* every stage recomputed from its input, which goes to host memory */
-#define RM_PASS_GROUPS 1024u /* neighbouring ops that belong together, with options, as one op with variants; search over these */
-#define RM_PASS_OFFLOAD 512u /* search for what to keep, recompute and move, of every tensor; where weights live, where updates run */
+/* neighbouring ops that belong together, with options, as one op with variants; search over these */
+#define RM_PASS_GROUPS 1024u
+/* search for what to keep, recompute and move, of every tensor; where weights live, where updates run */
+#define RM_PASS_OFFLOAD 512u
 
 /* Switches, to see what a freedom is worth. The bounds in rm_plan_info are then those of plans without it. */
 #define RM_NO_RECOMPUTE 1u /* every op once */
 #define RM_NO_VARIANTS 2u  /* every op as declared */
 #define RM_NO_REORDER 4u   /* ops run for the first time in the order of declaration, backwards in reverse */
 #define RM_NO_INPLACE 8u   /* no output over an input, no gradient over dead bytes (rm_kind.inplace, over) */
-#define RM_NO_MERGE 16u    /* micro-steps add gradients of params on the device, never in host memory: no bit is rounded otherwise */
+/* micro-steps add gradients of params on the device, never in host memory: no bit is rounded otherwise */
+#define RM_NO_MERGE 16u
 
-/* What the planner does: start from a preset (rm_config_preset) and change what you like. A plain struct: it owns nothing. */
+/* What the planner does: start from a preset (rm_config_preset) and change what you like. A plain struct: it owns
+   nothing. */
 typedef struct rm_config {
     char name[32] RM_ZERO;    /* of the preset it came from, for messages */
     uint32_t passes RM_ZERO;  /* RM_PASS_CHAIN | ...; 0: every op once */
@@ -646,19 +675,21 @@ typedef struct rm_config {
     uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
     uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12, along blocks of the user 20 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
-    uint64_t work RM_ZERO;    /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 200,000 for each
-                               run of keep-everything, 360,000 with variants, but at most 35 million, about a second */
-    char kinds[256] RM_ZERO;  /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
+    /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 200,000 for each
+       run of keep-everything, 360,000 with variants, but at most 35 million, about a second */
+    uint64_t work RM_ZERO;
+    /* patterns, with commas: of a kind's name, an op's, or the last word of an op's; * is any text */
+    char kinds[256] RM_ZERO;
 } rm_config;
 
-/* Sets all of *c to a preset; RM_ERROR_ARGUMENT if there is none of that name. rm_preset_name lists them: NULL after the last;
-   *help (may be NULL) gets one line about it. */
+/* Sets all of *c to a preset; RM_ERROR_ARGUMENT if there is none of that name. rm_preset_name lists them: NULL after
+   the last; *help (may be NULL) gets one line about it. */
 RMDEF rm_result rm_config_preset(const char *name, rm_config *c);
 RMDEF const char *rm_preset_name(size_t i, const char **help);
 
-/* The text form (docs/formats.md): "rockmate config 1", then key=value lines; preset=NAME may come first and sets all of them.
-   Writing and reading gives the same struct. RM_ERROR_TEXT: *c is as it was, and message (message_bytes long with its zero; may be
-   NULL) says line:column, found, expected. */
+/* The text form (docs/formats.md): "rockmate config 1", then key=value lines; preset=NAME may come first and sets all
+   of them. Writing and reading gives the same struct. RM_ERROR_TEXT: *c is as it was, and message (message_bytes long
+   with its zero; may be NULL) says line:column, found, expected. */
 RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *c, char *message, size_t message_bytes);
 RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *user);
 
@@ -673,57 +704,64 @@ typedef struct rm_plan_desc {
     const rm_config *config RM_ZERO; /* instead of a preset; read during the call only */
     uint32_t live_only RM_ZERO;     /* 1: the budget is for the sum of live bytes, no
                                        addresses: to compare with the literature, not to run */
-    uint32_t tolerance_ppm RM_ZERO; /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
+    /* chain tables may lose this much time (parts per million). 0: exact while it is quick */
+    uint32_t tolerance_ppm RM_ZERO;
     rm_plan_info *info RM_ZERO;     /* filled if not NULL, also when the budget is infeasible */
-    int (*progress)(void *user, const rm_progress *p) RM_ZERO; /* called now and then, every 10 ms or so while solvers work, and with every better
-                               plan. Nonzero: stop, with the best plan so far or RM_ERROR_CANCELLED; then it is not called again */
+    /* called now and then, every 10 ms or so while solvers work, and with every better plan. Nonzero: stop, with the
+       best plan so far or RM_ERROR_CANCELLED; then it is not called again */
+    int (*progress)(void *user, const rm_progress *p) RM_ZERO;
     void *progress_user RM_ZERO;
     uint64_t work_limit RM_ZERO; /* instead of rm_config.work; 0: that */
     const rm_plan *like RM_ZERO; /* a plan of the same graph: what persists is where its first
                                     program has it (micro-steps planned apart). NULL: free */
-    uint32_t link_margin_percent RM_ZERO; /* plans with copies count on that much less than the link's speed (0 to 90): 5 costs little, and
-                               a link that is 5 % slower than declared then stalls nothing. 0: only as much as keeps what such a
-                               link would cost near 2 % of the computation, where a plan is found for that */
-    uint64_t limit_ns RM_ZERO; /* of the search: wall-clock time to end after, once there is a plan; work 0 is then no limit.
-                               With a clock the same call may give different plans. 0: none */
+    /* plans with copies count on that much less than the link's speed (0 to 90): 5 costs little, and a link that is 5 %
+       slower than declared then stalls nothing. 0: only as much as keeps what such a link would cost near 2 % of the
+       computation, where a plan is found for that */
+    uint32_t link_margin_percent RM_ZERO;
+    /* of the search: wall-clock time to end after, once there is a plan; work 0 is then no limit. With a clock the same
+       call may give different plans. 0: none */
+    uint64_t limit_ns RM_ZERO;
 } rm_plan_desc;
 
-/* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. desc may be NULL: no limit.
-   On failure *out is NULL and rm_graph_error(g) tells; an infeasible budget or an unusable desc does not stick. The plan
-   keeps the graph. */
+/* Plans every wanted step kind into the budget; each program has passed the simulator and the checker. desc may be
+   NULL: no limit. On failure *out is NULL and rm_graph_error(g) tells; an infeasible budget or an unusable desc does
+   not stick. The plan keeps the graph. */
 RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out);
 RMDEF void rm_plan_destroy(rm_plan *p);
 
 /* RM_ERROR_ARGUMENT if the plan has no program for this step kind (0: its first one). */
 RMDEF rm_result rm_plan_get_info(const rm_plan *p, uint32_t step, rm_plan_info *info);
 
-/* What is legal in the graph and plan, and yet may not be meant, a line each, with object, fact and remedy; "" if there is nothing.
-   rm_graph_desc.log gets the lines, too, with RM_OK, from the first plan of a graph; the summary ends with them. Told are: a backward
-   that starts the gradients (as a loss does) though another op reads what its op makes: that op has no backward, so weights before
-   it do not learn; such a start that is no output; state without update; missing callbacks, if any is set; gradients that are
-   added in host memory; and once an executor without lanes has it, what a step takes there, if the time counts on them. */
+/* What is legal in the graph and plan, and yet may not be meant, a line each, with object, fact and remedy; "" if there
+   is nothing. rm_graph_desc.log gets the lines, too, with RM_OK, from the first plan of a graph; the summary ends with
+   them. Told are: a backward that starts the gradients (as a loss does) though another op reads what its op makes: that
+   op has no backward, so weights before it do not learn; such a start that is no output; state without update; missing
+   callbacks, if any is set; gradients that are added in host memory; and once an executor without lanes has it, what a
+   step takes there, if the time counts on them. */
 RMDEF const char *rm_plan_notes(const rm_plan *p);
 
 /* A table for people, 100 columns. */
 RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user);
 
-/* About one tensor, in the plan's first program, a few lines for people: when it is on the device, how often it is recomputed or
-   copied and what that costs, what else is there at the fullest moment that it spans, what letting go of it there would save and
-   cost, or keeping it; and what more memory would bring: the time that a plan with a 64th of keep-everything's bytes more gains. That
-   plan is made at the first question about a plan, in as much time as the plan took, and not for plans from text. */
+/* About one tensor, in the plan's first program, a few lines for people: when it is on the device, how often it is
+   recomputed or copied and what that costs, what else is there at the fullest moment that it spans, what letting go of
+   it there would save and cost, or keeping it; and what more memory would bring: the time that a plan with a 64th of
+   keep-everything's bytes more gains. That plan is made at the first question about a plan, in as much time as the plan
+   took, and not for plans from text. */
 RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user);
 
-/* One program over time, in the steady state, as simulated. A trace: JSON that ui.perfetto.dev and chrome://tracing show, a track
-   for each lane and a counter of live bytes. A picture: SVG, time by address in the arena, coloured by what is there; a browser
-   shows names under the pointer. step 0: the first program. */
+/* One program over time, in the steady state, as simulated. A trace: JSON that ui.perfetto.dev and chrome://tracing
+   show, a track for each lane and a counter of live bytes. A picture: SVG, time by address in the arena, coloured by
+   what is there; a browser shows names under the pointer. step 0: the first program. */
 RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 
-/* .rmp (docs/formats.md): one program of the plan; or a plan of one program, checked against g before it is returned. */
+/* .rmp (docs/formats.md): one program of the plan; or a plan of one program, checked against g before it is
+   returned. */
 RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write, void *user);
 RMDEF rm_result rm_plan_read(rm_graph *g, const char *text, size_t length, rm_plan **out);
 
-/* --- the trade-off ------------------------------------------------------------------------------------------------------ */
+/* --- the trade-off ------------------------------------------------------------------------------------------------ */
 
 /* A plan, by its figures. Of several step kinds: the largest arena, the sum of the times of a step of each. */
 typedef struct rm_point {
@@ -733,15 +771,16 @@ typedef struct rm_point {
 } rm_point;
 
 /* What time memory buys: plans from the least memory that the preset works with (with copies: that is found soon) up to
-   desc->device_bytes (0: to where more gains nothing), by rising bytes and falling times. desc is as for rm_plan_create, NULL:
-   all zero. *n comes in as the room in points and goes out as their number: fewer, where not so many plans differ. Budgets lie
-   where the curve falls most; each is planned as rm_plan_create would, except that a plan within 0.25 % of its bound will do, and
-   that a search ends that finds nothing more. What fits less memory counts for more of it. desc->progress is told "done" with each
-   point; when it stops the call, or desc->limit_ns have passed, the points so far stand (RM_ERROR_CANCELLED: none). desc->info: of the
-   last point's plan, with the least memory of all (min_bytes). On failure *n is 0, and rm_graph_error(g) tells. */
+   desc->device_bytes (0: to where more gains nothing), by rising bytes and falling times. desc is as for
+   rm_plan_create, NULL: all zero. *n comes in as the room in points and goes out as their number: fewer, where not so
+   many plans differ. Budgets lie where the curve falls most; each is planned as rm_plan_create would, except that a
+   plan within 0.25 % of its bound will do, and that a search ends that finds nothing more. What fits less memory counts
+   for more of it. desc->progress is told "done" with each point; when it stops the call, or desc->limit_ns have passed,
+   the points so far stand (RM_ERROR_CANCELLED: none). desc->info: of the last point's plan, with the least memory of
+   all (min_bytes). On failure *n is 0, and rm_graph_error(g) tells. */
 RMDEF rm_result rm_plan_curve(rm_graph *g, const rm_plan_desc *desc, rm_point *points, size_t *n);
 
-/* --- addresses alone --------------------------------------------------------------------------------------------------- */
+/* --- addresses alone ---------------------------------------------------------------------------------------------- */
 
 /* Something that lives during [start, end), in any unit, and takes size bytes at offset. */
 typedef struct rm_place_item {
@@ -750,22 +789,24 @@ typedef struct rm_place_item {
     uint64_t offset; /* out */
 } rm_place_item;
 
-/* Gives n items offsets, multiples of align (any number; 0: 1), so that what lives at the same time does not overlap, and looks for
-   a small height. It stops as soon as that is at most `capacity` (0: the bound, the largest sum of what is alive together: no
-   placement is lower) or when its fixed number of steps is used up: compare *height with the capacity. height and bound may be
-   NULL, and so may hooks. RM_ERROR_ARGUMENT: an interval is empty, or the sizes add up to 2^62 or more. */
+/* Gives n items offsets, multiples of align (any number; 0: 1), so that what lives at the same time does not overlap,
+   and looks for a small height. It stops as soon as that is at most `capacity` (0: the bound, the largest sum of what
+   is alive together: no placement is lower) or when its fixed number of steps is used up: compare *height with the
+   capacity. height and bound may be NULL, and so may hooks. RM_ERROR_ARGUMENT: an interval is empty, or the sizes add
+   up to 2^62 or more. */
 RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
                          uint64_t *height, uint64_t *bound);
 
-/* --- executor ---------------------------------------------------------------------------------------------------------- */
+/* --- executor ----------------------------------------------------------------------------------------------------- */
 
 /* Which buffer of a tensor. */
 #define RM_VALUE 0u
 #define RM_GRAD 1u
 #define RM_STATE 2u
 
-/* What works side by side, each in the order in which it is given work. COMPUTE: forwards, backwards, updates, fills. H2D, D2H:
-   copies. HOST: updates and additions in host memory. COMM: reductions. CALLER is the thread that calls the executor. */
+/* What works side by side, each in the order in which it is given work. COMPUTE: forwards, backwards, updates, fills.
+   H2D, D2H: copies. HOST: updates and additions in host memory. COMM: reductions. CALLER is the thread that calls the
+   executor. */
 #define RM_LANE_COMPUTE 0u
 #define RM_LANE_H2D 1u
 #define RM_LANE_D2H 2u
@@ -779,32 +820,34 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
 #define RM_REPLAY 2u  /* it is not issued: end() starts what was kept of this program */
 
 /* How the executor reaches memory and lanes. All policy is in the plan: a backend only does. Each int is 0 for success.
-   alloc and release (needless where rm_exec_desc gives the memory), copy, fill and sync; none of them: the host backend.
+   alloc and release (needless where rm_exec_desc gives the memory), copy, fill and sync; none of them: the host
+   backend.
 
-   Lanes. reserve, record and wait, or none of them: without them each call has done its work when it returns. With them copy, fill
-   and callbacks may return at once, their work being done later and in order, lane by lane. Between lanes only what the executor
-   says is enforced: `record` marks an event behind what its lane has been given so far, `wait` holds back what its lane (or the
-   caller) is given from now on until the event, as it was last recorded, has happened. Each wait is needed: what program order and
-   other waits imply is left out. The executor waits for the end of the step before last before it issues one, so no more than
-   two steps are in flight, and takes care of what one step leaves to the next in bytes that both use.
-   COMM callbacks are called as they are issued, with comm_stream; HOST ones (and others that call_lanes names) go through
-   host_call.
+   Lanes. reserve, record and wait, or none of them: without them each call has done its work when it returns. With them
+   copy, fill and callbacks may return at once, their work being done later and in order, lane by lane. Between lanes
+   only what the executor says is enforced: `record` marks an event behind what its lane has been given so far, `wait`
+   holds back what its lane (or the caller) is given from now on until the event, as it was last recorded, has happened.
+   Each wait is needed: what program order and other waits imply is left out. The executor waits for the end of the step
+   before last before it issues one, so no more than two steps are in flight, and takes care of what one step leaves to
+   the next in bytes that both use. COMM callbacks are called as they are issued, with comm_stream; HOST ones (and
+   others that call_lanes names) go through host_call.
 
-   Steps. begin and end stand around what a step issues; a backend may keep (capture) that and start it again later: calls have the
-   same arguments each time, but for rm_step: kernels find it at device_step, which begin brings up to date. In a step that is kept
-   no wait refers to what was recorded before begin. Before and after such a step the backend joins all lanes: nothing of it
-   starts before what was issued earlier is done, nothing issued after end starts before it is done. */
+   Steps. begin and end stand around what a step issues; a backend may keep (capture) that and start it again later:
+   calls have the same arguments each time, but for rm_step: kernels find it at device_step, which begin brings up to
+   date. In a step that is kept no wait refers to what was recorded before begin. Before and after such a step the
+   backend joins all lanes: nothing of it starts before what was issued earlier is done, nothing issued after end starts
+   before it is done. */
 typedef struct rm_backend {
     void *user RM_ZERO;
-    /* host 0: the arena; 1: host memory. Once each; after release again, for another plan; and again for device memory beside the
-       arena while rm_exec_profile runs */
+    /* host 0: the arena; 1: host memory. Once each; after release again, for another plan; and again for device memory
+       beside the arena while rm_exec_profile runs */
     int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) RM_ZERO;
     void (*release)(void *user, void *p, uint32_t host) RM_ZERO;
     /* RM_LANE_H2D, RM_LANE_D2H, RM_LANE_COMPUTE. One side may be the caller's memory: then sync, or a wait of CALLER,
        follows before it is used again */
     int (*copy)(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane) RM_ZERO;
     int (*fill)(void *user, void *dst, uint32_t byte, uint64_t bytes) RM_ZERO; /* on the device, in the compute lane */
-    int (*sync)(void *user) RM_ZERO;                                          /* everything issued has been done, in every lane */
+    int (*sync)(void *user) RM_ZERO; /* everything issued has been done, in every lane */
     uint64_t (*now)(void *user) RM_ZERO;                                      /* ns, for rm_exec_profile; may be NULL */
     void *stream RM_ZERO; /* handed to callbacks in the compute lane */
     /* Lanes */
@@ -830,10 +873,12 @@ typedef struct rm_backend {
     /* a callback that is not called through host_call has returned 0; nonzero blames its op */
     int (*after)(void *user, uint32_t lane, const rm_call *call) RM_ZERO;
     const rm_step *device_step RM_ZERO;
-    /* Time; optional, mark and marked both or neither: record and read the time of two points in the compute lane, for rm_exec_profile */
+    /* Time; optional, mark and marked both or neither: record and read the time of two points in the compute lane, for
+       rm_exec_profile */
     int (*mark)(void *user, uint32_t i) RM_ZERO;         /* i: 0 or 1 */
     int (*marked)(void *user, uint64_t *ns) RM_ZERO;     /* from mark 0 to mark 1, after sync */
-    /* Optional: bytes a second each way, and ns a copy, as they are beside a computation; for rm_exec_tune, between steps */
+    /* Optional: bytes a second each way, and ns a copy, as they are beside a computation; for rm_exec_tune, between
+       steps */
     int (*link)(void *user, uint64_t *h2d, uint64_t *d2h, uint64_t *latency_ns) RM_ZERO;
     const char *(*error_text)(void *user, int code) RM_ZERO; /* the backend's words for a code that
                                                                 it returned; they go into messages */
@@ -863,75 +908,80 @@ typedef struct rm_exec_desc {
     uint64_t h2d RM_ZERO, d2h RM_ZERO; /* with threads: copies take as long as on a link
                                           of so many bytes a second; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
-    uint32_t forget RM_ZERO;           /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before
-                                          it is written for good: no second copy of it all is held.
-                                          Ends an accumulation; a call that fails may lose what persists, too. Memory of the caller
-                                          is kept */
+    /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before it is written for good:
+       no second copy of it all is held. Ends an accumulation; a call that fails may lose what persists, too. Memory of
+       the caller is kept */
+    uint32_t forget RM_ZERO;
 } rm_exec_desc;
 
-/* The executor keeps its plan (until rm_exec_replan), which goes when it has been destroyed and nobody keeps it. What persists starts as zeros. On failure *out is NULL
-   and the reason is in rm_graph_error of the plan's graph. Steps, reads and writes allocate nothing afterwards; rm_exec_profile,
-   rm_exec_check and rm_exec_replan do, for as long as they run. */
+/* The executor keeps its plan (until rm_exec_replan), which goes when it has been destroyed and nobody keeps it. What
+   persists starts as zeros. On failure *out is NULL and the reason is in rm_graph_error of the plan's graph. Steps,
+   reads and writes allocate nothing afterwards; rm_exec_profile, rm_exec_check and rm_exec_replan do, for as long as
+   they run. */
 RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out);
 RMDEF void rm_exec_destroy(rm_exec *x);
 RMDEF const char *rm_exec_error(const rm_exec *x); /* of the last call that failed, or "" */
 
-/* Memory of what was declared RM_EXTERNAL; must stay valid until bound anew. Of an input, and of a const that no op mutates,
-   it is only read, but by rm_exec_write. */
+/* Memory of what was declared RM_EXTERNAL; must stay valid until bound anew. Of an input, and of a const that no op
+   mutates, it is only read, but by rm_exec_write. */
 RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory);
 
-/* What persists (consts, params, states, gradients of params), inputs, and declared outputs, by handle, wherever they live:
-   `bytes` bytes from `offset` on. Between steps only. Write inputs before every step, whole (in parts if you like): one that was
-   never or not wholly written is an error of the step that reads it, and so is an old one, where the plan uses its bytes for other
-   things during a step. rm_exec_read of an output or of a gradient: as the last step left it; a gradient that this step has used
-   for an update is gone. */
+/* What persists (consts, params, states, gradients of params), inputs, and declared outputs, by handle, wherever they
+   live: `bytes` bytes from `offset` on. Between steps only. Write inputs before every step, whole (in parts if you
+   like): one that was never or not wholly written is an error of the step that reads it, and so is an old one, where
+   the plan uses its bytes for other things during a step. rm_exec_read of an output or of a gradient: as the last step
+   left it; a gradient that this step has used for an update is gone. */
 RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes);
 RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes);
 
-/* Its address right now, valid until the next call on x; NULL if it is nowhere (rm_exec_error says why). An input counts as
-   written by this call. */
+/* Its address right now, valid until the next call on x; NULL if it is nowhere (rm_exec_error says why). An input
+   counts as written by this call. */
 RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what);
 
-/* One step of kind s->kind, for which the plan must have a program; s NULL: a step of zeros. A callback's nonzero return stops it:
-   RM_ERROR_CALLBACK, the message names op and phase; what the updates of that step already wrote stays written, and the next step
-   starts clean. RM_MIDDLE and RM_LAST without an RM_FIRST before them since the last update, failed step or restore have nothing to
-   add to: RM_ERROR_ARGUMENT, unless gradients were given with rm_exec_write.
-   With a backend that has lanes the step may still be at work when this returns; a failure in a lane is then returned by a later
-   call. rm_exec_write of an input and rm_exec_read of an output wait for the compute lane, all other calls for everything. */
+/* One step of kind s->kind, for which the plan must have a program; s NULL: a step of zeros. A callback's nonzero
+   return stops it: RM_ERROR_CALLBACK, the message names op and phase; what the updates of that step already wrote stays
+   written, and the next step starts clean. RM_MIDDLE and RM_LAST without an RM_FIRST before them since the last update,
+   failed step or restore have nothing to add to: RM_ERROR_ARGUMENT, unless gradients were given with rm_exec_write.
+   With a backend that has lanes the step may still be at work when this returns; a failure in a lane is then returned
+   by a later call. rm_exec_write of an input and rm_exec_read of an output wait for the compute lane, all other calls
+   for everything. */
 RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s);
 
 /* Waits until every lane has finished, and returns the first failure that no call has returned yet. */
 RMDEF rm_result rm_exec_wait(rm_exec *x);
 
-/* Params, consts and states, to a sink and back (any plan of the same graph, any budget; docs/formats.md, 9). A restore is all or
-   nothing: what is cut short, damaged in any bit (checksums), of another graph, or of a machine with the other order of bytes is
-   RM_ERROR_TEXT and changes nothing. It ends an accumulation that is under way, for what was added up belongs to other weights: a
-   checkpoint amid one takes the params' gradients as well (rm_exec_read), and gives them back after the restore (rm_exec_write). A
-   save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
+/* Params, consts and states, to a sink and back (any plan of the same graph, any budget; docs/formats.md, 9). A restore
+   is all or nothing: what is cut short, damaged in any bit (checksums), of another graph, or of a machine with the
+   other order of bytes is RM_ERROR_TEXT and changes nothing. It ends an accumulation that is under way, for what was
+   added up belongs to other weights: a checkpoint amid one takes the params' gradients as well (rm_exec_read), and
+   gives them back after the restore (rm_exec_write). A save takes up to 4 MiB while it runs (RM_ERROR_MEMORY). */
 RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user);
 RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes);
 
-/* Goes on with another plan of the same graph: what persists is carried over, inputs as written, and amid an accumulation the
-   gradients added up so far (the plan must then have a program for RM_MIDDLE or RM_LAST). The two arenas are never there at once: what
-   persists, and no more, waits in memory of rm_exec_desc.allocator while one goes and the other comes. On failure x is as it was.
-   Only if the old arena cannot be had again either, x stays without one: rm_exec_read, _write, _save and _restore work, steps are
-   RM_ERROR_ARGUMENT, and another rm_exec_replan with a plan that fits goes on as if nothing had been. */
+/* Goes on with another plan of the same graph: what persists is carried over, inputs as written, and amid an
+   accumulation the gradients added up so far (the plan must then have a program for RM_MIDDLE or RM_LAST). The two
+   arenas are never there at once: what persists, and no more, waits in memory of rm_exec_desc.allocator while one goes
+   and the other comes. On failure x is as it was. Only if the old arena cannot be had again either, x stays without
+   one: rm_exec_read, _write, _save and _restore work, steps are RM_ERROR_ARGUMENT, and another rm_exec_replan with a
+   plan that fits goes on as if nothing had been. */
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p);
 
-/* Times all that a plan may choose, and stores it as the graph's costs, equal ops together; then puts back all that persists. Steps
-   as s says, with the inputs as written (one that is not is an error, as of rm_exec_step), at least `repeats` (0: 3) and more if they
-   are short, show what the plan runs; beside one more step, each op in its other forms, recomputed, and what else had no time, on the inputs that it has in that step; then updates
-   on each side that they may run on, on zeros, and additions in host memory. Needs memory beside the plan's for one op that has
-   other forms, from rm_backend.alloc; where there is none, they are not measured. A time that cannot be measured is a guess, as much
-   slower or faster as others of its op, kind or graph turned out to be: rm_plan_info.estimated counts them, rm_plan_summary names
-   them. A model that does not fit is profiled under a plan of its smallest budget. On the host a time is processor time where the
-   callback is one thread's, else clock time: what else the machine does counts for little, and rm_plan_info.loaded tells of it. */
+/* Times all that a plan may choose, and stores it as the graph's costs, equal ops together; then puts back all that
+   persists. Steps as s says, with the inputs as written (one that is not is an error, as of rm_exec_step), at least
+   `repeats` (0: 3) and more if they are short, show what the plan runs; beside one more step, each op in its other
+   forms, recomputed, and what else had no time, on the inputs that it has in that step; then updates on each side that
+   they may run on, on zeros, and additions in host memory. Needs memory beside the plan's for one op that has other
+   forms, from rm_backend.alloc; where there is none, they are not measured. A time that cannot be measured is a guess,
+   as much slower or faster as others of its op, kind or graph turned out to be: rm_plan_info.estimated counts them,
+   rm_plan_summary names them. A model that does not fit is profiled under a plan of its smallest budget. On the host a
+   time is processor time where the callback is one thread's, else clock time: what else the machine does counts for
+   little, and rm_plan_info.loaded tells of it. */
 RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats);
 
-/* Profile, plan again, go on: rm_exec_profile with each kind of step that the plan has (but FORWARD, if there are others; s says the
-   rest), the link where the backend can measure it, a plan by desc (may be NULL), rm_exec_replan. *p, the plan of x, is replaced by
-   the new one and destroyed. If something fails x and *p stay as they were, and rm_exec_error tells. Not for several ranks, whose
-   plans would differ (manual, 5). */
+/* Profile, plan again, go on: rm_exec_profile with each kind of step that the plan has (but FORWARD, if there are
+   others; s says the rest), the link where the backend can measure it, a plan by desc (may be NULL), rm_exec_replan.
+   *p, the plan of x, is replaced by the new one and destroyed. If something fails x and *p stay as they were, and
+   rm_exec_error tells. Not for several ranks, whose plans would differ (manual, 5). */
 RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p);
 
 typedef struct rm_check_desc {
@@ -944,14 +994,14 @@ typedef struct rm_check_desc {
 #define RM_F32 0u
 #define RM_F64 1u
 
-/* Finds wrong declarations, op by op, in host memory outside the budget (it keeps everything, with guard bytes around each
-   buffer): reads of what was not declared, writes beyond the bytes or into inputs, results that differ between two runs, an
-   ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything one, bit for bit. Inputs
-   are written before, as for a step.
-   RM_ERROR_CHECK: rm_exec_error names op, fact and remedy. Leaves all that persists as it was. Host backend only. What a callback
-   does through a NULL pointer it cannot catch: a forward that writes c->saved, or a backward din[i], without asking whether it is
-   NULL crashes in the check as it would in a step. A debugger then names it. What is not declared is there, but other: a backward
-   that chooses by which pointers are NULL is taken for one that reads it; give variants callbacks of their own. */
+/* Finds wrong declarations, op by op, in host memory outside the budget (it keeps everything, with guard bytes around
+   each buffer): reads of what was not declared, writes beyond the bytes or into inputs, results that differ between two
+   runs, an ignored accum bit, a recomputation that differs; then compares the planned step with the keep-everything
+   one, bit for bit. Inputs are written before, as for a step. RM_ERROR_CHECK: rm_exec_error names op, fact and remedy.
+   Leaves all that persists as it was. Host backend only. What a callback does through a NULL pointer it cannot catch: a
+   forward that writes c->saved, or a backward din[i], without asking whether it is NULL crashes in the check as it
+   would in a step. A debugger then names it. What is not declared is there, but other: a backward that chooses by which
+   pointers are NULL is taken for one that reads it; give variants callbacks of their own. */
 RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc);
 
 typedef struct rm_exec_info {
@@ -959,22 +1009,28 @@ typedef struct rm_exec_info {
     uint64_t touched_bytes; /* one past the highest arena byte that any buffer of a step run so far had */
     uint64_t host_bytes;
     uint64_t steps;         /* finished */
-    uint64_t step_ns;       /* by the plan's costs, of a step as the last one (else of the first kind): rm_plan_info.time_ns where lanes
-                               work side by side, else everything one after the other */
+    /* by the plan's costs, of a step as the last one (else of the first kind): rm_plan_info.time_ns where lanes work
+       side by side, else everything one after the other */
+    uint64_t step_ns;
 } rm_exec_info;
 RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info);
 
-/* In a forward: the const in[i] to be changed, for kinds that declare it in `mutates`; NULL in a recomputation (leave it). In a step of
-   kind RM_FORWARD it is not NULL: whether an evaluation changes statistics is the kernel's affair (c->step->kind). */
+/* In a forward: the const in[i] to be changed, for kinds that declare it in `mutates`; NULL in a recomputation (leave
+   it). In a step of kind RM_FORWARD it is not NULL: whether an evaluation changes statistics is the kernel's affair
+   (c->step->kind). */
 RMDEF void *rm_mut(const rm_call *c, uint32_t i);
 /* Must din[i] be added to? As c->accum, for any i. */
 #define RM_ADDS(c, i) (((c)->accum & RM_IN(i)) != 0)
 
-/* --- by value ------------------------------------------------------------------------------------------------------------ */
+/* --- by value ----------------------------------------------------------------------------------------------------- */
 
 #ifdef __cplusplus
-/* >>cpp - conveniences for C++: RM_OP through a const reference (C++20, or older compilers that take designated initialisers) */
-static inline rm_tensor rm_op_by_ref(rm_graph *g, const rm_kind *kind, const rm_op_desc &desc) { return rm_op_add(g, kind, &desc); }
+/* >>cpp - conveniences for C++: RM_OP through a const reference (C++20, or older compilers that take designated
+   initialisers) */
+static inline rm_tensor rm_op_by_ref(rm_graph *g, const rm_kind *kind, const rm_op_desc &desc)
+{
+    return rm_op_add(g, kind, &desc);
+}
 static inline rm_tensor rm_param_by_ref(rm_graph *g, const rm_param_desc &desc) { return rm_param_add(g, &desc); }
 #define RM_OP(g, kind, ...) rm_op_by_ref((g), (kind), rm_op_desc{__VA_ARGS__})
 #define RM_PARAM(g, ...) rm_param_by_ref((g), rm_param_desc{__VA_ARGS__})
@@ -1005,7 +1061,8 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#if !defined(RM_NOW_NS) && defined(CLOCK_THREAD_CPUTIME_ID) && defined(CLOCK_PROCESS_CPUTIME_ID) && (defined(__unix__) || defined(__APPLE__))
+#if !defined(RM_NOW_NS) && defined(CLOCK_THREAD_CPUTIME_ID) && defined(CLOCK_PROCESS_CPUTIME_ID) && \
+    (defined(__unix__) || defined(__APPLE__))
 #include <sys/resource.h>
 #define RMI_CPU_CLOCKS /* rm_exec_profile tells what a call took from what others took meanwhile */
 #endif
@@ -1039,7 +1096,8 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #pragma warning(disable : 4505) /* an unused static function */
 #endif
 #ifndef RMI_FN /* tests define these three, to share one object (tests/linked.h) */
-#if defined(__clang__) /* would inline whatever is called from one place, for a fifth more to compile and nothing to run */
+/* would inline whatever is called from one place, for a fifth more to compile and nothing to run */
+#if defined(__clang__)
 #define RMI_FN __attribute__((unused, noinline)) static
 #else
 #define RMI_FN RMI_UNUSED static
@@ -1059,8 +1117,8 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #endif /* RMI_FN */
 #define RMI_INLINE RMI_UNUSED static inline /* small, and called millions of times a second */
 
-/* Compilers would spend seconds at -O2 on what gains nothing by it. Solvers get what makes their loops fast, which is little
-   more than -O1; rooms that run once a model less, rooms of text and calls nothing. */
+/* Compilers would spend seconds at -O2 on what gains nothing by it. Solvers get what makes their loops fast, which is
+   little more than -O1; rooms that run once a model less, rooms of text and calls nothing. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__CUDACC__)
 #define RMI_SOLVERS_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,inline-small-functions,strict-aliasing,tree-loop-vectorize,tree-slp-vectorize\")")
 #define RMI_SOLVERS_END _Pragma("GCC pop_options")
