@@ -26,7 +26,7 @@ mkdir -p "$out/jobs" "$out/kept" "$out/objects"
 log=$out/log
 W="-Wall -Wextra -pedantic -Wshadow -Wconversion -Wsign-conversion -Wundef -Wvla -Werror"
 SAN="-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
-[ $all = 1 ] && checks= || checks="-fno-sanitize=null,alignment,object-size,pointer-overflow" # half as long to compile and to run
+checks="-fno-sanitize=null,alignment,object-size,pointer-overflow" # half as long to compile and to run; --all has them: undefined_c
 passed=0 failed=0 skipped=0
 export ASAN_OPTIONS="detect_leaks=1:allocator_may_return_null=1"
 [ $all = 1 ] && export RMTEST_ALL=1 || unset RMTEST_ALL # tests/common.h: how many seeds
@@ -232,13 +232,22 @@ lanes_threads() { # the object once more, with ThreadSanitizer
         check "build $name" ${CC} -std=gnu99 $t -w -include tests/linked.h -I. -c -o "$out/$name.o" tests/$n.c
         check "link $name" ${CXX} -fsanitize=thread -o "$out/$name" "$out/$name.o" "$out/threads.o" "$out/objects/replay.o" -lm -lpthread
     done
-    counted test_lanes_threads "$out/test_lanes_threads" 16 5000
+    counted test_lanes_threads "$out/test_lanes_threads" 6 5000
     counted test_run_threads "$out/test_run_threads"
+}
+undefined_c() { # the unit tests once more, few seeds: every check of undefined behaviour, by clang where it is here
+    if have clang; then u="clang -fno-sanitize=function"; else u=${CC}; fi
+    check "build for undefined" $u -std=gnu99 -O1 -g1 -fsanitize=undefined -fno-sanitize-recover=all -I. -c -o "$out/undefined.o" tests/linked.c
+    for t in tests/unit/test_*.c; do
+        n=$(name_of "$t")
+        check "link ${n}_undefined" ${CXX} -fsanitize=address,undefined -o "$out/${n}_undefined" "$out/objects/$n.o" "$out/undefined.o" "$out/objects/replay.o" -lm -lpthread
+        counted "${n}_undefined" env -u RMTEST_ALL "$out/${n}_undefined"
+    done
 }
 same() { # NAME COMPILER...: its plans, to be compared with the others' at the end
     name=$1; shift
     check "build same_plans ($name)" "$@" -I. -o "$out/same_$name" tests/property/same_plans.c -lm
-    "$out/same_$name" 12 >"$out/same_$name.txt" 2>&1 && ok || bad "same_plans ($name): exit status $?"
+    "$out/same_$name" 9 >"$out/same_$name.txt" 2>&1 && ok || bad "same_plans ($name): exit status $?"
 }
 planner_cli() {
     if [ $all = 1 ]; then check "build rmplan" ${CC} -O2 -o "$out/rmplan" examples/rmplan.c -lm
@@ -277,6 +286,7 @@ if [ $all = 1 ] && [ -z "$only" ]; then
     gcc -m32 -o "$out/m32" "$out/m.c" 2>/dev/null || want none-such gcc-multilib
     gcc -m32 -o "$out/m32" "$out/m.c" 2>/dev/null && m32=1
     want mpicc libopenmpi-dev; want mpirun openmpi-bin; want valgrind valgrind
+    want qemu-ppc qemu-user; want powerpc-linux-gnu-gcc gcc-powerpc-linux-gnu
 fi
 
 # --- the tests, the longest first
@@ -326,9 +336,9 @@ fi
 same_names=
 if [ -n "$only" ]; then :
 elif [ $all = 0 ]; then
-    skip "nine tenths of the seeds, allocations that fail, and command lines: with --all"
+    skip "most random graphs, allocations that fail one by one, and most command lines: with --all"
     skip "other compilers and language standards, 32 bits, nvcc, the same plans from each: with --all"
-    skip "ThreadSanitizer, valgrind, MPI, and the referee in Python: with --all"
+    skip "ThreadSanitizer, valgrind, MPI, the checks of null pointers and alignment, a machine of the other byte order, and the referee in Python: with --all"
 else
     if [ $has_cuda = 1 ]; then
         if have nvcc; then
@@ -339,6 +349,7 @@ else
         for c in "gcc -std=c99" "clang -std=c99" "gcc -std=gnu17" "g++ -x c++ -std=c++11" "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++11" "clang++ -x c++ -std=c++17"; do job "$c" cuda_header "$c"; done
     fi
     if ${CC} -fsanitize=thread -o "$out/m" "$out/m.c" 2>/dev/null && "$out/m" 2>/dev/null; then job lanes_threads lanes_threads; else skip "no ThreadSanitizer here"; fi
+    job undefined undefined_c
     job state_order counted state_order sh tests/unit/state_order.sh "$CC"
     if have gcc; then job same_O0 same gcc_O0 gcc -std=gnu99 -O0; job same_O3 same gcc_O3 gcc -std=gnu99 -O3; same_names="gcc_O0 gcc_O3"; fi
     if have clang; then job same_clang same clang clang -std=gnu99 -O2; same_names="$same_names clang"; fi

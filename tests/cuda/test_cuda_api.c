@@ -636,7 +636,7 @@ static void timing(void)
     rig r;
     rm_tensor x;
     const uint64_t step = LAYERS * (FWD_NS + BWD_NS + OPT_NS) - BWD_NS / 2; /* nobody wants the input's gradient */
-    standin_device(512u << 20, 0);
+    standin_device(16u << 20, 0);
     standin_order(STANDIN_LAZY, 0); /* an op that is timed is held back until all of it has been enqueued */
     standin_link(4000000000u, 2000000000u, 700);
     if (!open_rig(&r, "times", &d)) return;
@@ -666,7 +666,7 @@ static void tuned_parts(void)
     rm_plan_info info;
     rm_step s = {0};
     rig r;
-    standin_device(512u << 20, 0);
+    standin_device(16u << 20, 0);
     standin_order(STANDIN_LAZY, 0);
     if (!open_rig(&r, "tuning an accumulation", &d)) return;
     rm_exec_destroy(r.x);
@@ -698,7 +698,7 @@ static void tuned_choices(void)
     unsigned host, i;
     rig r;
     for (host = 0; host < 2; host++) {
-        standin_device(512u << 20, 0);
+        standin_device(16u << 20, 0);
         standin_order(STANDIN_LAZY, 0);
         with_choices = 1;
         if (!open_rig(&r, host ? "tuning choices, updates on the host" : "tuning choices", &d)) return;
@@ -851,7 +851,7 @@ static void failing(void)
     int what;
     char more[200];
     rig r;
-    standin_device(4u << 20, 0); /* a failing cudaFree leaves less for the next */
+    standin_device(768u << 10, 0); /* a failing cudaFree leaves less for the next */
     standin_order(STANDIN_LAZY, 0);
     if (!open_rig(&r, "calls that fail", &d)) return;
     s.lr = 1;

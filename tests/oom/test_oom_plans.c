@@ -93,7 +93,7 @@ static void one(const char *preset, int layers, int link, int percent, uint32_t 
     want.n = 0;
     if (!EXPECT(plans(preset, layers, link, budget, steps, work, &want, &info, said) == RM_OK, said)) return;
     calls = heap.calls;
-    stride = every ? every : 1 + (calls > 12 ? (calls - 12) / (long)tm_amount(2, 9) : 0);
+    stride = every ? every : 1 + (calls > 12 ? (calls - 12) / (long)tm_amount(2, 7) : 0);
     for (n = 1; n <= calls; n += every || n > (long)tm_amount(2, 12) ? stride : 1) {
         rm_result r;
         got.n = 0;
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
     const char *name;
     size_t i;
     every = argc > 1 ? atol(argv[1]) : 0;
-    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i += tm_amount(3, 1)) {
+    for (i = 0; (name = rm_preset_name(i, NULL)) != NULL; i += tm_amount(6, 1)) {
         one(name, 4, 0, 30, RM_SINGLE, 5000);
         one(name, 3, 0, 0, RM_FIRST | RM_LAST, 2000);
         one(name, 3, 1, 0, RM_SINGLE, 5000);

@@ -588,7 +588,7 @@ static void out_of_memory(void)
 
 int main(int argc, char **argv)
 {
-    uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : (uint32_t)tm_amount(300, 2000);
+    uint32_t rounds = argc > 1 ? (uint32_t)atoi(argv[1]) : (uint32_t)tm_amount(200, 1500);
     oracle(rounds); checks++;
     long_runs(); checks++;
     approximations(rounds / 20); checks++;

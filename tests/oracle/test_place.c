@@ -201,7 +201,7 @@ static void test_oracle(void)
 static void test_floating(void)
 {
     int t;
-    for (t = 0; t < 3000; t++) {
+    for (t = 0; t < (int)tm_amount(1000, 3000); t++) {
         rmi_plc_item v[40], w[40];
         rmi_plc_info info;
         uint64_t height, granule = t % 3 ? 1 : 16;
@@ -228,7 +228,7 @@ static void test_random(void)
 {
     static rmi_plc_item v[1500];
     int t;
-    for (t = 0; t < 60; t++) {
+    for (t = 0; t < (int)tm_amount(20, 60); t++) {
         rmi_plc_info info, loose;
         uint64_t height, granule = t % 2 ? 256 : 1;
         size_t n = (size_t)(10 + rnd(t % 10 ? 200 : 1490));
@@ -246,7 +246,7 @@ static void test_holes(void)
 {
     static rmi_plc_item v[800];
     int t, fit = 0;
-    for (t = 0; t < 12; t++) {
+    for (t = 0; t < (int)tm_amount(4, 12); t++) {
         rmi_plc_info info;
         uint64_t height, target;
         size_t n = (size_t)(300 + rnd(500)), i;

@@ -901,7 +901,7 @@ static void many(const char *preset, int link)
 
 int main(int argc, char **argv)
 {
-    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(6, 42), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(4, 30), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     for (i = 0; i < n && failed < MOST_TOLD; i++) one(first + i);
     many("noremat", 0);
     many("offmate", 1);

@@ -186,14 +186,16 @@ int main(int argc, char **argv)
     }
     parts();
     known("diamond", diamond, sizeof diamond, 50331652, 5980000);
-    known("dense", dense, sizeof dense, 7226372, 151462);
     known("dense", dense, sizeof dense, 8671798, 120106);
     known("inception", inception, sizeof inception, 24961028, 383691);
-    known("inception", inception, sizeof inception, 28092008, 363219);
-    least_memory("diamond", diamond, sizeof diamond, 50331648);
-    least_memory("dense", dense, sizeof dense, 7226368);
-    least_memory("inception", inception, sizeof inception, 24158208);
     least_memory("branches", branches, sizeof branches, 25427968);
+    if (tm_amount(0, 1)) {
+        known("dense", dense, sizeof dense, 7226372, 151462);
+        known("inception", inception, sizeof inception, 28092008, 363219);
+        least_memory("diamond", diamond, sizeof diamond, 50331648);
+        least_memory("dense", dense, sizeof dense, 7226368);
+        least_memory("inception", inception, sizeof inception, 24158208);
+    }
     fprintf(stderr, "%u plans, %u proven to be the fastest\n", plans, proven);
     if (plans > 20 && proven * 8 < plans) printf("only %u of %u plans are proven\n", proven, plans), failed++;
     printf("%u passed, %u failed, 0 skipped\n", passed, failed);

@@ -83,11 +83,12 @@ static void switches(rm_graph *g, const rg_text *t, uint64_t host)
     rm_config c;
     rm_plan_info all, info;
     size_t i;
-    uint32_t off, k;
+    uint32_t off, k, turn = 0;
     rm_config_preset("noremat", &c);
     rm_plan_destroy(make(g, t, &c, 0, host, &all));
     for (i = 0; (preset = rm_preset_name(i, NULL)) != NULL; i++)
-        for (off = 1; off <= 16; off *= 2) {
+        for (off = 1; off <= 16; off *= 2, turn++) {
+            if (turn % tm_amount(4, 1)) continue; /* five switches: each meets presets of every sort, and each preset some */
             rm_config_preset(preset, &c);
             c.work = 20000;
             c.off = off == 16 ? 15 : off;
@@ -132,7 +133,7 @@ static void used(rm_graph *g, const rg_text *t)
     rm_config_preset("noremat", &c);
     rm_plan_destroy(make(g, t, &c, 0, 0, &all));
     for (i = 0; i < 6; i++)
-        for (k = 0; k < 3; k++) {
+        for (k = (uint32_t)tm_amount(1, 0); k < tm_amount(2, 3); k++) {
             uint64_t budget = all.keep_all_bytes * (9 - 2 * k) / 10;
             rm_plan *p, *q;
             tm_case = i * 10 + k + 1;
@@ -159,6 +160,7 @@ static void parts(void)
     static const char whole[] = "op b in=h,w2,b2 out=r needs=h,w2 fwd=100 bwd=200 bwd_ws=3000\n", two[] = "part b%s dx grads=h,b2 needs=w2 bwd=120\npart b%s dw grads=w2 needs=h bwd=120\n",
                       three[] = "part b%s dx grads=h needs=w2 bwd=110\npart b%s dw grads=w2 needs=h bwd=110\npart b%s db grads=b2 needs=none bwd=10\n";
     uint64_t best[4][40];
+    const uint32_t step = (uint32_t)tm_amount(4, 1);
     uint32_t mixed = 0, i, k;
     for (i = 0; i < 4; i++) { /* 0: whole with both variants; 1: two with the whole as a variant; 2, 3: each alone */
         char text[4096], *s = text;
@@ -175,17 +177,17 @@ static void parts(void)
         tm_case = i + 1;
         if (!EXPECT(rm_graph_read(text, t.size, NULL, &g) == RM_OK, g ? rm_graph_error(g) : "")) continue;
         rm_config_preset("search", &c);
-        for (k = 0; k < 40; k++) {
+        for (k = 0; k < 40; k += step) {
             rm_plan_info info;
             rm_plan *p = make(g, &t, &c, 8000 - 100 * k, 0, &info);
             best[i][k] = p ? info.time_ns : RMI_INF;
-            EXPECT(!k || best[i][k] >= best[i][k - 1], "less memory, faster");
+            EXPECT(!k || best[i][k] >= best[i][k - step], "less memory, faster");
             if (i < 2 && p) mixed |= (variants(p) ? 2u : 1u) << (2 * i);
             rm_plan_destroy(p);
         }
         rm_graph_destroy(g);
     }
-    for (k = 0; k < 40; k++) { /* a choice is as good as the best of what there is to choose, whichever is the op's own */
+    for (k = 0; k < 40; k += step) { /* a choice is as good as the best of what there is to choose, whichever is the op's own */
         tm_case = k + 1;
         EXPECT(best[0][k] <= best[2][k] && best[0][k] <= best[3][k], "slower than a form alone");
         EXPECT(best[0][k] == best[1][k] || best[0][k] == RMI_INF || best[1][k] == RMI_INF || best[1][k] <= best[2][k], "another op's own form, another plan");
@@ -196,7 +198,7 @@ static void parts(void)
 
 int main(int argc, char **argv)
 {
-    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(1, 3), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(1, 2), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     rg_text t;
     rm_graph *g = NULL;
     parts();

@@ -294,7 +294,7 @@ static void plan_it(rm_graph *g, const char *text, int tell)
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(40, 100), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(25, 100), first = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     int most = argc > 3 ? atoi(argv[3]) : 14;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (i = 0; i < graphs; i++) {

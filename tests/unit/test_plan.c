@@ -90,7 +90,7 @@ static void least(void)
 {
     static const char *const presets[] = {"rockmate", "rotor", "noremat", "every-block", "sqrt"};
     unsigned long seed;
-    for (seed = 1; seed <= 120; seed++) {
+    for (seed = 1; seed <= tm_amount(40, 120); seed++) {
         rg_text t;
         rm_graph *g = NULL;
         rm_plan *p = NULL, *q = NULL;
@@ -401,7 +401,7 @@ static void looking(void)
     rm_plan *p = NULL;
     rm_tensor none = {0};
     tm_text t = {0};
-    for (seed = 1; seed <= 60; seed++) {
+    for (seed = 1; seed <= tm_amount(18, 60); seed++) {
         rg_text r;
         rm_plan_info info;
         rm_plan_desc d = {.steps = seed % 3 ? RM_SINGLE : 31, .preset = "rockmate", .info = &info, .host_bytes = seed % 2 << 30};
@@ -663,7 +663,7 @@ static void large_first(void)
 {
     static const uint32_t percent[] = {40, 3};
     uint32_t n = 30000, i;
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < tm_amount(1, 2); i++) {
         rm_graph *g = long_chain(n);
         rm_plan_info info, all;
         rm_plan *p = NULL;
@@ -686,7 +686,7 @@ static void large_first(void)
    memory and time stay bounded; the budget that is named works. */
 static void long_chain_in_little(void)
 {
-    uint32_t n = 5000, i;
+    uint32_t n = (uint32_t)tm_amount(1500, 5000), i;
     rm_graph *g = rm_graph_create(&(rm_graph_desc){.allocator = {count_alloc, count_free, NULL}});
     rm_tensor x = rm_input_add(g, "x", 1 << 20, RM_INPUT_GRAD);
     rm_plan_info info;
@@ -695,7 +695,7 @@ static void long_chain_in_little(void)
     rm_output_add(g, x);
     most_held = held;
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = 1, .preset = "rotor", .info = &info}, &p) == RM_ERROR_INFEASIBLE && !p, rm_graph_error(g));
-    EXPECT(info.min_bytes >= info.min_bound_bytes && info.min_bytes <= 16u << 20, "names little: sixteen of five thousand values");
+    EXPECT(info.min_bytes >= info.min_bound_bytes && info.min_bytes <= 16u << 20, "names little: sixteen of thousands of values");
     EXPECT(most_held < 500u << 20, "memory");
     EXPECT(rm_plan_create(g, &(rm_plan_desc){.device_bytes = info.min_bytes, .preset = "rotor", .info = &info}, &p) == RM_OK, rm_graph_error(g));
     EXPECT(p && info.arena_bytes <= info.budget_bytes && info.runs < 60 * n, "within it, and no op runs dozens of times");
@@ -808,7 +808,7 @@ static rm_graph *scattered(unsigned n, uint64_t seed)
 static void little(void)
 {
     unsigned live;
-    for (live = 0; live < 2; live++) {
+    for (live = (unsigned)tm_amount(1, 0); live < 2; live++) {
         rm_graph *g = scattered(300, 1);
         rm_plan_info all, info;
         rm_plan *p = NULL;
@@ -873,7 +873,7 @@ static void too_little(void)
 {
     static const unsigned sizes[] = {60, 240, 2000};
     unsigned k, shape, turn;
-    for (shape = 0; shape < 6; shape += (unsigned)tm_amount(3, 1))
+    for (shape = 0; shape < 6; shape += (unsigned)tm_amount(5, 1))
         for (k = 0; k < tm_amount(1, 3); k++) {
             uint64_t budget = 1, least = 0;
             for (turn = 0; turn < 3; turn++) { /* one byte; a little more than the bound, if that is not enough; what was named */
@@ -941,7 +941,7 @@ static void nothing_saved(void)
     uint64_t ns[2], again[2];
     unsigned which, k, percent;
     for (which = 0; which < 3; which++)
-        for (percent = which < 2 ? 90 : 40; percent <= 110; percent += (unsigned)tm_amount(35, 10)) {
+        for (percent = which < 2 ? 90 : (unsigned)tm_amount(75, 40); percent <= 110; percent += (unsigned)tm_amount(70, 10)) {
             for (k = 0; k < 2; k++) {
                 rm_kind op = {.name = "op", .needs = k ? RM_IN(0) | RM_IN(1) | RM_OUT(0) : 0}, end = {.name = "end", .needs = RM_IN(0)};
                 rm_graph *g = rm_graph_create(NULL);
@@ -980,7 +980,7 @@ static void outputs_again(void)
         t[n] = RM_OP(g, n ? &op : &first, .in = {n ? t[n - 1] : x, n ? n > 4 && n < 17 ? t[n - 4] : none : w}, .out = {n == 17 ? 4 : 1},
                      .fwd_ns = fwd[n], .bwd_ns = bwd[n]);
     rm_output_add(g, t[17]);
-    for (n = 2816; n <= 2944; n += 128) {
+    for (n = 2816; n <= 2944; n += (unsigned)tm_amount(256, 128)) {
         rm_plan_info info;
         rm_plan *p = NULL, *q = NULL;
         rm_plan_desc d = {.preset = "hilp", .device_bytes = n, .info = &info};
