@@ -94,10 +94,78 @@ static void bound(void)
     rm_graph_destroy(g);
 }
 
+/* What was declared to stay on the device is copied by no plan that is read, an output as little as a param; and the word is written. */
+static void stays(void)
+{
+    static const char *const lines[] = {"op relu in=a out=r needs=r fwd=1 bwd=1 inplace=a inplace_bwd=a", "tensor w param 32 state=64 opt=5 opt_host=50 reduce=3",
+                                        "tensor first param 16 opt=5 opt_ws=8", "op loss in=tv,out.w out=l:4 needs=tv,out.w fwd=4 bwd=4"};
+    unsigned i;
+    for (i = 0; i < 4; i++) {
+        const char *end = strstr(plan_graph, lines[i]) + strlen(lines[i]);
+        char text[2 * sizeof plan_graph];
+        rm_graph *g;
+        rm_plan *p = NULL;
+        tm_text t = {0};
+        snprintf(text, sizeof text, "%.*s stays%s", (int)(end - plan_graph), plan_graph, end);
+        g = graph_of(text);
+        EXPECT(!rm_graph_write(g, tm_sink, &t) && strstr(t.s, " stays\n"), "the word is lost");
+        EXPECT((rm_plan_read(g, plan_single, strlen(plan_single), &p) == RM_OK) == (i > 1), lines[i]);
+        if (i < 2) EXPECT(strstr(rm_graph_error(g), i ? "state:w was declared to stay" : "r was declared to stay") != NULL, rm_graph_error(g));
+        rm_plan_destroy(p);
+        rm_graph_destroy(g);
+        tm_clear(&t);
+    }
+}
+
+/* A sum of more than two: the gradients of those that come once are the sum's, of one that comes twice it is not. */
+static void shares(void)
+{
+    const rm_kind sum = {.name = "sum", .needs = RM_NOTHING, .share_grad = RM_IN(0) | RM_IN(1) | RM_IN(2)}, op = {.name = "op", .needs = RM_IN(0)};
+    unsigned i;
+    for (i = 0; i < 2; i++) {
+        rm_graph *g = rm_graph_create(NULL);
+        rm_tensor x = rm_input_add(g, "x", 64, RM_INPUT_GRAD), a = RM_OP(g, &op, .name = "a", .in = {x}), b = RM_OP(g, &op, .name = "b", .in = {a}), c = RM_OP(g, &op, .name = "c", .in = {b});
+        tm_text t = {0};
+        rm_output_add(g, RM_OP(g, &sum, .name = "s", .in = {a, i ? a : b, c}));
+        EXPECT(!rm_graph_write(g, tm_sink, &t) && strstr(t.s, i ? " share_bwd=c" : " share_bwd=a,b,c"), t.s);
+        rm_graph_destroy(g);
+        tm_clear(&t);
+    }
+}
+
+/* Costs that forms of one op have in parts of another cut: the least of any part is a bound, and here it is the plan's. */
+static void cut_otherwise(void)
+{
+    rm_graph *g = graph_of("rockmate graph 1\n"
+                           "tensor x input 64 grad\n"
+                           "tensor w param 64\n"
+                           "op a in=x,w out=p:64 needs=x,w fwd=5 bwd=900\n"
+                           "variant a cut\n"
+                           "part a@cut dx grads=x needs=w bwd=800\n"
+                           "part a@cut dw grads=w needs=x bwd=850\n"
+                           "op loss in=p out=l:4 needs=p fwd=1 bwd=1\n"
+                           "output l\n");
+    rm_plan_desc d;
+    rm_plan_info info;
+    rm_plan *p = NULL;
+    char said[100];
+    memset(&d, 0, sizeof d);
+    memset(&info, 0, sizeof info);
+    d.info = &info;
+    EXPECT(rm_plan_create(g, &d, &p) == RM_OK, rm_graph_error(g));
+    snprintf(said, sizeof said, "bound %lu, time %lu", (unsigned long)info.bound_ns, (unsigned long)info.time_ns);
+    EXPECT(info.time_ns == 5 + 1 + 1 + 900 && info.bound_ns >= 5 + 1 + 1 + 800, said);
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
     copies();
     lines();
     bound();
+    stays();
+    shares();
+    cut_otherwise();
     return tm_end();
 }

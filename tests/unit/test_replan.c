@@ -168,6 +168,12 @@ static tm_text state(rm_exec *e)
     EXPECT(!rm_exec_save(e, tm_sink, &t), rm_exec_error(e));
     return t;
 }
+/* Two states are the same bytes; both go. */
+static void same_bytes(tm_text a, tm_text b, const char *what)
+{
+    EXPECT(a.n == b.n && !memcmp(a.s, b.s, a.n), what);
+    tm_clear(&a), tm_clear(&b);
+}
 static rm_exec *metered_exec(rm_plan *p, meter *m)
 {
     rm_exec *e = NULL;
@@ -214,19 +220,15 @@ static void no_room(rm_plan *small, rm_plan *all)
 {
     meter m = {0, 0, SIZE_MAX, 0};
     rm_exec *e = metered_exec(small, &m), *same = metered_exec(small, &m);
-    tm_text a, b;
+    tm_text a;
     step(e, RM_FIRST, 1), step(same, RM_FIRST, 1);
     a = state(e);
     m.room = m.live + 2u * MANY; /* for what persists, and for an arena as large as the one that goes */
     EXPECT(rm_exec_replan(e, all) == RM_ERROR_BACKEND && strstr(rm_exec_error(e), "for the arena"), rm_exec_error(e));
     m.room = SIZE_MAX;
-    b = state(e);
-    EXPECT(a.n == b.n && !memcmp(a.s, b.s, a.n), "what persists");
-    tm_clear(&a), tm_clear(&b);
+    same_bytes(a, state(e), "what persists");
     step(e, RM_LAST, 2), step(same, RM_LAST, 2);
-    a = state(e), b = state(same);
-    EXPECT(a.n == b.n && !memcmp(a.s, b.s, a.n), "and what has been added up");
-    tm_clear(&a), tm_clear(&b);
+    same_bytes(state(e), state(same), "and what has been added up");
     rm_exec_destroy(e), rm_exec_destroy(same);
     EXPECT(m.live == 0, "memory is lost");
 }
@@ -236,7 +238,7 @@ static void parked(rm_plan *small, rm_plan *all)
 {
     meter m = {0, 0, SIZE_MAX, 0};
     rm_exec *e = metered_exec(small, &m), *same = metered_exec(small, &m);
-    tm_text a, b;
+    tm_text a;
     rm_exec_info info;
     float v[N];
     step(e, RM_FIRST, 1), step(same, RM_FIRST, 1);
@@ -250,15 +252,11 @@ static void parked(rm_plan *small, rm_plan *all)
     EXPECT(rm_exec_replan(e, all) != RM_OK && rm_exec_replan(e, small) != RM_OK, "still no room");
     m.lost = 0, m.room = SIZE_MAX;
     EXPECT(rm_exec_profile(e, &(rm_step){.kind = RM_LAST}, 2) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "there is no arena"), rm_exec_error(e));
-    b = state(e);
-    EXPECT(a.n == b.n && !memcmp(a.s, b.s, a.n), "what persists");
-    tm_clear(&a), tm_clear(&b);
+    same_bytes(a, state(e), "what persists");
     EXPECT(!rm_exec_write(e, w[2], RM_VALUE, 0, v, sizeof v), rm_exec_error(e));
     EXPECT(!rm_exec_replan(e, small), rm_exec_error(e));
     EXPECT(!rm_exec_step(e, &(rm_step){.kind = RM_LAST}) && !rm_exec_step(same, &(rm_step){.kind = RM_LAST}), "with the input as written");
-    a = state(e), b = state(same);
-    EXPECT(a.n == b.n && !memcmp(a.s, b.s, a.n), "goes on as if nothing had been");
-    tm_clear(&a), tm_clear(&b);
+    same_bytes(state(e), state(same), "goes on as if nothing had been");
     rm_exec_destroy(e), rm_exec_destroy(same);
     EXPECT(m.live == 0, "memory is lost");
 }

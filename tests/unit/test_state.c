@@ -128,13 +128,18 @@ static tm_text described(int from)
     return t;
 }
 
+/* A model whose values begin at `from`, and its state. */
+static tm_text given(model *m, int from)
+{
+    build(m, "w", 13);
+    give(m, from);
+    return state(m);
+}
+
 static void format(void)
 {
     model m;
-    tm_text got, want = described(40);
-    build(&m, "w", 13);
-    give(&m, 40);
-    got = state(&m);
+    tm_text want = described(40), got = given(&m, 40);
     EXPECT(got.n == want.n && !memcmp(got.s, want.s, got.n), "the bytes are those that docs/formats.md tells");
     free(got.s);
     free(want.s);
@@ -147,9 +152,7 @@ static void damage(void)
     tm_text good, was;
     size_t i, bits = 0, cut = 0;
     char message[80];
-    build(&m, "w", 13);
-    give(&m, 1);
-    good = state(&m);
+    good = given(&m, 1);
     give(&m, 99);
     was = state(&m);
     for (i = 0; i < 8 * good.n; i++) {
@@ -181,11 +184,9 @@ static void other_graphs(void)
 {
     model m, name, size;
     tm_text good, was;
-    build(&m, "w", 13);
+    good = given(&m, 1);
     build(&name, "weight", 13);
     build(&size, "w", 14);
-    give(&m, 1);
-    good = state(&m);
     was = state(&name);
     EXPECT(refused(&name, good.s, good.n, "the state has w at byte ", &was) && strstr(rm_exec_error(name.x), "this graph has weight there"), rm_exec_error(name.x));
     free(was.s);
