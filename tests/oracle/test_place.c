@@ -2,6 +2,8 @@
 #include <stdio.h>
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
+
+#include "../common.h"
 #include "../data/minimalloc.h"
 
 static int failures;
