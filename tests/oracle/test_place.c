@@ -248,7 +248,7 @@ static void test_holes(void)
 {
     static rmi_plc_item v[800];
     int t, fit = 0;
-    for (t = 0; t < (int)tm_amount(4, 12); t++) {
+    for (t = 0; t < 12; t++) {
         rmi_plc_info info;
         uint64_t height, target;
         size_t n = (size_t)(300 + rnd(500)), i;
