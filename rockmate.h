@@ -1530,26 +1530,19 @@ RMI_COLD void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *use
 RMI_RADIX_SORT(rmi_sort_u64, uint64_t, )
 
 /* --- how many of n ascending numbers are below a value: where it stands, or would */
-RMI_INLINE size_t rmi_lower_bound(const uint64_t *at, size_t n, uint64_t value)
-{
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (at[mid] < value) lo = mid + 1;
-        else hi = mid;
+#define RMI_LOWER_BOUND(name, type, size)                         \
+    RMI_INLINE size name(const type *at, size n, type value)      \
+    {                                                             \
+        size below = 0;                                           \
+        while (n) {                                               \
+            size half = n / 2;                                    \
+            if (at[below + half] < value) below += half + 1, n -= half + 1; \
+            else n = half;                                        \
+        }                                                         \
+        return below;                                             \
     }
-    return lo;
-}
-RMI_INLINE uint32_t rmi_lower_bound_u32(const uint32_t *at, uint32_t n, uint32_t value)
-{
-    uint32_t lo = 0, hi = n;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (at[mid] < value) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
-}
+RMI_LOWER_BOUND(rmi_lower_bound, uint64_t, size_t)
+RMI_LOWER_BOUND(rmi_lower_bound_u32, uint32_t, uint32_t)
 
 /* --- text sink: what is written goes to a caller's function; the first failure sticks */
 typedef struct rmi_sink {
@@ -2057,24 +2050,30 @@ RMI_FN int rmi_graph_map_put(rm_graph *g, rmi_map *map, uint32_t scope, const ch
 
 /* --- raw constructors, shared by the builder and the text room; names are full and copied */
 
-/* of: NULL, or the op whose name it has as well. */
-RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, const rmi_op *of, rmi_tensor_kind kind,
+/* A tensor of a full name, which is copied; maker: the op that makes it, or RMI_NONE. One output may have the op's
+   name. */
+RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, uint32_t maker, rmi_tensor_kind kind,
                                      uint64_t bytes)
 {
+    const rmi_op *op = maker == RMI_NONE ? NULL : &g->ops[maker];
+    int is_ops = op && name == op->name;
     rmi_tensor *tensor;
-    if (!of && !rmi_graph_name_ok(name)) return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
+    if (!is_ops && !rmi_graph_name_ok(name))
+        return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
     if (rmi_graph_lookup(&g->tensor_map, name) != RMI_NONE)
-        return rmi_graph_none(g, of ? "op %s: a tensor has this name, which the op's output takes, too; give one of "
-                              "them another name" : "tensor %s: declared twice; give the second another name", name);
+        return rmi_graph_none(g, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
+                              "of them another name" : "tensor %s: declared twice; give the second another name", name);
     if (bytes > RMI_MAX) return rmi_graph_none(g, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
     if (!RMI_GROW(&g->mem, g->tensors, g->cap_tensors, (size_t)g->n_tensors + 1)) return rmi_graph_none(g, NULL);
     tensor = &g->tensors[g->n_tensors];
-    tensor->name = of ? of->name : rmi_graph_string(g, name);
+    tensor->name = is_ops ? name : rmi_graph_string(g, name);
     if (!tensor->name || !rmi_graph_map_put(g, &g->tensor_map, 0, tensor->name, g->n_tensors)) return RMI_NONE;
     tensor->kind = (uint8_t)kind;
     tensor->bytes = tensor->grad_bytes = bytes;
     tensor->opt = tensor->opt_host = tensor->reduce = RMI_INF;
-    tensor->maker = RMI_NONE;
+    tensor->maker = maker;
+    tensor->external = op && (op->flags & RM_EXTERNAL);
+    tensor->stays = op && (op->flags & RM_STAYS);
     return g->n_tensors++;
 }
 
@@ -2410,7 +2409,7 @@ RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind k
                               word);
     if (!bytes)
         return rmi_graph_none(g, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
-    tensor = rmi_graph_new_tensor(g, full, NULL, kind, bytes == RM_EMPTY ? 0 : bytes);
+    tensor = rmi_graph_new_tensor(g, full, RMI_NONE, kind, bytes == RM_EMPTY ? 0 : bytes);
     if (tensor == RMI_NONE) return tensor;
     g->tensors[tensor].external = (flags & RM_EXTERNAL) != 0;
     g->tensors[tensor].stays = (flags & RM_STAYS) != 0;
@@ -2483,12 +2482,8 @@ RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d
         char full[RMI_NAME_ROOM];
         uint32_t tensor;
         rmi_format(full, RMI_NAME_ROOM, "%s.%u", name, (uint64_t)i);
-        tensor =
-            rmi_graph_new_tensor(g, i ? full : name, i ? NULL : &g->ops[op_id], RMI_ACT, bytes == RM_EMPTY ? 0 : bytes);
+        tensor = rmi_graph_new_tensor(g, i ? full : name, op_id, RMI_ACT, bytes == RM_EMPTY ? 0 : bytes);
         if (tensor == RMI_NONE) return 0;
-        g->tensors[tensor].maker = op_id;
-        g->tensors[tensor].external = (g->ops[op_id].flags & RM_EXTERNAL) != 0;
-        g->tensors[tensor].stays = (g->ops[op_id].flags & RM_STAYS) != 0;
         rmi_list_put(&out, tensor);
     }
     g->ops[op_id].out = out;
@@ -2987,6 +2982,18 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *g)
     return RM_OK;
 }
 
+/* May the gradients of two forms lie over the same bytes? */
+RMI_FN int rmi_graph_same_overs(const rmi_form *first, const rmi_form *other)
+{
+    uint32_t i;
+    if (first->n_overs != other->n_overs) return 0;
+    for (i = 0; i < first->n_overs; i++)
+        if (first->overs[i].grad_of != other->overs[i].grad_of || first->overs[i].what != other->overs[i].what ||
+            (first->overs[i].what == RMI_OVER_TENSOR && first->overs[i].tensor != other->overs[i].tensor))
+            return 0;
+    return 1;
+}
+
 /* One use of the graph ends; with the last one it goes. */
 RMI_FN void rmi_graph_free(rm_graph *g)
 {
@@ -3244,12 +3251,7 @@ RMI_FN int rmi_low_same_mode(const rmi_op *op, const rmi_form *a, const rmi_form
     if (rmi_low_reads_saved(op, a) || rmi_low_reads_saved(op, b) || !rmi_low_same_parts(a, b)) return 0;
     for (i = 0; i < a->n_parts; i++)
         if (!rmi_low_same_list(&a->parts[i].needs, &b->parts[i].needs)) return 0;
-    if (a->n_overs != b->n_overs || ((a->flags ^ b->flags) & RM_ZERO_GRADS)) return 0;
-    for (i = 0; i < a->n_overs; i++)
-        if (a->overs[i].grad_of != b->overs[i].grad_of || a->overs[i].what != b->overs[i].what ||
-            (a->overs[i].what == RMI_OVER_TENSOR && a->overs[i].tensor != b->overs[i].tensor))
-            return 0;
-    return 1;
+    return !((a->flags ^ b->flags) & RM_ZERO_GRADS) && rmi_graph_same_overs(a, b);
 }
 
 /* In form f, has the op's backward a part p that gives something? */
@@ -23695,31 +23697,33 @@ RMI_FN void rmi_txt_put_fields(rmi_sink *sink, const rmi_txt_field *field, size_
 }
 
 /* --- .rmg: names of the graph */
-/* A tensor of the graph; while that is read, of what is declared so far. */
+/* The number of a tensor or op of the graph, by its map; while a graph is read, of what is declared so far. */
+RMI_FN rm_result rmi_txt_named(rmi_txt *t, const rm_graph *graph, const rmi_map *map, rmi_txt_slice slice,
+                               uint32_t *id)
+{
+    *id = rmi_graph_lookup_n(map, slice.text, slice.n);
+    return *id != RMI_NONE ? RM_OK : rmi_txt_fail_about(t, slice, map == &graph->op_map ? "an op" : "a tensor",
+                                                        graph->sealed ? " of the graph" : " that is declared above", "");
+}
 RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(&graph->tensor_map, slice.text, slice.n);
-    if (*id != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(t, slice, graph->sealed ? "a tensor of the graph" : "a tensor that is declared above");
+    return rmi_txt_named(t, graph, &graph->tensor_map, slice, id);
 }
 
-/* An op of the graph, or an error at slice. */
 RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(&graph->op_map, slice.text, slice.n);
-    if (*id != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(t, slice, graph->sealed ? "an op of the graph" : "an op that is declared above");
+    return rmi_txt_named(t, graph, &graph->op_map, slice, id);
 }
 
-/* A tensor whose name is the slice, which no other has yet. */
-RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *graph, rmi_txt_slice slice, rmi_tensor_kind kind,
-                                    uint64_t bytes, uint32_t *id)
+/* A tensor whose name is the slice, which no other has yet; maker: its op, or RMI_NONE. */
+RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *graph, rmi_txt_slice slice, uint32_t maker, uint64_t bytes,
+                                    uint32_t *id)
 {
     char name[256];
     RMI_TRY(rmi_txt_name(t, slice, name));
     if (rmi_graph_lookup(&graph->tensor_map, name) != RMI_NONE)
         return rmi_txt_fail(t, slice, "a name that no tensor has yet");
-    *id = rmi_graph_new_tensor(graph, name, NULL, kind, bytes);
+    *id = rmi_graph_new_tensor(graph, name, maker, maker == RMI_NONE ? RMI_INPUT : RMI_ACT, bytes);
     return *id == RMI_NONE ? graph->sticky.result : RM_OK;
 }
 
@@ -23816,8 +23820,9 @@ RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *graph)
     if (kind == 3) return rmi_txt_fail(t, rmi_txt_word(t, 2), "input, param or const");
     RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &bytes));
     RMI_TRY(rmi_txt_args_read(t, 4, allowed[kind], &args));
-    RMI_TRY(rmi_txt_new_tensor(t, graph, rmi_txt_word(t, 1), (rmi_tensor_kind)kind, bytes, &id));
+    RMI_TRY(rmi_txt_new_tensor(t, graph, rmi_txt_word(t, 1), RMI_NONE, bytes, &id));
     tensor = &graph->tensors[id];
+    tensor->kind = (uint8_t)kind;
     for (i = 0; i < RMI_COUNT(rmi_txt_tensor_flags); i++)
         *((uint8_t *)tensor + rmi_txt_tensor_flags[i].at) = (uint8_t)rmi_txt_has(&args, rmi_txt_tensor_flags[i].key);
     return rmi_txt_fields(t, &args, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), tensor);
@@ -23837,10 +23842,7 @@ RMI_FN rm_result rmi_txt_outputs(rmi_txt *t, rm_graph *graph, uint32_t op_id, rm
         item = rmi_txt_split(item, ':', &size);
         if (size.text) RMI_TRY(rmi_txt_u64(t, size, &bytes));
         else if (!in->n) return rmi_txt_fail(t, item, "NAME:BYTES: there is no input whose size it could have");
-        RMI_TRY(rmi_txt_new_tensor(t, graph, item, RMI_ACT, bytes, &id));
-        graph->tensors[id].maker = op_id;
-        graph->tensors[id].external = (graph->ops[op_id].flags & RM_EXTERNAL) != 0;
-        graph->tensors[id].stays = (graph->ops[op_id].flags & RM_STAYS) != 0;
+        RMI_TRY(rmi_txt_new_tensor(t, graph, item, op_id, bytes, &id));
         rmi_list_put(&out, id);
     }
     graph->ops[op_id].out = out;
@@ -24221,18 +24223,6 @@ RMI_FN int rmi_txt_same_needs(const rmi_form *first, const rmi_form *other)
            (!n || !memcmp(first->needs.at, other->needs.at, n * sizeof(uint32_t)));
 }
 
-/* May the gradients of two forms lie over the same bytes? */
-RMI_FN int rmi_txt_same_overs(const rmi_form *first, const rmi_form *other)
-{
-    uint32_t i;
-    if (first->n_overs != other->n_overs) return 0;
-    for (i = 0; i < first->n_overs; i++)
-        if (first->overs[i].grad_of != other->overs[i].grad_of || first->overs[i].what != other->overs[i].what ||
-            (first->overs[i].what == RMI_OVER_TENSOR && first->overs[i].tensor != other->overs[i].tensor))
-            return 0;
-    return 1;
-}
-
 /* inplace_bwd=T[:X],... */
 RMI_FN void rmi_txt_put_overs(rmi_sink *sink, const rm_graph *graph, const rmi_form *form)
 {
@@ -24262,7 +24252,7 @@ RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op
     rmi_txt_put_fields(sink, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), form, &absent);
     if (form->inplace != absent.inplace)
         rmi_put_format(sink, " inplace=%s", form->inplace == RMI_NONE ? "none" : graph->tensors[form->inplace].name);
-    if (!rmi_txt_same_overs(form, &absent)) rmi_txt_put_overs(sink, graph, form);
+    if (!rmi_graph_same_overs(form, &absent)) rmi_txt_put_overs(sink, graph, form);
     if (strcmp(form->bits, absent.bits)) rmi_put_format(sink, " bits=%s", form->bits);
 }
 
