@@ -1876,39 +1876,48 @@ typedef struct rmi_known { /* a program found before; what it is belongs to the 
     void *program;
 } rmi_known;
 
-struct rm_graph {
-    rmi_arena mem; /* its hooks are rmi_graph_alloc and rmi_graph_freed, and so are those of all that is planned */
-    rm_allocator hooks;    /* the caller's */
-    int no_memory;         /* an allocation has failed since a call of the planner began */
-    int noted;             /* the log has the notes of a plan */
-    uint32_t uses;         /* plans made from it that are not gone yet, and one until it is destroyed */
-    rmi_known *known;
-    rmi_error sticky, last;
+typedef struct rmi_building { /* what the builder needs beside the tables that it fills */
     uint32_t nothing[1];   /* what empty lists point to */
     const char *kinds[16]; /* names of kinds seen last, by hash */
+    size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
+    rmi_map tensor_map, op_map;
+    rmi_map form_map;      /* variants; the scope is their op */
+    /* of each name in each block, the latest begin mark; the scope is 1 + the block's begin mark */
+    rmi_map block_map;
+    uint32_t *open;        /* stack of open blocks: index of their begin mark */
+    size_t n_open, cap_open;
+    char *prefix;          /* "h[3]/" of the open blocks */
+    size_t prefix_n, cap_prefix;
+} rmi_building;
+
+typedef struct rmi_measured { /* where the times of ops and updates are from */
+    uint32_t estimated, measured; /* how many have times that are guesses; that were measured */
+    uint32_t spread_ppm;          /* how far measured times vary */
+    uint8_t loaded;               /* others wanted the processor while ops were timed */
+} rmi_measured;
+
+struct rm_graph {
+    rmi_arena mem;      /* its hooks are rmi_graph_alloc and rmi_graph_freed, and so are those of all that is planned */
+    rm_allocator hooks; /* the caller's */
+    int no_memory;      /* an allocation has failed since a call of the planner began */
+    int noted;          /* the log has the notes of a plan */
+    uint32_t uses;      /* plans made from it that are not gone yet, and one until it is destroyed */
+    rmi_known *known;
+    rmi_error sticky, last;
     rmi_tensor *tensors;
     rmi_op *ops;
     rmi_barrier *barriers;
     rmi_mark *marks;
     uint32_t n_tensors, n_ops, n_barriers, n_marks;
-    size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
-    rmi_map tensor_map, op_map;
-    rmi_map form_map;  /* variants; the scope is their op */
-    /* of each name in each block, the latest begin mark; the scope is the block: 1 + its begin mark */
-    rmi_map block_map;
+    rmi_building build;
     rmi_link link;
-    uint8_t has_link, any_order, sealed, loaded; /* loaded: others wanted the processor while ops were timed */
-    uint32_t estimated, measured,
-        spread_ppm; /* ops and updates with times that are guesses; that were measured, and how far they vary */
-    uint8_t early; /* some backward reads a const as it is before a later op changes it */
+    rmi_measured costs;
+    uint8_t has_link, any_order, sealed;
+    uint8_t early;       /* some backward reads a const as it is before a later op changes it */
     uint8_t fixed_order; /* of the planner's copy: first runs in the order of declaration, backwards in reverse */
-    uint8_t no_merge;  /* of the planner's copy: gradients are not added in host memory */
-    uint32_t *open;    /* stack of open blocks: index of their begin mark */
-    size_t n_open, cap_open;
-    char *prefix;      /* "h[3]/" of the open blocks */
-    size_t prefix_n, cap_prefix;
-    uint64_t hash;     /* FNV-1a of the statements it was read from; valid if hashed */
+    uint8_t no_merge;    /* of the planner's copy: gradients are not added in host memory */
     uint8_t hashed;
+    uint64_t hash;       /* FNV-1a of the statements it was read from; valid if hashed */
 };
 
 /* The caller's allocator, and a note of its failure: a solver that went on without what it had asked for gave another
@@ -2060,14 +2069,14 @@ RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, uint32_t mak
     rmi_tensor *tensor;
     if (!is_ops && !rmi_graph_name_ok(name))
         return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
-    if (rmi_graph_lookup(&g->tensor_map, name) != RMI_NONE)
+    if (rmi_graph_lookup(&g->build.tensor_map, name) != RMI_NONE)
         return rmi_graph_none(g, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
                               "of them another name" : "tensor %s: declared twice; give the second another name", name);
     if (bytes > RMI_MAX) return rmi_graph_none(g, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
-    if (!RMI_GROW(&g->mem, g->tensors, g->cap_tensors, (size_t)g->n_tensors + 1)) return rmi_graph_none(g, NULL);
+    if (!RMI_GROW(&g->mem, g->tensors, g->build.cap_tensors, (size_t)g->n_tensors + 1)) return rmi_graph_none(g, NULL);
     tensor = &g->tensors[g->n_tensors];
     tensor->name = is_ops ? name : rmi_graph_string(g, name);
-    if (!tensor->name || !rmi_graph_map_put(g, &g->tensor_map, 0, tensor->name, g->n_tensors)) return RMI_NONE;
+    if (!tensor->name || !rmi_graph_map_put(g, &g->build.tensor_map, 0, tensor->name, g->n_tensors)) return RMI_NONE;
     tensor->kind = (uint8_t)kind;
     tensor->bytes = tensor->grad_bytes = bytes;
     tensor->opt = tensor->opt_host = tensor->reduce = RMI_INF;
@@ -2082,12 +2091,12 @@ RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
 {
     rmi_op *op;
     if (!rmi_graph_name_ok(name)) return rmi_graph_none(g, "op '%s': not a name; take " RMI_NAME_RULE, name);
-    if (rmi_graph_lookup(&g->op_map, name) != RMI_NONE)
+    if (rmi_graph_lookup(&g->build.op_map, name) != RMI_NONE)
         return rmi_graph_none(g, "op %s: declared twice; give the second another name, or put it in a block", name);
-    if (!RMI_GROW(&g->mem, g->ops, g->cap_ops, (size_t)g->n_ops + 1)) return rmi_graph_none(g, NULL);
+    if (!RMI_GROW(&g->mem, g->ops, g->build.cap_ops, (size_t)g->n_ops + 1)) return rmi_graph_none(g, NULL);
     op = &g->ops[g->n_ops];
     op->name = rmi_graph_string(g, name);
-    if (!op->name || !rmi_graph_map_put(g, &g->op_map, 0, op->name, g->n_ops)) return RMI_NONE;
+    if (!op->name || !rmi_graph_map_put(g, &g->build.op_map, 0, op->name, g->n_ops)) return RMI_NONE;
     op->kind_name = op->name;
     op->view = RMI_NONE;
     return g->n_ops++;
@@ -2098,7 +2107,7 @@ RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *list, size_t n)
 {
     list->n = 0;
     /* packed: most are short */
-    list->at = !n                 ? g->nothing
+    list->at = !n                 ? g->build.nothing
             : n > RMI_NONE / 8 ? NULL
                                : (uint32_t *)rmi_arena_take(&g->mem, n * sizeof(uint32_t), sizeof(uint32_t));
     if (!list->at) rmi_graph_memory(g);
@@ -2108,7 +2117,7 @@ RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *list, size_t n)
 /* The number of the op's form of a name of n bytes, which the op itself does not have; RMI_NONE: there is none. */
 RMI_FN uint32_t rmi_graph_find_form(const rm_graph *g, uint32_t op, const char *name, size_t n)
 {
-    return n ? rmi_graph_lookup_in(&g->form_map, op, name, n) : 0;
+    return n ? rmi_graph_lookup_in(&g->build.form_map, op, name, n) : 0;
 }
 
 /* One form more, a copy of form 0 if there is one. The array doubles whenever its length is a power of two. */
@@ -2135,7 +2144,7 @@ RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
     }
     owner->forms = forms;
     owner->n_forms++;
-    return !n || rmi_graph_map_put(g, &g->form_map, op, copy, n) ? form : NULL;
+    return !n || rmi_graph_map_put(g, &g->build.form_map, op, copy, n) ? form : NULL;
 }
 
 /* --- the builder: masks of a kind become lists of tensors */
@@ -2351,7 +2360,7 @@ RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *fa
 /* A copy of the name of a kind, one for all ops of that name: many ops have few kinds. */
 RMI_FN const char *rmi_graph_kind_name(rm_graph *g, const char *name)
 {
-    const char **seen = &g->kinds[rmi_fnv(RMI_FNV_START, name, strlen(name)) % RMI_COUNT(g->kinds)];
+    const char **seen = &g->build.kinds[rmi_fnv(RMI_FNV_START, name, strlen(name)) % RMI_COUNT(g->build.kinds)];
     if (!*seen || strcmp(*seen, name)) *seen = rmi_graph_string(g, name);
     return *seen;
 }
@@ -2392,8 +2401,8 @@ RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
 /* Into out, of RMI_NAME_ROOM bytes: prefix + name, or prefix + kind + number when there is no name. */
 RMI_FN void rmi_graph_full_name(const rm_graph *g, const char *name, const char *kind, uint32_t number, char *out)
 {
-    rmi_format(out, RMI_NAME_ROOM, name ? "%s%s" : "%s%s.%u", g->prefix_n ? g->prefix : "", name ? name : kind,
-               (uint64_t)number);
+    rmi_format(out, RMI_NAME_ROOM, name ? "%s%s" : "%s%s.%u", g->build.prefix_n ? g->build.prefix : "", name ? name
+               : kind, (uint64_t)number);
 }
 
 /* An input, param or const, by the words of the API; RMI_NONE, and an error of the graph, if one is wrong. */
@@ -2580,7 +2589,7 @@ RMI_FN int rmi_graph_has_barrier(const rm_graph *g, const char *name)
 RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *g, const char *name, uint64_t ns)
 {
     const char *copy = rmi_graph_string(g, name);
-    if (!copy || !RMI_GROW(&g->mem, g->barriers, g->cap_barriers, (size_t)g->n_barriers + 1)) {
+    if (!copy || !RMI_GROW(&g->mem, g->barriers, g->build.cap_barriers, (size_t)g->n_barriers + 1)) {
         rmi_graph_memory(g);
         return NULL;
     }
@@ -2595,11 +2604,11 @@ RMI_FN uint32_t rmi_graph_mark(rm_graph *g, const char *name)
     char *copy = name ? rmi_graph_string(g, name) : NULL;
     rmi_mark *mark;
     if (name && !copy) return RMI_NONE;
-    if (!RMI_GROW(&g->mem, g->marks, g->cap_marks, (size_t)g->n_marks + 1)) return rmi_graph_none(g, NULL);
+    if (!RMI_GROW(&g->mem, g->marks, g->build.cap_marks, (size_t)g->n_marks + 1)) return rmi_graph_none(g, NULL);
     mark = &g->marks[g->n_marks];
     mark->name = copy;
     mark->op = g->n_ops;
-    mark->prefix_n = g->prefix_n;
+    mark->prefix_n = g->build.prefix_n;
     return g->n_marks++;
 }
 
@@ -2614,31 +2623,31 @@ RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
     }
     mark = rmi_graph_mark(g, name);
     if (mark == RMI_NONE) return;
-    outer = g->marks[mark].outer = g->n_open ? g->open[g->n_open - 1] + 1 : 0;
-    latest = rmi_graph_lookup_in(&g->block_map, outer, name, strlen(name));
+    outer = g->marks[mark].outer = g->build.n_open ? g->build.open[g->build.n_open - 1] + 1 : 0;
+    latest = rmi_graph_lookup_in(&g->build.block_map, outer, name, strlen(name));
     g->marks[mark].number = latest == RMI_NONE ? 0 : g->marks[latest].number + 1;
-    if (!rmi_graph_map_put(g, &g->block_map, outer, g->marks[mark].name, mark) ||
-        !RMI_GROW(&g->mem, g->prefix, g->cap_prefix, g->prefix_n + room) ||
-        !RMI_GROW(&g->mem, g->open, g->cap_open, g->n_open + 1)) {
+    if (!rmi_graph_map_put(g, &g->build.block_map, outer, g->marks[mark].name, mark) ||
+        !RMI_GROW(&g->mem, g->build.prefix, g->build.cap_prefix, g->build.prefix_n + room) ||
+        !RMI_GROW(&g->mem, g->build.open, g->build.cap_open, g->build.n_open + 1)) {
         rmi_graph_memory(g);
         return;
     }
-    g->open[g->n_open++] = mark;
-    rmi_format(g->prefix + g->prefix_n, room, "%s[%u]/", name, (uint64_t)g->marks[mark].number);
-    g->prefix_n += strlen(g->prefix + g->prefix_n);
+    g->build.open[g->build.n_open++] = mark;
+    rmi_format(g->build.prefix + g->build.prefix_n, room, "%s[%u]/", name, (uint64_t)g->marks[mark].number);
+    g->build.prefix_n += strlen(g->build.prefix + g->build.prefix_n);
 }
 
 /* The end of the block begun last. */
 RMI_FN void rmi_graph_end_block(rm_graph *g)
 {
     uint32_t begin, end;
-    if (!g->n_open) {
+    if (!g->build.n_open) {
         rmi_graph_wrong(g, "rm_block_end: no block is open; each end needs its rm_block_begin");
         return;
     }
-    begin = g->open[--g->n_open];
-    g->prefix_n = g->marks[begin].prefix_n;
-    g->prefix[g->prefix_n] = 0;
+    begin = g->build.open[--g->build.n_open];
+    g->build.prefix_n = g->marks[begin].prefix_n;
+    g->build.prefix[g->build.prefix_n] = 0;
     end = rmi_graph_mark(g, NULL);
     if (end != RMI_NONE) g->marks[end].outer = begin;
 }
@@ -2683,10 +2692,10 @@ RMI_FN int rmi_graph_update_guessed(const rmi_tensor *tensor)
 RMI_FN void rmi_graph_estimate(rm_graph *g)
 {
     uint32_t i, k, part;
-    g->estimated = 0;
+    g->costs.estimated = 0;
     for (i = 0; i < g->n_ops; i++) {
         rmi_op *op = &g->ops[i];
-        g->estimated += (uint32_t)rmi_graph_op_guessed(op);
+        g->costs.estimated += (uint32_t)rmi_graph_op_guessed(op);
         for (k = 0; k < op->n_forms; k++) {
             rmi_form *form = &op->forms[k];
             uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(g, op, form) / 10 : 0;
@@ -2704,7 +2713,7 @@ RMI_FN void rmi_graph_estimate(rm_graph *g)
         uint64_t ns = 1000 + (tensor->bytes + tensor->grad_bytes + tensor->state_bytes) / 10;
         if (tensor->opt_by == RMI_COST_GUESSED) tensor->opt = ns;
         if (tensor->opt_host_by == RMI_COST_GUESSED) tensor->opt_host = ns;
-        g->estimated += (uint32_t)rmi_graph_update_guessed(tensor);
+        g->costs.estimated += (uint32_t)rmi_graph_update_guessed(tensor);
     }
 }
 
@@ -2967,17 +2976,17 @@ RMI_FN rm_result rmi_graph_seal(rm_graph *g)
     if (g->sticky.result != RM_OK) return g->sticky.result;
     if (g->sealed) return RM_OK;
     if (!g->n_ops) return rmi_graph_fail(g, RM_ERROR_GRAPH, "graph: it has no op; add the layers with RM_OP first");
-    if (g->n_open)
+    if (g->build.n_open)
         return rmi_graph_fail(g, RM_ERROR_GRAPH, "block %s: it is never ended; add rm_block_end",
-                              g->marks[g->open[g->n_open - 1]].name);
+                              g->marks[g->build.open[g->build.n_open - 1]].name);
     RMI_TRY(rmi_graph_seal_grads(g));
     RMI_TRY(rmi_graph_seal_consts(g));
     for (i = 0; i < g->n_ops; i++) RMI_TRY(rmi_graph_check_op(g, &g->ops[i]));
     rmi_graph_seal_early(g);
     rmi_graph_estimate(g);
     RMI_TRY(rmi_graph_check_sums(g));
-    rmi_graph_fit(g, (void **)&g->tensors, &g->cap_tensors, g->n_tensors, sizeof(rmi_tensor));
-    rmi_graph_fit(g, (void **)&g->ops, &g->cap_ops, g->n_ops, sizeof(rmi_op));
+    rmi_graph_fit(g, (void **)&g->tensors, &g->build.cap_tensors, g->n_tensors, sizeof(rmi_tensor));
+    rmi_graph_fit(g, (void **)&g->ops, &g->build.cap_ops, g->n_ops, sizeof(rmi_op));
     g->sealed = 1;
     return RM_OK;
 }
@@ -3867,43 +3876,56 @@ typedef struct rmi_pending {
     uint8_t way, reuse;
 } rmi_pending;
 
+typedef struct rmi_progress { /* of the step that is replayed */
+    uint32_t *version;          /* by tensor: how often it has been changed */
+    uint32_t *given;            /* by tensor: contributions to its gradient so far */
+    uint8_t *done;              /* by op and gradient: that contribution was given */
+    uint32_t *done_at;          /* by op: its first in done */
+    uint32_t *ran, *left_by;    /* by op: how often; the form whose saved bytes are there */
+    const char **bits;          /* by op: the class of the forms that ran, or NULL */
+    uint8_t *updated, *reduced; /* by tensor */
+    uint8_t *passed;            /* by barrier */
+    uint64_t barrier_end;
+} rmi_progress;
+
+typedef struct rmi_sim_use { /* stretches that the current run or copy reads, writes */
+    uint32_t *reads, *writes, n_reads, n_writes;
+} rmi_sim_use;
+
+typedef struct rmi_sim_ws { /* workspaces that are allocated now; used: by op, then by tensor, a run has had it */
+    uint32_t *live;
+    size_t n, cap;
+    uint8_t *used;
+} rmi_sim_ws;
+
 typedef struct rmi_sim {
     const rm_graph *graph;
     const rmi_program *program;
     rmi_arena mem;
     rmi_error *err;
-    size_t at;
-    uint32_t *dev, *hst;        /* stretch of a buffer, or RMI_NONE */
-    uint32_t *next_name;
-    rmi_content *value, *kept;
+    size_t at;                  /* the statement */
+    uint32_t *dev, *hst;        /* by buffer: its stretch on the device, in host memory, or RMI_NONE */
+    uint32_t *next_name;        /* by buffer: the next name of its stretch, or RMI_NONE */
+    rmi_content *value, *kept;  /* by buffer: what it holds on the device, in host memory */
     rmi_stretch *str;
     uint32_t n_str, free_str;
     size_t cap_str;
-    rmi_space space[2];
-    uint64_t lane[RMI_LANES];
-    rmi_pending *pend;
+    rmi_space space[2];         /* arena, host memory */
+    uint64_t lane[RMI_LANES];   /* when it is free */
+    rmi_pending *pend;          /* aliases and reuses whose run has not come yet */
     size_t n_pend, cap_pend;
-    uint32_t *dying;
+    uint32_t *dying;            /* buffers whose bytes the next run takes over */
     size_t n_dying, cap_dying;
-    uint32_t *ws_live;          /* workspaces allocated now */
-    size_t n_ws, cap_ws;
-    uint8_t *ws_used;
-    uint32_t *version;          /* by tensor */
-    uint32_t *given;            /* contributions so far, by tensor */
-    uint8_t *done;              /* by op and gradient */
-    uint32_t *done_at;          /* first of op in done */
-    uint32_t *ran, *left_by;    /* by op */
-    const char **bits;
-    uint8_t *updated, *reduced, *passed;
-    uint64_t barrier_end;
+    rmi_sim_ws ws;
+    rmi_progress now;
     rmi_access acc;
-    uint32_t *reads, *writes;   /* stretches of the current run */
-    uint32_t n_reads, n_writes;
+    rmi_sim_use use;
     rmi_figures fig;
-    int alone;       /* the compute lane is: every step is the first one again */
-    rmi_span *spans; /* two by statement, the second of the host lane; or NULL */
+    int alone;                  /* the compute lane is: every step is the first one again */
+    rmi_span *spans;            /* two by statement, the second of the host lane; or NULL */
 } rmi_sim;
 
+/* The offence, by a format of rmi_put_args; returns RM_ERROR_PLAN. */
 RMI_COLD rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
 {
     va_list args;
@@ -3912,17 +3934,22 @@ RMI_COLD rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
     va_end(args);
     return RM_ERROR_PLAN;
 }
+
+/* The same: the name of a buffer, and the fact. */
 RMI_COLD rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t buf, const char *fact)
 {
     char name[300];
     return rmi_sim_fail(s, "%s %s", rmi_sch_name(s->graph, buf, name), fact);
 }
+
+/* The same about two buffers. */
 RMI_FN rm_result rmi_sim_fail_two(rmi_sim *s, uint32_t from, const char *fact, uint32_t buf)
 {
     char name[300], other[300];
     return rmi_sim_fail(s, "%s %s %s", rmi_sch_name(s->graph, from, name), fact, rmi_sch_name(s->graph, buf, other));
 }
 
+/* A stretch without a name, from the free list or new. */
 RMI_FN rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
 {
     uint32_t i = s->free_str;
@@ -3948,6 +3975,7 @@ RMI_FN uint32_t rmi_sim_neighbour(const rmi_sim *s, uint32_t host, uint64_t lo, 
     return RMI_NONE;
 }
 
+/* A buffer gets bytes from lo on in the arena or in host memory; an offence if they are not free, or past the end. */
 RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t buf, uint64_t lo, uint64_t bytes, uint32_t *out)
 {
     rmi_space *sp = &s->space[host];
@@ -3976,6 +4004,7 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t buf, uint64_t
     return RM_OK;
 }
 
+/* The bytes of a stretch without names are free from its last use on. */
 RMI_FN void rmi_sim_release(rmi_sim *s, uint32_t str)
 {
     rmi_stretch *stretch = &s->str[str];
@@ -3986,6 +4015,7 @@ RMI_FN void rmi_sim_release(rmi_sim *s, uint32_t str)
     s->free_str = str;
 }
 
+/* A buffer on the device goes; with the last name its bytes do. */
 RMI_FN void rmi_sim_drop(rmi_sim *s, uint32_t buf)
 {
     uint32_t str = s->dev[buf], *link = &s->str[str].first;
@@ -3995,6 +4025,8 @@ RMI_FN void rmi_sim_drop(rmi_sim *s, uint32_t buf)
     s->value[buf].from = s->value[buf].to = 0;
     if (s->str[str].first == RMI_NONE) rmi_sim_release(s, str);
 }
+
+/* The copy of a buffer in host memory goes. */
 RMI_FN void rmi_sim_drop_kept(rmi_sim *s, uint32_t buf)
 {
     rmi_sim_release(s, s->hst[buf]);
@@ -4030,8 +4062,8 @@ RMI_FN rmi_content rmi_sim_right(const rmi_sim *s, uint32_t buf)
     switch (rmi_low_kind(s->graph, buf, &i)) {
     case RMI_BUF_GRAD: return rmi_sim_content(0, rmi_sim_full(s, i));
     case RMI_BUF_VALUE:
-    case RMI_BUF_STATE: version = s->version[i]; break;
-    case RMI_BUF_SAVED: version = s->left_by[i]; break;
+    case RMI_BUF_STATE: version = s->now.version[i]; break;
+    case RMI_BUF_SAVED: version = s->now.left_by[i]; break;
     default: break;
     }
     return rmi_sim_content(version, version + 1);
@@ -4049,6 +4081,7 @@ RMI_FN rm_result rmi_sim_at_device(rmi_sim *s, uint32_t buf, uint32_t *str)
     return RM_OK;
 }
 
+/* The stretch of a buffer that is on the device and holds its whole, newest value; else an offence. */
 RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t buf, uint32_t *str)
 {
     RMI_TRY(rmi_sim_at_device(s, buf, str));
@@ -4058,21 +4091,25 @@ RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t buf, uint32_t *str)
     return RM_OK;
 }
 
+/* The current run reads a buffer. */
 RMI_FN rm_result rmi_sim_read(rmi_sim *s, uint32_t buf)
 {
     uint32_t str = 0;
     RMI_TRY(rmi_sim_need(s, buf, &str));
-    s->reads[s->n_reads++] = str;
+    s->use.reads[s->use.n_reads++] = str;
     return RM_OK;
 }
+
+/* The current run writes a buffer, whatever it holds. */
 RMI_FN rm_result rmi_sim_write(rmi_sim *s, uint32_t buf)
 {
     uint32_t str = 0;
     RMI_TRY(rmi_sim_at_device(s, buf, &str));
-    s->writes[s->n_writes++] = str;
+    s->use.writes[s->use.n_writes++] = str;
     return RM_OK;
 }
 
+/* A buffer on the device holds something else from that time on. */
 RMI_FN void rmi_sim_set(rmi_sim *s, uint32_t buf, rmi_content content, uint64_t time)
 {
     rmi_stretch *str = &s->str[s->dev[buf]];
@@ -4086,8 +4123,8 @@ RMI_FN uint64_t rmi_sim_work(rmi_sim *s, uint32_t lane, uint64_t ns, uint64_t no
 {
     uint64_t time = rmi_max(s->lane[lane], not_before);
     uint32_t i;
-    for (i = 0; i < s->n_reads; i++) time = rmi_max(time, s->str[s->reads[i]].ready);
-    for (i = 0; i < s->n_writes; i++) time = rmi_max(time, s->str[s->writes[i]].busy);
+    for (i = 0; i < s->use.n_reads; i++) time = rmi_max(time, s->str[s->use.reads[i]].ready);
+    for (i = 0; i < s->use.n_writes; i++) time = rmi_max(time, s->str[s->use.writes[i]].busy);
     if (s->spans) {
         rmi_span *span = &s->spans[2 * s->at + (lane == RM_LANE_HOST)];
         span->start = time;
@@ -4098,13 +4135,13 @@ RMI_FN uint64_t rmi_sim_work(rmi_sim *s, uint32_t lane, uint64_t ns, uint64_t no
     time = rmi_add(time, ns);
     s->lane[lane] = time;
     s->fig.busy[lane] = rmi_add(s->fig.busy[lane], ns);
-    for (i = 0; i < s->n_reads; i++) s->str[s->reads[i]].busy = rmi_max(s->str[s->reads[i]].busy, time);
-    for (i = 0; i < s->n_writes; i++) {
-        rmi_stretch *written = &s->str[s->writes[i]];
+    for (i = 0; i < s->use.n_reads; i++) s->str[s->use.reads[i]].busy = rmi_max(s->str[s->use.reads[i]].busy, time);
+    for (i = 0; i < s->use.n_writes; i++) {
+        rmi_stretch *written = &s->str[s->use.writes[i]];
         written->busy = rmi_max(written->busy, time);
         written->ready = rmi_max(written->ready, time);
     }
-    s->n_reads = s->n_writes = 0;
+    s->use.n_reads = s->use.n_writes = 0;
     return time;
 }
 
@@ -4120,29 +4157,31 @@ RMI_FN rm_result rmi_sim_alloc(rmi_sim *s, const rmi_stmt *st)
         s->graph->ops[s->graph->tensors[i].maker].view != RMI_NONE)
         return rmi_sim_fail_buf(s, buf, "is a view: it comes to be by an alias");
     if (kind == RMI_BUF_WS || kind == RMI_BUF_OPT_WS) {
-        if (!RMI_GROW(&s->mem, s->ws_live, s->cap_ws, s->n_ws + 1)) return RM_ERROR_MEMORY;
-        s->ws_live[s->n_ws++] = buf;
-        s->ws_used[buf - (3 * s->graph->n_tensors + s->graph->n_ops)] = 0;
+        if (!RMI_GROW(&s->mem, s->ws.live, s->ws.cap, s->ws.n + 1)) return RM_ERROR_MEMORY;
+        s->ws.live[s->ws.n++] = buf;
+        s->ws.used[buf - (3 * s->graph->n_tensors + s->graph->n_ops)] = 0;
     }
     return rmi_sim_place(s, 0, buf, st->offset, st->bytes, &s->dev[buf]);
 }
 
+/* The statement free. */
 RMI_FN rm_result rmi_sim_free(rmi_sim *s, uint32_t buf)
 {
     size_t i;
     if (rmi_low_external(s->graph, buf)) return rmi_sim_fail_buf(s, buf, "is the caller's memory: it is never freed");
     if (s->dev[buf] == RMI_NONE) return rmi_sim_fail_buf(s, buf, "is not on the device");
-    for (i = 0; i < s->n_ws; i++)
-        if (s->ws_live[i] == buf) s->ws_live[i] = s->ws_live[--s->n_ws];
+    for (i = 0; i < s->ws.n; i++)
+        if (s->ws.live[i] == buf) s->ws.live[i] = s->ws.live[--s->ws.n];
     rmi_sim_drop(s, buf);
     return RM_OK;
 }
 
+/* The bytes of a buffer; of saved ones, those of the form that left them. */
 RMI_FN uint64_t rmi_sim_length(const rmi_sim *s, uint32_t buf)
 {
     uint32_t i;
     if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_SAVED) return rmi_low_bytes(s->graph, buf);
-    return s->graph->ops[i].forms[s->left_by[i]].saved;
+    return s->graph->ops[i].forms[s->now.left_by[i]].saved;
 }
 
 /* The new name joins the bytes of the old one. */
@@ -4159,6 +4198,7 @@ RMI_FN rm_result rmi_sim_share(rmi_sim *s, uint32_t fresh, uint32_t old)
     return RM_OK;
 }
 
+/* An alias or reuse waits for the run that makes it right. */
 RMI_FN rm_result rmi_sim_pend(rmi_sim *s, uint32_t fresh, uint32_t old, rmi_way way, uint32_t op, int reuse)
 {
     rmi_pending *pending;
@@ -4172,6 +4212,7 @@ RMI_FN rm_result rmi_sim_pend(rmi_sim *s, uint32_t fresh, uint32_t old, rmi_way 
     return RM_OK;
 }
 
+/* The statement alias: a view of an input, or a gradient that shares the bytes of the output's. */
 RMI_RARE rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
     uint32_t i, of, str, maker;
@@ -4191,10 +4232,11 @@ RMI_RARE rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
     RMI_TRY(rmi_sim_need(s, old, &str));
     RMI_TRY(rmi_sim_share(s, fresh, old));
     s->value[fresh] = rmi_sim_right(s, fresh);
-    s->ran[maker]++;
+    s->now.ran[maker]++;
     return RM_OK;
 }
 
+/* The statement reuse: a value or gradient takes over the bytes of a buffer that dies. */
 RMI_RARE rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
     uint32_t i, str;
@@ -4276,6 +4318,7 @@ RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run run, const rmi_part *part, r
     return RM_OK;
 }
 
+/* The buffer whose bytes this one took over for the current run; RMI_NONE: none. */
 RMI_FN uint32_t rmi_sim_moved_from(const rmi_pending *moved, size_t n, uint32_t buf)
 {
     size_t i;
@@ -4292,7 +4335,7 @@ RMI_FN rm_result rmi_sim_workspace(rmi_sim *s, uint32_t ws, uint64_t bytes)
     if (s->dev[ws] == RMI_NONE || s->str[s->dev[ws]].hi - s->str[s->dev[ws]].lo < bytes)
         return rmi_sim_fail(s, "%s of %u bytes is wanted by this run and not allocated", rmi_sch_name(s->graph, ws,
                                                                                                       name), bytes);
-    s->writes[s->n_writes++] = s->dev[ws];
+    s->use.writes[s->use.n_writes++] = s->dev[ws];
     return RM_OK;
 }
 
@@ -4300,7 +4343,7 @@ RMI_FN rm_result rmi_sim_workspace(rmi_sim *s, uint32_t ws, uint64_t bytes)
    find changed `later` times more than by the ops before it. */
 RMI_FN rm_result rmi_sim_fresh(rmi_sim *s, uint32_t tensor, uint32_t op, uint32_t later)
 {
-    uint32_t root = s->graph->tensors[tensor].root, changed = s->version[root],
+    uint32_t root = s->graph->tensors[tensor].root, changed = s->now.version[root],
              wanted = rmi_graph_version_for(s->graph, root, op);
     rmi_tensor_kind kind = (rmi_tensor_kind)s->graph->tensors[root].kind;
     if (kind == RMI_ACT || kind == RMI_INPUT) return RM_OK;
@@ -4322,6 +4365,8 @@ RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *s, uint32_t buf, int forward)
     return RMI_NONE;
 }
 
+/* May a forward run now: not once more than it may, with the same bits, on inputs of the right version, into bytes of
+   its own? */
 RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run run, int again)
 {
     const rmi_op *op = &s->graph->ops[run.id];
@@ -4329,9 +4374,9 @@ RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run run, int again)
     uint32_t i, other;
     if (op->view != RMI_NONE) return rmi_sim_fail(s, "%s is a view: it runs by its alias", op->name);
     if (again && (op->flags & RM_ONCE)) return rmi_sim_fail(s, "%s runs once a step", op->name);
-    if (s->bits[run.id] && strcmp(s->bits[run.id], bits))
+    if (s->now.bits[run.id] && strcmp(s->now.bits[run.id], bits))
         return rmi_sim_fail(s, "%s has run in this step in a variant that gives other bits", op->name);
-    s->bits[run.id] = bits;
+    s->now.bits[run.id] = bits;
     for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_sim_fresh(s, op->in.at[i], run.id, again != 0));
     for (i = 0; i < op->mutates.n && !again; i++) RMI_TRY(rmi_sim_fresh(s, op->mutates.at[i], run.id, 0));
     for (i = 0; i < op->out.n; i++) {
@@ -4343,10 +4388,12 @@ RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run run, int again)
     return RM_OK;
 }
 
+/* A forward: reads inputs, makes outputs, changes consts the first time, leaves saved bytes where there is room for
+   them. */
 RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run run)
 {
     const rmi_op *op = &s->graph->ops[run.id];
-    int again = s->ran[run.id] > 0, keep;
+    int again = s->now.ran[run.id] > 0, keep;
     uint64_t ns = rmi_low_ns(s->graph, run, again, 0), end;
     rmi_access *access = &s->acc;
     rmi_pending *moved;
@@ -4363,10 +4410,10 @@ RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run run)
         if (s->str[s->dev[access->saved]].hi - s->str[s->dev[access->saved]].lo < access->saved_bytes)
             return rmi_sim_fail_buf(s, access->saved, "is too small for what this variant leaves");
         RMI_TRY(rmi_sim_write(s, access->saved));
-        s->left_by[run.id] = run.form;
+        s->now.left_by[run.id] = run.form;
     }
     end = rmi_sim_work(s, RM_LANE_COMPUTE, ns, 0);
-    s->ran[run.id]++;
+    s->now.ran[run.id]++;
     s->fig.runs++;
     if (again) {
         s->fig.recomputed_ns = rmi_add(s->fig.recomputed_ns, ns);
@@ -4375,7 +4422,7 @@ RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run run)
     for (i = 0; i < op->out.n; i++) rmi_sim_set(s, op->out.at[i], rmi_sim_right(s, op->out.at[i]), end);
     if (keep) rmi_sim_set(s, access->saved, rmi_sim_right(s, access->saved), end);
     for (i = 0; i < op->mutates.n && !again; i++) {
-        s->version[op->mutates.at[i]]++;
+        s->now.version[op->mutates.at[i]]++;
         rmi_sim_set(s, op->mutates.at[i], rmi_sim_right(s, op->mutates.at[i]), end);
     }
     return RM_OK;
@@ -4391,13 +4438,14 @@ RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t tensor,
     uint32_t buf = rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor), str, from, other, k, start, seq;
     rmi_content had;
     for (k = 0; op->grad_in.at[k] != tensor;) k++;
-    if (s->done[s->done_at[op_id] + k]) return rmi_sim_fail_buf(s, buf, "has got this op's contribution already");
+    if (s->now.done[s->now.done_at[op_id] + k])
+        return rmi_sim_fail_buf(s, buf, "has got this op's contribution already");
     start = rmi_sim_full(s, tensor) - consumers->n;
-    seq = start + s->given[tensor];
-    if (!s->graph->any_order && consumers->at[consumers->n - 1 - s->given[tensor]] != op_id)
+    seq = start + s->now.given[tensor];
+    if (!s->graph->any_order && consumers->at[consumers->n - 1 - s->now.given[tensor]] != op_id)
         return rmi_sim_fail(s, "the gradient of %s gets its contributions in reverse order of declaration: %s comes "
                             "first", s->graph->tensors[tensor].name,
-                            s->graph->ops[consumers->at[consumers->n - 1 - s->given[tensor]]].name);
+                            s->graph->ops[consumers->at[consumers->n - 1 - s->now.given[tensor]]].name);
     RMI_TRY(rmi_sim_at_device(s, buf, &str));
     had = s->value[buf];
     from = rmi_sim_moved_from(moved, n_moved, buf);
@@ -4410,10 +4458,11 @@ RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t tensor,
     *after = rmi_sim_nothing(had) ? rmi_sim_content(seq, seq + 1)
              : had.to == seq       ? rmi_sim_content(had.from, seq + 1)
                                   : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
-    s->writes[s->n_writes++] = str;
+    s->use.writes[s->use.n_writes++] = str;
     return RM_OK;
 }
 
+/* Does a part of a backward only rename gradients, so that it takes no time? */
 RMI_FN int rmi_sim_is_free(const rmi_sim *s, const rmi_op *op, const rmi_part *part, const rmi_pending *moved,
                            size_t n_moved)
 {
@@ -4429,6 +4478,7 @@ RMI_FN int rmi_sim_is_free(const rmi_sim *s, const rmi_op *op, const rmi_part *p
     return 1;
 }
 
+/* One part of a backward: reads what it needs, contributes to the gradients of its inputs. */
 RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run run)
 {
     const rmi_op *op = &s->graph->ops[run.id];
@@ -4446,7 +4496,7 @@ RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run run)
     rmi_low_access(s->graph, run, 1, access);
     for (i = 0; i < part->needs.n; i++) RMI_TRY(rmi_sim_fresh(s, part->needs.at[i], run.id, RMI_NONE));
     for (i = 0; i < access->n_reads; i++) {
-        if (access->reads[i] == rmi_low_buf(s->graph, RMI_BUF_SAVED, run.id) && s->left_by[run.id] != run.form)
+        if (access->reads[i] == rmi_low_buf(s->graph, RMI_BUF_SAVED, run.id) && s->now.left_by[run.id] != run.form)
             return rmi_sim_fail_buf(s, access->reads[i], "is what another variant left");
         RMI_TRY(rmi_sim_read(s, access->reads[i]));
     }
@@ -4458,24 +4508,25 @@ RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run run)
         rmi_sim_work(s, RM_LANE_COMPUTE, rmi_low_ns(s->graph, run, 1, rmi_sim_is_free(s, op, part, moved, n_moved)), 0);
     s->fig.runs++;
     for (i = 0; i < access->n_writes; i++) {
-        uint32_t tensor = access->writes[i] - s->graph->n_tensors, n = s->n_writes;
+        uint32_t tensor = access->writes[i] - s->graph->n_tensors, n = s->use.n_writes;
         rm_result result;
         result = rmi_sim_contribute(s, run.id, tensor, moved, n_moved, &after);
-        s->n_writes = n;
+        s->use.n_writes = n;
         if (result != RM_OK) return result;
         for (k = 0; op->grad_in.at[k] != tensor;) k++;
-        s->done[s->done_at[run.id] + k] = 1;
-        s->given[tensor]++;
+        s->now.done[s->now.done_at[run.id] + k] = 1;
+        s->now.given[tensor]++;
         rmi_sim_set(s, access->writes[i], after, end);
     }
     return RM_OK;
 }
 
+/* A barrier: all gradients of params must be complete, and reduced, on either side. */
 RMI_RARE rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
 {
     rmi_access *access = &s->acc;
     uint32_t i;
-    if (s->passed[id] || !rmi_low_has_update(s->program->step))
+    if (s->now.passed[id] || !rmi_low_has_update(s->program->step))
         return rmi_sim_fail(s, "barrier %s has run already, or this step has no updates", s->graph->barriers[id].name);
     rmi_low_access(s->graph, rmi_low_run(RMI_BARRIER, id, 0, 0), 0, access);
     for (i = 0; i < access->n_reads; i++) {
@@ -4483,20 +4534,21 @@ RMI_RARE rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
         rmi_content full = rmi_sim_content(0, rmi_sim_full(s, tensor));
         int there = s->dev[buf] != RMI_NONE && rmi_sim_same(s->value[buf], full),
             kept = s->hst[buf] != RMI_NONE && rmi_sim_same(s->kept[buf], full);
-        if ((!there && !kept) || (s->graph->tensors[tensor].reduce != RMI_INF && !s->reduced[tensor]))
+        if ((!there && !kept) || (s->graph->tensors[tensor].reduce != RMI_INF && !s->now.reduced[tensor]))
             return rmi_sim_fail_buf(s, buf, "is not complete (and reduced) before the barrier");
-        s->reads[s->n_reads++] = there ? s->dev[buf] : s->hst[buf];
+        s->use.reads[s->use.n_reads++] = there ? s->dev[buf] : s->hst[buf];
     }
-    s->barrier_end = rmi_sim_work(s, RM_LANE_COMPUTE, s->graph->barriers[id].ns, 0);
-    s->passed[id] = 1;
+    s->now.barrier_end = rmi_sim_work(s, RM_LANE_COMPUTE, s->graph->barriers[id].ns, 0);
+    s->now.passed[id] = 1;
     return RM_OK;
 }
 
+/* A reduction of a complete gradient over ranks. */
 RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t param)
 {
     uint32_t buf = rmi_low_buf(s->graph, RMI_BUF_GRAD, param);
-    if (!rmi_low_has_update(s->program->step) || s->graph->tensors[param].reduce == RMI_INF || s->reduced[param] ||
-        s->updated[param])
+    if (!rmi_low_has_update(s->program->step) || s->graph->tensors[param].reduce == RMI_INF || s->now.reduced[param] ||
+        s->now.updated[param])
         return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", s->graph->tensors[param].name);
     RMI_TRY(rmi_sim_read(s, buf));
     RMI_TRY(rmi_sim_write(s, buf));
@@ -4504,7 +4556,7 @@ RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t param)
         return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
     rmi_sim_work(s, RM_LANE_COMM, s->graph->tensors[param].reduce, 0);
     s->kept[buf] = rmi_sim_content(0, 0);
-    s->reduced[param] = 1;
+    s->now.reduced[param] = 1;
     return RM_OK;
 }
 
@@ -4524,11 +4576,11 @@ RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t param, uint64_t not_bef
         }
         if (s->hst[own[i]] == RMI_NONE || !rmi_sim_same(s->kept[own[i]], rmi_sim_right(s, own[i])))
             return rmi_sim_fail_buf(s, own[i], "is not whole in host memory, where this update runs");
-        s->reads[s->n_reads++] = s->hst[own[i]];
-        if (i) s->writes[s->n_writes++] = s->hst[own[i]];
+        s->use.reads[s->use.n_reads++] = s->hst[own[i]];
+        if (i) s->use.writes[s->use.n_writes++] = s->hst[own[i]];
     }
     rmi_sim_work(s, RM_LANE_HOST, tensor->opt_host, not_before);
-    s->version[param]++;
+    s->now.version[param]++;
     for (i = 1; i < 3; i++) {
         if (rmi_low_bytes(s->graph, own[i])) s->kept[own[i]] = rmi_sim_right(s, own[i]);
         else s->value[own[i]] = rmi_sim_right(s, own[i]);
@@ -4536,39 +4588,41 @@ RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t param, uint64_t not_bef
     return RM_OK;
 }
 
+/* An update, on the device or in host memory: after its reduction and all barriers, once a step. */
 RMI_RARE rm_result rmi_sim_opt(rmi_sim *s, rmi_run run)
 {
     const rmi_tensor *tensor = &s->graph->tensors[run.id];
     rmi_access *access = &s->acc;
     uint64_t end;
     uint32_t i;
-    if (s->updated[run.id] || !tensor->updates || !rmi_low_has_update(s->program->step))
+    if (s->now.updated[run.id] || !tensor->updates || !rmi_low_has_update(s->program->step))
         return rmi_sim_fail(s, "%s has no update to run here", tensor->name);
-    if (tensor->reduce != RMI_INF && !s->reduced[run.id])
+    if (tensor->reduce != RMI_INF && !s->now.reduced[run.id])
         return rmi_sim_fail(s, "the gradient of %s is not reduced yet", tensor->name);
     for (i = 0; i < s->graph->n_barriers; i++)
-        if (!s->passed[i]) return rmi_sim_fail(s, "barrier %s comes before any update", s->graph->barriers[i].name);
-    s->updated[run.id] = 1;
+        if (!s->now.passed[i]) return rmi_sim_fail(s, "barrier %s comes before any update", s->graph->barriers[i].name);
+    s->now.updated[run.id] = 1;
     s->fig.runs++;
     if (run.way == RMI_OPT_HOST) {
         if (tensor->opt_host == RMI_INF)
             return rmi_sim_fail(s, "the update of %s cannot run on the host", tensor->name);
-        return rmi_sim_opt_host(s, run.id, s->barrier_end);
+        return rmi_sim_opt_host(s, run.id, s->now.barrier_end);
     }
     if (tensor->opt == RMI_INF) return rmi_sim_fail(s, "the update of %s cannot run on the device", tensor->name);
     rmi_low_access(s->graph, run, 0, access);
     for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(s, access->reads[i]));
     for (i = 0; i < access->n_writes; i++) RMI_TRY(rmi_sim_write(s, access->writes[i]));
     RMI_TRY(rmi_sim_workspace(s, access->ws, access->ws_bytes));
-    end = rmi_sim_work(s, RM_LANE_COMPUTE, tensor->opt, s->barrier_end);
-    s->version[run.id]++;
+    end = rmi_sim_work(s, RM_LANE_COMPUTE, tensor->opt, s->now.barrier_end);
+    s->now.version[run.id]++;
     for (i = 0; i < access->n_writes; i++) rmi_sim_set(s, access->writes[i], rmi_sim_right(s, access->writes[i]), end);
     if (!tensor->state_bytes)
         s->value[rmi_low_buf(s->graph, RMI_BUF_STATE, run.id)] =
-            rmi_sim_content(s->version[run.id], s->version[run.id] + 1);
+            rmi_sim_content(s->now.version[run.id], s->now.version[run.id] + 1);
     return RM_OK;
 }
 
+/* The statement run. */
 RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run run)
 {
     rm_result result;
@@ -4577,12 +4631,12 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run run)
                    : run.way == RMI_OPT                   ? rmi_low_buf(s->graph, RMI_BUF_OPT_WS, run.id)
                                                         : RMI_NONE;
     uint32_t base = 3 * s->graph->n_tensors + s->graph->n_ops;
-    for (i = 0; i < s->n_ws; i++)
-        if (s->ws_live[i] != own || s->ws_used[own - base])
-            return rmi_sim_fail_buf(s, s->ws_live[i], "is still allocated: a workspace is allocated right before its "
+    for (i = 0; i < s->ws.n; i++)
+        if (s->ws.live[i] != own || s->ws.used[own - base])
+            return rmi_sim_fail_buf(s, s->ws.live[i], "is still allocated: a workspace is allocated right before its "
                                     "run and freed right after");
-    for (i = 0; i < s->n_ws; i++) s->ws_used[s->ws_live[i] - base] = 1;
-    s->n_reads = s->n_writes = 0;
+    for (i = 0; i < s->ws.n; i++) s->ws.used[s->ws.live[i] - base] = 1;
+    s->use.n_reads = s->use.n_writes = 0;
     switch ((rmi_way)run.way) {
     case RMI_FWD: result = rmi_sim_fwd(s, run); break;
     case RMI_BWD: result = rmi_sim_bwd(s, run); break;
@@ -4606,6 +4660,7 @@ RMI_FN rm_result rmi_sim_copy_ns(rmi_sim *s, uint64_t bytes, uint64_t rate, uint
     return RM_OK;
 }
 
+/* The statement offload: a copy to host memory, in the lane d2h. */
 RMI_RARE rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
 {
     uint32_t buf = st->buf, i, str;
@@ -4621,9 +4676,9 @@ RMI_RARE rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
         (s->str[s->hst[buf]].lo != st->offset || s->str[s->hst[buf]].hi != rmi_add(st->offset, bytes)))
         rmi_sim_drop_kept(s, buf);
     if (s->hst[buf] == RMI_NONE) RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes, &s->hst[buf]));
-    s->n_reads = s->n_writes = 0;
-    s->reads[s->n_reads++] = str;
-    s->writes[s->n_writes++] = s->hst[buf];
+    s->use.n_reads = s->use.n_writes = 0;
+    s->use.reads[s->use.n_reads++] = str;
+    s->use.writes[s->use.n_writes++] = s->hst[buf];
     RMI_TRY(rmi_sim_copy_ns(s, bytes, s->graph->link.d2h, &ns));
     rmi_sim_work(s, RM_LANE_D2H, ns, 0);
     s->fig.copied[1] += bytes;
@@ -4631,6 +4686,7 @@ RMI_RARE rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
     return RM_OK;
 }
 
+/* The statement prefetch: a copy from host memory, in the lane h2d. */
 RMI_RARE rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t buf)
 {
     uint32_t i, str;
@@ -4642,9 +4698,9 @@ RMI_RARE rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t buf)
         return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
     if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_GRAD && !rmi_sim_same(s->kept[buf], rmi_sim_right(s, buf)))
         return rmi_sim_fail_buf(s, buf, "is stale in host memory");
-    s->n_reads = s->n_writes = 0;
-    s->reads[s->n_reads++] = s->hst[buf];
-    s->writes[s->n_writes++] = str;
+    s->use.n_reads = s->use.n_writes = 0;
+    s->use.reads[s->use.n_reads++] = s->hst[buf];
+    s->use.writes[s->use.n_writes++] = str;
     RMI_TRY(rmi_sim_copy_ns(s, rmi_sim_length(s, buf), s->graph->link.h2d, &ns));
     end = rmi_sim_work(s, RM_LANE_H2D, ns, 0);
     s->fig.copied[0] += rmi_sim_length(s, buf);
@@ -4652,6 +4708,7 @@ RMI_RARE rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t buf)
     return RM_OK;
 }
 
+/* The statement merge: a partial gradient is copied to host memory and added to what is there. */
 RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
 {
     uint32_t buf = st->buf, tensor, str, staging;
@@ -4666,13 +4723,13 @@ RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
     bytes = rmi_sim_length(s, buf);
     RMI_TRY(rmi_sim_copy_ns(s, bytes, s->graph->link.d2h, &ns));
     RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes, &staging));
-    s->n_reads = s->n_writes = 0;
-    s->reads[s->n_reads++] = str;
-    s->writes[s->n_writes++] = staging;
+    s->use.n_reads = s->use.n_writes = 0;
+    s->use.reads[s->use.n_reads++] = str;
+    s->use.writes[s->use.n_writes++] = staging;
     rmi_sim_work(s, RM_LANE_D2H, ns, 0);
     s->fig.copied[1] += bytes;
-    s->reads[s->n_reads++] = staging;
-    s->writes[s->n_writes++] = s->hst[buf];
+    s->use.reads[s->use.n_reads++] = staging;
+    s->use.writes[s->use.n_writes++] = s->hst[buf];
     rmi_sim_work(s, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, s->graph->link.add), 0);
     rmi_sim_release(s, staging);
     s->kept[buf] = mine.to == theirs.from   ? rmi_sim_content(mine.from, theirs.to)
@@ -4689,16 +4746,16 @@ RMI_RARE void rmi_sim_begin(rmi_sim *s)
     uint32_t i, n = graph->n_tensors;
     size_t k;
     int adds = rmi_low_adds_to_earlier(s->program->step);
-    memset(s->version, 0, n * sizeof(uint32_t));
-    memset(s->given, 0, n * sizeof(uint32_t));
-    memset(s->updated, 0, n);
-    memset(s->reduced, 0, n);
-    memset(s->ran, 0, graph->n_ops * sizeof(uint32_t));
-    memset(s->left_by, 0, graph->n_ops * sizeof(uint32_t));
-    memset((void *)s->bits, 0, graph->n_ops * sizeof(char *));
-    memset(s->done, 0, s->done_at[graph->n_ops]);
-    if (graph->n_barriers) memset(s->passed, 0, graph->n_barriers);
-    s->barrier_end = 0;
+    memset(s->now.version, 0, n * sizeof(uint32_t));
+    memset(s->now.given, 0, n * sizeof(uint32_t));
+    memset(s->now.updated, 0, n);
+    memset(s->now.reduced, 0, n);
+    memset(s->now.ran, 0, graph->n_ops * sizeof(uint32_t));
+    memset(s->now.left_by, 0, graph->n_ops * sizeof(uint32_t));
+    memset((void *)s->now.bits, 0, graph->n_ops * sizeof(char *));
+    memset(s->now.done, 0, s->now.done_at[graph->n_ops]);
+    if (graph->n_barriers) memset(s->now.passed, 0, graph->n_barriers);
+    s->now.barrier_end = 0;
     for (i = 0; i < n; i++) { /* the caller's memory, and what has no bytes, is there */
         const rmi_tensor *tensor = &graph->tensors[i];
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i), state = rmi_low_buf(graph, RMI_BUF_STATE, i);
@@ -4715,29 +4772,32 @@ RMI_RARE void rmi_sim_begin(rmi_sim *s)
     }
 }
 
+/* Does a buffer hold just that, on the device or in host memory? */
 RMI_FN int rmi_sim_present(const rmi_sim *s, uint32_t buf, rmi_content content)
 {
     return (s->dev[buf] != RMI_NONE && rmi_sim_same(s->value[buf], content)) ||
            (s->hst[buf] != RMI_NONE && rmi_sim_same(s->kept[buf], content));
 }
 
+/* Has each op run as often as it must, and given all its contributions? */
 RMI_RARE rm_result rmi_sim_finish_ops(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
     uint32_t i, k;
     for (i = 0; i < graph->n_ops; i++) {
         const rmi_op *op = &graph->ops[i];
-        if (op->mutates.n && !s->ran[i])
+        if (op->mutates.n && !s->now.ran[i])
             return rmi_sim_fail(s, "%s never runs, and it has consts to bring up to date", op->name);
-        if ((op->flags & RM_ONCE) && s->ran[i] != 1) return rmi_sim_fail(s, "%s must run exactly once", op->name);
+        if ((op->flags & RM_ONCE) && s->now.ran[i] != 1) return rmi_sim_fail(s, "%s must run exactly once", op->name);
         for (k = 0; k < op->grad_in.n && rmi_low_has_backward(s->program->step); k++)
-            if (!s->done[s->done_at[i] + k])
+            if (!s->now.done[s->now.done_at[i] + k])
                 return rmi_sim_fail(s, "the backward of %s never gives its contribution to the gradient of %s",
                                     op->name, graph->tensors[op->grad_in.at[k]].name);
     }
     return RM_OK;
 }
 
+/* Are outputs there, gradients of params complete, reduced, used for their updates? */
 RMI_RARE rm_result rmi_sim_finish_grads(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
@@ -4750,10 +4810,10 @@ RMI_RARE rm_result rmi_sim_finish_grads(rmi_sim *s)
             return rmi_sim_fail_buf(s, i, "is an output and is not on the device at the end");
         if (!tensor->consumers.n || tensor->kind == RMI_ACT || !rmi_low_has_backward(s->program->step)) continue;
         if (tensor->kind == RMI_PARAM && rmi_low_has_update(s->program->step) && tensor->reduce != RMI_INF &&
-            !s->reduced[i])
+            !s->now.reduced[i])
             return rmi_sim_fail_buf(s, buf, "is never reduced");
         if (tensor->updates && rmi_low_has_update(s->program->step)) {
-            if (!s->updated[i]) return rmi_sim_fail_buf(s, i, "is never updated");
+            if (!s->now.updated[i]) return rmi_sim_fail_buf(s, i, "is never updated");
             continue;
         }
         if (!rmi_sim_present(s, buf, full)) return rmi_sim_fail_buf(s, buf, "is not complete in one place at the end");
@@ -4761,6 +4821,8 @@ RMI_RARE rm_result rmi_sim_finish_grads(rmi_sim *s)
     return RM_OK;
 }
 
+/* Is all that the next step starts with where this one found it, whole and newest? Drops the rest; declared: scratch,
+   by buffer. */
 RMI_RARE rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
 {
     const rm_graph *graph = s->graph;
@@ -4818,10 +4880,11 @@ RMI_RARE rm_result rmi_sim_finish_inputs(rmi_sim *s)
     return RM_OK;
 }
 
+/* The end of a step. */
 RMI_FN rm_result rmi_sim_finish(rmi_sim *s, uint8_t *declared)
 {
     if (s->n_dying || s->n_pend) return rmi_sim_fail(s, "a reuse or alias has no run that it belongs to");
-    if (s->n_ws) return rmi_sim_fail_buf(s, s->ws_live[0], "is never freed");
+    if (s->ws.n) return rmi_sim_fail_buf(s, s->ws.live[0], "is never freed");
     RMI_TRY(rmi_sim_finish_ops(s));
     RMI_TRY(rmi_sim_finish_grads(s));
     RMI_TRY(rmi_sim_finish_homes(s, declared));
@@ -4878,6 +4941,7 @@ RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
     return RM_OK;
 }
 
+/* The tables of the simulation. */
 RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
@@ -4887,31 +4951,33 @@ RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
     s->next_name = RMI_NEW(&s->mem, uint32_t, nb);
     s->value = RMI_NEW(&s->mem, rmi_content, nb);
     s->kept = RMI_NEW(&s->mem, rmi_content, nb);
-    s->ws_used = RMI_NEW(&s->mem, uint8_t, (size_t)graph->n_ops + graph->n_tensors);
-    s->version = RMI_NEW(&s->mem, uint32_t, graph->n_tensors);
-    s->given = RMI_NEW(&s->mem, uint32_t, graph->n_tensors);
-    s->updated = RMI_NEW(&s->mem, uint8_t, graph->n_tensors);
-    s->reduced = RMI_NEW(&s->mem, uint8_t, graph->n_tensors);
-    s->passed = RMI_NEW(&s->mem, uint8_t, graph->n_barriers);
-    s->ran = RMI_NEW(&s->mem, uint32_t, graph->n_ops);
-    s->left_by = RMI_NEW(&s->mem, uint32_t, graph->n_ops);
-    s->bits = RMI_NEW(&s->mem, const char *, graph->n_ops);
-    s->done_at = RMI_NEW(&s->mem, uint32_t, (size_t)graph->n_ops + 1);
-    if (!s->dev || !s->hst || !s->next_name || !s->value || !s->kept || !s->ws_used || !s->version || !s->given ||
-        !s->updated || !s->reduced || !s->passed || !s->ran || !s->left_by || !s->bits || !s->done_at)
+    s->ws.used = RMI_NEW(&s->mem, uint8_t, (size_t)graph->n_ops + graph->n_tensors);
+    s->now.version = RMI_NEW(&s->mem, uint32_t, graph->n_tensors);
+    s->now.given = RMI_NEW(&s->mem, uint32_t, graph->n_tensors);
+    s->now.updated = RMI_NEW(&s->mem, uint8_t, graph->n_tensors);
+    s->now.reduced = RMI_NEW(&s->mem, uint8_t, graph->n_tensors);
+    s->now.passed = RMI_NEW(&s->mem, uint8_t, graph->n_barriers);
+    s->now.ran = RMI_NEW(&s->mem, uint32_t, graph->n_ops);
+    s->now.left_by = RMI_NEW(&s->mem, uint32_t, graph->n_ops);
+    s->now.bits = RMI_NEW(&s->mem, const char *, graph->n_ops);
+    s->now.done_at = RMI_NEW(&s->mem, uint32_t, (size_t)graph->n_ops + 1);
+    if (!s->dev || !s->hst || !s->next_name || !s->value || !s->kept || !s->ws.used || !s->now.version ||
+        !s->now.given || !s->now.updated || !s->now.reduced || !s->now.passed || !s->now.ran || !s->now.left_by ||
+        !s->now.bits || !s->now.done_at)
         return RM_ERROR_MEMORY;
     for (i = 0; i < nb; i++) s->dev[i] = s->hst[i] = s->next_name[i] = RMI_NONE;
-    for (i = 0; i < graph->n_ops; i++) s->done_at[i + 1] = s->done_at[i] + graph->ops[i].grad_in.n;
-    s->done = RMI_NEW(&s->mem, uint8_t, s->done_at[graph->n_ops]);
+    for (i = 0; i < graph->n_ops; i++) s->now.done_at[i + 1] = s->now.done_at[i] + graph->ops[i].grad_in.n;
+    s->now.done = RMI_NEW(&s->mem, uint8_t, s->now.done_at[graph->n_ops]);
     RMI_TRY(rmi_low_access_make(graph, &s->mem, &s->acc));
     for (most = graph->n_tensors, i = 0; i < graph->n_ops; i++)
         if ((size_t)graph->ops[i].in.n + 2 * (size_t)graph->ops[i].out.n > most)
             most = (size_t)graph->ops[i].in.n + 2 * (size_t)graph->ops[i].out.n;
-    s->reads = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
-    s->writes = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
-    return s->done && s->reads && s->writes ? rmi_sim_spaces(s) : RM_ERROR_MEMORY;
+    s->use.reads = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
+    s->use.writes = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
+    return s->now.done && s->use.reads && s->use.writes ? rmi_sim_spaces(s) : RM_ERROR_MEMORY;
 }
 
+/* What is there when the first step starts: the caller's memory, and what has a home. */
 RMI_RARE rm_result rmi_sim_homes(rmi_sim *s)
 {
     size_t k;
@@ -4933,6 +4999,7 @@ RMI_RARE rm_result rmi_sim_homes(rmi_sim *s)
     return RM_OK;
 }
 
+/* One statement of the program. */
 RMI_RARE rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
 {
     switch ((rmi_what)st->what) {
@@ -4953,6 +5020,7 @@ RMI_RARE rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
 
 #define RMI_SIM_TOO_LONG "the times of the plan add up to 2^62 ns or more"
 
+/* Replays one step, or three where lanes work side by side: the third one's time is that of the steady state. */
 RMI_RARE rm_result rmi_sim_steps(rmi_sim *s)
 {
     uint64_t ends[3] = {0, 0, 0};
@@ -22147,10 +22215,10 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
 /* What the times of a plan rest on. */
 RMI_FN void rmi_plan_costs(const rm_graph *g, rm_plan_info *f)
 {
-    f->estimated = g->estimated;
-    f->measured = g->measured;
-    f->spread_ppm = g->spread_ppm;
-    f->loaded = g->loaded;
+    f->estimated = g->costs.estimated;
+    f->measured = g->costs.measured;
+    f->spread_ppm = g->costs.spread_ppm;
+    f->loaded = g->costs.loaded;
 }
 
 RMI_FN void rmi_plan_figures_of(const rmi_program *p, rm_plan_info *f)
@@ -23702,17 +23770,18 @@ RMI_FN rm_result rmi_txt_named(rmi_txt *t, const rm_graph *graph, const rmi_map 
                                uint32_t *id)
 {
     *id = rmi_graph_lookup_n(map, slice.text, slice.n);
-    return *id != RMI_NONE ? RM_OK : rmi_txt_fail_about(t, slice, map == &graph->op_map ? "an op" : "a tensor",
-                                                        graph->sealed ? " of the graph" : " that is declared above", "");
+    return *id != RMI_NONE ? RM_OK
+                           : rmi_txt_fail_about(t, slice, map == &graph->build.op_map ? "an op" : "a tensor",
+                                                graph->sealed ? " of the graph" : " that is declared above", "");
 }
 RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    return rmi_txt_named(t, graph, &graph->tensor_map, slice, id);
+    return rmi_txt_named(t, graph, &graph->build.tensor_map, slice, id);
 }
 
 RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    return rmi_txt_named(t, graph, &graph->op_map, slice, id);
+    return rmi_txt_named(t, graph, &graph->build.op_map, slice, id);
 }
 
 /* A tensor whose name is the slice, which no other has yet; maker: its op, or RMI_NONE. */
@@ -23721,7 +23790,7 @@ RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *graph, rmi_txt_slice s
 {
     char name[256];
     RMI_TRY(rmi_txt_name(t, slice, name));
-    if (rmi_graph_lookup(&graph->tensor_map, name) != RMI_NONE)
+    if (rmi_graph_lookup(&graph->build.tensor_map, name) != RMI_NONE)
         return rmi_txt_fail(t, slice, "a name that no tensor has yet");
     *id = rmi_graph_new_tensor(graph, name, maker, maker == RMI_NONE ? RMI_INPUT : RMI_ACT, bytes);
     return *id == RMI_NONE ? graph->sticky.result : RM_OK;
@@ -23746,7 +23815,7 @@ RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *graph, rmi_txt_slice list
 RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *graph, const rmi_op *op, rmi_txt_slice slice,
                                     int inputs_only, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(&graph->tensor_map, slice.text, slice.n);
+    *id = rmi_graph_lookup_n(&graph->build.tensor_map, slice.text, slice.n);
     if (*id != RMI_NONE && (rmi_list_has(&op->in, *id) || (!inputs_only && rmi_list_has(&op->out, *id)))) return RM_OK;
     return rmi_txt_fail_about(t, slice, inputs_only ? "an input of op " : "an input or output of op ", op->name, "");
 }
@@ -23920,7 +23989,7 @@ RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *graph)
     if (!RMI_GROW(&t->mem, t->ops, t->cap_ops, (size_t)graph->n_ops + 1)) return rmi_err_memory(t->err);
     t->ops[graph->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (rmi_graph_lookup(&graph->op_map, name) != RMI_NONE)
+    if (rmi_graph_lookup(&graph->build.op_map, name) != RMI_NONE)
         return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no op has yet");
     RMI_TRY(rmi_txt_args_read(t, 2, RMI_TXT_OP_KEYS, &args));
     id = rmi_graph_new_op(graph, name);
@@ -24150,7 +24219,8 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *graph)
     graph->sticky.log = log;
     if (code == RM_OK || code == RM_ERROR_MEMORY) return code == RM_OK ? code : rmi_err_memory(&graph->sticky);
     memcpy(message, graph->sticky.text, sizeof message);
-    if (!strncmp(message, "op ", 3)) id = rmi_graph_lookup_n(&graph->op_map, message + 3, strcspn(message + 3, ":"));
+    if (!strncmp(message, "op ", 3))
+        id = rmi_graph_lookup_n(&graph->build.op_map, message + 3, strcspn(message + 3, ":"));
     at.line = t->line;
     at.column = 1;
     if (id != RMI_NONE) at = t->ops[id];
@@ -24537,7 +24607,7 @@ RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
 /* A param of the graph, or an error at slice. */
 RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(&graph->tensor_map, slice.text, slice.n);
+    *id = rmi_graph_lookup_n(&graph->build.tensor_map, slice.text, slice.n);
     return *id == RMI_NONE || graph->tensors[*id].kind != RMI_PARAM ? rmi_txt_fail(t, slice, "a param of the graph")
                                                                     : RM_OK;
 }
@@ -24554,9 +24624,9 @@ RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *graph, rmi_txt_slice
     if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_param(t, graph, of, &id));
     else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_op_named(t, graph, of, &id));
     else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_tensor(t, graph, of.text ? of : slice, &id));
-    else if ((id = rmi_graph_lookup_n(&graph->op_map, of.text, of.n)) == RMI_NONE) {
+    else if ((id = rmi_graph_lookup_n(&graph->build.op_map, of.text, of.n)) == RMI_NONE) {
         k = RMI_BUF_OPT_WS;
-        id = rmi_graph_lookup_n(&graph->tensor_map, of.text, of.n);
+        id = rmi_graph_lookup_n(&graph->build.tensor_map, of.text, of.n);
         if (id == RMI_NONE || graph->tensors[id].kind != RMI_PARAM)
             return rmi_txt_fail(t, of, "an op or a param of the graph");
     }
@@ -24570,8 +24640,8 @@ RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *graph, uint32_t buf)
     uint32_t i, id;
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
     if (kind != RMI_BUF_WS && kind != RMI_BUF_OPT_WS) return buf;
-    id = kind == RMI_BUF_WS ? rmi_graph_lookup(&graph->tensor_map, graph->ops[i].name)
-                         : rmi_graph_lookup(&graph->op_map, graph->tensors[i].name);
+    id = kind == RMI_BUF_WS ? rmi_graph_lookup(&graph->build.tensor_map, graph->ops[i].name)
+                         : rmi_graph_lookup(&graph->build.op_map, graph->tensors[i].name);
     if (id == RMI_NONE || (kind == RMI_BUF_WS && graph->tensors[id].kind != RMI_PARAM)) return buf;
     return rmi_low_buf(graph, kind == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
 }
@@ -29264,7 +29334,7 @@ RMI_FN void rmi_exe_op_costs(rmi_exe_costs *c, uint32_t i)
             else rmi_exe_cost(c, key, &form->parts[p].bwd, &form->parts[p].bwd_by, &c->of[2 * i + 1]);
         }
     }
-    c->g->measured += any > 0;
+    c->g->costs.measured += any > 0;
 }
 
 /* What could not be measured of op i: by what was of it, else of its kind, else of the graph. */
@@ -29315,7 +29385,7 @@ RMI_FN void rmi_exe_param_costs(rmi_exe_costs *c)
         any = rmi_exe_other_cost(c, at, RMI_EXE_ON_DEVICE, &t->opt, &t->opt_by, &c->update[0]);
         any += rmi_exe_other_cost(c, at, RMI_EXE_ON_HOST, &t->opt_host, &t->opt_host_by, &c->update[1]);
         if (t->reduce) rmi_exe_other_cost(c, at, RMI_EXE_REDUCTION, &t->reduce, &by, &other);
-        g->measured += any > 0;
+        g->costs.measured += any > 0;
     }
     for (i = 0; i < g->n_barriers; i++, at++)
         rmi_exe_other_cost(c, at, RMI_EXE_ON_DEVICE, &g->barriers[i].ns, &by, &other);
@@ -29336,13 +29406,13 @@ RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
     c.g = g;
     c.of = RMI_NEW(&f->tmp, rmi_exe_ratio, 2 * (size_t)g->n_ops);
     if (!c.of) return RM_ERROR_MEMORY;
-    g->measured = 0;
+    g->costs.measured = 0;
     for (i = 0; i < g->n_ops; i++) rmi_exe_op_costs(&c, i);
     for (i = 0; i < g->n_ops; i++) rmi_exe_guesses(&c, i);
     rmi_exe_param_costs(&c);
-    g->spread_ppm = c.time ? (uint32_t)rmi_min(rmi_mul_div_up(c.spread, 1000000, c.time), UINT32_MAX) : 0;
-    g->loaded = f->wall - f->took > f->took / 4;
-    g->loaded |= f->lost >= 3 && rmi_mul(f->lost, 50000000) > f->wall; /* twenty times a second */
+    g->costs.spread_ppm = c.time ? (uint32_t)rmi_min(rmi_mul_div_up(c.spread, 1000000, c.time), UINT32_MAX) : 0;
+    g->costs.loaded = f->wall - f->took > f->took / 4;
+    g->costs.loaded |= f->lost >= 3 && rmi_mul(f->lost, 50000000) > f->wall; /* twenty times a second */
     g->hashed = 0;
     rmi_graph_estimate(g);
     return rmi_graph_check_sums(g);
@@ -31006,7 +31076,7 @@ RMDEF size_t rm_graph_op_count(const rm_graph *g) { return g ? g->n_ops : 0; }
 RMDEF size_t rm_graph_tensor_count(const rm_graph *g) { return g ? g->n_tensors : 0; }
 RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name)
 {
-    return rmi_graph_handle(g, g && tensor_name ? rmi_graph_lookup(&g->tensor_map, tensor_name) : RMI_NONE);
+    return rmi_graph_handle(g, g && tensor_name ? rmi_graph_lookup(&g->build.tensor_map, tensor_name) : RMI_NONE);
 }
 RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t)
 {

@@ -346,7 +346,7 @@ static void no_room(int with)
     EXPECT(!rm_exec_replan(r.e, r.p), rm_exec_error(r.e));
     give(&r);
     EXPECT(!rm_exec_profile(r.e, NULL, 2), rm_exec_error(r.e)); /* and now there is room */
-    EXPECT(r.g->ops[0].forms[1].fwd == SLOW && !r.g->estimated, "with room it has a time");
+    EXPECT(r.g->ops[0].forms[1].fwd == SLOW && !r.g->costs.estimated, "with room it has a time");
     close_rig(&r);
 }
 
