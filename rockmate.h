@@ -1392,6 +1392,24 @@ RMI_COLD void *rmi_arena_get(rmi_arena *arena, size_t count, size_t elem)
 /* The same of any content: written before it is read. */
 #define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type)))
 
+/* Tables, all zero: for each where its pointer goes, how many elements, their size; then NULL. */
+RMI_COLD rm_result rmi_arena_tables(rmi_arena *arena, ...)
+{
+    rm_result result = RM_OK;
+    void **to;
+    va_list args;
+    va_start(args, arena);
+    while (result == RM_OK && (to = va_arg(args, void **)) != NULL) {
+        size_t count = va_arg(args, size_t), elem = va_arg(args, size_t);
+        *to = rmi_arena_get(arena, count, elem);
+        if (!*to) result = RM_ERROR_MEMORY;
+    }
+    va_end(args);
+    return result;
+}
+#define RMI_TABLES(arena, ...) rmi_arena_tables((arena), __VA_ARGS__, (void **)NULL)
+#define RMI_T(pointer, count) (void **)&(pointer), (size_t)(count), sizeof *(pointer)
+
 /* Gives back the block that holds these bytes, if they are alone in it; else they stay until the arena goes. */
 RMI_COLD void rmi_arena_drop(rmi_arena *arena, const void *memory, size_t bytes)
 {
@@ -3520,12 +3538,9 @@ RMI_FN rm_result rmi_shp_tables(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
 {
     uint32_t i, k;
     memset(s, 0, sizeof *s);
-    s->stages = RMI_NEW(mem, rmi_stage, g->n_ops);
-    s->carried = RMI_NEW(mem, uint8_t, rmi_low_buffers(g));
-    s->carried_list = RMI_NEW(mem, uint32_t, (size_t)g->n_tensors + g->n_ops);
-    s->last_use = RMI_NEW(mem, uint32_t, g->n_tensors);
-    s->skips = RMI_NEW(mem, uint8_t, g->n_tensors);
-    if (!s->stages || !s->carried || !s->carried_list || !s->last_use || !s->skips) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->stages, g->n_ops), RMI_T(s->carried, rmi_low_buffers(g)),
+                       RMI_T(s->carried_list, (size_t)g->n_tensors + g->n_ops), RMI_T(s->last_use, g->n_tensors),
+                       RMI_T(s->skips, g->n_tensors)));
     for (i = 0; i < g->n_tensors; i++) s->last_use[i] = g->tensors[i].maker;
     for (i = 0; i < g->n_ops; i++)
         for (k = 0; k < g->ops[i].in.n; k++) s->last_use[g->ops[i].in.at[k]] = i;
@@ -4946,25 +4961,13 @@ RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
     size_t nb = rmi_low_buffers(graph), i, most;
-    s->dev = RMI_NEW(&s->mem, uint32_t, nb);
-    s->hst = RMI_NEW(&s->mem, uint32_t, nb);
-    s->next_name = RMI_NEW(&s->mem, uint32_t, nb);
-    s->value = RMI_NEW(&s->mem, rmi_content, nb);
-    s->kept = RMI_NEW(&s->mem, rmi_content, nb);
-    s->ws.used = RMI_NEW(&s->mem, uint8_t, (size_t)graph->n_ops + graph->n_tensors);
-    s->now.version = RMI_NEW(&s->mem, uint32_t, graph->n_tensors);
-    s->now.given = RMI_NEW(&s->mem, uint32_t, graph->n_tensors);
-    s->now.updated = RMI_NEW(&s->mem, uint8_t, graph->n_tensors);
-    s->now.reduced = RMI_NEW(&s->mem, uint8_t, graph->n_tensors);
-    s->now.passed = RMI_NEW(&s->mem, uint8_t, graph->n_barriers);
-    s->now.ran = RMI_NEW(&s->mem, uint32_t, graph->n_ops);
-    s->now.left_by = RMI_NEW(&s->mem, uint32_t, graph->n_ops);
-    s->now.bits = RMI_NEW(&s->mem, const char *, graph->n_ops);
-    s->now.done_at = RMI_NEW(&s->mem, uint32_t, (size_t)graph->n_ops + 1);
-    if (!s->dev || !s->hst || !s->next_name || !s->value || !s->kept || !s->ws.used || !s->now.version ||
-        !s->now.given || !s->now.updated || !s->now.reduced || !s->now.passed || !s->now.ran || !s->now.left_by ||
-        !s->now.bits || !s->now.done_at)
-        return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(&s->mem, RMI_T(s->dev, nb), RMI_T(s->hst, nb), RMI_T(s->next_name, nb), RMI_T(s->value, nb),
+                       RMI_T(s->kept, nb), RMI_T(s->ws.used, (size_t)graph->n_ops + graph->n_tensors),
+                       RMI_T(s->now.version, graph->n_tensors), RMI_T(s->now.given, graph->n_tensors),
+                       RMI_T(s->now.updated, graph->n_tensors), RMI_T(s->now.reduced, graph->n_tensors),
+                       RMI_T(s->now.passed, graph->n_barriers), RMI_T(s->now.ran, graph->n_ops),
+                       RMI_T(s->now.left_by, graph->n_ops), RMI_T(s->now.bits, graph->n_ops),
+                       RMI_T(s->now.done_at, (size_t)graph->n_ops + 1)));
     for (i = 0; i < nb; i++) s->dev[i] = s->hst[i] = s->next_name[i] = RMI_NONE;
     for (i = 0; i < graph->n_ops; i++) s->now.done_at[i + 1] = s->now.done_at[i] + graph->ops[i].grad_in.n;
     s->now.done = RMI_NEW(&s->mem, uint8_t, s->now.done_at[graph->n_ops]);
@@ -5805,10 +5808,7 @@ RMI_RARE rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem
     q->g = g;
     q->mem = mem;
     q->granule = 1;
-    q->cur = RMI_NEW(mem, uint32_t, nb);
-    q->ran = RMI_NEW(mem, uint32_t, g->n_ops);
-    q->hst = RMI_NEW(mem, uint32_t, nb);
-    if (!q->cur || !q->ran || !q->hst) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(q->cur, nb), RMI_T(q->ran, g->n_ops), RMI_T(q->hst, nb)));
     for (b = 0; b < nb; b++) q->cur[b] = q->hst[b] = RMI_NONE;
     return rmi_low_access_make(g, mem, &q->acc);
 }
@@ -6082,9 +6082,8 @@ RMI_RARE rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_c
     slot = RMI_NEW(temp, uint32_t, slots); /* class + 1 */
     first = RMI_NEW(temp, uint32_t, chain->n);
     held = RMI_NEW(temp, uint32_t, chain->n);
-    t->classes = RMI_NEW(arena, rmi_chn_class, chain->n);
-    t->class_of = RMI_NEW(arena, uint32_t, chain->n);
-    if (!slot || !first || !held || !t->classes || !t->class_of) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(arena, RMI_T(t->classes, chain->n), RMI_T(t->class_of, chain->n)));
+    if (!slot || !first || !held) return RM_ERROR_MEMORY;
     for (i = 0; i < chain->n; i++) {
         uint64_t in_bytes = rmi_chn_cap(i ? chain->stages[i - 1].out_bytes : chain->in_bytes);
         held[i] = rmi_chn_may_be_held(chain, i);
@@ -6115,10 +6114,8 @@ RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table 
 {
     uint32_t inner = t->n - 1, i, p, best, *run = RMI_NEW(temp, uint32_t, t->n + 1);
     size_t n_steps = 0, cap = 0;
-    t->shared = RMI_NEW(arena, uint32_t, t->n + 1);
-    t->first_step = RMI_NEW(arena, size_t, t->n + 1);
-    t->lent = RMI_NEW(arena, uint32_t, t->n + 1);
-    if (!run || !t->shared || !t->lent || !t->first_step) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(arena, RMI_T(t->shared, t->n + 1), RMI_T(t->first_step, t->n + 1), RMI_T(t->lent, t->n + 1)));
+    if (!run) return RM_ERROR_MEMORY;
     for (i = inner; i-- > 0;) {
         t->first_step[i] = n_steps;
         best = 0;
@@ -6662,11 +6659,8 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_
     s->told = s->t->work;
     RMI_TRY(rmi_chn_envelope(s));
     rmi_chn_thin(s);
-    p = RMI_NEW(s->arena, rmi_chn_point, (size_t)s->n_env + 1);
-    grid = RMI_NEW(s->arena, uint32_t, s->n_cells + 1);
-    first = RMI_NEW(s->arena, uint32_t, s->n_cells / RMI_CHN_BLOCK + 1);
-    choice = RMI_NEW(s->arena, uint32_t, s->n_env);
-    if (!p || !grid || !first || !choice) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(s->arena, RMI_T(p, (size_t)s->n_env + 1), RMI_T(grid, s->n_cells + 1),
+                       RMI_T(first, s->n_cells / RMI_CHN_BLOCK + 1), RMI_T(choice, s->n_env)));
     for (k = 0; k < s->n_env; k++) {
         p[k].bytes = s->env[k].bytes;
         p[k].ns = s->env[k].ns;
@@ -6847,9 +6841,8 @@ RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *ch
     if (t->n < 64 || t->tolerance_ppm) cells /= 2;
     while (cells > 64 && pieces * cells > (uint64_t)1 << 24) cells /= 2;
     t->grown_sum = RMI_NEW(s->arena, uint64_t, (size_t)t->n + 1);
-    s->pass_ns = RMI_NEW(s->temp, uint64_t, t->n);
-    s->pass_need = RMI_NEW(s->temp, uint64_t, t->n);
-    if (!t->grown_sum || !s->pass_ns || !s->pass_need) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(s->temp, RMI_T(s->pass_ns, t->n), RMI_T(s->pass_need, t->n)));
+    if (!t->grown_sum) return RM_ERROR_MEMORY;
     for (i = 0; i < t->n; i++)
         t->grown_sum[i + 1] = rmi_add(t->grown_sum[i], t->classes[t->class_of[i]].stage.grown);
     if (t->grown_sum[t->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* they are all there at the end of the step */
@@ -7690,9 +7683,7 @@ RMI_RARE rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_b
     uint64_t work = RMI_BLK_WORK / l->m, next, step;
     rmi_blk_now c;
     c.kept = kept;
-    c.was = RMI_NEW(mem, uint8_t, l->m);
-    c.held = RMI_NEW(mem, uint8_t, l->m);
-    if (!c.was || !c.held) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(c.was, l->m), RMI_T(c.held, l->m)));
     for (k = done = 0; k < n && n > RMI_BLK_MOST; k++) /* of so many ops one way to drop each must do */
         if (x[k].mode != RMI_BLK_DROP) x[done++] = x[k];
     if (n > RMI_BLK_MOST && (n = done) > RMI_BLK_MOST) return RM_OK;
@@ -7846,28 +7837,13 @@ RMI_RARE rm_result rmi_blk_scratch(rmi_blk *b)
         if (runs > most) most = runs;
     }
     lists = 2 * (size_t)most + 8;
-    b->stages = RMI_NEW(b->mem, rmi_chn_stage, n);
-    b->options = RMI_NEW(b->mem, rmi_chn_option *, n);
-    b->kept = RMI_NEW(b->mem, const uint8_t *, n);
-    b->room = RMI_NEW(b->mem, uint64_t, g->n_tensors);
-    b->most_ws = RMI_NEW(b->mem, uint64_t, n);
-    b->pass_level = RMI_NEW(b->mem, uint8_t, n);
-    b->fresh = RMI_NEW(b->mem, uint8_t, g->n_ops);
-    b->todo = RMI_NEW(b->mem, uint8_t, g->n_ops);
-    b->like = RMI_NEW(b->mem, uint32_t, b->shape->n_classes);
-    b->wanted = RMI_NEW(b->mem, uint8_t, nb);
-    b->counted = RMI_NEW(b->mem, uint32_t, g->n_tensors);
-    b->rerun = RMI_NEW(b->mem, uint8_t, g->n_ops);
-    b->begun = RMI_NEW(b->mem, uint8_t, g->n_tensors);
-    b->in_bytes = RMI_NEW(b->mem, uint64_t, n);
-    b->dout_bytes = RMI_NEW(b->mem, uint64_t, n);
-    b->runs = RMI_NEW(b->mem, rmi_run, lists);
-    b->keep = RMI_NEW(b->mem, uint32_t, lists);
-    b->exit = RMI_NEW(b->mem, uint32_t, lists);
-    b->uncounted = RMI_NEW(b->mem, uint32_t, lists);
-    b->entry = RMI_NEW(b->mem, uint32_t, lists);
-    b->entry_bytes = RMI_NEW(b->mem, uint64_t, lists);
-    if (!b->options || !b->kept || !b->fresh || !b->todo || !b->like || !b->room || !b->most_ws || !b->pass_level) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
+                       RMI_T(b->room, g->n_tensors), RMI_T(b->most_ws, n), RMI_T(b->pass_level, n),
+                       RMI_T(b->fresh, g->n_ops), RMI_T(b->todo, g->n_ops), RMI_T(b->like, b->shape->n_classes),
+                       RMI_T(b->wanted, nb), RMI_T(b->counted, g->n_tensors), RMI_T(b->rerun, g->n_ops),
+                       RMI_T(b->begun, g->n_tensors), RMI_T(b->in_bytes, n), RMI_T(b->dout_bytes, n),
+                       RMI_T(b->runs, lists), RMI_T(b->keep, lists), RMI_T(b->exit, lists), RMI_T(b->uncounted, lists),
+                       RMI_T(b->entry, lists), RMI_T(b->entry_bytes, lists)));
     if (!b->stages || !b->wanted || !b->counted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs ||
         !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes)
         return RM_ERROR_MEMORY;
@@ -7994,9 +7970,7 @@ RMI_RARE rm_result rmi_blk_find_modes(rmi_blk *b)
     size_t n = 0;
     for (i = 0; i < g->n_ops; i++) n += g->ops[i].n_forms;
     if (n == g->n_ops) return RM_OK; /* no variants */
-    b->mode_at = RMI_NEW(b->mem, uint32_t, g->n_ops);
-    b->modes = RMI_NEW(b->mem, uint32_t, n);
-    if (!b->mode_at || !b->modes) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->mode_at, g->n_ops), RMI_T(b->modes, n)));
     for (i = 0, n = 0; i < g->n_ops; n += g->ops[i++].n_forms) {
         const rmi_op *op = &g->ops[i];
         while (i >= b->shape->stages[stage].hi) stage++;
@@ -8169,10 +8143,7 @@ RMI_RARE rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
     *v = *g;
     v->n_ops = n;
     v->fixed_order = 1;
-    v->ops = RMI_NEW(b->mem, rmi_op, n);
-    v->tensors = RMI_NEW(b->mem, rmi_tensor, g->n_tensors);
-    room = RMI_NEW(b->mem, size_t, g->n_tensors);
-    if (!v->ops || !v->tensors || !room) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(v->ops, n), RMI_T(v->tensors, g->n_tensors), RMI_T(room, g->n_tensors)));
     for (i = 0; i < g->n_tensors; i++) {
         rmi_tensor *t = &v->tensors[i];
         *t = g->tensors[i];
@@ -8427,9 +8398,7 @@ RMI_FN rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_item 
 RMI_FN rm_result rmi_plc_measure(rmi_plc *p)
 {
     uint32_t i, c;
-    p->live = RMI_NEW(p->mem, uint64_t, p->cols + 1);
-    p->first = RMI_NEW(p->mem, uint32_t, p->cols + 1);
-    if (!p->live || !p->first) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(p->mem, RMI_T(p->live, p->cols + 1), RMI_T(p->first, p->cols + 1)));
     for (i = 0; i < p->n; i++) {
         p->live[p->box[i].s] += p->box[i].size;
         p->live[p->box[i].e] -= p->box[i].size; /* wraps, and wraps back in the running sum */
@@ -9162,12 +9131,8 @@ RMI_RARE rm_result rmi_plc_search_make(rmi_plc_search *q, rmi_plc *p)
     if (p->floats || p->n > RMI_PLC_SEARCH_MAX || members > RMI_PLC_MEMBERS_MAX) return RM_OK;
     q->n = p->n;
     q->cols = p->cols;
-    q->part = RMI_NEW(p->mem, rmi_plc_part, q->n + 1);
-    q->col = RMI_NEW(p->mem, rmi_plc_col, q->cols + 1);
-    q->member = RMI_NEW(p->mem, uint32_t, members);
-    q->total = RMI_NEW(p->mem, uint64_t, q->n);
-    q->stack = RMI_NEW(p->mem, rmi_plc_range, q->n + 1);
-    if (!q->part || !q->col || !q->member || !q->total || !q->stack) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(p->mem, RMI_T(q->part, q->n + 1), RMI_T(q->col, q->cols + 1), RMI_T(q->member, members),
+                       RMI_T(q->total, q->n), RMI_T(q->stack, q->n + 1)));
     for (i = 0; i < q->n; i++) {
         rmi_plc_part *b = q->part + i;
         b->s = p->box[i].s;
@@ -23217,10 +23182,8 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, ui
         n += 2 * p[i].n_use;
         if (p[i].n > most) most = p[i].n;
     }
-    l->cut = RMI_NEW(mem, uint64_t, 2 * n);
-    l->clock = RMI_NEW(mem, uint32_t, 2 * (size_t)most * RMI_LANES);
-    l->lane = RMI_NEW(mem, uint8_t, 2 * (size_t)most);
-    if (!l->cut || !l->clock || !l->lane) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(l->cut, 2 * n), RMI_T(l->clock, 2 * (size_t)most * RMI_LANES),
+                       RMI_T(l->lane, 2 * (size_t)most)));
     for (i = 0; i < n_prog; i++)
         for (u = 0; u < p[i].n_use; u++) {
             l->cut[l->n_cut++] = p[i].use[u].lo;
@@ -23230,9 +23193,7 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, ui
     for (u = 0, n = 0; u < l->n_cut; u++)
         if (!n || l->cut[n - 1] != l->cut[u]) l->cut[n++] = l->cut[u];
     l->n_cut = n;
-    l->head = RMI_NEW(mem, uint64_t, n / 64 + 1);
-    l->piece = RMI_NEW(mem, rmi_lan_piece, n);
-    if (!l->head || !l->piece) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(l->head, n / 64 + 1), RMI_T(l->piece, n)));
     for (i = 0; i < n_prog; i++) {
         rmi_sort(p[i].use, p[i].n_use, sizeof(rmi_lan_use), rmi_lan_cmp, NULL);
         ops = p[i].n;
@@ -25447,12 +25408,10 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
     const rmi_program *program = v->prog;
     uint32_t k, nb = rmi_low_buffers(v->graph), *ran = RMI_NEW(&v->mem, uint32_t, v->graph->n_ops);
     size_t i;
-    v->piece = RMI_NEW(&v->mem, rmi_vue_piece, program->n + program->n_homes);
-    v->latest = RMI_NEW(&v->mem, uint32_t, nb);
-    v->before = RMI_NEW(&v->mem, uint32_t, program->n + 1);
-    v->run_at = RMI_NEW(&v->mem, uint32_t, program->n);
-    v->again = RMI_NEW(&v->mem, uint8_t, program->n + 1);
-    if (!ran || !v->piece || !v->latest || !v->before || !v->run_at || !v->again) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(&v->mem, RMI_T(v->piece, program->n + program->n_homes), RMI_T(v->latest, nb),
+                       RMI_T(v->before, program->n + 1), RMI_T(v->run_at, program->n),
+                       RMI_T(v->again, program->n + 1)));
+    if (!ran) return RM_ERROR_MEMORY;
     for (k = 0; k < nb; k++) v->latest[k] = RMI_NONE;
     for (i = 0; i < program->n_homes; i++)
         if (!program->homes[i].host)
@@ -29634,10 +29593,9 @@ RMI_FN rm_result rmi_chk_frame_make(rmi_chk *k, rmi_run run, uint32_t n_in, uint
     frame->call.n_in = n_in;
     frame->call.n_out = n_out;
     frame->box = frame->end = RMI_NEW(&k->tmp, rmi_chk_box, n);
-    frame->at[0] = RMI_NEW(&k->tmp, rmi_chk_box *, n);
-    frame->seen[0] = RMI_NEW(&k->tmp, const void *, n);
-    frame->sizes = RMI_NEW(&k->tmp, uint64_t, (size_t)n_in + n_out);
-    if (!frame->box || !frame->at[0] || !frame->seen[0] || !frame->sizes) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(&k->tmp, RMI_T(frame->at[0], n), RMI_T(frame->seen[0], n),
+                       RMI_T(frame->sizes, (size_t)n_in + n_out)));
+    if (!frame->box) return RM_ERROR_MEMORY;
     for (role = 1; role < RMI_CHK_ROLES; role++) {
         frame->at[role] = frame->at[role - 1] + rmi_chk_slots(&frame->call, role - 1);
         frame->seen[role] = frame->seen[role - 1] + rmi_chk_slots(&frame->call, role - 1);
@@ -30598,14 +30556,9 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
     uint32_t i, n = 0;
     if (k->desc) samples = (size_t)rmi_min(rmi_mul(tensors, k->desc->finite_differences), SIZE_MAX / 64);
     for (i = 0; i < graph->n_ops; i++) n += graph->ops[i].n_forms;
-    k->value = RMI_NEW(&k->mem, unsigned char *, 4 * tensors);
-    k->form_at = RMI_NEW(&k->mem, uint32_t, graph->n_ops);
-    k->holds = RMI_NEW(&k->mem, uint8_t, 3 * tensors);
-    k->ran = RMI_NEW(&k->mem, uint8_t, 2 * (size_t)graph->n_ops);
-    k->form = RMI_NEW(&k->mem, uint16_t, graph->n_ops);
-    k->sample = RMI_NEW(&k->mem, rmi_chk_sample, samples);
-    k->saved = RMI_NEW(&k->mem, unsigned char *, 2 * (size_t)n);
-    if (!k->value || !k->form_at || !k->holds || !k->ran || !k->form || !k->saved || !k->sample) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(&k->mem, RMI_T(k->value, 4 * tensors), RMI_T(k->form_at, graph->n_ops),
+                       RMI_T(k->holds, 3 * tensors), RMI_T(k->ran, 2 * (size_t)graph->n_ops),
+                       RMI_T(k->form, graph->n_ops), RMI_T(k->sample, samples), RMI_T(k->saved, 2 * (size_t)n)));
     k->grad = k->value + tensors;
     k->state = k->grad + tensors;
     k->host = k->state + tensors;
