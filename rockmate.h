@@ -1169,6 +1169,8 @@ RMI_INLINE uint64_t rmi_mul(uint64_t a, uint64_t b) { return b && a > RMI_INF / 
 RMI_INLINE uint64_t rmi_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 RMI_INLINE uint64_t rmi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 RMI_FN uint64_t rmi_ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+/* a, or the next multiple of `to` above it. */
 RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to)
 {
     return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to;
@@ -1261,6 +1263,7 @@ typedef struct rmi_stop {
     int stopped;
 } rmi_stop;
 
+/* A solver has done so many steps more: is it to stop? */
 RMI_COLD int rmi_stopped(rmi_stop *stop, uint64_t steps)
 {
     if (!stop || stop->stopped) return stop != NULL;
@@ -1318,6 +1321,7 @@ RMI_COLD rmi_arena rmi_arena_make(const rm_allocator *hooks)
     return arena;
 }
 
+/* Gives all blocks back. */
 RMI_COLD void rmi_arena_free(rmi_arena *arena)
 {
     while (arena->blocks) {
@@ -1389,7 +1393,7 @@ RMI_COLD void *rmi_arena_get(rmi_arena *arena, size_t count, size_t elem)
     return memory;
 }
 #define RMI_NEW(arena, type, count) ((type *)rmi_arena_get((arena), (size_t)(count), sizeof(type)))
-/* The same of any content: written before it is read. */
+/* The same without clearing, for tables that are written before they are read. */
 #define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type)))
 
 /* Tables, all zero: for each where its pointer goes, how many elements, their size; then NULL. */
@@ -1465,6 +1469,7 @@ typedef struct rmi_list {
     uint32_t n;
 } rmi_list;
 
+/* Does the list hold that number? */
 RMI_COLD int rmi_list_has(const rmi_list *list, uint32_t number)
 {
     uint32_t i;
@@ -1481,6 +1486,7 @@ RMI_FN void rmi_list_put_once(rmi_list *list, uint32_t number)
 /* --- sorting: heap sort, in place, no recursion, no allocation, the same order everywhere if cmp is a total order */
 typedef int (*rmi_cmp)(const void *a, const void *b, void *user);
 
+/* Swaps n bytes of a and b, which do not overlap. */
 RMI_COLD void rmi_swap_bytes(unsigned char *a, unsigned char *b, size_t n)
 {
     uint64_t x, y;
@@ -1579,6 +1585,7 @@ RMI_FN rmi_sink rmi_sink_make(rm_write_fn write, void *user)
     return sink;
 }
 
+/* Writes n bytes of text, unless a write has failed before. */
 RMI_COLD void rmi_put_n(rmi_sink *sink, const char *text, size_t n)
 {
     if (!sink->failed && n && sink->write(sink->user, text, n)) sink->failed = 1;
@@ -1598,6 +1605,8 @@ RMI_COLD char *rmi_u64_text(uint64_t value, char *out)
     out[n] = 0;
     return out;
 }
+
+/* Writes a number in decimal digits. */
 RMI_COLD void rmi_put_u64(rmi_sink *sink, uint64_t value)
 {
     char digits[24];
@@ -1741,6 +1750,7 @@ typedef struct rmi_error {
 #define RMI_INIT {0}
 #endif
 
+/* No error. */
 RMI_FN void rmi_err_clear(rmi_error *error)
 {
     error->result = RM_OK;
@@ -1767,6 +1777,7 @@ RMI_COLD rm_result rmi_err_set(rmi_error *error, rm_result result, const char *f
     return result;
 }
 
+/* The message of an allocation that failed. */
 RMI_COLD rm_result rmi_err_memory(rmi_error *error)
 {
     return rmi_err_set(error, RM_ERROR_MEMORY,
@@ -1963,6 +1974,8 @@ RMI_FN rm_result rmi_graph_fail(rm_graph *g, rm_result result, const char *fmt, 
     va_end(args);
     return result;
 }
+
+/* The graph's error of an allocation that failed, unless it has one already. */
 RMI_FN rm_result rmi_graph_memory(rm_graph *g)
 {
     if (g->sticky.result == RM_OK) rmi_err_memory(&g->sticky);
@@ -2167,7 +2180,7 @@ RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
 
 /* --- the builder: masks of a kind become lists of tensors */
 
-/* The tensors of `list` that mask selects; bit `last` (and all beyond) by its last bit. */
+/* Adds the tensors of a list whose bits are set, from bit `shift` on; those from number `last` on share one bit. */
 RMI_FN void rmi_graph_select(const rmi_list *from, uint64_t mask, uint32_t shift, uint32_t last, rmi_list *to)
 {
     uint32_t i;
@@ -2357,7 +2370,7 @@ RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *kind,
            rmi_graph_kind_overs(g, op, kind, form) && rmi_graph_kind_parts(g, op, kind, desc, form);
 }
 
-/* Most ops have none: all zero, and one for all. */
+/* The arguments of an op or param, copied; those that have none share one table of zeros. */
 RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *farg, const int64_t **to,
                                const double **fto)
 {
@@ -2387,6 +2400,7 @@ RMI_FN const char *rmi_graph_kind_name(rm_graph *g, const char *name)
 
 RMI_FN uint32_t rmi_graph_tag(const rm_graph *g) { return (uint32_t)((uintptr_t)g >> 4) | 1; }
 
+/* The handle of a tensor; RMI_NONE gives none. */
 RMI_FN rm_tensor rmi_graph_handle(const rm_graph *g, uint32_t id)
 {
     rm_tensor handle;
@@ -2517,7 +2531,8 @@ RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *d
     return 1;
 }
 
-/* x + x: neither share is the gradient of x, only their sum. */
+/* Takes inputs that stand twice out of a list of shared gradients: of x + x neither share is x's gradient, their sum
+   is. */
 RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
 {
     uint32_t i, j, n = 0, seen;
@@ -2933,6 +2948,7 @@ RMI_FN int rmi_graph_early(const rm_graph *g, uint32_t i, uint32_t tensor)
     return mutators->n && mutators->at[mutators->n - 1] > i && !rmi_list_has(&g->ops[i].mutates, root);
 }
 
+/* Notes in the graph whether any backward must come before a later op that changes a const. */
 RMI_FN void rmi_graph_seal_early(rm_graph *g)
 {
     uint32_t i, form, part, k;
@@ -3641,8 +3657,8 @@ RMI_PLAIN_END
 
 /* =====================================================================================================================
    >>schedule - the statements of a plan, the simulator of the lanes, the checker of legality
-   In: a program (docs/formats.md). Out: its figures, or the first offence. One pass does both, so that what is predicted
-   is what was checked; it shares no code with the solvers and every program goes through it before anyone sees it.
+   In: a program (docs/formats.md). Out: its figures, or the first offence. One pass does both, so that what is told is
+   what was checked; it shares no code with the solvers and every program goes through it before anyone sees it.
    A stretch is a piece of memory with one or more buffer names; content says what a buffer holds. O(log n) a statement.
    ================================================================================================================== */
 typedef enum rmi_what {
@@ -5074,6 +5090,8 @@ RMI_RARE rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, r
     rmi_arena_free(&s.mem);
     return result;
 }
+
+/* The same without the times of statements. */
 RMI_FN rm_result rmi_sch_check(const rm_graph *graph, rmi_program *program, rmi_error *err, size_t *at)
 {
     return rmi_sch_replay(graph, program, err, at, NULL);
@@ -23388,6 +23406,7 @@ RMI_FN rmi_txt_slice rmi_txt_cut(const char *begin, const char *end)
     return slice;
 }
 
+/* Is the slice that word? */
 RMI_FN int rmi_txt_is(rmi_txt_slice slice, const char *word)
 {
     return slice.n == strlen(word) && (!slice.n || !memcmp(slice.text, word, slice.n));
@@ -23574,6 +23593,8 @@ RMI_FN rmi_txt_slice rmi_txt_list(rmi_txt_slice value)
     if (rmi_txt_is(value, "none")) value.text = NULL;
     return value;
 }
+
+/* The next item of a list; 0 at its end. */
 RMI_FN int rmi_txt_item(rmi_txt_slice *rest, rmi_txt_slice *item)
 {
     if (!rest->text) return 0;
@@ -24139,6 +24160,7 @@ RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *graph)
     return graph->sticky.result;
 }
 
+/* anyorder */
 RMI_FN rm_result rmi_txt_any_order(rmi_txt *t, rm_graph *graph)
 {
     graph->any_order = 1;
@@ -24447,6 +24469,7 @@ RMI_FN rm_result rmi_txt_write_graph(rm_graph *graph, rmi_sink *sink)
     return sink->failed ? rmi_err_set(&graph->last, RM_ERROR_WRITE, "graph: the sink took no more text") : RM_OK;
 }
 
+/* A sink that hashes what is written. */
 RMI_FN int rmi_txt_hash_sink(void *user, const char *text, size_t n)
 {
     uint64_t *hash = (uint64_t *)user;
@@ -24894,6 +24917,7 @@ RMI_FN rm_result rmi_txt_bits(rmi_txt *t, rmi_txt_slice value, const char *const
     return RM_OK;
 }
 
+/* A number below 2^32. */
 RMI_FN rm_result rmi_txt_u32(rmi_txt *t, rmi_txt_slice value, uint32_t *out)
 {
     uint64_t number;
@@ -25009,6 +25033,7 @@ typedef struct rmi_txt_pen { /* writes line by line; what is longer than its roo
     char text[256];
 } rmi_txt_pen;
 
+/* A pen whose lines go to a sink. */
 RMI_FN void rmi_txt_pen_make(rmi_txt_pen *pen, rmi_sink *to)
 {
     pen->to = to;
@@ -25437,12 +25462,11 @@ RMI_FN rm_result rmi_vue_pieces(rmi_vue *v)
 RMI_FN rm_result rmi_vue_times(rmi_vue *v)
 {
     const rmi_program *program = v->prog;
-    uint64_t *start = RMI_NEW(&v->mem, uint64_t, program->n + 1), *end = RMI_NEW(&v->mem, uint64_t, program->n + 1),
-             now;
+    uint64_t *start, *end, now;
     uint32_t k, id;
     size_t i;
-    v->live = RMI_NEW(&v->mem, uint64_t, (size_t)v->n_runs + 1);
-    if (!start || !end || !v->live) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(&v->mem, RMI_T(start, program->n + 1), RMI_T(end, program->n + 1),
+                       RMI_T(v->live, v->n_runs + 1)));
     v->begin = RMI_INF;
     for (i = 0; i < 2 * program->n; i++)
         if (v->span[i].ran) {
@@ -29635,6 +29659,7 @@ RMI_FN rmi_chk_box *rmi_chk_add_once(rmi_chk *k, rmi_chk_frame *frame, uint32_t 
                     : rmi_chk_add(k, frame, role, slot, list->at[slot], writes);
 }
 
+/* Does the call of the frame give this operand a new content? */
 RMI_FN int rmi_chk_is_result(const rmi_chk_box *box)
 {
     return box->writes == RMI_CHK_MADE || box->writes == RMI_CHK_CHANGED;
@@ -30364,6 +30389,8 @@ typedef struct rmi_chk_sample {
 } rmi_chk_sample;
 
 RMI_FN uint64_t rmi_chk_width(const rmi_chk *k) { return k->desc->dtype == RM_F64 ? 8 : 4; }
+
+/* Element i of a tensor of the checked type, F32 or F64, as a double. */
 RMI_FN double rmi_chk_load(const rmi_chk *k, const unsigned char *bytes, uint64_t i)
 {
     double value = 0;
@@ -30373,6 +30400,8 @@ RMI_FN double rmi_chk_load(const rmi_chk *k, const unsigned char *bytes, uint64_
     memcpy(&single, bytes + (size_t)i * 4, 4);
     return (double)single;
 }
+
+/* Sets element i of such a tensor. */
 RMI_FN void rmi_chk_store(const rmi_chk *k, unsigned char *bytes, uint64_t i, double value)
 {
     float single = (float)value;
