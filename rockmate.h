@@ -8258,15 +8258,13 @@ RMI_PLAIN_END
    1. A skyline over a portfolio of orders. The lowest segment of the skyline takes the first box of the order that lives
       within the segment, or rises to its lower neighbour. Training schedules are nested and end here, at the bound, nearly
       always with the first order. About n log n an order: a search tree over the starts finds the box.
-   2. First fit, holes included, in an order in which what ends too high goes a little earlier, by chance; what stands before
-      it stays where it is. O(boxes alive at a time) a box; up to a million pairs alive at a time.
-   3. A branch and bound over canonical placements, bottom up, in many short runs that learn from each other where the
+   2. A branch and bound over canonical placements, bottom up, in many short runs that learn from each other where the
       trouble is. O(boxes alive) a node; up to 2,048 boxes. What it exhausts is proven.
-   4. The skyline again and again, with what came out too high earlier in the order.
+   3. The skyline again and again, with what came out too high earlier in the order.
    Node and work limits, never clocks: equal input, equal output.
    Papers: Burke, Kendall, Whitwell, "A new placement heuristic for the orthogonal stock-cutting problem" (Operations
    Research 2004), here with the x coordinates given; Moffitt, "MiniMalloc" (ASPLOS 2023), for canonical placements; boxes
-   of the same columns in rank order, parts solved apart and learned ranks are our own additions, and so is 2.
+   of the same columns in rank order, parts solved apart and learned ranks are our own additions.
    ================================================================================================================== */
 typedef struct rmi_plc_item {
     uint32_t start, end; /* positions [start, end), start < end */
@@ -8290,16 +8288,14 @@ typedef struct rmi_plc_info {
 #define RMI_PLC_BY_END 5u
 #define RMI_PLC_ORDERS 6u
 #define RMI_PLC_BY_REPEAT 6u         /* ... the skyline again ... */
-#define RMI_PLC_BY_SEARCH 7u         /* ... the branch and bound ... */
-#define RMI_PLC_BY_FIT 8u            /* ... and first fit */
+#define RMI_PLC_BY_SEARCH 7u         /* ... and the branch and bound */
 #define RMI_PLC_SEARCH_MAX 2048u     /* boxes: beyond, the branch and bound finds nothing in its time */
-#define RMI_PLC_MEMBERS_MAX 1000000u /* boxes times columns crossed; pairs alive at a time */
-#define RMI_PLC_FIT 2500000u         /* the most steps of the first try with first fit */
+#define RMI_PLC_MEMBERS_MAX 1000000u /* boxes times columns crossed */
 #define RMI_PLC_WORK 110000000u      /* the default limit: about half a second */
 
 RMI_FN const char *rmi_plc_method_name(uint32_t method)
 {
-    static const char *const names[] = {"lifetime", "total", "area", "size", "start", "end", "repeat", "search", "fit"};
+    static const char *const names[] = {"lifetime", "total", "area", "size", "start", "end", "repeat", "search"};
     return method < RMI_COUNT(names) ? names[method] : "none";
 }
 
@@ -8879,7 +8875,7 @@ RMI_RARE rm_result rmi_plc_orders(rmi_plc *p)
     uint32_t order;
     if (!value) return RM_ERROR_MEMORY;
     for (order = 0; order < RMI_PLC_ORDERS && p->height > p->target; order++) {
-        if (order && (p->work >= p->limit || (order > 1 && p->floats))) break; /* first fit gets along better with what floats */
+        if (order && p->work >= p->limit) break;
         RMI_TRY(rmi_plc_order_keys(p, order, value));
         rmi_plc_rank(p, value);
         RMI_TRY(rmi_plc_sky(p, p->height, &height));
@@ -8912,163 +8908,6 @@ RMI_RARE rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
         }
     }
     return RM_OK;
-}
-
-/* --- first fit: each box of an order at the lowest place that is free among those before it, holes included. One that ends
-   above the height wanted goes up in the order, by up to an eighth of its rank and a bit; those before that rank stay where they
-   are, so that a try costs what comes after. Early stands what is alive when memory is full, long and large first. */
-typedef struct rmi_plc_fit {
-    rmi_plc *p;
-    uint32_t n, *first, *other; /* boxes and, behind them, what floats; per box the
-                                   others alive with it, those placed as they lay last */
-    uint32_t *order, *rank, *id, *slot;
-    uint64_t *low, *off, *size; /* low: top of what rests on the floor below */
-    uint64_t *total, *value;    /* of what it crosses the fullest column; what it is ranked by */
-    uint64_t random;
-} rmi_plc_fit;
-
-RMI_INLINE const rmi_plc_box *rmi_plc_fit_box(const rmi_plc *p, uint32_t i) { return i < p->n ? p->box + i : p->fix + (i - p->n); }
-
-RMI_INLINE int rmi_plc_meet(const rmi_plc_box *a, const rmi_plc_box *b) { return a->s < b->e && b->s < a->e; }
-
-/* Who is alive with whom: counts (to: NULL) or fills in. */
-RMI_RARE void rmi_plc_fit_pairs(rmi_plc_fit *f, uint32_t *to)
-{
-    const rmi_plc *p = f->p;
-    uint32_t i, j, end;
-    for (i = 0; i < p->n; i++) {
-        end = p->first[p->box[i].e];
-        for (j = i + 1; j < f->n; j++) {
-            if (j == end && j < p->n) j = p->n;
-            if (j == f->n) break;
-            if (j >= p->n && !rmi_plc_meet(p->box + i, p->fix + (j - p->n))) continue;
-            if (to) {
-                f->other[to[i]++] = j;
-                f->other[to[j]++] = i;
-            } else {
-                f->first[i + 2]++;
-                f->first[j + 2]++;
-            }
-        }
-    }
-}
-
-/* f->n is 0 if too many are alive at a time. */
-RMI_RARE rm_result rmi_plc_fit_make(rmi_plc_fit *f, rmi_plc *p)
-{
-    uint32_t i, c, n = p->n + p->floats;
-    uint64_t pairs = (uint64_t)p->n * p->floats;
-    memset(f, 0, sizeof *f);
-    f->p = p;
-    for (i = 0; i < p->n; i++) pairs += p->first[p->box[i].e] - i - 1;
-    p->work += p->n;
-    if (pairs > RMI_PLC_MEMBERS_MAX) return RM_OK;
-    f->n = n;
-    f->first = RMI_NEW(p->mem, uint32_t, n + (size_t)2);
-    f->other = RMI_RAW(p->mem, uint32_t, 2 * (size_t)pairs);
-    f->order = RMI_RAW(p->mem, uint32_t, 4 * (size_t)n);
-    f->low = RMI_NEW(p->mem, uint64_t, 5 * (size_t)n);
-    if (!f->first || !f->other || !f->order || !f->low) return RM_ERROR_MEMORY;
-    f->rank = f->order + n;
-    f->id = f->rank + n;
-    f->slot = f->id + n;
-    f->off = f->low + n;
-    f->size = f->off + n;
-    f->total = f->size + n;
-    f->value = f->total + n;
-    for (i = 0; i < n; i++) {
-        const rmi_plc_box *b = rmi_plc_fit_box(p, i);
-        f->off[i] = b->off;
-        f->size[i] = b->size;
-        for (c = b->s; c < b->e && i < p->n && p->fixes; c++) f->low[i] = rmi_max(f->low[i], p->base[c]);
-    }
-    rmi_plc_fit_pairs(f, NULL);
-    for (i = 2; i <= n + 1; i++) f->first[i] += f->first[i - 1];
-    rmi_plc_fit_pairs(f, f->first + 1);
-    p->work += pairs;
-    return rmi_plc_totals(p, f->total);
-}
-
-/* The first order: area times the 2^twos-th power of the fullest column's share of the bound. */
-RMI_RARE void rmi_plc_fit_order(rmi_plc_fit *f, uint32_t twos)
-{
-    rmi_plc *p = f->p;
-    uint64_t most = 0, t;
-    uint32_t i, k, shift = 0, down = 0;
-    for (i = 0; i < p->n; i++) most = rmi_max(most, rmi_mul(p->box[i].size, p->box[i].life));
-    while (most >> down >= (uint64_t)1 << 31) down++;
-    while (p->bound >> shift >= (uint64_t)1 << 31) shift++;
-    for (i = 0; i < p->n; i++) {
-        t = ((f->total[i] >> shift) << 32) / ((p->bound >> shift) + 1);
-        for (k = 0; k < twos; k++) t = t * t >> 32;
-        f->value[i] = t * (rmi_mul(p->box[i].size, p->box[i].life) >> down);
-    }
-    rmi_plc_rank(p, f->value);
-    for (i = 0; i < f->n; i++) {
-        f->order[i] = i < p->floats ? p->n + i : p->key[i - p->floats].id;
-        f->rank[f->order[i]] = i;
-    }
-    p->work += 8 * (uint64_t)p->n;
-}
-
-/* The lowest place of the box of rank r among those before it. */
-RMI_FN uint64_t rmi_plc_fit_low(rmi_plc_fit *f, uint32_t r)
-{
-    uint32_t i = f->order[r], c, j, k = 0, z, most = f->first[i + 1] - f->first[i], few = r < most, *id = f->id;
-    const rmi_plc_box *b = rmi_plc_fit_box(f->p, i);
-    const uint64_t *off = f->off;
-    uint64_t at = f->low[i], moves = 0;
-    if (few) {
-        for (c = 0; c < r; c++)
-            if (rmi_plc_meet(b, rmi_plc_fit_box(f->p, f->order[c]))) id[k++] = f->order[c];
-    } else {
-        for (c = f->first[i]; c < f->first[i + 1]; c++)
-            if (f->rank[f->other[c]] < r) {
-                f->slot[k] = c;
-                id[k++] = f->other[c];
-            }
-    }
-    for (c = 1; c < k; c++) { /* nearly sorted, mostly */
-        j = id[c];
-        for (z = c; z && off[id[z - 1]] > off[j]; z--) id[z] = id[z - 1];
-        id[z] = j;
-        moves += c - z;
-    }
-    for (c = 0; c < k && !few; c++) f->other[f->slot[c]] = id[c];
-    for (c = 0; c < k && off[id[c]] < at + f->size[i]; c++) at = rmi_max(at, off[id[c]] + f->size[id[c]]);
-    f->p->work += 4 + (few ? r : most) / 4 + (k + moves) / 2;
-    return at;
-}
-
-/* Is there an order in which everything ends by cap? For `limit` steps. The placement found is kept. */
-RMI_RARE void rmi_plc_fit_run(rmi_plc_fit *f, uint32_t twos, uint64_t cap, uint64_t limit)
-{
-    rmi_plc *p = f->p;
-    uint64_t end = p->work + limit, at, high = p->fixed_top;
-    uint32_t r = p->floats, to, x;
-    rmi_plc_fit_order(f, twos);
-    while (r < f->n) {
-        x = f->order[r];
-        at = rmi_plc_fit_low(f, r);
-        f->off[x] = at;
-        if (at + f->size[x] <= cap) {
-            r++;
-            continue;
-        }
-        if (rmi_stopped(p->stop, 16)) p->limit = 0;
-        if (p->work > end || p->work > p->limit || r == p->floats) return;
-        to = (uint32_t)rmi_mix(++f->random) % (r / 8 + f->n / 64 + 1) + 1;
-        to = r - p->floats < to ? p->floats : r - to;
-        memmove(f->order + to + 1, f->order + to, (r - to) * sizeof *f->order);
-        f->order[to] = x;
-        for (r++; r-- > to;) f->rank[f->order[r]] = r;
-        r = to;
-    }
-    for (x = 0; x < p->n; x++) {
-        p->box[x].off = f->off[x];
-        high = rmi_max(high, f->off[x] + f->size[x]);
-    }
-    if (high < p->height) rmi_plc_keep(p, high, RMI_PLC_BY_FIT);
 }
 
 /* --- the branch and bound: is there a placement of height cap, and which one?
@@ -9496,60 +9335,27 @@ RMI_RARE rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t 
     return RM_OK;
 }
 
-/* Ever lower heights by first fit, an eighth of what is above the target each, until one is not found in `share` steps. */
-RMI_RARE void rmi_plc_fit_lower(rmi_plc_fit *f, uint64_t share)
-{
-    rmi_plc *p = f->p;
-    uint64_t was = RMI_INF;
-    uint32_t k;
-    for (k = 0; f->n && p->height < was && p->height > p->target && p->work < p->limit; k++) {
-        was = p->height;
-        rmi_plc_fit_run(f, 6 - k % 3, was - 1 - (was - 1 - p->target) / 8, share);
-    }
-}
-
-/* First the target: first fit, and for half of the work or so the search; then better packings; then heights between the target and
-   what there is, halving what is left. `from` rises past what was not found, and falls back to the target when nothing is left
-   between. */
+/* First the target, for three fifths of the work; then better packings; then heights between the target and what there is, halving
+   what is left. `from` rises past what was not found, and falls back to the target when nothing is left between. */
 RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
 {
     rmi_plc_search q;
-    rmi_plc_fit f;
-    uint64_t limit, least = rmi_max(600, p->n + p->n / 4), from, cap, first = p->target, most = p->limit, fits = most / 10, start;
-    uint64_t share = rmi_min(most / 2, RMI_PLC_FIT), searches = most / 5 * 3;
-    uint32_t k;
-    RMI_TRY(rmi_plc_fit_make(&f, p));
+    uint64_t limit, least = rmi_max(600, p->n + p->n / 4), from, cap, first = p->target, most = p->limit;
     RMI_TRY(rmi_plc_search_make(&q, p));
-    if (!q.n && !f.n) return rmi_plc_improve(p, most / 3);
-    for (k = 0, limit = least; p->height > p->target && p->target == first && searches > most / 5 && p->work < p->limit; k++) {
-        start = p->work;
-        if (f.n && fits) rmi_plc_fit_run(&f, 6 - k % 3, p->target, share);
-        fits = rmi_sub(fits, p->work - start);
-        if (!q.n || p->height <= p->target) break;
-        start = p->work;
-        p->limit = rmi_min(p->limit, start + searches);
+    if (!q.n) return rmi_plc_improve(p, most / 3);
+    p->limit = rmi_min(most, p->work + most / 5 * 3);
+    for (limit = least; p->height > p->target && p->target == first && p->work < p->limit; limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5)
         RMI_TRY(rmi_plc_try_height(&q, p->target, limit));
-        searches = rmi_sub(searches, p->work - start);
-        p->limit = p->limit ? most : 0;
-        share = (p->work - start) / 2;
-        limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5;
-    }
-    if (p->height > p->target && p->target == first) {
-        rmi_plc_fit_lower(&f, p->limit / 16);
-        RMI_TRY(rmi_plc_improve(p, p->limit / 8));
-        fits = 1;
-    }
-    for (k = 0, limit = least, from = p->target; p->height > p->target && p->work < p->limit; k++) {
+    p->limit = p->limit ? most : 0; /* 0: stopped */
+    if (p->height > p->target && p->target == first) RMI_TRY(rmi_plc_improve(p, p->limit / 8));
+    for (limit = least, from = p->target; p->height > p->target && p->work < p->limit;) {
         if (from + p->height / 512 >= p->height) {
             from = p->target;
             limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5;
         }
         from = rmi_max(from, p->target);
         cap = from + (p->height - 1 - from) / 2;
-        start = p->height;
-        if (fits || !q.n) rmi_plc_fit_lower(&f, p->limit / 32);
-        fits = p->height < start; /* while that helps */
-        if (q.n && p->height > cap) RMI_TRY(rmi_plc_try_height(&q, cap, limit));
+        RMI_TRY(rmi_plc_try_height(&q, cap, limit));
         if (p->height > cap) from = cap + 1;
     }
     return RM_OK;
@@ -10350,12 +10156,9 @@ typedef struct rmi_ref_search {
     uint32_t *met, meeting; /* by buffer: the forecast that it was met in */
     uint32_t *above;     /* by position: how many positions before it are above the limit; for the greedy */
     uint64_t most_ns;    /* a closure that takes longer is of no use */
-    uint32_t most_ins;   /* one of more runs is not looked into now; then put_off is set */
-    int put_off;
     uint64_t spend;      /* what repeats may cost for the next move to be taken */
     uint64_t extended;   /* bytes (in 256) times positions above the limit that the last closure's longer lives take */
     int forked;          /* the last closure would have been another one at another level */
-    int untidy;          /* the last list that was evaluated had forwards that nobody reads */
     uint32_t *touched, n_touched, cap_touched; /* stretches that the last closure reads where they are; as many as one can */
     uint8_t *busy;       /* by stretch: 1 read by, 2 given up by what a batch has chosen */
     uint8_t *mark;       /* by task: scratch */
@@ -10447,7 +10250,6 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     s->cap_inst = times * w + 256 + m->n_start;
     s->cap_use = times * (r + w) + 1024;
     s->cap_ins = s->cap;
-    s->most_ins = RMI_NONE;
     s->now = RMI_RAW(mem, uint32_t, m->n_buf);
     s->size = RMI_RAW(mem, uint64_t, m->n_buf);
     s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
@@ -11002,69 +10804,44 @@ RMI_FN void rmi_ref_begin(rmi_ref_search *s)
 
 #define RMI_REF_WANTED (RMI_NONE - 1)
 
-/* The same before the list is evaluated, in one pass from its end. now: by buffer, whether a run that
-   stays reads it later; or the round in which rmi_ref_clean would drop the last one that does, for the work that it would count. */
+/* Forwards that nobody reads leave the list, in one pass from its end: each may have been all that reads the one before it. */
 RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
 {
     const rmi_ref_model *m = s->m;
-    uint32_t p, i, k, round, rounds = 0, *now = s->now, *dropped = s->stack_runs; /* by round */
+    uint32_t p, i, k, *wanted = s->now; /* by buffer: RMI_NONE, or 0: a run that stays reads it later */
     s->stamp++;
     for (p = 0; p < x->n; p++) {
         x->again[p] = s->done[x->list[p]] == s->stamp;
         s->done[x->list[p]] = s->stamp;
     }
-    for (i = 0; i < m->n_stay; i++) now[m->stay[i]] = RMI_REF_WANTED;
+    for (i = 0; i < m->n_stay; i++) wanted[m->stay[i]] = 0;
     for (k = p = x->n; p-- > 0;) {
         const rmi_ref_task *t = &m->tasks[x->list[p]];
         const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
-        round = RMI_REF_WANTED;
-        if (t->way == RMI_FWD) {
-            int read = !x->again[p] && m->must[t->id];
-            for (i = 0, round = 1; i <= a->n_write; i++) {
-                uint32_t b = i < a->n_write ? m->pool[a->write0 + i] : a->saved;
-                if (b == RMI_NONE) continue;
-                if (now[b] == RMI_REF_WANTED) read = 1;
-                else if (now[b] != RMI_NONE && now[b] >= round) round = now[b] + 1;
-                now[b] = RMI_NONE;
-            }
-            if (read) round = RMI_REF_WANTED;
+        int stays = t->way != RMI_FWD || (!x->again[p] && m->must[t->id]);
+        for (i = 0; i <= a->n_write && t->way == RMI_FWD; i++) {
+            uint32_t b = i < a->n_write ? m->pool[a->write0 + i] : a->saved;
+            if (b == RMI_NONE) continue;
+            stays |= !wanted[b];
+            wanted[b] = RMI_NONE;
         }
-        for (i = 0; i < a->n_read; i++) {
-            uint32_t *b = &now[m->pool[a->read0 + i]];
-            if (*b == RMI_NONE || *b < round) *b = round;
-        }
-        if (round == RMI_REF_WANTED) x->list[--k] = x->list[p];
-        else {
-            for (; rounds < round; rounds++) dropped[rounds] = 0;
-            dropped[round - 1]++;
-        }
+        if (!stays) continue;
+        for (i = 0; i < a->n_read; i++) wanted[m->pool[a->read0 + i]] = 0;
+        x->list[--k] = x->list[p];
     }
-    memset(now, 0xFF, m->n_buf * sizeof *now);
-    for (i = 0, p = x->n; i < rounds; p -= dropped[i++]) s->work += 2 * (uint64_t)p;
-    s->untidy = rounds > 0;
+    memset(wanted, 0xFF, m->n_buf * sizeof *wanted);
+    s->work += x->n;
     x->n -= k;
     memmove(x->list, x->list + k, x->n * sizeof *x->list);
 }
 
-/* Forwards that nobody reads go, until there are none. */
+/* Evaluates x, and once more without the forwards that nobody reads. 0: the list is not legal, or too slow. */
 RMI_FN int rmi_ref_clean(rmi_ref_search *s, rmi_ref_state *x)
 {
-    s->untidy |= x->n_dead > 0;
-    if (x->n_dead && s->stop == RMI_INF) { /* in one pass: each may have been all that reads the one before it */
-        s->work -= 2 * (uint64_t)x->n; /* counted already */
-        rmi_ref_tidy(s, x);
-        if (!rmi_ref_eval(s, x)) return 0;
-    }
-    while (x->n_dead) {
-        uint32_t i, k = 0, d = 0;
-        for (i = 0; i < x->n; i++) {
-            if (d < x->n_dead && x->dead[d] == i) d++;
-            else x->list[k++] = x->list[i];
-        }
-        x->n = k;
-        if (!rmi_ref_eval(s, x)) return 0;
-    }
-    return 1;
+    if (!rmi_ref_eval(s, x)) return 0;
+    if (!x->n_dead) return 1;
+    rmi_ref_tidy(s, x);
+    return rmi_ref_eval(s, x);
 }
 
 RMI_FN int rmi_ref_cmp_ins(const void *x, const void *y, void *user)
@@ -11491,9 +11268,8 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
         while (k < s->n_ins && s->ins[k] >> 32 == q) b->list[n++] = (uint32_t)s->ins[k++];
     }
     b->n = n;
-    if (s->untidy && s->stop == RMI_INF) rmi_ref_tidy(s, b);
     s->same = !s->odd;
-    ok = rmi_ref_eval(s, b) && rmi_ref_clean(s, b);
+    ok = rmi_ref_clean(s, b);
     s->same = 0;
     if (!ok) rmi_ref_turn_down(s);
     return ok;
@@ -11574,8 +11350,7 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
         const rmi_ref_acc *acc = &m->accs[m->tasks[o].acc0];
         *ns += m->choices[acc->free0[1]].ns;
         s->looked += 1 + acc->n_read;
-        s->put_off |= *ns <= s->most_ns && s->n_ins == s->most_ins;
-        if (*ns > s->most_ns || s->n_ins == s->most_ins || s->n_ins == s->cap_ins) {
+        if (*ns > s->most_ns || s->n_ins == s->cap_ins) {
             for (s->mark[o] = 0; top;) s->mark[s->stack[--top]] = 0;
             return 0;
         }
@@ -11664,8 +11439,7 @@ RMI_RARE int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, c
     memcpy(s->b->list, list, n * sizeof(uint32_t));
     memcpy(s->b->mode, mode, s->m->g->n_ops);
     s->b->n = n;
-    if (s->untidy) rmi_ref_tidy(s, s->b);
-    if (!rmi_ref_eval(s, s->b) || !rmi_ref_clean(s, s->b)) return 0;
+    if (!rmi_ref_clean(s, s->b)) return 0;
     rmi_ref_accept(s);
     return 1;
 }
@@ -12131,74 +11905,58 @@ RMI_FN int rmi_ref_cmp_pick(const void *x, const void *y, void *user)
     return a->t < b->t ? -1 : a->t > b->t;
 }
 
-/* The best way to give up stretch k across t, between its uses at `from` and b, if it scores more than `least`; else the score is 0. */
-RMI_FN void rmi_ref_best_way(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t from, uint32_t b, uint64_t least, rmi_ref_pick *pick)
+/* The level of the best closure that gives up stretch x->str across x->t, between its uses at x->from and x->b, and its score, if that
+   is more than `least`; else the score is 0. */
+RMI_FN void rmi_ref_best_way(rmi_ref_search *s, rmi_ref_pick *x, uint64_t least)
 {
     uint32_t level, same = 0;
-    pick->score = 0;
+    x->score = 0;
     for (level = 0; level < (same ? 1u : RMI_REF_LEVELS); level++) {
-        uint64_t ns, gain = (s->a->str[k].room >> 8) * (s->above[b] - s->above[from + 1]), score;
-        least = rmi_max(least, pick->score);
+        uint64_t ns, gain = (s->a->str[x->str].room >> 8) * (s->above[x->b] - s->above[x->from + 1]), score;
+        least = rmi_max(least, x->score);
         s->most_ns = least ? rmi_ref_ratio(gain, least) + 1 : RMI_INF;
-        ns = rmi_ref_price(s, k, t, b, level);
+        ns = rmi_ref_price(s, x->str, x->t, x->b, level);
         s->most_ns = RMI_INF;
         same = !level && !s->forked; /* so are the other levels */
         if (ns == RMI_INF || gain <= s->extended) continue;
-        gain -= s->extended;
-        score = rmi_ref_ratio(gain, ns);
+        score = rmi_ref_ratio(gain - s->extended, ns);
         if (score <= least) continue;
-        pick->score = score;
-        pick->str = k;
-        pick->t = t;
-        pick->level = level;
-        pick->from = from;
-        pick->b = b;
+        x->score = score;
+        x->level = level;
     }
 }
 
-#define RMI_REF_SHORT 8u /* runs: closures that are looked into first */
-
-typedef struct rmi_ref_gap_at {
-    uint32_t str, t, from, b;
-} rmi_ref_gap_at;
-
-typedef struct rmi_ref_picking {
+typedef struct rmi_ref_picking { /* picks so far, the best score, how much worse one may be */
     rmi_ref_pick *picks;
-    rmi_ref_gap_at *late; /* those whose closures are long */
-    size_t cap, cap_late;
-    uint32_t n, n_late;
+    size_t cap;
+    uint32_t n;
     uint64_t best, permille;
 } rmi_ref_picking;
 
-/* The pick of a gap, if it is nearly as good as the best so far. */
-RMI_FN rm_result rmi_ref_pick_one(rmi_ref_search *s, rmi_arena *mem, rmi_ref_picking *g, rmi_ref_gap_at x)
+/* The pick of a gap of stretch k, if it is nearly as good as the best so far. */
+RMI_FN rm_result rmi_ref_pick_one(rmi_ref_search *s, rmi_arena *mem, rmi_ref_picking *g, rmi_ref_pick x)
 {
     uint64_t least = g->best / 1000 * g->permille;
     if (!rmi_arena_grow(mem, (void **)&g->picks, &g->cap, g->n + (size_t)1, sizeof(rmi_ref_pick))) return RM_ERROR_MEMORY;
-    s->put_off = 0;
-    rmi_ref_best_way(s, x.str, x.t, x.from, x.b, least, &g->picks[g->n]);
-    g->best = rmi_max(g->best, g->picks[g->n].score);
-    if (s->put_off) {
-        if (!rmi_arena_grow(mem, (void **)&g->late, &g->cap_late, g->n_late + (size_t)1, sizeof(rmi_ref_gap_at))) return RM_ERROR_MEMORY;
-        g->late[g->n_late++] = x;
-    } else g->n += g->picks[g->n].score > g->best / 1000 * g->permille;
+    rmi_ref_best_way(s, &x, least);
+    g->picks[g->n] = x;
+    g->best = rmi_max(g->best, x.score);
+    g->n += x.score > g->best / 1000 * g->permille;
     return RM_OK;
 }
 
-/* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. Short
-   closures come first: what they score is more than most of the long ones can, which then need not be followed to their ends. */
+/* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. */
 RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out, uint32_t *n_out)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
     rmi_ref_picking g;
-    rmi_ref_gap_at gap;
+    rmi_ref_pick gap;
     uint32_t i, k, u, prev, next;
     rm_result r = RM_OK;
     memset(&g, 0, sizeof g);
     g.permille = permille;
     s->looked += a->n_inst + a->n_use;
-    s->most_ins = RMI_REF_SHORT;
     for (i = 0; i < a->n_inst && r == RM_OK; i++) {
         const rmi_ref_inst *x = &a->inst[i];
         if (x->str == RMI_NONE || x->home || x->gone || m->maker[x->buf] == RMI_NONE || m->tasks[m->maker[x->buf]].fixed) continue;
@@ -12223,8 +11981,6 @@ RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permi
             next = prev;
         }
     }
-    s->most_ins = RMI_NONE;
-    for (i = 0; i < g.n_late && r == RM_OK; i++) r = rmi_ref_pick_one(s, mem, &g, g.late[i]);
     for (i = k = 0; i < g.n; i++)
         if (g.picks[i].score > g.best / 1000 * permille) g.picks[k++] = g.picks[i];
     rmi_sort(g.picks, k, sizeof(rmi_ref_pick), rmi_ref_cmp_pick, NULL);
@@ -12531,7 +12287,7 @@ RMI_RARE int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t 
     if (fast) memcpy(s->b->mode, m->keep_mode, m->g->n_ops);
     memcpy(s->b->list, list, k * sizeof(uint32_t));
     s->b->n = k;
-    if (!rmi_ref_eval(s, s->b) || !rmi_ref_clean(s, s->b)) return 0;
+    if (!rmi_ref_clean(s, s->b)) return 0;
     rmi_ref_accept(s);
     return 1;
 }
@@ -20538,34 +20294,13 @@ RMI_COLD size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *r
     return put;
 }
 
-/* Does each of n runs read what some run before it has made, and no param that its update has changed? A group whose backward keeps
-   what takes no bytes may not have run; one that makes an output once more, at the end, may have its weights updated by then.
-   ran: scratch, ops and tensors. */
-RMI_COLD int rmi_plan_all_made(const rm_graph *g, uint8_t *ran, const rmi_run *runs, size_t n)
-{
-    uint8_t *changed = ran + g->n_ops;
-    size_t i;
-    uint32_t e, m;
-    memset(ran, 0, (size_t)g->n_ops + g->n_tensors);
-    for (i = 0; i < n; i++) {
-        const rmi_list *l = runs[i].way == RMI_FWD   ? &g->ops[runs[i].id].in
-                            : runs[i].way == RMI_BWD ? &rmi_low_part(g, runs[i])->needs
-                                                     : NULL;
-        for (e = 0; l && e < l->n; e++)
-            if (((m = g->tensors[l->at[e]].maker) != RMI_NONE && !ran[m]) || changed[g->tensors[l->at[e]].root]) return 0;
-        if (runs[i].way == RMI_FWD) ran[runs[i].id] = 1;
-        if (runs[i].way == RMI_OPT || runs[i].way == RMI_OPT_HOST) changed[runs[i].id] = 1;
-    }
-    return 1;
-}
-
 /* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward or update would not run (a group without
-   backwards is nowhere in a backward pass, but a weight may be read there and belong to it), or not find what it reads. */
+   backwards is nowhere in a backward pass, but a weight may be read there and belong to it). */
 RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
 {
     const rm_graph *g = b->g;
     size_t room = g->n_ops, i, from, backwards = 0, updates = 0, wanted;
-    uint8_t *ran = RMI_NEW(mem, uint8_t, (size_t)g->n_ops + g->n_tensors);
+    uint8_t *ran = RMI_NEW(mem, uint8_t, g->n_ops);
     rmi_chn_option same;
     rmi_run *r;
     uint32_t k, done = RMI_NONE;
@@ -20593,40 +20328,7 @@ RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_ru
     if (wanted == backwards) *n += rmi_blk_tail(g, b->step, r + *n);
     for (i = 0; i < *n; i++) updates += r[i].way == RMI_OPT || r[i].way == RMI_OPT_HOST;
     for (k = 0; k < g->n_tensors && rmi_low_has_update(b->step); k++) updates -= g->tensors[k].updates;
-    if (wanted != backwards || updates || !rmi_plan_all_made(g, ran, r, *n)) *n = 0;
-    return RM_OK;
-}
-
-/* Reruns of which nobody reads anything before it is made anew go. */
-RMI_FN rm_result rmi_plan_clean(const rm_graph *g, rmi_arena *mem, rmi_run *runs, size_t *n)
-{
-    uint8_t *read = RMI_NEW(mem, uint8_t, rmi_low_buffers(g)), *go = RMI_NEW(mem, uint8_t, *n + 1);
-    uint32_t *times = RMI_NEW(mem, uint32_t, g->n_ops), k;
-    size_t i, to = 0;
-    rmi_access a;
-    if (!read || !go || !times) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_low_access_make(g, mem, &a));
-    for (i = 0; i < *n; i++)
-        if (runs[i].way == RMI_FWD) go[i] = times[runs[i].id]++ > 0;
-    for (k = 0; k < g->n_tensors; k++) read[k] = g->tensors[k].is_output;
-    for (i = *n; i-- > 0;) {
-        rmi_low_access(g, runs[i], go[i], &a);
-        for (k = 0; k < a.n_writes && go[i]; k++)
-            if (read[a.writes[k]]) go[i] = 0;
-        if (a.saved != RMI_NONE && read[a.saved]) go[i] = 0;
-        if (go[i]) continue;
-        for (k = 0; k < a.n_writes && runs[i].way == RMI_FWD; k++)
-            if (g->tensors[a.writes[k]].kind == RMI_ACT) read[a.writes[k]] = 0;
-        if (a.saved != RMI_NONE) read[a.saved] = 0;
-        for (k = 0; k < a.n_reads; k++) {
-            uint32_t t;
-            read[a.reads[k]] = 1;
-            if (rmi_low_kind(g, a.reads[k], &t) == RMI_BUF_VALUE) read[g->tensors[t].root] = 1;
-        }
-    }
-    for (i = 0; i < *n; i++)
-        if (!go[i]) runs[to++] = runs[i];
-    *n = to;
+    if (wanted != backwards || updates) *n = 0;
     return RM_OK;
 }
 
@@ -20639,6 +20341,9 @@ typedef struct rmi_plan_levels { /* groups, groups of groups, ... */
     size_t n_start;
     uint64_t start_ns;
     rmi_arena mem; /* of start */
+    rmi_ref_model model; /* of ops */
+    rmi_ref_search ops;  /* tells which lists of ops are legal, which runs nobody reads, which forms fit */
+    rmi_run *runs;       /* room for its runs */
 } rmi_plan_levels;
 
 /* Runs of groups of level `levels` (0: ops), tried as runs of ops. The
@@ -20647,20 +20352,19 @@ RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_plan_levels *h, uint32_
                                      uint64_t budget, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    rmi_run *runs = RMI_NEW(&tmp, rmi_run, n_coarse);
+    rmi_run *runs = NULL;
     size_t n = n_coarse, n_next = 0;
     const rmi_run *next = NULL;
-    rm_result r = runs ? RM_OK : RM_ERROR_MEMORY;
+    rm_result r = RM_OK;
     *size = RMI_INF;
-    if (r == RM_OK) memcpy(runs, coarse, n * sizeof *runs);
     while (levels-- > 0 && r == RM_OK && n) {
         r = rmi_plan_expand_groups(&tmp, &h->b[levels], coarse, (uint32_t)n, &runs, &n);
         coarse = runs;
         if (!next && n) next = runs, n_next = n;
     }
-    if (r == RM_OK && n) r = rmi_plan_clean(w->g, &tmp, runs, &n);
-    if (next == runs) n_next = n;
-    if (r == RM_OK && n) r = rmi_plan_try_tuned(w, runs, n, budget, budget, size);
+    h->ops.limit = rmi_sub(budget, h->model.base);
+    if (r == RM_OK && n && rmi_ref_load_runs(&h->ops, coarse, (uint32_t)n, 0))
+        r = rmi_plan_try(w, h->runs, rmi_ref_runs(&h->ops, h->ops.a, h->runs), budget, size);
     if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, *size);
     if (r == RM_OK && next && *size <= budget && w->tried.fig.time_ns < h->start_ns) {
         rmi_arena_free(&h->mem);
@@ -20742,6 +20446,10 @@ RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t
         g = &h->v[h->n++];
     } while (h->n < RMI_PLAN_LEVELS && g->n_ops > 2 * RMI_PLAN_SUBGROUP && g->n_ops <= n / 2 && !w->stop.stopped);
     h->mem = rmi_plan_arena(w);
+    RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &h->model));
+    RMI_TRY(rmi_ref_search_make(mem, &h->model, &h->ops));
+    h->runs = RMI_NEW(mem, rmi_run, h->ops.cap);
+    if (!h->runs) return RM_ERROR_MEMORY;
     for (levels = h->n + 1; levels-- > 0 && r == RM_OK && !w->stop.stopped;) {
         rmi_arena tmp = rmi_plan_arena(w);
         r = rmi_plan_search_groups(w, &tmp, h, levels, budget);
@@ -20792,7 +20500,7 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
     uint32_t passes = w->c.passes;
-    rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_GROUPS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
+    rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
     if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
         r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0,
                          (passes & RM_PASS_CHAIN) != 0, &w->blk);
@@ -21157,7 +20865,6 @@ RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_r
         h.rung[h.n + 1] = h.rung[h.n] + h.rung[h.n] / 16 + 1;
     s->fits = NULL;
     s->hope.n = 0;
-    s->untidy = 1;
     r = rmi_plan_search_chain(w, &h.tmp);
     s->end = rmi_ref_spent(s) + RMI_PLAN_WORK;
     if (r == RM_OK) r = rmi_plan_stairs_down(&h, &low);
@@ -21225,7 +20932,7 @@ RMI_FN uint64_t rmi_plan_usual_work(const rmi_ref_model *m)
     uint64_t most = RMI_PLAN_WORK, each = 200000;
     if (m->n_moded) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
     else if (m->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
-    if (m->n_tasks <= RMI_REF_FEW) each *= 3;
+    if (m->n_tasks <= RMI_REF_FEW) each *= 4;
     return rmi_min(most, each * m->n_tasks);
 }
 
@@ -21271,7 +20978,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
                     !rmi_plan_within(w, s.work > (m->n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
          round++) {
         uint64_t was = w->best.n ? w->best.fig.time_ns : 0;
-        rmi_ref_improve(&s, least / (m->n_tasks <= RMI_REF_FEW ? 48 : 16), round); /* few tasks: from many orders */
+        rmi_ref_improve(&s, least / (m->n_tasks <= RMI_REF_FEW ? 96 : 16), round); /* few tasks: from many orders */
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == 3) break; /* there are other budgets to plan */
