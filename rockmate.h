@@ -16674,6 +16674,7 @@ typedef struct rmi_step_access { /* what a task touches in one mode of its op */
     rmi_range makes;             /* of a forward: buffers; of a backward: targets */
     rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
     uint64_t saved_room, saved_out_ns, saved_in_ns;
+    uint64_t least_ns;           /* no run of it takes less */
     uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
     uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
     uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
@@ -16963,6 +16964,16 @@ RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, ui
     return way;
 }
 
+/* Notes the least time that a run of the access can take. */
+RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *a)
+{
+    uint32_t k;
+    a->least_ns = RMI_INF;
+    for (k = 0; k < 4; k++)
+        if (a->ways[k / 2][k % 2].n) a->least_ns = rmi_min(a->least_ns, s->ways[a->ways[k / 2][k % 2].at].ns);
+    if (a->may_be_free || a->least_ns == RMI_INF) a->least_ns = 0;
+}
+
 /* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
 RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
 {
@@ -16991,6 +17002,7 @@ RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, ui
                 if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
                     RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
         }
+    rmi_step_find_least(s, a);
     return RM_OK;
 }
 
@@ -17058,6 +17070,7 @@ RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part
         RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
     }
     for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
+    rmi_step_find_least(s, a);
     return RM_OK;
 }
 
@@ -17078,6 +17091,7 @@ RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
     a->ways[0][0] = rmi_step_range(s->n_ways);
     RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
     for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
+    rmi_step_find_least(s, a);
     return RM_OK;
 }
 
@@ -17399,7 +17413,7 @@ typedef struct rmi_stretch_use { /* of bytes */
 
 typedef struct rmi_costs { /* what follows from a schedule */
     uint64_t step_ns;      /* in the steady state */
-    uint64_t compute_ns, least_ns; /* of all runs; with the fastest ways */
+    uint64_t compute_ns;   /* of all runs */
     uint64_t peak;         /* the most live bytes */
     uint64_t excess, sum_excess; /* above the limit, bytes that no waiting frees: the most; over all events */
     uint64_t host_bytes;
@@ -17422,10 +17436,13 @@ typedef struct rmi_costs { /* what follows from a schedule */
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
     const rmi_step *step;
     uint64_t limit, host_limit;
-    uint64_t enough;      /* a schedule whose runs take longer need not be looked at further */
+    uint64_t enough;      /* a schedule that costs more (rmi_cost_most) need not be looked at further */
+    uint64_t price;       /* of what is above the limit: ns a byte, 2^-20 */
     uint64_t gap_bytes;   /* smaller gaps are not noted */
     int held;
+    int reduces;          /* some param has a reduction: steps meet on its lane */
     uint32_t cap_events, cap_lives;
+    uint32_t *edges, n_inputs, n_edges; /* buffers: inputs; then what is wanted when the step ends */
     uint32_t stamp, *ran; /* by task: the stamp of the evaluation that it ran in */
     uint32_t *now;        /* by buffer: life at the event that is looked at */
     uint32_t *free_head, *next_free; /* by event; by life: lives that end there */
@@ -17473,6 +17490,22 @@ RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_s
     return h->events && h->mode && h->home ? RM_OK : RM_ERROR_MEMORY;
 }
 
+/* Lists what is there when the step begins or has to be there when it ends. */
+RMI_FN rm_result rmi_cost_find_edges(rmi_arena *mem, rmi_cost *c)
+{
+    const rmi_step *s = c->step;
+    uint32_t i;
+    c->edges = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n_buffers);
+    if (!c->edges) return RM_ERROR_MEMORY;
+    for (i = 0; i < s->n_buffers; i++)
+        if (s->buffers[i].kind == RMI_STEP_INPUT) c->edges[c->n_inputs++] = i;
+    c->n_edges = c->n_inputs;
+    for (i = 0; i < s->n_buffers; i++)
+        if (s->buffers[i].at_end) c->edges[c->n_edges++] = i;
+    for (i = 0; i < s->n_params; i++) c->reduces |= s->params[i].reduction != RMI_NONE;
+    return RM_OK;
+}
+
 /* An evaluator without limits, for schedules of up to `times` as many events as running everything once. */
 RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times, rmi_cost *c)
 {
@@ -17503,6 +17536,7 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times
     c->queued = RMI_NEW(mem, uint32_t, lives);
     c->host_ready = RMI_NEW(mem, uint64_t, 2 * (size_t)s->n_params);
     c->reduced = RMI_NEW(mem, uint64_t, s->n_params);
+    RMI_TRY(rmi_cost_find_edges(mem, c));
     return c->ran && c->now && c->free_head && c->next_free && c->stretches && c->in_head && c->out_head && c->pending_head &&
                    c->pending_next && c->queue_end && c->queue_bytes && c->queue_copy && c->queued && c->host_ready && c->reduced
                ? RM_OK
@@ -17678,9 +17712,8 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *h, rmi_cos
     uint32_t i;
     memset(x->last_life, 0xFF, s->n_buffers * sizeof(uint32_t));
     x->n_lives = x->n_gaps = x->n_ins = x->n_outs = 0;
-    x->least_ns = x->host_bytes = 0;
-    for (i = 0; i < s->n_buffers; i++)
-        if (s->buffers[i].kind == RMI_STEP_INPUT) rmi_cost_birth(x, i, 0)->room = s->buffers[i].room;
+    x->host_bytes = 0;
+    for (i = 0; i < c->n_inputs; i++) rmi_cost_birth(x, c->edges[i], 0)->room = s->buffers[c->edges[i]].room;
     for (i = 0; i < s->n_params && s->moves; i++) {
         const rmi_step_param *q = &s->params[i];
         x->update_event[i] = RMI_NONE;
@@ -17717,7 +17750,14 @@ RMI_FN int rmi_cost_unread(const rmi_cost *c, const rmi_schedule *h, const rmi_c
     return k == a->reads.n;
 }
 
-/* First pass. 0: something is read that is not there, runs too late, takes longer than is of interest, or the tables are full. */
+/* Is the task an update that runs in host memory? */
+RMI_INLINE int rmi_cost_on_host(const rmi_step *s, const rmi_schedule *h, uint32_t task)
+{
+    const rmi_step_task *t = &s->tasks[task];
+    return t->way >= RMI_OPT && t->way <= RMI_OPT_HOST && h->home[t->param] == RMI_HOME_HOST_UPDATE;
+}
+
+/* First pass. 0: something is read that is not there, runs too late, or the tables are full. */
 RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
 {
     const rmi_step *s = c->step;
@@ -17733,17 +17773,15 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         c->ran[id] = c->stamp;
         if (a->absent) continue;
         if (x->n_lives + a->reads.n + a->makes.n + 2 > c->cap_lives || x->n_gaps + a->reads.n > c->cap_lives) return 0;
-        if (task->way >= RMI_OPT && task->way <= RMI_OPT_HOST && h->home[task->param] == RMI_HOME_HOST_UPDATE) {
+        if (rmi_cost_on_host(s, h, id)) {
             x->update_event[task->param] = p;
             continue;
         }
         if (!rmi_cost_reads(c, h, x, p, a)) return 0;
         if (task->way <= RMI_BWD) rmi_cost_makes(c, x, p, task, a);
         else if (task->param != RMI_NONE) rmi_cost_lasting(c, h, x, p, task);
-        if (!a->may_be_free) x->least_ns += s->ways[a->ways[0][x->again[p]].at].ns;
     }
     x->first_life[h->n] = x->n_lives;
-    if (x->least_ns > c->enough) return 0;
     for (i = 0; i < s->n_params && s->moves; i++) { /* gradients for updates on the host */
         uint32_t gradient = s->params[i].gradient, life;
         if (x->update_event[i] == RMI_NONE) continue;
@@ -17751,10 +17789,13 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         if (life == RMI_NONE) return 0;
         rmi_cost_ask_out(x, life, x->lives[life].written, s->buffers[gradient].out_ns);
     }
-    for (i = 0; i < s->n_buffers; i++) {
-        if (s->buffers[i].at_end && x->last_life[i] == RMI_NONE) return 0;
-        if (s->buffers[i].at_end) x->lives[x->last_life[i]].last = h->n;
-        else if (s->buffers[i].kind == RMI_STEP_INPUT && rmi_cost_unread(c, h, x, i)) x->lives[x->last_life[i]].gone = 1;
+    for (i = c->n_inputs; i < c->n_edges; i++) {
+        if (x->last_life[c->edges[i]] == RMI_NONE) return 0;
+        x->lives[x->last_life[c->edges[i]]].last = h->n;
+    }
+    for (i = 0; i < c->n_inputs; i++) {
+        uint32_t input = c->edges[i];
+        if (!s->buffers[input].at_end && rmi_cost_unread(c, h, x, input)) x->lives[x->last_life[input]].gone = 1;
     }
     return 1;
 }
@@ -17927,11 +17968,32 @@ RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *x, uint32_t p, uint64_t *l
     }
 }
 
-/* Second pass: live bytes, ways, time of each run. 0: the runs take longer than is of interest. */
+/* a * b / 2^20, saturating. */
+RMI_INLINE uint64_t rmi_cost_scale(uint64_t a, uint64_t b)
+{
+    return rmi_add(rmi_mul(a >> 20, b), rmi_mul(a & 0xFFFFFu, b) >> 20);
+}
+
+/* What bytes above the limit cost: the most of them, and four times the mean over the events. */
+RMI_INLINE uint64_t rmi_cost_penalty(const rmi_cost *c, uint64_t excess, uint64_t sum_excess, uint32_t events)
+{
+    return rmi_cost_scale(rmi_add(excess, 4 * (sum_excess / (events + 1))), c->price);
+}
+
+/* Notes the bytes above the limit at one event. */
+RMI_INLINE void rmi_cost_exceed(rmi_costs *x, uint64_t bytes)
+{
+    x->excess = rmi_max(x->excess, bytes);
+    x->sum_excess += bytes;
+}
+
+/* Second pass: live bytes, ways, time of each run. 0: it costs more than is of interest. */
 RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint64_t live)
 {
     const rmi_step *s = c->step;
+    uint64_t most = c->enough; /* of time, penalty aside */
     uint32_t p, i;
+    x->excess = x->sum_excess = 0;
     x->compute_ns = 0;
     c->n_stretches = 0;
     memset(c->free_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
@@ -17960,10 +18022,15 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint
         if (a->absent || (task->param != RMI_NONE && x->update_event[task->param] == p && s->moves)) x->live[p] = live;
         else x->live[p] = task->way == RMI_FWD ? rmi_cost_forward(c, x, p, a, i, &live) : rmi_cost_backward(c, x, p, a, i, &live);
         x->compute_ns += x->ns[p];
+        if (x->live[p] > c->limit) {
+            rmi_cost_exceed(x, x->live[p] - c->limit);
+            if (c->enough != RMI_INF) most = rmi_sub(c->enough, rmi_cost_penalty(c, x->excess, x->sum_excess, h->n));
+        }
+        if (x->compute_ns > most) return 0;
         rmi_cost_ends(c, x, p, &live);
     }
     x->live[h->n] = live;
-    return x->compute_ns <= c->enough;
+    return 1;
 }
 
 /* --- 3. copies in */
@@ -18039,6 +18106,7 @@ typedef struct rmi_clock { /* of the lanes, in one evaluation */
     uint64_t now, in, out, host, comm, barrier; /* when each lane is free; the end of the last barrier */
     uint64_t first_end;        /* of event 0 in the step before */
     uint64_t pending;          /* bytes whose life is over and whose copy out is not */
+    uint64_t most;             /* a first step that takes longer need not be looked at further */
     uint32_t queued, released; /* of the queue of copies out */
     uint32_t event;            /* that is looked at */
     uint32_t turn;
@@ -18157,8 +18225,8 @@ RMI_INLINE void rmi_cost_clock_pending(rmi_cost *c, const rmi_costs *x, rmi_cloc
     }
 }
 
-/* One step; the lanes go on from the one before. */
-RMI_FN void rmi_cost_turn(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_clock *k)
+/* One step; the lanes go on from the one before. 0: it takes too long: the first one, until now and with all further runs. */
+RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_clock *k)
 {
     const rmi_step *s = c->step;
     uint32_t p, i;
@@ -18176,13 +18244,11 @@ RMI_FN void rmi_cost_turn(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_
         for (i = x->first_life[p]; i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++)
             if (!x->ins[x->lives[i].in].stays) k->now = rmi_max(k->now, x->ins[x->lives[i].in].end);
         if (task->way > RMI_BWD) rmi_cost_clock_other(c, x, k, task);
+        if (!k->turn && rmi_add(k->now, x->compute_ns - x->start[p]) > k->most) return 0;
         x->start[p] = k->now;
         k->now += x->ns[p];
         x->peak = rmi_max(x->peak, x->live[p] + k->pending);
-        if (x->live[p] > c->limit) {
-            x->excess = rmi_max(x->excess, x->live[p] - c->limit);
-            x->sum_excess += x->live[p] - c->limit;
-        }
+        if (x->live[p] > c->limit) rmi_cost_exceed(x, x->live[p] - c->limit);
         if (!p) end = k->now;
         if (!x->n_outs) continue;
         rmi_cost_clock_out(c, x, k);
@@ -18194,6 +18260,7 @@ RMI_FN void rmi_cost_turn(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_
     if (x->n_ins) rmi_cost_clock_in(c, x, k, h->n);
     x->peak = rmi_max(x->peak, x->live[h->n]);
     x->start[h->n] = k->now;
+    return 1;
 }
 
 /* Chains the copies that are made by the event at which they are said: what wraps comes after what is needed in this step. */
@@ -18223,8 +18290,7 @@ RMI_FN void rmi_cost_chain(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
 RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *x)
 {
     uint32_t i;
-    for (i = 0; i < c->step->n_params; i++)
-        if (c->step->params[i].reduction != RMI_NONE) return 1;
+    if (c->reduces) return 1;
     for (i = 0; i < x->n_ins; i++)
         if (x->ins[i].edge) return 1;
     for (i = 0; i < x->n_outs; i++) {
@@ -18235,21 +18301,23 @@ RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *x)
 }
 
 /* Fourth pass: the lanes of as many steps as it takes until they are in a steady state, as the referee does; again without the
-   copies in that turned out to be needless. */
-RMI_FN void rmi_cost_lanes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+   copies in that turned out to be needless. 0: it costs more than is of interest. */
+RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
 {
     uint32_t turns = rmi_cost_steps_meet(c, x) ? 3 : 1, i;
-    uint64_t ends[3] = {0, 0, 0};
+    uint64_t ends[3] = {0, 0, 0}, most = c->enough;
     rmi_clock k;
+    if (most != RMI_INF) most = rmi_sub(most, rmi_cost_penalty(c, x->excess, x->sum_excess, h->n));
     do {
         memset(&k, 0, sizeof k);
+        k.most = x->start[h->n] == x->compute_ns ? most : RMI_INF; /* in the first round the runs' times alone */
         if (x->n_ins || x->n_outs) rmi_cost_chain(c, h, x);
         memset(c->host_ready, 0, 2 * (size_t)c->step->n_params * sizeof(uint64_t));
         memset(c->reduced, 0, c->step->n_params * sizeof(uint64_t));
         for (k.turn = 0; k.turn < turns; k.turn++) {
             k.last_turn = k.turn + 1 == turns;
             c->work += h->n;
-            rmi_cost_turn(c, h, x, &k);
+            if (!rmi_cost_turn(c, h, x, &k)) return 0;
             ends[k.turn] = rmi_max(rmi_max(rmi_max(k.now, k.in), rmi_max(k.out, k.host)), k.comm);
         }
     } while (k.stayed);
@@ -18261,9 +18329,24 @@ RMI_FN void rmi_cost_lanes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         out->wraps = out->at <= out->event;
         if (out->at == RMI_NONE) out->at = h->n;
     }
+    return 1;
 }
 
-/* Everything that follows from schedule h. 0: it is not legal, or its runs alone take longer than `enough`. */
+/* The same where nothing is copied or reduced: one lane, each step like the other. */
+RMI_FN void rmi_cost_one_lane(const rmi_schedule *h, rmi_costs *x)
+{
+    uint32_t p;
+    x->peak = x->live[h->n];
+    x->step_ns = 0;
+    for (p = 0; p < h->n; p++) {
+        x->start[p] = x->step_ns;
+        x->step_ns += x->ns[p];
+        x->peak = rmi_max(x->peak, x->live[p]);
+    }
+    x->start[h->n] = x->step_ns;
+}
+
+/* Everything that follows from schedule h. 0: it is not legal, or costs more than `enough`. */
 RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
 {
     uint64_t resident = rmi_cost_begin(c, h, x);
@@ -18271,9 +18354,12 @@ RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
     if (!rmi_cost_lives(c, h, x)) return 0;
     c->work += h->n;
     if (!rmi_cost_bytes(c, h, x, resident)) return 0;
+    if (!x->n_ins && !x->n_outs && !c->reduces) {
+        rmi_cost_one_lane(h, x);
+        return 1;
+    }
     rmi_cost_copies_in(c, h, x);
-    rmi_cost_lanes(c, h, x);
-    return 1;
+    return rmi_cost_lanes(c, h, x);
 }
 
 /* =====================================================================================================================
@@ -18613,8 +18699,9 @@ RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_pro
 #define RMI_SEARCH_PRICE_RANGE 64u /* and stays within that factor of the first one */
 #define RMI_SEARCH_COLD 32000u    /* the last temperature is the step's time over that */
 #define RMI_SEARCH_DEPTH 10u      /* of what is made again for what is made again */
-#define RMI_SEARCH_GROUP 12u      /* params whose homes change together, at most */
+#define RMI_SEARCH_GROUP 12u      /* params whose homes change together, at most; and an eighth of all */
 #define RMI_SEARCH_SMALL 2000u    /* gaps smaller than the limit over that are not looked at */
+#define RMI_SEARCH_BLIND 16u      /* one edit in so many is evaluated whatever the forecast says */
 #define RMI_SEARCH_SAMPLES 12u    /* events that are looked at for a full one */
 #define RMI_SEARCH_TIMES 4u       /* events of a schedule: so many times those of everything once */
 
@@ -18623,6 +18710,18 @@ typedef struct rmi_search_insert { /* a run before event `at` */
     uint32_t at, task;
 } rmi_search_insert;
 
+typedef struct rmi_search_edit { /* what a move proposes: the current schedule becomes the candidate by it */
+    rmi_search_insert *inserts;
+    uint8_t *drop;     /* by event */
+    uint64_t *flip;    /* by event: reads whose way of arriving changes */
+    uint32_t *touched; /* events with a drop or flip */
+    uint32_t n_inserts, n_drops, n_flips, n_touched;
+    int64_t *change;   /* by event: live bytes come (go) from it on, as far as the move can tell */
+    uint64_t ns;       /* that the inserts take at least */
+    uint64_t spared;   /* of waiting, at most */
+    uint8_t unsure;    /* the move cannot tell */
+} rmi_search_edit;
+
 typedef struct rmi_search {
     const rmi_step *step;
     rmi_cost cost;
@@ -18630,22 +18729,16 @@ typedef struct rmi_search {
     rmi_costs costs, next; /* of the current schedule, of the candidate */
     uint64_t score;        /* of the current one */
     uint64_t best_ns;      /* RMI_INF: none is within the limit */
-    uint64_t price, base_price; /* ns a byte, 2^-20 */
+    uint64_t base_price;   /* the first price of bytes above the limit */
     uint64_t random;
     uint64_t heat;         /* temperature, ns */
     uint32_t looked, feasible; /* states since the price was looked at; those within the limit */
     uint32_t off;          /* moves that are not made: bits by rmi_search_move */
-    /* the edit that a move proposes */
-    rmi_search_insert *inserts;
-    uint8_t *drop;         /* by event */
-    uint64_t *flip;        /* by event: reads whose way of arriving changes */
-    uint32_t n_inserts, n_drops, n_flips;
+    uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
+    rmi_search_edit edit;
     uint32_t *params, n_params; /* rows of params that are large enough for another home */
-    uint32_t *touched;     /* events with a drop or flip */
-    uint32_t n_touched;
-    uint32_t *needed;      /* scratch of pruning, by buffer */
+    uint8_t *needed, *at_end; /* by buffer: scratch of pruning; wanted when the step ends */
     uint32_t *runs_left;   /* scratch of pruning, by task */
-    uint64_t tried[16], taken[16]; /* by move */
 } rmi_search;
 
 /* The params whose homes the search decides about: with more than one possible home, and not too small. */
@@ -18653,9 +18746,11 @@ RMI_FN rm_result rmi_search_find_params(rmi_search *s)
 {
     const rmi_step *step = s->step;
     uint32_t i;
+    for (i = 0; i < step->n_buffers; i++) s->at_end[i] = step->buffers[i].at_end;
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *q = &step->params[i];
         uint64_t room = (q->weight == RMI_NONE ? 0 : step->buffers[q->weight].room) + (q->state == RMI_NONE ? 0 : step->buffers[q->state].room);
+        if (q->allowed >> RMI_HOME_HOST_UPDATE) room = RMI_MAX; /* its update takes the device no time there */
         if (room >= s->cost.gap_bytes && (q->allowed & (q->allowed - 1))) s->params[s->n_params++] = i;
     }
     return RM_OK;
@@ -18677,16 +18772,19 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->costs));
     RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
     events = (size_t)s->cost.cap_events + 2;
-    s->inserts = RMI_NEW(mem, rmi_search_insert, step->graph->n_ops + 1);
-    s->drop = RMI_NEW(mem, uint8_t, events);
-    s->flip = RMI_NEW(mem, uint64_t, events);
-    s->touched = RMI_NEW(mem, uint32_t, 2 * events);
+    s->edit.inserts = RMI_NEW(mem, rmi_search_insert, step->graph->n_ops + 1);
+    s->edit.drop = RMI_NEW(mem, uint8_t, events);
+    s->edit.flip = RMI_NEW(mem, uint64_t, events);
+    s->edit.touched = RMI_NEW(mem, uint32_t, 2 * events);
+    s->edit.change = RMI_NEW(mem, int64_t, events);
     s->params = RMI_NEW(mem, uint32_t, step->n_params + 1);
-    s->needed = RMI_NEW(mem, uint32_t, step->n_buffers);
+    s->needed = RMI_NEW(mem, uint8_t, step->n_buffers);
+    s->at_end = RMI_NEW(mem, uint8_t, step->n_buffers);
     s->runs_left = RMI_NEW(mem, uint32_t, step->n_tasks);
     s->best_ns = RMI_INF;
     s->random = RMI_SEED;
-    return s->inserts && s->drop && s->flip && s->touched && s->params && s->needed && s->runs_left ? rmi_search_find_params(s) : RM_ERROR_MEMORY;
+    if (!s->edit.inserts || !s->edit.drop || !s->edit.flip || !s->edit.touched || !s->edit.change) return RM_ERROR_MEMORY;
+    return s->params && s->needed && s->at_end && s->runs_left ? rmi_search_find_params(s) : RM_ERROR_MEMORY;
 }
 
 RMI_INLINE uint32_t rmi_search_random(rmi_search *s, uint32_t n)
@@ -18695,12 +18793,17 @@ RMI_INLINE uint32_t rmi_search_random(rmi_search *s, uint32_t n)
     return (uint32_t)(((rmi_mix(s->random) >> 32) * n) >> 32);
 }
 
+RMI_FN void rmi_search_copy_choices(const rmi_step *step, const rmi_schedule *from, rmi_schedule *to)
+{
+    memcpy(to->mode, from->mode, step->graph->n_ops);
+    if (step->n_params) memcpy(to->home, from->home, step->n_params);
+}
+
 RMI_FN void rmi_search_copy(const rmi_step *step, const rmi_schedule *from, rmi_schedule *to)
 {
     memcpy(to->events, from->events, from->n * sizeof *from->events);
-    memcpy(to->mode, from->mode, step->graph->n_ops);
-    if (step->n_params) memcpy(to->home, from->home, step->n_params);
     to->n = from->n;
+    rmi_search_copy_choices(step, from, to);
 }
 
 /* --- edits */
@@ -18708,25 +18811,53 @@ RMI_FN void rmi_search_copy(const rmi_step *step, const rmi_schedule *from, rmi_
 RMI_FN void rmi_search_clear(rmi_search *s)
 {
     uint32_t i;
-    for (i = 0; i < s->n_touched; i++) s->drop[s->touched[i]] = 0, s->flip[s->touched[i]] = 0;
-    s->n_inserts = s->n_drops = s->n_flips = s->n_touched = 0;
+    for (i = 0; i < s->edit.n_touched; i++) s->edit.drop[s->edit.touched[i]] = 0, s->edit.flip[s->edit.touched[i]] = 0;
+    s->edit.n_inserts = s->edit.n_drops = s->edit.n_flips = s->edit.n_touched = 0;
+    s->edit.ns = s->edit.spared = 0;
+    s->edit.unsure = 0;
+    memset(s->edit.change, 0, ((size_t)s->current.n + 1) * sizeof *s->edit.change);
 }
 
+/* The edit makes so many bytes live (bytes < 0: free) from event `from` to before event `to`. */
+RMI_INLINE void rmi_search_note(rmi_search *s, uint32_t from, uint32_t to, int64_t bytes)
+{
+    if (from >= to) return;
+    s->edit.change[from] += bytes;
+    s->edit.change[to] -= bytes;
+}
+
+/* A repeated run goes: what it made stays from before, what it was the last to read goes sooner. */
 RMI_FN void rmi_search_drop(rmi_search *s, uint32_t event)
 {
-    if (s->drop[event]) return;
-    s->drop[event] = 1;
-    s->n_drops++;
-    s->touched[s->n_touched++] = event;
+    const rmi_costs *x = &s->costs;
+    uint32_t i, lo = 0, hi = x->n_gaps;
+    if (s->edit.drop[event]) return;
+    s->edit.drop[event] = 1;
+    s->edit.n_drops++;
+    s->edit.touched[s->edit.n_touched++] = event;
+    for (i = x->first_life[event]; i < x->first_life[event + 1]; i++) {
+        const rmi_life *l = &x->lives[i];
+        if (l->in == RMI_NONE && l->previous < RMI_COST_AT_HOME)
+            rmi_search_note(s, x->lives[l->previous].last + 1, event, (int64_t)l->room);
+    }
+    while (lo < hi) { /* gaps stand in the order of their ends */
+        uint32_t middle = lo + (hi - lo) / 2;
+        if (x->gaps[middle].to < event) lo = middle + 1;
+        else hi = middle;
+    }
+    for (; lo < x->n_gaps && x->gaps[lo].to == event; lo++) {
+        const rmi_life *l = &x->lives[x->gaps[lo].life];
+        if (l->last == event) rmi_search_note(s, x->gaps[lo].from + 1, event, -(int64_t)l->room);
+    }
 }
 
 /* The read of that number of the event arrives by a copy if it did not, and the other way round. */
 RMI_FN void rmi_search_flip(rmi_search *s, uint32_t event, uint32_t bit)
 {
-    if (bit >= 64 || s->n_flips >= s->cost.cap_events) return;
-    s->flip[event] ^= (uint64_t)1 << bit;
-    s->n_flips++;
-    s->touched[s->n_touched++] = event;
+    if (bit >= 64 || s->edit.n_flips >= s->cost.cap_events) return;
+    s->edit.flip[event] ^= (uint64_t)1 << bit;
+    s->edit.n_flips++;
+    s->edit.touched[s->edit.n_touched++] = event;
 }
 
 RMI_INLINE int rmi_search_is_copied(const rmi_search *s, uint32_t event, uint32_t bit)
@@ -18752,9 +18883,9 @@ RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event,
     const rmi_step_access *a;
     rmi_search_insert insert;
     if (task == RMI_NONE || step->tasks[task].once || depth > RMI_SEARCH_DEPTH) return 0;
-    for (i = 0; i < s->n_inserts; i++)
-        if (s->inserts[i].task == task) return 1;
-    if (s->n_inserts + RMI_SEARCH_DEPTH + 1 > step->graph->n_ops) return 0;
+    for (i = 0; i < s->edit.n_inserts; i++)
+        if (s->edit.inserts[i].task == task) return 1;
+    if (s->edit.n_inserts + RMI_SEARCH_DEPTH + 1 > step->graph->n_ops) return 0;
     insert.at = event;
     insert.task = task;
     insert.copied = 0;
@@ -18766,16 +18897,20 @@ RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event,
         life = rmi_search_life_before(s, read, event);
         if (life == RMI_COST_AT_HOME || (life != RMI_NONE && s->costs.lives[life].last >= event)) continue;
         dice = rmi_search_random(s, 100);
-        if (life != RMI_NONE && dice < 25) continue; /* lives on */
+        if (life != RMI_NONE && dice < 25) { /* lives on */
+            rmi_search_note(s, s->costs.lives[life].last + 1, event, (int64_t)s->costs.lives[life].room);
+            continue;
+        }
         if (!(dice < 45 && k < 64 && rmi_cost_may_copy(step, &s->current, read)) && rmi_search_make_again(s, read, event, depth + 1)) continue;
         if (k < 64 && rmi_cost_may_copy(step, &s->current, read)) insert.copied |= (uint64_t)1 << k;
     }
-    s->inserts[s->n_inserts++] = insert;
+    s->edit.ns += a->least_ns;
+    s->edit.inserts[s->edit.n_inserts++] = insert;
     return 1;
 }
 
-/* Reads of op o's backward keep their way of arriving when its mode becomes another one. */
-RMI_FN void rmi_search_remap(const rmi_search *s, rmi_schedule *h, uint32_t o, uint8_t mode)
+/* Reads of backwards whose mode becomes another one keep their way of arriving. */
+RMI_FN void rmi_search_remap(const rmi_search *s, rmi_schedule *h)
 {
     const rmi_step *step = s->step;
     uint32_t p, k, i;
@@ -18783,23 +18918,23 @@ RMI_FN void rmi_search_remap(const rmi_search *s, rmi_schedule *h, uint32_t o, u
         rmi_event *e = &h->events[p];
         const rmi_step_access *was, *is;
         uint64_t copied = 0;
-        if (step->tasks[e->task].way != RMI_BWD || step->tasks[e->task].id != o || !e->copied) continue;
-        was = &step->accesses[step->tasks[e->task].access + h->mode[o]];
-        is = &step->accesses[step->tasks[e->task].access + mode];
-        for (k = 0; k < was->reads.n && k < 64; k++)
+        if (!e->copied || step->tasks[e->task].way != RMI_BWD) continue;
+        was = rmi_step_access_of(step, e->task, s->current.mode);
+        is = rmi_step_access_of(step, e->task, h->mode);
+        for (k = 0; k < was->reads.n && k < 64 && was != is; k++)
             for (i = 0; i < is->reads.n && i < 64 && e->copied >> k & 1; i++)
                 if (step->pool[is->reads.at + i] == step->pool[was->reads.at + k]) copied |= (uint64_t)1 << i;
-        e->copied = copied;
+        if (was != is) e->copied = copied;
     }
-    h->mode[o] = mode;
 }
 
-/* Drops forwards of h that nobody reads, from the end on. */
-RMI_FN void rmi_search_prune(rmi_search *s, rmi_schedule *h)
+/* Drops forwards of h that nobody reads, from the end on. Returns a time that what is left does not fall below. */
+RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *h)
 {
     const rmi_step *step = s->step;
     uint32_t p, k, to = h->n;
-    for (k = 0; k < step->n_buffers; k++) s->needed[k] = step->buffers[k].at_end;
+    uint64_t least = 0;
+    if (step->n_buffers) memcpy(s->needed, s->at_end, step->n_buffers);
     memset(s->runs_left, 0, step->n_tasks * sizeof(uint32_t));
     for (p = 0; p < h->n; p++) s->runs_left[h->events[p].task]++;
     for (p = h->n; p-- > 0;) {
@@ -18817,10 +18952,12 @@ RMI_FN void rmi_search_prune(rmi_search *s, rmi_schedule *h)
         }
         if (!any) continue;
         for (k = 0; k < a->reads.n; k++) s->needed[step->pool[a->reads.at + k]] = 1;
+        if (!rmi_cost_on_host(step, h, task)) least += a->least_ns;
         h->events[--to] = h->events[p];
     }
     if (to) memmove(h->events, h->events + to, (h->n - to) * sizeof *h->events);
     h->n -= to;
+    return least;
 }
 
 /* The current schedule with the edit -> the candidate's events. 0: it would be too long. */
@@ -18829,15 +18966,26 @@ RMI_FN int rmi_search_apply(rmi_search *s)
     const rmi_schedule *from = &s->current;
     rmi_schedule *to = &s->candidate;
     uint32_t p, i = 0, n = 0;
-    if (from->n + s->n_inserts > s->cost.cap_events) return 0;
-    for (p = 0; p < from->n; p++) {
-        for (; i < s->n_inserts && s->inserts[i].at == p; i++, n++) {
-            to->events[n].task = s->inserts[i].task;
-            to->events[n].copied = s->inserts[i].copied;
+    if (from->n + s->edit.n_inserts > s->cost.cap_events) return 0;
+    if (s->edit.n_drops + s->edit.n_flips == 0) { /* all inserts are at one event */
+        n = s->edit.n_inserts ? s->edit.inserts[0].at : from->n;
+        memcpy(to->events, from->events, n * sizeof *to->events);
+        for (; i < s->edit.n_inserts; i++) {
+            to->events[n + i].task = s->edit.inserts[i].task;
+            to->events[n + i].copied = s->edit.inserts[i].copied;
         }
-        if (s->drop[p]) continue;
+        memcpy(to->events + n + i, from->events + n, (from->n - n) * sizeof *to->events);
+        to->n = from->n + i;
+        return 1;
+    }
+    for (p = 0; p < from->n; p++) {
+        for (; i < s->edit.n_inserts && s->edit.inserts[i].at == p; i++, n++) {
+            to->events[n].task = s->edit.inserts[i].task;
+            to->events[n].copied = s->edit.inserts[i].copied;
+        }
+        if (s->edit.drop[p]) continue;
         to->events[n].task = from->events[p].task;
-        to->events[n++].copied = from->events[p].copied ^ s->flip[p];
+        to->events[n++].copied = from->events[p].copied ^ s->edit.flip[p];
     }
     to->n = n;
     return 1;
@@ -18845,19 +18993,13 @@ RMI_FN int rmi_search_apply(rmi_search *s)
 
 /* --- what a state costs */
 
-/* a * b / 2^20, saturating. */
-RMI_FN uint64_t rmi_search_scale(uint64_t a, uint64_t b)
-{
-    return rmi_add(rmi_mul(a >> 20, b), rmi_mul(a & 0xFFFFFu, b) >> 20);
-}
-
 RMI_FN int rmi_search_fits(const rmi_search *s, const rmi_costs *x) { return !x->excess && x->host_bytes <= s->cost.host_limit; }
 
-/* Time, and the price of bytes above the limits: the most of them, and four times the mean over the events. */
+/* Time, and the price of bytes above the limits. */
 RMI_FN uint64_t rmi_search_score(const rmi_search *s, const rmi_costs *x, uint32_t events)
 {
-    uint64_t bytes = rmi_add(x->excess, 4 * (x->sum_excess / (events + 1)));
-    return rmi_add(x->step_ns, rmi_search_scale(rmi_add(bytes, rmi_sub(x->host_bytes, s->cost.host_limit)), s->price));
+    uint64_t host = rmi_cost_scale(rmi_sub(x->host_bytes, s->cost.host_limit), s->cost.price);
+    return rmi_add(rmi_add(x->step_ns, rmi_cost_penalty(&s->cost, x->excess, x->sum_excess, events)), host);
 }
 
 /* -ln of a uniform number, in 1/65536: the place of the leading bit and a straight line below it. */
@@ -18872,9 +19014,12 @@ RMI_FN uint64_t rmi_search_exponential(rmi_search *s)
 /* Once in a while the price follows the share of states that are within the limits. */
 RMI_FN void rmi_search_adapt(rmi_search *s)
 {
+    uint64_t *price = &s->cost.price;
+    s->feasible += (uint32_t)rmi_search_fits(s, &s->costs);
     if (++s->looked < RMI_SEARCH_WINDOW) return;
-    if (s->feasible * 100 < s->looked * RMI_SEARCH_FEASIBLE) s->price = rmi_min(s->price + s->price / RMI_SEARCH_PRICE_STEP + 1, rmi_mul(s->base_price, RMI_SEARCH_PRICE_RANGE));
-    else s->price = rmi_max(s->price - s->price / RMI_SEARCH_PRICE_STEP, s->base_price / RMI_SEARCH_PRICE_RANGE + 1);
+    if (s->feasible * 100 < s->looked * RMI_SEARCH_FEASIBLE)
+        *price = rmi_min(*price + *price / RMI_SEARCH_PRICE_STEP + 1, rmi_mul(s->base_price, RMI_SEARCH_PRICE_RANGE));
+    else *price = rmi_max(*price - *price / RMI_SEARCH_PRICE_STEP, s->base_price / RMI_SEARCH_PRICE_RANGE + 1);
     s->looked = s->feasible = 0;
     s->score = rmi_search_score(s, &s->costs, s->current.n);
 }
@@ -18894,23 +19039,50 @@ RMI_FN void rmi_search_settle(rmi_search *s)
     }
 }
 
+/* What the candidate costs, as far as its edit tells. least_ns: that its runs take at least. */
+RMI_FN uint64_t rmi_search_forecast(const rmi_search *s, uint64_t least_ns)
+{
+    const rmi_costs *x = &s->costs;
+    uint64_t excess = 0, sum = 0, limit = s->cost.limit, ns = rmi_sub(rmi_add(x->step_ns, least_ns), s->least_ns);
+    int64_t change = 0;
+    uint32_t p;
+    for (p = 0; p < s->current.n; p++) {
+        uint64_t live;
+        change += s->edit.change[p];
+        live = x->live[p] + (uint64_t)change;
+        if (live <= limit) continue;
+        excess = rmi_max(excess, live - limit);
+        sum += live - limit;
+    }
+    ns = rmi_max(rmi_sub(ns, rmi_min(s->edit.spared, x->step_ns - x->compute_ns)), least_ns);
+    return rmi_add(ns, rmi_cost_penalty(&s->cost, excess, sum, s->current.n));
+}
+
 /* Evaluates the candidate; it becomes the current schedule if chance allows it. */
-RMI_FN int rmi_search_consider(rmi_search *s)
+RMI_FN void rmi_search_consider(rmi_search *s)
 {
     uint64_t most = rmi_add(s->score, s->heat * rmi_search_exponential(s) >> 16), score;
     rmi_schedule schedule;
     rmi_costs costs;
+    int blind = !rmi_search_random(s, RMI_SEARCH_BLIND); /* no forecast is trusted always */
+    if (blind) rmi_search_adapt(s);
+    blind |= s->edit.unsure;
+    if (!blind && !s->edit.n_drops && rmi_search_forecast(s, rmi_add(s->least_ns, s->edit.ns)) > most) return;
+    if (!rmi_search_apply(s)) return;
+    if (s->step->moves) rmi_search_remap(s, &s->candidate);
+    s->cost.work += s->current.n / 4;
+    s->next_least_ns = rmi_search_prune(s, &s->candidate);
+    if (s->next_least_ns > most) return;
+    if (!blind && s->edit.n_drops && rmi_search_forecast(s, s->next_least_ns) > most) return;
     s->cost.enough = most;
-    rmi_search_prune(s, &s->candidate);
-    if (!rmi_cost_eval(&s->cost, &s->candidate, &s->next)) return 0;
+    if (!rmi_cost_eval(&s->cost, &s->candidate, &s->next)) return;
     score = rmi_search_score(s, &s->next, s->candidate.n);
-    s->feasible += (uint32_t)rmi_search_fits(s, &s->costs);
     rmi_search_adapt(s);
     if (rmi_search_fits(s, &s->next) && s->next.step_ns < s->best_ns) {
         s->best_ns = s->next.step_ns;
         rmi_search_copy(s->step, &s->candidate, &s->best);
     }
-    if (score > most) return 0;
+    if (score > most) return;
     schedule = s->current;
     s->current = s->candidate;
     s->candidate = schedule;
@@ -18918,8 +19090,8 @@ RMI_FN int rmi_search_consider(rmi_search *s)
     s->costs = s->next;
     s->next = costs;
     s->score = score;
+    s->least_ns = s->next_least_ns;
     rmi_search_settle(s);
-    return 1;
 }
 
 /* The search goes on from schedule h (not the current one). 0: it is not legal. */
@@ -18927,8 +19099,9 @@ RMI_FN int rmi_search_start(rmi_search *s, const rmi_schedule *h)
 {
     rmi_search_copy(s->step, h, &s->current);
     s->cost.enough = RMI_INF;
+    s->least_ns = rmi_search_prune(s, &s->current);
     if (!rmi_cost_eval(&s->cost, &s->current, &s->costs)) return 0;
-    if (!s->base_price) s->base_price = s->price = (s->costs.compute_ns << 19) / (s->costs.peak + 1) + 1;
+    if (!s->base_price) s->base_price = s->cost.price = (s->costs.compute_ns << 19) / (s->costs.peak + 1) + 1;
     s->score = rmi_search_score(s, &s->costs, s->current.n);
     if (rmi_search_fits(s, &s->costs) && s->costs.step_ns < s->best_ns) {
         s->best_ns = s->costs.step_ns;
@@ -18979,8 +19152,13 @@ RMI_FN uint32_t rmi_search_repeat(rmi_search *s)
 
 RMI_FN int rmi_search_give_up(rmi_search *s, const rmi_gap *gap)
 {
-    if (!gap || !rmi_search_make_again(s, s->costs.lives[gap->life].buffer, gap->to, 0)) return 0;
-    if (rmi_search_is_copied(s, gap->to, gap->bit)) rmi_search_flip(s, gap->to, gap->bit);
+    const rmi_costs *x = &s->costs;
+    if (!gap || !rmi_search_make_again(s, x->lives[gap->life].buffer, gap->to, 0)) return 0;
+    if (rmi_search_is_copied(s, gap->to, gap->bit)) {
+        rmi_search_flip(s, gap->to, gap->bit);
+        s->edit.spared = RMI_MAX;
+    } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)x->lives[gap->life].room);
+    s->edit.unsure |= x->again[gap->from] && x->lives[gap->life].first == gap->from; /* that run may go for this one */
     return 1;
 }
 
@@ -19000,7 +19178,15 @@ RMI_FN int rmi_search_move_remove(rmi_search *s)
 
 RMI_FN int rmi_search_turn_copy(rmi_search *s, const rmi_gap *gap)
 {
-    if (!gap || !rmi_cost_may_copy(s->step, &s->current, s->costs.lives[gap->life].buffer)) return 0;
+    const rmi_costs *x = &s->costs;
+    uint32_t i;
+    if (!gap || !rmi_cost_may_copy(s->step, &s->current, x->lives[gap->life].buffer)) return 0;
+    if (rmi_search_is_copied(s, gap->to, gap->bit)) {
+        s->edit.spared = RMI_MAX;
+        for (i = x->first_life[gap->to]; i < x->first_life[gap->to + 1] && x->lives[i].in != RMI_NONE; i++)
+            if (x->lives[i].previous == gap->life && !x->ins[x->lives[i].in].stays)
+                rmi_search_note(s, gap->from + 1, x->ins[x->lives[i].in].at, (int64_t)x->lives[i].room);
+    } else rmi_search_note(s, gap->from + 1, gap->to, -(int64_t)x->lives[gap->life].room);
     rmi_search_flip(s, gap->to, gap->bit);
     return 1;
 }
@@ -19028,6 +19214,7 @@ RMI_FN int rmi_search_move_copy_not_again(rmi_search *s)
         }
     }
     if (any) rmi_search_drop(s, p);
+    s->edit.unsure = 1;
     return any;
 }
 
@@ -19047,7 +19234,7 @@ RMI_FN int rmi_search_move_exchange(rmi_search *s)
 RMI_FN int rmi_search_move_shift(rmi_search *s)
 {
     uint32_t p = rmi_search_repeat(s), span = 1 + rmi_search_random(s, s->current.n / 8 + 1), to;
-    rmi_search_insert *insert = &s->inserts[0];
+    rmi_search_insert *insert = &s->edit.inserts[0];
     if (s->step->n_updates && rmi_search_random(s, 2)) {
         const rmi_step_param *q = &s->step->params[s->step->updates[rmi_search_random(s, s->step->n_updates)]];
         for (p = s->current.n; p-- > 0 && s->current.events[p].task != q->update;) {}
@@ -19061,8 +19248,9 @@ RMI_FN int rmi_search_move_shift(rmi_search *s)
     insert->at = to;
     insert->task = s->current.events[p].task;
     insert->copied = s->current.events[p].copied;
-    s->n_inserts = 1;
+    s->edit.n_inserts = 1;
     rmi_search_drop(s, p);
+    s->edit.unsure = 1;
     return 1;
 }
 
@@ -19076,18 +19264,22 @@ RMI_FN int rmi_search_move_mode(rmi_search *s)
     o = step->choosing[at];
     mode = rmi_search_random(s, step->n_modes[o]);
     if (mode == s->current.mode[o]) return 0;
+    s->edit.unsure = 1;
     for (i = 0; i < step->n_choosing; i++) {
         uint32_t other = step->choosing[i];
-        if (other == o || (kind == 2 && step->class_of[other] == step->class_of[o])) rmi_search_remap(s, &s->candidate, other, (uint8_t)mode);
-        else if (kind == 1 && i == at + 1) rmi_search_remap(s, &s->candidate, other, (uint8_t)rmi_search_random(s, step->n_modes[other]));
+        if (other == o || (kind == 2 && step->class_of[other] == step->class_of[o]))
+            s->candidate.mode[other] = (uint8_t)mode;
+        else if (kind == 1 && i == at + 1)
+            s->candidate.mode[other] = (uint8_t)rmi_search_random(s, step->n_modes[other]);
     }
     return 1;
 }
 
-/* Another home for a param, or for up to RMI_SEARCH_GROUP neighbours. */
+/* Another home for a param, or for some of its neighbours. */
 RMI_FN int rmi_search_move_home(rmi_search *s)
 {
-    uint32_t n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, RMI_SEARCH_GROUP), home = rmi_search_random(s, RMI_HOMES), i;
+    uint32_t n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, RMI_SEARCH_GROUP + s->n_params / 8), i;
+    uint32_t home = rmi_search_random(s, RMI_HOMES);
     int any = 0;
     if (!s->n_params) return 0;
     for (i = rmi_search_random(s, s->n_params); n && i < s->n_params; i++, n--) {
@@ -19096,6 +19288,7 @@ RMI_FN int rmi_search_move_home(rmi_search *s)
         s->candidate.home[row] = (uint8_t)home;
         any = 1;
     }
+    s->edit.unsure = 1;
     return any;
 }
 
@@ -19111,6 +19304,7 @@ RMI_FN int rmi_search_move_homes(rmi_search *s)
     kept = home[a];
     home[a] = home[b];
     home[b] = kept;
+    s->edit.unsure = 1;
     return 1;
 }
 
@@ -19164,12 +19358,10 @@ RMI_FN void rmi_search_once(rmi_search *s)
     }
     if (pick == RMI_NONE) return;
     s->cost.work += s->current.n / 8;
-    rmi_search_copy(s->step, &s->current, &s->candidate);
+    rmi_search_copy_choices(s->step, &s->current, &s->candidate);
     rmi_search_clear(s);
     if (!rmi_search_moves[pick].propose(s)) return;
-    if ((s->n_inserts || s->n_drops || s->n_flips) && !rmi_search_apply(s)) return;
-    s->tried[pick]++;
-    s->taken[pick] += (uint64_t)rmi_search_consider(s);
+    rmi_search_consider(s);
 }
 
 /* hot * 2^(-halvings * done / all), halvings in 1/1024. */
@@ -21567,7 +21759,14 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 #define RMI_PLAN_ANNEAL_WORK ((uint64_t)50000000) /* events that are looked at, some 20 ns each */
 #define RMI_PLAN_ANNEAL_LESS 3000u /* but no more than that times the square of the events of everything once */
 #define RMI_PLAN_ANNEAL_HOT 200u   /* the first temperature is the bound of the step's time over that, the last one's a tenth */
+#define RMI_PLAN_ANNEAL_MOVES 100u /* where there is work for fewer moves by event, it is cooler by as much, */
+#define RMI_PLAN_ANNEAL_COOLER 16u /* at most by that; */
+#define RMI_PLAN_ANNEAL_COOL 8000u /* the last one's is not below the bound over that */
 #define RMI_PLAN_ANNEAL_PACKS 10u  /* times that addresses are looked for */
+#define RMI_PLAN_ANNEAL_WORSE 50u  /* what takes that part more time than what was found at first is not gone on from */
+#define RMI_PLAN_ANNEAL_NEAR 400u  /* a plan with addresses that takes but that part more time will do */
+#define RMI_PLAN_ANNEAL_VAIN 2u    /* rounds that lead to nothing better, one after the other */
+#define RMI_PLAN_ANNEAL_ALONE 2500u /* ops: beyond that >>offload searches, too */
 #define RMI_PLAN_ANNEAL_SPARE 25u  /* the link is taken for that part slower than it is */
 #define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
 
@@ -21618,20 +21817,29 @@ RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, uint64_t bud
 }
 
 /* Addresses for what the search has found; where they take more than the budget it goes on with a lower limit, and a higher one
-   where that has led to nothing better. */
-RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_search *s, uint64_t budget, uint64_t work)
+   where that has led to nothing better: from there, or from what was found at first if that is much faster. */
+RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t budget, uint64_t work)
 {
-    uint32_t round;
-    uint64_t size = 0;
-    for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && s->best_ns != RMI_INF && !w->stop.stopped; round++) {
-        int useless = w->best.n && s->best_ns >= w->best.fig.time_ns;
+    rmi_schedule first;
+    uint32_t round, vain = 0;
+    uint64_t size = 0, first_ns = s->best_ns;
+    RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &first));
+    rmi_search_copy(s->step, &s->best, &first);
+    for (round = 0; round < RMI_PLAN_ANNEAL_PACKS && first_ns != RMI_INF && !w->stop.stopped; round++) {
+        int useless = s->best_ns == RMI_INF || (w->best.n && s->best_ns >= w->best.fig.time_ns);
         w->quick = w->best.n != 0;
         if (!useless) RMI_TRY(rmi_plan_try_events(w, s, budget, &size));
         w->quick = 0;
         if (!round && size <= budget) return RM_OK;
+        vain = useless ? vain + 1 : 0;
+        if (vain > RMI_PLAN_ANNEAL_VAIN) break;
+        if (w->best.n && w->best.fig.time_ns <= first_ns + first_ns / RMI_PLAN_ANNEAL_NEAR) break;
         if (useless || size <= budget) s->cost.limit += (budget - s->cost.limit) / 3;
         else s->cost.limit -= rmi_min((size - budget) / 2, s->cost.limit / 50) + s->cost.limit / 1000;
+        if (s->best_ns == RMI_INF || s->best_ns > first_ns + first_ns / RMI_PLAN_ANNEAL_WORSE)
+            rmi_search_copy(s->step, &first, &s->best);
         s->best_ns = RMI_INF;
+        s->cost.price = s->base_price;
         if (!rmi_search_start(s, &s->best)) return RM_ERROR_INTERNAL;
         rmi_search_anneal(s, s->costs.step_ns / (RMI_PLAN_ANNEAL_HOT * 10), work / 10, &w->stop);
     }
@@ -21642,16 +21850,18 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_search *s, uint64_t bu
    cooler, from the better of what that led to. */
 RMI_FN rm_result rmi_plan_anneal_from(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t work)
 {
-    uint64_t hot = w->info->bound_ns / RMI_PLAN_ANNEAL_HOT;
+    uint64_t moves = work / (4 * ((uint64_t)s->step->n_once * s->step->n_once + 1)) + 1; /* by event, about */
+    uint64_t cooler = rmi_min(rmi_max(RMI_PLAN_ANNEAL_MOVES / moves, 1), RMI_PLAN_ANNEAL_COOLER);
+    uint64_t hot = w->info->bound_ns / (RMI_PLAN_ANNEAL_HOT * cooler);
     int fits = 0;
     if (w->best.n) RMI_TRY(rmi_event_read(mem, s->step, &w->best, &s->candidate, s->cost.cap_events, &fits));
     fits = fits && rmi_search_start(s, &s->candidate);
     if (fits) rmi_search_anneal(s, hot, work / 4, &w->stop);
     rmi_cost_keep_all(s->step, &s->candidate);
-    s->price = s->base_price;
+    s->cost.price = s->base_price;
     if (rmi_search_start(s, &s->candidate)) rmi_search_anneal(s, 2 * hot, work / (fits ? 4 : 2), &w->stop);
     if (s->best_ns != RMI_INF) rmi_search_start(s, &s->best);
-    rmi_search_anneal(s, hot / 10, work / 2, &w->stop);
+    rmi_search_anneal(s, rmi_max(hot / 10, w->info->bound_ns / RMI_PLAN_ANNEAL_COOL), work / 2, &w->stop);
     return RM_OK;
 }
 
@@ -21665,7 +21875,12 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
     rmi_search s;
     rm_result r;
     if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return RM_OK;
-    if (w->spares) {
+    if (!w->spares) {
+        w->spares = 1;
+        if (w->best.n && w->best.listed) w->plain_ns = w->best.fig.time_ns;
+        RMI_TRY(rmi_plan_weigh(w, &w->best));
+    }
+    if (!RMI_WITHOUT(search_spare)) {
         slow.link.h2d -= slow.link.h2d / RMI_PLAN_ANNEAL_SPARE;
         slow.link.d2h -= slow.link.d2h / RMI_PLAN_ANNEAL_SPARE;
     }
@@ -21674,7 +21889,7 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
         work = rmi_min(work, rmi_mul((uint64_t)step.n_once * step.n_once, RMI_PLAN_ANNEAL_LESS));
         r = rmi_search_make(&mem, &step, budget, w->d->host_bytes, &s);
         if (r == RM_OK) r = rmi_plan_anneal_from(w, &mem, &s, work);
-        if (r == RM_OK) r = rmi_plan_pack_events(w, &s, budget, work);
+        if (r == RM_OK) r = rmi_plan_pack_events(w, &mem, &s, budget, work);
     }
     rmi_arena_free(&mem);
     return r;
@@ -21971,8 +22186,9 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     uint64_t less = w->given ? 0 : w->room, budget = w->budget ? w->budget - less : RMI_INF;
+    uint32_t passes = w->c.passes;
     rm_result r;
-    int plain, searched, moves, first_moves;
+    int plain, searched, moves, first_moves, anneals;
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = w->min_sure = w->plain_ns = RMI_INF;
@@ -22002,15 +22218,20 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     }
     if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
     first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
+    anneals = moves && rmi_plan_anneals(w, budget);
+    if (anneals && w->g->n_ops <= RMI_PLAN_ANNEAL_ALONE) /* plain plans with copies will do to start from */
+        w->c.passes &= ~(uint32_t)RM_PASS_OFFLOAD;
     if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
     if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped)
         r = rmi_plan_backward_step(w, budget);
     if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_search(w, budget);
     else if (r == RM_OK && !first_moves && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
     if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
+    w->c.passes = passes;
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped)
         r = rmi_plan_unmoved(w, budget);
-    if (r == RM_OK && moves && rmi_plan_anneals(w, budget)) r = rmi_plan_anneal(w, budget);
+    if (r == RM_OK && anneals) r = rmi_plan_anneal(w, budget);
+    if (r == RM_OK && anneals && !w->best.n && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
     if (r == RM_OK && less) { /* the bound is of the whole budget */
         tmp = rmi_plan_arena(w);
         r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);

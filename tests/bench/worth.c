@@ -55,7 +55,7 @@ static const struct {
 /* Words inside RMI_WITHOUT(...) of the header. */
 static const char *const MECHANISMS[] = { "modes", "shift", "order", "late_backward", "exchange", "anneal",
                                            "search_again", "search_remove", "search_copy", "search_no_copy", "search_convert",
-                                           "search_exchange", "search_shift", "search_mode", "search_home", "search_homes" };
+                                           "search_exchange", "search_shift", "search_mode", "search_home", "search_homes", "search_spare" };
 
 typedef struct one_case { /* an instance at a budget with a link */
     instance what;
