@@ -3056,11 +3056,13 @@ RMI_FN void rmi_graph_free(rm_graph *g)
 RMI_TEXT_END
 /* =====================================================================================================================
    >>lower - forward, backward and update tasks with their exact read and write sets
-   A task is named by a run: which way, of what, in which form (variant) and part. A buffer is a tensor's value, gradient or
-   optimizer state, what an op's forward saved, or a workspace; all are numbered densely, so that tables are arrays.
+   A task is named by a run: which way, of what, in which form (variant) and part. A buffer is a tensor's value,
+   gradient or optimizer state, what an op's forward saved, or a workspace; all are numbered densely, so that tables are
+   arrays.
    ================================================================================================================== */
 typedef enum rmi_way { RMI_FWD, RMI_BWD, RMI_OPT, RMI_OPT_HOST, RMI_REDUCE, RMI_BARRIER,
-               RMI_COPY_OUT, RMI_COPY_IN, RMI_COPY_MERGE, RMI_COPY_DROP, RMI_HOLD } rmi_way; /* the last five: of >>sequence's lists only */
+               /* the last five: of >>sequence's lists only */
+               RMI_COPY_OUT, RMI_COPY_IN, RMI_COPY_MERGE, RMI_COPY_DROP, RMI_HOLD } rmi_way;
 
 typedef struct rmi_run {
     uint32_t id;   /* op; param of OPT, OPT_HOST, REDUCE; barrier; buffer of copies and HOLD */
@@ -3070,101 +3072,115 @@ typedef struct rmi_run {
 
 RMI_INLINE rmi_run rmi_low_run(rmi_way way, uint32_t id, uint32_t form, uint32_t part)
 {
-    rmi_run r;
-    r.id = id;
-    r.form = (uint16_t)form;
-    r.way = (uint8_t)way;
-    r.part = (uint8_t)part;
-    return r;
+    rmi_run run;
+    run.id = id;
+    run.form = (uint16_t)form;
+    run.way = (uint8_t)way;
+    run.part = (uint8_t)part;
+    return run;
 }
 
 /* Numbers of buffers: values, gradients, states by tensor; saved, workspace by op; workspace of updates by param. */
-typedef enum rmi_buf_kind { RMI_BUF_VALUE, RMI_BUF_GRAD, RMI_BUF_STATE, RMI_BUF_SAVED, RMI_BUF_WS, RMI_BUF_OPT_WS } rmi_buf_kind;
+typedef enum rmi_buf_kind {
+    RMI_BUF_VALUE,
+    RMI_BUF_GRAD,
+    RMI_BUF_STATE,
+    RMI_BUF_SAVED,
+    RMI_BUF_WS,
+    RMI_BUF_OPT_WS
+} rmi_buf_kind;
 
-RMI_FN uint32_t rmi_low_buffers(const rm_graph *g) { return 4 * g->n_tensors + 2 * g->n_ops; }
-RMI_INLINE uint32_t rmi_low_buf(const rm_graph *g, rmi_buf_kind kind, uint32_t i)
+RMI_FN uint32_t rmi_low_buffers(const rm_graph *graph) { return 4 * graph->n_tensors + 2 * graph->n_ops; }
+RMI_INLINE uint32_t rmi_low_buf(const rm_graph *graph, rmi_buf_kind kind, uint32_t i)
 {
     switch (kind) {
     case RMI_BUF_VALUE: return i;
-    case RMI_BUF_GRAD: return g->n_tensors + i;
-    case RMI_BUF_STATE: return 2 * g->n_tensors + i;
-    case RMI_BUF_SAVED: return 3 * g->n_tensors + i;
-    case RMI_BUF_WS: return 3 * g->n_tensors + g->n_ops + i;
-    default: return 3 * g->n_tensors + 2 * g->n_ops + i;
+    case RMI_BUF_GRAD: return graph->n_tensors + i;
+    case RMI_BUF_STATE: return 2 * graph->n_tensors + i;
+    case RMI_BUF_SAVED: return 3 * graph->n_tensors + i;
+    case RMI_BUF_WS: return 3 * graph->n_tensors + graph->n_ops + i;
+    default: return 3 * graph->n_tensors + 2 * graph->n_ops + i;
     }
 }
-RMI_INLINE rmi_buf_kind rmi_low_kind(const rm_graph *g, uint32_t b, uint32_t *i)
+RMI_INLINE rmi_buf_kind rmi_low_kind(const rm_graph *graph, uint32_t b, uint32_t *i)
 {
     uint32_t k; /* comparisons: a division costs more than all that callers do with the answer */
-    for (k = RMI_BUF_VALUE; k <= RMI_BUF_STATE && b >= g->n_tensors; k++) b -= g->n_tensors;
-    for (; k >= RMI_BUF_SAVED && k <= RMI_BUF_WS && b >= g->n_ops; k++) b -= g->n_ops;
+    for (k = RMI_BUF_VALUE; k <= RMI_BUF_STATE && b >= graph->n_tensors; k++) b -= graph->n_tensors;
+    for (; k >= RMI_BUF_SAVED && k <= RMI_BUF_WS && b >= graph->n_ops; k++) b -= graph->n_ops;
     *i = b;
     return (rmi_buf_kind)k;
 }
 
 /* Bytes of a value, gradient or state. What a forward saves and workspaces depend on the run. */
-RMI_INLINE uint64_t rmi_low_bytes(const rm_graph *g, uint32_t b)
+RMI_INLINE uint64_t rmi_low_bytes(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
-    switch (rmi_low_kind(g, b, &i)) {
-    case RMI_BUF_VALUE: return g->tensors[i].bytes;
-    case RMI_BUF_GRAD: return g->tensors[i].grad_bytes;
-    case RMI_BUF_STATE: return g->tensors[i].state_bytes;
+    switch (rmi_low_kind(graph, buf, &i)) {
+    case RMI_BUF_VALUE: return graph->tensors[i].bytes;
+    case RMI_BUF_GRAD: return graph->tensors[i].grad_bytes;
+    case RMI_BUF_STATE: return graph->tensors[i].state_bytes;
     default: return 0;
     }
 }
 
 /* Is the buffer the caller's memory? */
-RMI_INLINE int rmi_low_external(const rm_graph *g, uint32_t b)
+RMI_INLINE int rmi_low_external(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
-    rmi_buf_kind k = rmi_low_kind(g, b, &i);
-    if (k == RMI_BUF_VALUE) return g->tensors[i].external;
-    return (k == RMI_BUF_GRAD || k == RMI_BUF_STATE) && g->tensors[i].kind == RMI_PARAM && g->tensors[i].external;
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (kind == RMI_BUF_VALUE) return graph->tensors[i].external;
+    return (kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE) && graph->tensors[i].kind == RMI_PARAM &&
+           graph->tensors[i].external;
 }
 
-/* Is tensor t an input that no op reads and nobody wants at the end? Its bytes are free as soon as the step begins. */
-RMI_FN int rmi_low_unread(const rm_graph *g, uint32_t t)
+/* Is a tensor an input that no op reads and nobody wants at the end? Its bytes are free as soon as the step begins. */
+RMI_FN int rmi_low_unread(const rm_graph *graph, uint32_t tensor)
 {
-    return g->tensors[t].kind == RMI_INPUT && g->tensors[t].reader == RMI_NONE && !g->tensors[t].is_output;
+    return graph->tensors[tensor].kind == RMI_INPUT && graph->tensors[tensor].reader == RMI_NONE &&
+           !graph->tensors[tensor].is_output;
 }
 
 /* Was it declared to stay on the device? Of a view: its bytes are its root's. */
-RMI_FN int rmi_low_stays(const rm_graph *g, uint32_t b)
+RMI_FN int rmi_low_stays(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
-    rmi_buf_kind k = rmi_low_kind(g, b, &i);
-    if (k == RMI_BUF_VALUE) return g->tensors[i].stays || g->tensors[g->tensors[i].root].stays;
-    if (k == RMI_BUF_SAVED) return (g->ops[i].flags & RM_STAYS) != 0;
-    return (k == RMI_BUF_GRAD || k == RMI_BUF_STATE) && g->tensors[i].kind == RMI_PARAM && g->tensors[i].stays;
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (kind == RMI_BUF_VALUE) return graph->tensors[i].stays || graph->tensors[graph->tensors[i].root].stays;
+    if (kind == RMI_BUF_SAVED) return (graph->ops[i].flags & RM_STAYS) != 0;
+    return (kind == RMI_BUF_GRAD || kind == RMI_BUF_STATE) && graph->tensors[i].kind == RMI_PARAM &&
+           graph->tensors[i].stays;
 }
 
-RMI_FN const rmi_form *rmi_low_form(const rm_graph *g, rmi_run r) { return &g->ops[r.id].forms[r.form]; }
-RMI_INLINE const rmi_part *rmi_low_part(const rm_graph *g, rmi_run r) { return &rmi_low_form(g, r)->parts[r.part]; }
+RMI_FN const rmi_form *rmi_low_form(const rm_graph *graph, rmi_run run) { return &graph->ops[run.id].forms[run.form]; }
+RMI_INLINE const rmi_part *rmi_low_part(const rm_graph *graph, rmi_run run)
+{
+    return &rmi_low_form(graph, run)->parts[run.part];
+}
 
 /* What one run touches. */
 typedef struct rmi_access {
     uint32_t *reads, *writes; /* buffers; room for rmi_low_degree each */
     uint32_t n_reads, n_writes;
-    uint32_t saved;           /* FWD: it can leave this buffer; else RMI_NONE (a backward that reads it has it in reads) */
+    /* FWD: it can leave this buffer; else RMI_NONE (a backward that reads it has it in reads) */
+    uint32_t saved;
     uint64_t saved_bytes;
     uint32_t ws;              /* workspace buffer */
     uint64_t ws_bytes;
 } rmi_access;
 
-RMI_FN rm_result rmi_low_access_make(const rm_graph *g, rmi_arena *mem, rmi_access *a)
+RMI_FN rm_result rmi_low_access_make(const rm_graph *graph, rmi_arena *mem, rmi_access *access)
 {
     uint32_t i, n = 0, params = 0;
-    for (i = 0; i < g->n_ops; i++) {
-        uint32_t d = g->ops[i].in.n + g->ops[i].out.n * 2 + g->ops[i].mutates.n;
+    for (i = 0; i < graph->n_ops; i++) {
+        uint32_t d = graph->ops[i].in.n + graph->ops[i].out.n * 2 + graph->ops[i].mutates.n;
         if (d > n) n = d;
     }
-    for (i = 0; i < g->n_tensors; i++) params += g->tensors[i].kind == RMI_PARAM;
-    if (g->n_barriers && params > n) n = params;
-    memset(a, 0, sizeof *a);
-    a->reads = RMI_NEW(mem, uint32_t, n + 4);
-    a->writes = RMI_NEW(mem, uint32_t, n + 4);
-    return a->reads && a->writes ? RM_OK : RM_ERROR_MEMORY;
+    for (i = 0; i < graph->n_tensors; i++) params += graph->tensors[i].kind == RMI_PARAM;
+    if (graph->n_barriers && params > n) n = params;
+    memset(access, 0, sizeof *access);
+    access->reads = RMI_NEW(mem, uint32_t, n + 4);
+    access->writes = RMI_NEW(mem, uint32_t, n + 4);
+    return access->reads && access->writes ? RM_OK : RM_ERROR_MEMORY;
 }
 
 RMI_INLINE void rmi_low_put_once(uint32_t *list, uint32_t *n, uint32_t b)
@@ -3175,88 +3191,99 @@ RMI_INLINE void rmi_low_put_once(uint32_t *list, uint32_t *n, uint32_t b)
     list[(*n)++] = b;
 }
 
-RMI_FN void rmi_low_access_fwd(const rm_graph *g, rmi_run r, int again, rmi_access *a)
+RMI_FN void rmi_low_access_fwd(const rm_graph *graph, rmi_run run, int again, rmi_access *access)
 {
-    const rmi_op *op = &g->ops[r.id];
-    const rmi_form *f = &op->forms[r.form];
+    const rmi_op *op = &graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
     uint32_t i;
-    for (i = 0; i < op->in.n; i++) rmi_low_put_once(a->reads, &a->n_reads, op->in.at[i]);
+    for (i = 0; i < op->in.n; i++) rmi_low_put_once(access->reads, &access->n_reads, op->in.at[i]);
     for (i = 0; i < op->mutates.n && !again; i++) {
-        rmi_low_put_once(a->reads, &a->n_reads, op->mutates.at[i]);
-        rmi_low_put_once(a->writes, &a->n_writes, op->mutates.at[i]);
+        rmi_low_put_once(access->reads, &access->n_reads, op->mutates.at[i]);
+        rmi_low_put_once(access->writes, &access->n_writes, op->mutates.at[i]);
     }
-    for (i = 0; i < op->out.n; i++) a->writes[a->n_writes++] = op->out.at[i];
-    if (f->saved) {
-        a->saved = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
-        a->saved_bytes = f->saved;
+    for (i = 0; i < op->out.n; i++) access->writes[access->n_writes++] = op->out.at[i];
+    if (form->saved) {
+        access->saved = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
+        access->saved_bytes = form->saved;
     }
-    a->ws = rmi_low_buf(g, RMI_BUF_WS, r.id);
-    a->ws_bytes = op->view == RMI_NONE ? f->fwd_ws : 0;
+    access->ws = rmi_low_buf(graph, RMI_BUF_WS, run.id);
+    access->ws_bytes = op->view == RMI_NONE ? form->fwd_ws : 0;
 }
 
-RMI_FN void rmi_low_access_bwd(const rm_graph *g, rmi_run r, rmi_access *a)
+RMI_FN void rmi_low_access_bwd(const rm_graph *graph, rmi_run run, rmi_access *access)
 {
-    const rmi_op *op = &g->ops[r.id];
-    const rmi_form *f = &op->forms[r.form];
-    const rmi_part *p = &f->parts[r.part];
+    const rmi_op *op = &graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
+    const rmi_part *part = &form->parts[run.part];
     uint32_t i;
-    for (i = 0; i < p->needs.n; i++) a->reads[a->n_reads++] = p->needs.at[i];
-    if (p->needs_saved && f->saved) a->reads[a->n_reads++] = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
-    for (i = 0; i < op->grad_out.n; i++) a->reads[a->n_reads++] = rmi_low_buf(g, RMI_BUF_GRAD, op->grad_out.at[i]);
+    for (i = 0; i < part->needs.n; i++) access->reads[access->n_reads++] = part->needs.at[i];
+    if (part->needs_saved && form->saved) access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
+    for (i = 0; i < op->grad_out.n; i++)
+        access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_out.at[i]);
     for (i = 0; i < op->grad_in.n; i++)
-        if (rmi_list_has(&p->grads, op->grad_in.at[i])) a->writes[a->n_writes++] = rmi_low_buf(g, RMI_BUF_GRAD, op->grad_in.at[i]);
-    a->ws = rmi_low_buf(g, RMI_BUF_WS, r.id);
-    a->ws_bytes = p->bwd_ws;
+        if (rmi_list_has(&part->grads, op->grad_in.at[i]))
+            access->writes[access->n_writes++] = rmi_low_buf(graph, RMI_BUF_GRAD, op->grad_in.at[i]);
+    access->ws = rmi_low_buf(graph, RMI_BUF_WS, run.id);
+    access->ws_bytes = part->bwd_ws;
 }
 
 /* again: this forward has run before in the step. */
-RMI_FN void rmi_low_access(const rm_graph *g, rmi_run r, int again, rmi_access *a)
+RMI_FN void rmi_low_access(const rm_graph *graph, rmi_run run, int again, rmi_access *access)
 {
     uint32_t i;
-    a->n_reads = a->n_writes = 0;
-    a->saved = a->ws = RMI_NONE;
-    a->saved_bytes = a->ws_bytes = 0;
-    switch ((rmi_way)r.way) {
-    case RMI_FWD: rmi_low_access_fwd(g, r, again, a); break;
-    case RMI_BWD: rmi_low_access_bwd(g, r, a); break;
+    access->n_reads = access->n_writes = 0;
+    access->saved = access->ws = RMI_NONE;
+    access->saved_bytes = access->ws_bytes = 0;
+    switch ((rmi_way)run.way) {
+    case RMI_FWD: rmi_low_access_fwd(graph, run, again, access); break;
+    case RMI_BWD: rmi_low_access_bwd(graph, run, access); break;
     case RMI_OPT:
     case RMI_OPT_HOST:
-        a->reads[a->n_reads++] = r.id;
-        a->reads[a->n_reads++] = rmi_low_buf(g, RMI_BUF_GRAD, r.id);
-        if (g->tensors[r.id].state_bytes) a->reads[a->n_reads++] = rmi_low_buf(g, RMI_BUF_STATE, r.id);
-        a->writes[a->n_writes++] = r.id;
-        if (g->tensors[r.id].state_bytes) a->writes[a->n_writes++] = rmi_low_buf(g, RMI_BUF_STATE, r.id);
-        a->ws = rmi_low_buf(g, RMI_BUF_OPT_WS, r.id);
-        a->ws_bytes = r.way == RMI_OPT ? g->tensors[r.id].opt_ws : 0;
+        access->reads[access->n_reads++] = run.id;
+        access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+        if (graph->tensors[run.id].state_bytes)
+            access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_STATE, run.id);
+        access->writes[access->n_writes++] = run.id;
+        if (graph->tensors[run.id].state_bytes)
+            access->writes[access->n_writes++] = rmi_low_buf(graph, RMI_BUF_STATE, run.id);
+        access->ws = rmi_low_buf(graph, RMI_BUF_OPT_WS, run.id);
+        access->ws_bytes = run.way == RMI_OPT ? graph->tensors[run.id].opt_ws : 0;
         break;
-    case RMI_REDUCE: a->reads[a->n_reads++] = a->writes[a->n_writes++] = rmi_low_buf(g, RMI_BUF_GRAD, r.id); break;
+    case RMI_REDUCE:
+        access->reads[access->n_reads++] = access->writes[access->n_writes++] =
+            rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+        break;
     case RMI_BARRIER:
-        for (i = 0; i < g->n_tensors; i++)
-            if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n) a->reads[a->n_reads++] = rmi_low_buf(g, RMI_BUF_GRAD, i);
+        for (i = 0; i < graph->n_tensors; i++)
+            if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n)
+                access->reads[access->n_reads++] = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         break;
     default: break;
     }
 }
 
 /* Time of a run. again as above; free: a backward all of whose gradients are other names of dout. */
-RMI_FN uint64_t rmi_low_ns(const rm_graph *g, rmi_run r, int again, int is_free)
+RMI_FN uint64_t rmi_low_ns(const rm_graph *graph, rmi_run run, int again, int is_free)
 {
-    switch ((rmi_way)r.way) {
-    case RMI_FWD: return g->ops[r.id].view != RMI_NONE ? 0 : again ? rmi_low_form(g, r)->again : rmi_low_form(g, r)->fwd;
-    case RMI_BWD: return is_free ? 0 : rmi_low_part(g, r)->bwd;
-    case RMI_OPT: return g->tensors[r.id].opt;
-    case RMI_OPT_HOST: return g->tensors[r.id].opt_host;
-    case RMI_REDUCE: return g->tensors[r.id].reduce;
-    default: return g->barriers[r.id].ns;
+    switch ((rmi_way)run.way) {
+    case RMI_FWD:
+        return graph->ops[run.id].view != RMI_NONE ? 0
+               : again                             ? rmi_low_form(graph, run)->again
+                                                   : rmi_low_form(graph, run)->fwd;
+    case RMI_BWD: return is_free ? 0 : rmi_low_part(graph, run)->bwd;
+    case RMI_OPT: return graph->tensors[run.id].opt;
+    case RMI_OPT_HOST: return graph->tensors[run.id].opt_host;
+    case RMI_REDUCE: return graph->tensors[run.id].reduce;
+    default: return graph->barriers[run.id].ns;
     }
 }
 
 /* Does this part of op's backward give any gradient that is wanted? */
-RMI_FN int rmi_low_part_wanted(const rmi_op *op, const rmi_part *p)
+RMI_FN int rmi_low_part_wanted(const rmi_op *op, const rmi_part *part)
 {
     uint32_t i;
     for (i = 0; i < op->grad_in.n; i++)
-        if (rmi_list_has(&p->grads, op->grad_in.at[i])) return 1;
+        if (rmi_list_has(&part->grads, op->grad_in.at[i])) return 1;
     return 0;
 }
 
@@ -3268,46 +3295,46 @@ RMI_FN int rmi_low_same_list(const rmi_list *a, const rmi_list *b)
     return a->n == b->n;
 }
 
-RMI_FN int rmi_low_reads_saved(const rmi_op *op, const rmi_form *f)
+RMI_FN int rmi_low_reads_saved(const rmi_op *op, const rmi_form *form)
 {
-    uint32_t p;
-    for (p = 0; p < f->n_parts && f->saved; p++)
-        if (f->parts[p].needs_saved && rmi_low_part_wanted(op, &f->parts[p])) return 1;
+    uint32_t part;
+    for (part = 0; part < form->n_parts && form->saved; part++)
+        if (form->parts[part].needs_saved && rmi_low_part_wanted(op, &form->parts[part])) return 1;
     return 0;
 }
 
 /* Have two forms the same parts? */
-RMI_FN int rmi_low_same_parts(const rmi_form *a, const rmi_form *b)
+RMI_FN int rmi_low_same_parts(const rmi_form *first, const rmi_form *other)
 {
-    uint32_t p;
-    if (a->n_parts != b->n_parts) return 0;
-    for (p = 0; p < a->n_parts; p++)
-        if (!rmi_low_same_list(&a->parts[p].grads, &b->parts[p].grads)) return 0;
+    uint32_t part;
+    if (first->n_parts != other->n_parts) return 0;
+    for (part = 0; part < first->n_parts; part++)
+        if (!rmi_low_same_list(&first->parts[part].grads, &other->parts[part].grads)) return 0;
     return 1;
 }
 
 /* Do two backwards touch the same, so that they differ in time and workspace only? */
-RMI_FN int rmi_low_same_mode(const rmi_op *op, const rmi_form *a, const rmi_form *b)
+RMI_FN int rmi_low_same_mode(const rmi_op *op, const rmi_form *first, const rmi_form *other)
 {
     uint32_t i;
-    if (a == b) return 1;
-    if (rmi_low_reads_saved(op, a) || rmi_low_reads_saved(op, b) || !rmi_low_same_parts(a, b)) return 0;
-    for (i = 0; i < a->n_parts; i++)
-        if (!rmi_low_same_list(&a->parts[i].needs, &b->parts[i].needs)) return 0;
-    return !((a->flags ^ b->flags) & RM_ZERO_GRADS) && rmi_graph_same_overs(a, b);
+    if (first == other) return 1;
+    if (rmi_low_reads_saved(op, first) || rmi_low_reads_saved(op, other) || !rmi_low_same_parts(first, other)) return 0;
+    for (i = 0; i < first->n_parts; i++)
+        if (!rmi_low_same_list(&first->parts[i].needs, &other->parts[i].needs)) return 0;
+    return !((first->flags ^ other->flags) & RM_ZERO_GRADS) && rmi_graph_same_overs(first, other);
 }
 
-/* In form f, has the op's backward a part p that gives something? */
-RMI_INLINE int rmi_low_has_part(const rmi_op *op, uint32_t f, uint32_t p)
+/* In that form, has the op's backward a part of that number that gives something? */
+RMI_INLINE int rmi_low_has_part(const rmi_op *op, uint32_t form, uint32_t part)
 {
-    return p < op->forms[f].n_parts && rmi_low_part_wanted(op, &op->forms[f].parts[p]);
+    return part < op->forms[form].n_parts && rmi_low_part_wanted(op, &op->forms[form].parts[part]);
 }
 
 /* Parts of the form that has most. */
 RMI_FN uint32_t rmi_low_parts(const rmi_op *op)
 {
-    uint32_t f, n = 0;
-    for (f = 0; f < op->n_forms; f++) n = op->forms[f].n_parts > n ? op->forms[f].n_parts : n;
+    uint32_t form, n = 0;
+    for (form = 0; form < op->n_forms; form++) n = op->forms[form].n_parts > n ? op->forms[form].n_parts : n;
     return n;
 }
 
@@ -3329,14 +3356,13 @@ RMI_COLD const char *rmi_low_step_name(uint32_t step)
 }
 
 RMI_PLAIN_BEGIN
-
 /* =====================================================================================================================
    >>shape - cut points, the chain of stages, groups of ops, classes of equal ones
-   A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage. Values
-   that cannot or need not be made twice (outputs, of ops that run once, without gradient and crossing a cut) are carried:
-   once made, they stay. Graphs with few cuts are made chains by carrying what lives long as well: skip connections.
-   In: a sealed graph. Out: stages, or groups of neighbouring ops; which are equal by structure, sizes and costs, never by names.
-   O(ops + edges); groups: O(ops^2) at worst.
+   A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage.
+   Values that cannot or need not be made twice (outputs, of ops that run once, without gradient and crossing a cut) are
+   carried: once made, they stay. Graphs with few cuts are made chains by carrying what lives long as well: skip
+   connections. In: a sealed graph. Out: stages, or groups of neighbouring ops; which are equal by structure, sizes and
+   costs, never by names. O(ops + edges); groups: O(ops^2) at worst.
    ================================================================================================================== */
 typedef struct rmi_stage {
     uint32_t lo, hi;  /* ops [lo, hi) */
@@ -3363,60 +3389,61 @@ typedef struct rmi_row {
 
 RMI_INLINE void rmi_shp_put(rmi_row *row, uint64_t v) { row->at[row->n++] = v; }
 
-/* What tensor t is to the ops [lo, hi): where it comes from, relative to lo, and its sizes. met: numbers of tensors met so far. At
-   most RMI_SHP_TENSOR numbers. */
+/* What tensor t is to the ops [lo, hi): where it comes from, relative to lo, and its sizes. met: numbers of tensors met
+   so far. At most RMI_SHP_TENSOR numbers. */
 #define RMI_SHP_TENSOR 7u
-RMI_FN void rmi_shp_put_tensor(rmi_row *row, const rm_graph *g, uint32_t t, uint32_t lo, uint32_t hi, uint32_t *met, uint32_t *n_met)
+RMI_FN void rmi_shp_put_tensor(rmi_row *row, const rm_graph *graph, uint32_t tensor, uint32_t lo, uint32_t hi,
+                               uint32_t *met, uint32_t *n_met)
 {
-    const rmi_tensor *x = &g->tensors[t];
-    uint64_t flags = (uint64_t)x->kind | (uint64_t)x->external << 4 | (uint64_t)x->has_grad << 5 | (uint64_t)x->is_output << 6 |
-                     (uint64_t)x->updates << 7 | (uint64_t)x->stays << 12;
-    if (!met[t]) met[t] = ++*n_met;
-    rmi_shp_put(row, met[t]);
-    flags |= (uint64_t)(x->maker != RMI_NONE && x->maker >= lo && x->maker < hi) << 8;
-    if (x->consumers.n) { /* who contributes before and after these ops decides when its gradient lives */
-        flags |= (uint64_t)(x->consumers.at[0] < lo) << 9;
-        flags |= (uint64_t)(x->consumers.at[x->consumers.n - 1] >= hi) << 10;
-        flags |= (uint64_t)(x->reader < lo) << 11;
+    const rmi_tensor *info = &graph->tensors[tensor];
+    uint64_t flags = (uint64_t)info->kind | (uint64_t)info->external << 4 | (uint64_t)info->has_grad << 5 |
+                     (uint64_t)info->is_output << 6 | (uint64_t)info->updates << 7 | (uint64_t)info->stays << 12;
+    if (!met[tensor]) met[tensor] = ++*n_met;
+    rmi_shp_put(row, met[tensor]);
+    flags |= (uint64_t)(info->maker != RMI_NONE && info->maker >= lo && info->maker < hi) << 8;
+    if (info->consumers.n) { /* who contributes before and after these ops decides when its gradient lives */
+        flags |= (uint64_t)(info->consumers.at[0] < lo) << 9;
+        flags |= (uint64_t)(info->consumers.at[info->consumers.n - 1] >= hi) << 10;
+        flags |= (uint64_t)(info->reader < lo) << 11;
     }
     rmi_shp_put(row, flags);
-    rmi_shp_put(row, x->bytes);
-    rmi_shp_put(row, x->grad_bytes);
-    if (x->kind != RMI_PARAM) return;
-    rmi_shp_put(row, x->opt);
-    rmi_shp_put(row, x->opt_ws);
-    rmi_shp_put(row, x->reduce);
+    rmi_shp_put(row, info->bytes);
+    rmi_shp_put(row, info->grad_bytes);
+    if (info->kind != RMI_PARAM) return;
+    rmi_shp_put(row, info->opt);
+    rmi_shp_put(row, info->opt_ws);
+    rmi_shp_put(row, info->reduce);
 }
 
-RMI_FN void rmi_shp_put_list(rmi_row *row, const rmi_list *l, const uint32_t *met)
+RMI_FN void rmi_shp_put_list(rmi_row *row, const rmi_list *list, const uint32_t *met)
 {
     uint32_t i;
-    rmi_shp_put(row, l->n);
-    for (i = 0; i < l->n; i++) rmi_shp_put(row, met[l->at[i]]);
+    rmi_shp_put(row, list->n);
+    for (i = 0; i < list->n; i++) rmi_shp_put(row, met[list->at[i]]);
 }
 
-RMI_FN void rmi_shp_put_form(rmi_row *row, const rmi_form *f, const uint32_t *met)
+RMI_FN void rmi_shp_put_form(rmi_row *row, const rmi_form *form, const uint32_t *met)
 {
     uint32_t i;
-    rmi_shp_put(row, f->fwd);
-    rmi_shp_put(row, f->bwd);
-    rmi_shp_put(row, f->again);
-    rmi_shp_put(row, f->fwd_ws);
-    rmi_shp_put(row, f->bwd_ws);
-    rmi_shp_put(row, f->saved);
-    rmi_shp_put(row, f->needs_saved | f->n_parts << 1 | f->n_overs << 16);
-    rmi_shp_put(row, f->inplace == RMI_NONE ? 0 : met[f->inplace]);
-    for (i = 0; i < f->n_parts; i++) {
-        const rmi_part *p = &f->parts[i];
-        rmi_shp_put_list(row, &p->needs, met);
-        rmi_shp_put_list(row, &p->grads, met);
-        rmi_shp_put(row, p->bwd);
-        rmi_shp_put(row, p->bwd_ws);
-        rmi_shp_put(row, p->needs_saved);
+    rmi_shp_put(row, form->fwd);
+    rmi_shp_put(row, form->bwd);
+    rmi_shp_put(row, form->again);
+    rmi_shp_put(row, form->fwd_ws);
+    rmi_shp_put(row, form->bwd_ws);
+    rmi_shp_put(row, form->saved);
+    rmi_shp_put(row, form->needs_saved | form->n_parts << 1 | form->n_overs << 16);
+    rmi_shp_put(row, form->inplace == RMI_NONE ? 0 : met[form->inplace]);
+    for (i = 0; i < form->n_parts; i++) {
+        const rmi_part *part = &form->parts[i];
+        rmi_shp_put_list(row, &part->needs, met);
+        rmi_shp_put_list(row, &part->grads, met);
+        rmi_shp_put(row, part->bwd);
+        rmi_shp_put(row, part->bwd_ws);
+        rmi_shp_put(row, part->needs_saved);
     }
-    for (i = 0; i < f->n_overs; i++)
-        rmi_shp_put(row, (uint64_t)met[f->overs[i].grad_of] << 34 | (uint64_t)f->overs[i].what << 32 |
-                             (f->overs[i].tensor == RMI_NONE ? 0 : met[f->overs[i].tensor]));
+    for (i = 0; i < form->n_overs; i++)
+        rmi_shp_put(row, (uint64_t)met[form->overs[i].grad_of] << 34 | (uint64_t)form->overs[i].what << 32 |
+                             (form->overs[i].tensor == RMI_NONE ? 0 : met[form->overs[i].tensor]));
 }
 
 /* Numbers that the row of an op may take. */
@@ -3431,18 +3458,19 @@ RMI_FN size_t rmi_shp_size(const rmi_op *op)
 }
 
 /* The row of ops [lo, hi). met: by tensor, all 0, and so again afterwards. */
-RMI_FN rm_result rmi_shp_row(rmi_arena *mem, rmi_row *row, const rm_graph *g, uint32_t lo, uint32_t hi, uint32_t *met)
+RMI_FN rm_result rmi_shp_row(rmi_arena *mem, rmi_row *row, const rm_graph *graph, uint32_t lo, uint32_t hi,
+                             uint32_t *met)
 {
     uint32_t i, k, n_met = 0;
     size_t most = 0;
-    for (i = lo; i < hi; i++) most += rmi_shp_size(&g->ops[i]);
+    for (i = lo; i < hi; i++) most += rmi_shp_size(&graph->ops[i]);
     if (!rmi_arena_grow(mem, (void **)&row->at, &row->cap, most, sizeof(uint64_t))) return RM_ERROR_MEMORY;
     row->n = 0;
     for (i = lo; i < hi; i++) {
-        const rmi_op *op = &g->ops[i];
+        const rmi_op *op = &graph->ops[i];
         rmi_shp_put(row, (uint64_t)op->in.n | (uint64_t)op->out.n << 20 | (uint64_t)op->n_forms << 40);
-        for (k = 0; k < op->in.n; k++) rmi_shp_put_tensor(row, g, op->in.at[k], lo, hi, met, &n_met);
-        for (k = 0; k < op->out.n; k++) rmi_shp_put_tensor(row, g, op->out.at[k], lo, hi, met, &n_met);
+        for (k = 0; k < op->in.n; k++) rmi_shp_put_tensor(row, graph, op->in.at[k], lo, hi, met, &n_met);
+        for (k = 0; k < op->out.n; k++) rmi_shp_put_tensor(row, graph, op->out.at[k], lo, hi, met, &n_met);
         for (k = 0; k < op->n_forms; k++) rmi_shp_put_form(row, &op->forms[k], met);
         rmi_shp_put(row, (uint64_t)(op->flags & ~(uint32_t)RM_RNG) | (uint64_t)op->pinned << 32 |
                              (uint64_t)(op->view == RMI_NONE ? 0 : met[op->view]) << 33);
@@ -3451,30 +3479,32 @@ RMI_FN rm_result rmi_shp_row(rmi_arena *mem, rmi_row *row, const rm_graph *g, ui
         rmi_shp_put(row, op->mutates.n);
     }
     for (i = lo; i < hi; i++) {
-        for (k = 0; k < g->ops[i].in.n; k++) met[g->ops[i].in.at[k]] = 0;
-        for (k = 0; k < g->ops[i].out.n; k++) met[g->ops[i].out.at[k]] = 0;
+        for (k = 0; k < graph->ops[i].in.n; k++) met[graph->ops[i].in.at[k]] = 0;
+        for (k = 0; k < graph->ops[i].out.n; k++) met[graph->ops[i].out.at[k]] = 0;
     }
     return RM_OK;
 }
 
-/* Classes of n runs of ops [range[2i], range[2i+1]): cls[i] numbers them in order of appearance. Hash first, numbers decide. */
-RMI_FN rm_result rmi_shp_classes(rmi_arena *mem, const rm_graph *g, const uint32_t *range, uint32_t n, uint32_t *cls, uint32_t *n_classes)
+/* Classes of n runs of ops [range[2i], range[2i+1]): cls[i] numbers them in order of appearance. Hash first, numbers
+   decide. */
+RMI_FN rm_result rmi_shp_classes(rmi_arena *mem, const rm_graph *graph, const uint32_t *range, uint32_t n,
+                                 uint32_t *cls, uint32_t *n_classes)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     rmi_row row, *rows = RMI_NEW(&tmp, rmi_row, n);
-    uint32_t *met = RMI_NEW(&tmp, uint32_t, g->n_tensors), *slot, i, size = 1;
-    rm_result r = rows && met ? RM_OK : RM_ERROR_MEMORY;
+    uint32_t *met = RMI_NEW(&tmp, uint32_t, graph->n_tensors), *slot, i, size = 1;
+    rm_result result = rows && met ? RM_OK : RM_ERROR_MEMORY;
     memset(&row, 0, sizeof row);
     while (size < 2 * n) size *= 2;
     slot = RMI_NEW(&tmp, uint32_t, size);
-    if (!slot) r = RM_ERROR_MEMORY;
+    if (!slot) result = RM_ERROR_MEMORY;
     *n_classes = n == 1;
     if (n == 1) cls[0] = 0;
-    for (i = 0; i < n && n > 1 && r == RM_OK; i++) { /* one alone is a class */
+    for (i = 0; i < n && n > 1 && result == RM_OK; i++) { /* one alone is a class */
         uint64_t hash = 0;
         size_t at, k;
-        r = rmi_shp_row(&tmp, &row, g, range[2 * i], range[2 * i + 1], met);
-        if (r != RM_OK) break;
+        result = rmi_shp_row(&tmp, &row, graph, range[2 * i], range[2 * i + 1], met);
+        if (result != RM_OK) break;
         for (k = 0; k < row.n; k++) hash = rmi_mix(hash ^ row.at[k]);
         for (at = (size_t)hash & (size - 1); slot[at]; at = (at + 1) & (size - 1)) {
             const rmi_row *o = &rows[slot[at] - 1];
@@ -3488,154 +3518,166 @@ RMI_FN rm_result rmi_shp_classes(rmi_arena *mem, const rm_graph *g, const uint32
         cls[i] = slot[at] - 1;
     }
     rmi_arena_free(&tmp);
-    return r;
+    return result;
 }
 
 /* --- cuts */
-RMI_FN void rmi_shp_carry(rmi_shape *s, const rm_graph *g, uint32_t b)
+RMI_FN void rmi_shp_carry(rmi_shape *s, const rm_graph *graph, uint32_t buf)
 {
-    uint32_t t;
-    if (rmi_low_kind(g, b, &t) == RMI_BUF_VALUE && g->tensors[t].root != t) rmi_shp_carry(s, g, g->tensors[t].root);
-    if (rmi_low_kind(g, b, &t) == RMI_BUF_VALUE && g->tensors[t].kind != RMI_ACT) return;
-    if (s->carried[b]) return;
-    s->carried[b] = 1;
-    s->carried_list[s->n_carried++] = b;
+    uint32_t tensor;
+    if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE && graph->tensors[tensor].root != tensor)
+        rmi_shp_carry(s, graph, graph->tensors[tensor].root);
+    if (rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE && graph->tensors[tensor].kind != RMI_ACT) return;
+    if (s->carried[buf]) return;
+    s->carried[buf] = 1;
+    s->carried_list[s->n_carried++] = buf;
 }
 
 /* Where exactly one activation with a gradient crosses, made since the last cut, and no view. */
-RMI_FN void rmi_shp_cut(rmi_shape *s, const rm_graph *g)
+RMI_FN void rmi_shp_cut(rmi_shape *s, const rm_graph *graph)
 {
     uint32_t i, k, open = 0, lo = 0, in = RMI_NONE, crossing = RMI_NONE;
     int begun = 0;
-    for (i = 0; i < g->n_ops; i++) {
-        const rmi_op *op = &g->ops[i];
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_op *op = &graph->ops[i];
         begun |= op->has_bwd;
         for (k = 0; k < op->out.n; k++)
-            if (g->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i && !s->skips[op->out.at[k]]) {
+            if (graph->tensors[op->out.at[k]].has_grad && s->last_use[op->out.at[k]] > i && !s->skips[op->out.at[k]]) {
                 open++;
                 crossing = op->out.at[k];
             }
         for (k = 0; k < op->in.n; k++) {
-            uint32_t t = op->in.at[k], e;
-            if (g->tensors[t].kind != RMI_ACT || !g->tensors[t].has_grad || s->last_use[t] != i || s->skips[t]) continue;
-            for (e = 0; e < k && op->in.at[e] != t;) e++;
+            uint32_t tensor = op->in.at[k], e;
+            if (graph->tensors[tensor].kind != RMI_ACT || !graph->tensors[tensor].has_grad ||
+                s->last_use[tensor] != i || s->skips[tensor])
+                continue;
+            for (e = 0; e < k && op->in.at[e] != tensor;) e++;
             if (e == k) open--; /* each tensor once */
         }
-        if (i + 1 < g->n_ops && !(begun && open == 1 && crossing != RMI_NONE && g->tensors[crossing].maker >= lo &&
-                                  s->last_use[crossing] > i && g->tensors[crossing].root == crossing))
+        if (i + 1 < graph->n_ops &&
+            !(begun && open == 1 && crossing != RMI_NONE && graph->tensors[crossing].maker >= lo &&
+              s->last_use[crossing] > i && graph->tensors[crossing].root == crossing))
             continue;
         s->stages[s->n].lo = lo;
         s->stages[s->n].hi = i + 1;
         s->stages[s->n].in = in;
-        s->stages[s->n].out = i + 1 < g->n_ops ? crossing : RMI_NONE;
+        s->stages[s->n].out = i + 1 < graph->n_ops ? crossing : RMI_NONE;
         in = s->stages[s->n].out;
         lo = i + 1;
         s->n++;
     }
 }
 
-RMI_FN void rmi_shp_carry_all(rmi_shape *s, const rm_graph *g)
+RMI_FN void rmi_shp_carry_all(rmi_shape *s, const rm_graph *graph)
 {
     uint32_t i, k, stage = 0;
-    for (i = 0; i < g->n_ops; i++) {
-        const rmi_op *op = &g->ops[i];
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_op *op = &graph->ops[i];
         while (i >= s->stages[stage].hi) stage++;
         for (k = 0; k < op->out.n; k++) {
-            uint32_t t = op->out.at[k];
-            if (g->tensors[t].is_output || op->pinned ||
-                ((!g->tensors[t].has_grad || s->skips[t]) && s->last_use[t] >= s->stages[stage].hi))
-                rmi_shp_carry(s, g, t);
+            uint32_t tensor = op->out.at[k];
+            if (graph->tensors[tensor].is_output || op->pinned ||
+                ((!graph->tensors[tensor].has_grad || s->skips[tensor]) && s->last_use[tensor] >= s->stages[stage].hi))
+                rmi_shp_carry(s, graph, tensor);
         }
-        if (op->pinned && op->has_bwd) rmi_shp_carry(s, g, rmi_low_buf(g, RMI_BUF_SAVED, i));
+        if (op->pinned && op->has_bwd) rmi_shp_carry(s, graph, rmi_low_buf(graph, RMI_BUF_SAVED, i));
     }
 }
 
-RMI_FN rm_result rmi_shp_tables(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
+RMI_FN rm_result rmi_shp_tables(rmi_arena *mem, const rm_graph *graph, rmi_shape *s)
 {
     uint32_t i, k;
     memset(s, 0, sizeof *s);
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->stages, g->n_ops), RMI_T(s->carried, rmi_low_buffers(g)),
-                       RMI_T(s->carried_list, (size_t)g->n_tensors + g->n_ops), RMI_T(s->last_use, g->n_tensors),
-                       RMI_T(s->skips, g->n_tensors)));
-    for (i = 0; i < g->n_tensors; i++) s->last_use[i] = g->tensors[i].maker;
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].in.n; k++) s->last_use[g->ops[i].in.at[k]] = i;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->stages, graph->n_ops), RMI_T(s->carried, rmi_low_buffers(graph)),
+                       RMI_T(s->carried_list, (size_t)graph->n_tensors + graph->n_ops),
+                       RMI_T(s->last_use, graph->n_tensors), RMI_T(s->skips, graph->n_tensors)));
+    for (i = 0; i < graph->n_tensors; i++) s->last_use[i] = graph->tensors[i].maker;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].in.n; k++) s->last_use[graph->ops[i].in.at[k]] = i;
     return RM_OK;
 }
 
 /* Carried values and classes of the stages. */
-RMI_FN rm_result rmi_shp_finish(rmi_arena *mem, const rm_graph *g, rmi_shape *s)
+RMI_FN rm_result rmi_shp_finish(rmi_arena *mem, const rm_graph *graph, rmi_shape *s)
 {
     uint32_t i, *range = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n), *cls = RMI_NEW(mem, uint32_t, s->n);
     if (!range || !cls) return RM_ERROR_MEMORY;
-    if (s->n < g->n_ops / 2) { /* the table was for a stage an op */
+    if (s->n < graph->n_ops / 2) { /* the table was for a stage an op */
         rmi_stage *all = s->stages;
         s->stages = RMI_RAW(mem, rmi_stage, s->n);
         if (!s->stages) return RM_ERROR_MEMORY;
         memcpy(s->stages, all, s->n * sizeof(rmi_stage));
-        rmi_arena_drop(mem, all, g->n_ops * sizeof(rmi_stage));
+        rmi_arena_drop(mem, all, graph->n_ops * sizeof(rmi_stage));
     }
-    rmi_shp_carry_all(s, g);
+    rmi_shp_carry_all(s, graph);
     for (i = 0; i < s->n; i++) {
         range[2 * i] = s->stages[i].lo;
         range[2 * i + 1] = s->stages[i].hi;
     }
-    RMI_TRY(rmi_shp_classes(mem, g, range, s->n, cls, &s->n_classes));
+    RMI_TRY(rmi_shp_classes(mem, graph, range, s->n, cls, &s->n_classes));
     for (i = 0; i < s->n; i++) s->stages[i].cls = cls[i];
     return RM_OK;
 }
 
-/* The chain of stages of g, with activations that are read more than `span` ops later carried (RMI_NONE: none); all in mem. */
-RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *g, uint32_t span, rmi_shape *s)
+/* The chain of stages of a graph, with activations that are read more than `span` ops later carried (RMI_NONE: none);
+   all in mem. */
+RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, uint32_t span, rmi_shape *s)
 {
     uint32_t i;
-    RMI_TRY(rmi_shp_tables(mem, g, s));
-    for (i = 0; i < g->n_tensors; i++)
-        s->skips[i] = g->tensors[i].kind == RMI_ACT && g->tensors[i].has_grad && s->last_use[i] - g->tensors[i].maker > span;
-    rmi_shp_cut(s, g);
-    return rmi_shp_finish(mem, g, s);
+    RMI_TRY(rmi_shp_tables(mem, graph, s));
+    for (i = 0; i < graph->n_tensors; i++)
+        s->skips[i] = graph->tensors[i].kind == RMI_ACT && graph->tensors[i].has_grad &&
+                      s->last_use[i] - graph->tensors[i].maker > span;
+    rmi_shp_cut(s, graph);
+    return rmi_shp_finish(mem, graph, s);
 }
 
 /* --- groups: any graph as neighbouring ops that belong together */
 
-/* Bytes that cross into ops [lo, hi) and out of them, times the root of their number: small is good (HiRemate's score). */
-RMI_FN uint64_t rmi_shp_score(const rmi_shape *s, const rm_graph *g, uint32_t lo, uint32_t hi, uint32_t *stamp, uint32_t now)
+/* Bytes that cross into ops [lo, hi) and out of them, times the root of their number: small is good (HiRemate's
+   score). */
+RMI_FN uint64_t rmi_shp_score(const rmi_shape *s, const rm_graph *graph, uint32_t lo, uint32_t hi, uint32_t *stamp,
+                              uint32_t now)
 {
     uint64_t bytes = 0;
     uint32_t i, k, root = 0;
     for (i = lo; i < hi; i++) {
-        for (k = 0; k < g->ops[i].in.n; k++) {
-            uint32_t t = g->ops[i].in.at[k];
-            if (g->tensors[t].kind != RMI_ACT || g->tensors[t].maker >= lo || stamp[t] == now) continue;
-            stamp[t] = now;
-            bytes = rmi_add(bytes, g->tensors[t].bytes);
+        for (k = 0; k < graph->ops[i].in.n; k++) {
+            uint32_t tensor = graph->ops[i].in.at[k];
+            if (graph->tensors[tensor].kind != RMI_ACT || graph->tensors[tensor].maker >= lo || stamp[tensor] == now)
+                continue;
+            stamp[tensor] = now;
+            bytes = rmi_add(bytes, graph->tensors[tensor].bytes);
         }
-        for (k = 0; k < g->ops[i].out.n; k++)
-            if (s->last_use[g->ops[i].out.at[k]] >= hi) bytes = rmi_add(bytes, g->tensors[g->ops[i].out.at[k]].bytes);
+        for (k = 0; k < graph->ops[i].out.n; k++)
+            if (s->last_use[graph->ops[i].out.at[k]] >= hi)
+                bytes = rmi_add(bytes, graph->tensors[graph->ops[i].out.at[k]].bytes);
     }
     while ((uint64_t)(root + 1) * (root + 1) <= (uint64_t)(hi - lo) << 16) root++;
     return rmi_mul(bytes >> 8, root) + root; /* bytes rarely differ by less */
 }
 
-/* Groups of at most `most` ops, as stages without input and output: all that crosses between them is carried. Merges the
-   neighbours with the best score until none fit, O(ops^2). */
-RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t most, rmi_shape *s)
+/* Groups of at most `most` ops, as stages without input and output: all that crosses between them is carried. Merges
+   the neighbours with the best score until none fit, O(ops^2). */
+RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *graph, uint32_t most, rmi_shape *s)
 {
-    uint32_t i, k, n = g->n_ops, now = 0, *end, *stamp = RMI_NEW(mem, uint32_t, g->n_tensors); /* end: by first op of a group */
-    uint64_t *score = RMI_NEW(mem, uint64_t, (size_t)n + 1);                                   /* of a group with its next one */
+    /* end: by first op of a group */
+    uint32_t i, k, n = graph->n_ops, now = 0, *end, *stamp = RMI_NEW(mem, uint32_t, graph->n_tensors);
+    /* of a group with its next one */
+    uint64_t *score = RMI_NEW(mem, uint64_t, (size_t)n + 1);
     end = RMI_NEW(mem, uint32_t, (size_t)n + 1);
-    RMI_TRY(rmi_shp_tables(mem, g, s));
+    RMI_TRY(rmi_shp_tables(mem, graph, s));
     if (!stamp || !score || !end) return RM_ERROR_MEMORY;
     for (i = 0; i < n; i++) end[i] = i + 1;
-    for (i = 0; i + 1 < n; i++) score[i] = rmi_shp_score(s, g, i, i + 2, stamp, ++now);
+    for (i = 0; i + 1 < n; i++) score[i] = rmi_shp_score(s, graph, i, i + 2, stamp, ++now);
     for (;;) {
         uint32_t best = RMI_NONE, before = RMI_NONE, at = RMI_NONE;
         for (i = 0; i < n && end[i] < n; k = i, i = end[i], at = k)
             if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best])) best = i, before = at;
         if (best == RMI_NONE) break;
         end[best] = end[end[best]];
-        if (end[best] < n) score[best] = rmi_shp_score(s, g, best, end[end[best]], stamp, ++now);
-        if (before != RMI_NONE) score[before] = rmi_shp_score(s, g, before, end[best], stamp, ++now);
+        if (end[best] < n) score[best] = rmi_shp_score(s, graph, best, end[end[best]], stamp, ++now);
+        if (before != RMI_NONE) score[before] = rmi_shp_score(s, graph, before, end[best], stamp, ++now);
     }
     for (i = 0; i < n; i = end[i], s->n++) {
         s->stages[s->n].lo = i;
@@ -3645,16 +3687,15 @@ RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *g, uint32_t mo
     for (k = 0; k < s->n; k++)
         for (i = s->stages[k].lo; i < s->stages[k].hi; i++) {
             uint32_t e;
-            for (e = 0; e < g->ops[i].out.n; e++) {
-                uint32_t t = g->ops[i].out.at[e];
-                s->skips[t] = g->tensors[t].has_grad && s->last_use[t] >= s->stages[k].hi;
+            for (e = 0; e < graph->ops[i].out.n; e++) {
+                uint32_t tensor = graph->ops[i].out.at[e];
+                s->skips[tensor] = graph->tensors[tensor].has_grad && s->last_use[tensor] >= s->stages[k].hi;
             }
         }
-    return rmi_shp_finish(mem, g, s);
+    return rmi_shp_finish(mem, graph, s);
 }
 
 RMI_PLAIN_END
-
 /* =====================================================================================================================
    >>schedule - the statements of a plan, the simulator of the lanes, the checker of legality
    In: a program (docs/formats.md). Out: its figures, or the first offence. One pass does both, so that what is told is
@@ -5098,17 +5139,17 @@ RMI_FN rm_result rmi_sch_check(const rm_graph *graph, rmi_program *program, rmi_
 }
 /* =====================================================================================================================
    >>sequence - a list of runs with repeats -> lifetimes and statements; the language solvers speak
-   A solver says in which order tasks run, a forward as often as it likes; everything else follows: an instance of a buffer
-   lives from the run that makes it to its last use before it is made again; bytes go on under another name (in place, view,
-   shared gradient) wherever the kinds allow it and nobody needs the old content. In: runs. Out: statements whose offsets are
-   still numbers of stretches, and the stretches for >>place. Part of a step can be looked at alone (entry, exit), which is how
-   stages get their peaks: one rule for prediction and plan. Copies are said in the list, too: COPY_OUT (to host memory, from where
-   what the host lacks is made), COPY_IN (a new instance on the device; the old one ended at its last use), COPY_MERGE (a gradient,
-   added to its host copy; the device's is gone), COPY_DROP; HOLD makes an instance live until there, as the source of a copy
-   must while that lasts (form 1: the staging bytes of its merge; 2: they,
-   or those of its copy, are nobody else's, for they are in use when the next step begins). A home on the device that is copied in
-   again ends as any other; the last instance is at the home's address. Host copies live from the first COPY_OUT to COPY_DROP or the
-   end, and are stretches of their own. O(accesses).
+   A solver says in which order tasks run, a forward as often as it likes; everything else follows: an instance of a
+   buffer lives from the run that makes it to its last use before it is made again; bytes go on under another name (in
+   place, view, shared gradient) wherever the kinds allow it and nobody needs the old content. In: runs. Out: statements
+   whose offsets are still numbers of stretches, and the stretches for >>place. Part of a step can be looked at alone
+   (entry, exit), which is how stages get their peaks: one rule for prediction and plan. Copies are said in the list,
+   too: COPY_OUT (to host memory, from where what the host lacks is made), COPY_IN (a new instance on the device; the
+   old one ended at its last use), COPY_MERGE (a gradient, added to its host copy; the device's is gone), COPY_DROP;
+   HOLD makes an instance live until there, as the source of a copy must while that lasts (form 1: the staging bytes of
+   its merge; 2: they, or those of its copy, are nobody else's, for they are in use when the next step begins). A home
+   on the device that is copied in again ends as any other; the last instance is at the home's address. Host copies live
+   from the first COPY_OUT to COPY_DROP or the end, and are stretches of their own. O(accesses).
    ================================================================================================================== */
 typedef struct rmi_seq_inst { /* one life of one buffer */
     uint32_t buf, first, last;
@@ -5126,7 +5167,8 @@ typedef struct rmi_seq_inst { /* one life of one buffer */
     uint8_t unread;   /* an input that no run reads: its bytes are free before the first run */
 } rmi_seq_inst;
 
-#ifndef RMI_SEQ_MANY /* tests set it, RMI_REF_LARGE and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
+/* tests set it, RMI_REF_LARGE and RMI_PLAN_MANY lower: a small graph then goes a large one's way */
+#ifndef RMI_SEQ_MANY
 #define RMI_SEQ_MANY 10000u /* runs in a list; longer ones get no more room for statements than they need */
 #endif
 
@@ -5180,53 +5222,56 @@ typedef struct rmi_seq {
     uint32_t n_start; /* instances that are there at the start */
 } rmi_seq;
 
-/* Takes no bytes here: the caller's memory, nothing at all, or in a part of a step what persists. Views are names and stay. */
-RMI_INLINE int rmi_seq_ignored(const rmi_seq *q, uint32_t b)
+/* Takes no bytes here: the caller's memory, nothing at all, or in a part of a step what persists. Views are names and
+   stay. */
+RMI_INLINE int rmi_seq_ignored(const rmi_seq *q, uint32_t buf)
 {
-    const rm_graph *g = q->g;
+    const rm_graph *graph = q->g;
     uint32_t i;
-    rmi_buf_kind k = rmi_low_kind(g, b, &i);
-    if (rmi_low_external(g, b)) return 1;
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (rmi_low_external(graph, buf)) return 1;
     if (q->partial) {
-        if (k == RMI_BUF_STATE || (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT)) return 1;
-        if (k == RMI_BUF_GRAD && g->tensors[i].kind == RMI_PARAM && rmi_low_grads_resident(q->step)) return 1;
+        if (kind == RMI_BUF_STATE || (kind == RMI_BUF_VALUE && graph->tensors[i].kind != RMI_ACT)) return 1;
+        if (kind == RMI_BUF_GRAD && graph->tensors[i].kind == RMI_PARAM && rmi_low_grads_resident(q->step)) return 1;
     }
-    if (k > RMI_BUF_STATE || rmi_low_bytes(g, b)) return 0;
-    return !(k == RMI_BUF_VALUE && g->tensors[i].root != i);
+    if (kind > RMI_BUF_STATE || rmi_low_bytes(graph, buf)) return 0;
+    return !(kind == RMI_BUF_VALUE && graph->tensors[i].root != i);
 }
 
-RMI_FN rm_result rmi_seq_new_inst(rmi_seq *q, uint32_t b, uint32_t at, uint64_t bytes)
+RMI_FN rm_result rmi_seq_new_inst(rmi_seq *q, uint32_t buf, uint32_t at, uint64_t bytes)
 {
-    rmi_seq_inst *s;
-    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, (size_t)q->n_inst + 1, sizeof(rmi_seq_inst)))
+    rmi_seq_inst *inst;
+    if (!rmi_arena_grow(q->lives ? q->lives : q->mem, (void **)&q->inst, &q->cap_inst, (size_t)q->n_inst + 1,
+                        sizeof(rmi_seq_inst)))
         return RM_ERROR_MEMORY;
-    s = &q->inst[q->n_inst];
-    s->buf = b;
-    s->first = s->last = at;
-    s->again = s->stretch = s->sibling = RMI_NONE;
-    s->bytes = bytes;
-    q->cur[b] = q->n_inst++;
+    inst = &q->inst[q->n_inst];
+    inst->buf = buf;
+    inst->first = inst->last = at;
+    inst->again = inst->stretch = inst->sibling = RMI_NONE;
+    inst->bytes = bytes;
+    q->cur[buf] = q->n_inst++;
     return RM_OK;
 }
 
-RMI_INLINE rm_result rmi_seq_use(rmi_seq *q, uint32_t b, uint32_t at)
+RMI_INLINE rm_result rmi_seq_use(rmi_seq *q, uint32_t buf, uint32_t at)
 {
-    if (rmi_seq_ignored(q, b)) return RM_OK;
-    if (q->cur[b] == RMI_NONE) return RM_ERROR_INTERNAL; /* a solver's sequence reads what is not there */
-    q->inst[q->cur[b]].last = at;
+    if (rmi_seq_ignored(q, buf)) return RM_OK;
+    if (q->cur[buf] == RMI_NONE) return RM_ERROR_INTERNAL; /* a solver's sequence reads what is not there */
+    q->inst[q->cur[buf]].last = at;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_seq_new_kept(rmi_seq *q, uint32_t b, uint32_t first, uint32_t end, uint64_t bytes)
+RMI_FN rm_result rmi_seq_new_kept(rmi_seq *q, uint32_t buf, uint32_t first, uint32_t end, uint64_t bytes)
 {
-    rmi_seq_kept *k;
-    if (!rmi_arena_grow(q->mem, (void **)&q->kept, &q->cap_kept, (size_t)q->n_kept + 1, sizeof(rmi_seq_kept))) return RM_ERROR_MEMORY;
-    k = &q->kept[q->n_kept++];
-    k->buf = b;
-    k->first = first;
-    k->end = end;
-    k->home = 0;
-    k->bytes = bytes;
+    rmi_seq_kept *kept;
+    if (!rmi_arena_grow(q->mem, (void **)&q->kept, &q->cap_kept, (size_t)q->n_kept + 1, sizeof(rmi_seq_kept)))
+        return RM_ERROR_MEMORY;
+    kept = &q->kept[q->n_kept++];
+    kept->buf = buf;
+    kept->first = first;
+    kept->end = end;
+    kept->home = 0;
+    kept->bytes = bytes;
     return RM_OK;
 }
 
@@ -5235,16 +5280,16 @@ RMI_RARE rm_result rmi_seq_start(rmi_seq *q)
 {
     size_t i;
     for (i = 0; i < q->n_homes; i++) {
-        uint32_t b = q->homes[i].buf, id;
-        int input = rmi_low_kind(q->g, b, &id) == RMI_BUF_VALUE && q->g->tensors[id].kind == RMI_INPUT;
+        uint32_t buf = q->homes[i].buf, id;
+        int input = rmi_low_kind(q->g, buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].kind == RMI_INPUT;
         if (q->homes[i].host == 2) continue;
         if (q->homes[i].host) {
-            q->hst[b] = q->n_kept;
-            RMI_TRY(rmi_seq_new_kept(q, b, 0, q->n + 1, rmi_low_bytes(q->g, b)));
+            q->hst[buf] = q->n_kept;
+            RMI_TRY(rmi_seq_new_kept(q, buf, 0, q->n + 1, rmi_low_bytes(q->g, buf)));
             q->kept[q->n_kept - 1].home = (uint32_t)i + 1;
             continue;
         }
-        RMI_TRY(rmi_seq_new_inst(q, b, 0, rmi_low_bytes(q->g, b)));
+        RMI_TRY(rmi_seq_new_inst(q, buf, 0, rmi_low_bytes(q->g, buf)));
         q->inst[q->n_inst - 1].home = (uint8_t)(input ? 2 : 1);
         q->inst[q->n_inst - 1].place = (uint32_t)i + 1;
         q->inst[q->n_inst - 1].last = RMI_NONE;
@@ -5255,60 +5300,63 @@ RMI_RARE rm_result rmi_seq_start(rmi_seq *q)
             q->inst[q->n_inst - 1].home = 3;
         }
     for (i = 0; i < q->n_entry; i++) {
-        uint32_t b = q->entry[i];
-        if (rmi_seq_ignored(q, b) || q->cur[b] != RMI_NONE) continue;
-        RMI_TRY(rmi_seq_new_inst(q, b, 0, q->entry_bytes[i]));
+        uint32_t buf = q->entry[i];
+        if (rmi_seq_ignored(q, buf) || q->cur[buf] != RMI_NONE) continue;
+        RMI_TRY(rmi_seq_new_inst(q, buf, 0, q->entry_bytes[i]));
         q->inst[q->n_inst - 1].entry = 1;
     }
     return RM_OK;
 }
 
-RMI_INLINE int rmi_seq_absent(const rmi_seq *q, uint32_t b) { return q->cur[b] == RMI_NONE || q->inst[q->cur[b]].spent; }
-
-RMI_FN rm_result rmi_seq_use_kept(rmi_seq *q, uint32_t b, uint32_t at)
+RMI_INLINE int rmi_seq_absent(const rmi_seq *q, uint32_t buf)
 {
-    if (rmi_seq_ignored(q, b)) return RM_OK;
-    if (q->hst[b] == RMI_NONE) return RM_ERROR_INTERNAL;
-    if (q->kept[q->hst[b]].end <= at) q->kept[q->hst[b]].end = at + 1;
+    return q->cur[buf] == RMI_NONE || q->inst[q->cur[buf]].spent;
+}
+
+RMI_FN rm_result rmi_seq_use_kept(rmi_seq *q, uint32_t buf, uint32_t at)
+{
+    if (rmi_seq_ignored(q, buf)) return RM_OK;
+    if (q->hst[buf] == RMI_NONE) return RM_ERROR_INTERNAL;
+    if (q->kept[q->hst[buf]].end <= at) q->kept[q->hst[buf]].end = at + 1;
     return RM_OK;
 }
 
 /* A copy (or HOLD) at position p. */
 RMI_RARE rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
 {
-    uint32_t b = q->runs[p].id, c = q->cur[b], k = q->hst[b], home;
+    uint32_t buf = q->runs[p].id, c = q->cur[buf], k = q->hst[buf], home;
     uint64_t bytes;
     switch ((rmi_way)q->runs[p].way) {
     case RMI_COPY_OUT:
-        RMI_TRY(rmi_seq_use(q, b, p));
+        RMI_TRY(rmi_seq_use(q, buf, p));
         if (c != RMI_NONE && k == RMI_NONE) {
-            q->hst[b] = k = q->n_kept;
-            RMI_TRY(rmi_seq_new_kept(q, b, p, p + 1, q->inst[c].bytes));
+            q->hst[buf] = k = q->n_kept;
+            RMI_TRY(rmi_seq_new_kept(q, buf, p, p + 1, q->inst[c].bytes));
         }
         q->kept_at[p] = k;
-        return rmi_seq_use_kept(q, b, p);
+        return rmi_seq_use_kept(q, buf, p);
     case RMI_COPY_IN:
-        RMI_TRY(rmi_seq_use_kept(q, b, p));
+        RMI_TRY(rmi_seq_use_kept(q, buf, p));
         bytes = k == RMI_NONE ? 0 : q->kept[k].bytes;
         home = c != RMI_NONE && q->inst[c].home == 1 ? q->inst[c].place : 0;
         if (c != RMI_NONE && q->inst[c].last == RMI_NONE) q->inst[c].last = 0;
-        RMI_TRY(rmi_seq_new_inst(q, b, p, bytes));
+        RMI_TRY(rmi_seq_new_inst(q, buf, p, bytes));
         q->inst[q->n_inst - 1].home = home != 0; /* if it is the last one */
         q->inst[q->n_inst - 1].place = home;
         return RM_OK;
     case RMI_COPY_MERGE:
-        RMI_TRY(rmi_seq_use(q, b, p));
-        RMI_TRY(rmi_seq_use_kept(q, b, p));
+        RMI_TRY(rmi_seq_use(q, buf, p));
+        RMI_TRY(rmi_seq_use_kept(q, buf, p));
         if (c != RMI_NONE) q->inst[c].spent = 1;
         q->kept_at[p] = q->n_kept;
         if (c != RMI_NONE) q->inst[c].staged = q->n_kept;
-        return rmi_seq_new_kept(q, b, p, p + 1, k == RMI_NONE ? 0 : q->kept[k].bytes);
+        return rmi_seq_new_kept(q, buf, p, p + 1, k == RMI_NONE ? 0 : q->kept[k].bytes);
     case RMI_COPY_DROP:
-        RMI_TRY(rmi_seq_use_kept(q, b, p));
-        q->hst[b] = RMI_NONE;
+        RMI_TRY(rmi_seq_use_kept(q, buf, p));
+        q->hst[buf] = RMI_NONE;
         return RM_OK;
     default:
-        if (!q->runs[p].form) return rmi_seq_use(q, b, p);
+        if (!q->runs[p].form) return rmi_seq_use(q, buf, p);
         if ((c == RMI_NONE || !q->inst[c].spent) && q->runs[p].form == 2 && k != RMI_NONE) q->kept[k].first = 0;
         if (c == RMI_NONE || !q->inst[c].spent) return RM_OK;
         q->kept[q->inst[c].staged].end = q->runs[p].form == 2 ? q->n + 1 : p + 1;
@@ -5319,41 +5367,43 @@ RMI_RARE rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
 
 RMI_FN rm_result rmi_seq_life(rmi_seq *q, uint32_t p)
 {
-    rmi_run r = q->runs[p];
-    rmi_access *a = &q->acc;
+    rmi_run run = q->runs[p];
+    rmi_access *access = &q->acc;
     uint32_t i;
-    int again = r.way == RMI_FWD && q->ran[r.id]++ > 0;
-    if (r.way >= RMI_COPY_OUT) return rmi_seq_life_copy(q, p);
-    rmi_low_access(q->g, r, again, a);
-    for (i = 0; i < a->n_reads; i++) {
-        uint32_t b = a->reads[i];
-        int kept = (r.way == RMI_OPT_HOST || (r.way == RMI_BARRIER && rmi_seq_absent(q, b))) && q->hst[b] != RMI_NONE;
-        RMI_TRY(kept ? rmi_seq_use_kept(q, b, p) : rmi_seq_use(q, b, p));
+    int again = run.way == RMI_FWD && q->ran[run.id]++ > 0;
+    if (run.way >= RMI_COPY_OUT) return rmi_seq_life_copy(q, p);
+    rmi_low_access(q->g, run, again, access);
+    for (i = 0; i < access->n_reads; i++) {
+        uint32_t buf = access->reads[i];
+        int kept =
+            (run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && rmi_seq_absent(q, buf))) && q->hst[buf] != RMI_NONE;
+        RMI_TRY(kept ? rmi_seq_use_kept(q, buf, p) : rmi_seq_use(q, buf, p));
     }
-    if (r.way == RMI_OPT_HOST) return RM_OK;
-    for (i = 0; i < a->n_writes; i++) {
-        uint32_t b = a->writes[i], c = q->cur[b];
-        if (rmi_seq_ignored(q, b)) continue;
+    if (run.way == RMI_OPT_HOST) return RM_OK;
+    for (i = 0; i < access->n_writes; i++) {
+        uint32_t buf = access->writes[i], c = q->cur[buf];
+        if (rmi_seq_ignored(q, buf)) continue;
         if (c != RMI_NONE && q->inst[c].home == 3) continue;
-        if ((r.way == RMI_FWD && q->g->tensors[b].kind == RMI_ACT) || (r.way == RMI_BWD && rmi_seq_absent(q, b))) {
-            RMI_TRY(rmi_seq_new_inst(q, b, p, rmi_low_bytes(q->g, b)));
+        if ((run.way == RMI_FWD && q->g->tensors[buf].kind == RMI_ACT) ||
+            (run.way == RMI_BWD && rmi_seq_absent(q, buf))) {
+            RMI_TRY(rmi_seq_new_inst(q, buf, p, rmi_low_bytes(q->g, buf)));
             continue;
         }
         if (c == RMI_NONE) return RM_ERROR_INTERNAL;
         if (q->inst[c].again == RMI_NONE) q->inst[c].again = p;
         q->inst[c].last = p;
     }
-    if (a->saved != RMI_NONE && (q->cur[a->saved] == RMI_NONE || q->inst[q->cur[a->saved]].home != 3))
-        RMI_TRY(rmi_seq_new_inst(q, a->saved, p, a->saved_bytes));
+    if (access->saved != RMI_NONE && (q->cur[access->saved] == RMI_NONE || q->inst[q->cur[access->saved]].home != 3))
+        RMI_TRY(rmi_seq_new_inst(q, access->saved, p, access->saved_bytes));
     return RM_OK;
 }
 
 /* Does the step leave this gradient (complete) to whoever comes after it? */
-RMI_INLINE int rmi_seq_grad_stays(const rm_graph *g, uint32_t step, uint32_t t)
+RMI_INLINE int rmi_seq_grad_stays(const rm_graph *graph, uint32_t step, uint32_t tensor)
 {
-    const rmi_tensor *x = &g->tensors[t];
-    if (!x->consumers.n || x->kind == RMI_ACT || !rmi_low_has_backward(step)) return 0;
-    return !(x->updates && rmi_low_has_update(step));
+    const rmi_tensor *info = &graph->tensors[tensor];
+    if (!info->consumers.n || info->kind == RMI_ACT || !rmi_low_has_backward(step)) return 0;
+    return !(info->updates && rmi_low_has_update(step));
 }
 
 RMI_FN void rmi_seq_clean(rmi_seq *q)
@@ -5373,9 +5423,11 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
     q->n_start = q->n_inst;
     for (p = 0; p < q->n; p++) RMI_TRY(rmi_seq_life(q, p));
     for (i = 0; i < q->n_inst; i++) { /* inputs may die early, weights not, unless they are copied in again */
-        rmi_seq_inst *s = &q->inst[i];
-        if ((s->last == RMI_NONE && s->home != 2) || s->home == 3 || (s->home == 1 && q->cur[s->buf] == i)) s->last = q->n;
-        else if (s->home == 1 && s->first) s->home = 0, s->place = 0;
+        rmi_seq_inst *inst = &q->inst[i];
+        if ((inst->last == RMI_NONE && inst->home != 2) || inst->home == 3 ||
+            (inst->home == 1 && q->cur[inst->buf] == i))
+            inst->last = q->n;
+        else if (inst->home == 1 && inst->first) inst->home = 0, inst->place = 0;
     }
     for (i = 0; i < q->n_homes; i++)
         if (q->homes[i].host == 2 && q->cur[q->homes[i].buf] != RMI_NONE && !q->inst[q->cur[q->homes[i].buf]].place)
@@ -5386,9 +5438,9 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
     for (i = 0; i < q->g->n_tensors && !q->partial; i++) {
         if (q->g->tensors[i].is_output) RMI_TRY(rmi_seq_use(q, i, q->n));
         if (rmi_seq_grad_stays(q->g, q->step, i)) {
-            uint32_t b = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
+            uint32_t buf = rmi_low_buf(q->g, RMI_BUF_GRAD, i);
             /* what went out is at home there */
-            RMI_TRY(q->hst[b] != RMI_NONE ? rmi_seq_use_kept(q, b, q->n) : rmi_seq_use(q, b, q->n));
+            RMI_TRY(q->hst[buf] != RMI_NONE ? rmi_seq_use_kept(q, buf, q->n) : rmi_seq_use(q, buf, q->n));
         }
     }
     for (i = 0; i < q->n_start; i++)
@@ -5399,7 +5451,8 @@ RMI_FN rm_result rmi_seq_lives(rmi_seq *q)
 
 /* --- second pass: bytes that go on under another name */
 
-/* The first name on a stretch that is alive at run p, and so on by sibling: the others leave the list, for runs come in order. */
+/* The first name on a stretch that is alive at run p, and so on by sibling: the others leave the list, for runs come in
+   order. */
 RMI_FN uint32_t rmi_seq_names(rmi_seq *q, uint32_t stretch, uint32_t p)
 {
     uint32_t *at = &q->str[stretch].head;
@@ -5432,29 +5485,31 @@ RMI_INLINE void rmi_seq_join(rmi_seq *q, uint32_t i, uint32_t stretch)
 
 RMI_FN rm_result rmi_seq_new_stretch(rmi_seq *q, uint32_t first, uint32_t end, uint64_t bytes, uint32_t *out)
 {
-    rmi_seq_stretch *s;
-    if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, (size_t)q->n_str + 1, sizeof(rmi_seq_stretch))) return RM_ERROR_MEMORY;
-    s = &q->str[q->n_str];
-    s->first_pos = first;
-    s->end_pos = end;
-    s->head = RMI_NONE;
-    s->home = 0;
-    s->bytes = bytes;
+    rmi_seq_stretch *stretch;
+    if (!rmi_arena_grow(q->mem, (void **)&q->str, &q->cap_str, (size_t)q->n_str + 1, sizeof(rmi_seq_stretch)))
+        return RM_ERROR_MEMORY;
+    stretch = &q->str[q->n_str];
+    stretch->first_pos = first;
+    stretch->end_pos = end;
+    stretch->head = RMI_NONE;
+    stretch->home = 0;
+    stretch->bytes = bytes;
     *out = q->n_str++;
     return RM_OK;
 }
 
-RMI_INLINE rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset, uint64_t bytes)
+RMI_INLINE rm_result rmi_seq_say(rmi_seq *q, rmi_what what, uint32_t buf, uint32_t other, uint64_t offset,
+                                 uint64_t bytes)
 {
-    rmi_stmt *s;
+    rmi_stmt *stmt;
     if (!rmi_arena_grow(q->mem, (void **)&q->st, &q->cap_st, q->n_st + 1, sizeof(rmi_stmt))) return RM_ERROR_MEMORY;
-    s = &q->st[q->n_st++];
-    memset(s, 0, sizeof *s);
-    s->what = (uint8_t)what;
-    s->buf = buf;
-    s->other = other;
-    s->offset = offset;
-    s->bytes = bytes;
+    stmt = &q->st[q->n_st++];
+    memset(stmt, 0, sizeof *stmt);
+    stmt->what = (uint8_t)what;
+    stmt->buf = buf;
+    stmt->other = other;
+    stmt->offset = offset;
+    stmt->bytes = bytes;
     return RM_OK;
 }
 
@@ -5479,18 +5534,19 @@ RMI_FN int rmi_seq_can_share(rmi_seq *q, uint32_t i, uint32_t dout, uint32_t p)
     return 1;
 }
 
-/* The current instance of buffer b if its last use is run p and its bytes are an activation's (or gradient's, or saved). */
-RMI_FN uint32_t rmi_seq_dying(rmi_seq *q, uint32_t b, uint32_t p)
+/* The current instance of a buffer if its last use is run p and its bytes are an activation's (or gradient's, or
+   saved). */
+RMI_FN uint32_t rmi_seq_dying(rmi_seq *q, uint32_t buf, uint32_t p)
 {
-    uint32_t i = q->cur[b];
+    uint32_t i = q->cur[buf];
     if (i == RMI_NONE || q->inst[i].home || q->inst[i].last != p || !rmi_seq_alone(q, i, p)) return RMI_NONE;
     return i;
 }
 
-RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p)
+RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p)
 {
-    const rmi_op *op = &q->g->ops[r.id];
-    const rmi_form *f = &op->forms[r.form];
+    const rmi_op *op = &q->g->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
     uint32_t from;
     if (q->inst[i].buf != op->out.at[0]) return RM_OK;
     if (op->view != RMI_NONE) {
@@ -5501,14 +5557,15 @@ RMI_FN rm_result rmi_seq_join_fwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p)
         }
         return rmi_seq_say(q, RMI_ALIAS, q->inst[i].buf, op->view, 0, 0);
     }
-    if (f->inplace == RMI_NONE || !q->inst[i].bytes) return RM_OK;
-    from = rmi_seq_dying(q, f->inplace, p);
-    if (from == RMI_NONE || q->g->tensors[f->inplace].kind != RMI_ACT || q->inst[i].bytes > q->inst[from].bytes) return RM_OK;
+    if (form->inplace == RMI_NONE || !q->inst[i].bytes) return RM_OK;
+    from = rmi_seq_dying(q, form->inplace, p);
+    if (from == RMI_NONE || q->g->tensors[form->inplace].kind != RMI_ACT || q->inst[i].bytes > q->inst[from].bytes)
+        return RM_OK;
     return rmi_seq_take_over(q, i, from);
 }
 
-/* Does the op read t more than once? Then it contributes to the gradient of t more than once as well (x + x gives 2 dout), and
-   what it reads must outlive the first of these writes. */
+/* Does the op read t more than once? Then it contributes to the gradient of t more than once as well (x + x gives 2
+   dout), and what it reads must outlive the first of these writes. */
 RMI_FN int rmi_seq_repeated(const rmi_op *op, uint32_t t)
 {
     uint32_t i, n = 0;
@@ -5517,10 +5574,10 @@ RMI_FN int rmi_seq_repeated(const rmi_op *op, uint32_t t)
 }
 
 /* A gradient's first contribution: another name of dout, dout's bytes, or bytes of what this backward reads last. */
-RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p, int *renamed)
+RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run run, uint32_t i, uint32_t p, int *renamed)
 {
-    const rmi_op *op = &q->g->ops[r.id];
-    const rmi_form *f = &op->forms[r.form];
+    const rmi_op *op = &q->g->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
     uint32_t t = q->inst[i].buf - q->g->n_tensors, dout_buf = rmi_low_buf(q->g, RMI_BUF_GRAD, op->out.at[0]), k, from;
     uint32_t dout = q->g->tensors[op->out.at[0]].consumers.n ? q->cur[dout_buf] : RMI_NONE;
     *renamed = 0;
@@ -5536,11 +5593,15 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p,
             return rmi_seq_take_over(q, i, dout);
         }
     }
-    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what must arrive zeroed cannot hold what is read */
-        const rmi_over *o = &f->overs[k];
-        uint32_t b = o->what == RMI_OVER_DOUT ? dout_buf : o->what == RMI_OVER_SAVED ? rmi_low_buf(q->g, RMI_BUF_SAVED, r.id) : o->tensor;
-        if (o->grad_of != t || (o->what == RMI_OVER_TENSOR && q->g->tensors[o->tensor].kind != RMI_ACT)) continue;
-        from = rmi_seq_dying(q, b, p);
+    /* what must arrive zeroed cannot hold what is read */
+    for (k = 0; k < form->n_overs && !(form->flags & RM_ZERO_GRADS); k++) {
+        const rmi_over *over = &form->overs[k];
+        uint32_t buf = over->what == RMI_OVER_DOUT    ? dout_buf
+                       : over->what == RMI_OVER_SAVED ? rmi_low_buf(q->g, RMI_BUF_SAVED, run.id)
+                                                      : over->tensor;
+        if (over->grad_of != t || (over->what == RMI_OVER_TENSOR && q->g->tensors[over->tensor].kind != RMI_ACT))
+            continue;
+        from = rmi_seq_dying(q, buf, p);
         if (from == RMI_NONE || q->inst[i].bytes > q->inst[from].bytes) continue;
         return rmi_seq_take_over(q, i, from);
     }
@@ -5550,10 +5611,11 @@ RMI_FN rm_result rmi_seq_join_bwd(rmi_seq *q, rmi_run r, uint32_t i, uint32_t p,
 /* The stretch that a view which is there at the start lies in: that of another name of its root, or RMI_NONE. */
 RMI_FN uint32_t rmi_seq_root_stretch(const rmi_seq *q, uint32_t i)
 {
-    uint32_t t, other, k;
-    if (rmi_low_kind(q->g, q->inst[i].buf, &t) != RMI_BUF_VALUE) return RMI_NONE;
+    uint32_t tensor, other, k;
+    if (rmi_low_kind(q->g, q->inst[i].buf, &tensor) != RMI_BUF_VALUE) return RMI_NONE;
     for (k = 0; k < i; k++)
-        if (rmi_low_kind(q->g, q->inst[k].buf, &other) == RMI_BUF_VALUE && q->g->tensors[other].root == q->g->tensors[t].root)
+        if (rmi_low_kind(q->g, q->inst[k].buf, &other) == RMI_BUF_VALUE &&
+            q->g->tensors[other].root == q->g->tensors[tensor].root)
             return q->inst[k].stretch;
     return RMI_NONE;
 }
@@ -5562,13 +5624,13 @@ RMI_RARE rm_result rmi_seq_start_stretches(rmi_seq *q)
 {
     uint32_t i;
     for (i = 0; i < q->n_start; i++) {
-        rmi_seq_inst *s = &q->inst[i];
+        rmi_seq_inst *inst = &q->inst[i];
         uint32_t str = RMI_NONE;
-        if (!s->bytes || s->unread) continue;
-        if (s->entry) str = rmi_seq_root_stretch(q, i);
+        if (!inst->bytes || inst->unread) continue;
+        if (inst->entry) str = rmi_seq_root_stretch(q, i);
         if (str == RMI_NONE) {
-            RMI_TRY(rmi_seq_new_stretch(q, 0, s->last + 1, s->bytes, &str));
-            q->str[str].home = s->place;
+            RMI_TRY(rmi_seq_new_stretch(q, 0, inst->last + 1, inst->bytes, &str));
+            q->str[str].home = inst->place;
         }
         rmi_seq_join(q, i, str);
     }
@@ -5578,19 +5640,19 @@ RMI_RARE rm_result rmi_seq_start_stretches(rmi_seq *q)
 /* Statements of the copy at p; i: its new instance. */
 RMI_RARE rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
 {
-    uint32_t b = q->runs[p].id, str;
-    if (rmi_seq_ignored(q, b)) return RM_OK;
+    uint32_t buf = q->runs[p].id, str;
+    if (rmi_seq_ignored(q, buf)) return RM_OK;
     switch ((rmi_way)q->runs[p].way) {
-    case RMI_COPY_OUT: return rmi_seq_say(q, RMI_OFFLOAD, b, 0, q->kept_at[p], q->kept[q->kept_at[p]].bytes);
-    case RMI_COPY_MERGE: return rmi_seq_say(q, RMI_MERGE, b, 0, q->kept_at[p], q->kept[q->kept_at[p]].bytes);
-    case RMI_COPY_DROP: return rmi_seq_say(q, RMI_DROP_HOST, b, 0, 0, 0);
+    case RMI_COPY_OUT: return rmi_seq_say(q, RMI_OFFLOAD, buf, 0, q->kept_at[p], q->kept[q->kept_at[p]].bytes);
+    case RMI_COPY_MERGE: return rmi_seq_say(q, RMI_MERGE, buf, 0, q->kept_at[p], q->kept[q->kept_at[p]].bytes);
+    case RMI_COPY_DROP: return rmi_seq_say(q, RMI_DROP_HOST, buf, 0, 0, 0);
     case RMI_COPY_IN:
         RMI_TRY(rmi_seq_new_stretch(q, p, q->inst[i].last + 1, q->inst[i].bytes, &str));
         q->str[str].home = q->inst[i].place;
         rmi_seq_join(q, i, str);
-        q->cur[b] = i;
-        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, b, 0, str, q->inst[i].bytes));
-        return rmi_seq_say(q, RMI_PREFETCH, b, 0, 0, q->inst[i].bytes);
+        q->cur[buf] = i;
+        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, buf, 0, str, q->inst[i].bytes));
+        return rmi_seq_say(q, RMI_PREFETCH, buf, 0, 0, q->inst[i].bytes);
     default: return RM_OK;
     }
 }
@@ -5598,44 +5660,45 @@ RMI_RARE rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
 /* Statements of run p; its new instances are inst[lo, hi). */
 RMI_FN rm_result rmi_seq_emit_run(rmi_seq *q, uint32_t p, uint32_t lo, uint32_t hi)
 {
-    rmi_run r = q->runs[p];
-    rmi_access *a = &q->acc;
+    rmi_run run = q->runs[p];
+    rmi_access *access = &q->acc;
     uint32_t i, str, targets = 0, renamed = 0;
     int again = q->partial ? q->reran : 0, one;
-    if (r.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(q, p, lo);
-    if (r.way == RMI_FWD) again |= q->ran[r.id]++ > 0;
-    rmi_low_access(q->g, r, again, a);
-    if (a->ws_bytes) {
-        RMI_TRY(rmi_seq_new_stretch(q, p, p + 1, a->ws_bytes, &str));
-        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, a->ws, 0, str, a->ws_bytes));
+    if (run.way >= RMI_COPY_OUT) return rmi_seq_emit_copy(q, p, lo);
+    if (run.way == RMI_FWD) again |= q->ran[run.id]++ > 0;
+    rmi_low_access(q->g, run, again, access);
+    if (access->ws_bytes) {
+        RMI_TRY(rmi_seq_new_stretch(q, p, p + 1, access->ws_bytes, &str));
+        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, access->ws, 0, str, access->ws_bytes));
     }
     for (i = lo; i < hi; i++) {
-        rmi_seq_inst *s = &q->inst[i];
+        rmi_seq_inst *inst = &q->inst[i];
         uint32_t id;
-        if (rmi_low_kind(q->g, s->buf, &id) == RMI_BUF_SAVED && s->last == p) {
-            s->gone = 1; /* nobody reads what this forward would save: it is not asked to */
+        if (rmi_low_kind(q->g, inst->buf, &id) == RMI_BUF_SAVED && inst->last == p) {
+            inst->gone = 1; /* nobody reads what this forward would save: it is not asked to */
             continue;
         }
-        if (r.way == RMI_FWD) RMI_TRY(rmi_seq_join_fwd(q, r, i, p));
+        if (run.way == RMI_FWD) RMI_TRY(rmi_seq_join_fwd(q, run, i, p));
         else {
-            RMI_TRY(rmi_seq_join_bwd(q, r, i, p, &one));
+            RMI_TRY(rmi_seq_join_bwd(q, run, i, p, &one));
             renamed += (uint32_t)one;
         }
-        s = &q->inst[i];
-        if (s->stretch != RMI_NONE || !s->bytes || (r.way == RMI_FWD && q->g->ops[r.id].view != RMI_NONE)) continue;
-        RMI_TRY(rmi_seq_new_stretch(q, p, s->last + 1, s->bytes, &str));
-        q->str[str].home = s->place;
+        inst = &q->inst[i];
+        if (inst->stretch != RMI_NONE || !inst->bytes || (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE))
+            continue;
+        RMI_TRY(rmi_seq_new_stretch(q, p, inst->last + 1, inst->bytes, &str));
+        q->str[str].home = inst->place;
         rmi_seq_join(q, i, str);
-        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, s->buf, 0, str, s->bytes));
+        RMI_TRY(rmi_seq_say(q, RMI_ALLOC, inst->buf, 0, str, inst->bytes));
     }
     for (i = lo; i < hi; i++)
         if (!q->inst[i].gone || q->inst[i].last != p) q->cur[q->inst[i].buf] = i;
-    if (r.way == RMI_BWD) targets = a->n_writes;
-    q->ns = rmi_add(q->ns, rmi_low_ns(q->g, r, again, r.way == RMI_BWD && targets && renamed == targets));
-    if (r.way == RMI_FWD && q->g->ops[r.id].view != RMI_NONE) return RM_OK;
+    if (run.way == RMI_BWD) targets = access->n_writes;
+    q->ns = rmi_add(q->ns, rmi_low_ns(q->g, run, again, run.way == RMI_BWD && targets && renamed == targets));
+    if (run.way == RMI_FWD && q->g->ops[run.id].view != RMI_NONE) return RM_OK;
     RMI_TRY(rmi_seq_say(q, RMI_RUN, RMI_NONE, RMI_NONE, 0, 0));
-    q->st[q->n_st - 1].run = r;
-    return a->ws_bytes ? rmi_seq_say(q, RMI_FREE, a->ws, 0, 0, 0) : RM_OK;
+    q->st[q->n_st - 1].run = run;
+    return access->ws_bytes ? rmi_seq_say(q, RMI_FREE, access->ws, 0, 0, 0) : RM_OK;
 }
 
 RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
@@ -5660,11 +5723,12 @@ RMI_FN rm_result rmi_seq_emit(rmi_seq *q)
         while (i < q->n_inst && q->inst[i].first == p) i++;
         RMI_TRY(rmi_seq_emit_run(q, p, lo, i));
         for (k = q->head_free[p]; k; k = q->next_free[k - 1]) {
-            const rmi_seq_inst *s = &q->inst[k - 1];
+            const rmi_seq_inst *inst = &q->inst[k - 1];
             uint32_t id;
-            if (s->gone || s->home == 3) continue;
-            if (!s->bytes && !(rmi_low_kind(q->g, s->buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].root != id)) continue;
-            RMI_TRY(rmi_seq_say(q, RMI_FREE, s->buf, 0, 0, 0));
+            if (inst->gone || inst->home == 3) continue;
+            if (!inst->bytes && !(rmi_low_kind(q->g, inst->buf, &id) == RMI_BUF_VALUE && q->g->tensors[id].root != id))
+                continue;
+            RMI_TRY(rmi_seq_say(q, RMI_FREE, inst->buf, 0, 0, 0));
         }
     }
     rmi_seq_clean(q);
@@ -5684,151 +5748,163 @@ typedef struct rmi_seq_queue {
     rmi_access acc;          /* of the run that is looked at */
 } rmi_seq_queue;
 
-RMI_FN uint32_t rmi_seq_root(const rm_graph *g, uint32_t b)
+RMI_FN uint32_t rmi_seq_root(const rm_graph *graph, uint32_t buf)
 {
-    uint32_t t;
-    return rmi_low_kind(g, b, &t) == RMI_BUF_VALUE ? g->tensors[t].root : b;
+    uint32_t tensor;
+    return rmi_low_kind(graph, buf, &tensor) == RMI_BUF_VALUE ? graph->tensors[tensor].root : buf;
 }
 
-/* How many backwards to come read the version of a const that this run reads by buffer b; NULL: it wants no earlier version than
-   its place in the order of declaration gives it. */
-RMI_FN uint32_t *rmi_seq_waiting(const rmi_seq_queue *q, rmi_run r, uint32_t b)
+/* How many backwards to come read the version of a const that this run reads by that buffer; NULL: it wants no earlier
+   version than its place in the order of declaration gives it. */
+RMI_FN uint32_t *rmi_seq_waiting(const rmi_seq_queue *queue, rmi_run run, uint32_t buf)
 {
-    uint32_t t, root;
-    if (r.way != RMI_BWD || rmi_low_kind(q->g, b, &t) != RMI_BUF_VALUE || !rmi_graph_early(q->g, r.id, t)) return NULL;
-    root = q->g->tensors[t].root;
-    return &q->waiting[q->first[root] + rmi_graph_version_for(q->g, root, r.id)];
+    uint32_t tensor, root;
+    if (run.way != RMI_BWD || rmi_low_kind(queue->g, buf, &tensor) != RMI_BUF_VALUE ||
+        !rmi_graph_early(queue->g, run.id, tensor))
+        return NULL;
+    root = queue->g->tensors[tensor].root;
+    return &queue->waiting[queue->first[root] + rmi_graph_version_for(queue->g, root, run.id)];
 }
 
 /* May the run come before those that stood before it and are not done yet? */
-RMI_FN int rmi_seq_may_run(const rmi_seq_queue *q, rmi_run r)
+RMI_FN int rmi_seq_may_run(const rmi_seq_queue *queue, rmi_run run)
 {
-    const rm_graph *g = q->g;
-    int adds = r.way == RMI_BWD && g->any_order;
+    const rm_graph *graph = queue->g;
+    int adds = run.way == RMI_BWD && graph->any_order;
     uint32_t i;
-    if (r.way >= RMI_COPY_OUT) return !(q->reads[r.id] | q->writes[r.id]);
-    for (i = 0; i < q->acc.n_reads; i++) {
-        uint32_t b = q->acc.reads[i], root = rmi_seq_root(g, b);
-        const uint32_t *early = rmi_seq_waiting(q, r, b);
-        if (early && early != &q->waiting[q->first[root] + q->version[root]]) return 0;
-        if ((q->writes[root] && !early) || (b != root && q->writes[b])) return 0;
+    if (run.way >= RMI_COPY_OUT) return !(queue->reads[run.id] | queue->writes[run.id]);
+    for (i = 0; i < queue->acc.n_reads; i++) {
+        uint32_t buf = queue->acc.reads[i], root = rmi_seq_root(graph, buf);
+        const uint32_t *early = rmi_seq_waiting(queue, run, buf);
+        if (early && early != &queue->waiting[queue->first[root] + queue->version[root]]) return 0;
+        if ((queue->writes[root] && !early) || (buf != root && queue->writes[buf])) return 0;
     }
-    for (i = 0; i < q->acc.n_writes; i++) {
-        uint32_t b = q->acc.writes[i];
-        if (q->reads[b] || (q->writes[b] && !adds)) return 0;
-        if (r.way == RMI_FWD && g->tensors[b].kind == RMI_CONST && q->waiting[q->first[b] + q->version[b]]) return 0;
+    for (i = 0; i < queue->acc.n_writes; i++) {
+        uint32_t buf = queue->acc.writes[i];
+        if (queue->reads[buf] || (queue->writes[buf] && !adds)) return 0;
+        if (run.way == RMI_FWD && graph->tensors[buf].kind == RMI_CONST &&
+            queue->waiting[queue->first[buf] + queue->version[buf]])
+            return 0;
     }
     return 1;
 }
 
-/* Notes that the run is done. Returns whether it was the last to read a version of a const: others may now change that. */
-RMI_FN int rmi_seq_done(rmi_seq_queue *q, rmi_run r)
+/* Notes that the run is done. Returns whether it was the last to read a version of a const: others may now change
+   that. */
+RMI_FN int rmi_seq_done(rmi_seq_queue *queue, rmi_run run)
 {
     uint32_t i;
     int last = 0;
-    if (r.way == RMI_FWD) q->ran[r.id] = 1;
-    for (i = 0; i < q->acc.n_reads && r.way == RMI_BWD; i++) {
-        uint32_t *early = rmi_seq_waiting(q, r, q->acc.reads[i]);
+    if (run.way == RMI_FWD) queue->ran[run.id] = 1;
+    for (i = 0; i < queue->acc.n_reads && run.way == RMI_BWD; i++) {
+        uint32_t *early = rmi_seq_waiting(queue, run, queue->acc.reads[i]);
         if (early) last |= --*early == 0;
     }
-    for (i = 0; i < q->acc.n_writes && r.way == RMI_FWD; i++)
-        if (q->g->tensors[q->acc.writes[i]].kind == RMI_CONST) q->version[q->acc.writes[i]]++;
+    for (i = 0; i < queue->acc.n_writes && run.way == RMI_FWD; i++)
+        if (queue->g->tensors[queue->acc.writes[i]].kind == RMI_CONST) queue->version[queue->acc.writes[i]]++;
     return last;
 }
 
 /* Appends to out what may run now, in order, until a const may be changed that could not be before. */
-RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *q, size_t n, rmi_run *out, size_t *n_out)
+RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, size_t *n_out)
 {
     uint32_t k;
     size_t i;
-    memset(q->reads, 0, rmi_low_buffers(q->g));
-    memset(q->writes, 0, rmi_low_buffers(q->g));
+    memset(queue->reads, 0, rmi_low_buffers(queue->g));
+    memset(queue->writes, 0, rmi_low_buffers(queue->g));
     for (i = 0; i < n; i++) {
-        rmi_run r = q->runs[i];
-        if (q->done[i]) continue;
-        rmi_low_access(q->g, r, r.way == RMI_FWD && q->ran[r.id], &q->acc);
-        if (rmi_seq_may_run(q, r)) {
-            q->done[i] = 1;
-            out[(*n_out)++] = r;
-            if (rmi_seq_done(q, r)) return;
+        rmi_run run = queue->runs[i];
+        if (queue->done[i]) continue;
+        rmi_low_access(queue->g, run, run.way == RMI_FWD && queue->ran[run.id], &queue->acc);
+        if (rmi_seq_may_run(queue, run)) {
+            queue->done[i] = 1;
+            out[(*n_out)++] = run;
+            if (rmi_seq_done(queue, run)) return;
             continue;
         }
-        if (r.way >= RMI_COPY_OUT) q->writes[r.id] = 1;
-        for (k = 0; k < q->acc.n_reads; k++) q->reads[q->acc.reads[k]] = q->reads[rmi_seq_root(q->g, q->acc.reads[k])] = 1;
-        for (k = 0; k < q->acc.n_writes; k++) q->writes[q->acc.writes[k]] = 1;
+        if (run.way >= RMI_COPY_OUT) queue->writes[run.id] = 1;
+        for (k = 0; k < queue->acc.n_reads; k++)
+            queue->reads[queue->acc.reads[k]] = queue->reads[rmi_seq_root(queue->g, queue->acc.reads[k])] = 1;
+        for (k = 0; k < queue->acc.n_writes; k++) queue->writes[queue->acc.writes[k]] = 1;
     }
 }
 
 /* Which backward cannot come before which op. */
-RMI_COLD rm_result rmi_seq_tell_late(rmi_seq_queue *q, size_t n, rmi_error *err)
+RMI_COLD rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *err)
 {
-    const rm_graph *g = q->g;
+    const rm_graph *graph = queue->g;
     uint32_t k, c;
     size_t i;
     for (i = 0; i < n && err; i++) {
-        rmi_run r = q->runs[i];
-        if (q->done[i] || r.way != RMI_BWD) continue;
-        rmi_low_access(g, r, 1, &q->acc);
-        for (k = 0; k < q->acc.n_reads; k++) {
-            if (!rmi_seq_waiting(q, r, q->acc.reads[k])) continue;
-            c = rmi_seq_root(g, q->acc.reads[k]);
+        rmi_run run = queue->runs[i];
+        if (queue->done[i] || run.way != RMI_BWD) continue;
+        rmi_low_access(graph, run, 1, &queue->acc);
+        for (k = 0; k < queue->acc.n_reads; k++) {
+            if (!rmi_seq_waiting(queue, run, queue->acc.reads[k])) continue;
+            c = rmi_seq_root(graph, queue->acc.reads[k]);
             return rmi_err_set(
                 err, RM_ERROR_GRAPH,
-                "op %s: its backward reads %s as it is before op %s changes it, and can only run after that op; leave %s out of its needs, or have its forward save a copy (saved)",
-                g->ops[r.id].name, g->tensors[c].name,
-                g->ops[g->tensors[c].mutators.at[rmi_graph_version_for(g, c, r.id)]].name, g->tensors[c].name);
+                "op %s: its backward reads %s as it is before op %s changes it, and can only run after that op; leave "
+                "%s out of its needs, or have its forward save a copy (saved)",
+                graph->ops[run.id].name, graph->tensors[c].name,
+                graph->ops[graph->tensors[c].mutators.at[rmi_graph_version_for(graph, c, run.id)]].name,
+                graph->tensors[c].name);
         }
     }
     return RM_ERROR_GRAPH;
 }
 
-/* The same runs, but an op that changes a const waits for the backwards that read it as it was, and what comes of that op waits
-   with it. RM_ERROR_GRAPH: some such backward comes of that op, too; err (NULL: nobody asks) then tells. The new list is in mem. */
-RMI_RARE rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *g, rmi_error *err, const rmi_run **runs, size_t n)
+/* The same runs, but an op that changes a const waits for the backwards that read it as it was, and what comes of that
+   op waits with it. RM_ERROR_GRAPH: some such backward comes of that op, too; err (NULL: nobody asks) then tells. The
+   new list is in mem. */
+RMI_RARE rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_error *err, const rmi_run **runs, size_t n)
 {
     rmi_run *out = RMI_RAW(mem, rmi_run, n);
-    rmi_seq_queue q;
+    rmi_seq_queue queue;
     uint32_t i, k, places = 0;
     size_t n_out = 0, before;
-    q.g = g;
-    q.runs = *runs;
-    q.done = RMI_NEW(mem, uint8_t, n);
-    q.reads = RMI_RAW(mem, uint8_t, rmi_low_buffers(g));
-    q.writes = RMI_RAW(mem, uint8_t, rmi_low_buffers(g));
-    q.version = RMI_NEW(mem, uint32_t, g->n_tensors);
-    q.first = RMI_NEW(mem, uint32_t, g->n_tensors);
-    q.ran = RMI_NEW(mem, uint8_t, g->n_ops);
-    for (i = 0; i < g->n_tensors && q.first; places += g->tensors[i].mutators.n + 1, i++) q.first[i] = places;
-    q.waiting = RMI_NEW(mem, uint32_t, places);
-    if (!out || !q.done || !q.reads || !q.writes || !q.version || !q.first || !q.ran || !q.waiting) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_low_access_make(g, mem, &q.acc));
+    queue.g = graph;
+    queue.runs = *runs;
+    queue.done = RMI_NEW(mem, uint8_t, n);
+    queue.reads = RMI_RAW(mem, uint8_t, rmi_low_buffers(graph));
+    queue.writes = RMI_RAW(mem, uint8_t, rmi_low_buffers(graph));
+    queue.version = RMI_NEW(mem, uint32_t, graph->n_tensors);
+    queue.first = RMI_NEW(mem, uint32_t, graph->n_tensors);
+    queue.ran = RMI_NEW(mem, uint8_t, graph->n_ops);
+    for (i = 0; i < graph->n_tensors && queue.first; places += graph->tensors[i].mutators.n + 1, i++)
+        queue.first[i] = places;
+    queue.waiting = RMI_NEW(mem, uint32_t, places);
+    if (!out || !queue.done || !queue.reads || !queue.writes || !queue.version || !queue.first || !queue.ran ||
+        !queue.waiting)
+        return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_low_access_make(graph, mem, &queue.acc));
     for (before = 0; before < n; before++) {
-        rmi_low_access(g, q.runs[before], 1, &q.acc);
-        for (k = 0; k < q.acc.n_reads; k++) {
-            uint32_t *early = rmi_seq_waiting(&q, q.runs[before], q.acc.reads[k]);
+        rmi_low_access(graph, queue.runs[before], 1, &queue.acc);
+        for (k = 0; k < queue.acc.n_reads; k++) {
+            uint32_t *early = rmi_seq_waiting(&queue, queue.runs[before], queue.acc.reads[k]);
             if (early) ++*early;
         }
     }
     do {
         before = n_out;
-        rmi_seq_delay_pass(&q, n, out, &n_out);
+        rmi_seq_delay_pass(&queue, n, out, &n_out);
     } while (n_out > before && n_out < n);
-    if (n_out < n) return rmi_seq_tell_late(&q, n, err);
+    if (n_out < n) return rmi_seq_tell_late(&queue, n, err);
     *runs = out;
     return RM_OK;
 }
 
 /* Scratch that any number of builds share: memory for cur, ran, acc. */
-RMI_RARE rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *g, rmi_arena *mem)
+RMI_RARE rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *graph, rmi_arena *mem)
 {
-    uint32_t b, nb = rmi_low_buffers(g);
+    uint32_t buf, nb = rmi_low_buffers(graph);
     memset(q, 0, sizeof *q);
-    q->g = g;
+    q->g = graph;
     q->mem = mem;
     q->granule = 1;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(q->cur, nb), RMI_T(q->ran, g->n_ops), RMI_T(q->hst, nb)));
-    for (b = 0; b < nb; b++) q->cur[b] = q->hst[b] = RMI_NONE;
-    return rmi_low_access_make(g, mem, &q->acc);
+    RMI_TRY(RMI_TABLES(mem, RMI_T(q->cur, nb), RMI_T(q->ran, graph->n_ops), RMI_T(q->hst, nb)));
+    for (buf = 0; buf < nb; buf++) q->cur[buf] = q->hst[buf] = RMI_NONE;
+    return rmi_low_access_make(graph, mem, &q->acc);
 }
 
 /* Lifetimes and statements of q->runs; the results live in q->mem. RM_ERROR_INTERNAL: a run reads what is not there. */
@@ -5864,17 +5940,18 @@ RMI_RARE rm_result rmi_seq_build(rmi_seq *q)
     return rmi_seq_emit(q);
 }
 
-/* Bytes of the stretch that buffer b is in after the last run; 0 if it is in none. */
-RMI_FN uint64_t rmi_seq_bytes_at_end(const rmi_seq *q, uint32_t b)
+/* Bytes of the stretch that a buffer is in after the last run; 0 if it is in none. */
+RMI_FN uint64_t rmi_seq_bytes_at_end(const rmi_seq *q, uint32_t buf)
 {
     uint32_t i;
     for (i = q->n_inst; i-- > 0;)
-        if (q->inst[i].buf == b && !q->inst[i].gone && q->inst[i].stretch != RMI_NONE) return q->str[q->inst[i].stretch].bytes;
+        if (q->inst[i].buf == buf && !q->inst[i].gone && q->inst[i].stretch != RMI_NONE)
+            return q->str[q->inst[i].stretch].bytes;
     return 0;
 }
 
-/* The largest sum of live bytes (rounded to the granule) over positions [0, n), homes not counted; *at_end: the sum of what is
-   wanted after the last run. */
+/* The largest sum of live bytes (rounded to the granule) over positions [0, n), homes not counted; *at_end: the sum of
+   what is wanted after the last run. */
 RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end)
 {
     rmi_arena *mem = q->lives ? q->lives : q->mem;
@@ -5882,11 +5959,11 @@ RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end
     uint32_t i, p;
     if (!up || !down) return RM_ERROR_MEMORY;
     for (i = 0; i < q->n_str; i++) {
-        const rmi_seq_stretch *s = &q->str[i];
-        uint64_t bytes = rmi_round_up(s->bytes, q->granule);
-        if (s->home) continue;
-        up[s->first_pos] += bytes;
-        down[s->end_pos] += bytes;
+        const rmi_seq_stretch *stretch = &q->str[i];
+        uint64_t bytes = rmi_round_up(stretch->bytes, q->granule);
+        if (stretch->home) continue;
+        up[stretch->first_pos] += bytes;
+        down[stretch->end_pos] += bytes;
     }
     *peak = 0;
     for (p = 0; p <= q->n; p++) {
@@ -5901,23 +5978,24 @@ RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end
    Owns      exact step functions time(memory) of every piece i..j of the chain
    In        stages with options (a way to run the stage forward keeping what its backward reads, and that backward)
    Out       the whole curve (bytes, ns); for any budget on it the straight list of forwards and backwards
-   Paper     rotor (arXiv 1911.13214) and rk-rotor (arXiv 2307.01236): optimal persistent schedules. Theirs cut memory into
-             slots and answer one budget; here each table is its list of breakpoints, so that nothing is rounded.
-   Cost      O(L^3) pairs of curves if all stages differ, most of them looked at in a grid only (see RMI_CHN_CELLS). Equal
-             pieces share one curve: O(L^2) for a run of equal stages. RMI_CHN_AUTO bounds the work: it drops points and long
-             pieces, and says what that may have lost.
+   Paper     rotor (arXiv 1911.13214) and rk-rotor (arXiv 2307.01236): optimal persistent schedules. Theirs cut memory
+             into slots and answer one budget; here each table is its list of breakpoints: nothing is rounded.
+   Cost      O(L^3) pairs of curves if all stages differ, most of them looked at in a grid only (see RMI_CHN_CELLS).
+             Equal pieces share one curve: O(L^2) for a run of equal stages. RMI_CHN_AUTO bounds the work: it drops points and
+             long pieces, and says what that may have lost.
 
-   P(i,j,h)(m): the least time to run stages i..j forward and backward inside m bytes. On entry a[i-1], the input, is on the
-   device, and d[j], the gradient of a[j], if j is not the last stage; it ends with d[i-1]. h = 1: the input is somebody
-   else's, and not counted; h = 0: the piece owns its input, counts it and may let it die.
+   P(i,j,h)(m): the least time to run stages i..j forward and backward inside m bytes. On entry a[i-1], the input, is on
+   the device, and d[j], the gradient of a[j], if j is not the last stage; it ends with d[i-1]. h = 1: the input is
+   somebody else's, and not counted; h = 0: the piece owns its input, counts it and may let it die.
      keep:        F(i,o) + P(i+1,j,o.reads_out)(m - what o holds) + B(i,o)                        (Fe, then B)
      checkpoint:  sum of F(i..k-1) + P(k,j,0)(m - a[i-1] if owned) + P(i,k-1,h)(m - grown(k..j))   (Fck Fn .. Fn)
-   Both terms of a checkpoint take the same m, so its curve is a merge of two lists. Pieces that end with the last stage run for
-   the first time in the step, all others are recomputations: "first" needs no place in the state.
+   Both terms of a checkpoint take the same m, so its curve is a merge of two lists. Pieces that end with the last stage
+   run for the first time in the step, all others are recomputations: "first" needs no place in the state.
    ================================================================================================================== */
 typedef struct rmi_chn_option { /* a way to run a stage forward keeping what its backward reads, and that backward */
     uint64_t saved;              /* bytes held from its forward to its backward, besides input and output */
-    uint64_t fwd_peak[2];        /* [0] the input may die during the forward, [1] the input stays; the output is made and kept */
+    /* [0] the input may die during the forward, [1] the input stays; the output is made and kept */
+    uint64_t fwd_peak[2];
     uint64_t leaf_peak[2];       /* the same when the output is wanted by nobody later (unless reads_out) */
     uint64_t fwd_ns[2];          /* [0] first run in the step, [1] a recomputation; with output */
     uint64_t leaf_ns[2];         /* the same when the output is wanted by nobody later */
@@ -5927,7 +6005,8 @@ typedef struct rmi_chn_option { /* a way to run a stage forward keeping what its
 
 typedef struct rmi_chn_stage {
     uint64_t out_bytes, grad_bytes; /* of the output a[i]; of its gradient d[i] */
-    uint64_t grown;                 /* bytes its backward leaves behind until the end of the step; bwd_peak includes them */
+    /* bytes its backward leaves behind until the end of the step; bwd_peak includes them */
+    uint64_t grown;
     uint64_t pass_peak[2];          /* forward that saves nothing: [0] the input dies (Fn), [1] it stays (Fck) */
     uint64_t pass_ns[2];            /* [0] first run in the step, [1] a recomputation */
     uint32_t n_options;
@@ -5937,7 +6016,8 @@ typedef struct rmi_chn_stage {
 typedef struct rmi_chn_chain {
     uint32_t n;
     const rmi_chn_stage *stages;
-    uint64_t in_bytes;      /* of the chain's input; it is always on the device, held by the caller and not counted here */
+    /* of the chain's input; it is always on the device, held by the caller and not counted here */
+    uint64_t in_bytes;
     uint32_t tolerance_ppm; /* 0: exact; RMI_CHN_AUTO: as exact as a bounded amount of work allows */
 } rmi_chn_chain;
 
@@ -5969,8 +6049,10 @@ typedef struct rmi_chn_curve {
     const rmi_chn_point *at; /* bytes rising, ns falling, both strictly; after the last one of RMI_MAX + 1 bytes */
     uint64_t least_bytes, least_ns;
     uint32_t n;
-    const uint32_t *grid, *first; /* times at the borders of cells, see RMI_CHN_CELLS; points up to the beginning of a block */
-    const uint32_t *choice;       /* by point: the option, or n_options - 1 + k - i for a checkpoint and its cut before stage k */
+    /* times at the borders of cells, see RMI_CHN_CELLS; points up to the beginning of a block */
+    const uint32_t *grid, *first;
+    /* by point: the option, or n_options - 1 + k - i for a checkpoint and its cut before stage k */
+    const uint32_t *choice;
 } rmi_chn_curve;
 
 /* A class is a stage by its numbers: equal stages share one. */
@@ -5980,8 +6062,9 @@ typedef struct rmi_chn_class {
     uint32_t forms; /* which h need a curve of their own: bit 0 for h = 0, bit 1 for h = 1 */
 } rmi_chn_class;
 
-/* Pieces are shared too: i..j reads the curve of the earliest equal piece. Step s of start i says that pieces up to length
-   `len` are equal to those that start at `start`; longer than the last step's, the piece i..j is the first of its sort. */
+/* Pieces are shared too: i..j reads the curve of the earliest equal piece. Step s of start i says that pieces up to
+   length `len` are equal to those that start at `start`; longer than the last step's, the piece i..j is the first of
+   its sort. */
 typedef struct rmi_chn_step {
     uint32_t len, start;
 } rmi_chn_step;
@@ -5991,13 +6074,15 @@ typedef struct rmi_chn_table {
     uint32_t tolerance_ppm; /* points closer in time than this were dropped, in every piece */
     uint32_t dense;         /* 0, or pieces longer than this are not solved at all places */
     uint32_t coarse;        /* they begin or end at places that are so many levels better than else */
-    rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule; only `at` and `n` matter */
+    /* the whole chain: from the smallest memory to the fastest schedule; only `at` and `n` matter */
+    rmi_chn_curve curve;
     rmi_chn_class *classes;
     uint32_t *class_of;  /* per stage */
     uint64_t *grown_sum; /* n + 1 prefix sums */
     rmi_chn_step *steps;
     size_t *first_step;       /* per start */
-    uint32_t *shared, *lent;  /* per start: the length up to which pieces are somebody else's; up to which others use its own */
+    /* per start: the length up to which pieces are somebody else's; up to which others use its own */
+    uint32_t *shared, *lent;
     uint32_t *level;          /* per start: how good a place it is to cut long pieces, see rmi_chn_is_solved */
     uint32_t **lens, *n_lens; /* per start: how many pieces are its own to solve; if dense, of which lengths, rising */
     rmi_chn_curve **row[2];   /* per h and start: curves of the pieces that end before the last stage */
@@ -6012,10 +6097,11 @@ typedef struct rmi_chn_table {
 
 RMI_INLINE uint64_t rmi_chn_cap(uint64_t v) { return rmi_min(v, RMI_MAX); }
 
-/* Takes a stage over: numbers below 2^62, and peaks at least what they are said to include, so that nothing wraps later. */
+/* Takes a stage over: numbers below 2^62, and peaks at least what they are said to include, so that nothing wraps
+   later. */
 RMI_RARE rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
 {
-    rmi_chn_option *o;
+    rmi_chn_option *option;
     uint32_t i, b, readers = 0;
     to->stage = *from;
     to->in_bytes = in_bytes;
@@ -6026,23 +6112,23 @@ RMI_RARE rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *fro
         to->stage.pass_peak[b] = rmi_chn_cap(rmi_max(from->pass_peak[b], b ? in_bytes : 0));
         to->stage.pass_ns[b] = rmi_chn_cap(from->pass_ns[b]);
     }
-    if (!(o = RMI_NEW(arena, rmi_chn_option, from->n_options))) return RM_ERROR_MEMORY;
+    if (!(option = RMI_NEW(arena, rmi_chn_option, from->n_options))) return RM_ERROR_MEMORY;
     for (i = 0; i < from->n_options; i++) {
         const rmi_chn_option *f = &from->options[i];
-        o[i].saved = rmi_chn_cap(f->saved);
+        option[i].saved = rmi_chn_cap(f->saved);
         for (b = 0; b < 2; b++) {
-            o[i].fwd_peak[b] = rmi_chn_cap(rmi_max(f->fwd_peak[b], b ? in_bytes : 0));
-            o[i].leaf_peak[b] = rmi_chn_cap(rmi_max(f->leaf_peak[b], b ? in_bytes : 0));
-            o[i].fwd_ns[b] = rmi_chn_cap(f->fwd_ns[b]);
-            o[i].leaf_ns[b] = rmi_chn_cap(f->leaf_ns[b]);
+            option[i].fwd_peak[b] = rmi_chn_cap(rmi_max(f->fwd_peak[b], b ? in_bytes : 0));
+            option[i].leaf_peak[b] = rmi_chn_cap(rmi_max(f->leaf_peak[b], b ? in_bytes : 0));
+            option[i].fwd_ns[b] = rmi_chn_cap(f->fwd_ns[b]);
+            option[i].leaf_ns[b] = rmi_chn_cap(f->leaf_ns[b]);
         }
-        o[i].reads_in = f->reads_in != 0;
-        o[i].reads_out = f->reads_out != 0;
-        o[i].bwd_peak = rmi_chn_cap(rmi_max(f->bwd_peak, o[i].reads_in ? in_bytes : 0));
-        o[i].bwd_ns = rmi_chn_cap(f->bwd_ns);
-        readers += o[i].reads_in;
+        option[i].reads_in = f->reads_in != 0;
+        option[i].reads_out = f->reads_out != 0;
+        option[i].bwd_peak = rmi_chn_cap(rmi_max(f->bwd_peak, option[i].reads_in ? in_bytes : 0));
+        option[i].bwd_ns = rmi_chn_cap(f->bwd_ns);
+        readers += option[i].reads_in;
     }
-    to->stage.options = o;
+    to->stage.options = option;
     /* If every option reads the input, it never dies: owning it is holding it in a memory that much smaller. */
     to->forms = readers == from->n_options ? RMI_CHN_HELD : RMI_CHN_OWNED;
     return RM_OK;
@@ -6054,31 +6140,31 @@ RMI_COLD rm_result rmi_chn_is_of(rmi_arena *temp, const rmi_chn_table *t, const 
     uint32_t i;
     *yes = 0;
     for (i = 0; i < chain->n && t->n == chain->n; i++) {
-        const rmi_chn_class *c = &t->classes[t->class_of[i]];
+        const rmi_chn_class *cls = &t->classes[t->class_of[i]];
         uint64_t in_bytes = rmi_chn_cap(i ? chain->stages[i - 1].out_bytes : chain->in_bytes);
         rmi_chn_class own;
-        if (c->in_bytes != in_bytes || c->stage.n_options != chain->stages[i].n_options) return RM_OK;
+        if (cls->in_bytes != in_bytes || cls->stage.n_options != chain->stages[i].n_options) return RM_OK;
         RMI_TRY(rmi_chn_copy_stage(temp, &chain->stages[i], in_bytes, &own));
-        if (memcmp(&own.stage, &c->stage, offsetof(rmi_chn_stage, n_options)) ||
-            memcmp(own.stage.options, c->stage.options, own.stage.n_options * sizeof *own.stage.options))
+        if (memcmp(&own.stage, &cls->stage, offsetof(rmi_chn_stage, n_options)) ||
+            memcmp(own.stage.options, cls->stage.options, own.stage.n_options * sizeof *own.stage.options))
             return RM_OK;
     }
     *yes = t->n == chain->n;
     return RM_OK;
 }
 
-RMI_FN uint64_t rmi_chn_hash_stage(const rmi_chn_stage *s, uint64_t in_bytes, uint32_t held)
+RMI_FN uint64_t rmi_chn_hash_stage(const rmi_chn_stage *stage, uint64_t in_bytes, uint32_t held)
 {
-    uint64_t h = rmi_fnv(RMI_FNV_START, s, offsetof(rmi_chn_stage, n_options));
+    uint64_t h = rmi_fnv(RMI_FNV_START, stage, offsetof(rmi_chn_stage, n_options));
     h = rmi_fnv(h, &in_bytes, sizeof in_bytes);
     h = rmi_fnv(h, &held, sizeof held);
-    return s->n_options ? rmi_fnv(h, s->options, s->n_options * sizeof *s->options) : h;
+    return stage->n_options ? rmi_fnv(h, stage->options, stage->n_options * sizeof *stage->options) : h;
 }
 
-RMI_FN int rmi_chn_same_stage(const rmi_chn_stage *a, const rmi_chn_stage *b)
+RMI_FN int rmi_chn_same_stage(const rmi_chn_stage *one, const rmi_chn_stage *other)
 {
-    return memcmp(a, b, offsetof(rmi_chn_stage, n_options)) == 0 && a->n_options == b->n_options &&
-           (!a->n_options || memcmp(a->options, b->options, a->n_options * sizeof *a->options) == 0);
+    return memcmp(one, other, offsetof(rmi_chn_stage, n_options)) == 0 && one->n_options == other->n_options &&
+           (!one->n_options || memcmp(one->options, other->options, one->n_options * sizeof *one->options) == 0);
 }
 
 /* Can somebody else hold the input of stage i during a piece that starts there? */
@@ -6127,7 +6213,8 @@ RMI_RARE rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_c
 /* --- pieces */
 
 /* Finds, for every start, the earlier starts of equal pieces. The last stage is left out: it ends only its own pieces.
-   run[p] = length of the longest equal pieces at i and p, from the one at i + 1 and p + 1. O(n^2) steps of a few cycles. */
+   run[p] = length of the longest equal pieces at i and p, from the one at i + 1 and p + 1. O(n^2) steps of a few
+   cycles. */
 RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
 {
     uint32_t inner = t->n - 1, i, p, best, *run = RMI_NEW(temp, uint32_t, t->n + 1);
@@ -6151,7 +6238,8 @@ RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table 
     return RM_OK;
 }
 
-/* Where the curve of the piece of length len at i is, if it is the first of its sort; NULL if that piece is not solved. */
+/* Where the curve of the piece of length len at i is, if it is the first of its sort; NULL if that piece is not
+   solved. */
 RMI_FN rmi_chn_curve *rmi_chn_slot(const rmi_chn_table *t, uint32_t i, uint32_t len, uint32_t h)
 {
     uint32_t at;
@@ -6165,13 +6253,13 @@ static const rmi_chn_curve rmi_chn_unsolved = { NULL, 0, 0, 0, NULL, NULL, NULL 
 /* The curve of P(i,j,h), and what is to be added to its bytes. */
 RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t *shift)
 {
-    const rmi_chn_class *c = &t->classes[t->class_of[i]];
+    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
     const rmi_chn_curve *curve;
     const rmi_chn_step *s;
     uint32_t len = j - i + 1;
     *shift = 0;
-    if (!(c->forms >> h & 1)) { /* owning an input that stays anyway */
-        *shift = c->in_bytes;
+    if (!(cls->forms >> h & 1)) { /* owning an input that stays anyway */
+        *shift = cls->in_bytes;
         h = 1;
     }
     if (j + 1 == t->n) return &t->tail[h][i];
@@ -6184,12 +6272,12 @@ RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *t, uint32_t i, uin
 }
 
 /* The last point within `bytes`, or RMI_NONE. */
-RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *p, uint32_t n, uint64_t bytes)
+RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *point, uint32_t n, uint64_t bytes)
 {
     uint32_t lo = 0, hi = n, mid;
     while (lo < hi) {
         mid = lo + (hi - lo) / 2;
-        if (p[mid].bytes <= bytes) lo = mid + 1;
+        if (point[mid].bytes <= bytes) lo = mid + 1;
         else hi = mid;
     }
     return lo - 1; /* RMI_NONE for 0 */
@@ -6197,10 +6285,10 @@ RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *p, uint32_t n, uint64_t bytes)
 
 /* --- the envelope: the least of all candidates for a piece */
 
-/* Most candidates win nowhere, or in a few stretches. To see where without walking along them, memory is cut into cells of
-   2^cell_log bytes, and every curve has its times at their borders in 32 bits: rounded down where it is a candidate's part, up
-   in the envelope. In a cell a candidate is at least what its parts are at the cell's end, the envelope at most what it is at
-   its beginning. Cells only choose where to look: what is computed there is exact. */
+/* Most candidates win nowhere, or in a few stretches. To see where without walking along them, memory is cut into cells
+   of 2^cell_log bytes, and every curve has its times at their borders in 32 bits: rounded down where it is a
+   candidate's part, up in the envelope. In a cell a candidate is at least what its parts are at the cell's end, the
+   envelope at most what it is at its beginning. Cells only choose where to look: what is computed there is exact. */
 #define RMI_CHN_CELLS 512u            /* at most; a multiple of the block */
 #define RMI_CHN_BLOCK 8u              /* cells that are looked at together */
 #define RMI_CHN_GRID_MAX 0x1FFFFFFFu  /* three of them, less RMI_CHN_GRID_NONE, keep their sign in 32 bits */
@@ -6244,38 +6332,39 @@ typedef struct rmi_chn_solver {
 
 static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0 }, { RMI_MAX + 1, 0 } };
 static const uint32_t rmi_chn_nothing_grid[RMI_CHN_CELLS + 1] = { 0 };
-static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, 0, 0, 1, rmi_chn_nothing_grid, rmi_chn_nothing_grid, NULL };
+static const rmi_chn_curve rmi_chn_nothing = {rmi_chn_nothing_at,   0,   0, 1, rmi_chn_nothing_grid,
+                                              rmi_chn_nothing_grid, NULL};
 
 /* Adds a candidate, unless it is feasible nowhere. */
-RMI_FN void rmi_chn_consider(rmi_chn_solver *s, const rmi_chn_sum *candidate)
+RMI_FN void rmi_chn_consider(rmi_chn_solver *solver, const rmi_chn_sum *candidate)
 {
-    rmi_chn_sum *c = &s->sums[s->n_sums];
-    rmi_chn_view *v = &s->views[s->n_sums];
+    rmi_chn_sum *sum = &solver->sums[solver->n_sums];
+    rmi_chn_view *view = &solver->views[solver->n_sums];
     if (!candidate->f->n || !candidate->g->n) return;
-    *c = *candidate;
-    c->begin = rmi_max(c->bytes, rmi_max(c->f->least_bytes + c->f_shift, c->g->least_bytes + c->g_shift));
-    if (c->begin > RMI_MAX) return;
-    c->least_ns = c->ns + c->f->least_ns + c->g->least_ns;
-    c->f_cells = (uint32_t)rmi_min(c->f_shift >> s->cell_log, s->n_cells);
-    c->g_cells = (uint32_t)rmi_min(c->g_shift >> s->cell_log, s->n_cells);
-    c->f_at = c->g_at = c->rest = 0;
-    v->f = c->f->grid;
-    v->g = c->g->grid;
-    v->f_cells = c->f_cells - 1; /* wraps, and back */
-    v->g_cells = c->g_cells - 1;
-    v->ns = (uint32_t)rmi_min(c->ns >> s->ns_log, RMI_CHN_GRID_MAX);
-    v->cell = (uint32_t)rmi_min(c->begin >> s->cell_log, s->n_cells);
-    s->n_sums++;
+    *sum = *candidate;
+    sum->begin = rmi_max(sum->bytes, rmi_max(sum->f->least_bytes + sum->f_shift, sum->g->least_bytes + sum->g_shift));
+    if (sum->begin > RMI_MAX) return;
+    sum->least_ns = sum->ns + sum->f->least_ns + sum->g->least_ns;
+    sum->f_cells = (uint32_t)rmi_min(sum->f_shift >> solver->cell_log, solver->n_cells);
+    sum->g_cells = (uint32_t)rmi_min(sum->g_shift >> solver->cell_log, solver->n_cells);
+    sum->f_at = sum->g_at = sum->rest = 0;
+    view->f = sum->f->grid;
+    view->g = sum->g->grid;
+    view->f_cells = sum->f_cells - 1; /* wraps, and back */
+    view->g_cells = sum->g_cells - 1;
+    view->ns = (uint32_t)rmi_min(sum->ns >> solver->ns_log, RMI_CHN_GRID_MAX);
+    view->cell = (uint32_t)rmi_min(sum->begin >> solver->cell_log, solver->n_cells);
+    solver->n_sums++;
 }
 
 /* The last point of a curve within `bytes`, from point `at` on; not before `cell`. */
-RMI_INLINE const rmi_chn_point *rmi_chn_seek(const rmi_chn_curve *c, uint32_t *at, uint64_t bytes, uint32_t cell)
+RMI_INLINE const rmi_chn_point *rmi_chn_seek(const rmi_chn_curve *curve, uint32_t *at, uint64_t bytes, uint32_t cell)
 {
-    uint32_t first = c->first[cell / RMI_CHN_BLOCK];
-    const rmi_chn_point *p = c->at + (first > *at + 1 ? first - 1 : *at);
-    while (p[1].bytes <= bytes) p++;
-    *at = (uint32_t)(p - c->at);
-    return p;
+    uint32_t first = curve->first[cell / RMI_CHN_BLOCK];
+    const rmi_chn_point *point = curve->at + (first > *at + 1 ? first - 1 : *at);
+    while (point[1].bytes <= bytes) point++;
+    *at = (uint32_t)(point - curve->at);
+    return point;
 }
 
 typedef struct rmi_chn_walk { /* stands on a step of a candidate */
@@ -6284,126 +6373,132 @@ typedef struct rmi_chn_walk { /* stands on a step of a candidate */
     uint32_t choice;
 } rmi_chn_walk;
 
-RMI_INLINE void rmi_chn_walk_from(rmi_chn_walk *w, rmi_chn_sum *c, uint64_t bytes, uint32_t cell)
+RMI_INLINE void rmi_chn_walk_from(rmi_chn_walk *walk, rmi_chn_sum *sum, uint64_t bytes, uint32_t cell)
 {
-    w->f = rmi_chn_seek(c->f, &c->f_at, bytes - c->f_shift, cell > c->f_cells ? cell - c->f_cells - 1 : 0);
-    w->g = rmi_chn_seek(c->g, &c->g_at, bytes - c->g_shift, cell > c->g_cells ? cell - c->g_cells - 1 : 0);
-    w->bytes = bytes;
-    w->f_shift = c->f_shift;
-    w->g_shift = c->g_shift;
-    w->plus = c->ns;
-    w->choice = c->choice;
-    w->ns = w->plus + w->f->ns + w->g->ns;
+    walk->f = rmi_chn_seek(sum->f, &sum->f_at, bytes - sum->f_shift, cell > sum->f_cells ? cell - sum->f_cells - 1 : 0);
+    walk->g = rmi_chn_seek(sum->g, &sum->g_at, bytes - sum->g_shift, cell > sum->g_cells ? cell - sum->g_cells - 1 : 0);
+    walk->bytes = bytes;
+    walk->f_shift = sum->f_shift;
+    walk->g_shift = sum->g_shift;
+    walk->plus = sum->ns;
+    walk->choice = sum->choice;
+    walk->ns = walk->plus + walk->f->ns + walk->g->ns;
 }
 
 /* To the next step before `end`; 0 if there is none: then only `bytes` moves. */
-RMI_INLINE int rmi_chn_walk_on(rmi_chn_walk *w, uint64_t end)
+RMI_INLINE int rmi_chn_walk_on(rmi_chn_walk *walk, uint64_t end)
 {
-    uint64_t f = w->f[1].bytes + w->f_shift, g = w->g[1].bytes + w->g_shift;
-    w->bytes = f < g ? f : g;
-    if (w->bytes >= end) return 0;
-    w->f += f <= g;
-    w->g += g <= f;
-    w->ns = w->plus + w->f->ns + w->g->ns;
+    uint64_t f = walk->f[1].bytes + walk->f_shift, g = walk->g[1].bytes + walk->g_shift;
+    walk->bytes = f < g ? f : g;
+    if (walk->bytes >= end) return 0;
+    walk->f += f <= g;
+    walk->g += g <= f;
+    walk->ns = walk->plus + walk->f->ns + walk->g->ns;
     return 1;
 }
 
 /* The candidate's time just before `end`, where the next search will begin; *next: where it falls after that. */
-RMI_INLINE uint64_t rmi_chn_walk_to(const rmi_chn_walk *w, rmi_chn_sum *c, uint64_t end, uint64_t *next)
+RMI_INLINE uint64_t rmi_chn_walk_to(const rmi_chn_walk *walk, rmi_chn_sum *sum, uint64_t end, uint64_t *next)
 {
-    const rmi_chn_point *f = w->f, *g = w->g;
-    while (f[1].bytes + w->f_shift < end) f++;
-    while (g[1].bytes + w->g_shift < end) g++;
-    c->f_at = (uint32_t)(f - c->f->at);
-    c->g_at = (uint32_t)(g - c->g->at);
-    *next = rmi_min(f[1].bytes + w->f_shift, g[1].bytes + w->g_shift);
-    return w->plus + f->ns + g->ns;
+    const rmi_chn_point *left = walk->f, *right = walk->g;
+    while (left[1].bytes + walk->f_shift < end) left++;
+    while (right[1].bytes + walk->g_shift < end) right++;
+    sum->f_at = (uint32_t)(left - sum->f->at);
+    sum->g_at = (uint32_t)(right - sum->g->at);
+    *next = rmi_min(left[1].bytes + walk->f_shift, right[1].bytes + walk->g_shift);
+    return walk->plus + left->ns + right->ns;
 }
 
-/* Merges the walk into the envelope from its place on, where it is the less, and before `end`. e: the first point of the
-   envelope not before that place. room: points that may come. */
-RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *s, rmi_chn_walk *w, uint32_t e, uint64_t end, size_t room)
+/* Merges the walk into the envelope from its place on, where it is the less, and before `end`. e: the first point of
+   the envelope not before that place. room: points that may come. */
+RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, rmi_chn_walk *walk, uint32_t e, uint64_t end, size_t room)
 {
     uint64_t last = RMI_INF;
     uint32_t from = e;
     const rmi_chn_best *env;
     rmi_chn_best *out;
-    room += s->n_env - e + 2;
+    room += solver->n_env - e + 2;
     if (room > RMI_NONE / 2 - e) return RM_ERROR_MEMORY;
-    if (!rmi_arena_grow(s->temp, (void **)&s->env, &s->env_cap, e + room, sizeof *s->env)) return RM_ERROR_MEMORY;
-    if (!rmi_arena_grow(s->temp, (void **)&s->seg, &s->seg_cap, room, sizeof *s->seg)) return RM_ERROR_MEMORY;
-    out = s->seg;
-    env = s->env + e;
+    if (!rmi_arena_grow(solver->temp, (void **)&solver->env, &solver->env_cap, e + room, sizeof *solver->env))
+        return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(solver->temp, (void **)&solver->seg, &solver->seg_cap, room, sizeof *solver->seg))
+        return RM_ERROR_MEMORY;
+    out = solver->seg;
+    env = solver->env + e;
     do {
-        for (; env->bytes < w->bytes; env++) {
+        for (; env->bytes < walk->bytes; env++) {
             if (env->ns >= last) continue;
             *out++ = *env;
             last = env->ns;
         }
-        if (w->ns < last && !(env->bytes == w->bytes && env->ns <= w->ns)) {
-            out->bytes = w->bytes;
-            out->choice = w->choice;
-            (out++)->ns = last = rmi_chn_cap(w->ns);
+        if (walk->ns < last && !(env->bytes == walk->bytes && env->ns <= walk->ns)) {
+            out->bytes = walk->bytes;
+            out->choice = walk->choice;
+            (out++)->ns = last = rmi_chn_cap(walk->ns);
         }
-        s->t->work++;
-    } while (rmi_chn_walk_on(w, end));
+        solver->t->work++;
+    } while (rmi_chn_walk_on(walk, end));
     for (; env->bytes <= RMI_MAX; env++)
         if (env->ns < last) *out++ = *env;
-    memcpy(s->env + from, s->seg, (size_t)(out - s->seg) * sizeof *s->env);
-    s->n_env = from + (uint32_t)(out - s->seg);
-    s->env[s->n_env].bytes = RMI_MAX + 1;
+    memcpy(solver->env + from, solver->seg, (size_t)(out - solver->seg) * sizeof *solver->env);
+    solver->n_env = from + (uint32_t)(out - solver->seg);
+    solver->env[solver->n_env].bytes = RMI_MAX + 1;
     return RM_OK;
 }
 
 /* What a candidate must be below where the envelope is at `ns`: with a tolerance, by so much that it is worth it. The
    one that is fastest in the end need not: so the envelope ends where it should. */
-RMI_INLINE uint64_t rmi_chn_slack(const rmi_chn_solver *s, uint32_t which)
+RMI_INLINE uint64_t rmi_chn_slack(const rmi_chn_solver *solver, uint32_t which)
 {
-    return which < s->n_keeps || which == s->fastest ? 0 : s->slack_ppm;
+    return which < solver->n_keeps || which == solver->fastest ? 0 : solver->slack_ppm;
 }
 RMI_INLINE uint64_t rmi_chn_worth(uint64_t slack, uint64_t ns) { return ns - (ns >> 20) * slack; }
 
-/* With a tolerance, a candidate that has lost in cell after cell is looked at more and more rarely, where the envelope is flat:
-   `from` is what it was at the cell's beginning. Among equal stages most candidates are as good as the best there. */
-RMI_INLINE void rmi_chn_rest(rmi_chn_solver *s, rmi_chn_sum *c, uint32_t which, uint32_t cell, uint64_t from)
+/* With a tolerance, a candidate that has lost in cell after cell is looked at more and more rarely, where the envelope
+   is flat: `from` is what it was at the cell's beginning. Among equal stages most candidates are as good as the best
+   there. */
+RMI_INLINE void rmi_chn_rest(rmi_chn_solver *solver, rmi_chn_sum *sum, uint32_t which, uint32_t cell, uint64_t from)
 {
-    if (!s->slack_ppm || which < s->n_keeps || which == s->fastest || from == RMI_INF ||
-        from - s->env[s->n_env - 1].ns > from / 256)
+    if (!solver->slack_ppm || which < solver->n_keeps || which == solver->fastest || from == RMI_INF ||
+        from - solver->env[solver->n_env - 1].ns > from / 256)
         return;
-    if (s->views[which].cell < cell + 1 + c->rest) s->views[which].cell = cell + 1 + c->rest;
-    c->rest = c->rest < 31 ? c->rest * 2 + 1 : c->rest;
+    if (solver->views[which].cell < cell + 1 + sum->rest) solver->views[which].cell = cell + 1 + sum->rest;
+    sum->rest = sum->rest < 31 ? sum->rest * 2 + 1 : sum->rest;
 }
 
-/* env = min(env, candidate) from `begin`, in `cell`, to `end`, which is the end of the envelope so far; e: no later than the
-   first of its points after begin. */
-RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *s, uint32_t which, uint64_t begin, uint64_t end, uint32_t cell, uint32_t e)
+/* env = min(env, candidate) from `begin`, in `cell`, to `end`, which is the end of the envelope so far; e: no later
+   than the first of its points after begin. */
+RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *solver, uint32_t which, uint64_t begin, uint64_t end, uint32_t cell,
+                                 uint32_t e)
 {
-    rmi_chn_sum *c = &s->sums[which];
-    const rmi_chn_best *env = s->env + e;
-    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0, was, slack = rmi_chn_slack(s, which), worth, least, steps = 1;
+    rmi_chn_sum *sum = &solver->sums[which];
+    const rmi_chn_best *env = solver->env + e;
+    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0, was, slack = rmi_chn_slack(solver, which), worth, least,
+             steps = 1;
     int won = 0;
-    rmi_chn_walk w;
-    if (rmi_chn_worth(slack, now) <= c->least_ns) {
-        s->views[which].cell = RMI_NONE;
+    rmi_chn_walk walk;
+    if (rmi_chn_worth(slack, now) <= sum->least_ns) {
+        solver->views[which].cell = RMI_NONE;
         return RM_OK;
     }
-    rmi_chn_walk_from(&w, c, begin, cell);
+    rmi_chn_walk_from(&walk, sum, begin, cell);
     for (; env->bytes <= begin; env++) now = env->ns;
     was = now;
     worth = rmi_chn_worth(slack, now);
-    least = rmi_chn_walk_to(&w, c, end, &next);
-    won = least < worth && w.ns < worth;
-    while (!won && least < worth) { /* less at the end: from where on? Within a step of the envelope it is least at the end */
-        const rmi_chn_point *f = w.f, *g = w.g;
-        uint64_t stop = rmi_min(env->bytes, end), f_stop = stop - w.f_shift, g_stop = stop - w.g_shift;
-        while (f[1].bytes < f_stop) f++;
-        while (g[1].bytes < g_stop) g++;
-        if (w.plus + f->ns + g->ns < worth)
-            while ((won = rmi_chn_walk_on(&w, stop)) && w.ns >= worth) continue;
+    least = rmi_chn_walk_to(&walk, sum, end, &next);
+    won = least < worth && walk.ns < worth;
+    /* less at the end: from where on? Within a step of the envelope it is least at the end */
+    while (!won && least < worth) {
+        const rmi_chn_point *left = walk.f, *right = walk.g;
+        uint64_t stop = rmi_min(env->bytes, end), f_stop = stop - walk.f_shift, g_stop = stop - walk.g_shift;
+        while (left[1].bytes < f_stop) left++;
+        while (right[1].bytes < g_stop) right++;
+        if (walk.plus + left->ns + right->ns < worth)
+            while ((won = rmi_chn_walk_on(&walk, stop)) && walk.ns >= worth) continue;
         if (won) break;
-        w.f = f;
-        w.g = g;
-        stop = rmi_min(f[1].bytes + w.f_shift, g[1].bytes + w.g_shift);
+        walk.f = left;
+        walk.g = right;
+        stop = rmi_min(left[1].bytes + walk.f_shift, right[1].bytes + walk.g_shift);
         if (stop >= end) break;
         do now = env++->ns;
         while (env->bytes <= stop);
@@ -6411,90 +6506,96 @@ RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *s, uint32_t which, uint64_t beg
         steps++;
     }
     if (won) {
-        c->rest = 0;
-        e = (uint32_t)(env - s->env);
-        if (e && env[-1].bytes == w.bytes) e--;
-        RMI_TRY(rmi_chn_merge(s, &w, e, end, (size_t)(c->f->at + c->f->n - w.f) + (size_t)(c->g->at + c->g->n - w.g)));
+        sum->rest = 0;
+        e = (uint32_t)(env - solver->env);
+        if (e && env[-1].bytes == walk.bytes) e--;
+        RMI_TRY(rmi_chn_merge(solver, &walk, e, end,
+                              (size_t)(sum->f->at + sum->f->n - walk.f) + (size_t)(sum->g->at + sum->g->n - walk.g)));
     }
-    s->t->work += won ? steps - 1 : steps;
-    s->views[which].cell = (uint32_t)rmi_min(next >> s->cell_log, RMI_NONE);
-    if (!won) rmi_chn_rest(s, c, which, cell, was);
+    solver->t->work += won ? steps - 1 : steps;
+    solver->views[which].cell = (uint32_t)rmi_min(next >> solver->cell_log, RMI_NONE);
+    if (!won) rmi_chn_rest(solver, sum, which, cell, was);
     return RM_OK;
 }
 
 /* Fills in a curve's grid. */
-RMI_FN void rmi_chn_sample(const rmi_chn_solver *s, const rmi_chn_curve *c, uint32_t *grid, uint32_t *first)
+RMI_FN void rmi_chn_sample(const rmi_chn_solver *solver, const rmi_chn_curve *curve, uint32_t *grid, uint32_t *first)
 {
     uint32_t i, at = 0;
-    for (i = 0; i <= s->n_cells; i++) {
-        while (at < c->n && c->at[at].bytes <= (uint64_t)i << s->cell_log) at++;
-        grid[i] = at ? (uint32_t)rmi_min(c->at[at - 1].ns >> s->ns_log, RMI_CHN_GRID_MAX) : RMI_CHN_GRID_MAX;
+    for (i = 0; i <= solver->n_cells; i++) {
+        while (at < curve->n && curve->at[at].bytes <= (uint64_t)i << solver->cell_log) at++;
+        grid[i] = at ? (uint32_t)rmi_min(curve->at[at - 1].ns >> solver->ns_log, RMI_CHN_GRID_MAX) : RMI_CHN_GRID_MAX;
         if (i % RMI_CHN_BLOCK == 0) first[i / RMI_CHN_BLOCK] = at;
     }
 }
 
 /* The most the envelope can be from its end on, in the grid's units. */
-RMI_INLINE uint32_t rmi_chn_most(const rmi_chn_solver *s, uint32_t which)
+RMI_INLINE uint32_t rmi_chn_most(const rmi_chn_solver *solver, uint32_t which)
 {
-    if (!s->n_env) return RMI_CHN_GRID_NONE;
-    return (uint32_t)rmi_min((rmi_chn_worth(rmi_chn_slack(s, which), s->env[s->n_env - 1].ns) >> s->ns_log) + 1, RMI_CHN_GRID_NONE);
+    if (!solver->n_env) return RMI_CHN_GRID_NONE;
+    return (uint32_t)rmi_min(
+        (rmi_chn_worth(rmi_chn_slack(solver, which), solver->env[solver->n_env - 1].ns) >> solver->ns_log) + 1,
+        RMI_CHN_GRID_NONE);
 }
 
 /* Lists the candidates that may win in the block of cells that begins with `cell`. */
-RMI_FN uint32_t rmi_chn_near(rmi_chn_solver *s, uint32_t cell)
+RMI_FN uint32_t rmi_chn_near(rmi_chn_solver *solver, uint32_t cell)
 {
-    uint32_t i, b, n = 0, any, most = rmi_chn_most(s, s->fastest), much = rmi_chn_most(s, RMI_NONE - 1);
-    for (i = 0; i < s->n_sums; i++) {
-        const rmi_chn_view *v = &s->views[i];
-        if (v->cell >= cell + RMI_CHN_BLOCK) continue;
+    uint32_t i, b, n = 0, any, most = rmi_chn_most(solver, solver->fastest), much = rmi_chn_most(solver, RMI_NONE - 1);
+    for (i = 0; i < solver->n_sums; i++) {
+        const rmi_chn_view *view = &solver->views[i];
+        if (view->cell >= cell + RMI_CHN_BLOCK) continue;
         any = RMI_NONE;
-        if (v->cell <= cell) {
-            const uint32_t *f = v->f + (cell - v->f_cells), *g = v->g + (cell - v->g_cells);
-            uint32_t less = v->ns - (i < s->n_keeps || i == s->fastest ? most : much);
+        if (view->cell <= cell) {
+            const uint32_t *f = view->f + (cell - view->f_cells), *g = view->g + (cell - view->g_cells);
+            uint32_t less = view->ns - (i < solver->n_keeps || i == solver->fastest ? most : much);
             for (b = 0, any = 0; b < RMI_CHN_BLOCK; b++) any |= f[b] + g[b] + less;
         }
-        if (any >> 31) s->near_by[n++] = i;
+        if (any >> 31) solver->near_by[n++] = i;
     }
     return n;
 }
 
-/* The envelope within a cell, from the candidates near by; the one that looks best first, so that the others find it there. */
-RMI_FN rm_result rmi_chn_cell(rmi_chn_solver *s, uint32_t cell, uint32_t n_near)
+/* The envelope within a cell, from the candidates near by; the one that looks best first, so that the others find it
+   there. */
+RMI_FN rm_result rmi_chn_cell(rmi_chn_solver *solver, uint32_t cell, uint32_t n_near)
 {
-    uint32_t i, n = 0, ns, best = 0, e = s->n_env, most = rmi_chn_most(s, s->fastest), much = rmi_chn_most(s, RMI_NONE - 1);
-    uint64_t begin = (uint64_t)cell << s->cell_log, end = (uint64_t)(cell + 1) << s->cell_log;
+    uint32_t i, n = 0, ns, best = 0, e = solver->n_env, most = rmi_chn_most(solver, solver->fastest),
+                much = rmi_chn_most(solver, RMI_NONE - 1);
+    uint64_t begin = (uint64_t)cell << solver->cell_log, end = (uint64_t)(cell + 1) << solver->cell_log;
     for (i = 0; i < n_near; i++) {
-        const rmi_chn_view *v = &s->views[s->near_by[i]];
-        if (v->cell > cell) continue;
-        ns = v->f[cell - v->f_cells] + v->g[cell - v->g_cells] + v->ns;
-        if (ns >= (s->near_by[i] < s->n_keeps || s->near_by[i] == s->fastest ? most : much)) continue;
-        if (n && ns < s->least[best]) best = n;
-        s->list[n] = s->near_by[i];
-        s->least[n++] = ns;
+        const rmi_chn_view *view = &solver->views[solver->near_by[i]];
+        if (view->cell > cell) continue;
+        ns = view->f[cell - view->f_cells] + view->g[cell - view->g_cells] + view->ns;
+        if (ns >= (solver->near_by[i] < solver->n_keeps || solver->near_by[i] == solver->fastest ? most : much))
+            continue;
+        if (n && ns < solver->least[best]) best = n;
+        solver->list[n] = solver->near_by[i];
+        solver->least[n++] = ns;
     }
     for (i = 0; i < n; i++) {
-        uint32_t k = s->list[i == 0 ? best : i == best ? 0 : i];
-        RMI_TRY(rmi_chn_improve(s, k, rmi_max(s->sums[k].begin, begin), end, cell, e));
+        uint32_t k = solver->list[i == 0 ? best : i == best ? 0 : i];
+        RMI_TRY(rmi_chn_improve(solver, k, rmi_max(solver->sums[k].begin, begin), end, cell, e));
     }
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *s)
+RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *solver)
 {
-    uint32_t i, cell, n = 0, from = s->n_cells;
-    uint64_t end = (uint64_t)s->n_cells << s->cell_log;
-    s->n_env = 0;
-    s->env[0].bytes = RMI_MAX + 1;
-    for (i = s->fastest = 0; i < s->n_sums; i++) {
-        if (s->sums[i].least_ns < s->sums[s->fastest].least_ns) s->fastest = i;
-        if (s->views[i].cell < from) from = s->views[i].cell;
+    uint32_t i, cell, n = 0, from = solver->n_cells;
+    uint64_t end = (uint64_t)solver->n_cells << solver->cell_log;
+    solver->n_env = 0;
+    solver->env[0].bytes = RMI_MAX + 1;
+    for (i = solver->fastest = 0; i < solver->n_sums; i++) {
+        if (solver->sums[i].least_ns < solver->sums[solver->fastest].least_ns) solver->fastest = i;
+        if (solver->views[i].cell < from) from = solver->views[i].cell;
     }
-    for (cell = from; cell < s->n_cells; cell++) {
-        if (cell == from || cell % RMI_CHN_BLOCK == 0) n = rmi_chn_near(s, cell / RMI_CHN_BLOCK * RMI_CHN_BLOCK);
-        RMI_TRY(rmi_chn_cell(s, cell, n));
+    for (cell = from; cell < solver->n_cells; cell++) {
+        if (cell == from || cell % RMI_CHN_BLOCK == 0) n = rmi_chn_near(solver, cell / RMI_CHN_BLOCK * RMI_CHN_BLOCK);
+        RMI_TRY(rmi_chn_cell(solver, cell, n));
     }
-    for (i = 0, n = s->n_env; i < s->n_sums && end <= RMI_MAX; i++) /* beyond the cells */
-        RMI_TRY(rmi_chn_improve(s, i, rmi_max(s->sums[i].begin, end), RMI_MAX + 1, s->n_cells, n));
+    for (i = 0, n = solver->n_env; i < solver->n_sums && end <= RMI_MAX; i++) /* beyond the cells */
+        RMI_TRY(rmi_chn_improve(solver, i, rmi_max(solver->sums[i].begin, end), RMI_MAX + 1, solver->n_cells, n));
     return RM_OK;
 }
 
@@ -6503,82 +6604,85 @@ RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *s)
 /* The candidate that runs stage i with option o. d is the gradient's size that waits during the forward. */
 RMI_RARE rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t d)
 {
-    const rmi_chn_class *c = &t->classes[t->class_of[i]];
-    const rmi_chn_option *p = &c->stage.options[o];
-    uint32_t hold = h | p->reads_in, again = j + 1 < t->n;
-    uint64_t outside = h ? c->in_bytes : 0, bwd = p->bwd_peak - (p->reads_in ? outside : 0), fwd;
-    rmi_chn_sum s;
-    memset(&s, 0, sizeof s);
-    s.f = s.g = &rmi_chn_nothing;
+    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
+    const rmi_chn_option *option = &cls->stage.options[o];
+    uint32_t hold = h | option->reads_in, again = j + 1 < t->n;
+    uint64_t outside = h ? cls->in_bytes : 0, bwd = option->bwd_peak - (option->reads_in ? outside : 0), fwd;
+    rmi_chn_sum sum;
+    memset(&sum, 0, sizeof sum);
+    sum.f = sum.g = &rmi_chn_nothing;
     if (i == j) {
-        fwd = p->leaf_peak[hold];
-        s.ns = p->leaf_ns[again] + p->bwd_ns;
+        fwd = option->leaf_peak[hold];
+        sum.ns = option->leaf_ns[again] + option->bwd_ns;
     } else {
-        fwd = p->fwd_peak[hold];
-        s.ns = p->fwd_ns[again] + p->bwd_ns;
-        s.f = rmi_chn_find(t, i + 1, j, p->reads_out, &s.f_shift);
-        s.f_shift = rmi_add(s.f_shift, rmi_add(p->saved, p->reads_out ? c->stage.out_bytes : 0));
-        if (!h && p->reads_in) s.f_shift = rmi_add(s.f_shift, c->in_bytes);
-        s.f_shift = rmi_min(s.f_shift, RMI_MAX + 1); /* too much for any memory, but no more than can be added to */
+        fwd = option->fwd_peak[hold];
+        sum.ns = option->fwd_ns[again] + option->bwd_ns;
+        sum.f = rmi_chn_find(t, i + 1, j, option->reads_out, &sum.f_shift);
+        sum.f_shift = rmi_add(sum.f_shift, rmi_add(option->saved, option->reads_out ? cls->stage.out_bytes : 0));
+        if (!h && option->reads_in) sum.f_shift = rmi_add(sum.f_shift, cls->in_bytes);
+        sum.f_shift = rmi_min(sum.f_shift, RMI_MAX + 1); /* too much for any memory, but no more than can be added to */
         bwd += t->grown_sum[j + 1] - t->grown_sum[i + 1];
     }
-    s.bytes = rmi_max(fwd + d - outside, bwd);
-    s.ns = rmi_chn_cap(s.ns);
-    s.choice = o;
-    return s;
+    sum.bytes = rmi_max(fwd + d - outside, bwd);
+    sum.ns = rmi_chn_cap(sum.ns);
+    sum.choice = o;
+    return sum;
 }
 
-/* The candidate that keeps the input of stage i and runs on to stage k; pass_ns and pass_need hold what the way costs. */
-RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t k, uint64_t pass_ns,
-                                      uint64_t pass_need)
+/* The candidate that keeps the input of stage i and runs on to stage k; pass_ns and pass_need hold what the way
+   costs. */
+RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t k,
+                                      uint64_t pass_ns, uint64_t pass_need)
 {
-    const rmi_chn_class *c = &t->classes[t->class_of[i]];
-    rmi_chn_sum s;
-    memset(&s, 0, sizeof s);
-    s.f = rmi_chn_find(t, k, j, 0, &s.f_shift);
-    s.g = rmi_chn_find(t, i, k - 1, h, &s.g_shift);
-    s.f_shift += h ? 0 : c->in_bytes;
-    s.g_shift += t->grown_sum[j + 1] - t->grown_sum[k];
-    s.ns = pass_ns;
-    s.bytes = pass_need;
-    s.choice = c->stage.n_options - 1 + k - i;
-    return s;
+    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
+    rmi_chn_sum sum;
+    memset(&sum, 0, sizeof sum);
+    sum.f = rmi_chn_find(t, k, j, 0, &sum.f_shift);
+    sum.g = rmi_chn_find(t, i, k - 1, h, &sum.g_shift);
+    sum.f_shift += h ? 0 : cls->in_bytes;
+    sum.g_shift += t->grown_sum[j + 1] - t->grown_sum[k];
+    sum.ns = pass_ns;
+    sum.bytes = pass_need;
+    sum.choice = cls->stage.n_options - 1 + k - i;
+    return sum;
 }
 
 /* What running from stage i to stage k - 1 without saving costs and needs, for every k in (i, j]. */
-RMI_FN void rmi_chn_passes(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t d, uint64_t *ns, uint64_t *need)
+RMI_FN void rmi_chn_passes(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t d, uint64_t *ns,
+                           uint64_t *need)
 {
-    const rmi_chn_class *c = &t->classes[t->class_of[i]];
+    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
     uint32_t k, again = j + 1 < t->n;
-    uint64_t in_bytes = c->in_bytes, time = c->stage.pass_ns[again];
-    uint64_t bytes = c->stage.pass_peak[1] - (h ? in_bytes : 0) + d;
+    uint64_t in_bytes = cls->in_bytes, time = cls->stage.pass_ns[again];
+    uint64_t bytes = cls->stage.pass_peak[1] - (h ? in_bytes : 0) + d;
     for (k = i + 1; k <= j; k++) {
         ns[k] = time;
         need[k] = bytes;
-        c = &t->classes[t->class_of[k]];
-        time = rmi_chn_cap(time + c->stage.pass_ns[again]);
-        bytes = rmi_max(bytes, c->stage.pass_peak[0] + d + (h ? 0 : in_bytes));
+        cls = &t->classes[t->class_of[k]];
+        time = rmi_chn_cap(time + cls->stage.pass_ns[again]);
+        bytes = rmi_max(bytes, cls->stage.pass_peak[0] + d + (h ? 0 : in_bytes));
     }
 }
 
-/* Drops points while the first of them is within the tolerance: that one stays, so that what remains can be had; the ends stay
-   too. What is dropped adds up from piece to longer piece, so with RMI_CHN_AUTO curves of few points keep them. */
-RMI_FN void rmi_chn_thin(rmi_chn_solver *s)
+/* Drops points while the first of them is within the tolerance: that one stays, so that what remains can be had; the
+   ends stay too. What is dropped adds up from piece to longer piece, so with RMI_CHN_AUTO curves of few points keep
+   them. */
+RMI_FN void rmi_chn_thin(rmi_chn_solver *solver)
 {
-    uint32_t r, n = 0, ppm = s->t->tolerance_ppm;
+    uint32_t r, n = 0, ppm = solver->t->tolerance_ppm;
     uint64_t ns = RMI_INF, now;
-    if (!ppm || s->n_env <= s->few) return;
-    for (r = 0; r < s->n_env; r++) {
-        now = s->env[r].ns;
-        if (n && ns - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u && r + 1 < s->n_env) continue;
-        s->env[n++] = s->env[r];
+    if (!ppm || solver->n_env <= solver->few) return;
+    for (r = 0; r < solver->n_env; r++) {
+        now = solver->env[r].ns;
+        if (n && ns - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u && r + 1 < solver->n_env) continue;
+        solver->env[n++] = solver->env[r];
         ns = now;
     }
-    s->n_env = n;
+    solver->n_env = n;
 }
 
-/* Is i..j a piece to take care of? All are, unless the chain is too long for that: then of long pieces only those that begin or
-   end at a good place, the better the longer; some `dense` lengths for each start and doubling of length. */
+/* Is i..j a piece to take care of? All are, unless the chain is too long for that: then of long pieces only those that
+   begin or end at a good place, the better the longer; some `dense` lengths for each start and doubling of length. */
 RMI_INLINE int rmi_chn_is_good(const rmi_chn_table *t, uint32_t i, uint32_t j)
 {
     uint32_t level = 0, len = j - i + 1;
@@ -6587,8 +6691,12 @@ RMI_INLINE int rmi_chn_is_good(const rmi_chn_table *t, uint32_t i, uint32_t j)
     return t->level[i] >= level || (j + 1 < t->n && t->level[j + 1] >= level);
 }
 
-/* Is it solved? Those that begin with the first stage are, at least with a few cuts: the smallest memory of all is theirs. */
-RMI_INLINE int rmi_chn_is_solved(const rmi_chn_table *t, uint32_t i, uint32_t j) { return i == 0 || rmi_chn_is_good(t, i, j); }
+/* Is it solved? Those that begin with the first stage are, at least with a few cuts: the smallest memory of all is
+   theirs. */
+RMI_INLINE int rmi_chn_is_solved(const rmi_chn_table *t, uint32_t i, uint32_t j)
+{
+    return i == 0 || rmi_chn_is_good(t, i, j);
+}
 
 /* Makes room for the curves. */
 RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
@@ -6652,94 +6760,98 @@ RMI_RARE rm_result rmi_chn_make_levels(rmi_arena *arena, rmi_arena *temp, rmi_ch
 }
 
 /* The curve of P(i,j,h), from those of all shorter pieces. */
-RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *s, uint32_t i, uint32_t j, uint32_t h, rmi_chn_curve *to)
+RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *solver, uint32_t i, uint32_t j, uint32_t h, rmi_chn_curve *to)
 {
-    const rmi_chn_table *t = s->t;
-    const rmi_chn_class *c = &t->classes[t->class_of[i]];
+    const rmi_chn_table *t = solver->t;
+    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
     uint64_t d = j + 1 < t->n ? t->classes[t->class_of[j]].stage.grad_bytes : 0;
-    rmi_chn_point *p;
+    rmi_chn_point *point;
     rmi_chn_sum sum;
     uint32_t o, k, *grid, *first, *choice;
-    s->n_sums = 0;
-    for (o = 0; o < c->stage.n_options; o++) {
+    solver->n_sums = 0;
+    for (o = 0; o < cls->stage.n_options; o++) {
         sum = rmi_chn_keep(t, i, j, h, o, d);
-        rmi_chn_consider(s, &sum);
+        rmi_chn_consider(solver, &sum);
     }
-    s->n_keeps = s->n_sums;
-    rmi_chn_passes(t, i, j, h, d, s->pass_ns, s->pass_need);
+    solver->n_keeps = solver->n_sums;
+    rmi_chn_passes(t, i, j, h, d, solver->pass_ns, solver->pass_need);
     for (k = j; k > i; k--) {
         if (t->dense && !rmi_chn_may_cut(t, i, k, j)) continue;
-        sum = rmi_chn_checkpoint(t, i, j, h, k, s->pass_ns[k], s->pass_need[k]);
-        rmi_chn_consider(s, &sum);
+        sum = rmi_chn_checkpoint(t, i, j, h, k, solver->pass_ns[k], solver->pass_need[k]);
+        rmi_chn_consider(solver, &sum);
     }
-    s->t->work += 15 * (uint64_t)s->n_sums + s->n_cells / RMI_CHN_BLOCK * (uint64_t)(1 + s->n_sums / 2);
-    if (s->t->work > s->work_limit || rmi_stopped(s->stop, s->t->work - s->told)) return RM_ERROR_CANCELLED;
-    s->told = s->t->work;
-    RMI_TRY(rmi_chn_envelope(s));
-    rmi_chn_thin(s);
-    RMI_TRY(RMI_TABLES(s->arena, RMI_T(p, (size_t)s->n_env + 1), RMI_T(grid, s->n_cells + 1),
-                       RMI_T(first, s->n_cells / RMI_CHN_BLOCK + 1), RMI_T(choice, s->n_env)));
-    for (k = 0; k < s->n_env; k++) {
-        p[k].bytes = s->env[k].bytes;
-        p[k].ns = s->env[k].ns;
-        choice[k] = s->env[k].choice;
+    solver->t->work +=
+        15 * (uint64_t)solver->n_sums + solver->n_cells / RMI_CHN_BLOCK * (uint64_t)(1 + solver->n_sums / 2);
+    if (solver->t->work > solver->work_limit || rmi_stopped(solver->stop, solver->t->work - solver->told))
+        return RM_ERROR_CANCELLED;
+    solver->told = solver->t->work;
+    RMI_TRY(rmi_chn_envelope(solver));
+    rmi_chn_thin(solver);
+    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(point, (size_t)solver->n_env + 1), RMI_T(grid, solver->n_cells + 1),
+                       RMI_T(first, solver->n_cells / RMI_CHN_BLOCK + 1), RMI_T(choice, solver->n_env)));
+    for (k = 0; k < solver->n_env; k++) {
+        point[k].bytes = solver->env[k].bytes;
+        point[k].ns = solver->env[k].ns;
+        choice[k] = solver->env[k].choice;
     }
-    p[s->n_env].bytes = RMI_MAX + 1;
-    to->at = p;
-    to->least_bytes = p[0].bytes;
-    to->least_ns = s->n_env ? p[s->n_env - 1].ns : 0;
-    to->n = s->n_env;
+    point[solver->n_env].bytes = RMI_MAX + 1;
+    to->at = point;
+    to->least_bytes = point[0].bytes;
+    to->least_ns = solver->n_env ? point[solver->n_env - 1].ns : 0;
+    to->n = solver->n_env;
     to->grid = grid;
     to->first = first;
     to->choice = choice;
-    rmi_chn_sample(s, to, grid, first);
+    rmi_chn_sample(solver, to, grid, first);
     return RM_OK;
 }
 
 /* Chooses the cells: by the memory and the time of keeping everything, each stage with its fastest option. */
-RMI_RARE rm_result rmi_chn_make_grid(rmi_chn_solver *s, uint32_t cells)
+RMI_RARE rm_result rmi_chn_make_grid(rmi_chn_solver *solver, uint32_t cells)
 {
-    const rmi_chn_table *t = s->t;
+    const rmi_chn_table *t = solver->t;
     uint64_t bytes = 0, peak = 0, ns = 0, now, best;
     uint32_t i, o, most = 0;
     for (i = 0; i < t->n; i++) {
-        const rmi_chn_class *c = &t->classes[t->class_of[i]];
-        const rmi_chn_option *p, *fast = NULL;
+        const rmi_chn_class *cls = &t->classes[t->class_of[i]];
+        const rmi_chn_option *option, *fast = NULL;
         best = RMI_INF;
-        if (c->stage.n_options > most) most = c->stage.n_options;
-        for (o = 0; o < c->stage.n_options; o++) {
-            p = &c->stage.options[o];
-            now = p->fwd_ns[0] + p->bwd_ns;
-            if (now > best || (now == best && p->saved >= fast->saved)) continue;
+        if (cls->stage.n_options > most) most = cls->stage.n_options;
+        for (o = 0; o < cls->stage.n_options; o++) {
+            option = &cls->stage.options[o];
+            now = option->fwd_ns[0] + option->bwd_ns;
+            if (now > best || (now == best && option->saved >= fast->saved)) continue;
             best = now;
-            fast = p;
+            fast = option;
         }
         if (!fast) continue;
         peak = rmi_max(peak, rmi_max(fast->fwd_peak[1], fast->bwd_peak));
-        bytes = rmi_add(bytes, fast->saved + c->stage.grown + (fast->reads_in ? c->in_bytes : 0));
-        if (fast->reads_out) bytes = rmi_add(bytes, c->stage.out_bytes);
+        bytes = rmi_add(bytes, fast->saved + cls->stage.grown + (fast->reads_in ? cls->in_bytes : 0));
+        if (fast->reads_out) bytes = rmi_add(bytes, cls->stage.out_bytes);
         ns = rmi_add(ns, best);
     }
     bytes = rmi_chn_cap(rmi_add(bytes, peak));
-    while (bytes >> s->cell_log >= cells) s->cell_log++;
-    while (ns >> s->ns_log >= 1u << 24) s->ns_log++;
-    s->n_cells = ((uint32_t)(bytes >> s->cell_log) + RMI_CHN_BLOCK) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
-    s->sums = RMI_NEW(s->temp, rmi_chn_sum, (size_t)t->n + most);
-    s->views = RMI_NEW(s->temp, rmi_chn_view, (size_t)t->n + most);
-    s->near_by = RMI_NEW(s->temp, uint32_t, (size_t)t->n + most);
-    s->list = RMI_NEW(s->temp, uint32_t, (size_t)t->n + most);
-    s->least = RMI_NEW(s->temp, uint32_t, (size_t)t->n + most);
-    if (!rmi_arena_grow(s->temp, (void **)&s->env, &s->env_cap, 1, sizeof *s->env)) return RM_ERROR_MEMORY;
-    return s->sums && s->views && s->near_by && s->list && s->least ? RM_OK : RM_ERROR_MEMORY;
+    while (bytes >> solver->cell_log >= cells) solver->cell_log++;
+    while (ns >> solver->ns_log >= 1u << 24) solver->ns_log++;
+    solver->n_cells = ((uint32_t)(bytes >> solver->cell_log) + RMI_CHN_BLOCK) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
+    solver->sums = RMI_NEW(solver->temp, rmi_chn_sum, (size_t)t->n + most);
+    solver->views = RMI_NEW(solver->temp, rmi_chn_view, (size_t)t->n + most);
+    solver->near_by = RMI_NEW(solver->temp, uint32_t, (size_t)t->n + most);
+    solver->list = RMI_NEW(solver->temp, uint32_t, (size_t)t->n + most);
+    solver->least = RMI_NEW(solver->temp, uint32_t, (size_t)t->n + most);
+    if (!rmi_arena_grow(solver->temp, (void **)&solver->env, &solver->env_cap, 1, sizeof *solver->env))
+        return RM_ERROR_MEMORY;
+    return solver->sums && solver->views && solver->near_by && solver->list && solver->least ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* How much work it will be to solve the pieces of up to `most` stages, measured on chains of 100 to 10,000 stages: right within
-   a factor of two, up to five times too much where only few stages have many options. *pieces: how many these are, about. A
-   curve has so many points for each stage, the more the more the stages differ, up to what the tolerance leaves; the more
-   candidates a piece has, the more often each of its points is looked at. */
+/* How much work it will be to solve the pieces of up to `most` stages, measured on chains of 100 to 10,000 stages:
+   right within a factor of two, up to five times too much where only few stages have many options. *pieces: how many
+   these are, about. A curve has so many points for each stage, the more the more the stages differ, up to what the
+   tolerance leaves; the more candidates a piece has, the more often each of its points is looked at. */
 RMI_RARE uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t *pieces)
 {
-    uint64_t work = 0, n, cuts, points, each[31], per_stage = rmi_min((t->n_classes + 1) / 2, 15), options = 0, squares = 0;
+    uint64_t work = 0, n, cuts, points, each[31], per_stage = rmi_min((t->n_classes + 1) / 2, 15), options = 0,
+             squares = 0;
     uint64_t top = t->tolerance_ppm ? 100 + 400000 / t->tolerance_ppm : 1000000;
     uint32_t i, log, len, inner = t->n - 1, log_dense = 0;
     for (i = 0; i < t->n; i++) {
@@ -6753,7 +6865,8 @@ RMI_RARE uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64
     for (log = 0; log < 31; log++) {
         len = 3u << log >> 1;
         cuts = len; /* of a piece whose length is between 2^log and twice that */
-        if (t->dense && log > log_dense) cuts = rmi_min(len, t->dense * 2 * (uint64_t)(log - log_dense + (log == log_dense + 1)));
+        if (t->dense && log > log_dense)
+            cuts = rmi_min(len, t->dense * 2 * (uint64_t)(log - log_dense + (log == log_dense + 1)));
         cuts += options;
         points = len * per_stage * rmi_max(1, rmi_min(squares / 3, 1000));
         points = points * top / (points + top);
@@ -6762,7 +6875,8 @@ RMI_RARE uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64
     *pieces = t->n;
     for (i = 0; i < t->n; i++) {
         uint32_t forms = t->classes[t->class_of[i]].forms == (RMI_CHN_OWNED | RMI_CHN_HELD) ? 2 : 1;
-        uint64_t from = i < inner ? t->shared[i] + 1 : t->n, to = rmi_min(inner - i, most), equal = i < inner ? t->lent[i] : 0;
+        uint64_t from = i < inner ? t->shared[i] + 1 : t->n, to = rmi_min(inner - i, most),
+                 equal = i < inner ? t->lent[i] : 0;
         for (log = 0; log < 31 && 1u << log <= to; log++) {
             uint64_t lo = rmi_max(from, 1u << log), hi = rmi_min(to, (2u << log) - 1), mid = rmi_min(hi, equal);
             if (hi < lo) continue;
@@ -6780,55 +6894,58 @@ RMI_RARE uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64
     return work;
 }
 
-/* Is it going to be too much work, seen when all pieces shorter than `len` are solved? If no pieces are left out, work grows by
-   much the same factor while lengths double; *before: what it was at half the length. Else what is to come was forecast as far
-   off as what has been done. */
-RMI_FN int rmi_chn_is_too_much(const rmi_chn_solver *s, uint32_t len, uint32_t inner, uint64_t *before)
+/* Is it going to be too much work, seen when all pieces shorter than `len` are solved? If no pieces are left out, work
+   grows by much the same factor while lengths double; *before: what it was at half the length. Else what is to come was
+   forecast as far off as what has been done. */
+RMI_FN int rmi_chn_is_too_much(const rmi_chn_solver *solver, uint32_t len, uint32_t inner, uint64_t *before)
 {
-    uint64_t work = s->t->work, all = work, pieces;
+    uint64_t work = solver->t->work, all = work, pieces;
     uint32_t at;
-    if (s->work_limit == RMI_INF || inner < 16 || (len != inner / 16 && len != inner / 8 && len != inner / 4 && len != inner / 2))
+    if (solver->work_limit == RMI_INF || inner < 16 ||
+        (len != inner / 16 && len != inner / 8 && len != inner / 4 && len != inner / 2))
         return 0;
-    if (s->t->dense)
-        return rmi_mul_div_up(work, rmi_chn_forecast(s->t, inner, &pieces), rmi_chn_forecast(s->t, len - 1, &pieces) + 1) > s->work_limit;
+    if (solver->t->dense)
+        return rmi_mul_div_up(work, rmi_chn_forecast(solver->t, inner, &pieces),
+                              rmi_chn_forecast(solver->t, len - 1, &pieces) + 1) > solver->work_limit;
     for (at = len; *before && at <= inner / 2; at *= 2) all = rmi_mul_div_up(all, work, *before);
     *before = work;
-    return all / 3 > s->work_limit / 2;
+    return all / 3 > solver->work_limit / 2;
 }
 
 /* All pieces, short ones first, then those that end with the last stage. */
-RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *s)
+RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *solver)
 {
-    rmi_chn_table *t = s->t;
+    rmi_chn_table *t = solver->t;
     rmi_chn_curve *to;
     uint64_t before = 0;
-    uint32_t i, len, h, inner = t->n - 1, *next = RMI_NEW(s->temp, uint32_t, t->n);
+    uint32_t i, len, h, inner = t->n - 1, *next = RMI_NEW(solver->temp, uint32_t, t->n);
     if (!next) return RM_ERROR_MEMORY;
     for (len = 1; len <= inner; len++) {
-        if (rmi_chn_is_too_much(s, len, inner, &before)) return RM_ERROR_CANCELLED;
+        if (rmi_chn_is_too_much(solver, len, inner, &before)) return RM_ERROR_CANCELLED;
         for (i = 0; i + len <= inner; i++) {
-            if (next[i] == t->n_lens[i] || len != (t->dense ? t->lens[i][next[i]] : t->shared[i] + 1 + next[i])) continue;
+            if (next[i] == t->n_lens[i] || len != (t->dense ? t->lens[i][next[i]] : t->shared[i] + 1 + next[i]))
+                continue;
             for (h = 0; h < 2; h++) {
                 to = t->row[h][i] ? &t->row[h][i][next[i]] : NULL;
-                if (to) RMI_TRY(rmi_chn_fill(s, i, i + len - 1, h, to));
+                if (to) RMI_TRY(rmi_chn_fill(solver, i, i + len - 1, h, to));
             }
             next[i]++;
         }
     }
     for (i = t->n; i-- > 0;)
         for (h = 0; h < 2; h++)
-            if (t->classes[t->class_of[i]].forms >> h & 1) RMI_TRY(rmi_chn_fill(s, i, inner, h, &t->tail[h][i]));
+            if (t->classes[t->class_of[i]].forms >> h & 1) RMI_TRY(rmi_chn_fill(solver, i, inner, h, &t->tail[h][i]));
     return RM_OK;
 }
 
-/* Pieces that others share are solved at all lengths: too many where long rows of equal stages come again and again. Then none is
-   shared. */
-RMI_RARE rm_result rmi_chn_apart(const rmi_chn_solver *s, uint64_t *work, uint64_t *pieces)
+/* Pieces that others share are solved at all lengths: too many where long rows of equal stages come again and again.
+   Then none is shared. */
+RMI_RARE rm_result rmi_chn_apart(const rmi_chn_solver *solver, uint64_t *work, uint64_t *pieces)
 {
-    rmi_chn_table *t = s->t;
+    rmi_chn_table *t = solver->t;
     uint32_t *shared = t->shared, *lent = t->lent;
     uint64_t alone, many;
-    t->shared = RMI_NEW(s->arena, uint32_t, t->n + 1);
+    t->shared = RMI_NEW(solver->arena, uint32_t, t->n + 1);
     t->lent = t->shared;
     if (!t->shared) return RM_ERROR_MEMORY;
     alone = rmi_chn_forecast(t, t->n - 1, &many);
@@ -6843,43 +6960,44 @@ RMI_RARE rm_result rmi_chn_apart(const rmi_chn_solver *s, uint64_t *work, uint64
 }
 
 /* One attempt. The arena is the table's. */
-RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *s, const rmi_chn_chain *chain)
+RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain *chain)
 {
-    rmi_chn_table *t = s->t;
+    rmi_chn_table *t = solver->t;
     uint64_t pieces, work;
     uint32_t i, cells = RMI_CHN_CELLS;
     t->n = chain->n;
-    RMI_TRY(rmi_chn_intern(s->arena, s->temp, chain, t));
-    RMI_TRY(rmi_chn_share(s->arena, s->temp, t));
-    RMI_TRY(rmi_chn_make_levels(s->arena, s->temp, t));
+    RMI_TRY(rmi_chn_intern(solver->arena, solver->temp, chain, t));
+    RMI_TRY(rmi_chn_share(solver->arena, solver->temp, t));
+    RMI_TRY(rmi_chn_make_levels(solver->arena, solver->temp, t));
     work = rmi_chn_forecast(t, t->n - 1, &pieces);
-    if (t->coarse) RMI_TRY(rmi_chn_apart(s, &work, &pieces));
-    if (s->work_limit != RMI_INF && work > s->work_limit) return RM_ERROR_CANCELLED;
-    if (t->dense) s->work_limit = rmi_mul(s->work_limit, 2);
+    if (t->coarse) RMI_TRY(rmi_chn_apart(solver, &work, &pieces));
+    if (solver->work_limit != RMI_INF && work > solver->work_limit) return RM_ERROR_CANCELLED;
+    if (t->dense) solver->work_limit = rmi_mul(solver->work_limit, 2);
     if (t->n < 64 || t->tolerance_ppm) cells /= 2;
     while (cells > 64 && pieces * cells > (uint64_t)1 << 24) cells /= 2;
-    t->grown_sum = RMI_NEW(s->arena, uint64_t, (size_t)t->n + 1);
-    RMI_TRY(RMI_TABLES(s->temp, RMI_T(s->pass_ns, t->n), RMI_T(s->pass_need, t->n)));
+    t->grown_sum = RMI_NEW(solver->arena, uint64_t, (size_t)t->n + 1);
+    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass_ns, t->n), RMI_T(solver->pass_need, t->n)));
     if (!t->grown_sum) return RM_ERROR_MEMORY;
     for (i = 0; i < t->n; i++)
         t->grown_sum[i + 1] = rmi_add(t->grown_sum[i], t->classes[t->class_of[i]].stage.grown);
     if (t->grown_sum[t->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* they are all there at the end of the step */
-    RMI_TRY(rmi_chn_make_rows(s->arena, t));
-    RMI_TRY(rmi_chn_make_grid(s, cells));
-    RMI_TRY(rmi_chn_fill_all(s));
+    RMI_TRY(rmi_chn_make_rows(solver->arena, t));
+    RMI_TRY(rmi_chn_make_grid(solver, cells));
+    RMI_TRY(rmi_chn_fill_all(solver));
     t->curve = t->tail[1][0];
     return t->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
 }
 
-/* What RMI_CHN_AUTO takes: the first way whose forecast is within its limit of work. Should it take twice as much it is given up;
-   the last has no limit. In long chains points that are dropped lose more than places to cut that are left out: the loss adds up
-   along a chain, and 0.05 % made 1,000 stages 5 % slower in the middle of the curve, where dense = 2 loses nothing. Few places lose
-   at the smallest memory. */
+/* What RMI_CHN_AUTO takes: the first way whose forecast is within its limit of work. Should it take twice as much it is
+   given up; the last has no limit. In long chains points that are dropped lose more than places to cut that are left
+   out: the loss adds up along a chain, and 0.05 % made 1,000 stages 5 % slower in the middle of the curve, where dense
+   = 2 loses nothing. Few places lose at the smallest memory. */
 #define RMI_CHN_WORK ((uint64_t)1000000)
 #define RMI_CHN_FEW 400000u /* points of a curve that keeps them all, by ppm */
 typedef struct rmi_chn_way {
     uint32_t ppm, dense, limit; /* in RMI_CHN_WORK */
-    uint32_t options;           /* only if stages have so many, on the mean: else fewer places lose less than dropping more does */
+    /* only if stages have so many, on the mean: else fewer places lose less than dropping more does */
+    uint32_t options;
     uint32_t coarse;
 } rmi_chn_way;
 static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60, 0, 0 },    { 200, 16, 30, 0, 0 }, { 500, 16, 30, 4, 0 },
@@ -6893,35 +7011,35 @@ RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain,
                                    rmi_chn_table **out)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
-    rmi_chn_solver s;
-    rm_result r = RM_ERROR_MEMORY;
-    memset(&s, 0, sizeof s);
-    s.arena = arena;
-    s.temp = &temp;
-    s.work_limit = work_limit;
-    s.slack_ppm = way.ppm / 2;
-    s.few = way.limit && way.ppm ? RMI_CHN_FEW / way.ppm : 0;
-    s.stop = arena->stop;
-    if ((s.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
-        s.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
-        s.t->dense = way.dense;
-        s.t->coarse = way.coarse;
-        r = rmi_chn_solve_once(&s, chain);
+    rmi_chn_solver solver;
+    rm_result result = RM_ERROR_MEMORY;
+    memset(&solver, 0, sizeof solver);
+    solver.arena = arena;
+    solver.temp = &temp;
+    solver.work_limit = work_limit;
+    solver.slack_ppm = way.ppm / 2;
+    solver.few = way.limit && way.ppm ? RMI_CHN_FEW / way.ppm : 0;
+    solver.stop = arena->stop;
+    if ((solver.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
+        solver.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
+        solver.t->dense = way.dense;
+        solver.t->coarse = way.coarse;
+        result = rmi_chn_solve_once(&solver, chain);
     }
     rmi_arena_free(&temp);
-    *out = s.t;
-    return r;
+    *out = solver.t;
+    return result;
 }
 
-/* Solves a chain for all budgets. The table lives in the arena and does not point into the chain.
-   RM_ERROR_INFEASIBLE: some stage has no option, or what must be held adds up to 2^62 bytes. RM_ERROR_CANCELLED: the arena's
-   stop said so. */
+/* Solves a chain for all budgets. The table lives in the arena and does not point into the chain. RM_ERROR_INFEASIBLE:
+   some stage has no option, or what must be held adds up to 2^62 bytes. RM_ERROR_CANCELLED: the arena's stop said
+   so. */
 RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
 {
     rmi_arena own = rmi_arena_make(&arena->hooks);
     rmi_block **end = &own.blocks;
     rmi_chn_table *t = NULL;
-    rm_result r = RM_ERROR_CANCELLED;
+    rm_result result = RM_ERROR_CANCELLED;
     rmi_chn_way way = { 0, 0, 0, 0, 0 };
     uint32_t i, n = RMI_COUNT(rmi_chn_ways);
     uint64_t options = 0;
@@ -6929,17 +7047,18 @@ RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, r
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
     own.stop = arena->stop;
     way.ppm = chain->tolerance_ppm;
-    if (way.ppm != RMI_CHN_AUTO) r = rmi_chn_attempt(&own, chain, way, RMI_INF, &t);
+    if (way.ppm != RMI_CHN_AUTO) result = rmi_chn_attempt(&own, chain, way, RMI_INF, &t);
     for (i = 0; i < chain->n; i++) options += chain->stages[i].n_options;
     /* longer chains exceed the first way */
-    for (i = chain->n > 128; i < n && r == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
+    for (i = chain->n > 128; i < n && result == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
         if (rmi_chn_ways[i].options * (uint64_t)chain->n > options) continue;
         rmi_arena_free(&own);
-        r = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], i + 1 < n ? rmi_chn_ways[i].limit * RMI_CHN_WORK : RMI_INF, &t);
+        result = rmi_chn_attempt(&own, chain, rmi_chn_ways[i],
+                                 i + 1 < n ? rmi_chn_ways[i].limit * RMI_CHN_WORK : RMI_INF, &t);
     }
-    if (r != RM_OK) {
+    if (result != RM_OK) {
         rmi_arena_free(&own);
-        return r;
+        return result;
     }
     while (*end) end = &(*end)->next; /* the table's blocks become the caller's */
     *end = arena->blocks;
@@ -6963,91 +7082,97 @@ typedef struct rmi_chn_writer {
     size_t n_acts, acts_cap, n_stack, stack_cap;
 } rmi_chn_writer;
 
-RMI_FN rm_result rmi_chn_put(rmi_chn_writer *w, uint32_t what, uint32_t stage, uint32_t option, uint32_t flags)
+RMI_FN rm_result rmi_chn_put(rmi_chn_writer *writer, uint32_t what, uint32_t stage, uint32_t option, uint32_t flags)
 {
-    rmi_chn_act *a;
-    if (!rmi_arena_grow(w->arena, (void **)&w->acts, &w->acts_cap, w->n_acts + 1, sizeof *a)) return RM_ERROR_MEMORY;
-    a = &w->acts[w->n_acts++];
-    a->what = what;
-    a->stage = stage;
-    a->option = option;
-    a->flags = flags;
+    rmi_chn_act *act;
+    if (!rmi_arena_grow(writer->arena, (void **)&writer->acts, &writer->acts_cap, writer->n_acts + 1, sizeof *act))
+        return RM_ERROR_MEMORY;
+    act = &writer->acts[writer->n_acts++];
+    act->what = what;
+    act->stage = stage;
+    act->option = option;
+    act->flags = flags;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_chn_push(rmi_chn_writer *w, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t bytes)
+RMI_FN rm_result rmi_chn_push(rmi_chn_writer *writer, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t bytes)
 {
-    rmi_chn_todo *d;
-    if (!rmi_arena_grow(w->temp, (void **)&w->stack, &w->stack_cap, w->n_stack + 1, sizeof *d)) return RM_ERROR_MEMORY;
-    d = &w->stack[w->n_stack++];
-    d->i = i;
-    d->j = j;
-    d->h = h;
-    d->o = o;
-    d->bytes = bytes;
+    rmi_chn_todo *todo;
+    if (!rmi_arena_grow(writer->temp, (void **)&writer->stack, &writer->stack_cap, writer->n_stack + 1, sizeof *todo))
+        return RM_ERROR_MEMORY;
+    todo = &writer->stack[writer->n_stack++];
+    todo->i = i;
+    todo->j = j;
+    todo->h = h;
+    todo->o = o;
+    todo->bytes = bytes;
     return RM_OK;
 }
 
 /* Writes a piece: what its curve does in these bytes, and pushes what that is made of, last first. */
-RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *w, rmi_chn_todo p)
+RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *writer, rmi_chn_todo piece)
 {
-    const rmi_chn_table *t = w->t;
-    const rmi_chn_class *c = &t->classes[t->class_of[p.i]];
-    uint32_t again = p.j + 1 < t->n ? RMI_CHN_AGAIN : 0, n = c->stage.n_options, choice, k, l, at;
+    const rmi_chn_table *t = writer->t;
+    const rmi_chn_class *cls = &t->classes[t->class_of[piece.i]];
+    uint32_t again = piece.j + 1 < t->n ? RMI_CHN_AGAIN : 0, n = cls->stage.n_options, choice, k, l, at;
     uint64_t shift;
-    const rmi_chn_curve *curve = rmi_chn_find(t, p.i, p.j, p.h, &shift);
-    at = p.bytes < shift ? RMI_NONE : rmi_chn_at(curve->at, curve->n, p.bytes - shift);
+    const rmi_chn_curve *curve = rmi_chn_find(t, piece.i, piece.j, piece.h, &shift);
+    at = piece.bytes < shift ? RMI_NONE : rmi_chn_at(curve->at, curve->n, piece.bytes - shift);
     if (at == RMI_NONE) return RM_ERROR_INFEASIBLE;
     choice = curve->choice[at];
     if (choice < n) {
-        const rmi_chn_option *q = &c->stage.options[choice];
-        RMI_TRY(rmi_chn_put(w, RMI_CHN_KEEP, p.i, choice,
-                            again | (p.h | q->reads_in ? RMI_CHN_INPUT_STAYS : 0) | (p.i == p.j ? RMI_CHN_LEAF : 0)));
-        RMI_TRY(rmi_chn_push(w, p.i, p.i, RMI_NONE, choice, 0));
-        if (p.i == p.j) return RM_OK;
-        shift = rmi_add(p.h || !q->reads_in ? 0 : c->in_bytes, q->reads_out ? c->stage.out_bytes : 0);
-        return rmi_chn_push(w, p.i + 1, p.j, q->reads_out, 0, p.bytes - q->saved - shift);
+        const rmi_chn_option *option = &cls->stage.options[choice];
+        RMI_TRY(rmi_chn_put(writer, RMI_CHN_KEEP, piece.i, choice,
+                            again | (piece.h | option->reads_in ? RMI_CHN_INPUT_STAYS : 0) |
+                                (piece.i == piece.j ? RMI_CHN_LEAF : 0)));
+        RMI_TRY(rmi_chn_push(writer, piece.i, piece.i, RMI_NONE, choice, 0));
+        if (piece.i == piece.j) return RM_OK;
+        shift = rmi_add(piece.h || !option->reads_in ? 0 : cls->in_bytes, option->reads_out ? cls->stage.out_bytes : 0);
+        return rmi_chn_push(writer, piece.i + 1, piece.j, option->reads_out, 0, piece.bytes - option->saved - shift);
     }
-    k = p.i + choice + 1 - n;
-    for (l = p.i; l < k; l++)
-        RMI_TRY(rmi_chn_put(w, RMI_CHN_PASS, l, 0, again | (l == p.i ? RMI_CHN_INPUT_STAYS : 0)));
-    RMI_TRY(rmi_chn_push(w, p.i, k - 1, p.h, 0, p.bytes - (t->grown_sum[p.j + 1] - t->grown_sum[k])));
-    return rmi_chn_push(w, k, p.j, 0, 0, p.bytes - (p.h ? 0 : c->in_bytes));
+    k = piece.i + choice + 1 - n;
+    for (l = piece.i; l < k; l++)
+        RMI_TRY(rmi_chn_put(writer, RMI_CHN_PASS, l, 0, again | (l == piece.i ? RMI_CHN_INPUT_STAYS : 0)));
+    RMI_TRY(
+        rmi_chn_push(writer, piece.i, k - 1, piece.h, 0, piece.bytes - (t->grown_sum[piece.j + 1] - t->grown_sum[k])));
+    return rmi_chn_push(writer, k, piece.j, 0, 0, piece.bytes - (piece.h ? 0 : cls->in_bytes));
 }
 
-/* The actions, in order, of the best schedule within `bytes`; in the arena. RM_ERROR_INFEASIBLE: the curve begins above. */
-RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint64_t bytes, rmi_chn_act **acts, size_t *n)
+/* The actions, in order, of the best schedule within `bytes`; in the arena. RM_ERROR_INFEASIBLE: the curve begins
+   above. */
+RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint64_t bytes, rmi_chn_act **acts,
+                                  size_t *n)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
-    rmi_chn_writer w;
-    rm_result r;
-    memset(&w, 0, sizeof w);
-    w.arena = arena;
-    w.temp = &temp;
-    w.t = t;
-    r = rmi_chn_push(&w, 0, t->n - 1, 1, 0, rmi_chn_cap(bytes));
-    while (r == RM_OK && w.n_stack) {
-        rmi_chn_todo d = w.stack[--w.n_stack];
-        r = d.h == RMI_NONE ? rmi_chn_put(&w, RMI_CHN_BACKWARD, d.i, d.o, 0) : rmi_chn_write_piece(&w, d);
+    rmi_chn_writer writer;
+    rm_result result;
+    memset(&writer, 0, sizeof writer);
+    writer.arena = arena;
+    writer.temp = &temp;
+    writer.t = t;
+    result = rmi_chn_push(&writer, 0, t->n - 1, 1, 0, rmi_chn_cap(bytes));
+    while (result == RM_OK && writer.n_stack) {
+        rmi_chn_todo todo = writer.stack[--writer.n_stack];
+        result = todo.h == RMI_NONE ? rmi_chn_put(&writer, RMI_CHN_BACKWARD, todo.i, todo.o, 0)
+                                    : rmi_chn_write_piece(&writer, todo);
     }
     rmi_arena_free(&temp);
-    *acts = r == RM_OK ? w.acts : NULL;
-    *n = r == RM_OK ? w.n_acts : 0;
-    return r;
+    *acts = result == RM_OK ? writer.acts : NULL;
+    *n = result == RM_OK ? writer.n_acts : 0;
+    return result;
 }
 
 RMI_PLAIN_BEGIN
-
 /* =====================================================================================================================
    >>block - options of one stage or group: what to keep, with bytes, peaks, times
-   In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads, and
-   reruns only what that needs. An option is a set of ops whose values are kept; what else the backward reads is rerun right
-   before it (rk-rotor's options, arXiv 2307.01236). It also says of each op whose backward runs (its mode: what that reads,
-   MONeT, arXiv 2010.14501), and how much workspace a run may take: among forms that differ in nothing else the fastest within
-   that runs. Up to RMI_BLK_CODES choices of all that: every one; more: one change after the other, the cheapest a byte first; a
-   value is dropped alone, or with all that would have to be held in its place.
-   Pareto sets by saved bytes, peaks and times. Peaks come from >>sequence, so that they are those of the plan. Equal stages are
-   measured once.
+   In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads,
+   and reruns only what that needs. An option is a set of ops whose values are kept; what else the backward reads is
+   rerun right before it (rk-rotor's options, arXiv 2307.01236). It also says of each op whose backward runs (its mode:
+   what that reads, MONeT, arXiv 2010.14501), and how much workspace a run may take: among forms that differ in nothing
+   else the fastest within that runs. Up to RMI_BLK_CODES choices of all that: every one; more: one change after the
+   other, the cheapest a byte first; a value is dropped alone, or with all that would have to be held in its place.
+   Pareto sets by saved bytes, peaks and times. Peaks come from >>sequence, so that they are those of the plan. Equal
+   stages are measured once.
    ================================================================================================================== */
 #define RMI_BLK_CODES 512u
 #define RMI_BLK_MANY 64u   /* changes; more: a price is found anew only when its turn comes */
@@ -7085,7 +7210,8 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
     rmi_run *runs;       /* scratch: the runs of one stage */
     uint32_t *keep, *exit, *uncounted, *entry; /* scratch lists of buffers */
     uint64_t *entry_bytes;
-    uint32_t n_keep, n_carried; /* n_carried: at the start of uncounted: what the stage at hand touches of the carried */
+    /* n_carried: at the start of uncounted: what the stage at hand touches of the carried */
+    uint32_t n_keep, n_carried;
     uint64_t tail_ws;    /* largest workspace of updates after a barrier */
 } rmi_blk;
 
@@ -7093,18 +7219,21 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
 #define RMI_BLK_KEEP 2u
 #define RMI_BLK_BOTH 4u
 
-/* The code of an option of a stage of m ops: a byte an op (bit 0: what it makes is kept; the rest: the form that stands for its
-   mode), and one byte more: the level of workspace. */
-RMI_FN size_t rmi_blk_code(const rmi_stage *s) { return (size_t)(s->hi - s->lo) + 1; }
+/* The code of an option of a stage of m ops: a byte an op (bit 0: what it makes is kept; the rest: the form that stands
+   for its mode), and one byte more: the level of workspace. */
+RMI_FN size_t rmi_blk_code(const rmi_stage *stage) { return (size_t)(stage->hi - stage->lo) + 1; }
 RMI_FN const uint8_t *rmi_blk_code_of(const rmi_blk *b, uint32_t stage, uint32_t option)
 {
     return b->kept[stage] + option * rmi_blk_code(&b->shape->stages[stage]);
 }
-RMI_FN uint32_t rmi_blk_mode(const rmi_stage *s, const uint8_t *kept, uint32_t op) { return kept[op - s->lo] >> 1; }
-
-RMI_FN uint64_t rmi_blk_cap(const rmi_blk *b, const rmi_stage *s, uint32_t level)
+RMI_FN uint32_t rmi_blk_mode(const rmi_stage *stage, const uint8_t *kept, uint32_t op)
 {
-    return !level ? RMI_INF : level + 1 == RMI_BLK_LEVELS ? 0 : b->most_ws[s - b->shape->stages] >> (2 * level);
+    return kept[op - stage->lo] >> 1;
+}
+
+RMI_FN uint64_t rmi_blk_cap(const rmi_blk *b, const rmi_stage *stage, uint32_t level)
+{
+    return !level ? RMI_INF : level + 1 == RMI_BLK_LEVELS ? 0 : b->most_ws[stage - b->shape->stages] >> (2 * level);
 }
 
 /* Is a form that takes ns and ws to be preferred to one that takes old_ns and old_ws? */
@@ -7140,121 +7269,127 @@ RMI_FN uint32_t rmi_blk_bwd_form(const rmi_blk *b, uint32_t i, uint32_t mode, ui
 }
 
 /* The form of a forward under an option (NULL: one that keeps nothing). */
-RMI_FN uint32_t rmi_blk_form(const rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint32_t i, int again)
+RMI_FN uint32_t rmi_blk_form(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i, int again)
 {
     const rmi_op *op = &b->g->ops[i];
     if (!b->mode_at || op->n_forms == 1 || op->pinned) return 0;
-    if (!kept) return rmi_blk_fwd_form(b, i, again, rmi_blk_cap(b, s, b->pass_level[s - b->shape->stages]));
-    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[rmi_blk_mode(s, kept, i)])) return rmi_blk_mode(s, kept, i);
-    return rmi_blk_fwd_form(b, i, again, rmi_blk_cap(b, s, kept[s->hi - s->lo]));
+    if (!kept) return rmi_blk_fwd_form(b, i, again, rmi_blk_cap(b, stage, b->pass_level[stage - b->shape->stages]));
+    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[rmi_blk_mode(stage, kept, i)]))
+        return rmi_blk_mode(stage, kept, i);
+    return rmi_blk_fwd_form(b, i, again, rmi_blk_cap(b, stage, kept[stage->hi - stage->lo]));
 }
 
 /* --- which runs */
-RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *s, uint32_t t)
+RMI_FN int rmi_blk_inner(const rmi_blk *b, const rmi_stage *stage, uint32_t tensor)
 {
-    const rmi_tensor *x = &b->g->tensors[t];
-    return x->kind == RMI_ACT && x->maker >= s->lo && x->maker < s->hi && !b->shape->carried[t];
+    const rmi_tensor *info = &b->g->tensors[tensor];
+    return info->kind == RMI_ACT && info->maker >= stage->lo && info->maker < stage->hi && !b->shape->carried[tensor];
 }
 
 /* Marks with `bit` the ops of the stage that must run to make everything in list (and out, if asked). */
-RMI_FN void rmi_blk_mark(rmi_blk *b, const rmi_stage *s, int out, int keep, uint8_t bit)
+RMI_FN void rmi_blk_mark(rmi_blk *b, const rmi_stage *stage, int out, int keep, uint8_t bit)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint32_t i, k;
-    if (out && s->out != RMI_NONE && !b->shape->carried[s->out]) b->wanted[s->out] = 1;
+    if (out && stage->out != RMI_NONE && !b->shape->carried[stage->out]) b->wanted[stage->out] = 1;
     for (i = 0; i < b->n_keep && keep; i++) b->wanted[b->keep[i]] = 1;
-    for (i = s->hi; i-- > s->lo;) {
-        const rmi_op *op = &g->ops[i];
-        int need = b->wanted[rmi_low_buf(g, RMI_BUF_SAVED, i)];
+    for (i = stage->hi; i-- > stage->lo;) {
+        const rmi_op *op = &graph->ops[i];
+        int need = b->wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)];
         for (k = 0; k < op->out.n; k++) need |= b->wanted[op->out.at[k]];
         if (!need || op->pinned) continue;
         b->rerun[i] |= bit;
         for (k = 0; k < op->in.n; k++)
-            if (rmi_blk_inner(b, s, op->in.at[k])) b->wanted[op->in.at[k]] = 1;
+            if (rmi_blk_inner(b, stage, op->in.at[k])) b->wanted[op->in.at[k]] = 1;
     }
-    for (i = s->lo; i < s->hi; i++) {
-        b->wanted[rmi_low_buf(g, RMI_BUF_SAVED, i)] = 0;
-        for (k = 0; k < g->ops[i].out.n; k++) b->wanted[g->ops[i].out.at[k]] = 0;
-        for (k = 0; k < g->ops[i].in.n; k++) b->wanted[g->ops[i].in.at[k]] = 0;
+    for (i = stage->lo; i < stage->hi; i++) {
+        b->wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)] = 0;
+        for (k = 0; k < graph->ops[i].out.n; k++) b->wanted[graph->ops[i].out.at[k]] = 0;
+        for (k = 0; k < graph->ops[i].in.n; k++) b->wanted[graph->ops[i].in.at[k]] = 0;
     }
 }
 
 /* Forward runs of a stage under an option (NULL: keeping nothing); bits 0: all of them (the first time). */
-RMI_FN uint32_t rmi_blk_forward(const rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint8_t bits, rmi_run *runs)
+RMI_FN uint32_t rmi_blk_forward(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint8_t bits,
+                                rmi_run *runs)
 {
     uint32_t i, n = 0;
-    for (i = s->lo; i < s->hi; i++)
-        if (!bits || (b->rerun[i] & bits)) runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, s, kept, i, bits != 0), 0);
+    for (i = stage->lo; i < stage->hi; i++)
+        if (!bits || (b->rerun[i] & bits))
+            runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, stage, kept, i, bits != 0), 0);
     return n;
 }
 
-/* Updates after the backward of op: of those params that it is the first to read. Earlier ops do not want the old value. */
-RMI_FN uint32_t rmi_blk_updates(const rm_graph *g, uint32_t op, rmi_run *runs)
+/* Updates after the backward of op: of those params that it is the first to read. Earlier ops do not want the old
+   value. */
+RMI_FN uint32_t rmi_blk_updates(const rm_graph *graph, uint32_t op, rmi_run *runs)
 {
-    const rmi_list *in = &g->ops[op].in;
+    const rmi_list *in = &graph->ops[op].in;
     uint32_t i, k, n = 0;
     for (i = 0; i < in->n; i++) {
-        uint32_t w = g->tensors[in->at[i]].root;
-        if (!g->tensors[w].updates || g->tensors[w].reader != op) continue;
-        for (k = 0; k < i && g->tensors[in->at[k]].root != w;) k++;
-        if (k == i) runs[n++] = rmi_low_run(g->tensors[w].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, w, 0, 0);
+        uint32_t w = graph->tensors[in->at[i]].root;
+        if (!graph->tensors[w].updates || graph->tensors[w].reader != op) continue;
+        for (k = 0; k < i && graph->tensors[in->at[k]].root != w;) k++;
+        if (k == i) runs[n++] = rmi_low_run(graph->tensors[w].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, w, 0, 0);
     }
     return n;
 }
 
-/* The backward of op i in a mode, each param's reduction as soon as its gradient is complete, its update as soon as nobody reads
-   it any more. b: NULL, or who picks among the forms of the mode. */
-RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *g, uint32_t step, uint32_t i, uint32_t mode, uint64_t cap,
-                                    rmi_run *runs)
+/* The backward of op i in a mode, each param's reduction as soon as its gradient is complete, its update as soon as
+   nobody reads it any more. b: NULL, or who picks among the forms of the mode. */
+RMI_FN uint32_t rmi_blk_backward_op(const rmi_blk *b, const rm_graph *graph, uint32_t step, uint32_t i, uint32_t mode,
+                                    uint64_t cap, rmi_run *runs)
 {
-    const rmi_op *op = &g->ops[i];
-    const rmi_form *f = &op->forms[mode];
+    const rmi_op *op = &graph->ops[i];
+    const rmi_form *form = &op->forms[mode];
     uint32_t k, p, n = 0;
-    for (p = 0; p < f->n_parts && op->has_bwd; p++) {
-        if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
+    for (p = 0; p < form->n_parts && op->has_bwd; p++) {
+        if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
         runs[n++] = rmi_low_run(RMI_BWD, i, b ? rmi_blk_bwd_form(b, i, mode, p, cap) : mode, p);
         for (k = 0; k < op->grad_in.n && rmi_low_has_update(step); k++) {
             uint32_t w = op->grad_in.at[k];
-            const rmi_tensor *t = &g->tensors[w];
-            if (t->kind != RMI_PARAM || t->consumers.at[0] != i || !rmi_list_has(&f->parts[p].grads, w)) continue;
-            if (t->reduce != RMI_INF) runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
+            const rmi_tensor *tensor = &graph->tensors[w];
+            if (tensor->kind != RMI_PARAM || tensor->consumers.at[0] != i || !rmi_list_has(&form->parts[p].grads, w))
+                continue;
+            if (tensor->reduce != RMI_INF) runs[n++] = rmi_low_run(RMI_REDUCE, w, 0, 0);
         }
     }
-    if (rmi_low_has_update(step) && !g->n_barriers) n += rmi_blk_updates(g, i, runs + n);
+    if (rmi_low_has_update(step) && !graph->n_barriers) n += rmi_blk_updates(graph, i, runs + n);
     return n;
 }
 
 /* Backward runs of ops [lo, hi) as declared, in reverse order. */
-RMI_FN uint32_t rmi_blk_backward(const rm_graph *g, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
+RMI_FN uint32_t rmi_blk_backward(const rm_graph *graph, uint32_t step, uint32_t lo, uint32_t hi, rmi_run *runs)
 {
     uint32_t i, n = 0;
-    for (i = hi; i-- > lo;) n += rmi_blk_backward_op(NULL, g, step, i, 0, 0, runs + n);
+    for (i = hi; i-- > lo;) n += rmi_blk_backward_op(NULL, graph, step, i, 0, 0, runs + n);
     return n;
 }
 
 /* What comes after the whole backward: barriers, and the updates that waited for them. */
-RMI_FN uint32_t rmi_blk_tail(const rm_graph *g, uint32_t step, rmi_run *runs)
+RMI_FN uint32_t rmi_blk_tail(const rm_graph *graph, uint32_t step, rmi_run *runs)
 {
     uint32_t i, n = 0;
-    if (!rmi_low_has_update(step) || !g->n_barriers) return 0;
-    for (i = 0; i < g->n_barriers; i++) runs[n++] = rmi_low_run(RMI_BARRIER, i, 0, 0);
-    for (i = g->n_tensors; i-- > 0;)
-        if (g->tensors[i].updates) runs[n++] = rmi_low_run(g->tensors[i].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, i, 0, 0);
+    if (!rmi_low_has_update(step) || !graph->n_barriers) return 0;
+    for (i = 0; i < graph->n_barriers; i++) runs[n++] = rmi_low_run(RMI_BARRIER, i, 0, 0);
+    for (i = graph->n_tensors; i-- > 0;)
+        if (graph->tensors[i].updates)
+            runs[n++] = rmi_low_run(graph->tensors[i].opt == RMI_INF ? RMI_OPT_HOST : RMI_OPT, i, 0, 0);
     return n;
 }
 
 /* --- what an option runs */
 
 /* Is what op i makes kept? A view goes with what it looks at. */
-RMI_FN int rmi_blk_is_kept(const rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint32_t i)
+RMI_FN int rmi_blk_is_kept(const rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t i)
 {
-    const rm_graph *g = b->g;
-    if (g->ops[i].view != RMI_NONE) {
-        uint32_t root = g->tensors[g->ops[i].view].root;
-        if (!rmi_blk_inner(b, s, root)) return 1;
-        i = g->tensors[root].maker;
+    const rm_graph *graph = b->g;
+    if (graph->ops[i].view != RMI_NONE) {
+        uint32_t root = graph->tensors[graph->ops[i].view].root;
+        if (!rmi_blk_inner(b, stage, root)) return 1;
+        i = graph->tensors[root].maker;
     }
-    return kept[i - s->lo] & 1;
+    return kept[i - stage->lo] & 1;
 }
 
 RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
@@ -7264,66 +7399,71 @@ RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
     b->keep[b->n_keep++] = buf;
 }
 
-/* Something reads tensor t during the backward: notes it if it is kept; 0: it has to be rerun. */
-RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint32_t t, rmi_chn_option *o)
+/* Something reads a tensor during the backward: notes it if it is kept; 0: it has to be rerun. */
+RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t tensor,
+                         rmi_chn_option *option)
 {
-    uint32_t root = b->g->tensors[t].root;
-    if (s->in != RMI_NONE && root == s->in) o->reads_in = 1;
-    if (s->out != RMI_NONE && root == s->out && b->shape->carried[root]) o->reads_out = 1;
-    if (!rmi_blk_inner(b, s, t) || b->fresh[b->g->tensors[t].maker]) return 1;
-    if (!rmi_blk_is_kept(b, s, kept, b->g->tensors[t].maker)) return 0;
-    if (root == s->out) o->reads_out = 1;
-    if (t != s->out) rmi_blk_put_keep(b, t);
+    uint32_t root = b->g->tensors[tensor].root;
+    if (stage->in != RMI_NONE && root == stage->in) option->reads_in = 1;
+    if (stage->out != RMI_NONE && root == stage->out && b->shape->carried[root]) option->reads_out = 1;
+    if (!rmi_blk_inner(b, stage, tensor) || b->fresh[b->g->tensors[tensor].maker]) return 1;
+    if (!rmi_blk_is_kept(b, stage, kept, b->g->tensors[tensor].maker)) return 0;
+    if (root == stage->out) option->reads_out = 1;
+    if (tensor != stage->out) rmi_blk_put_keep(b, tensor);
     return 1;
 }
 
 /* Reruns op `last`, and before it whatever it reads that is not there. */
-RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *s, const uint8_t *kept, uint32_t last, rmi_chn_option *o, rmi_run *runs)
+RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, uint32_t last,
+                              rmi_chn_option *option, rmi_run *runs)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint32_t i, k, lo = last, n = 0;
     b->todo[last] = 1;
     for (i = last + 1; i-- > lo;)
-        for (k = 0; k < g->ops[i].in.n && b->todo[i]; k++) {
-            uint32_t t = g->ops[i].in.at[k];
-            if (rmi_blk_there(b, s, kept, t, o)) continue;
-            b->todo[g->tensors[t].maker] = 1;
-            if (g->tensors[t].maker < lo) lo = g->tensors[t].maker;
+        for (k = 0; k < graph->ops[i].in.n && b->todo[i]; k++) {
+            uint32_t tensor = graph->ops[i].in.at[k];
+            if (rmi_blk_there(b, stage, kept, tensor, option)) continue;
+            b->todo[graph->tensors[tensor].maker] = 1;
+            if (graph->tensors[tensor].maker < lo) lo = graph->tensors[tensor].maker;
         }
     for (i = lo; i <= last; i++) {
         if (!b->todo[i]) continue;
         b->todo[i] = 0;
         b->fresh[i] = 1;
-        runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, s, kept, i, 1), 0);
+        runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, stage, kept, i, 1), 0);
     }
     return n;
 }
 
-/* The backward runs of stage s when it keeps what the ops in `kept` make; the list keep: what of that is read; whether input
-   and output are. */
-RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *s, const uint8_t *kept, rmi_chn_option *o, rmi_run *runs)
+/* The backward runs of a stage when it keeps what the ops in `kept` make; the list keep: what of that is read; whether
+   input and output are. */
+RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept, rmi_chn_option *option,
+                            rmi_run *runs)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint32_t i, k, p, n = 0;
     b->n_keep = 0;
-    o->reads_in = o->reads_out = 0;
-    memset(b->fresh + s->lo, 0, s->hi - s->lo);
-    for (i = s->hi; i-- > s->lo;) {
-        const rmi_op *op = &g->ops[i];
-        const rmi_form *f = &op->forms[rmi_blk_mode(s, kept, i)];
-        uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, i);
-        for (p = 0; p < f->n_parts && op->has_bwd; p++) {
-            if (!rmi_low_part_wanted(op, &f->parts[p])) continue;
-            if (f->parts[p].needs_saved && f->saved && !b->shape->carried[saved] && !b->fresh[i]) {
-                if (kept[i - s->lo] & 1) rmi_blk_put_keep(b, saved);
-                else n += rmi_blk_rerun(b, s, kept, i, o, runs + n);
+    option->reads_in = option->reads_out = 0;
+    memset(b->fresh + stage->lo, 0, stage->hi - stage->lo);
+    for (i = stage->hi; i-- > stage->lo;) {
+        const rmi_op *op = &graph->ops[i];
+        const rmi_form *form = &op->forms[rmi_blk_mode(stage, kept, i)];
+        uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
+        for (p = 0; p < form->n_parts && op->has_bwd; p++) {
+            if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
+            if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->fresh[i]) {
+                if (kept[i - stage->lo] & 1) rmi_blk_put_keep(b, saved);
+                else n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
             }
-            for (k = 0; k < f->parts[p].needs.n; k++) {
-                uint32_t t = f->parts[p].needs.at[k];
-                if (!rmi_blk_there(b, s, kept, t, o)) n += rmi_blk_rerun(b, s, kept, g->tensors[t].maker, o, runs + n);
+            for (k = 0; k < form->parts[p].needs.n; k++) {
+                uint32_t tensor = form->parts[p].needs.at[k];
+                if (!rmi_blk_there(b, stage, kept, tensor, option))
+                    n += rmi_blk_rerun(b, stage, kept, graph->tensors[tensor].maker, option, runs + n);
             }
         }
-        n += rmi_blk_backward_op(b, g, b->step, i, rmi_blk_mode(s, kept, i), rmi_blk_cap(b, s, kept[s->hi - s->lo]), runs + n);
+        n += rmi_blk_backward_op(b, graph, b->step, i, rmi_blk_mode(stage, kept, i),
+                                 rmi_blk_cap(b, stage, kept[stage->hi - stage->lo]), runs + n);
     }
     for (i = 0; i < b->n_keep; i++) b->wanted[b->keep[i]] = 0;
     return n;
@@ -7332,34 +7472,35 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *s, const uint8_t *kept,
 /* Makes option k of stage i the one that the marks of rerun and the list keep are about. */
 RMI_FN void rmi_blk_select(rmi_blk *b, uint32_t i, uint32_t k)
 {
-    const rmi_stage *s = &b->shape->stages[i];
+    const rmi_stage *stage = &b->shape->stages[i];
     uint32_t op;
-    rmi_chn_option o;
-    rmi_blk_way(b, s, rmi_blk_code_of(b, i, k), &o, b->runs);
-    for (op = s->lo; op < s->hi; op++) b->rerun[op] &= RMI_BLK_OUT;
-    rmi_blk_mark(b, s, 0, 1, RMI_BLK_KEEP);
-    rmi_blk_mark(b, s, 1, 1, RMI_BLK_BOTH);
+    rmi_chn_option option;
+    rmi_blk_way(b, stage, rmi_blk_code_of(b, i, k), &option, b->runs);
+    for (op = stage->lo; op < stage->hi; op++) b->rerun[op] &= RMI_BLK_OUT;
+    rmi_blk_mark(b, stage, 0, 1, RMI_BLK_KEEP);
+    rmi_blk_mark(b, stage, 1, 1, RMI_BLK_BOTH);
 }
 
 /* --- how much */
 
 /* Runs the scratch runs through >>sequence: peak, bytes at the end, time. */
-RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, uint32_t n_exit, int reran, uint64_t *peak,
-                                 uint64_t *at_end, uint64_t *ns)
+RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, uint32_t n_exit, int reran,
+                                 uint64_t *peak, uint64_t *at_end, uint64_t *ns)
 {
-    rmi_seq *q = &b->seq;
-    q->runs = b->runs;
-    q->n = n_runs;
-    q->entry = b->entry;
-    q->entry_bytes = b->entry_bytes;
-    q->n_entry = n_entry;
-    q->exit = b->exit;
-    q->n_exit = n_exit;
-    q->reran = reran;
-    rmi_stopped(b->mem->stop, 16 * (uint64_t)n_runs); /* counts, and asks the caller; passes hear the answer when they have ended */
-    RMI_TRY(rmi_seq_build(q));
-    RMI_TRY(rmi_seq_peak(q, peak, at_end));
-    *ns = q->ns;
+    rmi_seq *seq = &b->seq;
+    seq->runs = b->runs;
+    seq->n = n_runs;
+    seq->entry = b->entry;
+    seq->entry_bytes = b->entry_bytes;
+    seq->n_entry = n_entry;
+    seq->exit = b->exit;
+    seq->n_exit = n_exit;
+    seq->reran = reran;
+    /* counts, and asks the caller; passes hear the answer when they have ended */
+    rmi_stopped(b->mem->stop, 16 * (uint64_t)n_runs);
+    RMI_TRY(rmi_seq_build(seq));
+    RMI_TRY(rmi_seq_peak(seq, peak, at_end));
+    *ns = seq->ns;
     return RM_OK;
 }
 
@@ -7386,18 +7527,19 @@ RMI_INLINE uint64_t rmi_blk_rounded_at_end(const rmi_blk *b, uint32_t t)
 }
 
 /* Forward that saves nothing, first and again, input dying and staying. */
-RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn_stage *c)
+RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn_stage *out)
 {
-    const rmi_stage *s = &b->shape->stages[i];
+    const rmi_stage *stage = &b->shape->stages[i];
     uint32_t hold, again;
     b->pass_level[i] = (uint8_t)level;
     for (again = 0; again < 2; again++)
         for (hold = 0; hold < 2; hold++) {
             uint64_t peak, at_end;
             uint32_t n_exit = 0;
-            if (s->out != RMI_NONE) b->exit[n_exit++] = s->out;
-            RMI_TRY(rmi_blk_forward_peak(b, s, i, NULL, again ? RMI_BLK_OUT : 0, n_exit, (int)hold, &peak, &at_end, &c->pass_ns[again]));
-            c->pass_peak[hold] = rmi_max(c->pass_peak[hold], peak);
+            if (stage->out != RMI_NONE) b->exit[n_exit++] = stage->out;
+            RMI_TRY(rmi_blk_forward_peak(b, stage, i, NULL, again ? RMI_BLK_OUT : 0, n_exit, (int)hold, &peak, &at_end,
+                                         &out->pass_ns[again]));
+            out->pass_peak[hold] = rmi_max(out->pass_peak[hold], peak);
         }
     return RM_OK;
 }
@@ -7405,16 +7547,16 @@ RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn
 /* The same with the level of workspace that has the least peak. */
 RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
 {
-    rmi_chn_stage *c = &b->stages[i], now;
+    rmi_chn_stage *out = &b->stages[i], now;
     uint32_t level, best = 0;
-    RMI_TRY(rmi_blk_pass_at(b, i, 0, c));
+    RMI_TRY(rmi_blk_pass_at(b, i, 0, out));
     for (level = 1; level < RMI_BLK_LEVELS && b->most_ws[i]; level++) {
         memset(&now, 0, sizeof now);
-        now.out_bytes = c->out_bytes;
+        now.out_bytes = out->out_bytes;
         RMI_TRY(rmi_blk_pass_at(b, i, level, &now));
-        if (now.pass_peak[1] >= c->pass_peak[1]) continue;
+        if (now.pass_peak[1] >= out->pass_peak[1]) continue;
         best = level;
-        *c = now;
+        *out = now;
     }
     b->pass_level[i] = (uint8_t)best;
     return RM_OK;
@@ -7423,31 +7565,32 @@ RMI_FN rm_result rmi_blk_pass(rmi_blk *b, uint32_t i)
 /* Forward that keeps what the backward of option `which` reads. */
 RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
 {
-    const rmi_stage *s = &b->shape->stages[i];
-    rmi_chn_option *o = &b->options[i][which];
+    const rmi_stage *stage = &b->shape->stages[i];
+    rmi_chn_option *option = &b->options[i][which];
     const uint8_t *kept = rmi_blk_code_of(b, i, which);
     uint32_t hold, again, leaf, k;
     rmi_blk_select(b, i, which);
     for (leaf = 0; leaf < 2; leaf++)
         for (again = 0; again < 2; again++)
             for (hold = 0; hold < 2; hold++) {
-                uint64_t peak, at_end, *ns = leaf ? &o->leaf_ns[again] : &o->fwd_ns[again],
-                                       *to = leaf ? &o->leaf_peak[hold] : &o->fwd_peak[hold];
+                uint64_t peak, at_end, *ns = leaf ? &option->leaf_ns[again] : &option->fwd_ns[again],
+                                       *to = leaf ? &option->leaf_peak[hold] : &option->fwd_peak[hold];
                 uint32_t n_exit = 0;
-                int out = s->out != RMI_NONE && (!leaf || o->reads_out);
+                int out = stage->out != RMI_NONE && (!leaf || option->reads_out);
                 for (k = 0; k < b->n_keep; k++) b->exit[n_exit++] = b->keep[k];
-                if (out) b->exit[n_exit++] = s->out;
-                RMI_TRY(rmi_blk_forward_peak(b, s, i, kept,
+                if (out) b->exit[n_exit++] = stage->out;
+                RMI_TRY(rmi_blk_forward_peak(b, stage, i, kept,
                                              !again ? 0
                                              : out  ? RMI_BLK_BOTH
                                                     : RMI_BLK_KEEP,
-                                             n_exit, (int)(hold | o->reads_in), &peak, &at_end, ns));
+                                             n_exit, (int)(hold | option->reads_in), &peak, &at_end, ns));
                 *to = rmi_max(*to, peak);
                 if (leaf) continue;
-                if (out && !b->shape->carried[s->out]) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->out));
-                if ((hold || o->reads_in) && s->in != RMI_NONE && !b->shape->carried[s->in])
-                    at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->in));
-                o->saved = rmi_max(o->saved, at_end);
+                if (out && !b->shape->carried[stage->out])
+                    at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, stage->out));
+                if ((hold || option->reads_in) && stage->in != RMI_NONE && !b->shape->carried[stage->in])
+                    at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, stage->in));
+                option->saved = rmi_max(option->saved, at_end);
             }
     return RM_OK;
 }
@@ -7458,61 +7601,75 @@ RMI_FN void rmi_blk_enter(rmi_blk *b, uint32_t *n, uint32_t buf, uint64_t bytes)
     b->entry_bytes[(*n)++] = bytes;
 }
 
-/* Does a backward of op `from` or a later one give tensor t gradient?
+/* Does a backward of op `from` or a later one give that tensor gradient?
    Where long lives are carried, all of it may come from before. */
-RMI_FN int rmi_blk_given_from(const rm_graph *g, uint32_t t, uint32_t from)
+RMI_FN int rmi_blk_given_from(const rm_graph *graph, uint32_t tensor, uint32_t from)
 {
-    const rmi_list *c = &g->tensors[t].consumers;
-    return c->n && c->at[c->n - 1] >= from;
+    const rmi_list *consumers = &graph->tensors[tensor].consumers;
+    return consumers->n && consumers->at[consumers->n - 1] >= from;
 }
 
-/* Is the activation carried because it lives long? Then its gradient is, too. One that lives long within a stage is not. */
-RMI_FN int rmi_blk_skips(const rmi_blk *b, uint32_t t) { return b->shape->skips[t] && b->shape->carried[t]; }
-
-/* The backward of the stage with an option: from what was kept and the output's gradient to the input's gradient and those of
-   weights that stay. *din, *grown: at least the bytes of the input's gradient, and of what else it leaves. */
-RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_chn_option *o, uint64_t *din, uint64_t *grown)
+/* Is the activation carried because it lives long? Then its gradient is, too. One that lives long within a stage is
+   not. */
+RMI_FN int rmi_blk_skips(const rmi_blk *b, uint32_t tensor)
 {
-    const rm_graph *g = b->g;
-    const rmi_stage *s = &b->shape->stages[i];
-    uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_way(b, s, kept, o, b->runs), t;
+    return b->shape->skips[tensor] && b->shape->carried[tensor];
+}
+
+/* The backward of the stage with an option: from what was kept and the output's gradient to the input's gradient and
+   those of weights that stay. *din, *grown: at least the bytes of the input's gradient, and of what else it leaves. */
+RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_chn_option *option, uint64_t *din,
+                              uint64_t *grown)
+{
+    const rm_graph *graph = b->g;
+    const rmi_stage *stage = &b->shape->stages[i];
+    uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_way(b, stage, kept, option, b->runs), tensor;
     uint64_t at_end, left, peak;
     uint32_t hold;
-    o->bwd_peak = 0;
-    if (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in]) rmi_blk_enter(b, &n_entry, s->in, b->in_bytes[i]);
-    if (o->reads_out && s->out != RMI_NONE && !b->shape->carried[s->out]) rmi_blk_enter(b, &n_entry, s->out, b->stages[i].out_bytes);
+    option->bwd_peak = 0;
+    if (option->reads_in && stage->in != RMI_NONE && !b->shape->carried[stage->in])
+        rmi_blk_enter(b, &n_entry, stage->in, b->in_bytes[i]);
+    if (option->reads_out && stage->out != RMI_NONE && !b->shape->carried[stage->out])
+        rmi_blk_enter(b, &n_entry, stage->out, b->stages[i].out_bytes);
     for (k = 0; k < b->n_keep; k++) {
-        uint64_t bytes = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved
-                                                                          : b->room[g->tensors[t].root];
+        uint64_t bytes = rmi_low_kind(graph, b->keep[k], &tensor) == RMI_BUF_SAVED
+                             ? graph->ops[tensor].forms[rmi_blk_mode(stage, kept, tensor)].saved
+                             : b->room[graph->tensors[tensor].root];
         rmi_blk_enter(b, &n_entry, b->keep[k], bytes);
     }
-    if (s->out != RMI_NONE && rmi_blk_given_from(g, s->out, s->hi))
-        rmi_blk_enter(b, &n_entry, rmi_low_buf(g, RMI_BUF_GRAD, s->out), b->dout_bytes[i]);
-    if (s->in != RMI_NONE && rmi_blk_given_from(g, s->in, s->lo) && g->ops[g->tensors[s->in].maker].has_bwd)
-        b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, s->in);
+    if (stage->out != RMI_NONE && rmi_blk_given_from(graph, stage->out, stage->hi))
+        rmi_blk_enter(b, &n_entry, rmi_low_buf(graph, RMI_BUF_GRAD, stage->out), b->dout_bytes[i]);
+    if (stage->in != RMI_NONE && rmi_blk_given_from(graph, stage->in, stage->lo) &&
+        graph->ops[graph->tensors[stage->in].maker].has_bwd)
+        b->exit[n_exit++] = rmi_low_buf(graph, RMI_BUF_GRAD, stage->in);
     b->seq.n_uncounted = b->n_carried;
-    for (k = s->lo; k < s->hi; k++)
-        for (j = 0; j < g->ops[k].out.n; j++)
-            if (rmi_blk_skips(b, g->ops[k].out.at[j]))
-                b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, g->ops[k].out.at[j]);
-    for (k = s->lo; k < s->hi; k++)
-        for (j = 0; j < g->ops[k].in.n; j++) {
-            t = g->ops[k].in.at[j];
-            if (rmi_blk_skips(b, t)) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
-            t = g->tensors[t].root;
-            if (g->tensors[t].kind == RMI_ACT || (rmi_low_grads_resident(b->step) && g->tensors[t].kind == RMI_PARAM)) continue;
-            if (b->begun[t]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
-            else if (!rmi_list_has(&g->ops[k].grad_in, t)) continue;
-            else if (g->tensors[t].reader < s->lo || g->n_barriers || rmi_seq_grad_stays(g, b->step, t))
-                b->exit[n_exit++] = rmi_low_buf(g, RMI_BUF_GRAD, t);
+    for (k = stage->lo; k < stage->hi; k++)
+        for (j = 0; j < graph->ops[k].out.n; j++)
+            if (rmi_blk_skips(b, graph->ops[k].out.at[j]))
+                b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, graph->ops[k].out.at[j]);
+    for (k = stage->lo; k < stage->hi; k++)
+        for (j = 0; j < graph->ops[k].in.n; j++) {
+            tensor = graph->ops[k].in.at[j];
+            if (rmi_blk_skips(b, tensor)) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+            tensor = graph->tensors[tensor].root;
+            if (graph->tensors[tensor].kind == RMI_ACT ||
+                (rmi_low_grads_resident(b->step) && graph->tensors[tensor].kind == RMI_PARAM))
+                continue;
+            if (b->begun[tensor]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+            else if (!rmi_list_has(&graph->ops[k].grad_in, tensor)) continue;
+            else if (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
+                     rmi_seq_grad_stays(graph, b->step, tensor))
+                b->exit[n_exit++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
         }
     /* who made the input may want it still */
-    for (hold = 0; hold < (o->reads_in && s->in != RMI_NONE && !b->shape->carried[s->in] ? 2u : 1u); hold++) {
-        if (hold) b->exit[n_exit++] = s->in;
-        RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &peak, &at_end, &o->bwd_ns));
-        o->bwd_peak = rmi_max(o->bwd_peak, peak);
-        left = i && s->in != RMI_NONE ? rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(g, RMI_BUF_GRAD, s->in)) : 0;
-        if (hold) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, s->in));
+    for (hold = 0; hold < (option->reads_in && stage->in != RMI_NONE && !b->shape->carried[stage->in] ? 2u : 1u);
+         hold++) {
+        if (hold) b->exit[n_exit++] = stage->in;
+        RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &peak, &at_end, &option->bwd_ns));
+        option->bwd_peak = rmi_max(option->bwd_peak, peak);
+        left =
+            i && stage->in != RMI_NONE ? rmi_seq_bytes_at_end(&b->seq, rmi_low_buf(graph, RMI_BUF_GRAD, stage->in)) : 0;
+        if (hold) at_end = rmi_sub(at_end, rmi_blk_rounded_at_end(b, stage->in));
         *grown = rmi_max(*grown, rmi_sub(at_end, rmi_round_up(left, b->granule)));
         *din = rmi_max(*din, left);
     }
@@ -7529,78 +7686,83 @@ typedef struct rmi_blk_list { /* candidates of a stage, codes of m bytes */
 } rmi_blk_list;
 
 /* Bytes of the list keep, under an option. */
-RMI_FN uint64_t rmi_blk_kept_bytes(rmi_blk *b, const rmi_stage *s, const uint8_t *kept)
+RMI_FN uint64_t rmi_blk_kept_bytes(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint64_t sum = 0;
-    uint32_t k, t;
+    uint32_t k, tensor;
     b->count++;
     for (k = 0; k < b->n_keep; k++) {
-        int saved = rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_SAVED;
-        if (!saved && b->counted[g->tensors[t].root] == b->count) continue; /* views of one root count once */
-        if (!saved) b->counted[g->tensors[t].root] = b->count;
-        sum = rmi_add(sum, rmi_round_up(saved ? g->ops[t].forms[rmi_blk_mode(s, kept, t)].saved : b->room[g->tensors[t].root], b->granule));
+        int saved = rmi_low_kind(graph, b->keep[k], &tensor) == RMI_BUF_SAVED;
+        if (!saved && b->counted[graph->tensors[tensor].root] == b->count) continue; /* views of one root count once */
+        if (!saved) b->counted[graph->tensors[tensor].root] = b->count;
+        sum = rmi_add(sum, rmi_round_up(saved ? graph->ops[tensor].forms[rmi_blk_mode(stage, kept, tensor)].saved
+                                              : b->room[graph->tensors[tensor].root],
+                                        b->granule));
     }
     return sum;
 }
 
-RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, const uint8_t *kept)
+RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, const uint8_t *kept)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks), *before = b->seq.mem;
-    const rmi_stage *s = &b->shape->stages[i];
-    rmi_chn_option *o;
+    const rmi_stage *stage = &b->shape->stages[i];
+    rmi_chn_option *option;
     uint64_t din = 0, grown = 0;
-    rm_result r;
-    if (!rmi_arena_grow(mem, (void **)&l->at, &l->cap, (size_t)l->n + 1, sizeof *l->at) ||
-        !rmi_arena_grow(mem, (void **)&l->kept, &l->cap_kept, ((size_t)l->n + 1) * l->m, 1))
+    rm_result result;
+    if (!rmi_arena_grow(mem, (void **)&list->at, &list->cap, (size_t)list->n + 1, sizeof *list->at) ||
+        !rmi_arena_grow(mem, (void **)&list->kept, &list->cap_kept, ((size_t)list->n + 1) * list->m, 1))
         return RM_ERROR_MEMORY;
-    o = &l->at[l->n];
-    memset(o, 0, sizeof *o);
-    memcpy(l->kept + (size_t)l->n * l->m, kept, l->m);
+    option = &list->at[list->n];
+    memset(option, 0, sizeof *option);
+    memcpy(list->kept + (size_t)list->n * list->m, kept, list->m);
     b->seq.mem = &tmp;
-    r = rmi_blk_back(b, i, kept, o, &din, &grown);
-    o->saved = rmi_blk_kept_bytes(b, s, kept);
-    if (r == RM_OK && b->mode_at) { /* forwards differ, too */
+    result = rmi_blk_back(b, i, kept, option, &din, &grown);
+    option->saved = rmi_blk_kept_bytes(b, stage, kept);
+    if (result == RM_OK && b->mode_at) { /* forwards differ, too */
         uint64_t at_end;
         uint32_t k, n = 0;
         for (k = 0; k < b->n_keep; k++) b->exit[n++] = b->keep[k];
-        if (s->out != RMI_NONE) b->exit[n++] = s->out;
-        r = rmi_blk_forward_peak(b, s, i, kept, 0, n, 1, &o->fwd_peak[1], &at_end, &o->fwd_ns[0]);
+        if (stage->out != RMI_NONE) b->exit[n++] = stage->out;
+        result = rmi_blk_forward_peak(b, stage, i, kept, 0, n, 1, &option->fwd_peak[1], &at_end, &option->fwd_ns[0]);
     }
     rmi_arena_free(&tmp);
     b->seq.mem = before;
-    l->n++;
-    return r;
+    list->n++;
+    return result;
 }
 
-/* Is x as good as y in everything, give or take slack / 256 of what option 0 takes? */
-RMI_FN int rmi_blk_covers(const rmi_chn_option *x, const rmi_chn_option *y, const rmi_chn_option *all, uint64_t slack)
+/* Is one option as good as the other in everything, give or take slack / 256 of what option 0 takes? */
+RMI_FN int rmi_blk_covers(const rmi_chn_option *one, const rmi_chn_option *other, const rmi_chn_option *all,
+                          uint64_t slack)
 {
-    return x->reads_in <= y->reads_in && x->reads_out <= y->reads_out && x->saved <= y->saved + all->saved / 256 * slack &&
-           x->bwd_peak <= y->bwd_peak + all->bwd_peak / 256 * slack && x->bwd_ns <= y->bwd_ns + all->bwd_ns / 1024 * slack &&
-           x->fwd_peak[1] <= y->fwd_peak[1] + all->fwd_peak[1] / 256 * slack &&
-           x->fwd_ns[0] <= y->fwd_ns[0] + all->fwd_ns[0] / 1024 * slack;
+    return one->reads_in <= other->reads_in && one->reads_out <= other->reads_out &&
+           one->saved <= other->saved + all->saved / 256 * slack &&
+           one->bwd_peak <= other->bwd_peak + all->bwd_peak / 256 * slack &&
+           one->bwd_ns <= other->bwd_ns + all->bwd_ns / 1024 * slack &&
+           one->fwd_peak[1] <= other->fwd_peak[1] + all->fwd_peak[1] / 256 * slack &&
+           one->fwd_ns[0] <= other->fwd_ns[0] + all->fwd_ns[0] / 1024 * slack;
 }
 
 /* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
-RMI_RARE void rmi_blk_pareto(rmi_blk_list *l)
+RMI_RARE void rmi_blk_pareto(rmi_blk_list *list)
 {
     uint64_t slack;
     for (slack = 0; slack < 256; slack = slack * 3 / 2 + 1) {
         uint32_t i, k, n = 1;
-        for (i = 1; i < l->n; i++) {
-            for (k = 0; k < n && !rmi_blk_covers(&l->at[k], &l->at[i], &l->at[0], slack);) k++;
+        for (i = 1; i < list->n; i++) {
+            for (k = 0; k < n && !rmi_blk_covers(&list->at[k], &list->at[i], &list->at[0], slack);) k++;
             if (k < n) continue;
-            for (k = i + 1; k < l->n && !slack && !rmi_blk_covers(&l->at[k], &l->at[i], &l->at[0], 0);) k++;
-            if (k < l->n && !slack && !rmi_blk_covers(&l->at[i], &l->at[k], &l->at[0], 0)) continue;
-            l->at[n] = l->at[i];
-            memmove(l->kept + (size_t)n * l->m, l->kept + (size_t)i * l->m, l->m);
+            for (k = i + 1; k < list->n && !slack && !rmi_blk_covers(&list->at[k], &list->at[i], &list->at[0], 0);) k++;
+            if (k < list->n && !slack && !rmi_blk_covers(&list->at[i], &list->at[k], &list->at[0], 0)) continue;
+            list->at[n] = list->at[i];
+            memmove(list->kept + (size_t)n * list->m, list->kept + (size_t)i * list->m, list->m);
             n++;
         }
-        l->n = n;
+        list->n = n;
         if (n <= RMI_BLK_OPTIONS) return;
     }
-    l->n = (uint32_t)rmi_min(l->n, RMI_BLK_OPTIONS);
+    list->n = (uint32_t)rmi_min(list->n, RMI_BLK_OPTIONS);
 }
 
 /* Of a code: byte op becomes that of another mode; or its bit 0 is
@@ -7620,21 +7782,23 @@ typedef struct rmi_blk_now { /* where a descent is: a code, and what of the stag
 } rmi_blk_now;
 
 /* Makes the change in the code; 0: it is none. */
-RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *s, const rmi_blk_change *x, rmi_blk_now *c)
+RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *stage, const rmi_blk_change *change, rmi_blk_now *now)
 {
-    const rm_graph *g = b->g;
-    uint8_t was = c->kept[x->op];
-    uint32_t i, k, lo = x->op;
-    if (x->mode < RMI_BLK_DROP_ALL) c->kept[x->op] = (uint8_t)((was & 1u) | x->mode << 1);
-    else c->kept[x->op] = was & 0xfeu;
-    if (c->kept[x->op] == was || x->mode != RMI_BLK_DROP_ALL) return c->kept[x->op] != was;
-    for (i = x->op + 1; i-- > lo;) {
-        const rmi_op *op = &g->ops[s->lo + i];
-        if (c->kept[i] == c->was[i]) continue; /* it was not cleared now */
+    const rm_graph *graph = b->g;
+    uint8_t was = now->kept[change->op];
+    uint32_t i, k, lo = change->op;
+    if (change->mode < RMI_BLK_DROP_ALL) now->kept[change->op] = (uint8_t)((was & 1u) | change->mode << 1);
+    else now->kept[change->op] = was & 0xfeu;
+    if (now->kept[change->op] == was || change->mode != RMI_BLK_DROP_ALL) return now->kept[change->op] != was;
+    for (i = change->op + 1; i-- > lo;) {
+        const rmi_op *op = &graph->ops[stage->lo + i];
+        if (now->kept[i] == now->was[i]) continue; /* it was not cleared now */
         for (k = 0; k < op->in.n; k++) {
-            uint32_t t = g->tensors[op->in.at[k]].root, m;
-            if (!rmi_blk_inner(b, s, t) || c->held[m = g->tensors[t].maker - s->lo] || g->ops[g->tensors[t].maker].pinned) continue;
-            c->kept[m] &= 0xfeu;
+            uint32_t tensor = graph->tensors[op->in.at[k]].root, m;
+            if (!rmi_blk_inner(b, stage, tensor) || now->held[m = graph->tensors[tensor].maker - stage->lo] ||
+                graph->ops[graph->tensors[tensor].maker].pinned)
+                continue;
+            now->kept[m] &= 0xfeu;
             if (m < lo) lo = m;
         }
     }
@@ -7642,90 +7806,98 @@ RMI_FN int rmi_blk_apply(const rmi_blk *b, const rmi_stage *s, const rmi_blk_cha
 }
 
 /* What the code takes: bytes held, time. */
-RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, const rmi_blk_now *c, rmi_chn_option *o, uint64_t *bytes, uint64_t *ns)
+RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, const rmi_blk_now *now, rmi_chn_option *option, uint64_t *bytes,
+                         uint64_t *ns)
 {
-    const rmi_stage *s = &b->shape->stages[i];
-    uint32_t runs = rmi_blk_way(b, s, c->kept, o, b->runs), p;
-    *bytes = rmi_blk_kept_bytes(b, s, c->kept);
+    const rmi_stage *stage = &b->shape->stages[i];
+    uint32_t runs = rmi_blk_way(b, stage, now->kept, option, b->runs), p;
+    *bytes = rmi_blk_kept_bytes(b, stage, now->kept);
     for (*ns = 0, p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->runs[p], 1, 0));
-    runs = rmi_blk_forward(b, s, c->kept, 0, b->runs);
+    runs = rmi_blk_forward(b, stage, now->kept, 0, b->runs);
     for (p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->runs[p], 0, 0));
 }
 
 /* The code has changed. */
-RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *c)
+RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *now)
 {
-    const rm_graph *g = b->g;
-    const rmi_stage *s = &b->shape->stages[i];
-    rmi_chn_option o;
-    uint32_t k, t;
-    rmi_blk_cost(b, i, c, &o, &c->bytes, &c->ns);
-    c->reads_out = (uint8_t)o.reads_out;
-    memcpy(c->was, c->kept, m);
-    memset(c->held, 0, m);
+    const rm_graph *graph = b->g;
+    const rmi_stage *stage = &b->shape->stages[i];
+    rmi_chn_option option;
+    uint32_t k, tensor;
+    rmi_blk_cost(b, i, now, &option, &now->bytes, &now->ns);
+    now->reads_out = (uint8_t)option.reads_out;
+    memcpy(now->was, now->kept, m);
+    memset(now->held, 0, m);
     for (k = 0; k < b->n_keep; k++)
-        if (rmi_low_kind(g, b->keep[k], &t) == RMI_BUF_VALUE && rmi_blk_inner(b, s, g->tensors[t].root))
-            c->held[g->tensors[g->tensors[t].root].maker - s->lo] = 1;
-    if (o.reads_out && rmi_blk_inner(b, s, s->out)) c->held[g->tensors[s->out].maker - s->lo] = 1;
+        if (rmi_low_kind(graph, b->keep[k], &tensor) == RMI_BUF_VALUE &&
+            rmi_blk_inner(b, stage, graph->tensors[tensor].root))
+            now->held[graph->tensors[graph->tensors[tensor].root].maker - stage->lo] = 1;
+    if (option.reads_out && rmi_blk_inner(b, stage, stage->out))
+        now->held[graph->tensors[stage->out].maker - stage->lo] = 1;
 }
 
 /* What a change costs in time a byte; RMI_MAX: it frees nothing; RMI_INF: it is none. */
-RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *c, const rmi_blk_change *x)
+RMI_FN uint64_t rmi_blk_price(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *now, const rmi_blk_change *change)
 {
     uint64_t bytes, ns, price = RMI_INF;
-    rmi_chn_option o;
-    if (rmi_blk_apply(b, &b->shape->stages[i], x, c)) {
-        rmi_blk_cost(b, i, c, &o, &bytes, &ns);
-        if (o.reads_out > c->reads_out) bytes = rmi_add(bytes, b->stages[i].out_bytes);
-        price = bytes >= c->bytes
+    rmi_chn_option option;
+    if (rmi_blk_apply(b, &b->shape->stages[i], change, now)) {
+        rmi_blk_cost(b, i, now, &option, &bytes, &ns);
+        if (option.reads_out > now->reads_out) bytes = rmi_add(bytes, b->stages[i].out_bytes);
+        price = bytes >= now->bytes
                     ? RMI_MAX
-                    : rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, c->ns)), (uint64_t)1 << 20, c->bytes - bytes), RMI_MAX);
+                    : rmi_min(rmi_mul_div_up(rmi_sub(ns, rmi_min(ns, now->ns)), (uint64_t)1 << 20, now->bytes - bytes),
+                              RMI_MAX);
     }
-    memcpy(c->kept, c->was, m);
+    memcpy(now->kept, now->was, m);
     return price;
 }
 
 RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
 {
-    const rmi_blk_change *x = (const rmi_blk_change *)a, *y = (const rmi_blk_change *)b;
+    const rmi_blk_change *change = (const rmi_blk_change *)a, *other = (const rmi_blk_change *)b;
     (void)user;
-    if (x->price != y->price) return x->price < y->price ? -1 : 1;
-    return x->op != y->op ? (x->op < y->op ? -1 : 1) : x->mode < y->mode ? -1 : x->mode > y->mode;
+    if (change->price != other->price) return change->price < other->price ? -1 : 1;
+    return change->op != other->op      ? (change->op < other->op ? -1 : 1)
+           : change->mode < other->mode ? -1
+                                        : change->mode > other->mode;
 }
 
-/* One change after the other, that which costs least time a byte first. Of many, a price is found anew when its turn comes, as long
-   as that is not too much work: it has mostly risen since. */
-RMI_RARE rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept, rmi_blk_change *x, uint32_t n)
+/* One change after the other, that which costs least time a byte first. Of many, a price is found anew when its turn
+   comes, as long as that is not too much work: it has mostly risen since. */
+RMI_RARE rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept,
+                                   rmi_blk_change *change, uint32_t n)
 {
     uint32_t k, done, many = n > RMI_BLK_MANY;
-    uint64_t work = RMI_BLK_WORK / l->m, next, step;
+    uint64_t work = RMI_BLK_WORK / list->m, next, step;
     rmi_blk_now c;
     c.kept = kept;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(c.was, l->m), RMI_T(c.held, l->m)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(c.was, list->m), RMI_T(c.held, list->m)));
     for (k = done = 0; k < n && n > RMI_BLK_MOST; k++) /* of so many ops one way to drop each must do */
-        if (x[k].mode != RMI_BLK_DROP) x[done++] = x[k];
+        if (change[k].mode != RMI_BLK_DROP) change[done++] = change[k];
     if (n > RMI_BLK_MOST && (n = done) > RMI_BLK_MOST) return RM_OK;
-    rmi_blk_arrive(b, i, l->m, &c);
+    rmi_blk_arrive(b, i, list->m, &c);
     next = c.bytes;
     step = next / 48;
-    for (k = 0; k < n && many; k++) x[k].price = rmi_blk_price(b, i, l->m, &c, &x[k]);
-    if (many) rmi_sort(x, n, sizeof *x, rmi_blk_cmp_change, NULL);
+    for (k = 0; k < n && many; k++) change[k].price = rmi_blk_price(b, i, list->m, &c, &change[k]);
+    if (many) rmi_sort(change, n, sizeof *change, rmi_blk_cmp_change, NULL);
     for (done = 0; done < n; done++) {
-        for (k = done; k < n && !many; k++) x[k].price = rmi_blk_price(b, i, l->m, &c, &x[k]);
-        if (!many) rmi_sort(x + done, n - done, sizeof *x, rmi_blk_cmp_change, NULL);
+        for (k = done; k < n && !many; k++) change[k].price = rmi_blk_price(b, i, list->m, &c, &change[k]);
+        if (!many) rmi_sort(change + done, n - done, sizeof *change, rmi_blk_cmp_change, NULL);
         while (many && work && done + 1 < n) {
-            rmi_blk_change now = x[done];
-            now.price = rmi_blk_price(b, i, l->m, &c, &now);
+            rmi_blk_change now = change[done];
+            now.price = rmi_blk_price(b, i, list->m, &c, &now);
             work--;
-            for (k = done; k + 1 < n && rmi_blk_cmp_change(&x[k + 1], &now, NULL) < 0; k++) x[k] = x[k + 1];
-            x[k] = now;
+            for (k = done; k + 1 < n && rmi_blk_cmp_change(&change[k + 1], &now, NULL) < 0; k++)
+                change[k] = change[k + 1];
+            change[k] = now;
             if (k == done) break;
         }
-        if (!rmi_blk_apply(b, &b->shape->stages[i], &x[done], &c)) continue;
-        rmi_blk_arrive(b, i, l->m, &c);
+        if (!rmi_blk_apply(b, &b->shape->stages[i], &change[done], &c)) continue;
+        rmi_blk_arrive(b, i, list->m, &c);
         if (many && c.bytes > rmi_sub(next, step) && done + 1 < n) continue;
         next = c.bytes;
-        RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
+        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
     }
     return RM_OK;
 }
@@ -7734,11 +7906,12 @@ RMI_RARE rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_b
 RMI_FN uint64_t rmi_blk_mode_ns(const rmi_blk *b, uint32_t i, uint32_t mode)
 {
     const rmi_op *op = &b->g->ops[i];
-    const rmi_form *f = &op->forms[mode];
-    uint64_t ns = rmi_low_reads_saved(op, f) ? f->fwd : op->forms[rmi_blk_fwd_form(b, i, 0, RMI_INF)].fwd;
+    const rmi_form *form = &op->forms[mode];
+    uint64_t ns = rmi_low_reads_saved(op, form) ? form->fwd : op->forms[rmi_blk_fwd_form(b, i, 0, RMI_INF)].fwd;
     uint32_t p;
-    for (p = 0; p < f->n_parts; p++)
-        if (rmi_low_part_wanted(op, &f->parts[p])) ns = rmi_add(ns, op->forms[rmi_blk_bwd_form(b, i, mode, p, RMI_INF)].parts[p].bwd);
+    for (p = 0; p < form->n_parts; p++)
+        if (rmi_low_part_wanted(op, &form->parts[p]))
+            ns = rmi_add(ns, op->forms[rmi_blk_bwd_form(b, i, mode, p, RMI_INF)].parts[p].bwd);
     return ns;
 }
 
@@ -7763,16 +7936,16 @@ RMI_RARE uint32_t rmi_blk_modes(const rmi_blk *b, uint32_t i, uint8_t *modes)
     return n;
 }
 
-/* Code number `at` of stage s: all kept, fastest modes; then every
+/* Code number `at` of a stage: all kept, fastest modes; then every
    other one. Returns how many there are, at most RMI_BLK_CODES + 1. */
-RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *s, uint32_t at, uint8_t *kept)
+RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_t at, uint8_t *kept)
 {
     uint8_t modes[RMI_BLK_MODES];
     uint32_t i, total = 1;
-    for (i = s->lo; i < s->hi; i++) {
+    for (i = stage->lo; i < stage->hi; i++) {
         const rmi_op *op = &b->g->ops[i];
         uint32_t drops = b->many && op->view == RMI_NONE && !op->pinned ? 2 : 1, n = rmi_blk_modes(b, i, modes);
-        kept[i - s->lo] = (uint8_t)((at % drops ? 0u : 1u) | (uint32_t)modes[at / drops % n] << 1);
+        kept[i - stage->lo] = (uint8_t)((at % drops ? 0u : 1u) | (uint32_t)modes[at / drops % n] << 1);
         at /= drops * n;
         total = (uint32_t)rmi_min((uint64_t)total * drops * n, RMI_BLK_CODES + 1);
     }
@@ -7780,43 +7953,43 @@ RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *s, uint32_t at
 }
 
 /* Candidates of stage i. */
-RMI_RARE rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *l, uint8_t *kept)
+RMI_RARE rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
 {
-    const rmi_stage *s = &b->shape->stages[i];
+    const rmi_stage *stage = &b->shape->stages[i];
     uint8_t modes[RMI_BLK_MODES];
-    uint32_t k, e, n = 0, codes = rmi_blk_number(b, s, 0, kept), level;
-    rmi_blk_change *x;
-    RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
+    uint32_t k, e, n = 0, codes = rmi_blk_number(b, stage, 0, kept), level;
+    rmi_blk_change *change;
+    RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
     for (k = 1; k < codes && codes <= RMI_BLK_CODES; k++) {
-        rmi_blk_number(b, s, k, kept);
-        RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
+        rmi_blk_number(b, stage, k, kept);
+        RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
     }
     if (codes > RMI_BLK_CODES) {
-        for (k = s->lo; k < s->hi; k++) n += 1 + rmi_blk_modes(b, k, modes);
-        if (!(x = RMI_NEW(mem, rmi_blk_change, n))) return RM_ERROR_MEMORY;
-        for (n = 0, k = s->lo; k < s->hi; k++) {
+        for (k = stage->lo; k < stage->hi; k++) n += 1 + rmi_blk_modes(b, k, modes);
+        if (!(change = RMI_NEW(mem, rmi_blk_change, n))) return RM_ERROR_MEMORY;
+        for (n = 0, k = stage->lo; k < stage->hi; k++) {
             uint32_t n_modes = rmi_blk_modes(b, k, modes);
             if (b->many && b->g->ops[k].view == RMI_NONE && !b->g->ops[k].pinned) {
-                x[n].mode = RMI_BLK_DROP;
-                x[n++].op = k - s->lo;
-                x[n].mode = RMI_BLK_DROP_ALL;
-                x[n++].op = k - s->lo;
+                change[n].mode = RMI_BLK_DROP;
+                change[n++].op = k - stage->lo;
+                change[n].mode = RMI_BLK_DROP_ALL;
+                change[n++].op = k - stage->lo;
             }
             for (e = 1; e < n_modes; e++) {
-                x[n].mode = modes[e];
-                x[n++].op = k - s->lo;
+                change[n].mode = modes[e];
+                change[n++].op = k - stage->lo;
             }
         }
-        RMI_TRY(rmi_blk_descend(b, mem, i, l, kept, x, n));
+        RMI_TRY(rmi_blk_descend(b, mem, i, list, kept, change, n));
     }
-    rmi_blk_pareto(l);
-    for (level = 1, n = l->n; level < RMI_BLK_LEVELS && b->most_ws[i]; level++)
+    rmi_blk_pareto(list);
+    for (level = 1, n = list->n; level < RMI_BLK_LEVELS && b->most_ws[i]; level++)
         for (k = 0; k < n; k++) {
-            memcpy(kept, l->kept + k * l->m, l->m);
-            kept[l->m - 1] = (uint8_t)level;
-            RMI_TRY(rmi_blk_add(b, mem, i, l, kept));
+            memcpy(kept, list->kept + k * list->m, list->m);
+            kept[list->m - 1] = (uint8_t)level;
+            RMI_TRY(rmi_blk_add(b, mem, i, list, kept));
         }
-    if (l->n > n) rmi_blk_pareto(l);
+    if (list->n > n) rmi_blk_pareto(list);
     return RM_OK;
 }
 
@@ -7824,86 +7997,89 @@ RMI_RARE rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rm
 RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
 {
     rmi_arena mem = rmi_arena_make(&b->mem->hooks);
-    rmi_blk_list l;
+    rmi_blk_list list;
     uint8_t *kept, *mine;
-    rm_result r;
-    memset(&l, 0, sizeof l);
-    l.m = rmi_blk_code(&b->shape->stages[i]);
-    kept = RMI_NEW(&mem, uint8_t, l.m);
-    r = kept ? rmi_blk_candidates(b, &mem, i, &l, kept) : RM_ERROR_MEMORY;
-    if (r == RM_OK) {
-        b->options[i] = RMI_NEW(b->mem, rmi_chn_option, l.n);
-        mine = RMI_NEW(b->mem, uint8_t, l.n * l.m);
-        if (!b->options[i] || !mine) r = RM_ERROR_MEMORY;
-        else memcpy(mine, l.kept, l.n * l.m);
+    rm_result result;
+    memset(&list, 0, sizeof list);
+    list.m = rmi_blk_code(&b->shape->stages[i]);
+    kept = RMI_NEW(&mem, uint8_t, list.m);
+    result = kept ? rmi_blk_candidates(b, &mem, i, &list, kept) : RM_ERROR_MEMORY;
+    if (result == RM_OK) {
+        b->options[i] = RMI_NEW(b->mem, rmi_chn_option, list.n);
+        mine = RMI_NEW(b->mem, uint8_t, list.n * list.m);
+        if (!b->options[i] || !mine) result = RM_ERROR_MEMORY;
+        else memcpy(mine, list.kept, list.n * list.m);
         b->kept[i] = mine;
-        b->stages[i].n_options = l.n;
+        b->stages[i].n_options = list.n;
     }
     rmi_arena_free(&mem);
-    return r;
+    return result;
 }
 
 RMI_RARE rm_result rmi_blk_scratch(rmi_blk *b)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint32_t i, k, most = 0, n = b->shape->n;
-    size_t nb = rmi_low_buffers(g), lists;
+    size_t nb = rmi_low_buffers(graph), lists;
     for (i = 0; i < n; i++) {
         uint32_t runs = 0;
         for (k = b->shape->stages[i].lo; k < b->shape->stages[i].hi; k++)
-            runs += 2 * (g->ops[k].grad_in.n + g->ops[k].in.n + g->ops[k].out.n) + rmi_low_parts(&g->ops[k]) + 3;
+            runs += 2 * (graph->ops[k].grad_in.n + graph->ops[k].in.n + graph->ops[k].out.n) +
+                    rmi_low_parts(&graph->ops[k]) + 3;
         if (runs > most) most = runs;
     }
     lists = 2 * (size_t)most + 8;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
-                       RMI_T(b->room, g->n_tensors), RMI_T(b->most_ws, n), RMI_T(b->pass_level, n),
-                       RMI_T(b->fresh, g->n_ops), RMI_T(b->todo, g->n_ops), RMI_T(b->like, b->shape->n_classes),
-                       RMI_T(b->wanted, nb), RMI_T(b->counted, g->n_tensors), RMI_T(b->rerun, g->n_ops),
-                       RMI_T(b->begun, g->n_tensors), RMI_T(b->in_bytes, n), RMI_T(b->dout_bytes, n),
+                       RMI_T(b->room, graph->n_tensors), RMI_T(b->most_ws, n), RMI_T(b->pass_level, n),
+                       RMI_T(b->fresh, graph->n_ops), RMI_T(b->todo, graph->n_ops), RMI_T(b->like, b->shape->n_classes),
+                       RMI_T(b->wanted, nb), RMI_T(b->counted, graph->n_tensors), RMI_T(b->rerun, graph->n_ops),
+                       RMI_T(b->begun, graph->n_tensors), RMI_T(b->in_bytes, n), RMI_T(b->dout_bytes, n),
                        RMI_T(b->runs, lists), RMI_T(b->keep, lists), RMI_T(b->exit, lists), RMI_T(b->uncounted, lists),
                        RMI_T(b->entry, lists), RMI_T(b->entry_bytes, lists)));
-    if (!b->stages || !b->wanted || !b->counted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes || !b->runs ||
-        !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes)
+    if (!b->stages || !b->wanted || !b->counted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes ||
+        !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes)
         return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) b->room[i] = g->tensors[i].external ? 0 : g->tensors[i].bytes;
+    for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
     return RM_OK;
 }
 
 /* Room of every tensor, in the forms that ops may run in. */
 RMI_FN void rmi_blk_rooms(rmi_blk *b)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint32_t i, f;
-    for (i = 0; i < g->n_ops; i++)
-        for (f = 0; f < (b->mode_at ? g->ops[i].n_forms : 1u); f++) {
-            uint32_t from = g->ops[i].forms[f].inplace, out = g->ops[i].out.at[0];
-            if (from == RMI_NONE || !b->room[out] || g->ops[i].view != RMI_NONE || g->tensors[from].kind != RMI_ACT) continue;
-            from = g->tensors[from].root;
-            if (g->tensors[from].kind == RMI_ACT) b->room[out] = rmi_max(b->room[out], b->room[from]);
+    for (i = 0; i < graph->n_ops; i++)
+        for (f = 0; f < (b->mode_at ? graph->ops[i].n_forms : 1u); f++) {
+            uint32_t from = graph->ops[i].forms[f].inplace, out = graph->ops[i].out.at[0];
+            if (from == RMI_NONE || !b->room[out] || graph->ops[i].view != RMI_NONE ||
+                graph->tensors[from].kind != RMI_ACT)
+                continue;
+            from = graph->tensors[from].root;
+            if (graph->tensors[from].kind == RMI_ACT) b->room[out] = rmi_max(b->room[out], b->room[from]);
         }
 }
 
 /* Are two stages of one class the same in all that their figures depend on? */
 RMI_RARE int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
 {
-    const rm_graph *g = b->g;
-    const rmi_stage *s = &b->shape->stages[i], *t = &b->shape->stages[j];
+    const rm_graph *graph = b->g;
+    const rmi_stage *stage = &b->shape->stages[i], *t = &b->shape->stages[j];
     uint32_t k, e;
-    if ((s->in == RMI_NONE) != (t->in == RMI_NONE) || (s->out == RMI_NONE) != (t->out == RMI_NONE) ||
-        s->hi - s->lo != t->hi - t->lo)
+    if ((stage->in == RMI_NONE) != (t->in == RMI_NONE) || (stage->out == RMI_NONE) != (t->out == RMI_NONE) ||
+        stage->hi - stage->lo != t->hi - t->lo)
         return 0;
     if (b->in_bytes[i] != b->in_bytes[j] || b->dout_bytes[i] != b->dout_bytes[j] || !i || !j) return 0;
-    for (k = 0; k < s->hi - s->lo; k++) {
-        const rmi_op *x = &g->ops[s->lo + k], *y = &g->ops[t->lo + k];
-        if (b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, s->lo + k)] !=
-            b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, t->lo + k)])
+    for (k = 0; k < stage->hi - stage->lo; k++) {
+        const rmi_op *x = &graph->ops[stage->lo + k], *y = &graph->ops[t->lo + k];
+        if (b->shape->carried[rmi_low_buf(graph, RMI_BUF_SAVED, stage->lo + k)] !=
+            b->shape->carried[rmi_low_buf(graph, RMI_BUF_SAVED, t->lo + k)])
             return 0;
         for (e = 0; e < x->in.n; e++)
-            if ((x->in.at[e] == s->in) != (y->in.at[e] == t->in) ||
+            if ((x->in.at[e] == stage->in) != (y->in.at[e] == t->in) ||
                 b->shape->carried[x->in.at[e]] != b->shape->carried[y->in.at[e]])
                 return 0;
         for (e = 0; e < x->out.n; e++)
-            if ((x->out.at[e] == s->out) != (y->out.at[e] == t->out) ||
+            if ((x->out.at[e] == stage->out) != (y->out.at[e] == t->out) ||
                 b->shape->carried[x->out.at[e]] != b->shape->carried[y->out.at[e]])
                 return 0;
     }
@@ -7911,17 +8087,18 @@ RMI_RARE int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
 }
 
 /* Lists what the stage touches of what is carried. */
-RMI_FN void rmi_blk_enter_stage(rmi_blk *b, const rmi_stage *s)
+RMI_FN void rmi_blk_enter_stage(rmi_blk *b, const rmi_stage *stage)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint32_t i, k, n = 0;
-    for (i = s->lo; i < s->hi; i++) {
-        const rmi_op *op = &g->ops[i];
+    for (i = stage->lo; i < stage->hi; i++) {
+        const rmi_op *op = &graph->ops[i];
         for (k = 0; k < op->in.n; k++)
             if (b->shape->carried[op->in.at[k]]) b->uncounted[n++] = op->in.at[k];
         for (k = 0; k < op->out.n; k++)
             if (b->shape->carried[op->out.at[k]]) b->uncounted[n++] = op->out.at[k];
-        if (b->shape->carried[rmi_low_buf(g, RMI_BUF_SAVED, i)]) b->uncounted[n++] = rmi_low_buf(g, RMI_BUF_SAVED, i);
+        if (b->shape->carried[rmi_low_buf(graph, RMI_BUF_SAVED, i)])
+            b->uncounted[n++] = rmi_low_buf(graph, RMI_BUF_SAVED, i);
     }
     b->seq.n_uncounted = b->n_carried = n;
 }
@@ -7929,17 +8106,18 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *b, const rmi_stage *s)
 /* Forward figures of stage i that no option changes, and those of keeping all. */
 RMI_RARE rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 {
-    const rmi_stage *s = &b->shape->stages[i];
-    uint8_t *all = RMI_NEW(b->mem, uint8_t, rmi_blk_code(s));
+    const rmi_stage *stage = &b->shape->stages[i];
+    uint8_t *all = RMI_NEW(b->mem, uint8_t, rmi_blk_code(stage));
     b->options[i] = RMI_NEW(b->mem, rmi_chn_option, 1);
     if (!all || !b->options[i]) return RM_ERROR_MEMORY;
-    rmi_blk_enter_stage(b, s);
-    rmi_blk_number(b, s, 0, all);
+    rmi_blk_enter_stage(b, stage);
+    rmi_blk_number(b, stage, 0, all);
     b->kept[i] = all;
     b->in_bytes[i] = i ? b->stages[i - 1].out_bytes : 0;
-    if (s->out != RMI_NONE && !b->shape->carried[s->out]) b->stages[i].out_bytes = rmi_round_up(b->room[s->out], b->granule);
-    rmi_blk_way(b, s, all, &b->options[i][0], b->runs);
-    rmi_blk_mark(b, s, 1, 0, RMI_BLK_OUT);
+    if (stage->out != RMI_NONE && !b->shape->carried[stage->out])
+        b->stages[i].out_bytes = rmi_round_up(b->room[stage->out], b->granule);
+    rmi_blk_way(b, stage, all, &b->options[i][0], b->runs);
+    rmi_blk_mark(b, stage, 1, 0, RMI_BLK_OUT);
     RMI_TRY(rmi_blk_pass(b, i));
     return rmi_blk_keep(b, i, 0);
 }
@@ -7947,33 +8125,33 @@ RMI_RARE rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 /* The options of stage i with all their figures. A stage like one before is not measured again. */
 RMI_RARE rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
 {
-    const rmi_stage *s = &b->shape->stages[i];
-    rmi_chn_stage *c = &b->stages[i];
+    const rmi_stage *stage = &b->shape->stages[i];
+    rmi_chn_stage *out = &b->stages[i];
     uint64_t din = 0, grown = 0;
-    uint32_t k, *like = &b->like[s->cls];
+    uint32_t k, *like = &b->like[stage->cls];
     if (*like && rmi_blk_alike(b, i, *like - 1)) {
         const rmi_chn_stage *o = &b->stages[*like - 1];
         b->kept[i] = b->kept[*like - 1];
-        c->n_options = o->n_options;
-        c->grown = o->grown;
+        out->n_options = o->n_options;
+        out->grown = o->grown;
         b->options[i] = RMI_NEW(b->mem, rmi_chn_option, o->n_options);
         if (!b->options[i]) return RM_ERROR_MEMORY;
         memcpy(b->options[i], b->options[*like - 1], o->n_options * sizeof(rmi_chn_option));
         din = b->dout_bytes[*like - 2];
     } else {
-        rmi_blk_enter_stage(b, s);
+        rmi_blk_enter_stage(b, stage);
         RMI_TRY(rmi_blk_choose(b, i));
-        for (k = 0; k < c->n_options; k++) {
+        for (k = 0; k < out->n_options; k++) {
             rmi_chn_option *o = &b->options[i][k];
             rmi_arena_free(b->seq.mem);
             RMI_TRY(rmi_blk_back(b, i, rmi_blk_code_of(b, i, k), o, &din, &grown));
             o->saved = 0;
             RMI_TRY(rmi_blk_keep(b, i, k));
         }
-        c->grown = grown;
+        out->grown = grown;
     }
     *like = i + 1;
-    c->options = b->options[i];
+    out->options = b->options[i];
     if (!i) return RM_OK;
     b->dout_bytes[i - 1] = din;
     b->stages[i - 1].grad_bytes = rmi_round_up(din, b->granule);
@@ -7983,14 +8161,14 @@ RMI_RARE rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
 /* Which forms ops may run in, as modes. */
 RMI_RARE rm_result rmi_blk_find_modes(rmi_blk *b)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint32_t i, f, e, p, stage = 0;
     size_t n = 0;
-    for (i = 0; i < g->n_ops; i++) n += g->ops[i].n_forms;
-    if (n == g->n_ops) return RM_OK; /* no variants */
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->mode_at, g->n_ops), RMI_T(b->modes, n)));
-    for (i = 0, n = 0; i < g->n_ops; n += g->ops[i++].n_forms) {
-        const rmi_op *op = &g->ops[i];
+    for (i = 0; i < graph->n_ops; i++) n += graph->ops[i].n_forms;
+    if (n == graph->n_ops) return RM_OK; /* no variants */
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->mode_at, graph->n_ops), RMI_T(b->modes, n)));
+    for (i = 0, n = 0; i < graph->n_ops; n += graph->ops[i++].n_forms) {
+        const rmi_op *op = &graph->ops[i];
         while (i >= b->shape->stages[stage].hi) stage++;
         b->mode_at[i] = (uint32_t)n;
         for (f = 0; f < op->n_forms; f++) {
@@ -8001,52 +8179,55 @@ RMI_RARE rm_result rmi_blk_find_modes(rmi_blk *b)
             b->modes[n + f] = e;
             if (op->n_forms == 1) continue;
             b->most_ws[stage] = rmi_max(b->most_ws[stage], x->fwd_ws);
-            for (p = 0; p < x->n_parts && op->has_bwd; p++) b->most_ws[stage] = rmi_max(b->most_ws[stage], x->parts[p].bwd_ws);
+            for (p = 0; p < x->n_parts && op->has_bwd; p++)
+                b->most_ws[stage] = rmi_max(b->most_ws[stage], x->parts[p].bwd_ws);
         }
     }
     return RM_OK;
 }
 
-/* The chain of g's stages for one kind of step with a backward; many: each with options that do not keep all; vary: and with
-   variants, else ops run as declared. Bytes are rounded up to the granule;
-   what persists, inputs and carried values are not in it. */
-RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_shape *shape, uint32_t step, uint32_t granule,
-                                uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
+/* The chain of a graph's stages for one kind of step with a backward; many: each with options that do not keep all;
+   vary: and with variants, else ops run as declared. Bytes are rounded up to the granule; what persists, inputs and
+   carried values are not in it. */
+RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi_shape *shape, uint32_t step,
+                                uint32_t granule, uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
     uint32_t i, k, e;
-    rm_result r;
+    rm_result result;
     memset(b, 0, sizeof *b);
-    b->g = g;
+    b->g = graph;
     b->shape = shape;
     b->mem = mem;
     b->step = step;
     b->granule = granule;
     b->many = many;
-    r = rmi_blk_scratch(b);
-    if (r == RM_OK && vary) r = rmi_blk_find_modes(b);
-    if (r == RM_OK) rmi_blk_rooms(b);
-    if (r == RM_OK) r = rmi_seq_scratch(&b->seq, g, mem);
+    result = rmi_blk_scratch(b);
+    if (result == RM_OK && vary) result = rmi_blk_find_modes(b);
+    if (result == RM_OK) rmi_blk_rooms(b);
+    if (result == RM_OK) result = rmi_seq_scratch(&b->seq, graph, mem);
     b->seq.step = step;
     b->seq.granule = granule;
     b->seq.partial = 1;
     b->seq.uncounted = b->uncounted;
     b->seq.mem = &tmp;
-    for (i = 0; i < shape->n && r == RM_OK; i++) {
-        r = rmi_blk_stage(b, i);
+    for (i = 0; i < shape->n && result == RM_OK; i++) {
+        result = rmi_blk_stage(b, i);
         rmi_arena_free(&tmp);
     }
-    for (i = shape->n; i-- > 0 && r == RM_OK;) {
-        r = rmi_blk_options(b, i);
+    for (i = shape->n; i-- > 0 && result == RM_OK;) {
+        result = rmi_blk_options(b, i);
         for (k = shape->stages[i].lo; k < shape->stages[i].hi; k++)
-            for (e = 0; e < g->ops[k].grad_in.n; e++) b->begun[g->ops[k].grad_in.at[e]] = 1;
+            for (e = 0; e < graph->ops[k].grad_in.n; e++) b->begun[graph->ops[k].grad_in.at[e]] = 1;
     }
     rmi_arena_free(&tmp);
     b->seq.mem = mem;
-    if (r != RM_OK) return r;
-    if (g->n_barriers && rmi_low_has_update(step)) { /* updates after the barrier: all gradients are there, and a workspace */
-        for (i = 0; i < g->n_tensors; i++)
-            if (g->tensors[i].updates) b->tail_ws = rmi_max(b->tail_ws, rmi_round_up(g->tensors[i].opt_ws, granule));
+    if (result != RM_OK) return result;
+    /* updates after the barrier: all gradients are there, and a workspace */
+    if (graph->n_barriers && rmi_low_has_update(step)) {
+        for (i = 0; i < graph->n_tensors; i++)
+            if (graph->tensors[i].updates)
+                b->tail_ws = rmi_max(b->tail_ws, rmi_round_up(graph->tensors[i].opt_ws, granule));
         for (k = 0; k < b->stages[0].n_options; k++)
             b->options[0][k].bwd_peak = rmi_max(b->options[0][k].bwd_peak, b->stages[0].grown + b->tail_ws);
     }
@@ -8058,90 +8239,97 @@ RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *g, const rmi_sha
 
 /* --- a graph of groups: what the group options are to its groups, forms are to its ops */
 
-RMI_FN rm_result rmi_blk_new_list(rmi_arena *mem, rmi_list *l, size_t room)
+RMI_FN rm_result rmi_blk_new_list(rmi_arena *mem, rmi_list *list, size_t room)
 {
-    l->n = 0;
-    l->at = RMI_NEW(mem, uint32_t, room);
-    return l->at ? RM_OK : RM_ERROR_MEMORY;
+    list->n = 0;
+    list->at = RMI_NEW(mem, uint32_t, room);
+    return list->at ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* Form k of group i: what its backward with option k reads from outside, and its figures. */
-RMI_RARE rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const rmi_op *op, rmi_form *f)
+RMI_RARE rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const rmi_op *op, rmi_form *form)
 {
-    const rm_graph *g = b->g;
-    const rmi_stage *s = &b->shape->stages[i];
-    const rmi_chn_option *o = &b->options[i][k];
+    const rm_graph *graph = b->g;
+    const rmi_stage *stage = &b->shape->stages[i];
+    const rmi_chn_option *option = &b->options[i][k];
     uint32_t n, r, e;
     rmi_chn_option same;
-    memset(f, 0, sizeof *f);
-    f->name = f->bits = "";
-    f->fwd = o->fwd_ns[0];
-    for (r = s->lo; r < s->hi; r++)
-        f->again = rmi_add(
-            f->again, g->ops[r].pinned
-                          ? 0
-                          : rmi_low_ns(g, rmi_low_run(RMI_FWD, r, rmi_blk_form(b, s, rmi_blk_code_of(b, i, k), r, 1), 0), 1, 0));
-    f->saved = o->saved;
-    f->needs_saved = o->saved != 0;
-    f->fwd_ws = rmi_max(rmi_sub(o->fwd_peak[1], rmi_min(o->saved, o->fwd_peak[1])), b->stages[i].pass_peak[1]);
-    f->inplace = RMI_NONE;
-    f->parts = RMI_NEW(b->mem, rmi_part, 1);
-    if (!f->parts) return RM_ERROR_MEMORY;
-    f->n_parts = 1;
-    f->parts[0].name = "";
-    f->parts[0].grads = op->grad_in;
-    f->parts[0].needs_saved = f->needs_saved;
-    f->parts[0].bwd = f->bwd = o->bwd_ns;
-    f->parts[0].bwd_ws = f->bwd_ws = rmi_sub(o->bwd_peak, rmi_min(o->saved, o->bwd_peak));
-    RMI_TRY(rmi_blk_new_list(b->mem, &f->needs, (size_t)op->in.n + op->out.n));
-    n = rmi_blk_way(b, s, rmi_blk_code_of(b, i, k), &same, b->runs);
+    memset(form, 0, sizeof *form);
+    form->name = form->bits = "";
+    form->fwd = option->fwd_ns[0];
+    for (r = stage->lo; r < stage->hi; r++)
+        form->again = rmi_add(
+            form->again,
+            graph->ops[r].pinned
+                ? 0
+                : rmi_low_ns(graph, rmi_low_run(RMI_FWD, r, rmi_blk_form(b, stage, rmi_blk_code_of(b, i, k), r, 1), 0),
+                             1, 0));
+    form->saved = option->saved;
+    form->needs_saved = option->saved != 0;
+    form->fwd_ws =
+        rmi_max(rmi_sub(option->fwd_peak[1], rmi_min(option->saved, option->fwd_peak[1])), b->stages[i].pass_peak[1]);
+    form->inplace = RMI_NONE;
+    form->parts = RMI_NEW(b->mem, rmi_part, 1);
+    if (!form->parts) return RM_ERROR_MEMORY;
+    form->n_parts = 1;
+    form->parts[0].name = "";
+    form->parts[0].grads = op->grad_in;
+    form->parts[0].needs_saved = form->needs_saved;
+    form->parts[0].bwd = form->bwd = option->bwd_ns;
+    form->parts[0].bwd_ws = form->bwd_ws = rmi_sub(option->bwd_peak, rmi_min(option->saved, option->bwd_peak));
+    RMI_TRY(rmi_blk_new_list(b->mem, &form->needs, (size_t)op->in.n + op->out.n));
+    n = rmi_blk_way(b, stage, rmi_blk_code_of(b, i, k), &same, b->runs);
     for (r = 0; r < n; r++) {
-        const rmi_list *l = b->runs[r].way == RMI_FWD   ? &g->ops[b->runs[r].id].in
-                            : b->runs[r].way == RMI_BWD ? &rmi_low_part(g, b->runs[r])->needs
+        const rmi_list *list = b->runs[r].way == RMI_FWD   ? &graph->ops[b->runs[r].id].in
+                            : b->runs[r].way == RMI_BWD ? &rmi_low_part(graph, b->runs[r])->needs
                                                         : NULL;
-        for (e = 0; l && e < l->n; e++) {
-            uint32_t t = g->tensors[l->at[e]].root;
-            if (rmi_list_has(&op->in, t) || rmi_list_has(&op->out, t)) rmi_list_put_once(&f->needs, t);
+        for (e = 0; list && e < list->n; e++) {
+            uint32_t t = graph->tensors[list->at[e]].root;
+            if (rmi_list_has(&op->in, t) || rmi_list_has(&op->out, t)) rmi_list_put_once(&form->needs, t);
         }
     }
-    f->parts[0].needs = f->needs;
+    form->parts[0].needs = form->needs;
     return RM_OK;
 }
 
-/* Group i as an op of v; tensors are those of g, views go by their roots. */
+/* Group i as an op of v; tensors are those of the graph, views go by their roots. */
 RMI_RARE rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
 {
-    const rm_graph *g = b->g;
-    const rmi_stage *s = &b->shape->stages[i];
+    const rm_graph *graph = b->g;
+    const rmi_stage *stage = &b->shape->stages[i];
     rmi_op *op = &v->ops[i];
     uint32_t r, e, k, most = 0;
     memset(op, 0, sizeof *op);
-    op->name = g->ops[s->lo].name;
+    op->name = graph->ops[stage->lo].name;
     op->kind_name = "group";
     op->view = RMI_NONE;
-    for (r = s->lo; r < s->hi; r++) most += g->ops[r].in.n + g->ops[r].out.n + g->ops[r].mutates.n;
+    for (r = stage->lo; r < stage->hi; r++) most += graph->ops[r].in.n + graph->ops[r].out.n + graph->ops[r].mutates.n;
     RMI_TRY(rmi_blk_new_list(b->mem, &op->in, most));
     RMI_TRY(rmi_blk_new_list(b->mem, &op->out, most));
     RMI_TRY(rmi_blk_new_list(b->mem, &op->mutates, most));
     RMI_TRY(rmi_blk_new_list(b->mem, &op->grad_in, most));
     RMI_TRY(rmi_blk_new_list(b->mem, &op->grad_out, most));
-    for (r = s->lo; r < s->hi; r++) {
-        const rmi_op *x = &g->ops[r];
+    for (r = stage->lo; r < stage->hi; r++) {
+        const rmi_op *x = &graph->ops[r];
         op->pinned |= x->pinned;
         op->has_bwd |= x->has_bwd;
         op->flags |= x->flags & RM_ONCE;
         for (e = 0; e < x->in.n; e++) {
-            uint32_t t = g->tensors[x->in.at[e]].root;
-            if (g->tensors[t].kind == RMI_ACT && g->tensors[t].maker >= s->lo) continue;
-            rmi_list_put_once(&op->in, t);
-            if (x->has_bwd && g->tensors[t].has_grad && rmi_list_has(&x->grad_in, x->in.at[e])) rmi_list_put_once(&op->grad_in, t);
+            uint32_t tensor = graph->tensors[x->in.at[e]].root;
+            if (graph->tensors[tensor].kind == RMI_ACT && graph->tensors[tensor].maker >= stage->lo) continue;
+            rmi_list_put_once(&op->in, tensor);
+            if (x->has_bwd && graph->tensors[tensor].has_grad && rmi_list_has(&x->grad_in, x->in.at[e]))
+                rmi_list_put_once(&op->grad_in, tensor);
         }
         for (e = 0; e < x->mutates.n; e++) rmi_list_put_once(&op->mutates, x->mutates.at[e]);
         for (e = 0; e < x->out.n; e++) {
-            uint32_t t = x->out.at[e], root = g->tensors[t].root;
-            if (!b->shape->carried[t] || (!g->tensors[t].is_output && b->shape->last_use[t] < s->hi)) continue;
-            if (g->tensors[root].kind == RMI_ACT && g->tensors[root].maker >= s->lo) rmi_list_put_once(&op->out, root);
-            v->tensors[root].is_output |= g->tensors[t].is_output;
+            uint32_t tensor = x->out.at[e], root = graph->tensors[tensor].root;
+            if (!b->shape->carried[tensor] ||
+                (!graph->tensors[tensor].is_output && b->shape->last_use[tensor] < stage->hi))
+                continue;
+            if (graph->tensors[root].kind == RMI_ACT && graph->tensors[root].maker >= stage->lo)
+                rmi_list_put_once(&op->out, root);
+            v->tensors[root].is_output |= graph->tensors[tensor].is_output;
         }
     }
     op->forms = RMI_NEW(b->mem, rmi_form, b->stages[i].n_options);
@@ -8151,36 +8339,36 @@ RMI_RARE rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
     return RM_OK;
 }
 
-/* The graph whose ops are the groups of b's shape, with the options as variants; in b->mem. What is inside a group takes no
-   part in it. Forwards keep their order, so that runs of groups are runs of ops one after the other. */
+/* The graph whose ops are the groups of b's shape, with the options as variants; in b->mem. What is inside a group
+   takes no part in it. Forwards keep their order, so that runs of groups are runs of ops one after the other. */
 RMI_RARE rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint32_t i, k, n = b->shape->n;
     size_t *room;
-    *v = *g;
+    *v = *graph;
     v->n_ops = n;
     v->fixed_order = 1;
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(v->ops, n), RMI_T(v->tensors, g->n_tensors), RMI_T(room, g->n_tensors)));
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *t = &v->tensors[i];
-        *t = g->tensors[i];
-        t->consumers.n = t->mutators.n = 0;
-        t->reader = RMI_NONE;
-        if (t->kind == RMI_ACT) t->is_output = 0;
+    RMI_TRY(RMI_TABLES(b->mem, RMI_T(v->ops, n), RMI_T(v->tensors, graph->n_tensors), RMI_T(room, graph->n_tensors)));
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *tensor = &v->tensors[i];
+        *tensor = graph->tensors[i];
+        tensor->consumers.n = tensor->mutators.n = 0;
+        tensor->reader = RMI_NONE;
+        if (tensor->kind == RMI_ACT) tensor->is_output = 0;
     }
     for (i = 0; i < n; i++) {
         RMI_TRY(rmi_blk_coarse_op(b, v, i));
         for (k = 0; k < v->ops[i].grad_in.n; k++) room[v->ops[i].grad_in.at[k]]++;
     }
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *t = &v->tensors[i];
-        RMI_TRY(rmi_blk_new_list(b->mem, &t->consumers, room[i]));
-        RMI_TRY(rmi_blk_new_list(b->mem, &t->mutators, g->tensors[i].mutators.n));
-        if (t->kind != RMI_ACT) continue;
-        t->maker = RMI_NONE; /* until a group makes it */
-        t->bytes = t->grad_bytes = 0;
-        t->root = i;
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *tensor = &v->tensors[i];
+        RMI_TRY(rmi_blk_new_list(b->mem, &tensor->consumers, room[i]));
+        RMI_TRY(rmi_blk_new_list(b->mem, &tensor->mutators, graph->tensors[i].mutators.n));
+        if (tensor->kind != RMI_ACT) continue;
+        tensor->maker = RMI_NONE; /* until a group makes it */
+        tensor->bytes = tensor->grad_bytes = 0;
+        tensor->root = i;
     }
     for (i = 0; i < n; i++) {
         rmi_op *op = &v->ops[i];
@@ -8189,10 +8377,10 @@ RMI_RARE rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
         for (k = 0; k < op->mutates.n; k++) rmi_list_put(&v->tensors[op->mutates.at[k]].mutators, i);
         for (k = 0; k < op->grad_in.n; k++) rmi_list_put(&v->tensors[op->grad_in.at[k]].consumers, i);
         for (k = 0; k < op->out.n; k++) {
-            uint32_t t = op->out.at[k];
-            v->tensors[t].maker = i;
-            v->tensors[t].bytes = g->tensors[t].bytes;
-            v->tensors[t].grad_bytes = g->tensors[t].grad_bytes;
+            uint32_t tensor = op->out.at[k];
+            v->tensors[tensor].maker = i;
+            v->tensors[tensor].bytes = graph->tensors[tensor].bytes;
+            v->tensors[tensor].grad_bytes = graph->tensors[tensor].grad_bytes;
         }
     }
     for (i = 0; i < n; i++)
@@ -8201,53 +8389,53 @@ RMI_RARE rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
     return RM_OK;
 }
 
-/* The gradient of t may lie in a stretch of so many bytes: its own, or what a backward that gives it lets it take over. */
-RMI_FN uint64_t rmi_blk_grad_room(const rmi_blk *b, uint32_t t)
+/* The gradient of a tensor may lie in a stretch of so many bytes: its own, or what a backward that gives it lets it
+   take over. */
+RMI_FN uint64_t rmi_blk_grad_room(const rmi_blk *b, uint32_t tensor)
 {
-    const rm_graph *g = b->g;
-    const rmi_list *c = &g->tensors[t].consumers;
-    uint64_t room = g->tensors[t].grad_bytes;
+    const rm_graph *graph = b->g;
+    const rmi_list *consumers = &graph->tensors[tensor].consumers;
+    uint64_t room = graph->tensors[tensor].grad_bytes;
     uint32_t i, f, k;
-    for (i = 0; i < c->n; i++)
-        for (f = 0; f < g->ops[c->at[i]].n_forms; f++) {
-            const rmi_op *op = &g->ops[c->at[i]];
+    for (i = 0; i < consumers->n; i++)
+        for (f = 0; f < graph->ops[consumers->at[i]].n_forms; f++) {
+            const rmi_op *op = &graph->ops[consumers->at[i]];
             for (k = 0; k < op->forms[f].n_overs; k++) {
-                const rmi_over *o = &op->forms[f].overs[k];
-                if (o->grad_of != t) continue;
-                room = rmi_max(room, o->what == RMI_OVER_TENSOR  ? b->room[g->tensors[o->tensor].root]
-                                     : o->what == RMI_OVER_SAVED ? op->forms[f].saved
-                                                                 : g->tensors[op->out.at[0]].grad_bytes);
+                const rmi_over *over = &op->forms[f].overs[k];
+                if (over->grad_of != tensor) continue;
+                room = rmi_max(room, over->what == RMI_OVER_TENSOR  ? b->room[graph->tensors[over->tensor].root]
+                                     : over->what == RMI_OVER_SAVED ? op->forms[f].saved
+                                                                 : graph->tensors[op->out.at[0]].grad_bytes);
             }
         }
     return room;
 }
 
-/* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that it is of,
-   also when their maker runs again for the sake of what else it makes. */
+/* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that
+   it is of, also when their maker runs again for the sake of what else it makes. */
 RMI_RARE uint64_t rmi_blk_carried(const rmi_blk *b)
 {
-    const rm_graph *g = b->g;
+    const rm_graph *graph = b->g;
     uint64_t sum = 0;
-    uint32_t i, t;
+    uint32_t i, tensor;
     for (i = 0; i < b->shape->n_carried; i++) {
         uint32_t buf = b->shape->carried_list[i], maker;
-        int saved = rmi_low_kind(g, buf, &t) == RMI_BUF_SAVED;
+        int saved = rmi_low_kind(graph, buf, &tensor) == RMI_BUF_SAVED;
         if (saved) {
-            sum += rmi_round_up(g->ops[t].forms[0].saved, b->granule);
+            sum += rmi_round_up(graph->ops[tensor].forms[0].saved, b->granule);
             continue;
         }
-        maker = g->tensors[g->tensors[t].root].maker;
-        if (!g->tensors[t].external &&
-            (g->tensors[t].root == t ||
-             (maker != RMI_NONE && !g->ops[maker].pinned &&
-              (g->ops[maker].out.n > 1 || rmi_low_reads_saved(&g->ops[maker], &g->ops[maker].forms[0])))))
-            sum += rmi_round_up(b->room[g->tensors[t].root], b->granule);
-        if (rmi_blk_skips(b, t)) sum += rmi_round_up(rmi_blk_grad_room(b, t), b->granule);
+        maker = graph->tensors[graph->tensors[tensor].root].maker;
+        if (!graph->tensors[tensor].external &&
+            (graph->tensors[tensor].root == tensor ||
+             (maker != RMI_NONE && !graph->ops[maker].pinned &&
+              (graph->ops[maker].out.n > 1 || rmi_low_reads_saved(&graph->ops[maker], &graph->ops[maker].forms[0])))))
+            sum += rmi_round_up(b->room[graph->tensors[tensor].root], b->granule);
+        if (rmi_blk_skips(b, tensor)) sum += rmi_round_up(rmi_blk_grad_room(b, tensor), b->granule);
     }
     return sum;
 }
 RMI_PLAIN_END
-
 /* =====================================================================================================================
    >>place - addresses in one arena: dynamic storage allocation
    Owns: the offsets of the buffers of a plan. In: lifetimes and sizes, some offsets already given. Out: offsets such that
@@ -22850,9 +23038,9 @@ RMI_FN const rmi_program *rmi_plan_program(const rm_plan *p, uint32_t step, uint
 
 /* =====================================================================================================================
    >>curve - what memory is worth: plans for many budgets
-   In: graph, what is asked of its plans, a number of points. Out: the plans' figures, by rising bytes and falling times. First
-   the largest budget and the least memory; then, between two budgets that have been planned, the middle of where the plans of
-   both leave most open: bytes between them, times time that the larger one saves.
+   In: graph, what is asked of its plans, a number of points. Out: the plans' figures, by rising bytes and falling
+   times. First the largest budget and the least memory; then, between two budgets that have been planned, the middle of
+   where the plans of both leave most open: bytes between them, times time that the larger one saves.
    ================================================================================================================== */
 #define RMI_CRV_NEAR 2500u /* ppm of the bound: noise, and most of the time that a search takes */
 
@@ -22882,16 +23070,16 @@ RMI_FN int rmi_crv_progress(void *user, const rm_progress *p)
 }
 
 /* What the plan's programs take together. */
-RMI_FN rm_point rmi_crv_point(const rm_plan *p)
+RMI_FN rm_point rmi_crv_point(const rm_plan *plan)
 {
     rm_point at;
     uint32_t i;
     memset(&at, 0, sizeof at);
-    for (i = 0; i < p->n; i++) {
-        at.arena_bytes = rmi_max(at.arena_bytes, p->info[i].arena_bytes);
-        at.host_bytes = rmi_max(at.host_bytes, p->info[i].host_bytes);
-        at.time_ns = rmi_add(at.time_ns, p->info[i].time_ns);
-        at.bound_ns = rmi_add(at.bound_ns, p->info[i].bound_ns);
+    for (i = 0; i < plan->n; i++) {
+        at.arena_bytes = rmi_max(at.arena_bytes, plan->info[i].arena_bytes);
+        at.host_bytes = rmi_max(at.host_bytes, plan->info[i].host_bytes);
+        at.time_ns = rmi_add(at.time_ns, plan->info[i].time_ns);
+        at.bound_ns = rmi_add(at.bound_ns, plan->info[i].bound_ns);
     }
     return at;
 }
@@ -22904,7 +23092,8 @@ RMI_FN const rmi_crv_try *rmi_crv_best(const rmi_crv *c, uint64_t bytes)
     for (i = 0; i < c->n; i++) {
         const rm_point *p = &c->tries[i].plan, *q = best ? &best->plan : NULL;
         if (p->arena_bytes > bytes) continue;
-        if (!q || p->time_ns < q->time_ns || (p->time_ns == q->time_ns && p->arena_bytes < q->arena_bytes)) best = &c->tries[i];
+        if (!q || p->time_ns < q->time_ns || (p->time_ns == q->time_ns && p->arena_bytes < q->arena_bytes))
+            best = &c->tries[i];
     }
     return best;
 }
@@ -22912,68 +23101,68 @@ RMI_FN const rmi_crv_try *rmi_crv_best(const rmi_crv *c, uint64_t bytes)
 /* Plans for a budget (0: none). RM_ERROR_INFEASIBLE: c->info names one that should do. */
 RMI_FN rm_result rmi_crv_plan(rmi_crv *c, uint64_t budget)
 {
-    rm_plan_desc d = *c->asked;
-    rm_plan *p = NULL;
+    rm_plan_desc desc = *c->asked;
+    rm_plan *plan = NULL;
     const rmi_crv_try *known;
-    rmi_crv_try t;
-    rm_result r;
+    rmi_crv_try tried;
+    rm_result result;
     size_t at;
-    d.device_bytes = budget;
-    d.info = &c->info;
-    d.progress = rmi_crv_progress;
-    d.progress_user = c;
-    d.limit_ns = 0; /* it is of all points */
+    desc.device_bytes = budget;
+    desc.info = &c->info;
+    desc.progress = rmi_crv_progress;
+    desc.progress_user = c;
+    desc.limit_ns = 0; /* it is of all points */
     if (!budget) budget = RMI_INF;
-    r = rmi_plan_create(c->g, &d, &c->series, &p);
-    if (r == RM_OK) {
-        t.plan = rmi_crv_point(p);
-        t.info = c->info;
-    } else if (r == RM_ERROR_INFEASIBLE && (known = rmi_crv_best(c, budget)) != NULL) { /* what fits less does */
-        t = *known;
-        t.plan.bound_ns = 0;
-        r = RM_OK;
+    result = rmi_plan_create(c->g, &desc, &c->series, &plan);
+    if (result == RM_OK) {
+        tried.plan = rmi_crv_point(plan);
+        tried.info = c->info;
+    } else if (result == RM_ERROR_INFEASIBLE && (known = rmi_crv_best(c, budget)) != NULL) { /* what fits less does */
+        tried = *known;
+        tried.plan.bound_ns = 0;
+        result = RM_OK;
     }
-    rmi_plan_free(p);
-    if (r != RM_OK) return r;
-    t.budget = budget;
-    for (at = c->n++; at && c->tries[at - 1].budget > t.budget; at--) c->tries[at] = c->tries[at - 1];
-    c->tries[at] = t;
+    rmi_plan_free(plan);
+    if (result != RM_OK) return result;
+    tried.budget = budget;
+    for (at = c->n++; at && c->tries[at - 1].budget > tried.budget; at--) c->tries[at] = c->tries[at - 1];
+    c->tries[at] = tried;
     return RM_OK;
 }
 
 /* What a plan with a 64th of keep-everything's bytes more takes: made when somebody wants to know, and kept. */
-RMI_FN rm_result rmi_crv_more(const rm_plan *p)
+RMI_FN rm_result rmi_crv_more(const rm_plan *plan)
 {
-    rmi_plan_asked *a = p->asked;
+    rmi_plan_asked *asked = plan->asked;
     rmi_plan_series series;
     rm_plan *more = NULL;
-    rm_plan_desc d = a->desc;
+    rm_plan_desc desc = asked->desc;
     uint64_t all = 0;
     uint32_t i;
-    rm_result r = RM_OK;
-    if (a->more_bytes) return RM_OK;
-    a->now = rmi_crv_point(p);
-    a->now.time_ns = 0;
-    for (i = 0; i < p->n && r == RM_OK; i++) { /* costs may be others now */
-        rmi_program now = p->prog[i];
-        r = rmi_sch_check(p->g, &now, &p->g->last, NULL);
-        a->now.time_ns = rmi_add(a->now.time_ns, now.fig.time_ns);
-        all = rmi_max(all, p->info[i].keep_all_bytes);
+    rm_result result = RM_OK;
+    if (asked->more_bytes) return RM_OK;
+    asked->now = rmi_crv_point(plan);
+    asked->now.time_ns = 0;
+    for (i = 0; i < plan->n && result == RM_OK; i++) { /* costs may be others now */
+        rmi_program now = plan->prog[i];
+        result = rmi_sch_check(plan->g, &now, &plan->g->last, NULL);
+        asked->now.time_ns = rmi_add(asked->now.time_ns, now.fig.time_ns);
+        all = rmi_max(all, plan->info[i].keep_all_bytes);
     }
-    all = rmi_round_up(all / 64 + 1, p->align);
-    d.device_bytes += all;
+    all = rmi_round_up(all / 64 + 1, plan->align);
+    desc.device_bytes += all;
     memset(&series, 0, sizeof series);
-    if (r == RM_OK) r = rmi_plan_create(p->g, &d, &series, &more);
-    if (r == RM_ERROR_INFEASIBLE) a->more = a->now, r = RM_OK;
-    else if (r == RM_OK) a->more = rmi_crv_point(more);
-    if (r == RM_OK) a->more_bytes = all;
+    if (result == RM_OK) result = rmi_plan_create(plan->g, &desc, &series, &more);
+    if (result == RM_ERROR_INFEASIBLE) asked->more = asked->now, result = RM_OK;
+    else if (result == RM_OK) asked->more = rmi_crv_point(more);
+    if (result == RM_OK) asked->more_bytes = all;
     rmi_plan_free(more);
     rmi_plan_series_free(&series);
-    return r == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : r;
+    return result == RM_ERROR_PLAN ? RM_ERROR_INTERNAL : result;
 }
 
-/* The budget to plan next, a multiple of least_step beyond one that was planned; 0: plans of neighbours are alike, or next to
-   each other. */
+/* The budget to plan next, a multiple of least_step beyond one that was planned; 0: plans of neighbours are alike, or
+   next to each other. */
 RMI_FN uint64_t rmi_crv_next(const rmi_crv *c, uint64_t least_step)
 {
     uint64_t most = 0, next = 0, bytes, open;
@@ -22990,18 +23179,18 @@ RMI_FN uint64_t rmi_crv_next(const rmi_crv *c, uint64_t least_step)
     return next;
 }
 
-/* The largest budget and the least memory: what a budget that is too small is told to take. With copies that takes long to find
-   out: what the largest budget's plan has seen will do. */
+/* The largest budget and the least memory: what a budget that is too small is told to take. With copies that takes long
+   to find out: what the largest budget's plan has seen will do. */
 RMI_FN rm_result rmi_crv_ends(rmi_crv *c)
 {
     uint64_t budget;
     uint32_t round;
-    rm_result r;
+    rm_result result;
     RMI_TRY(rmi_crv_plan(c, c->asked->device_bytes));
     budget = c->g->has_link && c->asked->host_bytes ? c->info.min_bytes : c->info.min_bound_bytes;
     for (round = 0; round < 4 && budget && budget < c->tries[c->n - 1].plan.arena_bytes && !c->stopped; round++) {
-        r = rmi_crv_plan(c, budget);
-        if (r != RM_ERROR_INFEASIBLE) return r;
+        result = rmi_crv_plan(c, budget);
+        if (result != RM_ERROR_INFEASIBLE) return result;
         budget = c->info.min_bytes;
     }
     return RM_OK;
@@ -23010,17 +23199,18 @@ RMI_FN rm_result rmi_crv_ends(rmi_crv *c)
 /* Points by rising bytes; c->info becomes that of the last one. */
 RMI_FN size_t rmi_crv_points(rmi_crv *c, rm_point *points)
 {
-    const rmi_crv_try *p = rmi_crv_best(c, RMI_INF);
+    const rmi_crv_try *tried = rmi_crv_best(c, RMI_INF);
     size_t n = 0, i, k;
-    c->info = p->info;
-    for (; p; p = p->plan.arena_bytes ? rmi_crv_best(c, p->plan.arena_bytes - 1) : NULL) {
+    c->info = tried->info;
+    for (; tried; tried = tried->plan.arena_bytes ? rmi_crv_best(c, tried->plan.arena_bytes - 1) : NULL) {
         rm_point *to = &points[n++];
-        *to = p->plan;
+        *to = tried->plan;
         for (i = 0; i < c->n; i++)
             if (c->tries[i].budget >= to->arena_bytes) to->bound_ns = rmi_max(to->bound_ns, c->tries[i].plan.bound_ns);
     }
     c->info.min_bytes = rmi_min(c->info.min_bytes, points[n - 1].arena_bytes);
-    for (i = 0; i < c->n; i++) c->info.min_bound_bytes = rmi_max(c->info.min_bound_bytes, c->tries[i].info.min_bound_bytes);
+    for (i = 0; i < c->n; i++)
+        c->info.min_bound_bytes = rmi_max(c->info.min_bound_bytes, c->tries[i].info.min_bound_bytes);
     for (i = 0, k = n; i + 1 < k; i++) {
         rm_point t = points[i];
         points[i] = points[--k];
@@ -23029,30 +23219,31 @@ RMI_FN size_t rmi_crv_points(rmi_crv *c, rm_point *points)
     return n;
 }
 
-RMI_FN rm_result rmi_crv_make(rm_graph *g, const rm_plan_desc *asked, rm_point *points, size_t room, size_t *n)
+RMI_FN rm_result rmi_crv_make(rm_graph *graph, const rm_plan_desc *asked, rm_point *points, size_t room, size_t *n)
 {
-    rmi_arena mem = rmi_arena_make(&g->mem.hooks);
+    rmi_arena mem = rmi_arena_make(&graph->mem.hooks);
     rmi_crv c;
     uint64_t budget, least_step;
-    rm_result r;
+    rm_result result;
     memset(&c, 0, sizeof c);
-    c.g = g;
+    c.g = graph;
     c.asked = asked;
     c.series.near_ppm = RMI_CRV_NEAR;
     c.end_ns = asked->limit_ns ? rmi_add(rmi_now_ns(), asked->limit_ns) : 0;
     c.tries = RMI_NEW(&mem, rmi_crv_try, room);
-    r = c.tries ? room > 1 ? rmi_crv_ends(&c) : rmi_crv_plan(&c, asked->device_bytes) : rmi_err_memory(&g->last);
+    result =
+        c.tries ? room > 1 ? rmi_crv_ends(&c) : rmi_crv_plan(&c, asked->device_bytes) : rmi_err_memory(&graph->last);
     least_step = asked->live_only ? 1 : asked->align ? asked->align : 256; /* as arenas are */
     if (c.n) least_step *= c.tries[c.n - 1].plan.arena_bytes / least_step / 1024 + 1;
-    while (r == RM_OK && c.n < room && !c.stopped && (budget = rmi_crv_next(&c, least_step)) != 0) r = rmi_crv_plan(&c, budget);
-    if (r == RM_ERROR_CANCELLED && c.n) r = RM_OK;
-    if (r == RM_OK) *n = rmi_crv_points(&c, points);
+    while (result == RM_OK && c.n < room && !c.stopped && (budget = rmi_crv_next(&c, least_step)) != 0)
+        result = rmi_crv_plan(&c, budget);
+    if (result == RM_ERROR_CANCELLED && c.n) result = RM_OK;
+    if (result == RM_OK) *n = rmi_crv_points(&c, points);
     if (asked->info) *asked->info = c.info;
     rmi_plan_series_free(&c.series);
     rmi_arena_free(&mem);
-    return r;
+    return result;
 }
-
 /* =====================================================================================================================
    >>lanes - which waits between lanes a program needs, and no more
    In: what each op of a program reads and writes, as ranges of bytes, and its lane. Out: pairs (op, earlier op that it
@@ -23096,44 +23287,44 @@ typedef struct rmi_lan {
     uint32_t n;           /* ops so far, of both programs */
 } rmi_lan;
 
-RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *p, uint64_t lo, uint64_t bytes, uint32_t op, int write)
+RMI_FN rm_result rmi_lan_touch(rmi_arena *mem, rmi_lan_prog *prog, uint64_t lo, uint64_t bytes, uint32_t op, int write)
 {
-    rmi_lan_use *u;
+    rmi_lan_use *use;
     if (!bytes) return RM_OK;
-    if (!RMI_GROW(mem, p->use, p->cap_use, p->n_use + 1)) return RM_ERROR_MEMORY;
-    u = &p->use[p->n_use++];
-    u->lo = lo;
-    u->hi = rmi_add(lo, bytes);
-    u->op = op;
-    u->write = (uint32_t)write;
+    if (!RMI_GROW(mem, prog->use, prog->cap_use, prog->n_use + 1)) return RM_ERROR_MEMORY;
+    use = &prog->use[prog->n_use++];
+    use->lo = lo;
+    use->hi = rmi_add(lo, bytes);
+    use->op = op;
+    use->write = (uint32_t)write;
     return RM_OK;
 }
 
 RMI_FN int rmi_lan_cmp(const void *a, const void *b, void *user)
 {
-    const rmi_lan_use *x = (const rmi_lan_use *)a, *y = (const rmi_lan_use *)b;
+    const rmi_lan_use *one = (const rmi_lan_use *)a, *other = (const rmi_lan_use *)b;
     (void)user;
-    if (x->op != y->op) return x->op < y->op ? -1 : 1;
-    if (x->lo != y->lo) return x->lo < y->lo ? -1 : 1;
-    if (x->hi != y->hi) return x->hi < y->hi ? -1 : 1;
-    return x->write < y->write ? -1 : x->write > y->write;
+    if (one->op != other->op) return one->op < other->op ? -1 : 1;
+    if (one->lo != other->lo) return one->lo < other->lo ? -1 : 1;
+    if (one->hi != other->hi) return one->hi < other->hi ? -1 : 1;
+    return one->write < other->write ? -1 : one->write > other->write;
 }
 
 /* Numbers the end points of all programs together, and sorts each one's uses by op. */
-RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, uint32_t n_prog)
+RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *prog, uint32_t n_prog)
 {
     uint32_t i, k, most = 0, ops;
     size_t n = 0, u;
     for (i = 0; i < n_prog; i++) {
-        n += 2 * p[i].n_use;
-        if (p[i].n > most) most = p[i].n;
+        n += 2 * prog[i].n_use;
+        if (prog[i].n > most) most = prog[i].n;
     }
     RMI_TRY(RMI_TABLES(mem, RMI_T(l->cut, 2 * n), RMI_T(l->clock, 2 * (size_t)most * RMI_LANES),
                        RMI_T(l->lane, 2 * (size_t)most)));
     for (i = 0; i < n_prog; i++)
-        for (u = 0; u < p[i].n_use; u++) {
-            l->cut[l->n_cut++] = p[i].use[u].lo;
-            l->cut[l->n_cut++] = p[i].use[u].hi;
+        for (u = 0; u < prog[i].n_use; u++) {
+            l->cut[l->n_cut++] = prog[i].use[u].lo;
+            l->cut[l->n_cut++] = prog[i].use[u].hi;
         }
     rmi_sort_u64(l->cut, l->cut + l->n_cut, l->n_cut);
     for (u = 0, n = 0; u < l->n_cut; u++)
@@ -23141,18 +23332,18 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p, ui
     l->n_cut = n;
     RMI_TRY(RMI_TABLES(mem, RMI_T(l->head, n / 64 + 1), RMI_T(l->piece, n)));
     for (i = 0; i < n_prog; i++) {
-        rmi_sort(p[i].use, p[i].n_use, sizeof(rmi_lan_use), rmi_lan_cmp, NULL);
-        ops = p[i].n;
-        p[i].first = RMI_NEW(mem, size_t, (size_t)ops + 1);
-        if (!p[i].first) return RM_ERROR_MEMORY;
+        rmi_sort(prog[i].use, prog[i].n_use, sizeof(rmi_lan_use), rmi_lan_cmp, NULL);
+        ops = prog[i].n;
+        prog[i].first = RMI_NEW(mem, size_t, (size_t)ops + 1);
+        if (!prog[i].first) return RM_ERROR_MEMORY;
         for (u = 0, k = 0; k < ops; k++) {
-            p[i].first[k] = u;
-            for (; u < p[i].n_use && p[i].use[u].op == k; u++) {
-                p[i].use[u].lo = rmi_lower_bound(l->cut, l->n_cut, p[i].use[u].lo);
-                p[i].use[u].hi = rmi_lower_bound(l->cut, l->n_cut, p[i].use[u].hi);
+            prog[i].first[k] = u;
+            for (; u < prog[i].n_use && prog[i].use[u].op == k; u++) {
+                prog[i].use[u].lo = rmi_lower_bound(l->cut, l->n_cut, prog[i].use[u].lo);
+                prog[i].use[u].hi = rmi_lower_bound(l->cut, l->n_cut, prog[i].use[u].hi);
             }
         }
-        p[i].first[ops] = u;
+        prog[i].first[ops] = u;
     }
     return RM_OK;
 }
@@ -23234,18 +23425,18 @@ RMI_FN void rmi_lan_learn(rmi_lan *l, uint32_t lane, uint32_t op)
             l->known[lane][k] = l->clock[(size_t)(op - 1) * RMI_LANES + k];
 }
 
-/* Runs p after what has run so far. The waits that p has count as said; those that it lacks go to *wait, `on` being a
-   number among all ops so far (of the program before, if p's own are known). */
-RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *p, rmi_lan_wait **wait, size_t *n_wait,
+/* Runs a program after what has run so far. The waits that it has count as said; those that it lacks go to *wait, `on`
+   being a number among all ops so far (of the program before, if prog's own are known). */
+RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *prog, rmi_lan_wait **wait, size_t *n_wait,
                              size_t *cap_wait)
 {
     uint32_t base = l->n, i, a, b;
     size_t w = 0;
-    for (i = 0; i < p->n; i++) {
-        uint32_t me = base + i + 1, lane = p->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
-        l->lane[me - 1] = p->lane[i];
-        rmi_lan_account(l, p->use + p->first[i], p->first[i + 1] - p->first[i], me, lane, need);
-        for (; w < p->n_wait && p->wait[w].op == i; w++) rmi_lan_learn(l, lane, base + p->wait[w].on + 1);
+    for (i = 0; i < prog->n; i++) {
+        uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
+        l->lane[me - 1] = prog->lane[i];
+        rmi_lan_account(l, prog->use + prog->first[i], prog->first[i + 1] - prog->first[i], me, lane, need);
+        for (; w < prog->n_wait && prog->wait[w].op == i; w++) rmi_lan_learn(l, lane, base + prog->wait[w].on + 1);
         for (a = 0; a < RMI_LANES; a++)
             if (a == lane || need[a] <= l->known[lane][a]) need[a] = 0;
         for (a = 0; a < RMI_LANES; a++) {
@@ -23262,30 +23453,30 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *p, 
             if (need[a]) rmi_lan_learn(l, lane, need[a]);
         l->known[lane][lane] = me;
         memcpy(l->clock + (size_t)(me - 1) * RMI_LANES, l->known[lane], sizeof l->known[lane]);
-        for (a = 0; a < RMI_LANES && i < p->joined; a++) rmi_lan_learn(l, a, me);
+        for (a = 0; a < RMI_LANES && i < prog->joined; a++) rmi_lan_learn(l, a, me);
     }
-    l->n = base + p->n;
+    l->n = base + prog->n;
     return RM_OK;
 }
 
-/* The waits of p alone: they hold whatever ran before. */
-RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *p)
+/* The waits of a program alone: they hold whatever ran before. */
+RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *prog)
 {
     rmi_lan_wait *found = NULL;
     size_t n = 0, cap = 0;
-    rm_result r;
+    rm_result result;
     rmi_lan_reset(l);
-    p->wait = NULL;
-    p->n_wait = 0;
-    r = rmi_lan_run(mem, l, p, &found, &n, &cap);
-    p->wait = found;
-    p->n_wait = n;
-    return r;
+    prog->wait = NULL;
+    prog->n_wait = 0;
+    result = rmi_lan_run(mem, l, prog, &found, &n, &cap);
+    prog->wait = found;
+    prog->n_wait = n;
+    return result;
 }
 
-/* The waits that p needs besides its own when it follows `before`; `on` is an op of that one. Steps further back have
-   ended. */
-RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *p,
+/* The waits that a program needs besides its own when it follows `before`; `on` is an op of that one. Steps further
+   back have ended. */
+RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *prog,
                                rmi_lan_wait **out, size_t *n_out)
 {
     rmi_lan_wait *none = NULL;
@@ -23294,7 +23485,7 @@ RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *b
     *n_out = 0;
     rmi_lan_reset(l);
     RMI_TRY(rmi_lan_run(mem, l, before, &none, &n, &cap));
-    return rmi_lan_run(mem, l, p, out, n_out, &cap_out);
+    return rmi_lan_run(mem, l, prog, out, n_out, &cap_out);
 }
 
 /* =====================================================================================================================
@@ -25991,21 +26182,21 @@ typedef CONDITION_VARIABLE rmi_thr_cond;
 typedef HANDLE rmi_thr_id;
 #define RMI_THR_MAIN(name) static DWORD WINAPI name(LPVOID arg)
 #define RMI_THR_END 0
-RMI_FN int rmi_thr_open(rmi_thr_lock *l, rmi_thr_cond *c)
+RMI_FN int rmi_thr_open(rmi_thr_lock *lock, rmi_thr_cond *cond)
 {
-    InitializeCriticalSection(l);
-    InitializeConditionVariable(c);
+    InitializeCriticalSection(lock);
+    InitializeConditionVariable(cond);
     return 1;
 }
-RMI_FN void rmi_thr_close(rmi_thr_lock *l, rmi_thr_cond *c)
+RMI_FN void rmi_thr_close(rmi_thr_lock *lock, rmi_thr_cond *cond)
 {
-    (void)c;
-    DeleteCriticalSection(l);
+    (void)cond;
+    DeleteCriticalSection(lock);
 }
-RMI_FN void rmi_thr_enter(rmi_thr_lock *l) { EnterCriticalSection(l); }
-RMI_FN void rmi_thr_leave(rmi_thr_lock *l) { LeaveCriticalSection(l); }
-RMI_FN void rmi_thr_sleep(rmi_thr_cond *c, rmi_thr_lock *l) { SleepConditionVariableCS(c, l, INFINITE); }
-RMI_FN void rmi_thr_wake(rmi_thr_cond *c) { WakeAllConditionVariable(c); }
+RMI_FN void rmi_thr_enter(rmi_thr_lock *lock) { EnterCriticalSection(lock); }
+RMI_FN void rmi_thr_leave(rmi_thr_lock *lock) { LeaveCriticalSection(lock); }
+RMI_FN void rmi_thr_sleep(rmi_thr_cond *cond, rmi_thr_lock *lock) { SleepConditionVariableCS(cond, lock, INFINITE); }
+RMI_FN void rmi_thr_wake(rmi_thr_cond *cond) { WakeAllConditionVariable(cond); }
 RMI_FN int rmi_thr_start(rmi_thr_id *t, DWORD(WINAPI *fn)(LPVOID), void *arg)
 {
     return (*t = CreateThread(NULL, 0, fn, arg, 0, NULL)) != NULL;
@@ -26036,22 +26227,22 @@ typedef pthread_cond_t rmi_thr_cond;
 typedef pthread_t rmi_thr_id;
 #define RMI_THR_MAIN(name) static void *name(void *arg)
 #define RMI_THR_END NULL
-RMI_FN int rmi_thr_open(rmi_thr_lock *l, rmi_thr_cond *c)
+RMI_FN int rmi_thr_open(rmi_thr_lock *lock, rmi_thr_cond *cond)
 {
-    if (pthread_mutex_init(l, NULL)) return 0;
-    if (!pthread_cond_init(c, NULL)) return 1;
-    pthread_mutex_destroy(l);
+    if (pthread_mutex_init(lock, NULL)) return 0;
+    if (!pthread_cond_init(cond, NULL)) return 1;
+    pthread_mutex_destroy(lock);
     return 0;
 }
-RMI_FN void rmi_thr_close(rmi_thr_lock *l, rmi_thr_cond *c)
+RMI_FN void rmi_thr_close(rmi_thr_lock *lock, rmi_thr_cond *cond)
 {
-    pthread_cond_destroy(c);
-    pthread_mutex_destroy(l);
+    pthread_cond_destroy(cond);
+    pthread_mutex_destroy(lock);
 }
-RMI_FN void rmi_thr_enter(rmi_thr_lock *l) { pthread_mutex_lock(l); }
-RMI_FN void rmi_thr_leave(rmi_thr_lock *l) { pthread_mutex_unlock(l); }
-RMI_FN void rmi_thr_sleep(rmi_thr_cond *c, rmi_thr_lock *l) { pthread_cond_wait(c, l); }
-RMI_FN void rmi_thr_wake(rmi_thr_cond *c) { pthread_cond_broadcast(c); }
+RMI_FN void rmi_thr_enter(rmi_thr_lock *lock) { pthread_mutex_lock(lock); }
+RMI_FN void rmi_thr_leave(rmi_thr_lock *lock) { pthread_mutex_unlock(lock); }
+RMI_FN void rmi_thr_sleep(rmi_thr_cond *cond, rmi_thr_lock *lock) { pthread_cond_wait(cond, lock); }
+RMI_FN void rmi_thr_wake(rmi_thr_cond *cond) { pthread_cond_broadcast(cond); }
 RMI_FN int rmi_thr_start(rmi_thr_id *t, void *(*fn)(void *), void *arg) { return !pthread_create(t, NULL, fn, arg); }
 RMI_FN void rmi_thr_join(rmi_thr_id t) { pthread_join(t, NULL); }
 RMI_FN uint64_t rmi_thr_now(void) /* ns */
@@ -26063,17 +26254,17 @@ RMI_FN uint64_t rmi_thr_now(void) /* ns */
 /* A wait for what nobody signals: sleeping that C99 headers know without further macros. */
 RMI_FN void rmi_thr_pause(uint64_t ns)
 {
-    rmi_thr_lock l;
-    rmi_thr_cond c;
+    rmi_thr_lock lock;
+    rmi_thr_cond cond;
     uint64_t end = rmi_thr_now() + ns;
     struct timespec until;
-    if (!rmi_thr_open(&l, &c)) return;
+    if (!rmi_thr_open(&lock, &cond)) return;
     until.tv_sec = (time_t)(end / 1000000000u);
     until.tv_nsec = (long)(end % 1000000000u);
-    pthread_mutex_lock(&l);
-    while (pthread_cond_timedwait(&c, &l, &until) == 0) {} /* woken for no reason */
-    pthread_mutex_unlock(&l);
-    rmi_thr_close(&l, &c);
+    pthread_mutex_lock(&lock);
+    while (pthread_cond_timedwait(&cond, &lock, &until) == 0) {} /* woken for no reason */
+    pthread_mutex_unlock(&lock);
+    rmi_thr_close(&lock, &cond);
 }
 #endif
 
@@ -26110,18 +26301,18 @@ typedef struct rmi_thr {
 
 /* idle: the lane was waiting for this. Else a copy begins when the link is free, which may be before this thread has
    woken. */
-RMI_FN int rmi_thr_do(rmi_thr_lane *l, const rmi_thr_cmd *c, int idle)
+RMI_FN int rmi_thr_do(rmi_thr_lane *lane, const rmi_thr_cmd *cmd, int idle)
 {
     uint64_t now;
-    if (c->fn) return c->fn(c->arg);
-    if (!c->dst) return 0;
-    now = l->rate && (idle || !l->free_at) ? rmi_thr_now() : 0;
-    memmove(c->dst, c->src, (size_t)c->bytes);
-    if (!l->rate) return 0;
-    l->free_at = rmi_add(rmi_max(now, l->free_at),
-                         rmi_add(l->latency_ns, rmi_mul_div_up(c->bytes, 1000000000u, l->rate)));
+    if (cmd->fn) return cmd->fn(cmd->arg);
+    if (!cmd->dst) return 0;
+    now = lane->rate && (idle || !lane->free_at) ? rmi_thr_now() : 0;
+    memmove(cmd->dst, cmd->src, (size_t)cmd->bytes);
+    if (!lane->rate) return 0;
+    lane->free_at = rmi_add(rmi_max(now, lane->free_at),
+                         rmi_add(lane->latency_ns, rmi_mul_div_up(cmd->bytes, 1000000000u, lane->rate)));
     now = rmi_thr_now();
-    if (l->free_at > now) rmi_thr_pause(l->free_at - now);
+    if (lane->free_at > now) rmi_thr_pause(lane->free_at - now);
     return 0;
 }
 
@@ -26151,13 +26342,13 @@ RMI_THR_MAIN(rmi_thr_main)
 }
 
 /* Appends a command to a lane; nonzero: the lane is full, or a call failed before. */
-RMI_FN int rmi_thr_put(rmi_thr *t, uint32_t lane, const rmi_thr_cmd *c)
+RMI_FN int rmi_thr_put(rmi_thr *t, uint32_t lane, const rmi_thr_cmd *cmd)
 {
     rmi_thr_lane *l = &t->lane[lane];
     int code;
     rmi_thr_enter(&t->lock);
     code = l->put - l->done < l->cap ? t->code : -1;
-    if (!code) l->ring[l->put++ % l->cap] = *c;
+    if (!code) l->ring[l->put++ % l->cap] = *cmd;
     rmi_thr_wake(&t->cond);
     rmi_thr_leave(&t->lock);
     return code;
@@ -26166,28 +26357,28 @@ RMI_FN int rmi_thr_put(rmi_thr *t, uint32_t lane, const rmi_thr_cmd *c)
 /* A copy on a lane, after all that was put there before. */
 RMI_FN int rmi_thr_copy(rmi_thr *t, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
-    rmi_thr_cmd c;
+    rmi_thr_cmd cmd;
     if (lane == RM_LANE_COMPUTE || !t->lane[lane].runs) { /* of a lane that no program uses: the caller
                                                              reads or writes, and nothing is at work */
         memmove(dst, src, (size_t)bytes);
         return 0;
     }
-    memset(&c, 0, sizeof c);
-    c.dst = dst;
-    c.src = src;
-    c.bytes = bytes;
-    return rmi_thr_put(t, lane, &c);
+    memset(&cmd, 0, sizeof cmd);
+    cmd.dst = dst;
+    cmd.src = src;
+    cmd.bytes = bytes;
+    return rmi_thr_put(t, lane, &cmd);
 }
 
 /* A call on a lane; at once on the compute lane. */
 RMI_FN int rmi_thr_call(rmi_thr *t, uint32_t lane, int (*fn)(void *arg), void *arg)
 {
-    rmi_thr_cmd c;
+    rmi_thr_cmd cmd;
     if (lane == RM_LANE_COMPUTE) return fn(arg);
-    memset((void *)&c, 0, sizeof c);
-    c.fn = fn;
-    c.arg = arg;
-    return rmi_thr_put(t, lane, &c);
+    memset((void *)&cmd, 0, sizeof cmd);
+    cmd.fn = fn;
+    cmd.arg = arg;
+    return rmi_thr_put(t, lane, &cmd);
 }
 
 /* The event stands for all commands put on the lane so far. */
@@ -26206,13 +26397,13 @@ RMI_FN int rmi_thr_record(rmi_thr *t, uint32_t event, uint32_t lane)
 RMI_FN int rmi_thr_wait(rmi_thr *t, uint32_t event, uint32_t lane)
 {
     rmi_thr_event e = t->event[event];
-    rmi_thr_cmd c;
+    rmi_thr_cmd cmd;
     int code;
     if (lane != RM_LANE_COMPUTE && lane != RM_LANE_CALLER) {
-        memset((void *)&c, 0, sizeof c);
-        c.on = e.at;
-        c.on_lane = e.lane;
-        return rmi_thr_put(t, lane, &c);
+        memset((void *)&cmd, 0, sizeof cmd);
+        cmd.on = e.at;
+        cmd.on_lane = e.lane;
+        return rmi_thr_put(t, lane, &cmd);
     }
     rmi_thr_enter(&t->lock);
     while (t->lane[e.lane].done < e.at) rmi_thr_sleep(&t->cond, &t->lock);
