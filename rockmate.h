@@ -13966,6 +13966,238 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, ui
     return RM_OK;
 }
 
+/* --- a path of ops: op p reads value p - 1 and makes value p, p = 1 to n; backwards run from the last to the first. Each backward
+   demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value p - 1 (of which the output of
+   op p - 1 is an instance). Of what later demands can use (values to start from, saved bytes), each of `unit` bytes or more, a plan
+   has at most s beside what the demand's backward holds. Let V(i, j, s) be the least time of forwards for the demands of places i to j
+   if value i - 1 is at hand and s more things can be kept, that value among them:
+
+       V(i, i, s) = ns(i) if made and s >= d(i), 0 if read
+       V(i, j, s) = min { ns(i) + V(i+1, j, s-1) if made: keep what op i saves;    ns(i) + V(i+1, j, s) if nothing is demanded at i;
+                          min over k  ns(i) + ... + ns(k) + V(k+1, j, s-1) + V(i, k, s): keep value i - 1 }
+
+   where d(i) is 1 if op i, which holds what it reads, makes and saves beside a gradient, leaves room for less than s things, else 0.
+   This is mixed checkpointing (Maddison 2024) for any times. No plan is faster, also of those that drop a value and make it again
+   before it is needed, or that keep a value only until what was made from it is kept instead: what a plan makes before it is on the
+   way to the next demand can be made later from what it was made from, and of the values that are kept from the first pass on the
+   lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). A value of less than `unit` is free to keep:
+   the path is cut there, and the parts add up. */
+
+#define RMI_BND_PATH_WORK 20000000u /* steps of the recursion, and tasks looked at */
+
+enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
+
+typedef struct rmi_bnd_place {
+    uint32_t op, value; /* op p; value p - 1, or RMI_NONE: it is on the device all the time */
+    uint8_t demand;
+    uint64_t ns;        /* least time of a repeat of op p */
+    uint64_t bytes;     /* of value p - 1 */
+    uint64_t wanted;    /* bytes of what is demanded */
+    uint64_t room;      /* bytes beside what the demand's backward holds of no use for demands of earlier places */
+    uint64_t room_made; /* the same while op p makes it, after the backward before */
+    uint8_t less;       /* d(p) */
+} rmi_bnd_place;
+
+/* V(0, n - 1, s), or RMI_INF; 0 if that takes too long. Where all places but the last are alike, what counts of places i to j is how
+   many they are, and whether the last is among them. */
+RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t n, uint32_t s, uint64_t *least)
+{
+    uint32_t i, k, len, r, rows = 2;
+    uint64_t *v;
+    for (i = 1; i + 1 < n; i++)
+        if (p[i].ns != p[0].ns || p[i].demand != p[0].demand || p[i].less != p[0].less) rows = n;
+    *least = 0;
+    if ((uint64_t)n * n / 2 * (s + 1) * (rows / 3 + 1) > 2 * RMI_BND_PATH_WORK) return RM_OK;
+    v = RMI_RAW(b->mem, uint64_t, (size_t)(s + 1) * rows * (n + 1));
+    if (!v) return RM_ERROR_MEMORY;
+#define RMI_BND_V(s_, i_, len_) v[((size_t)(s_)*rows + (rows == n ? (i_) : ((i_) + (len_) == n))) * (n + 1) + (len_)]
+    for (r = 0; r <= s; r++)
+        for (len = 1; len <= n; len++)
+            for (i = 0; i + len <= n; i += rows < n && i + len < n ? n - len : 1) {
+                uint64_t best = RMI_INF, sum = 0;
+                if (len == 1) best = p[i].demand != RMI_BND_MADE ? 0 : r >= p[i].less ? p[i].ns : RMI_INF;
+                else if (p[i].demand == RMI_BND_NOTHING) best = rmi_add(p[i].ns, RMI_BND_V(r, i + 1, len - 1));
+                else if (p[i].demand == RMI_BND_MADE && r) best = rmi_add(p[i].ns, RMI_BND_V(r - 1, i + 1, len - 1));
+                for (k = 1; k < len && r; k++) {
+                    sum += p[i + k - 1].ns;
+                    best = rmi_min(best, rmi_add(sum, rmi_add(RMI_BND_V(r - 1, i + k, len - k), RMI_BND_V(r, i, k))));
+                }
+                RMI_BND_V(r, i, len) = best;
+            }
+    *least = RMI_BND_V(s, 0, n);
+#undef RMI_BND_V
+    return RM_OK;
+}
+
+#define RMI_BND_PATH_ROOMS 4u /* that are tried: demands with more room than that are let go */
+
+/* What places 0 to n - 1 add to every op once, if each thing takes `unit` bytes or more: for the least rooms of a demand in turn. p:
+   demands that are let go are cleared. */
+RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uint64_t unit, uint64_t *ns)
+{
+    uint64_t least, most = 0;
+    uint32_t i, turn;
+    for (turn = 0; turn < RMI_BND_PATH_ROOMS; turn++) {
+        uint64_t once = 0, s = 0;
+        for (i = 0; i < n; i++) /* the most room first, so that fewer demands are left each time */
+            if (p[i].demand != RMI_BND_NOTHING) s = rmi_max(s, p[i].room / unit);
+        while (n && p[n - 1].demand == RMI_BND_NOTHING) n--;
+        for (i = 0; i < n; i++)
+            if (i + 1 < n || p[i].demand == RMI_BND_MADE) once += p[i].ns;
+        if (n < 2) break;
+        for (i = 0; i < n; i++) p[i].less = s > p[i].room_made / unit;
+        if (s < n) {
+            RMI_TRY(rmi_bnd_path_time(b, p, n, (uint32_t)s + (p[0].bytes < unit), &least)); /* what the first op reads needs no room */
+            if (least != RMI_INF) most = rmi_max(most, rmi_sub(least, once));
+        }
+        for (i = 0; i < n; i++)
+            if (p[i].room / unit >= s) p[i].demand = RMI_BND_NOTHING;
+    }
+    *ns += most;
+    return RM_OK;
+}
+
+/* The longest path of ops: its places, and one more for the last value. */
+RMI_RARE rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *n)
+{
+    const rmi_ref_model *m = b->m;
+    uint32_t i, q, u, o, n_ops = m->g->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops), *value = RMI_RAW(b->mem, uint32_t, n_ops);
+    uint32_t *length = RMI_NEW(b->mem, uint32_t, n_ops);
+    *n = 0;
+    if (!before || !value || !length) return RM_ERROR_MEMORY;
+    for (i = 0; i < n_ops; i++) {
+        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
+        before[i] = value[i] = RMI_NONE;
+        if (!rmi_bnd_makes(b, i)) continue;
+        length[i] = 1;
+        for (q = 0; q < a->n_read; q++) {
+            u = b->root[m->pool[a->read0 + q]];
+            o = u == m->n_buf || b->is_grad[u] ? RMI_NONE : m->maker[u];
+            if (u == m->n_buf || b->is_grad[u] || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i])) continue;
+            length[i] = o == RMI_NONE ? 1 : length[o] + 1;
+            before[i] = o;
+            value[i] = u;
+        }
+        if (end == RMI_NONE || length[i] >= length[end]) end = i;
+    }
+    if (end == RMI_NONE) return RM_OK;
+    *n = length[end] + 1;
+    *place = RMI_NEW(b->mem, rmi_bnd_place, *n);
+    if (!*place) return RM_ERROR_MEMORY;
+    for (i = *n - 1, o = end; i-- > 0; o = before[o]) {
+        rmi_bnd_place *p = &(*place)[i];
+        p->op = o;
+        p->ns = b->again[o];
+        p->value = value[o];
+        p->bytes = value[o] == RMI_NONE ? 0 : b->bytes[value[o]];
+    }
+    (*place)[*n - 1].op = (*place)[*n - 1].value = RMI_NONE;
+    return RM_OK;
+}
+
+/* What the backward of place i demands: of what it reads in every mode the largest. Its place, or RMI_NONE. */
+RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint32_t n, uint32_t i, uint32_t task)
+{
+    const rmi_ref_model *m = b->m;
+    uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE, next = place[i + 1].value;
+    uint64_t most = 0;
+    uint8_t demand = RMI_BND_NOTHING;
+    if (saved != RMI_NONE && rmi_bnd_always(b, task, saved)) {
+        most = b->bytes[saved];
+        demand = RMI_BND_MADE;
+        at = i;
+    }
+    if (place[i].value != RMI_NONE && place[i].bytes > most && rmi_bnd_always(b, task, place[i].value)) {
+        most = place[i].bytes;
+        demand = RMI_BND_READ;
+        at = i;
+    }
+    if (i + 2 < n && next != RMI_NONE && place[i + 1].bytes > most && !place[i + 1].demand && rmi_bnd_always(b, task, next)) {
+        most = place[i + 1].bytes;
+        demand = RMI_BND_READ;
+        at = i + 1;
+    }
+    if (at == RMI_NONE || !most) return RMI_NONE;
+    place[at].demand = demand;
+    place[at].wanted = most;
+    return at;
+}
+
+/* Bytes that op i holds while it saves what its backward `task` reads, after the backward `last` (or RMI_NONE: before any). */
+RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place, uint32_t i, uint32_t task, uint32_t last)
+{
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_acc *f = &m->accs[m->tasks[place[i].op].acc0], *a = &m->accs[m->tasks[task].acc0];
+    uint64_t sum = place[i].bytes + place[i].wanted;
+    uint32_t q, k;
+    for (q = 0; q < f->n_write; q++) sum += b->bytes[b->root[m->pool[f->write0 + q]]];
+    sum = rmi_sub(sum, rmi_bnd_over(m->g, &m->g->ops[place[i].op]));
+    for (q = 0; q < a->n_read && last != RMI_NONE; q++) { /* gradients that are there from one backward to the other */
+        uint32_t u = m->pool[a->read0 + q];
+        const rmi_ref_acc *y = &m->accs[m->tasks[last].acc0];
+        for (k = 0; k < y->n_write && b->is_grad[u] && b->group[u] == RMI_NONE; k++)
+            if (m->targets[y->write0 + k].buf == u) sum += b->bytes[u];
+    }
+    return sum;
+}
+
+/* Demands of all places, from the last one on, and the room beside them. */
+RMI_RARE void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
+{
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, q, at, last = RMI_NONE;
+    for (i = n - 1; i-- > 0;)
+        for (k = m->bwd0[place[i].op], at = RMI_NONE; k < m->bwd0[place[i].op] + m->n_bwd[place[i].op] && at == RMI_NONE; k++) {
+            if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
+            if ((at = rmi_bnd_path_demand(b, place, n, i, k)) == RMI_NONE) continue;
+            place[at].room_made = rmi_sub(b->limit, rmi_bnd_path_making(b, place, i, k, last));
+            last = k;
+            place[at].room = rmi_sub(b->limit, b->at.held + rmi_bnd_least_ws(b));
+            for (q = 0; q < at; q++) { /* what the backward holds that earlier places can use */
+                uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, place[q].op)];
+                if (place[q].value != RMI_NONE && b->at.there[place[q].value]) place[at].room += place[q].bytes;
+                if (saved != RMI_NONE && b->at.there[saved]) place[at].room += b->bytes[saved];
+            }
+        }
+}
+
+/* Raises *bound by what the longest path of ops must repeat; for the unit the sizes of some values are tried. */
+RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
+{
+    const rmi_ref_model *m = b->m;
+    rmi_bnd_place *place, *part;
+    uint64_t common = 0, *size, *tmp;
+    uint32_t n, i, k, q, from;
+    RMI_TRY(rmi_bnd_path_find(b, &place, &n));
+    if (n < 3 || (uint64_t)n * m->n_keep > RMI_BND_PATH_WORK) return RM_OK;
+    part = RMI_NEW(b->mem, rmi_bnd_place, n);
+    size = RMI_NEW(b->mem, uint64_t, n);
+    tmp = RMI_NEW(b->mem, uint64_t, n);
+    if (!part || !size || !tmp) return RM_ERROR_MEMORY;
+    rmi_bnd_path_demands(b, place, n);
+    memset(b->at.before, 0, m->n_tasks);
+    for (i = 0; i < m->n_keep; i++) common += rmi_bnd_least(b, m->keep[i]);
+    for (i = 0; i < n; i++) size[i] = place[i].bytes;
+    rmi_sort_u64(size, tmp, n);
+    for (k = 0; k < RMI_BND_PRICED; k++) {
+        uint64_t more = 0, unit = size[(uint64_t)k * (n - 1) / RMI_BND_PRICED + 1];
+        if (!unit || (k && unit == tmp[0])) continue;
+        tmp[0] = unit;
+        for (i = from = 0; i <= n; i++) {
+            if (i < n) {
+                part[i] = place[i];
+                if (part[i].wanted < unit) part[i].demand = RMI_BND_NOTHING;
+            }
+            if (i < n && (!i || part[i].bytes >= unit)) continue;
+            q = i - from;
+            RMI_TRY(rmi_bnd_path_part(b, part + from, q, unit, &more));
+            from = i;
+        }
+        *bound = rmi_max(*bound, common + more);
+    }
+    return RM_OK;
+}
+
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one moment at a time;
    more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
 RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
@@ -13984,6 +14216,7 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
     b.most_work = work;
     b.enough = enough;
     RMI_TRY(rmi_bnd_sample(&s, tries, &n, bound));
+    if (*bound < enough && more) RMI_TRY(rmi_bnd_path(&b, bound));
     if (*bound < enough && n && (uint64_t)s.n_way * 2000 < more) RMI_TRY(rmi_bnd_together(&s, tries, n, more, bound));
     return RM_OK;
 }
