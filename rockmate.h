@@ -12484,14 +12484,16 @@ RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>bound - lower bounds on memory and time
-   In: a sealed graph, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any order of runs, with
-   any variants. Memory: what persists, and the most that one run needs at once. Time: every run once, and the least that must be made
-   again since it does not fit beside what runs at some moments; there each byte has a price (Lagrange), and for given prices what is
-   left is a Steiner problem, which dual ascent (Wong 1984) bounds from below. Any prices and any part of an ascent are a bound, so
-   limits on work are safe. O(ops + edges) to look at a moment, some 30 ascents to price it.
+   In: a sealed graph, a limit of bytes. Out: numbers that no legal plan can be below, whatever it recomputes, in any
+   order of runs, with any variants. Memory: what persists, and the most that one run needs at once. Time: every run
+   once, and the least that must be made again since it does not fit beside what runs at some moments; there each byte
+   has a price (Lagrange), and for given prices what is left is a Steiner problem, which dual ascent (Wong 1984)
+   bounds from below. Any prices and any part of an ascent are a bound, so limits on work are safe. O(ops + edges) to
+   look at a moment, some 30 ascents to price it.
    ================================================================================================================== */
 
-/* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form surely runs. */
+/* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form
+   surely runs. */
 RMI_FN int rmi_bnd_alike(const rmi_op *op)
 {
     uint32_t f;
@@ -12542,8 +12544,8 @@ RMI_FN int rmi_bnd_part_free(const rm_graph *g, const rmi_op *op, const rmi_part
     uint32_t i;
     for (i = 0; i < op->grad_in.n; i++) {
         uint32_t t = op->grad_in.at[i];
-        if (rmi_list_has(&p->grads, t) &&
-            ((!rmi_list_has(&op->share, t) && op->view != t) || g->tensors[t].grad_bytes != g->tensors[op->out.at[0]].grad_bytes))
+        if (rmi_list_has(&p->grads, t) && ((!rmi_list_has(&op->share, t) && op->view != t) ||
+                                           g->tensors[t].grad_bytes != g->tensors[op->out.at[0]].grad_bytes))
             return 0;
     }
     return 1;
@@ -12631,7 +12633,8 @@ RMI_FN uint64_t rmi_bnd_fwd_bytes(rmi_bnd_set *s, const rmi_op *op)
     return best;
 }
 
-/* May the gradient of t be one of several names of the same bytes? Of such gradients only the largest surely takes bytes. */
+/* May the gradient of t be one of several names of the same bytes? Of such gradients only the largest surely takes
+   bytes. */
 RMI_FN int rmi_bnd_shared(const rm_graph *g, uint32_t t)
 {
     const rmi_list *c = &g->tensors[t].consumers;
@@ -12709,7 +12712,8 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
     most = rmi_max(inputs, grads + shared);
     for (i = 0; i < g->n_ops; i++) {
         if (must[i] && g->ops[i].view == RMI_NONE) most = rmi_max(most, rmi_bnd_fwd_bytes(&s, &g->ops[i]));
-        if (g->ops[i].has_bwd && rmi_low_has_backward(step)) most = rmi_max(most, rmi_bnd_bwd_bytes(&s, &g->ops[i], step));
+        if (g->ops[i].has_bwd && rmi_low_has_backward(step))
+            most = rmi_max(most, rmi_bnd_bwd_bytes(&s, &g->ops[i], step));
     }
     *bound = base + most;
     return RM_OK;
@@ -12719,25 +12723,28 @@ RMI_PLAIN_END
 
 /* --- a lower bound on time within a limit, for every plan: any order, any recomputation, any variants.
 
-   Moments x_1, ..., x_n are runs that every plan makes: a backward, or the first run of a forward, each surely after the one before
-   it. Window k lies between the start of x_k and that of x_{k+1}, the last one goes on to the end. In every plan these facts are
-   true: each backward b that is surely after x_1 runs in a window (B_b); for each value u that it reads there, u is in window k
-   at some time (S_uk). A fact follows by one of its ways; a way wants other facts, and has a price:
+   Moments x_1, ..., x_n are runs that every plan makes: a backward, or the first run of a forward, each surely after
+   the one before it. Window k lies between the start of x_k and that of x_{k+1}, the last one goes on to the end. In
+   every plan these facts are true: each backward b that is surely after x_1 runs in a window (B_b); for each value u
+   that it reads there, u is in window k at some time (S_uk). A fact follows by one of its ways; a way wants other
+   facts, and has a price:
 
-       S_uk  <- S_u,k-1                                  u stays through x_k: lambda_k bytes(u)          (k = 1: wants nothing)
-       S_uk  <- S_wk for all w that the maker of u reads  its maker runs again in window k: again(u)     (once for all it makes)
-       B_b   <- S_wk for all w that b reads in mode j     ns(b, j) - min_i ns(b, i), for each window k that b may lie in
-       C_k   <-                                           x_k runs with workspace s: what that takes longer + lambda_k s
+       S_uk  <- S_u,k-1 (nothing, if k is 1)        u stays through x_k: lambda_k bytes(u)
+       S_uk  <- S_wk for all w that u's maker reads  it runs again in window k: again(maker), once for all that it makes
+       B_b   <- S_wk for all w that b reads in mode j  ns(b, j) - min_i ns(b, i); for each window k that b may lie in
+       C_k   <- nothing                              x_k runs with workspace s: what that takes longer + lambda_k s
 
-   What stays through x_k has limit - held(x_k) bytes at most, so for any prices lambda >= 0 (ns a byte) no plan is faster than
+   What stays through x_k has limit - held(x_k) bytes at most, so for any prices lambda >= 0 (ns a byte) no plan is
+   faster than
 
-       common + min { prices of the ways in use : all B, C, and S of what stays to the end, follow } - sum lambda_k room_k
+       common + min { prices of ways in use : all B, C, and S of what stays to the end follow } - sum lambda_k room_k
 
-   where common is every run once at its fastest. The minimum (a Steiner arborescence with "and" nodes) is bounded from below by dual
-   ascent (Wong 1984): while a wanted fact does not follow from ways that are paid in full, take the set of facts that would have to
-   become true for it, and let all ways into that set pay what the cheapest of them lacks. The sum of payments is the bound, in any
-   order of the sets, and any part of it is one, so limits on work are safe. The paid ways are a solution, too: at moments where it
-   takes more bytes than there are the price rises. What it leaves open goes on by branch and bound: a way is taken, or it is not. */
+   where common is every run once at its fastest. The minimum (a Steiner arborescence with "and" nodes) is bounded
+   from below by dual ascent (Wong 1984): while a wanted fact does not follow from ways that are paid in full, take
+   the set of facts that would have to become true for it, and let all ways into that set pay what the cheapest of
+   them lacks. The sum of payments is the bound, in any order of the sets, and any part of it is one, so limits on
+   work are safe. The paid ways are a solution, too: at moments where it takes more bytes than there are the price
+   rises. What it leaves open goes on by branch and bound: a way is taken, or it is not. */
 
 #define RMI_BND_TOGETHER 16u /* moments at once */
 #define RMI_BND_NODES 2048u  /* of branch and bound */
@@ -12755,24 +12762,25 @@ typedef struct rmi_bnd_moment {
 typedef struct rmi_bnd {
     const rmi_ref_model *m;
     rmi_arena *mem;
-    uint64_t limit;              /* bytes, beside the model's base */
-    int link;                    /* buffers may move to host memory and back; lasting ones are not on the device for sure */
-    uint32_t *root, *group;      /* by buffer: its root's, or n_buf; gradients that may be one piece of memory, or RMI_NONE */
-    uint8_t *is_grad, *stays;    /* by buffer; is_grad 2: of a param */
-    uint64_t *bytes;             /* by buffer: surely taken */
-    uint8_t *must;               /* by op: runs in every plan */
-    uint64_t *first, *again;     /* by op: least ns of a run, of a repeat */
-    uint64_t *ns;                /* by access: least ns of a backward in this mode; RMI_INF: does not fit */
-    uint32_t *pred0, *pred;      /* by task: what surely runs before, directly */
+    uint64_t limit; /* bytes, beside the model's base */
+    int link;       /* buffers may move to host memory and back; lasting ones are not on the device for sure */
+    uint32_t *root,
+        *group; /* by buffer: its root's, or n_buf; gradients that may be one piece of memory, or RMI_NONE */
+    uint8_t *is_grad, *stays; /* by buffer; is_grad 2: of a param */
+    uint64_t *bytes;          /* by buffer: surely taken */
+    uint8_t *must;            /* by op: runs in every plan */
+    uint64_t *first, *again;  /* by op: least ns of a run, of a repeat */
+    uint64_t *ns;             /* by access: least ns of a backward in this mode; RMI_INF: does not fit */
+    uint32_t *pred0, *pred;   /* by task: what surely runs before, directly */
     size_t n_pred, cap_pred;
     rmi_bnd_moment at;
-    uint8_t *flag;               /* by buffer: scratch */
+    uint8_t *flag; /* by buffer: scratch */
     uint64_t *most;
-    uint32_t *stamp, turn;       /* by buffer: seen in this turn */
-    int up, down;                /* a unit of value is 2^-up or 2^down ns */
-    uint64_t most_price;         /* prices: 2^-20 units a byte */
-    uint64_t work, most_work;    /* ways looked at */
-    uint64_t enough;             /* ns: a bound of so much ends the work */
+    uint32_t *stamp, turn;    /* by buffer: seen in this turn */
+    int up, down;             /* a unit of value is 2^-up or 2^down ns */
+    uint64_t most_price;      /* prices: 2^-20 units a byte */
+    uint64_t work, most_work; /* ways looked at */
+    uint64_t enough;          /* ns: a bound of so much ends the work */
 } rmi_bnd;
 
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
@@ -12794,13 +12802,15 @@ RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
     }
     for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
         const rmi_ref_target *y = &m->targets[a->write0 + q];
-        if (!y->n_over && !y->rename && b->group[y->buf] == RMI_NONE && b->stamp[y->buf] != b->turn) sum += b->bytes[y->buf];
+        if (!y->n_over && !y->rename && b->group[y->buf] == RMI_NONE && b->stamp[y->buf] != b->turn)
+            sum += b->bytes[y->buf];
         b->stamp[y->buf] = b->turn;
     }
     return sum + shared;
 }
 
-/* Least ns of a task in one mode, of what fits within the limit, or RMI_INF; lowers *any to that of all. again: of a repeat. */
+/* Least ns of a task in one mode, of what fits within the limit, or RMI_INF; lowers *any to that of all. again: of a
+   repeat. */
 RMI_RARE uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
 {
     const rmi_ref_model *m = b->m;
@@ -12857,15 +12867,18 @@ RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
     return 1;
 }
 
-/* Least ns of a backward in this mode; with what a forward that leaves what the mode reads takes longer than the fastest. */
+/* Least ns of a backward in this mode; with what a forward that leaves what the mode reads takes longer than the
+   fastest. */
 RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
     const rmi_ref_model *m = b->m;
     const rmi_ref_task *t = &m->tasks[task];
     const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
     uint64_t ns = b->ns[t->acc0 + mode];
-    if (ns == RMI_INF || b->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE) return ns;
-    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, b->first[t->id]), rmi_sub(m->choices[f->kept0[1]].ns, b->again[t->id]));
+    if (ns == RMI_INF || b->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE)
+        return ns;
+    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, b->first[t->id]),
+                        rmi_sub(m->choices[f->kept0[1]].ns, b->again[t->id]));
 }
 
 /* Least ns of a task, once; of a forward that no plan needs to make: 0. */
@@ -12884,14 +12897,16 @@ RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 
 RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
 {
-    if (!rmi_arena_grow(b->mem, (void **)&b->pred, &b->cap_pred, b->n_pred + 1, sizeof(uint32_t))) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(b->mem, (void **)&b->pred, &b->cap_pred, b->n_pred + 1, sizeof(uint32_t)))
+        return RM_ERROR_MEMORY;
     b->pred[b->n_pred++] = p;
     return RM_OK;
 }
 
 #define RMI_BND_UP 64u /* ops that are looked back */
 
-/* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op; count is all 0. */
+/* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op;
+   count is all 0. */
 RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
 {
     const rmi_ref_model *m = b->m;
@@ -12928,10 +12943,12 @@ RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *b)
         const rmi_ref_acc *a = &m->accs[t->acc0];
         b->pred0[i] = (uint32_t)b->n_pred;
         for (k = 0; k < t->n_dep; k++) /* a backward's deps among forwards are of some modes only */
-            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD) RMI_TRY(rmi_bnd_put_pred(b, m->deps[t->dep0 + k]));
+            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD)
+                RMI_TRY(rmi_bnd_put_pred(b, m->deps[t->dep0 + k]));
         for (q = 0; q < a->n_read && t->way <= RMI_BWD; q++) {
             uint32_t u = m->pool[a->read0 + q], root = b->root[u];
-            if (b->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, root))) continue;
+            if (b->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, root)))
+                continue;
             if (root != m->n_buf && m->maker[root] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(b, m->maker[root]));
             if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(b, m->maker[u]));
         }
@@ -12958,7 +12975,8 @@ RMI_RARE void rmi_bnd_buffers(rmi_bnd *b)
         b->bytes[u] = u < m->n_buf ? m->bytes[u] : 0;
     }
     for (i = 0; i < g->n_tensors; i++) {
-        if ((u = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE) b->is_grad[u] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
+        if ((u = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE)
+            b->is_grad[u] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
         if ((u = m->compact[i]) != RMI_NONE)
             b->root[u] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
     }
@@ -12970,7 +12988,8 @@ RMI_RARE void rmi_bnd_buffers(rmi_bnd *b)
                 b->bytes[a->saved] = b->bytes[a->saved] ? rmi_min(b->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
             for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
                 const rmi_ref_target *y = &m->targets[a->write0 + q];
-                if (y->share && a->dout != RMI_NONE) b->group[rmi_bnd_find(b->group, y->buf)] = rmi_bnd_find(b->group, a->dout);
+                if (y->share && a->dout != RMI_NONE)
+                    b->group[rmi_bnd_find(b->group, y->buf)] = rmi_bnd_find(b->group, a->dout);
             }
         }
     }
@@ -12990,7 +13009,8 @@ RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
     b->most_price = ((uint64_t)1 << 56) / ((bytes >> 20) + 1);
 }
 
-/* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing is said then. */
+/* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing
+   is said then. */
 RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *b)
 {
     const rm_graph *g = m->g;
@@ -13003,17 +13023,22 @@ RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t
     b->limit = limit;
     b->enough = RMI_INF;
     b->root = RMI_NEW(mem, uint32_t, nb), b->group = RMI_NEW(mem, uint32_t, nb), b->stamp = RMI_NEW(mem, uint32_t, nb);
-    b->is_grad = RMI_NEW(mem, uint8_t, nb), b->stays = RMI_NEW(mem, uint8_t, nb), b->at.there = RMI_NEW(mem, uint8_t, nb);
+    b->is_grad = RMI_NEW(mem, uint8_t, nb), b->stays = RMI_NEW(mem, uint8_t, nb),
+    b->at.there = RMI_NEW(mem, uint8_t, nb);
     b->flag = RMI_NEW(mem, uint8_t, nb), b->bytes = RMI_NEW(mem, uint64_t, nb), b->most = RMI_NEW(mem, uint64_t, nb);
-    b->must = RMI_NEW(mem, uint8_t, g->n_ops), b->first = RMI_NEW(mem, uint64_t, g->n_ops), b->again = RMI_NEW(mem, uint64_t, g->n_ops);
+    b->must = RMI_NEW(mem, uint8_t, g->n_ops), b->first = RMI_NEW(mem, uint64_t, g->n_ops),
+    b->again = RMI_NEW(mem, uint64_t, g->n_ops);
     b->ns = RMI_NEW(mem, uint64_t, m->n_accs), b->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
     b->at.before = RMI_NEW(mem, uint8_t, m->n_tasks), b->at.after = RMI_NEW(mem, uint8_t, m->n_tasks);
-    if (!read || !b->root || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag || !b->bytes || !b->most)
+    if (!read || !b->root || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag ||
+        !b->bytes || !b->most)
         return RM_ERROR_MEMORY;
-    if (!b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after) return RM_ERROR_MEMORY;
+    if (!b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after)
+        return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         for (f = 1; f < g->ops[i].n_forms; f++)
-            if (g->ops[i].has_bwd && !rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f])) return RM_ERROR_GRAPH;
+            if (g->ops[i].has_bwd && !rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f]))
+                return RM_ERROR_GRAPH;
         if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
     }
     for (i = 0; i < m->n_choices; i++) {
@@ -13031,7 +13056,8 @@ RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t
 
 RMI_FN uint64_t rmi_bnd_units(const rmi_bnd *b, uint64_t ns) { return ns >> b->down << b->up; }
 
-/* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is less. */
+/* The ns of a bound in units. A plan takes whole ns, so the bound is rounded up: what is lost by rounding prices is
+   less. */
 RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *b, uint64_t units)
 {
     return b->up ? ((units - (units != 0)) >> b->up) + (units != 0) : units << b->down;
@@ -13061,7 +13087,8 @@ RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
     before[x] = after[x] = 0;
 }
 
-/* Bytes of gradients that are there when x runs: begun before and read later; those that x reads, and those that lie over nothing. */
+/* Bytes of gradients that are there when x runs: begun before and read later; those that x reads, and those that lie
+   over nothing. */
 RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 {
     const rmi_ref_model *m = b->m;
@@ -13075,7 +13102,8 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
         const rmi_ref_acc *a = &m->accs[t->acc0];
         for (q = 0; q < a->n_read && (at->after[task] || task == at->x); q++)
             if (b->is_grad[u = m->pool[a->read0 + q]]) b->flag[u] |= task == at->x ? 4 : 2;
-        for (q = 0; q < a->n_write && t->way == RMI_BWD && at->before[task]; q++) b->flag[m->targets[a->write0 + q].buf] |= 1;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && at->before[task]; q++)
+            b->flag[m->targets[a->write0 + q].buf] |= 1;
         for (q = 0; q < a->n_write && t->way == RMI_BWD && task == at->x; q++) {
             int own = 1;
             for (k = 0; k < m->n_modes[t->id]; k++) {
@@ -13103,7 +13131,8 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t u)
 {
     uint32_t maker = b->m->maker[u];
-    return u != b->m->n_buf && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] && (maker == RMI_NONE || b->at.before[maker]);
+    return u != b->m->n_buf && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] &&
+           (maker == RMI_NONE || b->at.before[maker]);
 }
 
 /* Does every plan run the forward of op o for its values' sake? */
@@ -13208,7 +13237,8 @@ RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *b, uint64_t ws)
         uint64_t fast = t->way == RMI_FWD ? b->first[t->id] : b->ns[t->acc0 + k];
         for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
             if (m->choices[a->free0[0] + q].ws < ws)
-                least = rmi_min(least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
+                least = rmi_min(
+                    least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
     }
     return least;
 }
@@ -13250,13 +13280,14 @@ typedef struct rmi_bnd_web {
     rmi_bnd_way *way;
     rmi_bnd_fact *fact;
     rmi_bnd_use *use;
-    uint32_t *want;              /* facts that every plan makes true */
+    uint32_t *want; /* facts that every plan makes true */
     size_t n_way, cap_way, n_fact, cap_fact, n_use, cap_use, n_want, cap_want;
-    uint32_t *at;                /* by window and buffer: the fact, or RMI_NONE */
-    uint32_t *run, *lo, *hi;     /* by task: its fact, or RMI_NONE; it runs in one of the windows from lo to before hi */
-    uint32_t n, turn, order;     /* moments; of stamps; of paying */
-    uint64_t common, goal;       /* ns of every run once; units with which a value is enough */
-    uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER], paid; /* bytes that may stay; beside what branching takes; its price */
+    uint32_t *at;            /* by window and buffer: the fact, or RMI_NONE */
+    uint32_t *run, *lo, *hi; /* by task: its fact, or RMI_NONE; it runs in one of the windows from lo to before hi */
+    uint32_t n, turn, order; /* moments; of stamps; of paying */
+    uint64_t common, goal;   /* ns of every run once; units with which a value is enough */
+    uint64_t room[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER],
+        paid; /* bytes that may stay; beside what branching takes; its price */
     rmi_bnd_scratch tmp;
     rmi_bnd_node *node;
 } rmi_bnd_web;
@@ -13278,7 +13309,7 @@ RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint3
 {
     rmi_bnd_fact *f;
     if (!rmi_arena_grow(s->b->mem, (void **)&s->fact, &s->cap_fact, s->n_fact + 1, sizeof *f)) return RM_ERROR_MEMORY;
-    f = &s->fact[*fact = (uint32_t)s->n_fact++];
+    f = &s->fact[ *fact = (uint32_t)s->n_fact++];
     f->way = f->use = RMI_NONE;
     f->stamp = 0;
     f->op = op;
@@ -13289,7 +13320,8 @@ RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint3
 RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
 {
     RMI_TRY(rmi_bnd_put_fact(s, op, k, fact));
-    if (!rmi_arena_grow(s->b->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want)) return RM_ERROR_MEMORY;
+    if (!rmi_arena_grow(s->b->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want))
+        return RM_ERROR_MEMORY;
     s->want[s->n_want++] = *fact;
     return RM_OK;
 }
@@ -13345,15 +13377,18 @@ RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
     uint64_t ns, ws, before, least = rmi_bnd_least_ws(b), slow = 0;
     uint32_t i, f;
     if (!rmi_bnd_own(b, 0, &ns, &before) || before == least) return RM_OK;
-    for (i = 0; t->way == RMI_FWD && i < m->n_modes[t->id]; i++) /* a slower form, wanted for what it saves, is paid for there */
-        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > b->first[t->id]) return RM_OK;
+    for (i = 0; t->way == RMI_FWD && i < m->n_modes[t->id];
+         i++) /* a slower form, wanted for what it saves, is paid for there */
+        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > b->first[t->id])
+            return RM_OK;
     RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
     RMI_TRY(rmi_bnd_put_way(s, f, 0, k, before - least));
     for (i = 1; i < RMI_BND_OWN && rmi_bnd_own(b, i, &ns, &ws); i++) {
         uint64_t now = rmi_bnd_slower(b, before);
         if (now == RMI_INF) break;
         slow = rmi_max(slow, now);
-        RMI_TRY(rmi_bnd_put_way(s, f, slow, k, i == RMI_BND_OWN - 1 ? 0 : ws - least)); /* the last: and all that are slower */
+        RMI_TRY(rmi_bnd_put_way(s, f, slow, k,
+                                i == RMI_BND_OWN - 1 ? 0 : ws - least)); /* the last: and all that are slower */
         before = ws;
     }
     return RM_OK;
@@ -13409,7 +13444,8 @@ RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t
     return RM_OK;
 }
 
-/* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the end. */
+/* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the
+   end. */
 RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
 {
     rmi_bnd *b = s->b;
@@ -13422,7 +13458,8 @@ RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
     }
     for (i = 0; i < m->n_keep; i++) {
         const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        if (t->way == RMI_FWD && b->at.before[m->keep[i]] && m->g->ops[t->id].view == RMI_NONE) RMI_TRY(rmi_bnd_put_op(s, t->id, k, at));
+        if (t->way == RMI_FWD && b->at.before[m->keep[i]] && m->g->ops[t->id].view == RMI_NONE)
+            RMI_TRY(rmi_bnd_put_op(s, t->id, k, at));
     }
     for (i = 0; i < m->n_keep; i++) {
         uint32_t task = m->keep[i];
@@ -13477,7 +13514,8 @@ RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
     return RM_OK;
 }
 
-/* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no moment. */
+/* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no
+   moment. */
 RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, int *fits)
 {
     rmi_bnd *b = s->b;
@@ -13588,8 +13626,8 @@ RMI_FN void rmi_bnd_take(rmi_bnd_web *s, int64_t *lack)
     for (i = 0; i < s->n_way; i++) s->way[i].seen |= s->way[i].wait == RMI_NONE ? 1 : 2;
 }
 
-/* What all wanted facts cost at least at these prices, in units; RMI_INF if nothing fits. lack: bytes that the solution found takes
-   at each moment beside what there is room for. */
+/* What all wanted facts cost at least at these prices, in units; RMI_INF if nothing fits. lack: bytes that the
+   solution found takes at each moment beside what there is room for. */
 RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
 {
     const rmi_bnd *b = s->b;
@@ -13601,7 +13639,10 @@ RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *s, const uint64_t *price, int64_t *lac
         y->wait = y->n_tail;
         if (y->set) y->left = y->set == 1 ? 0 : RMI_INF;
         else if (y->which == RMI_NONE) y->left = rmi_bnd_units(b, y->ns);
-        else y->left = y->bytes > s->now[y->which] ? RMI_INF : rmi_add(rmi_bnd_units(b, y->ns), rmi_ref_scale(y->bytes, price[y->which]));
+        else
+            y->left = y->bytes > s->now[y->which]
+                          ? RMI_INF
+                          : rmi_add(rmi_bnd_units(b, y->ns), rmi_ref_scale(y->bytes, price[y->which]));
     }
     s->b->work += s->n_way;
     for (i = 0; i < s->n_way; i++)
@@ -13659,8 +13700,9 @@ RMI_FN uint64_t rmi_bnd_orders(rmi_bnd_web *s, const uint64_t *price, int64_t *l
     return most;
 }
 
-/* The best value found in so many turns; its prices go to price. One price after the other, from that of moment `first` on, rises if
-   the solution takes too much at its moment, else falls, by steps that grow while the value does. root: other orders are tried. */
+/* The best value found in so many turns; its prices go to price. One price after the other, from that of moment
+   `first` on, rises if the solution takes too much at its moment, else falls, by steps that grow while the value
+   does. root: other orders are tried. */
 RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
 {
     uint64_t best, v, by[RMI_BND_TOGETHER], was, mean = 0;
@@ -13723,11 +13765,16 @@ RMI_RARE void rmi_bnd_visit(rmi_bnd_web *s, uint32_t i, uint32_t first, uint32_t
     s->tmp.n_todo = n;
     rmi_bnd_sort(s, s->order);
     node[i].value = rmi_max(node[i].value, rmi_bnd_climb(s, node[i].price, first, turns));
-    for (k = 0; k < s->n_way && node[i].value != RMI_INF; k++) { /* taken in one solution, not in another; then any that is taken */
+    for (k = 0; k < s->n_way && node[i].value != RMI_INF;
+         k++) { /* taken in one solution, not in another; then any that is taken */
         const rmi_bnd_way *y = &s->way[k];
-        uint64_t v = y->which == RMI_NONE ? 0 : rmi_add(rmi_bnd_units(s->b, y->ns), rmi_ref_scale(y->bytes, node[i].price[y->which]));
+        uint64_t v = y->which == RMI_NONE
+                         ? 0
+                         : rmi_add(rmi_bnd_units(s->b, y->ns), rmi_ref_scale(y->bytes, node[i].price[y->which]));
         rank = y->seen == 3 ? 2 : y->seen == 1;
-        if (y->set || !rank || y->which == RMI_NONE || y->bytes > s->now[y->which] || rank < most || (rank == most && v <= worth)) continue;
+        if (y->set || !rank || y->which == RMI_NONE || y->bytes > s->now[y->which] || rank < most ||
+            (rank == most && v <= worth))
+            continue;
         most = rank;
         worth = v;
         node[i].branch = k;
@@ -13741,7 +13788,8 @@ typedef struct rmi_bnd_pick {
     uint64_t most; /* ns: their bound */
 } rmi_bnd_pick;
 
-/* The bound of the moments of p, from its prices on, in so many turns at first and nodes of branch and bound, work allowing. */
+/* The bound of the moments of p, from its prices on, in so many turns at first and nodes of branch and bound, work
+   allowing. */
 RMI_RARE rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns)
 {
     const rmi_bnd *b = s->b;
@@ -13802,7 +13850,8 @@ RMI_FN int rmi_bnd_cmp(const void *x, const void *y, void *user)
 RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *b, uint64_t *live)
 {
     const rmi_ref_model *m = b->m;
-    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u), *first = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u);
+    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u),
+                            *first = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u);
     if (!last || !first) return RM_ERROR_MEMORY;
     for (q = 0; q <= m->n_buf; q++) first[q] = RMI_NONE;
     for (i = 0; i < m->n_keep; i++) {
@@ -13857,7 +13906,8 @@ RMI_RARE rm_result rmi_bnd_price(rmi_bnd_web *s, rmi_bnd_try *y, uint64_t *bound
     return RM_OK;
 }
 
-/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. tries: n of them, best first. */
+/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. tries: n of them,
+   best first. */
 RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
 {
     rmi_bnd *b = s->b;
@@ -13867,7 +13917,8 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, rmi_bnd_try *tries, uint32_t *
     if (!live) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_bnd_profile(b, live));
     for (hint = i = 0; i < m->n_keep; i++) hint = rmi_add(hint, rmi_bnd_units(b, rmi_bnd_least(b, m->keep[i])));
-    hint = rmi_min(rmi_mul_div_up(hint, 1u << 17, b->limit + 1), b->most_price); /* an eighth of all time for all bytes */
+    hint =
+        rmi_min(rmi_mul_div_up(hint, 1u << 17, b->limit + 1), b->most_price); /* an eighth of all time for all bytes */
     for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
         uint32_t at = rmi_bnd_highest(live, i, step, m->n_keep);
         if (!rmi_bnd_look(b, m->keep[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
@@ -13881,7 +13932,8 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, rmi_bnd_try *tries, uint32_t *
         RMI_TRY(rmi_bnd_price(s, &tries[k], bound));
         if (tries[k].key > tries[best].key) best = k;
     }
-    for (n = k, step = large ? 0 : (step + 1) / 2; step && n && b->work < b->most_work && n < k + RMI_BND_NEAR; step = (step + 1) / 2) {
+    for (n = k, step = large ? 0 : (step + 1) / 2; step && n && b->work < b->most_work && n < k + RMI_BND_NEAR;
+         step = (step + 1) / 2) {
         uint32_t from = best;
         for (i = 0; i < 2; i++) {
             tries[n].at = i ? tries[from].at + step : tries[from].at - step;
@@ -13929,8 +13981,10 @@ RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t 
     return RM_OK;
 }
 
-/* Several moments: the best one and whatever adds to it, or some at equal distances from it on; then branch and bound. */
-RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, uint32_t n, uint64_t more, uint64_t *bound)
+/* Several moments: the best one and whatever adds to it, or some at equal distances from it on; then branch and
+   bound. */
+RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, uint32_t n, uint64_t more,
+                                    uint64_t *bound)
 {
     rmi_bnd *b = s->b;
     const rmi_ref_model *m = b->m;
@@ -13952,7 +14006,9 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, ui
     RMI_TRY(rmi_bnd_join(s, &best, cand, n_cand));
     for (now.n = k = 0; k < RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
         i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
-        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) || (now.n && !b->at.before[m->keep[now.at[now.n - 1]]])) continue;
+        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) ||
+            (now.n && !b->at.before[m->keep[now.at[now.n - 1]]]))
+            continue;
         now.price[now.n] = tries[0].price / 2 * 3 / RMI_BND_TOGETHER;
         now.at[now.n++] = i;
     }
@@ -13966,24 +14022,25 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, ui
     return RM_OK;
 }
 
-/* --- a path of ops: op p reads value p - 1 and makes value p, p = 1 to n; backwards run from the last to the first. Each backward
-   demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value p - 1 (of which the output of
-   op p - 1 is an instance). Of what later demands can use (values to start from, saved bytes), each of `unit` bytes or more, a plan
-   has at most s beside what the demand's backward holds. Let V(i, j, s) be the least time of forwards for the demands of places i to j
-   if value i - 1 is at hand and s more things can be kept, that value among them:
+/* --- a path of ops: op p reads value p - 1 and makes value p, p = 1 to n; backwards run from the last to the first.
+   Each backward demands at most one thing at a place p, whatever its mode: "made" is what op p saves, "read" is value
+   p - 1 (of which the output of op p - 1 is an instance). Of what later demands can use (values to start from, saved
+   bytes), each of `unit` bytes or more, a plan has at most s beside what the demand's backward holds. Let V(i, j, s)
+   be the least time of forwards for the demands of places i to j if value i - 1 is at hand and s more things can be
+   kept, that value among them:
 
        V(i, i, s) = ns(i) if made and s >= d(i), 0 if read
-       V(i, j, s) = min { ns(i) + V(i+1, j, s-1) if made: keep what op i saves;    ns(i) + V(i+1, j, s) if nothing is demanded at i;
-                          min over k  ns(i) + ... + ns(k) + V(k+1, j, s-1) + V(i, k, s): keep value i - 1 }
+       V(i, j, s) = the least of   ns(i) + V(i+1, j, s-1)                            if made: keep what op i saves
+                                   ns(i) + V(i+1, j, s)                              if nothing is demanded at i
+                                   ns(i) + ... + ns(k) + V(k+1, j, s-1) + V(i, k, s) for any k: keep value i - 1
 
-   where d(i) is 1 if op i, which holds what it reads, makes and saves beside a gradient, leaves room for less than s things, else 0.
-   This is mixed checkpointing (Maddison 2024) for any times. No plan is faster, also of those that drop a value and make it again
-   before it is needed, or that keep a value only until what was made from it is kept instead: what a plan makes before it is on the
-   way to the next demand can be made later from what it was made from, and of the values that are kept from the first pass on the
-   lowest may be taken to stay (tests/oracle/test_bound.cpp compares with all plans). A value of less than `unit` is free to keep:
-   the path is cut there, and the parts add up. */
-
-#define RMI_BND_PATH_WORK 20000000u /* steps of the recursion, and tasks looked at */
+   where d(i) is 1 if op i, which holds what it reads, makes and saves beside a gradient, leaves room for less than s
+   things, else 0. This is mixed checkpointing (Maddison 2024) for any times. No plan is faster, also of those that
+   drop a value and make it again before it is needed, or that keep a value only until what was made from it is kept
+   instead: what a plan makes before it is on the way to the next demand can be made later from what it was made from,
+   and of the values that are kept from the first pass on the lowest may be taken to stay (tests/oracle/test_bound.cpp
+   compares with all plans). A value of less than `unit` is free to keep: the path is cut there, and the parts add up.
+   */
 
 enum { RMI_BND_NOTHING, RMI_BND_MADE, RMI_BND_READ };
 
@@ -13998,16 +14055,18 @@ typedef struct rmi_bnd_place {
     uint8_t less;       /* d(p) */
 } rmi_bnd_place;
 
-/* V(0, n - 1, s), or RMI_INF; 0 if that takes too long. Where all places but the last are alike, what counts of places i to j is how
-   many they are, and whether the last is among them. */
+/* V(0, n - 1, s), or RMI_INF; 0 if that takes too long. Where all places but the last are alike, what counts of
+   places i to j is how many they are, and whether the last is among them. */
 RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t n, uint32_t s, uint64_t *least)
 {
     uint32_t i, k, len, r, rows = 2;
-    uint64_t *v;
+    uint64_t *v, steps;
     for (i = 1; i + 1 < n; i++)
         if (p[i].ns != p[0].ns || p[i].demand != p[0].demand || p[i].less != p[0].less) rows = n;
     *least = 0;
-    if ((uint64_t)n * n / 2 * (s + 1) * (rows / 3 + 1) > 2 * RMI_BND_PATH_WORK) return RM_OK;
+    steps = (uint64_t)n * n / 2 * (s + 1) * (rows / 3 + 1);
+    if (b->work + steps / 4 > b->most_work) return RM_OK;
+    b->work += steps / 4;
     v = RMI_RAW(b->mem, uint64_t, (size_t)(s + 1) * rows * (n + 1));
     if (!v) return RM_ERROR_MEMORY;
 #define RMI_BND_V(s_, i_, len_) v[((size_t)(s_)*rows + (rows == n ? (i_) : ((i_) + (len_) == n))) * (n + 1) + (len_)]
@@ -14031,8 +14090,8 @@ RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t 
 
 #define RMI_BND_PATH_ROOMS 4u /* that are tried: demands with more room than that are let go */
 
-/* What places 0 to n - 1 add to every op once, if each thing takes `unit` bytes or more: for the least rooms of a demand in turn. p:
-   demands that are let go are cleared. */
+/* What places 0 to n - 1 add to every op once, if each thing takes `unit` bytes or more: for the least rooms of a
+   demand in turn. p: demands that are let go are cleared. */
 RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uint64_t unit, uint64_t *ns)
 {
     uint64_t least, most = 0;
@@ -14047,7 +14106,8 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uin
         if (n < 2) break;
         for (i = 0; i < n; i++) p[i].less = s > p[i].room_made / unit;
         if (s < n) {
-            RMI_TRY(rmi_bnd_path_time(b, p, n, (uint32_t)s + (p[0].bytes < unit), &least)); /* what the first op reads needs no room */
+            RMI_TRY(rmi_bnd_path_time(b, p, n, (uint32_t)s + (p[0].bytes < unit),
+                                      &least)); /* what the first op reads needs no room */
             if (least != RMI_INF) most = rmi_max(most, rmi_sub(least, once));
         }
         for (i = 0; i < n; i++)
@@ -14061,7 +14121,8 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uin
 RMI_RARE rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *n)
 {
     const rmi_ref_model *m = b->m;
-    uint32_t i, q, u, o, n_ops = m->g->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops), *value = RMI_RAW(b->mem, uint32_t, n_ops);
+    uint32_t i, q, u, o, n_ops = m->g->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
+                         *value = RMI_RAW(b->mem, uint32_t, n_ops);
     uint32_t *length = RMI_NEW(b->mem, uint32_t, n_ops);
     *n = 0;
     if (!before || !value || !length) return RM_ERROR_MEMORY;
@@ -14099,7 +14160,8 @@ RMI_RARE rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t
 RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint32_t n, uint32_t i, uint32_t task)
 {
     const rmi_ref_model *m = b->m;
-    uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE, next = place[i + 1].value;
+    uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE,
+             next = place[i + 1].value;
     uint64_t most = 0;
     uint8_t demand = RMI_BND_NOTHING;
     if (saved != RMI_NONE && rmi_bnd_always(b, task, saved)) {
@@ -14112,7 +14174,8 @@ RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint
         demand = RMI_BND_READ;
         at = i;
     }
-    if (i + 2 < n && next != RMI_NONE && place[i + 1].bytes > most && !place[i + 1].demand && rmi_bnd_always(b, task, next)) {
+    if (i + 2 < n && next != RMI_NONE && place[i + 1].bytes > most && !place[i + 1].demand &&
+        rmi_bnd_always(b, task, next)) {
         most = place[i + 1].bytes;
         demand = RMI_BND_READ;
         at = i + 1;
@@ -14123,8 +14186,10 @@ RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint
     return at;
 }
 
-/* Bytes that op i holds while it saves what its backward `task` reads, after the backward `last` (or RMI_NONE: before any). */
-RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place, uint32_t i, uint32_t task, uint32_t last)
+/* Bytes that op i holds while it saves what its backward `task` reads, after the backward `last` (or RMI_NONE: before
+   any). */
+RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place, uint32_t i, uint32_t task,
+                                    uint32_t last)
 {
     const rmi_ref_model *m = b->m;
     const rmi_ref_acc *f = &m->accs[m->tasks[place[i].op].acc0], *a = &m->accs[m->tasks[task].acc0];
@@ -14147,7 +14212,8 @@ RMI_RARE void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
     const rmi_ref_model *m = b->m;
     uint32_t i, k, q, at, last = RMI_NONE;
     for (i = n - 1; i-- > 0;)
-        for (k = m->bwd0[place[i].op], at = RMI_NONE; k < m->bwd0[place[i].op] + m->n_bwd[place[i].op] && at == RMI_NONE; k++) {
+        for (k = m->bwd0[place[i].op], at = RMI_NONE;
+             k < m->bwd0[place[i].op] + m->n_bwd[place[i].op] && at == RMI_NONE; k++) {
             if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
             if ((at = rmi_bnd_path_demand(b, place, n, i, k)) == RMI_NONE) continue;
             place[at].room_made = rmi_sub(b->limit, rmi_bnd_path_making(b, place, i, k, last));
@@ -14169,7 +14235,8 @@ RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
     uint64_t common = 0, *size, *tmp;
     uint32_t n, i, k, q, from;
     RMI_TRY(rmi_bnd_path_find(b, &place, &n));
-    if (n < 3 || (uint64_t)n * m->n_keep > RMI_BND_PATH_WORK) return RM_OK;
+    if (n < 3 || b->work + (uint64_t)n * m->n_keep > b->most_work) return RM_OK;
+    b->work += (uint64_t)n * m->n_keep;
     part = RMI_NEW(b->mem, rmi_bnd_place, n);
     size = RMI_NEW(b->mem, uint64_t, n);
     tmp = RMI_NEW(b->mem, uint64_t, n);
@@ -14198,8 +14265,8 @@ RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
     return RM_OK;
 }
 
-/* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one moment at a time;
-   more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
+/* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one
+   moment at a time; more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
 RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
                                  uint64_t enough, uint64_t *bound)
 {
@@ -14216,13 +14283,15 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
     b.most_work = work;
     b.enough = enough;
     RMI_TRY(rmi_bnd_sample(&s, tries, &n, bound));
+    b.most_work = b.work + more / 4;
     if (*bound < enough && more) RMI_TRY(rmi_bnd_path(&b, bound));
     if (*bound < enough && n && (uint64_t)s.n_way * 2000 < more) RMI_TRY(rmi_bnd_together(&s, tries, n, more, bound));
     return RM_OK;
 }
 
-/* Bytes, the model's base included, that no plan can do with less of: at each moment what its run holds, gradients that are begun
-   and read later, and what is read later and cannot be made again. Of large graphs the moments whose runs hold most. */
+/* Bytes, the model's base included, that no plan can do with less of: at each moment what its run holds, gradients
+   that are begun and read later, and what is read later and cannot be made again. Of large graphs the moments whose
+   runs hold most. */
 RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uint64_t *bytes)
 {
     rmi_bnd b;
@@ -14245,8 +14314,8 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
             const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0];
             for (q = 0; q < a->n_read && rmi_bnd_later(&b, task); q++) {
                 uint32_t u = b.root[m->pool[a->read0 + q]];
-                if (b.stamp[u] == b.turn || !rmi_bnd_open(&b, u) || (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) ||
-                    !rmi_bnd_always(&b, task, u))
+                if (b.stamp[u] == b.turn || !rmi_bnd_open(&b, u) ||
+                    (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) || !rmi_bnd_always(&b, task, u))
                     continue;
                 b.stamp[u] = b.turn;
                 kept += b.bytes[u];
@@ -14257,55 +14326,59 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uin
     return RM_OK;
 }
 
-/* --- with a link. Values that are read after x and not made again are on the device when x starts, or went out over d2h before x
-   in this step and come back over h2d after it. Params that are read after x are on the device then or come in after x; those that
-   do not fit at the start come in for the forward as well. What a backward changes for the next step (a gradient that is handed on,
-   a param that gets an update) is on the device when the next x starts, or it, or the gradient that it comes from, went out. With
-   y, a run that is surely after x, repeats count that what comes before y reads; what y and later runs change went out between y
-   and the next x, as values did. Steps do not overlap on the compute lane: of a step's time T, at least the runs between x and y
-   and the repeats lie between x and y; x starts W after its step does, V >= what follows it is left, W + V = T.
-   By linear duality, with prices b1, b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
+/* --- with a link. Values that are read after x and not made again are on the device when x starts, or went out over
+   d2h before x in this step and come back over h2d after it. Params that are read after x are on the device then or
+   come in after x; those that do not fit at the start come in for the forward as well. What a backward changes for
+   the next step (a gradient that is handed on, a param that gets an update) is on the device when the next x starts,
+   or it, or the gradient that it comes from, went out. With y, a run that is surely after x, repeats count that what
+   comes before y reads; what y and later runs change went out between y and the next x, as values did. Steps do not
+   overlap on the compute lane: of a step's time T, at least the runs between x and y and the repeats lie between x
+   and y; x starts W after its step does, V >= what follows it is left, W + V = T. By linear duality, with prices b1,
+   b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
        T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + c2 excess of params + b2 changed
                                          + b1 changed from y on - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
-   if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only.
-   Updates that surely come after x, with `late` 1 if after y, too. On the host one takes time of the host's lane (price h), its
-   gradient goes out and the new weight comes in for the forward before the next x, or for x. On the device it takes time, its
-   states are there at x or come in after x and go out, its weight (if x does not hold it) is there at the next x or goes out; if no
-   backward after x reads the weight, it comes in for the update alone; and it is there when the step starts (price s <= c2) or
-   comes in for the forward. To the left comes T h, to the right the least of
+   if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only. Updates that surely come after x, with `late`
+   1 if after y, too. On the host one takes time of the host's lane (price h), its gradient goes out and the new
+   weight comes in for the forward before the next x, or for x. On the device it takes time, its states are there at x
+   or come in after x and go out, its weight (if x does not hold it) is there at the next x or goes out; if no
+   backward after x reads the weight, it comes in for the update alone; and it is there when the step starts (price s
+   <= c2) or comes in for the forward. To the left comes T h, to the right the least of
        h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight + s
        weight,
-   and of all other weights s times what is above the limit. Where earlier steps have contributed to the gradient, that is there at x
-   or comes in after x, too, c1 + c2, or (for the host) the sum is made there, which takes time of its lane; or (for the host, where
-   a barrier alone puts the update after x) the sum was made on the device before x, and had come in for that, c2.
-   One param (a tied embedding: read first, complete last) is waited for: if the host updates it, its first read of the next step
-   comes after copy, update and copy, and what does not lie between that read and its last gradient, updates on the device among it,
-   is all that can run meanwhile. T is above that sum as it is above the sum of all computation, so above any mean of both. */
+   and of all other weights s times what is above the limit. Where earlier steps have contributed to the gradient,
+   that is there at x or comes in after x, too, c1 + c2, or (for the host) the sum is made there, which takes time of
+   its lane; or (for the host, where a barrier alone puts the update after x) the sum was made on the device before x,
+   and had come in for that, c2. One param (a tied embedding: read first, complete last) is waited for: if the host
+   updates it, its first read of the next step comes after copy, update and copy, and what does not lie between that
+   read and its last gradient, updates on the device among it, is all that can run meanwhile. T is above that sum as
+   it is above the sum of all computation, so above any mean of both. */
 typedef struct rmi_bnd_update { /* so many equal params */
-    uint64_t n, in, out, fwd, now, grad, state; /* bytes of the weight: its update after x alone wants it; x does not hold it; forwards before x,
+    uint64_t n, in, out, fwd, now, grad,
+        state; /* bytes of the weight: its update after x alone wants it; x does not hold it; forwards before x,
                                                    or (now) these or x, read it; of the gradient; of the state */
-    uint64_t device, host, wait;                /* ns; RMI_INF: not there; wait: of the computation for the update on the host */
-    uint64_t late, late_grad;                   /* the update, the gradient's last contribution come after y */
-    uint64_t early, add;                        /* bytes of earlier steps' contributions; ns to add to them in host memory */
-    uint64_t given;                             /* a contribution of this step comes after x */
+    uint64_t device, host, wait; /* ns; RMI_INF: not there; wait: of the computation for the update on the host */
+    uint64_t late, late_grad;    /* the update, the gradient's last contribution come after y */
+    uint64_t early, add;         /* bytes of earlier steps' contributions; ns to add to them in host memory */
+    uint64_t given;              /* a contribution of this step comes after x */
     uint64_t p_in, p_out, p_fwd, p_now, p_grad, p_state, p_early; /* bytes at a price */
 } rmi_bnd_update;
 #define RMI_BND_UPDATES 48u
 
 typedef struct rmi_bnd_traffic {
-    uint64_t before, may; /* ns of compute that surely precede x; that may lie outside x to y */
+    uint64_t before, may;   /* ns of compute that surely precede x; that may lie outside x to y */
     uint64_t params, start; /* bytes: read after x; read before x, those of `updates` left out */
     uint64_t grads, late;   /* changed for the next step, those of `updates` left out; from y on */
     rmi_bnd_update *updates;
     uint32_t n_updates;
-    uint64_t price, time;   /* of now; units of the cut and of what every plan takes */
-    uint32_t reads;         /* the first run that reads it */
-    uint32_t waited;        /* the param whose update on the host is waited for, or RMI_NONE */
-    uint64_t wait;          /* ns from its last gradient to the next step's first read, less all computation that may lie there */
+    uint64_t price, time; /* of now; units of the cut and of what every plan takes */
+    uint32_t reads;       /* the first run that reads it */
+    uint32_t waited;      /* the param whose update on the host is waited for, or RMI_NONE */
+    uint64_t
+        wait; /* ns from its last gradient to the next step's first read, less all computation that may lie there */
 } rmi_bnd_traffic;
 
-/* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no buffers of
-   the model. seen: those that x touches (1), whose values are counted (8). */
+/* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no
+   buffers of the model. seen: those that x touches (1), whose values are counted (8). */
 RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 {
     const rm_graph *g = b->m->g;
@@ -14357,9 +14430,9 @@ RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
     return 1;
 }
 
-/* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches. seen: 1: x
-   touches it; 2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed. past: what surely starts
-   with y or after it, or NULL. */
+/* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches.
+   seen: 1: x touches it; 2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed.
+   past: what surely starts with y or after it, or NULL. */
 RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *r)
 {
     const rmi_ref_model *m = b->m;
@@ -14369,8 +14442,8 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *pa
         const rmi_ref_task *task = &m->tasks[m->keep[k]];
         const rmi_tensor *t = &g->tensors[task->id];
         rmi_bnd_update x;
-        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->keep[k]] || !t->updates || !t->consumers.n ||
-            t->external || t->stays)
+        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->keep[k]] || !t->updates ||
+            !t->consumers.n || t->external || t->stays)
             continue;
         i = task->id;
         memset(&x, 0, sizeof x);
@@ -14421,7 +14494,9 @@ RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
         for (k = 0; k < op->in.n; k++) {
             const rmi_tensor *x = &g->tensors[op->in.at[k]];
             if (x->kind != RMI_PARAM || x->external || (seen[op->in.at[k]] & bit)) continue;
-            for (f = 0; f < op->n_forms && (!after || rmi_list_has(&op->forms[f].parts[t->part].needs, op->in.at[k])); f++) {}
+            for (f = 0; f < op->n_forms && (!after || rmi_list_has(&op->forms[f].parts[t->part].needs, op->in.at[k]));
+                 f++) {
+            }
             if (f < op->n_forms) continue;
             seen[op->in.at[k]] |= bit;
             if (!after || !(seen[op->in.at[k]] & 8)) sum += x->bytes;
@@ -14433,8 +14508,8 @@ RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
 /* Bytes that a lane moves in ns, at most. */
 RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
 
-/* Prices in parts: b1, b2, c1, c2 in 16ths; the host's lane in 64ths; of the computation's time that of updates instead of a wait,
-   and the start of a step, of c2, in 16ths. */
+/* Prices in parts: b1, b2, c1, c2 in 16ths; the host's lane in 64ths; of the computation's time that of updates
+   instead of a wait, and the start of a step, of c2, in 16ths. */
 enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_START, RMI_BND_PARTS };
 
 /* What updates add: of either side the cheaper one. left: 1024 (1 - b1
@@ -14452,7 +14527,8 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *r, c
                      u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
         if (u->host != RMI_INF)
             host = rmi_bnd_units(b, u->host) / 64 * p[RMI_BND_HOST] +
-                   rmi_min(rmi_bnd_units(b, u->add) / 64 * p[RMI_BND_HOST], u->p_early * (u->given ? c : p[RMI_BND_C2]) / 16) +
+                   rmi_min(rmi_bnd_units(b, u->add) / 64 * p[RMI_BND_HOST],
+                           u->p_early * (u->given ? c : p[RMI_BND_C2]) / 16) +
                    rmi_bnd_units(b, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
                    (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
         sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
@@ -14460,7 +14536,10 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *r, c
     return sum;
 }
 
-RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price) { return rmi_min(rmi_ref_scale(bytes, price), (uint64_t)1 << 56); }
+RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price)
+{
+    return rmi_min(rmi_ref_scale(bytes, price), (uint64_t)1 << 56);
+}
 
 /* What does not depend on the parts: the runs, and bytes at this price. */
 RMI_RARE void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *r)
@@ -14469,7 +14548,8 @@ RMI_RARE void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *
     uint32_t k;
     r->price = price;
     s->now[0] = RMI_MAX;
-    r->time = rmi_add(rmi_add(rmi_bnd_cost(s, &price, lack), rmi_ref_scale(rmi_bnd_least_ws(s->b), price)), s->common << s->b->up);
+    r->time = rmi_add(rmi_add(rmi_bnd_cost(s, &price, lack), rmi_ref_scale(rmi_bnd_least_ws(s->b), price)),
+                      s->common << s->b->up);
     for (k = 0; k < r->n_updates; k++) {
         rmi_bnd_update *u = &r->updates[k];
         u->p_in = rmi_bnd_priced(u->in, price);
@@ -14486,14 +14566,14 @@ RMI_RARE void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *
 RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p)
 {
     const rmi_link *l = &b->m->g->link;
-    uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1], c2 = p[RMI_BND_C2],
-             start = p[RMI_BND_START];
+    uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1],
+             c2 = p[RMI_BND_C2], start = p[RMI_BND_START];
     uint64_t bytes = (r->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(r->before, l->h2d), 1), RMI_MAX / 64) * c1 +
                       r->params * (c1 + c2) + r->late * b1) /
                          16 +
                      r->start / 256 * c2 * start + b->at.held;
-    uint64_t room =
-        rmi_add(b->limit, rmi_add(rmi_mul(rmi_bnd_moves(r->may, l->d2h) / 16 + 1, b1), rmi_mul(b->limit / 256 + 1, c2 * start)));
+    uint64_t room = rmi_add(b->limit, rmi_add(rmi_mul(rmi_bnd_moves(r->may, l->d2h) / 16 + 1, b1),
+                                              rmi_mul(b->limit / 256 + 1, c2 * start)));
     uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
                            rmi_mul_div_up(r->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
     /* b1 d2h, in 1024ths of a unit */
@@ -14513,7 +14593,8 @@ RMI_RARE uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r,
     uint32_t step, i, k, moved = 1;
     for (step = 4; step >= finest && step; step /= moved ? 1 : 2)
         for (moved = i = 0; i < RMI_BND_PARTS; i++)
-            for (k = 0; k < (i < RMI_BND_HOST ? 4u : 2u); k++) { /* a link's price goes over to another's; others rise or fall */
+            for (k = 0; k < (i < RMI_BND_HOST ? 4u : 2u);
+                 k++) { /* a link's price goes over to another's; others rise or fall */
                 uint32_t *to = i < RMI_BND_HOST ? &p[k] : NULL, by = i == RMI_BND_HOST ? 4 * step : step, was = p[i];
                 if (to == &p[i] || ((to || k) && was < by) || (!to && !k && was + by > most[i])) continue;
                 p[i] = to || k ? was - by : was + by;
@@ -14546,9 +14627,9 @@ RMI_RARE uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r
     return value;
 }
 
-/* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to the next
-   step's first read of it, less all computation that does not surely lie between that read and there. upto, past: of y; around: two
-   rows by task. */
+/* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to
+   the next step's first read of it, less all computation that does not surely lie between that read and there. upto,
+   past: of y; around: two rows by task. */
 RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *r)
 {
     const rmi_ref_model *m = b->m;
@@ -14562,15 +14643,17 @@ RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi
         if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes ||
             !t->grad_bytes || (last = rmi_bnd_gives(b, i, past)) == RMI_NONE)
             continue;
-        path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency), rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h),
-                                                                          rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
+        path = rmi_add(rmi_add(t->opt_host, 2 * g->link.latency),
+                       rmi_add(rmi_mul_div_up(t->grad_bytes, 1000000000u, g->link.d2h),
+                               rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
         if (path <= most) continue;
         most = path;
         r->waited = i;
         gives = last;
     }
     if (r->waited == RMI_NONE) return;
-    for (i = 0; i < g->tensors[r->waited].consumers.n && !b->must[g->tensors[r->waited].consumers.at[i]]; i++) {}
+    for (i = 0; i < g->tensors[r->waited].consumers.n && !b->must[g->tensors[r->waited].consumers.at[i]]; i++) {
+    }
     if (i == g->tensors[r->waited].consumers.n) return;
     r->reads = g->tensors[r->waited].consumers.at[i];
     rmi_bnd_around(b, r->reads);
@@ -14595,7 +14678,8 @@ RMI_RARE void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *
     uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
     if (b->down || s->common >= ((uint64_t)1 << 60) >> b->up) return;
     /* between what a byte costs if the link has room for all that it can move meanwhile, and the link's time for it */
-    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20), b->most_price);
+    price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
+                    b->most_price);
     s->node[0].parent = RMI_NONE;
     s->node[0].value = 0;
     s->node[0].price[0] = price;
@@ -14635,7 +14719,8 @@ RMI_RARE void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *
     *bound = rmi_max(*bound, best);
 }
 
-/* Prices moment x, with y or (RMI_NONE) without. seen: by tensor; scratch: three rows by task; updates: RMI_BND_UPDATES. */
+/* Prices moment x, with y or (RMI_NONE) without. seen: by tensor; scratch: three rows by task; updates:
+   RMI_BND_UPDATES. */
 typedef struct rmi_bnd_room {
     uint8_t *seen, *upto, *past, *around;
     rmi_bnd_update *updates;
@@ -14686,8 +14771,10 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, c
     return RM_OK;
 }
 
-/* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory. */
-RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t *bound)
+/* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory.
+   */
+RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work,
+                                      uint64_t *bound)
 {
     rmi_bnd b;
     rmi_bnd_web s;
@@ -14714,8 +14801,10 @@ RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, ui
         if (value > most || (!most && (top == RMI_NONE || live[at] > live[top]))) top = at;
         most = rmi_max(most, value);
     }
-    while (last > m->g->n_ops && m->tasks[m->keep[--last]].way != RMI_BWD) {}
-    for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2; i++) { /* the first of them, the best and its neighbours, with the last backward as y */
+    while (last > m->g->n_ops && m->tasks[m->keep[--last]].way != RMI_BWD) {
+    }
+    for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2;
+         i++) { /* the first of them, the best and its neighbours, with the last backward as y */
         at = !i ? rmi_bnd_highest(live, m->g->n_ops, step, m->n_keep) : i & 1 ? top + i / 2 : top - i / 2;
         value = near;
         if (at >= m->n_keep || m->tasks[m->keep[at]].way > RMI_BWD) continue;
@@ -14724,7 +14813,8 @@ RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, ui
         near = rmi_max(near, value);
     }
     most = rmi_max(most, near);
-    for (i = m->n_keep, n = 0, k = 2; i-- > m->g->n_ops && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
+    for (i = m->n_keep, n = 0, k = 2;
+         i-- > m->g->n_ops && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
         n += m->tasks[m->keep[i]].way == RMI_BWD;
         if (n < k) continue;
         k = k * 3 / 2 + 1;

@@ -455,6 +455,63 @@ static void near_all(unsigned *passed, unsigned *failed)
          11, 0, 98, passed, failed);
 }
 
+/* Chains, some with a skip, whose values and saved bytes are mostly of one size, within few of them: the bound of the path alone, and
+   the whole one, against exhaustive search. */
+static unsigned paths, path_tight;
+static std::string chain_text(Rng &r)
+{
+    unsigned n = 2 + r.below(4), c = 2 + r.below(3), what = r.below(4), small = r.below(2);
+    std::string s = "rockmate graph 1\ntensor w param 0\ntensor x0 " + std::string(r.one_in(2) ? "input " : "const ") + std::to_string(c) + "\n";
+    for (unsigned i = 1; i <= n; i++) {
+        unsigned kind = what == 3 ? r.below(3) : what, skip = i > 2 && r.one_in(5) ? 1 + r.below(i - 2) : 0;
+        std::string x = "x" + std::to_string(i - 1), y = "x" + std::to_string(i), needs = kind == 0 ? "saved" : kind == 1 ? x : y;
+        s += "op f" + std::to_string(i) + " in=" + x + (skip ? ",x" + std::to_string(skip) : "") + ",w out=" + y + ":" + std::to_string(i == n && small ? 0 : r.one_in(8) ? 2 * c : c) + " needs=" + needs +
+             (r.one_in(5) ? "," + std::string(kind == 1 ? y : x) : "") + (kind == 0 ? " saved=" + std::to_string(r.one_in(6) ? 1 : c) : "") + num("fwd", r.one_in(2) ? 10 : 1 + r.below(20)) + " bwd=1";
+        if (i > 1 && r.one_in(3)) s += " inplace=" + x;
+        if (i > 1 && r.one_in(3)) s += " inplace_bwd=" + x;
+        s += "\n";
+    }
+    return s + "output x" + std::to_string(n) + "\n";
+}
+
+static void chains(unsigned long graphs, unsigned long seed, unsigned *passed, unsigned *failed, unsigned *skipped)
+{
+    for (unsigned long i = seed; i < seed + graphs; i++) {
+        Rng r = {(uint64_t)i << 24 | 5};
+        std::string text = chain_text(r);
+        rm_graph *g = NULL;
+        if (rm_graph_read(text.data(), text.size(), NULL, &g)) {
+            printf("chain %lu: %s\n%s", i, g ? rm_graph_error(g) : "memory", text.c_str());
+            ++*failed;
+        } else
+            for (unsigned limit = 6; limit < 40; limit += 1 + r.below(6)) {
+                rmi_arena mem = rmi_arena_make(&g->mem.hooks);
+                rmi_ref_model m;
+                rmi_bnd b;
+                Oracle o;
+                uint64_t path = 0, bound = 0, opt;
+                o.g = g;
+                o.limit = limit;
+                o.most = 40000;
+                if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK || rmi_bnd_make(&mem, &m, limit, &b) != RM_OK) exit(2);
+                opt = o.solve();
+                if (rmi_bnd_path(&b, &path) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 1000000, 1000000, RMI_INF, &bound) != RM_OK) exit(2);
+                if (!opt || opt == RMI_INF) ++*skipped;
+                else if (std::max(path, bound) <= opt) {
+                    ++*passed;
+                    paths++;
+                    path_tight += path == opt;
+                } else {
+                    ++*failed;
+                    printf("chain %lu: within %u bytes %llu ns are enough, the bound is %llu, that of the path %llu\n%s", i, limit, (unsigned long long)opt, (unsigned long long)bound,
+                           (unsigned long long)path, text.c_str());
+                }
+                rmi_arena_free(&mem);
+            }
+        rm_graph_destroy(g);
+    }
+}
+
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(8, 85), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i, n;
@@ -527,6 +584,8 @@ int main(int argc, char **argv)
         if (i % 6 == 0) moving(i, &passed, &failed);
     }
     near_all(&passed, &failed);
+    chains(5 * graphs, seed, &passed, &failed, &skipped);
+    fprintf(stderr, "chains: %u compared, at the optimum by their path %u\n", paths, path_tight);
     fprintf(stderr, "memory named: %u, the least there is: %u\n", named, named_least);
     fprintf(stderr, "tight %u, moments by chance %u, mean optimum / bound %.4f\n", tight, joint, ratio / (compared ? compared : 1));
     printf("%u passed, %u failed, %u skipped\n", passed, failed, skipped);
