@@ -14055,24 +14055,25 @@ typedef struct rmi_bnd_place {
     uint8_t less;       /* d(p) */
 } rmi_bnd_place;
 
-/* V(0, n - 1, s), or RMI_INF; 0 if that takes too long. Where all places but the last are alike, what counts of
-   places i to j is how many they are, and whether the last is among them. */
+/* V(0, n - 1, s), or RMI_INF; 0 if that takes too long. Where all places but the first and the last are alike, what counts of
+   places i to j is how many they are, and whether the first and the last are among them. */
 RMI_FN rm_result rmi_bnd_path_time(rmi_bnd *b, const rmi_bnd_place *p, uint32_t n, uint32_t s, uint64_t *least)
 {
-    uint32_t i, k, len, r, rows = 2;
+    uint32_t i, k, len, r, rows = 4;
     uint64_t *v, steps;
-    for (i = 1; i + 1 < n; i++)
-        if (p[i].ns != p[0].ns || p[i].demand != p[0].demand || p[i].less != p[0].less) rows = n;
+    for (i = 2; i + 1 < n; i++)
+        if (p[i].ns != p[1].ns || p[i].demand != p[1].demand || p[i].less != p[1].less) rows = n;
     *least = 0;
     steps = (uint64_t)n * n / 2 * (s + 1) * (rows / 3 + 1);
     if (b->work + steps / 4 > b->most_work) return RM_OK;
     b->work += steps / 4;
     v = RMI_RAW(b->mem, uint64_t, (size_t)(s + 1) * rows * (n + 1));
     if (!v) return RM_ERROR_MEMORY;
-#define RMI_BND_V(s_, i_, len_) v[((size_t)(s_)*rows + (rows == n ? (i_) : ((i_) + (len_) == n))) * (n + 1) + (len_)]
+#define RMI_BND_V(s_, i_, len_) \
+    v[((size_t)(s_)*rows + (rows == n ? (i_) : 2u * !(i_) + ((i_) + (len_) == n))) * (n + 1) + (len_)]
     for (r = 0; r <= s; r++)
         for (len = 1; len <= n; len++)
-            for (i = 0; i + len <= n; i += rows < n && i + len < n ? n - len : 1) {
+            for (i = 0; i + len <= n; i = rows == n || !i ? i + 1 : i + len < n ? n - len : n) {
                 uint64_t best = RMI_INF, sum = 0;
                 if (len == 1) best = p[i].demand != RMI_BND_MADE ? 0 : r >= p[i].less ? p[i].ns : RMI_INF;
                 else if (p[i].demand == RMI_BND_NOTHING) best = rmi_add(p[i].ns, RMI_BND_V(r, i + 1, len - 1));
