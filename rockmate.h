@@ -11067,20 +11067,6 @@ RMI_COLD void rmi_ref_turn_down(rmi_ref_search *s)
     s->work = work; /* it decides the same as with more memory */
 }
 
-/* Is b sure to take longer than s->stop? Its fastest forms tell, where only repeats come and go. */
-RMI_FN int rmi_ref_too_slow(const rmi_ref_search *s)
-{
-    const rmi_ref_state *a = s->a;
-    const rmi_ref_model *m = s->m;
-    uint64_t ns = a->least_ns, less = 0;
-    uint32_t i;
-    if (s->stop == RMI_INF || s->odd) return 0;
-    for (i = 0; i < s->n_ins; i++) ns += m->choices[rmi_ref_acc_of(m, a, (uint32_t)s->ins[i])->free0[1]].ns;
-    for (i = 0; i < a->n_reps; i++)
-        if (s->drop[a->reps[i]]) less += m->choices[rmi_ref_acc_of(m, a, a->list[a->reps[i]])->free0[1]].ns;
-    return ns > less && ns - less > s->stop;
-}
-
 /* --- forecast: most moves are turned down, and what one would do can be told from the lives that it changes, without the whole
    list. Repeats that come and go, and backwards that read other things, split, join, lengthen or shorten lives; bytes change by the
    room of these. What is not foreseen is small: bytes that go on under another name count twice, or once, in the run that renames
@@ -11444,7 +11430,7 @@ RMI_FN int rmi_ref_apply(rmi_ref_search *s)
     uint64_t to;
     int ok;
     rmi_ref_sort_ins(s);
-    if (a->n + s->n_ins > s->cap || rmi_ref_too_slow(s)) return 0;
+    if (a->n + s->n_ins > s->cap) return 0;
     to = s->stop == RMI_INF ? 0 : rmi_ref_forecast(s);
     if (to > s->stop || (to && to - 1 == s->even)) return 0;
     for (p = 0; p < a->n || k < s->n_ins;) { /* what stays, a stretch at a time */
@@ -12257,42 +12243,6 @@ RMI_RARE uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *pi
     return taken;
 }
 
-/* Where nothing more can be given up: another mode for an op whose backward reads what is there above the limit, or runs there; of
-   all that one which leaves the least above. s->above is of now; none is tried after `end` of the work. */
-RMI_RARE int rmi_ref_greedy_mode(rmi_ref_search *s, uint64_t end)
-{
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_state *a = s->a;
-    uint64_t least = a->over, ns = RMI_INF;
-    uint32_t i, k, u, t, n = 0, op = RMI_NONE, mode = 0;
-    if (!m->n_moded) return 0;
-    rmi_ref_begin(s);
-    for (i = 0; i < a->n_inst; i++)
-        for (u = a->inst_use[i]; u != RMI_NONE; u = a->use_prev[u]) {
-            if (a->use_pos[u] >= a->n || s->above[a->use_pos[u] + 1] == s->above[a->inst[i].first]) continue;
-            t = a->list[a->use_pos[u]];
-            if (m->tasks[t].way != RMI_BWD || m->n_modes[m->tasks[t].id] < 2 || s->mark[m->tasks[t].id]) continue;
-            s->mark[m->tasks[t].id] = 1;
-            s->stack[n++] = m->tasks[t].id;
-        }
-    for (i = 0; i < n; i++) s->mark[s->stack[i]] = 0;
-    for (i = 0; i < n && !rmi_ref_told(s); i++)
-        for (k = 0, t = s->stack[i]; k < m->n_modes[t] && s->work < end; k++) {
-            if (k == s->a->mode[t]) continue;
-            rmi_ref_begin(s);
-            rmi_ref_set_mode(s, t, k);
-            if (!rmi_ref_apply(s) || s->b->over > least || (s->b->over == least && s->b->ns >= ns)) continue;
-            least = s->b->over;
-            ns = s->b->ns;
-            op = t;
-            mode = k;
-        }
-    rmi_ref_begin(s);
-    if (op == RMI_NONE) return 0;
-    rmi_ref_set_mode(s, op, mode);
-    return rmi_ref_apply(s);
-}
-
 RMI_FN void rmi_ref_count_above(rmi_ref_search *s)
 {
     const uint64_t *live = s->a->live;
@@ -12307,7 +12257,7 @@ RMI_FN uint64_t rmi_ref_spent(const rmi_ref_search *s) { return s->work + s->loo
 RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
     uint32_t n, stuck = 0;
-    uint64_t least = RMI_INF, end = s->work + 500 * (uint64_t)s->m->n_tasks;
+    uint64_t least = RMI_INF;
     while (s->a->over && rounds-- && stuck < 6 && !rmi_ref_told(s) && rmi_ref_spent(s) < s->end) {
         rmi_arena tmp = rmi_arena_make(&s->mem->hooks);
         rmi_ref_tree est;
@@ -12322,7 +12272,7 @@ RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t
         s->work += 4 * (uint64_t)n;
         on = n && rmi_ref_choose_picks(s, picks, n, &est) && rmi_ref_apply(s);
         rmi_arena_free(&tmp);
-        if (!on && !rmi_ref_greedy_mode(s, end)) break;
+        if (!on) break;
         rmi_ref_accept(s);
         stuck = s->a->over < least ? 0 : stuck + 1;
         least = rmi_min(least, s->a->over);
