@@ -11726,7 +11726,7 @@ RMI_RARE int rmi_ref_move_mode(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     uint32_t op;
-    if (!m->n_moded) return 0;
+    if (!m->n_moded || RMI_WITHOUT(modes)) return 0;
     op = m->moded[rmi_ref_rand(s, m->n_moded)];
     rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
     return 1;
@@ -11869,7 +11869,7 @@ RMI_RARE int rmi_ref_move_late(rmi_ref_search *s)
     uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_ref_rand(s, 8),
              level = rmi_ref_rand(s, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
     uint64_t ns = 0, loss = 0, held = 0;
-    for (try_ = 0; try_ < 256 && found < most; try_++) {
+    for (try_ = 0; try_ < 256 && found < most && !RMI_WITHOUT(late_backward); try_++) {
         uint32_t q = rmi_ref_rand(s, a->n);
         if (!a->rank[q] || a->list[q] >= m->n_tasks || m->tasks[a->list[q]].way != RMI_BWD) continue;
         found++;
@@ -11908,7 +11908,7 @@ RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
     const rmi_ref_state *a = s->a;
     uint32_t lo, hi, p, i, from, least;
     uint64_t more = 0;
-    if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
+    if (RMI_WITHOUT(exchange) || !rmi_ref_repeats(s, &lo, &hi)) return 0;
     for (p = least = lo; p < hi; p++) {
         rmi_ref_drop(s, p);
         s->spend = rmi_add(s->spend, m->choices[rmi_ref_acc_of(m, a, a->list[p])->free0[1]].ns);
@@ -11924,22 +11924,40 @@ RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
     return a->live[p] + more <= s->limit || rmi_ref_free_bytes(s, p, a->live[p] + more - s->limit);
 }
 
-#define RMI_REF_FEW 128u /* tasks: here the order of what runs once is worth every fifth move, and other orders as starts */
+/* Gives up a random stretch of bytes at a full position, or the cheapest of a few. */
+RMI_FN int rmi_ref_move_evict(rmi_ref_search *s)
+{
+    if (rmi_ref_rand(s, 2)) return rmi_ref_random_evict(s, rmi_ref_moment(s));
+    return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
+}
+
+/* Moves neighbouring repeats. */
+RMI_FN int rmi_ref_move_repeats(rmi_ref_search *s) { return !RMI_WITHOUT(shift) && rmi_ref_move_run(s, 0); }
+
+/* Moves a single run, of those that run once, too. */
+RMI_FN int rmi_ref_move_order(rmi_ref_search *s) { return !RMI_WITHOUT(order) && rmi_ref_move_run(s, 1); }
+
+/* The moves of annealing: each notes an edit of the current list, or returns 0: none was found. Shares in per cent, of moves that are
+   tried. Tuned on MONeT's graphs, GPT-2, U-Net and the encoder-decoder of docs/benchmarks.md. */
+typedef struct rmi_ref_move {
+    int (*make)(rmi_ref_search *s);
+    uint32_t share;
+} rmi_ref_move;
+static const rmi_ref_move rmi_ref_moves[] = {
+    {rmi_ref_move_evict, 20}, {rmi_ref_move_delete, 20}, {rmi_ref_move_mode, 13}, {rmi_ref_move_repeats, 9},
+    {rmi_ref_move_order, 3},  {rmi_ref_move_late, 3},    {rmi_ref_move_swap, 32},
+};
+#define RMI_REF_FEW 128u /* tasks: here every fifth move is one of order, and other orders are starts */
+
 /* A random edit of the current list. 0: none was found. */
 RMI_FN int rmi_ref_propose(rmi_ref_search *s)
 {
-    uint32_t r = rmi_ref_rand(s, 100);
+    uint32_t dice = rmi_ref_rand(s, 100), k = 0;
     int ok;
     rmi_ref_begin(s);
-    if (s->m->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) ok = rmi_ref_move_run(s, 1);
-    else if (r < 20)
-        ok = rmi_ref_rand(s, 2) ? rmi_ref_random_evict(s, rmi_ref_moment(s)) : rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
-    else if (r < 40) ok = rmi_ref_move_delete(s);
-    else if (r < 53) ok = !RMI_WITHOUT(modes) && rmi_ref_move_mode(s);
-    else if (r < 62) ok = !RMI_WITHOUT(shift) && rmi_ref_move_run(s, 0);
-    else if (r < 65) ok = !RMI_WITHOUT(order) && rmi_ref_move_run(s, 1);
-    else if (r < 68) ok = !RMI_WITHOUT(late_backward) && rmi_ref_move_late(s);
-    else ok = !RMI_WITHOUT(exchange) && rmi_ref_move_swap(s);
+    for (; dice >= rmi_ref_moves[k].share; k++) dice -= rmi_ref_moves[k].share;
+    if (s->m->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) ok = rmi_ref_move_order(s);
+    else ok = rmi_ref_moves[k].make(s);
     rmi_ref_clear_marks(s, 0);
     return ok;
 }
