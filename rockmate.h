@@ -7182,6 +7182,16 @@ RMI_PLAIN_BEGIN
 #define RMI_BLK_LEVELS 4u  /* of workspace: any, a quarter of the most that is asked for, a 16th, the least */
 #define RMI_BLK_MODES 128u /* forms of an op that can be a mode */
 
+typedef struct rmi_blk_scratch { /* of the stage at hand */
+    uint8_t *fresh, *todo;     /* by op: rerun in this backward; to be rerun next, all 0 */
+    uint8_t *wanted;           /* by buffer, all 0 */
+    uint32_t *counted, count;  /* by tensor: the count in which its root was last */
+    rmi_run *runs;
+    uint32_t *keep, *exit, *uncounted, *entry; /* lists of buffers */
+    uint64_t *entry_bytes;
+    uint32_t n_keep, n_carried; /* n_carried: at the start of uncounted: what the stage touches of the carried */
+} rmi_blk_scratch;
+
 typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its actions into runs */
     const rm_graph *g;
     const rmi_shape *shape;
@@ -7196,22 +7206,14 @@ typedef struct rmi_blk { /* the chain as the solver sees it, and how to turn its
                                   run as declared. By form: the first of its mode */
     uint64_t *most_ws;         /* by stage: of all forms */
     uint8_t *pass_level;       /* by stage: workspace of forwards that keep nothing */
-    uint8_t *fresh, *todo;     /* by op: scratch: rerun in this backward; to be rerun next, all 0 */
-    uint32_t *like;            /* by class: scratch: the stage that was measured last, + 1 */
-    uint8_t *wanted;     /* by buffer: scratch, all 0 */
-    uint32_t *counted, count; /* by tensor: scratch: the count in which its root was last */
+    uint32_t *like;            /* by class: the stage that was measured last, + 1 */
     uint8_t *rerun;      /* by op: bit 0: to make the output; bit 1: to make what the backward reads; bit 2: both */
     uint8_t *begun;      /* by tensor: a later stage has begun its gradient */
     uint64_t *room;      /* by tensor: of the stretch that it may lie in: its own bytes, or more that it took over */
     uint64_t *in_bytes;  /* by stage: of the stretch that its input lies in */
     uint64_t *dout_bytes; /* by stage: of the stretch that its output's gradient lies in */
-    uint64_t *grown;     /* by stage */
     rmi_seq seq;
-    rmi_run *runs;       /* scratch: the runs of one stage */
-    uint32_t *keep, *exit, *uncounted, *entry; /* scratch lists of buffers */
-    uint64_t *entry_bytes;
-    /* n_carried: at the start of uncounted: what the stage at hand touches of the carried */
-    uint32_t n_keep, n_carried;
+    rmi_blk_scratch now;
     uint64_t tail_ws;    /* largest workspace of updates after a barrier */
 } rmi_blk;
 
@@ -7291,21 +7293,21 @@ RMI_FN void rmi_blk_mark(rmi_blk *b, const rmi_stage *stage, int out, int keep, 
 {
     const rm_graph *graph = b->g;
     uint32_t i, k;
-    if (out && stage->out != RMI_NONE && !b->shape->carried[stage->out]) b->wanted[stage->out] = 1;
-    for (i = 0; i < b->n_keep && keep; i++) b->wanted[b->keep[i]] = 1;
+    if (out && stage->out != RMI_NONE && !b->shape->carried[stage->out]) b->now.wanted[stage->out] = 1;
+    for (i = 0; i < b->now.n_keep && keep; i++) b->now.wanted[b->now.keep[i]] = 1;
     for (i = stage->hi; i-- > stage->lo;) {
         const rmi_op *op = &graph->ops[i];
-        int need = b->wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)];
-        for (k = 0; k < op->out.n; k++) need |= b->wanted[op->out.at[k]];
+        int need = b->now.wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)];
+        for (k = 0; k < op->out.n; k++) need |= b->now.wanted[op->out.at[k]];
         if (!need || op->pinned) continue;
         b->rerun[i] |= bit;
         for (k = 0; k < op->in.n; k++)
-            if (rmi_blk_inner(b, stage, op->in.at[k])) b->wanted[op->in.at[k]] = 1;
+            if (rmi_blk_inner(b, stage, op->in.at[k])) b->now.wanted[op->in.at[k]] = 1;
     }
     for (i = stage->lo; i < stage->hi; i++) {
-        b->wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)] = 0;
-        for (k = 0; k < graph->ops[i].out.n; k++) b->wanted[graph->ops[i].out.at[k]] = 0;
-        for (k = 0; k < graph->ops[i].in.n; k++) b->wanted[graph->ops[i].in.at[k]] = 0;
+        b->now.wanted[rmi_low_buf(graph, RMI_BUF_SAVED, i)] = 0;
+        for (k = 0; k < graph->ops[i].out.n; k++) b->now.wanted[graph->ops[i].out.at[k]] = 0;
+        for (k = 0; k < graph->ops[i].in.n; k++) b->now.wanted[graph->ops[i].in.at[k]] = 0;
     }
 }
 
@@ -7394,9 +7396,9 @@ RMI_FN int rmi_blk_is_kept(const rmi_blk *b, const rmi_stage *stage, const uint8
 
 RMI_FN void rmi_blk_put_keep(rmi_blk *b, uint32_t buf)
 {
-    if (b->wanted[buf]) return;
-    b->wanted[buf] = 1;
-    b->keep[b->n_keep++] = buf;
+    if (b->now.wanted[buf]) return;
+    b->now.wanted[buf] = 1;
+    b->now.keep[b->now.n_keep++] = buf;
 }
 
 /* Something reads a tensor during the backward: notes it if it is kept; 0: it has to be rerun. */
@@ -7406,7 +7408,7 @@ RMI_FN int rmi_blk_there(rmi_blk *b, const rmi_stage *stage, const uint8_t *kept
     uint32_t root = b->g->tensors[tensor].root;
     if (stage->in != RMI_NONE && root == stage->in) option->reads_in = 1;
     if (stage->out != RMI_NONE && root == stage->out && b->shape->carried[root]) option->reads_out = 1;
-    if (!rmi_blk_inner(b, stage, tensor) || b->fresh[b->g->tensors[tensor].maker]) return 1;
+    if (!rmi_blk_inner(b, stage, tensor) || b->now.fresh[b->g->tensors[tensor].maker]) return 1;
     if (!rmi_blk_is_kept(b, stage, kept, b->g->tensors[tensor].maker)) return 0;
     if (root == stage->out) option->reads_out = 1;
     if (tensor != stage->out) rmi_blk_put_keep(b, tensor);
@@ -7419,18 +7421,18 @@ RMI_FN uint32_t rmi_blk_rerun(rmi_blk *b, const rmi_stage *stage, const uint8_t 
 {
     const rm_graph *graph = b->g;
     uint32_t i, k, lo = last, n = 0;
-    b->todo[last] = 1;
+    b->now.todo[last] = 1;
     for (i = last + 1; i-- > lo;)
-        for (k = 0; k < graph->ops[i].in.n && b->todo[i]; k++) {
+        for (k = 0; k < graph->ops[i].in.n && b->now.todo[i]; k++) {
             uint32_t tensor = graph->ops[i].in.at[k];
             if (rmi_blk_there(b, stage, kept, tensor, option)) continue;
-            b->todo[graph->tensors[tensor].maker] = 1;
+            b->now.todo[graph->tensors[tensor].maker] = 1;
             if (graph->tensors[tensor].maker < lo) lo = graph->tensors[tensor].maker;
         }
     for (i = lo; i <= last; i++) {
-        if (!b->todo[i]) continue;
-        b->todo[i] = 0;
-        b->fresh[i] = 1;
+        if (!b->now.todo[i]) continue;
+        b->now.todo[i] = 0;
+        b->now.fresh[i] = 1;
         runs[n++] = rmi_low_run(RMI_FWD, i, rmi_blk_form(b, stage, kept, i, 1), 0);
     }
     return n;
@@ -7443,16 +7445,16 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
 {
     const rm_graph *graph = b->g;
     uint32_t i, k, p, n = 0;
-    b->n_keep = 0;
+    b->now.n_keep = 0;
     option->reads_in = option->reads_out = 0;
-    memset(b->fresh + stage->lo, 0, stage->hi - stage->lo);
+    memset(b->now.fresh + stage->lo, 0, stage->hi - stage->lo);
     for (i = stage->hi; i-- > stage->lo;) {
         const rmi_op *op = &graph->ops[i];
         const rmi_form *form = &op->forms[rmi_blk_mode(stage, kept, i)];
         uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, i);
         for (p = 0; p < form->n_parts && op->has_bwd; p++) {
             if (!rmi_low_part_wanted(op, &form->parts[p])) continue;
-            if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->fresh[i]) {
+            if (form->parts[p].needs_saved && form->saved && !b->shape->carried[saved] && !b->now.fresh[i]) {
                 if (kept[i - stage->lo] & 1) rmi_blk_put_keep(b, saved);
                 else n += rmi_blk_rerun(b, stage, kept, i, option, runs + n);
             }
@@ -7465,7 +7467,7 @@ RMI_FN uint32_t rmi_blk_way(rmi_blk *b, const rmi_stage *stage, const uint8_t *k
         n += rmi_blk_backward_op(b, graph, b->step, i, rmi_blk_mode(stage, kept, i),
                                  rmi_blk_cap(b, stage, kept[stage->hi - stage->lo]), runs + n);
     }
-    for (i = 0; i < b->n_keep; i++) b->wanted[b->keep[i]] = 0;
+    for (i = 0; i < b->now.n_keep; i++) b->now.wanted[b->now.keep[i]] = 0;
     return n;
 }
 
@@ -7475,7 +7477,7 @@ RMI_FN void rmi_blk_select(rmi_blk *b, uint32_t i, uint32_t k)
     const rmi_stage *stage = &b->shape->stages[i];
     uint32_t op;
     rmi_chn_option option;
-    rmi_blk_way(b, stage, rmi_blk_code_of(b, i, k), &option, b->runs);
+    rmi_blk_way(b, stage, rmi_blk_code_of(b, i, k), &option, b->now.runs);
     for (op = stage->lo; op < stage->hi; op++) b->rerun[op] &= RMI_BLK_OUT;
     rmi_blk_mark(b, stage, 0, 1, RMI_BLK_KEEP);
     rmi_blk_mark(b, stage, 1, 1, RMI_BLK_BOTH);
@@ -7488,12 +7490,12 @@ RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, 
                                  uint64_t *peak, uint64_t *at_end, uint64_t *ns)
 {
     rmi_seq *seq = &b->seq;
-    seq->runs = b->runs;
+    seq->runs = b->now.runs;
     seq->n = n_runs;
-    seq->entry = b->entry;
-    seq->entry_bytes = b->entry_bytes;
+    seq->entry = b->now.entry;
+    seq->entry_bytes = b->now.entry_bytes;
     seq->n_entry = n_entry;
-    seq->exit = b->exit;
+    seq->exit = b->now.exit;
     seq->n_exit = n_exit;
     seq->reran = reran;
     /* counts, and asks the caller; passes hear the answer when they have ended */
@@ -7508,12 +7510,12 @@ RMI_FN rm_result rmi_blk_measure(rmi_blk *b, uint32_t n_runs, uint32_t n_entry, 
 RMI_FN rm_result rmi_blk_forward_peak(rmi_blk *b, const rmi_stage *s, uint32_t stage, const uint8_t *kept, uint8_t bits,
                                       uint32_t n_exit, int hold, uint64_t *peak, uint64_t *at_end, uint64_t *ns)
 {
-    uint32_t n = rmi_blk_forward(b, s, kept, bits, b->runs), n_entry = 0;
+    uint32_t n = rmi_blk_forward(b, s, kept, bits, b->now.runs), n_entry = 0;
     uint64_t idle = 0;
     if (s->in != RMI_NONE && !b->shape->carried[s->in]) {
-        b->entry[n_entry] = s->in;
-        b->entry_bytes[n_entry++] = b->in_bytes[stage];
-        if (hold) b->exit[n_exit++] = s->in;
+        b->now.entry[n_entry] = s->in;
+        b->now.entry_bytes[n_entry++] = b->in_bytes[stage];
+        if (hold) b->now.exit[n_exit++] = s->in;
         idle = rmi_round_up(b->in_bytes[stage], b->granule);
     }
     RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, bits != 0, peak, at_end, ns));
@@ -7536,7 +7538,7 @@ RMI_FN rm_result rmi_blk_pass_at(rmi_blk *b, uint32_t i, uint32_t level, rmi_chn
         for (hold = 0; hold < 2; hold++) {
             uint64_t peak, at_end;
             uint32_t n_exit = 0;
-            if (stage->out != RMI_NONE) b->exit[n_exit++] = stage->out;
+            if (stage->out != RMI_NONE) b->now.exit[n_exit++] = stage->out;
             RMI_TRY(rmi_blk_forward_peak(b, stage, i, NULL, again ? RMI_BLK_OUT : 0, n_exit, (int)hold, &peak, &at_end,
                                          &out->pass_ns[again]));
             out->pass_peak[hold] = rmi_max(out->pass_peak[hold], peak);
@@ -7577,8 +7579,8 @@ RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
                                        *to = leaf ? &option->leaf_peak[hold] : &option->fwd_peak[hold];
                 uint32_t n_exit = 0;
                 int out = stage->out != RMI_NONE && (!leaf || option->reads_out);
-                for (k = 0; k < b->n_keep; k++) b->exit[n_exit++] = b->keep[k];
-                if (out) b->exit[n_exit++] = stage->out;
+                for (k = 0; k < b->now.n_keep; k++) b->now.exit[n_exit++] = b->now.keep[k];
+                if (out) b->now.exit[n_exit++] = stage->out;
                 RMI_TRY(rmi_blk_forward_peak(b, stage, i, kept,
                                              !again ? 0
                                              : out  ? RMI_BLK_BOTH
@@ -7597,8 +7599,8 @@ RMI_FN rm_result rmi_blk_keep(rmi_blk *b, uint32_t i, uint32_t which)
 
 RMI_FN void rmi_blk_enter(rmi_blk *b, uint32_t *n, uint32_t buf, uint64_t bytes)
 {
-    b->entry[*n] = buf;
-    b->entry_bytes[(*n)++] = bytes;
+    b->now.entry[*n] = buf;
+    b->now.entry_bytes[(*n)++] = bytes;
 }
 
 /* Does a backward of op `from` or a later one give that tensor gradient?
@@ -7623,7 +7625,7 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
 {
     const rm_graph *graph = b->g;
     const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_way(b, stage, kept, option, b->runs), tensor;
+    uint32_t k, j, n_entry = 0, n_exit = 0, n = rmi_blk_way(b, stage, kept, option, b->now.runs), tensor;
     uint64_t at_end, left, peak;
     uint32_t hold;
     option->bwd_peak = 0;
@@ -7631,40 +7633,40 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
         rmi_blk_enter(b, &n_entry, stage->in, b->in_bytes[i]);
     if (option->reads_out && stage->out != RMI_NONE && !b->shape->carried[stage->out])
         rmi_blk_enter(b, &n_entry, stage->out, b->stages[i].out_bytes);
-    for (k = 0; k < b->n_keep; k++) {
-        uint64_t bytes = rmi_low_kind(graph, b->keep[k], &tensor) == RMI_BUF_SAVED
+    for (k = 0; k < b->now.n_keep; k++) {
+        uint64_t bytes = rmi_low_kind(graph, b->now.keep[k], &tensor) == RMI_BUF_SAVED
                              ? graph->ops[tensor].forms[rmi_blk_mode(stage, kept, tensor)].saved
                              : b->room[graph->tensors[tensor].root];
-        rmi_blk_enter(b, &n_entry, b->keep[k], bytes);
+        rmi_blk_enter(b, &n_entry, b->now.keep[k], bytes);
     }
     if (stage->out != RMI_NONE && rmi_blk_given_from(graph, stage->out, stage->hi))
         rmi_blk_enter(b, &n_entry, rmi_low_buf(graph, RMI_BUF_GRAD, stage->out), b->dout_bytes[i]);
     if (stage->in != RMI_NONE && rmi_blk_given_from(graph, stage->in, stage->lo) &&
         graph->ops[graph->tensors[stage->in].maker].has_bwd)
-        b->exit[n_exit++] = rmi_low_buf(graph, RMI_BUF_GRAD, stage->in);
-    b->seq.n_uncounted = b->n_carried;
+        b->now.exit[n_exit++] = rmi_low_buf(graph, RMI_BUF_GRAD, stage->in);
+    b->seq.n_uncounted = b->now.n_carried;
     for (k = stage->lo; k < stage->hi; k++)
         for (j = 0; j < graph->ops[k].out.n; j++)
             if (rmi_blk_skips(b, graph->ops[k].out.at[j]))
-                b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, graph->ops[k].out.at[j]);
+                b->now.uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, graph->ops[k].out.at[j]);
     for (k = stage->lo; k < stage->hi; k++)
         for (j = 0; j < graph->ops[k].in.n; j++) {
             tensor = graph->ops[k].in.at[j];
-            if (rmi_blk_skips(b, tensor)) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+            if (rmi_blk_skips(b, tensor)) b->now.uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
             tensor = graph->tensors[tensor].root;
             if (graph->tensors[tensor].kind == RMI_ACT ||
                 (rmi_low_grads_resident(b->step) && graph->tensors[tensor].kind == RMI_PARAM))
                 continue;
-            if (b->begun[tensor]) b->uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+            if (b->begun[tensor]) b->now.uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
             else if (!rmi_list_has(&graph->ops[k].grad_in, tensor)) continue;
             else if (graph->tensors[tensor].reader < stage->lo || graph->n_barriers ||
                      rmi_seq_grad_stays(graph, b->step, tensor))
-                b->exit[n_exit++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+                b->now.exit[n_exit++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
         }
     /* who made the input may want it still */
     for (hold = 0; hold < (option->reads_in && stage->in != RMI_NONE && !b->shape->carried[stage->in] ? 2u : 1u);
          hold++) {
-        if (hold) b->exit[n_exit++] = stage->in;
+        if (hold) b->now.exit[n_exit++] = stage->in;
         RMI_TRY(rmi_blk_measure(b, n, n_entry, n_exit, 1, &peak, &at_end, &option->bwd_ns));
         option->bwd_peak = rmi_max(option->bwd_peak, peak);
         left =
@@ -7673,7 +7675,7 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
         *grown = rmi_max(*grown, rmi_sub(at_end, rmi_round_up(left, b->granule)));
         *din = rmi_max(*din, left);
     }
-    b->seq.n_uncounted = b->n_carried;
+    b->seq.n_uncounted = b->now.n_carried;
     return RM_OK;
 }
 
@@ -7691,11 +7693,11 @@ RMI_FN uint64_t rmi_blk_kept_bytes(rmi_blk *b, const rmi_stage *stage, const uin
     const rm_graph *graph = b->g;
     uint64_t sum = 0;
     uint32_t k, tensor;
-    b->count++;
-    for (k = 0; k < b->n_keep; k++) {
-        int saved = rmi_low_kind(graph, b->keep[k], &tensor) == RMI_BUF_SAVED;
-        if (!saved && b->counted[graph->tensors[tensor].root] == b->count) continue; /* views of one root count once */
-        if (!saved) b->counted[graph->tensors[tensor].root] = b->count;
+    b->now.count++;
+    for (k = 0; k < b->now.n_keep; k++) {
+        int saved = rmi_low_kind(graph, b->now.keep[k], &tensor) == RMI_BUF_SAVED;
+        if (!saved && b->now.counted[graph->tensors[tensor].root] == b->now.count) continue; /* views of one root count once */
+        if (!saved) b->now.counted[graph->tensors[tensor].root] = b->now.count;
         sum = rmi_add(sum, rmi_round_up(saved ? graph->ops[tensor].forms[rmi_blk_mode(stage, kept, tensor)].saved
                                               : b->room[graph->tensors[tensor].root],
                                         b->granule));
@@ -7722,8 +7724,8 @@ RMI_FN rm_result rmi_blk_add(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_lis
     if (result == RM_OK && b->mode_at) { /* forwards differ, too */
         uint64_t at_end;
         uint32_t k, n = 0;
-        for (k = 0; k < b->n_keep; k++) b->exit[n++] = b->keep[k];
-        if (stage->out != RMI_NONE) b->exit[n++] = stage->out;
+        for (k = 0; k < b->now.n_keep; k++) b->now.exit[n++] = b->now.keep[k];
+        if (stage->out != RMI_NONE) b->now.exit[n++] = stage->out;
         result = rmi_blk_forward_peak(b, stage, i, kept, 0, n, 1, &option->fwd_peak[1], &at_end, &option->fwd_ns[0]);
     }
     rmi_arena_free(&tmp);
@@ -7810,11 +7812,11 @@ RMI_FN void rmi_blk_cost(rmi_blk *b, uint32_t i, const rmi_blk_now *now, rmi_chn
                          uint64_t *ns)
 {
     const rmi_stage *stage = &b->shape->stages[i];
-    uint32_t runs = rmi_blk_way(b, stage, now->kept, option, b->runs), p;
+    uint32_t runs = rmi_blk_way(b, stage, now->kept, option, b->now.runs), p;
     *bytes = rmi_blk_kept_bytes(b, stage, now->kept);
-    for (*ns = 0, p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->runs[p], 1, 0));
-    runs = rmi_blk_forward(b, stage, now->kept, 0, b->runs);
-    for (p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->runs[p], 0, 0));
+    for (*ns = 0, p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->now.runs[p], 1, 0));
+    runs = rmi_blk_forward(b, stage, now->kept, 0, b->now.runs);
+    for (p = 0; p < runs; p++) *ns = rmi_add(*ns, rmi_low_ns(b->g, b->now.runs[p], 0, 0));
 }
 
 /* The code has changed. */
@@ -7828,8 +7830,8 @@ RMI_FN void rmi_blk_arrive(rmi_blk *b, uint32_t i, size_t m, rmi_blk_now *now)
     now->reads_out = (uint8_t)option.reads_out;
     memcpy(now->was, now->kept, m);
     memset(now->held, 0, m);
-    for (k = 0; k < b->n_keep; k++)
-        if (rmi_low_kind(graph, b->keep[k], &tensor) == RMI_BUF_VALUE &&
+    for (k = 0; k < b->now.n_keep; k++)
+        if (rmi_low_kind(graph, b->now.keep[k], &tensor) == RMI_BUF_VALUE &&
             rmi_blk_inner(b, stage, graph->tensors[tensor].root))
             now->held[graph->tensors[graph->tensors[tensor].root].maker - stage->lo] = 1;
     if (option.reads_out && rmi_blk_inner(b, stage, stage->out))
@@ -8016,7 +8018,7 @@ RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
     return result;
 }
 
-RMI_RARE rm_result rmi_blk_scratch(rmi_blk *b)
+RMI_RARE rm_result rmi_blk_tables(rmi_blk *b)
 {
     const rm_graph *graph = b->g;
     uint32_t i, k, most = 0, n = b->shape->n;
@@ -8031,14 +8033,11 @@ RMI_RARE rm_result rmi_blk_scratch(rmi_blk *b)
     lists = 2 * (size_t)most + 8;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
                        RMI_T(b->room, graph->n_tensors), RMI_T(b->most_ws, n), RMI_T(b->pass_level, n),
-                       RMI_T(b->fresh, graph->n_ops), RMI_T(b->todo, graph->n_ops), RMI_T(b->like, b->shape->n_classes),
-                       RMI_T(b->wanted, nb), RMI_T(b->counted, graph->n_tensors), RMI_T(b->rerun, graph->n_ops),
+                       RMI_T(b->now.fresh, graph->n_ops), RMI_T(b->now.todo, graph->n_ops), RMI_T(b->like, b->shape->n_classes),
+                       RMI_T(b->now.wanted, nb), RMI_T(b->now.counted, graph->n_tensors), RMI_T(b->rerun, graph->n_ops),
                        RMI_T(b->begun, graph->n_tensors), RMI_T(b->in_bytes, n), RMI_T(b->dout_bytes, n),
-                       RMI_T(b->runs, lists), RMI_T(b->keep, lists), RMI_T(b->exit, lists), RMI_T(b->uncounted, lists),
-                       RMI_T(b->entry, lists), RMI_T(b->entry_bytes, lists)));
-    if (!b->stages || !b->wanted || !b->counted || !b->rerun || !b->begun || !b->in_bytes || !b->dout_bytes ||
-        !b->runs || !b->keep || !b->exit || !b->uncounted || !b->entry || !b->entry_bytes)
-        return RM_ERROR_MEMORY;
+                       RMI_T(b->now.runs, lists), RMI_T(b->now.keep, lists), RMI_T(b->now.exit, lists), RMI_T(b->now.uncounted, lists),
+                       RMI_T(b->now.entry, lists), RMI_T(b->now.entry_bytes, lists)));
     for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
     return RM_OK;
 }
@@ -8094,13 +8093,13 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *b, const rmi_stage *stage)
     for (i = stage->lo; i < stage->hi; i++) {
         const rmi_op *op = &graph->ops[i];
         for (k = 0; k < op->in.n; k++)
-            if (b->shape->carried[op->in.at[k]]) b->uncounted[n++] = op->in.at[k];
+            if (b->shape->carried[op->in.at[k]]) b->now.uncounted[n++] = op->in.at[k];
         for (k = 0; k < op->out.n; k++)
-            if (b->shape->carried[op->out.at[k]]) b->uncounted[n++] = op->out.at[k];
+            if (b->shape->carried[op->out.at[k]]) b->now.uncounted[n++] = op->out.at[k];
         if (b->shape->carried[rmi_low_buf(graph, RMI_BUF_SAVED, i)])
-            b->uncounted[n++] = rmi_low_buf(graph, RMI_BUF_SAVED, i);
+            b->now.uncounted[n++] = rmi_low_buf(graph, RMI_BUF_SAVED, i);
     }
-    b->seq.n_uncounted = b->n_carried = n;
+    b->seq.n_uncounted = b->now.n_carried = n;
 }
 
 /* Forward figures of stage i that no option changes, and those of keeping all. */
@@ -8116,7 +8115,7 @@ RMI_RARE rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
     b->in_bytes[i] = i ? b->stages[i - 1].out_bytes : 0;
     if (stage->out != RMI_NONE && !b->shape->carried[stage->out])
         b->stages[i].out_bytes = rmi_round_up(b->room[stage->out], b->granule);
-    rmi_blk_way(b, stage, all, &b->options[i][0], b->runs);
+    rmi_blk_way(b, stage, all, &b->options[i][0], b->now.runs);
     rmi_blk_mark(b, stage, 1, 0, RMI_BLK_OUT);
     RMI_TRY(rmi_blk_pass(b, i));
     return rmi_blk_keep(b, i, 0);
@@ -8202,14 +8201,14 @@ RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi
     b->step = step;
     b->granule = granule;
     b->many = many;
-    result = rmi_blk_scratch(b);
+    result = rmi_blk_tables(b);
     if (result == RM_OK && vary) result = rmi_blk_find_modes(b);
     if (result == RM_OK) rmi_blk_rooms(b);
     if (result == RM_OK) result = rmi_seq_scratch(&b->seq, graph, mem);
     b->seq.step = step;
     b->seq.granule = granule;
     b->seq.partial = 1;
-    b->seq.uncounted = b->uncounted;
+    b->seq.uncounted = b->now.uncounted;
     b->seq.mem = &tmp;
     for (i = 0; i < shape->n && result == RM_OK; i++) {
         result = rmi_blk_stage(b, i);
@@ -8278,10 +8277,10 @@ RMI_RARE rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const
     form->parts[0].bwd = form->bwd = option->bwd_ns;
     form->parts[0].bwd_ws = form->bwd_ws = rmi_sub(option->bwd_peak, rmi_min(option->saved, option->bwd_peak));
     RMI_TRY(rmi_blk_new_list(b->mem, &form->needs, (size_t)op->in.n + op->out.n));
-    n = rmi_blk_way(b, stage, rmi_blk_code_of(b, i, k), &same, b->runs);
+    n = rmi_blk_way(b, stage, rmi_blk_code_of(b, i, k), &same, b->now.runs);
     for (r = 0; r < n; r++) {
-        const rmi_list *list = b->runs[r].way == RMI_FWD   ? &graph->ops[b->runs[r].id].in
-                            : b->runs[r].way == RMI_BWD ? &rmi_low_part(graph, b->runs[r])->needs
+        const rmi_list *list = b->now.runs[r].way == RMI_FWD   ? &graph->ops[b->now.runs[r].id].in
+                            : b->now.runs[r].way == RMI_BWD ? &rmi_low_part(graph, b->now.runs[r])->needs
                                                         : NULL;
         for (e = 0; list && e < list->n; e++) {
             uint32_t t = graph->tensors[list->at[e]].root;
@@ -9684,7 +9683,6 @@ typedef struct rmi_ref_model {
     uint32_t n_tasks;
     uint32_t *bwd0;             /* by op: its first backward task, n_bwd of them */
     uint8_t *n_bwd, *n_modes, *must; /* by op */
-    uint32_t *op_task;          /* by op: forward task, the op itself */
     rmi_ref_acc *accs;
     rmi_ref_choice *choices;
     rmi_ref_target *targets;
@@ -10989,8 +10987,6 @@ RMI_FN void rmi_ref_begin(rmi_ref_search *s)
     while (s->n_drop) s->drop[s->dropped[--s->n_drop]] = 0;
     memcpy(s->b->mode, s->a->mode, s->m->g->n_ops);
 }
-
-#define RMI_REF_WANTED (RMI_NONE - 1)
 
 /* Forwards that nobody reads leave the list, in one pass from its end: each may have been all that reads the one before it. */
 RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
@@ -19920,7 +19916,7 @@ typedef struct rmi_planner {
     uint32_t steps, step, align;
     rm_config c;
     rmi_home *homes; /* of the current step */
-    size_t n_homes, n_low, n_late; /* all; those without inputs; those of >>sequence alone, after all */
+    size_t n_homes, n_late; /* all; those of >>sequence alone, after all */
     uint32_t *lasting, n_lasting; /* by tensor: its number among those that are no activations */
     uint64_t *offsets;     /* of homes, three for each of these: value, gradient, state */
     uint64_t homes_bytes;
