@@ -26836,6 +26836,14 @@ typedef struct rmi_exe_patch { /* a pointer of a call that leads to the caller's
     uint64_t off;
 } rmi_exe_patch;
 
+typedef struct rmi_exe_course { /* of a training */
+    int adding;  /* an accumulation is under way: gradients of params hold contributions that LAST will want */
+    int adrift;  /* a step that does not accumulate has used the bytes where params' gradients persist */
+    int used_up; /* no MIDDLE or LAST may add to these gradients: nobody has begun, an update has had
+                    them, a step failed among them, a state was restored, or a plan had no place for them */
+    uint64_t steps;
+} rmi_exe_course;
+
 struct rm_exec {
     rmi_arena mem;         /* this object */
     rmi_arena tables;      /* what depends on the plan */
@@ -26858,11 +26866,8 @@ struct rm_exec {
     size_t n_patches, cap_patches;
     rm_step now;           /* what callbacks see as c->step */
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
-    int adding;               /* an accumulation is under way: gradients of params hold contributions that LAST will want */
-    int adrift;               /* a step that does not accumulate has used the bytes where params' gradients persist */
-    int used_up;              /* no MIDDLE or LAST may add to these gradients: nobody has begun, an update has had
-                                 them, a step failed among them, a state was restored, or a plan had no place for them */
-    uint64_t touched, steps;
+    rmi_exe_course course;
+    uint64_t touched;
     int lanes;             /* the backend has lanes: what follows counts */
     rmi_exe_turn turn[RMI_LANES];
     const rmi_exe_prog *before; /* the last step, if its lanes may be at work and nobody has waited for them; else NULL */
@@ -26994,13 +26999,22 @@ typedef struct rmi_exe_build {
     rmi_arena *uses_mem;
 } rmi_exe_build;
 
-RMI_FN rm_result rmi_exe_push(rmi_exe_build *b, rmi_exe_op **op)
+RMI_FN rmi_exe_op rmi_exe_op_make(rm_exec *x, rmi_exe_what what, uint32_t lane)
+{
+    rmi_exe_op op;
+    memset((void *)&op, 0, sizeof op);
+    op.what = (uint8_t)what;
+    op.lane = (uint8_t)lane;
+    op.event = RMI_NONE;
+    op.x = x;
+    return op;
+}
+
+RMI_FN rm_result rmi_exe_push(rmi_exe_build *b, rmi_exe_what what, uint32_t lane, rmi_exe_op **op)
 {
     if (!rmi_arena_grow(&b->x->tables, (void **)&b->out->op, &b->cap, b->out->n + 1, sizeof(rmi_exe_op))) return RM_ERROR_MEMORY;
     *op = &b->out->op[b->out->n++];
-    memset((void *)*op, 0, sizeof(rmi_exe_op));
-    (*op)->x = b->x;
-    (*op)->event = RMI_NONE;
+    **op = rmi_exe_op_make(b->x, what, lane);
     return RM_OK;
 }
 
@@ -27045,8 +27059,7 @@ RMI_FN rm_result rmi_exe_poison(rmi_exe_build *b, uint64_t at, uint64_t bytes)
 {
     rmi_exe_op *op;
     if (!b->x->d.poison || !bytes) return RM_OK;
-    RMI_TRY(rmi_exe_push(b, &op));
-    op->what = RMI_EXE_POISON;
+    RMI_TRY(rmi_exe_push(b, RMI_EXE_POISON, RM_LANE_COMPUTE, &op));
     op->dst = b->x->dev + (size_t)at;
     op->bytes = bytes;
     return rmi_exe_uses(b, b->out->n - 1, at, bytes, 1);
@@ -27069,15 +27082,19 @@ RMI_FN void rmi_exe_call_of(const rm_exec *x, rmi_run r, uint32_t lane, rm_call 
     if (farg) memcpy(c->farg, farg, sizeof c->farg);
 }
 
-RMI_FN rm_result rmi_exe_call(rmi_exe_build *b, rmi_run r, rmi_exe_op *op, rm_call **out)
+/* An op that calls fn for run r. */
+RMI_FN rm_result rmi_exe_call(rmi_exe_build *b, rmi_run r, rm_fn fn, uint32_t phase, rm_call **out)
 {
+    uint32_t lane = r.way == RMI_OPT_HOST ? RM_LANE_HOST : r.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
+    rmi_exe_op *op;
     *out = RMI_NEW(&b->x->tables, rm_call, 1);
     if (!*out) return RM_ERROR_MEMORY;
-    op->what = RMI_EXE_CALL;
+    RMI_TRY(rmi_exe_push(b, RMI_EXE_CALL, lane, &op));
     op->run = r;
     op->call = *out;
-    op->lane = r.way == RMI_OPT_HOST ? RM_LANE_HOST : r.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
-    rmi_exe_call_of(b->x, r, op->lane, *out);
+    op->fn = fn;
+    rmi_exe_call_of(b->x, r, lane, *out);
+    (*out)->phase = phase;
     return RM_OK;
 }
 
@@ -27132,13 +27149,9 @@ RMI_FN rm_result rmi_exe_fwd(rmi_exe_build *b, rmi_run r)
     const rmi_op *o = &g->ops[r.id];
     const rmi_form *f = &o->forms[r.form];
     uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
-    rmi_exe_op *op;
     rm_call *c;
     uint32_t i;
-    RMI_TRY(rmi_exe_push(b, &op));
-    RMI_TRY(rmi_exe_call(b, r, op, &c));
-    op->fn = f->forward;
-    c->phase = RM_PHASE_FORWARD;
+    RMI_TRY(rmi_exe_call(b, r, f->forward, RM_PHASE_FORWARD, &c));
     c->recompute = b->ran[r.id]++ > 0;
     RMI_TRY(rmi_exe_operands(b, o, NULL, c));
     for (i = 0; i < o->mutates.n && !c->recompute; i++)
@@ -27191,7 +27204,7 @@ RMI_FN rm_result rmi_exe_targets(rmi_exe_build *b, rmi_run r, rm_call *c, uint32
             z->what = RMI_EXE_ZERO;
             z->param = i;
             z->bytes = g->tensors[t].grad_bytes;
-            RMI_TRY(rmi_exe_push(b, &z));
+            RMI_TRY(rmi_exe_push(b, RMI_EXE_CALL, RM_LANE_COMPUTE, &z));
             *z = call;
             RMI_TRY(rmi_exe_uses_buf(b, b->out->n - 2, rmi_low_buf(g, RMI_BUF_GRAD, t), g->tensors[t].grad_bytes, 1));
             c->accum |= RM_IN(i);
@@ -27208,13 +27221,9 @@ RMI_FN rm_result rmi_exe_bwd(rmi_exe_build *b, rmi_run r)
     const rmi_part *p = &f->parts[r.part];
     const void **dout = RMI_NEW(&b->x->tables, const void *, o->out.n);
     uint32_t i, n_calls;
-    rmi_exe_op *op;
     rm_call *c;
     if (!dout) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_exe_push(b, &op));
-    RMI_TRY(rmi_exe_call(b, r, op, &c));
-    op->fn = f->backward;
-    c->phase = RM_PHASE_BACKWARD;
+    RMI_TRY(rmi_exe_call(b, r, f->backward, RM_PHASE_BACKWARD, &c));
     RMI_TRY(rmi_exe_operands(b, o, &p->needs, c));
     for (i = 0; i < o->out.n; i++)
         if (rmi_list_has(&o->grad_out, o->out.at[i]))
@@ -27237,17 +27246,17 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
 {
     const rm_graph *g = b->x->g;
     const rmi_tensor *t = &g->tensors[r.id];
-    const void *ptr[3] = {NULL, NULL, NULL};
+    rm_fn fn = r.way == RMI_OPT ? t->update : r.way == RMI_OPT_HOST ? t->update_host : b->x->d.reduce;
+    void **slot[3];
     uint32_t own[3], i;
-    rmi_exe_op *op;
     rm_call *c;
     own[0] = r.id;
     own[1] = rmi_low_buf(g, RMI_BUF_GRAD, r.id);
     own[2] = rmi_low_buf(g, RMI_BUF_STATE, r.id);
-    RMI_TRY(rmi_exe_push(b, &op));
-    RMI_TRY(rmi_exe_call(b, r, op, &c));
-    op->fn = r.way == RMI_OPT ? t->update : r.way == RMI_OPT_HOST ? t->update_host : b->x->d.reduce;
-    c->phase = r.way == RMI_REDUCE ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
+    RMI_TRY(rmi_exe_call(b, r, fn, r.way == RMI_REDUCE ? RM_PHASE_REDUCE : RM_PHASE_UPDATE, &c));
+    slot[0] = &c->param;
+    slot[1] = &c->grad;
+    slot[2] = &c->state;
     if (r.way == RMI_REDUCE) c->user = b->x->d.reduce_user;
     c->param_bytes = t->bytes;
     c->grad_bytes = t->grad_bytes;
@@ -27256,22 +27265,17 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
         uint64_t bytes = rmi_low_bytes(g, own[i]);
         int write = r.way == RMI_REDUCE ? i == 1 : i != 1;
         if (r.way == RMI_OPT_HOST) {
-            ptr[i] = b->host_at[own[i]] == RMI_INF ? NULL : b->x->host + (size_t)b->host_at[own[i]];
+            *slot[i] = b->host_at[own[i]] == RMI_INF ? NULL : b->x->host + (size_t)b->host_at[own[i]];
             RMI_TRY(rmi_exe_uses_host(b, RMI_NONE, b->host_at[own[i]], bytes, write));
         } else if ((r.way == RMI_OPT && (i < 2 || t->state_bytes)) || i == 1) {
-            RMI_TRY(rmi_exe_point(b, own[i], bytes, write, (const void **)(void *)(i == 0 ? &c->param : i == 1 ? &c->grad : &c->state)));
+            RMI_TRY(rmi_exe_point(b, own[i], bytes, write, (const void **)(void *)slot[i]));
         }
     }
     if (r.way == RMI_REDUCE) b->holds[r.id] = 1;
     if (r.way == RMI_REDUCE && b->x->backend.device_step) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_EXE_DEVICE_STEP, 1, 0));
     if (r.way != RMI_REDUCE && g->n_barriers) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_MAX, 1, 0)); /* what the barrier found */
-    if (r.way == RMI_OPT_HOST) {
-        c->param = (void *)ptr[0];
-        c->grad = (void *)ptr[1];
-        c->state = (void *)ptr[2];
-    }
     if (!t->state_bytes) c->state = NULL;
-    if (r.way == RMI_REDUCE && !op->fn) b->out->n--; /* one rank */
+    if (r.way == RMI_REDUCE && !fn) b->out->n--; /* one rank */
     return r.way == RMI_OPT ? rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_OPT_WS, r.id), t->opt_ws, 1, &c->ws, &c->ws_bytes) : RM_OK;
 }
 
@@ -27281,16 +27285,12 @@ RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *b, rmi_run r)
     const void **in;
     uint64_t *sizes;
     uint32_t i, n = 0;
-    rmi_exe_op *op;
     rm_call *c;
     for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n;
     in = RMI_NEW(&b->x->tables, const void *, n);
     sizes = RMI_NEW(&b->x->tables, uint64_t, n);
     if (!in || !sizes) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_exe_push(b, &op));
-    RMI_TRY(rmi_exe_call(b, r, op, &c));
-    op->fn = g->barriers[r.id].fn;
-    c->phase = RM_PHASE_BARRIER;
+    RMI_TRY(rmi_exe_call(b, r, g->barriers[r.id].fn, RM_PHASE_BARRIER, &c));
     c->in = in;
     c->in_bytes = sizes;
     for (i = 0; i < g->n_tensors; i++) {
@@ -27317,10 +27317,8 @@ RMI_FN rm_result rmi_exe_copy(rmi_exe_build *b, uint32_t buf, uint64_t host_at, 
     uint32_t id;
     rmi_buf_kind k = rmi_low_kind(g, buf, &id);
     rmi_exe_op *op;
-    RMI_TRY(rmi_exe_push(b, &op));
+    RMI_TRY(to_host ? rmi_exe_push(b, RMI_EXE_D2H, RM_LANE_D2H, &op) : rmi_exe_push(b, RMI_EXE_H2D, RM_LANE_H2D, &op));
     *bytes = k == RMI_BUF_SAVED ? g->ops[id].forms[b->left_by[id]].saved : rmi_low_bytes(g, buf);
-    op->what = to_host ? RMI_EXE_D2H : RMI_EXE_H2D;
-    op->lane = to_host ? RM_LANE_D2H : RM_LANE_H2D;
     op->buf = buf;
     op->bytes = *bytes;
     op->src = to_host ? dev : host;
@@ -27340,9 +27338,7 @@ RMI_FN rm_result rmi_exe_move(rmi_exe_build *b, const rmi_stmt *s)
     if (s->what == RMI_OFFLOAD) b->host_at[s->buf] = s->offset;
     if (s->what != RMI_MERGE) return RM_OK;
     b->holds[id] = 0;
-    RMI_TRY(rmi_exe_push(b, &op));
-    op->what = RMI_EXE_ADD;
-    op->lane = RM_LANE_HOST;
+    RMI_TRY(rmi_exe_push(b, RMI_EXE_ADD, RM_LANE_HOST, &op));
     op->buf = s->buf;
     op->param = id;
     op->bytes = bytes;
@@ -27429,8 +27425,7 @@ RMI_FN rm_result rmi_exe_inputs(rmi_exe_build *b)
     rmi_exe_op *op;
     uint32_t t;
     if (!b->uses) return RM_OK;
-    RMI_TRY(rmi_exe_push(b, &op));
-    op->what = RMI_EXE_INPUTS;
+    RMI_TRY(rmi_exe_push(b, RMI_EXE_INPUTS, RM_LANE_COMPUTE, &op));
     for (t = 0; t < g->n_tensors; t++)
         if (g->tensors[t].kind == RMI_INPUT && b->x->home[t] != RMI_INF) {
             RMI_TRY(rmi_exe_uses(b, 0, b->x->home[t], g->tensors[t].bytes, 1));
@@ -27439,8 +27434,7 @@ RMI_FN rm_result rmi_exe_inputs(rmi_exe_build *b)
     if (!b->x->backend.device_step) return RM_OK;
     b->x->joined = 1;
     RMI_TRY(rmi_exe_uses(b, 0, RMI_EXE_DEVICE_STEP, 1, 1)); /* before begin, which brings it up to date */
-    RMI_TRY(rmi_exe_push(b, &op));
-    op->what = RMI_EXE_INPUTS;
+    RMI_TRY(rmi_exe_push(b, RMI_EXE_INPUTS, RM_LANE_COMPUTE, &op));
     return rmi_exe_uses(b, 1, RMI_EXE_DEVICE_STEP, 1, 1); /* behind begin */
 }
 
@@ -27449,21 +27443,10 @@ RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
     const rm_graph *g = b->x->g;
     size_t nb = rmi_low_buffers(g), i;
     uint64_t end = rmi_add(b->x->dev_bytes, b->x->host_bytes);
-    b->at = RMI_NEW(tmp, uint64_t, nb);
-    b->size = RMI_NEW(tmp, uint64_t, nb);
-    b->host_at = RMI_NEW(tmp, uint64_t, nb);
-    b->ext_off = RMI_NEW(tmp, uint64_t, nb);
-    b->ext_of = RMI_NEW(tmp, uint32_t, nb);
-    b->moved = RMI_NEW(tmp, uint8_t, nb);
-    b->holds = RMI_NEW(tmp, uint32_t, g->n_tensors);
-    b->ran = RMI_NEW(tmp, uint32_t, g->n_ops);
-    b->left_by = RMI_NEW(tmp, uint32_t, g->n_ops);
-    b->out->at_end = RMI_NEW(&b->x->tables, uint64_t, nb);
-    b->out->host_end = RMI_NEW(&b->x->tables, uint64_t, nb);
-    b->ext_base = RMI_NEW(tmp, uint64_t, nb);
-    if (!b->out->host_end || !b->ext_base || !b->at || !b->size || !b->host_at || !b->ext_off || !b->ext_of || !b->moved ||
-        !b->holds || !b->ran || !b->left_by || !b->out->at_end)
-        return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(tmp, RMI_T(b->at, nb), RMI_T(b->size, nb), RMI_T(b->host_at, nb), RMI_T(b->ext_off, nb),
+                       RMI_T(b->ext_of, nb), RMI_T(b->ext_base, nb), RMI_T(b->moved, nb), RMI_T(b->holds, g->n_tensors),
+                       RMI_T(b->ran, g->n_ops), RMI_T(b->left_by, g->n_ops)));
+    RMI_TRY(RMI_TABLES(&b->x->tables, RMI_T(b->out->at_end, nb), RMI_T(b->out->host_end, nb)));
     for (i = 0; i < nb; i++) {
         b->at[i] = b->host_at[i] = RMI_INF;
         b->ext_of[i] = RMI_NONE;
@@ -27584,7 +27567,19 @@ RMI_FN rm_result rmi_exe_order(rm_exec *x, rmi_arena *mem, rmi_lan_prog *l)
 
 /* --- creating */
 
-/* Names every callback that the plan calls and nobody gave: the first with its remedy, then the others. */
+/* The first call of all programs for the same work. */
+RMI_COLD const rmi_exe_op *rmi_exe_first_like(const rm_exec *x, const rmi_exe_op *op)
+{
+    const rmi_exe_op *o;
+    uint32_t i;
+    for (i = 0; i < x->n_prog; i++)
+        for (o = x->prog[i].op; o < x->prog[i].op + x->prog[i].n; o++)
+            if (o->what == RMI_EXE_CALL && o->run.way == op->run.way && o->run.id == op->run.id) return o;
+    return op;
+}
+
+/* Names every callback that the plan calls and nobody gave: the first with its remedy, then the others, once each; what
+   is cut off needs no search. */
 RMI_COLD rm_result rmi_exe_tell_lacks(const rm_exec *x, rmi_error *err)
 {
     static const char *const ways[] = {"forward", "backward", "update", "update_host", "reduce", "barrier"};
@@ -27592,21 +27587,14 @@ RMI_COLD rm_result rmi_exe_tell_lacks(const rm_exec *x, rmi_error *err)
     char others[RMI_ERR_TEXT / 2];
     rmi_line text;
     rmi_sink to = rmi_line_sink(&text, others, sizeof others);
-    const rmi_exe_op *first = NULL;
-    uint32_t i, j;
-    size_t k, l;
+    const rmi_exe_op *first = NULL, *op;
+    uint32_t i;
     for (i = 0; i < x->n_prog; i++)
-        for (k = 0; k < x->prog[i].n; k++) {
-            const rmi_exe_op *op = &x->prog[i].op[k], *same = NULL;
-            if (op->what != RMI_EXE_CALL || op->fn) continue;
-            for (j = 0; j <= i && !same && text.n + 1 < text.room; j++) /* once each; what is cut off needs no search */
-                for (l = 0; l < (j < i ? x->prog[j].n : k) && !same; l++)
-                    if (x->prog[j].op[l].what == RMI_EXE_CALL && x->prog[j].op[l].run.way == op->run.way && x->prog[j].op[l].run.id == op->run.id)
-                        same = &x->prog[j].op[l];
-            if (same) continue;
+        for (op = x->prog[i].op; op < x->prog[i].op + x->prog[i].n && text.n + 1 < text.room; op++) {
+            if (op->what != RMI_EXE_CALL || op->fn || rmi_exe_first_like(x, op) != op) continue;
             if (first)
                 rmi_put_format(&to, "%s%s of %s", text.n ? ", " : ". Missing as well: ", ways[op->run.way],
-                               op->run.way <= RMI_BWD ? g->ops[op->run.id].name : op->run.way == RMI_BARRIER ? g->barriers[op->run.id].name : g->tensors[op->run.id].name);
+                               op->call->op);
             else first = op;
         }
     if (first->run.way <= RMI_BWD)
@@ -27650,71 +27638,46 @@ RMI_FN const char *rmi_exe_words(const rm_exec *x, int code)
     return text ? text : "";
 }
 
-/* Offsets of a plan are aligned; so must be what they begin at. */
-RMI_FN rm_result rmi_exe_aligned(const rm_exec *x, const char *whose, const void *p, rmi_error *err)
+/* Memory of the plan, the caller's or the backend's: the arena (host 0), or host memory (1). Offsets of a plan are
+   aligned; so must be what they begin at. */
+RMI_FN rm_result rmi_exe_memory_of(rm_exec *x, uint32_t host, uint64_t bytes, unsigned char **out, rmi_error *err)
 {
+    static const char *const names[] = {"rm_exec_desc.device_memory", "rm_exec_desc.host_memory"};
+    void *given = host ? x->d.host_memory : x->d.device_memory, *p = given;
+    uint64_t size = host ? x->d.host_memory_bytes : x->d.device_memory_bytes;
+    int code = 1;
+    if (!given && size)
+        return rmi_err_set(err, RM_ERROR_ARGUMENT,
+                           "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero", names[host],
+                           strchr(names[host], '.') + 1, size);
+    if (host && !bytes) return RM_OK;
+    if (given && size < bytes)
+        return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: %s %u bytes, %u were given", names[host],
+                           host ? "the plan needs" : "the plan's arena has", bytes, size);
+    if (!given && x->backend.alloc) code = x->backend.alloc(x->backend.user, bytes ? bytes : 1, host, &p);
+    if (!given && code)
+        return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes %s budget%s%s", bytes,
+                           host ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller",
+                           *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
+    *out = (unsigned char *)p;
+    *(host ? &x->own_host : &x->own_dev) = !given;
     if ((uint64_t)(uintptr_t)p % x->p->align == 0) return RM_OK;
-    return rmi_err_set(
-        err, RM_ERROR_ARGUMENT,
-        "%s: its address is no multiple of %u, the alignment of the plan; give memory that is aligned so, or plan with a smaller rm_plan_desc.align",
-        whose, (uint64_t)x->p->align);
+    return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: its address is no multiple of %u, the alignment of the plan; give "
+                       "memory that is aligned so, or plan with a smaller rm_plan_desc.align",
+                       given ? names[host] : host ? "the backend's host memory" : "the backend's device memory",
+                       (uint64_t)x->p->align);
 }
 
 RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
 {
     uint32_t i;
-    uint64_t dev = 0, host = 0;
-    void *p = NULL;
-    int code;
+    x->dev_bytes = x->host_bytes = 0;
     for (i = 0; i < x->p->n; i++) {
-        dev = rmi_max(dev, x->p->prog[i].arena);
-        host = rmi_max(host, x->p->prog[i].host);
+        x->dev_bytes = rmi_max(x->dev_bytes, x->p->prog[i].arena);
+        x->host_bytes = rmi_max(x->host_bytes, x->p->prog[i].host);
     }
-    x->dev_bytes = dev;
-    x->host_bytes = host;
-    if (x->d.device_memory) {
-        if (x->d.device_memory_bytes < dev)
-            return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.device_memory: the plan's arena has %u bytes, %u were given",
-                               dev, x->d.device_memory_bytes);
-        RMI_TRY(rmi_exe_aligned(x, "rm_exec_desc.device_memory", x->d.device_memory, err));
-        x->dev = (unsigned char *)x->d.device_memory;
-    } else if (x->d.device_memory_bytes) {
-        return rmi_err_set(
-            err, RM_ERROR_ARGUMENT,
-            "rm_exec_desc.device_memory: it is NULL, though device_memory_bytes is %u; give the memory, or leave both zero",
-            x->d.device_memory_bytes);
-    } else {
-        code = x->backend.alloc(x->backend.user, dev ? dev : 1, 0, &p);
-        if (code)
-            return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes for the arena; plan with a smaller budget%s%s",
-                               dev, *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
-        x->dev = (unsigned char *)p;
-        x->own_dev = 1;
-        RMI_TRY(rmi_exe_aligned(x, "the backend's device memory", p, err));
-    }
-    if (!x->d.host_memory && x->d.host_memory_bytes)
-        return rmi_err_set(
-            err, RM_ERROR_ARGUMENT,
-            "rm_exec_desc.host_memory: it is NULL, though host_memory_bytes is %u; give the memory, or leave both zero",
-            x->d.host_memory_bytes);
-    if (host && x->d.host_memory) {
-        if (x->d.host_memory_bytes < host)
-            return rmi_err_set(err, RM_ERROR_ARGUMENT, "rm_exec_desc.host_memory: the plan needs %u bytes, %u were given", host,
-                               x->d.host_memory_bytes);
-        RMI_TRY(rmi_exe_aligned(x, "rm_exec_desc.host_memory", x->d.host_memory, err));
-        x->host = (unsigned char *)x->d.host_memory;
-    } else if (host) {
-        p = NULL;
-        code = x->backend.alloc ? x->backend.alloc(x->backend.user, host, 1, &p) : 1;
-        if (code)
-            return rmi_err_set(err, RM_ERROR_BACKEND,
-                               "the backend gave no %u bytes of host memory; plan with a smaller host budget%s%s", host,
-                               *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
-        x->host = (unsigned char *)p;
-        x->own_host = 1;
-        RMI_TRY(rmi_exe_aligned(x, "the backend's host memory", p, err));
-    }
-    return RM_OK;
+    RMI_TRY(rmi_exe_memory_of(x, 0, x->dev_bytes, &x->dev, err));
+    return rmi_exe_memory_of(x, 1, x->host_bytes, &x->host, err);
 }
 
 RMI_FN rm_result rmi_exe_programs(rm_exec *x, rmi_arena *mem)
@@ -27722,9 +27685,8 @@ RMI_FN rm_result rmi_exe_programs(rm_exec *x, rmi_arena *mem)
     uint32_t i;
     size_t k, nb = rmi_low_buffers(x->g);
     rmi_lan_prog *uses = RMI_NEW(mem, rmi_lan_prog, RM_STEP_KINDS);
-    x->home = RMI_NEW(&x->tables, uint64_t, nb);
-    x->host_home = RMI_NEW(&x->tables, uint64_t, nb);
-    if (!uses || !x->home || !x->host_home) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(&x->tables, RMI_T(x->home, nb), RMI_T(x->host_home, nb)));
+    if (!uses) return RM_ERROR_MEMORY;
     for (k = 0; k < nb; k++) x->home[k] = x->host_home[k] = RMI_INF;
     for (i = 0; i < x->p->n; i++)
         for (k = 0; k < x->p->prog[i].n_homes; k++) {
@@ -27888,14 +27850,15 @@ RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out
     if (d) x->d = *d;
     x->err.log = p->g->last.log;
     x->err.log_user = p->g->last.log_user;
-    x->bound = RMI_NEW(&x->mem, void *, rmi_low_buffers(x->g));
-    x->stale = RMI_NEW(&x->mem, uint8_t, x->g->n_tensors);
-    x->due = RMI_NEW(&x->mem, uint64_t, x->g->n_tensors);
-    for (i = 0; x->due && i < x->g->n_tensors; i++) x->due[i] = x->g->tensors[i].bytes;
-    for (i = 0; x->stale && i < x->g->n_tensors; i++)
-        x->stale[i] = x->g->tensors[i].kind == RMI_INPUT && !x->g->tensors[i].external && x->g->tensors[i].bytes ? 2 : 0;
-    x->used_up = 1;
-    r = x->bound && x->stale && x->due ? rmi_exe_backend(x, &p->g->last) : rmi_err_memory(&p->g->last);
+    r = RMI_TABLES(&x->mem, RMI_T(x->bound, rmi_low_buffers(x->g)), RMI_T(x->stale, x->g->n_tensors),
+                   RMI_T(x->due, x->g->n_tensors));
+    for (i = 0; r == RM_OK && i < x->g->n_tensors; i++) {
+        const rmi_tensor *t = &x->g->tensors[i];
+        x->due[i] = t->bytes;
+        x->stale[i] = t->kind == RMI_INPUT && !t->external && t->bytes ? 2 : 0;
+    }
+    x->course.used_up = 1;
+    r = r == RM_OK ? rmi_exe_backend(x, &p->g->last) : rmi_err_memory(&p->g->last);
     if (r == RM_OK) r = rmi_exe_load(x, &p->g->last);
     if (r != RM_OK) {
         rmi_exe_free(x);
@@ -27983,6 +27946,16 @@ RMI_FN rm_result rmi_exe_backend_failed(rm_exec *x, const char *what, const char
                        text ? text : "", text ? ", " : "", code < 0 ? "-" : "", (uint64_t)(code < 0 ? -code : code));
 }
 
+/* Did the backend do it? If not, that is told. */
+RMI_FN rm_result rmi_exe_needs(rm_exec *x, int code, const char *what, const char *of)
+{
+    return rmi_exe_did(x, code) ? rmi_exe_backend_failed(x, what, of) : RM_OK;
+}
+RMI_FN rm_result rmi_exe_sync(rm_exec *x, const char *what, const char *of)
+{
+    return rmi_exe_needs(x, x->backend.sync(x->backend.user), what, of);
+}
+
 /* Everything issued has been done, or had to be given up: the next step begins clean. */
 RMI_FN int rmi_exe_quiet(rm_exec *x)
 {
@@ -28015,7 +27988,7 @@ RMI_FN rm_result rmi_exe_broken(rm_exec *x, rm_result r)
     if (!x->lanes || r == RM_OK) return r;
     rmi_exe_quiet(x);
     x->last = NULL;
-    x->used_up = 1;
+    x->course.used_up = 1;
     for (lane = 0; lane < RMI_LANES; lane++) {
         const rmi_exe_op *op = x->turn[lane].failed;
         x->turn[lane].failed = NULL;
@@ -28095,11 +28068,10 @@ RMI_FN rm_result rmi_exe_run(rm_exec *x, rmi_exe_op *op)
     case RMI_EXE_H2D:
     case RMI_EXE_D2H: return rmi_exe_run_copy(x, op);
     case RMI_EXE_ZERO:
-        return rmi_exe_did(x, b->fill(b->user, op->call->din[op->param], 0, op->bytes))
-                   ? rmi_exe_backend_failed(x, "clearing a gradient in the backward", op->call->op)
-                   : RM_OK;
+        return rmi_exe_needs(x, b->fill(b->user, op->call->din[op->param], 0, op->bytes),
+                             "clearing a gradient in the backward", op->call->op);
     case RMI_EXE_POISON:
-        return rmi_exe_did(x, b->fill(b->user, op->dst, 0xFF, op->bytes)) ? rmi_exe_backend_failed(x, "poisoning", NULL) : RM_OK;
+        return rmi_exe_needs(x, b->fill(b->user, op->dst, 0xFF, op->bytes), "poisoning", NULL);
     case RMI_EXE_INPUTS: return RM_OK;
     default: rmi_exe_lane_call(op); return RM_OK;
     }
@@ -28109,11 +28081,11 @@ RMI_FN const rm_plan_info *rmi_exe_info_of(const rm_exec *x, const rmi_exe_prog 
 
 RMI_FN rm_result rmi_exe_wait(rm_exec *x, uint32_t event, uint32_t lane)
 {
-    return rmi_exe_did(x, x->backend.wait(x->backend.user, event, lane)) ? rmi_exe_backend_failed(x, "a wait between lanes", NULL) : RM_OK;
+    return rmi_exe_needs(x, x->backend.wait(x->backend.user, event, lane), "a wait between lanes", NULL);
 }
 RMI_FN rm_result rmi_exe_record(rm_exec *x, uint32_t event, uint32_t lane)
 {
-    return rmi_exe_did(x, x->backend.record(x->backend.user, event, lane)) ? rmi_exe_backend_failed(x, "an event", NULL) : RM_OK;
+    return rmi_exe_needs(x, x->backend.record(x->backend.user, event, lane), "an event", NULL);
 }
 
 /* The compute lane may write inputs: it waits for what the step before does with their bytes. That is known before the next step
@@ -28222,7 +28194,7 @@ RMI_FN rm_result rmi_exe_step_plain(rm_exec *x, rmi_exe_prog *prog)
 {
     uint32_t answer;
     RMI_TRY(rmi_exe_walk(x, prog, &answer));
-    return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "waiting for the end of the step", NULL) : RM_OK;
+    return rmi_exe_sync(x, "waiting for the end of the step", NULL);
 }
 
 RMI_FN rm_result rmi_exe_no_program(rm_exec *x, const char *what, uint32_t kind)
@@ -28246,13 +28218,14 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     for (i = 0; i < x->n_prog; i++)
         if (x->prog[i].step == kind) prog = &x->prog[i];
     if (!prog) return rmi_exe_no_program(x, "rm_exec_step", kind);
-    if (x->used_up && rmi_low_adds_to_earlier(kind))
+    if (x->course.used_up && rmi_low_adds_to_earlier(kind))
         return rmi_err_set(
             &x->err, RM_ERROR_ARGUMENT,
             "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST",
             rmi_low_step_name(kind),
-            x->steps ? "an update has used them up, a step failed, a state was restored, or a plan had no place for them"
-                     : "there was none");
+            !x->course.steps
+                ? "there was none"
+                : "an update has used them up, a step failed, a state was restored, or a plan had no place for them");
     RMI_TRY(rmi_exe_ready(x, prog));
     if (s) x->now = *s;
     else memset((void *)&x->now, 0, sizeof x->now);
@@ -28260,17 +28233,17 @@ RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
     x->last = NULL;
     rmi_exe_drop_inputs(x, prog);
     if (kind != RM_FORWARD) {
-        x->adrift = !rmi_low_grads_resident(kind);
-        x->used_up = 1; /* until it has ended well */
+        x->course.adrift = !rmi_low_grads_resident(kind);
+        x->course.used_up = 1; /* until it has ended well */
     }
     RMI_TRY(x->lanes ? rmi_exe_broken(x, rmi_exe_step_lanes(x, prog)) : rmi_exe_step_plain(x, prog));
     x->last = prog;
     if (kind != RM_FORWARD) {
-        x->adding = rmi_low_hands_on(kind);
-        x->used_up = !x->adding;
+        x->course.adding = rmi_low_hands_on(kind);
+        x->course.used_up = !x->course.adding;
     }
     x->touched = rmi_max(x->touched, rmi_exe_info_of(x, prog)->step_bytes);
-    x->steps++;
+    x->course.steps++;
     return RM_OK;
 }
 
@@ -28309,7 +28282,7 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, in
         return NULL;
     }
     /* its home holds anything */
-    spent = what == RM_GRAD && !write && (x->adrift || (r->updates && x->used_up));
+    spent = what == RM_GRAD && !write && (x->course.adrift || (r->updates && x->course.used_up));
     if ((x->home[b] != RMI_INF || x->host_home[b] != RMI_INF) && !spent)
         return x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : x->host + (size_t)x->host_home[b];
     if (!*bytes && r->kind != RMI_ACT) return x->dev ? x->dev : x->host;
@@ -28343,7 +28316,8 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *x, rm_tensor t, uint32_t what, int 
     char name[300];
     if (!p) return NULL;
     if (rmi_add(offset, bytes) > have) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: bytes %u to %u were asked for; it has %u",
+        rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+                    "%s: bytes %u to %u were asked for; it was declared with %u (sizes are bytes)",
                     rmi_sch_name(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t)), name), offset, rmi_add(offset, bytes),
                     have);
         return NULL;
@@ -28364,15 +28338,11 @@ RMI_FN int rmi_exe_transfer(rm_exec *x, void *to, const void *from, uint64_t byt
     return x->lanes && ++x->transfers % 32 == 0 && rmi_exe_did(x, x->backend.sync(x->backend.user));
 }
 
-RMI_FN int rmi_exe_put_at(rm_exec *x, unsigned char *to, const void *from, uint64_t bytes, uint32_t lane)
+/* To where something is (H2D), or from there (D2H). */
+RMI_FN int rmi_exe_carry(rm_exec *x, void *to, const void *from, uint64_t bytes, uint32_t lane)
 {
-    if (!rmi_exe_in_host(x, to)) return rmi_exe_transfer(x, to, from, bytes, lane);
-    memcpy(to, from, (size_t)bytes);
-    return 0;
-}
-RMI_FN int rmi_exe_get_at(rm_exec *x, void *to, const unsigned char *from, uint64_t bytes, uint32_t lane)
-{
-    if (!rmi_exe_in_host(x, from)) return rmi_exe_transfer(x, to, from, bytes, lane);
+    const void *ours = lane == RM_LANE_H2D ? to : from;
+    if (!rmi_exe_in_host(x, (const unsigned char *)ours)) return rmi_exe_transfer(x, to, from, bytes, lane);
     memcpy(to, from, (size_t)bytes);
     return 0;
 }
@@ -28390,15 +28360,22 @@ RMI_FN int rmi_exe_twice(const rm_exec *x, uint32_t b) { return x->home[b] != RM
 RMI_FN int rmi_exe_put_home(rm_exec *x, uint32_t b, uint64_t offset, const void *from, uint64_t bytes)
 {
     if (x->host_home[b] != RMI_INF) memcpy(x->host + (size_t)(x->host_home[b] + offset), from, (size_t)bytes);
-    return x->home[b] != RMI_INF ? rmi_exe_put_at(x, x->dev + (size_t)(x->home[b] + offset), from, bytes, RM_LANE_H2D) : 0;
+    if (x->home[b] == RMI_INF) return 0;
+    return rmi_exe_carry(x, x->dev + (size_t)(x->home[b] + offset), from, bytes, RM_LANE_H2D);
+}
+
+/* A copy in the compute lane. */
+RMI_FN rm_result rmi_exe_in_compute(rm_exec *x, void *to, const void *from, uint64_t bytes, const char *what,
+                                    const char *of)
+{
+    return rmi_exe_needs(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE), what, of);
 }
 
 /* An input to the arena: in the compute lane, behind its last users there; the other lanes go on with the step before. */
 RMI_FN rm_result rmi_exe_write_input(rm_exec *x, unsigned char *to, const void *from, uint64_t bytes)
 {
     RMI_TRY(rmi_exe_open_inputs(x));
-    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE)))
-        return rmi_exe_backend_failed(x, "writing an input", NULL);
+    RMI_TRY(rmi_exe_in_compute(x, to, from, bytes, "writing an input", NULL));
     return rmi_exe_close_inputs(x);
 }
 
@@ -28409,17 +28386,16 @@ RMI_FN rm_result rmi_exe_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t 
         x->host_home[b] == RMI_INF)
         return rmi_exe_broken(x, rmi_exe_write_input(x, to, from, bytes));
     RMI_TRY(rmi_exe_drain(x));
-    if (rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, offset, from, bytes) : rmi_exe_put_at(x, to, from, bytes, RM_LANE_H2D))
+    if (rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, offset, from, bytes)
+                           : rmi_exe_carry(x, to, from, bytes, RM_LANE_H2D))
         return rmi_exe_backend_failed(x, "writing", x->g->tensors[rmi_graph_index(t)].name);
-    if (!rmi_exe_did(x, x->backend.sync(x->backend.user))) return RM_OK;
-    return rmi_exe_backend_failed(x, "writing", x->g->tensors[rmi_graph_index(t)].name);
+    return rmi_exe_sync(x, "writing", x->g->tensors[rmi_graph_index(t)].name);
 }
 
 /* An output that the compute lane made: the other lanes go on. */
 RMI_FN rm_result rmi_exe_read_output(rm_exec *x, void *to, const unsigned char *from, uint64_t bytes)
 {
-    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE)))
-        return rmi_exe_backend_failed(x, "reading an output", NULL);
+    RMI_TRY(rmi_exe_in_compute(x, to, from, bytes, "reading an output", NULL));
     RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
     return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
 }
@@ -28440,8 +28416,8 @@ RMI_FN rm_result rmi_exe_read(rm_exec *x, rm_tensor t, uint32_t what, void *to, 
     if (x->lanes && what == RM_VALUE && r->kind == RMI_ACT && r->root == id && !r->external && !rmi_exe_copied(x, id))
         return rmi_exe_broken(x, rmi_exe_read_output(x, to, from, bytes));
     RMI_TRY(rmi_exe_drain(x));
-    if (rmi_exe_get_at(x, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(x, "reading", r->name);
-    return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "reading", r->name) : RM_OK;
+    if (rmi_exe_carry(x, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(x, "reading", r->name);
+    return rmi_exe_sync(x, "reading", r->name);
 }
 
 RMI_FN rm_result rmi_exe_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory)
@@ -28568,7 +28544,7 @@ RMI_FN rm_result rmi_exe_save_in(rm_exec *x, rmi_sink *sink, unsigned char *piec
         rmi_exe_put_end(&s);
         for (at = 0; at < bytes && !sink->failed; at += n) {
             n = rmi_min(size, bytes - at);
-            if (rmi_exe_get_at(x, piece, rmi_exe_home(x, b) + (size_t)at, n, RM_LANE_D2H) ||
+            if (rmi_exe_carry(x, piece, rmi_exe_home(x, b) + (size_t)at, n, RM_LANE_D2H) ||
                 rmi_exe_did(x, x->backend.sync(x->backend.user)))
                 return rmi_exe_backend_failed(x, "reading what persists", name);
             rmi_exe_put(&s, piece, n);
@@ -28705,7 +28681,7 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *x, const rm_plan *p)
     size_t k;
     for (i = 0; i < p->n; i++)
         if (rmi_low_adds_to_earlier(p->prog[i].step)) to = &p->prog[i];
-    for (i = 0; i < x->g->n_tensors && x->adding; i++) {
+    for (i = 0; i < x->g->n_tensors && x->course.adding; i++) {
         const rmi_tensor *t = &x->g->tensors[i];
         b = rmi_low_buf(x->g, RMI_BUF_GRAD, i);
         if (t->kind != RMI_PARAM || !t->consumers.n || !rmi_low_bytes(x->g, b) || rmi_low_external(x->g, b)) continue;
@@ -28735,7 +28711,7 @@ RMI_FN int rmi_exe_carried(const rm_exec *x, uint32_t b)
     if (!rmi_exe_home(x, b) || !rmi_low_bytes(x->g, b)) return 0;
     k = rmi_low_kind(x->g, b, &t);
     if (k == RMI_BUF_VALUE && x->g->tensors[t].kind == RMI_INPUT) return !x->stale[t] || x->due[t] < x->g->tensors[t].bytes;
-    return !x->d.forget && !(k == RMI_BUF_GRAD && x->used_up && x->g->tensors[t].updates);
+    return !x->d.forget && !(k == RMI_BUF_GRAD && x->course.used_up && x->g->tensors[t].updates);
 }
 
 typedef struct rmi_exe_parked { /* what persists while there is no plan: fields of rm_exec; the tables hold all of it */
@@ -28749,9 +28725,7 @@ typedef struct rmi_exe_parked { /* what persists while there is no plan: fields 
 RMI_FN rm_result rmi_exe_park_places(rm_exec *x, rmi_exe_parked *to)
 {
     uint32_t b, nb = rmi_low_buffers(x->g);
-    to->home = RMI_RAW(&to->tables, uint64_t, nb);
-    to->host_home = RMI_RAW(&to->tables, uint64_t, nb);
-    if (!to->home || !to->host_home) return rmi_err_memory(&x->err);
+    if (RMI_TABLES(&to->tables, RMI_T(to->home, nb), RMI_T(to->host_home, nb)) != RM_OK) return rmi_err_memory(&x->err);
     for (b = 0; b < nb; b++) {
         to->home[b] = to->host_home[b] = RMI_INF;
         if (!rmi_exe_carried(x, b)) continue;
@@ -28784,7 +28758,8 @@ RMI_FN rm_result rmi_exe_park(rm_exec *x)
     r = rmi_exe_park_places(x, &to);
     for (b = 0; b < nb && r == RM_OK; b++)
         if (to.host_home[b] != RMI_INF &&
-            rmi_exe_get_at(x, to.host + (size_t)to.host_home[b], rmi_exe_home(x, b), rmi_low_bytes(x->g, b), RM_LANE_D2H))
+            rmi_exe_carry(x, to.host + (size_t)to.host_home[b], rmi_exe_home(x, b), rmi_low_bytes(x->g, b),
+                          RM_LANE_D2H))
             r = rmi_exe_backend_failed(x, "setting aside what persists", NULL);
     if (r == RM_OK && rmi_exe_did(x, x->backend.sync(x->backend.user)))
         r = rmi_exe_backend_failed(x, "setting aside what persists", NULL);
@@ -28861,8 +28836,8 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
     RMI_TRY(rmi_exe_change_plan(x, p));
     rmi_exe_use_plan(x, p);
     for (i = 0; i < p->n; i++) goes_on |= (uint32_t)rmi_low_adds_to_earlier(p->prog[i].step);
-    if (x->d.forget) x->adding = 0;
-    if (x->d.forget || !goes_on) x->used_up = 1; /* what has been added up has no place */
+    if (x->d.forget) x->course.adding = 0;
+    if (x->d.forget || !goes_on) x->course.used_up = 1; /* what has been added up has no place */
     x->touched = 0;
     return RM_OK;
 }
@@ -28878,10 +28853,7 @@ enum { RMI_EXE_ON_DEVICE, RMI_EXE_ON_HOST, RMI_EXE_REDUCTION };
 #define RMI_EXE_OFTEN 8u
 #define RMI_EXE_SHORT_STEP_NS 50000000u /* and so are steps that take less than this together */
 
-typedef struct rmi_exe_key {
-    uint32_t cls, form, slot;
-    uint32_t beside; /* 1: not within a step of the plan */
-} rmi_exe_key;
+typedef uint64_t rmi_exe_key; /* what a time is of: class, form, slot; lowest bit: beside a step, not in it */
 
 typedef struct rmi_exe_sample {
     rmi_exe_key key;
@@ -28902,23 +28874,15 @@ typedef struct rmi_exe_profile {
     unsigned char *copy;    /* of all that persists, and the inputs */
     uint64_t *copy_at;      /* by buffer */
     uint8_t *stale;         /* by tensor, as in the executor */
-    int adding, adrift, used_up; /* as there */
-    uint64_t steps;
+    rmi_exe_course course;  /* as there */
 } rmi_exe_profile;
 
-RMI_FN int rmi_exe_cmp_key(const rmi_exe_key *a, const rmi_exe_key *b)
-{
-    if (a->cls != b->cls) return a->cls < b->cls ? -1 : 1;
-    if (a->form != b->form) return a->form < b->form ? -1 : 1;
-    if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
-    return a->beside < b->beside ? -1 : a->beside > b->beside;
-}
 RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
 {
     const rmi_exe_sample *x = (const rmi_exe_sample *)a, *y = (const rmi_exe_sample *)b;
-    int by_key = rmi_exe_cmp_key(&x->key, &y->key);
     (void)user;
-    return by_key ? by_key : x->ns < y->ns ? -1 : x->ns > y->ns;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
 RMI_FN int rmi_exe_same_op(const rmi_op *a, const rmi_op *b)
@@ -28970,9 +28934,9 @@ RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
 {
     const rm_graph *g = f->x->g;
     uint32_t *range = RMI_NEW(&f->tmp, uint32_t, 2 * (size_t)g->n_ops), *first, *split, i, n;
-    f->cls = RMI_NEW(&f->tmp, uint32_t, (size_t)g->n_ops + g->n_tensors + g->n_barriers);
-    f->seen = RMI_NEW(&f->tmp, uint8_t, g->n_ops);
-    if (!range || !f->cls || !f->seen) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->cls, (size_t)g->n_ops + g->n_tensors + g->n_barriers),
+                       RMI_T(f->seen, g->n_ops)));
+    if (!range) return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         range[2 * i] = i;
         range[2 * i + 1] = i + 1;
@@ -29002,67 +28966,65 @@ RMI_FN int rmi_exe_only_read(const rm_graph *g, uint32_t b)
     return g->tensors[i].kind == RMI_INPUT || (g->tensors[i].kind == RMI_CONST && !g->tensors[i].mutators.n);
 }
 
-/* Copies all homes to host memory (back 0), all of them from there (1), or the inputs alone (2). */
-RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, int back)
+/* Where buffer b is between steps: at home, or in the caller's memory. NULL: nowhere. */
+RMI_FN unsigned char *rmi_exe_where(const rm_exec *x, uint32_t b)
+{
+    return rmi_low_external(x->g, b) ? (unsigned char *)x->bound[b] : rmi_exe_home(x, b);
+}
+
+/* What rmi_exe_snapshot does: all homes to host memory, all of them back, or the inputs alone. */
+typedef enum rmi_exe_aside { RMI_EXE_SET_ASIDE, RMI_EXE_PUT_BACK, RMI_EXE_PUT_INPUTS } rmi_exe_aside;
+
+/* A place for each buffer that is set aside. */
+RMI_FN rm_result rmi_exe_snapshot_places(rmi_exe_profile *f)
+{
+    const rm_exec *x = f->x;
+    uint32_t b, nb = rmi_low_buffers(x->g);
+    uint64_t total = 0;
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->copy_at, nb), RMI_T(f->stale, x->g->n_tensors)));
+    for (b = 0; b < nb; b++) {
+        int external = rmi_low_external(x->g, b), input = b < x->g->n_tensors && x->g->tensors[b].kind == RMI_INPUT;
+        f->copy_at[b] = RMI_INF;
+        if (!rmi_exe_where(x, b) || (x->d.forget && !external && !input)) continue;
+        f->copy_at[b] = total;
+        total += rmi_low_bytes(x->g, b);
+    }
+    f->copy = total > SIZE_MAX / 8 ? NULL : RMI_RAW(&f->tmp, unsigned char, total);
+    return f->copy ? RM_OK : RM_ERROR_MEMORY;
+}
+
+RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, rmi_exe_aside what)
 {
     rm_exec *x = f->x;
     uint32_t b, nb = rmi_low_buffers(x->g);
-    uint64_t total = 0;
+    int back = what != RMI_EXE_SET_ASIDE;
     if (!back) {
-        f->copy_at = RMI_NEW(&f->tmp, uint64_t, nb);
-        if (!f->copy_at) return RM_ERROR_MEMORY;
-        for (b = 0; b < nb; b++) {
-            f->copy_at[b] = RMI_INF;
-            if (!rmi_exe_home(x, b) && !(x->bound[b] && rmi_low_external(x->g, b))) continue;
-            if (x->d.forget && !rmi_low_external(x->g, b) && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
-            f->copy_at[b] = total;
-            total += rmi_low_bytes(x->g, b);
-        }
-        if (total > SIZE_MAX / 8) return RM_ERROR_MEMORY;
-        f->copy = RMI_RAW(&f->tmp, unsigned char, total);
-        f->stale = RMI_NEW(&f->tmp, uint8_t, x->g->n_tensors);
-        if (!f->copy || !f->stale) return RM_ERROR_MEMORY;
-        f->adding = x->adding;
-        f->adrift = x->adrift;
-        f->used_up = x->used_up;
-        f->steps = x->steps;
+        RMI_TRY(rmi_exe_snapshot_places(f));
+        f->course = x->course;
     }
-    if (back == 1) {
-        x->adding = f->adding;
-        x->adrift = f->adrift;
-        x->used_up = f->used_up;
-        x->steps = f->steps;
-        if (x->d.forget) { /* of an accumulation nothing is left */
-            x->adding = 0;
-            x->used_up = 1;
-        }
+    if (what == RMI_EXE_PUT_BACK) {
+        x->course = f->course;
+        x->course.adding = x->course.adding && !x->d.forget; /* of an accumulation nothing is left then */
+        x->course.used_up |= x->d.forget != 0;
     }
     memcpy(back ? x->stale : f->stale, back ? f->stale : x->stale, x->g->n_tensors);
     for (b = 0; b < nb; b++) {
-        unsigned char *at = rmi_exe_home(x, b), *copy;
+        unsigned char *at = rmi_exe_where(x, b), *copy;
         uint64_t bytes = rmi_low_bytes(x->g, b);
-        int failed = 0;
-        if (f->copy_at[b] == RMI_INF || (!at && (!rmi_low_external(x->g, b) || !x->bound[b]))) continue;
-        if (back && rmi_exe_only_read(x->g, b)) continue;
-        if (back == 2 && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
+        if (f->copy_at[b] == RMI_INF || !at || (back && rmi_exe_only_read(x->g, b))) continue;
+        if (what == RMI_EXE_PUT_INPUTS && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
         copy = f->copy + (size_t)f->copy_at[b];
-        if (!at)
-            failed = back ? rmi_exe_put_at(x, (unsigned char *)x->bound[b], copy, bytes, RM_LANE_H2D)
-                          : rmi_exe_get_at(x, copy, (unsigned char *)x->bound[b], bytes, RM_LANE_D2H);
-        else failed = back ? rmi_exe_put_home(x, b, 0, copy, bytes) : rmi_exe_get_at(x, copy, at, bytes, RM_LANE_D2H);
-        if (failed) return rmi_exe_backend_failed(x, "setting aside what persists", NULL);
+        if (!back               ? rmi_exe_carry(x, copy, at, bytes, RM_LANE_D2H)
+            : rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, 0, copy, bytes)
+                                 : rmi_exe_carry(x, at, copy, bytes, RM_LANE_H2D))
+            return rmi_exe_backend_failed(x, "setting aside what persists", NULL);
     }
-    return rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "setting aside what persists", NULL) : RM_OK;
+    return rmi_exe_sync(x, "setting aside what persists", NULL);
 }
 
 RMI_FN rmi_exe_key rmi_exe_key_of(uint32_t cls, uint32_t form, uint32_t slot, uint32_t beside)
 {
-    rmi_exe_key key;
-    key.cls = cls;
-    key.form = form;
-    key.slot = slot;
-    key.beside = beside;
-    return key;
+    return (uint64_t)cls << 20 | form << 4 | slot << 1 | beside;
 }
 
 RMI_FN int rmi_exe_same_list(const rmi_list *a, const rmi_list *b)
@@ -29116,10 +29078,10 @@ RMI_FN const rmi_exe_sample *rmi_exe_samples(const rmi_exe_profile *f, rmi_exe_k
     size_t lo = 0, hi = f->sorted, end;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        if (rmi_exe_cmp_key(&f->sample[mid].key, &key) < 0) lo = mid + 1;
+        if (f->sample[mid].key < key) lo = mid + 1;
         else hi = mid;
     }
-    for (end = lo; end < f->sorted && !rmi_exe_cmp_key(&f->sample[end].key, &key);) end++;
+    for (end = lo; end < f->sorted && f->sample[end].key == key;) end++;
     *n = end - lo;
     return &f->sample[lo];
 }
@@ -29128,9 +29090,9 @@ RMI_FN const rmi_exe_sample *rmi_exe_samples(const rmi_exe_profile *f, rmi_exe_k
    machine does only makes it longer; *spread grows by how much the upper one is above it. */
 RMI_FN uint64_t rmi_exe_measured(const rmi_exe_profile *f, rmi_exe_key key, uint64_t *spread)
 {
-    const rmi_exe_sample *s = NULL;
-    size_t n = 0;
-    for (key.beside = 0; key.beside < 2 && !n; key.beside++) s = rmi_exe_samples(f, key, &n);
+    size_t n;
+    const rmi_exe_sample *s = rmi_exe_samples(f, key, &n);
+    if (!n) s = rmi_exe_samples(f, key | 1, &n);
     if (n && spread) *spread += s[(n - 1) - (n - 1) / 4].ns - s[(n - 1) / 4].ns;
     return n ? s[(n - 1) / 4].ns : 0;
 }
@@ -29184,12 +29146,12 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
     const char *name = op->call ? op->call->op : NULL;
     int marks = b->mark && b->marked && op->lane == RM_LANE_COMPUTE;
     rmi_exe_clock begin, end;
-    if (rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting before an op", name);
+    RMI_TRY(rmi_exe_sync(x, "waiting before an op", name));
     begin = rmi_exe_clock_now(x);
     if (marks && rmi_exe_did(x, b->mark(b->user, 0))) return rmi_exe_backend_failed(x, "timing", name);
     RMI_TRY(rmi_exe_run(x, op));
     if (marks && rmi_exe_did(x, b->mark(b->user, 1))) return rmi_exe_backend_failed(x, "timing", name);
-    if (rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting for an op", name);
+    RMI_TRY(rmi_exe_sync(x, "waiting for an op", name));
     end = rmi_exe_clock_now(x);
     *ns = rmi_exe_took(&begin, &end);
     f->wall += end.wall - begin.wall;
@@ -29198,16 +29160,10 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
     return marks && rmi_exe_did(x, b->marked(b->user, ns)) ? rmi_exe_backend_failed(x, "timing", name) : RM_OK;
 }
 
-/* Memory beside the step is zero, or as other memory of the device. */
+/* Memory beside the step is zero. */
 RMI_FN rm_result rmi_exe_clear(rm_exec *x, void *p, uint64_t bytes, const char *of)
 {
-    if (!rmi_exe_did(x, x->backend.fill(x->backend.user, p, 0, bytes))) return RM_OK;
-    return rmi_exe_backend_failed(x, "clearing memory beside the step", of);
-}
-RMI_FN rm_result rmi_exe_duplicate(rm_exec *x, void *to, const void *from, uint64_t bytes, const char *of)
-{
-    if (!rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE))) return RM_OK;
-    return rmi_exe_backend_failed(x, "copying beside the step", of);
+    return rmi_exe_needs(x, x->backend.fill(x->backend.user, p, 0, bytes), "clearing memory beside the step", of);
 }
 
 /* A call that is no part of a program, so often that a short one is known well; the first time warms up. zero: what it
@@ -29255,9 +29211,7 @@ RMI_FN rm_result rmi_exe_lay_all(rmi_exe_beside *b, int backwards)
     const rmi_op *o = b->o;
     uint64_t saved = 0, ws = 0;
     uint32_t i, k, n = 2 * (o->in.n + o->out.n);
-    b->in = RMI_NEW(&b->f->tmp, uint64_t, n);
-    b->in_ptr = RMI_NEW(&b->f->tmp, const void *, n);
-    if (!b->in || !b->in_ptr) return rmi_err_memory(&b->f->x->err);
+    if (RMI_TABLES(&b->f->tmp, RMI_T(b->in, n), RMI_T(b->in_ptr, n)) != RM_OK) return rmi_err_memory(&b->f->x->err);
     b->din = b->in + o->in.n;
     b->out = b->din + o->in.n;
     b->dout = b->out + o->out.n;
@@ -29299,15 +29253,11 @@ RMI_FN const void *rmi_exe_input(const rmi_exe_beside *b, uint32_t i)
 RMI_FN void rmi_exe_call_beside(const rmi_exe_beside *b, rmi_run r, uint64_t ws, rmi_exe_op *op, rm_call *c)
 {
     const rmi_form *form = &b->o->forms[r.form];
-    memset((void *)op, 0, sizeof *op);
+    *op = rmi_exe_op_make(b->f->x, RMI_EXE_CALL, RM_LANE_COMPUTE);
     *c = *b->first;
-    op->what = RMI_EXE_CALL;
-    op->lane = RM_LANE_COMPUTE;
     op->run = r;
     op->fn = r.way == RMI_FWD ? form->forward : form->backward;
     op->call = c;
-    op->event = RMI_NONE;
-    op->x = b->f->x;
     c->in = b->in_ptr;
     c->out = (void *const *)(const void *)b->out_ptr;
     c->saved_bytes = form->saved;
@@ -29370,7 +29320,8 @@ RMI_FN rm_result rmi_exe_douts(const rmi_exe_beside *b)
         const rmi_tensor *t = &x->g->tensors[b->o->out.at[i]];
         void *to = rmi_exe_laid(b, b->dout[i]);
         if (to && t->grad_bytes == t->bytes)
-            RMI_TRY(rmi_exe_duplicate(x, to, rmi_exe_laid(b, b->out[i]), t->bytes, b->o->name));
+            RMI_TRY(rmi_exe_in_compute(x, to, rmi_exe_laid(b, b->out[i]), t->bytes,
+                                       "copying beside the step", b->o->name));
     }
     return RM_OK;
 }
@@ -29421,7 +29372,8 @@ RMI_FN rm_result rmi_exe_forms_beside(rmi_exe_beside *b, uint32_t id)
     for (k = 0; k < b->o->in.n; k++)
         if (b->in[k] != RMI_INF) {
             void *to = rmi_exe_laid(b, b->in[k]);
-            RMI_TRY(rmi_exe_duplicate(x, to, b->first->in[k], b->first->in_bytes[k], b->o->name));
+            RMI_TRY(rmi_exe_in_compute(x, to, b->first->in[k], b->first->in_bytes[k],
+                                       "copying beside the step", b->o->name));
         }
     for (k = 0; k < b->o->n_forms; k++) RMI_TRY(rmi_exe_form_beside(b, id, k));
     return RM_OK;
@@ -29448,7 +29400,7 @@ RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *op)
         untimed |= rmi_exe_untimed(f, id, k, RMI_EXE_FIRST) || rmi_exe_untimed(f, id, k, RMI_EXE_AGAIN);
     if (!untimed && !backwards) return RM_OK;
     RMI_TRY(rmi_exe_lay_all(&b, backwards));
-    if (rmi_exe_did(x, a->sync(a->user))) return rmi_exe_backend_failed(x, "waiting before an op", b.o->name);
+    RMI_TRY(rmi_exe_sync(x, "waiting before an op", b.o->name));
     if (!a->alloc || !a->release || a->alloc(a->user, rmi_max(b.bytes, 1), 0, &p)) return RM_OK;
     b.mem = (unsigned char *)p;
     r = rmi_exe_forms_beside(&b, id);
@@ -29514,7 +29466,7 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
         int failed = rmi_exe_quiet(x);
         if (r != RM_OK) return r;
         if (failed) return rmi_exe_backend_failed(x, "waiting for the end of the step", NULL);
-        RMI_TRY(rmi_exe_snapshot(f, 2));
+        RMI_TRY(rmi_exe_snapshot(f, RMI_EXE_PUT_INPUTS));
         if (!done++ && warm) f->n = before;
         passed = x->backend.now(x->backend.user) - begin;
     } while (!beside && (done < f->repeats + warm || (done < most && passed < RMI_EXE_SHORT_STEP_NS)));
@@ -29531,7 +29483,7 @@ RMI_FN rm_result rmi_exe_update_at(rmi_exe_profile *f, uint32_t id, uint32_t hos
     const rmi_tensor *t = &x->g->tensors[id];
     uint64_t align = rmi_max(x->p->align, 256), bytes[4], from = 0;
     unsigned char *p[4];
-    rmi_exe_op op;
+    rmi_exe_op op = rmi_exe_op_make(x, RMI_EXE_CALL, host ? RM_LANE_HOST : RM_LANE_COMPUTE);
     rm_call c;
     uint32_t i;
     bytes[0] = t->bytes;
@@ -29542,14 +29494,9 @@ RMI_FN rm_result rmi_exe_update_at(rmi_exe_profile *f, uint32_t id, uint32_t hos
         p[i] = at + (size_t)from;
         from += (bytes[i] + align - 1) / align * align;
     }
-    memset((void *)&op, 0, sizeof op);
-    op.what = RMI_EXE_CALL;
-    op.lane = host ? RM_LANE_HOST : RM_LANE_COMPUTE;
     op.run = rmi_low_run(host ? RMI_OPT_HOST : RMI_OPT, id, 0, 0);
     op.fn = host ? t->update_host : t->update;
     op.call = &c;
-    op.event = RMI_NONE;
-    op.x = x;
     rmi_exe_call_of(x, op.run, op.lane, &c);
     c.phase = RM_PHASE_UPDATE;
     c.param = p[0];
@@ -29613,21 +29560,16 @@ RMI_FN rm_result rmi_exe_add_beside(rmi_exe_profile *f)
     rmi_arena mem = rmi_arena_make(&x->mem.hooks);
     uint32_t i, id = 0, cls = f->n_cls + g->n_tensors + g->n_barriers;
     uint64_t bytes = 0, ns;
-    rmi_exe_op op;
+    rmi_exe_op op = rmi_exe_op_make(x, RMI_EXE_ADD, RM_LANE_HOST);
     rm_result r = RM_OK;
     for (i = 0; i < g->n_tensors; i++)
         if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n && g->tensors[i].grad_bytes > bytes) {
             id = i;
             bytes = g->tensors[i].grad_bytes;
         }
-    memset((void *)&op, 0, sizeof op);
-    op.what = RMI_EXE_ADD;
-    op.lane = RM_LANE_HOST;
     op.param = id;
     op.buf = rmi_low_buf(g, RMI_BUF_GRAD, id);
     op.bytes = bytes;
-    op.event = RMI_NONE;
-    op.x = x;
     if (x->d.add && g->has_link && bytes && bytes <= SIZE_MAX / 8) {
         op.dst = RMI_NEW(&mem, unsigned char, bytes);
         op.src = RMI_NEW(&mem, unsigned char, bytes);
@@ -29687,17 +29629,16 @@ RMI_FN void rmi_exe_scale(const rmi_exe_ratio *r, int own, uint64_t *cost, uint8
     *by = RMI_COST_SCALED;
 }
 
-/* A recomputation of a form whose first run takes ns: as much more or less as the two differ when they are timed alike,
-   by more than they vary; if that is not known, as was thought. */
+/* A recomputation of a form whose first run, that of key, takes ns: as much more or less as the two differ when they
+   are timed alike, by more than they vary; if that is not known, as was thought. */
 RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, rmi_exe_key key, const rmi_form *form, uint64_t ns)
 {
     const rmi_exe_sample *a, *b;
     size_t n, m;
-    for (key.beside = 0; key.beside < 2; key.beside++) {
-        key.slot = RMI_EXE_FIRST;
-        a = rmi_exe_samples(f, key, &n);
-        key.slot = RMI_EXE_AGAIN;
-        b = rmi_exe_samples(f, key, &m);
+    uint32_t beside;
+    for (beside = 0; beside < 2; beside++) {
+        a = rmi_exe_samples(f, key | beside, &n);
+        b = rmi_exe_samples(f, key | rmi_exe_key_of(0, 0, RMI_EXE_AGAIN, beside), &m);
         if (!n || !m) continue;
         if (a[0].ns <= b[m - 1].ns && b[0].ns <= a[n - 1].ns) return ns;
         return rmi_mul_div_up(ns, b[(m - 1) / 4].ns, a[(n - 1) / 4].ns);
@@ -29837,11 +29778,11 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t kind
     f.repeats = repeats ? repeats : 3;
     r = rmi_exe_drain(x);
     if (r == RM_OK) r = rmi_exe_classes(&f);
-    if (r == RM_OK) r = rmi_exe_snapshot(&f, 0);
+    if (r == RM_OK) r = rmi_exe_snapshot(&f, RMI_EXE_SET_ASIDE);
     if (r == RM_OK) {
         rm_result undo;
         r = rmi_exe_profile_in(&f, s, kinds);
-        undo = rmi_exe_snapshot(&f, 1);
+        undo = rmi_exe_snapshot(&f, RMI_EXE_PUT_BACK);
         if (r == RM_OK) r = undo;
     }
     if (r == RM_OK) r = rmi_exe_set_costs(&f);
@@ -31270,15 +31211,16 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     k.mem = k.tmp = k.aside.tmp = rmi_arena_make(&exec->mem.hooks);
     result = rmi_chk_arguments(&k, step);
     if (result == RM_OK) {
-        result = rmi_exe_snapshot(&k.aside, 0);
+        result = rmi_exe_snapshot(&k.aside, RMI_EXE_SET_ASIDE);
         set_aside = result == RM_OK;
-        exec->used_up = 0; /* whatever the gradients hold is good enough to add to */
+        exec->course.used_up = 0; /* whatever the gradients hold is good enough to add to */
     }
     if (result == RM_OK) result = rmi_chk_walk(&k);
     if (result == RM_OK) result = rmi_chk_compare(&k, step);
     if (result == RM_OK) result = rmi_chk_differences(&k);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
-    if (set_aside && rmi_exe_snapshot(&k.aside, 1) != RM_OK && result == RM_OK) result = RM_ERROR_BACKEND;
+    if (set_aside && rmi_exe_snapshot(&k.aside, RMI_EXE_PUT_BACK) != RM_OK && result == RM_OK)
+        result = RM_ERROR_BACKEND;
     rmi_arena_free(&k.tmp);
     rmi_arena_free(&k.mem);
     rmi_arena_free(&k.aside.tmp);
@@ -31685,7 +31627,7 @@ RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t o
         x->due[root] -= rmi_min(x->due[root], bytes);
         if (!x->due[root]) x->stale[root] = 0;
     }
-    if (what == RM_GRAD) x->used_up = 0; /* the caller knows what they hold */
+    if (what == RM_GRAD) x->course.used_up = 0; /* the caller knows what they hold */
     return RM_OK;
 }
 
@@ -31735,8 +31677,8 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
     if (!data) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_restore: data is NULL");
     RMI_TRY(rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 0));
     RMI_TRY(rmi_exe_drain(x)); /* the lanes of the last step may still read and write what is restored */
-    x->used_up |= x->adding;   /* gradients of other weights */
-    x->adding = 0;
+    x->course.used_up |= x->course.adding;   /* gradients of other weights */
+    x->course.adding = 0;
     return rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 1);
 }
 
@@ -31801,7 +31743,7 @@ RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info)
     info->arena_bytes = x->dev_bytes;
     info->touched_bytes = x->touched;
     info->host_bytes = x->host_bytes;
-    info->steps = x->steps;
+    info->steps = x->course.steps;
     info->step_ns = x->n_prog ? rmi_exe_step_ns(x, &x->p->info[x->last ? x->last - x->prog : 0]) : 0;
     return RM_OK;
 }
