@@ -863,7 +863,7 @@ static void failing(void)
         expect((what ? rm_cuda_tune(r.c, r.x, r.g, &pd, &s, 1, &r.p) : rm_cuda_link_measure(r.c, NULL, NULL, &link)) == RM_OK, "a measurement", rm_exec_error(r.x));
         calls = standin_calls() - from;
         live = standin_live();
-        for (k = 1; k <= calls; k += what ? 11 + calls / 100 : 3) {
+        for (k = 1; k <= calls; k += tm_amount(2, 1) * (what ? 11 + calls / 100 : 3)) {
             rm_result e;
             rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES);
             from = standin_calls();

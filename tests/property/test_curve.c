@@ -235,7 +235,7 @@ static void one(unsigned long i)
 
 int main(int argc, char **argv)
 {
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(2, 12), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(1, 12), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
     arguments();
     memory_out();
     one(8); /* its last point is not the plan of the largest budget */

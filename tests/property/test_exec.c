@@ -830,7 +830,7 @@ static void built_graph(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    const unsigned long usual = tm_amount(4, 12);
+    const unsigned long usual = tm_amount(3, 12);
     unsigned long n = argc > 1 ? strtoul(argv[1], NULL, 10) : usual, i;
     uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
     for (i = 0; i < 4 && argc < 3; i += tm_amount(3, 1)) built_graph(i);

@@ -132,7 +132,7 @@ static void used(rm_graph *g, const rg_text *t)
     uint32_t i, k;
     rm_config_preset("noremat", &c);
     rm_plan_destroy(make(g, t, &c, 0, 0, &all));
-    for (i = 0; i < 6; i++)
+    for (i = 0; i < 6; i += (uint32_t)tm_amount(2, 1))
         for (k = (uint32_t)tm_amount(1, 0); k < tm_amount(2, 3); k++) {
             uint64_t budget = all.keep_all_bytes * (9 - 2 * k) / 10;
             rm_plan *p, *q;

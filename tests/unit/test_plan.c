@@ -56,7 +56,7 @@ static void stopping(rm_graph *g, const char *preset, uint64_t budget)
     EXPECT(r != RM_OK || !strcmp(a.phase, "done"), a.phase);
     EXPECT(r == RM_OK || a.empty > 3, "the solvers never asked"); /* nothing fits: every call came before a plan */
     total = a.n;
-    for (i = 1; i <= 5; i++) {
+    for (i = 1; i <= 5; i += tm_amount(4, 1)) {
         memset(&a, 0, sizeof a);
         tm_case = a.stop_at = i < 4 ? i : 1 + rnd(total / i + 1);
         p = NULL;
@@ -90,7 +90,7 @@ static void least(void)
 {
     static const char *const presets[] = {"rockmate", "rotor", "noremat", "every-block", "sqrt"};
     unsigned long seed;
-    for (seed = 1; seed <= tm_amount(40, 120); seed++) {
+    for (seed = 1; seed <= tm_amount(25, 120); seed++) {
         rg_text t;
         rm_graph *g = NULL;
         rm_plan *p = NULL, *q = NULL;
@@ -401,7 +401,7 @@ static void looking(void)
     rm_plan *p = NULL;
     rm_tensor none = {0};
     tm_text t = {0};
-    for (seed = 1; seed <= tm_amount(18, 60); seed++) {
+    for (seed = 1; seed <= tm_amount(10, 60); seed++) {
         rg_text r;
         rm_plan_info info;
         rm_plan_desc d = {.steps = seed % 3 ? RM_SINGLE : 31, .preset = "rockmate", .info = &info, .host_bytes = seed % 2 << 30};
@@ -873,7 +873,7 @@ static void too_little(void)
 {
     static const unsigned sizes[] = {60, 240, 2000};
     unsigned k, shape, turn;
-    for (shape = 0; shape < 6; shape += (unsigned)tm_amount(5, 1))
+    for (shape = 0; shape < 6; shape += (unsigned)tm_amount(6, 1))
         for (k = 0; k < tm_amount(1, 3); k++) {
             uint64_t budget = 1, least = 0;
             for (turn = 0; turn < 3; turn++) { /* one byte; a little more than the bound, if that is not enough; what was named */
@@ -1042,7 +1042,7 @@ static void crowded(void)
                   .out = {i < 23 ? 1 << 12 : 4}, .fwd_ns = 100000, .bwd_ns = 200000);
     rm_output_add(g, x);
     rm_graph_link(g, 20000000000u, 20000000000u, 1000, 0);
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < tm_amount(1, 2); i++) {
         rm_plan_info info;
         rm_plan *p = NULL;
         rm_plan_desc d = {.device_bytes = 6 << 20, .host_bytes = 48 << 20, .steps = steps[i], .info = &info};
