@@ -14248,9 +14248,9 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
     b.most_work = work;
     b.enough = enough;
     RMI_TRY(rmi_bnd_sample(&s, tries, &n, bound));
-    b.most_work = b.work + more / 4;
+    b.most_work = b.work + more / 8;
     if (*bound < enough && more) RMI_TRY(rmi_bnd_path(&b, bound));
-    if (*bound < enough && n && (uint64_t)s.n_way * 2000 < more) RMI_TRY(rmi_bnd_together(&s, tries, n, more, bound));
+    if (*bound < enough && n && (uint64_t)s.n_way * 8000 < more) RMI_TRY(rmi_bnd_together(&s, tries, n, more / 8 * 7, bound));
     return RM_OK;
 }
 

@@ -17,7 +17,7 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* The bound alone, with or without branching. */
+/* The bound alone, of one moment at a time or with more. */
 static uint64_t bound_of(rm_graph *g, uint64_t budget, uint64_t more, double *ms)
 {
     rmi_arena mem = rmi_arena_make(&g->mem.hooks);
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
     rm_graph *g = transformer(125);
     uint64_t all = keep_all(g);
     unsigned k;
-    puts("| graph | budget, of keep-everything | gap | gap to the cut | cut | and branching |\n|---|---|---|---|---|---|");
+    puts("| graph | budget, of keep-everything | gap | gap to the bound of one moment | that | and several |\n|---|---|---|---|---|---|");
     for (k = 0; k < 5; k++) row(g, "transformer, 2,500 tasks", all / 100 * percent[k], all, 1);
     rm_graph_destroy(g);
     g = transformer(5000);

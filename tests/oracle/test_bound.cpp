@@ -512,6 +512,32 @@ static void chains(unsigned long graphs, unsigned long seed, unsigned *passed, u
     }
 }
 
+/* n equal stages whose saved bytes are as large as a value, within so many values beside 4 bytes: the fastest plan makes `runs` forward
+   runs (but one, in the second), and the bound says so. */
+static void equal_chain(unsigned n, unsigned values, uint64_t runs, uint64_t proven, unsigned *passed, unsigned *failed)
+{
+    std::string s = "rockmate graph 1\ntensor w param 0\ntensor x0 input 1024\n";
+    for (unsigned i = 1; i <= n; i++)
+        s += "op f" + std::to_string(i) + " in=x" + std::to_string(i - 1) + ",w out=x" + std::to_string(i) + (i < n ? ":1024" : ":4") + " needs=saved saved=1024 fwd=1000 bwd=1\n";
+    s += "output x" + std::to_string(n) + "\n";
+    rm_graph *g = NULL;
+    rm_plan *p = NULL;
+    rm_plan_desc d;
+    rm_plan_info info;
+    memset(&d, 0, sizeof d);
+    memset(&info, 0, sizeof info);
+    d.live_only = d.align = 1;
+    d.device_bytes = 1024 * values + 4;
+    d.info = &info;
+    if (!rm_graph_read(s.data(), s.size(), NULL, &g) && !rm_plan_create(g, &d, &p) && info.time_ns <= 1000 * runs + n && info.bound_ns == 1000 * proven + n) ++*passed;
+    else {
+        ++*failed;
+        printf("%u equal stages, %u values: %llu ns, the bound is %llu\n", n, values, (unsigned long long)info.time_ns, (unsigned long long)info.bound_ns);
+    }
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 int main(int argc, char **argv)
 {
     unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(8, 85), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i, n;
@@ -584,6 +610,10 @@ int main(int argc, char **argv)
         if (i % 6 == 0) moving(i, &passed, &failed);
     }
     near_all(&passed, &failed);
+    equal_chain(10, 6, 20, 20, &passed, &failed);
+    equal_chain(50, 7, 200, 199, &passed, &failed);
+    equal_chain(100, 8, 412, 412, &passed, &failed);
+    equal_chain(100, 14, 233, 233, &passed, &failed);
     chains(5 * graphs, seed, &passed, &failed, &skipped);
     fprintf(stderr, "chains: %u compared, at the optimum by their path %u\n", paths, path_tight);
     fprintf(stderr, "memory named: %u, the least there is: %u\n", named, named_least);
