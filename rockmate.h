@@ -10317,7 +10317,7 @@ typedef struct rmi_ref_search {
     rmi_ref_state *a, *b, best; /* current, candidate */
     rmi_ref_state hope;  /* faster than the best, within the limit, not known to get addresses within the budget; n 0: none */
     /* does x get them? NULL: what is within the limit does */
-    rm_result (*fits)(void *user, const struct rmi_ref_search *s, const rmi_ref_state *x, int *yes);
+    rm_result (*fits)(void *user, struct rmi_ref_search *s, const rmi_ref_state *x, int *yes);
     void *user;
     uint64_t budget;     /* for fits: of the arena */
     rm_result fault;     /* of fits */
@@ -10325,6 +10325,7 @@ typedef struct rmi_ref_search {
     uint64_t tried;      /* time of the best list that has got addresses */
     uint32_t failed;     /* lists that got none before there was a plan */
     int soon;            /* any list within the limit ends a cycle */
+    uint64_t lower;      /* 0, or the list with the lowest peak is the best one, and the limit that part below it */
     uint64_t rng, work, told, least_ns; /* told: work that the caller's stop knows of */
     uint64_t looked;     /* steps to find evictions, a few ns each, which are not in work */
     uint64_t end;        /* evictions end when both come to this */
@@ -10459,6 +10460,17 @@ RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m,
     s->most_use = s->cap_use;
     RMI_TRY(rmi_ref_kept_make(s, &s->hope));
     return rmi_ref_kept_make(s, &s->best);
+}
+
+/* The search forgets its lists and whatever it has learnt; its work so far counts on. */
+RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
+{
+    s->rng = RMI_SEED;
+    s->limit = RMI_MAX;
+    s->tried = RMI_INF;
+    s->best.n = s->hope.n = s->failed = s->gained = 0;
+    s->lambda = s->most_lambda = s->next_fit = 0;
+    s->fits = NULL;
 }
 
 /* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they
@@ -11463,15 +11475,23 @@ RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
 #define RMI_REF_FIT_COST 64u /* runs looked at, a run */
 RMI_RARE void rmi_ref_consider(rmi_ref_search *s)
 {
+    uint64_t before;
     int yes = 1;
-    if (s->a->over || !rmi_ref_better(s->a, &s->best)) return;
+    if (s->lower && (!s->best.n || s->a->peak < s->best.peak)) {
+        rmi_ref_copy(s, s->a, &s->best);
+        s->limit = s->a->peak - s->a->peak / s->lower;
+        s->stop = RMI_INF;
+        rmi_ref_eval(s, s->a);
+    }
+    if (s->lower || s->a->over || !rmi_ref_better(s->a, &s->best)) return;
     if (s->fits) {
         if (rmi_ref_better(s->a, &s->hope)) rmi_ref_copy(s, s->a, &s->hope);
         if (s->fault != RM_OK) return;
         if (s->work < s->next_fit) return;
+        before = s->work;
         s->fault = s->fits(s->user, s, s->a, &yes);
         s->work += RMI_REF_FIT_COST * (uint64_t)s->a->n;
-        s->next_fit = s->work + 4 * RMI_REF_FIT_COST * (uint64_t)s->a->n;
+        s->next_fit = s->work + 4 * (s->work - before);
     }
     if (!yes || s->fault != RM_OK) return;
     rmi_ref_copy(s, s->a, &s->best);
@@ -11994,18 +12014,21 @@ RMI_FN int rmi_ref_told(rmi_ref_search *s)
     return rmi_stopped(s->mem->stop, steps);
 }
 
+/* ns a byte, 2^-20: at that a buffer of mean size costs as much as a run of mean time. */
+RMI_FN uint64_t rmi_ref_mean_price(const rmi_ref_model *m)
+{
+    uint64_t bytes = 0;
+    uint32_t i;
+    for (i = 0; i < m->n_buf; i++) bytes += m->room[i];
+    return (m->mean_ns << 20) / (bytes / (m->n_buf + 1) + 1) + 1;
+}
+
 /* One cycle from temperature hot to cold (ns), `work` runs evaluated. */
 RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64_t work)
 {
     uint64_t start = s->work, t = hot, ratio = rmi_min(rmi_mul_div_up(cold, (uint64_t)1 << 32, hot), 0xFFFFFFFFu);
     uint32_t i, tried = 0, feasible = 0, phase = 0;
-    if (!s->lambda) {
-        uint64_t bytes = 0;
-        for (i = 0; i < s->m->n_buf; i++) bytes += s->m->room[i];
-        bytes = bytes / (s->m->n_buf + 1) + 1;
-        s->lambda = (s->m->mean_ns << 20) / bytes + 1;
-        s->most_lambda = rmi_mul(s->lambda, 2048);
-    }
+    if (!s->lambda) s->lambda = rmi_ref_mean_price(s->m), s->most_lambda = rmi_mul(s->lambda, 2048);
     for (i = 0; i < 6; i++) ratio = rmi_ref_root(ratio << 32); /* the 64th root: t falls by it 64 times */
     ratio >>= 12;
     while (s->work - start < work) {
@@ -19934,7 +19957,7 @@ typedef struct rmi_planner {
     uint64_t end_ns;  /* of the clock; 0: no limit */
     int late;         /* the clock or the first plan, not the caller, has stopped this kind of step */
     int naming;       /* is there a plan for this budget, without what earlier calls found? The first one is enough */
-    uint64_t naming_end; /* steps (stop.all) after which nobody asks any more; 0: never */
+    uint64_t placed; /* steps that addresses have taken so far */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
     rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
     rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
@@ -20216,9 +20239,9 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
    of the lowest arena, the same for every budget, if that is within the target. */
-RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, int only_quick,
-                                uint64_t effort, rmi_program *out)
+RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target, int only_quick, uint64_t effort, rmi_program *out)
 {
+    const rmi_seq *q = &w->seq;
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
     size_t i, k, n = q->n_str;
@@ -20243,14 +20266,17 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
         items[n].offset = q->homes[i].offset;
         items[n++].fixed = 1;
     }
-    RMI_TRY(rmi_plc_place(mem, items, n, align, lanes ? 0 : target, quick, &info));
-    if (target && info.height > target && info.bound <= target && !only_quick)
-        RMI_TRY(rmi_plc_place(mem, items, n, align, target, effort, &info));
+    RMI_TRY(rmi_plc_place(mem, items, n, w->align, w->lanes ? 0 : target, quick, &info));
+    w->placed += info.work;
+    if (target && info.height > target && info.bound <= target && !only_quick) {
+        RMI_TRY(rmi_plc_place(mem, items, n, w->align, target, effort, &info));
+        w->placed += info.work;
+    }
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
     for (i = 0; i < q->n_homes; i++) /* inputs that no run reads are there, too, when the step begins */
-        if (!q->homes[i].host) out->arena = rmi_max(out->arena, rmi_round_up(q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf), align));
+        if (!q->homes[i].host) out->arena = rmi_max(out->arena, rmi_round_up(q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf), w->align));
     return RM_OK;
 }
 
@@ -20345,7 +20371,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else {
         w->placing = 1;
-        r = rmi_plan_place(q, q->n_inst > RMI_PLAN_MANY ? &w->lives : mem, w->align, target, w->lanes, w->quick, w->effort, out);
+        r = rmi_plan_place(w, q->n_inst > RMI_PLAN_MANY ? &w->lives : mem, target, w->quick, w->effort, out);
         w->placing = 0;
         if (r != RM_OK) return r;
     }
@@ -20444,7 +20470,6 @@ RMI_FN int rmi_plan_ask(void *user)
     rmi_planner *w = (rmi_planner *)user;
     rmi_plan_tell(w, w->placing ? "place" : "solve");
     if (!w->stop.stopped && w->end_ns && w->best.n && rmi_now_ns() >= w->end_ns) w->stop.stopped = w->late = 1;
-    if (!w->stop.stopped && w->naming_end && w->stop.all >= w->naming_end) w->stop.stopped = w->late = 1;
     return w->stop.stopped;
 }
 
@@ -20488,6 +20513,8 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     if (r == RM_OK) {
         int fits;
         *size = rmi_plan_size(w, &c);
+        if (c.n && c.host <= w->d->host_bytes) w->min_arena = rmi_min(w->min_arena, *size);
+        if (w->measuring) w->min_sure = rmi_min(w->min_sure, *size);
         fits = *size != RMI_INF && *size <= budget && c.host <= w->d->host_bytes &&
                (!w->best.n || c.fig.time_ns <= rmi_min(w->plain_ns, rmi_plan_rank(&w->best)));
         if (fits) r = rmi_plan_weigh(w, &c);
@@ -20504,11 +20531,16 @@ RMI_FN rm_result rmi_plan_try(rmi_planner *w, const rmi_run *runs, size_t n, uin
     return r == RM_ERROR_GRAPH ? RM_OK : r; /* what keep everything can do, other lists need not */
 }
 
-/* What a candidate takes that is tried in the same way whatever the budget is: a budget of it will do. */
-RMI_FN void rmi_plan_measured(rmi_planner *w, uint64_t size)
+/* Tries a candidate whose addresses do not depend on the budget: what it takes may be named. Above the budget they are looked for
+   once more, with effort. */
+RMI_FN rm_result rmi_plan_try_sure(rmi_planner *w, const rmi_run *runs, size_t n, uint64_t budget, uint64_t *size)
 {
-    w->min_sure = rmi_min(w->min_sure, size);
-    w->min_arena = rmi_min(w->min_arena, size);
+    rm_result r;
+    w->measuring = 1;
+    r = rmi_plan_try(w, runs, n, budget, size);
+    w->measuring = 0;
+    if (r != RM_OK || *size <= budget || *size == RMI_INF || w->tried.fig.live_bytes > budget) return r;
+    return rmi_plan_try(w, runs, n, budget, size);
 }
 
 /* --- candidates */
@@ -20606,14 +20638,6 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_run *runs, size_t 
     return rmi_plan_try(w, runs, n, budget, size);
 }
 
-RMI_FN rm_result rmi_plan_try_acts(rmi_planner *w, rmi_arena *mem, const rmi_chn_act *acts, size_t n_acts, uint64_t budget, uint64_t *size)
-{
-    rmi_run *runs;
-    size_t n;
-    RMI_TRY(rmi_plan_expand(w, mem, acts, n_acts, &runs, &n));
-    return rmi_plan_try(w, runs, n, budget, size);
-}
-
 /* No plan of these actions takes less: their runs on the compute lane. */
 RMI_FN uint64_t rmi_plan_acts_ns(const rmi_planner *w, const rmi_chn_act *acts, size_t n)
 {
@@ -20669,13 +20693,12 @@ RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t bud
     return rmi_plan_try_tuned(w, runs, n, rmi_add(c->at[i].bytes, w->base), budget, size);
 }
 
-/* Chain points from the most that could fit downwards until the arena is within the budget; the smallest ones at last, always
-   the same, so that the budget an infeasible call names is met when it is asked for. */
+/* Chain points from the most that could fit downwards until the arena is within the budget. */
 RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
 {
     const rmi_chn_curve *c = &w->table->curve;
     uint64_t chain = budget == RMI_INF ? RMI_INF : rmi_sub(budget, w->base), size = 0;
-    uint32_t i, tries, from = rmi_plan_first_point(w);
+    uint32_t i, tries;
     for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->stop.stopped; tries++) {
         rm_result r;
         w->pruning = 1;
@@ -20686,34 +20709,26 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
         for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
         chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
     }
-    for (i = from; i < from + 8 && i < c->n && !w->best.n && !rmi_stopped(&w->stop, RMI_STOP_EVERY); i++) {
-        rm_result r;
-        w->measuring = 1;
-        r = rmi_plan_try_chain(w, c->at[i].bytes, budget, &size);
-        w->measuring = 0;
-        if (r != RM_OK) return r;
-        if (w->g->n_ops > 1000 && size >= w->min_sure) break; /* lists of millions of runs */
-        rmi_plan_measured(w, size);
-    }
     return RM_OK;
 }
 
-/* The least arena, where a budget was met: from the smallest points of the curve up, as long as that helps. At its smallest
-   memory a chain of L stages runs L * L / 2 forwards: on long ones points that take twice as long as need be are left out. */
-RMI_FN rm_result rmi_plan_least(rmi_planner *w)
+/* The smallest points of the curve, from below, always the same, as long as they take less. At its smallest memory a chain of L stages
+   runs L * L / 2 forwards: where there is a plan, points of long chains that take twice as long as need be are left out. */
+RMI_FN rm_result rmi_plan_least(rmi_planner *w, uint64_t budget)
 {
     const rmi_chn_curve *c = &w->table->curve;
-    uint64_t size = 0;
-    uint32_t i, from = 0;
-    while (w->g->n_ops > 1000 && from + 1 < c->n && c->at[from].ns / 2 > c->at[c->n - 1].ns) from++;
-    for (i = from;
-         i < from + (w->g->n_ops > 1000 ? 2 : 8) && i < c->n && w->best.n && size < w->min_arena && !rmi_stopped(&w->stop, 0);
-         i++) {
-        w->min_arena = rmi_min(w->min_arena, size ? size : RMI_INF);
-        RMI_TRY(rmi_plan_try_chain(w, c->at[i].bytes, 0, &size)); /* nothing fits a budget of 0: it is only measured */
+    uint64_t size = 0, before = RMI_INF;
+    uint32_t i, from = rmi_plan_first_point(w), large = w->g->n_ops > 1000;
+    rm_result r = RM_OK;
+    while (large && w->best.n && from + 1 < c->n && c->at[from].ns / 2 > c->at[c->n - 1].ns) from++;
+    w->measuring = 1;
+    for (i = from; i < from + (large ? 2 : 8) && i < c->n && (size < before || !w->best.n) && r == RM_OK; i++) {
+        if (rmi_stopped(&w->stop, RMI_STOP_EVERY)) break;
+        before = size ? size : RMI_INF;
+        r = rmi_plan_try_chain(w, c->at[i].bytes, w->best.n ? 0 : budget, &size);
     }
-    w->min_arena = rmi_min(w->min_arena, size ? size : RMI_INF);
-    return RM_OK;
+    w->measuring = 0;
+    return r;
 }
 
 /* What a plan takes and lasts differs a little from its point on the curve, either way: bytes go on under other names across
@@ -20739,11 +20754,12 @@ RMI_FN rm_result rmi_plan_try_segments(rmi_planner *w, const uint32_t *first, ui
 {
     rmi_arena tmp = rmi_plan_arena(w);
     rmi_chn_act *acts;
+    rmi_run *runs;
     size_t n;
     uint64_t size;
     rm_result r = rmi_plan_segments(&tmp, first, n_segments, &acts, &n);
-    if (r == RM_OK) r = rmi_plan_try_acts(w, &tmp, acts, n, budget, &size);
-    if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, size);
+    if (r == RM_OK) r = rmi_plan_expand(w, &tmp, acts, n, &runs, &n);
+    if (r == RM_OK) r = rmi_plan_try_sure(w, runs, n, budget, &size);
     rmi_arena_free(&tmp);
     return r;
 }
@@ -20860,9 +20876,7 @@ RMI_FN rm_result rmi_plan_pass_kinds(rmi_planner *w, rmi_arena *mem, uint64_t bu
         n += rmi_blk_backward(g, w->step, i, i + 1, runs + n);
     }
     n += rmi_blk_tail(g, w->step, runs + n);
-    RMI_TRY(rmi_plan_try(w, runs, n, budget, &size));
-    w->min_arena = rmi_min(w->min_arena, size);
-    return RM_OK;
+    return rmi_plan_try_sure(w, runs, n, budget, &size);
 }
 
 /* Bytes beside a chain: what persists, inputs that somebody reads, and what the chain's stages carry. */
@@ -20911,7 +20925,7 @@ RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t bu
     if (which == 1 && w->table == w->series->solved[0].table && w->blk.shape->n == w->g->n_ops) return RM_OK;
     RMI_TRY(rmi_plan_descend(w, budget));
     RMI_TRY(rmi_plan_explore(w, budget));
-    return rmi_plan_least(w);
+    return rmi_plan_least(w, budget);
 }
 
 /* The chain with options: of the stages between cuts; and, unless a search follows, if one of them is large, of chains that carry what
@@ -21030,10 +21044,9 @@ RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_plan_levels *h, uint32_
         coarse = runs;
         if (!next && n) next = runs, n_next = n;
     }
-    h->ops.limit = rmi_sub(budget, h->model.base);
+    h->ops.limit = rmi_sub(w->measuring ? w->min_sure : budget, h->model.base);
     if (r == RM_OK && n && rmi_ref_load_runs(&h->ops, coarse, (uint32_t)n, 0))
         r = rmi_plan_try(w, h->runs, rmi_ref_runs(&h->ops, h->ops.a, h->runs), budget, size);
-    if (r == RM_OK) w->min_arena = rmi_min(w->min_arena, *size);
     if (r == RM_OK && next && *size <= budget && w->tried.fig.time_ns < h->start_ns) {
         rmi_arena_free(&h->mem);
         h->start = RMI_NEW(&h->mem, rmi_run, n_next);
@@ -21054,7 +21067,8 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
     rmi_ref_search s;
     rmi_run *runs, *start = NULL;
     size_t n_start = h->n_start;
-    uint64_t size, limit = budget, before, first, work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX);
+    uint64_t size, limit = w->measuring ? w->info->min_bound_bytes : budget, before, first;
+    uint64_t work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX), failed = limit, found = 0;
     uint32_t i;
     if (!levels) work *= 2;
     first = work;
@@ -21066,7 +21080,7 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
     if (n_start) memcpy(start, h->start, n_start * sizeof *start);
     h->start_ns = RMI_INF;
     h->n_start = 0;
-    for (i = 0; i < 6 && !w->stop.stopped; i++) {
+    for (i = 0; i < (w->measuring ? 12u : 6u) && !w->stop.stopped; i++) {
         s.limit = rmi_sub(limit, m.base);
         s.best.n = 0;
         rmi_ref_load(&s, NULL, 0, NULL);
@@ -21080,15 +21094,16 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
         before = s.work;
         while (s.work - before < work && !w->stop.stopped) rmi_ref_improve(&s, work / 4, i);
         if (!s.best.n) { /* groups count a little too much: a look at larger limits */
-            if (budget < w->info->min_bound_bytes) return RM_OK;
-            limit = rmi_add(limit, limit / 8);
+            failed = limit;
+            limit = found ? limit + (found - limit) / 2 : rmi_add(limit, limit / 8);
             work = rmi_min(work, first / 4);
             continue;
         }
         work = first;
         RMI_TRY(rmi_plan_try_groups(w, h, levels, runs, rmi_ref_runs(&s, &s.best, runs), budget, &size));
         if (size == RMI_INF) return RM_OK;
-        if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
+        if (w->measuring) found = limit, limit -= (limit - failed) / 2;
+        else if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
         else if (budget - size > budget / 100) limit = rmi_add(limit, (budget - size) / 2);
         else return RM_OK;
     }
@@ -21137,14 +21152,20 @@ RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
 /* Groups of the graph's ops, of half the size if nothing fits. */
 RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t budget)
 {
-    uint32_t most = w->c.group ? w->c.group : RMI_PLAN_GROUP;
+    rm_result r = RM_OK;
+    uint32_t most;
+    int sure; /* then, if nothing fits, at limits that do not depend on the budget */
     if (w->g->n_ops > RMI_PLAN_GROUPED || budget == RMI_INF) return RM_OK;
-    do {
-        RMI_TRY(rmi_plan_search_levels(w, mem, most, budget));
-        rmi_arena_free(mem);
-        most /= 2;
-    } while (most > 1 && !w->best.n && !w->stop.stopped);
-    return RM_OK;
+    for (sure = budget < w->info->min_bound_bytes; sure < 2 && r == RM_OK && !w->best.n && !w->stop.stopped; sure++) {
+        w->measuring = sure;
+        for (most = w->c.group ? w->c.group : RMI_PLAN_GROUP; r == RM_OK; most /= 2) {
+            r = rmi_plan_search_levels(w, mem, most, budget);
+            rmi_arena_free(mem);
+            if (most <= 3 || w->best.n || w->stop.stopped) break;
+        }
+    }
+    w->measuring = 0;
+    return r;
 }
 
 /* What gives a list of another solver its fastest forms, if ops have some. */
@@ -21201,7 +21222,8 @@ RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
     if (r == RM_OK) {
         uint64_t size = rmi_plan_size(w, &c);
         int first = !w->best.n, better = size <= budget && (first || c.fig.time_ns < w->best.fig.time_ns);
-        rmi_plan_measured(w, size);
+        w->min_arena = rmi_min(w->min_arena, size);
+        w->min_sure = rmi_min(w->min_sure, size);
         w->info->keep_all_bytes = size;
         w->info->keep_all_ns = c.fig.time_ns;
         if (better) r = rmi_plan_take(w, &c, &tmp);
@@ -21224,23 +21246,87 @@ RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
     return r;
 }
 
+/* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A search with
+   more memory is then never slower than one before it with less. */
+#define RMI_PLAN_KNOWN 16u
+
+/* Calls whose programs fit each other; 0: none do. */
+RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
+{
+    uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
+    size_t i;
+    if (w->c.off || w->d->like || w->joint || w->host_only || w->naming) return 0;
+    if (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) key = rmi_mix(key ^ 1);
+    for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
+    return rmi_mix(key ^ w->c.passes) | 1;
+}
+
+RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
+{
+    uint64_t key = rmi_plan_key(w);
+    rmi_known *k;
+    for (k = w->p->g->known; k && key; k = k->next) {
+        rmi_program c = *(const rmi_program *)k->program;
+        c.listed = 0; /* that list is gone */
+        if (k->key != key || k->bytes > budget) continue;
+        if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
+        if (rmi_plan_size(w, &c) > budget || c.host > w->d->host_bytes || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
+        RMI_TRY(rmi_plan_take(w, &c, NULL));
+    }
+    return RM_OK;
+}
+
+/* Keeps the best program; without memory for it, it is not kept. */
+RMI_FN void rmi_plan_remember(rmi_planner *w)
+{
+    uint64_t key = rmi_plan_key(w), bytes = rmi_plan_size(w, &w->best), ns = w->best.fig.time_ns;
+    rmi_known **at = &w->p->g->known, *k;
+    rmi_arena mem = rmi_arena_make(&w->g->mem.hooks);
+    uint32_t n = 0;
+    if (!key || w->best.n > 100000) return;
+    while ((k = *at) != NULL) {
+        if (k->key == key && k->bytes <= bytes && k->ns <= ns) return;
+        n++;
+        if ((k->key == key && k->bytes >= bytes && k->ns >= ns) || n == RMI_PLAN_KNOWN) {
+            rmi_arena old = k->mem;
+            *at = k->next;
+            rmi_arena_free(&old);
+        } else at = &k->next;
+    }
+    k = RMI_NEW(&mem, rmi_known, 1);
+    if (k) k->program = RMI_NEW(&mem, rmi_program, 1);
+    if (!k || !k->program || rmi_plan_copy_program(&mem, &w->best, (rmi_program *)k->program) != RM_OK) {
+        rmi_arena_free(&mem);
+        return;
+    }
+    k->mem = mem;
+    k->key = key;
+    k->bytes = bytes;
+    k->ns = ns;
+    k->next = w->p->g->known;
+    w->p->g->known = k;
+}
+
 /* --- whole-graph search: starts from everything once and from the chain's plans for more memory, then improves */
 
+#define RMI_PLAN_STEP_COST 1u /* runs that the search looks at in the time of a step for addresses */
 #define RMI_PLAN_EFFORT 5000000u /* steps to find addresses of a list that the search will not hang on: some 15 ms */
 
 /* Does a list of the search get addresses within the budget, with no more than the quick tries? */
-RMI_FN rm_result rmi_plan_fits(void *user, const rmi_ref_search *s, const rmi_ref_state *x, int *yes)
+RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_state *x, int *yes)
 {
     rmi_planner *w = (rmi_planner *)user;
     rmi_seq *q = &w->seq;
     rmi_program out;
     rmi_run *runs = RMI_NEW(&w->tries, rmi_run, x->n);
     rm_result r = runs ? RM_OK : RM_ERROR_MEMORY;
+    uint64_t placed = w->placed;
     *yes = 0;
     if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
     if (r == RM_OK) r = rmi_seq_build(q);
-    if (r == RM_OK) r = rmi_plan_place(q, &w->tries, w->align, s->budget, w->lanes, 1, RMI_PLAN_EFFORT / 10, &out);
+    if (r == RM_OK) r = rmi_plan_place(w, &w->tries, s->budget, 1, RMI_PLAN_EFFORT / 10, &out);
     if (r == RM_OK) *yes = out.arena <= s->budget;
+    s->work += (w->placed - placed) * RMI_PLAN_STEP_COST;
     rmi_arena_clear(&w->lives);
     rmi_arena_clear(&w->tries);
     return r == RM_ERROR_GRAPH ? RM_OK : r;
@@ -21275,7 +21361,7 @@ RMI_FN rm_result rmi_plan_search_widen(rmi_planner *w, rmi_ref_search *s, const 
 RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
     rm_result r;
-    uint64_t size;
+    uint64_t size, placed = w->placed;
     uint32_t n;
     /* apart: a large program and large states are not there at a time */
     int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->m->n_tasks > RMI_REF_LARGE;
@@ -21295,7 +21381,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
         s->limit += (budget - s->m->base - s->limit) / 2;
         return RM_OK;
     }
-    s->work += RMI_PLAN_EFFORT / 5;
+    s->work += rmi_max((w->placed - placed) * RMI_PLAN_STEP_COST, RMI_PLAN_EFFORT / 5);
     /* without a plan ever faster */
     s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - budget) / 3, w->best.n ? 1u : ++s->failed), budget / 400));
     if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
@@ -21433,165 +21519,172 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     return r;
 }
 
-/* --- nothing fits: which budget would do? Evictions to limits of a fixed ladder. Nothing here depends on the budget, so the memory
-   that an infeasible call names is enough. */
-#define RMI_PLAN_RUNGS 1024u
+/* --- the least memory that a plan is found for. Nothing in it depends on the budget: what it finds is the answer if it fits, and is
+   named if not, so that a call with as much or more finds it again. */
+#define RMI_PLAN_STAIR 16u     /* everything once is evicted to limits that part of each other apart; */
+#define RMI_PLAN_STEP 8u       /* so many of them at a time, as long as that works */
+#define RMI_PLAN_LOWER_EACH ((uint64_t)600000) /* work a task, at most */
+#define RMI_PLAN_CYCLES 10u    /* cycles of annealing that the work is for */
+#define RMI_PLAN_VAIN 8u       /* so many in a row in vain end it */
+#define RMI_PLAN_BELOW 64u     /* the limit is that part below the lowest list */
+#define RMI_PLAN_WEIGHT 64u    /* of bytes against time, as often as in annealing for time at first */
 
-typedef struct rmi_plan_ladder {
+typedef struct rmi_plan_lower {
     rmi_planner *w;
-    rmi_ref_search *s;
-    rmi_arena tmp;
-    rmi_run *runs;
+    rmi_ref_search *s; /* its best list is within its limit, and is the lowest so far */
+    rmi_run *runs;     /* of the list that was tried last, */
+    uint32_t n;        /* so many of them */
     uint64_t budget;
-    uint64_t rung[RMI_PLAN_RUNGS]; /* limits, each a 16th above the one below, from the bound to everything once */
-    uint32_t n;
-} rmi_plan_ladder;
+} rmi_plan_lower;
 
-/* The best list within the last limit gets addresses, if these may take less than what is known. */
-RMI_FN rm_result rmi_plan_rung_try(rmi_plan_ladder *h, uint64_t limit)
+/* The search's best list gets addresses, unless a smaller arena is known already. */
+RMI_FN rm_result rmi_plan_lower_try(rmi_plan_lower *h)
 {
     rmi_planner *w = h->w;
-    uint64_t size;
     rm_result r;
-    uint32_t n;
-    if (!h->s->best.n || limit >= w->min_sure) return RM_OK;
-    n = rmi_ref_runs(h->s, &h->s->best, h->runs);
+    uint64_t size;
+    if (!h->s->best.n || h->s->best.peak + h->s->m->base >= w->min_sure) return RM_OK;
+    h->n = rmi_ref_runs(h->s, &h->s->best, h->runs);
+    h->s->looked += 20 * (uint64_t)h->n;
     w->measuring = 1;
-    r = rmi_plan_try(w, h->runs, n, h->budget, &size);
+    r = rmi_plan_try(w, h->runs, h->n, h->budget, &size);
     w->measuring = 0;
-    if (r != RM_OK) return r;
-    h->s->looked += 20 * (uint64_t)n;
-    rmi_plan_measured(w, size);
-    if (size > h->budget && h->s->best.peak + h->s->m->base <= h->budget) /* with more effort it may fit */
-        RMI_TRY(rmi_plan_try(w, h->runs, n, h->budget, &size));
-    w->min_arena = rmi_min(w->min_arena, size);
-    return RM_OK;
+    return r;
 }
 
-/* A list for rung k: everything once evicted, in batches of two sizes; then the chain's plans for 1, 1.25 and 1.8 times the limit. */
-RMI_FN rm_result rmi_plan_rung(rmi_plan_ladder *h, uint32_t k)
+/* The limit becomes `bytes`, and the current list, if it is within that, the best one; else there is none. */
+RMI_FN void rmi_plan_lower_to(rmi_ref_search *s, uint64_t bytes)
 {
-    static const uint32_t permille[] = {500, 300}, percent[] = {100, 125, 180};
-    rmi_ref_search *s = h->s;
-    uint32_t i;
-    s->limit = rmi_sub(h->rung[k], s->m->base);
+    s->limit = bytes;
     s->best.n = 0;
-    for (i = 0; i < 5 && !s->best.n && rmi_ref_spent(h->s) < h->s->end; i++) {
-        if (i >= 2 && h->w->table)
-            RMI_TRY(rmi_plan_search_from_chain(h->w, s, &h->tmp, rmi_plan_search_bytes(h->w, s, percent[i - 2]), 700, 0));
-        if (i >= 2) continue;
-        rmi_ref_load(s, NULL, 0, NULL);
-        RMI_TRY(rmi_ref_greedy(s, permille[i], 400));
-    }
-    return RM_OK;
+    rmi_ref_restart(s, s->a);
+    rmi_ref_consider(s);
 }
 
-/* Everything once is evicted down many rungs at a time, from what fitted the one before; ever fewer, when that fails. *k: the lowest
-   rung that there is a list for. */
-RMI_FN rm_result rmi_plan_stairs_down(rmi_plan_ladder *h, uint32_t *k)
+/* The best list of n runs is the best again, after nothing was found within a lower limit. */
+RMI_FN void rmi_plan_lower_back(rmi_ref_search *s, uint32_t n)
+{
+    s->best.n = n;
+    s->limit = s->best.peak;
+    rmi_ref_restart(s, &s->best);
+}
+
+/* Everything once is evicted to limits many stairs apart, each from what fitted the one before; ever fewer, when that fails. */
+RMI_FN rm_result rmi_plan_lower_evict(rmi_plan_lower *h, uint64_t floor)
 {
     rmi_ref_search *s = h->s;
-    uint32_t step = 8, n;
     uint64_t half = s->end - (s->end - rmi_ref_spent(s)) / 2;
-    s->limit = RMI_MAX;
-    s->best.n = 0;
-    rmi_ref_load(s, NULL, 0, NULL);
-    for (*k = h->n; step && *k && rmi_ref_spent(s) < half && !rmi_ref_told(s);) {
-        uint32_t to = *k > step ? *k - step : 0;
+    uint32_t step, n;
+    if (!rmi_ref_load(s, NULL, 0, NULL)) return RM_OK;
+    rmi_plan_lower_to(s, RMI_MAX);
+    for (step = RMI_PLAN_STEP; step && s->best.n && s->best.peak > floor && rmi_ref_spent(s) < half && !rmi_ref_told(s);) {
         n = s->best.n;
-        s->best.n = 0;
-        s->limit = rmi_sub(h->rung[to], s->m->base);
-        rmi_ref_restart(s, s->a);
-        rmi_ref_consider(s);
+        rmi_plan_lower_to(s, rmi_max(s->best.peak - rmi_min(s->best.peak / RMI_PLAN_STAIR * step, s->best.peak / 2) - 1, floor));
         RMI_TRY(rmi_ref_greedy(s, 400, 400));
-        if (s->best.n) {
-            *k = to;
-            continue;
-        }
-        s->best.n = n; /* the list is still there */
-        s->limit = *k < h->n ? rmi_sub(h->rung[*k], s->m->base) : RMI_MAX;
-        rmi_ref_restart(s, &s->best);
+        if (s->best.n) continue;
+        rmi_plan_lower_back(s, n);
         step /= 2;
     }
     return RM_OK;
 }
 
-/* Down as far as evictions get on, then rung by rung, each from the beginning, until a few in a row have no list; then up, as long as
-   addresses may take less than what is known. */
-RMI_FN rm_result rmi_plan_search_ladder(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+/* A cycle of annealing for bytes: from the lowest list, or in turn from everything once, in another order or evicted, or from the
+   chain's plan for that limit. */
+RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_lower *h, rmi_arena *tmp, uint32_t turn, uint64_t work)
 {
-    rmi_plan_ladder h;
-    uint32_t k, low = 0, vain;
+    static const uint32_t percent[] = {100, 125, 180};
+    rmi_ref_search *s = h->s;
+    uint64_t hot = rmi_mul(s->m->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
+    int small = s->m->n_tasks <= RMI_REF_FEW, chain = turn % 4 == 3 && h->w->table && !small;
+    s->lower = RMI_PLAN_BELOW;
+    s->limit = s->best.peak - s->best.peak / s->lower;
+    rmi_ref_restart(s, &s->best);
+    if (chain) {
+        uint64_t bytes = rmi_plan_search_bytes(h->w, s, percent[turn / 4 % 3]);
+        RMI_TRY(rmi_plan_search_from_chain(h->w, s, tmp, bytes, 700, 0));
+    } else if (turn % 2) {
+        rmi_ref_load(s, NULL, 0, NULL);
+        if (small) rmi_ref_shuffle(s);
+        RMI_TRY(rmi_ref_greedy(s, turn % 8 == 1 ? 500 : 300, 400));
+    }
+    s->lambda = s->most_lambda = rmi_mul(rmi_ref_mean_price(s->m), RMI_PLAN_WEIGHT);
+    rmi_ref_cycle(s, hot, hot / 20 + 1, work);
+    s->lower = 0;
+    return RM_OK;
+}
+
+/* Cycles, until the work is done or many in a row were in vain. */
+RMI_FN rm_result rmi_plan_lower_anneal(rmi_plan_lower *h, rmi_arena *tmp, uint64_t floor)
+{
+    rmi_planner *w = h->w;
+    rmi_ref_search *s = h->s;
+    uint64_t work = (s->end - rmi_ref_spent(s)) / RMI_PLAN_CYCLES + 1, was;
+    uint32_t turn, vain = 0;
+    for (turn = 0; s->best.n && !w->best.n && s->best.peak > floor && vain < RMI_PLAN_VAIN; turn++) {
+        if (rmi_ref_spent(s) >= s->end || rmi_ref_told(s)) break;
+        was = w->min_sure;
+        RMI_TRY(rmi_plan_lower_cycle(h, tmp, turn, work));
+        RMI_TRY(rmi_plan_lower_try(h));
+        vain = w->min_sure < was ? 0 : vain + 1;
+    }
+    return RM_OK;
+}
+
+/* The search s starts anew for less memory, whatever it has found before. If that led to a plan within the budget, s goes on from its
+   list as before, with half of the work counted. */
+RMI_FN rm_result rmi_plan_search_least(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+{
+    rmi_plan_lower h;
+    rmi_arena tmp = rmi_plan_arena(w);
+    uint64_t floor = rmi_sub(w->info->min_bound_bytes, s->m->base), limit = s->limit, before = s->work, kinds = 0;
+    uint32_t i;
     rm_result r;
+    for (i = 0; i < RM_STEP_KINDS; i++) kinds += w->steps >> i & 1;
     h.w = w;
     h.s = s;
-    h.tmp = rmi_plan_arena(w);
     h.runs = runs;
+    h.n = 0;
     h.budget = budget;
-    h.rung[0] = w->info->min_bound_bytes;
-    for (h.n = 0; h.n + 1 < RMI_PLAN_RUNGS && h.rung[h.n] < w->info->keep_all_bytes; h.n++)
-        h.rung[h.n + 1] = h.rung[h.n] + h.rung[h.n] / 16 + 1;
-    s->fits = NULL;
-    s->hope.n = 0;
-    r = rmi_plan_search_chain(w, &h.tmp);
-    s->end = rmi_ref_spent(s) + RMI_PLAN_WORK;
-    if (r == RM_OK) r = rmi_plan_stairs_down(&h, &low);
-    if (r == RM_OK) r = rmi_plan_rung_try(&h, h.rung[low]);
-    for (k = low, vain = 0; r == RM_OK && k-- > 0 && vain < 6 && rmi_ref_spent(s) < s->end && !w->stop.stopped;) {
-        r = rmi_plan_rung(&h, k);
-        vain = s->best.n ? 0 : vain + 1;
-        if (s->best.n) low = k;
-        if (r == RM_OK) r = rmi_plan_rung_try(&h, h.rung[k]);
-    }
-    for (k = low; r == RM_OK && k < h.n && h.rung[k] < w->min_sure && rmi_ref_spent(s) < s->end && !w->stop.stopped; k++) {
-        r = rmi_plan_rung(&h, k);
-        if (r == RM_OK) r = rmi_plan_rung_try(&h, h.rung[k]);
-    }
+    rmi_ref_search_reset(s);
+    s->end = rmi_ref_spent(s) + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * s->m->n_tasks) / kinds;
+    r = rmi_plan_search_chain(w, &tmp);
+    if (r == RM_OK) r = rmi_plan_lower_evict(&h, floor);
+    if (r == RM_OK) r = rmi_plan_lower_try(&h);
+    if (r == RM_OK) r = rmi_plan_lower_anneal(&h, &tmp, floor);
+    rmi_arena_free(&tmp);
     s->end = RMI_INF;
-    rmi_arena_free(&h.tmp);
+    s->best.n = 0;
+    s->lambda = 0; /* it is chosen anew */
+    s->limit = limit;
+    s->told = s->work = before + (s->work - before) / 2;
+    if (!w->d->live_only) s->fits = rmi_plan_fits;
+    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, runs, h.n, 0)) rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
     return r;
 }
 
-/* The other starts; where there is no plan yet, a few cycles until there is one: proofs can wait for it. */
+/* The other starts. Where no list gets addresses, those that need not be within the budget; what they find answers, or is named. */
 RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least)
 {
-    uint64_t before = s->work;
+    uint64_t before = s->work, limit;
     uint32_t i;
-    for (i = 0; i < 3; i++) { /* where addresses are hard to get there may be room for more by now */
-        uint64_t limit = s->limit;
+    for (i = 0; i < 3 && budget >= w->info->min_bound_bytes; i++) { /* again: with the last limits there may be room for more */
+        limit = s->limit;
         RMI_TRY(rmi_plan_search_starts(w, s, s->m, before + least / (s->failed < 3 ? 2 : 4)));
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
         if (s->failed < 3 || s->limit < limit + limit / 64 || w->stop.stopped) break;
         before = s->work;
     }
-    for (i = 0; i < 3 && !w->best.n && !w->stop.stopped; i++) { /* from everything once, which is not stuck as the starts are */
-        s->soon = 1;
-        rmi_ref_improve(s, least / 16, i % 2 ? 0 : 1);
-        s->soon = 0;
-        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
-    }
-    return RM_OK;
+    if (w->best.n || budget == RMI_INF) return RM_OK;
+    RMI_TRY(rmi_plan_recall(w, budget));
+    return w->best.n || w->stop.stopped ? RM_OK : rmi_plan_search_least(w, s, runs, budget);
 }
 
-/* When the work is done: a list that has no addresses yet gets some;
-   and where nothing fits it is the turn of what names the least budget. */
-RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least)
+/* When the work is done: a list that has no addresses yet gets some. */
+RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
-    uint64_t over = RMI_INF; /* the least so far */
-    uint32_t round, vain = 0;
-    if (s->best.n && s->best.ns < s->tried && !w->stop.stopped) { /* a faster one got no addresses; this one has some */
-        s->hope.n = 0;
-        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
-    }
-    /* nothing within the last limit yet */
-    for (round = 0; round < 12 && s->tried == RMI_INF && s->limit && vain < 3 && !w->stop.stopped; round++) {
-        if (!s->best.n) rmi_ref_improve(s, least / 8, 3);
-        vain = s->best.n || s->hope.n || s->a->over < over / 2 ? 0 : vain + 1;
-        over = rmi_min(over, s->a->over);
-        RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
-    }
-    if (w->best.n || budget == RMI_INF) return RM_OK;
-    return rmi_plan_search_ladder(w, s, runs, budget);
+    if (!s->best.n || s->best.ns >= s->tried || w->stop.stopped) return RM_OK; /* a faster one got no addresses; this one has some */
+    s->hope.n = 0;
+    return rmi_plan_search_try(w, s, runs, budget);
 }
 
 /* What a search may take that nobody limits: about a second, or less where tasks are few. */
@@ -21628,15 +21721,11 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
     RMI_TRY(rmi_plan_search_near(w, mem, &s, runs, budget));
     if (w->best.n && rmi_plan_within(w, 0)) return RM_OK;
     RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
-    soon = !w->best.n && budget >= w->info->min_bound_bytes;
+    soon = !w->best.n;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
-    if (w->stop.stopped) return RM_OK;
-    if (budget >= w->info->min_bound_bytes && !rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, m, budget, 0));
+    if (!w->best.n || w->stop.stopped) return RM_OK;
+    if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, m, budget, 0));
     if (rmi_plan_within(w, 0)) return RM_OK;
-    if (budget < w->info->min_bound_bytes) { /* no plan can fit: the question is which budget to name */
-        if (w->min_arena - w->info->min_bound_bytes <= w->min_arena / 1000) return RM_OK;
-        return rmi_plan_search_ladder(w, &s, runs, budget);
-    }
     if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     RMI_TRY(rmi_ref_level(&s, least / 4));
     RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
@@ -21651,68 +21740,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == 3) break; /* there are other budgets to plan */
     }
-    return rmi_plan_search_last(w, &s, runs, budget, least);
-}
-
-/* --- what the planner knows: programs of earlier calls for the same graph, each faster than all that are smaller. A search with
-   more memory is then never slower than one before it with less. */
-#define RMI_PLAN_KNOWN 16u
-
-/* Calls whose programs fit each other; 0: none do. */
-RMI_FN uint64_t rmi_plan_key(const rmi_planner *w)
-{
-    uint64_t key = rmi_mix(w->step ^ (uint64_t)w->steps << 8 ^ (uint64_t)w->align << 16 ^ (uint64_t)(w->d->live_only != 0) << 50);
-    size_t i;
-    if (w->c.off || w->d->like || w->joint || w->host_only || w->naming) return 0;
-    if (w->c.passes & RMI_PLAN_MOVES && w->d->host_bytes && w->g->has_link) key = rmi_mix(key ^ 1);
-    for (i = 0; i < sizeof w->c.kinds && w->c.kinds[i]; i++) key = rmi_mix(key ^ (uint64_t)(unsigned char)w->c.kinds[i]);
-    return rmi_mix(key ^ w->c.passes) | 1;
-}
-
-RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
-{
-    uint64_t key = rmi_plan_key(w);
-    rmi_known *k;
-    for (k = w->p->g->known; k && key; k = k->next) {
-        rmi_program c = *(const rmi_program *)k->program;
-        c.listed = 0; /* that list is gone */
-        if (k->key != key || k->bytes > budget) continue;
-        if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
-        if (rmi_plan_size(w, &c) > budget || c.host > w->d->host_bytes || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
-        RMI_TRY(rmi_plan_take(w, &c, NULL));
-    }
-    return RM_OK;
-}
-
-/* Keeps the best program; without memory for it, it is not kept. */
-RMI_FN void rmi_plan_remember(rmi_planner *w)
-{
-    uint64_t key = rmi_plan_key(w), bytes = rmi_plan_size(w, &w->best), ns = w->best.fig.time_ns;
-    rmi_known **at = &w->p->g->known, *k;
-    rmi_arena mem = rmi_arena_make(&w->g->mem.hooks);
-    uint32_t n = 0;
-    if (!key || w->best.n > 100000) return;
-    while ((k = *at) != NULL) {
-        if (k->key == key && k->bytes <= bytes && k->ns <= ns) return;
-        n++;
-        if ((k->key == key && k->bytes >= bytes && k->ns >= ns) || n == RMI_PLAN_KNOWN) {
-            rmi_arena old = k->mem;
-            *at = k->next;
-            rmi_arena_free(&old);
-        } else at = &k->next;
-    }
-    k = RMI_NEW(&mem, rmi_known, 1);
-    if (k) k->program = RMI_NEW(&mem, rmi_program, 1);
-    if (!k || !k->program || rmi_plan_copy_program(&mem, &w->best, (rmi_program *)k->program) != RM_OK) {
-        rmi_arena_free(&mem);
-        return;
-    }
-    k->mem = mem;
-    k->key = key;
-    k->bytes = bytes;
-    k->ns = ns;
-    k->next = w->p->g->known;
-    w->p->g->known = k;
+    return rmi_plan_search_last(w, &s, runs, budget);
 }
 
 RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
@@ -22721,7 +22749,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         if (r == RM_OK && w->best.n) rmi_plan_remember(w);
     }
     if (r != RM_OK) return r;
-    w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : w->min_arena;
+    w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : moves ? w->min_arena : w->min_sure;
     if (!w->best.n)
         return w->stop.stopped && !w->late ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
                                              "the progress callback stopped the planner before any plan fitted")
@@ -22859,24 +22887,19 @@ RMI_RARE uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
     return moves < RMI_MAX ? rmi_round_up(moves, w->align) : RMI_INF;
 }
 
-#define RMI_PLAN_LOWER 8u     /* times that less is tried than what is known to work; */
-#define RMI_PLAN_VAIN 3u      /* this often in vain, in a row; in small graphs, whose plans have no copies */
-
 /* Has a call with this budget a plan? The planner goes that call's way, until there is one, in at most so many steps (0: any).
    next: what the kinds that have none say; else its min_bytes is 0, and arena_bytes what the largest plan takes. */
-RMI_FN rm_result rmi_plan_works(rmi_planner *w, uint64_t bytes, uint64_t steps, rm_plan_info *next)
+RMI_FN rm_result rmi_plan_works(rmi_planner *w, uint64_t bytes, rm_plan_info *next)
 {
     rm_result r;
     uint32_t i;
     w->budget = bytes;
     w->given = w->d->like ? w->given : NULL;
     w->naming = 1;
-    w->naming_end = steps ? rmi_add(w->stop.all, steps) : 0;
     r = rmi_plan_kinds_of_step(w, next);
     if (w->late) w->stop.stopped = w->late = 0;
     for (i = 0; i < w->p->n && !next->min_bytes; i++) next->arena_bytes = rmi_max(next->arena_bytes, w->p->info[i].arena_bytes);
     w->naming = 0;
-    w->naming_end = 0;
     w->budget = rmi_plan_budget(w);
     w->p->n = 0;
     return r;
@@ -22888,31 +22911,6 @@ RMI_FN uint64_t rmi_plan_whole(const rmi_planner *w, uint64_t bytes)
     return w->d->like || w->d->live_only || bytes > RMI_MAX - w->align ? bytes : rmi_round_up(bytes, w->align);
 }
 
-/* *named works; less is tried, with little work: what the plan took that was found, then by halves. What seems to work is tried in
-   full before it is named. took: bytes of the plan found within *named. */
-RMI_FN rm_result rmi_plan_name_less(rmi_planner *w, uint64_t least, uint64_t took, uint64_t *named)
-{
-    uint64_t works = *named, bytes;
-    uint32_t i, vain = 0;
-    rm_plan_info next;
-    int moves = (w->joint || w->host_only || w->c.passes & RMI_PLAN_MOVES) && w->g->has_link && w->d->host_bytes;
-    if (moves || w->g->n_ops > RMI_PLAN_SMALL) return RM_OK;
-    for (i = 0; i < RMI_PLAN_LOWER && vain < RMI_PLAN_VAIN && least < works && !w->stop.stopped; i++) {
-        bytes = rmi_plan_whole(w, rmi_max(took, least));
-        if (bytes >= works) bytes = rmi_plan_whole(w, least + (works - least) / 2);
-        if (bytes >= works) break;
-        RMI_TRY(rmi_plan_works(w, bytes, RMI_PLAN_WORK / 2, &next));
-        vain = next.min_bytes ? vain + 1 : 0;
-        took = next.min_bytes ? works : next.arena_bytes;
-        if (next.min_bytes) least = bytes + 1;
-        else works = bytes;
-    }
-    if (works == *named || w->stop.stopped) return RM_OK;
-    RMI_TRY(rmi_plan_works(w, works, 0, &next));
-    if (!next.min_bytes) *named = works;
-    return RM_OK;
-}
-
 /* The budget is too small; which one would do? Whatever is named has been tried: a call with it has a plan. First what the smallest
    candidate takes, or more until it works, then less. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
@@ -22920,16 +22918,17 @@ RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
     rm_plan_info next;
     uint32_t round;
     uint64_t less = rmi_plan_crowded(w, worst->min_bound_bytes), named = 0;
+    int moves = (w->joint || w->host_only || w->c.passes & RMI_PLAN_MOVES) && w->g->has_link && w->d->host_bytes;
+    if (!moves && worst->min_bytes) worst->min_bytes = rmi_plan_whole(w, worst->min_bytes); /* found whatever the budget is */
+    if (!moves) return RM_OK;
     for (round = 0; worst->min_bytes && worst->min_bytes != RMI_INF && !named && round < 16 && !w->stop.stopped; round++) {
         uint64_t bytes = rmi_plan_whole(w, round ? worst->min_bytes : rmi_min(less, worst->min_bytes));
-        RMI_TRY(rmi_plan_works(w, bytes, 0, &next));
+        RMI_TRY(rmi_plan_works(w, bytes, &next));
         if (!next.min_bytes) named = bytes;
         else if (bytes >= worst->min_bytes)
             worst->min_bytes = next.min_bytes > bytes && next.min_bytes != RMI_INF ? next.min_bytes : bytes + bytes / 16 + 1;
     }
-    if (!named) return RM_OK;
-    RMI_TRY(rmi_plan_name_less(w, worst->min_bound_bytes, next.arena_bytes, &named));
-    worst->min_bytes = named;
+    if (named) worst->min_bytes = named;
     return RM_OK;
 }
 

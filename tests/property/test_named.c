@@ -43,22 +43,30 @@ static rm_result one(const tm_text *t, const rm_plan_desc *desc, rm_plan_info *i
     return r;
 }
 
-/* What is named for d works. */
-static void names(const char *what, const tm_text *t, const rm_plan_desc *d)
+/* What is named for d works, and so does more. Returns it; 0: nothing is named. */
+static uint64_t names(const char *what, const tm_text *t, const rm_plan_desc *d)
 {
     rm_plan_desc again = *d;
     rm_plan_info info, then;
     rm_result r = one(t, d, &info);
-    if (r == RM_OK) return;
+    int k;
+    if (r == RM_OK) return 0;
     EXPECT(r == RM_ERROR_INFEASIBLE || r == RM_ERROR_ARGUMENT, said);
-    if (r != RM_ERROR_INFEASIBLE || !info.min_bytes) return;
+    if (r != RM_ERROR_INFEASIBLE || !info.min_bytes) return 0;
     EXPECT(info.min_bound_bytes <= info.min_bytes, what);
     EXPECT(info.min_bytes > d->device_bytes, what);
     again.device_bytes = info.min_bytes;
     r = one(t, &again, &then);
     if (r != RM_OK) printf("%s: preset %s, steps %u, align %u, %lu bytes: %s\n", what, d->preset ? d->preset : "(default)", d->steps, d->align, (unsigned long)d->device_bytes, said);
     EXPECT(r == RM_OK, "what was named is refused");
+    for (k = 0; k < 3; k++) { /* and so does more */
+        again.device_bytes = info.min_bytes + (k == 0 ? 256 : info.min_bytes / (k == 1 ? 50 : 8));
+        r = one(t, &again, &then);
+        if (r != RM_OK) printf("%s: preset %s, steps %u, align %u: %lu named, %lu refused\n", what, d->preset ? d->preset : "(default)", d->steps, d->align, (unsigned long)info.min_bytes, (unsigned long)again.device_bytes);
+        EXPECT(r == RM_OK, "more than what was named is refused");
+    }
     named++;
+    return info.min_bytes;
 }
 
 static void random_graph(unsigned long seed)
@@ -94,14 +102,16 @@ static void random_graph(unsigned long seed)
     tm_clear(&t);
 }
 
-static const struct { const char *name, *preset; uint64_t budget, host; uint32_t steps, align; } known[] = {
-    {"min_bytes_refused", NULL, 7024, 0, RM_SINGLE, 8}, /* named 7,768 and refused it */
-    {"min_bytes_3265", NULL, 141, 0, RM_MIDDLE, 8},
-    {"min_bytes_3312", NULL, 23581, 0, RM_FIRST, 1},
-    {"min_bytes_3335", NULL, 13710, 0, RM_MIDDLE, 256},
-    {"slow_host", NULL, 11516, (uint64_t)1 << 30, RM_SINGLE, 1}, /* took minutes */
-    {"slow_infeasible_host", NULL, 11516, (uint64_t)1 << 30, RM_SINGLE, 1},
-    {"slow_infeasible_host", NULL, 5, (uint64_t)1 << 30, RM_SINGLE, 1},
+static const struct { const char *name, *preset; uint64_t budget, host; uint32_t steps, align; uint64_t most; } known[] = { /* most: named, if not 0 */
+    {"min_bytes_refused", NULL, 7024, 0, RM_SINGLE, 8, 0}, /* named 7,768 and refused it */
+    {"min_bytes_3265", NULL, 141, 0, RM_MIDDLE, 8, 0},
+    {"min_bytes_3312", NULL, 23581, 0, RM_FIRST, 1, 0},
+    {"min_bytes_3335", NULL, 13710, 0, RM_MIDDLE, 256, 0},
+    {"named_above", NULL, 1, 0, RM_SINGLE, 256, 44800},    /* named 45,824 and refused 46,080 */
+    {"named_high", NULL, 1, 0, RM_SINGLE, 256, 96338176},  /* named 3 % more, and 96,338,176 worked */
+    {"slow_host", NULL, 11516, (uint64_t)1 << 30, RM_SINGLE, 1, 0}, /* took minutes */
+    {"slow_infeasible_host", NULL, 11516, (uint64_t)1 << 30, RM_SINGLE, 1, 0},
+    {"slow_infeasible_host", NULL, 5, (uint64_t)1 << 30, RM_SINGLE, 1, 0},
 };
 
 static void known_graphs(void)
@@ -111,6 +121,7 @@ static void known_graphs(void)
         char path[200];
         tm_text t;
         rm_plan_desc d;
+        uint64_t least;
         memset(&t, 0, sizeof t);
         memset(&d, 0, sizeof d);
         snprintf(path, sizeof path, "tests/data/regress/%s.rmg", known[i].name);
@@ -120,7 +131,8 @@ static void known_graphs(void)
         d.host_bytes = known[i].host;
         d.steps = known[i].steps;
         d.align = known[i].align;
-        names(known[i].name, &t, &d);
+        least = names(known[i].name, &t, &d);
+        EXPECT(!known[i].most || (least && least <= known[i].most), known[i].name);
         EXPECT(asked < 2000, known[i].name); /* an answer in bounded time: steps are counted, not seconds */
         tm_clear(&t);
     }

@@ -121,7 +121,7 @@ static void moved(void)
 int main(void)
 {
     unsigned turn, i, hidden = 0;
-    for (turn = 0; turn < tm_amount(10, 30); turn++) {
+    for (turn = 0; turn < tm_amount(10, 40); turn++) {
         unsigned n = 2 + (unsigned)rnd(MOST - 1);
         uint64_t most = turn % 3 ? 3000 : 30000, serial = 0, all, least, free_of, with, budget;
         layer l[MOST];
@@ -140,9 +140,8 @@ int main(void)
         hidden += all < free_of + serial / 2;
         EXPECT(a.keep_all_bytes == b.keep_all_bytes, "reductions take no memory");
         planned(g, 1, &a), planned(h, 1, &b); /* a budget that is too small is answered with the least that works */
-        least = a.min_bytes > b.min_bytes ? a.min_bytes : b.min_bytes;
-        EXPECT(a.min_bytes && b.min_bytes && least - least / 8 <= a.min_bytes && least - least / 8 <= b.min_bytes,
-               "nor does the smallest plan need more, but for what the search of either misses");
+        least = a.min_bytes;
+        EXPECT(least && a.min_bytes == b.min_bytes, "nor does the smallest plan need more");
         for (i = 0; i < 4; i++) {
             budget = least + (a.keep_all_bytes - least) * i / 3;
             with = planned(g, budget, &a);
@@ -153,7 +152,7 @@ int main(void)
         }
         rm_graph_destroy(g), rm_graph_destroy(h);
     }
-    EXPECT(hidden > tm_amount(3, 15), "most reductions run beside the backward");
+    EXPECT(hidden > tm_amount(3, 20), "most reductions run beside the backward");
     moved();
     return tm_end();
 }
