@@ -22685,6 +22685,21 @@ RMI_FN rm_result rmi_plan_step_ok(rmi_planner *w, rmi_arena *mem)
     return rmi_seq_delay(mem, g, &w->g->last, &list, n);
 }
 
+/* The step's best program goes into the plan; if there is none, `least` is named. */
+RMI_FN rm_result rmi_plan_step_end(rmi_planner *w, uint64_t least)
+{
+    w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : least;
+    if (!w->best.n)
+        return w->stop.stopped && !w->late ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
+                                             "the progress callback stopped the planner before any plan fitted")
+                               : RM_ERROR_INFEASIBLE;
+    rmi_plan_figures_of(&w->best, w->info);
+    if (w->d->live_only) w->info->arena_bytes = w->info->step_bytes = w->best.fig.live_bytes;
+    w->p->prog[w->p->n++] = w->best;
+    rmi_arena_join(&w->p->mem, &w->best_mem);
+    return RM_OK;
+}
+
 /* Everything about one step kind: its figures of keep-everything and bounds, its program. */
 RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
@@ -22749,16 +22764,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         if (r == RM_OK && w->best.n) rmi_plan_remember(w);
     }
     if (r != RM_OK) return r;
-    w->info->min_bytes = w->best.n ? rmi_min(w->min_arena, rmi_plan_size(w, &w->best)) : moves ? w->min_arena : w->min_sure;
-    if (!w->best.n)
-        return w->stop.stopped && !w->late ? rmi_err_set(&w->g->last, RM_ERROR_CANCELLED,
-                                             "the progress callback stopped the planner before any plan fitted")
-                               : RM_ERROR_INFEASIBLE;
-    rmi_plan_figures_of(&w->best, w->info);
-    if (w->d->live_only) w->info->arena_bytes = w->info->step_bytes = w->best.fig.live_bytes;
-    w->p->prog[w->p->n++] = w->best;
-    rmi_arena_join(&w->p->mem, &w->best_mem);
-    return RM_OK;
+    return rmi_plan_step_end(w, moves ? w->min_arena : w->min_sure);
 }
 
 /* The configuration that d asks for. */
