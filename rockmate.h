@@ -14970,17 +14970,6 @@ RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_
                    rmi_mul_div_up(bytes, 1000000000u, rmi_max(1, rmi_mul(per_second / 100, percent))));
 }
 
-/* Copies that took as long as `from` percent of the link's speed says take as long as `percent` says. */
-RMI_RARE void rmi_off_slow_down(rmi_off_model *m, uint32_t from, uint32_t percent)
-{
-    uint64_t first = m->g->link.latency;
-    uint32_t b;
-    for (b = 0; b < m->n_buf; b++) {
-        m->out_ns[b] = rmi_add(first, rmi_mul_div_up(rmi_sub(m->out_ns[b], first), from, percent));
-        m->in_ns[b] = rmi_add(first, rmi_mul_div_up(rmi_sub(m->in_ns[b], first), from, percent));
-    }
-}
-
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
 RMI_RARE rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
 {
@@ -15965,65 +15954,6 @@ RMI_RARE rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step
     return RM_OK;
 }
 
-/* A run that does not fit within `room` by itself gets the fastest form that
-   does, or the smallest. Those that agree on what a forward saves stay. */
-RMI_RARE void rmi_off_slim(const rmi_off_model *m, rmi_run *r, uint64_t room)
-{
-    const rmi_op *op = &m->g->ops[r->id];
-    uint64_t least = RMI_INF;
-    uint32_t f, k, p, best = r->form, was = r->form, saved = 0;
-    for (p = 0; p < op->forms[was].n_parts; p++) saved |= op->forms[was].parts[p].needs_saved;
-    for (f = 0; f < op->n_forms && !saved; f++) {
-        const rmi_off_task *t;
-        uint64_t bytes;
-        r->form = (uint16_t)f;
-        for (p = saved = 0; p < op->forms[f].n_parts; p++) saved |= op->forms[f].parts[p].needs_saved;
-        t = rmi_off_task_at(m, *r);
-        bytes = t->ws_bytes;
-        for (k = 0; k < t->n_reads; k++) bytes += m->room[m->pool[t->read + k]];
-        for (k = 0; k < t->n_writes; k++) bytes += m->pool[t->write + 3 * k + 1] == RMI_NONE ? m->room[m->pool[t->write + 3 * k]] : 0;
-        if (!saved && rmi_low_same_parts(&op->forms[was], &op->forms[f])) {
-            uint64_t key = bytes <= room ? t->ns : RMI_MAX + bytes;
-            if (f == was && bytes <= room) break;
-            if (key < least) best = f;
-            least = rmi_min(least, key);
-        }
-        saved = 0;
-    }
-    r->form = (uint16_t)(f < op->n_forms ? was : best);
-}
-
-/* Takes forms and the order of first executions, of backwards and of all else from a list without copies. What its forwards save
-   has the size of the form whose backward reads it; all runs of an op are in one form. */
-RMI_RARE void rmi_off_rebase(rmi_off_model *m, const rmi_run *runs, uint32_t n, uint32_t percent, uint64_t room)
-{
-    const rm_graph *g = m->g;
-    uint32_t i, k = 0, b;
-    memset(m->ran, 0, g->n_ops * sizeof(uint32_t));
-    m->n_order = 0;
-    for (i = 0; i < n; i++) {
-        if (runs[i].way != RMI_FWD) {
-            m->order[m->n_order++] = runs[i];
-            if (room && runs[i].way == RMI_BWD) rmi_off_slim(m, &m->order[m->n_order - 1], room);
-            if (runs[i].way == RMI_BWD && rmi_low_part(g, runs[i])->needs_saved) m->form[runs[i].id] = runs[i].form;
-        } else if (!m->ran[runs[i].id]++) {
-            m->first[k] = runs[i];
-            if (room) rmi_off_slim(m, &m->first[k], room);
-            m->form[runs[i].id] = m->first[k++].form;
-        }
-    }
-    for (i = 0; i < k; i++) m->first[i].form = (uint16_t)m->form[m->first[i].id];
-    m->n_first = k; /* what nobody wants need not run */
-    for (i = 0; i < g->n_ops; i++) {
-        uint64_t bytes = g->ops[i].forms[m->form[i]].saved;
-        b = rmi_low_buf(g, RMI_BUF_SAVED, i);
-        m->room[b] = rmi_round_up(bytes, m->granule);
-        if (!g->has_link) continue;
-        m->out_ns[b] = rmi_off_copy_ns(g, bytes, g->link.d2h, percent);
-        m->in_ns[b] = rmi_off_copy_ns(g, bytes, g->link.h2d, percent);
-    }
-}
-
 /* Runs the updates of `order` where the decisions put them. */
 RMI_FN void rmi_off_settle(rmi_off_model *m)
 {
@@ -16181,9 +16111,7 @@ typedef struct rmi_off_search {
                                                         addresses; price: ns for 1024 bytes too many */
     uint8_t *undo;      /* modes of the range that a move changes */
     uint8_t *was, *was_host; /* all decisions before a move that changes where updates run */
-    uint8_t *top, *top_host; /* those of the planner's best program, if they are of this model */
     uint32_t packs;     /* times that addresses are looked for */
-    uint64_t enough;    /* what takes longer, and is no better than the best program, gets none */
     uint32_t late_of;   /* of the decisions of now */
     uint32_t n_flips;   /* params whose update may run on either side */
     uint64_t evals;
@@ -16327,9 +16255,7 @@ RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const r
     s->due = RMI_NEW(mem, uint64_t, m->g->n_tensors);
     s->was = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
     s->was_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
-    s->top = RMI_NEW(mem, uint8_t, (size_t)m->n_buf + 1);
-    s->top_host = RMI_NEW(mem, uint8_t, (size_t)m->g->n_tensors + 1);
-    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host || !s->top || !s->top_host || !s->params || !s->due || !s->mixes)
+    if (!s->items || !s->first || !s->undo || !s->was || !s->was_host || !s->params || !s->due || !s->mixes)
         return RM_ERROR_MEMORY;
     for (i = 0; i < m->g->n_tensors; i++) s->n_flips += (uint32_t)rmi_off_two_sided(m, i);
     for (i = 0; i < m->g->n_tensors && rmi_low_has_update(m->step); i++) {
@@ -20478,9 +20404,6 @@ RMI_FN int rmi_plan_ask(void *user)
 /* What plans may lose by that. */
 RMI_FN uint64_t rmi_plan_may_lose(const rmi_program *p) { return rmi_sub(p->fig.busy[0], p->fig.recomputed_ns) / RMI_PLAN_FRAIL; }
 
-/* Does the best one lose clearly more? */
-RMI_FN int rmi_plan_frail(const rmi_planner *w) { return w->best.frail_ns > rmi_plan_may_lose(&w->best) / 8; }
-
 /* What plans are compared by: a link that is slower is not certain, so what it costs counts half. */
 RMI_FN uint64_t rmi_plan_rank(const rmi_program *p) { return rmi_add(p->fig.time_ns, p->frail_ns / 2); }
 
@@ -21788,10 +21711,6 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
         w->moved_mem = tmp;
         tmp = kept;
     }
-    if (w->best.n && w->best.listed == w->lists_moved) {
-        memcpy(s->top, s->m->mode, s->m->n_buf);
-        memcpy(s->top_host, s->m->host_update, s->m->g->n_tensors);
-    }
     w->homes = homes;
     w->n_homes = n_homes;
     w->n_late = 0;
@@ -21874,7 +21793,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
     uint32_t round, k, patience = 4, longer = 1, packs = s->packs;
     rm_result r;
     for (round = 0; round < packs && !w->stop.stopped; round++) {
-        int useless = s->best_energy == fitted || (w->best.n && s->best_energy > rmi_max(rmi_sub(rmi_plan_rank(&w->best), 1), s->enough));
+        int useless = s->best_energy == fitted || (w->best.n && s->best_energy > rmi_sub(rmi_plan_rank(&w->best), 1));
         rmi_off_take_best(s);
         w->quick = round < packs - 2 || w->best.n;
         size = 0;
@@ -21896,7 +21815,7 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
                     memcpy(host, m->host_update, m->g->n_tensors);
                 }
                 fitted = s->best_energy;
-                if (!round && !(s->enough && rmi_plan_frail(w))) break;
+                if (!round) break;
             } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
             if (fitted != RMI_INF || s->best_energy != RMI_INF || !patience) {
                 m->limit += (budget - m->limit) / 4;
@@ -21924,32 +21843,6 @@ RMI_FN rm_result rmi_plan_search_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     s->found = rmi_min(s->found, s->best_energy);
     s->packs = s->n_flips ? RMI_PLAN_PACKS * 3 / 4 : RMI_PLAN_PACKS;
     return rmi_plan_pack_moved(w, s, budget, *evals, mode, host);
-}
-
-/* Plans that fill a link are often as good as others that leave it some time. So where the best program would lose too much by a
-   slower link, the search goes on from its decisions with such a link, slower by as much as that loss calls for. */
-RMI_FN rm_result rmi_plan_spare(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t budget, uint64_t evals)
-{
-    rmi_off_model *m = s->m;
-    uint8_t *mode = RMI_NEW(mem, uint8_t, m->n_buf), *host = RMI_NEW(mem, uint8_t, m->g->n_tensors);
-    uint32_t turn, k, percent, from = 100;
-    if (!mode || !host) return RM_ERROR_MEMORY;
-    for (turn = 0; turn < (m->n > 1000 ? 2u : 3u) && rmi_plan_frail(w) && !w->stop.stopped; turn++, from = percent) {
-        percent = from - (uint32_t)rmi_max(1, w->best.frail_ns / ((w->best.frail_ns + rmi_plan_may_lose(&w->best)) / 5 + 1));
-        if (percent < 94) break;
-        rmi_off_slow_down(m, from, percent);
-        rmi_off_take(s, s->top, s->top_host);
-        s->best_energy = RMI_INF;
-        s->enough = rmi_off_energy(s, RMI_INF);
-        for (k = 0; k < 3; k++) {
-            rmi_off_anneal(s, evals / 8 + 1, m->ns / (s->best_energy == RMI_INF ? 1000u >> k : 1000u << 2 * k));
-            rmi_off_take_best(s);
-        }
-        s->packs = s->best_energy == RMI_INF ? 0 : RMI_PLAN_PACKS / 3;
-        RMI_TRY(rmi_plan_pack_moved(w, s, budget, evals, mode, host));
-    }
-    rmi_off_slow_down(m, from, 100);
-    return RM_OK;
 }
 
 /* Few values: every choice of all of them whose runs alone do not last too long, by the referee's clock; what persists stays as
@@ -22122,16 +22015,14 @@ RMI_FN rm_result rmi_plan_recipes(rmi_planner *w, rmi_arena *mem, rmi_off_search
     return RM_OK;
 }
 
-/* All recipes and the search. base: NULL, or the list of n_base runs without copies whose forms and order they take. bound: between
-   them, so that there soon is a plan. */
-RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_run *base, uint32_t n_base, uint64_t room, int bound)
+/* All recipes and the search. bound: between them, so that there soon is a plan. */
+RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
 {
     rmi_arena mem = rmi_plan_arena(w);
     rmi_off_model m;
     rmi_off_search s;
     uint32_t i, percent = w->rush ? w->rush : 100 - w->d->link_margin_percent;
     uint64_t evals = 0, work = w->d->work_limit ? w->d->work_limit : w->c.work;
-    uint32_t before = w->lists_moved;
     rm_result r = rmi_off_make(&mem, w->g, w->step, w->align, percent, &m);
     w->effort = work && work < 10000 ? 100 * work : 0; /* who asks for little work gets little of this, too */
     if (r == RM_OK) {
@@ -22139,12 +22030,11 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         m.host_limit = w->d->host_bytes;
         m.steady = w->joint;
         m.waiting = w->step == RM_FORWARD && w->steps & (RM_FIRST | RM_MIDDLE | RM_LAST);
-        if (base) rmi_off_rebase(&m, base, n_base, percent, room);
         if (w->given) rmi_off_join(&m, w->given, w->n_given);
         r = rmi_off_search_make(&mem, &m, &w->p->shape, &s);
     }
-    if (r == RM_OK && !base) r = rmi_plan_recipes(w, &mem, &s, budget);
-    if (r == RM_OK && !base && percent == 100 && w->c.passes & RM_PASS_OFFLOAD && s.n >= RMI_PLAN_COARSE) {
+    if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
+    if (r == RM_OK && percent == 100 && w->c.passes & RM_PASS_OFFLOAD && s.n >= RMI_PLAN_COARSE) {
         w->spares = 1;
         if (w->best.n && w->best.listed) w->plain_ns = w->best.fig.time_ns;
         r = rmi_plan_weigh(w, &w->best);
@@ -22159,9 +22049,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, const rmi_r
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
-    if (r == RM_OK && w->spares && percent == 100 && w->best.n && w->best.listed > before && !w->stop.stopped)
-        r = rmi_plan_spare(w, &mem, &s, budget, evals);
-    if (r == RM_OK && !base && !w->rush && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped)
+    if (r == RM_OK && !w->rush && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped)
         r = rmi_plan_exhaust_moved(w, &mem, &s, budget); /* once: its choices are of all lists in this order */
     w->effort = 0;
     w->fitted = s.found != RMI_INF;
@@ -22181,48 +22069,19 @@ RMI_FN int rmi_plan_has_freedom(const rmi_planner *w)
     return 0;
 }
 
-/* Plans with copies; where forms and order matter, also over lists that the whole-graph search finds for more memory than there is:
-   copies are to make up for the difference. */
+/* Plans with copies; while there is none, with a link that is taken for slower, so that less is copied at a time. */
 RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
 {
-    static const uint32_t percent[] = {0, 200, 130, 100}; /* of the budget; 0: no limit */
     static const uint32_t rush[] = {100000000, 1000, 300, 200, 150, 125};
-    rmi_arena mem = rmi_plan_arena(w);
-    rmi_ref_model m;
-    rmi_ref_search s;
-    rmi_run *runs;
-    uint32_t i, k, n;
-    uint64_t work, ns = 0;
-    rm_result r = rmi_plan_move_from(w, budget, NULL, 0, 0, bound);
+    uint32_t i;
+    rm_result r = rmi_plan_move_from(w, budget, bound);
     for (i = 0; i < RMI_COUNT(rush) && r == RM_OK && (w->rush || !w->best.n) && !w->stop.stopped; i++) {
         w->rush = rush[i];
-        r = rmi_plan_move_from(w, budget, NULL, 0, 0, 0);
+        r = rmi_plan_move_from(w, budget, 0);
         if (!w->best.n || !w->fitted) break;
     }
     w->rush = 0;
-    if (r != RM_OK || !(w->c.passes & RM_PASS_OFFLOAD) || w->host_only || w->stop.stopped || budget == RMI_INF ||
-        !rmi_plan_has_freedom(w) || (w->best.n && rmi_plan_within(w, w->c.gap_ppm)))
-        return r;
-    r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
-    if (r == RM_OK) r = rmi_ref_search_make(&mem, &m, &s);
-    runs = r == RM_OK ? RMI_NEW(&mem, rmi_run, s.cap) : NULL;
-    if (r == RM_OK && !runs) r = RM_ERROR_MEMORY;
-    for (i = 0; i < RMI_COUNT(percent) && r == RM_OK && !w->stop.stopped; i++) {
-        s.limit = percent[i] ? rmi_sub(rmi_mul(budget / 100, percent[i]), rmi_min(m.base, rmi_mul(budget / 100, percent[i]))) : RMI_MAX;
-        s.best.n = 0;
-        rmi_ref_load(&s, NULL, 0, NULL);
-        r = rmi_ref_greedy(&s, 500, 200);
-        work = rmi_min(RMI_PLAN_WORK / 8, 10000 * (uint64_t)m.n_tasks);
-        if (r == RM_OK && percent[i] && s.best.n) rmi_ref_improve(&s, work, 0);
-        if (r != RM_OK || !s.best.n || (i && s.best.ns == ns)) continue;
-        ns = s.best.ns;
-        n = rmi_ref_runs(&s, &s.best, runs);
-        r = rmi_plan_move_from(w, budget, runs, n, 0, 0);
-        for (k = 0; k < 3 && r == RM_OK && !w->fitted && !w->stop.stopped; k++)
-            r = rmi_plan_move_from(w, budget, runs, n, budget / 8 * (8 - 2 * k), 0);
-    }
-    rmi_arena_free(&mem);
-    return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
+    return r;
 }
 
 /* Host memory makes nothing slower or impossible: the search without copies is asked as well, unless a bound says that it has
@@ -22270,16 +22129,16 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 #define RMI_PLAN_ANNEAL_WORSE 50u  /* what takes that part more time than what was found at first is not gone on from */
 #define RMI_PLAN_ANNEAL_NEAR 400u  /* a plan with addresses that takes but that part more time will do */
 #define RMI_PLAN_ANNEAL_VAIN 2u    /* rounds that lead to nothing better, one after the other */
-#define RMI_PLAN_ANNEAL_ALONE 2500u /* ops: beyond that >>offload searches, too */
+#define RMI_PLAN_ANNEAL_ALONE 2500u /* ops: beyond that >>offload searches, too; and for parts of an accumulation */
 #define RMI_PLAN_ANNEAL_SPARE 25u  /* the link is taken for that part slower than it is */
 #define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
 
 /* Does >>search take part? Programs of several kinds of step have their homes in common, which it does not know. */
 RMI_FN int rmi_plan_anneals(const rmi_planner *w, uint64_t budget)
 {
-    return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && w->g->has_link && w->d->host_bytes && !w->joint && !w->given && !w->apart &&
-           w->steps == RM_SINGLE && budget != RMI_INF && w->g->n_ops > RMI_PLAN_SMALL && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order &&
-           !w->d->link_margin_percent;
+    int one = !w->joint && !w->given && !w->apart && !(w->steps & (w->steps - 1)) && rmi_low_has_backward(w->step);
+    return !RMI_WITHOUT(anneal) && w->c.passes & RM_PASS_OFFLOAD && w->g->has_link && w->d->host_bytes && one && budget != RMI_INF &&
+           w->g->n_ops > RMI_PLAN_SMALL && w->g->n_ops <= RMI_PLAN_ANNEAL_OPS && !w->c.off && !w->g->fixed_order && !w->d->link_margin_percent;
 }
 
 /* The search's best schedule as a candidate. *size: what it takes. */
@@ -22738,7 +22597,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
     first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
     anneals = moves && rmi_plan_anneals(w, budget);
-    if (anneals && w->g->n_ops <= RMI_PLAN_ANNEAL_ALONE) /* plain plans with copies will do to start from */
+    if (anneals && w->steps == RM_SINGLE && w->g->n_ops <= RMI_PLAN_ANNEAL_ALONE) /* plain plans with copies will do to start from */
         w->c.passes &= ~(uint32_t)RM_PASS_OFFLOAD;
     if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
     if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped)
