@@ -4,6 +4,7 @@
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
 #include "../common.h"
+#include "../placed.h"
 #include "../oracle/replay.h"
 #include "randgraph.h"
 #include <stdio.h>
@@ -72,7 +73,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
     q->n_homes = list.n_homes + list.n_late;
     rmi_err_clear(&g->last);
     if (result == RM_OK) result = rmi_seq_build(q);
-    if (result == RM_OK) result = rmi_plan_place(q, &tmp, 256, 0, 1, 0, 0, &prog);
+    if (result == RM_OK) result = placed(q, &tmp, 256, 0, 1, &prog);
     if (result == RM_OK) result = rmi_plan_place_kept(q, &tmp, 256, &prog);
     prog.step = step;
     prog.st = q->st;

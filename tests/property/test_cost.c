@@ -3,6 +3,7 @@
    bytes, a time that the program keeps. test_cost [GRAPHS [FIRST SEED]] */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
+#include "../placed.h"
 #include "randgraph.h"
 #include <stdio.h>
 
@@ -63,7 +64,7 @@ static void tell(const rm_graph *g, const rmi_event_list *list)
 }
 
 /* The program of a schedule that has just been evaluated: with addresses, or each buffer in bytes of its own. */
-static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedule *h, rmi_costs *x, int placed, int told)
+static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedule *h, rmi_costs *x, int addresses, int told)
 {
     rmi_arena tmp = rmi_arena_make(NULL);
     rmi_event_list list;
@@ -86,7 +87,7 @@ static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedu
     if (told) tell(g, &list);
     if (r == RM_OK) r = rmi_seq_build(&q);
     expect(r == RM_OK, seed, "the list is a sequence", rm_result_name(r));
-    if (r == RM_OK && placed) r = rmi_plan_place(&q, &tmp, c->step->granule, 0, 1, 0, 0, &program);
+    if (r == RM_OK && addresses) r = placed(&q, &tmp, c->step->granule, 0, 1, &program);
     else if (r == RM_OK) {
         uint64_t top = 0;
         for (i = 0; i < q.n_homes; i++) top += rmi_low_bytes(g, q.homes[i].buf) + q.homes[i].offset;
@@ -110,10 +111,10 @@ static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedu
         /* what the step before still copies out is not alive to the referee */
         expect(inexact || wraps ? inexact || program.fig.live_bytes <= peak : program.fig.live_bytes == peak, seed, "live bytes", text);
         /* addresses that cross the step's edge may cost a little */
-        expect(placed ? program.fig.time_ns <= ns + ns / 8 : program.fig.time_ns == ns, seed, placed ? "time, placed" : "time", text);
-        late += placed && program.fig.time_ns > ns;
-        exact += !placed;
-        waited += placed;
+        expect(addresses ? program.fig.time_ns <= ns + ns / 8 : program.fig.time_ns == ns, seed, addresses ? "time, placed" : "time", text);
+        late += addresses && program.fig.time_ns > ns;
+        exact += !addresses;
+        waited += addresses;
         for (i = 0; i < x->n_ins; i++) copies += !x->ins[i].stays;
         for (i = 0; i < x->n_ins; i++) lasting += x->ins[i].edge && !x->ins[i].stays;
         repeats += (unsigned)(program.fig.recomputed_runs != 0);
