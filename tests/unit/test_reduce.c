@@ -86,7 +86,7 @@ static void moved(void)
     unsigned p, percent, state, plans = 0, hidden = 0; /* at 30 % there is hardly room for one more gradient */
     for (state = 1; state <= 24; state *= 24)
         for (p = 0; p < 3; p++)
-            for (percent = 30; percent <= 80; percent += 25) {
+            for (percent = 30; percent <= 80; percent += (unsigned)tm_amount(50, 25)) {
                 rm_plan_info a[2];
                 rm_result r[2] = {RM_OK, RM_OK};
                 unsigned reduced;
