@@ -3746,7 +3746,6 @@ typedef struct rmi_program {
     uint64_t arena, host; /* bytes of both memories */
     uint32_t listed;      /* while it is planned: the number of the list with copies that it was made from, or 0 */
     uint64_t frail_ns;    /* too: what it loses by a slightly slower link, beyond what plans may (rmi_plan_weigh) */
-    uint64_t placing;     /* too: steps that its addresses took */
     rmi_figures fig;
 } rmi_program;
 
@@ -19884,6 +19883,7 @@ typedef struct rmi_planner {
     uint64_t end_ns;  /* of the clock; 0: no limit */
     int late;         /* the clock or the first plan, not the caller, has stopped this kind of step */
     int naming;       /* is there a plan for this budget, without what earlier calls found? The first one is enough */
+    uint64_t placed; /* steps that addresses have taken so far */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
     rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
     rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
@@ -20165,9 +20165,9 @@ RMI_FN rm_result rmi_plan_place_kept(const rmi_seq *q, rmi_arena *mem, uint32_t 
 
 /* Addresses of the sequence. Where lanes run beside the compute lane, time depends on who gets whose bytes: then they are those
    of the lowest arena, the same for every budget, if that is within the target. */
-RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align, uint64_t target, int lanes, int only_quick,
-                                uint64_t effort, rmi_program *out)
+RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target, int only_quick, uint64_t effort, rmi_program *out)
 {
+    const rmi_seq *q = &w->seq;
     rmi_plc_item *items = RMI_NEW(mem, rmi_plc_item, (size_t)q->n_str + q->n_homes);
     rmi_plc_info info;
     size_t i, k, n = q->n_str;
@@ -20192,17 +20192,17 @@ RMI_FN rm_result rmi_plan_place(const rmi_seq *q, rmi_arena *mem, uint32_t align
         items[n].offset = q->homes[i].offset;
         items[n++].fixed = 1;
     }
-    RMI_TRY(rmi_plc_place(mem, items, n, align, lanes ? 0 : target, quick, &info));
-    out->placing = info.work;
+    RMI_TRY(rmi_plc_place(mem, items, n, w->align, w->lanes ? 0 : target, quick, &info));
+    w->placed += info.work;
     if (target && info.height > target && info.bound <= target && !only_quick) {
-        RMI_TRY(rmi_plc_place(mem, items, n, align, target, effort, &info));
-        out->placing += info.work;
+        RMI_TRY(rmi_plc_place(mem, items, n, w->align, target, effort, &info));
+        w->placed += info.work;
     }
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
     for (i = 0; i < q->n_homes; i++) /* inputs that no run reads are there, too, when the step begins */
-        if (!q->homes[i].host) out->arena = rmi_max(out->arena, rmi_round_up(q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf), align));
+        if (!q->homes[i].host) out->arena = rmi_max(out->arena, rmi_round_up(q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf), w->align));
     return RM_OK;
 }
 
@@ -20297,7 +20297,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else {
         w->placing = 1;
-        r = rmi_plan_place(q, q->n_inst > RMI_PLAN_MANY ? &w->lives : mem, w->align, target, w->lanes, w->quick, w->effort, out);
+        r = rmi_plan_place(w, q->n_inst > RMI_PLAN_MANY ? &w->lives : mem, target, w->quick, w->effort, out);
         w->placing = 0;
         if (r != RM_OK) return r;
     }
@@ -21243,12 +21243,13 @@ RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_stat
     rmi_program out;
     rmi_run *runs = RMI_NEW(&w->tries, rmi_run, x->n);
     rm_result r = runs ? RM_OK : RM_ERROR_MEMORY;
+    uint64_t placed = w->placed;
     *yes = 0;
     if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
     if (r == RM_OK) r = rmi_seq_build(q);
-    if (r == RM_OK) r = rmi_plan_place(q, &w->tries, w->align, s->budget, w->lanes, 1, RMI_PLAN_EFFORT / 10, &out);
+    if (r == RM_OK) r = rmi_plan_place(w, &w->tries, s->budget, 1, RMI_PLAN_EFFORT / 10, &out);
     if (r == RM_OK) *yes = out.arena <= s->budget;
-    if (r == RM_OK) s->work += out.placing * RMI_PLAN_STEP_COST;
+    s->work += (w->placed - placed) * RMI_PLAN_STEP_COST;
     rmi_arena_clear(&w->lives);
     rmi_arena_clear(&w->tries);
     return r == RM_ERROR_GRAPH ? RM_OK : r;
@@ -21283,7 +21284,7 @@ RMI_FN rm_result rmi_plan_search_widen(rmi_planner *w, rmi_ref_search *s, const 
 RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
     rm_result r;
-    uint64_t size;
+    uint64_t size, placed = w->placed;
     uint32_t n;
     /* apart: a large program and large states are not there at a time */
     int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->m->n_tasks > RMI_REF_LARGE;
@@ -21303,7 +21304,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
         s->limit += (budget - s->m->base - s->limit) / 2;
         return RM_OK;
     }
-    s->work += RMI_PLAN_EFFORT / 5;
+    s->work += rmi_max((w->placed - placed) * RMI_PLAN_STEP_COST, RMI_PLAN_EFFORT / 5);
     /* without a plan ever faster */
     s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - budget) / 3, w->best.n ? 1u : ++s->failed), budget / 400));
     if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
