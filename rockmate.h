@@ -3159,7 +3159,7 @@ RMI_INLINE const rmi_part *rmi_low_part(const rm_graph *graph, rmi_run run)
 
 /* What one run touches. */
 typedef struct rmi_access {
-    uint32_t *reads, *writes; /* buffers; room for rmi_low_degree each */
+    uint32_t *reads, *writes; /* buffers; room for as many as any run of the graph touches */
     uint32_t n_reads, n_writes;
     /* FWD: it can leave this buffer; else RMI_NONE (a backward that reads it has it in reads) */
     uint32_t saved;
@@ -17861,7 +17861,7 @@ typedef struct rmi_costs { /* what follows from a schedule */
 typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluation */
     const rmi_step *step;
     uint64_t limit, host_limit;
-    uint64_t enough;      /* a schedule that costs more (rmi_cost_most) need not be looked at further */
+    uint64_t enough;      /* a schedule that costs more, the price of bytes above the limit included, need not be looked at further */
     uint64_t price;       /* of what is above the limit: ns a byte, 2^-20 */
     uint64_t gap_bytes;   /* smaller gaps are not noted */
     int held;
@@ -19820,12 +19820,6 @@ RMI_TEXT_BEGIN
    ================================================================================================================== */
 static const uint32_t rmi_plan_steps[RM_STEP_KINDS] = {RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD};
 
-typedef struct rmi_plan_stage { /* for the summary: what the first program does with a stage */
-    uint32_t lo, hi, cls;
-    uint32_t forwards;       /* how often an op of it runs forward at most */
-    uint64_t recomputed_ns;
-} rmi_plan_stage;
-
 typedef struct rmi_plan_asked { /* the call that made the plan; and what rm_plan_explain has planned since, with more memory */
     rm_plan_desc desc;  /* read no more: info, progress; like is the plan itself */
     rm_config config;
@@ -21625,7 +21619,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
 {
     rmi_ref_search s;
     uint64_t work, least, most;
-    uint32_t round, vain = 0;
+    uint32_t round, vain = 0, parts = m->n_tasks <= RMI_REF_FEW ? 96 : 16; /* few tasks: from many orders */
     rmi_run *runs;
     int soon, far;
     RMI_TRY(rmi_ref_search_tables(mem, m, &s));
@@ -21658,10 +21652,10 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
                     !rmi_plan_within(w, s.work > (m->n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
          round++) {
         uint64_t was = w->best.n ? w->best.fig.time_ns : 0;
-        rmi_ref_improve(&s, least / (m->n_tasks <= RMI_REF_FEW ? 96 : 16), round); /* few tasks: from many orders */
+        rmi_ref_improve(&s, least / parts, round);
         RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
-        if (w->series->near_ppm && vain == 3) break; /* there are other budgets to plan */
+        if (w->series->near_ppm && vain == 3 * parts / 16) break; /* there are other budgets to plan */
     }
     return rmi_plan_search_last(w, &s, runs, budget);
 }
@@ -22752,18 +22746,16 @@ RMI_RARE uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
     return moves < RMI_MAX ? rmi_round_up(moves, w->align) : RMI_INF;
 }
 
-/* Has a call with this budget a plan? The planner goes that call's way, until there is one, in at most so many steps (0: any).
-   next: what the kinds that have none say; else its min_bytes is 0, and arena_bytes what the largest plan takes. */
+/* Has a call with this budget a plan? The planner goes that call's way, until there is one. next: what the kinds of step that have
+   none say; its min_bytes is 0 if all have one. */
 RMI_FN rm_result rmi_plan_works(rmi_planner *w, uint64_t bytes, rm_plan_info *next)
 {
     rm_result r;
-    uint32_t i;
     w->budget = bytes;
     w->given = w->d->like ? w->given : NULL;
     w->naming = 1;
     r = rmi_plan_kinds_of_step(w, next);
     if (w->late) w->stop.stopped = w->late = 0;
-    for (i = 0; i < w->p->n && !next->min_bytes; i++) next->arena_bytes = rmi_max(next->arena_bytes, w->p->info[i].arena_bytes);
     w->naming = 0;
     w->budget = rmi_plan_budget(w);
     w->p->n = 0;
@@ -22776,8 +22768,8 @@ RMI_FN uint64_t rmi_plan_whole(const rmi_planner *w, uint64_t bytes)
     return w->d->like || w->d->live_only || bytes > RMI_MAX - w->align ? bytes : rmi_round_up(bytes, w->align);
 }
 
-/* The budget is too small; which one would do? Whatever is named has been tried: a call with it has a plan. First what the smallest
-   candidate takes, or more until it works, then less. */
+/* The budget is too small; which one would do? Without copies what the smallest candidate takes that does not depend on the budget: a
+   call with as much finds it again. With copies what the smallest candidate takes, or more until a call with it has a plan. */
 RMI_FN rm_result rmi_plan_named(rmi_planner *w, rm_plan_info *worst)
 {
     rm_plan_info next;
@@ -26854,7 +26846,6 @@ typedef struct rmi_exe_build {
     uint32_t *ran;         /* by op */
     uint32_t *left_by;
     uint8_t *moved;        /* by buffer: renamed or shared since its last write, so its next contribution is there already */
-    uint32_t *moved_from;
     uint64_t *ext_off;     /* by buffer: offset of a view into the caller's memory */
     uint32_t *ext_of;      /* by buffer: the caller's buffer that a view lies in, or RMI_NONE */
     uint64_t *ext_base;    /* by buffer of the caller's: where its bytes begin in
@@ -27581,13 +27572,17 @@ RMI_FN rm_result rmi_exe_tell_alone(const rm_exec *x)
     for (i = 0; i < x->p->n && !x->p->alone; i++) {
         const rm_plan_info *info = &x->p->info[i];
         uint64_t ns = rmi_exe_step_ns(x, info);
+        int copies = (info->busy_ns[RM_LANE_H2D] | info->busy_ns[RM_LANE_D2H] | info->busy_ns[RM_LANE_HOST]) != 0;
         if (x->lanes || ns <= info->time_ns || ns == info->busy_ns[RM_LANE_COMPUTE]) continue;
         x->p->alone = 1;
         RMI_TRY(rmi_plan_say(x->p,
-                             "plan: its time, %u us for a step of kind '%s', counts on copies and work of the host beside the computation; "
-                             "an executor without lanes does one after the other and takes %u us. %s, or plan without rm_plan_desc.host_bytes",
-                             info->time_ns / 1000, rmi_low_step_name(info->step), ns / 1000,
-                             x->d.backend ? "Give rm_backend lanes (reserve, record, wait)" : "Define ROCKMATE_THREADS and set rm_exec_desc.threads"));
+                             "plan: its time, %u us for a step of kind '%s', counts on %s beside the computation; "
+                             "an executor without lanes does one after the other and takes %u us. %s%s",
+                             info->time_ns / 1000, rmi_low_step_name(info->step),
+                             copies ? "copies and work of the host" : "reductions", ns / 1000,
+                             x->d.backend ? "Give rm_backend lanes (reserve, record, wait)"
+                                          : "Define ROCKMATE_THREADS and set rm_exec_desc.threads",
+                             copies ? ", or plan without rm_plan_desc.host_bytes" : ""));
     }
     return RM_OK;
 }

@@ -39,6 +39,7 @@ typedef struct models_desc {
     uint64_t sequence; /* of these, in one sequence */
     uint64_t images;   /* of a convolutional network */
     int slim;          /* small optimizer states */
+    const uint64_t *link; /* bytes a second to the device and back, ns a copy, bytes a second of additions; NULL: the device's */
 } models_desc;
 
 /* --- transformers: the figures of the published models */
@@ -572,7 +573,8 @@ static rm_graph *models_build(const models_desc *d)
     int known = 0;
     m.g = rm_graph_create(NULL);
     if (!m.g) return NULL;
-    rm_graph_link(m.g, (uint64_t)m.device->link, (uint64_t)m.device->link, 10000, (uint64_t)(m.device->host / 3));
+    if (d->link) rm_graph_link(m.g, d->link[0], d->link[1], d->link[2], d->link[3]);
+    else rm_graph_link(m.g, (uint64_t)m.device->link, (uint64_t)m.device->link, 10000, (uint64_t)(m.device->host / 3));
     for (i = 0; i < sizeof models_lms / sizeof models_lms[0]; i++)
         if (!strcmp(models_lms[i].name, d->model)) {
             uint64_t tokens = d->tokens ? d->tokens : 8192, most = models_lms[i].positions ? models_lms[i].positions : 2048;

@@ -593,7 +593,7 @@ static int plan_graph(const options *o, rm_graph *g)
     d.info = &info;
     d.progress = on_progress;
     d.progress_user = &w;
-    if (o->has_link) rm_graph_link(g, o->link[0], o->link[1], o->link[2], o->link[3]);
+    if (o->has_link && !o->model.model) rm_graph_link(g, o->link[0], o->link[1], o->link[2], o->link[3]);
     status = o->like ? read_like(o, g, &like) : -1;
     if (status >= 0) return status;
     d.like = like;
@@ -678,6 +678,7 @@ static int run_model(const options *o)
         x.has_budget = 1;
         x.budget.bytes = (uint64_t)x.model.device->bytes - ((uint64_t)1 << 30);
     }
+    if (x.has_link) x.model.link = x.link;
     g = models_build(&x.model);
     if (!g) return usage("no such model ('rmplan --model list' shows them)", x.model.model);
     status = rm_graph_result(g) != RM_OK ? refuse(x.graph, g, rm_graph_result(g)) : plan_or_export(&x, g);

@@ -249,6 +249,8 @@ END
 run 0 "" --model list
 run 0 "" --model gpt2-124m --device rtx4060ti --tokens 4096
 holds 'v["status"] == "ok" && v["arena_bytes"] <= v["budget_bytes"] && v["budget_bytes"] == 16000000000 - 1073741824'
+run 0 "" --model gpt2-124m --tokens 4096 --link h2d=1000000000,d2h=2000000000,latency=3 --export m.rmg
+if grep -q "^link h2d=1000000000 d2h=2000000000 latency=3" m.rmg; then ok; else bad "--link of a model"; fi
 run 0 "" --model gpt2-124m --tokens 4096 --sequence 512 --optimizer slim --budget 3G
 holds 'v["arena_bytes"] <= 3221225472'
 run 0 "" --model resnet50 --images 8 --export m.rmg --budget 600M

@@ -567,6 +567,15 @@ static void no_lanes(void)
     }
 }
 
+/* Where reductions alone would run beside the computation the note says so, and does not blame host memory. */
+static void no_lanes_reductions(void)
+{
+    rig r;
+    open_rig(&r, WITH_REDUCE, &(rm_plan_desc){0}, &like_host);
+    EXPECT(strstr(rm_plan_notes(r.p), "counts on reductions") && !strstr(rm_plan_notes(r.p), "host_bytes"), rm_plan_notes(r.p));
+    close_rig(&r);
+}
+
 /* Which clock tells how long a call took: wall, thread, process, waited, lost. */
 static void clocks(void)
 {
@@ -604,5 +613,6 @@ int main(void)
     read_only();
     unwritten();
     no_lanes();
+    no_lanes_reductions();
     return tm_end();
 }
