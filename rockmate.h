@@ -13819,6 +13819,7 @@ RMI_RARE rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes
 #define RMI_BND_MOMENTS 48u /* looked at */
 #define RMI_BND_PRICED 8u   /* of them are priced, those where most is missing */
 #define RMI_BND_NEAR 32u    /* neighbours of the best that are priced at most */
+#define RMI_BND_CLOSE 8u    /* the last of them, on both sides: what runs one after the other bounds unlike things */
 
 typedef struct rmi_bnd_try {
     uint64_t key;   /* first the bytes that are missing there; then the bound, ns */
@@ -13922,9 +13923,11 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, rmi_bnd_try *tries, uint32_t *
     for (n = k, step = large ? 0 : (step + 1) / 2; step && n && b->work < b->most_work && n < k + RMI_BND_NEAR;
          step = (step + 1) / 2) {
         uint32_t from = best;
-        for (i = 0; i < 2; i++) {
-            tries[n].at = i ? tries[from].at + step : tries[from].at - step;
-            if (tries[n].at >= m->n_keep) continue;
+        for (i = 0; i < (step == 1 ? RMI_BND_CLOSE : 2u) && n < k + RMI_BND_NEAR; i++) {
+            uint32_t by = i / 2 + step, q;
+            tries[n].at = i & 1 ? tries[from].at + by : tries[from].at - by;
+            for (q = 0; q < n && tries[q].at != tries[n].at;) q++;
+            if (tries[n].at >= m->n_keep || q < n) continue;
             tries[n].price = tries[from].price;
             RMI_TRY(rmi_bnd_price(s, &tries[n], bound));
             if (tries[n].key > tries[best].key) best = n;
