@@ -12766,6 +12766,7 @@ typedef struct rmi_bnd {
     uint32_t *stamp, turn;    /* by buffer: seen in this turn */
     int up, down;             /* a unit of value is 2^-up or 2^down ns */
     uint64_t most_price;      /* prices: 2^-20 units a byte */
+    uint64_t hint;            /* a price to begin with: an eighth of all time for all bytes */
     uint64_t work, most_work; /* ways looked at */
     uint64_t enough;          /* ns: a bound of so much ends the work */
 } rmi_bnd;
@@ -13894,19 +13895,17 @@ RMI_RARE rm_result rmi_bnd_price(rmi_bnd_web *s, rmi_bnd_try *y, uint64_t *bound
     return RM_OK;
 }
 
-/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. tries: n of them,
-   best first. */
-RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
+/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. live: the
+   profile; tries: n of them, best first. */
+RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_try *tries, uint32_t *n_tries,
+                                  uint64_t *bound)
 {
     rmi_bnd *b = s->b;
     const rmi_ref_model *m = b->m;
     uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
-    uint64_t ns, ws, hint, *live = RMI_NEW(b->mem, uint64_t, m->n_keep + 1u);
-    if (!live) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_bnd_profile(b, live));
-    for (hint = i = 0; i < m->n_keep; i++) hint = rmi_add(hint, rmi_bnd_units(b, rmi_bnd_least(b, m->keep[i])));
-    hint =
-        rmi_min(rmi_mul_div_up(hint, 1u << 17, b->limit + 1), b->most_price); /* an eighth of all time for all bytes */
+    uint64_t ns, ws;
+    for (i = 0; i < m->n_keep; i++) b->hint = rmi_add(b->hint, rmi_bnd_units(b, rmi_bnd_least(b, m->keep[i])));
+    b->hint = rmi_min(rmi_mul_div_up(b->hint, 1u << 17, b->limit + 1), b->most_price);
     for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
         uint32_t at = rmi_bnd_highest(live, i, step, m->n_keep);
         if (!rmi_bnd_look(b, m->keep[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
@@ -13916,7 +13915,7 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, rmi_bnd_try *tries, uint32_t *
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || tries[k].key); k++) {
         if (tries[k].key == 0) large = 1; /* all fits everywhere: no neighbours */
-        tries[k].price = k ? tries[k - 1].price : hint;
+        tries[k].price = k ? tries[k - 1].price : b->hint;
         RMI_TRY(rmi_bnd_price(s, &tries[k], bound));
         if (tries[k].key > tries[best].key) best = k;
     }
@@ -13971,10 +13970,10 @@ RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t 
     return RM_OK;
 }
 
-/* Several moments: the best one and whatever adds to it, or some at equal distances from it on; then branch and
-   bound. */
-RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, uint32_t n, uint64_t more,
-                                    uint64_t *bound)
+/* Several moments: the best one and whatever adds to it, or one of each stretch from it on; then branch and bound.
+   live: the profile. */
+RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const rmi_bnd_try *tries, uint32_t n,
+                                    uint64_t more, uint64_t *bound)
 {
     rmi_bnd *b = s->b;
     const rmi_ref_model *m = b->m;
@@ -13996,10 +13995,11 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const rmi_bnd_try *tries, ui
     RMI_TRY(rmi_bnd_join(s, &best, cand, n_cand));
     for (now.n = k = 0; k < RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
         i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
+        if (k) i = rmi_bnd_highest(live, i, (m->n_keep - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1) + 1, m->n_keep);
         if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) ||
             (now.n && !b->at.before[m->keep[now.at[now.n - 1]]]))
             continue;
-        now.price[now.n] = tries[0].price / 2 * 3 / RMI_BND_TOGETHER;
+        now.price[now.n] = (tries[0].price ? tries[0].price : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
         now.at[now.n++] = i;
     }
     b->most_work = b->work + more / 4;
@@ -14264,19 +14264,22 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
     rmi_bnd b;
     rmi_bnd_web s;
     rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + RMI_BND_PRICED + 2 * RMI_BND_NEAR);
+    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u);
     uint32_t n = 0;
     rm_result r = rmi_bnd_make(mem, m, limit, &b);
     *bound = 0;
     if (r == RM_ERROR_GRAPH) return RM_OK;
     RMI_TRY(r);
-    if (!tries) return RM_ERROR_MEMORY;
+    if (!tries || !live) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_bnd_web_begin(&b, &s));
+    RMI_TRY(rmi_bnd_profile(&b, live));
     b.most_work = work;
     b.enough = enough;
-    RMI_TRY(rmi_bnd_sample(&s, tries, &n, bound));
+    RMI_TRY(rmi_bnd_sample(&s, live, tries, &n, bound));
     b.most_work = b.work + more / 8;
     if (*bound < enough && more) RMI_TRY(rmi_bnd_path(&b, bound));
-    if (*bound < enough && n && (uint64_t)s.n_way * 8000 < more) RMI_TRY(rmi_bnd_together(&s, tries, n, more / 8 * 7, bound));
+    if (*bound < enough && n && (uint64_t)s.n_way * 8000 < more)
+        RMI_TRY(rmi_bnd_together(&s, live, tries, n, more / 8 * 7, bound));
     return RM_OK;
 }
 
