@@ -13970,8 +13970,8 @@ RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t 
     return RM_OK;
 }
 
-/* Several moments: the best one and whatever adds to it, or one of each stretch from it on; then branch and bound.
-   live: the profile. */
+/* Several moments: the best one and whatever adds to it, or some at equal distances from it on (where there is none the
+   place at which most is kept: live is the profile); then branch and bound. */
 RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const rmi_bnd_try *tries, uint32_t n,
                                     uint64_t more, uint64_t *bound)
 {
@@ -13993,10 +13993,10 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const 
     for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_keep);
     b->most_work = b->work + more / 2;
     RMI_TRY(rmi_bnd_join(s, &best, cand, n_cand));
-    for (now.n = k = 0; k < RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
-        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * k / (RMI_BND_TOGETHER - 1);
-        if (k) i = rmi_bnd_highest(live, i, (m->n_keep - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1) + 1, m->n_keep);
-        if ((now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) ||
+    for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
+        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * (k / 2) / (RMI_BND_TOGETHER - 1);
+        if (k & 1) i = rmi_bnd_highest(live, i, (m->n_keep - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1), m->n_keep);
+        if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) ||
             (now.n && !b->at.before[m->keep[now.at[now.n - 1]]]))
             continue;
         now.price[now.n] = (tries[0].price ? tries[0].price : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
