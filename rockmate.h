@@ -22128,6 +22128,7 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 #define RMI_PLAN_ANNEAL_PACKS 10u  /* times that addresses are looked for */
 #define RMI_PLAN_ANNEAL_WORSE 50u  /* what takes that part more time than what was found at first is not gone on from */
 #define RMI_PLAN_ANNEAL_NEAR 400u  /* a plan with addresses that takes but that part more time will do */
+#define RMI_PLAN_ANNEAL_LATE 100u  /* a program that takes that part more time than its schedule has too few bytes */
 #define RMI_PLAN_ANNEAL_VAIN 2u    /* rounds that lead to nothing better, one after the other */
 #define RMI_PLAN_ANNEAL_ALONE 2500u /* ops: beyond that >>offload searches, too; and for parts of an accumulation */
 #define RMI_PLAN_ANNEAL_SPARE 25u  /* the link is taken for that part slower than it is */
@@ -22179,12 +22180,14 @@ RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, uint64_t bud
     return r;
 }
 
-/* Addresses for what the search has found; where they take more than the budget it goes on with a lower limit, and a higher one
-   where that has led to nothing better: from there, or from what was found at first if that is much faster. */
+/* Addresses for what the search has found; where they take more than the budget, or the program takes longer than its schedule, the
+   search goes on with a lower limit, and a higher one where that has led to nothing better: from there, or from what was found at
+   first if that is much faster. Bytes that are used again make copies wait for each other: the search's clock does not know. */
 RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search *s, uint64_t budget, uint64_t work)
 {
     rmi_schedule first;
     uint32_t round, vain = 0;
+    int late = 0; /* the program takes longer than its schedule */
     uint64_t size = 0, first_ns = s->best_ns;
     RMI_TRY(rmi_cost_make_schedule(mem, &s->cost, &first));
     rmi_search_copy(s->step, &s->best, &first);
@@ -22193,11 +22196,13 @@ RMI_FN rm_result rmi_plan_pack_events(rmi_planner *w, rmi_arena *mem, rmi_search
         w->quick = w->best.n != 0;
         if (!useless) RMI_TRY(rmi_plan_try_events(w, s, budget, &size));
         w->quick = 0;
-        if (!round && size <= budget) return RM_OK;
+        late = !useless && size <= budget && w->tried.fig.time_ns > s->best_ns + s->best_ns / RMI_PLAN_ANNEAL_LATE;
+        if (!round && size <= budget && !late) return RM_OK;
         vain = useless ? vain + 1 : 0;
         if (vain > RMI_PLAN_ANNEAL_VAIN) break;
         if (w->best.n && w->best.fig.time_ns <= first_ns + first_ns / RMI_PLAN_ANNEAL_NEAR) break;
-        if (useless || size <= budget) s->cost.limit += (budget - s->cost.limit) / 3;
+        if (late) s->cost.limit -= s->cost.limit / RMI_PLAN_ANNEAL_LATE;
+        else if (useless || size <= budget) s->cost.limit += (budget - s->cost.limit) / 3;
         else s->cost.limit -= rmi_min((size - budget) / 2, s->cost.limit / 50) + s->cost.limit / 1000;
         if (s->best_ns == RMI_INF || s->best_ns > first_ns + first_ns / RMI_PLAN_ANNEAL_WORSE)
             rmi_search_copy(s->step, &first, &s->best);
