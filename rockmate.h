@@ -13491,7 +13491,7 @@ RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
 /* Room for scratch of all facts and ways. */
 RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 {
-    size_t n = s->n_fact + s->n_way + s->n_use + s->n_want;
+    size_t n = s->n_fact + s->n_way + s->n_use + s->n_want + 1; /* none of them, too */
     rmi_bnd_scratch *tmp = &s->tmp;
     if (!rmi_arena_grow(s->b->mem, (void **)&tmp->block, &tmp->cap, 4 * n, sizeof *tmp->block)) return RM_ERROR_MEMORY;
     tmp->todo = tmp->block;
@@ -19883,7 +19883,6 @@ typedef struct rmi_planner {
     uint64_t end_ns;  /* of the clock; 0: no limit */
     int late;         /* the clock or the first plan, not the caller, has stopped this kind of step */
     int naming;       /* is there a plan for this budget, without what earlier calls found? The first one is enough */
-    uint64_t placed; /* steps that addresses have taken so far */
     rmi_arena tries, lists, lives; /* of one candidate, emptied for the next */
     rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
     rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
@@ -20193,11 +20192,8 @@ RMI_FN rm_result rmi_plan_place(rmi_planner *w, rmi_arena *mem, uint64_t target,
         items[n++].fixed = 1;
     }
     RMI_TRY(rmi_plc_place(mem, items, n, w->align, w->lanes ? 0 : target, quick, &info));
-    w->placed += info.work;
-    if (target && info.height > target && info.bound <= target && !only_quick) {
+    if (target && info.height > target && info.bound <= target && !only_quick)
         RMI_TRY(rmi_plc_place(mem, items, n, w->align, target, effort, &info));
-        w->placed += info.work;
-    }
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC) q->st[i].offset = items[q->st[i].offset].offset;
     out->arena = info.height;
@@ -21232,7 +21228,6 @@ RMI_FN void rmi_plan_remember(rmi_planner *w)
 
 /* --- whole-graph search: starts from everything once and from the chain's plans for more memory, then improves */
 
-#define RMI_PLAN_STEP_COST 1u /* runs that the search looks at in the time of a step for addresses */
 #define RMI_PLAN_EFFORT 5000000u /* steps to find addresses of a list that the search will not hang on: some 15 ms */
 
 /* Does a list of the search get addresses within the budget, with no more than the quick tries? */
@@ -21243,13 +21238,11 @@ RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_stat
     rmi_program out;
     rmi_run *runs = RMI_NEW(&w->tries, rmi_run, x->n);
     rm_result r = runs ? RM_OK : RM_ERROR_MEMORY;
-    uint64_t placed = w->placed;
     *yes = 0;
     if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
     if (r == RM_OK) r = rmi_seq_build(q);
     if (r == RM_OK) r = rmi_plan_place(w, &w->tries, s->budget, 1, RMI_PLAN_EFFORT / 10, &out);
     if (r == RM_OK) *yes = out.arena <= s->budget;
-    s->work += (w->placed - placed) * RMI_PLAN_STEP_COST;
     rmi_arena_clear(&w->lives);
     rmi_arena_clear(&w->tries);
     return r == RM_ERROR_GRAPH ? RM_OK : r;
@@ -21284,7 +21277,7 @@ RMI_FN rm_result rmi_plan_search_widen(rmi_planner *w, rmi_ref_search *s, const 
 RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
 {
     rm_result r;
-    uint64_t size, placed = w->placed;
+    uint64_t size;
     uint32_t n;
     /* apart: a large program and large states are not there at a time */
     int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->m->n_tasks > RMI_REF_LARGE;
@@ -21304,7 +21297,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
         s->limit += (budget - s->m->base - s->limit) / 2;
         return RM_OK;
     }
-    s->work += rmi_max((w->placed - placed) * RMI_PLAN_STEP_COST, RMI_PLAN_EFFORT / 5);
+    s->work += RMI_PLAN_EFFORT / 5;
     /* without a plan ever faster */
     s->limit = rmi_sub(s->limit, rmi_max(rmi_mul((size - budget) / 3, w->best.n ? 1u : ++s->failed), budget / 400));
     if (hope && s->best.n && s->limit < s->best.peak) s->limit = s->best.peak; /* that one has addresses */
