@@ -22123,7 +22123,6 @@ RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 #define RMI_PLAN_ANNEAL_NEAR 400u  /* a plan with addresses that takes but that part more time will do */
 #define RMI_PLAN_ANNEAL_LATE 100u  /* a program that takes that part more time than its schedule has too few bytes */
 #define RMI_PLAN_ANNEAL_VAIN 2u    /* rounds that lead to nothing better, one after the other */
-#define RMI_PLAN_ANNEAL_ALONE 2500u /* ops: beyond that >>offload searches, too; and for parts of an accumulation */
 #define RMI_PLAN_ANNEAL_SPARE 25u  /* the link is taken for that part slower than it is */
 #define RMI_PLAN_ANNEAL_OPS 20000u /* more are not searched in this way */
 
@@ -22562,7 +22561,6 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
 {
     rmi_arena tmp = rmi_plan_arena(w);
     uint64_t less = w->given ? 0 : w->room, budget = w->budget ? w->budget - less : RMI_INF;
-    uint32_t passes = w->c.passes;
     rm_result r;
     int plain, searched, moves, first_moves, anneals;
     w->step = step;
@@ -22595,19 +22593,15 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     if (r == RM_OK && !searched) r = rmi_plan_least_bytes(w);
     first_moves = moves && !searched && w->homes_bytes > budget; /* nothing fits without copies */
     anneals = moves && rmi_plan_anneals(w, budget);
-    if (anneals && w->steps == RM_SINGLE && w->g->n_ops <= RMI_PLAN_ANNEAL_ALONE) /* plain plans with copies will do to start from */
-        w->c.passes &= ~(uint32_t)RM_PASS_OFFLOAD;
     if (r == RM_OK && first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 1);
     if (r == RM_OK && plain && rmi_low_has_backward(step) && !(w->c.passes & RM_PASS_SEARCH) && !w->stop.stopped)
         r = rmi_plan_backward_step(w, budget);
     if (r == RM_OK && searched && !w->stop.stopped) r = rmi_plan_search(w, budget);
     else if (r == RM_OK && !first_moves && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
     if (r == RM_OK && moves && !first_moves && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
-    w->c.passes = passes;
     if (r == RM_OK && plain && w->c.passes & RM_PASS_OFFLOAD && w->homes_bytes <= budget && !w->stop.stopped)
         r = rmi_plan_unmoved(w, budget);
     if (r == RM_OK && anneals) r = rmi_plan_anneal(w, budget);
-    if (r == RM_OK && anneals && !w->best.n && !w->stop.stopped) r = rmi_plan_move(w, budget, 0);
     if (r == RM_OK && less) { /* the bound is of the whole budget */
         tmp = rmi_plan_arena(w);
         r = rmi_bnd_time(&tmp, w->g, step, &w->info->bound_ns);
