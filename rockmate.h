@@ -22,10 +22,10 @@
    >>chain     exact checkpointing of a chain of stages for every budget at once
    >>block     options of one stage or group: what to keep, with bytes, peaks, times
    >>place     addresses in one arena
-   >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
    >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
    >>offload   what to keep, recompute, and move to host memory
+   >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
    >>cost      the evaluator of a schedule: lives, bytes at every event, time on every lane
    >>events    a schedule -> the list of runs and copies for >>sequence, and homes
    >>search    annealing over runs, copies, variants and homes, with a price of bytes above the limit
@@ -9632,868 +9632,6 @@ RMI_RARE rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, siz
 }
 
 /* =====================================================================================================================
-   >>step - one lowered model of a training step: tasks, ways to run them, buffers, homes, order
-   In: a sealed graph, a kind of step. Out: read-only tables, which >>cost, >>events and >>search look at instead of the graph.
-   A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is what a task reads or writes and
-   what can come and go: a view counts as the buffer that it looks at, what is always on the device as bytes of `resident`. The
-   rules by which new bytes may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence.
-   O(accesses * variants).
-   ================================================================================================================== */
-typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
-    uint32_t at, n;
-} rmi_range;
-
-typedef enum rmi_step_kind { RMI_STEP_VALUE, RMI_STEP_INPUT, RMI_STEP_GRADIENT, RMI_STEP_SAVED, RMI_STEP_WEIGHT, RMI_STEP_STATE } rmi_step_kind;
-
-typedef struct rmi_step_buffer {
-    uint64_t bytes, room;   /* as declared; rounded up to the granule. Of what a forward saves the most: see its access */
-    uint64_t out_ns, in_ns; /* of a copy to host memory and back */
-    uint32_t number;        /* >>lower's */
-    uint32_t maker;         /* the forward that makes it, or RMI_NONE */
-    uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
-    uint8_t kind;           /* rmi_step_kind */
-    uint8_t may_move;       /* copies to host memory are allowed */
-    uint8_t at_end;         /* wanted on the device when the step ends */
-} rmi_step_buffer;
-
-typedef struct rmi_step_way { /* one implementation of a run */
-    uint64_t ns, workspace;   /* workspace: bytes, rounded up */
-    uint32_t form;            /* of the op, for the program */
-    uint32_t inplace;         /* the buffer that output 0 may take over, or RMI_NONE */
-} rmi_step_way;
-
-typedef struct rmi_step_target { /* a gradient that a backward contributes to */
-    rmi_range over;              /* buffers that it may take over if they end there */
-    uint32_t buffer;
-    uint8_t share, rename;       /* it may be one more name of the output's gradient; it may take that over */
-} rmi_step_target;
-
-typedef struct rmi_step_access { /* what a task touches in one mode of its op */
-    rmi_range reads;             /* buffers, each once */
-    rmi_range makes;             /* of a forward: buffers; of a backward: targets */
-    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
-    uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns;
-    uint64_t least_ns;           /* no run of it takes less */
-    uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
-    uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
-    uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
-    uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
-    uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have; its one way takes no time */
-    uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
-} rmi_step_access;
-
-typedef struct rmi_step_task {
-    rmi_range after;   /* tasks that must have run before it, beside those that make what it reads */
-    rmi_range until;   /* tasks that must not have run before it: they change what it reads. Of a forward only its first run, as far as
-                          these are forwards */
-    uint32_t id;       /* op, param (tensor) or barrier */
-    uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
-    uint32_t access;   /* of mode 0; those of further modes follow */
-    uint8_t way, part; /* rmi_way */
-    uint8_t once;      /* never runs a second time */
-    uint8_t must;      /* runs even if nobody reads what it makes */
-} rmi_step_task;
-
-/* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
-typedef enum rmi_step_home { RMI_HOME_DEVICE, RMI_HOME_STATE_AWAY, RMI_HOME_AWAY, RMI_HOME_HOST_UPDATE, RMI_HOMES } rmi_step_home;
-
-typedef struct rmi_step_param {
-    uint64_t host_update_ns;
-    uint64_t state_bytes;             /* as the program counts them: not rounded */
-    uint32_t tensor;
-    uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
-    uint32_t update, reduction;       /* tasks, or RMI_NONE */
-    uint8_t allowed;                  /* bits by rmi_step_home */
-} rmi_step_param;
-
-typedef struct rmi_step {
-    const rm_graph *graph;
-    rmi_arena *mem;
-    uint32_t kind, granule;   /* kind: RM_SINGLE ... */
-    int moves;                /* copies to host memory are possible */
-    int unfit;                /* an update runs in host memory only, and this step has no way to have it there: no schedule is right */
-    uint64_t resident;        /* bytes that are on the device all the time */
-    rmi_step_task *tasks;     /* forwards by op; then everything else */
-    rmi_step_buffer *buffers;
-    rmi_step_param *params;
-    rmi_step_access *accesses;
-    rmi_step_way *ways;
-    rmi_step_target *targets;
-    uint32_t *pool;
-    uint32_t n_tasks, n_buffers, n_params;
-    size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
-    uint32_t *buffer_of;      /* by >>lower's number: ours, or RMI_NONE: takes no bytes that come or go */
-    uint32_t *backward;       /* by op: its first backward task, n_backward of them */
-    uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
-    uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
-    uint32_t *once, n_once;   /* the list that runs everything once */
-    uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
-    uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there when the step begins; that are wanted when it ends */
-    uint32_t *choosing, n_choosing; /* ops with more than one mode */
-    uint32_t *updates, n_updates;   /* params with an update */
-} rmi_step;
-
-/* --- pools */
-
-/* One entry more at the end of a pool of the step; NULL: memory is out. */
-#define RMI_STEP_PUSH(s, array, type)                                                                                   \
-    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))                \
-         ? &(s)->array[(s)->n_##array++]                                                                                \
-         : NULL)
-
-/* Puts a number at the end of the pool, where `range` ends. */
-RMI_FN rm_result rmi_step_append(rmi_step *s, uint32_t number, rmi_range *range)
-{
-    uint32_t *entry = RMI_STEP_PUSH(s, pool, uint32_t);
-    if (!entry) return RM_ERROR_MEMORY;
-    *entry = number;
-    range->n++;
-    return RM_OK;
-}
-
-/* The same, unless the number is RMI_NONE or in the range already. */
-RMI_FN rm_result rmi_step_put(rmi_step *s, uint32_t number, rmi_range *range)
-{
-    uint32_t i;
-    for (i = 0; i < range->n; i++)
-        if (s->pool[range->at + i] == number) return RM_OK;
-    return number == RMI_NONE ? RM_OK : rmi_step_append(s, number, range);
-}
-
-/* An empty range where the pool of that many entries ends now. */
-RMI_FN rmi_range rmi_step_range(size_t at)
-{
-    rmi_range range;
-    range.at = (uint32_t)at;
-    range.n = 0;
-    return range;
-}
-
-RMI_FN uint64_t rmi_step_round(const rmi_step *s, uint64_t bytes) { return rmi_round_up(bytes, s->granule); }
-
-/* How long a copy of so many bytes lasts; 0 without a link. */
-RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
-{
-    const rmi_link *link = &s->graph->link;
-    if (!s->moves) return 0;
-    return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
-}
-
-/* --- buffers */
-
-/* The buffer of a tensor's value: its root's, for views. */
-RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor) { return s->buffer_of[s->graph->tensors[tensor].root]; }
-RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
-{
-    return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
-}
-
-/* Has the param a view? Then its bytes stay where the view looks for them. */
-RMI_FN int rmi_step_is_viewed(const rm_graph *g, uint32_t tensor)
-{
-    uint32_t i;
-    for (i = 0; i < g->n_ops; i++)
-        if (g->ops[i].view != RMI_NONE && g->tensors[g->ops[i].view].root == tensor) return 1;
-    return 0;
-}
-
-/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the device. */
-RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
-{
-    const rm_graph *g = s->graph;
-    const rmi_tensor *t;
-    uint32_t id, f;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    if (of == RMI_BUF_SAVED) {
-        *kind = RMI_STEP_SAVED;
-        for (f = 0; f < g->ops[id].n_forms && g->ops[id].has_bwd && rmi_low_has_backward(s->kind); f++)
-            if (rmi_low_reads_saved(&g->ops[id], &g->ops[id].forms[f])) return 1;
-        return 0;
-    }
-    if (of > RMI_BUF_STATE || rmi_low_external(g, number) || !rmi_low_bytes(g, number)) return 0;
-    t = &g->tensors[id];
-    if (of == RMI_BUF_VALUE) {
-        *kind = t->kind == RMI_ACT ? RMI_STEP_VALUE : t->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
-        if (t->root != id || t->kind == RMI_CONST || rmi_low_unread(g, id)) return 0;
-        return t->kind != RMI_PARAM || (s->moves && !t->stays && !rmi_step_is_viewed(g, id));
-    }
-    *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
-    if (of == RMI_BUF_STATE) return t->kind == RMI_PARAM && s->moves && !t->stays;
-    return rmi_low_has_backward(s->kind) && !(t->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
-}
-
-/* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
-RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
-{
-    const rm_graph *g = s->graph;
-    uint32_t id;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    int home = 0;
-    if (of == RMI_BUF_VALUE) home = g->tensors[id].kind != RMI_ACT && !rmi_low_unread(g, id);
-    if (of == RMI_BUF_STATE) home = g->tensors[id].kind == RMI_PARAM;
-    if (of == RMI_BUF_GRAD)
-        home = g->tensors[id].kind == RMI_PARAM && g->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
-    return home && !rmi_low_external(g, number) ? rmi_step_round(s, rmi_low_bytes(g, number)) : 0;
-}
-
-/* Fills a tracked buffer's row. */
-RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *b)
-{
-    const rm_graph *g = s->graph;
-    uint32_t id, f;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    uint64_t bytes = rmi_low_bytes(g, number);
-    for (f = 0; of == RMI_BUF_SAVED && f < g->ops[id].n_forms; f++) bytes = rmi_max(bytes, g->ops[id].forms[f].saved);
-    b->bytes = bytes;
-    b->room = rmi_step_round(s, bytes);
-    b->out_ns = rmi_step_copy_ns(s, bytes, 1);
-    b->in_ns = rmi_step_copy_ns(s, bytes, 0);
-    b->number = number;
-    b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
-    b->param = RMI_NONE;
-    b->at_end = (of == RMI_BUF_GRAD && rmi_seq_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
-    b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
-}
-
-RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
-{
-    const rm_graph *g = s->graph;
-    uint32_t number, all = rmi_low_buffers(g), i;
-    uint8_t kind;
-    s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
-    if (!s->buffer_of) return RM_ERROR_MEMORY;
-    for (number = 0; number < all; number++) s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
-    s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
-    if (!s->buffers) return RM_ERROR_MEMORY;
-    for (number = 0; number < all; number++) {
-        if (s->buffer_of[number] == RMI_NONE) {
-            s->resident += rmi_step_resident(s, number);
-            continue;
-        }
-        rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
-        rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
-    }
-    for (i = 0; i < g->n_tensors; i++) { /* an output may be a view: then its root is wanted, and so are names of outputs */
-        uint32_t root = rmi_step_value(s, i);
-        if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
-    }
-    s->inputs = RMI_NEW(s->mem, uint32_t, s->n_buffers);
-    s->ends = RMI_NEW(s->mem, uint32_t, s->n_buffers);
-    if (!s->inputs || !s->ends) return RM_ERROR_MEMORY;
-    for (i = 0; i < s->n_buffers; i++) {
-        s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
-        if (s->buffers[i].kind == RMI_STEP_INPUT) s->inputs[s->n_inputs++] = i;
-        if (s->buffers[i].at_end) s->ends[s->n_ends++] = i;
-    }
-    return RM_OK;
-}
-
-/* --- modes: what an op's backward reads, and the bits that its forwards give */
-
-/* A mode is named by the first form f of those that read the same, and the first form `bits` of those that give the same bits. */
-RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t f, uint32_t bits)
-{
-    uint32_t i;
-    for (i = 0; i < f; i++)
-        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
-    for (i = 0; i < bits; i++)
-        if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
-    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[bits].bits);
-    return op->has_bwd || !f;
-}
-
-#define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
-
-/* The next mode of op after that of forms *f, *bits (both RMI_NONE: the first). 0: there is none. */
-RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
-{
-    uint32_t i = *f == RMI_NONE ? 0 : *f * op->n_forms + *bits + 1;
-    for (; i < op->n_forms * op->n_forms; i++) {
-        *f = i / op->n_forms;
-        *bits = i % op->n_forms;
-        if (rmi_step_is_mode(op, *f, *bits)) return 1;
-    }
-    return 0;
-}
-
-/* The mode that a form stands for, its forwards being in form `forward`. */
-RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
-{
-    uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
-    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
-        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[bits].bits, op->forms[forward].bits))
-            return mode;
-    return 0;
-}
-
-/* --- what tasks touch */
-
-RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
-{
-    rmi_step_access *a = RMI_STEP_PUSH(s, accesses, rmi_step_access);
-    if (!a) return NULL;
-    memset(a, 0, sizeof *a);
-    a->saved = a->output_gradient = RMI_NONE;
-    a->reads = a->makes = rmi_step_range(s->n_pool);
-    return a;
-}
-
-/* One way more at the end of the pool; the range stays sorted by time, then workspace. */
-RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way way)
-{
-    rmi_step_way *last = RMI_STEP_PUSH(s, ways, rmi_step_way);
-    uint32_t i;
-    if (!last) return RM_ERROR_MEMORY;
-    way.workspace = rmi_step_round(s, way.workspace);
-    for (i = range->at + range->n; i > range->at; i--) {
-        const rmi_step_way *before = &s->ways[i - 1];
-        if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
-        s->ways[i] = *before;
-    }
-    s->ways[i] = way;
-    range->n++;
-    return RM_OK;
-}
-
-/* The one way of a run, whatever it saves and whether it has run before. */
-RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *a, uint32_t form, uint64_t ns, uint64_t workspace)
-{
-    rmi_step_way way;
-    uint32_t k;
-    way.form = form;
-    way.inplace = RMI_NONE;
-    way.ns = ns;
-    way.workspace = workspace;
-    a->ways[0][0] = rmi_step_range(s->n_ways);
-    RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
-    for (k = 1; k < 4; k++) a->ways[k / 2][k % 2] = a->ways[0][0];
-    a->least_ns = a->may_be_free ? 0 : ns;
-    return RM_OK;
-}
-
-/* An access of a task that is not there in this mode: nothing runs. */
-RMI_FN rm_result rmi_step_no_access(rmi_step *s, uint32_t form)
-{
-    rmi_step_access *a = rmi_step_new_access(s);
-    if (!a) return RM_ERROR_MEMORY;
-    a->absent = 1;
-    return rmi_step_only_way(s, a, form, 0, 0);
-}
-
-/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be read under one
-   name only. The buffer, or RMI_NONE. reads: what the run reads. */
-RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, t;
-    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes) return RMI_NONE;
-    for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
-        if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
-    for (i = 0; i < reads->n; i++)
-        if (reads->at[i] != tensor && g->tensors[reads->at[i]].root == g->tensors[tensor].root) return RMI_NONE;
-    return rmi_step_value(s, tensor);
-}
-
-/* The way that a forward takes in this form. */
-RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
-{
-    const rmi_form *f = &op->forms[form];
-    rmi_step_way way;
-    way.form = form;
-    way.ns = again ? f->again : f->fwd;
-    way.workspace = f->fwd_ws;
-    way.inplace = rmi_step_over_tensor(s, &op->in, f->inplace, s->graph->tensors[op->out.at[0]].bytes);
-    return way;
-}
-
-/* Notes the least time that a run of the access can take. */
-RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *a)
-{
-    uint32_t k;
-    a->least_ns = RMI_INF;
-    for (k = 0; k < 4; k++)
-        if (a->ways[k / 2][k % 2].n) a->least_ns = rmi_min(a->least_ns, s->ways[a->ways[k / 2][k % 2].at].ns);
-    if (a->may_be_free || a->least_ns == RMI_INF) a->least_ns = 0;
-}
-
-/* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
-RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    uint32_t i, saving, again;
-    rmi_step_access *a;
-    if (op->view != RMI_NONE) return rmi_step_no_access(s, f);
-    a = rmi_step_new_access(s);
-    if (!a) return RM_ERROR_MEMORY;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
-    a->makes = rmi_step_range(s->n_pool);
-    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
-    a->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
-    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[f])) {
-        uint64_t bytes = op->forms[f].saved;
-        a->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, o)];
-        a->saved_bytes = bytes;
-        a->saved_room = rmi_step_round(s, bytes);
-        a->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
-        a->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
-    }
-    for (saving = 0; saving < 2; saving++)
-        for (again = 0; again < 2; again++) {
-            if (op->n_forms == 1 && (saving || (again && op->forms[0].again == op->forms[0].fwd))) { /* one way serves for all */
-                a->ways[saving][again] = a->ways[0][saving ? again : 0];
-                continue;
-            }
-            a->ways[saving][again] = rmi_step_range(s->n_ways);
-            for (i = 0; i < op->n_forms; i++)
-                if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
-                    RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
-        }
-    rmi_step_find_least(s, a);
-    return RM_OK;
-}
-
-/* How the gradient of tensor t comes to be in a backward of op in form f, part p. */
-RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t o, const rmi_form *f, const rmi_part *p, uint32_t t)
-{
-    const rm_graph *g = s->graph;
-    const rmi_op *op = &g->ops[o];
-    uint64_t bytes = g->tensors[t].grad_bytes, output_bytes = g->tensors[op->out.at[0]].grad_bytes;
-    rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
-    uint32_t k, buffer;
-    if (!target) return RM_ERROR_MEMORY;
-    memset(target, 0, sizeof *target);
-    target->buffer = rmi_step_gradient(s, t);
-    target->over = rmi_step_range(s->n_pool);
-    if (rmi_seq_repeated(op, t)) return RM_OK; /* written twice: what it reads outlives the first */
-    target->share = rmi_list_has(&op->share, t) && bytes == output_bytes;
-    target->rename = target->share || (op->view == t && bytes == output_bytes);
-    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what arrives zeroed cannot hold what is read */
-        const rmi_over *over = &f->overs[k];
-        if (over->grad_of != t) continue;
-        buffer = RMI_NONE;
-        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
-        if (over->what == RMI_OVER_SAVED && bytes <= f->saved) buffer = s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)];
-        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &p->needs, over->tensor, bytes);
-        RMI_TRY(rmi_step_put(s, buffer, &target->over));
-    }
-    return RM_OK;
-}
-
-/* Part `part` of the backward of op o in the mode of form f. */
-RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part, uint32_t f)
-{
-    const rm_graph *g = s->graph;
-    const rmi_op *op = &g->ops[o];
-    const rmi_form *form = &op->forms[f];
-    const rmi_part *p = &form->parts[part];
-    rmi_step_access *a = rmi_step_new_access(s);
-    rmi_step_way way;
-    uint32_t i, again;
-    if (!a) return RM_ERROR_MEMORY;
-    a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
-    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
-    if (p->needs_saved && form->saved) RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
-    a->makes = rmi_step_range(s->n_targets);
-    a->may_be_free = 1;
-    for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t t = op->grad_in.at[i];
-        if (!rmi_list_has(&p->grads, t)) continue;
-        a->gradients++;
-        if (rmi_seq_repeated(op, t) || (!rmi_list_has(&op->share, t) && op->view != t)) a->may_be_free = 0;
-        if (rmi_step_gradient(s, t) == RMI_NONE) continue;
-        RMI_TRY(rmi_step_put_target(s, o, form, p, t));
-        a->makes.n++;
-    }
-    way.inplace = RMI_NONE;
-    a->ways[0][0] = rmi_step_range(s->n_ways);
-    for (i = 0; i < op->n_forms; i++) {
-        if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
-        way.form = i;
-        way.ns = op->forms[i].parts[part].bwd;
-        way.workspace = op->forms[i].parts[part].bwd_ws;
-        RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
-    }
-    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
-    rmi_step_find_least(s, a);
-    return RM_OK;
-}
-
-/* An update on the device, a reduction or a barrier. */
-RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
-{
-    rmi_step_access *a = rmi_step_new_access(s);
-    uint32_t i;
-    if (!a) return RM_ERROR_MEMORY;
-    rmi_low_access(s->graph, r, 0, low);
-    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
-    return rmi_step_only_way(s, a, 0, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0), low->ws_bytes);
-}
-
-/* --- tasks */
-
-RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, uint32_t part)
-{
-    rmi_step_task *task = &s->tasks[s->n_tasks++];
-    task->way = (uint8_t)way;
-    task->part = (uint8_t)part;
-    task->id = id;
-    task->param = RMI_NONE;
-    task->access = (uint32_t)s->n_accesses;
-    task->once = way != RMI_FWD || s->graph->ops[id].pinned;
-    task->must = way != RMI_FWD;
-    return task;
-}
-
-/* The forward of op o in all its modes. What takes no bytes of its own is made once and stays. */
-RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, o, 0);
-    uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
-    task->must = op->mutates.n || (op->flags & RM_ONCE);
-    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
-    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) RMI_TRY(rmi_step_forward_access(s, o, f, bits));
-    s->n_modes[o] = (uint8_t)n;
-    return RM_OK;
-}
-
-/* The backward of op o, a task a part. Where forms differ in parts, a task stands for the p-th one of each, of some for none. */
-RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    uint32_t p, f, bits, n, any;
-    for (p = 0; p < rmi_low_parts(op); p++) {
-        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, p);) any++;
-        if (any == op->n_forms) continue;
-        rmi_step_new_task(s, RMI_BWD, o, p);
-        if (!s->n_backward[o]++) s->backward[o] = s->n_tasks - 1;
-        f = bits = RMI_NONE;
-        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) {
-            if (rmi_low_has_part(op, f, p)) {
-                RMI_TRY(rmi_step_backward_access(s, o, p, f));
-                continue;
-            }
-            RMI_TRY(rmi_step_no_access(s, f));
-        }
-    }
-    return RM_OK;
-}
-
-RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
-{
-    const rmi_step_task *t = &s->tasks[task];
-    return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
-}
-
-/* The mode of op o that takes least time if every run takes its fastest way. */
-RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
-{
-    uint64_t least = RMI_INF, ns;
-    uint32_t mode, p;
-    for (mode = 0; mode < s->n_modes[o]; mode++) {
-        const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
-        ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
-        for (p = 0; p < s->n_backward[o]; p++) {
-            a = &s->accesses[s->tasks[s->backward[o] + p].access + mode];
-            ns += s->ways[a->ways[0][0].at].ns;
-        }
-        if (ns >= least) continue;
-        least = ns;
-        s->fastest_mode[o] = (uint8_t)mode;
-    }
-}
-
-/* --- params: weights, their gradients and states as one decision */
-
-/* The homes that param row q may have. */
-RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
-{
-    const rmi_tensor *t = &s->graph->tensors[q->tensor];
-    int updated = q->update != RMI_NONE;
-    uint32_t homes = 0;
-    if (!updated || t->opt != RMI_INF) {
-        homes = 1u << RMI_HOME_DEVICE;
-        if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
-        if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
-    }
-    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) && q->gradient != RMI_NONE)
-        homes |= 1u << RMI_HOME_HOST_UPDATE;
-    return (uint8_t)homes;
-}
-
-RMI_FN rm_result rmi_step_make_params(rmi_step *s)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, g->n_tensors);
-    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM;
-    s->params = RMI_NEW(s->mem, rmi_step_param, n);
-    s->updates = RMI_RAW(s->mem, uint32_t, n);
-    if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_step_param *q = &s->params[s->n_params];
-        uint32_t own[3];
-        if (g->tensors[i].kind != RMI_PARAM) continue;
-        row[i] = s->n_params++;
-        q->tensor = i;
-        q->update = q->reduction = RMI_NONE;
-        q->weight = own[0] = s->buffer_of[i];
-        q->gradient = own[1] = rmi_step_gradient(s, i);
-        q->state = own[2] = s->buffer_of[rmi_low_buf(g, RMI_BUF_STATE, i)];
-        q->host_update_ns = g->tensors[i].opt_host;
-        q->state_bytes = g->tensors[i].state_bytes;
-        for (k = 0; k < 3; k++)
-            if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
-    }
-    for (i = g->n_ops; i < s->n_tasks; i++) {
-        rmi_step_task *task = &s->tasks[i];
-        if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
-        task->param = row[task->id];
-        if (task->way == RMI_REDUCE) s->params[task->param].reduction = i;
-        else s->params[task->param].update = i;
-    }
-    for (i = 0; i < s->n_params; i++) {
-        s->params[i].allowed = rmi_step_homes(s, &s->params[i]);
-        s->unfit |= !s->params[i].allowed;
-        if (s->params[i].update != RMI_NONE) s->updates[s->n_updates++] = i;
-    }
-    return RM_OK;
-}
-
-/* --- order */
-
-/* May part `part` of the op's backward contribute to the gradient of tensor t, in some form? */
-RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t t)
-{
-    uint32_t f;
-    for (f = 0; f < op->n_forms; f++)
-        if (part < op->forms[f].n_parts && rmi_list_has(&op->forms[f].parts[part].grads, t)) return 1;
-    return 0;
-}
-
-/* The task comes after the contributions to the gradient of tensor t of its consumers from number k on; where the order of
-   contributions is fixed after the first of these consumers, who comes after the others. */
-RMI_FN rm_result rmi_step_after_consumers(rmi_step *s, uint32_t task, uint32_t t, uint32_t k)
-{
-    const rm_graph *g = s->graph;
-    const rmi_list *consumers = &g->tensors[t].consumers;
-    rmi_range *after = &s->tasks[task].after;
-    uint32_t p, had = after->n;
-    for (; k < consumers->n && (g->any_order || after->n == had); k++)
-        for (p = 0; p < s->n_backward[consumers->at[k]]; p++) {
-            uint32_t other = s->backward[consumers->at[k]] + p;
-            if (other != task && rmi_step_gives(&g->ops[consumers->at[k]], s->tasks[other].part, t))
-                RMI_TRY(rmi_step_append(s, other, after));
-        }
-    return RM_OK;
-}
-
-/* A backward comes after the contributions to its outputs' gradients, and to its inputs' in their order if that is fixed. */
-RMI_FN rm_result rmi_step_after_backwards(rmi_step *s, uint32_t task)
-{
-    const rm_graph *g = s->graph;
-    const rmi_step_task *b = &s->tasks[task];
-    const rmi_op *op = &g->ops[b->id];
-    uint32_t i;
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(s, task, op->grad_out.at[i], 0));
-    for (i = 0; i < op->grad_in.n && !g->any_order; i++) {
-        const rmi_list *consumers = &g->tensors[op->grad_in.at[i]].consumers;
-        if (rmi_step_gives(op, b->part, op->grad_in.at[i])) /* the first consumer behind this op */
-            RMI_TRY(rmi_step_after_consumers(s, task, op->grad_in.at[i], rmi_lower_bound_u32(consumers->at, consumers->n, b->id + 1)));
-    }
-    return RM_OK;
-}
-
-/* What the order of task reading tensor t follows from and bytes do not show: after the makers of what takes no bytes and the
-   mutations of consts that come first, or (`until`) before those that come later and before updates. update: by tensor. */
-RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t t, const uint32_t *update, int until)
-{
-    const rmi_tensor *root = &s->graph->tensors[s->graph->tensors[t].root]; /* a view of a const has that one's versions */
-    rmi_step_task *k = &s->tasks[task];
-    rmi_range *range = until ? &k->until : &k->after;
-    uint32_t i;
-    if (until && update[s->graph->tensors[t].root] != RMI_NONE) RMI_TRY(rmi_step_put(s, update[s->graph->tensors[t].root], range));
-    if (!until && root->kind == RMI_ACT && rmi_step_value(s, t) == RMI_NONE && !(k->way == RMI_FWD && k->id == root->maker))
-        RMI_TRY(rmi_step_append(s, root->maker, range));
-    for (i = 0; i < root->mutators.n && k->way == RMI_FWD; i++)
-        if (until ? root->mutators.at[i] > k->id : root->mutators.at[i] < k->id)
-            RMI_TRY(rmi_step_append(s, root->mutators.at[i], range));
-    return RM_OK;
-}
-
-/* The same for all that a forward or backward may read, in any mode. */
-RMI_FN rm_result rmi_step_order_reads(rmi_step *s, uint32_t task, const uint32_t *update, int until)
-{
-    const rmi_step_task *t = &s->tasks[task];
-    const rmi_op *op = &s->graph->ops[t->id];
-    uint32_t i, f;
-    if (until) s->tasks[task].until = rmi_step_range(s->n_pool);
-    if (op->view != RMI_NONE && t->way == RMI_FWD) return RM_OK;
-    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++) RMI_TRY(rmi_step_order_read(s, task, op->in.at[i], update, until));
-    for (i = 0; i < op->mutates.n && t->way == RMI_FWD; i++)
-        if (!rmi_list_has(&op->in, op->mutates.at[i])) RMI_TRY(rmi_step_order_read(s, task, op->mutates.at[i], update, until));
-    for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
-        const rmi_list *needs;
-        if (t->part >= op->forms[f].n_parts) continue;
-        needs = &op->forms[f].parts[t->part].needs;
-        for (i = 0; i < needs->n; i++) RMI_TRY(rmi_step_order_read(s, task, needs->at[i], update, until));
-    }
-    return RM_OK;
-}
-
-/* A reduction, update or barrier comes after all that stands before it in the list of everything once and that touches its
-   gradient. */
-RMI_FN rm_result rmi_step_order_others(rmi_step *s, rmi_arena *scratch)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, k, p, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, s->n_tasks);
-    uint32_t *barriers = RMI_NEW(scratch, uint32_t, (size_t)g->n_barriers + 1);
-    uint32_t *latest = RMI_RAW(scratch, uint32_t, g->n_tensors); /* by tensor: its reduction or update so far */
-    if (!at || !barriers || !latest) return RM_ERROR_MEMORY;
-    memset(latest, 0xFF, g->n_tensors * sizeof *latest);
-    for (i = 0; i < s->n_once; i++) at[s->once[i]] = i;
-    for (i = s->n_forwards; i < s->n_once; i++) {
-        rmi_step_task *t = &s->tasks[s->once[i]];
-        const rmi_list *consumers = t->way == RMI_BARRIER ? NULL : &g->tensors[t->id].consumers;
-        if (t->way == RMI_BWD) continue;
-        t->after = rmi_step_range(s->n_pool);
-        for (k = s->n_forwards; k < i && !consumers; k++) RMI_TRY(rmi_step_append(s, s->once[k], &t->after));
-        for (k = 0; consumers && k < consumers->n; k++)
-            for (p = 0; p < s->n_backward[consumers->at[k]]; p++)
-                if (at[s->backward[consumers->at[k]] + p] < i)
-                    RMI_TRY(rmi_step_append(s, s->backward[consumers->at[k]] + p, &t->after));
-        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(s, barriers[k], &t->after));
-        if (consumers && latest[t->id] != RMI_NONE) RMI_TRY(rmi_step_append(s, latest[t->id], &t->after));
-        if (consumers) latest[t->id] = s->once[i];
-        else barriers[n_barriers++] = s->once[i];
-    }
-    return RM_OK;
-}
-
-/* All that tells in which order tasks may run, beside what they read. */
-RMI_FN rm_result rmi_step_make_order(rmi_step *s, rmi_arena *scratch)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, *update = RMI_RAW(scratch, uint32_t, g->n_tensors);
-    if (!update) return RM_ERROR_MEMORY;
-    memset(update, 0xFF, g->n_tensors * sizeof *update);
-    for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
-    for (i = 0; i < s->n_tasks; i++) {
-        s->tasks[i].after = rmi_step_range(s->n_pool);
-        if (s->tasks[i].way > RMI_BWD) continue;
-        if (s->tasks[i].way == RMI_BWD) RMI_TRY(rmi_step_after_backwards(s, i));
-        RMI_TRY(rmi_step_order_reads(s, i, update, 0));
-        RMI_TRY(rmi_step_order_reads(s, i, update, 1));
-    }
-    return rmi_step_order_others(s, scratch);
-}
-
-/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as >>block has them. */
-RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, n = 0, k, end, most = 3 * g->n_tensors + g->n_barriers + 8, *next;
-    rmi_run *runs;
-    rmi_access low;
-    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
-    s->tasks = RMI_NEW(s->mem, rmi_step_task, most);
-    s->once = RMI_NEW(s->mem, uint32_t, most);
-    runs = RMI_NEW(scratch, rmi_run, most);
-    next = RMI_NEW(scratch, uint32_t, g->n_ops);
-    if (!s->tasks || !s->once || !runs || !next) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_low_access_make(g, scratch, &low));
-    for (i = 0; i < g->n_ops; i++) {
-        RMI_TRY(rmi_step_forward_task(s, i));
-        if (g->ops[i].view == RMI_NONE) s->once[s->n_forwards++] = i;
-    }
-    s->n_once = s->n_forwards;
-    for (i = 0; i < g->n_ops && rmi_low_has_backward(s->kind); i++)
-        if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
-    if (rmi_low_has_backward(s->kind)) n = rmi_blk_backward(g, s->kind, 0, g->n_ops, runs);
-    n += rmi_blk_tail(g, s->kind, runs + n);
-    for (i = 0; i < n; i++) {
-        const rmi_op *op = &g->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
-        if (runs[i].way != RMI_BWD) {
-            s->once[s->n_once++] = s->n_tasks;
-            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
-            RMI_TRY(rmi_step_other_access(s, runs[i], &low));
-            continue;
-        }
-        end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
-        for (k = 1; k < op->n_forms; k++)
-            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
-        for (; next[runs[i].id] < end; next[runs[i].id]++) s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
-    }
-    return RM_OK;
-}
-
-/* --- equal ops */
-
-/* A hash of what decides about op o: its modes' times and bytes. */
-RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
-{
-    uint64_t hash = s->n_modes[o];
-    uint32_t mode, p, k;
-    for (mode = 0; mode < s->n_modes[o]; mode++)
-        for (p = 0; p <= s->n_backward[o]; p++) {
-            const rmi_step_access *a = &s->accesses[s->tasks[p ? s->backward[o] + p - 1 : o].access + mode];
-            hash = rmi_mix(hash ^ a->saved_room ^ ((uint64_t)a->reads.n << 40));
-            for (k = 0; k < a->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[a->reads.at + k]].room);
-            if (!a->absent) hash = rmi_mix(hash ^ s->ways[a->ways[0][0].at].ns);
-        }
-    return hash;
-}
-
-/* Which ops are equal. O(ops * classes of one hash). */
-RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
-{
-    uint32_t n = s->graph->n_ops, o, slots = 1, *slot;
-    uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
-    while (slots < 2 * n) slots *= 2;
-    slot = RMI_NEW(scratch, uint32_t, slots);
-    if (!hash || !slot) return RM_ERROR_MEMORY;
-    for (o = 0; o < n; o++) {
-        size_t at = (size_t)(hash[o] = rmi_step_signature(s, o)) & (slots - 1);
-        while (slot[at] && hash[slot[at] - 1] != hash[o]) at = (at + 1) & (slots - 1);
-        if (!slot[at]) slot[at] = o + 1;
-        s->class_of[o] = slot[at] - 1;
-    }
-    return RM_OK;
-}
-
-/* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
-RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves, rmi_step *s)
-{
-    rmi_arena scratch = rmi_arena_make(&mem->hooks);
-    uint32_t o;
-    rm_result r;
-    memset(s, 0, sizeof *s);
-    s->graph = g;
-    s->mem = mem;
-    s->kind = kind;
-    s->granule = granule;
-    s->moves = moves && g->has_link;
-    s->backward = RMI_NEW(mem, uint32_t, g->n_ops);
-    s->n_backward = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
-    s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing) return RM_ERROR_MEMORY;
-    r = rmi_step_make_buffers(s);
-    if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
-    if (r == RM_OK) r = rmi_step_make_params(s);
-    if (r == RM_OK) r = rmi_step_make_order(s, &scratch);
-    for (o = 0; o < g->n_ops && r == RM_OK; o++) {
-        rmi_step_find_fastest(s, o);
-        if (s->n_modes[o] > 1) s->choosing[s->n_choosing++] = o;
-    }
-    if (r == RM_OK) r = rmi_step_make_classes(s, &scratch);
-    rmi_arena_free(&scratch);
-    return r;
-}
-
-/* =====================================================================================================================
    >>refine - whole-graph search: the fastest list of runs whose live bytes stay within a limit
    In: a sealed graph, a limit. Out: a list of runs with repeats, and the form of each.
    A state is the list of tasks in execution order, forwards as often as it likes, and for each op the mode of its backward
@@ -13609,11 +12747,12 @@ typedef struct rmi_bnd_moment {
 } rmi_bnd_moment;
 
 typedef struct rmi_bnd {
-    const rmi_step *m;
+    const rmi_ref_model *m;
     rmi_arena *mem;
     uint64_t limit; /* bytes, beside the model's base */
     int link;       /* buffers may move to host memory and back; lasting ones are not on the device for sure */
-    uint32_t *group;          /* by buffer: gradients that may be one piece of memory, or RMI_NONE */
+    uint32_t *root,
+        *group; /* by buffer: its root's, or n_buf; gradients that may be one piece of memory, or RMI_NONE */
     uint8_t *is_grad, *stays; /* by buffer; is_grad 2: of a param */
     uint64_t *bytes;          /* by buffer: surely taken */
     uint8_t *must;            /* by op: runs in every plan */
@@ -13635,24 +12774,25 @@ typedef struct rmi_bnd {
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
 RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
-    const rmi_step_access *a = &m->accesses[t->access + mode];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
     uint64_t sum = 0, shared = 0;
     uint32_t q;
     b->turn++;
-    for (q = 0; q < a->reads.n + (t->way == RMI_FWD ? a->makes.n : 0); q++) {
-        uint32_t u = q < a->reads.n ? m->pool[a->reads.at + q] : m->pool[a->makes.at + q - a->reads.n];
+    for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
+        uint32_t u = q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read];
+        if (!b->is_grad[u]) u = b->root[u];
         if (b->stamp[u] == b->turn) continue;
         b->stamp[u] = b->turn;
         if (b->group[u] != RMI_NONE) shared = rmi_max(shared, b->bytes[u]);
         else sum += b->bytes[u];
     }
-    for (q = 0; q < a->makes.n && t->way == RMI_BWD; q++) {
-        const rmi_step_target *y = &m->targets[a->makes.at + q];
-        if (!y->over.n && !y->rename && b->group[y->buffer] == RMI_NONE && b->stamp[y->buffer] != b->turn)
-            sum += b->bytes[y->buffer];
-        b->stamp[y->buffer] = b->turn;
+    for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
+        const rmi_ref_target *y = &m->targets[a->write0 + q];
+        if (!y->n_over && !y->rename && b->group[y->buf] == RMI_NONE && b->stamp[y->buf] != b->turn)
+            sum += b->bytes[y->buf];
+        b->stamp[y->buf] = b->turn;
     }
     return sum + shared;
 }
@@ -13661,57 +12801,57 @@ RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
    repeat. */
 RMI_RARE uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
-    const rmi_step_access *a = &m->accesses[t->access + mode];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
     uint64_t held = rmi_bnd_held(b, task, mode), fits = RMI_INF;
     uint32_t q;
-    for (q = 0; q < a->ways[0][again].n; q++) {
-        const rmi_step_way *c = &m->ways[a->ways[0][again].at + q];
-        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && a->makes.n;
-        uint64_t bytes = over ? rmi_sub(held, m->buffers[m->pool[a->makes.at]].bytes) : held;
+    for (q = 0; q < a->n_free[again]; q++) {
+        const rmi_ref_choice *c = &m->choices[a->free0[again] + q];
+        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write;
+        uint64_t bytes = over ? rmi_sub(held, m->bytes[m->pool[a->write0]]) : held;
         *any = rmi_min(*any, c->ns);
-        if (bytes + c->workspace <= b->limit) fits = rmi_min(fits, c->ns);
+        if (bytes + c->ws <= b->limit) fits = rmi_min(fits, c->ns);
     }
     return t->way == RMI_BWD && a->may_be_free ? 0 : fits;
 }
 
 RMI_RARE void rmi_bnd_times(rmi_bnd *b)
 {
-    const rmi_step *m = b->m;
+    const rmi_ref_model *m = b->m;
     uint32_t i, k, r;
     for (i = 0; i < m->n_tasks; i++) {
-        const rmi_step_task *t = &m->tasks[i];
+        const rmi_ref_task *t = &m->tasks[i];
         uint32_t n_modes = t->way <= RMI_BWD ? m->n_modes[t->id] : 1u;
         for (k = 0; k < n_modes && t->way != RMI_FWD; k++) {
-            uint64_t any = RMI_INF, *least = &b->ns[t->access + k];
+            uint64_t any = RMI_INF, *least = &b->ns[t->acc0 + k];
             *least = rmi_bnd_fastest(b, i, k, 0, &any);
             if (*least == RMI_INF && n_modes == 1) *least = any;
         }
         for (r = 0; r < 2 && t->way == RMI_FWD; r++) {
             uint64_t any = RMI_INF, *least = &(r ? b->again : b->first)[t->id];
             for (*least = RMI_INF, k = 0; k < n_modes; k++) *least = rmi_min(*least, rmi_bnd_fastest(b, i, k, r, &any));
-            if (m->graph->ops[t->id].view != RMI_NONE) *least = 0;
+            if (m->g->ops[t->id].view != RMI_NONE) *least = 0;
             if (*least == RMI_INF) *least = any;
         }
     }
 }
 
-RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_step_access *a, uint32_t u)
+RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_ref_acc *a, uint32_t u)
 {
     uint32_t q;
-    for (q = 0; q < a->reads.n; q++)
-        if (b->m->pool[a->reads.at + q] == u) return 1;
+    for (q = 0; q < a->n_read; q++)
+        if (b->root[b->m->pool[a->read0 + q]] == u) return 1;
     return 0;
 }
 
 /* Is value u (a root) read by the task in every mode? */
 RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
 {
-    const rmi_step_task *t = &b->m->tasks[task];
+    const rmi_ref_task *t = &b->m->tasks[task];
     uint32_t k;
     for (k = 0; t->way == RMI_BWD && k < b->m->n_modes[t->id]; k++)
-        if (b->ns[t->access + k] != RMI_INF && !rmi_bnd_reads(b, &b->m->accesses[t->access + k], u)) return 0;
+        if (b->ns[t->acc0 + k] != RMI_INF && !rmi_bnd_reads(b, &b->m->accs[t->acc0 + k], u)) return 0;
     return 1;
 }
 
@@ -13719,26 +12859,26 @@ RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
    fastest. */
 RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
-    const rmi_step_access *f = &m->accesses[m->tasks[t->id].access + mode];
-    uint64_t ns = b->ns[t->access + mode];
-    if (ns == RMI_INF || b->link || m->n_backward[t->id] > 1 || f->saved == RMI_NONE || m->graph->ops[t->id].view != RMI_NONE)
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
+    uint64_t ns = b->ns[t->acc0 + mode];
+    if (ns == RMI_INF || b->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE)
         return ns;
-    return ns + rmi_min(rmi_sub(m->ways[f->ways[1][0].at].ns, b->first[t->id]),
-                        rmi_sub(m->ways[f->ways[1][1].at].ns, b->again[t->id]));
+    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, b->first[t->id]),
+                        rmi_sub(m->choices[f->kept0[1]].ns, b->again[t->id]));
 }
 
 /* Least ns of a task, once; of a forward that no plan needs to make: 0. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
     uint64_t least = RMI_INF;
     uint32_t k;
     if (t->way == RMI_FWD) return b->must[t->id] || b->at.before[task] ? b->first[t->id] : 0;
-    if (b->link && t->way == RMI_OPT && m->graph->tensors[t->id].opt_host != RMI_INF) return 0;
-    if (t->way != RMI_BWD) return b->ns[t->access];
+    if (b->link && t->way == RMI_OPT && m->g->tensors[t->id].opt_host != RMI_INF) return 0;
+    if (t->way != RMI_BWD) return b->ns[t->acc0];
     for (k = 0; k < m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
     return least == RMI_INF ? 0 : least;
 }
@@ -13757,17 +12897,17 @@ RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
    count is all 0. */
 RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[task];
     uint32_t j, q, o, p, low = t->id > RMI_BND_UP ? t->id - RMI_BND_UP : 0, modes = 0;
     for (j = 0; j < m->n_modes[t->id]; j++) {
-        const rmi_step_access *a = &m->accesses[t->access + j];
-        if (b->ns[t->access + j] == RMI_INF) continue;
+        const rmi_ref_acc *a = &m->accs[t->acc0 + j];
+        if (b->ns[t->acc0 + j] == RMI_INF) continue;
         modes++;
         b->turn++;
-        for (q = 0; q < a->reads.n; q++) {
-            uint32_t u = m->pool[a->reads.at + q];
-            if (!b->is_grad[u] && m->buffers[u].maker != RMI_NONE) seen[m->buffers[u].maker] = b->turn;
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t u = m->pool[a->read0 + q];
+            if (!b->is_grad[u] && m->maker[u] != RMI_NONE) seen[m->maker[u]] = b->turn;
         }
         for (o = t->id + 1; o-- > low;) {
             if (seen[o] != b->turn) continue;
@@ -13783,21 +12923,22 @@ RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uin
 /* What surely runs before each task, directly. */
 RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *b)
 {
-    const rmi_step *m = b->m;
-    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, m->n_tasks), *count = RMI_NEW(b->mem, uint32_t, m->graph->n_ops);
+    const rmi_ref_model *m = b->m;
+    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, m->n_tasks), *count = RMI_NEW(b->mem, uint32_t, m->g->n_ops);
     if (!seen || !count) return RM_ERROR_MEMORY;
     for (i = 0; i < m->n_tasks; i++) {
-        const rmi_step_task *t = &m->tasks[i];
-        const rmi_step_access *a = &m->accesses[t->access];
+        const rmi_ref_task *t = &m->tasks[i];
+        const rmi_ref_acc *a = &m->accs[t->acc0];
         b->pred0[i] = (uint32_t)b->n_pred;
-        for (k = 0; k < t->after.n; k++) /* a backward's deps among forwards are of some modes only */
-            if (t->way != RMI_BWD || m->tasks[m->pool[t->after.at + k]].way != RMI_FWD)
-                RMI_TRY(rmi_bnd_put_pred(b, m->pool[t->after.at + k]));
-        for (q = 0; q < a->reads.n && t->way <= RMI_BWD; q++) {
-            uint32_t u = m->pool[a->reads.at + q];
-            if (b->is_grad[u] || m->buffers[u].maker == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, u)))
+        for (k = 0; k < t->n_dep; k++) /* a backward's deps among forwards are of some modes only */
+            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD)
+                RMI_TRY(rmi_bnd_put_pred(b, m->deps[t->dep0 + k]));
+        for (q = 0; q < a->n_read && t->way <= RMI_BWD; q++) {
+            uint32_t u = m->pool[a->read0 + q], root = b->root[u];
+            if (b->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, root)))
                 continue;
-            RMI_TRY(rmi_bnd_put_pred(b, m->buffers[u].maker));
+            if (root != m->n_buf && m->maker[root] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(b, m->maker[root]));
+            if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(b, m->maker[u]));
         }
         if (t->way == RMI_BWD && m->n_modes[t->id] > 1) RMI_TRY(rmi_bnd_either(b, i, seen, count));
     }
@@ -13814,36 +12955,38 @@ RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
 /* By buffer: roots, bytes, gradients that may be names of the same bytes. */
 RMI_RARE void rmi_bnd_buffers(rmi_bnd *b)
 {
-    const rmi_step *m = b->m;
-    const rm_graph *g = m->graph;
+    const rmi_ref_model *m = b->m;
+    const rm_graph *g = m->g;
     uint32_t i, k, q, u;
-    for (u = 0; u <= m->n_buffers; u++) {
-        u = b->group[u] = u;
-        b->bytes[u] = u < m->n_buffers ? m->buffers[u].bytes : 0;
+    for (u = 0; u <= m->n_buf; u++) {
+        b->root[u] = b->group[u] = u;
+        b->bytes[u] = u < m->n_buf ? m->bytes[u] : 0;
     }
     for (i = 0; i < g->n_tensors; i++) {
-        if ((u = m->buffer_of[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE)
+        if ((u = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE)
             b->is_grad[u] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
+        if ((u = m->compact[i]) != RMI_NONE)
+            b->root[u] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
     }
     for (i = 0; i < m->n_tasks; i++) {
-        const rmi_step_task *t = &m->tasks[i];
+        const rmi_ref_task *t = &m->tasks[i];
         for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 0u); k++) {
-            const rmi_step_access *a = &m->accesses[t->access + k];
+            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
             if (a->saved != RMI_NONE)
                 b->bytes[a->saved] = b->bytes[a->saved] ? rmi_min(b->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
-            for (q = 0; q < a->makes.n && t->way == RMI_BWD; q++) {
-                const rmi_step_target *y = &m->targets[a->makes.at + q];
-                if (y->share && a->output_gradient != RMI_NONE)
-                    b->group[rmi_bnd_find(b->group, y->buffer)] = rmi_bnd_find(b->group, a->output_gradient);
+            for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
+                const rmi_ref_target *y = &m->targets[a->write0 + q];
+                if (y->share && a->dout != RMI_NONE)
+                    b->group[rmi_bnd_find(b->group, y->buf)] = rmi_bnd_find(b->group, a->dout);
             }
         }
     }
-    for (u = 0; u < m->n_buffers; u++)
+    for (u = 0; u < m->n_buf; u++)
         if (rmi_bnd_find(b->group, u) != u) b->flag[u] = b->flag[rmi_bnd_find(b->group, u)] = 1;
-    for (u = 0; u < m->n_buffers; u++) b->group[u] = rmi_bnd_find(b->group, u);
-    for (u = 0; u <= m->n_buffers; u++)
+    for (u = 0; u < m->n_buf; u++) b->group[u] = rmi_bnd_find(b->group, u);
+    for (u = 0; u <= m->n_buf; u++)
         if (!b->flag[u]) b->group[u] = RMI_NONE;
-    for (i = 0; i < m->n_ends; i++) b->stays[m->ends[i]] = 1;
+    for (i = 0; i < m->n_stay; i++) b->stays[m->stay[i]] = 1;
 }
 
 /* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
@@ -13856,26 +12999,26 @@ RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
 
 /* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing
    is said then. */
-RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *m, uint64_t limit, rmi_bnd *b)
+RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *b)
 {
-    const rm_graph *g = m->graph;
+    const rm_graph *g = m->g;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint32_t nb = m->n_buffers + 1, i, f;
+    uint32_t nb = m->n_buf + 1, i, f;
     uint64_t ns = 0, bytes = 0;
     memset(b, 0, sizeof *b);
     b->m = m;
     b->mem = mem;
     b->limit = limit;
     b->enough = RMI_INF;
-    b->group = RMI_NEW(mem, uint32_t, nb), b->stamp = RMI_NEW(mem, uint32_t, nb);
+    b->root = RMI_NEW(mem, uint32_t, nb), b->group = RMI_NEW(mem, uint32_t, nb), b->stamp = RMI_NEW(mem, uint32_t, nb);
     b->is_grad = RMI_NEW(mem, uint8_t, nb), b->stays = RMI_NEW(mem, uint8_t, nb),
     b->at.there = RMI_NEW(mem, uint8_t, nb);
     b->flag = RMI_NEW(mem, uint8_t, nb), b->bytes = RMI_NEW(mem, uint64_t, nb), b->most = RMI_NEW(mem, uint64_t, nb);
     b->must = RMI_NEW(mem, uint8_t, g->n_ops), b->first = RMI_NEW(mem, uint64_t, g->n_ops),
     b->again = RMI_NEW(mem, uint64_t, g->n_ops);
-    b->ns = RMI_NEW(mem, uint64_t, m->n_accesses), b->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
+    b->ns = RMI_NEW(mem, uint64_t, m->n_accs), b->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
     b->at.before = RMI_NEW(mem, uint8_t, m->n_tasks), b->at.after = RMI_NEW(mem, uint8_t, m->n_tasks);
-    if (!read || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag ||
+    if (!read || !b->root || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag ||
         !b->bytes || !b->most)
         return RM_ERROR_MEMORY;
     if (!b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after)
@@ -13886,13 +13029,13 @@ RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *m, uint64_t limi
                 return RM_ERROR_GRAPH;
         if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
     }
-    for (i = 0; i < m->n_ways; i++) {
-        ns = rmi_add(ns, m->ways[i].ns);
-        bytes = rmi_add(bytes, m->ways[i].workspace);
+    for (i = 0; i < m->n_choices; i++) {
+        ns = rmi_add(ns, m->choices[i].ns);
+        bytes = rmi_add(bytes, m->choices[i].ws);
     }
-    for (i = 0; i < m->n_buffers; i++) bytes = rmi_add(bytes, m->buffers[i].bytes);
+    for (i = 0; i < m->n_buf; i++) bytes = rmi_add(bytes, m->bytes[i]);
     if (rmi_add(ns, bytes) >= RMI_MAX / 64) return RM_ERROR_GRAPH; /* sums below need not be watched */
-    rmi_bnd_must_run(g, m->kind, b->must, read);
+    rmi_bnd_must_run(g, m->step, b->must, read);
     rmi_bnd_buffers(b);
     rmi_bnd_times(b);
     rmi_bnd_scale(b, ns, bytes);
@@ -13913,20 +13056,20 @@ RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *b, uint64_t units)
 /* What surely comes before and after run x. */
 RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
 {
-    const rmi_step *m = b->m;
+    const rmi_ref_model *m = b->m;
     uint8_t *before = b->at.before, *after = b->at.after;
     uint32_t i, k;
     b->at.x = x;
-    b->work += 2u * m->n_once;
+    b->work += 2u * m->n_keep;
     memset(after, 0, m->n_tasks);
     memset(before, 0, m->n_tasks);
     before[x] = after[x] = 1;
-    for (i = 0; i < m->n_once; i++) {
-        uint32_t t = m->once[i];
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t t = m->keep[i];
         for (k = b->pred0[t]; k < b->pred0[t + 1] && !after[t]; k++) after[t] = after[b->pred[k]];
     }
-    for (i = m->n_once; i-- > 0;) {
-        uint32_t t = m->once[i];
+    for (i = m->n_keep; i-- > 0;) {
+        uint32_t t = m->keep[i];
         for (k = b->pred0[t]; k < b->pred0[t + 1] && before[t]; k++) before[b->pred[k]] = 1;
     }
     before[x] = after[x] = 0;
@@ -13936,30 +13079,30 @@ RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
    over nothing. */
 RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 {
-    const rmi_step *m = b->m;
+    const rmi_ref_model *m = b->m;
     const rmi_bnd_moment *at = &b->at;
     uint32_t i, q, k, u;
     uint64_t sum = 0;
-    memset(b->flag, 0, m->n_buffers + 1u);
-    for (i = m->n_forwards; i < m->n_once; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
-        uint32_t task = m->once[i];
-        const rmi_step_task *t = &m->tasks[task];
-        const rmi_step_access *a = &m->accesses[t->access];
-        for (q = 0; q < a->reads.n && (at->after[task] || task == at->x); q++)
-            if (b->is_grad[u = m->pool[a->reads.at + q]]) b->flag[u] |= task == at->x ? 4 : 2;
-        for (q = 0; q < a->makes.n && t->way == RMI_BWD && at->before[task]; q++)
-            b->flag[m->targets[a->makes.at + q].buffer] |= 1;
-        for (q = 0; q < a->makes.n && t->way == RMI_BWD && task == at->x; q++) {
+    memset(b->flag, 0, m->n_buf + 1u);
+    for (i = m->g->n_ops; i < m->n_keep; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
+        uint32_t task = m->keep[i];
+        const rmi_ref_task *t = &m->tasks[task];
+        const rmi_ref_acc *a = &m->accs[t->acc0];
+        for (q = 0; q < a->n_read && (at->after[task] || task == at->x); q++)
+            if (b->is_grad[u = m->pool[a->read0 + q]]) b->flag[u] |= task == at->x ? 4 : 2;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && at->before[task]; q++)
+            b->flag[m->targets[a->write0 + q].buf] |= 1;
+        for (q = 0; q < a->n_write && t->way == RMI_BWD && task == at->x; q++) {
             int own = 1;
             for (k = 0; k < m->n_modes[t->id]; k++) {
-                const rmi_step_target *y = &m->targets[m->accesses[t->access + k].makes.at + q];
-                own &= !y->over.n && !y->rename;
+                const rmi_ref_target *y = &m->targets[m->accs[t->acc0 + k].write0 + q];
+                own &= !y->n_over && !y->rename;
             }
-            if (own) b->flag[m->targets[a->makes.at + q].buffer] |= 4;
+            if (own) b->flag[m->targets[a->write0 + q].buf] |= 4;
         }
     }
-    memset(b->most, 0, (m->n_buffers + 1u) * sizeof(uint64_t));
-    for (u = 0; u < m->n_buffers; u++) {
+    memset(b->most, 0, (m->n_buf + 1u) * sizeof(uint64_t));
+    for (u = 0; u < m->n_buf; u++) {
         if (!(b->flag[u] & 4) && b->link && b->is_grad[u] == 2) continue;
         if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || b->stays[u]))) continue;
         if (b->group[u] == RMI_NONE) sum += b->bytes[u];
@@ -13975,18 +13118,18 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 /* Is it a question whether value u (a root) is there after x? It was made before, and x does not hold it. */
 RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t u)
 {
-    uint32_t maker = b->m->buffers[u].maker;
-    return u != b->m->n_buffers && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] &&
+    uint32_t maker = b->m->maker[u];
+    return u != b->m->n_buf && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] &&
            (maker == RMI_NONE || b->at.before[maker]);
 }
 
 /* Does every plan run the forward of op o for its values' sake? */
-RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o) { return b->must[o] && b->m->graph->ops[o].view == RMI_NONE; }
+RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o) { return b->must[o] && b->m->g->ops[o].view == RMI_NONE; }
 
 /* Does the task surely run after x, reading values? */
 RMI_INLINE int rmi_bnd_later(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_step_task *t = &b->m->tasks[task];
+    const rmi_ref_task *t = &b->m->tasks[task];
     return b->at.after[task] && (!b->at.upto || b->at.upto[task]) &&
            (t->way == RMI_BWD || (t->way == RMI_FWD && rmi_bnd_makes(b, t->id)));
 }
@@ -14006,29 +13149,29 @@ RMI_FN uint64_t rmi_bnd_over(const rm_graph *g, const rmi_op *op)
 /* Looks at moment x: what is before and after, what it holds, what is read later. 0: it is no moment of every plan. */
 RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[x];
-    const rmi_step_access *a = &m->accesses[t->access];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[x];
+    const rmi_ref_acc *a = &m->accs[t->acc0];
     rmi_bnd_moment *at = &b->at;
     uint32_t i, q;
     if (t->way > RMI_BWD || (t->way == RMI_FWD && !rmi_bnd_makes(b, t->id))) return 0;
     rmi_bnd_around(b, x);
-    memset(at->there, 0, m->n_buffers + 1u);
+    memset(at->there, 0, m->n_buf + 1u);
     at->held = rmi_bnd_grads(b);
-    for (q = 0; q < a->reads.n + (t->way == RMI_FWD ? a->makes.n : 0); q++) {
-        uint32_t u = q < a->reads.n ? m->pool[a->reads.at + q] : m->pool[a->makes.at + q - a->reads.n];
-        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= a->reads.n && u == m->n_buffers)) continue;
+    for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
+        uint32_t u = b->root[q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read]];
+        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= a->n_read && u == m->n_buf)) continue;
         at->there[u] = 1;
         at->held += b->bytes[u];
     }
-    if (t->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(m->graph, &m->graph->ops[t->id]));
+    if (t->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(m->g, &m->g->ops[t->id]));
     at->wanted = 0;
     b->turn++;
-    for (i = 0; i < m->n_once; i++) {
-        if (!rmi_bnd_later(b, m->once[i])) continue;
-        a = &m->accesses[m->tasks[m->once[i]].access];
-        for (q = 0; q < a->reads.n; q++) {
-            uint32_t u = m->pool[a->reads.at + q];
+    for (i = 0; i < m->n_keep; i++) {
+        if (!rmi_bnd_later(b, m->keep[i])) continue;
+        a = &m->accs[m->tasks[m->keep[i]].acc0];
+        for (q = 0; q < a->n_read; q++) {
+            uint32_t u = b->root[m->pool[a->read0 + q]];
             if (b->stamp[u] == b->turn || !rmi_bnd_open(b, u)) continue;
             b->stamp[u] = b->turn;
             at->wanted += b->bytes[u];
@@ -14040,20 +13183,20 @@ RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 /* x's choices of workspace: the skip-th fastest of those with less than all that are faster. 0: there is none. */
 RMI_RARE int rmi_bnd_own(const rmi_bnd *b, uint32_t skip, uint64_t *ns, uint64_t *ws)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[b->at.x];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
     uint64_t last = RMI_INF;
     uint32_t n, k, q;
     for (n = 0;; n++) {
         *ns = *ws = RMI_INF;
         for (k = 0; k < m->n_modes[t->id]; k++) {
-            const rmi_step_access *a = &m->accesses[t->access + k];
-            for (q = 0; q < a->ways[0][0].n; q++) {
-                const rmi_step_way *c = &m->ways[a->ways[0][0].at + q];
+            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+            for (q = 0; q < a->n_free[0]; q++) {
+                const rmi_ref_choice *c = &m->choices[a->free0[0] + q];
                 uint64_t now = t->way == RMI_BWD && a->may_be_free ? 0 : c->ns;
-                if (c->workspace >= last || now > *ns || (now == *ns && c->workspace >= *ws)) continue;
+                if (c->ws >= last || now > *ns || (now == *ns && c->ws >= *ws)) continue;
                 *ns = now;
-                *ws = c->workspace;
+                *ws = c->ws;
             }
         }
         if (*ns == RMI_INF) return 0;
@@ -14073,17 +13216,17 @@ RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *b)
 /* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
 RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *b, uint64_t ws)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[b->at.x];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
     uint64_t least = RMI_INF;
     uint32_t k, q;
     for (k = 0; k < m->n_modes[t->id]; k++) {
-        const rmi_step_access *a = &m->accesses[t->access + k];
-        uint64_t fast = t->way == RMI_FWD ? b->first[t->id] : b->ns[t->access + k];
-        for (q = 0; q < a->ways[0][0].n && fast != RMI_INF; q++)
-            if (m->ways[a->ways[0][0].at + q].workspace < ws)
+        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+        uint64_t fast = t->way == RMI_FWD ? b->first[t->id] : b->ns[t->acc0 + k];
+        for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
+            if (m->choices[a->free0[0] + q].ws < ws)
                 least = rmi_min(
-                    least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->ways[a->ways[0][0].at + q].ns, fast));
+                    least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
     }
     return least;
 }
@@ -14141,7 +13284,7 @@ RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *s)
 {
     memset(s, 0, sizeof *s);
     s->b = b;
-    s->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->m->n_buffers + 1u));
+    s->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->m->n_buf + 1u));
     s->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->m->n_tasks + 1u);
     s->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
     if (!s->at || !s->run || !s->node) return RM_ERROR_MEMORY;
@@ -14206,10 +13349,10 @@ RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_step_access *a, const uint32_t *at)
+RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_ref_acc *a, const uint32_t *at)
 {
     uint32_t q;
-    for (q = 0; q < a->reads.n; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->b->m->pool[a->reads.at + q]]));
+    for (q = 0; q < a->n_read; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->b->root[s->b->m->pool[a->read0 + q]]]));
     return RM_OK;
 }
 
@@ -14217,14 +13360,14 @@ RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_step_access *a, con
 RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
 {
     const rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[b->at.x];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_task *t = &m->tasks[b->at.x];
     uint64_t ns, ws, before, least = rmi_bnd_least_ws(b), slow = 0;
     uint32_t i, f;
     if (!rmi_bnd_own(b, 0, &ns, &before) || before == least) return RM_OK;
     for (i = 0; t->way == RMI_FWD && i < m->n_modes[t->id];
          i++) /* a slower form, wanted for what it saves, is paid for there */
-        if (m->accesses[t->access + i].saved != RMI_NONE && m->ways[m->accesses[t->access + i].ways[1][0].at].ns > b->first[t->id])
+        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > b->first[t->id])
             return RM_OK;
     RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
     RMI_TRY(rmi_bnd_put_way(s, f, 0, k, before - least));
@@ -14243,22 +13386,22 @@ RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
 RMI_RARE rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
 {
     const rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    const rmi_step_access *a = &m->accesses[m->tasks[o].access];
-    uint32_t q, n = 0, f = RMI_NONE, saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, o)];
-    for (q = 0; q <= a->makes.n; q++) {
-        uint32_t u = q < a->makes.n ? m->pool[a->makes.at + q] : saved;
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
+    uint32_t q, n = 0, f = RMI_NONE, saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)];
+    for (q = 0; q <= a->n_write; q++) {
+        uint32_t u = q < a->n_write ? b->root[m->pool[a->write0 + q]] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
         RMI_TRY(rmi_bnd_put_fact(s, o, k, &at[u]));
         f = at[u];
         n++;
     }
-    if (!n || m->tasks[o].once) return RM_OK;
+    if (!n || m->tasks[o].fixed) return RM_OK;
     if (n > 1) RMI_TRY(rmi_bnd_put_fact(s, o, k, &f)); /* "o repeats" */
     RMI_TRY(rmi_bnd_put_way(s, f, b->again[o], RMI_NONE, 0));
     RMI_TRY(rmi_bnd_put_reads(s, a, at));
-    for (q = 0; q <= a->makes.n && n > 1; q++) {
-        uint32_t u = q < a->makes.n ? m->pool[a->makes.at + q] : saved;
+    for (q = 0; q <= a->n_write && n > 1; q++) {
+        uint32_t u = q < a->n_write ? b->root[m->pool[a->write0 + q]] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
         RMI_TRY(rmi_bnd_put_way(s, at[u], 0, RMI_NONE, 0));
         RMI_TRY(rmi_bnd_put_tail(s, f));
@@ -14272,7 +13415,7 @@ RMI_RARE rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32
 RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t *at)
 {
     rmi_bnd *b = s->b;
-    const rmi_step_task *t = &b->m->tasks[task];
+    const rmi_ref_task *t = &b->m->tasks[task];
     uint64_t least = t->way == RMI_BWD ? rmi_bnd_least(b, task) : 0;
     uint32_t j;
     if (s->run[task] == RMI_BND_TO_COME) RMI_TRY(rmi_bnd_put_want(s, t->id, s->lo[task], &s->run[task]));
@@ -14280,7 +13423,7 @@ RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t
         uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(b, task, j) : 0;
         if (ns == RMI_INF) continue;
         RMI_TRY(rmi_bnd_put_way(s, s->run[task], ns - least, RMI_NONE, 0));
-        RMI_TRY(rmi_bnd_put_reads(s, &b->m->accesses[t->access + j], at));
+        RMI_TRY(rmi_bnd_put_reads(s, &b->m->accs[t->acc0 + j], at));
     }
     if (s->fact[s->run[task]].way == RMI_NONE) { /* no mode is known to fit */
         s->n_want--;
@@ -14294,26 +13437,26 @@ RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t
 RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
 {
     rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    uint32_t i, f, *at = s->at + (size_t)k * (m->n_buffers + 1u);
-    memset(at, 0xFF, (m->n_buffers + 1u) * sizeof *at);
-    for (i = 0; i < m->n_inputs; i++) {
-        uint32_t u = m->inputs[i];
+    const rmi_ref_model *m = b->m;
+    uint32_t i, f, *at = s->at + (size_t)k * (m->n_buf + 1u);
+    memset(at, 0xFF, (m->n_buf + 1u) * sizeof *at);
+    for (i = 0; i < m->n_start; i++) {
+        uint32_t u = b->root[m->start[i]];
         if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, 0, k, &at[u]));
     }
-    for (i = 0; i < m->n_once; i++) {
-        const rmi_step_task *t = &m->tasks[m->once[i]];
-        if (t->way == RMI_FWD && b->at.before[m->once[i]] && m->graph->ops[t->id].view == RMI_NONE)
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        if (t->way == RMI_FWD && b->at.before[m->keep[i]] && m->g->ops[t->id].view == RMI_NONE)
             RMI_TRY(rmi_bnd_put_op(s, t->id, k, at));
     }
-    for (i = 0; i < m->n_once; i++) {
-        uint32_t task = m->once[i];
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t task = m->keep[i];
         if (s->run[task] != RMI_NONE && s->lo[task] <= k && k < s->hi[task]) RMI_TRY(rmi_bnd_put_run(s, task, at));
     }
-    for (i = 0; i < m->n_ends && k + 1 == s->n && !b->at.upto; i++) {
-        uint32_t u = m->ends[i];
+    for (i = 0; i < m->n_stay && k + 1 == s->n && !b->at.upto; i++) {
+        uint32_t u = b->root[m->stay[i]];
         if (at[u] == RMI_NONE) continue;
-        RMI_TRY(rmi_bnd_put_want(s, m->buffers[u].maker == RMI_NONE ? 0 : m->buffers[u].maker, k, &f));
+        RMI_TRY(rmi_bnd_put_want(s, m->maker[u] == RMI_NONE ? 0 : m->maker[u], k, &f));
         RMI_TRY(rmi_bnd_put_way(s, f, 0, RMI_NONE, 0));
         RMI_TRY(rmi_bnd_put_tail(s, at[u]));
     }
@@ -14324,17 +13467,17 @@ RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
 RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
 {
     rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
+    const rmi_ref_model *m = b->m;
     uint32_t i, k, task;
     s->common = 0;
-    for (i = 0; i < m->n_once; i++) {
-        s->run[m->once[i]] = RMI_NONE;
-        s->hi[m->once[i]] = s->n;
+    for (i = 0; i < m->n_keep; i++) {
+        s->run[m->keep[i]] = RMI_NONE;
+        s->hi[m->keep[i]] = s->n;
     }
     for (k = 0; k < s->n; k++) {
         rmi_bnd_around(b, x[k]);
-        for (i = 0; i < m->n_once; i++) {
-            task = m->once[i];
+        for (i = 0; i < m->n_keep; i++) {
+            task = m->keep[i];
             if (rmi_bnd_later(b, task)) {
                 s->lo[task] = k;
                 s->run[task] = RMI_BND_TO_COME;
@@ -14342,7 +13485,7 @@ RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
             if ((b->at.before[task] || task == x[k]) && s->hi[task] == s->n) s->hi[task] = k;
         }
     }
-    for (i = 0; i < m->n_once; i++) s->common += rmi_bnd_least(b, m->once[i]);
+    for (i = 0; i < m->n_keep; i++) s->common += rmi_bnd_least(b, m->keep[i]);
 }
 
 /* Room for scratch of all facts and ways. */
@@ -14364,7 +13507,7 @@ RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, int *fits)
 {
     rmi_bnd *b = s->b;
-    uint32_t k, u, nb = b->m->n_buffers + 1;
+    uint32_t k, u, nb = b->m->n_buf + 1;
     s->n_way = s->n_fact = s->n_use = s->n_want = 0;
     s->n = n;
     s->turn = 0;
@@ -14515,7 +13658,7 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *s, const uint64_t *price, int64_t *la
 /* Facts are paid for by op, backwards by op, or by window. */
 RMI_FN void rmi_bnd_sort(rmi_bnd_web *s, uint32_t order)
 {
-    uint32_t i, n = s->b->m->graph->n_ops;
+    uint32_t i, n = s->b->m->g->n_ops;
     s->order = order;
     for (i = 0; i < s->tmp.n_todo; i++) {
         uint32_t id = (uint32_t)s->tmp.todo[i];
@@ -14626,7 +13769,7 @@ RMI_RARE void rmi_bnd_visit(rmi_bnd_web *s, uint32_t i, uint32_t first, uint32_t
     }
 }
 
-/* Moments, as places in m->once, with their prices. */
+/* Moments, as places in m->keep, with their prices. */
 typedef struct rmi_bnd_pick {
     uint32_t n, at[RMI_BND_TOGETHER];
     uint64_t price[RMI_BND_TOGETHER];
@@ -14643,7 +13786,7 @@ RMI_RARE rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes
     int fits;
     uint64_t goal;
     p->most = 0;
-    for (i = 0; i < p->n; i++) x[i] = b->m->once[p->at[i]];
+    for (i = 0; i < p->n; i++) x[i] = b->m->keep[p->at[i]];
     RMI_TRY(rmi_bnd_web_make(s, x, p->n, &fits));
     if (!fits) return RM_OK;
     goal = rmi_sub(b->enough, s->common);
@@ -14695,35 +13838,36 @@ RMI_FN int rmi_bnd_cmp(const void *x, const void *y, void *user)
 /* Bytes that are there at each place of the list that runs everything once. live: n_keep + 1 zeros. */
 RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *b, uint64_t *live)
 {
-    const rmi_step *m = b->m;
-    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buffers + 1u),
-                            *first = RMI_NEW(b->mem, uint32_t, m->n_buffers + 1u);
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u),
+                            *first = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u);
     if (!last || !first) return RM_ERROR_MEMORY;
-    for (q = 0; q <= m->n_buffers; q++) first[q] = RMI_NONE;
-    for (i = 0; i < m->n_once; i++) {
-        const rmi_step_task *t = &m->tasks[m->once[i]];
-        const rmi_step_access *a = &m->accesses[t->access + (t->way <= RMI_BWD ? m->fastest_mode[t->id] : 0u)];
-        uint64_t ws = a->ways[0][0].n ? m->ways[a->ways[0][0].at].workspace : 0;
+    for (q = 0; q <= m->n_buf; q++) first[q] = RMI_NONE;
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+        const rmi_ref_acc *a = &m->accs[t->acc0 + (t->way <= RMI_BWD ? m->keep_mode[t->id] : 0u)];
+        uint64_t ws = a->n_free[0] ? m->choices[a->free0[0]].ws : 0;
         for (pass = 0; pass < 3; pass++)
-            for (q = 0; q < (pass == 0 ? a->reads.n : pass == 1 ? a->makes.n : 1); q++) {
-                uint32_t u = pass == 0           ? m->pool[a->reads.at + q]
+            for (q = 0; q < (pass == 0 ? a->n_read : pass == 1 ? a->n_write : 1); q++) {
+                uint32_t u = pass == 0           ? m->pool[a->read0 + q]
                              : pass == 2         ? a->saved
-                             : t->way == RMI_FWD ? m->pool[a->makes.at + q]
-                                                 : m->targets[a->makes.at + q].buffer;
+                             : t->way == RMI_FWD ? m->pool[a->write0 + q]
+                                                 : m->targets[a->write0 + q].buf;
                 if (u == RMI_NONE) continue;
-                if (first[u] == RMI_NONE) first[u] = m->buffers[u].maker == RMI_NONE && !b->is_grad[u] ? 0 : i;
+                u = b->root[u];
+                if (first[u] == RMI_NONE) first[u] = m->maker[u] == RMI_NONE && !b->is_grad[u] ? 0 : i;
                 last[u] = i;
             }
         live[i] += ws;
         live[i + 1] -= ws;
     }
-    for (k = 0; k < m->n_ends; k++) last[m->ends[k]] = m->n_once - 1;
-    for (q = 0; q < m->n_buffers; q++) {
+    for (k = 0; k < m->n_stay; k++) last[b->root[m->stay[k]]] = m->n_keep - 1;
+    for (q = 0; q < m->n_buf; q++) {
         if (first[q] == RMI_NONE) continue;
         live[first[q]] += b->bytes[q];
         live[last[q] + 1] -= b->bytes[q];
     }
-    for (i = 1; i < m->n_once; i++) live[i] += live[i - 1];
+    for (i = 1; i < m->n_keep; i++) live[i] += live[i - 1];
     return RM_OK;
 }
 
@@ -14757,14 +13901,14 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_
                                   uint64_t *bound)
 {
     rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    uint32_t i, k, n = 0, large = m->n_once > 20000, step = m->n_once / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
+    const rmi_ref_model *m = b->m;
+    uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
     uint64_t ns, ws;
-    for (i = 0; i < m->n_once; i++) b->hint = rmi_add(b->hint, rmi_bnd_units(b, rmi_bnd_least(b, m->once[i])));
+    for (i = 0; i < m->n_keep; i++) b->hint = rmi_add(b->hint, rmi_bnd_units(b, rmi_bnd_least(b, m->keep[i])));
     b->hint = rmi_min(rmi_mul_div_up(b->hint, 1u << 17, b->limit + 1), b->most_price);
-    for (i = 0; i < m->n_once; i += step) { /* of each stretch the moment at which keeping everything takes most */
-        uint32_t at = rmi_bnd_highest(live, i, step, m->n_once);
-        if (!rmi_bnd_look(b, m->once[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
+    for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
+        uint32_t at = rmi_bnd_highest(live, i, step, m->n_keep);
+        if (!rmi_bnd_look(b, m->keep[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
         tries[n].at = at;
         tries[n++].key = rmi_sub(b->at.wanted + b->at.held + ws, b->limit);
     }
@@ -14782,7 +13926,7 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_
             uint32_t by = i / 2 + step, q;
             tries[n].at = i & 1 ? tries[from].at + by : tries[from].at - by;
             for (q = 0; q < n && tries[q].at != tries[n].at;) q++;
-            if (tries[n].at >= m->n_once || q < n) continue;
+            if (tries[n].at >= m->n_keep || q < n) continue;
             tries[n].price = tries[from].price;
             RMI_TRY(rmi_bnd_price(s, &tries[n], bound));
             if (tries[n].key > tries[best].key) best = n;
@@ -14804,14 +13948,14 @@ RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
     return at;
 }
 
-/* Each candidate (a place in m->once) joins p if they bound more with it. */
+/* Each candidate (a place in m->keep) joins p if they bound more with it. */
 RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n)
 {
-    uint32_t i, k, q, nodes = s->b->m->n_once < 64 ? 32 : 1;
+    uint32_t i, k, q, nodes = s->b->m->n_keep < 64 ? 32 : 1;
     for (k = 0; k < n && s->b->work < s->b->most_work && p->n < RMI_BND_TOGETHER; k++) {
         rmi_bnd_pick now = *p;
         for (q = 0; q < p->n && p->at[q] < cand[k];) q++;
-        if (cand[k] >= s->b->m->n_once || (q < p->n && p->at[q] == cand[k])) continue;
+        if (cand[k] >= s->b->m->n_keep || (q < p->n && p->at[q] == cand[k])) continue;
         now.n++;
         for (i = now.n; --i > q;) {
             now.at[i] = p->at[i - 1];
@@ -14832,8 +13976,8 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const 
                                     uint64_t more, uint64_t *bound)
 {
     rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    uint32_t all = 2 * m->n_once, bwd = m->n_once - m->n_forwards, i, k, n_cand = 0;
+    const rmi_ref_model *m = b->m;
+    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand = 0;
     uint32_t *cand = RMI_NEW(b->mem, uint32_t, n + 2 * (size_t)all);
     uint64_t end = b->work + more;
     rmi_bnd_pick best, now;
@@ -14845,15 +13989,15 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const 
     best.most = tries[0].key;
     now = best;
     for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
-    for (i = 0; i < all; i++) cand[n_cand++] = m->n_forwards + rmi_bnd_even(i, bwd);
-    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_once);
+    for (i = 0; i < all; i++) cand[n_cand++] = m->g->n_ops + rmi_bnd_even(i, bwd);
+    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_keep);
     b->most_work = b->work + more / 2;
     RMI_TRY(rmi_bnd_join(s, &best, cand, n_cand));
     for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
-        i = tries[0].at + (m->n_once - 1 - tries[0].at) * (k / 2) / (RMI_BND_TOGETHER - 1);
-        if (k & 1) i = rmi_bnd_highest(live, i, (m->n_once - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1), m->n_once);
-        if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->once[i]) ||
-            (now.n && !b->at.before[m->once[now.at[now.n - 1]]]))
+        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * (k / 2) / (RMI_BND_TOGETHER - 1);
+        if (k & 1) i = rmi_bnd_highest(live, i, (m->n_keep - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1), m->n_keep);
+        if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) ||
+            (now.n && !b->at.before[m->keep[now.at[now.n - 1]]]))
             continue;
         now.price[now.n] = (tries[0].price ? tries[0].price : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
         now.at[now.n++] = i;
@@ -14967,21 +14111,21 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uin
 /* The longest path of ops: its places, and one more for the last value. */
 RMI_RARE rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *n)
 {
-    const rmi_step *m = b->m;
-    uint32_t i, q, u, o, n_ops = m->graph->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
+    const rmi_ref_model *m = b->m;
+    uint32_t i, q, u, o, n_ops = m->g->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
                          *value = RMI_RAW(b->mem, uint32_t, n_ops);
     uint32_t *length = RMI_NEW(b->mem, uint32_t, n_ops);
     *n = 0;
     if (!before || !value || !length) return RM_ERROR_MEMORY;
     for (i = 0; i < n_ops; i++) {
-        const rmi_step_access *a = &m->accesses[m->tasks[i].access];
+        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
         before[i] = value[i] = RMI_NONE;
         if (!rmi_bnd_makes(b, i)) continue;
         length[i] = 1;
-        for (q = 0; q < a->reads.n; q++) {
-            u = m->pool[a->reads.at + q];
-            o = u == m->n_buffers || b->is_grad[u] ? RMI_NONE : m->buffers[u].maker;
-            if (u == m->n_buffers || b->is_grad[u] || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i])) continue;
+        for (q = 0; q < a->n_read; q++) {
+            u = b->root[m->pool[a->read0 + q]];
+            o = u == m->n_buf || b->is_grad[u] ? RMI_NONE : m->maker[u];
+            if (u == m->n_buf || b->is_grad[u] || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i])) continue;
             length[i] = o == RMI_NONE ? 1 : length[o] + 1;
             before[i] = o;
             value[i] = u;
@@ -15006,8 +14150,8 @@ RMI_RARE rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t
 /* What the backward of place i demands: of what it reads in every mode the largest. Its place, or RMI_NONE. */
 RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint32_t n, uint32_t i, uint32_t task)
 {
-    const rmi_step *m = b->m;
-    uint32_t saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE,
+    const rmi_ref_model *m = b->m;
+    uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE,
              next = place[i + 1].value;
     uint64_t most = 0;
     uint8_t demand = RMI_BND_NOTHING;
@@ -15038,17 +14182,17 @@ RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint
 RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place, uint32_t i, uint32_t task,
                                     uint32_t last)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_access *f = &m->accesses[m->tasks[place[i].op].access], *a = &m->accesses[m->tasks[task].access];
+    const rmi_ref_model *m = b->m;
+    const rmi_ref_acc *f = &m->accs[m->tasks[place[i].op].acc0], *a = &m->accs[m->tasks[task].acc0];
     uint64_t sum = place[i].bytes + place[i].wanted;
     uint32_t q, k;
-    for (q = 0; q < f->makes.n; q++) sum += b->bytes[m->pool[f->makes.at + q]];
-    sum = rmi_sub(sum, rmi_bnd_over(m->graph, &m->graph->ops[place[i].op]));
-    for (q = 0; q < a->reads.n && last != RMI_NONE; q++) { /* gradients that are there from one backward to the other */
-        uint32_t u = m->pool[a->reads.at + q];
-        const rmi_step_access *y = &m->accesses[m->tasks[last].access];
-        for (k = 0; k < y->makes.n && b->is_grad[u] && b->group[u] == RMI_NONE; k++)
-            if (m->targets[y->makes.at + k].buffer == u) sum += b->bytes[u];
+    for (q = 0; q < f->n_write; q++) sum += b->bytes[b->root[m->pool[f->write0 + q]]];
+    sum = rmi_sub(sum, rmi_bnd_over(m->g, &m->g->ops[place[i].op]));
+    for (q = 0; q < a->n_read && last != RMI_NONE; q++) { /* gradients that are there from one backward to the other */
+        uint32_t u = m->pool[a->read0 + q];
+        const rmi_ref_acc *y = &m->accs[m->tasks[last].acc0];
+        for (k = 0; k < y->n_write && b->is_grad[u] && b->group[u] == RMI_NONE; k++)
+            if (m->targets[y->write0 + k].buf == u) sum += b->bytes[u];
     }
     return sum;
 }
@@ -15056,18 +14200,18 @@ RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place
 /* Demands of all places, from the last one on, and the room beside them. */
 RMI_RARE void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 {
-    const rmi_step *m = b->m;
+    const rmi_ref_model *m = b->m;
     uint32_t i, k, q, at, last = RMI_NONE;
     for (i = n - 1; i-- > 0;)
-        for (k = m->backward[place[i].op], at = RMI_NONE;
-             k < m->backward[place[i].op] + m->n_backward[place[i].op] && at == RMI_NONE; k++) {
+        for (k = m->bwd0[place[i].op], at = RMI_NONE;
+             k < m->bwd0[place[i].op] + m->n_bwd[place[i].op] && at == RMI_NONE; k++) {
             if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
             if ((at = rmi_bnd_path_demand(b, place, n, i, k)) == RMI_NONE) continue;
             place[at].room_made = rmi_sub(b->limit, rmi_bnd_path_making(b, place, i, k, last));
             last = k;
             place[at].room = rmi_sub(b->limit, b->at.held + rmi_bnd_least_ws(b));
             for (q = 0; q < at; q++) { /* what the backward holds that earlier places can use */
-                uint32_t saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, place[q].op)];
+                uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, place[q].op)];
                 if (place[q].value != RMI_NONE && b->at.there[place[q].value]) place[at].room += place[q].bytes;
                 if (saved != RMI_NONE && b->at.there[saved]) place[at].room += b->bytes[saved];
             }
@@ -15077,20 +14221,20 @@ RMI_RARE void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 /* Raises *bound by what the longest path of ops must repeat; for the unit the sizes of some values are tried. */
 RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 {
-    const rmi_step *m = b->m;
+    const rmi_ref_model *m = b->m;
     rmi_bnd_place *place, *part;
     uint64_t common = 0, *size, *tmp;
     uint32_t n, i, k, q, from;
     RMI_TRY(rmi_bnd_path_find(b, &place, &n));
-    if (n < 3 || b->work + (uint64_t)n * m->n_once > b->most_work) return RM_OK;
-    b->work += (uint64_t)n * m->n_once;
+    if (n < 3 || b->work + (uint64_t)n * m->n_keep > b->most_work) return RM_OK;
+    b->work += (uint64_t)n * m->n_keep;
     part = RMI_NEW(b->mem, rmi_bnd_place, n);
     size = RMI_NEW(b->mem, uint64_t, n);
     tmp = RMI_NEW(b->mem, uint64_t, n);
     if (!part || !size || !tmp) return RM_ERROR_MEMORY;
     rmi_bnd_path_demands(b, place, n);
     memset(b->at.before, 0, m->n_tasks);
-    for (i = 0; i < m->n_once; i++) common += rmi_bnd_least(b, m->once[i]);
+    for (i = 0; i < m->n_keep; i++) common += rmi_bnd_least(b, m->keep[i]);
     for (i = 0; i < n; i++) size[i] = place[i].bytes;
     rmi_sort_u64(size, tmp, n);
     for (k = 0; k < RMI_BND_PRICED; k++) {
@@ -15114,13 +14258,13 @@ RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one
    moment at a time; more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
-RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work, uint64_t more,
+RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
                                  uint64_t enough, uint64_t *bound)
 {
     rmi_bnd b;
     rmi_bnd_web s;
     rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + RMI_BND_PRICED + 2 * RMI_BND_NEAR);
-    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_once + 1u);
+    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u);
     uint32_t n = 0;
     rm_result r = rmi_bnd_make(mem, m, limit, &b);
     *bound = 0;
@@ -15142,36 +14286,36 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *m, uint64_t lim
 /* Bytes, the model's base included, that no plan can do with less of: at each moment what its run holds, gradients
    that are begun and read later, and what is read later and cannot be made again. Of large graphs the moments whose
    runs hold most. */
-RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t *bytes)
+RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uint64_t *bytes)
 {
     rmi_bnd b;
-    uint32_t i, k, q, step = m->n_once / (m->n_once > 2000 ? 64 : 256) + 1;
+    uint32_t i, k, q, step = m->n_keep / (m->n_keep > 2000 ? 64 : 256) + 1;
     rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
-    for (i = 0; i < m->n_once; i += step) {
+    for (i = 0; i < m->n_keep; i += step) {
         uint32_t at = i;
         uint64_t most = 0, ns, ws, least = RMI_INF, kept = 0;
-        for (k = i; k < i + step && k < m->n_once; k++) {
-            uint64_t held = rmi_bnd_held(&b, m->once[k], 0);
+        for (k = i; k < i + step && k < m->n_keep; k++) {
+            uint64_t held = rmi_bnd_held(&b, m->keep[k], 0);
             if (held > most) at = k;
             most = rmi_max(most, held);
         }
-        if (!rmi_bnd_look(&b, m->once[at])) continue;
+        if (!rmi_bnd_look(&b, m->keep[at])) continue;
         for (k = 0; rmi_bnd_own(&b, k, &ns, &ws); k++) least = ws;
         b.turn++;
-        for (k = 0; k < m->n_once; k++) {
-            uint32_t task = m->once[k];
-            const rmi_step_access *a = &m->accesses[m->tasks[task].access];
-            for (q = 0; q < a->reads.n && rmi_bnd_later(&b, task); q++) {
-                uint32_t u = m->pool[a->reads.at + q];
+        for (k = 0; k < m->n_keep; k++) {
+            uint32_t task = m->keep[k];
+            const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0];
+            for (q = 0; q < a->n_read && rmi_bnd_later(&b, task); q++) {
+                uint32_t u = b.root[m->pool[a->read0 + q]];
                 if (b.stamp[u] == b.turn || !rmi_bnd_open(&b, u) ||
-                    (m->buffers[u].maker != RMI_NONE && !m->tasks[m->buffers[u].maker].once) || !rmi_bnd_always(&b, task, u))
+                    (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) || !rmi_bnd_always(&b, task, u))
                     continue;
                 b.stamp[u] = b.turn;
                 kept += b.bytes[u];
             }
         }
-        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->resident + b.at.held + least + kept);
+        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->base + b.at.held + least + kept);
     }
     return RM_OK;
 }
@@ -15231,15 +14375,15 @@ typedef struct rmi_bnd_traffic {
    buffers of the model. seen: those that x touches (1), whose values are counted (8). */
 RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 {
-    const rm_graph *g = b->m->graph;
-    const rmi_step_task *t = &b->m->tasks[b->at.x];
+    const rm_graph *g = b->m->g;
+    const rmi_ref_task *t = &b->m->tasks[b->at.x];
     const rmi_op *op = &g->ops[t->id];
     uint64_t sum = 0;
     uint32_t k, f, v;
     for (k = 0; k < op->in.n; k++) {
         uint32_t id = op->in.at[k];
         const rmi_tensor *x = &g->tensors[id];
-        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->m->kind);
+        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->m->step);
         if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || (seen[id] & 1)) continue;
         for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
             const rmi_part *p = &op->forms[f].parts[t->part];
@@ -15256,12 +14400,12 @@ RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 /* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
 RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among)
 {
-    const rmi_step *m = b->m;
-    const rmi_list *c = &m->graph->tensors[i].consumers;
+    const rmi_ref_model *m = b->m;
+    const rmi_list *c = &m->g->tensors[i].consumers;
     uint32_t k, j;
     for (k = 0; k < c->n && among; k++)
-        for (j = m->backward[c->at[k]]; j < m->backward[c->at[k]] + m->n_backward[c->at[k]]; j++)
-            if (among[j] && rmi_list_has(&m->graph->ops[c->at[k]].forms[0].parts[m->tasks[j].part].grads, i)) return j;
+        for (j = m->bwd0[c->at[k]]; j < m->bwd0[c->at[k]] + m->n_bwd[c->at[k]]; j++)
+            if (among[j] && rmi_list_has(&m->g->ops[c->at[k]].forms[0].parts[m->tasks[j].part].grads, i)) return j;
     return RMI_NONE;
 }
 
@@ -15285,14 +14429,14 @@ RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
    past: what surely starts with y or after it, or NULL. */
 RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *r)
 {
-    const rmi_step *m = b->m;
-    const rm_graph *g = m->graph;
+    const rmi_ref_model *m = b->m;
+    const rm_graph *g = m->g;
     uint32_t i, k;
-    for (k = m->n_forwards; k < m->n_once && rmi_low_has_update(m->kind); k++) {
-        const rmi_step_task *task = &m->tasks[m->once[k]];
+    for (k = g->n_ops; k < m->n_keep && rmi_low_has_update(m->step); k++) {
+        const rmi_ref_task *task = &m->tasks[m->keep[k]];
         const rmi_tensor *t = &g->tensors[task->id];
         rmi_bnd_update x;
-        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->once[k]] || !t->updates ||
+        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->keep[k]] || !t->updates ||
             !t->consumers.n || t->external || t->stays)
             continue;
         i = task->id;
@@ -15306,21 +14450,21 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *pa
         x.state = t->state_bytes;
         x.host = t->opt_host;
         x.device = x.host == RMI_INF ? 0 : t->opt;
-        if (rmi_low_adds_to_earlier(m->kind) && !(seen[i] & 1)) {
+        if (rmi_low_adds_to_earlier(m->step) && !(seen[i] & 1)) {
             x.early = t->grad_bytes;
             x.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
             x.given = rmi_bnd_gives(b, i, b->at.after) != RMI_NONE;
         }
         x.wait = i == r->waited ? r->wait : 0;
-        x.late = past && past[m->once[k]];
+        x.late = past && past[m->keep[k]];
         x.late_grad = rmi_bnd_gives(b, i, past) != RMI_NONE;
         if (rmi_bnd_put_update(r, &x)) seen[i] |= 16;
     }
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
-        uint64_t bytes = m->kind == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
+        uint64_t bytes = m->step == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
         if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) ||
-            (m->kind != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->kind))))
+            (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step))))
             continue;
         r->grads += bytes;
         if (rmi_bnd_gives(b, i, past) != RMI_NONE) r->late += bytes;
@@ -15331,15 +14475,15 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *pa
    that x holds, 8, do not count again), or by forwards before it (4). */
 RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
 {
-    const rmi_step *m = b->m;
-    const rm_graph *g = m->graph;
+    const rmi_ref_model *m = b->m;
+    const rm_graph *g = m->g;
     uint64_t sum = 0;
     uint32_t i, k, f;
     const uint8_t bit = after ? 2 : 4;
-    for (i = 0; i < m->n_once; i++) {
-        const rmi_step_task *t = &m->tasks[m->once[i]];
+    for (i = 0; i < m->n_keep; i++) {
+        const rmi_ref_task *t = &m->tasks[m->keep[i]];
         const rmi_op *op;
-        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[m->once[i]]) continue;
+        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[m->keep[i]]) continue;
         op = &g->ops[t->id];
         for (k = 0; k < op->in.n; k++) {
             const rmi_tensor *x = &g->tensors[op->in.at[k]];
@@ -15415,7 +14559,7 @@ RMI_RARE void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *
 /* T for the price of now in these parts. */
 RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p)
 {
-    const rmi_link *l = &b->m->graph->link;
+    const rmi_link *l = &b->m->g->link;
     uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1],
              c2 = p[RMI_BND_C2], start = p[RMI_BND_START];
     uint64_t bytes = (r->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(r->before, l->h2d), 1), RMI_MAX / 64) * c1 +
@@ -15482,8 +14626,8 @@ RMI_RARE uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r
    past: of y; around: two rows by task. */
 RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *r)
 {
-    const rmi_step *m = b->m;
-    const rm_graph *g = m->graph;
+    const rmi_ref_model *m = b->m;
+    const rm_graph *g = m->g;
     uint64_t most = 0, path, slack = 0;
     uint32_t i, gives = RMI_NONE, last;
     r->waited = RMI_NONE;
@@ -15511,8 +14655,8 @@ RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi
     around[r->reads] = 1;
     rmi_bnd_around(b, gives);
     b->at.before[gives] = 1;
-    for (i = 0; i < m->n_once; i++) {
-        uint32_t t = m->once[i];
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t t = m->keep[i];
         if (around[t] && b->at.before[t]) continue;
         slack = rmi_add(slack, m->tasks[t].way == RMI_FWD ? b->first[m->tasks[t].id] : rmi_bnd_least(b, t));
     }
@@ -15523,7 +14667,7 @@ RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi
 RMI_RARE void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *bound)
 {
     const rmi_bnd *b = s->b;
-    const rmi_link *l = &b->m->graph->link;
+    const rmi_link *l = &b->m->g->link;
     uint64_t price, best = 0, at = 0, lo, hi, v, alone;
     uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
     if (b->down || s->common >= ((uint64_t)1 << 60) >> b->up) return;
@@ -15579,7 +14723,7 @@ typedef struct rmi_bnd_room {
 RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
 {
     rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
+    const rmi_ref_model *m = b->m;
     uint64_t within = 0;
     rmi_bnd_traffic r;
     uint32_t i;
@@ -15598,15 +14742,15 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, c
     RMI_TRY(rmi_bnd_web_make(s, &x, 1, &fits));
     if (!fits) return RM_OK;
     if (!r.wait || !b->at.before[r.reads]) r.wait = 0;
-    for (i = 0; i < m->n_once; i++) {
-        uint32_t t = m->once[i];
+    for (i = 0; i < m->n_keep; i++) {
+        uint32_t t = m->keep[i];
         uint64_t ns = rmi_bnd_least(b, t);
         if (b->at.before[t]) r.before += ns;
         if ((b->at.after[t] && (!b->at.upto || b->at.upto[t])) || t == x) within += ns;
         r.may += ns;
     }
     r.may = rmi_sub(r.may, within);
-    memset(tmp->seen, 0, m->graph->n_tensors);
+    memset(tmp->seen, 0, m->g->n_tensors);
     r.updates = tmp->updates;
     b->at.held += rmi_bnd_held_home(b, tmp->seen);
     r.params = rmi_bnd_params(b, tmp->seen, 1);
@@ -15623,18 +14767,18 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, c
 
 /* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory.
    */
-RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work,
+RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work,
                                       uint64_t *bound)
 {
     rmi_bnd b;
     rmi_bnd_web s;
     rmi_bnd_room tmp;
-    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_once + 1u), most = 0, near = 0, value;
-    uint32_t i, k, n, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 12 + 1, x = RMI_NONE;
+    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u), most = 0, near = 0, value;
+    uint32_t i, k, n, at, top = RMI_NONE, last = m->n_keep, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
     rm_result r = rmi_bnd_make(mem, m, limit, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
     RMI_TRY(rmi_bnd_web_begin(&b, &s));
-    tmp.seen = RMI_NEW(mem, uint8_t, m->graph->n_tensors);
+    tmp.seen = RMI_NEW(mem, uint8_t, m->g->n_tensors);
     tmp.upto = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
     tmp.updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
     if (!tmp.seen || !tmp.upto || !tmp.updates || !live) return RM_ERROR_MEMORY;
@@ -15642,33 +14786,33 @@ RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_
     tmp.around = tmp.past + m->n_tasks;
     b.link = 1;
     b.most_work = work;
-    for (k = 0; k < m->n_inputs; k++) b.bytes[m->inputs[k]] = 0; /* may be at home in host memory */
+    for (k = 0; k < m->n_start; k++) b.bytes[m->start[k]] = 0; /* may be at home in host memory */
     RMI_TRY(rmi_bnd_profile(&b, live));
-    for (i = m->n_forwards; i < m->n_once && b.work < work / 3; i += step) {
-        at = rmi_bnd_highest(live, i, step, m->n_once);
+    for (i = m->g->n_ops; i < m->n_keep && b.work < work / 3; i += step) {
+        at = rmi_bnd_highest(live, i, step, m->n_keep);
         value = most;
-        RMI_TRY(rmi_bnd_link_moment(&s, m->once[at], RMI_NONE, &tmp, &value));
+        RMI_TRY(rmi_bnd_link_moment(&s, m->keep[at], RMI_NONE, &tmp, &value));
         if (value > most || (!most && (top == RMI_NONE || live[at] > live[top]))) top = at;
         most = rmi_max(most, value);
     }
-    while (last > m->n_forwards && m->tasks[m->once[--last]].way != RMI_BWD) {
+    while (last > m->g->n_ops && m->tasks[m->keep[--last]].way != RMI_BWD) {
     }
     for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2;
          i++) { /* the first of them, the best and its neighbours, with the last backward as y */
-        at = !i ? rmi_bnd_highest(live, m->n_forwards, step, m->n_once) : i & 1 ? top + i / 2 : top - i / 2;
+        at = !i ? rmi_bnd_highest(live, m->g->n_ops, step, m->n_keep) : i & 1 ? top + i / 2 : top - i / 2;
         value = near;
-        if (at >= m->n_once || m->tasks[m->once[at]].way > RMI_BWD) continue;
-        RMI_TRY(rmi_bnd_link_moment(&s, m->once[at], m->once[last], &tmp, &value));
-        if (value > near) x = m->once[at];
+        if (at >= m->n_keep || m->tasks[m->keep[at]].way > RMI_BWD) continue;
+        RMI_TRY(rmi_bnd_link_moment(&s, m->keep[at], m->keep[last], &tmp, &value));
+        if (value > near) x = m->keep[at];
         near = rmi_max(near, value);
     }
     most = rmi_max(most, near);
-    for (i = m->n_once, n = 0, k = 2;
-         i-- > m->n_forwards && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
-        n += m->tasks[m->once[i]].way == RMI_BWD;
+    for (i = m->n_keep, n = 0, k = 2;
+         i-- > m->g->n_ops && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
+        n += m->tasks[m->keep[i]].way == RMI_BWD;
         if (n < k) continue;
         k = k * 3 / 2 + 1;
-        RMI_TRY(rmi_bnd_link_moment(&s, x, m->once[i], &tmp, &most));
+        RMI_TRY(rmi_bnd_link_moment(&s, x, m->keep[i], &tmp, &most));
     }
     *bound = rmi_max(*bound, most);
     return RM_OK;
@@ -17920,6 +17064,723 @@ RMI_PLAIN_END
 RMI_SOLVERS_END
 
 /* =====================================================================================================================
+   >>step - one lowered model of a training step: tasks, ways to run them, buffers, homes, order
+   In: a sealed graph, a kind of step. Out: read-only tables, which >>cost, >>events and >>search look at instead of the graph.
+   A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is what a task reads or writes and
+   what can come and go: a view counts as the buffer that it looks at, what is always on the device as bytes of `resident`. The
+   rules by which new bytes may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence.
+   O(accesses * variants).
+   ================================================================================================================== */
+typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
+    uint32_t at, n;
+} rmi_range;
+
+typedef enum rmi_step_kind { RMI_STEP_VALUE, RMI_STEP_INPUT, RMI_STEP_GRADIENT, RMI_STEP_SAVED, RMI_STEP_WEIGHT, RMI_STEP_STATE } rmi_step_kind;
+
+typedef struct rmi_step_buffer {
+    uint64_t room;          /* bytes, rounded up to the granule; what a forward saves: see its access */
+    uint64_t out_ns, in_ns; /* of a copy to host memory and back */
+    uint32_t number;        /* >>lower's */
+    uint32_t maker;         /* the forward that makes it, or RMI_NONE */
+    uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
+    uint8_t kind;           /* rmi_step_kind */
+    uint8_t may_move;       /* copies to host memory are allowed */
+    uint8_t at_end;         /* wanted on the device when the step ends */
+} rmi_step_buffer;
+
+typedef struct rmi_step_way { /* one implementation of a run */
+    uint64_t ns, workspace;   /* workspace: bytes, rounded up */
+    uint32_t form;            /* of the op, for the program */
+    uint32_t inplace;         /* the buffer that output 0 may take over, or RMI_NONE */
+} rmi_step_way;
+
+typedef struct rmi_step_target { /* a gradient that a backward contributes to */
+    rmi_range over;              /* buffers that it may take over if they end there */
+    uint32_t buffer;
+    uint8_t share, rename;       /* it may be one more name of the output's gradient; it may take that over */
+} rmi_step_target;
+
+typedef struct rmi_step_access { /* what a task touches in one mode of its op */
+    rmi_range reads;             /* buffers, each once */
+    rmi_range makes;             /* of a forward: buffers; of a backward: targets */
+    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
+    uint64_t saved_room, saved_out_ns, saved_in_ns;
+    uint64_t least_ns;           /* no run of it takes less */
+    uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
+    uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
+    uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
+    uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
+    uint8_t absent;              /* a part that this mode's backward does not have */
+    uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
+} rmi_step_access;
+
+typedef struct rmi_step_task {
+    rmi_range until;   /* tasks that must not have run before it: they change what it reads */
+    uint32_t id;       /* op, param (tensor) or barrier */
+    uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
+    uint32_t access;   /* of mode 0; those of further modes follow */
+    uint8_t way, part; /* rmi_way */
+    uint8_t once;      /* never runs a second time */
+    uint8_t must;      /* runs even if nobody reads what it makes */
+} rmi_step_task;
+
+/* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
+typedef enum rmi_step_home { RMI_HOME_DEVICE, RMI_HOME_STATE_AWAY, RMI_HOME_AWAY, RMI_HOME_HOST_UPDATE, RMI_HOMES } rmi_step_home;
+
+typedef struct rmi_step_param {
+    uint64_t host_update_ns;
+    uint64_t state_bytes;             /* as the program counts them: not rounded */
+    uint32_t tensor;
+    uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
+    uint32_t update, reduction;       /* tasks, or RMI_NONE */
+    uint8_t allowed;                  /* bits by rmi_step_home */
+} rmi_step_param;
+
+typedef struct rmi_step {
+    const rm_graph *graph;
+    rmi_arena *mem;
+    uint32_t kind, granule;   /* kind: RM_SINGLE ... */
+    int moves;                /* copies to host memory are possible */
+    int unfit;                /* an update runs in host memory only, and this step has no way to have it there: no schedule is right */
+    uint64_t resident;        /* bytes that are on the device all the time */
+    rmi_step_task *tasks;     /* forwards by op; then everything else */
+    rmi_step_buffer *buffers;
+    rmi_step_param *params;
+    rmi_step_access *accesses;
+    rmi_step_way *ways;
+    rmi_step_target *targets;
+    uint32_t *pool;
+    uint32_t n_tasks, n_buffers, n_params;
+    size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
+    uint32_t *buffer_of;      /* by >>lower's number: ours, or RMI_NONE: takes no bytes that come or go */
+    uint32_t *backward;       /* by op: its first backward task, n_backward of them */
+    uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
+    uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
+    uint32_t *once, n_once;   /* the list that runs everything once */
+    uint32_t *choosing, n_choosing; /* ops with more than one mode */
+    uint32_t *updates, n_updates;   /* params with an update */
+} rmi_step;
+
+/* --- pools */
+
+/* One entry more at the end of a pool of the step; NULL: memory is out. */
+#define RMI_STEP_PUSH(s, array, type)                                                                                   \
+    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))                \
+         ? &(s)->array[(s)->n_##array++]                                                                                \
+         : NULL)
+
+/* Puts a number at the end of the pool, where `range` ends, unless it is RMI_NONE or in the range already. */
+RMI_FN rm_result rmi_step_put(rmi_step *s, uint32_t number, rmi_range *range)
+{
+    uint32_t i, *entry;
+    if (number == RMI_NONE) return RM_OK;
+    for (i = 0; i < range->n; i++)
+        if (s->pool[range->at + i] == number) return RM_OK;
+    entry = RMI_STEP_PUSH(s, pool, uint32_t);
+    if (!entry) return RM_ERROR_MEMORY;
+    *entry = number;
+    range->n++;
+    return RM_OK;
+}
+
+/* An empty range where the pool of that many entries ends now. */
+RMI_FN rmi_range rmi_step_range(size_t at)
+{
+    rmi_range range;
+    range.at = (uint32_t)at;
+    range.n = 0;
+    return range;
+}
+
+RMI_FN uint64_t rmi_step_round(const rmi_step *s, uint64_t bytes) { return rmi_round_up(bytes, s->granule); }
+
+/* How long a copy of so many bytes lasts; 0 without a link. */
+RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
+{
+    const rmi_link *link = &s->graph->link;
+    if (!s->moves) return 0;
+    return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
+}
+
+/* --- buffers */
+
+/* The buffer of a tensor's value: its root's, for views. */
+RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor) { return s->buffer_of[s->graph->tensors[tensor].root]; }
+RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
+{
+    return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
+}
+
+/* Has the param a view? Then its bytes stay where the view looks for them. */
+RMI_FN int rmi_step_is_viewed(const rm_graph *g, uint32_t tensor)
+{
+    uint32_t i;
+    for (i = 0; i < g->n_ops; i++)
+        if (g->ops[i].view != RMI_NONE && g->tensors[g->ops[i].view].root == tensor) return 1;
+    return 0;
+}
+
+/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the device. */
+RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
+{
+    const rm_graph *g = s->graph;
+    const rmi_tensor *t;
+    uint32_t id, f;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    if (of == RMI_BUF_SAVED) {
+        *kind = RMI_STEP_SAVED;
+        for (f = 0; f < g->ops[id].n_forms && g->ops[id].has_bwd && rmi_low_has_backward(s->kind); f++)
+            if (rmi_low_reads_saved(&g->ops[id], &g->ops[id].forms[f])) return 1;
+        return 0;
+    }
+    if (of > RMI_BUF_STATE || rmi_low_external(g, number) || !rmi_low_bytes(g, number)) return 0;
+    t = &g->tensors[id];
+    if (of == RMI_BUF_VALUE) {
+        *kind = t->kind == RMI_ACT ? RMI_STEP_VALUE : t->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
+        if (t->root != id || t->kind == RMI_CONST) return 0;
+        return t->kind != RMI_PARAM || (s->moves && !t->stays && !rmi_step_is_viewed(g, id));
+    }
+    *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
+    if (of == RMI_BUF_STATE) return t->kind == RMI_PARAM && s->moves && !t->stays;
+    return rmi_low_has_backward(s->kind) && !(t->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
+}
+
+/* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
+RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
+{
+    const rm_graph *g = s->graph;
+    uint32_t id;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    int home = 0;
+    if (of == RMI_BUF_VALUE) home = g->tensors[id].kind != RMI_ACT;
+    if (of == RMI_BUF_STATE) home = g->tensors[id].kind == RMI_PARAM;
+    if (of == RMI_BUF_GRAD)
+        home = g->tensors[id].kind == RMI_PARAM && g->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
+    return home && !rmi_low_external(g, number) ? rmi_step_round(s, rmi_low_bytes(g, number)) : 0;
+}
+
+/* Fills a tracked buffer's row. */
+RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *b)
+{
+    const rm_graph *g = s->graph;
+    uint32_t id, f;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    uint64_t bytes = rmi_low_bytes(g, number);
+    for (f = 0; of == RMI_BUF_SAVED && f < g->ops[id].n_forms; f++) bytes = rmi_max(bytes, g->ops[id].forms[f].saved);
+    b->room = rmi_step_round(s, bytes);
+    b->out_ns = rmi_step_copy_ns(s, bytes, 1);
+    b->in_ns = rmi_step_copy_ns(s, bytes, 0);
+    b->number = number;
+    b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
+    b->param = RMI_NONE;
+    b->at_end = (of == RMI_BUF_GRAD && rmi_seq_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
+    b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
+}
+
+RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t number, all = rmi_low_buffers(g), i;
+    uint8_t kind;
+    s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
+    if (!s->buffer_of) return RM_ERROR_MEMORY;
+    for (number = 0; number < all; number++) s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
+    s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
+    if (!s->buffers) return RM_ERROR_MEMORY;
+    for (number = 0; number < all; number++) {
+        if (s->buffer_of[number] == RMI_NONE) {
+            s->resident += rmi_step_resident(s, number);
+            continue;
+        }
+        rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
+        rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
+    }
+    for (i = 0; i < g->n_tensors; i++) { /* an output may be a view: then its root is wanted, and so are names of outputs */
+        uint32_t root = rmi_step_value(s, i);
+        if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
+    }
+    for (i = 0; i < s->n_buffers; i++) s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
+    return RM_OK;
+}
+
+/* --- modes: what an op's backward reads, and the bits that its forwards give */
+
+/* A mode is named by the first form f of those that read the same, and the first form `bits` of those that give the same bits. */
+RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t f, uint32_t bits)
+{
+    uint32_t i;
+    for (i = 0; i < f; i++)
+        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
+    for (i = 0; i < bits; i++)
+        if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
+    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[bits].bits);
+    return op->has_bwd || !f;
+}
+
+#define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
+
+/* The next mode of op after that of forms *f, *bits (both RMI_NONE: the first). 0: there is none. */
+RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
+{
+    uint32_t i = *f == RMI_NONE ? 0 : *f * op->n_forms + *bits + 1;
+    for (; i < op->n_forms * op->n_forms; i++) {
+        *f = i / op->n_forms;
+        *bits = i % op->n_forms;
+        if (rmi_step_is_mode(op, *f, *bits)) return 1;
+    }
+    return 0;
+}
+
+/* The mode that a form stands for, its forwards being in form `forward`. */
+RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
+{
+    uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
+    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
+        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[bits].bits, op->forms[forward].bits))
+            return mode;
+    return 0;
+}
+
+/* --- what tasks touch */
+
+RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
+{
+    rmi_step_access *a = RMI_STEP_PUSH(s, accesses, rmi_step_access);
+    if (!a) return NULL;
+    memset(a, 0, sizeof *a);
+    a->saved = a->output_gradient = RMI_NONE;
+    return a;
+}
+
+/* One way more at the end of the pool; the range stays sorted by time, then workspace. */
+RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way way)
+{
+    rmi_step_way *last = RMI_STEP_PUSH(s, ways, rmi_step_way);
+    uint32_t i;
+    if (!last) return RM_ERROR_MEMORY;
+    way.workspace = rmi_step_round(s, way.workspace);
+    for (i = range->at + range->n; i > range->at; i--) {
+        const rmi_step_way *before = &s->ways[i - 1];
+        if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
+        s->ways[i] = *before;
+    }
+    s->ways[i] = way;
+    range->n++;
+    return RM_OK;
+}
+
+/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be read under one
+   name only. The buffer, or RMI_NONE. reads: what the run reads. */
+RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, t;
+    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes) return RMI_NONE;
+    for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
+        if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
+    for (i = 0; i < reads->n; i++)
+        if (reads->at[i] != tensor && g->tensors[reads->at[i]].root == g->tensors[tensor].root) return RMI_NONE;
+    return rmi_step_value(s, tensor);
+}
+
+/* The way that a forward takes in this form. */
+RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
+{
+    const rmi_form *f = &op->forms[form];
+    rmi_step_way way;
+    way.form = form;
+    way.ns = again ? f->again : f->fwd;
+    way.workspace = f->fwd_ws;
+    way.inplace = rmi_step_over_tensor(s, &op->in, f->inplace, s->graph->tensors[op->out.at[0]].bytes);
+    return way;
+}
+
+/* Notes the least time that a run of the access can take. */
+RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *a)
+{
+    uint32_t k;
+    a->least_ns = RMI_INF;
+    for (k = 0; k < 4; k++)
+        if (a->ways[k / 2][k % 2].n) a->least_ns = rmi_min(a->least_ns, s->ways[a->ways[k / 2][k % 2].at].ns);
+    if (a->may_be_free || a->least_ns == RMI_INF) a->least_ns = 0;
+}
+
+/* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
+RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    uint32_t i, saving, again;
+    rmi_step_access *a = rmi_step_new_access(s);
+    if (!a) return RM_ERROR_MEMORY;
+    a->absent = op->view != RMI_NONE;
+    if (a->absent) return RM_OK;
+    a->reads = rmi_step_range(s->n_pool);
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
+    a->makes = rmi_step_range(s->n_pool);
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
+    a->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
+    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[f])) {
+        uint64_t bytes = op->forms[f].saved;
+        a->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, o)];
+        a->saved_room = rmi_step_round(s, bytes);
+        a->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
+        a->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
+    }
+    for (saving = 0; saving < 2; saving++)
+        for (again = 0; again < 2; again++) {
+            a->ways[saving][again] = rmi_step_range(s->n_ways);
+            for (i = 0; i < op->n_forms; i++)
+                if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
+                    RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
+        }
+    rmi_step_find_least(s, a);
+    return RM_OK;
+}
+
+/* How the gradient of tensor t comes to be in a backward of op in form f, part p. */
+RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t o, const rmi_form *f, const rmi_part *p, uint32_t t)
+{
+    const rm_graph *g = s->graph;
+    const rmi_op *op = &g->ops[o];
+    uint64_t bytes = g->tensors[t].grad_bytes, output_bytes = g->tensors[op->out.at[0]].grad_bytes;
+    rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
+    uint32_t k, buffer;
+    if (!target) return RM_ERROR_MEMORY;
+    memset(target, 0, sizeof *target);
+    target->buffer = rmi_step_gradient(s, t);
+    target->over = rmi_step_range(s->n_pool);
+    if (rmi_seq_repeated(op, t)) return RM_OK; /* written twice: what it reads outlives the first */
+    target->share = rmi_list_has(&op->share, t) && bytes == output_bytes;
+    target->rename = target->share || (op->view == t && bytes == output_bytes);
+    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what arrives zeroed cannot hold what is read */
+        const rmi_over *over = &f->overs[k];
+        if (over->grad_of != t) continue;
+        buffer = RMI_NONE;
+        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
+        if (over->what == RMI_OVER_SAVED && bytes <= f->saved) buffer = s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)];
+        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &p->needs, over->tensor, bytes);
+        RMI_TRY(rmi_step_put(s, buffer, &target->over));
+    }
+    return RM_OK;
+}
+
+/* Part `part` of the backward of op o in the mode of form f. */
+RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part, uint32_t f)
+{
+    const rm_graph *g = s->graph;
+    const rmi_op *op = &g->ops[o];
+    const rmi_form *form = &op->forms[f];
+    const rmi_part *p = &form->parts[part];
+    rmi_step_access *a = rmi_step_new_access(s);
+    rmi_step_way way;
+    uint32_t i, again;
+    if (!a) return RM_ERROR_MEMORY;
+    a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
+    a->reads = rmi_step_range(s->n_pool);
+    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
+    if (p->needs_saved && form->saved) RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
+    a->makes = rmi_step_range(s->n_targets);
+    a->may_be_free = 1;
+    for (i = 0; i < op->grad_in.n; i++) {
+        uint32_t t = op->grad_in.at[i];
+        if (!rmi_list_has(&p->grads, t)) continue;
+        a->gradients++;
+        if (rmi_seq_repeated(op, t) || (!rmi_list_has(&op->share, t) && op->view != t)) a->may_be_free = 0;
+        if (rmi_step_gradient(s, t) == RMI_NONE) continue;
+        RMI_TRY(rmi_step_put_target(s, o, form, p, t));
+        a->makes.n++;
+    }
+    way.inplace = RMI_NONE;
+    a->ways[0][0] = rmi_step_range(s->n_ways);
+    for (i = 0; i < op->n_forms; i++) {
+        if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
+        way.form = i;
+        way.ns = op->forms[i].parts[part].bwd;
+        way.workspace = op->forms[i].parts[part].bwd_ws;
+        RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+    }
+    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
+    rmi_step_find_least(s, a);
+    return RM_OK;
+}
+
+/* An update on the device, a reduction or a barrier. */
+RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
+{
+    rmi_step_access *a = rmi_step_new_access(s);
+    rmi_step_way way;
+    uint32_t i, again;
+    if (!a) return RM_ERROR_MEMORY;
+    rmi_low_access(s->graph, r, 0, low);
+    a->reads = rmi_step_range(s->n_pool);
+    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
+    way.form = 0;
+    way.inplace = RMI_NONE;
+    way.ns = r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0);
+    way.workspace = low->ws_bytes;
+    a->ways[0][0] = rmi_step_range(s->n_ways);
+    RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
+    rmi_step_find_least(s, a);
+    return RM_OK;
+}
+
+/* --- tasks */
+
+RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, uint32_t part)
+{
+    rmi_step_task *task = &s->tasks[s->n_tasks++];
+    task->way = (uint8_t)way;
+    task->part = (uint8_t)part;
+    task->id = id;
+    task->param = RMI_NONE;
+    task->access = (uint32_t)s->n_accesses;
+    task->once = way != RMI_FWD || s->graph->ops[id].pinned;
+    task->must = way != RMI_FWD;
+    return task;
+}
+
+/* The forward of op o in all its modes. What takes no bytes of its own is made once and stays. */
+RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, o, 0);
+    uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
+    task->must = op->mutates.n || (op->flags & RM_ONCE);
+    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
+    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) RMI_TRY(rmi_step_forward_access(s, o, f, bits));
+    s->n_modes[o] = (uint8_t)n;
+    return RM_OK;
+}
+
+/* The backward of op o, a task a part. Where forms differ in parts, a task stands for the p-th one of each, of some for none. */
+RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    uint32_t p, f, bits, n, any;
+    for (p = 0; p < rmi_low_parts(op); p++) {
+        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, p);) any++;
+        if (any == op->n_forms) continue;
+        rmi_step_new_task(s, RMI_BWD, o, p);
+        if (!s->n_backward[o]++) s->backward[o] = s->n_tasks - 1;
+        f = bits = RMI_NONE;
+        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) {
+            if (rmi_low_has_part(op, f, p)) {
+                RMI_TRY(rmi_step_backward_access(s, o, p, f));
+                continue;
+            }
+            if (!rmi_step_new_access(s)) return RM_ERROR_MEMORY;
+            s->accesses[s->n_accesses - 1].absent = 1;
+        }
+    }
+    return RM_OK;
+}
+
+RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
+{
+    const rmi_step_task *t = &s->tasks[task];
+    return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
+}
+
+/* The mode of op o that takes least time if every run takes its fastest way. */
+RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
+{
+    uint64_t least = RMI_INF, ns;
+    uint32_t mode, p;
+    for (mode = 0; mode < s->n_modes[o]; mode++) {
+        const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
+        if (a->absent) continue;
+        ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
+        for (p = 0; p < s->n_backward[o]; p++) {
+            a = &s->accesses[s->tasks[s->backward[o] + p].access + mode];
+            if (!a->absent) ns += s->ways[a->ways[0][0].at].ns;
+        }
+        if (ns >= least) continue;
+        least = ns;
+        s->fastest_mode[o] = (uint8_t)mode;
+    }
+}
+
+/* --- params: weights, their gradients and states as one decision */
+
+/* The homes that param row q may have. */
+RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
+{
+    const rmi_tensor *t = &s->graph->tensors[q->tensor];
+    int updated = q->update != RMI_NONE;
+    uint32_t homes = 0;
+    if (!updated || t->opt != RMI_INF) {
+        homes = 1u << RMI_HOME_DEVICE;
+        if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
+        if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
+    }
+    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) && q->gradient != RMI_NONE)
+        homes |= 1u << RMI_HOME_HOST_UPDATE;
+    return (uint8_t)homes;
+}
+
+RMI_FN rm_result rmi_step_make_params(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, g->n_tensors);
+    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM;
+    s->params = RMI_NEW(s->mem, rmi_step_param, n);
+    s->updates = RMI_RAW(s->mem, uint32_t, n);
+    if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) {
+        rmi_step_param *q = &s->params[s->n_params];
+        uint32_t own[3];
+        if (g->tensors[i].kind != RMI_PARAM) continue;
+        row[i] = s->n_params++;
+        q->tensor = i;
+        q->update = q->reduction = RMI_NONE;
+        q->weight = own[0] = s->buffer_of[i];
+        q->gradient = own[1] = rmi_step_gradient(s, i);
+        q->state = own[2] = s->buffer_of[rmi_low_buf(g, RMI_BUF_STATE, i)];
+        q->host_update_ns = g->tensors[i].opt_host;
+        q->state_bytes = g->tensors[i].state_bytes;
+        for (k = 0; k < 3; k++)
+            if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
+    }
+    for (i = g->n_ops; i < s->n_tasks; i++) {
+        rmi_step_task *task = &s->tasks[i];
+        if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
+        task->param = row[task->id];
+        if (task->way == RMI_REDUCE) s->params[task->param].reduction = i;
+        else s->params[task->param].update = i;
+    }
+    for (i = 0; i < s->n_params; i++) {
+        s->params[i].allowed = rmi_step_homes(s, &s->params[i]);
+        s->unfit |= !s->params[i].allowed;
+        if (s->params[i].update != RMI_NONE) s->updates[s->n_updates++] = i;
+    }
+    return RM_OK;
+}
+
+/* --- order */
+
+/* A forward must not run after the updates of the params that it reads. */
+RMI_FN rm_result rmi_step_make_order(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t o, i, k, *update = RMI_RAW(s->mem, uint32_t, g->n_tensors);
+    if (!update) return RM_ERROR_MEMORY;
+    memset(update, 0xFF, g->n_tensors * sizeof *update);
+    for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
+    for (o = 0; o < g->n_ops; o++) {
+        s->tasks[o].until = rmi_step_range(s->n_pool);
+        for (k = 0; k < g->ops[o].in.n; k++)
+            RMI_TRY(rmi_step_put(s, update[g->tensors[g->ops[o].in.at[k]].root], &s->tasks[o].until));
+    }
+    return RM_OK;
+}
+
+/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as >>block has them. */
+RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, n = 0, k, end, most = 3 * g->n_tensors + g->n_barriers + 8, *next;
+    rmi_run *runs;
+    rmi_access low;
+    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
+    s->tasks = RMI_NEW(s->mem, rmi_step_task, most);
+    s->once = RMI_NEW(s->mem, uint32_t, most);
+    runs = RMI_NEW(scratch, rmi_run, most);
+    next = RMI_NEW(scratch, uint32_t, g->n_ops);
+    if (!s->tasks || !s->once || !runs || !next) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_low_access_make(g, scratch, &low));
+    for (i = 0; i < g->n_ops; i++) {
+        RMI_TRY(rmi_step_forward_task(s, i));
+        if (g->ops[i].view == RMI_NONE) s->once[s->n_once++] = i;
+    }
+    for (i = 0; i < g->n_ops && rmi_low_has_backward(s->kind); i++)
+        if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
+    if (rmi_low_has_backward(s->kind)) n = rmi_blk_backward(g, s->kind, 0, g->n_ops, runs);
+    n += rmi_blk_tail(g, s->kind, runs + n);
+    for (i = 0; i < n; i++) {
+        const rmi_op *op = &g->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
+        if (runs[i].way != RMI_BWD) {
+            s->once[s->n_once++] = s->n_tasks;
+            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
+            RMI_TRY(rmi_step_other_access(s, runs[i], &low));
+            continue;
+        }
+        end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
+        for (k = 1; k < op->n_forms; k++)
+            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
+        for (; next[runs[i].id] < end; next[runs[i].id]++) s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
+    }
+    return RM_OK;
+}
+
+/* --- equal ops */
+
+/* A hash of what decides about op o: its modes' times and bytes. */
+RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
+{
+    uint64_t hash = s->n_modes[o];
+    uint32_t mode, p, k;
+    for (mode = 0; mode < s->n_modes[o]; mode++)
+        for (p = 0; p <= s->n_backward[o]; p++) {
+            const rmi_step_access *a = &s->accesses[s->tasks[p ? s->backward[o] + p - 1 : o].access + mode];
+            hash = rmi_mix(hash ^ a->saved_room ^ ((uint64_t)a->reads.n << 40));
+            for (k = 0; k < a->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[a->reads.at + k]].room);
+            if (!a->absent) hash = rmi_mix(hash ^ s->ways[a->ways[0][0].at].ns);
+        }
+    return hash;
+}
+
+/* Which ops are equal. O(ops * classes of one hash). */
+RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
+{
+    uint32_t n = s->graph->n_ops, o, slots = 1, *slot;
+    uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
+    while (slots < 2 * n) slots *= 2;
+    slot = RMI_NEW(scratch, uint32_t, slots);
+    if (!hash || !slot) return RM_ERROR_MEMORY;
+    for (o = 0; o < n; o++) {
+        size_t at = (size_t)(hash[o] = rmi_step_signature(s, o)) & (slots - 1);
+        while (slot[at] && hash[slot[at] - 1] != hash[o]) at = (at + 1) & (slots - 1);
+        if (!slot[at]) slot[at] = o + 1;
+        s->class_of[o] = slot[at] - 1;
+    }
+    return RM_OK;
+}
+
+/* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
+RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves, rmi_step *s)
+{
+    rmi_arena scratch = rmi_arena_make(&mem->hooks);
+    uint32_t o;
+    rm_result r;
+    memset(s, 0, sizeof *s);
+    s->graph = g;
+    s->mem = mem;
+    s->kind = kind;
+    s->granule = granule;
+    s->moves = moves && g->has_link;
+    s->backward = RMI_NEW(mem, uint32_t, g->n_ops);
+    s->n_backward = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
+    s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing) return RM_ERROR_MEMORY;
+    r = rmi_step_make_buffers(s);
+    if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
+    if (r == RM_OK) r = rmi_step_make_params(s);
+    if (r == RM_OK) r = rmi_step_make_order(s);
+    for (o = 0; o < g->n_ops && r == RM_OK; o++) {
+        rmi_step_find_fastest(s, o);
+        if (s->n_modes[o] > 1) s->choosing[s->n_choosing++] = o;
+    }
+    if (r == RM_OK) r = rmi_step_make_classes(s, &scratch);
+    rmi_arena_free(&scratch);
+    return r;
+}
+
+/* =====================================================================================================================
    >>cost - the evaluator of a schedule: lives, bytes at every event, time on every lane
    A schedule is the list of runs in program order, forwards as often as it likes; for each read of a run whether its bytes arrive
    by a copy from host memory; for each op the mode of its backward; for each param its home. All else follows:
@@ -18299,14 +18160,12 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *h, rmi_cos
     return resident;
 }
 
-/* Has a task run that this one must come before? again: it has run itself. */
-RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task, int again)
+/* Has a task run that this one must come before? */
+RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task)
 {
     uint32_t k;
-    for (k = 0; k < task->until.n; k++) {
-        uint32_t other = c->step->pool[task->until.at + k];
-        if (c->ran[other] == c->stamp && !(other < c->step->graph->n_ops && again)) return 1; /* a repeat changes no const */
-    }
+    for (k = 0; k < task->until.n; k++)
+        if (c->ran[c->step->pool[task->until.at + k]] == c->stamp) return 1;
     return 0;
 }
 
@@ -18341,7 +18200,7 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         const rmi_step_access *a = rmi_step_access_of(s, id, h->mode);
         x->first_life[p] = x->n_lives;
         x->again[p] = c->ran[id] == c->stamp;
-        if (task->until.n && rmi_cost_too_late(c, task, x->again[p])) return 0;
+        if (task->until.n && rmi_cost_too_late(c, task)) return 0;
         c->ran[id] = c->stamp;
         if (a->absent) continue;
         if (x->n_lives + a->reads.n + a->makes.n + 2 > c->cap_lives || x->n_gaps + a->reads.n > c->cap_lives) return 0;
@@ -20497,20 +20356,20 @@ RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
 }
 
 /* No plan within the budget is faster than this; m: NULL, or the step's model. brief: moments are looked at one by one, no longer. */
-RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_step *m, uint64_t budget, int brief)
+RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget, int brief)
 {
-    rmi_step own;
+    rmi_ref_model own;
     uint64_t bound = 0;
     if (w->g->has_link && w->d->host_bytes) {
         /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
         if (budget == RMI_INF || w->d->live_only) return RM_OK;
-        if (!m) RMI_TRY(rmi_step_make(mem, w->g, w->step, 1, 0, &own));
+        if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
         return rmi_bnd_link_bound(mem, m ? m : &own, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
     }
-    if (!m) RMI_TRY(rmi_step_make(mem, w->g, w->step, 1, 0, &own));
+    if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
     if (!m) m = &own;
-    if (budget >= m->resident)
-        RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK,
+    if (budget >= m->base)
+        RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK,
                               brief                          ? 0
                               : w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3
                                   : RMI_PLAN_BOUND_WORK / 8,
@@ -21296,10 +21155,10 @@ RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
 RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    rmi_step m;
+    rmi_ref_model m;
     rm_result r = RM_OK;
     if (!(w->g->has_link && w->d->host_bytes) && w->g->n_ops < 10000) { /* it is worth its time */
-        r = rmi_step_make(&tmp, w->g, w->step, 1, 0, &m);
+        r = rmi_ref_make(&tmp, w->g, w->step, 1, &m);
         if (r == RM_OK) r = rmi_bnd_least_bytes(&tmp, &m, &w->info->min_bound_bytes);
     }
     rmi_arena_free(&tmp);
@@ -21513,11 +21372,7 @@ RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_se
     if (!w->series->near_ppm || budget < w->info->min_bound_bytes) return RM_OK;
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 0));
-    if (w->best.n) {
-        rmi_step step;
-        RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, &step));
-        RMI_TRY(rmi_plan_bound(w, mem, &step, budget, 1));
-    }
+    if (w->best.n) RMI_TRY(rmi_plan_bound(w, mem, s->m, budget, 1));
     return w->best.n && rmi_plan_within(w, 0) ? rmi_plan_yardstick(w, budget) : RM_OK;
 }
 
@@ -21785,11 +21640,7 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
     soon = !w->best.n;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     if (!w->best.n || w->stop.stopped) return RM_OK;
-    if (!rmi_plan_within(w, 0)) {
-        rmi_step step;
-        RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, &step));
-        RMI_TRY(rmi_plan_bound(w, mem, &step, budget, 0));
-    }
+    if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, m, budget, 0));
     if (rmi_plan_within(w, 0)) return RM_OK;
     if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     RMI_TRY(rmi_ref_level(&s, least / 4));
@@ -22231,16 +22082,16 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
 RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w), kept;
-    rmi_step m;
+    rmi_ref_model m;
     rmi_program moved = w->best;
     uint32_t passes = w->c.passes;
     uint64_t bound = 0;
     rm_result r = RM_OK;
     if (w->best.n && rmi_plan_within(w, w->c.gap_ppm)) return RM_OK;
     if (w->best.n && budget != RMI_INF) {
-        r = rmi_step_make(&mem, w->g, w->step, 1, 0, &m);
-        if (r == RM_OK && m.resident <= budget)
-            r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.resident, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
+        r = rmi_ref_make(&mem, w->g, w->step, 1, &m);
+        if (r == RM_OK && m.base <= budget)
+            r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
     }
     rmi_arena_free(&mem);
     if (r != RM_OK || (w->best.n && bound >= rmi_plan_rank(&w->best))) return r;
@@ -23785,6 +23636,7 @@ RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *b
    those of docs/formats.md. A reader stops at the first fault, says line:column, what it found and what it expected
    there, and leaves nothing half-loaded. Writers allocate nothing and give the one canonical text: reading it gives the
    same object, and writing that again the same bytes. Linear in the text.
+   The keys of all lines are rows of one table, rmi_txt_keys: readers, writers and their messages go by it.
    ================================================================================================================== */
 typedef struct rmi_txt_slice { /* a piece of the text; its column is that of its first byte */
     const char *text;
@@ -23795,16 +23647,33 @@ typedef struct rmi_txt_place {
     uint64_t line, column;
 } rmi_txt_place;
 
+typedef struct rmi_txt_plan { /* what has been read of a plan */
+    rmi_program program;
+    rmi_arena *mem;              /* of the program's tables */
+    rmi_txt_slice *of, *of_home; /* by statement, by home: it as it stands in the text */
+    size_t cap_st, cap_of, cap_homes, cap_of_home;
+    uint8_t once[3]; /* graph, arena, step: it was there */
+} rmi_txt_plan;
+
+#define RMI_TXT_KEYS 48 /* rows of rmi_txt_keys */
+
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
     rmi_error *err;
     const char *text, *end;
-    const char *start, *next; /* of the current line, of the next one */
-    uint64_t line, hash;      /* hash: FNV-1a of the statements so far */
-    rmi_txt_slice *word;      /* of the current statement */
+    const char *next;    /* of the next line */
+    uint64_t hash;       /* FNV-1a of the statements so far */
+    rmi_txt_slice *word; /* of the current statement */
     size_t n, cap;
-    rmi_txt_place *ops, *blocks; /* of a graph: where each op, each open block was declared */
+    rmi_txt_slice value[RMI_TXT_KEYS]; /* of the current statement's keys, by row; of a flag the word itself */
+    rm_graph *graph; /* that is read, or that a plan is read for */
+    rmi_op *op;      /* of the current statement: whose tensors its lists may name */
+    rmi_form *form;
+    const char **ops, **blocks; /* of a graph: where each op, each open block was declared */
     size_t cap_ops, cap_blocks, n_blocks;
+    rmi_txt_plan plan;
+    rm_config config;
+    uint32_t n_settings; /* of config: how many lines */
 } rmi_txt;
 
 /* The piece [begin, end). */
@@ -23822,17 +23691,11 @@ RMI_FN int rmi_txt_is(rmi_txt_slice slice, const char *word)
     return slice.n == strlen(word) && (!slice.n || !memcmp(slice.text, word, slice.n));
 }
 
-RMI_FN const char *rmi_txt_find(rmi_txt_slice slice, char letter)
-{
-    return slice.n ? (const char *)memchr(slice.text, letter, slice.n) : NULL;
-}
-
 /* slice up to the first letter; rest is what follows it. Without a letter: all of slice, and rest.text is NULL. */
 RMI_FN rmi_txt_slice rmi_txt_split(rmi_txt_slice slice, char letter, rmi_txt_slice *rest)
 {
-    const char *at = rmi_txt_find(slice, letter);
-    rest->text = at ? at + 1 : NULL;
-    rest->n = at ? (size_t)(slice.text + slice.n - (at + 1)) : 0;
+    const char *at = slice.n ? (const char *)memchr(slice.text, letter, slice.n) : NULL;
+    *rest = at ? rmi_txt_cut(at + 1, slice.text + slice.n) : rmi_txt_cut(NULL, NULL);
     return at ? rmi_txt_cut(slice.text, at) : slice;
 }
 
@@ -23845,100 +23708,96 @@ RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice slice, char *out
 {
     static const char hex[] = "0123456789ABCDEF";
     size_t i, n = 0;
-    if (!slice.n && slice.text > t->start && strchr("=,:+@", slice.text[-1])) return "nothing";
+    if (!slice.n && slice.text > t->text && strchr("=,:+@", slice.text[-1])) return "nothing";
     if (!slice.n) return slice.text == t->end ? "the end of the text" : "the end of the statement";
     out[n++] = '\'';
     for (i = 0; i < slice.n && i < RMI_TXT_SHOWN; i++) {
-        unsigned char c = (unsigned char)slice.text[i];
-        int plain = c >= 0x20 && c < 0x7F;
-        if (plain) out[n++] = (char)c;
-        else {
-            memcpy(out + n, "\\x", 2);
-            out[n + 2] = hex[c >> 4];
-            out[n + 3] = hex[c & 15];
-            n += 4;
-        }
+        unsigned char letter = (unsigned char)slice.text[i];
+        int plain = letter >= 0x20 && letter < 0x7F;
+        if (!plain) out[n++] = '\\', out[n++] = 'x', out[n++] = hex[letter >> 4];
+        out[n++] = plain ? (char)letter : hex[letter & 15];
     }
     memcpy(out + n, i < slice.n ? "...'" : "'", i < slice.n ? 5 : 2);
     return out;
 }
 
-/* Line and column of slice. */
-RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *t, rmi_txt_slice slice)
+/* Line and column of a byte of the text, or of its end. Lines end with \n, \r\n or \r. */
+RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *t, const char *at)
 {
+    const char *byte = t->text, *start = t->text;
     rmi_txt_place place;
-    place.line = t->line;
-    place.column = (uint64_t)(slice.text - t->start) + 1;
+    for (place.line = 1; byte < at; byte++)
+        if (*byte == '\n' || (*byte == '\r' && (byte + 1 == t->end || byte[1] != '\n')))
+            start = byte + 1, place.line++;
+    place.column = (uint64_t)(at - start) + 1;
     return place;
 }
 
-/* What was expected is said in three pieces, the middle one a name. */
-RMI_FN rm_result rmi_txt_fail_about(rmi_txt *t, rmi_txt_slice slice, const char *before, const char *name,
-                                    const char *after)
+/* The error at slice: what was expected there, by a format of rmi_put_args. */
+RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice slice, const char *expected, ...)
 {
-    char shown[4 * RMI_TXT_SHOWN + 8];
-    rmi_txt_place place = rmi_txt_at(t, slice);
-    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s%s%s", place.line, place.column,
-                       rmi_txt_show(t, slice, shown), before, name, after);
-}
-RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice slice, const char *expected)
-{
-    return rmi_txt_fail_about(t, slice, expected, "", "");
+    char shown[4 * RMI_TXT_SHOWN + 8], text[RMI_ERR_TEXT];
+    rmi_txt_place place = rmi_txt_at(t, slice.text);
+    rmi_line line;
+    rmi_sink sink = rmi_line_sink(&line, text, sizeof text);
+    va_list args;
+    va_start(args, expected);
+    rmi_put_args(&sink, expected, args);
+    va_end(args);
+    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s", place.line, place.column,
+                       rmi_txt_show(t, slice, shown), text);
 }
 
 /* --- lines and words */
-RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, const char *text, size_t n)
+
+/* A reader of n bytes of text; graph: that is read, or that a plan is read for. */
+RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, rm_graph *graph, const char *text, size_t n)
 {
     rmi_txt t;
-    memset(&t, 0, sizeof t);
+    memset((void *)&t, 0, sizeof t);
     t.mem = rmi_arena_make(hooks);
     t.err = err;
-    t.text = t.start = t.next = n ? text : "";
+    t.graph = graph;
+    t.text = t.next = n ? text : "";
     t.end = t.text + n;
     t.hash = RMI_FNV_START;
     return t;
 }
 
-/* Splits [at, stop) at blanks into words of the statement. */
-RMI_FN rm_result rmi_txt_words(rmi_txt *t, const char *at, const char *stop)
+/* Splits a line at blanks into words of the statement. */
+RMI_FN rm_result rmi_txt_words(rmi_txt *t, rmi_txt_slice line)
 {
+    const char *at = line.text, *stop = line.text + line.n;
     while (at < stop) {
-        const char *from;
-        while (at < stop && (*at == ' ' || *at == '\t')) at++;
-        from = at;
+        rmi_txt_slice word;
+        const char *from = at;
         while (at < stop && *at != ' ' && *at != '\t') at++;
-        if (at == from) break;
+        word = rmi_txt_cut(from, at);
+        while (at < stop && (*at == ' ' || *at == '\t')) at++;
+        if (!word.n) continue;
         if (!RMI_GROW(&t->mem, t->word, t->cap, t->n + 1)) return rmi_err_memory(t->err);
-        t->word[t->n++] = rmi_txt_cut(from, at);
+        t->word[t->n++] = word;
         /* names are C strings further down */
-        if (rmi_txt_find(t->word[t->n - 1], 0)) return rmi_txt_fail(t, t->word[t->n - 1], "text without zero bytes");
+        if (memchr(word.text, 0, word.n)) return rmi_txt_fail(t, word, "text without zero bytes");
     }
     return RM_OK;
 }
 
-/* The words of the next statement; t->n == 0 at the end of the text. Lines end with \n, \r\n or \r. */
+/* The words of the next statement; t->n == 0 at the end of the text. */
 RMI_FN rm_result rmi_txt_next(rmi_txt *t)
 {
     size_t i;
     t->n = 0;
     while (t->next < t->end && !t->n) {
-        rmi_txt_slice rest, line;
-        const char *stop = t->next;
-        while (stop < t->end && *stop != '\n' && *stop != '\r') stop++;
-        t->start = t->next;
-        t->line++;
-        line = rmi_txt_split(rmi_txt_cut(t->start, stop), '#', &rest);
-        t->next = stop + (stop < t->end);
-        if (t->next < t->end && *stop == '\r' && *t->next == '\n') t->next++;
-        RMI_TRY(rmi_txt_words(t, line.text, line.text + line.n));
+        rmi_txt_slice comment;
+        const char *start = t->next;
+        while (t->next < t->end && *t->next != '\n' && *t->next != '\r') t->next++;
+        RMI_TRY(rmi_txt_words(t, rmi_txt_split(rmi_txt_cut(start, t->next), '#', &comment)));
+        t->next += t->next < t->end;
     }
     for (i = 0; i < t->n; i++) {
         t->hash = rmi_fnv(t->hash, t->word[i].text, t->word[i].n);
         t->hash = rmi_fnv(t->hash, i + 1 < t->n ? " " : "\n", 1);
-    }
-    if (!t->n && (t->text == t->end || t->end[-1] == '\n' || t->end[-1] == '\r')) {
-        t->start = t->end;
-        t->line++;
     }
     return RM_OK;
 }
@@ -23946,11 +23805,8 @@ RMI_FN rm_result rmi_txt_next(rmi_txt *t)
 /* Word number i of the statement, or an empty slice at its end. */
 RMI_FN rmi_txt_slice rmi_txt_word(const rmi_txt *t, size_t i)
 {
-    rmi_txt_slice last;
-    if (i < t->n) return t->word[i];
-    if (!t->n) return rmi_txt_cut(t->end, t->end);
-    last = t->word[t->n - 1];
-    return rmi_txt_cut(last.text + last.n, last.text + last.n);
+    const char *end = !t->n ? t->end : t->word[t->n - 1].text + t->word[t->n - 1].n;
+    return i < t->n ? t->word[i] : rmi_txt_cut(end, end);
 }
 
 /* An error if the statement has more words than `from`. */
@@ -23966,12 +23822,25 @@ RMI_FN rm_result rmi_txt_header(rmi_txt *t, const char *what)
     RMI_TRY(rmi_txt_next(t));
     for (i = 0; i < 3; i++)
         if (!rmi_txt_is(rmi_txt_word(t, i), i == 0 ? "rockmate" : i == 1 ? what : "1"))
-            return rmi_txt_fail_about(t, rmi_txt_word(t, i), "the first statement 'rockmate ", what,
-                                      i == 2 ? " 1': this library reads version 1" : " 1'");
+            return rmi_txt_fail(t, rmi_txt_word(t, i), "the first statement 'rockmate %s%s", what,
+                                i == 2 ? " 1': this library reads version 1" : " 1'");
     return rmi_txt_no_more(t, 3);
 }
 
+/* The header, then each statement of the text by that function. */
+RMI_FN rm_result rmi_txt_read(rmi_txt *t, const char *what, rm_result (*statement)(rmi_txt *t))
+{
+    RMI_TRY(rmi_txt_header(t, what));
+    for (;;) {
+        RMI_TRY(rmi_txt_next(t));
+        if (!t->n) return RM_OK;
+        RMI_TRY(statement(t));
+    }
+}
+
 /* --- values */
+
+/* A number below 2^62. */
 RMI_FN rm_result rmi_txt_u64(rmi_txt *t, rmi_txt_slice slice, uint64_t *out)
 {
     uint64_t value = 0;
@@ -23997,17 +23866,19 @@ RMI_FN rm_result rmi_txt_name(rmi_txt *t, rmi_txt_slice slice, char *out)
     return rmi_txt_fail(t, slice, "a name: " RMI_NAME_RULE);
 }
 
-/* Items of a comma-separated list: rmi_txt_list once, then rmi_txt_item until 0. `none` alone has no items. */
-RMI_FN rmi_txt_slice rmi_txt_list(rmi_txt_slice value)
+/* The same of a new tensor or op, whose map has no such name yet. */
+RMI_FN rm_result rmi_txt_new_name(rmi_txt *t, rmi_txt_slice slice, const rmi_map *map, char *out)
 {
-    if (rmi_txt_is(value, "none")) value.text = NULL;
-    return value;
+    RMI_TRY(rmi_txt_name(t, slice, out));
+    return rmi_graph_lookup(map, out) == RMI_NONE
+               ? RM_OK
+               : rmi_txt_fail(t, slice, "a name that no %s has yet", map == &t->graph->build.op_map ? "op" : "tensor");
 }
 
-/* The next item of a list; 0 at its end. */
+/* The next item of a comma-separated list; 0 at its end. `none` alone has no items. */
 RMI_FN int rmi_txt_item(rmi_txt_slice *rest, rmi_txt_slice *item)
 {
-    if (!rest->text) return 0;
+    if (!rest->text || (rmi_txt_is(*rest, "none") && rest->text[-1] == '=')) return 0;
     *item = rmi_txt_split(*rest, ',', rest);
     return 1;
 }
@@ -24020,589 +23891,594 @@ RMI_FN size_t rmi_txt_items(rmi_txt_slice list)
     return n;
 }
 
-/* --- key=value words and flags */
-#define RMI_TXT_KEYS(X)                                                                                                \
-    X(IN, "in=")                                                                                                       \
-    X(OUT, "out=") X(NEEDS, "needs=") X(SAVED, "saved=") X(FWD, "fwd=") X(BWD, "bwd=") X(AGAIN, "again=")              \
-        X(FWD_WS, "fwd_ws=") X(BWD_WS, "bwd_ws=") X(INPLACE, "inplace=") X(INPLACE_BWD, "inplace_bwd=")                \
-            X(SHARE, "share_bwd=") X(VIEW, "view=") X(MUTATES, "mutates=") X(BITS, "bits=") X(RNG, "rng")              \
-                X(ONCE, "once") X(NOGRAD, "nograd") X(EXTERNAL, "external") X(FROZEN, "frozen") X(WANT_GRAD, "grad")   \
-                    X(GRAD, "grad=") X(STATE, "state=") X(OPT, "opt=") X(OPT_HOST, "opt_host=") X(OPT_WS, "opt_ws=")   \
-                        X(REDUCE, "reduce=") X(H2D, "h2d=") X(D2H, "d2h=") X(LATENCY, "latency=") X(ADD, "add=")       \
-                            X(NS, "ns=") X(GRADS, "grads=") X(STAYS, "stays")
-#define RMI_TXT_KEY_ID(id, text) RMI_KEY_##id,
-typedef enum rmi_txt_key { RMI_TXT_KEYS(RMI_TXT_KEY_ID) RMI_KEY_COUNT } rmi_txt_key;
-#undef RMI_TXT_KEY_ID
-#define RMI_TXT_KEY_TEXT(id, text) text,
-static const char *const rmi_txt_key_text[] = {RMI_TXT_KEYS(RMI_TXT_KEY_TEXT) ""};
-#undef RMI_TXT_KEY_TEXT
-
-#define RMI_KEY(id) ((uint64_t)1 << RMI_KEY_##id)
-#define RMI_TXT_FORM_KEYS                                                                                              \
-    (RMI_KEY(FWD) | RMI_KEY(BWD) | RMI_KEY(AGAIN) | RMI_KEY(FWD_WS) | RMI_KEY(BWD_WS) | RMI_KEY(SAVED) |               \
-     RMI_KEY(NEEDS) | RMI_KEY(INPLACE) | RMI_KEY(INPLACE_BWD) | RMI_KEY(BITS))
-#define RMI_TXT_OP_KEYS                                                                                                \
-    (RMI_TXT_FORM_KEYS | RMI_KEY(IN) | RMI_KEY(OUT) | RMI_KEY(SHARE) | RMI_KEY(VIEW) | RMI_KEY(MUTATES) |              \
-     RMI_KEY(RNG) | RMI_KEY(ONCE) | RMI_KEY(NOGRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS))
-#define RMI_TXT_PARAM_KEYS                                                                                             \
-    (RMI_KEY(GRAD) | RMI_KEY(STATE) | RMI_KEY(OPT) | RMI_KEY(OPT_HOST) | RMI_KEY(OPT_WS) | RMI_KEY(REDUCE) |           \
-     RMI_KEY(FROZEN) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS))
-
-typedef struct rmi_txt_args {
-    rmi_txt_slice value[RMI_KEY_COUNT]; /* of those that are there; the word itself for a flag */
-} rmi_txt_args;
-
-RMI_FN int rmi_txt_has(const rmi_txt_args *args, rmi_txt_key key) { return args->value[key].text != NULL; }
-
-/* The keys that may stand here, all of them. */
-RMI_FN rm_result rmi_txt_unknown_key(rmi_txt *t, rmi_txt_slice word, uint64_t allowed)
-{
-    char list[300];
-    rmi_line line;
-    rmi_sink sink = rmi_line_sink(&line, list, sizeof list);
-    uint32_t k;
-    for (k = 0; k < RMI_KEY_COUNT; k++)
-        if ((allowed >> k) & 1) rmi_put_format(&sink, " %s", rmi_txt_key_text[k]);
-    return rmi_txt_fail_about(t, word, allowed & (allowed - 1) ? "one of" : allowed ? "only" : "the end of the "
-                              "statement", list, "");
-}
-
-/* The words from number `from` on: keys and flags of `allowed`, each once, in any order. */
-RMI_FN rm_result rmi_txt_args_read(rmi_txt *t, size_t from, uint64_t allowed, rmi_txt_args *args)
-{
-    size_t i;
-    memset(args, 0, sizeof *args);
-    for (i = from; i < t->n; i++) {
-        rmi_txt_slice word = t->word[i], value, head = rmi_txt_split(word, '=', &value);
-        uint32_t k;
-        if (value.text) head.n++;
-        for (k = 0; k < RMI_KEY_COUNT; k++)
-            if (((allowed >> k) & 1) && rmi_txt_is(head, rmi_txt_key_text[k])) break;
-        if (k == RMI_KEY_COUNT) return rmi_txt_unknown_key(t, word, allowed);
-        if (args->value[k].text) return rmi_txt_fail_about(t, word, "'", rmi_txt_key_text[k], "' only once");
-        args->value[k] = value.text ? value : word;
-    }
-    return RM_OK;
-}
-
-/* The number of a key that is there; else *out stays. */
-RMI_FN rm_result rmi_txt_number(rmi_txt *t, const rmi_txt_args *args, rmi_txt_key key, uint64_t *out)
-{
-    return rmi_txt_has(args, key) ? rmi_txt_u64(t, args->value[key], out) : RM_OK;
-}
-
-/* --- which key is which field, for readers and writers */
-typedef struct rmi_txt_field {
-    rmi_txt_key key;
-    size_t at; /* of a uint64_t in the object */
-} rmi_txt_field;
-
-static const rmi_txt_field rmi_txt_form_fields[] = {
-    {RMI_KEY_SAVED, offsetof(rmi_form, saved)}, {RMI_KEY_FWD, offsetof(rmi_form, fwd)},
-    {RMI_KEY_BWD, offsetof(rmi_form, bwd)}, {RMI_KEY_AGAIN, offsetof(rmi_form, again)},
-    {RMI_KEY_FWD_WS, offsetof(rmi_form, fwd_ws)}, {RMI_KEY_BWD_WS, offsetof(rmi_form, bwd_ws)}};
-static const rmi_txt_field rmi_txt_part_fields[] = {
-    {RMI_KEY_BWD, offsetof(rmi_part, bwd)}, {RMI_KEY_BWD_WS, offsetof(rmi_part, bwd_ws)}};
-static const rmi_txt_field rmi_txt_param_fields[] = {
-    {RMI_KEY_GRAD, offsetof(rmi_tensor, grad_bytes)}, {RMI_KEY_STATE, offsetof(rmi_tensor, state_bytes)},
-    {RMI_KEY_OPT, offsetof(rmi_tensor, opt)}, {RMI_KEY_OPT_HOST, offsetof(rmi_tensor, opt_host)},
-    {RMI_KEY_OPT_WS, offsetof(rmi_tensor, opt_ws)}, {RMI_KEY_REDUCE, offsetof(rmi_tensor, reduce)}};
-static const rmi_txt_field rmi_txt_link_fields[] = {
-    {RMI_KEY_H2D, offsetof(rmi_link, h2d)}, {RMI_KEY_D2H, offsetof(rmi_link, d2h)},
-    {RMI_KEY_LATENCY, offsetof(rmi_link, latency)}, {RMI_KEY_ADD, offsetof(rmi_link, add)}};
-static const rmi_link rmi_txt_plain_link = {0, 0, 0, 20000000000u};
-
-static const struct {
-    rmi_txt_key key;
-    uint32_t flag;
-} rmi_txt_flags[] = {/* of ops */
-                     {RMI_KEY_RNG, RM_RNG}, {RMI_KEY_ONCE, RM_ONCE}, {RMI_KEY_NOGRAD, RM_NOGRAD},
-                     {RMI_KEY_EXTERNAL, RM_EXTERNAL}, {RMI_KEY_STAYS, RM_STAYS}};
-
-static const struct {
-    rmi_txt_key key;
-    size_t at; /* of a uint8_t in rmi_tensor */
-} rmi_txt_tensor_flags[] = {{RMI_KEY_FROZEN, offsetof(rmi_tensor, frozen)},
-                            {RMI_KEY_WANT_GRAD, offsetof(rmi_tensor, want_grad)},
-                            {RMI_KEY_EXTERNAL, offsetof(rmi_tensor, external)},
-                            {RMI_KEY_STAYS, offsetof(rmi_tensor, stays)}};
-
-/* The value of a field of the object. */
-RMI_FN uint64_t rmi_txt_get(const void *object, const rmi_txt_field *field)
-{
-    uint64_t value;
-    memcpy(&value, (const char *)object + field->at, sizeof value);
-    return value;
-}
-
-/* The numbers that are there go to their fields; the others stay. */
-RMI_FN rm_result rmi_txt_fields(rmi_txt *t, const rmi_txt_args *args, const rmi_txt_field *field, size_t n,
-                                void *object)
-{
-    for (; n--; field++) {
-        uint64_t value = rmi_txt_get(object, field);
-        RMI_TRY(rmi_txt_number(t, args, field->key, &value));
-        memcpy((char *)object + field->at, &value, sizeof value);
-    }
-    return RM_OK;
-}
-
-/* " key=value" for each field that is not as in `plain`. */
-RMI_FN void rmi_txt_put_fields(rmi_sink *sink, const rmi_txt_field *field, size_t n, const void *object,
-                               const void *plain)
-{
-    for (; n--; field++)
-        if (rmi_txt_get(object, field) != rmi_txt_get(plain, field))
-            rmi_put_format(sink, " %s%u", rmi_txt_key_text[field->key], rmi_txt_get(object, field));
-}
-
-/* --- .rmg: names of the graph */
 /* The number of a tensor or op of the graph, by its map; while a graph is read, of what is declared so far. */
-RMI_FN rm_result rmi_txt_named(rmi_txt *t, const rm_graph *graph, const rmi_map *map, rmi_txt_slice slice,
-                               uint32_t *id)
+RMI_FN rm_result rmi_txt_named(rmi_txt *t, const rmi_map *map, rmi_txt_slice slice, uint32_t *id)
 {
     *id = rmi_graph_lookup_n(map, slice.text, slice.n);
-    return *id != RMI_NONE ? RM_OK
-                           : rmi_txt_fail_about(t, slice, map == &graph->build.op_map ? "an op" : "a tensor",
-                                                graph->sealed ? " of the graph" : " that is declared above", "");
-}
-RMI_FN rm_result rmi_txt_tensor(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
-{
-    return rmi_txt_named(t, graph, &graph->build.tensor_map, slice, id);
+    if (*id != RMI_NONE) return RM_OK;
+    return rmi_txt_fail(t, slice, "%s%s", map == &t->graph->build.op_map ? "an op" : "a tensor",
+                        t->graph->sealed ? " of the graph" : " that is declared above");
 }
 
-RMI_FN rm_result rmi_txt_op_named(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
+/* A tensor of the graph of that kind: an activation, const or param; else an error that expects `what`. */
+RMI_FN rm_result rmi_txt_of_kind(rmi_txt *t, rmi_txt_slice slice, rmi_tensor_kind kind, const char *what, uint32_t *id)
 {
-    return rmi_txt_named(t, graph, &graph->build.op_map, slice, id);
+    *id = rmi_graph_lookup_n(&t->graph->build.tensor_map, slice.text, slice.n);
+    if (*id == RMI_NONE && kind != RMI_PARAM) return rmi_txt_named(t, &t->graph->build.tensor_map, slice, id);
+    return *id == RMI_NONE || t->graph->tensors[*id].kind != kind ? rmi_txt_fail(t, slice, what) : RM_OK;
 }
 
-/* A tensor whose name is the slice, which no other has yet; maker: its op, or RMI_NONE. */
-RMI_FN rm_result rmi_txt_new_tensor(rmi_txt *t, rm_graph *graph, rmi_txt_slice slice, uint32_t maker, uint64_t bytes,
-                                    uint32_t *id)
+/* A tensor that is an input of the statement's op, or an output if those count. */
+RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, rmi_txt_slice slice, int inputs_only, uint32_t *id)
 {
+    *id = rmi_graph_lookup_n(&t->graph->build.tensor_map, slice.text, slice.n);
+    if (*id != RMI_NONE && (rmi_list_has(&t->op->in, *id) || (!inputs_only && rmi_list_has(&t->op->out, *id))))
+        return RM_OK;
+    return rmi_txt_fail(t, slice, inputs_only ? "an input of op %s" : "an input or output of op %s", t->op->name);
+}
+
+/* --- keys: for each a row, where it may stand, what follows it and which field that fills */
+typedef enum rmi_txt_type {
+    RMI_TXT_U64,     /* a number below 2^62: uint64_t, and another that follows it unless its key is there */
+    RMI_TXT_RATE,    /* the same, not zero */
+    RMI_TXT_U32,     /* a number below 2^32 */
+    RMI_TXT_FLAG,    /* nothing: a uint8_t becomes 1 */
+    RMI_TXT_BIT,     /* nothing: a bit of the op's flags */
+    RMI_TXT_TENSORS, /* tensors declared above: a list, as listed */
+    RMI_TXT_OUTPUTS, /* NAME[:BYTES],...: new tensors, made by the op */
+    RMI_TXT_CONSTS,  /* consts, each once */
+    RMI_TXT_INPUTS,  /* inputs of the op, each once, in the op's order */
+    RMI_TXT_GRADS,   /* the same, none of an earlier part of the form */
+    RMI_TXT_NEEDS,   /* the same of inputs and outputs, and `saved`: a list, and a uint32_t */
+    RMI_TXT_INPUT,   /* one input of the op, of a variant also none: uint32_t */
+    RMI_TXT_OVERS,   /* T[:X],...: permissions of the form */
+    RMI_TXT_VIEW,    /* T[+OFFSET]: an input of the op, whose bytes the output has */
+    RMI_TXT_BITS,    /* a name, which the form keeps; nothing takes a variant out of its op's class */
+    RMI_TXT_PRESET,  /* the last four: of a configuration */
+    RMI_TXT_LABEL,
+    RMI_TXT_WORDS,
+    RMI_TXT_PATTERNS
+} rmi_txt_type;
+
+enum { /* lines, and the objects that their keys fill */
+    RMI_TXT_OF_OP = 1,     /* rmi_op */
+    RMI_TXT_OF_FORM = 2,   /* rmi_form: of an op or variant */
+    RMI_TXT_OF_PART = 4,   /* rmi_part */
+    RMI_TXT_OF_INPUT = 8,  /* rmi_tensor: an input, then param, const; then all three */
+    RMI_TXT_OF_PARAM = RMI_TXT_OF_INPUT << RMI_PARAM,
+    RMI_TXT_OF_CONST = RMI_TXT_OF_INPUT << RMI_CONST,
+    RMI_TXT_OF_TENSOR = 64,
+    RMI_TXT_OF_LINK = 128,    /* rmi_link */
+    RMI_TXT_OF_BARRIER = 256, /* rmi_barrier */
+    RMI_TXT_OF_CONFIG = 512   /* rm_config: its lines are a key each */
+};
+
+static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds",  "chain",   "search", "options",
+                                             "stream",   "link",   "blocks", "offload", "groups", NULL};
+static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", "merge", NULL};
+
+typedef struct rmi_txt_key {
+    const char *text;  /* with = if a value follows */
+    uint32_t of, type; /* RMI_TXT_OF_..., rmi_txt_type */
+    size_t at, more;   /* the field; more: of U64 what follows it, of NEEDS that of saved, of BIT the bit */
+    const char *must;  /* what is expected where it is left out; NULL: it may be */
+} rmi_txt_key;
+
+/* In the order in which they are read, listed in messages, and, values before flags, written. */
+static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
+    {"in=", RMI_TXT_OF_OP, RMI_TXT_TENSORS, offsetof(rmi_op, in), 0, NULL},
+    {"out=", RMI_TXT_OF_OP, RMI_TXT_OUTPUTS, offsetof(rmi_op, out), 0, "out=NAME[:BYTES]"},
+    {"needs=", RMI_TXT_OF_FORM, RMI_TXT_NEEDS, offsetof(rmi_form, needs), offsetof(rmi_form, needs_saved), NULL},
+    {"saved=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, saved), 0, NULL},
+    {"fwd=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, fwd), offsetof(rmi_form, again), NULL},
+    {"bwd=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, bwd), 0, NULL},
+    {"again=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, again), 0, NULL},
+    {"fwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, fwd_ws), 0, NULL},
+    {"bwd_ws=", RMI_TXT_OF_FORM, RMI_TXT_U64, offsetof(rmi_form, bwd_ws), 0, NULL},
+    {"inplace=", RMI_TXT_OF_FORM, RMI_TXT_INPUT, offsetof(rmi_form, inplace), 0, NULL},
+    {"inplace_bwd=", RMI_TXT_OF_FORM, RMI_TXT_OVERS, offsetof(rmi_form, overs), 0, NULL},
+    {"bits=", RMI_TXT_OF_FORM, RMI_TXT_BITS, offsetof(rmi_form, bits), 0, NULL},
+    {"share_bwd=", RMI_TXT_OF_OP, RMI_TXT_INPUTS, offsetof(rmi_op, share), 0, NULL},
+    {"view=", RMI_TXT_OF_OP, RMI_TXT_VIEW, offsetof(rmi_op, view), 0, NULL},
+    {"mutates=", RMI_TXT_OF_OP, RMI_TXT_CONSTS, offsetof(rmi_op, mutates), 0, NULL},
+    {"rng", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_RNG, NULL},
+    {"once", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_ONCE, NULL},
+    {"nograd", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_NOGRAD, NULL},
+    {"external", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_EXTERNAL, NULL},
+    {"stays", RMI_TXT_OF_OP, RMI_TXT_BIT, offsetof(rmi_op, flags), RM_STAYS, NULL},
+    {"needs=", RMI_TXT_OF_PART, RMI_TXT_NEEDS, offsetof(rmi_part, needs), offsetof(rmi_part, needs_saved), "needs="},
+    {"bwd=", RMI_TXT_OF_PART, RMI_TXT_U64, offsetof(rmi_part, bwd), 0, NULL},
+    {"bwd_ws=", RMI_TXT_OF_PART, RMI_TXT_U64, offsetof(rmi_part, bwd_ws), 0, NULL},
+    {"grads=", RMI_TXT_OF_PART, RMI_TXT_GRADS, offsetof(rmi_part, grads), 0, "grads="},
+    {"external", RMI_TXT_OF_TENSOR, RMI_TXT_FLAG, offsetof(rmi_tensor, external), 0, NULL},
+    {"frozen", RMI_TXT_OF_PARAM, RMI_TXT_FLAG, offsetof(rmi_tensor, frozen), 0, NULL},
+    {"grad", RMI_TXT_OF_INPUT, RMI_TXT_FLAG, offsetof(rmi_tensor, want_grad), 0, NULL},
+    {"grad=", RMI_TXT_OF_PARAM, RMI_TXT_U64, offsetof(rmi_tensor, grad_bytes), 0, NULL},
+    {"state=", RMI_TXT_OF_PARAM, RMI_TXT_U64, offsetof(rmi_tensor, state_bytes), 0, NULL},
+    {"opt=", RMI_TXT_OF_PARAM, RMI_TXT_U64, offsetof(rmi_tensor, opt), 0, NULL},
+    {"opt_host=", RMI_TXT_OF_PARAM, RMI_TXT_U64, offsetof(rmi_tensor, opt_host), 0, NULL},
+    {"opt_ws=", RMI_TXT_OF_PARAM, RMI_TXT_U64, offsetof(rmi_tensor, opt_ws), 0, NULL},
+    {"reduce=", RMI_TXT_OF_PARAM, RMI_TXT_U64, offsetof(rmi_tensor, reduce), 0, NULL},
+    {"stays", RMI_TXT_OF_TENSOR, RMI_TXT_FLAG, offsetof(rmi_tensor, stays), 0, NULL},
+    {"h2d=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, h2d), 0, "'h2d=' above zero"},
+    {"d2h=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, d2h), 0, "'d2h=' above zero"},
+    {"latency=", RMI_TXT_OF_LINK, RMI_TXT_U64, offsetof(rmi_link, latency), 0, NULL},
+    {"add=", RMI_TXT_OF_LINK, RMI_TXT_RATE, offsetof(rmi_link, add), 0, NULL},
+    {"ns=", RMI_TXT_OF_BARRIER, RMI_TXT_U64, offsetof(rmi_barrier, ns), 0, NULL},
+    {"preset=", RMI_TXT_OF_CONFIG, RMI_TXT_PRESET, 0, 0, NULL},
+    {"name=", RMI_TXT_OF_CONFIG, RMI_TXT_LABEL, offsetof(rm_config, name), 0, NULL},
+    {"passes=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, passes), 0, NULL},
+    {"off=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, off), 0, NULL},
+    {"segment=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, segment), 0, NULL},
+    {"group=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, group), 0, NULL},
+    {"gap_ppm=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, gap_ppm), 0, NULL},
+    {"work=", RMI_TXT_OF_CONFIG, RMI_TXT_U64, offsetof(rm_config, work), 0, NULL},
+    {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_PATTERNS, offsetof(rm_config, kinds), 0, NULL}};
+
+/* An item of out=, NAME[:BYTES]: a new tensor, made by the op; without a size it has that of the first input. */
+RMI_FN rm_result rmi_txt_new_output(rmi_txt *t, rmi_txt_slice item, uint32_t *id)
+{
+    const rmi_list *in = &t->op->in;
+    uint64_t bytes = in->n ? t->graph->tensors[in->at[0]].bytes : 0;
+    rmi_txt_slice size;
     char name[256];
-    RMI_TRY(rmi_txt_name(t, slice, name));
-    if (rmi_graph_lookup(&graph->build.tensor_map, name) != RMI_NONE)
-        return rmi_txt_fail(t, slice, "a name that no tensor has yet");
-    *id = rmi_graph_new_tensor(graph, name, maker, maker == RMI_NONE ? RMI_INPUT : RMI_ACT, bytes);
-    return *id == RMI_NONE ? graph->sticky.result : RM_OK;
+    item = rmi_txt_split(item, ':', &size);
+    if (size.text) RMI_TRY(rmi_txt_u64(t, size, &bytes));
+    else if (!in->n) return rmi_txt_fail(t, item, "NAME:BYTES: there is no input whose size it could have");
+    RMI_TRY(rmi_txt_new_name(t, item, &t->graph->build.tensor_map, name));
+    *id = rmi_graph_new_tensor(t->graph, name, (uint32_t)(t->op - t->graph->ops), RMI_ACT, bytes);
+    return *id == RMI_NONE ? t->graph->sticky.result : RM_OK;
 }
 
-/* The tensors of a list, as listed: any, or (only_consts) consts, each once. */
-RMI_FN rm_result rmi_txt_tensors(rmi_txt *t, rm_graph *graph, rmi_txt_slice list, int only_consts, rmi_list *out)
+/* An item of a list of that type: the number of a tensor. */
+RMI_FN rm_result rmi_txt_list_item(rmi_txt *t, rmi_txt_type type, rmi_txt_slice item, uint32_t *id)
 {
-    rmi_txt_slice item;
-    uint32_t id;
-    if (!rmi_graph_new_list(graph, out, rmi_txt_items(list))) return graph->sticky.result;
-    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        RMI_TRY(rmi_txt_tensor(t, graph, item, &id));
-        if (only_consts && graph->tensors[id].kind != RMI_CONST) return rmi_txt_fail(t, item, "a const");
-        if (only_consts) rmi_list_put_once(out, id);
-        else rmi_list_put(out, id);
-    }
+    uint32_t i;
+    if (type == RMI_TXT_OUTPUTS) return rmi_txt_new_output(t, item, id);
+    if (type == RMI_TXT_TENSORS) return rmi_txt_named(t, &t->graph->build.tensor_map, item, id);
+    if (type == RMI_TXT_CONSTS) return rmi_txt_of_kind(t, item, RMI_CONST, "a const", id);
+    RMI_TRY(rmi_txt_own_tensor(t, item, type != RMI_TXT_NEEDS, id));
+    for (i = 0; i + 1 < t->form->own_parts && type == RMI_TXT_GRADS; i++)
+        if (rmi_list_has(&t->form->parts[i].grads, *id))
+            return rmi_txt_fail(t, item, "an input that part %s does not have already", t->form->parts[i].name);
     return RM_OK;
-}
-
-/* A tensor that is an input of op, or an output if those count; else an error at slice. */
-RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, const rm_graph *graph, const rmi_op *op, rmi_txt_slice slice,
-                                    int inputs_only, uint32_t *id)
-{
-    *id = rmi_graph_lookup_n(&graph->build.tensor_map, slice.text, slice.n);
-    if (*id != RMI_NONE && (rmi_list_has(&op->in, *id) || (!inputs_only && rmi_list_has(&op->out, *id)))) return RM_OK;
-    return rmi_txt_fail_about(t, slice, inputs_only ? "an input of op " : "an input or output of op ", op->name, "");
 }
 
 /* The inputs and outputs of op, each once: those of `from`, or all if that is NULL. */
 RMI_FN void rmi_txt_in_order(const rmi_op *op, const rmi_list *from, rmi_list *out)
 {
-    uint32_t i;
-    for (i = 0; i < op->in.n; i++)
-        if (!from || rmi_list_has(from, op->in.at[i])) rmi_list_put_once(out, op->in.at[i]);
-    for (i = 0; i < op->out.n; i++)
-        if (!from || rmi_list_has(from, op->out.at[i])) rmi_list_put_once(out, op->out.at[i]);
+    uint32_t i, id;
+    for (i = 0; i < op->in.n + op->out.n; i++) {
+        id = i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n];
+        if (!from || rmi_list_has(from, id)) rmi_list_put_once(out, id);
+    }
 }
 
-/* Tensors of the op itself, each once, in the op's order; saved: NULL where that word has no meaning. */
-RMI_FN rm_result rmi_txt_own(rmi_txt *t, rm_graph *graph, const rmi_op *op, rmi_txt_slice list, rmi_list *out,
-                             uint32_t *saved)
+/* A list of that type; saved: of NEEDS, whether that word is among its items. */
+RMI_FN rm_result rmi_txt_list(rmi_txt *t, rmi_txt_type type, rmi_txt_slice value, rmi_list *out, uint32_t *saved)
 {
-    rmi_list any;
-    rmi_txt_slice item;
+    rmi_txt_slice item, rest = value;
+    rmi_list listed;
     uint32_t id;
-    if (!rmi_graph_new_list(graph, &any, rmi_txt_items(list)) || !rmi_graph_new_list(graph, out, rmi_txt_items(list)))
-        return graph->sticky.result;
-    if (saved) *saved = 0;
-    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        if (saved && rmi_txt_is(item, "saved")) {
+    if (type == RMI_TXT_OUTPUTS && rmi_txt_is(value, "none")) return rmi_txt_fail(t, value, "at least one output");
+    if (!rmi_graph_new_list(t->graph, &listed, rmi_txt_items(value))) return t->graph->sticky.result;
+    if (type == RMI_TXT_NEEDS) *saved = 0;
+    while (rmi_txt_item(&rest, &item)) {
+        if (type == RMI_TXT_NEEDS && rmi_txt_is(item, "saved")) {
             *saved = 1;
             continue;
         }
-        RMI_TRY(rmi_txt_own_tensor(t, graph, op, item, !saved, &id));
-        rmi_list_put(&any, id);
+        RMI_TRY(rmi_txt_list_item(t, type, item, &id));
+        if (type != RMI_TXT_CONSTS || !rmi_list_has(&listed, id)) rmi_list_put(&listed, id);
     }
-    rmi_txt_in_order(op, &any, out);
+    *out = listed;
+    if (type < RMI_TXT_INPUTS) return RM_OK;
+    if (!rmi_graph_new_list(t->graph, out, listed.n)) return t->graph->sticky.result;
+    rmi_txt_in_order(t->op, &listed, out);
     return RM_OK;
 }
 
-/* --- .rmg: statements */
-RMI_FN rm_result rmi_txt_link(rmi_txt *t, rm_graph *graph)
+/* T[:X],...: over which bytes the gradients of inputs may be written. */
+RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rmi_txt_slice list)
 {
-    rmi_txt_args args;
-    size_t i;
-    if (graph->has_link) return rmi_txt_fail(t, t->word[0], "one link only");
-    RMI_TRY(rmi_txt_args_read(t, 1, RMI_KEY(H2D) | RMI_KEY(D2H) | RMI_KEY(LATENCY) | RMI_KEY(ADD), &args));
-    graph->has_link = 1;
-    graph->link = rmi_txt_plain_link;
-    for (i = 0; i < RMI_COUNT(rmi_txt_link_fields); i++) {
-        const rmi_txt_field *field = &rmi_txt_link_fields[i];
-        RMI_TRY(rmi_txt_fields(t, &args, field, 1, &graph->link));
-        if (!rmi_txt_get(&graph->link, field) && field->key != RMI_KEY_LATENCY)
-            return rmi_txt_fail_about(t, rmi_txt_has(&args, field->key) ? args.value[field->key] : rmi_txt_word(t,
-                                                                                                                t->n),
-                                      "'", rmi_txt_key_text[field->key], "' above zero");
-    }
-    return RM_OK;
-}
-
-static const char *const rmi_txt_given_kinds[] = {"input", "param", "const"}; /* rmi_tensor_kind */
-
-/* tensor NAME input|param|const BYTES [key=value ...] */
-RMI_FN rm_result rmi_txt_given(rmi_txt *t, rm_graph *graph)
-{
-    static const uint64_t allowed[] = {RMI_KEY(WANT_GRAD) | RMI_KEY(EXTERNAL) | RMI_KEY(STAYS), RMI_TXT_PARAM_KEYS,
-                                       RMI_KEY(EXTERNAL) | RMI_KEY(STAYS)};
-    rmi_txt_args args;
-    rmi_tensor *tensor;
-    char name[256];
-    uint64_t bytes;
-    uint32_t kind = 0, id, i;
-    while (kind < 3 && !rmi_txt_is(rmi_txt_word(t, 2), rmi_txt_given_kinds[kind])) kind++;
-    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (kind == 3) return rmi_txt_fail(t, rmi_txt_word(t, 2), "input, param or const");
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &bytes));
-    RMI_TRY(rmi_txt_args_read(t, 4, allowed[kind], &args));
-    RMI_TRY(rmi_txt_new_tensor(t, graph, rmi_txt_word(t, 1), RMI_NONE, bytes, &id));
-    tensor = &graph->tensors[id];
-    tensor->kind = (uint8_t)kind;
-    for (i = 0; i < RMI_COUNT(rmi_txt_tensor_flags); i++)
-        *((uint8_t *)tensor + rmi_txt_tensor_flags[i].at) = (uint8_t)rmi_txt_has(&args, rmi_txt_tensor_flags[i].key);
-    return rmi_txt_fields(t, &args, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), tensor);
-}
-
-/* out=NAME[:BYTES],...: new tensors, made by the op. */
-RMI_FN rm_result rmi_txt_outputs(rmi_txt *t, rm_graph *graph, uint32_t op_id, rmi_txt_slice list)
-{
-    rmi_list out;
-    rmi_txt_slice item, size;
-    uint32_t id;
-    if (rmi_txt_is(list, "none")) return rmi_txt_fail(t, list, "at least one output");
-    if (!rmi_graph_new_list(graph, &out, rmi_txt_items(list))) return graph->sticky.result;
-    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        const rmi_list *in = &graph->ops[op_id].in;
-        uint64_t bytes = in->n ? graph->tensors[in->at[0]].bytes : 0;
-        item = rmi_txt_split(item, ':', &size);
-        if (size.text) RMI_TRY(rmi_txt_u64(t, size, &bytes));
-        else if (!in->n) return rmi_txt_fail(t, item, "NAME:BYTES: there is no input whose size it could have");
-        RMI_TRY(rmi_txt_new_tensor(t, graph, item, op_id, bytes, &id));
-        rmi_list_put(&out, id);
-    }
-    graph->ops[op_id].out = out;
-    return RM_OK;
-}
-
-/* inplace_bwd=T[:X],... */
-RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rm_graph *graph, const rmi_op *op, rmi_txt_slice list, rmi_form *form)
-{
+    rmi_form *form = t->form;
     rmi_txt_slice item, from;
     uint32_t i;
     form->n_overs = 0;
-    form->overs = RMI_NEW(&graph->mem, rmi_over, rmi_txt_items(list));
-    if (!form->overs) return rmi_graph_memory(graph);
-    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
+    form->overs = RMI_NEW(&t->graph->mem, rmi_over, rmi_txt_items(list));
+    if (!form->overs) return rmi_graph_memory(t->graph);
+    while (rmi_txt_item(&list, &item)) {
         rmi_over *over = &form->overs[form->n_overs];
         item = rmi_txt_split(item, ':', &from);
-        RMI_TRY(rmi_txt_own_tensor(t, graph, op, item, 1, &over->grad_of));
+        RMI_TRY(rmi_txt_own_tensor(t, item, 1, &over->grad_of));
         for (i = 0; i < form->n_overs; i++)
             if (form->overs[i].grad_of == over->grad_of)
                 return rmi_txt_fail(t, item, "each gradient only once in inplace_bwd");
         over->what = !from.text ? RMI_OVER_DOUT : rmi_txt_is(from, "saved") ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
         over->tensor = RMI_NONE;
-        if (over->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(t, graph, op, from, 0, &over->tensor));
+        if (over->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(t, from, 0, &over->tensor));
         form->n_overs++;
     }
     return RM_OK;
 }
 
-/* The keys that op and variant have in common. A variant's form is a copy of its op's already. */
-RMI_FN rm_result rmi_txt_form(rmi_txt *t, rm_graph *graph, const rmi_op *op, const rmi_txt_args *args, rmi_form *form,
-                              int variant)
+/* T[+OFFSET]: the output's bytes are some of input T's. */
+RMI_FN rm_result rmi_txt_view(rmi_txt *t, rmi_txt_slice value)
 {
-    rmi_txt_slice bits = args->value[RMI_KEY_BITS], inplace = args->value[RMI_KEY_INPLACE];
-    char name[256];
-    RMI_TRY(rmi_txt_number(t, args, RMI_KEY_FWD, &form->fwd));
-    if (!variant || rmi_txt_has(args, RMI_KEY_FWD)) form->again = form->fwd;
-    RMI_TRY(rmi_txt_fields(t, args, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), form));
-    if (rmi_txt_has(args, RMI_KEY_NEEDS))
-        RMI_TRY(rmi_txt_own(t, graph, op, args->value[RMI_KEY_NEEDS], &form->needs, &form->needs_saved));
-    if (rmi_txt_has(args, RMI_KEY_INPLACE_BWD))
-        RMI_TRY(rmi_txt_overs(t, graph, op, args->value[RMI_KEY_INPLACE_BWD], form));
-    if (variant && rmi_txt_is(inplace, "none")) form->inplace = RMI_NONE;
-    else if (rmi_txt_has(args, RMI_KEY_INPLACE)) RMI_TRY(rmi_txt_own_tensor(t, graph, op, inplace, 1, &form->inplace));
-    if (!rmi_txt_has(args, RMI_KEY_BITS)) return RM_OK;
-    if (!variant || bits.n) RMI_TRY(rmi_txt_name(t, bits, name)); /* `bits=` takes a variant out of its op's class */
-    form->bits = rmi_graph_string_n(graph, bits.text, bits.n, "", 0);
-    return form->bits ? RM_OK : graph->sticky.result;
-}
-
-/* view=T[+OFFSET]: the output's bytes are some of input T's. */
-RMI_FN rm_result rmi_txt_view(rmi_txt *t, const rm_graph *graph, rmi_op *op, rmi_txt_slice value)
-{
+    rmi_op *op = t->op;
+    const rmi_tensor *out = &t->graph->tensors[op->out.at[0]];
     rmi_txt_slice offset;
-    uint64_t bytes = graph->tensors[op->out.at[0]].bytes;
     value = rmi_txt_split(value, '+', &offset);
-    RMI_TRY(rmi_txt_own_tensor(t, graph, op, value, 1, &op->view));
+    RMI_TRY(rmi_txt_own_tensor(t, value, 1, &op->view));
     if (offset.text) RMI_TRY(rmi_txt_u64(t, offset, &op->view_offset));
     if (op->out.n != 1) return rmi_txt_fail(t, value, "no view: a view has one output");
-    if (op->view_offset + bytes > graph->tensors[op->view].bytes)
-        return rmi_txt_fail_about(t, value, "an input that holds all bytes of the view ",
-                                  graph->tensors[op->out.at[0]].name, "");
+    if (op->view_offset + out->bytes > t->graph->tensors[op->view].bytes)
+        return rmi_txt_fail(t, value, "an input that holds all bytes of the view %s", out->name);
     return RM_OK;
+}
+
+/* The words whose bits are set, with commas, or none, behind `before`. */
+RMI_FN void rmi_txt_put_words(rmi_sink *sink, const char *before, const char *const *words, uint32_t bits)
+{
+    uint32_t i, n = 0;
+    rmi_put(sink, before);
+    for (i = 0; words[i]; i++)
+        if (bits >> i & 1) rmi_put_format(sink, n++ ? ",%s" : "%s", words[i]);
+    if (!n) rmi_put(sink, "none");
+}
+
+/* Bits of a configuration by their names. */
+RMI_FN rm_result rmi_txt_read_words(rmi_txt *t, const rmi_txt_key *key, rmi_txt_slice list, uint32_t *out)
+{
+    const char *const *words = key->at == offsetof(rm_config, passes) ? rmi_txt_passes : rmi_txt_switches;
+    char all[200];
+    rmi_line line;
+    rmi_sink sink = rmi_line_sink(&line, all, sizeof all);
+    rmi_txt_slice item;
+    uint32_t i;
+    *out = 0;
+    while (rmi_txt_item(&list, &item)) {
+        for (i = 0; words[i] && !rmi_txt_is(item, words[i]);) i++;
+        if (!words[i]) {
+            rmi_txt_put_words(&sink, "", words, UINT32_MAX);
+            return rmi_txt_fail(t, item, "%snone, or some of %s", key->text, all);
+        }
+        *out |= 1u << i;
+    }
+    return RM_OK;
+}
+
+/* A key of a configuration that is text. */
+RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rmi_txt_type type, rmi_txt_slice value, rm_config *config)
+{
+    const rmi_plan_preset *preset;
+    char name[256];
+    if (type == RMI_TXT_PATTERNS) {
+        memset(config->kinds, 0, sizeof config->kinds);
+        if (rmi_txt_is(value, "none")) return RM_OK;
+        if (value.n && value.n < sizeof config->kinds) memcpy(config->kinds, value.text, value.n);
+        if (config->kinds[0] && !rmi_plan_config_wrong(config)) return RM_OK;
+        return rmi_txt_fail(t, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] "
+                            "and * for any text");
+    }
+    if (type == RMI_TXT_LABEL) {
+        RMI_TRY(rmi_txt_name(t, value, name));
+        if (value.n >= sizeof config->name) return rmi_txt_fail(t, value, "a name of up to 31 letters");
+        memset(config->name, 0, sizeof config->name);
+        memcpy(config->name, name, value.n);
+        return RM_OK;
+    }
+    preset = value.n && rmi_txt_name(t, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
+    if (!preset) return rmi_txt_fail(t, value, "the name of a preset, such as rockmate");
+    rmi_plan_use_preset(preset, config);
+    return RM_OK;
+}
+
+/* The value of a key goes to its field of the object. */
+RMI_FN rm_result rmi_txt_read_value(rmi_txt *t, const rmi_txt_key *key, rmi_txt_slice value, void *object)
+{
+    rmi_txt_type type = (rmi_txt_type)key->type;
+    void *field = (char *)object + key->at;
+    char name[256];
+    uint64_t number;
+    switch (type) {
+    case RMI_TXT_FLAG: *(uint8_t *)field = 1; return RM_OK;
+    case RMI_TXT_BIT: *(uint32_t *)field |= (uint32_t)key->more; return RM_OK;
+    case RMI_TXT_U64:
+        RMI_TRY(rmi_txt_u64(t, value, &number));
+        memcpy(field, &number, sizeof number);
+        if (key->more) memcpy((char *)object + key->more, &number, sizeof number);
+        return RM_OK;
+    case RMI_TXT_RATE:
+        RMI_TRY(rmi_txt_u64(t, value, (uint64_t *)field));
+        return *(uint64_t *)field ? RM_OK : rmi_txt_fail(t, value, "'%s' above zero", key->text);
+    case RMI_TXT_U32:
+        RMI_TRY(rmi_txt_u64(t, value, &number));
+        *(uint32_t *)field = (uint32_t)number;
+        return number >> 32 ? rmi_txt_fail(t, value, "a number below 2^32") : RM_OK;
+    case RMI_TXT_TENSORS:
+    case RMI_TXT_OUTPUTS:
+    case RMI_TXT_CONSTS:
+    case RMI_TXT_INPUTS:
+    case RMI_TXT_GRADS:
+    case RMI_TXT_NEEDS:
+        return rmi_txt_list(t, type, value, (rmi_list *)field, (uint32_t *)(void *)((char *)object + key->more));
+    case RMI_TXT_INPUT:
+        if (t->form == t->op->forms || !rmi_txt_is(value, "none"))
+            return rmi_txt_own_tensor(t, value, 1, (uint32_t *)field);
+        *(uint32_t *)field = RMI_NONE;
+        return RM_OK;
+    case RMI_TXT_OVERS: return rmi_txt_overs(t, value);
+    case RMI_TXT_VIEW: return rmi_txt_view(t, value);
+    case RMI_TXT_BITS:
+        if (value.n || t->form == t->op->forms) RMI_TRY(rmi_txt_name(t, value, name));
+        t->form->bits = rmi_graph_string(t->graph, value.n ? name : "");
+        return t->form->bits ? RM_OK : t->graph->sticky.result;
+    case RMI_TXT_WORDS: return rmi_txt_read_words(t, key, value, (uint32_t *)field);
+    default: return rmi_txt_setting(t, type, value, (rm_config *)object);
+    }
+}
+
+/* Has the key no value? */
+RMI_FN uint32_t rmi_txt_is_flag(const rmi_txt_key *key)
+{
+    return key->type == RMI_TXT_FLAG || key->type == RMI_TXT_BIT;
+}
+
+/* A word that is a key of these lines, and no value for it yet: its value is noted. Returns its row in *row. */
+RMI_FN rm_result rmi_txt_take_key(rmi_txt *t, rmi_txt_slice word, uint32_t of, uint32_t *row)
+{
+    char list[300];
+    rmi_line line;
+    rmi_sink sink = rmi_line_sink(&line, list, sizeof list);
+    rmi_txt_slice value, head = rmi_txt_split(word, '=', &value);
+    uint32_t k, n = 0;
+    if (value.text) head.n++;
+    for (k = 0; k < RMI_TXT_KEYS; k++) {
+        if (!(rmi_txt_keys[k].of & of)) continue;
+        if (rmi_txt_is(head, rmi_txt_keys[k].text)) break;
+        rmi_put_format(&sink, " %s", rmi_txt_keys[k].text);
+        n++;
+    }
+    if (k == RMI_TXT_KEYS) return rmi_txt_fail(t, word, "%s%s", n > 1 ? "one of" : "only", list);
+    if (t->value[k].text && of == RMI_TXT_OF_CONFIG) return rmi_txt_fail(t, word, "each key once");
+    if (t->value[k].text) return rmi_txt_fail(t, word, "'%s' only once", rmi_txt_keys[k].text);
+    t->value[k] = value.text ? value : word;
+    *row = k;
+    return RM_OK;
+}
+
+/* The words from number `from` on are keys of these lines, each once, in any order. Their values fill the statement's
+   op or, where it has another, that object: flags first, for outputs ask for them. */
+RMI_FN rm_result rmi_txt_read_keys(rmi_txt *t, size_t from, uint32_t of, void *object)
+{
+    uint32_t k, flags;
+    memset(t->value, 0, sizeof t->value);
+    for (; from < t->n; from++) RMI_TRY(rmi_txt_take_key(t, t->word[from], of, &k));
+    for (flags = 2; flags-- > 0;)
+        for (k = 0; k < RMI_TXT_KEYS; k++) {
+            const rmi_txt_key *key = &rmi_txt_keys[k];
+            if (!(key->of & of) || flags != rmi_txt_is_flag(key)) continue;
+            if (t->value[k].text)
+                RMI_TRY(rmi_txt_read_value(t, key, t->value[k], key->of == RMI_TXT_OF_OP ? (void *)t->op : object));
+            else if (key->must) return rmi_txt_fail(t, rmi_txt_word(t, t->n), key->must);
+        }
+    return RM_OK;
+}
+
+/* --- .rmg: statements */
+
+static const rmi_link rmi_txt_plain_link = {0, 0, 0, 20000000000u};
+
+/* link h2d=... d2h=... [key=value ...] */
+RMI_FN rm_result rmi_txt_link(rmi_txt *t)
+{
+    if (t->graph->has_link) return rmi_txt_fail(t, t->word[0], "one link only");
+    t->graph->has_link = 1;
+    t->graph->link = rmi_txt_plain_link;
+    return rmi_txt_read_keys(t, 1, RMI_TXT_OF_LINK, &t->graph->link);
+}
+
+static const char *const rmi_txt_given_kinds[] = {"input", "param", "const"}; /* rmi_tensor_kind */
+
+/* tensor NAME input|param|const BYTES [key=value ...] */
+RMI_FN rm_result rmi_txt_given(rmi_txt *t)
+{
+    char name[256];
+    uint64_t bytes;
+    uint32_t kind = 0, id;
+    RMI_TRY(rmi_txt_new_name(t, rmi_txt_word(t, 1), &t->graph->build.tensor_map, name));
+    while (kind < 3 && !rmi_txt_is(rmi_txt_word(t, 2), rmi_txt_given_kinds[kind])) kind++;
+    if (kind == 3) return rmi_txt_fail(t, rmi_txt_word(t, 2), "input, param or const");
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &bytes));
+    id = rmi_graph_new_tensor(t->graph, name, RMI_NONE, (rmi_tensor_kind)kind, bytes);
+    if (id == RMI_NONE) return t->graph->sticky.result;
+    return rmi_txt_read_keys(t, 4, (uint32_t)RMI_TXT_OF_INPUT << kind | RMI_TXT_OF_TENSOR, &t->graph->tensors[id]);
+}
+
+/* The keys of a variant, whose form starts as the op's, or of an op and its own form. */
+RMI_FN rm_result rmi_txt_read_form(rmi_txt *t, size_t from, uint32_t of, uint32_t op, const char *name)
+{
+    t->form = rmi_graph_new_form(t->graph, op, name);
+    t->op = &t->graph->ops[op];
+    if (!t->form) return t->graph->sticky.result;
+    return rmi_txt_read_keys(t, from, of, t->form);
 }
 
 /* op NAME [in=...] out=... [key=value ...] */
-RMI_FN rm_result rmi_txt_op(rmi_txt *t, rm_graph *graph)
+RMI_FN rm_result rmi_txt_op(rmi_txt *t)
 {
-    rmi_txt_args args;
+    rm_graph *graph = t->graph;
     char name[256];
     uint32_t id;
-    size_t i;
-    rmi_op *op;
-    rmi_form *form;
     if (!RMI_GROW(&t->mem, t->ops, t->cap_ops, (size_t)graph->n_ops + 1)) return rmi_err_memory(t->err);
-    t->ops[graph->n_ops] = rmi_txt_at(t, rmi_txt_word(t, 1));
-    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (rmi_graph_lookup(&graph->build.op_map, name) != RMI_NONE)
-        return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no op has yet");
-    RMI_TRY(rmi_txt_args_read(t, 2, RMI_TXT_OP_KEYS, &args));
+    t->ops[graph->n_ops] = rmi_txt_word(t, 1).text;
+    RMI_TRY(rmi_txt_new_name(t, rmi_txt_word(t, 1), &graph->build.op_map, name));
     id = rmi_graph_new_op(graph, name);
     if (id == RMI_NONE) return graph->sticky.result;
-    op = &graph->ops[id];
-    for (i = 0; i < RMI_COUNT(rmi_txt_flags); i++)
-        if (rmi_txt_has(&args, rmi_txt_flags[i].key)) op->flags |= rmi_txt_flags[i].flag;
-    if (rmi_txt_has(&args, RMI_KEY_IN)) RMI_TRY(rmi_txt_tensors(t, graph, args.value[RMI_KEY_IN], 0, &op->in));
-    else if (!rmi_graph_new_list(graph, &op->in, 0)) return graph->sticky.result;
-    if (!rmi_txt_has(&args, RMI_KEY_OUT)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "out=NAME[:BYTES]");
-    RMI_TRY(rmi_txt_outputs(t, graph, id, args.value[RMI_KEY_OUT]));
-    form = rmi_graph_new_form(graph, id, "");
-    if (!form) return graph->sticky.result;
-    form->flags = op->flags;
-    RMI_TRY(rmi_txt_form(t, graph, op, &args, form, 0));
-    if (!rmi_txt_has(&args, RMI_KEY_NEEDS)) { /* who says nothing of what his backward reads, reads everything */
-        if (!rmi_graph_new_list(graph, &form->needs, (size_t)op->in.n + op->out.n)) return graph->sticky.result;
-        rmi_txt_in_order(op, NULL, &form->needs);
-        form->needs_saved = 1;
-    }
-    if (rmi_txt_has(&args, RMI_KEY_SHARE))
-        RMI_TRY(rmi_txt_own(t, graph, op, args.value[RMI_KEY_SHARE], &op->share, NULL));
-    if (rmi_txt_has(&args, RMI_KEY_MUTATES))
-        RMI_TRY(rmi_txt_tensors(t, graph, args.value[RMI_KEY_MUTATES], 1, &op->mutates));
-    return rmi_txt_has(&args, RMI_KEY_VIEW) ? rmi_txt_view(t, graph, op, args.value[RMI_KEY_VIEW]) : RM_OK;
-}
-
-/* variant OP NAME [key=value ...] */
-RMI_FN rm_result rmi_txt_variant(rmi_txt *t, rm_graph *graph)
-{
-    rmi_txt_args args;
-    char name[256];
-    uint32_t id;
-    rmi_form *form;
-    RMI_TRY(rmi_txt_op_named(t, graph, rmi_txt_word(t, 1), &id));
-    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
-    if (rmi_graph_find_form(graph, id, name, strlen(name)) != RMI_NONE)
-        return rmi_txt_fail_about(t, rmi_txt_word(t, 2), "a name that no variant of op ", graph->ops[id].name,
-                                  " has yet");
-    if (graph->ops[id].n_forms > UINT16_MAX)
-        return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 65535 variants of an op");
-    RMI_TRY(rmi_txt_args_read(t, 3, RMI_TXT_FORM_KEYS, &args));
-    form = rmi_graph_new_form(graph, id, name);
-    return form ? rmi_txt_form(t, graph, &graph->ops[id], &args, form, 1) : graph->sticky.result;
-}
-
-/* Room for one part more: doubled whenever the number of parts is a power of two. */
-RMI_FN rmi_part *rmi_txt_new_part(rm_graph *graph, rmi_form *form, const char *name)
-{
-    uint32_t n = form->own_parts;
-    rmi_part *parts;
-    if (!(n & (n - 1))) {
-        parts = RMI_NEW(&graph->mem, rmi_part, n ? 2 * (size_t)n : 1);
-        if (parts && n) memcpy(parts, form->parts, n * sizeof(rmi_part));
-        form->parts = parts;
-    }
-    if (form->parts) form->parts[n].name = rmi_graph_string(graph, name);
-    if (!form->parts || !form->parts[n].name) {
-        rmi_graph_memory(graph);
-        return NULL;
-    }
-    form->n_parts = form->own_parts = (uint8_t)(n + 1);
-    return &form->parts[n];
-}
-
-/* A gradient that an earlier part gives is given already. */
-RMI_FN rm_result rmi_txt_fresh_grads(rmi_txt *t, const rm_graph *graph, const rmi_op *op, const rmi_form *form,
-                                     rmi_txt_slice list)
-{
-    rmi_txt_slice item;
-    uint32_t id, i;
-    for (list = rmi_txt_list(list); rmi_txt_item(&list, &item);) {
-        RMI_TRY(rmi_txt_own_tensor(t, graph, op, item, 1, &id));
-        for (i = 0; i < form->own_parts; i++)
-            if (rmi_list_has(&form->parts[i].grads, id))
-                return rmi_txt_fail_about(t, item, "an input that part ", form->parts[i].name,
-                                          " does not have already");
-    }
+    RMI_TRY(rmi_txt_read_form(t, 2, RMI_TXT_OF_OP | RMI_TXT_OF_FORM, id, ""));
+    t->form->flags = t->op->flags;
+    if (t->form->needs.at) return RM_OK; /* who says nothing of what his backward reads, reads everything */
+    if (!rmi_graph_new_list(graph, &t->form->needs, (size_t)t->op->in.n + t->op->out.n)) return graph->sticky.result;
+    rmi_txt_in_order(t->op, NULL, &t->form->needs);
+    t->form->needs_saved = 1;
     return RM_OK;
 }
 
-/* The form of an op behind an @, or the op itself where there is none; else an error that expects a variant (after:
-   ...). */
-RMI_FN rm_result rmi_txt_variant_named(rmi_txt *t, const rm_graph *graph, uint32_t op, rmi_txt_slice slice,
-                                       const char *after, uint32_t *form)
+/* variant OP NAME [key=value ...] */
+RMI_FN rm_result rmi_txt_variant(rmi_txt *t)
 {
-    *form = !slice.text ? 0 : slice.n ? rmi_graph_find_form(graph, op, slice.text, slice.n) : RMI_NONE;
-    return *form == RMI_NONE ? rmi_txt_fail_about(t, slice, "a variant of op ", graph->ops[op].name, after) : RM_OK;
+    rmi_txt_slice word = rmi_txt_word(t, 2);
+    char name[256];
+    uint32_t id;
+    RMI_TRY(rmi_txt_named(t, &t->graph->build.op_map, rmi_txt_word(t, 1), &id));
+    RMI_TRY(rmi_txt_name(t, word, name));
+    if (rmi_graph_find_form(t->graph, id, name, word.n) != RMI_NONE)
+        return rmi_txt_fail(t, word, "a name that no variant of op %s has yet", t->graph->ops[id].name);
+    if (t->graph->ops[id].n_forms > UINT16_MAX) return rmi_txt_fail(t, word, "at most 65535 variants of an op");
+    return rmi_txt_read_form(t, 3, RMI_TXT_OF_FORM, id, name);
+}
+
+/* The form of an op behind an @, or the op itself where there is none; after: ends what an error expects. */
+RMI_FN rm_result rmi_txt_variant_named(rmi_txt *t, uint32_t op, rmi_txt_slice slice, const char *after, uint32_t *form)
+{
+    *form = !slice.text ? 0 : slice.n ? rmi_graph_find_form(t->graph, op, slice.text, slice.n) : RMI_NONE;
+    if (*form != RMI_NONE) return RM_OK;
+    return rmi_txt_fail(t, slice, "a variant of op %s%s", t->graph->ops[op].name, after);
+}
+
+/* Room for one part more of the form: doubled whenever the number of parts is a power of two. NULL: no memory. */
+RMI_FN rmi_part *rmi_txt_new_part(rmi_txt *t, const char *name)
+{
+    rmi_form *form = t->form;
+    uint32_t n = form->own_parts;
+    rmi_part *parts = n & (n - 1) ? form->parts : RMI_NEW(&t->graph->mem, rmi_part, n ? 2 * (size_t)n : 1);
+    const char *copy = rmi_graph_string(t->graph, name);
+    if (!parts || !copy) {
+        rmi_graph_memory(t->graph);
+        return NULL;
+    }
+    if (n && parts != form->parts) memcpy(parts, form->parts, n * sizeof(rmi_part));
+    parts[n].name = copy;
+    form->parts = parts;
+    form->n_parts = form->own_parts = (uint8_t)(n + 1);
+    return &parts[n];
 }
 
 /* part OP[@VARIANT] NAME grads=... needs=... bwd= bwd_ws= */
-RMI_FN rm_result rmi_txt_part(rmi_txt *t, rm_graph *graph)
+RMI_FN rm_result rmi_txt_part(rmi_txt *t)
 {
-    rmi_txt_args args;
-    rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(t, 1), '@', &variant);
+    rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(t, 1), '@', &variant), word = rmi_txt_word(t, 2);
     char name[256];
     uint32_t id, form, i;
-    rmi_form *f;
     rmi_part *part;
-    RMI_TRY(rmi_txt_op_named(t, graph, op_name, &id));
-    RMI_TRY(rmi_txt_variant_named(t, graph, id, variant, " that is declared above", &form));
-    f = &graph->ops[id].forms[form];
-    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 2), name));
-    for (i = 0; i < f->own_parts; i++)
-        if (!strcmp(f->parts[i].name, name))
-            return rmi_txt_fail(t, rmi_txt_word(t, 2), "a name that no part of this backward has yet");
-    if (f->own_parts >= UINT8_MAX) return rmi_txt_fail(t, rmi_txt_word(t, 2), "at most 255 parts of a backward");
-    RMI_TRY(rmi_txt_args_read(t, 3, RMI_KEY(GRADS) | RMI_KEY(NEEDS) | RMI_KEY(BWD) | RMI_KEY(BWD_WS), &args));
-    if (!rmi_txt_has(&args, RMI_KEY_GRADS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "grads=");
-    if (!rmi_txt_has(&args, RMI_KEY_NEEDS)) return rmi_txt_fail(t, rmi_txt_word(t, t->n), "needs=");
-    RMI_TRY(rmi_txt_fresh_grads(t, graph, &graph->ops[id], f, args.value[RMI_KEY_GRADS]));
-    part = rmi_txt_new_part(graph, f, name);
-    if (!part) return graph->sticky.result;
-    RMI_TRY(rmi_txt_own(t, graph, &graph->ops[id], args.value[RMI_KEY_GRADS], &part->grads, NULL));
-    RMI_TRY(rmi_txt_own(t, graph, &graph->ops[id], args.value[RMI_KEY_NEEDS], &part->needs, &part->needs_saved));
-    return rmi_txt_fields(t, &args, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), part);
+    RMI_TRY(rmi_txt_named(t, &t->graph->build.op_map, op_name, &id));
+    RMI_TRY(rmi_txt_variant_named(t, id, variant, " that is declared above", &form));
+    t->op = &t->graph->ops[id];
+    t->form = &t->op->forms[form];
+    RMI_TRY(rmi_txt_name(t, word, name));
+    for (i = 0; i < t->form->own_parts; i++)
+        if (!strcmp(t->form->parts[i].name, name))
+            return rmi_txt_fail(t, word, "a name that no part of this backward has yet");
+    if (i >= UINT8_MAX) return rmi_txt_fail(t, word, "at most 255 parts of a backward");
+    part = rmi_txt_new_part(t, name);
+    return part ? rmi_txt_read_keys(t, 3, RMI_TXT_OF_PART, part) : t->graph->sticky.result;
 }
 
-/* A tensor that an op makes, or an error at slice. */
-RMI_FN rm_result rmi_txt_activation(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
-{
-    RMI_TRY(rmi_txt_tensor(t, graph, slice, id));
-    return graph->tensors[*id].kind == RMI_ACT ? RM_OK
-                                           : rmi_txt_fail(t, slice, "an activation: what an op declared above makes");
-}
+#define RMI_TXT_MADE "an activation: what an op declared above makes"
 
 /* grad TENSOR BYTES */
-RMI_FN rm_result rmi_txt_grad(rmi_txt *t, rm_graph *graph)
+RMI_FN rm_result rmi_txt_grad(rmi_txt *t)
 {
+    rmi_tensor *tensor;
     uint32_t id;
-    RMI_TRY(rmi_txt_activation(t, graph, rmi_txt_word(t, 1), &id));
-    if (graph->tensors[id].grad_sized) return rmi_txt_fail(t, rmi_txt_word(t, 1), "each gradient's size only once");
-    graph->tensors[id].grad_sized = 1;
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &graph->tensors[id].grad_bytes));
+    RMI_TRY(rmi_txt_of_kind(t, rmi_txt_word(t, 1), RMI_ACT, RMI_TXT_MADE, &id));
+    tensor = &t->graph->tensors[id];
+    if (tensor->grad_sized++) return rmi_txt_fail(t, rmi_txt_word(t, 1), "each gradient's size only once");
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &tensor->grad_bytes));
     return rmi_txt_no_more(t, 3);
 }
 
 /* output TENSOR ... */
-RMI_FN rm_result rmi_txt_output(rmi_txt *t, rm_graph *graph)
+RMI_FN rm_result rmi_txt_output(rmi_txt *t)
 {
     size_t i;
     uint32_t id;
     for (i = 1; i < t->n || i == 1; i++) {
-        RMI_TRY(rmi_txt_activation(t, graph, rmi_txt_word(t, i), &id));
-        if (graph->tensors[id].is_output) return rmi_txt_fail(t, t->word[i], "each output only once");
-        graph->tensors[id].is_output = 1;
+        RMI_TRY(rmi_txt_of_kind(t, rmi_txt_word(t, i), RMI_ACT, RMI_TXT_MADE, &id));
+        if (t->graph->tensors[id].is_output++) return rmi_txt_fail(t, t->word[i], "each output only once");
     }
     return RM_OK;
 }
 
 /* barrier NAME [ns=NS] */
-RMI_FN rm_result rmi_txt_barrier(rmi_txt *t, rm_graph *graph)
+RMI_FN rm_result rmi_txt_barrier(rmi_txt *t)
 {
-    rmi_txt_args args;
+    rmi_barrier *barrier;
     char name[256];
-    uint64_t ns = 0;
     RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (rmi_graph_has_barrier(graph, name))
+    if (rmi_graph_has_barrier(t->graph, name))
         return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
-    RMI_TRY(rmi_txt_args_read(t, 2, RMI_KEY(NS), &args));
-    RMI_TRY(rmi_txt_number(t, &args, RMI_KEY_NS, &ns));
-    return rmi_graph_new_barrier(graph, name, ns) ? RM_OK : graph->sticky.result;
+    barrier = rmi_graph_new_barrier(t->graph, name, 0);
+    return barrier ? rmi_txt_read_keys(t, 2, RMI_TXT_OF_BARRIER, barrier) : t->graph->sticky.result;
+}
+
+/* block NAME */
+RMI_FN rm_result rmi_txt_block(rmi_txt *t)
+{
+    char name[256];
+    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
+    if (!RMI_GROW(&t->mem, t->blocks, t->cap_blocks, t->n_blocks + 1)) return rmi_err_memory(t->err);
+    t->blocks[t->n_blocks++] = t->word[0].text;
+    rmi_graph_begin_block(t->graph, name); /* names of a text are whole: its prefix serves nobody */
+    return t->graph->sticky.result != RM_OK ? t->graph->sticky.result : rmi_txt_no_more(t, 2);
+}
+
+/* end: of the block begun last */
+RMI_FN rm_result rmi_txt_end(rmi_txt *t)
+{
+    if (!t->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
+    t->n_blocks--;
+    rmi_graph_end_block(t->graph);
+    return t->graph->sticky.result != RM_OK ? t->graph->sticky.result : rmi_txt_no_more(t, 1);
+}
+
+/* anyorder */
+RMI_FN rm_result rmi_txt_any_order(rmi_txt *t)
+{
+    t->graph->any_order = 1;
+    return rmi_txt_no_more(t, 1);
 }
 
 /* --- .rmg: the whole */
 
-/* block NAME */
-RMI_FN rm_result rmi_txt_block(rmi_txt *t, rm_graph *graph)
-{
-    char name[256];
-    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    RMI_TRY(rmi_txt_no_more(t, 2));
-    if (!RMI_GROW(&t->mem, t->blocks, t->cap_blocks, t->n_blocks + 1)) return rmi_err_memory(t->err);
-    t->blocks[t->n_blocks++] = rmi_txt_at(t, t->word[0]);
-    rmi_graph_begin_block(graph, name); /* names of a text are whole: its prefix serves nobody */
-    return graph->sticky.result;
-}
-
-/* end: of the block begun last */
-RMI_FN rm_result rmi_txt_end(rmi_txt *t, rm_graph *graph)
-{
-    if (!t->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
-    RMI_TRY(rmi_txt_no_more(t, 1));
-    t->n_blocks--;
-    rmi_graph_end_block(graph);
-    return graph->sticky.result;
-}
-
-/* anyorder */
-RMI_FN rm_result rmi_txt_any_order(rmi_txt *t, rm_graph *graph)
-{
-    graph->any_order = 1;
-    return rmi_txt_no_more(t, 1);
-}
-
 /* One statement of a .rmg file. */
-RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t, rm_graph *graph)
+RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t)
 {
     static const struct {
         const char *word;
-        rm_result (*read)(rmi_txt *t, rm_graph *graph);
+        rm_result (*read)(rmi_txt *t);
     } statements[] = {{"link", rmi_txt_link}, {"tensor", rmi_txt_given}, {"op", rmi_txt_op},
                       {"variant", rmi_txt_variant}, {"part", rmi_txt_part}, {"grad", rmi_txt_grad},
                       {"output", rmi_txt_output}, {"barrier", rmi_txt_barrier}, {"anyorder", rmi_txt_any_order},
                       {"block", rmi_txt_block}, {"end", rmi_txt_end}};
     size_t i;
     for (i = 0; i < RMI_COUNT(statements); i++)
-        if (rmi_txt_is(t->word[0], statements[i].word)) return statements[i].read(t, graph);
+        if (rmi_txt_is(t->word[0], statements[i].word)) return statements[i].read(t);
     return rmi_txt_fail(t, t->word[0], "one of link tensor op variant part grad output barrier anyorder block end");
 }
 
 /* What only the whole graph shows is reported at the op that the message is about. */
-RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *graph)
+RMI_FN rm_result rmi_txt_seal(rmi_txt *t)
 {
+    rm_graph *graph = t->graph;
     void (*log)(void *user, rm_result result, const char *message) = graph->sticky.log;
     char message[RMI_ERR_TEXT];
     rmi_txt_place at;
     rm_result code;
     uint32_t id = RMI_NONE;
     if (t->n_blocks) {
-        at = t->blocks[t->n_blocks - 1];
+        at = rmi_txt_at(t, t->blocks[t->n_blocks - 1]);
         return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' before "
                            "the end of the text", at.line, at.column);
     }
@@ -24614,31 +24490,19 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t, rm_graph *graph)
     memcpy(message, graph->sticky.text, sizeof message);
     if (!strncmp(message, "op ", 3))
         id = rmi_graph_lookup_n(&graph->build.op_map, message + 3, strcspn(message + 3, ":"));
-    at.line = t->line;
-    at.column = 1;
-    if (id != RMI_NONE) at = t->ops[id];
+    at = rmi_txt_at(t, id != RMI_NONE ? t->ops[id] : t->end);
+    if (id == RMI_NONE) at.column = 1;
     return rmi_err_set(&graph->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column, message);
-}
-
-/* All statements of a .rmg file; the graph is sealed then. */
-RMI_FN rm_result rmi_txt_read_statements(rmi_txt *t, rm_graph *graph)
-{
-    RMI_TRY(rmi_txt_header(t, "graph"));
-    for (;;) {
-        RMI_TRY(rmi_txt_next(t));
-        if (!t->n) break;
-        RMI_TRY(rmi_txt_graph_statement(t, graph));
-    }
-    graph->hash = t->hash;
-    graph->hashed = 1;
-    return rmi_txt_seal(t, graph);
 }
 
 /* A whole graph into an empty one, sealed. After an error it holds nothing but the message. */
 RMI_FN rm_result rmi_txt_read_graph(rm_graph *graph, const char *text, size_t n)
 {
-    rmi_txt t = rmi_txt_make(&graph->mem.hooks, &graph->sticky, text, n);
-    rm_result result = rmi_txt_read_statements(&t, graph);
+    rmi_txt t = rmi_txt_make(&graph->mem.hooks, &graph->sticky, graph, text, n);
+    rm_result result = rmi_txt_read(&t, "graph", rmi_txt_graph_statement);
+    graph->hash = t.hash;
+    graph->hashed = 1;
+    if (result == RM_OK) result = rmi_txt_seal(&t);
     rmi_arena_free(&t.mem);
     if (result != RM_OK) {
         rmi_arena mem = graph->mem;
@@ -24656,37 +24520,41 @@ RMI_FN rm_result rmi_txt_read_graph(rm_graph *graph, const char *text, size_t n)
 
 /* --- .rmg: writing */
 
-/* A key and the names of its tensors; `saved` stands last, `none` for an empty list. */
+/* A key and the names of its tensors, with commas; `saved` stands last, `none` for an empty list. */
 RMI_FN void rmi_txt_put_list(rmi_sink *sink, const rm_graph *graph, const char *key, const rmi_list *list, int saved)
 {
     uint32_t i;
-    rmi_put(sink, key);
-    for (i = 0; i < list->n; i++) {
-        if (i) rmi_put(sink, ",");
-        rmi_put(sink, graph->tensors[list->at[i]].name);
-    }
+    rmi_put_format(sink, " %s", key);
+    for (i = 0; i < list->n; i++) rmi_put_format(sink, i ? ",%s" : "%s", graph->tensors[list->at[i]].name);
     if (saved) rmi_put(sink, list->n ? ",saved" : "saved");
     else if (!list->n) rmi_put(sink, "none");
 }
 
-/* Does the backward of a form read all that its op has? */
-RMI_FN int rmi_txt_reads_all(const rmi_op *op, const rmi_form *form)
+/* Does the backward of a form of op read the same as another's, or everything where that has no list? */
+RMI_FN int rmi_txt_same_needs(const rmi_op *op, const rmi_form *form, const rmi_form *absent)
 {
     uint32_t i, n = op->in.n + op->out.n;
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n && !absent->needs.at; i++)
         if (!rmi_list_has(&form->needs, i < op->in.n ? op->in.at[i] : op->out.at[i - op->in.n])) return 0;
-    return form->needs_saved != 0;
+    if (!absent->needs.at) return form->needs_saved != 0;
+    n = form->needs.n;
+    return n == absent->needs.n && form->needs_saved == absent->needs_saved &&
+           (!n || !memcmp(form->needs.at, absent->needs.at, n * sizeof(uint32_t)));
 }
 
-/* Do the backwards of two forms read the same? */
-RMI_FN int rmi_txt_same_needs(const rmi_form *first, const rmi_form *other)
+/* What an op makes: NAME[:BYTES],... */
+RMI_FN void rmi_txt_put_outputs(rmi_sink *sink, const rm_graph *graph, const rmi_op *op)
 {
-    uint32_t n = first->needs.n;
-    return n == other->needs.n && first->needs_saved == other->needs_saved &&
-           (!n || !memcmp(first->needs.at, other->needs.at, n * sizeof(uint32_t)));
+    uint64_t absent = op->in.n ? graph->tensors[op->in.at[0]].bytes : RMI_INF;
+    uint32_t i;
+    for (i = 0; i < op->out.n; i++) {
+        const rmi_tensor *tensor = &graph->tensors[op->out.at[i]];
+        rmi_put_format(sink, tensor->bytes != absent ? "%s%s:%u" : "%s%s", i ? "," : " out=", tensor->name,
+                       tensor->bytes);
+    }
 }
 
-/* inplace_bwd=T[:X],... */
+/* Permissions of a form: T[:X],... */
 RMI_FN void rmi_txt_put_overs(rmi_sink *sink, const rm_graph *graph, const rmi_form *form)
 {
     uint32_t i;
@@ -24699,31 +24567,88 @@ RMI_FN void rmi_txt_put_overs(rmi_sink *sink, const rm_graph *graph, const rmi_f
     }
 }
 
-/* The keys of a form that differ from what their absence means: of an op (base NULL) defaults, of a variant its
-   op's. */
+/* " key=value" of an object of op, if that is not what the key's absence says: the value in `absent`, or none. */
+RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, const rmi_txt_key *key,
+                            const void *object, const void *absent)
+{
+    const void *field = (const char *)object + key->at, *other = (const char *)absent + key->at;
+    const rmi_list *list = (const rmi_list *)field;
+    const rmi_form *form = (const rmi_form *)object;
+    switch (key->type) {
+    case RMI_TXT_U64:
+    case RMI_TXT_RATE:
+        if (memcmp(field, other, sizeof(uint64_t)))
+            rmi_put_format(sink, " %s%u", key->text, *(const uint64_t *)field);
+        break;
+    case RMI_TXT_FLAG:
+        if (*(const uint8_t *)field) rmi_put_format(sink, " %s", key->text);
+        break;
+    case RMI_TXT_BIT:
+        if (*(const uint32_t *)field & key->more) rmi_put_format(sink, " %s", key->text);
+        break;
+    case RMI_TXT_TENSORS:
+    case RMI_TXT_CONSTS:
+    case RMI_TXT_INPUTS:
+        if (list->n) rmi_txt_put_list(sink, graph, key->text, list, 0);
+        break;
+    case RMI_TXT_NEEDS:
+        if (key->must || !rmi_txt_same_needs(op, form, (const rmi_form *)absent))
+            rmi_txt_put_list(sink, graph, key->text, list,
+                             *(const uint32_t *)(const void *)((const char *)object + key->more) != 0);
+        break;
+    case RMI_TXT_INPUT:
+        if (*(const uint32_t *)field != *(const uint32_t *)other)
+            rmi_put_format(sink, " %s%s", key->text,
+                           form->inplace == RMI_NONE ? "none" : graph->tensors[form->inplace].name);
+        break;
+    case RMI_TXT_OUTPUTS: rmi_txt_put_outputs(sink, graph, op); break;
+    case RMI_TXT_OVERS:
+        if (!rmi_graph_same_overs(form, (const rmi_form *)absent)) rmi_txt_put_overs(sink, graph, form);
+        break;
+    case RMI_TXT_VIEW:
+        if (op->view != RMI_NONE)
+            rmi_put_format(sink, op->view_offset ? " view=%s+%u" : " view=%s", graph->tensors[op->view].name,
+                           op->view_offset);
+        break;
+    case RMI_TXT_BITS:
+        if (strcmp(form->bits, ((const rmi_form *)absent)->bits)) rmi_put_format(sink, " %s%s", key->text, form->bits);
+        break;
+    default: break; /* GRADS: rmi_txt_put_parts; the rest: rmi_txt_config_write */
+    }
+}
+
+/* The keys of these lines that say more than their absence, values before flags: of op, and of the object that the
+   line has beside it. */
+RMI_FN void rmi_txt_put_keys(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, uint32_t of, const void *object,
+                             const void *absent)
+{
+    uint32_t k, flags;
+    for (flags = 0; flags < 2; flags++)
+        for (k = 0; k < RMI_TXT_KEYS; k++) {
+            const rmi_txt_key *key = &rmi_txt_keys[k];
+            if (key->of & of && flags == rmi_txt_is_flag(key))
+                rmi_txt_put_key(sink, graph, op, key, key->of == RMI_TXT_OF_OP ? (const void *)op : object, absent);
+        }
+}
+
+/* The keys of an op and its own form (base NULL), or of a variant of that base. */
 RMI_FN void rmi_txt_put_form(rmi_sink *sink, const rm_graph *graph, const rmi_op *op, const rmi_form *form,
                              const rmi_form *base)
 {
     rmi_form absent;
-    if (!base ? !rmi_txt_reads_all(op, form) : !rmi_txt_same_needs(form, base))
-        rmi_txt_put_list(sink, graph, " needs=", &form->needs, form->needs_saved != 0);
     memset(&absent, 0, sizeof absent);
     absent.inplace = RMI_NONE;
     absent.bits = "";
     if (base) absent = *base;
     if (!base || form->fwd != base->fwd) absent.again = form->fwd;
-    rmi_txt_put_fields(sink, rmi_txt_form_fields, RMI_COUNT(rmi_txt_form_fields), form, &absent);
-    if (form->inplace != absent.inplace)
-        rmi_put_format(sink, " inplace=%s", form->inplace == RMI_NONE ? "none" : graph->tensors[form->inplace].name);
-    if (!rmi_graph_same_overs(form, &absent)) rmi_txt_put_overs(sink, graph, form);
-    if (strcmp(form->bits, absent.bits)) rmi_put_format(sink, " bits=%s", form->bits);
+    rmi_txt_put_keys(sink, graph, op, base ? RMI_TXT_OF_FORM : RMI_TXT_OF_OP | RMI_TXT_OF_FORM, form, &absent);
+    rmi_put(sink, "\n");
 }
 
 /* A gradient stands in one part only: an input without one, which kinds of the builder may repeat, in the first. */
 RMI_FN void rmi_txt_put_grads(rmi_sink *sink, const rm_graph *graph, const rmi_form *form, uint32_t part)
 {
     uint32_t i, k, n = 0;
-    rmi_put(sink, " grads=");
     for (i = 0; i < form->parts[part].grads.n; i++) {
         uint32_t tensor = form->parts[part].grads.at[i];
         for (k = 0; k < part && !rmi_list_has(&form->parts[k].grads, tensor);) k++;
@@ -24739,11 +24664,10 @@ RMI_FN void rmi_txt_put_parts(rmi_sink *sink, const rm_graph *graph, const rmi_o
     uint32_t i;
     memset(&absent, 0, sizeof absent);
     for (i = 0; i < form->own_parts; i++) {
-        const rmi_part *part = &form->parts[i];
-        rmi_put_format(sink, "part %s%s%s %s", op->name, form->name[0] ? "@" : "", form->name, part->name);
+        rmi_put_format(sink, "part %s%s%s %s grads=", op->name, form->name[0] ? "@" : "", form->name,
+                       form->parts[i].name);
         rmi_txt_put_grads(sink, graph, form, i);
-        rmi_txt_put_list(sink, graph, " needs=", &part->needs, part->needs_saved != 0);
-        rmi_txt_put_fields(sink, rmi_txt_part_fields, RMI_COUNT(rmi_txt_part_fields), part, &absent);
+        rmi_txt_put_keys(sink, graph, op, RMI_TXT_OF_PART, &form->parts[i], &absent);
         rmi_put(sink, "\n");
     }
 }
@@ -24752,38 +24676,12 @@ RMI_FN void rmi_txt_put_parts(rmi_sink *sink, const rm_graph *graph, const rmi_o
 RMI_FN void rmi_txt_put_given(rmi_sink *sink, const rmi_tensor *tensor)
 {
     rmi_tensor absent = *tensor;
-    uint32_t i;
     absent.grad_bytes = tensor->bytes;
     absent.state_bytes = absent.opt_ws = 0;
     absent.opt = absent.opt_host = absent.reduce = RMI_INF;
     rmi_put_format(sink, "tensor %s %s %u", tensor->name, rmi_txt_given_kinds[tensor->kind], tensor->bytes);
-    if (tensor->kind == RMI_PARAM)
-        rmi_txt_put_fields(sink, rmi_txt_param_fields, RMI_COUNT(rmi_txt_param_fields), tensor, &absent);
-    for (i = 0; i < RMI_COUNT(rmi_txt_tensor_flags); i++)
-        if (*((const uint8_t *)tensor + rmi_txt_tensor_flags[i].at))
-            rmi_put_format(sink, " %s", rmi_txt_key_text[rmi_txt_tensor_flags[i].key]);
-    rmi_put(sink, "\n");
-}
-
-/* The line of an op, without its variants and parts. */
-RMI_FN void rmi_txt_put_op_line(rmi_sink *sink, const rm_graph *graph, const rmi_op *op)
-{
-    uint64_t absent = op->in.n ? graph->tensors[op->in.at[0]].bytes : RMI_INF;
-    uint32_t i;
-    rmi_put_format(sink, "op %s", op->name);
-    if (op->in.n) rmi_txt_put_list(sink, graph, " in=", &op->in, 0);
-    for (i = 0; i < op->out.n; i++) {
-        const rmi_tensor *tensor = &graph->tensors[op->out.at[i]];
-        rmi_put_format(sink, i ? ",%s" : " out=%s", tensor->name);
-        if (tensor->bytes != absent) rmi_put_format(sink, ":%u", tensor->bytes);
-    }
-    rmi_txt_put_form(sink, graph, op, &op->forms[0], NULL);
-    if (op->share.n) rmi_txt_put_list(sink, graph, " share_bwd=", &op->share, 0);
-    if (op->view != RMI_NONE) rmi_put_format(sink, " view=%s", graph->tensors[op->view].name);
-    if (op->view != RMI_NONE && op->view_offset) rmi_put_format(sink, "+%u", op->view_offset);
-    if (op->mutates.n) rmi_txt_put_list(sink, graph, " mutates=", &op->mutates, 0);
-    for (i = 0; i < RMI_COUNT(rmi_txt_flags); i++)
-        if (op->flags & rmi_txt_flags[i].flag) rmi_put_format(sink, " %s", rmi_txt_key_text[rmi_txt_flags[i].key]);
+    rmi_txt_put_keys(sink, NULL, NULL, (uint32_t)RMI_TXT_OF_INPUT << tensor->kind, tensor, &absent);
+    rmi_txt_put_keys(sink, NULL, NULL, RMI_TXT_OF_TENSOR, tensor, &absent);
     rmi_put(sink, "\n");
 }
 
@@ -24791,12 +24689,9 @@ RMI_FN void rmi_txt_put_op_line(rmi_sink *sink, const rm_graph *graph, const rmi
 RMI_FN void rmi_txt_put_op(rmi_sink *sink, const rm_graph *graph, const rmi_op *op)
 {
     uint32_t i;
-    rmi_txt_put_op_line(sink, graph, op);
-    rmi_txt_put_parts(sink, graph, op, &op->forms[0]);
-    for (i = 1; i < op->n_forms; i++) {
-        rmi_put_format(sink, "variant %s %s", op->name, op->forms[i].name);
-        rmi_txt_put_form(sink, graph, op, &op->forms[i], &op->forms[0]);
-        rmi_put(sink, "\n");
+    for (i = 0; i < op->n_forms; i++) {
+        rmi_put_format(sink, i ? "variant %s %s" : "op %s", op->name, op->forms[i].name);
+        rmi_txt_put_form(sink, graph, op, &op->forms[i], i ? &op->forms[0] : NULL);
         rmi_txt_put_parts(sink, graph, op, &op->forms[i]);
     }
     for (i = 0; i < op->out.n; i++) {
@@ -24815,28 +24710,14 @@ RMI_FN void rmi_txt_put_marks(rmi_sink *sink, const rm_graph *graph, uint32_t op
     }
 }
 
-/* Barriers, and the list of outputs. */
-RMI_FN void rmi_txt_put_tail(rmi_sink *sink, const rm_graph *graph)
-{
-    uint32_t i, n = 0;
-    for (i = 0; i < graph->n_barriers; i++)
-        rmi_put_format(sink, graph->barriers[i].ns ? "barrier %s ns=%u\n" : "barrier %s\n", graph->barriers[i].name,
-                       graph->barriers[i].ns);
-    for (i = 0; i < graph->n_tensors; i++)
-        if (graph->tensors[i].is_output) rmi_put_format(sink, n++ ? " %s" : "output %s", graph->tensors[i].name);
-    if (n) rmi_put(sink, "\n");
-}
-
 /* The canonical text of a sealed graph: declarations in order, what an op makes in its line, marks of blocks around
-   them. */
+   them; then barriers, and the list of outputs. */
 RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
 {
-    uint32_t i, tensor = 0, mark = 0;
-    rmi_put(sink, "rockmate graph 1\n");
+    uint32_t i, tensor = 0, mark = 0, n = 0;
+    rmi_put(sink, graph->has_link ? "rockmate graph 1\nlink" : "rockmate graph 1\n");
     if (graph->has_link) {
-        rmi_put(sink, "link");
-        rmi_txt_put_fields(sink, rmi_txt_link_fields, RMI_COUNT(rmi_txt_link_fields), &graph->link,
-                           &rmi_txt_plain_link);
+        rmi_txt_put_keys(sink, graph, NULL, RMI_TXT_OF_LINK, &graph->link, &rmi_txt_plain_link);
         rmi_put(sink, "\n");
     }
     if (graph->any_order) rmi_put(sink, "anyorder\n");
@@ -24847,13 +24728,18 @@ RMI_FN void rmi_txt_put_graph(const rm_graph *graph, rmi_sink *sink)
         rmi_txt_put_marks(sink, graph, i, 0, &mark);
         if (i < graph->n_ops) rmi_txt_put_op(sink, graph, &graph->ops[i]);
     }
-    rmi_txt_put_tail(sink, graph);
+    for (i = 0; i < graph->n_barriers; i++)
+        rmi_put_format(sink, graph->barriers[i].ns ? "barrier %s ns=%u\n" : "barrier %s\n", graph->barriers[i].name,
+                       graph->barriers[i].ns);
+    for (i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].is_output) rmi_put_format(sink, n++ ? " %s" : "output %s", graph->tensors[i].name);
+    if (n) rmi_put(sink, "\n");
 }
 
 /* The builder takes things that the text has no words for. */
 RMI_FN rm_result rmi_txt_writable(rm_graph *graph)
 {
-    uint32_t i, k, first, buf;
+    uint32_t i, k, first, other;
     for (i = 0; i < graph->n_ops; i++)
         for (k = 0; k < graph->ops[i].n_forms; k++) {
             const rmi_form *form = &graph->ops[i].forms[k];
@@ -24861,8 +24747,8 @@ RMI_FN rm_result rmi_txt_writable(rm_graph *graph)
                 return rmi_err_set(&graph->last, RM_ERROR_GRAPH, "op %s: its bits class '%s' is not a name, and text "
                                    "holds names only; rename it", graph->ops[i].name, form->bits);
             for (first = 0; first < form->n_overs; first++)
-                for (buf = 0; buf < first; buf++)
-                    if (form->overs[first].grad_of == form->overs[buf].grad_of)
+                for (other = 0; other < first; other++)
+                    if (form->overs[first].grad_of == form->overs[other].grad_of)
                         return rmi_err_set(&graph->last, RM_ERROR_GRAPH, "op %s: the gradient of %s may go over the "
                                            "bytes of two others, and text holds one; leave one rm_over",
                                            graph->ops[i].name, graph->tensors[form->overs[first].grad_of].name);
@@ -24908,25 +24794,25 @@ static const struct {
                           {"reuse", RMI_TXT_BUFFER},   {"run", RMI_TXT_ALONE},    {"offload", RMI_TXT_OFFSET},
                           {"prefetch", RMI_TXT_ALONE}, {"merge", RMI_TXT_OFFSET}, {"drop_host", RMI_TXT_ALONE}};
 
+static const char *const rmi_txt_ways[] = {"fwd", "bwd", "opt", "opt", "reduce", "barrier"}; /* rmi_way */
+
 /* The name of a buffer behind `before`. */
 RMI_FN void rmi_txt_put_buffer(rmi_sink *sink, const rm_graph *graph, const char *before, uint32_t buf)
 {
     char name[300];
-    rmi_put(sink, before);
-    rmi_put(sink, rmi_sch_name(graph, buf, name));
+    rmi_put_format(sink, "%s%s", before, rmi_sch_name(graph, buf, name));
 }
 
 /* A run as formats.md has it, without the @host of an update. */
 RMI_FN void rmi_txt_put_run(rmi_sink *sink, const rm_graph *graph, rmi_run run)
 {
-    static const char *const ways[] = {"fwd", "bwd", "opt", "opt", "reduce", "barrier"}; /* rmi_way */
     const char *part = run.way == RMI_BWD ? rmi_low_part(graph, run)->name : "";
-    rmi_put_format(sink, "%s %s", ways[run.way],
+    const char *form = run.way <= RMI_BWD && run.form ? rmi_low_form(graph, run)->name : "";
+    rmi_put_format(sink, "%s %s%s%s%s%s", rmi_txt_ways[run.way],
                    run.way == RMI_BARRIER ? graph->barriers[run.id].name
                    : run.way > RMI_BWD    ? graph->tensors[run.id].name
-                                        : graph->ops[run.id].name);
-    if (part[0]) rmi_put_format(sink, ":%s", part);
-    if (run.way <= RMI_BWD && run.form) rmi_put_format(sink, "@%s", rmi_low_form(graph, run)->name);
+                                          : graph->ops[run.id].name,
+                   part[0] ? ":" : "", part, form[0] ? "@" : "", form);
 }
 
 /* 16 digits into out, which has room for 17 bytes. */
@@ -24938,8 +24824,8 @@ RMI_FN const char *rmi_txt_hex(uint64_t hash, char *out)
     return out;
 }
 
-/* What stands before the statements of a plan: its graph, sizes, step, and what has a home. */
-RMI_FN void rmi_txt_put_preamble(rmi_sink *sink, const rm_graph *graph, const rmi_program *program)
+/* The program of a sealed graph, one statement a line; before them its graph, sizes, step, and what has a home. */
+RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program *program, rmi_sink *sink)
 {
     char hex[17];
     size_t i;
@@ -24950,23 +24836,12 @@ RMI_FN void rmi_txt_put_preamble(rmi_sink *sink, const rm_graph *graph, const rm
         rmi_txt_put_buffer(sink, graph, program->homes[i].host ? "home " : "resident ", program->homes[i].buf);
         rmi_put_format(sink, " %u\n", program->homes[i].offset);
     }
-}
-
-/* The program of a sealed graph, one statement a line. */
-RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program *program, rmi_sink *sink)
-{
-    size_t i;
-    rmi_txt_put_preamble(sink, graph, program);
     for (i = 0; i < program->n && !sink->failed; i++) {
         const rmi_stmt *st = &program->st[i];
-        if (st->what == RMI_RUN) {
-            rmi_put(sink, "run ");
-            rmi_txt_put_run(sink, graph, st->run);
-            rmi_put(sink, st->run.way == RMI_OPT_HOST ? "@host\n" : "\n");
-            continue;
-        }
-        rmi_put(sink, rmi_txt_statements[st->what].word);
-        rmi_txt_put_buffer(sink, graph, " ", st->buf);
+        rmi_put_format(sink, "%s ", rmi_txt_statements[st->what].word);
+        if (st->what == RMI_RUN) rmi_txt_put_run(sink, graph, st->run);
+        else rmi_txt_put_buffer(sink, graph, "", st->buf);
+        if (st->what == RMI_RUN && st->run.way == RMI_OPT_HOST) rmi_put(sink, "@host");
         if (rmi_txt_statements[st->what].second == RMI_TXT_OFFSET) rmi_put_format(sink, " %u", st->offset);
         if (rmi_txt_statements[st->what].second == RMI_TXT_BUFFER) rmi_txt_put_buffer(sink, graph, " ", st->other);
         rmi_put(sink, "\n");
@@ -24975,39 +24850,15 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program 
 }
 
 /* --- .rmp: reading */
-typedef struct rmi_txt_line { /* a statement as it stands in the text, for messages */
-    rmi_txt_slice text;
-    uint64_t line;
-} rmi_txt_line;
-
-typedef struct rmi_txt_plan {
-    const rm_graph *graph;
-    rmi_program program;             /* its tables in t.mem while they grow */
-    rmi_txt_line *of, *of_home; /* by statement, by home */
-    size_t cap_st, cap_of, cap_homes, cap_of_home;
-    uint8_t once[3]; /* graph, arena, step: it was there */
-} rmi_txt_plan;
 
 /* The current statement as it stands in the text. */
-RMI_FN rmi_txt_line rmi_txt_this_line(const rmi_txt *t)
+RMI_FN rmi_txt_slice rmi_txt_this_line(const rmi_txt *t)
 {
-    rmi_txt_line line;
-    rmi_txt_slice last = t->word[t->n - 1];
-    line.text = rmi_txt_cut(t->word[0].text, last.text + last.n);
-    line.line = t->line;
-    return line;
-}
-
-/* A param of the graph, or an error at slice. */
-RMI_FN rm_result rmi_txt_param(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *id)
-{
-    *id = rmi_graph_lookup_n(&graph->build.tensor_map, slice.text, slice.n);
-    return *id == RMI_NONE || graph->tensors[*id].kind != RMI_PARAM ? rmi_txt_fail(t, slice, "a param of the graph")
-                                                                    : RM_OK;
+    return rmi_txt_cut(t->word[0].text, rmi_txt_word(t, t->n).text);
 }
 
 /* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
-RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *graph, rmi_txt_slice slice, uint32_t *buf)
+RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, rmi_txt_slice slice, uint32_t *buf)
 {
     static const char *const words[] = {"", "grad", "state", "saved", "ws"}; /* rmi_buf_kind */
     rmi_txt_slice of, head = rmi_txt_split(slice, ':', &of);
@@ -25015,16 +24866,14 @@ RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, const rm_graph *graph, rmi_txt_slice
     if (of.text)
         for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
     if (k > RMI_BUF_WS) return rmi_txt_fail(t, slice, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
-    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_param(t, graph, of, &id));
-    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_op_named(t, graph, of, &id));
-    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_tensor(t, graph, of.text ? of : slice, &id));
-    else if ((id = rmi_graph_lookup_n(&graph->build.op_map, of.text, of.n)) == RMI_NONE) {
+    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(t, of, RMI_PARAM, "a param of the graph", &id));
+    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(t, &t->graph->build.op_map, of, &id));
+    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(t, &t->graph->build.tensor_map, of.text ? of : slice, &id));
+    else if ((id = rmi_graph_lookup_n(&t->graph->build.op_map, of.text, of.n)) == RMI_NONE) {
         k = RMI_BUF_OPT_WS;
-        id = rmi_graph_lookup_n(&graph->build.tensor_map, of.text, of.n);
-        if (id == RMI_NONE || graph->tensors[id].kind != RMI_PARAM)
-            return rmi_txt_fail(t, of, "an op or a param of the graph");
+        RMI_TRY(rmi_txt_of_kind(t, of, RMI_PARAM, "an op or a param of the graph", &id));
     }
-    *buf = rmi_low_buf(graph, (rmi_buf_kind)k, id);
+    *buf = rmi_low_buf(t->graph, (rmi_buf_kind)k, id);
     return RM_OK;
 }
 
@@ -25035,24 +24884,23 @@ RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *graph, uint32_t buf)
     rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
     if (kind != RMI_BUF_WS && kind != RMI_BUF_OPT_WS) return buf;
     id = kind == RMI_BUF_WS ? rmi_graph_lookup(&graph->build.tensor_map, graph->ops[i].name)
-                         : rmi_graph_lookup(&graph->build.op_map, graph->tensors[i].name);
+                            : rmi_graph_lookup(&graph->build.op_map, graph->tensors[i].name);
     if (id == RMI_NONE || (kind == RMI_BUF_WS && graph->tensors[id].kind != RMI_PARAM)) return buf;
     return rmi_low_buf(graph, kind == RMI_BUF_WS ? RMI_BUF_OPT_WS : RMI_BUF_WS, id);
 }
 
 /* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated
    last. */
-RMI_FN void rmi_txt_settle_ws(rmi_txt_plan *reader, rmi_stmt *now)
+RMI_FN void rmi_txt_settle_ws(rmi_txt *t, rmi_stmt *now)
 {
-    size_t i = reader->program.n;
-    uint32_t mine, other;
+    size_t i = t->plan.program.n;
+    uint32_t mine = now->buf, other;
     if (now->what != RMI_FREE && (now->what != RMI_RUN || now->run.way > RMI_OPT)) return;
-    mine = now->what == RMI_FREE
-               ? now->buf
-               : rmi_low_buf(reader->graph, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
-    other = rmi_txt_other_ws(reader->graph, mine);
+    if (now->what == RMI_RUN)
+        mine = rmi_low_buf(t->graph, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
+    other = rmi_txt_other_ws(t->graph, mine);
     while (other != mine && i-- > 0) {
-        rmi_stmt *stmt = &reader->program.st[i];
+        rmi_stmt *stmt = &t->plan.program.st[i];
         if (now->what == RMI_RUN && stmt->what == RMI_RUN) return;
         if (stmt->what != RMI_ALLOC || (stmt->buf != mine && stmt->buf != other)) continue;
         if (now->what == RMI_RUN) stmt->buf = mine;
@@ -25062,212 +24910,194 @@ RMI_FN void rmi_txt_settle_ws(rmi_txt_plan *reader, rmi_stmt *now)
 }
 
 /* fwd OP[@VARIANT], bwd OP[:PART][@VARIANT] */
-RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, const rm_graph *graph, rmi_way way, rmi_txt_slice what, rmi_run *run)
+RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, rmi_way way, rmi_txt_slice what, rmi_run *run)
 {
-    rmi_txt_slice part, variant, name;
-    uint32_t id, form, k = 0;
-    const rmi_form *f;
-    name = rmi_txt_split(what, '@', &variant);
-    name = rmi_txt_split(name, ':', &part);
-    RMI_TRY(rmi_txt_op_named(t, graph, name, &id));
-    RMI_TRY(rmi_txt_variant_named(t, graph, id, variant, "", &form));
-    f = &graph->ops[id].forms[form];
+    rmi_txt_slice part, variant, name = rmi_txt_split(rmi_txt_split(what, '@', &variant), ':', &part);
+    uint32_t id, number, k = 0;
+    const rmi_form *form;
+    RMI_TRY(rmi_txt_named(t, &t->graph->build.op_map, name, &id));
+    RMI_TRY(rmi_txt_variant_named(t, id, variant, "", &number));
+    form = &t->graph->ops[id].forms[number];
     if (way == RMI_FWD && part.text) return rmi_txt_fail(t, part, "no part: a forward has none");
     if (way == RMI_BWD) {
-        if (!part.text && f->parts[0].name[0])
-            return rmi_txt_fail_about(t, name, "OP:PART: the backward of ", graph->ops[id].name, " comes in parts");
-        while (k < f->n_parts && !rmi_txt_is(part, f->parts[k].name)) k++;
-        if (k == f->n_parts || (part.text && !part.n))
-            return rmi_txt_fail_about(t, part, "a part of the backward of ", graph->ops[id].name, "");
+        if (!part.text && form->parts[0].name[0])
+            return rmi_txt_fail(t, name, "OP:PART: the backward of %s comes in parts", t->graph->ops[id].name);
+        while (k < form->n_parts && !rmi_txt_is(part, form->parts[k].name)) k++;
+        if (k == form->n_parts || (part.text && !part.n))
+            return rmi_txt_fail(t, part, "a part of the backward of %s", t->graph->ops[id].name);
     }
-    *run = rmi_low_run(way, id, form, k);
+    *run = rmi_low_run(way, id, number, k);
     return RM_OK;
 }
 
 /* run fwd|bwd|opt|reduce|barrier WHAT */
-RMI_FN rm_result rmi_txt_run(rmi_txt *t, const rm_graph *graph, rmi_run *run)
+RMI_FN rm_result rmi_txt_run(rmi_txt *t, rmi_run *run)
 {
-    rmi_txt_slice word = rmi_txt_word(t, 1), what = rmi_txt_word(t, 2), place, name = rmi_txt_split(what, '@', &place);
-    rmi_way way = rmi_txt_is(word, "opt") ? RMI_OPT : rmi_txt_is(word, "reduce") ? RMI_REDUCE : RMI_BARRIER;
-    uint32_t id;
+    rmi_txt_slice what = rmi_txt_word(t, 2), place, name = rmi_txt_split(what, '@', &place);
+    uint32_t way = RMI_FWD, id;
     RMI_TRY(rmi_txt_no_more(t, 3));
-    if (rmi_txt_is(word, "fwd")) return rmi_txt_run_op(t, graph, RMI_FWD, what, run);
-    if (rmi_txt_is(word, "bwd")) return rmi_txt_run_op(t, graph, RMI_BWD, what, run);
+    while (way <= RMI_BARRIER && !rmi_txt_is(rmi_txt_word(t, 1), rmi_txt_ways[way])) way++;
+    if (way > RMI_BARRIER) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of fwd bwd opt reduce barrier");
+    if (way <= RMI_BWD) return rmi_txt_run_op(t, (rmi_way)way, what, run);
     if (way == RMI_BARRIER) {
-        if (!rmi_txt_is(word, "barrier")) return rmi_txt_fail(t, word, "one of fwd bwd opt reduce barrier");
-        for (id = 0; id < graph->n_barriers && !rmi_txt_is(what, graph->barriers[id].name);) id++;
-        if (id == graph->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
-    } else RMI_TRY(rmi_txt_param(t, graph, way == RMI_OPT ? name : what, &id));
+        for (id = 0; id < t->graph->n_barriers && !rmi_txt_is(what, t->graph->barriers[id].name);) id++;
+        if (id == t->graph->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
+    } else RMI_TRY(rmi_txt_of_kind(t, way == RMI_OPT ? name : what, RMI_PARAM, "a param of the graph", &id));
     if (way == RMI_OPT && place.text) {
         if (!rmi_txt_is(place, "host")) return rmi_txt_fail(t, place, "host: an update runs on the device, or @host");
         way = RMI_OPT_HOST;
     }
-    *run = rmi_low_run(way, id, 0, 0);
+    *run = rmi_low_run((rmi_way)way, id, 0, 0);
     return RM_OK;
 }
 
 /* One statement of the program, which has a line of the text for messages. */
-RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t, rmi_txt_plan *reader)
+RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t)
 {
+    rmi_txt_plan *plan = &t->plan;
     rmi_stmt *st;
     uint32_t k = 0;
     while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(t->word[0], rmi_txt_statements[k].word)) k++;
     if (k == RMI_COUNT(rmi_txt_statements))
         return rmi_txt_fail(t, t->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
-    if (!RMI_GROW(&t->mem, reader->program.st, reader->cap_st, reader->program.n + 1) ||
-        !RMI_GROW(&t->mem, reader->of, reader->cap_of, reader->program.n + 1))
+    if (!RMI_GROW(plan->mem, plan->program.st, plan->cap_st, plan->program.n + 1) ||
+        !RMI_GROW(&t->mem, plan->of, plan->cap_of, plan->program.n + 1))
         return rmi_err_memory(t->err);
-    st = &reader->program.st[reader->program.n];
+    st = &plan->program.st[plan->program.n];
     st->what = (uint8_t)k;
-    if (k == RMI_RUN) RMI_TRY(rmi_txt_run(t, reader->graph, &st->run));
+    if (k == RMI_RUN) RMI_TRY(rmi_txt_run(t, &st->run));
     else {
         rmi_txt_second second = rmi_txt_statements[k].second;
-        RMI_TRY(rmi_txt_buffer(t, reader->graph, rmi_txt_word(t, 1), &st->buf));
+        RMI_TRY(rmi_txt_buffer(t, rmi_txt_word(t, 1), &st->buf));
         if (second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &st->offset));
-        if (second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, reader->graph, rmi_txt_word(t, 2), &st->other));
+        if (second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, rmi_txt_word(t, 2), &st->other));
         RMI_TRY(rmi_txt_no_more(t, second == RMI_TXT_ALONE ? 2 : 3));
     }
-    rmi_txt_settle_ws(reader, st);
-    reader->of[reader->program.n++] = rmi_txt_this_line(t);
+    rmi_txt_settle_ws(t, st);
+    plan->of[plan->program.n++] = rmi_txt_this_line(t);
     return RM_OK;
 }
 
 /* graph HASH: the plan must be made for this graph. */
-RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t, const rm_graph *graph)
+RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t)
 {
     rmi_txt_slice slice = rmi_txt_word(t, 1);
-    char want[17], given[17];
-    rmi_txt_place at = rmi_txt_at(t, slice);
+    char want[17], given[17] = "";
+    rmi_txt_place at = rmi_txt_at(t, slice.text);
     if (slice.n == 16) memcpy(given, slice.text, 16);
-    given[16] = 0;
-    if (slice.n != 16 || strspn(given, "0123456789abcdef") < 16)
-        return rmi_txt_fail(t, slice, "16 hexadecimal digits 0-9 a-f");
-    if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(graph), want)))
+    if (strspn(given, "0123456789abcdef") < 16) return rmi_txt_fail(t, slice, "16 hexadecimal digits 0-9 a-f");
+    if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(t->graph), want)))
         return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another "
                            "graph", at.line, at.column, given, want);
     return rmi_txt_no_more(t, 2);
 }
 
 /* arena BYTES [host BYTES] */
-RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *t, rmi_program *program)
+RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *t)
 {
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 1), &program->arena));
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 1), &t->plan.program.arena));
     if (t->n == 2) return RM_OK;
     if (!rmi_txt_is(t->word[2], "host")) return rmi_txt_fail(t, t->word[2], "'host BYTES' or the end of the statement");
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &program->host));
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &t->plan.program.host));
     return rmi_txt_no_more(t, 4);
 }
 
-/* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
-RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t, rmi_txt_plan *reader, uint32_t host)
+/* step KIND */
+RMI_FN rm_result rmi_txt_plan_step(rmi_txt *t)
 {
-    rmi_home *home;
-    uint32_t i, buf;
-    rmi_buf_kind kind;
-    if (!reader->once[1]) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
-    RMI_TRY(rmi_txt_buffer(t, reader->graph, rmi_txt_word(t, 1), &buf));
-    kind = rmi_low_kind(reader->graph, buf, &i);
-    if (kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? reader->graph->tensors[i].kind == RMI_ACT
-                                                       : reader->graph->tensors[i].kind != RMI_PARAM))
-        return rmi_txt_fail(t, t->word[1],
-                            "what a step starts with: an input, const or param, or state: or grad: of a param");
-    if (rmi_low_external(reader->graph, buf))
-        return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
-    if (!RMI_GROW(&t->mem, reader->program.homes, reader->cap_homes, reader->program.n_homes + 1) ||
-        !RMI_GROW(&t->mem, reader->of_home, reader->cap_of_home, reader->program.n_homes + 1))
-        return rmi_err_memory(t->err);
-    home = &reader->program.homes[reader->program.n_homes];
-    home->buf = buf;
-    home->host = host;
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &home->offset));
-    reader->of_home[reader->program.n_homes++] = rmi_txt_this_line(t);
-    return rmi_txt_no_more(t, 3);
-}
-
-/* graph, arena and step stand once, and before what runs. */
-RMI_FN rm_result rmi_txt_plan_preamble(rmi_txt *t, rmi_txt_plan *reader, int *is_preamble)
-{
-    static const char *const words[] = {"graph", "arena", "step", "resident", "home"};
-    rmi_txt_slice word = t->word[0];
-    uint32_t k = 0, kind = 0;
-    while (k < RMI_COUNT(words) && !rmi_txt_is(word, words[k])) k++;
-    *is_preamble = k < RMI_COUNT(words);
-    if (!*is_preamble) return RM_OK;
-    if (reader->program.n)
-        return rmi_txt_fail(t, word, "a statement of the program: what the step starts with stands before it");
-    if (k > 2) return rmi_txt_plan_home(t, reader, k == 4);
-    if (reader->once[k]++) return rmi_txt_fail(t, word, "graph, arena and step once each");
-    if (k == 0) return rmi_txt_plan_hash(t, reader->graph);
-    if (k == 1) return rmi_txt_plan_arena(t, &reader->program);
+    uint32_t kind = 0;
     while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
     if (kind == RM_STEP_KINDS) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of single first middle last forward");
-    reader->program.step = RM_SINGLE << kind;
+    t->plan.program.step = RM_SINGLE << kind;
     return rmi_txt_no_more(t, 2);
 }
 
-/* The line that an offence of the checker is about; what is wrong at the start begins with the name of its buffer. */
-RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_txt_plan *reader, const rmi_error *fact, size_t at)
+/* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
+RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t)
 {
-    char shown[4 * RMI_TXT_SHOWN + 8], name[300];
-    const rmi_txt_line *line = NULL;
-    rmi_txt_slice end = rmi_txt_cut(t->end, t->end);
-    size_t i, n = strcspn(fact->text, " ");
-    if (at < reader->program.n) line = &reader->of[at];
-    /* of two for one buffer, the second is the fault */
-    for (i = reader->program.n_homes; at > reader->program.n && !line && i-- > 0;)
-        if (!strncmp(rmi_sch_name(reader->graph, reader->program.homes[i].buf, name), fact->text, n) && !name[n])
-            line = &reader->of_home[i];
-    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", line ? line->line : t->line,
-                       rmi_txt_show(t, line ? line->text : end, shown), fact->text);
+    rmi_txt_plan *plan = &t->plan;
+    rmi_home *home;
+    uint32_t i, buf;
+    rmi_buf_kind kind;
+    if (!plan->once[1]) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
+    RMI_TRY(rmi_txt_buffer(t, rmi_txt_word(t, 1), &buf));
+    kind = rmi_low_kind(t->graph, buf, &i);
+    if (kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? t->graph->tensors[i].kind == RMI_ACT
+                                                       : t->graph->tensors[i].kind != RMI_PARAM))
+        return rmi_txt_fail(t, t->word[1],
+                            "what a step starts with: an input, const or param, or state: or grad: of a param");
+    if (rmi_low_external(t->graph, buf))
+        return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
+    if (!RMI_GROW(plan->mem, plan->program.homes, plan->cap_homes, plan->program.n_homes + 1) ||
+        !RMI_GROW(&t->mem, plan->of_home, plan->cap_of_home, plan->program.n_homes + 1))
+        return rmi_err_memory(t->err);
+    home = &plan->program.homes[plan->program.n_homes];
+    home->buf = buf;
+    home->host = rmi_txt_is(t->word[0], "home") ? 1 : 0;
+    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &home->offset));
+    plan->of_home[plan->program.n_homes++] = rmi_txt_this_line(t);
+    return rmi_txt_no_more(t, 3);
 }
 
-/* The referee's opinion on the program read, at the line that it is about. */
-RMI_FN rm_result rmi_txt_plan_check(rmi_txt *t, rmi_txt_plan *reader)
+/* One statement of a .rmp file: what the step starts with, of which graph, arena and step stand once, and before what
+   runs; or what runs. */
+RMI_FN rm_result rmi_txt_plan_line(rmi_txt *t)
+{
+    static const struct {
+        const char *word;
+        rm_result (*read)(rmi_txt *t);
+    } preamble[] = {{"graph", rmi_txt_plan_hash}, {"arena", rmi_txt_plan_arena}, {"step", rmi_txt_plan_step},
+                    {"resident", rmi_txt_plan_home}, {"home", rmi_txt_plan_home}};
+    size_t k = 0;
+    while (k < RMI_COUNT(preamble) && !rmi_txt_is(t->word[0], preamble[k].word)) k++;
+    if (k == RMI_COUNT(preamble)) return rmi_txt_plan_statement(t);
+    if (t->plan.program.n)
+        return rmi_txt_fail(t, t->word[0], "a statement of the program: what the step starts with stands before it");
+    if (k < RMI_COUNT(t->plan.once) && t->plan.once[k]++)
+        return rmi_txt_fail(t, t->word[0], "graph, arena and step once each");
+    return preamble[k].read(t);
+}
+
+/* The line that an offence of the checker is about; what is wrong at the start begins with the name of its buffer. */
+RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_error *fact, size_t at)
+{
+    const rmi_program *program = &t->plan.program;
+    rmi_txt_slice line = rmi_txt_cut(t->end, t->end);
+    char shown[4 * RMI_TXT_SHOWN + 8], name[300];
+    size_t i, n = strcspn(fact->text, " ");
+    if (at < program->n) line = t->plan.of[at];
+    for (i = 0; at > program->n && i < program->n_homes; i++) /* of two for one buffer, the second is the fault */
+        if (!strncmp(rmi_sch_name(t->graph, program->homes[i].buf, name), fact->text, n) && !name[n])
+            line = t->plan.of_home[i];
+    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", rmi_txt_at(t, line.text).line,
+                       rmi_txt_show(t, line, shown), fact->text);
+}
+
+/* All of a .rmp file into t->plan, and the referee's opinion on it, at the line that it is about. */
+RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t)
 {
     rmi_error fact;
     size_t at = 0;
     rm_result result;
+    RMI_TRY(rmi_txt_read(t, "plan", rmi_txt_plan_line));
     memset(&fact, 0, sizeof fact);
-    if (rmi_sch_sizes(reader->graph, &reader->program) != RM_OK) return rmi_err_memory(t->err);
-    result = rmi_sch_check(reader->graph, &reader->program, &fact, &at);
+    result = rmi_sch_sizes(t->graph, &t->plan.program);
+    if (result == RM_OK) result = rmi_sch_check(t->graph, &t->plan.program, &fact, &at);
     if (result == RM_ERROR_MEMORY) return rmi_err_memory(t->err);
-    return result == RM_OK ? RM_OK : rmi_txt_offence(t, reader, &fact, at);
-}
-
-/* All of a .rmp file, checked; the program's tables go to mem. */
-RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t, rmi_txt_plan *reader, rmi_arena *mem, rmi_program *out)
-{
-    int is_preamble;
-    RMI_TRY(rmi_txt_header(t, "plan"));
-    for (;;) {
-        RMI_TRY(rmi_txt_next(t));
-        if (!t->n) break;
-        RMI_TRY(rmi_txt_plan_preamble(t, reader, &is_preamble));
-        if (!is_preamble) RMI_TRY(rmi_txt_plan_statement(t, reader));
-    }
-    RMI_TRY(rmi_txt_plan_check(t, reader));
-    *out = reader->program;
-    out->st = RMI_NEW(mem, rmi_stmt, reader->program.n);
-    out->homes = RMI_NEW(mem, rmi_home, reader->program.n_homes);
-    if (!out->st || !out->homes) return rmi_err_memory(t->err);
-    if (reader->program.n) memcpy(out->st, reader->program.st, reader->program.n * sizeof(rmi_stmt));
-    if (reader->program.n_homes) memcpy(out->homes, reader->program.homes, reader->program.n_homes * sizeof(rmi_home));
-    return RM_OK;
+    return result == RM_OK ? RM_OK : rmi_txt_offence(t, &fact, at);
 }
 
 /* A plan for the sealed graph, checked, its figures filled; its tables are in mem. Else the message is in err:
    RM_ERROR_TEXT for what is no plan, RM_ERROR_PLAN for one of another graph or one that the checker refuses. */
-RMI_FN rm_result rmi_txt_read_program(const rm_graph *graph, const char *text, size_t n, rmi_arena *mem,
-                                      rmi_program *out, rmi_error *err)
+RMI_FN rm_result rmi_txt_read_program(rm_graph *graph, const char *text, size_t n, rmi_arena *mem, rmi_program *out,
+                                      rmi_error *err)
 {
-    rmi_txt t = rmi_txt_make(&graph->mem.hooks, err, text, n);
-    rmi_txt_plan reader;
+    rmi_txt t = rmi_txt_make(&graph->mem.hooks, err, graph, text, n);
     rm_result result;
-    memset(&reader, 0, sizeof reader);
-    memset(out, 0, sizeof *out);
-    reader.graph = graph;
-    reader.program.step = RM_SINGLE;
-    result = rmi_txt_plan_read(&t, &reader, mem, out);
+    t.plan.mem = mem;
+    t.plan.program.step = RM_SINGLE;
+    result = rmi_txt_plan_read(&t);
+    *out = t.plan.program;
     if (result != RM_OK) memset(out, 0, sizeof *out);
     rmi_arena_free(&t.mem);
     return result;
@@ -25308,131 +25138,38 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, 
 }
 
 /* --- configurations */
-static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds",  "chain",   "search", "options",
-                                             "stream",   "link",   "blocks", "offload", "groups", NULL};
-static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", "merge", NULL};
 
-/* A list of words of `names`, as bits. */
-RMI_FN rm_result rmi_txt_bits(rmi_txt *t, rmi_txt_slice value, const char *const *names, const char *expected,
-                              uint32_t *out)
+/* The key of a line; preset= may stand before all others only. */
+RMI_FN rm_result rmi_txt_config_line(rmi_txt *t)
 {
-    rmi_txt_slice rest = rmi_txt_list(value), item;
-    uint32_t i;
-    *out = 0;
-    while (rmi_txt_item(&rest, &item)) {
-        for (i = 0; names[i] && !rmi_txt_is(item, names[i]);) i++;
-        if (!names[i]) return rmi_txt_fail(t, item, expected);
-        *out |= 1u << i;
-    }
-    return RM_OK;
-}
-
-/* A number below 2^32. */
-RMI_FN rm_result rmi_txt_u32(rmi_txt *t, rmi_txt_slice value, uint32_t *out)
-{
-    uint64_t number;
-    RMI_TRY(rmi_txt_u64(t, value, &number));
-    if (number >> 32) return rmi_txt_fail(t, value, "a number below 2^32");
-    *out = (uint32_t)number;
-    return RM_OK;
-}
-
-/* A list that rm_config.kinds holds, or none. */
-RMI_FN rm_result rmi_txt_kinds(rmi_txt *t, rmi_txt_slice value, rm_config *config)
-{
-    rm_config old = *config;
-    memset(config->kinds, 0, sizeof config->kinds);
-    if (rmi_txt_is(value, "none")) return RM_OK;
-    if (value.n && value.n < sizeof config->kinds) memcpy(config->kinds, value.text, value.n);
-    if (config->kinds[0] && !rmi_plan_config_wrong(config)) return RM_OK;
-    *config = old;
-    return rmi_txt_fail(t, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] and * "
-                        "for any text");
-}
-
-/* One key=value word. seen: a bit for each key that came before. */
-RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rm_config *config, uint32_t *seen)
-{
-    static const char *const keys[] = {"preset", "name",    "passes", "off",  "segment",
-                                       "group",  "gap_ppm", "work",   "kinds"};
-    rmi_txt_slice value, key = rmi_txt_split(t->word[0], '=', &value);
-    const rmi_plan_preset *preset;
-    char name[256];
-    uint32_t i;
-    for (i = 0; i < RMI_COUNT(keys) && !rmi_txt_is(key, keys[i]);) i++;
-    if (i == RMI_COUNT(keys) || !value.text)
-        return rmi_txt_fail(t, t->word[0], "one of preset= name= passes= off= segment= group= gap_ppm= work= kinds=");
-    if (*seen >> i & 1) return rmi_txt_fail(t, t->word[0], "each key once");
-    if (!i && *seen) return rmi_txt_fail(t, t->word[0], "preset= before all other keys: it sets them all");
-    *seen |= 1u << i;
+    uint32_t k;
+    RMI_TRY(rmi_txt_take_key(t, t->word[0], RMI_TXT_OF_CONFIG, &k));
+    if (t->n_settings++ && rmi_txt_keys[k].type == RMI_TXT_PRESET)
+        return rmi_txt_fail(t, t->word[0], "preset= before all other keys: it sets them all");
     RMI_TRY(rmi_txt_no_more(t, 1));
-    switch (i) {
-    case 0:
-        preset = value.n && rmi_txt_name(t, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
-        if (!preset) return rmi_txt_fail(t, value, "the name of a preset, such as rockmate");
-        rmi_plan_use_preset(preset, config);
-        return RM_OK;
-    case 1:
-        RMI_TRY(rmi_txt_name(t, value, name));
-        if (value.n >= sizeof config->name) return rmi_txt_fail(t, value, "a name of up to 31 letters");
-        memset(config->name, 0, sizeof config->name);
-        memcpy(config->name, name, value.n);
-        return RM_OK;
-    case 2:
-        return rmi_txt_bits(t, value, rmi_txt_passes,
-                            "passes=none, or some of "
-                            "segments,greedy,kinds,chain,search,options,stream,link,blocks,offload,groups",
-                            &config->passes);
-    case 3:
-        return rmi_txt_bits(t, value, rmi_txt_switches, "off=none, or some of recompute,variants,reorder,inplace,merge",
-                            &config->off);
-    case 4: return rmi_txt_u32(t, value, &config->segment);
-    case 5: return rmi_txt_u32(t, value, &config->group);
-    case 6: return rmi_txt_u32(t, value, &config->gap_ppm);
-    case 7: return rmi_txt_u64(t, value, &config->work);
-    default: return rmi_txt_kinds(t, value, config);
-    }
+    return rmi_txt_read_value(t, &rmi_txt_keys[k], t->value[k], &t->config);
 }
 
 /* A configuration; *out stays as it is after an error. */
 RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out, rmi_error *err)
 {
-    rmi_txt t = rmi_txt_make(NULL, err, text, n);
-    rm_config config;
-    uint32_t seen = 0;
-    rm_result result = rmi_txt_header(&t, "config");
-    memset((void *)&config, 0, sizeof config);
-    while (result == RM_OK) {
-        result = rmi_txt_next(&t);
-        if (result != RM_OK || !t.n) break;
-        result = rmi_txt_setting(&t, &config, &seen);
-    }
+    rmi_txt t = rmi_txt_make(NULL, err, NULL, text, n);
+    rm_result result = rmi_txt_read(&t, "config", rmi_txt_config_line);
     rmi_arena_free(&t.mem);
-    if (result == RM_OK) *out = config;
+    if (result == RM_OK) *out = t.config;
     return result;
-}
-
-/* A line: the key, and the names of the bits that are set, or none. */
-RMI_FN void rmi_txt_put_bits(rmi_sink *sink, const char *key, uint32_t bits, const char *const *names)
-{
-    uint32_t i, n = 0;
-    rmi_put(sink, key);
-    for (i = 0; names[i]; i++)
-        if (bits >> i & 1) rmi_put_format(sink, n++ ? ",%s" : "%s", names[i]);
-    rmi_put(sink, n ? "\n" : "none\n");
 }
 
 /* The canonical text of a configuration; RM_ERROR_ARGUMENT if a field is out of its range. */
 RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
 {
     if (rmi_plan_config_wrong(config)) return RM_ERROR_ARGUMENT;
-    rmi_put(sink, "rockmate config 1\n");
-    if (config->name[0]) rmi_put_format(sink, "name=%s\n", config->name);
-    rmi_txt_put_bits(sink, "passes=", config->passes, rmi_txt_passes);
-    rmi_txt_put_bits(sink, "off=", config->off, rmi_txt_switches);
-    rmi_put_format(sink, "segment=%u\ngroup=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
-                   (uint64_t)config->group, (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds
-                   : "none");
+    rmi_put_format(sink, config->name[0] ? "rockmate config 1\nname=%s\n" : "rockmate config 1\n", config->name);
+    rmi_txt_put_words(sink, "passes=", rmi_txt_passes, config->passes);
+    rmi_txt_put_words(sink, "\noff=", rmi_txt_switches, config->off);
+    rmi_put_format(sink, "\nsegment=%u\ngroup=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
+                   (uint64_t)config->group, (uint64_t)config->gap_ppm, config->work,
+                   config->kinds[0] ? config->kinds : "none");
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
@@ -25450,36 +25187,35 @@ RMI_FN void rmi_txt_pen_make(rmi_txt_pen *pen, rmi_sink *to)
     pen->in = rmi_line_sink(&pen->line, pen->text, sizeof pen->text);
 }
 
-/* More of the line, by a format of rmi_put_args. */
+/* More of the line, by a format of rmi_put_args; \n at its end ends the line, which goes to the sink without blanks at
+   its end. */
 RMI_FN void rmi_txt_say(rmi_txt_pen *pen, const char *format, ...)
 {
+    rmi_line *line = &pen->line;
     va_list args;
     va_start(args, format);
     rmi_put_args(&pen->in, format, args);
     va_end(args);
-}
-/* Blanks up to a column. */
-RMI_FN void rmi_txt_to_column(rmi_txt_pen *pen, size_t column)
-{
-    while (pen->line.n < column) rmi_put(&pen->in, " ");
-}
-/* The line without blanks at its end goes to the sink. */
-RMI_FN void rmi_txt_end_line(rmi_txt_pen *pen)
-{
-    rmi_line *line = &pen->line;
-    while (line->n && line->text[line->n - 1] == ' ') line->n--;
+    if (!*format || format[strlen(format) - 1] != '\n') return;
+    while (line->n && strchr(" \n", line->text[line->n - 1])) line->n--;
     line->text[line->n++] = '\n';
     rmi_put_n(pen->to, line->text, line->n);
     line->n = 0;
 }
-/* The end of a line, or a whole one. */
-RMI_FN void rmi_txt_say_line(rmi_txt_pen *pen, const char *format, ...)
+
+/* Blanks up to a column, and a text there by a format with one figure. */
+RMI_FN void rmi_txt_say_at(rmi_txt_pen *pen, size_t column, const char *format, uint64_t figure)
 {
-    va_list args;
-    va_start(args, format);
-    rmi_put_args(&pen->in, format, args);
-    va_end(args);
-    rmi_txt_end_line(pen);
+    while (pen->line.n < column) rmi_put(&pen->in, " ");
+    rmi_txt_say(pen, format, figure);
+}
+
+/* One more name of a list, or dots and 0 where it would reach beyond that column. */
+RMI_FN int rmi_txt_say_name(rmi_txt_pen *pen, size_t column, const char *format, const char *name)
+{
+    int fits = pen->line.n + strlen(name) <= column;
+    rmi_txt_say(pen, fits ? format : " ...", name);
+    return fits;
 }
 
 /* A part of the model in the table: a top-level block, or ops between blocks. */
@@ -25495,10 +25231,10 @@ RMI_FN uint32_t rmi_txt_regions(const rm_graph *graph, rmi_txt_region *region)
     uint32_t i, depth = 0, at = 0, n = 0;
     for (i = 0; i <= graph->n_marks; i++) {
         const rmi_mark *mark = i < graph->n_marks ? &graph->marks[i] : NULL;
+        const rmi_mark *begin = mark && !mark->name ? &graph->marks[mark->outer] : NULL;
         uint32_t op = mark ? mark->op : graph->n_ops;
         if (mark && (mark->name ? depth++ : --depth)) continue; /* only the outermost */
         if (op > at) {
-            const rmi_mark *begin = mark && !mark->name ? &graph->marks[mark->outer] : NULL;
             region[n].lo = at;
             region[n].hi = op;
             region[n].name = begin ? begin->name : NULL;
@@ -25509,61 +25245,48 @@ RMI_FN uint32_t rmi_txt_regions(const rm_graph *graph, rmi_txt_region *region)
     return n;
 }
 
+/* Is a region a block of the same name as another? */
+RMI_FN int rmi_txt_same_name(const rmi_txt_region *first, const rmi_txt_region *region)
+{
+    return first->name && region->name && !strcmp(first->name, region->name);
+}
+
 /* May a region join the row that begins with another: a block of the same name whose ops run just as often? */
 RMI_FN int rmi_txt_same_row(const rmi_txt_region *first, const rmi_txt_region *region, const uint32_t *forwards)
 {
     uint32_t n = first->hi - first->lo;
-    return first->name && region->name && !strcmp(first->name, region->name) && n == region->hi - region->lo &&
+    return rmi_txt_same_name(first, region) && n == region->hi - region->lo &&
            !memcmp(&forwards[first->lo], &forwards[region->lo], n * sizeof *forwards);
 }
 
-/* The recomputed ops of a region by their last names, as far as a line holds them. */
-RMI_FN void rmi_txt_row_ops(rmi_txt_pen *pen, const rm_graph *graph, const rmi_txt_region *region,
-                            const uint32_t *forwards)
-{
-    uint32_t i, shown = 0;
-    for (i = region->lo; i < region->hi; i++) {
-        const char *slash = strrchr(graph->ops[i].name, '/'), *name = slash ? slash + 1 : graph->ops[i].name;
-        if (forwards[i] < 2) continue;
-        if (pen->line.n + strlen(name) > 94) {
-            rmi_txt_say(pen, " ...");
-            break;
-        }
-        rmi_txt_say(pen, shown++ ? " %s" : "%s", name);
-    }
-}
-
-/* A row: which ops of [region->lo, region->hi) are recomputed, and what that costs in regions region .. region +
-   count. */
+/* A row: which ops of a region are recomputed, how often each op of the graph runs, and what that costs in this and
+   the next regions, `count` together; the recomputed ones by their last names, as far as a line holds them. */
 RMI_FN void rmi_txt_row(rmi_txt_pen *pen, const rm_graph *graph, const rmi_txt_region *region, uint32_t count,
                         const uint32_t *forwards)
 {
-    uint32_t i, k, again = 0, most = 0;
+    uint32_t i, again = 0, most = 0, shown = 0;
     uint64_t ns = 0;
-    if (region->name && count > 1)
-        rmi_txt_say(pen, "  %s[%u..%u]", region->name, (uint64_t)region->number, (uint64_t)region[count - 1].number);
-    else if (region->name) rmi_txt_say(pen, "  %s[%u]", region->name, (uint64_t)region->number);
-    else rmi_txt_say(pen, region->hi - region->lo > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
+    if (!region->name) rmi_txt_say(pen, region->hi - region->lo > 1 ? "  %s .." : "  %s", graph->ops[region->lo].name);
+    else rmi_txt_say(pen, count > 1 ? "  %s[%u..%u]" : "  %s[%u]", region->name, (uint64_t)region->number,
+                     (uint64_t)region[count - 1].number);
     if (pen->line.n > 24) pen->line.n = 24;
-    for (k = 0; k < count; k++)
-        for (i = region[k].lo; i < region[k].hi; i++)
-            if (forwards[i] > 1 && graph->ops[i].view == RMI_NONE)
-                ns = rmi_add(ns, rmi_mul(forwards[i] - 1, graph->ops[i].forms[0].again));
+    for (i = region->lo; i < region[count - 1].hi; i++) /* without gaps between them */
+        if (forwards[i] > 1 && graph->ops[i].view == RMI_NONE)
+            ns = rmi_add(ns, rmi_mul(forwards[i] - 1, graph->ops[i].forms[0].again));
     for (i = region->lo; i < region->hi; i++) {
         again += forwards[i] > 1;
         if (forwards[i] > most) most = forwards[i];
     }
-    rmi_txt_to_column(pen, 26);
-    rmi_txt_say(pen, "%u", (uint64_t)(region->hi - region->lo));
-    rmi_txt_to_column(pen, 32);
-    rmi_txt_say(pen, "%u", (uint64_t)again);
-    rmi_txt_to_column(pen, 44);
-    if (most > 1) rmi_txt_say(pen, "%u", (uint64_t)most);
-    rmi_txt_to_column(pen, 51);
-    if (ns) rmi_txt_say(pen, "%t", ns);
-    rmi_txt_to_column(pen, 64);
-    rmi_txt_row_ops(pen, graph, region, forwards);
-    rmi_txt_end_line(pen);
+    rmi_txt_say_at(pen, 26, "%u", region->hi - region->lo);
+    rmi_txt_say_at(pen, 32, "%u", again);
+    rmi_txt_say_at(pen, 44, most > 1 ? "%u" : "", most);
+    rmi_txt_say_at(pen, 51, ns ? "%t" : "", ns);
+    rmi_txt_say_at(pen, 64, "", 0);
+    for (i = region->lo; i < region->hi; i++) {
+        const char *slash = strrchr(graph->ops[i].name, '/'), *name = slash ? slash + 1 : graph->ops[i].name;
+        if (forwards[i] > 1 && !rmi_txt_say_name(pen, 94, shown++ ? " %s" : "%s", name)) break;
+    }
+    rmi_txt_say(pen, "\n");
 }
 
 /* Classes of equal blocks among regions of one name: "12 h: 1 class". */
@@ -25576,7 +25299,7 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_g
     for (i = 0; i < n && pen->line.n <= 70; i++) {
         if (!region[i].name || region[i].number) continue;
         for (count = 0, k = i; k < n; k++)
-            if (region[k].name && !strcmp(region[k].name, region[i].name)) {
+            if (rmi_txt_same_name(&region[i], &region[k])) {
                 range[2 * count] = region[k].lo;
                 range[2 * count++ + 1] = region[k].hi;
             }
@@ -25588,48 +25311,38 @@ RMI_FN rm_result rmi_txt_say_blocks(rmi_txt_pen *pen, rmi_arena *mem, const rm_g
     return RM_OK;
 }
 
-/* ", 1.5 MiB of a budget of 2.0 MiB": what a plan takes and may take. */
-RMI_FN void rmi_txt_say_budget(rmi_txt_pen *pen, const rm_plan_info *info)
-{
-    rmi_txt_say(pen, "%b", info->step_bytes);
-    if (info->budget_bytes) rmi_txt_say(pen, " of a budget of %b", info->budget_bytes);
-}
-
 /* Memory, time, bound and recomputation of one program, a line each. */
 RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *info)
 {
-    rmi_txt_say(pen, "  memory     ");
-    rmi_txt_say_budget(pen, info);
-    rmi_txt_say_line(pen, "; keeping everything takes %b", info->keep_all_bytes);
-    rmi_txt_say_line(pen, "  time       %t%s, %o over keeping everything", info->time_ns,
-                     info->estimated ? " (estimated costs)" : "", info->time_ns, info->keep_all_ns);
-    rmi_txt_say_line(pen, "  proven     at most %2r % from the best possible",
-                     rmi_mul(rmi_sub(info->time_ns, info->bound_ns), 100), info->bound_ns);
-    rmi_txt_say_line(pen, "  recompute  %u of %u runs, %t", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
-                     info->recomputed_ns);
+    rmi_txt_say(pen, "  memory     %b", info->step_bytes);
+    if (info->budget_bytes) rmi_txt_say(pen, " of a budget of %b", info->budget_bytes);
+    rmi_txt_say(pen, "; keeping everything takes %b\n", info->keep_all_bytes);
+    rmi_txt_say(pen, "  time       %t%s, %o over keeping everything\n", info->time_ns,
+                info->estimated ? " (estimated costs)" : "", info->time_ns, info->keep_all_ns);
+    rmi_txt_say(pen, "  proven     at most %2r % from the best possible\n",
+                rmi_mul(rmi_sub(info->time_ns, info->bound_ns), 100), info->bound_ns);
+    rmi_txt_say(pen, "  recompute  %u of %u runs, %t\n", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
+                info->recomputed_ns);
 }
 
 /* Once ops have been measured: how well, and which could not be. */
 RMI_FN void rmi_txt_costs(rmi_txt_pen *pen, const rm_graph *graph, const rm_plan_info *info)
 {
-    uint32_t i;
+    uint32_t i, tensor;
     if (!info->measured) return;
     rmi_txt_say(pen, "  costs      measured, varying by %1r %%s", (uint64_t)info->spread_ppm, (uint64_t)10000,
                 info->loaded ? " under load: measure again on an idle machine" : "");
-    if (info->estimated) rmi_txt_say_line(pen, "; not measured: %u", (uint64_t)info->estimated);
+    if (info->estimated) rmi_txt_say(pen, "; not measured: %u\n", (uint64_t)info->estimated);
     if (info->estimated) rmi_txt_say(pen, "  guessed   ");
     for (i = 0; i < graph->n_ops + graph->n_tensors && info->estimated; i++) {
-        const char *name = i < graph->n_ops ? graph->ops[i].name : graph->tensors[i - graph->n_ops].name;
+        tensor = i - graph->n_ops;
         if (i < graph->n_ops ? !rmi_graph_op_guessed(&graph->ops[i])
-                             : !rmi_graph_update_guessed(&graph->tensors[i - graph->n_ops]))
+                             : !rmi_graph_update_guessed(&graph->tensors[tensor]))
             continue;
-        if (pen->line.n + strlen(name) > 95) {
-            rmi_txt_say(pen, " ...");
+        if (!rmi_txt_say_name(pen, 95, " %s", i < graph->n_ops ? graph->ops[i].name : graph->tensors[tensor].name))
             break;
-        }
-        rmi_txt_say(pen, " %s", name);
     }
-    rmi_txt_end_line(pen);
+    rmi_txt_say(pen, "\n");
 }
 
 /* What persists, and the rest: where the arena goes, or with host 1 the host memory. */
@@ -25647,11 +25360,10 @@ RMI_FN void rmi_txt_memory(rmi_txt_pen *pen, const rm_graph *graph, const rmi_pr
         sum[k] += rmi_low_bytes(graph, program->homes[i].buf);
         all += rmi_low_bytes(graph, program->homes[i].buf);
     }
-    if (host) rmi_txt_say(pen, "  host       %b: ", program->host);
-    else rmi_txt_say(pen, "  arena      ");
+    rmi_txt_say(pen, host ? "  host       %b: " : "  arena      ", program->host);
     for (k = 0; k < 5; k++)
         if (sum[k]) rmi_txt_say(pen, "%s %b, ", words[k], sum[k]);
-    rmi_txt_say_line(pen, "everything else %b", rmi_sub(host ? program->host : program->arena, all));
+    rmi_txt_say(pen, "everything else %b\n", rmi_sub(host ? program->host : program->arena, all));
 }
 
 /* What goes on beside the computation, if anything does. */
@@ -25665,12 +25377,11 @@ RMI_FN void rmi_txt_moves(rmi_txt_pen *pen, const rmi_program *program, const rm
         away += program->st[at].run.way == RMI_OPT_HOST;
         updates += program->st[at].run.way == RMI_OPT || program->st[at].run.way == RMI_OPT_HOST;
     }
-    rmi_txt_say_line(pen, "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r % of the step)",
-                     info->h2d_bytes, busy[RM_LANE_H2D], info->time_ns, info->d2h_bytes, busy[RM_LANE_D2H],
-                     info->time_ns);
+    rmi_txt_say(pen, "  copies     %b to the device (busy %0r % of the step), %b from it (busy %0r % of the step)\n",
+                info->h2d_bytes, busy[RM_LANE_H2D], info->time_ns, info->d2h_bytes, busy[RM_LANE_D2H], info->time_ns);
     if (away)
-        rmi_txt_say_line(pen, "  updates    %u of %u in host memory (busy %0r % of the step)", away, updates,
-                         busy[RM_LANE_HOST], info->time_ns);
+        rmi_txt_say(pen, "  updates    %u of %u in host memory (busy %0r % of the step)\n", away, updates,
+                    busy[RM_LANE_HOST], info->time_ns);
 }
 
 /* The summary of one program of a plan. */
@@ -25690,15 +25401,15 @@ RMI_FN rm_result rmi_txt_summary_of(const rm_plan *plan, uint32_t index, rmi_are
     n = rmi_txt_regions(graph, region);
     rmi_txt_say(&pen, "plan of a step (%s): ", rmi_low_step_name(info->step));
     RMI_TRY(rmi_txt_say_blocks(&pen, tmp, graph, region, n));
-    rmi_txt_say_line(&pen, info->classes == 1 ? "%u stages of %u class" : "%u stages of %u classes",
-                     (uint64_t)info->blocks, (uint64_t)info->classes);
+    rmi_txt_say(&pen, info->classes == 1 ? "%u stages of %u class\n" : "%u stages of %u classes\n",
+                (uint64_t)info->blocks, (uint64_t)info->classes);
     rmi_txt_head(&pen, info);
     rmi_txt_costs(&pen, graph, info);
     rmi_txt_memory(&pen, graph, prog, 0);
     if (prog->host) rmi_txt_memory(&pen, graph, prog, 1);
     if (prog->host) rmi_txt_moves(&pen, prog, info);
     if (!info->recomputed_runs) return RM_OK;
-    rmi_txt_say_line(&pen, "  where                   ops   recomputed  runs   cost         what");
+    rmi_txt_say(&pen, "  where                   ops   recomputed  runs   cost         what\n");
     for (i = 0; i < n; i += k) {
         for (k = 1; i + k < n && rmi_txt_same_row(&region[i], &region[i + k], forwards);) k++;
         rmi_txt_row(&pen, graph, &region[i], k, forwards);
@@ -26230,7 +25941,7 @@ RMI_FN void rmi_vue_others(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf, uin
         last_k = pick;
     }
     if (n) rmi_txt_say(pen, ", and %u more with %b", n, rest);
-    rmi_txt_say_line(pen, n || shown ? "" : " nothing");
+    rmi_txt_say(pen, n || shown ? "\n" : " nothing\n");
 }
 
 /* ns for bytes, as a price. */
@@ -26250,16 +25961,16 @@ RMI_FN void rmi_vue_stays(const rmi_vue *v, rmi_txt_pen *pen, uint32_t buf)
         uint32_t first = v->before[piece->from], end = v->before[piece->to];
         if (piece->buf != buf || first >= end) continue;
         if (n++ == 8) {
-            rmi_txt_say_line(pen, "    and more often");
+            rmi_txt_say(pen, "    and more often\n");
             break;
         }
         rmi_txt_say(pen, n == 1 ? "  on the device from run " : "           again from run ");
         rmi_vue_say_run(v, pen, first);
         rmi_txt_say(pen, " to ");
         rmi_vue_say_run(v, pen, end - 1);
-        rmi_txt_say_line(pen, piece->drawn > piece->from ? ", in bytes of another name" : "");
+        rmi_txt_say(pen, piece->drawn > piece->from ? ", in bytes of another name\n" : "\n");
     }
-    if (!n) rmi_txt_say_line(pen, "  never on the device");
+    if (!n) rmi_txt_say(pen, "  never on the device\n");
 }
 
 /* What is done to have it more than once: repeated runs, copies. */
@@ -26278,13 +25989,13 @@ RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
         back += st->what == RMI_PREFETCH;
     }
     if (again)
-        rmi_txt_say_line(pen, "  recomputed %u time%s: %t of its own op, %2r % of the step", again,
+        rmi_txt_say(pen, "  recomputed %u time%s: %t of its own op, %2r % of the step\n", again,
                          again == 1 ? "" : "s", ns, rmi_mul(ns, 100), program->fig.time_ns);
     if (out || back)
-        rmi_txt_say_line(pen, "  copied to host memory %u and back %u time%s: %t on the copy lanes", out, back,
+        rmi_txt_say(pen, "  copied to host memory %u and back %u time%s: %t on the copy lanes\n", out, back,
                          back == 1 ? "" : "s", copy_ns);
     if (!again && !out && !back && v->graph->tensors[tensor].kind == RMI_ACT)
-        rmi_txt_say_line(pen, "  made once, never recomputed or copied");
+        rmi_txt_say(pen, "  made once, never recomputed or copied\n");
 }
 
 /* The longest time that it is kept, [lo, hi) between two runs that use it, or (absent) that it is away between two
@@ -26322,7 +26033,7 @@ RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *v, rmi_txt_pen *pen, uint32_t
         if (v->live[run] > v->live[best]) best = run;
     rmi_txt_say(pen, "%u runs; the fullest of them, run ", (uint64_t)(hi - lo));
     rmi_vue_say_run(v, pen, best);
-    rmi_txt_say_line(pen, info->budget_bytes ? ": %b live of a budget of %b" : ": %b live of an arena of %b",
+    rmi_txt_say(pen, info->budget_bytes ? ": %b live of a budget of %b\n" : ": %b live of an arena of %b\n",
                      v->live[best], info->budget_bytes ? info->budget_bytes : info->arena_bytes);
     return best;
 }
@@ -26347,17 +26058,17 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
                         ops == 1 ? "its op would run again" : "it and what it needs would be made again", ns);
             rmi_vue_price(pen, ns, bytes);
         }
-        rmi_txt_end_line(pen);
+        rmi_txt_say(pen, "\n");
     }
     RMI_TRY(rmi_vue_gap(v, tensor, 1, &lo, &hi));
     if (lo >= hi) return RM_OK;
     rmi_txt_say(pen, "  away for ");
     run = rmi_vue_say_fullest(v, pen, lo, hi);
     if (v->live[run] + bytes > most)
-        rmi_txt_say_line(pen, "    kept, it would take %b more than there are then", v->live[run] + bytes - most);
+        rmi_txt_say(pen, "    kept, it would take %b more than there are then\n", v->live[run] + bytes - most);
     else
-        rmi_txt_say_line(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, "
-                         "spoke against it");
+        rmi_txt_say(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, "
+                         "spoke against it\n");
     return RM_OK;
 }
 
@@ -26368,7 +26079,7 @@ RMI_FN rm_result rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
     uint64_t gain;
     if (!asked) return RM_OK;
     if (!asked->desc.device_bytes) {
-        rmi_txt_say_line(pen, "  more memory: the plan has no limit");
+        rmi_txt_say(pen, "  more memory: the plan has no limit\n");
         return RM_OK;
     }
     RMI_TRY(rmi_crv_more(v->plan));
@@ -26376,7 +26087,7 @@ RMI_FN rm_result rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
     rmi_txt_say(pen, "  more memory: with %b (a 64th of keeping everything) ", asked->more_bytes);
     rmi_txt_say(pen, gain ? "a step is faster by %t" : "no step is faster", gain);
     if (gain) rmi_vue_price(pen, gain, asked->more_bytes);
-    rmi_txt_end_line(pen);
+    rmi_txt_say(pen, "\n");
     return RM_OK;
 }
 
@@ -26400,7 +26111,7 @@ RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
                                                                                          : (uint32_t)RMI_FWD;
         if (way == RMI_OPT || way == RMI_OPT_HOST) updated = way == RMI_OPT ? 1 : 2;
     }
-    if (n) rmi_txt_say_line(pen, updated ? "; updated %s" : "", where[updated]);
+    if (n) rmi_txt_say(pen, updated ? "; updated %s\n" : "\n", where[updated]);
 }
 
 /* All that the plan does with a tensor. */
@@ -26413,10 +26124,10 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
     if (info->maker != RMI_NONE)
         rmi_txt_say(pen, info->root != tensor ? ", other name of bytes of %s" : ", made by op %s",
                     info->root != tensor ? graph->tensors[info->root].name : graph->ops[info->maker].name);
-    rmi_txt_say_line(pen, "; the step has %u runs", (uint64_t)v->n_runs);
+    rmi_txt_say(pen, "; the step has %u runs\n", (uint64_t)v->n_runs);
     if (rmi_low_external(graph, tensor) || !info->bytes) {
-        rmi_txt_say_line(pen, info->bytes ? "  the caller's memory: no plan moves it" : "  of no bytes: nothing to "
-                         "plan");
+        rmi_txt_say(pen, info->bytes ? "  the caller's memory: no plan moves it\n"
+                                     : "  of no bytes: nothing to plan\n");
         return RM_OK;
     }
     if (v->prog->host) rmi_vue_homes(v, pen, tensor);

@@ -73,7 +73,7 @@ static void one_graph(const char *s, size_t n)
     free(two.s);
 }
 
-static void one_plan(const rm_graph *g, const char *s, size_t n)
+static void one_plan(rm_graph *g, const char *s, size_t n)
 {
     rmi_arena mem = rmi_arena_make(NULL);
     rmi_program p;

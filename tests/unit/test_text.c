@@ -614,7 +614,7 @@ static rm_graph *read_graph(const char *s)
     return g;
 }
 
-static rm_result read_plan(const rm_graph *g, const char *s, size_t n, rmi_arena *mem, rmi_program *p, rmi_error *err)
+static rm_result read_plan(rm_graph *g, const char *s, size_t n, rmi_arena *mem, rmi_program *p, rmi_error *err)
 {
     rm_result r;
     memset(err, 0, sizeof *err);
