@@ -22,10 +22,10 @@
    >>chain     exact checkpointing of a chain of stages for every budget at once
    >>block     options of one stage or group: what to keep, with bytes, peaks, times
    >>place     addresses in one arena
+   >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
    >>refine    whole-graph search: runs with repeats, faster within a limit
    >>bound     lower bounds on memory and time
    >>offload   what to keep, recompute, and move to host memory
-   >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
    >>cost      the evaluator of a schedule: lives, bytes at every event, time on every lane
    >>events    a schedule -> the list of runs and copies for >>sequence, and homes
    >>search    annealing over runs, copies, variants and homes, with a price of bytes above the limit
@@ -9632,6 +9632,868 @@ RMI_RARE rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, siz
 }
 
 /* =====================================================================================================================
+   >>step - one lowered model of a training step: tasks, ways to run them, buffers, homes, order
+   In: a sealed graph, a kind of step. Out: read-only tables, which >>cost, >>events and >>search look at instead of the graph.
+   A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is what a task reads or writes and
+   what can come and go: a view counts as the buffer that it looks at, what is always on the device as bytes of `resident`. The
+   rules by which new bytes may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence.
+   O(accesses * variants).
+   ================================================================================================================== */
+typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
+    uint32_t at, n;
+} rmi_range;
+
+typedef enum rmi_step_kind { RMI_STEP_VALUE, RMI_STEP_INPUT, RMI_STEP_GRADIENT, RMI_STEP_SAVED, RMI_STEP_WEIGHT, RMI_STEP_STATE } rmi_step_kind;
+
+typedef struct rmi_step_buffer {
+    uint64_t bytes, room;   /* as declared; rounded up to the granule. Of what a forward saves the most: see its access */
+    uint64_t out_ns, in_ns; /* of a copy to host memory and back */
+    uint32_t number;        /* >>lower's */
+    uint32_t maker;         /* the forward that makes it, or RMI_NONE */
+    uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
+    uint8_t kind;           /* rmi_step_kind */
+    uint8_t may_move;       /* copies to host memory are allowed */
+    uint8_t at_end;         /* wanted on the device when the step ends */
+} rmi_step_buffer;
+
+typedef struct rmi_step_way { /* one implementation of a run */
+    uint64_t ns, workspace;   /* workspace: bytes, rounded up */
+    uint32_t form;            /* of the op, for the program */
+    uint32_t inplace;         /* the buffer that output 0 may take over, or RMI_NONE */
+} rmi_step_way;
+
+typedef struct rmi_step_target { /* a gradient that a backward contributes to */
+    rmi_range over;              /* buffers that it may take over if they end there */
+    uint32_t buffer;
+    uint8_t share, rename;       /* it may be one more name of the output's gradient; it may take that over */
+} rmi_step_target;
+
+typedef struct rmi_step_access { /* what a task touches in one mode of its op */
+    rmi_range reads;             /* buffers, each once */
+    rmi_range makes;             /* of a forward: buffers; of a backward: targets */
+    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
+    uint64_t saved_bytes, saved_room, saved_out_ns, saved_in_ns;
+    uint64_t least_ns;           /* no run of it takes less */
+    uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
+    uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
+    uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
+    uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
+    uint8_t absent;              /* nothing runs: a view, or a part that this mode's backward does not have; its one way takes no time */
+    uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
+} rmi_step_access;
+
+typedef struct rmi_step_task {
+    rmi_range after;   /* tasks that must have run before it, beside those that make what it reads */
+    rmi_range until;   /* tasks that must not have run before it: they change what it reads. Of a forward only its first run, as far as
+                          these are forwards */
+    uint32_t id;       /* op, param (tensor) or barrier */
+    uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
+    uint32_t access;   /* of mode 0; those of further modes follow */
+    uint8_t way, part; /* rmi_way */
+    uint8_t once;      /* never runs a second time */
+    uint8_t must;      /* runs even if nobody reads what it makes */
+} rmi_step_task;
+
+/* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
+typedef enum rmi_step_home { RMI_HOME_DEVICE, RMI_HOME_STATE_AWAY, RMI_HOME_AWAY, RMI_HOME_HOST_UPDATE, RMI_HOMES } rmi_step_home;
+
+typedef struct rmi_step_param {
+    uint64_t host_update_ns;
+    uint64_t state_bytes;             /* as the program counts them: not rounded */
+    uint32_t tensor;
+    uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
+    uint32_t update, reduction;       /* tasks, or RMI_NONE */
+    uint8_t allowed;                  /* bits by rmi_step_home */
+} rmi_step_param;
+
+typedef struct rmi_step {
+    const rm_graph *graph;
+    rmi_arena *mem;
+    uint32_t kind, granule;   /* kind: RM_SINGLE ... */
+    int moves;                /* copies to host memory are possible */
+    int unfit;                /* an update runs in host memory only, and this step has no way to have it there: no schedule is right */
+    uint64_t resident;        /* bytes that are on the device all the time */
+    rmi_step_task *tasks;     /* forwards by op; then everything else */
+    rmi_step_buffer *buffers;
+    rmi_step_param *params;
+    rmi_step_access *accesses;
+    rmi_step_way *ways;
+    rmi_step_target *targets;
+    uint32_t *pool;
+    uint32_t n_tasks, n_buffers, n_params;
+    size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
+    uint32_t *buffer_of;      /* by >>lower's number: ours, or RMI_NONE: takes no bytes that come or go */
+    uint32_t *backward;       /* by op: its first backward task, n_backward of them */
+    uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
+    uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
+    uint32_t *once, n_once;   /* the list that runs everything once */
+    uint32_t n_forwards;      /* so many forwards, views aside, stand at its beginning */
+    uint32_t *inputs, n_inputs, *ends, n_ends; /* buffers that are there when the step begins; that are wanted when it ends */
+    uint32_t *choosing, n_choosing; /* ops with more than one mode */
+    uint32_t *updates, n_updates;   /* params with an update */
+} rmi_step;
+
+/* --- pools */
+
+/* One entry more at the end of a pool of the step; NULL: memory is out. */
+#define RMI_STEP_PUSH(s, array, type)                                                                                   \
+    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))                \
+         ? &(s)->array[(s)->n_##array++]                                                                                \
+         : NULL)
+
+/* Puts a number at the end of the pool, where `range` ends. */
+RMI_FN rm_result rmi_step_append(rmi_step *s, uint32_t number, rmi_range *range)
+{
+    uint32_t *entry = RMI_STEP_PUSH(s, pool, uint32_t);
+    if (!entry) return RM_ERROR_MEMORY;
+    *entry = number;
+    range->n++;
+    return RM_OK;
+}
+
+/* The same, unless the number is RMI_NONE or in the range already. */
+RMI_FN rm_result rmi_step_put(rmi_step *s, uint32_t number, rmi_range *range)
+{
+    uint32_t i;
+    for (i = 0; i < range->n; i++)
+        if (s->pool[range->at + i] == number) return RM_OK;
+    return number == RMI_NONE ? RM_OK : rmi_step_append(s, number, range);
+}
+
+/* An empty range where the pool of that many entries ends now. */
+RMI_FN rmi_range rmi_step_range(size_t at)
+{
+    rmi_range range;
+    range.at = (uint32_t)at;
+    range.n = 0;
+    return range;
+}
+
+RMI_FN uint64_t rmi_step_round(const rmi_step *s, uint64_t bytes) { return rmi_round_up(bytes, s->granule); }
+
+/* How long a copy of so many bytes lasts; 0 without a link. */
+RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
+{
+    const rmi_link *link = &s->graph->link;
+    if (!s->moves) return 0;
+    return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
+}
+
+/* --- buffers */
+
+/* The buffer of a tensor's value: its root's, for views. */
+RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor) { return s->buffer_of[s->graph->tensors[tensor].root]; }
+RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
+{
+    return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
+}
+
+/* Has the param a view? Then its bytes stay where the view looks for them. */
+RMI_FN int rmi_step_is_viewed(const rm_graph *g, uint32_t tensor)
+{
+    uint32_t i;
+    for (i = 0; i < g->n_ops; i++)
+        if (g->ops[i].view != RMI_NONE && g->tensors[g->ops[i].view].root == tensor) return 1;
+    return 0;
+}
+
+/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the device. */
+RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
+{
+    const rm_graph *g = s->graph;
+    const rmi_tensor *t;
+    uint32_t id, f;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    if (of == RMI_BUF_SAVED) {
+        *kind = RMI_STEP_SAVED;
+        for (f = 0; f < g->ops[id].n_forms && g->ops[id].has_bwd && rmi_low_has_backward(s->kind); f++)
+            if (rmi_low_reads_saved(&g->ops[id], &g->ops[id].forms[f])) return 1;
+        return 0;
+    }
+    if (of > RMI_BUF_STATE || rmi_low_external(g, number) || !rmi_low_bytes(g, number)) return 0;
+    t = &g->tensors[id];
+    if (of == RMI_BUF_VALUE) {
+        *kind = t->kind == RMI_ACT ? RMI_STEP_VALUE : t->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
+        if (t->root != id || t->kind == RMI_CONST || rmi_low_unread(g, id)) return 0;
+        return t->kind != RMI_PARAM || (s->moves && !t->stays && !rmi_step_is_viewed(g, id));
+    }
+    *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
+    if (of == RMI_BUF_STATE) return t->kind == RMI_PARAM && s->moves && !t->stays;
+    return rmi_low_has_backward(s->kind) && !(t->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
+}
+
+/* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
+RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
+{
+    const rm_graph *g = s->graph;
+    uint32_t id;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    int home = 0;
+    if (of == RMI_BUF_VALUE) home = g->tensors[id].kind != RMI_ACT && !rmi_low_unread(g, id);
+    if (of == RMI_BUF_STATE) home = g->tensors[id].kind == RMI_PARAM;
+    if (of == RMI_BUF_GRAD)
+        home = g->tensors[id].kind == RMI_PARAM && g->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
+    return home && !rmi_low_external(g, number) ? rmi_step_round(s, rmi_low_bytes(g, number)) : 0;
+}
+
+/* Fills a tracked buffer's row. */
+RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *b)
+{
+    const rm_graph *g = s->graph;
+    uint32_t id, f;
+    rmi_buf_kind of = rmi_low_kind(g, number, &id);
+    uint64_t bytes = rmi_low_bytes(g, number);
+    for (f = 0; of == RMI_BUF_SAVED && f < g->ops[id].n_forms; f++) bytes = rmi_max(bytes, g->ops[id].forms[f].saved);
+    b->bytes = bytes;
+    b->room = rmi_step_round(s, bytes);
+    b->out_ns = rmi_step_copy_ns(s, bytes, 1);
+    b->in_ns = rmi_step_copy_ns(s, bytes, 0);
+    b->number = number;
+    b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
+    b->param = RMI_NONE;
+    b->at_end = (of == RMI_BUF_GRAD && rmi_seq_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
+    b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
+}
+
+RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t number, all = rmi_low_buffers(g), i;
+    uint8_t kind;
+    s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
+    if (!s->buffer_of) return RM_ERROR_MEMORY;
+    for (number = 0; number < all; number++) s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
+    s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
+    if (!s->buffers) return RM_ERROR_MEMORY;
+    for (number = 0; number < all; number++) {
+        if (s->buffer_of[number] == RMI_NONE) {
+            s->resident += rmi_step_resident(s, number);
+            continue;
+        }
+        rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
+        rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
+    }
+    for (i = 0; i < g->n_tensors; i++) { /* an output may be a view: then its root is wanted, and so are names of outputs */
+        uint32_t root = rmi_step_value(s, i);
+        if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
+    }
+    s->inputs = RMI_NEW(s->mem, uint32_t, s->n_buffers);
+    s->ends = RMI_NEW(s->mem, uint32_t, s->n_buffers);
+    if (!s->inputs || !s->ends) return RM_ERROR_MEMORY;
+    for (i = 0; i < s->n_buffers; i++) {
+        s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
+        if (s->buffers[i].kind == RMI_STEP_INPUT) s->inputs[s->n_inputs++] = i;
+        if (s->buffers[i].at_end) s->ends[s->n_ends++] = i;
+    }
+    return RM_OK;
+}
+
+/* --- modes: what an op's backward reads, and the bits that its forwards give */
+
+/* A mode is named by the first form f of those that read the same, and the first form `bits` of those that give the same bits. */
+RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t f, uint32_t bits)
+{
+    uint32_t i;
+    for (i = 0; i < f; i++)
+        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
+    for (i = 0; i < bits; i++)
+        if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
+    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[bits].bits);
+    return op->has_bwd || !f;
+}
+
+#define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
+
+/* The next mode of op after that of forms *f, *bits (both RMI_NONE: the first). 0: there is none. */
+RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
+{
+    uint32_t i = *f == RMI_NONE ? 0 : *f * op->n_forms + *bits + 1;
+    for (; i < op->n_forms * op->n_forms; i++) {
+        *f = i / op->n_forms;
+        *bits = i % op->n_forms;
+        if (rmi_step_is_mode(op, *f, *bits)) return 1;
+    }
+    return 0;
+}
+
+/* The mode that a form stands for, its forwards being in form `forward`. */
+RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
+{
+    uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
+    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
+        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[bits].bits, op->forms[forward].bits))
+            return mode;
+    return 0;
+}
+
+/* --- what tasks touch */
+
+RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
+{
+    rmi_step_access *a = RMI_STEP_PUSH(s, accesses, rmi_step_access);
+    if (!a) return NULL;
+    memset(a, 0, sizeof *a);
+    a->saved = a->output_gradient = RMI_NONE;
+    a->reads = a->makes = rmi_step_range(s->n_pool);
+    return a;
+}
+
+/* One way more at the end of the pool; the range stays sorted by time, then workspace. */
+RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way way)
+{
+    rmi_step_way *last = RMI_STEP_PUSH(s, ways, rmi_step_way);
+    uint32_t i;
+    if (!last) return RM_ERROR_MEMORY;
+    way.workspace = rmi_step_round(s, way.workspace);
+    for (i = range->at + range->n; i > range->at; i--) {
+        const rmi_step_way *before = &s->ways[i - 1];
+        if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
+        s->ways[i] = *before;
+    }
+    s->ways[i] = way;
+    range->n++;
+    return RM_OK;
+}
+
+/* The one way of a run, whatever it saves and whether it has run before. */
+RMI_FN rm_result rmi_step_only_way(rmi_step *s, rmi_step_access *a, uint32_t form, uint64_t ns, uint64_t workspace)
+{
+    rmi_step_way way;
+    uint32_t k;
+    way.form = form;
+    way.inplace = RMI_NONE;
+    way.ns = ns;
+    way.workspace = workspace;
+    a->ways[0][0] = rmi_step_range(s->n_ways);
+    RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+    for (k = 1; k < 4; k++) a->ways[k / 2][k % 2] = a->ways[0][0];
+    a->least_ns = a->may_be_free ? 0 : ns;
+    return RM_OK;
+}
+
+/* An access of a task that is not there in this mode: nothing runs. */
+RMI_FN rm_result rmi_step_no_access(rmi_step *s, uint32_t form)
+{
+    rmi_step_access *a = rmi_step_new_access(s);
+    if (!a) return RM_ERROR_MEMORY;
+    a->absent = 1;
+    return rmi_step_only_way(s, a, form, 0, 0);
+}
+
+/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be read under one
+   name only. The buffer, or RMI_NONE. reads: what the run reads. */
+RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, t;
+    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes) return RMI_NONE;
+    for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
+        if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
+    for (i = 0; i < reads->n; i++)
+        if (reads->at[i] != tensor && g->tensors[reads->at[i]].root == g->tensors[tensor].root) return RMI_NONE;
+    return rmi_step_value(s, tensor);
+}
+
+/* The way that a forward takes in this form. */
+RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
+{
+    const rmi_form *f = &op->forms[form];
+    rmi_step_way way;
+    way.form = form;
+    way.ns = again ? f->again : f->fwd;
+    way.workspace = f->fwd_ws;
+    way.inplace = rmi_step_over_tensor(s, &op->in, f->inplace, s->graph->tensors[op->out.at[0]].bytes);
+    return way;
+}
+
+/* Notes the least time that a run of the access can take. */
+RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *a)
+{
+    uint32_t k;
+    a->least_ns = RMI_INF;
+    for (k = 0; k < 4; k++)
+        if (a->ways[k / 2][k % 2].n) a->least_ns = rmi_min(a->least_ns, s->ways[a->ways[k / 2][k % 2].at].ns);
+    if (a->may_be_free || a->least_ns == RMI_INF) a->least_ns = 0;
+}
+
+/* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
+RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    uint32_t i, saving, again;
+    rmi_step_access *a;
+    if (op->view != RMI_NONE) return rmi_step_no_access(s, f);
+    a = rmi_step_new_access(s);
+    if (!a) return RM_ERROR_MEMORY;
+    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
+    a->makes = rmi_step_range(s->n_pool);
+    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
+    a->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
+    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[f])) {
+        uint64_t bytes = op->forms[f].saved;
+        a->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, o)];
+        a->saved_bytes = bytes;
+        a->saved_room = rmi_step_round(s, bytes);
+        a->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
+        a->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
+    }
+    for (saving = 0; saving < 2; saving++)
+        for (again = 0; again < 2; again++) {
+            if (op->n_forms == 1 && (saving || (again && op->forms[0].again == op->forms[0].fwd))) { /* one way serves for all */
+                a->ways[saving][again] = a->ways[0][saving ? again : 0];
+                continue;
+            }
+            a->ways[saving][again] = rmi_step_range(s->n_ways);
+            for (i = 0; i < op->n_forms; i++)
+                if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
+                    RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
+        }
+    rmi_step_find_least(s, a);
+    return RM_OK;
+}
+
+/* How the gradient of tensor t comes to be in a backward of op in form f, part p. */
+RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t o, const rmi_form *f, const rmi_part *p, uint32_t t)
+{
+    const rm_graph *g = s->graph;
+    const rmi_op *op = &g->ops[o];
+    uint64_t bytes = g->tensors[t].grad_bytes, output_bytes = g->tensors[op->out.at[0]].grad_bytes;
+    rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
+    uint32_t k, buffer;
+    if (!target) return RM_ERROR_MEMORY;
+    memset(target, 0, sizeof *target);
+    target->buffer = rmi_step_gradient(s, t);
+    target->over = rmi_step_range(s->n_pool);
+    if (rmi_seq_repeated(op, t)) return RM_OK; /* written twice: what it reads outlives the first */
+    target->share = rmi_list_has(&op->share, t) && bytes == output_bytes;
+    target->rename = target->share || (op->view == t && bytes == output_bytes);
+    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what arrives zeroed cannot hold what is read */
+        const rmi_over *over = &f->overs[k];
+        if (over->grad_of != t) continue;
+        buffer = RMI_NONE;
+        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
+        if (over->what == RMI_OVER_SAVED && bytes <= f->saved) buffer = s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)];
+        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &p->needs, over->tensor, bytes);
+        RMI_TRY(rmi_step_put(s, buffer, &target->over));
+    }
+    return RM_OK;
+}
+
+/* Part `part` of the backward of op o in the mode of form f. */
+RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part, uint32_t f)
+{
+    const rm_graph *g = s->graph;
+    const rmi_op *op = &g->ops[o];
+    const rmi_form *form = &op->forms[f];
+    const rmi_part *p = &form->parts[part];
+    rmi_step_access *a = rmi_step_new_access(s);
+    rmi_step_way way;
+    uint32_t i, again;
+    if (!a) return RM_ERROR_MEMORY;
+    a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
+    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
+    if (p->needs_saved && form->saved) RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
+    a->makes = rmi_step_range(s->n_targets);
+    a->may_be_free = 1;
+    for (i = 0; i < op->grad_in.n; i++) {
+        uint32_t t = op->grad_in.at[i];
+        if (!rmi_list_has(&p->grads, t)) continue;
+        a->gradients++;
+        if (rmi_seq_repeated(op, t) || (!rmi_list_has(&op->share, t) && op->view != t)) a->may_be_free = 0;
+        if (rmi_step_gradient(s, t) == RMI_NONE) continue;
+        RMI_TRY(rmi_step_put_target(s, o, form, p, t));
+        a->makes.n++;
+    }
+    way.inplace = RMI_NONE;
+    a->ways[0][0] = rmi_step_range(s->n_ways);
+    for (i = 0; i < op->n_forms; i++) {
+        if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
+        way.form = i;
+        way.ns = op->forms[i].parts[part].bwd;
+        way.workspace = op->forms[i].parts[part].bwd_ws;
+        RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
+    }
+    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
+    rmi_step_find_least(s, a);
+    return RM_OK;
+}
+
+/* An update on the device, a reduction or a barrier. */
+RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
+{
+    rmi_step_access *a = rmi_step_new_access(s);
+    uint32_t i;
+    if (!a) return RM_ERROR_MEMORY;
+    rmi_low_access(s->graph, r, 0, low);
+    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
+    return rmi_step_only_way(s, a, 0, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0), low->ws_bytes);
+}
+
+/* --- tasks */
+
+RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, uint32_t part)
+{
+    rmi_step_task *task = &s->tasks[s->n_tasks++];
+    task->way = (uint8_t)way;
+    task->part = (uint8_t)part;
+    task->id = id;
+    task->param = RMI_NONE;
+    task->access = (uint32_t)s->n_accesses;
+    task->once = way != RMI_FWD || s->graph->ops[id].pinned;
+    task->must = way != RMI_FWD;
+    return task;
+}
+
+/* The forward of op o in all its modes. What takes no bytes of its own is made once and stays. */
+RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, o, 0);
+    uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
+    task->must = op->mutates.n || (op->flags & RM_ONCE);
+    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
+    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) RMI_TRY(rmi_step_forward_access(s, o, f, bits));
+    s->n_modes[o] = (uint8_t)n;
+    return RM_OK;
+}
+
+/* The backward of op o, a task a part. Where forms differ in parts, a task stands for the p-th one of each, of some for none. */
+RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
+{
+    const rmi_op *op = &s->graph->ops[o];
+    uint32_t p, f, bits, n, any;
+    for (p = 0; p < rmi_low_parts(op); p++) {
+        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, p);) any++;
+        if (any == op->n_forms) continue;
+        rmi_step_new_task(s, RMI_BWD, o, p);
+        if (!s->n_backward[o]++) s->backward[o] = s->n_tasks - 1;
+        f = bits = RMI_NONE;
+        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) {
+            if (rmi_low_has_part(op, f, p)) {
+                RMI_TRY(rmi_step_backward_access(s, o, p, f));
+                continue;
+            }
+            RMI_TRY(rmi_step_no_access(s, f));
+        }
+    }
+    return RM_OK;
+}
+
+RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
+{
+    const rmi_step_task *t = &s->tasks[task];
+    return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
+}
+
+/* The mode of op o that takes least time if every run takes its fastest way. */
+RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
+{
+    uint64_t least = RMI_INF, ns;
+    uint32_t mode, p;
+    for (mode = 0; mode < s->n_modes[o]; mode++) {
+        const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
+        ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
+        for (p = 0; p < s->n_backward[o]; p++) {
+            a = &s->accesses[s->tasks[s->backward[o] + p].access + mode];
+            ns += s->ways[a->ways[0][0].at].ns;
+        }
+        if (ns >= least) continue;
+        least = ns;
+        s->fastest_mode[o] = (uint8_t)mode;
+    }
+}
+
+/* --- params: weights, their gradients and states as one decision */
+
+/* The homes that param row q may have. */
+RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
+{
+    const rmi_tensor *t = &s->graph->tensors[q->tensor];
+    int updated = q->update != RMI_NONE;
+    uint32_t homes = 0;
+    if (!updated || t->opt != RMI_INF) {
+        homes = 1u << RMI_HOME_DEVICE;
+        if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
+        if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
+    }
+    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) && q->gradient != RMI_NONE)
+        homes |= 1u << RMI_HOME_HOST_UPDATE;
+    return (uint8_t)homes;
+}
+
+RMI_FN rm_result rmi_step_make_params(rmi_step *s)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, g->n_tensors);
+    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM;
+    s->params = RMI_NEW(s->mem, rmi_step_param, n);
+    s->updates = RMI_RAW(s->mem, uint32_t, n);
+    if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_tensors; i++) {
+        rmi_step_param *q = &s->params[s->n_params];
+        uint32_t own[3];
+        if (g->tensors[i].kind != RMI_PARAM) continue;
+        row[i] = s->n_params++;
+        q->tensor = i;
+        q->update = q->reduction = RMI_NONE;
+        q->weight = own[0] = s->buffer_of[i];
+        q->gradient = own[1] = rmi_step_gradient(s, i);
+        q->state = own[2] = s->buffer_of[rmi_low_buf(g, RMI_BUF_STATE, i)];
+        q->host_update_ns = g->tensors[i].opt_host;
+        q->state_bytes = g->tensors[i].state_bytes;
+        for (k = 0; k < 3; k++)
+            if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
+    }
+    for (i = g->n_ops; i < s->n_tasks; i++) {
+        rmi_step_task *task = &s->tasks[i];
+        if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
+        task->param = row[task->id];
+        if (task->way == RMI_REDUCE) s->params[task->param].reduction = i;
+        else s->params[task->param].update = i;
+    }
+    for (i = 0; i < s->n_params; i++) {
+        s->params[i].allowed = rmi_step_homes(s, &s->params[i]);
+        s->unfit |= !s->params[i].allowed;
+        if (s->params[i].update != RMI_NONE) s->updates[s->n_updates++] = i;
+    }
+    return RM_OK;
+}
+
+/* --- order */
+
+/* May part `part` of the op's backward contribute to the gradient of tensor t, in some form? */
+RMI_FN int rmi_step_gives(const rmi_op *op, uint32_t part, uint32_t t)
+{
+    uint32_t f;
+    for (f = 0; f < op->n_forms; f++)
+        if (part < op->forms[f].n_parts && rmi_list_has(&op->forms[f].parts[part].grads, t)) return 1;
+    return 0;
+}
+
+/* The task comes after the contributions to the gradient of tensor t of its consumers from number k on; where the order of
+   contributions is fixed after the first of these consumers, who comes after the others. */
+RMI_FN rm_result rmi_step_after_consumers(rmi_step *s, uint32_t task, uint32_t t, uint32_t k)
+{
+    const rm_graph *g = s->graph;
+    const rmi_list *consumers = &g->tensors[t].consumers;
+    rmi_range *after = &s->tasks[task].after;
+    uint32_t p, had = after->n;
+    for (; k < consumers->n && (g->any_order || after->n == had); k++)
+        for (p = 0; p < s->n_backward[consumers->at[k]]; p++) {
+            uint32_t other = s->backward[consumers->at[k]] + p;
+            if (other != task && rmi_step_gives(&g->ops[consumers->at[k]], s->tasks[other].part, t))
+                RMI_TRY(rmi_step_append(s, other, after));
+        }
+    return RM_OK;
+}
+
+/* A backward comes after the contributions to its outputs' gradients, and to its inputs' in their order if that is fixed. */
+RMI_FN rm_result rmi_step_after_backwards(rmi_step *s, uint32_t task)
+{
+    const rm_graph *g = s->graph;
+    const rmi_step_task *b = &s->tasks[task];
+    const rmi_op *op = &g->ops[b->id];
+    uint32_t i;
+    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_after_consumers(s, task, op->grad_out.at[i], 0));
+    for (i = 0; i < op->grad_in.n && !g->any_order; i++) {
+        const rmi_list *consumers = &g->tensors[op->grad_in.at[i]].consumers;
+        if (rmi_step_gives(op, b->part, op->grad_in.at[i])) /* the first consumer behind this op */
+            RMI_TRY(rmi_step_after_consumers(s, task, op->grad_in.at[i], rmi_lower_bound_u32(consumers->at, consumers->n, b->id + 1)));
+    }
+    return RM_OK;
+}
+
+/* What the order of task reading tensor t follows from and bytes do not show: after the makers of what takes no bytes and the
+   mutations of consts that come first, or (`until`) before those that come later and before updates. update: by tensor. */
+RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t t, const uint32_t *update, int until)
+{
+    const rmi_tensor *root = &s->graph->tensors[s->graph->tensors[t].root]; /* a view of a const has that one's versions */
+    rmi_step_task *k = &s->tasks[task];
+    rmi_range *range = until ? &k->until : &k->after;
+    uint32_t i;
+    if (until && update[s->graph->tensors[t].root] != RMI_NONE) RMI_TRY(rmi_step_put(s, update[s->graph->tensors[t].root], range));
+    if (!until && root->kind == RMI_ACT && rmi_step_value(s, t) == RMI_NONE && !(k->way == RMI_FWD && k->id == root->maker))
+        RMI_TRY(rmi_step_append(s, root->maker, range));
+    for (i = 0; i < root->mutators.n && k->way == RMI_FWD; i++)
+        if (until ? root->mutators.at[i] > k->id : root->mutators.at[i] < k->id)
+            RMI_TRY(rmi_step_append(s, root->mutators.at[i], range));
+    return RM_OK;
+}
+
+/* The same for all that a forward or backward may read, in any mode. */
+RMI_FN rm_result rmi_step_order_reads(rmi_step *s, uint32_t task, const uint32_t *update, int until)
+{
+    const rmi_step_task *t = &s->tasks[task];
+    const rmi_op *op = &s->graph->ops[t->id];
+    uint32_t i, f;
+    if (until) s->tasks[task].until = rmi_step_range(s->n_pool);
+    if (op->view != RMI_NONE && t->way == RMI_FWD) return RM_OK;
+    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++) RMI_TRY(rmi_step_order_read(s, task, op->in.at[i], update, until));
+    for (i = 0; i < op->mutates.n && t->way == RMI_FWD; i++)
+        if (!rmi_list_has(&op->in, op->mutates.at[i])) RMI_TRY(rmi_step_order_read(s, task, op->mutates.at[i], update, until));
+    for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
+        const rmi_list *needs;
+        if (t->part >= op->forms[f].n_parts) continue;
+        needs = &op->forms[f].parts[t->part].needs;
+        for (i = 0; i < needs->n; i++) RMI_TRY(rmi_step_order_read(s, task, needs->at[i], update, until));
+    }
+    return RM_OK;
+}
+
+/* A reduction, update or barrier comes after all that stands before it in the list of everything once and that touches its
+   gradient. */
+RMI_FN rm_result rmi_step_order_others(rmi_step *s, rmi_arena *scratch)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, k, p, n_barriers = 0, *at = RMI_NEW(scratch, uint32_t, s->n_tasks);
+    uint32_t *barriers = RMI_NEW(scratch, uint32_t, (size_t)g->n_barriers + 1);
+    uint32_t *latest = RMI_RAW(scratch, uint32_t, g->n_tensors); /* by tensor: its reduction or update so far */
+    if (!at || !barriers || !latest) return RM_ERROR_MEMORY;
+    memset(latest, 0xFF, g->n_tensors * sizeof *latest);
+    for (i = 0; i < s->n_once; i++) at[s->once[i]] = i;
+    for (i = s->n_forwards; i < s->n_once; i++) {
+        rmi_step_task *t = &s->tasks[s->once[i]];
+        const rmi_list *consumers = t->way == RMI_BARRIER ? NULL : &g->tensors[t->id].consumers;
+        if (t->way == RMI_BWD) continue;
+        t->after = rmi_step_range(s->n_pool);
+        for (k = s->n_forwards; k < i && !consumers; k++) RMI_TRY(rmi_step_append(s, s->once[k], &t->after));
+        for (k = 0; consumers && k < consumers->n; k++)
+            for (p = 0; p < s->n_backward[consumers->at[k]]; p++)
+                if (at[s->backward[consumers->at[k]] + p] < i)
+                    RMI_TRY(rmi_step_append(s, s->backward[consumers->at[k]] + p, &t->after));
+        for (k = 0; consumers && k < n_barriers; k++) RMI_TRY(rmi_step_append(s, barriers[k], &t->after));
+        if (consumers && latest[t->id] != RMI_NONE) RMI_TRY(rmi_step_append(s, latest[t->id], &t->after));
+        if (consumers) latest[t->id] = s->once[i];
+        else barriers[n_barriers++] = s->once[i];
+    }
+    return RM_OK;
+}
+
+/* All that tells in which order tasks may run, beside what they read. */
+RMI_FN rm_result rmi_step_make_order(rmi_step *s, rmi_arena *scratch)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, *update = RMI_RAW(scratch, uint32_t, g->n_tensors);
+    if (!update) return RM_ERROR_MEMORY;
+    memset(update, 0xFF, g->n_tensors * sizeof *update);
+    for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
+    for (i = 0; i < s->n_tasks; i++) {
+        s->tasks[i].after = rmi_step_range(s->n_pool);
+        if (s->tasks[i].way > RMI_BWD) continue;
+        if (s->tasks[i].way == RMI_BWD) RMI_TRY(rmi_step_after_backwards(s, i));
+        RMI_TRY(rmi_step_order_reads(s, i, update, 0));
+        RMI_TRY(rmi_step_order_reads(s, i, update, 1));
+    }
+    return rmi_step_order_others(s, scratch);
+}
+
+/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as >>block has them. */
+RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
+{
+    const rm_graph *g = s->graph;
+    uint32_t i, n = 0, k, end, most = 3 * g->n_tensors + g->n_barriers + 8, *next;
+    rmi_run *runs;
+    rmi_access low;
+    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
+    s->tasks = RMI_NEW(s->mem, rmi_step_task, most);
+    s->once = RMI_NEW(s->mem, uint32_t, most);
+    runs = RMI_NEW(scratch, rmi_run, most);
+    next = RMI_NEW(scratch, uint32_t, g->n_ops);
+    if (!s->tasks || !s->once || !runs || !next) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_low_access_make(g, scratch, &low));
+    for (i = 0; i < g->n_ops; i++) {
+        RMI_TRY(rmi_step_forward_task(s, i));
+        if (g->ops[i].view == RMI_NONE) s->once[s->n_forwards++] = i;
+    }
+    s->n_once = s->n_forwards;
+    for (i = 0; i < g->n_ops && rmi_low_has_backward(s->kind); i++)
+        if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
+    if (rmi_low_has_backward(s->kind)) n = rmi_blk_backward(g, s->kind, 0, g->n_ops, runs);
+    n += rmi_blk_tail(g, s->kind, runs + n);
+    for (i = 0; i < n; i++) {
+        const rmi_op *op = &g->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
+        if (runs[i].way != RMI_BWD) {
+            s->once[s->n_once++] = s->n_tasks;
+            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
+            RMI_TRY(rmi_step_other_access(s, runs[i], &low));
+            continue;
+        }
+        end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
+        for (k = 1; k < op->n_forms; k++)
+            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
+        for (; next[runs[i].id] < end; next[runs[i].id]++) s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
+    }
+    return RM_OK;
+}
+
+/* --- equal ops */
+
+/* A hash of what decides about op o: its modes' times and bytes. */
+RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
+{
+    uint64_t hash = s->n_modes[o];
+    uint32_t mode, p, k;
+    for (mode = 0; mode < s->n_modes[o]; mode++)
+        for (p = 0; p <= s->n_backward[o]; p++) {
+            const rmi_step_access *a = &s->accesses[s->tasks[p ? s->backward[o] + p - 1 : o].access + mode];
+            hash = rmi_mix(hash ^ a->saved_room ^ ((uint64_t)a->reads.n << 40));
+            for (k = 0; k < a->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[a->reads.at + k]].room);
+            if (!a->absent) hash = rmi_mix(hash ^ s->ways[a->ways[0][0].at].ns);
+        }
+    return hash;
+}
+
+/* Which ops are equal. O(ops * classes of one hash). */
+RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
+{
+    uint32_t n = s->graph->n_ops, o, slots = 1, *slot;
+    uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
+    while (slots < 2 * n) slots *= 2;
+    slot = RMI_NEW(scratch, uint32_t, slots);
+    if (!hash || !slot) return RM_ERROR_MEMORY;
+    for (o = 0; o < n; o++) {
+        size_t at = (size_t)(hash[o] = rmi_step_signature(s, o)) & (slots - 1);
+        while (slot[at] && hash[slot[at] - 1] != hash[o]) at = (at + 1) & (slots - 1);
+        if (!slot[at]) slot[at] = o + 1;
+        s->class_of[o] = slot[at] - 1;
+    }
+    return RM_OK;
+}
+
+/* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
+RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves, rmi_step *s)
+{
+    rmi_arena scratch = rmi_arena_make(&mem->hooks);
+    uint32_t o;
+    rm_result r;
+    memset(s, 0, sizeof *s);
+    s->graph = g;
+    s->mem = mem;
+    s->kind = kind;
+    s->granule = granule;
+    s->moves = moves && g->has_link;
+    s->backward = RMI_NEW(mem, uint32_t, g->n_ops);
+    s->n_backward = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
+    s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
+    s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
+    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing) return RM_ERROR_MEMORY;
+    r = rmi_step_make_buffers(s);
+    if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
+    if (r == RM_OK) r = rmi_step_make_params(s);
+    if (r == RM_OK) r = rmi_step_make_order(s, &scratch);
+    for (o = 0; o < g->n_ops && r == RM_OK; o++) {
+        rmi_step_find_fastest(s, o);
+        if (s->n_modes[o] > 1) s->choosing[s->n_choosing++] = o;
+    }
+    if (r == RM_OK) r = rmi_step_make_classes(s, &scratch);
+    rmi_arena_free(&scratch);
+    return r;
+}
+
+/* =====================================================================================================================
    >>refine - whole-graph search: the fastest list of runs whose live bytes stay within a limit
    In: a sealed graph, a limit. Out: a list of runs with repeats, and the form of each.
    A state is the list of tasks in execution order, forwards as often as it likes, and for each op the mode of its backward
@@ -12747,12 +13609,11 @@ typedef struct rmi_bnd_moment {
 } rmi_bnd_moment;
 
 typedef struct rmi_bnd {
-    const rmi_ref_model *m;
+    const rmi_step *m;
     rmi_arena *mem;
     uint64_t limit; /* bytes, beside the model's base */
     int link;       /* buffers may move to host memory and back; lasting ones are not on the device for sure */
-    uint32_t *root,
-        *group; /* by buffer: its root's, or n_buf; gradients that may be one piece of memory, or RMI_NONE */
+    uint32_t *group;          /* by buffer: gradients that may be one piece of memory, or RMI_NONE */
     uint8_t *is_grad, *stays; /* by buffer; is_grad 2: of a param */
     uint64_t *bytes;          /* by buffer: surely taken */
     uint8_t *must;            /* by op: runs in every plan */
@@ -12774,25 +13635,24 @@ typedef struct rmi_bnd {
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
 RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[task];
-    const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[task];
+    const rmi_step_access *a = &m->accesses[t->access + mode];
     uint64_t sum = 0, shared = 0;
     uint32_t q;
     b->turn++;
-    for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
-        uint32_t u = q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read];
-        if (!b->is_grad[u]) u = b->root[u];
+    for (q = 0; q < a->reads.n + (t->way == RMI_FWD ? a->makes.n : 0); q++) {
+        uint32_t u = q < a->reads.n ? m->pool[a->reads.at + q] : m->pool[a->makes.at + q - a->reads.n];
         if (b->stamp[u] == b->turn) continue;
         b->stamp[u] = b->turn;
         if (b->group[u] != RMI_NONE) shared = rmi_max(shared, b->bytes[u]);
         else sum += b->bytes[u];
     }
-    for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
-        const rmi_ref_target *y = &m->targets[a->write0 + q];
-        if (!y->n_over && !y->rename && b->group[y->buf] == RMI_NONE && b->stamp[y->buf] != b->turn)
-            sum += b->bytes[y->buf];
-        b->stamp[y->buf] = b->turn;
+    for (q = 0; q < a->makes.n && t->way == RMI_BWD; q++) {
+        const rmi_step_target *y = &m->targets[a->makes.at + q];
+        if (!y->over.n && !y->rename && b->group[y->buffer] == RMI_NONE && b->stamp[y->buffer] != b->turn)
+            sum += b->bytes[y->buffer];
+        b->stamp[y->buffer] = b->turn;
     }
     return sum + shared;
 }
@@ -12801,57 +13661,57 @@ RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
    repeat. */
 RMI_RARE uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[task];
-    const rmi_ref_acc *a = &m->accs[t->acc0 + mode];
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[task];
+    const rmi_step_access *a = &m->accesses[t->access + mode];
     uint64_t held = rmi_bnd_held(b, task, mode), fits = RMI_INF;
     uint32_t q;
-    for (q = 0; q < a->n_free[again]; q++) {
-        const rmi_ref_choice *c = &m->choices[a->free0[again] + q];
-        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && a->n_write;
-        uint64_t bytes = over ? rmi_sub(held, m->bytes[m->pool[a->write0]]) : held;
+    for (q = 0; q < a->ways[0][again].n; q++) {
+        const rmi_step_way *c = &m->ways[a->ways[0][again].at + q];
+        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && a->makes.n;
+        uint64_t bytes = over ? rmi_sub(held, m->buffers[m->pool[a->makes.at]].bytes) : held;
         *any = rmi_min(*any, c->ns);
-        if (bytes + c->ws <= b->limit) fits = rmi_min(fits, c->ns);
+        if (bytes + c->workspace <= b->limit) fits = rmi_min(fits, c->ns);
     }
     return t->way == RMI_BWD && a->may_be_free ? 0 : fits;
 }
 
 RMI_RARE void rmi_bnd_times(rmi_bnd *b)
 {
-    const rmi_ref_model *m = b->m;
+    const rmi_step *m = b->m;
     uint32_t i, k, r;
     for (i = 0; i < m->n_tasks; i++) {
-        const rmi_ref_task *t = &m->tasks[i];
+        const rmi_step_task *t = &m->tasks[i];
         uint32_t n_modes = t->way <= RMI_BWD ? m->n_modes[t->id] : 1u;
         for (k = 0; k < n_modes && t->way != RMI_FWD; k++) {
-            uint64_t any = RMI_INF, *least = &b->ns[t->acc0 + k];
+            uint64_t any = RMI_INF, *least = &b->ns[t->access + k];
             *least = rmi_bnd_fastest(b, i, k, 0, &any);
             if (*least == RMI_INF && n_modes == 1) *least = any;
         }
         for (r = 0; r < 2 && t->way == RMI_FWD; r++) {
             uint64_t any = RMI_INF, *least = &(r ? b->again : b->first)[t->id];
             for (*least = RMI_INF, k = 0; k < n_modes; k++) *least = rmi_min(*least, rmi_bnd_fastest(b, i, k, r, &any));
-            if (m->g->ops[t->id].view != RMI_NONE) *least = 0;
+            if (m->graph->ops[t->id].view != RMI_NONE) *least = 0;
             if (*least == RMI_INF) *least = any;
         }
     }
 }
 
-RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_ref_acc *a, uint32_t u)
+RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_step_access *a, uint32_t u)
 {
     uint32_t q;
-    for (q = 0; q < a->n_read; q++)
-        if (b->root[b->m->pool[a->read0 + q]] == u) return 1;
+    for (q = 0; q < a->reads.n; q++)
+        if (b->m->pool[a->reads.at + q] == u) return 1;
     return 0;
 }
 
 /* Is value u (a root) read by the task in every mode? */
 RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
 {
-    const rmi_ref_task *t = &b->m->tasks[task];
+    const rmi_step_task *t = &b->m->tasks[task];
     uint32_t k;
     for (k = 0; t->way == RMI_BWD && k < b->m->n_modes[t->id]; k++)
-        if (b->ns[t->acc0 + k] != RMI_INF && !rmi_bnd_reads(b, &b->m->accs[t->acc0 + k], u)) return 0;
+        if (b->ns[t->access + k] != RMI_INF && !rmi_bnd_reads(b, &b->m->accesses[t->access + k], u)) return 0;
     return 1;
 }
 
@@ -12859,26 +13719,26 @@ RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
    fastest. */
 RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[task];
-    const rmi_ref_acc *f = &m->accs[m->tasks[t->id].acc0 + mode];
-    uint64_t ns = b->ns[t->acc0 + mode];
-    if (ns == RMI_INF || b->link || m->n_bwd[t->id] > 1 || f->saved == RMI_NONE || m->g->ops[t->id].view != RMI_NONE)
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[task];
+    const rmi_step_access *f = &m->accesses[m->tasks[t->id].access + mode];
+    uint64_t ns = b->ns[t->access + mode];
+    if (ns == RMI_INF || b->link || m->n_backward[t->id] > 1 || f->saved == RMI_NONE || m->graph->ops[t->id].view != RMI_NONE)
         return ns;
-    return ns + rmi_min(rmi_sub(m->choices[f->kept0[0]].ns, b->first[t->id]),
-                        rmi_sub(m->choices[f->kept0[1]].ns, b->again[t->id]));
+    return ns + rmi_min(rmi_sub(m->ways[f->ways[1][0].at].ns, b->first[t->id]),
+                        rmi_sub(m->ways[f->ways[1][1].at].ns, b->again[t->id]));
 }
 
 /* Least ns of a task, once; of a forward that no plan needs to make: 0. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[task];
     uint64_t least = RMI_INF;
     uint32_t k;
     if (t->way == RMI_FWD) return b->must[t->id] || b->at.before[task] ? b->first[t->id] : 0;
-    if (b->link && t->way == RMI_OPT && m->g->tensors[t->id].opt_host != RMI_INF) return 0;
-    if (t->way != RMI_BWD) return b->ns[t->acc0];
+    if (b->link && t->way == RMI_OPT && m->graph->tensors[t->id].opt_host != RMI_INF) return 0;
+    if (t->way != RMI_BWD) return b->ns[t->access];
     for (k = 0; k < m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
     return least == RMI_INF ? 0 : least;
 }
@@ -12897,17 +13757,17 @@ RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
    count is all 0. */
 RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[task];
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[task];
     uint32_t j, q, o, p, low = t->id > RMI_BND_UP ? t->id - RMI_BND_UP : 0, modes = 0;
     for (j = 0; j < m->n_modes[t->id]; j++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + j];
-        if (b->ns[t->acc0 + j] == RMI_INF) continue;
+        const rmi_step_access *a = &m->accesses[t->access + j];
+        if (b->ns[t->access + j] == RMI_INF) continue;
         modes++;
         b->turn++;
-        for (q = 0; q < a->n_read; q++) {
-            uint32_t u = m->pool[a->read0 + q];
-            if (!b->is_grad[u] && m->maker[u] != RMI_NONE) seen[m->maker[u]] = b->turn;
+        for (q = 0; q < a->reads.n; q++) {
+            uint32_t u = m->pool[a->reads.at + q];
+            if (!b->is_grad[u] && m->buffers[u].maker != RMI_NONE) seen[m->buffers[u].maker] = b->turn;
         }
         for (o = t->id + 1; o-- > low;) {
             if (seen[o] != b->turn) continue;
@@ -12923,22 +13783,21 @@ RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uin
 /* What surely runs before each task, directly. */
 RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *b)
 {
-    const rmi_ref_model *m = b->m;
-    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, m->n_tasks), *count = RMI_NEW(b->mem, uint32_t, m->g->n_ops);
+    const rmi_step *m = b->m;
+    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, m->n_tasks), *count = RMI_NEW(b->mem, uint32_t, m->graph->n_ops);
     if (!seen || !count) return RM_ERROR_MEMORY;
     for (i = 0; i < m->n_tasks; i++) {
-        const rmi_ref_task *t = &m->tasks[i];
-        const rmi_ref_acc *a = &m->accs[t->acc0];
+        const rmi_step_task *t = &m->tasks[i];
+        const rmi_step_access *a = &m->accesses[t->access];
         b->pred0[i] = (uint32_t)b->n_pred;
-        for (k = 0; k < t->n_dep; k++) /* a backward's deps among forwards are of some modes only */
-            if (t->way != RMI_BWD || m->tasks[m->deps[t->dep0 + k]].way != RMI_FWD)
-                RMI_TRY(rmi_bnd_put_pred(b, m->deps[t->dep0 + k]));
-        for (q = 0; q < a->n_read && t->way <= RMI_BWD; q++) {
-            uint32_t u = m->pool[a->read0 + q], root = b->root[u];
-            if (b->is_grad[u] || m->maker[u] == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, root)))
+        for (k = 0; k < t->after.n; k++) /* a backward's deps among forwards are of some modes only */
+            if (t->way != RMI_BWD || m->tasks[m->pool[t->after.at + k]].way != RMI_FWD)
+                RMI_TRY(rmi_bnd_put_pred(b, m->pool[t->after.at + k]));
+        for (q = 0; q < a->reads.n && t->way <= RMI_BWD; q++) {
+            uint32_t u = m->pool[a->reads.at + q];
+            if (b->is_grad[u] || m->buffers[u].maker == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, u)))
                 continue;
-            if (root != m->n_buf && m->maker[root] != RMI_NONE) RMI_TRY(rmi_bnd_put_pred(b, m->maker[root]));
-            if (m->maker[u] != i && t->way == RMI_FWD) RMI_TRY(rmi_bnd_put_pred(b, m->maker[u]));
+            RMI_TRY(rmi_bnd_put_pred(b, m->buffers[u].maker));
         }
         if (t->way == RMI_BWD && m->n_modes[t->id] > 1) RMI_TRY(rmi_bnd_either(b, i, seen, count));
     }
@@ -12955,38 +13814,36 @@ RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
 /* By buffer: roots, bytes, gradients that may be names of the same bytes. */
 RMI_RARE void rmi_bnd_buffers(rmi_bnd *b)
 {
-    const rmi_ref_model *m = b->m;
-    const rm_graph *g = m->g;
+    const rmi_step *m = b->m;
+    const rm_graph *g = m->graph;
     uint32_t i, k, q, u;
-    for (u = 0; u <= m->n_buf; u++) {
-        b->root[u] = b->group[u] = u;
-        b->bytes[u] = u < m->n_buf ? m->bytes[u] : 0;
+    for (u = 0; u <= m->n_buffers; u++) {
+        u = b->group[u] = u;
+        b->bytes[u] = u < m->n_buffers ? m->buffers[u].bytes : 0;
     }
     for (i = 0; i < g->n_tensors; i++) {
-        if ((u = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE)
+        if ((u = m->buffer_of[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE)
             b->is_grad[u] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
-        if ((u = m->compact[i]) != RMI_NONE)
-            b->root[u] = m->compact[g->tensors[i].root] == RMI_NONE ? m->n_buf : m->compact[g->tensors[i].root];
     }
     for (i = 0; i < m->n_tasks; i++) {
-        const rmi_ref_task *t = &m->tasks[i];
+        const rmi_step_task *t = &m->tasks[i];
         for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 0u); k++) {
-            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
+            const rmi_step_access *a = &m->accesses[t->access + k];
             if (a->saved != RMI_NONE)
                 b->bytes[a->saved] = b->bytes[a->saved] ? rmi_min(b->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
-            for (q = 0; q < a->n_write && t->way == RMI_BWD; q++) {
-                const rmi_ref_target *y = &m->targets[a->write0 + q];
-                if (y->share && a->dout != RMI_NONE)
-                    b->group[rmi_bnd_find(b->group, y->buf)] = rmi_bnd_find(b->group, a->dout);
+            for (q = 0; q < a->makes.n && t->way == RMI_BWD; q++) {
+                const rmi_step_target *y = &m->targets[a->makes.at + q];
+                if (y->share && a->output_gradient != RMI_NONE)
+                    b->group[rmi_bnd_find(b->group, y->buffer)] = rmi_bnd_find(b->group, a->output_gradient);
             }
         }
     }
-    for (u = 0; u < m->n_buf; u++)
+    for (u = 0; u < m->n_buffers; u++)
         if (rmi_bnd_find(b->group, u) != u) b->flag[u] = b->flag[rmi_bnd_find(b->group, u)] = 1;
-    for (u = 0; u < m->n_buf; u++) b->group[u] = rmi_bnd_find(b->group, u);
-    for (u = 0; u <= m->n_buf; u++)
+    for (u = 0; u < m->n_buffers; u++) b->group[u] = rmi_bnd_find(b->group, u);
+    for (u = 0; u <= m->n_buffers; u++)
         if (!b->flag[u]) b->group[u] = RMI_NONE;
-    for (i = 0; i < m->n_stay; i++) b->stays[m->stay[i]] = 1;
+    for (i = 0; i < m->n_ends; i++) b->stays[m->ends[i]] = 1;
 }
 
 /* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
@@ -12999,26 +13856,26 @@ RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
 
 /* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing
    is said then. */
-RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, rmi_bnd *b)
+RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *m, uint64_t limit, rmi_bnd *b)
 {
-    const rm_graph *g = m->g;
+    const rm_graph *g = m->graph;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint32_t nb = m->n_buf + 1, i, f;
+    uint32_t nb = m->n_buffers + 1, i, f;
     uint64_t ns = 0, bytes = 0;
     memset(b, 0, sizeof *b);
     b->m = m;
     b->mem = mem;
     b->limit = limit;
     b->enough = RMI_INF;
-    b->root = RMI_NEW(mem, uint32_t, nb), b->group = RMI_NEW(mem, uint32_t, nb), b->stamp = RMI_NEW(mem, uint32_t, nb);
+    b->group = RMI_NEW(mem, uint32_t, nb), b->stamp = RMI_NEW(mem, uint32_t, nb);
     b->is_grad = RMI_NEW(mem, uint8_t, nb), b->stays = RMI_NEW(mem, uint8_t, nb),
     b->at.there = RMI_NEW(mem, uint8_t, nb);
     b->flag = RMI_NEW(mem, uint8_t, nb), b->bytes = RMI_NEW(mem, uint64_t, nb), b->most = RMI_NEW(mem, uint64_t, nb);
     b->must = RMI_NEW(mem, uint8_t, g->n_ops), b->first = RMI_NEW(mem, uint64_t, g->n_ops),
     b->again = RMI_NEW(mem, uint64_t, g->n_ops);
-    b->ns = RMI_NEW(mem, uint64_t, m->n_accs), b->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
+    b->ns = RMI_NEW(mem, uint64_t, m->n_accesses), b->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
     b->at.before = RMI_NEW(mem, uint8_t, m->n_tasks), b->at.after = RMI_NEW(mem, uint8_t, m->n_tasks);
-    if (!read || !b->root || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag ||
+    if (!read || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag ||
         !b->bytes || !b->most)
         return RM_ERROR_MEMORY;
     if (!b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after)
@@ -13029,13 +13886,13 @@ RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_ref_model *m, uint64_t
                 return RM_ERROR_GRAPH;
         if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
     }
-    for (i = 0; i < m->n_choices; i++) {
-        ns = rmi_add(ns, m->choices[i].ns);
-        bytes = rmi_add(bytes, m->choices[i].ws);
+    for (i = 0; i < m->n_ways; i++) {
+        ns = rmi_add(ns, m->ways[i].ns);
+        bytes = rmi_add(bytes, m->ways[i].workspace);
     }
-    for (i = 0; i < m->n_buf; i++) bytes = rmi_add(bytes, m->bytes[i]);
+    for (i = 0; i < m->n_buffers; i++) bytes = rmi_add(bytes, m->buffers[i].bytes);
     if (rmi_add(ns, bytes) >= RMI_MAX / 64) return RM_ERROR_GRAPH; /* sums below need not be watched */
-    rmi_bnd_must_run(g, m->step, b->must, read);
+    rmi_bnd_must_run(g, m->kind, b->must, read);
     rmi_bnd_buffers(b);
     rmi_bnd_times(b);
     rmi_bnd_scale(b, ns, bytes);
@@ -13056,20 +13913,20 @@ RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *b, uint64_t units)
 /* What surely comes before and after run x. */
 RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
 {
-    const rmi_ref_model *m = b->m;
+    const rmi_step *m = b->m;
     uint8_t *before = b->at.before, *after = b->at.after;
     uint32_t i, k;
     b->at.x = x;
-    b->work += 2u * m->n_keep;
+    b->work += 2u * m->n_once;
     memset(after, 0, m->n_tasks);
     memset(before, 0, m->n_tasks);
     before[x] = after[x] = 1;
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t t = m->keep[i];
+    for (i = 0; i < m->n_once; i++) {
+        uint32_t t = m->once[i];
         for (k = b->pred0[t]; k < b->pred0[t + 1] && !after[t]; k++) after[t] = after[b->pred[k]];
     }
-    for (i = m->n_keep; i-- > 0;) {
-        uint32_t t = m->keep[i];
+    for (i = m->n_once; i-- > 0;) {
+        uint32_t t = m->once[i];
         for (k = b->pred0[t]; k < b->pred0[t + 1] && before[t]; k++) before[b->pred[k]] = 1;
     }
     before[x] = after[x] = 0;
@@ -13079,30 +13936,30 @@ RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
    over nothing. */
 RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 {
-    const rmi_ref_model *m = b->m;
+    const rmi_step *m = b->m;
     const rmi_bnd_moment *at = &b->at;
     uint32_t i, q, k, u;
     uint64_t sum = 0;
-    memset(b->flag, 0, m->n_buf + 1u);
-    for (i = m->g->n_ops; i < m->n_keep; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
-        uint32_t task = m->keep[i];
-        const rmi_ref_task *t = &m->tasks[task];
-        const rmi_ref_acc *a = &m->accs[t->acc0];
-        for (q = 0; q < a->n_read && (at->after[task] || task == at->x); q++)
-            if (b->is_grad[u = m->pool[a->read0 + q]]) b->flag[u] |= task == at->x ? 4 : 2;
-        for (q = 0; q < a->n_write && t->way == RMI_BWD && at->before[task]; q++)
-            b->flag[m->targets[a->write0 + q].buf] |= 1;
-        for (q = 0; q < a->n_write && t->way == RMI_BWD && task == at->x; q++) {
+    memset(b->flag, 0, m->n_buffers + 1u);
+    for (i = m->n_forwards; i < m->n_once; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
+        uint32_t task = m->once[i];
+        const rmi_step_task *t = &m->tasks[task];
+        const rmi_step_access *a = &m->accesses[t->access];
+        for (q = 0; q < a->reads.n && (at->after[task] || task == at->x); q++)
+            if (b->is_grad[u = m->pool[a->reads.at + q]]) b->flag[u] |= task == at->x ? 4 : 2;
+        for (q = 0; q < a->makes.n && t->way == RMI_BWD && at->before[task]; q++)
+            b->flag[m->targets[a->makes.at + q].buffer] |= 1;
+        for (q = 0; q < a->makes.n && t->way == RMI_BWD && task == at->x; q++) {
             int own = 1;
             for (k = 0; k < m->n_modes[t->id]; k++) {
-                const rmi_ref_target *y = &m->targets[m->accs[t->acc0 + k].write0 + q];
-                own &= !y->n_over && !y->rename;
+                const rmi_step_target *y = &m->targets[m->accesses[t->access + k].makes.at + q];
+                own &= !y->over.n && !y->rename;
             }
-            if (own) b->flag[m->targets[a->write0 + q].buf] |= 4;
+            if (own) b->flag[m->targets[a->makes.at + q].buffer] |= 4;
         }
     }
-    memset(b->most, 0, (m->n_buf + 1u) * sizeof(uint64_t));
-    for (u = 0; u < m->n_buf; u++) {
+    memset(b->most, 0, (m->n_buffers + 1u) * sizeof(uint64_t));
+    for (u = 0; u < m->n_buffers; u++) {
         if (!(b->flag[u] & 4) && b->link && b->is_grad[u] == 2) continue;
         if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || b->stays[u]))) continue;
         if (b->group[u] == RMI_NONE) sum += b->bytes[u];
@@ -13118,18 +13975,18 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 /* Is it a question whether value u (a root) is there after x? It was made before, and x does not hold it. */
 RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t u)
 {
-    uint32_t maker = b->m->maker[u];
-    return u != b->m->n_buf && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] &&
+    uint32_t maker = b->m->buffers[u].maker;
+    return u != b->m->n_buffers && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] &&
            (maker == RMI_NONE || b->at.before[maker]);
 }
 
 /* Does every plan run the forward of op o for its values' sake? */
-RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o) { return b->must[o] && b->m->g->ops[o].view == RMI_NONE; }
+RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o) { return b->must[o] && b->m->graph->ops[o].view == RMI_NONE; }
 
 /* Does the task surely run after x, reading values? */
 RMI_INLINE int rmi_bnd_later(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_ref_task *t = &b->m->tasks[task];
+    const rmi_step_task *t = &b->m->tasks[task];
     return b->at.after[task] && (!b->at.upto || b->at.upto[task]) &&
            (t->way == RMI_BWD || (t->way == RMI_FWD && rmi_bnd_makes(b, t->id)));
 }
@@ -13149,29 +14006,29 @@ RMI_FN uint64_t rmi_bnd_over(const rm_graph *g, const rmi_op *op)
 /* Looks at moment x: what is before and after, what it holds, what is read later. 0: it is no moment of every plan. */
 RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[x];
-    const rmi_ref_acc *a = &m->accs[t->acc0];
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[x];
+    const rmi_step_access *a = &m->accesses[t->access];
     rmi_bnd_moment *at = &b->at;
     uint32_t i, q;
     if (t->way > RMI_BWD || (t->way == RMI_FWD && !rmi_bnd_makes(b, t->id))) return 0;
     rmi_bnd_around(b, x);
-    memset(at->there, 0, m->n_buf + 1u);
+    memset(at->there, 0, m->n_buffers + 1u);
     at->held = rmi_bnd_grads(b);
-    for (q = 0; q < a->n_read + (t->way == RMI_FWD ? a->n_write : 0); q++) {
-        uint32_t u = b->root[q < a->n_read ? m->pool[a->read0 + q] : m->pool[a->write0 + q - a->n_read]];
-        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= a->n_read && u == m->n_buf)) continue;
+    for (q = 0; q < a->reads.n + (t->way == RMI_FWD ? a->makes.n : 0); q++) {
+        uint32_t u = q < a->reads.n ? m->pool[a->reads.at + q] : m->pool[a->makes.at + q - a->reads.n];
+        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= a->reads.n && u == m->n_buffers)) continue;
         at->there[u] = 1;
         at->held += b->bytes[u];
     }
-    if (t->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(m->g, &m->g->ops[t->id]));
+    if (t->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(m->graph, &m->graph->ops[t->id]));
     at->wanted = 0;
     b->turn++;
-    for (i = 0; i < m->n_keep; i++) {
-        if (!rmi_bnd_later(b, m->keep[i])) continue;
-        a = &m->accs[m->tasks[m->keep[i]].acc0];
-        for (q = 0; q < a->n_read; q++) {
-            uint32_t u = b->root[m->pool[a->read0 + q]];
+    for (i = 0; i < m->n_once; i++) {
+        if (!rmi_bnd_later(b, m->once[i])) continue;
+        a = &m->accesses[m->tasks[m->once[i]].access];
+        for (q = 0; q < a->reads.n; q++) {
+            uint32_t u = m->pool[a->reads.at + q];
             if (b->stamp[u] == b->turn || !rmi_bnd_open(b, u)) continue;
             b->stamp[u] = b->turn;
             at->wanted += b->bytes[u];
@@ -13183,20 +14040,20 @@ RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 /* x's choices of workspace: the skip-th fastest of those with less than all that are faster. 0: there is none. */
 RMI_RARE int rmi_bnd_own(const rmi_bnd *b, uint32_t skip, uint64_t *ns, uint64_t *ws)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[b->at.x];
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[b->at.x];
     uint64_t last = RMI_INF;
     uint32_t n, k, q;
     for (n = 0;; n++) {
         *ns = *ws = RMI_INF;
         for (k = 0; k < m->n_modes[t->id]; k++) {
-            const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-            for (q = 0; q < a->n_free[0]; q++) {
-                const rmi_ref_choice *c = &m->choices[a->free0[0] + q];
+            const rmi_step_access *a = &m->accesses[t->access + k];
+            for (q = 0; q < a->ways[0][0].n; q++) {
+                const rmi_step_way *c = &m->ways[a->ways[0][0].at + q];
                 uint64_t now = t->way == RMI_BWD && a->may_be_free ? 0 : c->ns;
-                if (c->ws >= last || now > *ns || (now == *ns && c->ws >= *ws)) continue;
+                if (c->workspace >= last || now > *ns || (now == *ns && c->workspace >= *ws)) continue;
                 *ns = now;
-                *ws = c->ws;
+                *ws = c->workspace;
             }
         }
         if (*ns == RMI_INF) return 0;
@@ -13216,17 +14073,17 @@ RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *b)
 /* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
 RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *b, uint64_t ws)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[b->at.x];
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[b->at.x];
     uint64_t least = RMI_INF;
     uint32_t k, q;
     for (k = 0; k < m->n_modes[t->id]; k++) {
-        const rmi_ref_acc *a = &m->accs[t->acc0 + k];
-        uint64_t fast = t->way == RMI_FWD ? b->first[t->id] : b->ns[t->acc0 + k];
-        for (q = 0; q < a->n_free[0] && fast != RMI_INF; q++)
-            if (m->choices[a->free0[0] + q].ws < ws)
+        const rmi_step_access *a = &m->accesses[t->access + k];
+        uint64_t fast = t->way == RMI_FWD ? b->first[t->id] : b->ns[t->access + k];
+        for (q = 0; q < a->ways[0][0].n && fast != RMI_INF; q++)
+            if (m->ways[a->ways[0][0].at + q].workspace < ws)
                 least = rmi_min(
-                    least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->choices[a->free0[0] + q].ns, fast));
+                    least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->ways[a->ways[0][0].at + q].ns, fast));
     }
     return least;
 }
@@ -13284,7 +14141,7 @@ RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *s)
 {
     memset(s, 0, sizeof *s);
     s->b = b;
-    s->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->m->n_buf + 1u));
+    s->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->m->n_buffers + 1u));
     s->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->m->n_tasks + 1u);
     s->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
     if (!s->at || !s->run || !s->node) return RM_ERROR_MEMORY;
@@ -13349,10 +14206,10 @@ RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_ref_acc *a, const uint32_t *at)
+RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_step_access *a, const uint32_t *at)
 {
     uint32_t q;
-    for (q = 0; q < a->n_read; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->b->root[s->b->m->pool[a->read0 + q]]]));
+    for (q = 0; q < a->reads.n; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->b->m->pool[a->reads.at + q]]));
     return RM_OK;
 }
 
@@ -13360,14 +14217,14 @@ RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_ref_acc *a, const u
 RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
 {
     const rmi_bnd *b = s->b;
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_task *t = &m->tasks[b->at.x];
+    const rmi_step *m = b->m;
+    const rmi_step_task *t = &m->tasks[b->at.x];
     uint64_t ns, ws, before, least = rmi_bnd_least_ws(b), slow = 0;
     uint32_t i, f;
     if (!rmi_bnd_own(b, 0, &ns, &before) || before == least) return RM_OK;
     for (i = 0; t->way == RMI_FWD && i < m->n_modes[t->id];
          i++) /* a slower form, wanted for what it saves, is paid for there */
-        if (m->accs[t->acc0 + i].saved != RMI_NONE && m->choices[m->accs[t->acc0 + i].kept0[0]].ns > b->first[t->id])
+        if (m->accesses[t->access + i].saved != RMI_NONE && m->ways[m->accesses[t->access + i].ways[1][0].at].ns > b->first[t->id])
             return RM_OK;
     RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
     RMI_TRY(rmi_bnd_put_way(s, f, 0, k, before - least));
@@ -13386,22 +14243,22 @@ RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
 RMI_RARE rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
 {
     const rmi_bnd *b = s->b;
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0];
-    uint32_t q, n = 0, f = RMI_NONE, saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, o)];
-    for (q = 0; q <= a->n_write; q++) {
-        uint32_t u = q < a->n_write ? b->root[m->pool[a->write0 + q]] : saved;
+    const rmi_step *m = b->m;
+    const rmi_step_access *a = &m->accesses[m->tasks[o].access];
+    uint32_t q, n = 0, f = RMI_NONE, saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, o)];
+    for (q = 0; q <= a->makes.n; q++) {
+        uint32_t u = q < a->makes.n ? m->pool[a->makes.at + q] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
         RMI_TRY(rmi_bnd_put_fact(s, o, k, &at[u]));
         f = at[u];
         n++;
     }
-    if (!n || m->tasks[o].fixed) return RM_OK;
+    if (!n || m->tasks[o].once) return RM_OK;
     if (n > 1) RMI_TRY(rmi_bnd_put_fact(s, o, k, &f)); /* "o repeats" */
     RMI_TRY(rmi_bnd_put_way(s, f, b->again[o], RMI_NONE, 0));
     RMI_TRY(rmi_bnd_put_reads(s, a, at));
-    for (q = 0; q <= a->n_write && n > 1; q++) {
-        uint32_t u = q < a->n_write ? b->root[m->pool[a->write0 + q]] : saved;
+    for (q = 0; q <= a->makes.n && n > 1; q++) {
+        uint32_t u = q < a->makes.n ? m->pool[a->makes.at + q] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
         RMI_TRY(rmi_bnd_put_way(s, at[u], 0, RMI_NONE, 0));
         RMI_TRY(rmi_bnd_put_tail(s, f));
@@ -13415,7 +14272,7 @@ RMI_RARE rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32
 RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t *at)
 {
     rmi_bnd *b = s->b;
-    const rmi_ref_task *t = &b->m->tasks[task];
+    const rmi_step_task *t = &b->m->tasks[task];
     uint64_t least = t->way == RMI_BWD ? rmi_bnd_least(b, task) : 0;
     uint32_t j;
     if (s->run[task] == RMI_BND_TO_COME) RMI_TRY(rmi_bnd_put_want(s, t->id, s->lo[task], &s->run[task]));
@@ -13423,7 +14280,7 @@ RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t
         uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(b, task, j) : 0;
         if (ns == RMI_INF) continue;
         RMI_TRY(rmi_bnd_put_way(s, s->run[task], ns - least, RMI_NONE, 0));
-        RMI_TRY(rmi_bnd_put_reads(s, &b->m->accs[t->acc0 + j], at));
+        RMI_TRY(rmi_bnd_put_reads(s, &b->m->accesses[t->access + j], at));
     }
     if (s->fact[s->run[task]].way == RMI_NONE) { /* no mode is known to fit */
         s->n_want--;
@@ -13437,26 +14294,26 @@ RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t
 RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
 {
     rmi_bnd *b = s->b;
-    const rmi_ref_model *m = b->m;
-    uint32_t i, f, *at = s->at + (size_t)k * (m->n_buf + 1u);
-    memset(at, 0xFF, (m->n_buf + 1u) * sizeof *at);
-    for (i = 0; i < m->n_start; i++) {
-        uint32_t u = b->root[m->start[i]];
+    const rmi_step *m = b->m;
+    uint32_t i, f, *at = s->at + (size_t)k * (m->n_buffers + 1u);
+    memset(at, 0xFF, (m->n_buffers + 1u) * sizeof *at);
+    for (i = 0; i < m->n_inputs; i++) {
+        uint32_t u = m->inputs[i];
         if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, 0, k, &at[u]));
     }
-    for (i = 0; i < m->n_keep; i++) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        if (t->way == RMI_FWD && b->at.before[m->keep[i]] && m->g->ops[t->id].view == RMI_NONE)
+    for (i = 0; i < m->n_once; i++) {
+        const rmi_step_task *t = &m->tasks[m->once[i]];
+        if (t->way == RMI_FWD && b->at.before[m->once[i]] && m->graph->ops[t->id].view == RMI_NONE)
             RMI_TRY(rmi_bnd_put_op(s, t->id, k, at));
     }
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t task = m->keep[i];
+    for (i = 0; i < m->n_once; i++) {
+        uint32_t task = m->once[i];
         if (s->run[task] != RMI_NONE && s->lo[task] <= k && k < s->hi[task]) RMI_TRY(rmi_bnd_put_run(s, task, at));
     }
-    for (i = 0; i < m->n_stay && k + 1 == s->n && !b->at.upto; i++) {
-        uint32_t u = b->root[m->stay[i]];
+    for (i = 0; i < m->n_ends && k + 1 == s->n && !b->at.upto; i++) {
+        uint32_t u = m->ends[i];
         if (at[u] == RMI_NONE) continue;
-        RMI_TRY(rmi_bnd_put_want(s, m->maker[u] == RMI_NONE ? 0 : m->maker[u], k, &f));
+        RMI_TRY(rmi_bnd_put_want(s, m->buffers[u].maker == RMI_NONE ? 0 : m->buffers[u].maker, k, &f));
         RMI_TRY(rmi_bnd_put_way(s, f, 0, RMI_NONE, 0));
         RMI_TRY(rmi_bnd_put_tail(s, at[u]));
     }
@@ -13467,17 +14324,17 @@ RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
 RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
 {
     rmi_bnd *b = s->b;
-    const rmi_ref_model *m = b->m;
+    const rmi_step *m = b->m;
     uint32_t i, k, task;
     s->common = 0;
-    for (i = 0; i < m->n_keep; i++) {
-        s->run[m->keep[i]] = RMI_NONE;
-        s->hi[m->keep[i]] = s->n;
+    for (i = 0; i < m->n_once; i++) {
+        s->run[m->once[i]] = RMI_NONE;
+        s->hi[m->once[i]] = s->n;
     }
     for (k = 0; k < s->n; k++) {
         rmi_bnd_around(b, x[k]);
-        for (i = 0; i < m->n_keep; i++) {
-            task = m->keep[i];
+        for (i = 0; i < m->n_once; i++) {
+            task = m->once[i];
             if (rmi_bnd_later(b, task)) {
                 s->lo[task] = k;
                 s->run[task] = RMI_BND_TO_COME;
@@ -13485,7 +14342,7 @@ RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
             if ((b->at.before[task] || task == x[k]) && s->hi[task] == s->n) s->hi[task] = k;
         }
     }
-    for (i = 0; i < m->n_keep; i++) s->common += rmi_bnd_least(b, m->keep[i]);
+    for (i = 0; i < m->n_once; i++) s->common += rmi_bnd_least(b, m->once[i]);
 }
 
 /* Room for scratch of all facts and ways. */
@@ -13507,7 +14364,7 @@ RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, int *fits)
 {
     rmi_bnd *b = s->b;
-    uint32_t k, u, nb = b->m->n_buf + 1;
+    uint32_t k, u, nb = b->m->n_buffers + 1;
     s->n_way = s->n_fact = s->n_use = s->n_want = 0;
     s->n = n;
     s->turn = 0;
@@ -13658,7 +14515,7 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *s, const uint64_t *price, int64_t *la
 /* Facts are paid for by op, backwards by op, or by window. */
 RMI_FN void rmi_bnd_sort(rmi_bnd_web *s, uint32_t order)
 {
-    uint32_t i, n = s->b->m->g->n_ops;
+    uint32_t i, n = s->b->m->graph->n_ops;
     s->order = order;
     for (i = 0; i < s->tmp.n_todo; i++) {
         uint32_t id = (uint32_t)s->tmp.todo[i];
@@ -13769,7 +14626,7 @@ RMI_RARE void rmi_bnd_visit(rmi_bnd_web *s, uint32_t i, uint32_t first, uint32_t
     }
 }
 
-/* Moments, as places in m->keep, with their prices. */
+/* Moments, as places in m->once, with their prices. */
 typedef struct rmi_bnd_pick {
     uint32_t n, at[RMI_BND_TOGETHER];
     uint64_t price[RMI_BND_TOGETHER];
@@ -13786,7 +14643,7 @@ RMI_RARE rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes
     int fits;
     uint64_t goal;
     p->most = 0;
-    for (i = 0; i < p->n; i++) x[i] = b->m->keep[p->at[i]];
+    for (i = 0; i < p->n; i++) x[i] = b->m->once[p->at[i]];
     RMI_TRY(rmi_bnd_web_make(s, x, p->n, &fits));
     if (!fits) return RM_OK;
     goal = rmi_sub(b->enough, s->common);
@@ -13838,36 +14695,35 @@ RMI_FN int rmi_bnd_cmp(const void *x, const void *y, void *user)
 /* Bytes that are there at each place of the list that runs everything once. live: n_keep + 1 zeros. */
 RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *b, uint64_t *live)
 {
-    const rmi_ref_model *m = b->m;
-    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u),
-                            *first = RMI_NEW(b->mem, uint32_t, m->n_buf + 1u);
+    const rmi_step *m = b->m;
+    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buffers + 1u),
+                            *first = RMI_NEW(b->mem, uint32_t, m->n_buffers + 1u);
     if (!last || !first) return RM_ERROR_MEMORY;
-    for (q = 0; q <= m->n_buf; q++) first[q] = RMI_NONE;
-    for (i = 0; i < m->n_keep; i++) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
-        const rmi_ref_acc *a = &m->accs[t->acc0 + (t->way <= RMI_BWD ? m->keep_mode[t->id] : 0u)];
-        uint64_t ws = a->n_free[0] ? m->choices[a->free0[0]].ws : 0;
+    for (q = 0; q <= m->n_buffers; q++) first[q] = RMI_NONE;
+    for (i = 0; i < m->n_once; i++) {
+        const rmi_step_task *t = &m->tasks[m->once[i]];
+        const rmi_step_access *a = &m->accesses[t->access + (t->way <= RMI_BWD ? m->fastest_mode[t->id] : 0u)];
+        uint64_t ws = a->ways[0][0].n ? m->ways[a->ways[0][0].at].workspace : 0;
         for (pass = 0; pass < 3; pass++)
-            for (q = 0; q < (pass == 0 ? a->n_read : pass == 1 ? a->n_write : 1); q++) {
-                uint32_t u = pass == 0           ? m->pool[a->read0 + q]
+            for (q = 0; q < (pass == 0 ? a->reads.n : pass == 1 ? a->makes.n : 1); q++) {
+                uint32_t u = pass == 0           ? m->pool[a->reads.at + q]
                              : pass == 2         ? a->saved
-                             : t->way == RMI_FWD ? m->pool[a->write0 + q]
-                                                 : m->targets[a->write0 + q].buf;
+                             : t->way == RMI_FWD ? m->pool[a->makes.at + q]
+                                                 : m->targets[a->makes.at + q].buffer;
                 if (u == RMI_NONE) continue;
-                u = b->root[u];
-                if (first[u] == RMI_NONE) first[u] = m->maker[u] == RMI_NONE && !b->is_grad[u] ? 0 : i;
+                if (first[u] == RMI_NONE) first[u] = m->buffers[u].maker == RMI_NONE && !b->is_grad[u] ? 0 : i;
                 last[u] = i;
             }
         live[i] += ws;
         live[i + 1] -= ws;
     }
-    for (k = 0; k < m->n_stay; k++) last[b->root[m->stay[k]]] = m->n_keep - 1;
-    for (q = 0; q < m->n_buf; q++) {
+    for (k = 0; k < m->n_ends; k++) last[m->ends[k]] = m->n_once - 1;
+    for (q = 0; q < m->n_buffers; q++) {
         if (first[q] == RMI_NONE) continue;
         live[first[q]] += b->bytes[q];
         live[last[q] + 1] -= b->bytes[q];
     }
-    for (i = 1; i < m->n_keep; i++) live[i] += live[i - 1];
+    for (i = 1; i < m->n_once; i++) live[i] += live[i - 1];
     return RM_OK;
 }
 
@@ -13901,14 +14757,14 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_
                                   uint64_t *bound)
 {
     rmi_bnd *b = s->b;
-    const rmi_ref_model *m = b->m;
-    uint32_t i, k, n = 0, large = m->n_keep > 20000, step = m->n_keep / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
+    const rmi_step *m = b->m;
+    uint32_t i, k, n = 0, large = m->n_once > 20000, step = m->n_once / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
     uint64_t ns, ws;
-    for (i = 0; i < m->n_keep; i++) b->hint = rmi_add(b->hint, rmi_bnd_units(b, rmi_bnd_least(b, m->keep[i])));
+    for (i = 0; i < m->n_once; i++) b->hint = rmi_add(b->hint, rmi_bnd_units(b, rmi_bnd_least(b, m->once[i])));
     b->hint = rmi_min(rmi_mul_div_up(b->hint, 1u << 17, b->limit + 1), b->most_price);
-    for (i = 0; i < m->n_keep; i += step) { /* of each stretch the moment at which keeping everything takes most */
-        uint32_t at = rmi_bnd_highest(live, i, step, m->n_keep);
-        if (!rmi_bnd_look(b, m->keep[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
+    for (i = 0; i < m->n_once; i += step) { /* of each stretch the moment at which keeping everything takes most */
+        uint32_t at = rmi_bnd_highest(live, i, step, m->n_once);
+        if (!rmi_bnd_look(b, m->once[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
         tries[n].at = at;
         tries[n++].key = rmi_sub(b->at.wanted + b->at.held + ws, b->limit);
     }
@@ -13926,7 +14782,7 @@ RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_
             uint32_t by = i / 2 + step, q;
             tries[n].at = i & 1 ? tries[from].at + by : tries[from].at - by;
             for (q = 0; q < n && tries[q].at != tries[n].at;) q++;
-            if (tries[n].at >= m->n_keep || q < n) continue;
+            if (tries[n].at >= m->n_once || q < n) continue;
             tries[n].price = tries[from].price;
             RMI_TRY(rmi_bnd_price(s, &tries[n], bound));
             if (tries[n].key > tries[best].key) best = n;
@@ -13948,14 +14804,14 @@ RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
     return at;
 }
 
-/* Each candidate (a place in m->keep) joins p if they bound more with it. */
+/* Each candidate (a place in m->once) joins p if they bound more with it. */
 RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n)
 {
-    uint32_t i, k, q, nodes = s->b->m->n_keep < 64 ? 32 : 1;
+    uint32_t i, k, q, nodes = s->b->m->n_once < 64 ? 32 : 1;
     for (k = 0; k < n && s->b->work < s->b->most_work && p->n < RMI_BND_TOGETHER; k++) {
         rmi_bnd_pick now = *p;
         for (q = 0; q < p->n && p->at[q] < cand[k];) q++;
-        if (cand[k] >= s->b->m->n_keep || (q < p->n && p->at[q] == cand[k])) continue;
+        if (cand[k] >= s->b->m->n_once || (q < p->n && p->at[q] == cand[k])) continue;
         now.n++;
         for (i = now.n; --i > q;) {
             now.at[i] = p->at[i - 1];
@@ -13976,8 +14832,8 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const 
                                     uint64_t more, uint64_t *bound)
 {
     rmi_bnd *b = s->b;
-    const rmi_ref_model *m = b->m;
-    uint32_t all = 2 * m->n_keep, bwd = m->n_keep - m->g->n_ops, i, k, n_cand = 0;
+    const rmi_step *m = b->m;
+    uint32_t all = 2 * m->n_once, bwd = m->n_once - m->n_forwards, i, k, n_cand = 0;
     uint32_t *cand = RMI_NEW(b->mem, uint32_t, n + 2 * (size_t)all);
     uint64_t end = b->work + more;
     rmi_bnd_pick best, now;
@@ -13989,15 +14845,15 @@ RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const 
     best.most = tries[0].key;
     now = best;
     for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
-    for (i = 0; i < all; i++) cand[n_cand++] = m->g->n_ops + rmi_bnd_even(i, bwd);
-    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_keep);
+    for (i = 0; i < all; i++) cand[n_cand++] = m->n_forwards + rmi_bnd_even(i, bwd);
+    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_once);
     b->most_work = b->work + more / 2;
     RMI_TRY(rmi_bnd_join(s, &best, cand, n_cand));
     for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
-        i = tries[0].at + (m->n_keep - 1 - tries[0].at) * (k / 2) / (RMI_BND_TOGETHER - 1);
-        if (k & 1) i = rmi_bnd_highest(live, i, (m->n_keep - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1), m->n_keep);
-        if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->keep[i]) ||
-            (now.n && !b->at.before[m->keep[now.at[now.n - 1]]]))
+        i = tries[0].at + (m->n_once - 1 - tries[0].at) * (k / 2) / (RMI_BND_TOGETHER - 1);
+        if (k & 1) i = rmi_bnd_highest(live, i, (m->n_once - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1), m->n_once);
+        if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->once[i]) ||
+            (now.n && !b->at.before[m->once[now.at[now.n - 1]]]))
             continue;
         now.price[now.n] = (tries[0].price ? tries[0].price : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
         now.at[now.n++] = i;
@@ -14111,21 +14967,21 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uin
 /* The longest path of ops: its places, and one more for the last value. */
 RMI_RARE rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *n)
 {
-    const rmi_ref_model *m = b->m;
-    uint32_t i, q, u, o, n_ops = m->g->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
+    const rmi_step *m = b->m;
+    uint32_t i, q, u, o, n_ops = m->graph->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
                          *value = RMI_RAW(b->mem, uint32_t, n_ops);
     uint32_t *length = RMI_NEW(b->mem, uint32_t, n_ops);
     *n = 0;
     if (!before || !value || !length) return RM_ERROR_MEMORY;
     for (i = 0; i < n_ops; i++) {
-        const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0];
+        const rmi_step_access *a = &m->accesses[m->tasks[i].access];
         before[i] = value[i] = RMI_NONE;
         if (!rmi_bnd_makes(b, i)) continue;
         length[i] = 1;
-        for (q = 0; q < a->n_read; q++) {
-            u = b->root[m->pool[a->read0 + q]];
-            o = u == m->n_buf || b->is_grad[u] ? RMI_NONE : m->maker[u];
-            if (u == m->n_buf || b->is_grad[u] || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i])) continue;
+        for (q = 0; q < a->reads.n; q++) {
+            u = m->pool[a->reads.at + q];
+            o = u == m->n_buffers || b->is_grad[u] ? RMI_NONE : m->buffers[u].maker;
+            if (u == m->n_buffers || b->is_grad[u] || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i])) continue;
             length[i] = o == RMI_NONE ? 1 : length[o] + 1;
             before[i] = o;
             value[i] = u;
@@ -14150,8 +15006,8 @@ RMI_RARE rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t
 /* What the backward of place i demands: of what it reads in every mode the largest. Its place, or RMI_NONE. */
 RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint32_t n, uint32_t i, uint32_t task)
 {
-    const rmi_ref_model *m = b->m;
-    uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE,
+    const rmi_step *m = b->m;
+    uint32_t saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE,
              next = place[i + 1].value;
     uint64_t most = 0;
     uint8_t demand = RMI_BND_NOTHING;
@@ -14182,17 +15038,17 @@ RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint
 RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place, uint32_t i, uint32_t task,
                                     uint32_t last)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_ref_acc *f = &m->accs[m->tasks[place[i].op].acc0], *a = &m->accs[m->tasks[task].acc0];
+    const rmi_step *m = b->m;
+    const rmi_step_access *f = &m->accesses[m->tasks[place[i].op].access], *a = &m->accesses[m->tasks[task].access];
     uint64_t sum = place[i].bytes + place[i].wanted;
     uint32_t q, k;
-    for (q = 0; q < f->n_write; q++) sum += b->bytes[b->root[m->pool[f->write0 + q]]];
-    sum = rmi_sub(sum, rmi_bnd_over(m->g, &m->g->ops[place[i].op]));
-    for (q = 0; q < a->n_read && last != RMI_NONE; q++) { /* gradients that are there from one backward to the other */
-        uint32_t u = m->pool[a->read0 + q];
-        const rmi_ref_acc *y = &m->accs[m->tasks[last].acc0];
-        for (k = 0; k < y->n_write && b->is_grad[u] && b->group[u] == RMI_NONE; k++)
-            if (m->targets[y->write0 + k].buf == u) sum += b->bytes[u];
+    for (q = 0; q < f->makes.n; q++) sum += b->bytes[m->pool[f->makes.at + q]];
+    sum = rmi_sub(sum, rmi_bnd_over(m->graph, &m->graph->ops[place[i].op]));
+    for (q = 0; q < a->reads.n && last != RMI_NONE; q++) { /* gradients that are there from one backward to the other */
+        uint32_t u = m->pool[a->reads.at + q];
+        const rmi_step_access *y = &m->accesses[m->tasks[last].access];
+        for (k = 0; k < y->makes.n && b->is_grad[u] && b->group[u] == RMI_NONE; k++)
+            if (m->targets[y->makes.at + k].buffer == u) sum += b->bytes[u];
     }
     return sum;
 }
@@ -14200,18 +15056,18 @@ RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place
 /* Demands of all places, from the last one on, and the room beside them. */
 RMI_RARE void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 {
-    const rmi_ref_model *m = b->m;
+    const rmi_step *m = b->m;
     uint32_t i, k, q, at, last = RMI_NONE;
     for (i = n - 1; i-- > 0;)
-        for (k = m->bwd0[place[i].op], at = RMI_NONE;
-             k < m->bwd0[place[i].op] + m->n_bwd[place[i].op] && at == RMI_NONE; k++) {
+        for (k = m->backward[place[i].op], at = RMI_NONE;
+             k < m->backward[place[i].op] + m->n_backward[place[i].op] && at == RMI_NONE; k++) {
             if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
             if ((at = rmi_bnd_path_demand(b, place, n, i, k)) == RMI_NONE) continue;
             place[at].room_made = rmi_sub(b->limit, rmi_bnd_path_making(b, place, i, k, last));
             last = k;
             place[at].room = rmi_sub(b->limit, b->at.held + rmi_bnd_least_ws(b));
             for (q = 0; q < at; q++) { /* what the backward holds that earlier places can use */
-                uint32_t saved = m->compact[rmi_low_buf(m->g, RMI_BUF_SAVED, place[q].op)];
+                uint32_t saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, place[q].op)];
                 if (place[q].value != RMI_NONE && b->at.there[place[q].value]) place[at].room += place[q].bytes;
                 if (saved != RMI_NONE && b->at.there[saved]) place[at].room += b->bytes[saved];
             }
@@ -14221,20 +15077,20 @@ RMI_RARE void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 /* Raises *bound by what the longest path of ops must repeat; for the unit the sizes of some values are tried. */
 RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 {
-    const rmi_ref_model *m = b->m;
+    const rmi_step *m = b->m;
     rmi_bnd_place *place, *part;
     uint64_t common = 0, *size, *tmp;
     uint32_t n, i, k, q, from;
     RMI_TRY(rmi_bnd_path_find(b, &place, &n));
-    if (n < 3 || b->work + (uint64_t)n * m->n_keep > b->most_work) return RM_OK;
-    b->work += (uint64_t)n * m->n_keep;
+    if (n < 3 || b->work + (uint64_t)n * m->n_once > b->most_work) return RM_OK;
+    b->work += (uint64_t)n * m->n_once;
     part = RMI_NEW(b->mem, rmi_bnd_place, n);
     size = RMI_NEW(b->mem, uint64_t, n);
     tmp = RMI_NEW(b->mem, uint64_t, n);
     if (!part || !size || !tmp) return RM_ERROR_MEMORY;
     rmi_bnd_path_demands(b, place, n);
     memset(b->at.before, 0, m->n_tasks);
-    for (i = 0; i < m->n_keep; i++) common += rmi_bnd_least(b, m->keep[i]);
+    for (i = 0; i < m->n_once; i++) common += rmi_bnd_least(b, m->once[i]);
     for (i = 0; i < n; i++) size[i] = place[i].bytes;
     rmi_sort_u64(size, tmp, n);
     for (k = 0; k < RMI_BND_PRICED; k++) {
@@ -14258,13 +15114,13 @@ RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one
    moment at a time; more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
-RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work, uint64_t more,
+RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work, uint64_t more,
                                  uint64_t enough, uint64_t *bound)
 {
     rmi_bnd b;
     rmi_bnd_web s;
     rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + RMI_BND_PRICED + 2 * RMI_BND_NEAR);
-    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u);
+    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_once + 1u);
     uint32_t n = 0;
     rm_result r = rmi_bnd_make(mem, m, limit, &b);
     *bound = 0;
@@ -14286,36 +15142,36 @@ RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_
 /* Bytes, the model's base included, that no plan can do with less of: at each moment what its run holds, gradients
    that are begun and read later, and what is read later and cannot be made again. Of large graphs the moments whose
    runs hold most. */
-RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_ref_model *m, uint64_t *bytes)
+RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t *bytes)
 {
     rmi_bnd b;
-    uint32_t i, k, q, step = m->n_keep / (m->n_keep > 2000 ? 64 : 256) + 1;
+    uint32_t i, k, q, step = m->n_once / (m->n_once > 2000 ? 64 : 256) + 1;
     rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
-    for (i = 0; i < m->n_keep; i += step) {
+    for (i = 0; i < m->n_once; i += step) {
         uint32_t at = i;
         uint64_t most = 0, ns, ws, least = RMI_INF, kept = 0;
-        for (k = i; k < i + step && k < m->n_keep; k++) {
-            uint64_t held = rmi_bnd_held(&b, m->keep[k], 0);
+        for (k = i; k < i + step && k < m->n_once; k++) {
+            uint64_t held = rmi_bnd_held(&b, m->once[k], 0);
             if (held > most) at = k;
             most = rmi_max(most, held);
         }
-        if (!rmi_bnd_look(&b, m->keep[at])) continue;
+        if (!rmi_bnd_look(&b, m->once[at])) continue;
         for (k = 0; rmi_bnd_own(&b, k, &ns, &ws); k++) least = ws;
         b.turn++;
-        for (k = 0; k < m->n_keep; k++) {
-            uint32_t task = m->keep[k];
-            const rmi_ref_acc *a = &m->accs[m->tasks[task].acc0];
-            for (q = 0; q < a->n_read && rmi_bnd_later(&b, task); q++) {
-                uint32_t u = b.root[m->pool[a->read0 + q]];
+        for (k = 0; k < m->n_once; k++) {
+            uint32_t task = m->once[k];
+            const rmi_step_access *a = &m->accesses[m->tasks[task].access];
+            for (q = 0; q < a->reads.n && rmi_bnd_later(&b, task); q++) {
+                uint32_t u = m->pool[a->reads.at + q];
                 if (b.stamp[u] == b.turn || !rmi_bnd_open(&b, u) ||
-                    (m->maker[u] != RMI_NONE && !m->tasks[m->maker[u]].fixed) || !rmi_bnd_always(&b, task, u))
+                    (m->buffers[u].maker != RMI_NONE && !m->tasks[m->buffers[u].maker].once) || !rmi_bnd_always(&b, task, u))
                     continue;
                 b.stamp[u] = b.turn;
                 kept += b.bytes[u];
             }
         }
-        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->base + b.at.held + least + kept);
+        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->resident + b.at.held + least + kept);
     }
     return RM_OK;
 }
@@ -14375,15 +15231,15 @@ typedef struct rmi_bnd_traffic {
    buffers of the model. seen: those that x touches (1), whose values are counted (8). */
 RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 {
-    const rm_graph *g = b->m->g;
-    const rmi_ref_task *t = &b->m->tasks[b->at.x];
+    const rm_graph *g = b->m->graph;
+    const rmi_step_task *t = &b->m->tasks[b->at.x];
     const rmi_op *op = &g->ops[t->id];
     uint64_t sum = 0;
     uint32_t k, f, v;
     for (k = 0; k < op->in.n; k++) {
         uint32_t id = op->in.at[k];
         const rmi_tensor *x = &g->tensors[id];
-        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->m->step);
+        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->m->kind);
         if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || (seen[id] & 1)) continue;
         for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
             const rmi_part *p = &op->forms[f].parts[t->part];
@@ -14400,12 +15256,12 @@ RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 /* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
 RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among)
 {
-    const rmi_ref_model *m = b->m;
-    const rmi_list *c = &m->g->tensors[i].consumers;
+    const rmi_step *m = b->m;
+    const rmi_list *c = &m->graph->tensors[i].consumers;
     uint32_t k, j;
     for (k = 0; k < c->n && among; k++)
-        for (j = m->bwd0[c->at[k]]; j < m->bwd0[c->at[k]] + m->n_bwd[c->at[k]]; j++)
-            if (among[j] && rmi_list_has(&m->g->ops[c->at[k]].forms[0].parts[m->tasks[j].part].grads, i)) return j;
+        for (j = m->backward[c->at[k]]; j < m->backward[c->at[k]] + m->n_backward[c->at[k]]; j++)
+            if (among[j] && rmi_list_has(&m->graph->ops[c->at[k]].forms[0].parts[m->tasks[j].part].grads, i)) return j;
     return RMI_NONE;
 }
 
@@ -14429,14 +15285,14 @@ RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
    past: what surely starts with y or after it, or NULL. */
 RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *r)
 {
-    const rmi_ref_model *m = b->m;
-    const rm_graph *g = m->g;
+    const rmi_step *m = b->m;
+    const rm_graph *g = m->graph;
     uint32_t i, k;
-    for (k = g->n_ops; k < m->n_keep && rmi_low_has_update(m->step); k++) {
-        const rmi_ref_task *task = &m->tasks[m->keep[k]];
+    for (k = m->n_forwards; k < m->n_once && rmi_low_has_update(m->kind); k++) {
+        const rmi_step_task *task = &m->tasks[m->once[k]];
         const rmi_tensor *t = &g->tensors[task->id];
         rmi_bnd_update x;
-        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->keep[k]] || !t->updates ||
+        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->once[k]] || !t->updates ||
             !t->consumers.n || t->external || t->stays)
             continue;
         i = task->id;
@@ -14450,21 +15306,21 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *pa
         x.state = t->state_bytes;
         x.host = t->opt_host;
         x.device = x.host == RMI_INF ? 0 : t->opt;
-        if (rmi_low_adds_to_earlier(m->step) && !(seen[i] & 1)) {
+        if (rmi_low_adds_to_earlier(m->kind) && !(seen[i] & 1)) {
             x.early = t->grad_bytes;
             x.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
             x.given = rmi_bnd_gives(b, i, b->at.after) != RMI_NONE;
         }
         x.wait = i == r->waited ? r->wait : 0;
-        x.late = past && past[m->keep[k]];
+        x.late = past && past[m->once[k]];
         x.late_grad = rmi_bnd_gives(b, i, past) != RMI_NONE;
         if (rmi_bnd_put_update(r, &x)) seen[i] |= 16;
     }
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
-        uint64_t bytes = m->step == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
+        uint64_t bytes = m->kind == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
         if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) ||
-            (m->step != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->step))))
+            (m->kind != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->kind))))
             continue;
         r->grads += bytes;
         if (rmi_bnd_gives(b, i, past) != RMI_NONE) r->late += bytes;
@@ -14475,15 +15331,15 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *pa
    that x holds, 8, do not count again), or by forwards before it (4). */
 RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
 {
-    const rmi_ref_model *m = b->m;
-    const rm_graph *g = m->g;
+    const rmi_step *m = b->m;
+    const rm_graph *g = m->graph;
     uint64_t sum = 0;
     uint32_t i, k, f;
     const uint8_t bit = after ? 2 : 4;
-    for (i = 0; i < m->n_keep; i++) {
-        const rmi_ref_task *t = &m->tasks[m->keep[i]];
+    for (i = 0; i < m->n_once; i++) {
+        const rmi_step_task *t = &m->tasks[m->once[i]];
         const rmi_op *op;
-        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[m->keep[i]]) continue;
+        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[m->once[i]]) continue;
         op = &g->ops[t->id];
         for (k = 0; k < op->in.n; k++) {
             const rmi_tensor *x = &g->tensors[op->in.at[k]];
@@ -14559,7 +15415,7 @@ RMI_RARE void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *
 /* T for the price of now in these parts. */
 RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p)
 {
-    const rmi_link *l = &b->m->g->link;
+    const rmi_link *l = &b->m->graph->link;
     uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1],
              c2 = p[RMI_BND_C2], start = p[RMI_BND_START];
     uint64_t bytes = (r->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(r->before, l->h2d), 1), RMI_MAX / 64) * c1 +
@@ -14626,8 +15482,8 @@ RMI_RARE uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r
    past: of y; around: two rows by task. */
 RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *r)
 {
-    const rmi_ref_model *m = b->m;
-    const rm_graph *g = m->g;
+    const rmi_step *m = b->m;
+    const rm_graph *g = m->graph;
     uint64_t most = 0, path, slack = 0;
     uint32_t i, gives = RMI_NONE, last;
     r->waited = RMI_NONE;
@@ -14655,8 +15511,8 @@ RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi
     around[r->reads] = 1;
     rmi_bnd_around(b, gives);
     b->at.before[gives] = 1;
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t t = m->keep[i];
+    for (i = 0; i < m->n_once; i++) {
+        uint32_t t = m->once[i];
         if (around[t] && b->at.before[t]) continue;
         slack = rmi_add(slack, m->tasks[t].way == RMI_FWD ? b->first[m->tasks[t].id] : rmi_bnd_least(b, t));
     }
@@ -14667,7 +15523,7 @@ RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi
 RMI_RARE void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *bound)
 {
     const rmi_bnd *b = s->b;
-    const rmi_link *l = &b->m->g->link;
+    const rmi_link *l = &b->m->graph->link;
     uint64_t price, best = 0, at = 0, lo, hi, v, alone;
     uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
     if (b->down || s->common >= ((uint64_t)1 << 60) >> b->up) return;
@@ -14723,7 +15579,7 @@ typedef struct rmi_bnd_room {
 RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
 {
     rmi_bnd *b = s->b;
-    const rmi_ref_model *m = b->m;
+    const rmi_step *m = b->m;
     uint64_t within = 0;
     rmi_bnd_traffic r;
     uint32_t i;
@@ -14742,15 +15598,15 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, c
     RMI_TRY(rmi_bnd_web_make(s, &x, 1, &fits));
     if (!fits) return RM_OK;
     if (!r.wait || !b->at.before[r.reads]) r.wait = 0;
-    for (i = 0; i < m->n_keep; i++) {
-        uint32_t t = m->keep[i];
+    for (i = 0; i < m->n_once; i++) {
+        uint32_t t = m->once[i];
         uint64_t ns = rmi_bnd_least(b, t);
         if (b->at.before[t]) r.before += ns;
         if ((b->at.after[t] && (!b->at.upto || b->at.upto[t])) || t == x) within += ns;
         r.may += ns;
     }
     r.may = rmi_sub(r.may, within);
-    memset(tmp->seen, 0, m->g->n_tensors);
+    memset(tmp->seen, 0, m->graph->n_tensors);
     r.updates = tmp->updates;
     b->at.held += rmi_bnd_held_home(b, tmp->seen);
     r.params = rmi_bnd_params(b, tmp->seen, 1);
@@ -14767,18 +15623,18 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, c
 
 /* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory.
    */
-RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t work,
+RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work,
                                       uint64_t *bound)
 {
     rmi_bnd b;
     rmi_bnd_web s;
     rmi_bnd_room tmp;
-    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_keep + 1u), most = 0, near = 0, value;
-    uint32_t i, k, n, at, top = RMI_NONE, last = m->n_keep, step = (m->n_keep - m->g->n_ops) / 12 + 1, x = RMI_NONE;
+    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_once + 1u), most = 0, near = 0, value;
+    uint32_t i, k, n, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 12 + 1, x = RMI_NONE;
     rm_result r = rmi_bnd_make(mem, m, limit, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
     RMI_TRY(rmi_bnd_web_begin(&b, &s));
-    tmp.seen = RMI_NEW(mem, uint8_t, m->g->n_tensors);
+    tmp.seen = RMI_NEW(mem, uint8_t, m->graph->n_tensors);
     tmp.upto = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
     tmp.updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
     if (!tmp.seen || !tmp.upto || !tmp.updates || !live) return RM_ERROR_MEMORY;
@@ -14786,33 +15642,33 @@ RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_ref_model *m, ui
     tmp.around = tmp.past + m->n_tasks;
     b.link = 1;
     b.most_work = work;
-    for (k = 0; k < m->n_start; k++) b.bytes[m->start[k]] = 0; /* may be at home in host memory */
+    for (k = 0; k < m->n_inputs; k++) b.bytes[m->inputs[k]] = 0; /* may be at home in host memory */
     RMI_TRY(rmi_bnd_profile(&b, live));
-    for (i = m->g->n_ops; i < m->n_keep && b.work < work / 3; i += step) {
-        at = rmi_bnd_highest(live, i, step, m->n_keep);
+    for (i = m->n_forwards; i < m->n_once && b.work < work / 3; i += step) {
+        at = rmi_bnd_highest(live, i, step, m->n_once);
         value = most;
-        RMI_TRY(rmi_bnd_link_moment(&s, m->keep[at], RMI_NONE, &tmp, &value));
+        RMI_TRY(rmi_bnd_link_moment(&s, m->once[at], RMI_NONE, &tmp, &value));
         if (value > most || (!most && (top == RMI_NONE || live[at] > live[top]))) top = at;
         most = rmi_max(most, value);
     }
-    while (last > m->g->n_ops && m->tasks[m->keep[--last]].way != RMI_BWD) {
+    while (last > m->n_forwards && m->tasks[m->once[--last]].way != RMI_BWD) {
     }
     for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2;
          i++) { /* the first of them, the best and its neighbours, with the last backward as y */
-        at = !i ? rmi_bnd_highest(live, m->g->n_ops, step, m->n_keep) : i & 1 ? top + i / 2 : top - i / 2;
+        at = !i ? rmi_bnd_highest(live, m->n_forwards, step, m->n_once) : i & 1 ? top + i / 2 : top - i / 2;
         value = near;
-        if (at >= m->n_keep || m->tasks[m->keep[at]].way > RMI_BWD) continue;
-        RMI_TRY(rmi_bnd_link_moment(&s, m->keep[at], m->keep[last], &tmp, &value));
-        if (value > near) x = m->keep[at];
+        if (at >= m->n_once || m->tasks[m->once[at]].way > RMI_BWD) continue;
+        RMI_TRY(rmi_bnd_link_moment(&s, m->once[at], m->once[last], &tmp, &value));
+        if (value > near) x = m->once[at];
         near = rmi_max(near, value);
     }
     most = rmi_max(most, near);
-    for (i = m->n_keep, n = 0, k = 2;
-         i-- > m->g->n_ops && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
-        n += m->tasks[m->keep[i]].way == RMI_BWD;
+    for (i = m->n_once, n = 0, k = 2;
+         i-- > m->n_forwards && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
+        n += m->tasks[m->once[i]].way == RMI_BWD;
         if (n < k) continue;
         k = k * 3 / 2 + 1;
-        RMI_TRY(rmi_bnd_link_moment(&s, x, m->keep[i], &tmp, &most));
+        RMI_TRY(rmi_bnd_link_moment(&s, x, m->once[i], &tmp, &most));
     }
     *bound = rmi_max(*bound, most);
     return RM_OK;
@@ -17064,723 +17920,6 @@ RMI_PLAIN_END
 RMI_SOLVERS_END
 
 /* =====================================================================================================================
-   >>step - one lowered model of a training step: tasks, ways to run them, buffers, homes, order
-   In: a sealed graph, a kind of step. Out: read-only tables, which >>cost, >>events and >>search look at instead of the graph.
-   A task is a forward, one part of a backward, an update, a reduction or a barrier. A buffer is what a task reads or writes and
-   what can come and go: a view counts as the buffer that it looks at, what is always on the device as bytes of `resident`. The
-   rules by which new bytes may lie over old ones (in place, over, shared, renamed) are decided here; they are those of >>sequence.
-   O(accesses * variants).
-   ================================================================================================================== */
-typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
-    uint32_t at, n;
-} rmi_range;
-
-typedef enum rmi_step_kind { RMI_STEP_VALUE, RMI_STEP_INPUT, RMI_STEP_GRADIENT, RMI_STEP_SAVED, RMI_STEP_WEIGHT, RMI_STEP_STATE } rmi_step_kind;
-
-typedef struct rmi_step_buffer {
-    uint64_t room;          /* bytes, rounded up to the granule; what a forward saves: see its access */
-    uint64_t out_ns, in_ns; /* of a copy to host memory and back */
-    uint32_t number;        /* >>lower's */
-    uint32_t maker;         /* the forward that makes it, or RMI_NONE */
-    uint32_t param;         /* of a weight, its state and gradient: its row in the table of params; else RMI_NONE */
-    uint8_t kind;           /* rmi_step_kind */
-    uint8_t may_move;       /* copies to host memory are allowed */
-    uint8_t at_end;         /* wanted on the device when the step ends */
-} rmi_step_buffer;
-
-typedef struct rmi_step_way { /* one implementation of a run */
-    uint64_t ns, workspace;   /* workspace: bytes, rounded up */
-    uint32_t form;            /* of the op, for the program */
-    uint32_t inplace;         /* the buffer that output 0 may take over, or RMI_NONE */
-} rmi_step_way;
-
-typedef struct rmi_step_target { /* a gradient that a backward contributes to */
-    rmi_range over;              /* buffers that it may take over if they end there */
-    uint32_t buffer;
-    uint8_t share, rename;       /* it may be one more name of the output's gradient; it may take that over */
-} rmi_step_target;
-
-typedef struct rmi_step_access { /* what a task touches in one mode of its op */
-    rmi_range reads;             /* buffers, each once */
-    rmi_range makes;             /* of a forward: buffers; of a backward: targets */
-    rmi_range ways[2][2];        /* [saving][again], fastest first; saving: what it saves is read; again: it has run before */
-    uint64_t saved_room, saved_out_ns, saved_in_ns;
-    uint64_t least_ns;           /* no run of it takes less */
-    uint32_t saved;              /* the buffer that a forward can leave for this mode's backward, or RMI_NONE */
-    uint32_t output_gradient;    /* of a backward: that of output 0, or RMI_NONE */
-    uint32_t gradients;          /* of a backward: how many it gives, buffers or not */
-    uint8_t may_be_free;         /* takes no time if all its gradients are other names of the output's */
-    uint8_t absent;              /* a part that this mode's backward does not have */
-    uint8_t first_is_output;     /* of a forward: the first buffer that it makes is output 0 */
-} rmi_step_access;
-
-typedef struct rmi_step_task {
-    rmi_range until;   /* tasks that must not have run before it: they change what it reads */
-    uint32_t id;       /* op, param (tensor) or barrier */
-    uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
-    uint32_t access;   /* of mode 0; those of further modes follow */
-    uint8_t way, part; /* rmi_way */
-    uint8_t once;      /* never runs a second time */
-    uint8_t must;      /* runs even if nobody reads what it makes */
-} rmi_step_task;
-
-/* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
-typedef enum rmi_step_home { RMI_HOME_DEVICE, RMI_HOME_STATE_AWAY, RMI_HOME_AWAY, RMI_HOME_HOST_UPDATE, RMI_HOMES } rmi_step_home;
-
-typedef struct rmi_step_param {
-    uint64_t host_update_ns;
-    uint64_t state_bytes;             /* as the program counts them: not rounded */
-    uint32_t tensor;
-    uint32_t weight, state, gradient; /* buffers, or RMI_NONE */
-    uint32_t update, reduction;       /* tasks, or RMI_NONE */
-    uint8_t allowed;                  /* bits by rmi_step_home */
-} rmi_step_param;
-
-typedef struct rmi_step {
-    const rm_graph *graph;
-    rmi_arena *mem;
-    uint32_t kind, granule;   /* kind: RM_SINGLE ... */
-    int moves;                /* copies to host memory are possible */
-    int unfit;                /* an update runs in host memory only, and this step has no way to have it there: no schedule is right */
-    uint64_t resident;        /* bytes that are on the device all the time */
-    rmi_step_task *tasks;     /* forwards by op; then everything else */
-    rmi_step_buffer *buffers;
-    rmi_step_param *params;
-    rmi_step_access *accesses;
-    rmi_step_way *ways;
-    rmi_step_target *targets;
-    uint32_t *pool;
-    uint32_t n_tasks, n_buffers, n_params;
-    size_t n_accesses, cap_accesses, n_ways, cap_ways, n_targets, cap_targets, n_pool, cap_pool;
-    uint32_t *buffer_of;      /* by >>lower's number: ours, or RMI_NONE: takes no bytes that come or go */
-    uint32_t *backward;       /* by op: its first backward task, n_backward of them */
-    uint8_t *n_backward, *n_modes, *fastest_mode; /* by op */
-    uint32_t *class_of;       /* by op: the first op that is equal to it in times, bytes and modes */
-    uint32_t *once, n_once;   /* the list that runs everything once */
-    uint32_t *choosing, n_choosing; /* ops with more than one mode */
-    uint32_t *updates, n_updates;   /* params with an update */
-} rmi_step;
-
-/* --- pools */
-
-/* One entry more at the end of a pool of the step; NULL: memory is out. */
-#define RMI_STEP_PUSH(s, array, type)                                                                                   \
-    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))                \
-         ? &(s)->array[(s)->n_##array++]                                                                                \
-         : NULL)
-
-/* Puts a number at the end of the pool, where `range` ends, unless it is RMI_NONE or in the range already. */
-RMI_FN rm_result rmi_step_put(rmi_step *s, uint32_t number, rmi_range *range)
-{
-    uint32_t i, *entry;
-    if (number == RMI_NONE) return RM_OK;
-    for (i = 0; i < range->n; i++)
-        if (s->pool[range->at + i] == number) return RM_OK;
-    entry = RMI_STEP_PUSH(s, pool, uint32_t);
-    if (!entry) return RM_ERROR_MEMORY;
-    *entry = number;
-    range->n++;
-    return RM_OK;
-}
-
-/* An empty range where the pool of that many entries ends now. */
-RMI_FN rmi_range rmi_step_range(size_t at)
-{
-    rmi_range range;
-    range.at = (uint32_t)at;
-    range.n = 0;
-    return range;
-}
-
-RMI_FN uint64_t rmi_step_round(const rmi_step *s, uint64_t bytes) { return rmi_round_up(bytes, s->granule); }
-
-/* How long a copy of so many bytes lasts; 0 without a link. */
-RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
-{
-    const rmi_link *link = &s->graph->link;
-    if (!s->moves) return 0;
-    return rmi_add(link->latency, rmi_mul_div_up(bytes, 1000000000u, to_host ? link->d2h : link->h2d));
-}
-
-/* --- buffers */
-
-/* The buffer of a tensor's value: its root's, for views. */
-RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor) { return s->buffer_of[s->graph->tensors[tensor].root]; }
-RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
-{
-    return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
-}
-
-/* Has the param a view? Then its bytes stay where the view looks for them. */
-RMI_FN int rmi_step_is_viewed(const rm_graph *g, uint32_t tensor)
-{
-    uint32_t i;
-    for (i = 0; i < g->n_ops; i++)
-        if (g->ops[i].view != RMI_NONE && g->tensors[g->ops[i].view].root == tensor) return 1;
-    return 0;
-}
-
-/* What kind of buffer >>lower's number is. 0: it takes no bytes that come or go: the caller's, empty, or always on the device. */
-RMI_FN int rmi_step_tracked(const rmi_step *s, uint32_t number, uint8_t *kind)
-{
-    const rm_graph *g = s->graph;
-    const rmi_tensor *t;
-    uint32_t id, f;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    if (of == RMI_BUF_SAVED) {
-        *kind = RMI_STEP_SAVED;
-        for (f = 0; f < g->ops[id].n_forms && g->ops[id].has_bwd && rmi_low_has_backward(s->kind); f++)
-            if (rmi_low_reads_saved(&g->ops[id], &g->ops[id].forms[f])) return 1;
-        return 0;
-    }
-    if (of > RMI_BUF_STATE || rmi_low_external(g, number) || !rmi_low_bytes(g, number)) return 0;
-    t = &g->tensors[id];
-    if (of == RMI_BUF_VALUE) {
-        *kind = t->kind == RMI_ACT ? RMI_STEP_VALUE : t->kind == RMI_INPUT ? RMI_STEP_INPUT : RMI_STEP_WEIGHT;
-        if (t->root != id || t->kind == RMI_CONST) return 0;
-        return t->kind != RMI_PARAM || (s->moves && !t->stays && !rmi_step_is_viewed(g, id));
-    }
-    *kind = of == RMI_BUF_GRAD ? RMI_STEP_GRADIENT : RMI_STEP_STATE;
-    if (of == RMI_BUF_STATE) return t->kind == RMI_PARAM && s->moves && !t->stays;
-    return rmi_low_has_backward(s->kind) && !(t->kind == RMI_PARAM && rmi_low_grads_resident(s->kind));
-}
-
-/* Bytes that >>lower's buffer has on the device all the time if it is not tracked. */
-RMI_FN uint64_t rmi_step_resident(const rmi_step *s, uint32_t number)
-{
-    const rm_graph *g = s->graph;
-    uint32_t id;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    int home = 0;
-    if (of == RMI_BUF_VALUE) home = g->tensors[id].kind != RMI_ACT;
-    if (of == RMI_BUF_STATE) home = g->tensors[id].kind == RMI_PARAM;
-    if (of == RMI_BUF_GRAD)
-        home = g->tensors[id].kind == RMI_PARAM && g->tensors[id].consumers.n && rmi_low_grads_resident(s->kind);
-    return home && !rmi_low_external(g, number) ? rmi_step_round(s, rmi_low_bytes(g, number)) : 0;
-}
-
-/* Fills a tracked buffer's row. */
-RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffer *b)
-{
-    const rm_graph *g = s->graph;
-    uint32_t id, f;
-    rmi_buf_kind of = rmi_low_kind(g, number, &id);
-    uint64_t bytes = rmi_low_bytes(g, number);
-    for (f = 0; of == RMI_BUF_SAVED && f < g->ops[id].n_forms; f++) bytes = rmi_max(bytes, g->ops[id].forms[f].saved);
-    b->room = rmi_step_round(s, bytes);
-    b->out_ns = rmi_step_copy_ns(s, bytes, 1);
-    b->in_ns = rmi_step_copy_ns(s, bytes, 0);
-    b->number = number;
-    b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
-    b->param = RMI_NONE;
-    b->at_end = (of == RMI_BUF_GRAD && rmi_seq_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
-    b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
-}
-
-RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
-{
-    const rm_graph *g = s->graph;
-    uint32_t number, all = rmi_low_buffers(g), i;
-    uint8_t kind;
-    s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
-    if (!s->buffer_of) return RM_ERROR_MEMORY;
-    for (number = 0; number < all; number++) s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
-    s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
-    if (!s->buffers) return RM_ERROR_MEMORY;
-    for (number = 0; number < all; number++) {
-        if (s->buffer_of[number] == RMI_NONE) {
-            s->resident += rmi_step_resident(s, number);
-            continue;
-        }
-        rmi_step_tracked(s, number, &s->buffers[s->buffer_of[number]].kind);
-        rmi_step_describe(s, number, &s->buffers[s->buffer_of[number]]);
-    }
-    for (i = 0; i < g->n_tensors; i++) { /* an output may be a view: then its root is wanted, and so are names of outputs */
-        uint32_t root = rmi_step_value(s, i);
-        if (g->tensors[i].is_output && root != RMI_NONE) s->buffers[root].at_end = 1;
-    }
-    for (i = 0; i < s->n_buffers; i++) s->buffers[i].may_move &= (uint8_t)!s->buffers[i].at_end;
-    return RM_OK;
-}
-
-/* --- modes: what an op's backward reads, and the bits that its forwards give */
-
-/* A mode is named by the first form f of those that read the same, and the first form `bits` of those that give the same bits. */
-RMI_FN int rmi_step_is_mode(const rmi_op *op, uint32_t f, uint32_t bits)
-{
-    uint32_t i;
-    for (i = 0; i < f; i++)
-        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
-    for (i = 0; i < bits; i++)
-        if (!strcmp(op->forms[i].bits, op->forms[bits].bits)) return 0;
-    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[bits].bits);
-    return op->has_bwd || !f;
-}
-
-#define RMI_STEP_MODES 255u /* of an op; further ones are not looked at */
-
-/* The next mode of op after that of forms *f, *bits (both RMI_NONE: the first). 0: there is none. */
-RMI_FN int rmi_step_next_mode(const rmi_op *op, uint32_t *f, uint32_t *bits)
-{
-    uint32_t i = *f == RMI_NONE ? 0 : *f * op->n_forms + *bits + 1;
-    for (; i < op->n_forms * op->n_forms; i++) {
-        *f = i / op->n_forms;
-        *bits = i % op->n_forms;
-        if (rmi_step_is_mode(op, *f, *bits)) return 1;
-    }
-    return 0;
-}
-
-/* The mode that a form stands for, its forwards being in form `forward`. */
-RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forward)
-{
-    uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
-    for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
-        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[bits].bits, op->forms[forward].bits))
-            return mode;
-    return 0;
-}
-
-/* --- what tasks touch */
-
-RMI_FN rmi_step_access *rmi_step_new_access(rmi_step *s)
-{
-    rmi_step_access *a = RMI_STEP_PUSH(s, accesses, rmi_step_access);
-    if (!a) return NULL;
-    memset(a, 0, sizeof *a);
-    a->saved = a->output_gradient = RMI_NONE;
-    return a;
-}
-
-/* One way more at the end of the pool; the range stays sorted by time, then workspace. */
-RMI_FN rm_result rmi_step_put_way(rmi_step *s, rmi_range *range, rmi_step_way way)
-{
-    rmi_step_way *last = RMI_STEP_PUSH(s, ways, rmi_step_way);
-    uint32_t i;
-    if (!last) return RM_ERROR_MEMORY;
-    way.workspace = rmi_step_round(s, way.workspace);
-    for (i = range->at + range->n; i > range->at; i--) {
-        const rmi_step_way *before = &s->ways[i - 1];
-        if (before->ns < way.ns || (before->ns == way.ns && before->workspace <= way.workspace)) break;
-        s->ways[i] = *before;
-    }
-    s->ways[i] = way;
-    range->n++;
-    return RM_OK;
-}
-
-/* May new bytes lie over the tensor that op reads last? It must start where its buffer does, be large enough, and be read under one
-   name only. The buffer, or RMI_NONE. reads: what the run reads. */
-RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, uint32_t tensor, uint64_t bytes)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, t;
-    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes) return RMI_NONE;
-    for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
-        if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
-    for (i = 0; i < reads->n; i++)
-        if (reads->at[i] != tensor && g->tensors[reads->at[i]].root == g->tensors[tensor].root) return RMI_NONE;
-    return rmi_step_value(s, tensor);
-}
-
-/* The way that a forward takes in this form. */
-RMI_FN rmi_step_way rmi_step_forward_way(const rmi_step *s, const rmi_op *op, uint32_t form, int again)
-{
-    const rmi_form *f = &op->forms[form];
-    rmi_step_way way;
-    way.form = form;
-    way.ns = again ? f->again : f->fwd;
-    way.workspace = f->fwd_ws;
-    way.inplace = rmi_step_over_tensor(s, &op->in, f->inplace, s->graph->tensors[op->out.at[0]].bytes);
-    return way;
-}
-
-/* Notes the least time that a run of the access can take. */
-RMI_FN void rmi_step_find_least(const rmi_step *s, rmi_step_access *a)
-{
-    uint32_t k;
-    a->least_ns = RMI_INF;
-    for (k = 0; k < 4; k++)
-        if (a->ways[k / 2][k % 2].n) a->least_ns = rmi_min(a->least_ns, s->ways[a->ways[k / 2][k % 2].at].ns);
-    if (a->may_be_free || a->least_ns == RMI_INF) a->least_ns = 0;
-}
-
-/* A forward in the mode of forms f and bits. A view runs as its alias, with nothing to do. */
-RMI_FN rm_result rmi_step_forward_access(rmi_step *s, uint32_t o, uint32_t f, uint32_t bits)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    uint32_t i, saving, again;
-    rmi_step_access *a = rmi_step_new_access(s);
-    if (!a) return RM_ERROR_MEMORY;
-    a->absent = op->view != RMI_NONE;
-    if (a->absent) return RM_OK;
-    a->reads = rmi_step_range(s->n_pool);
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->in.at[i]), &a->reads));
-    a->makes = rmi_step_range(s->n_pool);
-    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, op->out.at[i]), &a->makes));
-    a->first_is_output = rmi_step_value(s, op->out.at[0]) != RMI_NONE;
-    if (op->has_bwd && rmi_low_has_backward(s->kind) && rmi_low_reads_saved(op, &op->forms[f])) {
-        uint64_t bytes = op->forms[f].saved;
-        a->saved = s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_SAVED, o)];
-        a->saved_room = rmi_step_round(s, bytes);
-        a->saved_out_ns = rmi_step_copy_ns(s, bytes, 1);
-        a->saved_in_ns = rmi_step_copy_ns(s, bytes, 0);
-    }
-    for (saving = 0; saving < 2; saving++)
-        for (again = 0; again < 2; again++) {
-            a->ways[saving][again] = rmi_step_range(s->n_ways);
-            for (i = 0; i < op->n_forms; i++)
-                if (saving ? i == f : !strcmp(op->forms[i].bits, op->forms[bits].bits))
-                    RMI_TRY(rmi_step_put_way(s, &a->ways[saving][again], rmi_step_forward_way(s, op, i, (int)again)));
-        }
-    rmi_step_find_least(s, a);
-    return RM_OK;
-}
-
-/* How the gradient of tensor t comes to be in a backward of op in form f, part p. */
-RMI_FN rm_result rmi_step_put_target(rmi_step *s, uint32_t o, const rmi_form *f, const rmi_part *p, uint32_t t)
-{
-    const rm_graph *g = s->graph;
-    const rmi_op *op = &g->ops[o];
-    uint64_t bytes = g->tensors[t].grad_bytes, output_bytes = g->tensors[op->out.at[0]].grad_bytes;
-    rmi_step_target *target = RMI_STEP_PUSH(s, targets, rmi_step_target);
-    uint32_t k, buffer;
-    if (!target) return RM_ERROR_MEMORY;
-    memset(target, 0, sizeof *target);
-    target->buffer = rmi_step_gradient(s, t);
-    target->over = rmi_step_range(s->n_pool);
-    if (rmi_seq_repeated(op, t)) return RM_OK; /* written twice: what it reads outlives the first */
-    target->share = rmi_list_has(&op->share, t) && bytes == output_bytes;
-    target->rename = target->share || (op->view == t && bytes == output_bytes);
-    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) { /* what arrives zeroed cannot hold what is read */
-        const rmi_over *over = &f->overs[k];
-        if (over->grad_of != t) continue;
-        buffer = RMI_NONE;
-        if (over->what == RMI_OVER_DOUT && bytes <= output_bytes) buffer = rmi_step_gradient(s, op->out.at[0]);
-        if (over->what == RMI_OVER_SAVED && bytes <= f->saved) buffer = s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)];
-        if (over->what == RMI_OVER_TENSOR) buffer = rmi_step_over_tensor(s, &p->needs, over->tensor, bytes);
-        RMI_TRY(rmi_step_put(s, buffer, &target->over));
-    }
-    return RM_OK;
-}
-
-/* Part `part` of the backward of op o in the mode of form f. */
-RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part, uint32_t f)
-{
-    const rm_graph *g = s->graph;
-    const rmi_op *op = &g->ops[o];
-    const rmi_form *form = &op->forms[f];
-    const rmi_part *p = &form->parts[part];
-    rmi_step_access *a = rmi_step_new_access(s);
-    rmi_step_way way;
-    uint32_t i, again;
-    if (!a) return RM_ERROR_MEMORY;
-    a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
-    a->reads = rmi_step_range(s->n_pool);
-    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
-    if (p->needs_saved && form->saved) RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
-    a->makes = rmi_step_range(s->n_targets);
-    a->may_be_free = 1;
-    for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t t = op->grad_in.at[i];
-        if (!rmi_list_has(&p->grads, t)) continue;
-        a->gradients++;
-        if (rmi_seq_repeated(op, t) || (!rmi_list_has(&op->share, t) && op->view != t)) a->may_be_free = 0;
-        if (rmi_step_gradient(s, t) == RMI_NONE) continue;
-        RMI_TRY(rmi_step_put_target(s, o, form, p, t));
-        a->makes.n++;
-    }
-    way.inplace = RMI_NONE;
-    a->ways[0][0] = rmi_step_range(s->n_ways);
-    for (i = 0; i < op->n_forms; i++) {
-        if (!rmi_low_same_mode(op, form, &op->forms[i])) continue;
-        way.form = i;
-        way.ns = op->forms[i].parts[part].bwd;
-        way.workspace = op->forms[i].parts[part].bwd_ws;
-        RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
-    }
-    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
-    rmi_step_find_least(s, a);
-    return RM_OK;
-}
-
-/* An update on the device, a reduction or a barrier. */
-RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
-{
-    rmi_step_access *a = rmi_step_new_access(s);
-    rmi_step_way way;
-    uint32_t i, again;
-    if (!a) return RM_ERROR_MEMORY;
-    rmi_low_access(s->graph, r, 0, low);
-    a->reads = rmi_step_range(s->n_pool);
-    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
-    way.form = 0;
-    way.inplace = RMI_NONE;
-    way.ns = r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0);
-    way.workspace = low->ws_bytes;
-    a->ways[0][0] = rmi_step_range(s->n_ways);
-    RMI_TRY(rmi_step_put_way(s, &a->ways[0][0], way));
-    for (again = 1; again < 4; again++) a->ways[again / 2][again % 2] = a->ways[0][0];
-    rmi_step_find_least(s, a);
-    return RM_OK;
-}
-
-/* --- tasks */
-
-RMI_FN rmi_step_task *rmi_step_new_task(rmi_step *s, rmi_way way, uint32_t id, uint32_t part)
-{
-    rmi_step_task *task = &s->tasks[s->n_tasks++];
-    task->way = (uint8_t)way;
-    task->part = (uint8_t)part;
-    task->id = id;
-    task->param = RMI_NONE;
-    task->access = (uint32_t)s->n_accesses;
-    task->once = way != RMI_FWD || s->graph->ops[id].pinned;
-    task->must = way != RMI_FWD;
-    return task;
-}
-
-/* The forward of op o in all its modes. What takes no bytes of its own is made once and stays. */
-RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    rmi_step_task *task = rmi_step_new_task(s, RMI_FWD, o, 0);
-    uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
-    task->must = op->mutates.n || (op->flags & RM_ONCE);
-    for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
-    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) RMI_TRY(rmi_step_forward_access(s, o, f, bits));
-    s->n_modes[o] = (uint8_t)n;
-    return RM_OK;
-}
-
-/* The backward of op o, a task a part. Where forms differ in parts, a task stands for the p-th one of each, of some for none. */
-RMI_FN rm_result rmi_step_backward_tasks(rmi_step *s, uint32_t o)
-{
-    const rmi_op *op = &s->graph->ops[o];
-    uint32_t p, f, bits, n, any;
-    for (p = 0; p < rmi_low_parts(op); p++) {
-        for (any = 0; any < op->n_forms && !rmi_low_has_part(op, any, p);) any++;
-        if (any == op->n_forms) continue;
-        rmi_step_new_task(s, RMI_BWD, o, p);
-        if (!s->n_backward[o]++) s->backward[o] = s->n_tasks - 1;
-        f = bits = RMI_NONE;
-        for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) {
-            if (rmi_low_has_part(op, f, p)) {
-                RMI_TRY(rmi_step_backward_access(s, o, p, f));
-                continue;
-            }
-            if (!rmi_step_new_access(s)) return RM_ERROR_MEMORY;
-            s->accesses[s->n_accesses - 1].absent = 1;
-        }
-    }
-    return RM_OK;
-}
-
-RMI_INLINE const rmi_step_access *rmi_step_access_of(const rmi_step *s, uint32_t task, const uint8_t *mode)
-{
-    const rmi_step_task *t = &s->tasks[task];
-    return &s->accesses[t->access + (t->way <= RMI_BWD ? mode[t->id] : 0u)];
-}
-
-/* The mode of op o that takes least time if every run takes its fastest way. */
-RMI_FN void rmi_step_find_fastest(rmi_step *s, uint32_t o)
-{
-    uint64_t least = RMI_INF, ns;
-    uint32_t mode, p;
-    for (mode = 0; mode < s->n_modes[o]; mode++) {
-        const rmi_step_access *a = &s->accesses[s->tasks[o].access + mode];
-        if (a->absent) continue;
-        ns = s->ways[a->ways[a->saved != RMI_NONE][0].at].ns;
-        for (p = 0; p < s->n_backward[o]; p++) {
-            a = &s->accesses[s->tasks[s->backward[o] + p].access + mode];
-            if (!a->absent) ns += s->ways[a->ways[0][0].at].ns;
-        }
-        if (ns >= least) continue;
-        least = ns;
-        s->fastest_mode[o] = (uint8_t)mode;
-    }
-}
-
-/* --- params: weights, their gradients and states as one decision */
-
-/* The homes that param row q may have. */
-RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
-{
-    const rmi_tensor *t = &s->graph->tensors[q->tensor];
-    int updated = q->update != RMI_NONE;
-    uint32_t homes = 0;
-    if (!updated || t->opt != RMI_INF) {
-        homes = 1u << RMI_HOME_DEVICE;
-        if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
-        if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
-    }
-    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) && q->gradient != RMI_NONE)
-        homes |= 1u << RMI_HOME_HOST_UPDATE;
-    return (uint8_t)homes;
-}
-
-RMI_FN rm_result rmi_step_make_params(rmi_step *s)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, k, n = 0, *row = RMI_RAW(s->mem, uint32_t, g->n_tensors);
-    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM;
-    s->params = RMI_NEW(s->mem, rmi_step_param, n);
-    s->updates = RMI_RAW(s->mem, uint32_t, n);
-    if (!row || !s->params || !s->updates) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_step_param *q = &s->params[s->n_params];
-        uint32_t own[3];
-        if (g->tensors[i].kind != RMI_PARAM) continue;
-        row[i] = s->n_params++;
-        q->tensor = i;
-        q->update = q->reduction = RMI_NONE;
-        q->weight = own[0] = s->buffer_of[i];
-        q->gradient = own[1] = rmi_step_gradient(s, i);
-        q->state = own[2] = s->buffer_of[rmi_low_buf(g, RMI_BUF_STATE, i)];
-        q->host_update_ns = g->tensors[i].opt_host;
-        q->state_bytes = g->tensors[i].state_bytes;
-        for (k = 0; k < 3; k++)
-            if (own[k] != RMI_NONE) s->buffers[own[k]].param = row[i];
-    }
-    for (i = g->n_ops; i < s->n_tasks; i++) {
-        rmi_step_task *task = &s->tasks[i];
-        if (task->way < RMI_OPT || task->way > RMI_REDUCE) continue;
-        task->param = row[task->id];
-        if (task->way == RMI_REDUCE) s->params[task->param].reduction = i;
-        else s->params[task->param].update = i;
-    }
-    for (i = 0; i < s->n_params; i++) {
-        s->params[i].allowed = rmi_step_homes(s, &s->params[i]);
-        s->unfit |= !s->params[i].allowed;
-        if (s->params[i].update != RMI_NONE) s->updates[s->n_updates++] = i;
-    }
-    return RM_OK;
-}
-
-/* --- order */
-
-/* A forward must not run after the updates of the params that it reads. */
-RMI_FN rm_result rmi_step_make_order(rmi_step *s)
-{
-    const rm_graph *g = s->graph;
-    uint32_t o, i, k, *update = RMI_RAW(s->mem, uint32_t, g->n_tensors);
-    if (!update) return RM_ERROR_MEMORY;
-    memset(update, 0xFF, g->n_tensors * sizeof *update);
-    for (i = 0; i < s->n_params; i++) update[s->params[i].tensor] = s->params[i].update;
-    for (o = 0; o < g->n_ops; o++) {
-        s->tasks[o].until = rmi_step_range(s->n_pool);
-        for (k = 0; k < g->ops[o].in.n; k++)
-            RMI_TRY(rmi_step_put(s, update[g->tensors[g->ops[o].in.at[k]].root], &s->tasks[o].until));
-    }
-    return RM_OK;
-}
-
-/* Everything once: forwards in order of declaration, backwards in reverse, reductions and updates as >>block has them. */
-RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
-{
-    const rm_graph *g = s->graph;
-    uint32_t i, n = 0, k, end, most = 3 * g->n_tensors + g->n_barriers + 8, *next;
-    rmi_run *runs;
-    rmi_access low;
-    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
-    s->tasks = RMI_NEW(s->mem, rmi_step_task, most);
-    s->once = RMI_NEW(s->mem, uint32_t, most);
-    runs = RMI_NEW(scratch, rmi_run, most);
-    next = RMI_NEW(scratch, uint32_t, g->n_ops);
-    if (!s->tasks || !s->once || !runs || !next) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_low_access_make(g, scratch, &low));
-    for (i = 0; i < g->n_ops; i++) {
-        RMI_TRY(rmi_step_forward_task(s, i));
-        if (g->ops[i].view == RMI_NONE) s->once[s->n_once++] = i;
-    }
-    for (i = 0; i < g->n_ops && rmi_low_has_backward(s->kind); i++)
-        if (g->ops[i].has_bwd) RMI_TRY(rmi_step_backward_tasks(s, i));
-    if (rmi_low_has_backward(s->kind)) n = rmi_blk_backward(g, s->kind, 0, g->n_ops, runs);
-    n += rmi_blk_tail(g, s->kind, runs + n);
-    for (i = 0; i < n; i++) {
-        const rmi_op *op = &g->ops[runs[i].way == RMI_BWD ? runs[i].id : 0];
-        if (runs[i].way != RMI_BWD) {
-            s->once[s->n_once++] = s->n_tasks;
-            rmi_step_new_task(s, (rmi_way)runs[i].way, runs[i].id, 0);
-            RMI_TRY(rmi_step_other_access(s, runs[i], &low));
-            continue;
-        }
-        end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
-        for (k = 1; k < op->n_forms; k++)
-            if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
-        for (; next[runs[i].id] < end; next[runs[i].id]++) s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
-    }
-    return RM_OK;
-}
-
-/* --- equal ops */
-
-/* A hash of what decides about op o: its modes' times and bytes. */
-RMI_FN uint64_t rmi_step_signature(const rmi_step *s, uint32_t o)
-{
-    uint64_t hash = s->n_modes[o];
-    uint32_t mode, p, k;
-    for (mode = 0; mode < s->n_modes[o]; mode++)
-        for (p = 0; p <= s->n_backward[o]; p++) {
-            const rmi_step_access *a = &s->accesses[s->tasks[p ? s->backward[o] + p - 1 : o].access + mode];
-            hash = rmi_mix(hash ^ a->saved_room ^ ((uint64_t)a->reads.n << 40));
-            for (k = 0; k < a->reads.n; k++) hash = rmi_mix(hash ^ s->buffers[s->pool[a->reads.at + k]].room);
-            if (!a->absent) hash = rmi_mix(hash ^ s->ways[a->ways[0][0].at].ns);
-        }
-    return hash;
-}
-
-/* Which ops are equal. O(ops * classes of one hash). */
-RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
-{
-    uint32_t n = s->graph->n_ops, o, slots = 1, *slot;
-    uint64_t *hash = RMI_RAW(scratch, uint64_t, n);
-    while (slots < 2 * n) slots *= 2;
-    slot = RMI_NEW(scratch, uint32_t, slots);
-    if (!hash || !slot) return RM_ERROR_MEMORY;
-    for (o = 0; o < n; o++) {
-        size_t at = (size_t)(hash[o] = rmi_step_signature(s, o)) & (slots - 1);
-        while (slot[at] && hash[slot[at] - 1] != hash[o]) at = (at + 1) & (slots - 1);
-        if (!slot[at]) slot[at] = o + 1;
-        s->class_of[o] = slot[at] - 1;
-    }
-    return RM_OK;
-}
-
-/* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
-RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves, rmi_step *s)
-{
-    rmi_arena scratch = rmi_arena_make(&mem->hooks);
-    uint32_t o;
-    rm_result r;
-    memset(s, 0, sizeof *s);
-    s->graph = g;
-    s->mem = mem;
-    s->kind = kind;
-    s->granule = granule;
-    s->moves = moves && g->has_link;
-    s->backward = RMI_NEW(mem, uint32_t, g->n_ops);
-    s->n_backward = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
-    s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
-    s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing) return RM_ERROR_MEMORY;
-    r = rmi_step_make_buffers(s);
-    if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
-    if (r == RM_OK) r = rmi_step_make_params(s);
-    if (r == RM_OK) r = rmi_step_make_order(s);
-    for (o = 0; o < g->n_ops && r == RM_OK; o++) {
-        rmi_step_find_fastest(s, o);
-        if (s->n_modes[o] > 1) s->choosing[s->n_choosing++] = o;
-    }
-    if (r == RM_OK) r = rmi_step_make_classes(s, &scratch);
-    rmi_arena_free(&scratch);
-    return r;
-}
-
-/* =====================================================================================================================
    >>cost - the evaluator of a schedule: lives, bytes at every event, time on every lane
    A schedule is the list of runs in program order, forwards as often as it likes; for each read of a run whether its bytes arrive
    by a copy from host memory; for each op the mode of its backward; for each param its home. All else follows:
@@ -18160,12 +18299,14 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *h, rmi_cos
     return resident;
 }
 
-/* Has a task run that this one must come before? */
-RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task)
+/* Has a task run that this one must come before? again: it has run itself. */
+RMI_INLINE int rmi_cost_too_late(const rmi_cost *c, const rmi_step_task *task, int again)
 {
     uint32_t k;
-    for (k = 0; k < task->until.n; k++)
-        if (c->ran[c->step->pool[task->until.at + k]] == c->stamp) return 1;
+    for (k = 0; k < task->until.n; k++) {
+        uint32_t other = c->step->pool[task->until.at + k];
+        if (c->ran[other] == c->stamp && !(other < c->step->graph->n_ops && again)) return 1; /* a repeat changes no const */
+    }
     return 0;
 }
 
@@ -18200,7 +18341,7 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         const rmi_step_access *a = rmi_step_access_of(s, id, h->mode);
         x->first_life[p] = x->n_lives;
         x->again[p] = c->ran[id] == c->stamp;
-        if (task->until.n && rmi_cost_too_late(c, task)) return 0;
+        if (task->until.n && rmi_cost_too_late(c, task, x->again[p])) return 0;
         c->ran[id] = c->stamp;
         if (a->absent) continue;
         if (x->n_lives + a->reads.n + a->makes.n + 2 > c->cap_lives || x->n_gaps + a->reads.n > c->cap_lives) return 0;
@@ -20356,20 +20497,20 @@ RMI_FN void rmi_plan_tell(rmi_planner *w, const char *phase)
 }
 
 /* No plan within the budget is faster than this; m: NULL, or the step's model. brief: moments are looked at one by one, no longer. */
-RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget, int brief)
+RMI_FN rm_result rmi_plan_bound(rmi_planner *w, rmi_arena *mem, const rmi_step *m, uint64_t budget, int brief)
 {
-    rmi_ref_model own;
+    rmi_step own;
     uint64_t bound = 0;
     if (w->g->has_link && w->d->host_bytes) {
         /* live bytes are counted in the order of statements, while copies of what was freed may still be under way */
         if (budget == RMI_INF || w->d->live_only) return RM_OK;
-        if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
+        if (!m) RMI_TRY(rmi_step_make(mem, w->g, w->step, 1, 0, &own));
         return rmi_bnd_link_bound(mem, m ? m : &own, budget, RMI_PLAN_BOUND_WORK, &w->info->bound_ns);
     }
-    if (!m) RMI_TRY(rmi_ref_make(mem, w->g, w->step, 1, &own));
+    if (!m) RMI_TRY(rmi_step_make(mem, w->g, w->step, 1, 0, &own));
     if (!m) m = &own;
-    if (budget >= m->base)
-        RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->base, RMI_MAX), RMI_PLAN_BOUND_WORK,
+    if (budget >= m->resident)
+        RMI_TRY(rmi_bnd_bound(mem, m, rmi_min(budget - m->resident, RMI_MAX), RMI_PLAN_BOUND_WORK,
                               brief                          ? 0
                               : w->c.passes & RM_PASS_SEARCH ? RMI_PLAN_BOUND_WORK / 2 * 3
                                   : RMI_PLAN_BOUND_WORK / 8,
@@ -21155,10 +21296,10 @@ RMI_FN rm_result rmi_plan_yardstick(rmi_planner *w, uint64_t budget)
 RMI_FN rm_result rmi_plan_least_bytes(rmi_planner *w)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    rmi_ref_model m;
+    rmi_step m;
     rm_result r = RM_OK;
     if (!(w->g->has_link && w->d->host_bytes) && w->g->n_ops < 10000) { /* it is worth its time */
-        r = rmi_ref_make(&tmp, w->g, w->step, 1, &m);
+        r = rmi_step_make(&tmp, w->g, w->step, 1, 0, &m);
         if (r == RM_OK) r = rmi_bnd_least_bytes(&tmp, &m, &w->info->min_bound_bytes);
     }
     rmi_arena_free(&tmp);
@@ -21372,7 +21513,11 @@ RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_se
     if (!w->series->near_ppm || budget < w->info->min_bound_bytes) return RM_OK;
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 0));
-    if (w->best.n) RMI_TRY(rmi_plan_bound(w, mem, s->m, budget, 1));
+    if (w->best.n) {
+        rmi_step step;
+        RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, &step));
+        RMI_TRY(rmi_plan_bound(w, mem, &step, budget, 1));
+    }
     return w->best.n && rmi_plan_within(w, 0) ? rmi_plan_yardstick(w, budget) : RM_OK;
 }
 
@@ -21640,7 +21785,11 @@ RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rm
     soon = !w->best.n;
     if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     if (!w->best.n || w->stop.stopped) return RM_OK;
-    if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, m, budget, 0));
+    if (!rmi_plan_within(w, 0)) {
+        rmi_step step;
+        RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, &step));
+        RMI_TRY(rmi_plan_bound(w, mem, &step, budget, 0));
+    }
     if (rmi_plan_within(w, 0)) return RM_OK;
     if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
     RMI_TRY(rmi_ref_level(&s, least / 4));
@@ -22082,16 +22231,16 @@ RMI_FN rm_result rmi_plan_move(rmi_planner *w, uint64_t budget, int bound)
 RMI_FN rm_result rmi_plan_unmoved(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w), kept;
-    rmi_ref_model m;
+    rmi_step m;
     rmi_program moved = w->best;
     uint32_t passes = w->c.passes;
     uint64_t bound = 0;
     rm_result r = RM_OK;
     if (w->best.n && rmi_plan_within(w, w->c.gap_ppm)) return RM_OK;
     if (w->best.n && budget != RMI_INF) {
-        r = rmi_ref_make(&mem, w->g, w->step, 1, &m);
-        if (r == RM_OK && m.base <= budget)
-            r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.base, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
+        r = rmi_step_make(&mem, w->g, w->step, 1, 0, &m);
+        if (r == RM_OK && m.resident <= budget)
+            r = rmi_bnd_bound(&mem, &m, rmi_min(budget - m.resident, RMI_MAX), RMI_PLAN_BOUND_WORK, 0, RMI_INF, &bound);
     }
     rmi_arena_free(&mem);
     if (r != RM_OK || (w->best.n && bound >= rmi_plan_rank(&w->best))) return r;

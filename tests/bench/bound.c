@@ -21,10 +21,10 @@ static double now_ms(void)
 static uint64_t bound_of(rm_graph *g, uint64_t budget, uint64_t more, double *ms)
 {
     rmi_arena mem = rmi_arena_make(&g->mem.hooks);
-    rmi_ref_model m;
+    rmi_step m;
     uint64_t bound = 0;
     double t = now_ms();
-    if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) == RM_OK && budget >= m.base) rmi_bnd_bound(&mem, &m, budget - m.base, RMI_PLAN_BOUND_WORK, more, RMI_INF, &bound);
+    if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) == RM_OK && budget >= m.resident) rmi_bnd_bound(&mem, &m, budget - m.resident, RMI_PLAN_BOUND_WORK, more, RMI_INF, &bound);
     *ms = now_ms() - t;
     rmi_arena_free(&mem);
     return bound;

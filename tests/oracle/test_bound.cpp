@@ -322,7 +322,7 @@ struct Oracle {
 };
 
 /* The bound of one to six moments in a row, by chance, with any prices and any number of branchings. */
-static uint64_t together(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit, uint64_t seed)
+static uint64_t together(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t seed)
 {
     Rng r = {seed << 20};
     rmi_bnd b;
@@ -332,8 +332,8 @@ static uint64_t together(rmi_arena *mem, const rmi_ref_model *m, uint64_t limit,
     for (unsigned turn = 0; turn < 16; turn++) {
         rmi_bnd_pick p = {};
         uint32_t want = 1 + r.below(6);
-        for (uint32_t i = r.one_in(2) ? m->g->n_ops : 0; i < m->n_keep && p.n < want; i++)
-            if (m->tasks[m->keep[i]].way <= RMI_BWD && !r.one_in(3)) p.at[p.n++] = i;
+        for (uint32_t i = r.one_in(2) ? m->n_forwards : 0; i < m->n_once && p.n < want; i++)
+            if (m->tasks[m->once[i]].way <= RMI_BWD && !r.one_in(3)) p.at[p.n++] = i;
         for (uint64_t &price : p.price) price = r.one_in(3) ? 0 : (uint64_t)1 << r.below(60); /* any is safe */
         b.most_work = b.work + 2000000;
         if (p.n < 1 || rmi_bnd_solve(&web, &p, r.one_in(2) ? 1 : 64, r.below(p.n), 1 + r.below(40)) != RM_OK) continue;
@@ -384,7 +384,7 @@ static void moving(uint64_t seed, unsigned *passed, unsigned *failed)
 
 /* The least memory of a plan that the planner names: exhaustive search finds none within less than the bound, and one within it. */
 static unsigned named, named_least;
-static void least(unsigned long seed, const rm_graph *g, const rmi_ref_model *m, const std::string &text, unsigned *passed, unsigned *failed)
+static void least(unsigned long seed, const rm_graph *g, const rmi_step *m, const std::string &text, unsigned *passed, unsigned *failed)
 {
     rm_graph *again = NULL;
     rm_plan *p = NULL;
@@ -396,14 +396,14 @@ static void least(unsigned long seed, const rm_graph *g, const rmi_ref_model *m,
     d.info = &info;
     d.align = 1;
     d.device_bytes = 1;
-    if (rm_graph_read(text.data(), text.size(), NULL, &again) || rm_plan_create(again, &d, &p) == RM_OK || info.min_bytes <= m->base) {
+    if (rm_graph_read(text.data(), text.size(), NULL, &again) || rm_plan_create(again, &d, &p) == RM_OK || info.min_bytes <= m->resident) {
         rm_plan_destroy(p);
         rm_graph_destroy(again);
         return;
     }
     Oracle o, less;
     o.g = less.g = g;
-    o.limit = info.min_bytes - m->base;
+    o.limit = info.min_bytes - m->resident;
     less.limit = o.limit - 1;
     if (o.solve() != RMI_INF) ++*passed;
     else {
@@ -425,12 +425,12 @@ static void near(const char *what, const std::string &text, uint64_t limit, uint
         ++*failed;
     } else {
         rmi_arena mem = rmi_arena_make(&g->mem.hooks);
-        rmi_ref_model m;
+        rmi_step m;
         Oracle o;
         o.g = g;
         o.limit = limit;
         if (!opt) opt = o.solve();
-        if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 20000000, 30000000, RMI_INF, &bound) != RM_OK) exit(2);
+        if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 20000000, 30000000, RMI_INF, &bound) != RM_OK) exit(2);
         if (opt && opt != RMI_INF && bound <= opt && (double)bound * 100 >= (double)opt * percent) ++*passed;
         else {
             ++*failed;
@@ -514,14 +514,14 @@ static void chains(unsigned long graphs, unsigned long seed, unsigned *passed, u
         } else
             for (unsigned limit = 6; limit < 40; limit += 1 + r.below(6)) {
                 rmi_arena mem = rmi_arena_make(&g->mem.hooks);
-                rmi_ref_model m;
+                rmi_step m;
                 rmi_bnd b;
                 Oracle o;
                 uint64_t path = 0, bound = 0, opt;
                 o.g = g;
                 o.limit = limit;
                 o.most = 40000;
-                if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK || rmi_bnd_make(&mem, &m, limit, &b) != RM_OK) exit(2);
+                if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK || rmi_bnd_make(&mem, &m, limit, &b) != RM_OK) exit(2);
                 b.most_work = 1000000;
                 opt = o.solve();
                 if (rmi_bnd_path(&b, &path) != RM_OK || rmi_bnd_bound(&mem, &m, limit, 1000000, 1000000, RMI_INF, &bound) != RM_OK) exit(2);
@@ -594,13 +594,13 @@ int main(int argc, char **argv)
         rm_plan_destroy(p);
         for (unsigned k = 0; k < 4; k++) {
             rmi_arena mem = rmi_arena_make(&g->mem.hooks);
-            rmi_ref_model m;
+            rmi_step m;
             uint64_t bound = 0, budget = info.min_bound_bytes + (info.keep_all_bytes - info.min_bound_bytes) * k / 4, opt;
-            if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK) return 2;
-            if (budget >= m.base) {
+            if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK) return 2;
+            if (budget >= m.resident) {
                 Oracle o;
                 o.g = g;
-                o.limit = budget - m.base;
+                o.limit = budget - m.resident;
                 opt = o.solve();
                 if (rmi_bnd_bound(&mem, &m, o.limit, 20000000, i % 2 ? 20000000 : 0, RMI_INF, &bound) != RM_OK) return 2;
                 if (opt && opt != RMI_INF) bound = std::max(bound, together(&mem, &m, o.limit, i + 1000003 * k));
@@ -612,7 +612,7 @@ int main(int argc, char **argv)
                     ratio += (double)opt / (double)(bound ? bound : 1);
                 } else {
                     failed++;
-                    printf("seed %lu: within %llu bytes (base %llu) %llu ns are enough, the bound is %llu\n%s", i, (unsigned long long)budget, (unsigned long long)m.base, (unsigned long long)opt,
+                    printf("seed %lu: within %llu bytes (base %llu) %llu ns are enough, the bound is %llu\n%s", i, (unsigned long long)budget, (unsigned long long)m.resident, (unsigned long long)opt,
                            (unsigned long long)bound, text.c_str());
                 }
             }
@@ -621,12 +621,12 @@ int main(int argc, char **argv)
         { /* no step within less than the bound on bytes */
             Oracle o;
             rmi_arena mem = rmi_arena_make(&g->mem.hooks);
-            rmi_ref_model m;
-            if (rmi_ref_make(&mem, g, RM_SINGLE, 1, &m) != RM_OK) return 2;
-            if (info.min_bound_bytes > m.base) {
+            rmi_step m;
+            if (rmi_step_make(&mem, g, RM_SINGLE, 1, 0, &m) != RM_OK) return 2;
+            if (info.min_bound_bytes > m.resident) {
                 uint64_t opt;
                 o.g = g;
-                o.limit = info.min_bound_bytes - m.base - 1;
+                o.limit = info.min_bound_bytes - m.resident - 1;
                 opt = o.solve();
                 if (opt == RMI_INF) passed++;
                 else if (!opt) skipped++;

@@ -55,7 +55,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
     rmi_off_list list;
     rmi_program prog;
     rmtest_result r;
-    rmi_ref_model model;
+    rmi_step model;
     uint64_t bound = 0;
     rm_plan *p = rmi_plan_new(g);
     tm_text b = {0};
@@ -102,7 +102,7 @@ static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t st
         rmtest_replay_c(t->data, t->size, b.s, b.n, RMTEST_NO_BUDGET, RMTEST_NO_BUDGET, &r);
         expect(r.verdict == RMTEST_LEGAL, seed, "legal", r.message);
         expect(r.time_ns == prog.fig.time_ns && r.live_bytes == prog.fig.live_bytes && r.host_bytes == prog.fig.host_top, seed, "figures", "differ from the second referee's");
-        if (rmi_ref_make(&tmp, g, step, 1, &model) == RM_OK && rmi_bnd_link_bound(&tmp, &model, prog.fig.live_bytes, 2000000, &bound) == RM_OK) {
+        if (rmi_step_make(&tmp, g, step, 1, 0, &model) == RM_OK && rmi_bnd_link_bound(&tmp, &model, prog.fig.live_bytes, 2000000, &bound) == RM_OK) {
             expect(bound <= prog.fig.time_ns, seed, "the bound", "is above the time of a legal plan");
             bounds += bound > 0;
         }
