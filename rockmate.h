@@ -23552,6 +23552,11 @@ typedef struct rmi_lan_wait {
     uint32_t op, on; /* op does not begin before `on` has ended */
 } rmi_lan_wait;
 
+typedef struct rmi_lan_waits { /* in order of ops */
+    rmi_lan_wait *wait;
+    size_t n, cap;
+} rmi_lan_waits;
+
 typedef struct rmi_lan_prog {
     rmi_lan_use *use; /* in order of ops once prepared, lo and hi numbers of end points then */
     size_t n_use, cap_use;
@@ -23559,8 +23564,7 @@ typedef struct rmi_lan_prog {
     uint32_t n;
     uint32_t joined;  /* so many first ops have ended before any other one is issued: nobody need wait for them */
     size_t *first;    /* by op: its first use */
-    rmi_lan_wait *wait; /* in order of ops */
-    size_t n_wait, cap_wait;
+    rmi_lan_waits own; /* those that it has alone */
 } rmi_lan_prog;
 
 typedef struct rmi_lan_piece { /* ops count from 1 here; 0: none */
@@ -23716,10 +23720,9 @@ RMI_FN void rmi_lan_learn(rmi_lan *l, uint32_t lane, uint32_t op)
             l->known[lane][k] = l->clock[(size_t)(op - 1) * RMI_LANES + k];
 }
 
-/* Runs a program after what has run so far. The waits that it has count as said; those that it lacks go to *wait, `on`
-   being a number among all ops so far (of the program before, if prog's own are known). */
-RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *prog, rmi_lan_wait **wait, size_t *n_wait,
-                             size_t *cap_wait)
+/* Runs a program after what has run so far. Its own waits count as said; those that it lacks go to out, `on` being a
+   number among all ops so far (of the program before, if prog's own are known). */
+RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *prog, rmi_lan_waits *out)
 {
     uint32_t base = l->n, i, a, b;
     size_t w = 0;
@@ -23727,7 +23730,7 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *pro
         uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
         l->lane[me - 1] = prog->lane[i];
         rmi_lan_account(l, prog->use + prog->first[i], prog->first[i + 1] - prog->first[i], me, lane, need);
-        for (; w < prog->n_wait && prog->wait[w].op == i; w++) rmi_lan_learn(l, lane, base + prog->wait[w].on + 1);
+        for (; w < prog->own.n && prog->own.wait[w].op == i; w++) rmi_lan_learn(l, lane, base + prog->own.wait[w].on + 1);
         for (a = 0; a < RMI_LANES; a++)
             if (a == lane || need[a] <= l->known[lane][a]) need[a] = 0;
         for (a = 0; a < RMI_LANES; a++) {
@@ -23735,10 +23738,9 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *pro
             for (b = 0; b < RMI_LANES && need[a]; b++)
                 if (b != a && need[b] && l->clock[(size_t)(need[b] - 1) * RMI_LANES + a] >= need[a]) break;
             if (!need[a] || b < RMI_LANES) continue;
-            if (!rmi_arena_grow(mem, (void **)wait, cap_wait, *n_wait + 1, sizeof(rmi_lan_wait)))
-                return RM_ERROR_MEMORY;
-            (*wait)[*n_wait].op = i;
-            (*wait)[(*n_wait)++].on = need[a] - 1;
+            if (!RMI_GROW(mem, out->wait, out->cap, out->n + 1)) return RM_ERROR_MEMORY;
+            out->wait[out->n].op = i;
+            out->wait[out->n++].on = need[a] - 1;
         }
         for (a = 0; a < RMI_LANES; a++)
             if (need[a]) rmi_lan_learn(l, lane, need[a]);
@@ -23753,30 +23755,26 @@ RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *pro
 /* The waits of a program alone: they hold whatever ran before. */
 RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *prog)
 {
-    rmi_lan_wait *found = NULL;
-    size_t n = 0, cap = 0;
-    rm_result result;
+    rmi_lan_waits found;
+    memset((void *)&found, 0, sizeof found);
+    prog->own = found;
     rmi_lan_reset(l);
-    prog->wait = NULL;
-    prog->n_wait = 0;
-    result = rmi_lan_run(mem, l, prog, &found, &n, &cap);
-    prog->wait = found;
-    prog->n_wait = n;
-    return result;
+    RMI_TRY(rmi_lan_run(mem, l, prog, &found));
+    prog->own = found;
+    return RM_OK;
 }
 
 /* The waits that a program needs besides its own when it follows `before`; `on` is an op of that one. Steps further
    back have ended. */
 RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *prog,
-                               rmi_lan_wait **out, size_t *n_out)
+                               rmi_lan_waits *out)
 {
-    rmi_lan_wait *none = NULL;
-    size_t n = 0, cap = 0, cap_out = 0;
-    *out = NULL;
-    *n_out = 0;
+    rmi_lan_waits none;
+    memset((void *)&none, 0, sizeof none);
+    *out = none;
     rmi_lan_reset(l);
-    RMI_TRY(rmi_lan_run(mem, l, before, &none, &n, &cap));
-    return rmi_lan_run(mem, l, prog, out, n_out, &cap_out);
+    RMI_TRY(rmi_lan_run(mem, l, before, &none));
+    return rmi_lan_run(mem, l, prog, out);
 }
 
 /* =====================================================================================================================
@@ -26640,48 +26638,60 @@ RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d
 
 /* =====================================================================================================================
    >>exec - walks a plan through a backend; the host backend; profiling
-   A program is compiled once into calls with all their pointers; a step is a walk over them that decides
-   and allocates nothing. In: plan + memory + callbacks. Out: training steps.
+   A program is compiled once into calls with all their pointers; a step is a walk over them that decides and allocates
+   nothing. In: plan + memory + callbacks. Out: training steps.
+   All bytes that a program touches stand in one line: the caller's buffers first, then the arena, host memory, and memory
+   beside a step. A place is a number in this line; rmi_exe_at gives its address.
    ================================================================================================================== */
+/* Numbers that were chosen, times on a machine of two cores. */
+#define RMI_EXE_REPEATS 3u                /* steps that a profile times, if nobody says how many */
+#define RMI_EXE_OFTEN 8u                  /* and so many times as many where they are short: */
+#define RMI_EXE_SHORT_NS 2000000u         /* all calls beside a step of one op in one form together */
+#define RMI_EXE_SHORT_STEP_NS 50000000u   /* all steps of one kind together */
+#define RMI_EXE_OTHERS_NS 20000u          /* processor time that clocks may see of others while one thread works alone */
+#define RMI_EXE_LOST_NS 50000000u         /* who loses the processor more often than once in this time shares it */
+#define RMI_EXE_SPACING 256u              /* what buffers beside a step are aligned to, at least */
+#define RMI_EXE_IN_FLIGHT 32u             /* copies between steps that nobody has waited for, at most */
+#define RMI_EXE_CALLS_BETWEEN 64u         /* calls of a lane between two steps: copies, their waits, and some more */
+#define RMI_EXE_PIECE ((uint64_t)4 << 20) /* bytes that rm_exec_save reads at a time */
+
 /* INPUTS does nothing: it stands first where there are lanes, for the copies of the step's inputs, which came before. */
-typedef enum rmi_exe_what {
-    RMI_EXE_CALL,
-    RMI_EXE_D2H,
-    RMI_EXE_H2D,
-    RMI_EXE_ADD,
-    RMI_EXE_ZERO,
-    RMI_EXE_POISON,
-    RMI_EXE_INPUTS
-} rmi_exe_what;
+typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_COPY, RMI_EXE_ADD, RMI_EXE_FILL, RMI_EXE_INPUTS } rmi_exe_what;
 
 typedef struct rmi_exe_op {
     uint8_t what, lane;
     rmi_run run;
     rm_fn fn;
-    rm_call *call;         /* CALL */
-    unsigned char *dst;    /* others */
+    rm_call *call;            /* CALL; FILL: whose gradient is cleared, NULL: bytes at dst are poisoned */
+    unsigned char *dst;       /* COPY, ADD, FILL */
     const unsigned char *src;
     uint64_t bytes;
-    uint32_t buf;          /* of copies, ADD, POISON */
-    uint32_t param;        /* ADD: the param; ZERO: which din of call */
-    uint32_t event;        /* recorded behind it, or RMI_NONE */
-    uint32_t first_wait, n_wait;
-    struct rm_exec *x;     /* for the host's lanes, which get an op and nothing else */
+    uint32_t buf;             /* COPY, ADD */
+    uint32_t number;          /* ADD: the param; FILL: which din of the call */
+    uint32_t event;           /* recorded behind it, or RMI_NONE */
+    struct rm_exec *exec;     /* for the host's lanes, which get an op and nothing else */
 } rmi_exe_op;
+
+/* The memories of an executor; the first two are a plan's. */
+enum { RMI_EXE_ARENA, RMI_EXE_HOST, RMI_EXE_BESIDE, RMI_EXE_MEMORIES };
+
+typedef struct rmi_exe_memory {
+    unsigned char *at;
+    uint64_t bytes, base; /* base: the place of its first byte */
+    uint64_t *home;       /* by buffer: offset of what persists, or RMI_INF; two homes hold the same between steps */
+    int own;              /* it is the backend's, and goes back to it */
+} rmi_exe_memory;
 
 typedef struct rmi_exe_prog {
     uint32_t step;
     rmi_exe_op *op;
     size_t n;
-    uint64_t *at_end;      /* by buffer: device offset after the step, or RMI_INF */
-    uint64_t *host_end;    /* the same in host memory */
+    uint64_t *at_end[2];   /* by memory and buffer: its place after the step, or RMI_INF */
     uint32_t lanes;        /* bits: those that it uses */
-    uint32_t *wait;        /* events that its ops wait for */
-    rmi_lan_wait *after[RM_STEP_KINDS]; /* by program before: further waits; `on` is an event */
-    size_t n_after[RM_STEP_KINDS];
+    rmi_lan_waits waits[1 + RM_STEP_KINDS]; /* of its ops, `on` is an event: always; by the program before: further ones */
 } rmi_exe_prog;
 
-typedef struct rmi_exe_turn { /* a lane in which the host works: it may be a step behind, and reads the values of its own step */
+typedef struct rmi_exe_turn { /* a lane of the host: it may be a step behind, and reads the values of its own step */
     rm_step values[2];
     uint32_t in, out;      /* steps that used this lane: issued; begun in it */
     const rmi_exe_op *failed;
@@ -26690,91 +26700,154 @@ typedef struct rmi_exe_turn { /* a lane in which the host works: it may be a ste
 
 /* Numbers of events: ends of the last two steps by lane, one for the caller, then those of the programs. */
 #define RMI_EXE_EVENT_CALLER (2u * RMI_LANES)
-#define RMI_EXE_DEVICE_STEP (RMI_MAX - 2) /* where rm_backend.device_step begins in the one line of all bytes, told with the inputs */
 #define RMI_EXE_EVENTS (2u * RMI_LANES + 1u)
+
+/* Places of what is no buffer: rm_backend.device_step, told with the inputs; what the barriers have found. */
+#define RMI_EXE_DEVICE_STEP (RMI_MAX - 2)
+#define RMI_EXE_FOUND RMI_MAX
+
+typedef struct rmi_exe_lanes {
+    int on;                  /* the backend has lanes; else all this is zero */
+    rmi_exe_turn turn[RMI_LANES];
+    const rmi_exe_prog *before; /* the last step, if its lanes may be at work and nobody has waited for them; else NULL */
+    uint32_t joined;         /* 1: the first op of programs has bytes: of inputs, or of the step's values on the device */
+    int inputs_open;         /* nothing of `before` is at work in the bytes of inputs, and they have been written */
+    int rebound;             /* an address of the caller's memory has changed since programs were begun */
+    uint32_t n_events;
+    uint32_t calls[RMI_LANES]; /* that a lane may have in flight; 0: no program uses it */
+    uint32_t transfers;      /* copies between steps */
+    uint32_t ends[2];        /* by parity of the step: lanes whose end was recorded */
+    uint32_t parity;
+#if defined(ROCKMATE_THREADS)
+    rmi_thr *threads;        /* the host backend's lanes, or NULL */
+#endif
+} rmi_exe_lanes;
 
 typedef struct rmi_exe_patch { /* a pointer of a call that leads to the caller's memory */
     const void **slot;
-    uint32_t buf;
-    uint64_t off;
+    uint64_t place;
 } rmi_exe_patch;
+typedef struct rmi_exe_outside { /* the caller's memory */
+    uint64_t *from;        /* by buffer: its first place (of a buffer of the caller's), and that of what follows */
+    void **bound;          /* by buffer */
+    rmi_exe_patch *patch;
+    size_t n_patches, cap_patches;
+} rmi_exe_outside;
+
+/* What is wrong with the bytes of an input. */
+enum { RMI_EXE_WRITTEN, RMI_EXE_USED_UP, RMI_EXE_NEVER };
+typedef struct rmi_exe_inputs {
+    uint8_t *stale;        /* by tensor: RMI_EXE_WRITTEN ... */
+    uint64_t *due;         /* by tensor: of a stale input, bytes still to be written */
+} rmi_exe_inputs;
 
 typedef struct rmi_exe_course { /* of a training */
-    int adding;  /* an accumulation is under way: gradients of params hold contributions that LAST will want */
-    int adrift;  /* a step that does not accumulate has used the bytes where params' gradients persist */
-    int used_up; /* no MIDDLE or LAST may add to these gradients: nobody has begun, an update has had
-                    them, a step failed among them, a state was restored, or a plan had no place for them */
+    int adding;    /* an accumulation is under way: gradients of params hold contributions that LAST will want */
+    int adrift;    /* a step that does not accumulate has used the bytes where params' gradients persist */
+    int used_up;   /* no MIDDLE or LAST may add to these gradients: nobody has begun, an update has had them, a step
+                      failed among them, a state was restored, or a plan had no place for them */
+    int forgotten; /* they were used up by rm_exec_desc.forget */
     uint64_t steps;
 } rmi_exe_course;
 
 struct rm_exec {
-    rmi_arena mem;         /* this object */
-    rmi_arena tables;      /* what depends on the plan */
-    rm_plan *p, *used; /* used: the one that must not go before */
-    rm_graph *g;
-    rm_exec_desc d;
+    rmi_arena mem, tables;    /* this object; what depends on the plan */
+    rm_plan *plan, *used;     /* used: the one that must not go before */
+    rm_graph *graph;
+    rm_exec_desc desc;
     rm_backend backend;
     rmi_error err;
-    unsigned char *dev, *host;
-    uint64_t dev_bytes, host_bytes;
-    int own_dev, own_host;
+    rmi_exe_memory memory[RMI_EXE_MEMORIES];
     rmi_exe_prog prog[RM_STEP_KINDS];
     uint32_t n_prog;
-    uint64_t *home;        /* by buffer: device offset of what persists, or RMI_INF */
-    uint64_t *host_home;   /* the same in host memory; what has both homes is the same in both between steps */
-    void **bound;          /* by buffer: the caller's memory */
-    uint8_t *stale;        /* by tensor: 1: an input that a step has used up; 2: one that was never written */
-    uint64_t *due;         /* by tensor: of a stale input, bytes still to be written */
-    rmi_exe_patch *patches;
-    size_t n_patches, cap_patches;
-    rm_step now;           /* what callbacks see as c->step */
+    rmi_exe_outside outside;
+    rmi_exe_inputs inputs;
+    rm_step now;              /* what callbacks see as c->step */
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     rmi_exe_course course;
     uint64_t touched;
-    int lanes;             /* the backend has lanes: what follows counts */
-    rmi_exe_turn turn[RMI_LANES];
-    const rmi_exe_prog *before; /* the last step, if its lanes may be at work and nobody has waited for them; else NULL */
-    uint32_t joined;       /* 1: the first op of programs has bytes, of inputs or of the values of a step on the device */
-    int inputs_open;       /* nothing of `before` is at work in the bytes of inputs, and they have been written */
-    int rebound;           /* an address of the caller's memory has changed since programs were begun */
-    uint32_t n_events, calls[RMI_LANES], most_calls, transfers;
-#if defined(ROCKMATE_THREADS)
-    rmi_thr *thr;          /* the host backend's lanes, or NULL */
-#endif
-    uint32_t ends[2];      /* by parity of the step: lanes whose end was recorded */
-    uint32_t parity;
-    int code;              /* the backend's last failure */
-    char failed[300];      /* the op or buffer at which issuing stopped */
+    rmi_exe_lanes lanes;
+    int code;                 /* the backend's last failure */
+    char failed[300];         /* the op or buffer at which issuing stopped */
+    char name[300];           /* of a buffer, for a message */
 };
 
+/* An error of an argument: object, fact and remedy. */
+RMI_FN rm_result rmi_exe_refuse(rm_exec *exec, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    rmi_err_vset(&exec->err, RM_ERROR_ARGUMENT, format, args);
+    va_end(args);
+    return RM_ERROR_ARGUMENT;
+}
+
+/* The name of a buffer, until the next one is asked for. */
+RMI_FN const char *rmi_exe_name(rm_exec *exec, uint32_t buf) { return rmi_sch_name(exec->graph, buf, exec->name); }
+
+/* The buffer of tensor t that rm_exec_read and its like call `what`. */
+RMI_FN uint32_t rmi_exe_buffer(const rm_exec *exec, rm_tensor t, uint32_t what)
+{
+    return rmi_low_buf(exec->graph, (rmi_buf_kind)what, rmi_graph_index(t));
+}
+
+/* Is tensor t an input? */
+RMI_FN int rmi_exe_is_input(const rm_exec *exec, uint32_t tensor)
+{
+    return exec->graph->tensors[tensor].kind == RMI_INPUT;
+}
+
+/* The address of a place; NULL: it is in memory of the caller's that is not bound. */
+RMI_FN unsigned char *rmi_exe_at(const rm_exec *exec, uint64_t place)
+{
+    const uint64_t *from = exec->outside.from;
+    size_t i;
+    for (i = RMI_EXE_MEMORIES; i-- > 0;)
+        if (place >= exec->memory[i].base) return exec->memory[i].at + (size_t)(place - exec->memory[i].base);
+    i = rmi_lower_bound(from, (size_t)rmi_low_buffers(exec->graph) + 1, place + 1) - 1;
+    return exec->outside.bound[i] ? (unsigned char *)exec->outside.bound[i] + (size_t)(place - from[i]) : NULL;
+}
+
+/* The arena, host memory and what lies beside stand one behind the other in the line of places. */
+RMI_FN void rmi_exe_line_up(rm_exec *exec)
+{
+    uint64_t place = exec->outside.from[rmi_low_buffers(exec->graph)];
+    uint32_t i;
+    for (i = 0; i < RMI_EXE_MEMORIES; i++) {
+        exec->memory[i].base = place;
+        place = rmi_add(place, exec->memory[i].bytes);
+    }
+}
+
 /* --- the host backend */
+
+/* Bytes of the executor's allocator, aligned as the plan; before them the address that goes back. */
 RMI_FN int rmi_exe_host_alloc(void *user, uint64_t bytes, uint32_t host, void **out)
 {
-    rm_exec *x = (rm_exec *)user;
-    uint64_t align = x->p->align > RMI_ALIGN ? x->p->align : RMI_ALIGN, size = rmi_add(bytes, align + sizeof(void *));
-    unsigned char *raw, *p;
+    rm_exec *exec = (rm_exec *)user;
+    uint64_t align = rmi_max(exec->plan->align, RMI_ALIGN), size = rmi_add(bytes, align + sizeof(void *));
+    unsigned char *raw, *aligned;
     (void)host;
     if (size > SIZE_MAX) return 1;
-    raw = (unsigned char *)x->mem.hooks.alloc((size_t)size, x->mem.hooks.user);
+    raw = (unsigned char *)exec->mem.hooks.alloc((size_t)size, exec->mem.hooks.user);
     if (!raw) return 1;
-    p = raw + sizeof(void *);
-    p += (size_t)((align - (uint64_t)(uintptr_t)p % align) % align);
-    memcpy(p - sizeof(void *), &raw, sizeof(void *)); /* for release */
-    *out = p;
+    aligned = raw + sizeof(void *);
+    aligned += (size_t)((align - (uint64_t)(uintptr_t)aligned % align) % align);
+    memcpy(aligned - sizeof(void *), &raw, sizeof(void *));
+    *out = aligned;
     return 0;
 }
-RMI_FN void rmi_exe_host_release(void *user, void *p, uint32_t host)
+RMI_FN void rmi_exe_host_release(void *user, void *memory, uint32_t host)
 {
-    rm_exec *x = (rm_exec *)user;
+    rm_exec *exec = (rm_exec *)user;
     void *raw;
     (void)host;
-    memcpy(&raw, (unsigned char *)p - sizeof(void *), sizeof(void *));
-    x->mem.hooks.free(raw, x->mem.hooks.user);
+    memcpy(&raw, (unsigned char *)memory - sizeof(void *), sizeof(void *));
+    exec->mem.hooks.free(raw, exec->mem.hooks.user);
 }
 RMI_FN int rmi_exe_host_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
-    (void)user;
-    (void)lane;
+    (void)user, (void)lane;
     memmove(dst, src, (size_t)bytes);
     return 0;
 }
@@ -26784,1107 +26857,1106 @@ RMI_FN int rmi_exe_host_fill(void *user, void *dst, uint32_t byte, uint64_t byte
     memset(dst, (int)byte, (size_t)bytes);
     return 0;
 }
-RMI_FN int rmi_exe_host_sync(void *user)
-{
-    (void)user;
-    return 0;
-}
-/* A clock for profiling. */
-RMI_FN uint64_t rmi_exe_host_now(void *user)
-{
-    (void)user;
-    return rmi_now_ns();
-}
+RMI_FN int rmi_exe_host_sync(void *user) { return (void)user, 0; }
+RMI_FN uint64_t rmi_exe_host_now(void *user) { return (void)user, rmi_now_ns(); }
 
 #if defined(ROCKMATE_THREADS)
 RMI_FN int rmi_exe_thr_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
-    return rmi_thr_copy(((rm_exec *)user)->thr, dst, src, bytes, lane);
+    return rmi_thr_copy(((rm_exec *)user)->lanes.threads, dst, src, bytes, lane);
 }
-RMI_FN int rmi_exe_thr_sync(void *user) { return rmi_thr_sync(((rm_exec *)user)->thr); }
-RMI_FN int rmi_exe_thr_record(void *user, uint32_t event, uint32_t lane) { return rmi_thr_record(((rm_exec *)user)->thr, event, lane); }
-RMI_FN int rmi_exe_thr_wait(void *user, uint32_t event, uint32_t lane) { return rmi_thr_wait(((rm_exec *)user)->thr, event, lane); }
+RMI_FN int rmi_exe_thr_sync(void *user) { return rmi_thr_sync(((rm_exec *)user)->lanes.threads); }
+RMI_FN int rmi_exe_thr_record(void *user, uint32_t event, uint32_t lane)
+{
+    return rmi_thr_record(((rm_exec *)user)->lanes.threads, event, lane);
+}
+RMI_FN int rmi_exe_thr_wait(void *user, uint32_t event, uint32_t lane)
+{
+    return rmi_thr_wait(((rm_exec *)user)->lanes.threads, event, lane);
+}
 RMI_FN int rmi_exe_thr_call(void *user, uint32_t lane, int (*fn)(void *arg), void *arg)
 {
-    return rmi_thr_call(((rm_exec *)user)->thr, lane, fn, arg);
+    return rmi_thr_call(((rm_exec *)user)->lanes.threads, lane, fn, arg);
 }
 RMI_FN int rmi_exe_thr_reserve(void *user, uint32_t events, uint32_t calls)
 {
     (void)calls; /* by lane we know better */
-    return rmi_thr_reserve(((rm_exec *)user)->thr, events, ((rm_exec *)user)->calls);
+    return rmi_thr_reserve(((rm_exec *)user)->lanes.threads, events, ((rm_exec *)user)->lanes.calls);
 }
 #endif
 
-/* Lanes in threads, if they were asked for. */
-RMI_FN rm_result rmi_exe_threads(rm_exec *x, rmi_error *err)
+/* The host backend's lanes become threads, if they were asked for. */
+RMI_FN rm_result rmi_exe_threads(rm_exec *exec)
 {
-    if (!x->d.threads) return RM_OK;
-    if (x->d.threads > 1)
-        return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                           "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives each lane its own, 0 none",
-                           (uint64_t)x->d.threads);
+    if (!exec->desc.threads) return RM_OK;
+    if (exec->desc.threads > 1)
+        return rmi_exe_refuse(exec, "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives each lane its "
+                              "own, 0 none", (uint64_t)exec->desc.threads);
 #if defined(ROCKMATE_THREADS)
-    x->thr = rmi_thr_make(&x->mem.hooks, x->d.h2d, x->d.d2h, x->d.latency_ns);
-    if (!x->thr) return rmi_err_memory(err);
-    x->lanes = 1;
-    x->backend.copy = rmi_exe_thr_copy;
-    x->backend.sync = rmi_exe_thr_sync;
-    x->backend.record = rmi_exe_thr_record;
-    x->backend.wait = rmi_exe_thr_wait;
-    x->backend.host_call = rmi_exe_thr_call;
-    x->backend.reserve = rmi_exe_thr_reserve;
-    x->backend.call_lanes = 1u << RM_LANE_COMM;
+    exec->lanes.threads = rmi_thr_make(&exec->mem.hooks, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
+    if (!exec->lanes.threads) return rmi_err_memory(&exec->err);
+    exec->lanes.on = 1;
+    exec->backend.copy = rmi_exe_thr_copy;
+    exec->backend.sync = rmi_exe_thr_sync;
+    exec->backend.record = rmi_exe_thr_record;
+    exec->backend.wait = rmi_exe_thr_wait;
+    exec->backend.host_call = rmi_exe_thr_call;
+    exec->backend.reserve = rmi_exe_thr_reserve;
+    exec->backend.call_lanes = 1u << RM_LANE_COMM;
     return RM_OK;
 #else
-    return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                       "rm_exec_desc.threads: this implementation was compiled without threads; define ROCKMATE_THREADS before it");
+    return rmi_exe_refuse(exec, "rm_exec_desc.threads: this implementation was compiled without threads; define "
+                          "ROCKMATE_THREADS before it");
 #endif
+}
+
+/* The caller's backend, copied; or the host's, with the caller's stream. desc.backend then tells which: the copy, or
+   NULL. */
+RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
+{
+    const rm_backend *from = exec->desc.backend;
+    rm_backend *backend = &exec->backend;
+    if (from) {
+        *backend = *from;
+        exec->desc.backend = backend;
+        exec->lanes.on = from->record != NULL;
+        if (!from->record != !from->wait || !from->record != !from->reserve)
+            return rmi_exe_refuse(exec, "rm_exec_desc.backend: reserve, record and wait go together; set all of them "
+                                  "(lanes) or none");
+        if (from->copy && from->fill && from->sync && ((from->alloc && from->release) || exec->desc.device_memory))
+            return RM_OK;
+        if (from->alloc || from->release || from->copy || from->fill || from->sync || from->record)
+            return rmi_exe_refuse(exec, "rm_exec_desc.backend: it has some functions and lacks others; set alloc, "
+                                  "release, copy, fill and sync, or none of them for the host backend");
+    }
+    exec->desc.backend = NULL;
+    backend->user = exec;
+    backend->alloc = rmi_exe_host_alloc;
+    backend->release = rmi_exe_host_release;
+    backend->copy = rmi_exe_host_copy;
+    backend->fill = rmi_exe_host_fill;
+    backend->sync = rmi_exe_host_sync;
+    backend->now = rmi_exe_host_now;
+    return rmi_exe_threads(exec);
+}
+
+/* --- what went wrong */
+
+/* Keeps a code of the backend for the message; returns it. */
+RMI_FN int rmi_exe_did(rm_exec *exec, int code)
+{
+    if (code) exec->code = code;
+    return code;
+}
+
+/* The backend's words for its last code, or NULL. */
+RMI_FN const char *rmi_exe_words(const rm_exec *exec)
+{
+    const char *words = exec->backend.error_text ? exec->backend.error_text(exec->backend.user, exec->code) : NULL;
+    return words && *words ? words : NULL;
+}
+
+/* The backend's last code becomes the message: what it did then, of which op or buffer (or NULL). */
+RMI_FN rm_result rmi_exe_backend_failed(rm_exec *exec, const char *what, const char *of)
+{
+    const char *words = rmi_exe_words(exec);
+    int64_t code = exec->code;
+    if (of != exec->failed) rmi_format(exec->failed, sizeof exec->failed, "%s", of ? of : "");
+    return rmi_err_set(&exec->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what, of ? " of " : "",
+                       of ? of : "", words ? words : "", words ? ", " : "", code < 0 ? "-" : "",
+                       (uint64_t)(code < 0 ? -code : code));
+}
+
+/* Did the backend do it? If not, that is told. */
+RMI_FN rm_result rmi_exe_needs(rm_exec *exec, int code, const char *what, const char *of)
+{
+    return rmi_exe_did(exec, code) ? rmi_exe_backend_failed(exec, what, of) : RM_OK;
+}
+RMI_FN rm_result rmi_exe_sync(rm_exec *exec, const char *what, const char *of)
+{
+    return rmi_exe_needs(exec, exec->backend.sync(exec->backend.user), what, of);
+}
+
+/* A callback returned nonzero: the message names its op and phase. */
+RMI_FN rm_result rmi_exe_callback_failed(rm_exec *exec, const rmi_exe_op *op, int code)
+{
+    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
+    const rm_call *call = op->call;
+    const char *form = op->run.way <= RMI_BWD ? rmi_low_form(exec->graph, op->run)->name : "";
+    rmi_format(exec->failed, sizeof exec->failed, "%s", call->op);
+    return rmi_err_set(&exec->err, RM_ERROR_CALLBACK, "%s: its %s%s%s%s returned %s%u; the step was stopped there",
+                       call->op, call->recompute ? "recomputed " : "", phases[call->phase], form[0] ? ", variant " : "",
+                       form, code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
+}
+
+/* Everything issued has been done, or had to be given up: the next step begins clean. Returns the backend's code. */
+RMI_FN int rmi_exe_quiet(rm_exec *exec)
+{
+    rmi_exe_lanes *lanes = &exec->lanes;
+    int code = exec->backend.sync(exec->backend.user);
+    uint32_t lane;
+    if (code && lanes->on) exec->backend.sync(exec->backend.user); /* the first one may only tell what failed */
+    lanes->before = NULL;
+    lanes->ends[0] = lanes->ends[1] = 0;
+    lanes->inputs_open = 0;
+    for (lane = 0; lane < RMI_LANES; lane++) lanes->turn[lane].in = lanes->turn[lane].out = 0;
+    return rmi_exe_did(exec, code);
+}
+
+/* After a failure with lanes: all of them come to rest; if it began in a callback of a lane, that is what is told. */
+RMI_FN rm_result rmi_exe_broken(rm_exec *exec, rm_result result)
+{
+    uint32_t lane;
+    if (!exec->lanes.on || result == RM_OK) return result;
+    rmi_exe_quiet(exec);
+    exec->last = NULL;
+    exec->course.used_up = 1;
+    for (lane = 0; lane < RMI_LANES; lane++) {
+        rmi_exe_turn *turn = &exec->lanes.turn[lane];
+        if (turn->failed) result = rmi_exe_callback_failed(exec, turn->failed, turn->code);
+        turn->failed = NULL;
+    }
+    return result;
+}
+
+/* All lanes have finished; nothing to do where there are none. */
+RMI_FN rm_result rmi_exe_drain(rm_exec *exec)
+{
+    if (!exec->lanes.on || !rmi_exe_quiet(exec)) return RM_OK;
+    return rmi_exe_broken(exec, rmi_exe_backend_failed(exec, "waiting for its lanes", NULL));
 }
 
 /* --- compiling a program: where everything is when a run comes, and which pointers its callback gets */
 typedef struct rmi_exe_build {
-    rm_exec *x;
-    const rmi_program *p;
+    rm_exec *exec;
+    rmi_arena *mem;      /* of ops and calls */
     rmi_exe_prog *out;
     size_t cap;
-    uint64_t *at, *size;   /* by buffer: device offset or RMI_INF; bytes of its stretch */
-    uint64_t *host_at;
-    uint32_t *holds;       /* by tensor: its gradient's buffer holds contributions */
-    uint32_t *ran;         /* by op */
-    uint32_t *left_by;
-    uint8_t *moved;        /* by buffer: renamed or shared since its last write, so its next contribution is there already */
-    uint64_t *ext_off;     /* by buffer: offset of a view into the caller's memory */
-    uint32_t *ext_of;      /* by buffer: the caller's buffer that a view lies in, or RMI_NONE */
-    uint64_t *ext_base;    /* by buffer of the caller's: where its bytes begin in
-                              the one line of all bytes, arena and host memory first */
-    rmi_lan_prog *uses;    /* which bytes ops use; NULL: there are no lanes */
+    uint64_t *at[2];     /* by memory (the caller's counts as the arena) and buffer: place, or RMI_INF */
+    uint8_t *holds;      /* by tensor: its gradient's buffer holds contributions */
+    uint8_t *moved;      /* by tensor: its gradient was renamed or shared since its last write: it is there already */
+    uint32_t *ran;       /* by op: how often */
+    uint16_t *left_by;   /* by op: the form whose saved bytes are there */
+    rmi_lan_prog *uses;  /* which bytes ops use; NULL: there are no lanes */
     rmi_arena *uses_mem;
 } rmi_exe_build;
 
-RMI_FN rmi_exe_op rmi_exe_op_make(rm_exec *x, rmi_exe_what what, uint32_t lane)
+/* Tables of a builder; those in `at` are made in mem, too, all others in tmp. Nothing is anywhere. */
+RMI_FN rm_result rmi_exe_build_make(rmi_exe_build *build, rm_exec *exec, rmi_arena *mem, rmi_arena *tmp)
 {
-    rmi_exe_op op;
-    memset((void *)&op, 0, sizeof op);
-    op.what = (uint8_t)what;
-    op.lane = (uint8_t)lane;
-    op.event = RMI_NONE;
-    op.x = x;
-    return op;
-}
-
-RMI_FN rm_result rmi_exe_push(rmi_exe_build *b, rmi_exe_what what, uint32_t lane, rmi_exe_op **op)
-{
-    if (!rmi_arena_grow(&b->x->tables, (void **)&b->out->op, &b->cap, b->out->n + 1, sizeof(rmi_exe_op))) return RM_ERROR_MEMORY;
-    *op = &b->out->op[b->out->n++];
-    **op = rmi_exe_op_make(b->x, what, lane);
+    const rm_graph *graph = exec->graph;
+    size_t n = rmi_low_buffers(graph), i;
+    memset((void *)build, 0, sizeof *build);
+    build->exec = exec;
+    build->mem = mem;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(build->at[0], n), RMI_T(build->at[1], n)));
+    RMI_TRY(RMI_TABLES(tmp, RMI_T(build->holds, graph->n_tensors), RMI_T(build->moved, graph->n_tensors),
+                       RMI_T(build->ran, graph->n_ops), RMI_T(build->left_by, graph->n_ops)));
+    for (i = 0; i < n; i++) build->at[0][i] = build->at[1][i] = RMI_INF;
     return RM_OK;
 }
 
-/* Bytes that an op uses; RMI_NONE: the op which this statement ends with. */
-RMI_FN rm_result rmi_exe_uses(rmi_exe_build *b, size_t op, uint64_t at, uint64_t bytes, int write)
+/* One more op of the program. */
+RMI_FN rm_result rmi_exe_push(rmi_exe_build *build, rmi_exe_what what, uint32_t lane, rmi_exe_op **op)
 {
-    return b->uses ? rmi_lan_touch(b->uses_mem, b->uses, at, bytes, (uint32_t)op, write) : RM_OK;
-}
-RMI_FN rm_result rmi_exe_uses_buf(rmi_exe_build *b, size_t op, uint32_t buf, uint64_t bytes, int write)
-{
-    uint32_t ext = rmi_low_external(b->x->g, buf) ? buf : b->ext_of[buf];
-    if (ext != RMI_NONE) return rmi_exe_uses(b, op, b->ext_base[ext] + (ext == buf ? 0 : b->ext_off[buf]), bytes, write);
-    return b->at[buf] == RMI_INF ? RM_OK : rmi_exe_uses(b, op, b->at[buf], bytes, write);
-}
-RMI_FN rm_result rmi_exe_uses_host(rmi_exe_build *b, size_t op, uint64_t at, uint64_t bytes, int write)
-{
-    return at == RMI_INF ? RM_OK : rmi_exe_uses(b, op, b->x->dev_bytes + at, bytes, write);
-}
-
-/* Puts the address of buffer buf into *slot: in the arena now, or the caller's memory once it is bound. */
-RMI_FN rm_result rmi_exe_point(rmi_exe_build *b, uint32_t buf, uint64_t bytes, int write, const void **slot)
-{
-    rm_exec *x = b->x;
-    uint32_t ext = rmi_low_external(x->g, buf) ? buf : b->ext_of[buf];
-    RMI_TRY(rmi_exe_uses_buf(b, RMI_NONE, buf, bytes, write));
-    if (ext != RMI_NONE && rmi_low_bytes(x->g, ext)) { /* of nothing, nothing need be bound */
-        rmi_exe_patch *p;
-        if (!rmi_arena_grow(&x->tables, (void **)&x->patches, &x->cap_patches, x->n_patches + 1, sizeof(rmi_exe_patch)))
-            return RM_ERROR_MEMORY;
-        p = &x->patches[x->n_patches++];
-        p->slot = slot;
-        p->buf = ext;
-        p->off = ext == buf ? 0 : b->ext_off[buf];
-        *slot = NULL;
-        return RM_OK;
-    }
-    *slot = x->dev + (size_t)(b->at[buf] == RMI_INF ? 0 : b->at[buf]);
+    if (!RMI_GROW(build->mem, build->out->op, build->cap, build->out->n + 1)) return RM_ERROR_MEMORY;
+    *op = &build->out->op[build->out->n++];
+    memset((void *)*op, 0, sizeof **op);
+    (*op)->what = (uint8_t)what;
+    (*op)->lane = (uint8_t)lane;
+    (*op)->event = RMI_NONE;
+    (*op)->exec = build->exec;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_poison(rmi_exe_build *b, uint64_t at, uint64_t bytes)
+/* The last op uses these bytes; at place RMI_INF: nothing. */
+RMI_FN rm_result rmi_exe_uses(rmi_exe_build *build, uint64_t place, uint64_t bytes, int write)
 {
-    rmi_exe_op *op;
-    if (!b->x->d.poison || !bytes) return RM_OK;
-    RMI_TRY(rmi_exe_push(b, RMI_EXE_POISON, RM_LANE_COMPUTE, &op));
-    op->dst = b->x->dev + (size_t)at;
-    op->bytes = bytes;
-    return rmi_exe_uses(b, b->out->n - 1, at, bytes, 1);
+    if (!build->uses || place == RMI_INF) return RM_OK;
+    return rmi_lan_touch(build->uses_mem, build->uses, place, bytes, (uint32_t)build->out->n - 1, write);
 }
 
-/* The parts of a call that depend neither on its phase nor on addresses. */
-RMI_FN void rmi_exe_call_of(const rm_exec *x, rmi_run r, uint32_t lane, rm_call *c)
+/* Puts the address of bytes that the last op uses into *slot; once they are bound if they are the caller's. Of nothing,
+   nothing need be bound. */
+RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, uint64_t place, uint64_t bytes, int write, const void **slot)
 {
-    const rm_graph *g = x->g;
-    const int64_t *arg = r.way <= RMI_BWD ? g->ops[r.id].arg : r.way == RMI_BARRIER ? NULL : g->tensors[r.id].arg;
-    const double *farg = r.way <= RMI_BWD ? g->ops[r.id].farg : r.way == RMI_BARRIER ? NULL : g->tensors[r.id].farg;
-    memset((void *)c, 0, sizeof *c);
-    c->step = &x->now;
-    c->device_step = x->backend.device_step;
-    c->stream = lane == RM_LANE_COMPUTE || !x->lanes ? x->backend.stream : lane == RM_LANE_COMM ? x->backend.comm_stream : NULL;
-    c->op = r.way <= RMI_BWD ? g->ops[r.id].name : r.way == RMI_BARRIER ? g->barriers[r.id].name : g->tensors[r.id].name;
-    c->user = r.way <= RMI_BWD ? g->ops[r.id].user : r.way == RMI_BARRIER ? g->barriers[r.id].user : g->tensors[r.id].user;
-    if (r.way <= RMI_BWD) c->seed_key = r.id;
-    if (arg) memcpy(c->arg, arg, sizeof c->arg);
-    if (farg) memcpy(c->farg, farg, sizeof c->farg);
-}
-
-/* An op that calls fn for run r. */
-RMI_FN rm_result rmi_exe_call(rmi_exe_build *b, rmi_run r, rm_fn fn, uint32_t phase, rm_call **out)
-{
-    uint32_t lane = r.way == RMI_OPT_HOST ? RM_LANE_HOST : r.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
-    rmi_exe_op *op;
-    *out = RMI_NEW(&b->x->tables, rm_call, 1);
-    if (!*out) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_exe_push(b, RMI_EXE_CALL, lane, &op));
-    op->run = r;
-    op->call = *out;
-    op->fn = fn;
-    rmi_exe_call_of(b->x, r, lane, *out);
-    (*out)->phase = phase;
+    const rmi_exe_memory *arena = &build->exec->memory[RMI_EXE_ARENA];
+    rmi_exe_outside *outside = &build->exec->outside;
+    RMI_TRY(rmi_exe_uses(build, place, bytes, write));
+    *slot = bytes && place != RMI_INF ? rmi_exe_at(build->exec, place) : arena->at;
+    if (!bytes || place >= arena->base) return RM_OK;
+    if (!RMI_GROW(&build->exec->tables, outside->patch, outside->cap_patches, outside->n_patches + 1))
+        return RM_ERROR_MEMORY;
+    outside->patch[outside->n_patches].slot = slot;
+    outside->patch[outside->n_patches++].place = place;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_sizes(rmi_exe_build *b, const rmi_list *l, const uint64_t **out)
+/* The same for bytes on the device of which there is one buffer, with their number; none: no pointer. */
+RMI_FN rm_result rmi_exe_own(rmi_exe_build *build, uint32_t buf, uint64_t bytes, int write, void **slot, uint64_t *size)
 {
-    uint64_t *s = RMI_NEW(&b->x->tables, uint64_t, l->n);
-    uint32_t i;
-    if (!s) return RM_ERROR_MEMORY;
-    for (i = 0; i < l->n; i++) s[i] = b->x->g->tensors[l->at[i]].bytes;
-    *out = s;
-    return RM_OK;
-}
-
-/* Pointers of a list of tensors; only those in `only`, if given (then saved says nothing here). */
-RMI_FN rm_result rmi_exe_values(rmi_exe_build *b, const rmi_list *l, const rmi_list *only, int write, const void *const **out)
-{
-    const void **v = RMI_NEW(&b->x->tables, const void *, l->n);
-    uint32_t i;
-    if (!v) return RM_ERROR_MEMORY;
-    for (i = 0; i < l->n; i++)
-        if (!only || rmi_list_has(only, l->at[i])) RMI_TRY(rmi_exe_point(b, l->at[i], b->x->g->tensors[l->at[i]].bytes, write, &v[i]));
-    *out = v;
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_exe_operands(rmi_exe_build *b, const rmi_op *o, const rmi_list *only, rm_call *c)
-{
-    const void *const *out;
-    c->n_in = o->in.n;
-    c->n_out = o->out.n;
-    RMI_TRY(rmi_exe_sizes(b, &o->in, &c->in_bytes));
-    RMI_TRY(rmi_exe_sizes(b, &o->out, &c->out_bytes));
-    RMI_TRY(rmi_exe_values(b, &o->in, only, 0, &c->in));
-    RMI_TRY(rmi_exe_values(b, &o->out, only, !only, &out));
-    c->out = (void *const *)out;
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_exe_own(rmi_exe_build *b, uint32_t buf, uint64_t bytes, int write, void **ptr, uint64_t *size)
-{
-    const void *p = NULL;
-    if (!bytes) return RM_OK;
-    RMI_TRY(rmi_exe_point(b, buf, bytes, write, &p));
-    *ptr = (void *)p;
+    const void *pointer = NULL; /* never the caller's: of what was saved, and workspaces */
+    if (bytes) RMI_TRY(rmi_exe_point(build, build->at[0][buf], bytes, write, &pointer));
+    *slot = (void *)pointer;
     *size = bytes;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_fwd(rmi_exe_build *b, rmi_run r)
+/* The parts of a call that depend neither on its phase nor on addresses. */
+RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_call *call)
 {
-    const rm_graph *g = b->x->g;
-    const rmi_op *o = &g->ops[r.id];
-    const rmi_form *f = &o->forms[r.form];
-    uint32_t saved = rmi_low_buf(g, RMI_BUF_SAVED, r.id);
-    rm_call *c;
-    uint32_t i;
-    RMI_TRY(rmi_exe_call(b, r, f->forward, RM_PHASE_FORWARD, &c));
-    c->recompute = b->ran[r.id]++ > 0;
-    RMI_TRY(rmi_exe_operands(b, o, NULL, c));
-    for (i = 0; i < o->mutates.n && !c->recompute; i++)
-        RMI_TRY(rmi_exe_uses_buf(b, RMI_NONE, o->mutates.at[i], g->tensors[o->mutates.at[i]].bytes, 1));
-    if (f->saved && b->at[saved] != RMI_INF) {
-        RMI_TRY(rmi_exe_own(b, saved, f->saved, 1, &c->saved, &c->saved_bytes));
-        b->left_by[r.id] = r.form;
+    const rm_graph *graph = exec->graph;
+    const int64_t *arg = NULL;
+    const double *farg = NULL;
+    memset((void *)call, 0, sizeof *call);
+    call->step = &exec->now;
+    call->device_step = exec->backend.device_step;
+    if (lane == RM_LANE_COMPUTE || !exec->lanes.on) call->stream = exec->backend.stream;
+    else if (lane == RM_LANE_COMM) call->stream = exec->backend.comm_stream;
+    if (run.way <= RMI_BWD) {
+        call->op = graph->ops[run.id].name;
+        call->user = graph->ops[run.id].user;
+        call->seed_key = run.id;
+        arg = graph->ops[run.id].arg;
+        farg = graph->ops[run.id].farg;
+    } else if (run.way == RMI_BARRIER) {
+        call->op = graph->barriers[run.id].name;
+        call->user = graph->barriers[run.id].user;
+    } else {
+        call->op = graph->tensors[run.id].name;
+        call->user = run.way == RMI_REDUCE ? exec->desc.reduce_user : graph->tensors[run.id].user;
+        arg = graph->tensors[run.id].arg;
+        farg = graph->tensors[run.id].farg;
     }
-    return rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), f->fwd_ws, 1, &c->ws, &c->ws_bytes);
+    if (arg) memcpy(call->arg, arg, sizeof call->arg);
+    if (farg) memcpy(call->farg, farg, sizeof call->farg);
+}
+
+/* An op that makes a call (of rmi_exe_call_of, or NULL: a new one) to fn for a run. */
+RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_fn fn, uint32_t phase, rm_call **call)
+{
+    uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
+    rmi_exe_op *op;
+    if (!*call) {
+        *call = RMI_NEW(build->mem, rm_call, 1);
+        if (!*call) return RM_ERROR_MEMORY;
+        rmi_exe_call_of(build->exec, run, lane, *call);
+    }
+    (*call)->phase = phase;
+    RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, lane, &op));
+    op->run = run;
+    op->call = *call;
+    op->fn = fn;
+    return RM_OK;
+}
+
+/* Pointers and sizes of an op's inputs and outputs; only those in `only`, if given (then none is written). */
+RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, const rmi_op *op, const rmi_list *only, rm_call *call)
+{
+    uint32_t side, i;
+    for (side = 0; side < 2; side++) {
+        const rmi_list *list = side ? &op->out : &op->in;
+        const void **pointers;
+        uint64_t *sizes;
+        RMI_TRY(RMI_TABLES(build->mem, RMI_T(pointers, list->n), RMI_T(sizes, list->n)));
+        for (i = 0; i < list->n; i++) {
+            uint32_t tensor = list->at[i];
+            sizes[i] = build->exec->graph->tensors[tensor].bytes;
+            if (only && !rmi_list_has(only, tensor)) continue;
+            RMI_TRY(rmi_exe_point(build, build->at[0][tensor], sizes[i], side && !only, &pointers[i]));
+        }
+        if (side) call->out = (void *const *)(const void *)pointers;
+        else call->in = pointers;
+        *(side ? &call->out_bytes : &call->in_bytes) = sizes;
+        *(side ? &call->n_out : &call->n_in) = list->n;
+    }
+    return RM_OK;
+}
+
+/* A forward, for the first time or again. */
+RMI_FN rm_result rmi_exe_forward(rmi_exe_build *build, rmi_run run)
+{
+    const rm_graph *graph = build->exec->graph;
+    const rmi_op *op = &graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
+    uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, run.id), i;
+    rm_call *call = NULL;
+    RMI_TRY(rmi_exe_call(build, run, form->forward, RM_PHASE_FORWARD, &call));
+    call->recompute = build->ran[run.id]++ > 0;
+    RMI_TRY(rmi_exe_operands(build, op, NULL, call));
+    for (i = 0; i < op->mutates.n && !call->recompute; i++) {
+        uint32_t tensor = op->mutates.at[i];
+        RMI_TRY(rmi_exe_uses(build, build->at[0][tensor], graph->tensors[tensor].bytes, 1));
+    }
+    if (form->saved && build->at[0][saved] != RMI_INF) {
+        RMI_TRY(rmi_exe_own(build, saved, form->saved, 1, &call->saved, &call->saved_bytes));
+        build->left_by[run.id] = run.form;
+    }
+    return rmi_exe_own(build, rmi_low_buf(graph, RMI_BUF_WS, run.id), form->fwd_ws, 1, &call->ws, &call->ws_bytes);
 }
 
 /* Does this part's backward give the gradient of input i, which is not there under another name? */
-RMI_FN int rmi_exe_given(const rmi_exe_build *b, const rmi_op *o, const rmi_part *p, uint32_t i)
+RMI_FN int rmi_exe_given(const rmi_exe_build *build, const rmi_op *op, const rmi_part *part, uint32_t i)
 {
-    uint32_t t = o->in.at[i];
-    return rmi_list_has(&o->grad_in, t) && rmi_list_has(&p->grads, t) && !b->moved[rmi_low_buf(b->x->g, RMI_BUF_GRAD, t)];
+    uint32_t tensor = op->in.at[i];
+    return rmi_list_has(&op->grad_in, tensor) && rmi_list_has(&part->grads, tensor) && !build->moved[tensor];
 }
 
-/* Is input i an earlier input once more? */
-RMI_FN int rmi_exe_repeats(const rmi_op *o, uint32_t i)
+/* Must the gradient of input i be added to: it holds contributions, or the input is an earlier one once more? */
+RMI_FN int rmi_exe_adds(const rmi_exe_build *build, const rmi_op *op, uint32_t i)
 {
-    uint32_t k;
-    for (k = 0; k < i; k++)
-        if (o->in.at[k] == o->in.at[i]) return 1;
-    return 0;
+    uint32_t k = 0;
+    while (op->in.at[k] != op->in.at[i]) k++;
+    return k < i || build->holds[op->in.at[i]];
 }
 
-/* Gradients of a backward: which are wanted, which hold contributions already, which are there under another name. */
-RMI_FN rm_result rmi_exe_targets(rmi_exe_build *b, rmi_run r, rm_call *c, uint32_t *n_calls)
+/* What a backward must add to, in call->accum; before its call, clears what must hold zeros then. Inputs from number 31
+   on share an accum bit: what one of them must write is cleared if another adds. */
+RMI_FN rm_result rmi_exe_accum(rmi_exe_build *build, rmi_run run, rm_call *call)
 {
-    const rm_graph *g = b->x->g;
-    const rmi_op *o = &g->ops[r.id];
-    const rmi_form *f = &o->forms[r.form];
-    const rmi_part *p = &f->parts[r.part];
-    const void **din = RMI_NEW(&b->x->tables, const void *, o->in.n);
+    const rm_graph *graph = build->exec->graph;
+    const rmi_op *op = &graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
+    const rmi_part *part = &form->parts[run.part];
+    uint32_t i, late_adds = 0;
+    for (i = 31; i < op->in.n; i++)
+        late_adds |= (uint32_t)(rmi_exe_given(build, op, part, i) && rmi_exe_adds(build, op, i));
+    for (i = 0; i < op->in.n; i++) {
+        uint32_t tensor = op->in.at[i];
+        int adds = rmi_exe_adds(build, op, i);
+        rmi_exe_op *fill;
+        if (!rmi_exe_given(build, op, part, i)) continue;
+        if (!adds && !(form->flags & RM_ZERO_GRADS) && !(late_adds && i >= 31)) continue;
+        call->accum |= RM_IN(i);
+        if (adds) continue;
+        RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &fill));
+        fill->call = call;
+        fill->number = i;
+        fill->bytes = graph->tensors[tensor].grad_bytes;
+        RMI_TRY(rmi_exe_uses(build, build->at[0][rmi_low_buf(graph, RMI_BUF_GRAD, tensor)], fill->bytes, 1));
+    }
+    return RM_OK;
+}
+
+/* The call of a backward that has gradients to give. */
+RMI_FN rm_result rmi_exe_backward_call(rmi_exe_build *build, rmi_run run)
+{
+    const rm_graph *graph = build->exec->graph;
+    const rmi_op *op = &graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
+    const rmi_part *part = &form->parts[run.part];
+    const void **din, **dout;
     uint32_t i;
-    int adds = 0; /* inputs from number 31 on share an accum bit: what one of them must write is zeroed if another adds */
-    if (!din) return RM_ERROR_MEMORY;
-    c->din = (void *const *)(const void *)din;
-    *n_calls = 0;
-    for (i = 31; i < o->in.n; i++) adds |= rmi_exe_given(b, o, p, i) && (b->holds[o->in.at[i]] || rmi_exe_repeats(o, i));
-    for (i = 0; i < o->in.n; i++) {
-        uint32_t t = o->in.at[i];
-        if (!rmi_exe_given(b, o, p, i)) continue;
-        ++*n_calls;
-        RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, t), g->tensors[t].grad_bytes, 1, &din[i]));
-        if (b->holds[t] || rmi_exe_repeats(o, i)) c->accum |= RM_IN(i);
-        else if ((f->flags & RM_ZERO_GRADS) || (adds && i >= 31)) {
-            rmi_exe_op *z = &b->out->op[b->out->n - 1], call = *z; /* a fill goes before the call */
-            z->what = RMI_EXE_ZERO;
-            z->param = i;
-            z->bytes = g->tensors[t].grad_bytes;
-            RMI_TRY(rmi_exe_push(b, RMI_EXE_CALL, RM_LANE_COMPUTE, &z));
-            *z = call;
-            RMI_TRY(rmi_exe_uses_buf(b, b->out->n - 2, rmi_low_buf(g, RMI_BUF_GRAD, t), g->tensors[t].grad_bytes, 1));
-            c->accum |= RM_IN(i);
-        }
+    rm_call *call;
+    RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1), RMI_T(din, op->in.n), RMI_T(dout, op->out.n)));
+    rmi_exe_call_of(build->exec, run, RM_LANE_COMPUTE, call);
+    call->din = (void *const *)(const void *)din;
+    call->dout = dout;
+    RMI_TRY(rmi_exe_accum(build, run, call));
+    RMI_TRY(rmi_exe_call(build, run, form->backward, RM_PHASE_BACKWARD, &call));
+    RMI_TRY(rmi_exe_operands(build, op, &part->needs, call));
+    for (i = 0; i < op->in.n + op->out.n; i++) {
+        int of_input = i < op->in.n;
+        uint32_t tensor = of_input ? op->in.at[i] : op->out.at[i - op->in.n];
+        uint64_t place = build->at[0][rmi_low_buf(graph, RMI_BUF_GRAD, tensor)];
+        if (of_input ? !rmi_exe_given(build, op, part, i) : !rmi_list_has(&op->grad_out, tensor)) continue;
+        RMI_TRY(rmi_exe_point(build, place, graph->tensors[tensor].grad_bytes, of_input,
+                              of_input ? &din[i] : &dout[i - op->in.n]));
+    }
+    if (part->needs_saved)
+        RMI_TRY(rmi_exe_own(build, rmi_low_buf(graph, RMI_BUF_SAVED, run.id), form->saved, 0, &call->saved,
+                            &call->saved_bytes));
+    return rmi_exe_own(build, rmi_low_buf(graph, RMI_BUF_WS, run.id), part->bwd_ws, 1, &call->ws, &call->ws_bytes);
+}
+
+/* A part of a backward; without a call if all of its gradients are there already. */
+RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
+{
+    const rmi_op *op = &build->exec->graph->ops[run.id];
+    const rmi_part *part = &op->forms[run.form].parts[run.part];
+    uint32_t i = 0;
+    while (i < op->in.n && !rmi_exe_given(build, op, part, i)) i++;
+    if (i < op->in.n) RMI_TRY(rmi_exe_backward_call(build, run));
+    for (i = 0; i < op->grad_in.n; i++) {
+        uint32_t tensor = op->grad_in.at[i];
+        if (!rmi_list_has(&part->grads, tensor)) continue;
+        build->holds[tensor] = 1;
+        build->moved[tensor] = 0;
     }
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_bwd(rmi_exe_build *b, rmi_run r)
+/* An update on either side, or a reduction, which there is none of with one rank. */
+RMI_FN rm_result rmi_exe_update(rmi_exe_build *build, rmi_run run)
 {
-    const rm_graph *g = b->x->g;
-    const rmi_op *o = &g->ops[r.id];
-    const rmi_form *f = &o->forms[r.form];
-    const rmi_part *p = &f->parts[r.part];
-    const void **dout = RMI_NEW(&b->x->tables, const void *, o->out.n);
-    uint32_t i, n_calls;
-    rm_call *c;
-    if (!dout) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_exe_call(b, r, f->backward, RM_PHASE_BACKWARD, &c));
-    RMI_TRY(rmi_exe_operands(b, o, &p->needs, c));
-    for (i = 0; i < o->out.n; i++)
-        if (rmi_list_has(&o->grad_out, o->out.at[i]))
-            RMI_TRY(rmi_exe_point(b, rmi_low_buf(g, RMI_BUF_GRAD, o->out.at[i]), g->tensors[o->out.at[i]].grad_bytes, 0, &dout[i]));
-    c->dout = dout;
-    if (p->needs_saved) RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_SAVED, r.id), f->saved, 0, &c->saved, &c->saved_bytes));
-    RMI_TRY(rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_WS, r.id), p->bwd_ws, 1, &c->ws, &c->ws_bytes));
-    RMI_TRY(rmi_exe_targets(b, r, c, &n_calls));
-    if (!n_calls) b->out->n--; /* all of its gradients are there already */
-    for (i = 0; i < o->grad_in.n; i++) {
-        uint32_t t = o->grad_in.at[i];
-        if (!rmi_list_has(&p->grads, t)) continue;
-        b->holds[t] = 1;
-        b->moved[rmi_low_buf(g, RMI_BUF_GRAD, t)] = 0;
-    }
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_exe_update(rmi_exe_build *b, rmi_run r)
-{
-    const rm_graph *g = b->x->g;
-    const rmi_tensor *t = &g->tensors[r.id];
-    rm_fn fn = r.way == RMI_OPT ? t->update : r.way == RMI_OPT_HOST ? t->update_host : b->x->d.reduce;
+    rm_exec *exec = build->exec;
+    const rm_graph *graph = exec->graph;
+    const rmi_tensor *param = &graph->tensors[run.id];
+    int host = run.way == RMI_OPT_HOST, reduce = run.way == RMI_REDUCE;
+    rm_fn fn = reduce ? exec->desc.reduce : host ? param->update_host : param->update;
     void **slot[3];
-    uint32_t own[3], i;
-    rm_call *c;
-    own[0] = r.id;
-    own[1] = rmi_low_buf(g, RMI_BUF_GRAD, r.id);
-    own[2] = rmi_low_buf(g, RMI_BUF_STATE, r.id);
-    RMI_TRY(rmi_exe_call(b, r, fn, r.way == RMI_REDUCE ? RM_PHASE_REDUCE : RM_PHASE_UPDATE, &c));
-    slot[0] = &c->param;
-    slot[1] = &c->grad;
-    slot[2] = &c->state;
-    if (r.way == RMI_REDUCE) c->user = b->x->d.reduce_user;
-    c->param_bytes = t->bytes;
-    c->grad_bytes = t->grad_bytes;
-    c->state_bytes = t->state_bytes;
-    for (i = 0; i < 3; i++) {
-        uint64_t bytes = rmi_low_bytes(g, own[i]);
-        int write = r.way == RMI_REDUCE ? i == 1 : i != 1;
-        if (r.way == RMI_OPT_HOST) {
-            *slot[i] = b->host_at[own[i]] == RMI_INF ? NULL : b->x->host + (size_t)b->host_at[own[i]];
-            RMI_TRY(rmi_exe_uses_host(b, RMI_NONE, b->host_at[own[i]], bytes, write));
-        } else if ((r.way == RMI_OPT && (i < 2 || t->state_bytes)) || i == 1) {
-            RMI_TRY(rmi_exe_point(b, own[i], bytes, write, (const void **)(void *)slot[i]));
-        }
+    uint32_t i;
+    rm_call *call = NULL;
+    if (reduce) build->holds[run.id] = 1;
+    if (reduce && !fn) return RM_OK;
+    RMI_TRY(rmi_exe_call(build, run, fn, reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE, &call));
+    slot[RMI_BUF_VALUE] = &call->param;
+    slot[RMI_BUF_GRAD] = &call->grad;
+    slot[RMI_BUF_STATE] = &call->state;
+    call->param_bytes = param->bytes;
+    call->grad_bytes = param->grad_bytes;
+    call->state_bytes = param->state_bytes;
+    for (i = RMI_BUF_VALUE; i <= RMI_BUF_STATE; i++) {
+        uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)i, run.id);
+        uint64_t place = build->at[host][buf];
+        if ((i != RMI_BUF_GRAD && reduce) || (i == RMI_BUF_STATE && !param->state_bytes) || (host && place == RMI_INF))
+            continue;
+        RMI_TRY(rmi_exe_point(build, place, rmi_low_bytes(graph, buf), reduce || i != RMI_BUF_GRAD,
+                              (const void **)(void *)slot[i]));
     }
-    if (r.way == RMI_REDUCE) b->holds[r.id] = 1;
-    if (r.way == RMI_REDUCE && b->x->backend.device_step) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_EXE_DEVICE_STEP, 1, 0));
-    if (r.way != RMI_REDUCE && g->n_barriers) RMI_TRY(rmi_exe_uses(b, RMI_NONE, RMI_MAX, 1, 0)); /* what the barrier found */
-    if (!t->state_bytes) c->state = NULL;
-    if (r.way == RMI_REDUCE && !fn) b->out->n--; /* one rank */
-    return r.way == RMI_OPT ? rmi_exe_own(b, rmi_low_buf(g, RMI_BUF_OPT_WS, r.id), t->opt_ws, 1, &c->ws, &c->ws_bytes) : RM_OK;
+    if (reduce) return exec->backend.device_step ? rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 0) : RM_OK;
+    if (graph->n_barriers) RMI_TRY(rmi_exe_uses(build, RMI_EXE_FOUND, 1, 0));
+    return host ? RM_OK
+                : rmi_exe_own(build, rmi_low_buf(graph, RMI_BUF_OPT_WS, run.id), param->opt_ws, 1, &call->ws,
+                              &call->ws_bytes);
 }
 
-RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *b, rmi_run r)
+/* Has the tensor a gradient that barriers look at? */
+RMI_FN int rmi_exe_trains(const rmi_tensor *tensor) { return tensor->kind == RMI_PARAM && tensor->consumers.n; }
+
+/* A barrier: the gradients of all params, wherever they are. */
+RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *build, rmi_run run)
 {
-    const rm_graph *g = b->x->g;
+    const rm_graph *graph = build->exec->graph;
     const void **in;
     uint64_t *sizes;
     uint32_t i, n = 0;
-    rm_call *c;
-    for (i = 0; i < g->n_tensors; i++) n += g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n;
-    in = RMI_NEW(&b->x->tables, const void *, n);
-    sizes = RMI_NEW(&b->x->tables, uint64_t, n);
-    if (!in || !sizes) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_exe_call(b, r, g->barriers[r.id].fn, RM_PHASE_BARRIER, &c));
-    c->in = in;
-    c->in_bytes = sizes;
-    for (i = 0; i < g->n_tensors; i++) {
-        uint32_t buf = rmi_low_buf(g, RMI_BUF_GRAD, i);
-        if (g->tensors[i].kind != RMI_PARAM || !g->tensors[i].consumers.n) continue;
-        sizes[c->n_in] = g->tensors[i].grad_bytes;
+    rm_call *call = NULL;
+    for (i = 0; i < graph->n_tensors; i++) n += (uint32_t)rmi_exe_trains(&graph->tensors[i]);
+    RMI_TRY(RMI_TABLES(build->mem, RMI_T(in, n), RMI_T(sizes, n)));
+    RMI_TRY(rmi_exe_call(build, run, graph->barriers[run.id].fn, RM_PHASE_BARRIER, &call));
+    call->in = in;
+    call->in_bytes = sizes;
+    for (i = 0; i < graph->n_tensors; i++) {
+        uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
+        int host;
+        if (!rmi_exe_trains(&graph->tensors[i])) continue;
         /* bytes on the device may hold nothing yet, or no more */
-        if ((b->at[buf] == RMI_INF || !b->holds[i]) && b->host_at[buf] != RMI_INF) {
-            in[c->n_in] = b->x->host + (size_t)b->host_at[buf];
-            RMI_TRY(rmi_exe_uses_host(b, RMI_NONE, b->host_at[buf], g->tensors[i].grad_bytes, 0));
-        } else {
-            RMI_TRY(rmi_exe_point(b, buf, g->tensors[i].grad_bytes, 0, &in[c->n_in]));
-        }
-        c->n_in++;
+        host = (build->at[0][buf] == RMI_INF || !build->holds[i]) && build->at[1][buf] != RMI_INF;
+        sizes[call->n_in] = graph->tensors[i].grad_bytes;
+        RMI_TRY(rmi_exe_point(build, build->at[host][buf], sizes[call->n_in], 0, &in[call->n_in]));
+        call->n_in++;
     }
-    return rmi_exe_uses(b, RMI_NONE, RMI_MAX, 1, 1);
+    return rmi_exe_uses(build, RMI_EXE_FOUND, 1, 1);
 }
 
-/* One copy between a buffer's places on the device and at host_at. */
-RMI_FN rm_result rmi_exe_copy(rmi_exe_build *b, uint32_t buf, uint64_t host_at, int to_host, uint64_t *bytes)
+/* A copy of a buffer between its places on the device and in host memory, or an addition there: in lane HOST. */
+RMI_FN rm_result rmi_exe_move(rmi_exe_build *build, uint32_t lane, uint32_t buf, uint64_t from, uint64_t to)
 {
-    const rm_graph *g = b->x->g;
-    unsigned char *dev = b->x->dev + (size_t)b->at[buf], *host = b->x->host + (size_t)host_at;
+    const rm_graph *graph = build->exec->graph;
     uint32_t id;
-    rmi_buf_kind k = rmi_low_kind(g, buf, &id);
     rmi_exe_op *op;
-    RMI_TRY(to_host ? rmi_exe_push(b, RMI_EXE_D2H, RM_LANE_D2H, &op) : rmi_exe_push(b, RMI_EXE_H2D, RM_LANE_H2D, &op));
-    *bytes = k == RMI_BUF_SAVED ? g->ops[id].forms[b->left_by[id]].saved : rmi_low_bytes(g, buf);
+    RMI_TRY(rmi_exe_push(build, lane == RM_LANE_HOST ? RMI_EXE_ADD : RMI_EXE_COPY, lane, &op));
+    op->bytes = rmi_low_kind(graph, buf, &id) == RMI_BUF_SAVED ? graph->ops[id].forms[build->left_by[id]].saved
+                                                               : rmi_low_bytes(graph, buf);
     op->buf = buf;
-    op->bytes = *bytes;
-    op->src = to_host ? dev : host;
-    op->dst = to_host ? host : dev;
-    RMI_TRY(rmi_exe_uses_buf(b, b->out->n - 1, buf, *bytes, !to_host));
-    return rmi_exe_uses_host(b, b->out->n - 1, host_at, *bytes, to_host);
+    op->number = id;
+    op->src = rmi_exe_at(build->exec, from);
+    op->dst = rmi_exe_at(build->exec, to);
+    RMI_TRY(rmi_exe_uses(build, from, op->bytes, 0));
+    return rmi_exe_uses(build, to, op->bytes, 1);
 }
 
-RMI_FN rm_result rmi_exe_move(rmi_exe_build *b, const rmi_stmt *s)
+/* OFFLOAD, PREFETCH and MERGE. */
+RMI_FN rm_result rmi_exe_moves(rmi_exe_build *build, const rmi_stmt *stmt)
 {
-    uint64_t bytes;
+    uint64_t *host = &build->at[1][stmt->buf], device = build->at[0][stmt->buf];
+    uint64_t to = build->exec->memory[RMI_EXE_HOST].base + stmt->offset;
     uint32_t id;
-    rmi_buf_kind k = rmi_low_kind(b->x->g, s->buf, &id);
-    rmi_exe_op *op;
-    RMI_TRY(rmi_exe_copy(b, s->buf, s->what == RMI_PREFETCH ? b->host_at[s->buf] : s->offset, s->what != RMI_PREFETCH, &bytes));
-    if (s->what == RMI_PREFETCH && k == RMI_BUF_GRAD) b->holds[id] = 1;
-    if (s->what == RMI_OFFLOAD) b->host_at[s->buf] = s->offset;
-    if (s->what != RMI_MERGE) return RM_OK;
-    b->holds[id] = 0;
-    RMI_TRY(rmi_exe_push(b, RMI_EXE_ADD, RM_LANE_HOST, &op));
-    op->buf = s->buf;
-    op->param = id;
-    op->bytes = bytes;
-    op->src = b->x->host + (size_t)s->offset;
-    op->dst = b->x->host + (size_t)b->host_at[s->buf];
-    RMI_TRY(rmi_exe_uses_host(b, b->out->n - 1, s->offset, bytes, 0));
-    return rmi_exe_uses_host(b, b->out->n - 1, b->host_at[s->buf], bytes, 1);
+    int gradient = rmi_low_kind(build->exec->graph, stmt->buf, &id) == RMI_BUF_GRAD;
+    if (stmt->what == RMI_PREFETCH) {
+        if (gradient) build->holds[id] = 1;
+        return rmi_exe_move(build, RM_LANE_H2D, stmt->buf, *host, device);
+    }
+    RMI_TRY(rmi_exe_move(build, RM_LANE_D2H, stmt->buf, device, to));
+    if (stmt->what == RMI_MERGE) {
+        build->holds[id] = 0;
+        return rmi_exe_move(build, RM_LANE_HOST, stmt->buf, to, *host);
+    }
+    *host = to;
+    return RM_OK;
 }
 
-/* alias and reuse: another name for bytes that are there. */
-RMI_FN void rmi_exe_rename(rmi_exe_build *b, const rmi_stmt *s)
+/* ALIAS and REUSE: another name for bytes that are there. */
+RMI_FN void rmi_exe_rename(rmi_exe_build *build, const rmi_stmt *stmt)
 {
-    const rm_graph *g = b->x->g;
+    const rm_graph *graph = build->exec->graph;
+    uint64_t *place = &build->at[0][stmt->buf];
     uint32_t id, old;
-    b->at[s->buf] = b->at[s->other];
-    b->size[s->buf] = b->size[s->other];
-    b->ext_of[s->buf] = RMI_NONE;
-    if (rmi_low_kind(g, s->buf, &id) == RMI_BUF_GRAD) {
-        const rmi_op *o;
-        b->holds[id] = 0;
-        if (rmi_low_kind(g, s->other, &old) != RMI_BUF_GRAD) return; /* over a value or what was saved: still to be written */
-        o = &g->ops[g->tensors[old].maker];
-        b->moved[s->buf] = (rmi_list_has(&o->share, id) || o->view == id) && g->tensors[id].grad_bytes == g->tensors[old].grad_bytes;
+    *place = build->at[0][stmt->other];
+    if (rmi_low_kind(graph, stmt->buf, &id) != RMI_BUF_GRAD) {
+        if (stmt->what == RMI_ALIAS && *place != RMI_INF) *place += graph->ops[graph->tensors[id].maker].view_offset;
         return;
     }
-    if (s->what == RMI_ALIAS) { /* a view */
-        uint64_t off = g->ops[g->tensors[id].maker].view_offset;
-        int ext = rmi_low_external(g, s->other);
-        if (ext || b->ext_of[s->other] != RMI_NONE) {
-            b->ext_of[s->buf] = ext ? s->other : b->ext_of[s->other];
-            b->ext_off[s->buf] = off + (ext ? 0 : b->ext_off[s->other]);
-        }
-        if (b->at[s->buf] != RMI_INF) b->at[s->buf] += off;
+    build->holds[id] = build->moved[id] = 0;
+    if (rmi_low_kind(graph, stmt->other, &old) == RMI_BUF_GRAD) { /* else over other bytes: still to be written */
+        const rmi_op *op = &graph->ops[graph->tensors[old].maker];
+        build->moved[id] = (rmi_list_has(&op->share, id) || op->view == id) &&
+                           graph->tensors[id].grad_bytes == graph->tensors[old].grad_bytes;
     }
 }
 
-RMI_FN rm_result rmi_exe_statement(rmi_exe_build *b, const rmi_stmt *s)
+/* A statement of a program: ops for it, and where buffers are from then on. */
+RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
 {
-    uint32_t id;
-    switch ((rmi_what)s->what) {
-    case RMI_ALLOC:
-        b->at[s->buf] = s->offset;
-        b->size[s->buf] = s->bytes;
-        if (rmi_low_kind(b->x->g, s->buf, &id) == RMI_BUF_GRAD) b->holds[id] = 0;
-        return rmi_exe_poison(b, s->offset, s->bytes);
-    case RMI_FREE: b->at[s->buf] = RMI_INF; return RM_OK; /* not poisoned: another name may still be alive; fresh bytes are */
-    case RMI_ALIAS:
-    case RMI_REUSE: rmi_exe_rename(b, s); return RM_OK;
-    case RMI_DROP_HOST: b->host_at[s->buf] = RMI_INF; return RM_OK;
-    case RMI_RUN:
-        if (s->run.way == RMI_FWD) return rmi_exe_fwd(b, s->run);
-        if (s->run.way == RMI_BWD) return rmi_exe_bwd(b, s->run);
-        return s->run.way == RMI_BARRIER ? rmi_exe_barrier(b, s->run) : rmi_exe_update(b, s->run);
-    default: return rmi_exe_move(b, s);
-    }
-}
-
-/* After run i what was taken over for it is nowhere: a forward that runs again is not to fill what was saved, whose bytes a
-   gradient has had since. */
-RMI_FN void rmi_exe_taken(rmi_exe_build *b, size_t i)
-{
-    while (i-- && b->p->st[i].what != RMI_RUN)
-        if (b->p->st[i].what == RMI_REUSE) b->at[b->p->st[i].other] = RMI_INF;
-}
-
-/* One statement; what it said of the op that it ends with is now of that op, or of none if it made none. */
-RMI_FN rm_result rmi_exe_next(rmi_exe_build *b, const rmi_stmt *s)
-{
-    size_t n = b->out->n, from = b->uses ? b->uses->n_use : 0, i, to = from;
-    RMI_TRY(rmi_exe_statement(b, s));
-    for (i = from; b->uses && i < b->uses->n_use; i++) {
-        rmi_lan_use u = b->uses->use[i];
-        if (u.op == RMI_NONE) u.op = (uint32_t)b->out->n - 1;
-        if (b->out->n > n) b->uses->use[to++] = u;
-    }
-    if (b->uses) b->uses->n_use = to;
-    return RM_OK;
-}
-
-/* Where there are lanes the inputs of a step come first: copies in the compute lane, made before the step is known. */
-RMI_FN rm_result rmi_exe_inputs(rmi_exe_build *b)
-{
-    const rm_graph *g = b->x->g;
+    uint64_t *at = build->at[0], place;
     rmi_exe_op *op;
-    uint32_t t;
-    if (!b->uses) return RM_OK;
-    RMI_TRY(rmi_exe_push(b, RMI_EXE_INPUTS, RM_LANE_COMPUTE, &op));
-    for (t = 0; t < g->n_tensors; t++)
-        if (g->tensors[t].kind == RMI_INPUT && b->x->home[t] != RMI_INF) {
-            RMI_TRY(rmi_exe_uses(b, 0, b->x->home[t], g->tensors[t].bytes, 1));
-            b->x->joined = 1;
-        }
-    if (!b->x->backend.device_step) return RM_OK;
-    b->x->joined = 1;
-    RMI_TRY(rmi_exe_uses(b, 0, RMI_EXE_DEVICE_STEP, 1, 1)); /* before begin, which brings it up to date */
-    RMI_TRY(rmi_exe_push(b, RMI_EXE_INPUTS, RM_LANE_COMPUTE, &op));
-    return rmi_exe_uses(b, 1, RMI_EXE_DEVICE_STEP, 1, 1); /* behind begin */
+    uint32_t id;
+    switch ((rmi_what)stmt->what) {
+    case RMI_ALLOC:
+        at[stmt->buf] = place = build->exec->memory[RMI_EXE_ARENA].base + stmt->offset;
+        if (rmi_low_kind(build->exec->graph, stmt->buf, &id) == RMI_BUF_GRAD) build->holds[id] = 0;
+        if (!build->exec->desc.poison || !stmt->bytes) return RM_OK;
+        RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &op));
+        op->dst = rmi_exe_at(build->exec, place);
+        op->bytes = stmt->bytes;
+        return rmi_exe_uses(build, place, stmt->bytes, 1);
+    case RMI_FREE: at[stmt->buf] = RMI_INF; return RM_OK; /* not poisoned: another name may be alive; fresh bytes are */
+    case RMI_ALIAS:
+    case RMI_REUSE: rmi_exe_rename(build, stmt); return RM_OK;
+    case RMI_DROP_HOST: build->at[1][stmt->buf] = RMI_INF; return RM_OK;
+    case RMI_RUN:
+        if (stmt->run.way == RMI_FWD) return rmi_exe_forward(build, stmt->run);
+        if (stmt->run.way == RMI_BWD) return rmi_exe_backward(build, stmt->run);
+        return stmt->run.way == RMI_BARRIER ? rmi_exe_barrier(build, stmt->run) : rmi_exe_update(build, stmt->run);
+    default: return rmi_exe_moves(build, stmt);
+    }
 }
 
-RMI_FN rm_result rmi_exe_build_tables(rmi_exe_build *b, rmi_arena *tmp)
+/* Where there are lanes the inputs of a step come first: copies in the compute lane, made before the step is known. The
+   values of a step on the device are behind them: the lane has them before begin, which brings them up to date, and
+   after it. */
+RMI_FN rm_result rmi_exe_first_ops(rmi_exe_build *build)
 {
-    const rm_graph *g = b->x->g;
-    size_t nb = rmi_low_buffers(g), i;
-    uint64_t end = rmi_add(b->x->dev_bytes, b->x->host_bytes);
-    RMI_TRY(RMI_TABLES(tmp, RMI_T(b->at, nb), RMI_T(b->size, nb), RMI_T(b->host_at, nb), RMI_T(b->ext_off, nb),
-                       RMI_T(b->ext_of, nb), RMI_T(b->ext_base, nb), RMI_T(b->moved, nb), RMI_T(b->holds, g->n_tensors),
-                       RMI_T(b->ran, g->n_ops), RMI_T(b->left_by, g->n_ops)));
-    RMI_TRY(RMI_TABLES(&b->x->tables, RMI_T(b->out->at_end, nb), RMI_T(b->out->host_end, nb)));
-    for (i = 0; i < nb; i++) {
-        b->at[i] = b->host_at[i] = RMI_INF;
-        b->ext_of[i] = RMI_NONE;
-        b->ext_base[i] = end;
-        if (rmi_low_external(g, (uint32_t)i)) end = rmi_add(end, rmi_low_bytes(g, (uint32_t)i));
+    rm_exec *exec = build->exec;
+    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
+    rmi_exe_op *op;
+    uint32_t i, n = exec->backend.device_step ? 2 : 1;
+    if (!build->uses) return RM_OK;
+    for (i = 0; i < n; i++) {
+        RMI_TRY(rmi_exe_push(build, RMI_EXE_INPUTS, RM_LANE_COMPUTE, &op));
+        if (n == 2) RMI_TRY(rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 1));
     }
-    for (i = 0; i < g->n_tensors; i++) b->holds[i] = g->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(b->p->step);
-    for (i = 0; i < b->p->n_homes; i++) {
-        const rmi_home *h = &b->p->homes[i];
-        if (h->host) b->host_at[h->buf] = h->offset;
-        else b->at[h->buf] = h->offset;
+    exec->lanes.joined |= n == 2;
+    for (i = 0; i < exec->graph->n_tensors; i++) {
+        if (!rmi_exe_is_input(exec, i) || arena->home[i] == RMI_INF) continue;
+        RMI_TRY(rmi_lan_touch(build->uses_mem, build->uses, arena->base + arena->home[i],
+                              exec->graph->tensors[i].bytes, 0, 1));
+        exec->lanes.joined = 1;
     }
     return RM_OK;
 }
 
-/* uses, in mem, gets what the ops use; NULL: there are no lanes. */
-RMI_FN rm_result rmi_exe_compile(rm_exec *x, const rmi_program *p, rmi_exe_prog *out, rmi_arena *mem, rmi_lan_prog *uses)
+/* Where everything is when a step of the program begins. */
+RMI_FN void rmi_exe_begin(rmi_exe_build *build, const rmi_program *program)
 {
-    rmi_arena tmp = rmi_arena_make(&x->mem.hooks);
-    rmi_exe_build b;
-    rm_result r;
-    size_t i;
-    memset(&b, 0, sizeof b);
-    b.x = x;
-    b.p = p;
-    b.out = out;
-    b.uses = uses;
-    b.uses_mem = mem;
-    out->step = p->step;
-    r = rmi_exe_build_tables(&b, &tmp);
-    if (r == RM_OK) r = rmi_exe_inputs(&b);
-    for (i = 0; i < p->n && r == RM_OK; i++) {
-        r = rmi_exe_next(&b, &p->st[i]);
-        if (p->st[i].what == RMI_RUN) rmi_exe_taken(&b, i);
+    const rm_exec *exec = build->exec;
+    uint32_t i;
+    size_t k;
+    for (i = 0; i < rmi_low_buffers(exec->graph); i++)
+        if (exec->outside.from[i] < exec->outside.from[i + 1]) build->at[0][i] = exec->outside.from[i];
+    for (i = 0; i < exec->graph->n_tensors; i++)
+        build->holds[i] = exec->graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(program->step);
+    for (k = 0; k < program->n_homes; k++) {
+        const rmi_home *home = &program->homes[k];
+        build->at[home->host != 0][home->buf] = exec->memory[home->host != 0].base + home->offset;
     }
-    if (r == RM_OK) {
-        memcpy(out->at_end, b.at, rmi_low_buffers(x->g) * sizeof(uint64_t));
-        memcpy(out->host_end, b.host_at, rmi_low_buffers(x->g) * sizeof(uint64_t));
+}
+
+/* The ops of a program. uses, in mem, gets the bytes that they use; NULL: there are no lanes. */
+RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_exe_prog *out, rmi_arena *mem,
+                                 rmi_lan_prog *uses)
+{
+    rmi_exe_build build;
+    size_t i, k;
+    RMI_TRY(rmi_exe_build_make(&build, exec, &exec->tables, mem));
+    build.out = out;
+    build.uses = uses;
+    build.uses_mem = mem;
+    out->step = program->step;
+    rmi_exe_begin(&build, program);
+    RMI_TRY(rmi_exe_first_ops(&build));
+    for (i = 0; i < program->n; i++) {
+        RMI_TRY(rmi_exe_statement(&build, &program->st[i]));
+        if (program->st[i].what != RMI_RUN) continue;
+        /* what was taken over for this run is nowhere: a forward that runs again is not to fill what was saved, whose
+           bytes a gradient has had since */
+        for (k = i; k-- && program->st[k].what != RMI_RUN;)
+            if (program->st[k].what == RMI_REUSE) build.at[0][program->st[k].other] = RMI_INF;
     }
+    memcpy(out->at_end, build.at, sizeof out->at_end);
     for (i = 0; i < out->n; i++) out->lanes |= 1u << out->op[i].lane;
-    rmi_arena_free(&tmp);
-    return r;
+    return RM_OK;
 }
 
 /* --- lanes: events for the waits that >>lanes finds */
-RMI_FN void rmi_exe_number(rmi_exe_prog *prog, const rmi_lan_wait *w, size_t n, uint32_t *n_events)
-{
-    size_t i;
-    for (i = 0; i < n; i++)
-        if (prog->op[w[i].on].event == RMI_NONE) prog->op[w[i].on].event = (*n_events)++;
-}
 
-RMI_FN rm_result rmi_exe_own_waits(rm_exec *x, rmi_exe_prog *prog, const rmi_lan_prog *l)
+/* Waits for ops of a program become waits for events behind them, in a table of the executor. */
+RMI_FN rm_result rmi_exe_events(rm_exec *exec, rmi_exe_prog *on, const rmi_lan_waits *found, rmi_lan_waits *out)
 {
     size_t i;
-    rmi_exe_number(prog, l->wait, l->n_wait, &x->n_events);
-    prog->wait = RMI_NEW(&x->tables, uint32_t, l->n_wait);
-    if (!prog->wait) return RM_ERROR_MEMORY;
-    for (i = 0; i < l->n_wait; i++) {
-        rmi_exe_op *op = &prog->op[l->wait[i].op];
-        if (!op->n_wait++) op->first_wait = (uint32_t)i;
-        prog->wait[i] = prog->op[l->wait[i].on].event;
+    *out = *found;
+    out->wait = RMI_RAW(&exec->tables, rmi_lan_wait, found->n);
+    if (!out->wait) return RM_ERROR_MEMORY;
+    for (i = 0; i < found->n; i++) {
+        uint32_t *event = &on->op[found->wait[i].on].event;
+        if (*event == RMI_NONE) *event = exec->lanes.n_events++;
+        out->wait[i].op = found->wait[i].op;
+        out->wait[i].on = *event;
     }
     return RM_OK;
 }
 
-/* How many calls two steps, and the reads and writes between them, give a lane. */
-RMI_FN void rmi_exe_count(rm_exec *x)
+/* How many calls two steps of a program, and the reads and writes between them, give each lane at most. */
+RMI_FN void rmi_exe_count(rm_exec *exec, const rmi_exe_prog *prog)
 {
-    uint32_t i, q, lane;
-    size_t k;
-    for (i = 0; i < x->n_prog; i++) {
-        const rmi_exe_prog *p = &x->prog[i];
-        uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, cross = 0;
-        for (k = 0; k < p->n; k++) n[p->op[k].lane] += 1 + p->op[k].n_wait;
-        for (q = 0; q < x->n_prog; q++) cross = p->n_after[q] > cross ? (uint32_t)p->n_after[q] : cross;
-        for (lane = 0; lane < RMI_LANES; lane++) {
-            uint32_t most = n[lane] ? 2 * (n[lane] + cross) + 64 : 0;
-            if (x->calls[lane] < most) x->calls[lane] = most;
-            if (x->most_calls < most) x->most_calls = most;
-        }
+    uint32_t n[RMI_LANES] = {0, 0, 0, 0, 0}, lane, i;
+    size_t k, further = 0;
+    for (k = 0; k < prog->n; k++) n[prog->op[k].lane]++;
+    for (k = 0; k < prog->waits[0].n; k++) n[prog->op[prog->waits[0].wait[k].op].lane]++;
+    for (i = 0; i < exec->n_prog; i++) further = prog->waits[1 + i].n > further ? prog->waits[1 + i].n : further;
+    for (lane = 0; lane < RMI_LANES; lane++) {
+        uint32_t most = n[lane] ? 2 * (n[lane] + (uint32_t)further) + RMI_EXE_CALLS_BETWEEN : 0;
+        if (exec->lanes.calls[lane] < most) exec->lanes.calls[lane] = most;
     }
 }
 
-/* Waits and events of all programs, and of each after each. */
-RMI_FN rm_result rmi_exe_order(rm_exec *x, rmi_arena *mem, rmi_lan_prog *l)
+/* Waits and events of all programs, alone and after each; mem: for what is needed meanwhile. */
+RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
     rmi_lan lan;
-    uint32_t i, q, lanes = 0;
+    rmi_lan_waits found;
+    uint32_t i, before, lanes = 0;
     size_t k;
     memset((void *)&lan, 0, sizeof lan);
-    x->n_events = RMI_EXE_EVENTS;
-    for (i = 0; i < x->n_prog; i++) {
-        rmi_exe_prog *p = &x->prog[i];
-        l[i].n = (uint32_t)p->n;
-        l[i].joined = x->joined;
-        l[i].lane = RMI_NEW(mem, uint8_t, p->n);
-        if (!l[i].lane) return RM_ERROR_MEMORY;
-        for (k = 0; k < p->n; k++) l[i].lane[k] = p->op[k].lane;
-        lanes |= p->lanes;
+    exec->lanes.n_events = RMI_EXE_EVENTS;
+    for (i = 0; i < exec->n_prog; i++) {
+        const rmi_exe_prog *prog = &exec->prog[i];
+        uses[i].n = (uint32_t)prog->n;
+        uses[i].joined = exec->lanes.joined;
+        uses[i].lane = RMI_NEW(mem, uint8_t, prog->n);
+        if (!uses[i].lane) return RM_ERROR_MEMORY;
+        for (k = 0; k < prog->n; k++) uses[i].lane[k] = prog->op[k].lane;
+        lanes |= prog->lanes;
     }
     if (lanes & ~(1u << RM_LANE_COMPUTE)) { /* else the lane's own order is all that is needed */
-        RMI_TRY(rmi_lan_prepare(mem, &lan, l, x->n_prog));
-        for (i = 0; i < x->n_prog; i++) {
-            RMI_TRY(rmi_lan_own(mem, &lan, &l[i]));
-            RMI_TRY(rmi_exe_own_waits(x, &x->prog[i], &l[i]));
+        RMI_TRY(rmi_lan_prepare(mem, &lan, uses, exec->n_prog));
+        for (i = 0; i < exec->n_prog; i++) {
+            RMI_TRY(rmi_lan_own(mem, &lan, &uses[i]));
+            RMI_TRY(rmi_exe_events(exec, &exec->prog[i], &uses[i].own, &exec->prog[i].waits[0]));
         }
-        for (q = 0; q < x->n_prog; q++)
-            for (i = 0; i < x->n_prog; i++) {
-                RMI_TRY(rmi_lan_after(&x->tables, &lan, &l[q], &l[i], &x->prog[i].after[q], &x->prog[i].n_after[q]));
-                rmi_exe_number(&x->prog[q], x->prog[i].after[q], x->prog[i].n_after[q], &x->n_events);
-                for (k = 0; k < x->prog[i].n_after[q]; k++) x->prog[i].after[q][k].on = x->prog[q].op[x->prog[i].after[q][k].on].event;
+        for (before = 0; before < exec->n_prog; before++)
+            for (i = 0; i < exec->n_prog; i++) {
+                RMI_TRY(rmi_lan_after(mem, &lan, &uses[before], &uses[i], &found));
+                RMI_TRY(rmi_exe_events(exec, &exec->prog[before], &found, &exec->prog[i].waits[1 + before]));
             }
     }
-    rmi_exe_count(x);
+    for (i = 0; i < exec->n_prog; i++) rmi_exe_count(exec, &exec->prog[i]);
     return RM_OK;
 }
 
 /* --- creating */
 
-/* The first call of all programs for the same work. */
-RMI_COLD const rmi_exe_op *rmi_exe_first_like(const rm_exec *x, const rmi_exe_op *op)
+/* Is there an op before this one, in all programs, that makes the same call? */
+RMI_FN int rmi_exe_repeats(const rm_exec *exec, const rmi_exe_op *op)
 {
-    const rmi_exe_op *o;
     uint32_t i;
-    for (i = 0; i < x->n_prog; i++)
-        for (o = x->prog[i].op; o < x->prog[i].op + x->prog[i].n; o++)
-            if (o->what == RMI_EXE_CALL && o->run.way == op->run.way && o->run.id == op->run.id) return o;
-    return op;
+    size_t k;
+    for (i = 0; i < exec->n_prog; i++)
+        for (k = 0; k < exec->prog[i].n; k++) {
+            const rmi_exe_op *earlier = &exec->prog[i].op[k];
+            if (earlier == op) return 0;
+            if (earlier->what == RMI_EXE_CALL && earlier->run.way == op->run.way && earlier->run.id == op->run.id)
+                return 1;
+        }
+    return 0;
 }
 
-/* Names every callback that the plan calls and nobody gave: the first with its remedy, then the others, once each; what
-   is cut off needs no search. */
-RMI_COLD rm_result rmi_exe_tell_lacks(const rm_exec *x, rmi_error *err)
+/* Names every callback that the plan calls and nobody gave: the first, op, with its remedy, then the others, once each;
+   what would be cut off is not looked for. */
+RMI_FN rm_result rmi_exe_tell_lacks(rm_exec *exec, const rmi_exe_op *first)
 {
     static const char *const ways[] = {"forward", "backward", "update", "update_host", "reduce", "barrier"};
-    const rm_graph *g = x->g;
+    const char *way = ways[first->run.way], *name = first->call->op;
     char others[RMI_ERR_TEXT / 2];
     rmi_line text;
     rmi_sink to = rmi_line_sink(&text, others, sizeof others);
-    const rmi_exe_op *first = NULL, *op;
     uint32_t i;
-    for (i = 0; i < x->n_prog; i++)
-        for (op = x->prog[i].op; op < x->prog[i].op + x->prog[i].n && text.n + 1 < text.room; op++) {
-            if (op->what != RMI_EXE_CALL || op->fn || rmi_exe_first_like(x, op) != op) continue;
-            if (first)
-                rmi_put_format(&to, "%s%s of %s", text.n ? ", " : ". Missing as well: ", ways[op->run.way],
-                               op->call->op);
-            else first = op;
+    size_t k;
+    for (i = 0; i < exec->n_prog; i++)
+        for (k = 0; k < exec->prog[i].n && text.n + 1 < text.room; k++) {
+            const rmi_exe_op *op = &exec->prog[i].op[k];
+            if (op->what != RMI_EXE_CALL || op->fn || op == first || rmi_exe_repeats(exec, op)) continue;
+            rmi_put_format(&to, "%s%s of %s", text.n ? ", " : ". Missing as well: ", ways[op->run.way], op->call->op);
         }
     if (first->run.way <= RMI_BWD)
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "op %s: its kind '%s' has no %s callback; set rm_kind.%s%s%s", g->ops[first->run.id].name,
-                           g->ops[first->run.id].kind_name, ways[first->run.way], ways[first->run.way],
-                           first->run.way == RMI_BWD ? ", or RM_NOGRAD in its flags" : " (a graph from text can be planned, not run)", others);
+        return rmi_exe_refuse(exec, "op %s: its kind '%s' has no %s callback; set rm_kind.%s%s%s", name,
+                              exec->graph->ops[first->run.id].kind_name, way, way,
+                              first->run.way == RMI_BWD ? ", or RM_NOGRAD in its flags"
+                                                        : " (a graph from text can be planned, not run)", others);
     if (first->run.way == RMI_BARRIER)
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "barrier %s: it has no callback; pass one to rm_barrier_add%s",
-                           g->barriers[first->run.id].name, others);
-    return rmi_err_set(err, RM_ERROR_ARGUMENT, "param %s: it has a time for its update and no callback; set rm_param_desc.%s%s",
-                       g->tensors[first->run.id].name, ways[first->run.way], others);
+        return rmi_exe_refuse(exec, "barrier %s: it has no callback; pass one to rm_barrier_add%s", name, others);
+    return rmi_exe_refuse(exec, "param %s: it has a time for its update and no callback; set rm_param_desc.%s%s", name,
+                          way, others);
 }
 
 /* Every callback that the plan will call must be there: told now, by name, not in the middle of a step. */
-RMI_FN rm_result rmi_exe_callbacks(const rm_exec *x, rmi_error *err)
+RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
 {
-    const rm_graph *g = x->g;
+    const rmi_exe_op *lacks = NULL;
     uint32_t i;
     size_t k;
-    int lacks = 0;
-    for (i = 0; i < x->n_prog; i++)
-        for (k = 0; k < x->prog[i].n; k++) {
-            const rmi_exe_op *op = &x->prog[i].op[k];
-            if (x->lanes && op->lane == RM_LANE_HOST && !x->backend.host_call)
-                return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                                   "param %s: the plan works on it in the host lane; set rm_backend.host_call",
-                                   g->tensors[op->run.id].name);
-            if (op->what == RMI_EXE_ADD && !x->d.add)
-                return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                                   "param %s: the plan adds up its gradient in host memory; set rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
-                                   g->tensors[op->param].name);
-            lacks |= op->what == RMI_EXE_CALL && !op->fn;
+    for (i = 0; i < exec->n_prog; i++)
+        for (k = 0; k < exec->prog[i].n; k++) {
+            const rmi_exe_op *op = &exec->prog[i].op[k];
+            if (exec->lanes.on && op->lane == RM_LANE_HOST && !exec->backend.host_call)
+                return rmi_exe_refuse(exec, "param %s: the plan works on it in the host lane; set rm_backend.host_call",
+                                      exec->graph->tensors[op->call ? op->run.id : op->number].name);
+            if (op->what == RMI_EXE_ADD && !exec->desc.add)
+                return rmi_exe_refuse(exec, "param %s: the plan adds up its gradient in host memory; set "
+                                      "rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
+                                      exec->graph->tensors[op->number].name);
+            if (op->what == RMI_EXE_CALL && !op->fn && !lacks) lacks = op;
         }
-    return lacks ? rmi_exe_tell_lacks(x, err) : RM_OK;
+    return lacks ? rmi_exe_tell_lacks(exec, lacks) : RM_OK;
 }
 
-/* The backend's words for a code of its own, or "". */
-RMI_FN const char *rmi_exe_words(const rm_exec *x, int code)
-{
-    const char *text = x->backend.error_text ? x->backend.error_text(x->backend.user, code) : NULL;
-    return text ? text : "";
-}
-
-/* Memory of the plan, the caller's or the backend's: the arena (host 0), or host memory (1). Offsets of a plan are
-   aligned; so must be what they begin at. */
-RMI_FN rm_result rmi_exe_memory_of(rm_exec *x, uint32_t host, uint64_t bytes, unsigned char **out, rmi_error *err)
+/* One memory of the plan, the caller's or the backend's. Offsets of a plan are aligned; so must be what they begin at. */
+RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which, uint64_t bytes)
 {
     static const char *const names[] = {"rm_exec_desc.device_memory", "rm_exec_desc.host_memory"};
-    void *given = host ? x->d.host_memory : x->d.device_memory, *p = given;
-    uint64_t size = host ? x->d.host_memory_bytes : x->d.device_memory_bytes;
-    int code = 1;
+    rmi_exe_memory *memory = &exec->memory[which];
+    void *given = which ? exec->desc.host_memory : exec->desc.device_memory, *got = given;
+    uint64_t size = which ? exec->desc.host_memory_bytes : exec->desc.device_memory_bytes;
+    memory->bytes = bytes;
     if (!given && size)
-        return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                           "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero", names[host],
-                           strchr(names[host], '.') + 1, size);
-    if (host && !bytes) return RM_OK;
+        return rmi_exe_refuse(exec, "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero",
+                              names[which], strchr(names[which], '.') + 1, size);
+    if (which && !bytes) return RM_OK;
     if (given && size < bytes)
-        return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: %s %u bytes, %u were given", names[host],
-                           host ? "the plan needs" : "the plan's arena has", bytes, size);
-    if (!given && x->backend.alloc) code = x->backend.alloc(x->backend.user, bytes ? bytes : 1, host, &p);
-    if (!given && code)
-        return rmi_err_set(err, RM_ERROR_BACKEND, "the backend gave no %u bytes %s budget%s%s", bytes,
-                           host ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller",
-                           *rmi_exe_words(x, code) ? ": " : "", rmi_exe_words(x, code));
-    *out = (unsigned char *)p;
-    *(host ? &x->own_host : &x->own_dev) = !given;
-    if ((uint64_t)(uintptr_t)p % x->p->align == 0) return RM_OK;
-    return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: its address is no multiple of %u, the alignment of the plan; give "
-                       "memory that is aligned so, or plan with a smaller rm_plan_desc.align",
-                       given ? names[host] : host ? "the backend's host memory" : "the backend's device memory",
-                       (uint64_t)x->p->align);
-}
-
-RMI_FN rm_result rmi_exe_memory(rm_exec *x, rmi_error *err)
-{
-    uint32_t i;
-    x->dev_bytes = x->host_bytes = 0;
-    for (i = 0; i < x->p->n; i++) {
-        x->dev_bytes = rmi_max(x->dev_bytes, x->p->prog[i].arena);
-        x->host_bytes = rmi_max(x->host_bytes, x->p->prog[i].host);
+        return rmi_exe_refuse(exec, "%s: %s %u bytes, %u were given", names[which],
+                              which ? "the plan needs" : "the plan's arena has", bytes, size);
+    if (!given && rmi_exe_did(exec, exec->backend.alloc ? exec->backend.alloc(exec->backend.user, bytes ? bytes : 1,
+                                                                              which, &got) : 1)) {
+        const char *words = rmi_exe_words(exec);
+        return rmi_err_set(&exec->err, RM_ERROR_BACKEND, "the backend gave no %u bytes %s budget%s%s", bytes,
+                           which ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller",
+                           words ? ": " : "", words ? words : "");
     }
-    RMI_TRY(rmi_exe_memory_of(x, 0, x->dev_bytes, &x->dev, err));
-    return rmi_exe_memory_of(x, 1, x->host_bytes, &x->host, err);
+    memory->at = (unsigned char *)got;
+    memory->own = !given;
+    if ((uint64_t)(uintptr_t)got % exec->plan->align == 0) return RM_OK;
+    return rmi_exe_refuse(exec, "%s: its address is no multiple of %u, the alignment of the plan; give memory that is "
+                          "aligned so, or plan with a smaller rm_plan_desc.align",
+                          given ? names[which] : which ? "the backend's host memory" : "the backend's device memory",
+                          (uint64_t)exec->plan->align);
 }
 
-RMI_FN rm_result rmi_exe_programs(rm_exec *x, rmi_arena *mem)
+/* Both memories, as large as the largest program needs them, one behind the other in the line of places. */
+RMI_FN rm_result rmi_exe_memories(rm_exec *exec)
 {
+    uint64_t device = 0, host = 0;
     uint32_t i;
-    size_t k, nb = rmi_low_buffers(x->g);
+    for (i = 0; i < exec->plan->n; i++) {
+        device = rmi_max(device, exec->plan->prog[i].arena);
+        host = rmi_max(host, exec->plan->prog[i].host);
+    }
+    RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_ARENA, device));
+    RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_HOST, host));
+    rmi_exe_line_up(exec);
+    return RM_OK;
+}
+
+/* Homes and programs of the plan; mem: for what is needed meanwhile. */
+RMI_FN rm_result rmi_exe_programs(rm_exec *exec, rmi_arena *mem)
+{
+    uint64_t **home[2];
+    uint32_t i;
+    size_t k, n = rmi_low_buffers(exec->graph);
     rmi_lan_prog *uses = RMI_NEW(mem, rmi_lan_prog, RM_STEP_KINDS);
-    RMI_TRY(RMI_TABLES(&x->tables, RMI_T(x->home, nb), RMI_T(x->host_home, nb)));
     if (!uses) return RM_ERROR_MEMORY;
-    for (k = 0; k < nb; k++) x->home[k] = x->host_home[k] = RMI_INF;
-    for (i = 0; i < x->p->n; i++)
-        for (k = 0; k < x->p->prog[i].n_homes; k++) {
-            const rmi_home *h = &x->p->prog[i].homes[k];
-            (h->host ? x->host_home : x->home)[h->buf] = h->offset;
-        }
-    for (i = 0; i < x->p->n; i++) {
-        RMI_TRY(rmi_exe_compile(x, &x->p->prog[i], &x->prog[i], mem, x->lanes ? &uses[i] : NULL));
-        x->n_prog++;
+    for (i = 0; i < 2; i++) {
+        home[i] = &exec->memory[i].home;
+        *home[i] = RMI_RAW(&exec->tables, uint64_t, n);
+        if (!*home[i]) return RM_ERROR_MEMORY;
+        for (k = 0; k < n; k++) (*home[i])[k] = RMI_INF;
     }
-    return x->lanes ? rmi_exe_order(x, mem, uses) : RM_OK;
+    for (i = 0; i < exec->plan->n; i++)
+        for (k = 0; k < exec->plan->prog[i].n_homes; k++) {
+            const rmi_home *at = &exec->plan->prog[i].homes[k];
+            (*home[at->host != 0])[at->buf] = at->offset;
+        }
+    for (i = 0; i < exec->plan->n; i++) {
+        RMI_TRY(rmi_exe_compile(exec, &exec->plan->prog[i], &exec->prog[i], mem, exec->lanes.on ? &uses[i] : NULL));
+        exec->n_prog++;
+    }
+    return exec->lanes.on ? rmi_exe_order(exec, mem, uses) : RM_OK;
 }
 
-/* What a step of a program takes here, by the plan's costs. */
-RMI_FN uint64_t rmi_exe_step_ns(const rm_exec *x, const rm_plan_info *info)
+/* ns that a step of a program takes here, by the plan's costs. */
+RMI_FN uint64_t rmi_exe_step_ns(const rm_exec *exec, const rm_plan_info *info)
 {
     uint64_t ns = 0;
     uint32_t lane;
     for (lane = 0; lane < RMI_LANES; lane++)
-        if (lane != RM_LANE_COMM || x->d.reduce) ns = rmi_add(ns, info->busy_ns[lane]);
-    return x->lanes ? info->time_ns : ns;
+        if (lane != RM_LANE_COMM || exec->desc.reduce) ns = rmi_add(ns, info->busy_ns[lane]);
+    return exec->lanes.on ? info->time_ns : ns;
 }
 
-/* The plan's time counts on lanes that are not there: it tells so, once. */
-RMI_FN rm_result rmi_exe_tell_alone(const rm_exec *x)
+/* The plan's time counts on lanes that are not there: it gets a note of it, once. */
+RMI_FN rm_result rmi_exe_tell_alone(const rm_exec *exec)
 {
+    rm_plan *plan = exec->plan;
     uint32_t i;
-    for (i = 0; i < x->p->n && !x->p->alone; i++) {
-        const rm_plan_info *info = &x->p->info[i];
-        uint64_t ns = rmi_exe_step_ns(x, info);
+    for (i = 0; i < plan->n && !plan->alone; i++) {
+        const rm_plan_info *info = &plan->info[i];
+        uint64_t ns = rmi_exe_step_ns(exec, info);
         int copies = (info->busy_ns[RM_LANE_H2D] | info->busy_ns[RM_LANE_D2H] | info->busy_ns[RM_LANE_HOST]) != 0;
-        if (x->lanes || ns <= info->time_ns || ns == info->busy_ns[RM_LANE_COMPUTE]) continue;
-        x->p->alone = 1;
-        RMI_TRY(rmi_plan_say(x->p,
+        if (exec->lanes.on || ns <= info->time_ns || ns == info->busy_ns[RM_LANE_COMPUTE]) continue;
+        plan->alone = 1;
+        RMI_TRY(rmi_plan_say(plan,
                              "plan: its time, %u us for a step of kind '%s', counts on %s beside the computation; "
                              "an executor without lanes does one after the other and takes %u us. %s%s",
                              info->time_ns / 1000, rmi_low_step_name(info->step),
                              copies ? "copies and work of the host" : "reductions", ns / 1000,
-                             x->d.backend ? "Give rm_backend lanes (reserve, record, wait)"
-                                          : "Define ROCKMATE_THREADS and set rm_exec_desc.threads",
+                             exec->desc.backend ? "Give rm_backend lanes (reserve, record, wait)"
+                                                : "Define ROCKMATE_THREADS and set rm_exec_desc.threads",
                              copies ? ", or plan without rm_plan_desc.host_bytes" : ""));
     }
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_reserve(rm_exec *x, rmi_error *err)
+/* Events and rings of the lanes, which are idle. */
+RMI_FN rm_result rmi_exe_reserve(rm_exec *exec)
 {
-    x->rebound = 0;
-    x->code = x->lanes ? x->backend.reserve(x->backend.user, x->n_events, x->most_calls) : 0;
-    return x->code ? rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not make %u events for its lanes%s%s",
-                                 (uint64_t)x->n_events, *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code))
-                   : RM_OK;
+    const rmi_exe_lanes *lanes = &exec->lanes;
+    uint32_t lane, most = 0;
+    if (!lanes->on) return RM_OK;
+    for (lane = 0; lane < RMI_LANES; lane++) most = lanes->calls[lane] > most ? lanes->calls[lane] : most;
+    exec->lanes.rebound = 0;
+    return rmi_exe_needs(exec, exec->backend.reserve(exec->backend.user, lanes->n_events, most),
+                         "making events for its lanes", NULL);
 }
 
-/* Everything that depends on the plan: memory, programs, homes. */
-RMI_FN rm_result rmi_exe_load(rm_exec *x, rmi_error *err)
+/* Everything that depends on the plan: memory, all zero, programs, homes. */
+RMI_FN rm_result rmi_exe_load(rm_exec *exec)
 {
-    rmi_arena tmp = rmi_arena_make(&x->mem.hooks);
-    rm_result r;
-    RMI_TRY(rmi_exe_memory(x, err));
-    r = rmi_exe_programs(x, &tmp);
+    const rm_backend *backend = &exec->backend;
+    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA], *host = &exec->memory[RMI_EXE_HOST];
+    rmi_arena tmp = rmi_arena_make(&exec->mem.hooks);
+    rm_result result = rmi_exe_memories(exec);
+    if (result == RM_OK && rmi_exe_programs(exec, &tmp) != RM_OK) result = rmi_err_memory(&exec->err);
     rmi_arena_free(&tmp);
-    if (r != RM_OK) return rmi_err_memory(err);
-    RMI_TRY(rmi_exe_callbacks(x, err));
-    RMI_TRY(rmi_exe_reserve(x, err));
-    x->code = x->dev_bytes ? x->backend.fill(x->backend.user, x->dev, 0, x->dev_bytes) : 0;
-    if (!x->code && x->lanes) x->code = x->backend.sync(x->backend.user); /* what other lanes bring comes after it */
-    if (x->code)
-        return rmi_err_set(err, RM_ERROR_BACKEND, "the backend could not clear the arena%s%s",
-                           *rmi_exe_words(x, x->code) ? ": " : "", rmi_exe_words(x, x->code));
-    if (x->host_bytes) memset(x->host, 0, (size_t)x->host_bytes);
-    return rmi_exe_tell_alone(x) == RM_OK ? RM_OK : rmi_err_memory(err);
+    RMI_TRY(result);
+    RMI_TRY(rmi_exe_callbacks(exec));
+    RMI_TRY(rmi_exe_reserve(exec));
+    if (arena->bytes)
+        RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena", NULL));
+    if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
+    if (host->bytes) memset(host->at, 0, (size_t)host->bytes);
+    return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
 }
 
-RMI_FN void rmi_exe_unload(rm_exec *x)
+/* All that depends on the plan goes. */
+RMI_FN void rmi_exe_unload(rm_exec *exec)
 {
-    if (x->lanes && (x->before || x->ends[0] || x->ends[1])) x->backend.sync(x->backend.user);
-    if (x->own_dev && x->dev) x->backend.release(x->backend.user, x->dev, 0);
-    if (x->own_host && x->host && x->backend.release) x->backend.release(x->backend.user, x->host, 1);
-    x->dev = x->host = NULL;
-    x->own_dev = x->own_host = 0;
-    rmi_arena_free(&x->tables);
-    x->patches = NULL;
-    x->n_patches = x->cap_patches = 0;
-    x->n_prog = 0;
-    x->last = NULL;
-    memset(x->prog, 0, sizeof x->prog);
+    const rm_backend *backend = &exec->backend;
+    uint32_t i;
+    if (exec->lanes.on && (exec->lanes.before || exec->lanes.ends[0] || exec->lanes.ends[1]))
+        backend->sync(backend->user);
+    for (i = 0; i < 2; i++) {
+        rmi_exe_memory *memory = &exec->memory[i];
+        if (memory->own && backend->release) backend->release(backend->user, memory->at, i);
+        memset((void *)memory, 0, sizeof *memory);
+    }
+    rmi_arena_free(&exec->tables);
+    exec->outside.patch = NULL;
+    exec->outside.n_patches = exec->outside.cap_patches = 0;
+    exec->n_prog = 0;
+    exec->last = NULL;
+    memset((void *)exec->prog, 0, sizeof exec->prog);
 }
 
-/* From now on x uses plan p, and no other one. */
-RMI_FN void rmi_exe_use_plan(rm_exec *x, rm_plan *p)
+/* From now on the executor uses this plan, and no other one. */
+RMI_FN void rmi_exe_use_plan(rm_exec *exec, rm_plan *plan)
 {
-    p->uses++;
-    rmi_plan_free(x->used);
-    x->used = p;
+    plan->uses++;
+    rmi_plan_free(exec->used);
+    exec->used = plan;
 }
 
-RMI_FN void rmi_exe_free(rm_exec *x)
+RMI_FN void rmi_exe_free(rm_exec *exec)
 {
     rmi_arena mem;
     rm_plan *used;
-    if (!x) return;
-    rmi_exe_unload(x);
+    if (!exec) return;
+    rmi_exe_unload(exec);
 #if defined(ROCKMATE_THREADS)
-    rmi_thr_free(x->thr);
+    rmi_thr_free(exec->lanes.threads);
 #endif
-    mem = x->mem;
-    used = x->used;
+    mem = exec->mem;
+    used = exec->used;
     rmi_arena_free(&mem);
     rmi_plan_free(used);
 }
 
-/* The caller's backend, copied; or the host's, with the caller's stream. x->d.backend then tells which: the copy or NULL. */
-RMI_FN rm_result rmi_exe_backend(rm_exec *x, rmi_error *err)
+/* A plan that counts live bytes has nothing to run with. */
+RMI_FN rm_result rmi_exe_has_addresses(const rm_plan *plan, const char *call, rmi_error *err)
 {
-    const rm_backend *b = x->d.backend;
-    if (b) {
-        x->backend = *b;
-        x->d.backend = &x->backend;
-        x->lanes = b->record != NULL;
-        if (!b->record != !b->wait || !b->record != !b->reserve)
-            return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                               "rm_exec_desc.backend: reserve, record and wait go together; set all of them (lanes) or none");
-        if (b->copy && b->fill && b->sync && ((b->alloc && b->release) || x->d.device_memory)) return RM_OK;
-        if (b->alloc || b->release || b->copy || b->fill || b->sync || b->record)
-            return rmi_err_set(
-                err, RM_ERROR_ARGUMENT,
-                "rm_exec_desc.backend: it has some functions and lacks others; set alloc, release, copy, fill and sync, or none of them for the host backend");
+    if (!plan->live_only) return RM_OK;
+    return rmi_err_set(err, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to run with; plan "
+                       "without rm_plan_desc.live_only", call);
+}
+
+/* What depends on the graph alone: the caller's memory, in the line of places, and inputs, never written. */
+RMI_FN rm_result rmi_exe_tables(rm_exec *exec)
+{
+    const rm_graph *graph = exec->graph;
+    uint32_t n = rmi_low_buffers(graph), i;
+    uint64_t place = 0;
+    RMI_TRY(RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
+                       RMI_T(exec->inputs.stale, graph->n_tensors), RMI_T(exec->inputs.due, graph->n_tensors)));
+    for (i = 0; i <= n; i++) {
+        exec->outside.from[i] = place;
+        if (i < n && rmi_low_external(graph, i)) place = rmi_add(place, rmi_low_bytes(graph, i));
     }
-    x->d.backend = NULL;
-    x->lanes = 0;
-    x->backend.user = x;
-    x->backend.alloc = rmi_exe_host_alloc;
-    x->backend.release = rmi_exe_host_release;
-    x->backend.copy = rmi_exe_host_copy;
-    x->backend.fill = rmi_exe_host_fill;
-    x->backend.sync = rmi_exe_host_sync;
-    x->backend.now = rmi_exe_host_now;
-    return rmi_exe_threads(x, err);
+    for (i = 0; i < graph->n_tensors; i++) {
+        const rmi_tensor *tensor = &graph->tensors[i];
+        exec->inputs.due[i] = tensor->bytes;
+        if (tensor->kind == RMI_INPUT && !tensor->external && tensor->bytes) exec->inputs.stale[i] = RMI_EXE_NEVER;
+    }
+    exec->course.used_up = 1;
+    return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_has_addresses(const rm_plan *p, const char *call, rmi_error *err)
+/* On failure the reason is the message of the plan's graph. */
+RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec **out)
 {
-    if (!p->live_only) return RM_OK;
-    return rmi_err_set(err, RM_ERROR_ARGUMENT,
-                       "%s: the plan counts live bytes and has no addresses to run with; plan without rm_plan_desc.live_only", call);
-}
-
-RMI_FN rm_result rmi_exe_create(rm_plan *p, const rm_exec_desc *d, rm_exec **out)
-{
-    rmi_arena mem = rmi_arena_make(d && d->allocator.alloc ? &d->allocator : &p->g->hooks);
-    rm_exec *x;
-    rm_result r;
-    uint32_t i;
-    RMI_TRY(rmi_exe_has_addresses(p, "rm_exec_create", &p->g->last));
-    x = RMI_NEW(&mem, rm_exec, 1);
-    if (!x) {
+    rmi_error *last = &plan->g->last;
+    rmi_arena mem = rmi_arena_make(desc && desc->allocator.alloc ? &desc->allocator : &plan->g->hooks);
+    rm_exec *exec;
+    rm_result result;
+    RMI_TRY(rmi_exe_has_addresses(plan, "rm_exec_create", last));
+    exec = RMI_NEW(&mem, rm_exec, 1);
+    if (!exec) {
         rmi_arena_free(&mem);
-        return rmi_err_memory(&p->g->last);
+        return rmi_err_memory(last);
     }
-    x->mem = mem;
-    x->tables = rmi_arena_make(&mem.hooks);
-    x->p = p;
-    x->g = p->g;
-    if (d) x->d = *d;
-    x->err.log = p->g->last.log;
-    x->err.log_user = p->g->last.log_user;
-    r = RMI_TABLES(&x->mem, RMI_T(x->bound, rmi_low_buffers(x->g)), RMI_T(x->stale, x->g->n_tensors),
-                   RMI_T(x->due, x->g->n_tensors));
-    for (i = 0; r == RM_OK && i < x->g->n_tensors; i++) {
-        const rmi_tensor *t = &x->g->tensors[i];
-        x->due[i] = t->bytes;
-        x->stale[i] = t->kind == RMI_INPUT && !t->external && t->bytes ? 2 : 0;
+    exec->mem = mem;
+    exec->tables = rmi_arena_make(&mem.hooks);
+    exec->plan = plan;
+    exec->graph = plan->g;
+    if (desc) exec->desc = *desc;
+    result = rmi_exe_tables(exec) == RM_OK ? rmi_exe_backend(exec) : rmi_err_memory(&exec->err);
+    if (result == RM_OK) result = rmi_exe_load(exec);
+    if (result != RM_OK) {
+        rmi_err_set(last, result, "%s", exec->err.text);
+        rmi_exe_free(exec);
+        return result;
     }
-    x->course.used_up = 1;
-    r = r == RM_OK ? rmi_exe_backend(x, &p->g->last) : rmi_err_memory(&p->g->last);
-    if (r == RM_OK) r = rmi_exe_load(x, &p->g->last);
-    if (r != RM_OK) {
-        rmi_exe_free(x);
-        return r;
-    }
-    rmi_exe_use_plan(x, p);
-    *out = x;
+    exec->err.log = last->log;
+    exec->err.log_user = last->log_user;
+    rmi_exe_use_plan(exec, plan);
+    *out = exec;
     return RM_OK;
 }
 
 /* --- stepping */
 
-/* Does prog use the bytes of input t for other things? */
-RMI_FN int rmi_exe_uses_up(const rm_exec *x, const rmi_exe_prog *prog, uint32_t t)
+/* Does a program use the bytes of an input for other things? */
+RMI_FN int rmi_exe_uses_up(const rm_exec *exec, const rmi_exe_prog *prog, uint32_t tensor)
 {
-    return (x->home[t] != RMI_INF && prog->at_end[t] == RMI_INF) || (x->host_home[t] != RMI_INF && prog->host_end[t] == RMI_INF);
+    uint32_t i;
+    for (i = 0; i < 2; i++)
+        if (exec->memory[i].home[tensor] != RMI_INF && prog->at_end[i][tensor] == RMI_INF) return 1;
+    return 0;
 }
 
-RMI_RARE rm_result rmi_exe_unwritten(rm_exec *x, uint32_t t)
+/* The error of a step that reads an input which is not there. Of what rm_exec_desc.forget forgets inputs are no part. */
+RMI_FN rm_result rmi_exe_unwritten(rm_exec *exec, uint32_t tensor)
 {
-    const rmi_tensor *in = &x->g->tensors[t];
-    if (x->due[t] < in->bytes)
-        return rmi_err_set(
-            &x->err, RM_ERROR_ARGUMENT,
-            "input %s: only %u of its %u bytes were written; rm_exec_write all of them before each step (sizes are in bytes)",
-            in->name, in->bytes - x->due[t], in->bytes);
-    return rmi_err_set(
-        &x->err, RM_ERROR_ARGUMENT,
-        x->stale[t] == 1
-            ? "input %s: not written since the last step, which used its bytes for other things; rm_exec_write it before each step"
-            : "input %s: never written; rm_exec_write it before the first step, and before each one that follows",
-        in->name);
+    const rmi_tensor *input = &exec->graph->tensors[tensor];
+    const char *kept = exec->desc.forget ? " (rm_exec_desc.forget forgets what persists, and keeps inputs)" : "";
+    uint64_t due = exec->inputs.due[tensor];
+    if (due < input->bytes)
+        return rmi_exe_refuse(exec, "input %s: only %u of its %u bytes were written; rm_exec_write all of them before "
+                              "each step (sizes are in bytes)%s", input->name, input->bytes - due, input->bytes, kept);
+    if (exec->inputs.stale[tensor] == RMI_EXE_USED_UP)
+        return rmi_exe_refuse(exec, "input %s: not written since the last step, which used its bytes for other things; "
+                              "rm_exec_write it before each step%s", input->name, kept);
+    return rmi_exe_refuse(exec, "input %s: never written; rm_exec_write it before the first step, and before each one "
+                          "that follows%s", input->name, kept);
 }
 
-/* Is all there that a step of prog reads? The caller's memory is bound, inputs are written: zeros would train without a word. */
-RMI_FN rm_result rmi_exe_ready(rm_exec *x, const rmi_exe_prog *prog)
+/* Is all there that a step of a program reads? The caller's memory is bound, inputs are written: zeros, or what other
+   things left, would train without a word. */
+RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
 {
-    const rm_graph *g = x->g;
-    const rmi_program *p = &x->p->prog[prog - x->prog];
-    uint32_t k, t;
+    const rm_graph *graph = exec->graph;
+    const rmi_program *program = &exec->plan->prog[prog - exec->prog];
+    const uint64_t *from = exec->outside.from;
+    uint32_t k, tensor, stale = 0;
     size_t i;
-    char name[300];
-    for (i = 0; i < x->n_patches; i++)
-        if (!x->bound[x->patches[i].buf])
-            return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first",
-                               rmi_sch_name(g, x->patches[i].buf, name));
-    for (t = 0; t < g->n_tensors; t++)
-        if (x->stale[t] == 1 && rmi_exe_uses_up(x, prog, t)) return rmi_exe_unwritten(x, t);
-    if (!memchr(x->stale, 2, g->n_tensors)) return RM_OK;
-    for (i = 0; i < p->n; i++) {
-        if (p->st[i].what != RMI_RUN || p->st[i].run.way != RMI_FWD) continue;
-        for (k = 0; k < g->ops[p->st[i].run.id].in.n; k++) {
-            t = g->tensors[g->ops[p->st[i].run.id].in.at[k]].root;
-            if (x->stale[t] == 2) return rmi_exe_unwritten(x, t);
+    for (i = 0; i < exec->outside.n_patches; i++)
+        if (!*exec->outside.patch[i].slot) {
+            k = (uint32_t)rmi_lower_bound(from, (size_t)rmi_low_buffers(graph) + 1, exec->outside.patch[i].place + 1) - 1;
+            return rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first",
+                                  rmi_exe_name(exec, k));
+        }
+    for (tensor = 0; tensor < graph->n_tensors; tensor++) stale |= exec->inputs.stale[tensor];
+    for (i = 0; stale && i < program->n; i++) {
+        if (program->st[i].what != RMI_RUN || program->st[i].run.way != RMI_FWD) continue;
+        for (k = 0; k < graph->ops[program->st[i].run.id].in.n; k++) {
+            tensor = graph->tensors[graph->ops[program->st[i].run.id].in.at[k]].root;
+            if (exec->inputs.stale[tensor]) return rmi_exe_unwritten(exec, tensor);
         }
     }
     return RM_OK;
 }
 
 /* A step that begins drops the inputs that its program frees. */
-RMI_FN void rmi_exe_drop_inputs(rm_exec *x, const rmi_exe_prog *prog)
+RMI_FN void rmi_exe_drop_inputs(rm_exec *exec, const rmi_exe_prog *prog)
 {
-    uint32_t t;
-    for (t = 0; t < x->g->n_tensors; t++)
-        if (x->g->tensors[t].kind == RMI_INPUT && !rmi_low_unread(x->g, t) && rmi_exe_uses_up(x, prog, t)) {
-            x->stale[t] = 1;
-            x->due[t] = x->g->tensors[t].bytes;
-        }
-}
-
-/* Keeps a code of the backend for the message. */
-RMI_FN int rmi_exe_did(rm_exec *x, int code)
-{
-    if (code) x->code = code;
-    return code;
-}
-
-RMI_FN rm_result rmi_exe_backend_failed(rm_exec *x, const char *what, const char *of)
-{
-    const char *text = x->backend.error_text ? x->backend.error_text(x->backend.user, x->code) : NULL;
-    int64_t code = x->code;
-    if (of != x->failed) x->failed[0] = 0;
-    if (of && of != x->failed) strncat(x->failed, of, sizeof x->failed - 1);
-    return rmi_err_set(&x->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what, of ? " of " : "", of ? of : "",
-                       text ? text : "", text ? ", " : "", code < 0 ? "-" : "", (uint64_t)(code < 0 ? -code : code));
-}
-
-/* Did the backend do it? If not, that is told. */
-RMI_FN rm_result rmi_exe_needs(rm_exec *x, int code, const char *what, const char *of)
-{
-    return rmi_exe_did(x, code) ? rmi_exe_backend_failed(x, what, of) : RM_OK;
-}
-RMI_FN rm_result rmi_exe_sync(rm_exec *x, const char *what, const char *of)
-{
-    return rmi_exe_needs(x, x->backend.sync(x->backend.user), what, of);
-}
-
-/* Everything issued has been done, or had to be given up: the next step begins clean. */
-RMI_FN int rmi_exe_quiet(rm_exec *x)
-{
-    int code = x->backend.sync(x->backend.user);
-    uint32_t lane;
-    if (code && x->lanes) x->backend.sync(x->backend.user); /* the first one may only tell what failed */
-    x->before = NULL;
-    x->ends[0] = x->ends[1] = 0;
-    x->inputs_open = 0;
-    for (lane = 0; lane < RMI_LANES; lane++) x->turn[lane].in = x->turn[lane].out = 0;
-    return rmi_exe_did(x, code);
-}
-
-RMI_FN rm_result rmi_exe_callback_failed(rm_exec *x, const rmi_exe_op *op, int code)
-{
-    static const char *const phases[] = {"", "forward", "backward", "update", "reduction", "barrier"};
-    const rm_call *c = op->call;
-    const char *form = op->run.way <= RMI_BWD ? x->g->ops[op->run.id].forms[op->run.form].name : "";
-    x->failed[0] = 0;
-    strncat(x->failed, c->op, sizeof x->failed - 1);
-    return rmi_err_set(&x->err, RM_ERROR_CALLBACK, "%s: its %s%s%s%s returned %s%u; the step was stopped there", c->op,
-                       c->recompute ? "recomputed " : "", phases[c->phase], form[0] ? ", variant " : "", form,
-                       code < 0 ? "-" : "", (uint64_t)(code < 0 ? -(int64_t)code : code));
-}
-
-/* After a failure r with lanes: all of them come to rest; if it began in a callback of a lane, that is what is told. */
-RMI_FN rm_result rmi_exe_broken(rm_exec *x, rm_result r)
-{
-    uint32_t lane;
-    if (!x->lanes || r == RM_OK) return r;
-    rmi_exe_quiet(x);
-    x->last = NULL;
-    x->course.used_up = 1;
-    for (lane = 0; lane < RMI_LANES; lane++) {
-        const rmi_exe_op *op = x->turn[lane].failed;
-        x->turn[lane].failed = NULL;
-        if (op) r = rmi_exe_callback_failed(x, op, x->turn[lane].code);
+    uint32_t i;
+    for (i = 0; i < exec->graph->n_tensors; i++) {
+        if (!rmi_exe_is_input(exec, i) || rmi_low_unread(exec->graph, i) || !rmi_exe_uses_up(exec, prog, i)) continue;
+        exec->inputs.stale[i] = RMI_EXE_USED_UP;
+        exec->inputs.due[i] = exec->graph->tensors[i].bytes;
     }
-    return r;
 }
 
-/* All lanes have finished; nothing to do where there are none. */
-RMI_FN rm_result rmi_exe_drain(rm_exec *x)
+/* What callbacks see as c->step, of a step of this kind; s NULL: zeros. */
+RMI_FN void rmi_exe_set_now(rm_exec *exec, const rm_step *s, uint32_t kind)
 {
-    if (!x->lanes || !rmi_exe_quiet(x)) return RM_OK;
-    return rmi_exe_broken(x, rmi_exe_backend_failed(x, "waiting for its lanes", NULL));
+    if (s) exec->now = *s;
+    else memset((void *)&exec->now, 0, sizeof exec->now);
+    exec->now.kind = kind;
 }
 
-RMI_FN uint64_t rmi_exe_seed(const rm_exec *x, uint32_t op) { return rm_seed(&x->now, op); }
-
-RMI_FN rm_result rmi_exe_run_call(rm_exec *x, rmi_exe_op *op)
+/* What an op calls, with the values of its step; returns the callback's code. */
+RMI_FN int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
 {
-    rm_call *c = op->call;
-    int code;
-    if (op->run.way <= RMI_BWD) c->seed = rmi_exe_seed(x, op->run.id);
-    code = op->fn(c);
-    if (code) return rmi_exe_callback_failed(x, op, code);
-    if (x->backend.after && rmi_exe_did(x, x->backend.after(x->backend.user, op->lane, c)))
-        return rmi_exe_backend_failed(x, "after a callback", c->op);
-    return RM_OK;
+    const rm_exec *exec = op->exec;
+    if (op->what == RMI_EXE_ADD) {
+        exec->desc.add(op->dst, op->src, op->bytes, rmi_graph_handle(exec->graph, op->number), exec->desc.add_user);
+        return 0;
+    }
+    op->call->step = step;
+    if (op->run.way <= RMI_BWD) op->call->seed = rm_seed(step, op->call->seed_key);
+    return op->fn(op->call);
 }
 
-/* In a lane of the host, in its order. */
+/* In a lane of the host, in its order: a step begins; an op of it. */
 RMI_FN int rmi_exe_lane_begin(void *arg)
 {
     ((rmi_exe_turn *)arg)->out++;
@@ -27893,437 +27965,482 @@ RMI_FN int rmi_exe_lane_begin(void *arg)
 RMI_FN int rmi_exe_lane_call(void *arg)
 {
     rmi_exe_op *op = (rmi_exe_op *)arg;
-    rm_exec *x = op->x;
-    rmi_exe_turn *turn = &x->turn[op->lane];
+    rmi_exe_turn *turn = &op->exec->lanes.turn[op->lane];
     if (turn->failed) return 0; /* told already */
-    if (op->what == RMI_EXE_ADD) {
-        x->d.add(op->dst, op->src, op->bytes, rmi_graph_handle(x->g, op->param), x->d.add_user);
-        return 0;
-    }
-    op->call->step = x->lanes ? &turn->values[(turn->out - 1) & 1] : &x->now;
-    if (op->run.way <= RMI_BWD) op->call->seed = rm_seed(op->call->step, op->call->seed_key);
-    turn->code = op->fn(op->call);
+    turn->code = rmi_exe_invoke(op, &turn->values[(turn->out - 1) & 1]);
     if (turn->code) turn->failed = op;
     return turn->code;
 }
 
-RMI_FN rm_result rmi_exe_run_copy(rm_exec *x, const rmi_exe_op *op)
+/* Does the host work in this lane by itself, and not where its ops are issued? */
+RMI_FN int rmi_exe_hosts(const rm_exec *exec, uint32_t lane)
 {
-    char name[300];
-    if (!rmi_exe_did(x, x->backend.copy(x->backend.user, op->dst, op->src, op->bytes, op->lane))) return RM_OK;
-    return rmi_exe_backend_failed(x, op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory",
-                                  rmi_sch_name(x->g, op->buf, name));
+    return lane == RM_LANE_HOST || (exec->backend.call_lanes >> lane & 1);
 }
 
-/* Does the host do this op in a lane of its own? One that no program uses is not there. */
-RMI_FN int rmi_exe_hosted(const rm_exec *x, const rmi_exe_op *op)
+/* Issues one op. A lane that no program uses is not there: its work is done at once. */
+RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
 {
-    return x->lanes && x->calls[op->lane] && (op->lane == RM_LANE_HOST || (op->what == RMI_EXE_CALL && (x->backend.call_lanes >> op->lane & 1)));
-}
-
-RMI_FN rm_result rmi_exe_run(rm_exec *x, rmi_exe_op *op)
-{
-    const rm_backend *b = &x->backend;
-    char name[300];
-    if (rmi_exe_hosted(x, op)) {
-        if (!rmi_exe_did(x, b->host_call(b->user, op->lane, rmi_exe_lane_call, op))) return RM_OK;
-        return rmi_exe_backend_failed(x, "work in a lane of the host", op->call ? op->call->op : rmi_sch_name(x->g, op->buf, name));
-    }
+    const rm_backend *backend = &exec->backend;
+    const char *name = op->call ? op->call->op : NULL;
+    int calls = op->what == RMI_EXE_CALL || op->what == RMI_EXE_ADD, code;
+    if (calls && exec->lanes.on && exec->lanes.calls[op->lane] && rmi_exe_hosts(exec, op->lane))
+        return rmi_exe_did(exec, backend->host_call(backend->user, op->lane, rmi_exe_lane_call, op))
+                   ? rmi_exe_backend_failed(exec, "work in a lane of the host", name ? name : rmi_exe_name(exec, op->buf))
+                   : RM_OK;
     switch ((rmi_exe_what)op->what) {
-    case RMI_EXE_CALL: return rmi_exe_run_call(x, op);
-    case RMI_EXE_H2D:
-    case RMI_EXE_D2H: return rmi_exe_run_copy(x, op);
-    case RMI_EXE_ZERO:
-        return rmi_exe_needs(x, b->fill(b->user, op->call->din[op->param], 0, op->bytes),
-                             "clearing a gradient in the backward", op->call->op);
-    case RMI_EXE_POISON:
-        return rmi_exe_needs(x, b->fill(b->user, op->dst, 0xFF, op->bytes), "poisoning", NULL);
-    case RMI_EXE_INPUTS: return RM_OK;
-    default: rmi_exe_lane_call(op); return RM_OK;
+    case RMI_EXE_CALL:
+        code = rmi_exe_invoke(op, &exec->now);
+        if (code) return rmi_exe_callback_failed(exec, op, code);
+        return backend->after ? rmi_exe_needs(exec, backend->after(backend->user, op->lane, op->call),
+                                              "after a callback", name)
+                              : RM_OK;
+    case RMI_EXE_COPY:
+        if (!rmi_exe_did(exec, backend->copy(backend->user, op->dst, op->src, op->bytes, op->lane))) return RM_OK;
+        return rmi_exe_backend_failed(exec, op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory",
+                                      rmi_exe_name(exec, op->buf));
+    case RMI_EXE_FILL:
+        if (!op->call) return rmi_exe_needs(exec, backend->fill(backend->user, op->dst, 0xFF, op->bytes), "poisoning", NULL);
+        return rmi_exe_needs(exec, backend->fill(backend->user, op->call->din[op->number], 0, op->bytes),
+                             "clearing a gradient in the backward", name);
+    case RMI_EXE_ADD: rmi_exe_invoke(op, &exec->now); return RM_OK;
+    default: return RM_OK;
     }
 }
 
-RMI_FN const rm_plan_info *rmi_exe_info_of(const rm_exec *x, const rmi_exe_prog *prog) { return &x->p->info[prog - x->prog]; }
-
-RMI_FN rm_result rmi_exe_wait(rm_exec *x, uint32_t event, uint32_t lane)
+/* A lane, or the caller, waits for an event; an event stands behind what a lane has been given. */
+RMI_FN rm_result rmi_exe_wait(rm_exec *exec, uint32_t event, uint32_t lane)
 {
-    return rmi_exe_needs(x, x->backend.wait(x->backend.user, event, lane), "a wait between lanes", NULL);
+    return rmi_exe_needs(exec, exec->backend.wait(exec->backend.user, event, lane), "a wait between lanes", NULL);
 }
-RMI_FN rm_result rmi_exe_record(rm_exec *x, uint32_t event, uint32_t lane)
+RMI_FN rm_result rmi_exe_record(rm_exec *exec, uint32_t event, uint32_t lane)
 {
-    return rmi_exe_needs(x, x->backend.record(x->backend.user, event, lane), "an event", NULL);
+    return rmi_exe_needs(exec, exec->backend.record(exec->backend.user, event, lane), "an event", NULL);
 }
 
-/* The compute lane may write inputs: it waits for what the step before does with their bytes. That is known before the next step
-   is: the waits of the first op are the same in every program. */
-RMI_FN rm_result rmi_exe_open_inputs(rm_exec *x)
+/* The caller waits for what the compute lane has been given so far. */
+RMI_FN rm_result rmi_exe_join_compute(rm_exec *exec)
 {
-    const rmi_exe_prog *q = x->before, *p = &x->prog[0];
-    size_t i, n;
-    if (!q || x->inputs_open) return RM_OK;
-    n = p->n_after[q - x->prog];
-    for (i = 0; i < n && p->after[q - x->prog][i].op == 0; i++) RMI_TRY(rmi_exe_wait(x, p->after[q - x->prog][i].on, RM_LANE_COMPUTE));
+    RMI_TRY(rmi_exe_record(exec, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
+    return rmi_exe_wait(exec, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
+}
+
+/* The compute lane may write inputs: it waits for what the step before does with their bytes. That is known before the
+   next step is: the waits of the first op are the same in every program. */
+RMI_FN rm_result rmi_exe_open_inputs(rm_exec *exec)
+{
+    const rmi_exe_prog *before = exec->lanes.before;
+    const rmi_lan_waits *waits;
+    size_t i;
+    if (!before || exec->lanes.inputs_open) return RM_OK;
+    waits = &exec->prog[0].waits[1 + (before - exec->prog)];
+    for (i = 0; i < waits->n && waits->wait[i].op == 0; i++)
+        RMI_TRY(rmi_exe_wait(exec, waits->wait[i].on, RM_LANE_COMPUTE));
     return RM_OK;
 }
 
 /* They are written, and whatever is issued from now on comes after that: the other ops of a program count on it. */
-RMI_FN rm_result rmi_exe_close_inputs(rm_exec *x)
+RMI_FN rm_result rmi_exe_close_inputs(rm_exec *exec)
 {
-    RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
-    x->inputs_open = 1;
-    return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
+    exec->lanes.inputs_open = 1;
+    return rmi_exe_join_compute(exec);
 }
 
-/* Issues all of prog; joined: nothing before it is at work. The host's lanes learn that a step begins. */
-RMI_FN rm_result rmi_exe_issue(rm_exec *x, rmi_exe_prog *prog, int joined)
+/* Issues all of a program; joined: nothing before it is at work. The host's lanes learn that a step begins. */
+RMI_FN rm_result rmi_exe_issue(rm_exec *exec, rmi_exe_prog *prog, int joined)
 {
-    const rmi_lan_wait *cross = NULL, *end = NULL;
-    uint32_t lane, w;
-    size_t k;
-    for (lane = 0; lane < RMI_LANES && x->lanes; lane++)
-        if ((prog->lanes >> lane & 1) && (lane == RM_LANE_HOST || (x->backend.call_lanes >> lane & 1)) &&
-            rmi_exe_did(x, x->backend.host_call(x->backend.user, lane, rmi_exe_lane_begin, &x->turn[lane])))
-            return rmi_exe_backend_failed(x, "work in a lane of the host", NULL);
-    if (x->before && !joined) {
-        cross = prog->after[x->before - x->prog];
-        end = cross ? cross + prog->n_after[x->before - x->prog] : NULL;
-        while (cross < end && cross->op == 0) cross++; /* rmi_exe_open_inputs */
-    }
+    const rmi_exe_prog *before = joined ? NULL : exec->lanes.before;
+    const rmi_lan_waits *waits[2]; /* always; after the step before */
+    size_t next[2] = {0, 0}, k;
+    uint32_t lane, i;
+    for (lane = 0; lane < RMI_LANES && exec->lanes.on; lane++)
+        if ((prog->lanes >> lane & 1) && rmi_exe_hosts(exec, lane))
+            RMI_TRY(rmi_exe_needs(exec, exec->backend.host_call(exec->backend.user, lane, rmi_exe_lane_begin,
+                                                                &exec->lanes.turn[lane]),
+                                  "work in a lane of the host", NULL));
+    waits[0] = &prog->waits[0];
+    waits[1] = before ? &prog->waits[1 + (before - exec->prog)] : &prog->waits[0];
+    if (!before) next[1] = waits[1]->n;
+    while (next[1] < waits[1]->n && waits[1]->wait[next[1]].op == 0) next[1]++; /* rmi_exe_open_inputs */
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
-        for (w = 0; w < op->n_wait; w++) RMI_TRY(rmi_exe_wait(x, prog->wait[op->first_wait + w], op->lane));
-        for (; cross < end && cross->op == k; cross++) RMI_TRY(rmi_exe_wait(x, cross->on, op->lane));
-        RMI_TRY(rmi_exe_run(x, op));
-        if (op->event != RMI_NONE) RMI_TRY(rmi_exe_record(x, op->event, op->lane));
+        for (i = 0; i < 2; i++)
+            for (; next[i] < waits[i]->n && waits[i]->wait[next[i]].op == k; next[i]++)
+                RMI_TRY(rmi_exe_wait(exec, waits[i]->wait[next[i]].on, op->lane));
+        RMI_TRY(rmi_exe_run(exec, op));
+        if (op->event != RMI_NONE) RMI_TRY(rmi_exe_record(exec, op->event, op->lane));
     }
     return RM_OK;
 }
 
 /* Room for one more step: the one before last has ended in every lane. */
-RMI_FN rm_result rmi_exe_room(rm_exec *x, const rmi_exe_prog *prog)
+RMI_FN rm_result rmi_exe_room(rm_exec *exec, const rmi_exe_prog *prog)
 {
+    rmi_exe_lanes *lanes = &exec->lanes;
     uint32_t lane;
-    if (x->rebound) {
-        RMI_TRY(rmi_exe_drain(x));
-        RMI_TRY(rmi_exe_reserve(x, &x->err));
+    if (lanes->rebound) {
+        RMI_TRY(rmi_exe_drain(exec));
+        RMI_TRY(rmi_exe_reserve(exec));
     }
     for (lane = 0; lane < RMI_LANES; lane++)
-        if (x->ends[x->parity] >> lane & 1) RMI_TRY(rmi_exe_wait(x, x->parity * RMI_LANES + lane, RM_LANE_CALLER));
-    x->ends[x->parity] = 0;
-    if (x->before && x->joined && !x->inputs_open) { /* the old ones serve once more */
-        RMI_TRY(rmi_exe_open_inputs(x));
-        RMI_TRY(rmi_exe_close_inputs(x));
+        if (lanes->ends[lanes->parity] >> lane & 1)
+            RMI_TRY(rmi_exe_wait(exec, lanes->parity * RMI_LANES + lane, RM_LANE_CALLER));
+    lanes->ends[lanes->parity] = 0;
+    if (lanes->before && lanes->joined && !lanes->inputs_open) { /* the old ones serve once more */
+        RMI_TRY(rmi_exe_open_inputs(exec));
+        RMI_TRY(rmi_exe_close_inputs(exec));
     }
     for (lane = 0; lane < RMI_LANES; lane++)
-        if (prog->lanes >> lane & 1) x->turn[lane].values[x->turn[lane].in++ & 1] = x->now;
+        if (prog->lanes >> lane & 1) lanes->turn[lane].values[lanes->turn[lane].in++ & 1] = exec->now;
     return RM_OK;
 }
 
-/* Begin, issue, end: once more if the backend could not keep the step and has not run it. */
-RMI_FN rm_result rmi_exe_walk(rm_exec *x, rmi_exe_prog *prog, uint32_t *answer)
+/* Begin, issue, end: once more if the backend could not keep the step and has not run it. *answer: the backend's. */
+RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answer)
 {
-    const rm_backend *b = &x->backend;
-    uint32_t number = (uint32_t)(prog - x->prog), turn, asked;
-    rm_result r = RM_OK;
-    for (turn = 0; turn < 2; turn++) {
+    const rm_backend *backend = &exec->backend;
+    uint32_t number = (uint32_t)(prog - exec->prog), attempt, asked;
+    rm_result result = RM_OK;
+    for (attempt = 0; attempt < 2; attempt++) {
         *answer = RM_ISSUE;
-        if (b->begin && rmi_exe_did(x, b->begin(b->user, number, &x->now, answer)))
-            return rmi_exe_backend_failed(x, "beginning a step", NULL);
+        if (backend->begin)
+            RMI_TRY(rmi_exe_needs(exec, backend->begin(backend->user, number, &exec->now, answer), "beginning a step",
+                                  NULL));
         asked = *answer;
-        x->failed[0] = 0;
-        if (asked != RM_REPLAY) r = rmi_exe_issue(x, prog, asked == RM_CAPTURE);
-        if (b->end && rmi_exe_did(x, b->end(b->user, number, answer, r == RM_OK ? NULL : x->failed)) && r == RM_OK)
-            r = rmi_exe_backend_failed(x, "ending a step", NULL);
+        exec->failed[0] = 0;
+        if (asked != RM_REPLAY) result = rmi_exe_issue(exec, prog, asked == RM_CAPTURE);
+        if (backend->end &&
+            rmi_exe_did(exec, backend->end(backend->user, number, answer, result == RM_OK ? NULL : exec->failed)) &&
+            result == RM_OK)
+            result = rmi_exe_backend_failed(exec, "ending a step", NULL);
         if (asked == RM_ISSUE || *answer == asked) break;
-        if (x->lanes && rmi_exe_did(x, b->sync(b->user))) return rmi_exe_backend_failed(x, "waiting for its lanes", NULL);
-        x->before = NULL; /* what was not kept may have recorded the events of the step before anew */
-        r = RM_OK;
+        if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "waiting for its lanes", NULL));
+        exec->lanes.before = NULL; /* what was not kept may have recorded the events of the step before anew */
+        result = RM_OK;
     }
-    return r;
+    return result;
 }
 
-RMI_FN rm_result rmi_exe_step_lanes(rm_exec *x, rmi_exe_prog *prog)
+/* A step, which may still be at work in lanes when this returns. */
+RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
 {
+    rmi_exe_lanes *lanes = &exec->lanes;
     uint32_t answer, lane;
-    RMI_TRY(rmi_exe_room(x, prog));
-    RMI_TRY(rmi_exe_walk(x, prog, &answer));
+    if (lanes->on) RMI_TRY(rmi_exe_room(exec, prog));
+    RMI_TRY(rmi_exe_walk(exec, prog, &answer));
+    if (!lanes->on) return rmi_exe_sync(exec, "waiting for the end of the step", NULL);
     for (lane = 0; lane < RMI_LANES; lane++)
-        if (prog->lanes >> lane & 1) RMI_TRY(rmi_exe_record(x, x->parity * RMI_LANES + lane, lane));
-    x->ends[x->parity] = prog->lanes;
-    x->parity ^= 1;
-    x->before = answer == RM_ISSUE ? prog : NULL; /* else the lanes have been joined */
-    x->inputs_open = 0;
+        if (prog->lanes >> lane & 1) RMI_TRY(rmi_exe_record(exec, lanes->parity * RMI_LANES + lane, lane));
+    lanes->ends[lanes->parity] = prog->lanes;
+    lanes->parity ^= 1;
+    lanes->before = answer == RM_ISSUE ? prog : NULL; /* else the lanes have been joined */
+    lanes->inputs_open = 0;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_exe_step_plain(rm_exec *x, rmi_exe_prog *prog)
-{
-    uint32_t answer;
-    RMI_TRY(rmi_exe_walk(x, prog, &answer));
-    return rmi_exe_sync(x, "waiting for the end of the step", NULL);
-}
-
-RMI_FN rm_result rmi_exe_no_program(rm_exec *x, const char *what, uint32_t kind)
+/* The error of a call for a kind of step that the plan has no program for. */
+RMI_FN rm_result rmi_exe_no_program(rm_exec *exec, const char *call, uint32_t kind)
 {
     const char *name = rmi_low_step_name(kind);
-    if (!x->n_prog)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                           "%s: there is no arena since rm_exec_replan failed for want of memory; call it with a plan that needs less", what);
+    if (!exec->n_prog)
+        return rmi_exe_refuse(exec, "%s: there is no arena since rm_exec_replan failed for want of memory; call it with "
+                              "a plan that needs less", call);
     if (!name)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                           "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, RM_LAST, RM_FORWARD",
-                           what, (uint64_t)kind);
-    return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                       "%s: the plan has no program for steps of kind '%s'; name it in rm_plan_desc.steps", what, name);
+        return rmi_exe_refuse(exec, "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, "
+                              "RM_LAST, RM_FORWARD", call, (uint64_t)kind);
+    return rmi_exe_refuse(exec, "%s: the plan has no program for steps of kind '%s'; name it in rm_plan_desc.steps", call,
+                          name);
 }
 
-RMI_FN rm_result rmi_exe_step(rm_exec *x, const rm_step *s)
+/* The error of a step that would add to gradients which are not there. */
+RMI_FN rm_result rmi_exe_nothing_to_add_to(rm_exec *exec, uint32_t kind)
+{
+    return rmi_exe_refuse(exec, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; "
+                          "begin an accumulation with RM_FIRST", rmi_low_step_name(kind),
+                          exec->course.forgotten ? "rm_exec_profile or rm_exec_replan has forgotten them "
+                                                   "(rm_exec_desc.forget)"
+                          : !exec->course.steps  ? "there was none"
+                                                 : "an update has used them up, a step failed, a state was restored, or "
+                                                   "a plan had no place for them");
+}
+
+RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
 {
     uint32_t kind = s && s->kind ? s->kind : RM_SINGLE, i;
     rmi_exe_prog *prog = NULL;
-    for (i = 0; i < x->n_prog; i++)
-        if (x->prog[i].step == kind) prog = &x->prog[i];
-    if (!prog) return rmi_exe_no_program(x, "rm_exec_step", kind);
-    if (x->course.used_up && rmi_low_adds_to_earlier(kind))
-        return rmi_err_set(
-            &x->err, RM_ERROR_ARGUMENT,
-            "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; begin an accumulation with RM_FIRST",
-            rmi_low_step_name(kind),
-            !x->course.steps
-                ? "there was none"
-                : "an update has used them up, a step failed, a state was restored, or a plan had no place for them");
-    RMI_TRY(rmi_exe_ready(x, prog));
-    if (s) x->now = *s;
-    else memset((void *)&x->now, 0, sizeof x->now);
-    x->now.kind = kind;
-    x->last = NULL;
-    rmi_exe_drop_inputs(x, prog);
+    for (i = 0; i < exec->n_prog; i++)
+        if (exec->prog[i].step == kind) prog = &exec->prog[i];
+    if (!prog) return rmi_exe_no_program(exec, "rm_exec_step", kind);
+    if (exec->course.used_up && rmi_low_adds_to_earlier(kind)) return rmi_exe_nothing_to_add_to(exec, kind);
+    RMI_TRY(rmi_exe_ready(exec, prog));
+    rmi_exe_set_now(exec, s, kind);
+    exec->last = NULL;
+    rmi_exe_drop_inputs(exec, prog);
     if (kind != RM_FORWARD) {
-        x->course.adrift = !rmi_low_grads_resident(kind);
-        x->course.used_up = 1; /* until it has ended well */
+        exec->course.adrift = !rmi_low_grads_resident(kind);
+        exec->course.used_up = 1; /* until it has ended well */
+        exec->course.forgotten = 0;
     }
-    RMI_TRY(x->lanes ? rmi_exe_broken(x, rmi_exe_step_lanes(x, prog)) : rmi_exe_step_plain(x, prog));
-    x->last = prog;
+    RMI_TRY(rmi_exe_broken(exec, rmi_exe_go(exec, prog)));
+    exec->last = prog;
     if (kind != RM_FORWARD) {
-        x->course.adding = rmi_low_hands_on(kind);
-        x->course.used_up = !x->course.adding;
+        exec->course.adding = rmi_low_hands_on(kind);
+        exec->course.used_up = !exec->course.adding;
     }
-    x->touched = rmi_max(x->touched, rmi_exe_info_of(x, prog)->step_bytes);
-    x->course.steps++;
+    exec->touched = rmi_max(exec->touched, exec->plan->info[prog - exec->prog].step_bytes);
+    exec->course.steps++;
     return RM_OK;
 }
 
 /* --- what persists, by handle */
 
-/* Where a view starts in the tensor that it is a view of, through other views too. */
-RMI_FN uint64_t rmi_exe_view_offset(const rm_graph *g, uint32_t t)
+/* Where a buffer persists, of two places that on the device; or the caller's memory. NULL: nowhere, or not bound. */
+RMI_FN unsigned char *rmi_exe_home(const rm_exec *exec, uint32_t buf)
 {
-    uint64_t off = 0;
-    for (; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view) off += g->ops[g->tensors[t].maker].view_offset;
-    return off;
-}
-
-/* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. */
-RMI_FN unsigned char *rmi_exe_address(rm_exec *x, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
-{
-    uint32_t b, id = rmi_graph_index(t);
-    char name[300];
-    int spent;
-    const rmi_tensor *r;
-    if (!rmi_graph_has(x->g, t) || what > RM_STATE) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or RM_STATE");
-        return NULL;
-    }
-    r = &x->g->tensors[id];
-    b = rmi_low_buf(x->g, (rmi_buf_kind)what, id);
-    *bytes = rmi_low_bytes(x->g, b);
-    rmi_sch_name(x->g, b, name);
-    if (rmi_low_external(x->g, b) && *bytes) {
-        if (!x->bound[b]) rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is the caller's memory and not bound; call rm_exec_bind first", name);
-        return (unsigned char *)x->bound[b];
-    }
-    if (r->kind == RMI_INPUT && what == RM_VALUE && !write) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                    "%s is an input: its bytes are used for other things during a step; keep your own copy", name);
-        return NULL;
-    }
-    /* its home holds anything */
-    spent = what == RM_GRAD && !write && (x->course.adrift || (r->updates && x->course.used_up));
-    if ((x->home[b] != RMI_INF || x->host_home[b] != RMI_INF) && !spent)
-        return x->home[b] != RMI_INF ? x->dev + (size_t)x->home[b] : x->host + (size_t)x->host_home[b];
-    if (!*bytes && r->kind != RMI_ACT) return x->dev ? x->dev : x->host;
-    if (write) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s does not persist between steps: it cannot be written", name);
-        return NULL;
-    }
-    if (!x->last) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s: no step has been finished yet that leaves it", name);
-        return NULL;
-    }
-    if ((what == RM_VALUE && r->is_output) || (what == RM_GRAD && rmi_seq_grad_stays(x->g, x->last->step, id)))
-    {
-        if (x->last->at_end[b] != RMI_INF || !*bytes) return x->dev + (size_t)(*bytes ? x->last->at_end[b] : 0);
-        if (x->last->host_end[b] != RMI_INF) return x->host + (size_t)x->last->host_end[b];
-    }
-    if (what == RM_VALUE && r->is_output && x->bound[r->root])
-        return (unsigned char *)x->bound[r->root] + (size_t)rmi_exe_view_offset(x->g, id);
-    rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s is not there after this kind of step; %s", name,
-                r->kind == RMI_INPUT                      ? "declare the input with RM_INPUT_GRAD"
-                : what == RM_GRAD && r->kind != RMI_PARAM ? "only gradients of params and inputs can be read"
-                : what == RM_GRAD ? "gradients of params that the library updates are gone then: read them from the update callback"
-                                  : "declare it with rm_output_add");
+    uint32_t i;
+    if (rmi_low_external(exec->graph, buf)) return (unsigned char *)exec->outside.bound[buf];
+    for (i = 0; i < 2; i++)
+        if (exec->memory[i].home[buf] != RMI_INF) return exec->memory[i].at + (size_t)exec->memory[i].home[buf];
     return NULL;
 }
 
-RMI_FN unsigned char *rmi_exe_range(rm_exec *x, rm_tensor t, uint32_t what, int write, uint64_t offset, uint64_t bytes)
+/* Does a buffer persist on the device and in host memory? */
+RMI_FN int rmi_exe_twice(const rm_exec *exec, uint32_t buf)
+{
+    return exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && exec->memory[RMI_EXE_HOST].home[buf] != RMI_INF;
+}
+
+/* Where a buffer that does not persist lies after the last step: a declared output, or a gradient that stays. NULL: it is
+   not there. */
+RMI_FN unsigned char *rmi_exe_left(const rm_exec *exec, uint32_t id, uint32_t what, uint32_t buf)
+{
+    uint32_t i;
+    if (what == RM_STATE || (what == RM_VALUE ? !exec->graph->tensors[id].is_output
+                                              : !rmi_seq_grad_stays(exec->graph, exec->last->step, id)))
+        return NULL;
+    if (!rmi_low_bytes(exec->graph, buf)) return exec->memory[RMI_EXE_ARENA].at;
+    for (i = 0; i < 2; i++)
+        if (exec->last->at_end[i][buf] != RMI_INF) return rmi_exe_at(exec, exec->last->at_end[i][buf]);
+    return NULL;
+}
+
+/* The address of a buffer between steps, or NULL with a message. write: it is about to be overwritten. */
+RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t *bytes)
+{
+    uint32_t buf, id = rmi_graph_index(t);
+    const rmi_tensor *tensor;
+    unsigned char *address;
+    const char *name;
+    int spent;
+    if (!rmi_graph_has(exec->graph, t) || what > RM_STATE)
+        return rmi_exe_refuse(exec, "the tensor is none or of another graph, or `what` is not RM_VALUE, RM_GRAD or "
+                              "RM_STATE"), (unsigned char *)NULL;
+    tensor = &exec->graph->tensors[id];
+    buf = rmi_exe_buffer(exec, t, what);
+    *bytes = rmi_low_bytes(exec->graph, buf);
+    name = rmi_exe_name(exec, buf);
+    address = rmi_exe_home(exec, buf);
+    if (rmi_low_external(exec->graph, buf) && *bytes) {
+        if (!address) rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first", name);
+        return address;
+    }
+    if (rmi_exe_is_input(exec, id) && what == RM_VALUE && !write)
+        return rmi_exe_refuse(exec, "%s is an input: its bytes are used for other things during a step; keep your own "
+                              "copy", name), (unsigned char *)NULL;
+    /* its home holds anything */
+    spent = what == RM_GRAD && !write && (exec->course.adrift || (tensor->updates && exec->course.used_up));
+    if (address && !spent) return address;
+    if (!*bytes && tensor->kind != RMI_ACT)
+        return exec->memory[exec->memory[RMI_EXE_ARENA].at ? RMI_EXE_ARENA : RMI_EXE_HOST].at;
+    if (write) rmi_exe_refuse(exec, "%s does not persist between steps: it cannot be written", name);
+    else if (!exec->last)
+        rmi_exe_refuse(exec, "%s: no step has been finished yet that leaves it%s", name,
+                       spent && exec->course.forgotten ? "; it was forgotten (rm_exec_desc.forget)" : "");
+    else {
+        address = rmi_exe_left(exec, id, what, buf);
+        if (address) return address;
+        rmi_exe_refuse(exec, "%s is not there after this kind of step; %s", name,
+                       rmi_exe_is_input(exec, id) ? "declare the input with RM_INPUT_GRAD"
+                       : what != RM_GRAD          ? "declare it with rm_output_add"
+                       : tensor->kind != RMI_PARAM
+                           ? "only gradients of params and inputs can be read"
+                           : "gradients of params that the library updates are gone then: read them from the update "
+                             "callback");
+    }
+    return NULL;
+}
+
+/* The same for bytes of it from `offset` on. */
+RMI_FN unsigned char *rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t offset, uint64_t bytes)
 {
     uint64_t have = 0;
-    unsigned char *p = rmi_exe_address(x, t, what, write, &have);
-    char name[300];
-    if (!p) return NULL;
-    if (rmi_add(offset, bytes) > have) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                    "%s: bytes %u to %u were asked for; it was declared with %u (sizes are bytes)",
-                    rmi_sch_name(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t)), name), offset, rmi_add(offset, bytes),
-                    have);
-        return NULL;
-    }
-    return p + (size_t)offset;
+    unsigned char *address = rmi_exe_address(exec, t, what, write, &have);
+    if (!address || rmi_add(offset, bytes) <= have) return address ? address + (size_t)offset : NULL;
+    rmi_exe_refuse(exec, "%s: bytes %u to %u were asked for; it was declared with %u (sizes are bytes)",
+                   rmi_exe_name(exec, rmi_exe_buffer(exec, t, what)), offset, rmi_add(offset, bytes), have);
+    return NULL;
 }
 
 /* --- bytes between the caller and where something is: the arena, through the backend, or host memory */
-RMI_FN int rmi_exe_in_host(const rm_exec *x, const unsigned char *p)
+
+/* Is this address in the host memory of the plan? */
+RMI_FN int rmi_exe_in_host(const rm_exec *exec, const void *address)
 {
-    return x->host && (uintptr_t)p >= (uintptr_t)x->host && (uintptr_t)p < (uintptr_t)x->host + (uintptr_t)x->host_bytes;
+    const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
+    return host->at && (uintptr_t)address >= (uintptr_t)host->at &&
+           (uintptr_t)address < (uintptr_t)host->at + (uintptr_t)host->bytes;
 }
 
-/* A copy outside of steps; of many, no more are in flight than was said to the backend. */
-RMI_FN int rmi_exe_transfer(rm_exec *x, void *to, const void *from, uint64_t bytes, uint32_t lane)
+/* Bytes to where something is (H2D), or from there (D2H), between steps; nonzero: the backend failed. Of many copies, no
+   more are in flight than was said to the backend. */
+RMI_FN int rmi_exe_carry(rm_exec *exec, void *to, const void *from, uint64_t bytes, uint32_t lane)
 {
-    if (rmi_exe_did(x, x->backend.copy(x->backend.user, to, from, bytes, lane))) return 1;
-    return x->lanes && ++x->transfers % 32 == 0 && rmi_exe_did(x, x->backend.sync(x->backend.user));
+    const rm_backend *backend = &exec->backend;
+    if (rmi_exe_in_host(exec, lane == RM_LANE_H2D ? to : from)) {
+        memcpy(to, from, (size_t)bytes);
+        return 0;
+    }
+    if (rmi_exe_did(exec, backend->copy(backend->user, to, from, bytes, lane))) return 1;
+    return exec->lanes.on && ++exec->lanes.transfers % RMI_EXE_IN_FLIGHT == 0 &&
+           rmi_exe_did(exec, backend->sync(backend->user));
 }
 
-/* To where something is (H2D), or from there (D2H). */
-RMI_FN int rmi_exe_carry(rm_exec *x, void *to, const void *from, uint64_t bytes, uint32_t lane)
+/* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
+RMI_FN int rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
-    const void *ours = lane == RM_LANE_H2D ? to : from;
-    if (!rmi_exe_in_host(x, (const unsigned char *)ours)) return rmi_exe_transfer(x, to, from, bytes, lane);
-    memcpy(to, from, (size_t)bytes);
-    return 0;
+    const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
+    if (rmi_exe_twice(exec, buf)) memcpy(host->at + (size_t)(host->home[buf] + offset), from, (size_t)bytes);
+    return rmi_exe_carry(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
 }
 
-/* Where buffer b persists; two places are the same. NULL: nowhere. */
-RMI_FN unsigned char *rmi_exe_home(const rm_exec *x, uint32_t b)
-{
-    if (x->home[b] != RMI_INF) return x->dev + (size_t)x->home[b];
-    return x->host_home[b] != RMI_INF ? x->host + (size_t)x->host_home[b] : NULL;
-}
-
-RMI_FN int rmi_exe_twice(const rm_exec *x, uint32_t b) { return x->home[b] != RMI_INF && x->host_home[b] != RMI_INF; }
-
-/* Bytes of buffer b from `offset` on, to all its homes. */
-RMI_FN int rmi_exe_put_home(rm_exec *x, uint32_t b, uint64_t offset, const void *from, uint64_t bytes)
-{
-    if (x->host_home[b] != RMI_INF) memcpy(x->host + (size_t)(x->host_home[b] + offset), from, (size_t)bytes);
-    if (x->home[b] == RMI_INF) return 0;
-    return rmi_exe_carry(x, x->dev + (size_t)(x->home[b] + offset), from, bytes, RM_LANE_H2D);
-}
-
-/* A copy in the compute lane. */
-RMI_FN rm_result rmi_exe_in_compute(rm_exec *x, void *to, const void *from, uint64_t bytes, const char *what,
+/* A copy in the compute lane: to an input behind its last users there, or of an output that is made there. The other
+   lanes go on with the step before. */
+RMI_FN rm_result rmi_exe_in_compute(rm_exec *exec, void *to, const void *from, uint64_t bytes, const char *what,
                                     const char *of)
 {
-    return rmi_exe_needs(x, x->backend.copy(x->backend.user, to, from, bytes, RM_LANE_COMPUTE), what, of);
+    return rmi_exe_needs(exec, exec->backend.copy(exec->backend.user, to, from, bytes, RM_LANE_COMPUTE), what, of);
+}
+RMI_FN rm_result rmi_exe_write_input(rm_exec *exec, void *to, const void *from, uint64_t bytes)
+{
+    RMI_TRY(rmi_exe_open_inputs(exec));
+    RMI_TRY(rmi_exe_in_compute(exec, to, from, bytes, "writing an input", NULL));
+    return rmi_exe_close_inputs(exec);
+}
+RMI_FN rm_result rmi_exe_read_output(rm_exec *exec, void *to, const void *from, uint64_t bytes)
+{
+    RMI_TRY(rmi_exe_in_compute(exec, to, from, bytes, "reading an output", NULL));
+    return rmi_exe_join_compute(exec);
 }
 
-/* An input to the arena: in the compute lane, behind its last users there; the other lanes go on with the step before. */
-RMI_FN rm_result rmi_exe_write_input(rm_exec *x, unsigned char *to, const void *from, uint64_t bytes)
+/* Bytes of the caller's to where a buffer persists, from `offset` on. */
+RMI_FN rm_result rmi_exe_put(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
-    RMI_TRY(rmi_exe_open_inputs(x));
-    RMI_TRY(rmi_exe_in_compute(x, to, from, bytes, "writing an input", NULL));
-    return rmi_exe_close_inputs(x);
+    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
+    if (exec->lanes.on && buf < exec->graph->n_tensors && rmi_exe_is_input(exec, buf) && arena->home[buf] != RMI_INF &&
+        !rmi_exe_twice(exec, buf)) {
+        void *to = arena->at + (size_t)(arena->home[buf] + offset);
+        return rmi_exe_broken(exec, rmi_exe_write_input(exec, to, from, bytes));
+    }
+    RMI_TRY(rmi_exe_drain(exec));
+    if (rmi_exe_put_home(exec, buf, offset, from, bytes))
+        return rmi_exe_backend_failed(exec, "writing", rmi_exe_name(exec, buf));
+    return rmi_exe_sync(exec, "writing", rmi_exe_name(exec, buf));
 }
 
-RMI_FN rm_result rmi_exe_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, unsigned char *to, const void *from, uint64_t bytes)
+/* rm_exec_write, of a range that is there. */
+RMI_FN rm_result rmi_exe_write(rm_exec *exec, rm_tensor t, uint32_t what, uint64_t offset, const void *from,
+                               uint64_t bytes)
 {
-    uint32_t b = rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t));
-    if (x->lanes && what == RM_VALUE && x->g->tensors[rmi_graph_index(t)].kind == RMI_INPUT && x->home[b] != RMI_INF &&
-        x->host_home[b] == RMI_INF)
-        return rmi_exe_broken(x, rmi_exe_write_input(x, to, from, bytes));
-    RMI_TRY(rmi_exe_drain(x));
-    if (rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, offset, from, bytes)
-                           : rmi_exe_carry(x, to, from, bytes, RM_LANE_H2D))
-        return rmi_exe_backend_failed(x, "writing", x->g->tensors[rmi_graph_index(t)].name);
-    return rmi_exe_sync(x, "writing", x->g->tensors[rmi_graph_index(t)].name);
-}
-
-/* An output that the compute lane made: the other lanes go on. */
-RMI_FN rm_result rmi_exe_read_output(rm_exec *x, void *to, const unsigned char *from, uint64_t bytes)
-{
-    RMI_TRY(rmi_exe_in_compute(x, to, from, bytes, "reading an output", NULL));
-    RMI_TRY(rmi_exe_record(x, RMI_EXE_EVENT_CALLER, RM_LANE_COMPUTE));
-    return rmi_exe_wait(x, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
-}
-
-/* Did a copy bring tensor t to the device in the last step? */
-RMI_FN int rmi_exe_copied(const rm_exec *x, uint32_t t)
-{
-    size_t i;
-    for (i = 0; x->last && i < x->last->n; i++)
-        if (x->last->op[i].what == RMI_EXE_H2D && x->last->op[i].buf == t) return 1;
-    return 0;
-}
-
-RMI_FN rm_result rmi_exe_read(rm_exec *x, rm_tensor t, uint32_t what, void *to, const unsigned char *from, uint64_t bytes)
-{
-    uint32_t id = rmi_graph_index(t);
-    const rmi_tensor *r = &x->g->tensors[id];
-    if (x->lanes && what == RM_VALUE && r->kind == RMI_ACT && r->root == id && !r->external && !rmi_exe_copied(x, id))
-        return rmi_exe_broken(x, rmi_exe_read_output(x, to, from, bytes));
-    RMI_TRY(rmi_exe_drain(x));
-    if (rmi_exe_carry(x, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(x, "reading", r->name);
-    return rmi_exe_sync(x, "reading", r->name);
-}
-
-RMI_FN rm_result rmi_exe_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory)
-{
-    size_t i;
-    uint32_t b;
-    if (!rmi_graph_has(x->g, t) || what > RM_STATE || !rmi_low_external(x->g, rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t))))
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_bind: %s was not declared RM_EXTERNAL; the plan places it",
-                           rmi_graph_has(x->g, t) ? x->g->tensors[rmi_graph_index(t)].name : "the tensor (none, or of another graph)");
-    b = rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t));
-    RMI_TRY(rmi_exe_drain(x));
-    x->rebound |= x->lanes && x->bound[b] != memory;
-    x->bound[b] = memory;
-    for (i = 0; i < x->n_patches; i++)
-        if (x->patches[i].buf == b) *x->patches[i].slot = memory ? (unsigned char *)memory + (size_t)x->patches[i].off : NULL;
+    uint32_t root = exec->graph->tensors[rmi_graph_index(t)].root;
+    uint64_t *due = &exec->inputs.due[root];
+    if (bytes) RMI_TRY(rmi_exe_put(exec, rmi_exe_buffer(exec, t, what), offset, from, bytes));
+    if (what == RM_VALUE) { /* parts that overlap count twice: no complaint where there is no cause */
+        *due -= rmi_min(*due, bytes);
+        if (!*due) exec->inputs.stale[root] = RMI_EXE_WRITTEN;
+    }
+    if (what == RM_GRAD) exec->course.used_up = 0; /* the caller knows what they hold */
     return RM_OK;
 }
 
-/* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes; behind each of
-   these parts the checksum of all parts so far. Heads are checked before they are believed */
+/* Did a copy bring a tensor to the device in the last step? */
+RMI_FN int rmi_exe_copied(const rm_exec *exec, uint32_t tensor)
+{
+    size_t i;
+    for (i = 0; exec->last && i < exec->last->n; i++) {
+        const rmi_exe_op *op = &exec->last->op[i];
+        if (op->what == RMI_EXE_COPY && op->lane == RM_LANE_H2D && op->buf == tensor) return 1;
+    }
+    return 0;
+}
+
+/* rm_exec_read, of a range that is there. */
+RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *to, const void *from, uint64_t bytes)
+{
+    uint32_t id = rmi_graph_index(t);
+    const rmi_tensor *tensor = &exec->graph->tensors[id];
+    if (exec->lanes.on && what == RM_VALUE && tensor->kind == RMI_ACT && tensor->root == id && !tensor->external &&
+        !rmi_exe_copied(exec, id))
+        return rmi_exe_broken(exec, rmi_exe_read_output(exec, to, from, bytes));
+    RMI_TRY(rmi_exe_drain(exec));
+    if (rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(exec, "reading", tensor->name);
+    return rmi_exe_sync(exec, "reading", tensor->name);
+}
+
+/* The caller's memory for a buffer, in all calls that touch it. */
+RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *memory)
+{
+    rmi_exe_outside *outside = &exec->outside;
+    int known = rmi_graph_has(exec->graph, t);
+    uint32_t buf = known && what <= RM_STATE ? rmi_exe_buffer(exec, t, what) : 0;
+    size_t i;
+    if (!known || what > RM_STATE || !rmi_low_external(exec->graph, buf))
+        return rmi_exe_refuse(exec, "rm_exec_bind: %s was not declared RM_EXTERNAL; the plan places it",
+                              known ? exec->graph->tensors[rmi_graph_index(t)].name
+                                    : "the tensor (none, or of another graph)");
+    RMI_TRY(rmi_exe_drain(exec));
+    exec->lanes.rebound |= exec->lanes.on && outside->bound[buf] != memory;
+    outside->bound[buf] = memory;
+    for (i = 0; i < outside->n_patches; i++)
+        if (outside->patch[i].place >= outside->from[buf] && outside->patch[i].place < outside->from[buf + 1])
+            *outside->patch[i].slot = rmi_exe_at(exec, outside->patch[i].place);
+    return RM_OK;
+}
+
+/* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes; behind
+   each of these parts the checksum of all parts so far. Heads are checked before they are believed */
 #define RMI_EXE_MAGIC "rockmate state 2 "
+#define RMI_EXE_MAGIC_BYTES 17u
+#define RMI_EXE_ORDER_BYTES 7u
 #define RMI_EXE_SUM_START 0x726F636B6D617465u
 
-RMI_FN int rmi_exe_saved_buffer(const rm_exec *x, uint32_t b)
+typedef struct rmi_exe_state { /* that is written, or read */
+    rmi_sink *sink;
+    const unsigned char *data;
+    uint64_t bytes, at;  /* of data: all, and those read so far */
+    uint64_t sum;        /* of all parts so far */
+    unsigned char head[400]; /* a header or head that is put together */
+    size_t n;
+} rmi_exe_state;
+
+/* Is a buffer saved: a value of a param or const, or a state, that is not the caller's? */
+RMI_FN int rmi_exe_saves(const rm_exec *exec, uint32_t buf)
 {
     uint32_t i;
-    rmi_buf_kind k = rmi_low_kind(x->g, b, &i);
-    if (!rmi_low_bytes(x->g, b) || rmi_low_external(x->g, b)) return 0;
-    if (k == RMI_BUF_VALUE) return x->g->tensors[i].kind == RMI_PARAM || x->g->tensors[i].kind == RMI_CONST;
-    return k == RMI_BUF_STATE && x->g->tensors[i].kind == RMI_PARAM;
+    rmi_buf_kind kind = rmi_low_kind(exec->graph, buf, &i);
+    rmi_tensor_kind of = kind <= RMI_BUF_STATE ? (rmi_tensor_kind)exec->graph->tensors[i].kind : RMI_ACT;
+    if (!rmi_low_bytes(exec->graph, buf) || rmi_low_external(exec->graph, buf)) return 0;
+    return (of == RMI_PARAM && kind != RMI_BUF_GRAD) || (of == RMI_CONST && kind == RMI_BUF_VALUE);
 }
-RMI_FN uint64_t rmi_exe_saved_buffers(const rm_exec *x)
+RMI_FN uint64_t rmi_exe_saved_buffers(const rm_exec *exec)
 {
-    uint32_t b, nb = rmi_low_buffers(x->g);
+    uint32_t buf;
     uint64_t n = 0;
-    for (b = 0; b < nb; b++) n += (uint64_t)rmi_exe_saved_buffer(x, b);
+    for (buf = 0; buf < rmi_low_buffers(exec->graph); buf++) n += (uint64_t)rmi_exe_saves(exec, buf);
     return n;
 }
 
-/* 7 letters for the order of bytes in the saved elements, which are bytes to this library: this machine's; turned: the other one. */
+/* 7 letters for the order of bytes in the saved elements, which are bytes to this library: this machine's; turned: the
+   other one. */
 RMI_FN const char *rmi_exe_order_word(int turned)
 {
     const uint32_t one = 1;
@@ -28332,392 +28449,416 @@ RMI_FN const char *rmi_exe_order_word(int turned)
     return (first == 1) == !turned ? "little\n" : "big   \n";
 }
 
-RMI_FN uint64_t rmi_exe_get_u64(const unsigned char *t)
+/* A number of 8 bytes, the lowest first. */
+RMI_FN uint64_t rmi_exe_number(const unsigned char *at)
 {
-    return (uint64_t)t[0] | (uint64_t)t[1] << 8 | (uint64_t)t[2] << 16 | (uint64_t)t[3] << 24 | (uint64_t)t[4] << 32 |
-           (uint64_t)t[5] << 40 | (uint64_t)t[6] << 48 | (uint64_t)t[7] << 56;
+    return (uint64_t)at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 | (uint64_t)at[3] << 24 |
+           (uint64_t)at[4] << 32 | (uint64_t)at[5] << 40 | (uint64_t)at[6] << 48 | (uint64_t)at[7] << 56;
 }
 
-/* The checksum goes on over more bytes, eight at a time, the last ones filled up with zeros. Each step can be undone: states that
-   differ in one word only never have the same checksum. */
-RMI_FN uint64_t rmi_exe_sum(uint64_t sum, const void *bytes, uint64_t n)
+/* The checksum goes on over more bytes, eight at a time, the last ones filled up with zeros. Each step can be undone:
+   states that differ in one word only never have the same checksum. */
+RMI_FN uint64_t rmi_exe_sum(uint64_t sum, const unsigned char *bytes, uint64_t n)
 {
-    const unsigned char *p = (const unsigned char *)bytes;
     unsigned char tail[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-    while (n) {
-        if (n < 8) memcpy(tail, p, (size_t)n);
-        sum = (sum ^ rmi_exe_get_u64(n < 8 ? tail : p)) * 0x9E3779B97F4A7C15u;
+    uint64_t i;
+    for (i = 0; i < n; i += 8) {
+        if (n - i < 8) memcpy(tail, bytes + (size_t)i, (size_t)(n - i));
+        sum = (sum ^ rmi_exe_number(n - i < 8 ? tail : bytes + (size_t)i)) * 0x9E3779B97F4A7C15u;
         sum ^= sum >> 32;
-        p += rmi_min(n, 8);
-        n -= rmi_min(n, 8);
     }
     return sum;
 }
 
-typedef struct rmi_exe_saving {
-    rmi_sink *sink;
-    uint64_t sum;
-    unsigned char head[400]; /* a header or head that is put together */
-    size_t n;
-} rmi_exe_saving;
-
-RMI_FN void rmi_exe_put_head(rmi_exe_saving *s, const char *word, size_t n)
+/* A word, or a number, for the head that is put together. */
+RMI_FN void rmi_exe_put_head(rmi_exe_state *state, const char *word, size_t n)
 {
-    memcpy(s->head + s->n, word, n);
-    s->n += n;
+    memcpy(state->head + state->n, word, n);
+    state->n += n;
 }
-RMI_FN void rmi_exe_put_u64(rmi_exe_saving *s, uint64_t v)
+RMI_FN void rmi_exe_put_number(rmi_exe_state *state, uint64_t number)
 {
     int i;
-    for (i = 0; i < 8; i++) s->head[s->n++] = (unsigned char)(v >> (8 * i));
-}
-/* Bytes of a part; but for its last ones a multiple of 8. */
-RMI_FN void rmi_exe_put(rmi_exe_saving *s, const unsigned char *bytes, uint64_t n)
-{
-    s->sum = rmi_exe_sum(s->sum, bytes, n);
-    rmi_put_n(s->sink, (const char *)bytes, (size_t)n);
-}
-/* The end of a part: what was put together, if anything was, and the checksum. */
-RMI_FN void rmi_exe_put_end(rmi_exe_saving *s)
-{
-    rmi_exe_put(s, s->head, s->n);
-    s->n = 0;
-    rmi_exe_put_u64(s, s->sum);
-    rmi_put_n(s->sink, (const char *)s->head, s->n);
-    s->n = 0;
+    for (i = 0; i < 8; i++) state->head[state->n++] = (unsigned char)(number >> (8 * i));
 }
 
-/* Bytes go through the backend in pieces: a device has no pointer that a sink could read. Each costs a wait, so they are large. */
-RMI_FN rm_result rmi_exe_save_in(rm_exec *x, rmi_sink *sink, unsigned char *piece, uint64_t size)
+/* Writes bytes of a part; but for its last ones a multiple of 8. */
+RMI_FN void rmi_exe_put_bytes(rmi_exe_state *state, const unsigned char *bytes, uint64_t n)
 {
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    char name[300];
-    rmi_exe_saving s;
-    s.sink = sink;
-    s.sum = RMI_EXE_SUM_START;
-    s.n = 0;
-    rmi_exe_put_head(&s, RMI_EXE_MAGIC, 17);
-    rmi_exe_put_head(&s, rmi_exe_order_word(0), 7);
-    rmi_exe_put_u64(&s, rmi_exe_saved_buffers(x));
-    rmi_exe_put_end(&s);
-    for (b = 0; b < nb && !sink->failed; b++) {
-        uint64_t bytes = rmi_low_bytes(x->g, b), at, n;
-        if (!rmi_exe_saved_buffer(x, b)) continue;
-        rmi_sch_name(x->g, b, name);
-        rmi_exe_put_u64(&s, strlen(name));
-        rmi_exe_put_head(&s, name, strlen(name));
-        rmi_exe_put_u64(&s, bytes);
-        rmi_exe_put_end(&s);
-        for (at = 0; at < bytes && !sink->failed; at += n) {
-            n = rmi_min(size, bytes - at);
-            if (rmi_exe_carry(x, piece, rmi_exe_home(x, b) + (size_t)at, n, RM_LANE_D2H) ||
-                rmi_exe_did(x, x->backend.sync(x->backend.user)))
-                return rmi_exe_backend_failed(x, "reading what persists", name);
-            rmi_exe_put(&s, piece, n);
-        }
-        rmi_exe_put_end(&s);
+    state->sum = rmi_exe_sum(state->sum, bytes, n);
+    rmi_put_n(state->sink, (const char *)bytes, (size_t)n);
+}
+
+/* Writes the end of a part: what was put together, if anything was, and the checksum. */
+RMI_FN void rmi_exe_put_end(rmi_exe_state *state)
+{
+    rmi_exe_put_bytes(state, state->head, state->n);
+    state->n = 0;
+    rmi_exe_put_number(state, state->sum);
+    rmi_put_n(state->sink, (const char *)state->head, state->n);
+    state->n = 0;
+}
+
+/* Writes a buffer. Its bytes go through the backend in pieces: a device has no pointer that a sink could read. Each
+   costs a wait, so they are large. */
+RMI_FN rm_result rmi_exe_save_buffer(rm_exec *exec, rmi_exe_state *state, uint32_t buf, unsigned char *piece)
+{
+    const char *name = rmi_exe_name(exec, buf);
+    uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
+    rmi_exe_put_number(state, strlen(name));
+    rmi_exe_put_head(state, name, strlen(name));
+    rmi_exe_put_number(state, bytes);
+    rmi_exe_put_end(state);
+    for (at = 0; at < bytes && !state->sink->failed; at += n) {
+        n = rmi_min(RMI_EXE_PIECE, bytes - at);
+        if (rmi_exe_carry(exec, piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H))
+            return rmi_exe_backend_failed(exec, "reading what persists", name);
+        RMI_TRY(rmi_exe_sync(exec, "reading what persists", name));
+        rmi_exe_put_bytes(state, piece, n);
     }
-    return sink->failed ? rmi_err_set(&x->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero") : RM_OK;
-}
-RMI_FN rm_result rmi_exe_save(rm_exec *x, rmi_sink *s)
-{
-    rmi_arena mem = rmi_arena_make(&x->mem.hooks);
-    uint64_t size = 4096;
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    unsigned char *piece;
-    rm_result r;
-    for (b = 0; b < nb; b++)
-        if (rmi_exe_saved_buffer(x, b)) size = rmi_max(size, rmi_min(rmi_low_bytes(x->g, b), (uint64_t)4 << 20));
-    piece = RMI_RAW(&mem, unsigned char, size);
-    r = piece ? rmi_exe_drain(x) : rmi_err_memory(&x->err);
-    if (r == RM_OK) r = rmi_exe_save_in(x, s, piece, size);
-    rmi_arena_free(&mem);
-    return r;
-}
-
-typedef struct rmi_exe_saved { /* a saved state that is read; read past its end it is short for good */
-    const unsigned char *data;
-    uint64_t bytes, at, sum;
-    int is_short;
-} rmi_exe_saved;
-
-RMI_FN const unsigned char *rmi_exe_take(rmi_exe_saved *s, uint64_t n)
-{
-    const unsigned char *p = s->data + (size_t)s->at;
-    s->is_short |= s->bytes - s->at < n;
-    if (s->is_short) return NULL;
-    s->at += n;
-    return p;
-}
-RMI_FN uint64_t rmi_exe_take_u64(rmi_exe_saved *s)
-{
-    const unsigned char *p = rmi_exe_take(s, 8);
-    return p ? rmi_exe_get_u64(p) : 0;
-}
-
-/* The end of the part of a saved state that began at `begin` and is called `part`: is it all there, and is it what was written? */
-RMI_FN rm_result rmi_exe_part_ends(rm_exec *x, rmi_exe_saved *s, uint64_t begin, const char *part)
-{
-    const uint64_t end = s->at, sum = rmi_exe_take_u64(s);
-    if (s->is_short)
-        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes",
-                           part, begin, s->bytes);
-    s->sum = rmi_exe_sum(s->sum, s->data + (size_t)begin, end - begin);
-    if (s->sum == sum) return RM_OK;
-    return rmi_err_set(&x->err, RM_ERROR_TEXT,
-                       "rm_exec_restore: %s, bytes %u to %u: the state is damaged, its checksum is another one; use another copy of it",
-                       part, begin, end + 8);
-}
-
-RMI_FN rm_result rmi_exe_restore_header(rm_exec *x, rmi_exe_saved *s)
-{
-    const unsigned char *magic = rmi_exe_take(s, 17), *order = rmi_exe_take(s, 7);
-    uint64_t n = rmi_exe_take_u64(s);
-    if (!magic || memcmp(magic, RMI_EXE_MAGIC, 17))
-        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
-    if (order && !memcmp(order, rmi_exe_order_word(1), 7))
-        return rmi_err_set(
-            &x->err, RM_ERROR_TEXT,
-            "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only you know the types of its elements: convert it there",
-            *order == 'b' ? "big-endian" : "little-endian");
-    RMI_TRY(rmi_exe_part_ends(x, s, 0, "its header"));
-    if (memcmp(order, rmi_exe_order_word(0), 7) || n != rmi_exe_saved_buffers(x))
-        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph", n,
-                           rmi_exe_saved_buffers(x));
+    rmi_exe_put_end(state);
     return RM_OK;
 }
 
-/* The head of buffer `name` with `want` bytes. */
-RMI_FN rm_result rmi_exe_restore_head(rm_exec *x, rmi_exe_saved *s, const char *name, uint64_t want)
+RMI_FN rm_result rmi_exe_save(rm_exec *exec, rmi_sink *sink)
 {
-    const uint64_t begin = s->at, n = rmi_exe_take_u64(s);
-    const unsigned char *word = rmi_exe_take(s, n);
-    const uint64_t bytes = rmi_exe_take_u64(s);
+    rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
+    uint64_t largest = 1;
+    uint32_t buf, n = rmi_low_buffers(exec->graph);
+    unsigned char *piece;
+    rm_result result;
+    rmi_exe_state state;
+    memset((void *)&state, 0, sizeof state);
+    state.sink = sink;
+    state.sum = RMI_EXE_SUM_START;
+    for (buf = 0; buf < n; buf++)
+        if (rmi_exe_saves(exec, buf)) largest = rmi_max(largest, rmi_low_bytes(exec->graph, buf));
+    piece = RMI_RAW(&mem, unsigned char, rmi_min(largest, RMI_EXE_PIECE));
+    result = piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
+    if (result == RM_OK) {
+        rmi_exe_put_head(&state, RMI_EXE_MAGIC, RMI_EXE_MAGIC_BYTES);
+        rmi_exe_put_head(&state, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES);
+        rmi_exe_put_number(&state, rmi_exe_saved_buffers(exec));
+        rmi_exe_put_end(&state);
+    }
+    for (buf = 0; buf < n && result == RM_OK && !sink->failed; buf++)
+        if (rmi_exe_saves(exec, buf)) result = rmi_exe_save_buffer(exec, &state, buf, piece);
+    if (result == RM_OK && sink->failed)
+        result = rmi_err_set(&exec->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero");
+    rmi_arena_free(&mem);
+    return result;
+}
+
+/* The next n bytes of a state that is read are a part of this name, and its checksum: are they there, and are they what
+   was written? */
+RMI_FN rm_result rmi_exe_take_part(rm_exec *exec, rmi_exe_state *state, uint64_t n, const char *part)
+{
+    const unsigned char *bytes = state->data + (size_t)state->at;
+    const uint64_t begin = state->at, left = state->bytes - begin;
+    if (left < 8 || n > left - 8)
+        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
+                           "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes", part,
+                           begin, state->bytes);
+    state->at += n + 8;
+    state->sum = rmi_exe_sum(state->sum, bytes, n);
+    if (state->sum == rmi_exe_number(bytes + (size_t)n)) return RM_OK;
+    return rmi_err_set(&exec->err, RM_ERROR_TEXT,
+                       "rm_exec_restore: %s, bytes %u to %u: the state is damaged, its checksum is another one; use "
+                       "another copy of it", part, begin, state->at);
+}
+
+/* The header, of this version, order of bytes and number of buffers. */
+RMI_FN rm_result rmi_exe_take_header(rm_exec *exec, rmi_exe_state *state)
+{
+    const unsigned char *order = state->data + RMI_EXE_MAGIC_BYTES, *number = order + RMI_EXE_ORDER_BYTES;
+    if (state->bytes < RMI_EXE_MAGIC_BYTES || memcmp(state->data, RMI_EXE_MAGIC, RMI_EXE_MAGIC_BYTES))
+        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
+                           "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
+    if (state->bytes >= RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES &&
+        !memcmp(order, rmi_exe_order_word(1), RMI_EXE_ORDER_BYTES))
+        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
+                           "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only you "
+                           "know the types of its elements: convert it there",
+                           *order == 'b' ? "big-endian" : "little-endian");
+    RMI_TRY(rmi_exe_take_part(exec, state, RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES + 8, "its header"));
+    if (memcmp(order, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES) ||
+        rmi_exe_number(number) != rmi_exe_saved_buffers(exec))
+        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
+                           "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph",
+                           rmi_exe_number(number), rmi_exe_saved_buffers(exec));
+    return RM_OK;
+}
+
+/* The head of a buffer of that name and size. */
+RMI_FN rm_result rmi_exe_take_head(rm_exec *exec, rmi_exe_state *state, const char *name, uint64_t want)
+{
+    const unsigned char *head = state->data + (size_t)state->at;
+    const uint64_t begin = state->at, n = state->bytes - begin < 8 ? 0 : rmi_exe_number(head);
     char theirs[300];
-    RMI_TRY(rmi_exe_part_ends(x, s, begin, name));
-    if (n != strlen(name) || memcmp(word, name, (size_t)n)) {
+    RMI_TRY(rmi_exe_take_part(exec, state, rmi_add(n, 16), name));
+    if (n != strlen(name) || memcmp(head + 8, name, (size_t)n)) {
         theirs[0] = 0;
-        strncat(theirs, (const char *)word, (size_t)rmi_min(n, sizeof theirs - 1));
-        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: the state has %s at byte %u, this graph has %s there; it is of another graph",
+        strncat(theirs, (const char *)head + 8, (size_t)rmi_min(n, sizeof theirs - 1));
+        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
+                           "rm_exec_restore: the state has %s at byte %u, this graph has %s there; it is of another graph",
                            theirs, begin, name);
     }
-    if (bytes != want)
-        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %s has %u bytes in this graph, %u in the state", name, want, bytes);
+    if (rmi_exe_number(head + 8 + (size_t)n) != want)
+        return rmi_err_set(&exec->err, RM_ERROR_TEXT, "rm_exec_restore: %s has %u bytes in this graph, %u in the state",
+                           name, want, rmi_exe_number(head + 8 + (size_t)n));
     return RM_OK;
 }
 
 /* Walks a saved state; apply 0 only checks it, all of it, 1 believes that and writes. */
-RMI_FN rm_result rmi_exe_restore_walk(rm_exec *x, const unsigned char *data, size_t bytes, int apply)
+RMI_FN rm_result rmi_exe_restore_walk(rm_exec *exec, const void *data, size_t bytes, int apply)
 {
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    char name[300];
-    rmi_exe_saved s;
-    memset((void *)&s, 0, sizeof s);
-    s.data = data;
-    s.bytes = bytes;
-    s.sum = RMI_EXE_SUM_START;
-    RMI_TRY(rmi_exe_restore_header(x, &s));
-    for (b = 0; b < nb; b++) {
-        uint64_t begin, n = rmi_low_bytes(x->g, b);
-        if (!rmi_exe_saved_buffer(x, b)) continue;
-        rmi_sch_name(x->g, b, name);
-        RMI_TRY(rmi_exe_restore_head(x, &s, name, n));
-        begin = s.at;
-        if (apply) {
-            if (rmi_exe_put_home(x, b, 0, data + (size_t)begin, n)) return rmi_exe_backend_failed(x, "writing what persists", name);
-            s.at += n;
-            s.sum = rmi_exe_take_u64(&s);
-        } else {
-            (void)rmi_exe_take(&s, n);
-            RMI_TRY(rmi_exe_part_ends(x, &s, begin, name));
-        }
+    uint32_t buf, n = rmi_low_buffers(exec->graph);
+    rmi_exe_state state;
+    memset((void *)&state, 0, sizeof state);
+    state.data = (const unsigned char *)data;
+    state.bytes = bytes;
+    state.sum = RMI_EXE_SUM_START;
+    RMI_TRY(rmi_exe_take_header(exec, &state));
+    for (buf = 0; buf < n; buf++) {
+        uint64_t size = rmi_low_bytes(exec->graph, buf);
+        const char *name = rmi_exe_name(exec, buf);
+        if (!rmi_exe_saves(exec, buf)) continue;
+        RMI_TRY(rmi_exe_take_head(exec, &state, name, size));
+        if (apply && rmi_exe_put_home(exec, buf, 0, state.data + (size_t)state.at, size))
+            return rmi_exe_backend_failed(exec, "writing what persists", name);
+        RMI_TRY(rmi_exe_take_part(exec, &state, size, name));
     }
-    if (s.at != bytes)
-        return rmi_err_set(&x->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over behind the state", (uint64_t)(bytes - s.at));
-    return apply && rmi_exe_did(x, x->backend.sync(x->backend.user)) ? rmi_exe_backend_failed(x, "writing what persists", NULL) : RM_OK;
+    if (state.at != bytes)
+        return rmi_err_set(&exec->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over behind the state",
+                           (uint64_t)(bytes - state.at));
+    return apply ? rmi_exe_sync(exec, "writing what persists", NULL) : RM_OK;
+}
+
+/* rm_exec_restore: all or nothing. */
+RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
+{
+    RMI_TRY(rmi_exe_restore_walk(exec, data, bytes, 0));
+    RMI_TRY(rmi_exe_drain(exec)); /* the lanes of the last step may still read and write what is restored */
+    exec->course.used_up |= exec->course.adding; /* gradients of other weights */
+    exec->course.adding = 0;
+    return rmi_exe_restore_walk(exec, data, bytes, 1);
+}
+
+/* --- what persists, set aside in host memory: while one plan goes and another comes, or while steps are tried out */
+typedef struct rmi_exe_aside {
+    rmi_arena mem;
+    rmi_exe_memory memory; /* its homes: where each buffer lies, or RMI_INF */
+    uint8_t *stale;        /* as in the executor */
+    rmi_exe_course course;
+} rmi_exe_aside;
+
+/* Is a buffer set aside? Not what is nowhere or forgotten. Of another plan (for_plan 1) the caller's memory is no affair,
+   nor are inputs that are not there and gradients that have been used up. */
+RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
+{
+    uint32_t id;
+    rmi_buf_kind kind = rmi_low_kind(exec->graph, buf, &id);
+    if (!rmi_low_bytes(exec->graph, buf) || !rmi_exe_home(exec, buf)) return 0;
+    if (rmi_low_external(exec->graph, buf)) return !for_plan;
+    if (kind == RMI_BUF_VALUE && rmi_exe_is_input(exec, id))
+        return !for_plan || !exec->inputs.stale[id] || exec->inputs.due[id] < exec->graph->tensors[id].bytes;
+    return !exec->desc.forget &&
+           !(for_plan && kind == RMI_BUF_GRAD && exec->course.used_up && exec->graph->tensors[id].updates);
+}
+
+/* A place for each buffer that is kept, in one piece of memory for all. */
+RMI_FN rm_result rmi_exe_aside_make(rm_exec *exec, rmi_exe_aside *aside, int for_plan)
+{
+    rmi_exe_memory *memory = &aside->memory;
+    uint32_t buf, n = rmi_low_buffers(exec->graph);
+    memset((void *)aside, 0, sizeof *aside);
+    aside->mem = rmi_arena_make(&exec->mem.hooks);
+    RMI_TRY(RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->stale, exec->graph->n_tensors)));
+    for (buf = 0; buf < n; buf++) {
+        memory->home[buf] = rmi_exe_keeps(exec, buf, for_plan) ? memory->bytes : RMI_INF;
+        if (memory->home[buf] != RMI_INF) memory->bytes += rmi_round_up(rmi_low_bytes(exec->graph, buf), RMI_ALIGN);
+    }
+    if (memory->bytes <= SIZE_MAX / 8) memory->at = RMI_RAW(&aside->mem, unsigned char, memory->bytes);
+    return memory->at ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* Sets aside what persists; on failure nothing is. */
+RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_plan)
+{
+    uint32_t buf, n = rmi_low_buffers(exec->graph);
+    rm_result result;
+    RMI_TRY(rmi_exe_drain(exec));
+    result = rmi_exe_aside_make(exec, aside, for_plan);
+    if (result != RM_OK) rmi_err_memory(&exec->err);
+    for (buf = 0; buf < n && result == RM_OK; buf++)
+        if (aside->memory.home[buf] != RMI_INF &&
+            rmi_exe_carry(exec, aside->memory.at + (size_t)aside->memory.home[buf], rmi_exe_home(exec, buf),
+                          rmi_low_bytes(exec->graph, buf), RM_LANE_D2H))
+            result = rmi_exe_backend_failed(exec, "setting aside what persists", NULL);
+    if (result == RM_OK) result = rmi_exe_sync(exec, "setting aside what persists", NULL);
+    if (result == RM_OK) {
+        memcpy(aside->stale, exec->inputs.stale, exec->graph->n_tensors);
+        aside->course = exec->course;
+    } else rmi_arena_free(&aside->mem);
+    return result;
+}
+
+/* Is a buffer the caller's memory that no step changes? It is not written back: it may be read-only, or shared. */
+RMI_FN int rmi_exe_only_read(const rm_graph *graph, uint32_t buf)
+{
+    uint32_t i;
+    if (rmi_low_kind(graph, buf, &i) != RMI_BUF_VALUE || !rmi_low_external(graph, buf)) return 0;
+    return graph->tensors[i].kind == RMI_INPUT || (graph->tensors[i].kind == RMI_CONST && !graph->tensors[i].mutators.n);
+}
+
+/* Puts back what lies in memory, all of it or the inputs alone, where it persists now. */
+RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, int inputs_only)
+{
+    uint32_t buf, n = inputs_only ? exec->graph->n_tensors : rmi_low_buffers(exec->graph);
+    for (buf = 0; buf < n; buf++) {
+        if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
+        if (!rmi_exe_home(exec, buf) || rmi_exe_only_read(exec->graph, buf)) continue;
+        if (rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf], rmi_low_bytes(exec->graph, buf)))
+            return rmi_exe_backend_failed(exec, "putting back what persists", NULL);
+    }
+    return rmi_exe_sync(exec, "putting back what persists", NULL);
+}
+
+/* With rm_exec_desc.forget, what has been added up is lost. */
+RMI_FN void rmi_exe_forget(rm_exec *exec)
+{
+    if (!exec->desc.forget) return;
+    exec->course.forgotten |= exec->course.adding;
+    exec->course.adding = 0;
+    exec->course.used_up = 1;
+}
+
+/* The executor as it was when that was set aside, and the end of it. */
+RMI_FN rm_result rmi_exe_undo(rm_exec *exec, rmi_exe_aside *aside)
+{
+    rm_result result = rmi_exe_put_back(exec, &aside->memory, 0);
+    exec->course = aside->course;
+    rmi_exe_forget(exec);
+    memcpy(exec->inputs.stale, aside->stale, exec->graph->n_tensors);
+    rmi_arena_free(&aside->mem);
+    return result;
 }
 
 /* --- another plan, the same training */
+
 /* Amid an accumulation: does the new plan go on with it, and has it a place for what has been added up? */
-RMI_FN rm_result rmi_exe_goes_on(rm_exec *x, const rm_plan *p)
+RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rm_plan *plan)
 {
     const rmi_program *to = NULL;
-    char name[300];
-    uint32_t i, b;
-    size_t k;
-    for (i = 0; i < p->n; i++)
-        if (rmi_low_adds_to_earlier(p->prog[i].step)) to = &p->prog[i];
-    for (i = 0; i < x->g->n_tensors && x->course.adding; i++) {
-        const rmi_tensor *t = &x->g->tensors[i];
-        b = rmi_low_buf(x->g, RMI_BUF_GRAD, i);
-        if (t->kind != RMI_PARAM || !t->consumers.n || !rmi_low_bytes(x->g, b) || rmi_low_external(x->g, b)) continue;
-        for (k = 0; to && k < to->n_homes && to->homes[k].buf != b;) k++;
+    uint32_t i;
+    for (i = 0; i < plan->n; i++)
+        if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
+    for (i = 0; i < exec->graph->n_tensors && exec->course.adding; i++) {
+        uint32_t buf = rmi_low_buf(exec->graph, RMI_BUF_GRAD, i);
+        size_t k = 0;
+        if (!rmi_exe_trains(&exec->graph->tensors[i]) || !rmi_low_bytes(exec->graph, buf) ||
+            rmi_low_external(exec->graph, buf))
+            continue;
+        while (to && k < to->n_homes && to->homes[k].buf != buf) k++;
         if (to && k < to->n_homes) continue;
-        return rmi_err_set(
-            &x->err, RM_ERROR_ARGUMENT,
-            "rm_exec_replan: gradients are being accumulated, and the new plan has no place for %s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST in rm_plan_desc.steps",
-            rmi_sch_name(x->g, b, name));
+        return rmi_exe_refuse(exec, "rm_exec_replan: gradients are being accumulated, and the new plan has no place for "
+                              "%s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST in "
+                              "rm_plan_desc.steps", rmi_exe_name(exec, buf));
     }
     return RM_OK;
 }
 
-/* The caller's memory, as it was bound, for calls that have been compiled anew. */
-RMI_FN void rmi_exe_rebind(rm_exec *x)
+/* Sets aside what persists, and lets go all that depends on the plan. Then there is no program, and all that persists
+   lies in host memory, where it can be read, written, saved and restored as ever; the tables hold all of it. On failure
+   the executor is as it was. */
+RMI_FN rm_result rmi_exe_park(rm_exec *exec)
 {
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    for (b = 0; b < nb; b++)
-        if (x->bound[b]) rmi_exe_bind(x, rmi_graph_handle(x->g, b % x->g->n_tensors), b / x->g->n_tensors, x->bound[b]);
-}
-
-/* Is buffer b carried over to another plan? Not what is nowhere, what is forgotten, inputs and gradients that have been used up. */
-RMI_FN int rmi_exe_carried(const rm_exec *x, uint32_t b)
-{
-    uint32_t t;
-    rmi_buf_kind k;
-    if (!rmi_exe_home(x, b) || !rmi_low_bytes(x->g, b)) return 0;
-    k = rmi_low_kind(x->g, b, &t);
-    if (k == RMI_BUF_VALUE && x->g->tensors[t].kind == RMI_INPUT) return !x->stale[t] || x->due[t] < x->g->tensors[t].bytes;
-    return !x->d.forget && !(k == RMI_BUF_GRAD && x->course.used_up && x->g->tensors[t].updates);
-}
-
-typedef struct rmi_exe_parked { /* what persists while there is no plan: fields of rm_exec; the tables hold all of it */
-    rmi_arena tables;
-    uint64_t *home, *host_home;
-    unsigned char *host;
-    uint64_t host_bytes;
-} rmi_exe_parked;
-
-/* A place in host memory for each buffer that is carried over, one piece for all. */
-RMI_FN rm_result rmi_exe_park_places(rm_exec *x, rmi_exe_parked *to)
-{
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    if (RMI_TABLES(&to->tables, RMI_T(to->home, nb), RMI_T(to->host_home, nb)) != RM_OK) return rmi_err_memory(&x->err);
-    for (b = 0; b < nb; b++) {
-        to->home[b] = to->host_home[b] = RMI_INF;
-        if (!rmi_exe_carried(x, b)) continue;
-        to->host_home[b] = to->host_bytes;
-        to->host_bytes += (rmi_low_bytes(x->g, b) + RMI_ALIGN - 1) / RMI_ALIGN * RMI_ALIGN;
+    rmi_exe_aside aside;
+    uint64_t *nowhere;
+    uint32_t buf, n = rmi_low_buffers(exec->graph);
+    RMI_TRY(rmi_exe_set_aside(exec, &aside, 1));
+    nowhere = RMI_RAW(&aside.mem, uint64_t, n);
+    if (!nowhere) {
+        rmi_arena_free(&aside.mem);
+        return rmi_err_memory(&exec->err);
     }
-    to->host = to->host_bytes <= SIZE_MAX / 8 ? RMI_RAW(&to->tables, unsigned char, to->host_bytes) : NULL;
-    return to->host ? RM_OK : rmi_err_memory(&x->err);
-}
-
-RMI_FN void rmi_exe_set_parked(rm_exec *x, const rmi_exe_parked *from)
-{
-    x->tables = from->tables;
-    x->home = from->home;
-    x->host_home = from->host_home;
-    x->host = from->host;
-    x->host_bytes = from->host_bytes;
-    x->dev_bytes = 0;
-}
-
-/* Sets aside what persists, and lets go all that depends on the plan. Then x has no program, and all that persists lies in host
-   memory: it can be read, written, saved and restored as ever. On failure x is as it was. */
-RMI_FN rm_result rmi_exe_park(rm_exec *x)
-{
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    rmi_exe_parked to;
-    rm_result r;
-    memset((void *)&to, 0, sizeof to);
-    to.tables = rmi_arena_make(&x->mem.hooks);
-    r = rmi_exe_park_places(x, &to);
-    for (b = 0; b < nb && r == RM_OK; b++)
-        if (to.host_home[b] != RMI_INF &&
-            rmi_exe_carry(x, to.host + (size_t)to.host_home[b], rmi_exe_home(x, b), rmi_low_bytes(x->g, b),
-                          RM_LANE_D2H))
-            r = rmi_exe_backend_failed(x, "setting aside what persists", NULL);
-    if (r == RM_OK && rmi_exe_did(x, x->backend.sync(x->backend.user)))
-        r = rmi_exe_backend_failed(x, "setting aside what persists", NULL);
-    if (r != RM_OK) {
-        rmi_arena_free(&to.tables);
-        return r;
-    }
-    rmi_exe_unload(x);
-    rmi_exe_set_parked(x, &to);
+    for (buf = 0; buf < n; buf++) nowhere[buf] = RMI_INF;
+    rmi_exe_unload(exec);
+    exec->tables = aside.mem;
+    exec->memory[RMI_EXE_ARENA].home = nowhere;
+    exec->memory[RMI_EXE_HOST] = aside.memory;
+    rmi_exe_line_up(exec);
     return RM_OK;
 }
 
-/* A parked x goes on with plan p. On failure it is parked, as it was. */
-RMI_FN rm_result rmi_exe_unpark(rm_exec *x, rm_plan *p)
+/* A parked executor goes on with a plan. On failure it is parked, as it was. */
+RMI_FN rm_result rmi_exe_unpark(rm_exec *exec, rm_plan *plan)
 {
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    rmi_exe_parked from;
-    rm_result r;
-    from.tables = x->tables;
-    from.home = x->home;
-    from.host_home = x->host_home;
-    from.host = x->host;
-    from.host_bytes = x->host_bytes;
-    x->tables = rmi_arena_make(&x->mem.hooks);
-    x->host = NULL;
-    x->p = p;
-    r = rmi_exe_load(x, &x->err);
-    for (b = 0; b < nb && r == RM_OK; b++)
-        if (from.host_home[b] != RMI_INF && rmi_exe_home(x, b) &&
-            rmi_exe_put_home(x, b, 0, from.host + (size_t)from.host_home[b], rmi_low_bytes(x->g, b)))
-            r = rmi_exe_backend_failed(x, "putting back what persists", NULL);
-    if (rmi_exe_quiet(x) && r == RM_OK) r = rmi_exe_backend_failed(x, "putting back what persists", NULL);
-    if (r == RM_OK) {
-        rmi_exe_rebind(x);
-        rmi_arena_free(&from.tables);
+    rmi_arena tables = exec->tables;
+    rmi_exe_memory memory[RMI_EXE_MEMORIES];
+    rm_result result;
+    memcpy(memory, exec->memory, sizeof memory);
+    exec->tables = rmi_arena_make(&exec->mem.hooks);
+    exec->plan = plan;
+    result = rmi_exe_load(exec);
+    if (result == RM_OK) result = rmi_exe_put_back(exec, &memory[RMI_EXE_HOST], 0);
+    if (rmi_exe_quiet(exec) && result == RM_OK)
+        result = rmi_exe_backend_failed(exec, "putting back what persists", NULL);
+    if (result == RM_OK) {
+        rmi_arena_free(&tables);
         return RM_OK;
     }
-    rmi_exe_unload(x);
-    rmi_exe_set_parked(x, &from);
-    return r;
+    rmi_exe_unload(exec);
+    exec->tables = tables;
+    memcpy(exec->memory, memory, sizeof memory);
+    return result;
 }
 
-/* One arena goes before the other comes, what persists waits in host memory meanwhile. If the new one cannot be had, the old one
-   comes back; if somebody else has taken that memory, what persists stays where it waits until a smaller plan comes. */
-RMI_FN rm_result rmi_exe_change_plan(rm_exec *x, rm_plan *p)
+/* One arena goes before the other comes, what persists waits in host memory meanwhile. If the new one cannot be had, the
+   old one comes back; if somebody else has taken that memory, what persists stays where it waits until a smaller plan
+   comes. */
+RMI_FN rm_result rmi_exe_change_plan(rm_exec *exec, rm_plan *plan)
 {
-    rm_plan *old = x->p;
+    rm_plan *old = exec->plan;
     rmi_error why;
-    rm_result r;
-    if (x->n_prog) RMI_TRY(rmi_exe_park(x));
-    r = rmi_exe_unpark(x, p);
-    if (r == RM_OK) return r;
-    why = x->err;
-    if (rmi_exe_unpark(x, old) == RM_OK) {
-        x->err = why;
-        return r;
+    rm_result result;
+    if (exec->n_prog) RMI_TRY(rmi_exe_park(exec));
+    result = rmi_exe_unpark(exec, plan);
+    if (result == RM_OK) return result;
+    why = exec->err;
+    if (rmi_exe_unpark(exec, old) == RM_OK) {
+        exec->err = why;
+        return result;
     }
-    x->p = old;
-    return rmi_err_set(
-        &x->err, r,
-        "%s; nor is there memory for the old plan any more: what persists waits in host memory for rm_exec_replan with a smaller one",
-        why.text);
+    exec->plan = old;
+    return rmi_err_set(&exec->err, result, "%s; nor is there memory for the old plan any more: what persists waits in host "
+                       "memory for rm_exec_replan with a smaller one", why.text);
 }
 
-RMI_FN rm_result rmi_exe_replan(rm_exec *x, rm_plan *p)
+RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 {
     uint32_t i, goes_on = 0;
-    if (p->g != x->g)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                           "rm_exec_replan: the plan is of another graph; make it with the graph of this executor's plan");
-    RMI_TRY(rmi_exe_has_addresses(p, "rm_exec_replan", &x->err));
-    RMI_TRY(rmi_exe_goes_on(x, p));
-    RMI_TRY(rmi_exe_drain(x));
-    RMI_TRY(rmi_exe_change_plan(x, p));
-    rmi_exe_use_plan(x, p);
-    for (i = 0; i < p->n; i++) goes_on |= (uint32_t)rmi_low_adds_to_earlier(p->prog[i].step);
-    if (x->d.forget) x->course.adding = 0;
-    if (x->d.forget || !goes_on) x->course.used_up = 1; /* what has been added up has no place */
-    x->touched = 0;
+    if (plan->g != exec->graph)
+        return rmi_exe_refuse(exec, "rm_exec_replan: the plan is of another graph; make it with the graph of this "
+                              "executor's plan");
+    RMI_TRY(rmi_exe_has_addresses(plan, "rm_exec_replan", &exec->err));
+    RMI_TRY(rmi_exe_goes_on(exec, plan));
+    RMI_TRY(rmi_exe_change_plan(exec, plan));
+    rmi_exe_use_plan(exec, plan);
+    for (i = 0; i < plan->n; i++) goes_on |= (uint32_t)rmi_low_adds_to_earlier(plan->prog[i].step);
+    if (!goes_on) exec->course.used_up = 1; /* what has been added up has no place */
+    rmi_exe_forget(exec);
+    exec->touched = 0;
     return RM_OK;
 }
 
 /* --- profiling: the times of all that a plan may choose, by class of equal ops. What the plan at hand runs is timed
    within its steps; everything else beside a step, in memory of its own, just before the plan runs such an op: its
-   inputs are there then. */
+   inputs are there then. What runs beside is compiled as a program is. */
 
 /* Slots of an op: first run, recomputation, parts of the backward; of a param. */
 enum { RMI_EXE_FIRST, RMI_EXE_AGAIN, RMI_EXE_PART };
 enum { RMI_EXE_ON_DEVICE, RMI_EXE_ON_HOST, RMI_EXE_REDUCTION };
-#define RMI_EXE_SHORT_NS 2000000u /* what takes less is timed more often, up to RMI_EXE_OFTEN times as often */
-#define RMI_EXE_OFTEN 8u
-#define RMI_EXE_SHORT_STEP_NS 50000000u /* and so are steps that take less than this together */
 
 typedef uint64_t rmi_exe_key; /* what a time is of: class, form, slot; lowest bit: beside a step, not in it */
 
@@ -28727,208 +28868,114 @@ typedef struct rmi_exe_sample {
 } rmi_exe_sample;
 
 typedef struct rmi_exe_profile {
-    rm_exec *x;
+    rm_exec *exec;
     rmi_arena tmp;
-    uint32_t *cls;          /* by op, then by param, then by barrier */
-    uint32_t n_cls;
-    uint8_t *seen;          /* by class: its ops have been timed beside the step */
+    uint64_t *class_of;     /* by op, then by tensor, then by barrier; last: of additions in host memory */
+    uint64_t *classes;      /* sorted */
+    uint32_t n_classes;
+    uint8_t *seen;          /* by first place in classes: ops of this class have been timed beside the step */
     rmi_exe_sample *sample;
-    size_t n, cap, sorted;  /* the first ones are sorted */
+    size_t n, cap, sorted;  /* samples; the first ones are sorted */
     uint32_t repeats;
     uint64_t wall, took;    /* time that passed in calls, and that they took */
     uint64_t lost;          /* how often one lost the processor to somebody else */
-    unsigned char *copy;    /* of all that persists, and the inputs */
-    uint64_t *copy_at;      /* by buffer */
-    uint8_t *stale;         /* by tensor, as in the executor */
-    rmi_exe_course course;  /* as there */
+    rmi_exe_aside aside;    /* what persists, and the inputs */
+    rmi_exe_build build;    /* of calls beside a step */
+    rmi_exe_prog beside;
+    rmi_arena calls;        /* its memory */
 } rmi_exe_profile;
 
-RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
+/* What makes ops alike: structure, callbacks of all forms, arguments; params: callbacks and sizes; all else is like
+   nothing. Told by a hash, which is wrong once in 2^60. */
+RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
 {
-    const rmi_exe_sample *x = (const rmi_exe_sample *)a, *y = (const rmi_exe_sample *)b;
-    (void)user;
-    if (x->key != y->key) return x->key < y->key ? -1 : 1;
-    return x->ns < y->ns ? -1 : x->ns > y->ns;
-}
-
-RMI_FN int rmi_exe_same_op(const rmi_op *a, const rmi_op *b)
-{
-    uint32_t k;
-    for (k = 0; k < a->n_forms; k++) /* of one structure: as many */
-        if (a->forms[k].forward != b->forms[k].forward || a->forms[k].backward != b->forms[k].backward) return 0;
-    return !a->arg == !b->arg && (!a->arg || !memcmp(a->arg, b->arg, RM_MAX_ARGS * sizeof(int64_t))) &&
-           !a->farg == !b->farg && (!a->farg || !memcmp(a->farg, b->farg, RM_MAX_ARGS * sizeof(double)));
-}
-
-/* Params with equal callbacks and sizes are one class: sorted by these, equal ones are neighbours. */
-RMI_FN int rmi_exe_cmp_param(const void *a, const void *b, void *user)
-{
-    const rm_graph *g = (const rm_graph *)user;
-    uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-    const rmi_tensor *s = &g->tensors[i], *t = &g->tensors[k];
-    int by_call = memcmp(&s->update, &t->update, sizeof s->update); /* functions can be told apart, not ordered */
-    if (!by_call) by_call = memcmp(&s->update_host, &t->update_host, sizeof s->update_host);
-    if (by_call) return by_call;
-    if (s->bytes != t->bytes) return s->bytes < t->bytes ? -1 : 1;
-    if (s->grad_bytes != t->grad_bytes) return s->grad_bytes < t->grad_bytes ? -1 : 1;
-    if (s->state_bytes != t->state_bytes) return s->state_bytes < t->state_bytes ? -1 : 1;
-    return i < k ? -1 : i > k;
-}
-
-RMI_FN rm_result rmi_exe_param_classes(rmi_exe_profile *f)
-{
-    const rm_graph *g = f->x->g;
-    uint32_t *params = RMI_NEW(&f->tmp, uint32_t, g->n_tensors), i, n = 0, first = 0;
-    if (!params) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) {
-        f->cls[g->n_ops + i] = f->n_cls + i;
-        if (g->tensors[i].kind == RMI_PARAM) params[n++] = i;
-    }
-    rmi_sort(params, n, sizeof *params, rmi_exe_cmp_param, (void *)g);
+    const rm_graph *graph = f->exec->graph;
+    uint32_t n = graph->n_ops + graph->n_tensors + graph->n_barriers + 1, *range, *shape, i, k;
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->class_of, n), RMI_T(f->classes, 2 * (size_t)n), RMI_T(f->seen, n),
+                       RMI_T(shape, graph->n_ops), RMI_T(range, 2 * (size_t)graph->n_ops)));
+    for (i = 0; i < 2 * graph->n_ops; i++) range[i] = (i + 1) / 2;
+    RMI_TRY(rmi_shp_classes(&f->tmp, graph, range, graph->n_ops, shape, &k));
     for (i = 0; i < n; i++) {
-        const rmi_tensor *s = &g->tensors[params[first]], *t = &g->tensors[params[i]];
-        if (s->update != t->update || s->update_host != t->update_host || s->bytes != t->bytes || s->grad_bytes != t->grad_bytes ||
-            s->state_bytes != t->state_bytes)
-            first = i;
-        f->cls[g->n_ops + params[i]] = f->n_cls + params[first];
+        const rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
+        const rmi_tensor *param = !op && i < graph->n_ops + graph->n_tensors ? &graph->tensors[i - graph->n_ops] : NULL;
+        uint64_t hash = op ? shape[i] : param && param->kind == RMI_PARAM ? RMI_INF : RMI_INF - 1 - i;
+        for (k = 0; op && k < op->n_forms; k++) {
+            hash = rmi_fnv(rmi_mix(hash), &op->forms[k].forward, sizeof op->forms[k].forward);
+            hash = rmi_fnv(rmi_mix(hash), &op->forms[k].backward, sizeof op->forms[k].backward);
+        }
+        if (op && op->arg) hash = rmi_fnv(rmi_mix(hash), op->arg, RM_MAX_ARGS * sizeof *op->arg);
+        if (op && op->farg) hash = rmi_fnv(rmi_mix(hash ^ 1), op->farg, RM_MAX_ARGS * sizeof *op->farg);
+        if (hash == RMI_INF) {
+            hash = rmi_fnv(rmi_mix(hash), &param->update, sizeof param->update);
+            hash = rmi_fnv(rmi_mix(hash), &param->update_host, sizeof param->update_host);
+            hash = rmi_mix(rmi_mix(rmi_mix(hash ^ param->bytes) ^ param->grad_bytes) ^ param->state_bytes);
+        }
+        f->class_of[i] = f->classes[i] = rmi_mix(hash);
     }
+    rmi_sort_u64(f->classes, f->classes + n, n);
+    f->n_classes = n;
     return RM_OK;
 }
 
-/* Ops of one structure, with equal callbacks and arguments, are one class. */
-RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
+/* --- samples */
+RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
 {
-    const rm_graph *g = f->x->g;
-    uint32_t *range = RMI_NEW(&f->tmp, uint32_t, 2 * (size_t)g->n_ops), *first, *split, i, n;
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->cls, (size_t)g->n_ops + g->n_tensors + g->n_barriers),
-                       RMI_T(f->seen, g->n_ops)));
-    if (!range) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_ops; i++) {
-        range[2 * i] = i;
-        range[2 * i + 1] = i + 1;
+    const rmi_exe_sample *one = (const rmi_exe_sample *)a, *other = (const rmi_exe_sample *)b;
+    (void)user;
+    if (one->key != other->key) return one->key < other->key ? -1 : 1;
+    return one->ns < other->ns ? -1 : one->ns > other->ns;
+}
+
+/* A key of what has that number among ops, tensors and barriers, in a step. */
+RMI_FN rmi_exe_key rmi_exe_key_of(const rmi_exe_profile *f, uint32_t number, uint32_t form, uint32_t slot)
+{
+    return (rmi_mix(f->class_of[number] ^ form) & ~(uint64_t)15) | slot << 1;
+}
+
+/* Do two forms of an op make the same call in this slot? */
+RMI_FN int rmi_exe_same_call(const rmi_form *one, const rmi_form *other, uint32_t slot)
+{
+    const rmi_part *part, *like;
+    if (slot < RMI_EXE_PART)
+        return one->forward == other->forward && one->fwd_ws == other->fwd_ws && one->saved == other->saved &&
+               one->inplace == other->inplace;
+    if (one->backward != other->backward || one->n_parts != other->n_parts) return 0;
+    part = &one->parts[slot - RMI_EXE_PART];
+    like = &other->parts[slot - RMI_EXE_PART];
+    return part->bwd_ws == like->bwd_ws && part->needs_saved == like->needs_saved &&
+           rmi_low_same_list(&part->grads, &like->grads) && rmi_low_same_list(&part->needs, &like->needs);
+}
+
+/* The key of an op's form: of the first form that makes the same call, for two times of one thing would let the noise
+   choose. */
+RMI_FN rmi_exe_key rmi_exe_op_key(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t slot)
+{
+    const rmi_form *forms = f->exec->graph->ops[id].forms;
+    uint32_t first = 0;
+    while (first < form && !rmi_exe_same_call(&forms[first], &forms[form], slot)) first++;
+    return rmi_exe_key_of(f, id, first, slot);
+}
+
+/* Of which time an op of a program is a sample. */
+RMI_FN rmi_exe_key rmi_exe_key_in(const rmi_exe_profile *f, const rmi_exe_op *op)
+{
+    const rm_graph *graph = f->exec->graph;
+    uint32_t id = op->run.id;
+    switch ((rmi_way)op->run.way) {
+    case RMI_FWD: return rmi_exe_op_key(f, id, op->run.form, op->call->recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST);
+    case RMI_BWD: return rmi_exe_op_key(f, id, op->run.form, RMI_EXE_PART + op->run.part);
+    case RMI_OPT_HOST: return rmi_exe_key_of(f, graph->n_ops + id, 0, RMI_EXE_ON_HOST);
+    case RMI_REDUCE: return rmi_exe_key_of(f, graph->n_ops + id, 0, RMI_EXE_REDUCTION);
+    case RMI_BARRIER: return rmi_exe_key_of(f, graph->n_ops + graph->n_tensors + id, 0, RMI_EXE_ON_DEVICE);
+    default: return rmi_exe_key_of(f, graph->n_ops + id, 0, RMI_EXE_ON_DEVICE);
     }
-    RMI_TRY(rmi_shp_classes(&f->tmp, g, range, g->n_ops, f->cls, &n));
-    first = RMI_NEW(&f->tmp, uint32_t, n);     /* by structure: first class of it */
-    split = RMI_NEW(&f->tmp, uint32_t, 2 * (size_t)g->n_ops); /* by class: an op of it, the next class of the same structure */
-    if (!first || !split) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_ops; i++) {
-        uint32_t *link = &first[f->cls[i]];
-        while (*link && !rmi_exe_same_op(&g->ops[split[2 * (*link - 1)]], &g->ops[i])) link = &split[2 * (*link - 1) + 1];
-        if (!*link) {
-            split[2 * f->n_cls] = i;
-            *link = ++f->n_cls;
-        }
-        f->cls[i] = *link - 1;
-    }
-    for (i = 0; i < g->n_barriers; i++) f->cls[g->n_ops + g->n_tensors + i] = f->n_cls + g->n_tensors + i;
-    return rmi_exe_param_classes(f);
-}
-
-/* Is buffer b the caller's memory that no step changes? It is not written back: it may be read-only, or shared. */
-RMI_FN int rmi_exe_only_read(const rm_graph *g, uint32_t b)
-{
-    uint32_t i;
-    if (rmi_low_kind(g, b, &i) != RMI_BUF_VALUE || !rmi_low_external(g, b)) return 0;
-    return g->tensors[i].kind == RMI_INPUT || (g->tensors[i].kind == RMI_CONST && !g->tensors[i].mutators.n);
-}
-
-/* Where buffer b is between steps: at home, or in the caller's memory. NULL: nowhere. */
-RMI_FN unsigned char *rmi_exe_where(const rm_exec *x, uint32_t b)
-{
-    return rmi_low_external(x->g, b) ? (unsigned char *)x->bound[b] : rmi_exe_home(x, b);
-}
-
-/* What rmi_exe_snapshot does: all homes to host memory, all of them back, or the inputs alone. */
-typedef enum rmi_exe_aside { RMI_EXE_SET_ASIDE, RMI_EXE_PUT_BACK, RMI_EXE_PUT_INPUTS } rmi_exe_aside;
-
-/* A place for each buffer that is set aside. */
-RMI_FN rm_result rmi_exe_snapshot_places(rmi_exe_profile *f)
-{
-    const rm_exec *x = f->x;
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    uint64_t total = 0;
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->copy_at, nb), RMI_T(f->stale, x->g->n_tensors)));
-    for (b = 0; b < nb; b++) {
-        int external = rmi_low_external(x->g, b), input = b < x->g->n_tensors && x->g->tensors[b].kind == RMI_INPUT;
-        f->copy_at[b] = RMI_INF;
-        if (!rmi_exe_where(x, b) || (x->d.forget && !external && !input)) continue;
-        f->copy_at[b] = total;
-        total += rmi_low_bytes(x->g, b);
-    }
-    f->copy = total > SIZE_MAX / 8 ? NULL : RMI_RAW(&f->tmp, unsigned char, total);
-    return f->copy ? RM_OK : RM_ERROR_MEMORY;
-}
-
-RMI_FN rm_result rmi_exe_snapshot(rmi_exe_profile *f, rmi_exe_aside what)
-{
-    rm_exec *x = f->x;
-    uint32_t b, nb = rmi_low_buffers(x->g);
-    int back = what != RMI_EXE_SET_ASIDE;
-    if (!back) {
-        RMI_TRY(rmi_exe_snapshot_places(f));
-        f->course = x->course;
-    }
-    if (what == RMI_EXE_PUT_BACK) {
-        x->course = f->course;
-        x->course.adding = x->course.adding && !x->d.forget; /* of an accumulation nothing is left then */
-        x->course.used_up |= x->d.forget != 0;
-    }
-    memcpy(back ? x->stale : f->stale, back ? f->stale : x->stale, x->g->n_tensors);
-    for (b = 0; b < nb; b++) {
-        unsigned char *at = rmi_exe_where(x, b), *copy;
-        uint64_t bytes = rmi_low_bytes(x->g, b);
-        if (f->copy_at[b] == RMI_INF || !at || (back && rmi_exe_only_read(x->g, b))) continue;
-        if (what == RMI_EXE_PUT_INPUTS && (b >= x->g->n_tensors || x->g->tensors[b].kind != RMI_INPUT)) continue;
-        copy = f->copy + (size_t)f->copy_at[b];
-        if (!back               ? rmi_exe_carry(x, copy, at, bytes, RM_LANE_D2H)
-            : rmi_exe_home(x, b) ? rmi_exe_put_home(x, b, 0, copy, bytes)
-                                 : rmi_exe_carry(x, at, copy, bytes, RM_LANE_H2D))
-            return rmi_exe_backend_failed(x, "setting aside what persists", NULL);
-    }
-    return rmi_exe_sync(x, "setting aside what persists", NULL);
-}
-
-RMI_FN rmi_exe_key rmi_exe_key_of(uint32_t cls, uint32_t form, uint32_t slot, uint32_t beside)
-{
-    return (uint64_t)cls << 20 | form << 4 | slot << 1 | beside;
-}
-
-RMI_FN int rmi_exe_same_list(const rmi_list *a, const rmi_list *b)
-{
-    return a->n == b->n && (!a->n || !memcmp(a->at, b->at, a->n * sizeof *a->at));
-}
-
-/* The first form of an op that makes the same call in this slot: two times of one thing would let the noise choose. */
-RMI_FN uint32_t rmi_exe_form_like(const rmi_op *o, uint32_t form, uint32_t slot)
-{
-    const rmi_form *b = &o->forms[form];
-    uint32_t k;
-    for (k = 0; k < form; k++) {
-        const rmi_form *a = &o->forms[k];
-        if (slot < RMI_EXE_PART) {
-            if (a->forward == b->forward && a->fwd_ws == b->fwd_ws && a->saved == b->saved && a->inplace == b->inplace) break;
-        } else if (a->backward == b->backward && a->n_parts == b->n_parts) {
-            const rmi_part *p = &a->parts[slot - RMI_EXE_PART], *q = &b->parts[slot - RMI_EXE_PART];
-            if (p->bwd_ws == q->bwd_ws && p->needs_saved == q->needs_saved && rmi_exe_same_list(&p->grads, &q->grads) &&
-                rmi_exe_same_list(&p->needs, &q->needs))
-                break;
-        }
-    }
-    return k;
-}
-RMI_FN rmi_exe_key rmi_exe_op_key(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t slot, uint32_t beside)
-{
-    return rmi_exe_key_of(f->cls[id], rmi_exe_form_like(&f->x->g->ops[id], form, slot), slot, beside);
 }
 
 RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_key key, uint64_t ns)
 {
-    rmi_exe_sample *s;
-    if (!rmi_arena_grow(&f->tmp, (void **)&f->sample, &f->cap, f->n + 1, sizeof(rmi_exe_sample)))
-        return rmi_err_memory(&f->x->err);
-    s = &f->sample[f->n++];
-    s->key = key;
-    s->ns = ns ? ns : 1; /* below the clock's grain: not nothing */
+    if (!RMI_GROW(&f->tmp, f->sample, f->cap, f->n + 1)) return rmi_err_memory(&f->exec->err);
+    f->sample[f->n].key = key;
+    f->sample[f->n++].ns = ns ? ns : 1; /* below the clock's grain: not nothing */
     return RM_OK;
 }
 
@@ -28941,27 +28988,29 @@ RMI_FN void rmi_exe_sort_samples(rmi_exe_profile *f)
 /* The samples of a key, in order of time, and how many there are. */
 RMI_FN const rmi_exe_sample *rmi_exe_samples(const rmi_exe_profile *f, rmi_exe_key key, size_t *n)
 {
-    size_t lo = 0, hi = f->sorted, end;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (f->sample[mid].key < key) lo = mid + 1;
-        else hi = mid;
+    size_t first = 0, end = f->sorted;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (f->sample[middle].key < key) first = middle + 1;
+        else end = middle;
     }
-    for (end = lo; end < f->sorted && f->sample[end].key == key;) end++;
-    *n = end - lo;
-    return &f->sample[lo];
+    while (end < f->sorted && f->sample[end].key == key) end++;
+    *n = end - first;
+    return &f->sample[first];
 }
 
-/* How long it takes in a step, or else beside one; 0 if that is not known. The lower quartile, for whatever else the
+/* ns that it takes in a step, or else beside one; 0 if that is not known. The lower quartile, for whatever else the
    machine does only makes it longer; *spread grows by how much the upper one is above it. */
 RMI_FN uint64_t rmi_exe_measured(const rmi_exe_profile *f, rmi_exe_key key, uint64_t *spread)
 {
     size_t n;
-    const rmi_exe_sample *s = rmi_exe_samples(f, key, &n);
-    if (!n) s = rmi_exe_samples(f, key | 1, &n);
-    if (n && spread) *spread += s[(n - 1) - (n - 1) / 4].ns - s[(n - 1) / 4].ns;
-    return n ? s[(n - 1) / 4].ns : 0;
+    const rmi_exe_sample *sample = rmi_exe_samples(f, key, &n);
+    if (!n) sample = rmi_exe_samples(f, key | 1, &n);
+    if (n && spread) *spread += sample[(n - 1) - (n - 1) / 4].ns - sample[(n - 1) / 4].ns;
+    return n ? sample[(n - 1) / 4].ns : 0;
 }
+
+/* --- clocks */
 
 /* What the clocks of the host say: time that passed; processor time of this thread, and of all; how often it waited for
    something, and how often it lost the processor to somebody else. */
@@ -28976,333 +29025,357 @@ RMI_FN uint64_t rmi_exe_cpu_ns(clockid_t clock)
     return clock_gettime(clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 #endif
-RMI_FN rmi_exe_clock rmi_exe_clock_now(const rm_exec *x)
+RMI_FN rmi_exe_clock rmi_exe_clock_now(const rm_exec *exec)
 {
-    rmi_exe_clock c;
-    memset(&c, 0, sizeof c);
+    rmi_exe_clock clock;
+    memset(&clock, 0, sizeof clock);
 #if defined(RMI_CPU_CLOCKS)
-    if (!x->d.backend) {
-        struct rusage u;
-        if (!getrusage(RUSAGE_SELF, &u)) {
-            c.waited = (uint64_t)u.ru_nvcsw;
-            c.lost = (uint64_t)u.ru_nivcsw;
+    if (!exec->desc.backend) {
+        struct rusage usage;
+        if (!getrusage(RUSAGE_SELF, &usage)) {
+            clock.waited = (uint64_t)usage.ru_nvcsw;
+            clock.lost = (uint64_t)usage.ru_nivcsw;
         }
-        c.process = rmi_exe_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
-        c.thread = rmi_exe_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
+        clock.process = rmi_exe_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+        clock.thread = rmi_exe_cpu_ns(CLOCK_THREAD_CPUTIME_ID);
     }
 #endif
-    c.wall = x->backend.now(x->backend.user);
-    return c;
+    clock.wall = exec->backend.now(exec->backend.user);
+    return clock;
 }
 
 /* How long a call took: its processor time if it ran in this thread alone and never waited, for then all beyond that is
    time that others had the processor; else the time that passed. */
-RMI_FN uint64_t rmi_exe_took(const rmi_exe_clock *a, const rmi_exe_clock *b)
+RMI_FN uint64_t rmi_exe_took(const rmi_exe_clock *begin, const rmi_exe_clock *end)
 {
-    uint64_t wall = b->wall - a->wall, thread = b->thread - a->thread, process = b->process - a->process;
-    int alone = thread && a->waited == b->waited && process <= thread + thread / 16 + 20000;
+    uint64_t wall = end->wall - begin->wall, thread = end->thread - begin->thread;
+    uint64_t process = end->process - begin->process;
+    int alone = thread && begin->waited == end->waited && process <= thread + thread / 16 + RMI_EXE_OTHERS_NS;
     return alone && thread < wall ? thread : wall;
 }
 
 /* The time of one op, alone, by the backend's marks (of the compute lane) or the clocks. */
 RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *ns)
 {
-    rm_exec *x = f->x;
-    const rm_backend *b = &x->backend;
+    rm_exec *exec = f->exec;
+    const rm_backend *backend = &exec->backend;
     const char *name = op->call ? op->call->op : NULL;
-    int marks = b->mark && b->marked && op->lane == RM_LANE_COMPUTE;
+    int marks = backend->mark && backend->marked && op->lane == RM_LANE_COMPUTE;
     rmi_exe_clock begin, end;
-    RMI_TRY(rmi_exe_sync(x, "waiting before an op", name));
-    begin = rmi_exe_clock_now(x);
-    if (marks && rmi_exe_did(x, b->mark(b->user, 0))) return rmi_exe_backend_failed(x, "timing", name);
-    RMI_TRY(rmi_exe_run(x, op));
-    if (marks && rmi_exe_did(x, b->mark(b->user, 1))) return rmi_exe_backend_failed(x, "timing", name);
-    RMI_TRY(rmi_exe_sync(x, "waiting for an op", name));
-    end = rmi_exe_clock_now(x);
+    RMI_TRY(rmi_exe_sync(exec, "waiting before an op", name));
+    begin = rmi_exe_clock_now(exec);
+    if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 0), "timing", name));
+    RMI_TRY(rmi_exe_run(exec, op));
+    if (marks) RMI_TRY(rmi_exe_needs(exec, backend->mark(backend->user, 1), "timing", name));
+    RMI_TRY(rmi_exe_sync(exec, "waiting for an op", name));
+    end = rmi_exe_clock_now(exec);
     *ns = rmi_exe_took(&begin, &end);
     f->wall += end.wall - begin.wall;
     f->took += *ns;
     f->lost += end.lost - begin.lost;
-    return marks && rmi_exe_did(x, b->marked(b->user, ns)) ? rmi_exe_backend_failed(x, "timing", name) : RM_OK;
+    return marks ? rmi_exe_needs(exec, backend->marked(backend->user, ns), "timing", name) : RM_OK;
 }
 
-/* Memory beside the step is zero. */
-RMI_FN rm_result rmi_exe_clear(rm_exec *x, void *p, uint64_t bytes, const char *of)
+/* --- beside a step: calls in memory of their own */
+
+/* Nothing lies beside the step, and nothing is compiled for it. */
+RMI_FN void rmi_exe_beside_clear(rmi_exe_profile *f)
 {
-    return rmi_exe_needs(x, x->backend.fill(x->backend.user, p, 0, bytes), "clearing memory beside the step", of);
+    rmi_arena_free(&f->calls);
+    f->exec->memory[RMI_EXE_BESIDE].bytes = 0;
+    f->build.cap = f->beside.n = 0;
+    f->beside.op = NULL;
 }
 
-/* A call that is no part of a program, so often that a short one is known well; the first time warms up. zero: what it
-   adds to is nothing each time. */
-RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_op *op, rmi_exe_key key, int zero)
+/* A place beside the step for a buffer, as one on the device (host 0) or in host memory. */
+RMI_FN void rmi_exe_lay(rmi_exe_profile *f, uint32_t host, uint32_t buf, uint64_t bytes)
 {
-    rm_exec *x = f->x;
+    rmi_exe_memory *beside = &f->exec->memory[RMI_EXE_BESIDE];
+    uint64_t align = rmi_max(f->exec->plan->align, RMI_EXE_SPACING);
+    f->build.at[host][buf] = beside->base + beside->bytes;
+    beside->bytes = rmi_add(beside->bytes, rmi_mul(rmi_add(bytes, align - 1) / align, align));
+}
+
+/* Memory for all that was laid beside, all zero; none if there is no room, then nothing can be timed there. On the
+   device between steps the arena serves if it is large enough, for what it holds has been set aside. */
+RMI_FN rm_result rmi_exe_beside_open(rmi_exe_profile *f, uint32_t host, int between_steps)
+{
+    rm_exec *exec = f->exec;
+    const rm_backend *backend = &exec->backend;
+    rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE], *arena = &exec->memory[RMI_EXE_ARENA];
+    uint64_t bytes = rmi_max(beside->bytes, 1);
+    void *memory = NULL;
+    beside->at = NULL;
+    beside->own = !(between_steps && !host && bytes <= arena->bytes);
+    RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
+    if (!beside->own) memory = arena->at;
+    else if (host ? rmi_exe_host_alloc(exec, bytes, 1, &memory)
+                  : !backend->alloc || !backend->release || backend->alloc(backend->user, bytes, 0, &memory))
+        return RM_OK;
+    beside->at = (unsigned char *)memory;
+    if (!host)
+        return rmi_exe_needs(exec, backend->fill(backend->user, memory, 0, bytes), "clearing memory beside the step", NULL);
+    memset(memory, 0, (size_t)bytes);
+    return RM_OK;
+}
+
+/* The end of it, after a result that goes on. */
+RMI_FN rm_result rmi_exe_beside_close(rmi_exe_profile *f, uint32_t host, rm_result result)
+{
+    rm_exec *exec = f->exec;
+    const rm_backend *backend = &exec->backend;
+    rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE];
+    if (beside->at && rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
+        result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
+    if (beside->at && beside->own && host) rmi_exe_host_release(exec, beside->at, 1);
+    else if (beside->at && beside->own) backend->release(backend->user, beside->at, 0);
+    beside->at = NULL;
+    rmi_exe_beside_clear(f);
+    return result;
+}
+
+/* Times the last op that was compiled, so often that a short one is known well; the first time warms up. Each time the
+   ops before it are done, too: they clear what it adds to. */
+RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
+{
+    rm_exec *exec = f->exec;
+    size_t n = f->beside.n, k;
     uint64_t ns, sum = 0;
-    uint32_t i, k;
+    uint32_t i;
     for (i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
-        for (k = 0; zero && k < op->call->n_in; k++) {
-            uint64_t bytes = x->g->tensors[x->g->ops[op->run.id].in.at[k]].grad_bytes;
-            if (op->call->din[k]) RMI_TRY(rmi_exe_clear(x, op->call->din[k], bytes, op->call->op));
-        }
-        RMI_TRY(rmi_exe_broken(x, rmi_exe_timed_op(f, op, &ns))); /* while op, which a lane may blame, is there */
+        for (k = 0; k + 1 < n; k++) RMI_TRY(rmi_exe_run(exec, &f->beside.op[k]));
+        /* while op, which a lane may blame, is there */
+        RMI_TRY(rmi_exe_broken(exec, rmi_exe_timed_op(f, &f->beside.op[n - 1], &ns)));
         sum += ns;
-        if (i) RMI_TRY(rmi_exe_sampled(f, key, ns));
+        if (i) RMI_TRY(rmi_exe_sampled(f, key | 1, ns));
     }
+    f->beside.n = 0;
     return RM_OK;
 }
 
-/* --- beside a step: one op's calls in all forms; they read the inputs of its run in the step and write to memory of
-   their own */
-typedef struct rmi_exe_beside {
-    rmi_exe_profile *f;
-    const rmi_op *o;
-    const rm_call *first;         /* of its run in the step */
-    unsigned char *mem;
-    uint64_t bytes, saved, ws;    /* the last two: offsets in mem */
-    uint64_t *in, *out, *din, *dout; /* by operand: offset in mem, or RMI_INF: not there; inputs are in the step's */
-    const void **in_ptr, **out_ptr, **din_ptr, **dout_ptr;
-} rmi_exe_beside;
-
-RMI_FN uint64_t rmi_exe_lay(rmi_exe_beside *b, uint64_t bytes)
+/* Where input i of a call is. */
+RMI_FN uint64_t rmi_exe_input_at(const rm_exec *exec, const rm_call *call, uint32_t i)
 {
-    uint64_t align = rmi_max(b->f->x->p->align, 256), at = b->bytes;
-    b->bytes = rmi_add(at, rmi_mul(rmi_add(bytes, align - 1) / align, align));
-    return at;
+    const rmi_exe_outside *outside = &exec->outside;
+    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
+    size_t k;
+    for (k = 0; k < outside->n_patches; k++)
+        if (outside->patch[k].slot == (const void **)(const void *)&call->in[i]) return outside->patch[k].place;
+    return arena->base + (uint64_t)((const unsigned char *)call->in[i] - arena->at);
 }
 
-/* Where what lies: consts that the first run changes, what calls write, and for backwards gradients too. */
-RMI_FN rm_result rmi_exe_lay_all(rmi_exe_beside *b, int backwards)
+/* Where what lies for calls of an op: inputs where `call`, its run in the step, has them; beside it consts that the first
+   run changes, what calls write, and for backwards gradients too. */
+RMI_FN void rmi_exe_lay_op(rmi_exe_profile *f, uint32_t id, const rm_call *call, int backwards)
 {
-    const rm_graph *g = b->f->x->g;
-    const rmi_op *o = b->o;
+    const rm_graph *graph = f->exec->graph;
+    const rmi_op *op = &graph->ops[id];
     uint64_t saved = 0, ws = 0;
-    uint32_t i, k, n = 2 * (o->in.n + o->out.n);
-    if (RMI_TABLES(&b->f->tmp, RMI_T(b->in, n), RMI_T(b->in_ptr, n)) != RM_OK) return rmi_err_memory(&b->f->x->err);
-    b->din = b->in + o->in.n;
-    b->out = b->din + o->in.n;
-    b->dout = b->out + o->out.n;
-    b->din_ptr = b->in_ptr + o->in.n;
-    b->out_ptr = b->din_ptr + o->in.n;
-    b->dout_ptr = b->out_ptr + o->out.n;
-    for (i = 0; i < n; i++) b->in[i] = RMI_INF;
-    for (i = 0; i < o->in.n; i++) {
-        uint32_t t = o->in.at[i];
-        for (k = 0; o->in.at[k] != t;) k++; /* a tensor that stands there twice lies there once */
-        if (rmi_list_has(&o->mutates, t)) b->in[i] = k < i ? b->in[k] : rmi_exe_lay(b, g->tensors[t].bytes);
-        if (!backwards || !rmi_list_has(&o->grad_in, t)) continue;
-        b->din[i] = k < i ? b->din[k] : rmi_exe_lay(b, g->tensors[t].grad_bytes);
+    uint32_t i, k;
+    for (i = 0; i < op->in.n; i++) {
+        uint32_t tensor = op->in.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+        if (rmi_list_has(&op->mutates, tensor)) rmi_exe_lay(f, 0, tensor, graph->tensors[tensor].bytes);
+        else f->build.at[0][tensor] = rmi_exe_input_at(f->exec, call, i);
+        if (backwards && rmi_list_has(&op->grad_in, tensor)) rmi_exe_lay(f, 0, grad, graph->tensors[tensor].grad_bytes);
     }
-    for (i = 0; i < o->out.n; i++) {
-        uint32_t t = o->out.at[i];
-        b->out[i] = rmi_exe_lay(b, g->tensors[t].bytes);
-        if (backwards && rmi_list_has(&o->grad_out, t)) b->dout[i] = rmi_exe_lay(b, g->tensors[t].grad_bytes);
+    for (i = 0; i < op->out.n; i++) {
+        uint32_t tensor = op->out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+        rmi_exe_lay(f, 0, tensor, graph->tensors[tensor].bytes);
+        if (backwards && rmi_list_has(&op->grad_out, tensor)) rmi_exe_lay(f, 0, grad, graph->tensors[tensor].grad_bytes);
     }
-    for (i = 0; i < o->n_forms; i++) {
-        saved = rmi_max(saved, o->forms[i].saved);
-        ws = rmi_max(ws, o->forms[i].fwd_ws);
-        for (k = 0; backwards && k < o->forms[i].n_parts; k++) ws = rmi_max(ws, o->forms[i].parts[k].bwd_ws);
+    for (i = 0; i < op->n_forms; i++) {
+        saved = rmi_max(saved, op->forms[i].saved);
+        ws = rmi_max(ws, op->forms[i].fwd_ws);
+        for (k = 0; backwards && k < op->forms[i].n_parts; k++) ws = rmi_max(ws, op->forms[i].parts[k].bwd_ws);
     }
-    b->saved = rmi_exe_lay(b, saved);
-    b->ws = rmi_exe_lay(b, ws);
-    return RM_OK;
-}
-
-RMI_FN void *rmi_exe_laid(const rmi_exe_beside *b, uint64_t at) { return at == RMI_INF ? NULL : b->mem + (size_t)at; }
-
-/* Where inputs are for calls beside the step. */
-RMI_FN const void *rmi_exe_input(const rmi_exe_beside *b, uint32_t i)
-{
-    return b->in[i] == RMI_INF ? b->first->in[i] : rmi_exe_laid(b, b->in[i]);
-}
-
-/* What a call of form `form` has, whatever its phase. */
-RMI_FN void rmi_exe_call_beside(const rmi_exe_beside *b, rmi_run r, uint64_t ws, rmi_exe_op *op, rm_call *c)
-{
-    const rmi_form *form = &b->o->forms[r.form];
-    *op = rmi_exe_op_make(b->f->x, RMI_EXE_CALL, RM_LANE_COMPUTE);
-    *c = *b->first;
-    op->run = r;
-    op->fn = r.way == RMI_FWD ? form->forward : form->backward;
-    op->call = c;
-    c->in = b->in_ptr;
-    c->out = (void *const *)(const void *)b->out_ptr;
-    c->saved_bytes = form->saved;
-    c->saved = form->saved ? rmi_exe_laid(b, b->saved) : NULL;
-    c->ws_bytes = ws;
-    c->ws = ws ? rmi_exe_laid(b, b->ws) : NULL;
-}
-
-RMI_FN rm_result rmi_exe_forward_beside(const rmi_exe_beside *b, rmi_run r, uint32_t recompute)
-{
-    rmi_exe_op op;
-    rm_call c;
-    uint32_t i;
-    rmi_exe_call_beside(b, r, b->o->forms[r.form].fwd_ws, &op, &c);
-    c.recompute = recompute;
-    for (i = 0; i < b->o->in.n; i++) b->in_ptr[i] = rmi_exe_input(b, i);
-    for (i = 0; i < b->o->out.n; i++) b->out_ptr[i] = rmi_exe_laid(b, b->out[i]);
-    return rmi_exe_time_beside(b->f, &op, rmi_exe_op_key(b->f, r.id, r.form, recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST, 1), 0);
-}
-
-/* Gradients that are another name of dout are not given, unless the part has no others: then it runs where they cannot
-   be that. */
-RMI_FN rm_result rmi_exe_backward_beside(const rmi_exe_beside *b, rmi_run r)
-{
-    const rmi_op *o = b->o;
-    const rmi_form *form = &o->forms[r.form];
-    const rmi_part *p = &form->parts[r.part];
-    rmi_exe_op op;
-    rm_call c;
-    uint32_t i, k, own = 0;
-    int zero = (form->flags & RM_ZERO_GRADS) || o->in.n > 31; /* inputs from number 31 on share an accum bit */
-    rmi_exe_call_beside(b, r, p->bwd_ws, &op, &c);
-    c.phase = RM_PHASE_BACKWARD;
-    c.din = (void *const *)(const void *)b->din_ptr;
-    c.dout = b->dout_ptr;
-    if (!p->needs_saved) c.saved = NULL, c.saved_bytes = 0;
-    for (i = 0; i < o->grad_in.n; i++)
-        own += rmi_list_has(&p->grads, o->grad_in.at[i]) && !rmi_list_has(&o->share, o->grad_in.at[i]);
-    for (i = 0; i < o->in.n; i++) {
-        uint32_t t = o->in.at[i];
-        int given = rmi_list_has(&p->grads, t) && !(own && rmi_list_has(&o->share, t));
-        for (k = 0; o->in.at[k] != t;) k++;
-        b->in_ptr[i] = rmi_list_has(&p->needs, t) ? rmi_exe_input(b, i) : NULL;
-        b->din_ptr[i] = given ? rmi_exe_laid(b, b->din[i]) : NULL;
-        if (b->din_ptr[i] && (zero || k < i)) c.accum |= RM_IN(i);
-    }
-    for (i = 0; i < o->out.n; i++) {
-        b->out_ptr[i] = rmi_list_has(&p->needs, o->out.at[i]) ? rmi_exe_laid(b, b->out[i]) : NULL;
-        b->dout_ptr[i] = rmi_exe_laid(b, b->dout[i]);
-    }
-    return rmi_exe_time_beside(b->f, &op, rmi_exe_op_key(b->f, r.id, r.form, RMI_EXE_PART + r.part, 1), zero);
-}
-
-/* Gradients of the outputs for backwards beside the step: the outputs once more, numbers of a likely kind and size. */
-RMI_FN rm_result rmi_exe_douts(const rmi_exe_beside *b)
-{
-    rm_exec *x = b->f->x;
-    uint32_t i;
-    for (i = 0; i < b->o->out.n; i++) {
-        const rmi_tensor *t = &x->g->tensors[b->o->out.at[i]];
-        void *to = rmi_exe_laid(b, b->dout[i]);
-        if (to && t->grad_bytes == t->bytes)
-            RMI_TRY(rmi_exe_in_compute(x, to, rmi_exe_laid(b, b->out[i]), t->bytes,
-                                       "copying beside the step", b->o->name));
-    }
-    return RM_OK;
+    rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_SAVED, id), saved);
+    rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_WS, id), ws);
 }
 
 /* Is there no time yet for this slot of a form of op id? */
 RMI_FN int rmi_exe_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t slot)
 {
-    return !rmi_exe_measured(f, rmi_exe_op_key(f, id, form, slot, 0), NULL);
+    return !rmi_exe_measured(f, rmi_exe_op_key(f, id, form, slot), NULL);
 }
 
-/* Does a backward of form `form` want to be timed beside the step? All of them: form RMI_NONE. */
+/* Does this part of a form's backward want to be timed beside the step? */
+RMI_FN int rmi_exe_part_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t part)
+{
+    const rmi_op *op = &f->exec->graph->ops[id];
+    return op->has_bwd && rmi_low_has_backward(f->exec->now.kind) && op->forms[form].backward &&
+           rmi_low_has_part(op, form, part) && rmi_exe_untimed(f, id, form, RMI_EXE_PART + part);
+}
 RMI_FN int rmi_exe_backward_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form)
 {
-    const rmi_op *o = &f->x->g->ops[id];
-    uint32_t p, k;
-    for (k = 0; k < o->n_forms && o->has_bwd && rmi_low_has_backward(f->x->now.kind); k++) {
-        if (!o->forms[k].backward || (form != RMI_NONE && form != k)) continue;
-        for (p = 0; p < o->forms[k].n_parts; p++)
-            if (rmi_low_has_part(o, k, p) && rmi_exe_untimed(f, id, k, RMI_EXE_PART + p)) return 1;
-    }
+    uint32_t part;
+    for (part = 0; part < f->exec->graph->ops[id].forms[form].n_parts; part++)
+        if (rmi_exe_part_untimed(f, id, form, part)) return 1;
     return 0;
 }
 
-/* Form k of b's op, number id: its forward, again if that can be, and the parts of its backward that have no time. */
-RMI_FN rm_result rmi_exe_form_beside(const rmi_exe_beside *b, uint32_t id, uint32_t k)
+/* A part of a backward beside the step. Gradients that are another name of dout are not given, unless the part has no
+   others: then it runs where they cannot be that. */
+RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
 {
-    const rmi_form *form = &b->o->forms[k];
-    int backward = rmi_exe_backward_untimed(b->f, id, k);
-    int again = !b->o->pinned && rmi_exe_untimed(b->f, id, k, RMI_EXE_AGAIN);
-    uint32_t p;
-    if (!form->forward || !(backward || again || rmi_exe_untimed(b->f, id, k, RMI_EXE_FIRST))) return RM_OK;
-    RMI_TRY(rmi_exe_forward_beside(b, rmi_low_run(RMI_FWD, id, k, 0), 0));
-    if (again) RMI_TRY(rmi_exe_forward_beside(b, rmi_low_run(RMI_FWD, id, k, 0), 1));
-    if (!backward) return RM_OK;
-    RMI_TRY(rmi_exe_douts(b));
-    for (p = 0; p < form->n_parts; p++)
-        if (rmi_low_has_part(b->o, k, p) && rmi_exe_untimed(b->f, id, k, RMI_EXE_PART + p))
-            RMI_TRY(rmi_exe_backward_beside(b, rmi_low_run(RMI_BWD, id, k, p)));
+    const rmi_op *op = &f->exec->graph->ops[run.id];
+    const rmi_part *part = &op->forms[run.form].parts[run.part];
+    uint32_t i, own = 0;
+    for (i = 0; i < op->grad_in.n; i++)
+        own += rmi_list_has(&part->grads, op->grad_in.at[i]) && !rmi_list_has(&op->share, op->grad_in.at[i]);
+    for (i = 0; i < op->grad_in.n; i++) {
+        f->build.holds[op->grad_in.at[i]] = 0;
+        f->build.moved[op->grad_in.at[i]] = own && rmi_list_has(&op->share, op->grad_in.at[i]);
+    }
+    RMI_TRY(rmi_exe_backward(&f->build, run));
+    return rmi_exe_time_beside(f, rmi_exe_op_key(f, run.id, run.form, RMI_EXE_PART + run.part));
+}
+
+/* A form of op id: its forward, again if that can be, and the parts of its backward that have no time. Gradients of the
+   outputs are the outputs once more: numbers of a likely kind and size. */
+RMI_FN rm_result rmi_exe_form_beside(rmi_exe_profile *f, uint32_t id, uint32_t form)
+{
+    rm_exec *exec = f->exec;
+    const rmi_op *op = &exec->graph->ops[id];
+    int backward = rmi_exe_backward_untimed(f, id, form);
+    int again = !op->pinned && rmi_exe_untimed(f, id, form, RMI_EXE_AGAIN);
+    uint32_t i;
+    if (!op->forms[form].forward || !(backward || again || rmi_exe_untimed(f, id, form, RMI_EXE_FIRST))) return RM_OK;
+    for (f->build.ran[id] = 0; f->build.ran[id] < (again ? 2 : 1);) {
+        uint32_t slot = f->build.ran[id] ? RMI_EXE_AGAIN : RMI_EXE_FIRST;
+        RMI_TRY(rmi_exe_forward(&f->build, rmi_low_run(RMI_FWD, id, form, 0)));
+        RMI_TRY(rmi_exe_time_beside(f, rmi_exe_op_key(f, id, form, slot)));
+    }
+    for (i = 0; backward && i < op->grad_out.n; i++) {
+        uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(exec->graph, RMI_BUF_GRAD, tensor);
+        if (exec->graph->tensors[tensor].grad_bytes != exec->graph->tensors[tensor].bytes) continue;
+        RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, f->build.at[0][grad]), rmi_exe_at(exec, f->build.at[0][tensor]),
+                                   exec->graph->tensors[tensor].bytes, "copying beside the step", op->name));
+    }
+    for (i = 0; backward && i < op->forms[form].n_parts; i++)
+        if (rmi_exe_part_untimed(f, id, form, i)) RMI_TRY(rmi_exe_part_beside(f, rmi_low_run(RMI_BWD, id, form, i)));
     return RM_OK;
 }
 
-/* What b's op has no time for yet, in memory that is there now. */
-RMI_FN rm_result rmi_exe_forms_beside(rmi_exe_beside *b, uint32_t id)
+/* What op id has no time for yet, in memory that is there now; consts that it changes are copied there. */
+RMI_FN rm_result rmi_exe_forms_beside(rmi_exe_profile *f, uint32_t id, const rm_call *call)
 {
-    rm_exec *x = b->f->x;
-    uint32_t k;
-    RMI_TRY(rmi_exe_clear(x, b->mem, b->bytes, b->o->name));
-    for (k = 0; k < b->o->in.n; k++)
-        if (b->in[k] != RMI_INF) {
-            void *to = rmi_exe_laid(b, b->in[k]);
-            RMI_TRY(rmi_exe_in_compute(x, to, b->first->in[k], b->first->in_bytes[k],
-                                       "copying beside the step", b->o->name));
-        }
-    for (k = 0; k < b->o->n_forms; k++) RMI_TRY(rmi_exe_form_beside(b, id, k));
+    rm_exec *exec = f->exec;
+    const rmi_op *op = &exec->graph->ops[id];
+    uint32_t i;
+    for (i = 0; i < op->in.n; i++)
+        if (rmi_list_has(&op->mutates, op->in.at[i]))
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, f->build.at[0][op->in.at[i]]), call->in[i],
+                                       call->in_bytes[i], "copying beside the step", op->name));
+    for (i = 0; i < op->n_forms; i++) RMI_TRY(rmi_exe_form_beside(f, id, i));
     return RM_OK;
 }
 
-/* Before `op`, the first run of a class of ops in a step: all that has no time yet. Without memory for it, it has none.
-   */
-RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *op)
+/* Before the first run of a class of ops in a step: all that has no time yet. Without memory for it, it has none. Not of
+   an op that runs once: it may read a file. */
+RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *first)
 {
-    rm_exec *x = f->x;
-    const rm_backend *a = &x->backend;
-    rmi_exe_beside b;
-    uint32_t id = op->run.id, k;
-    int untimed = 0, backwards = rmi_exe_backward_untimed(f, id, RMI_NONE);
-    void *p = NULL;
-    rm_result r;
-    if (f->seen[f->cls[id]] || (x->g->ops[id].flags & RM_ONCE)) return RM_OK; /* ONCE: it may read a file */
-    f->seen[f->cls[id]] = 1;
-    memset((void *)&b, 0, sizeof b);
-    b.f = f;
-    b.o = &x->g->ops[id];
-    b.first = op->call;
-    for (k = 0; k < b.o->n_forms; k++)
-        untimed |= rmi_exe_untimed(f, id, k, RMI_EXE_FIRST) || rmi_exe_untimed(f, id, k, RMI_EXE_AGAIN);
+    rm_exec *exec = f->exec;
+    uint32_t id = first->run.id, i;
+    const rmi_op *op = &exec->graph->ops[id];
+    size_t n_patches = exec->outside.n_patches;
+    int untimed = 0, backwards = 0;
+    uint8_t *seen = &f->seen[rmi_lower_bound(f->classes, f->n_classes, f->class_of[id])];
+    rm_result result;
+    if (*seen || (op->flags & RM_ONCE)) return RM_OK;
+    *seen = 1;
+    for (i = 0; i < op->n_forms; i++) {
+        untimed |= rmi_exe_untimed(f, id, i, RMI_EXE_FIRST) || rmi_exe_untimed(f, id, i, RMI_EXE_AGAIN);
+        backwards |= rmi_exe_backward_untimed(f, id, i);
+    }
     if (!untimed && !backwards) return RM_OK;
-    RMI_TRY(rmi_exe_lay_all(&b, backwards));
-    RMI_TRY(rmi_exe_sync(x, "waiting before an op", b.o->name));
-    if (!a->alloc || !a->release || a->alloc(a->user, rmi_max(b.bytes, 1), 0, &p)) return RM_OK;
-    b.mem = (unsigned char *)p;
-    r = rmi_exe_forms_beside(&b, id);
-    if (rmi_exe_did(x, a->sync(a->user)) && r == RM_OK) r = rmi_exe_backend_failed(x, "waiting for an op", b.o->name);
-    a->release(a->user, p, 0);
-    return r;
+    rmi_exe_lay_op(f, id, first->call, backwards);
+    result = rmi_exe_beside_open(f, 0, 0);
+    if (exec->memory[RMI_EXE_BESIDE].at && result == RM_OK) result = rmi_exe_forms_beside(f, id, first->call);
+    exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
+    return rmi_exe_beside_close(f, 0, result);
+}
+
+/* An update on zeros; on the host in plain memory. */
+RMI_FN rm_result rmi_exe_update_beside(rmi_exe_profile *f, uint32_t id, uint32_t host)
+{
+    const rm_graph *graph = f->exec->graph;
+    rmi_run run = rmi_low_run(host ? RMI_OPT_HOST : RMI_OPT, id, 0, 0);
+    uint32_t kind;
+    rm_result result;
+    for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+        uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)kind, id);
+        rmi_exe_lay(f, host, buf, rmi_low_bytes(graph, buf));
+    }
+    rmi_exe_lay(f, host, rmi_low_buf(graph, RMI_BUF_OPT_WS, id), host ? 0 : graph->tensors[id].opt_ws);
+    result = rmi_exe_beside_open(f, host, 1);
+    if (f->exec->memory[RMI_EXE_BESIDE].at && result == RM_OK) {
+        result = rmi_exe_update(&f->build, run);
+        if (result == RM_OK)
+            result = rmi_exe_time_beside(f, rmi_exe_key_of(f, graph->n_ops + id, 0, host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE));
+    }
+    return rmi_exe_beside_close(f, host, result);
+}
+
+/* Updates on each side on which they may run and have no time yet. */
+RMI_FN rm_result rmi_exe_updates_beside(rmi_exe_profile *f)
+{
+    const rm_graph *graph = f->exec->graph;
+    uint32_t i, host;
+    for (i = 0; i < graph->n_tensors; i++)
+        for (host = 0; host < 2; host++) {
+            const rmi_tensor *tensor = &graph->tensors[i];
+            rmi_exe_key key = rmi_exe_key_of(f, graph->n_ops + i, 0, host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE);
+            if (tensor->kind != RMI_PARAM || !(host ? tensor->update_host : tensor->update)) continue;
+            if (rmi_exe_measured(f, key, NULL)) continue;
+            RMI_TRY(rmi_exe_update_beside(f, i, host));
+            rmi_exe_sort_samples(f);
+        }
+    return RM_OK;
+}
+
+/* Bytes a second of additions in host memory, on the largest gradient: a cost of the link. */
+RMI_FN rm_result rmi_exe_add_beside(rmi_exe_profile *f)
+{
+    rm_exec *exec = f->exec;
+    rm_graph *graph = exec->graph;
+    uint32_t i, id = 0, grad;
+    uint64_t bytes = 0;
+    rmi_exe_key key = rmi_exe_key_of(f, graph->n_ops + graph->n_tensors + graph->n_barriers, 0, 0);
+    rm_result result;
+    for (i = 0; i < graph->n_tensors; i++)
+        if (rmi_exe_trains(&graph->tensors[i]) && graph->tensors[i].grad_bytes > bytes) {
+            id = i;
+            bytes = graph->tensors[i].grad_bytes;
+        }
+    if (!exec->desc.add || !graph->has_link || !bytes) return RM_OK;
+    grad = rmi_low_buf(graph, RMI_BUF_GRAD, id);
+    rmi_exe_lay(f, 0, grad, bytes);
+    rmi_exe_lay(f, 1, grad, bytes);
+    result = rmi_exe_beside_open(f, 1, 1);
+    if (exec->memory[RMI_EXE_BESIDE].at && result == RM_OK) {
+        result = rmi_exe_move(&f->build, RM_LANE_HOST, grad, f->build.at[0][grad], f->build.at[1][grad]);
+        if (result == RM_OK) result = rmi_exe_time_beside(f, key);
+        rmi_exe_sort_samples(f);
+        if (result == RM_OK)
+            graph->link.add = rmi_max(1, rmi_mul_div_up(bytes, 1000000000u, rmi_exe_measured(f, key, NULL)));
+    }
+    return rmi_exe_beside_close(f, 1, result);
 }
 
 /* --- steps with their ops timed one by one */
 
-/* Of which time an op of a program is a sample. */
-RMI_FN rmi_exe_key rmi_exe_key_in(const rmi_exe_profile *f, const rmi_exe_op *op)
-{
-    const rm_graph *g = f->x->g;
-    uint32_t at = op->run.way <= RMI_BWD ? 0 : op->run.way == RMI_BARRIER ? g->n_ops + g->n_tensors : g->n_ops;
-    uint32_t slot = op->run.way == RMI_FWD        ? (op->call->recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST)
-                    : op->run.way == RMI_BWD      ? RMI_EXE_PART + op->run.part
-                    : op->run.way == RMI_OPT_HOST ? RMI_EXE_ON_HOST
-                    : op->run.way == RMI_REDUCE   ? RMI_EXE_REDUCTION
-                                                  : RMI_EXE_ON_DEVICE;
-    return at ? rmi_exe_key_of(f->cls[at + op->run.id], 0, slot, 0) : rmi_exe_op_key(f, op->run.id, op->run.form, slot, 0);
-}
-
 /* One step; beside 1: and before its ops what has no time yet. */
 RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int beside)
 {
-    rm_exec *x = f->x;
-    const rm_backend *b = &x->backend;
+    rm_exec *exec = f->exec;
+    const rm_backend *backend = &exec->backend;
     size_t k;
     uint32_t lane;
-    for (lane = 0; lane < RMI_LANES; lane++) { /* lanes of the host begin by hand: one op at a time needs no waits */
-        x->turn[lane].values[0] = x->now;
-        x->turn[lane].in = x->turn[lane].out = 1;
-    }
-    if (b->begin && rmi_exe_did(x, b->begin(b->user, (uint32_t)(prog - x->prog), &x->now, NULL)))
-        return rmi_exe_backend_failed(x, "beginning a step", NULL);
+    for (lane = 0; lane < RMI_LANES; lane++) /* lanes of the host begin by hand: one op at a time needs no waits */
+        exec->lanes.turn[lane].values[0] = exec->lanes.turn[lane].values[1] = exec->now;
+    if (backend->begin)
+        RMI_TRY(rmi_exe_needs(exec, backend->begin(backend->user, (uint32_t)(prog - exec->prog), &exec->now, NULL),
+                              "beginning a step", NULL));
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
         uint64_t ns = 0;
@@ -29313,143 +29386,30 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
     return RM_OK;
 }
 
-/* The steps of one program, more of them if they are short (not among several ranks, where all must make as many);
-   after each the inputs are put back: times do not hang on weights. beside 1: one step, for what has no time yet. */
+/* The steps of one program, more of them if they are short (not among several ranks, where all must make as many); after
+   each the inputs are put back: times do not hang on weights. beside 1: one step, for what has no time yet. */
 RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, const rm_step *s, int beside)
 {
-    rm_exec *x = f->x;
-    uint64_t begin = x->backend.now(x->backend.user), passed;
-    uint32_t most = x->d.reduce ? 0 : f->repeats * RMI_EXE_OFTEN;
+    rm_exec *exec = f->exec;
+    uint64_t begin = exec->backend.now(exec->backend.user), passed;
+    uint32_t most = exec->desc.reduce ? 0 : f->repeats * RMI_EXE_OFTEN;
     uint32_t done = 0, warm = !beside && f->repeats > 1; /* the first step warms caches and page tables */
     size_t before = f->n;
-    RMI_TRY(rmi_exe_ready(x, prog));
-    if (s) x->now = *s;
-    else memset((void *)&x->now, 0, sizeof x->now);
-    x->now.kind = prog->step;
-    x->last = NULL;
+    RMI_TRY(rmi_exe_ready(exec, prog));
+    rmi_exe_set_now(exec, s, prog->step);
+    exec->last = NULL;
     do {
-        rm_result r = rmi_exe_broken(x, rmi_exe_timed_step(f, prog, beside));
-        int failed = rmi_exe_quiet(x);
-        if (r != RM_OK) return r;
-        if (failed) return rmi_exe_backend_failed(x, "waiting for the end of the step", NULL);
-        RMI_TRY(rmi_exe_snapshot(f, RMI_EXE_PUT_INPUTS));
+        rm_result result = rmi_exe_broken(exec, rmi_exe_timed_step(f, prog, beside));
+        int failed = rmi_exe_quiet(exec);
+        RMI_TRY(result);
+        if (failed) return rmi_exe_backend_failed(exec, "waiting for the end of the step", NULL);
+        RMI_TRY(rmi_exe_put_back(exec, &f->aside.memory, 1));
         if (!done++ && warm) f->n = before;
-        passed = x->backend.now(x->backend.user) - begin;
+        passed = exec->backend.now(exec->backend.user) - begin;
     } while (!beside && (done < f->repeats + warm || (done < most && passed < RMI_EXE_SHORT_STEP_NS)));
     rmi_exe_sort_samples(f);
     return RM_OK;
 }
-
-/* --- beside all steps: updates on the side on which the plan does not run them, additions in host memory */
-
-/* An update on zeros in `at`, which has room for all that it uses. */
-RMI_FN rm_result rmi_exe_update_at(rmi_exe_profile *f, uint32_t id, uint32_t host, unsigned char *at)
-{
-    rm_exec *x = f->x;
-    const rmi_tensor *t = &x->g->tensors[id];
-    uint64_t align = rmi_max(x->p->align, 256), bytes[4], from = 0;
-    unsigned char *p[4];
-    rmi_exe_op op = rmi_exe_op_make(x, RMI_EXE_CALL, host ? RM_LANE_HOST : RM_LANE_COMPUTE);
-    rm_call c;
-    uint32_t i;
-    bytes[0] = t->bytes;
-    bytes[1] = t->grad_bytes;
-    bytes[2] = t->state_bytes;
-    bytes[3] = host ? 0 : t->opt_ws;
-    for (i = 0; i < 4; i++) {
-        p[i] = at + (size_t)from;
-        from += (bytes[i] + align - 1) / align * align;
-    }
-    op.run = rmi_low_run(host ? RMI_OPT_HOST : RMI_OPT, id, 0, 0);
-    op.fn = host ? t->update_host : t->update;
-    op.call = &c;
-    rmi_exe_call_of(x, op.run, op.lane, &c);
-    c.phase = RM_PHASE_UPDATE;
-    c.param = p[0];
-    c.param_bytes = bytes[0];
-    c.grad = p[1];
-    c.grad_bytes = bytes[1];
-    c.state = bytes[2] ? p[2] : NULL;
-    c.state_bytes = bytes[2];
-    c.ws = bytes[3] ? p[3] : NULL;
-    c.ws_bytes = bytes[3];
-    return rmi_exe_time_beside(
-        f, &op, rmi_exe_key_of(f->cls[x->g->n_ops + id], 0, host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE, 1), 0);
-}
-
-/* On the device in the arena, which holds nothing between steps that has not been set aside, or where that is too small
-   in memory of its own; on the host in plain memory. Without room it has no time. */
-RMI_FN rm_result rmi_exe_update_beside(rmi_exe_profile *f, uint32_t id, uint32_t host)
-{
-    rm_exec *x = f->x;
-    const rm_backend *a = &x->backend;
-    const rmi_tensor *t = &x->g->tensors[id];
-    uint64_t align = rmi_max(x->p->align, 256);
-    uint64_t bytes = rmi_add(rmi_add(rmi_add(t->bytes, t->grad_bytes), rmi_add(t->state_bytes, t->opt_ws)), 5 * align);
-    rmi_arena mem = rmi_arena_make(&x->mem.hooks);
-    void *p = NULL;
-    rm_result r = RM_OK;
-    int own = 0;
-    if (host) p = bytes > SIZE_MAX / 8 ? NULL : RMI_NEW(&mem, unsigned char, bytes);
-    else if (bytes <= x->dev_bytes) p = x->dev;
-    else own = a->alloc && a->release && !a->alloc(a->user, bytes, 0, &p);
-    if (host && p) p = (unsigned char *)p + (size_t)(align - (uint64_t)(uintptr_t)p % align);
-    if (p && !host) r = rmi_exe_clear(x, p, bytes, t->name);
-    if (p && r == RM_OK) r = rmi_exe_update_at(f, id, host, (unsigned char *)p);
-    if (own) a->sync(a->user);
-    if (own) a->release(a->user, p, 0);
-    rmi_arena_free(&mem);
-    return r;
-}
-
-RMI_FN rm_result rmi_exe_updates_beside(rmi_exe_profile *f)
-{
-    rm_exec *x = f->x;
-    uint32_t i, host;
-    for (i = 0; i < x->g->n_tensors; i++)
-        for (host = 0; host < 2; host++) {
-            const rmi_tensor *t = &x->g->tensors[i];
-            uint32_t slot = host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE;
-            if (t->kind != RMI_PARAM || !(host ? t->update_host : t->update)) continue;
-            if (rmi_exe_measured(f, rmi_exe_key_of(f->cls[x->g->n_ops + i], 0, slot, 0), NULL)) continue;
-            RMI_TRY(rmi_exe_update_beside(f, i, host));
-            rmi_exe_sort_samples(f);
-        }
-    return RM_OK;
-}
-
-/* Bytes a second of additions in host memory, on the largest gradient. */
-RMI_FN rm_result rmi_exe_add_beside(rmi_exe_profile *f)
-{
-    rm_exec *x = f->x;
-    rm_graph *g = x->g;
-    rmi_arena mem = rmi_arena_make(&x->mem.hooks);
-    uint32_t i, id = 0, cls = f->n_cls + g->n_tensors + g->n_barriers;
-    uint64_t bytes = 0, ns;
-    rmi_exe_op op = rmi_exe_op_make(x, RMI_EXE_ADD, RM_LANE_HOST);
-    rm_result r = RM_OK;
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n && g->tensors[i].grad_bytes > bytes) {
-            id = i;
-            bytes = g->tensors[i].grad_bytes;
-        }
-    op.param = id;
-    op.buf = rmi_low_buf(g, RMI_BUF_GRAD, id);
-    op.bytes = bytes;
-    if (x->d.add && g->has_link && bytes && bytes <= SIZE_MAX / 8) {
-        op.dst = RMI_NEW(&mem, unsigned char, bytes);
-        op.src = RMI_NEW(&mem, unsigned char, bytes);
-    }
-    if (op.dst && op.src) {
-        r = rmi_exe_time_beside(f, &op, rmi_exe_key_of(cls, 0, 0, 1), 0);
-        rmi_exe_sort_samples(f);
-        ns = rmi_exe_measured(f, rmi_exe_key_of(cls, 0, 0, 1), NULL);
-        if (r == RM_OK) g->link.add = rmi_max(1, rmi_mul_div_up(bytes, 1000000000u, ns));
-    }
-    rmi_arena_free(&mem);
-    return r;
-}
-
 
 /* --- samples become the costs of the graph */
 
@@ -29460,201 +29420,212 @@ typedef struct rmi_exe_ratio {
 
 typedef struct rmi_exe_costs {
     const rmi_exe_profile *f;
-    rm_graph *g;
+    rm_graph *graph;
     rmi_exe_ratio *of;       /* by op: of its forwards, of its backwards */
     rmi_exe_ratio update[2]; /* by side */
     uint64_t time, spread;   /* sums over what was measured */
 } rmi_exe_costs;
 
-RMI_FN void rmi_exe_add_ratio(rmi_exe_ratio *to, const rmi_exe_ratio *r)
+RMI_FN void rmi_exe_add_ratio(rmi_exe_ratio *to, const rmi_exe_ratio *more)
 {
-    to->thought = rmi_add(to->thought, r->thought);
-    to->measured = rmi_add(to->measured, r->measured);
+    to->thought = rmi_add(to->thought, more->thought);
+    to->measured = rmi_add(to->measured, more->measured);
 }
 
-/* A time becomes what was measured, if it was. */
-RMI_FN uint32_t rmi_exe_cost(rmi_exe_costs *c, rmi_exe_key key, uint64_t *cost, uint8_t *by, rmi_exe_ratio *to)
+/* A time becomes what was measured, if it was and is wanted (RMI_INF: it is not); returns whether. */
+RMI_FN uint32_t rmi_exe_cost(rmi_exe_costs *costs, rmi_exe_key key, uint64_t *cost, uint8_t *by, rmi_exe_ratio *to)
 {
-    rmi_exe_ratio r;
-    r.measured = rmi_exe_measured(c->f, key, &c->spread);
-    r.thought = *cost;
-    if (!r.measured) return 0;
-    c->time = rmi_add(c->time, r.measured);
-    if (r.thought) rmi_exe_add_ratio(to, &r);
-    *cost = r.measured;
+    rmi_exe_ratio ratio;
+    if (*cost == RMI_INF) return 0;
+    ratio.measured = rmi_exe_measured(costs->f, key, &costs->spread);
+    ratio.thought = *cost;
+    if (!ratio.measured) return 0;
+    costs->time = rmi_add(costs->time, ratio.measured);
+    if (ratio.thought) rmi_exe_add_ratio(to, &ratio);
+    *cost = ratio.measured;
     *by = RMI_COST_MEASURED;
     return 1;
 }
 
 /* A time that could not be measured, where others were: as much slower or faster as those. What was given is moved by
    times of the same op and phase (own 1) alone. */
-RMI_FN void rmi_exe_scale(const rmi_exe_ratio *r, int own, uint64_t *cost, uint8_t *by)
+RMI_FN void rmi_exe_scale(const rmi_exe_ratio *ratio, int own, uint64_t *cost, uint8_t *by)
 {
-    if (*by == RMI_COST_MEASURED || (*by == RMI_COST_GIVEN && !own) || !r->thought) return;
-    *cost = rmi_mul_div_up(*cost, r->measured, r->thought);
+    if (*by == RMI_COST_MEASURED || (*by == RMI_COST_GIVEN && !own) || !ratio->thought) return;
+    *cost = rmi_mul_div_up(*cost, ratio->measured, ratio->thought);
     *by = RMI_COST_SCALED;
 }
 
-/* A recomputation of a form whose first run, that of key, takes ns: as much more or less as the two differ when they
-   are timed alike, by more than they vary; if that is not known, as was thought. */
+/* A recomputation of a form whose first run, that of key, takes ns: as much more or less as the two differ when they are
+   timed alike, by more than they vary; if that is not known, as was thought. */
 RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, rmi_exe_key key, const rmi_form *form, uint64_t ns)
 {
-    const rmi_exe_sample *a, *b;
-    size_t n, m;
     uint32_t beside;
     for (beside = 0; beside < 2; beside++) {
-        a = rmi_exe_samples(f, key | beside, &n);
-        b = rmi_exe_samples(f, key | rmi_exe_key_of(0, 0, RMI_EXE_AGAIN, beside), &m);
-        if (!n || !m) continue;
-        if (a[0].ns <= b[m - 1].ns && b[0].ns <= a[n - 1].ns) return ns;
-        return rmi_mul_div_up(ns, b[(m - 1) / 4].ns, a[(n - 1) / 4].ns);
+        size_t n, n_again;
+        const rmi_exe_sample *first = rmi_exe_samples(f, key | beside, &n);
+        const rmi_exe_sample *again = rmi_exe_samples(f, key | RMI_EXE_AGAIN << 1 | beside, &n_again);
+        if (!n || !n_again) continue;
+        if (first[0].ns <= again[n_again - 1].ns && again[0].ns <= first[n - 1].ns) return ns;
+        return rmi_mul_div_up(ns, again[(n_again - 1) / 4].ns, first[(n - 1) / 4].ns);
     }
     return form->fwd && form->again ? rmi_mul_div_up(form->again, ns, form->fwd) : ns;
 }
 
-RMI_FN void rmi_exe_op_costs(rmi_exe_costs *c, uint32_t i)
+/* What was measured of op i. */
+RMI_FN void rmi_exe_op_costs(rmi_exe_costs *costs, uint32_t i)
 {
-    rmi_op *op = &c->g->ops[i];
+    rmi_op *op = &costs->graph->ops[i];
     uint32_t k, p, any = 0;
     for (k = 0; k < op->n_forms; k++) {
         rmi_form *form = &op->forms[k];
-        uint64_t ns = rmi_exe_measured(c->f, rmi_exe_op_key(c->f, i, k, RMI_EXE_FIRST, 0), NULL);
+        rmi_exe_key first = rmi_exe_op_key(costs->f, i, k, RMI_EXE_FIRST);
+        uint64_t ns = rmi_exe_measured(costs->f, first, NULL);
         if (ns) {
-            form->again = rmi_exe_again(c->f, rmi_exe_op_key(c->f, i, k, RMI_EXE_FIRST, 0), form, ns);
+            form->again = rmi_exe_again(costs->f, first, form, ns);
             form->again_by = RMI_COST_MEASURED;
         }
-        any += rmi_exe_cost(c, rmi_exe_op_key(c->f, i, k, RMI_EXE_FIRST, 0), &form->fwd, &form->fwd_by, &c->of[2 * i]);
+        any |= rmi_exe_cost(costs, first, &form->fwd, &form->fwd_by, &costs->of[2 * i]);
         if (op->forms[0].own_parts) form->own_parts = (uint8_t)form->n_parts; /* else no text would tell of them */
         for (p = 0; p < form->n_parts; p++) {
-            rmi_exe_key key = rmi_exe_op_key(c->f, i, k, RMI_EXE_PART + p, 0);
-            if (!rmi_low_has_part(op, k, p)) form->parts[p].bwd_by = RMI_COST_MEASURED; /* it never runs */
-            else rmi_exe_cost(c, key, &form->parts[p].bwd, &form->parts[p].bwd_by, &c->of[2 * i + 1]);
+            rmi_part *part = &form->parts[p];
+            if (!rmi_low_has_part(op, k, p)) part->bwd_by = RMI_COST_MEASURED; /* it never runs */
+            else rmi_exe_cost(costs, rmi_exe_op_key(costs->f, i, k, RMI_EXE_PART + p), &part->bwd, &part->bwd_by,
+                              &costs->of[2 * i + 1]);
         }
     }
-    c->g->costs.measured += any > 0;
+    costs->graph->costs.measured += any;
 }
 
 /* What could not be measured of op i: by what was of it, else of its kind, else of the graph. */
-RMI_FN void rmi_exe_guesses(const rmi_exe_costs *c, uint32_t i)
+RMI_FN void rmi_exe_guesses(const rmi_exe_costs *costs, uint32_t i)
 {
-    rmi_op *op = &c->g->ops[i];
-    const rmi_exe_ratio *own = &c->of[2 * i];
-    rmi_exe_ratio r = own[0];
-    uint32_t k, p, turn;
-    int fwd = own[0].thought != 0, bwd = own[1].thought != 0;
-    rmi_exe_add_ratio(&r, &own[1]);
-    for (turn = 0; turn < 2 && rmi_graph_op_guessed(op) && !r.thought; turn++)
-        for (k = 0; k < c->g->n_ops; k++)
-            if (turn || !strcmp(c->g->ops[k].kind_name, op->kind_name)) {
-                rmi_exe_add_ratio(&r, &c->of[2 * k]);
-                rmi_exe_add_ratio(&r, &c->of[2 * k + 1]);
+    const rm_graph *graph = costs->graph;
+    rmi_op *op = &costs->graph->ops[i];
+    const rmi_exe_ratio *own = &costs->of[2 * i], *fwd, *bwd;
+    rmi_exe_ratio ratio = own[0];
+    uint32_t k, p, any;
+    rmi_exe_add_ratio(&ratio, &own[1]);
+    for (any = 0; any < 2 && rmi_graph_op_guessed(op) && !ratio.thought; any++)
+        for (k = 0; k < graph->n_ops; k++)
+            if (any || !strcmp(graph->ops[k].kind_name, op->kind_name)) {
+                rmi_exe_add_ratio(&ratio, &costs->of[2 * k]);
+                rmi_exe_add_ratio(&ratio, &costs->of[2 * k + 1]);
             }
+    fwd = own[0].thought ? &own[0] : &ratio;
+    bwd = own[1].thought ? &own[1] : &ratio;
     for (k = 0; k < op->n_forms; k++) {
         rmi_form *form = &op->forms[k];
-        rmi_exe_scale(fwd ? &own[0] : &r, fwd, &form->fwd, &form->fwd_by);
-        rmi_exe_scale(fwd ? &own[0] : &r, fwd, &form->again, &form->again_by);
+        rmi_exe_scale(fwd, fwd != &ratio, &form->fwd, &form->fwd_by);
+        rmi_exe_scale(fwd, fwd != &ratio, &form->again, &form->again_by);
         for (form->bwd = 0, p = 0; p < form->n_parts; p++) {
-            rmi_exe_scale(bwd ? &own[1] : &r, bwd, &form->parts[p].bwd, &form->parts[p].bwd_by);
+            rmi_exe_scale(bwd, bwd != &ratio, &form->parts[p].bwd, &form->parts[p].bwd_by);
             form->bwd = rmi_add(form->bwd, form->parts[p].bwd);
         }
     }
 }
 
-/* One time of a param or barrier; there RMI_INF: none is wanted. */
-RMI_FN uint32_t rmi_exe_other_cost(rmi_exe_costs *c, uint32_t at, uint32_t slot, uint64_t *cost, uint8_t *by,
-                                   rmi_exe_ratio *to)
+/* What was measured of params and barriers; updates that were not follow those of the same side, on the device else all
+   ops. */
+RMI_FN void rmi_exe_other_costs(rmi_exe_costs *costs)
 {
-    return *cost == RMI_INF ? 0 : rmi_exe_cost(c, rmi_exe_key_of(c->f->cls[at], 0, slot, 0), cost, by, to);
-}
-
-RMI_FN void rmi_exe_param_costs(rmi_exe_costs *c)
-{
-    rm_graph *g = c->g;
-    rmi_exe_ratio all, other;
-    uint32_t i, at = g->n_ops, any;
+    rm_graph *graph = costs->graph;
+    rmi_exe_ratio all, unused;
+    uint32_t i, n = graph->n_ops, any;
     uint8_t by;
     memset((void *)&all, 0, sizeof all);
-    memset((void *)&other, 0, sizeof other);
-    for (i = 0; i < 2 * g->n_ops; i++) rmi_exe_add_ratio(&all, &c->of[i]);
-    for (i = 0; i < g->n_tensors; i++, at++) {
-        rmi_tensor *t = &g->tensors[i];
-        if (t->kind != RMI_PARAM) continue;
-        any = rmi_exe_other_cost(c, at, RMI_EXE_ON_DEVICE, &t->opt, &t->opt_by, &c->update[0]);
-        any += rmi_exe_other_cost(c, at, RMI_EXE_ON_HOST, &t->opt_host, &t->opt_host_by, &c->update[1]);
-        if (t->reduce) rmi_exe_other_cost(c, at, RMI_EXE_REDUCTION, &t->reduce, &by, &other);
-        g->costs.measured += any > 0;
+    memset((void *)&unused, 0, sizeof unused);
+    for (i = 0; i < 2 * n; i++) rmi_exe_add_ratio(&all, &costs->of[i]);
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *param = &graph->tensors[i];
+        if (param->kind != RMI_PARAM) continue;
+        any = rmi_exe_cost(costs, rmi_exe_key_of(costs->f, n + i, 0, RMI_EXE_ON_DEVICE), &param->opt, &param->opt_by,
+                           &costs->update[0]);
+        any |= rmi_exe_cost(costs, rmi_exe_key_of(costs->f, n + i, 0, RMI_EXE_ON_HOST), &param->opt_host,
+                            &param->opt_host_by, &costs->update[1]);
+        if (param->reduce)
+            rmi_exe_cost(costs, rmi_exe_key_of(costs->f, n + i, 0, RMI_EXE_REDUCTION), &param->reduce, &by, &unused);
+        graph->costs.measured += any;
     }
-    for (i = 0; i < g->n_barriers; i++, at++)
-        rmi_exe_other_cost(c, at, RMI_EXE_ON_DEVICE, &g->barriers[i].ns, &by, &other);
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *t = &g->tensors[i];
-        rmi_exe_scale(c->update[0].thought ? &c->update[0] : &all, 0, &t->opt, &t->opt_by);
-        rmi_exe_scale(&c->update[1], 0, &t->opt_host, &t->opt_host_by);
+    for (i = 0; i < graph->n_barriers; i++)
+        rmi_exe_cost(costs, rmi_exe_key_of(costs->f, n + graph->n_tensors + i, 0, RMI_EXE_ON_DEVICE),
+                     &graph->barriers[i].ns, &by, &unused);
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *param = &graph->tensors[i];
+        rmi_exe_scale(costs->update[0].thought ? &costs->update[0] : &all, 0, &param->opt, &param->opt_by);
+        rmi_exe_scale(&costs->update[1], 0, &param->opt_host, &param->opt_host_by);
     }
 }
 
+/* Samples become costs of the graph, which it checks. */
 RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
 {
-    rm_graph *g = f->x->g;
-    rmi_exe_costs c;
+    rm_graph *graph = f->exec->graph;
+    rmi_exe_costs costs;
     uint32_t i;
-    memset((void *)&c, 0, sizeof c);
-    c.f = f;
-    c.g = g;
-    c.of = RMI_NEW(&f->tmp, rmi_exe_ratio, 2 * (size_t)g->n_ops);
-    if (!c.of) return RM_ERROR_MEMORY;
-    g->costs.measured = 0;
-    for (i = 0; i < g->n_ops; i++) rmi_exe_op_costs(&c, i);
-    for (i = 0; i < g->n_ops; i++) rmi_exe_guesses(&c, i);
-    rmi_exe_param_costs(&c);
-    g->costs.spread_ppm = c.time ? (uint32_t)rmi_min(rmi_mul_div_up(c.spread, 1000000, c.time), UINT32_MAX) : 0;
-    g->costs.loaded = f->wall - f->took > f->took / 4;
-    g->costs.loaded |= f->lost >= 3 && rmi_mul(f->lost, 50000000) > f->wall; /* twenty times a second */
-    g->hashed = 0;
-    rmi_graph_estimate(g);
-    return rmi_graph_check_sums(g);
+    memset((void *)&costs, 0, sizeof costs);
+    costs.f = f;
+    costs.graph = graph;
+    costs.of = RMI_NEW(&f->tmp, rmi_exe_ratio, 2 * (size_t)graph->n_ops);
+    if (!costs.of) return RM_ERROR_MEMORY;
+    graph->costs.measured = 0;
+    for (i = 0; i < graph->n_ops; i++) rmi_exe_op_costs(&costs, i);
+    for (i = 0; i < graph->n_ops; i++) rmi_exe_guesses(&costs, i);
+    rmi_exe_other_costs(&costs);
+    graph->costs.spread_ppm =
+        costs.time ? (uint32_t)rmi_min(rmi_mul_div_up(costs.spread, 1000000, costs.time), UINT32_MAX) : 0;
+    graph->costs.loaded = f->wall - f->took > f->took / 4 ||
+                          (f->lost >= 3 && rmi_mul(f->lost, RMI_EXE_LOST_NS) > f->wall);
+    graph->hashed = 0;
+    rmi_graph_estimate(graph);
+    return rmi_graph_check_sums(graph);
 }
 
-/* Programs of the step kinds `kinds`, bits; the last one also shows what the plan does not run. */
+/* Times programs of the step kinds `kinds`, bits; the last one also shows what the plan does not run. */
 RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32_t kinds)
 {
-    rm_exec *x = f->x;
+    rm_exec *exec = f->exec;
     rmi_exe_prog *last = NULL;
     uint32_t i;
-    if (!x->backend.now)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_profile: the backend has no clock; set rm_backend.now");
-    for (i = 0; i < x->n_prog; i++)
-        if (x->prog[i].step & kinds) {
-            last = &x->prog[i];
+    if (!exec->backend.now) return rmi_exe_refuse(exec, "rm_exec_profile: the backend has no clock; set rm_backend.now");
+    for (i = 0; i < exec->n_prog; i++)
+        if (exec->prog[i].step & kinds) {
+            last = &exec->prog[i];
             RMI_TRY(rmi_exe_timed_steps(f, last, s, 0));
         }
-    if (!last) return rmi_exe_no_program(x, "rm_exec_profile", kinds);
+    if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
     RMI_TRY(rmi_exe_updates_beside(f));
     return rmi_exe_add_beside(f);
 }
 
-RMI_FN rm_result rmi_exe_profile_run(rm_exec *x, const rm_step *s, uint32_t kinds, uint32_t repeats)
+/* rm_exec_profile, of several kinds of steps. What persists is afterwards as it was. */
+RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t kinds, uint32_t repeats)
 {
     rmi_exe_profile f;
-    rm_result r;
+    rm_result result, undone;
     memset((void *)&f, 0, sizeof f);
-    f.x = x;
-    f.tmp = rmi_arena_make(&x->mem.hooks);
-    f.repeats = repeats ? repeats : 3;
-    r = rmi_exe_drain(x);
-    if (r == RM_OK) r = rmi_exe_classes(&f);
-    if (r == RM_OK) r = rmi_exe_snapshot(&f, RMI_EXE_SET_ASIDE);
-    if (r == RM_OK) {
-        rm_result undo;
-        r = rmi_exe_profile_in(&f, s, kinds);
-        undo = rmi_exe_snapshot(&f, RMI_EXE_PUT_BACK);
-        if (r == RM_OK) r = undo;
+    f.exec = exec;
+    f.repeats = repeats ? repeats : RMI_EXE_REPEATS;
+    f.tmp = rmi_arena_make(&exec->mem.hooks);
+    f.calls = rmi_arena_make(&exec->mem.hooks);
+    result = rmi_exe_classes(&f);
+    if (result == RM_OK) result = rmi_exe_build_make(&f.build, exec, &f.tmp, &f.tmp);
+    if (result == RM_OK) {
+        f.build.mem = &f.calls;
+        f.build.out = &f.beside;
+        result = rmi_exe_set_aside(exec, &f.aside, 0);
     }
-    if (r == RM_OK) r = rmi_exe_set_costs(&f);
-    if (r == RM_ERROR_MEMORY) rmi_err_memory(&x->err);
+    if (result == RM_OK) {
+        result = rmi_exe_profile_in(&f, s, kinds);
+        undone = rmi_exe_undo(exec, &f.aside);
+        if (result == RM_OK) result = undone;
+    }
+    if (result == RM_OK) result = rmi_exe_set_costs(&f);
+    if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
+    rmi_arena_free(&f.calls);
     rmi_arena_free(&f.tmp);
-    return r;
+    return result;
 }
 
 /* =====================================================================================================================
@@ -29735,7 +29706,7 @@ typedef struct rmi_chk {
     rm_exec *exec;
     rm_graph *graph;
     const rmi_program *program;
-    rmi_exe_profile aside;  /* what persists, and the inputs */
+    rmi_exe_aside aside;    /* what persists, and the inputs */
     rmi_arena mem, tmp;     /* of the check; of one run */
     unsigned char **value, **grad, **state; /* by tensor; by buffer, as they follow one another */
     unsigned char **host;   /* by tensor: gradients that wait in host memory */
@@ -29806,7 +29777,7 @@ RMI_FN void rmi_chk_forget(rmi_chk *k)
 /* Bytes with room for guards on both sides, aligned as in the arena; zeroed. */
 RMI_FN unsigned char *rmi_chk_bytes(rmi_chk *k, rmi_arena *mem, uint64_t bytes)
 {
-    uint64_t align = rmi_max(k->exec->p->align, RMI_ALIGN), size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
+    uint64_t align = rmi_max(k->exec->plan->align, RMI_ALIGN), size = rmi_add(bytes, align + 2 * RMI_CHK_GUARD);
     unsigned char *p = size > SIZE_MAX / 8 ? NULL : RMI_NEW(mem, unsigned char, size);
     if (!p) return NULL;
     p += RMI_CHK_GUARD;
@@ -30136,7 +30107,7 @@ RMI_FN rm_result rmi_chk_op_call(rmi_chk *k, rmi_run run, rmi_chk_frame **out)
     frame->kind = fm->name[0] ? fm->name : op->kind_name;
     frame->fn = forward ? fm->forward : fm->backward;
     frame->call.phase = forward ? RM_PHASE_FORWARD : RM_PHASE_BACKWARD;
-    frame->call.seed = rmi_exe_seed(k->exec, run.id);
+    frame->call.seed = rm_seed(&k->exec->now, run.id);
     return RM_OK;
 }
 
@@ -30643,10 +30614,10 @@ RMI_FN unsigned char *rmi_chk_grad_of(const rmi_chk *k, uint32_t tensor)
 /* What this micro-batch alone added to the gradient of a tensor. */
 RMI_FN double rmi_chk_slope_given(const rmi_chk *k, uint32_t tensor, uint64_t i)
 {
-    uint64_t at = k->aside.copy_at[rmi_low_buf(k->graph, RMI_BUF_GRAD, tensor)];
+    uint64_t at = k->aside.memory.home[rmi_low_buf(k->graph, RMI_BUF_GRAD, tensor)];
     int earlier = rmi_low_adds_to_earlier(k->program->step) && at != RMI_INF;
     return rmi_chk_load(k, rmi_chk_grad_of(k, tensor), i) -
-           (earlier ? rmi_chk_load(k, k->aside.copy + (size_t)at, i) : 0);
+           (earlier ? rmi_chk_load(k, k->aside.memory.at + (size_t)at, i) : 0);
 }
 
 /* Some elements of a param's gradient, now that it is complete: by chance, every other one the largest of sixteen. */
@@ -30685,9 +30656,9 @@ RMI_FN rm_result rmi_chk_param_frame(rmi_chk *k, rmi_run run, rmi_chk_frame **ou
     *out = frame;
     rmi_format(frame->what, sizeof frame->what, "param %s: its %s%s", tensor->name, reduce ? "reduction" : "update",
                host ? " in host memory" : "");
-    frame->fn = reduce ? k->exec->d.reduce : host ? tensor->update_host : tensor->update;
+    frame->fn = reduce ? k->exec->desc.reduce : host ? tensor->update_host : tensor->update;
     frame->call.phase = reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE;
-    if (reduce) frame->call.user = k->exec->d.reduce_user;
+    if (reduce) frame->call.user = k->exec->desc.reduce_user;
     frame->call.param_bytes = tensor->bytes;
     frame->call.grad_bytes = tensor->grad_bytes;
     frame->call.state_bytes = tensor->state_bytes;
@@ -30707,7 +30678,7 @@ RMI_FN rm_result rmi_chk_update(rmi_chk *k, rmi_run run)
     const rmi_chk_box *box;
     uint32_t buf;
     rmi_chk_sample_param(k, run.id);
-    if (run.way == RMI_REDUCE && !k->exec->d.reduce) return RM_OK;
+    if (run.way == RMI_REDUCE && !k->exec->desc.reduce) return RM_OK;
     RMI_TRY(rmi_chk_param_frame(k, run, &frame));
     if (!frame->fn) return rmi_chk_refuse(k, frame->what, "has no callback; set rm_param_desc.update");
     if (run.way == RMI_REDUCE) { /* once: other ranks take part */
@@ -30756,8 +30727,8 @@ RMI_FN rm_result rmi_chk_copy(rmi_chk *k, uint32_t what, uint32_t tensor)
     }
     if (what == RMI_PREFETCH) memcpy(k->grad[tensor], k->host[tensor], (size_t)bytes);
     else
-        k->exec->d.add(k->host[tensor], k->grad[tensor], bytes, rmi_graph_handle(k->graph, tensor),
-                       k->exec->d.add_user);
+        k->exec->desc.add(k->host[tensor], k->grad[tensor], bytes, rmi_graph_handle(k->graph, tensor),
+                       k->exec->desc.add_user);
     k->holds[tensor] = what == RMI_PREFETCH;
     k->on_host[tensor] = what == RMI_MERGE;
     return RM_OK;
@@ -30787,7 +30758,7 @@ RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t buf)
 {
     uint64_t bytes = rmi_low_bytes(k->graph, buf);
     unsigned char *p = rmi_chk_bytes(k, &k->mem, bytes);
-    if (p && k->aside.copy_at[buf] != RMI_INF) memcpy(p, k->aside.copy + (size_t)k->aside.copy_at[buf], (size_t)bytes);
+    if (p && k->aside.memory.home[buf] != RMI_INF) memcpy(p, k->aside.memory.at + (size_t)k->aside.memory.home[buf], (size_t)bytes);
     return p;
 }
 
@@ -30814,8 +30785,8 @@ RMI_FN rm_result rmi_chk_tables(rmi_chk *k)
         const rmi_tensor *tensor = &graph->tensors[i];
         uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i);
         int earlier = tensor->kind == RMI_PARAM && rmi_low_adds_to_earlier(k->program->step);
-        int hosted = earlier && k->exec->host_home[grad] != RMI_INF;
-        k->on_host[i] = (uint8_t)(hosted && k->exec->home[grad] == RMI_INF);
+        int hosted = earlier && k->exec->memory[RMI_EXE_HOST].home[grad] != RMI_INF;
+        k->on_host[i] = (uint8_t)(hosted && k->exec->memory[RMI_EXE_ARENA].home[grad] == RMI_INF);
         k->holds[i] = (uint8_t)(earlier && !k->on_host[i]);
         if (hosted && !(k->host[i] = rmi_chk_start(k, grad))) return RM_ERROR_MEMORY;
         k->value[i] = rmi_chk_start(k, i);
@@ -30905,8 +30876,8 @@ RMI_FN void rmi_chk_rewind(rmi_chk *k, int params)
     uint32_t i;
     for (i = 0; i < k->graph->n_tensors; i++) {
         const rmi_tensor *tensor = &k->graph->tensors[i];
-        if ((tensor->kind == RMI_CONST || (params && tensor->kind == RMI_PARAM)) && k->aside.copy_at[i] != RMI_INF)
-            memcpy(k->value[i], k->aside.copy + (size_t)k->aside.copy_at[i], (size_t)tensor->bytes);
+        if ((tensor->kind == RMI_CONST || (params && tensor->kind == RMI_PARAM)) && k->aside.memory.home[i] != RMI_INF)
+            memcpy(k->value[i], k->aside.memory.at + (size_t)k->aside.memory.home[i], (size_t)tensor->bytes);
     }
 }
 
@@ -31051,16 +31022,14 @@ RMI_FN rm_result rmi_chk_arguments(rmi_chk *k, const rm_step *step)
 {
     rm_exec *exec = k->exec;
     uint32_t kind = step && step->kind ? step->kind : RM_SINGLE, i, at = 0;
-    if (exec->d.backend)
+    if (exec->desc.backend)
         return rmi_chk_refuse(k, "rm_exec_check:", "it looks at host memory; check an executor without "
                               "rm_exec_desc.backend");
     for (i = 0; i < exec->n_prog; i++)
-        if (exec->prog[i].step == kind) k->program = &exec->p->prog[at = i];
+        if (exec->prog[i].step == kind) k->program = &exec->plan->prog[at = i];
     if (!k->program) return rmi_exe_no_program(exec, "rm_exec_check", kind);
     RMI_TRY(rmi_exe_ready(exec, &exec->prog[at]));
-    if (step) exec->now = *step;
-    else memset((void *)&exec->now, 0, sizeof exec->now);
-    exec->now.kind = kind;
+    rmi_exe_set_now(exec, step, kind);
     return rmi_chk_desc(k, kind);
 }
 
@@ -31071,13 +31040,13 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     rm_result result;
     int set_aside = 0;
     memset((void *)&k, 0, sizeof k);
-    k.exec = k.aside.x = exec;
-    k.graph = exec->g;
+    k.exec = exec;
+    k.graph = exec->graph;
     k.desc = desc && desc->finite_differences ? desc : NULL;
-    k.mem = k.tmp = k.aside.tmp = rmi_arena_make(&exec->mem.hooks);
+    k.mem = k.tmp = rmi_arena_make(&exec->mem.hooks);
     result = rmi_chk_arguments(&k, step);
     if (result == RM_OK) {
-        result = rmi_exe_snapshot(&k.aside, RMI_EXE_SET_ASIDE);
+        result = rmi_exe_set_aside(exec, &k.aside, 0);
         set_aside = result == RM_OK;
         exec->course.used_up = 0; /* whatever the gradients hold is good enough to add to */
     }
@@ -31085,11 +31054,9 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
     if (result == RM_OK) result = rmi_chk_compare(&k, step);
     if (result == RM_OK) result = rmi_chk_differences(&k);
     if (result == RM_ERROR_MEMORY) rmi_err_memory(&exec->err);
-    if (set_aside && rmi_exe_snapshot(&k.aside, RMI_EXE_PUT_BACK) != RM_OK && result == RM_OK)
-        result = RM_ERROR_BACKEND;
+    if (set_aside && rmi_exe_undo(exec, &k.aside) != RM_OK && result == RM_OK) result = RM_ERROR_BACKEND;
     rmi_arena_free(&k.tmp);
     rmi_arena_free(&k.mem);
-    rmi_arena_free(&k.aside.tmp);
     return result;
 }
 /* =====================================================================================================================
@@ -31487,14 +31454,7 @@ RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t o
     p = rmi_exe_range(x, t, what, 1, offset, bytes);
     if (!p || (bytes && !src))
         return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
-    if (bytes) RMI_TRY(rmi_exe_write(x, t, what, offset, p, src, bytes));
-    if (what == RM_VALUE) { /* parts that overlap count twice: no complaint where there is no cause */
-        uint32_t root = x->g->tensors[rmi_graph_index(t)].root;
-        x->due[root] -= rmi_min(x->due[root], bytes);
-        if (!x->due[root]) x->stale[root] = 0;
-    }
-    if (what == RM_GRAD) x->course.used_up = 0; /* the caller knows what they hold */
-    return RM_OK;
+    return rmi_exe_write(x, t, what, offset, src, bytes);
 }
 
 RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes)
@@ -31514,15 +31474,13 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
     void *p;
     int input;
     if (!x) return NULL;
-    input = rmi_graph_has(x->g, t) && x->g->tensors[rmi_graph_index(t)].kind == RMI_INPUT && what == RM_VALUE;
+    input = rmi_graph_has(x->graph, t) && rmi_exe_is_input(x, rmi_graph_index(t)) && what == RM_VALUE;
     if (rmi_exe_drain(x) != RM_OK) return NULL;
     p = rmi_exe_address(x, t, what, input, &bytes);
-    if (p && rmi_exe_twice(x, rmi_low_buf(x->g, (rmi_buf_kind)what, rmi_graph_index(t)))) {
-        rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "%s persists on the device and in host memory, both the same: use "
-                    "rm_exec_write and rm_exec_read", x->g->tensors[rmi_graph_index(t)].name);
-        return NULL;
-    }
-    if (p && input) x->stale[x->g->tensors[rmi_graph_index(t)].root] = 0; /* it was asked for to be written */
+    if (p && rmi_exe_twice(x, rmi_exe_buffer(x, t, what)))
+        return rmi_exe_refuse(x, "%s persists on the device and in host memory, both the same: use rm_exec_write and "
+                              "rm_exec_read", x->graph->tensors[rmi_graph_index(t)].name), (void *)NULL;
+    if (p && input) x->inputs.stale[rmi_graph_index(t)] = RMI_EXE_WRITTEN; /* it was asked for to be written */
     return p;
 }
 
@@ -31541,11 +31499,7 @@ RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
 {
     if (!x) return RM_ERROR_ARGUMENT;
     if (!data) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_restore: data is NULL");
-    RMI_TRY(rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 0));
-    RMI_TRY(rmi_exe_drain(x)); /* the lanes of the last step may still read and write what is restored */
-    x->course.used_up |= x->course.adding;   /* gradients of other weights */
-    x->course.adding = 0;
-    return rmi_exe_restore_walk(x, (const unsigned char *)data, bytes, 1);
+    return rmi_exe_restore(x, data, bytes);
 }
 
 RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p)
@@ -31571,23 +31525,22 @@ RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step
     uint32_t i, kinds = 0;
     rm_result r;
     if (!x) return RM_ERROR_ARGUMENT;
-    if (!p || *p != x->p)
+    if (!p || *p != x->plan)
         return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
                            "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
     for (i = 0; i < x->n_prog; i++) kinds |= x->prog[i].step;
     RMI_TRY(rmi_exe_profile_run(x, s, kinds == RM_FORWARD ? kinds : kinds & ~RM_FORWARD, repeats));
     if (x->backend.link) {
-        if (rmi_exe_did(x, x->backend.link(x->backend.user, &h2d, &d2h, &latency_ns)))
-            return rmi_exe_backend_failed(x, "measuring the link", NULL);
+        RMI_TRY(rmi_exe_needs(x, x->backend.link(x->backend.user, &h2d, &d2h, &latency_ns), "measuring the link", NULL));
         if (!h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX) /* the graph would keep the error */
             return rmi_err_set(&x->err, RM_ERROR_BACKEND,
                                "rm_exec_tune: rm_backend.link measured %u and %u bytes a second, %u ns a copy; rates are "
                                "above 0, all is below 2^62",
                                h2d, d2h, latency_ns);
-        rm_graph_link(x->g, h2d, d2h, latency_ns, 0);
+        rm_graph_link(x->graph, h2d, d2h, latency_ns, 0);
     }
-    r = rm_plan_create(x->g, desc, &next);
-    if (r != RM_OK) return rmi_err_set(&x->err, r, "%s", rm_graph_error(x->g));
+    r = rm_plan_create(x->graph, desc, &next);
+    if (r != RM_OK) return rmi_err_set(&x->err, r, "%s", rm_graph_error(x->graph));
     r = rmi_exe_replan(x, next);
     if (r == RM_OK) {
         rm_plan *old = *p;
@@ -31606,11 +31559,11 @@ RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc 
 RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info)
 {
     if (!x || !info) return RM_ERROR_ARGUMENT;
-    info->arena_bytes = x->dev_bytes;
+    info->arena_bytes = x->memory[RMI_EXE_ARENA].bytes;
     info->touched_bytes = x->touched;
-    info->host_bytes = x->host_bytes;
+    info->host_bytes = x->memory[RMI_EXE_HOST].bytes;
     info->steps = x->course.steps;
-    info->step_ns = x->n_prog ? rmi_exe_step_ns(x, &x->p->info[x->last ? x->last - x->prog : 0]) : 0;
+    info->step_ns = x->n_prog ? rmi_exe_step_ns(x, &x->plan->info[x->last ? x->last - x->prog : 0]) : 0;
     return RM_OK;
 }
 
