@@ -26640,7 +26640,7 @@ RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d
    >>exec - walks a plan through a backend; the host backend; profiling
    A program is compiled once into calls with all their pointers; a step is a walk over them that decides and allocates
    nothing. In: plan + memory + callbacks. Out: training steps.
-   All bytes that a program touches stand in one line: the caller's buffers first, then the arena, host memory, and memory
+   All bytes that a program touches stand in one line: the caller's buffers first, then the arena, host memory, memory
    beside a step. A place is a number in this line; rmi_exe_at gives its address.
    ================================================================================================================== */
 /* Numbers that were chosen, times on a machine of two cores. */
@@ -26648,14 +26648,14 @@ RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d
 #define RMI_EXE_OFTEN 8u                  /* and so many times as many where they are short: */
 #define RMI_EXE_SHORT_NS 2000000u         /* all calls beside a step of one op in one form together */
 #define RMI_EXE_SHORT_STEP_NS 50000000u   /* all steps of one kind together */
-#define RMI_EXE_OTHERS_NS 20000u          /* processor time that clocks may see of others while one thread works alone */
+#define RMI_EXE_OTHERS_NS 20000u          /* processor time that clocks may see of others beside one thread */
 #define RMI_EXE_LOST_NS 50000000u         /* who loses the processor more often than once in this time shares it */
 #define RMI_EXE_SPACING 256u              /* what buffers beside a step are aligned to, at least */
 #define RMI_EXE_IN_FLIGHT 32u             /* copies between steps that nobody has waited for, at most */
 #define RMI_EXE_CALLS_BETWEEN 64u         /* calls of a lane between two steps: copies, their waits, and some more */
 #define RMI_EXE_PIECE ((uint64_t)4 << 20) /* bytes that rm_exec_save reads at a time */
 
-/* INPUTS does nothing: it stands first where there are lanes, for the copies of the step's inputs, which came before. */
+/* INPUTS does nothing: it stands first where there are lanes, for copies of inputs, which came before. */
 typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_COPY, RMI_EXE_ADD, RMI_EXE_FILL, RMI_EXE_INPUTS } rmi_exe_what;
 
 typedef struct rmi_exe_op {
@@ -26688,7 +26688,7 @@ typedef struct rmi_exe_prog {
     size_t n;
     uint64_t *at_end[2];   /* by memory and buffer: its place after the step, or RMI_INF */
     uint32_t lanes;        /* bits: those that it uses */
-    rmi_lan_waits waits[1 + RM_STEP_KINDS]; /* of its ops, `on` is an event: always; by the program before: further ones */
+    rmi_lan_waits waits[1 + RM_STEP_KINDS]; /* of its ops, for events: always; by the program before: more */
 } rmi_exe_prog;
 
 typedef struct rmi_exe_turn { /* a lane of the host: it may be a step behind, and reads the values of its own step */
@@ -26709,8 +26709,8 @@ typedef struct rmi_exe_turn { /* a lane of the host: it may be a step behind, an
 typedef struct rmi_exe_lanes {
     int on;                  /* the backend has lanes; else all this is zero */
     rmi_exe_turn turn[RMI_LANES];
-    const rmi_exe_prog *before; /* the last step, if its lanes may be at work and nobody has waited for them; else NULL */
-    uint32_t joined;         /* 1: the first op of programs has bytes: of inputs, or of the step's values on the device */
+    const rmi_exe_prog *before; /* the last step, if its lanes may be at work; NULL: they have been waited for */
+    uint32_t joined;         /* 1: the first op of programs has bytes: inputs, or the step's values on the device */
     int inputs_open;         /* nothing of `before` is at work in the bytes of inputs, and they have been written */
     int rebound;             /* an address of the caller's memory has changed since programs were begun */
     uint32_t n_events;
@@ -26736,10 +26736,6 @@ typedef struct rmi_exe_outside { /* the caller's memory */
 
 /* What is wrong with the bytes of an input. */
 enum { RMI_EXE_WRITTEN, RMI_EXE_USED_UP, RMI_EXE_NEVER };
-typedef struct rmi_exe_inputs {
-    uint8_t *stale;        /* by tensor: RMI_EXE_WRITTEN ... */
-    uint64_t *due;         /* by tensor: of a stale input, bytes still to be written */
-} rmi_exe_inputs;
 
 typedef struct rmi_exe_course { /* of a training */
     int adding;    /* an accumulation is under way: gradients of params hold contributions that LAST will want */
@@ -26761,7 +26757,8 @@ struct rm_exec {
     rmi_exe_prog prog[RM_STEP_KINDS];
     uint32_t n_prog;
     rmi_exe_outside outside;
-    rmi_exe_inputs inputs;
+    uint8_t *stale;           /* by tensor, of inputs: RMI_EXE_WRITTEN ... */
+    uint64_t *due;            /* by tensor: of a stale input, bytes still to be written */
     rm_step now;              /* what callbacks see as c->step */
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     rmi_exe_course course;
@@ -26797,15 +26794,22 @@ RMI_FN int rmi_exe_is_input(const rm_exec *exec, uint32_t tensor)
     return exec->graph->tensors[tensor].kind == RMI_INPUT;
 }
 
+/* The buffer of the caller's in which a place is. */
+RMI_FN uint32_t rmi_exe_outside_at(const rm_exec *exec, uint64_t place)
+{
+    size_t n = (size_t)rmi_low_buffers(exec->graph) + 1;
+    return (uint32_t)rmi_lower_bound(exec->outside.from, n, place + 1) - 1;
+}
+
 /* The address of a place; NULL: it is in memory of the caller's that is not bound. */
 RMI_FN unsigned char *rmi_exe_at(const rm_exec *exec, uint64_t place)
 {
-    const uint64_t *from = exec->outside.from;
-    size_t i;
+    const rmi_exe_outside *outside = &exec->outside;
+    uint32_t i;
     for (i = RMI_EXE_MEMORIES; i-- > 0;)
         if (place >= exec->memory[i].base) return exec->memory[i].at + (size_t)(place - exec->memory[i].base);
-    i = rmi_lower_bound(from, (size_t)rmi_low_buffers(exec->graph) + 1, place + 1) - 1;
-    return exec->outside.bound[i] ? (unsigned char *)exec->outside.bound[i] + (size_t)(place - from[i]) : NULL;
+    i = rmi_exe_outside_at(exec, place);
+    return outside->bound[i] ? (unsigned char *)outside->bound[i] + (size_t)(place - outside->from[i]) : NULL;
 }
 
 /* The arena, host memory and what lies beside stand one behind the other in the line of places. */
@@ -26885,33 +26889,8 @@ RMI_FN int rmi_exe_thr_reserve(void *user, uint32_t events, uint32_t calls)
 }
 #endif
 
-/* The host backend's lanes become threads, if they were asked for. */
-RMI_FN rm_result rmi_exe_threads(rm_exec *exec)
-{
-    if (!exec->desc.threads) return RM_OK;
-    if (exec->desc.threads > 1)
-        return rmi_exe_refuse(exec, "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives each lane its "
-                              "own, 0 none", (uint64_t)exec->desc.threads);
-#if defined(ROCKMATE_THREADS)
-    exec->lanes.threads = rmi_thr_make(&exec->mem.hooks, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
-    if (!exec->lanes.threads) return rmi_err_memory(&exec->err);
-    exec->lanes.on = 1;
-    exec->backend.copy = rmi_exe_thr_copy;
-    exec->backend.sync = rmi_exe_thr_sync;
-    exec->backend.record = rmi_exe_thr_record;
-    exec->backend.wait = rmi_exe_thr_wait;
-    exec->backend.host_call = rmi_exe_thr_call;
-    exec->backend.reserve = rmi_exe_thr_reserve;
-    exec->backend.call_lanes = 1u << RM_LANE_COMM;
-    return RM_OK;
-#else
-    return rmi_exe_refuse(exec, "rm_exec_desc.threads: this implementation was compiled without threads; define "
-                          "ROCKMATE_THREADS before it");
-#endif
-}
-
-/* The caller's backend, copied; or the host's, with the caller's stream. desc.backend then tells which: the copy, or
-   NULL. */
+/* The caller's backend, copied; or the host's, with the caller's stream, and lanes in threads if they were asked for.
+   desc.backend then tells which: the copy, or NULL. */
 RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
 {
     const rm_backend *from = exec->desc.backend;
@@ -26937,7 +26916,26 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
     backend->fill = rmi_exe_host_fill;
     backend->sync = rmi_exe_host_sync;
     backend->now = rmi_exe_host_now;
-    return rmi_exe_threads(exec);
+    if (!exec->desc.threads) return RM_OK;
+    if (exec->desc.threads > 1)
+        return rmi_exe_refuse(exec, "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives each lane its "
+                              "own, 0 none", (uint64_t)exec->desc.threads);
+#if defined(ROCKMATE_THREADS)
+    exec->lanes.threads = rmi_thr_make(&exec->mem.hooks, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
+    if (!exec->lanes.threads) return rmi_err_memory(&exec->err);
+    exec->lanes.on = 1;
+    backend->copy = rmi_exe_thr_copy;
+    backend->sync = rmi_exe_thr_sync;
+    backend->record = rmi_exe_thr_record;
+    backend->wait = rmi_exe_thr_wait;
+    backend->host_call = rmi_exe_thr_call;
+    backend->reserve = rmi_exe_thr_reserve;
+    backend->call_lanes = 1u << RM_LANE_COMM;
+    return RM_OK;
+#else
+    return rmi_exe_refuse(exec, "rm_exec_desc.threads: this implementation was compiled without threads; define "
+                          "ROCKMATE_THREADS before it");
+#endif
 }
 
 /* --- what went wrong */
@@ -26949,21 +26947,14 @@ RMI_FN int rmi_exe_did(rm_exec *exec, int code)
     return code;
 }
 
-/* The backend's words for its last code, or NULL. */
-RMI_FN const char *rmi_exe_words(const rm_exec *exec)
-{
-    const char *words = exec->backend.error_text ? exec->backend.error_text(exec->backend.user, exec->code) : NULL;
-    return words && *words ? words : NULL;
-}
-
 /* The backend's last code becomes the message: what it did then, of which op or buffer (or NULL). */
 RMI_FN rm_result rmi_exe_backend_failed(rm_exec *exec, const char *what, const char *of)
 {
-    const char *words = rmi_exe_words(exec);
+    const char *words = exec->backend.error_text ? exec->backend.error_text(exec->backend.user, exec->code) : NULL;
     int64_t code = exec->code;
     if (of != exec->failed) rmi_format(exec->failed, sizeof exec->failed, "%s", of ? of : "");
-    return rmi_err_set(&exec->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what, of ? " of " : "",
-                       of ? of : "", words ? words : "", words ? ", " : "", code < 0 ? "-" : "",
+    return rmi_err_set(&exec->err, RM_ERROR_BACKEND, "the backend failed: %s%s%s: %s%scode %s%u", what,
+                       of ? " of " : "", of ? of : "", words ? words : "", words ? ", " : "", code < 0 ? "-" : "",
                        (uint64_t)(code < 0 ? -code : code));
 }
 
@@ -27041,7 +27032,7 @@ typedef struct rmi_exe_build {
     rmi_arena *uses_mem;
 } rmi_exe_build;
 
-/* Tables of a builder; those in `at` are made in mem, too, all others in tmp. Nothing is anywhere. */
+/* Tables of a builder; those in `at` are made in mem, too, all others in tmp. Only the caller's memory is anywhere. */
 RMI_FN rm_result rmi_exe_build_make(rmi_exe_build *build, rm_exec *exec, rmi_arena *mem, rmi_arena *tmp)
 {
     const rm_graph *graph = exec->graph;
@@ -27052,7 +27043,10 @@ RMI_FN rm_result rmi_exe_build_make(rmi_exe_build *build, rm_exec *exec, rmi_are
     RMI_TRY(RMI_TABLES(mem, RMI_T(build->at[0], n), RMI_T(build->at[1], n)));
     RMI_TRY(RMI_TABLES(tmp, RMI_T(build->holds, graph->n_tensors), RMI_T(build->moved, graph->n_tensors),
                        RMI_T(build->ran, graph->n_ops), RMI_T(build->left_by, graph->n_ops)));
-    for (i = 0; i < n; i++) build->at[0][i] = build->at[1][i] = RMI_INF;
+    for (i = 0; i < n; i++) {
+        build->at[0][i] = exec->outside.from[i] < exec->outside.from[i + 1] ? exec->outside.from[i] : RMI_INF;
+        build->at[1][i] = RMI_INF;
+    }
     return RM_OK;
 }
 
@@ -27076,12 +27070,14 @@ RMI_FN rm_result rmi_exe_uses(rmi_exe_build *build, uint64_t place, uint64_t byt
     return rmi_lan_touch(build->uses_mem, build->uses, place, bytes, (uint32_t)build->out->n - 1, write);
 }
 
-/* Puts the address of bytes that the last op uses into *slot; once they are bound if they are the caller's. Of nothing,
-   nothing need be bound. */
-RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, uint64_t place, uint64_t bytes, int write, const void **slot)
+/* The last op uses a buffer where it is on the device (host 0) or in host memory: puts its address into *slot, once it
+   is bound if it is the caller's. Of nothing, nothing need be bound. */
+RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, int host, uint32_t buf, uint64_t bytes, int write,
+                               const void **slot)
 {
     const rmi_exe_memory *arena = &build->exec->memory[RMI_EXE_ARENA];
     rmi_exe_outside *outside = &build->exec->outside;
+    uint64_t place = build->at[host][buf];
     RMI_TRY(rmi_exe_uses(build, place, bytes, write));
     *slot = bytes && place != RMI_INF ? rmi_exe_at(build->exec, place) : arena->at;
     if (!bytes || place >= arena->base) return RM_OK;
@@ -27092,13 +27088,14 @@ RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, uint64_t place, uint64_t by
     return RM_OK;
 }
 
-/* The same for bytes on the device of which there is one buffer, with their number; none: no pointer. */
-RMI_FN rm_result rmi_exe_own(rmi_exe_build *build, uint32_t buf, uint64_t bytes, int write, void **slot, uint64_t *size)
+/* Saved bytes, or workspace, of the last call; 0: none, and no pointer. */
+RMI_FN rm_result rmi_exe_own(rmi_exe_build *build, rmi_buf_kind kind, uint32_t id, uint64_t bytes, rm_call *call)
 {
-    const void *pointer = NULL; /* never the caller's: of what was saved, and workspaces */
-    if (bytes) RMI_TRY(rmi_exe_point(build, build->at[0][buf], bytes, write, &pointer));
-    *slot = (void *)pointer;
-    *size = bytes;
+    int saved = kind == RMI_BUF_SAVED, write = !saved || call->phase == RM_PHASE_FORWARD;
+    const void *at = NULL;
+    if (bytes) RMI_TRY(rmi_exe_point(build, 0, rmi_low_buf(build->exec->graph, kind, id), bytes, write, &at));
+    *(saved ? &call->saved : &call->ws) = (void *)at;
+    *(saved ? &call->saved_bytes : &call->ws_bytes) = bytes;
     return RM_OK;
 }
 
@@ -27132,43 +27129,55 @@ RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_
     if (farg) memcpy(call->farg, farg, sizeof call->farg);
 }
 
-/* An op that makes a call (of rmi_exe_call_of, or NULL: a new one) to fn for a run. */
-RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_fn fn, uint32_t phase, rm_call **call)
+/* An op that makes a call to fn for a run. */
+RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_fn fn, uint32_t phase, rm_call *call)
 {
     uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
     rmi_exe_op *op;
-    if (!*call) {
-        *call = RMI_NEW(build->mem, rm_call, 1);
-        if (!*call) return RM_ERROR_MEMORY;
-        rmi_exe_call_of(build->exec, run, lane, *call);
-    }
-    (*call)->phase = phase;
+    if (!call) return RM_ERROR_MEMORY;
     RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, lane, &op));
     op->run = run;
-    op->call = *call;
+    op->call = call;
     op->fn = fn;
+    rmi_exe_call_of(build->exec, run, lane, call);
+    call->phase = phase;
     return RM_OK;
 }
 
-/* Pointers and sizes of an op's inputs and outputs; only those in `only`, if given (then none is written). */
-RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, const rmi_op *op, const rmi_list *only, rm_call *call)
+/* Does a backward give the gradient of input i, which is not there under another name? */
+RMI_FN int rmi_exe_given(const rmi_exe_build *build, rmi_run run, uint32_t i)
 {
-    uint32_t side, i;
-    for (side = 0; side < 2; side++) {
-        const rmi_list *list = side ? &op->out : &op->in;
-        const void **pointers;
+    const rmi_op *op = &build->exec->graph->ops[run.id];
+    uint32_t tensor = op->in.at[i];
+    return rmi_list_has(&op->grad_in, tensor) && rmi_list_has(&op->forms[run.form].parts[run.part].grads, tensor) &&
+           !build->moved[tensor];
+}
+
+/* Pointers to the values of an op's inputs and outputs; of a backward those that it needs, and their gradients. */
+RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, rmi_run run, rm_call *call)
+{
+    const rm_graph *graph = build->exec->graph;
+    const rmi_op *op = &graph->ops[run.id];
+    int backward = run.way == RMI_BWD;
+    uint32_t role, i;
+    for (role = 0; role < (backward ? 4 : 2); role++) { /* in, out, din, dout */
+        const rmi_list *list = role % 2 ? &op->out : &op->in;
+        const void **at;
         uint64_t *sizes;
-        RMI_TRY(RMI_TABLES(build->mem, RMI_T(pointers, list->n), RMI_T(sizes, list->n)));
+        RMI_TRY(RMI_TABLES(build->mem, RMI_T(at, list->n), RMI_T(sizes, list->n)));
         for (i = 0; i < list->n; i++) {
-            uint32_t tensor = list->at[i];
-            sizes[i] = build->exec->graph->tensors[tensor].bytes;
-            if (only && !rmi_list_has(only, tensor)) continue;
-            RMI_TRY(rmi_exe_point(build, build->at[0][tensor], sizes[i], side && !only, &pointers[i]));
+            uint32_t tensor = list->at[i], buf = rmi_low_buf(graph, role < 2 ? RMI_BUF_VALUE : RMI_BUF_GRAD, tensor);
+            sizes[i] = rmi_low_bytes(graph, buf);
+            if (backward && !(role < 2    ? rmi_list_has(&rmi_low_part(graph, run)->needs, tensor)
+                              : role == 2 ? rmi_exe_given(build, run, i)
+                                          : rmi_list_has(&op->grad_out, tensor)))
+                continue;
+            RMI_TRY(rmi_exe_point(build, 0, buf, sizes[i], role == (backward ? 2 : 1), &at[i]));
         }
-        if (side) call->out = (void *const *)(const void *)pointers;
-        else call->in = pointers;
-        *(side ? &call->out_bytes : &call->in_bytes) = sizes;
-        *(side ? &call->n_out : &call->n_in) = list->n;
+        if (role == 0) call->in = at, call->in_bytes = sizes, call->n_in = list->n;
+        if (role == 1) call->out = (void *const *)(const void *)at, call->out_bytes = sizes, call->n_out = list->n;
+        if (role == 2) call->din = (void *const *)(const void *)at;
+        if (role == 3) call->dout = at;
     }
     return RM_OK;
 }
@@ -27179,27 +27188,20 @@ RMI_FN rm_result rmi_exe_forward(rmi_exe_build *build, rmi_run run)
     const rm_graph *graph = build->exec->graph;
     const rmi_op *op = &graph->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
-    uint32_t saved = rmi_low_buf(graph, RMI_BUF_SAVED, run.id), i;
-    rm_call *call = NULL;
-    RMI_TRY(rmi_exe_call(build, run, form->forward, RM_PHASE_FORWARD, &call));
+    rm_call *call = RMI_NEW(build->mem, rm_call, 1);
+    uint32_t i;
+    RMI_TRY(rmi_exe_call(build, run, form->forward, RM_PHASE_FORWARD, call));
     call->recompute = build->ran[run.id]++ > 0;
-    RMI_TRY(rmi_exe_operands(build, op, NULL, call));
+    RMI_TRY(rmi_exe_operands(build, run, call));
     for (i = 0; i < op->mutates.n && !call->recompute; i++) {
         uint32_t tensor = op->mutates.at[i];
         RMI_TRY(rmi_exe_uses(build, build->at[0][tensor], graph->tensors[tensor].bytes, 1));
     }
-    if (form->saved && build->at[0][saved] != RMI_INF) {
-        RMI_TRY(rmi_exe_own(build, saved, form->saved, 1, &call->saved, &call->saved_bytes));
+    if (form->saved && build->at[0][rmi_low_buf(graph, RMI_BUF_SAVED, run.id)] != RMI_INF) {
+        RMI_TRY(rmi_exe_own(build, RMI_BUF_SAVED, run.id, form->saved, call));
         build->left_by[run.id] = run.form;
     }
-    return rmi_exe_own(build, rmi_low_buf(graph, RMI_BUF_WS, run.id), form->fwd_ws, 1, &call->ws, &call->ws_bytes);
-}
-
-/* Does this part's backward give the gradient of input i, which is not there under another name? */
-RMI_FN int rmi_exe_given(const rmi_exe_build *build, const rmi_op *op, const rmi_part *part, uint32_t i)
-{
-    uint32_t tensor = op->in.at[i];
-    return rmi_list_has(&op->grad_in, tensor) && rmi_list_has(&part->grads, tensor) && !build->moved[tensor];
+    return rmi_exe_own(build, RMI_BUF_WS, run.id, form->fwd_ws, call);
 }
 
 /* Must the gradient of input i be added to: it holds contributions, or the input is an earlier one once more? */
@@ -27210,73 +27212,49 @@ RMI_FN int rmi_exe_adds(const rmi_exe_build *build, const rmi_op *op, uint32_t i
     return k < i || build->holds[op->in.at[i]];
 }
 
-/* What a backward must add to, in call->accum; before its call, clears what must hold zeros then. Inputs from number 31
-   on share an accum bit: what one of them must write is cleared if another adds. */
-RMI_FN rm_result rmi_exe_accum(rmi_exe_build *build, rmi_run run, rm_call *call)
+/* The gradients that a backward adds to, as rm_call.accum; those that must hold zeros then are cleared before the call.
+   Inputs from number 31 on share a bit: what one of them must write is cleared if another adds. */
+RMI_FN rm_result rmi_exe_accum(rmi_exe_build *build, rmi_run run, rm_call *call, uint64_t *accum)
 {
     const rm_graph *graph = build->exec->graph;
     const rmi_op *op = &graph->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    const rmi_part *part = &form->parts[run.part];
-    uint32_t i, late_adds = 0;
-    for (i = 31; i < op->in.n; i++)
-        late_adds |= (uint32_t)(rmi_exe_given(build, op, part, i) && rmi_exe_adds(build, op, i));
-    for (i = 0; i < op->in.n; i++) {
-        uint32_t tensor = op->in.at[i];
+    int zeros = (op->forms[run.form].flags & RM_ZERO_GRADS) != 0, late_adds = 0;
+    uint32_t i;
+    for (i = 31; i < op->in.n; i++) late_adds |= rmi_exe_given(build, run, i) && rmi_exe_adds(build, op, i);
+    for (*accum = 0, i = 0; i < op->in.n; i++) {
+        uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, op->in.at[i]);
         int adds = rmi_exe_adds(build, op, i);
         rmi_exe_op *fill;
-        if (!rmi_exe_given(build, op, part, i)) continue;
-        if (!adds && !(form->flags & RM_ZERO_GRADS) && !(late_adds && i >= 31)) continue;
-        call->accum |= RM_IN(i);
+        if (!rmi_exe_given(build, run, i) || !(adds || zeros || (late_adds && i >= 31))) continue;
+        *accum |= RM_IN(i);
         if (adds) continue;
         RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &fill));
         fill->call = call;
         fill->number = i;
-        fill->bytes = graph->tensors[tensor].grad_bytes;
-        RMI_TRY(rmi_exe_uses(build, build->at[0][rmi_low_buf(graph, RMI_BUF_GRAD, tensor)], fill->bytes, 1));
+        fill->bytes = rmi_low_bytes(graph, buf);
+        RMI_TRY(rmi_exe_uses(build, build->at[0][buf], fill->bytes, 1));
     }
     return RM_OK;
-}
-
-/* The call of a backward that has gradients to give. */
-RMI_FN rm_result rmi_exe_backward_call(rmi_exe_build *build, rmi_run run)
-{
-    const rm_graph *graph = build->exec->graph;
-    const rmi_op *op = &graph->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    const rmi_part *part = &form->parts[run.part];
-    const void **din, **dout;
-    uint32_t i;
-    rm_call *call;
-    RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1), RMI_T(din, op->in.n), RMI_T(dout, op->out.n)));
-    rmi_exe_call_of(build->exec, run, RM_LANE_COMPUTE, call);
-    call->din = (void *const *)(const void *)din;
-    call->dout = dout;
-    RMI_TRY(rmi_exe_accum(build, run, call));
-    RMI_TRY(rmi_exe_call(build, run, form->backward, RM_PHASE_BACKWARD, &call));
-    RMI_TRY(rmi_exe_operands(build, op, &part->needs, call));
-    for (i = 0; i < op->in.n + op->out.n; i++) {
-        int of_input = i < op->in.n;
-        uint32_t tensor = of_input ? op->in.at[i] : op->out.at[i - op->in.n];
-        uint64_t place = build->at[0][rmi_low_buf(graph, RMI_BUF_GRAD, tensor)];
-        if (of_input ? !rmi_exe_given(build, op, part, i) : !rmi_list_has(&op->grad_out, tensor)) continue;
-        RMI_TRY(rmi_exe_point(build, place, graph->tensors[tensor].grad_bytes, of_input,
-                              of_input ? &din[i] : &dout[i - op->in.n]));
-    }
-    if (part->needs_saved)
-        RMI_TRY(rmi_exe_own(build, rmi_low_buf(graph, RMI_BUF_SAVED, run.id), form->saved, 0, &call->saved,
-                            &call->saved_bytes));
-    return rmi_exe_own(build, rmi_low_buf(graph, RMI_BUF_WS, run.id), part->bwd_ws, 1, &call->ws, &call->ws_bytes);
 }
 
 /* A part of a backward; without a call if all of its gradients are there already. */
 RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
 {
     const rmi_op *op = &build->exec->graph->ops[run.id];
-    const rmi_part *part = &op->forms[run.form].parts[run.part];
+    const rmi_form *form = &op->forms[run.form];
+    const rmi_part *part = &form->parts[run.part];
+    uint64_t accum;
     uint32_t i = 0;
-    while (i < op->in.n && !rmi_exe_given(build, op, part, i)) i++;
-    if (i < op->in.n) RMI_TRY(rmi_exe_backward_call(build, run));
+    while (i < op->in.n && !rmi_exe_given(build, run, i)) i++;
+    if (i < op->in.n) {
+        rm_call *call = RMI_NEW(build->mem, rm_call, 1);
+        RMI_TRY(rmi_exe_accum(build, run, call, &accum));
+        RMI_TRY(rmi_exe_call(build, run, form->backward, RM_PHASE_BACKWARD, call));
+        call->accum = accum;
+        RMI_TRY(rmi_exe_operands(build, run, call));
+        if (part->needs_saved) RMI_TRY(rmi_exe_own(build, RMI_BUF_SAVED, run.id, form->saved, call));
+        RMI_TRY(rmi_exe_own(build, RMI_BUF_WS, run.id, part->bwd_ws, call));
+    }
     for (i = 0; i < op->grad_in.n; i++) {
         uint32_t tensor = op->grad_in.at[i];
         if (!rmi_list_has(&part->grads, tensor)) continue;
@@ -27294,31 +27272,25 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *build, rmi_run run)
     const rmi_tensor *param = &graph->tensors[run.id];
     int host = run.way == RMI_OPT_HOST, reduce = run.way == RMI_REDUCE;
     rm_fn fn = reduce ? exec->desc.reduce : host ? param->update_host : param->update;
-    void **slot[3];
+    rm_call *call = RMI_NEW(build->mem, rm_call, 1);
     uint32_t i;
-    rm_call *call = NULL;
     if (reduce) build->holds[run.id] = 1;
     if (reduce && !fn) return RM_OK;
-    RMI_TRY(rmi_exe_call(build, run, fn, reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE, &call));
-    slot[RMI_BUF_VALUE] = &call->param;
-    slot[RMI_BUF_GRAD] = &call->grad;
-    slot[RMI_BUF_STATE] = &call->state;
+    RMI_TRY(rmi_exe_call(build, run, fn, reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE, call));
     call->param_bytes = param->bytes;
     call->grad_bytes = param->grad_bytes;
     call->state_bytes = param->state_bytes;
     for (i = RMI_BUF_VALUE; i <= RMI_BUF_STATE; i++) {
+        void **slot = i == RMI_BUF_VALUE ? &call->param : i == RMI_BUF_GRAD ? &call->grad : &call->state;
         uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)i, run.id);
-        uint64_t place = build->at[host][buf];
-        if ((i != RMI_BUF_GRAD && reduce) || (i == RMI_BUF_STATE && !param->state_bytes) || (host && place == RMI_INF))
-            continue;
-        RMI_TRY(rmi_exe_point(build, place, rmi_low_bytes(graph, buf), reduce || i != RMI_BUF_GRAD,
-                              (const void **)(void *)slot[i]));
+        if ((reduce && i != RMI_BUF_GRAD) || (i == RMI_BUF_STATE && !param->state_bytes)) continue;
+        if (host && build->at[1][buf] == RMI_INF) continue;
+        RMI_TRY(rmi_exe_point(build, host, buf, rmi_low_bytes(graph, buf), reduce || i != RMI_BUF_GRAD,
+                              (const void **)(void *)slot));
     }
     if (reduce) return exec->backend.device_step ? rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 0) : RM_OK;
     if (graph->n_barriers) RMI_TRY(rmi_exe_uses(build, RMI_EXE_FOUND, 1, 0));
-    return host ? RM_OK
-                : rmi_exe_own(build, rmi_low_buf(graph, RMI_BUF_OPT_WS, run.id), param->opt_ws, 1, &call->ws,
-                              &call->ws_bytes);
+    return rmi_exe_own(build, RMI_BUF_OPT_WS, run.id, host ? 0 : param->opt_ws, call);
 }
 
 /* Has the tensor a gradient that barriers look at? */
@@ -27331,10 +27303,10 @@ RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *build, rmi_run run)
     const void **in;
     uint64_t *sizes;
     uint32_t i, n = 0;
-    rm_call *call = NULL;
+    rm_call *call;
     for (i = 0; i < graph->n_tensors; i++) n += (uint32_t)rmi_exe_trains(&graph->tensors[i]);
-    RMI_TRY(RMI_TABLES(build->mem, RMI_T(in, n), RMI_T(sizes, n)));
-    RMI_TRY(rmi_exe_call(build, run, graph->barriers[run.id].fn, RM_PHASE_BARRIER, &call));
+    RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1), RMI_T(in, n), RMI_T(sizes, n)));
+    RMI_TRY(rmi_exe_call(build, run, graph->barriers[run.id].fn, RM_PHASE_BARRIER, call));
     call->in = in;
     call->in_bytes = sizes;
     for (i = 0; i < graph->n_tensors; i++) {
@@ -27343,8 +27315,8 @@ RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *build, rmi_run run)
         if (!rmi_exe_trains(&graph->tensors[i])) continue;
         /* bytes on the device may hold nothing yet, or no more */
         host = (build->at[0][buf] == RMI_INF || !build->holds[i]) && build->at[1][buf] != RMI_INF;
-        sizes[call->n_in] = graph->tensors[i].grad_bytes;
-        RMI_TRY(rmi_exe_point(build, build->at[host][buf], sizes[call->n_in], 0, &in[call->n_in]));
+        sizes[call->n_in] = rmi_low_bytes(graph, buf);
+        RMI_TRY(rmi_exe_point(build, host, buf, sizes[call->n_in], 0, &in[call->n_in]));
         call->n_in++;
     }
     return rmi_exe_uses(build, RMI_EXE_FOUND, 1, 1);
@@ -27457,22 +27429,6 @@ RMI_FN rm_result rmi_exe_first_ops(rmi_exe_build *build)
     return RM_OK;
 }
 
-/* Where everything is when a step of the program begins. */
-RMI_FN void rmi_exe_begin(rmi_exe_build *build, const rmi_program *program)
-{
-    const rm_exec *exec = build->exec;
-    uint32_t i;
-    size_t k;
-    for (i = 0; i < rmi_low_buffers(exec->graph); i++)
-        if (exec->outside.from[i] < exec->outside.from[i + 1]) build->at[0][i] = exec->outside.from[i];
-    for (i = 0; i < exec->graph->n_tensors; i++)
-        build->holds[i] = exec->graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(program->step);
-    for (k = 0; k < program->n_homes; k++) {
-        const rmi_home *home = &program->homes[k];
-        build->at[home->host != 0][home->buf] = exec->memory[home->host != 0].base + home->offset;
-    }
-}
-
 /* The ops of a program. uses, in mem, gets the bytes that they use; NULL: there are no lanes. */
 RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_exe_prog *out, rmi_arena *mem,
                                  rmi_lan_prog *uses)
@@ -27484,7 +27440,12 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
     build.uses = uses;
     build.uses_mem = mem;
     out->step = program->step;
-    rmi_exe_begin(&build, program);
+    for (i = 0; i < exec->graph->n_tensors; i++)
+        build.holds[i] = exec->graph->tensors[i].kind == RMI_PARAM && rmi_low_adds_to_earlier(program->step);
+    for (i = 0; i < program->n_homes; i++) {
+        const rmi_home *home = &program->homes[i];
+        build.at[home->host != 0][home->buf] = exec->memory[home->host != 0].base + home->offset;
+    }
     RMI_TRY(rmi_exe_first_ops(&build));
     for (i = 0; i < program->n; i++) {
         RMI_TRY(rmi_exe_statement(&build, &program->st[i]));
@@ -27567,56 +27528,31 @@ RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses
 
 /* --- creating */
 
-/* Is there an op before this one, in all programs, that makes the same call? */
-RMI_FN int rmi_exe_repeats(const rm_exec *exec, const rmi_exe_op *op)
+/* Of a call that the plan makes and nobody gave: what is missing, of whom, and the remedy. */
+RMI_FN rm_result rmi_exe_lacks(rm_exec *exec, const rmi_exe_op *op, const char *way, const char *others)
 {
-    uint32_t i;
-    size_t k;
-    for (i = 0; i < exec->n_prog; i++)
-        for (k = 0; k < exec->prog[i].n; k++) {
-            const rmi_exe_op *earlier = &exec->prog[i].op[k];
-            if (earlier == op) return 0;
-            if (earlier->what == RMI_EXE_CALL && earlier->run.way == op->run.way && earlier->run.id == op->run.id)
-                return 1;
-        }
-    return 0;
-}
-
-/* Names every callback that the plan calls and nobody gave: the first, op, with its remedy, then the others, once each;
-   what would be cut off is not looked for. */
-RMI_FN rm_result rmi_exe_tell_lacks(rm_exec *exec, const rmi_exe_op *first)
-{
-    static const char *const ways[] = {"forward", "backward", "update", "update_host", "reduce", "barrier"};
-    const char *way = ways[first->run.way], *name = first->call->op;
-    char others[RMI_ERR_TEXT / 2];
-    rmi_line text;
-    rmi_sink to = rmi_line_sink(&text, others, sizeof others);
-    uint32_t i;
-    size_t k;
-    for (i = 0; i < exec->n_prog; i++)
-        for (k = 0; k < exec->prog[i].n && text.n + 1 < text.room; k++) {
-            const rmi_exe_op *op = &exec->prog[i].op[k];
-            if (op->what != RMI_EXE_CALL || op->fn || op == first || rmi_exe_repeats(exec, op)) continue;
-            rmi_put_format(&to, "%s%s of %s", text.n ? ", " : ". Missing as well: ", ways[op->run.way], op->call->op);
-        }
-    if (first->run.way <= RMI_BWD)
+    const char *name = op->call->op;
+    if (op->run.way <= RMI_BWD)
         return rmi_exe_refuse(exec, "op %s: its kind '%s' has no %s callback; set rm_kind.%s%s%s", name,
-                              exec->graph->ops[first->run.id].kind_name, way, way,
-                              first->run.way == RMI_BWD ? ", or RM_NOGRAD in its flags"
-                                                        : " (a graph from text can be planned, not run)", others);
-    if (first->run.way == RMI_BARRIER)
+                              exec->graph->ops[op->run.id].kind_name, way, way,
+                              op->run.way == RMI_BWD ? ", or RM_NOGRAD in its flags"
+                                                     : " (a graph from text can be planned, not run)", others);
+    if (op->run.way == RMI_BARRIER)
         return rmi_exe_refuse(exec, "barrier %s: it has no callback; pass one to rm_barrier_add%s", name, others);
     return rmi_exe_refuse(exec, "param %s: it has a time for its update and no callback; set rm_param_desc.%s%s", name,
                           way, others);
 }
 
-/* Every callback that the plan will call must be there: told now, by name, not in the middle of a step. */
+/* Every callback that the plan will call must be there: told now, by name, not in the middle of a step; the first with
+   its remedy, then the others, once each, as many as there is room for. */
 RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
 {
-    const rmi_exe_op *lacks = NULL;
+    static const char *const ways[] = {"forward", "backward", "update", "update_host", "reduce", "barrier"};
+    char others[RMI_ERR_TEXT / 2], one[RMI_ERR_TEXT / 2];
+    const rmi_exe_op *first = NULL;
     uint32_t i;
-    size_t k;
-    for (i = 0; i < exec->n_prog; i++)
+    size_t k, n = 0;
+    for (others[0] = 0, i = 0; i < exec->n_prog; i++)
         for (k = 0; k < exec->prog[i].n; k++) {
             const rmi_exe_op *op = &exec->prog[i].op[k];
             if (exec->lanes.on && op->lane == RM_LANE_HOST && !exec->backend.host_call)
@@ -27626,18 +27562,29 @@ RMI_FN rm_result rmi_exe_callbacks(rm_exec *exec)
                 return rmi_exe_refuse(exec, "param %s: the plan adds up its gradient in host memory; set "
                                       "rm_exec_desc.add, or plan with RM_NO_MERGE (rm_config.off)",
                                       exec->graph->tensors[op->number].name);
-            if (op->what == RMI_EXE_CALL && !op->fn && !lacks) lacks = op;
+            if (op->what != RMI_EXE_CALL || op->fn) continue;
+            if (!first) first = op;
+            rmi_format(one, sizeof one, "%s of %s, ", ways[op->run.way], op->call->op);
+            if ((first->run.way == op->run.way && first->run.id == op->run.id) || strstr(others, one)) continue;
+            n += strlen(rmi_format(others + n, sizeof others - n, "%s%s", n ? "" : ". Missing as well: ", one));
         }
-    return lacks ? rmi_exe_tell_lacks(exec, lacks) : RM_OK;
+    if (!first) return RM_OK;
+    if (n) others[n - 2] = 0; /* the last comma */
+    return rmi_exe_lacks(exec, first, ways[first->run.way], others);
 }
 
-/* One memory of the plan, the caller's or the backend's. Offsets of a plan are aligned; so must be what they begin at. */
-RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which, uint64_t bytes)
+/* One memory, as large as the largest program needs it, the caller's or the backend's. Offsets of a plan are aligned;
+   so must be what they begin at. */
+RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which)
 {
     static const char *const names[] = {"rm_exec_desc.device_memory", "rm_exec_desc.host_memory"};
     rmi_exe_memory *memory = &exec->memory[which];
+    int (*alloc)(void *user, uint64_t bytes, uint32_t host, void **out) = exec->backend.alloc;
     void *given = which ? exec->desc.host_memory : exec->desc.device_memory, *got = given;
-    uint64_t size = which ? exec->desc.host_memory_bytes : exec->desc.device_memory_bytes;
+    uint64_t size = which ? exec->desc.host_memory_bytes : exec->desc.device_memory_bytes, bytes = 0;
+    uint32_t i;
+    for (i = 0; i < exec->plan->n; i++)
+        bytes = rmi_max(bytes, which ? exec->plan->prog[i].host : exec->plan->prog[i].arena);
     memory->bytes = bytes;
     if (!given && size)
         return rmi_exe_refuse(exec, "%s: it is NULL, though %s_bytes is %u; give the memory, or leave both zero",
@@ -27646,12 +27593,10 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which, uint64_t bytes
     if (given && size < bytes)
         return rmi_exe_refuse(exec, "%s: %s %u bytes, %u were given", names[which],
                               which ? "the plan needs" : "the plan's arena has", bytes, size);
-    if (!given && rmi_exe_did(exec, exec->backend.alloc ? exec->backend.alloc(exec->backend.user, bytes ? bytes : 1,
-                                                                              which, &got) : 1)) {
-        const char *words = rmi_exe_words(exec);
-        return rmi_err_set(&exec->err, RM_ERROR_BACKEND, "the backend gave no %u bytes %s budget%s%s", bytes,
-                           which ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller",
-                           words ? ": " : "", words ? words : "");
+    if (!given && (!alloc || rmi_exe_did(exec, alloc(exec->backend.user, bytes ? bytes : 1, which, &got)))) {
+        rmi_format(exec->name, sizeof exec->name, "giving %u bytes %s budget", bytes,
+                   which ? "of host memory; plan with a smaller host" : "for the arena; plan with a smaller");
+        return rmi_exe_backend_failed(exec, exec->name, NULL);
     }
     memory->at = (unsigned char *)got;
     memory->own = !given;
@@ -27660,21 +27605,6 @@ RMI_FN rm_result rmi_exe_memory_of(rm_exec *exec, uint32_t which, uint64_t bytes
                           "aligned so, or plan with a smaller rm_plan_desc.align",
                           given ? names[which] : which ? "the backend's host memory" : "the backend's device memory",
                           (uint64_t)exec->plan->align);
-}
-
-/* Both memories, as large as the largest program needs them, one behind the other in the line of places. */
-RMI_FN rm_result rmi_exe_memories(rm_exec *exec)
-{
-    uint64_t device = 0, host = 0;
-    uint32_t i;
-    for (i = 0; i < exec->plan->n; i++) {
-        device = rmi_max(device, exec->plan->prog[i].arena);
-        host = rmi_max(host, exec->plan->prog[i].host);
-    }
-    RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_ARENA, device));
-    RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_HOST, host));
-    rmi_exe_line_up(exec);
-    return RM_OK;
 }
 
 /* Homes and programs of the plan; mem: for what is needed meanwhile. */
@@ -27754,14 +27684,17 @@ RMI_FN rm_result rmi_exe_load(rm_exec *exec)
     const rm_backend *backend = &exec->backend;
     const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA], *host = &exec->memory[RMI_EXE_HOST];
     rmi_arena tmp = rmi_arena_make(&exec->mem.hooks);
-    rm_result result = rmi_exe_memories(exec);
-    if (result == RM_OK && rmi_exe_programs(exec, &tmp) != RM_OK) result = rmi_err_memory(&exec->err);
+    rm_result result;
+    RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_ARENA));
+    RMI_TRY(rmi_exe_memory_of(exec, RMI_EXE_HOST));
+    rmi_exe_line_up(exec);
+    result = rmi_exe_programs(exec, &tmp);
     rmi_arena_free(&tmp);
-    RMI_TRY(result);
+    if (result != RM_OK) return rmi_err_memory(&exec->err);
     RMI_TRY(rmi_exe_callbacks(exec));
     RMI_TRY(rmi_exe_reserve(exec));
-    if (arena->bytes)
-        RMI_TRY(rmi_exe_needs(exec, backend->fill(backend->user, arena->at, 0, arena->bytes), "clearing the arena", NULL));
+    if (arena->bytes && rmi_exe_did(exec, backend->fill(backend->user, arena->at, 0, arena->bytes)))
+        return rmi_exe_backend_failed(exec, "clearing the arena", NULL);
     if (exec->lanes.on) RMI_TRY(rmi_exe_sync(exec, "clearing the arena", NULL)); /* before other lanes bring anything */
     if (host->bytes) memset(host->at, 0, (size_t)host->bytes);
     return rmi_exe_tell_alone(exec) == RM_OK ? RM_OK : rmi_err_memory(&exec->err);
@@ -27825,15 +27758,15 @@ RMI_FN rm_result rmi_exe_tables(rm_exec *exec)
     uint32_t n = rmi_low_buffers(graph), i;
     uint64_t place = 0;
     RMI_TRY(RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
-                       RMI_T(exec->inputs.stale, graph->n_tensors), RMI_T(exec->inputs.due, graph->n_tensors)));
+                       RMI_T(exec->stale, graph->n_tensors), RMI_T(exec->due, graph->n_tensors)));
     for (i = 0; i <= n; i++) {
         exec->outside.from[i] = place;
         if (i < n && rmi_low_external(graph, i)) place = rmi_add(place, rmi_low_bytes(graph, i));
     }
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
-        exec->inputs.due[i] = tensor->bytes;
-        if (tensor->kind == RMI_INPUT && !tensor->external && tensor->bytes) exec->inputs.stale[i] = RMI_EXE_NEVER;
+        exec->due[i] = tensor->bytes;
+        if (tensor->kind == RMI_INPUT && !tensor->external && tensor->bytes) exec->stale[i] = RMI_EXE_NEVER;
     }
     exec->course.used_up = 1;
     return RM_OK;
@@ -27873,25 +27806,16 @@ RMI_FN rm_result rmi_exe_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec
 
 /* --- stepping */
 
-/* Does a program use the bytes of an input for other things? */
-RMI_FN int rmi_exe_uses_up(const rm_exec *exec, const rmi_exe_prog *prog, uint32_t tensor)
-{
-    uint32_t i;
-    for (i = 0; i < 2; i++)
-        if (exec->memory[i].home[tensor] != RMI_INF && prog->at_end[i][tensor] == RMI_INF) return 1;
-    return 0;
-}
-
-/* The error of a step that reads an input which is not there. Of what rm_exec_desc.forget forgets inputs are no part. */
+/* The error of a step that reads an input that is not there. Inputs are no part of what rm_exec_desc.forget forgets. */
 RMI_FN rm_result rmi_exe_unwritten(rm_exec *exec, uint32_t tensor)
 {
     const rmi_tensor *input = &exec->graph->tensors[tensor];
     const char *kept = exec->desc.forget ? " (rm_exec_desc.forget forgets what persists, and keeps inputs)" : "";
-    uint64_t due = exec->inputs.due[tensor];
+    uint64_t due = exec->due[tensor];
     if (due < input->bytes)
         return rmi_exe_refuse(exec, "input %s: only %u of its %u bytes were written; rm_exec_write all of them before "
                               "each step (sizes are in bytes)%s", input->name, input->bytes - due, input->bytes, kept);
-    if (exec->inputs.stale[tensor] == RMI_EXE_USED_UP)
+    if (exec->stale[tensor] == RMI_EXE_USED_UP)
         return rmi_exe_refuse(exec, "input %s: not written since the last step, which used its bytes for other things; "
                               "rm_exec_write it before each step%s", input->name, kept);
     return rmi_exe_refuse(exec, "input %s: never written; rm_exec_write it before the first step, and before each one "
@@ -27904,34 +27828,36 @@ RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
 {
     const rm_graph *graph = exec->graph;
     const rmi_program *program = &exec->plan->prog[prog - exec->prog];
-    const uint64_t *from = exec->outside.from;
-    uint32_t k, tensor, stale = 0;
+    const rmi_exe_patch *patch = exec->outside.patch;
+    uint32_t k, tensor;
+    int stale;
     size_t i;
     for (i = 0; i < exec->outside.n_patches; i++)
-        if (!*exec->outside.patch[i].slot) {
-            k = (uint32_t)rmi_lower_bound(from, (size_t)rmi_low_buffers(graph) + 1, exec->outside.patch[i].place + 1) - 1;
+        if (!*patch[i].slot)
             return rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first",
-                                  rmi_exe_name(exec, k));
-        }
-    for (tensor = 0; tensor < graph->n_tensors; tensor++) stale |= exec->inputs.stale[tensor];
+                                  rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[i].place)));
+    stale = memchr(exec->stale, RMI_EXE_USED_UP, graph->n_tensors) || memchr(exec->stale, RMI_EXE_NEVER, graph->n_tensors);
     for (i = 0; stale && i < program->n; i++) {
         if (program->st[i].what != RMI_RUN || program->st[i].run.way != RMI_FWD) continue;
         for (k = 0; k < graph->ops[program->st[i].run.id].in.n; k++) {
             tensor = graph->tensors[graph->ops[program->st[i].run.id].in.at[k]].root;
-            if (exec->inputs.stale[tensor]) return rmi_exe_unwritten(exec, tensor);
+            if (exec->stale[tensor]) return rmi_exe_unwritten(exec, tensor);
         }
     }
     return RM_OK;
 }
 
-/* A step that begins drops the inputs that its program frees. */
+/* A step that begins drops the inputs whose bytes its program uses for other things. */
 RMI_FN void rmi_exe_drop_inputs(rm_exec *exec, const rmi_exe_prog *prog)
 {
-    uint32_t i;
+    uint32_t i, m;
     for (i = 0; i < exec->graph->n_tensors; i++) {
-        if (!rmi_exe_is_input(exec, i) || rmi_low_unread(exec->graph, i) || !rmi_exe_uses_up(exec, prog, i)) continue;
-        exec->inputs.stale[i] = RMI_EXE_USED_UP;
-        exec->inputs.due[i] = exec->graph->tensors[i].bytes;
+        if (!rmi_exe_is_input(exec, i) || rmi_low_unread(exec->graph, i)) continue;
+        for (m = 0; m < 2; m++)
+            if (exec->memory[m].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF) {
+                exec->stale[i] = RMI_EXE_USED_UP;
+                exec->due[i] = exec->graph->tensors[i].bytes;
+            }
     }
 }
 
@@ -27944,7 +27870,7 @@ RMI_FN void rmi_exe_set_now(rm_exec *exec, const rm_step *s, uint32_t kind)
 }
 
 /* What an op calls, with the values of its step; returns the callback's code. */
-RMI_FN int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
+RMI_INLINE int rmi_exe_invoke(rmi_exe_op *op, const rm_step *step)
 {
     const rm_exec *exec = op->exec;
     if (op->what == RMI_EXE_ADD) {
@@ -27982,27 +27908,29 @@ RMI_FN int rmi_exe_hosts(const rm_exec *exec, uint32_t lane)
 RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
 {
     const rm_backend *backend = &exec->backend;
-    const char *name = op->call ? op->call->op : NULL;
-    int calls = op->what == RMI_EXE_CALL || op->what == RMI_EXE_ADD, code;
-    if (calls && exec->lanes.on && exec->lanes.calls[op->lane] && rmi_exe_hosts(exec, op->lane))
-        return rmi_exe_did(exec, backend->host_call(backend->user, op->lane, rmi_exe_lane_call, op))
-                   ? rmi_exe_backend_failed(exec, "work in a lane of the host", name ? name : rmi_exe_name(exec, op->buf))
-                   : RM_OK;
+    int code;
+    if (exec->lanes.on && (op->what == RMI_EXE_CALL || op->what == RMI_EXE_ADD) && exec->lanes.calls[op->lane] &&
+        rmi_exe_hosts(exec, op->lane)) {
+        if (!rmi_exe_did(exec, backend->host_call(backend->user, op->lane, rmi_exe_lane_call, op))) return RM_OK;
+        return rmi_exe_backend_failed(exec, "work in a lane of the host",
+                                      op->call ? op->call->op : rmi_exe_name(exec, op->buf));
+    }
     switch ((rmi_exe_what)op->what) {
     case RMI_EXE_CALL:
         code = rmi_exe_invoke(op, &exec->now);
         if (code) return rmi_exe_callback_failed(exec, op, code);
-        return backend->after ? rmi_exe_needs(exec, backend->after(backend->user, op->lane, op->call),
-                                              "after a callback", name)
-                              : RM_OK;
+        if (!backend->after || !rmi_exe_did(exec, backend->after(backend->user, op->lane, op->call))) return RM_OK;
+        return rmi_exe_backend_failed(exec, "after a callback", op->call->op);
     case RMI_EXE_COPY:
         if (!rmi_exe_did(exec, backend->copy(backend->user, op->dst, op->src, op->bytes, op->lane))) return RM_OK;
         return rmi_exe_backend_failed(exec, op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory",
                                       rmi_exe_name(exec, op->buf));
     case RMI_EXE_FILL:
-        if (!op->call) return rmi_exe_needs(exec, backend->fill(backend->user, op->dst, 0xFF, op->bytes), "poisoning", NULL);
-        return rmi_exe_needs(exec, backend->fill(backend->user, op->call->din[op->number], 0, op->bytes),
-                             "clearing a gradient in the backward", name);
+        if (!rmi_exe_did(exec, op->call ? backend->fill(backend->user, op->call->din[op->number], 0, op->bytes)
+                                        : backend->fill(backend->user, op->dst, 0xFF, op->bytes)))
+            return RM_OK;
+        return op->call ? rmi_exe_backend_failed(exec, "clearing a gradient in the backward", op->call->op)
+                        : rmi_exe_backend_failed(exec, "poisoning", NULL);
     case RMI_EXE_ADD: rmi_exe_invoke(op, &exec->now); return RM_OK;
     default: return RM_OK;
     }
@@ -28064,34 +27992,12 @@ RMI_FN rm_result rmi_exe_issue(rm_exec *exec, rmi_exe_prog *prog, int joined)
     while (next[1] < waits[1]->n && waits[1]->wait[next[1]].op == 0) next[1]++; /* rmi_exe_open_inputs */
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
-        for (i = 0; i < 2; i++)
+        for (i = 0; i < 2 && exec->lanes.on; i++)
             for (; next[i] < waits[i]->n && waits[i]->wait[next[i]].op == k; next[i]++)
                 RMI_TRY(rmi_exe_wait(exec, waits[i]->wait[next[i]].on, op->lane));
         RMI_TRY(rmi_exe_run(exec, op));
         if (op->event != RMI_NONE) RMI_TRY(rmi_exe_record(exec, op->event, op->lane));
     }
-    return RM_OK;
-}
-
-/* Room for one more step: the one before last has ended in every lane. */
-RMI_FN rm_result rmi_exe_room(rm_exec *exec, const rmi_exe_prog *prog)
-{
-    rmi_exe_lanes *lanes = &exec->lanes;
-    uint32_t lane;
-    if (lanes->rebound) {
-        RMI_TRY(rmi_exe_drain(exec));
-        RMI_TRY(rmi_exe_reserve(exec));
-    }
-    for (lane = 0; lane < RMI_LANES; lane++)
-        if (lanes->ends[lanes->parity] >> lane & 1)
-            RMI_TRY(rmi_exe_wait(exec, lanes->parity * RMI_LANES + lane, RM_LANE_CALLER));
-    lanes->ends[lanes->parity] = 0;
-    if (lanes->before && lanes->joined && !lanes->inputs_open) { /* the old ones serve once more */
-        RMI_TRY(rmi_exe_open_inputs(exec));
-        RMI_TRY(rmi_exe_close_inputs(exec));
-    }
-    for (lane = 0; lane < RMI_LANES; lane++)
-        if (prog->lanes >> lane & 1) lanes->turn[lane].values[lanes->turn[lane].in++ & 1] = exec->now;
     return RM_OK;
 }
 
@@ -28121,6 +28027,28 @@ RMI_FN rm_result rmi_exe_walk(rm_exec *exec, rmi_exe_prog *prog, uint32_t *answe
     return result;
 }
 
+/* Room in the lanes for one more step: the one before last has ended in every lane, and inputs are there. */
+RMI_FN rm_result rmi_exe_room(rm_exec *exec, const rmi_exe_prog *prog)
+{
+    rmi_exe_lanes *lanes = &exec->lanes;
+    uint32_t lane;
+    if (lanes->rebound) {
+        RMI_TRY(rmi_exe_drain(exec));
+        RMI_TRY(rmi_exe_reserve(exec));
+    }
+    for (lane = 0; lane < RMI_LANES; lane++) {
+        if (lanes->ends[lanes->parity] >> lane & 1)
+            RMI_TRY(rmi_exe_wait(exec, lanes->parity * RMI_LANES + lane, RM_LANE_CALLER));
+        if (prog->lanes >> lane & 1) lanes->turn[lane].values[lanes->turn[lane].in++ & 1] = exec->now;
+    }
+    lanes->ends[lanes->parity] = 0;
+    if (lanes->before && lanes->joined && !lanes->inputs_open) { /* the old ones serve once more */
+        RMI_TRY(rmi_exe_open_inputs(exec));
+        RMI_TRY(rmi_exe_close_inputs(exec));
+    }
+    return RM_OK;
+}
+
 /* A step, which may still be at work in lanes when this returns. */
 RMI_FN rm_result rmi_exe_go(rm_exec *exec, rmi_exe_prog *prog)
 {
@@ -28143,25 +28071,13 @@ RMI_FN rm_result rmi_exe_no_program(rm_exec *exec, const char *call, uint32_t ki
 {
     const char *name = rmi_low_step_name(kind);
     if (!exec->n_prog)
-        return rmi_exe_refuse(exec, "%s: there is no arena since rm_exec_replan failed for want of memory; call it with "
-                              "a plan that needs less", call);
+        return rmi_exe_refuse(exec, "%s: there is no arena since rm_exec_replan failed for want of memory; call it "
+                              "with a plan that needs less", call);
     if (!name)
         return rmi_exe_refuse(exec, "%s: %u is no kind of step; rm_step.kind is one of RM_SINGLE, RM_FIRST, RM_MIDDLE, "
                               "RM_LAST, RM_FORWARD", call, (uint64_t)kind);
-    return rmi_exe_refuse(exec, "%s: the plan has no program for steps of kind '%s'; name it in rm_plan_desc.steps", call,
-                          name);
-}
-
-/* The error of a step that would add to gradients which are not there. */
-RMI_FN rm_result rmi_exe_nothing_to_add_to(rm_exec *exec, uint32_t kind)
-{
-    return rmi_exe_refuse(exec, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and %s; "
-                          "begin an accumulation with RM_FIRST", rmi_low_step_name(kind),
-                          exec->course.forgotten ? "rm_exec_profile or rm_exec_replan has forgotten them "
-                                                   "(rm_exec_desc.forget)"
-                          : !exec->course.steps  ? "there was none"
-                                                 : "an update has used them up, a step failed, a state was restored, or "
-                                                   "a plan had no place for them");
+    return rmi_exe_refuse(exec, "%s: the plan has no program for steps of kind '%s'; name it in rm_plan_desc.steps",
+                          call, name);
 }
 
 RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
@@ -28171,7 +28087,13 @@ RMI_FN rm_result rmi_exe_step(rm_exec *exec, const rm_step *s)
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step == kind) prog = &exec->prog[i];
     if (!prog) return rmi_exe_no_program(exec, "rm_exec_step", kind);
-    if (exec->course.used_up && rmi_low_adds_to_earlier(kind)) return rmi_exe_nothing_to_add_to(exec, kind);
+    if (exec->course.used_up && rmi_low_adds_to_earlier(kind))
+        return rmi_exe_refuse(exec, "rm_exec_step: a step of kind '%s' adds to gradients of the steps before it, and "
+                              "%s; begin an accumulation with RM_FIRST", rmi_low_step_name(kind),
+                              exec->course.forgotten ? "rm_exec_desc.forget has forgotten them"
+                              : exec->course.steps   ? "an update has used them up, a step failed, a state was "
+                                                       "restored, or a plan had no place for them"
+                                                     : "there was none");
     RMI_TRY(rmi_exe_ready(exec, prog));
     rmi_exe_set_now(exec, s, kind);
     exec->last = NULL;
@@ -28210,8 +28132,8 @@ RMI_FN int rmi_exe_twice(const rm_exec *exec, uint32_t buf)
     return exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && exec->memory[RMI_EXE_HOST].home[buf] != RMI_INF;
 }
 
-/* Where a buffer that does not persist lies after the last step: a declared output, or a gradient that stays. NULL: it is
-   not there. */
+/* Where a buffer that does not persist lies after the last step: a declared output, or a gradient that stays. NULL: it
+   is not there. */
 RMI_FN unsigned char *rmi_exe_left(const rm_exec *exec, uint32_t id, uint32_t what, uint32_t buf)
 {
     uint32_t i;
@@ -28271,7 +28193,8 @@ RMI_FN unsigned char *rmi_exe_address(rm_exec *exec, rm_tensor t, uint32_t what,
 }
 
 /* The same for bytes of it from `offset` on. */
-RMI_FN unsigned char *rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t offset, uint64_t bytes)
+RMI_FN unsigned char *rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, int write, uint64_t offset,
+                                    uint64_t bytes)
 {
     uint64_t have = 0;
     unsigned char *address = rmi_exe_address(exec, t, what, write, &have);
@@ -28283,26 +28206,27 @@ RMI_FN unsigned char *rmi_exe_range(rm_exec *exec, rm_tensor t, uint32_t what, i
 
 /* --- bytes between the caller and where something is: the arena, through the backend, or host memory */
 
-/* Is this address in the host memory of the plan? */
-RMI_FN int rmi_exe_in_host(const rm_exec *exec, const void *address)
-{
-    const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
-    return host->at && (uintptr_t)address >= (uintptr_t)host->at &&
-           (uintptr_t)address < (uintptr_t)host->at + (uintptr_t)host->bytes;
-}
-
-/* Bytes to where something is (H2D), or from there (D2H), between steps; nonzero: the backend failed. Of many copies, no
-   more are in flight than was said to the backend. */
+/* Bytes to where something is (H2D), or from there (D2H), between steps; nonzero: the backend failed. Of many copies,
+   no more are in flight than was said to the backend. */
 RMI_FN int rmi_exe_carry(rm_exec *exec, void *to, const void *from, uint64_t bytes, uint32_t lane)
 {
     const rm_backend *backend = &exec->backend;
-    if (rmi_exe_in_host(exec, lane == RM_LANE_H2D ? to : from)) {
+    const rmi_exe_memory *host = &exec->memory[RMI_EXE_HOST];
+    uintptr_t ours = (uintptr_t)(lane == RM_LANE_H2D ? to : from), begin = (uintptr_t)host->at;
+    if (host->at && ours >= begin && ours - begin < host->bytes) {
         memcpy(to, from, (size_t)bytes);
         return 0;
     }
     if (rmi_exe_did(exec, backend->copy(backend->user, to, from, bytes, lane))) return 1;
     return exec->lanes.on && ++exec->lanes.transfers % RMI_EXE_IN_FLIGHT == 0 &&
            rmi_exe_did(exec, backend->sync(backend->user));
+}
+
+/* A copy in the compute lane. */
+RMI_FN rm_result rmi_exe_in_compute(rm_exec *exec, void *to, const void *from, uint64_t bytes, const char *what,
+                                    const char *of)
+{
+    return rmi_exe_needs(exec, exec->backend.copy(exec->backend.user, to, from, bytes, RM_LANE_COMPUTE), what, of);
 }
 
 /* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
@@ -28313,33 +28237,18 @@ RMI_FN int rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const 
     return rmi_exe_carry(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes, RM_LANE_H2D);
 }
 
-/* A copy in the compute lane: to an input behind its last users there, or of an output that is made there. The other
-   lanes go on with the step before. */
-RMI_FN rm_result rmi_exe_in_compute(rm_exec *exec, void *to, const void *from, uint64_t bytes, const char *what,
-                                    const char *of)
-{
-    return rmi_exe_needs(exec, exec->backend.copy(exec->backend.user, to, from, bytes, RM_LANE_COMPUTE), what, of);
-}
-RMI_FN rm_result rmi_exe_write_input(rm_exec *exec, void *to, const void *from, uint64_t bytes)
-{
-    RMI_TRY(rmi_exe_open_inputs(exec));
-    RMI_TRY(rmi_exe_in_compute(exec, to, from, bytes, "writing an input", NULL));
-    return rmi_exe_close_inputs(exec);
-}
-RMI_FN rm_result rmi_exe_read_output(rm_exec *exec, void *to, const void *from, uint64_t bytes)
-{
-    RMI_TRY(rmi_exe_in_compute(exec, to, from, bytes, "reading an output", NULL));
-    return rmi_exe_join_compute(exec);
-}
-
-/* Bytes of the caller's to where a buffer persists, from `offset` on. */
+/* Bytes of the caller's to where a buffer persists, from `offset` on. With lanes an input goes through the compute
+   lane, behind its last users there; the other lanes go on with the step before. */
 RMI_FN rm_result rmi_exe_put(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
-    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
-    if (exec->lanes.on && buf < exec->graph->n_tensors && rmi_exe_is_input(exec, buf) && arena->home[buf] != RMI_INF &&
-        !rmi_exe_twice(exec, buf)) {
-        void *to = arena->at + (size_t)(arena->home[buf] + offset);
-        return rmi_exe_broken(exec, rmi_exe_write_input(exec, to, from, bytes));
+    unsigned char *to = rmi_exe_home(exec, buf) + (size_t)offset;
+    rm_result result;
+    if (exec->lanes.on && buf < exec->graph->n_tensors && rmi_exe_is_input(exec, buf) &&
+        exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf)) {
+        result = rmi_exe_open_inputs(exec);
+        if (result == RM_OK) result = rmi_exe_in_compute(exec, to, from, bytes, "writing an input", NULL);
+        if (result == RM_OK) result = rmi_exe_close_inputs(exec);
+        return rmi_exe_broken(exec, result);
     }
     RMI_TRY(rmi_exe_drain(exec));
     if (rmi_exe_put_home(exec, buf, offset, from, bytes))
@@ -28352,35 +28261,31 @@ RMI_FN rm_result rmi_exe_write(rm_exec *exec, rm_tensor t, uint32_t what, uint64
                                uint64_t bytes)
 {
     uint32_t root = exec->graph->tensors[rmi_graph_index(t)].root;
-    uint64_t *due = &exec->inputs.due[root];
+    uint64_t *due = &exec->due[root];
     if (bytes) RMI_TRY(rmi_exe_put(exec, rmi_exe_buffer(exec, t, what), offset, from, bytes));
     if (what == RM_VALUE) { /* parts that overlap count twice: no complaint where there is no cause */
         *due -= rmi_min(*due, bytes);
-        if (!*due) exec->inputs.stale[root] = RMI_EXE_WRITTEN;
+        if (!*due) exec->stale[root] = RMI_EXE_WRITTEN;
     }
     if (what == RM_GRAD) exec->course.used_up = 0; /* the caller knows what they hold */
     return RM_OK;
 }
 
-/* Did a copy bring a tensor to the device in the last step? */
-RMI_FN int rmi_exe_copied(const rm_exec *exec, uint32_t tensor)
-{
-    size_t i;
-    for (i = 0; exec->last && i < exec->last->n; i++) {
-        const rmi_exe_op *op = &exec->last->op[i];
-        if (op->what == RMI_EXE_COPY && op->lane == RM_LANE_H2D && op->buf == tensor) return 1;
-    }
-    return 0;
-}
-
-/* rm_exec_read, of a range that is there. */
+/* rm_exec_read, of a range that is there. An output that the compute lane has made needs no other lane. */
 RMI_FN rm_result rmi_exe_read(rm_exec *exec, rm_tensor t, uint32_t what, void *to, const void *from, uint64_t bytes)
 {
     uint32_t id = rmi_graph_index(t);
     const rmi_tensor *tensor = &exec->graph->tensors[id];
-    if (exec->lanes.on && what == RM_VALUE && tensor->kind == RMI_ACT && tensor->root == id && !tensor->external &&
-        !rmi_exe_copied(exec, id))
-        return rmi_exe_broken(exec, rmi_exe_read_output(exec, to, from, bytes));
+    int computed = exec->lanes.on && what == RM_VALUE && tensor->kind == RMI_ACT && !tensor->external;
+    rm_result result;
+    size_t i;
+    computed = computed && tensor->root == id;
+    for (i = 0; computed && exec->last && i < exec->last->n; i++) /* not if a copy has brought it */
+        computed = exec->last->op[i].lane != RM_LANE_H2D || exec->last->op[i].buf != id;
+    if (computed) {
+        result = rmi_exe_in_compute(exec, to, from, bytes, "reading an output", NULL);
+        return rmi_exe_broken(exec, result == RM_OK ? rmi_exe_join_compute(exec) : result);
+    }
     RMI_TRY(rmi_exe_drain(exec));
     if (rmi_exe_carry(exec, to, from, bytes, RM_LANE_D2H)) return rmi_exe_backend_failed(exec, "reading", tensor->name);
     return rmi_exe_sync(exec, "reading", tensor->name);
@@ -28406,8 +28311,8 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
     return RM_OK;
 }
 
-/* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes; behind
-   each of these parts the checksum of all parts so far. Heads are checked before they are believed */
+/* --- saving and restoring (formats.md, 9): a header; of each buffer that is saved a head (name, size), its bytes;
+   behind each of these parts the checksum of all parts so far. Heads are checked before they are believed */
 #define RMI_EXE_MAGIC "rockmate state 2 "
 #define RMI_EXE_MAGIC_BYTES 17u
 #define RMI_EXE_ORDER_BYTES 7u
@@ -28600,8 +28505,8 @@ RMI_FN rm_result rmi_exe_take_head(rm_exec *exec, rmi_exe_state *state, const ch
         theirs[0] = 0;
         strncat(theirs, (const char *)head + 8, (size_t)rmi_min(n, sizeof theirs - 1));
         return rmi_err_set(&exec->err, RM_ERROR_TEXT,
-                           "rm_exec_restore: the state has %s at byte %u, this graph has %s there; it is of another graph",
-                           theirs, begin, name);
+                           "rm_exec_restore: the state has %s at byte %u, this graph has %s there; it is of another "
+                           "graph", theirs, begin, name);
     }
     if (rmi_exe_number(head + 8 + (size_t)n) != want)
         return rmi_err_set(&exec->err, RM_ERROR_TEXT, "rm_exec_restore: %s has %u bytes in this graph, %u in the state",
@@ -28652,8 +28557,8 @@ typedef struct rmi_exe_aside {
     rmi_exe_course course;
 } rmi_exe_aside;
 
-/* Is a buffer set aside? Not what is nowhere or forgotten. Of another plan (for_plan 1) the caller's memory is no affair,
-   nor are inputs that are not there and gradients that have been used up. */
+/* Is a buffer set aside? Not what is nowhere or forgotten. Of another plan (for_plan 1) the caller's memory is no
+   affair, nor are inputs that are not there and gradients that have been used up. */
 RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
 {
     uint32_t id;
@@ -28661,7 +28566,7 @@ RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
     if (!rmi_low_bytes(exec->graph, buf) || !rmi_exe_home(exec, buf)) return 0;
     if (rmi_low_external(exec->graph, buf)) return !for_plan;
     if (kind == RMI_BUF_VALUE && rmi_exe_is_input(exec, id))
-        return !for_plan || !exec->inputs.stale[id] || exec->inputs.due[id] < exec->graph->tensors[id].bytes;
+        return !for_plan || !exec->stale[id] || exec->due[id] < exec->graph->tensors[id].bytes;
     return !exec->desc.forget &&
            !(for_plan && kind == RMI_BUF_GRAD && exec->course.used_up && exec->graph->tensors[id].updates);
 }
@@ -28697,7 +28602,7 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
             result = rmi_exe_backend_failed(exec, "setting aside what persists", NULL);
     if (result == RM_OK) result = rmi_exe_sync(exec, "setting aside what persists", NULL);
     if (result == RM_OK) {
-        memcpy(aside->stale, exec->inputs.stale, exec->graph->n_tensors);
+        memcpy(aside->stale, exec->stale, exec->graph->n_tensors);
         aside->course = exec->course;
     } else rmi_arena_free(&aside->mem);
     return result;
@@ -28706,9 +28611,9 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
 /* Is a buffer the caller's memory that no step changes? It is not written back: it may be read-only, or shared. */
 RMI_FN int rmi_exe_only_read(const rm_graph *graph, uint32_t buf)
 {
-    uint32_t i;
-    if (rmi_low_kind(graph, buf, &i) != RMI_BUF_VALUE || !rmi_low_external(graph, buf)) return 0;
-    return graph->tensors[i].kind == RMI_INPUT || (graph->tensors[i].kind == RMI_CONST && !graph->tensors[i].mutators.n);
+    const rmi_tensor *tensor = &graph->tensors[buf < graph->n_tensors ? buf : 0];
+    if (buf >= graph->n_tensors || !tensor->external) return 0;
+    return tensor->kind == RMI_INPUT || (tensor->kind == RMI_CONST && !tensor->mutators.n);
 }
 
 /* Puts back what lies in memory, all of it or the inputs alone, where it persists now. */
@@ -28739,7 +28644,7 @@ RMI_FN rm_result rmi_exe_undo(rm_exec *exec, rmi_exe_aside *aside)
     rm_result result = rmi_exe_put_back(exec, &aside->memory, 0);
     exec->course = aside->course;
     rmi_exe_forget(exec);
-    memcpy(exec->inputs.stale, aside->stale, exec->graph->n_tensors);
+    memcpy(exec->stale, aside->stale, exec->graph->n_tensors);
     rmi_arena_free(&aside->mem);
     return result;
 }
@@ -28761,8 +28666,8 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rm_plan *plan)
             continue;
         while (to && k < to->n_homes && to->homes[k].buf != buf) k++;
         if (to && k < to->n_homes) continue;
-        return rmi_exe_refuse(exec, "rm_exec_replan: gradients are being accumulated, and the new plan has no place for "
-                              "%s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST in "
+        return rmi_exe_refuse(exec, "rm_exec_replan: gradients are being accumulated, and the new plan has no place "
+                              "for %s; finish with a step of kind RM_LAST first, or plan with RM_MIDDLE | RM_LAST in "
                               "rm_plan_desc.steps", rmi_exe_name(exec, buf));
     }
     return RM_OK;
@@ -28814,9 +28719,9 @@ RMI_FN rm_result rmi_exe_unpark(rm_exec *exec, rm_plan *plan)
     return result;
 }
 
-/* One arena goes before the other comes, what persists waits in host memory meanwhile. If the new one cannot be had, the
-   old one comes back; if somebody else has taken that memory, what persists stays where it waits until a smaller plan
-   comes. */
+/* One arena goes before the other comes, what persists waits in host memory meanwhile. If the new one cannot be had,
+   the old one comes back; if somebody else has taken that memory, what persists stays where it waits until a smaller
+   plan comes. */
 RMI_FN rm_result rmi_exe_change_plan(rm_exec *exec, rm_plan *plan)
 {
     rm_plan *old = exec->plan;
@@ -28831,8 +28736,8 @@ RMI_FN rm_result rmi_exe_change_plan(rm_exec *exec, rm_plan *plan)
         return result;
     }
     exec->plan = old;
-    return rmi_err_set(&exec->err, result, "%s; nor is there memory for the old plan any more: what persists waits in host "
-                       "memory for rm_exec_replan with a smaller one", why.text);
+    return rmi_err_set(&exec->err, result, "%s; nor is there memory for the old plan any more: what persists waits in "
+                       "host memory for rm_exec_replan with a smaller one", why.text);
 }
 
 RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
@@ -28855,12 +28760,10 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 /* --- profiling: the times of all that a plan may choose, by class of equal ops. What the plan at hand runs is timed
    within its steps; everything else beside a step, in memory of its own, just before the plan runs such an op: its
    inputs are there then. What runs beside is compiled as a program is. */
+typedef uint64_t rmi_exe_key; /* what a time is of: class and form, slot; lowest bit: beside a step, not in it */
 
-/* Slots of an op: first run, recomputation, parts of the backward; of a param. */
+/* Slots of ops: first run, recomputation, parts of the backward. Those of params follow their ways. */
 enum { RMI_EXE_FIRST, RMI_EXE_AGAIN, RMI_EXE_PART };
-enum { RMI_EXE_ON_DEVICE, RMI_EXE_ON_HOST, RMI_EXE_REDUCTION };
-
-typedef uint64_t rmi_exe_key; /* what a time is of: class, form, slot; lowest bit: beside a step, not in it */
 
 typedef struct rmi_exe_sample {
     rmi_exe_key key;
@@ -28870,10 +28773,9 @@ typedef struct rmi_exe_sample {
 typedef struct rmi_exe_profile {
     rm_exec *exec;
     rmi_arena tmp;
-    uint64_t *class_of;     /* by op, then by tensor, then by barrier; last: of additions in host memory */
-    uint64_t *classes;      /* sorted */
-    uint32_t n_classes;
-    uint8_t *seen;          /* by first place in classes: ops of this class have been timed beside the step */
+    uint64_t *class_of;     /* by op, then by tensor, then by barrier */
+    uint64_t *seen;         /* classes of ops that have been timed beside a step */
+    size_t n_seen, cap_seen;
     rmi_exe_sample *sample;
     size_t n, cap, sorted;  /* samples; the first ones are sorted */
     uint32_t repeats;
@@ -28890,30 +28792,30 @@ typedef struct rmi_exe_profile {
 RMI_FN rm_result rmi_exe_classes(rmi_exe_profile *f)
 {
     const rm_graph *graph = f->exec->graph;
-    uint32_t n = graph->n_ops + graph->n_tensors + graph->n_barriers + 1, *range, *shape, i, k;
-    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->class_of, n), RMI_T(f->classes, 2 * (size_t)n), RMI_T(f->seen, n),
-                       RMI_T(shape, graph->n_ops), RMI_T(range, 2 * (size_t)graph->n_ops)));
+    uint32_t n = graph->n_ops + graph->n_tensors + graph->n_barriers, *range, *shape, i, k;
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->class_of, n), RMI_T(shape, graph->n_ops),
+                       RMI_T(range, 2 * (size_t)graph->n_ops)));
     for (i = 0; i < 2 * graph->n_ops; i++) range[i] = (i + 1) / 2;
     RMI_TRY(rmi_shp_classes(&f->tmp, graph, range, graph->n_ops, shape, &k));
-    for (i = 0; i < n; i++) {
-        const rmi_op *op = i < graph->n_ops ? &graph->ops[i] : NULL;
-        const rmi_tensor *param = !op && i < graph->n_ops + graph->n_tensors ? &graph->tensors[i - graph->n_ops] : NULL;
-        uint64_t hash = op ? shape[i] : param && param->kind == RMI_PARAM ? RMI_INF : RMI_INF - 1 - i;
-        for (k = 0; op && k < op->n_forms; k++) {
+    for (i = 0; i < n; i++) f->class_of[i] = rmi_mix(((uint64_t)1 << 32) + i);
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_op *op = &graph->ops[i];
+        uint64_t hash = shape[i];
+        for (k = 0; k < op->n_forms; k++) {
             hash = rmi_fnv(rmi_mix(hash), &op->forms[k].forward, sizeof op->forms[k].forward);
             hash = rmi_fnv(rmi_mix(hash), &op->forms[k].backward, sizeof op->forms[k].backward);
         }
-        if (op && op->arg) hash = rmi_fnv(rmi_mix(hash), op->arg, RM_MAX_ARGS * sizeof *op->arg);
-        if (op && op->farg) hash = rmi_fnv(rmi_mix(hash ^ 1), op->farg, RM_MAX_ARGS * sizeof *op->farg);
-        if (hash == RMI_INF) {
-            hash = rmi_fnv(rmi_mix(hash), &param->update, sizeof param->update);
-            hash = rmi_fnv(rmi_mix(hash), &param->update_host, sizeof param->update_host);
-            hash = rmi_mix(rmi_mix(rmi_mix(hash ^ param->bytes) ^ param->grad_bytes) ^ param->state_bytes);
-        }
-        f->class_of[i] = f->classes[i] = rmi_mix(hash);
+        if (op->arg) hash = rmi_fnv(rmi_mix(hash), op->arg, RM_MAX_ARGS * sizeof *op->arg);
+        if (op->farg) hash = rmi_fnv(rmi_mix(hash ^ 1), op->farg, RM_MAX_ARGS * sizeof *op->farg);
+        f->class_of[i] = rmi_mix(hash);
     }
-    rmi_sort_u64(f->classes, f->classes + n, n);
-    f->n_classes = n;
+    for (i = 0; i < graph->n_tensors; i++) {
+        const rmi_tensor *param = &graph->tensors[i];
+        uint64_t hash = rmi_fnv(RMI_FNV_START, &param->update, sizeof param->update);
+        hash = rmi_fnv(rmi_mix(hash), &param->update_host, sizeof param->update_host);
+        hash = rmi_mix(rmi_mix(rmi_mix(hash ^ param->bytes) ^ param->grad_bytes) ^ param->state_bytes);
+        if (param->kind == RMI_PARAM) f->class_of[graph->n_ops + i] = hash;
+    }
     return RM_OK;
 }
 
@@ -28924,12 +28826,6 @@ RMI_FN int rmi_exe_cmp_sample(const void *a, const void *b, void *user)
     (void)user;
     if (one->key != other->key) return one->key < other->key ? -1 : 1;
     return one->ns < other->ns ? -1 : one->ns > other->ns;
-}
-
-/* A key of what has that number among ops, tensors and barriers, in a step. */
-RMI_FN rmi_exe_key rmi_exe_key_of(const rmi_exe_profile *f, uint32_t number, uint32_t form, uint32_t slot)
-{
-    return (rmi_mix(f->class_of[number] ^ form) & ~(uint64_t)15) | slot << 1;
 }
 
 /* Do two forms of an op make the same call in this slot? */
@@ -28946,29 +28842,20 @@ RMI_FN int rmi_exe_same_call(const rmi_form *one, const rmi_form *other, uint32_
            rmi_low_same_list(&part->grads, &like->grads) && rmi_low_same_list(&part->needs, &like->needs);
 }
 
-/* The key of an op's form: of the first form that makes the same call, for two times of one thing would let the noise
-   choose. */
-RMI_FN rmi_exe_key rmi_exe_op_key(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t slot)
-{
-    const rmi_form *forms = f->exec->graph->ops[id].forms;
-    uint32_t first = 0;
-    while (first < form && !rmi_exe_same_call(&forms[first], &forms[form], slot)) first++;
-    return rmi_exe_key_of(f, id, first, slot);
-}
-
-/* Of which time an op of a program is a sample. */
-RMI_FN rmi_exe_key rmi_exe_key_in(const rmi_exe_profile *f, const rmi_exe_op *op)
+/* The key of a run's time in a step, for the first time or again. Forms of an op that make the same call share one: two
+   times of one thing would let the noise choose. */
+RMI_FN rmi_exe_key rmi_exe_key_of(const rmi_exe_profile *f, rmi_run run, uint32_t again)
 {
     const rm_graph *graph = f->exec->graph;
-    uint32_t id = op->run.id;
-    switch ((rmi_way)op->run.way) {
-    case RMI_FWD: return rmi_exe_op_key(f, id, op->run.form, op->call->recompute ? RMI_EXE_AGAIN : RMI_EXE_FIRST);
-    case RMI_BWD: return rmi_exe_op_key(f, id, op->run.form, RMI_EXE_PART + op->run.part);
-    case RMI_OPT_HOST: return rmi_exe_key_of(f, graph->n_ops + id, 0, RMI_EXE_ON_HOST);
-    case RMI_REDUCE: return rmi_exe_key_of(f, graph->n_ops + id, 0, RMI_EXE_REDUCTION);
-    case RMI_BARRIER: return rmi_exe_key_of(f, graph->n_ops + graph->n_tensors + id, 0, RMI_EXE_ON_DEVICE);
-    default: return rmi_exe_key_of(f, graph->n_ops + id, 0, RMI_EXE_ON_DEVICE);
+    const rmi_form *forms = run.way <= RMI_BWD ? graph->ops[run.id].forms : NULL;
+    uint32_t number = run.id, form = 0, slot = again ? RMI_EXE_AGAIN : RMI_EXE_FIRST;
+    if (run.way == RMI_BWD) slot = RMI_EXE_PART + run.part;
+    if (run.way > RMI_BWD) {
+        number += run.way == RMI_BARRIER ? graph->n_ops + graph->n_tensors : graph->n_ops;
+        slot = (uint32_t)run.way - RMI_OPT;
     }
+    while (form < run.form && !rmi_exe_same_call(&forms[form], &forms[run.form], slot)) form++;
+    return (rmi_mix(f->class_of[number] ^ form) & ~(uint64_t)15) | slot << 1;
 }
 
 RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_key key, uint64_t ns)
@@ -29078,17 +28965,8 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
 
 /* --- beside a step: calls in memory of their own */
 
-/* Nothing lies beside the step, and nothing is compiled for it. */
-RMI_FN void rmi_exe_beside_clear(rmi_exe_profile *f)
-{
-    rmi_arena_free(&f->calls);
-    f->exec->memory[RMI_EXE_BESIDE].bytes = 0;
-    f->build.cap = f->beside.n = 0;
-    f->beside.op = NULL;
-}
-
 /* A place beside the step for a buffer, as one on the device (host 0) or in host memory. */
-RMI_FN void rmi_exe_lay(rmi_exe_profile *f, uint32_t host, uint32_t buf, uint64_t bytes)
+RMI_FN void rmi_exe_lay(rmi_exe_profile *f, int host, uint32_t buf, uint64_t bytes)
 {
     rmi_exe_memory *beside = &f->exec->memory[RMI_EXE_BESIDE];
     uint64_t align = rmi_max(f->exec->plan->align, RMI_EXE_SPACING);
@@ -29096,56 +28974,87 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, uint32_t host, uint32_t buf, uint64_
     beside->bytes = rmi_add(beside->bytes, rmi_mul(rmi_add(bytes, align - 1) / align, align));
 }
 
-/* Memory for all that was laid beside, all zero; none if there is no room, then nothing can be timed there. On the
-   device between steps the arena serves if it is large enough, for what it holds has been set aside. */
-RMI_FN rm_result rmi_exe_beside_open(rmi_exe_profile *f, uint32_t host, int between_steps)
+/* Does a run want to be timed beside the step: has it no time yet, and can it run in a step of this kind? */
+RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, rmi_run run, uint32_t again)
 {
-    rm_exec *exec = f->exec;
-    const rm_backend *backend = &exec->backend;
-    rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE], *arena = &exec->memory[RMI_EXE_ARENA];
-    uint64_t bytes = rmi_max(beside->bytes, 1);
-    void *memory = NULL;
-    beside->at = NULL;
-    beside->own = !(between_steps && !host && bytes <= arena->bytes);
-    RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
-    if (!beside->own) memory = arena->at;
-    else if (host ? rmi_exe_host_alloc(exec, bytes, 1, &memory)
-                  : !backend->alloc || !backend->release || backend->alloc(backend->user, bytes, 0, &memory))
-        return RM_OK;
-    beside->at = (unsigned char *)memory;
-    if (!host)
-        return rmi_exe_needs(exec, backend->fill(backend->user, memory, 0, bytes), "clearing memory beside the step", NULL);
-    memset(memory, 0, (size_t)bytes);
-    return RM_OK;
+    const rmi_op *op = &f->exec->graph->ops[run.id];
+    const rmi_form *form = &op->forms[run.form];
+    if (run.way == RMI_BWD && !(op->has_bwd && rmi_low_has_backward(f->exec->now.kind) && form->backward &&
+                                rmi_low_has_part(op, run.form, run.part)))
+        return 0;
+    return form->forward && !(again && op->pinned) && !rmi_exe_measured(f, rmi_exe_key_of(f, run, again), NULL);
 }
 
-/* The end of it, after a result that goes on. */
-RMI_FN rm_result rmi_exe_beside_close(rmi_exe_profile *f, uint32_t host, rm_result result)
+/* How much of a form of op id wants to be timed: its forward and backward (1, 2), a recomputation (4). */
+RMI_FN uint32_t rmi_exe_want(const rmi_exe_profile *f, uint32_t id, uint32_t form)
 {
-    rm_exec *exec = f->exec;
-    const rm_backend *backend = &exec->backend;
-    rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE];
-    if (beside->at && rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
-        result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
-    if (beside->at && beside->own && host) rmi_exe_host_release(exec, beside->at, 1);
-    else if (beside->at && beside->own) backend->release(backend->user, beside->at, 0);
-    beside->at = NULL;
-    rmi_exe_beside_clear(f);
-    return result;
+    rmi_run run = rmi_low_run(RMI_FWD, id, form, 0);
+    uint32_t part, want = (uint32_t)rmi_exe_wanted(f, run, 0) | (rmi_exe_wanted(f, run, 1) ? 4 : 0);
+    for (part = 0; part < f->exec->graph->ops[id].forms[form].n_parts; part++)
+        if (rmi_exe_wanted(f, rmi_low_run(RMI_BWD, id, form, part), 0)) want |= 2;
+    return want;
 }
 
-/* Times the last op that was compiled, so often that a short one is known well; the first time warms up. Each time the
-   ops before it are done, too: they clear what it adds to. */
-RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
+/* Places for calls of an op in all forms: inputs where `call`, its run in the step, has them; beside it consts that the
+   first run changes, what calls write, and gradients if backwards want to be timed. */
+RMI_FN void rmi_exe_lay_op(rmi_exe_profile *f, uint32_t id, const rm_call *call)
+{
+    const rm_exec *exec = f->exec;
+    const rm_graph *graph = exec->graph;
+    const rmi_op *op = &graph->ops[id];
+    uint64_t saved = 0, ws = 0, *at = f->build.at[0];
+    uint32_t i, k, want = 0;
+    size_t patch;
+    for (i = 0; i < op->n_forms; i++) want |= rmi_exe_want(f, id, i);
+    for (i = 0; i < op->in.n + op->out.n; i++) {
+        int out = i >= op->in.n;
+        uint32_t tensor = out ? op->out.at[i - op->in.n] : op->in.at[i];
+        if (out || rmi_list_has(&op->mutates, tensor)) rmi_exe_lay(f, 0, tensor, graph->tensors[tensor].bytes);
+        else {
+            at[tensor] = exec->memory[RMI_EXE_ARENA].base;
+            at[tensor] += (uint64_t)((const unsigned char *)call->in[i] - exec->memory[RMI_EXE_ARENA].at);
+            for (patch = 0; patch < exec->outside.n_patches; patch++) /* unless it is the caller's */
+                if (exec->outside.patch[patch].slot == (const void **)(void *)&call->in[i])
+                    at[tensor] = exec->outside.patch[patch].place;
+        }
+        if ((want & 2) && rmi_list_has(out ? &op->grad_out : &op->grad_in, tensor))
+            rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_GRAD, tensor), graph->tensors[tensor].grad_bytes);
+    }
+    for (i = 0; i < op->n_forms; i++) {
+        saved = rmi_max(saved, op->forms[i].saved);
+        ws = rmi_max(ws, op->forms[i].fwd_ws);
+        for (k = 0; (want & 2) && k < op->forms[i].n_parts; k++) ws = rmi_max(ws, op->forms[i].parts[k].bwd_ws);
+    }
+    rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_SAVED, id), saved);
+    rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_WS, id), ws);
+}
+
+/* Places for an update, or for an addition in host memory to a gradient. */
+RMI_FN void rmi_exe_lay_param(rmi_exe_profile *f, rmi_run run)
+{
+    const rm_graph *graph = f->exec->graph;
+    int host = run.way != RMI_OPT, add = run.way == RMI_COPY_MERGE;
+    uint32_t kind, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
+    if (add) rmi_exe_lay(f, 0, grad, rmi_low_bytes(graph, grad)); /* what is added */
+    for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
+        uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)kind, run.id);
+        if (!add || buf == grad) rmi_exe_lay(f, host, buf, rmi_low_bytes(graph, buf));
+    }
+    if (!host) rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_OPT_WS, run.id), graph->tensors[run.id].opt_ws);
+}
+
+/* Times the last op that was compiled, a run, so often that a short one is known well; the first time warms up. Each
+   time the ops before it are done, too: they clear what it adds to. */
+RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_run run)
 {
     rm_exec *exec = f->exec;
-    size_t n = f->beside.n, k;
+    rmi_exe_op *op = &f->beside.op[f->beside.n - 1], *clears;
+    rmi_exe_key key = rmi_exe_key_of(f, run, op->call ? op->call->recompute : 0);
     uint64_t ns, sum = 0;
     uint32_t i;
     for (i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
-        for (k = 0; k + 1 < n; k++) RMI_TRY(rmi_exe_run(exec, &f->beside.op[k]));
-        /* while op, which a lane may blame, is there */
-        RMI_TRY(rmi_exe_broken(exec, rmi_exe_timed_op(f, &f->beside.op[n - 1], &ns)));
+        for (clears = f->beside.op; clears < op; clears++) RMI_TRY(rmi_exe_run(exec, clears));
+        RMI_TRY(rmi_exe_broken(exec, rmi_exe_timed_op(f, op, &ns))); /* while op, which a lane may blame, is there */
         sum += ns;
         if (i) RMI_TRY(rmi_exe_sampled(f, key | 1, ns));
     }
@@ -29153,81 +29062,21 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
     return RM_OK;
 }
 
-/* Where input i of a call is. */
-RMI_FN uint64_t rmi_exe_input_at(const rm_exec *exec, const rm_call *call, uint32_t i)
-{
-    const rmi_exe_outside *outside = &exec->outside;
-    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
-    size_t k;
-    for (k = 0; k < outside->n_patches; k++)
-        if (outside->patch[k].slot == (const void **)(const void *)&call->in[i]) return outside->patch[k].place;
-    return arena->base + (uint64_t)((const unsigned char *)call->in[i] - arena->at);
-}
-
-/* Where what lies for calls of an op: inputs where `call`, its run in the step, has them; beside it consts that the first
-   run changes, what calls write, and for backwards gradients too. */
-RMI_FN void rmi_exe_lay_op(rmi_exe_profile *f, uint32_t id, const rm_call *call, int backwards)
-{
-    const rm_graph *graph = f->exec->graph;
-    const rmi_op *op = &graph->ops[id];
-    uint64_t saved = 0, ws = 0;
-    uint32_t i, k;
-    for (i = 0; i < op->in.n; i++) {
-        uint32_t tensor = op->in.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-        if (rmi_list_has(&op->mutates, tensor)) rmi_exe_lay(f, 0, tensor, graph->tensors[tensor].bytes);
-        else f->build.at[0][tensor] = rmi_exe_input_at(f->exec, call, i);
-        if (backwards && rmi_list_has(&op->grad_in, tensor)) rmi_exe_lay(f, 0, grad, graph->tensors[tensor].grad_bytes);
-    }
-    for (i = 0; i < op->out.n; i++) {
-        uint32_t tensor = op->out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-        rmi_exe_lay(f, 0, tensor, graph->tensors[tensor].bytes);
-        if (backwards && rmi_list_has(&op->grad_out, tensor)) rmi_exe_lay(f, 0, grad, graph->tensors[tensor].grad_bytes);
-    }
-    for (i = 0; i < op->n_forms; i++) {
-        saved = rmi_max(saved, op->forms[i].saved);
-        ws = rmi_max(ws, op->forms[i].fwd_ws);
-        for (k = 0; backwards && k < op->forms[i].n_parts; k++) ws = rmi_max(ws, op->forms[i].parts[k].bwd_ws);
-    }
-    rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_SAVED, id), saved);
-    rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_WS, id), ws);
-}
-
-/* Is there no time yet for this slot of a form of op id? */
-RMI_FN int rmi_exe_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t slot)
-{
-    return !rmi_exe_measured(f, rmi_exe_op_key(f, id, form, slot), NULL);
-}
-
-/* Does this part of a form's backward want to be timed beside the step? */
-RMI_FN int rmi_exe_part_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form, uint32_t part)
-{
-    const rmi_op *op = &f->exec->graph->ops[id];
-    return op->has_bwd && rmi_low_has_backward(f->exec->now.kind) && op->forms[form].backward &&
-           rmi_low_has_part(op, form, part) && rmi_exe_untimed(f, id, form, RMI_EXE_PART + part);
-}
-RMI_FN int rmi_exe_backward_untimed(const rmi_exe_profile *f, uint32_t id, uint32_t form)
-{
-    uint32_t part;
-    for (part = 0; part < f->exec->graph->ops[id].forms[form].n_parts; part++)
-        if (rmi_exe_part_untimed(f, id, form, part)) return 1;
-    return 0;
-}
-
 /* A part of a backward beside the step. Gradients that are another name of dout are not given, unless the part has no
    others: then it runs where they cannot be that. */
 RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
 {
     const rmi_op *op = &f->exec->graph->ops[run.id];
-    const rmi_part *part = &op->forms[run.form].parts[run.part];
     uint32_t i, own = 0;
     for (i = 0; i < op->grad_in.n; i++)
-        own += rmi_list_has(&part->grads, op->grad_in.at[i]) && !rmi_list_has(&op->share, op->grad_in.at[i]);
+        own += rmi_list_has(&op->forms[run.form].parts[run.part].grads, op->grad_in.at[i]) &&
+               !rmi_list_has(&op->share, op->grad_in.at[i]);
     for (i = 0; i < op->grad_in.n; i++) {
         f->build.holds[op->grad_in.at[i]] = 0;
         f->build.moved[op->grad_in.at[i]] = own && rmi_list_has(&op->share, op->grad_in.at[i]);
     }
     RMI_TRY(rmi_exe_backward(&f->build, run));
-    return rmi_exe_time_beside(f, rmi_exe_op_key(f, run.id, run.form, RMI_EXE_PART + run.part));
+    return rmi_exe_time_beside(f, run);
 }
 
 /* A form of op id: its forward, again if that can be, and the parts of its backward that have no time. Gradients of the
@@ -29235,131 +29084,128 @@ RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
 RMI_FN rm_result rmi_exe_form_beside(rmi_exe_profile *f, uint32_t id, uint32_t form)
 {
     rm_exec *exec = f->exec;
-    const rmi_op *op = &exec->graph->ops[id];
-    int backward = rmi_exe_backward_untimed(f, id, form);
-    int again = !op->pinned && rmi_exe_untimed(f, id, form, RMI_EXE_AGAIN);
-    uint32_t i;
-    if (!op->forms[form].forward || !(backward || again || rmi_exe_untimed(f, id, form, RMI_EXE_FIRST))) return RM_OK;
-    for (f->build.ran[id] = 0; f->build.ran[id] < (again ? 2 : 1);) {
-        uint32_t slot = f->build.ran[id] ? RMI_EXE_AGAIN : RMI_EXE_FIRST;
-        RMI_TRY(rmi_exe_forward(&f->build, rmi_low_run(RMI_FWD, id, form, 0)));
-        RMI_TRY(rmi_exe_time_beside(f, rmi_exe_op_key(f, id, form, slot)));
+    const rm_graph *graph = exec->graph;
+    const rmi_op *op = &graph->ops[id];
+    const uint64_t *at = f->build.at[0];
+    rmi_run run = rmi_low_run(RMI_FWD, id, form, 0);
+    uint32_t i, want = rmi_exe_want(f, id, form);
+    for (f->build.ran[id] = 0; want && f->build.ran[id] < (want & 4 ? 2 : 1);) {
+        RMI_TRY(rmi_exe_forward(&f->build, run));
+        RMI_TRY(rmi_exe_time_beside(f, run));
     }
-    for (i = 0; backward && i < op->grad_out.n; i++) {
-        uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(exec->graph, RMI_BUF_GRAD, tensor);
-        if (exec->graph->tensors[tensor].grad_bytes != exec->graph->tensors[tensor].bytes) continue;
-        RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, f->build.at[0][grad]), rmi_exe_at(exec, f->build.at[0][tensor]),
-                                   exec->graph->tensors[tensor].bytes, "copying beside the step", op->name));
+    for (i = 0; (want & 2) && i < op->grad_out.n; i++) {
+        uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+        if (graph->tensors[tensor].grad_bytes == graph->tensors[tensor].bytes)
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[grad]), rmi_exe_at(exec, at[tensor]),
+                                       graph->tensors[tensor].bytes, "copying beside the step", op->name));
     }
-    for (i = 0; backward && i < op->forms[form].n_parts; i++)
-        if (rmi_exe_part_untimed(f, id, form, i)) RMI_TRY(rmi_exe_part_beside(f, rmi_low_run(RMI_BWD, id, form, i)));
+    for (i = 0; i < op->forms[form].n_parts; i++) {
+        run = rmi_low_run(RMI_BWD, id, form, i);
+        if (rmi_exe_wanted(f, run, 0)) RMI_TRY(rmi_exe_part_beside(f, run));
+    }
     return RM_OK;
 }
 
-/* What op id has no time for yet, in memory that is there now; consts that it changes are copied there. */
-RMI_FN rm_result rmi_exe_forms_beside(rmi_exe_profile *f, uint32_t id, const rm_call *call)
+/* Compiles and times a run beside the step, where memory is: an op in all forms, of which consts that it changes are
+   copied there; or a param's update or addition. */
+RMI_FN rm_result rmi_exe_run_beside(rmi_exe_profile *f, rmi_run run, const rm_call *call)
 {
     rm_exec *exec = f->exec;
-    const rmi_op *op = &exec->graph->ops[id];
-    uint32_t i;
-    for (i = 0; i < op->in.n; i++)
-        if (rmi_list_has(&op->mutates, op->in.at[i]))
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, f->build.at[0][op->in.at[i]]), call->in[i],
-                                       call->in_bytes[i], "copying beside the step", op->name));
-    for (i = 0; i < op->n_forms; i++) RMI_TRY(rmi_exe_form_beside(f, id, i));
-    return RM_OK;
+    uint64_t *const *at = f->build.at;
+    uint32_t i, grad = rmi_low_buf(exec->graph, RMI_BUF_GRAD, run.id);
+    if (run.way == RMI_FWD) {
+        const rmi_op *op = &exec->graph->ops[run.id];
+        for (i = 0; i < op->in.n; i++)
+            if (rmi_list_has(&op->mutates, op->in.at[i]))
+                RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
+                                           "copying beside the step", op->name));
+        for (i = 0; i < op->n_forms; i++) RMI_TRY(rmi_exe_form_beside(f, run.id, i));
+        return RM_OK;
+    }
+    if (run.way == RMI_COPY_MERGE) RMI_TRY(rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]));
+    else RMI_TRY(rmi_exe_update(&f->build, run));
+    return rmi_exe_time_beside(f, run);
 }
 
-/* Before the first run of a class of ops in a step: all that has no time yet. Without memory for it, it has none. Not of
-   an op that runs once: it may read a file. */
+/* The same, with memory for it, all zero: for the host plain one; between steps (call NULL) the arena if it is large
+   enough, for what it holds has been set aside. Without memory there is no time. */
+RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_run run, const rm_call *call)
+{
+    rm_exec *exec = f->exec;
+    const rm_backend *backend = &exec->backend;
+    rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE], *arena = &exec->memory[RMI_EXE_ARENA];
+    size_t n_patches = exec->outside.n_patches;
+    int host = run.way == RMI_OPT_HOST || run.way == RMI_COPY_MERGE;
+    void *memory = NULL;
+    rm_result result = RM_OK;
+    beside->bytes = 0;
+    if (call) rmi_exe_lay_op(f, run.id, call);
+    else rmi_exe_lay_param(f, run);
+    beside->own = !host && (call || beside->bytes > arena->bytes);
+    RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
+    if (host && rmi_exe_host_alloc(exec, beside->bytes, 1, &memory)) return RM_OK;
+    if (beside->own && (!backend->alloc || !backend->release ||
+                        backend->alloc(backend->user, rmi_max(beside->bytes, 1), 0, &memory)))
+        return RM_OK;
+    beside->at = host || beside->own ? (unsigned char *)memory : arena->at;
+    if (host) memset(memory, 0, (size_t)beside->bytes);
+    else if (rmi_exe_did(exec, backend->fill(backend->user, beside->at, 0, beside->bytes)))
+        result = rmi_exe_backend_failed(exec, "clearing memory beside the step", NULL);
+    if (result == RM_OK) result = rmi_exe_run_beside(f, run, call);
+    if (rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
+        result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
+    if (host) rmi_exe_host_release(exec, memory, 1);
+    if (beside->own) backend->release(backend->user, memory, 0);
+    rmi_arena_free(&f->calls);
+    exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
+    f->beside.op = NULL;
+    f->build.cap = f->beside.n = 0;
+    return result;
+}
+
+/* Before an op of a step: all that ops of its class have no time for yet, once. Not of one that runs once a step: it
+   may read a file. */
 RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *first)
 {
-    rm_exec *exec = f->exec;
-    uint32_t id = first->run.id, i;
-    const rmi_op *op = &exec->graph->ops[id];
-    size_t n_patches = exec->outside.n_patches;
-    int untimed = 0, backwards = 0;
-    uint8_t *seen = &f->seen[rmi_lower_bound(f->classes, f->n_classes, f->class_of[id])];
-    rm_result result;
-    if (*seen || (op->flags & RM_ONCE)) return RM_OK;
-    *seen = 1;
-    for (i = 0; i < op->n_forms; i++) {
-        untimed |= rmi_exe_untimed(f, id, i, RMI_EXE_FIRST) || rmi_exe_untimed(f, id, i, RMI_EXE_AGAIN);
-        backwards |= rmi_exe_backward_untimed(f, id, i);
-    }
-    if (!untimed && !backwards) return RM_OK;
-    rmi_exe_lay_op(f, id, first->call, backwards);
-    result = rmi_exe_beside_open(f, 0, 0);
-    if (exec->memory[RMI_EXE_BESIDE].at && result == RM_OK) result = rmi_exe_forms_beside(f, id, first->call);
-    exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
-    return rmi_exe_beside_close(f, 0, result);
+    uint32_t id = first->run.id, form, want = 0;
+    const rmi_op *op = &f->exec->graph->ops[id];
+    size_t i = 0;
+    while (i < f->n_seen && f->seen[i] != f->class_of[id]) i++;
+    if (i < f->n_seen || (op->flags & RM_ONCE)) return RM_OK;
+    if (!RMI_GROW(&f->tmp, f->seen, f->cap_seen, f->n_seen + 1)) return RM_ERROR_MEMORY;
+    f->seen[f->n_seen++] = f->class_of[id];
+    for (form = 0; form < op->n_forms; form++) want |= rmi_exe_want(f, id, form);
+    return want ? rmi_exe_beside(f, first->run, first->call) : RM_OK;
 }
 
-/* An update on zeros; on the host in plain memory. */
-RMI_FN rm_result rmi_exe_update_beside(rmi_exe_profile *f, uint32_t id, uint32_t host)
-{
-    const rm_graph *graph = f->exec->graph;
-    rmi_run run = rmi_low_run(host ? RMI_OPT_HOST : RMI_OPT, id, 0, 0);
-    uint32_t kind;
-    rm_result result;
-    for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
-        uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)kind, id);
-        rmi_exe_lay(f, host, buf, rmi_low_bytes(graph, buf));
-    }
-    rmi_exe_lay(f, host, rmi_low_buf(graph, RMI_BUF_OPT_WS, id), host ? 0 : graph->tensors[id].opt_ws);
-    result = rmi_exe_beside_open(f, host, 1);
-    if (f->exec->memory[RMI_EXE_BESIDE].at && result == RM_OK) {
-        result = rmi_exe_update(&f->build, run);
-        if (result == RM_OK)
-            result = rmi_exe_time_beside(f, rmi_exe_key_of(f, graph->n_ops + id, 0, host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE));
-    }
-    return rmi_exe_beside_close(f, host, result);
-}
-
-/* Updates on each side on which they may run and have no time yet. */
-RMI_FN rm_result rmi_exe_updates_beside(rmi_exe_profile *f)
-{
-    const rm_graph *graph = f->exec->graph;
-    uint32_t i, host;
-    for (i = 0; i < graph->n_tensors; i++)
-        for (host = 0; host < 2; host++) {
-            const rmi_tensor *tensor = &graph->tensors[i];
-            rmi_exe_key key = rmi_exe_key_of(f, graph->n_ops + i, 0, host ? RMI_EXE_ON_HOST : RMI_EXE_ON_DEVICE);
-            if (tensor->kind != RMI_PARAM || !(host ? tensor->update_host : tensor->update)) continue;
-            if (rmi_exe_measured(f, key, NULL)) continue;
-            RMI_TRY(rmi_exe_update_beside(f, i, host));
-            rmi_exe_sort_samples(f);
-        }
-    return RM_OK;
-}
-
-/* Bytes a second of additions in host memory, on the largest gradient: a cost of the link. */
-RMI_FN rm_result rmi_exe_add_beside(rmi_exe_profile *f)
+/* Between steps: updates on each side on which they may run and have no time yet, and additions in host memory, to the
+   largest gradient, as bytes a second of the link. */
+RMI_FN rm_result rmi_exe_params_beside(rmi_exe_profile *f)
 {
     rm_exec *exec = f->exec;
     rm_graph *graph = exec->graph;
-    uint32_t i, id = 0, grad;
-    uint64_t bytes = 0;
-    rmi_exe_key key = rmi_exe_key_of(f, graph->n_ops + graph->n_tensors + graph->n_barriers, 0, 0);
-    rm_result result;
-    for (i = 0; i < graph->n_tensors; i++)
-        if (rmi_exe_trains(&graph->tensors[i]) && graph->tensors[i].grad_bytes > bytes) {
-            id = i;
-            bytes = graph->tensors[i].grad_bytes;
+    uint32_t i, host, largest = RMI_NONE;
+    rmi_run run;
+    uint64_t ns;
+    for (i = 0; i < graph->n_tensors; i++) {
+        const rmi_tensor *param = &graph->tensors[i];
+        for (host = 0; host < 2 && param->kind == RMI_PARAM; host++) {
+            run = rmi_low_run(host ? RMI_OPT_HOST : RMI_OPT, i, 0, 0);
+            if (!(host ? param->update_host : param->update)) continue;
+            if (rmi_exe_measured(f, rmi_exe_key_of(f, run, 0), NULL)) continue;
+            RMI_TRY(rmi_exe_beside(f, run, NULL));
+            rmi_exe_sort_samples(f);
         }
-    if (!exec->desc.add || !graph->has_link || !bytes) return RM_OK;
-    grad = rmi_low_buf(graph, RMI_BUF_GRAD, id);
-    rmi_exe_lay(f, 0, grad, bytes);
-    rmi_exe_lay(f, 1, grad, bytes);
-    result = rmi_exe_beside_open(f, 1, 1);
-    if (exec->memory[RMI_EXE_BESIDE].at && result == RM_OK) {
-        result = rmi_exe_move(&f->build, RM_LANE_HOST, grad, f->build.at[0][grad], f->build.at[1][grad]);
-        if (result == RM_OK) result = rmi_exe_time_beside(f, key);
-        rmi_exe_sort_samples(f);
-        if (result == RM_OK)
-            graph->link.add = rmi_max(1, rmi_mul_div_up(bytes, 1000000000u, rmi_exe_measured(f, key, NULL)));
+        if (rmi_exe_trains(param) && param->grad_bytes > (largest == RMI_NONE ? 0 : graph->tensors[largest].grad_bytes))
+            largest = i;
     }
-    return rmi_exe_beside_close(f, 1, result);
+    if (!exec->desc.add || !graph->has_link || largest == RMI_NONE) return RM_OK;
+    run = rmi_low_run(RMI_COPY_MERGE, largest, 0, 0);
+    RMI_TRY(rmi_exe_beside(f, run, NULL));
+    rmi_exe_sort_samples(f);
+    ns = rmi_exe_measured(f, rmi_exe_key_of(f, run, 0), NULL);
+    if (ns) graph->link.add = rmi_max(1, rmi_mul_div_up(graph->tensors[largest].grad_bytes, 1000000000u, ns));
+    return RM_OK;
 }
 
 /* --- steps with their ops timed one by one */
@@ -29381,13 +29227,14 @@ RMI_FN rm_result rmi_exe_timed_step(rmi_exe_profile *f, rmi_exe_prog *prog, int 
         uint64_t ns = 0;
         if (beside && op->what == RMI_EXE_CALL && op->run.way == RMI_FWD) RMI_TRY(rmi_exe_op_beside(f, op));
         RMI_TRY(rmi_exe_timed_op(f, op, &ns));
-        if (!beside && op->what == RMI_EXE_CALL) RMI_TRY(rmi_exe_sampled(f, rmi_exe_key_in(f, op), ns));
+        if (beside || op->what != RMI_EXE_CALL) continue;
+        RMI_TRY(rmi_exe_sampled(f, rmi_exe_key_of(f, op->run, op->call->recompute), ns));
     }
     return RM_OK;
 }
 
-/* The steps of one program, more of them if they are short (not among several ranks, where all must make as many); after
-   each the inputs are put back: times do not hang on weights. beside 1: one step, for what has no time yet. */
+/* The steps of one program, more of them if they are short (not among several ranks, where all must make as many);
+   after each the inputs are put back: times do not hang on weights. beside 1: one step, for what has no time yet. */
 RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, const rm_step *s, int beside)
 {
     rm_exec *exec = f->exec;
@@ -29421,9 +29268,8 @@ typedef struct rmi_exe_ratio {
 typedef struct rmi_exe_costs {
     const rmi_exe_profile *f;
     rm_graph *graph;
-    rmi_exe_ratio *of;       /* by op: of its forwards, of its backwards */
-    rmi_exe_ratio update[2]; /* by side */
-    uint64_t time, spread;   /* sums over what was measured */
+    rmi_exe_ratio *of;     /* by op: of its forwards, of its backwards; then of updates by side, and of all else */
+    uint64_t time, spread; /* sums over what was measured */
 } rmi_exe_costs;
 
 RMI_FN void rmi_exe_add_ratio(rmi_exe_ratio *to, const rmi_exe_ratio *more)
@@ -29432,18 +29278,37 @@ RMI_FN void rmi_exe_add_ratio(rmi_exe_ratio *to, const rmi_exe_ratio *more)
     to->measured = rmi_add(to->measured, more->measured);
 }
 
-/* A time becomes what was measured, if it was and is wanted (RMI_INF: it is not); returns whether. */
-RMI_FN uint32_t rmi_exe_cost(rmi_exe_costs *costs, rmi_exe_key key, uint64_t *cost, uint8_t *by, rmi_exe_ratio *to)
+/* Where the graph has the time of a run, and (or NULL) where that is from. */
+RMI_FN uint64_t *rmi_exe_time_of(rm_graph *graph, rmi_run run, uint8_t **by)
 {
-    rmi_exe_ratio ratio;
+    rmi_form *form = run.way <= RMI_BWD ? &graph->ops[run.id].forms[run.form] : NULL;
+    rmi_tensor *param = &graph->tensors[run.way == RMI_BARRIER || form ? 0 : run.id];
+    *by = NULL;
+    switch ((rmi_way)run.way) {
+    case RMI_FWD: *by = &form->fwd_by; return &form->fwd;
+    case RMI_BWD: *by = &form->parts[run.part].bwd_by; return &form->parts[run.part].bwd;
+    case RMI_OPT: *by = &param->opt_by; return &param->opt;
+    case RMI_OPT_HOST: *by = &param->opt_host_by; return &param->opt_host;
+    case RMI_REDUCE: return &param->reduce;
+    default: return &graph->barriers[run.id].ns;
+    }
+}
+
+/* The time of a run becomes what was measured, if it was and is wanted (RMI_INF: it is not); returns whether. */
+RMI_FN uint32_t rmi_exe_cost(rmi_exe_costs *costs, rmi_run run)
+{
+    uint8_t *by;
+    uint64_t *cost = rmi_exe_time_of(costs->graph, run, &by);
+    rmi_exe_ratio ratio, *to = &costs->of[2 * costs->graph->n_ops + rmi_min((uint64_t)run.way - RMI_OPT, 2)];
+    if (run.way <= RMI_BWD) to = &costs->of[2 * run.id + run.way];
     if (*cost == RMI_INF) return 0;
-    ratio.measured = rmi_exe_measured(costs->f, key, &costs->spread);
+    ratio.measured = rmi_exe_measured(costs->f, rmi_exe_key_of(costs->f, run, 0), &costs->spread);
     ratio.thought = *cost;
     if (!ratio.measured) return 0;
     costs->time = rmi_add(costs->time, ratio.measured);
     if (ratio.thought) rmi_exe_add_ratio(to, &ratio);
     *cost = ratio.measured;
-    *by = RMI_COST_MEASURED;
+    if (by) *by = RMI_COST_MEASURED;
     return 1;
 }
 
@@ -29456,8 +29321,8 @@ RMI_FN void rmi_exe_scale(const rmi_exe_ratio *ratio, int own, uint64_t *cost, u
     *by = RMI_COST_SCALED;
 }
 
-/* A recomputation of a form whose first run, that of key, takes ns: as much more or less as the two differ when they are
-   timed alike, by more than they vary; if that is not known, as was thought. */
+/* A recomputation of a form whose first run, that of key, takes ns: as much more or less as the two differ when they
+   are timed alike, by more than they vary; if that is not known, as was thought. */
 RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, rmi_exe_key key, const rmi_form *form, uint64_t ns)
 {
     uint32_t beside;
@@ -29479,20 +29344,18 @@ RMI_FN void rmi_exe_op_costs(rmi_exe_costs *costs, uint32_t i)
     uint32_t k, p, any = 0;
     for (k = 0; k < op->n_forms; k++) {
         rmi_form *form = &op->forms[k];
-        rmi_exe_key first = rmi_exe_op_key(costs->f, i, k, RMI_EXE_FIRST);
-        uint64_t ns = rmi_exe_measured(costs->f, first, NULL);
+        rmi_run run = rmi_low_run(RMI_FWD, i, k, 0);
+        rmi_exe_key key = rmi_exe_key_of(costs->f, run, 0);
+        uint64_t ns = rmi_exe_measured(costs->f, key, NULL);
         if (ns) {
-            form->again = rmi_exe_again(costs->f, first, form, ns);
+            form->again = rmi_exe_again(costs->f, key, form, ns);
             form->again_by = RMI_COST_MEASURED;
         }
-        any |= rmi_exe_cost(costs, first, &form->fwd, &form->fwd_by, &costs->of[2 * i]);
+        any |= rmi_exe_cost(costs, run);
         if (op->forms[0].own_parts) form->own_parts = (uint8_t)form->n_parts; /* else no text would tell of them */
-        for (p = 0; p < form->n_parts; p++) {
-            rmi_part *part = &form->parts[p];
-            if (!rmi_low_has_part(op, k, p)) part->bwd_by = RMI_COST_MEASURED; /* it never runs */
-            else rmi_exe_cost(costs, rmi_exe_op_key(costs->f, i, k, RMI_EXE_PART + p), &part->bwd, &part->bwd_by,
-                              &costs->of[2 * i + 1]);
-        }
+        for (p = 0; p < form->n_parts; p++)
+            if (rmi_low_has_part(op, k, p)) rmi_exe_cost(costs, rmi_low_run(RMI_BWD, i, k, p));
+            else form->parts[p].bwd_by = RMI_COST_MEASURED; /* it never runs */
     }
     costs->graph->costs.measured += any;
 }
@@ -29530,30 +29393,23 @@ RMI_FN void rmi_exe_guesses(const rmi_exe_costs *costs, uint32_t i)
 RMI_FN void rmi_exe_other_costs(rmi_exe_costs *costs)
 {
     rm_graph *graph = costs->graph;
-    rmi_exe_ratio all, unused;
-    uint32_t i, n = graph->n_ops, any;
-    uint8_t by;
+    const rmi_exe_ratio *device = &costs->of[2 * graph->n_ops], *host = device + 1;
+    rmi_exe_ratio all;
+    uint32_t i, any;
     memset((void *)&all, 0, sizeof all);
-    memset((void *)&unused, 0, sizeof unused);
-    for (i = 0; i < 2 * n; i++) rmi_exe_add_ratio(&all, &costs->of[i]);
+    for (i = 0; i < 2 * graph->n_ops; i++) rmi_exe_add_ratio(&all, &costs->of[i]);
     for (i = 0; i < graph->n_tensors; i++) {
-        rmi_tensor *param = &graph->tensors[i];
-        if (param->kind != RMI_PARAM) continue;
-        any = rmi_exe_cost(costs, rmi_exe_key_of(costs->f, n + i, 0, RMI_EXE_ON_DEVICE), &param->opt, &param->opt_by,
-                           &costs->update[0]);
-        any |= rmi_exe_cost(costs, rmi_exe_key_of(costs->f, n + i, 0, RMI_EXE_ON_HOST), &param->opt_host,
-                            &param->opt_host_by, &costs->update[1]);
-        if (param->reduce)
-            rmi_exe_cost(costs, rmi_exe_key_of(costs->f, n + i, 0, RMI_EXE_REDUCTION), &param->reduce, &by, &unused);
+        if (graph->tensors[i].kind != RMI_PARAM) continue;
+        any = rmi_exe_cost(costs, rmi_low_run(RMI_OPT, i, 0, 0));
+        any |= rmi_exe_cost(costs, rmi_low_run(RMI_OPT_HOST, i, 0, 0));
+        rmi_exe_cost(costs, rmi_low_run(RMI_REDUCE, i, 0, 0));
         graph->costs.measured += any;
     }
-    for (i = 0; i < graph->n_barriers; i++)
-        rmi_exe_cost(costs, rmi_exe_key_of(costs->f, n + graph->n_tensors + i, 0, RMI_EXE_ON_DEVICE),
-                     &graph->barriers[i].ns, &by, &unused);
+    for (i = 0; i < graph->n_barriers; i++) rmi_exe_cost(costs, rmi_low_run(RMI_BARRIER, i, 0, 0));
     for (i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *param = &graph->tensors[i];
-        rmi_exe_scale(costs->update[0].thought ? &costs->update[0] : &all, 0, &param->opt, &param->opt_by);
-        rmi_exe_scale(&costs->update[1], 0, &param->opt_host, &param->opt_host_by);
+        rmi_exe_scale(device->thought ? device : &all, 0, &param->opt, &param->opt_by);
+        rmi_exe_scale(host, 0, &param->opt_host, &param->opt_host_by);
     }
 }
 
@@ -29566,7 +29422,7 @@ RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
     memset((void *)&costs, 0, sizeof costs);
     costs.f = f;
     costs.graph = graph;
-    costs.of = RMI_NEW(&f->tmp, rmi_exe_ratio, 2 * (size_t)graph->n_ops);
+    costs.of = RMI_NEW(&f->tmp, rmi_exe_ratio, 2 * (size_t)graph->n_ops + 3);
     if (!costs.of) return RM_ERROR_MEMORY;
     graph->costs.measured = 0;
     for (i = 0; i < graph->n_ops; i++) rmi_exe_op_costs(&costs, i);
@@ -29587,7 +29443,8 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     rm_exec *exec = f->exec;
     rmi_exe_prog *last = NULL;
     uint32_t i;
-    if (!exec->backend.now) return rmi_exe_refuse(exec, "rm_exec_profile: the backend has no clock; set rm_backend.now");
+    if (!exec->backend.now)
+        return rmi_exe_refuse(exec, "rm_exec_profile: the backend has no clock; set rm_backend.now");
     for (i = 0; i < exec->n_prog; i++)
         if (exec->prog[i].step & kinds) {
             last = &exec->prog[i];
@@ -29595,8 +29452,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
         }
     if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
-    RMI_TRY(rmi_exe_updates_beside(f));
-    return rmi_exe_add_beside(f);
+    return rmi_exe_params_beside(f);
 }
 
 /* rm_exec_profile, of several kinds of steps. What persists is afterwards as it was. */
@@ -31480,7 +31336,7 @@ RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
     if (p && rmi_exe_twice(x, rmi_exe_buffer(x, t, what)))
         return rmi_exe_refuse(x, "%s persists on the device and in host memory, both the same: use rm_exec_write and "
                               "rm_exec_read", x->graph->tensors[rmi_graph_index(t)].name), (void *)NULL;
-    if (p && input) x->inputs.stale[rmi_graph_index(t)] = RMI_EXE_WRITTEN; /* it was asked for to be written */
+    if (p && input) x->stale[rmi_graph_index(t)] = RMI_EXE_WRITTEN; /* it was asked for to be written */
     return p;
 }
 

@@ -116,6 +116,8 @@ static void forgetful(rm_plan *all, rm_plan *small)
             for (k = 0; k < N; k++) v[k] = (float)((i * 5 + k * 3) % 17) / 17.0f;
             rm_exec_write(e, w[i], RM_VALUE, 0, v, sizeof v);
         }
+        EXPECT(rm_exec_step(e, NULL) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "never written") &&
+                   !strstr(rm_exec_error(e), "rm_exec_desc.forget forgets what persists, and keeps inputs") == !forget, rm_exec_error(e));
         give(e, 4);
         EXPECT(rm_exec_step(e, &(rm_step){.kind = RM_MIDDLE}) == RM_ERROR_ARGUMENT && strstr(rm_exec_error(e), "there was none; begin an accumulation with RM_FIRST"), rm_exec_error(e));
         EXPECT(!rm_exec_step(e, &(rm_step){.kind = RM_FIRST}), rm_exec_error(e));
@@ -125,6 +127,7 @@ static void forgetful(rm_plan *all, rm_plan *small)
         EXPECT(!rm_exec_replan(e, small), rm_exec_error(e));
         EXPECT(forget ? many == 1 : many > 1, "of what was forgotten a copy was made");
         EXPECT((rm_exec_step(e, &(rm_step){.kind = RM_MIDDLE}) != RM_OK) == forget, "nothing is left of an accumulation that was forgotten");
+        EXPECT(!forget || strstr(rm_exec_error(e), "rm_exec_desc.forget has forgotten them"), rm_exec_error(e));
         for (i = 0; i < 6; i++) {
             for (k = 0; k < N; k++) v[k] = (float)((i * 5 + k * 3) % 17) / 17.0f;
             rm_exec_write(e, w[i], RM_VALUE, 0, v, sizeof v);
