@@ -23606,7 +23606,7 @@ RMI_FN int rmi_lan_cmp(const void *a, const void *b, void *user)
 }
 
 /* Numbers the end points of all programs together, and sorts each one's uses by op. */
-RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *prog, uint32_t n_prog)
+RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog, uint32_t n_prog)
 {
     uint32_t i, k, most = 0, ops;
     size_t n = 0, u;
@@ -23614,18 +23614,18 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *prog,
         n += 2 * prog[i].n_use;
         if (prog[i].n > most) most = prog[i].n;
     }
-    RMI_TRY(RMI_TABLES(mem, RMI_T(l->cut, 2 * n), RMI_T(l->clock, 2 * (size_t)most * RMI_LANES),
-                       RMI_T(l->lane, 2 * (size_t)most)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(lan->cut, 2 * n), RMI_T(lan->clock, 2 * (size_t)most * RMI_LANES),
+                       RMI_T(lan->lane, 2 * (size_t)most)));
     for (i = 0; i < n_prog; i++)
         for (u = 0; u < prog[i].n_use; u++) {
-            l->cut[l->n_cut++] = prog[i].use[u].lo;
-            l->cut[l->n_cut++] = prog[i].use[u].hi;
+            lan->cut[lan->n_cut++] = prog[i].use[u].lo;
+            lan->cut[lan->n_cut++] = prog[i].use[u].hi;
         }
-    rmi_sort_u64(l->cut, l->cut + l->n_cut, l->n_cut);
-    for (u = 0, n = 0; u < l->n_cut; u++)
-        if (!n || l->cut[n - 1] != l->cut[u]) l->cut[n++] = l->cut[u];
-    l->n_cut = n;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(l->head, n / 64 + 1), RMI_T(l->piece, n)));
+    rmi_sort_u64(lan->cut, lan->cut + lan->n_cut, lan->n_cut);
+    for (u = 0, n = 0; u < lan->n_cut; u++)
+        if (!n || lan->cut[n - 1] != lan->cut[u]) lan->cut[n++] = lan->cut[u];
+    lan->n_cut = n;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(lan->head, n / 64 + 1), RMI_T(lan->piece, n)));
     for (i = 0; i < n_prog; i++) {
         rmi_sort(prog[i].use, prog[i].n_use, sizeof(rmi_lan_use), rmi_lan_cmp, NULL);
         ops = prog[i].n;
@@ -23634,8 +23634,8 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *prog,
         for (u = 0, k = 0; k < ops; k++) {
             prog[i].first[k] = u;
             for (; u < prog[i].n_use && prog[i].use[u].op == k; u++) {
-                prog[i].use[u].lo = rmi_lower_bound(l->cut, l->n_cut, prog[i].use[u].lo);
-                prog[i].use[u].hi = rmi_lower_bound(l->cut, l->n_cut, prog[i].use[u].hi);
+                prog[i].use[u].lo = rmi_lower_bound(lan->cut, lan->n_cut, prog[i].use[u].lo);
+                prog[i].use[u].hi = rmi_lower_bound(lan->cut, lan->n_cut, prog[i].use[u].hi);
             }
         }
         prog[i].first[ops] = u;
@@ -23644,38 +23644,38 @@ RMI_FN rm_result rmi_lan_prepare(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *prog,
 }
 
 /* Nothing has run. */
-RMI_FN void rmi_lan_reset(rmi_lan *l)
+RMI_FN void rmi_lan_reset(rmi_lan *lan)
 {
-    memset(l->head, 0, (l->n_cut / 64 + 1) * sizeof(uint64_t));
-    memset(l->known, 0, sizeof l->known);
-    if (l->n_cut) memset((void *)&l->piece[0], 0, sizeof(rmi_lan_piece));
-    l->head[0] = 1;
-    l->n = 0;
+    memset(lan->head, 0, (lan->n_cut / 64 + 1) * sizeof(uint64_t));
+    memset(lan->known, 0, sizeof lan->known);
+    if (lan->n_cut) memset((void *)&lan->piece[0], 0, sizeof(rmi_lan_piece));
+    lan->head[0] = 1;
+    lan->n = 0;
 }
 
-RMI_FN int rmi_lan_is_head(const rmi_lan *l, uint64_t c) { return (int)(l->head[c / 64] >> (c % 64) & 1); }
+RMI_FN int rmi_lan_is_head(const rmi_lan *lan, uint64_t c) { return (int)(lan->head[c / 64] >> (c % 64) & 1); }
 
 /* The first piece that begins at or after c, or hi. */
-RMI_FN uint64_t rmi_lan_next(const rmi_lan *l, uint64_t c, uint64_t hi)
+RMI_FN uint64_t rmi_lan_next(const rmi_lan *lan, uint64_t c, uint64_t hi)
 {
-    while (c < hi && !rmi_lan_is_head(l, c)) {
-        if (!(l->head[c / 64] >> (c % 64))) c = (c / 64 + 1) * 64;
+    while (c < hi && !rmi_lan_is_head(lan, c)) {
+        if (!(lan->head[c / 64] >> (c % 64))) c = (c / 64 + 1) * 64;
         else c++;
     }
     return c < hi ? c : hi;
 }
 
 /* A piece begins at c from now on. */
-RMI_FN void rmi_lan_split(rmi_lan *l, uint64_t c)
+RMI_FN void rmi_lan_split(rmi_lan *lan, uint64_t c)
 {
     uint64_t from = c;
-    if (c >= l->n_cut || rmi_lan_is_head(l, c)) return;
-    while (!rmi_lan_is_head(l, from)) { /* the first end point is a head */
-        if (!(l->head[from / 64] << (63 - from % 64))) from = from / 64 * 64 - 1;
+    if (c >= lan->n_cut || rmi_lan_is_head(lan, c)) return;
+    while (!rmi_lan_is_head(lan, from)) { /* the first end point is a head */
+        if (!(lan->head[from / 64] << (63 - from % 64))) from = from / 64 * 64 - 1;
         else from--;
     }
-    l->piece[c] = l->piece[from];
-    l->head[c / 64] |= (uint64_t)1 << (c % 64);
+    lan->piece[c] = lan->piece[from];
+    lan->head[c / 64] |= (uint64_t)1 << (c % 64);
 }
 
 RMI_FN void rmi_lan_later(uint32_t *need, const uint8_t *lane, uint32_t op)
@@ -23684,97 +23684,98 @@ RMI_FN void rmi_lan_later(uint32_t *need, const uint8_t *lane, uint32_t op)
 }
 
 /* The latest op of each lane that these uses come after; then the uses are `me`'s. */
-RMI_FN void rmi_lan_account(rmi_lan *l, const rmi_lan_use *use, size_t n, uint32_t me, uint32_t lane, uint32_t *need)
+RMI_FN void rmi_lan_account(rmi_lan *lan, const rmi_lan_use *use, size_t n, uint32_t me, uint32_t lane, uint32_t *need)
 {
     size_t i;
     uint32_t k;
     uint64_t c;
     for (i = 0; i < n; i++) {
-        rmi_lan_split(l, use[i].lo);
-        rmi_lan_split(l, use[i].hi);
-        for (c = use[i].lo; c < use[i].hi; c = rmi_lan_next(l, c + 1, use[i].hi)) {
-            rmi_lan_later(need, l->lane, l->piece[c].writer);
-            for (k = 0; k < RMI_LANES && use[i].write; k++) rmi_lan_later(need, l->lane, l->piece[c].reader[k]);
+        rmi_lan_split(lan, use[i].lo);
+        rmi_lan_split(lan, use[i].hi);
+        for (c = use[i].lo; c < use[i].hi; c = rmi_lan_next(lan, c + 1, use[i].hi)) {
+            rmi_lan_later(need, lan->lane, lan->piece[c].writer);
+            for (k = 0; k < RMI_LANES && use[i].write; k++) rmi_lan_later(need, lan->lane, lan->piece[c].reader[k]);
         }
     }
     for (i = 0; i < n; i++)
-        for (c = use[i].lo; c < use[i].hi; c = rmi_lan_next(l, c + 1, use[i].hi)) {
+        for (c = use[i].lo; c < use[i].hi; c = rmi_lan_next(lan, c + 1, use[i].hi)) {
             if (!use[i].write) {
-                if (l->piece[c].writer != me) l->piece[c].reader[lane] = me;
+                if (lan->piece[c].writer != me) lan->piece[c].reader[lane] = me;
                 continue;
             }
             if (c > use[i].lo) { /* what one op wrote is one piece */
-                l->head[c / 64] &= ~((uint64_t)1 << (c % 64));
+                lan->head[c / 64] &= ~((uint64_t)1 << (c % 64));
                 continue;
             }
-            memset((void *)&l->piece[c], 0, sizeof(rmi_lan_piece));
-            l->piece[c].writer = me;
+            memset((void *)&lan->piece[c], 0, sizeof(rmi_lan_piece));
+            lan->piece[c].writer = me;
         }
 }
 
-RMI_FN void rmi_lan_learn(rmi_lan *l, uint32_t lane, uint32_t op)
+RMI_FN void rmi_lan_learn(rmi_lan *lan, uint32_t lane, uint32_t op)
 {
     uint32_t k;
     for (k = 0; k < RMI_LANES; k++)
-        if (l->known[lane][k] < l->clock[(size_t)(op - 1) * RMI_LANES + k])
-            l->known[lane][k] = l->clock[(size_t)(op - 1) * RMI_LANES + k];
+        if (lan->known[lane][k] < lan->clock[(size_t)(op - 1) * RMI_LANES + k])
+            lan->known[lane][k] = lan->clock[(size_t)(op - 1) * RMI_LANES + k];
 }
 
 /* Runs a program after what has run so far. Its own waits count as said; those that it lacks go to out, `on` being a
    number among all ops so far (of the program before, if prog's own are known). */
-RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *prog, rmi_lan_waits *out)
+RMI_FN rm_result rmi_lan_run(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *prog, rmi_lan_waits *out)
 {
-    uint32_t base = l->n, i, a, b;
+    uint32_t base = lan->n, i, a, b;
     size_t w = 0;
     for (i = 0; i < prog->n; i++) {
         uint32_t me = base + i + 1, lane = prog->lane[i], need[RMI_LANES] = {0, 0, 0, 0, 0};
-        l->lane[me - 1] = prog->lane[i];
-        rmi_lan_account(l, prog->use + prog->first[i], prog->first[i + 1] - prog->first[i], me, lane, need);
-        for (; w < prog->own.n && prog->own.wait[w].op == i; w++) rmi_lan_learn(l, lane, base + prog->own.wait[w].on + 1);
+        lan->lane[me - 1] = prog->lane[i];
+        rmi_lan_account(lan, prog->use + prog->first[i], prog->first[i + 1] - prog->first[i], me, lane, need);
+        for (; w < prog->own.n && prog->own.wait[w].op == i; w++)
+            rmi_lan_learn(lan, lane, base + prog->own.wait[w].on + 1);
         for (a = 0; a < RMI_LANES; a++)
-            if (a == lane || need[a] <= l->known[lane][a]) need[a] = 0;
+            if (a == lane || need[a] <= lan->known[lane][a]) need[a] = 0;
         for (a = 0; a < RMI_LANES; a++) {
             /* of two that cover each other neither exists: before is a strict order */
             for (b = 0; b < RMI_LANES && need[a]; b++)
-                if (b != a && need[b] && l->clock[(size_t)(need[b] - 1) * RMI_LANES + a] >= need[a]) break;
+                if (b != a && need[b] && lan->clock[(size_t)(need[b] - 1) * RMI_LANES + a] >= need[a]) break;
             if (!need[a] || b < RMI_LANES) continue;
             if (!RMI_GROW(mem, out->wait, out->cap, out->n + 1)) return RM_ERROR_MEMORY;
             out->wait[out->n].op = i;
             out->wait[out->n++].on = need[a] - 1;
         }
         for (a = 0; a < RMI_LANES; a++)
-            if (need[a]) rmi_lan_learn(l, lane, need[a]);
-        l->known[lane][lane] = me;
-        memcpy(l->clock + (size_t)(me - 1) * RMI_LANES, l->known[lane], sizeof l->known[lane]);
-        for (a = 0; a < RMI_LANES && i < prog->joined; a++) rmi_lan_learn(l, a, me);
+            if (need[a]) rmi_lan_learn(lan, lane, need[a]);
+        lan->known[lane][lane] = me;
+        memcpy(lan->clock + (size_t)(me - 1) * RMI_LANES, lan->known[lane], sizeof lan->known[lane]);
+        for (a = 0; a < RMI_LANES && i < prog->joined; a++) rmi_lan_learn(lan, a, me);
     }
-    l->n = base + prog->n;
+    lan->n = base + prog->n;
     return RM_OK;
 }
 
 /* The waits of a program alone: they hold whatever ran before. */
-RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *l, rmi_lan_prog *prog)
+RMI_FN rm_result rmi_lan_own(rmi_arena *mem, rmi_lan *lan, rmi_lan_prog *prog)
 {
     rmi_lan_waits found;
     memset((void *)&found, 0, sizeof found);
     prog->own = found;
-    rmi_lan_reset(l);
-    RMI_TRY(rmi_lan_run(mem, l, prog, &found));
+    rmi_lan_reset(lan);
+    RMI_TRY(rmi_lan_run(mem, lan, prog, &found));
     prog->own = found;
     return RM_OK;
 }
 
 /* The waits that a program needs besides its own when it follows `before`; `on` is an op of that one. Steps further
    back have ended. */
-RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *l, const rmi_lan_prog *before, const rmi_lan_prog *prog,
+RMI_FN rm_result rmi_lan_after(rmi_arena *mem, rmi_lan *lan, const rmi_lan_prog *before, const rmi_lan_prog *prog,
                                rmi_lan_waits *out)
 {
     rmi_lan_waits none;
     memset((void *)&none, 0, sizeof none);
     *out = none;
-    rmi_lan_reset(l);
-    RMI_TRY(rmi_lan_run(mem, l, before, &none));
-    return rmi_lan_run(mem, l, prog, out);
+    rmi_lan_reset(lan);
+    RMI_TRY(rmi_lan_run(mem, lan, before, &none));
+    return rmi_lan_run(mem, lan, prog, out);
 }
 
 /* =====================================================================================================================
@@ -26326,41 +26327,39 @@ RMI_FN rm_result rmi_vue_look(const rm_plan *plan, uint32_t index, rmi_sink *to,
 #define NOMINMAX
 #endif
 #include <windows.h>
-typedef CRITICAL_SECTION rmi_thr_lock;
-typedef CONDITION_VARIABLE rmi_thr_cond;
+typedef struct rmi_thr_lock { /* a lock, and the condition that threads wait for in it */
+    CRITICAL_SECTION section;
+    CONDITION_VARIABLE change;
+} rmi_thr_lock;
 typedef HANDLE rmi_thr_id;
 #define RMI_THR_MAIN(name) static DWORD WINAPI name(LPVOID arg)
 #define RMI_THR_END 0
-RMI_FN int rmi_thr_open(rmi_thr_lock *lock, rmi_thr_cond *cond)
+RMI_FN int rmi_thr_open(rmi_thr_lock *lock)
 {
-    InitializeCriticalSection(lock);
-    InitializeConditionVariable(cond);
+    InitializeCriticalSection(&lock->section);
+    InitializeConditionVariable(&lock->change);
     return 1;
 }
-RMI_FN void rmi_thr_close(rmi_thr_lock *lock, rmi_thr_cond *cond)
+RMI_FN void rmi_thr_close(rmi_thr_lock *lock) { DeleteCriticalSection(&lock->section); }
+RMI_FN void rmi_thr_enter(rmi_thr_lock *lock) { EnterCriticalSection(&lock->section); }
+RMI_FN void rmi_thr_leave(rmi_thr_lock *lock) { LeaveCriticalSection(&lock->section); }
+RMI_FN void rmi_thr_sleep(rmi_thr_lock *lock) { SleepConditionVariableCS(&lock->change, &lock->section, INFINITE); }
+RMI_FN void rmi_thr_wake(rmi_thr_lock *lock) { WakeAllConditionVariable(&lock->change); }
+RMI_FN int rmi_thr_start(rmi_thr_id *id, DWORD(WINAPI *fn)(LPVOID), void *arg)
 {
-    (void)cond;
-    DeleteCriticalSection(lock);
+    return (*id = CreateThread(NULL, 0, fn, arg, 0, NULL)) != NULL;
 }
-RMI_FN void rmi_thr_enter(rmi_thr_lock *lock) { EnterCriticalSection(lock); }
-RMI_FN void rmi_thr_leave(rmi_thr_lock *lock) { LeaveCriticalSection(lock); }
-RMI_FN void rmi_thr_sleep(rmi_thr_cond *cond, rmi_thr_lock *lock) { SleepConditionVariableCS(cond, lock, INFINITE); }
-RMI_FN void rmi_thr_wake(rmi_thr_cond *cond) { WakeAllConditionVariable(cond); }
-RMI_FN int rmi_thr_start(rmi_thr_id *t, DWORD(WINAPI *fn)(LPVOID), void *arg)
+RMI_FN void rmi_thr_join(rmi_thr_id id)
 {
-    return (*t = CreateThread(NULL, 0, fn, arg, 0, NULL)) != NULL;
-}
-RMI_FN void rmi_thr_join(rmi_thr_id t)
-{
-    WaitForSingleObject(t, INFINITE);
-    CloseHandle(t);
+    WaitForSingleObject(id, INFINITE);
+    CloseHandle(id);
 }
 RMI_FN uint64_t rmi_thr_now(void) /* ns */
 {
-    LARGE_INTEGER n, per_s;
-    QueryPerformanceCounter(&n);
-    QueryPerformanceFrequency(&per_s);
-    return rmi_mul_div_up((uint64_t)n.QuadPart, 1000000000u, (uint64_t)per_s.QuadPart);
+    LARGE_INTEGER count, per_second;
+    QueryPerformanceCounter(&count);
+    QueryPerformanceFrequency(&per_second);
+    return rmi_mul_div_up((uint64_t)count.QuadPart, 1000000000u, (uint64_t)per_second.QuadPart);
 }
 RMI_FN void rmi_thr_pause(uint64_t ns)
 {
@@ -26371,58 +26370,64 @@ RMI_FN void rmi_thr_pause(uint64_t ns)
 #else
 #include <pthread.h>
 #include <sys/time.h>
-typedef pthread_mutex_t rmi_thr_lock;
-typedef pthread_cond_t rmi_thr_cond;
+typedef struct rmi_thr_lock { /* a lock, and the condition that threads wait for in it */
+    pthread_mutex_t mutex;
+    pthread_cond_t change;
+} rmi_thr_lock;
 typedef pthread_t rmi_thr_id;
 #define RMI_THR_MAIN(name) static void *name(void *arg)
 #define RMI_THR_END NULL
-RMI_FN int rmi_thr_open(rmi_thr_lock *lock, rmi_thr_cond *cond)
+RMI_FN int rmi_thr_open(rmi_thr_lock *lock)
 {
-    if (pthread_mutex_init(lock, NULL)) return 0;
-    if (!pthread_cond_init(cond, NULL)) return 1;
-    pthread_mutex_destroy(lock);
+    if (pthread_mutex_init(&lock->mutex, NULL)) return 0;
+    if (!pthread_cond_init(&lock->change, NULL)) return 1;
+    pthread_mutex_destroy(&lock->mutex);
     return 0;
 }
-RMI_FN void rmi_thr_close(rmi_thr_lock *lock, rmi_thr_cond *cond)
+RMI_FN void rmi_thr_close(rmi_thr_lock *lock)
 {
-    pthread_cond_destroy(cond);
-    pthread_mutex_destroy(lock);
+    pthread_cond_destroy(&lock->change);
+    pthread_mutex_destroy(&lock->mutex);
 }
-RMI_FN void rmi_thr_enter(rmi_thr_lock *lock) { pthread_mutex_lock(lock); }
-RMI_FN void rmi_thr_leave(rmi_thr_lock *lock) { pthread_mutex_unlock(lock); }
-RMI_FN void rmi_thr_sleep(rmi_thr_cond *cond, rmi_thr_lock *lock) { pthread_cond_wait(cond, lock); }
-RMI_FN void rmi_thr_wake(rmi_thr_cond *cond) { pthread_cond_broadcast(cond); }
-RMI_FN int rmi_thr_start(rmi_thr_id *t, void *(*fn)(void *), void *arg) { return !pthread_create(t, NULL, fn, arg); }
-RMI_FN void rmi_thr_join(rmi_thr_id t) { pthread_join(t, NULL); }
+RMI_FN void rmi_thr_enter(rmi_thr_lock *lock) { pthread_mutex_lock(&lock->mutex); }
+RMI_FN void rmi_thr_leave(rmi_thr_lock *lock) { pthread_mutex_unlock(&lock->mutex); }
+RMI_FN void rmi_thr_sleep(rmi_thr_lock *lock) { pthread_cond_wait(&lock->change, &lock->mutex); }
+RMI_FN void rmi_thr_wake(rmi_thr_lock *lock) { pthread_cond_broadcast(&lock->change); }
+RMI_FN int rmi_thr_start(rmi_thr_id *id, void *(*fn)(void *), void *arg) { return !pthread_create(id, NULL, fn, arg); }
+RMI_FN void rmi_thr_join(rmi_thr_id id) { pthread_join(id, NULL); }
 RMI_FN uint64_t rmi_thr_now(void) /* ns */
 {
-    struct timeval t;
-    gettimeofday(&t, NULL);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_usec * 1000u;
 }
 /* A wait for what nobody signals: sleeping that C99 headers know without further macros. */
 RMI_FN void rmi_thr_pause(uint64_t ns)
 {
     rmi_thr_lock lock;
-    rmi_thr_cond cond;
     uint64_t end = rmi_thr_now() + ns;
     struct timespec until;
-    if (!rmi_thr_open(&lock, &cond)) return;
+    if (!rmi_thr_open(&lock)) return;
     until.tv_sec = (time_t)(end / 1000000000u);
     until.tv_nsec = (long)(end % 1000000000u);
-    pthread_mutex_lock(&lock);
-    while (pthread_cond_timedwait(&cond, &lock, &until) == 0) {} /* woken for no reason */
-    pthread_mutex_unlock(&lock);
-    rmi_thr_close(&lock, &cond);
+    rmi_thr_enter(&lock);
+    while (pthread_cond_timedwait(&lock.change, &lock.mutex, &until) == 0) {} /* woken for no reason */
+    rmi_thr_leave(&lock);
+    rmi_thr_close(&lock);
 }
 #endif
 
-typedef struct rmi_thr_cmd { /* a copy, a call, or a wait until on_lane has done `on` */
+typedef struct rmi_thr_event { /* the first `at` commands of a lane are done */
+    uint64_t at;
+    uint32_t lane;
+} rmi_thr_event;
+
+typedef struct rmi_thr_cmd { /* a call, or a copy, or (both NULL) a wait for an event */
     int (*fn)(void *arg);
     void *arg, *dst;
     const void *src;
-    uint64_t bytes, on;
-    uint32_t on_lane;
+    uint64_t bytes;
+    rmi_thr_event on;
 } rmi_thr_cmd;
 
 typedef struct rmi_thr_lane {
@@ -26434,22 +26439,16 @@ typedef struct rmi_thr_lane {
     int runs;
 } rmi_thr_lane;
 
-typedef struct rmi_thr_event {
-    uint64_t at;
-    uint32_t lane;
-} rmi_thr_event;
-
 typedef struct rmi_thr {
     rmi_arena mem, rings; /* this object; what rmi_thr_reserve makes */
     rmi_thr_lock lock;
-    rmi_thr_cond cond;
     rmi_thr_lane lane[RMI_LANES];
     rmi_thr_event *event; /* the caller's */
     int code, quit;       /* the first failure of a call that nobody was told of */
 } rmi_thr;
 
-/* idle: the lane was waiting for this. Else a copy begins when the link is free, which may be before this thread has
-   woken. */
+/* Does a command; returns its code. idle: the lane was waiting for it. Else a copy begins when the link is free, which
+   may be before this thread has woken. */
 RMI_FN int rmi_thr_do(rmi_thr_lane *lane, const rmi_thr_cmd *cmd, int idle)
 {
     uint64_t now;
@@ -26459,162 +26458,154 @@ RMI_FN int rmi_thr_do(rmi_thr_lane *lane, const rmi_thr_cmd *cmd, int idle)
     memmove(cmd->dst, cmd->src, (size_t)cmd->bytes);
     if (!lane->rate) return 0;
     lane->free_at = rmi_add(rmi_max(now, lane->free_at),
-                         rmi_add(lane->latency_ns, rmi_mul_div_up(cmd->bytes, 1000000000u, lane->rate)));
+                            rmi_add(lane->latency_ns, rmi_mul_div_up(cmd->bytes, 1000000000u, lane->rate)));
     now = rmi_thr_now();
     if (lane->free_at > now) rmi_thr_pause(lane->free_at - now);
     return 0;
 }
 
+/* A lane's thread: its commands in order, until there are none and all ends. */
 RMI_THR_MAIN(rmi_thr_main)
 {
-    rmi_thr_lane *l = (rmi_thr_lane *)arg;
-    rmi_thr *t = l->all;
+    rmi_thr_lane *lane = (rmi_thr_lane *)arg;
+    rmi_thr *threads = lane->all;
     int idle = 1;
-    rmi_thr_enter(&t->lock);
+    rmi_thr_enter(&threads->lock);
     for (;;) {
-        rmi_thr_cmd c;
+        rmi_thr_cmd cmd;
         int code;
-        for (; l->put == l->done && !t->quit; idle = 1) rmi_thr_sleep(&t->cond, &t->lock);
-        if (l->put == l->done) break;
-        c = l->ring[l->done % l->cap];
-        for (; t->lane[c.on_lane].done < c.on; idle = 1) rmi_thr_sleep(&t->cond, &t->lock);
-        rmi_thr_leave(&t->lock);
-        code = rmi_thr_do(l, &c, idle);
-        if (c.dst) idle = 0;
-        rmi_thr_enter(&t->lock);
-        if (code && !t->code) t->code = code;
-        l->done++;
-        rmi_thr_wake(&t->cond);
+        for (; lane->put == lane->done && !threads->quit; idle = 1) rmi_thr_sleep(&threads->lock);
+        if (lane->put == lane->done) break;
+        cmd = lane->ring[lane->done % lane->cap];
+        for (; threads->lane[cmd.on.lane].done < cmd.on.at; idle = 1) rmi_thr_sleep(&threads->lock);
+        rmi_thr_leave(&threads->lock);
+        code = rmi_thr_do(lane, &cmd, idle);
+        if (cmd.dst) idle = 0;
+        rmi_thr_enter(&threads->lock);
+        if (code && !threads->code) threads->code = code;
+        lane->done++;
+        rmi_thr_wake(&threads->lock);
     }
-    rmi_thr_leave(&t->lock);
+    rmi_thr_leave(&threads->lock);
     return RMI_THR_END;
 }
 
 /* Appends a command to a lane; nonzero: the lane is full, or a call failed before. */
-RMI_FN int rmi_thr_put(rmi_thr *t, uint32_t lane, const rmi_thr_cmd *cmd)
+RMI_FN int rmi_thr_put(rmi_thr *threads, uint32_t number, const rmi_thr_cmd *cmd)
 {
-    rmi_thr_lane *l = &t->lane[lane];
+    rmi_thr_lane *lane = &threads->lane[number];
     int code;
-    rmi_thr_enter(&t->lock);
-    code = l->put - l->done < l->cap ? t->code : -1;
-    if (!code) l->ring[l->put++ % l->cap] = *cmd;
-    rmi_thr_wake(&t->cond);
-    rmi_thr_leave(&t->lock);
+    rmi_thr_enter(&threads->lock);
+    code = lane->put - lane->done < lane->cap ? threads->code : -1;
+    if (!code) lane->ring[lane->put++ % lane->cap] = *cmd;
+    rmi_thr_wake(&threads->lock);
+    rmi_thr_leave(&threads->lock);
     return code;
 }
 
-/* A copy on a lane, after all that was put there before. */
-RMI_FN int rmi_thr_copy(rmi_thr *t, void *dst, const void *src, uint64_t bytes, uint32_t lane)
+/* A copy on a lane, after all that was put there before. At once on the compute lane, and on one that no program uses:
+   the caller reads or writes then, and nothing is at work. */
+RMI_FN int rmi_thr_copy(rmi_thr *threads, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
     rmi_thr_cmd cmd;
-    if (lane == RM_LANE_COMPUTE || !t->lane[lane].runs) { /* of a lane that no program uses: the caller
-                                                             reads or writes, and nothing is at work */
-        memmove(dst, src, (size_t)bytes);
-        return 0;
-    }
-    memset(&cmd, 0, sizeof cmd);
+    memset((void *)&cmd, 0, sizeof cmd);
     cmd.dst = dst;
     cmd.src = src;
     cmd.bytes = bytes;
-    return rmi_thr_put(t, lane, &cmd);
+    if (threads->lane[lane].runs) return rmi_thr_put(threads, lane, &cmd);
+    memmove(dst, src, (size_t)bytes);
+    return 0;
 }
 
 /* A call on a lane; at once on the compute lane. */
-RMI_FN int rmi_thr_call(rmi_thr *t, uint32_t lane, int (*fn)(void *arg), void *arg)
+RMI_FN int rmi_thr_call(rmi_thr *threads, uint32_t lane, int (*fn)(void *arg), void *arg)
 {
     rmi_thr_cmd cmd;
-    if (lane == RM_LANE_COMPUTE) return fn(arg);
     memset((void *)&cmd, 0, sizeof cmd);
     cmd.fn = fn;
     cmd.arg = arg;
-    return rmi_thr_put(t, lane, &cmd);
+    return lane == RM_LANE_COMPUTE ? fn(arg) : rmi_thr_put(threads, lane, &cmd);
 }
 
 /* The event stands for all commands put on the lane so far. */
-RMI_FN int rmi_thr_record(rmi_thr *t, uint32_t event, uint32_t lane)
+RMI_FN int rmi_thr_record(rmi_thr *threads, uint32_t event, uint32_t lane)
 {
-    rmi_thr_enter(&t->lock);
-    if (lane == RM_LANE_COMPUTE) t->lane[lane].put = ++t->lane[lane].done;
-    t->event[event].lane = lane;
-    t->event[event].at = t->lane[lane].put;
-    if (lane == RM_LANE_COMPUTE) rmi_thr_wake(&t->cond);
-    rmi_thr_leave(&t->lock);
+    rmi_thr_enter(&threads->lock);
+    if (lane == RM_LANE_COMPUTE) threads->lane[lane].put = ++threads->lane[lane].done;
+    threads->event[event].lane = lane;
+    threads->event[event].at = threads->lane[lane].put;
+    if (lane == RM_LANE_COMPUTE) rmi_thr_wake(&threads->lock);
+    rmi_thr_leave(&threads->lock);
     return 0;
 }
 
 /* The lane, or the caller, goes on when the event's commands are done. */
-RMI_FN int rmi_thr_wait(rmi_thr *t, uint32_t event, uint32_t lane)
+RMI_FN int rmi_thr_wait(rmi_thr *threads, uint32_t event, uint32_t lane)
 {
-    rmi_thr_event e = t->event[event];
     rmi_thr_cmd cmd;
     int code;
-    if (lane != RM_LANE_COMPUTE && lane != RM_LANE_CALLER) {
-        memset((void *)&cmd, 0, sizeof cmd);
-        cmd.on = e.at;
-        cmd.on_lane = e.lane;
-        return rmi_thr_put(t, lane, &cmd);
-    }
-    rmi_thr_enter(&t->lock);
-    while (t->lane[e.lane].done < e.at) rmi_thr_sleep(&t->cond, &t->lock);
-    code = t->code;
-    rmi_thr_leave(&t->lock);
+    memset((void *)&cmd, 0, sizeof cmd);
+    cmd.on = threads->event[event];
+    if (lane != RM_LANE_COMPUTE && lane != RM_LANE_CALLER) return rmi_thr_put(threads, lane, &cmd);
+    rmi_thr_enter(&threads->lock);
+    while (threads->lane[cmd.on.lane].done < cmd.on.at) rmi_thr_sleep(&threads->lock);
+    code = threads->code;
+    rmi_thr_leave(&threads->lock);
     return code;
 }
 
 /* Waits until all lanes are idle; the first failure of a call since the last time. */
-RMI_FN int rmi_thr_sync(rmi_thr *t)
+RMI_FN int rmi_thr_sync(rmi_thr *threads)
 {
     uint32_t lane;
     int code;
-    rmi_thr_enter(&t->lock);
+    rmi_thr_enter(&threads->lock);
     for (lane = 0; lane < RMI_LANES; lane++)
-        while (t->lane[lane].done < t->lane[lane].put) rmi_thr_sleep(&t->cond, &t->lock);
-    code = t->code;
-    t->code = 0;
-    rmi_thr_leave(&t->lock);
+        while (threads->lane[lane].done < threads->lane[lane].put) rmi_thr_sleep(&threads->lock);
+    code = threads->code;
+    threads->code = 0;
+    rmi_thr_leave(&threads->lock);
     return code;
 }
 
-/* Rings and events; lanes of no calls get no thread. All lanes are idle. */
-RMI_FN int rmi_thr_reserve(rmi_thr *t, uint32_t events, const uint32_t *calls)
+/* Rings for so many calls of each lane, and events; lanes of no calls get no thread. All lanes are idle. Nonzero: there
+   was no memory, or a thread did not start. */
+RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, const uint32_t *calls)
 {
     uint32_t i;
     int ok;
-    rmi_thr_sync(t);
-    rmi_thr_enter(&t->lock);
-    rmi_arena_free(&t->rings);
-    t->event = RMI_NEW(&t->rings, rmi_thr_event, events);
-    ok = t->event != NULL;
+    rmi_thr_sync(threads);
+    rmi_thr_enter(&threads->lock);
+    rmi_arena_free(&threads->rings);
+    threads->event = RMI_NEW(&threads->rings, rmi_thr_event, events);
+    ok = threads->event != NULL;
     for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
-        t->lane[i].put = t->lane[i].done = 0;
-        t->lane[i].cap = calls[i];
-        t->lane[i].ring = RMI_NEW(&t->rings, rmi_thr_cmd, calls[i]);
-        ok = t->lane[i].ring != NULL;
+        rmi_thr_lane *lane = &threads->lane[i];
+        lane->put = lane->done = 0;
+        lane->cap = calls[i];
+        lane->ring = RMI_NEW(&threads->rings, rmi_thr_cmd, calls[i]);
+        ok = lane->ring != NULL;
+        if (ok && calls[i] && !lane->runs) ok = lane->runs = rmi_thr_start(&lane->id, rmi_thr_main, lane);
     }
-    rmi_thr_leave(&t->lock);
-    for (i = RM_LANE_COMPUTE + 1; i < RMI_LANES && ok; i++) {
-        t->lane[i].all = t;
-        if (calls[i] && !t->lane[i].runs)
-            ok = t->lane[i].runs = rmi_thr_start(&t->lane[i].id, rmi_thr_main, &t->lane[i]);
-    }
+    rmi_thr_leave(&threads->lock);
     return !ok;
 }
 
 /* Ends the threads when their commands are done. */
-RMI_FN void rmi_thr_free(rmi_thr *t)
+RMI_FN void rmi_thr_free(rmi_thr *threads)
 {
     rmi_arena mem;
     uint32_t i;
-    if (!t) return;
-    rmi_thr_enter(&t->lock);
-    t->quit = 1;
-    rmi_thr_wake(&t->cond);
-    rmi_thr_leave(&t->lock);
+    if (!threads) return;
+    rmi_thr_enter(&threads->lock);
+    threads->quit = 1;
+    rmi_thr_wake(&threads->lock);
+    rmi_thr_leave(&threads->lock);
     for (i = 0; i < RMI_LANES; i++)
-        if (t->lane[i].runs) rmi_thr_join(t->lane[i].id);
-    rmi_thr_close(&t->lock, &t->cond);
-    rmi_arena_free(&t->rings);
-    mem = t->mem;
+        if (threads->lane[i].runs) rmi_thr_join(threads->lane[i].id);
+    rmi_thr_close(&threads->lock);
+    rmi_arena_free(&threads->rings);
+    mem = threads->mem;
     rmi_arena_free(&mem);
 }
 
@@ -26622,17 +26613,21 @@ RMI_FN void rmi_thr_free(rmi_thr *t)
 RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d2h, uint64_t latency_ns)
 {
     rmi_arena mem = rmi_arena_make(hooks);
-    rmi_thr *t = RMI_NEW(&mem, rmi_thr, 1);
-    if (t && rmi_thr_open(&t->lock, &t->cond)) {
-        t->mem = mem;
-        t->rings = rmi_arena_make(hooks);
-        t->lane[RM_LANE_H2D].rate = h2d;
-        t->lane[RM_LANE_D2H].rate = d2h;
-        t->lane[RM_LANE_H2D].latency_ns = t->lane[RM_LANE_D2H].latency_ns = latency_ns;
-        return t;
+    rmi_thr *threads = RMI_NEW(&mem, rmi_thr, 1);
+    uint32_t i;
+    if (!threads || !rmi_thr_open(&threads->lock)) {
+        rmi_arena_free(&mem);
+        return NULL;
     }
-    rmi_arena_free(&mem);
-    return NULL;
+    threads->mem = mem;
+    threads->rings = rmi_arena_make(hooks);
+    for (i = 0; i < RMI_LANES; i++) {
+        threads->lane[i].all = threads;
+        threads->lane[i].latency_ns = latency_ns; /* counts where there is a rate */
+    }
+    threads->lane[RM_LANE_H2D].rate = h2d;
+    threads->lane[RM_LANE_D2H].rate = d2h;
+    return threads;
 }
 #endif
 
