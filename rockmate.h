@@ -26745,6 +26745,7 @@ struct rm_exec {
     rmi_arena mem, tables;    /* this object; what depends on the plan */
     rm_plan *plan, *used;     /* used: the one that must not go before */
     rm_graph *graph;
+    rmi_list trained;         /* params that gradient flows to */
     rm_exec_desc desc;
     rm_backend backend;
     rmi_error err;
@@ -27083,15 +27084,20 @@ RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, int host, uint32_t buf, uin
     return RM_OK;
 }
 
-/* Saved bytes, or workspace, of the last call; 0: none, and no pointer. */
-RMI_FN rm_result rmi_exe_own(rmi_exe_build *build, rmi_buf_kind kind, uint32_t id, uint64_t bytes, rm_call *call)
+/* A buffer of a call that is no operand of an op: a param, its gradient or state, what was saved, workspace. Of nothing
+   there is no pointer, but to params and gradients on the device. */
+RMI_FN rm_result rmi_exe_own(rmi_exe_build *build, rmi_run run, rmi_buf_kind kind, uint64_t bytes, rm_call *call)
 {
-    int saved = kind == RMI_BUF_SAVED, write = !saved || call->phase == RM_PHASE_FORWARD;
-    const void *at = NULL;
-    if (bytes) RMI_TRY(rmi_exe_point(build, 0, rmi_low_buf(build->exec->graph, kind, id), bytes, write, &at));
-    *(saved ? &call->saved : &call->ws) = (void *)at;
-    *(saved ? &call->saved_bytes : &call->ws_bytes) = bytes;
-    return RM_OK;
+    void **slot[] = {&call->param, &call->grad, &call->state, &call->saved, &call->ws, &call->ws};
+    uint64_t *size[] = {&call->param_bytes, &call->grad_bytes,  &call->state_bytes,
+                        &call->saved_bytes, &call->ws_bytes, &call->ws_bytes};
+    uint32_t buf = rmi_low_buf(build->exec->graph, kind, run.id);
+    int host = run.way == RMI_OPT_HOST, reduce = run.way == RMI_REDUCE;
+    int write = kind == RMI_BUF_SAVED ? run.way == RMI_FWD : kind == RMI_BUF_GRAD ? reduce : 1;
+    *size[kind] = bytes;
+    if (!bytes && kind >= RMI_BUF_STATE) return RM_OK;
+    if ((reduce && kind != RMI_BUF_GRAD) || (host && build->at[1][buf] == RMI_INF)) return RM_OK;
+    return rmi_exe_point(build, host, buf, bytes, write, (const void **)(void *)slot[kind]);
 }
 
 /* The parts of a call that depend neither on its phase nor on addresses. */
@@ -27148,26 +27154,30 @@ RMI_FN int rmi_exe_given(const rmi_exe_build *build, rmi_run run, uint32_t i)
            !build->moved[tensor];
 }
 
-/* Pointers to the values of an op's inputs and outputs; of a backward those that it needs, and their gradients. */
+/* Pointers to the values of an op's inputs and outputs; of a backward those that it needs, and their gradients. Of a
+   barrier the inputs are gradients, in host memory if on the device they hold nothing yet, or no more. */
 RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, rmi_run run, rm_call *call)
 {
     const rm_graph *graph = build->exec->graph;
-    const rmi_op *op = &graph->ops[run.id];
-    int backward = run.way == RMI_BWD;
+    const rmi_op *op = &graph->ops[run.way == RMI_BARRIER ? 0 : run.id];
+    int backward = run.way == RMI_BWD, barrier = run.way == RMI_BARRIER;
     uint32_t role, i;
-    for (role = 0; role < (backward ? 4 : 2); role++) { /* in, out, din, dout */
-        const rmi_list *list = role % 2 ? &op->out : &op->in;
+    for (role = 0; role < (barrier ? 1 : backward ? 4 : 2); role++) { /* in, out, din, dout */
+        const rmi_list *list = barrier ? &build->exec->trained : role % 2 ? &op->out : &op->in;
         const void **at;
         uint64_t *sizes;
         RMI_TRY(RMI_TABLES(build->mem, RMI_T(at, list->n), RMI_T(sizes, list->n)));
         for (i = 0; i < list->n; i++) {
-            uint32_t tensor = list->at[i], buf = rmi_low_buf(graph, role < 2 ? RMI_BUF_VALUE : RMI_BUF_GRAD, tensor);
+            uint32_t tensor = list->at[i];
+            uint32_t buf = rmi_low_buf(graph, role < 2 && !barrier ? RMI_BUF_VALUE : RMI_BUF_GRAD, tensor);
+            int host = barrier && build->at[1][buf] != RMI_INF;
+            if (build->at[0][buf] != RMI_INF && build->holds[tensor]) host = 0;
             sizes[i] = rmi_low_bytes(graph, buf);
             if (backward && !(role < 2    ? rmi_list_has(&rmi_low_part(graph, run)->needs, tensor)
                               : role == 2 ? rmi_exe_given(build, run, i)
                                           : rmi_list_has(&op->grad_out, tensor)))
                 continue;
-            RMI_TRY(rmi_exe_point(build, 0, buf, sizes[i], role == (backward ? 2 : 1), &at[i]));
+            RMI_TRY(rmi_exe_point(build, host, buf, sizes[i], role == (backward ? 2 : 1), &at[i]));
         }
         if (role == 0) call->in = at, call->in_bytes = sizes, call->n_in = list->n;
         if (role == 1) call->out = (void *const *)(const void *)at, call->out_bytes = sizes, call->n_out = list->n;
@@ -27193,10 +27203,10 @@ RMI_FN rm_result rmi_exe_forward(rmi_exe_build *build, rmi_run run)
         RMI_TRY(rmi_exe_uses(build, build->at[0][tensor], graph->tensors[tensor].bytes, 1));
     }
     if (form->saved && build->at[0][rmi_low_buf(graph, RMI_BUF_SAVED, run.id)] != RMI_INF) {
-        RMI_TRY(rmi_exe_own(build, RMI_BUF_SAVED, run.id, form->saved, call));
+        RMI_TRY(rmi_exe_own(build, run, RMI_BUF_SAVED, form->saved, call));
         build->left_by[run.id] = run.form;
     }
-    return rmi_exe_own(build, RMI_BUF_WS, run.id, form->fwd_ws, call);
+    return rmi_exe_own(build, run, RMI_BUF_WS, form->fwd_ws, call);
 }
 
 /* Must the gradient of input i be added to: it holds contributions, or the input is an earlier one once more? */
@@ -27247,8 +27257,8 @@ RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
         RMI_TRY(rmi_exe_call(build, run, form->backward, RM_PHASE_BACKWARD, call));
         call->accum = accum;
         RMI_TRY(rmi_exe_operands(build, run, call));
-        if (part->needs_saved) RMI_TRY(rmi_exe_own(build, RMI_BUF_SAVED, run.id, form->saved, call));
-        RMI_TRY(rmi_exe_own(build, RMI_BUF_WS, run.id, part->bwd_ws, call));
+        if (part->needs_saved) RMI_TRY(rmi_exe_own(build, run, RMI_BUF_SAVED, form->saved, call));
+        RMI_TRY(rmi_exe_own(build, run, RMI_BUF_WS, part->bwd_ws, call));
     }
     for (i = 0; i < op->grad_in.n; i++) {
         uint32_t tensor = op->grad_in.at[i];
@@ -27268,52 +27278,23 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *build, rmi_run run)
     int host = run.way == RMI_OPT_HOST, reduce = run.way == RMI_REDUCE;
     rm_fn fn = reduce ? exec->desc.reduce : host ? param->update_host : param->update;
     rm_call *call = RMI_NEW(build->mem, rm_call, 1);
-    uint32_t i;
     if (reduce) build->holds[run.id] = 1;
     if (reduce && !fn) return RM_OK;
     RMI_TRY(rmi_exe_call(build, run, fn, reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE, call));
-    call->param_bytes = param->bytes;
-    call->grad_bytes = param->grad_bytes;
-    call->state_bytes = param->state_bytes;
-    for (i = RMI_BUF_VALUE; i <= RMI_BUF_STATE; i++) {
-        void **slot = i == RMI_BUF_VALUE ? &call->param : i == RMI_BUF_GRAD ? &call->grad : &call->state;
-        uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)i, run.id);
-        if ((reduce && i != RMI_BUF_GRAD) || (i == RMI_BUF_STATE && !param->state_bytes)) continue;
-        if (host && build->at[1][buf] == RMI_INF) continue;
-        RMI_TRY(rmi_exe_point(build, host, buf, rmi_low_bytes(graph, buf), reduce || i != RMI_BUF_GRAD,
-                              (const void **)(void *)slot));
-    }
+    RMI_TRY(rmi_exe_own(build, run, RMI_BUF_VALUE, param->bytes, call));
+    RMI_TRY(rmi_exe_own(build, run, RMI_BUF_GRAD, param->grad_bytes, call));
+    RMI_TRY(rmi_exe_own(build, run, RMI_BUF_STATE, param->state_bytes, call));
     if (reduce) return exec->backend.device_step ? rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 0) : RM_OK;
     if (graph->n_barriers) RMI_TRY(rmi_exe_uses(build, RMI_EXE_FOUND, 1, 0));
-    return rmi_exe_own(build, RMI_BUF_OPT_WS, run.id, host ? 0 : param->opt_ws, call);
+    return rmi_exe_own(build, run, RMI_BUF_OPT_WS, host ? 0 : param->opt_ws, call);
 }
 
-/* Has the tensor a gradient that barriers look at? */
-RMI_FN int rmi_exe_trains(const rmi_tensor *tensor) { return tensor->kind == RMI_PARAM && tensor->consumers.n; }
-
-/* A barrier: the gradients of all params, wherever they are. */
+/* A barrier, which finds something in the gradients of all params, for updates. */
 RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *build, rmi_run run)
 {
-    const rm_graph *graph = build->exec->graph;
-    const void **in;
-    uint64_t *sizes;
-    uint32_t i, n = 0;
-    rm_call *call;
-    for (i = 0; i < graph->n_tensors; i++) n += (uint32_t)rmi_exe_trains(&graph->tensors[i]);
-    RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1), RMI_T(in, n), RMI_T(sizes, n)));
-    RMI_TRY(rmi_exe_call(build, run, graph->barriers[run.id].fn, RM_PHASE_BARRIER, call));
-    call->in = in;
-    call->in_bytes = sizes;
-    for (i = 0; i < graph->n_tensors; i++) {
-        uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
-        int host;
-        if (!rmi_exe_trains(&graph->tensors[i])) continue;
-        /* bytes on the device may hold nothing yet, or no more */
-        host = (build->at[0][buf] == RMI_INF || !build->holds[i]) && build->at[1][buf] != RMI_INF;
-        sizes[call->n_in] = rmi_low_bytes(graph, buf);
-        RMI_TRY(rmi_exe_point(build, host, buf, sizes[call->n_in], 0, &in[call->n_in]));
-        call->n_in++;
-    }
+    rm_call *call = RMI_NEW(build->mem, rm_call, 1);
+    RMI_TRY(rmi_exe_call(build, run, build->exec->graph->barriers[run.id].fn, RM_PHASE_BARRIER, call));
+    RMI_TRY(rmi_exe_operands(build, run, call));
     return rmi_exe_uses(build, RMI_EXE_FOUND, 1, 1);
 }
 
@@ -27753,7 +27734,8 @@ RMI_FN rm_result rmi_exe_tables(rm_exec *exec)
     uint32_t n = rmi_low_buffers(graph), i;
     uint64_t place = 0;
     RMI_TRY(RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
-                       RMI_T(exec->stale, graph->n_tensors), RMI_T(exec->due, graph->n_tensors)));
+                       RMI_T(exec->stale, graph->n_tensors), RMI_T(exec->due, graph->n_tensors),
+                       RMI_T(exec->trained.at, graph->n_tensors)));
     for (i = 0; i <= n; i++) {
         exec->outside.from[i] = place;
         if (i < n && rmi_low_external(graph, i)) place = rmi_add(place, rmi_low_bytes(graph, i));
@@ -27761,6 +27743,7 @@ RMI_FN rm_result rmi_exe_tables(rm_exec *exec)
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
         exec->due[i] = tensor->bytes;
+        if (tensor->kind == RMI_PARAM && tensor->consumers.n) exec->trained.at[exec->trained.n++] = i;
         if (tensor->kind == RMI_INPUT && !tensor->external && tensor->bytes) exec->stale[i] = RMI_EXE_NEVER;
     }
     exec->course.used_up = 1;
@@ -27831,7 +27814,8 @@ RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
         if (!*patch[i].slot)
             return rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first",
                                   rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[i].place)));
-    stale = memchr(exec->stale, RMI_EXE_USED_UP, graph->n_tensors) || memchr(exec->stale, RMI_EXE_NEVER, graph->n_tensors);
+    stale = memchr(exec->stale, RMI_EXE_USED_UP, graph->n_tensors) != NULL;
+    stale |= memchr(exec->stale, RMI_EXE_NEVER, graph->n_tensors) != NULL;
     for (i = 0; stale && i < program->n; i++) {
         if (program->st[i].what != RMI_RUN || program->st[i].run.way != RMI_FWD) continue;
         for (k = 0; k < graph->ops[program->st[i].run.id].in.n; k++) {
@@ -28313,12 +28297,15 @@ RMI_FN rm_result rmi_exe_bind(rm_exec *exec, rm_tensor t, uint32_t what, void *m
 #define RMI_EXE_ORDER_BYTES 7u
 #define RMI_EXE_SUM_START 0x726F636B6D617465u
 
-typedef struct rmi_exe_state { /* that is written, or read */
-    rmi_sink *sink;
-    const unsigned char *data;
-    uint64_t bytes, at;  /* of data: all, and those read so far */
-    uint64_t sum;        /* of all parts so far */
-    unsigned char head[400]; /* a header or head that is put together */
+typedef struct rmi_exe_state {
+    rm_exec *exec;
+    rmi_sink *sink;            /* where it is written to; NULL: it is read */
+    unsigned char *piece;      /* room for RMI_EXE_PIECE bytes of what is written */
+    const unsigned char *data; /* what is read */
+    uint64_t bytes, at;        /* of data: all, and those read so far */
+    int apply;                 /* 1: what is read is believed, and put where it persists */
+    uint64_t sum;              /* of all parts so far */
+    unsigned char head[400];   /* the header or head of this executor */
     size_t n;
 } rmi_exe_state;
 
@@ -28330,13 +28317,6 @@ RMI_FN int rmi_exe_saves(const rm_exec *exec, uint32_t buf)
     rmi_tensor_kind of = kind <= RMI_BUF_STATE ? (rmi_tensor_kind)exec->graph->tensors[i].kind : RMI_ACT;
     if (!rmi_low_bytes(exec->graph, buf) || rmi_low_external(exec->graph, buf)) return 0;
     return (of == RMI_PARAM && kind != RMI_BUF_GRAD) || (of == RMI_CONST && kind == RMI_BUF_VALUE);
-}
-RMI_FN uint64_t rmi_exe_saved_buffers(const rm_exec *exec)
-{
-    uint32_t buf;
-    uint64_t n = 0;
-    for (buf = 0; buf < rmi_low_buffers(exec->graph); buf++) n += (uint64_t)rmi_exe_saves(exec, buf);
-    return n;
 }
 
 /* 7 letters for the order of bytes in the saved elements, which are bytes to this library: this machine's; turned: the
@@ -28390,158 +28370,164 @@ RMI_FN void rmi_exe_put_bytes(rmi_exe_state *state, const unsigned char *bytes, 
 }
 
 /* Writes the end of a part: what was put together, if anything was, and the checksum. */
-RMI_FN void rmi_exe_put_end(rmi_exe_state *state)
+RMI_FN rm_result rmi_exe_put_end(rmi_exe_state *state)
 {
     rmi_exe_put_bytes(state, state->head, state->n);
     state->n = 0;
     rmi_exe_put_number(state, state->sum);
     rmi_put_n(state->sink, (const char *)state->head, state->n);
     state->n = 0;
+    if (!state->sink->failed) return RM_OK;
+    return rmi_err_set(&state->exec->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero");
 }
 
-/* Writes a buffer. Its bytes go through the backend in pieces: a device has no pointer that a sink could read. Each
+/* Writes the bytes of a buffer, through the backend in pieces: a device has no pointer that a sink could read. Each
    costs a wait, so they are large. */
-RMI_FN rm_result rmi_exe_save_buffer(rm_exec *exec, rmi_exe_state *state, uint32_t buf, unsigned char *piece)
+RMI_FN rm_result rmi_exe_put_buffer(rmi_exe_state *state, uint32_t buf, const char *name)
 {
-    const char *name = rmi_exe_name(exec, buf);
+    rm_exec *exec = state->exec;
     uint64_t bytes = rmi_low_bytes(exec->graph, buf), at, n;
-    rmi_exe_put_number(state, strlen(name));
-    rmi_exe_put_head(state, name, strlen(name));
-    rmi_exe_put_number(state, bytes);
-    rmi_exe_put_end(state);
     for (at = 0; at < bytes && !state->sink->failed; at += n) {
         n = rmi_min(RMI_EXE_PIECE, bytes - at);
-        if (rmi_exe_carry(exec, piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H))
+        if (rmi_exe_carry(exec, state->piece, rmi_exe_home(exec, buf) + (size_t)at, n, RM_LANE_D2H))
             return rmi_exe_backend_failed(exec, "reading what persists", name);
         RMI_TRY(rmi_exe_sync(exec, "reading what persists", name));
-        rmi_exe_put_bytes(state, piece, n);
+        rmi_exe_put_bytes(state, state->piece, n);
     }
-    rmi_exe_put_end(state);
-    return RM_OK;
+    return rmi_exe_put_end(state);
 }
 
-RMI_FN rm_result rmi_exe_save(rm_exec *exec, rmi_sink *sink)
+/* An error of a state that is read. */
+RMI_FN rm_result rmi_exe_odd(rmi_exe_state *state, const char *format, ...)
 {
-    rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
-    uint64_t largest = 1;
-    uint32_t buf, n = rmi_low_buffers(exec->graph);
-    unsigned char *piece;
-    rm_result result;
-    rmi_exe_state state;
-    memset((void *)&state, 0, sizeof state);
-    state.sink = sink;
-    state.sum = RMI_EXE_SUM_START;
-    for (buf = 0; buf < n; buf++)
-        if (rmi_exe_saves(exec, buf)) largest = rmi_max(largest, rmi_low_bytes(exec->graph, buf));
-    piece = RMI_RAW(&mem, unsigned char, rmi_min(largest, RMI_EXE_PIECE));
-    result = piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
-    if (result == RM_OK) {
-        rmi_exe_put_head(&state, RMI_EXE_MAGIC, RMI_EXE_MAGIC_BYTES);
-        rmi_exe_put_head(&state, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES);
-        rmi_exe_put_number(&state, rmi_exe_saved_buffers(exec));
-        rmi_exe_put_end(&state);
-    }
-    for (buf = 0; buf < n && result == RM_OK && !sink->failed; buf++)
-        if (rmi_exe_saves(exec, buf)) result = rmi_exe_save_buffer(exec, &state, buf, piece);
-    if (result == RM_OK && sink->failed)
-        result = rmi_err_set(&exec->err, RM_ERROR_WRITE, "rm_exec_save: the sink returned nonzero");
-    rmi_arena_free(&mem);
-    return result;
+    va_list args;
+    va_start(args, format);
+    rmi_err_vset(&state->exec->err, RM_ERROR_TEXT, format, args);
+    va_end(args);
+    return RM_ERROR_TEXT;
 }
 
-/* The next n bytes of a state that is read are a part of this name, and its checksum: are they there, and are they what
-   was written? */
-RMI_FN rm_result rmi_exe_take_part(rm_exec *exec, rmi_exe_state *state, uint64_t n, const char *part)
+/* The next n bytes are a part of this name, and its checksum: are they there, and are they what was written? */
+RMI_FN rm_result rmi_exe_take_part(rmi_exe_state *state, uint64_t n, const char *part)
 {
     const unsigned char *bytes = state->data + (size_t)state->at;
     const uint64_t begin = state->at, left = state->bytes - begin;
+    state->n = 0;
     if (left < 8 || n > left - 8)
-        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
-                           "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes", part,
-                           begin, state->bytes);
+        return rmi_exe_odd(state, "rm_exec_restore: %s, at byte %u: the state is cut short or damaged; it has %u bytes",
+                           part, begin, state->bytes);
     state->at += n + 8;
     state->sum = rmi_exe_sum(state->sum, bytes, n);
     if (state->sum == rmi_exe_number(bytes + (size_t)n)) return RM_OK;
-    return rmi_err_set(&exec->err, RM_ERROR_TEXT,
-                       "rm_exec_restore: %s, bytes %u to %u: the state is damaged, its checksum is another one; use "
-                       "another copy of it", part, begin, state->at);
+    return rmi_exe_odd(state, "rm_exec_restore: %s, bytes %u to %u: the state is damaged, its checksum is another one; "
+                       "use another copy of it", part, begin, state->at);
 }
 
-/* The header, of this version, order of bytes and number of buffers. */
-RMI_FN rm_result rmi_exe_take_header(rm_exec *exec, rmi_exe_state *state)
+/* The header, of this version, order of bytes and number of buffers: that in head. */
+RMI_FN rm_result rmi_exe_take_header(rmi_exe_state *state)
 {
     const unsigned char *order = state->data + RMI_EXE_MAGIC_BYTES, *number = order + RMI_EXE_ORDER_BYTES;
-    if (state->bytes < RMI_EXE_MAGIC_BYTES || memcmp(state->data, RMI_EXE_MAGIC, RMI_EXE_MAGIC_BYTES))
-        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
-                           "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
+    uint64_t ours = rmi_exe_number(state->head + RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES);
+    if (state->bytes < RMI_EXE_MAGIC_BYTES || memcmp(state->data, state->head, RMI_EXE_MAGIC_BYTES))
+        return rmi_exe_odd(state, "rm_exec_restore: this is not what rm_exec_save writes (version 2)");
     if (state->bytes >= RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES &&
         !memcmp(order, rmi_exe_order_word(1), RMI_EXE_ORDER_BYTES))
-        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
-                           "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only you "
-                           "know the types of its elements: convert it there",
+        return rmi_exe_odd(state, "rm_exec_restore: the state is of a machine with the other order of bytes (%s); only "
+                           "you know the types of its elements: convert it there",
                            *order == 'b' ? "big-endian" : "little-endian");
-    RMI_TRY(rmi_exe_take_part(exec, state, RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES + 8, "its header"));
-    if (memcmp(order, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES) ||
-        rmi_exe_number(number) != rmi_exe_saved_buffers(exec))
-        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
-                           "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph",
-                           rmi_exe_number(number), rmi_exe_saved_buffers(exec));
-    return RM_OK;
+    RMI_TRY(rmi_exe_take_part(state, RMI_EXE_MAGIC_BYTES + RMI_EXE_ORDER_BYTES + 8, "its header"));
+    if (!memcmp(order, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES) && rmi_exe_number(number) == ours) return RM_OK;
+    return rmi_exe_odd(state, "rm_exec_restore: the state has %u buffers, this graph has %u; it is of another graph",
+                       rmi_exe_number(number), ours);
 }
 
 /* The head of a buffer of that name and size. */
-RMI_FN rm_result rmi_exe_take_head(rm_exec *exec, rmi_exe_state *state, const char *name, uint64_t want)
+RMI_FN rm_result rmi_exe_take_head(rmi_exe_state *state, const char *name, uint64_t want)
 {
     const unsigned char *head = state->data + (size_t)state->at;
     const uint64_t begin = state->at, n = state->bytes - begin < 8 ? 0 : rmi_exe_number(head);
     char theirs[300];
-    RMI_TRY(rmi_exe_take_part(exec, state, rmi_add(n, 16), name));
+    RMI_TRY(rmi_exe_take_part(state, rmi_add(n, 16), name));
     if (n != strlen(name) || memcmp(head + 8, name, (size_t)n)) {
         theirs[0] = 0;
         strncat(theirs, (const char *)head + 8, (size_t)rmi_min(n, sizeof theirs - 1));
-        return rmi_err_set(&exec->err, RM_ERROR_TEXT,
-                           "rm_exec_restore: the state has %s at byte %u, this graph has %s there; it is of another "
-                           "graph", theirs, begin, name);
+        return rmi_exe_odd(state, "rm_exec_restore: the state has %s at byte %u, this graph has %s there; it is of "
+                           "another graph", theirs, begin, name);
     }
-    if (rmi_exe_number(head + 8 + (size_t)n) != want)
-        return rmi_err_set(&exec->err, RM_ERROR_TEXT, "rm_exec_restore: %s has %u bytes in this graph, %u in the state",
-                           name, want, rmi_exe_number(head + 8 + (size_t)n));
-    return RM_OK;
+    head += 8 + (size_t)n;
+    if (rmi_exe_number(head) == want) return RM_OK;
+    return rmi_exe_odd(state, "rm_exec_restore: %s has %u bytes in this graph, %u in the state", name, want,
+                       rmi_exe_number(head));
 }
 
-/* Walks a saved state; apply 0 only checks it, all of it, 1 believes that and writes. */
-RMI_FN rm_result rmi_exe_restore_walk(rm_exec *exec, const void *data, size_t bytes, int apply)
+/* Writes a state, or walks over one that is read, all of it. */
+RMI_FN rm_result rmi_exe_state_walk(rmi_exe_state *state)
 {
+    rm_exec *exec = state->exec;
     uint32_t buf, n = rmi_low_buffers(exec->graph);
+    uint64_t count = 0;
+    for (buf = 0; buf < n; buf++) count += (uint64_t)rmi_exe_saves(exec, buf);
+    state->sum = RMI_EXE_SUM_START;
+    rmi_exe_put_head(state, RMI_EXE_MAGIC, RMI_EXE_MAGIC_BYTES);
+    rmi_exe_put_head(state, rmi_exe_order_word(0), RMI_EXE_ORDER_BYTES);
+    rmi_exe_put_number(state, count);
+    RMI_TRY(state->sink ? rmi_exe_put_end(state) : rmi_exe_take_header(state));
+    for (buf = 0; buf < n; buf++) {
+        const char *name = rmi_exe_name(exec, buf);
+        uint64_t bytes = rmi_low_bytes(exec->graph, buf);
+        if (!rmi_exe_saves(exec, buf)) continue;
+        if (!state->sink) {
+            RMI_TRY(rmi_exe_take_head(state, name, bytes));
+            if (state->apply && rmi_exe_put_home(exec, buf, 0, state->data + (size_t)state->at, bytes))
+                return rmi_exe_backend_failed(exec, "writing what persists", name);
+            RMI_TRY(rmi_exe_take_part(state, bytes, name));
+            continue;
+        }
+        rmi_exe_put_number(state, strlen(name));
+        rmi_exe_put_head(state, name, strlen(name));
+        rmi_exe_put_number(state, bytes);
+        RMI_TRY(rmi_exe_put_end(state));
+        RMI_TRY(rmi_exe_put_buffer(state, buf, name));
+    }
+    if (state->at == state->bytes) return state->apply ? rmi_exe_sync(exec, "writing what persists", NULL) : RM_OK;
+    return rmi_exe_odd(state, "rm_exec_restore: %u bytes are left over behind the state", state->bytes - state->at);
+}
+
+/* rm_exec_save. */
+RMI_FN rm_result rmi_exe_save(rm_exec *exec, rmi_sink *sink)
+{
+    rmi_arena mem = rmi_arena_make(&exec->mem.hooks);
+    uint64_t largest = 1;
+    uint32_t buf;
+    rm_result result;
     rmi_exe_state state;
     memset((void *)&state, 0, sizeof state);
-    state.data = (const unsigned char *)data;
-    state.bytes = bytes;
-    state.sum = RMI_EXE_SUM_START;
-    RMI_TRY(rmi_exe_take_header(exec, &state));
-    for (buf = 0; buf < n; buf++) {
-        uint64_t size = rmi_low_bytes(exec->graph, buf);
-        const char *name = rmi_exe_name(exec, buf);
-        if (!rmi_exe_saves(exec, buf)) continue;
-        RMI_TRY(rmi_exe_take_head(exec, &state, name, size));
-        if (apply && rmi_exe_put_home(exec, buf, 0, state.data + (size_t)state.at, size))
-            return rmi_exe_backend_failed(exec, "writing what persists", name);
-        RMI_TRY(rmi_exe_take_part(exec, &state, size, name));
-    }
-    if (state.at != bytes)
-        return rmi_err_set(&exec->err, RM_ERROR_TEXT, "rm_exec_restore: %u bytes are left over behind the state",
-                           (uint64_t)(bytes - state.at));
-    return apply ? rmi_exe_sync(exec, "writing what persists", NULL) : RM_OK;
+    state.exec = exec;
+    state.sink = sink;
+    for (buf = 0; buf < rmi_low_buffers(exec->graph); buf++)
+        if (rmi_exe_saves(exec, buf)) largest = rmi_max(largest, rmi_low_bytes(exec->graph, buf));
+    state.piece = RMI_RAW(&mem, unsigned char, rmi_min(largest, RMI_EXE_PIECE));
+    result = state.piece ? rmi_exe_drain(exec) : rmi_err_memory(&exec->err);
+    if (result == RM_OK) result = rmi_exe_state_walk(&state);
+    rmi_arena_free(&mem);
+    return result;
 }
 
 /* rm_exec_restore: all or nothing. */
 RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
 {
-    RMI_TRY(rmi_exe_restore_walk(exec, data, bytes, 0));
+    rmi_exe_state state;
+    memset((void *)&state, 0, sizeof state);
+    state.exec = exec;
+    state.data = (const unsigned char *)data;
+    state.bytes = bytes;
+    RMI_TRY(rmi_exe_state_walk(&state));
     RMI_TRY(rmi_exe_drain(exec)); /* the lanes of the last step may still read and write what is restored */
     exec->course.used_up |= exec->course.adding; /* gradients of other weights */
     exec->course.adding = 0;
-    return rmi_exe_restore_walk(exec, data, bytes, 1);
+    state.at = 0;
+    state.apply = 1;
+    return rmi_exe_state_walk(&state);
 }
 
 /* --- what persists, set aside in host memory: while one plan goes and another comes, or while steps are tried out */
@@ -28653,12 +28639,10 @@ RMI_FN rm_result rmi_exe_goes_on(rm_exec *exec, const rm_plan *plan)
     uint32_t i;
     for (i = 0; i < plan->n; i++)
         if (rmi_low_adds_to_earlier(plan->prog[i].step)) to = &plan->prog[i];
-    for (i = 0; i < exec->graph->n_tensors && exec->course.adding; i++) {
-        uint32_t buf = rmi_low_buf(exec->graph, RMI_BUF_GRAD, i);
+    for (i = 0; i < exec->trained.n && exec->course.adding; i++) {
+        uint32_t buf = rmi_low_buf(exec->graph, RMI_BUF_GRAD, exec->trained.at[i]);
         size_t k = 0;
-        if (!rmi_exe_trains(&exec->graph->tensors[i]) || !rmi_low_bytes(exec->graph, buf) ||
-            rmi_low_external(exec->graph, buf))
-            continue;
+        if (!rmi_low_bytes(exec->graph, buf) || rmi_low_external(exec->graph, buf)) continue;
         while (to && k < to->n_homes && to->homes[k].buf != buf) k++;
         if (to && k < to->n_homes) continue;
         return rmi_exe_refuse(exec, "rm_exec_replan: gradients are being accumulated, and the new plan has no place "
@@ -29191,8 +29175,10 @@ RMI_FN rm_result rmi_exe_params_beside(rmi_exe_profile *f)
             RMI_TRY(rmi_exe_beside(f, run, NULL));
             rmi_exe_sort_samples(f);
         }
-        if (rmi_exe_trains(param) && param->grad_bytes > (largest == RMI_NONE ? 0 : graph->tensors[largest].grad_bytes))
-            largest = i;
+    }
+    for (i = 0; i < exec->trained.n; i++) {
+        uint64_t bytes = graph->tensors[exec->trained.at[i]].grad_bytes;
+        if (bytes > (largest == RMI_NONE ? 0 : graph->tensors[largest].grad_bytes)) largest = exec->trained.at[i];
     }
     if (!exec->desc.add || !graph->has_link || largest == RMI_NONE) return RM_OK;
     run = rmi_low_run(RMI_COPY_MERGE, largest, 0, 0);
