@@ -28552,40 +28552,31 @@ RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
            !(for_plan && kind == RMI_BUF_GRAD && exec->course.used_up && exec->graph->tensors[id].updates);
 }
 
-/* A place for each buffer that is kept, in one piece of memory for all. */
-RMI_FN rm_result rmi_exe_aside_make(rm_exec *exec, rmi_exe_aside *aside, int for_plan)
+/* Sets aside what persists, in one piece of memory; on failure nothing is. */
+RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_plan)
 {
     rmi_exe_memory *memory = &aside->memory;
     uint32_t buf, n = rmi_low_buffers(exec->graph);
+    rm_result result;
+    RMI_TRY(rmi_exe_drain(exec));
     memset((void *)aside, 0, sizeof *aside);
+    aside->course = exec->course;
     aside->mem = rmi_arena_make(&exec->mem.hooks);
-    RMI_TRY(RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->stale, exec->graph->n_tensors)));
-    for (buf = 0; buf < n; buf++) {
+    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->stale, exec->graph->n_tensors));
+    for (buf = 0; buf < n && result == RM_OK; buf++) {
         memory->home[buf] = rmi_exe_keeps(exec, buf, for_plan) ? memory->bytes : RMI_INF;
         if (memory->home[buf] != RMI_INF) memory->bytes += rmi_round_up(rmi_low_bytes(exec->graph, buf), RMI_ALIGN);
     }
     if (memory->bytes <= SIZE_MAX / 8) memory->at = RMI_RAW(&aside->mem, unsigned char, memory->bytes);
-    return memory->at ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* Sets aside what persists; on failure nothing is. */
-RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_plan)
-{
-    uint32_t buf, n = rmi_low_buffers(exec->graph);
-    rm_result result;
-    RMI_TRY(rmi_exe_drain(exec));
-    result = rmi_exe_aside_make(exec, aside, for_plan);
-    if (result != RM_OK) rmi_err_memory(&exec->err);
+    if (result != RM_OK || !memory->at) result = rmi_err_memory(&exec->err);
     for (buf = 0; buf < n && result == RM_OK; buf++)
-        if (aside->memory.home[buf] != RMI_INF &&
-            rmi_exe_carry(exec, aside->memory.at + (size_t)aside->memory.home[buf], rmi_exe_home(exec, buf),
+        if (memory->home[buf] != RMI_INF &&
+            rmi_exe_carry(exec, memory->at + (size_t)memory->home[buf], rmi_exe_home(exec, buf),
                           rmi_low_bytes(exec->graph, buf), RM_LANE_D2H))
             result = rmi_exe_backend_failed(exec, "setting aside what persists", NULL);
     if (result == RM_OK) result = rmi_exe_sync(exec, "setting aside what persists", NULL);
-    if (result == RM_OK) {
-        memcpy(aside->stale, exec->stale, exec->graph->n_tensors);
-        aside->course = exec->course;
-    } else rmi_arena_free(&aside->mem);
+    if (result == RM_OK) memcpy(aside->stale, exec->stale, exec->graph->n_tensors);
+    else rmi_arena_free(&aside->mem);
     return result;
 }
 
@@ -28698,36 +28689,32 @@ RMI_FN rm_result rmi_exe_unpark(rm_exec *exec, rm_plan *plan)
     return result;
 }
 
-/* One arena goes before the other comes, what persists waits in host memory meanwhile. If the new one cannot be had,
-   the old one comes back; if somebody else has taken that memory, what persists stays where it waits until a smaller
-   plan comes. */
-RMI_FN rm_result rmi_exe_change_plan(rm_exec *exec, rm_plan *plan)
+/* rm_exec_replan. One arena goes before the other comes, what persists waits in host memory meanwhile. If the new one
+   cannot be had, the old one comes back; if somebody else has taken that memory, what persists stays where it waits
+   until a smaller plan comes. */
+RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
 {
     rm_plan *old = exec->plan;
     rmi_error why;
     rm_result result;
-    if (exec->n_prog) RMI_TRY(rmi_exe_park(exec));
-    result = rmi_exe_unpark(exec, plan);
-    if (result == RM_OK) return result;
-    why = exec->err;
-    if (rmi_exe_unpark(exec, old) == RM_OK) {
-        exec->err = why;
-        return result;
-    }
-    exec->plan = old;
-    return rmi_err_set(&exec->err, result, "%s; nor is there memory for the old plan any more: what persists waits in "
-                       "host memory for rm_exec_replan with a smaller one", why.text);
-}
-
-RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
-{
     uint32_t i, goes_on = 0;
     if (plan->g != exec->graph)
         return rmi_exe_refuse(exec, "rm_exec_replan: the plan is of another graph; make it with the graph of this "
                               "executor's plan");
     RMI_TRY(rmi_exe_has_addresses(plan, "rm_exec_replan", &exec->err));
     RMI_TRY(rmi_exe_goes_on(exec, plan));
-    RMI_TRY(rmi_exe_change_plan(exec, plan));
+    if (exec->n_prog) RMI_TRY(rmi_exe_park(exec));
+    result = rmi_exe_unpark(exec, plan);
+    if (result != RM_OK) {
+        why = exec->err;
+        if (rmi_exe_unpark(exec, old) == RM_OK) {
+            exec->err = why;
+            return result;
+        }
+        exec->plan = old;
+        return rmi_err_set(&exec->err, result, "%s; nor is there memory for the old plan any more: what persists waits "
+                           "in host memory for rm_exec_replan with a smaller one", why.text);
+    }
     rmi_exe_use_plan(exec, plan);
     for (i = 0; i < plan->n; i++) goes_on |= (uint32_t)rmi_low_adds_to_earlier(plan->prog[i].step);
     if (!goes_on) exec->course.used_up = 1; /* what has been added up has no place */
@@ -28953,24 +28940,21 @@ RMI_FN void rmi_exe_lay(rmi_exe_profile *f, int host, uint32_t buf, uint64_t byt
     beside->bytes = rmi_add(beside->bytes, rmi_mul(rmi_add(bytes, align - 1) / align, align));
 }
 
-/* Does a run want to be timed beside the step: has it no time yet, and can it run in a step of this kind? */
-RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, rmi_run run, uint32_t again)
+/* What of a form of op id wants to be timed beside the step, a bit for each slot: what has no time yet, and can run in
+   a step of this kind. */
+RMI_FN uint32_t rmi_exe_want(const rmi_exe_profile *f, uint32_t id, uint32_t number)
 {
-    const rmi_op *op = &f->exec->graph->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    if (run.way == RMI_BWD && !(op->has_bwd && rmi_low_has_backward(f->exec->now.kind) && form->backward &&
-                                rmi_low_has_part(op, run.form, run.part)))
-        return 0;
-    return form->forward && !(again && op->pinned) && !rmi_exe_measured(f, rmi_exe_key_of(f, run, again), NULL);
-}
-
-/* How much of a form of op id wants to be timed: its forward and backward (1, 2), a recomputation (4). */
-RMI_FN uint32_t rmi_exe_want(const rmi_exe_profile *f, uint32_t id, uint32_t form)
-{
-    rmi_run run = rmi_low_run(RMI_FWD, id, form, 0);
-    uint32_t part, want = (uint32_t)rmi_exe_wanted(f, run, 0) | (rmi_exe_wanted(f, run, 1) ? 4 : 0);
-    for (part = 0; part < f->exec->graph->ops[id].forms[form].n_parts; part++)
-        if (rmi_exe_wanted(f, rmi_low_run(RMI_BWD, id, form, part), 0)) want |= 2;
+    const rmi_op *op = &f->exec->graph->ops[id];
+    const rmi_form *form = &op->forms[number];
+    int backward = op->has_bwd && form->backward && rmi_low_has_backward(f->exec->now.kind);
+    uint32_t slot, want = 0;
+    for (slot = 0; form->forward && slot < RMI_EXE_PART + form->n_parts; slot++) {
+        uint32_t part = slot < RMI_EXE_PART ? 0 : slot - RMI_EXE_PART;
+        rmi_run run = rmi_low_run(slot < RMI_EXE_PART ? RMI_FWD : RMI_BWD, id, number, part);
+        if (slot == RMI_EXE_AGAIN && op->pinned) continue;
+        if (run.way == RMI_BWD && !(backward && rmi_low_has_part(op, number, part))) continue;
+        if (!rmi_exe_measured(f, rmi_exe_key_of(f, run, slot == RMI_EXE_AGAIN), NULL)) want |= 1u << slot;
+    }
     return want;
 }
 
@@ -28996,13 +28980,14 @@ RMI_FN void rmi_exe_lay_op(rmi_exe_profile *f, uint32_t id, const rm_call *call)
                 if (exec->outside.patch[patch].slot == (const void **)(void *)&call->in[i])
                     at[tensor] = exec->outside.patch[patch].place;
         }
-        if ((want & 2) && rmi_list_has(out ? &op->grad_out : &op->grad_in, tensor))
+        if (want >> RMI_EXE_PART && rmi_list_has(out ? &op->grad_out : &op->grad_in, tensor))
             rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_GRAD, tensor), graph->tensors[tensor].grad_bytes);
     }
     for (i = 0; i < op->n_forms; i++) {
         saved = rmi_max(saved, op->forms[i].saved);
         ws = rmi_max(ws, op->forms[i].fwd_ws);
-        for (k = 0; (want & 2) && k < op->forms[i].n_parts; k++) ws = rmi_max(ws, op->forms[i].parts[k].bwd_ws);
+        for (k = 0; want >> RMI_EXE_PART && k < op->forms[i].n_parts; k++)
+            ws = rmi_max(ws, op->forms[i].parts[k].bwd_ws);
     }
     rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_SAVED, id), saved);
     rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_WS, id), ws);
@@ -29068,20 +29053,18 @@ RMI_FN rm_result rmi_exe_form_beside(rmi_exe_profile *f, uint32_t id, uint32_t f
     const uint64_t *at = f->build.at[0];
     rmi_run run = rmi_low_run(RMI_FWD, id, form, 0);
     uint32_t i, want = rmi_exe_want(f, id, form);
-    for (f->build.ran[id] = 0; want && f->build.ran[id] < (want & 4 ? 2 : 1);) {
+    for (f->build.ran[id] = 0; want && f->build.ran[id] < (want >> RMI_EXE_AGAIN & 1 ? 2 : 1);) {
         RMI_TRY(rmi_exe_forward(&f->build, run));
         RMI_TRY(rmi_exe_time_beside(f, run));
     }
-    for (i = 0; (want & 2) && i < op->grad_out.n; i++) {
+    for (i = 0; want >> RMI_EXE_PART && i < op->grad_out.n; i++) {
         uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
         if (graph->tensors[tensor].grad_bytes == graph->tensors[tensor].bytes)
             RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[grad]), rmi_exe_at(exec, at[tensor]),
                                        graph->tensors[tensor].bytes, "copying beside the step", op->name));
     }
-    for (i = 0; i < op->forms[form].n_parts; i++) {
-        run = rmi_low_run(RMI_BWD, id, form, i);
-        if (rmi_exe_wanted(f, run, 0)) RMI_TRY(rmi_exe_part_beside(f, run));
-    }
+    for (i = 0; i < op->forms[form].n_parts; i++)
+        if (want >> (RMI_EXE_PART + i) & 1) RMI_TRY(rmi_exe_part_beside(f, rmi_low_run(RMI_BWD, id, form, i)));
     return RM_OK;
 }
 
