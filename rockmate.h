@@ -909,8 +909,8 @@ typedef struct rm_exec_desc {
                                           of so many bytes a second; 0: as memory does */
     uint64_t latency_ns RM_ZERO;       /* and so much more each, where h2d or d2h is given */
     /* 1: what persists need not outlast rm_exec_profile and rm_exec_replan, for tuning before it is written for good:
-       no second copy of it all is held. Ends an accumulation; a call that fails may lose what persists, too. Memory of
-       the caller is kept */
+       no second copy of it all is held. Ends an accumulation; a call that fails may lose what persists, too. Inputs, and
+       memory of the caller, are kept */
     uint32_t forget RM_ZERO;
 } rm_exec_desc;
 
@@ -27277,9 +27277,10 @@ RMI_FN rm_result rmi_exe_update(rmi_exe_build *build, rmi_run run)
     const rmi_tensor *param = &graph->tensors[run.id];
     int host = run.way == RMI_OPT_HOST, reduce = run.way == RMI_REDUCE;
     rm_fn fn = reduce ? exec->desc.reduce : host ? param->update_host : param->update;
-    rm_call *call = RMI_NEW(build->mem, rm_call, 1);
+    rm_call *call;
     if (reduce) build->holds[run.id] = 1;
     if (reduce && !fn) return RM_OK;
+    call = RMI_NEW(build->mem, rm_call, 1);
     RMI_TRY(rmi_exe_call(build, run, fn, reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE, call));
     RMI_TRY(rmi_exe_own(build, run, RMI_BUF_VALUE, param->bytes, call));
     RMI_TRY(rmi_exe_own(build, run, RMI_BUF_GRAD, param->grad_bytes, call));
