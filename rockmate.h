@@ -27933,23 +27933,24 @@ RMI_FN rm_result rmi_exe_join_compute(rm_exec *exec)
     return rmi_exe_wait(exec, RMI_EXE_EVENT_CALLER, RM_LANE_CALLER);
 }
 
-/* The compute lane may write inputs: it waits for what the step before does with their bytes. That is known before the
-   next step is: the waits of the first op are the same in every program. */
-RMI_FN rm_result rmi_exe_open_inputs(rm_exec *exec)
+/* A copy in the compute lane. */
+RMI_FN rm_result rmi_exe_in_compute(rm_exec *exec, void *to, const void *from, uint64_t bytes, const char *what,
+                                    const char *of)
 {
-    const rmi_exe_prog *before = exec->lanes.before;
-    const rmi_lan_waits *waits;
-    size_t i;
-    if (!before || exec->lanes.inputs_open) return RM_OK;
-    waits = &exec->prog[0].waits[1 + (before - exec->prog)];
-    for (i = 0; i < waits->n && waits->wait[i].op == 0; i++)
-        RMI_TRY(rmi_exe_wait(exec, waits->wait[i].on, RM_LANE_COMPUTE));
-    return RM_OK;
+    return rmi_exe_needs(exec, exec->backend.copy(exec->backend.user, to, from, bytes, RM_LANE_COMPUTE), what, of);
 }
 
-/* They are written, and whatever is issued from now on comes after that: the other ops of a program count on it. */
-RMI_FN rm_result rmi_exe_close_inputs(rm_exec *exec)
+/* The compute lane writes bytes of an input; 0: none, the old ones serve once more. It waits for what the step before
+   does with the bytes of inputs, which is known before the next step is: the waits of the first op are the same in
+   every program. Whatever is issued from now on comes after that: the other ops of a program count on it. */
+RMI_FN rm_result rmi_exe_feed(rm_exec *exec, void *to, const void *from, uint64_t bytes)
 {
+    const rmi_exe_prog *before = exec->lanes.inputs_open ? NULL : exec->lanes.before;
+    const rmi_lan_waits *waits = before ? &exec->prog[0].waits[1 + (before - exec->prog)] : NULL;
+    size_t i;
+    for (i = 0; waits && i < waits->n && waits->wait[i].op == 0; i++)
+        RMI_TRY(rmi_exe_wait(exec, waits->wait[i].on, RM_LANE_COMPUTE));
+    if (bytes) RMI_TRY(rmi_exe_in_compute(exec, to, from, bytes, "writing an input", NULL));
     exec->lanes.inputs_open = 1;
     return rmi_exe_join_compute(exec);
 }
@@ -27969,7 +27970,7 @@ RMI_FN rm_result rmi_exe_issue(rm_exec *exec, rmi_exe_prog *prog, int joined)
     waits[0] = &prog->waits[0];
     waits[1] = before ? &prog->waits[1 + (before - exec->prog)] : &prog->waits[0];
     if (!before) next[1] = waits[1]->n;
-    while (next[1] < waits[1]->n && waits[1]->wait[next[1]].op == 0) next[1]++; /* rmi_exe_open_inputs */
+    while (next[1] < waits[1]->n && waits[1]->wait[next[1]].op == 0) next[1]++; /* rmi_exe_feed */
     for (k = 0; k < prog->n; k++) {
         rmi_exe_op *op = &prog->op[k];
         for (i = 0; i < 2 && exec->lanes.on; i++)
@@ -28022,11 +28023,7 @@ RMI_FN rm_result rmi_exe_room(rm_exec *exec, const rmi_exe_prog *prog)
         if (prog->lanes >> lane & 1) lanes->turn[lane].values[lanes->turn[lane].in++ & 1] = exec->now;
     }
     lanes->ends[lanes->parity] = 0;
-    if (lanes->before && lanes->joined && !lanes->inputs_open) { /* the old ones serve once more */
-        RMI_TRY(rmi_exe_open_inputs(exec));
-        RMI_TRY(rmi_exe_close_inputs(exec));
-    }
-    return RM_OK;
+    return lanes->before && lanes->joined && !lanes->inputs_open ? rmi_exe_feed(exec, NULL, NULL, 0) : RM_OK;
 }
 
 /* A step, which may still be at work in lanes when this returns. */
@@ -28202,13 +28199,6 @@ RMI_FN int rmi_exe_carry(rm_exec *exec, void *to, const void *from, uint64_t byt
            rmi_exe_did(exec, backend->sync(backend->user));
 }
 
-/* A copy in the compute lane. */
-RMI_FN rm_result rmi_exe_in_compute(rm_exec *exec, void *to, const void *from, uint64_t bytes, const char *what,
-                                    const char *of)
-{
-    return rmi_exe_needs(exec, exec->backend.copy(exec->backend.user, to, from, bytes, RM_LANE_COMPUTE), what, of);
-}
-
 /* Bytes of a buffer from `offset` on, to all its homes, or to the caller's memory. */
 RMI_FN int rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
@@ -28221,15 +28211,9 @@ RMI_FN int rmi_exe_put_home(rm_exec *exec, uint32_t buf, uint64_t offset, const 
    lane, behind its last users there; the other lanes go on with the step before. */
 RMI_FN rm_result rmi_exe_put(rm_exec *exec, uint32_t buf, uint64_t offset, const void *from, uint64_t bytes)
 {
-    unsigned char *to = rmi_exe_home(exec, buf) + (size_t)offset;
-    rm_result result;
     if (exec->lanes.on && buf < exec->graph->n_tensors && rmi_exe_is_input(exec, buf) &&
-        exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf)) {
-        result = rmi_exe_open_inputs(exec);
-        if (result == RM_OK) result = rmi_exe_in_compute(exec, to, from, bytes, "writing an input", NULL);
-        if (result == RM_OK) result = rmi_exe_close_inputs(exec);
-        return rmi_exe_broken(exec, result);
-    }
+        exec->memory[RMI_EXE_ARENA].home[buf] != RMI_INF && !rmi_exe_twice(exec, buf))
+        return rmi_exe_broken(exec, rmi_exe_feed(exec, rmi_exe_home(exec, buf) + (size_t)offset, from, bytes));
     RMI_TRY(rmi_exe_drain(exec));
     if (rmi_exe_put_home(exec, buf, offset, from, bytes))
         return rmi_exe_backend_failed(exec, "writing", rmi_exe_name(exec, buf));
@@ -28729,6 +28713,8 @@ RMI_FN rm_result rmi_exe_replan(rm_exec *exec, rm_plan *plan)
    inputs are there then. What runs beside is compiled as a program is. */
 typedef uint64_t rmi_exe_key; /* what a time is of: class and form, slot; lowest bit: beside a step, not in it */
 
+enum { RMI_EXE_ADDITION = RMI_BARRIER + 1 }; /* the way of what is no run of a plan: an addition in host memory */
+
 /* Slots of ops: first run, recomputation, parts of the backward. Those of params follow their ways. */
 enum { RMI_EXE_FIRST, RMI_EXE_AGAIN, RMI_EXE_PART };
 
@@ -28998,7 +28984,7 @@ RMI_FN void rmi_exe_lay_op(rmi_exe_profile *f, uint32_t id, const rm_call *call)
 RMI_FN void rmi_exe_lay_param(rmi_exe_profile *f, rmi_run run)
 {
     const rm_graph *graph = f->exec->graph;
-    int host = run.way != RMI_OPT, add = run.way == RMI_COPY_MERGE;
+    int host = run.way != RMI_OPT, add = run.way == RMI_EXE_ADDITION;
     uint32_t kind, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
     if (add) rmi_exe_lay(f, 0, grad, rmi_low_bytes(graph, grad)); /* what is added */
     for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
@@ -29085,7 +29071,7 @@ RMI_FN rm_result rmi_exe_run_beside(rmi_exe_profile *f, rmi_run run, const rm_ca
         for (i = 0; i < op->n_forms; i++) RMI_TRY(rmi_exe_form_beside(f, run.id, i));
         return RM_OK;
     }
-    if (run.way == RMI_COPY_MERGE) RMI_TRY(rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]));
+    if (run.way == RMI_EXE_ADDITION) RMI_TRY(rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]));
     else RMI_TRY(rmi_exe_update(&f->build, run));
     return rmi_exe_time_beside(f, run);
 }
@@ -29098,7 +29084,7 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_run run, const rm_call *
     const rm_backend *backend = &exec->backend;
     rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE], *arena = &exec->memory[RMI_EXE_ARENA];
     size_t n_patches = exec->outside.n_patches;
-    int host = run.way == RMI_OPT_HOST || run.way == RMI_COPY_MERGE;
+    int host = run.way == RMI_OPT_HOST || run.way == RMI_EXE_ADDITION;
     void *memory = NULL;
     rm_result result = RM_OK;
     beside->bytes = 0;
@@ -29165,7 +29151,7 @@ RMI_FN rm_result rmi_exe_params_beside(rmi_exe_profile *f)
         if (bytes > (largest == RMI_NONE ? 0 : graph->tensors[largest].grad_bytes)) largest = exec->trained.at[i];
     }
     if (!exec->desc.add || !graph->has_link || largest == RMI_NONE) return RM_OK;
-    run = rmi_low_run(RMI_COPY_MERGE, largest, 0, 0);
+    run = rmi_low_run((rmi_way)RMI_EXE_ADDITION, largest, 0, 0);
     RMI_TRY(rmi_exe_beside(f, run, NULL));
     rmi_exe_sort_samples(f);
     ns = rmi_exe_measured(f, rmi_exe_key_of(f, run, 0), NULL);
