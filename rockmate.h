@@ -3750,7 +3750,7 @@ typedef struct rmi_program {
 } rmi_program;
 
 /* The name of a buffer as in plans; out has room for 300. */
-RMI_COLD const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
+RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
 {
     static const char *const head[] = {"", "grad:", "state:", "saved:", "ws:", "ws:"};
     uint32_t i;
@@ -3762,7 +3762,7 @@ RMI_COLD const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out
 }
 
 /* Sizes of the ALLOCs of what forwards save and of workspaces: those of the run (or prefetch) that comes next. */
-RMI_RARE rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
+RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
 {
     rmi_arena tmp = rmi_arena_make(&graph->mem.hooks);
     uint64_t *ws = RMI_NEW(&tmp, uint64_t, 2 * (size_t)graph->n_ops + graph->n_tensors);
@@ -3992,13 +3992,14 @@ typedef struct rmi_sim {
     rmi_progress now;
     rmi_access acc;
     rmi_sim_use use;
+    rmi_content *after;         /* what the gradients that a backward contributes to hold afterwards */
     rmi_figures fig;
     int alone;                  /* the compute lane is: every step is the first one again */
     rmi_span *spans;            /* two by statement, the second of the host lane; or NULL */
 } rmi_sim;
 
 /* The offence, by a format of rmi_put_args; returns RM_ERROR_PLAN. */
-RMI_COLD rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
+RMI_FN rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -4008,7 +4009,7 @@ RMI_COLD rm_result rmi_sim_fail(rmi_sim *s, const char *fmt, ...)
 }
 
 /* The same: the name of a buffer, and the fact. */
-RMI_COLD rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t buf, const char *fact)
+RMI_FN rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t buf, const char *fact)
 {
     char name[300];
     return rmi_sim_fail(s, "%s %s", rmi_sch_name(s->graph, buf, name), fact);
@@ -4163,6 +4164,13 @@ RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t buf, uint32_t *str)
     return RM_OK;
 }
 
+/* An offence if a buffer on the device shares its bytes with another name. */
+RMI_FN rm_result rmi_sim_unshared(rmi_sim *s, uint32_t buf)
+{
+    if (s->str[s->dev[buf]].first == buf && s->next_name[buf] == RMI_NONE) return RM_OK;
+    return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
+}
+
 /* The current run reads a buffer. */
 RMI_FN rm_result rmi_sim_read(rmi_sim *s, uint32_t buf)
 {
@@ -4285,7 +4293,7 @@ RMI_FN rm_result rmi_sim_pend(rmi_sim *s, uint32_t fresh, uint32_t old, rmi_way 
 }
 
 /* The statement alias: a view of an input, or a gradient that shares the bytes of the output's. */
-RMI_RARE rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
+RMI_FN rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
     uint32_t i, of, str, maker;
     rmi_buf_kind kind = rmi_low_kind(s->graph, fresh, &i);
@@ -4309,13 +4317,12 @@ RMI_RARE rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
 }
 
 /* The statement reuse: a value or gradient takes over the bytes of a buffer that dies. */
-RMI_RARE rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
+RMI_FN rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
     uint32_t i, str;
     rmi_buf_kind kind = rmi_low_kind(s->graph, fresh, &i);
     RMI_TRY(rmi_sim_at_device(s, old, &str));
-    if (s->str[str].first != old || s->next_name[old] != RMI_NONE)
-        return rmi_sim_fail_buf(s, old, "has bytes that another name shares");
+    RMI_TRY(rmi_sim_unshared(s, old));
     if (rmi_low_external(s->graph, old))
         return rmi_sim_fail_buf(s, old, "is the caller's memory: nothing takes it over");
     if (kind != RMI_BUF_GRAD && (kind != RMI_BUF_VALUE || s->graph->tensors[i].maker == RMI_NONE))
@@ -4336,7 +4343,7 @@ RMI_FN int rmi_sim_is_dying(const rmi_sim *s, uint32_t buf)
 }
 
 /* May gradient `fresh` of op take the bytes of `old` in this backward? */
-RMI_RARE int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *form, uint32_t fresh, uint32_t old)
+RMI_FN int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *form, uint32_t fresh, uint32_t old)
 {
     const rmi_op *op = &s->graph->ops[op_id];
     uint32_t tensor, old_id, i;
@@ -4557,7 +4564,6 @@ RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run run)
     const rmi_part *part = rmi_low_part(s->graph, run);
     rmi_access *access = &s->acc;
     rmi_pending *moved;
-    rmi_content after;
     size_t n_moved;
     uint64_t end;
     uint32_t i, k;
@@ -4574,27 +4580,23 @@ RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run run)
     }
     /* the contents are decided before any changes, for targets may share bytes */
     for (i = 0; i < access->n_writes; i++)
-        RMI_TRY(rmi_sim_contribute(s, run.id, access->writes[i] - s->graph->n_tensors, moved, n_moved, &after));
+        RMI_TRY(rmi_sim_contribute(s, run.id, access->writes[i] - s->graph->n_tensors, moved, n_moved, &s->after[i]));
     RMI_TRY(rmi_sim_workspace(s, access->ws, access->ws_bytes));
     end =
         rmi_sim_work(s, RM_LANE_COMPUTE, rmi_low_ns(s->graph, run, 1, rmi_sim_is_free(s, op, part, moved, n_moved)), 0);
     s->fig.runs++;
     for (i = 0; i < access->n_writes; i++) {
-        uint32_t tensor = access->writes[i] - s->graph->n_tensors, n = s->use.n_writes;
-        rm_result result;
-        result = rmi_sim_contribute(s, run.id, tensor, moved, n_moved, &after);
-        s->use.n_writes = n;
-        if (result != RM_OK) return result;
+        uint32_t tensor = access->writes[i] - s->graph->n_tensors;
         for (k = 0; op->grad_in.at[k] != tensor;) k++;
         s->now.done[s->now.done_at[run.id] + k] = 1;
         s->now.given[tensor]++;
-        rmi_sim_set(s, access->writes[i], after, end);
+        rmi_sim_set(s, access->writes[i], s->after[i], end);
     }
     return RM_OK;
 }
 
 /* A barrier: all gradients of params must be complete, and reduced, on either side. */
-RMI_RARE rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
+RMI_FN rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
 {
     rmi_access *access = &s->acc;
     uint32_t i;
@@ -4624,8 +4626,7 @@ RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t param)
         return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", s->graph->tensors[param].name);
     RMI_TRY(rmi_sim_read(s, buf));
     RMI_TRY(rmi_sim_write(s, buf));
-    if (s->str[s->dev[buf]].first != buf || s->next_name[buf] != RMI_NONE)
-        return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
+    RMI_TRY(rmi_sim_unshared(s, buf));
     rmi_sim_work(s, RM_LANE_COMM, s->graph->tensors[param].reduce, 0);
     s->kept[buf] = rmi_sim_content(0, 0);
     s->now.reduced[param] = 1;
@@ -4633,7 +4634,7 @@ RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t param)
 }
 
 /* Update in host memory: all three buffers are there, whole. */
-RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t param, uint64_t not_before)
+RMI_FN rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t param, uint64_t not_before)
 {
     const rmi_tensor *tensor = &s->graph->tensors[param];
     uint32_t own[3], i;
@@ -4661,7 +4662,7 @@ RMI_RARE rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t param, uint64_t not_bef
 }
 
 /* An update, on the device or in host memory: after its reduction and all barriers, once a step. */
-RMI_RARE rm_result rmi_sim_opt(rmi_sim *s, rmi_run run)
+RMI_FN rm_result rmi_sim_opt(rmi_sim *s, rmi_run run)
 {
     const rmi_tensor *tensor = &s->graph->tensors[run.id];
     rmi_access *access = &s->acc;
@@ -4724,20 +4725,27 @@ RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run run)
 }
 
 /* --- copies */
-RMI_FN rm_result rmi_sim_copy_ns(rmi_sim *s, uint64_t bytes, uint64_t rate, uint64_t *ns)
+
+/* A copy between stretches of the device and of host memory, in the lane of its direction; when it ends. */
+RMI_FN rm_result rmi_sim_copy(rmi_sim *s, uint32_t lane, uint32_t from, uint32_t to, uint64_t bytes, uint64_t *end)
 {
+    uint64_t rate = lane == RM_LANE_D2H ? s->graph->link.d2h : s->graph->link.h2d;
     if (!s->graph->has_link)
         return rmi_sim_fail(s, "the graph has no link: nothing can be copied; declare it with rm_graph_link");
-    *ns = rmi_add(s->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate));
+    s->use.reads[0] = from;
+    s->use.writes[0] = to;
+    s->use.n_reads = s->use.n_writes = 1;
+    *end = rmi_sim_work(s, lane, rmi_add(s->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate)), 0);
+    s->fig.copied[lane == RM_LANE_D2H] += bytes;
     return RM_OK;
 }
 
 /* The statement offload: a copy to host memory, in the lane d2h. */
-RMI_RARE rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
+RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
 {
     uint32_t buf = st->buf, i, str;
     rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
-    uint64_t bytes, ns = 0;
+    uint64_t bytes, end;
     if (rmi_low_external(s->graph, buf) || kind == RMI_BUF_WS || kind == RMI_BUF_OPT_WS)
         return rmi_sim_fail_buf(s, buf, "does not move");
     if (rmi_low_stays(s->graph, buf)) return rmi_sim_fail_buf(s, buf, "was declared to stay on the device (RM_STAYS)");
@@ -4748,44 +4756,33 @@ RMI_RARE rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
         (s->str[s->hst[buf]].lo != st->offset || s->str[s->hst[buf]].hi != rmi_add(st->offset, bytes)))
         rmi_sim_drop_kept(s, buf);
     if (s->hst[buf] == RMI_NONE) RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes, &s->hst[buf]));
-    s->use.n_reads = s->use.n_writes = 0;
-    s->use.reads[s->use.n_reads++] = str;
-    s->use.writes[s->use.n_writes++] = s->hst[buf];
-    RMI_TRY(rmi_sim_copy_ns(s, bytes, s->graph->link.d2h, &ns));
-    rmi_sim_work(s, RM_LANE_D2H, ns, 0);
-    s->fig.copied[1] += bytes;
+    RMI_TRY(rmi_sim_copy(s, RM_LANE_D2H, str, s->hst[buf], bytes, &end));
     s->kept[buf] = s->value[buf];
     return RM_OK;
 }
 
 /* The statement prefetch: a copy from host memory, in the lane h2d. */
-RMI_RARE rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t buf)
+RMI_FN rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t buf)
 {
     uint32_t i, str;
-    uint64_t ns = 0, end;
+    uint64_t end = 0;
     if (s->hst[buf] == RMI_NONE || rmi_sim_nothing(s->kept[buf]))
         return rmi_sim_fail_buf(s, buf, "is not in host memory");
     RMI_TRY(rmi_sim_at_device(s, buf, &str));
-    if (s->str[str].first != buf || s->next_name[buf] != RMI_NONE)
-        return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
+    RMI_TRY(rmi_sim_unshared(s, buf));
     if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_GRAD && !rmi_sim_same(s->kept[buf], rmi_sim_right(s, buf)))
         return rmi_sim_fail_buf(s, buf, "is stale in host memory");
-    s->use.n_reads = s->use.n_writes = 0;
-    s->use.reads[s->use.n_reads++] = s->hst[buf];
-    s->use.writes[s->use.n_writes++] = str;
-    RMI_TRY(rmi_sim_copy_ns(s, rmi_sim_length(s, buf), s->graph->link.h2d, &ns));
-    end = rmi_sim_work(s, RM_LANE_H2D, ns, 0);
-    s->fig.copied[0] += rmi_sim_length(s, buf);
+    RMI_TRY(rmi_sim_copy(s, RM_LANE_H2D, s->hst[buf], str, rmi_sim_length(s, buf), &end));
     rmi_sim_set(s, buf, s->kept[buf], end);
     return RM_OK;
 }
 
 /* The statement merge: a partial gradient is copied to host memory and added to what is there. */
-RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
+RMI_FN rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
 {
     uint32_t buf = st->buf, tensor, str, staging;
     rmi_content mine = s->value[buf], theirs = s->kept[buf];
-    uint64_t bytes, ns = 0;
+    uint64_t bytes, end;
     RMI_TRY(rmi_sim_at_device(s, buf, &str));
     if (rmi_low_kind(s->graph, buf, &tensor) != RMI_BUF_GRAD || s->graph->tensors[tensor].kind != RMI_PARAM ||
         s->hst[buf] == RMI_NONE || rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) ||
@@ -4793,13 +4790,8 @@ RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
         return rmi_sim_fail_buf(s, buf, "cannot be merged: contributions on the device are added to other ones in host "
                                 "memory");
     bytes = rmi_sim_length(s, buf);
-    RMI_TRY(rmi_sim_copy_ns(s, bytes, s->graph->link.d2h, &ns));
     RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes, &staging));
-    s->use.n_reads = s->use.n_writes = 0;
-    s->use.reads[s->use.n_reads++] = str;
-    s->use.writes[s->use.n_writes++] = staging;
-    rmi_sim_work(s, RM_LANE_D2H, ns, 0);
-    s->fig.copied[1] += bytes;
+    RMI_TRY(rmi_sim_copy(s, RM_LANE_D2H, str, staging, bytes, &end));
     s->use.reads[s->use.n_reads++] = staging;
     s->use.writes[s->use.n_writes++] = s->hst[buf];
     rmi_sim_work(s, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, s->graph->link.add), 0);
@@ -4812,7 +4804,7 @@ RMI_RARE rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
 }
 
 /* --- a step begins and ends */
-RMI_RARE void rmi_sim_begin(rmi_sim *s)
+RMI_FN void rmi_sim_begin(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
     uint32_t i, n = graph->n_tensors;
@@ -4852,7 +4844,7 @@ RMI_FN int rmi_sim_present(const rmi_sim *s, uint32_t buf, rmi_content content)
 }
 
 /* Has each op run as often as it must, and given all its contributions? */
-RMI_RARE rm_result rmi_sim_finish_ops(rmi_sim *s)
+RMI_FN rm_result rmi_sim_finish_ops(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
     uint32_t i, k;
@@ -4870,7 +4862,7 @@ RMI_RARE rm_result rmi_sim_finish_ops(rmi_sim *s)
 }
 
 /* Are outputs there, gradients of params complete, reduced, used for their updates? */
-RMI_RARE rm_result rmi_sim_finish_grads(rmi_sim *s)
+RMI_FN rm_result rmi_sim_finish_grads(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
     uint32_t i;
@@ -4895,7 +4887,7 @@ RMI_RARE rm_result rmi_sim_finish_grads(rmi_sim *s)
 
 /* Is all that the next step starts with where this one found it, whole and newest? Drops the rest; declared: scratch,
    by buffer. */
-RMI_RARE rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
+RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
 {
     const rm_graph *graph = s->graph;
     size_t k;
@@ -4930,7 +4922,7 @@ RMI_RARE rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
 }
 
 /* The next batch arrives where the last one did, when that one's last user has finished. */
-RMI_RARE rm_result rmi_sim_finish_inputs(rmi_sim *s)
+RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *s)
 {
     size_t k;
     uint32_t i, pass;
@@ -4965,56 +4957,59 @@ RMI_FN rm_result rmi_sim_finish(rmi_sim *s, uint8_t *declared)
 
 /* --- the whole program */
 
+/* Notes where bytes of a memory begin and, unless the compute lane is alone, end; without a table: only how many. */
+RMI_FN void rmi_sim_cut(rmi_sim *s, uint32_t host, uint64_t offset, uint64_t bytes)
+{
+    rmi_space *space = &s->space[host];
+    if (space->cut) space->cut[space->n_cut] = offset;
+    if (space->cut && !s->alone) space->cut[space->n_cut + 1] = rmi_add(offset, bytes);
+    space->n_cut += s->alone ? 1 : 2;
+}
+
+/* The end points of all homes, allocations and copies in host memory. */
+RMI_FN void rmi_sim_cuts(rmi_sim *s)
+{
+    const rmi_program *program = s->program;
+    size_t i;
+    uint32_t id;
+    s->space[0].n_cut = s->space[1].n_cut = 0;
+    for (i = 0; i < program->n_homes; i++)
+        rmi_sim_cut(s, program->homes[i].host, program->homes[i].offset,
+                    rmi_low_bytes(s->graph, program->homes[i].buf));
+    for (i = 0; i < program->n; i++) {
+        const rmi_stmt *st = &program->st[i];
+        int sized = st->what == RMI_ALLOC || rmi_low_kind(s->graph, st->buf, &id) == RMI_BUF_SAVED;
+        if (st->what == RMI_ALLOC || st->what == RMI_OFFLOAD || st->what == RMI_MERGE)
+            rmi_sim_cut(s, st->what != RMI_ALLOC, st->offset, sized ? st->bytes : rmi_low_bytes(s->graph, st->buf));
+    }
+}
+
 /* Both memories, with their end points. */
 RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
 {
-    const rm_graph *graph = s->graph;
-    size_t i, k, cuts[2] = {0, 0};
-    uint64_t *room = NULL;
-    uint32_t id;
+    uint64_t *room;
+    size_t i, k;
     s->alone = 1;
     for (i = 0; i < s->program->n; i++) {
         const rmi_stmt *st = &s->program->st[i];
-        if (st->what >= RMI_OFFLOAD ||
-            (st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE)))
-            s->alone = 0;
-        cuts[0] += st->what == RMI_ALLOC;
-        cuts[1] += st->what == RMI_OFFLOAD || st->what == RMI_MERGE;
+        int beside = st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE);
+        if (st->what >= RMI_OFFLOAD || beside) s->alone = 0;
     }
-    for (i = 0; i < s->program->n_homes; i++) cuts[s->program->homes[i].host]++;
+    rmi_sim_cuts(s);
+    room = RMI_RAW(&s->mem, uint64_t, rmi_max(s->space[0].n_cut, s->space[1].n_cut) + 2);
+    if (!room) return RM_ERROR_MEMORY;
     for (k = 0; k < 2; k++) {
         s->space[k].size = k ? s->program->host : s->program->arena;
-        s->space[k].cut = RMI_RAW(&s->mem, uint64_t, 2 * cuts[k] + 2);
+        s->space[k].cut = RMI_RAW(&s->mem, uint64_t, s->space[k].n_cut + 2);
         if (!s->space[k].cut) return RM_ERROR_MEMORY;
     }
-    room = RMI_RAW(&s->mem, uint64_t, 2 * rmi_max(cuts[0], cuts[1]) + 2);
-    if (!room) return RM_ERROR_MEMORY;
-    cuts[0] = cuts[1] = 0;
-    for (i = 0; i < s->program->n_homes; i++) {
-        const rmi_home *home = &s->program->homes[i];
-        s->space[home->host].cut[cuts[home->host]++] = home->offset;
-        if (!s->alone)
-            s->space[home->host].cut[cuts[home->host]++] = rmi_add(home->offset, rmi_low_bytes(graph, home->buf));
-    }
-    for (i = 0; i < s->program->n; i++) {
-        const rmi_stmt *st = &s->program->st[i];
-        if (st->what != RMI_ALLOC && st->what != RMI_OFFLOAD && st->what != RMI_MERGE) continue;
-        k = st->what != RMI_ALLOC;
-        s->space[k].cut[cuts[k]++] = st->offset;
-        if (!s->alone)
-            s->space[k].cut[cuts[k]++] = rmi_add(st->offset, !k || rmi_low_kind(graph, st->buf, &id) == RMI_BUF_SAVED
-                                                                 ? st->bytes
-                                                                 : rmi_low_bytes(graph, st->buf));
-    }
-    for (k = 0; k < 2; k++) {
-        s->space[k].n_cut = cuts[k];
-        RMI_TRY(rmi_sch_space_make(&s->mem, &s->space[k], room, s->alone));
-    }
+    rmi_sim_cuts(s);
+    for (k = 0; k < 2; k++) RMI_TRY(rmi_sch_space_make(&s->mem, &s->space[k], room, s->alone));
     return RM_OK;
 }
 
 /* The tables of the simulation. */
-RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
+RMI_FN rm_result rmi_sim_tables(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
     size_t nb = rmi_low_buffers(graph), i, most;
@@ -5032,13 +5027,13 @@ RMI_RARE rm_result rmi_sim_tables(rmi_sim *s)
     for (most = graph->n_tensors, i = 0; i < graph->n_ops; i++)
         if ((size_t)graph->ops[i].in.n + 2 * (size_t)graph->ops[i].out.n > most)
             most = (size_t)graph->ops[i].in.n + 2 * (size_t)graph->ops[i].out.n;
-    s->use.reads = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
-    s->use.writes = RMI_NEW(&s->mem, uint32_t, 2 * most + 16);
-    return s->now.done && s->use.reads && s->use.writes ? rmi_sim_spaces(s) : RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(&s->mem, RMI_T(s->use.reads, 2 * most + 16), RMI_T(s->use.writes, 2 * most + 16),
+                       RMI_T(s->after, most)));
+    return s->now.done ? rmi_sim_spaces(s) : RM_ERROR_MEMORY;
 }
 
 /* What is there when the first step starts: the caller's memory, and what has a home. */
-RMI_RARE rm_result rmi_sim_homes(rmi_sim *s)
+RMI_FN rm_result rmi_sim_homes(rmi_sim *s)
 {
     size_t k;
     uint32_t buf, i, nb = rmi_low_buffers(s->graph);
@@ -5060,7 +5055,7 @@ RMI_RARE rm_result rmi_sim_homes(rmi_sim *s)
 }
 
 /* One statement of the program. */
-RMI_RARE rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
+RMI_FN rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
 {
     switch ((rmi_what)st->what) {
     case RMI_ALLOC: return rmi_sim_alloc(s, st);
@@ -5081,7 +5076,7 @@ RMI_RARE rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
 #define RMI_SIM_TOO_LONG "the times of the plan add up to 2^62 ns or more"
 
 /* Replays one step, or three where lanes work side by side: the third one's time is that of the steady state. */
-RMI_RARE rm_result rmi_sim_steps(rmi_sim *s)
+RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
 {
     uint64_t ends[3] = {0, 0, 0};
     uint8_t *declared = RMI_NEW(&s->mem, uint8_t, rmi_low_buffers(s->graph));
@@ -5106,7 +5101,7 @@ RMI_RARE rm_result rmi_sim_steps(rmi_sim *s)
 
 /* Replays a program. RM_OK: program->fig is filled, and spans, if not NULL (see rmi_sim). Else err holds the fact, and
    *at the statement (program->n: the end; RMI_NONE: the start). */
-RMI_RARE rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi_error *err, size_t *at,
+RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi_error *err, size_t *at,
                                   rmi_span *spans)
 {
     rmi_sim s;
