@@ -30686,193 +30686,203 @@ RMI_FN rm_result rmi_chk_run(rm_exec *exec, const rm_step *step, const rm_check_
 /* =====================================================================================================================
    >>public - entry points: check arguments, delegate
    ================================================================================================================== */
-RMDEF const char *rm_result_name(rm_result r)
+/* An argument of a call must be right; else the call ends with the message. */
+#define RMI_WANT(error, fact, ...)                                                         \
+    do {                                                                                   \
+        if (!(fact)) return rmi_err_set((error), RM_ERROR_ARGUMENT, __VA_ARGS__);          \
+    } while (0)
+
+RMDEF const char *rm_result_name(rm_result result)
 {
 #define RMI_RESULT_NAME(name, text) #name,
     static const char *const names[] = {RM_RESULTS(RMI_RESULT_NAME) "RM_RESULT_UNKNOWN"};
 #undef RMI_RESULT_NAME
-    return names[(unsigned)r < (unsigned)RM_RESULT_COUNT ? (unsigned)r : (unsigned)RM_RESULT_COUNT];
+    return names[(unsigned)result < (unsigned)RM_RESULT_COUNT ? (unsigned)result : (unsigned)RM_RESULT_COUNT];
 }
 
-RMDEF const char *rm_result_text(rm_result r)
+RMDEF const char *rm_result_text(rm_result result)
 {
 #define RMI_RESULT_TEXT(name, text) text,
     static const char *const texts[] = {RM_RESULTS(RMI_RESULT_TEXT) "no result of this library"};
 #undef RMI_RESULT_TEXT
-    return texts[(unsigned)r < (unsigned)RM_RESULT_COUNT ? (unsigned)r : (unsigned)RM_RESULT_COUNT];
+    return texts[(unsigned)result < (unsigned)RM_RESULT_COUNT ? (unsigned)result : (unsigned)RM_RESULT_COUNT];
 }
 
 RMDEF rm_graph *rm_graph_create(const rm_graph_desc *desc)
 {
     rmi_arena mem = rmi_arena_make(desc ? &desc->allocator : NULL);
-    rm_graph *g = RMI_NEW(&mem, rm_graph, 1);
-    if (!g) {
+    rm_graph *graph = RMI_NEW(&mem, rm_graph, 1);
+    if (!graph) {
         rmi_arena_free(&mem);
         return NULL;
     }
-    g->mem = mem;
-    g->hooks = mem.hooks;
-    g->mem.hooks.alloc = rmi_graph_alloc;
-    g->mem.hooks.free = rmi_graph_freed;
-    g->mem.hooks.user = g;
-    g->uses = 1;
-    g->sticky.log = g->last.log = desc ? desc->log : NULL;
-    g->sticky.log_user = g->last.log_user = desc ? desc->log_user : NULL;
-    return g;
+    graph->mem = mem;
+    graph->hooks = mem.hooks;
+    graph->mem.hooks.alloc = rmi_graph_alloc;
+    graph->mem.hooks.free = rmi_graph_freed;
+    graph->mem.hooks.user = graph;
+    graph->uses = 1;
+    graph->sticky.log = graph->last.log = desc ? desc->log : NULL;
+    graph->sticky.log_user = graph->last.log_user = desc ? desc->log_user : NULL;
+    return graph;
 }
 
-RMDEF void rm_graph_destroy(rm_graph *g) { rmi_graph_free(g); }
+RMDEF void rm_graph_destroy(rm_graph *graph) { rmi_graph_free(graph); }
 
-RMDEF const char *rm_graph_error(const rm_graph *g)
+RMDEF const char *rm_graph_error(const rm_graph *graph)
 {
-    if (!g) return "the graph is NULL: rm_graph_create found no memory";
-    return g->sticky.result != RM_OK ? g->sticky.text : g->last.text;
+    if (!graph) return "the graph is NULL: rm_graph_create found no memory";
+    return graph->sticky.result != RM_OK ? graph->sticky.text : graph->last.text;
 }
-RMDEF rm_result rm_graph_result(const rm_graph *g)
+RMDEF rm_result rm_graph_result(const rm_graph *graph)
 {
-    if (!g) return RM_ERROR_MEMORY;
-    return g->sticky.result != RM_OK ? g->sticky.result : g->last.result;
+    if (!graph) return RM_ERROR_MEMORY;
+    return graph->sticky.result != RM_OK ? graph->sticky.result : graph->last.result;
 }
 
-RMDEF rm_tensor rm_input_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags)
+RMDEF rm_tensor rm_input_add(rm_graph *graph, const char *name, uint64_t bytes, uint32_t flags)
 {
     return rmi_graph_handle(
-        g, rmi_graph_given(g, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS));
+        graph, rmi_graph_given(graph, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS));
 }
-RMDEF rm_tensor rm_const_add(rm_graph *g, const char *name, uint64_t bytes, uint32_t flags)
+RMDEF rm_tensor rm_const_add(rm_graph *graph, const char *name, uint64_t bytes, uint32_t flags)
 {
-    return rmi_graph_handle(g, rmi_graph_given(g, name, RMI_CONST, "const", bytes, flags, RM_EXTERNAL | RM_STAYS));
+    return rmi_graph_handle(
+        graph, rmi_graph_given(graph, name, RMI_CONST, "const", bytes, flags, RM_EXTERNAL | RM_STAYS));
 }
-RMDEF rm_tensor rm_param_add(rm_graph *g, const rm_param_desc *desc)
+RMDEF rm_tensor rm_param_add(rm_graph *graph, const rm_param_desc *desc)
 {
-    if (!desc && rmi_graph_open(g, "rm_param_add"))
-        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
-    return rmi_graph_handle(g, desc ? rmi_graph_add_param(g, desc) : RMI_NONE);
+    if (!desc && rmi_graph_open(graph, "rm_param_add"))
+        rmi_graph_fail(graph, RM_ERROR_ARGUMENT,
+                       "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
+    return rmi_graph_handle(graph, desc ? rmi_graph_add_param(graph, desc) : RMI_NONE);
 }
 
-RMDEF rm_tensor rm_op_add(rm_graph *g, const rm_kind *kind, const rm_op_desc *desc)
+RMDEF rm_tensor rm_op_add(rm_graph *graph, const rm_kind *kind, const rm_op_desc *desc)
 {
-    if ((!kind || !desc) && rmi_graph_open(g, "rm_op_add"))
-        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
-    return rmi_graph_handle(g, kind && desc ? rmi_graph_add_op(g, kind, desc) : RMI_NONE);
+    if ((!kind || !desc) && rmi_graph_open(graph, "rm_op_add"))
+        rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
+    return rmi_graph_handle(graph, kind && desc ? rmi_graph_add_op(graph, kind, desc) : RMI_NONE);
 }
 
-RMDEF rm_tensor rm_op_output(rm_graph *g, rm_tensor t, uint32_t i)
+RMDEF rm_tensor rm_op_output(rm_graph *graph, rm_tensor tensor, uint32_t i)
 {
     static const char *const message = "rm_op_output: no op makes the tensor, or the op has no output %u; give its "
                                        "size in .out";
     uint32_t op;
-    if (!g || g->sticky.result != RM_OK) return rmi_graph_handle(g, RMI_NONE);
-    op = rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].maker : RMI_NONE;
-    if (op == RMI_NONE || i >= g->ops[op].out.n) {
-        if (g->sealed)
-            rmi_err_set(&g->last, RM_ERROR_ARGUMENT, message, (uint64_t)i); /* a question, not a mistake in building */
-        else rmi_graph_fail(g, RM_ERROR_GRAPH, message, (uint64_t)i);
-        return rmi_graph_handle(g, RMI_NONE);
+    if (!graph || graph->sticky.result != RM_OK) return rmi_graph_handle(graph, RMI_NONE);
+    op = rmi_graph_has(graph, tensor) ? graph->tensors[rmi_graph_index(tensor)].maker : RMI_NONE;
+    if (op == RMI_NONE || i >= graph->ops[op].out.n) {
+        if (graph->sealed) /* a question, not a mistake in building */
+            rmi_err_set(&graph->last, RM_ERROR_ARGUMENT, message, (uint64_t)i);
+        else rmi_graph_fail(graph, RM_ERROR_GRAPH, message, (uint64_t)i);
+        return rmi_graph_handle(graph, RMI_NONE);
     }
-    return rmi_graph_handle(g, g->ops[op].out.at[i]);
+    return rmi_graph_handle(graph, graph->ops[op].out.at[i]);
 }
 
-RMDEF void rm_variant_add(rm_graph *g, rm_tensor t, const rm_kind *kind, const rm_op_desc *desc)
+RMDEF void rm_variant_add(rm_graph *graph, rm_tensor tensor, const rm_kind *kind, const rm_op_desc *desc)
 {
     rm_op_desc same;
     memset((void *)&same, 0, sizeof same);
-    if (kind) rmi_graph_add_variant(g, t, kind, desc ? desc : &same);
-    else if (rmi_graph_open(g, "rm_variant_add"))
-        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that implements it");
+    if (kind) rmi_graph_add_variant(graph, tensor, kind, desc ? desc : &same);
+    else if (rmi_graph_open(graph, "rm_variant_add"))
+        rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_variant_add: the kind is NULL; pass the kind that implements it");
 }
 
 /* An activation of an open graph, or an error in the name of `what`. */
-RMI_FN rmi_tensor *rmi_activation(rm_graph *g, rm_tensor t, const char *what)
+RMI_FN rmi_tensor *rmi_activation(rm_graph *graph, rm_tensor tensor, const char *what)
 {
-    if (!rmi_graph_open(g, what)) return NULL;
-    if (!rmi_graph_has(g, t) || g->tensors[rmi_graph_index(t)].kind != RMI_ACT) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "%s: %s is no activation; pass what RM_OP returned", what,
-                       rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].name
-                       : t.id              ? "a tensor of another graph"
+    if (!rmi_graph_open(graph, what)) return NULL;
+    if (!rmi_graph_has(graph, tensor) || graph->tensors[rmi_graph_index(tensor)].kind != RMI_ACT) {
+        rmi_graph_fail(graph, RM_ERROR_GRAPH, "%s: %s is no activation; pass what RM_OP returned", what,
+                       rmi_graph_has(graph, tensor) ? graph->tensors[rmi_graph_index(tensor)].name
+                       : tensor.id              ? "a tensor of another graph"
                                            : "none");
         return NULL;
     }
-    return &g->tensors[rmi_graph_index(t)];
+    return &graph->tensors[rmi_graph_index(tensor)];
 }
 
-RMDEF void rm_grad_bytes(rm_graph *g, rm_tensor t, uint64_t bytes)
+RMDEF void rm_grad_bytes(rm_graph *graph, rm_tensor tensor, uint64_t bytes)
 {
-    rmi_tensor *a = rmi_activation(g, t, "rm_grad_bytes");
-    if (!a) return;
+    rmi_tensor *activation = rmi_activation(graph, tensor, "rm_grad_bytes");
+    if (!activation) return;
     if (bytes != RM_EMPTY && bytes > RMI_MAX) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "tensor %s: its gradient of %u bytes is not below 2^62", a->name, bytes);
+        rmi_graph_fail(graph, RM_ERROR_GRAPH, "tensor %s: its gradient of %u bytes is not below 2^62",
+                       activation->name, bytes);
         return;
     }
-    a->grad_bytes = bytes == RM_EMPTY ? 0 : bytes;
-    a->grad_sized = 1;
+    activation->grad_bytes = bytes == RM_EMPTY ? 0 : bytes;
+    activation->grad_sized = 1;
 }
 
-RMDEF void rm_output_add(rm_graph *g, rm_tensor t)
+RMDEF void rm_output_add(rm_graph *graph, rm_tensor tensor)
 {
-    rmi_tensor *a = rmi_activation(g, t, "rm_output_add");
-    if (a) a->is_output = 1;
+    rmi_tensor *activation = rmi_activation(graph, tensor, "rm_output_add");
+    if (activation) activation->is_output = 1;
 }
 
-RMDEF void rm_barrier_add(rm_graph *g, const char *name, rm_fn fn, void *user, uint64_t ns)
+RMDEF void rm_barrier_add(rm_graph *graph, const char *name, rm_fn fn, void *user, uint64_t ns)
 {
     char full[RMI_NAME_ROOM];
-    rmi_barrier *b;
-    if (!rmi_graph_open(g, "rm_barrier_add")) return;
-    rmi_graph_full_name(g, name, "barrier", g->n_barriers, full);
-    if (rmi_graph_has_barrier(g, full))
-        rmi_graph_wrong(g, "barrier %s: declared twice; give the second another name", full);
+    rmi_barrier *barrier;
+    if (!rmi_graph_open(graph, "rm_barrier_add")) return;
+    rmi_graph_full_name(graph, name, "barrier", graph->n_barriers, full);
+    if (rmi_graph_has_barrier(graph, full))
+        rmi_graph_wrong(graph, "barrier %s: declared twice; give the second another name", full);
     if (!rmi_graph_name_ok(full) || (ns > RMI_MAX && ns != RM_FREE_NS))
-        rmi_graph_wrong(g, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
-    b = g->sticky.result == RM_OK ? rmi_graph_new_barrier(g, full, ns == RM_FREE_NS ? 0 : ns) : NULL;
-    if (!b) return;
-    b->fn = fn;
-    b->user = user;
+        rmi_graph_wrong(graph, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
+    barrier = graph->sticky.result == RM_OK ? rmi_graph_new_barrier(graph, full, ns == RM_FREE_NS ? 0 : ns) : NULL;
+    if (!barrier) return;
+    barrier->fn = fn;
+    barrier->user = user;
 }
 
-RMDEF void rm_block_begin(rm_graph *g, const char *name)
+RMDEF void rm_block_begin(rm_graph *graph, const char *name)
 {
-    if (rmi_graph_open(g, "rm_block_begin")) rmi_graph_begin_block(g, name ? name : "block");
+    if (rmi_graph_open(graph, "rm_block_begin")) rmi_graph_begin_block(graph, name ? name : "block");
 }
-RMDEF void rm_block_end(rm_graph *g)
+RMDEF void rm_block_end(rm_graph *graph)
 {
-    if (rmi_graph_open(g, "rm_block_end")) rmi_graph_end_block(g);
+    if (rmi_graph_open(graph, "rm_block_end")) rmi_graph_end_block(graph);
 }
-RMDEF void rm_graph_any_order(rm_graph *g)
+RMDEF void rm_graph_any_order(rm_graph *graph)
 {
-    if (rmi_graph_open(g, "rm_graph_any_order")) g->any_order = 1;
+    if (rmi_graph_open(graph, "rm_graph_any_order")) graph->any_order = 1;
 }
 
-RMDEF void rm_graph_link(rm_graph *g, uint64_t h2d, uint64_t d2h, uint64_t latency_ns, uint64_t add)
+RMDEF void rm_graph_link(rm_graph *graph, uint64_t h2d, uint64_t d2h, uint64_t latency_ns, uint64_t add)
 {
-    if (!g || g->sticky.result != RM_OK) return;
+    if (!graph || graph->sticky.result != RM_OK) return;
     if (!h2d || !d2h)
-        rmi_graph_wrong(g, "rm_graph_link: %s is 0; give bytes a second, or declare no link", !h2d ? "h2d" : "d2h");
-    else if ((g->has_link && !g->sealed) || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX || add > RMI_MAX)
-        rmi_graph_wrong(g, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes a "
-                        "second, once");
-    if (g->sticky.result != RM_OK) return;
-    g->has_link =
-        1; /* hashed stays: a link says how fast copies are, and plans still belong to the text that was read */
-    g->link.h2d = h2d;
-    g->link.d2h = d2h;
-    g->link.latency = latency_ns;
-    g->link.add = add ? add : g->sealed && g->link.add ? g->link.add : 20000000000u;
+        rmi_graph_wrong(graph, "rm_graph_link: %s is 0; give bytes a second, or declare no link", !h2d ? "h2d" : "d2h");
+    else if ((graph->has_link && !graph->sealed) || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX ||
+             add > RMI_MAX)
+        rmi_graph_wrong(graph, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes "
+                        "a second, once");
+    if (graph->sticky.result != RM_OK) return;
+    graph->has_link = 1; /* hashed stays: a link says how fast copies are, plans still belong to the text read */
+    graph->link.h2d = h2d;
+    graph->link.d2h = d2h;
+    graph->link.latency = latency_ns;
+    graph->link.add = add ? add : graph->sealed && graph->link.add ? graph->link.add : 20000000000u;
 }
 
-RMDEF size_t rm_graph_op_count(const rm_graph *g) { return g ? g->n_ops : 0; }
-RMDEF size_t rm_graph_tensor_count(const rm_graph *g) { return g ? g->n_tensors : 0; }
-RMDEF rm_tensor rm_graph_find(const rm_graph *g, const char *tensor_name)
+RMDEF size_t rm_graph_op_count(const rm_graph *graph) { return graph ? graph->n_ops : 0; }
+RMDEF size_t rm_graph_tensor_count(const rm_graph *graph) { return graph ? graph->n_tensors : 0; }
+RMDEF rm_tensor rm_graph_find(const rm_graph *graph, const char *tensor_name)
 {
-    return rmi_graph_handle(g, g && tensor_name ? rmi_graph_lookup(&g->build.tensor_map, tensor_name) : RMI_NONE);
+    return rmi_graph_handle(
+        graph, graph && tensor_name ? rmi_graph_lookup(&graph->build.tensor_map, tensor_name) : RMI_NONE);
 }
-RMDEF const char *rm_tensor_name(const rm_graph *g, rm_tensor t)
+RMDEF const char *rm_tensor_name(const rm_graph *graph, rm_tensor tensor)
 {
-    return g && rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].name : "";
+    return graph && rmi_graph_has(graph, tensor) ? graph->tensors[rmi_graph_index(tensor)].name : "";
 }
-RMDEF uint64_t rm_tensor_bytes(const rm_graph *g, rm_tensor t)
+RMDEF uint64_t rm_tensor_bytes(const rm_graph *graph, rm_tensor tensor)
 {
-    return g && rmi_graph_has(g, t) ? g->tensors[rmi_graph_index(t)].bytes : 0;
+    return graph && rmi_graph_has(graph, tensor) ? graph->tensors[rmi_graph_index(tensor)].bytes : 0;
 }
 
 RMI_FN rm_result rmi_no_write(rmi_error *err, const char *call)
@@ -30890,12 +30900,12 @@ RMDEF rm_result rm_graph_read(const char *text, size_t length, const rm_graph_de
     return rmi_txt_read_graph(*out, text, length);
 }
 
-RMDEF rm_result rm_graph_write(rm_graph *g, rm_write_fn write, void *user)
+RMDEF rm_result rm_graph_write(rm_graph *graph, rm_write_fn write, void *user)
 {
-    rmi_sink s = rmi_sink_make(write, user);
-    if (!g) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_no_write(&g->last, "rm_graph_write");
-    return rmi_txt_write_graph(g, &s);
+    rmi_sink sink = rmi_sink_make(write, user);
+    if (!graph) return RM_ERROR_ARGUMENT;
+    if (!write) return rmi_no_write(&graph->last, "rm_graph_write");
+    return rmi_txt_write_graph(graph, &sink);
 }
 
 RMDEF const char *rm_preset_name(size_t i, const char **help)
@@ -30905,136 +30915,131 @@ RMDEF const char *rm_preset_name(size_t i, const char **help)
     return rmi_plan_presets[i].name;
 }
 
-RMDEF rm_result rm_config_preset(const char *name, rm_config *c)
+RMDEF rm_result rm_config_preset(const char *name, rm_config *config)
 {
-    const rmi_plan_preset *p = rmi_plan_find_preset(name);
-    if (!p || !c) return RM_ERROR_ARGUMENT;
-    rmi_plan_use_preset(p, c);
+    const rmi_plan_preset *preset = rmi_plan_find_preset(name);
+    if (!preset || !config) return RM_ERROR_ARGUMENT;
+    rmi_plan_use_preset(preset, config);
     return RM_OK;
 }
 
-RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *c, char *message, size_t message_bytes)
+RMDEF rm_result rm_config_read(const char *text, size_t length, rm_config *config, char *message, size_t message_bytes)
 {
     rmi_error err;
-    rm_result r = RM_ERROR_ARGUMENT;
+    rm_result result = RM_ERROR_ARGUMENT;
     memset(&err, 0, sizeof err);
-    if (c && (text || !length)) r = rmi_txt_config_read(text, length, c, &err);
-    else rmi_err_set(&err, r, "rm_config_read: text or c is NULL");
-    if (!message || !message_bytes) return r;
+    if (config && (text || !length)) result = rmi_txt_config_read(text, length, config, &err);
+    else rmi_err_set(&err, result, "rm_config_read: text or c is NULL");
+    if (!message || !message_bytes) return result;
     rmi_format(message, message_bytes, "%s", err.text);
-    return r;
+    return result;
 }
 
-RMDEF rm_result rm_config_write(const rm_config *c, rm_write_fn write, void *user)
+RMDEF rm_result rm_config_write(const rm_config *config, rm_write_fn write, void *user)
 {
-    rmi_sink s = rmi_sink_make(write, user);
-    if (!c || !write) return RM_ERROR_ARGUMENT;
-    return rmi_txt_config_write(c, &s);
+    rmi_sink sink = rmi_sink_make(write, user);
+    if (!config || !write) return RM_ERROR_ARGUMENT;
+    return rmi_txt_config_write(config, &sink);
 }
 
-RMDEF rm_result rm_plan_create(rm_graph *g, const rm_plan_desc *desc, rm_plan **out)
+RMDEF rm_result rm_plan_create(rm_graph *graph, const rm_plan_desc *desc, rm_plan **out)
 {
     rm_plan_desc all;
     rmi_plan_series series;
-    rm_result r;
+    rm_result result;
     memset((void *)&all, 0, sizeof all);
     if (out) *out = NULL;
-    if (!g) return RM_ERROR_MEMORY;
-    if (!out)
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
-                           "rm_plan_create: out is NULL; pass the address of an rm_plan *");
+    if (!graph) return RM_ERROR_MEMORY;
+    RMI_WANT(&graph->last, out, "rm_plan_create: out is NULL; pass the address of an rm_plan *");
     memset(&series, 0, sizeof series);
-    r = rmi_plan_create(g, desc ? desc : &all, &series, out);
+    result = rmi_plan_create(graph, desc ? desc : &all, &series, out);
     rmi_plan_series_free(&series);
-    return r;
+    return result;
 }
-RMDEF void rm_plan_destroy(rm_plan *p) { rmi_plan_free(p); }
+RMDEF void rm_plan_destroy(rm_plan *plan) { rmi_plan_free(plan); }
 
-RMDEF const char *rm_plan_notes(const rm_plan *p) { return p && p->notes ? p->notes : ""; }
+RMDEF const char *rm_plan_notes(const rm_plan *plan) { return plan && plan->notes ? plan->notes : ""; }
 
-RMDEF rm_result rm_plan_get_info(const rm_plan *p, uint32_t step, rm_plan_info *info)
+RMDEF rm_result rm_plan_get_info(const rm_plan *plan, uint32_t step, rm_plan_info *info)
 {
     uint32_t i;
-    if (!p || !info || !rmi_plan_program(p, step, &i)) return RM_ERROR_ARGUMENT;
-    *info = p->info[i];
+    if (!plan || !info || !rmi_plan_program(plan, step, &i)) return RM_ERROR_ARGUMENT;
+    *info = plan->info[i];
     return RM_OK;
 }
 
-RMDEF rm_result rm_plan_curve(rm_graph *g, const rm_plan_desc *desc, rm_point *points, size_t *n)
+RMDEF rm_result rm_plan_curve(rm_graph *graph, const rm_plan_desc *desc, rm_point *points, size_t *n)
 {
     rm_plan_desc all;
     size_t room = n ? *n : 0;
     memset((void *)&all, 0, sizeof all);
     if (n) *n = 0;
-    if (!g) return RM_ERROR_MEMORY;
-    if (!points || !room)
-        return rmi_err_set(&g->last, RM_ERROR_ARGUMENT,
-                           "rm_plan_curve: no room for points; pass an array, and in *n its length");
-    return rmi_crv_make(g, desc ? desc : &all, points, room, n);
+    if (!graph) return RM_ERROR_MEMORY;
+    RMI_WANT(&graph->last, points && room, "rm_plan_curve: no room for points; pass an array, and in *n its length");
+    return rmi_crv_make(graph, desc ? desc : &all, points, room, n);
 }
 
-RMDEF rm_result rm_plan_write(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
+RMDEF rm_result rm_plan_write(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user)
 {
     const rmi_program *prog;
-    rmi_sink s = rmi_sink_make(write, user);
-    if (!p) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_no_write(&p->g->last, "rm_plan_write");
-    if (p->live_only)
-        return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: the plan counts live bytes and has no "
+    rmi_sink sink = rmi_sink_make(write, user);
+    if (!plan) return RM_ERROR_ARGUMENT;
+    if (!write) return rmi_no_write(&plan->g->last, "rm_plan_write");
+    if (plan->live_only)
+        return rmi_err_set(&plan->g->last, RM_ERROR_ARGUMENT, "rm_plan_write: the plan counts live bytes and has no "
                            "addresses to write; plan without rm_plan_desc.live_only");
-    prog = rmi_plan_program(p, step, NULL);
+    prog = rmi_plan_program(plan, step, NULL);
     if (!prog) return RM_ERROR_ARGUMENT;
-    return rmi_txt_write_program(p->g, prog, &s) == RM_OK
+    return rmi_txt_write_program(plan->g, prog, &sink) == RM_OK
                ? RM_OK
-               : rmi_err_set(&p->g->last, RM_ERROR_WRITE, "plan: the sink took no more text");
+               : rmi_err_set(&plan->g->last, RM_ERROR_WRITE, "plan: the sink took no more text");
 }
 
-RMDEF rm_result rm_plan_read(rm_graph *g, const char *text, size_t length, rm_plan **out)
+RMDEF rm_result rm_plan_read(rm_graph *graph, const char *text, size_t length, rm_plan **out)
 {
     if (out) *out = NULL;
-    if (!g) return RM_ERROR_MEMORY;
-    if (!text || !out) return rmi_err_set(&g->last, RM_ERROR_ARGUMENT, "rm_plan_read: text or out is NULL");
-    return rmi_txt_read_plan(g, text, length, out);
+    if (!graph) return RM_ERROR_MEMORY;
+    RMI_WANT(&graph->last, text && out, "rm_plan_read: text or out is NULL");
+    return rmi_txt_read_plan(graph, text, length, out);
 }
 
-RMDEF rm_result rm_plan_summary(const rm_plan *p, rm_write_fn write, void *user)
+RMDEF rm_result rm_plan_summary(const rm_plan *plan, rm_write_fn write, void *user)
 {
-    rmi_sink s = rmi_sink_make(write, user);
-    if (!p) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_no_write(&p->g->last, "rm_plan_summary");
-    return rmi_txt_summary(p, &s);
+    rmi_sink sink = rmi_sink_make(write, user);
+    if (!plan) return RM_ERROR_ARGUMENT;
+    if (!write) return rmi_no_write(&plan->g->last, "rm_plan_summary");
+    return rmi_txt_summary(plan, &sink);
 }
 
 /* What rm_plan_explain (what 0), rm_plan_trace (1) and rm_plan_svg (2) have in common. */
-RMI_FN rm_result rmi_look(const rm_plan *p, uint32_t step, rm_write_fn write, void *user, int what, rm_tensor t)
+RMI_FN rm_result rmi_look(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user, int what, rm_tensor tensor)
 {
     static const char *const names[] = {"rm_plan_explain", "rm_plan_trace", "rm_plan_svg"};
     const rmi_program *prog;
-    rmi_sink s = rmi_sink_make(write, user);
+    rmi_sink sink = rmi_sink_make(write, user);
     uint32_t index = 0;
-    if (!p) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_no_write(&p->g->last, names[what]);
-    if (what && p->live_only)
-        return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to "
+    if (!plan) return RM_ERROR_ARGUMENT;
+    if (!write) return rmi_no_write(&plan->g->last, names[what]);
+    if (what && plan->live_only)
+        return rmi_err_set(&plan->g->last, RM_ERROR_ARGUMENT, "%s: the plan counts live bytes and has no addresses to "
                            "show; plan without rm_plan_desc.live_only", names[what]);
-    if (!what && !rmi_graph_has(p->g, t))
-        return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT,
-                           "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
-    prog = rmi_plan_program(p, step, &index);
+    RMI_WANT(&plan->g->last, what || rmi_graph_has(plan->g, tensor),
+             "rm_plan_explain: the tensor is none or of another graph; rm_graph_find gives one by name");
+    prog = rmi_plan_program(plan, step, &index);
     if (!prog) return RM_ERROR_ARGUMENT;
-    return rmi_vue_look(p, index, &s, what, rmi_graph_index(t), names[what]);
+    return rmi_vue_look(plan, index, &sink, what, rmi_graph_index(tensor), names[what]);
 }
-RMDEF rm_result rm_plan_explain(const rm_plan *p, rm_tensor t, rm_write_fn write, void *user)
+RMDEF rm_result rm_plan_explain(const rm_plan *plan, rm_tensor tensor, rm_write_fn write, void *user)
 {
-    return rmi_look(p, 0, write, user, 0, t);
+    return rmi_look(plan, 0, write, user, 0, tensor);
 }
-RMDEF rm_result rm_plan_trace(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
+RMDEF rm_result rm_plan_trace(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user)
 {
-    return rmi_look(p, step, write, user, 1, rmi_graph_handle(NULL, RMI_NONE));
+    return rmi_look(plan, step, write, user, 1, rmi_graph_handle(NULL, RMI_NONE));
 }
-RMDEF rm_result rm_plan_svg(const rm_plan *p, uint32_t step, rm_write_fn write, void *user)
+RMDEF rm_result rm_plan_svg(const rm_plan *plan, uint32_t step, rm_write_fn write, void *user)
 {
-    return rmi_look(p, step, write, user, 2, rmi_graph_handle(NULL, RMI_NONE));
+    return rmi_look(plan, step, write, user, 2, rmi_graph_handle(NULL, RMI_NONE));
 }
 
 RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
@@ -31042,156 +31047,165 @@ RMDEF rm_result rm_place(const rm_allocator *hooks, rm_place_item *items, size_t
 {
     rmi_arena mem = rmi_arena_make(hooks);
     rmi_plc_info info;
-    rm_result r;
+    rm_result result;
     memset(&info, 0, sizeof info);
     if ((!items && n) || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
-    r = rmi_plc_place_times(&mem, items, n, align ? align : 1, capacity, &info);
+    result = rmi_plc_place_times(&mem, items, n, align ? align : 1, capacity, &info);
     rmi_arena_free(&mem);
     if (height) *height = info.height;
     if (bound) *bound = info.bound;
-    return r;
+    return result;
 }
 
-RMDEF rm_result rm_exec_create(rm_plan *p, const rm_exec_desc *desc, rm_exec **out)
+RMDEF rm_result rm_exec_create(rm_plan *plan, const rm_exec_desc *desc, rm_exec **out)
 {
     if (out) *out = NULL;
-    if (!p) return RM_ERROR_ARGUMENT;
-    rmi_err_clear(&p->g->last);
-    if (!out) return rmi_err_set(&p->g->last, RM_ERROR_ARGUMENT, "rm_exec_create: out is NULL");
-    return rmi_exe_create(p, desc, out);
+    if (!plan) return RM_ERROR_ARGUMENT;
+    rmi_err_clear(&plan->g->last);
+    RMI_WANT(&plan->g->last, out, "rm_exec_create: out is NULL");
+    return rmi_exe_create(plan, desc, out);
 }
-RMDEF void rm_exec_destroy(rm_exec *x) { rmi_exe_free(x); }
-RMDEF const char *rm_exec_error(const rm_exec *x)
+RMDEF void rm_exec_destroy(rm_exec *exec) { rmi_exe_free(exec); }
+RMDEF const char *rm_exec_error(const rm_exec *exec)
 {
-    return x ? x->err.text : "the executor is NULL: rm_exec_create failed, see rm_graph_error";
-}
-
-RMDEF rm_result rm_exec_bind(rm_exec *x, rm_tensor t, uint32_t what, void *memory)
-{
-    return x ? rmi_exe_bind(x, t, what, memory) : RM_ERROR_ARGUMENT;
+    return exec ? exec->err.text : "the executor is NULL: rm_exec_create failed, see rm_graph_error";
 }
 
-RMDEF rm_result rm_exec_write(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, const void *src, uint64_t bytes)
+RMDEF rm_result rm_exec_bind(rm_exec *exec, rm_tensor tensor, uint32_t what, void *memory)
 {
-    unsigned char *p;
-    if (!x) return RM_ERROR_ARGUMENT;
-    p = rmi_exe_range(x, t, what, 1, offset, bytes);
-    if (!p || (bytes && !src))
-        return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
-    return rmi_exe_write(x, t, what, offset, src, bytes);
+    return exec ? rmi_exe_bind(exec, tensor, what, memory) : RM_ERROR_ARGUMENT;
 }
 
-RMDEF rm_result rm_exec_read(rm_exec *x, rm_tensor t, uint32_t what, uint64_t offset, void *dst, uint64_t bytes)
+RMDEF rm_result rm_exec_write(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, const void *src,
+                              uint64_t bytes)
 {
-    unsigned char *p;
-    if (!x) return RM_ERROR_ARGUMENT;
-    p = rmi_exe_range(x, t, what, 0, offset, bytes);
-    if (!p || (bytes && !dst))
-        return p ? rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_read: dst is NULL") : RM_ERROR_ARGUMENT;
-    if (bytes) RMI_TRY(rmi_exe_read(x, t, what, dst, p, bytes));
+    unsigned char *address;
+    if (!exec) return RM_ERROR_ARGUMENT;
+    address = rmi_exe_range(exec, tensor, what, 1, offset, bytes);
+    if (!address || (bytes && !src))
+        return address ? rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_write: src is NULL") : RM_ERROR_ARGUMENT;
+    return rmi_exe_write(exec, tensor, what, offset, src, bytes);
+}
+
+RMDEF rm_result rm_exec_read(rm_exec *exec, rm_tensor tensor, uint32_t what, uint64_t offset, void *dst, uint64_t bytes)
+{
+    unsigned char *address;
+    if (!exec) return RM_ERROR_ARGUMENT;
+    address = rmi_exe_range(exec, tensor, what, 0, offset, bytes);
+    if (!address || (bytes && !dst))
+        return address ? rmi_err_set(&exec->err, RM_ERROR_ARGUMENT, "rm_exec_read: dst is NULL") : RM_ERROR_ARGUMENT;
+    if (bytes) RMI_TRY(rmi_exe_read(exec, tensor, what, dst, address, bytes));
     return RM_OK;
 }
 
-RMDEF void *rm_exec_pointer(rm_exec *x, rm_tensor t, uint32_t what)
+RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
 {
     uint64_t bytes;
-    void *p;
+    void *address;
     int input;
-    if (!x) return NULL;
-    input = rmi_graph_has(x->graph, t) && rmi_exe_is_input(x, rmi_graph_index(t)) && what == RM_VALUE;
-    if (rmi_exe_drain(x) != RM_OK) return NULL;
-    p = rmi_exe_address(x, t, what, input, &bytes);
-    if (p && rmi_exe_twice(x, rmi_exe_buffer(x, t, what)))
-        return rmi_exe_refuse(x, "%s persists on the device and in host memory, both the same: use rm_exec_write and "
-                              "rm_exec_read", x->graph->tensors[rmi_graph_index(t)].name), (void *)NULL;
-    if (p && input) x->stale[rmi_graph_index(t)] = RMI_EXE_WRITTEN; /* it was asked for to be written */
-    return p;
+    if (!exec) return NULL;
+    input = rmi_graph_has(exec->graph, tensor) && rmi_exe_is_input(exec, rmi_graph_index(tensor)) && what == RM_VALUE;
+    if (rmi_exe_drain(exec) != RM_OK) return NULL;
+    address = rmi_exe_address(exec, tensor, what, input, &bytes);
+    if (address && rmi_exe_twice(exec, rmi_exe_buffer(exec, tensor, what)))
+        return rmi_exe_refuse(exec, "%s persists on the device and in host memory, both the same: use rm_exec_write "
+                              "and rm_exec_read", exec->graph->tensors[rmi_graph_index(tensor)].name), (void *)NULL;
+    if (address && input) exec->stale[rmi_graph_index(tensor)] = RMI_EXE_WRITTEN; /* it was asked for to be written */
+    return address;
 }
 
-RMDEF rm_result rm_exec_wait(rm_exec *x) { return x ? rmi_exe_drain(x) : RM_ERROR_ARGUMENT; }
-RMDEF rm_result rm_exec_step(rm_exec *x, const rm_step *s) { return x ? rmi_exe_step(x, s) : RM_ERROR_ARGUMENT; }
-
-RMDEF rm_result rm_exec_save(rm_exec *x, rm_write_fn write, void *user)
+RMDEF rm_result rm_exec_wait(rm_exec *exec) { return exec ? rmi_exe_drain(exec) : RM_ERROR_ARGUMENT; }
+RMDEF rm_result rm_exec_step(rm_exec *exec, const rm_step *step)
 {
-    rmi_sink s = rmi_sink_make(write, user);
-    if (!x) return RM_ERROR_ARGUMENT;
-    if (!write) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_save: write is NULL");
-    return rmi_exe_save(x, &s);
+    return exec ? rmi_exe_step(exec, step) : RM_ERROR_ARGUMENT;
 }
 
-RMDEF rm_result rm_exec_restore(rm_exec *x, const void *data, size_t bytes)
+RMDEF rm_result rm_exec_save(rm_exec *exec, rm_write_fn write, void *user)
 {
-    if (!x) return RM_ERROR_ARGUMENT;
-    if (!data) return rmi_err_set(&x->err, RM_ERROR_ARGUMENT, "rm_exec_restore: data is NULL");
-    return rmi_exe_restore(x, data, bytes);
+    rmi_sink sink = rmi_sink_make(write, user);
+    if (!exec) return RM_ERROR_ARGUMENT;
+    RMI_WANT(&exec->err, write, "rm_exec_save: write is NULL");
+    return rmi_exe_save(exec, &sink);
 }
 
-RMDEF rm_result rm_exec_replan(rm_exec *x, rm_plan *p)
+RMDEF rm_result rm_exec_restore(rm_exec *exec, const void *data, size_t bytes)
 {
-    if (!x) return RM_ERROR_ARGUMENT;
-    return p ? rmi_exe_replan(x, p)
-             : rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
+    if (!exec) return RM_ERROR_ARGUMENT;
+    RMI_WANT(&exec->err, data, "rm_exec_restore: data is NULL");
+    return rmi_exe_restore(exec, data, bytes);
+}
+
+RMDEF rm_result rm_exec_replan(rm_exec *exec, rm_plan *plan)
+{
+    if (!exec) return RM_ERROR_ARGUMENT;
+    return plan ? rmi_exe_replan(exec, plan)
+             : rmi_err_set(&exec->err, RM_ERROR_ARGUMENT,
                            "rm_exec_replan: the plan is NULL; rm_plan_create failed, see rm_graph_error");
 }
 
-RMDEF rm_result rm_exec_profile(rm_exec *x, const rm_step *s, uint32_t repeats)
+RMDEF rm_result rm_exec_profile(rm_exec *exec, const rm_step *step, uint32_t repeats)
 {
-    uint32_t kind = s && s->kind ? s->kind : RM_SINGLE;
-    if (!x) return RM_ERROR_ARGUMENT;
-    return rmi_low_step_name(kind) ? rmi_exe_profile_run(x, s, kind, repeats)
-                                   : rmi_exe_no_program(x, "rm_exec_profile", kind);
+    uint32_t kind = step && step->kind ? step->kind : RM_SINGLE;
+    if (!exec) return RM_ERROR_ARGUMENT;
+    return rmi_low_step_name(kind) ? rmi_exe_profile_run(exec, step, kind, repeats)
+                                   : rmi_exe_no_program(exec, "rm_exec_profile", kind);
 }
 
-RMDEF rm_result rm_exec_tune(rm_exec *x, const rm_plan_desc *desc, const rm_step *s, uint32_t repeats, rm_plan **p)
+RMDEF rm_result rm_exec_tune(rm_exec *exec, const rm_plan_desc *desc, const rm_step *step, uint32_t repeats,
+                             rm_plan **plan)
 {
     rm_plan *next = NULL;
     uint64_t h2d = 0, d2h = 0, latency_ns = 0;
     uint32_t i, kinds = 0;
-    rm_result r;
-    if (!x) return RM_ERROR_ARGUMENT;
-    if (!p || *p != x->plan)
-        return rmi_err_set(&x->err, RM_ERROR_ARGUMENT,
-                           "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
-    for (i = 0; i < x->n_prog; i++) kinds |= x->prog[i].step;
-    RMI_TRY(rmi_exe_profile_run(x, s, kinds == RM_FORWARD ? kinds : kinds & ~RM_FORWARD, repeats));
-    if (x->backend.link) {
-        RMI_TRY(rmi_exe_needs(x, x->backend.link(x->backend.user, &h2d, &d2h, &latency_ns), "measuring the link", NULL));
+    rm_result result;
+    if (!exec) return RM_ERROR_ARGUMENT;
+    RMI_WANT(&exec->err, plan && *plan == exec->plan,
+             "rm_exec_tune: p is not the address of this executor's plan, which is to be replaced");
+    for (i = 0; i < exec->n_prog; i++) kinds |= exec->prog[i].step;
+    RMI_TRY(rmi_exe_profile_run(exec, step, kinds == RM_FORWARD ? kinds : kinds & ~RM_FORWARD, repeats));
+    if (exec->backend.link) {
+        RMI_TRY(rmi_exe_needs(exec, exec->backend.link(exec->backend.user, &h2d, &d2h, &latency_ns),
+                              "measuring the link", NULL));
         if (!h2d || !d2h || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX) /* the graph would keep the error */
-            return rmi_err_set(&x->err, RM_ERROR_BACKEND,
-                               "rm_exec_tune: rm_backend.link measured %u and %u bytes a second, %u ns a copy; rates are "
-                               "above 0, all is below 2^62",
+            return rmi_err_set(&exec->err, RM_ERROR_BACKEND,
+                               "rm_exec_tune: rm_backend.link measured %u and %u bytes a second, %u ns a copy; rates "
+                               "are above 0, all is below 2^62",
                                h2d, d2h, latency_ns);
-        rm_graph_link(x->graph, h2d, d2h, latency_ns, 0);
+        rm_graph_link(exec->graph, h2d, d2h, latency_ns, 0);
     }
-    r = rm_plan_create(x->graph, desc, &next);
-    if (r != RM_OK) return rmi_err_set(&x->err, r, "%s", rm_graph_error(x->graph));
-    r = rmi_exe_replan(x, next);
-    if (r == RM_OK) {
-        rm_plan *old = *p;
-        *p = next;
+    result = rm_plan_create(exec->graph, desc, &next);
+    if (result != RM_OK) return rmi_err_set(&exec->err, result, "%s", rm_graph_error(exec->graph));
+    result = rmi_exe_replan(exec, next);
+    if (result == RM_OK) {
+        rm_plan *old = *plan;
+        *plan = next;
         next = old;
     }
     rm_plan_destroy(next);
-    return r;
+    return result;
 }
 
-RMDEF rm_result rm_exec_check(rm_exec *x, const rm_step *s, const rm_check_desc *desc)
+RMDEF rm_result rm_exec_check(rm_exec *exec, const rm_step *step, const rm_check_desc *desc)
 {
-    return x ? rmi_chk_run(x, s, desc) : RM_ERROR_ARGUMENT;
+    return exec ? rmi_chk_run(exec, step, desc) : RM_ERROR_ARGUMENT;
 }
 
-RMDEF rm_result rm_exec_get_info(const rm_exec *x, rm_exec_info *info)
+RMDEF rm_result rm_exec_get_info(const rm_exec *exec, rm_exec_info *info)
 {
-    if (!x || !info) return RM_ERROR_ARGUMENT;
-    info->arena_bytes = x->memory[RMI_EXE_ARENA].bytes;
-    info->touched_bytes = x->touched;
-    info->host_bytes = x->memory[RMI_EXE_HOST].bytes;
-    info->steps = x->course.steps;
-    info->step_ns = x->n_prog ? rmi_exe_step_ns(x, &x->plan->info[x->last ? x->last - x->prog : 0]) : 0;
+    if (!exec || !info) return RM_ERROR_ARGUMENT;
+    info->arena_bytes = exec->memory[RMI_EXE_ARENA].bytes;
+    info->touched_bytes = exec->touched;
+    info->host_bytes = exec->memory[RMI_EXE_HOST].bytes;
+    info->steps = exec->course.steps;
+    info->step_ns =
+        exec->n_prog ? rmi_exe_step_ns(exec, &exec->plan->info[exec->last ? exec->last - exec->prog : 0]) : 0;
     return RM_OK;
 }
 
-RMDEF void *rm_mut(const rm_call *c, uint32_t i) { return c->recompute || i >= c->n_in ? NULL : (void *)c->in[i]; }
+RMDEF void *rm_mut(const rm_call *call, uint32_t i)
+{
+    return call->recompute || i >= call->n_in ? NULL : (void *)call->in[i];
+}
 
 RMI_TEXT_END
 
