@@ -1,7 +1,7 @@
 #!/bin/sh
 # The tests of rockmate.h, from the repository's root or anywhere:
 #   sh tests/run.sh              what matters: unit tests and oracles, random graphs from few seeds, one C and one C++ compiler, the
-#                                command line programs; some 7 minutes of processors, 95 s of them compiling (aim: 3 minutes on two cores)
+#                                command line programs; 330 s of processors, 50 of them compiling (2 cores, gcc 12.2; aim: 3 minutes on two)
 #   sh tests/run.sh --all        everything: some times the seeds, all compilers and language standards, threads, valgrind, MPI, a machine
 #                                of the other byte order, a referee in another language (aim: 25 minutes on two cores)
 #   sh tests/run.sh [--all] test_plan rmplan ...      only the jobs of these names
@@ -132,19 +132,32 @@ object() { # NAME COMPILER AND ARGUMENTS...: not again while nothing that it is 
     [ -f "$o" ] && echo "$*" >"$o.made"
 }
 linked() { object linked ${CC} -std=gnu99 $SAN $checks tests/linked.c; }
+# What tests include of rockmate.h (no function is compiled, see tests/linked.h), read once: programs are not optimized but for those that compute.
+flags="-fsanitize=address,undefined -fno-sanitize-recover=all $checks -w -DFUZZ_STANDALONE"
+included() {
+    h=$out/objects/included.h
+    printf '#include "tests/linked.h"\n#define ROCKMATE_IMPLEMENTATION\n#include "rockmate.h"\n' >"$h"
+    rm -f "$h.gch"
+    check "read rockmate.h" ${CC} -std=gnu99 -O0 $flags -I. -x c-header -o "$h.part" "$h"
+    mv "$h.part" "$h.gch"
+}
 objects_cuda() {
     object cuda ${CC} -std=gnu99 $SAN -isystem "$cuda/include" tests/cuda/linked.c
     object standin ${CC} -std=gnu99 $SAN -isystem "$cuda/include" tests/cuda/cudart_standin.c
 }
 test_objects() { # SOURCES...
     for t in "$@"; do
-        case $t in *.cpp) lang="${CXX} -std=c++17" ;; *) lang="${CC} -std=gnu99" ;; esac
-        case $t in */cuda/*) inc="-isystem $cuda/include -Itests/property" ;; *) inc= ;; esac
-        if alone "$t"; then object "$(name_of "$t")" $lang $SAN $checks -O0 -w $inc "$t"
-        else object "$(name_of "$t")" $lang $SAN -w -include tests/linked.h -DFUZZ_STANDALONE $inc "$t"; fi
+        inc=
+        case $t in
+        *.cpp) object "$(name_of "$t")" ${CXX} -std=c++17 -O1 $flags -include tests/linked.h "$t"; continue ;;
+        */cuda/*) inc="-isystem $cuda/include -Itests/property" ;;
+        esac
+        case $t in
+        */test_offload.c | */test_lanes.c) object "$(name_of "$t")" ${CC} -std=gnu99 -O1 $flags -include tests/linked.h "$t" ;;
+        *) object "$(name_of "$t")" ${CC} -std=gnu99 -O0 $flags -include "$out/objects/included.h" $inc "$t" ;;
+        esac
     done
 }
-alone() { grep -qE '^#define RM_[A-Z]' "$1"; } # does it want an implementation of its own, with other macros?
 name_of() { basename "$1" | sed 's/\.[a-z]*$//'; }
 
 # --- what there is to do
@@ -153,10 +166,10 @@ test_of() { # SOURCE
     o=$out/objects
     case $1 in
     */cuda/*) more="$o/replay.o $o/cuda.o $o/standin.o" ;;
-    */test_replay.cpp) more= ;;
+    */test_replay.cpp) more= ;; # it is made of the referee's source
     *) more=$o/replay.o ;;
     esac
-    alone "$1" || more="$o/linked.o $more"
+    more="$o/linked.o $more"
     rm -f "$out/$name"
     check "link $name" ${CXX} -fsanitize=address,undefined -o "$out/$name" "$o/$name.o" $more -lm -lpthread
     [ -x "$out/$name" ] && counted "$name" env RMTEST_KEEP="$out/kept/$name" "$out/$name"
@@ -291,8 +304,11 @@ fi
 
 # --- the tests, the longest first
 tests=
-for t in property/test_exec property/test_plans property/test_lanes oracle/test_offload unit/test_plan oracle/test_bound cuda/test_cuda \
-    oom/test_oom_plans property/test_worth numeric/test_presets unit/test_check property/test_variants oom/test_oom; do
+if [ $all = 1 ]; then set -- property/test_exec property/test_plans property/test_lanes oracle/test_offload unit/test_plan oracle/test_bound cuda/test_cuda \
+    oom/test_oom_plans property/test_worth numeric/test_presets unit/test_check property/test_variants oom/test_oom
+else set -- unit/test_plan property/test_named property/test_small unit/test_check oracle/test_offload property/test_variants property/test_plans \
+    numeric/test_presets oracle/test_bound cuda/test_cuda_api oom/test_oom unit/test_run unit/test_reduce property/test_search; fi
+for t in "$@"; do
     for t in tests/$t.c*; do tests="$tests $t"; done
 done
 for t in tests/property/test_*.c tests/oracle/test_*.c* tests/numeric/test_*.c tests/cuda/test_*.c tests/oom/test_*.c tests/unit/test_*.c; do
@@ -306,6 +322,7 @@ done
 
 # --- first all objects, for each job its own
 job linked.o linked
+job included.h included
 if wanted rmplan || wanted train_gpt || wanted "C compiler"; then job "C compiler" first_c; fi
 if wanted "C++ compiler"; then job "C++ compiler" first_cpp; fi
 job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion -O2 tests/oracle/replay.cpp
@@ -313,7 +330,7 @@ job replay.o object replay ${CXX} -std=c++17 -Wall -Wextra -Wshadow -Wconversion
 set --
 for t in $chosen; do
     set -- "$@" "$t"
-    if [ $# = 6 ]; then job "$# tests' objects" test_objects "$@"; set --; fi
+    if [ $# = 12 ]; then job "$# tests' objects" test_objects "$@"; set --; fi
 done
 [ $# = 0 ] || job "$# tests' objects" test_objects "$@"
 run_jobs
@@ -323,10 +340,10 @@ run_jobs
 # --- then the jobs proper
 [ $all = 1 ] && iterations=20000 || iterations=2000
 if wanted train_gpt; then job train_gpt trainer_cli; fi
+if wanted rmplan; then job rmplan planner_cli; fi
 for t in $chosen; do
     case $t in */fuzz_*) job "$(name_of "$t")" fuzz "$t" $iterations ;; *) job "$(name_of "$t")" test_of "$t" ;; esac
 done
-if wanted rmplan; then job rmplan planner_cli; fi
 if wanted rooms; then
     if have python3; then
         job rooms counted rooms python3 tests/structure/rooms.py rockmate.h

@@ -159,7 +159,7 @@ static void memory_out(void)
     long n;
     memset(&t, 0, sizeof t);
     rg_generate(&t, 2, 8, RG_ALL & ~(RG_LINK | RG_OPT_HOST));
-    for (n = 1; hit; n++) {
+    for (n = 1; hit; n += (long)tm_amount(2, 1)) {
         rm_graph_desc hooks = {.allocator = {.alloc = failing_alloc, .free = counting_free}};
         rm_plan_desc d = {.preset = "rotor"};
         rm_point at[3];

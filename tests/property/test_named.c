@@ -59,7 +59,7 @@ static uint64_t names(const char *what, const tm_text *t, const rm_plan_desc *d)
     r = one(t, &again, &then);
     if (r != RM_OK) printf("%s: preset %s, steps %u, align %u, %lu bytes: %s\n", what, d->preset ? d->preset : "(default)", d->steps, d->align, (unsigned long)d->device_bytes, said);
     EXPECT(r == RM_OK, "what was named is refused");
-    for (k = 0; k < 3; k++) { /* and so does more */
+    for (k = (int)(named % 3); k < 3; k += (int)tm_amount(3, 1)) { /* and so does more */
         again.device_bytes = info.min_bytes + (k == 0 ? 256 : info.min_bytes / (k == 1 ? 50 : 8));
         r = one(t, &again, &then);
         if (r != RM_OK) printf("%s: preset %s, steps %u, align %u: %lu named, %lu refused\n", what, d->preset ? d->preset : "(default)", d->steps, d->align, (unsigned long)info.min_bytes, (unsigned long)again.device_bytes);
@@ -90,7 +90,7 @@ static void random_graph(unsigned long seed)
     d.host_bytes = seed % 3 && rmi_mix(seed + 3) % 3 == 0 ? (uint64_t)1 << 20 << rmi_mix(seed + 4) % 10 : 0;
     d.live_only = rmi_mix(seed + 5) % 4 == 0;
     if (d.live_only) d.align = 0;
-    d.work_limit = seed % 4 ? 100000 : 0;
+    d.work_limit = seed % 4 ? tm_amount(20000, 100000) : 0;
     d.device_bytes = 1;
     names("one byte", &t, &d);
     d.device_bytes = 0;

@@ -44,7 +44,7 @@ static int ask(void *user, const rm_progress *p)
 static void stopping(rm_graph *g, const char *preset, uint64_t budget)
 {
     rm_plan_info info;
-    rm_plan_desc d = {.device_bytes = budget, .preset = preset ? preset : "rockmate", .info = &info, .progress = ask};
+    rm_plan_desc d = {.device_bytes = budget, .preset = preset ? preset : "rockmate", .info = &info, .progress = ask, .work_limit = tm_amount(50000, 0)};
     unsigned long total, i;
     asked a = {0};
     rm_plan *p = NULL;
@@ -228,9 +228,9 @@ static void between(void)
     unsigned i;
     tm_text t[2] = {{0}, {0}};
     rg_text r;
-    rg_generate(&r, 77, 20, RG_ALL & ~RG_OPT_HOST);
+    rg_generate(&r, 77, (int)tm_amount(8, 20), RG_ALL & ~RG_OPT_HOST);
     for (i = 0; i < 2; i++) {
-        rm_plan_desc d = {.info = &info, .work_limit = 200000, .device_bytes = 1};
+        rm_plan_desc d = {.info = &info, .work_limit = tm_amount(50000, 200000), .device_bytes = 1};
         if (!EXPECT(!rm_graph_read(r.data, r.size, NULL, &g[i]), "")) break;
         if (!i) {
             EXPECT(rm_plan_create(g[i], &d, &p) == RM_ERROR_INFEASIBLE, rm_graph_error(g[i]));
@@ -444,7 +444,7 @@ static void words(void)
     EXPECT(!rm_plan_create(g, &(rm_plan_desc){.info = &info}, &p), rm_graph_error(g));
     rm_plan_destroy(p);
     p = NULL;
-    EXPECT(!rm_plan_create(g, &(rm_plan_desc){.device_bytes = info.keep_all_bytes / 2}, &p), rm_graph_error(g));
+    EXPECT(!rm_plan_create(g, &(rm_plan_desc){.device_bytes = info.keep_all_bytes / 2, .work_limit = tm_amount(50000, 0)}, &p), rm_graph_error(g));
     for (i = 0; i < g->n_tensors; i++) {
         EXPECT(!rm_plan_explain(p, (rm_tensor){i + 1}, tm_sink, &t), rm_graph_error(g));
         again += strstr(t.s, "recomputed 1 time") && strstr(t.s, "again from run") && strstr(t.s, "kept, it would");
@@ -686,7 +686,7 @@ static void large_first(void)
    memory and time stay bounded; the budget that is named works. */
 static void long_chain_in_little(void)
 {
-    uint32_t n = (uint32_t)tm_amount(1500, 5000), i;
+    uint32_t n = (uint32_t)tm_amount(1000, 5000), i;
     rm_graph *g = rm_graph_create(&(rm_graph_desc){.allocator = {count_alloc, count_free, NULL}});
     rm_tensor x = rm_input_add(g, "x", 1 << 20, RM_INPUT_GRAD);
     rm_plan_info info;
@@ -880,7 +880,7 @@ static void too_little(void)
                 rm_graph *g = awkward(sizes[k], (int)shape);
                 rm_plan *p = NULL;
                 rm_plan_info info;
-                rm_plan_desc d = {.info = &info, .progress = count_asks, .device_bytes = budget, .work_limit = 100000};
+                rm_plan_desc d = {.info = &info, .progress = count_asks, .device_bytes = budget, .work_limit = tm_amount(30000, 100000)};
                 rm_result r;
                 n_asked = 0;
                 d.progress_user = turn == 2 ? &n_asked : NULL;
@@ -946,7 +946,7 @@ static void nothing_saved(void)
                 rm_kind op = {.name = "op", .needs = k ? RM_IN(0) | RM_IN(1) | RM_OUT(0) : 0}, end = {.name = "end", .needs = RM_IN(0)};
                 rm_graph *g = rm_graph_create(NULL);
                 rm_tensor x = rm_input_add(g, "x", 1 << 20, 0);
-                rm_plan_desc d = {.preset = presets[which], .device_bytes = 0, .host_bytes = 1u << 30, .steps = RM_FIRST | RM_LAST};
+                rm_plan_desc d = {.preset = presets[which], .device_bytes = 0, .host_bytes = 1u << 30, .steps = RM_FIRST | RM_LAST, .work_limit = tm_amount(20000, 0)};
                 rm_plan_info info;
                 rm_plan *p = NULL;
                 unsigned i;

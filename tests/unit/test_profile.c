@@ -11,7 +11,7 @@ static uint64_t clock_ns; /* of the backend below; callbacks move it */
 
 enum { LAYERS = 6, N = 1 << 14, BYTES = N * 4 };
 enum { FWD = 300000, AGAIN = 200000, SLOW = 20000000, DX = 150000, DW = 250000, OPT = 40000, OPT_HOST = 70000, LOSS = 10000, BARRIER = 3000, REDUCE = 9000 };
-
+enum { WORK = 20000 }; /* what plans are made for here does not take a long search */
 
 /* y = x w, element by element. The first input must be what the step has there: its first element is an index. */
 static int layer(const rm_call *c, uint64_t ns)
@@ -275,7 +275,7 @@ static char *summary(rig *r, tm_text *t)
 static void slow_variant(int with)
 {
     rig r;
-    rm_plan_desc d = {0};
+    rm_plan_desc d = {.work_limit = WORK};
     rm_plan_info info;
     tm_text t;
     open_rig(&r, WITH_VARIANT | with, &d, &like_host);
@@ -302,7 +302,7 @@ static void slow_variant(int with)
 static void same_call(void)
 {
     rig r;
-    rm_plan_desc d = {0};
+    rm_plan_desc d = {.work_limit = WORK};
     tm_text t;
     memset(&t, 0, sizeof t);
     open_rig(&r, WITH_VARIANT | WITH_SAME, &d, &like_host);
@@ -316,7 +316,7 @@ static void same_call(void)
 static void no_room(int with)
 {
     rig r;
-    rm_plan_desc d = {0};
+    rm_plan_desc d = {.work_limit = WORK};
     rm_plan_info info;
     tm_text t;
     uint64_t thought, guess;
@@ -355,7 +355,7 @@ static void no_room(int with)
 static void apart(void)
 {
     rig r;
-    rm_plan_desc d = {0};
+    rm_plan_desc d = {.work_limit = WORK};
     rm_plan_info info;
     float n = 0;
     uint64_t took;
@@ -397,7 +397,7 @@ static void sides(void)
     tm_text before, after;
     int i, k;
     for (i = 0; i < 6; i++) {
-        rm_plan_desc d = {.steps = steps[i % 3], .host_bytes = (uint64_t)1 << 30};
+        rm_plan_desc d = {.steps = steps[i % 3], .host_bytes = (uint64_t)1 << 30, .work_limit = WORK};
         if (i >= 3) d.preset = "offmate";
         open_rig(&r, WITH_HOST | WITH_REDUCE, &d, &like_host);
         memset(&before, 0, sizeof before);
@@ -428,7 +428,7 @@ static void tuning(void)
 {
     int bad = 0;
     rm_backend b = like_host;
-    rm_plan_desc d = {0}, tiny = {.device_bytes = 1000};
+    rm_plan_desc d = {.work_limit = WORK}, tiny = {.device_bytes = 1000};
     rm_plan *p, *none = NULL;
     rig r;
     b.user = &bad;
@@ -538,7 +538,7 @@ static void no_lanes(void)
     unsigned i;
     b.copy = slow_copy;
     for (i = 0; i < 4; i++) {
-        rm_plan_desc d = {.host_bytes = (uint64_t)1 << 30, .preset = presets[i]};
+        rm_plan_desc d = {.host_bytes = (uint64_t)1 << 30, .preset = presets[i], .work_limit = WORK};
         rm_plan_info info;
         rm_exec_info here;
         char more[80];

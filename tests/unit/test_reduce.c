@@ -10,6 +10,9 @@
 
 enum { MOST = 8 };
 
+/* Search that changes none of this: by default little. */
+static uint64_t work(void) { return tm_amount(20000, 0); }
+
 static uint64_t random_state = 1;
 static uint64_t rnd(uint64_t n) { return (random_state = rmi_mix(random_state)) % n; }
 
@@ -54,7 +57,7 @@ static uint64_t planned(rm_graph *g, uint64_t budget, rm_plan_info *info)
 {
     rm_plan *p = NULL;
     const char *why;
-    rm_result r = rm_plan_create(g, &(rm_plan_desc){.device_bytes = budget, .info = info}, &p);
+    rm_result r = rm_plan_create(g, &(rm_plan_desc){.device_bytes = budget, .info = info, .work_limit = work()}, &p);
     EXPECT(r == RM_OK || r == RM_ERROR_INFEASIBLE, rm_graph_error(g));
     if (r != RM_OK) return 0;
     why = rmtest_plan(g, p, budget, 0);
@@ -93,7 +96,7 @@ static void moved(void)
                 for (reduced = 0; reduced < 2; reduced++) {
                     rm_graph *g = stack((int)reduced, (uint64_t)state << 20);
                     rm_plan *plan = NULL;
-                    rm_plan_desc d = {.preset = "noremat", .info = &a[reduced]};
+                    rm_plan_desc d = {.preset = "noremat", .work_limit = work(), .info = &a[reduced]};
                     EXPECT(rm_plan_create(g, &d, &plan) == RM_OK, rm_graph_error(g));
                     rm_plan_destroy(plan);
                     d.preset = presets[p];
@@ -121,7 +124,7 @@ static void moved(void)
 int main(void)
 {
     unsigned turn, i, hidden = 0;
-    for (turn = 0; turn < tm_amount(10, 40); turn++) {
+    for (turn = 0; turn < tm_amount(8, 40); turn++) {
         unsigned n = 2 + (unsigned)rnd(MOST - 1);
         uint64_t most = turn % 3 ? 3000 : 30000, serial = 0, all, least, free_of, with, budget;
         layer l[MOST];
