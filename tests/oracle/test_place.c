@@ -237,7 +237,7 @@ static void test_random(void)
         random_items(v, n, 8 + (uint32_t)rnd(2 * n), t % 3 ? 5000 : 8);
         CHECK(place(v, n, granule, 0, 2000000, &info) == RM_OK);
         CHECK(legal(v, n, granule, &height) && height == info.height && info.bound == live_bound(v, n, granule));
-        CHECK(info.height >= info.bound);
+        CHECK(info.height >= info.bound && strcmp(rmi_plc_method_name(info.method), "none"));
         CHECK(place(v, n, granule, info.height, 2000000, &loose) == RM_OK);
         CHECK(loose.height <= info.height && loose.work <= info.work); /* a weaker target is never more work */
     }
