@@ -1176,49 +1176,34 @@ RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to)
     return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to;
 }
 
-/* ceil(a * b / divisor) without overflow of the product; RMI_INF if the quotient does not fit. divisor > 0. Long
-   division in two digits of 32 bits (Knuth, The Art of Computer Programming 2, 4.3.1, algorithm D). */
-RMI_COLD uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t divisor)
+/* ceil(a * b / divisor) without overflow of the product; RMI_INF if the quotient does not fit. divisor > 0. A product
+   of more than 64 bits is divided bit by bit: its high half is the rest, its low half becomes the quotient. */
+RMI_FN uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t divisor)
 {
-    const uint64_t low = 0xFFFFFFFFu;
-    uint64_t hi, lo, quotient = 0, al = a & low, ah = a >> 32, bl = b & low, bh = b >> 32, mid, sum, digit, rest;
+    const uint64_t mask = 0xFFFFFFFFu;
+    uint64_t low = (a & mask) * (b & mask), sum = (a >> 32) * (b & mask) + (low >> 32), carry;
+    uint64_t middle = (sum & mask) + (a & mask) * (b >> 32);
+    uint64_t high = (a >> 32) * (b >> 32) + (sum >> 32) + (middle >> 32);
     int i;
-    lo = al * bl;
-    sum = ah * bl + (lo >> 32);
-    mid = (sum & low) + al * bh;
-    hi = ah * bh + (sum >> 32) + (mid >> 32);
-    lo = (mid << 32) | (lo & low);
-    if (hi >= divisor) return RMI_INF;
-    if (!hi) return rmi_add(lo / divisor, lo % divisor != 0);
-    for (i = 32; i; i /= 2) { /* until the divisor's highest bit is set */
-        if (divisor >> (64 - i)) continue;
-        hi = (hi << i) | (lo >> (64 - i));
-        lo <<= i;
-        divisor <<= i;
+    low = (middle << 32) | (low & mask);
+    if (high >= divisor) return RMI_INF;
+    if (!high) return rmi_add(low / divisor, low % divisor != 0);
+    for (i = 0; i < 64; i++) {
+        carry = high >> 63;
+        high = (high << 1) | (low >> 63);
+        low <<= 1;
+        if (carry || high >= divisor) high -= divisor, low |= 1; /* what wraps cancels */
     }
-    for (i = 0; i < 2; i++) {
-        digit = hi / (divisor >> 32);
-        rest = hi % (divisor >> 32);
-        while (digit > low || digit * (divisor & low) > ((rest << 32) | (lo >> 32))) {
-            digit--;
-            rest += divisor >> 32;
-            if (rest > low) break;
-        }
-        hi = ((hi << 32) | (lo >> 32)) - digit * divisor; /* what wraps cancels */
-        lo <<= 32;
-        quotient = (quotient << 32) | digit;
-    }
-    return hi ? rmi_add(quotient, 1) : quotient;
+    return rmi_add(low, high != 0);
 }
 
 /* FNV-1a 64: the hash of formats.md, good enough for every table here (equality is always confirmed on the bytes). */
 #define RMI_FNV_START 0xCBF29CE484222325u
 /* Goes on from hash over the bytes of data. */
-RMI_COLD uint64_t rmi_fnv(uint64_t hash, const void *data, size_t bytes)
+RMI_FN uint64_t rmi_fnv(uint64_t hash, const void *data, size_t bytes)
 {
-    const unsigned char *p = (const unsigned char *)data;
-    size_t i;
-    for (i = 0; i < bytes; i++) hash = (hash ^ p[i]) * 0x100000001B3u;
+    const unsigned char *byte = (const unsigned char *)data;
+    for (; bytes--; byte++) hash = (hash ^ *byte) * 0x100000001B3u;
     return hash;
 }
 
@@ -1232,22 +1217,18 @@ RMI_INLINE uint64_t rmi_mix(uint64_t x)
 }
 
 /* A clock: monotonic where the headers offer one, else what C99 has. */
-RMI_RARE uint64_t rmi_now_ns(void)
+RMI_FN uint64_t rmi_now_ns(void)
 {
 #if defined(RM_NOW_NS)
     return RM_NOW_NS();
-#elif defined(CLOCK_MONOTONIC)
-    {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    }
-#elif defined(TIME_UTC)
-    {
-        struct timespec t;
-        timespec_get(&t, TIME_UTC);
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-    }
+#elif defined(CLOCK_MONOTONIC) || defined(TIME_UTC)
+    struct timespec now;
+#if defined(CLOCK_MONOTONIC)
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#else
+    timespec_get(&now, TIME_UTC);
+#endif
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 #else
     return (uint64_t)((double)clock() * (1e9 / (double)CLOCKS_PER_SEC));
 #endif
@@ -1264,7 +1245,7 @@ typedef struct rmi_stop {
 } rmi_stop;
 
 /* A solver has done so many steps more: is it to stop? */
-RMI_COLD int rmi_stopped(rmi_stop *stop, uint64_t steps)
+RMI_FN int rmi_stopped(rmi_stop *stop, uint64_t steps)
 {
     if (!stop || stop->stopped) return stop != NULL;
     stop->done += steps;
@@ -1307,7 +1288,7 @@ RMI_FN void rmi_default_free(void *memory, void *user)
 }
 
 /* hooks may be NULL or zero: then RM_MALLOC and RM_FREE serve. */
-RMI_COLD rmi_arena rmi_arena_make(const rm_allocator *hooks)
+RMI_FN rmi_arena rmi_arena_make(const rm_allocator *hooks)
 {
     rmi_arena arena;
     memset(&arena, 0, sizeof arena);
@@ -1322,7 +1303,7 @@ RMI_COLD rmi_arena rmi_arena_make(const rm_allocator *hooks)
 }
 
 /* Gives all blocks back. */
-RMI_COLD void rmi_arena_free(rmi_arena *arena)
+RMI_FN void rmi_arena_free(rmi_arena *arena)
 {
     while (arena->blocks) {
         rmi_block *block = arena->blocks;
@@ -1333,7 +1314,7 @@ RMI_COLD void rmi_arena_free(rmi_arena *arena)
 
 /* Empties the arena for the next round of the same work: what took many blocks comes in one from then on, which is
    kept. */
-RMI_RARE void rmi_arena_clear(rmi_arena *arena)
+RMI_FN void rmi_arena_clear(rmi_arena *arena)
 {
     size_t sum = 0;
     rmi_block *block = arena->blocks;
@@ -1348,11 +1329,10 @@ RMI_RARE void rmi_arena_clear(rmi_arena *arena)
 }
 
 /* So many bytes of any content, at a multiple of align, a power of two up to 16; NULL when memory is out. */
-RMI_COLD void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
+RMI_FN void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
 {
     size_t want, at;
     rmi_block *block = arena->blocks;
-    unsigned char *p;
     at = block ? (block->used + align - 1) & ~(align - 1) : 0;
     if (!block || at > block->size || block->size - at < bytes) {
         /* what is large can be given back alone */
@@ -1370,14 +1350,13 @@ RMI_COLD void *rmi_arena_take(rmi_arena *arena, size_t bytes, size_t align)
         }
         if (arena->next_size < ((size_t)1 << 20)) arena->next_size *= 2;
     }
-    p = (unsigned char *)block + RMI_HEADER + at;
     block->used = at + bytes;
-    return p;
+    return (unsigned char *)block + RMI_HEADER + at;
 }
 
 /* count * elem bytes of any content, 16-byte aligned; NULL when memory is out or the product overflows. Never NULL for
    count 0. */
-RMI_COLD void *rmi_arena_raw(rmi_arena *arena, size_t count, size_t elem)
+RMI_FN void *rmi_arena_raw(rmi_arena *arena, size_t count, size_t elem)
 {
     if (elem && count > (SIZE_MAX / 4) / elem) return NULL;
     return rmi_arena_take(
@@ -1386,7 +1365,7 @@ RMI_COLD void *rmi_arena_raw(rmi_arena *arena, size_t count, size_t elem)
 }
 
 /* The same, all zero. */
-RMI_COLD void *rmi_arena_get(rmi_arena *arena, size_t count, size_t elem)
+RMI_FN void *rmi_arena_get(rmi_arena *arena, size_t count, size_t elem)
 {
     void *memory = rmi_arena_raw(arena, count, elem);
     if (memory && count) memset(memory, 0, count * elem);
@@ -1397,7 +1376,7 @@ RMI_COLD void *rmi_arena_get(rmi_arena *arena, size_t count, size_t elem)
 #define RMI_RAW(arena, type, count) ((type *)rmi_arena_raw((arena), (size_t)(count), sizeof(type)))
 
 /* Tables, all zero: for each where its pointer goes, how many elements, their size; then NULL. */
-RMI_COLD rm_result rmi_arena_tables(rmi_arena *arena, ...)
+RMI_FN rm_result rmi_arena_tables(rmi_arena *arena, ...)
 {
     rm_result result = RM_OK;
     void **to;
@@ -1415,7 +1394,7 @@ RMI_COLD rm_result rmi_arena_tables(rmi_arena *arena, ...)
 #define RMI_T(pointer, count) (void **)&(pointer), (size_t)(count), sizeof *(pointer)
 
 /* Gives back the block that holds these bytes, if they are alone in it; else they stay until the arena goes. */
-RMI_COLD void rmi_arena_drop(rmi_arena *arena, const void *memory, size_t bytes)
+RMI_FN void rmi_arena_drop(rmi_arena *arena, const void *memory, size_t bytes)
 {
     rmi_block **at = &arena->blocks, *block;
     while ((block = *at) != NULL && (const unsigned char *)block + RMI_HEADER != (const unsigned char *)memory)
@@ -1435,7 +1414,7 @@ RMI_FN void rmi_arena_join(rmi_arena *arena, rmi_arena *from)
 }
 
 /* The slow part of rmi_arena_grow. */
-RMI_COLD int rmi_arena_grow_to(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
+RMI_FN int rmi_arena_grow_to(rmi_arena *arena, void **array, size_t *cap, size_t need, size_t elem)
 {
     size_t to = *cap ? *cap : need > 64 ? need : 8; /* who asks for much at first knows how much it is */
     void *memory;
@@ -1470,7 +1449,7 @@ typedef struct rmi_list {
 } rmi_list;
 
 /* Does the list hold that number? */
-RMI_COLD int rmi_list_has(const rmi_list *list, uint32_t number)
+RMI_FN int rmi_list_has(const rmi_list *list, uint32_t number)
 {
     uint32_t i;
     for (i = 0; i < list->n; i++)
@@ -1486,40 +1465,36 @@ RMI_FN void rmi_list_put_once(rmi_list *list, uint32_t number)
 /* --- sorting: heap sort, in place, no recursion, no allocation, the same order everywhere if cmp is a total order */
 typedef int (*rmi_cmp)(const void *a, const void *b, void *user);
 
-/* Swaps n bytes of a and b, which do not overlap. */
-RMI_COLD void rmi_swap_bytes(unsigned char *a, unsigned char *b, size_t n)
+/* Swaps n bytes, which do not overlap. */
+RMI_FN void rmi_swap_bytes(unsigned char *one, unsigned char *other, size_t n)
 {
-    uint64_t x, y;
-    for (; n >= sizeof x; n -= sizeof x, a += sizeof x, b += sizeof x) {
-        memcpy(&x, a, sizeof x);
-        memcpy(&y, b, sizeof x);
-        memcpy(a, &y, sizeof x);
-        memcpy(b, &x, sizeof x);
-    }
-    while (n--) {
-        unsigned char t = *a;
-        *a++ = *b;
-        *b++ = t;
+    unsigned char held[64];
+    while (n) {
+        size_t piece = n < sizeof held ? n : sizeof held;
+        memcpy(held, one, piece);
+        memcpy(one, other, piece);
+        memcpy(other, held, piece);
+        one += piece, other += piece, n -= piece;
     }
 }
 
 /* Sorts n elements of elem bytes by cmp. */
-RMI_COLD void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
+RMI_FN void rmi_sort(void *base, size_t n, size_t elem, rmi_cmp cmp, void *user)
 {
-    unsigned char *p = (unsigned char *)base;
+    unsigned char *first = (unsigned char *)base;
     size_t start = n / 2, end = n, root, child;
     while (end > 1) {
         if (start) {
             start--;
         } else {
             end--;
-            rmi_swap_bytes(p, p + end * elem, elem);
+            rmi_swap_bytes(first, first + end * elem, elem);
         }
         root = start;
         while ((child = root * 2 + 1) < end) {
-            if (child + 1 < end && cmp(p + child * elem, p + (child + 1) * elem, user) < 0) child++;
-            if (cmp(p + root * elem, p + child * elem, user) >= 0) break;
-            rmi_swap_bytes(p + root * elem, p + child * elem, elem);
+            if (child + 1 < end && cmp(first + child * elem, first + (child + 1) * elem, user) < 0) child++;
+            if (cmp(first + root * elem, first + child * elem, user) >= 0) break;
+            rmi_swap_bytes(first + root * elem, first + child * elem, elem);
             root = child;
         }
     }
@@ -1586,35 +1561,24 @@ RMI_FN rmi_sink rmi_sink_make(rm_write_fn write, void *user)
 }
 
 /* Writes n bytes of text, unless a write has failed before. */
-RMI_COLD void rmi_put_n(rmi_sink *sink, const char *text, size_t n)
+RMI_FN void rmi_put_n(rmi_sink *sink, const char *text, size_t n)
 {
     if (!sink->failed && n && sink->write(sink->user, text, n)) sink->failed = 1;
 }
-RMI_COLD void rmi_put(rmi_sink *sink, const char *text) { rmi_put_n(sink, text, strlen(text)); }
+RMI_FN void rmi_put(rmi_sink *sink, const char *text) { rmi_put_n(sink, text, strlen(text)); }
 
-/* Decimal digits of a number into out (21 bytes at least); returns out. Own code: the same in every locale. */
-RMI_COLD char *rmi_u64_text(uint64_t value, char *out)
+/* Writes a number in decimal digits. Own code: the same in every locale. */
+RMI_FN void rmi_put_u64(rmi_sink *sink, uint64_t value)
 {
-    char digits[24];
-    size_t n = 0, i;
-    do {
-        digits[n++] = (char)('0' + (int)(value % 10));
-        value /= 10;
-    } while (value);
-    for (i = 0; i < n; i++) out[i] = digits[n - 1 - i];
-    out[n] = 0;
-    return out;
-}
-
-/* Writes a number in decimal digits. */
-RMI_COLD void rmi_put_u64(rmi_sink *sink, uint64_t value)
-{
-    char digits[24];
-    rmi_put(sink, rmi_u64_text(value, digits));
+    char digits[20];
+    size_t at = sizeof digits;
+    do digits[--at] = (char)('0' + (int)(value % 10));
+    while (value /= 10);
+    rmi_put_n(sink, digits + at, sizeof digits - at);
 }
 
 /* The quotient value / unit with so many decimals, rounded. */
-RMI_COLD void rmi_put_ratio(rmi_sink *sink, uint64_t value, uint64_t unit, uint32_t decimals)
+RMI_FN void rmi_put_ratio(rmi_sink *sink, uint64_t value, uint64_t unit, uint32_t decimals)
 {
     uint64_t scale = 1, whole = value / unit, part, digit;
     uint32_t i, spare = unit > ((uint64_t)1 << 40) ? 20 : 0; /* bits, to keep the product within 64 */
@@ -1626,7 +1590,7 @@ RMI_COLD void rmi_put_ratio(rmi_sink *sink, uint64_t value, uint64_t unit, uint3
 }
 
 /* The largest unit of bytes that is not above `bytes`, and its name. */
-RMI_COLD uint64_t rmi_unit_of_bytes(uint64_t bytes, const char **name)
+RMI_FN uint64_t rmi_unit_of_bytes(uint64_t bytes, const char **name)
 {
     static const char *const names[] = {" bytes", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
     uint64_t unit = 1;
@@ -1636,36 +1600,32 @@ RMI_COLD uint64_t rmi_unit_of_bytes(uint64_t bytes, const char **name)
     return unit;
 }
 
-/* Bytes and times for people: 1.5 KiB, 12.34 ms. */
-RMI_COLD void rmi_put_bytes(rmi_sink *sink, uint64_t bytes)
-{
-    const char *name;
-    uint64_t unit = rmi_unit_of_bytes(bytes, &name);
-    rmi_put_ratio(sink, bytes, unit, unit > 1);
-    rmi_put(sink, name);
-}
-RMI_COLD void rmi_put_ns(rmi_sink *sink, uint64_t ns)
-{
-    rmi_put_ratio(sink, ns, ns < 10000 ? 1000 : ns < 10000000000u ? 1000000 : 1000000000u, 2);
-    rmi_put(sink, ns < 10000 ? " us" : ns < 10000000000u ? " ms" : " s");
-}
-
 /* Text by a format. %s takes a string; the others take uint64_t, cast at the call: %u a number; %b bytes and %t ns
    for people; %2r two, their quotient with 2 (or 0 to 9) decimals; %o two, by how much the first is over the second in
    per cent. */
-RMI_COLD void rmi_put_args(rmi_sink *sink, const char *format, va_list args)
+RMI_FN void rmi_put_args(rmi_sink *sink, const char *format, va_list args)
 {
     while (*format) {
         size_t plain = strcspn(format, "%");
-        uint64_t value, of;
+        uint64_t value, of, unit;
+        const char *name;
         rmi_put_n(sink, format, plain);
         format += plain;
         if (!*format) break;
         switch (format[1]) {
         case 's': rmi_put(sink, va_arg(args, const char *)); break;
         case 'u': rmi_put_u64(sink, va_arg(args, uint64_t)); break;
-        case 'b': rmi_put_bytes(sink, va_arg(args, uint64_t)); break;
-        case 't': rmi_put_ns(sink, va_arg(args, uint64_t)); break;
+        case 'b': /* 1.5 KiB */
+            value = va_arg(args, uint64_t);
+            unit = rmi_unit_of_bytes(value, &name);
+            rmi_put_ratio(sink, value, unit, unit > 1);
+            rmi_put(sink, name);
+            break;
+        case 't': /* 12.34 ms */
+            value = va_arg(args, uint64_t);
+            rmi_put_ratio(sink, value, value < 10000 ? 1000 : value < 10000000000u ? 1000000 : 1000000000u, 2);
+            rmi_put(sink, value < 10000 ? " us" : value < 10000000000u ? " ms" : " s");
+            break;
         case 'o':
             value = va_arg(args, uint64_t);
             of = va_arg(args, uint64_t);
@@ -1684,7 +1644,7 @@ RMI_COLD void rmi_put_args(rmi_sink *sink, const char *format, va_list args)
         format += 2;
     }
 }
-RMI_COLD void rmi_put_format(rmi_sink *sink, const char *format, ...)
+RMI_FN void rmi_put_format(rmi_sink *sink, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -1701,16 +1661,16 @@ typedef struct rmi_line {
 /* Appends to a line what fits; the write function of its sink. */
 RMI_FN int rmi_line_more(void *line, const char *text, size_t n)
 {
-    rmi_line *l = (rmi_line *)line;
-    n = n < l->room - 1 - l->n ? n : l->room - 1 - l->n;
-    memcpy(l->text + l->n, text, n);
-    l->n += n;
-    l->text[l->n] = 0;
+    rmi_line *to = (rmi_line *)line;
+    n = n < to->room - 1 - to->n ? n : to->room - 1 - to->n;
+    memcpy(to->text + to->n, text, n);
+    to->n += n;
+    to->text[to->n] = 0;
     return 0;
 }
 
 /* The sink that appends to the line, which has so many bytes of room and is emptied. */
-RMI_COLD rmi_sink rmi_line_sink(rmi_line *line, char *text, size_t room)
+RMI_FN rmi_sink rmi_line_sink(rmi_line *line, char *text, size_t room)
 {
     line->text = text;
     line->room = room;
@@ -1720,7 +1680,7 @@ RMI_COLD rmi_sink rmi_line_sink(rmi_line *line, char *text, size_t room)
 }
 
 /* Text by a format into `out`, which has so many bytes of room; returns out. */
-RMI_COLD char *rmi_format(char *out, size_t room, const char *format, ...)
+RMI_FN char *rmi_format(char *out, size_t room, const char *format, ...)
 {
     rmi_line line;
     rmi_sink sink = rmi_line_sink(&line, out, room);
@@ -1758,7 +1718,7 @@ RMI_FN void rmi_err_clear(rmi_error *error)
 }
 
 /* The message by a format of rmi_put_args; what does not fit is cut. Returns result. */
-RMI_COLD rm_result rmi_err_vset(rmi_error *error, rm_result result, const char *fmt, va_list args)
+RMI_FN rm_result rmi_err_vset(rmi_error *error, rm_result result, const char *fmt, va_list args)
 {
     rmi_line line;
     rmi_sink sink = rmi_line_sink(&line, error->text, RMI_ERR_TEXT);
@@ -1768,7 +1728,7 @@ RMI_COLD rm_result rmi_err_vset(rmi_error *error, rm_result result, const char *
     return result;
 }
 
-RMI_COLD rm_result rmi_err_set(rmi_error *error, rm_result result, const char *fmt, ...)
+RMI_FN rm_result rmi_err_set(rmi_error *error, rm_result result, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -1778,10 +1738,10 @@ RMI_COLD rm_result rmi_err_set(rmi_error *error, rm_result result, const char *f
 }
 
 /* The message of an allocation that failed. */
-RMI_COLD rm_result rmi_err_memory(rmi_error *error)
+RMI_FN rm_result rmi_err_memory(rmi_error *error)
 {
-    return rmi_err_set(error, RM_ERROR_MEMORY,
-                       "the allocator gave no memory for the library's own tables (not part of the budget)");
+    return rmi_err_set(error, RM_ERROR_MEMORY, "the allocator gave no memory for the library's own tables (not part "
+                       "of the budget)");
 }
 
 RMI_TEXT_BEGIN
@@ -1907,7 +1867,6 @@ typedef struct rmi_known { /* a program found before; what it is belongs to the 
 
 typedef struct rmi_building { /* what the builder needs beside the tables that it fills */
     uint32_t nothing[1];   /* what empty lists point to */
-    const char *kinds[16]; /* names of kinds seen last, by hash */
     size_t cap_tensors, cap_ops, cap_barriers, cap_marks;
     rmi_map tensor_map, op_map;
     rmi_map form_map;      /* variants; the scope is their op */
@@ -1953,74 +1912,56 @@ struct rm_graph {
    plan. */
 RMI_FN void *rmi_graph_alloc(size_t bytes, void *user)
 {
-    rm_graph *g = (rm_graph *)user;
-    void *memory = g->hooks.alloc(bytes, g->hooks.user);
-    if (!memory) g->no_memory = 1;
+    rm_graph *graph = (rm_graph *)user;
+    void *memory = graph->hooks.alloc(bytes, graph->hooks.user);
+    if (!memory) graph->no_memory = 1;
     return memory;
 }
 RMI_FN void rmi_graph_freed(void *memory, void *user)
 {
-    rm_graph *g = (rm_graph *)user;
-    g->hooks.free(memory, g->hooks.user);
+    rm_graph *graph = (rm_graph *)user;
+    graph->hooks.free(memory, graph->hooks.user);
 }
 
-/* The first error sticks. */
-RMI_FN rm_result rmi_graph_fail(rm_graph *g, rm_result result, const char *fmt, ...)
+/* The first error of the graph sticks, by a format of rmi_put_args; returns it. */
+RMI_FN rm_result rmi_graph_fail(rm_graph *graph, rm_result result, const char *format, ...)
 {
     va_list args;
-    if (g->sticky.result != RM_OK) return g->sticky.result;
-    va_start(args, fmt);
-    rmi_err_vset(&g->sticky, result, fmt, args);
+    if (graph->sticky.result != RM_OK) return graph->sticky.result;
+    va_start(args, format);
+    rmi_err_vset(&graph->sticky, result, format, args);
     va_end(args);
     return result;
 }
+#define RMI_WRONG(graph, ...) rmi_graph_fail((graph), RM_ERROR_GRAPH, __VA_ARGS__) /* it is declared wrongly */
 
-/* The graph's error of an allocation that failed, unless it has one already. */
-RMI_FN rm_result rmi_graph_memory(rm_graph *g)
+/* The same of an allocation that failed. */
+RMI_FN rm_result rmi_graph_memory(rm_graph *graph)
 {
-    if (g->sticky.result == RM_OK) rmi_err_memory(&g->sticky);
-    return g->sticky.result;
-}
-
-/* For functions that return whether all went well: 0. The first error of the graph sticks; fmt NULL: no memory. */
-RMI_FN int rmi_graph_wrong(rm_graph *g, const char *fmt, ...)
-{
-    va_list args;
-    if (!fmt) rmi_graph_memory(g);
-    if (g->sticky.result != RM_OK) return 0;
-    va_start(args, fmt);
-    rmi_err_vset(&g->sticky, RM_ERROR_GRAPH, fmt, args);
-    va_end(args);
-    return 0;
-}
-/* The same for functions that return a number. */
-RMI_FN uint32_t rmi_graph_none(rm_graph *g, const char *fmt, ...)
-{
-    va_list args;
-    if (!fmt) rmi_graph_memory(g);
-    if (g->sticky.result != RM_OK) return RMI_NONE;
-    va_start(args, fmt);
-    rmi_err_vset(&g->sticky, RM_ERROR_GRAPH, fmt, args);
-    va_end(args);
-    return RMI_NONE;
+    return graph->sticky.result != RM_OK ? graph->sticky.result : rmi_err_memory(&graph->sticky);
 }
 
-/* A zero-terminated copy of two texts in a row, in the graph's memory; NULL, and an error of the graph: no memory. */
-RMI_FN char *rmi_graph_string_n(rm_graph *g, const char *first, size_t an, const char *second, size_t bn)
+/* A zero-terminated copy of a text in the graph's memory. */
+RMI_FN rm_result rmi_graph_string(rm_graph *graph, const char *text, const char **copy)
 {
-    char *text = (char *)rmi_arena_take(&g->mem, an + bn + 1, 1);
-    if (!text) {
-        rmi_graph_memory(g);
-        return NULL;
-    }
-    if (an) memcpy(text, first, an);
-    if (bn) memcpy(text + an, second, bn);
-    text[an + bn] = 0;
-    return text;
+    size_t n = strlen(text) + 1;
+    char *to = (char *)rmi_arena_take(&graph->mem, n, 1);
+    if (!to) return rmi_graph_memory(graph);
+    memcpy(to, text, n);
+    *copy = to;
+    return RM_OK;
 }
-RMI_FN char *rmi_graph_string(rm_graph *g, const char *text)
+
+/* Room for one element more behind n of elem bytes: the array doubles whenever n is a power of two. */
+RMI_FN rm_result rmi_graph_one_more(rm_graph *graph, void **array, uint32_t n, size_t elem)
 {
-    return rmi_graph_string_n(g, text, strlen(text), "", 0);
+    void *memory;
+    if (n & (n - 1)) return RM_OK;
+    memory = rmi_arena_get(&graph->mem, n ? 2 * (size_t)n : 1, elem);
+    if (!memory) return rmi_graph_memory(graph);
+    if (n) memcpy(memory, *array, n * elem);
+    *array = memory;
+    return RM_OK;
 }
 
 #define RMI_NAME_RULE "1 to 255 of A-Z a-z 0-9 _ . / - [ ], and neither 'none' nor 'saved'"
@@ -2052,262 +1993,260 @@ RMI_FN uint32_t rmi_graph_lookup_in(const rmi_map *map, uint32_t scope, const ch
 {
     return map->size ? rmi_graph_map_slot(map, scope, name, n)->number - 1 : RMI_NONE; /* 0 - 1: RMI_NONE */
 }
-RMI_FN uint32_t rmi_graph_lookup_n(const rmi_map *map, const char *name, size_t n)
-{
-    return rmi_graph_lookup_in(map, 0, name, n);
-}
 RMI_FN uint32_t rmi_graph_lookup(const rmi_map *map, const char *name)
 {
     return rmi_graph_lookup_in(map, 0, name, strlen(name));
 }
 
-/* The name stands for this number from now on; the map, rebuilt at half load, keeps the pointer. 0, and an error of the
-   graph: no memory. */
-RMI_FN int rmi_graph_map_put(rm_graph *g, rmi_map *map, uint32_t scope, const char *name, uint32_t number)
+/* The name stands for this number from now on; the map, rebuilt at half load, keeps the pointer. */
+RMI_FN rm_result rmi_graph_map_put(rm_graph *graph, rmi_map *map, uint32_t scope, const char *name, uint32_t number)
 {
     rmi_map old = *map;
     rmi_name *slot;
     size_t i;
     if (old.used * 2 >= old.size) {
+        slot = RMI_NEW(&graph->mem, rmi_name, old.size ? old.size * 2 : 64);
+        if (!slot) return rmi_graph_memory(graph);
         map->size = old.size ? old.size * 2 : 64;
-        map->slot = RMI_NEW(&g->mem, rmi_name, map->size);
-        if (!map->slot) {
-            *map = old;
-            return rmi_graph_wrong(g, NULL);
-        }
+        map->slot = slot;
         for (i = 0; i < old.size; i++)
             if (old.slot[i].number)
                 *rmi_graph_map_slot(map, old.slot[i].scope, old.slot[i].text, strlen(old.slot[i].text)) = old.slot[i];
-        if (old.size) rmi_arena_drop(&g->mem, old.slot, old.size * sizeof(rmi_name));
+        if (old.size) rmi_arena_drop(&graph->mem, old.slot, old.size * sizeof(rmi_name));
     }
     slot = rmi_graph_map_slot(map, scope, name, strlen(name));
     map->used += !slot->number;
     slot->text = name;
     slot->scope = scope;
     slot->number = number + 1;
-    return 1;
+    return RM_OK;
 }
 
 /* --- raw constructors, shared by the builder and the text room; names are full and copied */
 
 /* A tensor of a full name, which is copied; maker: the op that makes it, or RMI_NONE. One output may have the op's
    name. */
-RMI_FN uint32_t rmi_graph_new_tensor(rm_graph *g, const char *name, uint32_t maker, rmi_tensor_kind kind,
-                                     uint64_t bytes)
+RMI_FN rm_result rmi_graph_new_tensor(rm_graph *graph, const char *name, uint32_t maker, rmi_tensor_kind kind,
+                                      uint64_t bytes, uint32_t *id)
 {
-    const rmi_op *op = maker == RMI_NONE ? NULL : &g->ops[maker];
+    const rmi_op *op = maker == RMI_NONE ? NULL : &graph->ops[maker];
     int is_ops = op && name == op->name;
     rmi_tensor *tensor;
     if (!is_ops && !rmi_graph_name_ok(name))
-        return rmi_graph_none(g, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
-    if (rmi_graph_lookup(&g->build.tensor_map, name) != RMI_NONE)
-        return rmi_graph_none(g, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
-                              "of them another name" : "tensor %s: declared twice; give the second another name", name);
-    if (bytes > RMI_MAX) return rmi_graph_none(g, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
-    if (!RMI_GROW(&g->mem, g->tensors, g->build.cap_tensors, (size_t)g->n_tensors + 1)) return rmi_graph_none(g, NULL);
-    tensor = &g->tensors[g->n_tensors];
-    tensor->name = is_ops ? name : rmi_graph_string(g, name);
-    if (!tensor->name || !rmi_graph_map_put(g, &g->build.tensor_map, 0, tensor->name, g->n_tensors)) return RMI_NONE;
+        return RMI_WRONG(graph, "tensor '%s': not a name; take " RMI_NAME_RULE, name);
+    if (rmi_graph_lookup(&graph->build.tensor_map, name) != RMI_NONE)
+        return RMI_WRONG(graph, is_ops ? "op %s: a tensor has this name, which the op's output takes, too; give one "
+                         "of them another name" : "tensor %s: declared twice; give the second another name", name);
+    if (bytes > RMI_MAX) return RMI_WRONG(graph, "tensor %s: %u bytes; sizes are below 2^62", name, bytes);
+    if (!RMI_GROW(&graph->mem, graph->tensors, graph->build.cap_tensors, (size_t)graph->n_tensors + 1))
+        return rmi_graph_memory(graph);
+    tensor = &graph->tensors[graph->n_tensors];
+    tensor->name = name;
+    if (!is_ops) RMI_TRY(rmi_graph_string(graph, name, &tensor->name));
+    RMI_TRY(rmi_graph_map_put(graph, &graph->build.tensor_map, 0, tensor->name, graph->n_tensors));
     tensor->kind = (uint8_t)kind;
     tensor->bytes = tensor->grad_bytes = bytes;
     tensor->opt = tensor->opt_host = tensor->reduce = RMI_INF;
     tensor->maker = maker;
     tensor->external = op && (op->flags & RM_EXTERNAL);
     tensor->stays = op && (op->flags & RM_STAYS);
-    return g->n_tensors++;
+    *id = graph->n_tensors++;
+    return RM_OK;
 }
 
-/* An op without operands or forms; RMI_NONE, and an error of the graph: the name is none or taken, or no memory. */
-RMI_FN uint32_t rmi_graph_new_op(rm_graph *g, const char *name)
+/* An op without operands or forms; an error: the name is none or taken. */
+RMI_FN rm_result rmi_graph_new_op(rm_graph *graph, const char *name, uint32_t *id)
 {
     rmi_op *op;
-    if (!rmi_graph_name_ok(name)) return rmi_graph_none(g, "op '%s': not a name; take " RMI_NAME_RULE, name);
-    if (rmi_graph_lookup(&g->build.op_map, name) != RMI_NONE)
-        return rmi_graph_none(g, "op %s: declared twice; give the second another name, or put it in a block", name);
-    if (!RMI_GROW(&g->mem, g->ops, g->build.cap_ops, (size_t)g->n_ops + 1)) return rmi_graph_none(g, NULL);
-    op = &g->ops[g->n_ops];
-    op->name = rmi_graph_string(g, name);
-    if (!op->name || !rmi_graph_map_put(g, &g->build.op_map, 0, op->name, g->n_ops)) return RMI_NONE;
+    if (!rmi_graph_name_ok(name)) return RMI_WRONG(graph, "op '%s': not a name; take " RMI_NAME_RULE, name);
+    if (rmi_graph_lookup(&graph->build.op_map, name) != RMI_NONE)
+        return RMI_WRONG(graph, "op %s: declared twice; give the second another name, or put it in a block", name);
+    if (!RMI_GROW(&graph->mem, graph->ops, graph->build.cap_ops, (size_t)graph->n_ops + 1))
+        return rmi_graph_memory(graph);
+    op = &graph->ops[graph->n_ops];
+    RMI_TRY(rmi_graph_string(graph, name, &op->name));
+    RMI_TRY(rmi_graph_map_put(graph, &graph->build.op_map, 0, op->name, graph->n_ops));
     op->kind_name = op->name;
     op->view = RMI_NONE;
-    return g->n_ops++;
+    *id = graph->n_ops++;
+    return RM_OK;
 }
 
-/* Room for a list of n numbers; 0, and an error of the graph: no memory. */
-RMI_FN int rmi_graph_new_list(rm_graph *g, rmi_list *list, size_t n)
+/* Room for a list of n numbers, packed, for most are short. */
+RMI_FN rm_result rmi_graph_new_list(rm_graph *graph, rmi_list *list, size_t n)
 {
     list->n = 0;
-    /* packed: most are short */
-    list->at = !n                 ? g->build.nothing
-            : n > RMI_NONE / 8 ? NULL
-                               : (uint32_t *)rmi_arena_take(&g->mem, n * sizeof(uint32_t), sizeof(uint32_t));
-    if (!list->at) rmi_graph_memory(g);
-    return list->at != NULL;
+    list->at = graph->build.nothing;
+    if (n > RMI_NONE / 8) list->at = NULL;
+    else if (n) list->at = (uint32_t *)rmi_arena_take(&graph->mem, n * sizeof(uint32_t), sizeof(uint32_t));
+    return list->at ? RM_OK : rmi_graph_memory(graph);
 }
 
 /* The number of the op's form of a name of n bytes, which the op itself does not have; RMI_NONE: there is none. */
-RMI_FN uint32_t rmi_graph_find_form(const rm_graph *g, uint32_t op, const char *name, size_t n)
+RMI_FN uint32_t rmi_graph_find_form(const rm_graph *graph, uint32_t op, const char *name, size_t n)
 {
-    return n ? rmi_graph_lookup_in(&g->build.form_map, op, name, n) : 0;
+    return n ? rmi_graph_lookup_in(&graph->build.form_map, op, name, n) : 0;
 }
 
-/* One form more, a copy of form 0 if there is one. The array doubles whenever its length is a power of two. */
-RMI_FN rmi_form *rmi_graph_new_form(rm_graph *g, uint32_t op, const char *name)
+/* One form more of an op, a copy of form 0 if there is one; NULL: no memory. */
+RMI_FN rmi_form *rmi_graph_new_form(rm_graph *graph, uint32_t op, const char *name)
 {
-    rmi_op *owner = &g->ops[op];
+    rmi_op *owner = &graph->ops[op];
     uint32_t n = owner->n_forms;
-    rmi_form *forms = n & (n - 1) ? owner->forms : RMI_NEW(&g->mem, rmi_form, n ? 2 * (size_t)n : 1);
-    const char *copy = *name ? rmi_graph_string(g, name) : "";
+    const char *copy = "";
     rmi_form *form;
-    if (!forms || !copy) {
-        rmi_graph_memory(g);
+    if (rmi_graph_one_more(graph, (void **)&owner->forms, n, sizeof *form) != RM_OK ||
+        (n && (rmi_graph_string(graph, name, &copy) != RM_OK ||
+               rmi_graph_map_put(graph, &graph->build.form_map, op, copy, n) != RM_OK)))
         return NULL;
-    }
-    if (n && forms != owner->forms) memcpy(forms, owner->forms, n * sizeof(rmi_form));
-    form = &forms[n];
-    if (n) *form = forms[0];
+    form = &owner->forms[owner->n_forms++];
+    if (n) *form = owner->forms[0];
     form->name = copy;
     form->parts = NULL;
     form->n_parts = form->own_parts = 0;
-    if (!n) {
-        form->bits = "";
-        form->inplace = RMI_NONE;
-    }
-    owner->forms = forms;
-    owner->n_forms++;
-    return !n || rmi_graph_map_put(g, &g->build.form_map, op, copy, n) ? form : NULL;
+    if (n) return form;
+    form->bits = "";
+    form->inplace = RMI_NONE;
+    return form;
+}
+
+/* One part more of the form's own; NULL: no memory. */
+RMI_FN rmi_part *rmi_graph_new_part(rm_graph *graph, rmi_form *form, const char *name)
+{
+    rmi_part *part;
+    if (rmi_graph_one_more(graph, (void **)&form->parts, form->own_parts, sizeof *part) != RM_OK) return NULL;
+    part = &form->parts[form->own_parts];
+    if (rmi_graph_string(graph, name, &part->name) != RM_OK) return NULL;
+    form->n_parts = ++form->own_parts;
+    return part;
 }
 
 /* --- the builder: masks of a kind become lists of tensors */
 
-/* Adds the tensors of a list whose bits are set, from bit `shift` on; those from number `last` on share one bit. */
-RMI_FN void rmi_graph_select(const rmi_list *from, uint64_t mask, uint32_t shift, uint32_t last, rmi_list *to)
+#define RMI_IN_BITS (((uint64_t)1 << 32) - 1)
+#define RMI_OUT_BITS (RM_OUT(24) | (RM_OUT(24) - RM_OUT(0)))
+#define RMI_NEEDS_BITS (RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS)
+
+typedef struct rmi_making { /* a form of an op that is made by a kind */
+    rm_graph *graph;
+    rmi_op *op;
+    const rm_kind *kind;
+    const rm_op_desc *desc;
+    rmi_form *form;
+} rmi_making;
+
+/* Does a mask of the kind name only what is allowed there and what the op has? A bit beyond is a slip of the pen that
+   would silently do nothing. */
+RMI_FN rm_result rmi_graph_mask(const rmi_making *m, const char *what, uint64_t mask, uint64_t allowed)
 {
-    uint32_t i;
-    for (i = 0; i < from->n; i++)
-        if ((mask >> (shift + (i < last ? i : last))) & 1) rmi_list_put_once(to, from->at[i]);
+    uint32_t bit;
+    if (mask & ~allowed)
+        return RMI_WRONG(m->graph, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
+                         m->op->name, m->kind->name, what);
+    mask &= RMI_IN_BITS | RMI_OUT_BITS;
+    for (bit = 0; mask >> bit; bit++) {
+        uint32_t i = bit % 32, n = bit < 32 ? m->op->in.n : m->op->out.n;
+        if ((mask >> bit & 1) && i >= n)
+            return RMI_WRONG(m->graph, bit < 32 ? "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u "
+                             "inputs; give the input or correct the kind" : "op %s: kind '%s' names RM_OUT(%u) in "
+                             "'%s', but the op has %u outputs; give its size or correct the kind", m->op->name,
+                             m->kind->name, (uint64_t)i, what, (uint64_t)n);
+    }
+    return RM_OK;
 }
 
-#define RMI_IN_BITS (((uint64_t)1 << 32) - 1)
-#define RMI_OUT_BITS (RMI_OUT(24) | (RMI_OUT(24) - RMI_OUT(0)))
-#define RMI_OUT(i) ((uint64_t)1 << (32 + (i)))
-
-/* Does the mask name only what the op has? A bit beyond is a slip of the pen that would silently do nothing. */
-RMI_FN int rmi_graph_mask_ok(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask,
-                             uint64_t allowed)
+/* The tensors of the op that a right mask names, each once; the last bits stand for all operands from theirs on. */
+RMI_FN rm_result rmi_graph_list(const rmi_making *m, uint64_t mask, rmi_list *list)
 {
     uint32_t i;
-    if (!mask) return 1;
-    if (mask & ~allowed)
-        return rmi_graph_wrong(g, "op %s: kind '%s' has a bit in its mask '%s' that means nothing there; see rm_kind",
-                               op->name, kind, what);
-    for (i = op->in.n; i < 32 && (mask & RMI_IN_BITS) >> i; i++)
-        if ((mask >> i) & 1)
-            return rmi_graph_wrong(g, "op %s: kind '%s' names RM_IN(%u) in '%s', but the op has %u inputs; give the "
-                                   "input or correct the kind", op->name, kind, (uint64_t)i, what, (uint64_t)op->in.n);
-    for (i = op->out.n; i < 25 && (mask & RMI_OUT_BITS) >> (32 + i); i++)
-        if ((mask >> (32 + i)) & 1)
-            return rmi_graph_wrong(g, "op %s: kind '%s' names RM_OUT(%u) in '%s', but the op has %u outputs; give its "
-                                   "size or correct the kind", op->name, kind, (uint64_t)i, what, (uint64_t)op->out.n);
-    return 1;
+    RMI_TRY(rmi_graph_new_list(m->graph, list, mask ? (size_t)m->op->in.n + m->op->out.n : 0));
+    for (i = 0; i < m->op->in.n; i++)
+        if (mask & RM_IN(i)) rmi_list_put_once(list, m->op->in.at[i]);
+    for (i = 0; i < m->op->out.n; i++)
+        if (mask & RM_OUT(i)) rmi_list_put_once(list, m->op->out.at[i]);
+    return RM_OK;
+}
+
+/* The single tensor of a right mask of one bit; RMI_NONE if that is none of an operand. */
+RMI_FN uint32_t rmi_graph_single(const rmi_making *m, uint64_t mask)
+{
+    uint32_t bit = 0;
+    if (!(mask & (RMI_IN_BITS | RMI_OUT_BITS))) return RMI_NONE;
+    while (!(mask >> bit & 1)) bit++;
+    return bit < 32 ? m->op->in.at[bit] : m->op->out.at[bit - 32];
 }
 
 /* The single tensor of a mask that allows one input; RMI_NONE for 0. */
-RMI_FN int rmi_graph_one_input(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask,
-                               uint32_t *tensor)
+RMI_FN rm_result rmi_graph_one_input(const rmi_making *m, const char *what, uint64_t mask, uint32_t *tensor)
 {
-    uint32_t i;
     *tensor = RMI_NONE;
-    if (!mask) return 1;
-    if (!rmi_graph_mask_ok(g, op, kind, what, mask, RMI_IN_BITS)) return 0;
+    RMI_TRY(rmi_graph_mask(m, what, mask, RMI_IN_BITS));
     if (mask & (mask - 1))
-        return rmi_graph_wrong(g, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", op->name, kind,
-                               what);
-    for (i = 0; !((mask >> i) & 1);) i++;
-    *tensor = op->in.at[i];
-    return 1;
+        return RMI_WRONG(m->graph, "op %s: kind '%s' names several inputs in '%s'; it takes one RM_IN", m->op->name,
+                         m->kind->name, what);
+    *tensor = rmi_graph_single(m, mask);
+    return RM_OK;
 }
 
-/* What a backward reads, by the mask of its kind: tensors into a list, and whether it reads saved. */
-RMI_FN int rmi_graph_needs(rm_graph *g, const rmi_op *op, const char *kind, const char *what, uint64_t mask,
-                           rmi_list *needs, uint32_t *saved)
+/* What a backward reads, by a mask of the kind: tensors into a list, and whether it reads saved. */
+RMI_FN rm_result rmi_graph_needs(const rmi_making *m, const char *what, uint64_t mask, rmi_list *needs, uint32_t *saved)
 {
-    if (!mask) mask = RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS;
-    else if (!rmi_graph_mask_ok(g, op, kind, what, mask & ~RM_NOTHING, RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS)) return 0;
-    if (!rmi_graph_new_list(g, needs, (size_t)op->in.n + op->out.n)) return 0;
-    rmi_graph_select(&op->in, mask, 0, 31, needs);
-    rmi_graph_select(&op->out, mask, 32, 24, needs);
+    if (!mask) mask = RMI_NEEDS_BITS;
+    else RMI_TRY(rmi_graph_mask(m, what, mask & ~RM_NOTHING, RMI_NEEDS_BITS));
     *saved = (mask & RM_SAVED) != 0;
-    return 1;
+    return rmi_graph_list(m, mask, needs);
 }
 
-/* The gradients that may be written over other bytes, by the kind; 0, and an error: a mask is wrong, or no memory. */
-RMI_FN int rmi_graph_kind_overs(rm_graph *g, const rmi_op *op, const rm_kind *kind, rmi_form *form)
+/* The gradients that may be written over other bytes, by the kind. */
+RMI_FN rm_result rmi_graph_overs(const rmi_making *m)
 {
-    uint32_t i, n = 0;
-    while (n < RM_MAX_OVERS && kind->over[n].grad_of) n++;
-    form->overs = n ? RMI_NEW(&g->mem, rmi_over, n) : NULL;
+    const rm_over *given = m->kind->over;
+    rmi_form *form = m->form;
+    uint32_t n = 0;
+    while (n < RM_MAX_OVERS && given[n].grad_of) n++;
     form->n_overs = 0;
-    if (!n) return 1;
-    n = 0;
-    if (!form->overs) return rmi_graph_wrong(g, NULL);
-    for (i = 0; i < RM_MAX_OVERS && kind->over[i].grad_of; i++) {
-        rmi_over *over = &form->overs[n];
-        uint64_t from = kind->over[i].bytes_of;
-        rmi_list one;
-        uint32_t slot = RMI_NONE;
-        if (!rmi_graph_one_input(g, op, kind->name, "over.grad_of", kind->over[i].grad_of, &over->grad_of)) return 0;
-        if (!from || (from & (from - 1)) ||
-            !rmi_graph_mask_ok(g, op, kind->name, "over.bytes_of", from & ~RM_DOUT,
-                               RM_SAVED | RMI_IN_BITS | RMI_OUT_BITS))
-            return rmi_graph_wrong(g, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
-                                   "RM_OUT(i)", op->name, kind->name);
-        one.at = &slot;
-        one.n = 0;
+    form->overs = n ? RMI_NEW(&m->graph->mem, rmi_over, n) : NULL;
+    if (n && !form->overs) return rmi_graph_memory(m->graph);
+    for (; form->n_overs < n; form->n_overs++, given++) {
+        rmi_over *over = &form->overs[form->n_overs];
+        uint64_t from = given->bytes_of;
+        RMI_TRY(rmi_graph_one_input(m, "over.grad_of", given->grad_of, &over->grad_of));
+        if (from && !(from & (from - 1))) RMI_TRY(rmi_graph_mask(m, "over.bytes_of", from & ~RM_DOUT, RMI_NEEDS_BITS));
+        else return RMI_WRONG(m->graph, "op %s: kind '%s': over.bytes_of takes one of RM_DOUT, RM_SAVED, RM_IN(i), "
+                              "RM_OUT(i)", m->op->name, m->kind->name);
         over->what = from == RM_DOUT ? RMI_OVER_DOUT : from == RM_SAVED ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
-        if (over->what == RMI_OVER_TENSOR) {
-            rmi_graph_select(&op->in, from, 0, 31, &one);
-            if (slot == RMI_NONE) rmi_graph_select(&op->out, from, 32, 24, &one);
-        }
-        over->tensor = slot;
-        n++;
+        over->tensor = rmi_graph_single(m, from);
     }
-    form->n_overs = n;
-    return 1;
+    return RM_OK;
 }
 
 RMI_FN int rmi_graph_guess(uint8_t by) { return by == RMI_COST_GUESSED || by == RMI_COST_SCALED; }
 
-/* The parts of a backward, by the kind, with their times and workspaces; 0, and an error, if one is wrong. */
-RMI_FN int rmi_graph_kind_parts(rm_graph *g, const rmi_op *op, const rm_kind *kind, const rm_op_desc *desc,
-                                rmi_form *form)
+/* The parts of a backward, by the kind, with their times and workspaces. */
+RMI_FN rm_result rmi_graph_parts(const rmi_making *m)
 {
-    uint32_t i, n = 0;
-    while (n < RM_MAX_PARTS && kind->part[n].grads) n++;
-    if (!n) return 1;
-    form->parts = RMI_NEW(&g->mem, rmi_part, n);
-    if (!form->parts) return rmi_graph_wrong(g, NULL);
-    form->n_parts = form->own_parts = (uint8_t)n;
-    if (!desc->bwd_ns) form->bwd = 0;
-    for (i = 0; i < n; i++) {
-        rmi_part *part = &form->parts[i];
-        const char *name = kind->part[i].name ? kind->part[i].name : "";
+    uint64_t sum = 0;
+    uint32_t i;
+    for (i = 0; i < RM_MAX_PARTS && m->kind->part[i].grads; i++) {
+        const rm_part *given = &m->kind->part[i];
+        const char *name = given->name ? given->name : "";
+        uint64_t ns = m->desc->part_ns[i], ws = m->desc->part_ws[i];
+        rmi_part *part;
         if (!rmi_graph_name_ok(name))
-            return rmi_graph_wrong(g, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')", op->name,
-                                   (uint64_t)i, kind->name);
-        part->name = rmi_graph_string(g, name);
-        if (!part->name || !rmi_graph_mask_ok(g, op, kind->name, "part.grads", kind->part[i].grads, RMI_IN_BITS))
-            return 0;
-        if (!rmi_graph_new_list(g, &part->grads, op->in.n) ||
-            !rmi_graph_needs(g, op, kind->name, "part.needs", kind->part[i].needs, &part->needs, &part->needs_saved))
-            return 0;
-        rmi_graph_select(&op->in, kind->part[i].grads, 0, 31, &part->grads);
-        part->bwd = desc->part_ns[i] == RM_FREE_NS ? 0 : desc->part_ns[i];
-        part->bwd_by = desc->part_ns[i] ? RMI_COST_GIVEN : RMI_COST_GUESSED;
-        part->bwd_ws = desc->part_ws[i] == RM_EMPTY ? 0 : desc->part_ws[i];
-        if (!desc->bwd_ns) form->bwd = rmi_add(form->bwd, part->bwd);
+            return RMI_WRONG(m->graph, "op %s: part %u of kind '%s' has no usable name; give it one ('dx')",
+                             m->op->name, (uint64_t)i, m->kind->name);
+        RMI_TRY(rmi_graph_mask(m, "part.grads", given->grads, RMI_IN_BITS));
+        part = rmi_graph_new_part(m->graph, m->form, name);
+        if (!part) return m->graph->sticky.result;
+        RMI_TRY(rmi_graph_list(m, given->grads, &part->grads));
+        RMI_TRY(rmi_graph_needs(m, "part.needs", given->needs, &part->needs, &part->needs_saved));
+        part->bwd = ns == RM_FREE_NS ? 0 : ns;
+        part->bwd_by = ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+        part->bwd_ws = ws == RM_EMPTY ? 0 : ws;
+        sum = rmi_add(sum, part->bwd);
     }
-    return 1;
+    if (i && !m->desc->bwd_ns) m->form->bwd = sum;
+    return RM_OK;
 }
 
 /* A figure of a description, and the field that it sets, both uint64_t; what is 0 was not given, RM_EMPTY and
@@ -2332,9 +2271,9 @@ static const rmi_setter rmi_graph_param_setters[RMI_SETTERS] = {
     {"update_ns", offsetof(rm_param_desc, update_ns), offsetof(rmi_tensor, opt)},
     {"update_host_ns", offsetof(rm_param_desc, update_host_ns), offsetof(rmi_tensor, opt_host)}};
 
-/* The figures that desc gives go to the object, the others stay; 0, and an error of the graph: one is too large. */
-RMI_FN int rmi_graph_set(rm_graph *g, const char *word, const char *name, const rmi_setter *set, const void *desc,
-                         void *object)
+/* The figures that desc gives go to the object, the others stay; an error: one is too large. */
+RMI_FN rm_result rmi_graph_set(rm_graph *graph, const char *word, const char *name, const rmi_setter *set,
+                               const void *desc, void *object)
 {
     uint32_t i;
     for (i = 0; i < RMI_SETTERS; i++, set++) {
@@ -2343,86 +2282,78 @@ RMI_FN int rmi_graph_set(rm_graph *g, const char *word, const char *name, const 
         if (!value) continue;
         if (value == UINT64_MAX) value = 0;
         if (value > RMI_MAX)
-            return rmi_graph_wrong(g, "%s %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
-                                   word, name, set->name);
+            return RMI_WRONG(graph, "%s %s: %s is not below 2^62; give ns and bytes (RM_FREE_NS, RM_EMPTY for none)",
+                             word, name, set->name);
         memcpy((char *)object + set->to, &value, sizeof value);
     }
-    return 1;
+    return RM_OK;
 }
 
-/* What kind and desc say, into a fresh form of op. base: the op's own form, or NULL. */
-RMI_FN int rmi_graph_kind_form(rm_graph *g, uint32_t op_id, const rm_kind *kind, const rm_op_desc *desc, rmi_form *form,
-                               const rmi_form *base)
+/* What kind and desc say, into a fresh form of the op, its own one or a variant. */
+RMI_FN rm_result rmi_graph_make_form(const rmi_making *m)
 {
-    const rmi_op *op = &g->ops[op_id];
+    const rm_kind *kind = m->kind;
+    const rm_op_desc *desc = m->desc;
+    rmi_form *form = m->form;
+    int is_own = form == m->op->forms;
     form->forward = kind->forward;
     form->backward = kind->backward;
     form->flags = kind->flags | desc->flags;
-    if (!rmi_graph_set(g, "op", op->name, rmi_graph_form_setters, desc, form)) return 0;
-    if (!base || desc->fwd_ns) form->fwd_by = desc->fwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
-    if (!base || desc->bwd_ns) form->bwd_by = desc->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
-    if (!desc->again_ns && (!base || desc->fwd_ns)) form->again = form->fwd;
+    RMI_TRY(rmi_graph_set(m->graph, "op", m->op->name, rmi_graph_form_setters, desc, form));
+    if (is_own || desc->fwd_ns) form->fwd_by = desc->fwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    if (is_own || desc->bwd_ns) form->bwd_by = desc->bwd_ns ? RMI_COST_GIVEN : RMI_COST_GUESSED;
+    if (!desc->again_ns && (is_own || desc->fwd_ns)) form->again = form->fwd;
     form->again_by = desc->again_ns ? (uint8_t)RMI_COST_GIVEN : form->fwd_by;
-    if (desc->bits) form->bits = rmi_graph_string(g, desc->bits);
-    if (!form->bits) return 0;
-    return rmi_graph_needs(g, op, kind->name, "needs", kind->needs, &form->needs, &form->needs_saved) &&
-           rmi_graph_one_input(g, op, kind->name, "inplace", kind->inplace, &form->inplace) &&
-           rmi_graph_kind_overs(g, op, kind, form) && rmi_graph_kind_parts(g, op, kind, desc, form);
+    if (desc->bits) RMI_TRY(rmi_graph_string(m->graph, desc->bits, &form->bits));
+    RMI_TRY(rmi_graph_needs(m, "needs", kind->needs, &form->needs, &form->needs_saved));
+    RMI_TRY(rmi_graph_one_input(m, "inplace", kind->inplace, &form->inplace));
+    RMI_TRY(rmi_graph_overs(m));
+    return rmi_graph_parts(m);
 }
 
 /* The arguments of an op or param, copied; those that have none share one table of zeros. */
-RMI_FN int rmi_graph_copy_args(rm_graph *g, const int64_t *arg, const double *farg, const int64_t **to,
-                               const double **fto)
+RMI_FN rm_result rmi_graph_copy_args(rm_graph *graph, const int64_t *arg, const double *farg, const int64_t **to,
+                                     const double **fto)
 {
     static const int64_t no_arg[RM_MAX_ARGS] = {0};
     static const double no_farg[RM_MAX_ARGS] = {0};
-    int64_t *args = NULL;
-    double *fargs = NULL;
-    *to = no_arg;
-    *fto = no_farg;
-    if (memcmp(arg, no_arg, sizeof no_arg)) *to = args = RMI_NEW(&g->mem, int64_t, RM_MAX_ARGS);
-    if (memcmp(farg, no_farg, sizeof no_farg)) *fto = fargs = RMI_NEW(&g->mem, double, RM_MAX_ARGS);
-    if (!*to || !*fto) return rmi_graph_wrong(g, NULL);
+    int64_t *args = memcmp(arg, no_arg, sizeof no_arg) ? RMI_NEW(&graph->mem, int64_t, RM_MAX_ARGS) : NULL;
+    double *fargs = memcmp(farg, no_farg, sizeof no_farg) ? RMI_NEW(&graph->mem, double, RM_MAX_ARGS) : NULL;
+    *to = args ? args : no_arg;
+    *fto = fargs ? fargs : no_farg;
     if (args) memcpy(args, arg, RM_MAX_ARGS * sizeof(int64_t));
     if (fargs) memcpy(fargs, farg, RM_MAX_ARGS * sizeof(double));
-    return 1;
-}
-
-/* A copy of the name of a kind, one for all ops of that name: many ops have few kinds. */
-RMI_FN const char *rmi_graph_kind_name(rm_graph *g, const char *name)
-{
-    const char **seen = &g->build.kinds[rmi_fnv(RMI_FNV_START, name, strlen(name)) % RMI_COUNT(g->build.kinds)];
-    if (!*seen || strcmp(*seen, name)) *seen = rmi_graph_string(g, name);
-    return *seen;
+    return memcmp(*to, arg, sizeof no_arg) || memcmp(*fto, farg, sizeof no_farg) ? rmi_graph_memory(graph) : RM_OK;
 }
 
 /* --- handles: a tensor's number + 1, and above bit 32 a mark of its graph */
 
-RMI_FN uint32_t rmi_graph_tag(const rm_graph *g) { return (uint32_t)((uintptr_t)g >> 4) | 1; }
+RMI_FN uint32_t rmi_graph_tag(const rm_graph *graph) { return (uint32_t)((uintptr_t)graph >> 4) | 1; }
 
 /* The handle of a tensor; RMI_NONE gives none. */
-RMI_FN rm_tensor rmi_graph_handle(const rm_graph *g, uint32_t id)
+RMI_FN rm_tensor rmi_graph_handle(const rm_graph *graph, uint32_t id)
 {
     rm_tensor handle;
-    handle.id = id == RMI_NONE ? 0 : (uint64_t)rmi_graph_tag(g) << 32 | (id + 1);
+    handle.id = id == RMI_NONE ? 0 : (uint64_t)rmi_graph_tag(graph) << 32 | (id + 1);
     return handle;
 }
 
 RMI_FN uint32_t rmi_graph_index(rm_tensor handle) { return (uint32_t)(handle.id & UINT32_MAX) - 1; }
 
-/* Does the handle name a tensor of g? */
-RMI_FN int rmi_graph_has(const rm_graph *g, rm_tensor handle)
+/* Does the handle name a tensor of the graph? */
+RMI_FN int rmi_graph_has(const rm_graph *graph, rm_tensor handle)
 {
-    return rmi_graph_index(handle) < g->n_tensors && (!(handle.id >> 32) || handle.id >> 32 == rmi_graph_tag(g));
+    uint64_t tag = handle.id >> 32;
+    return rmi_graph_index(handle) < graph->n_tensors && (!tag || tag == rmi_graph_tag(graph));
 }
 
 /* May the builder go on? After an error it does nothing; after the first plan it is closed. */
-RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
+RMI_FN int rmi_graph_open(rm_graph *graph, const char *what)
 {
-    if (!g || g->sticky.result != RM_OK) return 0;
-    if (g->sealed) {
-        rmi_graph_fail(g, RM_ERROR_ARGUMENT, "%s: the graph was sealed by its first plan, write or read, and what it "
-                       "has stands; build a new one, or declare this before planning", what);
+    if (!graph || graph->sticky.result != RM_OK) return 0;
+    if (graph->sealed) {
+        rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "%s: the graph was sealed by its first plan, write or read, and what "
+                       "it has stands; build a new one, or declare this before planning", what);
         return 0;
     }
     return 1;
@@ -2431,42 +2362,48 @@ RMI_FN int rmi_graph_open(rm_graph *g, const char *what)
 #define RMI_NAME_ROOM 300u /* longer than any name may be: what is cut off here is refused as too long */
 
 /* Into out, of RMI_NAME_ROOM bytes: prefix + name, or prefix + kind + number when there is no name. */
-RMI_FN void rmi_graph_full_name(const rm_graph *g, const char *name, const char *kind, uint32_t number, char *out)
+RMI_FN void rmi_graph_full_name(const rm_graph *graph, const char *name, const char *kind, uint32_t number, char *out)
 {
-    rmi_format(out, RMI_NAME_ROOM, name ? "%s%s" : "%s%s.%u", g->build.prefix_n ? g->build.prefix : "", name ? name
-               : kind, (uint64_t)number);
+    rmi_format(out, RMI_NAME_ROOM, name ? "%s%s" : "%s%s.%u", graph->build.prefix_n ? graph->build.prefix : "",
+               name ? name : kind, (uint64_t)number);
 }
 
-/* An input, param or const, by the words of the API; RMI_NONE, and an error of the graph, if one is wrong. */
-RMI_FN uint32_t rmi_graph_given(rm_graph *g, const char *name, rmi_tensor_kind kind, const char *word, uint64_t bytes,
-                                uint32_t flags, uint32_t allowed)
+/* An input, param or const, by the words of the API. */
+RMI_FN rm_result rmi_graph_given(rm_graph *graph, const char *name, rmi_tensor_kind kind, uint64_t bytes,
+                                 uint32_t flags, uint32_t *id)
 {
+    static const struct {
+        const char *word;
+        uint32_t flags; /* that it may have */
+    } given[] = {{"input", RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS}, /* rmi_tensor_kind */
+                 {"param", RM_FROZEN | RM_EXTERNAL | RM_STAYS},
+                 {"const", RM_EXTERNAL | RM_STAYS}};
+    const char *word = given[kind].word;
     char full[RMI_NAME_ROOM];
-    uint32_t tensor;
-    if (!rmi_graph_open(g, word)) return RMI_NONE;
-    rmi_graph_full_name(g, name, word, g->n_tensors, full);
-    if (flags & ~allowed)
-        return rmi_graph_none(g, "%s %s: a flag that means nothing there; see the declaration of rm_%s_add", word, full,
-                              word);
+    rmi_tensor *tensor;
+    *id = RMI_NONE;
+    if (!rmi_graph_open(graph, word)) return RM_ERROR_GRAPH;
+    rmi_graph_full_name(graph, name, word, graph->n_tensors, full);
+    if (flags & ~given[kind].flags)
+        return RMI_WRONG(graph, "%s %s: a flag that means nothing there; see the declaration of rm_%s_add", word, full,
+                         word);
     if (!bytes)
-        return rmi_graph_none(g, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
-    tensor = rmi_graph_new_tensor(g, full, RMI_NONE, kind, bytes == RM_EMPTY ? 0 : bytes);
-    if (tensor == RMI_NONE) return tensor;
-    g->tensors[tensor].external = (flags & RM_EXTERNAL) != 0;
-    g->tensors[tensor].stays = (flags & RM_STAYS) != 0;
-    g->tensors[tensor].want_grad = (flags & RM_INPUT_GRAD) != 0;
-    g->tensors[tensor].frozen = (flags & RM_FROZEN) != 0;
-    return tensor;
+        return RMI_WRONG(graph, "%s %s: it has 0 bytes; give its size, or RM_EMPTY if that is meant", word, full);
+    RMI_TRY(rmi_graph_new_tensor(graph, full, RMI_NONE, kind, bytes == RM_EMPTY ? 0 : bytes, id));
+    tensor = &graph->tensors[*id];
+    tensor->external = (flags & RM_EXTERNAL) != 0;
+    tensor->stays = (flags & RM_STAYS) != 0;
+    tensor->want_grad = (flags & RM_INPUT_GRAD) != 0;
+    tensor->frozen = (flags & RM_FROZEN) != 0;
+    return RM_OK;
 }
 
-/* A param with its update by desc; RMI_NONE, and an error of the graph, if a figure is wrong. */
-RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *desc)
+/* A param with its update by desc. */
+RMI_FN rm_result rmi_graph_add_param(rm_graph *graph, const rm_param_desc *desc, uint32_t *id)
 {
-    uint32_t id = rmi_graph_given(g, desc->name, RMI_PARAM, "param", desc->bytes, desc->flags,
-                                  RM_FROZEN | RM_EXTERNAL | RM_STAYS);
     rmi_tensor *tensor;
-    if (id == RMI_NONE) return id;
-    tensor = &g->tensors[id];
+    RMI_TRY(rmi_graph_given(graph, desc->name, RMI_PARAM, desc->bytes, desc->flags, id));
+    tensor = &graph->tensors[*id];
     tensor->update = desc->update;
     tensor->update_host = desc->update_host;
     if (desc->update) tensor->opt = 0; /* until it is measured */
@@ -2474,61 +2411,61 @@ RMI_FN uint32_t rmi_graph_add_param(rm_graph *g, const rm_param_desc *desc)
     tensor->opt_by = desc->update_ns || !desc->update ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     tensor->opt_host_by = desc->update_host_ns || !desc->update_host ? RMI_COST_GIVEN : RMI_COST_GUESSED;
     tensor->user = desc->user;
-    if (!rmi_graph_set(g, "param", tensor->name, rmi_graph_param_setters, desc, tensor)) return RMI_NONE;
-    return rmi_graph_copy_args(g, desc->arg, desc->farg, &tensor->arg, &tensor->farg) ? id : RMI_NONE;
+    RMI_TRY(rmi_graph_set(graph, "param", tensor->name, rmi_graph_param_setters, desc, tensor));
+    return rmi_graph_copy_args(graph, desc->arg, desc->farg, &tensor->arg, &tensor->farg);
+}
+
+/* How many operands desc gives: n in its table, and `more` behind a pointer, which must be there for them. */
+RMI_FN rm_result rmi_graph_operands(rm_graph *graph, const rmi_op *op, const char *what, size_t more,
+                                    const void *pointer)
+{
+    if (more <= RMI_NONE / 2 && (!more || pointer)) return RM_OK;
+    return RMI_WRONG(graph, "op %s: %s_count is %u, but %s does not point to so many; set both or neither", op->name,
+                     what, (uint64_t)more, what);
 }
 
 /* The inputs of desc, or an error that says which one is none. */
-RMI_FN int rmi_graph_op_inputs(rm_graph *g, uint32_t op_id, const rm_op_desc *desc)
+RMI_FN rm_result rmi_graph_op_inputs(rm_graph *graph, rmi_op *op, const rm_op_desc *desc)
 {
-    rmi_op *op = &g->ops[op_id];
     size_t n = 0, i;
-    if (desc->more_in_count > RMI_NONE / 2 || (desc->more_in_count && !desc->more_in))
-        return rmi_graph_wrong(g, "op %s: more_in_count is %u, but more_in does not point to so many; set both or "
-                               "neither", op->name, (uint64_t)desc->more_in_count);
+    RMI_TRY(rmi_graph_operands(graph, op, "more_in", desc->more_in_count, desc->more_in));
     while (n < RM_MAX_IN && desc->in[n].id) n++;
     for (i = n; i < RM_MAX_IN; i++)
         if (desc->in[i].id)
-            return rmi_graph_wrong(g, "op %s: input %u is none, though input %u is given; pass the tensor that an "
-                                   "earlier call returned", op->name, (uint64_t)n, (uint64_t)i);
-    if (!rmi_graph_new_list(g, &op->in, n + desc->more_in_count)) return 0;
+            return RMI_WRONG(graph, "op %s: input %u is none, though input %u is given; pass the tensor that an "
+                             "earlier call returned", op->name, (uint64_t)n, (uint64_t)i);
+    RMI_TRY(rmi_graph_new_list(graph, &op->in, n + desc->more_in_count));
     for (i = 0; i < n + desc->more_in_count; i++) {
         rm_tensor handle = i < n ? desc->in[i] : desc->more_in[i - n];
-        if (!rmi_graph_has(g, handle))
-            return rmi_graph_wrong(g, "op %s: input %u is none or of another graph; pass the tensor that an earlier "
-                                   "call on this graph returned", op->name, (uint64_t)i);
+        if (!rmi_graph_has(graph, handle))
+            return RMI_WRONG(graph, "op %s: input %u is none or of another graph; pass the tensor that an earlier "
+                             "call on this graph returned", op->name, (uint64_t)i);
         rmi_list_put(&op->in, rmi_graph_index(handle));
     }
-    return 1;
+    return RM_OK;
 }
 
 /* The op's outputs as new tensors: the sizes of desc, or one of the first input's size. */
-RMI_FN int rmi_graph_op_outputs(rm_graph *g, uint32_t op_id, const rm_op_desc *desc)
+RMI_FN rm_result rmi_graph_op_outputs(rm_graph *graph, rmi_op *op, const rm_op_desc *desc)
 {
-    size_t n = 0, i, total;
-    rmi_list out;
-    const char *name = g->ops[op_id].name;
-    if (desc->more_out_count > RMI_NONE / 2 || (desc->more_out_count && !desc->more_out))
-        return rmi_graph_wrong(g, "op %s: more_out_count is %u, but more_out does not point to so many; set both or "
-                               "neither", name, (uint64_t)desc->more_out_count);
+    size_t n = 0, i;
+    RMI_TRY(rmi_graph_operands(graph, op, "more_out", desc->more_out_count, desc->more_out));
     while (n < RM_MAX_OUT && desc->out[n]) n++;
-    total = n + desc->more_out_count;
-    if (!total && !g->ops[op_id].in.n)
-        return rmi_graph_wrong(g, "op %s: no output size and no input to take it from; give .out = { bytes }", name);
-    if (!rmi_graph_new_list(g, &out, total ? total : 1)) return 0;
-    for (i = 0; i < (total ? total : 1); i++) {
-        uint64_t bytes = !total  ? g->tensors[g->ops[op_id].in.at[0]].bytes
-                         : i < n ? desc->out[i]
-                                 : desc->more_out[i - n];
+    if (!n && !desc->more_out_count && !op->in.n)
+        return RMI_WRONG(graph, "op %s: no output size and no input to take it from; give .out = { bytes }", op->name);
+    RMI_TRY(rmi_graph_new_list(graph, &op->out, n + desc->more_out_count + 1));
+    for (i = 0; !i || i < n + desc->more_out_count; i++) {
+        uint64_t bytes = i < n ? desc->out[i]
+                         : desc->more_out_count ? desc->more_out[i - n]
+                                                : graph->tensors[op->in.at[0]].bytes;
         char full[RMI_NAME_ROOM];
         uint32_t tensor;
-        rmi_format(full, RMI_NAME_ROOM, "%s.%u", name, (uint64_t)i);
-        tensor = rmi_graph_new_tensor(g, i ? full : name, op_id, RMI_ACT, bytes == RM_EMPTY ? 0 : bytes);
-        if (tensor == RMI_NONE) return 0;
-        rmi_list_put(&out, tensor);
+        rmi_format(full, RMI_NAME_ROOM, "%s.%u", op->name, (uint64_t)i);
+        RMI_TRY(rmi_graph_new_tensor(graph, i ? full : op->name, (uint32_t)(op - graph->ops), RMI_ACT,
+                bytes == RM_EMPTY ? 0 : bytes, &tensor));
+        rmi_list_put(&op->out, tensor);
     }
-    g->ops[op_id].out = out;
-    return 1;
+    return RM_OK;
 }
 
 /* Takes inputs that stand twice out of a list of shared gradients: of x + x neither share is x's gradient, their sum
@@ -2543,163 +2480,160 @@ RMI_FN void rmi_graph_drop_repeated(const rmi_list *in, rmi_list *share)
     share->n = n;
 }
 
-/* An op by its kind and desc; its first output, or RMI_NONE and an error of the graph. */
-RMI_FN uint32_t rmi_graph_add_op(rm_graph *g, const rm_kind *kind, const rm_op_desc *desc)
+/* An op by its kind and desc, and its first output. */
+RMI_FN rm_result rmi_graph_add_op(rm_graph *graph, const rm_kind *kind, const rm_op_desc *desc, uint32_t *output)
 {
     const uint32_t known = RM_RNG | RM_ONCE | RM_NOGRAD | RM_ZERO_GRADS | RM_EXTERNAL | RM_STAYS;
     char full[RMI_NAME_ROOM];
     uint32_t id;
+    rmi_making m;
     rmi_op *op;
-    rmi_form *form;
-    if (!rmi_graph_open(g, "rm_op_add")) return RMI_NONE;
+    if (!rmi_graph_open(graph, "rm_op_add")) return RM_ERROR_GRAPH;
     if (!kind->name || !rmi_graph_name_ok(kind->name))
-        return rmi_graph_none(g, "op %s: its kind has no usable name; set rm_kind.name",
-                              desc->name ? desc->name : "(unnamed)");
-    rmi_graph_full_name(g, desc->name, kind->name, g->n_ops, full);
-    id = rmi_graph_new_op(g, full);
-    if (id == RMI_NONE) return id;
-    op = &g->ops[id];
-    op->kind_name = rmi_graph_kind_name(g, kind->name);
+        return RMI_WRONG(graph, "op %s: its kind has no usable name; set rm_kind.name", desc->name ? desc->name
+                         : "(unnamed)");
+    rmi_graph_full_name(graph, desc->name, kind->name, graph->n_ops, full);
+    RMI_TRY(rmi_graph_new_op(graph, full, &id));
+    op = &graph->ops[id];
+    RMI_TRY(rmi_graph_string(graph, kind->name, &op->kind_name));
     op->flags = kind->flags | desc->flags;
     if (op->flags & ~known)
-        return rmi_graph_none(g, "op %s: a flag that means nothing there; see RM_RNG and its neighbours", op->name);
+        return RMI_WRONG(graph, "op %s: a flag that means nothing there; see RM_RNG and its neighbours", op->name);
     op->user = desc->user;
     op->view_offset = desc->view_offset;
-    if (!op->kind_name || !rmi_graph_op_inputs(g, id, desc) || !rmi_graph_op_outputs(g, id, desc)) return RMI_NONE;
-    form = rmi_graph_new_form(g, id, "");
-    if (!form || !rmi_graph_kind_form(g, id, kind, desc, form, NULL) ||
-        !rmi_graph_copy_args(g, desc->arg, desc->farg, &op->arg, &op->farg))
-        return RMI_NONE;
-    if (!rmi_graph_one_input(g, op, kind->name, "view", kind->view, &op->view)) return RMI_NONE;
-    if (!rmi_graph_mask_ok(g, op, kind->name, "share_grad", kind->share_grad, RMI_IN_BITS) ||
-        !rmi_graph_mask_ok(g, op, kind->name, "mutates", kind->mutates, RMI_IN_BITS))
-        return RMI_NONE;
-    if (!rmi_graph_new_list(g, &op->share, kind->share_grad ? op->in.n : 0) ||
-        !rmi_graph_new_list(g, &op->mutates, kind->mutates ? op->in.n : 0))
-        return RMI_NONE;
-    rmi_graph_select(&op->in, kind->share_grad, 0, 31, &op->share);
+    RMI_TRY(rmi_graph_op_inputs(graph, op, desc));
+    RMI_TRY(rmi_graph_op_outputs(graph, op, desc));
+    m.graph = graph, m.op = op, m.kind = kind, m.desc = desc;
+    m.form = rmi_graph_new_form(graph, id, "");
+    if (!m.form) return graph->sticky.result;
+    RMI_TRY(rmi_graph_make_form(&m));
+    RMI_TRY(rmi_graph_copy_args(graph, desc->arg, desc->farg, &op->arg, &op->farg));
+    RMI_TRY(rmi_graph_one_input(&m, "view", kind->view, &op->view));
+    RMI_TRY(rmi_graph_mask(&m, "share_grad", kind->share_grad, RMI_IN_BITS));
+    RMI_TRY(rmi_graph_mask(&m, "mutates", kind->mutates, RMI_IN_BITS));
+    RMI_TRY(rmi_graph_list(&m, kind->share_grad, &op->share));
     rmi_graph_drop_repeated(&op->in, &op->share);
-    rmi_graph_select(&op->in, kind->mutates, 0, 31, &op->mutates);
-    return op->out.at[0];
+    RMI_TRY(rmi_graph_list(&m, kind->mutates, &op->mutates));
+    *output = op->out.at[0];
+    return RM_OK;
 }
 
 /* One more form of the op that made the tensor of this handle. */
-RMI_FN void rmi_graph_add_variant(rm_graph *g, rm_tensor handle, const rm_kind *kind, const rm_op_desc *desc)
+RMI_FN rm_result rmi_graph_add_variant(rm_graph *graph, rm_tensor handle, const rm_kind *kind, const rm_op_desc *desc)
 {
-    uint32_t op;
-    rmi_form *form;
-    if (!rmi_graph_open(g, "rm_variant_add")) return;
-    if (!rmi_graph_has(g, handle) || g->tensors[rmi_graph_index(handle)].maker == RMI_NONE) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH,
-                       "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's output");
-        return;
-    }
-    op = g->tensors[rmi_graph_index(handle)].maker;
+    uint32_t id;
+    rmi_making m;
+    if (!rmi_graph_open(graph, "rm_variant_add")) return RM_ERROR_GRAPH;
+    id = rmi_graph_has(graph, handle) ? graph->tensors[rmi_graph_index(handle)].maker : RMI_NONE;
+    if (id == RMI_NONE)
+        return RMI_WRONG(graph, "rm_variant_add: the tensor is none or no op makes it in this graph; pass an op's "
+                         "output");
+    m.graph = graph, m.op = &graph->ops[id], m.kind = kind, m.desc = desc;
     if (!kind->name || !rmi_graph_name_ok(kind->name) ||
-        rmi_graph_find_form(g, op, kind->name, strlen(kind->name)) != RMI_NONE) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: variant '%s' is there already or has no usable name; set "
-                       "rm_kind.name", g->ops[op].name, kind->name ? kind->name : "");
-        return;
-    }
-    if (g->ops[op].n_forms > UINT16_MAX) {
-        rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it has 65535 variants already; no run can name more",
-                       g->ops[op].name);
-        return;
-    }
-    form = rmi_graph_new_form(g, op, kind->name);
-    if (form) rmi_graph_kind_form(g, op, kind, desc, form, &g->ops[op].forms[0]);
+        rmi_graph_find_form(graph, id, kind->name, strlen(kind->name)) != RMI_NONE)
+        return RMI_WRONG(graph, "op %s: variant '%s' is there already or has no usable name; set rm_kind.name",
+                         m.op->name, kind->name ? kind->name : "");
+    if (m.op->n_forms > UINT16_MAX)
+        return RMI_WRONG(graph, "op %s: it has 65535 variants already; no run can name more", m.op->name);
+    m.form = rmi_graph_new_form(graph, id, kind->name);
+    return m.form ? rmi_graph_make_form(&m) : graph->sticky.result;
 }
 
 /* --- barriers */
-RMI_FN int rmi_graph_has_barrier(const rm_graph *g, const char *name)
+RMI_FN int rmi_graph_has_barrier(const rm_graph *graph, const char *name)
 {
     uint32_t i;
-    for (i = 0; i < g->n_barriers && strcmp(g->barriers[i].name, name);) i++;
-    return i < g->n_barriers;
+    for (i = 0; i < graph->n_barriers && strcmp(graph->barriers[i].name, name);) i++;
+    return i < graph->n_barriers;
 }
 
-/* One more, which has no callback yet; NULL: no memory. */
-RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *g, const char *name, uint64_t ns)
+/* One more barrier, which has no callback yet; NULL: no memory. */
+RMI_FN rmi_barrier *rmi_graph_new_barrier(rm_graph *graph, const char *name, uint64_t ns)
 {
-    const char *copy = rmi_graph_string(g, name);
-    if (!copy || !RMI_GROW(&g->mem, g->barriers, g->build.cap_barriers, (size_t)g->n_barriers + 1)) {
-        rmi_graph_memory(g);
+    rmi_barrier *barrier;
+    if (!RMI_GROW(&graph->mem, graph->barriers, graph->build.cap_barriers, (size_t)graph->n_barriers + 1)) {
+        rmi_graph_memory(graph);
         return NULL;
     }
-    g->barriers[g->n_barriers].name = copy;
-    g->barriers[g->n_barriers].ns = ns;
-    return &g->barriers[g->n_barriers++];
+    barrier = &graph->barriers[graph->n_barriers];
+    barrier->ns = ns;
+    if (rmi_graph_string(graph, name, &barrier->name) != RM_OK) return NULL;
+    graph->n_barriers++;
+    return barrier;
 }
 
 /* --- blocks */
-RMI_FN uint32_t rmi_graph_mark(rm_graph *g, const char *name)
+
+/* A mark of a block's begin, or with name NULL of an end; NULL: no memory. */
+RMI_FN rmi_mark *rmi_graph_mark(rm_graph *graph, const char *name)
 {
-    char *copy = name ? rmi_graph_string(g, name) : NULL;
     rmi_mark *mark;
-    if (name && !copy) return RMI_NONE;
-    if (!RMI_GROW(&g->mem, g->marks, g->build.cap_marks, (size_t)g->n_marks + 1)) return rmi_graph_none(g, NULL);
-    mark = &g->marks[g->n_marks];
-    mark->name = copy;
-    mark->op = g->n_ops;
-    mark->prefix_n = g->build.prefix_n;
-    return g->n_marks++;
+    if (!RMI_GROW(&graph->mem, graph->marks, graph->build.cap_marks, (size_t)graph->n_marks + 1)) {
+        rmi_graph_memory(graph);
+        return NULL;
+    }
+    mark = &graph->marks[graph->n_marks];
+    if (name && rmi_graph_string(graph, name, &mark->name) != RM_OK) return NULL;
+    mark->op = graph->n_ops;
+    mark->prefix_n = graph->build.prefix_n;
+    graph->n_marks++;
+    return mark;
 }
 
 /* What is declared from here on stands in a block of that name, whose number in it goes before all names. */
-RMI_FN void rmi_graph_begin_block(rm_graph *g, const char *name)
+RMI_FN rm_result rmi_graph_begin_block(rm_graph *graph, const char *name)
 {
+    rmi_building *build = &graph->build;
     size_t room = strlen(name) + 32;
-    uint32_t mark, outer, latest;
-    if (!rmi_graph_name_ok(name)) {
-        rmi_graph_wrong(g, "block '%s': not a name; take " RMI_NAME_RULE, name);
-        return;
-    }
-    mark = rmi_graph_mark(g, name);
-    if (mark == RMI_NONE) return;
-    outer = g->marks[mark].outer = g->build.n_open ? g->build.open[g->build.n_open - 1] + 1 : 0;
-    latest = rmi_graph_lookup_in(&g->build.block_map, outer, name, strlen(name));
-    g->marks[mark].number = latest == RMI_NONE ? 0 : g->marks[latest].number + 1;
-    if (!rmi_graph_map_put(g, &g->build.block_map, outer, g->marks[mark].name, mark) ||
-        !RMI_GROW(&g->mem, g->build.prefix, g->build.cap_prefix, g->build.prefix_n + room) ||
-        !RMI_GROW(&g->mem, g->build.open, g->build.cap_open, g->build.n_open + 1)) {
-        rmi_graph_memory(g);
-        return;
-    }
-    g->build.open[g->build.n_open++] = mark;
-    rmi_format(g->build.prefix + g->build.prefix_n, room, "%s[%u]/", name, (uint64_t)g->marks[mark].number);
-    g->build.prefix_n += strlen(g->build.prefix + g->build.prefix_n);
+    uint32_t latest;
+    rmi_mark *mark;
+    if (!rmi_graph_name_ok(name)) return RMI_WRONG(graph, "block '%s': not a name; take " RMI_NAME_RULE, name);
+    mark = rmi_graph_mark(graph, name);
+    if (!mark) return graph->sticky.result;
+    mark->outer = build->n_open ? build->open[build->n_open - 1] + 1 : 0;
+    latest = rmi_graph_lookup_in(&build->block_map, mark->outer, name, strlen(name));
+    mark->number = latest == RMI_NONE ? 0 : graph->marks[latest].number + 1;
+    RMI_TRY(rmi_graph_map_put(graph, &build->block_map, mark->outer, mark->name, graph->n_marks - 1));
+    if (!RMI_GROW(&graph->mem, build->prefix, build->cap_prefix, build->prefix_n + room) ||
+        !RMI_GROW(&graph->mem, build->open, build->cap_open, build->n_open + 1))
+        return rmi_graph_memory(graph);
+    build->open[build->n_open++] = graph->n_marks - 1;
+    rmi_format(build->prefix + build->prefix_n, room, "%s[%u]/", name, (uint64_t)mark->number);
+    build->prefix_n += strlen(build->prefix + build->prefix_n);
+    return RM_OK;
 }
 
 /* The end of the block begun last. */
-RMI_FN void rmi_graph_end_block(rm_graph *g)
+RMI_FN rm_result rmi_graph_end_block(rm_graph *graph)
 {
-    uint32_t begin, end;
-    if (!g->build.n_open) {
-        rmi_graph_wrong(g, "rm_block_end: no block is open; each end needs its rm_block_begin");
-        return;
-    }
-    begin = g->build.open[--g->build.n_open];
-    g->build.prefix_n = g->marks[begin].prefix_n;
-    g->build.prefix[g->build.prefix_n] = 0;
-    end = rmi_graph_mark(g, NULL);
-    if (end != RMI_NONE) g->marks[end].outer = begin;
+    uint32_t begin;
+    rmi_mark *end;
+    if (!graph->build.n_open)
+        return RMI_WRONG(graph, "rm_block_end: no block is open; each end needs its rm_block_begin");
+    begin = graph->build.open[--graph->build.n_open];
+    graph->build.prefix_n = graph->marks[begin].prefix_n;
+    graph->build.prefix[graph->build.prefix_n] = 0;
+    end = rmi_graph_mark(graph, NULL);
+    if (end) end->outer = begin;
+    return graph->sticky.result;
 }
 
-/* --- sealing: everything derived, and what only the whole graph can tell to be wrong */
+/* --- sealing: everything derived, and what only the whole graph can tell to be wrong; that ops name their own tensors
+   is seen to by who makes them, the builder and the text room */
 
 /* How often a const has been changed when op reads it. */
-RMI_FN uint32_t rmi_graph_version_for(const rm_graph *g, uint32_t tensor, uint32_t op)
+RMI_FN uint32_t rmi_graph_version_for(const rm_graph *graph, uint32_t tensor, uint32_t op)
 {
-    return rmi_lower_bound_u32(g->tensors[tensor].mutators.at, g->tensors[tensor].mutators.n, op);
+    return rmi_lower_bound_u32(graph->tensors[tensor].mutators.at, graph->tensors[tensor].mutators.n, op);
 }
 
 /* Bytes that a run of a form reads and writes. */
-RMI_FN uint64_t rmi_graph_touched(const rm_graph *g, const rmi_op *op, const rmi_form *form)
+RMI_FN uint64_t rmi_graph_touched(const rm_graph *graph, const rmi_op *op, const rmi_form *form)
 {
     uint64_t sum = form->saved;
     uint32_t i;
-    for (i = 0; i < op->in.n; i++) sum = rmi_add(sum, g->tensors[op->in.at[i]].bytes);
-    for (i = 0; i < op->out.n; i++) sum = rmi_add(sum, g->tensors[op->out.at[i]].bytes);
+    for (i = 0; i < op->in.n; i++) sum = rmi_add(sum, graph->tensors[op->in.at[i]].bytes);
+    for (i = 0; i < op->out.n; i++) sum = rmi_add(sum, graph->tensors[op->out.at[i]].bytes);
     return sum;
 }
 
@@ -2722,16 +2656,16 @@ RMI_FN int rmi_graph_update_guessed(const rmi_tensor *tensor)
 
 /* Costs left to be measured are taken as 10 bytes a ns and a microsecond a call until they are; how many ops and
    updates have any. */
-RMI_FN void rmi_graph_estimate(rm_graph *g)
+RMI_FN void rmi_graph_estimate(rm_graph *graph)
 {
     uint32_t i, k, part;
-    g->costs.estimated = 0;
-    for (i = 0; i < g->n_ops; i++) {
-        rmi_op *op = &g->ops[i];
-        g->costs.estimated += (uint32_t)rmi_graph_op_guessed(op);
+    graph->costs.estimated = 0;
+    for (i = 0; i < graph->n_ops; i++) {
+        rmi_op *op = &graph->ops[i];
+        graph->costs.estimated += (uint32_t)rmi_graph_op_guessed(op);
         for (k = 0; k < op->n_forms; k++) {
             rmi_form *form = &op->forms[k];
-            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(g, op, form) / 10 : 0;
+            uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(graph, op, form) / 10 : 0;
             if (form->fwd_by == RMI_COST_GUESSED) form->fwd = ns;
             if (form->again_by == RMI_COST_GUESSED) form->again = ns;
             for (part = 0; part < form->n_parts; part++) {
@@ -2741,241 +2675,216 @@ RMI_FN void rmi_graph_estimate(rm_graph *g)
             }
         }
     }
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *tensor = &g->tensors[i];
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *tensor = &graph->tensors[i];
         uint64_t ns = 1000 + (tensor->bytes + tensor->grad_bytes + tensor->state_bytes) / 10;
         if (tensor->opt_by == RMI_COST_GUESSED) tensor->opt = ns;
         if (tensor->opt_host_by == RMI_COST_GUESSED) tensor->opt_host = ns;
-        g->costs.estimated += (uint32_t)rmi_graph_update_guessed(tensor);
+        graph->costs.estimated += (uint32_t)rmi_graph_update_guessed(tensor);
     }
 }
 
-/* Who has a gradient, roots of views, first readers, consumers in order; which params the library updates. */
-RMI_FN rm_result rmi_graph_seal_grads(rm_graph *g)
+/* For each tensor a list of the ops that name it in theirs, ascending; both lists by their places in the structs. */
+RMI_FN rm_result rmi_graph_seal_lists(rm_graph *graph, size_t of_op, size_t of_tensor)
 {
-    uint32_t i, k;
-    uint32_t *count = RMI_NEW(&g->mem, uint32_t, g->n_tensors);
-    if (!count) return rmi_graph_memory(g);
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *tensor = &g->tensors[i];
-        tensor->has_grad =
-            (tensor->kind == RMI_PARAM && !tensor->frozen) || (tensor->kind == RMI_INPUT && tensor->want_grad);
-        tensor->root = i;
-        tensor->reader = RMI_NONE;
-        if (tensor->maker != RMI_NONE && g->ops[tensor->maker].view != RMI_NONE)
-            tensor->root = g->tensors[g->ops[tensor->maker].view].root;
+    uint32_t i, k, *count = RMI_NEW(&graph->mem, uint32_t, graph->n_tensors);
+    if (!count) return rmi_graph_memory(graph);
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_list *named = (const rmi_list *)(const void *)((const char *)&graph->ops[i] + of_op);
+        for (k = 0; k < named->n; k++) count[named->at[k]]++;
     }
-    for (i = 0; i < g->n_ops; i++) {
-        rmi_op *op = &g->ops[i];
-        op->has_bwd = 0;
-        for (k = 0; k < op->in.n; k++) {
-            rmi_tensor *of = &g->tensors[g->tensors[op->in.at[k]].root];
-            if (of->reader == RMI_NONE) of->reader = i;
-        }
-        if (!rmi_graph_new_list(g, &op->grad_in, op->in.n) || !rmi_graph_new_list(g, &op->grad_out, op->out.n))
-            return g->sticky.result;
-        if (!(op->flags & RM_NOGRAD))
-            for (k = 0; k < op->in.n; k++)
-                if (g->tensors[op->in.at[k]].has_grad) op->has_bwd = 1;
-        if (!op->has_bwd) continue;
-        for (k = 0; k < op->in.n; k++)
-            if (g->tensors[op->in.at[k]].has_grad) rmi_list_put_once(&op->grad_in, op->in.at[k]);
-        for (k = 0; k < op->grad_in.n; k++) count[op->grad_in.at[k]]++;
-        for (k = 0; k < op->out.n; k++) g->tensors[op->out.at[k]].has_grad = 1;
-    }
-    for (i = 0; i < g->n_tensors; i++)
-        if (!rmi_graph_new_list(g, &g->tensors[i].consumers, count[i])) return g->sticky.result;
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].grad_in.n; k++) rmi_list_put(&g->tensors[g->ops[i].grad_in.at[k]].consumers, i);
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].out.n; k++)
-            if (g->ops[i].has_bwd && g->tensors[g->ops[i].out.at[k]].consumers.n)
-                rmi_list_put(&g->ops[i].grad_out, g->ops[i].out.at[k]);
-    for (i = 0; i < g->n_tensors; i++) {
-        rmi_tensor *tensor = &g->tensors[i];
-        tensor->updates = tensor->kind == RMI_PARAM && !tensor->frozen && tensor->consumers.n &&
-                     (tensor->opt != RMI_INF || tensor->opt_host != RMI_INF);
+    for (i = 0; i < graph->n_tensors; i++)
+        RMI_TRY(rmi_graph_new_list(graph, (rmi_list *)(void *)((char *)&graph->tensors[i] + of_tensor), count[i]));
+    for (i = 0; i < graph->n_ops; i++) {
+        const rmi_list *named = (const rmi_list *)(const void *)((const char *)&graph->ops[i] + of_op);
+        for (k = 0; k < named->n; k++)
+            rmi_list_put((rmi_list *)(void *)((char *)&graph->tensors[named->at[k]] + of_tensor), i);
     }
     return RM_OK;
 }
 
-/* Versions of mutated consts, and ops whose second run would read the wrong one. */
-RMI_FN rm_result rmi_graph_seal_consts(rm_graph *g)
+/* Who has a gradient, roots of views, first readers, consumers in order; which params the library updates. */
+RMI_FN rm_result rmi_graph_seal_grads(rm_graph *graph)
 {
     uint32_t i, k;
-    uint32_t *count = RMI_NEW(&g->mem, uint32_t, g->n_tensors);
-    if (!count) return rmi_graph_memory(g);
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].mutates.n; k++) count[g->ops[i].mutates.at[k]]++;
-    for (i = 0; i < g->n_tensors; i++)
-        if (!rmi_graph_new_list(g, &g->tensors[i].mutators, count[i])) return g->sticky.result;
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].mutates.n; k++) {
-            if (g->tensors[g->ops[i].mutates.at[k]].kind != RMI_CONST)
-                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it mutates %s, which is no const; declare that with "
-                                      "rm_const_add", g->ops[i].name, g->tensors[g->ops[i].mutates.at[k]].name);
-            rmi_list_put(&g->tensors[g->ops[i].mutates.at[k]].mutators, i);
-        }
-    for (i = 0; i < g->n_ops; i++) {
-        rmi_op *op = &g->ops[i];
-        op->pinned = (op->flags & RM_ONCE) != 0;
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *tensor = &graph->tensors[i];
+        const rmi_op *maker = tensor->maker == RMI_NONE ? NULL : &graph->ops[tensor->maker];
+        tensor->has_grad =
+            (tensor->kind == RMI_PARAM && !tensor->frozen) || (tensor->kind == RMI_INPUT && tensor->want_grad);
+        tensor->root = maker && maker->view != RMI_NONE ? graph->tensors[maker->view].root : i;
+        tensor->reader = RMI_NONE;
+    }
+    for (i = 0; i < graph->n_ops; i++) {
+        rmi_op *op = &graph->ops[i];
+        RMI_TRY(rmi_graph_new_list(graph, &op->grad_in, op->in.n));
         for (k = 0; k < op->in.n; k++) {
-            uint32_t root = g->tensors[op->in.at[k]].root;
-            const rmi_list *mutators = &g->tensors[root].mutators;
-            if (mutators->n && mutators->at[mutators->n - 1] > i)
-                op->pinned = 1; /* even if it changes the const itself:
-                                                                a third value is neither old nor new */
+            rmi_tensor *tensor = &graph->tensors[op->in.at[k]], *root = &graph->tensors[tensor->root];
+            if (root->reader == RMI_NONE) root->reader = i;
+            if (tensor->has_grad && !(op->flags & RM_NOGRAD)) rmi_list_put_once(&op->grad_in, op->in.at[k]);
         }
+        op->has_bwd = op->grad_in.n != 0;
+        for (k = 0; k < op->out.n && op->has_bwd; k++) graph->tensors[op->out.at[k]].has_grad = 1;
+    }
+    RMI_TRY(rmi_graph_seal_lists(graph, offsetof(rmi_op, grad_in), offsetof(rmi_tensor, consumers)));
+    for (i = 0; i < graph->n_ops; i++) {
+        rmi_op *op = &graph->ops[i];
+        RMI_TRY(rmi_graph_new_list(graph, &op->grad_out, op->out.n));
+        for (k = 0; k < op->out.n && op->has_bwd; k++)
+            if (graph->tensors[op->out.at[k]].consumers.n) rmi_list_put(&op->grad_out, op->out.at[k]);
+    }
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *tensor = &graph->tensors[i];
+        tensor->updates = tensor->kind == RMI_PARAM && !tensor->frozen && tensor->consumers.n &&
+                          (tensor->opt != RMI_INF || tensor->opt_host != RMI_INF);
+    }
+    return RM_OK;
+}
+
+/* Is the const that a tensor is, or is a view of, changed by an op after op number i? */
+RMI_FN int rmi_graph_changes(const rm_graph *graph, uint32_t i, uint32_t tensor)
+{
+    const rmi_list *mutators = &graph->tensors[graph->tensors[tensor].root].mutators;
+    return mutators->n && mutators->at[mutators->n - 1] > i;
+}
+
+/* Versions of mutated consts, and ops whose second run would read the wrong one: what is changed later on, even by an
+   op that changes it itself, for a third value is neither old nor new. */
+RMI_FN rm_result rmi_graph_seal_consts(rm_graph *graph)
+{
+    uint32_t i, k;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].mutates.n; k++)
+            if (graph->tensors[graph->ops[i].mutates.at[k]].kind != RMI_CONST)
+                return RMI_WRONG(graph, "op %s: it mutates %s, which is no const; declare that with rm_const_add",
+                                 graph->ops[i].name, graph->tensors[graph->ops[i].mutates.at[k]].name);
+    RMI_TRY(rmi_graph_seal_lists(graph, offsetof(rmi_op, mutates), offsetof(rmi_tensor, mutators)));
+    for (i = 0; i < graph->n_ops; i++) {
+        rmi_op *op = &graph->ops[i];
+        op->pinned = (op->flags & RM_ONCE) != 0;
+        for (k = 0; k < op->in.n; k++) op->pinned |= (uint8_t)rmi_graph_changes(graph, i, op->in.at[k]);
     }
     return RM_OK;
 }
 
 /* Does each gradient of the op stand in exactly one part of the form's backward? */
-RMI_FN rm_result rmi_graph_check_parts(rm_graph *g, const rmi_op *op, const rmi_form *form)
+RMI_FN rm_result rmi_graph_check_parts(rm_graph *graph, const rmi_op *op, const rmi_form *form)
 {
     uint32_t i, k, n;
     for (i = 0; i < op->grad_in.n && op->has_bwd; i++) {
         for (n = 0, k = 0; k < form->n_parts; k++)
             n += (uint32_t)rmi_list_has(&form->parts[k].grads, op->grad_in.at[i]);
         if (n != 1)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: the gradient of %s stands in %u parts of its backward; it "
-                                  "must stand in exactly one", op->name, g->tensors[op->grad_in.at[i]].name,
-                                  (uint64_t)n);
+            return RMI_WRONG(graph, "op %s: the gradient of %s stands in %u parts of its backward; it must stand in "
+                             "exactly one", op->name, graph->tensors[op->grad_in.at[i]].name, (uint64_t)n);
     }
     for (k = 0; k < form->n_parts; k++)
         for (i = 0; i < k; i++)
             if (!strcmp(form->parts[i].name, form->parts[k].name))
-                return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: part %s is declared twice; give the second another "
-                                      "name", op->name, form->parts[k].name);
+                return RMI_WRONG(graph, "op %s: part %s is declared twice; give the second another name", op->name,
+                                 form->parts[k].name);
     return RM_OK;
-}
-
-/* Are all tensors of a list the op's own? */
-RMI_FN rm_result rmi_graph_check_own(rm_graph *g, const rmi_op *op, const rmi_list *list, const char *what,
-                                     int inputs_only)
-{
-    uint32_t i;
-    for (i = 0; i < list->n; i++)
-        if (!rmi_list_has(&op->in, list->at[i]) && (inputs_only || !rmi_list_has(&op->out, list->at[i])))
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: %s names %s, which is not one of its %s", op->name, what,
-                                  g->tensors[list->at[i]].name, inputs_only ? "inputs" : "inputs and outputs");
-    return RM_OK;
-}
-
-/* Does a form name tensors of its op only? */
-RMI_FN rm_result rmi_graph_check_form(rm_graph *g, const rmi_op *op, const rmi_form *form)
-{
-    uint32_t i;
-    RMI_TRY(rmi_graph_check_own(g, op, &form->needs, "needs", 0));
-    for (i = 0; i < form->own_parts; i++) {
-        RMI_TRY(rmi_graph_check_own(g, op, &form->parts[i].needs, "a part's needs", 0));
-        RMI_TRY(rmi_graph_check_own(g, op, &form->parts[i].grads, "a part's grads", 1));
-    }
-    if (form->inplace != RMI_NONE && !rmi_list_has(&op->in, form->inplace))
-        return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: inplace names %s, which is not one of its inputs", op->name,
-                              g->tensors[form->inplace].name);
-    for (i = 0; i < form->n_overs; i++) {
-        const rmi_over *over = &form->overs[i];
-        if (!rmi_list_has(&op->in, over->grad_of) ||
-            (over->what == RMI_OVER_TENSOR && !rmi_list_has(&op->in, over->tensor) &&
-             !rmi_list_has(&op->out, over->tensor)))
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: inplace_bwd names a tensor that is not its own", op->name);
-    }
-    return rmi_graph_check_parts(g, op, form);
 }
 
 /* Forms without parts of their own have those of the op, with costs of their own; an op without parts has one, the
    whole backward. */
-RMI_FN rm_result rmi_graph_seal_parts(rm_graph *g, rmi_op *op)
+RMI_FN rm_result rmi_graph_seal_parts(rm_graph *graph, rmi_op *op)
 {
     uint32_t k;
     for (k = 0; k < op->n_forms; k++) {
         rmi_form *form = &op->forms[k];
+        const rmi_form *own = &op->forms[0];
         if (form->own_parts) continue;
-        form->n_parts = k && op->forms[0].own_parts ? op->forms[0].n_parts : 1;
-        form->parts = RMI_NEW(&g->mem, rmi_part, form->n_parts);
-        if (!form->parts) return rmi_graph_memory(g);
-        if (k && op->forms[0].own_parts) {
-            memcpy(form->parts, op->forms[0].parts, form->n_parts * sizeof *form->parts);
-            continue;
+        form->n_parts = k && own->own_parts ? own->n_parts : 1;
+        form->parts = RMI_NEW(&graph->mem, rmi_part, form->n_parts);
+        if (!form->parts) return rmi_graph_memory(graph);
+        if (k && own->own_parts) memcpy(form->parts, own->parts, form->n_parts * sizeof *form->parts);
+        else {
+            rmi_part *whole = form->parts;
+            whole->name = "";
+            whole->grads = op->grad_in;
+            whole->needs = form->needs;
+            whole->needs_saved = form->needs_saved;
+            whole->bwd = form->bwd;
+            whole->bwd_ws = form->bwd_ws;
+            whole->bwd_by = form->bwd_by;
         }
-        form->parts[0].name = "";
-        form->parts[0].grads = op->grad_in;
-        form->parts[0].needs = form->needs;
-        form->parts[0].needs_saved = form->needs_saved;
-        form->parts[0].bwd = form->bwd;
-        form->parts[0].bwd_ws = form->bwd_ws;
-        form->parts[0].bwd_by = form->bwd_by;
     }
     return RM_OK;
 }
 
-/* Is the op a view that can be one, and are all its forms right? */
-RMI_FN rm_result rmi_graph_check_op(rm_graph *g, rmi_op *op)
+/* Is the op a view that can be one? */
+RMI_FN rm_result rmi_graph_check_view(rm_graph *graph, const rmi_op *op)
+{
+    const rmi_tensor *of = &graph->tensors[op->view], *out = &graph->tensors[op->out.at[0]];
+    uint64_t end = rmi_add(op->view_offset, out->bytes);
+    if (op->out.n != 1)
+        return RMI_WRONG(graph, "op %s: a view has one output, this has %u; give one size", op->name,
+                         (uint64_t)op->out.n);
+    if (out->external)
+        return RMI_WRONG(graph, "op %s: it is a view, so its bytes are those of %s; drop RM_EXTERNAL, or declare %s "
+                         "with it", op->name, of->name, of->name);
+    if (end > of->bytes)
+        return RMI_WRONG(graph, "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size",
+                         op->name, end, of->name, of->bytes);
+    if (op->mutates.n)
+        return RMI_WRONG(graph, "op %s: it is a view, which has no forward to change %s; drop mutates, or view",
+                         op->name, graph->tensors[op->mutates.at[0]].name);
+    return RM_OK;
+}
+
+/* Is an op right, with all its forms? */
+RMI_FN rm_result rmi_graph_check_op(rm_graph *graph, rmi_op *op)
 {
     uint32_t k;
-    RMI_TRY(rmi_graph_check_own(g, op, &op->share, "share_bwd", 1));
-    if (op->view != RMI_NONE) {
-        const rmi_tensor *of = &g->tensors[op->view], *out = &g->tensors[op->out.at[0]];
-        if (op->out.n != 1)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: a view has one output, this has %u; give one size",
-                                  op->name, (uint64_t)op->out.n);
-        if (out->external)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view, so its bytes are those of %s; drop "
-                                  "RM_EXTERNAL, or declare %s with it", op->name, of->name, of->name);
-        if (!rmi_list_has(&op->in, op->view))
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view of %s, which is not one of its inputs",
-                                  op->name, of->name);
-        if (rmi_add(op->view_offset, out->bytes) > of->bytes)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH,
-                                  "op %s: its view ends at byte %u of %s, which has %u; correct its offset or its size",
-                                  op->name, rmi_add(op->view_offset, out->bytes), of->name, of->bytes);
-        if (op->mutates.n)
-            return rmi_graph_fail(g, RM_ERROR_GRAPH, "op %s: it is a view, which has no forward to change %s; drop "
-                                  "mutates, or view", op->name, g->tensors[op->mutates.at[0]].name);
-    }
-    RMI_TRY(rmi_graph_seal_parts(g, op));
-    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_form(g, op, &op->forms[k]));
+    if (op->view != RMI_NONE) RMI_TRY(rmi_graph_check_view(graph, op));
+    RMI_TRY(rmi_graph_seal_parts(graph, op));
+    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_graph_check_parts(graph, op, &op->forms[k]));
     return RM_OK;
 }
 
 /* Does the backward of op number i, if it reads that const (or a view of it), want it as it is before a later op
    changes it? What the op changes itself it may read in any version, for its results do not depend on that. */
-RMI_FN int rmi_graph_early(const rm_graph *g, uint32_t i, uint32_t tensor)
+RMI_FN int rmi_graph_early(const rm_graph *graph, uint32_t i, uint32_t tensor)
 {
-    uint32_t root = g->tensors[tensor].root;
-    const rmi_list *mutators = &g->tensors[root].mutators;
-    return mutators->n && mutators->at[mutators->n - 1] > i && !rmi_list_has(&g->ops[i].mutates, root);
+    return rmi_graph_changes(graph, i, tensor) && !rmi_list_has(&graph->ops[i].mutates, graph->tensors[tensor].root);
 }
 
 /* Notes in the graph whether any backward must come before a later op that changes a const. */
-RMI_FN void rmi_graph_seal_early(rm_graph *g)
+RMI_FN void rmi_graph_seal_early(rm_graph *graph)
 {
     uint32_t i, form, part, k;
-    for (i = 0; i < g->n_ops && !g->early; i++)
-        for (form = 0; form < g->ops[i].n_forms && g->ops[i].has_bwd; form++)
-            for (part = 0; part < g->ops[i].forms[form].n_parts; part++)
-                for (k = 0; k < g->ops[i].forms[form].parts[part].needs.n; k++)
-                    g->early |= (uint8_t)rmi_graph_early(g, i, g->ops[i].forms[form].parts[part].needs.at[k]);
+    for (i = 0; i < graph->n_ops && !graph->early; i++)
+        for (form = 0; form < graph->ops[i].n_forms && graph->ops[i].has_bwd; form++)
+            for (part = 0; part < graph->ops[i].forms[form].n_parts; part++) {
+                const rmi_list *needs = &graph->ops[i].forms[form].parts[part].needs;
+                for (k = 0; k < needs->n; k++) graph->early |= (uint8_t)rmi_graph_early(graph, i, needs->at[k]);
+            }
+}
+
+/* `sum` and n quantities but those that are not there. */
+RMI_FN uint64_t rmi_graph_sum(uint64_t sum, const uint64_t *quantity, uint32_t n)
+{
+    for (; n--; quantity++)
+        if (*quantity != RMI_INF) sum = rmi_add(sum, *quantity);
+    return sum;
 }
 
 /* No sum of sizes, of times of a step may leave 62 bits: later rooms then need no checks. */
-RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
+RMI_FN rm_result rmi_graph_check_sums(rm_graph *graph)
 {
     uint64_t bytes = 0, ns = 0;
-    uint32_t i, k;
-    for (i = 0; i < g->n_tensors; i++) {
-        const rmi_tensor *tensor = &g->tensors[i];
-        bytes = rmi_add(
-            bytes, rmi_add(rmi_add(tensor->bytes, tensor->grad_bytes), rmi_add(tensor->state_bytes, tensor->opt_ws)));
-        ns = rmi_add(ns, rmi_add(tensor->opt == RMI_INF ? 0 : tensor->opt,
-                                 rmi_add(tensor->opt_host == RMI_INF ? 0 : tensor->opt_host,
-                                         tensor->reduce == RMI_INF ? 0 : tensor->reduce)));
+    uint32_t i, k, part;
+    for (i = 0; i < graph->n_tensors; i++) {
+        const rmi_tensor *tensor = &graph->tensors[i];
+        const uint64_t sizes[] = {tensor->bytes, tensor->grad_bytes, tensor->state_bytes, tensor->opt_ws};
+        const uint64_t times[] = {tensor->opt, tensor->opt_host, tensor->reduce};
+        bytes = rmi_graph_sum(bytes, sizes, 4);
+        ns = rmi_graph_sum(ns, times, 3);
     }
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].n_forms; k++) {
-            const rmi_form *form = &g->ops[i].forms[k];
-            uint32_t part;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].n_forms; k++) {
+            const rmi_form *form = &graph->ops[i].forms[k];
             bytes = rmi_add(bytes, rmi_add(form->saved, form->fwd_ws));
             ns = rmi_add(ns, rmi_add(rmi_max(form->fwd, form->again), form->bwd));
             for (part = 0; part < form->n_parts; part++) {
@@ -2984,44 +2893,30 @@ RMI_FN rm_result rmi_graph_check_sums(rm_graph *g)
             }
         }
     if (bytes > RMI_MAX)
-        return rmi_graph_fail(g, RM_ERROR_GRAPH, "graph: all sizes together are not below 2^62 bytes; check the unit "
-                              "of the largest tensors");
+        return RMI_WRONG(graph, "graph: all sizes together are not below 2^62 bytes; check the unit of the largest "
+                         "tensors");
     if (ns > RMI_MAX)
-        return rmi_graph_fail(g, RM_ERROR_GRAPH,
-                              "graph: all times together are not below 2^62 ns; check the unit of the longest ops");
+        return RMI_WRONG(graph, "graph: all times together are not below 2^62 ns; check the unit of the longest ops");
     return RM_OK;
 }
 
-/* Large tables that will not grow any more give back their slack; where memory is out for the move they keep it. */
-RMI_FN void rmi_graph_fit(rm_graph *g, void **array, size_t *cap, size_t n, size_t elem)
-{
-    void *memory = n * elem >= (1u << 20) && n < *cap - *cap / 16 ? rmi_arena_raw(&g->mem, n, elem) : NULL;
-    if (!memory) return;
-    memcpy(memory, *array, n * elem);
-    rmi_arena_drop(&g->mem, *array, *cap * elem);
-    *array = memory;
-    *cap = n;
-}
-
 /* Once per graph; afterwards only costs change. */
-RMI_FN rm_result rmi_graph_seal(rm_graph *g)
+RMI_FN rm_result rmi_graph_seal(rm_graph *graph)
 {
     uint32_t i;
-    if (g->sticky.result != RM_OK) return g->sticky.result;
-    if (g->sealed) return RM_OK;
-    if (!g->n_ops) return rmi_graph_fail(g, RM_ERROR_GRAPH, "graph: it has no op; add the layers with RM_OP first");
-    if (g->build.n_open)
-        return rmi_graph_fail(g, RM_ERROR_GRAPH, "block %s: it is never ended; add rm_block_end",
-                              g->marks[g->build.open[g->build.n_open - 1]].name);
-    RMI_TRY(rmi_graph_seal_grads(g));
-    RMI_TRY(rmi_graph_seal_consts(g));
-    for (i = 0; i < g->n_ops; i++) RMI_TRY(rmi_graph_check_op(g, &g->ops[i]));
-    rmi_graph_seal_early(g);
-    rmi_graph_estimate(g);
-    RMI_TRY(rmi_graph_check_sums(g));
-    rmi_graph_fit(g, (void **)&g->tensors, &g->build.cap_tensors, g->n_tensors, sizeof(rmi_tensor));
-    rmi_graph_fit(g, (void **)&g->ops, &g->build.cap_ops, g->n_ops, sizeof(rmi_op));
-    g->sealed = 1;
+    if (graph->sticky.result != RM_OK) return graph->sticky.result;
+    if (graph->sealed) return RM_OK;
+    if (!graph->n_ops) return RMI_WRONG(graph, "graph: it has no op; add the layers with RM_OP first");
+    if (graph->build.n_open)
+        return RMI_WRONG(graph, "block %s: it is never ended; add rm_block_end",
+                         graph->marks[graph->build.open[graph->build.n_open - 1]].name);
+    RMI_TRY(rmi_graph_seal_grads(graph));
+    RMI_TRY(rmi_graph_seal_consts(graph));
+    for (i = 0; i < graph->n_ops; i++) RMI_TRY(rmi_graph_check_op(graph, &graph->ops[i]));
+    rmi_graph_seal_early(graph);
+    rmi_graph_estimate(graph);
+    RMI_TRY(rmi_graph_check_sums(graph));
+    graph->sealed = 1;
     return RM_OK;
 }
 
@@ -3038,18 +2933,18 @@ RMI_FN int rmi_graph_same_overs(const rmi_form *first, const rmi_form *other)
 }
 
 /* One use of the graph ends; with the last one it goes. */
-RMI_FN void rmi_graph_free(rm_graph *g)
+RMI_FN void rmi_graph_free(rm_graph *graph)
 {
     rmi_arena mem;
-    if (!g || --g->uses) return;
-    while (g->known) {
-        rmi_known *known = g->known;
-        g->known = known->next;
+    if (!graph || --graph->uses) return;
+    while (graph->known) {
+        rmi_known *known = graph->known;
+        graph->known = known->next;
         mem = known->mem;
         rmi_arena_free(&mem);
     }
-    mem = g->mem; /* the graph lives in its own arena */
-    mem.hooks = g->hooks;
+    mem = graph->mem; /* the graph lives in its own arena */
+    mem.hooks = graph->hooks;
     rmi_arena_free(&mem);
 }
 
@@ -22595,7 +22490,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
     for (k = 0; k < w->g->n_ops; k++) forwards &= !w->g->ops[k].has_bwd || worst->step == RM_FORWARD;
     crowded = w->g->has_link && w->d->host_bytes && w->d->host_bytes < moves && w->c.passes & RMI_PLAN_MOVES &&
               stays <= w->d->device_bytes / 2;
-    if (crowded) rmi_u64_text(moves, room);
+    if (crowded) rmi_format(room, sizeof room, "%u", moves);
     advice = stays > w->d->device_bytes / 2
                  ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
              : w->d->host_bytes && !w->g->has_link
@@ -23847,12 +23742,12 @@ RMI_FN rmi_txt_slice rmi_txt_split(rmi_txt_slice slice, char letter, rmi_txt_sli
 
 /* slice in quotes for a message: cut after RMI_TXT_SHOWN bytes, what is not printable as \xHH. out has room for 4 *
    that + 8. */
-RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice slice, char *out)
+RMI_FN const char *rmi_txt_show(const rmi_txt *in, rmi_txt_slice slice, char *out)
 {
     static const char hex[] = "0123456789ABCDEF";
     size_t i, n = 0;
-    if (!slice.n && slice.text > t->text && strchr("=,:+@", slice.text[-1])) return "nothing";
-    if (!slice.n) return slice.text == t->end ? "the end of the text" : "the end of the statement";
+    if (!slice.n && slice.text > in->text && strchr("=,:+@", slice.text[-1])) return "nothing";
+    if (!slice.n) return slice.text == in->end ? "the end of the text" : "the end of the statement";
     out[n++] = '\'';
     for (i = 0; i < slice.n && i < RMI_TXT_SHOWN; i++) {
         unsigned char letter = (unsigned char)slice.text[i];
@@ -23865,30 +23760,30 @@ RMI_FN const char *rmi_txt_show(const rmi_txt *t, rmi_txt_slice slice, char *out
 }
 
 /* Line and column of a byte of the text, or of its end. Lines end with \n, \r\n or \r. */
-RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *t, const char *at)
+RMI_FN rmi_txt_place rmi_txt_at(const rmi_txt *in, const char *at)
 {
-    const char *byte = t->text, *start = t->text;
+    const char *byte = in->text, *start = in->text;
     rmi_txt_place place;
     for (place.line = 1; byte < at; byte++)
-        if (*byte == '\n' || (*byte == '\r' && (byte + 1 == t->end || byte[1] != '\n')))
+        if (*byte == '\n' || (*byte == '\r' && (byte + 1 == in->end || byte[1] != '\n')))
             start = byte + 1, place.line++;
     place.column = (uint64_t)(at - start) + 1;
     return place;
 }
 
 /* The error at slice: what was expected there, by a format of rmi_put_args. */
-RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice slice, const char *expected, ...)
+RMI_FN rm_result rmi_txt_fail(rmi_txt *in, rmi_txt_slice slice, const char *expected, ...)
 {
     char shown[4 * RMI_TXT_SHOWN + 8], text[RMI_ERR_TEXT];
-    rmi_txt_place place = rmi_txt_at(t, slice.text);
+    rmi_txt_place place = rmi_txt_at(in, slice.text);
     rmi_line line;
     rmi_sink sink = rmi_line_sink(&line, text, sizeof text);
     va_list args;
     va_start(args, expected);
     rmi_put_args(&sink, expected, args);
     va_end(args);
-    return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s", place.line, place.column,
-                       rmi_txt_show(t, slice, shown), text);
+    return rmi_err_set(in->err, RM_ERROR_TEXT, "%u:%u: found %s, expected %s", place.line, place.column,
+                       rmi_txt_show(in, slice, shown), text);
 }
 
 /* --- lines and words */
@@ -23896,19 +23791,19 @@ RMI_FN rm_result rmi_txt_fail(rmi_txt *t, rmi_txt_slice slice, const char *expec
 /* A reader of n bytes of text; graph: that is read, or that a plan is read for. */
 RMI_FN rmi_txt rmi_txt_make(const rm_allocator *hooks, rmi_error *err, rm_graph *graph, const char *text, size_t n)
 {
-    rmi_txt t;
-    memset((void *)&t, 0, sizeof t);
-    t.mem = rmi_arena_make(hooks);
-    t.err = err;
-    t.graph = graph;
-    t.text = t.next = n ? text : "";
-    t.end = t.text + n;
-    t.hash = RMI_FNV_START;
-    return t;
+    rmi_txt in;
+    memset((void *)&in, 0, sizeof in);
+    in.mem = rmi_arena_make(hooks);
+    in.err = err;
+    in.graph = graph;
+    in.text = in.next = n ? text : "";
+    in.end = in.text + n;
+    in.hash = RMI_FNV_START;
+    return in;
 }
 
 /* Splits a line at blanks into words of the statement. */
-RMI_FN rm_result rmi_txt_words(rmi_txt *t, rmi_txt_slice line)
+RMI_FN rm_result rmi_txt_words(rmi_txt *in, rmi_txt_slice line)
 {
     const char *at = line.text, *stop = line.text + line.n;
     while (at < stop) {
@@ -23918,73 +23813,73 @@ RMI_FN rm_result rmi_txt_words(rmi_txt *t, rmi_txt_slice line)
         word = rmi_txt_cut(from, at);
         while (at < stop && (*at == ' ' || *at == '\t')) at++;
         if (!word.n) continue;
-        if (!RMI_GROW(&t->mem, t->word, t->cap, t->n + 1)) return rmi_err_memory(t->err);
-        t->word[t->n++] = word;
+        if (!RMI_GROW(&in->mem, in->word, in->cap, in->n + 1)) return rmi_err_memory(in->err);
+        in->word[in->n++] = word;
         /* names are C strings further down */
-        if (memchr(word.text, 0, word.n)) return rmi_txt_fail(t, word, "text without zero bytes");
+        if (memchr(word.text, 0, word.n)) return rmi_txt_fail(in, word, "text without zero bytes");
     }
     return RM_OK;
 }
 
-/* The words of the next statement; t->n == 0 at the end of the text. */
-RMI_FN rm_result rmi_txt_next(rmi_txt *t)
+/* The words of the next statement; in->n == 0 at the end of the text. */
+RMI_FN rm_result rmi_txt_next(rmi_txt *in)
 {
     size_t i;
-    t->n = 0;
-    while (t->next < t->end && !t->n) {
+    in->n = 0;
+    while (in->next < in->end && !in->n) {
         rmi_txt_slice comment;
-        const char *start = t->next;
-        while (t->next < t->end && *t->next != '\n' && *t->next != '\r') t->next++;
-        RMI_TRY(rmi_txt_words(t, rmi_txt_split(rmi_txt_cut(start, t->next), '#', &comment)));
-        t->next += t->next < t->end;
+        const char *start = in->next;
+        while (in->next < in->end && *in->next != '\n' && *in->next != '\r') in->next++;
+        RMI_TRY(rmi_txt_words(in, rmi_txt_split(rmi_txt_cut(start, in->next), '#', &comment)));
+        in->next += in->next < in->end;
     }
-    for (i = 0; i < t->n; i++) {
-        t->hash = rmi_fnv(t->hash, t->word[i].text, t->word[i].n);
-        t->hash = rmi_fnv(t->hash, i + 1 < t->n ? " " : "\n", 1);
+    for (i = 0; i < in->n; i++) {
+        in->hash = rmi_fnv(in->hash, in->word[i].text, in->word[i].n);
+        in->hash = rmi_fnv(in->hash, i + 1 < in->n ? " " : "\n", 1);
     }
     return RM_OK;
 }
 
 /* Word number i of the statement, or an empty slice at its end. */
-RMI_FN rmi_txt_slice rmi_txt_word(const rmi_txt *t, size_t i)
+RMI_FN rmi_txt_slice rmi_txt_word(const rmi_txt *in, size_t i)
 {
-    const char *end = !t->n ? t->end : t->word[t->n - 1].text + t->word[t->n - 1].n;
-    return i < t->n ? t->word[i] : rmi_txt_cut(end, end);
+    const char *end = !in->n ? in->end : in->word[in->n - 1].text + in->word[in->n - 1].n;
+    return i < in->n ? in->word[i] : rmi_txt_cut(end, end);
 }
 
 /* An error if the statement has more words than `from`. */
-RMI_FN rm_result rmi_txt_no_more(rmi_txt *t, size_t from)
+RMI_FN rm_result rmi_txt_no_more(rmi_txt *in, size_t from)
 {
-    return from < t->n ? rmi_txt_fail(t, t->word[from], "the end of the statement") : RM_OK;
+    return from < in->n ? rmi_txt_fail(in, in->word[from], "the end of the statement") : RM_OK;
 }
 
 /* The first statement: "rockmate", what, "1". */
-RMI_FN rm_result rmi_txt_header(rmi_txt *t, const char *what)
+RMI_FN rm_result rmi_txt_header(rmi_txt *in, const char *what)
 {
     size_t i;
-    RMI_TRY(rmi_txt_next(t));
+    RMI_TRY(rmi_txt_next(in));
     for (i = 0; i < 3; i++)
-        if (!rmi_txt_is(rmi_txt_word(t, i), i == 0 ? "rockmate" : i == 1 ? what : "1"))
-            return rmi_txt_fail(t, rmi_txt_word(t, i), "the first statement 'rockmate %s%s", what,
-                                i == 2 ? " 1': this library reads version 1" : " 1'");
-    return rmi_txt_no_more(t, 3);
+        if (!rmi_txt_is(rmi_txt_word(in, i), i == 0 ? "rockmate" : i == 1 ? what : "1"))
+            return rmi_txt_fail(in, rmi_txt_word(in, i), "the first statement 'rockmate %s%s", what, i == 2 ? " 1': "
+                                "this library reads version 1" : " 1'");
+    return rmi_txt_no_more(in, 3);
 }
 
 /* The header, then each statement of the text by that function. */
-RMI_FN rm_result rmi_txt_read(rmi_txt *t, const char *what, rm_result (*statement)(rmi_txt *t))
+RMI_FN rm_result rmi_txt_read(rmi_txt *in, const char *what, rm_result (*statement)(rmi_txt *in))
 {
-    RMI_TRY(rmi_txt_header(t, what));
+    RMI_TRY(rmi_txt_header(in, what));
     for (;;) {
-        RMI_TRY(rmi_txt_next(t));
-        if (!t->n) return RM_OK;
-        RMI_TRY(statement(t));
+        RMI_TRY(rmi_txt_next(in));
+        if (!in->n) return RM_OK;
+        RMI_TRY(statement(in));
     }
 }
 
 /* --- values */
 
 /* A number below 2^62. */
-RMI_FN rm_result rmi_txt_u64(rmi_txt *t, rmi_txt_slice slice, uint64_t *out)
+RMI_FN rm_result rmi_txt_u64(rmi_txt *in, rmi_txt_slice slice, uint64_t *out)
 {
     uint64_t value = 0;
     size_t i;
@@ -23995,27 +23890,28 @@ RMI_FN rm_result rmi_txt_u64(rmi_txt *t, rmi_txt_slice slice, uint64_t *out)
         value = value * 10 + digit;
     }
     *out = value;
-    return ok ? RM_OK : rmi_txt_fail(t, slice, "a decimal integer below 2^62");
+    return ok ? RM_OK : rmi_txt_fail(in, slice, "a decimal integer below 2^62");
 }
 
 /* A name, as a C string in out (256 bytes). */
-RMI_FN rm_result rmi_txt_name(rmi_txt *t, rmi_txt_slice slice, char *out)
+RMI_FN rm_result rmi_txt_name(rmi_txt *in, rmi_txt_slice slice, char *out)
 {
     if (slice.n && slice.n < 256) {
         memcpy(out, slice.text, slice.n);
         out[slice.n] = 0;
         if (rmi_graph_name_ok(out)) return RM_OK;
     }
-    return rmi_txt_fail(t, slice, "a name: " RMI_NAME_RULE);
+    return rmi_txt_fail(in, slice, "a name: " RMI_NAME_RULE);
 }
 
 /* The same of a new tensor or op, whose map has no such name yet. */
-RMI_FN rm_result rmi_txt_new_name(rmi_txt *t, rmi_txt_slice slice, const rmi_map *map, char *out)
+RMI_FN rm_result rmi_txt_new_name(rmi_txt *in, rmi_txt_slice slice, const rmi_map *map, char *out)
 {
-    RMI_TRY(rmi_txt_name(t, slice, out));
+    RMI_TRY(rmi_txt_name(in, slice, out));
     return rmi_graph_lookup(map, out) == RMI_NONE
                ? RM_OK
-               : rmi_txt_fail(t, slice, "a name that no %s has yet", map == &t->graph->build.op_map ? "op" : "tensor");
+               : rmi_txt_fail(in, slice, map == &in->graph->build.op_map ? "a name that no op has yet"
+                                                                         : "a name that no tensor has yet");
 }
 
 /* The next item of a comma-separated list; 0 at its end. `none` alone has no items. */
@@ -24035,29 +23931,29 @@ RMI_FN size_t rmi_txt_items(rmi_txt_slice list)
 }
 
 /* The number of a tensor or op of the graph, by its map; while a graph is read, of what is declared so far. */
-RMI_FN rm_result rmi_txt_named(rmi_txt *t, const rmi_map *map, rmi_txt_slice slice, uint32_t *id)
+RMI_FN rm_result rmi_txt_named(rmi_txt *in, const rmi_map *map, rmi_txt_slice slice, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(map, slice.text, slice.n);
+    *id = rmi_graph_lookup_in(map, 0, slice.text, slice.n);
     if (*id != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(t, slice, "%s%s", map == &t->graph->build.op_map ? "an op" : "a tensor",
-                        t->graph->sealed ? " of the graph" : " that is declared above");
+    return rmi_txt_fail(in, slice, "%s%s", map == &in->graph->build.op_map ? "an op" : "a tensor", in->graph->sealed
+                        ? " of the graph" : " that is declared above");
 }
 
 /* A tensor of the graph of that kind: an activation, const or param; else an error that expects `what`. */
-RMI_FN rm_result rmi_txt_of_kind(rmi_txt *t, rmi_txt_slice slice, rmi_tensor_kind kind, const char *what, uint32_t *id)
+RMI_FN rm_result rmi_txt_of_kind(rmi_txt *in, rmi_txt_slice slice, rmi_tensor_kind kind, const char *what, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(&t->graph->build.tensor_map, slice.text, slice.n);
-    if (*id == RMI_NONE && kind != RMI_PARAM) return rmi_txt_named(t, &t->graph->build.tensor_map, slice, id);
-    return *id == RMI_NONE || t->graph->tensors[*id].kind != kind ? rmi_txt_fail(t, slice, what) : RM_OK;
+    *id = rmi_graph_lookup_in(&in->graph->build.tensor_map, 0, slice.text, slice.n);
+    if (*id == RMI_NONE && kind != RMI_PARAM) return rmi_txt_named(in, &in->graph->build.tensor_map, slice, id);
+    return *id == RMI_NONE || in->graph->tensors[*id].kind != kind ? rmi_txt_fail(in, slice, what) : RM_OK;
 }
 
 /* A tensor that is an input of the statement's op, or an output if those count. */
-RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *t, rmi_txt_slice slice, int inputs_only, uint32_t *id)
+RMI_FN rm_result rmi_txt_own_tensor(rmi_txt *in, rmi_txt_slice slice, int inputs_only, uint32_t *id)
 {
-    *id = rmi_graph_lookup_n(&t->graph->build.tensor_map, slice.text, slice.n);
-    if (*id != RMI_NONE && (rmi_list_has(&t->op->in, *id) || (!inputs_only && rmi_list_has(&t->op->out, *id))))
+    *id = rmi_graph_lookup_in(&in->graph->build.tensor_map, 0, slice.text, slice.n);
+    if (*id != RMI_NONE && (rmi_list_has(&in->op->in, *id) || (!inputs_only && rmi_list_has(&in->op->out, *id))))
         return RM_OK;
-    return rmi_txt_fail(t, slice, inputs_only ? "an input of op %s" : "an input or output of op %s", t->op->name);
+    return rmi_txt_fail(in, slice, inputs_only ? "an input of op %s" : "an input or output of op %s", in->op->name);
 }
 
 /* --- keys: for each a row, where it may stand, what follows it and which field that fills */
@@ -24159,31 +24055,30 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_PATTERNS, offsetof(rm_config, kinds), 0, NULL}};
 
 /* An item of out=, NAME[:BYTES]: a new tensor, made by the op; without a size it has that of the first input. */
-RMI_FN rm_result rmi_txt_new_output(rmi_txt *t, rmi_txt_slice item, uint32_t *id)
+RMI_FN rm_result rmi_txt_new_output(rmi_txt *in, rmi_txt_slice item, uint32_t *id)
 {
-    const rmi_list *in = &t->op->in;
-    uint64_t bytes = in->n ? t->graph->tensors[in->at[0]].bytes : 0;
+    const rmi_list *inputs = &in->op->in;
+    uint64_t bytes = inputs->n ? in->graph->tensors[inputs->at[0]].bytes : 0;
     rmi_txt_slice size;
     char name[256];
     item = rmi_txt_split(item, ':', &size);
-    if (size.text) RMI_TRY(rmi_txt_u64(t, size, &bytes));
-    else if (!in->n) return rmi_txt_fail(t, item, "NAME:BYTES: there is no input whose size it could have");
-    RMI_TRY(rmi_txt_new_name(t, item, &t->graph->build.tensor_map, name));
-    *id = rmi_graph_new_tensor(t->graph, name, (uint32_t)(t->op - t->graph->ops), RMI_ACT, bytes);
-    return *id == RMI_NONE ? t->graph->sticky.result : RM_OK;
+    if (size.text) RMI_TRY(rmi_txt_u64(in, size, &bytes));
+    else if (!inputs->n) return rmi_txt_fail(in, item, "NAME:BYTES: there is no input whose size it could have");
+    RMI_TRY(rmi_txt_new_name(in, item, &in->graph->build.tensor_map, name));
+    return rmi_graph_new_tensor(in->graph, name, (uint32_t)(in->op - in->graph->ops), RMI_ACT, bytes, id);
 }
 
 /* An item of a list of that type: the number of a tensor. */
-RMI_FN rm_result rmi_txt_list_item(rmi_txt *t, rmi_txt_type type, rmi_txt_slice item, uint32_t *id)
+RMI_FN rm_result rmi_txt_list_item(rmi_txt *in, rmi_txt_type type, rmi_txt_slice item, uint32_t *id)
 {
     uint32_t i;
-    if (type == RMI_TXT_OUTPUTS) return rmi_txt_new_output(t, item, id);
-    if (type == RMI_TXT_TENSORS) return rmi_txt_named(t, &t->graph->build.tensor_map, item, id);
-    if (type == RMI_TXT_CONSTS) return rmi_txt_of_kind(t, item, RMI_CONST, "a const", id);
-    RMI_TRY(rmi_txt_own_tensor(t, item, type != RMI_TXT_NEEDS, id));
-    for (i = 0; i + 1 < t->form->own_parts && type == RMI_TXT_GRADS; i++)
-        if (rmi_list_has(&t->form->parts[i].grads, *id))
-            return rmi_txt_fail(t, item, "an input that part %s does not have already", t->form->parts[i].name);
+    if (type == RMI_TXT_OUTPUTS) return rmi_txt_new_output(in, item, id);
+    if (type == RMI_TXT_TENSORS) return rmi_txt_named(in, &in->graph->build.tensor_map, item, id);
+    if (type == RMI_TXT_CONSTS) return rmi_txt_of_kind(in, item, RMI_CONST, "a const", id);
+    RMI_TRY(rmi_txt_own_tensor(in, item, type != RMI_TXT_NEEDS, id));
+    for (i = 0; i + 1 < in->form->own_parts && type == RMI_TXT_GRADS; i++)
+        if (rmi_list_has(&in->form->parts[i].grads, *id))
+            return rmi_txt_fail(in, item, "an input that part %s does not have already", in->form->parts[i].name);
     return RM_OK;
 }
 
@@ -24198,65 +24093,65 @@ RMI_FN void rmi_txt_in_order(const rmi_op *op, const rmi_list *from, rmi_list *o
 }
 
 /* A list of that type; saved: of NEEDS, whether that word is among its items. */
-RMI_FN rm_result rmi_txt_list(rmi_txt *t, rmi_txt_type type, rmi_txt_slice value, rmi_list *out, uint32_t *saved)
+RMI_FN rm_result rmi_txt_list(rmi_txt *in, rmi_txt_type type, rmi_txt_slice value, rmi_list *out, uint32_t *saved)
 {
     rmi_txt_slice item, rest = value;
     rmi_list listed;
     uint32_t id;
-    if (type == RMI_TXT_OUTPUTS && rmi_txt_is(value, "none")) return rmi_txt_fail(t, value, "at least one output");
-    if (!rmi_graph_new_list(t->graph, &listed, rmi_txt_items(value))) return t->graph->sticky.result;
+    if (type == RMI_TXT_OUTPUTS && rmi_txt_is(value, "none")) return rmi_txt_fail(in, value, "at least one output");
+    RMI_TRY(rmi_graph_new_list(in->graph, &listed, rmi_txt_items(value)));
     if (type == RMI_TXT_NEEDS) *saved = 0;
     while (rmi_txt_item(&rest, &item)) {
         if (type == RMI_TXT_NEEDS && rmi_txt_is(item, "saved")) {
             *saved = 1;
             continue;
         }
-        RMI_TRY(rmi_txt_list_item(t, type, item, &id));
+        RMI_TRY(rmi_txt_list_item(in, type, item, &id));
         if (type != RMI_TXT_CONSTS || !rmi_list_has(&listed, id)) rmi_list_put(&listed, id);
     }
     *out = listed;
     if (type < RMI_TXT_INPUTS) return RM_OK;
-    if (!rmi_graph_new_list(t->graph, out, listed.n)) return t->graph->sticky.result;
-    rmi_txt_in_order(t->op, &listed, out);
+    RMI_TRY(rmi_graph_new_list(in->graph, out, listed.n));
+    rmi_txt_in_order(in->op, &listed, out);
     return RM_OK;
 }
 
 /* T[:X],...: over which bytes the gradients of inputs may be written. */
-RMI_FN rm_result rmi_txt_overs(rmi_txt *t, rmi_txt_slice list)
+RMI_FN rm_result rmi_txt_overs(rmi_txt *in, rmi_txt_slice list)
 {
-    rmi_form *form = t->form;
+    rmi_form *form = in->form;
     rmi_txt_slice item, from;
     uint32_t i;
     form->n_overs = 0;
-    form->overs = RMI_NEW(&t->graph->mem, rmi_over, rmi_txt_items(list));
-    if (!form->overs) return rmi_graph_memory(t->graph);
+    form->overs = RMI_NEW(&in->graph->mem, rmi_over, rmi_txt_items(list));
+    if (!form->overs) return rmi_graph_memory(in->graph);
     while (rmi_txt_item(&list, &item)) {
         rmi_over *over = &form->overs[form->n_overs];
         item = rmi_txt_split(item, ':', &from);
-        RMI_TRY(rmi_txt_own_tensor(t, item, 1, &over->grad_of));
+        RMI_TRY(rmi_txt_own_tensor(in, item, 1, &over->grad_of));
         for (i = 0; i < form->n_overs; i++)
             if (form->overs[i].grad_of == over->grad_of)
-                return rmi_txt_fail(t, item, "each gradient only once in inplace_bwd");
+                return rmi_txt_fail(in, item, "each gradient only once in inplace_bwd");
         over->what = !from.text ? RMI_OVER_DOUT : rmi_txt_is(from, "saved") ? RMI_OVER_SAVED : RMI_OVER_TENSOR;
         over->tensor = RMI_NONE;
-        if (over->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(t, from, 0, &over->tensor));
+        if (over->what == RMI_OVER_TENSOR) RMI_TRY(rmi_txt_own_tensor(in, from, 0, &over->tensor));
         form->n_overs++;
     }
     return RM_OK;
 }
 
 /* T[+OFFSET]: the output's bytes are some of input T's. */
-RMI_FN rm_result rmi_txt_view(rmi_txt *t, rmi_txt_slice value)
+RMI_FN rm_result rmi_txt_view(rmi_txt *in, rmi_txt_slice value)
 {
-    rmi_op *op = t->op;
-    const rmi_tensor *out = &t->graph->tensors[op->out.at[0]];
+    rmi_op *op = in->op;
+    const rmi_tensor *out = &in->graph->tensors[op->out.at[0]];
     rmi_txt_slice offset;
     value = rmi_txt_split(value, '+', &offset);
-    RMI_TRY(rmi_txt_own_tensor(t, value, 1, &op->view));
-    if (offset.text) RMI_TRY(rmi_txt_u64(t, offset, &op->view_offset));
-    if (op->out.n != 1) return rmi_txt_fail(t, value, "no view: a view has one output");
-    if (op->view_offset + out->bytes > t->graph->tensors[op->view].bytes)
-        return rmi_txt_fail(t, value, "an input that holds all bytes of the view %s", out->name);
+    RMI_TRY(rmi_txt_own_tensor(in, value, 1, &op->view));
+    if (offset.text) RMI_TRY(rmi_txt_u64(in, offset, &op->view_offset));
+    if (op->out.n != 1) return rmi_txt_fail(in, value, "no view: a view has one output");
+    if (op->view_offset + out->bytes > in->graph->tensors[op->view].bytes)
+        return rmi_txt_fail(in, value, "an input that holds all bytes of the view %s", out->name);
     return RM_OK;
 }
 
@@ -24271,7 +24166,7 @@ RMI_FN void rmi_txt_put_words(rmi_sink *sink, const char *before, const char *co
 }
 
 /* Bits of a configuration by their names. */
-RMI_FN rm_result rmi_txt_read_words(rmi_txt *t, const rmi_txt_key *key, rmi_txt_slice list, uint32_t *out)
+RMI_FN rm_result rmi_txt_read_words(rmi_txt *in, const rmi_txt_key *key, rmi_txt_slice list, uint32_t *out)
 {
     const char *const *words = key->at == offsetof(rm_config, passes) ? rmi_txt_passes : rmi_txt_switches;
     char all[200];
@@ -24284,7 +24179,7 @@ RMI_FN rm_result rmi_txt_read_words(rmi_txt *t, const rmi_txt_key *key, rmi_txt_
         for (i = 0; words[i] && !rmi_txt_is(item, words[i]);) i++;
         if (!words[i]) {
             rmi_txt_put_words(&sink, "", words, UINT32_MAX);
-            return rmi_txt_fail(t, item, "%snone, or some of %s", key->text, all);
+            return rmi_txt_fail(in, item, "%snone, or some of %s", key->text, all);
         }
         *out |= 1u << i;
     }
@@ -24292,7 +24187,7 @@ RMI_FN rm_result rmi_txt_read_words(rmi_txt *t, const rmi_txt_key *key, rmi_txt_
 }
 
 /* A key of a configuration that is text. */
-RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rmi_txt_type type, rmi_txt_slice value, rm_config *config)
+RMI_FN rm_result rmi_txt_setting(rmi_txt *in, rmi_txt_type type, rmi_txt_slice value, rm_config *config)
 {
     const rmi_plan_preset *preset;
     char name[256];
@@ -24301,64 +24196,63 @@ RMI_FN rm_result rmi_txt_setting(rmi_txt *t, rmi_txt_type type, rmi_txt_slice va
         if (rmi_txt_is(value, "none")) return RM_OK;
         if (value.n && value.n < sizeof config->kinds) memcpy(config->kinds, value.text, value.n);
         if (config->kinds[0] && !rmi_plan_config_wrong(config)) return RM_OK;
-        return rmi_txt_fail(t, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] "
+        return rmi_txt_fail(in, value, "none, or up to 255 letters of patterns, with commas: A-Z a-z 0-9 _ . / - [ ] "
                             "and * for any text");
     }
     if (type == RMI_TXT_LABEL) {
-        RMI_TRY(rmi_txt_name(t, value, name));
-        if (value.n >= sizeof config->name) return rmi_txt_fail(t, value, "a name of up to 31 letters");
+        RMI_TRY(rmi_txt_name(in, value, name));
+        if (value.n >= sizeof config->name) return rmi_txt_fail(in, value, "a name of up to 31 letters");
         memset(config->name, 0, sizeof config->name);
         memcpy(config->name, name, value.n);
         return RM_OK;
     }
-    preset = value.n && rmi_txt_name(t, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
-    if (!preset) return rmi_txt_fail(t, value, "the name of a preset, such as rockmate");
+    preset = value.n && rmi_txt_name(in, value, name) == RM_OK ? rmi_plan_find_preset(name) : NULL;
+    if (!preset) return rmi_txt_fail(in, value, "the name of a preset, such as rockmate");
     rmi_plan_use_preset(preset, config);
     return RM_OK;
 }
 
 /* The value of a key goes to its field of the object. */
-RMI_FN rm_result rmi_txt_read_value(rmi_txt *t, const rmi_txt_key *key, rmi_txt_slice value, void *object)
+RMI_FN rm_result rmi_txt_read_value(rmi_txt *in, const rmi_txt_key *key, rmi_txt_slice value, void *object)
 {
     rmi_txt_type type = (rmi_txt_type)key->type;
     void *field = (char *)object + key->at;
-    char name[256];
+    char name[256] = "";
     uint64_t number;
     switch (type) {
     case RMI_TXT_FLAG: *(uint8_t *)field = 1; return RM_OK;
     case RMI_TXT_BIT: *(uint32_t *)field |= (uint32_t)key->more; return RM_OK;
     case RMI_TXT_U64:
-        RMI_TRY(rmi_txt_u64(t, value, &number));
+        RMI_TRY(rmi_txt_u64(in, value, &number));
         memcpy(field, &number, sizeof number);
         if (key->more) memcpy((char *)object + key->more, &number, sizeof number);
         return RM_OK;
     case RMI_TXT_RATE:
-        RMI_TRY(rmi_txt_u64(t, value, (uint64_t *)field));
-        return *(uint64_t *)field ? RM_OK : rmi_txt_fail(t, value, "'%s' above zero", key->text);
+        RMI_TRY(rmi_txt_u64(in, value, (uint64_t *)field));
+        return *(uint64_t *)field ? RM_OK : rmi_txt_fail(in, value, "'%s' above zero", key->text);
     case RMI_TXT_U32:
-        RMI_TRY(rmi_txt_u64(t, value, &number));
+        RMI_TRY(rmi_txt_u64(in, value, &number));
         *(uint32_t *)field = (uint32_t)number;
-        return number >> 32 ? rmi_txt_fail(t, value, "a number below 2^32") : RM_OK;
+        return number >> 32 ? rmi_txt_fail(in, value, "a number below 2^32") : RM_OK;
     case RMI_TXT_TENSORS:
     case RMI_TXT_OUTPUTS:
     case RMI_TXT_CONSTS:
     case RMI_TXT_INPUTS:
     case RMI_TXT_GRADS:
     case RMI_TXT_NEEDS:
-        return rmi_txt_list(t, type, value, (rmi_list *)field, (uint32_t *)(void *)((char *)object + key->more));
+        return rmi_txt_list(in, type, value, (rmi_list *)field, (uint32_t *)(void *)((char *)object + key->more));
     case RMI_TXT_INPUT:
-        if (t->form == t->op->forms || !rmi_txt_is(value, "none"))
-            return rmi_txt_own_tensor(t, value, 1, (uint32_t *)field);
+        if (in->form == in->op->forms || !rmi_txt_is(value, "none"))
+            return rmi_txt_own_tensor(in, value, 1, (uint32_t *)field);
         *(uint32_t *)field = RMI_NONE;
         return RM_OK;
-    case RMI_TXT_OVERS: return rmi_txt_overs(t, value);
-    case RMI_TXT_VIEW: return rmi_txt_view(t, value);
+    case RMI_TXT_OVERS: return rmi_txt_overs(in, value);
+    case RMI_TXT_VIEW: return rmi_txt_view(in, value);
     case RMI_TXT_BITS:
-        if (value.n || t->form == t->op->forms) RMI_TRY(rmi_txt_name(t, value, name));
-        t->form->bits = rmi_graph_string(t->graph, value.n ? name : "");
-        return t->form->bits ? RM_OK : t->graph->sticky.result;
-    case RMI_TXT_WORDS: return rmi_txt_read_words(t, key, value, (uint32_t *)field);
-    default: return rmi_txt_setting(t, type, value, (rm_config *)object);
+        if (value.n || in->form == in->op->forms) RMI_TRY(rmi_txt_name(in, value, name));
+        return rmi_graph_string(in->graph, name, &in->form->bits);
+    case RMI_TXT_WORDS: return rmi_txt_read_words(in, key, value, (uint32_t *)field);
+    default: return rmi_txt_setting(in, type, value, (rm_config *)object);
     }
 }
 
@@ -24369,7 +24263,7 @@ RMI_FN uint32_t rmi_txt_is_flag(const rmi_txt_key *key)
 }
 
 /* A word that is a key of these lines, and no value for it yet: its value is noted. Returns its row in *row. */
-RMI_FN rm_result rmi_txt_take_key(rmi_txt *t, rmi_txt_slice word, uint32_t of, uint32_t *row)
+RMI_FN rm_result rmi_txt_take_key(rmi_txt *in, rmi_txt_slice word, uint32_t of, uint32_t *row)
 {
     char list[300];
     rmi_line line;
@@ -24383,28 +24277,28 @@ RMI_FN rm_result rmi_txt_take_key(rmi_txt *t, rmi_txt_slice word, uint32_t of, u
         rmi_put_format(&sink, " %s", rmi_txt_keys[k].text);
         n++;
     }
-    if (k == RMI_TXT_KEYS) return rmi_txt_fail(t, word, "%s%s", n > 1 ? "one of" : "only", list);
-    if (t->value[k].text && of == RMI_TXT_OF_CONFIG) return rmi_txt_fail(t, word, "each key once");
-    if (t->value[k].text) return rmi_txt_fail(t, word, "'%s' only once", rmi_txt_keys[k].text);
-    t->value[k] = value.text ? value : word;
+    if (k == RMI_TXT_KEYS) return rmi_txt_fail(in, word, "%s%s", n > 1 ? "one of" : "only", list);
+    if (in->value[k].text && of == RMI_TXT_OF_CONFIG) return rmi_txt_fail(in, word, "each key once");
+    if (in->value[k].text) return rmi_txt_fail(in, word, "'%s' only once", rmi_txt_keys[k].text);
+    in->value[k] = value.text ? value : word;
     *row = k;
     return RM_OK;
 }
 
 /* The words from number `from` on are keys of these lines, each once, in any order. Their values fill the statement's
    op or, where it has another, that object: flags first, for outputs ask for them. */
-RMI_FN rm_result rmi_txt_read_keys(rmi_txt *t, size_t from, uint32_t of, void *object)
+RMI_FN rm_result rmi_txt_read_keys(rmi_txt *in, size_t from, uint32_t of, void *object)
 {
     uint32_t k, flags;
-    memset(t->value, 0, sizeof t->value);
-    for (; from < t->n; from++) RMI_TRY(rmi_txt_take_key(t, t->word[from], of, &k));
+    memset(in->value, 0, sizeof in->value);
+    for (; from < in->n; from++) RMI_TRY(rmi_txt_take_key(in, in->word[from], of, &k));
     for (flags = 2; flags-- > 0;)
         for (k = 0; k < RMI_TXT_KEYS; k++) {
             const rmi_txt_key *key = &rmi_txt_keys[k];
             if (!(key->of & of) || flags != rmi_txt_is_flag(key)) continue;
-            if (t->value[k].text)
-                RMI_TRY(rmi_txt_read_value(t, key, t->value[k], key->of == RMI_TXT_OF_OP ? (void *)t->op : object));
-            else if (key->must) return rmi_txt_fail(t, rmi_txt_word(t, t->n), key->must);
+            if (in->value[k].text)
+                RMI_TRY(rmi_txt_read_value(in, key, in->value[k], key->of == RMI_TXT_OF_OP ? (void *)in->op : object));
+            else if (key->must) return rmi_txt_fail(in, rmi_txt_word(in, in->n), key->must);
         }
     return RM_OK;
 }
@@ -24414,226 +24308,206 @@ RMI_FN rm_result rmi_txt_read_keys(rmi_txt *t, size_t from, uint32_t of, void *o
 static const rmi_link rmi_txt_plain_link = {0, 0, 0, 20000000000u};
 
 /* link h2d=... d2h=... [key=value ...] */
-RMI_FN rm_result rmi_txt_link(rmi_txt *t)
+RMI_FN rm_result rmi_txt_link(rmi_txt *in)
 {
-    if (t->graph->has_link) return rmi_txt_fail(t, t->word[0], "one link only");
-    t->graph->has_link = 1;
-    t->graph->link = rmi_txt_plain_link;
-    return rmi_txt_read_keys(t, 1, RMI_TXT_OF_LINK, &t->graph->link);
+    if (in->graph->has_link) return rmi_txt_fail(in, in->word[0], "one link only");
+    in->graph->has_link = 1;
+    in->graph->link = rmi_txt_plain_link;
+    return rmi_txt_read_keys(in, 1, RMI_TXT_OF_LINK, &in->graph->link);
 }
 
 static const char *const rmi_txt_given_kinds[] = {"input", "param", "const"}; /* rmi_tensor_kind */
 
 /* tensor NAME input|param|const BYTES [key=value ...] */
-RMI_FN rm_result rmi_txt_given(rmi_txt *t)
+RMI_FN rm_result rmi_txt_given(rmi_txt *in)
 {
     char name[256];
     uint64_t bytes;
     uint32_t kind = 0, id;
-    RMI_TRY(rmi_txt_new_name(t, rmi_txt_word(t, 1), &t->graph->build.tensor_map, name));
-    while (kind < 3 && !rmi_txt_is(rmi_txt_word(t, 2), rmi_txt_given_kinds[kind])) kind++;
-    if (kind == 3) return rmi_txt_fail(t, rmi_txt_word(t, 2), "input, param or const");
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &bytes));
-    id = rmi_graph_new_tensor(t->graph, name, RMI_NONE, (rmi_tensor_kind)kind, bytes);
-    if (id == RMI_NONE) return t->graph->sticky.result;
-    return rmi_txt_read_keys(t, 4, (uint32_t)RMI_TXT_OF_INPUT << kind | RMI_TXT_OF_TENSOR, &t->graph->tensors[id]);
+    RMI_TRY(rmi_txt_new_name(in, rmi_txt_word(in, 1), &in->graph->build.tensor_map, name));
+    while (kind < 3 && !rmi_txt_is(rmi_txt_word(in, 2), rmi_txt_given_kinds[kind])) kind++;
+    if (kind == 3) return rmi_txt_fail(in, rmi_txt_word(in, 2), "input, param or const");
+    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &bytes));
+    RMI_TRY(rmi_graph_new_tensor(in->graph, name, RMI_NONE, (rmi_tensor_kind)kind, bytes, &id));
+    return rmi_txt_read_keys(in, 4, (uint32_t)RMI_TXT_OF_INPUT << kind | RMI_TXT_OF_TENSOR, &in->graph->tensors[id]);
 }
 
 /* The keys of a variant, whose form starts as the op's, or of an op and its own form. */
-RMI_FN rm_result rmi_txt_read_form(rmi_txt *t, size_t from, uint32_t of, uint32_t op, const char *name)
+RMI_FN rm_result rmi_txt_read_form(rmi_txt *in, size_t from, uint32_t of, uint32_t op, const char *name)
 {
-    t->form = rmi_graph_new_form(t->graph, op, name);
-    t->op = &t->graph->ops[op];
-    if (!t->form) return t->graph->sticky.result;
-    return rmi_txt_read_keys(t, from, of, t->form);
+    in->form = rmi_graph_new_form(in->graph, op, name);
+    in->op = &in->graph->ops[op];
+    if (!in->form) return in->graph->sticky.result;
+    return rmi_txt_read_keys(in, from, of, in->form);
 }
 
 /* op NAME [in=...] out=... [key=value ...] */
-RMI_FN rm_result rmi_txt_op(rmi_txt *t)
+RMI_FN rm_result rmi_txt_op(rmi_txt *in)
 {
-    rm_graph *graph = t->graph;
+    rm_graph *graph = in->graph;
     char name[256];
     uint32_t id;
-    if (!RMI_GROW(&t->mem, t->ops, t->cap_ops, (size_t)graph->n_ops + 1)) return rmi_err_memory(t->err);
-    t->ops[graph->n_ops] = rmi_txt_word(t, 1).text;
-    RMI_TRY(rmi_txt_new_name(t, rmi_txt_word(t, 1), &graph->build.op_map, name));
-    id = rmi_graph_new_op(graph, name);
-    if (id == RMI_NONE) return graph->sticky.result;
-    RMI_TRY(rmi_txt_read_form(t, 2, RMI_TXT_OF_OP | RMI_TXT_OF_FORM, id, ""));
-    t->form->flags = t->op->flags;
-    if (t->form->needs.at) return RM_OK; /* who says nothing of what his backward reads, reads everything */
-    if (!rmi_graph_new_list(graph, &t->form->needs, (size_t)t->op->in.n + t->op->out.n)) return graph->sticky.result;
-    rmi_txt_in_order(t->op, NULL, &t->form->needs);
-    t->form->needs_saved = 1;
+    if (!RMI_GROW(&in->mem, in->ops, in->cap_ops, (size_t)graph->n_ops + 1)) return rmi_err_memory(in->err);
+    in->ops[graph->n_ops] = rmi_txt_word(in, 1).text;
+    RMI_TRY(rmi_txt_new_name(in, rmi_txt_word(in, 1), &graph->build.op_map, name));
+    RMI_TRY(rmi_graph_new_op(graph, name, &id));
+    RMI_TRY(rmi_txt_read_form(in, 2, RMI_TXT_OF_OP | RMI_TXT_OF_FORM, id, ""));
+    in->form->flags = in->op->flags;
+    if (in->form->needs.at) return RM_OK; /* who says nothing of what his backward reads, reads everything */
+    RMI_TRY(rmi_graph_new_list(graph, &in->form->needs, (size_t)in->op->in.n + in->op->out.n));
+    rmi_txt_in_order(in->op, NULL, &in->form->needs);
+    in->form->needs_saved = 1;
     return RM_OK;
 }
 
 /* variant OP NAME [key=value ...] */
-RMI_FN rm_result rmi_txt_variant(rmi_txt *t)
+RMI_FN rm_result rmi_txt_variant(rmi_txt *in)
 {
-    rmi_txt_slice word = rmi_txt_word(t, 2);
+    rmi_txt_slice word = rmi_txt_word(in, 2);
     char name[256];
     uint32_t id;
-    RMI_TRY(rmi_txt_named(t, &t->graph->build.op_map, rmi_txt_word(t, 1), &id));
-    RMI_TRY(rmi_txt_name(t, word, name));
-    if (rmi_graph_find_form(t->graph, id, name, word.n) != RMI_NONE)
-        return rmi_txt_fail(t, word, "a name that no variant of op %s has yet", t->graph->ops[id].name);
-    if (t->graph->ops[id].n_forms > UINT16_MAX) return rmi_txt_fail(t, word, "at most 65535 variants of an op");
-    return rmi_txt_read_form(t, 3, RMI_TXT_OF_FORM, id, name);
+    RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, rmi_txt_word(in, 1), &id));
+    RMI_TRY(rmi_txt_name(in, word, name));
+    if (rmi_graph_find_form(in->graph, id, name, word.n) != RMI_NONE)
+        return rmi_txt_fail(in, word, "a name that no variant of op %s has yet", in->graph->ops[id].name);
+    if (in->graph->ops[id].n_forms > UINT16_MAX) return rmi_txt_fail(in, word, "at most 65535 variants of an op");
+    return rmi_txt_read_form(in, 3, RMI_TXT_OF_FORM, id, name);
 }
 
 /* The form of an op behind an @, or the op itself where there is none; after: ends what an error expects. */
-RMI_FN rm_result rmi_txt_variant_named(rmi_txt *t, uint32_t op, rmi_txt_slice slice, const char *after, uint32_t *form)
+RMI_FN rm_result rmi_txt_variant_named(rmi_txt *in, uint32_t op, rmi_txt_slice slice, const char *after, uint32_t *form)
 {
-    *form = !slice.text ? 0 : slice.n ? rmi_graph_find_form(t->graph, op, slice.text, slice.n) : RMI_NONE;
+    *form = !slice.text ? 0 : slice.n ? rmi_graph_find_form(in->graph, op, slice.text, slice.n) : RMI_NONE;
     if (*form != RMI_NONE) return RM_OK;
-    return rmi_txt_fail(t, slice, "a variant of op %s%s", t->graph->ops[op].name, after);
-}
-
-/* Room for one part more of the form: doubled whenever the number of parts is a power of two. NULL: no memory. */
-RMI_FN rmi_part *rmi_txt_new_part(rmi_txt *t, const char *name)
-{
-    rmi_form *form = t->form;
-    uint32_t n = form->own_parts;
-    rmi_part *parts = n & (n - 1) ? form->parts : RMI_NEW(&t->graph->mem, rmi_part, n ? 2 * (size_t)n : 1);
-    const char *copy = rmi_graph_string(t->graph, name);
-    if (!parts || !copy) {
-        rmi_graph_memory(t->graph);
-        return NULL;
-    }
-    if (n && parts != form->parts) memcpy(parts, form->parts, n * sizeof(rmi_part));
-    parts[n].name = copy;
-    form->parts = parts;
-    form->n_parts = form->own_parts = (uint8_t)(n + 1);
-    return &parts[n];
+    return rmi_txt_fail(in, slice, "a variant of op %s%s", in->graph->ops[op].name, after);
 }
 
 /* part OP[@VARIANT] NAME grads=... needs=... bwd= bwd_ws= */
-RMI_FN rm_result rmi_txt_part(rmi_txt *t)
+RMI_FN rm_result rmi_txt_part(rmi_txt *in)
 {
-    rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(t, 1), '@', &variant), word = rmi_txt_word(t, 2);
+    rmi_txt_slice variant, op_name = rmi_txt_split(rmi_txt_word(in, 1), '@', &variant), word = rmi_txt_word(in, 2);
     char name[256];
     uint32_t id, form, i;
     rmi_part *part;
-    RMI_TRY(rmi_txt_named(t, &t->graph->build.op_map, op_name, &id));
-    RMI_TRY(rmi_txt_variant_named(t, id, variant, " that is declared above", &form));
-    t->op = &t->graph->ops[id];
-    t->form = &t->op->forms[form];
-    RMI_TRY(rmi_txt_name(t, word, name));
-    for (i = 0; i < t->form->own_parts; i++)
-        if (!strcmp(t->form->parts[i].name, name))
-            return rmi_txt_fail(t, word, "a name that no part of this backward has yet");
-    if (i >= UINT8_MAX) return rmi_txt_fail(t, word, "at most 255 parts of a backward");
-    part = rmi_txt_new_part(t, name);
-    return part ? rmi_txt_read_keys(t, 3, RMI_TXT_OF_PART, part) : t->graph->sticky.result;
+    RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, op_name, &id));
+    RMI_TRY(rmi_txt_variant_named(in, id, variant, " that is declared above", &form));
+    in->op = &in->graph->ops[id];
+    in->form = &in->op->forms[form];
+    RMI_TRY(rmi_txt_name(in, word, name));
+    for (i = 0; i < in->form->own_parts; i++)
+        if (!strcmp(in->form->parts[i].name, name))
+            return rmi_txt_fail(in, word, "a name that no part of this backward has yet");
+    if (i >= UINT8_MAX) return rmi_txt_fail(in, word, "at most 255 parts of a backward");
+    part = rmi_graph_new_part(in->graph, in->form, name);
+    return part ? rmi_txt_read_keys(in, 3, RMI_TXT_OF_PART, part) : in->graph->sticky.result;
 }
 
 #define RMI_TXT_MADE "an activation: what an op declared above makes"
 
 /* grad TENSOR BYTES */
-RMI_FN rm_result rmi_txt_grad(rmi_txt *t)
+RMI_FN rm_result rmi_txt_grad(rmi_txt *in)
 {
     rmi_tensor *tensor;
     uint32_t id;
-    RMI_TRY(rmi_txt_of_kind(t, rmi_txt_word(t, 1), RMI_ACT, RMI_TXT_MADE, &id));
-    tensor = &t->graph->tensors[id];
-    if (tensor->grad_sized++) return rmi_txt_fail(t, rmi_txt_word(t, 1), "each gradient's size only once");
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &tensor->grad_bytes));
-    return rmi_txt_no_more(t, 3);
+    RMI_TRY(rmi_txt_of_kind(in, rmi_txt_word(in, 1), RMI_ACT, RMI_TXT_MADE, &id));
+    tensor = &in->graph->tensors[id];
+    if (tensor->grad_sized++) return rmi_txt_fail(in, rmi_txt_word(in, 1), "each gradient's size only once");
+    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 2), &tensor->grad_bytes));
+    return rmi_txt_no_more(in, 3);
 }
 
 /* output TENSOR ... */
-RMI_FN rm_result rmi_txt_output(rmi_txt *t)
+RMI_FN rm_result rmi_txt_output(rmi_txt *in)
 {
     size_t i;
     uint32_t id;
-    for (i = 1; i < t->n || i == 1; i++) {
-        RMI_TRY(rmi_txt_of_kind(t, rmi_txt_word(t, i), RMI_ACT, RMI_TXT_MADE, &id));
-        if (t->graph->tensors[id].is_output++) return rmi_txt_fail(t, t->word[i], "each output only once");
+    for (i = 1; i < in->n || i == 1; i++) {
+        RMI_TRY(rmi_txt_of_kind(in, rmi_txt_word(in, i), RMI_ACT, RMI_TXT_MADE, &id));
+        if (in->graph->tensors[id].is_output++) return rmi_txt_fail(in, in->word[i], "each output only once");
     }
     return RM_OK;
 }
 
 /* barrier NAME [ns=NS] */
-RMI_FN rm_result rmi_txt_barrier(rmi_txt *t)
+RMI_FN rm_result rmi_txt_barrier(rmi_txt *in)
 {
     rmi_barrier *barrier;
     char name[256];
-    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (rmi_graph_has_barrier(t->graph, name))
-        return rmi_txt_fail(t, rmi_txt_word(t, 1), "a name that no barrier has yet");
-    barrier = rmi_graph_new_barrier(t->graph, name, 0);
-    return barrier ? rmi_txt_read_keys(t, 2, RMI_TXT_OF_BARRIER, barrier) : t->graph->sticky.result;
+    RMI_TRY(rmi_txt_name(in, rmi_txt_word(in, 1), name));
+    if (rmi_graph_has_barrier(in->graph, name))
+        return rmi_txt_fail(in, rmi_txt_word(in, 1), "a name that no barrier has yet");
+    barrier = rmi_graph_new_barrier(in->graph, name, 0);
+    return barrier ? rmi_txt_read_keys(in, 2, RMI_TXT_OF_BARRIER, barrier) : in->graph->sticky.result;
 }
 
 /* block NAME */
-RMI_FN rm_result rmi_txt_block(rmi_txt *t)
+RMI_FN rm_result rmi_txt_block(rmi_txt *in)
 {
     char name[256];
-    RMI_TRY(rmi_txt_name(t, rmi_txt_word(t, 1), name));
-    if (!RMI_GROW(&t->mem, t->blocks, t->cap_blocks, t->n_blocks + 1)) return rmi_err_memory(t->err);
-    t->blocks[t->n_blocks++] = t->word[0].text;
-    rmi_graph_begin_block(t->graph, name); /* names of a text are whole: its prefix serves nobody */
-    return t->graph->sticky.result != RM_OK ? t->graph->sticky.result : rmi_txt_no_more(t, 2);
+    RMI_TRY(rmi_txt_name(in, rmi_txt_word(in, 1), name));
+    RMI_TRY(rmi_txt_no_more(in, 2));
+    if (!RMI_GROW(&in->mem, in->blocks, in->cap_blocks, in->n_blocks + 1)) return rmi_err_memory(in->err);
+    in->blocks[in->n_blocks++] = in->word[0].text;
+    return rmi_graph_begin_block(in->graph, name); /* names of a text are whole: its prefix serves nobody */
 }
 
 /* end: of the block begun last */
-RMI_FN rm_result rmi_txt_end(rmi_txt *t)
+RMI_FN rm_result rmi_txt_end(rmi_txt *in)
 {
-    if (!t->n_blocks) return rmi_txt_fail(t, t->word[0], "no end: no block is open");
-    t->n_blocks--;
-    rmi_graph_end_block(t->graph);
-    return t->graph->sticky.result != RM_OK ? t->graph->sticky.result : rmi_txt_no_more(t, 1);
+    if (!in->n_blocks) return rmi_txt_fail(in, in->word[0], "no end: no block is open");
+    RMI_TRY(rmi_txt_no_more(in, 1));
+    in->n_blocks--;
+    return rmi_graph_end_block(in->graph);
 }
 
 /* anyorder */
-RMI_FN rm_result rmi_txt_any_order(rmi_txt *t)
+RMI_FN rm_result rmi_txt_any_order(rmi_txt *in)
 {
-    t->graph->any_order = 1;
-    return rmi_txt_no_more(t, 1);
+    in->graph->any_order = 1;
+    return rmi_txt_no_more(in, 1);
 }
 
 /* --- .rmg: the whole */
 
 /* One statement of a .rmg file. */
-RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *t)
+RMI_FN rm_result rmi_txt_graph_statement(rmi_txt *in)
 {
     static const struct {
         const char *word;
-        rm_result (*read)(rmi_txt *t);
+        rm_result (*read)(rmi_txt *in);
     } statements[] = {{"link", rmi_txt_link}, {"tensor", rmi_txt_given}, {"op", rmi_txt_op},
                       {"variant", rmi_txt_variant}, {"part", rmi_txt_part}, {"grad", rmi_txt_grad},
                       {"output", rmi_txt_output}, {"barrier", rmi_txt_barrier}, {"anyorder", rmi_txt_any_order},
                       {"block", rmi_txt_block}, {"end", rmi_txt_end}};
     size_t i;
     for (i = 0; i < RMI_COUNT(statements); i++)
-        if (rmi_txt_is(t->word[0], statements[i].word)) return statements[i].read(t);
-    return rmi_txt_fail(t, t->word[0], "one of link tensor op variant part grad output barrier anyorder block end");
+        if (rmi_txt_is(in->word[0], statements[i].word)) return statements[i].read(in);
+    return rmi_txt_fail(in, in->word[0], "one of link tensor op variant part grad output barrier anyorder block end");
 }
 
 /* What only the whole graph shows is reported at the op that the message is about. */
-RMI_FN rm_result rmi_txt_seal(rmi_txt *t)
+RMI_FN rm_result rmi_txt_seal(rmi_txt *in)
 {
-    rm_graph *graph = t->graph;
+    rm_graph *graph = in->graph;
     void (*log)(void *user, rm_result result, const char *message) = graph->sticky.log;
     char message[RMI_ERR_TEXT];
     rmi_txt_place at;
     rm_result code;
     uint32_t id = RMI_NONE;
-    if (t->n_blocks) {
-        at = rmi_txt_at(t, t->blocks[t->n_blocks - 1]);
-        return rmi_err_set(t->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' before "
-                           "the end of the text", at.line, at.column);
+    if (in->n_blocks) {
+        at = rmi_txt_at(in, in->blocks[in->n_blocks - 1]);
+        return rmi_err_set(in->err, RM_ERROR_TEXT, "%u:%u: found a block that is never ended, expected its 'end' "
+                           "before the end of the text", at.line, at.column);
     }
-    if (!graph->n_ops) return rmi_txt_fail(t, rmi_txt_word(t, 0), "at least one op");
+    if (!graph->n_ops) return rmi_txt_fail(in, rmi_txt_word(in, 0), "at least one op");
     graph->sticky.log = NULL; /* one message, not two */
     code = rmi_graph_seal(graph);
     graph->sticky.log = log;
     if (code == RM_OK || code == RM_ERROR_MEMORY) return code == RM_OK ? code : rmi_err_memory(&graph->sticky);
     memcpy(message, graph->sticky.text, sizeof message);
     if (!strncmp(message, "op ", 3))
-        id = rmi_graph_lookup_n(&graph->build.op_map, message + 3, strcspn(message + 3, ":"));
-    at = rmi_txt_at(t, id != RMI_NONE ? t->ops[id] : t->end);
+        id = rmi_graph_lookup_in(&graph->build.op_map, 0, message + 3, strcspn(message + 3, ":"));
+    at = rmi_txt_at(in, id != RMI_NONE ? in->ops[id] : in->end);
     if (id == RMI_NONE) at.column = 1;
     return rmi_err_set(&graph->sticky, RM_ERROR_TEXT, "%u:%u: %s", at.line, at.column, message);
 }
@@ -24641,12 +24515,12 @@ RMI_FN rm_result rmi_txt_seal(rmi_txt *t)
 /* A whole graph into an empty one, sealed. After an error it holds nothing but the message. */
 RMI_FN rm_result rmi_txt_read_graph(rm_graph *graph, const char *text, size_t n)
 {
-    rmi_txt t = rmi_txt_make(&graph->mem.hooks, &graph->sticky, graph, text, n);
-    rm_result result = rmi_txt_read(&t, "graph", rmi_txt_graph_statement);
-    graph->hash = t.hash;
+    rmi_txt in = rmi_txt_make(&graph->mem.hooks, &graph->sticky, graph, text, n);
+    rm_result result = rmi_txt_read(&in, "graph", rmi_txt_graph_statement);
+    graph->hash = in.hash;
     graph->hashed = 1;
-    if (result == RM_OK) result = rmi_txt_seal(&t);
-    rmi_arena_free(&t.mem);
+    if (result == RM_OK) result = rmi_txt_seal(&in);
+    rmi_arena_free(&in.mem);
     if (result != RM_OK) {
         rmi_arena mem = graph->mem;
         rm_allocator hooks = graph->hooks;
@@ -24741,8 +24615,8 @@ RMI_FN void rmi_txt_put_key(rmi_sink *sink, const rm_graph *graph, const rmi_op 
         break;
     case RMI_TXT_INPUT:
         if (*(const uint32_t *)field != *(const uint32_t *)other)
-            rmi_put_format(sink, " %s%s", key->text,
-                           form->inplace == RMI_NONE ? "none" : graph->tensors[form->inplace].name);
+            rmi_put_format(sink, " %s%s", key->text, form->inplace == RMI_NONE ? "none"
+                           : graph->tensors[form->inplace].name);
         break;
     case RMI_TXT_OUTPUTS: rmi_txt_put_outputs(sink, graph, op); break;
     case RMI_TXT_OVERS:
@@ -24951,11 +24825,9 @@ RMI_FN void rmi_txt_put_run(rmi_sink *sink, const rm_graph *graph, rmi_run run)
 {
     const char *part = run.way == RMI_BWD ? rmi_low_part(graph, run)->name : "";
     const char *form = run.way <= RMI_BWD && run.form ? rmi_low_form(graph, run)->name : "";
-    rmi_put_format(sink, "%s %s%s%s%s%s", rmi_txt_ways[run.way],
-                   run.way == RMI_BARRIER ? graph->barriers[run.id].name
-                   : run.way > RMI_BWD    ? graph->tensors[run.id].name
-                                          : graph->ops[run.id].name,
-                   part[0] ? ":" : "", part, form[0] ? "@" : "", form);
+    rmi_put_format(sink, "%s %s%s%s%s%s", rmi_txt_ways[run.way], run.way == RMI_BARRIER ? graph->barriers[run.id].name
+                   : run.way > RMI_BWD    ? graph->tensors[run.id].name : graph->ops[run.id].name, part[0] ? ":" : "",
+                   part, form[0] ? "@" : "", form);
 }
 
 /* 16 digits into out, which has room for 17 bytes. */
@@ -24995,28 +24867,28 @@ RMI_FN rm_result rmi_txt_write_program(const rm_graph *graph, const rmi_program 
 /* --- .rmp: reading */
 
 /* The current statement as it stands in the text. */
-RMI_FN rmi_txt_slice rmi_txt_this_line(const rmi_txt *t)
+RMI_FN rmi_txt_slice rmi_txt_this_line(const rmi_txt *in)
 {
-    return rmi_txt_cut(t->word[0].text, rmi_txt_word(t, t->n).text);
+    return rmi_txt_cut(in->word[0].text, rmi_txt_word(in, in->n).text);
 }
 
 /* ws:NAME is of the op if there is one of that name: rmi_txt_settle_ws corrects that when a run tells otherwise. */
-RMI_FN rm_result rmi_txt_buffer(rmi_txt *t, rmi_txt_slice slice, uint32_t *buf)
+RMI_FN rm_result rmi_txt_buffer(rmi_txt *in, rmi_txt_slice slice, uint32_t *buf)
 {
     static const char *const words[] = {"", "grad", "state", "saved", "ws"}; /* rmi_buf_kind */
     rmi_txt_slice of, head = rmi_txt_split(slice, ':', &of);
     uint32_t id, k = RMI_BUF_VALUE;
     if (of.text)
         for (k = RMI_BUF_GRAD; k <= RMI_BUF_WS && !rmi_txt_is(head, words[k]);) k++;
-    if (k > RMI_BUF_WS) return rmi_txt_fail(t, slice, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
-    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(t, of, RMI_PARAM, "a param of the graph", &id));
-    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(t, &t->graph->build.op_map, of, &id));
-    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(t, &t->graph->build.tensor_map, of.text ? of : slice, &id));
-    else if ((id = rmi_graph_lookup_n(&t->graph->build.op_map, of.text, of.n)) == RMI_NONE) {
+    if (k > RMI_BUF_WS) return rmi_txt_fail(in, slice, "a buffer: T, grad:T, saved:OP, ws:OP, ws:PARAM or state:PARAM");
+    if (k == RMI_BUF_STATE) RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "a param of the graph", &id));
+    else if (k == RMI_BUF_SAVED) RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, of, &id));
+    else if (k != RMI_BUF_WS) RMI_TRY(rmi_txt_named(in, &in->graph->build.tensor_map, of.text ? of : slice, &id));
+    else if ((id = rmi_graph_lookup_in(&in->graph->build.op_map, 0, of.text, of.n)) == RMI_NONE) {
         k = RMI_BUF_OPT_WS;
-        RMI_TRY(rmi_txt_of_kind(t, of, RMI_PARAM, "an op or a param of the graph", &id));
+        RMI_TRY(rmi_txt_of_kind(in, of, RMI_PARAM, "an op or a param of the graph", &id));
     }
-    *buf = rmi_low_buf(t->graph, (rmi_buf_kind)k, id);
+    *buf = rmi_low_buf(in->graph, (rmi_buf_kind)k, id);
     return RM_OK;
 }
 
@@ -25034,16 +24906,16 @@ RMI_FN uint32_t rmi_txt_other_ws(const rm_graph *graph, uint32_t buf)
 
 /* A run takes the workspace of its name that was allocated since the last run; a free, the one that was allocated
    last. */
-RMI_FN void rmi_txt_settle_ws(rmi_txt *t, rmi_stmt *now)
+RMI_FN void rmi_txt_settle_ws(rmi_txt *in, rmi_stmt *now)
 {
-    size_t i = t->plan.program.n;
+    size_t i = in->plan.program.n;
     uint32_t mine = now->buf, other;
     if (now->what != RMI_FREE && (now->what != RMI_RUN || now->run.way > RMI_OPT)) return;
     if (now->what == RMI_RUN)
-        mine = rmi_low_buf(t->graph, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
-    other = rmi_txt_other_ws(t->graph, mine);
+        mine = rmi_low_buf(in->graph, now->run.way == RMI_OPT ? RMI_BUF_OPT_WS : RMI_BUF_WS, now->run.id);
+    other = rmi_txt_other_ws(in->graph, mine);
     while (other != mine && i-- > 0) {
-        rmi_stmt *stmt = &t->plan.program.st[i];
+        rmi_stmt *stmt = &in->plan.program.st[i];
         if (now->what == RMI_RUN && stmt->what == RMI_RUN) return;
         if (stmt->what != RMI_ALLOC || (stmt->buf != mine && stmt->buf != other)) continue;
         if (now->what == RMI_RUN) stmt->buf = mine;
@@ -25053,41 +24925,41 @@ RMI_FN void rmi_txt_settle_ws(rmi_txt *t, rmi_stmt *now)
 }
 
 /* fwd OP[@VARIANT], bwd OP[:PART][@VARIANT] */
-RMI_FN rm_result rmi_txt_run_op(rmi_txt *t, rmi_way way, rmi_txt_slice what, rmi_run *run)
+RMI_FN rm_result rmi_txt_run_op(rmi_txt *in, rmi_way way, rmi_txt_slice what, rmi_run *run)
 {
     rmi_txt_slice part, variant, name = rmi_txt_split(rmi_txt_split(what, '@', &variant), ':', &part);
     uint32_t id, number, k = 0;
     const rmi_form *form;
-    RMI_TRY(rmi_txt_named(t, &t->graph->build.op_map, name, &id));
-    RMI_TRY(rmi_txt_variant_named(t, id, variant, "", &number));
-    form = &t->graph->ops[id].forms[number];
-    if (way == RMI_FWD && part.text) return rmi_txt_fail(t, part, "no part: a forward has none");
+    RMI_TRY(rmi_txt_named(in, &in->graph->build.op_map, name, &id));
+    RMI_TRY(rmi_txt_variant_named(in, id, variant, "", &number));
+    form = &in->graph->ops[id].forms[number];
+    if (way == RMI_FWD && part.text) return rmi_txt_fail(in, part, "no part: a forward has none");
     if (way == RMI_BWD) {
         if (!part.text && form->parts[0].name[0])
-            return rmi_txt_fail(t, name, "OP:PART: the backward of %s comes in parts", t->graph->ops[id].name);
+            return rmi_txt_fail(in, name, "OP:PART: the backward of %s comes in parts", in->graph->ops[id].name);
         while (k < form->n_parts && !rmi_txt_is(part, form->parts[k].name)) k++;
         if (k == form->n_parts || (part.text && !part.n))
-            return rmi_txt_fail(t, part, "a part of the backward of %s", t->graph->ops[id].name);
+            return rmi_txt_fail(in, part, "a part of the backward of %s", in->graph->ops[id].name);
     }
     *run = rmi_low_run(way, id, number, k);
     return RM_OK;
 }
 
 /* run fwd|bwd|opt|reduce|barrier WHAT */
-RMI_FN rm_result rmi_txt_run(rmi_txt *t, rmi_run *run)
+RMI_FN rm_result rmi_txt_run(rmi_txt *in, rmi_run *run)
 {
-    rmi_txt_slice what = rmi_txt_word(t, 2), place, name = rmi_txt_split(what, '@', &place);
+    rmi_txt_slice what = rmi_txt_word(in, 2), place, name = rmi_txt_split(what, '@', &place);
     uint32_t way = RMI_FWD, id;
-    RMI_TRY(rmi_txt_no_more(t, 3));
-    while (way <= RMI_BARRIER && !rmi_txt_is(rmi_txt_word(t, 1), rmi_txt_ways[way])) way++;
-    if (way > RMI_BARRIER) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of fwd bwd opt reduce barrier");
-    if (way <= RMI_BWD) return rmi_txt_run_op(t, (rmi_way)way, what, run);
+    RMI_TRY(rmi_txt_no_more(in, 3));
+    while (way <= RMI_BARRIER && !rmi_txt_is(rmi_txt_word(in, 1), rmi_txt_ways[way])) way++;
+    if (way > RMI_BARRIER) return rmi_txt_fail(in, rmi_txt_word(in, 1), "one of fwd bwd opt reduce barrier");
+    if (way <= RMI_BWD) return rmi_txt_run_op(in, (rmi_way)way, what, run);
     if (way == RMI_BARRIER) {
-        for (id = 0; id < t->graph->n_barriers && !rmi_txt_is(what, t->graph->barriers[id].name);) id++;
-        if (id == t->graph->n_barriers) return rmi_txt_fail(t, what, "a barrier of the graph");
-    } else RMI_TRY(rmi_txt_of_kind(t, way == RMI_OPT ? name : what, RMI_PARAM, "a param of the graph", &id));
+        for (id = 0; id < in->graph->n_barriers && !rmi_txt_is(what, in->graph->barriers[id].name);) id++;
+        if (id == in->graph->n_barriers) return rmi_txt_fail(in, what, "a barrier of the graph");
+    } else RMI_TRY(rmi_txt_of_kind(in, way == RMI_OPT ? name : what, RMI_PARAM, "a param of the graph", &id));
     if (way == RMI_OPT && place.text) {
-        if (!rmi_txt_is(place, "host")) return rmi_txt_fail(t, place, "host: an update runs on the device, or @host");
+        if (!rmi_txt_is(place, "host")) return rmi_txt_fail(in, place, "host: an update runs on the device, or @host");
         way = RMI_OPT_HOST;
     }
     *run = rmi_low_run((rmi_way)way, id, 0, 0);
@@ -25095,139 +24967,140 @@ RMI_FN rm_result rmi_txt_run(rmi_txt *t, rmi_run *run)
 }
 
 /* One statement of the program, which has a line of the text for messages. */
-RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *t)
+RMI_FN rm_result rmi_txt_plan_statement(rmi_txt *in)
 {
-    rmi_txt_plan *plan = &t->plan;
+    rmi_txt_plan *plan = &in->plan;
     rmi_stmt *st;
     uint32_t k = 0;
-    while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(t->word[0], rmi_txt_statements[k].word)) k++;
+    while (k < RMI_COUNT(rmi_txt_statements) && !rmi_txt_is(in->word[0], rmi_txt_statements[k].word)) k++;
     if (k == RMI_COUNT(rmi_txt_statements))
-        return rmi_txt_fail(t, t->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
+        return rmi_txt_fail(in, in->word[0], "one of alloc free alias reuse run offload prefetch merge drop_host");
     if (!RMI_GROW(plan->mem, plan->program.st, plan->cap_st, plan->program.n + 1) ||
-        !RMI_GROW(&t->mem, plan->of, plan->cap_of, plan->program.n + 1))
-        return rmi_err_memory(t->err);
+        !RMI_GROW(&in->mem, plan->of, plan->cap_of, plan->program.n + 1))
+        return rmi_err_memory(in->err);
     st = &plan->program.st[plan->program.n];
     st->what = (uint8_t)k;
-    if (k == RMI_RUN) RMI_TRY(rmi_txt_run(t, &st->run));
+    if (k == RMI_RUN) RMI_TRY(rmi_txt_run(in, &st->run));
     else {
         rmi_txt_second second = rmi_txt_statements[k].second;
-        RMI_TRY(rmi_txt_buffer(t, rmi_txt_word(t, 1), &st->buf));
-        if (second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &st->offset));
-        if (second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(t, rmi_txt_word(t, 2), &st->other));
-        RMI_TRY(rmi_txt_no_more(t, second == RMI_TXT_ALONE ? 2 : 3));
+        RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 1), &st->buf));
+        if (second == RMI_TXT_OFFSET) RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 2), &st->offset));
+        if (second == RMI_TXT_BUFFER) RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 2), &st->other));
+        RMI_TRY(rmi_txt_no_more(in, second == RMI_TXT_ALONE ? 2 : 3));
     }
-    rmi_txt_settle_ws(t, st);
-    plan->of[plan->program.n++] = rmi_txt_this_line(t);
+    rmi_txt_settle_ws(in, st);
+    plan->of[plan->program.n++] = rmi_txt_this_line(in);
     return RM_OK;
 }
 
 /* graph HASH: the plan must be made for this graph. */
-RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *t)
+RMI_FN rm_result rmi_txt_plan_hash(rmi_txt *in)
 {
-    rmi_txt_slice slice = rmi_txt_word(t, 1);
+    rmi_txt_slice slice = rmi_txt_word(in, 1);
     char want[17], given[17] = "";
-    rmi_txt_place at = rmi_txt_at(t, slice.text);
+    rmi_txt_place at = rmi_txt_at(in, slice.text);
     if (slice.n == 16) memcpy(given, slice.text, 16);
-    if (strspn(given, "0123456789abcdef") < 16) return rmi_txt_fail(t, slice, "16 hexadecimal digits 0-9 a-f");
-    if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(t->graph), want)))
-        return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another "
+    if (strspn(given, "0123456789abcdef") < 16) return rmi_txt_fail(in, slice, "16 hexadecimal digits 0-9 a-f");
+    if (strcmp(given, rmi_txt_hex(rmi_txt_graph_hash(in->graph), want)))
+        return rmi_err_set(in->err, RM_ERROR_PLAN, "%u:%u: found '%s', expected '%s': the plan was made for another "
                            "graph", at.line, at.column, given, want);
-    return rmi_txt_no_more(t, 2);
+    return rmi_txt_no_more(in, 2);
 }
 
 /* arena BYTES [host BYTES] */
-RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *t)
+RMI_FN rm_result rmi_txt_plan_arena(rmi_txt *in)
 {
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 1), &t->plan.program.arena));
-    if (t->n == 2) return RM_OK;
-    if (!rmi_txt_is(t->word[2], "host")) return rmi_txt_fail(t, t->word[2], "'host BYTES' or the end of the statement");
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 3), &t->plan.program.host));
-    return rmi_txt_no_more(t, 4);
+    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 1), &in->plan.program.arena));
+    if (in->n == 2) return RM_OK;
+    if (!rmi_txt_is(in->word[2], "host"))
+        return rmi_txt_fail(in, in->word[2], "'host BYTES' or the end of the statement");
+    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 3), &in->plan.program.host));
+    return rmi_txt_no_more(in, 4);
 }
 
 /* step KIND */
-RMI_FN rm_result rmi_txt_plan_step(rmi_txt *t)
+RMI_FN rm_result rmi_txt_plan_step(rmi_txt *in)
 {
     uint32_t kind = 0;
-    while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(t, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
-    if (kind == RM_STEP_KINDS) return rmi_txt_fail(t, rmi_txt_word(t, 1), "one of single first middle last forward");
-    t->plan.program.step = RM_SINGLE << kind;
-    return rmi_txt_no_more(t, 2);
+    while (kind < RM_STEP_KINDS && !rmi_txt_is(rmi_txt_word(in, 1), rmi_low_step_name(RM_SINGLE << kind))) kind++;
+    if (kind == RM_STEP_KINDS) return rmi_txt_fail(in, rmi_txt_word(in, 1), "one of single first middle last forward");
+    in->plan.program.step = RM_SINGLE << kind;
+    return rmi_txt_no_more(in, 2);
 }
 
 /* resident BUFFER OFFSET, home BUFFER HOSTOFFSET */
-RMI_FN rm_result rmi_txt_plan_home(rmi_txt *t)
+RMI_FN rm_result rmi_txt_plan_home(rmi_txt *in)
 {
-    rmi_txt_plan *plan = &t->plan;
+    rmi_txt_plan *plan = &in->plan;
     rmi_home *home;
     uint32_t i, buf;
     rmi_buf_kind kind;
-    if (!plan->once[1]) return rmi_txt_fail(t, t->word[0], "'arena BYTES' before what is placed in it");
-    RMI_TRY(rmi_txt_buffer(t, rmi_txt_word(t, 1), &buf));
-    kind = rmi_low_kind(t->graph, buf, &i);
-    if (kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? t->graph->tensors[i].kind == RMI_ACT
-                                                       : t->graph->tensors[i].kind != RMI_PARAM))
-        return rmi_txt_fail(t, t->word[1],
-                            "what a step starts with: an input, const or param, or state: or grad: of a param");
-    if (rmi_low_external(t->graph, buf))
-        return rmi_txt_fail(t, t->word[1], "nothing external: that is the caller's memory");
+    if (!plan->once[1]) return rmi_txt_fail(in, in->word[0], "'arena BYTES' before what is placed in it");
+    RMI_TRY(rmi_txt_buffer(in, rmi_txt_word(in, 1), &buf));
+    kind = rmi_low_kind(in->graph, buf, &i);
+    if (kind > RMI_BUF_STATE || (kind == RMI_BUF_VALUE ? in->graph->tensors[i].kind == RMI_ACT
+                                                       : in->graph->tensors[i].kind != RMI_PARAM))
+        return rmi_txt_fail(in, in->word[1], "what a step starts with: an input, const or param, or state: or grad: "
+                            "of a param");
+    if (rmi_low_external(in->graph, buf))
+        return rmi_txt_fail(in, in->word[1], "nothing external: that is the caller's memory");
     if (!RMI_GROW(plan->mem, plan->program.homes, plan->cap_homes, plan->program.n_homes + 1) ||
-        !RMI_GROW(&t->mem, plan->of_home, plan->cap_of_home, plan->program.n_homes + 1))
-        return rmi_err_memory(t->err);
+        !RMI_GROW(&in->mem, plan->of_home, plan->cap_of_home, plan->program.n_homes + 1))
+        return rmi_err_memory(in->err);
     home = &plan->program.homes[plan->program.n_homes];
     home->buf = buf;
-    home->host = rmi_txt_is(t->word[0], "home") ? 1 : 0;
-    RMI_TRY(rmi_txt_u64(t, rmi_txt_word(t, 2), &home->offset));
-    plan->of_home[plan->program.n_homes++] = rmi_txt_this_line(t);
-    return rmi_txt_no_more(t, 3);
+    home->host = rmi_txt_is(in->word[0], "home") ? 1 : 0;
+    RMI_TRY(rmi_txt_u64(in, rmi_txt_word(in, 2), &home->offset));
+    plan->of_home[plan->program.n_homes++] = rmi_txt_this_line(in);
+    return rmi_txt_no_more(in, 3);
 }
 
 /* One statement of a .rmp file: what the step starts with, of which graph, arena and step stand once, and before what
    runs; or what runs. */
-RMI_FN rm_result rmi_txt_plan_line(rmi_txt *t)
+RMI_FN rm_result rmi_txt_plan_line(rmi_txt *in)
 {
     static const struct {
         const char *word;
-        rm_result (*read)(rmi_txt *t);
+        rm_result (*read)(rmi_txt *in);
     } preamble[] = {{"graph", rmi_txt_plan_hash}, {"arena", rmi_txt_plan_arena}, {"step", rmi_txt_plan_step},
                     {"resident", rmi_txt_plan_home}, {"home", rmi_txt_plan_home}};
     size_t k = 0;
-    while (k < RMI_COUNT(preamble) && !rmi_txt_is(t->word[0], preamble[k].word)) k++;
-    if (k == RMI_COUNT(preamble)) return rmi_txt_plan_statement(t);
-    if (t->plan.program.n)
-        return rmi_txt_fail(t, t->word[0], "a statement of the program: what the step starts with stands before it");
-    if (k < RMI_COUNT(t->plan.once) && t->plan.once[k]++)
-        return rmi_txt_fail(t, t->word[0], "graph, arena and step once each");
-    return preamble[k].read(t);
+    while (k < RMI_COUNT(preamble) && !rmi_txt_is(in->word[0], preamble[k].word)) k++;
+    if (k == RMI_COUNT(preamble)) return rmi_txt_plan_statement(in);
+    if (in->plan.program.n)
+        return rmi_txt_fail(in, in->word[0], "a statement of the program: what the step starts with stands before it");
+    if (k < RMI_COUNT(in->plan.once) && in->plan.once[k]++)
+        return rmi_txt_fail(in, in->word[0], "graph, arena and step once each");
+    return preamble[k].read(in);
 }
 
 /* The line that an offence of the checker is about; what is wrong at the start begins with the name of its buffer. */
-RMI_FN rm_result rmi_txt_offence(const rmi_txt *t, const rmi_error *fact, size_t at)
+RMI_FN rm_result rmi_txt_offence(const rmi_txt *in, const rmi_error *fact, size_t at)
 {
-    const rmi_program *program = &t->plan.program;
-    rmi_txt_slice line = rmi_txt_cut(t->end, t->end);
+    const rmi_program *program = &in->plan.program;
+    rmi_txt_slice line = rmi_txt_cut(in->end, in->end);
     char shown[4 * RMI_TXT_SHOWN + 8], name[300];
     size_t i, n = strcspn(fact->text, " ");
-    if (at < program->n) line = t->plan.of[at];
+    if (at < program->n) line = in->plan.of[at];
     for (i = 0; at > program->n && i < program->n_homes; i++) /* of two for one buffer, the second is the fault */
-        if (!strncmp(rmi_sch_name(t->graph, program->homes[i].buf, name), fact->text, n) && !name[n])
-            line = t->plan.of_home[i];
-    return rmi_err_set(t->err, RM_ERROR_PLAN, "%u:1: %s: %s", rmi_txt_at(t, line.text).line,
-                       rmi_txt_show(t, line, shown), fact->text);
+        if (!strncmp(rmi_sch_name(in->graph, program->homes[i].buf, name), fact->text, n) && !name[n])
+            line = in->plan.of_home[i];
+    return rmi_err_set(in->err, RM_ERROR_PLAN, "%u:1: %s: %s", rmi_txt_at(in, line.text).line, rmi_txt_show(in, line,
+                       shown), fact->text);
 }
 
-/* All of a .rmp file into t->plan, and the referee's opinion on it, at the line that it is about. */
-RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t)
+/* All of a .rmp file into in->plan, and the referee's opinion on it, at the line that it is about. */
+RMI_FN rm_result rmi_txt_plan_read(rmi_txt *in)
 {
     rmi_error fact;
     size_t at = 0;
     rm_result result;
-    RMI_TRY(rmi_txt_read(t, "plan", rmi_txt_plan_line));
+    RMI_TRY(rmi_txt_read(in, "plan", rmi_txt_plan_line));
     memset(&fact, 0, sizeof fact);
-    result = rmi_sch_sizes(t->graph, &t->plan.program);
-    if (result == RM_OK) result = rmi_sch_check(t->graph, &t->plan.program, &fact, &at);
-    if (result == RM_ERROR_MEMORY) return rmi_err_memory(t->err);
-    return result == RM_OK ? RM_OK : rmi_txt_offence(t, &fact, at);
+    result = rmi_sch_sizes(in->graph, &in->plan.program);
+    if (result == RM_OK) result = rmi_sch_check(in->graph, &in->plan.program, &fact, &at);
+    if (result == RM_ERROR_MEMORY) return rmi_err_memory(in->err);
+    return result == RM_OK ? RM_OK : rmi_txt_offence(in, &fact, at);
 }
 
 /* A plan for the sealed graph, checked, its figures filled; its tables are in mem. Else the message is in err:
@@ -25235,14 +25108,14 @@ RMI_FN rm_result rmi_txt_plan_read(rmi_txt *t)
 RMI_FN rm_result rmi_txt_read_program(rm_graph *graph, const char *text, size_t n, rmi_arena *mem, rmi_program *out,
                                       rmi_error *err)
 {
-    rmi_txt t = rmi_txt_make(&graph->mem.hooks, err, graph, text, n);
+    rmi_txt in = rmi_txt_make(&graph->mem.hooks, err, graph, text, n);
     rm_result result;
-    t.plan.mem = mem;
-    t.plan.program.step = RM_SINGLE;
-    result = rmi_txt_plan_read(&t);
-    *out = t.plan.program;
+    in.plan.mem = mem;
+    in.plan.program.step = RM_SINGLE;
+    result = rmi_txt_plan_read(&in);
+    *out = in.plan.program;
     if (result != RM_OK) memset(out, 0, sizeof *out);
-    rmi_arena_free(&t.mem);
+    rmi_arena_free(&in.mem);
     return result;
 }
 
@@ -25283,23 +25156,23 @@ RMI_FN rm_result rmi_txt_read_plan(rm_graph *graph, const char *text, size_t n, 
 /* --- configurations */
 
 /* The key of a line; preset= may stand before all others only. */
-RMI_FN rm_result rmi_txt_config_line(rmi_txt *t)
+RMI_FN rm_result rmi_txt_config_line(rmi_txt *in)
 {
     uint32_t k;
-    RMI_TRY(rmi_txt_take_key(t, t->word[0], RMI_TXT_OF_CONFIG, &k));
-    if (t->n_settings++ && rmi_txt_keys[k].type == RMI_TXT_PRESET)
-        return rmi_txt_fail(t, t->word[0], "preset= before all other keys: it sets them all");
-    RMI_TRY(rmi_txt_no_more(t, 1));
-    return rmi_txt_read_value(t, &rmi_txt_keys[k], t->value[k], &t->config);
+    RMI_TRY(rmi_txt_take_key(in, in->word[0], RMI_TXT_OF_CONFIG, &k));
+    if (in->n_settings++ && rmi_txt_keys[k].type == RMI_TXT_PRESET)
+        return rmi_txt_fail(in, in->word[0], "preset= before all other keys: it sets them all");
+    RMI_TRY(rmi_txt_no_more(in, 1));
+    return rmi_txt_read_value(in, &rmi_txt_keys[k], in->value[k], &in->config);
 }
 
 /* A configuration; *out stays as it is after an error. */
 RMI_FN rm_result rmi_txt_config_read(const char *text, size_t n, rm_config *out, rmi_error *err)
 {
-    rmi_txt t = rmi_txt_make(NULL, err, NULL, text, n);
-    rm_result result = rmi_txt_read(&t, "config", rmi_txt_config_line);
-    rmi_arena_free(&t.mem);
-    if (result == RM_OK) *out = t.config;
+    rmi_txt in = rmi_txt_make(NULL, err, NULL, text, n);
+    rm_result result = rmi_txt_read(&in, "config", rmi_txt_config_line);
+    rmi_arena_free(&in.mem);
+    if (result == RM_OK) *out = in.config;
     return result;
 }
 
@@ -25311,8 +25184,8 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
     rmi_txt_put_words(sink, "passes=", rmi_txt_passes, config->passes);
     rmi_txt_put_words(sink, "\noff=", rmi_txt_switches, config->off);
     rmi_put_format(sink, "\nsegment=%u\ngroup=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
-                   (uint64_t)config->group, (uint64_t)config->gap_ppm, config->work,
-                   config->kinds[0] ? config->kinds : "none");
+                   (uint64_t)config->group, (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds
+                   : "none");
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }
 
@@ -25460,10 +25333,10 @@ RMI_FN void rmi_txt_head(rmi_txt_pen *pen, const rm_plan_info *info)
     rmi_txt_say(pen, "  memory     %b", info->step_bytes);
     if (info->budget_bytes) rmi_txt_say(pen, " of a budget of %b", info->budget_bytes);
     rmi_txt_say(pen, "; keeping everything takes %b\n", info->keep_all_bytes);
-    rmi_txt_say(pen, "  time       %t%s, %o over keeping everything\n", info->time_ns,
-                info->estimated ? " (estimated costs)" : "", info->time_ns, info->keep_all_ns);
-    rmi_txt_say(pen, "  proven     at most %2r % from the best possible\n",
-                rmi_mul(rmi_sub(info->time_ns, info->bound_ns), 100), info->bound_ns);
+    rmi_txt_say(pen, "  time       %t%s, %o over keeping everything\n", info->time_ns, info->estimated ? " (estimated "
+                "costs)" : "", info->time_ns, info->keep_all_ns);
+    rmi_txt_say(pen, "  proven     at most %2r % from the best possible\n", rmi_mul(rmi_sub(info->time_ns,
+                info->bound_ns), 100), info->bound_ns);
     rmi_txt_say(pen, "  recompute  %u of %u runs, %t\n", (uint64_t)info->recomputed_runs, (uint64_t)info->runs,
                 info->recomputed_ns);
 }
@@ -25585,21 +25458,9 @@ RMI_FN rm_result rmi_txt_summary(const rm_plan *plan, rmi_sink *to)
    address; of the names that share bytes one is drawn at a time, so that the pieces drawn add up to what is live.
    O(statements), and for an explanation O(statements * degree).
    ================================================================================================================== */
-typedef enum rmi_vue_colour {
-    RMI_VUE_WEIGHT,
-    RMI_VUE_STATE,
-    RMI_VUE_INPUT,
-    RMI_VUE_VALUE,
-    RMI_VUE_AGAIN,
-    RMI_VUE_GRAD,
-    RMI_VUE_PARAM_GRAD,
-    RMI_VUE_SAVED,
-    RMI_VUE_WS,
-    RMI_VUE_COLOURS
-} rmi_vue_colour;
-
 typedef struct rmi_vue_piece {
-    uint32_t buf, colour;
+    uint32_t buf;
+    char colour;         /* a class of the picture's style */
     uint32_t prev;       /* the piece before it of the same buffer, or RMI_NONE */
     uint32_t around;     /* next of the names that share its bytes now: a ring */
     uint64_t off, bytes;
@@ -25627,19 +25488,16 @@ typedef struct rmi_vue {
 } rmi_vue;
 
 /* --- what lies where and when */
-RMI_FN uint32_t rmi_vue_kind(const rm_graph *graph, uint32_t buf)
+
+/* The colour of a buffer: w weight, i input or const, v activation, p gradient of a weight, g of another, s state, k
+   saved for the backward, t workspace. */
+RMI_FN char rmi_vue_colour(const rm_graph *graph, uint32_t buf)
 {
     uint32_t i;
-    switch (rmi_low_kind(graph, buf, &i)) {
-    case RMI_BUF_VALUE:
-        return graph->tensors[i].kind == RMI_PARAM ? RMI_VUE_WEIGHT
-               : graph->tensors[i].kind == RMI_ACT ? RMI_VUE_VALUE
-                                               : RMI_VUE_INPUT;
-    case RMI_BUF_GRAD: return graph->tensors[i].kind == RMI_PARAM ? RMI_VUE_PARAM_GRAD : RMI_VUE_GRAD;
-    case RMI_BUF_STATE: return RMI_VUE_STATE;
-    case RMI_BUF_SAVED: return RMI_VUE_SAVED;
-    default: return RMI_VUE_WS;
-    }
+    rmi_buf_kind kind = rmi_low_kind(graph, buf, &i);
+    if (kind == RMI_BUF_VALUE) return "iwiv"[graph->tensors[i].kind]; /* rmi_tensor_kind */
+    if (kind == RMI_BUF_GRAD) return graph->tensors[i].kind == RMI_PARAM ? 'p' : 'g';
+    return kind == RMI_BUF_STATE ? 's' : kind == RMI_BUF_SAVED ? 'k' : 't';
 }
 
 /* A name comes to stand at an address: a new piece, which is drawn. */
@@ -25647,7 +25505,7 @@ RMI_FN rmi_vue_piece *rmi_vue_open(rmi_vue *v, uint32_t buf, uint64_t off, uint6
 {
     rmi_vue_piece *piece = &v->piece[v->n_pieces];
     piece->buf = buf;
-    piece->colour = rmi_vue_kind(v->graph, buf);
+    piece->colour = rmi_vue_colour(v->graph, buf);
     piece->prev = v->latest[buf];
     piece->around = v->n_pieces;
     piece->off = off;
@@ -25680,12 +25538,11 @@ RMI_FN void rmi_vue_rename(rmi_vue *v, const rmi_stmt *st, size_t at)
     uint32_t old = v->latest[st->other];
     rmi_vue_piece *piece;
     if (old == RMI_NONE || !v->piece[old].open) return; /* the caller's memory, or nothing */
+    piece = rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
     if (st->what == RMI_REUSE) {
-        rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
         rmi_vue_close(v, st->other, at);
         return;
     }
-    piece = rmi_vue_open(v, st->buf, v->piece[old].off, v->piece[old].bytes, at);
     piece->drawn = SIZE_MAX;
     piece->around = v->piece[old].around;
     v->piece[old].around = v->n_pieces - 1;
@@ -25749,10 +25606,10 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *v)
     for (k = 0; k < v->n_pieces; k++) {
         rmi_vue_piece *piece = &v->piece[k];
         uint32_t run = v->before[piece->from];
-        if (piece->colour == RMI_VUE_VALUE && run < v->n_runs && v->again[v->run_at[run]] &&
+        if (piece->colour == 'v' && run < v->n_runs && v->again[v->run_at[run]] &&
             rmi_low_kind(v->graph, piece->buf, &id) == RMI_BUF_VALUE &&
             v->graph->tensors[id].maker == program->st[v->run_at[run]].run.id)
-            piece->colour = RMI_VUE_AGAIN;
+            piece->colour = 'a';
         if (piece->drawn >= piece->to) continue;
         piece->start = piece->home && !piece->drawn ? v->begin : start[piece->drawn];
         piece->end = piece->to == program->n ? v->end : rmi_max(piece->start, end[piece->to]);
@@ -25764,32 +25621,23 @@ RMI_FN rm_result rmi_vue_times(rmi_vue *v)
 }
 
 /* --- names */
-typedef enum rmi_vue_sort { /* of what a statement does on a lane */
-    RMI_VUE_FIRST_FWD,
-    RMI_VUE_FWD_AGAIN,
-    RMI_VUE_BWD,
-    RMI_VUE_UPDATE,
-    RMI_VUE_COPY,
-    RMI_VUE_ADD
-} rmi_vue_sort;
-
-static const struct {
+typedef struct rmi_vue_sort { /* of what a statement does on a lane */
     const char *name, *trace_colour;
     char colour; /* of the picture */
-} rmi_vue_sorts[] = {{"forward", "thread_state_running", 'v'}, {"recompute", "terrible", 'a'},
-                     {"backward", "rail_response", 'g'},       {"update", "rail_load", 'w'},
-                     {"copy", "rail_animation", 'c'},          {"add", "rail_idle", 's'}};
+} rmi_vue_sort;
 
 /* Statement i, or what it does in host memory if host is 1. */
-RMI_FN rmi_vue_sort rmi_vue_sort_of(const rmi_vue *v, size_t i, int host)
+RMI_FN const rmi_vue_sort *rmi_vue_sort_of(const rmi_vue *v, size_t i, size_t host)
 {
+    static const rmi_vue_sort sorts[] = {{"forward", "thread_state_running", 'v'}, {"recompute", "terrible", 'a'},
+                                         {"backward", "rail_response", 'g'},       {"update", "rail_load", 'w'},
+                                         {"copy", "rail_animation", 'c'},          {"add", "rail_idle", 's'}};
     const rmi_stmt *st = &v->prog->st[i];
-    if (st->what != RMI_RUN) return host ? RMI_VUE_ADD : RMI_VUE_COPY;
-    if (st->run.way == RMI_FWD) return v->again[i] ? RMI_VUE_FWD_AGAIN : RMI_VUE_FIRST_FWD;
-    return st->run.way == RMI_BWD ? RMI_VUE_BWD : RMI_VUE_UPDATE;
+    if (st->what != RMI_RUN) return &sorts[4 + host];
+    return &sorts[st->run.way == RMI_FWD ? v->again[i] : st->run.way == RMI_BWD ? 2 : 3];
 }
 /* The name of what statement i does, or of what it does in host memory. */
-RMI_FN void rmi_vue_put_event(const rmi_vue *v, size_t i, int host)
+RMI_FN void rmi_vue_put_event(const rmi_vue *v, size_t i, size_t host)
 {
     const rmi_stmt *st = &v->prog->st[i];
     const char *verb = st->what == RMI_OFFLOAD ? "offload " : st->what == RMI_PREFETCH ? "prefetch " : "merge ";
@@ -25798,17 +25646,16 @@ RMI_FN void rmi_vue_put_event(const rmi_vue *v, size_t i, int host)
 }
 
 /* --- the trace: Chrome's JSON, microseconds */
-RMI_FN void rmi_vue_trace_event(const rmi_vue *v, size_t i, int host)
+RMI_FN void rmi_vue_trace_event(const rmi_vue *v, size_t i, size_t host)
 {
-    const rmi_span *span = &v->span[2 * i + (size_t)host];
-    rmi_vue_sort sort = rmi_vue_sort_of(v, i, host);
+    const rmi_span *span = &v->span[2 * i + host];
+    const rmi_vue_sort *sort = rmi_vue_sort_of(v, i, host);
     if (!span->ran) return;
     rmi_put_format(v->to, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%u,\"ts\":%3r,\"dur\":%3r,\"name\":\"",
                    (uint64_t)span->lane + 1, span->start - v->begin, (uint64_t)1000, span->end - span->start,
                    (uint64_t)1000);
     rmi_vue_put_event(v, i, host);
-    rmi_put_format(v->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", rmi_vue_sorts[sort].name,
-                   rmi_vue_sorts[sort].trace_colour);
+    rmi_put_format(v->to, "\",\"cat\":\"%s\",\"cname\":\"%s\"}", sort->name, sort->trace_colour);
 }
 
 /* The whole trace: lanes, what ran on them, live bytes at each run. */
@@ -25825,10 +25672,7 @@ RMI_FN void rmi_vue_trace(const rmi_vue *v)
             rmi_put_format(v->to,
                            ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}}",
                            (uint64_t)k + 1, lanes[k]);
-    for (i = 0; i < v->prog->n; i++) {
-        rmi_vue_trace_event(v, i, 0);
-        rmi_vue_trace_event(v, i, 1);
-    }
+    for (i = 0; i < 2 * v->prog->n; i++) rmi_vue_trace_event(v, i / 2, i & 1);
     for (k = 0; k < v->n_runs; k++) {
         const rmi_span *span = &v->span[2 * v->run_at[k]];
         rmi_put_format(v->to, ",\n{\"ph\":\"C\",\"pid\":1,\"name\":\"live bytes\",\"ts\":%3r,\"args\":{\"bytes\":%u}}",
@@ -25956,13 +25800,13 @@ RMI_FN void rmi_vue_lane_rects(const rmi_vue *v, const uint64_t *lane_y)
     size_t i;
     for (i = 0; i < 2 * v->prog->n; i++) {
         const rmi_span *span = &v->span[i];
-        rmi_vue_sort sort = rmi_vue_sort_of(v, i / 2, (int)(i & 1));
+        const rmi_vue_sort *sort = rmi_vue_sort_of(v, i / 2, i & 1);
         uint64_t y = lane_y[span->lane];
         if (!span->ran || !rmi_vue_rect(v, rmi_vue_x(v, span->start), rmi_vue_x(v, span->end), y,
-                                        y + RMI_VUE_LANE - 300, rmi_vue_sorts[sort].colour))
+                                        y + RMI_VUE_LANE - 300, sort->colour))
             continue;
-        rmi_vue_put_event(v, i / 2, (int)(i & 1));
-        rmi_put_format(v->to, "%s%t</title></rect>\n", sort == RMI_VUE_FWD_AGAIN ? " again, " : ", ",
+        rmi_vue_put_event(v, i / 2, i & 1);
+        rmi_put_format(v->to, "%s%t</title></rect>\n", sort->colour == 'a' ? " again, " : ", ",
                        span->end - span->start);
     }
 }
@@ -25970,13 +25814,12 @@ RMI_FN void rmi_vue_lane_rects(const rmi_vue *v, const uint64_t *lane_y)
 /* One piece, with its name in it if there is room. */
 RMI_FN void rmi_vue_draw(const rmi_vue *v, const rmi_vue_piece *piece, uint64_t y0, uint64_t arena)
 {
-    static const char colours[] = "wsivagpkt"; /* rmi_vue_colour */
     uint64_t x = rmi_vue_x(v, piece->start), x2 = rmi_vue_x(v, piece->end), floor = y0 + RMI_VUE_TALL;
     uint64_t y = floor - rmi_mul_div_up(piece->off + piece->bytes, RMI_VUE_TALL, arena);
     uint64_t y2 = floor - rmi_mul_div_up(piece->off, RMI_VUE_TALL, arena);
     char name[300];
     rmi_sch_name(v->graph, piece->buf, name);
-    if (!rmi_vue_rect(v, x, x2, y, y2, colours[piece->colour])) return;
+    if (!rmi_vue_rect(v, x, x2, y, y2, piece->colour)) return;
     rmi_put_format(v->to, "%s, %b</title></rect>\n", name, piece->bytes);
     if (y2 - y < 1300 || x2 - x < 640 * (strlen(name) + 1)) return;
     rmi_vue_label(v, x + 400, (y + y2) / 2 + 350, " font-size=\"10\" fill=\"#fff\" pointer-events=\"none\"", "%s",
@@ -26132,11 +25975,11 @@ RMI_FN void rmi_vue_work(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
         back += st->what == RMI_PREFETCH;
     }
     if (again)
-        rmi_txt_say(pen, "  recomputed %u time%s: %t of its own op, %2r % of the step\n", again,
-                         again == 1 ? "" : "s", ns, rmi_mul(ns, 100), program->fig.time_ns);
+        rmi_txt_say(pen, "  recomputed %u time%s: %t of its own op, %2r % of the step\n", again, again == 1 ? "" : "s",
+                    ns, rmi_mul(ns, 100), program->fig.time_ns);
     if (out || back)
-        rmi_txt_say(pen, "  copied to host memory %u and back %u time%s: %t on the copy lanes\n", out, back,
-                         back == 1 ? "" : "s", copy_ns);
+        rmi_txt_say(pen, "  copied to host memory %u and back %u time%s: %t on the copy lanes\n", out, back, back == 1
+                    ? "" : "s", copy_ns);
     if (!again && !out && !back && v->graph->tensors[tensor].kind == RMI_ACT)
         rmi_txt_say(pen, "  made once, never recomputed or copied\n");
 }
@@ -26177,7 +26020,7 @@ RMI_FN uint32_t rmi_vue_say_fullest(const rmi_vue *v, rmi_txt_pen *pen, uint32_t
     rmi_txt_say(pen, "%u runs; the fullest of them, run ", (uint64_t)(hi - lo));
     rmi_vue_say_run(v, pen, best);
     rmi_txt_say(pen, info->budget_bytes ? ": %b live of a budget of %b\n" : ": %b live of an arena of %b\n",
-                     v->live[best], info->budget_bytes ? info->budget_bytes : info->arena_bytes);
+                v->live[best], info->budget_bytes ? info->budget_bytes : info->arena_bytes);
     return best;
 }
 
@@ -26197,8 +26040,8 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
         rmi_txt_say(pen, "    without it there would be %b more then", bytes);
         if (ns == RMI_INF) rmi_txt_say(pen, "; but nothing could make it again");
         else {
-            rmi_txt_say(pen, ", and before run %u %s: %t", (uint64_t)hi + 1,
-                        ops == 1 ? "its op would run again" : "it and what it needs would be made again", ns);
+            rmi_txt_say(pen, ", and before run %u %s: %t", (uint64_t)hi + 1, ops == 1 ? "its op would run again"
+                        : "it and what it needs would be made again", ns);
             rmi_vue_price(pen, ns, bytes);
         }
         rmi_txt_say(pen, "\n");
@@ -26210,8 +26053,8 @@ RMI_FN rm_result rmi_vue_choices(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
     if (v->live[run] + bytes > most)
         rmi_txt_say(pen, "    kept, it would take %b more than there are then\n", v->live[run] + bytes - most);
     else
-        rmi_txt_say(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, "
-                         "spoke against it\n");
+        rmi_txt_say(pen, "    kept, it would fit by the sum of bytes: addresses, or a plan better as a whole, spoke "
+                    "against it\n");
     return RM_OK;
 }
 
@@ -26235,7 +26078,7 @@ RMI_FN rm_result rmi_vue_worth(const rmi_vue *v, rmi_txt_pen *pen)
 }
 
 /* In a plan with copies: where what persists of a tensor is between steps, and where its update runs. */
-RMI_COLD void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
+RMI_FN void rmi_vue_homes(const rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
 {
     static const char *const words[] = {"values", "gradient", "state"};
     static const char *const where[] = {"", "on the device", "in host memory", "on the device and in host memory"};
@@ -26269,8 +26112,8 @@ RMI_FN rm_result rmi_vue_explain(rmi_vue *v, rmi_txt_pen *pen, uint32_t tensor)
                     info->root != tensor ? graph->tensors[info->root].name : graph->ops[info->maker].name);
     rmi_txt_say(pen, "; the step has %u runs\n", (uint64_t)v->n_runs);
     if (rmi_low_external(graph, tensor) || !info->bytes) {
-        rmi_txt_say(pen, info->bytes ? "  the caller's memory: no plan moves it\n"
-                                     : "  of no bytes: nothing to plan\n");
+        rmi_txt_say(pen, info->bytes ? "  the caller's memory: no plan moves it\n" : "  of no bytes: nothing to "
+                    "plan\n");
         return RM_OK;
     }
     if (v->prog->host) rmi_vue_homes(v, pen, tensor);
@@ -30920,27 +30763,31 @@ RMDEF rm_result rm_graph_result(const rm_graph *graph)
 
 RMDEF rm_tensor rm_input_add(rm_graph *graph, const char *name, uint64_t bytes, uint32_t flags)
 {
-    return rmi_graph_handle(
-        graph, rmi_graph_given(graph, name, RMI_INPUT, "input", bytes, flags, RM_INPUT_GRAD | RM_EXTERNAL | RM_STAYS));
+    uint32_t id;
+    rm_result result = rmi_graph_given(graph, name, RMI_INPUT, bytes, flags, &id);
+    return rmi_graph_handle(graph, result == RM_OK ? id : RMI_NONE);
 }
 RMDEF rm_tensor rm_const_add(rm_graph *graph, const char *name, uint64_t bytes, uint32_t flags)
 {
-    return rmi_graph_handle(
-        graph, rmi_graph_given(graph, name, RMI_CONST, "const", bytes, flags, RM_EXTERNAL | RM_STAYS));
+    uint32_t id;
+    rm_result result = rmi_graph_given(graph, name, RMI_CONST, bytes, flags, &id);
+    return rmi_graph_handle(graph, result == RM_OK ? id : RMI_NONE);
 }
 RMDEF rm_tensor rm_param_add(rm_graph *graph, const rm_param_desc *desc)
 {
+    uint32_t id = RMI_NONE;
     if (!desc && rmi_graph_open(graph, "rm_param_add"))
         rmi_graph_fail(graph, RM_ERROR_ARGUMENT,
                        "rm_param_add: desc is NULL; pass a rm_param_desc with at least bytes");
-    return rmi_graph_handle(graph, desc ? rmi_graph_add_param(graph, desc) : RMI_NONE);
+    return rmi_graph_handle(graph, desc && rmi_graph_add_param(graph, desc, &id) == RM_OK ? id : RMI_NONE);
 }
 
 RMDEF rm_tensor rm_op_add(rm_graph *graph, const rm_kind *kind, const rm_op_desc *desc)
 {
+    uint32_t id = RMI_NONE;
     if ((!kind || !desc) && rmi_graph_open(graph, "rm_op_add"))
         rmi_graph_fail(graph, RM_ERROR_ARGUMENT, "rm_op_add: kind or desc is NULL; use RM_OP(g, &KIND, .in = { ... })");
-    return rmi_graph_handle(graph, kind && desc ? rmi_graph_add_op(graph, kind, desc) : RMI_NONE);
+    return rmi_graph_handle(graph, kind && desc && rmi_graph_add_op(graph, kind, desc, &id) == RM_OK ? id : RMI_NONE);
 }
 
 RMDEF rm_tensor rm_op_output(rm_graph *graph, rm_tensor tensor, uint32_t i)
@@ -31008,9 +30855,9 @@ RMDEF void rm_barrier_add(rm_graph *graph, const char *name, rm_fn fn, void *use
     if (!rmi_graph_open(graph, "rm_barrier_add")) return;
     rmi_graph_full_name(graph, name, "barrier", graph->n_barriers, full);
     if (rmi_graph_has_barrier(graph, full))
-        rmi_graph_wrong(graph, "barrier %s: declared twice; give the second another name", full);
+        RMI_WRONG(graph, "barrier %s: declared twice; give the second another name", full);
     if (!rmi_graph_name_ok(full) || (ns > RMI_MAX && ns != RM_FREE_NS))
-        rmi_graph_wrong(graph, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
+        RMI_WRONG(graph, "barrier '%s': not a name, or its time is not below 2^62 ns", full);
     barrier = graph->sticky.result == RM_OK ? rmi_graph_new_barrier(graph, full, ns == RM_FREE_NS ? 0 : ns) : NULL;
     if (!barrier) return;
     barrier->fn = fn;
@@ -31034,10 +30881,10 @@ RMDEF void rm_graph_link(rm_graph *graph, uint64_t h2d, uint64_t d2h, uint64_t l
 {
     if (!graph || graph->sticky.result != RM_OK) return;
     if (!h2d || !d2h)
-        rmi_graph_wrong(graph, "rm_graph_link: %s is 0; give bytes a second, or declare no link", !h2d ? "h2d" : "d2h");
+        RMI_WRONG(graph, "rm_graph_link: %s is 0; give bytes a second, or declare no link", !h2d ? "h2d" : "d2h");
     else if ((graph->has_link && !graph->sealed) || h2d > RMI_MAX || d2h > RMI_MAX || latency_ns > RMI_MAX ||
              add > RMI_MAX)
-        rmi_graph_wrong(graph, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes "
+        RMI_WRONG(graph, "rm_graph_link: declared twice, or a figure is not below 2^62; give both rates in bytes "
                         "a second, once");
     if (graph->sticky.result != RM_OK) return;
     graph->has_link = 1; /* hashed stays: a link says how fast copies are, plans still belong to the text read */
