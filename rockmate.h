@@ -1095,55 +1095,10 @@ inline bool operator!=(rm_tensor a, rm_tensor b) { return a.id != b.id; }
 #pragma warning(push)
 #pragma warning(disable : 4505) /* an unused static function */
 #endif
-#ifndef RMI_FN /* tests define these three, to share one object (tests/linked.h) */
-/* would inline whatever is called from one place, for a fifth more to compile and nothing to run */
-#if defined(__clang__)
-#define RMI_FN __attribute__((unused, noinline)) static
-#else
+#ifndef RMI_FN /* tests define it, to share one object (tests/linked.h) */
 #define RMI_FN RMI_UNUSED static
 #endif
-#if defined(__GNUC__) || defined(__clang__)
-#define RMI_COLD __attribute__((unused, noinline)) static /* called rarely from many places: compiled once */
-#else
-#define RMI_COLD static
-#endif
-#if defined(__clang__) /* rarely runs for long: hardly optimized, where it stands among what is */
-#define RMI_RARE __attribute__((unused, noinline, optnone)) static
-#elif defined(__GNUC__) && defined(__OPTIMIZE__) && !defined(__CUDACC__)
-#define RMI_RARE __attribute__((unused, noinline, optimize("O0"))) static
-#else
-#define RMI_RARE RMI_FN
-#endif
-#endif /* RMI_FN */
 #define RMI_INLINE RMI_UNUSED static inline /* small, and called millions of times a second */
-
-/* Compilers would spend seconds at -O2 on what gains nothing by it. Solvers get what makes their loops fast, which is
-   little more than -O1; rooms that run once a model less, rooms of text and calls nothing. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__CUDACC__)
-#define RMI_SOLVERS_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,inline-small-functions,strict-aliasing,tree-loop-vectorize,tree-slp-vectorize\")")
-#define RMI_SOLVERS_END _Pragma("GCC pop_options")
-#define RMI_PLAIN_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O1,no-inline-functions-called-once\")")
-#define RMI_PLAIN_END _Pragma("GCC pop_options")
-#define RMI_TEXT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize (\"O0\")")
-#define RMI_TEXT_END _Pragma("GCC pop_options")
-#elif defined(__clang__) && defined(__OPTIMIZE__)
-#define RMI_PLAIN_BEGIN _Pragma("clang optimize off")
-#define RMI_PLAIN_END _Pragma("clang optimize on")
-#define RMI_TEXT_BEGIN RMI_PLAIN_BEGIN
-#define RMI_TEXT_END RMI_PLAIN_END
-#else
-#define RMI_PLAIN_BEGIN
-#define RMI_PLAIN_END
-#endif
-#ifndef RMI_TEXT_BEGIN
-#define RMI_TEXT_BEGIN
-#define RMI_TEXT_END
-#endif
-#ifndef RMI_SOLVERS_BEGIN
-#define RMI_SOLVERS_BEGIN
-#define RMI_SOLVERS_END
-#endif
-RMI_SOLVERS_BEGIN
 
 /* =====================================================================================================================
    >>base - checked sizes, hashing, sorting, arenas over the allocator hooks, text sink
@@ -1744,7 +1699,6 @@ RMI_FN rm_result rmi_err_memory(rmi_error *error)
                        "of the budget)");
 }
 
-RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>graph - tensors, ops, variants, blocks; builder and validation
@@ -2948,7 +2902,6 @@ RMI_FN void rmi_graph_free(rm_graph *graph)
     rmi_arena_free(&mem);
 }
 
-RMI_TEXT_END
 /* =====================================================================================================================
    >>lower - forward, backward and update tasks with their exact read and write sets
    A task is named by a run: which way, of what, in which form (variant) and part. A buffer is a tensor's value,
@@ -3242,7 +3195,7 @@ RMI_FN int rmi_low_hands_on(uint32_t step) { return step == RM_FIRST || step == 
 RMI_FN int rmi_low_grads_resident(uint32_t step) { return rmi_low_hands_on(step) || rmi_low_adds_to_earlier(step); }
 
 /* What files and messages call a kind of step; NULL: it is none. */
-RMI_COLD const char *rmi_low_step_name(uint32_t step)
+RMI_FN const char *rmi_low_step_name(uint32_t step)
 {
     static const char *const names[RM_STEP_KINDS] = {"single", "first", "middle", "last", "forward"};
     uint32_t i;
@@ -3250,7 +3203,6 @@ RMI_COLD const char *rmi_low_step_name(uint32_t step)
     return i < RM_STEP_KINDS ? names[i] : NULL;
 }
 
-RMI_PLAIN_BEGIN
 /* =====================================================================================================================
    >>shape - cut points, the chain of stages, groups of ops, classes of equal ones
    A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage.
@@ -3554,7 +3506,7 @@ RMI_FN uint64_t rmi_shp_score(const rmi_shape *s, const rm_graph *graph, uint32_
 
 /* Groups of at most `most` ops, as stages without input and output: all that crosses between them is carried. Merges
    the neighbours with the best score until none fit, O(ops^2). */
-RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *graph, uint32_t most, rmi_shape *s)
+RMI_FN rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *graph, uint32_t most, rmi_shape *s)
 {
     /* end: by first op of a group */
     uint32_t i, k, n = graph->n_ops, now = 0, *end, *stamp = RMI_NEW(mem, uint32_t, graph->n_tensors);
@@ -3590,7 +3542,6 @@ RMI_RARE rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *graph, uint32_
     return rmi_shp_finish(mem, graph, s);
 }
 
-RMI_PLAIN_END
 /* =====================================================================================================================
    >>schedule - the statements of a plan, the simulator of the lanes, the checker of legality
    In: a program (docs/formats.md). Out: its figures, or the first offence. One pass does both, so that what is told is
@@ -5166,7 +5117,7 @@ RMI_FN rm_result rmi_seq_new_kept(rmi_seq *q, uint32_t buf, uint32_t first, uint
 }
 
 /* Everything that is there when the sequence starts. */
-RMI_RARE rm_result rmi_seq_start(rmi_seq *q)
+RMI_FN rm_result rmi_seq_start(rmi_seq *q)
 {
     size_t i;
     for (i = 0; i < q->n_homes; i++) {
@@ -5212,7 +5163,7 @@ RMI_FN rm_result rmi_seq_use_kept(rmi_seq *q, uint32_t buf, uint32_t at)
 }
 
 /* A copy (or HOLD) at position p. */
-RMI_RARE rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
+RMI_FN rm_result rmi_seq_life_copy(rmi_seq *q, uint32_t p)
 {
     uint32_t buf = q->runs[p].id, c = q->cur[buf], k = q->hst[buf], home;
     uint64_t bytes;
@@ -5510,7 +5461,7 @@ RMI_FN uint32_t rmi_seq_root_stretch(const rmi_seq *q, uint32_t i)
     return RMI_NONE;
 }
 
-RMI_RARE rm_result rmi_seq_start_stretches(rmi_seq *q)
+RMI_FN rm_result rmi_seq_start_stretches(rmi_seq *q)
 {
     uint32_t i;
     for (i = 0; i < q->n_start; i++) {
@@ -5528,7 +5479,7 @@ RMI_RARE rm_result rmi_seq_start_stretches(rmi_seq *q)
 }
 
 /* Statements of the copy at p; i: its new instance. */
-RMI_RARE rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
+RMI_FN rm_result rmi_seq_emit_copy(rmi_seq *q, uint32_t p, uint32_t i)
 {
     uint32_t buf = q->runs[p].id, str;
     if (rmi_seq_ignored(q, buf)) return RM_OK;
@@ -5720,7 +5671,7 @@ RMI_FN void rmi_seq_delay_pass(rmi_seq_queue *queue, size_t n, rmi_run *out, siz
 }
 
 /* Which backward cannot come before which op. */
-RMI_COLD rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *err)
+RMI_FN rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *err)
 {
     const rm_graph *graph = queue->g;
     uint32_t k, c;
@@ -5747,7 +5698,7 @@ RMI_COLD rm_result rmi_seq_tell_late(rmi_seq_queue *queue, size_t n, rmi_error *
 /* The same runs, but an op that changes a const waits for the backwards that read it as it was, and what comes of that
    op waits with it. RM_ERROR_GRAPH: some such backward comes of that op, too; err (NULL: nobody asks) then tells. The
    new list is in mem. */
-RMI_RARE rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_error *err, const rmi_run **runs, size_t n)
+RMI_FN rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_error *err, const rmi_run **runs, size_t n)
 {
     rmi_run *out = RMI_RAW(mem, rmi_run, n);
     rmi_seq_queue queue;
@@ -5785,7 +5736,7 @@ RMI_RARE rm_result rmi_seq_delay(rmi_arena *mem, const rm_graph *graph, rmi_erro
 }
 
 /* Scratch that any number of builds share: memory for cur, ran, acc. */
-RMI_RARE rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *graph, rmi_arena *mem)
+RMI_FN rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *graph, rmi_arena *mem)
 {
     uint32_t buf, nb = rmi_low_buffers(graph);
     memset(q, 0, sizeof *q);
@@ -5798,7 +5749,7 @@ RMI_RARE rm_result rmi_seq_scratch(rmi_seq *q, const rm_graph *graph, rmi_arena 
 }
 
 /* Lifetimes and statements of q->runs; the results live in q->mem. RM_ERROR_INTERNAL: a run reads what is not there. */
-RMI_RARE rm_result rmi_seq_build(rmi_seq *q)
+RMI_FN rm_result rmi_seq_build(rmi_seq *q)
 {
     uint32_t p;
     size_t whole = q->partial ? 0 : q->n, was_inst = whole + whole / 2, was_str = whole, was_st = 0;
@@ -5989,7 +5940,7 @@ RMI_INLINE uint64_t rmi_chn_cap(uint64_t v) { return rmi_min(v, RMI_MAX); }
 
 /* Takes a stage over: numbers below 2^62, and peaks at least what they are said to include, so that nothing wraps
    later. */
-RMI_RARE rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
+RMI_FN rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
 {
     rmi_chn_option *option;
     uint32_t i, b, readers = 0;
@@ -6025,7 +5976,7 @@ RMI_RARE rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *fro
 }
 
 /* Do the stages of a chain have the numbers that the table was made for? */
-RMI_COLD rm_result rmi_chn_is_of(rmi_arena *temp, const rmi_chn_table *t, const rmi_chn_chain *chain, int *yes)
+RMI_FN rm_result rmi_chn_is_of(rmi_arena *temp, const rmi_chn_table *t, const rmi_chn_chain *chain, int *yes)
 {
     uint32_t i;
     *yes = 0;
@@ -6068,7 +6019,7 @@ RMI_FN uint32_t rmi_chn_may_be_held(const rmi_chn_chain *chain, uint32_t i)
 }
 
 /* Fills classes and class_of. Stages are compared as the caller gave them; `first` is the stage that made the class. */
-RMI_RARE rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *t)
+RMI_FN rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *t)
 {
     size_t slots = 8, at;
     uint32_t *slot, *first, *held, i, c;
@@ -6492,7 +6443,7 @@ RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *solver)
 /* --- the recursion */
 
 /* The candidate that runs stage i with option o. d is the gradient's size that waits during the forward. */
-RMI_RARE rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t d)
+RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t d)
 {
     const rmi_chn_class *cls = &t->classes[t->class_of[i]];
     const rmi_chn_option *option = &cls->stage.options[o];
@@ -6631,7 +6582,7 @@ RMI_INLINE int rmi_chn_may_cut(const rmi_chn_table *t, uint32_t i, uint32_t k, u
 }
 
 /* A place of level p is the best of 2^p neighbours: the one with the smallest input. */
-RMI_RARE rm_result rmi_chn_make_levels(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
+RMI_FN rm_result rmi_chn_make_levels(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
 {
     uint32_t i, n, m = t->n, p, *best = RMI_NEW(temp, uint32_t, t->n);
     t->level = RMI_NEW(arena, uint32_t, t->n);
@@ -6697,7 +6648,7 @@ RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *solver, uint32_t i, uint32_t j, ui
 }
 
 /* Chooses the cells: by the memory and the time of keeping everything, each stage with its fastest option. */
-RMI_RARE rm_result rmi_chn_make_grid(rmi_chn_solver *solver, uint32_t cells)
+RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *solver, uint32_t cells)
 {
     const rmi_chn_table *t = solver->t;
     uint64_t bytes = 0, peak = 0, ns = 0, now, best;
@@ -6738,7 +6689,7 @@ RMI_RARE rm_result rmi_chn_make_grid(rmi_chn_solver *solver, uint32_t cells)
    right within a factor of two, up to five times too much where only few stages have many options. *pieces: how many
    these are, about. A curve has so many points for each stage, the more the more the stages differ, up to what the
    tolerance leaves; the more candidates a piece has, the more often each of its points is looked at. */
-RMI_RARE uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t *pieces)
+RMI_FN uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t *pieces)
 {
     uint64_t work = 0, n, cuts, points, each[31], per_stage = rmi_min((t->n_classes + 1) / 2, 15), options = 0,
              squares = 0;
@@ -6830,7 +6781,7 @@ RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *solver)
 
 /* Pieces that others share are solved at all lengths: too many where long rows of equal stages come again and again.
    Then none is shared. */
-RMI_RARE rm_result rmi_chn_apart(const rmi_chn_solver *solver, uint64_t *work, uint64_t *pieces)
+RMI_FN rm_result rmi_chn_apart(const rmi_chn_solver *solver, uint64_t *work, uint64_t *pieces)
 {
     rmi_chn_table *t = solver->t;
     uint32_t *shared = t->shared, *lent = t->lent;
@@ -6850,7 +6801,7 @@ RMI_RARE rm_result rmi_chn_apart(const rmi_chn_solver *solver, uint64_t *work, u
 }
 
 /* One attempt. The arena is the table's. */
-RMI_RARE rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain *chain)
+RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain *chain)
 {
     rmi_chn_table *t = solver->t;
     uint64_t pieces, work;
@@ -6897,7 +6848,7 @@ static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60, 0, 0 },    { 200, 16, 30
                                             { 5000, 1, 64, 0, 2 }, { 5000, 1, 64, 0, 3 }, { 5000, 1, 64, 0, 4 } };
 
 /* Solves with a tolerance into an arena that is empty but for *out. */
-RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint64_t work_limit,
+RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint64_t work_limit,
                                    rmi_chn_table **out)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
@@ -6924,7 +6875,7 @@ RMI_RARE rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain,
 /* Solves a chain for all budgets. The table lives in the arena and does not point into the chain. RM_ERROR_INFEASIBLE:
    some stage has no option, or what must be held adds up to 2^62 bytes. RM_ERROR_CANCELLED: the arena's stop said
    so. */
-RMI_RARE rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
+RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
 {
     rmi_arena own = rmi_arena_make(&arena->hooks);
     rmi_block **end = &own.blocks;
@@ -7052,7 +7003,6 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint
     return result;
 }
 
-RMI_PLAIN_BEGIN
 /* =====================================================================================================================
    >>block - options of one stage or group: what to keep, with bytes, peaks, times
    In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads,
@@ -7637,7 +7587,7 @@ RMI_FN int rmi_blk_covers(const rmi_chn_option *one, const rmi_chn_option *other
 }
 
 /* Leaves a Pareto set of at most RMI_BLK_OPTIONS, option 0 in front. */
-RMI_RARE void rmi_blk_pareto(rmi_blk_list *list)
+RMI_FN void rmi_blk_pareto(rmi_blk_list *list)
 {
     uint64_t slack;
     for (slack = 0; slack < 256; slack = slack * 3 / 2 + 1) {
@@ -7757,7 +7707,7 @@ RMI_FN int rmi_blk_cmp_change(const void *a, const void *b, void *user)
 
 /* One change after the other, that which costs least time a byte first. Of many, a price is found anew when its turn
    comes, as long as that is not too much work: it has mostly risen since. */
-RMI_RARE rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept,
+RMI_FN rm_result rmi_blk_descend(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept,
                                    rmi_blk_change *change, uint32_t n)
 {
     uint32_t k, done, many = n > RMI_BLK_MANY;
@@ -7808,7 +7758,7 @@ RMI_FN uint64_t rmi_blk_mode_ns(const rmi_blk *b, uint32_t i, uint32_t mode)
 }
 
 /* The modes of op i that an option may choose from, the fastest first; their number, at least 1. */
-RMI_RARE uint32_t rmi_blk_modes(const rmi_blk *b, uint32_t i, uint8_t *modes)
+RMI_FN uint32_t rmi_blk_modes(const rmi_blk *b, uint32_t i, uint8_t *modes)
 {
     const rmi_op *op = &b->g->ops[i];
     uint32_t f, n = 0, best = 0;
@@ -7845,7 +7795,7 @@ RMI_FN uint32_t rmi_blk_number(const rmi_blk *b, const rmi_stage *stage, uint32_
 }
 
 /* Candidates of stage i. */
-RMI_RARE rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
+RMI_FN rm_result rmi_blk_candidates(rmi_blk *b, rmi_arena *mem, uint32_t i, rmi_blk_list *list, uint8_t *kept)
 {
     const rmi_stage *stage = &b->shape->stages[i];
     uint8_t modes[RMI_BLK_MODES];
@@ -7908,7 +7858,7 @@ RMI_FN rm_result rmi_blk_choose(rmi_blk *b, uint32_t i)
     return result;
 }
 
-RMI_RARE rm_result rmi_blk_tables(rmi_blk *b)
+RMI_FN rm_result rmi_blk_tables(rmi_blk *b)
 {
     const rm_graph *graph = b->g;
     uint32_t i, k, most = 0, n = b->shape->n;
@@ -7949,7 +7899,7 @@ RMI_FN void rmi_blk_rooms(rmi_blk *b)
 }
 
 /* Are two stages of one class the same in all that their figures depend on? */
-RMI_RARE int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
+RMI_FN int rmi_blk_alike(const rmi_blk *b, uint32_t i, uint32_t j)
 {
     const rm_graph *graph = b->g;
     const rmi_stage *stage = &b->shape->stages[i], *t = &b->shape->stages[j];
@@ -7993,7 +7943,7 @@ RMI_FN void rmi_blk_enter_stage(rmi_blk *b, const rmi_stage *stage)
 }
 
 /* Forward figures of stage i that no option changes, and those of keeping all. */
-RMI_RARE rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
+RMI_FN rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 {
     const rmi_stage *stage = &b->shape->stages[i];
     uint8_t *all = RMI_NEW(b->mem, uint8_t, rmi_blk_code(stage));
@@ -8012,7 +7962,7 @@ RMI_RARE rm_result rmi_blk_stage(rmi_blk *b, uint32_t i)
 }
 
 /* The options of stage i with all their figures. A stage like one before is not measured again. */
-RMI_RARE rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
+RMI_FN rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
 {
     const rmi_stage *stage = &b->shape->stages[i];
     rmi_chn_stage *out = &b->stages[i];
@@ -8048,7 +7998,7 @@ RMI_RARE rm_result rmi_blk_options(rmi_blk *b, uint32_t i)
 }
 
 /* Which forms ops may run in, as modes. */
-RMI_RARE rm_result rmi_blk_find_modes(rmi_blk *b)
+RMI_FN rm_result rmi_blk_find_modes(rmi_blk *b)
 {
     const rm_graph *graph = b->g;
     uint32_t i, f, e, p, stage = 0;
@@ -8078,7 +8028,7 @@ RMI_RARE rm_result rmi_blk_find_modes(rmi_blk *b)
 /* The chain of a graph's stages for one kind of step with a backward; many: each with options that do not keep all;
    vary: and with variants, else ops run as declared. Bytes are rounded up to the granule; what persists, inputs and
    carried values are not in it. */
-RMI_RARE rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi_shape *shape, uint32_t step,
+RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi_shape *shape, uint32_t step,
                                 uint32_t granule, uint32_t tolerance_ppm, int many, int vary, rmi_blk *b)
 {
     rmi_arena tmp = rmi_arena_make(&mem->hooks);
@@ -8136,7 +8086,7 @@ RMI_FN rm_result rmi_blk_new_list(rmi_arena *mem, rmi_list *list, size_t room)
 }
 
 /* Form k of group i: what its backward with option k reads from outside, and its figures. */
-RMI_RARE rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const rmi_op *op, rmi_form *form)
+RMI_FN rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const rmi_op *op, rmi_form *form)
 {
     const rm_graph *graph = b->g;
     const rmi_stage *stage = &b->shape->stages[i];
@@ -8182,7 +8132,7 @@ RMI_RARE rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const
 }
 
 /* Group i as an op of v; tensors are those of the graph, views go by their roots. */
-RMI_RARE rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
+RMI_FN rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
 {
     const rm_graph *graph = b->g;
     const rmi_stage *stage = &b->shape->stages[i];
@@ -8230,7 +8180,7 @@ RMI_RARE rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
 
 /* The graph whose ops are the groups of b's shape, with the options as variants; in b->mem. What is inside a group
    takes no part in it. Forwards keep their order, so that runs of groups are runs of ops one after the other. */
-RMI_RARE rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
+RMI_FN rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
 {
     const rm_graph *graph = b->g;
     uint32_t i, k, n = b->shape->n;
@@ -8302,7 +8252,7 @@ RMI_FN uint64_t rmi_blk_grad_room(const rmi_blk *b, uint32_t tensor)
 
 /* Bytes of carried values, which are there all the time as far as the chain is concerned. A view keeps the bytes that
    it is of, also when their maker runs again for the sake of what else it makes. */
-RMI_RARE uint64_t rmi_blk_carried(const rmi_blk *b)
+RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
 {
     const rm_graph *graph = b->g;
     uint64_t sum = 0;
@@ -8324,7 +8274,6 @@ RMI_RARE uint64_t rmi_blk_carried(const rmi_blk *b)
     }
     return sum;
 }
-RMI_PLAIN_END
 /* =====================================================================================================================
    >>place - addresses in one arena: dynamic storage allocation
    Owns: the offsets of the buffers of a plan. In: lifetimes and sizes, some offsets already given. Out: offsets such that
@@ -8422,7 +8371,7 @@ typedef struct rmi_plc {
 RMI_RADIX_SORT(rmi_plc_sort, rmi_plc_key, .key)
 
 /* Checks the items and counts what has a size. */
-RMI_RARE rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
+RMI_FN rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
 {
     uint64_t sum = 0, top = 0;
     size_t i;
@@ -8599,7 +8548,7 @@ RMI_FN rm_result rmi_plc_totals(rmi_plc *p, uint64_t *out)
 }
 
 /* total^4 * conflicts: total in 1/2048 of the bound, conflicts in 1/2^20 of n; what is alive when memory is full, and much. */
-RMI_RARE rm_result rmi_plc_key_total(rmi_plc *p, uint64_t *out)
+RMI_FN rm_result rmi_plc_key_total(rmi_plc *p, uint64_t *out)
 {
     uint32_t *ended = RMI_NEW(p->mem, uint32_t, p->cols + 1), i, c, shift = 0;
     if (!ended) return RM_ERROR_MEMORY;
@@ -8615,7 +8564,7 @@ RMI_RARE rm_result rmi_plc_key_total(rmi_plc *p, uint64_t *out)
 }
 
 /* The larger the key, the earlier the box. */
-RMI_RARE rm_result rmi_plc_order_keys(rmi_plc *p, uint32_t order, uint64_t *out)
+RMI_FN rm_result rmi_plc_order_keys(rmi_plc *p, uint32_t order, uint64_t *out)
 {
     uint32_t i;
     if (order == RMI_PLC_BY_TOTAL) return rmi_plc_key_total(p, out);
@@ -8654,7 +8603,7 @@ RMI_INLINE uint32_t rmi_plc_class(uint32_t life)
     return c;
 }
 
-RMI_RARE rm_result rmi_plc_sky_make(rmi_plc *p)
+RMI_FN rm_result rmi_plc_sky_make(rmi_plc *p)
 {
     uint32_t i, c, to[RMI_PLC_CLASSES];
     for (p->leaves = 1; p->leaves < p->n;) p->leaves *= 2;
@@ -8859,7 +8808,7 @@ RMI_FN int rmi_plc_rise(rmi_plc *p, uint32_t a, uint32_t s, uint32_t e, uint64_t
     return rmi_plc_heap_push(p, h, mid);
 }
 
-RMI_RARE int rmi_plc_sky_start(rmi_plc *p)
+RMI_FN int rmi_plc_sky_start(rmi_plc *p)
 {
     uint32_t c, a = 0;
     p->heap_n = 0;
@@ -8946,7 +8895,7 @@ RMI_FN void rmi_plc_keep(rmi_plc *p, uint64_t height, uint32_t method)
     p->method = method;
 }
 
-RMI_RARE rm_result rmi_plc_orders(rmi_plc *p)
+RMI_FN rm_result rmi_plc_orders(rmi_plc *p)
 {
     uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height;
     uint32_t order;
@@ -8963,7 +8912,7 @@ RMI_RARE rm_result rmi_plc_orders(rmi_plc *p)
 
 /* Packs again and again, `share` steps long: what came out in the upper third above the target goes up in the order by a
    tenth of it. From each of the orders in turn. */
-RMI_RARE rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
+RMI_FN rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
 {
     uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height, start = p->work, high;
     uint32_t order, i;
@@ -9038,7 +8987,7 @@ typedef struct rmi_plc_search {
 #define RMI_PLC_FAIL 3 /* out of memory */
 
 /* member and the members themselves, by start. */
-RMI_RARE void rmi_plc_search_members(rmi_plc_search *q)
+RMI_FN void rmi_plc_search_members(rmi_plc_search *q)
 {
     uint32_t c, i, sum = 0;
     for (i = 0; i < q->n; i++) {
@@ -9055,7 +9004,7 @@ RMI_RARE void rmi_plc_search_members(rmi_plc_search *q)
 }
 
 /* q->n is 0 if the problem is too large for the search. */
-RMI_RARE rm_result rmi_plc_search_make(rmi_plc_search *q, rmi_plc *p)
+RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *q, rmi_plc *p)
 {
     size_t members = 0;
     uint32_t i, c;
@@ -9316,7 +9265,7 @@ RMI_FN int rmi_plc_search_start(rmi_plc_search *q)
 #define RMI_PLC_RANK_WORST 3u
 #define RMI_PLC_RANK_MEAN 4u
 
-RMI_RARE uint64_t rmi_plc_search_value(rmi_plc_search *q, const rmi_plc_part *b, uint32_t rank)
+RMI_FN uint64_t rmi_plc_search_value(rmi_plc_search *q, const rmi_plc_part *b, uint32_t rank)
 {
     uint64_t worst = 0, sum = 0;
     uint32_t c;
@@ -9332,7 +9281,7 @@ RMI_RARE uint64_t rmi_plc_search_value(rmi_plc_search *q, const rmi_plc_part *b,
 }
 
 /* Ranks for a run; ties by lifetime, then by size. */
-RMI_RARE void rmi_plc_search_rank(rmi_plc_search *q, uint32_t rank)
+RMI_FN void rmi_plc_search_rank(rmi_plc_search *q, uint32_t rank)
 {
     rmi_plc_key *key = q->p->key;
     uint32_t i, pass;
@@ -9354,7 +9303,7 @@ RMI_RARE void rmi_plc_search_rank(rmi_plc_search *q, uint32_t rank)
 
 /* One run: what is not connected is solved apart, and once for all runs; each gets `limit` nodes. YES: all boxes have an
    offset in found; NO: there is no placement of height cap. */
-RMI_RARE int rmi_plc_run(rmi_plc_search *q, uint32_t rank, uint64_t cap, uint64_t limit)
+RMI_FN int rmi_plc_run(rmi_plc_search *q, uint32_t rank, uint64_t cap, uint64_t limit)
 {
     uint32_t c, s, i;
     uint64_t nodes = 1;
@@ -9394,7 +9343,7 @@ RMI_FN void rmi_plc_take(rmi_plc *p, const rmi_plc_search *q)
 
 /* One round for one height: the first run that finds it, or rules it out, ends it. The time a run takes has a heavy tail:
    many short runs with different ranks beat a long one. */
-RMI_RARE rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t limit)
+RMI_FN rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t limit)
 {
     static const unsigned char ranks[] = {RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA, RMI_PLC_RANK_END, RMI_PLC_RANK_WORST,
         RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN,
@@ -9414,7 +9363,7 @@ RMI_RARE rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t 
 
 /* First the target, for three fifths of the work; then better packings; then heights between the target and what there is, halving
    what is left. `from` rises past what was not found, and falls back to the target when nothing is left between. */
-RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
+RMI_FN rm_result rmi_plc_hard(rmi_plc *p)
 {
     rmi_plc_search q;
     uint64_t limit, least = rmi_max(600, p->n + p->n / 4), from, cap, first = p->target, most = p->limit;
@@ -9439,7 +9388,7 @@ RMI_RARE rm_result rmi_plc_hard(rmi_plc *p)
 }
 
 /* --- the whole */
-RMI_RARE rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
+RMI_FN rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
 {
     uint32_t i;
     RMI_TRY(rmi_plc_check(p, items, n, granule));
@@ -9472,7 +9421,7 @@ RMI_RARE rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint
    RM_ERROR_ARGUMENT: an empty interval, granule 0, a fixed offset off the granule, fixed items that overlap, sums beyond
    RMI_MAX. On failure the items are unchanged. The arena lends its hooks only: nothing stays in it; once its stop says so,
    the best placement so far is good enough. */
-RMI_RARE rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target,
+RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target,
                                uint64_t work_limit, rmi_plc_info *info)
 {
     rmi_arena mem = rmi_arena_make(&arena->hooks);
@@ -9495,7 +9444,7 @@ RMI_RARE rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n
     return r;
 }
 
-RMI_RARE rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
+RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
                                        rmi_plc_info *info)
 {
     uint64_t *at = RMI_NEW(mem, uint64_t, 4 * n);
@@ -10456,7 +10405,6 @@ typedef struct rmi_ref_model {
     uint32_t *moded, n_moded;   /* ops with more than one mode */
 } rmi_ref_model;
 
-RMI_PLAIN_BEGIN
 /* --- the model */
 
 #define RMI_REF_PUSH(m, array, n, cap, type) (rmi_arena_grow((m)->mem, (void **)&(m)->array, &(m)->cap, (m)->n + 1, sizeof(type)) ? &(m)->array[(m)->n++] : NULL)
@@ -10871,7 +10819,7 @@ RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *
 
 /* A reduction, update or barrier after all that it stands behind in the list of everything once and that touches its gradient.
    by: scratch, by tensor. */
-RMI_RARE rm_result rmi_ref_order_others(rmi_ref_model *m, rmi_arena *tmp, uint32_t *by)
+RMI_FN rm_result rmi_ref_order_others(rmi_ref_model *m, rmi_arena *tmp, uint32_t *by)
 {
     const rm_graph *g = m->g;
     uint32_t i, k, p, *at = RMI_NEW(tmp, uint32_t, m->n_tasks), *barriers = RMI_NEW(tmp, uint32_t, (size_t)g->n_barriers + 1),
@@ -11012,7 +10960,6 @@ RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     return RM_OK;
 }
 
-RMI_PLAIN_END
 
 /* --- one state and what follows from it */
 typedef struct rmi_ref_inst { /* one life of one buffer */
@@ -11119,7 +11066,7 @@ RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
 
 /* Uses are of the current state alone, and some tables of the
    evaluation: `other` lends them. A lean one has only a list of its own. */
-RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *other)
+RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const rmi_ref_state *other)
 {
     if (s->lean && other) {
         *x = *other;
@@ -11152,7 +11099,7 @@ RMI_RARE rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const
 }
 
 /* What edits of lists of at most s->cap entries are noted in. */
-RMI_RARE rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+RMI_FN rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
 {
     s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
     s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
@@ -11166,7 +11113,7 @@ RMI_RARE rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_ref_model *m, 
 }
 
 /* All but the two states. */
-RMI_RARE rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
 {
     /* the lists may be so many times as long as everything once */
     uint32_t i, k, w = 0, r = 0, times = m->n_tasks > RMI_REF_LARGE ? 2 : m->n_tasks > 5000 ? 3 : 5;
@@ -11227,7 +11174,7 @@ RMI_FN void rmi_ref_search_reset(rmi_ref_search *s)
 
 /* The two states, in a memory of their own, for lists of so many quarters of the longest. Less than all, without variants: they
    share what follows from their lists, and a candidate that is turned down costs an evaluation of the current one. */
-RMI_RARE rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
+RMI_FN rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint32_t quarters)
 {
     rmi_arena *mem = s->mem;
     rm_result r;
@@ -11661,7 +11608,7 @@ RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi
 }
 
 /* A copy of what the state x is kept by. */
-RMI_RARE rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_ref_state *to)
+RMI_FN rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_ref_state *to)
 {
     memset(to, 0, sizeof *to);
     if (!x->n) return RM_OK;
@@ -11674,7 +11621,7 @@ RMI_RARE rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const r
 }
 
 /* Model and tables anew after they made room for something: what `old` has learned stays, best and hope are its lists. */
-RMI_RARE rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_ref_model *m, const rmi_ref_search *old, const rmi_ref_state *best,
+RMI_FN rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_ref_model *m, const rmi_ref_search *old, const rmi_ref_state *best,
                                        const rmi_ref_state *hope, rmi_ref_search *s)
 {
     RMI_TRY(rmi_ref_make(mem, m->g, m->step, m->granule, m));
@@ -11817,7 +11764,7 @@ RMI_FN void rmi_ref_sort_ins(rmi_ref_search *s)
 }
 
 /* The candidate is not taken: what follows from the current list again, if the candidate's took its place. */
-RMI_COLD void rmi_ref_turn_down(rmi_ref_search *s)
+RMI_FN void rmi_ref_turn_down(rmi_ref_search *s)
 {
     uint64_t work = s->work, stop = s->stop;
     if (!s->lean) return;
@@ -12225,7 +12172,7 @@ RMI_FN void rmi_ref_restart(rmi_ref_search *s, const rmi_ref_state *from)
 /* The current list becomes the best if it is, and gets addresses. These cost as much as many evaluations: at most a fifth of
    the work goes to asking for them. */
 #define RMI_REF_FIT_COST 64u /* runs looked at, a run */
-RMI_RARE void rmi_ref_consider(rmi_ref_search *s)
+RMI_FN void rmi_ref_consider(rmi_ref_search *s)
 {
     uint64_t before;
     int yes = 1;
@@ -12370,7 +12317,7 @@ RMI_FN int rmi_ref_give_up(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b
 
 
 /* Sets the current state to a list and modes (NULL: everything once, fastest). */
-RMI_RARE int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
+RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
 {
     if (!list) {
         list = s->m->keep;
@@ -12490,7 +12437,7 @@ RMI_FN void rmi_ref_set_mode(rmi_ref_search *s, uint32_t op, uint32_t mode)
     s->b->mode[op] = (uint8_t)mode;
 }
 
-RMI_RARE int rmi_ref_move_mode(rmi_ref_search *s)
+RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     uint32_t op;
@@ -12530,7 +12477,7 @@ RMI_FN int rmi_ref_passes(const rmi_ref_search *s, uint32_t lo, uint32_t to)
 }
 
 /* Moves repeats [lo, hi) (any: a single run) to before another position. */
-RMI_RARE int rmi_ref_move_run(rmi_ref_search *s, int any)
+RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
 {
     const rmi_ref_state *a = s->a;
     uint32_t lo, hi, i, to, d;
@@ -12628,7 +12575,7 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
 
 /* A backward that is not on its fastest form runs later, where that has room: nobody waits for the gradient of a weight. What it
    reads and nobody else does then is made again there, or lives on; where most is live meanwhile, something else goes. */
-RMI_RARE int rmi_ref_move_late(rmi_ref_search *s)
+RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
 {
     const rmi_ref_model *m = s->m;
     const rmi_ref_state *a = s->a;
@@ -12810,7 +12757,7 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
 }
 
 /* Another legal order of the current list: single runs move wherever that is allowed, whatever it costs. */
-RMI_RARE void rmi_ref_shuffle(rmi_ref_search *s)
+RMI_FN void rmi_ref_shuffle(rmi_ref_search *s)
 {
     uint32_t i, ok;
     for (i = 0; i < 4 * s->m->n_tasks; i++) {
@@ -12826,7 +12773,7 @@ RMI_RARE void rmi_ref_shuffle(rmi_ref_search *s)
 /* One more cycle of about `work` runs. The first, longer, is from what is there; every fifth, too, from everything once; the others
    from the best, every second one hotter. When nothing has been gained for a while, cycles are from everything once or much hotter.
    In a short list every second cycle is from everything once, in another order. */
-RMI_RARE void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
+RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
     uint32_t stale = round - s->gained;
     int small = s->m->n_tasks <= RMI_REF_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
@@ -13008,7 +12955,7 @@ RMI_FN int64_t rmi_ref_tree_most(const rmi_ref_tree *t, uint32_t lo, uint32_t hi
 }
 
 /* Takes the picks that still help. est: by position, bytes. */
-RMI_RARE uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
+RMI_FN uint32_t rmi_ref_choose_picks(rmi_ref_search *s, const rmi_ref_pick *picks, uint32_t n, rmi_ref_tree *est)
 {
     const rmi_ref_state *a = s->a;
     uint32_t i, k, taken = 0;
@@ -13043,7 +12990,7 @@ RMI_FN void rmi_ref_count_above(rmi_ref_search *s)
 RMI_FN uint64_t rmi_ref_spent(const rmi_ref_search *s) { return s->work + s->looked / 4; }
 
 /* Evicts until the current state fits, or nothing helps. permille: how much worse than the best a pick of a batch may be. */
-RMI_RARE rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
+RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t rounds)
 {
     uint32_t n, stuck = 0;
     uint64_t least = RMI_INF;
@@ -13084,7 +13031,7 @@ RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
 }
 
 /* Holds in the tree what dropping the repeat at p holds; 0: it does not fit, and the tree is as before. */
-RMI_RARE int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
+RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
 {
     const rmi_ref_state *a = s->a;
     uint32_t i, from, least = p, end = a->inst0[p + 1];
@@ -13107,7 +13054,7 @@ RMI_RARE int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
 
 /* Drops as many repeats at once as the tree allows; what the tree does not know of (bytes under other names) is found by the
    evaluation, then fewer are dropped. Returns how many were. */
-RMI_RARE uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t scarce)
+RMI_FN uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t scarce)
 {
     uint32_t i, k = 0, p, n = s->a->n_reps;
     rmi_plc_key *spare = RMI_RAW(mem, rmi_plc_key, n), *room = RMI_RAW(mem, rmi_plc_key, n); /* key: the dearer the smaller */
@@ -13136,7 +13083,7 @@ RMI_RARE uint32_t rmi_ref_fill_many(rmi_ref_search *s, rmi_arena *mem, uint64_t 
 }
 
 /* Many at once, then one by one (`each` of them, last first) with exact evaluations. */
-RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
+RMI_FN void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
 {
     uint32_t k, round, n = 1;
     for (round = 0; round < 12 && n && !s->a->over && !rmi_ref_told(s); round++) {
@@ -13157,7 +13104,7 @@ RMI_RARE void rmi_ref_fill(rmi_ref_search *s, uint64_t scarce, uint32_t each)
 /* From the best list: what is cheapest a byte is given up until an n-th of the limit is free, then what is dearest a byte, where
    less than a 32nd was free, is kept instead. So prices become alike all over a long list, of which a move of annealing sees a few
    places. */
-RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
+RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
 {
     uint64_t limit = s->limit;
     rm_result r;
@@ -13172,7 +13119,7 @@ RMI_RARE rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
 }
 
 /* The same for ever more room, each as long as it helps, in about `work` runs. */
-RMI_RARE rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
+RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
 {
     uint64_t end = s->work + work, was;
     uint32_t n;
@@ -13186,7 +13133,7 @@ RMI_RARE rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
 }
 
 /* Sets the current state to runs of another solver; the modes are those of its backwards, or the fastest. */
-RMI_RARE int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
+RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
 {
     const rmi_ref_model *m = s->m;
     uint32_t p, i, t, k = 0, *list = s->stack_runs;
@@ -13219,7 +13166,6 @@ RMI_RARE int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t 
     return 1;
 }
 
-RMI_PLAIN_BEGIN
 
 /* =====================================================================================================================
    >>bound - lower bounds on memory and time
@@ -13458,7 +13404,6 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
     return RM_OK;
 }
 
-RMI_PLAIN_END
 
 /* --- a lower bound on time within a limit, for every plan: any order, any recomputation, any variants.
 
@@ -13523,7 +13468,7 @@ typedef struct rmi_bnd {
 } rmi_bnd;
 
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
-RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
+RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 {
     const rmi_step *m = b->m;
     const rmi_step_task *t = &m->tasks[task];
@@ -13549,7 +13494,7 @@ RMI_RARE uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 
 /* Least ns of a task in one mode, of what fits within the limit, or RMI_INF; lowers *any to that of all. again: of a
    repeat. */
-RMI_RARE uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
+RMI_FN uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
 {
     const rmi_step *m = b->m;
     const rmi_step_task *t = &m->tasks[task];
@@ -13566,7 +13511,7 @@ RMI_RARE uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint
     return t->way == RMI_BWD && a->may_be_free ? 0 : fits;
 }
 
-RMI_RARE void rmi_bnd_times(rmi_bnd *b)
+RMI_FN void rmi_bnd_times(rmi_bnd *b)
 {
     const rmi_step *m = b->m;
     uint32_t i, k, r;
@@ -13645,7 +13590,7 @@ RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
 
 /* Of a backward whose modes read different things: forwards from which all modes' reads come. seen, count: by op;
    count is all 0. */
-RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
+RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
 {
     const rmi_step *m = b->m;
     const rmi_step_task *t = &m->tasks[task];
@@ -13671,7 +13616,7 @@ RMI_RARE rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uin
 }
 
 /* What surely runs before each task, directly. */
-RMI_RARE rm_result rmi_bnd_preds(rmi_bnd *b)
+RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
 {
     const rmi_step *m = b->m;
     uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, m->n_tasks), *count = RMI_NEW(b->mem, uint32_t, m->graph->n_ops);
@@ -13702,7 +13647,7 @@ RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
 }
 
 /* By buffer: roots, bytes, gradients that may be names of the same bytes. */
-RMI_RARE void rmi_bnd_buffers(rmi_bnd *b)
+RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
 {
     const rmi_step *m = b->m;
     const rm_graph *g = m->graph;
@@ -13746,7 +13691,7 @@ RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
 
 /* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing
    is said then. */
-RMI_RARE rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *m, uint64_t limit, rmi_bnd *b)
+RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *m, uint64_t limit, rmi_bnd *b)
 {
     const rm_graph *g = m->graph;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
@@ -13928,7 +13873,7 @@ RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 }
 
 /* x's choices of workspace: the skip-th fastest of those with less than all that are faster. 0: there is none. */
-RMI_RARE int rmi_bnd_own(const rmi_bnd *b, uint32_t skip, uint64_t *ns, uint64_t *ws)
+RMI_FN int rmi_bnd_own(const rmi_bnd *b, uint32_t skip, uint64_t *ns, uint64_t *ws)
 {
     const rmi_step *m = b->m;
     const rmi_step_task *t = &m->tasks[b->at.x];
@@ -13961,7 +13906,7 @@ RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *b)
 }
 
 /* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
-RMI_RARE uint64_t rmi_bnd_slower(const rmi_bnd *b, uint64_t ws)
+RMI_FN uint64_t rmi_bnd_slower(const rmi_bnd *b, uint64_t ws)
 {
     const rmi_step *m = b->m;
     const rmi_step_task *t = &m->tasks[b->at.x];
@@ -14027,7 +13972,7 @@ typedef struct rmi_bnd_web {
     rmi_bnd_node *node;
 } rmi_bnd_web;
 
-RMI_RARE rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *s)
+RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *s)
 {
     memset(s, 0, sizeof *s);
     s->b = b;
@@ -14104,7 +14049,7 @@ RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_step_access *a, con
 }
 
 /* C_k: what moment k's own run takes of workspace, and takes longer with less. */
-RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
+RMI_FN rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
 {
     const rmi_bnd *b = s->b;
     const rmi_step *m = b->m;
@@ -14130,7 +14075,7 @@ RMI_RARE rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
 }
 
 /* What op o makes, and how it repeats, in window k. */
-RMI_RARE rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
+RMI_FN rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
 {
     const rmi_bnd *b = s->b;
     const rmi_step *m = b->m;
@@ -14159,7 +14104,7 @@ RMI_RARE rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32
 #define RMI_BND_TO_COME (RMI_NONE - 1) /* of run: the fact is put with the first window */
 
 /* The ways by which a task runs in the window of these facts. */
-RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t *at)
+RMI_FN rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t *at)
 {
     rmi_bnd *b = s->b;
     const rmi_step_task *t = &b->m->tasks[task];
@@ -14181,7 +14126,7 @@ RMI_RARE rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t
 
 /* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the
    end. */
-RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
+RMI_FN rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
 {
     rmi_bnd *b = s->b;
     const rmi_step *m = b->m;
@@ -14211,7 +14156,7 @@ RMI_RARE rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
 }
 
 /* Which windows each task may run in; s->common. */
-RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
+RMI_FN void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
 {
     rmi_bnd *b = s->b;
     const rmi_step *m = b->m;
@@ -14236,7 +14181,7 @@ RMI_RARE void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
 }
 
 /* Room for scratch of all facts and ways. */
-RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
+RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 {
     size_t n = s->n_fact + s->n_way + s->n_use + s->n_want + 1; /* none of them, too */
     rmi_bnd_scratch *tmp = &s->tmp;
@@ -14251,7 +14196,7 @@ RMI_RARE rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 
 /* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no
    moment. */
-RMI_RARE rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, int *fits)
+RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, int *fits)
 {
     rmi_bnd *b = s->b;
     uint32_t k, u, nb = b->m->n_buffers + 1;
@@ -14475,7 +14420,7 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *s, uint64_t *price, uint32_t first, u
 /* --- branch and bound over ways that take bytes: does a value stay at a moment, what does a moment's run take? */
 
 /* The value of a node; s->now and s->paid are what its decisions leave and cost. */
-RMI_RARE void rmi_bnd_visit(rmi_bnd_web *s, uint32_t i, uint32_t first, uint32_t turns)
+RMI_FN void rmi_bnd_visit(rmi_bnd_web *s, uint32_t i, uint32_t first, uint32_t turns)
 {
     rmi_bnd_node *node = s->node;
     uint32_t p, k, rank, most = 0, n = 0;
@@ -14525,7 +14470,7 @@ typedef struct rmi_bnd_pick {
 
 /* The bound of the moments of p, from its prices on, in so many turns at first and nodes of branch and bound, work
    allowing. */
-RMI_RARE rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns)
+RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns)
 {
     const rmi_bnd *b = s->b;
     rmi_bnd_node *node = s->node;
@@ -14583,7 +14528,7 @@ RMI_FN int rmi_bnd_cmp(const void *x, const void *y, void *user)
 }
 
 /* Bytes that are there at each place of the list that runs everything once. live: n_keep + 1 zeros. */
-RMI_RARE rm_result rmi_bnd_profile(rmi_bnd *b, uint64_t *live)
+RMI_FN rm_result rmi_bnd_profile(rmi_bnd *b, uint64_t *live)
 {
     const rmi_step *m = b->m;
     uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buffers + 1u),
@@ -14627,7 +14572,7 @@ RMI_FN uint32_t rmi_bnd_highest(const uint64_t *live, uint32_t from, uint32_t st
 }
 
 /* Prices one moment; y->price is where it begins, if not 0. */
-RMI_RARE rm_result rmi_bnd_price(rmi_bnd_web *s, rmi_bnd_try *y, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_price(rmi_bnd_web *s, rmi_bnd_try *y, uint64_t *bound)
 {
     rmi_bnd_pick p;
     memset(&p, 0, sizeof p);
@@ -14643,7 +14588,7 @@ RMI_RARE rm_result rmi_bnd_price(rmi_bnd_web *s, rmi_bnd_try *y, uint64_t *bound
 
 /* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. live: the
    profile; tries: n of them, best first. */
-RMI_RARE rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_try *tries, uint32_t *n_tries,
+RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_try *tries, uint32_t *n_tries,
                                   uint64_t *bound)
 {
     rmi_bnd *b = s->b;
@@ -14695,7 +14640,7 @@ RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
 }
 
 /* Each candidate (a place in m->once) joins p if they bound more with it. */
-RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n)
+RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n)
 {
     uint32_t i, k, q, nodes = s->b->m->n_once < 64 ? 32 : 1;
     for (k = 0; k < n && s->b->work < s->b->most_work && p->n < RMI_BND_TOGETHER; k++) {
@@ -14718,7 +14663,7 @@ RMI_RARE rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t 
 
 /* Several moments: the best one and whatever adds to it, or some at equal distances from it on (where there is none the
    place at which most is kept: live is the profile); then branch and bound. */
-RMI_RARE rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const rmi_bnd_try *tries, uint32_t n,
+RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const rmi_bnd_try *tries, uint32_t n,
                                     uint64_t more, uint64_t *bound)
 {
     rmi_bnd *b = s->b;
@@ -14855,7 +14800,7 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uin
 }
 
 /* The longest path of ops: its places, and one more for the last value. */
-RMI_RARE rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *n)
+RMI_FN rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *n)
 {
     const rmi_step *m = b->m;
     uint32_t i, q, u, o, n_ops = m->graph->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
@@ -14944,7 +14889,7 @@ RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place
 }
 
 /* Demands of all places, from the last one on, and the room beside them. */
-RMI_RARE void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
+RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 {
     const rmi_step *m = b->m;
     uint32_t i, k, q, at, last = RMI_NONE;
@@ -14965,7 +14910,7 @@ RMI_RARE void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 }
 
 /* Raises *bound by what the longest path of ops must repeat; for the unit the sizes of some values are tried. */
-RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 {
     const rmi_step *m = b->m;
     rmi_bnd_place *place, *part;
@@ -15004,7 +14949,7 @@ RMI_RARE rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one
    moment at a time; more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
-RMI_RARE rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work, uint64_t more,
+RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work, uint64_t more,
                                  uint64_t enough, uint64_t *bound)
 {
     rmi_bnd b;
@@ -15119,7 +15064,7 @@ typedef struct rmi_bnd_traffic {
 
 /* Bytes of what persists that x holds: params and consts that it reads in every form, gradients of params that are no
    buffers of the model. seen: those that x touches (1), whose values are counted (8). */
-RMI_RARE uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
+RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 {
     const rm_graph *g = b->m->graph;
     const rmi_step_task *t = &b->m->tasks[b->at.x];
@@ -15156,7 +15101,7 @@ RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among
 }
 
 /* An update after x that may run on the host, or wants states on the device. 0: there are too many kinds. */
-RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
+RMI_FN int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
 {
     uint32_t k;
     for (k = 0; k < r->n_updates; k++) {
@@ -15173,7 +15118,7 @@ RMI_RARE int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
 /* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches.
    seen: 1: x touches it; 2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed.
    past: what surely starts with y or after it, or NULL. */
-RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *r)
+RMI_FN void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *r)
 {
     const rmi_step *m = b->m;
     const rm_graph *g = m->graph;
@@ -15219,7 +15164,7 @@ RMI_RARE void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *pa
 
 /* Bytes of params that are surely read after x (noted in seen: 2; those
    that x holds, 8, do not count again), or by forwards before it (4). */
-RMI_RARE uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
+RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
 {
     const rmi_step *m = b->m;
     const rm_graph *g = m->graph;
@@ -15282,7 +15227,7 @@ RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price)
 }
 
 /* What does not depend on the parts: the runs, and bytes at this price. */
-RMI_RARE void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *r)
+RMI_FN void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *r)
 {
     int64_t lack[RMI_BND_TOGETHER];
     uint32_t k;
@@ -15326,7 +15271,7 @@ RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, cons
 }
 
 /* Moves parts p by steps from 4 to `finest` while that raises T, which is returned. */
-RMI_RARE uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *p, uint32_t finest)
+RMI_FN uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *p, uint32_t finest)
 {
     static const uint32_t most[] = {16, 16, 16, 16, 1024, 16, 16};
     uint64_t v, value = rmi_bnd_link_at(b, r, p);
@@ -15351,7 +15296,7 @@ RMI_RARE uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r,
 }
 
 /* Climbs from several places; the best parts go to best, their T is returned. */
-RMI_RARE uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *best)
+RMI_FN uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *best)
 {
     uint64_t v, value = 0;
     uint32_t k, i, p[RMI_BND_PARTS];
@@ -15370,7 +15315,7 @@ RMI_RARE uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r
 /* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to
    the next step's first read of it, less all computation that does not surely lie between that read and there. upto,
    past: of y; around: two rows by task. */
-RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *r)
+RMI_FN void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *r)
 {
     const rmi_step *m = b->m;
     const rm_graph *g = m->graph;
@@ -15410,7 +15355,7 @@ RMI_RARE void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi
 }
 
 /* The best price of the moment that s is about: raises *bound. */
-RMI_RARE void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *bound)
+RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *bound)
 {
     const rmi_bnd *b = s->b;
     const rmi_link *l = &b->m->graph->link;
@@ -15466,7 +15411,7 @@ typedef struct rmi_bnd_room {
     rmi_bnd_update *updates;
 } rmi_bnd_room;
 
-RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
 {
     rmi_bnd *b = s->b;
     const rmi_step *m = b->m;
@@ -15513,7 +15458,7 @@ RMI_RARE rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, c
 
 /* No plan within limit bytes of device memory, all that persists included, is faster, with any amount of host memory.
    */
-RMI_RARE rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work,
+RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work,
                                       uint64_t *bound)
 {
     rmi_bnd b;
@@ -15670,7 +15615,6 @@ typedef struct rmi_off_model {
     uint32_t *stack;
 } rmi_off_model;
 
-RMI_PLAIN_BEGIN
 /* --- tables */
 
 RMI_FN void rmi_off_task_of(rmi_off_model *m, rmi_access *a, rmi_run r, rmi_off_task *t, uint32_t *used)
@@ -15723,7 +15667,7 @@ RMI_FN uint64_t rmi_off_copy_ns(const rm_graph *g, uint64_t bytes, uint64_t per_
 }
 
 /* Bytes, copies' lengths, roots. percent: of the link's speed to count on. */
-RMI_RARE rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
+RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, k, n = m->n_buf;
@@ -15832,7 +15776,6 @@ RMI_INLINE const rmi_off_task *rmi_off_task_at(const rmi_off_model *m, rmi_run r
     }
 }
 
-RMI_PLAIN_END
 
 /* --- the evaluator: lives, copies, memory */
 
@@ -16224,7 +16167,7 @@ RMI_FN void rmi_off_take_over(rmi_off_model *m, uint32_t i)
 }
 
 /* The most bytes in host memory at once. base: what is there all the time. Takes up, down for its own. */
-RMI_RARE uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
+RMI_FN uint64_t rmi_off_host_peak(rmi_off_model *m, uint64_t base)
 {
     uint32_t i, w, p, first, last;
     uint64_t peak = base, sum = base;
@@ -16345,7 +16288,7 @@ RMI_FN uint64_t rmi_off_stretch(rmi_off_model *m, uint64_t most, uint64_t idle)
 }
 
 /* Values whose trips are given leave the device and come back as these say; the computation may wait. */
-RMI_RARE void rmi_off_hurry(rmi_off_model *m)
+RMI_FN void rmi_off_hurry(rmi_off_model *m)
 {
     uint32_t i, w;
     for (i = 0; i < m->n_inst; i++) {
@@ -16403,7 +16346,7 @@ RMI_FN uint64_t rmi_off_clock_in(rmi_off_model *m, uint32_t p, uint64_t lane, ui
 
 /* What the referee's clock will show: the lanes of three steps in a row, in the order in which they are said. Copies in begin when
    the run before which they are said may begin, which waits for the bytes that copies out leave before it. */
-RMI_RARE uint64_t rmi_off_clock(rmi_off_model *m)
+RMI_FN uint64_t rmi_off_clock(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint64_t ends[3] = {0, 0, 0}, now = 0, in = 0, out = 0, host = 0;
@@ -16446,7 +16389,7 @@ RMI_RARE uint64_t rmi_off_clock(rmi_off_model *m)
 
 /* Time, lateness, memory of m->runs under m->mode, but for what a lane alone has to do if that is more than `enough`. What the
    fullest lane has to do; RMI_INF: does not fit the tables. */
-RMI_RARE uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
+RMI_FN uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
 {
     uint64_t before, idle = 0, may, most;
     uint32_t k, round;
@@ -16476,7 +16419,6 @@ RMI_RARE uint64_t rmi_off_eval(rmi_off_model *m, uint64_t enough)
     return most;
 }
 
-RMI_PLAIN_BEGIN
 /* --- decisions -> runs */
 
 /* Makes buffer b be there for the backward run that comes next: what must run again for it is marked, lo ... hi. */
@@ -16625,7 +16567,7 @@ RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *ou
 
 /* fixed 1: values that may not be made again (their op runs once, or changes something); 2: no decisions (outputs; params with
    views, which would keep the old bytes; gradients that nobody has). */
-RMI_RARE void rmi_off_fix(rmi_off_model *m)
+RMI_FN void rmi_off_fix(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, k;
@@ -16645,7 +16587,7 @@ RMI_RARE void rmi_off_fix(rmi_off_model *m)
 }
 
 /* percent: of the link's speed to count on. */
-RMI_RARE rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, uint32_t percent, rmi_off_model *m)
+RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, uint32_t percent, rmi_off_model *m)
 {
     size_t room = 64, i, k;
     memset(m, 0, sizeof *m);
@@ -16772,7 +16714,7 @@ RMI_FN int rmi_off_cmp_absent(const void *a, const void *b, void *user)
 
 /* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, what is away
    longest last, so that the room it leaves is in one piece; inputs. */
-RMI_RARE rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
+RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, pass;
@@ -16824,7 +16766,6 @@ RMI_RARE rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off
     return RM_OK;
 }
 
-RMI_PLAIN_END
 
 /* --- the search: groups of equal tensors along the layers, their borders moved */
 
@@ -16889,7 +16830,7 @@ RMI_FN uint32_t rmi_off_stage_of(const rmi_shape *shape, uint32_t op)
     return lo;
 }
 
-RMI_RARE void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t b, uint32_t op, uint32_t slot)
+RMI_FN void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32_t b, uint32_t op, uint32_t slot)
 {
     const rmi_off_model *m = s->m;
     rmi_off_item *x = &s->items[s->n];
@@ -16907,7 +16848,7 @@ RMI_RARE void rmi_off_put_item(rmi_off_search *s, const rmi_shape *shape, uint32
 }
 
 /* What decisions there are: values that the backward reads, and what persists. */
-RMI_RARE rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
+RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
 {
     rmi_off_model *m = s->m;
     const rm_graph *g = m->g;
@@ -16954,7 +16895,7 @@ RMI_RARE rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
 }
 
 /* Groups of so few bytes that all of them together hardly matter stay on the device and are no decisions. */
-RMI_RARE void rmi_off_drop_small(rmi_off_search *s)
+RMI_FN void rmi_off_drop_small(rmi_off_search *s)
 {
     const rmi_off_model *m = s->m;
     uint64_t all = 0, limit, small, bytes;
@@ -16992,7 +16933,7 @@ RMI_FN int rmi_off_cmp_room(const void *a, const void *b, void *user)
     return x < y ? -1 : x > y;
 }
 
-RMI_RARE rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
+RMI_FN rm_result rmi_off_search_make(rmi_arena *mem, rmi_off_model *m, const rmi_shape *shape, rmi_off_search *s)
 {
     uint64_t bytes = 0, ns = 0;
     uint32_t i;
@@ -17161,7 +17102,7 @@ RMI_FN void rmi_off_layers(const rmi_off_search *s, const uint32_t *by, uint32_t
 /* A first guess (greedy solution of the linear programme): what the link has time for while the forward runs goes out, what is
    cheapest per byte is made again until the rest fits. Either takes from the same need for room at the turn. So there are two
    numbers to find: how much of the forward's time the link is given, and how many values are made again. again 0: none. */
-RMI_RARE rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
+RMI_FN rm_result rmi_off_guess(rmi_off_search *s, rmi_arena *mem, int again)
 {
     static const uint32_t percent[] = {100, 90, 75, 50, 0};
     rmi_off_model *m = s->m;
@@ -17415,7 +17356,7 @@ RMI_FN uint32_t rmi_off_flip_one(rmi_off_model *m, uint32_t w, uint8_t host, uin
 }
 
 /* Two groups trade the side of their updates, as many bytes of one for as many of the other. 0: nothing would change. */
-RMI_RARE int rmi_off_trade_sides(rmi_off_search *s)
+RMI_FN int rmi_off_trade_sides(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
     uint32_t side, k, w[2], from[2], changed = 0;
@@ -17442,7 +17383,7 @@ RMI_RARE int rmi_off_trade_sides(rmi_off_search *s)
 }
 
 /* One move: the updates of a few equal params go to the other side, or the one that the step waits for. 0: nothing would change. */
-RMI_RARE int rmi_off_flip(rmi_off_search *s)
+RMI_FN int rmi_off_flip(rmi_off_search *s)
 {
     rmi_off_model *m = s->m;
     uint32_t x = rmi_off_pick(s), b = s->first[s->items[x].group + 1], len = 1 + rmi_off_random(s, 1 + rmi_off_random(s, 4)), w,
@@ -17490,7 +17431,7 @@ RMI_FN void rmi_off_take_best(rmi_off_search *s)
 
 /* Threshold accepting (Dueck and Scheuer 1990) from the decisions of now; the best that fits is kept. Where the host's lane and the
    link are both full, only two moves at once help: one gives the lane the time that the other takes. */
-RMI_RARE void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
+RMI_FN void rmi_off_anneal(rmi_off_search *s, uint64_t evals, uint64_t heat)
 {
     rmi_off_model *m = s->m;
     uint64_t end = s->evals + evals, from = s->evals, e, allowed;
@@ -17608,7 +17549,7 @@ RMI_FN int rmi_off_waits(rmi_off_search *s)
 }
 
 /* Threshold accepting as above over counts: decisions of many layers change at once, in a pattern that keeps the lanes' load even. */
-RMI_RARE rm_result rmi_off_anneal_groups(rmi_off_search *s, rmi_arena *mem, uint64_t evals, uint64_t heat)
+RMI_FN rm_result rmi_off_anneal_groups(rmi_off_search *s, rmi_arena *mem, uint64_t evals, uint64_t heat)
 {
     uint32_t *count = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n_groups + 1), d[2], was[2], g, k, turn, which;
     uint8_t *order = RMI_NEW(mem, uint8_t, 2 * (size_t)s->n_groups + 1), used[2];
@@ -17656,7 +17597,6 @@ RMI_RARE rm_result rmi_off_anneal_groups(rmi_off_search *s, rmi_arena *mem, uint
     return RM_OK;
 }
 
-RMI_PLAIN_BEGIN
 /* --- plain plans, and where everything starts from */
 
 typedef enum rmi_off_recipe { RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_LINK, RMI_OFF_BLOCKS, RMI_OFF_SEARCHED } rmi_off_recipe;
@@ -17664,7 +17604,7 @@ typedef enum rmi_off_recipe { RMI_OFF_ALL_KEPT, RMI_OFF_STREAMED, RMI_OFF_FREE_L
 /* Which updates run on the host: those that can run nowhere else, and of all that can, `permille` of the time that they take there.
    What the forward reads first is updated last and wanted first: these stay on the device. spread: it is every so-manieth instead,
    so that the link has time for the states of those that are updated on the device. */
-RMI_RARE void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread)
+RMI_FN void rmi_off_host_updates(rmi_off_model *m, uint32_t permille, int spread)
 {
     const rm_graph *g = m->g;
     uint64_t all = 0, left;
@@ -17743,7 +17683,7 @@ RMI_FN rm_result rmi_off_start(rmi_off_search *s, rmi_arena *mem, const rmi_shap
 }
 
 /* The values in the orders of the guess; mixes of everything, the best of them refined, with about so many evaluations. */
-RMI_RARE rm_result rmi_off_mix_all(rmi_off_search *s, rmi_arena *mem, uint64_t evals)
+RMI_FN rm_result rmi_off_mix_all(rmi_off_search *s, rmi_arena *mem, uint64_t evals)
 {
     static const uint32_t hosted[] = {0, 4, 6, 8, 10}, remade[] = {0, 512, 768, 1024};
     rmi_off_model *m = s->m;
@@ -17805,9 +17745,7 @@ RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_sha
     return RM_OK;
 }
 
-RMI_PLAIN_END
 
-RMI_SOLVERS_END
 
 /* =====================================================================================================================
    >>cost - the evaluator of a schedule: lives, bytes at every event, time on every lane
@@ -19848,7 +19786,6 @@ RMI_FN void rmi_search_anneal(rmi_search *s, uint64_t hot, uint64_t work, rmi_st
     }
 }
 
-RMI_TEXT_BEGIN
 
 /* =====================================================================================================================
    >>plan - passes of a preset, the plan and its figures
@@ -20286,7 +20223,7 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run
 }
 
 /* Addresses above the target: by how much, in each part of the computation's time. What lives nearly always says nothing. */
-RMI_RARE rm_result rmi_plan_note_over(rmi_planner *w, rmi_arena *mem, uint64_t target)
+RMI_FN rm_result rmi_plan_note_over(rmi_planner *w, rmi_arena *mem, uint64_t target)
 {
     const rmi_seq *q = &w->seq;
     uint64_t *at = RMI_NEW(mem, uint64_t, (size_t)q->n + 1), part, k;
@@ -20435,7 +20372,7 @@ RMI_FN uint64_t rmi_plan_may_lose(const rmi_program *p) { return rmi_sub(p->fig.
 RMI_FN uint64_t rmi_plan_rank(const rmi_program *p) { return rmi_add(p->fig.time_ns, p->frail_ns / 2); }
 
 /* Fills frail_ns of a checked program: the referee's clock on a link 5 % slower. */
-RMI_RARE rm_result rmi_plan_weigh(rmi_planner *w, rmi_program *p)
+RMI_FN rm_result rmi_plan_weigh(rmi_planner *w, rmi_program *p)
 {
     rm_graph slow = *w->g;
     rmi_program q = *p;
@@ -20907,7 +20844,7 @@ RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t 
 
 /* Lists of groups know views by their roots: those of ops before lo that one of n runs reads and nobody has made yet come before
    them. Returns how many. */
-RMI_COLD size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *ran, rmi_run *runs, size_t n)
+RMI_FN size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *ran, rmi_run *runs, size_t n)
 {
     size_t i, put = 0, at;
     uint32_t e, m;
@@ -21281,7 +21218,7 @@ RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_stat
 
 /* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. Then keep
    everything's figures, if they are asked for anyway, and all that the search needs anew. */
-RMI_RARE rm_result rmi_plan_try_apart(rmi_planner *w, rmi_ref_search *s, const rmi_run *runs, uint32_t n, uint64_t budget, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_apart(rmi_planner *w, rmi_ref_search *s, const rmi_run *runs, uint32_t n, uint64_t budget, uint64_t *size)
 {
     rmi_ref_search old = *s;
     rmi_ref_state best, hope;
@@ -22444,7 +22381,7 @@ RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
 
 /* --- one program */
 
-RMI_COLD const char *rmi_plan_largest_op(const rm_graph *g)
+RMI_FN const char *rmi_plan_largest_op(const rm_graph *g)
 {
     uint64_t most = 0, fwd, bwd;
     uint32_t i, k, part, at = 0;
@@ -22769,7 +22706,7 @@ RMI_FN uint64_t rmi_plan_budget(const rmi_planner *w)
 
 /* A budget that should do where host memory has no room for all that could wait there: what was asked for, or at least must be there,
    and one and a half times what is left over. */
-RMI_RARE uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
+RMI_FN uint64_t rmi_plan_crowded(const rmi_planner *w, uint64_t least)
 {
     uint64_t moves = 0, host = w->d->host_bytes;
     uint32_t k, t;
@@ -22993,7 +22930,7 @@ RMI_FN void rmi_plan_series_free(rmi_plan_series *s)
 
 /* --- notes: what is legal, and yet may not be meant. Of many such objects the first is named. */
 
-RMI_COLD rm_result rmi_plan_say(rm_plan *p, const char *format, ...)
+RMI_FN rm_result rmi_plan_say(rm_plan *p, const char *format, ...)
 {
     char line[1536], *both;
     rmi_line text;
@@ -23014,13 +22951,13 @@ RMI_COLD rm_result rmi_plan_say(rm_plan *p, const char *format, ...)
 }
 
 /* " (and 3 more)" of n, or "". */
-RMI_COLD const char *rmi_plan_more(char *out, size_t room, uint32_t n)
+RMI_FN const char *rmi_plan_more(char *out, size_t room, uint32_t n)
 {
     return n > 1 ? rmi_format(out, room, " (and %u more)", (uint64_t)n - 1) : "";
 }
 
 /* Backwards that start the gradients. With an output declared they are losses. */
-RMI_COLD rm_result rmi_plan_note_starts(rm_plan *p, rmi_arena *tmp)
+RMI_FN rm_result rmi_plan_note_starts(rm_plan *p, rmi_arena *tmp)
 {
     const rm_graph *g = p->g;
     uint32_t i, k, cut = RMI_NONE, by = 0, end = RMI_NONE, n_cut = 0, n_end = 0, *reader = RMI_RAW(tmp, uint32_t, g->n_tensors);
@@ -23053,7 +22990,7 @@ RMI_COLD rm_result rmi_plan_note_starts(rm_plan *p, rmi_arena *tmp)
     return RM_OK;
 }
 
-RMI_COLD rm_result rmi_plan_note_states(rm_plan *p)
+RMI_FN rm_result rmi_plan_note_states(rm_plan *p)
 {
     const rm_graph *g = p->g;
     uint32_t i, first = RMI_NONE, n = 0;
@@ -23072,7 +23009,7 @@ RMI_COLD rm_result rmi_plan_note_states(rm_plan *p)
 
 /* Which callback of op i is missing: "forward", "backward", or NULL. A view has none to call, and gradients that are names of the
    output's need none. */
-RMI_COLD const char *rmi_plan_lacks(const rm_graph *g, uint32_t i)
+RMI_FN const char *rmi_plan_lacks(const rm_graph *g, uint32_t i)
 {
     const rmi_op *op = &g->ops[i];
     uint32_t f, k, shared = 0;
@@ -23086,7 +23023,7 @@ RMI_COLD const char *rmi_plan_lacks(const rm_graph *g, uint32_t i)
 }
 
 /* Callbacks that are missing where others are set: of a graph that is to be run. */
-RMI_COLD rm_result rmi_plan_note_lacks(rm_plan *p)
+RMI_FN rm_result rmi_plan_note_lacks(rm_plan *p)
 {
     const rm_graph *g = p->g;
     uint32_t i, f, op = RMI_NONE, t = RMI_NONE, n_ops = 0, n_params = 0;
@@ -23114,7 +23051,7 @@ RMI_COLD rm_result rmi_plan_note_lacks(rm_plan *p)
 }
 
 /* All notes on the plan and its graph. */
-RMI_COLD rm_result rmi_plan_note_all(rm_plan *p)
+RMI_FN rm_result rmi_plan_note_all(rm_plan *p)
 {
     rmi_arena tmp = rmi_arena_make(&p->g->mem.hooks);
     uint64_t merges = 0;
@@ -31232,7 +31169,6 @@ RMDEF void *rm_mut(const rm_call *call, uint32_t i)
     return call->recompute || i >= call->n_in ? NULL : (void *)call->in[i];
 }
 
-RMI_TEXT_END
 
 #if defined(_MSC_VER)
 #pragma warning(pop)

@@ -18,8 +18,6 @@
 #endif
 #define RMI_FN RMDEF
 #endif
-#define RMI_COLD RMI_FN
-#define RMI_RARE RMI_FN
 
 /* Limits of the implementation that a test may set while it runs; linked.c has them at what they are by default. */
 #ifdef __cplusplus

@@ -57,7 +57,7 @@ def functions(text):
         banner = re.match(r"   >>(\w+) - ", line)
         if banner:
             room = banner.group(1)
-        head = re.match(r"(?:RMI_(?:FN|COLD|RARE|INLINE)|RMDEF|RMC_FN) [^;=]*?\b(\w+)\(", line)
+        head = re.match(r"(?:RMI_(?:FN|INLINE)|RMDEF|RMC_FN) [^;=]*?\b(\w+)\(", line)
         if head:
             name, start = head.group(1), n
         if name and re.search(r"\)\s*;\s*$", line) and "{" not in "".join(lines[start : n + 1]):

@@ -39,7 +39,7 @@ def main(path):
         prefix = prefixes[room]
         body = lines[at:end]
         for n, line in enumerate(body, at + 1):
-            m = re.match(r"(?:RMI_FN|RMI_COLD|RMI_RARE|RMC_FN|RMDEF)\s+[\w\s\*]+?\b\**(\w+)\(", line)
+            m = re.match(r"(?:RMI_FN|RMC_FN|RMDEF)\s+[\w\s\*]+?\b\**(\w+)\(", line)
             if not m:
                 continue
             if line.rstrip().endswith(";"):
