@@ -10332,6 +10332,77 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind,
     return r;
 }
 
+/* --- a list of runs for >>sequence. Views, of which tasks say nothing, become names of what they look at when they are read. */
+
+typedef struct rmi_step_runs {
+    rmi_run *runs;
+    size_t n, cap;
+    uint32_t *instance; /* by tensor that is its own root: how often it has come to be */
+    uint32_t *alias;    /* by view: 1 + the instance of its root that it is a name of */
+} rmi_step_runs;
+
+/* An empty list, of about so many runs. What one before it had serves again. */
+RMI_FN rm_result rmi_step_runs_begin(rmi_arena *mem, const rmi_step *s, size_t runs, rmi_step_runs *list)
+{
+    size_t n = s->graph->n_tensors;
+    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, runs, sizeof(rmi_run))) return RM_ERROR_MEMORY;
+    if (!list->instance) list->instance = RMI_NEW(mem, uint32_t, n);
+    if (!list->alias) list->alias = RMI_NEW(mem, uint32_t, n);
+    if (!list->instance || !list->alias) return RM_ERROR_MEMORY;
+    memset(list->instance, 0, n * sizeof(uint32_t));
+    memset(list->alias, 0, n * sizeof(uint32_t));
+    list->n = 0;
+    return RM_OK;
+}
+
+RMI_FN rm_result rmi_step_say(rmi_arena *mem, rmi_step_runs *list, rmi_run run)
+{
+    if (!rmi_arena_grow(mem, (void **)&list->runs, &list->cap, list->n + 1, sizeof(rmi_run))) return RM_ERROR_MEMORY;
+    list->runs[list->n++] = run;
+    return RM_OK;
+}
+
+/* A new instance of >>lower's buffer: names of an older one are not names of it. */
+RMI_FN void rmi_step_new_instance(const rm_graph *g, rmi_step_runs *list, uint32_t number)
+{
+    uint32_t id;
+    if (rmi_low_kind(g, number, &id) == RMI_BUF_VALUE) list->instance[g->tensors[id].root]++;
+}
+
+/* Tensor t is read next: if it is a view it becomes a name of its root's newest instance, unless it is one. */
+RMI_FN rm_result rmi_step_name(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list, uint32_t t)
+{
+    uint32_t root = g->tensors[t].root, view = t, next;
+    while (list->alias[t] != list->instance[root] + 1 && t != root) { /* the names that lead to t, the root's first */
+        for (view = t; (next = g->ops[g->tensors[view].maker].view) != root && list->alias[next] != list->instance[root] + 1;) view = next;
+        RMI_TRY(rmi_step_say(mem, list, rmi_low_run(RMI_FWD, g->tensors[view].maker, 0, 0)));
+        list->alias[view] = list->instance[root] + 1;
+    }
+    return RM_OK;
+}
+
+/* A run, after the names that it reads. */
+RMI_FN rm_result rmi_step_say_run(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list, rmi_run run)
+{
+    uint32_t i;
+    if (run.way <= RMI_BWD) {
+        const rmi_op *op = &g->ops[run.id];
+        const rmi_list *reads = run.way == RMI_FWD ? &op->in : &op->forms[run.form].parts[run.part].needs;
+        for (i = 0; i < reads->n; i++) RMI_TRY(rmi_step_name(mem, g, list, reads->at[i]));
+        for (i = 0; i < op->out.n && run.way == RMI_FWD; i++) rmi_step_new_instance(g, list, op->out.at[i]);
+    }
+    return rmi_step_say(mem, list, run);
+}
+
+/* What the step hands on is named, too. */
+RMI_FN rm_result rmi_step_runs_end(rmi_arena *mem, const rm_graph *g, rmi_step_runs *list)
+{
+    uint32_t i;
+    for (i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i].is_output) RMI_TRY(rmi_step_name(mem, g, list, i));
+    return RM_OK;
+}
+
 /* =====================================================================================================================
    >>refine - whole-graph search: the fastest list of runs whose live bytes stay within a limit
    In: a sealed graph, a limit. Out: a list of runs with repeats, and the form of each.
@@ -10341,631 +10412,15 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind,
    All decisions are taken in integers, with an own generator and counted work: the same everywhere.
    ================================================================================================================== */
 
-typedef struct rmi_ref_choice { /* a form that a run may take */
-    uint32_t form, inplace;     /* inplace: buffer that output 0 may take over, or RMI_NONE */
-    uint64_t ns, ws;
-} rmi_ref_choice;
-
-typedef struct rmi_ref_target { /* a gradient that a backward contributes to */
-    uint32_t buf, over0, n_over;
-    uint8_t share, rename;      /* may be another name of dout; may take dout over */
-} rmi_ref_target;
-
-typedef struct rmi_ref_acc {    /* what a task touches, in one mode of its op; ranges of the model's pools */
-    uint32_t read0, n_read, write0, n_write;
-    uint32_t targets;           /* BWD: all gradients it writes, tracked or not */
-    uint32_t saved;             /* FWD: the buffer that the mode's backward reads; BWD: none */
-    uint32_t dout, view;        /* buffers, or RMI_NONE */
-    uint32_t free0[2], n_free[2]; /* choices, by time, of a first run and of a repeat */
-    uint32_t kept0[2], n_kept;  /* the same where what it saves is read */
-    uint8_t may_be_free;        /* BWD: all its gradients may be names of dout */
-    uint8_t out0, is_view, inside; /* FWD: the first buffer that it makes is output 0's;
-                                      it is a view, of whatever; not from its start */
-    uint64_t saved_bytes;
-} rmi_ref_acc;
-
-typedef struct rmi_ref_task {
-    uint8_t way, part;
-    uint16_t fixed;             /* runs once: not an op's forward, or pinned */
-    uint32_t id, acc0;          /* op (or param, barrier); of mode 0 */
-    uint32_t dep0, n_dep;       /* tasks that must have run before, beside what reads tell */
-    uint32_t ban0, n_ban;       /* tasks that must not have run before: they change what this one reads */
-} rmi_ref_task;
-
 #ifndef RMI_REF_LARGE
 #define RMI_REF_LARGE 50000u /* tasks: memory counts */
 #endif
-
-typedef struct rmi_ref_model {
-    const rm_graph *g;
-    rmi_arena *mem;
-    uint32_t step, granule;
-    rmi_ref_task *tasks;        /* forwards by op; then everything else */
-    uint32_t n_tasks;
-    uint32_t *bwd0;             /* by op: its first backward task, n_bwd of them */
-    uint8_t *n_bwd, *n_modes, *must; /* by op */
-    rmi_ref_acc *accs;
-    rmi_ref_choice *choices;
-    rmi_ref_target *targets;
-    uint32_t *pool, *deps;
-    size_t n_accs, cap_accs, n_choices, cap_choices, n_targets, cap_targets, n_pool, cap_pool, n_deps, cap_deps;
-    uint32_t *compact;          /* >>lower's buffers -> ours, or RMI_NONE: takes no bytes that change */
-    uint32_t n_buf;
-    uint64_t *bytes, *room;     /* by our buffer: as declared, rounded */
-    uint32_t *maker;            /* by our buffer: op whose forward makes it, or RMI_NONE */
-    uint32_t *root, *kin;       /* NULL, or by our buffer: the one that it is a view of,
-                                   in the end, or itself; the next one of the same root */
-    uint32_t *stay, n_stay;     /* wanted at the end */
-    uint32_t *start, n_start;   /* inputs: there at the start */
-    uint64_t base;              /* of what is always there */
-    uint64_t mean_ns;
-    uint32_t most_degree;
-    uint32_t *keep, n_keep;     /* the list that runs everything once */
-    uint8_t *keep_mode;         /* by op: fastest */
-    uint32_t *moded, n_moded;   /* ops with more than one mode */
-} rmi_ref_model;
-
-/* --- the model */
-
-#define RMI_REF_PUSH(m, array, n, cap, type) (rmi_arena_grow((m)->mem, (void **)&(m)->array, &(m)->cap, (m)->n + 1, sizeof(type)) ? &(m)->array[(m)->n++] : NULL)
-
-/* What a forward saves, rounded up; the granule is a power of two. */
-RMI_INLINE uint64_t rmi_ref_saved_room(const rmi_ref_model *m, const rmi_ref_acc *a)
-{
-    return (a->saved_bytes + m->granule - 1) & ~((uint64_t)m->granule - 1);
-}
-
-/* Buffers whose bytes come and go; the others are the caller's, empty, always there, inputs that nobody reads, or saved bytes that
-   no backward reads. */
-RMI_FN int rmi_ref_tracked(const rm_graph *g, uint32_t step, uint32_t b)
-{
-    uint32_t i, f;
-    rmi_buf_kind k = rmi_low_kind(g, b, &i);
-    for (f = 0; k == RMI_BUF_SAVED && f < g->ops[i].n_forms && g->ops[i].has_bwd; f++)
-        if (rmi_low_reads_saved(&g->ops[i], &g->ops[i].forms[f])) return 1;
-    if (k != RMI_BUF_VALUE && k != RMI_BUF_GRAD) return 0;
-    if (rmi_low_external(g, b)) return 0;
-    if (!rmi_low_bytes(g, b)) return k == RMI_BUF_VALUE && g->tensors[i].root != i;
-    if (k == RMI_BUF_VALUE) return g->tensors[i].kind == RMI_ACT || (g->tensors[i].kind == RMI_INPUT && !rmi_low_unread(g, i));
-    return !(g->tensors[i].kind == RMI_PARAM && rmi_low_grads_resident(step));
-}
-
-RMI_FN rm_result rmi_ref_buffers(rmi_ref_model *m)
-{
-    const rm_graph *g = m->g;
-    uint32_t b, i, nb = rmi_low_buffers(g) + 1; /* one more than there are: whatever takes no bytes of its own */
-    uint32_t n = 1, n_stay = 0, n_start = 0;
-    m->compact = RMI_RAW(m->mem, uint32_t, nb);
-    if (!m->compact) return RM_ERROR_MEMORY;
-    memset(m->compact, 0xFF, nb * sizeof *m->compact);
-    for (b = 0; b + 1 < nb; b++) {
-        rmi_buf_kind k = rmi_low_kind(g, b, &i);
-        if (!rmi_ref_tracked(g, m->step, b)) continue;
-        m->compact[b] = n++;
-        n_start += k == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT;
-        n_stay += (k == RMI_BUF_VALUE && g->tensors[i].is_output) || (k == RMI_BUF_GRAD && rmi_seq_grad_stays(g, m->step, i));
-    }
-    m->bytes = RMI_NEW(m->mem, uint64_t, n);
-    m->room = RMI_NEW(m->mem, uint64_t, n);
-    m->maker = RMI_NEW(m->mem, uint32_t, n);
-    m->stay = RMI_NEW(m->mem, uint32_t, n_stay);
-    m->start = RMI_NEW(m->mem, uint32_t, n_start);
-    if (!m->bytes || !m->room || !m->maker || !m->stay || !m->start) return RM_ERROR_MEMORY;
-    for (b = 0; b + 1 < nb; b++) {
-        rmi_buf_kind k = rmi_low_kind(g, b, &i);
-        if (m->compact[b] == RMI_NONE) {
-            int home = (k == RMI_BUF_VALUE && g->tensors[i].kind != RMI_ACT && !rmi_low_unread(g, i)) ||
-                       (k == RMI_BUF_STATE && g->tensors[i].kind == RMI_PARAM) ||
-                       (k == RMI_BUF_GRAD && g->tensors[i].kind == RMI_PARAM && g->tensors[i].consumers.n &&
-                        rmi_low_grads_resident(m->step));
-            if (home && !rmi_low_external(g, b)) m->base += rmi_round_up(rmi_low_bytes(g, b), m->granule);
-            continue;
-        }
-        m->bytes[m->n_buf] = rmi_low_bytes(g, b);
-        m->room[m->n_buf] = rmi_round_up(m->bytes[m->n_buf], m->granule);
-        m->maker[m->n_buf] = k == RMI_BUF_SAVED ? i : k == RMI_BUF_VALUE ? g->tensors[i].maker : RMI_NONE;
-        if (k == RMI_BUF_VALUE && g->tensors[i].kind == RMI_INPUT) m->start[m->n_start++] = m->n_buf;
-        if (k == RMI_BUF_VALUE && g->tensors[i].is_output) m->stay[m->n_stay++] = m->n_buf;
-        if (k == RMI_BUF_GRAD && rmi_seq_grad_stays(g, m->step, i)) m->stay[m->n_stay++] = m->n_buf;
-        m->compact[b] = m->n_buf++;
-    }
-    m->maker[m->n_buf] = RMI_NONE;
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_ref_put(rmi_ref_model *m, uint32_t b, uint32_t *n)
-{
-    uint32_t *p, i, c = m->compact[b];
-    if (c == RMI_NONE) return RM_OK;
-    for (i = 0; i < *n; i++)
-        if (m->pool[m->n_pool - 1 - i] == c) return RM_OK;
-    p = RMI_REF_PUSH(m, pool, n_pool, cap_pool, uint32_t);
-    if (!p) return RM_ERROR_MEMORY;
-    *p = c;
-    ++*n;
-    return RM_OK;
-}
-
-/* One choice more; the range stays sorted by time, then workspace, then form. */
-RMI_FN rm_result rmi_ref_put_choice(rmi_ref_model *m, uint32_t first, uint32_t *n, uint32_t form, uint32_t inplace, uint64_t ns,
-                                    uint64_t ws)
-{
-    rmi_ref_choice *c = RMI_REF_PUSH(m, choices, n_choices, cap_choices, rmi_ref_choice);
-    uint32_t i;
-    if (!c) return RM_ERROR_MEMORY;
-    for (i = first + *n; i > first && (m->choices[i - 1].ns > ns || (m->choices[i - 1].ns == ns && m->choices[i - 1].ws > ws)); i--)
-        m->choices[i] = m->choices[i - 1];
-    m->choices[i].form = form;
-    m->choices[i].inplace = inplace;
-    m->choices[i].ns = ns;
-    m->choices[i].ws = rmi_round_up(ws, m->granule);
-    ++*n;
-    return RM_OK;
-}
-
-/* The mode of op named by form f and bits class of form h exists if they are the first of their kinds. */
-RMI_FN int rmi_ref_is_mode(const rm_graph *g, uint32_t o, uint32_t f, uint32_t h)
-{
-    const rmi_op *op = &g->ops[o];
-    uint32_t i;
-    for (i = 0; i < f; i++)
-        if (rmi_low_same_mode(op, &op->forms[i], &op->forms[f])) return 0;
-    for (i = 0; i < h; i++)
-        if (!strcmp(op->forms[i].bits, op->forms[h].bits)) return 0;
-    if (op->has_bwd && rmi_low_reads_saved(op, &op->forms[f])) return !strcmp(op->forms[f].bits, op->forms[h].bits);
-    return op->has_bwd || !f;
-}
-
-/* The mode of op that form stands for. */
-RMI_FN uint32_t rmi_ref_mode_of(const rm_graph *g, uint32_t o, uint32_t form)
-{
-    const rmi_op *op = &g->ops[o];
-    uint32_t f, h, n = 0;
-    for (f = 0; f < op->n_forms; f++)
-        for (h = 0; h < op->n_forms; h++) {
-            if (n == 255 || !rmi_ref_is_mode(g, o, f, h)) continue;
-            if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[h].bits, op->forms[form].bits)) return n;
-            n++;
-        }
-    return 0;
-}
-
-RMI_FN rm_result rmi_ref_fwd_acc(rmi_ref_model *m, uint32_t o, uint32_t mode_form, uint32_t bits_form)
-{
-    const rm_graph *g = m->g;
-    const rmi_op *op = &g->ops[o];
-    const rmi_form *mf = &op->forms[mode_form];
-    rmi_ref_acc a;
-    uint32_t i, again;
-    memset(&a, 0, sizeof a);
-    a.saved = a.dout = a.view = RMI_NONE;
-    a.read0 = (uint32_t)m->n_pool;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_ref_put(m, op->in.at[i], &a.n_read));
-    a.is_view = op->view != RMI_NONE;
-    a.out0 = m->compact[op->out.at[0]] != RMI_NONE;
-    a.write0 = (uint32_t)m->n_pool;
-    for (i = 0; i < op->out.n; i++) RMI_TRY(rmi_ref_put(m, op->out.at[i], &a.n_write));
-    if (op->has_bwd && rmi_low_has_backward(m->step) && rmi_low_reads_saved(op, mf)) {
-        a.saved = m->compact[rmi_low_buf(g, RMI_BUF_SAVED, o)];
-        a.saved_bytes = mf->saved;
-    }
-    if (op->view != RMI_NONE) {
-        a.view = m->compact[op->view];
-        a.inside = op->view_offset != 0;
-    }
-    for (again = 0; again < 2; again++) {
-        a.free0[again] = (uint32_t)m->n_choices;
-        for (i = 0; i < op->n_forms; i++) {
-            const rmi_form *f = &op->forms[i];
-            uint64_t ns = op->view != RMI_NONE ? 0 : again ? f->again : f->fwd;
-            if (strcmp(f->bits, op->forms[bits_form].bits)) continue;
-            RMI_TRY(rmi_ref_put_choice(m, a.free0[again], &a.n_free[again], i,
-                                       f->inplace == RMI_NONE ? RMI_NONE : m->compact[f->inplace], ns,
-                                       op->view != RMI_NONE ? 0 : f->fwd_ws));
-        }
-        a.kept0[again] = (uint32_t)m->n_choices;
-        a.n_kept = 0;
-        if (op->n_forms == 1) { /* no choice: a list of one serves for all, if a repeat costs as much */
-            if (again && m->choices[a.free0[0]].ns == m->choices[a.free0[1]].ns) a.free0[1] = a.free0[0], m->n_choices--;
-            a.kept0[again] = a.free0[again];
-            a.n_kept = 1;
-            continue;
-        }
-        RMI_TRY(rmi_ref_put_choice(m, a.kept0[again], &a.n_kept, mode_form,
-                                   mf->inplace == RMI_NONE ? RMI_NONE : m->compact[mf->inplace],
-                                   op->view != RMI_NONE ? 0
-                                   : again              ? mf->again
-                                                        : mf->fwd,
-                                   op->view != RMI_NONE ? 0 : mf->fwd_ws));
-    }
-    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
-    m->accs[m->n_accs++] = a;
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_ref_target_put(rmi_ref_model *m, const rmi_op *op, uint32_t o, const rmi_form *f, uint32_t t)
-{
-    const rm_graph *g = m->g;
-    uint32_t k, n, buf;
-    rmi_ref_target *x = RMI_REF_PUSH(m, targets, n_targets, cap_targets, rmi_ref_target);
-    if (!x) return RM_ERROR_MEMORY;
-    memset(x, 0, sizeof *x);
-    x->buf = m->compact[rmi_low_buf(g, RMI_BUF_GRAD, t)];
-    x->share = (uint8_t)rmi_list_has(&op->share, t);
-    x->rename = (uint8_t)(x->share || op->view == t);
-    x->over0 = (uint32_t)m->n_pool;
-    for (k = 0; k < f->n_overs && !(f->flags & RM_ZERO_GRADS); k++) {
-        const rmi_over *v = &f->overs[k];
-        if (v->grad_of != t || (v->what == RMI_OVER_TENSOR && g->tensors[v->tensor].kind != RMI_ACT)) continue;
-        buf = v->what == RMI_OVER_DOUT    ? rmi_low_buf(g, RMI_BUF_GRAD, op->out.at[0])
-              : v->what == RMI_OVER_SAVED ? rmi_low_buf(g, RMI_BUF_SAVED, o)
-                                          : v->tensor;
-        n = 0;
-        RMI_TRY(rmi_ref_put(m, buf, &n));
-        x->n_over += n;
-    }
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_ref_bwd_acc(rmi_ref_model *m, uint32_t o, uint32_t part, uint32_t mode_form)
-{
-    const rm_graph *g = m->g;
-    const rmi_op *op = &g->ops[o];
-    const rmi_form *mf = &op->forms[mode_form];
-    const rmi_part *p = &mf->parts[part];
-    rmi_ref_acc a;
-    uint32_t i;
-    memset(&a, 0, sizeof a);
-    a.saved = a.view = RMI_NONE;
-    a.dout = g->tensors[op->out.at[0]].consumers.n ? m->compact[rmi_low_buf(g, RMI_BUF_GRAD, op->out.at[0])] : RMI_NONE;
-    a.read0 = (uint32_t)m->n_pool;
-    for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_ref_put(m, p->needs.at[i], &a.n_read));
-    if (p->needs_saved && mf->saved) RMI_TRY(rmi_ref_put(m, rmi_low_buf(g, RMI_BUF_SAVED, o), &a.n_read));
-    for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_ref_put(m, rmi_low_buf(g, RMI_BUF_GRAD, op->grad_out.at[i]), &a.n_read));
-    a.write0 = (uint32_t)m->n_targets;
-    a.may_be_free = 1;
-    for (i = 0; i < op->grad_in.n; i++) {
-        if (!rmi_list_has(&p->grads, op->grad_in.at[i])) continue;
-        a.targets++;
-        if (!rmi_list_has(&op->share, op->grad_in.at[i]) && op->view != op->grad_in.at[i]) a.may_be_free = 0;
-        if (m->compact[rmi_low_buf(g, RMI_BUF_GRAD, op->grad_in.at[i])] == RMI_NONE) continue;
-        RMI_TRY(rmi_ref_target_put(m, op, o, mf, op->grad_in.at[i]));
-        a.n_write++;
-    }
-    a.free0[0] = (uint32_t)m->n_choices;
-    for (i = 0; i < op->n_forms; i++)
-        if (rmi_low_same_mode(op, mf, &op->forms[i]))
-            RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], i, RMI_NONE, op->forms[i].parts[part].bwd,
-                                       op->forms[i].parts[part].bwd_ws));
-    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
-    m->accs[m->n_accs++] = a;
-    return RM_OK;
-}
-
-/* Reductions, updates, barriers. */
-RMI_FN rm_result rmi_ref_other_acc(rmi_ref_model *m, rmi_run r, rmi_access *low)
-{
-    rmi_ref_acc a;
-    uint32_t i;
-    memset(&a, 0, sizeof a);
-    a.saved = a.view = a.dout = RMI_NONE;
-    rmi_low_access(m->g, r, 0, low);
-    a.read0 = (uint32_t)m->n_pool;
-    for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_ref_put(m, low->reads[i], &a.n_read));
-    a.free0[0] = (uint32_t)m->n_choices;
-    RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], 0, RMI_NONE,
-                               r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(m->g, r, 0, 0), low->ws_bytes));
-    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
-    m->accs[m->n_accs++] = a;
-    return RM_OK;
-}
-
-RMI_FN void rmi_ref_new_task(rmi_ref_model *m, rmi_way way, uint32_t id, uint32_t part)
-{
-    rmi_ref_task *t = &m->tasks[m->n_tasks++];
-    t->way = (uint8_t)way;
-    t->part = (uint8_t)part;
-    t->id = id;
-    t->acc0 = (uint32_t)m->n_accs;
-    t->fixed = way != RMI_FWD || m->g->ops[id].pinned;
-}
-
-/* The fastest mode of each op. */
-RMI_FN void rmi_ref_fast_mode(rmi_ref_model *m, uint32_t o)
-{
-    uint64_t best = RMI_INF;
-    uint32_t mode, p;
-    for (mode = 0; mode < m->n_modes[o]; mode++) {
-        const rmi_ref_acc *a = &m->accs[m->tasks[o].acc0 + mode];
-        uint64_t ns = m->choices[a->saved == RMI_NONE ? a->free0[0] : a->kept0[0]].ns;
-        for (p = 0; p < m->n_bwd[o]; p++) ns += m->choices[m->accs[m->tasks[m->bwd0[o] + p].acc0 + mode].free0[0]].ns;
-        if (ns >= best) continue;
-        best = ns;
-        m->keep_mode[o] = (uint8_t)mode;
-    }
-}
-
-/* May part p of the op contribute to the gradient of t? */
-RMI_FN int rmi_ref_gives(const rmi_op *op, uint32_t p, uint32_t t)
-{
-    uint32_t f;
-    for (f = 0; f < op->n_forms; f++)
-        if (p < op->forms[f].n_parts && rmi_list_has(&op->forms[f].parts[p].grads, t)) return 1;
-    return 0;
-}
-
-/* A part that this mode's backward does not have: nothing runs. */
-RMI_FN rm_result rmi_ref_no_acc(rmi_ref_model *m, uint32_t f)
-{
-    rmi_ref_acc a;
-    memset(&a, 0, sizeof a);
-    a.saved = a.view = a.dout = RMI_NONE;
-    a.free0[0] = (uint32_t)m->n_choices;
-    RMI_TRY(rmi_ref_put_choice(m, a.free0[0], &a.n_free[0], f, RMI_NONE, 0, 0));
-    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, m->n_accs + 1, sizeof(rmi_ref_acc))) return RM_ERROR_MEMORY;
-    m->accs[m->n_accs++] = a;
-    return RM_OK;
-}
-
-/* Where forms differ in parts, a task stands for the p-th one of each, which of some may be none. */
-RMI_FN rm_result rmi_ref_op_tasks(rmi_ref_model *m, uint32_t o, int backward)
-{
-    const rmi_op *op = &m->g->ops[o];
-    uint32_t f, h, p;
-    for (p = 0; p < (backward ? rmi_low_parts(op) : 1); p++) {
-        uint32_t n = 0;
-        for (f = 0; f < op->n_forms && backward && !rmi_low_has_part(op, f, p);) f++;
-        if (backward && f == op->n_forms) continue;
-        rmi_ref_new_task(m, backward ? RMI_BWD : RMI_FWD, o, p);
-        if (backward && !m->n_bwd[o]++) m->bwd0[o] = m->n_tasks - 1;
-        for (f = 0; f < op->n_forms; f++)
-            for (h = 0; h < op->n_forms; h++) {
-                if (n == 255 || !rmi_ref_is_mode(m->g, o, f, h)) continue;
-                if (backward && !rmi_low_has_part(op, f, p)) RMI_TRY(rmi_ref_no_acc(m, f));
-                else if (backward) RMI_TRY(rmi_ref_bwd_acc(m, o, p, f));
-                else RMI_TRY(rmi_ref_fwd_acc(m, o, f, h));
-                n++;
-            }
-        m->n_modes[o] = (uint8_t)n;
-    }
-    return RM_OK;
-}
-
-/* Tasks that must come before a backward: contributions to its outputs' gradients, and to its inputs' in the fixed order. */
-RMI_FN rm_result rmi_ref_deps(rmi_ref_model *m, uint32_t task)
-{
-    const rm_graph *g = m->g;
-    rmi_ref_task *t = &m->tasks[task];
-    const rmi_op *op = &g->ops[t->id];
-    uint32_t i, k, p, pass;
-    for (pass = 0; pass < 2; pass++) {
-        const rmi_list *l = pass ? &op->grad_in : &op->grad_out;
-        for (i = 0; i < l->n; i++) {
-            const rmi_list *c = &g->tensors[l->at[i]].consumers;
-            uint32_t lo = 0, hi = c->n, had = m->tasks[task].n_dep;
-            if (pass && (g->any_order || !rmi_ref_gives(op, t->part, l->at[i]))) continue;
-            while (pass && lo < hi) { /* the first consumer behind this op */
-                uint32_t mid = lo + (hi - lo) / 2;
-                if (c->at[mid] <= t->id) lo = mid + 1;
-                else hi = mid;
-            }
-            /* it comes after all that stand behind it itself */
-            for (k = lo; k < c->n && (g->any_order || m->tasks[task].n_dep == had); k++) {
-                uint32_t o = c->at[k];
-                for (p = 0; p < m->n_bwd[o]; p++) {
-                    uint32_t x = m->bwd0[o] + p, *d;
-                    if (x == task || !rmi_ref_gives(&g->ops[o], m->tasks[x].part, l->at[i])) continue;
-                    d = RMI_REF_PUSH(m, deps, n_deps, cap_deps, uint32_t);
-                    if (!d) return RM_ERROR_MEMORY;
-                    *d = x;
-                    m->tasks[task].n_dep++;
-                }
-            }
-        }
-    }
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_ref_put_dep(rmi_ref_model *m, uint32_t dep, uint32_t *n)
-{
-    uint32_t *d = RMI_REF_PUSH(m, deps, n_deps, cap_deps, uint32_t);
-    if (!d) return RM_ERROR_MEMORY;
-    *d = dep;
-    ++*n;
-    return RM_OK;
-}
-
-/* Order that bytes do not show, of task reading tensor t: makers of what takes no bytes, versions of consts. */
-RMI_FN rm_result rmi_ref_order_read(rmi_ref_model *m, uint32_t task, uint32_t t, const uint32_t *update, int bans)
-{
-    const rm_graph *g = m->g;
-    const rmi_tensor *x = &g->tensors[t];
-    rmi_ref_task *k = &m->tasks[task];
-    uint32_t i;
-    if (!bans) {
-        if (x->kind == RMI_ACT && m->compact[t] == RMI_NONE && !(k->way == RMI_FWD && k->id == x->maker))
-            RMI_TRY(rmi_ref_put_dep(m, x->maker, &k->n_dep));
-        x = &g->tensors[x->root]; /* a view of a const has that one's versions */
-        for (i = 0; i < x->mutators.n && k->way == RMI_FWD; i++)
-            if (x->mutators.at[i] < k->id) RMI_TRY(rmi_ref_put_dep(m, x->mutators.at[i], &k->n_dep));
-        return RM_OK;
-    }
-    t = x->root;
-    if (update[t] != RMI_NONE) RMI_TRY(rmi_ref_put_dep(m, update[t], &k->n_ban));
-    for (i = 0; i < g->tensors[t].mutators.n && k->way == RMI_FWD; i++)
-        if (g->tensors[t].mutators.at[i] > k->id) RMI_TRY(rmi_ref_put_dep(m, g->tensors[t].mutators.at[i], &k->n_ban));
-    return RM_OK;
-}
-
-/* The same for all that a forward or backward may read, in any mode. */
-RMI_FN rm_result rmi_ref_order(rmi_ref_model *m, uint32_t task, const uint32_t *update, int bans)
-{
-    const rm_graph *g = m->g;
-    rmi_ref_task *t = &m->tasks[task];
-    const rmi_op *op = &g->ops[t->id];
-    uint32_t i, f;
-    if (bans) t->ban0 = (uint32_t)m->n_deps;
-    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++) RMI_TRY(rmi_ref_order_read(m, task, op->in.at[i], update, bans));
-    for (i = 0; i < op->mutates.n && t->way == RMI_FWD; i++)
-        if (!rmi_list_has(&op->in, op->mutates.at[i])) RMI_TRY(rmi_ref_order_read(m, task, op->mutates.at[i], update, bans));
-    for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
-        const rmi_list *l;
-        if (t->part >= op->forms[f].n_parts) continue;
-        l = &op->forms[f].parts[t->part].needs;
-        for (i = 0; i < l->n; i++) RMI_TRY(rmi_ref_order_read(m, task, l->at[i], update, bans));
-    }
-    return RM_OK;
-}
-
-/* A reduction, update or barrier after all that it stands behind in the list of everything once and that touches its gradient.
-   by: scratch, by tensor. */
-RMI_FN rm_result rmi_ref_order_others(rmi_ref_model *m, rmi_arena *tmp, uint32_t *by)
-{
-    const rm_graph *g = m->g;
-    uint32_t i, k, p, *at = RMI_NEW(tmp, uint32_t, m->n_tasks), *barriers = RMI_NEW(tmp, uint32_t, (size_t)g->n_barriers + 1),
-                      n_barriers = 0;
-    if (!at || !barriers) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) by[i] = RMI_NONE; /* its reduction or update so far */
-    for (i = 0; i < m->n_keep; i++) at[m->keep[i]] = i;
-    for (i = g->n_ops; i < m->n_keep; i++) {
-        rmi_ref_task *t = &m->tasks[m->keep[i]];
-        const rmi_list *c = t->way == RMI_BARRIER ? NULL : &g->tensors[t->id].consumers;
-        if (t->way == RMI_BWD) continue;
-        t->dep0 = (uint32_t)m->n_deps;
-        for (k = g->n_ops; k < i && !c; k++) RMI_TRY(rmi_ref_put_dep(m, m->keep[k], &t->n_dep));
-        for (k = 0; c && k < c->n; k++)
-            for (p = 0; p < m->n_bwd[c->at[k]]; p++)
-                if (at[m->bwd0[c->at[k]] + p] < i) RMI_TRY(rmi_ref_put_dep(m, m->bwd0[c->at[k]] + p, &t->n_dep));
-        for (k = 0; c && k < n_barriers; k++) RMI_TRY(rmi_ref_put_dep(m, barriers[k], &t->n_dep));
-        if (c && by[t->id] != RMI_NONE) RMI_TRY(rmi_ref_put_dep(m, by[t->id], &t->n_dep));
-        if (c) by[t->id] = m->keep[i];
-        else barriers[n_barriers++] = m->keep[i];
-    }
-    return RM_OK;
-}
-
-/* Everything once: forwards in order, backwards in reverse, reductions and updates as >>block does. tmp: for scratch. */
-RMI_FN rm_result rmi_ref_once(rmi_ref_model *m, rmi_arena *tmp)
-{
-    const rm_graph *g = m->g;
-    uint32_t i, k, n = 0, most = g->n_barriers + 8, *slot, *update;
-    rmi_run *runs;
-    rmi_access low;
-    for (i = 0; i < g->n_tensors; i++) most += g->tensors[i].kind == RMI_PARAM ? 2u : 0u;
-    for (i = 0; i < g->n_ops; i++) most += 1 + rmi_low_parts(&g->ops[i]);
-    m->tasks = RMI_NEW(m->mem, rmi_ref_task, most);
-    m->keep = RMI_NEW(m->mem, uint32_t, most);
-    runs = RMI_RAW(tmp, rmi_run, most);
-    slot = RMI_NEW(tmp, uint32_t, g->n_ops);
-    if (!m->tasks || !m->keep || !runs || !slot) return RM_ERROR_MEMORY;
-    /* what ops without variants need */
-    if (!rmi_arena_grow(m->mem, (void **)&m->accs, &m->cap_accs, most, sizeof(rmi_ref_acc)) ||
-        !rmi_arena_grow(m->mem, (void **)&m->choices, &m->cap_choices, most, sizeof(rmi_ref_choice)))
-        return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_low_access_make(g, tmp, &low));
-    for (i = 0; i < g->n_ops; i++) {
-        RMI_TRY(rmi_ref_op_tasks(m, i, 0));
-        m->keep[m->n_keep++] = i;
-    }
-    for (i = 0; i < g->n_ops && rmi_low_has_backward(m->step); i++)
-        if (g->ops[i].has_bwd) RMI_TRY(rmi_ref_op_tasks(m, i, 1));
-    if (rmi_low_has_backward(m->step)) n = rmi_blk_backward(g, m->step, 0, g->n_ops, runs);
-    n += rmi_blk_tail(g, m->step, runs + n);
-    for (i = 0; i < n; i++) {
-        if (runs[i].way == RMI_BWD) { /* with the first part all, if forms differ in parts */
-            const rmi_op *op = &g->ops[runs[i].id];
-            uint32_t end = slot[runs[i].id] + 1;
-            for (k = 1; k < op->n_forms; k++)
-                if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = m->n_bwd[runs[i].id];
-            for (; slot[runs[i].id] < end; slot[runs[i].id]++) m->keep[m->n_keep++] = m->bwd0[runs[i].id] + slot[runs[i].id];
-            continue;
-        }
-        m->keep[m->n_keep++] = m->n_tasks;
-        rmi_ref_new_task(m, (rmi_way)runs[i].way, runs[i].id, 0);
-        RMI_TRY(rmi_ref_other_acc(m, runs[i], &low));
-    }
-    update = RMI_NEW(tmp, uint32_t, g->n_tensors);
-    if (!update) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_tensors; i++) update[i] = RMI_NONE;
-    for (i = 0; i < m->n_tasks; i++)
-        if (m->tasks[i].way == RMI_OPT || m->tasks[i].way == RMI_OPT_HOST) update[m->tasks[i].id] = i;
-    for (i = 0; i < m->n_tasks; i++) {
-        m->tasks[i].dep0 = (uint32_t)m->n_deps;
-        if (m->tasks[i].way == RMI_BWD) RMI_TRY(rmi_ref_deps(m, i));
-        if (m->tasks[i].way <= RMI_BWD) RMI_TRY(rmi_ref_order(m, i, update, 0));
-        if (m->tasks[i].way <= RMI_BWD) RMI_TRY(rmi_ref_order(m, i, update, 1));
-    }
-    return rmi_ref_order_others(m, tmp, update);
-}
-
-/* Which buffers are views of which. */
-RMI_FN rm_result rmi_ref_kin(rmi_ref_model *m)
-{
-    const rm_graph *g = m->g;
-    uint32_t i;
-    m->root = RMI_NEW(m->mem, uint32_t, m->n_buf + 1u);
-    m->kin = RMI_NEW(m->mem, uint32_t, m->n_buf + 1u);
-    if (!m->root || !m->kin) return RM_ERROR_MEMORY;
-    for (i = 0; i <= m->n_buf; i++) {
-        m->root[i] = i;
-        m->kin[i] = RMI_NONE;
-    }
-    for (i = 0; i < g->n_ops; i++) {
-        uint32_t of = g->ops[i].view == RMI_NONE ? RMI_NONE : m->compact[g->ops[i].view], v = m->compact[g->ops[i].out.at[0]];
-        if (of == RMI_NONE || v == RMI_NONE) continue;
-        m->root[v] = m->root[of];
-        m->kin[v] = m->kin[m->root[of]];
-        m->kin[m->root[of]] = v;
-    }
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_ref_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, rmi_ref_model *m)
-{
-    rmi_arena tmp = rmi_arena_make(&mem->hooks);
-    uint32_t i;
-    uint64_t sum = 0;
-    rm_result r;
-    memset(m, 0, sizeof *m);
-    m->g = g;
-    m->mem = mem;
-    m->step = step;
-    m->granule = granule;
-    m->bwd0 = RMI_NEW(mem, uint32_t, g->n_ops);
-    m->n_bwd = RMI_NEW(mem, uint8_t, g->n_ops);
-    m->n_modes = RMI_NEW(mem, uint8_t, g->n_ops);
-    m->must = RMI_NEW(mem, uint8_t, g->n_ops);
-    m->keep_mode = RMI_NEW(mem, uint8_t, g->n_ops);
-    m->moded = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!m->bwd0 || !m->n_bwd || !m->n_modes || !m->must || !m->keep_mode || !m->moded) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_ref_buffers(m));
-    if (g->n_ops <= RMI_REF_LARGE / 4) RMI_TRY(rmi_ref_kin(m)); /* else no forecasts: memory counts */
-    for (i = 0; i < g->n_ops; i++) { /* what takes no bytes is made once and stays */
-        uint32_t k;
-        m->must[i] = g->ops[i].mutates.n || (g->ops[i].flags & RM_ONCE);
-        for (k = 0; k < g->ops[i].out.n; k++) m->must[i] |= m->compact[g->ops[i].out.at[k]] == RMI_NONE;
-    }
-    r = rmi_ref_once(m, &tmp);
-    rmi_arena_free(&tmp);
-    if (r != RM_OK) return r;
-    for (i = 0; i < g->n_ops; i++) {
-        rmi_ref_fast_mode(m, i);
-        if (m->n_modes[i] > 1) m->moded[m->n_moded++] = i;
-        if (m->accs[m->tasks[i].acc0].n_write + 2 > m->most_degree) m->most_degree = m->accs[m->tasks[i].acc0].n_write + 2;
-        sum += m->choices[m->accs[m->tasks[i].acc0].free0[0]].ns;
-    }
-    m->mean_ns = sum / g->n_ops + 1;
-    for (i = 0; i < m->n_accs; i++)
-        if (m->accs[i].n_write + 2 > m->most_degree) m->most_degree = m->accs[i].n_write + 2;
-    return RM_OK;
-}
-
 
 /* --- one state and what follows from it */
 typedef struct rmi_ref_inst { /* one life of one buffer */
     uint32_t buf, first, last, again, str, sibling;
     uint32_t prev;            /* life of the same buffer before */
-    uint8_t gone, home, off;  /* off: a view that does not start where its stretch does */
+    uint8_t gone, home;
 } rmi_ref_inst;
 
 typedef struct rmi_ref_str {
@@ -11000,19 +10455,20 @@ typedef struct rmi_ref_state {
 } rmi_ref_state;
 
 typedef struct rmi_ref_search {
-    const rmi_ref_model *m;
+    const rmi_step *step;
     int odd;             /* the edit is more than repeats that come or go */
     uint32_t moded;      /* the op whose mode is another one, or RMI_NONE */
     int same;            /* all that runs once is in an order that is known to be legal */
     rmi_arena *mem;
-    uint64_t limit;      /* of live bytes, base not counted */
+    int forecasts;       /* what a move would do is told before it is evaluated; not for long lists: memory counts */
+    uint64_t mean_ns;    /* of a forward */
+    uint64_t limit;      /* of live bytes, what is always there not counted */
     uint32_t cap, cap_inst, cap_use;
     uint32_t most, most_inst, most_use; /* these at most */
     uint32_t *done;      /* by task: stamp of the evaluation it ran in */
     uint32_t stamp;
     uint32_t gained;     /* cycles until the last one that found a better list */
     uint32_t *now;       /* by buffer: second pass's current life */
-    uint64_t *size;      /* by buffer: bytes; those of what forwards save follow the modes */
     rmi_ref_state *a, *b, best; /* current, candidate */
     rmi_ref_state hope;  /* faster than the best, within the limit, not known to get addresses within the budget; n 0: none */
     /* does x get them? NULL: what is within the limit does */
@@ -11059,7 +10515,7 @@ RMI_FN rm_result rmi_ref_kept_make(rmi_ref_search *s, rmi_ref_state *x)
 {
     memset(x, 0, sizeof *x);
     x->list = RMI_RAW(s->mem, uint32_t, s->cap);
-    x->mode = RMI_NEW(s->mem, uint8_t, s->m->g->n_ops);
+    x->mode = RMI_NEW(s->mem, uint8_t, s->step->graph->n_ops);
     x->form = RMI_RAW(s->mem, uint16_t, s->cap);
     return x->list && x->mode && x->form ? RM_OK : RM_ERROR_MEMORY;
 }
@@ -11071,12 +10527,12 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     if (s->lean && other) {
         *x = *other;
         x->list = RMI_RAW(s->mem, uint32_t, s->cap);
-        x->mode = RMI_NEW(s->mem, uint8_t, s->m->g->n_ops);
+        x->mode = RMI_NEW(s->mem, uint8_t, s->step->graph->n_ops);
         return x->list && x->mode ? RM_OK : RM_ERROR_MEMORY;
     }
     RMI_TRY(rmi_ref_kept_make(s, x));
     x->live = RMI_RAW(s->mem, uint64_t, s->cap + 1);
-    x->before = s->m->root ? RMI_RAW(s->mem, uint64_t, s->cap + 1) : NULL;
+    x->before = s->forecasts ? RMI_RAW(s->mem, uint64_t, s->cap + 1) : NULL;
     x->rank = RMI_RAW(s->mem, uint8_t, s->cap);
     x->again = RMI_RAW(s->mem, uint8_t, s->cap);
     x->cost = RMI_RAW(s->mem, uint64_t, s->cap);
@@ -11088,59 +10544,69 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
     x->inst_use = other ? other->inst_use : RMI_RAW(s->mem, uint32_t, s->cap_inst);
     x->use_pos = other ? other->use_pos : RMI_RAW(s->mem, uint32_t, s->cap_use);
     x->use_prev = other ? other->use_prev : RMI_RAW(s->mem, uint32_t, s->cap_use);
-    x->cur = RMI_RAW(s->mem, uint32_t, s->m->n_buf);
+    x->cur = RMI_RAW(s->mem, uint32_t, s->step->n_buffers);
     x->dead = RMI_RAW(s->mem, uint32_t, s->cap);
     x->reps = RMI_RAW(s->mem, uint32_t, s->cap);
-    if (x->cur) memset(x->cur, 0xFF, s->m->n_buf * sizeof(uint32_t));
-    return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->m->root) && x->rank && x->again &&
+    if (x->cur) memset(x->cur, 0xFF, s->step->n_buffers * sizeof(uint32_t));
+    return x->inst_use && x->cost && x->dead && x->reps && x->live && (x->before || !s->forecasts) && x->rank && x->again &&
                    x->inst0 && x->free_head && x->next_free && x->inst && x->str && x->use_pos && x->use_prev && x->cur
                ? RM_OK
                : RM_ERROR_MEMORY;
 }
 
 /* What edits of lists of at most s->cap entries are noted in. */
-RMI_FN rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+RMI_FN rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
 {
-    s->done = RMI_NEW(mem, uint32_t, m->n_tasks);
+    s->done = RMI_NEW(mem, uint32_t, step->n_tasks);
     s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
     s->dropped = RMI_RAW(mem, uint32_t, s->cap + 1);
     if (!s->done || !s->drop || !s->dropped) return RM_ERROR_MEMORY;
-    if (!m->root) return RM_OK; /* no forecasts */
+    if (!s->forecasts) return RM_OK;
     s->delta = RMI_NEW(mem, int64_t, s->cap + 2);
-    s->met = RMI_NEW(mem, uint32_t, m->n_buf + 1u);
-    s->at = RMI_NEW(mem, uint32_t, m->n_tasks);
+    s->met = RMI_NEW(mem, uint32_t, step->n_buffers + 1u);
+    s->at = RMI_NEW(mem, uint32_t, step->n_tasks);
     return s->delta && s->met && s->at ? RM_OK : RM_ERROR_MEMORY;
 }
 
+/* What a forward takes in the mean, in ns. */
+RMI_FN uint64_t rmi_ref_mean_ns(const rmi_step *step)
+{
+    uint64_t sum = 0;
+    uint32_t i;
+    for (i = 0; i < step->graph->n_ops; i++) sum += step->ways[step->accesses[step->tasks[i].access].ways[0][0].at].ns;
+    return sum / step->graph->n_ops + 1;
+}
+
 /* All but the two states. */
-RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
 {
     /* the lists may be so many times as long as everything once */
-    uint32_t i, k, w = 0, r = 0, times = m->n_tasks > RMI_REF_LARGE ? 2 : m->n_tasks > 5000 ? 3 : 5;
+    uint32_t i, k, w = 0, r = 0, times = step->n_tasks > RMI_REF_LARGE ? 2 : step->n_tasks > 5000 ? 3 : 5;
     memset(s, 0, sizeof *s);
-    s->m = m;
+    s->step = step;
     s->mem = mem;
+    s->forecasts = step->graph->n_ops <= RMI_REF_LARGE / 4;
+    s->mean_ns = rmi_ref_mean_ns(step);
     s->rng = RMI_SEED;
     s->stop = s->even = s->most_ns = s->end = RMI_INF;
-    s->cap = times * m->n_tasks + 64;
-    for (i = 0; i < m->n_tasks; i++) {
+    s->cap = times * step->n_tasks + 64;
+    for (i = 0; i < step->n_tasks; i++) {
         uint32_t most_w = 0, most_r = 0;
-        for (k = 0; k < (m->tasks[i].way <= RMI_BWD ? m->n_modes[m->tasks[i].id] : 1u); k++) {
-            const rmi_ref_acc *a = &m->accs[m->tasks[i].acc0 + k];
-            most_w = (uint32_t)rmi_max(most_w, a->n_write + (a->saved != RMI_NONE));
-            most_r = (uint32_t)rmi_max(most_r, a->n_read);
+        for (k = 0; k < (step->tasks[i].way <= RMI_BWD ? step->n_modes[step->tasks[i].id] : 1u); k++) {
+            const rmi_step_access *a = &step->accesses[step->tasks[i].access + k];
+            most_w = (uint32_t)rmi_max(most_w, a->makes.n + (a->saved != RMI_NONE));
+            most_r = (uint32_t)rmi_max(most_r, a->reads.n);
         }
         w += most_w;
         r += most_r;
     }
-    s->cap_inst = times * w + 256 + m->n_start;
+    s->cap_inst = times * w + 256 + step->n_inputs;
     s->cap_use = times * (r + w) + 1024;
     s->cap_ins = s->cap;
-    s->now = RMI_RAW(mem, uint32_t, m->n_buf);
-    s->size = RMI_RAW(mem, uint64_t, m->n_buf);
+    s->now = RMI_RAW(mem, uint32_t, step->n_buffers);
     s->ins = RMI_RAW(mem, uint64_t, s->cap_ins);
-    s->mark = RMI_NEW(mem, uint8_t, m->n_tasks);
-    s->stack = RMI_RAW(mem, uint32_t, m->g->n_ops + 8);
+    s->mark = RMI_NEW(mem, uint8_t, step->n_tasks);
+    s->stack = RMI_RAW(mem, uint32_t, step->graph->n_ops + 8);
     s->stack_runs = RMI_RAW(mem, uint32_t, s->cap);
     s->above = RMI_NEW(mem, uint32_t, s->cap + 2);
     s->cap_touched = r + 1;
@@ -11148,12 +10614,11 @@ RMI_FN rm_result rmi_ref_search_tables(rmi_arena *mem, const rmi_ref_model *m, r
     s->busy = RMI_NEW(mem, uint8_t, s->cap_inst);
     s->a = RMI_NEW(mem, rmi_ref_state, 1);
     s->b = RMI_NEW(mem, rmi_ref_state, 1);
-    RMI_TRY(rmi_ref_search_edits(mem, m, s));
-    if (!s->now || !s->ins || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->size || !s->above || !s->touched ||
+    RMI_TRY(rmi_ref_search_edits(mem, step, s));
+    if (!s->now || !s->ins || !s->mark || !s->stack || !s->stack_runs || !s->a || !s->b || !s->above || !s->touched ||
         !s->busy)
         return RM_ERROR_MEMORY;
-    memcpy(s->size, m->bytes, m->n_buf * sizeof(uint64_t));
-    memset(s->now, 0xFF, m->n_buf * sizeof(uint32_t));
+    memset(s->now, 0xFF, step->n_buffers * sizeof(uint32_t));
     s->most = s->cap;
     s->most_inst = s->cap_inst;
     s->most_use = s->cap_use;
@@ -11182,7 +10647,7 @@ RMI_FN rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint3
     s->cap_inst = s->most_inst / 4 * quarters + s->most_inst % 4;
     s->cap_use = s->most_use / 4 * quarters + s->most_use % 4;
     s->mem = rooms;
-    s->lean = quarters < 4 && !s->m->n_moded;
+    s->lean = quarters < 4 && !s->step->n_choosing;
     s->lives = 0;
     r = rmi_ref_state_make(s, s->a, NULL);
     if (r == RM_OK) r = rmi_ref_state_make(s, s->b, s->a);
@@ -11191,16 +10656,10 @@ RMI_FN rm_result rmi_ref_search_rooms(rmi_ref_search *s, rmi_arena *rooms, uint3
     return r;
 }
 
-RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_ref_model *m, rmi_ref_search *s)
+RMI_FN rm_result rmi_ref_search_make(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
 {
-    RMI_TRY(rmi_ref_search_tables(mem, m, s));
+    RMI_TRY(rmi_ref_search_tables(mem, step, s));
     return rmi_ref_search_rooms(s, mem, 4);
-}
-
-RMI_INLINE const rmi_ref_acc *rmi_ref_acc_of(const rmi_ref_model *m, const rmi_ref_state *x, uint32_t task)
-{
-    const rmi_ref_task *t = &m->tasks[task];
-    return &m->accs[t->acc0 + (t->way <= RMI_BWD ? x->mode[t->id] : 0u)];
 }
 
 RMI_INLINE void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
@@ -11214,7 +10673,7 @@ RMI_INLINE void rmi_ref_use(rmi_ref_state *x, uint32_t i, uint32_t p)
 RMI_FN void rmi_ref_forget(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t *by)
 {
     uint32_t i;
-    if (s->m->n_buf / 32 < x->n_inst) memset(by, 0xFF, s->m->n_buf * sizeof(uint32_t));
+    if (s->step->n_buffers / 32 < x->n_inst) memset(by, 0xFF, s->step->n_buffers * sizeof(uint32_t));
     else
         for (i = 0; i < x->n_inst; i++) by[x->inst[i].buf] = RMI_NONE;
 }
@@ -11226,7 +10685,7 @@ RMI_INLINE void rmi_ref_birth(rmi_ref_state *x, uint32_t b, uint32_t p)
     i->first = i->last = p;
     i->again = i->str = RMI_NONE;
     i->prev = x->cur[b];
-    i->gone = i->home = i->off = 0;
+    i->gone = i->home = 0;
     x->cur[b] = x->n_inst++;
 }
 
@@ -11237,37 +10696,34 @@ RMI_INLINE int rmi_ref_ran(const rmi_ref_search *s, uint32_t task)
 }
 
 /* What a task touches, in the first pass. */
-RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task, const rmi_ref_acc *a)
+RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint32_t task, const rmi_step_access *a)
 {
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_task *t = &m->tasks[task];
-    const uint32_t *reads = m->pool + a->read0;
+    const rmi_step *step = s->step;
+    const rmi_step_task *t = &step->tasks[task];
+    const uint32_t *reads = step->pool + a->reads.at;
     uint32_t i;
     if (!s->same || t->way == RMI_FWD) {
-        for (i = 0; i < t->n_dep; i++)
-            if (!rmi_ref_ran(s, m->deps[t->dep0 + i])) return 0;
-        for (i = 0; i < t->n_ban; i++)
-            if (rmi_ref_ran(s, m->deps[t->ban0 + i]) && !(m->deps[t->ban0 + i] < m->g->n_ops && rmi_ref_ran(s, task)))
+        for (i = 0; i < t->after.n; i++)
+            if (!rmi_ref_ran(s, step->pool[t->after.at + i])) return 0;
+        for (i = 0; i < t->until.n; i++)
+            if (rmi_ref_ran(s, step->pool[t->until.at + i]) && !(step->pool[t->until.at + i] < step->graph->n_ops && rmi_ref_ran(s, task)))
                 return 0; /* a repeat changes no const */
     }
     x->again[p] = (uint8_t)rmi_ref_ran(s, task);
     s->done[task] = s->stamp;
-    for (i = 0; i < a->n_read; i++) {
+    for (i = 0; i < a->reads.n; i++) {
         if (x->cur[reads[i]] == RMI_NONE) return 0;
         x->inst[x->cur[reads[i]]].last = p;
     }
     if (t->way == RMI_FWD) {
-        s->least_ns += m->choices[a->free0[x->again[p]]].ns;
-        for (i = 0; i < a->n_write; i++) rmi_ref_birth(x, m->pool[a->write0 + i], p);
-        if (a->saved != RMI_NONE) {
-            rmi_ref_birth(x, a->saved, p);
-            s->size[a->saved] = a->saved_bytes;
-        }
+        s->least_ns += step->ways[a->ways[0][x->again[p]].at].ns;
+        for (i = 0; i < a->makes.n; i++) rmi_ref_birth(x, step->pool[a->makes.at + i], p);
+        if (a->saved != RMI_NONE) rmi_ref_birth(x, a->saved, p);
         return 1;
     }
-    s->least_ns += a->may_be_free ? 0 : m->choices[a->free0[0]].ns;
-    for (i = 0; i < a->n_write; i++) {
-        uint32_t b = m->targets[a->write0 + i].buf, c = x->cur[b];
+    s->least_ns += a->may_be_free ? 0 : step->ways[a->ways[0][0].at].ns;
+    for (i = 0; i < a->makes.n; i++) {
+        uint32_t b = step->targets[a->makes.at + i].buffer, c = x->cur[b];
         if (c == RMI_NONE) {
             rmi_ref_birth(x, b, p);
             continue;
@@ -11281,42 +10737,42 @@ RMI_INLINE int rmi_ref_task_lives(rmi_ref_search *s, rmi_ref_state *x, uint32_t 
 /* First pass: lives. 0: something is read that is not there, or runs too early; or the tables are full. */
 RMI_FN int rmi_ref_lives(rmi_ref_search *s, rmi_ref_state *x)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     uint32_t p, i, uses = 0, order = 0, back = RMI_NONE;
     s->stamp++;
     rmi_ref_forget(s, x, x->cur);
     x->n_inst = 0;
     s->least_ns = 0;
-    for (i = 0; i < m->n_start; i++) {
-        rmi_ref_birth(x, m->start[i], 0);
+    for (i = 0; i < step->n_inputs; i++) {
+        rmi_ref_birth(x, step->inputs[i], 0);
         x->inst[i].home = 1;
         x->inst[i].last = RMI_NONE;
     }
     for (p = 0; p < x->n; p++) {
         uint32_t task = x->list[p];
-        const rmi_ref_task *t;
-        const rmi_ref_acc *a;
+        const rmi_step_task *t;
+        const rmi_step_access *a;
         x->inst0[p] = x->n_inst;
-        t = &m->tasks[task];
-        if (m->g->fixed_order && t->way == RMI_FWD && !rmi_ref_ran(s, task)) {
+        t = &step->tasks[task];
+        if (step->graph->fixed_order && t->way == RMI_FWD && !rmi_ref_ran(s, task)) {
             if (t->id < order || back != RMI_NONE) return 0;
             order = t->id;
         }
-        if (m->g->fixed_order && t->way == RMI_BWD) {
+        if (step->graph->fixed_order && t->way == RMI_BWD) {
             if (t->id > back) return 0;
             back = t->id;
         }
-        a = rmi_ref_acc_of(m, x, task);
-        uses += a->n_read + a->n_write;
-        if (x->n_inst + a->n_write + 2 > s->cap_inst || uses + m->n_stay + 2 > s->cap_use) return 0;
+        a = rmi_step_access_of(step, task, x->mode);
+        uses += a->reads.n + a->makes.n;
+        if (x->n_inst + a->makes.n + 2 > s->cap_inst || uses + step->n_ends + 2 > s->cap_use) return 0;
         if (!rmi_ref_task_lives(s, x, p, task, a)) return 0;
     }
     x->inst0[x->n] = x->n_inst;
-    for (i = 0; i < m->n_start; i++)
+    for (i = 0; i < step->n_inputs; i++)
         if (x->inst[i].last == RMI_NONE) x->inst[i].last = x->n;
-    for (i = 0; i < m->n_stay; i++) {
-        if (x->cur[m->stay[i]] == RMI_NONE) return 0;
-        x->inst[x->cur[m->stay[i]]].last = x->n;
+    for (i = 0; i < step->n_ends; i++) {
+        if (x->cur[step->ends[i]] == RMI_NONE) return 0;
+        x->inst[x->cur[step->ends[i]]].last = x->n;
     }
     return 1;
 }
@@ -11327,7 +10783,7 @@ RMI_INLINE uint32_t rmi_ref_dying(const rmi_ref_search *s, const rmi_ref_state *
     const rmi_ref_inst *k;
     if (i == RMI_NONE) return RMI_NONE;
     k = &x->inst[i];
-    if (k->home || k->last != p || k->gone || k->off || k->str == RMI_NONE || x->str[k->str].refs != 1) return RMI_NONE;
+    if (k->home || k->last != p || k->gone || k->str == RMI_NONE || x->str[k->str].refs != 1) return RMI_NONE;
     return i;
 }
 
@@ -11357,7 +10813,7 @@ RMI_INLINE void rmi_ref_take_over(rmi_ref_state *x, uint32_t i, uint32_t from)
 RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, uint32_t p)
 {
     uint32_t k;
-    if (x->inst[dout].str == RMI_NONE || x->inst[dout].gone || x->inst[dout].off) return 0;
+    if (x->inst[dout].str == RMI_NONE || x->inst[dout].gone) return 0;
     for (k = x->str[x->inst[dout].str].head; k != RMI_NONE; k = x->inst[k].sibling) {
         const rmi_ref_inst *o = &x->inst[k];
         if (o->gone || o->last < p) continue;
@@ -11369,8 +10825,8 @@ RMI_FN int rmi_ref_can_share(const rmi_ref_state *x, uint32_t i, uint32_t dout, 
 
 /* Takes the fastest choice that fits in what is left; if none does, the one that takes least. over_of: by choice, the life
    that output 0 takes over, worth `gain` bytes. Returns its index; *size: what it adds. */
-RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n,
-                                   uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size,
+RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_step_way *c, uint32_t n,
+                                   uint64_t live, uint64_t fresh, uint64_t gain, uint32_t p, uint64_t *size,
                                    uint32_t *from)
 {
     uint32_t i, best = RMI_NONE, best_from = RMI_NONE;
@@ -11378,11 +10834,8 @@ RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state 
     for (i = 0; i < n; i++) {
         uint32_t f = RMI_NONE;
         uint64_t want;
-        if (c[i].inplace != RMI_NONE && out_bytes) {
-            f = rmi_ref_dying(s, x, c[i].inplace, p);
-            if (f != RMI_NONE && (s->m->maker[c[i].inplace] == RMI_NONE || out_bytes > s->size[x->inst[f].buf])) f = RMI_NONE;
-        }
-        want = fresh + c[i].ws - (f != RMI_NONE ? gain : 0);
+        if (gain) f = rmi_ref_dying(s, x, c[i].inplace, p);
+        want = fresh + c[i].workspace - (f != RMI_NONE ? gain : 0);
         if (want < least) {
             least = want;
             best = i;
@@ -11399,41 +10852,28 @@ RMI_FN uint32_t rmi_ref_choose_any(const rmi_ref_search *s, const rmi_ref_state 
     return best;
 }
 
-RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_ref_choice *c, uint32_t n,
-                                   uint64_t live, uint64_t fresh, uint64_t gain, uint64_t out_bytes, uint32_t p, uint64_t *size,
+RMI_INLINE uint32_t rmi_ref_choose(const rmi_ref_search *s, const rmi_ref_state *x, const rmi_step_way *c, uint32_t n,
+                                   uint64_t live, uint64_t fresh, uint64_t gain, uint32_t p, uint64_t *size,
                                    uint32_t *from)
 {
-    if (c->inplace != RMI_NONE || live + fresh + c->ws > s->limit)
-        return rmi_ref_choose_any(s, x, c, n, live, fresh, gain, out_bytes, p, size, from);
-    *size = fresh + c->ws; /* mostly */
+    if (c->inplace != RMI_NONE || live + fresh + c->workspace > s->limit)
+        return rmi_ref_choose_any(s, x, c, n, live, fresh, gain, p, size, from);
+    *size = fresh + c->workspace; /* mostly */
     *from = RMI_NONE;
     return 0;
 }
 
 RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
 {
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
-    uint32_t op = m->tasks[x->list[p]].id, lo = x->inst0[p], hi = x->inst0[p + 1], i, again = x->again[p], kept = 0, from, pick, n;
-    uint64_t fresh = 0, size, out0 = 0, gain = 0, top;
-    const rmi_ref_choice *c;
-    int read = 0, first_out = a->out0 && lo < hi;
+    const rmi_step *step = s->step;
+    const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
+    uint32_t lo = x->inst0[p], hi = x->inst0[p + 1], i, again = x->again[p], kept = 0, from, pick, n;
+    uint64_t fresh = 0, size, gain = 0, top;
+    const rmi_step_way *c;
+    int read = 0;
     for (i = lo; i < hi && !read; i++) read = x->inst[i].last > p;
     if (again) x->reps[x->n_reps++] = p;
-    if (!read && (again || !m->must[op])) x->dead[x->n_dead++] = p;
-    if (a->is_view) {
-        if (lo < hi) {
-            uint32_t of = a->view == RMI_NONE ? RMI_NONE : s->now[a->view];
-            if (of != RMI_NONE && x->inst[of].str != RMI_NONE) {
-                x->inst[lo].off = (uint8_t)(x->inst[of].off || a->inside);
-                rmi_ref_join(x, lo, x->inst[of].str);
-            }
-            s->now[x->inst[lo].buf] = lo;
-        }
-        x->form[p] = 0;
-        x->rank[p] = 0;
-        return *live;
-    }
+    if (!read && (again || !step->tasks[x->list[p]].must)) x->dead[x->n_dead++] = p;
     for (i = lo; i < hi; i++) {
         if (x->inst[i].buf == a->saved) {
             if (x->inst[i].last == p) {
@@ -11441,16 +10881,13 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
                 continue;
             }
             kept = 1;
-            fresh += rmi_ref_saved_room(m, a);
-        } else fresh += m->room[x->inst[i].buf];
+            fresh += a->saved_room;
+        } else fresh += step->buffers[x->inst[i].buf].room;
     }
-    if (first_out) {
-        out0 = s->size[x->inst[lo].buf];
-        gain = m->room[x->inst[lo].buf];
-    }
-    c = m->choices + (kept ? a->kept0[again] : a->free0[again]);
-    n = kept ? a->n_kept : a->n_free[again];
-    pick = rmi_ref_choose(s, x, c, n, *live, fresh, gain, out0, p, &size, &from);
+    if (a->first_is_output && lo < hi) gain = step->buffers[x->inst[lo].buf].room;
+    c = step->ways + (kept ? a->ways[1][again].at : a->ways[0][again].at);
+    n = kept ? a->ways[1][0].n : a->ways[0][again].n;
+    pick = rmi_ref_choose(s, x, c, n, *live, fresh, gain, p, &size, &from);
     x->form[p] = (uint16_t)c[pick].form;
     x->rank[p] = (uint8_t)pick;
     x->ns += c[pick].ns;
@@ -11459,52 +10896,52 @@ RMI_FN uint64_t rmi_ref_forward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p,
     for (i = lo; i < hi; i++) {
         if (x->inst[i].gone) continue;
         if (i == lo && from != RMI_NONE) rmi_ref_take_over(x, lo, from);
-        else rmi_ref_stretch(x, i, x->inst[i].buf == a->saved ? rmi_ref_saved_room(m, a) : m->room[x->inst[i].buf]);
+        else rmi_ref_stretch(x, i, x->inst[i].buf == a->saved ? a->saved_room : step->buffers[x->inst[i].buf].room);
         s->now[x->inst[i].buf] = i;
     }
-    *live += size - c[pick].ws;
+    *live += size - c[pick].workspace;
     return top;
 }
 
 RMI_FN uint64_t rmi_ref_backward(rmi_ref_search *s, rmi_ref_state *x, uint32_t p, uint64_t *live)
 {
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
+    const rmi_step *step = s->step;
+    const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
     uint32_t i, k, w, renamed = 0, from, pick;
     uint64_t size;
-    const rmi_ref_choice *c = m->choices + a->free0[0];
+    const rmi_step_way *c = step->ways + a->ways[0][0].at;
     for (i = x->inst0[p], w = 0; i < x->inst0[p + 1]; i++) {
-        const rmi_ref_target *t;
-        uint32_t dout = a->dout == RMI_NONE ? RMI_NONE : s->now[a->dout];
-        while (m->targets[a->write0 + w].buf != x->inst[i].buf) w++;
-        t = &m->targets[a->write0 + w];
-        if (dout != RMI_NONE && m->bytes[a->dout] == m->bytes[x->inst[i].buf]) {
+        const rmi_step_target *t;
+        uint32_t dout = a->output_gradient == RMI_NONE ? RMI_NONE : s->now[a->output_gradient];
+        while (step->targets[a->makes.at + w].buffer != x->inst[i].buf) w++;
+        t = &step->targets[a->makes.at + w];
+        if (dout != RMI_NONE) {
             if (t->share && rmi_ref_can_share(x, i, dout, p)) {
                 renamed++;
                 rmi_ref_join(x, i, x->inst[dout].str);
                 continue;
             }
-            if (t->rename && rmi_ref_dying(s, x, a->dout, p) != RMI_NONE) {
+            if (t->rename && rmi_ref_dying(s, x, a->output_gradient, p) != RMI_NONE) {
                 renamed++;
                 rmi_ref_take_over(x, i, dout);
                 continue;
             }
         }
-        for (k = 0; k < t->n_over; k++) {
-            from = rmi_ref_dying(s, x, m->pool[t->over0 + k], p);
-            if (from == RMI_NONE || s->size[x->inst[i].buf] > s->size[x->inst[from].buf]) continue;
+        for (k = 0; k < t->over.n; k++) {
+            from = rmi_ref_dying(s, x, step->pool[t->over.at + k], p);
+            if (from == RMI_NONE) continue;
             rmi_ref_take_over(x, i, from);
             break;
         }
-        if (k < t->n_over) continue;
-        rmi_ref_stretch(x, i, m->room[x->inst[i].buf]);
-        *live += m->room[x->inst[i].buf];
+        if (k < t->over.n) continue;
+        rmi_ref_stretch(x, i, step->buffers[x->inst[i].buf].room);
+        *live += step->buffers[x->inst[i].buf].room;
     }
     for (i = x->inst0[p]; i < x->inst0[p + 1]; i++) s->now[x->inst[i].buf] = i;
-    pick = rmi_ref_choose(s, x, c, a->n_free[0], *live, 0, 0, 0, p, &size, &from);
+    pick = rmi_ref_choose(s, x, c, a->ways[0][0].n, *live, 0, 0, p, &size, &from);
     x->form[p] = (uint16_t)c[pick].form;
     x->rank[p] = (uint8_t)pick;
-    if (!(a->targets && renamed == a->targets)) {
+    if (!(a->gradients && renamed == a->gradients)) {
         x->ns += c[pick].ns;
         x->fast_ns += c[0].ns;
     }
@@ -11525,18 +10962,18 @@ RMI_INLINE uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
 /* Second pass: bytes, forms, time. 0: it gives up. */
 RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     uint32_t p, i;
     uint64_t live = 0;
-    for (i = 0; i < m->n_start; i++) {
+    for (i = 0; i < step->n_inputs; i++) {
         s->now[x->inst[i].buf] = i;
-        rmi_ref_stretch(x, i, m->room[x->inst[i].buf]);
-        live += m->room[x->inst[i].buf];
+        rmi_ref_stretch(x, i, step->buffers[x->inst[i].buf].room);
+        live += step->buffers[x->inst[i].buf].room;
     }
     for (p = 0; p < x->n; p++) {
         uint64_t before = x->ns, top;
         if (x->before) x->before[p] = live;
-        top = x->list[p] < m->g->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
+        top = x->list[p] < step->graph->n_ops ? rmi_ref_forward(s, x, p, &live) : rmi_ref_backward(s, x, p, &live);
         x->cost[p] = x->ns - before;
         x->live[p] = top;
         if (top > x->peak) x->peak = top;
@@ -11583,22 +11020,24 @@ RMI_FN int rmi_ref_eval(rmi_ref_search *s, rmi_ref_state *x)
     return ok;
 }
 
-/* The state as runs, with their forms; returns how many. */
-RMI_FN uint32_t rmi_ref_runs(const rmi_ref_search *s, const rmi_ref_state *x, rmi_run *runs)
+/* The state as a list of runs, with their forms. */
+RMI_FN rm_result rmi_ref_runs(rmi_arena *mem, const rmi_ref_search *s, const rmi_ref_state *x, rmi_step_runs *list)
 {
-    uint32_t p, n = 0;
+    const rm_graph *g = s->step->graph;
+    uint32_t p;
+    RMI_TRY(rmi_step_runs_begin(mem, s->step, x->n, list));
     for (p = 0; p < x->n; p++) {
-        const rmi_ref_task *t = &s->m->tasks[x->list[p]];
-        if (t->way == RMI_BWD && !rmi_low_has_part(&s->m->g->ops[t->id], x->form[p], t->part)) continue;
-        runs[n++] = rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part);
+        const rmi_step_task *t = &s->step->tasks[x->list[p]];
+        if (t->way == RMI_BWD && !rmi_low_has_part(&g->ops[t->id], x->form[p], t->part)) continue;
+        RMI_TRY(rmi_step_say_run(mem, g, list, rmi_low_run((rmi_way)t->way, t->id, t->way <= RMI_BWD ? x->form[p] : 0, t->part)));
     }
-    return n;
+    return rmi_step_runs_end(mem, g, list);
 }
 
 RMI_FN void rmi_ref_copy(const rmi_ref_search *s, const rmi_ref_state *from, rmi_ref_state *to)
 {
     memcpy(to->list, from->list, from->n * sizeof(uint32_t));
-    memcpy(to->mode, from->mode, s->m->g->n_ops);
+    memcpy(to->mode, from->mode, s->step->graph->n_ops);
     memcpy(to->form, from->form, from->n * sizeof(uint16_t));
     to->n = from->n;
     to->ns = from->ns;
@@ -11613,7 +11052,7 @@ RMI_FN rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const rmi
     memset(to, 0, sizeof *to);
     if (!x->n) return RM_OK;
     to->list = RMI_RAW(mem, uint32_t, x->n);
-    to->mode = RMI_RAW(mem, uint8_t, s->m->g->n_ops);
+    to->mode = RMI_RAW(mem, uint8_t, s->step->graph->n_ops);
     to->form = RMI_RAW(mem, uint16_t, x->n);
     if (!to->list || !to->mode || !to->form) return RM_ERROR_MEMORY;
     rmi_ref_copy(s, x, to);
@@ -11621,11 +11060,11 @@ RMI_FN rm_result rmi_ref_keep(rmi_arena *mem, const rmi_ref_search *s, const rmi
 }
 
 /* Model and tables anew after they made room for something: what `old` has learned stays, best and hope are its lists. */
-RMI_FN rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_ref_model *m, const rmi_ref_search *old, const rmi_ref_state *best,
+RMI_FN rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_step *step, const rmi_ref_search *old, const rmi_ref_state *best,
                                        const rmi_ref_state *hope, rmi_ref_search *s)
 {
-    RMI_TRY(rmi_ref_make(mem, m->g, m->step, m->granule, m));
-    RMI_TRY(rmi_ref_search_tables(mem, m, s));
+    RMI_TRY(rmi_step_make(mem, step->graph, step->kind, step->granule, 0, step));
+    RMI_TRY(rmi_ref_search_tables(mem, step, s));
     s->limit = old->limit;
     s->budget = old->budget;
     s->fits = old->fits;
@@ -11649,7 +11088,7 @@ RMI_FN rm_result rmi_ref_search_anew(rmi_arena *mem, rmi_ref_model *m, const rmi
 /* The uses of every life of the current state. */
 RMI_FN void rmi_ref_record(rmi_ref_search *s)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     rmi_ref_state *a = s->a;
     uint32_t p, i;
     if (s->recorded) return;
@@ -11657,18 +11096,18 @@ RMI_FN void rmi_ref_record(rmi_ref_search *s)
     s->work += a->n / 2;
     a->n_use = 0;
     memset(a->inst_use, 0xFF, a->n_inst * sizeof(uint32_t));
-    for (i = 0; i < m->n_start; i++) s->now[a->inst[i].buf] = i;
+    for (i = 0; i < step->n_inputs; i++) s->now[a->inst[i].buf] = i;
     for (p = 0; p < a->n; p++) {
-        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[p]);
+        const rmi_step_access *c = rmi_step_access_of(step, a->list[p], a->mode);
         if (s->at) s->at[a->list[p]] = p;
-        for (i = 0; i < c->n_read; i++) rmi_ref_use(a, s->now[m->pool[c->read0 + i]], p);
-        for (i = 0; i < c->n_write && m->tasks[a->list[p]].way == RMI_BWD; i++) {
-            uint32_t k = s->now[m->targets[c->write0 + i].buf];
+        for (i = 0; i < c->reads.n; i++) rmi_ref_use(a, s->now[step->pool[c->reads.at + i]], p);
+        for (i = 0; i < c->makes.n && step->tasks[a->list[p]].way == RMI_BWD; i++) {
+            uint32_t k = s->now[step->targets[c->makes.at + i].buffer];
             if (k != RMI_NONE) rmi_ref_use(a, k, p);
         }
         for (i = a->inst0[p]; i < a->inst0[p + 1]; i++) s->now[a->inst[i].buf] = i;
     }
-    for (i = 0; i < m->n_stay; i++) rmi_ref_use(a, s->now[m->stay[i]], a->n);
+    for (i = 0; i < step->n_ends; i++) rmi_ref_use(a, s->now[step->ends[i]], a->n);
     rmi_ref_forget(s, a, s->now);
 }
 
@@ -11696,35 +11135,35 @@ RMI_FN void rmi_ref_begin(rmi_ref_search *s)
     s->odd = 0;
     s->moded = RMI_NONE;
     while (s->n_drop) s->drop[s->dropped[--s->n_drop]] = 0;
-    memcpy(s->b->mode, s->a->mode, s->m->g->n_ops);
+    memcpy(s->b->mode, s->a->mode, s->step->graph->n_ops);
 }
 
 /* Forwards that nobody reads leave the list, in one pass from its end: each may have been all that reads the one before it. */
 RMI_FN void rmi_ref_tidy(rmi_ref_search *s, rmi_ref_state *x)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     uint32_t p, i, k, *wanted = s->now; /* by buffer: RMI_NONE, or 0: a run that stays reads it later */
     s->stamp++;
     for (p = 0; p < x->n; p++) {
         x->again[p] = s->done[x->list[p]] == s->stamp;
         s->done[x->list[p]] = s->stamp;
     }
-    for (i = 0; i < m->n_stay; i++) wanted[m->stay[i]] = 0;
+    for (i = 0; i < step->n_ends; i++) wanted[step->ends[i]] = 0;
     for (k = p = x->n; p-- > 0;) {
-        const rmi_ref_task *t = &m->tasks[x->list[p]];
-        const rmi_ref_acc *a = rmi_ref_acc_of(m, x, x->list[p]);
-        int stays = t->way != RMI_FWD || (!x->again[p] && m->must[t->id]);
-        for (i = 0; i <= a->n_write && t->way == RMI_FWD; i++) {
-            uint32_t b = i < a->n_write ? m->pool[a->write0 + i] : a->saved;
+        const rmi_step_task *t = &step->tasks[x->list[p]];
+        const rmi_step_access *a = rmi_step_access_of(step, x->list[p], x->mode);
+        int stays = t->way != RMI_FWD || (!x->again[p] && step->tasks[t->id].must);
+        for (i = 0; i <= a->makes.n && t->way == RMI_FWD; i++) {
+            uint32_t b = i < a->makes.n ? step->pool[a->makes.at + i] : a->saved;
             if (b == RMI_NONE) continue;
             stays |= !wanted[b];
             wanted[b] = RMI_NONE;
         }
         if (!stays) continue;
-        for (i = 0; i < a->n_read; i++) wanted[m->pool[a->read0 + i]] = 0;
+        for (i = 0; i < a->reads.n; i++) wanted[step->pool[a->reads.at + i]] = 0;
         x->list[--k] = x->list[p];
     }
-    memset(wanted, 0xFF, m->n_buf * sizeof *wanted);
+    memset(wanted, 0xFF, step->n_buffers * sizeof *wanted);
     s->work += x->n;
     x->n -= k;
     memmove(x->list, x->list + k, x->n * sizeof *x->list);
@@ -11779,7 +11218,7 @@ RMI_FN void rmi_ref_turn_down(rmi_ref_search *s)
    room of these. What is not foreseen is small: bytes that go on under another name count twice, or once, in the run that renames
    them. */
 #define RMI_REF_FORESEEN 16u /* insertions */
-#define RMI_REF_EVENTS 96u   /* of one buffer and its views */
+#define RMI_REF_EVENTS 96u   /* of one buffer */
 #define RMI_REF_BEFORE(p) ((uint64_t)(p) << 16) /* moments: insertion k before position p is this + k, position p itself ... */
 #define RMI_REF_AT(p) (RMI_REF_BEFORE(p) | 0xFFFFu)
 #define RMI_REF_MAKES ((uint64_t)1 << 63) /* the event is a birth, not a use */
@@ -11796,16 +11235,16 @@ typedef struct rmi_ref_view {
 } rmi_ref_view;
 
 /* The k-th buffer that a forward makes, with what it saves, or RMI_NONE. */
-RMI_INLINE uint32_t rmi_ref_made(const rmi_ref_model *m, const rmi_ref_acc *c, uint32_t k)
+RMI_INLINE uint32_t rmi_ref_made(const rmi_step *step, const rmi_step_access *c, uint32_t k)
 {
-    return k < c->n_write ? m->pool[c->write0 + k] : k == c->n_write ? c->saved : RMI_NONE;
+    return k < c->makes.n ? step->pool[c->makes.at + k] : k == c->makes.n ? c->saved : RMI_NONE;
 }
 
-RMI_INLINE int rmi_ref_reads(const rmi_ref_model *m, const rmi_ref_acc *c, uint32_t u)
+RMI_INLINE int rmi_ref_reads(const rmi_step *step, const rmi_step_access *c, uint32_t u)
 {
     uint32_t r;
-    for (r = 0; r < c->n_read && m->pool[c->read0 + r] != u; r++) {}
-    return r < c->n_read;
+    for (r = 0; r < c->reads.n && step->pool[c->reads.at + r] != u; r++) {}
+    return r < c->reads.n;
 }
 
 /* Events stay sorted, latest first. */
@@ -11819,59 +11258,52 @@ RMI_INLINE void rmi_ref_event(uint64_t *ev, uint32_t *n, uint64_t e)
 /* What the new mode of op s->moded reads and saves otherwise than the old one. */
 RMI_FN void rmi_ref_mode_events(const rmi_ref_search *s, uint32_t u, uint64_t *ev, uint32_t *n)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     uint32_t o = s->moded, k, i;
-    if (m->accs[m->tasks[o].acc0 + s->b->mode[o]].saved == u && rmi_ref_acc_of(m, a, o)->saved != u && m->accs[m->tasks[o].acc0].n_write)
-        for (i = a->cur[m->pool[m->accs[m->tasks[o].acc0].write0]]; i != RMI_NONE && *n + 8 < RMI_REF_EVENTS; i = a->inst[i].prev)
+    if (step->accesses[step->tasks[o].access + s->b->mode[o]].saved == u && rmi_step_access_of(step, o, a->mode)->saved != u && step->accesses[step->tasks[o].access].makes.n)
+        for (i = a->cur[step->pool[step->accesses[step->tasks[o].access].makes.at]]; i != RMI_NONE && *n + 8 < RMI_REF_EVENTS; i = a->inst[i].prev)
             rmi_ref_event(ev, n, RMI_REF_AT(a->inst[i].first) | RMI_REF_MAKES);
-    for (k = 0; k < m->n_bwd[o] && *n + 8 < RMI_REF_EVENTS; k++)
-        if (rmi_ref_reads(m, &m->accs[m->tasks[m->bwd0[o] + k].acc0 + s->b->mode[o]], u) &&
-            !rmi_ref_reads(m, rmi_ref_acc_of(m, a, m->bwd0[o] + k), u))
-            rmi_ref_event(ev, n, RMI_REF_AT(s->at[m->bwd0[o] + k]));
+    for (k = 0; k < step->n_backward[o] && *n + 8 < RMI_REF_EVENTS; k++)
+        if (rmi_ref_reads(step, &step->accesses[step->tasks[step->backward[o] + k].access + s->b->mode[o]], u) &&
+            !rmi_ref_reads(step, rmi_step_access_of(step, step->backward[o] + k, a->mode), u))
+            rmi_ref_event(ev, n, RMI_REF_AT(s->at[step->backward[o] + k]));
 }
 
 /* Does the use of u at position p stay? */
 RMI_INLINE int rmi_ref_use_stays(const rmi_ref_search *s, uint32_t u, uint32_t p)
 {
-    const rmi_ref_task *t;
+    const rmi_step_task *t;
     if (p == s->a->n) return 1;
     if (s->drop[p]) return 0;
     if (s->moded == RMI_NONE) return 1;
-    t = &s->m->tasks[s->a->list[p]];
-    return t->way != RMI_BWD || t->id != s->moded || rmi_ref_reads(s->m, &s->m->accs[t->acc0 + s->b->mode[t->id]], u);
+    t = &s->step->tasks[s->a->list[p]];
+    return t->way != RMI_BWD || t->id != s->moded || rmi_ref_reads(s->step, &s->step->accesses[t->access + s->b->mode[t->id]], u);
 }
 
-/* Events of buffer u and its views if the edit is done, latest first. Returns how many, or RMI_NONE: too many. */
+/* Events of buffer u if the edit is done, latest first. Returns how many, or RMI_NONE: too many. */
 RMI_FN uint32_t rmi_ref_events(const rmi_ref_search *s, uint32_t u, uint64_t *ev)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
-    uint32_t i, k, r, n = 0, use, w;
-    for (w = u; w != RMI_NONE; w = m->kin[w]) {
-        int saved = m->maker[w] != RMI_NONE && m->maker[w] == s->moded && rmi_ref_acc_of(m, a, s->moded)->saved == w &&
-                    m->accs[m->tasks[s->moded].acc0 + s->b->mode[s->moded]].saved != w;
-        for (i = a->cur[w]; i != RMI_NONE; i = a->inst[i].prev) {
-            for (use = a->inst_use[i]; use != RMI_NONE; use = a->use_prev[use]) {
-                if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
-                if (rmi_ref_use_stays(s, w, a->use_pos[use])) rmi_ref_event(ev, &n, RMI_REF_AT(a->use_pos[use]));
-            }
+    uint32_t i, k, r, n = 0, use;
+    int saved = step->buffers[u].maker != RMI_NONE && step->buffers[u].maker == s->moded &&
+                rmi_step_access_of(step, s->moded, a->mode)->saved == u && rmi_step_access_of(step, s->moded, s->b->mode)->saved != u;
+    for (i = a->cur[u]; i != RMI_NONE; i = a->inst[i].prev) {
+        for (use = a->inst_use[i]; use != RMI_NONE; use = a->use_prev[use]) {
             if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
-            if (!a->inst[i].home && !s->drop[a->inst[i].first] && !saved)
-                rmi_ref_event(ev, &n, RMI_REF_AT(a->inst[i].first) | (w == u ? RMI_REF_MAKES : 0));
+            if (rmi_ref_use_stays(s, u, a->use_pos[use])) rmi_ref_event(ev, &n, RMI_REF_AT(a->use_pos[use]));
         }
-        if (s->moded != RMI_NONE) rmi_ref_mode_events(s, w, ev, &n);
+        if (n + 2 >= RMI_REF_EVENTS - RMI_REF_FORESEEN) return RMI_NONE;
+        if (!a->inst[i].home && !s->drop[a->inst[i].first] && !saved) rmi_ref_event(ev, &n, RMI_REF_AT(a->inst[i].first) | RMI_REF_MAKES);
     }
+    if (s->moded != RMI_NONE) rmi_ref_mode_events(s, u, ev, &n);
     for (k = 0; k < s->n_ins; k++) {
-        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, (uint32_t)s->ins[k]);
-        uint64_t e = RMI_REF_BEFORE(s->ins[k] >> 32) + k;
-        int is = 0;
-        for (r = 0; r <= c->n_write && !is; r++) {
-            w = rmi_ref_made(m, c, r);
-            if (w != RMI_NONE && m->root[w] == u) is = w == u ? 2 : 1;
-        }
-        for (r = 0; r < c->n_read && !is; r++) is = m->root[m->pool[c->read0 + r]] == u;
-        if (is) rmi_ref_event(ev, &n, is == 2 ? e | RMI_REF_MAKES : e);
+        const rmi_step_access *c = rmi_step_access_of(step, (uint32_t)s->ins[k], a->mode);
+        uint64_t makes = 0;
+        for (r = 0; r <= c->makes.n && !makes; r++)
+            if (rmi_ref_made(step, c, r) == u) makes = RMI_REF_MAKES;
+        if (makes || rmi_ref_reads(step, c, u)) rmi_ref_event(ev, &n, (RMI_REF_BEFORE(s->ins[k] >> 32) + k) | makes);
     }
     return n;
 }
@@ -11904,7 +11336,7 @@ RMI_FN uint32_t rmi_ref_spans(const rmi_ref_search *s, uint32_t u, rmi_ref_span 
         if (x->str == RMI_NONE) continue; /* it was not kept */
         for (j = a->str[x->str].head; j != RMI_NONE; j = a->inst[j].sibling) {
             const rmi_ref_inst *y = &a->inst[j];
-            if (s->m->root[y->buf] != u) others += !y->gone;
+            if (y->buf != u) others += !y->gone;
             else {
                 mine += !y->gone;
                 last = rmi_max(last, RMI_REF_AT(y->last) - 0x10000u * (y->gone != 0));
@@ -11920,15 +11352,15 @@ RMI_FN uint32_t rmi_ref_spans(const rmi_ref_search *s, uint32_t u, rmi_ref_span 
 /* The lives of u after the edit instead of those before it. 0: it cannot be told. */
 RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     uint64_t ev[RMI_REF_EVENTS + RMI_REF_FORESEEN], end = 0;
     rmi_ref_span was[RMI_REF_EVENTS], is;
-    const rmi_ref_acc *c = m->maker[u] == RMI_NONE ? NULL : &m->accs[m->tasks[m->maker[u]].acc0 + s->b->mode[m->maker[u]]];
-    const rmi_ref_acc *old = c ? rmi_ref_acc_of(m, a, m->maker[u]) : NULL;
+    const rmi_step_access *c = step->buffers[u].maker == RMI_NONE ? NULL : &step->accesses[step->tasks[step->buffers[u].maker].access + s->b->mode[step->buffers[u].maker]];
+    const rmi_step_access *old = c ? rmi_step_access_of(step, step->buffers[u].maker, a->mode) : NULL;
     int saved = c && c->saved == u;
-    int64_t room = (int64_t)(saved ? rmi_ref_saved_room(m, c) : m->room[u]),
-            old_room = (int64_t)(old && old->saved == u ? rmi_ref_saved_room(m, old) : m->room[u]);
+    int64_t room = (int64_t)(saved ? c->saved_room : step->buffers[u].room),
+            old_room = (int64_t)(old && old->saved == u ? old->saved_room : step->buffers[u].room);
     uint32_t n = rmi_ref_events(s, u, ev), n_was, k, i, used = 0;
     if (n == RMI_NONE) return 0;
     v->met++;
@@ -11936,7 +11368,7 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
     if (n_was == RMI_NONE) return 0;
     for (k = 0; k <= n; k++) { /* latest first, as those before */
         uint64_t at;
-        if (k == n && !(a->cur[u] != RMI_NONE && m->maker[u] == RMI_NONE)) break; /* inputs are there at the start */
+        if (k == n && !(a->cur[u] != RMI_NONE && step->buffers[u].maker == RMI_NONE)) break; /* inputs are there at the start */
         at = k < n ? ev[k] & ~RMI_REF_MAKES : 0;
         if (!used++) end = at;
         if (k < n && !(ev[k] & RMI_REF_MAKES)) continue;
@@ -11947,7 +11379,7 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
                 used = 0;
                 continue;
             }
-            if ((at & 0xFFFFu) == 0xFFFFu && a->again[at >> 16] && c && c->n_write == 1 && c->saved == RMI_NONE)
+            if ((at & 0xFFFFu) == 0xFFFFu && a->again[at >> 16] && c && c->makes.n == 1 && c->saved == RMI_NONE)
                 v->less += a->cost[at >> 16];
         }
         used = 0;
@@ -11959,8 +11391,8 @@ RMI_FN int rmi_ref_foresee(rmi_ref_search *s, rmi_ref_view *v, uint32_t u)
         }
         rmi_ref_span_add(s, v, &is, room);
         if ((end & 0xFFFFu) != 0xFFFFu && end != at) { /* the last one to read it is an insertion: it may take it over */
-            const rmi_ref_acc *x = rmi_ref_acc_of(m, a, (uint32_t)s->ins[end & 0xFFFFu]);
-            if (m->choices[x->free0[1]].inplace == u) v->extra[end & 0xFFFFu] -= room;
+            const rmi_step_access *x = rmi_step_access_of(step, (uint32_t)s->ins[end & 0xFFFFu], a->mode);
+            if (step->ways[x->ways[0][1].at].inplace == u) v->extra[end & 0xFFFFu] -= room;
         }
     }
     for (i = 0; i < n_was; i++) rmi_ref_span_add(s, v, &was[i], -old_room);
@@ -11973,30 +11405,30 @@ RMI_INLINE uint64_t rmi_ref_plus(uint64_t bytes, int64_t more)
 }
 
 /* The fastest of n choices with which `bytes` and its workspace fit, or the one that takes least. */
-RMI_FN uint32_t rmi_ref_fitting(const rmi_ref_search *s, const rmi_ref_choice *c, uint32_t n, uint64_t bytes)
+RMI_FN uint32_t rmi_ref_fitting(const rmi_ref_search *s, const rmi_step_way *c, uint32_t n, uint64_t bytes)
 {
     uint32_t k, least = 0;
     for (k = 0; k < n; k++) {
-        if (bytes + c[k].ws <= s->limit) return k;
-        if (c[k].ws < c[least].ws) least = k;
+        if (bytes + c[k].workspace <= s->limit) return k;
+        if (c[k].workspace < c[least].workspace) least = k;
     }
     return least;
 }
 
 /* The choices of the run at position p in the mode of x. */
-RMI_FN const rmi_ref_choice *rmi_ref_choices(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t p, uint32_t *n)
+RMI_FN const rmi_step_way *rmi_ref_choices(const rmi_ref_search *s, const rmi_ref_state *x, uint32_t p, uint32_t *n)
 {
-    const rmi_ref_model *m = s->m;
-    const rmi_ref_task *t = &m->tasks[s->a->list[p]];
-    const rmi_ref_acc *c = rmi_ref_acc_of(m, x, s->a->list[p]);
+    const rmi_step *step = s->step;
+    const rmi_step_task *t = &step->tasks[s->a->list[p]];
+    const rmi_step_access *c = rmi_step_access_of(step, s->a->list[p], x->mode);
     uint32_t again = s->a->again[p], i, kept = 0;
-    *n = c->n_free[again];
-    if (t->way != RMI_FWD || c->saved == RMI_NONE) return m->choices + c->free0[again];
+    *n = c->ways[0][again].n;
+    if (t->way != RMI_FWD || c->saved == RMI_NONE) return step->ways + c->ways[0][again].at;
     for (i = s->a->inst0[p]; i < s->a->inst0[p + 1] && x == s->a; i++) kept |= s->a->inst[i].buf == c->saved && s->a->inst[i].last > p;
     if (x != s->a) kept = s->at[s->a->list[p]] == p;
-    if (!kept) return m->choices + c->free0[again];
-    *n = c->n_kept;
-    return m->choices + c->kept0[again];
+    if (!kept) return step->ways + c->ways[0][again].at;
+    *n = c->ways[1][0].n;
+    return step->ways + c->ways[1][again].at;
 }
 
 /* Bytes of position p, `more` than before; forms that change count in v->ns and v->less. */
@@ -12005,41 +11437,40 @@ RMI_FN uint64_t rmi_ref_relive(const rmi_ref_search *s, rmi_ref_view *v, uint32_
     const rmi_ref_state *a = s->a;
     uint64_t bytes = rmi_ref_plus(a->live[p], more);
     uint32_t rank = a->rank[p], k, n, task = a->list[p];
-    const rmi_ref_choice *c, *to;
+    const rmi_step_way *c, *to;
     int other;
-    other = s->moded != RMI_NONE && s->m->tasks[task].way <= RMI_BWD && s->m->tasks[task].id == s->moded;
-    if (s->m->tasks[task].way <= RMI_BWD && s->m->g->ops[s->m->tasks[task].id].view != RMI_NONE) return bytes;
+    other = s->moded != RMI_NONE && s->step->tasks[task].way <= RMI_BWD && s->step->tasks[task].id == s->moded;
     c = to = rmi_ref_choices(s, a, p, &n);
     if (other) to = rmi_ref_choices(s, s->b, p, &n);
     else if (n < 2) return bytes;
-    bytes = rmi_sub(bytes, c[rank].ws);
+    bytes = rmi_sub(bytes, c[rank].workspace);
     k = rmi_ref_fitting(s, to, n, bytes);
     v->ns += to[k].ns;
     v->less += c[rank].ns;
-    return bytes + to[k].ws;
+    return bytes + to[k].workspace;
 }
 
 /* Where the op whose mode changes runs is looked at in any case. */
 RMI_FN int rmi_ref_foresee_mode(rmi_ref_search *s, rmi_ref_view *v)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     uint32_t o = s->moded, k, r, side, ok = 1;
-    if (m->n_bwd[o] + 2u > RMI_COUNT(v->mode_at)) return 0;
-    for (k = 0; k <= m->n_bwd[o]; k++) {
-        uint32_t task = k ? m->bwd0[o] + k - 1 : o;
+    if (step->n_backward[o] + 2u > RMI_COUNT(v->mode_at)) return 0;
+    for (k = 0; k <= step->n_backward[o]; k++) {
+        uint32_t task = k ? step->backward[o] + k - 1 : o;
         if (s->at[task] >= a->n || a->list[s->at[task]] != task) return 0;
         v->lo = (uint32_t)rmi_min(v->lo, s->at[task]);
         v->hi = (uint32_t)rmi_max(v->hi, s->at[task] + 1u);
         for (r = v->n_mode_at++; r > 0 && v->mode_at[r - 1] > s->at[task]; r--) v->mode_at[r] = v->mode_at[r - 1];
         v->mode_at[r] = s->at[task];
         for (side = 0; side < 2; side++) {
-            const rmi_ref_acc *c = rmi_ref_acc_of(m, side ? s->b : a, task);
-            for (r = 0; r < (k ? c->n_read : 1) && ok; r++) {
-                uint32_t u = k ? m->pool[c->read0 + r] : c->saved;
-                if (u == RMI_NONE || s->met[u = m->root[u]] == s->meeting) continue;
+            const rmi_step_access *c = rmi_step_access_of(step, task, side ? s->b->mode : a->mode);
+            for (r = 0; r < (k ? c->reads.n : 1) && ok; r++) {
+                uint32_t u = k ? step->pool[c->reads.at + r] : c->saved;
+                if (u == RMI_NONE || s->met[u] == s->meeting) continue;
                 s->met[u] = s->meeting;
-                if (k && m->maker[u] == RMI_NONE) continue; /* gradients are read in every mode */
+                if (k && step->buffers[u].maker == RMI_NONE) continue; /* gradients are read in every mode */
                 ok = (uint32_t)rmi_ref_foresee(s, v, u);
             }
         }
@@ -12050,17 +11481,17 @@ RMI_FN int rmi_ref_foresee_mode(rmi_ref_search *s, rmi_ref_view *v)
 /* All lives that the edit changes. 0: it cannot be told. */
 RMI_FN int rmi_ref_foresee_all(rmi_ref_search *s, rmi_ref_view *v)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     uint32_t i, r, n = s->n_drop + s->n_ins;
     s->meeting++;
     for (i = 0; i < n; i++) {
         uint32_t task = i < s->n_drop ? a->list[s->dropped[i]] : (uint32_t)s->ins[i - s->n_drop];
-        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, task);
+        const rmi_step_access *c = rmi_step_access_of(step, task, a->mode);
         if (i < s->n_drop) v->less += a->cost[s->dropped[i]];
-        for (r = 0; r < c->n_read + c->n_write + 1; r++) {
-            uint32_t u = r < c->n_read ? m->pool[c->read0 + r] : rmi_ref_made(m, c, r - c->n_read);
-            if (u == RMI_NONE || s->met[u = m->root[u]] == s->meeting) continue;
+        for (r = 0; r < c->reads.n + c->makes.n + 1; r++) {
+            uint32_t u = r < c->reads.n ? step->pool[c->reads.at + r] : rmi_ref_made(step, c, r - c->reads.n);
+            if (u == RMI_NONE || s->met[u] == s->meeting) continue;
             s->met[u] = s->meeting;
             if (!rmi_ref_foresee(s, v, u)) return 0;
         }
@@ -12071,14 +11502,14 @@ RMI_FN int rmi_ref_foresee_all(rmi_ref_search *s, rmi_ref_view *v)
 /* The energy that the edit leads to, about; 0: it cannot be told. Insertions are sorted. */
 RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     rmi_ref_view v;
     uint32_t i, r, p;
     uint64_t over = a->over, peak = 0, bytes;
     int64_t sum = 0;
     int ok, moded;
-    if (!m->root || (s->odd && s->moded == RMI_NONE) || s->n_ins > RMI_REF_FORESEEN || s->n_drop > RMI_REF_FORESEEN ||
+    if (!s->forecasts || (s->odd && s->moded == RMI_NONE) || s->n_ins > RMI_REF_FORESEEN || s->n_drop > RMI_REF_FORESEEN ||
         s->n_drop + s->n_ins + (s->moded != RMI_NONE) == 0)
         return 0;
     memset(&v, 0, sizeof v);
@@ -12109,12 +11540,12 @@ RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
     s->work += (v.hi - v.lo) / 16 + 4 * v.met;
     if (!ok) return 0;
     for (i = 0; i < s->n_ins; i++) {
-        const rmi_ref_acc *c = rmi_ref_acc_of(m, a, (uint32_t)s->ins[i]);
-        const rmi_ref_choice *to = m->choices + c->free0[1];
+        const rmi_step_access *c = rmi_step_access_of(step, (uint32_t)s->ins[i], a->mode);
+        const rmi_step_way *to = step->ways + c->ways[0][1].at;
         uint32_t k;
         bytes = rmi_ref_plus(a->before[s->ins[i] >> 32], v.extra[i]);
-        k = rmi_ref_fitting(s, to, c->n_free[1], bytes);
-        bytes += to[k].ws;
+        k = rmi_ref_fitting(s, to, c->ways[0][1].n, bytes);
+        bytes += to[k].workspace;
         v.ns += to[k].ns;
         if (bytes > s->limit) {
             over += bytes - s->limit;
@@ -12226,31 +11657,31 @@ RMI_INLINE uint32_t rmi_ref_life_at(const rmi_ref_state *a, uint32_t u, uint32_t
    rmi_ref_clear_marks. */
 RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t b, uint32_t level, uint64_t *ns)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     uint32_t top = 0, k, ok = 1;
-    if (m->tasks[op].fixed) return 0;
+    if (step->tasks[op].once) return 0;
     if (!s->mark[op]) {
         s->mark[op] = 1;
         s->stack[top++] = op;
     }
     while (top) {
         uint32_t o = s->stack[--top];
-        const rmi_ref_acc *acc = &m->accs[m->tasks[o].acc0];
-        *ns += m->choices[acc->free0[1]].ns;
-        s->looked += 1 + acc->n_read;
+        const rmi_step_access *acc = &step->accesses[step->tasks[o].access];
+        *ns += step->ways[acc->ways[0][1].at].ns;
+        s->looked += 1 + acc->reads.n;
         if (*ns > s->most_ns || s->n_ins == s->cap_ins) {
             for (s->mark[o] = 0; top;) s->mark[s->stack[--top]] = 0;
             return 0;
         }
         rmi_ref_insert(s, b, o);
-        for (k = 0; k < acc->n_read; k++) {
-            uint32_t u = m->pool[acc->read0 + k], i = rmi_ref_life_at(a, u, b), mk = m->maker[u];
+        for (k = 0; k < acc->reads.n; k++) {
+            uint32_t u = step->pool[acc->reads.at + k], i = rmi_ref_life_at(a, u, b), mk = step->buffers[u].maker;
             int again;
             uint32_t touched;
             if (mk != RMI_NONE && s->mark[mk]) continue;
             if (i == RMI_NONE) {
-                if (mk == RMI_NONE || m->tasks[mk].fixed) ok = 0;
+                if (mk == RMI_NONE || step->tasks[mk].once) ok = 0;
                 else {
                     s->mark[mk] = 1;
                     s->stack[top++] = mk;
@@ -12260,13 +11691,13 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
             touched = s->n_touched < s->cap_touched && a->inst[i].str != RMI_NONE;
             if (touched) s->touched[s->n_touched++] = a->inst[i].str;
             if (a->inst[i].last >= b) continue;
-            s->extended += (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
-            if (mk == RMI_NONE || m->tasks[mk].fixed) continue;
+            s->extended += (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
+            if (mk == RMI_NONE || step->tasks[mk].once) continue;
             s->forked = 1;
             again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) ||
                     (level == RMI_REF_MIXED && rmi_ref_rand(s, 2));
             if (!again) continue;
-            s->extended -= (m->room[u] >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
+            s->extended -= (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
             s->n_touched -= touched;
             s->mark[mk] = 1;
             s->stack[top++] = mk;
@@ -12278,21 +11709,21 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
 /* Can the bytes of stretch k of a be given up across position t? *b: the first use after t, *from: the last one before. */
 RMI_INLINE int rmi_ref_gap(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t *from, uint32_t *b)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     uint32_t i, any = 0;
     *b = RMI_NONE;
     *from = 0;
     for (i = a->str[k].head; i != RMI_NONE; i = a->inst[i].sibling) {
         const rmi_ref_inst *x = &a->inst[i];
-        uint32_t next = RMI_NONE, mk = m->maker[x->buf], u;
+        uint32_t next = RMI_NONE, mk = step->buffers[x->buf].maker, u;
         s->looked++;
         if (x->last < t || x->first > t) {
             if (x->last < t && x->last > *from) *from = x->last;
             continue;
         }
         if (x->gone && x->last <= t) return 0;
-        if (mk == RMI_NONE || m->tasks[mk].fixed || x->first == t) return 0;
+        if (mk == RMI_NONE || step->tasks[mk].once || x->first == t) return 0;
         for (u = a->inst_use[i]; u != RMI_NONE && a->use_pos[u] > t; u = a->use_prev[u]) {
             next = a->use_pos[u];
             s->looked++;
@@ -12311,7 +11742,7 @@ RMI_FN int rmi_ref_give_up(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b
     const rmi_ref_state *a = s->a;
     uint32_t i, ok = 1;
     for (i = a->str[k].head; i != RMI_NONE && ok; i = a->inst[i].sibling)
-        if (a->inst[i].first < t && a->inst[i].last > t) ok = (uint32_t)rmi_ref_closure(s, s->m->maker[a->inst[i].buf], t, b, level, ns);
+        if (a->inst[i].first < t && a->inst[i].last > t) ok = (uint32_t)rmi_ref_closure(s, s->step->buffers[a->inst[i].buf].maker, t, b, level, ns);
     return (int)ok;
 }
 
@@ -12320,13 +11751,13 @@ RMI_FN int rmi_ref_give_up(rmi_ref_search *s, uint32_t k, uint32_t t, uint32_t b
 RMI_FN int rmi_ref_load(rmi_ref_search *s, const uint32_t *list, uint32_t n, const uint8_t *mode)
 {
     if (!list) {
-        list = s->m->keep;
-        n = s->m->n_keep;
-        mode = s->m->keep_mode;
+        list = s->step->once;
+        n = s->step->n_once;
+        mode = s->step->fastest_mode;
     }
     if (n > s->cap) return 0;
     memcpy(s->b->list, list, n * sizeof(uint32_t));
-    memcpy(s->b->mode, mode, s->m->g->n_ops);
+    memcpy(s->b->mode, mode, s->step->graph->n_ops);
     s->b->n = n;
     if (!rmi_ref_clean(s, s->b)) return 0;
     rmi_ref_accept(s);
@@ -12439,27 +11870,27 @@ RMI_FN void rmi_ref_set_mode(rmi_ref_search *s, uint32_t op, uint32_t mode)
 
 RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     uint32_t op;
-    if (!m->n_moded || RMI_WITHOUT(modes)) return 0;
-    op = m->moded[rmi_ref_rand(s, m->n_moded)];
-    rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_ref_rand(s, m->n_modes[op] - 1u)) % m->n_modes[op]);
+    if (!step->n_choosing || RMI_WITHOUT(modes)) return 0;
+    op = step->choosing[rmi_ref_rand(s, step->n_choosing)];
+    rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_ref_rand(s, step->n_modes[op] - 1u)) % step->n_modes[op]);
     return 1;
 }
 
 /* Can the run at lo be moved to before `to`, as far as its neighbours tell? Most that run once cannot go far. */
 RMI_FN int rmi_ref_passes(const rmi_ref_search *s, uint32_t lo, uint32_t to)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
-    const rmi_ref_task *t = &m->tasks[a->list[lo]];
-    const rmi_ref_acc *c = rmi_ref_acc_of(m, a, a->list[lo]);
+    const rmi_step_task *t = &step->tasks[a->list[lo]];
+    const rmi_step_access *c = rmi_step_access_of(step, a->list[lo], a->mode);
     uint32_t p, i, r;
     if (to < lo) {
-        for (i = 0; i < t->n_dep && s->at; i++)
-            if (s->at[m->deps[t->dep0 + i]] >= to) return 0;
-        for (r = 0; r < c->n_read; r++)
-            if (rmi_ref_life_at(a, m->pool[c->read0 + r], to) == RMI_NONE) return 0;
+        for (i = 0; i < t->after.n && s->at; i++)
+            if (s->at[step->pool[t->after.at + i]] >= to) return 0;
+        for (r = 0; r < c->reads.n; r++)
+            if (rmi_ref_life_at(a, step->pool[c->reads.at + r], to) == RMI_NONE) return 0;
         return 1;
     }
     for (i = a->inst0[lo]; i < a->inst0[lo + 1]; i++) {
@@ -12469,9 +11900,9 @@ RMI_FN int rmi_ref_passes(const rmi_ref_search *s, uint32_t lo, uint32_t to)
         if (first < to) return 0;
     }
     for (p = lo + 1; p < to && t->way != RMI_FWD; p++) { /* contributions to gradients */
-        const rmi_ref_task *q = &m->tasks[a->list[p]];
-        for (i = 0; i < q->n_dep; i++)
-            if (m->deps[q->dep0 + i] == a->list[lo]) return 0;
+        const rmi_step_task *q = &step->tasks[a->list[p]];
+        for (i = 0; i < q->after.n; i++)
+            if (step->pool[q->after.at + i] == a->list[lo]) return 0;
     }
     return 1;
 }
@@ -12484,7 +11915,7 @@ RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
     if (any) {
         lo = rmi_ref_rand(s, a->n);
         hi = lo + 1;
-        if (a->list[lo] >= s->m->n_tasks) return 0;
+        if (a->list[lo] >= s->step->n_tasks) return 0;
         s->odd = 1;
     } else if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
     d = 1 + rmi_ref_rand(s, 1u << (1 + rmi_ref_rand(s, 6)));
@@ -12499,12 +11930,12 @@ RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
 }
 
 /* The form that run p took, as a range of choices that are faster: n of them from *c on; c[n] is the one taken. */
-RMI_FN uint32_t rmi_ref_faster(const rmi_ref_search *s, uint32_t p, const rmi_ref_choice **c)
+RMI_FN uint32_t rmi_ref_faster(const rmi_ref_search *s, uint32_t p, const rmi_step_way **c)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
-    const rmi_ref_acc *x = rmi_ref_acc_of(m, a, a->list[p]);
-    *c = m->choices + x->free0[a->again[p]]; /* one choice alone never leaves rank 0 */
+    const rmi_step_access *x = rmi_step_access_of(step, a->list[p], a->mode);
+    *c = step->ways + x->ways[0][a->again[p]].at; /* one choice alone never leaves rank 0 */
     return a->rank[p];
 }
 
@@ -12577,16 +12008,16 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
    reads and nobody else does then is made again there, or lives on; where most is live meanwhile, something else goes. */
 RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
-    const rmi_ref_acc *c;
-    const rmi_ref_choice *x;
+    const rmi_step_access *c;
+    const rmi_step_way *x;
     uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_ref_rand(s, 8),
              level = rmi_ref_rand(s, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
     uint64_t ns = 0, loss = 0, held = 0;
     for (try_ = 0; try_ < 256 && found < most && !RMI_WITHOUT(late_backward); try_++) {
         uint32_t q = rmi_ref_rand(s, a->n);
-        if (!a->rank[q] || a->list[q] >= m->n_tasks || m->tasks[a->list[q]].way != RMI_BWD) continue;
+        if (!a->rank[q] || a->list[q] >= step->n_tasks || step->tasks[a->list[q]].way != RMI_BWD) continue;
         found++;
         r = rmi_ref_faster(s, q, &x);
         if (p != RMI_NONE && x[r].ns - x[0].ns <= loss) continue;
@@ -12595,17 +12026,17 @@ RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
     }
     if (p == RMI_NONE || p + 1 == a->n) return 0;
     r = rmi_ref_faster(s, p, &x);
-    for (try_ = 0; try_ < 8 && (!try_ || (to < a->n && a->live[to] + x[0].ws > s->limit)); try_++)
+    for (try_ = 0; try_ < 8 && (!try_ || (to < a->n && a->live[to] + x[0].workspace > s->limit)); try_++)
         to = p + 2 + rmi_ref_rand(s, a->n - p - 1);
     if (!rmi_ref_passes(s, p, to)) return 0;
     s->odd = 1;
     rmi_ref_drop(s, p);
     rmi_ref_insert(s, to, a->list[p]);
-    c = rmi_ref_acc_of(m, a, a->list[p]);
-    for (r = 0; r < c->n_read; r++) {
-        uint32_t u = m->pool[c->read0 + r], i = rmi_ref_life_at(a, u, to), mk = m->maker[u];
+    c = rmi_step_access_of(step, a->list[p], a->mode);
+    for (r = 0; r < c->reads.n; r++) {
+        uint32_t u = step->pool[c->reads.at + r], i = rmi_ref_life_at(a, u, to), mk = step->buffers[u].maker;
         if (i != RMI_NONE && a->inst[i].last >= to) continue;
-        if (mk == RMI_NONE || m->tasks[mk].fixed || s->mark[mk] || !rmi_ref_rand(s, 3)) held += m->room[u];
+        if (mk == RMI_NONE || step->tasks[mk].once || s->mark[mk] || !rmi_ref_rand(s, 3)) held += step->buffers[u].room;
         else if (!rmi_ref_closure(s, mk, p, to, level, &ns)) return 0;
     }
     rmi_ref_clear_marks(s, 0);
@@ -12619,19 +12050,19 @@ RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
 /* One for another: repeats go, and what their bytes would be too much is freed where there are most. */
 RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     uint32_t lo, hi, p, i, from, least;
     uint64_t more = 0;
     if (RMI_WITHOUT(exchange) || !rmi_ref_repeats(s, &lo, &hi)) return 0;
     for (p = least = lo; p < hi; p++) {
         rmi_ref_drop(s, p);
-        s->spend = rmi_add(s->spend, m->choices[rmi_ref_acc_of(m, a, a->list[p])->free0[1]].ns);
+        s->spend = rmi_add(s->spend, step->ways[rmi_step_access_of(step, a->list[p], a->mode)->ways[0][1].at].ns);
     }
     for (i = a->inst0[lo]; i < a->inst0[hi]; i++) {
         if (a->inst[i].last < hi || !rmi_ref_bridge(a, i, &from) || from >= lo) continue;
         least = (uint32_t)rmi_min(least, from);
-        more += m->room[a->inst[i].buf];
+        more += step->buffers[a->inst[i].buf].room;
     }
     if (least == lo || rmi_ref_rand(s, 8) < 2) return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
     for (p = i = least; i < lo; i++)
@@ -12671,7 +12102,7 @@ RMI_FN int rmi_ref_propose(rmi_ref_search *s)
     int ok;
     rmi_ref_begin(s);
     for (; dice >= rmi_ref_moves[k].share; k++) dice -= rmi_ref_moves[k].share;
-    if (s->m->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) ok = rmi_ref_move_order(s);
+    if (s->step->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) ok = rmi_ref_move_order(s);
     else ok = rmi_ref_moves[k].make(s);
     rmi_ref_clear_marks(s, 0);
     return ok;
@@ -12714,12 +12145,12 @@ RMI_FN int rmi_ref_told(rmi_ref_search *s)
 }
 
 /* ns a byte, 2^-20: at that a buffer of mean size costs as much as a run of mean time. */
-RMI_FN uint64_t rmi_ref_mean_price(const rmi_ref_model *m)
+RMI_FN uint64_t rmi_ref_mean_price(const rmi_ref_search *s)
 {
     uint64_t bytes = 0;
     uint32_t i;
-    for (i = 0; i < m->n_buf; i++) bytes += m->room[i];
-    return (m->mean_ns << 20) / (bytes / (m->n_buf + 1) + 1) + 1;
+    for (i = 0; i < s->step->n_buffers; i++) bytes += s->step->buffers[i].room;
+    return (s->mean_ns << 20) / (bytes / (s->step->n_buffers + 1) + 1) + 1;
 }
 
 /* One cycle from temperature hot to cold (ns), `work` runs evaluated. */
@@ -12727,7 +12158,7 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
 {
     uint64_t start = s->work, t = hot, ratio = rmi_min(rmi_mul_div_up(cold, (uint64_t)1 << 32, hot), 0xFFFFFFFFu);
     uint32_t i, tried = 0, feasible = 0, phase = 0;
-    if (!s->lambda) s->lambda = rmi_ref_mean_price(s->m), s->most_lambda = rmi_mul(s->lambda, 2048);
+    if (!s->lambda) s->lambda = rmi_ref_mean_price(s), s->most_lambda = rmi_mul(s->lambda, 2048);
     for (i = 0; i < 6; i++) ratio = rmi_ref_root(ratio << 32); /* the 64th root: t falls by it 64 times */
     ratio >>= 12;
     while (s->work - start < work) {
@@ -12760,7 +12191,7 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
 RMI_FN void rmi_ref_shuffle(rmi_ref_search *s)
 {
     uint32_t i, ok;
-    for (i = 0; i < 4 * s->m->n_tasks; i++) {
+    for (i = 0; i < 4 * s->step->n_tasks; i++) {
         s->work += 4;
         rmi_ref_begin(s);
         ok = (uint32_t)rmi_ref_move_run(s, 1);
@@ -12776,8 +12207,8 @@ RMI_FN void rmi_ref_shuffle(rmi_ref_search *s)
 RMI_FN void rmi_ref_improve(rmi_ref_search *s, uint64_t work, uint32_t round)
 {
     uint32_t stale = round - s->gained;
-    int small = s->m->n_tasks <= RMI_REF_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
-    uint64_t mean = s->m->mean_ns,
+    int small = s->step->n_tasks <= RMI_REF_FEW, anew = round % (small || stale > 2 ? 2 : 5) == 1;
+    uint64_t mean = s->mean_ns,
              hot = stale > 2 && !anew ? 2 * mean
                    : anew || !round   ? mean
                    : round % 2        ? mean / 2
@@ -12858,7 +12289,7 @@ RMI_FN rm_result rmi_ref_pick_one(rmi_ref_search *s, rmi_arena *mem, rmi_ref_pic
 /* One candidate for every gap between uses that spans a position above the limit; those nearly as good as the best, best first. */
 RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permille, rmi_ref_pick **out, uint32_t *n_out)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     const rmi_ref_state *a = s->a;
     rmi_ref_picking g;
     rmi_ref_pick gap;
@@ -12869,7 +12300,7 @@ RMI_FN rm_result rmi_ref_picks(rmi_ref_search *s, rmi_arena *mem, uint32_t permi
     s->looked += a->n_inst + a->n_use;
     for (i = 0; i < a->n_inst && r == RM_OK; i++) {
         const rmi_ref_inst *x = &a->inst[i];
-        if (x->str == RMI_NONE || x->home || x->gone || m->maker[x->buf] == RMI_NONE || m->tasks[m->maker[x->buf]].fixed) continue;
+        if (x->str == RMI_NONE || x->home || x->gone || step->buffers[x->buf].maker == RMI_NONE || step->tasks[step->buffers[x->buf].maker].once) continue;
         next = RMI_NONE;
         for (u = a->inst_use[i];; u = a->use_prev[u]) {
             prev = u == RMI_NONE ? x->first : a->use_pos[u];
@@ -13022,11 +12453,11 @@ RMI_FN rm_result rmi_ref_greedy(rmi_ref_search *s, uint32_t permille, uint32_t r
 RMI_FN uint64_t rmi_ref_spare_score(const rmi_ref_search *s, uint32_t p)
 {
     const rmi_ref_state *a = s->a;
-    const rmi_ref_acc *c = rmi_ref_acc_of(s->m, a, a->list[p]);
+    const rmi_step_access *c = rmi_step_access_of(s->step, a->list[p], a->mode);
     uint32_t i, from;
-    uint64_t held = 1, ns = s->m->choices[c->free0[1] + rmi_min(a->rank[p], c->n_free[1] - 1u)].ns;
+    uint64_t held = 1, ns = s->step->ways[c->ways[0][1].at + rmi_min(a->rank[p], c->ways[0][1].n - 1u)].ns;
     for (i = a->inst0[p]; i < a->inst0[p + 1]; i++)
-        if (rmi_ref_bridge(a, i, &from)) held += (s->m->room[a->inst[i].buf] >> 8) * (s->above[p] - s->above[from] + 1);
+        if (rmi_ref_bridge(a, i, &from)) held += (s->step->buffers[a->inst[i].buf].room >> 8) * (s->above[p] - s->above[from] + 1);
     return rmi_ref_ratio(ns << 10, held);
 }
 
@@ -13038,11 +12469,11 @@ RMI_FN int rmi_ref_hold(const rmi_ref_search *s, rmi_ref_tree *t, uint32_t p)
     int ok = 1, pass;
     for (i = a->inst0[p]; i < end; i++) /* most fail alone */
         if (rmi_ref_bridge(a, i, &from) && from < p &&
-            rmi_ref_tree_most(t, from, p) + (int64_t)s->m->room[a->inst[i].buf] > (int64_t)s->limit)
+            rmi_ref_tree_most(t, from, p) + (int64_t)s->step->buffers[a->inst[i].buf].room > (int64_t)s->limit)
             return 0;
     for (pass = 0; pass < 2 && (!pass || !ok); pass++) {
         for (i = a->inst0[p]; i < end; i++) {
-            int64_t room = (int64_t)s->m->room[a->inst[i].buf];
+            int64_t room = (int64_t)s->step->buffers[a->inst[i].buf].room;
             if (!rmi_ref_bridge(a, i, &from)) continue;
             rmi_ref_tree_add(t, from, p, pass ? -room : room);
             if (from < least) least = from;
@@ -13114,7 +12545,7 @@ RMI_FN rm_result rmi_ref_exchange(rmi_ref_search *s, uint32_t n)
     s->limit = limit;
     rmi_ref_eval(s, s->a); /* forms may be others now */
     s->recorded = 0;
-    rmi_ref_fill(s, limit - limit / 32, 100000 / s->m->n_tasks);
+    rmi_ref_fill(s, limit - limit / 32, 100000 / s->step->n_tasks);
     return r;
 }
 
@@ -13135,30 +12566,31 @@ RMI_FN rm_result rmi_ref_level(rmi_ref_search *s, uint64_t work)
 /* Sets the current state to runs of another solver; the modes are those of its backwards, or the fastest. */
 RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n, int fast)
 {
-    const rmi_ref_model *m = s->m;
+    const rmi_step *step = s->step;
     uint32_t p, i, t, k = 0, *list = s->stack_runs;
-    memset(s->b->mode, 0, m->g->n_ops);
+    memset(s->b->mode, 0, step->graph->n_ops);
     for (p = 0; p < n; p++) {
         t = runs[p].id;
         if (runs[p].way == RMI_BWD) {
-            const rmi_op *op = &m->g->ops[t];
+            const rmi_op *op = &step->graph->ops[t];
             int first = 1;
             for (i = 0; i < runs[p].part; i++) first &= !rmi_low_has_part(op, runs[p].form, i);
-            s->b->mode[t] = (uint8_t)rmi_ref_mode_of(m->g, t, runs[p].form);
-            for (i = 0; i < m->n_bwd[t]; i++) { /* parts that only other forms have run with the first one */
-                uint32_t part = m->tasks[m->bwd0[t] + i].part;
+            s->b->mode[t] = (uint8_t)rmi_step_mode_of(op, runs[p].form, runs[p].form);
+            for (i = 0; i < step->n_backward[t]; i++) { /* parts that only other forms have run with the first one */
+                uint32_t part = step->tasks[step->backward[t] + i].part;
                 if (part != runs[p].part && !(first && !rmi_low_has_part(op, runs[p].form, part))) continue;
                 if (k == s->cap) return 0;
-                list[k++] = m->bwd0[t] + i;
+                list[k++] = step->backward[t] + i;
             }
             continue;
         }
+        if (runs[p].way == RMI_FWD && step->graph->ops[t].view != RMI_NONE) continue;
         if (runs[p].way != RMI_FWD)
-            for (t = m->n_tasks; t-- > 0 && (m->tasks[t].way != runs[p].way || m->tasks[t].id != runs[p].id);) {}
+            for (t = step->n_tasks; t-- > 0 && (step->tasks[t].way != runs[p].way || step->tasks[t].id != runs[p].id);) {}
         if (t == RMI_NONE || k == s->cap) return 0;
         list[k++] = t;
     }
-    if (fast) memcpy(s->b->mode, m->keep_mode, m->g->n_ops);
+    if (fast) memcpy(s->b->mode, step->fastest_mode, step->graph->n_ops);
     memcpy(s->b->list, list, k * sizeof(uint32_t));
     s->b->n = k;
     if (!rmi_ref_clean(s, s->b)) return 0;
@@ -18770,7 +18202,7 @@ RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
    ================================================================================================================== */
 typedef struct rmi_event_list {
     rmi_run *runs;
-    size_t n, cap;
+    size_t n;
     uint32_t *at;     /* by event: its place among the runs */
     rmi_home *homes;  /* n_homes of the program, then n_late of what the step before still copies out */
     size_t n_homes, n_late;
@@ -18782,42 +18214,13 @@ typedef struct rmi_event_writer {
     const rmi_costs *costs;
     rmi_arena *mem;
     rmi_event_list *list;
-    uint32_t *instance;              /* by tensor that is its own root: how often it has come to be */
-    uint32_t *alias;                 /* by view: 1 + the instance of its root that it is a name of */
+    rmi_step_runs out;
     uint32_t *hold_head, *hold_next; /* by event; by life: kept until after that event */
 } rmi_event_writer;
 
-RMI_FN rm_result rmi_event_say(rmi_event_writer *w, rmi_run run)
-{
-    rmi_event_list *list = w->list;
-    if (!rmi_arena_grow(w->mem, (void **)&list->runs, &list->cap, list->n + 1, sizeof(rmi_run))) return RM_ERROR_MEMORY;
-    list->runs[list->n++] = run;
-    return RM_OK;
-}
-
 RMI_FN rm_result rmi_event_say_copy(rmi_event_writer *w, rmi_way way, uint32_t buffer, uint32_t form)
 {
-    return rmi_event_say(w, rmi_low_run(way, w->cost->step->buffers[buffer].number, form, 0));
-}
-
-/* A new instance of the buffer: names of an older one are not names of it. */
-RMI_FN void rmi_event_instance(rmi_event_writer *w, uint32_t number)
-{
-    uint32_t id;
-    if (rmi_low_kind(w->cost->step->graph, number, &id) == RMI_BUF_VALUE) w->instance[w->cost->step->graph->tensors[id].root]++;
-}
-
-/* Tensor t is read next: if it is a view it becomes a name of its root's newest instance, unless it is one. */
-RMI_FN rm_result rmi_event_name(rmi_event_writer *w, uint32_t t)
-{
-    const rm_graph *g = w->cost->step->graph;
-    uint32_t root = g->tensors[t].root, view = t, next;
-    while (w->alias[t] != w->instance[root] + 1 && t != root) { /* the names that lead to t, the root's first */
-        for (view = t; (next = g->ops[g->tensors[view].maker].view) != root && w->alias[next] != w->instance[root] + 1;) view = next;
-        RMI_TRY(rmi_event_say(w, rmi_low_run(RMI_FWD, g->tensors[view].maker, 0, 0)));
-        w->alias[view] = w->instance[root] + 1;
-    }
-    return RM_OK;
+    return rmi_step_say(w->mem, &w->out, rmi_low_run(way, w->cost->step->buffers[buffer].number, form, 0));
 }
 
 /* The run of event p, with the names that it reads and those of what it makes brought up to date. */
@@ -18825,19 +18228,10 @@ RMI_FN rm_result rmi_event_run(rmi_event_writer *w, uint32_t p)
 {
     const rmi_step *s = w->cost->step;
     const rmi_step_task *task = &s->tasks[w->schedule->events[p].task];
-    const rmi_step_access *a = rmi_step_access_of(s, w->schedule->events[p].task, w->schedule->mode);
-    uint32_t i, way = task->way;
-    rmi_run run;
-    if (a->absent) return RM_OK;
+    uint32_t way = task->way;
+    if (rmi_step_access_of(s, w->schedule->events[p].task, w->schedule->mode)->absent) return RM_OK;
     if (way == RMI_OPT && s->moves && w->costs->update_event[task->param] == p) way = RMI_OPT_HOST;
-    run = rmi_low_run((rmi_way)way, task->id, w->costs->form[p], task->part);
-    if (way <= RMI_BWD) {
-        const rmi_op *op = &s->graph->ops[task->id];
-        const rmi_list *reads = way == RMI_FWD ? &op->in : &op->forms[run.form].parts[task->part].needs;
-        for (i = 0; i < reads->n; i++) RMI_TRY(rmi_event_name(w, reads->at[i]));
-        for (i = 0; i < op->out.n && way == RMI_FWD; i++) rmi_event_instance(w, op->out.at[i]);
-    }
-    return rmi_event_say(w, run);
+    return rmi_step_say_run(w->mem, s->graph, &w->out, rmi_low_run((rmi_way)way, task->id, w->costs->form[p], task->part));
 }
 
 /* Copies in before event p, and the ends of host copies of values that it is the last to need. */
@@ -18848,7 +18242,7 @@ RMI_FN rm_result rmi_event_before(rmi_event_writer *w, uint32_t p)
     for (i = x->n_ins ? w->cost->in_head[p] : RMI_NONE; i != RMI_NONE; i = x->ins[i].next) {
         uint32_t buffer = x->lives[x->ins[i].life].buffer;
         RMI_TRY(rmi_event_say_copy(w, RMI_COPY_IN, buffer, 0));
-        rmi_event_instance(w, w->cost->step->buffers[buffer].number);
+        rmi_step_new_instance(w->cost->step->graph, &w->out, w->cost->step->buffers[buffer].number);
     }
     for (i = x->first_life[p]; p < w->schedule->n && i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++) {
         const rmi_copy *in = &x->ins[x->lives[i].in];
@@ -18958,7 +18352,6 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
 /* The list of schedule h, whose costs x the evaluator c has just found; x is used up. */
 RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, rmi_event_list *list)
 {
-    const rm_graph *g = c->step->graph;
     rmi_event_writer w;
     uint32_t p, i;
     memset(list, 0, sizeof *list);
@@ -18968,25 +18361,25 @@ RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_sc
     w.costs = x;
     w.mem = mem;
     w.list = list;
-    w.instance = RMI_NEW(mem, uint32_t, g->n_tensors);
-    w.alias = RMI_NEW(mem, uint32_t, g->n_tensors);
     w.hold_head = RMI_NEW(mem, uint32_t, (size_t)h->n + 1);
     w.hold_next = RMI_NEW(mem, uint32_t, (size_t)x->n_lives + 1);
     list->at = RMI_NEW(mem, uint32_t, (size_t)h->n + 1);
-    if (!w.instance || !w.alias || !w.hold_head || !w.hold_next || !list->at) return RM_ERROR_MEMORY;
+    if (!w.hold_head || !w.hold_next || !list->at) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_step_runs_begin(mem, c->step, h->n, &w.out));
     RMI_TRY(rmi_event_holds(&w));
     for (p = 0; p < h->n; p++) {
         RMI_TRY(rmi_event_before(&w, p));
         RMI_TRY(rmi_event_run(&w, p));
-        list->at[p] = (uint32_t)list->n - 1;
+        list->at[p] = (uint32_t)w.out.n - 1;
         RMI_TRY(rmi_event_after(&w, p));
     }
     RMI_TRY(rmi_event_before(&w, h->n));
-    for (i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i].is_output) RMI_TRY(rmi_event_name(&w, i));
+    RMI_TRY(rmi_step_runs_end(mem, c->step->graph, &w.out));
     for (i = 0; i < c->step->n_params && c->step->moves; i++) /* gradients in host memory may be in use when the next step begins */
         if (x->update_event[i] != RMI_NONE)
             RMI_TRY(rmi_event_say_copy(&w, RMI_HOLD, c->step->params[i].gradient, 2));
+    list->runs = w.out.runs;
+    list->n = w.out.n;
     return rmi_event_homes(&w);
 }
 
@@ -19876,9 +19269,9 @@ typedef struct rmi_planner {
     int apart;     /* without copies now: programs with copies come after all those without */
     const rmi_home *given; /* these */
     size_t n_given;
-    rmi_ref_model *model; /* the search's */
+    rmi_step *model;      /* the search's */
     rmi_ref_search *tune; /* NULL: no op has variants (or none may be chosen) */
-    rmi_run *tuned;       /* room for its runs */
+    rmi_step_runs tuned;  /* its runs */
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
@@ -20515,10 +19908,11 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_run *runs, size_t 
 {
     *size = RMI_INF;
     if (w->tune && budget && n <= UINT32_MAX) {
-        w->tune->limit = rmi_sub(limit, w->tune->m->base);
+        w->tune->limit = rmi_sub(limit, w->tune->step->resident);
         if (rmi_ref_load_runs(w->tune, runs, (uint32_t)n, 0)) {
             if (w->pruning && w->best.n && w->tune->a->ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
-            RMI_TRY(rmi_plan_try(w, w->tuned, rmi_ref_runs(w->tune, w->tune->a, w->tuned), budget, size));
+            RMI_TRY(rmi_ref_runs(w->tune->mem, w->tune, w->tune->a, &w->tuned));
+            RMI_TRY(rmi_plan_try(w, w->tuned.runs, w->tuned.n, budget, size));
             if (*size <= budget) return RM_OK;
         }
     }
@@ -20910,9 +20304,9 @@ typedef struct rmi_plan_levels { /* groups, groups of groups, ... */
     size_t n_start;
     uint64_t start_ns;
     rmi_arena mem; /* of start */
-    rmi_ref_model model; /* of ops */
+    rmi_step model;      /* of ops */
     rmi_ref_search ops;  /* tells which lists of ops are legal, which runs nobody reads, which forms fit */
-    rmi_run *runs;       /* room for its runs */
+    rmi_step_runs runs;  /* its runs */
 } rmi_plan_levels;
 
 /* Runs of groups of level `levels` (0: ops), tried as runs of ops. The
@@ -20931,9 +20325,11 @@ RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_plan_levels *h, uint32_
         coarse = runs;
         if (!next && n) next = runs, n_next = n;
     }
-    h->ops.limit = rmi_sub(w->measuring ? w->min_sure : budget, h->model.base);
-    if (r == RM_OK && n && rmi_ref_load_runs(&h->ops, coarse, (uint32_t)n, 0))
-        r = rmi_plan_try(w, h->runs, rmi_ref_runs(&h->ops, h->ops.a, h->runs), budget, size);
+    h->ops.limit = rmi_sub(w->measuring ? w->min_sure : budget, h->model.resident);
+    if (r == RM_OK && n && rmi_ref_load_runs(&h->ops, coarse, (uint32_t)n, 0)) {
+        r = rmi_ref_runs(h->ops.mem, &h->ops, h->ops.a, &h->runs);
+        if (r == RM_OK) r = rmi_plan_try(w, h->runs.runs, h->runs.n, budget, size);
+    }
     if (r == RM_OK && next && *size <= budget && w->tried.fig.time_ns < h->start_ns) {
         rmi_arena_free(&h->mem);
         h->start = RMI_NEW(&h->mem, rmi_run, n_next);
@@ -20950,30 +20346,31 @@ RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_plan_levels *h, uint32_
    above: each plan found counts if its arena fits. */
 RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan_levels *h, uint32_t levels, uint64_t budget)
 {
-    rmi_ref_model m;
+    rmi_step m;
     rmi_ref_search s;
-    rmi_run *runs, *start = NULL;
+    rmi_step_runs runs;
+    rmi_run *start = NULL;
     size_t n_start = h->n_start;
     uint64_t size, limit = w->measuring ? w->info->min_bound_bytes : budget, before, first;
     uint64_t work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX), failed = limit, found = 0;
     uint32_t i;
     if (!levels) work *= 2;
     first = work;
-    RMI_TRY(rmi_ref_make(mem, levels ? &h->v[levels - 1] : w->g, w->step, w->align, &m));
+    memset(&runs, 0, sizeof runs);
+    RMI_TRY(rmi_step_make(mem, levels ? &h->v[levels - 1] : w->g, w->step, w->align, 0, &m));
     RMI_TRY(rmi_ref_search_make(mem, &m, &s));
-    runs = RMI_NEW(mem, rmi_run, s.cap);
     start = RMI_NEW(mem, rmi_run, n_start + 1);
-    if (!runs || !start) return RM_ERROR_MEMORY;
+    if (!start) return RM_ERROR_MEMORY;
     if (n_start) memcpy(start, h->start, n_start * sizeof *start);
     h->start_ns = RMI_INF;
     h->n_start = 0;
     for (i = 0; i < (w->measuring ? 12u : 6u) && !w->stop.stopped; i++) {
-        s.limit = rmi_sub(limit, m.base);
+        s.limit = rmi_sub(limit, m.resident);
         s.best.n = 0;
         rmi_ref_load(&s, NULL, 0, NULL);
         RMI_TRY(rmi_ref_greedy(&s, 700, 400));
         rmi_ref_fill(&s, 0, 400000 / m.n_tasks);
-        if (n_start && n_start <= s.cap && rmi_ref_load_runs(&s, start, (uint32_t)n_start, 0)) {
+        if (n_start && rmi_ref_load_runs(&s, start, (uint32_t)n_start, 0)) {
             RMI_TRY(rmi_ref_greedy(&s, 700, 400));
             rmi_ref_fill(&s, 0, 400000 / m.n_tasks);
         }
@@ -20987,7 +20384,8 @@ RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan
             continue;
         }
         work = first;
-        RMI_TRY(rmi_plan_try_groups(w, h, levels, runs, rmi_ref_runs(&s, &s.best, runs), budget, &size));
+        RMI_TRY(rmi_ref_runs(mem, &s, &s.best, &runs));
+        RMI_TRY(rmi_plan_try_groups(w, h, levels, runs.runs, (uint32_t)runs.n, budget, &size));
         if (size == RMI_INF) return RM_OK;
         if (w->measuring) found = limit, limit -= (limit - failed) / 2;
         else if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
@@ -21016,10 +20414,8 @@ RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t
         g = &h->v[h->n++];
     } while (h->n < RMI_PLAN_LEVELS && g->n_ops > 2 * RMI_PLAN_SUBGROUP && g->n_ops <= n / 2 && !w->stop.stopped);
     h->mem = rmi_plan_arena(w);
-    RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, &h->model));
+    RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, &h->model));
     RMI_TRY(rmi_ref_search_make(mem, &h->model, &h->ops));
-    h->runs = RMI_NEW(mem, rmi_run, h->ops.cap);
-    if (!h->runs) return RM_ERROR_MEMORY;
     for (levels = h->n + 1; levels-- > 0 && r == RM_OK && !w->stop.stopped;) {
         rmi_arena tmp = rmi_plan_arena(w);
         r = rmi_plan_search_groups(w, &tmp, h, levels, budget);
@@ -21058,17 +20454,16 @@ RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t b
 /* What gives a list of another solver its fastest forms, if ops have some. */
 RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, rmi_arena *mem)
 {
-    rmi_ref_model *m;
+    rmi_step *m;
     uint32_t i, k = 0;
     for (i = 0; i < w->g->n_ops && !k; i++) k = w->g->ops[i].n_forms - 1;
     if (!k || w->g->n_ops > RMI_PLAN_MANY) return RM_OK;
-    m = RMI_NEW(mem, rmi_ref_model, 1);
+    m = RMI_NEW(mem, rmi_step, 1);
     w->tune = RMI_NEW(mem, rmi_ref_search, 1);
     if (!m || !w->tune) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_ref_make(mem, w->g, w->step, w->align, m));
-    RMI_TRY(rmi_ref_search_make(mem, m, w->tune));
-    w->tuned = RMI_NEW(mem, rmi_run, w->tune->cap);
-    return w->tuned ? RM_OK : RM_ERROR_MEMORY;
+    memset(&w->tuned, 0, sizeof w->tuned);
+    RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, m));
+    return rmi_ref_search_make(mem, m, w->tune);
 }
 
 /* The passes that know stages, groups or single ops, for a step with a backward. */
@@ -21204,10 +20599,12 @@ RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_stat
     rmi_planner *w = (rmi_planner *)user;
     rmi_seq *q = &w->seq;
     rmi_program out;
-    rmi_run *runs = RMI_NEW(&w->tries, rmi_run, x->n);
-    rm_result r = runs ? RM_OK : RM_ERROR_MEMORY;
+    rmi_step_runs list;
+    rm_result r;
     *yes = 0;
-    if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, runs, rmi_ref_runs(s, x, runs));
+    memset(&list, 0, sizeof list);
+    r = rmi_ref_runs(&w->tries, s, x, &list);
+    if (r == RM_OK) r = rmi_plan_sequence(w, &w->tries, list.runs, list.n);
     if (r == RM_OK) r = rmi_seq_build(q);
     if (r == RM_OK) r = rmi_plan_place(w, &w->tries, s->budget, 1, RMI_PLAN_EFFORT / 10, &out);
     if (r == RM_OK) *yes = out.arena <= s->budget;
@@ -21218,7 +20615,7 @@ RMI_FN rm_result rmi_plan_fits(void *user, rmi_ref_search *s, const rmi_ref_stat
 
 /* The program of a list and what the search knows are not there at a time: a large graph's take most of the memory. Then keep
    everything's figures, if they are asked for anyway, and all that the search needs anew. */
-RMI_FN rm_result rmi_plan_try_apart(rmi_planner *w, rmi_ref_search *s, const rmi_run *runs, uint32_t n, uint64_t budget, uint64_t *size)
+RMI_FN rm_result rmi_plan_try_apart(rmi_planner *w, rmi_ref_search *s, const rmi_step_runs *runs, uint64_t budget, uint64_t *size)
 {
     rmi_ref_search old = *s;
     rmi_ref_state best, hope;
@@ -21226,7 +20623,7 @@ RMI_FN rm_result rmi_plan_try_apart(rmi_planner *w, rmi_ref_search *s, const rmi
     RMI_TRY(rmi_ref_keep(&w->kept, s, &s->hope, &hope));
     rmi_arena_free(&w->rooms);
     rmi_arena_free(s->mem);
-    RMI_TRY(rmi_plan_try(w, runs, n, budget, size));
+    RMI_TRY(rmi_plan_try(w, runs->runs, runs->n, budget, size));
     if (w->best.n && w->unmeasured) RMI_TRY(rmi_plan_yardstick(w, budget));
     return rmi_ref_search_anew(old.mem, w->model, &old, &best, &hope, s);
 }
@@ -21242,19 +20639,18 @@ RMI_FN rm_result rmi_plan_search_widen(rmi_planner *w, rmi_ref_search *s, const 
 
 /* The best list so far becomes a plan; one that is faster gets addresses with more effort. If these are above the budget the limit
    falls, and the search goes on with what is above the new one. */
-RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
 {
     rm_result r;
     uint64_t size;
-    uint32_t n;
     /* apart: a large program and large states are not there at a time */
-    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->m->n_tasks > RMI_REF_LARGE;
+    int hope = s->hope.n && rmi_ref_better(&s->hope, &s->best), apart = !w->best.n && s->step->n_tasks > RMI_REF_LARGE;
     rmi_ref_state *x = hope ? &s->hope : &s->best;
     RMI_TRY(s->fault);
     if (!x->n || x->ns >= s->tried || (w->best.n && x->ns >= w->best.fig.time_ns)) return RM_OK;
-    n = rmi_ref_runs(s, x, runs);
+    RMI_TRY(rmi_ref_runs(&w->kept, s, x, runs));
     w->effort = RMI_PLAN_EFFORT;
-    r = apart ? rmi_plan_try_apart(w, s, runs, n, budget, &size) : rmi_plan_try(w, runs, n, budget, &size);
+    r = apart ? rmi_plan_try_apart(w, s, runs, budget, &size) : rmi_plan_try(w, runs->runs, runs->n, budget, &size);
     w->effort = 0;
     RMI_TRY(r);
     if (apart) RMI_TRY(rmi_plan_search_widen(w, s, x));
@@ -21262,7 +20658,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
         s->tried = x->ns;
         if (hope) rmi_ref_copy(s, x, &s->best);
         s->hope.n = 0;
-        s->limit += (budget - s->m->base - s->limit) / 2;
+        s->limit += (budget - s->step->resident - s->limit) / 2;
         return RM_OK;
     }
     s->work += RMI_PLAN_EFFORT / 5;
@@ -21273,7 +20669,7 @@ RMI_FN rm_result rmi_plan_search_try(rmi_planner *w, rmi_ref_search *s, rmi_run 
     rmi_ref_restart(s, x);
     s->hope.n = 0;
     RMI_TRY(rmi_ref_greedy(s, 900, 200));
-    rmi_ref_fill(s, 0, 100000 / s->m->n_tasks);
+    rmi_ref_fill(s, 0, 100000 / s->step->n_tasks);
     return RM_OK;
 }
 
@@ -21284,13 +20680,13 @@ RMI_FN rm_result rmi_plan_search_evict(rmi_ref_search *s, int patient)
     do {
         before = s->a->over;
         RMI_TRY(rmi_ref_greedy(s, 300, patient ? 400 : 3));
-    } while (!patient && s->a->over && (s->work < 32 * (uint64_t)s->m->n_tasks ? s->a->over < before : s->a->over / 27 < before / 64));
+    } while (!patient && s->a->over && (s->work < 32 * (uint64_t)s->step->n_tasks ? s->a->over < before : s->a->over / 27 < before / 64));
     return RM_OK;
 }
 
 /* A first plan, as soon as can be: everything once if that fits, else evictions from there. Their list gets addresses when it is
    filled, not before, and at first only quick tries for them: a little below the limit there may be an easier one. */
-RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, int patient)
+RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget, int patient)
 {
     uint64_t limit = s->limit;
     rm_result r = RM_OK;
@@ -21310,7 +20706,7 @@ RMI_FN rm_result rmi_plan_search_first(rmi_planner *w, rmi_ref_search *s, rmi_ru
 }
 
 /* The same; where evictions are slow and the chain is short, the chain's plans come first. Then what else is to be measured. */
-RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
 {
     int chain = w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && rmi_low_has_backward(w->step) && w->p->shape.n >= 3 &&
                 w->p->shape.n <= RMI_PLAN_SHORT && w->g->n_ops / w->p->shape.n < RMI_PLAN_LARGE;
@@ -21335,16 +20731,12 @@ RMI_FN rm_result rmi_plan_search_begin(rmi_planner *w, rmi_ref_search *s, rmi_ru
 }
 
 /* In a series of budgets: a first plan, and a bound that is had soon. They may be near enough. */
-RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+RMI_FN rm_result rmi_plan_search_near(rmi_planner *w, rmi_arena *mem, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
 {
     if (!w->series->near_ppm || budget < w->info->min_bound_bytes) return RM_OK;
     rmi_ref_load(s, NULL, 0, NULL);
     RMI_TRY(rmi_plan_search_first(w, s, runs, budget, 0));
-    if (w->best.n) {
-        rmi_step step;
-        RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, &step));
-        RMI_TRY(rmi_plan_bound(w, mem, &step, budget, 1));
-    }
+    if (w->best.n) RMI_TRY(rmi_plan_bound(w, mem, s->step, budget, 1));
     return w->best.n && rmi_plan_within(w, 0) ? rmi_plan_yardstick(w, budget) : RM_OK;
 }
 
@@ -21370,7 +20762,7 @@ RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, r
     RMI_TRY(rmi_plan_expand(w, tmp, acts, n_acts, &runs, &n));
     if (!rmi_ref_load_runs(s, runs, (uint32_t)n, (int)fast)) return RM_OK;
     RMI_TRY(rmi_ref_greedy(s, permille, 200));
-    rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
+    rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
     return RM_OK;
 }
 
@@ -21378,11 +20770,11 @@ RMI_FN rm_result rmi_plan_search_from_chain(rmi_planner *w, rmi_ref_search *s, r
 RMI_FN uint64_t rmi_plan_search_bytes(const rmi_planner *w, const rmi_ref_search *s, uint32_t percent)
 {
     const rmi_chn_curve *c = &w->table->curve;
-    uint64_t bytes = rmi_sub((s->limit + s->m->base) / 100 * percent, w->homes_bytes + rmi_blk_carried(&w->blk));
+    uint64_t bytes = rmi_sub((s->limit + s->step->resident) / 100 * percent, w->homes_bytes + rmi_blk_carried(&w->blk));
     return rmi_max(rmi_min(bytes, c->at[c->n - 1].bytes), c->at[0].bytes);
 }
 
-RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_ref_model *m, uint64_t most)
+RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const rmi_step *m, uint64_t most)
 {
     static const uint32_t permille[] = {700, 900, 500}, percent[] = {100, 110, 125, 150, 180, 400};
     rmi_arena tmp = rmi_plan_arena(w);
@@ -21396,10 +20788,10 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
     }
     if (r == RM_OK && s->work < most && s->limit < RMI_MAX) {
         r = rmi_plan_search_chain(w, &tmp);
-        for (i = 0; i < RMI_COUNT(percent) - (m->n_moded != 0) && r == RM_OK && w->table; i++) {
+        for (i = 0; i < RMI_COUNT(percent) - (m->n_choosing != 0) && r == RM_OK && w->table; i++) {
             bytes = rmi_plan_search_bytes(w, s, percent[i]);
             for (k = 0; k < 2 && r == RM_OK && s->work < most && bytes != before; k++)
-                r = rmi_plan_search_from_chain(w, s, &tmp, bytes, k && !m->n_moded ? 200 : 700, k && m->n_moded);
+                r = rmi_plan_search_from_chain(w, s, &tmp, bytes, k && !m->n_choosing ? 200 : 700, k && m->n_choosing);
             before = bytes;
         }
     }
@@ -21420,8 +20812,7 @@ RMI_FN rm_result rmi_plan_search_starts(rmi_planner *w, rmi_ref_search *s, const
 typedef struct rmi_plan_lower {
     rmi_planner *w;
     rmi_ref_search *s; /* its best list is within its limit, and is the lowest so far */
-    rmi_run *runs;     /* of the list that was tried last, */
-    uint32_t n;        /* so many of them */
+    rmi_step_runs *runs; /* of the list that was tried last */
     uint64_t budget;
 } rmi_plan_lower;
 
@@ -21431,11 +20822,11 @@ RMI_FN rm_result rmi_plan_lower_try(rmi_plan_lower *h)
     rmi_planner *w = h->w;
     rm_result r;
     uint64_t size;
-    if (!h->s->best.n || h->s->best.peak + h->s->m->base >= w->min_sure) return RM_OK;
-    h->n = rmi_ref_runs(h->s, &h->s->best, h->runs);
-    h->s->looked += 20 * (uint64_t)h->n;
+    if (!h->s->best.n || h->s->best.peak + h->s->step->resident >= w->min_sure) return RM_OK;
+    RMI_TRY(rmi_ref_runs(&w->kept, h->s, &h->s->best, h->runs));
+    h->s->looked += 20 * (uint64_t)h->runs->n;
     w->measuring = 1;
-    r = rmi_plan_try(w, h->runs, h->n, h->budget, &size);
+    r = rmi_plan_try(w, h->runs->runs, h->runs->n, h->budget, &size);
     w->measuring = 0;
     return r;
 }
@@ -21482,8 +20873,8 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_lower *h, rmi_arena *tmp, uint32_
 {
     static const uint32_t percent[] = {100, 125, 180};
     rmi_ref_search *s = h->s;
-    uint64_t hot = rmi_mul(s->m->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
-    int small = s->m->n_tasks <= RMI_REF_FEW, chain = turn % 4 == 3 && h->w->table && !small;
+    uint64_t hot = rmi_mul(s->mean_ns, (uint64_t)RMI_PLAN_WEIGHT << turn % 3) + 1;
+    int small = s->step->n_tasks <= RMI_REF_FEW, chain = turn % 4 == 3 && h->w->table && !small;
     s->lower = RMI_PLAN_BELOW;
     s->limit = s->best.peak - s->best.peak / s->lower;
     rmi_ref_restart(s, &s->best);
@@ -21495,7 +20886,7 @@ RMI_FN rm_result rmi_plan_lower_cycle(rmi_plan_lower *h, rmi_arena *tmp, uint32_
         if (small) rmi_ref_shuffle(s);
         RMI_TRY(rmi_ref_greedy(s, turn % 8 == 1 ? 500 : 300, 400));
     }
-    s->lambda = s->most_lambda = rmi_mul(rmi_ref_mean_price(s->m), RMI_PLAN_WEIGHT);
+    s->lambda = s->most_lambda = rmi_mul(rmi_ref_mean_price(s), RMI_PLAN_WEIGHT);
     rmi_ref_cycle(s, hot, hot / 20 + 1, work);
     s->lower = 0;
     return RM_OK;
@@ -21520,21 +20911,20 @@ RMI_FN rm_result rmi_plan_lower_anneal(rmi_plan_lower *h, rmi_arena *tmp, uint64
 
 /* The search s starts anew for less memory, whatever it has found before. If that led to a plan within the budget, s goes on from its
    list as before, with half of the work counted. */
-RMI_FN rm_result rmi_plan_search_least(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+RMI_FN rm_result rmi_plan_search_least(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
 {
     rmi_plan_lower h;
     rmi_arena tmp = rmi_plan_arena(w);
-    uint64_t floor = rmi_sub(w->info->min_bound_bytes, s->m->base), limit = s->limit, before = s->work, kinds = 0;
+    uint64_t floor = rmi_sub(w->info->min_bound_bytes, s->step->resident), limit = s->limit, before = s->work, kinds = 0;
     uint32_t i;
     rm_result r;
     for (i = 0; i < RM_STEP_KINDS; i++) kinds += w->steps >> i & 1;
     h.w = w;
     h.s = s;
     h.runs = runs;
-    h.n = 0;
     h.budget = budget;
     rmi_ref_search_reset(s);
-    s->end = rmi_ref_spent(s) + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * s->m->n_tasks) / kinds;
+    s->end = rmi_ref_spent(s) + rmi_min(RMI_PLAN_WORK, RMI_PLAN_LOWER_EACH * s->step->n_tasks) / kinds;
     r = rmi_plan_search_chain(w, &tmp);
     if (r == RM_OK) r = rmi_plan_lower_evict(&h, floor);
     if (r == RM_OK) r = rmi_plan_lower_try(&h);
@@ -21546,18 +20936,18 @@ RMI_FN rm_result rmi_plan_search_least(rmi_planner *w, rmi_ref_search *s, rmi_ru
     s->limit = limit;
     s->told = s->work = before + (s->work - before) / 2;
     if (!w->d->live_only) s->fits = rmi_plan_fits;
-    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, runs, h.n, 0)) rmi_ref_fill(s, 0, 400000 / s->m->n_tasks);
+    if (r == RM_OK && w->best.n && rmi_ref_load_runs(s, runs->runs, (uint32_t)runs->n, 0)) rmi_ref_fill(s, 0, 400000 / s->step->n_tasks);
     return r;
 }
 
 /* The other starts. Where no list gets addresses, those that need not be within the budget; what they find answers, or is named. */
-RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget, uint64_t least)
+RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget, uint64_t least)
 {
     uint64_t before = s->work, limit;
     uint32_t i;
     for (i = 0; i < 3 && budget >= w->info->min_bound_bytes; i++) { /* again: with the last limits there may be room for more */
         limit = s->limit;
-        RMI_TRY(rmi_plan_search_starts(w, s, s->m, before + least / (s->failed < 3 ? 2 : 4)));
+        RMI_TRY(rmi_plan_search_starts(w, s, s->step, before + least / (s->failed < 3 ? 2 : 4)));
         RMI_TRY(rmi_plan_search_try(w, s, runs, budget));
         if (s->failed < 3 || s->limit < limit + limit / 64 || w->stop.stopped) break;
         before = s->work;
@@ -21568,7 +20958,7 @@ RMI_FN rm_result rmi_plan_search_soon(rmi_planner *w, rmi_ref_search *s, rmi_run
 }
 
 /* When the work is done: a list that has no addresses yet gets some. */
-RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run *runs, uint64_t budget)
+RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_step_runs *runs, uint64_t budget)
 {
     if (!s->best.n || s->best.ns >= s->tried || w->stop.stopped) return RM_OK; /* a faster one got no addresses; this one has some */
     s->hope.n = 0;
@@ -21576,70 +20966,65 @@ RMI_FN rm_result rmi_plan_search_last(rmi_planner *w, rmi_ref_search *s, rmi_run
 }
 
 /* What a search may take that nobody limits: about a second, or less where tasks are few. */
-RMI_FN uint64_t rmi_plan_usual_work(const rmi_ref_model *m)
+RMI_FN uint64_t rmi_plan_usual_work(const rmi_step *m)
 {
     uint64_t most = RMI_PLAN_WORK, each = 200000;
-    if (m->n_moded) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
+    if (m->n_choosing) most = RMI_PLAN_WORK / 5 * 6, each = 360000;
     else if (m->n_tasks <= 1000) most = RMI_PLAN_WORK / 4 * 5;
     if (m->n_tasks <= RMI_REF_FEW) each *= 4;
     return rmi_min(most, each * m->n_tasks);
 }
 
 /* The search in the model of the step. */
-RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rmi_ref_model *m, uint64_t budget)
+RMI_FN rm_result rmi_plan_search_rounds(rmi_planner *w, rmi_arena *mem, const rmi_step *m, uint64_t budget)
 {
     rmi_ref_search s;
     uint64_t work, least, most;
     uint32_t round, vain = 0, parts = m->n_tasks <= RMI_REF_FEW ? 96 : 16; /* few tasks: from many orders */
-    rmi_run *runs;
+    rmi_step_runs runs;
     int soon, far;
     RMI_TRY(rmi_ref_search_tables(mem, m, &s));
     RMI_TRY(rmi_ref_search_rooms(&s, &w->rooms, m->n_tasks > RMI_REF_LARGE ? 3 : 4));
-    runs = RMI_RAW(&w->kept, rmi_run, s.most);
-    if (!runs) return RM_ERROR_MEMORY;
+    memset(&runs, 0, sizeof runs);
     least = rmi_plan_usual_work(m);
     work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : w->end_ns ? RMI_MAX : least;
     most = w->d->work_limit || w->c.work ? work : RMI_MAX;
     least = rmi_min(least, work);
-    s.limit = rmi_sub(budget, m->base);
+    s.limit = rmi_sub(budget, m->resident);
     s.budget = budget;
     s.user = w;
     if (!w->d->live_only && budget != RMI_INF) s.fits = rmi_plan_fits;
     s.tried = RMI_INF;
-    RMI_TRY(rmi_plan_search_near(w, mem, &s, runs, budget));
+    RMI_TRY(rmi_plan_search_near(w, mem, &s, &runs, budget));
     if (w->best.n && rmi_plan_within(w, 0)) return RM_OK;
-    RMI_TRY(rmi_plan_search_begin(w, &s, runs, budget));
+    RMI_TRY(rmi_plan_search_begin(w, &s, &runs, budget));
     soon = !w->best.n;
-    if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
+    if (soon && !w->stop.stopped) RMI_TRY(rmi_plan_search_soon(w, &s, &runs, budget, least));
     if (!w->best.n || w->stop.stopped) return RM_OK;
-    if (!rmi_plan_within(w, 0)) {
-        rmi_step step;
-        RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, &step));
-        RMI_TRY(rmi_plan_bound(w, mem, &step, budget, 0));
-    }
+    if (!rmi_plan_within(w, 0)) RMI_TRY(rmi_plan_bound(w, mem, m, budget, 0));
     if (rmi_plan_within(w, 0)) return RM_OK;
-    if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, runs, budget, least));
+    if (!soon) RMI_TRY(rmi_plan_search_soon(w, &s, &runs, budget, least));
     RMI_TRY(rmi_ref_level(&s, least / 4));
-    RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+    RMI_TRY(rmi_plan_search_try(w, &s, &runs, budget));
     if (s.best.n) rmi_ref_restart(&s, &s.best);
-    far = most == RMI_MAX && !w->end_ns && m->n_tasks <= 1400 && !m->n_moded;
+    far = most == RMI_MAX && !w->end_ns && m->n_tasks <= 1400 && !m->n_choosing;
     for (round = 0; s.work < (far && !rmi_plan_within(w, RMI_PLAN_FAR) ? work + work / 2 : work) && !w->stop.stopped &&
                     !rmi_plan_within(w, s.work > (m->n_tasks > 500 ? least / 4 : least) ? w->c.gap_ppm : 0);
          round++) {
         uint64_t was = w->best.n ? w->best.fig.time_ns : 0;
         rmi_ref_improve(&s, least / parts, round);
-        RMI_TRY(rmi_plan_search_try(w, &s, runs, budget));
+        RMI_TRY(rmi_plan_search_try(w, &s, &runs, budget));
         vain = was == w->best.fig.time_ns ? vain + 1 : 0;
         if (w->series->near_ppm && vain == 3 * parts / 16) break; /* there are other budgets to plan */
     }
-    return rmi_plan_search_last(w, &s, runs, budget);
+    return rmi_plan_search_last(w, &s, &runs, budget);
 }
 
 RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
 {
     rmi_arena mem = rmi_plan_arena(w);
-    rmi_ref_model m;
-    rm_result r = rmi_ref_make(&mem, w->g, w->step, w->align, &m);
+    rmi_step m;
+    rm_result r = rmi_step_make(&mem, w->g, w->step, w->align, 0, &m);
     w->model = &m;
     if (r == RM_OK) r = rmi_plan_search_rounds(w, &mem, &m, budget);
     w->model = NULL;

@@ -111,12 +111,12 @@ static void sound_plan_of(sound_case *c, const char *preset, uint32_t align, uin
 static void sound_walk(sound_case *c, uint32_t steps)
 {
     rmi_arena mem = rmi_arena_make(&c->g->mem.hooks);
-    rmi_ref_model m;
+    rmi_step m;
     rmi_ref_search s;
     uint32_t i;
     for (i = 0; i < c->g->n_tensors && rmi_low_has_update(c->step); i++) /* updates in host memory alone: no plan is without copies */
         if (c->g->tensors[i].updates && c->g->tensors[i].opt == RMI_INF) return;
-    if (rmi_ref_make(&mem, c->g, c->step, 1, &m) != RM_OK || rmi_ref_search_make(&mem, &m, &s) != RM_OK) exit(2);
+    if (rmi_step_make(&mem, c->g, c->step, 1, 0, &m) != RM_OK || rmi_ref_search_make(&mem, &m, &s) != RM_OK) exit(2);
     s.rng = c->rng;
     for (i = 0; i < steps && c->n < SOUND_PLANS; i++) {
         sound_plan *x = &c->plan[c->n];
@@ -133,7 +133,7 @@ static void sound_walk(sound_case *c, uint32_t steps)
         s.spend = RMI_MAX;
         if (!rmi_ref_propose(&s) || !rmi_ref_apply(&s)) continue;
         rmi_ref_accept(&s);
-        x->live = x->arena = s.a->peak + m.base;
+        x->live = x->arena = s.a->peak + m.resident;
         x->time = s.a->ns;
         x->align = 1;
         x->moves = 0;

@@ -47,19 +47,19 @@ static void lean(const rg_text *t)
 {
     rm_graph *g = NULL;
     rmi_arena mem = rmi_arena_make(NULL);
-    rmi_ref_model m;
+    rmi_step m;
     rmi_ref_search s[2];
     uint32_t i, lo = 0;
     uint64_t whole = 0;
-    if (!EXPECT(rm_graph_read(t->data, t->size, NULL, &g) == RM_OK && rmi_graph_seal(g) == RM_OK && rmi_ref_make(&mem, g, RM_SINGLE, 256, &m) == RM_OK, "a model")) return;
+    if (!EXPECT(rm_graph_read(t->data, t->size, NULL, &g) == RM_OK && rmi_graph_seal(g) == RM_OK && rmi_step_make(&mem, g, RM_SINGLE, 256, 0, &m) == RM_OK, "a model")) return;
     for (i = 0; i < 6; i++) { /* limits, downwards */
         for (lo = 0; lo < 2; lo++) {
             rmi_ref_search *x = &s[lo];
             EXPECT(rmi_ref_search_tables(&mem, &m, x) == RM_OK, "tables");
-            m.n_moded += lo; /* with variants states have tables of their own */
+            m.n_choosing += lo; /* with variants states have tables of their own */
             EXPECT(rmi_ref_search_rooms(x, &mem, 3) == RM_OK, "rooms");
-            m.n_moded -= lo;
-            EXPECT(x->lean == (!lo && !m.n_moded), "lean");
+            m.n_choosing -= lo;
+            EXPECT(x->lean == (!lo && !m.n_choosing), "lean");
             x->limit = RMI_MAX;
             if (!rmi_ref_load(x, NULL, 0, NULL)) break;
             whole = x->a->peak;

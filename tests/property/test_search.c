@@ -51,11 +51,11 @@ static void one(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t step
 static void forecasts(unsigned long seed, rm_graph *g, uint32_t step, uint64_t limit)
 {
     rmi_arena mem = rmi_arena_make(NULL);
-    rmi_ref_model m;
+    rmi_step m;
     rmi_ref_search s;
     uint32_t k, told = 0, right = 0;
-    if (rmi_ref_make(&mem, g, step, 256, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK && limit > m.base) {
-        s.limit = limit - m.base;
+    if (rmi_step_make(&mem, g, step, 256, 0, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK && limit > m.resident) {
+        s.limit = limit - m.resident;
         s.lambda = 1 << 10;
         rmi_ref_load(&s, NULL, 0, NULL);
         rmi_ref_greedy(&s, 700, 100);

@@ -492,11 +492,12 @@ static size_t orders(uint32_t n, int shape)
 {
     rm_graph *g = wide(n, shape);
     rmi_arena mem = rmi_arena_make(NULL);
-    rmi_ref_model m;
+    rmi_step m;
     size_t deps = 0;
+    uint32_t i;
     EXPECT(rmi_graph_seal(g) == RM_OK, rm_graph_error(g));
-    EXPECT(rmi_ref_make(&mem, g, RM_SINGLE, 256, &m) == RM_OK, "the model");
-    deps = m.n_deps;
+    EXPECT(rmi_step_make(&mem, g, RM_SINGLE, 256, 0, &m) == RM_OK, "the model");
+    for (i = 0; i < m.n_tasks; i++) deps += m.tasks[i].after.n + m.tasks[i].until.n;
     rmi_arena_free(&mem);
     rm_graph_destroy(g);
     return deps;
@@ -531,7 +532,7 @@ static uint32_t passes(uint32_t n)
     rm_graph *g = rm_graph_create(NULL);
     rm_tensor x = rm_input_add(g, "x", 1 << 20, RM_INPUT_GRAD);
     rmi_arena mem = rmi_arena_make(NULL);
-    rmi_ref_model m;
+    rmi_step m;
     rmi_ref_search s;
     uint32_t i;
     for (i = 0; i < n; i++) {
@@ -539,7 +540,7 @@ static uint32_t passes(uint32_t n)
         if (i % 2) rm_output_add(g, x);
     }
     memset(&s, 0, sizeof s);
-    EXPECT(rmi_graph_seal(g) == RM_OK && rmi_ref_make(&mem, g, RM_SINGLE, 256, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK, rm_graph_error(g));
+    EXPECT(rmi_graph_seal(g) == RM_OK && rmi_step_make(&mem, g, RM_SINGLE, 256, 0, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK, rm_graph_error(g));
     s.limit = ((uint64_t)n / 20) << 20; /* far too little: all that can be given up is */
     EXPECT(rmi_ref_load(&s, NULL, 0, NULL) && rmi_ref_greedy(&s, 500, 400) == RM_OK, "evictions");
     rmi_arena_free(&mem);
@@ -907,14 +908,14 @@ static void full_batches(void)
         for (k = 0; k < 4; k++) {
             rm_graph *g = awkward(240, (int)shape);
             rmi_arena mem = rmi_arena_make(NULL);
-            rmi_ref_model m;
+            rmi_step m;
             rmi_ref_search s;
             uint64_t *end;
             size_t i, n = 0;
             int whole = 1;
             rm_plan *p = NULL;
             EXPECT(rm_plan_create(g, &(rm_plan_desc){.preset = "noremat"}, &p) == RM_OK, rm_graph_error(g)); /* closes the graph */
-            if (EXPECT(rmi_ref_make(&mem, g, RM_SINGLE, 256, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK, "a search")) {
+            if (EXPECT(rmi_step_make(&mem, g, RM_SINGLE, 256, 0, &m) == RM_OK && rmi_ref_search_make(&mem, &m, &s) == RM_OK, "a search")) {
                 rmi_ref_load(&s, NULL, 0, NULL);
                 s.limit = s.a->peak / 100 * 49;
                 n = s.cap_ins - rooms[k];
