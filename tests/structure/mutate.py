@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 
 LIST, OUT, OBJ = "tests/mutants.txt", "build/mutants", "build/tests/objects"
 HEADERS = {"": "rockmate.h", "cuda/": "rockmate_cuda.h"}
@@ -128,25 +129,54 @@ def read_list():
     return entries
 
 
-def plant(entries):
-    """Copies of the headers with all faults; the numbers whose context is gone."""
-    gone = set(range(1, len(entries) + 1))
+def line_of(old, lines, found, room, function):
+    """The number of the line that a fault spoils: in its function; where that has been renamed, the only one in its room, or at all."""
+    spans = [(a, z) for r, name, a, z in found if name == function]
+    for a, z in spans + [(a, z) for r, name, a, z in found if r == room and not spans] + [(0, len(lines))]:
+        at = [n for n in range(a, z) if re.sub(r" */\*.*\*/$", "", lines[n].strip()) == old]
+        if at and (spans or len(at) == 1):
+            return at[0]
+    return None
+
+
+def plant(entries, without=()):
+    """Copies of the headers with all faults but some. Which fault spoils which line of which copy."""
+    planted = {}
     for prefix, path in HEADERS.items():
         lines, found = functions(open(path, encoding="utf-8").read())
-        where = {name: (start, end) for _, name, start, end in found}
+        before = list(lines)
         for k, (room, function, old, new, _) in enumerate(entries, 1):
-            if room.startswith("cuda/") != bool(prefix) or function not in where:
-                continue
-            for n in range(*where[function]):
-                if lines[n].strip() == old:
-                    lines[n] = lines[n].replace(old, new.replace("MUTANT", f"rmtest_mutant_is({k})"))
-                    gone.discard(k)
-                    break
+            n = line_of(old, before, found, room.split("/")[-1], function) if room.startswith("cuda/") == bool(prefix) else None
+            if n is not None and k not in without:
+                planted[k] = (path, n)
         mark = next(n for n, l in enumerate(lines) if re.match(r"#define (RMI_IMPLEMENTED|ROCKMATE_CUDA_IMPLEMENTED)", l))
-        lines[mark] += SWITCH
-        with open(f"{OUT}/{path}", "w", encoding="utf-8") as f:
-            f.write("\n".join(lines))
-    return gone
+        for k, (where, n) in planted.items():
+            if where == path and lines[n] == before[n]:  # a line is spoiled in one way
+                lines[n] = lines[n].replace(entries[k - 1][2], entries[k - 1][3].replace("MUTANT", f"rmtest_mutant_is({k})"))
+            elif where == path:
+                planted[k] = (None, None)
+        lines[mark] += f'{SWITCH}#line {mark + 2} "{OUT}/{path}"'
+        text = "\n".join(lines)
+        if not os.path.exists(f"{OUT}/{path}") or open(f"{OUT}/{path}", encoding="utf-8").read() != text:
+            with open(f"{OUT}/{path}", "w", encoding="utf-8") as f:
+                f.write(text)
+    return {k: at for k, at in planted.items() if at[0]}
+
+
+def plant_what_compiles(entries):
+    """What is planted, and the faults that the compiler refuses, because the line means something else by now."""
+    refused = set()
+    while True:
+        planted = plant(entries, refused)
+        done = subprocess.run([os.environ.get("CC", "cc"), "-std=gnu99", "-fsyntax-only", f"-I{OUT}", "-I.", "-w", "tests/linked.c"],
+                              capture_output=True, text=True)
+        wrong = {(path, int(n) - 1) for path, n in re.findall(r"(rockmate\w*\.h):(\d+):\d+: error", done.stderr)}
+        more = {k for k, at in planted.items() if at in wrong}
+        if not done.returncode:
+            return planted, refused
+        if not more:
+            sys.exit(done.stderr[-4000:])
+        refused |= more
 
 
 def sh(*command):
@@ -155,37 +185,46 @@ def sh(*command):
         sys.exit(" ".join(command) + "\n" + done.stdout[-2000:] + done.stderr[-4000:])
 
 
-def build(kinds):
-    """Programs, linked with the planted object as it is, and with sanitizers if they are wanted. {name: [commands]}"""
+def made(output, *command):
+    """Runs a compiler that makes this file, unless it is newer than every file that the command names, and than the planted headers."""
+    sources = [w for w in command if re.search(r"\.(o|c|cpp)$", w)] + [f"{OUT}/{path}" for path in HEADERS.values()]
+    if not os.path.exists(output) or os.path.getmtime(output) < max(os.path.getmtime(s) for s in sources):
+        sh(*command, "-o", output)
+
+
+def build(kinds, only):
+    """Programs, of these names if names are given, linked with the planted object as it is, and with sanitizers if they are wanted. {name: [commands]}"""
     cc, cxx = os.environ.get("CC", "cc"), os.environ.get("CXX", "c++")
     cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
     include = [f"-I{OUT}", "-I.", "-w"]
     programs = {}
     for kind, flags in (("plain", ["-O1"]), ("san", SAN))[:kinds]:
-        sh(cc, "-std=gnu99", *flags, *include, "-c", "-o", f"{OUT}/linked_{kind}.o", "tests/linked.c")
+        made(f"{OUT}/linked_{kind}.o", cc, "-std=gnu99", *flags, *include, "-c", "tests/linked.c")
         extra = []
         if os.path.exists(f"{OBJ}/standin.o"):
-            sh(cc, "-std=gnu99", *flags, *include, "-isystem", f"{cuda}/include", "-c", "-o", f"{OUT}/cuda_{kind}.o", "tests/cuda/linked.c")
+            made(f"{OUT}/cuda_{kind}.o", cc, "-std=gnu99", *flags, *include, "-isystem", f"{cuda}/include", "-c", "tests/cuda/linked.c")
             extra = [f"{OUT}/cuda_{kind}.o", f"{OBJ}/standin.o"]
         for o in sorted(os.listdir(OBJ)):
             if o.endswith(".o") and o.startswith(("test_", "fuzz_")):
                 name, more = o[:-2], [] if o == "test_replay.o" else [f"{OBJ}/replay.o"]
-                if name == "test_replay":
+                if name == "test_replay" or (only and name not in only):
                     continue  # of the referee, which shares no code with what is spoiled
                 source = glob.glob(f"tests/*/{name}.c*")[0]
                 if re.search(r"^#define RM_[A-Z]", open(source, encoding="utf-8").read(), re.M):  # an implementation of its own
-                    sh(cc, "-std=gnu99", *flags, "-O0", *include, "-o", f"{OUT}/{name}_{kind}", source, "-lm", "-lpthread")
+                    made(f"{OUT}/{name}_{kind}", cc, "-std=gnu99", *flags, "-O0", *include, source, "-lm", "-lpthread")
                     programs.setdefault(name, []).append([f"{OUT}/{name}_{kind}"])
                     continue
                 if name in ("test_cuda", "test_cuda_api", "test_standin"):
                     more += extra
-                sh(cxx, "-fsanitize=address,undefined", "-o", f"{OUT}/{name}_{kind}", f"{OBJ}/{o}", f"{OUT}/linked_{kind}.o", *more, "-lm", "-lpthread")
+                made(f"{OUT}/{name}_{kind}", cxx, "-fsanitize=address,undefined", f"{OBJ}/{o}", f"{OUT}/linked_{kind}.o", *more, "-lm", "-lpthread")
                 programs.setdefault(name, []).append([f"{OUT}/{name}_{kind}"] + (["2000"] if name.startswith("fuzz") else []))
+        if only and "rmplan" not in only and "train_gpt" not in only:
+            continue
         rmplan = f"{OUT}/rmplan_{kind}"
-        sh(cc, *flags, "-w", "-DRMI_IMPLEMENTED", "-o", rmplan, "examples/rmplan.c", f"{OUT}/linked_{kind}.o", "-lm", "-lpthread")
+        made(rmplan, cc, *flags, "-w", "-DRMI_IMPLEMENTED", "examples/rmplan.c", f"{OUT}/linked_{kind}.o", "-lm", "-lpthread")
         programs.setdefault("rmplan", []).append(["sh", "tests/cli/rmplan.sh", rmplan])
         train = f"{OUT}/train_gpt_{kind}"
-        sh(cc, *flags, "-w", "-DRMI_IMPLEMENTED", "-o", train, "examples/train_gpt.c", f"{OUT}/linked_{kind}.o", "-lm", "-lpthread")
+        made(train, cc, *flags, "-w", "-DRMI_IMPLEMENTED", "examples/train_gpt.c", f"{OUT}/linked_{kind}.o", "-lm", "-lpthread")
         programs.setdefault("train_gpt", []).append(["sh", "tests/cli/train_gpt.test", train])
     return programs
 
@@ -220,7 +259,8 @@ def baseline(programs, kind, below):
     for name, commands in programs.items():
         binary = commands[kind][-1] if name in ("rmplan", "train_gpt") else commands[kind][0]
         key = hashlib.sha256(open(binary, "rb").read()).hexdigest() + os.environ.get("RMTEST_ALL", "")
-        if known.get(name, {}).get("key") != key:
+        was = known.get(name, {})
+        if was.get("key") != key or (was["code"] in (-9, -24) and not (below and was["seconds"] >= below)):  # new, or broken off too early
             todo[name] = (commands[kind], key)
 
     def one(item):
@@ -242,19 +282,62 @@ def baseline(programs, kind, below):
     return {n: r for n, r in known.items() if n in programs and not r["code"] and not (below and r["seconds"] > below)}
 
 
-def hunt(programs, bases, numbers, entries):
-    """For each fault the program that fails, or None, or "unreached"."""
+def fault_key(entry):
+    return hashlib.sha256("\0".join(entry[:4]).encode()).hexdigest()[:16]
+
+
+class Known:
+    """What is known of faults from earlier runs, by the fault's text: the program that notices it, and those that do not, by their objects."""
+
+    def __init__(self, fresh):
+        self.path = f"{OUT}/known.json"
+        self.of = {} if fresh or not os.path.exists(self.path) else json.load(open(self.path))
+        self.lock = Lock()
+
+    def get(self, entry):
+        return self.of.setdefault(fault_key(entry), {"by": None, "asked": []})
+
+    def put(self, entry, by, asked):
+        with self.lock:
+            known = self.get(entry)
+            known["by"] = by or known["by"]
+            known["asked"] = sorted(set(known["asked"]) | set(asked))
+            with open(self.path + ".part", "w") as f:
+                json.dump(self.of, f)
+            os.replace(self.path + ".part", self.path)
+
+
+def object_key(name, kind):
+    """Of a test program without the implementation: what it asks."""
+    source = f"{OBJ}/{name}.o" if os.path.exists(f"{OBJ}/{name}.o") else {"rmplan": "tests/cli/rmplan.sh", "train_gpt": "tests/cli/train_gpt.test"}.get(name)
+    content = open(source, "rb").read() if source else b""
+    return f"{name} {kind} {os.environ.get('RMTEST_ALL', '')} " + hashlib.sha256(content).hexdigest()[:12]
+
+
+def hunt(programs, bases, numbers, entries, known):
+    """For each fault the program that fails, or None, or "unreached". Cheap programs first, those first that noticed faults of the same room."""
+    fruitful = {}
+
+    def cost(name, base, room):
+        return base[name]["seconds"] * (0.3 if name in fruitful.get(room, ()) else 1)
+
     def one(k):
-        met = False
+        entry, met = entries[k - 1], False
+        was = known.get(entry)
         for kind in (0, 1):
             base = bases[kind] if bases[kind] is not None else {}
-            for name in sorted((n for n in base if k in base[n]["reached"]), key=lambda n: base[n]["seconds"]):
+            for name in sorted((n for n in base if k in base[n]["reached"]), key=lambda n: cost(n, base, entry[0])):
                 met = True
+                if was["by"]:
+                    break
+                if object_key(name, kind) in was["asked"]:
+                    continue
                 code, _ = run(programs[name][kind], k, None, 3 * base[name]["seconds"] + 5)
-                if code:
-                    how = "by time" if code in (-9, -24) else f"status {code}"
-                    return k, f"{name}{' with sanitizers' if kind else ''} ({how})"
-        return k, None if met else "unreached"
+                by = f"{name}{' with sanitizers' if kind else ''} ({'by time' if code in (-9, -24) else f'status {code}'})" if code else None
+                known.put(entry, by, [object_key(name, kind)])
+                if by:
+                    fruitful.setdefault(entry[0], set()).add(name)
+        return k, was["by"] or (None if met else "unreached")
 
     results = {}
     with ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count() or 1))) as pool:
@@ -273,33 +356,42 @@ def main(words):
     if "--below" in words:
         below = float(words[words.index("--below") + 1])
         del words[words.index("--below") + 1]
+    only = words[words.index("--only") + 1].split(",") if "--only" in words else None
+    if only:
+        del words[words.index("--only") + 1]
     numbers = [int(w) for w in words if w.isdigit()]
     os.makedirs(OUT, exist_ok=True)
     entries = read_list()
-    gone = plant(entries)
-    sanitizers = "--sanitizers" in words or not below
-    programs = build(1 + sanitizers)
-    plain = baseline(programs, 0, below)
-    sanitized = baseline(programs, 1, below) if sanitizers else None
-    wanted = [k for k in numbers or range(1, len(entries) + 1) if k not in gone]
-    results = hunt(programs, (plain, sanitized), wanted, entries)
+    planted, refused = plant_what_compiles(entries)
+    gone = set(range(1, len(entries) + 1)) - set(planted)
+    if "--check" not in words:
+        known = Known("--fresh" in words)
+        sanitizers = "--sanitizers" in words or not below
+        programs = {n: c for n, c in build(1 + sanitizers, only).items()}
+        plain = baseline(programs, 0, below)
+        sanitized = baseline(programs, 1, below) if sanitizers else None
+        wanted = [k for k in numbers or range(1, len(entries) + 1) if k not in gone]
+        tell(hunt(programs, (plain, sanitized), wanted, entries, known), entries)
+    for k in sorted(gone):
+        print(f"{'refused by the compiler' if k in refused else 'gone'}: {k} >>{entries[k - 1][0]} {entries[k - 1][1]}: {entries[k - 1][2]}")
+    print(f"{len(entries)} faults, {len(gone)} gone with the line that they spoil")
+    return 0
+
+
+def tell(results, entries):
     with open(f"{OUT}/results.txt", "w") as f:
         for k, by in results.items():
             f.write(f"{k}\t{entries[k - 1][0]}\t{entries[k - 1][1]}\t{by or 'survives'}\n")
-    alive = [k for k in results if results[k] in (None, "unreached")]
     print()
-    for k in alive:
+    for k in [k for k in results if results[k] in (None, "unreached")]:
         room, function, old, new, why = entries[k - 1]
         print(f"{'survives' if results[k] is None else 'unreached'}: {k} >>{room} {function}: {why or 'no reason known'}\n    - {old}\n    + {new}")
-    for k in sorted(gone):
-        print(f"gone: {k} >>{entries[k - 1][0]} {entries[k - 1][1]}: {entries[k - 1][2]}")
     reached = [k for k in results if results[k] != "unreached"]
     killed = [k for k in reached if results[k]]
     equal = [k for k in reached if not results[k] and entries[k - 1][4].startswith("equivalent")]
     share = 100.0 * len(killed) / max(1, len(reached) - len(equal))
-    print(f"\n{len(entries)} faults, {len(gone)} gone, {len(results) - len(reached)} not reached, {len(reached)} reached: {len(killed)} killed, "
+    print(f"\n{len(results)} faults asked, {len(results) - len(reached)} not reached, {len(reached)} reached: {len(killed)} killed, "
           f"{len(equal)} equivalent, {len(reached) - len(killed) - len(equal)} survive; {share:.1f} % of those that are faults are killed")
-    return 0
 
 
 if __name__ == "__main__":
