@@ -14445,7 +14445,7 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
 
 /* --- with a link. Values that are read after x and not made again are on the device when x starts, or went out over
    d2h before x in this step and come back over h2d after it. Params that are read after x are on the device then or
-   come in after x; those that do not fit at the start come in for the forward as well. What a backward changes for
+   come in after x. What a backward changes for
    the next step (a gradient that is handed on, a param that gets an update) is on the device when the next x starts,
    or it, or the gradient that it comes from, went out. With y, a run that is surely after x, repeats count that what
    comes before y reads; what y and later runs change went out between y and the next x, as values did. Steps do not
@@ -14458,11 +14458,9 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
    1 if after y, too. On the host one takes time of the host's lane (price h), its gradient goes out and the new
    weight comes in for the forward before the next x, or for x. On the device it takes time, its states are there at x
    or come in after x and go out, its weight (if x does not hold it) is there at the next x or goes out; if no
-   backward after x reads the weight, it comes in for the update alone; and it is there when the step starts (price s
-   <= c2) or comes in for the forward. To the left comes T h, to the right the least of
-       h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight + s
-       weight,
-   and of all other weights s times what is above the limit. Where earlier steps have contributed to the gradient,
+   backward after x reads the weight, it comes in for the update alone. To the left comes T h, to the right the least of
+       h host + (b2 + late b1) gradient + c2 weight  and  device + (b2 + late b1 + c1 + c2) states + (b2 + late b1) weight.
+   Where earlier steps have contributed to the gradient,
    that is there at x or comes in after x, too, c1 + c2, or (for the host) the sum is made there, which takes time of
    its lane; or (for the host, where a barrier alone puts the update after x) the sum was made on the device before x,
    and had come in for that, c2. One param (a tied embedding: read first, complete last) is waited for: if the host
@@ -14470,20 +14468,19 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
    read and its last gradient, updates on the device among it, is all that can run meanwhile. T is above that sum as
    it is above the sum of all computation, so above any mean of both. */
 typedef struct rmi_bnd_update { /* so many equal params */
-    uint64_t n, in, out, fwd, now, grad,
-        state; /* bytes of the weight: its update after x alone wants it; x does not hold it; forwards before x,
-                                                   or (now) these or x, read it; of the gradient; of the state */
+    uint64_t n, in, out, now, grad, state; /* bytes of the weight: its update after x alone wants it; x does not hold
+                                              it; forwards before x, or x, read it; of the gradient; of the state */
     uint64_t device, host, wait; /* ns; RMI_INF: not there; wait: of the computation for the update on the host */
     uint64_t late, late_grad;    /* the update, the gradient's last contribution come after y */
     uint64_t early, add;         /* bytes of earlier steps' contributions; ns to add to them in host memory */
     uint64_t given;              /* a contribution of this step comes after x */
-    uint64_t p_in, p_out, p_fwd, p_now, p_grad, p_state, p_early; /* bytes at a price */
+    uint64_t p_in, p_out, p_now, p_grad, p_state, p_early; /* bytes at a price */
 } rmi_bnd_update;
 #define RMI_BND_UPDATES 48u
 
 typedef struct rmi_bnd_traffic {
     uint64_t before, may;   /* ns of compute that surely precede x; that may lie outside x to y */
-    uint64_t params, start; /* bytes: read after x; read before x, those of `updates` left out */
+    uint64_t params;        /* bytes read after x */
     uint64_t grads, late;   /* changed for the next step, those of `updates` left out; from y on */
     rmi_bnd_update *updates;
     uint32_t n_updates;
@@ -14567,7 +14564,6 @@ RMI_FN void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past
         x.n = 1;
         x.in = seen[i] & 10 ? 0 : t->bytes;
         x.out = seen[i] & 8 ? 0 : t->bytes;
-        x.fwd = seen[i] & 4 ? t->bytes : 0;
         x.now = seen[i] & 12 ? t->bytes : 0;
         x.grad = t->grad_bytes;
         x.state = t->state_bytes;
@@ -14626,8 +14622,8 @@ RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
 RMI_FN uint64_t rmi_bnd_moves(uint64_t ns, uint64_t per_second) { return rmi_mul_div_up(ns, per_second, 1000000000u); }
 
 /* Prices in parts: b1, b2, c1, c2 in 16ths; the host's lane in 64ths; of the computation's time that of updates
-   instead of a wait, and the start of a step, of c2, in 16ths. */
-enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_START, RMI_BND_PARTS };
+   instead of a wait in 16ths. */
+enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIME, RMI_BND_PARTS };
 
 /* What updates add: of either side the cheaper one. left: 1024 (1 - b1
    d2h): of the time outside x to y that share is counted as computation. */
@@ -14640,8 +14636,7 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *r, c
         uint64_t out = p[RMI_BND_B2] + (u->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
         if (u->device != RMI_INF)
             device = rmi_bnd_units(b, u->device) / 16384 * (left * p[RMI_BND_TIME]) +
-                     (u->p_state * (out + c) + u->p_out * out + (u->p_in + u->p_early) * c) / 16 +
-                     u->p_fwd * p[RMI_BND_C2] / 256 * p[RMI_BND_START];
+                     (u->p_state * (out + c) + u->p_out * out + (u->p_in + u->p_early) * c) / 16;
         if (u->host != RMI_INF)
             host = rmi_bnd_units(b, u->host) / 64 * p[RMI_BND_HOST] +
                    rmi_min(rmi_bnd_units(b, u->add) / 64 * p[RMI_BND_HOST],
@@ -14671,7 +14666,6 @@ RMI_FN void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *r)
         rmi_bnd_update *u = &r->updates[k];
         u->p_in = rmi_bnd_priced(u->in, price);
         u->p_out = rmi_bnd_priced(u->out, price);
-        u->p_fwd = rmi_bnd_priced(u->fwd, price);
         u->p_now = rmi_bnd_priced(u->now, price);
         u->p_grad = rmi_bnd_priced(u->grad, price);
         u->p_state = rmi_bnd_priced(u->state, price);
@@ -14684,13 +14678,12 @@ RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, cons
 {
     const rmi_link *l = &b->m->graph->link;
     uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1],
-             c2 = p[RMI_BND_C2], start = p[RMI_BND_START];
+             c2 = p[RMI_BND_C2];
     uint64_t bytes = (r->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(r->before, l->h2d), 1), RMI_MAX / 64) * c1 +
                       r->params * (c1 + c2) + r->late * b1) /
                          16 +
-                     r->start / 256 * c2 * start + b->at.held;
-    uint64_t room = rmi_add(b->limit, rmi_add(rmi_mul(rmi_bnd_moves(r->may, l->d2h) / 16 + 1, b1),
-                                              rmi_mul(b->limit / 256 + 1, c2 * start)));
+                     b->at.held;
+    uint64_t room = rmi_add(b->limit, rmi_mul(rmi_bnd_moves(r->may, l->d2h) / 16 + 1, b1));
     uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
                            rmi_mul_div_up(r->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
     /* b1 d2h, in 1024ths of a unit */
@@ -14705,7 +14698,7 @@ RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, cons
 /* Moves parts p by steps from 4 to `finest` while that raises T, which is returned. */
 RMI_FN uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *p, uint32_t finest)
 {
-    static const uint32_t most[] = {16, 16, 16, 16, 1024, 16, 16};
+    static const uint32_t most[] = {16, 16, 16, 16, 1024, 16};
     uint64_t v, value = rmi_bnd_link_at(b, r, p);
     uint32_t step, i, k, moved = 1;
     for (step = 4; step >= finest && step; step /= moved ? 1 : 2)
@@ -14732,10 +14725,9 @@ RMI_FN uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r, 
 {
     uint64_t v, value = 0;
     uint32_t k, i, p[RMI_BND_PARTS];
-    for (k = 0; k < (r->n_updates ? 20u : 5u); k++) {
+    for (k = 0; k < (r->n_updates ? 10u : 5u); k++) {
         for (i = 0; i < RMI_BND_HOST; i++) p[i] = k % 5 == 4 ? 4 : i == k % 5 ? 16 : 0;
-        p[RMI_BND_HOST] = k / 5 % 2 * 64;
-        p[RMI_BND_START] = k / 10 * 16;
+        p[RMI_BND_HOST] = k / 5 * 64;
         p[RMI_BND_TIME] = 16;
         v = rmi_bnd_link_climb(b, r, p, 2);
         if (v > value) memcpy(best, p, sizeof p);
@@ -14877,11 +14869,9 @@ RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, con
     r.updates = tmp->updates;
     b->at.held += rmi_bnd_held_home(b, tmp->seen);
     r.params = rmi_bnd_params(b, tmp->seen, 1);
-    r.start = rmi_bnd_params(b, tmp->seen, 0);
+    rmi_bnd_params(b, tmp->seen, 0);
     rmi_bnd_changed(b, tmp->seen, b->at.upto ? tmp->past : NULL, &r);
-    for (i = 0; i < r.n_updates; i++) r.start -= r.updates[i].fwd * r.updates[i].n;
     r.params = rmi_min(r.params, RMI_MAX / 64);
-    r.start = rmi_min(r.start, RMI_MAX / 64);
     r.grads = rmi_min(r.grads, RMI_MAX / 64);
     r.late = rmi_min(r.late, RMI_MAX / 64);
     rmi_bnd_link_prices(s, &r, bound);
@@ -14897,7 +14887,7 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
     rmi_bnd_web s;
     rmi_bnd_room tmp;
     uint64_t *live = RMI_NEW(mem, uint64_t, m->n_once + 1u), most = 0, near = 0, value;
-    uint32_t i, k, n, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 12 + 1, x = RMI_NONE;
+    uint32_t i, k, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 12 + 1;
     rm_result r = rmi_bnd_make(mem, m, limit, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
     RMI_TRY(rmi_bnd_web_begin(&b, &s));
@@ -14923,21 +14913,10 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
     for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2;
          i++) { /* the first of them, the best and its neighbours, with the last backward as y */
         at = !i ? rmi_bnd_highest(live, m->n_forwards, step, m->n_once) : i & 1 ? top + i / 2 : top - i / 2;
-        value = near;
-        if (at >= m->n_once || m->tasks[m->once[at]].way > RMI_BWD) continue;
-        RMI_TRY(rmi_bnd_link_moment(&s, m->once[at], m->once[last], &tmp, &value));
-        if (value > near) x = m->once[at];
-        near = rmi_max(near, value);
+        if (at < m->n_once && m->tasks[m->once[at]].way <= RMI_BWD)
+            RMI_TRY(rmi_bnd_link_moment(&s, m->once[at], m->once[last], &tmp, &near));
     }
-    most = rmi_max(most, near);
-    for (i = m->n_once, n = 0, k = 2;
-         i-- > m->n_forwards && x != RMI_NONE && b.work < work;) { /* y: ever earlier backwards */
-        n += m->tasks[m->once[i]].way == RMI_BWD;
-        if (n < k) continue;
-        k = k * 3 / 2 + 1;
-        RMI_TRY(rmi_bnd_link_moment(&s, x, m->once[i], &tmp, &most));
-    }
-    *bound = rmi_max(*bound, most);
+    *bound = rmi_max(*bound, rmi_max(most, near));
     return RM_OK;
 }
 
