@@ -5026,6 +5026,14 @@ typedef struct rmi_seq_kept { /* one life in host memory, positions [first, end)
     uint64_t bytes;
 } rmi_seq_kept;
 
+typedef struct rmi_seq_list { /* a list with copies and homes of its own */
+    rmi_run *runs;
+    size_t n;
+    uint32_t *at;    /* by run of whoever wrote the list, or by event of a schedule: its place here */
+    rmi_home *homes; /* n_homes of the program, then n_late of what the step before still copies out */
+    size_t n_homes, n_late;
+} rmi_seq_list;
+
 typedef struct rmi_seq {
     const rm_graph *g;
     rmi_arena *mem, *lives; /* lives: of what only the build itself and rmi_seq_bytes_at_end ask for; NULL: mem */
@@ -14979,8 +14987,7 @@ typedef struct rmi_off_model {
     rmi_arena *mem;
     uint32_t step, granule, n_buf;
     rmi_off_task *tasks;
-    uint32_t *pool, *fwd_at, *bwd_at; /* by op: task of form 0; of form 0's first part */
-    uint32_t *form;                   /* by op: that of its forwards */
+    uint32_t *pool, *bwd_at; /* bwd_at: by op: task of its backward's first part; its forward's is that of its number */
     uint32_t reduce_at, opt_at, host_at, barrier_at;
     uint64_t *room, *out_ns, *in_ns, *add_ns; /* by buffer */
     uint32_t *root;                   /* by buffer: of views; itself otherwise; RMI_NONE: takes no bytes */
@@ -14996,9 +15003,8 @@ typedef struct rmi_off_model {
     int waiting;                      /* gradients of an accumulation wait while this forward runs */
     uint64_t ease;                    /* parts of 1024 that copies in begin earlier by than they must, if the lane has the time */
     int steady;                       /* other programs come before and after: no copy crosses the step's edge */
-    rmi_run *first;                   /* every forward once */
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
-    uint32_t n_first, n_order;
+    uint32_t n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
     uint64_t tight[RMI_OFF_PARTS];    /* so much less than limit in each part of the computation's time, except around the turn from
                                          forward to backward: room where packing failed */
@@ -15134,28 +15140,24 @@ RMI_FN rm_result rmi_off_buffers(rmi_off_model *m, uint32_t percent)
 RMI_FN rm_result rmi_off_tasks(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
-    uint32_t i, k, p, n = 0, used = 0;
+    uint32_t i, p, n = 0, used = 0;
     size_t room = 64, tasks = 3 * (size_t)g->n_tensors + g->n_barriers;
     rmi_access a;
     RMI_TRY(rmi_low_access_make(g, m->mem, &a));
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].n_forms; k++) {
-            tasks += 1 + g->ops[i].forms[k].n_parts;
-            room += (1 + (size_t)g->ops[i].forms[k].n_parts) * 4 * ((size_t)g->ops[i].in.n + 2 * g->ops[i].out.n + g->ops[i].mutates.n + 4);
-        }
+    for (i = 0; i < g->n_ops; i++) { /* all in form 0 */
+        const rmi_op *op = &g->ops[i];
+        tasks += 1 + op->forms[0].n_parts;
+        room += (1 + (size_t)op->forms[0].n_parts) * 4 * ((size_t)op->in.n + 2 * op->out.n + op->mutates.n + 4);
+    }
     room += 32 * (size_t)g->n_tensors + (size_t)g->n_barriers * g->n_tensors;
     m->tasks = RMI_NEW(m->mem, rmi_off_task, tasks);
     m->pool = RMI_NEW(m->mem, uint32_t, room);
-    m->fwd_at = RMI_NEW(m->mem, uint32_t, g->n_ops);
     m->bwd_at = RMI_NEW(m->mem, uint32_t, g->n_ops);
-    if (!m->tasks || !m->pool || !m->fwd_at || !m->bwd_at) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_ops; i++) {
-        m->fwd_at[i] = n;
-        for (k = 0; k < g->ops[i].n_forms; k++) rmi_off_task_of(m, &a, rmi_low_run(RMI_FWD, i, k, 0), &m->tasks[n++], &used);
-        m->bwd_at[i] = n;
-        for (k = 0; k < g->ops[i].n_forms; k++)
-            for (p = 0; p < g->ops[i].forms[k].n_parts; p++) rmi_off_task_of(m, &a, rmi_low_run(RMI_BWD, i, k, p), &m->tasks[n++], &used);
-    }
+    if (!m->tasks || !m->pool || !m->bwd_at) return RM_ERROR_MEMORY;
+    for (i = 0; i < g->n_ops; i++) rmi_off_task_of(m, &a, rmi_low_run(RMI_FWD, i, 0, 0), &m->tasks[n++], &used);
+    for (i = 0; i < g->n_ops; i++)
+        for (m->bwd_at[i] = n, p = 0; p < g->ops[i].forms[0].n_parts; p++)
+            rmi_off_task_of(m, &a, rmi_low_run(RMI_BWD, i, 0, p), &m->tasks[n++], &used);
     m->reduce_at = n;
     for (i = 0; i < g->n_tensors; i++, n++)
         if (g->tensors[i].kind == RMI_PARAM) rmi_off_task_of(m, &a, rmi_low_run(RMI_REDUCE, i, 0, 0), &m->tasks[n], &used);
@@ -15174,12 +15176,9 @@ RMI_FN rm_result rmi_off_tasks(rmi_off_model *m)
 
 RMI_INLINE const rmi_off_task *rmi_off_task_at(const rmi_off_model *m, rmi_run r)
 {
-    uint32_t k, at;
     switch ((rmi_way)r.way) {
-    case RMI_FWD: return &m->tasks[m->fwd_at[r.id] + r.form];
-    case RMI_BWD:
-        for (at = m->bwd_at[r.id], k = 0; k < r.form; k++) at += m->g->ops[r.id].forms[k].n_parts;
-        return &m->tasks[at + r.part];
+    case RMI_FWD: return &m->tasks[r.id];
+    case RMI_BWD: return &m->tasks[m->bwd_at[r.id] + r.part];
     case RMI_REDUCE: return &m->tasks[m->reduce_at + r.id];
     case RMI_OPT: return &m->tasks[m->opt_at + r.id];
     case RMI_BARRIER: return &m->tasks[m->barrier_at + r.id];
@@ -15617,7 +15616,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, moved = 0, turn = m->start[rmi_min(m->n_first, m->n)], window = m->ns / 100,
+    uint64_t sum = m->base, host = 0, moved = 0, turn = m->start[rmi_min(g->n_ops, m->n)], window = m->ns / 100,
              part = m->start[m->n] / RMI_OFF_PARTS + 1;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
@@ -15863,7 +15862,7 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
     const rm_graph *g = m->g;
     uint32_t i, k, q, lo, hi;
     m->n = 0;
-    for (i = 0; i < m->n_first; i++) m->runs[m->n++] = m->first[i];
+    for (i = 0; i < g->n_ops; i++) m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
     for (i = 0; i < m->n_buf; i++) m->there[i] = m->mode[i] != RMI_OFF_AGAIN;
     for (i = 0; i < g->n_ops; i++)
         if (g->ops[i].view != RMI_NONE && m->root[g->ops[i].view] != RMI_NONE)
@@ -15880,7 +15879,7 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
             for (i = lo; i < hi; i++) {
                 if (!m->wanted[i]) continue;
                 m->wanted[i] = 0;
-                m->runs[m->n++] = rmi_low_run(RMI_FWD, i, m->form[i], 0);
+                m->runs[m->n++] = rmi_low_run(RMI_FWD, i, 0, 0);
             }
         }
         m->runs[m->n++] = r;
@@ -15888,14 +15887,6 @@ RMI_FN void rmi_off_derive(rmi_off_model *m)
 }
 
 /* --- emission */
-
-typedef struct rmi_off_list { /* what >>sequence gets */
-    rmi_run *runs;
-    size_t n;
-    uint32_t *at;    /* position in it of run p of the model */
-    rmi_home *homes; /* n_homes of the program, then n_late of >>sequence alone */
-    size_t n_homes, n_late;
-} rmi_off_list;
 
 /* Is it on the device when the step begins? */
 RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_inst *s)
@@ -15908,7 +15899,7 @@ RMI_FN int rmi_off_at_edge(const rmi_off_model *m, const rmi_off_inst *s)
 
 /* The list with its copies: before run p the copies in that begin then, after it the copies out of what is ready and the ends
    of copies that are over. */
-RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
+RMI_FN rm_result rmi_off_emit(rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
     uint32_t p, k, *over = RMI_NEW(mem, uint32_t, (size_t)m->n + 1), *begin = m->begin, *next = m->next,
                    *added = RMI_NEW(mem, uint32_t, (size_t)m->n + 1);
@@ -16000,7 +15991,7 @@ RMI_FN void rmi_off_fix(rmi_off_model *m)
 /* percent: of the link's speed to count on. */
 RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, uint32_t granule, uint32_t percent, rmi_off_model *m)
 {
-    size_t room = 64, i, k;
+    size_t room = 64, i;
     memset(m, 0, sizeof *m);
     m->g = g;
     m->mem = mem;
@@ -16010,13 +16001,9 @@ RMI_FN rm_result rmi_off_make(rmi_arena *mem, const rm_graph *g, uint32_t step, 
     RMI_TRY(rmi_off_buffers(m, percent));
     RMI_TRY(rmi_off_tasks(m));
     rmi_off_fix(m);
-    for (i = 0; i < g->n_ops; i++)
-        for (k = 0; k < g->ops[i].n_forms; k++) room += g->ops[i].forms[k].n_parts;
+    for (i = 0; i < g->n_ops; i++) room += g->ops[i].forms[0].n_parts;
     m->order = RMI_NEW(mem, rmi_run, room + 4 * (size_t)g->n_tensors + g->n_barriers);
-    m->first = RMI_NEW(mem, rmi_run, g->n_ops);
-    m->form = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!m->order || !m->first || !m->form) return RM_ERROR_MEMORY;
-    for (i = 0; i < g->n_ops; i++) m->first[m->n_first++] = rmi_low_run(RMI_FWD, (uint32_t)i, 0, 0);
+    if (!m->order) return RM_ERROR_MEMORY;
     if (rmi_low_has_backward(step)) {
         m->n_order = rmi_blk_backward(g, step, 0, g->n_ops, m->order);
         m->n_order += rmi_blk_tail(g, step, m->order + m->n_order);
@@ -16125,7 +16112,7 @@ RMI_FN int rmi_off_cmp_absent(const void *a, const void *b, void *user)
 
 /* A list for >>sequence, its homes at offsets of their own: what stays lowest, then what is there at the step's edge, what is away
    longest last, so that the room it leaves is in one piece; inputs. */
-RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_off_list *out)
+RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
     const rm_graph *g = m->g;
     uint32_t b, i, pass;
@@ -16273,10 +16260,10 @@ RMI_FN rm_result rmi_off_items(rmi_off_search *s, const rmi_shape *shape)
     }
     memset(m->plain, 0, g->n_ops * sizeof(uint64_t));
     /* scratch, too */
-    for (i = 0; i < m->n_first; i++) m->plain[m->first[i].id] = now = rmi_add(now, rmi_off_task_at(m, m->first[i])->ns);
+    for (i = 0; i < g->n_ops; i++) m->plain[i] = now = rmi_add(now, m->tasks[i].ns);
     for (i = 0; i < g->n_ops; i++) { /* start (scratch here): the time to make an op's
                                         output again, with inputs that are never kept */
-        m->start[i] = m->tasks[m->fwd_at[i] + m->form[i]].again;
+        m->start[i] = m->tasks[i].again;
         for (k = 0; k < g->ops[i].in.n; k++) {
             uint32_t t = m->root[g->ops[i].in.at[k]];
             if (t != RMI_NONE && g->tensors[t].kind == RMI_ACT && !read[t] && !m->fixed[t])
@@ -17111,7 +17098,7 @@ RMI_FN rm_result rmi_off_mix_all(rmi_off_search *s, rmi_arena *mem, uint64_t eva
     rmi_sort(by, n_by, sizeof(uint32_t), rmi_off_cmp_cost, s);
     rmi_sort(s->early, s->n_values, sizeof(uint32_t), rmi_off_cmp_made, s);
     rmi_off_layers(s, by, n_by, 2, s->cheap);
-    for (i = 0; i < m->n_first; i++) all = rmi_add(all, rmi_off_task_at(m, m->first[i])->ns);
+    for (i = 0; i < m->g->n_ops; i++) all = rmi_add(all, m->tasks[i].ns);
     for (i = 0; i < m->n_order; i++) all = rmi_add(all, rmi_off_task_at(m, m->order[i])->ns);
     for (i = 0; i < s->n_params; i++)
         if (rmi_off_two_sided(m, s->params[i])) host = rmi_add(host, m->g->tensors[s->params[i]].opt_host);
@@ -18179,20 +18166,12 @@ RMI_FN int rmi_cost_eval(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
    nobody wants any more; after it the copies out of what it made, and the ends of those that are over. Homes: what is on the device
    all the time lies lowest, then what is there at the step's edge, then inputs. O(events + copies).
    ================================================================================================================== */
-typedef struct rmi_event_list {
-    rmi_run *runs;
-    size_t n;
-    uint32_t *at;     /* by event: its place among the runs */
-    rmi_home *homes;  /* n_homes of the program, then n_late of what the step before still copies out */
-    size_t n_homes, n_late;
-} rmi_event_list;
-
 typedef struct rmi_event_writer {
     const rmi_cost *cost;
     const rmi_schedule *schedule;
     const rmi_costs *costs;
     rmi_arena *mem;
-    rmi_event_list *list;
+    rmi_seq_list *list;
     rmi_step_runs out;
     uint32_t *hold_head, *hold_next; /* by event; by life: kept until after that event */
 } rmi_event_writer;
@@ -18298,7 +18277,7 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
 {
     const rmi_step *s = w->cost->step;
     const rmi_costs *x = w->costs;
-    rmi_event_list *list = w->list;
+    rmi_seq_list *list = w->list;
     uint32_t number, pass, i, all = 3 * s->graph->n_tensors;
     uint64_t top[2] = {0, 0};
     list->homes = RMI_NEW(w->mem, rmi_home, 2 * (size_t)all + x->n_outs);
@@ -18329,7 +18308,7 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
 }
 
 /* The list of schedule h, whose costs x the evaluator c has just found; x is used up. */
-RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, rmi_event_list *list)
+RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, rmi_seq_list *list)
 {
     rmi_event_writer w;
     uint32_t p, i;
@@ -19231,7 +19210,7 @@ typedef struct rmi_planner {
                                     addresses, too. quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
     rmi_arena moved_mem;
-    rmi_off_list moved;   /* with reductions: the list with copies of number `listed` that became the best program */
+    rmi_seq_list moved;   /* with reductions: the list with copies of number `listed` that became the best program */
     uint32_t listed, listing, lists_moved; /* listing: the number of the one that is tried now, or 0; numbers so far */
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
@@ -21017,36 +20996,41 @@ RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
 
 /* --- plans with copies: lists of >>offload, with homes of their own */
 
-/* The model's decisions as a candidate. */
-RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t *size)
+/* The list, which lies in *mem, as a candidate; with reductions the arena is kept if it becomes the best one, and *mem another. */
+RMI_FN rm_result rmi_plan_try_list(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list, uint64_t budget, uint64_t *size)
 {
-    rmi_arena tmp = rmi_plan_arena(w);
     rmi_home *homes = w->homes;
     size_t n_homes = w->n_homes;
-    rmi_off_list list;
     rm_result r;
-    memset(&list, 0, sizeof list);
-    rmi_off_look(s->m);
-    r = rmi_off_emit(s->m, &tmp, &list);
-    if (r == RM_OK) r = rmi_off_homes(s->m, &tmp, &list);
-    if (r == RM_OK) {
-        w->homes = list.homes;
-        w->n_homes = list.n_homes;
-        w->n_late = list.n_late;
-        w->listing = ++w->lists_moved;
-        r = rmi_plan_try(w, list.runs, list.n, budget, size);
-        w->listing = 0;
-    }
+    w->homes = list->homes;
+    w->n_homes = list->n_homes;
+    w->n_late = list->n_late;
+    w->listing = ++w->lists_moved;
+    r = rmi_plan_try(w, list->runs, list->n, budget, size);
+    w->listing = 0;
     if (r == RM_OK && w->lanes && w->best.n && w->best.listed == w->lists_moved) { /* rmi_plan_reductions may want it */
         rmi_arena kept = w->moved_mem;
-        w->moved = list;
+        w->moved = *list;
         w->listed = w->lists_moved;
-        w->moved_mem = tmp;
-        tmp = kept;
+        w->moved_mem = *mem;
+        *mem = kept;
     }
     w->homes = homes;
     w->n_homes = n_homes;
     w->n_late = 0;
+    return r;
+}
+
+/* The model's decisions as a candidate. */
+RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t *size)
+{
+    rmi_arena tmp = rmi_plan_arena(w);
+    rmi_seq_list list;
+    rm_result r;
+    rmi_off_look(s->m);
+    r = rmi_off_emit(s->m, &tmp, &list);
+    if (r == RM_OK) r = rmi_off_homes(s->m, &tmp, &list);
+    if (r == RM_OK) r = rmi_plan_try_list(w, &tmp, &list, budget, size);
     rmi_arena_free(&tmp);
     return r;
 }
@@ -21078,7 +21062,7 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
     rmi_off_model *m = s->m;
     uint64_t least = RMI_INF, price = s->price;
     uint32_t k, n, by[RMI_OFF_STARTS], few[2] = {2, 2};
-    *evals = rmi_min(work / ((uint64_t)m->n_first + 2 * m->n_order + 1), RMI_PLAN_MOVE_EVALS);
+    *evals = rmi_min(work / ((uint64_t)m->g->n_ops + 2 * m->n_order + 1), RMI_PLAN_MOVE_EVALS);
     RMI_TRY(rmi_off_starts(s, mem, &w->p->shape, *evals / 8, by, &n));
     RMI_TRY(rmi_off_start(s, mem, &w->p->shape, by[0]));
     rmi_off_look(s->m);
@@ -21478,36 +21462,11 @@ RMI_FN int rmi_plan_anneals(const rmi_planner *w, uint64_t budget)
 RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, uint64_t budget, uint64_t *size)
 {
     rmi_arena tmp = rmi_plan_arena(w);
-    rmi_home *homes = w->homes;
-    size_t n_homes = w->n_homes;
-    rmi_event_list list;
+    rmi_seq_list list;
     rm_result r;
     rmi_search_costs(s, &s->best, &s->next);
     r = rmi_event_write(&tmp, &s->cost, &s->best, &s->next, &list);
-    if (r == RM_OK) {
-        w->homes = list.homes;
-        w->n_homes = list.n_homes;
-        w->n_late = list.n_late;
-        w->listing = ++w->lists_moved;
-        r = rmi_plan_try(w, list.runs, list.n, budget, size);
-        w->listing = 0;
-    }
-    if (r == RM_OK && w->lanes && w->best.n && w->best.listed == w->lists_moved) { /* rmi_plan_reductions may want it */
-        rmi_arena kept = w->moved_mem;
-        memset(&w->moved, 0, sizeof w->moved);
-        w->moved.runs = list.runs;
-        w->moved.n = list.n;
-        w->moved.at = list.at;
-        w->moved.homes = list.homes;
-        w->moved.n_homes = list.n_homes;
-        w->moved.n_late = list.n_late;
-        w->listed = w->lists_moved;
-        w->moved_mem = tmp;
-        tmp = kept;
-    }
-    w->homes = homes;
-    w->n_homes = n_homes;
-    w->n_late = 0;
+    if (r == RM_OK) r = rmi_plan_try_list(w, &tmp, &list, budget, size);
     rmi_arena_free(&tmp);
     return r;
 }
@@ -21699,7 +21658,7 @@ RMI_FN rm_result rmi_plan_wait_less(rmi_planner *w, const rmi_run *runs, size_t 
 /* The same for the list with copies that became the best program, with the homes that it has. */
 RMI_FN rm_result rmi_plan_wait_moved(rmi_planner *w, rmi_arena *mem, uint64_t *ready, uint64_t budget)
 {
-    const rmi_off_list *l = &w->moved;
+    const rmi_seq_list *l = &w->moved;
     rmi_run *out = RMI_RAW(mem, rmi_run, 2 * l->n);
     rmi_home *homes = w->homes;
     size_t n_homes = w->n_homes, i, fixed = 0;

@@ -79,7 +79,7 @@ static uint64_t exhaust(rm_graph *g, uint64_t budget)
     all = choices(g, values, &n);
     for (code = 0; code < all; code++) {
         rmi_arena tmp = rmi_arena_make(NULL);
-        rmi_off_list list;
+        rmi_seq_list list;
         rmi_program p;
         rm_result r;
         memset(&list, 0, sizeof list);
@@ -114,7 +114,7 @@ typedef struct timing {
     rm_graph *g;
     rmi_off_model *m;
     rmi_seq *q;
-    const rmi_off_list *plain;
+    const rmi_seq_list *plain;
     uint64_t budget, best, tries;
     trip trips[3];
     uint32_t n;
@@ -204,7 +204,7 @@ static uint64_t exhaust_timings(rm_graph *g, uint64_t budget, uint64_t best, uin
     all = choices(g, values, &n);
     for (code = 0; code < all; code++) {
         rmi_arena tmp = rmi_arena_make(NULL);
-        rmi_off_list list;
+        rmi_seq_list list;
         timing t;
         int ok = 1;
         memset(&list, 0, sizeof list);

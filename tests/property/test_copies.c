@@ -37,7 +37,7 @@ static void decide(rmi_off_model *m, uint64_t *rng)
 }
 
 static int told;
-static void tell(const rm_graph *g, const rmi_off_list *list)
+static void tell(const rm_graph *g, const rmi_seq_list *list)
 {
     static const char *const ways[] = {"fwd", "bwd", "opt", "opt@host", "reduce", "barrier", "out", "in", "merge", "drop", "hold"};
     char name[300];
@@ -52,7 +52,7 @@ static void tell(const rm_graph *g, const rmi_off_list *list)
 static void judge(unsigned long seed, rm_graph *g, const rg_text *t, uint32_t step, rmi_seq *q, rmi_off_model *m)
 {
     rmi_arena tmp = rmi_arena_make(NULL);
-    rmi_off_list list;
+    rmi_seq_list list;
     rmi_program prog;
     rmtest_result r;
     rmi_step model;

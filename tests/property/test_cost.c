@@ -50,7 +50,7 @@ static void copy_schedule(const rmi_step *s, const rmi_schedule *from, rmi_sched
     to->n = from->n;
 }
 
-static void tell(const rm_graph *g, const rmi_event_list *list)
+static void tell(const rm_graph *g, const rmi_seq_list *list)
 {
     static const char *const ways[] = {"fwd", "bwd", "opt", "opt@host", "reduce", "barrier", "out", "in", "merge", "drop", "hold"};
     char name[300];
@@ -67,7 +67,7 @@ static void tell(const rm_graph *g, const rmi_event_list *list)
 static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedule *h, rmi_costs *x, int addresses, int told)
 {
     rmi_arena tmp = rmi_arena_make(NULL);
-    rmi_event_list list;
+    rmi_seq_list list;
     rmi_program program;
     rmi_seq q;
     int wraps = 0, inexact = 0;
