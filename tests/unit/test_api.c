@@ -165,6 +165,12 @@ static void wrong_others(void)
     WRONG(G, "rm_output_add", "none is no activation", "what RM_OP returned", rm_output_add(g, none));
     WRONG(G, "rm_grad_bytes", "w is no activation", "what RM_OP returned", rm_grad_bytes(g, w, 3));
     WRONG(G, "tensor first", "its gradient", "2^62", rm_grad_bytes(g, h, BIG));
+    {
+        rm_graph *g = rm_graph_create(NULL);
+        rm_grad_bytes(g, RM_OP(g, &(rm_kind){.name = "op"}, .name = "first", .in = {rm_input_add(g, "x", 4, RM_INPUT_GRAD)}), BIG - 1);
+        EXPECT(rm_graph_result(g) == RM_OK); /* the largest that is below */
+        rm_graph_destroy(g);
+    }
     WRONG(G, "block layer", "never ended", "rm_block_end", rm_block_begin(g, "layer"));
     WRONG(G, "block inner", "never ended", "rm_block_end", rm_block_begin(g, "layer"), rm_block_begin(g, "inner"));
     WRONG(G, "rm_block_end", "no block is open", "rm_block_begin", rm_block_end(g));

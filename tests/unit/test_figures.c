@@ -133,6 +133,68 @@ static void shares(void)
     }
 }
 
+/* Each place that a gradient may be written over is in the text as it was declared. */
+static void overs(void)
+{
+    static const struct {
+        uint64_t over;
+        const char *text;
+    } places[] = {{RM_DOUT, " inplace_bwd=a\n"}, {RM_IN(0), " inplace_bwd=a:a\n"}, {RM_IN(1), " inplace_bwd=a:b\n"}, {RM_OUT(0), " inplace_bwd=a:y\n"}, {RM_SAVED, " inplace_bwd=a:saved\n"}};
+    const rm_kind op = {.name = "op", .needs = RM_IN(0)};
+    unsigned i;
+    for (i = 0; i < RMI_COUNT(places); i++) {
+        const rm_kind over = {.name = "over", .needs = RM_IN(0) | RM_IN(1) | RM_OUT(0) | RM_SAVED, .over = {{RM_IN(0), places[i].over}}};
+        rm_graph *g = rm_graph_create(NULL), *again = NULL;
+        rm_tensor x = rm_input_add(g, "x", 64, RM_INPUT_GRAD), a = RM_OP(g, &op, .name = "a", .in = {x}), b = RM_OP(g, &op, .name = "b", .in = {a});
+        tm_text t = {0}, same = {0};
+        rm_output_add(g, RM_OP(g, &over, .name = "y", .in = {a, b}, .saved = 64));
+        EXPECT(!rm_graph_write(g, tm_sink, &t) && strstr(t.s, places[i].text), t.s ? t.s : rm_graph_error(g));
+        EXPECT(t.s && !rm_graph_read(t.s, t.n, NULL, &again) && !rm_graph_write(again, tm_sink, &same) && !strcmp(t.s, same.s), "read and written, it is the same");
+        rm_graph_destroy(g), rm_graph_destroy(again);
+        tm_clear(&t), tm_clear(&same);
+    }
+}
+
+/* Why there is no plan: a budget that is too small names what works, what no plan is below, and the op that is the largest; who stops
+   the search is told so, and the graph keeps the result until the next call that succeeds. */
+static int stop(void *user, const rm_progress *progress)
+{
+    (void)user;
+    (void)progress;
+    return 1;
+}
+static void refused(void)
+{
+    rm_graph *g = graph_of("rockmate graph 1\n"
+                           "tensor x input 4096 grad\n"
+                           "op small in=x out=a:64 fwd=5 bwd=5 needs=x\n"
+                           "op giant in=a out=b:65536 fwd=5 bwd=5 needs=a fwd_ws=1048576\n"
+                           "op loss in=b out=l:4 fwd=1 bwd=1 needs=b\n"
+                           "output l\n");
+    rm_plan_desc d;
+    rm_plan_info info;
+    rm_plan *p = NULL;
+    char named[100];
+    memset(&d, 0, sizeof d);
+    memset(&info, 0, sizeof info);
+    d.info = &info;
+    d.device_bytes = 1000;
+    EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_INFEASIBLE && !p && rm_graph_result(g) == RM_ERROR_INFEASIBLE, rm_graph_error(g));
+    EXPECT(strstr(rm_graph_error(g), "budget of 1000 bytes: too small") && strstr(rm_graph_error(g), "make the largest op smaller (giant)"), rm_graph_error(g));
+    snprintf(named, sizeof named, "works with %llu bytes", (unsigned long long)info.min_bytes);
+    EXPECT(strstr(rm_graph_error(g), named), rm_graph_error(g));
+    snprintf(named, sizeof named, "needs less than %llu.", (unsigned long long)info.min_bound_bytes);
+    EXPECT(strstr(rm_graph_error(g), named) && info.min_bound_bytes > 1048576 + 65536, rm_graph_error(g));
+    d.device_bytes = 0;
+    d.progress = stop;
+    if (rm_plan_create(g, &d, &p) != RM_OK) EXPECT(rm_graph_result(g) == RM_ERROR_CANCELLED && !p, rm_graph_error(g));
+    rm_plan_destroy(p);
+    d.progress = NULL;
+    EXPECT(rm_plan_create(g, &d, &p) == RM_OK && rm_graph_result(g) == RM_OK && !rm_graph_error(g)[0], rm_graph_error(g));
+    rm_plan_destroy(p);
+    rm_graph_destroy(g);
+}
+
 /* Costs that forms of one op have in parts of another cut: the least of any part is a bound, and here it is the plan's. */
 static void cut_otherwise(void)
 {
@@ -167,5 +229,7 @@ int main(void)
     stays();
     shares();
     cut_otherwise();
+    overs();
+    refused();
     return tm_end();
 }

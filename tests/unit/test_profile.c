@@ -8,6 +8,7 @@
 #include "../common.h"
 
 static uint64_t clock_ns; /* of the backend below; callbacks move it */
+static unsigned slow_calls, host_calls; /* of the variant's forward; of updates in host memory */
 
 enum { LAYERS = 6, N = 1 << 14, BYTES = N * 4 };
 enum { FWD = 300000, AGAIN = 200000, SLOW = 20000000, DX = 150000, DW = 250000, OPT = 40000, OPT_HOST = 70000, LOSS = 10000, BARRIER = 3000, REDUCE = 9000 };
@@ -31,6 +32,7 @@ static int fast_fwd(const rm_call *c)
 }
 static int slow_fwd(const rm_call *c)
 {
+    slow_calls++;
     return layer(c, SLOW);
 }
 static int layer_bwd(const rm_call *c, int slow)
@@ -84,6 +86,7 @@ static int update(const rm_call *c)
 }
 static int update_host(const rm_call *c)
 {
+    host_calls++;
     clock_ns += OPT_HOST - OPT;
     return update(c);
 }
@@ -303,12 +306,31 @@ static void same_call(void)
 {
     rig r;
     rm_plan_desc d = {.work_limit = WORK};
+    rm_plan_info info;
     tm_text t;
     memset(&t, 0, sizeof t);
     open_rig(&r, WITH_VARIANT | WITH_SAME, &d, &like_host);
     EXPECT(!rm_exec_tune(r.e, &d, NULL, 3, &r.p) && !rm_graph_write(r.g, tm_sink, &t), rm_exec_error(r.e));
     EXPECT(strstr(t.s, "variant l[0]/fc slow saved=0 fwd=20000000\n"), t.s); /* a time that is the op's own is not written again */
+    rm_plan_get_info(r.p, 0, &info);
+    EXPECT(info.spread_ppm > 100 && info.spread_ppm < 10000, "times that vary have a spread");
     free(t.s);
+    close_rig(&r);
+}
+
+/* What the plan does not run is timed by class, all layers in one, and what takes long not more often than was asked for. */
+static void few_calls(void)
+{
+    enum { REPEATS = 3, OFTEN = 8 };
+    rig r;
+    rm_plan_desc d = {.work_limit = WORK, .preset = "noremat"};
+    char said[60];
+    open_rig(&r, WITH_VARIANT | WITH_HOST, &d, &like_host);
+    slow_calls = host_calls = 0;
+    EXPECT(!rm_exec_profile(r.e, NULL, REPEATS), rm_exec_error(r.e));
+    sprintf(said, "%u of the slow forward, %u of the update", slow_calls, host_calls);
+    EXPECT(slow_calls > REPEATS && slow_calls <= LAYERS * (REPEATS + 1), said);
+    EXPECT(host_calls > REPEATS && host_calls <= REPEATS * OFTEN + 1, said);
     close_rig(&r);
 }
 
@@ -604,6 +626,7 @@ int main(void)
     slow_variant(WITH_PARTS);
     slow_variant(WITH_GIVEN);
     same_call();
+    few_calls();
     no_room(0);
     no_room(WITH_GIVEN);
     apart();

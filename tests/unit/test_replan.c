@@ -128,6 +128,8 @@ static void forgetful(rm_plan *all, rm_plan *small)
         EXPECT(forget ? many == 1 : many > 1, "of what was forgotten a copy was made");
         EXPECT((rm_exec_step(e, &(rm_step){.kind = RM_MIDDLE}) != RM_OK) == forget, "nothing is left of an accumulation that was forgotten");
         EXPECT(!forget || strstr(rm_exec_error(e), "rm_exec_desc.forget has forgotten them"), rm_exec_error(e));
+        EXPECT((rm_exec_read(e, w[0], RM_GRAD, 0, v, sizeof v) != RM_OK) == forget, "nor can a gradient be read");
+        EXPECT(!forget || strstr(rm_exec_error(e), "no step has been finished yet that leaves it; it was forgotten (rm_exec_desc.forget)"), rm_exec_error(e));
         for (i = 0; i < 6; i++) {
             for (k = 0; k < N; k++) v[k] = (float)((i * 5 + k * 3) % 17) / 17.0f;
             rm_exec_write(e, w[i], RM_VALUE, 0, v, sizeof v);
