@@ -17190,8 +17190,9 @@ typedef struct rmi_copy {
     uint32_t event;  /* of a copy in: the one that needs it; out: the one that made it */
     uint32_t at;     /* in: said before this event; out: the device's bytes are free before this event */
     uint32_t source; /* in: the copy out that it waits for, or RMI_NONE; out: how many copies in there are of it */
+    uint32_t until;  /* out: the life that ends with the bytes that it reads: copies in that are not made keep them */
     uint32_t next;   /* at the same event */
-    uint8_t edge;    /* in: of what is in host memory when the step begins; out: what it reads stays on the device */
+    uint8_t edge;    /* in: of what is in host memory when the step begins; out: what it reads is there in the next step */
     uint8_t wraps;   /* in: said in the step before, at event `at` of that; out: over in the next step */
     uint8_t stays;   /* not made, the bytes stay on the device */
 } rmi_copy;
@@ -17204,7 +17205,8 @@ typedef struct rmi_gap { /* between two uses of a life's contents */
 typedef struct rmi_stretch_use { /* of bytes */
     uint64_t room;
     uint32_t head, names; /* lives in it; how many of them are alive */
-    uint32_t out;         /* the copy out that reads it, or RMI_NONE */
+    uint32_t end;         /* event after which none is, or RMI_NONE */
+    uint32_t out;         /* the last copy out that reads it, or RMI_NONE */
 } rmi_stretch_use;
 
 typedef struct rmi_costs { /* what follows from a schedule */
@@ -17238,7 +17240,6 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     int held;
     int reduces;          /* some param has a reduction: steps meet on its lane */
     uint32_t cap_events, cap_lives;
-    uint32_t *edges, n_inputs, n_edges; /* buffers: inputs; then what is wanted when the step ends */
     uint32_t stamp, *ran; /* by task: the stamp of the evaluation that it ran in */
     uint32_t *now;        /* by buffer: life at the event that is looked at */
     uint32_t *free_head, *next_free; /* by event; by life: lives that end there */
@@ -17250,6 +17251,8 @@ typedef struct rmi_cost { /* the evaluator: a limit, and scratch of one evaluati
     uint32_t *queue_copy, *queued; /* the copy; by copy out: its latest place in the queue */
     uint64_t *host_ready;  /* by param, two each: when its newest weight, its newest state are in host memory */
     uint64_t *reduced;     /* by param: end of its reduction */
+    uint32_t *event_of;    /* by task: its last event */
+    uint32_t *late_head, *late_next; /* by event: params whose gradient's bytes, which the step before may still read, it writes */
     uint64_t work;         /* events looked at */
 } rmi_cost;
 
@@ -17286,22 +17289,6 @@ RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_s
     return h->events && h->mode && h->home ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* Lists what is there when the step begins or has to be there when it ends. */
-RMI_FN rm_result rmi_cost_find_edges(rmi_arena *mem, rmi_cost *c)
-{
-    const rmi_step *s = c->step;
-    uint32_t i;
-    c->edges = RMI_NEW(mem, uint32_t, 2 * (size_t)s->n_buffers);
-    if (!c->edges) return RM_ERROR_MEMORY;
-    for (i = 0; i < s->n_buffers; i++)
-        if (s->buffers[i].kind == RMI_STEP_INPUT) c->edges[c->n_inputs++] = i;
-    c->n_edges = c->n_inputs;
-    for (i = 0; i < s->n_buffers; i++)
-        if (s->buffers[i].at_end) c->edges[c->n_edges++] = i;
-    for (i = 0; i < s->n_params; i++) c->reduces |= s->params[i].reduction != RMI_NONE;
-    return RM_OK;
-}
-
 /* An evaluator without limits, for schedules of up to `times` as many events as running everything once. */
 RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times, rmi_cost *c)
 {
@@ -17332,9 +17319,13 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times
     c->queued = RMI_NEW(mem, uint32_t, lives);
     c->host_ready = RMI_NEW(mem, uint64_t, 2 * (size_t)s->n_params);
     c->reduced = RMI_NEW(mem, uint64_t, s->n_params);
-    RMI_TRY(rmi_cost_find_edges(mem, c));
+    c->event_of = RMI_NEW(mem, uint32_t, s->n_tasks);
+    c->late_head = RMI_NEW(mem, uint32_t, events);
+    c->late_next = RMI_NEW(mem, uint32_t, s->n_params);
+    for (i = 0; i < s->n_params; i++) c->reduces |= s->params[i].reduction != RMI_NONE;
     return c->ran && c->now && c->free_head && c->next_free && c->stretches && c->in_head && c->out_head && c->pending_head &&
-                   c->pending_next && c->queue_end && c->queue_bytes && c->queue_copy && c->queued && c->host_ready && c->reduced
+                   c->pending_next && c->queue_end && c->queue_bytes && c->queue_copy && c->queued && c->host_ready &&
+                   c->reduced && c->event_of && c->late_head && c->late_next
                ? RM_OK
                : RM_ERROR_MEMORY;
 }
@@ -17509,7 +17500,7 @@ RMI_FN uint64_t rmi_cost_begin(const rmi_cost *c, const rmi_schedule *h, rmi_cos
     memset(x->last_life, 0xFF, s->n_buffers * sizeof(uint32_t));
     x->n_lives = x->n_gaps = x->n_ins = x->n_outs = 0;
     x->host_bytes = 0;
-    for (i = 0; i < c->n_inputs; i++) rmi_cost_birth(x, c->edges[i], 0)->room = s->buffers[c->edges[i]].room;
+    for (i = 0; i < s->n_inputs; i++) rmi_cost_birth(x, s->inputs[i], 0)->room = s->buffers[s->inputs[i]].room;
     for (i = 0; i < s->n_params && s->moves; i++) {
         const rmi_step_param *q = &s->params[i];
         x->update_event[i] = RMI_NONE;
@@ -17569,6 +17560,7 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         x->again[p] = c->ran[id] == c->stamp;
         if (task->until.n && rmi_cost_too_late(c, task, x->again[p])) return 0;
         c->ran[id] = c->stamp;
+        c->event_of[id] = p;
         if (a->absent) continue;
         if (x->n_lives + a->reads.n + a->makes.n + 2 > c->cap_lives || x->n_gaps + a->reads.n > c->cap_lives) return 0;
         if (rmi_cost_on_host(s, h, id)) {
@@ -17587,12 +17579,12 @@ RMI_FN int rmi_cost_lives(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         if (life == RMI_NONE) return 0;
         rmi_cost_ask_out(x, life, x->lives[life].written, s->buffers[gradient].out_ns);
     }
-    for (i = c->n_inputs; i < c->n_edges; i++) {
-        if (x->last_life[c->edges[i]] == RMI_NONE) return 0;
-        x->lives[x->last_life[c->edges[i]]].last = h->n;
+    for (i = 0; i < s->n_ends; i++) {
+        if (x->last_life[s->ends[i]] == RMI_NONE) return 0;
+        x->lives[x->last_life[s->ends[i]]].last = h->n;
     }
-    for (i = 0; i < c->n_inputs; i++) {
-        uint32_t input = c->edges[i];
+    for (i = 0; i < s->n_inputs; i++) {
+        uint32_t input = s->inputs[i];
         if (!s->buffers[input].at_end && rmi_cost_unread(c, h, x, input)) x->lives[x->last_life[input]].gone = 1;
     }
     return 1;
@@ -17617,13 +17609,12 @@ RMI_INLINE void rmi_cost_join(rmi_cost *c, rmi_costs *x, uint32_t life, uint32_t
     x->lives[life].sibling = c->stretches[stretch].head;
     c->stretches[stretch].head = life;
     c->stretches[stretch].names++;
-    if (x->lives[life].out != RMI_NONE) c->stretches[stretch].out = x->lives[life].out;
 }
 
 RMI_INLINE void rmi_cost_stretch(rmi_cost *c, rmi_costs *x, uint32_t life)
 {
     rmi_stretch_use *stretch = &c->stretches[c->n_stretches];
-    stretch->head = stretch->out = RMI_NONE;
+    stretch->head = stretch->end = stretch->out = RMI_NONE;
     stretch->names = 0;
     stretch->room = x->lives[life].room;
     rmi_cost_join(c, x, life, c->n_stretches++);
@@ -17749,7 +17740,7 @@ RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *x, uint32_t p, const r
     return *live + choice.way->workspace;
 }
 
-/* Lives that end at event p. Their bytes are free, or their copy out is under way. */
+/* Lives that end at event p. */
 RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *x, uint32_t p, uint64_t *live)
 {
     uint32_t i;
@@ -17760,9 +17751,7 @@ RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *x, uint32_t p, uint64_t *l
         stretch = &c->stretches[l->stretch];
         if (--stretch->names) continue;
         *live -= stretch->room;
-        if (stretch->out == RMI_NONE) continue;
-        c->pending_next[stretch->out] = c->pending_head[p];
-        c->pending_head[p] = stretch->out;
+        stretch->end = p;
     }
 }
 
@@ -17796,7 +17785,6 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint
     c->n_stretches = 0;
     memset(c->free_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
     memset(c->now, 0xFF, s->n_buffers * sizeof(uint32_t));
-    if (x->n_outs) memset(c->pending_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
     for (i = x->n_lives; i-- > 0;) {
         c->next_free[i] = c->free_head[x->lives[i].last];
         c->free_head[x->lives[i].last] = i;
@@ -17886,10 +17874,8 @@ RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *h, rmi_cos
         uint64_t begin = rmi_cost_say_in(c, h, x, in, lane);
         const rmi_life *l = &x->lives[in->life];
         if (!in->stays) lane = begin;
-        else if (in->source != RMI_NONE) {
-            x->outs[in->source].source--;
-            if (l->previous == l->origin) x->outs[in->source].edge = 1;
-        } else if (in->edge && x->lives[x->last_life[l->buffer]].out != RMI_NONE) x->outs[x->lives[x->last_life[l->buffer]].out].edge = 1;
+        else if (in->source != RMI_NONE) x->outs[in->source].source--;
+        else if (in->edge && x->lives[x->last_life[l->buffer]].out != RMI_NONE) x->outs[x->lives[x->last_life[l->buffer]].out].edge = 1;
     }
     for (i = 0; i < x->n_outs; i++) {
         rmi_copy *out = &x->outs[i];
@@ -17927,8 +17913,8 @@ RMI_FN void rmi_cost_stay(rmi_costs *x, rmi_copy *in, rmi_copy *out, uint32_t ev
     const rmi_life *l = &x->lives[in->life];
     uint32_t last = x->lives[in->edge ? x->last_life[l->buffer] : l->previous].last, p;
     in->stays = 1;
-    if (in->edge || l->previous == l->origin) out->edge = 1;
-    if (!in->edge) out->stays = --out->source == 0;
+    if (in->edge) out->edge = 1;
+    else out->stays = --out->source == 0;
     for (p = last + 1; p < (in->edge && !in->wraps ? events : in->at); p++) x->live[p] += l->room;
     for (p = 0; p < in->at && in->edge && !in->wraps; p++) x->live[p] += l->room;
 }
@@ -17982,18 +17968,72 @@ RMI_FN void rmi_cost_clock_out(rmi_cost *c, rmi_costs *x, rmi_clock *k)
     }
 }
 
+/* The events of the first and the last contribution to the gradient that the task reduces. */
+RMI_FN void rmi_cost_contributions(const rmi_cost *c, const rmi_schedule *h, const rmi_step_task *task, uint32_t *first,
+                                   uint32_t *last)
+{
+    const rmi_step *s = c->step;
+    uint32_t i;
+    *first = h->n;
+    *last = 0;
+    for (i = 0; i < task->after.n; i++) {
+        uint32_t other = s->pool[task->after.at + i];
+        const rmi_step_task *backward = &s->tasks[other];
+        if (backward->way != RMI_BWD || rmi_step_access_of(s, other, h->mode)->absent) continue;
+        if (!rmi_step_gives(&s->graph->ops[backward->id], backward->part, task->id)) continue;
+        *first = (uint32_t)rmi_min(*first, c->event_of[other]);
+        *last = (uint32_t)rmi_max(*last, c->event_of[other]);
+    }
+}
+
+/* The first event of a step that writes the bytes of the life, through copies in that are not made. */
+RMI_FN uint32_t rmi_cost_first_write(const rmi_cost *c, const rmi_costs *x, uint32_t life)
+{
+    uint32_t event = RMI_NONE, k, before;
+    for (; life != RMI_NONE; life = before) {
+        before = RMI_NONE;
+        for (k = c->stretches[x->lives[life].stretch].head; k != RMI_NONE; k = x->lives[k].sibling) {
+            const rmi_life *l = &x->lives[k];
+            event = (uint32_t)rmi_min(event, l->first);
+            if (l->in != RMI_NONE && x->ins[l->in].stays && !x->ins[l->in].edge) before = l->previous;
+        }
+    }
+    return event;
+}
+
+/* What reads a param's gradient beside the compute lane, its reduction without an update after it or the copy to an update in
+   host memory, may be under way when the next step begins. That waits where it first writes the gradient's bytes; for the
+   reduction of a gradient whose bytes come and go, where the evaluation is `held`, at once. */
+RMI_FN void rmi_cost_chain_late(rmi_cost *c, const rmi_schedule *h, const rmi_costs *x)
+{
+    const rmi_step *s = c->step;
+    uint32_t i, event, last;
+    memset(c->late_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
+    for (i = 0; i < s->n_params; i++) {
+        const rmi_step_param *q = &s->params[i];
+        int copied = s->moves && x->update_event[i] != RMI_NONE;
+        if (!copied && (q->reduction == RMI_NONE || q->update != RMI_NONE)) continue;
+        if (q->gradient == RMI_NONE) rmi_cost_contributions(c, h, &s->tasks[q->reduction], &event, &last);
+        else event = c->held && !copied ? 0 : rmi_cost_first_write(c, x, x->last_life[q->gradient]);
+        c->late_next[i] = c->late_head[event];
+        c->late_head[event] = i;
+    }
+}
+
 /* What the run of event p, of a task that is no forward or backward, waits for on other lanes or does there. */
-RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_costs *x, rmi_clock *k, const rmi_step_task *task)
+RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, rmi_clock *k,
+                                 const rmi_step_task *task)
 {
     const rmi_step *s = c->step;
     const rmi_step_param *q = task->param == RMI_NONE ? NULL : &s->params[task->param];
-    uint32_t i, p = k->event, own[2];
+    uint32_t i, last, p = k->event, own[2];
     uint64_t ready;
     if (task->way == RMI_BARRIER) {
         for (i = 0; i < s->n_params; i++) k->now = rmi_max(k->now, c->reduced[i]);
         k->barrier = k->now + x->ns[p];
     } else if (task->way == RMI_REDUCE) {
-        k->comm = rmi_max(k->comm, k->now) + s->graph->tensors[task->id].reduce;
+        rmi_cost_contributions(c, h, task, &i, &last);
+        k->comm = rmi_max(k->comm, x->start[last] + x->ns[last]) + s->graph->tensors[task->id].reduce;
         c->reduced[task->param] = k->comm;
     } else if (s->moves && x->update_event[task->param] == p) {
         ready = x->outs[x->lives[x->last_life[q->gradient]].out].end;
@@ -18017,9 +18057,20 @@ RMI_INLINE void rmi_cost_clock_pending(rmi_cost *c, const rmi_costs *x, rmi_cloc
     uint32_t i, place;
     for (i = c->pending_head[k->event]; i != RMI_NONE; i = c->pending_next[i]) {
         place = c->queued[i];
-        if (x->outs[i].stays || x->outs[i].edge || place == RMI_NONE || place < k->released || c->queue_end[place] <= k->now) continue;
-        c->queue_bytes[place] = c->stretches[x->lives[x->outs[i].life].stretch].room;
+        if (place == RMI_NONE || place < k->released || c->queue_end[place] <= k->now) continue;
+        c->queue_bytes[place] = c->stretches[x->lives[x->outs[i].until].stretch].room;
         k->pending += c->queue_bytes[place];
+    }
+}
+
+/* Event `event` writes bytes of gradients that the step before still reads on other lanes. */
+RMI_INLINE void rmi_cost_clock_late(const rmi_cost *c, const rmi_costs *x, rmi_clock *k, uint32_t event)
+{
+    uint32_t i, gradient, out;
+    for (i = c->late_head[event]; i != RMI_NONE; i = c->late_next[i]) {
+        gradient = c->step->params[i].gradient;
+        out = gradient == RMI_NONE ? RMI_NONE : x->lives[x->last_life[gradient]].out;
+        k->now = rmi_max(k->now, out == RMI_NONE ? c->reduced[i] : x->outs[out].end);
     }
 }
 
@@ -18041,7 +18092,8 @@ RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_c
         if (x->n_ins) rmi_cost_clock_in(c, x, k, h->n);
         for (i = x->first_life[p]; i < x->first_life[p + 1] && x->lives[i].in != RMI_NONE; i++)
             if (!x->ins[x->lives[i].in].stays) k->now = rmi_max(k->now, x->ins[x->lives[i].in].end);
-        if (task->way > RMI_BWD) rmi_cost_clock_other(c, x, k, task);
+        if (task->way > RMI_BWD) rmi_cost_clock_other(c, h, x, k, task);
+        rmi_cost_clock_late(c, x, k, p);
         if (!k->turn && rmi_add(k->now, x->compute_ns - x->start[p]) > k->most) return 0;
         x->start[p] = k->now;
         k->now += x->ns[p];
@@ -18061,6 +18113,33 @@ RMI_FN int rmi_cost_turn(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, rmi_c
     return 1;
 }
 
+/* Chains the copies out that are made by the event after which the bytes that they read are no longer alive. Where several read
+   the same bytes the last one counts. */
+RMI_FN void rmi_cost_chain_pending(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
+{
+    uint32_t i;
+    memset(c->pending_head, 0xFF, (h->n + 1u) * sizeof(uint32_t));
+    for (i = 0; i < x->n_outs; i++) x->outs[i].until = x->outs[i].life;
+    for (i = 0; i < x->n_ins; i++) {
+        const rmi_copy *in = &x->ins[i];
+        rmi_copy *out = in->source == RMI_NONE ? NULL : &x->outs[in->source];
+        if (in->stays && out && out->until == x->lives[in->life].previous) out->until = in->life;
+    }
+    for (i = 0; i < x->n_outs; i++) {
+        rmi_stretch_use *stretch = &c->stretches[x->lives[x->outs[i].until].stretch];
+        if (x->outs[i].stays || x->outs[i].edge) continue;
+        if (stretch->out == RMI_NONE || x->outs[stretch->out].event <= x->outs[i].event) stretch->out = i;
+    }
+    for (i = 0; i < x->n_outs; i++) {
+        rmi_stretch_use *stretch = &c->stretches[x->lives[x->outs[i].until].stretch];
+        if (stretch->out != i) continue;
+        stretch->out = RMI_NONE;
+        if (stretch->end == RMI_NONE) continue;
+        c->pending_next[i] = c->pending_head[stretch->end];
+        c->pending_head[stretch->end] = i;
+    }
+}
+
 /* Chains the copies that are made by the event at which they are said: what wraps comes after what is needed in this step. */
 RMI_FN void rmi_cost_chain(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
 {
@@ -18076,7 +18155,8 @@ RMI_FN void rmi_cost_chain(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
             *head = i;
         }
     for (i = x->n_outs; i-- > 0;) {
-        c->queued[i] = RMI_NONE;
+        c->queued[i] = x->outs[i].at = RMI_NONE;
+        x->outs[i].end = 0;
         if (x->outs[i].stays) continue;
         head = &c->out_head[x->outs[i].event];
         x->outs[i].next = *head;
@@ -18110,6 +18190,8 @@ RMI_FN int rmi_cost_lanes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x)
         memset(&k, 0, sizeof k);
         k.most = x->start[h->n] == x->compute_ns ? most : RMI_INF; /* in the first round the runs' times alone */
         if (x->n_ins || x->n_outs) rmi_cost_chain(c, h, x);
+        if (x->n_outs) rmi_cost_chain_pending(c, h, x);
+        rmi_cost_chain_late(c, h, x);
         memset(c->host_ready, 0, 2 * (size_t)c->step->n_params * sizeof(uint64_t));
         memset(c->reduced, 0, c->step->n_params * sizeof(uint64_t));
         for (k.turn = 0; k.turn < turns; k.turn++) {
@@ -18234,7 +18316,7 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *w)
         const rmi_life *l = &x->lives[i];
         const rmi_copy *out = l->out == RMI_NONE || x->outs[l->out].stays || x->outs[l->out].edge ? NULL : &x->outs[l->out];
         end = l->last;
-        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(end, out->at - 1);
+        if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(x->lives[out->until].last, out->at - 1);
         if (!out && w->cost->step->buffers[l->buffer].kind == RMI_STEP_WEIGHT) continue; /* its bytes are no one else's */
         if (l->gone || (!out && !left[i]) || end >= n) continue;
         w->hold_next[i] = w->hold_head[end];
@@ -18301,7 +18383,7 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
         home->host = 2;
         home->offset = top[0];
         home->until = list->at[x->outs[i].at - 1];
-        top[0] += x->lives[x->outs[i].life].room;
+        top[0] += w->cost->stretches[x->lives[x->outs[i].life].stretch].room;
         list->n_late++;
     }
     return RM_OK;
@@ -19527,6 +19609,8 @@ RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
     size_t i;
     for (i = 0; i < q->n_homes; i++)
         if (q->homes[i].host != 1) above = rmi_max(above, q->homes[i].offset + rmi_low_bytes(q->g, q->homes[i].buf));
+    for (i = 0; i < q->n_str; i++)
+        if (q->str[i].home) above = rmi_max(above, q->homes[q->str[i].home - 1].offset + q->str[i].bytes);
     for (i = 0; i < q->n_st; i++)
         if (q->st[i].what == RMI_ALLOC && q->str[q->st[i].offset].home) q->st[i].offset = q->homes[q->str[q->st[i].offset].home - 1].offset;
         else if (q->st[i].what == RMI_ALLOC) {

@@ -1,8 +1,10 @@
 /* Random schedules of random graphs: runs repeated, read values that arrive by copies, other modes and homes. >>cost must tell
    the referee's time and live bytes of each to the ns and byte; and with addresses in a limited memory, where copies wait for
-   bytes, a time that the program keeps. test_cost [GRAPHS [FIRST SEED]] */
+   bytes, a time that the program keeps. The same on graphs in tests/data/regress on which it was another time.
+   test_cost [GRAPHS [FIRST SEED]], or test_cost GRAPH.rmg STEP_KIND FIRST_SEED SCHEDULES */
 #define ROCKMATE_IMPLEMENTATION
 #include "rockmate.h"
+#include "../common.h"
 #include "../placed.h"
 #include "randgraph.h"
 #include <stdio.h>
@@ -112,9 +114,9 @@ static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedu
         expect(inexact || wraps ? inexact || program.fig.live_bytes <= peak : program.fig.live_bytes == peak, seed, "live bytes", text);
         /* addresses that cross the step's edge may cost a little */
         expect(addresses ? program.fig.time_ns <= ns + ns / 8 : program.fig.time_ns == ns, seed, addresses ? "time, placed" : "time", text);
-        late += addresses && program.fig.time_ns > ns;
-        exact += !addresses;
-        waited += addresses;
+        late += (unsigned)(addresses && program.fig.time_ns > ns);
+        exact += (unsigned)!addresses;
+        waited += (unsigned)addresses;
         for (i = 0; i < x->n_ins; i++) copies += !x->ins[i].stays;
         for (i = 0; i < x->n_ins; i++) lasting += x->ins[i].edge && !x->ins[i].stays;
         repeats += (unsigned)(program.fig.recomputed_runs != 0);
@@ -122,7 +124,8 @@ static void judge(unsigned long seed, rm_graph *g, rmi_cost *c, const rmi_schedu
     rmi_arena_free(&tmp);
 }
 
-static void try_graph(unsigned long seed, uint32_t kind, uint32_t features, int told)
+/* Six schedules of a graph, each more random than the one before. */
+static void try_graph(unsigned long seed, const tm_text *text, uint32_t kind, int moves, int told)
 {
     rmi_arena mem = rmi_arena_make(NULL);
     rm_graph *g = NULL;
@@ -130,13 +133,9 @@ static void try_graph(unsigned long seed, uint32_t kind, uint32_t features, int 
     rmi_cost c;
     rmi_costs x;
     rmi_schedule h, kept;
-    rg_text t;
     uint64_t random = seed, least = 0;
     int turn, k;
-    memset(&t, 0, sizeof t);
-    rg_generate(&t, seed, (int)(4 + seed % 30), features);
-    if (told) puts(t.data);
-    if (rm_graph_read(t.data, t.size, NULL, &g) || rmi_step_make(&mem, g, kind, 1, (int)(seed % 4), &s) ||
+    if (rm_graph_read(text->s, text->n, NULL, &g) || rmi_step_make(&mem, g, kind, 1, moves, &s) ||
         rmi_cost_make(&mem, &s, 4, &c) || rmi_cost_make_costs(&mem, &c, &x) || rmi_cost_make_schedule(&mem, &c, &h) ||
         rmi_cost_make_schedule(&mem, &c, &kept)) {
         expect(0, seed, "the graph", g ? rm_graph_error(g) : "-");
@@ -162,16 +161,49 @@ static void try_graph(unsigned long seed, uint32_t kind, uint32_t features, int 
         if (rmi_cost_eval(&c, &h, &x)) judge(seed, g, &c, &h, &x, 1, told);
     }
     rm_graph_destroy(g);
-    rg_free(&t);
     rmi_arena_free(&mem);
+}
+
+/* Random schedules of a graph in a file, with copies. */
+static void try_file(const char *path, uint32_t kind, unsigned long first, unsigned long schedules)
+{
+    tm_text text;
+    unsigned long i;
+    memset(&text, 0, sizeof text);
+    if (!tm_read(path, &text)) expect(0, 0, path, "cannot be read");
+    for (i = first; text.s && i < first + schedules; i++) try_graph(i, &text, kind, 1, 0);
+    tm_clear(&text);
+}
+
+static void try_random(unsigned long seed, uint32_t kind, int told)
+{
+    rg_text t;
+    tm_text text;
+    memset(&t, 0, sizeof t);
+    memset(&text, 0, sizeof text);
+    rg_generate(&t, seed, (int)(4 + seed % 30), (seed % 3 ? (uint32_t)rmi_mix(seed) : RG_ALL) | RG_LINK);
+    tm_sink(&text, t.data, t.size);
+    if (told) puts(text.s);
+    try_graph(seed, &text, kind, (int)(seed % 4), told);
+    rg_free(&t);
+    tm_clear(&text);
 }
 
 int main(int argc, char **argv)
 {
     static const uint32_t kinds[] = {RM_SINGLE, RM_FIRST, RM_SINGLE, RM_LAST, RM_SINGLE, RM_MIDDLE, RM_FORWARD};
-    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : 100, seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
-    for (i = seed; i < seed + graphs; i++)
-        try_graph(i, kinds[i % 7], (i % 3 ? (uint32_t)rmi_mix(i) : RG_ALL) | RG_LINK, graphs == 1);
+    static const struct { const char *name; uint32_t kind; unsigned long first, schedules; } known[] = {
+        {"late_reduction", RM_SINGLE, 1, 20}, {"late_external", RM_SINGLE, 1, 20}, {"late_copy", RM_SINGLE, 1, 30},
+        {"early_reduction", RM_SINGLE, 1, 20}, {"joined_copy", RM_MIDDLE, 1629, 1},
+    };
+    unsigned long graphs = argc > 1 ? strtoul(argv[1], NULL, 10) : tm_amount(100, 1000), seed = argc > 2 ? strtoul(argv[2], NULL, 10) : 1, i;
+    if (argc > 4) try_file(argv[1], (uint32_t)atoi(argv[2]), strtoul(argv[3], NULL, 10), strtoul(argv[4], NULL, 10));
+    for (i = seed; i < seed + graphs && argc <= 4; i++) try_random(i, kinds[i % 7], graphs == 1);
+    for (i = 0; i < RMI_COUNT(known) && argc <= 4; i++) {
+        char path[200];
+        snprintf(path, sizeof path, "tests/data/regress/cost_%s.rmg", known[i].name);
+        try_file(path, known[i].kind, known[i].first, known[i].schedules);
+    }
     printf("%u exact, %u placed (%u of them slower than told), with %u copies, %u of them of what lasts, %u with repeats; %u graphs are none for >>step\n", exact, waited, late, copies, lasting, repeats,
            unfit);
     printf("%u passed, %u failed, 0 skipped\n", passed, failed);
