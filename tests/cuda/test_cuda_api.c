@@ -94,9 +94,11 @@ static int bwd(const rm_call *c)
     return code;
 }
 static int opt(const rm_call *c) { return launch_add(c, c->param, c->param, c->grad, 1, OPT_NS); }
+static int host_fails;
 static int opt_host(const rm_call *c)
 {
     unsigned i;
+    if (host_fails) return 7;
     for (i = 0; i < BYTES; i++) ((unsigned char *)c->param)[i] = (unsigned char)(((unsigned char *)c->param)[i] + ((unsigned char *)c->grad)[i]);
     return 0;
 }
@@ -463,6 +465,67 @@ static void graphs(void)
     expect(strstr(rm_cuda_note(r.c), "l[2]/add") && strstr(rm_cuda_note(r.c), "single") && info.streamed == 4 && !info.captured && !strcmp(logged, rm_cuda_note(r.c)), "the op is named", rm_cuda_note(r.c));
     expect(weight(&r, "l[5]/w") == w[0][3], "and the bits are right", NULL);
     close_rig(&r);
+}
+
+/* A graph for each kind of step, with lanes of copies that begin by themselves: right bits and no race whatever the device does first,
+   and no more waits between lanes than the plan has and the graph's own fork and ends need. */
+static void add_bytes(void *to, const void *from, uint64_t bytes, rm_tensor param, void *user)
+{
+    uint64_t i;
+    (void)param;
+    (void)user;
+    for (i = 0; i < bytes; i++) ((unsigned char *)to)[i] = (unsigned char)(((unsigned char *)to)[i] + ((const unsigned char *)from)[i]);
+}
+static void two_kinds(void)
+{
+    const rm_exec_desc xd = {.add = add_bytes};
+    static const uint32_t kinds[] = {RM_FIRST, RM_LAST};
+    rm_plan_desc pd = {.preset = "stream", .steps = RM_FIRST | RM_LAST, .device_bytes = 12 * BYTES, .host_bytes = 1 << 20, .work_limit = 1000};
+    rm_plan_info plan;
+    rm_cuda_desc d = {0};
+    rm_cuda_info info;
+    rig r;
+    unsigned order, i, k, w[4][LAYERS];
+    uint64_t waits[4];
+    char name[20];
+    for (order = 0; order < 4; order++) { /* the first one in streams */
+        d.graph = order > 0;
+        standin_order(order < 2 ? STANDIN_LAZY : STANDIN_SHUFFLE, order);
+        if (!open_rig(&r, d.graph ? "two kinds, graphs" : "two kinds, streams", &d)) return;
+        rm_exec_destroy(r.x), rm_plan_destroy(r.p), r.p = NULL;
+        rm_graph_destroy(r.g);
+        with_choices = 1;
+        r.g = model();
+        with_choices = 0;
+        expect(rm_plan_create(r.g, &pd, &r.p) == RM_OK && rm_plan_get_info(r.p, RM_LAST, &plan) == RM_OK && plan.h2d_bytes && plan.d2h_bytes && rm_cuda_exec_create(r.c, r.p, &xd, &r.x) == RM_OK, "rm_cuda_exec_create", rm_graph_error(r.g));
+        waits[order] = standin_waits();
+        for (i = 0; i < 8; i++) {
+            rm_step s = {.kind = kinds[i % 2], .lr = 1};
+            memset(r.pinned, (int)i + 1, BYTES);
+            expect(rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES) == RM_OK && rm_exec_step(r.x, &s) == RM_OK, "a step", rm_exec_error(r.x));
+            if (i == 3) waits[order] = standin_waits() - waits[order]; /* each kind in streams, and captured */
+        }
+        expect(rm_exec_wait(r.x) == RM_OK, "rm_exec_wait", rm_exec_error(r.x));
+        for (k = 0; k < LAYERS; k++) snprintf(name, sizeof name, "l[%u]/w", k), w[order][k] = weight(&r, name);
+        rm_cuda_get_info(r.c, &info);
+        expect(d.graph ? info.captured == 2 && info.replayed == 4 : info.streamed == 8, "how steps ran", NULL);
+        expect(!memcmp(w[0], w[order], sizeof w[0]), "the same weights", NULL);
+        for (i = 0; i < 4; i++) { /* an update on the host that fails is told once, by its code; the next accumulation goes */
+            rm_step s = {.kind = kinds[i % 2], .lr = 1};
+            rm_result told;
+            host_fails = i == 1;
+            expect(rm_exec_write(r.x, rm_graph_find(r.g, "x"), RM_VALUE, 0, r.pinned, BYTES) == RM_OK, "rm_exec_write", rm_exec_error(r.x));
+            told = rm_exec_step(r.x, &s);
+            if (told == RM_OK) told = rm_exec_wait(r.x);
+            expect((told != RM_OK) == (i == 1), "a failing update on the host", rm_exec_error(r.x));
+            if (i == 1) expect(strstr(rm_exec_error(r.x), "7") != NULL, "its code", rm_exec_error(r.x));
+        }
+        expect(standin_findings() == 0, standin_finding(), NULL);
+        snprintf(logged, sizeof logged, "%llu, in streams %llu", (unsigned long long)waits[order], (unsigned long long)waits[0]);
+        expect(waits[order] <= waits[0] + 2 * 4, "waits between lanes", logged);
+        close_rig(&r);
+    }
+    standin_order(STANDIN_EAGER, 0);
 }
 
 /* A callback that asks whether something is done has not failed if it is not. */
@@ -918,6 +981,22 @@ static void rebound(void)
     input_flags = 0;
 }
 
+static long tables; /* of an allocator of the caller's */
+static void *counted(size_t bytes, void *user)
+{
+    long *p = (long *)malloc(bytes + 16);
+    (void)user;
+    tables++;
+    return p ? p + 2 : NULL;
+}
+static void released(void *p, void *user)
+{
+    (void)user;
+    if (!p) return;
+    tables--;
+    free((long *)p - 2);
+}
+
 static void arguments(void)
 {
     rm_exec *x = NULL;
@@ -932,10 +1011,12 @@ static void arguments(void)
         rm_cuda *c = NULL;
         int k;
         for (k = 0; k < 4; k++) { /* cudaStreamLegacy, cudaStreamPerThread: neither lane may be one */
+            d.allocator.alloc = counted, d.allocator.free = released;
             d.compute = k < 2 ? (cudaStream_t)(uintptr_t)(k + 1) : NULL;
             d.comm = k < 2 ? NULL : (cudaStream_t)(uintptr_t)(k - 1);
             expect(rm_cuda_create(&d, &c) == RM_ERROR_BACKEND && strstr(rm_cuda_error(c), "default stream"), "a default stream", rm_cuda_error(c));
             rm_cuda_destroy(c);
+            expect(!tables, "what the allocator gave it got back", NULL);
         }
     }
 }
@@ -949,6 +1030,7 @@ int main(void)
     given_host();
     elsewhere();
     graphs();
+    two_kinds();
     asking();
     values_of_steps();
     graphs_go();
