@@ -133,7 +133,7 @@ def line_of(old, lines, found, room, function):
     """The number of the line that a fault spoils: in its function; where that has been renamed, the only one in its room, or at all."""
     spans = [(a, z) for r, name, a, z in found if name == function]
     for a, z in spans + [(a, z) for r, name, a, z in found if r == room and not spans] + [(0, len(lines))]:
-        at = [n for n in range(a, z) if re.sub(r" */\*.*\*/$", "", lines[n].strip()) == old]
+        at = [n for n in range(a, z) if re.sub(r" */\*.*\*/$", "", lines[n].strip()) == re.sub(r" */\*.*\*/$", "", old)]
         if at and (spans or len(at) == 1):
             return at[0]
     return None
@@ -152,7 +152,7 @@ def plant(entries, without=()):
         mark = next(n for n, l in enumerate(lines) if re.match(r"#define (RMI_IMPLEMENTED|ROCKMATE_CUDA_IMPLEMENTED)", l))
         for k, (where, n) in planted.items():
             if where == path and lines[n] == before[n]:  # a line is spoiled in one way
-                lines[n] = lines[n].replace(entries[k - 1][2], entries[k - 1][3].replace("MUTANT", f"rmtest_mutant_is({k})"))
+                lines[n] = lines[n].replace(lines[n].strip(), entries[k - 1][3].replace("MUTANT", f"rmtest_mutant_is({k})"))
             elif where == path:
                 planted[k] = (None, None)
         lines[mark] += f'{SWITCH}#line {mark + 2} "{OUT}/{path}"'
