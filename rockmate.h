@@ -8284,22 +8284,35 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
 }
 /* =====================================================================================================================
    >>place - addresses in one arena: dynamic storage allocation
-   Owns: the offsets of the buffers of a plan. In: lifetimes and sizes, some offsets already given. Out: offsets such that
-   buffers alive together never overlap, and the height of the arena.
+   Owns: the offsets of the buffers of a plan. In: lifetimes and sizes, some offsets already given. Out: offsets such
+   that buffers alive together never overlap, and the height of the arena.
 
-   Time is first reduced to columns, the maximal sets of buffers alive together; one column per run of allocations that a
-   free follows. Everything after that knows boxes, columns and granules only. Then, until the height is good enough:
-   1. A skyline over a portfolio of orders. The lowest segment of the skyline takes the first box of the order that lives
-      within the segment, or rises to its lower neighbour. Training schedules are nested and end here, at the bound, nearly
+   Time is first reduced to columns, the maximal sets of buffers alive together; one column per run of allocations
+   that a free follows. Everything after that knows boxes, columns and granules only. Then, until the height is good
+   enough:
+   1. A skyline over four orders. The lowest segment of the skyline takes the first box of the order that lives within
+      the segment, or rises to its lower neighbour. Training schedules are nested and end here, at the bound, nearly
       always with the first order. About n log n an order: a search tree over the starts finds the box.
    2. A branch and bound over canonical placements, bottom up, in many short runs that learn from each other where the
-      trouble is. O(boxes alive) a node; up to 2,048 boxes. What it exhausts is proven.
-   3. The skyline again and again, with what came out too high earlier in the order.
+      trouble is. O(boxes alive) a node. What it exhausts is proven.
+   3. The skyline again and again, from the order by area, with what came out too high earlier in the order.
    Node and work limits, never clocks: equal input, equal output.
    Papers: Burke, Kendall, Whitwell, "A new placement heuristic for the orthogonal stock-cutting problem" (Operations
-   Research 2004), here with the x coordinates given; Moffitt, "MiniMalloc" (ASPLOS 2023), for canonical placements; boxes
-   of the same columns in rank order, parts solved apart and learned ranks are our own additions.
+   Research 2004), here with the x coordinates given; Moffitt, "MiniMalloc" (ASPLOS 2023), for canonical placements;
+   boxes of the same columns in rank order, parts solved apart and learned ranks are our own additions.
    ================================================================================================================== */
+
+/* Tuned on the eleven hard files of minimalloc and on 2,171 problems of plans of models (docs/benchmarks.md). */
+#define RMI_PLC_WORK 110000000u      /* steps where the caller gives no limit: about half a second */
+#define RMI_PLC_SEARCH_TENTHS 4u     /* of the steps are the branch and bound's at first */
+#define RMI_PLC_REPEAT_TENTHS 3u     /* are the repeated skyline's; what is left is the branch and bound's again */
+#define RMI_PLC_SEARCH_MAX 2048u     /* boxes: beyond, the branch and bound finds nothing in its time */
+#define RMI_PLC_FEW 20000u           /* few boxes have few orders: n are packed again for n * n times so many steps */
+#define RMI_PLC_TOO_HIGH 3u          /* what ends in the upper third above the target goes up in the order ... */
+#define RMI_PLC_RAISE 10u            /* ... by a tenth of it */
+#define RMI_PLC_FIRST_NODES 600u     /* of a run of the branch and bound; of large problems 5 / 4 nodes a box */
+#define RMI_PLC_LONGER(nodes) (rmi_min((nodes), RMI_MAX / 16) * 9 / 5) /* of the runs of the next round */
+
 typedef struct rmi_plc_item {
     uint32_t start, end; /* positions [start, end), start < end */
     uint64_t size;       /* bytes; 0 is allowed, takes offset 0 and no room */
@@ -8311,35 +8324,15 @@ typedef struct rmi_plc_info {
     uint64_t height; /* bytes: the highest end of a buffer */
     uint64_t bound;  /* bytes: the largest sum of live buffers; no placement is lower */
     uint64_t work;   /* steps done, a few ns each; the same on every machine */
-    uint32_t method; /* what found the placement: rmi_plc_method_name */
 } rmi_plc_info;
-
-#define RMI_PLC_BY_LIFETIME 0u /* the orders of the skyline ... */
-#define RMI_PLC_BY_TOTAL 1u
-#define RMI_PLC_BY_AREA 2u
-#define RMI_PLC_BY_SIZE 3u
-#define RMI_PLC_BY_START 4u
-#define RMI_PLC_BY_END 5u
-#define RMI_PLC_ORDERS 6u
-#define RMI_PLC_BY_REPEAT 6u         /* ... the skyline again ... */
-#define RMI_PLC_BY_SEARCH 7u         /* ... and the branch and bound */
-#define RMI_PLC_SEARCH_MAX 2048u     /* boxes: beyond, the branch and bound finds nothing in its time */
-#define RMI_PLC_MEMBERS_MAX 1000000u /* boxes times columns crossed */
-#define RMI_PLC_WORK 110000000u      /* the default limit: about half a second */
-
-RMI_FN const char *rmi_plc_method_name(uint32_t method)
-{
-    static const char *const names[] = {"lifetime", "total", "area", "size", "start", "end", "repeat", "search"};
-    return method < RMI_COUNT(names) ? names[method] : "none";
-}
 
 /* --- the problem in columns and granules */
 typedef struct rmi_plc_box {
-    uint32_t s, e; /* columns [s, e) */
-    uint32_t item; /* index into the caller's array */
-    uint32_t life; /* positions from start to end */
-    uint64_t size; /* granules, > 0 */
-    uint64_t off;  /* granules; given, for what is fixed */
+    uint32_t start, end; /* columns [start, end) */
+    uint32_t item;       /* index into the caller's array */
+    uint32_t life;       /* positions from its start to its end */
+    uint64_t size;       /* granules, > 0 */
+    uint64_t offset;     /* granules; given, for what is fixed */
 } rmi_plc_box;
 
 typedef struct rmi_plc_key {
@@ -8347,1113 +8340,943 @@ typedef struct rmi_plc_key {
     uint32_t id;
 } rmi_plc_key;
 
-#define RMI_PLC_CLASSES 11u /* of lifetimes in columns: below 8, 64, 512 ... */
-
-typedef struct rmi_plc_node { /* over the boxes by class, then start: the smallest end and rank below */
-    uint32_t e, rank;
+typedef struct rmi_plc_node { /* over boxes by start: the smallest end and rank below; a box that is placed has none */
+    uint32_t end, rank;
 } rmi_plc_node;
 
 typedef struct rmi_plc {
     rmi_arena *mem;
     rmi_plc_box *box; /* movable, by start */
     rmi_plc_box *fix; /* fixed, by offset; those that float above a gap first[0 .. floats) after rmi_plc_base */
-    uint32_t n, fixes, floats, cols;
+    uint32_t n, fixes, floats, columns;
     uint64_t *live;   /* per column: sum of sizes */
     uint64_t *base;   /* per column: top of the fixed boxes that rest on the floor or on each other */
-    uint32_t *first;  /* per column, and cols: the first box that starts there or later */
+    uint32_t *first;  /* per column, and for their number: the first box that starts there or later */
     uint64_t *best;   /* offsets of the best placement so far; height RMI_INF: none yet */
     uint64_t bound, target, height, fixed_top, work, limit; /* limit 0: stopped */
     rmi_stop *stop;
-    uint32_t method;
-    rmi_plc_key *key, *key2; /* n: an order, and room to sort */
-    rmi_plc_node *tree;      /* 2 * leaves */
+    rmi_plc_key *key, *key_room; /* n: an order, and room to sort */
+    uint64_t *value;             /* by box, of an order: larger ones first */
+    rmi_plc_node *tree;          /* 2 * leaves; box i is leaf i */
     uint32_t leaves;
-    uint32_t *leaf, *at, *start; /* by box: its leaf; by leaf: its box, its start */
-    uint32_t class0[RMI_PLC_CLASSES + 1], class_rank[RMI_PLC_CLASSES]; /* first leaf of a class; no rank in it is smaller */
-    uint64_t *seg_h;   /* per column: height of the segment that starts here, RMI_INF: none does */
-    uint32_t *seg_end, *seg_prev;
-    rmi_plc_key *heap; /* (height, start), stale entries included */
-    size_t heap_n, heap_cap;
+    uint64_t *sky;               /* 2 * sky_leaves, a tree of minima; its leaves: rmi_plc_height of the columns */
+    uint32_t *segment_end, *segment_before; /* by its first column */
+    uint32_t sky_leaves;
 } rmi_plc;
 
 RMI_RADIX_SORT(rmi_plc_sort, rmi_plc_key, .key)
 
-/* Checks the items and counts what has a size. */
-RMI_FN rm_result rmi_plc_check(rmi_plc *p, const rmi_plc_item *items, size_t n, uint64_t granule)
+/* Checks the items and counts those that have a size. */
+RMI_FN rm_result rmi_plc_check(rmi_plc *pack, const rmi_plc_item *items, size_t n, uint64_t granule)
 {
     uint64_t sum = 0, top = 0;
     size_t i;
     if (!granule || n > RMI_NONE / 4) return RM_ERROR_ARGUMENT;
     for (i = 0; i < n; i++) {
-        const rmi_plc_item *it = items + i;
-        if (it->start >= it->end) return RM_ERROR_ARGUMENT;
-        if (!it->size) continue;
-        sum = rmi_add(sum, rmi_round_up(it->size, granule));
-        if (it->fixed) {
-            if (it->offset % granule) return RM_ERROR_ARGUMENT;
-            top = rmi_max(top, rmi_add(it->offset, rmi_round_up(it->size, granule)));
-            p->fixes++;
-        } else {
-            p->n++;
-        }
+        const rmi_plc_item *item = items + i;
+        uint64_t size = rmi_round_up(item->size, granule);
+        if (item->start >= item->end || (item->size && item->fixed && item->offset % granule)) return RM_ERROR_ARGUMENT;
+        if (!item->size) continue;
+        sum = rmi_add(sum, size);
+        if (item->fixed) top = rmi_max(top, rmi_add(item->offset, size));
+        if (item->fixed) pack->fixes++;
+        else pack->n++;
     }
     if (rmi_add(sum, top) > RMI_MAX) return RM_ERROR_ARGUMENT; /* so no sum of sizes or offsets below can wrap */
-    p->fixed_top = top / granule;
+    pack->fixed_top = top / granule;
     return RM_OK;
 }
 
-/* Columns: a new one begins with every start that follows an end. Boxes come out in the order of their starts. tmp: for scratch. */
-RMI_FN rm_result rmi_plc_columns(rmi_plc *p, rmi_arena *tmp, const rmi_plc_item *items, size_t n, uint64_t granule)
+/* Boxes in columns, by start: a new column begins with every start that follows an end. scratch goes afterwards. */
+RMI_FN rm_result rmi_plc_columns(rmi_plc *pack, rmi_arena *scratch, const rmi_plc_item *items, size_t n,
+                                 uint64_t granule)
 {
-    size_t i, events = 0, k, m = (size_t)p->n + p->fixes;
-    rmi_plc_key *ev = RMI_RAW(tmp, rmi_plc_key, 2 * m), *room = RMI_RAW(tmp, rmi_plc_key, 2 * m);
-    rmi_plc_box **of = RMI_RAW(tmp, rmi_plc_box *, n);
-    uint32_t col = 0, movable = 0, fixed = 0;
+    size_t i, k, events = 0, most = 2 * ((size_t)pack->n + pack->fixes);
+    rmi_plc_key *event = RMI_RAW(scratch, rmi_plc_key, most), *room = RMI_RAW(scratch, rmi_plc_key, most);
+    rmi_plc_box **box_of = RMI_RAW(scratch, rmi_plc_box *, n), *box;
+    uint32_t column = 0, movable = 0, fixed = 0;
     int ended = 0;
-    p->box = RMI_RAW(p->mem, rmi_plc_box, p->n);
-    p->fix = RMI_RAW(p->mem, rmi_plc_box, p->fixes);
-    if (!ev || !room || !of || !p->box || !p->fix) return RM_ERROR_MEMORY;
+    pack->box = RMI_RAW(pack->mem, rmi_plc_box, pack->n);
+    pack->fix = RMI_RAW(pack->mem, rmi_plc_box, pack->fixes);
+    if (!event || !room || !box_of || !pack->box || !pack->fix) return RM_ERROR_MEMORY;
     for (i = 0; i < n; i++) {
         if (!items[i].size) continue;
-        ev[events].key = (uint64_t)items[i].start * 2 + 1; /* at one position ends come first */
-        ev[events++].id = (uint32_t)i;
-        ev[events].key = (uint64_t)items[i].end * 2;
-        ev[events++].id = (uint32_t)i;
+        event[events].key = (uint64_t)items[i].start * 2 + 1; /* at one position ends come first */
+        event[events++].id = (uint32_t)i;
+        event[events].key = (uint64_t)items[i].end * 2;
+        event[events++].id = (uint32_t)i;
     }
-    rmi_plc_sort(ev, room, events);
+    rmi_plc_sort(event, room, events);
     for (k = 0; k < events; k++) {
-        i = ev[k].id;
-        if (ev[k].key & 1) {
-            rmi_plc_box *b = items[i].fixed ? p->fix + fixed++ : p->box + movable++;
-            col += (uint32_t)ended;
-            ended = 0;
-            b->s = col;
-            b->item = (uint32_t)i;
-            b->life = items[i].end - items[i].start;
-            b->size = rmi_ceil_div(items[i].size, granule);
-            b->off = items[i].fixed ? items[i].offset / granule : 0;
-            of[i] = b;
-        } else {
-            of[i]->e = col + 1;
+        const rmi_plc_item *item = items + event[k].id;
+        if (!(event[k].key & 1)) {
+            box_of[event[k].id]->end = column + 1;
             ended = 1;
+            continue;
         }
+        box = box_of[event[k].id] = item->fixed ? pack->fix + fixed++ : pack->box + movable++;
+        column += (uint32_t)ended;
+        ended = 0;
+        box->start = column;
+        box->item = event[k].id;
+        box->life = item->end - item->start;
+        box->size = rmi_ceil_div(item->size, granule);
+        box->offset = item->fixed ? item->offset / granule : 0;
     }
-    p->cols = events ? col + 1 : 0;
+    pack->columns = events ? column + 1 : 0;
     return RM_OK;
 }
 
-/* live, first and the bound. */
-RMI_FN rm_result rmi_plc_measure(rmi_plc *p)
+/* Live bytes and first box of each column, and the bound. */
+RMI_FN rm_result rmi_plc_measure(rmi_plc *pack)
 {
-    uint32_t i, c;
-    RMI_TRY(RMI_TABLES(p->mem, RMI_T(p->live, p->cols + 1), RMI_T(p->first, p->cols + 1)));
-    for (i = 0; i < p->n; i++) {
-        p->live[p->box[i].s] += p->box[i].size;
-        p->live[p->box[i].e] -= p->box[i].size; /* wraps, and wraps back in the running sum */
+    uint32_t i, column;
+    RMI_TRY(RMI_TABLES(pack->mem, RMI_T(pack->live, pack->columns + 1), RMI_T(pack->first, pack->columns + 1)));
+    for (i = 0; i < pack->n + pack->fixes; i++) {
+        const rmi_plc_box *box = i < pack->n ? pack->box + i : pack->fix + (i - pack->n);
+        pack->live[box->start] += box->size;
+        pack->live[box->end] -= box->size; /* wraps, and wraps back in the running sum */
     }
-    for (i = 0; i < p->fixes; i++) {
-        p->live[p->fix[i].s] += p->fix[i].size;
-        p->live[p->fix[i].e] -= p->fix[i].size;
-    }
-    for (c = 0, i = 0; c <= p->cols; c++) {
-        if (c) p->live[c] += p->live[c - 1];
-        p->bound = rmi_max(p->bound, p->live[c]);
-        while (i < p->n && p->box[i].s < c) i++;
-        p->first[c] = i;
+    for (column = 0, i = 0; column <= pack->columns; column++) {
+        if (column) pack->live[column] += pack->live[column - 1];
+        pack->bound = rmi_max(pack->bound, pack->live[column]);
+        while (i < pack->n && pack->box[i].start < column) i++;
+        pack->first[column] = i;
     }
     return RM_OK;
 }
 
 /* --- what is fixed: a profile for what rests on the floor, a list of what floats above a gap */
 
-/* The piece that begins at column a ends at c, and another of its height begins there. */
-RMI_FN void rmi_plc_split(rmi_plc *p, uint32_t a, uint32_t c, uint32_t *end, uint64_t *top)
+/* The profile of all fixed boxes; those that float come first in fix. RM_ERROR_ARGUMENT: two overlap. */
+RMI_FN rm_result rmi_plc_base(rmi_plc *pack)
 {
-    end[c] = end[a];
-    end[a] = c;
-    top[c] = top[a];
-    p->base[c] = p->base[a];
-}
-
-RMI_FN rm_result rmi_plc_base(rmi_plc *p)
-{
-    rmi_plc_key *key = RMI_NEW(p->mem, rmi_plc_key, p->fixes), *room = RMI_NEW(p->mem, rmi_plc_key, p->fixes);
-    rmi_plc_box *old = RMI_NEW(p->mem, rmi_plc_box, p->fixes);
-    uint64_t *top = RMI_NEW(p->mem, uint64_t, p->cols);
-    uint32_t *end = RMI_NEW(p->mem, uint32_t, p->cols), i, c, a, to; /* by column: where the piece of one height
-                                                                        that begins there ends; 0: none does */
-    p->base = RMI_NEW(p->mem, uint64_t, p->cols);
-    if (!key || !room || !old || !top || !end || !p->base) return RM_ERROR_MEMORY;
-    if (!p->fixes) return RM_OK;
-    end[0] = p->cols;
-    for (i = 0; i < p->fixes; i++) {
-        key[i].key = p->fix[i].off;
+    rmi_plc_key *key, *room;
+    rmi_plc_box *old;
+    uint64_t *top; /* by column: the highest end of a fixed box */
+    uint32_t i, column;
+    RMI_TRY(RMI_TABLES(pack->mem, RMI_T(key, pack->fixes), RMI_T(room, pack->fixes), RMI_T(old, pack->fixes),
+                       RMI_T(top, pack->columns), RMI_T(pack->base, pack->columns)));
+    for (i = 0; i < pack->fixes; i++) {
+        key[i].key = pack->fix[i].offset;
         key[i].id = i;
-        old[i] = p->fix[i];
+        old[i] = pack->fix[i];
     }
-    rmi_plc_sort(key, room, p->fixes);
-    for (i = 0; i < p->fixes; i++) {
-        rmi_plc_box *b = old + key[i].id;
+    rmi_plc_sort(key, room, pack->fixes);
+    for (i = 0; i < pack->fixes; i++) {
+        rmi_plc_box *box = old + key[i].id;
         int rests = 1;
-        for (; i + 1 < p->fixes && key[i + 1].key == b->off + b->size; i++) { /* what persists is one piece */
+        /* what persists is one piece */
+        for (; i + 1 < pack->fixes && key[i + 1].key == box->offset + box->size; i++) {
             const rmi_plc_box *next = old + key[i + 1].id;
-            if (next->s != b->s || next->e != b->e) break;
-            b->size += next->size;
+            if (next->start != box->start || next->end != box->end) break;
+            box->size += next->size;
         }
-        for (a = b->s; !end[a];) a--;
-        if (a < b->s) rmi_plc_split(p, a, b->s, end, top);
-        for (c = b->s; c < b->e; c = end[c]) {
-            if (end[c] > b->e) rmi_plc_split(p, c, b->e, end, top);
-            if (top[c] > b->off) return RM_ERROR_ARGUMENT; /* two fixed buffers overlap */
-            rests &= p->base[c] == b->off;
+        for (column = box->start; column < box->end; column++) {
+            if (top[column] > box->offset) return RM_ERROR_ARGUMENT;
+            rests &= pack->base[column] == box->offset;
+            top[column] = box->offset + box->size;
         }
-        for (c = b->s; c < b->e; c = to) {
-            to = end[c];
-            top[c] = b->off + b->size;
-            if (!rests) continue;
-            p->base[c] = top[c];
-            end[c] = c == b->s ? b->e : 0;
-        }
-        if (!rests) p->fix[p->floats++] = *b;
+        for (column = box->start; column < box->end && rests; column++) pack->base[column] = top[column];
+        if (!rests) pack->fix[pack->floats++] = *box;
     }
-    for (c = 1; c < p->cols; c++)
-        if (!end[c]) p->base[c] = p->base[c - 1];
     return RM_OK;
 }
 
-/* The bottom of the lowest floating box that reaches above height h in columns [s, e); RMI_INF if there is none. */
-RMI_FN uint64_t rmi_plc_ceiling(rmi_plc *p, uint32_t s, uint32_t e, uint64_t h)
+/* The lowest floating box in columns [start, end) that reaches above a height; NULL if there is none. */
+RMI_FN const rmi_plc_box *rmi_plc_above(rmi_plc *pack, uint32_t start, uint32_t end, uint64_t height)
 {
     uint32_t i;
-    for (i = 0; i < p->floats; i++) {
-        const rmi_plc_box *f = p->fix + i;
-        p->work++;
-        if (f->s < e && s < f->e && f->off + f->size > h) return f->off;
+    for (i = 0; i < pack->floats; i++) {
+        const rmi_plc_box *box = pack->fix + i;
+        pack->work++;
+        if (box->start < end && start < box->end && box->offset + box->size > height) return box;
     }
-    return RMI_INF;
+    return NULL;
 }
 
 /* --- the orders */
+enum { RMI_PLC_BY_LIFETIME, RMI_PLC_BY_AREA, RMI_PLC_BY_SIZE, RMI_PLC_BY_END, RMI_PLC_ORDERS };
 
-/* Largest live sum over the columns of each box, into out: a sparse table would cost more memory than it saves time. */
-RMI_FN rm_result rmi_plc_totals(rmi_plc *p, uint64_t *out)
-{
-    uint32_t leaves = 1, i, a, b;
-    uint64_t *t, m;
-    while (leaves < p->cols) leaves *= 2;
-    t = RMI_NEW(p->mem, uint64_t, 2 * (size_t)leaves);
-    if (!t) return RM_ERROR_MEMORY;
-    memcpy(t + leaves, p->live, p->cols * sizeof *t);
-    for (i = leaves - 1; i; i--) t[i] = rmi_max(t[2 * i], t[2 * i + 1]);
-    for (i = 0; i < p->n; i++) {
-        for (m = 0, a = p->box[i].s + leaves, b = p->box[i].e + leaves; a < b; a /= 2, b /= 2) {
-            if (a & 1) m = rmi_max(m, t[a++]);
-            if (b & 1) m = rmi_max(m, t[--b]);
-        }
-        out[i] = m;
-    }
-    return RM_OK;
-}
-
-/* total^4 * conflicts: total in 1/2048 of the bound, conflicts in 1/2^20 of n; what is alive when memory is full, and much. */
-RMI_FN rm_result rmi_plc_key_total(rmi_plc *p, uint64_t *out)
-{
-    uint32_t *ended = RMI_NEW(p->mem, uint32_t, p->cols + 1), i, c, shift = 0;
-    if (!ended) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_plc_totals(p, out));
-    while (p->bound >> shift > 2047) shift++;
-    for (i = 0; i < p->n; i++) ended[p->box[i].e]++;
-    for (c = 1; c <= p->cols; c++) ended[c] += ended[c - 1];
-    for (i = 0; i < p->n; i++) {
-        uint64_t t = out[i] >> shift, conflicts = p->first[p->box[i].e] - ended[p->box[i].s];
-        out[i] = t * t * t * t * ((conflicts << 19) / p->n);
-    }
-    return RM_OK;
-}
-
-/* The larger the key, the earlier the box. */
-RMI_FN rm_result rmi_plc_order_keys(rmi_plc *p, uint32_t order, uint64_t *out)
+/* The keys become the order by value, larger first; ties by size, then by start. */
+RMI_FN void rmi_plc_rank(rmi_plc *pack)
 {
     uint32_t i;
-    if (order == RMI_PLC_BY_TOTAL) return rmi_plc_key_total(p, out);
-    for (i = 0; i < p->n; i++) {
-        const rmi_plc_box *b = p->box + i;
-        if (order == RMI_PLC_BY_LIFETIME) out[i] = b->e - b->s;
-        else if (order == RMI_PLC_BY_AREA) out[i] = rmi_mul(b->size, b->e - b->s);
-        else if (order == RMI_PLC_BY_SIZE) out[i] = b->size;
-        else if (order == RMI_PLC_BY_START) out[i] = p->cols - b->s;
-        else out[i] = b->e;
+    for (i = 0; i < pack->n; i++) {
+        pack->key[i].key = RMI_INF - pack->box[i].size;
+        pack->key[i].id = i;
     }
-    return RM_OK;
+    rmi_plc_sort(pack->key, pack->key_room, pack->n);
+    for (i = 0; i < pack->n; i++) pack->key[i].key = RMI_INF - pack->value[pack->key[i].id];
+    rmi_plc_sort(pack->key, pack->key_room, pack->n);
 }
 
-/* p->key becomes the order by value, larger first; ties by size, then by start. */
-RMI_FN void rmi_plc_rank(rmi_plc *p, const uint64_t *value)
+/* The values and keys of one of the orders. */
+RMI_FN void rmi_plc_order(rmi_plc *pack, uint32_t order)
 {
     uint32_t i;
-    for (i = 0; i < p->n; i++) {
-        p->key[i].key = RMI_INF - p->box[i].size;
-        p->key[i].id = i;
+    for (i = 0; i < pack->n; i++) {
+        const rmi_plc_box *box = pack->box + i;
+        uint64_t columns = box->end - box->start;
+        pack->value[i] = order == RMI_PLC_BY_LIFETIME ? columns
+                         : order == RMI_PLC_BY_AREA   ? rmi_mul(box->size, columns)
+                         : order == RMI_PLC_BY_SIZE   ? box->size
+                                                      : box->end;
     }
-    rmi_plc_sort(p->key, p->key2, p->n);
-    for (i = 0; i < p->n; i++) p->key[i].key = RMI_INF - value[p->key[i].id];
-    rmi_plc_sort(p->key, p->key2, p->n);
+    rmi_plc_rank(pack);
 }
 
-/* --- the skyline */
+/* --- the tree: which box of the order comes first among those that live within some columns? */
 
-/* Boxes by class of lifetime: what is asked for has to end within a segment, and among boxes that live about as long as each
-   other the start says whether they do. */
-RMI_INLINE uint32_t rmi_plc_class(uint32_t life)
+RMI_INLINE rmi_plc_node rmi_plc_join(rmi_plc_node left, rmi_plc_node right)
 {
-    uint32_t c = 0;
-    while (life >>= 3) c++;
-    return c;
+    if (right.end < left.end) left.end = right.end;
+    if (right.rank < left.rank) left.rank = right.rank;
+    return left;
 }
 
-RMI_FN rm_result rmi_plc_sky_make(rmi_plc *p)
+/* The tree with every box in it, ranked by the keys. */
+RMI_FN void rmi_plc_tree_fill(rmi_plc *pack)
 {
-    uint32_t i, c, to[RMI_PLC_CLASSES];
-    for (p->leaves = 1; p->leaves < p->n;) p->leaves *= 2;
-    p->leaf = RMI_RAW(p->mem, uint32_t, p->n);
-    p->at = RMI_RAW(p->mem, uint32_t, p->n);
-    p->start = RMI_RAW(p->mem, uint32_t, p->n);
-    if (!p->leaf || !p->at || !p->start) return RM_ERROR_MEMORY;
-    for (i = 0; i < p->n; i++) p->class0[1 + rmi_plc_class(p->box[i].e - p->box[i].s)]++;
-    for (c = 0; c < RMI_PLC_CLASSES; c++) {
-        to[c] = p->class0[c];
-        p->class0[c + 1] += p->class0[c];
+    rmi_plc_node *leaf = pack->tree + pack->leaves;
+    uint32_t i;
+    for (i = 0; i < pack->n; i++) {
+        leaf[pack->key[i].id].rank = i;
+        leaf[i].end = pack->box[i].end;
     }
-    for (i = 0; i < p->n; i++) {
-        uint32_t v = to[rmi_plc_class(p->box[i].e - p->box[i].s)]++;
-        p->leaf[i] = v;
-        p->at[v] = i;
-        p->start[v] = p->box[i].s;
-    }
-    p->key = RMI_RAW(p->mem, rmi_plc_key, p->n);
-    p->key2 = RMI_RAW(p->mem, rmi_plc_key, p->n);
-    p->tree = RMI_RAW(p->mem, rmi_plc_node, 2 * (size_t)p->leaves);
-    p->best = RMI_RAW(p->mem, uint64_t, p->n);
-    p->seg_h = RMI_RAW(p->mem, uint64_t, p->cols);
-    p->seg_end = RMI_RAW(p->mem, uint32_t, p->cols);
-    p->seg_prev = RMI_RAW(p->mem, uint32_t, p->cols + 1);
-    if (!p->key || !p->key2 || !p->tree || !p->best || !p->seg_h || !p->seg_end || !p->seg_prev) return RM_ERROR_MEMORY;
-    return RM_OK;
+    for (i = pack->n; i < pack->leaves; i++) leaf[i].end = leaf[i].rank = RMI_NONE;
+    for (i = pack->leaves - 1; i; i--) pack->tree[i] = rmi_plc_join(pack->tree[2 * i], pack->tree[2 * i + 1]);
+    pack->work += pack->n;
 }
 
-RMI_FN rmi_plc_node rmi_plc_join(rmi_plc_node a, rmi_plc_node b)
+/* A box that is placed leaves the tree. */
+RMI_FN void rmi_plc_tree_drop(rmi_plc *pack, uint32_t i)
 {
-    rmi_plc_node r;
-    r.e = a.e < b.e ? a.e : b.e;
-    r.rank = a.rank < b.rank ? a.rank : b.rank;
-    return r;
-}
-
-/* The tree with every box in it, ranked by p->key. */
-RMI_FN void rmi_plc_tree_fill(rmi_plc *p)
-{
-    uint32_t i, c = 0;
-    for (i = 0; i < p->n; i++) {
-        p->tree[p->leaves + p->leaf[p->key[i].id]].rank = i;
-        p->tree[p->leaves + i].e = p->box[p->at[i]].e;
-    }
-    for (c = 0; c < RMI_PLC_CLASSES; c++) p->class_rank[c] = RMI_NONE;
-    for (c = i = 0; i < p->n; i++) {
-        while (i == p->class0[c + 1]) c++;
-        if (p->tree[p->leaves + i].rank < p->class_rank[c]) p->class_rank[c] = p->tree[p->leaves + i].rank;
-    }
-    for (i = p->n; i < p->leaves; i++) p->tree[p->leaves + i].e = p->tree[p->leaves + i].rank = RMI_NONE;
-    for (i = p->leaves - 1; i; i--) p->tree[i] = rmi_plc_join(p->tree[2 * i], p->tree[2 * i + 1]);
-    p->work += p->n;
-}
-
-RMI_FN void rmi_plc_tree_drop(rmi_plc *p, uint32_t i)
-{
-    rmi_plc_node v;
-    i = p->leaf[i] + p->leaves;
-    p->tree[i].e = p->tree[i].rank = RMI_NONE;
+    i += pack->leaves;
+    pack->tree[i].end = pack->tree[i].rank = RMI_NONE;
     while (i > 1) {
+        rmi_plc_node node;
         i /= 2;
-        v = rmi_plc_join(p->tree[2 * i], p->tree[2 * i + 1]);
-        if (v.e == p->tree[i].e && v.rank == p->tree[i].rank) break;
-        p->tree[i] = v;
+        node = rmi_plc_join(pack->tree[2 * i], pack->tree[2 * i + 1]);
+        if (node.end == pack->tree[i].end && node.rank == pack->tree[i].rank) break;
+        pack->tree[i] = node;
     }
 }
 
-/* The first of the leaves [lo, hi), the end of a class from some leaf on, whose box starts at `start` or later; boxes stand by
-   start in their class as they do among all. */
-RMI_FN uint32_t rmi_plc_from(const rmi_plc *p, uint32_t lo, uint32_t hi, uint32_t start)
+/* The first box of the order among those left within columns [start, end) that fits at a height, or RMI_NONE. */
+RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *pack, uint32_t start, uint32_t end, uint64_t height)
 {
-    uint32_t i, k = p->first[start];
-    for (i = k; i < p->n && i < k + 6; i++) /* mostly it is one of the next boxes */
-        if (p->leaf[i] >= lo && p->leaf[i] < hi) return p->leaf[i];
-    return lo + rmi_lower_bound_u32(p->start + lo, hi - lo, start);
-}
-
-/* The smallest rank below `best` of a box left among the leaves [lo, hi) that ends by b and fits at height h; else best. */
-RMI_FN uint32_t rmi_plc_tree_best(rmi_plc *p, uint32_t lo, uint32_t hi, uint32_t b, uint64_t h, uint32_t best)
-{
-    uint32_t stack[128], tail[32], top = 0, tails = 0;
-    lo += p->leaves;
-    hi += p->leaves;
-    for (; lo < hi; lo /= 2, hi /= 2) { /* the nodes that cover the range; those in tail lie from right to left */
-        if (lo & 1) stack[top++] = lo++;
+    uint32_t stack[128], tail[32], n = 0, tails = 0, best = RMI_NONE;
+    uint32_t lo = pack->first[start] + pack->leaves, hi = pack->first[end] + pack->leaves;
+    for (; lo < hi; lo /= 2, hi /= 2) { /* the nodes that cover the starts; those in tail lie from right to left */
+        if (lo & 1) stack[n++] = lo++;
         if (hi & 1) tail[tails++] = --hi;
     }
-    while (tails) stack[top++] = tail[--tails];
-    while (top) {
-        uint32_t v = stack[--top], left, right;
-        p->work++;
-        if (p->tree[v].e > b || p->tree[v].rank >= best) continue;
-        if (v >= p->leaves) {
-            const rmi_plc_box *x = p->box + p->at[v - p->leaves];
-            if (!p->floats || rmi_plc_ceiling(p, x->s, x->e, h) - h >= x->size) best = p->tree[v].rank;
+    while (tails) stack[n++] = tail[--tails];
+    while (n) {
+        uint32_t at = stack[--n], left = 2 * at, better;
+        pack->work++;
+        if (pack->tree[at].end > end || pack->tree[at].rank >= best) continue;
+        if (at >= pack->leaves) {
+            const rmi_plc_box *box = pack->box + (at - pack->leaves), *above = NULL;
+            if (pack->floats) above = rmi_plc_above(pack, box->start, box->end, height);
+            if (!above || above->offset >= height + box->size) best = pack->tree[at].rank;
             continue;
         }
-        left = 2 * v;
-        right = 2 * v + 1;
-        if (p->tree[left].rank < p->tree[right].rank) { /* the better one on top */
-            stack[top++] = right;
-            stack[top++] = left;
-        } else {
-            stack[top++] = left;
-            stack[top++] = right;
+        better = pack->tree[left].rank < pack->tree[left + 1].rank ? left : left + 1; /* on top */
+        stack[n++] = better ^ 1;
+        stack[n++] = better;
+    }
+    return best == RMI_NONE ? RMI_NONE : pack->key[best].id;
+}
+
+/* --- the skyline: segments of columns of one height */
+
+/* The height of the segment that starts at a column; RMI_INF: none does. */
+RMI_INLINE uint64_t rmi_plc_height(const rmi_plc *pack, uint32_t column)
+{
+    return pack->sky[pack->sky_leaves + column];
+}
+RMI_FN void rmi_plc_set_height(rmi_plc *pack, uint32_t column, uint64_t height)
+{
+    uint32_t i = pack->sky_leaves + column;
+    pack->sky[i] = height;
+    for (i /= 2; i; i /= 2) {
+        height = rmi_min(pack->sky[2 * i], pack->sky[2 * i + 1]);
+        if (pack->sky[i] == height) break;
+        pack->sky[i] = height;
+    }
+}
+
+/* The segment at a column ends at another one, where a segment of the same height begins. */
+RMI_FN void rmi_plc_split(rmi_plc *pack, uint32_t column, uint32_t at)
+{
+    uint32_t end = pack->segment_end[column];
+    pack->segment_end[column] = pack->segment_before[end] = at;
+    pack->segment_end[at] = end;
+    pack->segment_before[at] = column;
+    rmi_plc_set_height(pack, at, rmi_plc_height(pack, column));
+}
+
+/* The segment at a column and the next one become one if they are of one height. */
+RMI_FN void rmi_plc_join_next(rmi_plc *pack, uint32_t column)
+{
+    uint32_t next = pack->segment_end[column];
+    if (next == pack->columns || rmi_plc_height(pack, next) != rmi_plc_height(pack, column)) return;
+    pack->segment_end[column] = pack->segment_end[next];
+    pack->segment_before[pack->segment_end[next]] = column;
+    rmi_plc_set_height(pack, next, RMI_INF);
+}
+
+/* Columns [start, end) of the segment at a column rise. */
+RMI_FN void rmi_plc_rise(rmi_plc *pack, uint32_t column, uint32_t start, uint32_t end, uint64_t height)
+{
+    pack->work += 4;
+    if (end < pack->segment_end[column]) rmi_plc_split(pack, column, end);
+    if (start > column) rmi_plc_split(pack, column, start);
+    rmi_plc_set_height(pack, start, height);
+    rmi_plc_join_next(pack, start);
+    if (start) rmi_plc_join_next(pack, pack->segment_before[start]);
+}
+
+/* The skyline of what is fixed at the bottom. */
+RMI_FN void rmi_plc_sky_start(rmi_plc *pack)
+{
+    uint64_t *leaf = pack->sky + pack->sky_leaves;
+    uint32_t i, at = 0;
+    for (i = 0; i < pack->columns; i++) {
+        leaf[i] = RMI_INF;
+        if (!i || pack->base[i] != pack->base[at]) {
+            pack->segment_before[i] = at;
+            at = i;
+            leaf[at] = pack->base[at];
         }
+        pack->segment_end[at] = i + 1;
     }
-    return best;
+    pack->segment_before[pack->columns] = at;
+    for (i = pack->columns; i < pack->sky_leaves; i++) leaf[i] = RMI_INF;
+    for (i = pack->sky_leaves - 1; i; i--) pack->sky[i] = rmi_min(pack->sky[2 * i], pack->sky[2 * i + 1]);
 }
 
-/* The first box of the order among those left within columns [a, b) that fits at height h; RMI_NONE if none does. */
-RMI_FN uint32_t rmi_plc_tree_find(rmi_plc *p, uint32_t a, uint32_t b, uint64_t h)
+/* The first of the lowest segments. */
+RMI_FN uint32_t rmi_plc_lowest(const rmi_plc *pack)
 {
-    uint32_t c, best = RMI_NONE;
-    for (c = rmi_plc_class(b - a) + 1; c-- > 0;) {
-        uint32_t lo, hi = p->class0[c + 1], least = c ? (uint32_t)1 << (3 * c) : 1;
-        if (p->class_rank[c] >= best) continue;
-        lo = rmi_plc_from(p, p->class0[c], hi, a);
-        best = rmi_plc_tree_best(p, lo, rmi_plc_from(p, lo, hi, b - least + 1), b, h, best);
-    }
-    return best == RMI_NONE ? RMI_NONE : p->key[best].id;
-}
-
-/* A binary heap of (height, start), the lowest and then leftmost segment first. */
-RMI_FN int rmi_plc_heap_less(const rmi_plc_key *a, const rmi_plc_key *b)
-{
-    return a->key < b->key || (a->key == b->key && a->id < b->id);
-}
-
-RMI_FN int rmi_plc_heap_push(rmi_plc *p, uint64_t h, uint32_t start)
-{
-    size_t i = p->heap_n, up;
-    rmi_plc_key v;
-    void *grown = p->heap;
-    if (!rmi_arena_grow(p->mem, &grown, &p->heap_cap, p->heap_n + 1, sizeof *p->heap)) return 0;
-    p->heap = (rmi_plc_key *)grown;
-    p->heap_n++;
-    v.key = h;
-    v.id = start;
-    while (i && rmi_plc_heap_less(&v, p->heap + (up = (i - 1) / 2))) {
-        p->heap[i] = p->heap[up];
-        i = up;
-    }
-    p->heap[i] = v;
-    return 1;
-}
-
-RMI_FN rmi_plc_key rmi_plc_heap_pop(rmi_plc *p)
-{
-    rmi_plc_key out = p->heap[0], v = p->heap[--p->heap_n];
-    size_t i = 0, child;
-    while ((child = 2 * i + 1) < p->heap_n) {
-        if (child + 1 < p->heap_n && rmi_plc_heap_less(p->heap + child + 1, p->heap + child)) child++;
-        if (!rmi_plc_heap_less(p->heap + child, &v)) break;
-        p->heap[i] = p->heap[child];
-        i = child;
-    }
-    p->heap[i] = v;
-    return out;
-}
-
-/* Columns [s, e) of the segment at a rise to h; equal neighbours become one. Returns the start of what stands there now. */
-RMI_FN uint32_t rmi_plc_seg_raise(rmi_plc *p, uint32_t a, uint32_t s, uint32_t e, uint64_t h)
-{
-    uint32_t b = p->seg_end[a], prev = p->seg_prev[a];
-    uint64_t old = p->seg_h[a];
-    if (e < b) { /* a piece to the right keeps its height */
-        p->seg_h[e] = old;
-        p->seg_end[e] = b;
-        p->seg_prev[e] = s;
-        p->seg_prev[b] = e;
-    } else if (b < p->cols && p->seg_h[b] == h) {
-        e = p->seg_end[b];
-        p->seg_h[b] = RMI_INF;
-        p->seg_prev[e] = s;
-    } else {
-        p->seg_prev[b] = s;
-    }
-    if (s > a) {
-        p->seg_end[a] = s;
-        prev = a;
-    } else if (a && p->seg_h[prev] == h) {
-        p->seg_h[a] = RMI_INF;
-        s = prev;
-        prev = p->seg_prev[s];
-        p->seg_prev[e] = s;
-    }
-    p->seg_h[s] = h;
-    p->seg_end[s] = e;
-    p->seg_prev[s] = prev;
-    return s;
-}
-
-/* Raises columns [s, e) of the segment at a, which has left the heap, to h, and enters what stands there now. */
-RMI_FN int rmi_plc_rise(rmi_plc *p, uint32_t a, uint32_t s, uint32_t e, uint64_t h)
-{
-    uint32_t b = p->seg_end[a], mid = rmi_plc_seg_raise(p, a, s, e, h);
-    p->work += 4;
-    if (s > a && !rmi_plc_heap_push(p, p->seg_h[a], a)) return 0;
-    if (e < b && !rmi_plc_heap_push(p, p->seg_h[e], e)) return 0;
-    return rmi_plc_heap_push(p, h, mid);
-}
-
-RMI_FN int rmi_plc_sky_start(rmi_plc *p)
-{
-    uint32_t c, a = 0;
-    p->heap_n = 0;
-    for (c = 0; c < p->cols; c++) {
-        p->seg_h[c] = RMI_INF;
-        if (c && p->base[c] == p->base[a]) {
-            p->seg_end[a] = c + 1;
-            continue;
-        }
-        p->seg_prev[c] = a;
-        a = c;
-        p->seg_h[c] = p->base[c];
-        p->seg_end[c] = c + 1;
-    }
-    for (c = 0; c < p->cols; c = p->seg_end[c]) {
-        if (!rmi_plc_heap_push(p, p->seg_h[c], c)) return 0;
-    }
-    return 1;
+    uint32_t i = 1;
+    while (i < pack->sky_leaves) i = 2 * i + (pack->sky[2 * i] > pack->sky[1]);
+    return i - pack->sky_leaves;
 }
 
 /* A segment that found no box rises to its lower neighbour, or to the floating box above it. */
-RMI_FN uint64_t rmi_plc_lift(rmi_plc *p, uint32_t a)
+RMI_FN void rmi_plc_lift(rmi_plc *pack, uint32_t column, const rmi_plc_box *above)
 {
-    uint32_t b = p->seg_end[a];
-    uint64_t to = rmi_plc_ceiling(p, a, b, p->seg_h[a]);
-    if (a) to = rmi_min(to, p->seg_h[p->seg_prev[a]]);
-    if (b < p->cols) to = rmi_min(to, p->seg_h[b]);
-    return to;
+    uint32_t end = pack->segment_end[column];
+    uint64_t to = above ? above->offset : RMI_INF;
+    if (column) to = rmi_min(to, rmi_plc_height(pack, pack->segment_before[column]));
+    if (end < pack->columns) to = rmi_min(to, rmi_plc_height(pack, end));
+    rmi_plc_rise(pack, column, column, end, to);
 }
 
-/* The floating box that the segment at a touches from below, as an index; RMI_NONE if there is none. */
-RMI_FN uint32_t rmi_plc_touch(rmi_plc *p, uint32_t a)
+/* One packing by the order of the keys, into the boxes' offsets; its height, or RMI_INF if it would not get below
+   `stop`. */
+RMI_FN uint64_t rmi_plc_sky(rmi_plc *pack, uint64_t stop)
 {
-    uint32_t i;
-    for (i = 0; i < p->floats && p->fix[i].off <= p->seg_h[a]; i++) {
-        p->work++;
-        if (p->fix[i].s < p->seg_end[a] && a < p->fix[i].e && p->fix[i].off + p->fix[i].size > p->seg_h[a]) return i;
-    }
-    return RMI_NONE;
-}
-
-/* One packing by the order in p->key, into box[].off. *height is RMI_INF if it would not get below stop. */
-RMI_FN rm_result rmi_plc_sky(rmi_plc *p, uint64_t stop, uint64_t *height)
-{
-    uint32_t left = p->n;
-    uint64_t high = p->fixed_top;
-    *height = RMI_INF;
-    rmi_plc_tree_fill(p);
-    if (!rmi_plc_sky_start(p)) return RM_ERROR_MEMORY;
-    if (rmi_stopped(p->stop, 16 * (uint64_t)p->n)) p->limit = 0;
+    uint32_t left = pack->n;
+    uint64_t top = pack->fixed_top;
+    rmi_plc_tree_fill(pack);
+    rmi_plc_sky_start(pack);
+    if (rmi_stopped(pack->stop, 16 * (uint64_t)pack->n)) pack->limit = 0;
     while (left) {
-        rmi_plc_key low = rmi_plc_heap_pop(p);
-        uint32_t a = low.id, i;
-        int ok;
-        if (p->seg_h[a] != low.key) continue;
-        if ((i = rmi_plc_touch(p, a)) != RMI_NONE) {
-            const rmi_plc_box *f = p->fix + i;
-            uint32_t s = f->s > a ? f->s : a, e = f->e < p->seg_end[a] ? f->e : p->seg_end[a];
-            ok = rmi_plc_rise(p, a, s, e, f->off + f->size);
-        } else if ((i = rmi_plc_tree_find(p, a, p->seg_end[a], low.key)) == RMI_NONE) {
-            uint64_t to = rmi_plc_lift(p, a);
-            if (to == RMI_INF) return RM_ERROR_INTERNAL;
-            ok = rmi_plc_rise(p, a, a, p->seg_end[a], to);
-        } else {
-            rmi_plc_box *x = p->box + i;
-            x->off = low.key;
-            high = rmi_max(high, low.key + x->size);
-            if (high >= stop) return RM_OK;
-            rmi_plc_tree_drop(p, i);
-            left--;
-            ok = rmi_plc_rise(p, a, x->s, x->e, low.key + x->size);
+        uint32_t column = rmi_plc_lowest(pack), end = pack->segment_end[column], found;
+        uint64_t height = rmi_plc_height(pack, column);
+        const rmi_plc_box *above = rmi_plc_above(pack, column, end, height);
+        rmi_plc_box *box;
+        if (above && above->offset <= height) { /* the segment touches it */
+            uint32_t start = above->start > column ? above->start : column;
+            end = above->end < end ? above->end : end;
+            rmi_plc_rise(pack, column, start, end, above->offset + above->size);
+            continue;
         }
-        if (!ok) return RM_ERROR_MEMORY;
+        found = rmi_plc_tree_find(pack, column, end, height);
+        if (found == RMI_NONE) {
+            rmi_plc_lift(pack, column, above);
+            continue;
+        }
+        box = pack->box + found;
+        box->offset = height;
+        top = rmi_max(top, height + box->size);
+        if (top >= stop) return RMI_INF;
+        rmi_plc_tree_drop(pack, found);
+        left--;
+        rmi_plc_rise(pack, column, box->start, box->end, height + box->size);
     }
-    *height = high;
-    return RM_OK;
+    return top;
 }
 
-RMI_FN void rmi_plc_keep(rmi_plc *p, uint64_t height, uint32_t method)
+/* The offsets that the boxes have become the best ones if that is lower. */
+RMI_FN void rmi_plc_keep(rmi_plc *pack, uint64_t height)
 {
     uint32_t i;
-    for (i = 0; i < p->n; i++) p->best[i] = p->box[i].off;
-    p->height = height;
-    p->method = method;
+    if (height >= pack->height) return;
+    for (i = 0; i < pack->n; i++) pack->best[i] = pack->box[i].offset;
+    pack->height = height;
 }
 
-RMI_FN rm_result rmi_plc_orders(rmi_plc *p)
+/* The tables of the skyline. */
+RMI_FN rm_result rmi_plc_sky_make(rmi_plc *pack)
 {
-    uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height;
+    for (pack->leaves = 1; pack->leaves < pack->n;) pack->leaves *= 2;
+    for (pack->sky_leaves = 1; pack->sky_leaves < pack->columns;) pack->sky_leaves *= 2;
+    return RMI_TABLES(pack->mem, RMI_T(pack->key, pack->n), RMI_T(pack->key_room, pack->n), RMI_T(pack->value, pack->n),
+                      RMI_T(pack->tree, 2 * (size_t)pack->leaves), RMI_T(pack->best, pack->n),
+                      RMI_T(pack->sky, 2 * (size_t)pack->sky_leaves), RMI_T(pack->segment_end, pack->columns),
+                      RMI_T(pack->segment_before, pack->columns + 1));
+}
+
+/* One packing by each of the orders. */
+RMI_FN void rmi_plc_orders(rmi_plc *pack)
+{
     uint32_t order;
-    if (!value) return RM_ERROR_MEMORY;
-    for (order = 0; order < RMI_PLC_ORDERS && p->height > p->target; order++) {
-        if (order && p->work >= p->limit) break;
-        RMI_TRY(rmi_plc_order_keys(p, order, value));
-        rmi_plc_rank(p, value);
-        RMI_TRY(rmi_plc_sky(p, p->height, &height));
-        if (height < p->height) rmi_plc_keep(p, height, order);
+    for (order = 0; order < RMI_PLC_ORDERS && pack->height > pack->target; order++) {
+        if (order && pack->work >= pack->limit) break;
+        rmi_plc_order(pack, order);
+        rmi_plc_keep(pack, rmi_plc_sky(pack, pack->height));
     }
-    return RM_OK;
 }
 
-/* Packs again and again, `share` steps long: what came out in the upper third above the target goes up in the order by a
-   tenth of it. From each of the orders in turn. */
-RMI_FN rm_result rmi_plc_improve(rmi_plc *p, uint64_t share)
+/* From the order by area: packs again and again, what came out too high earlier in the order. */
+RMI_FN void rmi_plc_repeat(rmi_plc *pack, uint64_t steps)
 {
-    uint64_t *value = RMI_NEW(p->mem, uint64_t, p->n), height, start = p->work, high;
-    uint32_t order, i;
-    if (!value) return RM_ERROR_MEMORY;
-    share = rmi_min(share, (uint64_t)p->n * p->n * 20000u); /* a few boxes have few orders */
-    for (order = 0; order < RMI_PLC_ORDERS; order++) {
-        RMI_TRY(rmi_plc_order_keys(p, order, value));
-        rmi_plc_rank(p, value);
-        for (i = 0; i < p->n; i++) value[p->key[i].id] = p->n - i;
-        while (p->height > p->target && p->work < p->limit && p->work - start < share / RMI_PLC_ORDERS * (order + 1)) {
-            rmi_plc_rank(p, value);
-            RMI_TRY(rmi_plc_sky(p, RMI_INF, &height));
-            if (height < p->height) rmi_plc_keep(p, height, RMI_PLC_BY_REPEAT);
-            high = height - (height - p->target) / 3;
-            for (i = 0; i < p->n; i++) {
-                if (p->box[i].off + p->box[i].size > high) value[i] += p->n / 10 + 1;
-            }
-            p->work += p->n * 4;
-        }
+    uint64_t height, begun = pack->work, high;
+    uint32_t i;
+    steps = rmi_min(steps, (uint64_t)pack->n * pack->n * RMI_PLC_FEW);
+    rmi_plc_order(pack, RMI_PLC_BY_AREA);
+    for (i = 0; i < pack->n; i++) pack->value[pack->key[i].id] = pack->n - i;
+    while (pack->height > pack->target && pack->work < pack->limit && pack->work - begun < steps) {
+        rmi_plc_rank(pack);
+        height = rmi_plc_sky(pack, RMI_INF);
+        rmi_plc_keep(pack, height);
+        high = height - (height - pack->target) / RMI_PLC_TOO_HIGH;
+        for (i = 0; i < pack->n; i++)
+            if (pack->box[i].offset + pack->box[i].size > high) pack->value[i] += pack->n / RMI_PLC_RAISE + 1;
+        pack->work += (uint64_t)pack->n * 4;
     }
-    return RM_OK;
 }
 
 /* --- the branch and bound: is there a placement of height cap, and which one?
-   Boxes are placed bottom up. A box goes to its lowest place above what is placed (lo), offsets never fall along a branch,
-   and what could have gone below without moving anything is pruned: only canonical placements are visited. A column with
-   the sum rem of its unplaced boxes, none of which can be below floor, needs floor + rem <= cap. When no unplaced box
-   crosses a border between two columns, the two sides are solved apart, and a failure of one undoes both. */
-typedef struct rmi_plc_part {
-    uint32_t s, e;
-    uint32_t rank, twin, next, prev, placed; /* twin: the same box one rank before, or RMI_NONE */
-    uint32_t group, group_rank; /* group: the first box of the same columns; there: the one placed last, and its top */
-    uint64_t size, low, lo, off, found, group_top; /* low: the fixed boxes below it */
+   Boxes are placed bottom up. A box goes to its lowest place above what is placed, offsets never fall along a branch,
+   and what could have gone below without moving anything is pruned: only canonical placements are visited. A column
+   with the sum `left` of its unplaced boxes, none of which can be below floor, needs floor + left <= cap. When no
+   unplaced box crosses a border between two columns, the two sides are solved apart, and a failure of one undoes
+   both. */
+typedef struct rmi_plc_part { /* a box of the room in the search */
+    uint32_t start, end, rank, next, prev, placed;
+    uint32_t twin;              /* the same box one rank before, or RMI_NONE */
+    uint32_t group, group_rank; /* the first box of the same columns; there: rank and top of the one placed last */
+    uint64_t size, low;         /* low: the top of the fixed boxes below it */
+    uint64_t lowest;            /* its lowest place above what is placed */
+    uint64_t offset, found, group_top, total; /* total: the largest live sum of its columns */
 } rmi_plc_part;
 
-typedef struct rmi_plc_col {
-    uint64_t rem, floor; /* floor: lo of watch, the lowest of the unplaced boxes of the column */
-    uint64_t solved;     /* where what is connected starts: the height for which found holds, or RMI_INF */
+typedef struct rmi_plc_column {
+    uint64_t left, floor;   /* floor: the lowest place of `watch`, the lowest of the unplaced boxes of the column */
+    uint64_t solved;        /* where what is connected starts: the height for which found holds, or RMI_INF */
     uint64_t weight, fails; /* how often the column ended a branch: past runs, this run */
-    uint32_t watch, member, cross; /* member: where its boxes begin; cross: unplaced boxes over the border to the column before */
-} rmi_plc_col;
+    uint32_t watch, member; /* member: where its boxes begin */
+    uint32_t cross;         /* unplaced boxes over the border to the column before */
+} rmi_plc_column;
 
-typedef struct rmi_plc_undo { /* kind 0: lo of a box; 1: floor, watch of a column; 2: a box placed, and its group's top, rank */
+typedef enum rmi_plc_change { RMI_PLC_LOWEST, RMI_PLC_FLOOR, RMI_PLC_PLACED } rmi_plc_change;
+
+typedef struct rmi_plc_undo { /* what a box or column had before; of a placed box its group's top, rank */
     uint64_t old;
-    uint32_t id, kind, watch;
+    uint32_t id, watch;
+    rmi_plc_change what;
 } rmi_plc_undo;
 
 typedef struct rmi_plc_range { /* one connected stretch of columns, and how far its boxes were tried */
-    uint32_t a, e, i0, i1, before; /* before: the box placed last, RMI_NONE at the root */
-    uint32_t x, part;              /* the box placed here, RMI_NONE: none; the columns from part on are still to be solved */
-    uint32_t tried_rank, began;
-    uint64_t last, below, tried; /* offsets from last on, less than below; tried, and tried_rank at that offset */
-    size_t mark;                 /* to undo x */
+    uint32_t start, end;           /* columns */
+    uint32_t from, to;             /* boxes */
+    uint32_t before, here;         /* the boxes placed last and here; RMI_NONE: none */
+    uint32_t part;                 /* the columns from here on are still to be solved */
+    uint32_t began, tried_rank;
+    uint64_t last, below, tried;   /* offsets from last on, less than below; tried, and tried_rank at that offset */
+    size_t mark;                   /* to undo `here` */
 } rmi_plc_range;
 
 typedef struct rmi_plc_search {
-    rmi_plc *p;
-    rmi_plc_part *part; /* n, as the room's boxes, and the head of the list of the unplaced ones */
-    rmi_plc_col *col;   /* cols, and one for the ends */
-    uint32_t *member;   /* per column from col.member: its boxes */
-    uint64_t *total;    /* per box: the largest live sum of its columns */
-    uint32_t n, cols;
+    rmi_plc *pack;
+    rmi_plc_part *part;     /* n, as the room's boxes, and the head of the list of the unplaced ones */
+    rmi_plc_column *column; /* columns, and one for the ends */
+    uint32_t *member;       /* per column from column.member: its boxes */
+    uint32_t n, columns;
     uint64_t cap, nodes, limit;
-    rmi_plc_range *stack; /* n + 1 */
+    size_t turn;            /* of a round of runs with this limit */
+    rmi_plc_range *stack;   /* n + 1 */
     rmi_plc_undo *undo;
     size_t undos, undo_cap;
 } rmi_plc_search;
 
-#define RMI_PLC_NO 0
-#define RMI_PLC_YES 1
-#define RMI_PLC_STOP 2 /* the limit is reached */
-#define RMI_PLC_FAIL 3 /* out of memory */
+/* STOP: the limit is reached; FAIL: no memory. */
+typedef enum rmi_plc_answer { RMI_PLC_NO, RMI_PLC_YES, RMI_PLC_STOP, RMI_PLC_FAIL } rmi_plc_answer;
 
-/* member and the members themselves, by start. */
-RMI_FN void rmi_plc_search_members(rmi_plc_search *q)
+/* The members of each column, by start, and the largest live sum of each box. */
+RMI_FN void rmi_plc_search_members(rmi_plc_search *search)
 {
+    rmi_plc_column *columns = search->column;
     uint32_t c, i, sum = 0;
-    for (i = 0; i < q->n; i++) {
-        for (c = q->part[i].s; c < q->part[i].e; c++) q->col[c].watch++;
+    for (i = 0; i < search->n; i++)
+        for (c = search->part[i].start; c < search->part[i].end; c++) columns[c].watch++;
+    for (c = 0; c <= search->columns; c++) {
+        columns[c].member = sum;
+        sum += columns[c].watch;
+        columns[c].watch = columns[c].member;
     }
-    for (c = 0; c <= q->cols; c++) {
-        q->col[c].member = sum;
-        sum += q->col[c].watch;
-        q->col[c].watch = q->col[c].member;
-    }
-    for (i = 0; i < q->n; i++) {
-        for (c = q->part[i].s; c < q->part[i].e; c++) q->member[q->col[c].watch++] = i;
-    }
+    for (i = 0; i < search->n; i++)
+        for (c = search->part[i].start; c < search->part[i].end; c++) {
+            search->member[columns[c].watch++] = i;
+            search->part[i].total = rmi_max(search->part[i].total, search->pack->live[c]);
+            search->part[i].low = rmi_max(search->part[i].low, search->pack->base[c]);
+        }
 }
 
-/* q->n is 0 if the problem is too large for the search. */
-RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *q, rmi_plc *p)
+/* The tables of the search; its n is 0 if the problem is too large for it, or has floating boxes. */
+RMI_FN rm_result rmi_plc_search_make(rmi_plc_search *search, rmi_plc *pack)
 {
     size_t members = 0;
-    uint32_t i, c;
-    memset(q, 0, sizeof *q);
-    q->p = p;
-    for (i = 0; i < p->n; i++) members += p->box[i].e - p->box[i].s;
-    if (p->floats || p->n > RMI_PLC_SEARCH_MAX || members > RMI_PLC_MEMBERS_MAX) return RM_OK;
-    q->n = p->n;
-    q->cols = p->cols;
-    RMI_TRY(RMI_TABLES(p->mem, RMI_T(q->part, q->n + 1), RMI_T(q->col, q->cols + 1), RMI_T(q->member, members),
-                       RMI_T(q->total, q->n), RMI_T(q->stack, q->n + 1)));
-    for (i = 0; i < q->n; i++) {
-        rmi_plc_part *b = q->part + i;
-        b->s = p->box[i].s;
-        b->e = p->box[i].e;
-        b->size = p->box[i].size;
-        for (c = b->s; c < b->e; c++) b->low = rmi_max(b->low, p->base[c]);
+    uint32_t i;
+    memset(search, 0, sizeof *search);
+    search->pack = pack;
+    search->limit = rmi_max(RMI_PLC_FIRST_NODES, pack->n + pack->n / 4);
+    for (i = 0; i < pack->n; i++) members += pack->box[i].end - pack->box[i].start;
+    if (pack->floats || pack->n > RMI_PLC_SEARCH_MAX) return RM_OK;
+    search->n = pack->n;
+    search->columns = pack->columns;
+    RMI_TRY(RMI_TABLES(pack->mem, RMI_T(search->part, pack->n + 1), RMI_T(search->column, pack->columns + 1),
+                       RMI_T(search->member, members), RMI_T(search->stack, pack->n + 1)));
+    for (i = 0; i < search->n; i++) {
+        search->part[i].start = pack->box[i].start;
+        search->part[i].end = pack->box[i].end;
+        search->part[i].size = pack->box[i].size;
     }
-    for (c = 0; c <= q->cols; c++) q->col[c].solved = RMI_INF;
-    rmi_plc_search_members(q);
-    return rmi_plc_totals(p, q->total);
+    for (i = 0; i <= search->columns; i++) search->column[i].solved = RMI_INF;
+    rmi_plc_search_members(search);
+    return RM_OK;
+}
+
+/* Notes what an entry had, before it changes; there is room. */
+RMI_FN void rmi_plc_note(rmi_plc_search *search, rmi_plc_change what, uint32_t id, uint64_t old, uint32_t watch)
+{
+    rmi_plc_undo *undo = search->undo + search->undos++;
+    undo->what = what;
+    undo->id = id;
+    undo->old = old;
+    undo->watch = watch;
 }
 
 /* The lowest unplaced box of a column anew; whether the column can still hold its boxes. */
-RMI_FN int rmi_plc_rewatch(rmi_plc_search *q, uint32_t c)
+RMI_FN int rmi_plc_rewatch(rmi_plc_search *search, uint32_t c)
 {
-    rmi_plc_col *col = q->col + c;
-    rmi_plc_undo *u = q->undo + q->undos++;
+    rmi_plc_column *column = search->column + c;
     uint32_t k, best = RMI_NONE;
-    u->kind = 1;
-    u->id = c;
-    u->old = col->floor;
-    u->watch = col->watch;
-    for (k = col->member; k < col[1].member; k++) {
-        uint32_t i = q->member[k];
-        if (!q->part[i].placed && (best == RMI_NONE || q->part[i].lo < q->part[best].lo)) best = i;
+    rmi_plc_note(search, RMI_PLC_FLOOR, c, column->floor, column->watch);
+    for (k = column->member; k < column[1].member; k++) {
+        const rmi_plc_part *part = search->part + search->member[k];
+        if (!part->placed && (best == RMI_NONE || part->lowest < search->part[best].lowest)) best = search->member[k];
     }
-    q->p->work += (col[1].member - col->member) / 2;
-    col->watch = best;
+    search->pack->work += (column[1].member - column->member) / 2;
+    column->watch = best;
     if (best == RMI_NONE) return 1;
-    col->floor = q->part[best].lo;
-    if (col->floor + col->rem <= q->cap) return 1;
-    col->fails++;
+    column->floor = search->part[best].lowest;
+    if (column->floor + column->left <= search->cap) return 1;
+    column->fails++;
     return 0;
 }
 
-/* Places box x of the range at its lo. NO: a column can no longer hold its boxes; the caller undoes. */
-RMI_FN int rmi_plc_put(rmi_plc_search *q, const rmi_plc_range *r, uint32_t x)
+/* Lifts the unplaced boxes of a range that lie over columns of a box that was placed, and looks at their columns. */
+RMI_FN rmi_plc_answer rmi_plc_push_up(rmi_plc_search *search, const rmi_plc_range *range, const rmi_plc_part *box)
 {
-    rmi_plc_part *b = q->part + x;
-    uint64_t top = b->lo + b->size;
-    uint32_t c, i;
-    size_t from, to;
-    void *grown = q->undo;
-    if (!rmi_arena_grow(q->p->mem, &grown, &q->undo_cap, q->undos + 1 + (r->i1 - r->i0) + (r->e - r->a), sizeof *q->undo))
-        return RMI_PLC_FAIL;
-    q->undo = (rmi_plc_undo *)grown;
-    q->undo[q->undos].kind = 2;
-    q->undo[q->undos].id = x;
-    q->undo[q->undos].old = q->part[b->group].group_top;
-    q->undo[q->undos++].watch = q->part[b->group].group_rank;
-    q->part[b->group].group_top = top;
-    q->part[b->group].group_rank = b->rank;
-    b->placed = 1;
-    b->off = b->lo;
-    q->part[b->prev].next = b->next;
-    q->part[b->next].prev = b->prev;
-    for (c = b->s; c < b->e; c++) q->col[c].rem -= b->size;
-    for (c = b->s + 1; c < b->e; c++) q->col[c].cross--;
-    from = q->undos;
-    for (i = q->part[r->i0].placed ? q->part[r->i0].next : r->i0; i < r->i1 && q->part[i].s < b->e; i = q->part[i].next) {
-        rmi_plc_part *o = q->part + i;
-        q->p->work++;
-        if (o->e <= b->s || o->lo >= top) continue;
-        q->undo[q->undos].kind = 0;
-        q->undo[q->undos].id = i;
-        q->undo[q->undos++].old = o->lo;
-        o->lo = top;
+    uint64_t top = box->offset + box->size;
+    uint32_t c, i = search->part[range->from].placed ? search->part[range->from].next : range->from;
+    size_t k = search->undos, lifted;
+    for (; i < range->to && search->part[i].start < box->end; i = search->part[i].next) {
+        rmi_plc_part *part = search->part + i;
+        search->pack->work++;
+        if (part->end <= box->start || part->lowest >= top) continue;
+        rmi_plc_note(search, RMI_PLC_LOWEST, i, part->lowest, 0);
+        part->lowest = top;
     }
-    to = q->undos;
-    for (c = b->s; c < b->e; c++) {
-        if (!rmi_plc_rewatch(q, c)) return RMI_PLC_NO;
-    }
-    for (; from < to; from++) {
-        i = q->undo[from].id;
-        for (c = q->part[i].s; c < q->part[i].e; c++) {
-            if (q->col[c].watch == i && q->col[c].floor < q->part[i].lo && !rmi_plc_rewatch(q, c)) return RMI_PLC_NO;
+    lifted = search->undos;
+    for (c = box->start; c < box->end; c++)
+        if (!rmi_plc_rewatch(search, c)) return RMI_PLC_NO;
+    for (; k < lifted; k++) {
+        const rmi_plc_part *part = search->part + (i = search->undo[k].id);
+        for (c = part->start; c < part->end; c++) {
+            const rmi_plc_column *column = search->column + c;
+            if (column->watch == i && column->floor < part->lowest && !rmi_plc_rewatch(search, c)) return RMI_PLC_NO;
         }
-        q->p->work += (q->part[i].e - q->part[i].s) / 2;
+        search->pack->work += (part->end - part->start) / 2;
     }
     return RMI_PLC_YES;
 }
 
-RMI_FN void rmi_plc_take_back(rmi_plc_search *q, size_t mark)
+/* Places a box of the range at its lowest place. NO: a column can no longer hold its boxes; the caller undoes. */
+RMI_FN rmi_plc_answer rmi_plc_put(rmi_plc_search *search, const rmi_plc_range *range, uint32_t x)
 {
-    while (q->undos > mark) {
-        const rmi_plc_undo *u = q->undo + --q->undos;
-        if (u->kind == 0) {
-            q->part[u->id].lo = u->old;
-        } else if (u->kind == 1) {
-            q->col[u->id].floor = u->old;
-            q->col[u->id].watch = u->watch;
+    rmi_plc_part *box = search->part + x, *group = search->part + box->group;
+    size_t room = search->undos + 1 + (range->to - range->from) + (range->end - range->start);
+    uint32_t c;
+    if (!RMI_GROW(search->pack->mem, search->undo, search->undo_cap, room)) return RMI_PLC_FAIL;
+    rmi_plc_note(search, RMI_PLC_PLACED, x, group->group_top, group->group_rank);
+    group->group_top = box->lowest + box->size;
+    group->group_rank = box->rank;
+    box->placed = 1;
+    box->offset = box->lowest;
+    search->part[box->prev].next = box->next;
+    search->part[box->next].prev = box->prev;
+    for (c = box->start; c < box->end; c++) {
+        search->column[c].left -= box->size;
+        search->column[c].cross -= c > box->start;
+    }
+    return rmi_plc_push_up(search, range, box);
+}
+
+/* All changes after a mark are undone, the last one first. */
+RMI_FN void rmi_plc_take_back(rmi_plc_search *search, size_t mark)
+{
+    while (search->undos > mark) {
+        const rmi_plc_undo *undo = search->undo + --search->undos;
+        rmi_plc_part *box = search->part + undo->id;
+        uint32_t c;
+        if (undo->what == RMI_PLC_LOWEST) {
+            box->lowest = undo->old;
+        } else if (undo->what == RMI_PLC_FLOOR) {
+            search->column[undo->id].floor = undo->old;
+            search->column[undo->id].watch = undo->watch;
         } else {
-            rmi_plc_part *b = q->part + u->id;
-            uint32_t c;
-            for (c = b->s; c < b->e; c++) q->col[c].rem += b->size;
-            for (c = b->s + 1; c < b->e; c++) q->col[c].cross++;
-            b->placed = 0;
-            q->part[b->group].group_top = u->old;
-            q->part[b->group].group_rank = u->watch;
-            q->part[b->prev].next = u->id;
-            q->part[b->next].prev = u->id;
+            for (c = box->start; c < box->end; c++) {
+                search->column[c].left += box->size;
+                search->column[c].cross += c > box->start;
+            }
+            box->placed = 0;
+            search->part[box->group].group_top = undo->old;
+            search->part[box->group].group_rank = undo->watch;
+            search->part[box->prev].next = undo->id;
+            search->part[box->next].prev = undo->id;
         }
     }
 }
 
-/* The range of columns [a, e) after box before was placed; 0 if nothing is left to place there. */
-RMI_FN int rmi_plc_range_make(rmi_plc_search *q, rmi_plc_range *r, uint32_t a, uint32_t e, uint32_t before, uint64_t last)
+/* The range of columns [start, end) after box before was placed; 0 if nothing is left to place there. */
+RMI_FN int rmi_plc_range_make(rmi_plc_search *search, rmi_plc_range *range, uint32_t start, uint32_t end,
+                              uint32_t before)
 {
     uint32_t i, c;
-    uint64_t rem = 0;
-    r->a = a;
-    r->e = e;
-    r->i1 = q->p->first[e];
-    r->before = before;
-    r->x = RMI_NONE;
-    r->mark = q->undos;
-    r->last = last;
-    r->began = 0;
-    r->below = RMI_INF;
-    for (i = q->p->first[a]; i < r->i1 && q->part[i].placed;) i++;
-    r->i0 = i;
-    if (i >= r->i1) return 0;
-    for (; i < r->i1; i = q->part[i].next) { /* an offset from the lowest possible top on would leave room below that box */
-        r->below = rmi_min(r->below, q->part[i].lo + q->part[i].size);
-        q->p->work++;
+    uint64_t left = 0;
+    memset(range, 0, sizeof *range);
+    range->start = start;
+    range->end = end;
+    range->from = search->pack->first[start];
+    range->to = search->pack->first[end];
+    range->before = before;
+    range->here = RMI_NONE;
+    range->mark = search->undos;
+    range->last = before == RMI_NONE ? 0 : search->part[before].offset;
+    range->below = RMI_INF;
+    while (range->from < range->to && search->part[range->from].placed) range->from++;
+    if (range->from >= range->to) return 0;
+    for (i = range->from; i < range->to; i = search->part[i].next) {
+        /* an offset from the lowest possible top on would leave room below that box */
+        range->below = rmi_min(range->below, search->part[i].lowest + search->part[i].size);
+        search->pack->work++;
     }
-    for (c = a; c < e; c++) rem = rmi_max(rem, q->col[c].rem);
-    r->below = rem > q->cap ? 0 : rmi_min(r->below, q->cap - rem + 1); /* all that is left will be at this offset or above */
-    q->p->work += (e - a) / 4;
+    for (c = start; c < end; c++) left = rmi_max(left, search->column[c].left);
+    /* all that is left will be at this offset or above */
+    range->below = left > search->cap ? 0 : rmi_min(range->below, search->cap - left + 1);
+    search->pack->work += (end - start) / 4;
     return 1;
 }
 
 /* The next box to try: by offset, then by rank. RMI_NONE: all were tried. */
-RMI_FN uint32_t rmi_plc_pick(rmi_plc_search *q, rmi_plc_range *r)
+RMI_FN uint32_t rmi_plc_pick(rmi_plc_search *search, rmi_plc_range *range)
 {
-    uint32_t i, x = RMI_NONE;
-    uint64_t best = r->below;
-    for (i = r->i0; i < r->i1; i = q->part[i].next) {
-        const rmi_plc_part *b = q->part + i;
-        q->p->work++;
-        if (b->lo < r->last || b->lo > best || b->lo >= r->below) continue;
-        if (x != RMI_NONE && b->lo == best && b->rank > q->part[x].rank) continue;
-        if (r->began && (b->lo < r->tried || (b->lo == r->tried && b->rank <= r->tried_rank))) continue;
-        if (r->before != RMI_NONE && b->lo == r->last && b->rank < q->part[r->before].rank) continue;
-        if (b->twin != RMI_NONE && !q->part[b->twin].placed) continue;
-        if (q->part[b->group].group_top == b->lo && b->rank < q->part[b->group].group_rank) continue;
-        x = i;
-        best = b->lo;
+    uint32_t i, pick = RMI_NONE;
+    uint64_t best = range->below;
+    for (i = range->from; i < range->to; i = search->part[i].next) {
+        const rmi_plc_part *box = search->part + i, *group = search->part + box->group;
+        uint64_t at = box->lowest;
+        search->pack->work++;
+        if (at < range->last || at > best || at >= range->below) continue;
+        if (pick != RMI_NONE && at == best && box->rank > search->part[pick].rank) continue;
+        if (range->began && (at < range->tried || (at == range->tried && box->rank <= range->tried_rank))) continue;
+        if (range->before != RMI_NONE && at == range->last && box->rank < search->part[range->before].rank) continue;
+        if (box->twin != RMI_NONE && !search->part[box->twin].placed) continue;
+        if (group->group_top == at && box->rank < group->group_rank) continue;
+        pick = i;
+        best = at;
     }
-    if (x != RMI_NONE) {
-        r->began = 1;
-        r->tried = best;
-        r->tried_rank = q->part[x].rank;
-    }
-    return x;
+    if (pick == RMI_NONE) return pick;
+    range->began = 1;
+    range->tried = best;
+    range->tried_rank = search->part[pick].rank;
+    return pick;
 }
 
-/* Places everything in columns [a, e): a stack of ranges, each with the box it has placed and the parts left to solve. */
-RMI_FN int rmi_plc_descend(rmi_plc_search *q, uint32_t a, uint32_t e)
+/* Places everything in columns [start, end): a stack of ranges, each with its box and the parts left to solve. */
+RMI_FN rmi_plc_answer rmi_plc_descend(rmi_plc_search *search, uint32_t start, uint32_t end)
 {
     size_t depth = 1;
-    if (!rmi_plc_range_make(q, q->stack, a, e, RMI_NONE, 0)) return RMI_PLC_YES;
+    rmi_plc *pack = search->pack;
+    if (!rmi_plc_range_make(search, search->stack, start, end, RMI_NONE)) return RMI_PLC_YES;
     while (depth) {
-        rmi_plc_range *r = q->stack + depth - 1;
-        int got;
-        if (r->x != RMI_NONE) { /* the next part, of all that x has left; after the last one the range is done */
-            uint32_t s = r->part, c = s + 1;
-            if (s == r->e) {
+        rmi_plc_range *range = search->stack + depth - 1;
+        rmi_plc_answer answer = RMI_PLC_NO;
+        if (range->here != RMI_NONE) { /* the next part of all that its box has left; after the last one it is done */
+            uint32_t from = range->part, to = from + 1;
+            if (from == range->end) {
                 depth--;
                 continue;
             }
-            while (c < r->e && q->col[c].cross) c++;
-            r->part = c;
-            if (rmi_plc_range_make(q, r + 1, s, c, r->x, q->part[r->x].off)) depth++;
+            while (to < range->end && search->column[to].cross) to++;
+            range->part = to;
+            depth += (size_t)rmi_plc_range_make(search, range + 1, from, to, range->here);
             continue;
         }
-        r->x = rmi_plc_pick(q, r);
-        r->part = r->a;
-        if (r->x == RMI_NONE) { /* nothing left to try: the box below has to go */
+        range->here = rmi_plc_pick(search, range);
+        range->part = range->start;
+        if (range->here == RMI_NONE) { /* nothing left to try: the box below has to go */
             if (!--depth) return RMI_PLC_NO;
-            r--;
-            got = RMI_PLC_NO;
+            range--;
         } else {
-            if (rmi_stopped(q->p->stop, 16)) q->p->limit = 0;
-            if (++q->nodes > q->limit || q->p->work > q->p->limit) return RMI_PLC_STOP;
-            got = rmi_plc_put(q, r, r->x);
+            if (rmi_stopped(pack->stop, 16)) pack->limit = 0;
+            if (++search->nodes > search->limit || pack->work > pack->limit) return RMI_PLC_STOP;
+            answer = rmi_plc_put(search, range, range->here);
         }
-        if (got == RMI_PLC_FAIL) return got;
-        if (got == RMI_PLC_NO) {
-            rmi_plc_take_back(q, r->mark);
-            r->x = RMI_NONE;
-        }
+        if (answer == RMI_PLC_FAIL) return answer;
+        if (answer == RMI_PLC_YES) continue;
+        rmi_plc_take_back(search, range->mark);
+        range->here = RMI_NONE;
     }
     return RMI_PLC_YES;
 }
 
-/* Everything unplaced; floors, watches and twins for the ranks as they are. NO: a column cannot hold its boxes. */
-RMI_FN int rmi_plc_search_start(rmi_plc_search *q)
+/* A box unplaced, with its group and its twin for the ranks as they are. */
+RMI_FN void rmi_plc_unplace(rmi_plc_search *search, uint32_t i)
 {
-    uint32_t i, j, c, k;
-    q->undos = 0;
-    q->nodes = 0;
-    for (c = 0; c <= q->cols; c++) q->col[c].rem = q->col[c].fails = q->col[c].cross = 0;
-    for (i = 0; i < q->n; i++) {
-        rmi_plc_part *b = q->part + i;
-        b->lo = b->low;
-        b->placed = 0;
-        b->next = i + 1;
-        b->prev = i ? i - 1 : q->n;
-        b->twin = RMI_NONE;
-        for (c = b->s; c < b->e; c++) {
-            q->col[c].rem += b->size;
-            q->col[c].cross += c > b->s;
-        }
-        b->group_top = 0;
-        b->group_rank = 0;
-        b->group = RMI_NONE;
-        for (j = q->p->first[b->s]; j < q->n && q->part[j].s == b->s; j++) {
-            const rmi_plc_part *o = q->part + j;
-            if (o->e == b->e && b->group == RMI_NONE) b->group = j;
-            if (o->e != b->e || o->size != b->size || o->rank >= b->rank) continue;
-            if (b->twin == RMI_NONE || q->part[b->twin].rank < o->rank) b->twin = j;
-        }
+    rmi_plc_part *box = search->part + i;
+    uint32_t c, k;
+    box->lowest = box->low;
+    box->placed = 0;
+    box->next = i + 1;
+    box->prev = i ? i - 1 : search->n;
+    box->group_top = 0;
+    box->group_rank = 0;
+    box->twin = box->group = RMI_NONE;
+    for (c = box->start; c < box->end; c++) {
+        search->column[c].left += box->size;
+        search->column[c].cross += c > box->start;
     }
-    q->part[q->n].next = 0;
-    q->part[q->n].prev = q->n - 1;
-    for (c = 0; c < q->cols; c++) {
-        q->col[c].watch = RMI_NONE;
-        q->col[c].floor = 0;
-        for (k = q->col[c].member; k < q->col[c + 1].member; k++) {
-            i = q->member[k];
-            if (q->col[c].watch != RMI_NONE && q->part[i].lo >= q->col[c].floor) continue;
-            q->col[c].watch = i;
-            q->col[c].floor = q->part[i].lo;
-        }
-        if (q->col[c].watch != RMI_NONE && q->col[c].floor + q->col[c].rem > q->cap) return RMI_PLC_NO;
+    for (k = search->pack->first[box->start]; k < search->n && search->part[k].start == box->start; k++) {
+        const rmi_plc_part *other = search->part + k;
+        if (other->end != box->end) continue;
+        if (box->group == RMI_NONE) box->group = k;
+        if (other->size != box->size || other->rank >= box->rank) continue;
+        if (box->twin == RMI_NONE || search->part[box->twin].rank < other->rank) box->twin = k;
     }
-    q->p->work += q->n + (uint64_t)q->col[q->cols].member * 3;
+}
+
+/* Everything unplaced. NO: a column cannot hold its boxes. */
+RMI_FN rmi_plc_answer rmi_plc_search_start(rmi_plc_search *search)
+{
+    uint32_t i, c;
+    if (!RMI_GROW(search->pack->mem, search->undo, search->undo_cap, 1)) return RMI_PLC_FAIL;
+    search->nodes = 0;
+    for (c = 0; c <= search->columns; c++)
+        search->column[c].left = search->column[c].floor = search->column[c].fails = search->column[c].cross = 0;
+    for (i = 0; i < search->n; i++) rmi_plc_unplace(search, i);
+    search->part[search->n].next = 0;
+    search->part[search->n].prev = search->n - 1;
+    for (c = 0; c < search->columns; c++) {
+        search->undos = 0; /* nothing to go back to */
+        if (!rmi_plc_rewatch(search, c)) return RMI_PLC_NO;
+    }
+    search->undos = 0;
+    search->pack->work += search->n + (uint64_t)search->column[search->columns].member * 2;
     return RMI_PLC_YES;
 }
 
-/* What a run ranks by, larger first: the largest live sum, the area, the end, or how much trouble the box's columns made in
-   the earlier runs that ranked by trouble, at most or on average. */
-#define RMI_PLC_RANK_TOTAL 0u
-#define RMI_PLC_RANK_AREA 1u
-#define RMI_PLC_RANK_END 2u
-#define RMI_PLC_RANK_WORST 3u
-#define RMI_PLC_RANK_MEAN 4u
+/* What a run ranks by, larger first: the largest live sum, the area, the end, or how much trouble the box's columns
+   made in the earlier runs that ranked by trouble, at most or on average. */
+typedef enum rmi_plc_by {
+    RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA, RMI_PLC_RANK_END, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN
+} rmi_plc_by;
 
-RMI_FN uint64_t rmi_plc_search_value(rmi_plc_search *q, const rmi_plc_part *b, uint32_t rank)
+/* That figure of a box. */
+RMI_FN uint64_t rmi_plc_search_value(rmi_plc_search *search, const rmi_plc_part *box, rmi_plc_by by)
 {
     uint64_t worst = 0, sum = 0;
     uint32_t c;
-    if (rank == RMI_PLC_RANK_TOTAL) return q->total[b - q->part];
-    if (rank == RMI_PLC_RANK_AREA) return rmi_mul(b->size, b->e - b->s);
-    if (rank == RMI_PLC_RANK_END) return b->e;
-    for (c = b->s; c < b->e; c++) {
-        worst = rmi_max(worst, q->col[c].weight);
-        sum += q->col[c].weight;
+    if (by == RMI_PLC_RANK_TOTAL) return box->total;
+    if (by == RMI_PLC_RANK_AREA) return rmi_mul(box->size, box->end - box->start);
+    if (by == RMI_PLC_RANK_END) return box->end;
+    for (c = box->start; c < box->end; c++) {
+        worst = rmi_max(worst, search->column[c].weight);
+        sum += search->column[c].weight;
     }
-    q->p->work += b->e - b->s;
-    return rank == RMI_PLC_RANK_WORST ? worst : sum / (b->e - b->s);
+    search->pack->work += box->end - box->start;
+    return by == RMI_PLC_RANK_WORST ? worst : sum / (box->end - box->start);
 }
 
 /* Ranks for a run; ties by lifetime, then by size. */
-RMI_FN void rmi_plc_search_rank(rmi_plc_search *q, uint32_t rank)
+RMI_FN void rmi_plc_search_rank(rmi_plc_search *search, rmi_plc_by by)
 {
-    rmi_plc_key *key = q->p->key;
+    rmi_plc_key *key = search->pack->key;
     uint32_t i, pass;
-    for (i = 0; i < q->n; i++) key[i].id = i;
+    for (i = 0; i < search->n; i++) key[i].id = i;
     for (pass = 0; pass < 3; pass++) {
-        for (i = 0; i < q->n; i++) {
-            const rmi_plc_part *b = q->part + key[i].id;
-            uint64_t v = b->size;
-            if (pass == 1) v = rank == RMI_PLC_RANK_TOTAL ? q->p->box[key[i].id].life : b->e - b->s;
-            if (pass == 2) v = rmi_plc_search_value(q, b, rank);
-            key[i].key = RMI_INF - v;
+        for (i = 0; i < search->n; i++) {
+            const rmi_plc_part *box = search->part + key[i].id;
+            uint64_t value = box->size;
+            if (pass == 1) value = by ? box->end - box->start : search->pack->box[key[i].id].life;
+            if (pass == 2) value = rmi_plc_search_value(search, box, by);
+            key[i].key = RMI_INF - value;
         }
-        rmi_plc_sort(key, q->p->key2, q->n);
+        rmi_plc_sort(key, search->pack->key_room, search->n);
     }
-    for (i = 0; i < q->n; i++) q->part[key[i].id].rank = i;
+    for (i = 0; i < search->n; i++) search->part[key[i].id].rank = i;
 }
 
-/* --- the search's rounds: many short runs with different ranks, then longer ones */
-
-/* One run: what is not connected is solved apart, and once for all runs; each gets `limit` nodes. YES: all boxes have an
-   offset in found; NO: there is no placement of height cap. */
-RMI_FN int rmi_plc_run(rmi_plc_search *q, uint32_t rank, uint64_t cap, uint64_t limit)
+/* One run: what is not connected is solved apart, and once for all runs; each gets limit nodes. YES: the boxes have
+   these offsets; NO: there is no placement of height cap. */
+RMI_FN rmi_plc_answer rmi_plc_run(rmi_plc_search *search, rmi_plc_by by)
 {
-    uint32_t c, s, i;
+    uint32_t c, start, i;
     uint64_t nodes = 1;
-    int got, all = RMI_PLC_YES;
-    q->cap = cap;
-    q->limit = limit;
-    rmi_plc_search_rank(q, rank);
-    if (rmi_plc_search_start(q) == RMI_PLC_NO) return RMI_PLC_NO;
-    for (s = 0, c = 1; c <= q->cols; c++) {
-        if (c < q->cols && q->col[c].cross) continue;
-        if (q->col[s].solved > cap) {
-            q->nodes = 0;
-            got = rmi_plc_descend(q, s, c);
-            nodes += q->nodes;
-            if (got == RMI_PLC_NO || got == RMI_PLC_FAIL) return got;
-            if (got == RMI_PLC_STOP) all = got;
-            for (i = q->p->first[s]; got == RMI_PLC_YES && i < q->p->first[c]; i++) q->part[i].found = q->part[i].off;
-            if (got == RMI_PLC_YES) q->col[s].solved = cap;
+    rmi_plc_answer answer, all = RMI_PLC_YES;
+    rmi_plc_search_rank(search, by);
+    answer = rmi_plc_search_start(search);
+    if (answer != RMI_PLC_YES) return answer;
+    for (start = 0, c = 1; c <= search->columns; c++) {
+        rmi_plc_column *column = search->column + start;
+        if (c < search->columns && search->column[c].cross) continue;
+        if (column->solved > search->cap) {
+            search->nodes = 0;
+            answer = rmi_plc_descend(search, start, c);
+            nodes += search->nodes;
+            if (answer == RMI_PLC_NO || answer == RMI_PLC_FAIL) return answer;
+            if (answer == RMI_PLC_YES) column->solved = search->cap;
+            else all = answer;
+            for (i = search->pack->first[start]; answer == RMI_PLC_YES && i < search->pack->first[c]; i++)
+                search->part[i].found = search->part[i].offset;
         }
-        s = c;
+        start = c;
     }
-    for (c = 0; c < q->cols && rank >= RMI_PLC_RANK_WORST; c++)
-        q->col[c].weight = q->col[c].weight / 2 + (q->col[c].fails << 20) / nodes;
+    for (c = 0; c < search->columns && by >= RMI_PLC_RANK_WORST; c++)
+        search->column[c].weight = search->column[c].weight / 2 + (search->column[c].fails << 20) / nodes;
+    for (i = 0; i < search->n && all == RMI_PLC_YES; i++) search->pack->box[i].offset = search->part[i].found;
     return all;
 }
 
-RMI_FN void rmi_plc_take(rmi_plc *p, const rmi_plc_search *q)
+/* Runs for the target, from short ones to long ones, until one finds it; a target that one rules out rises. The time a
+   run takes has a heavy tail: many short runs with different ranks beat a long one. */
+RMI_FN rm_result rmi_plc_branch(rmi_plc_search *search)
 {
+    static const unsigned char ranks[] = {
+        RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA,  RMI_PLC_RANK_END,   RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST,
+        RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN,  RMI_PLC_RANK_WORST,
+        RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST};
+    rmi_plc *pack = search->pack;
     uint32_t i;
-    uint64_t high = p->fixed_top;
-    for (i = 0; i < q->n; i++) {
-        p->box[i].off = q->part[i].found;
-        high = rmi_max(high, p->box[i].off + p->box[i].size);
-    }
-    if (high < p->height) rmi_plc_keep(p, high, RMI_PLC_BY_SEARCH);
-}
-
-/* One round for one height: the first run that finds it, or rules it out, ends it. The time a run takes has a heavy tail:
-   many short runs with different ranks beat a long one. */
-RMI_FN rm_result rmi_plc_try_height(rmi_plc_search *q, uint64_t cap, uint64_t limit)
-{
-    static const unsigned char ranks[] = {RMI_PLC_RANK_TOTAL, RMI_PLC_RANK_AREA, RMI_PLC_RANK_END, RMI_PLC_RANK_WORST,
-        RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_MEAN,
-        RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST, RMI_PLC_RANK_WORST};
-    rmi_plc *p = q->p;
-    size_t k;
-    int got;
-    for (k = 0; k < RMI_COUNT(ranks); k++) {
-        got = rmi_plc_run(q, ranks[k], cap, limit);
-        if (got == RMI_PLC_FAIL) return RM_ERROR_MEMORY;
-        if (got == RMI_PLC_YES) rmi_plc_take(p, q);
-        if (got == RMI_PLC_NO) p->target = rmi_max(p->target, cap + 1);
-        if (p->height <= cap || p->target > cap || p->work > p->limit) return RM_OK;
-    }
-    return RM_OK;
-}
-
-/* First the target, for three fifths of the work; then better packings; then heights between the target and what there is, halving
-   what is left. `from` rises past what was not found, and falls back to the target when nothing is left between. */
-RMI_FN rm_result rmi_plc_hard(rmi_plc *p)
-{
-    rmi_plc_search q;
-    uint64_t limit, least = rmi_max(600, p->n + p->n / 4), from, cap, first = p->target, most = p->limit;
-    RMI_TRY(rmi_plc_search_make(&q, p));
-    if (!q.n) return rmi_plc_improve(p, most / 3);
-    p->limit = rmi_min(most, p->work + most / 5 * 3);
-    for (limit = least; p->height > p->target && p->target == first && p->work < p->limit; limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5)
-        RMI_TRY(rmi_plc_try_height(&q, p->target, limit));
-    p->limit = p->limit ? most : 0; /* 0: stopped */
-    if (p->height > p->target && p->target == first) RMI_TRY(rmi_plc_improve(p, p->limit / 8));
-    for (limit = least, from = p->target; p->height > p->target && p->work < p->limit;) {
-        if (from + p->height / 512 >= p->height) {
-            from = p->target;
-            limit = rmi_min(limit, RMI_MAX / 16) * 9 / 5;
+    while (search->n && pack->height > pack->target && pack->work < pack->limit) {
+        rmi_plc_answer answer;
+        search->cap = pack->target;
+        answer = rmi_plc_run(search, (rmi_plc_by)ranks[search->turn]);
+        if (answer == RMI_PLC_FAIL) return RM_ERROR_MEMORY;
+        if (answer == RMI_PLC_YES) {
+            uint64_t top = pack->fixed_top;
+            for (i = 0; i < pack->n; i++) top = rmi_max(top, pack->box[i].offset + pack->box[i].size);
+            rmi_plc_keep(pack, top);
         }
-        from = rmi_max(from, p->target);
-        cap = from + (p->height - 1 - from) / 2;
-        RMI_TRY(rmi_plc_try_height(&q, cap, limit));
-        if (p->height > cap) from = cap + 1;
+        if (answer == RMI_PLC_NO) pack->target++;
+        if (++search->turn == RMI_COUNT(ranks) || answer == RMI_PLC_NO) {
+            search->turn = 0;
+            search->limit = RMI_PLC_LONGER(search->limit);
+        }
     }
     return RM_OK;
+}
+
+/* Where the orders miss the target: the search for it; better packings; the search again, where it stopped. */
+RMI_FN rm_result rmi_plc_hard(rmi_plc *pack)
+{
+    uint64_t most = pack->limit;
+    rmi_plc_search search;
+    RMI_TRY(rmi_plc_search_make(&search, pack));
+    pack->limit = rmi_min(most, pack->work + most / 10 * RMI_PLC_SEARCH_TENTHS);
+    RMI_TRY(rmi_plc_branch(&search));
+    pack->limit = pack->limit ? most : 0; /* 0: stopped */
+    rmi_plc_repeat(pack, most / 10 * RMI_PLC_REPEAT_TENTHS);
+    return rmi_plc_branch(&search);
 }
 
 /* --- the whole */
-RMI_FN rm_result rmi_plc_solve(rmi_plc *p, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
+
+/* Offsets of all items, within the limit of steps of the packing. */
+RMI_FN rm_result rmi_plc_solve(rmi_plc *pack, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target)
 {
-    uint32_t i;
-    RMI_TRY(rmi_plc_check(p, items, n, granule));
-    p->height = p->bound = p->fixed_top;
-    if (p->n + p->fixes) {
-        rmi_arena tmp = rmi_arena_make(&p->mem->hooks);
-        rm_result r = rmi_plc_columns(p, &tmp, items, n, granule);
-        rmi_arena_free(&tmp);
-        if (r != RM_OK) return r;
-        p->bound = 0;
-        RMI_TRY(rmi_plc_measure(p));
-        RMI_TRY(rmi_plc_base(p));
+    size_t i;
+    RMI_TRY(rmi_plc_check(pack, items, n, granule));
+    pack->height = pack->bound = pack->fixed_top;
+    if (pack->n + pack->fixes) {
+        rmi_arena scratch = rmi_arena_make(&pack->mem->hooks);
+        rm_result result = rmi_plc_columns(pack, &scratch, items, n, granule);
+        rmi_arena_free(&scratch);
+        if (result != RM_OK) return result;
+        pack->bound = 0;
+        RMI_TRY(rmi_plc_measure(pack));
+        RMI_TRY(rmi_plc_base(pack));
     }
-    p->target = rmi_max(rmi_max(target / granule, p->bound), p->fixed_top);
-    if (p->n) {
-        p->height = RMI_INF;
-        RMI_TRY(rmi_plc_sky_make(p));
-        RMI_TRY(rmi_plc_orders(p));
-        if (p->height > p->target) RMI_TRY(rmi_plc_hard(p));
+    pack->target = rmi_max(rmi_max(target / granule, pack->bound), pack->fixed_top);
+    if (pack->n) {
+        pack->height = RMI_INF;
+        RMI_TRY(rmi_plc_sky_make(pack));
+        rmi_plc_orders(pack);
+        if (pack->height > pack->target) RMI_TRY(rmi_plc_hard(pack));
     }
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < n; i++)
         if (!items[i].size) items[i].offset = 0;
-    }
-    for (i = 0; i < p->n; i++) items[p->box[i].item].offset = p->best[i] * granule;
+    for (i = 0; i < pack->n; i++) items[pack->box[i].item].offset = pack->best[i] * granule;
     return RM_OK;
 }
 
-/* Gives every item an offset, a multiple of the granule, such that items alive together do not overlap, sizes rounded up
-   to the granule. Stops as soon as the height is at most target (0: the bound), or after work_limit steps (0: a default).
-   RM_ERROR_ARGUMENT: an empty interval, granule 0, a fixed offset off the granule, fixed items that overlap, sums beyond
-   RMI_MAX. On failure the items are unchanged. The arena lends its hooks only: nothing stays in it; once its stop says so,
-   the best placement so far is good enough. */
+/* Gives every item an offset, a multiple of the granule, such that items alive together do not overlap, sizes rounded
+   up to the granule. Stops as soon as the height is at most target (0: the bound), or after work_limit steps (0: a
+   default). RM_ERROR_ARGUMENT: an empty interval, granule 0, a fixed offset off the granule, fixed items that
+   overlap, sums beyond RMI_MAX. On failure the items are unchanged. The arena lends its hooks only: nothing stays in
+   it; once its stop says so, the best placement so far is good enough. */
 RMI_FN rm_result rmi_plc_place(rmi_arena *arena, rmi_plc_item *items, size_t n, uint64_t granule, uint64_t target,
                                uint64_t work_limit, rmi_plc_info *info)
 {
     rmi_arena mem = rmi_arena_make(&arena->hooks);
-    rmi_plc p;
-    rm_result r;
-    memset(&p, 0, sizeof p);
-    p.mem = &mem;
-    p.method = RMI_NONE;
-    p.limit = work_limit ? work_limit : RMI_PLC_WORK;
-    p.stop = arena->stop;
+    rmi_plc pack;
+    rm_result result;
+    memset(&pack, 0, sizeof pack);
+    pack.mem = &mem;
+    pack.limit = work_limit ? work_limit : RMI_PLC_WORK;
+    pack.stop = arena->stop;
     if (info) memset(info, 0, sizeof *info);
-    r = rmi_plc_solve(&p, items, n, granule, target);
-    if (r == RM_OK && info) {
-        info->height = p.height * granule;
-        info->bound = p.bound * granule;
-        info->work = p.work;
-        info->method = p.method;
+    result = rmi_plc_solve(&pack, items, n, granule, target);
+    if (result == RM_OK && info) {
+        info->height = pack.height * granule;
+        info->bound = pack.bound * granule;
+        info->work = pack.work;
     }
     rmi_arena_free(&mem);
-    return r;
+    return result;
 }
 
+/* The same for items with times of 64 bits (rm_place): where they do not fit into positions, their ranks do. */
 RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_t n, uint64_t align, uint64_t capacity,
-                                       rmi_plc_info *info)
+                                     rmi_plc_info *info)
 {
     uint64_t *at = RMI_NEW(mem, uint64_t, 4 * n);
     rmi_plc_item *ranked = RMI_NEW(mem, rmi_plc_item, n);
@@ -9468,7 +9291,7 @@ RMI_FN rm_result rmi_plc_place_times(rmi_arena *mem, rm_place_item *items, size_
     for (i = 0; i < 2 * n; i++)
         if (!times || at[times - 1] != at[i]) at[times++] = at[i];
     for (i = 0; i < n; i++) {
-        int as_given = times && at[times - 1] < RMI_NONE; /* lengths say more to the orders than ranks do */
+        int as_given = at[times - 1] < RMI_NONE; /* lengths say more to the orders than ranks do */
         ranked[i].start = as_given ? (uint32_t)items[i].start : (uint32_t)rmi_lower_bound(at, times, items[i].start);
         ranked[i].end = as_given ? (uint32_t)items[i].end : (uint32_t)rmi_lower_bound(at, times, items[i].end);
         ranked[i].size = items[i].size;

@@ -326,8 +326,8 @@ static void report(const char *kind, list *l, uint64_t granule, uint64_t target,
     if (r) {
         printf("%-16s n=%-7lu FAILED %d\n", kind, (unsigned long)l->n, (int)r);
     } else {
-        printf("%-16s n=%-7lu %9.2f ms  over the bound %7.4f %%  %-9s work %10lu %s\n", kind, (unsigned long)l->n, 1e3 * t,
-               100.0 * ((double)info.height / (double)info.bound - 1.0), rmi_plc_method_name(info.method),
+        printf("%-16s n=%-7lu %9.2f ms  over the bound %7.4f %%  work %10lu %s\n", kind, (unsigned long)l->n, 1e3 * t,
+               100.0 * ((double)info.height / (double)info.bound - 1.0),
                (unsigned long)info.work, l->n > 20000 ? "" : legal(l) ? "legal" : "ILLEGAL");
     }
     fflush(stdout);

@@ -237,7 +237,7 @@ static void test_random(void)
         random_items(v, n, 8 + (uint32_t)rnd(2 * n), t % 3 ? 5000 : 8);
         CHECK(place(v, n, granule, 0, 2000000, &info) == RM_OK);
         CHECK(legal(v, n, granule, &height) && height == info.height && info.bound == live_bound(v, n, granule));
-        CHECK(info.height >= info.bound && strcmp(rmi_plc_method_name(info.method), "none"));
+        CHECK(info.height >= info.bound);
         CHECK(place(v, n, granule, info.height, 2000000, &loose) == RM_OK);
         CHECK(loose.height <= info.height && loose.work <= info.work); /* a weaker target is never more work */
     }
@@ -285,6 +285,34 @@ static void test_nested(void)
     }
     CHECK(place(v, 2000, 256, 0, 0, &info) == RM_OK);
     CHECK(legal(v, 2000, 256, &height) && height == info.height && info.height == info.bound);
+}
+
+/* A chain of eight layers in its least memory: the orders miss the bound by a granule, the search needs 1.3 million steps of
+   the two that plans of this size grant. The first is what persists, the second the batch. */
+static void test_least_chain(void)
+{
+    static const uint32_t facts[][3] = {
+        {0, 48, 14080}, {0, 30, 5000}, {0, 2, 4000}, {1, 3, 5000}, {2, 10, 6000}, {3, 5, 7000}, {4, 6, 4000},
+        {5, 9, 5000}, {6, 8, 6000}, {7, 9, 6000}, {7, 37, 1156}, {8, 12, 5000}, {8, 47, 900}, {9, 14, 7000},
+        {10, 12, 4000}, {11, 14, 4000}, {11, 46, 1412}, {13, 18, 7000}, {13, 43, 1156}, {14, 16, 4000},
+        {15, 17, 5000}, {16, 18, 6000}, {17, 21, 6000}, {17, 44, 900}, {18, 20, 4000}, {19, 21, 5000}, {20, 24, 5000},
+        {20, 45, 1412}, {22, 24, 4000}, {23, 30, 4000}, {23, 40, 1156}, {26, 28, 4000}, {27, 29, 5000},
+        {28, 31, 6000}, {29, 42, 900}, {30, 32, 7000}, {31, 33, 4000}, {32, 34, 5000}, {33, 35, 6000}, {34, 48, 7000},
+    };
+    static rmi_plc_item v[RMI_COUNT(facts)];
+    rmi_plc_info info;
+    uint64_t height;
+    size_t i;
+    memset(v, 0, sizeof v);
+    for (i = 0; i < RMI_COUNT(facts); i++) {
+        v[i].start = facts[i][0];
+        v[i].end = facts[i][1];
+        v[i].size = facts[i][2];
+    }
+    v[0].fixed = v[1].fixed = 1;
+    v[1].offset = 14080;
+    CHECK(place(v, RMI_COUNT(facts), 256, 0, 2022000, &info) == RM_OK);
+    CHECK(legal(v, RMI_COUNT(facts), 256, &height) && height == info.height && info.height == info.bound);
 }
 
 static void test_minimalloc(void)
@@ -380,6 +408,7 @@ int main(void)
     test_holes();
     test_nested();
     test_memory();
+    test_least_chain();
     test_minimalloc();
     printf("%d passed, %d failed, 0 skipped\n", 8 - (failures > 0), failures);
     return failures != 0;

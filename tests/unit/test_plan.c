@@ -564,38 +564,38 @@ static void floors(void)
             rmi_plc_box *b = &fix[n];
             memset(b, 0, sizeof *b);
             r = rmi_mix(r);
-            b->s = r % 3 ? 0 : (uint32_t)(r >> 8) % cols;
-            b->e = b->s + 1 + (uint32_t)(r >> 20) % (cols - b->s);
+            b->start = r % 3 ? 0 : (uint32_t)(r >> 8) % cols;
+            b->end = b->start + 1 + (uint32_t)(r >> 20) % (cols - b->start);
             b->size = 1 + (r >> 32) % 5;
             b->item = n;
-            for (c = b->s; c < b->e; c++) b->off = rmi_max(b->off, high[c]);
-            if ((r >> 40) % 4 == 0) b->off += 1 + (r >> 44) % 3;
-            for (c = b->s; c < b->e; c++) high[c] = b->off + b->size;
+            for (c = b->start; c < b->end; c++) b->offset = rmi_max(b->offset, high[c]);
+            if ((r >> 40) % 4 == 0) b->offset += 1 + (r >> 44) % 3;
+            for (c = b->start; c < b->end; c++) high[c] = b->offset + b->size;
             n++;
         }
         p.mem = &mem;
-        p.cols = cols;
+        p.columns = cols;
         p.fixes = n;
         p.fix = RMI_NEW(&mem, rmi_plc_box, n);
         for (i = 0; i < n; i++) p.fix[i] = fix[n - 1 - i];
         EXPECT(rmi_plc_base(&p) == RM_OK, "no two overlap");
         for (i = 0; i < n; i++) /* lowest first */
-            for (order[i] = i, k = i; k && fix[order[k - 1]].off > fix[order[k]].off; k--) c = order[k], order[k] = order[k - 1], order[k - 1] = c;
+            for (order[i] = i, k = i; k && fix[order[k - 1]].offset > fix[order[k]].offset; k--) c = order[k], order[k] = order[k - 1], order[k - 1] = c;
         memset(base, 0, sizeof base);
         memset(top, 0, sizeof top);
         for (i = 0; i < n; i++) {
             const rmi_plc_box *b = &fix[order[i]];
             int rests = 1;
-            for (c = b->s; c < b->e; c++) rests &= base[c] == b->off;
-            for (c = b->s; c < b->e && rests; c++) base[c] = b->off + b->size;
+            for (c = b->start; c < b->end; c++) rests &= base[c] == b->offset;
+            for (c = b->start; c < b->end && rests; c++) base[c] = b->offset + b->size;
             floats += !rests;
         }
         for (c = 0; c < cols; c++) EXPECT(p.base[c] == base[c], "the floor");
         EXPECT(floats ? p.floats > 0 : !p.floats, "what does not rest on it");
-        fix[0].off += n > 1 && fix[1].s < fix[0].e && fix[0].s < fix[1].e; /* one into the other */
+        fix[0].offset += n > 1 && fix[1].start < fix[0].end && fix[0].start < fix[1].end; /* one into the other */
         for (i = 0; i < n; i++) p.fix[i] = fix[i];
         p.floats = 0;
-        if (fix[0].off > 0 && fix[1].off < fix[0].off + fix[0].size && fix[1].off + fix[1].size > fix[0].off && fix[1].s < fix[0].e && fix[0].s < fix[1].e) EXPECT(rmi_plc_base(&p) == RM_ERROR_ARGUMENT, "two overlap");
+        if (fix[0].offset > 0 && fix[1].offset < fix[0].offset + fix[0].size && fix[1].offset + fix[1].size > fix[0].offset && fix[1].start < fix[0].end && fix[0].start < fix[1].end) EXPECT(rmi_plc_base(&p) == RM_ERROR_ARGUMENT, "two overlap");
         rmi_arena_free(&mem);
     }
 }
