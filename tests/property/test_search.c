@@ -76,6 +76,29 @@ static void forecasts(unsigned long seed, rm_graph *g, uint32_t step, uint64_t l
     expect(right * 3 >= told, seed, "forecasts of moves", "most are wrong");
 }
 
+/* The joint search decides about the home of a param that is large, and of a small one if it can be updated in host memory, where that
+   takes the device no time; never where there is nothing to decide. */
+static void homes_decided(void)
+{
+    static const char text[] = "rockmate graph 1\nlink h2d=1000000000 d2h=1000000000 latency=100\ntensor x input 64 grad\n"
+                               "tensor small.either param 64 state=128 opt=3000 opt_host=3000\ntensor small.device param 64 state=128 opt=3000\n"
+                               "tensor large.device param 1048576 opt=3000\ntensor large.stays param 1048576 opt=3000 stays\n"
+                               "op a in=x,small.either,small.device out=y:64 fwd=5 bwd=5\nop b in=y,large.device,large.stays out=l:4 fwd=5 bwd=5\noutput l\n";
+    static const char *const names[] = {"small.either", "large.device"};
+    rmi_arena mem = rmi_arena_make(NULL);
+    rm_graph *g = NULL;
+    rmi_step step;
+    rmi_search s;
+    uint32_t i;
+    if (rm_graph_read(text, strlen(text), NULL, &g) || rmi_step_make(&mem, g, RM_SINGLE, 256, 1, &step) || rmi_search_make(&mem, &step, (uint64_t)1 << 30, (uint64_t)1 << 30, &s)) expect(0, 0, "a search", rm_graph_error(g));
+    else {
+        expect(s.n_params == 2, 0, "params whose homes are decided", "not two");
+        for (i = 0; i < s.n_params && i < 2; i++) expect(!strcmp(g->tensors[step.params[s.params[i]].tensor].name, names[i]), 0, names[i], g->tensors[step.params[s.params[i]].tensor].name);
+    }
+    rmi_arena_free(&mem);
+    rm_graph_destroy(g);
+}
+
 /* Prices of bytes are alike all over a long list: a transformer of 125 equal blocks is within 0.1 % of the best possible from a tenth of
    its memory on. What it takes is many small trades at once: attention kept in some 50 blocks for what the last blocks kept. */
 static void long_list(uint64_t percent)
@@ -173,6 +196,7 @@ int main(int argc, char **argv)
         rm_graph_destroy(g);
         rg_free(&t);
     }
+    if (argc == 1) homes_decided();
     if (argc == 1) late_weight();
     if (argc == 1) long_list(10);
     if (argc == 1 && tm_amount(0, 1)) long_list(30);
