@@ -221,6 +221,40 @@ static void cut_otherwise(void)
     rm_graph_destroy(g);
 }
 
+/* What is said of a value: kept while nobody uses it, or away, never both of one stay; and no box of the picture is without a colour. */
+static void told(void)
+{
+    rm_graph *g = graph_of("rockmate graph 1\n"
+                           "tensor x input 4096 grad\n"
+                           "op a in=x out=p:4096 fwd=10 bwd=20 needs=x\n"
+                           "op b in=p out=q:4096 fwd=10 bwd=20 needs=p\n"
+                           "op c in=q out=r:4096 fwd=10 bwd=20 needs=q\n"
+                           "op d in=r out=s:4096 fwd=10 bwd=20 needs=r\n"
+                           "op e in=s out=t:4096 fwd=10 bwd=20 needs=s\n"
+                           "op loss in=t out=l:4 fwd=1 bwd=1 needs=t\n"
+                           "output l\n");
+    unsigned i;
+    for (i = 0; i < 2; i++) {
+        rm_plan_desc d;
+        rm_plan_info info;
+        rm_plan *p = NULL;
+        tm_text t = {0}, svg = {0};
+        const char *box;
+        memset(&d, 0, sizeof d);
+        d.info = &info;
+        d.device_bytes = i ? 5 * 4096 : 0;
+        EXPECT(rm_plan_create(g, &d, &p) == RM_OK && !info.recomputed_runs == !i, rm_graph_error(g));
+        EXPECT(!rm_plan_explain(p, rm_graph_find(g, "p"), tm_sink, &t), rm_graph_error(g));
+        EXPECT((strstr(t.s, "kept unused for") != NULL) == !i && (strstr(t.s, "away for") != NULL) == (i == 1), t.s);
+        EXPECT(!rm_plan_svg(p, RM_SINGLE, tm_sink, &svg) && strstr(svg.s, " class=\""), rm_graph_error(g));
+        for (box = svg.s; (box = strstr(box, "<rect x=")) != NULL && (box = strstr(box, " class=\"")) != NULL; box += 8)
+            EXPECT(box[8] >= 'a' && box[8] <= 'z' && (box[9] == '"' || !strncmp(box + 9, " n\"", 3)), box);
+        rm_plan_destroy(p);
+        tm_clear(&t), tm_clear(&svg);
+    }
+    rm_graph_destroy(g);
+}
+
 int main(void)
 {
     copies();
@@ -231,5 +265,6 @@ int main(void)
     cut_otherwise();
     overs();
     refused();
+    told();
     return tm_end();
 }
