@@ -14754,7 +14754,6 @@ typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_m
 /* Of gradients and states: at home in host memory. */
 #define RMI_OFF_HOME 1u
 #define RMI_OFF_EASE 51u  /* of 1024: a link that is as much slower costs half as much by that, this one next to nothing */
-#define RMI_OFF_PARTS 64u /* of the time of a step's computation */
 
 typedef struct rmi_off_task {
     uint32_t read, n_reads, write, n_writes; /* into the pool; of each write two buffers that it may take over, or RMI_NONE */
@@ -14814,8 +14813,6 @@ typedef struct rmi_off_model {
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
     uint32_t n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
-    uint64_t tight[RMI_OFF_PARTS];    /* so much less than limit in each part of the computation's time, except around the turn from
-                                         forward to backward: room where packing failed */
     /* a list of runs and what follows from it */
     rmi_run *runs;
     uint32_t n, cap;
@@ -15424,8 +15421,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, moved = 0, turn = m->start[rmi_min(g->n_ops, m->n)], window = m->ns / 100,
-             part = m->start[m->n] / RMI_OFF_PARTS + 1;
+    uint64_t sum = m->base, host = 0, moved = 0;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
@@ -15468,7 +15464,6 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         uint64_t live;
         sum = sum + m->up[p] - m->down[p];
         live = sum + m->ws[p];
-        if (m->start[p] > turn + window || m->start[p + 1] + window < turn) live = rmi_add(live, m->tight[m->start[p] / part]);
         if (live > m->peak) m->peak = live, m->peak_at = p;
         if (live > m->limit) m->over += (live - m->limit) >> 10;
     }
@@ -19051,7 +19046,6 @@ typedef struct rmi_planner {
     uint32_t listed, listing, lists_moved; /* listing: the number of the one that is tried now, or 0; numbers so far */
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
-    uint64_t *over;  /* NULL, or where a quick try is above its target: by how many bytes, in each part of the computation's time */
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
@@ -19412,27 +19406,6 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run
     return RM_OK;
 }
 
-/* Addresses above the target: by how much, in each part of the computation's time. What lives nearly always says nothing. */
-RMI_FN rm_result rmi_plan_note_over(rmi_planner *w, rmi_arena *mem, uint64_t target)
-{
-    const rmi_seq *q = &w->seq;
-    uint64_t *at = RMI_NEW(mem, uint64_t, (size_t)q->n + 1), part, k;
-    size_t i, str = q->n_str;
-    if (!at) return RM_ERROR_MEMORY;
-    for (i = 0; i < q->n; i++) at[i + 1] = at[i] + (q->runs[i].way <= RMI_OPT ? rmi_low_ns(w->g, q->runs[i], 0, 0) : 0);
-    part = at[q->n] / RMI_OFF_PARTS + 1;
-    for (i = q->n_st; i-- > 0;) {
-        const rmi_stmt *st = &q->st[i];
-        const rmi_seq_stretch *x;
-        if (st->what != RMI_ALLOC) continue;
-        x = &q->str[--str]; /* what is allocated has the last stretches, in order */
-        if (st->offset + x->bytes <= target || x->end_pos - x->first_pos > q->n / 4 * 3) continue;
-        for (k = at[x->first_pos] / part; k < RMI_OFF_PARTS && k <= at[rmi_min(x->end_pos, q->n)] / part; k++)
-            w->over[k] = rmi_max(w->over[k], st->offset + x->bytes - target);
-    }
-    return RM_OK;
-}
-
 /* Builds and checks the program of n runs in mem; when pruning, one without a chance gets no addresses and the size RMI_INF. */
 RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
 {
@@ -19455,7 +19428,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         w->placing = 0;
         if (r != RM_OK) return r;
     }
-    if (w->quick && target && !w->d->live_only && out->arena > target) return w->over ? rmi_plan_note_over(w, mem, target) : RM_OK;
+    if (w->quick && target && !w->d->live_only && out->arena > target) return RM_OK;
     RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
     if (q->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
         rmi_arena_free(&w->lives);
@@ -20879,20 +20852,6 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 #define RMI_PLAN_MOVE_EVALS 12000u
 #define RMI_PLAN_COARSE 32u /* decisions: where there are fewer each one is most of what a link does, and none can be spared */
 
-/* Lowers the limit until the decisions of now do not fit: everywhere
-   by `less` a time, or (0) where addresses are `over` the budget. */
-RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t less)
-{
-    rmi_off_model *m = s->m;
-    uint32_t k, n;
-    for (n = 0; n < 16; n++) {
-        for (k = 0; k < RMI_OFF_PARTS && !less; k++) m->tight[k] += over[k] ? over[k] / 4 + m->limit / 2000 : 0;
-        m->limit = rmi_sub(m->limit, less);
-        rmi_off_look(s->m);
-        if (m->peak > m->limit) return;
-    }
-}
-
 /* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. mode, host: scratch. Nothing that fits:
    s->best_energy is RMI_INF. */
 RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn,
@@ -20945,7 +20904,7 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode, uint8_t *host)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, fitted = RMI_INF, effort = w->effort, over[RMI_OFF_PARTS];
+    uint64_t size, less, fitted = RMI_INF, effort = w->effort;
     uint32_t round, k, patience = 4, longer = 1, packs = s->packs;
     rm_result r;
     for (round = 0; round < packs && !w->stop.stopped; round++) {
@@ -20953,13 +20912,10 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
         rmi_off_take_best(s);
         w->quick = round < packs - 2 || w->best.n;
         size = 0;
-        memset(over, 0, sizeof over);
-        w->over = over;
         w->effort = w->quick && !effort ? RMI_PLAN_EFFORT : effort;
         r = useless ? RM_OK : rmi_plan_try_moved(w, s, budget, &size);
         w->effort = effort;
         w->quick = 0;
-        w->over = NULL;
         if (r != RM_OK) return r;
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
         if (!useless && size <= budget && w->tried.host > w->d->host_bytes)
@@ -20975,9 +20931,14 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
             } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
             if (fitted != RMI_INF || s->best_energy != RMI_INF || !patience) {
                 m->limit += (budget - m->limit) / 4;
-                for (k = 0; k < RMI_OFF_PARTS; k++) m->tight[k] -= m->tight[k] / 4;
             } else patience--, longer = 8; /* with less room another plan is wanted, not this one with less of it */
-        } else rmi_plan_make_room(s, over, round % 3 < 2 ? 0 : (size - budget) / 4 + m->limit / 4000);
+        } else { /* until the decisions of now do not fit */
+            less = round % 3 < 2 ? m->limit / 1000 : (size - budget) / 4 + m->limit / 4000;
+            for (k = 0; k < 16 && (!k || m->peak <= m->limit); k++) {
+                m->limit = rmi_sub(m->limit, less);
+                rmi_off_look(m);
+            }
+        }
         s->best_energy = RMI_INF;
         rmi_off_anneal(s, longer * evals / (useless && s->n_flips ? 40 : 60) + 1, m->ns / 5000 * longer);
         longer = 1;
@@ -21105,7 +21066,6 @@ RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_se
     f.s = s;
     f.budget = m->limit = budget;
     f.work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_MAX;
-    memset(m->tight, 0, sizeof m->tight);
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) {
             items[f.n] = i;
@@ -21201,7 +21161,6 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
     for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) {
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.host_limit = w->d->host_bytes;
-        memset(m.tight, 0, sizeof m.tight);
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
