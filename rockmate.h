@@ -1131,12 +1131,6 @@ RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to)
     return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to;
 }
 
-/* a * b / 2^20, rounded down, saturating. */
-RMI_INLINE uint64_t rmi_scale20(uint64_t a, uint64_t b)
-{
-    return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
-}
-
 /* ceil(a * b / divisor) without overflow of the product; RMI_INF if the quotient does not fit. divisor > 0. A product
    of more than 64 bits is divided bit by bit: its high half is the rest, its low half becomes the quotient. */
 RMI_FN uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t divisor)
@@ -1175,17 +1169,6 @@ RMI_INLINE uint64_t rmi_mix(uint64_t x)
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
-}
-
-/* A random number below n. state: of the generator, moves on. */
-RMI_INLINE uint32_t rmi_random(uint64_t *state, uint32_t n) { return (uint32_t)(((rmi_mix(++*state) >> 32) * n) >> 32); }
-
-/* -ln of a uniform random number, in 1/65536: the place of the leading bit and a straight line below it. */
-RMI_FN uint64_t rmi_random_exponential(uint64_t *state)
-{
-    uint64_t x, whole = 0;
-    for (x = rmi_mix(++*state) | 1; !(x >> 63); x <<= 1) whole++;
-    return ((whole << 16) + (0xFFFFu - ((x >> 47) & 0xFFFFu))) * 45426u >> 16;
 }
 
 /* A clock: monotonic where the headers offer one, else what C99 has. */
@@ -10405,9 +10388,15 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
 /* What edits of lists of at most s->cap entries are noted in. */
 RMI_FN rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
 {
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->done, step->n_tasks), RMI_T(s->drop, s->cap + 1), RMI_T(s->dropped, s->cap + 1)));
+    s->done = RMI_NEW(mem, uint32_t, step->n_tasks);
+    s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
+    s->dropped = RMI_RAW(mem, uint32_t, s->cap + 1);
+    if (!s->done || !s->drop || !s->dropped) return RM_ERROR_MEMORY;
     if (!s->forecasts) return RM_OK;
-    return RMI_TABLES(mem, RMI_T(s->delta, s->cap + 2), RMI_T(s->met, step->n_buffers + 1u), RMI_T(s->at, step->n_tasks));
+    s->delta = RMI_NEW(mem, int64_t, s->cap + 2);
+    s->met = RMI_NEW(mem, uint32_t, step->n_buffers + 1u);
+    s->at = RMI_NEW(mem, uint32_t, step->n_tasks);
+    return s->delta && s->met && s->at ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* What a forward takes in the mean, in ns. */
@@ -10795,6 +10784,12 @@ RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x)
     return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0;
 }
 
+/* a * b >> 20 without overflow. */
+RMI_INLINE uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
+{
+    return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
+}
+
 /* Second pass: bytes, forms, time. 0: it gives up. */
 RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
 {
@@ -10815,7 +10810,7 @@ RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
         if (top > x->peak) x->peak = top;
         if (top > s->limit) {
             x->over += top - s->limit;
-            if (s->stop != RMI_INF && s->least_ns + (x->ns - x->fast_ns) + rmi_scale20(rmi_ref_excess(s, x), s->lambda) > s->stop) {
+            if (s->stop != RMI_INF && s->least_ns + (x->ns - x->fast_ns) + rmi_ref_scale(rmi_ref_excess(s, x), s->lambda) > s->stop) {
                 s->work -= x->n - p; /* not looked at */
                 return 0;
             }
@@ -10948,6 +10943,12 @@ RMI_FN void rmi_ref_record(rmi_ref_search *s)
 }
 
 /* --- edits: the candidate b is the current a with insertions and drops */
+
+RMI_INLINE uint32_t rmi_ref_rand(rmi_ref_search *s, uint32_t n)
+{
+    s->rng++;
+    return (uint32_t)(((rmi_mix(s->rng) >> 32) * n) >> 32);
+}
 
 RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task) { s->ins[s->n_ins++] = (uint64_t)pos << 32 | task; }
 
@@ -11386,7 +11387,7 @@ RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
         for (p = 0; p < a->n; p++)
             if ((p < v.lo || p >= v.hi) && a->live[p] > peak) peak = a->live[p];
     v.ns = rmi_sub(v.ns, v.less);
-    return rmi_add(v.ns, over && peak > s->limit ? rmi_scale20(peak - s->limit + over / 16, s->lambda) : 0) + 1;
+    return rmi_add(v.ns, over && peak > s->limit ? rmi_ref_scale(peak - s->limit + over / 16, s->lambda) : 0) + 1;
 }
 
 /* Builds and evaluates b. 0: it is not legal. */
@@ -11525,7 +11526,7 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
             if (mk == RMI_NONE || step->tasks[mk].once) continue;
             s->forked = 1;
             again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) ||
-                    (level == RMI_REF_MIXED && rmi_random(&s->rng, 2));
+                    (level == RMI_REF_MIXED && rmi_ref_rand(s, 2));
             if (!again) continue;
             s->extended -= (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
             s->n_touched -= touched;
@@ -11619,7 +11620,7 @@ RMI_FN uint32_t rmi_ref_across(rmi_ref_search *s, uint32_t p, uint32_t *out)
 {
     const rmi_ref_state *a = s->a;
     /* of those made before */
-    uint32_t n = 0, k, all = a->inst0[p], looked = (uint32_t)rmi_min(all, 2048), i = all ? rmi_random(&s->rng, all) : 0;
+    uint32_t n = 0, k, all = a->inst0[p], looked = (uint32_t)rmi_min(all, 2048), i = all ? rmi_ref_rand(s, all) : 0;
     for (k = 0; k < looked && n < RMI_REF_ACROSS; k++) {
         const rmi_ref_inst *x = &a->inst[i];
         if (x->last > p && x->first < p && x->str != RMI_NONE && !x->gone) out[n++] = i;
@@ -11632,7 +11633,7 @@ RMI_FN uint32_t rmi_ref_across(rmi_ref_search *s, uint32_t p, uint32_t *out)
 /* Another one of the n lives from number k on comes to place k. */
 RMI_INLINE const rmi_ref_inst *rmi_ref_next_across(rmi_ref_search *s, uint32_t *across, uint32_t k, uint32_t n)
 {
-    uint32_t j = k + rmi_random(&s->rng, n - k), i = across[j];
+    uint32_t j = k + rmi_ref_rand(s, n - k), i = across[j];
     across[j] = across[k];
     across[k] = i;
     return &s->a->inst[i];
@@ -11646,7 +11647,7 @@ RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
     for (k = 0; k < n; k++) {
         const rmi_ref_inst *x = rmi_ref_next_across(s, across, k, n);
         if (!rmi_ref_gap(s, x->str, t, &from, &b)) continue;
-        return rmi_ref_give_up(s, x->str, t, b, rmi_random(&s->rng, 4), &ns);
+        return rmi_ref_give_up(s, x->str, t, b, rmi_ref_rand(s, 4), &ns);
     }
     return 0;
 }
@@ -11655,13 +11656,13 @@ RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
 RMI_FN uint32_t rmi_ref_moment(rmi_ref_search *s)
 {
     const rmi_ref_state *a = s->a;
-    uint32_t p = rmi_random(&s->rng, a->n), i;
+    uint32_t p = rmi_ref_rand(s, a->n), i;
     uint32_t n = a->over ? 8 : 2;
     for (i = 0; i < n; i++) {
-        uint32_t q = rmi_random(&s->rng, a->n);
+        uint32_t q = rmi_ref_rand(s, a->n);
         if (a->live[q] > a->live[p]) p = q;
     }
-    if (a->over && rmi_random(&s->rng, 2))
+    if (a->over && rmi_ref_rand(s, 2))
         for (i = 0; i < a->n; i++)
             if (a->live[i] > a->live[p]) p = i;
     return p;
@@ -11673,9 +11674,9 @@ RMI_FN int rmi_ref_repeats(rmi_ref_search *s, uint32_t *lo, uint32_t *hi)
     const rmi_ref_state *a = s->a;
     uint32_t k, l, h, most;
     if (!a->n_reps) return 0;
-    k = l = rmi_random(&s->rng, a->n_reps);
+    k = l = rmi_ref_rand(s, a->n_reps);
     h = k + 1;
-    most = rmi_random(&s->rng, 3) ? 1 + rmi_random(&s->rng, 3) : 16;
+    most = rmi_ref_rand(s, 3) ? 1 + rmi_ref_rand(s, 3) : 16;
     while (h < a->n_reps && a->reps[h] == a->reps[h - 1] + 1 && h - l < most) h++;
     while (l > 0 && a->reps[l - 1] + 1 == a->reps[l] && h - l < most) l--;
     *lo = a->reps[l];
@@ -11703,8 +11704,8 @@ RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
     const rmi_step *step = s->step;
     uint32_t op;
     if (!step->n_choosing || RMI_WITHOUT(modes)) return 0;
-    op = step->choosing[rmi_random(&s->rng, step->n_choosing)];
-    rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_random(&s->rng, step->n_modes[op] - 1u)) % step->n_modes[op]);
+    op = step->choosing[rmi_ref_rand(s, step->n_choosing)];
+    rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_ref_rand(s, step->n_modes[op] - 1u)) % step->n_modes[op]);
     return 1;
 }
 
@@ -11743,13 +11744,13 @@ RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
     const rmi_ref_state *a = s->a;
     uint32_t lo, hi, i, to, d;
     if (any) {
-        lo = rmi_random(&s->rng, a->n);
+        lo = rmi_ref_rand(s, a->n);
         hi = lo + 1;
         if (a->list[lo] >= s->step->n_tasks) return 0;
         s->odd = 1;
     } else if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
-    d = 1 + rmi_random(&s->rng, 1u << (1 + rmi_random(&s->rng, 6)));
-    if (rmi_random(&s->rng, 2)) to = lo > d ? lo - d : 0;
+    d = 1 + rmi_ref_rand(s, 1u << (1 + rmi_ref_rand(s, 6)));
+    if (rmi_ref_rand(s, 2)) to = lo > d ? lo - d : 0;
     else to = hi + d < a->n ? hi + d : a->n;
     if (to == lo || (any && !rmi_ref_passes(s, lo, to))) return 0;
     for (i = lo; i < hi; i++) {
@@ -11794,7 +11795,7 @@ RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_
 RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
 {
     const rmi_ref_state *a = s->a;
-    uint32_t from, b, across[RMI_REF_ACROSS], n_across = rmi_ref_across(s, p, across), n = 0, sample = 1 + rmi_random(&s->rng, 8);
+    uint32_t from, b, across[RMI_REF_ACROSS], n_across = rmi_ref_across(s, p, across), n = 0, sample = 1 + rmi_ref_rand(s, 8);
     uint64_t got = 0;
     while (n < 24 && got < need) {
         uint32_t best = RMI_NONE, k, i, found = 0, best_level = 0;
@@ -11808,7 +11809,7 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
                 continue;
             }
             found++;
-            if (!rmi_random(&s->rng, 4)) level = RMI_REF_DEAD;
+            if (!rmi_ref_rand(s, 4)) level = RMI_REF_DEAD;
             s->most_ns =
                 best == RMI_NONE ? best_ns : rmi_min(s->spend, rmi_mul_div_up(best_ns, a->str[x->str].room, a->str[best].room + 1));
             ns = rmi_ref_price(s, x->str, p, b, level);
@@ -11842,11 +11843,11 @@ RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
     const rmi_ref_state *a = s->a;
     const rmi_step_access *c;
     const rmi_step_way *x;
-    uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_random(&s->rng, 8),
-             level = rmi_random(&s->rng, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
+    uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_ref_rand(s, 8),
+             level = rmi_ref_rand(s, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
     uint64_t ns = 0, loss = 0, held = 0;
     for (try_ = 0; try_ < 256 && found < most && !RMI_WITHOUT(late_backward); try_++) {
-        uint32_t q = rmi_random(&s->rng, a->n);
+        uint32_t q = rmi_ref_rand(s, a->n);
         if (!a->rank[q] || a->list[q] >= step->n_tasks || step->tasks[a->list[q]].way != RMI_BWD) continue;
         found++;
         r = rmi_ref_faster(s, q, &x);
@@ -11857,7 +11858,7 @@ RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
     if (p == RMI_NONE || p + 1 == a->n) return 0;
     r = rmi_ref_faster(s, p, &x);
     for (try_ = 0; try_ < 8 && (!try_ || (to < a->n && a->live[to] + x[0].workspace > s->limit)); try_++)
-        to = p + 2 + rmi_random(&s->rng, a->n - p - 1);
+        to = p + 2 + rmi_ref_rand(s, a->n - p - 1);
     if (!rmi_ref_passes(s, p, to)) return 0;
     s->odd = 1;
     rmi_ref_drop(s, p);
@@ -11866,14 +11867,14 @@ RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
     for (r = 0; r < c->reads.n; r++) {
         uint32_t u = step->pool[c->reads.at + r], i = rmi_ref_life_at(a, u, to), mk = step->buffers[u].maker;
         if (i != RMI_NONE && a->inst[i].last >= to) continue;
-        if (mk == RMI_NONE || step->tasks[mk].once || s->mark[mk] || !rmi_random(&s->rng, 3)) held += step->buffers[u].room;
+        if (mk == RMI_NONE || step->tasks[mk].once || s->mark[mk] || !rmi_ref_rand(s, 3)) held += step->buffers[u].room;
         else if (!rmi_ref_closure(s, mk, p, to, level, &ns)) return 0;
     }
     rmi_ref_clear_marks(s, 0);
     for (top = r = p + 1; r < to && r < a->n; r++)
         if (a->live[r] > a->live[top]) top = r;
     s->work += (to - p) / 16;
-    if (rmi_random(&s->rng, 2) && top < a->n && a->live[top] + held > s->limit) rmi_ref_free_bytes(s, top, a->live[top] + held - s->limit);
+    if (rmi_ref_rand(s, 2) && top < a->n && a->live[top] + held > s->limit) rmi_ref_free_bytes(s, top, a->live[top] + held - s->limit);
     return 1;
 }
 
@@ -11894,7 +11895,7 @@ RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
         least = (uint32_t)rmi_min(least, from);
         more += step->buffers[a->inst[i].buf].room;
     }
-    if (least == lo || rmi_random(&s->rng, 8) < 2) return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
+    if (least == lo || rmi_ref_rand(s, 8) < 2) return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
     for (p = i = least; i < lo; i++)
         if (a->live[i] > a->live[p]) p = i;
     return a->live[p] + more <= s->limit || rmi_ref_free_bytes(s, p, a->live[p] + more - s->limit);
@@ -11903,7 +11904,7 @@ RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
 /* Gives up a random stretch of bytes at a full position, or the cheapest of a few. */
 RMI_FN int rmi_ref_move_evict(rmi_ref_search *s)
 {
-    if (rmi_random(&s->rng, 2)) return rmi_ref_random_evict(s, rmi_ref_moment(s));
+    if (rmi_ref_rand(s, 2)) return rmi_ref_random_evict(s, rmi_ref_moment(s));
     return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
 }
 
@@ -11928,19 +11929,33 @@ static const rmi_ref_move rmi_ref_moves[] = {
 /* A random edit of the current list. 0: none was found. */
 RMI_FN int rmi_ref_propose(rmi_ref_search *s)
 {
-    uint32_t dice = rmi_random(&s->rng, 100), k = 0;
+    uint32_t dice = rmi_ref_rand(s, 100), k = 0;
     int ok;
     rmi_ref_begin(s);
     for (; dice >= rmi_ref_moves[k].share; k++) dice -= rmi_ref_moves[k].share;
-    if (s->step->n_tasks <= RMI_REF_FEW && rmi_random(&s->rng, 5) == 0) ok = rmi_ref_move_order(s);
+    if (s->step->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) ok = rmi_ref_move_order(s);
     else ok = rmi_ref_moves[k].make(s);
     rmi_ref_clear_marks(s, 0);
     return ok;
 }
 
+/* -ln of a uniform number, in 1/65536: the place of the leading bit and a straight line below it. */
+RMI_FN uint64_t rmi_ref_exponential(rmi_ref_search *s)
+{
+    uint64_t x, whole = 0;
+    s->rng++;
+    x = rmi_mix(s->rng) | 1;
+    while (!(x >> 63)) {
+        x <<= 1;
+        whole++;
+    }
+    return ((whole << 16) + (0xFFFFu - ((x >> 47) & 0xFFFFu))) * 45426u >> 16;
+}
+
+
 RMI_INLINE uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x)
 {
-    return rmi_add(x->ns, rmi_scale20(rmi_ref_excess(s, x), s->lambda));
+    return rmi_add(x->ns, rmi_ref_scale(rmi_ref_excess(s, x), s->lambda));
 }
 
 /* The largest r with r * r <= x. */
@@ -11980,15 +11995,15 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
     while (s->work - start < work) {
         uint64_t was, is;
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
-        for (; phase < at; phase++) t = rmi_scale20(t, ratio);
+        for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
         s->work += s->best.n ? 16 : 4; /* a proposal costs, too; while nothing fits, what counts is to go far */
         if (rmi_ref_told(s) || !s->a->n || (s->soon && (s->best.n || s->hope.n))) return; /* nothing to run, and nothing to gain */
         was = rmi_ref_energy(s, s->a);
-        is = was + ((t * rmi_random_exponential(&s->rng)) >> 16);
+        is = was + ((t * rmi_ref_exponential(s)) >> 16);
         s->spend = rmi_sub(is, s->a->least_ns);
         if (!rmi_ref_propose(s)) continue;
         s->stop = is;
-        if (s->best.n && rmi_random(&s->rng, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
+        if (s->best.n && rmi_ref_rand(s, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
         is = rmi_ref_apply(s) ? rmi_ref_energy(s, s->b) : RMI_INF;
         if (is <= s->stop && is != RMI_INF && is != s->even) rmi_ref_accept(s);
         s->stop = s->even = RMI_INF;
@@ -12425,8 +12440,7 @@ RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n,
    look at a moment, some 30 ascents to price it.
    ================================================================================================================== */
 
-/* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form
-   surely runs. */
+/* Have all forms of the op the same parts? Each part may then run in a form of its own; else nothing is said of it. */
 RMI_FN int rmi_bnd_alike(const rmi_op *op)
 {
     uint32_t f;
@@ -12434,22 +12448,16 @@ RMI_FN int rmi_bnd_alike(const rmi_op *op)
     return f >= op->n_forms;
 }
 
-/* Is t read by some part of the backward, whichever forms its parts take? */
+/* Is tensor t read by some part of the op's backward, whichever forms its parts take? */
 RMI_FN int rmi_bnd_read_always(const rmi_op *op, uint32_t t)
 {
-    uint32_t f, p, alike = (uint32_t)rmi_bnd_alike(op), wanted = 0, reads = 0, all;
-    for (p = 0; alike && p < op->forms[0].n_parts; p++) {
-        all = (uint32_t)rmi_low_part_wanted(op, &op->forms[0].parts[p]);
-        for (f = 0; f < op->n_forms; f++) all &= (uint32_t)rmi_list_has(&op->forms[f].parts[p].needs, t);
-        reads |= all;
+    uint32_t f, p;
+    for (p = 0; rmi_bnd_alike(op) && p < op->forms[0].n_parts; p++) {
+        if (!rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
+        for (f = 0; f < op->n_forms && rmi_list_has(&op->forms[f].parts[p].needs, t);) f++;
+        if (f == op->n_forms) return 1;
     }
-    for (f = 0; !alike && f < op->n_forms; f++)
-        for (p = 0; p < op->forms[f].n_parts; p++) {
-            if (!rmi_low_part_wanted(op, &op->forms[f].parts[p])) continue;
-            wanted++;
-            reads += (uint32_t)rmi_list_has(&op->forms[f].parts[p].needs, t);
-        }
-    return alike ? reads != 0 : wanted && reads == wanted;
+    return 0;
 }
 
 /* Which forwards every plan must run: those that outputs, backwards and ops with lasting effects cannot do without. */
@@ -12487,19 +12495,15 @@ RMI_FN int rmi_bnd_part_free(const rm_graph *g, const rmi_op *op, const rmi_part
 /* Least time of an op's backward. */
 RMI_FN uint64_t rmi_bnd_bwd_ns(const rm_graph *g, const rmi_op *op)
 {
-    uint64_t sum = 0, least = RMI_INF, part[64];
-    uint32_t f, p, n = op->forms[0].n_parts;
-    int alike = rmi_bnd_alike(op) && n <= RMI_COUNT(part);
-    for (p = 0; alike && p < n; p++) part[p] = RMI_INF;
-    for (f = 0; f < op->n_forms; f++)
-        for (p = 0; p < op->forms[f].n_parts; p++) {
-            const rmi_part *q = &op->forms[f].parts[p];
-            uint64_t ns = !rmi_low_part_wanted(op, q) || rmi_bnd_part_free(g, op, q) ? 0 : q->bwd;
-            if (alike) part[p] = rmi_min(part[p], ns);
-            else if (rmi_low_part_wanted(op, q)) least = rmi_min(least, ns);
-        }
-    for (p = 0; alike && p < n; p++) sum += part[p];
-    return alike ? sum : least == RMI_INF ? 0 : least;
+    uint64_t sum = 0, least;
+    uint32_t f, p;
+    for (p = 0; rmi_bnd_alike(op) && p < op->forms[0].n_parts; p++) {
+        if (!rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
+        for (least = RMI_INF, f = 0; f < op->n_forms; f++)
+            least = rmi_min(least, rmi_bnd_part_free(g, op, &op->forms[f].parts[p]) ? 0 : op->forms[f].parts[p].bwd);
+        sum += least;
+    }
+    return sum;
 }
 
 /* Time that no step of this kind can be below: everything that must run, once, at its cheapest. */
@@ -12532,35 +12536,36 @@ typedef struct rmi_bnd_set {
     uint64_t bytes;
 } rmi_bnd_set;
 
-RMI_FN void rmi_bnd_add(rmi_bnd_set *s, uint32_t t)
+RMI_FN void rmi_bnd_add(rmi_bnd_set *set, uint32_t t)
 {
     const rmi_tensor *x;
-    t = s->g->tensors[t].root;
-    x = &s->g->tensors[t];
-    if (s->in[t] || x->external || (s->persistent && x->kind != RMI_ACT && x->kind != RMI_INPUT)) return;
-    s->in[t] = 1;
-    s->list[s->n++] = t;
-    s->bytes += x->bytes;
+    t = set->g->tensors[t].root;
+    x = &set->g->tensors[t];
+    if (set->in[t] || x->external || (set->persistent && x->kind != RMI_ACT && x->kind != RMI_INPUT)) return;
+    set->in[t] = 1;
+    set->list[set->n++] = t;
+    set->bytes += x->bytes;
 }
-RMI_FN uint64_t rmi_bnd_forget(rmi_bnd_set *s)
+RMI_FN uint64_t rmi_bnd_forget(rmi_bnd_set *set)
 {
-    uint64_t bytes = s->bytes;
-    while (s->n) s->in[s->list[--s->n]] = 0;
-    s->bytes = 0;
+    uint64_t bytes = set->bytes;
+    while (set->n) set->in[set->list[--set->n]] = 0;
+    set->bytes = 0;
     return bytes;
 }
 
-RMI_FN uint64_t rmi_bnd_fwd_bytes(rmi_bnd_set *s, const rmi_op *op)
+RMI_FN uint64_t rmi_bnd_fwd_bytes(rmi_bnd_set *set, const rmi_op *op)
 {
     uint64_t best = RMI_INF;
     uint32_t f, k;
     for (f = 0; f < op->n_forms; f++) {
         const rmi_form *x = &op->forms[f];
         uint64_t bytes, over = 0;
-        for (k = 0; k < op->in.n; k++) rmi_bnd_add(s, op->in.at[k]);
-        for (k = 0; k < op->out.n; k++) rmi_bnd_add(s, op->out.at[k]);
-        bytes = rmi_bnd_forget(s) + x->fwd_ws;
-        if (x->inplace != RMI_NONE) over = rmi_min(s->g->tensors[op->out.at[0]].bytes, s->g->tensors[x->inplace].bytes);
+        for (k = 0; k < op->in.n; k++) rmi_bnd_add(set, op->in.at[k]);
+        for (k = 0; k < op->out.n; k++) rmi_bnd_add(set, op->out.at[k]);
+        bytes = rmi_bnd_forget(set) + x->fwd_ws;
+        if (x->inplace != RMI_NONE)
+            over = rmi_min(set->g->tensors[op->out.at[0]].bytes, set->g->tensors[x->inplace].bytes);
         best = rmi_min(best, rmi_sub(bytes, over));
     }
     return best;
@@ -12584,36 +12589,33 @@ RMI_FN void rmi_bnd_add_grad(const rm_graph *g, uint32_t t, uint64_t *sum, uint6
     else *shared = rmi_max(*shared, bytes);
 }
 
-RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *s, const rmi_op *op, uint32_t step)
+/* Bytes that the part of the op's backward which holds most holds in every form. */
+RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *set, const rmi_op *op, uint32_t step)
 {
-    uint64_t most = 0, any = RMI_INF;
-    uint32_t f, k, p, n = 0;
-    int alike = rmi_bnd_alike(op);
-    for (f = 0; f < op->n_forms; f++) n = (uint32_t)rmi_max(n, op->forms[f].n_parts);
-    for (p = 0; p < n; p++) {
+    uint64_t most = 0;
+    uint32_t f, k, p;
+    for (p = 0; rmi_bnd_alike(op) && p < op->forms[0].n_parts; p++) {
         uint64_t best = RMI_INF;
+        if (!rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
         for (f = 0; f < op->n_forms; f++) {
             const rmi_form *x = &op->forms[f];
             const rmi_part *q = &x->parts[p];
             uint64_t grads = 0, shared = 0, bytes;
-            if (p >= x->n_parts || !rmi_low_part_wanted(op, q)) continue;
-            for (k = 0; k < q->needs.n; k++) rmi_bnd_add(s, q->needs.at[k]);
-            bytes = rmi_bnd_forget(s) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
-            for (k = 0; k < op->grad_out.n; k++) rmi_bnd_add_grad(s->g, op->grad_out.at[k], &bytes, &shared);
+            for (k = 0; k < q->needs.n; k++) rmi_bnd_add(set, q->needs.at[k]);
+            bytes = rmi_bnd_forget(set) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
+            for (k = 0; k < op->grad_out.n; k++) rmi_bnd_add_grad(set->g, op->grad_out.at[k], &bytes, &shared);
             for (k = 0; k < op->grad_in.n; k++) {
-                const rmi_tensor *t = &s->g->tensors[op->grad_in.at[k]];
+                const rmi_tensor *t = &set->g->tensors[op->grad_in.at[k]];
                 if (!rmi_list_has(&q->grads, op->grad_in.at[k]) || (t->external && t->kind == RMI_PARAM)) continue;
-                if (s->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
+                if (set->persistent && t->kind == RMI_PARAM && rmi_low_grads_resident(step)) continue; /* in the base */
                 /* else it may lie over other bytes */
                 if (!x->n_overs && !op->share.n && op->view == RMI_NONE) grads += t->grad_bytes;
             }
             best = rmi_min(best, bytes + shared + grads);
         }
-        if (best == RMI_INF) continue;
         most = rmi_max(most, best);
-        any = rmi_min(any, best);
     }
-    return alike ? most : any == RMI_INF ? 0 : any;
+    return most;
 }
 
 /* An arena that no legal plan can be below. moves: buffers may be copied to host memory and back. */
@@ -12621,14 +12623,14 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
 {
     uint8_t *must = RMI_NEW(mem, uint8_t, g->n_ops), *read = RMI_NEW(mem, uint8_t, g->n_tensors);
     uint64_t base = 0, most = 0, inputs = 0, grads = 0, shared = 0;
-    rmi_bnd_set s;
+    rmi_bnd_set set;
     uint32_t i;
-    memset(&s, 0, sizeof s);
-    s.g = g;
-    s.persistent = !moves;
-    s.in = RMI_NEW(mem, uint8_t, g->n_tensors);
-    s.list = RMI_NEW(mem, uint32_t, g->n_tensors);
-    if (!must || !read || !s.in || !s.list) return RM_ERROR_MEMORY;
+    memset(&set, 0, sizeof set);
+    set.g = g;
+    set.persistent = !moves;
+    set.in = RMI_NEW(mem, uint8_t, g->n_tensors);
+    set.list = RMI_NEW(mem, uint32_t, g->n_tensors);
+    if (!must || !read || !set.in || !set.list) return RM_ERROR_MEMORY;
     rmi_bnd_must_run(g, step, must, read);
     for (i = 0; i < g->n_tensors && !moves; i++) {
         const rmi_tensor *t = &g->tensors[i];
@@ -12644,9 +12646,9 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
     }
     most = rmi_max(inputs, grads + shared);
     for (i = 0; i < g->n_ops; i++) {
-        if (must[i] && g->ops[i].view == RMI_NONE) most = rmi_max(most, rmi_bnd_fwd_bytes(&s, &g->ops[i]));
+        if (must[i] && g->ops[i].view == RMI_NONE) most = rmi_max(most, rmi_bnd_fwd_bytes(&set, &g->ops[i]));
         if (g->ops[i].has_bwd && rmi_low_has_backward(step))
-            most = rmi_max(most, rmi_bnd_bwd_bytes(&s, &g->ops[i], step));
+            most = rmi_max(most, rmi_bnd_bwd_bytes(&set, &g->ops[i], step));
     }
     *bound = base + most;
     return RM_OK;
@@ -12682,23 +12684,32 @@ RMI_FN rm_result rmi_bnd_bytes(rmi_arena *mem, const rm_graph *g, uint32_t step,
 #define RMI_BND_NODES 2048u  /* of branch and bound */
 #define RMI_BND_OWN 8u       /* choices of a moment's own workspace */
 
-/* Moment x: what surely runs before and after it, and what it holds. */
+/* A workspace of the moment's own run, and what the run takes longer, at least, with no more than that. */
+typedef struct rmi_bnd_workspace {
+    uint64_t bytes, slower_ns;
+} rmi_bnd_workspace;
+
+/* A moment: a run, what surely runs before and after it, and what it holds. */
 typedef struct rmi_bnd_moment {
-    uint32_t x;              /* task */
+    uint32_t task;           /* the run */
     uint8_t *before, *after; /* by task */
     const uint8_t *upto;     /* by task: of what comes after x only these read anything; or NULL: all */
     uint8_t *there;          /* by buffer: x reads it, or makes it */
-    uint64_t held, wanted;   /* bytes that x holds beside workspace; of values made before x that later runs read */
+    uint64_t held,
+        wanted; /* bytes that x holds with its least workspace; of values made before x that later runs read */
+    rmi_bnd_workspace own[RMI_BND_OWN]; /* n_own of them, the largest first */
+    uint32_t n_own;
 } rmi_bnd_moment;
 
 typedef struct rmi_bnd {
-    const rmi_step *m;
+    const rmi_step *step;
     rmi_arena *mem;
     uint64_t limit; /* bytes, beside the model's base */
     int link;       /* buffers may move to host memory and back; lasting ones are not on the device for sure */
     uint32_t *group;          /* by buffer: gradients that may be one piece of memory, or RMI_NONE */
     uint8_t *is_grad, *stays; /* by buffer; is_grad 2: of a param */
     uint64_t *bytes;          /* by buffer: surely taken */
+    uint64_t *holds;          /* by place in m->once: bytes that the run holds in its fastest mode and way */
     uint8_t *must;            /* by op: runs in every plan */
     uint64_t *first, *again;  /* by op: least ns of a run, of a repeat */
     uint64_t *ns;             /* by access: least ns of a backward in this mode; RMI_INF: does not fit */
@@ -12718,111 +12729,130 @@ typedef struct rmi_bnd {
 /* Bytes that task surely holds while it runs in this mode, beside workspace and gradients that others leave. */
 RMI_FN uint64_t rmi_bnd_held(rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
-    const rmi_step_access *a = &m->accesses[t->access + mode];
+    const rmi_step *step = b->step;
+    const rmi_step_task *t = &step->tasks[task];
+    const rmi_step_access *access = &step->accesses[t->access + mode];
     uint64_t sum = 0, shared = 0;
     uint32_t q;
     b->turn++;
-    for (q = 0; q < a->reads.n + (t->way == RMI_FWD ? a->makes.n : 0); q++) {
-        uint32_t u = q < a->reads.n ? m->pool[a->reads.at + q] : m->pool[a->makes.at + q - a->reads.n];
+    for (q = 0; q < access->reads.n + (t->way == RMI_FWD ? access->makes.n : 0); q++) {
+        uint32_t u =
+            q < access->reads.n ? step->pool[access->reads.at + q] : step->pool[access->makes.at + q - access->reads.n];
         if (b->stamp[u] == b->turn) continue;
         b->stamp[u] = b->turn;
         if (b->group[u] != RMI_NONE) shared = rmi_max(shared, b->bytes[u]);
         else sum += b->bytes[u];
     }
-    for (q = 0; q < a->makes.n && t->way == RMI_BWD; q++) {
-        const rmi_step_target *y = &m->targets[a->makes.at + q];
-        if (!y->over.n && !y->rename && b->group[y->buffer] == RMI_NONE && b->stamp[y->buffer] != b->turn)
-            sum += b->bytes[y->buffer];
-        b->stamp[y->buffer] = b->turn;
+    for (q = 0; q < access->makes.n && t->way == RMI_BWD; q++) {
+        const rmi_step_target *target = &step->targets[access->makes.at + q];
+        if (!target->over.n && !target->rename && b->group[target->buffer] == RMI_NONE &&
+            b->stamp[target->buffer] != b->turn)
+            sum += b->bytes[target->buffer];
+        b->stamp[target->buffer] = b->turn;
     }
     return sum + shared;
+}
+
+/* Bytes that each run holds, in its fastest mode and way. */
+RMI_FN void rmi_bnd_holds(rmi_bnd *b)
+{
+    const rmi_step *step = b->step;
+    uint32_t i;
+    for (i = 0; i < step->n_once; i++) {
+        const rmi_step_task *task = &step->tasks[step->once[i]];
+        uint32_t mode = task->way <= RMI_BWD ? step->fastest_mode[task->id] : 0u;
+        const rmi_step_access *access = &step->accesses[task->access + mode];
+        b->holds[i] = rmi_bnd_held(b, step->once[i], mode) +
+                      (access->ways[0][0].n ? step->ways[access->ways[0][0].at].workspace : 0);
+    }
 }
 
 /* Least ns of a task in one mode, of what fits within the limit, or RMI_INF; lowers *any to that of all. again: of a
    repeat. */
 RMI_FN uint64_t rmi_bnd_fastest(rmi_bnd *b, uint32_t task, uint32_t mode, uint32_t again, uint64_t *any)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
-    const rmi_step_access *a = &m->accesses[t->access + mode];
+    const rmi_step *step = b->step;
+    const rmi_step_task *t = &step->tasks[task];
+    const rmi_step_access *access = &step->accesses[t->access + mode];
     uint64_t held = rmi_bnd_held(b, task, mode), fits = RMI_INF;
     uint32_t q;
-    for (q = 0; q < a->ways[0][again].n; q++) {
-        const rmi_step_way *c = &m->ways[a->ways[0][again].at + q];
-        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && a->makes.n;
-        uint64_t bytes = over ? rmi_sub(held, m->buffers[m->pool[a->makes.at]].bytes) : held;
+    for (q = 0; q < access->ways[0][again].n; q++) {
+        const rmi_step_way *c = &step->ways[access->ways[0][again].at + q];
+        int over = t->way == RMI_FWD && c->inplace != RMI_NONE && access->makes.n;
+        uint64_t bytes = over ? rmi_sub(held, step->buffers[step->pool[access->makes.at]].bytes) : held;
         *any = rmi_min(*any, c->ns);
         if (bytes + c->workspace <= b->limit) fits = rmi_min(fits, c->ns);
     }
-    return t->way == RMI_BWD && a->may_be_free ? 0 : fits;
+    return t->way == RMI_BWD && access->may_be_free ? 0 : fits;
 }
 
 RMI_FN void rmi_bnd_times(rmi_bnd *b)
 {
-    const rmi_step *m = b->m;
+    const rmi_step *step = b->step;
     uint32_t i, k, r;
-    for (i = 0; i < m->n_tasks; i++) {
-        const rmi_step_task *t = &m->tasks[i];
-        uint32_t n_modes = t->way <= RMI_BWD ? m->n_modes[t->id] : 1u;
-        for (k = 0; k < n_modes && t->way != RMI_FWD; k++) {
-            uint64_t any = RMI_INF, *least = &b->ns[t->access + k];
+    for (i = 0; i < step->n_tasks; i++) {
+        const rmi_step_task *task = &step->tasks[i];
+        uint32_t n_modes = task->way <= RMI_BWD ? step->n_modes[task->id] : 1u;
+        for (k = 0; k < n_modes && task->way != RMI_FWD; k++) {
+            uint64_t any = RMI_INF, *least = &b->ns[task->access + k];
             *least = rmi_bnd_fastest(b, i, k, 0, &any);
             if (*least == RMI_INF && n_modes == 1) *least = any;
         }
-        for (r = 0; r < 2 && t->way == RMI_FWD; r++) {
-            uint64_t any = RMI_INF, *least = &(r ? b->again : b->first)[t->id];
+        for (r = 0; r < 2 && task->way == RMI_FWD; r++) {
+            uint64_t any = RMI_INF, *least = &(r ? b->again : b->first)[task->id];
             for (*least = RMI_INF, k = 0; k < n_modes; k++) *least = rmi_min(*least, rmi_bnd_fastest(b, i, k, r, &any));
-            if (m->graph->ops[t->id].view != RMI_NONE) *least = 0;
+            if (step->graph->ops[task->id].view != RMI_NONE) *least = 0;
             if (*least == RMI_INF) *least = any;
         }
     }
 }
 
-RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_step_access *a, uint32_t u)
+RMI_FN int rmi_bnd_reads(const rmi_bnd *b, const rmi_step_access *access, uint32_t u)
 {
     uint32_t q;
-    for (q = 0; q < a->reads.n; q++)
-        if (b->m->pool[a->reads.at + q] == u) return 1;
+    for (q = 0; q < access->reads.n; q++)
+        if (b->step->pool[access->reads.at + q] == u) return 1;
     return 0;
 }
 
 /* Is value u (a root) read by the task in every mode? */
 RMI_FN int rmi_bnd_always(const rmi_bnd *b, uint32_t task, uint32_t u)
 {
-    const rmi_step_task *t = &b->m->tasks[task];
+    const rmi_step_task *t = &b->step->tasks[task];
     uint32_t k;
-    for (k = 0; t->way == RMI_BWD && k < b->m->n_modes[t->id]; k++)
-        if (b->ns[t->access + k] != RMI_INF && !rmi_bnd_reads(b, &b->m->accesses[t->access + k], u)) return 0;
+    for (k = 0; t->way == RMI_BWD && k < b->step->n_modes[t->id]; k++)
+        if (b->ns[t->access + k] != RMI_INF && !rmi_bnd_reads(b, &b->step->accesses[t->access + k], u)) return 0;
     return 1;
 }
 
-/* Least ns of a backward in this mode; with what a forward that leaves what the mode reads takes longer than the
-   fastest. */
+/* What a forward that leaves what this mode of its backward reads takes longer than the fastest, at least. 0: not known. */
+RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
+{
+    const rmi_step *step = b->step;
+    const rmi_step_access *access = &step->accesses[step->tasks[op].access + mode];
+    if (b->link || step->n_backward[op] > 1 || access->saved == RMI_NONE || step->graph->ops[op].view != RMI_NONE) return 0;
+    return rmi_min(rmi_sub(step->ways[access->ways[1][0].at].ns, b->first[op]),
+                   rmi_sub(step->ways[access->ways[1][1].at].ns, b->again[op]));
+}
+
+/* Least ns of a backward in this mode, with what its forward takes longer for it. */
 RMI_FN uint64_t rmi_bnd_mode_ns(const rmi_bnd *b, uint32_t task, uint32_t mode)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
-    const rmi_step_access *f = &m->accesses[m->tasks[t->id].access + mode];
-    uint64_t ns = b->ns[t->access + mode];
-    if (ns == RMI_INF || b->link || m->n_backward[t->id] > 1 || f->saved == RMI_NONE || m->graph->ops[t->id].view != RMI_NONE)
-        return ns;
-    return ns + rmi_min(rmi_sub(m->ways[f->ways[1][0].at].ns, b->first[t->id]),
-                        rmi_sub(m->ways[f->ways[1][1].at].ns, b->again[t->id]));
+    uint64_t ns = b->ns[b->step->tasks[task].access + mode];
+    return ns == RMI_INF ? ns : ns + rmi_bnd_saving_ns(b, b->step->tasks[task].id, mode);
 }
 
 /* Least ns of a task, once; of a forward that no plan needs to make: 0. */
 RMI_FN uint64_t rmi_bnd_least(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
+    const rmi_step *step = b->step;
+    const rmi_step_task *t = &step->tasks[task];
     uint64_t least = RMI_INF;
     uint32_t k;
     if (t->way == RMI_FWD) return b->must[t->id] || b->at.before[task] ? b->first[t->id] : 0;
-    if (b->link && t->way == RMI_OPT && m->graph->tensors[t->id].opt_host != RMI_INF) return 0;
+    if (b->link && t->way == RMI_OPT && step->graph->tensors[t->id].opt_host != RMI_INF) return 0;
     if (t->way != RMI_BWD) return b->ns[t->access];
-    for (k = 0; k < m->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
+    for (k = 0; k < step->n_modes[t->id]; k++) least = rmi_min(least, rmi_bnd_mode_ns(b, task, k));
     return least == RMI_INF ? 0 : least;
 }
 
@@ -12840,17 +12870,17 @@ RMI_FN rm_result rmi_bnd_put_pred(rmi_bnd *b, uint32_t p)
    count is all 0. */
 RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint32_t *count)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[task];
+    const rmi_step *step = b->step;
+    const rmi_step_task *t = &step->tasks[task];
     uint32_t j, q, o, p, low = t->id > RMI_BND_UP ? t->id - RMI_BND_UP : 0, modes = 0;
-    for (j = 0; j < m->n_modes[t->id]; j++) {
-        const rmi_step_access *a = &m->accesses[t->access + j];
+    for (j = 0; j < step->n_modes[t->id]; j++) {
+        const rmi_step_access *access = &step->accesses[t->access + j];
         if (b->ns[t->access + j] == RMI_INF) continue;
         modes++;
         b->turn++;
-        for (q = 0; q < a->reads.n; q++) {
-            uint32_t u = m->pool[a->reads.at + q];
-            if (!b->is_grad[u] && m->buffers[u].maker != RMI_NONE) seen[m->buffers[u].maker] = b->turn;
+        for (q = 0; q < access->reads.n; q++) {
+            uint32_t u = step->pool[access->reads.at + q];
+            if (!b->is_grad[u] && step->buffers[u].maker != RMI_NONE) seen[step->buffers[u].maker] = b->turn;
         }
         for (o = t->id + 1; o-- > low;) {
             if (seen[o] != b->turn) continue;
@@ -12866,23 +12896,25 @@ RMI_FN rm_result rmi_bnd_either(rmi_bnd *b, uint32_t task, uint32_t *seen, uint3
 /* What surely runs before each task, directly. */
 RMI_FN rm_result rmi_bnd_preds(rmi_bnd *b)
 {
-    const rmi_step *m = b->m;
-    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, m->n_tasks), *count = RMI_NEW(b->mem, uint32_t, m->graph->n_ops);
+    const rmi_step *step = b->step;
+    uint32_t i, q, k, *seen = RMI_NEW(b->mem, uint32_t, step->n_tasks),
+                      *count = RMI_NEW(b->mem, uint32_t, step->graph->n_ops);
     if (!seen || !count) return RM_ERROR_MEMORY;
-    for (i = 0; i < m->n_tasks; i++) {
-        const rmi_step_task *t = &m->tasks[i];
-        const rmi_step_access *a = &m->accesses[t->access];
+    for (i = 0; i < step->n_tasks; i++) {
+        const rmi_step_task *task = &step->tasks[i];
+        const rmi_step_access *access = &step->accesses[task->access];
         b->pred0[i] = (uint32_t)b->n_pred;
-        for (k = 0; k < t->after.n; k++) /* a backward's deps among forwards are of some modes only */
-            if (t->way != RMI_BWD || m->tasks[m->pool[t->after.at + k]].way != RMI_FWD)
-                RMI_TRY(rmi_bnd_put_pred(b, m->pool[t->after.at + k]));
-        for (q = 0; q < a->reads.n && t->way <= RMI_BWD; q++) {
-            uint32_t u = m->pool[a->reads.at + q];
-            if (b->is_grad[u] || m->buffers[u].maker == RMI_NONE || (t->way == RMI_BWD && !rmi_bnd_always(b, i, u)))
+        for (k = 0; k < task->after.n; k++) /* access backward's deps among forwards are of some modes only */
+            if (task->way != RMI_BWD || step->tasks[step->pool[task->after.at + k]].way != RMI_FWD)
+                RMI_TRY(rmi_bnd_put_pred(b, step->pool[task->after.at + k]));
+        for (q = 0; q < access->reads.n && task->way <= RMI_BWD; q++) {
+            uint32_t u = step->pool[access->reads.at + q];
+            if (b->is_grad[u] || step->buffers[u].maker == RMI_NONE ||
+                (task->way == RMI_BWD && !rmi_bnd_always(b, i, u)))
                 continue;
-            RMI_TRY(rmi_bnd_put_pred(b, m->buffers[u].maker));
+            RMI_TRY(rmi_bnd_put_pred(b, step->buffers[u].maker));
         }
-        if (t->way == RMI_BWD && m->n_modes[t->id] > 1) RMI_TRY(rmi_bnd_either(b, i, seen, count));
+        if (task->way == RMI_BWD && step->n_modes[task->id] > 1) RMI_TRY(rmi_bnd_either(b, i, seen, count));
     }
     b->pred0[i] = (uint32_t)b->n_pred;
     return RM_OK;
@@ -12897,36 +12929,38 @@ RMI_FN uint32_t rmi_bnd_find(uint32_t *group, uint32_t u)
 /* By buffer: roots, bytes, gradients that may be names of the same bytes. */
 RMI_FN void rmi_bnd_buffers(rmi_bnd *b)
 {
-    const rmi_step *m = b->m;
-    const rm_graph *g = m->graph;
+    const rmi_step *step = b->step;
+    const rm_graph *g = step->graph;
     uint32_t i, k, q, u;
-    for (u = 0; u <= m->n_buffers; u++) {
+    for (u = 0; u <= step->n_buffers; u++) {
         u = b->group[u] = u;
-        b->bytes[u] = u < m->n_buffers ? m->buffers[u].bytes : 0;
+        b->bytes[u] = u < step->n_buffers ? step->buffers[u].bytes : 0;
     }
     for (i = 0; i < g->n_tensors; i++) {
-        if ((u = m->buffer_of[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE)
+        if ((u = step->buffer_of[rmi_low_buf(g, RMI_BUF_GRAD, i)]) != RMI_NONE)
             b->is_grad[u] = g->tensors[i].kind == RMI_PARAM ? 2 : 1;
     }
-    for (i = 0; i < m->n_tasks; i++) {
-        const rmi_step_task *t = &m->tasks[i];
-        for (k = 0; k < (t->way <= RMI_BWD ? m->n_modes[t->id] : 0u); k++) {
-            const rmi_step_access *a = &m->accesses[t->access + k];
-            if (a->saved != RMI_NONE)
-                b->bytes[a->saved] = b->bytes[a->saved] ? rmi_min(b->bytes[a->saved], a->saved_bytes) : a->saved_bytes;
-            for (q = 0; q < a->makes.n && t->way == RMI_BWD; q++) {
-                const rmi_step_target *y = &m->targets[a->makes.at + q];
-                if (y->share && a->output_gradient != RMI_NONE)
-                    b->group[rmi_bnd_find(b->group, y->buffer)] = rmi_bnd_find(b->group, a->output_gradient);
+    for (i = 0; i < step->n_tasks; i++) {
+        const rmi_step_task *task = &step->tasks[i];
+        for (k = 0; k < (task->way <= RMI_BWD ? step->n_modes[task->id] : 0u); k++) {
+            const rmi_step_access *access = &step->accesses[task->access + k];
+            if (access->saved != RMI_NONE)
+                b->bytes[access->saved] = b->bytes[access->saved]
+                                              ? rmi_min(b->bytes[access->saved], access->saved_bytes)
+                                              : access->saved_bytes;
+            for (q = 0; q < access->makes.n && task->way == RMI_BWD; q++) {
+                const rmi_step_target *target = &step->targets[access->makes.at + q];
+                if (target->share && access->output_gradient != RMI_NONE)
+                    b->group[rmi_bnd_find(b->group, target->buffer)] = rmi_bnd_find(b->group, access->output_gradient);
             }
         }
     }
-    for (u = 0; u < m->n_buffers; u++)
+    for (u = 0; u < step->n_buffers; u++)
         if (rmi_bnd_find(b->group, u) != u) b->flag[u] = b->flag[rmi_bnd_find(b->group, u)] = 1;
-    for (u = 0; u < m->n_buffers; u++) b->group[u] = rmi_bnd_find(b->group, u);
-    for (u = 0; u <= m->n_buffers; u++)
+    for (u = 0; u < step->n_buffers; u++) b->group[u] = rmi_bnd_find(b->group, u);
+    for (u = 0; u <= step->n_buffers; u++)
         if (!b->flag[u]) b->group[u] = RMI_NONE;
-    for (i = 0; i < m->n_ends; i++) b->stays[m->ends[i]] = 1;
+    for (i = 0; i < step->n_ends; i++) b->stays[step->ends[i]] = 1;
 }
 
 /* Units such that all times of a step, and all bytes at any price, are far from the limit of 64 bits. */
@@ -12939,14 +12973,14 @@ RMI_FN void rmi_bnd_scale(rmi_bnd *b, uint64_t ns, uint64_t bytes)
 
 /* The tables. RM_ERROR_GRAPH: parts or modes that the model does not know in full, or numbers near the limit; nothing
    is said then. */
-RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *m, uint64_t limit, rmi_bnd *b)
+RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, rmi_bnd *b)
 {
-    const rm_graph *g = m->graph;
+    const rm_graph *g = step->graph;
     uint8_t *read = RMI_NEW(mem, uint8_t, g->n_tensors);
-    uint32_t nb = m->n_buffers + 1, i, f;
+    uint32_t nb = step->n_buffers + 1, i, f;
     uint64_t ns = 0, bytes = 0;
     memset(b, 0, sizeof *b);
-    b->m = m;
+    b->step = step;
     b->mem = mem;
     b->limit = limit;
     b->enough = RMI_INF;
@@ -12956,27 +12990,29 @@ RMI_FN rm_result rmi_bnd_make(rmi_arena *mem, const rmi_step *m, uint64_t limit,
     b->flag = RMI_NEW(mem, uint8_t, nb), b->bytes = RMI_NEW(mem, uint64_t, nb), b->most = RMI_NEW(mem, uint64_t, nb);
     b->must = RMI_NEW(mem, uint8_t, g->n_ops), b->first = RMI_NEW(mem, uint64_t, g->n_ops),
     b->again = RMI_NEW(mem, uint64_t, g->n_ops);
-    b->ns = RMI_NEW(mem, uint64_t, m->n_accesses), b->pred0 = RMI_NEW(mem, uint32_t, m->n_tasks + 1u);
-    b->at.before = RMI_NEW(mem, uint8_t, m->n_tasks), b->at.after = RMI_NEW(mem, uint8_t, m->n_tasks);
+    b->ns = RMI_NEW(mem, uint64_t, step->n_accesses), b->pred0 = RMI_NEW(mem, uint32_t, step->n_tasks + 1u);
+    b->holds = RMI_NEW(mem, uint64_t, step->n_once + 1u);
+    b->at.before = RMI_NEW(mem, uint8_t, step->n_tasks), b->at.after = RMI_NEW(mem, uint8_t, step->n_tasks);
     if (!read || !b->group || !b->stamp || !b->is_grad || !b->stays || !b->at.there || !b->flag ||
         !b->bytes || !b->most)
         return RM_ERROR_MEMORY;
-    if (!b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after)
+    if (!b->holds || !b->must || !b->first || !b->again || !b->ns || !b->pred0 || !b->at.before || !b->at.after)
         return RM_ERROR_MEMORY;
     for (i = 0; i < g->n_ops; i++) {
         for (f = 1; f < g->ops[i].n_forms; f++)
             if (g->ops[i].has_bwd && !rmi_low_same_parts(&g->ops[i].forms[0], &g->ops[i].forms[f]))
                 return RM_ERROR_GRAPH;
-        if (m->n_modes[i] == 255) return RM_ERROR_GRAPH;
+        if (step->n_modes[i] == 255) return RM_ERROR_GRAPH;
     }
-    for (i = 0; i < m->n_ways; i++) {
-        ns = rmi_add(ns, m->ways[i].ns);
-        bytes = rmi_add(bytes, m->ways[i].workspace);
+    for (i = 0; i < step->n_ways; i++) {
+        ns = rmi_add(ns, step->ways[i].ns);
+        bytes = rmi_add(bytes, step->ways[i].workspace);
     }
-    for (i = 0; i < m->n_buffers; i++) bytes = rmi_add(bytes, m->buffers[i].bytes);
+    for (i = 0; i < step->n_buffers; i++) bytes = rmi_add(bytes, step->buffers[i].bytes);
     if (rmi_add(ns, bytes) >= RMI_MAX / 64) return RM_ERROR_GRAPH; /* sums below need not be watched */
-    rmi_bnd_must_run(g, m->kind, b->must, read);
+    rmi_bnd_must_run(g, step->kind, b->must, read);
     rmi_bnd_buffers(b);
+    rmi_bnd_holds(b);
     rmi_bnd_times(b);
     rmi_bnd_scale(b, ns, bytes);
     return rmi_bnd_preds(b);
@@ -12996,20 +13032,20 @@ RMI_FN uint64_t rmi_bnd_whole(const rmi_bnd *b, uint64_t units)
 /* What surely comes before and after run x. */
 RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
 {
-    const rmi_step *m = b->m;
+    const rmi_step *step = b->step;
     uint8_t *before = b->at.before, *after = b->at.after;
     uint32_t i, k;
-    b->at.x = x;
-    b->work += 2u * m->n_once;
-    memset(after, 0, m->n_tasks);
-    memset(before, 0, m->n_tasks);
+    b->at.task = x;
+    b->work += 2u * step->n_once;
+    memset(after, 0, step->n_tasks);
+    memset(before, 0, step->n_tasks);
     before[x] = after[x] = 1;
-    for (i = 0; i < m->n_once; i++) {
-        uint32_t t = m->once[i];
+    for (i = 0; i < step->n_once; i++) {
+        uint32_t t = step->once[i];
         for (k = b->pred0[t]; k < b->pred0[t + 1] && !after[t]; k++) after[t] = after[b->pred[k]];
     }
-    for (i = m->n_once; i-- > 0;) {
-        uint32_t t = m->once[i];
+    for (i = step->n_once; i-- > 0;) {
+        uint32_t t = step->once[i];
         for (k = b->pred0[t]; k < b->pred0[t + 1] && before[t]; k++) before[b->pred[k]] = 1;
     }
     before[x] = after[x] = 0;
@@ -13019,30 +13055,30 @@ RMI_FN void rmi_bnd_around(rmi_bnd *b, uint32_t x)
    over nothing. */
 RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 {
-    const rmi_step *m = b->m;
+    const rmi_step *step = b->step;
     const rmi_bnd_moment *at = &b->at;
     uint32_t i, q, k, u;
     uint64_t sum = 0;
-    memset(b->flag, 0, m->n_buffers + 1u);
-    for (i = m->n_forwards; i < m->n_once; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
-        uint32_t task = m->once[i];
-        const rmi_step_task *t = &m->tasks[task];
-        const rmi_step_access *a = &m->accesses[t->access];
-        for (q = 0; q < a->reads.n && (at->after[task] || task == at->x); q++)
-            if (b->is_grad[u = m->pool[a->reads.at + q]]) b->flag[u] |= task == at->x ? 4 : 2;
-        for (q = 0; q < a->makes.n && t->way == RMI_BWD && at->before[task]; q++)
-            b->flag[m->targets[a->makes.at + q].buffer] |= 1;
-        for (q = 0; q < a->makes.n && t->way == RMI_BWD && task == at->x; q++) {
+    memset(b->flag, 0, step->n_buffers + 1u);
+    for (i = step->n_forwards; i < step->n_once; i++) { /* bit 0: begun; bit 1: read later; bit 2: there */
+        uint32_t task = step->once[i];
+        const rmi_step_task *t = &step->tasks[task];
+        const rmi_step_access *access = &step->accesses[t->access];
+        for (q = 0; q < access->reads.n && (at->after[task] || task == at->task); q++)
+            if (b->is_grad[u = step->pool[access->reads.at + q]]) b->flag[u] |= task == at->task ? 4 : 2;
+        for (q = 0; q < access->makes.n && t->way == RMI_BWD && at->before[task]; q++)
+            b->flag[step->targets[access->makes.at + q].buffer] |= 1;
+        for (q = 0; q < access->makes.n && t->way == RMI_BWD && task == at->task; q++) {
             int own = 1;
-            for (k = 0; k < m->n_modes[t->id]; k++) {
-                const rmi_step_target *y = &m->targets[m->accesses[t->access + k].makes.at + q];
-                own &= !y->over.n && !y->rename;
+            for (k = 0; k < step->n_modes[t->id]; k++) {
+                const rmi_step_target *target = &step->targets[step->accesses[t->access + k].makes.at + q];
+                own &= !target->over.n && !target->rename;
             }
-            if (own) b->flag[m->targets[a->makes.at + q].buffer] |= 4;
+            if (own) b->flag[step->targets[access->makes.at + q].buffer] |= 4;
         }
     }
-    memset(b->most, 0, (m->n_buffers + 1u) * sizeof(uint64_t));
-    for (u = 0; u < m->n_buffers; u++) {
+    memset(b->most, 0, (step->n_buffers + 1u) * sizeof(uint64_t));
+    for (u = 0; u < step->n_buffers; u++) {
         if (!(b->flag[u] & 4) && b->link && b->is_grad[u] == 2) continue;
         if (!(b->flag[u] & 4) && !((b->flag[u] & 1) && ((b->flag[u] & 2) || b->stays[u]))) continue;
         if (b->group[u] == RMI_NONE) sum += b->bytes[u];
@@ -13058,18 +13094,21 @@ RMI_FN uint64_t rmi_bnd_grads(rmi_bnd *b)
 /* Is it a question whether value u (a root) is there after x? It was made before, and x does not hold it. */
 RMI_INLINE int rmi_bnd_open(const rmi_bnd *b, uint32_t u)
 {
-    uint32_t maker = b->m->buffers[u].maker;
-    return u != b->m->n_buffers && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] &&
+    uint32_t maker = b->step->buffers[u].maker;
+    return u != b->step->n_buffers && b->bytes[u] && !b->at.there[u] && !b->is_grad[u] &&
            (maker == RMI_NONE || b->at.before[maker]);
 }
 
 /* Does every plan run the forward of op o for its values' sake? */
-RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o) { return b->must[o] && b->m->graph->ops[o].view == RMI_NONE; }
+RMI_INLINE int rmi_bnd_makes(const rmi_bnd *b, uint32_t o)
+{
+    return b->must[o] && b->step->graph->ops[o].view == RMI_NONE;
+}
 
 /* Does the task surely run after x, reading values? */
 RMI_INLINE int rmi_bnd_later(const rmi_bnd *b, uint32_t task)
 {
-    const rmi_step_task *t = &b->m->tasks[task];
+    const rmi_step_task *t = &b->step->tasks[task];
     return b->at.after[task] && (!b->at.upto || b->at.upto[task]) &&
            (t->way == RMI_BWD || (t->way == RMI_FWD && rmi_bnd_makes(b, t->id)));
 }
@@ -13086,89 +13125,72 @@ RMI_FN uint64_t rmi_bnd_over(const rm_graph *g, const rmi_op *op)
     return most;
 }
 
-/* Looks at moment x: what is before and after, what it holds, what is read later. 0: it is no moment of every plan. */
+/* The workspaces of the moment's own run: for each way to run it there is one with as few bytes that is as fast. */
+RMI_FN void rmi_bnd_workspaces(rmi_bnd *b)
+{
+    const rmi_step *step = b->step;
+    const rmi_step_task *task = &step->tasks[b->at.task];
+    rmi_bnd_workspace *own = b->at.own;
+    uint64_t least = RMI_INF, below, fastest, most, slower;
+    uint32_t k, q, n = 0;
+    for (below = RMI_INF; n < RMI_BND_OWN; below = most, n++) {
+        for (slower = RMI_INF, most = 0, k = 0; k < step->n_modes[task->id]; k++) {
+            const rmi_step_access *access = &step->accesses[task->access + k];
+            int may_be_free = task->way == RMI_BWD && access->may_be_free;
+            fastest = task->way == RMI_FWD ? b->first[task->id] : b->ns[task->access + k];
+            for (q = access->ways[0][0].at; q < access->ways[0][0].at + access->ways[0][0].n && fastest != RMI_INF;
+                 q++) {
+                if (step->ways[q].workspace >= below) continue;
+                most = rmi_max(most, step->ways[q].workspace);
+                least = rmi_min(least, step->ways[q].workspace);
+                slower = rmi_min(slower, may_be_free ? 0 : rmi_sub(step->ways[q].ns, fastest));
+            }
+        }
+        if (slower == RMI_INF) break;
+        if (n && own[n - 1].slower_ns == slower) n--;
+        own[n].bytes = most;
+        own[n].slower_ns = slower;
+    }
+    if (n) own[n - 1].bytes = least; /* stands for all that are smaller */
+    b->at.n_own = n;
+}
+
+/* Looks at moment x: what is before and after it, what it holds, what is read later. 0: it is no moment of every plan. */
 RMI_FN int rmi_bnd_look(rmi_bnd *b, uint32_t x)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[x];
-    const rmi_step_access *a = &m->accesses[t->access];
+    const rmi_step *step = b->step;
+    const rmi_step_task *task = &step->tasks[x];
+    const rmi_step_access *access = &step->accesses[task->access];
     rmi_bnd_moment *at = &b->at;
     uint32_t i, q;
-    if (t->way > RMI_BWD || (t->way == RMI_FWD && !rmi_bnd_makes(b, t->id))) return 0;
+    if (task->way > RMI_BWD || (task->way == RMI_FWD && !rmi_bnd_makes(b, task->id))) return 0;
     rmi_bnd_around(b, x);
-    memset(at->there, 0, m->n_buffers + 1u);
+    memset(at->there, 0, step->n_buffers + 1u);
     at->held = rmi_bnd_grads(b);
-    for (q = 0; q < a->reads.n + (t->way == RMI_FWD ? a->makes.n : 0); q++) {
-        uint32_t u = q < a->reads.n ? m->pool[a->reads.at + q] : m->pool[a->makes.at + q - a->reads.n];
-        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= a->reads.n && u == m->n_buffers)) continue;
+    for (q = 0; q < access->reads.n + (task->way == RMI_FWD ? access->makes.n : 0); q++) {
+        uint32_t u =
+            q < access->reads.n ? step->pool[access->reads.at + q] : step->pool[access->makes.at + q - access->reads.n];
+        if (at->there[u] || b->is_grad[u] || !rmi_bnd_always(b, x, u) || (q >= access->reads.n && u == step->n_buffers))
+            continue;
         at->there[u] = 1;
         at->held += b->bytes[u];
     }
-    if (t->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(m->graph, &m->graph->ops[t->id]));
+    if (task->way == RMI_FWD) at->held = rmi_sub(at->held, rmi_bnd_over(step->graph, &step->graph->ops[task->id]));
+    rmi_bnd_workspaces(b);
+    at->held += at->n_own ? at->own[at->n_own - 1].bytes : 0;
     at->wanted = 0;
     b->turn++;
-    for (i = 0; i < m->n_once; i++) {
-        if (!rmi_bnd_later(b, m->once[i])) continue;
-        a = &m->accesses[m->tasks[m->once[i]].access];
-        for (q = 0; q < a->reads.n; q++) {
-            uint32_t u = m->pool[a->reads.at + q];
+    for (i = 0; i < step->n_once; i++) {
+        if (!rmi_bnd_later(b, step->once[i])) continue;
+        access = &step->accesses[step->tasks[step->once[i]].access];
+        for (q = 0; q < access->reads.n; q++) {
+            uint32_t u = step->pool[access->reads.at + q];
             if (b->stamp[u] == b->turn || !rmi_bnd_open(b, u)) continue;
             b->stamp[u] = b->turn;
             at->wanted += b->bytes[u];
         }
     }
     return 1;
-}
-
-/* x's choices of workspace: the skip-th fastest of those with less than all that are faster. 0: there is none. */
-RMI_FN int rmi_bnd_own(const rmi_bnd *b, uint32_t skip, uint64_t *ns, uint64_t *ws)
-{
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[b->at.x];
-    uint64_t last = RMI_INF;
-    uint32_t n, k, q;
-    for (n = 0;; n++) {
-        *ns = *ws = RMI_INF;
-        for (k = 0; k < m->n_modes[t->id]; k++) {
-            const rmi_step_access *a = &m->accesses[t->access + k];
-            for (q = 0; q < a->ways[0][0].n; q++) {
-                const rmi_step_way *c = &m->ways[a->ways[0][0].at + q];
-                uint64_t now = t->way == RMI_BWD && a->may_be_free ? 0 : c->ns;
-                if (c->workspace >= last || now > *ns || (now == *ns && c->workspace >= *ws)) continue;
-                *ns = now;
-                *ws = c->workspace;
-            }
-        }
-        if (*ns == RMI_INF) return 0;
-        last = *ws;
-        if (n == skip) return 1;
-    }
-}
-
-RMI_FN uint64_t rmi_bnd_least_ws(const rmi_bnd *b)
-{
-    uint64_t ns, ws, least = 0;
-    uint32_t k;
-    for (k = 0; rmi_bnd_own(b, k, &ns, &ws); k++) least = ws;
-    return least;
-}
-
-/* The least that a run of x takes longer with less workspace than ws than the fastest of the same mode. */
-RMI_FN uint64_t rmi_bnd_slower(const rmi_bnd *b, uint64_t ws)
-{
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[b->at.x];
-    uint64_t least = RMI_INF;
-    uint32_t k, q;
-    for (k = 0; k < m->n_modes[t->id]; k++) {
-        const rmi_step_access *a = &m->accesses[t->access + k];
-        uint64_t fast = t->way == RMI_FWD ? b->first[t->id] : b->ns[t->access + k];
-        for (q = 0; q < a->ways[0][0].n && fast != RMI_INF; q++)
-            if (m->ways[a->ways[0][0].at + q].workspace < ws)
-                least = rmi_min(
-                    least, t->way == RMI_BWD && a->may_be_free ? 0 : rmi_sub(m->ways[a->ways[0][0].at + q].ns, fast));
-    }
-    return least;
 }
 
 /* --- facts and ways of several moments */
@@ -13183,7 +13205,7 @@ typedef struct rmi_bnd_way {
 
 typedef struct rmi_bnd_fact {
     uint32_t way, use, by, stamp; /* first way to it; first use as a tail; the way by which it is true, or RMI_NONE */
-    uint32_t op, k;               /* op, window: what the order of paying goes by */
+    uint32_t op, window;          /* facts are paid for by window, then by op */
 } rmi_bnd_fact;
 
 typedef struct rmi_bnd_use { /* of a fact as a tail of a way; next: of the same fact */
@@ -13203,6 +13225,9 @@ typedef struct rmi_bnd_scratch {
     size_t cap;
 } rmi_bnd_scratch;
 
+/* The order in which facts are paid for. */
+enum { RMI_BND_BY_OP, RMI_BND_BY_LAST_OP, RMI_BND_BY_WINDOW, RMI_BND_ORDERS };
+
 typedef struct rmi_bnd_web {
     rmi_bnd *b;
     rmi_bnd_way *way;
@@ -13220,131 +13245,124 @@ typedef struct rmi_bnd_web {
     rmi_bnd_node *node;
 } rmi_bnd_web;
 
-RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *s)
+RMI_FN rm_result rmi_bnd_web_begin(rmi_bnd *b, rmi_bnd_web *web)
 {
-    memset(s, 0, sizeof *s);
-    s->b = b;
-    s->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->m->n_buffers + 1u));
-    s->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->m->n_tasks + 1u);
-    s->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
-    if (!s->at || !s->run || !s->node) return RM_ERROR_MEMORY;
-    s->lo = s->run + b->m->n_tasks;
-    s->hi = s->lo + b->m->n_tasks;
+    memset(web, 0, sizeof *web);
+    web->b = b;
+    web->order = RMI_BND_BY_WINDOW;
+    web->at = RMI_NEW(b->mem, uint32_t, RMI_BND_TOGETHER * (b->step->n_buffers + 1u));
+    web->run = RMI_NEW(b->mem, uint32_t, 3 * (size_t)b->step->n_tasks + 1u);
+    web->node = RMI_NEW(b->mem, rmi_bnd_node, RMI_BND_NODES);
+    if (!web->at || !web->run || !web->node) return RM_ERROR_MEMORY;
+    web->lo = web->run + b->step->n_tasks;
+    web->hi = web->lo + b->step->n_tasks;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
+RMI_FN rm_result rmi_bnd_put_fact(rmi_bnd_web *web, uint32_t op, uint32_t k, uint32_t *fact)
 {
     rmi_bnd_fact *f;
-    if (!rmi_arena_grow(s->b->mem, (void **)&s->fact, &s->cap_fact, s->n_fact + 1, sizeof *f)) return RM_ERROR_MEMORY;
-    f = &s->fact[ *fact = (uint32_t)s->n_fact++];
+    if (!rmi_arena_grow(web->b->mem, (void **)&web->fact, &web->cap_fact, web->n_fact + 1, sizeof *f))
+        return RM_ERROR_MEMORY;
+    f = &web->fact[ *fact = (uint32_t)web->n_fact++];
     f->way = f->use = RMI_NONE;
     f->stamp = 0;
     f->op = op;
-    f->k = k;
+    f->window = k;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *s, uint32_t op, uint32_t k, uint32_t *fact)
+RMI_FN rm_result rmi_bnd_put_want(rmi_bnd_web *web, uint32_t op, uint32_t k, uint32_t *fact)
 {
-    RMI_TRY(rmi_bnd_put_fact(s, op, k, fact));
-    if (!rmi_arena_grow(s->b->mem, (void **)&s->want, &s->cap_want, s->n_want + 1, sizeof *s->want))
+    RMI_TRY(rmi_bnd_put_fact(web, op, k, fact));
+    if (!rmi_arena_grow(web->b->mem, (void **)&web->want, &web->cap_want, web->n_want + 1, sizeof *web->want))
         return RM_ERROR_MEMORY;
-    s->want[s->n_want++] = *fact;
+    web->want[web->n_want++] = *fact;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *s, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
+RMI_FN rm_result rmi_bnd_put_way(rmi_bnd_web *web, uint32_t head, uint64_t ns, uint32_t which, uint64_t bytes)
 {
-    rmi_bnd_way *y;
-    if (!rmi_arena_grow(s->b->mem, (void **)&s->way, &s->cap_way, s->n_way + 1, sizeof *y)) return RM_ERROR_MEMORY;
-    y = &s->way[s->n_way];
-    memset(y, 0, sizeof *y);
-    y->head = head;
-    y->ns = ns;
-    y->bytes = bytes;
-    y->which = which;
-    y->tail0 = (uint32_t)s->n_use;
-    y->next = s->fact[head].way;
-    s->fact[head].way = (uint32_t)s->n_way++;
+    rmi_bnd_way *way;
+    if (!rmi_arena_grow(web->b->mem, (void **)&web->way, &web->cap_way, web->n_way + 1, sizeof *way))
+        return RM_ERROR_MEMORY;
+    way = &web->way[web->n_way];
+    memset(way, 0, sizeof *way);
+    way->head = head;
+    way->ns = ns;
+    way->bytes = bytes;
+    way->which = which;
+    way->tail0 = (uint32_t)web->n_use;
+    way->next = web->fact[head].way;
+    web->fact[head].way = (uint32_t)web->n_way++;
     return RM_OK;
 }
 
 /* One tail more of the last way; none if fact is RMI_NONE. */
-RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *s, uint32_t fact)
+RMI_FN rm_result rmi_bnd_put_tail(rmi_bnd_web *web, uint32_t fact)
 {
-    rmi_bnd_way *y = &s->way[s->n_way - 1];
+    rmi_bnd_way *way = &web->way[web->n_way - 1];
     rmi_bnd_use *u;
     uint32_t i;
     if (fact == RMI_NONE) return RM_OK;
-    for (i = 0; i < y->n_tail; i++)
-        if (s->use[y->tail0 + i].fact == fact) return RM_OK;
-    if (!rmi_arena_grow(s->b->mem, (void **)&s->use, &s->cap_use, s->n_use + 1, sizeof *u)) return RM_ERROR_MEMORY;
-    u = &s->use[s->n_use];
+    for (i = 0; i < way->n_tail; i++)
+        if (web->use[way->tail0 + i].fact == fact) return RM_OK;
+    if (!rmi_arena_grow(web->b->mem, (void **)&web->use, &web->cap_use, web->n_use + 1, sizeof *u))
+        return RM_ERROR_MEMORY;
+    u = &web->use[web->n_use];
     u->fact = fact;
-    u->way = (uint32_t)s->n_way - 1;
-    u->next = s->fact[fact].use;
-    s->fact[fact].use = (uint32_t)s->n_use++;
-    y->n_tail++;
+    u->way = (uint32_t)web->n_way - 1;
+    u->next = web->fact[fact].use;
+    web->fact[fact].use = (uint32_t)web->n_use++;
+    way->n_tail++;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *s, const rmi_step_access *a, const uint32_t *at)
+RMI_FN rm_result rmi_bnd_put_reads(rmi_bnd_web *web, const rmi_step_access *access, const uint32_t *at)
 {
     uint32_t q;
-    for (q = 0; q < a->reads.n; q++) RMI_TRY(rmi_bnd_put_tail(s, at[s->b->m->pool[a->reads.at + q]]));
+    for (q = 0; q < access->reads.n; q++) RMI_TRY(rmi_bnd_put_tail(web, at[web->b->step->pool[access->reads.at + q]]));
     return RM_OK;
 }
 
-/* C_k: what moment k's own run takes of workspace, and takes longer with less. */
-RMI_FN rm_result rmi_bnd_put_own(rmi_bnd_web *s, uint32_t k)
+/* C_k: what moment k's own run takes of workspace beside the least, and takes longer with less. */
+RMI_FN rm_result rmi_bnd_put_own(rmi_bnd_web *web, uint32_t k)
 {
-    const rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    const rmi_step_task *t = &m->tasks[b->at.x];
-    uint64_t ns, ws, before, least = rmi_bnd_least_ws(b), slow = 0;
+    const rmi_bnd_moment *at = &web->b->at;
+    const rmi_step_task *task = &web->b->step->tasks[at->task];
     uint32_t i, f;
-    if (!rmi_bnd_own(b, 0, &ns, &before) || before == least) return RM_OK;
-    for (i = 0; t->way == RMI_FWD && i < m->n_modes[t->id];
-         i++) /* a slower form, wanted for what it saves, is paid for there */
-        if (m->accesses[t->access + i].saved != RMI_NONE && m->ways[m->accesses[t->access + i].ways[1][0].at].ns > b->first[t->id])
-            return RM_OK;
-    RMI_TRY(rmi_bnd_put_want(s, t->id, k, &f));
-    RMI_TRY(rmi_bnd_put_way(s, f, 0, k, before - least));
-    for (i = 1; i < RMI_BND_OWN && rmi_bnd_own(b, i, &ns, &ws); i++) {
-        uint64_t now = rmi_bnd_slower(b, before);
-        if (now == RMI_INF) break;
-        slow = rmi_max(slow, now);
-        RMI_TRY(rmi_bnd_put_way(s, f, slow, k,
-                                i == RMI_BND_OWN - 1 ? 0 : ws - least)); /* the last: and all that are slower */
-        before = ws;
-    }
+    for (i = 0; task->way == RMI_FWD && i < web->b->step->n_modes[task->id]; i++)
+        if (rmi_bnd_saving_ns(web->b, task->id, i)) return RM_OK; /* a slower run is paid for by the backward */
+    if (at->n_own < 2) return RM_OK;
+    RMI_TRY(rmi_bnd_put_want(web, task->id, k, &f));
+    for (i = 0; i < at->n_own; i++)
+        RMI_TRY(rmi_bnd_put_way(web, f, at->own[i].slower_ns, k, at->own[i].bytes - at->own[at->n_own - 1].bytes));
     return RM_OK;
 }
 
 /* What op o makes, and how it repeats, in window k. */
-RMI_FN rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t *at)
+RMI_FN rm_result rmi_bnd_put_op(rmi_bnd_web *web, uint32_t o, uint32_t k, uint32_t *at)
 {
-    const rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    const rmi_step_access *a = &m->accesses[m->tasks[o].access];
-    uint32_t q, n = 0, f = RMI_NONE, saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, o)];
-    for (q = 0; q <= a->makes.n; q++) {
-        uint32_t u = q < a->makes.n ? m->pool[a->makes.at + q] : saved;
+    const rmi_bnd *b = web->b;
+    const rmi_step *step = b->step;
+    const rmi_step_access *access = &step->accesses[step->tasks[o].access];
+    uint32_t q, n = 0, f = RMI_NONE, saved = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, o)];
+    for (q = 0; q <= access->makes.n; q++) {
+        uint32_t u = q < access->makes.n ? step->pool[access->makes.at + q] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
-        RMI_TRY(rmi_bnd_put_fact(s, o, k, &at[u]));
+        RMI_TRY(rmi_bnd_put_fact(web, o, k, &at[u]));
         f = at[u];
         n++;
     }
-    if (!n || m->tasks[o].once) return RM_OK;
-    if (n > 1) RMI_TRY(rmi_bnd_put_fact(s, o, k, &f)); /* "o repeats" */
-    RMI_TRY(rmi_bnd_put_way(s, f, b->again[o], RMI_NONE, 0));
-    RMI_TRY(rmi_bnd_put_reads(s, a, at));
-    for (q = 0; q <= a->makes.n && n > 1; q++) {
-        uint32_t u = q < a->makes.n ? m->pool[a->makes.at + q] : saved;
+    if (!n || step->tasks[o].once) return RM_OK;
+    if (n > 1) RMI_TRY(rmi_bnd_put_fact(web, o, k, &f)); /* "o repeats" */
+    RMI_TRY(rmi_bnd_put_way(web, f, b->again[o], RMI_NONE, 0));
+    RMI_TRY(rmi_bnd_put_reads(web, access, at));
+    for (q = 0; q <= access->makes.n && n > 1; q++) {
+        uint32_t u = q < access->makes.n ? step->pool[access->makes.at + q] : saved;
         if (u == RMI_NONE || !rmi_bnd_open(b, u)) continue;
-        RMI_TRY(rmi_bnd_put_way(s, at[u], 0, RMI_NONE, 0));
-        RMI_TRY(rmi_bnd_put_tail(s, f));
+        RMI_TRY(rmi_bnd_put_way(web, at[u], 0, RMI_NONE, 0));
+        RMI_TRY(rmi_bnd_put_tail(web, f));
     }
     return RM_OK;
 }
@@ -13352,88 +13370,90 @@ RMI_FN rm_result rmi_bnd_put_op(rmi_bnd_web *s, uint32_t o, uint32_t k, uint32_t
 #define RMI_BND_TO_COME (RMI_NONE - 1) /* of run: the fact is put with the first window */
 
 /* The ways by which a task runs in the window of these facts. */
-RMI_FN rm_result rmi_bnd_put_run(rmi_bnd_web *s, uint32_t task, const uint32_t *at)
+RMI_FN rm_result rmi_bnd_put_run(rmi_bnd_web *web, uint32_t task, const uint32_t *at)
 {
-    rmi_bnd *b = s->b;
-    const rmi_step_task *t = &b->m->tasks[task];
+    rmi_bnd *b = web->b;
+    const rmi_step_task *t = &b->step->tasks[task];
     uint64_t least = t->way == RMI_BWD ? rmi_bnd_least(b, task) : 0;
     uint32_t j;
-    if (s->run[task] == RMI_BND_TO_COME) RMI_TRY(rmi_bnd_put_want(s, t->id, s->lo[task], &s->run[task]));
-    for (j = 0; j < (t->way == RMI_BWD ? b->m->n_modes[t->id] : 1u); j++) {
+    if (web->run[task] == RMI_BND_TO_COME) RMI_TRY(rmi_bnd_put_want(web, t->id, web->lo[task], &web->run[task]));
+    for (j = 0; j < (t->way == RMI_BWD ? b->step->n_modes[t->id] : 1u); j++) {
         uint64_t ns = t->way == RMI_BWD ? rmi_bnd_mode_ns(b, task, j) : 0;
         if (ns == RMI_INF) continue;
-        RMI_TRY(rmi_bnd_put_way(s, s->run[task], ns - least, RMI_NONE, 0));
-        RMI_TRY(rmi_bnd_put_reads(s, &b->m->accesses[t->access + j], at));
+        RMI_TRY(rmi_bnd_put_way(web, web->run[task], ns - least, RMI_NONE, 0));
+        RMI_TRY(rmi_bnd_put_reads(web, &b->step->accesses[t->access + j], at));
     }
-    if (s->fact[s->run[task]].way == RMI_NONE) { /* no mode is known to fit */
-        s->n_want--;
-        s->run[task] = RMI_NONE;
+    if (web->fact[web->run[task]].way == RMI_NONE) { /* no mode is known to fit */
+        web->n_want--;
+        web->run[task] = RMI_NONE;
     }
     return RM_OK;
 }
 
 /* Window k, which begins with the moment looked at: what may be there or be made again, what runs, what stays to the
    end. */
-RMI_FN rm_result rmi_bnd_put_window(rmi_bnd_web *s, uint32_t k)
+RMI_FN rm_result rmi_bnd_put_window(rmi_bnd_web *web, uint32_t k)
 {
-    rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    uint32_t i, f, *at = s->at + (size_t)k * (m->n_buffers + 1u);
-    memset(at, 0xFF, (m->n_buffers + 1u) * sizeof *at);
-    for (i = 0; i < m->n_inputs; i++) {
-        uint32_t u = m->inputs[i];
-        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(s, 0, k, &at[u]));
+    rmi_bnd *b = web->b;
+    const rmi_step *step = b->step;
+    uint32_t i, f, *at = web->at + (size_t)k * (step->n_buffers + 1u);
+    memset(at, 0xFF, (step->n_buffers + 1u) * sizeof *at);
+    for (i = 0; i < step->n_inputs; i++) {
+        uint32_t u = step->inputs[i];
+        if (rmi_bnd_open(b, u) && at[u] == RMI_NONE) RMI_TRY(rmi_bnd_put_fact(web, 0, k, &at[u]));
     }
-    for (i = 0; i < m->n_once; i++) {
-        const rmi_step_task *t = &m->tasks[m->once[i]];
-        if (t->way == RMI_FWD && b->at.before[m->once[i]] && m->graph->ops[t->id].view == RMI_NONE)
-            RMI_TRY(rmi_bnd_put_op(s, t->id, k, at));
+    for (i = 0; i < step->n_once; i++) {
+        const rmi_step_task *t = &step->tasks[step->once[i]];
+        if (t->way == RMI_FWD && b->at.before[step->once[i]] && step->graph->ops[t->id].view == RMI_NONE)
+            RMI_TRY(rmi_bnd_put_op(web, t->id, k, at));
     }
-    for (i = 0; i < m->n_once; i++) {
-        uint32_t task = m->once[i];
-        if (s->run[task] != RMI_NONE && s->lo[task] <= k && k < s->hi[task]) RMI_TRY(rmi_bnd_put_run(s, task, at));
+    for (i = 0; i < step->n_once; i++) {
+        uint32_t task = step->once[i];
+        if (web->run[task] != RMI_NONE && web->lo[task] <= k && k < web->hi[task])
+            RMI_TRY(rmi_bnd_put_run(web, task, at));
     }
-    for (i = 0; i < m->n_ends && k + 1 == s->n && !b->at.upto; i++) {
-        uint32_t u = m->ends[i];
+    for (i = 0; i < step->n_ends && k + 1 == web->n && !b->at.upto; i++) {
+        uint32_t u = step->ends[i];
         if (at[u] == RMI_NONE) continue;
-        RMI_TRY(rmi_bnd_put_want(s, m->buffers[u].maker == RMI_NONE ? 0 : m->buffers[u].maker, k, &f));
-        RMI_TRY(rmi_bnd_put_way(s, f, 0, RMI_NONE, 0));
-        RMI_TRY(rmi_bnd_put_tail(s, at[u]));
+        RMI_TRY(rmi_bnd_put_want(web, step->buffers[u].maker == RMI_NONE ? 0 : step->buffers[u].maker, k, &f));
+        RMI_TRY(rmi_bnd_put_way(web, f, 0, RMI_NONE, 0));
+        RMI_TRY(rmi_bnd_put_tail(web, at[u]));
     }
     return RM_OK;
 }
 
 /* Which windows each task may run in; s->common. */
-RMI_FN void rmi_bnd_windows(rmi_bnd_web *s, const uint32_t *x)
+RMI_FN void rmi_bnd_windows(rmi_bnd_web *web, const uint32_t *x)
 {
-    rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
+    rmi_bnd *b = web->b;
+    const rmi_step *step = b->step;
     uint32_t i, k, task;
-    s->common = 0;
-    for (i = 0; i < m->n_once; i++) {
-        s->run[m->once[i]] = RMI_NONE;
-        s->hi[m->once[i]] = s->n;
+    web->common = 0;
+    for (i = 0; i < step->n_once; i++) {
+        web->run[step->once[i]] = RMI_NONE;
+        web->hi[step->once[i]] = web->n;
     }
-    for (k = 0; k < s->n; k++) {
+    for (k = 0; k < web->n; k++) {
         rmi_bnd_around(b, x[k]);
-        for (i = 0; i < m->n_once; i++) {
-            task = m->once[i];
+        for (i = 0; i < step->n_once; i++) {
+            task = step->once[i];
             if (rmi_bnd_later(b, task)) {
-                s->lo[task] = k;
-                s->run[task] = RMI_BND_TO_COME;
+                web->lo[task] = k;
+                web->run[task] = RMI_BND_TO_COME;
             }
-            if ((b->at.before[task] || task == x[k]) && s->hi[task] == s->n) s->hi[task] = k;
+            if ((b->at.before[task] || task == x[k]) && web->hi[task] == web->n) web->hi[task] = k;
         }
     }
-    for (i = 0; i < m->n_once; i++) s->common += rmi_bnd_least(b, m->once[i]);
+    for (i = 0; i < step->n_once; i++) web->common += rmi_bnd_least(b, step->once[i]);
 }
 
 /* Room for scratch of all facts and ways. */
-RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *s)
+RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *web)
 {
-    size_t n = s->n_fact + s->n_way + s->n_use + s->n_want + 1; /* none of them, too */
-    rmi_bnd_scratch *tmp = &s->tmp;
-    if (!rmi_arena_grow(s->b->mem, (void **)&tmp->block, &tmp->cap, 4 * n, sizeof *tmp->block)) return RM_ERROR_MEMORY;
+    size_t n = web->n_fact + web->n_way + web->n_use + web->n_want + 1; /* none of them, too */
+    rmi_bnd_scratch *tmp = &web->tmp;
+    if (!rmi_arena_grow(web->b->mem, (void **)&tmp->block, &tmp->cap, 4 * n, sizeof *tmp->block))
+        return RM_ERROR_MEMORY;
     tmp->todo = tmp->block;
     tmp->sort = tmp->todo + n;
     tmp->list = (uint32_t *)(tmp->sort + n);
@@ -13444,209 +13464,209 @@ RMI_FN rm_result rmi_bnd_web_room(rmi_bnd_web *s)
 
 /* The web of moments x (tasks), n of them. 0 in *fits: one does not surely come after the one before it, or is no
    moment. */
-RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *s, const uint32_t *x, uint32_t n, int *fits)
+RMI_FN rm_result rmi_bnd_web_make(rmi_bnd_web *web, const uint32_t *x, uint32_t n, int *fits)
 {
-    rmi_bnd *b = s->b;
-    uint32_t k, u, nb = b->m->n_buffers + 1;
-    s->n_way = s->n_fact = s->n_use = s->n_want = 0;
-    s->n = n;
-    s->turn = 0;
+    rmi_bnd *b = web->b;
+    uint32_t k, u, nb = b->step->n_buffers + 1;
+    web->n_way = web->n_fact = web->n_use = web->n_want = 0;
+    web->n = n;
+    web->turn = 0;
     *fits = 0;
-    rmi_bnd_windows(s, x);
+    rmi_bnd_windows(web, x);
     for (k = n; k-- > 0;) {
         if (!rmi_bnd_look(b, x[k]) || (k && !b->at.before[x[k - 1]])) return RM_OK;
-        s->room[k] = b->link ? RMI_MAX : rmi_sub(b->limit, b->at.held + rmi_bnd_least_ws(b));
-        RMI_TRY(rmi_bnd_put_own(s, k));
-        RMI_TRY(rmi_bnd_put_window(s, k));
+        web->room[k] = b->link ? RMI_MAX : rmi_sub(b->limit, b->at.held);
+        RMI_TRY(rmi_bnd_put_own(web, k));
+        RMI_TRY(rmi_bnd_put_window(web, k));
     }
     for (k = 0; k < n; k++)
         for (u = 0; u < nb; u++) { /* what stays */
-            if (s->at[k * nb + u] == RMI_NONE || b->bytes[u] > s->room[k]) continue;
-            RMI_TRY(rmi_bnd_put_way(s, s->at[k * nb + u], 0, k, b->bytes[u]));
-            if (k) RMI_TRY(rmi_bnd_put_tail(s, s->at[(k - 1) * nb + u]));
+            if (web->at[k * nb + u] == RMI_NONE || b->bytes[u] > web->room[k]) continue;
+            RMI_TRY(rmi_bnd_put_way(web, web->at[k * nb + u], 0, k, b->bytes[u]));
+            if (k) RMI_TRY(rmi_bnd_put_tail(web, web->at[(k - 1) * nb + u]));
         }
-    b->work += 8u * s->n_way;
+    b->work += 8u * web->n_way;
     *fits = 1;
-    return rmi_bnd_web_room(s);
+    return rmi_bnd_web_room(web);
 }
 
 /* --- dual ascent */
 
 /* Fact f is true, by this way, and so is what follows. */
-RMI_FN void rmi_bnd_true(rmi_bnd_web *s, uint32_t f, uint32_t way)
+RMI_FN void rmi_bnd_true(rmi_bnd_web *web, uint32_t f, uint32_t way)
 {
-    uint32_t n = 0, o, *queue = s->tmp.queue;
-    if (s->fact[f].by != RMI_NONE) return;
-    s->fact[f].by = way;
+    uint32_t n = 0, o, *queue = web->tmp.queue;
+    if (web->fact[f].by != RMI_NONE) return;
+    web->fact[f].by = way;
     for (queue[n++] = f; n;)
-        for (o = s->fact[queue[--n]].use; o != RMI_NONE; o = s->use[o].next) {
-            rmi_bnd_way *y = &s->way[s->use[o].way];
-            s->b->work++;
-            if (--y->wait || y->left || s->fact[y->head].by != RMI_NONE) continue;
-            s->fact[y->head].by = s->use[o].way;
+        for (o = web->fact[queue[--n]].use; o != RMI_NONE; o = web->use[o].next) {
+            rmi_bnd_way *y = &web->way[web->use[o].way];
+            web->b->work++;
+            if (--y->wait || y->left || web->fact[y->head].by != RMI_NONE) continue;
+            web->fact[y->head].by = web->use[o].way;
             queue[n++] = y->head;
         }
 }
 
 /* Does the way have a tail in the set of this turn? open: else a tail that is not true, or RMI_NONE. */
-RMI_INLINE int rmi_bnd_inside(const rmi_bnd_web *s, const rmi_bnd_way *y, uint32_t *open)
+RMI_INLINE int rmi_bnd_inside(const rmi_bnd_web *web, const rmi_bnd_way *way, uint32_t *open)
 {
     uint32_t q;
-    for (*open = RMI_NONE, q = y->tail0; q < y->tail0 + y->n_tail; q++) {
-        const rmi_bnd_fact *f = &s->fact[s->use[q].fact];
-        if (f->stamp == s->turn) return 1;
-        if (*open == RMI_NONE && f->by == RMI_NONE) *open = s->use[q].fact;
+    for (*open = RMI_NONE, q = way->tail0; q < way->tail0 + way->n_tail; q++) {
+        const rmi_bnd_fact *f = &web->fact[web->use[q].fact];
+        if (f->stamp == web->turn) return 1;
+        if (*open == RMI_NONE && f->by == RMI_NONE) *open = web->use[q].fact;
     }
     return 0;
 }
 
 /* The ways into a set with fact f, which is not true, pay what the cheapest of them lacks; returns that. */
-RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *s, uint32_t f)
+RMI_FN uint64_t rmi_bnd_pay(rmi_bnd_web *web, uint32_t f)
 {
     uint64_t least = RMI_INF;
-    uint32_t n = 0, n_into = 0, i, e, open, *list = s->tmp.list, *into = s->tmp.into;
-    s->turn++;
+    uint32_t n = 0, n_into = 0, i, e, open, *list = web->tmp.list, *into = web->tmp.into;
+    web->turn++;
     list[n++] = f;
-    s->fact[f].stamp = s->turn;
+    web->fact[f].stamp = web->turn;
     for (i = 0; i < n; i++) /* the set: a paid way into it has an open tail, which joins */
-        for (e = s->fact[list[i]].way; e != RMI_NONE; e = s->way[e].next) {
-            s->b->work++;
-            if (s->way[e].left || rmi_bnd_inside(s, &s->way[e], &open)) continue;
-            s->fact[open].stamp = s->turn;
+        for (e = web->fact[list[i]].way; e != RMI_NONE; e = web->way[e].next) {
+            web->b->work++;
+            if (web->way[e].left || rmi_bnd_inside(web, &web->way[e], &open)) continue;
+            web->fact[open].stamp = web->turn;
             list[n++] = open;
         }
     for (i = 0; i < n; i++)
-        for (e = s->fact[list[i]].way; e != RMI_NONE; e = s->way[e].next) {
-            s->b->work++;
-            if (!s->way[e].left || rmi_bnd_inside(s, &s->way[e], &open)) continue;
-            least = rmi_min(least, s->way[e].left);
+        for (e = web->fact[list[i]].way; e != RMI_NONE; e = web->way[e].next) {
+            web->b->work++;
+            if (!web->way[e].left || rmi_bnd_inside(web, &web->way[e], &open)) continue;
+            least = rmi_min(least, web->way[e].left);
             into[n_into++] = e;
         }
     for (i = 0; i < n_into && least != RMI_INF; i++) {
-        rmi_bnd_way *y = &s->way[into[i]];
-        if (y->left != RMI_INF) y->left -= least;
-        if (!y->left && !y->wait) rmi_bnd_true(s, y->head, into[i]);
+        rmi_bnd_way *way = &web->way[into[i]];
+        if (way->left != RMI_INF) way->left -= least;
+        if (!way->left && !way->wait) rmi_bnd_true(web, way->head, into[i]);
     }
     return least;
 }
 
 /* Bytes that the solution found takes at each moment; and notes which ways it takes. */
-RMI_FN void rmi_bnd_take(rmi_bnd_web *s, int64_t *lack)
+RMI_FN void rmi_bnd_take(rmi_bnd_web *web, int64_t *lack)
 {
-    uint32_t n = 0, i, q, f, *queue = s->tmp.queue;
-    s->turn++;
-    for (i = 0; i < s->tmp.n_todo; i++) {
-        f = (uint32_t)s->tmp.todo[i];
-        if (s->fact[f].stamp != s->turn) queue[n++] = f;
-        s->fact[f].stamp = s->turn;
+    uint32_t n = 0, i, q, f, *queue = web->tmp.queue;
+    web->turn++;
+    for (i = 0; i < web->tmp.n_todo; i++) {
+        f = (uint32_t)web->tmp.todo[i];
+        if (web->fact[f].stamp != web->turn) queue[n++] = f;
+        web->fact[f].stamp = web->turn;
     }
     while (n) {
-        rmi_bnd_way *y = &s->way[s->fact[queue[--n]].by];
-        s->b->work++;
-        y->wait = RMI_NONE;
-        if (y->which != RMI_NONE && y->set != 1) lack[y->which] += (int64_t)y->bytes;
-        for (q = y->tail0; q < y->tail0 + y->n_tail; q++) {
-            f = s->use[q].fact;
-            if (s->fact[f].stamp != s->turn) queue[n++] = f;
-            s->fact[f].stamp = s->turn;
+        rmi_bnd_way *way = &web->way[web->fact[queue[--n]].by];
+        web->b->work++;
+        way->wait = RMI_NONE;
+        if (way->which != RMI_NONE && way->set != 1) lack[way->which] += (int64_t)way->bytes;
+        for (q = way->tail0; q < way->tail0 + way->n_tail; q++) {
+            f = web->use[q].fact;
+            if (web->fact[f].stamp != web->turn) queue[n++] = f;
+            web->fact[f].stamp = web->turn;
         }
     }
-    for (i = 0; i < s->n_way; i++) s->way[i].seen |= s->way[i].wait == RMI_NONE ? 1 : 2;
+    for (i = 0; i < web->n_way; i++) web->way[i].seen |= web->way[i].wait == RMI_NONE ? 1 : 2;
 }
 
 /* What all wanted facts cost at least at these prices, in units; RMI_INF if nothing fits. lack: bytes that the
    solution found takes at each moment beside what there is room for. */
-RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price, int64_t *lack)
 {
-    const rmi_bnd *b = s->b;
-    uint64_t sum = s->paid, v;
+    const rmi_bnd *b = web->b;
+    uint64_t sum = web->paid, v;
     uint32_t i;
-    for (i = 0; i < s->n_fact; i++) s->fact[i].by = RMI_NONE;
-    for (i = 0; i < s->n_way; i++) {
-        rmi_bnd_way *y = &s->way[i];
-        y->wait = y->n_tail;
-        if (y->set) y->left = y->set == 1 ? 0 : RMI_INF;
-        else if (y->which == RMI_NONE) y->left = rmi_bnd_units(b, y->ns);
+    for (i = 0; i < web->n_fact; i++) web->fact[i].by = RMI_NONE;
+    for (i = 0; i < web->n_way; i++) {
+        rmi_bnd_way *way = &web->way[i];
+        way->wait = way->n_tail;
+        if (way->set) way->left = way->set == 1 ? 0 : RMI_INF;
+        else if (way->which == RMI_NONE) way->left = rmi_bnd_units(b, way->ns);
         else
-            y->left = y->bytes > s->now[y->which]
+            way->left = way->bytes > web->now[way->which]
                           ? RMI_INF
-                          : rmi_add(rmi_bnd_units(b, y->ns), rmi_scale20(y->bytes, price[y->which]));
+                          : rmi_add(rmi_bnd_units(b, way->ns), rmi_ref_scale(way->bytes, price[way->which]));
     }
-    s->b->work += s->n_way;
-    for (i = 0; i < s->n_way; i++)
-        if (!s->way[i].n_tail && !s->way[i].left) rmi_bnd_true(s, s->way[i].head, i);
-    for (i = 0; i < s->tmp.n_todo; i++)
-        while (s->fact[(uint32_t)s->tmp.todo[i]].by == RMI_NONE) {
-            v = rmi_bnd_pay(s, (uint32_t)s->tmp.todo[i]);
+    web->b->work += web->n_way;
+    for (i = 0; i < web->n_way; i++)
+        if (!web->way[i].n_tail && !web->way[i].left) rmi_bnd_true(web, web->way[i].head, i);
+    for (i = 0; i < web->tmp.n_todo; i++)
+        while (web->fact[(uint32_t)web->tmp.todo[i]].by == RMI_NONE) {
+            v = rmi_bnd_pay(web, (uint32_t)web->tmp.todo[i]);
             if (v == RMI_INF) return v;
             sum = rmi_add(sum, v);
         }
-    for (i = 0; i < s->n; i++) lack[i] = -(int64_t)s->now[i];
-    rmi_bnd_take(s, lack);
+    for (i = 0; i < web->n; i++) lack[i] = -(int64_t)web->now[i];
+    rmi_bnd_take(web, lack);
     return sum;
 }
 
 /* The same beside what the room costs: the bound of these prices. */
-RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *lack)
 {
-    uint64_t sum = rmi_bnd_cost(s, price, lack);
+    uint64_t sum = rmi_bnd_cost(web, price, lack);
     uint32_t k;
-    for (k = 0; k < s->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_scale20(s->now[k], price[k]), 1));
+    for (k = 0; k < web->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_ref_scale(web->now[k], price[k]), 1));
     return sum;
 }
 
-/* Facts are paid for by op, backwards by op, or by window. */
-RMI_FN void rmi_bnd_sort(rmi_bnd_web *s, uint32_t order)
+/* Puts the facts to pay for in an order. */
+RMI_FN void rmi_bnd_sort(rmi_bnd_web *web, uint32_t order)
 {
-    uint32_t i, n = s->b->m->graph->n_ops;
-    s->order = order;
-    for (i = 0; i < s->tmp.n_todo; i++) {
-        uint32_t id = (uint32_t)s->tmp.todo[i];
-        const rmi_bnd_fact *f = &s->fact[id];
-        uint32_t key = order == 2 ? f->k * n + f->op : (order ? n - f->op : f->op) * RMI_BND_TOGETHER + f->k;
-        s->tmp.todo[i] = (uint64_t)key << 32 | id;
+    uint32_t i, n = web->b->step->graph->n_ops;
+    web->order = order;
+    for (i = 0; i < web->tmp.n_todo; i++) {
+        const rmi_bnd_fact *fact = &web->fact[(uint32_t)web->tmp.todo[i]];
+        uint32_t op = order == RMI_BND_BY_LAST_OP ? n - fact->op : fact->op;
+        uint32_t key = order == RMI_BND_BY_WINDOW ? fact->window * n + op : op * RMI_BND_TOGETHER + fact->window;
+        web->tmp.todo[i] = (uint64_t)key << 32 | (uint32_t)web->tmp.todo[i];
     }
-    rmi_sort_u64(s->tmp.todo, s->tmp.sort, s->tmp.n_todo);
+    rmi_sort_u64(web->tmp.todo, web->tmp.sort, web->tmp.n_todo);
 }
 
 /* The value in the best of the orders. */
-RMI_FN uint64_t rmi_bnd_orders(rmi_bnd_web *s, const uint64_t *price, int64_t *lack)
+RMI_FN uint64_t rmi_bnd_orders(rmi_bnd_web *web, const uint64_t *price, int64_t *lack)
 {
-    uint32_t order, best = s->order;
-    uint64_t v, most = rmi_bnd_value(s, price, lack);
+    uint32_t order, best = web->order;
+    uint64_t value, most = rmi_bnd_value(web, price, lack);
     int64_t now[RMI_BND_TOGETHER];
-    for (order = 0; order < 3; order++) {
+    for (order = 0; order < RMI_BND_ORDERS; order++) {
         if (order == best) continue;
-        rmi_bnd_sort(s, order);
-        v = rmi_bnd_value(s, price, now);
-        if (v <= most) continue;
-        most = v;
+        rmi_bnd_sort(web, order);
+        value = rmi_bnd_value(web, price, now);
+        if (value <= most) continue;
+        most = value;
         best = order;
         memcpy(lack, now, sizeof now);
     }
-    rmi_bnd_sort(s, best);
+    rmi_bnd_sort(web, best);
     return most;
 }
 
 /* The best value found in so many turns; its prices go to price. One price after the other, from that of moment
    `first` on, rises if the solution takes too much at its moment, else falls, by steps that grow while the value
-   does. root: other orders are tried. */
-RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *s, uint64_t *price, uint32_t first, uint32_t turns)
+   does. At the root of several moments other orders are tried. */
+RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *web, uint64_t *price, uint32_t first, uint32_t turns)
 {
     uint64_t best, v, by[RMI_BND_TOGETHER], was, mean = 0;
     int64_t lack[RMI_BND_TOGETHER], now[RMI_BND_TOGETHER];
-    uint32_t n = s->n, k, t, idle = 0, root = turns > 8;
-    best = root && n > 1 ? rmi_bnd_orders(s, price, lack) : rmi_bnd_value(s, price, lack);
+    uint32_t n = web->n, k, t, idle = 0, root = n > 1 && turns > 8;
+    best = root ? rmi_bnd_orders(web, price, lack) : rmi_bnd_value(web, price, lack);
     for (t = 1; t < turns / 2 && !best; t++) { /* prices are far too high */
         for (k = 0; k < n; k++) price[k] /= lack[k] < 0 ? 4 : 1;
-        best = rmi_bnd_value(s, price, lack);
+        best = rmi_bnd_value(web, price, lack);
     }
     for (k = 0; k < n; k++) mean += price[k] / n;
     for (k = 0; k < n; k++) by[k] = mean / 4 + 1;
-    for (k = first % n; t < turns && best < s->goal && idle < 6 * n && s->b->work <= s->b->most_work; t++) {
+    for (k = first % n; t < turns && best < web->goal && idle < 6 * n && web->b->work <= web->b->most_work; t++) {
         was = price[k];
-        price[k] = lack[k] > 0 ? rmi_min(was + by[k], s->b->most_price) : rmi_sub(was, by[k]);
-        v = price[k] == was ? 0 : rmi_bnd_value(s, price, now);
+        price[k] = lack[k] > 0 ? rmi_min(was + by[k], web->b->most_price) : rmi_sub(was, by[k]);
+        v = price[k] == was ? 0 : rmi_bnd_value(web, price, now);
         if (v > best) {
             best = v;
             memcpy(lack, now, sizeof lack);
@@ -13658,7 +13678,7 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *s, uint64_t *price, uint32_t first, u
         by[k] = by[k] / 2 + 1;
         k = (k + 1) % n;
         if (++idle != 3 * n || !root) continue;
-        v = rmi_bnd_orders(s, price, lack);
+        v = rmi_bnd_orders(web, price, lack);
         if (v > best) idle = 0;
         best = rmi_max(best, v);
     }
@@ -13668,39 +13688,39 @@ RMI_FN uint64_t rmi_bnd_climb(rmi_bnd_web *s, uint64_t *price, uint32_t first, u
 /* --- branch and bound over ways that take bytes: does a value stay at a moment, what does a moment's run take? */
 
 /* The value of a node; s->now and s->paid are what its decisions leave and cost. */
-RMI_FN void rmi_bnd_visit(rmi_bnd_web *s, uint32_t i, uint32_t first, uint32_t turns)
+RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, uint32_t i, uint32_t first, uint32_t turns)
 {
-    rmi_bnd_node *node = s->node;
+    rmi_bnd_node *node = web->node;
     uint32_t p, k, rank, most = 0, n = 0;
     uint64_t worth = 0;
-    memcpy(s->now, s->room, sizeof s->now);
-    s->paid = 0;
+    memcpy(web->now, web->room, sizeof web->now);
+    web->paid = 0;
     node[i].branch = RMI_NONE;
-    for (k = 0; k < s->n_way; k++) s->way[k].set = s->way[k].seen = 0;
-    for (k = 0; k < s->n_want; k++) s->tmp.todo[n++] = s->want[k];
+    for (k = 0; k < web->n_way; k++) web->way[k].set = web->way[k].seen = 0;
+    for (k = 0; k < web->n_want; k++) web->tmp.todo[n++] = web->want[k];
     for (p = i; node[p].parent != RMI_NONE; p = node[p].parent) {
-        rmi_bnd_way *y = &s->way[node[p].way];
-        y->set = node[p].set;
-        if (y->set == 2) continue;
-        s->paid = rmi_add(s->paid, rmi_bnd_units(s->b, y->ns));
-        if (y->bytes > s->now[y->which]) {
+        rmi_bnd_way *way = &web->way[node[p].way];
+        way->set = node[p].set;
+        if (way->set == 2) continue;
+        web->paid = rmi_add(web->paid, rmi_bnd_units(web->b, way->ns));
+        if (way->bytes > web->now[way->which]) {
             node[i].value = RMI_INF;
             return;
         }
-        s->now[y->which] -= y->bytes;
-        for (k = 0; k < y->n_tail; k++) s->tmp.todo[n++] = s->use[y->tail0 + k].fact;
+        web->now[way->which] -= way->bytes;
+        for (k = 0; k < way->n_tail; k++) web->tmp.todo[n++] = web->use[way->tail0 + k].fact;
     }
-    s->tmp.n_todo = n;
-    rmi_bnd_sort(s, s->order);
-    node[i].value = rmi_max(node[i].value, rmi_bnd_climb(s, node[i].price, first, turns));
-    for (k = 0; k < s->n_way && node[i].value != RMI_INF;
+    web->tmp.n_todo = n;
+    rmi_bnd_sort(web, web->order);
+    node[i].value = rmi_max(node[i].value, rmi_bnd_climb(web, node[i].price, first, turns));
+    for (k = 0; k < web->n_way && node[i].value != RMI_INF;
          k++) { /* taken in one solution, not in another; then any that is taken */
-        const rmi_bnd_way *y = &s->way[k];
-        uint64_t v = y->which == RMI_NONE
-                         ? 0
-                         : rmi_add(rmi_bnd_units(s->b, y->ns), rmi_scale20(y->bytes, node[i].price[y->which]));
-        rank = y->seen == 3 ? 2 : y->seen == 1;
-        if (y->set || !rank || y->which == RMI_NONE || y->bytes > s->now[y->which] || rank < most ||
+        const rmi_bnd_way *way = &web->way[k];
+        uint64_t v = way->which == RMI_NONE ? 0
+                                            : rmi_add(rmi_bnd_units(web->b, way->ns),
+                                                      rmi_ref_scale(way->bytes, node[i].price[way->which]));
+        rank = way->seen == 3 ? 2 : way->seen == 1;
+        if (way->set || !rank || way->which == RMI_NONE || way->bytes > web->now[way->which] || rank < most ||
             (rank == most && v <= worth))
             continue;
         most = rank;
@@ -13718,29 +13738,30 @@ typedef struct rmi_bnd_pick {
 
 /* The bound of the moments of p, from its prices on, in so many turns at first and nodes of branch and bound, work
    allowing. */
-RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, uint32_t first, uint32_t turns)
+RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *web, rmi_bnd_pick *pick, uint32_t nodes, uint32_t first, uint32_t turns)
 {
-    const rmi_bnd *b = s->b;
-    rmi_bnd_node *node = s->node;
+    const rmi_bnd *b = web->b;
+    rmi_bnd_node *node = web->node;
     uint32_t n = 1, i, k, at = 0, x[RMI_BND_TOGETHER];
     int fits;
     uint64_t goal;
-    p->most = 0;
-    for (i = 0; i < p->n; i++) x[i] = b->m->once[p->at[i]];
-    RMI_TRY(rmi_bnd_web_make(s, x, p->n, &fits));
+    pick->most = 0;
+    for (i = 0; i < pick->n; i++) x[i] = b->step->once[pick->at[i]];
+    RMI_TRY(rmi_bnd_web_make(web, x, pick->n, &fits));
     if (!fits) return RM_OK;
-    goal = rmi_sub(b->enough, s->common);
-    s->goal = b->enough == RMI_INF || b->down || !goal || goal >> (60 - b->up) ? RMI_INF : ((goal - 1) << b->up) + 1;
+    goal = rmi_sub(b->enough, web->common);
+    web->goal = b->enough == RMI_INF || b->down || !goal || goal >> (60 - b->up) ? RMI_INF : ((goal - 1) << b->up) + 1;
     memset(node, 0, sizeof *node);
     node[0].parent = RMI_NONE;
     node[0].open = 1;
-    for (k = 0; k < p->n; k++) node[0].price[k] = rmi_min(p->price[k], b->most_price);
-    rmi_bnd_visit(s, 0, first, turns);
-    memcpy(p->price, node[0].price, sizeof p->price);
+    for (k = 0; k < pick->n; k++) node[0].price[k] = rmi_min(pick->price[k], b->most_price);
+    rmi_bnd_visit(web, 0, first, turns);
+    memcpy(pick->price, node[0].price, sizeof pick->price);
     for (;;) {
         for (i = 0, at = RMI_NONE; i < n; i++)
             if (node[i].open && (at == RMI_NONE || node[i].value < node[at].value)) at = i;
-        if (node[at].branch == RMI_NONE || n + 2 > nodes || b->work > b->most_work || node[at].value >= s->goal) break;
+        if (node[at].branch == RMI_NONE || n + 2 > nodes || b->work > b->most_work || node[at].value >= web->goal)
+            break;
         node[at].open = 0;
         for (k = 1; k <= 2; k++, n++) {
             node[n] = node[at];
@@ -13748,10 +13769,10 @@ RMI_FN rm_result rmi_bnd_solve(rmi_bnd_web *s, rmi_bnd_pick *p, uint32_t nodes, 
             node[n].way = node[at].branch;
             node[n].set = (uint8_t)k;
             node[n].open = 1;
-            rmi_bnd_visit(s, n, 0, 8);
+            rmi_bnd_visit(web, n, 0, 8);
         }
     }
-    if (node[at].value != RMI_INF) p->most = s->common + rmi_bnd_whole(b, node[at].value);
+    if (node[at].value != RMI_INF) pick->most = web->common + rmi_bnd_whole(b, node[at].value);
     return RM_OK;
 }
 
@@ -13775,87 +13796,50 @@ RMI_FN int rmi_bnd_cmp(const void *x, const void *y, void *user)
     return a->key != b->key ? (a->key > b->key ? -1 : 1) : a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* Bytes that are there at each place of the list that runs everything once. live: n_keep + 1 zeros. */
-RMI_FN rm_result rmi_bnd_profile(rmi_bnd *b, uint64_t *live)
-{
-    const rmi_step *m = b->m;
-    uint32_t i, k, q, pass, *last = RMI_NEW(b->mem, uint32_t, m->n_buffers + 1u),
-                            *first = RMI_NEW(b->mem, uint32_t, m->n_buffers + 1u);
-    if (!last || !first) return RM_ERROR_MEMORY;
-    for (q = 0; q <= m->n_buffers; q++) first[q] = RMI_NONE;
-    for (i = 0; i < m->n_once; i++) {
-        const rmi_step_task *t = &m->tasks[m->once[i]];
-        const rmi_step_access *a = &m->accesses[t->access + (t->way <= RMI_BWD ? m->fastest_mode[t->id] : 0u)];
-        uint64_t ws = a->ways[0][0].n ? m->ways[a->ways[0][0].at].workspace : 0;
-        for (pass = 0; pass < 3; pass++)
-            for (q = 0; q < (pass == 0 ? a->reads.n : pass == 1 ? a->makes.n : 1); q++) {
-                uint32_t u = pass == 0           ? m->pool[a->reads.at + q]
-                             : pass == 2         ? a->saved
-                             : t->way == RMI_FWD ? m->pool[a->makes.at + q]
-                                                 : m->targets[a->makes.at + q].buffer;
-                if (u == RMI_NONE) continue;
-                if (first[u] == RMI_NONE) first[u] = m->buffers[u].maker == RMI_NONE && !b->is_grad[u] ? 0 : i;
-                last[u] = i;
-            }
-        live[i] += ws;
-        live[i + 1] -= ws;
-    }
-    for (k = 0; k < m->n_ends; k++) last[m->ends[k]] = m->n_once - 1;
-    for (q = 0; q < m->n_buffers; q++) {
-        if (first[q] == RMI_NONE) continue;
-        live[first[q]] += b->bytes[q];
-        live[last[q] + 1] -= b->bytes[q];
-    }
-    for (i = 1; i < m->n_once; i++) live[i] += live[i - 1];
-    return RM_OK;
-}
-
-/* The place among step many from `from` on at which live is highest. */
-RMI_FN uint32_t rmi_bnd_highest(const uint64_t *live, uint32_t from, uint32_t step, uint32_t n)
+/* Among `stretch` places of step->once, from `from` on: the one whose run holds most. */
+RMI_FN uint32_t rmi_bnd_highest(const rmi_bnd *b, uint32_t from, uint32_t stretch)
 {
     uint32_t k, at = from;
-    for (k = from; k < from + step && k < n; k++)
-        if (live[k] > live[at]) at = k;
+    for (k = from; k < from + stretch && k < b->step->n_once; k++)
+        if (b->holds[k] > b->holds[at]) at = k;
     return at;
 }
 
 /* Prices one moment; y->price is where it begins, if not 0. */
-RMI_FN rm_result rmi_bnd_price(rmi_bnd_web *s, rmi_bnd_try *y, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_price(rmi_bnd_web *web, rmi_bnd_try *y, uint64_t *bound)
 {
-    rmi_bnd_pick p;
-    memset(&p, 0, sizeof p);
-    p.n = 1;
-    p.at[0] = y->at;
-    p.price[0] = y->price;
-    RMI_TRY(rmi_bnd_solve(s, &p, 1, 0, 60));
-    y->key = p.most;
-    y->price = p.price[0];
-    *bound = rmi_max(*bound, p.most);
+    rmi_bnd_pick pick;
+    memset(&pick, 0, sizeof pick);
+    pick.n = 1;
+    pick.at[0] = y->at;
+    pick.price[0] = y->price;
+    RMI_TRY(rmi_bnd_solve(web, &pick, 1, 0, 60));
+    y->key = pick.most;
+    y->price = pick.price[0];
+    *bound = rmi_max(*bound, pick.most);
     return RM_OK;
 }
 
-/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. live: the
-   profile; tries: n of them, best first. */
-RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_try *tries, uint32_t *n_tries,
-                                  uint64_t *bound)
+/* Prices moments one by one: those where most is missing, of a sample, then neighbours of the best. tries: n of them,
+   best first. */
+RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *web, rmi_bnd_try *tries, uint32_t *n_tries, uint64_t *bound)
 {
-    rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
+    rmi_bnd *b = web->b;
+    const rmi_step *m = b->step;
     uint32_t i, k, n = 0, large = m->n_once > 20000, step = m->n_once / (large ? 12 : RMI_BND_MOMENTS) + 1, best = 0;
-    uint64_t ns, ws;
     for (i = 0; i < m->n_once; i++) b->hint = rmi_add(b->hint, rmi_bnd_units(b, rmi_bnd_least(b, m->once[i])));
     b->hint = rmi_min(rmi_mul_div_up(b->hint, 1u << 17, b->limit + 1), b->most_price);
     for (i = 0; i < m->n_once; i += step) { /* of each stretch the moment at which keeping everything takes most */
-        uint32_t at = rmi_bnd_highest(live, i, step, m->n_once);
-        if (!rmi_bnd_look(b, m->once[at]) || !rmi_bnd_own(b, 0, &ns, &ws)) continue;
+        uint32_t at = rmi_bnd_highest(b, i, step);
+        if (!rmi_bnd_look(b, m->once[at])) continue;
         tries[n].at = at;
-        tries[n++].key = rmi_sub(b->at.wanted + b->at.held + ws, b->limit);
+        tries[n++].key = rmi_sub(b->at.wanted + rmi_max(b->at.held, b->holds[at]), b->limit);
     }
     rmi_sort(tries, n, sizeof *tries, rmi_bnd_cmp, NULL);
     for (k = 0; k < n && k < (large ? 2 : RMI_BND_PRICED) && b->work < b->most_work / 2 && (!k || tries[k].key); k++) {
         if (tries[k].key == 0) large = 1; /* all fits everywhere: no neighbours */
         tries[k].price = k ? tries[k - 1].price : b->hint;
-        RMI_TRY(rmi_bnd_price(s, &tries[k], bound));
+        RMI_TRY(rmi_bnd_price(web, &tries[k], bound));
         if (tries[k].key > tries[best].key) best = k;
     }
     for (n = k, step = large ? 0 : (step + 1) / 2; step && n && b->work < b->most_work && n < k + RMI_BND_NEAR;
@@ -13867,7 +13851,7 @@ RMI_FN rm_result rmi_bnd_sample(rmi_bnd_web *s, const uint64_t *live, rmi_bnd_tr
             for (q = 0; q < n && tries[q].at != tries[n].at;) q++;
             if (tries[n].at >= m->n_once || q < n) continue;
             tries[n].price = tries[from].price;
-            RMI_TRY(rmi_bnd_price(s, &tries[n], bound));
+            RMI_TRY(rmi_bnd_price(web, &tries[n], bound));
             if (tries[n].key > tries[best].key) best = n;
             n++;
         }
@@ -13888,36 +13872,36 @@ RMI_FN uint32_t rmi_bnd_even(uint32_t k, uint32_t n)
 }
 
 /* Each candidate (a place in m->once) joins p if they bound more with it. */
-RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *s, rmi_bnd_pick *p, const uint32_t *cand, uint32_t n)
+RMI_FN rm_result rmi_bnd_join(rmi_bnd_web *web, rmi_bnd_pick *pick, const uint32_t *cand, uint32_t n)
 {
-    uint32_t i, k, q, nodes = s->b->m->n_once < 64 ? 32 : 1;
-    for (k = 0; k < n && s->b->work < s->b->most_work && p->n < RMI_BND_TOGETHER; k++) {
-        rmi_bnd_pick now = *p;
-        for (q = 0; q < p->n && p->at[q] < cand[k];) q++;
-        if (cand[k] >= s->b->m->n_once || (q < p->n && p->at[q] == cand[k])) continue;
+    uint32_t i, k, q, nodes = web->b->step->n_once < 64 ? 32 : 1;
+    for (k = 0; k < n && web->b->work < web->b->most_work && pick->n < RMI_BND_TOGETHER; k++) {
+        rmi_bnd_pick now = *pick;
+        for (q = 0; q < pick->n && pick->at[q] < cand[k];) q++;
+        if (cand[k] >= web->b->step->n_once || (q < pick->n && pick->at[q] == cand[k])) continue;
         now.n++;
         for (i = now.n; --i > q;) {
-            now.at[i] = p->at[i - 1];
-            now.price[i] = p->price[i - 1];
+            now.at[i] = pick->at[i - 1];
+            now.price[i] = pick->price[i - 1];
         }
         now.at[q] = cand[k];
         now.price[q] = 0;
-        for (i = 0; i < p->n; i++) now.price[q] += p->price[i] / 4 / p->n;
-        RMI_TRY(rmi_bnd_solve(s, &now, nodes, q, 8 + 2 * now.n));
-        if (now.most > p->most + p->most / 8192) *p = now;
+        for (i = 0; i < pick->n; i++) now.price[q] += pick->price[i] / 4 / pick->n;
+        RMI_TRY(rmi_bnd_solve(web, &now, nodes, q, 8 + 2 * now.n));
+        if (now.most > pick->most + pick->most / 8192) *pick = now;
     }
     return RM_OK;
 }
 
 /* Several moments: the best one and whatever adds to it, or some at equal distances from it on (where there is none the
-   place at which most is kept: live is the profile); then branch and bound. */
-RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const rmi_bnd_try *tries, uint32_t n,
-                                    uint64_t more, uint64_t *bound)
+   run that holds most); then branch and bound. */
+RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *web, const rmi_bnd_try *tries, uint32_t n, uint64_t more,
+                                  uint64_t *bound)
 {
-    rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
-    uint32_t all = 2 * m->n_once, bwd = m->n_once - m->n_forwards, i, k, n_cand = 0;
-    uint32_t *cand = RMI_NEW(b->mem, uint32_t, n + 2 * (size_t)all);
+    rmi_bnd *b = web->b;
+    const rmi_step *step = b->step;
+    uint32_t bwd = step->n_once - step->n_forwards, i, k, n_cand = 0;
+    uint32_t *cand = RMI_NEW(b->mem, uint32_t, n + 2 * (size_t)bwd);
     uint64_t end = b->work + more;
     rmi_bnd_pick best, now;
     if (!cand) return RM_ERROR_MEMORY;
@@ -13928,25 +13912,25 @@ RMI_FN rm_result rmi_bnd_together(rmi_bnd_web *s, const uint64_t *live, const rm
     best.most = tries[0].key;
     now = best;
     for (i = 0; i < n; i++) cand[n_cand++] = tries[i].at;
-    for (i = 0; i < all; i++) cand[n_cand++] = m->n_forwards + rmi_bnd_even(i, bwd);
-    for (i = 0; i < all; i++) cand[n_cand++] = rmi_bnd_even(i, m->n_once);
+    for (i = 0; i < 2 * bwd; i++) cand[n_cand++] = step->n_forwards + rmi_bnd_even(i, bwd);
     b->most_work = b->work + more / 2;
-    RMI_TRY(rmi_bnd_join(s, &best, cand, n_cand));
-    for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER; k++) { /* with little memory each wants repeats, which only many show */
-        i = tries[0].at + (m->n_once - 1 - tries[0].at) * (k / 2) / (RMI_BND_TOGETHER - 1);
-        if (k & 1) i = rmi_bnd_highest(live, i, (m->n_once - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1), m->n_once);
-        if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, m->once[i]) ||
-            (now.n && !b->at.before[m->once[now.at[now.n - 1]]]))
+    RMI_TRY(rmi_bnd_join(web, &best, cand, n_cand));
+    for (now.n = k = 0; k < 2 * RMI_BND_TOGETHER;
+         k++) { /* with little memory each wants repeats, which only many show */
+        i = tries[0].at + (step->n_once - 1 - tries[0].at) * (k / 2) / (RMI_BND_TOGETHER - 1);
+        if (k & 1) i = rmi_bnd_highest(b, i, (step->n_once - 1 - tries[0].at) / (RMI_BND_TOGETHER - 1));
+        if (now.n > k / 2 || (now.n && i <= now.at[now.n - 1]) || !rmi_bnd_look(b, step->once[i]) ||
+            (now.n && !b->at.before[step->once[now.at[now.n - 1]]]))
             continue;
         now.price[now.n] = (tries[0].price ? tries[0].price : b->hint) / 2 * 3 / RMI_BND_TOGETHER;
         now.at[now.n++] = i;
     }
     b->most_work = b->work + more / 4;
-    if (now.n > 1) RMI_TRY(rmi_bnd_solve(s, &now, 1, 0, 100));
+    if (now.n > 1) RMI_TRY(rmi_bnd_solve(web, &now, 1, 0, 100));
     if (now.n > 1 && now.most > best.most) best = now;
     *bound = rmi_max(*bound, best.most);
     b->most_work = end;
-    RMI_TRY(rmi_bnd_solve(s, &best, RMI_BND_NODES, 0, 60));
+    RMI_TRY(rmi_bnd_solve(web, &best, RMI_BND_NODES, 0, 60));
     *bound = rmi_max(*bound, best.most);
     return RM_OK;
 }
@@ -14050,21 +14034,22 @@ RMI_FN rm_result rmi_bnd_path_part(rmi_bnd *b, rmi_bnd_place *p, uint32_t n, uin
 /* The longest path of ops: its places, and one more for the last value. */
 RMI_FN rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *n)
 {
-    const rmi_step *m = b->m;
-    uint32_t i, q, u, o, n_ops = m->graph->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
+    const rmi_step *step = b->step;
+    uint32_t i, q, u, o, n_ops = step->graph->n_ops, end = RMI_NONE, *before = RMI_RAW(b->mem, uint32_t, n_ops),
                          *value = RMI_RAW(b->mem, uint32_t, n_ops);
     uint32_t *length = RMI_NEW(b->mem, uint32_t, n_ops);
     *n = 0;
     if (!before || !value || !length) return RM_ERROR_MEMORY;
     for (i = 0; i < n_ops; i++) {
-        const rmi_step_access *a = &m->accesses[m->tasks[i].access];
+        const rmi_step_access *access = &step->accesses[step->tasks[i].access];
         before[i] = value[i] = RMI_NONE;
         if (!rmi_bnd_makes(b, i)) continue;
         length[i] = 1;
-        for (q = 0; q < a->reads.n; q++) {
-            u = m->pool[a->reads.at + q];
-            o = u == m->n_buffers || b->is_grad[u] ? RMI_NONE : m->buffers[u].maker;
-            if (u == m->n_buffers || b->is_grad[u] || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i])) continue;
+        for (q = 0; q < access->reads.n; q++) {
+            u = step->pool[access->reads.at + q];
+            o = u == step->n_buffers || b->is_grad[u] ? RMI_NONE : step->buffers[u].maker;
+            if (u == step->n_buffers || b->is_grad[u] || (o == RMI_NONE ? length[i] > 1 : length[o] < length[i]))
+                continue;
             length[i] = o == RMI_NONE ? 1 : length[o] + 1;
             before[i] = o;
             value[i] = u;
@@ -14089,8 +14074,8 @@ RMI_FN rm_result rmi_bnd_path_find(rmi_bnd *b, rmi_bnd_place **place, uint32_t *
 /* What the backward of place i demands: of what it reads in every mode the largest. Its place, or RMI_NONE. */
 RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint32_t n, uint32_t i, uint32_t task)
 {
-    const rmi_step *m = b->m;
-    uint32_t saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE,
+    const rmi_step *step = b->step;
+    uint32_t saved = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, place[i].op)], at = RMI_NONE,
              next = place[i + 1].value;
     uint64_t most = 0;
     uint8_t demand = RMI_BND_NOTHING;
@@ -14121,17 +14106,18 @@ RMI_FN uint32_t rmi_bnd_path_demand(const rmi_bnd *b, rmi_bnd_place *place, uint
 RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place, uint32_t i, uint32_t task,
                                     uint32_t last)
 {
-    const rmi_step *m = b->m;
-    const rmi_step_access *f = &m->accesses[m->tasks[place[i].op].access], *a = &m->accesses[m->tasks[task].access];
+    const rmi_step *step = b->step;
+    const rmi_step_access *f = &step->accesses[step->tasks[place[i].op].access],
+                          *a = &step->accesses[step->tasks[task].access];
     uint64_t sum = place[i].bytes + place[i].wanted;
     uint32_t q, k;
-    for (q = 0; q < f->makes.n; q++) sum += b->bytes[m->pool[f->makes.at + q]];
-    sum = rmi_sub(sum, rmi_bnd_over(m->graph, &m->graph->ops[place[i].op]));
+    for (q = 0; q < f->makes.n; q++) sum += b->bytes[step->pool[f->makes.at + q]];
+    sum = rmi_sub(sum, rmi_bnd_over(step->graph, &step->graph->ops[place[i].op]));
     for (q = 0; q < a->reads.n && last != RMI_NONE; q++) { /* gradients that are there from one backward to the other */
-        uint32_t u = m->pool[a->reads.at + q];
-        const rmi_step_access *y = &m->accesses[m->tasks[last].access];
-        for (k = 0; k < y->makes.n && b->is_grad[u] && b->group[u] == RMI_NONE; k++)
-            if (m->targets[y->makes.at + k].buffer == u) sum += b->bytes[u];
+        uint32_t u = step->pool[a->reads.at + q];
+        const rmi_step_access *access = &step->accesses[step->tasks[last].access];
+        for (k = 0; k < access->makes.n && b->is_grad[u] && b->group[u] == RMI_NONE; k++)
+            if (step->targets[access->makes.at + k].buffer == u) sum += b->bytes[u];
     }
     return sum;
 }
@@ -14139,18 +14125,18 @@ RMI_FN uint64_t rmi_bnd_path_making(const rmi_bnd *b, const rmi_bnd_place *place
 /* Demands of all places, from the last one on, and the room beside them. */
 RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 {
-    const rmi_step *m = b->m;
+    const rmi_step *step = b->step;
     uint32_t i, k, q, at, last = RMI_NONE;
     for (i = n - 1; i-- > 0;)
-        for (k = m->backward[place[i].op], at = RMI_NONE;
-             k < m->backward[place[i].op] + m->n_backward[place[i].op] && at == RMI_NONE; k++) {
+        for (k = step->backward[place[i].op], at = RMI_NONE;
+             k < step->backward[place[i].op] + step->n_backward[place[i].op] && at == RMI_NONE; k++) {
             if (!rmi_bnd_look(b, k) || (last != RMI_NONE && !b->at.before[last])) continue;
             if ((at = rmi_bnd_path_demand(b, place, n, i, k)) == RMI_NONE) continue;
             place[at].room_made = rmi_sub(b->limit, rmi_bnd_path_making(b, place, i, k, last));
             last = k;
-            place[at].room = rmi_sub(b->limit, b->at.held + rmi_bnd_least_ws(b));
+            place[at].room = rmi_sub(b->limit, b->at.held);
             for (q = 0; q < at; q++) { /* what the backward holds that earlier places can use */
-                uint32_t saved = m->buffer_of[rmi_low_buf(m->graph, RMI_BUF_SAVED, place[q].op)];
+                uint32_t saved = step->buffer_of[rmi_low_buf(step->graph, RMI_BUF_SAVED, place[q].op)];
                 if (place[q].value != RMI_NONE && b->at.there[place[q].value]) place[at].room += place[q].bytes;
                 if (saved != RMI_NONE && b->at.there[saved]) place[at].room += b->bytes[saved];
             }
@@ -14160,20 +14146,20 @@ RMI_FN void rmi_bnd_path_demands(rmi_bnd *b, rmi_bnd_place *place, uint32_t n)
 /* Raises *bound by what the longest path of ops must repeat; for the unit the sizes of some values are tried. */
 RMI_FN rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 {
-    const rmi_step *m = b->m;
+    const rmi_step *step = b->step;
     rmi_bnd_place *place, *part;
     uint64_t common = 0, *size, *tmp;
     uint32_t n, i, k, q, from;
     RMI_TRY(rmi_bnd_path_find(b, &place, &n));
-    if (n < 3 || b->work + (uint64_t)n * m->n_once > b->most_work) return RM_OK;
-    b->work += (uint64_t)n * m->n_once;
+    if (n < 3 || b->work + (uint64_t)n * step->n_once > b->most_work) return RM_OK;
+    b->work += (uint64_t)n * step->n_once;
     part = RMI_NEW(b->mem, rmi_bnd_place, n);
     size = RMI_NEW(b->mem, uint64_t, n);
     tmp = RMI_NEW(b->mem, uint64_t, n);
     if (!part || !size || !tmp) return RM_ERROR_MEMORY;
     rmi_bnd_path_demands(b, place, n);
-    memset(b->at.before, 0, m->n_tasks);
-    for (i = 0; i < m->n_once; i++) common += rmi_bnd_least(b, m->once[i]);
+    memset(b->at.before, 0, step->n_tasks);
+    for (i = 0; i < step->n_once; i++) common += rmi_bnd_least(b, step->once[i]);
     for (i = 0; i < n; i++) size[i] = place[i].bytes;
     rmi_sort_u64(size, tmp, n);
     for (k = 0; k < RMI_BND_PRICED; k++) {
@@ -14197,28 +14183,26 @@ RMI_FN rm_result rmi_bnd_path(rmi_bnd *b, uint64_t *bound)
 
 /* No plan whose live bytes (beside the model's base) stay within limit is faster. work: ways to look at for one
    moment at a time; more: for several, which large graphs are spared. enough: a bound of so many ns will do. */
-RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *m, uint64_t limit, uint64_t work, uint64_t more,
+RMI_FN rm_result rmi_bnd_bound(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t work, uint64_t more,
                                  uint64_t enough, uint64_t *bound)
 {
     rmi_bnd b;
-    rmi_bnd_web s;
+    rmi_bnd_web web;
     rmi_bnd_try *tries = RMI_NEW(mem, rmi_bnd_try, RMI_BND_MOMENTS + RMI_BND_PRICED + 2 * RMI_BND_NEAR);
-    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_once + 1u);
     uint32_t n = 0;
-    rm_result r = rmi_bnd_make(mem, m, limit, &b);
+    rm_result r = rmi_bnd_make(mem, step, limit, &b);
     *bound = 0;
     if (r == RM_ERROR_GRAPH) return RM_OK;
     RMI_TRY(r);
-    if (!tries || !live) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_bnd_web_begin(&b, &s));
-    RMI_TRY(rmi_bnd_profile(&b, live));
+    if (!tries) return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_bnd_web_begin(&b, &web));
     b.most_work = work;
     b.enough = enough;
-    RMI_TRY(rmi_bnd_sample(&s, live, tries, &n, bound));
+    RMI_TRY(rmi_bnd_sample(&web, tries, &n, bound));
     b.most_work = b.work + more / 8;
     if (*bound < enough && more) RMI_TRY(rmi_bnd_path(&b, bound));
-    if (*bound < enough && n && (uint64_t)s.n_way * 8000 < more)
-        RMI_TRY(rmi_bnd_together(&s, live, tries, n, more / 8 * 7, bound));
+    if (*bound < enough && n && (uint64_t)web.n_way * 8000 < more)
+        RMI_TRY(rmi_bnd_together(&web, tries, n, more / 8 * 7, bound));
     return RM_OK;
 }
 
@@ -14232,29 +14216,23 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
     rm_result r = rmi_bnd_make(mem, m, RMI_MAX, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
     for (i = 0; i < m->n_once; i += step) {
-        uint32_t at = i;
-        uint64_t most = 0, ns, ws, least = RMI_INF, kept = 0;
-        for (k = i; k < i + step && k < m->n_once; k++) {
-            uint64_t held = rmi_bnd_held(&b, m->once[k], 0);
-            if (held > most) at = k;
-            most = rmi_max(most, held);
-        }
-        if (!rmi_bnd_look(&b, m->once[at])) continue;
-        for (k = 0; rmi_bnd_own(&b, k, &ns, &ws); k++) least = ws;
+        uint64_t kept = 0;
+        if (!rmi_bnd_look(&b, m->once[rmi_bnd_highest(&b, i, step)])) continue;
         b.turn++;
         for (k = 0; k < m->n_once; k++) {
             uint32_t task = m->once[k];
-            const rmi_step_access *a = &m->accesses[m->tasks[task].access];
-            for (q = 0; q < a->reads.n && rmi_bnd_later(&b, task); q++) {
-                uint32_t u = m->pool[a->reads.at + q];
+            const rmi_step_access *access = &m->accesses[m->tasks[task].access];
+            for (q = 0; q < access->reads.n && rmi_bnd_later(&b, task); q++) {
+                uint32_t u = m->pool[access->reads.at + q];
                 if (b.stamp[u] == b.turn || !rmi_bnd_open(&b, u) ||
-                    (m->buffers[u].maker != RMI_NONE && !m->tasks[m->buffers[u].maker].once) || !rmi_bnd_always(&b, task, u))
+                    (m->buffers[u].maker != RMI_NONE && !m->tasks[m->buffers[u].maker].once) ||
+                    !rmi_bnd_always(&b, task, u))
                     continue;
                 b.stamp[u] = b.turn;
                 kept += b.bytes[u];
             }
         }
-        if (least != RMI_INF) *bytes = rmi_max(*bytes, m->resident + b.at.held + least + kept);
+        *bytes = rmi_max(*bytes, m->resident + b.at.held + kept);
     }
     return RM_OK;
 }
@@ -14264,12 +14242,12 @@ RMI_FN rm_result rmi_bnd_least_bytes(rmi_arena *mem, const rmi_step *m, uint64_t
    come in after x. What a backward changes for
    the next step (a gradient that is handed on, a param that gets an update) is on the device when the next x starts,
    or it, or the gradient that it comes from, went out. With y, a run that is surely after x, repeats count that what
-   comes before y reads; what y and later runs change went out between y and the next x, as values did. Steps do not
+   comes before y reads; what updates after y change went out between y and the next x, as values did. Steps do not
    overlap on the compute lane: of a step's time T, at least the runs between x and y and the repeats lie between x
    and y; x starts W after its step does, V >= what follows it is left, W + V = T. By linear duality, with prices b1,
    b2, c1, c2 on the links' capacities and a = b1 + b2 + c1 + c2 on the device,
-       T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + c2 excess of params + b2 changed
-                                         + b1 changed from y on - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
+       T (1 + b2 d2h + (c1 + c2) h2d) >= time(a) - a (limit - held) + (c1 + c2) params + b2 changed
+                                         - b1 d2h (all but x to y) + c1 h2d (all that surely precedes x)
    if b1 d2h <= 1 + c1 h2d. A price that is wrong costs tightness only. Updates that surely come after x, with `late`
    1 if after y, too. On the host one takes time of the host's lane (price h), its gradient goes out and the new
    weight comes in for the forward before the next x, or for x. On the device it takes time, its states are there at x
@@ -14297,7 +14275,7 @@ typedef struct rmi_bnd_update { /* so many equal params */
 typedef struct rmi_bnd_traffic {
     uint64_t before, may;   /* ns of compute that surely precede x; that may lie outside x to y */
     uint64_t params;        /* bytes read after x */
-    uint64_t grads, late;   /* changed for the next step, those of `updates` left out; from y on */
+    uint64_t grads;         /* changed for the next step, those of `updates` left out */
     rmi_bnd_update *updates;
     uint32_t n_updates;
     uint64_t price, time; /* of now; units of the cut and of what every plan takes */
@@ -14311,18 +14289,18 @@ typedef struct rmi_bnd_traffic {
    buffers of the model. seen: those that x touches (1), whose values are counted (8). */
 RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 {
-    const rm_graph *g = b->m->graph;
-    const rmi_step_task *t = &b->m->tasks[b->at.x];
-    const rmi_op *op = &g->ops[t->id];
+    const rm_graph *g = b->step->graph;
+    const rmi_step_task *task = &b->step->tasks[b->at.task];
+    const rmi_op *op = &g->ops[task->id];
     uint64_t sum = 0;
     uint32_t k, f, v;
     for (k = 0; k < op->in.n; k++) {
         uint32_t id = op->in.at[k];
         const rmi_tensor *x = &g->tensors[id];
-        int reads = 1, grad = t->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->m->kind);
+        int reads = 1, grad = task->way == RMI_BWD && x->kind == RMI_PARAM && rmi_low_grads_resident(b->step->kind);
         if ((x->kind != RMI_PARAM && x->kind != RMI_CONST) || x->external || (seen[id] & 1)) continue;
-        for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
-            const rmi_part *p = &op->forms[f].parts[t->part];
+        for (f = 0; f < op->n_forms && task->way == RMI_BWD; f++) {
+            const rmi_part *p = &op->forms[f].parts[task->part];
             reads &= rmi_list_has(&p->needs, id);
             grad &= rmi_list_has(&p->grads, id) && !rmi_list_has(&op->share, id) && op->view != id;
             for (v = 0; v < op->forms[f].n_overs; v++) grad &= op->forms[f].overs[v].grad_of != id;
@@ -14336,73 +14314,73 @@ RMI_FN uint64_t rmi_bnd_held_home(const rmi_bnd *b, uint8_t *seen)
 /* Of these tasks the last, in the order of everything once, that adds to the gradient of param i, or RMI_NONE. */
 RMI_FN uint32_t rmi_bnd_gives(const rmi_bnd *b, uint32_t i, const uint8_t *among)
 {
-    const rmi_step *m = b->m;
-    const rmi_list *c = &m->graph->tensors[i].consumers;
+    const rmi_step *step = b->step;
+    const rmi_list *c = &step->graph->tensors[i].consumers;
     uint32_t k, j;
     for (k = 0; k < c->n && among; k++)
-        for (j = m->backward[c->at[k]]; j < m->backward[c->at[k]] + m->n_backward[c->at[k]]; j++)
-            if (among[j] && rmi_list_has(&m->graph->ops[c->at[k]].forms[0].parts[m->tasks[j].part].grads, i)) return j;
+        for (j = step->backward[c->at[k]]; j < step->backward[c->at[k]] + step->n_backward[c->at[k]]; j++)
+            if (among[j] && rmi_list_has(&step->graph->ops[c->at[k]].forms[0].parts[step->tasks[j].part].grads, i))
+                return j;
     return RMI_NONE;
 }
 
 /* An update after x that may run on the host, or wants states on the device. 0: there are too many kinds. */
-RMI_FN int rmi_bnd_put_update(rmi_bnd_traffic *r, const rmi_bnd_update *x)
+RMI_FN int rmi_bnd_put_update(rmi_bnd_traffic *traffic, const rmi_bnd_update *x)
 {
     uint32_t k;
-    for (k = 0; k < r->n_updates; k++) {
-        rmi_bnd_update y = r->updates[k];
-        y.n = 1;
-        if (!memcmp(&y, x, sizeof y)) break;
+    for (k = 0; k < traffic->n_updates; k++) {
+        rmi_bnd_update update = traffic->updates[k];
+        update.n = 1;
+        if (!memcmp(&update, x, sizeof update)) break;
     }
     if (k == RMI_BND_UPDATES) return 0;
-    if (k == r->n_updates) r->updates[r->n_updates++] = *x;
-    else r->updates[k].n++;
+    if (k == traffic->n_updates) traffic->updates[traffic->n_updates++] = *x;
+    else traffic->updates[k].n++;
     return 1;
 }
 
 /* What is changed for the next step: updates after x, and bytes of all else, beside those of params that x touches.
    seen: 1: x touches it; 2: surely read after x; 4: by forwards before x; 8: x holds it; 16: its update is listed.
    past: what surely starts with y or after it, or NULL. */
-RMI_FN void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *r)
+RMI_FN void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past, rmi_bnd_traffic *traffic)
 {
-    const rmi_step *m = b->m;
-    const rm_graph *g = m->graph;
+    const rmi_step *step = b->step;
+    const rm_graph *g = step->graph;
     uint32_t i, k;
-    for (k = m->n_forwards; k < m->n_once && rmi_low_has_update(m->kind); k++) {
-        const rmi_step_task *task = &m->tasks[m->once[k]];
+    for (k = step->n_forwards; k < step->n_once && rmi_low_has_update(step->kind); k++) {
+        const rmi_step_task *task = &step->tasks[step->once[k]];
         const rmi_tensor *t = &g->tensors[task->id];
-        rmi_bnd_update x;
-        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[m->once[k]] || !t->updates ||
+        rmi_bnd_update update;
+        if ((task->way != RMI_OPT && task->way != RMI_OPT_HOST) || !b->at.after[step->once[k]] || !t->updates ||
             !t->consumers.n || t->external || t->stays)
             continue;
         i = task->id;
-        memset(&x, 0, sizeof x);
-        x.n = 1;
-        x.in = seen[i] & 10 ? 0 : t->bytes;
-        x.out = seen[i] & 8 ? 0 : t->bytes;
-        x.now = seen[i] & 12 ? t->bytes : 0;
-        x.grad = t->grad_bytes;
-        x.state = t->state_bytes;
-        x.host = t->opt_host;
-        x.device = x.host == RMI_INF ? 0 : t->opt;
-        if (rmi_low_adds_to_earlier(m->kind) && !(seen[i] & 1)) {
-            x.early = t->grad_bytes;
-            x.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
-            x.given = rmi_bnd_gives(b, i, b->at.after) != RMI_NONE;
+        memset(&update, 0, sizeof update);
+        update.n = 1;
+        update.in = seen[i] & 10 ? 0 : t->bytes;
+        update.out = seen[i] & 8 ? 0 : t->bytes;
+        update.now = seen[i] & 12 ? t->bytes : 0;
+        update.grad = t->grad_bytes;
+        update.state = t->state_bytes;
+        update.host = t->opt_host;
+        update.device = update.host == RMI_INF ? 0 : t->opt;
+        if (rmi_low_adds_to_earlier(step->kind) && !(seen[i] & 1)) {
+            update.early = t->grad_bytes;
+            update.add = rmi_mul_div_up(t->grad_bytes, 1000000000u, rmi_max(1, g->link.add));
+            update.given = rmi_bnd_gives(b, i, b->at.after) != RMI_NONE;
         }
-        x.wait = i == r->waited ? r->wait : 0;
-        x.late = past && past[m->once[k]];
-        x.late_grad = rmi_bnd_gives(b, i, past) != RMI_NONE;
-        if (rmi_bnd_put_update(r, &x)) seen[i] |= 16;
+        update.wait = i == traffic->waited ? traffic->wait : 0;
+        update.late = past && past[step->once[k]];
+        update.late_grad = rmi_bnd_gives(b, i, past) != RMI_NONE;
+        if (rmi_bnd_put_update(traffic, &update)) seen[i] |= 16;
     }
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
-        uint64_t bytes = m->kind == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
+        uint64_t bytes = step->kind == RM_MIDDLE ? t->grad_bytes : rmi_min(t->grad_bytes, t->bytes);
         if (t->kind != RMI_PARAM || !t->consumers.n || t->external || (seen[i] & 17) ||
-            (m->kind != RM_MIDDLE && !(t->updates && rmi_low_has_update(m->kind))))
+            (step->kind != RM_MIDDLE && !(t->updates && rmi_low_has_update(step->kind))))
             continue;
-        r->grads += bytes;
-        if (rmi_bnd_gives(b, i, past) != RMI_NONE) r->late += bytes;
+        traffic->grads += bytes;
     }
 }
 
@@ -14410,20 +14388,21 @@ RMI_FN void rmi_bnd_changed(const rmi_bnd *b, uint8_t *seen, const uint8_t *past
    that x holds, 8, do not count again), or by forwards before it (4). */
 RMI_FN uint64_t rmi_bnd_params(const rmi_bnd *b, uint8_t *seen, int after)
 {
-    const rmi_step *m = b->m;
-    const rm_graph *g = m->graph;
+    const rmi_step *step = b->step;
+    const rm_graph *g = step->graph;
     uint64_t sum = 0;
     uint32_t i, k, f;
     const uint8_t bit = after ? 2 : 4;
-    for (i = 0; i < m->n_once; i++) {
-        const rmi_step_task *t = &m->tasks[m->once[i]];
+    for (i = 0; i < step->n_once; i++) {
+        const rmi_step_task *task = &step->tasks[step->once[i]];
         const rmi_op *op;
-        if (t->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[m->once[i]]) continue;
-        op = &g->ops[t->id];
+        if (task->way != (after ? RMI_BWD : RMI_FWD) || !(after ? b->at.after : b->at.before)[step->once[i]]) continue;
+        op = &g->ops[task->id];
         for (k = 0; k < op->in.n; k++) {
             const rmi_tensor *x = &g->tensors[op->in.at[k]];
             if (x->kind != RMI_PARAM || x->external || (seen[op->in.at[k]] & bit)) continue;
-            for (f = 0; f < op->n_forms && (!after || rmi_list_has(&op->forms[f].parts[t->part].needs, op->in.at[k]));
+            for (f = 0;
+                 f < op->n_forms && (!after || rmi_list_has(&op->forms[f].parts[task->part].needs, op->in.at[k]));
                  f++) {
             }
             if (f < op->n_forms) continue;
@@ -14443,79 +14422,82 @@ enum { RMI_BND_B1, RMI_BND_B2, RMI_BND_C1, RMI_BND_C2, RMI_BND_HOST, RMI_BND_TIM
 
 /* What updates add: of either side the cheaper one. left: 1024 (1 - b1
    d2h): of the time outside x to y that share is counted as computation. */
-RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p, uint64_t left)
+RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *traffic, const uint32_t *p, uint64_t left)
 {
     uint64_t sum = 0, c = p[RMI_BND_C1] + p[RMI_BND_C2];
     uint32_t k;
-    for (k = 0; k < r->n_updates; k++) {
-        const rmi_bnd_update *u = &r->updates[k];
-        uint64_t out = p[RMI_BND_B2] + (u->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
-        if (u->device != RMI_INF)
-            device = rmi_bnd_units(b, u->device) / 16384 * (left * p[RMI_BND_TIME]) +
-                     (u->p_state * (out + c) + u->p_out * out + (u->p_in + u->p_early) * c) / 16;
-        if (u->host != RMI_INF)
-            host = rmi_bnd_units(b, u->host) / 64 * p[RMI_BND_HOST] +
-                   rmi_min(rmi_bnd_units(b, u->add) / 64 * p[RMI_BND_HOST],
-                           u->p_early * (u->given ? c : p[RMI_BND_C2]) / 16) +
-                   rmi_bnd_units(b, u->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
-                   (u->p_grad * (p[RMI_BND_B2] + (u->late_grad ? p[RMI_BND_B1] : 0)) + u->p_now * p[RMI_BND_C2]) / 16;
-        sum = rmi_add(sum, rmi_mul(u->n, rmi_min(host, device)));
+    for (k = 0; k < traffic->n_updates; k++) {
+        const rmi_bnd_update *update = &traffic->updates[k];
+        uint64_t out = p[RMI_BND_B2] + (update->late ? p[RMI_BND_B1] : 0), device = RMI_INF, host = RMI_INF;
+        if (update->device != RMI_INF)
+            device = rmi_bnd_units(b, update->device) / 16384 * (left * p[RMI_BND_TIME]) +
+                     (update->p_state * (out + c) + update->p_out * out + (update->p_in + update->p_early) * c) / 16;
+        if (update->host != RMI_INF)
+            host = rmi_bnd_units(b, update->host) / 64 * p[RMI_BND_HOST] +
+                   rmi_min(rmi_bnd_units(b, update->add) / 64 * p[RMI_BND_HOST],
+                           update->p_early * (update->given ? c : p[RMI_BND_C2]) / 16) +
+                   rmi_bnd_units(b, update->wait) / 16384 * (left * (16 - p[RMI_BND_TIME])) +
+                   (update->p_grad * (p[RMI_BND_B2] + (update->late_grad ? p[RMI_BND_B1] : 0)) +
+                    update->p_now * p[RMI_BND_C2]) /
+                       16;
+        sum = rmi_add(sum, rmi_mul(update->n, rmi_min(host, device)));
     }
     return sum;
 }
 
 RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price)
 {
-    return rmi_min(rmi_scale20(bytes, price), (uint64_t)1 << 56);
+    return rmi_min(rmi_ref_scale(bytes, price), (uint64_t)1 << 56);
 }
 
 /* What does not depend on the parts: the runs, and bytes at this price. */
-RMI_FN void rmi_bnd_at_price(rmi_bnd_web *s, uint64_t price, rmi_bnd_traffic *r)
+RMI_FN void rmi_bnd_at_price(rmi_bnd_web *web, uint64_t price, rmi_bnd_traffic *traffic)
 {
     int64_t lack[RMI_BND_TOGETHER];
     uint32_t k;
-    r->price = price;
-    s->now[0] = RMI_MAX;
-    r->time = rmi_add(rmi_add(rmi_bnd_cost(s, &price, lack), rmi_scale20(rmi_bnd_least_ws(s->b), price)),
-                      s->common << s->b->up);
-    for (k = 0; k < r->n_updates; k++) {
-        rmi_bnd_update *u = &r->updates[k];
-        u->p_in = rmi_bnd_priced(u->in, price);
-        u->p_out = rmi_bnd_priced(u->out, price);
-        u->p_now = rmi_bnd_priced(u->now, price);
-        u->p_grad = rmi_bnd_priced(u->grad, price);
-        u->p_state = rmi_bnd_priced(u->state, price);
-        u->p_early = rmi_bnd_priced(u->early, price);
+    traffic->price = price;
+    web->now[0] = RMI_MAX;
+    traffic->time = rmi_add(rmi_bnd_cost(web, &price, lack), web->common << web->b->up);
+    for (k = 0; k < traffic->n_updates; k++) {
+        rmi_bnd_update *update = &traffic->updates[k];
+        update->p_in = rmi_bnd_priced(update->in, price);
+        update->p_out = rmi_bnd_priced(update->out, price);
+        update->p_now = rmi_bnd_priced(update->now, price);
+        update->p_grad = rmi_bnd_priced(update->grad, price);
+        update->p_state = rmi_bnd_priced(update->state, price);
+        update->p_early = rmi_bnd_priced(update->early, price);
     }
 }
 
 /* T for the price of now in these parts. */
-RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *r, const uint32_t *p)
+RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *traffic, const uint32_t *p)
 {
-    const rmi_link *l = &b->m->graph->link;
+    const rmi_link *l = &b->step->graph->link;
     uint64_t unit = (uint64_t)1 << b->up, b1 = p[RMI_BND_B1], b2 = p[RMI_BND_B2], c1 = p[RMI_BND_C1],
              c2 = p[RMI_BND_C2];
-    uint64_t bytes = (r->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(r->before, l->h2d), 1), RMI_MAX / 64) * c1 +
-                      r->params * (c1 + c2) + r->late * b1) /
-                         16 +
-                     b->at.held;
-    uint64_t room = rmi_add(b->limit, rmi_mul(rmi_bnd_moves(r->may, l->d2h) / 16 + 1, b1));
-    uint64_t den = rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
-                           rmi_mul_div_up(r->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
+    uint64_t bytes =
+        (traffic->grads * b2 + rmi_min(rmi_sub(rmi_bnd_moves(traffic->before, l->h2d), 1), RMI_MAX / 64) * c1 +
+         traffic->params * (c1 + c2)) /
+            16 +
+        b->at.held;
+    uint64_t room = rmi_add(b->limit, rmi_mul(rmi_bnd_moves(traffic->may, l->d2h) / 16 + 1, b1));
+    uint64_t den =
+        rmi_add(rmi_mul(unit, (uint64_t)(64 + p[RMI_BND_HOST]) << 14),
+                rmi_mul_div_up(traffic->price, l->d2h / 16 * b2 + l->h2d / 16 * (c1 + c2) + 32, 1000000000u));
     /* b1 d2h, in 1024ths of a unit */
-    uint64_t busy = b1 ? rmi_mul_div_up(r->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
+    uint64_t busy = b1 ? rmi_mul_div_up(traffic->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
     if (busy >= unit << 10) return 0;
-    top = rmi_add(rmi_add(r->time, rmi_scale20(bytes, r->price)),
-                  rmi_bnd_updates_at(b, r, p, b1 ? (unit * 1024 - busy - 1) >> b->up : 1024));
+    top = rmi_add(rmi_add(traffic->time, rmi_ref_scale(bytes, traffic->price)),
+                  rmi_bnd_updates_at(b, traffic, p, b1 ? (unit * 1024 - busy - 1) >> b->up : 1024));
     if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
-    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_scale20(room, r->price), 1)), 1u << 20, den), 1);
+    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_ref_scale(room, traffic->price), 1)), 1u << 20, den), 1);
 }
 
 /* Moves parts p by steps from 4 to `finest` while that raises T, which is returned. */
-RMI_FN uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *p, uint32_t finest)
+RMI_FN uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *traffic, uint32_t *p, uint32_t finest)
 {
     static const uint32_t most[] = {16, 16, 16, 16, 1024, 16};
-    uint64_t v, value = rmi_bnd_link_at(b, r, p);
+    uint64_t v, value = rmi_bnd_link_at(b, traffic, p);
     uint32_t step, i, k, moved = 1;
     for (step = 4; step >= finest && step; step /= moved ? 1 : 2)
         for (moved = i = 0; i < RMI_BND_PARTS; i++)
@@ -14525,7 +14507,7 @@ RMI_FN uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r, u
                 if (to == &p[i] || ((to || k) && was < by) || (!to && !k && was + by > most[i])) continue;
                 p[i] = to || k ? was - by : was + by;
                 if (to) *to += by;
-                v = rmi_bnd_link_at(b, r, p);
+                v = rmi_bnd_link_at(b, traffic, p);
                 moved |= v > value;
                 if (v <= value) {
                     p[i] = was;
@@ -14537,15 +14519,15 @@ RMI_FN uint64_t rmi_bnd_link_climb(const rmi_bnd *b, const rmi_bnd_traffic *r, u
 }
 
 /* Climbs from several places; the best parts go to best, their T is returned. */
-RMI_FN uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r, uint32_t *best)
+RMI_FN uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *traffic, uint32_t *best)
 {
     uint64_t v, value = 0;
     uint32_t k, i, p[RMI_BND_PARTS];
-    for (k = 0; k < (r->n_updates ? 10u : 5u); k++) {
+    for (k = 0; k < (traffic->n_updates ? 10u : 5u); k++) {
         for (i = 0; i < RMI_BND_HOST; i++) p[i] = k % 5 == 4 ? 4 : i == k % 5 ? 16 : 0;
         p[RMI_BND_HOST] = k / 5 * 64;
         p[RMI_BND_TIME] = 16;
-        v = rmi_bnd_link_climb(b, r, p, 2);
+        v = rmi_bnd_link_climb(b, traffic, p, 2);
         if (v > value) memcpy(best, p, sizeof p);
         value = rmi_max(value, v);
     }
@@ -14555,14 +14537,14 @@ RMI_FN uint64_t rmi_bnd_link_starts(const rmi_bnd *b, const rmi_bnd_traffic *r, 
 /* How long the step waits if the update of a param runs on the host that y or what is after it adds to: from there to
    the next step's first read of it, less all computation that does not surely lie between that read and there. upto,
    past: of y; around: two rows by task. */
-RMI_FN void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *r)
+RMI_FN void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_bnd_traffic *traffic)
 {
-    const rmi_step *m = b->m;
-    const rm_graph *g = m->graph;
+    const rmi_step *step = b->step;
+    const rm_graph *g = step->graph;
     uint64_t most = 0, path, slack = 0;
     uint32_t i, gives = RMI_NONE, last;
-    r->waited = RMI_NONE;
-    r->wait = 0;
+    traffic->waited = RMI_NONE;
+    traffic->wait = 0;
     for (i = 0; i < g->n_tensors; i++) {
         const rmi_tensor *t = &g->tensors[i];
         if (t->kind != RMI_PARAM || !t->updates || t->external || t->stays || t->opt_host == RMI_INF || !t->bytes ||
@@ -14573,53 +14555,50 @@ RMI_FN void rmi_bnd_wait(rmi_bnd *b, const uint8_t *past, uint8_t *around, rmi_b
                                rmi_mul_div_up(t->bytes, 1000000000u, g->link.h2d)));
         if (path <= most) continue;
         most = path;
-        r->waited = i;
+        traffic->waited = i;
         gives = last;
     }
-    if (r->waited == RMI_NONE) return;
-    for (i = 0; i < g->tensors[r->waited].consumers.n && !b->must[g->tensors[r->waited].consumers.at[i]]; i++) {
+    if (traffic->waited == RMI_NONE) return;
+    for (i = 0; i < g->tensors[traffic->waited].consumers.n && !b->must[g->tensors[traffic->waited].consumers.at[i]];
+         i++) {
     }
-    if (i == g->tensors[r->waited].consumers.n) return;
-    r->reads = g->tensors[r->waited].consumers.at[i];
-    rmi_bnd_around(b, r->reads);
-    memcpy(around, b->at.after, m->n_tasks);
-    around[r->reads] = 1;
+    if (i == g->tensors[traffic->waited].consumers.n) return;
+    traffic->reads = g->tensors[traffic->waited].consumers.at[i];
+    rmi_bnd_around(b, traffic->reads);
+    memcpy(around, b->at.after, step->n_tasks);
+    around[traffic->reads] = 1;
     rmi_bnd_around(b, gives);
     b->at.before[gives] = 1;
-    for (i = 0; i < m->n_once; i++) {
-        uint32_t t = m->once[i];
+    for (i = 0; i < step->n_once; i++) {
+        uint32_t t = step->once[i];
         if (around[t] && b->at.before[t]) continue;
-        slack = rmi_add(slack, m->tasks[t].way == RMI_FWD ? b->first[m->tasks[t].id] : rmi_bnd_least(b, t));
+        slack = rmi_add(slack, step->tasks[t].way == RMI_FWD ? b->first[step->tasks[t].id] : rmi_bnd_least(b, t));
     }
-    r->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
+    traffic->wait = rmi_min(rmi_sub(most, slack), RMI_MAX / 64);
 }
 
 /* The best price of the moment that s is about: raises *bound. */
-RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *bound)
+RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint64_t *bound)
 {
-    const rmi_bnd *b = s->b;
-    const rmi_link *l = &b->m->graph->link;
+    const rmi_bnd *b = web->b;
+    const rmi_link *l = &b->step->graph->link;
     uint64_t price, best = 0, at = 0, lo, hi, v, alone;
     uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
-    if (b->down || s->common >= ((uint64_t)1 << 60) >> b->up) return;
-    /* between what a byte costs if the link has room for all that it can move meanwhile, and the link's time for it */
+    if (b->down || web->common >= ((uint64_t)1 << 60) >> b->up) return;
+    /* between what a byte costs if the link has room for all that it can move meanwhile, and the link'web time for it */
     price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
                     b->most_price);
-    s->node[0].parent = RMI_NONE;
-    s->node[0].value = 0;
-    s->node[0].price[0] = price;
-    s->room[0] = rmi_sub(rmi_add(b->limit, rmi_bnd_moves(r->may, l->d2h)), b->at.held + r->late);
-    rmi_bnd_visit(s, 0, 0, 24);
-    alone = s->node[0].value ? s->node[0].price[0] : price;
+    web->node[0].parent = RMI_NONE;
+    web->node[0].value = 0;
+    web->node[0].price[0] = price;
+    web->room[0] = rmi_sub(rmi_add(b->limit, rmi_bnd_moves(traffic->may, l->d2h)), b->at.held);
+    rmi_bnd_visit(web, 0, 0, 24);
+    alone = web->node[0].value ? web->node[0].price[0] : price;
     lo = rmi_min(alone, price) / 16 + 1;
     hi = rmi_min(rmi_mul(rmi_max(alone, price), 64), b->most_price);
-    if (r->n_updates) { /* only waits and the host's lane count */
-        rmi_bnd_at_price(s, 1, r);
-        *bound = rmi_max(*bound, rmi_bnd_link_starts(b, r, p));
-    }
     for (price = lo, i = 0; price <= hi && i < 4 && b->work <= b->most_work; price += price / 4 * 3 + 1, i++) {
-        rmi_bnd_at_price(s, price, r);
-        v = rmi_bnd_link_starts(b, r, q);
+        rmi_bnd_at_price(web, price, traffic);
+        v = rmi_bnd_link_starts(b, traffic, q);
         if (v <= best) continue;
         best = v;
         memcpy(p, q, sizeof p);
@@ -14632,8 +14611,8 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *s, rmi_bnd_traffic *r, uint64_t *bo
         for (i = 0; i < 2 && best == was; i++) {
             memcpy(q, p, sizeof q);
             if ((price = i ? from + hi : from - hi) > b->most_price) continue;
-            rmi_bnd_at_price(s, price, r);
-            v = rmi_bnd_link_climb(b, r, q, 1);
+            rmi_bnd_at_price(web, price, traffic);
+            v = rmi_bnd_link_climb(b, traffic, q, 1);
             if (v <= best) continue;
             best = v;
             at = price;
@@ -14651,46 +14630,45 @@ typedef struct rmi_bnd_room {
     rmi_bnd_update *updates;
 } rmi_bnd_room;
 
-RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *s, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
+RMI_FN rm_result rmi_bnd_link_moment(rmi_bnd_web *web, uint32_t x, uint32_t y, const rmi_bnd_room *tmp, uint64_t *bound)
 {
-    rmi_bnd *b = s->b;
-    const rmi_step *m = b->m;
+    rmi_bnd *b = web->b;
+    const rmi_step *step = b->step;
     uint64_t within = 0;
-    rmi_bnd_traffic r;
+    rmi_bnd_traffic traffic;
     uint32_t i;
     int fits;
-    memset(&r, 0, sizeof r);
+    memset(&traffic, 0, sizeof traffic);
     b->at.upto = NULL;
     if (y != RMI_NONE) {
         rmi_bnd_around(b, y);
         if (!b->at.before[x]) return RM_OK;
-        memcpy(tmp->upto, b->at.before, m->n_tasks);
-        memcpy(tmp->past, b->at.after, m->n_tasks);
+        memcpy(tmp->upto, b->at.before, step->n_tasks);
+        memcpy(tmp->past, b->at.after, step->n_tasks);
         tmp->past[y] = 1;
-        rmi_bnd_wait(b, tmp->past, tmp->around, &r);
+        rmi_bnd_wait(b, tmp->past, tmp->around, &traffic);
         b->at.upto = tmp->upto;
     }
-    RMI_TRY(rmi_bnd_web_make(s, &x, 1, &fits));
+    RMI_TRY(rmi_bnd_web_make(web, &x, 1, &fits));
     if (!fits) return RM_OK;
-    if (!r.wait || !b->at.before[r.reads]) r.wait = 0;
-    for (i = 0; i < m->n_once; i++) {
-        uint32_t t = m->once[i];
+    if (!traffic.wait || !b->at.before[traffic.reads]) traffic.wait = 0;
+    for (i = 0; i < step->n_once; i++) {
+        uint32_t t = step->once[i];
         uint64_t ns = rmi_bnd_least(b, t);
-        if (b->at.before[t]) r.before += ns;
+        if (b->at.before[t]) traffic.before += ns;
         if ((b->at.after[t] && (!b->at.upto || b->at.upto[t])) || t == x) within += ns;
-        r.may += ns;
+        traffic.may += ns;
     }
-    r.may = rmi_sub(r.may, within);
-    memset(tmp->seen, 0, m->graph->n_tensors);
-    r.updates = tmp->updates;
+    traffic.may = rmi_sub(traffic.may, within);
+    memset(tmp->seen, 0, step->graph->n_tensors);
+    traffic.updates = tmp->updates;
     b->at.held += rmi_bnd_held_home(b, tmp->seen);
-    r.params = rmi_bnd_params(b, tmp->seen, 1);
+    traffic.params = rmi_bnd_params(b, tmp->seen, 1);
     rmi_bnd_params(b, tmp->seen, 0);
-    rmi_bnd_changed(b, tmp->seen, b->at.upto ? tmp->past : NULL, &r);
-    r.params = rmi_min(r.params, RMI_MAX / 64);
-    r.grads = rmi_min(r.grads, RMI_MAX / 64);
-    r.late = rmi_min(r.late, RMI_MAX / 64);
-    rmi_bnd_link_prices(s, &r, bound);
+    rmi_bnd_changed(b, tmp->seen, b->at.upto ? tmp->past : NULL, &traffic);
+    traffic.params = rmi_min(traffic.params, RMI_MAX / 64);
+    traffic.grads = rmi_min(traffic.grads, RMI_MAX / 64);
+    rmi_bnd_link_prices(web, &traffic, bound);
     return RM_OK;
 }
 
@@ -14700,37 +14678,36 @@ RMI_FN rm_result rmi_bnd_link_bound(rmi_arena *mem, const rmi_step *m, uint64_t 
                                       uint64_t *bound)
 {
     rmi_bnd b;
-    rmi_bnd_web s;
+    rmi_bnd_web web;
     rmi_bnd_room tmp;
-    uint64_t *live = RMI_NEW(mem, uint64_t, m->n_once + 1u), most = 0, near = 0, value;
-    uint32_t i, k, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 12 + 1;
+    uint64_t most = 0, near = 0, value;
+    uint32_t i, k, at, top = RMI_NONE, last = m->n_once, step = (m->n_once - m->n_forwards) / 24 + 1;
     rm_result r = rmi_bnd_make(mem, m, limit, &b);
     if (r != RM_OK) return r == RM_ERROR_GRAPH ? RM_OK : r;
-    RMI_TRY(rmi_bnd_web_begin(&b, &s));
+    RMI_TRY(rmi_bnd_web_begin(&b, &web));
     tmp.seen = RMI_NEW(mem, uint8_t, m->graph->n_tensors);
     tmp.upto = RMI_NEW(mem, uint8_t, 3 * (size_t)m->n_tasks);
     tmp.updates = RMI_NEW(mem, rmi_bnd_update, RMI_BND_UPDATES);
-    if (!tmp.seen || !tmp.upto || !tmp.updates || !live) return RM_ERROR_MEMORY;
+    if (!tmp.seen || !tmp.upto || !tmp.updates) return RM_ERROR_MEMORY;
     tmp.past = tmp.upto + m->n_tasks;
     tmp.around = tmp.past + m->n_tasks;
     b.link = 1;
     b.most_work = work;
     for (k = 0; k < m->n_inputs; k++) b.bytes[m->inputs[k]] = 0; /* may be at home in host memory */
-    RMI_TRY(rmi_bnd_profile(&b, live));
     for (i = m->n_forwards; i < m->n_once && b.work < work / 3; i += step) {
-        at = rmi_bnd_highest(live, i, step, m->n_once);
+        at = rmi_bnd_highest(&b, i, step);
         value = most;
-        RMI_TRY(rmi_bnd_link_moment(&s, m->once[at], RMI_NONE, &tmp, &value));
-        if (value > most || (!most && (top == RMI_NONE || live[at] > live[top]))) top = at;
+        RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], RMI_NONE, &tmp, &value));
+        if (value > most || (!most && (top == RMI_NONE || b.holds[at] > b.holds[top]))) top = at;
         most = rmi_max(most, value);
     }
     while (last > m->n_forwards && m->tasks[m->once[--last]].way != RMI_BWD) {
     }
     for (i = 0; i < 8 && top != RMI_NONE && b.work < work / 2;
          i++) { /* the first of them, the best and its neighbours, with the last backward as y */
-        at = !i ? rmi_bnd_highest(live, m->n_forwards, step, m->n_once) : i & 1 ? top + i / 2 : top - i / 2;
+        at = !i ? m->n_forwards : i & 1 ? top + i / 2 : top - i / 2;
         if (at < m->n_once && m->tasks[m->once[at]].way <= RMI_BWD)
-            RMI_TRY(rmi_bnd_link_moment(&s, m->once[at], m->once[last], &tmp, &near));
+            RMI_TRY(rmi_bnd_link_moment(&web, m->once[at], m->once[last], &tmp, &near));
     }
     *bound = rmi_max(*bound, rmi_max(most, near));
     return RM_OK;
@@ -14754,6 +14731,7 @@ typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_m
 /* Of gradients and states: at home in host memory. */
 #define RMI_OFF_HOME 1u
 #define RMI_OFF_EASE 51u  /* of 1024: a link that is as much slower costs half as much by that, this one next to nothing */
+#define RMI_OFF_PARTS 64u /* of the time of a step's computation */
 
 typedef struct rmi_off_task {
     uint32_t read, n_reads, write, n_writes; /* into the pool; of each write two buffers that it may take over, or RMI_NONE */
@@ -14813,6 +14791,8 @@ typedef struct rmi_off_model {
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
     uint32_t n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
+    uint64_t tight[RMI_OFF_PARTS];    /* so much less than limit in each part of the computation's time, except around the turn from
+                                         forward to backward: room where packing failed */
     /* a list of runs and what follows from it */
     rmi_run *runs;
     uint32_t n, cap;
@@ -15421,7 +15401,8 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, moved = 0;
+    uint64_t sum = m->base, host = 0, moved = 0, turn = m->start[rmi_min(g->n_ops, m->n)], window = m->ns / 100,
+             part = m->start[m->n] / RMI_OFF_PARTS + 1;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
@@ -15464,6 +15445,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         uint64_t live;
         sum = sum + m->up[p] - m->down[p];
         live = sum + m->ws[p];
+        if (m->start[p] > turn + window || m->start[p + 1] + window < turn) live = rmi_add(live, m->tight[m->start[p] / part]);
         if (live > m->peak) m->peak = live, m->peak_at = p;
         if (live > m->limit) m->over += (live - m->limit) >> 10;
     }
@@ -17065,21 +17047,31 @@ RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_cost
 {
     size_t events = (size_t)c->cap_events + 2, lives = c->cap_lives;
     memset(x, 0, sizeof *x);
-    RMI_TRY(RMI_TABLES(mem, RMI_T(x->live, events), RMI_T(x->start, events), RMI_T(x->ns, events), RMI_T(x->first_life, events),
-                       RMI_T(x->last_life, c->step->n_buffers), RMI_T(x->update_event, c->step->n_params), RMI_T(x->form, events),
-                       RMI_T(x->again, events)));
+    x->live = RMI_NEW(mem, uint64_t, events);
+    x->start = RMI_NEW(mem, uint64_t, events);
+    x->ns = RMI_NEW(mem, uint64_t, events);
+    x->first_life = RMI_NEW(mem, uint32_t, events);
+    x->last_life = RMI_NEW(mem, uint32_t, c->step->n_buffers);
+    x->update_event = RMI_NEW(mem, uint32_t, c->step->n_params);
+    x->form = RMI_NEW(mem, uint16_t, events);
+    x->again = RMI_NEW(mem, uint8_t, events);
     x->lives = RMI_RAW(mem, rmi_life, lives);
     x->gaps = RMI_RAW(mem, rmi_gap, lives);
     x->ins = RMI_RAW(mem, rmi_copy, lives);
     x->outs = RMI_RAW(mem, rmi_copy, lives);
-    return x->lives && x->gaps && x->ins && x->outs ? RM_OK : RM_ERROR_MEMORY;
+    return x->live && x->start && x->ns && x->first_life && x->last_life && x->update_event && x->form && x->again && x->lives &&
+                   x->gaps && x->ins && x->outs
+               ? RM_OK
+               : RM_ERROR_MEMORY;
 }
 
 RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_schedule *h)
 {
     memset(h, 0, sizeof *h);
-    return RMI_TABLES(mem, RMI_T(h->events, (size_t)c->cap_events + 2), RMI_T(h->mode, c->step->graph->n_ops),
-                      RMI_T(h->home, c->step->n_params));
+    h->events = RMI_NEW(mem, rmi_event, (size_t)c->cap_events + 2);
+    h->mode = RMI_NEW(mem, uint8_t, c->step->graph->n_ops);
+    h->home = RMI_NEW(mem, uint8_t, c->step->n_params);
+    return h->events && h->mode && h->home ? RM_OK : RM_ERROR_MEMORY;
 }
 
 /* An evaluator without limits, for schedules of up to `times` as many events as running everything once. */
@@ -17097,15 +17089,30 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times
     c->cap_lives = (uint32_t)rmi_min(lives * 2, RMI_NONE / 8);
     lives = c->cap_lives;
     events = (size_t)c->cap_events + 2;
+    c->ran = RMI_NEW(mem, uint32_t, s->n_tasks);
+    c->now = RMI_NEW(mem, uint32_t, s->n_buffers);
+    c->free_head = RMI_NEW(mem, uint32_t, events);
+    c->next_free = RMI_NEW(mem, uint32_t, lives);
     c->stretches = RMI_RAW(mem, rmi_stretch_use, lives);
+    c->in_head = RMI_NEW(mem, uint32_t, events);
+    c->out_head = RMI_NEW(mem, uint32_t, events);
+    c->pending_head = RMI_NEW(mem, uint32_t, events);
+    c->pending_next = RMI_NEW(mem, uint32_t, lives);
+    c->queue_end = RMI_NEW(mem, uint64_t, 3 * lives);
+    c->queue_bytes = RMI_NEW(mem, uint64_t, 3 * lives);
+    c->queue_copy = RMI_NEW(mem, uint32_t, 3 * lives);
+    c->queued = RMI_NEW(mem, uint32_t, lives);
+    c->host_ready = RMI_NEW(mem, uint64_t, 2 * (size_t)s->n_params);
+    c->reduced = RMI_NEW(mem, uint64_t, s->n_params);
+    c->event_of = RMI_NEW(mem, uint32_t, s->n_tasks);
+    c->late_head = RMI_NEW(mem, uint32_t, events);
+    c->late_next = RMI_NEW(mem, uint32_t, s->n_params);
     for (i = 0; i < s->n_params; i++) c->reduces |= s->params[i].reduction != RMI_NONE;
-    if (!c->stretches) return RM_ERROR_MEMORY;
-    return RMI_TABLES(mem, RMI_T(c->ran, s->n_tasks), RMI_T(c->event_of, s->n_tasks), RMI_T(c->now, s->n_buffers),
-                      RMI_T(c->free_head, events), RMI_T(c->next_free, lives), RMI_T(c->in_head, events), RMI_T(c->out_head, events),
-                      RMI_T(c->pending_head, events), RMI_T(c->pending_next, lives), RMI_T(c->queue_end, 3 * lives),
-                      RMI_T(c->queue_bytes, 3 * lives), RMI_T(c->queue_copy, 3 * lives), RMI_T(c->queued, lives),
-                      RMI_T(c->host_ready, 2 * (size_t)s->n_params), RMI_T(c->reduced, s->n_params), RMI_T(c->late_head, events),
-                      RMI_T(c->late_next, s->n_params));
+    return c->ran && c->now && c->free_head && c->next_free && c->stretches && c->in_head && c->out_head && c->pending_head &&
+                   c->pending_next && c->queue_end && c->queue_bytes && c->queue_copy && c->queued && c->host_ready &&
+                   c->reduced && c->event_of && c->late_head && c->late_next
+               ? RM_OK
+               : RM_ERROR_MEMORY;
 }
 
 /* The schedule that runs everything once, in the fastest modes, all that lasts at home on the device if it may be there. */
@@ -17533,10 +17540,16 @@ RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *x, uint32_t p, uint64_t *l
     }
 }
 
+/* a * b / 2^20, saturating. */
+RMI_INLINE uint64_t rmi_cost_scale(uint64_t a, uint64_t b)
+{
+    return rmi_add(rmi_mul(a >> 20, b), rmi_mul(a & 0xFFFFFu, b) >> 20);
+}
+
 /* What bytes above the limit cost: the most of them, and four times the mean over the events. */
 RMI_INLINE uint64_t rmi_cost_penalty(const rmi_cost *c, uint64_t excess, uint64_t sum_excess, uint32_t events)
 {
-    return rmi_scale20(rmi_add(excess, 4 * (sum_excess / (events + 1))), c->price);
+    return rmi_cost_scale(rmi_add(excess, 4 * (sum_excess / (events + 1))), c->price);
 }
 
 /* Notes the bytes above the limit at one event. */
@@ -18342,21 +18355,23 @@ typedef struct rmi_search {
     uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
     rmi_search_edit edit;
     uint32_t *params, n_params; /* rows of params that are large enough for another home */
-    uint8_t *needed;       /* scratch of pruning, by buffer */
+    uint8_t *needed, *at_end; /* by buffer: scratch of pruning; wanted when the step ends */
     uint32_t *runs_left;   /* scratch of pruning, by task */
 } rmi_search;
 
 /* The params whose homes the search decides about: with more than one possible home, and not too small. */
-RMI_FN void rmi_search_find_params(rmi_search *s)
+RMI_FN rm_result rmi_search_find_params(rmi_search *s)
 {
     const rmi_step *step = s->step;
     uint32_t i;
+    for (i = 0; i < step->n_buffers; i++) s->at_end[i] = step->buffers[i].at_end;
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *q = &step->params[i];
         uint64_t room = (q->weight == RMI_NONE ? 0 : step->buffers[q->weight].room) + (q->state == RMI_NONE ? 0 : step->buffers[q->state].room);
         if (q->allowed >> RMI_HOME_HOST_UPDATE) room = RMI_MAX; /* its update takes the device no time there */
         if (room >= s->cost.gap_bytes && (q->allowed & (q->allowed - 1))) s->params[s->n_params++] = i;
     }
+    return RM_OK;
 }
 
 RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit, rmi_search *s)
@@ -18375,13 +18390,25 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->costs));
     RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
     events = (size_t)s->cost.cap_events + 2;
+    s->edit.inserts = RMI_NEW(mem, rmi_search_insert, step->graph->n_ops + 1);
+    s->edit.drop = RMI_NEW(mem, uint8_t, events);
+    s->edit.flip = RMI_NEW(mem, uint64_t, events);
+    s->edit.touched = RMI_NEW(mem, uint32_t, 2 * events);
+    s->edit.change = RMI_NEW(mem, int64_t, events);
+    s->params = RMI_NEW(mem, uint32_t, step->n_params + 1);
+    s->needed = RMI_NEW(mem, uint8_t, step->n_buffers);
+    s->at_end = RMI_NEW(mem, uint8_t, step->n_buffers);
+    s->runs_left = RMI_NEW(mem, uint32_t, step->n_tasks);
     s->best_ns = RMI_INF;
     s->random = RMI_SEED;
-    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, step->graph->n_ops + 1), RMI_T(s->edit.drop, events), RMI_T(s->edit.flip, events),
-                       RMI_T(s->edit.touched, 2 * events), RMI_T(s->edit.change, events), RMI_T(s->params, step->n_params + 1),
-                       RMI_T(s->needed, step->n_buffers), RMI_T(s->runs_left, step->n_tasks)));
-    rmi_search_find_params(s);
-    return RM_OK;
+    if (!s->edit.inserts || !s->edit.drop || !s->edit.flip || !s->edit.touched || !s->edit.change) return RM_ERROR_MEMORY;
+    return s->params && s->needed && s->at_end && s->runs_left ? rmi_search_find_params(s) : RM_ERROR_MEMORY;
+}
+
+RMI_INLINE uint32_t rmi_search_random(rmi_search *s, uint32_t n)
+{
+    s->random++;
+    return (uint32_t)(((rmi_mix(s->random) >> 32) * n) >> 32);
 }
 
 RMI_FN void rmi_search_copy_choices(const rmi_step *step, const rmi_schedule *from, rmi_schedule *to)
@@ -18470,7 +18497,7 @@ RMI_FN uint32_t rmi_search_life_before(const rmi_search *s, uint32_t buffer, uin
 RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event, uint32_t depth)
 {
     const rmi_step *step = s->step;
-    uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_random(&s->random, 2);
+    uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_search_random(s, 2);
     const rmi_step_access *a;
     rmi_search_insert insert;
     if (task == RMI_NONE || step->tasks[task].once || depth > RMI_SEARCH_DEPTH) return 0;
@@ -18487,7 +18514,7 @@ RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event,
         read = step->pool[a->reads.at + k];
         life = rmi_search_life_before(s, read, event);
         if (life == RMI_COST_AT_HOME || (life != RMI_NONE && s->costs.lives[life].last >= event)) continue;
-        dice = rmi_random(&s->random, 100);
+        dice = rmi_search_random(s, 100);
         if (life != RMI_NONE && dice < 25) { /* lives on */
             rmi_search_note(s, s->costs.lives[life].last + 1, event, (int64_t)s->costs.lives[life].room);
             continue;
@@ -18525,8 +18552,7 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *h)
     const rmi_step *step = s->step;
     uint32_t p, k, to = h->n;
     uint64_t least = 0;
-    memset(s->needed, 0, step->n_buffers);
-    for (k = 0; k < step->n_ends; k++) s->needed[step->ends[k]] = 1;
+    if (step->n_buffers) memcpy(s->needed, s->at_end, step->n_buffers);
     memset(s->runs_left, 0, step->n_tasks * sizeof(uint32_t));
     for (p = 0; p < h->n; p++) s->runs_left[h->events[p].task]++;
     for (p = h->n; p-- > 0;) {
@@ -18590,8 +18616,17 @@ RMI_FN int rmi_search_fits(const rmi_search *s, const rmi_costs *x) { return !x-
 /* Time, and the price of bytes above the limits. */
 RMI_FN uint64_t rmi_search_score(const rmi_search *s, const rmi_costs *x, uint32_t events)
 {
-    uint64_t host = rmi_scale20(rmi_sub(x->host_bytes, s->cost.host_limit), s->cost.price);
+    uint64_t host = rmi_cost_scale(rmi_sub(x->host_bytes, s->cost.host_limit), s->cost.price);
     return rmi_add(rmi_add(x->step_ns, rmi_cost_penalty(&s->cost, x->excess, x->sum_excess, events)), host);
+}
+
+/* -ln of a uniform number, in 1/65536: the place of the leading bit and a straight line below it. */
+RMI_FN uint64_t rmi_search_exponential(rmi_search *s)
+{
+    uint64_t x, whole = 0;
+    s->random++;
+    for (x = rmi_mix(s->random) | 1; !(x >> 63); x <<= 1) whole++;
+    return ((whole << 16) + (0xFFFFu - ((x >> 47) & 0xFFFFu))) * 45426u >> 16;
 }
 
 /* Once in a while the price follows the share of states that are within the limits. */
@@ -18644,10 +18679,10 @@ RMI_FN uint64_t rmi_search_forecast(const rmi_search *s, uint64_t least_ns)
 /* Evaluates the candidate; it becomes the current schedule if chance allows it. */
 RMI_FN void rmi_search_consider(rmi_search *s)
 {
-    uint64_t most = rmi_add(s->score, s->heat * rmi_random_exponential(&s->random) >> 16), score;
+    uint64_t most = rmi_add(s->score, s->heat * rmi_search_exponential(s) >> 16), score;
     rmi_schedule schedule;
     rmi_costs costs;
-    int blind = !rmi_random(&s->random, RMI_SEARCH_BLIND); /* no forecast is trusted always */
+    int blind = !rmi_search_random(s, RMI_SEARCH_BLIND); /* no forecast is trusted always */
     if (blind) rmi_search_adapt(s);
     blind |= s->edit.unsure;
     if (!blind && !s->edit.n_drops && rmi_search_forecast(s, rmi_add(s->least_ns, s->edit.ns)) > most) return;
@@ -18708,8 +18743,8 @@ RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
     const rmi_costs *x = &s->costs;
     uint32_t i, n = 0, event = RMI_NONE;
     const rmi_gap *found = NULL;
-    for (i = 0; i < RMI_SEARCH_SAMPLES && rmi_random(&s->random, 5) && s->current.n; i++) {
-        uint32_t other = rmi_random(&s->random, s->current.n);
+    for (i = 0; i < RMI_SEARCH_SAMPLES && rmi_search_random(s, 5) && s->current.n; i++) {
+        uint32_t other = rmi_search_random(s, s->current.n);
         if (event == RMI_NONE || x->live[other] > x->live[event]) event = other;
         if (x->live[event] >= s->cost.limit / 10 * 9) break;
     }
@@ -18717,7 +18752,7 @@ RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
         const rmi_gap *gap = &x->gaps[i];
         if (event != RMI_NONE && (gap->from >= event || gap->to <= event)) continue;
         if (copied < 2 && rmi_search_is_copied(s, gap->to, gap->bit) != (int)copied) continue;
-        if (!rmi_random(&s->random, ++n)) found = gap;
+        if (!rmi_search_random(s, ++n)) found = gap;
     }
     return found;
 }
@@ -18725,7 +18760,7 @@ RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
 /* One of the repeated runs, or RMI_NONE. */
 RMI_FN uint32_t rmi_search_repeat(rmi_search *s)
 {
-    uint32_t p = s->current.n ? rmi_random(&s->random, s->current.n) : 0, i;
+    uint32_t p = s->current.n ? rmi_search_random(s, s->current.n) : 0, i;
     for (i = 0; i < s->current.n; i++, p = p + 1 < s->current.n ? p + 1 : 0)
         if (s->costs.again[p]) return p;
     return RMI_NONE;
@@ -18751,11 +18786,11 @@ RMI_FN int rmi_search_move_again_not_copied(rmi_search *s) { return rmi_search_g
 /* A repeated run goes, and now and then up to three that follow it. */
 RMI_FN int rmi_search_move_remove(rmi_search *s)
 {
-    uint32_t p = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4);
+    uint32_t p = rmi_search_repeat(s), n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, 4);
     if (p == RMI_NONE) return 0;
     for (; n && p < s->current.n; p++)
         if (s->costs.again[p]) rmi_search_drop(s, p), n--;
-        else if (s->step->tasks[s->current.events[p].task].way == RMI_BWD && rmi_random(&s->random, 2)) break;
+        else if (s->step->tasks[s->current.events[p].task].way == RMI_BWD && rmi_search_random(s, 2)) break;
     return 1;
 }
 
@@ -18804,28 +18839,28 @@ RMI_FN int rmi_search_move_copy_not_again(rmi_search *s)
 /* A repeated run or a copy goes, and a gap is given up. */
 RMI_FN int rmi_search_move_exchange(rmi_search *s)
 {
-    const rmi_gap *gap = rmi_search_gap(s, rmi_random(&s->random, 3) ? 2 : 1);
+    const rmi_gap *gap = rmi_search_gap(s, rmi_search_random(s, 3) ? 2 : 1);
     uint32_t p = rmi_search_repeat(s);
-    if (gap && rmi_search_is_copied(s, gap->to, gap->bit) && rmi_random(&s->random, 2)) rmi_search_flip(s, gap->to, gap->bit);
+    if (gap && rmi_search_is_copied(s, gap->to, gap->bit) && rmi_search_random(s, 2)) rmi_search_flip(s, gap->to, gap->bit);
     else if (p != RMI_NONE) rmi_search_drop(s, p);
     else return 0;
     gap = rmi_search_gap(s, 0);
-    return s->step->moves && rmi_random(&s->random, 2) ? rmi_search_turn_copy(s, gap) : rmi_search_give_up(s, gap);
+    return s->step->moves && rmi_search_random(s, 2) ? rmi_search_turn_copy(s, gap) : rmi_search_give_up(s, gap);
 }
 
 /* A repeated run, or an update, moves to another place. */
 RMI_FN int rmi_search_move_shift(rmi_search *s)
 {
-    uint32_t p = rmi_search_repeat(s), span = 1 + rmi_random(&s->random, s->current.n / 8 + 1), to;
+    uint32_t p = rmi_search_repeat(s), span = 1 + rmi_search_random(s, s->current.n / 8 + 1), to;
     rmi_search_insert *insert = &s->edit.inserts[0];
-    if (s->step->n_updates && rmi_random(&s->random, 2)) {
-        const rmi_step_param *q = &s->step->params[s->step->updates[rmi_random(&s->random, s->step->n_updates)]];
+    if (s->step->n_updates && rmi_search_random(s, 2)) {
+        const rmi_step_param *q = &s->step->params[s->step->updates[rmi_search_random(s, s->step->n_updates)]];
         for (p = s->current.n; p-- > 0 && s->current.events[p].task != q->update;) {}
         if (p >= s->current.n) return 0;
         to = p + 1 + span;
     } else {
         if (p == RMI_NONE) return 0;
-        to = rmi_random(&s->random, 2) ? p + 1 + span : p - (span < p ? span : p);
+        to = rmi_search_random(s, 2) ? p + 1 + span : p - (span < p ? span : p);
     }
     if (to >= s->current.n) return 0;
     insert->at = to;
@@ -18841,11 +18876,11 @@ RMI_FN int rmi_search_move_shift(rmi_search *s)
 RMI_FN int rmi_search_move_mode(rmi_search *s)
 {
     const rmi_step *step = s->step;
-    uint32_t at, o, kind = rmi_random(&s->random, 3), i, mode;
+    uint32_t at, o, kind = rmi_search_random(s, 3), i, mode;
     if (!step->n_choosing) return 0;
-    at = rmi_random(&s->random, step->n_choosing);
+    at = rmi_search_random(s, step->n_choosing);
     o = step->choosing[at];
-    mode = rmi_random(&s->random, step->n_modes[o]);
+    mode = rmi_search_random(s, step->n_modes[o]);
     if (mode == s->current.mode[o]) return 0;
     s->edit.unsure = 1;
     for (i = 0; i < step->n_choosing; i++) {
@@ -18853,7 +18888,7 @@ RMI_FN int rmi_search_move_mode(rmi_search *s)
         if (other == o || (kind == 2 && step->class_of[other] == step->class_of[o]))
             s->candidate.mode[other] = (uint8_t)mode;
         else if (kind == 1 && i == at + 1)
-            s->candidate.mode[other] = (uint8_t)rmi_random(&s->random, step->n_modes[other]);
+            s->candidate.mode[other] = (uint8_t)rmi_search_random(s, step->n_modes[other]);
     }
     return 1;
 }
@@ -18861,11 +18896,11 @@ RMI_FN int rmi_search_move_mode(rmi_search *s)
 /* Another home for a param, or for some of its neighbours. */
 RMI_FN int rmi_search_move_home(rmi_search *s)
 {
-    uint32_t n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, RMI_SEARCH_GROUP + s->n_params / 8), i;
-    uint32_t home = rmi_random(&s->random, RMI_HOMES);
+    uint32_t n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, RMI_SEARCH_GROUP + s->n_params / 8), i;
+    uint32_t home = rmi_search_random(s, RMI_HOMES);
     int any = 0;
     if (!s->n_params) return 0;
-    for (i = rmi_random(&s->random, s->n_params); n && i < s->n_params; i++, n--) {
+    for (i = rmi_search_random(s, s->n_params); n && i < s->n_params; i++, n--) {
         uint32_t row = s->params[i];
         if (!(s->step->params[row].allowed >> home & 1) || s->candidate.home[row] == home) continue;
         s->candidate.home[row] = (uint8_t)home;
@@ -18881,8 +18916,8 @@ RMI_FN int rmi_search_move_homes(rmi_search *s)
     uint8_t *home = s->candidate.home, kept;
     uint32_t a, b;
     if (s->n_params < 2) return 0;
-    a = s->params[rmi_random(&s->random, s->n_params)];
-    b = s->params[rmi_random(&s->random, s->n_params)];
+    a = s->params[rmi_search_random(s, s->n_params)];
+    b = s->params[rmi_search_random(s, s->n_params)];
     if (home[a] == home[b] || !(s->step->params[b].allowed >> home[a] & 1) || !(s->step->params[a].allowed >> home[b] & 1)) return 0;
     kept = home[a];
     home[a] = home[b];
@@ -18937,7 +18972,7 @@ RMI_FN void rmi_search_once(rmi_search *s)
         const rmi_search_move *move = &rmi_search_moves[i];
         if ((s->off >> i & 1) || (move->copies && !s->step->moves)) continue;
         sum += move->weight;
-        if (rmi_random(&s->random, sum) < move->weight) pick = i;
+        if (rmi_search_random(s, sum) < move->weight) pick = i;
     }
     if (pick == RMI_NONE) return;
     s->cost.work += s->current.n / 8;
@@ -19046,6 +19081,7 @@ typedef struct rmi_planner {
     uint32_t listed, listing, lists_moved; /* listing: the number of the one that is tried now, or 0; numbers so far */
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
+    uint64_t *over;  /* NULL, or where a quick try is above its target: by how many bytes, in each part of the computation's time */
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
@@ -19406,6 +19442,27 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run
     return RM_OK;
 }
 
+/* Addresses above the target: by how much, in each part of the computation's time. What lives nearly always says nothing. */
+RMI_FN rm_result rmi_plan_note_over(rmi_planner *w, rmi_arena *mem, uint64_t target)
+{
+    const rmi_seq *q = &w->seq;
+    uint64_t *at = RMI_NEW(mem, uint64_t, (size_t)q->n + 1), part, k;
+    size_t i, str = q->n_str;
+    if (!at) return RM_ERROR_MEMORY;
+    for (i = 0; i < q->n; i++) at[i + 1] = at[i] + (q->runs[i].way <= RMI_OPT ? rmi_low_ns(w->g, q->runs[i], 0, 0) : 0);
+    part = at[q->n] / RMI_OFF_PARTS + 1;
+    for (i = q->n_st; i-- > 0;) {
+        const rmi_stmt *st = &q->st[i];
+        const rmi_seq_stretch *x;
+        if (st->what != RMI_ALLOC) continue;
+        x = &q->str[--str]; /* what is allocated has the last stretches, in order */
+        if (st->offset + x->bytes <= target || x->end_pos - x->first_pos > q->n / 4 * 3) continue;
+        for (k = at[x->first_pos] / part; k < RMI_OFF_PARTS && k <= at[rmi_min(x->end_pos, q->n)] / part; k++)
+            w->over[k] = rmi_max(w->over[k], st->offset + x->bytes - target);
+    }
+    return RM_OK;
+}
+
 /* Builds and checks the program of n runs in mem; when pruning, one without a chance gets no addresses and the size RMI_INF. */
 RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
 {
@@ -19428,7 +19485,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         w->placing = 0;
         if (r != RM_OK) return r;
     }
-    if (w->quick && target && !w->d->live_only && out->arena > target) return RM_OK;
+    if (w->quick && target && !w->d->live_only && out->arena > target) return w->over ? rmi_plan_note_over(w, mem, target) : RM_OK;
     RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
     if (q->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
         rmi_arena_free(&w->lives);
@@ -20852,6 +20909,20 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 #define RMI_PLAN_MOVE_EVALS 12000u
 #define RMI_PLAN_COARSE 32u /* decisions: where there are fewer each one is most of what a link does, and none can be spared */
 
+/* Lowers the limit until the decisions of now do not fit: everywhere
+   by `less` a time, or (0) where addresses are `over` the budget. */
+RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t less)
+{
+    rmi_off_model *m = s->m;
+    uint32_t k, n;
+    for (n = 0; n < 16; n++) {
+        for (k = 0; k < RMI_OFF_PARTS && !less; k++) m->tight[k] += over[k] ? over[k] / 4 + m->limit / 2000 : 0;
+        m->limit = rmi_sub(m->limit, less);
+        rmi_off_look(s->m);
+        if (m->peak > m->limit) return;
+    }
+}
+
 /* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. mode, host: scratch. Nothing that fits:
    s->best_energy is RMI_INF. */
 RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn,
@@ -20904,7 +20975,7 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode, uint8_t *host)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, less, fitted = RMI_INF, effort = w->effort;
+    uint64_t size, fitted = RMI_INF, effort = w->effort, over[RMI_OFF_PARTS];
     uint32_t round, k, patience = 4, longer = 1, packs = s->packs;
     rm_result r;
     for (round = 0; round < packs && !w->stop.stopped; round++) {
@@ -20912,10 +20983,13 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
         rmi_off_take_best(s);
         w->quick = round < packs - 2 || w->best.n;
         size = 0;
+        memset(over, 0, sizeof over);
+        w->over = over;
         w->effort = w->quick && !effort ? RMI_PLAN_EFFORT : effort;
         r = useless ? RM_OK : rmi_plan_try_moved(w, s, budget, &size);
         w->effort = effort;
         w->quick = 0;
+        w->over = NULL;
         if (r != RM_OK) return r;
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
         if (!useless && size <= budget && w->tried.host > w->d->host_bytes)
@@ -20931,14 +21005,9 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
             } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
             if (fitted != RMI_INF || s->best_energy != RMI_INF || !patience) {
                 m->limit += (budget - m->limit) / 4;
+                for (k = 0; k < RMI_OFF_PARTS; k++) m->tight[k] -= m->tight[k] / 4;
             } else patience--, longer = 8; /* with less room another plan is wanted, not this one with less of it */
-        } else { /* until the decisions of now do not fit */
-            less = round % 3 < 2 ? m->limit / 1000 : (size - budget) / 4 + m->limit / 4000;
-            for (k = 0; k < 16 && (!k || m->peak <= m->limit); k++) {
-                m->limit = rmi_sub(m->limit, less);
-                rmi_off_look(m);
-            }
-        }
+        } else rmi_plan_make_room(s, over, round % 3 < 2 ? 0 : (size - budget) / 4 + m->limit / 4000);
         s->best_energy = RMI_INF;
         rmi_off_anneal(s, longer * evals / (useless && s->n_flips ? 40 : 60) + 1, m->ns / 5000 * longer);
         longer = 1;
@@ -21066,6 +21135,7 @@ RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_se
     f.s = s;
     f.budget = m->limit = budget;
     f.work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_MAX;
+    memset(m->tight, 0, sizeof m->tight);
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) {
             items[f.n] = i;
@@ -21161,6 +21231,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
     for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) {
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.host_limit = w->d->host_bytes;
+        memset(m.tight, 0, sizeof m.tight);
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
