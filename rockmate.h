@@ -1131,6 +1131,12 @@ RMI_INLINE uint64_t rmi_round_up(uint64_t a, uint64_t to)
     return a > RMI_INF - (to - 1) ? RMI_INF : (a + to - 1) / to * to;
 }
 
+/* a * b / 2^20, rounded down, saturating. */
+RMI_INLINE uint64_t rmi_scale20(uint64_t a, uint64_t b)
+{
+    return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
+}
+
 /* ceil(a * b / divisor) without overflow of the product; RMI_INF if the quotient does not fit. divisor > 0. A product
    of more than 64 bits is divided bit by bit: its high half is the rest, its low half becomes the quotient. */
 RMI_FN uint64_t rmi_mul_div_up(uint64_t a, uint64_t b, uint64_t divisor)
@@ -1169,6 +1175,17 @@ RMI_INLINE uint64_t rmi_mix(uint64_t x)
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
+}
+
+/* A random number below n. state: of the generator, moves on. */
+RMI_INLINE uint32_t rmi_random(uint64_t *state, uint32_t n) { return (uint32_t)(((rmi_mix(++*state) >> 32) * n) >> 32); }
+
+/* -ln of a uniform random number, in 1/65536: the place of the leading bit and a straight line below it. */
+RMI_FN uint64_t rmi_random_exponential(uint64_t *state)
+{
+    uint64_t x, whole = 0;
+    for (x = rmi_mix(++*state) | 1; !(x >> 63); x <<= 1) whole++;
+    return ((whole << 16) + (0xFFFFu - ((x >> 47) & 0xFFFFu))) * 45426u >> 16;
 }
 
 /* A clock: monotonic where the headers offer one, else what C99 has. */
@@ -10388,15 +10405,9 @@ RMI_FN rm_result rmi_ref_state_make(rmi_ref_search *s, rmi_ref_state *x, const r
 /* What edits of lists of at most s->cap entries are noted in. */
 RMI_FN rm_result rmi_ref_search_edits(rmi_arena *mem, const rmi_step *step, rmi_ref_search *s)
 {
-    s->done = RMI_NEW(mem, uint32_t, step->n_tasks);
-    s->drop = RMI_NEW(mem, uint8_t, s->cap + 1);
-    s->dropped = RMI_RAW(mem, uint32_t, s->cap + 1);
-    if (!s->done || !s->drop || !s->dropped) return RM_ERROR_MEMORY;
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->done, step->n_tasks), RMI_T(s->drop, s->cap + 1), RMI_T(s->dropped, s->cap + 1)));
     if (!s->forecasts) return RM_OK;
-    s->delta = RMI_NEW(mem, int64_t, s->cap + 2);
-    s->met = RMI_NEW(mem, uint32_t, step->n_buffers + 1u);
-    s->at = RMI_NEW(mem, uint32_t, step->n_tasks);
-    return s->delta && s->met && s->at ? RM_OK : RM_ERROR_MEMORY;
+    return RMI_TABLES(mem, RMI_T(s->delta, s->cap + 2), RMI_T(s->met, step->n_buffers + 1u), RMI_T(s->at, step->n_tasks));
 }
 
 /* What a forward takes in the mean, in ns. */
@@ -10784,12 +10795,6 @@ RMI_FN uint64_t rmi_ref_excess(const rmi_ref_search *s, const rmi_ref_state *x)
     return x->peak > s->limit ? x->peak - s->limit + x->over / 16 : 0;
 }
 
-/* a * b >> 20 without overflow. */
-RMI_INLINE uint64_t rmi_ref_scale(uint64_t a, uint64_t b)
-{
-    return rmi_add(rmi_mul(a >> 20, b), ((a & 0xFFFFFu) * (b >> 20)) + (((a & 0xFFFFFu) * (b & 0xFFFFFu)) >> 20));
-}
-
 /* Second pass: bytes, forms, time. 0: it gives up. */
 RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
 {
@@ -10810,7 +10815,7 @@ RMI_FN int rmi_ref_bytes(rmi_ref_search *s, rmi_ref_state *x)
         if (top > x->peak) x->peak = top;
         if (top > s->limit) {
             x->over += top - s->limit;
-            if (s->stop != RMI_INF && s->least_ns + (x->ns - x->fast_ns) + rmi_ref_scale(rmi_ref_excess(s, x), s->lambda) > s->stop) {
+            if (s->stop != RMI_INF && s->least_ns + (x->ns - x->fast_ns) + rmi_scale20(rmi_ref_excess(s, x), s->lambda) > s->stop) {
                 s->work -= x->n - p; /* not looked at */
                 return 0;
             }
@@ -10943,12 +10948,6 @@ RMI_FN void rmi_ref_record(rmi_ref_search *s)
 }
 
 /* --- edits: the candidate b is the current a with insertions and drops */
-
-RMI_INLINE uint32_t rmi_ref_rand(rmi_ref_search *s, uint32_t n)
-{
-    s->rng++;
-    return (uint32_t)(((rmi_mix(s->rng) >> 32) * n) >> 32);
-}
 
 RMI_FN void rmi_ref_insert(rmi_ref_search *s, uint32_t pos, uint32_t task) { s->ins[s->n_ins++] = (uint64_t)pos << 32 | task; }
 
@@ -11387,7 +11386,7 @@ RMI_FN uint64_t rmi_ref_forecast(rmi_ref_search *s)
         for (p = 0; p < a->n; p++)
             if ((p < v.lo || p >= v.hi) && a->live[p] > peak) peak = a->live[p];
     v.ns = rmi_sub(v.ns, v.less);
-    return rmi_add(v.ns, over && peak > s->limit ? rmi_ref_scale(peak - s->limit + over / 16, s->lambda) : 0) + 1;
+    return rmi_add(v.ns, over && peak > s->limit ? rmi_scale20(peak - s->limit + over / 16, s->lambda) : 0) + 1;
 }
 
 /* Builds and evaluates b. 0: it is not legal. */
@@ -11526,7 +11525,7 @@ RMI_FN int rmi_ref_closure(rmi_ref_search *s, uint32_t op, uint32_t t, uint32_t 
             if (mk == RMI_NONE || step->tasks[mk].once) continue;
             s->forked = 1;
             again = level == RMI_REF_DEAD || (level == RMI_REF_CROSSING && a->inst[i].last <= t) ||
-                    (level == RMI_REF_MIXED && rmi_ref_rand(s, 2));
+                    (level == RMI_REF_MIXED && rmi_random(&s->rng, 2));
             if (!again) continue;
             s->extended -= (step->buffers[u].room >> 8) * (s->above[b] - s->above[a->inst[i].last + 1]);
             s->n_touched -= touched;
@@ -11620,7 +11619,7 @@ RMI_FN uint32_t rmi_ref_across(rmi_ref_search *s, uint32_t p, uint32_t *out)
 {
     const rmi_ref_state *a = s->a;
     /* of those made before */
-    uint32_t n = 0, k, all = a->inst0[p], looked = (uint32_t)rmi_min(all, 2048), i = all ? rmi_ref_rand(s, all) : 0;
+    uint32_t n = 0, k, all = a->inst0[p], looked = (uint32_t)rmi_min(all, 2048), i = all ? rmi_random(&s->rng, all) : 0;
     for (k = 0; k < looked && n < RMI_REF_ACROSS; k++) {
         const rmi_ref_inst *x = &a->inst[i];
         if (x->last > p && x->first < p && x->str != RMI_NONE && !x->gone) out[n++] = i;
@@ -11633,7 +11632,7 @@ RMI_FN uint32_t rmi_ref_across(rmi_ref_search *s, uint32_t p, uint32_t *out)
 /* Another one of the n lives from number k on comes to place k. */
 RMI_INLINE const rmi_ref_inst *rmi_ref_next_across(rmi_ref_search *s, uint32_t *across, uint32_t k, uint32_t n)
 {
-    uint32_t j = k + rmi_ref_rand(s, n - k), i = across[j];
+    uint32_t j = k + rmi_random(&s->rng, n - k), i = across[j];
     across[j] = across[k];
     across[k] = i;
     return &s->a->inst[i];
@@ -11647,7 +11646,7 @@ RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
     for (k = 0; k < n; k++) {
         const rmi_ref_inst *x = rmi_ref_next_across(s, across, k, n);
         if (!rmi_ref_gap(s, x->str, t, &from, &b)) continue;
-        return rmi_ref_give_up(s, x->str, t, b, rmi_ref_rand(s, 4), &ns);
+        return rmi_ref_give_up(s, x->str, t, b, rmi_random(&s->rng, 4), &ns);
     }
     return 0;
 }
@@ -11656,13 +11655,13 @@ RMI_FN int rmi_ref_random_evict(rmi_ref_search *s, uint32_t t)
 RMI_FN uint32_t rmi_ref_moment(rmi_ref_search *s)
 {
     const rmi_ref_state *a = s->a;
-    uint32_t p = rmi_ref_rand(s, a->n), i;
+    uint32_t p = rmi_random(&s->rng, a->n), i;
     uint32_t n = a->over ? 8 : 2;
     for (i = 0; i < n; i++) {
-        uint32_t q = rmi_ref_rand(s, a->n);
+        uint32_t q = rmi_random(&s->rng, a->n);
         if (a->live[q] > a->live[p]) p = q;
     }
-    if (a->over && rmi_ref_rand(s, 2))
+    if (a->over && rmi_random(&s->rng, 2))
         for (i = 0; i < a->n; i++)
             if (a->live[i] > a->live[p]) p = i;
     return p;
@@ -11674,9 +11673,9 @@ RMI_FN int rmi_ref_repeats(rmi_ref_search *s, uint32_t *lo, uint32_t *hi)
     const rmi_ref_state *a = s->a;
     uint32_t k, l, h, most;
     if (!a->n_reps) return 0;
-    k = l = rmi_ref_rand(s, a->n_reps);
+    k = l = rmi_random(&s->rng, a->n_reps);
     h = k + 1;
-    most = rmi_ref_rand(s, 3) ? 1 + rmi_ref_rand(s, 3) : 16;
+    most = rmi_random(&s->rng, 3) ? 1 + rmi_random(&s->rng, 3) : 16;
     while (h < a->n_reps && a->reps[h] == a->reps[h - 1] + 1 && h - l < most) h++;
     while (l > 0 && a->reps[l - 1] + 1 == a->reps[l] && h - l < most) l--;
     *lo = a->reps[l];
@@ -11704,8 +11703,8 @@ RMI_FN int rmi_ref_move_mode(rmi_ref_search *s)
     const rmi_step *step = s->step;
     uint32_t op;
     if (!step->n_choosing || RMI_WITHOUT(modes)) return 0;
-    op = step->choosing[rmi_ref_rand(s, step->n_choosing)];
-    rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_ref_rand(s, step->n_modes[op] - 1u)) % step->n_modes[op]);
+    op = step->choosing[rmi_random(&s->rng, step->n_choosing)];
+    rmi_ref_set_mode(s, op, (s->a->mode[op] + 1 + rmi_random(&s->rng, step->n_modes[op] - 1u)) % step->n_modes[op]);
     return 1;
 }
 
@@ -11744,13 +11743,13 @@ RMI_FN int rmi_ref_move_run(rmi_ref_search *s, int any)
     const rmi_ref_state *a = s->a;
     uint32_t lo, hi, i, to, d;
     if (any) {
-        lo = rmi_ref_rand(s, a->n);
+        lo = rmi_random(&s->rng, a->n);
         hi = lo + 1;
         if (a->list[lo] >= s->step->n_tasks) return 0;
         s->odd = 1;
     } else if (!rmi_ref_repeats(s, &lo, &hi)) return 0;
-    d = 1 + rmi_ref_rand(s, 1u << (1 + rmi_ref_rand(s, 6)));
-    if (rmi_ref_rand(s, 2)) to = lo > d ? lo - d : 0;
+    d = 1 + rmi_random(&s->rng, 1u << (1 + rmi_random(&s->rng, 6)));
+    if (rmi_random(&s->rng, 2)) to = lo > d ? lo - d : 0;
     else to = hi + d < a->n ? hi + d : a->n;
     if (to == lo || (any && !rmi_ref_passes(s, lo, to))) return 0;
     for (i = lo; i < hi; i++) {
@@ -11795,7 +11794,7 @@ RMI_FN uint64_t rmi_ref_price(rmi_ref_search *s, uint32_t k, uint32_t p, uint32_
 RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
 {
     const rmi_ref_state *a = s->a;
-    uint32_t from, b, across[RMI_REF_ACROSS], n_across = rmi_ref_across(s, p, across), n = 0, sample = 1 + rmi_ref_rand(s, 8);
+    uint32_t from, b, across[RMI_REF_ACROSS], n_across = rmi_ref_across(s, p, across), n = 0, sample = 1 + rmi_random(&s->rng, 8);
     uint64_t got = 0;
     while (n < 24 && got < need) {
         uint32_t best = RMI_NONE, k, i, found = 0, best_level = 0;
@@ -11809,7 +11808,7 @@ RMI_FN int rmi_ref_free_bytes(rmi_ref_search *s, uint32_t p, uint64_t need)
                 continue;
             }
             found++;
-            if (!rmi_ref_rand(s, 4)) level = RMI_REF_DEAD;
+            if (!rmi_random(&s->rng, 4)) level = RMI_REF_DEAD;
             s->most_ns =
                 best == RMI_NONE ? best_ns : rmi_min(s->spend, rmi_mul_div_up(best_ns, a->str[x->str].room, a->str[best].room + 1));
             ns = rmi_ref_price(s, x->str, p, b, level);
@@ -11843,11 +11842,11 @@ RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
     const rmi_ref_state *a = s->a;
     const rmi_step_access *c;
     const rmi_step_way *x;
-    uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_ref_rand(s, 8),
-             level = rmi_ref_rand(s, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
+    uint32_t p = RMI_NONE, to = 0, top, r, try_, found = 0, most = 1 + rmi_random(&s->rng, 8),
+             level = rmi_random(&s->rng, 2) ? RMI_REF_DEAD : RMI_REF_CROSSING;
     uint64_t ns = 0, loss = 0, held = 0;
     for (try_ = 0; try_ < 256 && found < most && !RMI_WITHOUT(late_backward); try_++) {
-        uint32_t q = rmi_ref_rand(s, a->n);
+        uint32_t q = rmi_random(&s->rng, a->n);
         if (!a->rank[q] || a->list[q] >= step->n_tasks || step->tasks[a->list[q]].way != RMI_BWD) continue;
         found++;
         r = rmi_ref_faster(s, q, &x);
@@ -11858,7 +11857,7 @@ RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
     if (p == RMI_NONE || p + 1 == a->n) return 0;
     r = rmi_ref_faster(s, p, &x);
     for (try_ = 0; try_ < 8 && (!try_ || (to < a->n && a->live[to] + x[0].workspace > s->limit)); try_++)
-        to = p + 2 + rmi_ref_rand(s, a->n - p - 1);
+        to = p + 2 + rmi_random(&s->rng, a->n - p - 1);
     if (!rmi_ref_passes(s, p, to)) return 0;
     s->odd = 1;
     rmi_ref_drop(s, p);
@@ -11867,14 +11866,14 @@ RMI_FN int rmi_ref_move_late(rmi_ref_search *s)
     for (r = 0; r < c->reads.n; r++) {
         uint32_t u = step->pool[c->reads.at + r], i = rmi_ref_life_at(a, u, to), mk = step->buffers[u].maker;
         if (i != RMI_NONE && a->inst[i].last >= to) continue;
-        if (mk == RMI_NONE || step->tasks[mk].once || s->mark[mk] || !rmi_ref_rand(s, 3)) held += step->buffers[u].room;
+        if (mk == RMI_NONE || step->tasks[mk].once || s->mark[mk] || !rmi_random(&s->rng, 3)) held += step->buffers[u].room;
         else if (!rmi_ref_closure(s, mk, p, to, level, &ns)) return 0;
     }
     rmi_ref_clear_marks(s, 0);
     for (top = r = p + 1; r < to && r < a->n; r++)
         if (a->live[r] > a->live[top]) top = r;
     s->work += (to - p) / 16;
-    if (rmi_ref_rand(s, 2) && top < a->n && a->live[top] + held > s->limit) rmi_ref_free_bytes(s, top, a->live[top] + held - s->limit);
+    if (rmi_random(&s->rng, 2) && top < a->n && a->live[top] + held > s->limit) rmi_ref_free_bytes(s, top, a->live[top] + held - s->limit);
     return 1;
 }
 
@@ -11895,7 +11894,7 @@ RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
         least = (uint32_t)rmi_min(least, from);
         more += step->buffers[a->inst[i].buf].room;
     }
-    if (least == lo || rmi_ref_rand(s, 8) < 2) return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
+    if (least == lo || rmi_random(&s->rng, 8) < 2) return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
     for (p = i = least; i < lo; i++)
         if (a->live[i] > a->live[p]) p = i;
     return a->live[p] + more <= s->limit || rmi_ref_free_bytes(s, p, a->live[p] + more - s->limit);
@@ -11904,7 +11903,7 @@ RMI_FN int rmi_ref_move_swap(rmi_ref_search *s)
 /* Gives up a random stretch of bytes at a full position, or the cheapest of a few. */
 RMI_FN int rmi_ref_move_evict(rmi_ref_search *s)
 {
-    if (rmi_ref_rand(s, 2)) return rmi_ref_random_evict(s, rmi_ref_moment(s));
+    if (rmi_random(&s->rng, 2)) return rmi_ref_random_evict(s, rmi_ref_moment(s));
     return rmi_ref_free_bytes(s, rmi_ref_moment(s), 1);
 }
 
@@ -11929,33 +11928,19 @@ static const rmi_ref_move rmi_ref_moves[] = {
 /* A random edit of the current list. 0: none was found. */
 RMI_FN int rmi_ref_propose(rmi_ref_search *s)
 {
-    uint32_t dice = rmi_ref_rand(s, 100), k = 0;
+    uint32_t dice = rmi_random(&s->rng, 100), k = 0;
     int ok;
     rmi_ref_begin(s);
     for (; dice >= rmi_ref_moves[k].share; k++) dice -= rmi_ref_moves[k].share;
-    if (s->step->n_tasks <= RMI_REF_FEW && rmi_ref_rand(s, 5) == 0) ok = rmi_ref_move_order(s);
+    if (s->step->n_tasks <= RMI_REF_FEW && rmi_random(&s->rng, 5) == 0) ok = rmi_ref_move_order(s);
     else ok = rmi_ref_moves[k].make(s);
     rmi_ref_clear_marks(s, 0);
     return ok;
 }
 
-/* -ln of a uniform number, in 1/65536: the place of the leading bit and a straight line below it. */
-RMI_FN uint64_t rmi_ref_exponential(rmi_ref_search *s)
-{
-    uint64_t x, whole = 0;
-    s->rng++;
-    x = rmi_mix(s->rng) | 1;
-    while (!(x >> 63)) {
-        x <<= 1;
-        whole++;
-    }
-    return ((whole << 16) + (0xFFFFu - ((x >> 47) & 0xFFFFu))) * 45426u >> 16;
-}
-
-
 RMI_INLINE uint64_t rmi_ref_energy(const rmi_ref_search *s, const rmi_ref_state *x)
 {
-    return rmi_add(x->ns, rmi_ref_scale(rmi_ref_excess(s, x), s->lambda));
+    return rmi_add(x->ns, rmi_scale20(rmi_ref_excess(s, x), s->lambda));
 }
 
 /* The largest r with r * r <= x. */
@@ -11995,15 +11980,15 @@ RMI_FN void rmi_ref_cycle(rmi_ref_search *s, uint64_t hot, uint64_t cold, uint64
     while (s->work - start < work) {
         uint64_t was, is;
         uint32_t at = (uint32_t)(((s->work - start) * 64) / work);
-        for (; phase < at; phase++) t = rmi_ref_scale(t, ratio);
+        for (; phase < at; phase++) t = rmi_scale20(t, ratio);
         s->work += s->best.n ? 16 : 4; /* a proposal costs, too; while nothing fits, what counts is to go far */
         if (rmi_ref_told(s) || !s->a->n || (s->soon && (s->best.n || s->hope.n))) return; /* nothing to run, and nothing to gain */
         was = rmi_ref_energy(s, s->a);
-        is = was + ((t * rmi_ref_exponential(s)) >> 16);
+        is = was + ((t * rmi_random_exponential(&s->rng)) >> 16);
         s->spend = rmi_sub(is, s->a->least_ns);
         if (!rmi_ref_propose(s)) continue;
         s->stop = is;
-        if (s->best.n && rmi_ref_rand(s, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
+        if (s->best.n && rmi_random(&s->rng, 4)) s->even = was; /* most of those that change nothing are not worth an evaluation */
         is = rmi_ref_apply(s) ? rmi_ref_energy(s, s->b) : RMI_INF;
         if (is <= s->stop && is != RMI_INF && is != s->even) rmi_ref_accept(s);
         s->stop = s->even = RMI_INF;
@@ -13590,7 +13575,7 @@ RMI_FN uint64_t rmi_bnd_cost(rmi_bnd_web *web, const uint64_t *price, int64_t *l
         else
             way->left = way->bytes > web->now[way->which]
                           ? RMI_INF
-                          : rmi_add(rmi_bnd_units(b, way->ns), rmi_ref_scale(way->bytes, price[way->which]));
+                          : rmi_add(rmi_bnd_units(b, way->ns), rmi_scale20(way->bytes, price[way->which]));
     }
     web->b->work += web->n_way;
     for (i = 0; i < web->n_way; i++)
@@ -13611,7 +13596,7 @@ RMI_FN uint64_t rmi_bnd_value(rmi_bnd_web *web, const uint64_t *price, int64_t *
 {
     uint64_t sum = rmi_bnd_cost(web, price, lack);
     uint32_t k;
-    for (k = 0; k < web->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_ref_scale(web->now[k], price[k]), 1));
+    for (k = 0; k < web->n && sum != RMI_INF; k++) sum = rmi_sub(sum, rmi_add(rmi_scale20(web->now[k], price[k]), 1));
     return sum;
 }
 
@@ -13718,7 +13703,7 @@ RMI_FN void rmi_bnd_visit(rmi_bnd_web *web, uint32_t i, uint32_t first, uint32_t
         const rmi_bnd_way *way = &web->way[k];
         uint64_t v = way->which == RMI_NONE ? 0
                                             : rmi_add(rmi_bnd_units(web->b, way->ns),
-                                                      rmi_ref_scale(way->bytes, node[i].price[way->which]));
+                                                      rmi_scale20(way->bytes, node[i].price[way->which]));
         rank = way->seen == 3 ? 2 : way->seen == 1;
         if (way->set || !rank || way->which == RMI_NONE || way->bytes > web->now[way->which] || rank < most ||
             (rank == most && v <= worth))
@@ -14447,7 +14432,7 @@ RMI_FN uint64_t rmi_bnd_updates_at(const rmi_bnd *b, const rmi_bnd_traffic *traf
 
 RMI_FN uint64_t rmi_bnd_priced(uint64_t bytes, uint64_t price)
 {
-    return rmi_min(rmi_ref_scale(bytes, price), (uint64_t)1 << 56);
+    return rmi_min(rmi_scale20(bytes, price), (uint64_t)1 << 56);
 }
 
 /* What does not depend on the parts: the runs, and bytes at this price. */
@@ -14487,10 +14472,10 @@ RMI_FN uint64_t rmi_bnd_link_at(const rmi_bnd *b, const rmi_bnd_traffic *traffic
     /* b1 d2h, in 1024ths of a unit */
     uint64_t busy = b1 ? rmi_mul_div_up(traffic->price, l->d2h / 16 * b1 + 16, 1000000000u) >> 10 : 0, top;
     if (busy >= unit << 10) return 0;
-    top = rmi_add(rmi_add(traffic->time, rmi_ref_scale(bytes, traffic->price)),
+    top = rmi_add(rmi_add(traffic->time, rmi_scale20(bytes, traffic->price)),
                   rmi_bnd_updates_at(b, traffic, p, b1 ? (unit * 1024 - busy - 1) >> b->up : 1024));
     if (den == RMI_INF || top >= (uint64_t)1 << 62) return 0;
-    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_ref_scale(room, traffic->price), 1)), 1u << 20, den), 1);
+    return rmi_sub(rmi_mul_div_up(rmi_sub(top, rmi_add(rmi_scale20(room, traffic->price), 1)), 1u << 20, den), 1);
 }
 
 /* Moves parts p by steps from 4 to `finest` while that raises T, which is returned. */
@@ -14731,7 +14716,6 @@ typedef enum rmi_off_mode { RMI_OFF_KEEP, RMI_OFF_OUT, RMI_OFF_AGAIN } rmi_off_m
 /* Of gradients and states: at home in host memory. */
 #define RMI_OFF_HOME 1u
 #define RMI_OFF_EASE 51u  /* of 1024: a link that is as much slower costs half as much by that, this one next to nothing */
-#define RMI_OFF_PARTS 64u /* of the time of a step's computation */
 
 typedef struct rmi_off_task {
     uint32_t read, n_reads, write, n_writes; /* into the pool; of each write two buffers that it may take over, or RMI_NONE */
@@ -14791,8 +14775,6 @@ typedef struct rmi_off_model {
     rmi_run *order;                   /* backward, reductions, updates of a step without recomputation */
     uint32_t n_order;
     uint64_t limit, base, host_limit; /* base: of what is there all the time */
-    uint64_t tight[RMI_OFF_PARTS];    /* so much less than limit in each part of the computation's time, except around the turn from
-                                         forward to backward: room where packing failed */
     /* a list of runs and what follows from it */
     rmi_run *runs;
     uint32_t n, cap;
@@ -15401,8 +15383,7 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
 {
     const rm_graph *g = m->g;
     uint32_t i, w, p;
-    uint64_t sum = m->base, host = 0, moved = 0, turn = m->start[rmi_min(g->n_ops, m->n)], window = m->ns / 100,
-             part = m->start[m->n] / RMI_OFF_PARTS + 1;
+    uint64_t sum = m->base, host = 0, moved = 0;
     memset(m->up, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     memset(m->down, 0, ((size_t)m->n + 2) * sizeof(uint64_t));
     for (i = 0; i < m->n_lasting; i++) {
@@ -15445,7 +15426,6 @@ RMI_FN void rmi_off_memory(rmi_off_model *m)
         uint64_t live;
         sum = sum + m->up[p] - m->down[p];
         live = sum + m->ws[p];
-        if (m->start[p] > turn + window || m->start[p + 1] + window < turn) live = rmi_add(live, m->tight[m->start[p] / part]);
         if (live > m->peak) m->peak = live, m->peak_at = p;
         if (live > m->limit) m->over += (live - m->limit) >> 10;
     }
@@ -17047,31 +17027,21 @@ RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_cost
 {
     size_t events = (size_t)c->cap_events + 2, lives = c->cap_lives;
     memset(x, 0, sizeof *x);
-    x->live = RMI_NEW(mem, uint64_t, events);
-    x->start = RMI_NEW(mem, uint64_t, events);
-    x->ns = RMI_NEW(mem, uint64_t, events);
-    x->first_life = RMI_NEW(mem, uint32_t, events);
-    x->last_life = RMI_NEW(mem, uint32_t, c->step->n_buffers);
-    x->update_event = RMI_NEW(mem, uint32_t, c->step->n_params);
-    x->form = RMI_NEW(mem, uint16_t, events);
-    x->again = RMI_NEW(mem, uint8_t, events);
+    RMI_TRY(RMI_TABLES(mem, RMI_T(x->live, events), RMI_T(x->start, events), RMI_T(x->ns, events), RMI_T(x->first_life, events),
+                       RMI_T(x->last_life, c->step->n_buffers), RMI_T(x->update_event, c->step->n_params), RMI_T(x->form, events),
+                       RMI_T(x->again, events)));
     x->lives = RMI_RAW(mem, rmi_life, lives);
     x->gaps = RMI_RAW(mem, rmi_gap, lives);
     x->ins = RMI_RAW(mem, rmi_copy, lives);
     x->outs = RMI_RAW(mem, rmi_copy, lives);
-    return x->live && x->start && x->ns && x->first_life && x->last_life && x->update_event && x->form && x->again && x->lives &&
-                   x->gaps && x->ins && x->outs
-               ? RM_OK
-               : RM_ERROR_MEMORY;
+    return x->lives && x->gaps && x->ins && x->outs ? RM_OK : RM_ERROR_MEMORY;
 }
 
 RMI_FN rm_result rmi_cost_make_schedule(rmi_arena *mem, const rmi_cost *c, rmi_schedule *h)
 {
     memset(h, 0, sizeof *h);
-    h->events = RMI_NEW(mem, rmi_event, (size_t)c->cap_events + 2);
-    h->mode = RMI_NEW(mem, uint8_t, c->step->graph->n_ops);
-    h->home = RMI_NEW(mem, uint8_t, c->step->n_params);
-    return h->events && h->mode && h->home ? RM_OK : RM_ERROR_MEMORY;
+    return RMI_TABLES(mem, RMI_T(h->events, (size_t)c->cap_events + 2), RMI_T(h->mode, c->step->graph->n_ops),
+                      RMI_T(h->home, c->step->n_params));
 }
 
 /* An evaluator without limits, for schedules of up to `times` as many events as running everything once. */
@@ -17089,30 +17059,15 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times
     c->cap_lives = (uint32_t)rmi_min(lives * 2, RMI_NONE / 8);
     lives = c->cap_lives;
     events = (size_t)c->cap_events + 2;
-    c->ran = RMI_NEW(mem, uint32_t, s->n_tasks);
-    c->now = RMI_NEW(mem, uint32_t, s->n_buffers);
-    c->free_head = RMI_NEW(mem, uint32_t, events);
-    c->next_free = RMI_NEW(mem, uint32_t, lives);
     c->stretches = RMI_RAW(mem, rmi_stretch_use, lives);
-    c->in_head = RMI_NEW(mem, uint32_t, events);
-    c->out_head = RMI_NEW(mem, uint32_t, events);
-    c->pending_head = RMI_NEW(mem, uint32_t, events);
-    c->pending_next = RMI_NEW(mem, uint32_t, lives);
-    c->queue_end = RMI_NEW(mem, uint64_t, 3 * lives);
-    c->queue_bytes = RMI_NEW(mem, uint64_t, 3 * lives);
-    c->queue_copy = RMI_NEW(mem, uint32_t, 3 * lives);
-    c->queued = RMI_NEW(mem, uint32_t, lives);
-    c->host_ready = RMI_NEW(mem, uint64_t, 2 * (size_t)s->n_params);
-    c->reduced = RMI_NEW(mem, uint64_t, s->n_params);
-    c->event_of = RMI_NEW(mem, uint32_t, s->n_tasks);
-    c->late_head = RMI_NEW(mem, uint32_t, events);
-    c->late_next = RMI_NEW(mem, uint32_t, s->n_params);
     for (i = 0; i < s->n_params; i++) c->reduces |= s->params[i].reduction != RMI_NONE;
-    return c->ran && c->now && c->free_head && c->next_free && c->stretches && c->in_head && c->out_head && c->pending_head &&
-                   c->pending_next && c->queue_end && c->queue_bytes && c->queue_copy && c->queued && c->host_ready &&
-                   c->reduced && c->event_of && c->late_head && c->late_next
-               ? RM_OK
-               : RM_ERROR_MEMORY;
+    if (!c->stretches) return RM_ERROR_MEMORY;
+    return RMI_TABLES(mem, RMI_T(c->ran, s->n_tasks), RMI_T(c->event_of, s->n_tasks), RMI_T(c->now, s->n_buffers),
+                      RMI_T(c->free_head, events), RMI_T(c->next_free, lives), RMI_T(c->in_head, events), RMI_T(c->out_head, events),
+                      RMI_T(c->pending_head, events), RMI_T(c->pending_next, lives), RMI_T(c->queue_end, 3 * lives),
+                      RMI_T(c->queue_bytes, 3 * lives), RMI_T(c->queue_copy, 3 * lives), RMI_T(c->queued, lives),
+                      RMI_T(c->host_ready, 2 * (size_t)s->n_params), RMI_T(c->reduced, s->n_params), RMI_T(c->late_head, events),
+                      RMI_T(c->late_next, s->n_params));
 }
 
 /* The schedule that runs everything once, in the fastest modes, all that lasts at home on the device if it may be there. */
@@ -17540,16 +17495,10 @@ RMI_INLINE void rmi_cost_ends(rmi_cost *c, rmi_costs *x, uint32_t p, uint64_t *l
     }
 }
 
-/* a * b / 2^20, saturating. */
-RMI_INLINE uint64_t rmi_cost_scale(uint64_t a, uint64_t b)
-{
-    return rmi_add(rmi_mul(a >> 20, b), rmi_mul(a & 0xFFFFFu, b) >> 20);
-}
-
 /* What bytes above the limit cost: the most of them, and four times the mean over the events. */
 RMI_INLINE uint64_t rmi_cost_penalty(const rmi_cost *c, uint64_t excess, uint64_t sum_excess, uint32_t events)
 {
-    return rmi_cost_scale(rmi_add(excess, 4 * (sum_excess / (events + 1))), c->price);
+    return rmi_scale20(rmi_add(excess, 4 * (sum_excess / (events + 1))), c->price);
 }
 
 /* Notes the bytes above the limit at one event. */
@@ -18355,23 +18304,21 @@ typedef struct rmi_search {
     uint64_t least_ns, next_least_ns; /* that the runs of the current schedule, of the candidate take at least */
     rmi_search_edit edit;
     uint32_t *params, n_params; /* rows of params that are large enough for another home */
-    uint8_t *needed, *at_end; /* by buffer: scratch of pruning; wanted when the step ends */
+    uint8_t *needed;       /* scratch of pruning, by buffer */
     uint32_t *runs_left;   /* scratch of pruning, by task */
 } rmi_search;
 
 /* The params whose homes the search decides about: with more than one possible home, and not too small. */
-RMI_FN rm_result rmi_search_find_params(rmi_search *s)
+RMI_FN void rmi_search_find_params(rmi_search *s)
 {
     const rmi_step *step = s->step;
     uint32_t i;
-    for (i = 0; i < step->n_buffers; i++) s->at_end[i] = step->buffers[i].at_end;
     for (i = 0; i < step->n_params; i++) {
         const rmi_step_param *q = &step->params[i];
         uint64_t room = (q->weight == RMI_NONE ? 0 : step->buffers[q->weight].room) + (q->state == RMI_NONE ? 0 : step->buffers[q->state].room);
         if (q->allowed >> RMI_HOME_HOST_UPDATE) room = RMI_MAX; /* its update takes the device no time there */
         if (room >= s->cost.gap_bytes && (q->allowed & (q->allowed - 1))) s->params[s->n_params++] = i;
     }
-    return RM_OK;
 }
 
 RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t limit, uint64_t host_limit, rmi_search *s)
@@ -18390,25 +18337,13 @@ RMI_FN rm_result rmi_search_make(rmi_arena *mem, const rmi_step *step, uint64_t 
     RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->costs));
     RMI_TRY(rmi_cost_make_costs(mem, &s->cost, &s->next));
     events = (size_t)s->cost.cap_events + 2;
-    s->edit.inserts = RMI_NEW(mem, rmi_search_insert, step->graph->n_ops + 1);
-    s->edit.drop = RMI_NEW(mem, uint8_t, events);
-    s->edit.flip = RMI_NEW(mem, uint64_t, events);
-    s->edit.touched = RMI_NEW(mem, uint32_t, 2 * events);
-    s->edit.change = RMI_NEW(mem, int64_t, events);
-    s->params = RMI_NEW(mem, uint32_t, step->n_params + 1);
-    s->needed = RMI_NEW(mem, uint8_t, step->n_buffers);
-    s->at_end = RMI_NEW(mem, uint8_t, step->n_buffers);
-    s->runs_left = RMI_NEW(mem, uint32_t, step->n_tasks);
     s->best_ns = RMI_INF;
     s->random = RMI_SEED;
-    if (!s->edit.inserts || !s->edit.drop || !s->edit.flip || !s->edit.touched || !s->edit.change) return RM_ERROR_MEMORY;
-    return s->params && s->needed && s->at_end && s->runs_left ? rmi_search_find_params(s) : RM_ERROR_MEMORY;
-}
-
-RMI_INLINE uint32_t rmi_search_random(rmi_search *s, uint32_t n)
-{
-    s->random++;
-    return (uint32_t)(((rmi_mix(s->random) >> 32) * n) >> 32);
+    RMI_TRY(RMI_TABLES(mem, RMI_T(s->edit.inserts, step->graph->n_ops + 1), RMI_T(s->edit.drop, events), RMI_T(s->edit.flip, events),
+                       RMI_T(s->edit.touched, 2 * events), RMI_T(s->edit.change, events), RMI_T(s->params, step->n_params + 1),
+                       RMI_T(s->needed, step->n_buffers), RMI_T(s->runs_left, step->n_tasks)));
+    rmi_search_find_params(s);
+    return RM_OK;
 }
 
 RMI_FN void rmi_search_copy_choices(const rmi_step *step, const rmi_schedule *from, rmi_schedule *to)
@@ -18497,7 +18432,7 @@ RMI_FN uint32_t rmi_search_life_before(const rmi_search *s, uint32_t buffer, uin
 RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event, uint32_t depth)
 {
     const rmi_step *step = s->step;
-    uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_search_random(s, 2);
+    uint32_t task = step->buffers[buffer].maker, k, i, dice, backwards = rmi_random(&s->random, 2);
     const rmi_step_access *a;
     rmi_search_insert insert;
     if (task == RMI_NONE || step->tasks[task].once || depth > RMI_SEARCH_DEPTH) return 0;
@@ -18514,7 +18449,7 @@ RMI_FN int rmi_search_make_again(rmi_search *s, uint32_t buffer, uint32_t event,
         read = step->pool[a->reads.at + k];
         life = rmi_search_life_before(s, read, event);
         if (life == RMI_COST_AT_HOME || (life != RMI_NONE && s->costs.lives[life].last >= event)) continue;
-        dice = rmi_search_random(s, 100);
+        dice = rmi_random(&s->random, 100);
         if (life != RMI_NONE && dice < 25) { /* lives on */
             rmi_search_note(s, s->costs.lives[life].last + 1, event, (int64_t)s->costs.lives[life].room);
             continue;
@@ -18552,7 +18487,8 @@ RMI_FN uint64_t rmi_search_prune(rmi_search *s, rmi_schedule *h)
     const rmi_step *step = s->step;
     uint32_t p, k, to = h->n;
     uint64_t least = 0;
-    if (step->n_buffers) memcpy(s->needed, s->at_end, step->n_buffers);
+    memset(s->needed, 0, step->n_buffers);
+    for (k = 0; k < step->n_ends; k++) s->needed[step->ends[k]] = 1;
     memset(s->runs_left, 0, step->n_tasks * sizeof(uint32_t));
     for (p = 0; p < h->n; p++) s->runs_left[h->events[p].task]++;
     for (p = h->n; p-- > 0;) {
@@ -18616,17 +18552,8 @@ RMI_FN int rmi_search_fits(const rmi_search *s, const rmi_costs *x) { return !x-
 /* Time, and the price of bytes above the limits. */
 RMI_FN uint64_t rmi_search_score(const rmi_search *s, const rmi_costs *x, uint32_t events)
 {
-    uint64_t host = rmi_cost_scale(rmi_sub(x->host_bytes, s->cost.host_limit), s->cost.price);
+    uint64_t host = rmi_scale20(rmi_sub(x->host_bytes, s->cost.host_limit), s->cost.price);
     return rmi_add(rmi_add(x->step_ns, rmi_cost_penalty(&s->cost, x->excess, x->sum_excess, events)), host);
-}
-
-/* -ln of a uniform number, in 1/65536: the place of the leading bit and a straight line below it. */
-RMI_FN uint64_t rmi_search_exponential(rmi_search *s)
-{
-    uint64_t x, whole = 0;
-    s->random++;
-    for (x = rmi_mix(s->random) | 1; !(x >> 63); x <<= 1) whole++;
-    return ((whole << 16) + (0xFFFFu - ((x >> 47) & 0xFFFFu))) * 45426u >> 16;
 }
 
 /* Once in a while the price follows the share of states that are within the limits. */
@@ -18679,10 +18606,10 @@ RMI_FN uint64_t rmi_search_forecast(const rmi_search *s, uint64_t least_ns)
 /* Evaluates the candidate; it becomes the current schedule if chance allows it. */
 RMI_FN void rmi_search_consider(rmi_search *s)
 {
-    uint64_t most = rmi_add(s->score, s->heat * rmi_search_exponential(s) >> 16), score;
+    uint64_t most = rmi_add(s->score, s->heat * rmi_random_exponential(&s->random) >> 16), score;
     rmi_schedule schedule;
     rmi_costs costs;
-    int blind = !rmi_search_random(s, RMI_SEARCH_BLIND); /* no forecast is trusted always */
+    int blind = !rmi_random(&s->random, RMI_SEARCH_BLIND); /* no forecast is trusted always */
     if (blind) rmi_search_adapt(s);
     blind |= s->edit.unsure;
     if (!blind && !s->edit.n_drops && rmi_search_forecast(s, rmi_add(s->least_ns, s->edit.ns)) > most) return;
@@ -18743,8 +18670,8 @@ RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
     const rmi_costs *x = &s->costs;
     uint32_t i, n = 0, event = RMI_NONE;
     const rmi_gap *found = NULL;
-    for (i = 0; i < RMI_SEARCH_SAMPLES && rmi_search_random(s, 5) && s->current.n; i++) {
-        uint32_t other = rmi_search_random(s, s->current.n);
+    for (i = 0; i < RMI_SEARCH_SAMPLES && rmi_random(&s->random, 5) && s->current.n; i++) {
+        uint32_t other = rmi_random(&s->random, s->current.n);
         if (event == RMI_NONE || x->live[other] > x->live[event]) event = other;
         if (x->live[event] >= s->cost.limit / 10 * 9) break;
     }
@@ -18752,7 +18679,7 @@ RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
         const rmi_gap *gap = &x->gaps[i];
         if (event != RMI_NONE && (gap->from >= event || gap->to <= event)) continue;
         if (copied < 2 && rmi_search_is_copied(s, gap->to, gap->bit) != (int)copied) continue;
-        if (!rmi_search_random(s, ++n)) found = gap;
+        if (!rmi_random(&s->random, ++n)) found = gap;
     }
     return found;
 }
@@ -18760,7 +18687,7 @@ RMI_FN const rmi_gap *rmi_search_gap(rmi_search *s, uint32_t copied)
 /* One of the repeated runs, or RMI_NONE. */
 RMI_FN uint32_t rmi_search_repeat(rmi_search *s)
 {
-    uint32_t p = s->current.n ? rmi_search_random(s, s->current.n) : 0, i;
+    uint32_t p = s->current.n ? rmi_random(&s->random, s->current.n) : 0, i;
     for (i = 0; i < s->current.n; i++, p = p + 1 < s->current.n ? p + 1 : 0)
         if (s->costs.again[p]) return p;
     return RMI_NONE;
@@ -18786,11 +18713,11 @@ RMI_FN int rmi_search_move_again_not_copied(rmi_search *s) { return rmi_search_g
 /* A repeated run goes, and now and then up to three that follow it. */
 RMI_FN int rmi_search_move_remove(rmi_search *s)
 {
-    uint32_t p = rmi_search_repeat(s), n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, 4);
+    uint32_t p = rmi_search_repeat(s), n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, 4);
     if (p == RMI_NONE) return 0;
     for (; n && p < s->current.n; p++)
         if (s->costs.again[p]) rmi_search_drop(s, p), n--;
-        else if (s->step->tasks[s->current.events[p].task].way == RMI_BWD && rmi_search_random(s, 2)) break;
+        else if (s->step->tasks[s->current.events[p].task].way == RMI_BWD && rmi_random(&s->random, 2)) break;
     return 1;
 }
 
@@ -18839,28 +18766,28 @@ RMI_FN int rmi_search_move_copy_not_again(rmi_search *s)
 /* A repeated run or a copy goes, and a gap is given up. */
 RMI_FN int rmi_search_move_exchange(rmi_search *s)
 {
-    const rmi_gap *gap = rmi_search_gap(s, rmi_search_random(s, 3) ? 2 : 1);
+    const rmi_gap *gap = rmi_search_gap(s, rmi_random(&s->random, 3) ? 2 : 1);
     uint32_t p = rmi_search_repeat(s);
-    if (gap && rmi_search_is_copied(s, gap->to, gap->bit) && rmi_search_random(s, 2)) rmi_search_flip(s, gap->to, gap->bit);
+    if (gap && rmi_search_is_copied(s, gap->to, gap->bit) && rmi_random(&s->random, 2)) rmi_search_flip(s, gap->to, gap->bit);
     else if (p != RMI_NONE) rmi_search_drop(s, p);
     else return 0;
     gap = rmi_search_gap(s, 0);
-    return s->step->moves && rmi_search_random(s, 2) ? rmi_search_turn_copy(s, gap) : rmi_search_give_up(s, gap);
+    return s->step->moves && rmi_random(&s->random, 2) ? rmi_search_turn_copy(s, gap) : rmi_search_give_up(s, gap);
 }
 
 /* A repeated run, or an update, moves to another place. */
 RMI_FN int rmi_search_move_shift(rmi_search *s)
 {
-    uint32_t p = rmi_search_repeat(s), span = 1 + rmi_search_random(s, s->current.n / 8 + 1), to;
+    uint32_t p = rmi_search_repeat(s), span = 1 + rmi_random(&s->random, s->current.n / 8 + 1), to;
     rmi_search_insert *insert = &s->edit.inserts[0];
-    if (s->step->n_updates && rmi_search_random(s, 2)) {
-        const rmi_step_param *q = &s->step->params[s->step->updates[rmi_search_random(s, s->step->n_updates)]];
+    if (s->step->n_updates && rmi_random(&s->random, 2)) {
+        const rmi_step_param *q = &s->step->params[s->step->updates[rmi_random(&s->random, s->step->n_updates)]];
         for (p = s->current.n; p-- > 0 && s->current.events[p].task != q->update;) {}
         if (p >= s->current.n) return 0;
         to = p + 1 + span;
     } else {
         if (p == RMI_NONE) return 0;
-        to = rmi_search_random(s, 2) ? p + 1 + span : p - (span < p ? span : p);
+        to = rmi_random(&s->random, 2) ? p + 1 + span : p - (span < p ? span : p);
     }
     if (to >= s->current.n) return 0;
     insert->at = to;
@@ -18876,11 +18803,11 @@ RMI_FN int rmi_search_move_shift(rmi_search *s)
 RMI_FN int rmi_search_move_mode(rmi_search *s)
 {
     const rmi_step *step = s->step;
-    uint32_t at, o, kind = rmi_search_random(s, 3), i, mode;
+    uint32_t at, o, kind = rmi_random(&s->random, 3), i, mode;
     if (!step->n_choosing) return 0;
-    at = rmi_search_random(s, step->n_choosing);
+    at = rmi_random(&s->random, step->n_choosing);
     o = step->choosing[at];
-    mode = rmi_search_random(s, step->n_modes[o]);
+    mode = rmi_random(&s->random, step->n_modes[o]);
     if (mode == s->current.mode[o]) return 0;
     s->edit.unsure = 1;
     for (i = 0; i < step->n_choosing; i++) {
@@ -18888,7 +18815,7 @@ RMI_FN int rmi_search_move_mode(rmi_search *s)
         if (other == o || (kind == 2 && step->class_of[other] == step->class_of[o]))
             s->candidate.mode[other] = (uint8_t)mode;
         else if (kind == 1 && i == at + 1)
-            s->candidate.mode[other] = (uint8_t)rmi_search_random(s, step->n_modes[other]);
+            s->candidate.mode[other] = (uint8_t)rmi_random(&s->random, step->n_modes[other]);
     }
     return 1;
 }
@@ -18896,11 +18823,11 @@ RMI_FN int rmi_search_move_mode(rmi_search *s)
 /* Another home for a param, or for some of its neighbours. */
 RMI_FN int rmi_search_move_home(rmi_search *s)
 {
-    uint32_t n = rmi_search_random(s, 2) ? 1 : 1 + rmi_search_random(s, RMI_SEARCH_GROUP + s->n_params / 8), i;
-    uint32_t home = rmi_search_random(s, RMI_HOMES);
+    uint32_t n = rmi_random(&s->random, 2) ? 1 : 1 + rmi_random(&s->random, RMI_SEARCH_GROUP + s->n_params / 8), i;
+    uint32_t home = rmi_random(&s->random, RMI_HOMES);
     int any = 0;
     if (!s->n_params) return 0;
-    for (i = rmi_search_random(s, s->n_params); n && i < s->n_params; i++, n--) {
+    for (i = rmi_random(&s->random, s->n_params); n && i < s->n_params; i++, n--) {
         uint32_t row = s->params[i];
         if (!(s->step->params[row].allowed >> home & 1) || s->candidate.home[row] == home) continue;
         s->candidate.home[row] = (uint8_t)home;
@@ -18916,8 +18843,8 @@ RMI_FN int rmi_search_move_homes(rmi_search *s)
     uint8_t *home = s->candidate.home, kept;
     uint32_t a, b;
     if (s->n_params < 2) return 0;
-    a = s->params[rmi_search_random(s, s->n_params)];
-    b = s->params[rmi_search_random(s, s->n_params)];
+    a = s->params[rmi_random(&s->random, s->n_params)];
+    b = s->params[rmi_random(&s->random, s->n_params)];
     if (home[a] == home[b] || !(s->step->params[b].allowed >> home[a] & 1) || !(s->step->params[a].allowed >> home[b] & 1)) return 0;
     kept = home[a];
     home[a] = home[b];
@@ -18972,7 +18899,7 @@ RMI_FN void rmi_search_once(rmi_search *s)
         const rmi_search_move *move = &rmi_search_moves[i];
         if ((s->off >> i & 1) || (move->copies && !s->step->moves)) continue;
         sum += move->weight;
-        if (rmi_search_random(s, sum) < move->weight) pick = i;
+        if (rmi_random(&s->random, sum) < move->weight) pick = i;
     }
     if (pick == RMI_NONE) return;
     s->cost.work += s->current.n / 8;
@@ -19081,7 +19008,6 @@ typedef struct rmi_planner {
     uint32_t listed, listing, lists_moved; /* listing: the number of the one that is tried now, or 0; numbers so far */
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
-    uint64_t *over;  /* NULL, or where a quick try is above its target: by how many bytes, in each part of the computation's time */
     uint64_t budget; /* 0: none */
     int unmeasured; /* keep everything has no figures yet */
     int joint;     /* programs with copies whose ends are each other's starts */
@@ -19442,27 +19368,6 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run
     return RM_OK;
 }
 
-/* Addresses above the target: by how much, in each part of the computation's time. What lives nearly always says nothing. */
-RMI_FN rm_result rmi_plan_note_over(rmi_planner *w, rmi_arena *mem, uint64_t target)
-{
-    const rmi_seq *q = &w->seq;
-    uint64_t *at = RMI_NEW(mem, uint64_t, (size_t)q->n + 1), part, k;
-    size_t i, str = q->n_str;
-    if (!at) return RM_ERROR_MEMORY;
-    for (i = 0; i < q->n; i++) at[i + 1] = at[i] + (q->runs[i].way <= RMI_OPT ? rmi_low_ns(w->g, q->runs[i], 0, 0) : 0);
-    part = at[q->n] / RMI_OFF_PARTS + 1;
-    for (i = q->n_st; i-- > 0;) {
-        const rmi_stmt *st = &q->st[i];
-        const rmi_seq_stretch *x;
-        if (st->what != RMI_ALLOC) continue;
-        x = &q->str[--str]; /* what is allocated has the last stretches, in order */
-        if (st->offset + x->bytes <= target || x->end_pos - x->first_pos > q->n / 4 * 3) continue;
-        for (k = at[x->first_pos] / part; k < RMI_OFF_PARTS && k <= at[rmi_min(x->end_pos, q->n)] / part; k++)
-            w->over[k] = rmi_max(w->over[k], st->offset + x->bytes - target);
-    }
-    return RM_OK;
-}
-
 /* Builds and checks the program of n runs in mem; when pruning, one without a chance gets no addresses and the size RMI_INF. */
 RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
 {
@@ -19485,7 +19390,7 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         w->placing = 0;
         if (r != RM_OK) return r;
     }
-    if (w->quick && target && !w->d->live_only && out->arena > target) return w->over ? rmi_plan_note_over(w, mem, target) : RM_OK;
+    if (w->quick && target && !w->d->live_only && out->arena > target) return RM_OK;
     RMI_TRY(rmi_plan_place_kept(q, mem, w->align, out));
     if (q->n_inst > RMI_PLAN_MANY) { /* what the check does not ask for goes before it */
         rmi_arena_free(&w->lives);
@@ -20909,20 +20814,6 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
 #define RMI_PLAN_MOVE_EVALS 12000u
 #define RMI_PLAN_COARSE 32u /* decisions: where there are fewer each one is most of what a link does, and none can be spared */
 
-/* Lowers the limit until the decisions of now do not fit: everywhere
-   by `less` a time, or (0) where addresses are `over` the budget. */
-RMI_FN void rmi_plan_make_room(rmi_off_search *s, const uint64_t *over, uint64_t less)
-{
-    rmi_off_model *m = s->m;
-    uint32_t k, n;
-    for (n = 0; n < 16; n++) {
-        for (k = 0; k < RMI_OFF_PARTS && !less; k++) m->tight[k] += over[k] ? over[k] / 4 + m->limit / 2000 : 0;
-        m->limit = rmi_sub(m->limit, less);
-        rmi_off_look(s->m);
-        if (m->peak > m->limit) return;
-    }
-}
-
 /* Annealing from several starts, within `work` steps; *evals: decisions weighed for that. mode, host: scratch. Nothing that fits:
    s->best_energy is RMI_INF. */
 RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_search *s, uint64_t work, uint32_t turn,
@@ -20975,7 +20866,7 @@ RMI_FN rm_result rmi_plan_anneal_moved(rmi_planner *w, rmi_arena *mem, rmi_off_s
 RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t budget, uint64_t evals, uint8_t *mode, uint8_t *host)
 {
     rmi_off_model *m = s->m;
-    uint64_t size, fitted = RMI_INF, effort = w->effort, over[RMI_OFF_PARTS];
+    uint64_t size, less, fitted = RMI_INF, effort = w->effort;
     uint32_t round, k, patience = 4, longer = 1, packs = s->packs;
     rm_result r;
     for (round = 0; round < packs && !w->stop.stopped; round++) {
@@ -20983,13 +20874,10 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
         rmi_off_take_best(s);
         w->quick = round < packs - 2 || w->best.n;
         size = 0;
-        memset(over, 0, sizeof over);
-        w->over = over;
         w->effort = w->quick && !effort ? RMI_PLAN_EFFORT : effort;
         r = useless ? RM_OK : rmi_plan_try_moved(w, s, budget, &size);
         w->effort = effort;
         w->quick = 0;
-        w->over = NULL;
         if (r != RM_OK) return r;
         if (size == RMI_INF || budget == RMI_INF) return RM_OK;
         if (!useless && size <= budget && w->tried.host > w->d->host_bytes)
@@ -21005,9 +20893,14 @@ RMI_FN rm_result rmi_plan_pack_moved(rmi_planner *w, rmi_off_search *s, uint64_t
             } else if (fitted != RMI_INF) rmi_off_take(s, mode, host);
             if (fitted != RMI_INF || s->best_energy != RMI_INF || !patience) {
                 m->limit += (budget - m->limit) / 4;
-                for (k = 0; k < RMI_OFF_PARTS; k++) m->tight[k] -= m->tight[k] / 4;
             } else patience--, longer = 8; /* with less room another plan is wanted, not this one with less of it */
-        } else rmi_plan_make_room(s, over, round % 3 < 2 ? 0 : (size - budget) / 4 + m->limit / 4000);
+        } else { /* until the decisions of now do not fit */
+            less = round % 3 < 2 ? m->limit / 1000 : (size - budget) / 4 + m->limit / 4000;
+            for (k = 0; k < 16 && (!k || m->peak <= m->limit); k++) {
+                m->limit = rmi_sub(m->limit, less);
+                rmi_off_look(m);
+            }
+        }
         s->best_energy = RMI_INF;
         rmi_off_anneal(s, longer * evals / (useless && s->n_flips ? 40 : 60) + 1, m->ns / 5000 * longer);
         longer = 1;
@@ -21135,7 +21028,6 @@ RMI_FN rm_result rmi_plan_exhaust_few(rmi_planner *w, rmi_arena *mem, rmi_off_se
     f.s = s;
     f.budget = m->limit = budget;
     f.work = w->d->work_limit ? w->d->work_limit : w->c.work ? w->c.work : RMI_MAX;
-    memset(m->tight, 0, sizeof m->tight);
     for (i = 0; i < s->n; i++)
         if (!s->items[i].lasting) {
             items[f.n] = i;
@@ -21231,7 +21123,6 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
     for (i = 0; i < 3 && r == RM_OK && w->c.passes & RM_PASS_OFFLOAD && !w->stop.stopped; i++) {
         m.limit = budget - (budget == RMI_INF ? 0 : budget / 32 * i * i);
         m.host_limit = w->d->host_bytes;
-        memset(m.tight, 0, sizeof m.tight);
         r = rmi_plan_search_moved(w, &mem, &s, budget, i, &evals);
         if (s.found == RMI_INF || (w->best.n && w->best.fig.time_ns <= s.found + s.found / 20)) break;
     }
