@@ -5841,23 +5841,44 @@ RMI_FN rm_result rmi_seq_peak(const rmi_seq *q, uint64_t *peak, uint64_t *at_end
 }
 /* =====================================================================================================================
    >>chain - the best way to run a chain of stages, for every budget at once
-   Owns      exact step functions time(memory) of every piece i..j of the chain
+   Owns      exact step functions time(memory) of every piece start..end of the chain
    In        stages with options (a way to run the stage forward keeping what its backward reads, and that backward)
    Out       the whole curve (bytes, ns); for any budget on it the straight list of forwards and backwards
    Paper     rotor (arXiv 1911.13214) and rk-rotor (arXiv 2307.01236): optimal persistent schedules. Theirs cut memory
              into slots and answer one budget; here each table is its list of breakpoints: nothing is rounded.
-   Cost      O(L^3) pairs of curves if all stages differ, most of them looked at in a grid only (see RMI_CHN_CELLS).
-             Equal pieces share one curve: O(L^2) for a run of equal stages. RMI_CHN_AUTO bounds the work: it drops points and
-             long pieces, and says what that may have lost.
+   Cost      O(n^3) pairs of curves for n stages, O(n^2) in a run of equal ones: equal pieces share one curve. Long
+             chains (RMI_CHN_AUTO): long pieces end at chosen places only, and points that gain little are dropped.
 
-   P(i,j,h)(m): the least time to run stages i..j forward and backward inside m bytes. On entry a[i-1], the input, is on
-   the device, and d[j], the gradient of a[j], if j is not the last stage; it ends with d[i-1]. h = 1: the input is
-   somebody else's, and not counted; h = 0: the piece owns its input, counts it and may let it die.
-     keep:        F(i,o) + P(i+1,j,o.reads_out)(m - what o holds) + B(i,o)                        (Fe, then B)
-     checkpoint:  sum of F(i..k-1) + P(k,j,0)(m - a[i-1] if owned) + P(i,k-1,h)(m - grown(k..j))   (Fck Fn .. Fn)
+   P(start, end, held)(m): the least time to run stages start .. end - 1 forward and backward inside m bytes. On entry
+   the input of stage `start` is on the device, and the gradient of the last output, if that is not the chain's; it ends
+   with the input's gradient. held = 1: the input is somebody else's, and not counted; 0: the piece owns its input,
+   counts it and may let it die. With o an option of stage `start`, k a stage within the piece:
+     keep:        F(start, o) + P(start + 1, end, o reads its output)(m - what o holds) + B(start, o)
+     checkpoint:  forwards of start .. k - 1 + P(k, end, 0)(m - input if owned) + P(start, k, held)(m - grown(k .. end))
    Both terms of a checkpoint take the same m, so its curve is a merge of two lists. Pieces that end with the last stage
    run for the first time in the step, all others are recomputations: "first" needs no place in the state.
    ================================================================================================================== */
+
+/* Tuned on the chains of tests/bench/chain.c: 25 to 10,000 stages, equal, different, with up to 33 options. */
+#define RMI_CHN_CELLS 512u  /* cells of memory that a piece's candidates are compared in, at most */
+#define RMI_CHN_BLOCK 8u    /* cells at a time: a loop of that many fits vector registers */
+#define RMI_CHN_GRIDS ((uint64_t)1 << 24) /* cells of all pieces together; long chains have fewer each */
+#define RMI_CHN_OPEN 6u      /* pieces from the best of 2^5 to 2^6 neighbourhoods are solved to any end ... */
+#define RMI_CHN_ROUGH 20000u /* ... with this tolerance */
+#define RMI_CHN_STEPS ((uint64_t)120000000) /* steps of 5 ns; what takes more is given up for the next way */
+
+typedef struct rmi_chn_way { /* what RMI_CHN_AUTO may leave out */
+    uint32_t ppm;   /* points of long curves that gain less time than that */
+    uint32_t reach; /* pieces of twice as many stages and more end at chosen places only; RMI_NONE: none does */
+    uint32_t pairs; /* candidates of all pieces together, if this way is to be taken; 0: any number */
+    uint32_t few;   /* curves of no more points keep them all */
+} rmi_chn_way;
+static const rmi_chn_way rmi_chn_ways[] = {
+    { 0, RMI_NONE, 400000, 0 }, { 200, 16, 120000, 1000 }, { 200, 8, 120000, 1000 }, { 200, 4, 120000, 1000 },
+    { 200, 3, 200000, 1000 },   { 200, 2, 260000, 1000 },  { 200, 1, 480000, 1000 }, { 2000, 1, 500000, 200 },
+    { 5000, 1, 0, 100 }
+};
+
 typedef struct rmi_chn_option { /* a way to run a stage forward keeping what its backward reads, and that backward */
     uint64_t saved;              /* bytes held from its forward to its backward, besides input and output */
     /* [0] the input may die during the forward, [1] the input stays; the output is made and kept */
@@ -5870,10 +5891,10 @@ typedef struct rmi_chn_option { /* a way to run a stage forward keeping what its
 } rmi_chn_option;
 
 typedef struct rmi_chn_stage {
-    uint64_t out_bytes, grad_bytes; /* of the output a[i]; of its gradient d[i] */
+    uint64_t out_bytes, grad_bytes; /* of the output; of its gradient */
     /* bytes its backward leaves behind until the end of the step; bwd_peak includes them */
     uint64_t grown;
-    uint64_t pass_peak[2];          /* forward that saves nothing: [0] the input dies (Fn), [1] it stays (Fck) */
+    uint64_t pass_peak[2];          /* forward that saves nothing: [0] the input dies, [1] it stays */
     uint64_t pass_ns[2];            /* [0] first run in the step, [1] a recomputation */
     uint32_t n_options;
     const rmi_chn_option *options;
@@ -5906,628 +5927,619 @@ typedef struct rmi_chn_act {
     uint32_t what, stage, option, flags; /* stage from 0; option indexes the stage's options */
 } rmi_chn_act;
 
-typedef struct rmi_chn_best { /* a point, and which candidate it is of */
-    uint64_t bytes, ns;
-    uint32_t choice;
-} rmi_chn_best;
-
+/* The time of a piece by its memory. n 0: the piece cannot run, or is not solved. */
 typedef struct rmi_chn_curve {
     const rmi_chn_point *at; /* bytes rising, ns falling, both strictly; after the last one of RMI_MAX + 1 bytes */
+    const uint32_t *choice;  /* by point: the option, or n_options - 1 + the stages before the cut of a checkpoint */
+    const uint32_t *grid;    /* by border of cells: time there in the grid's unit, rounded down */
     uint64_t least_bytes, least_ns;
     uint32_t n;
-    /* times at the borders of cells, see RMI_CHN_CELLS; points up to the beginning of a block */
-    const uint32_t *grid, *first;
-    /* by point: the option, or n_options - 1 + k - i for a checkpoint and its cut before stage k */
-    const uint32_t *choice;
 } rmi_chn_curve;
 
-/* A class is a stage by its numbers: equal stages share one. */
-typedef struct rmi_chn_class {
+typedef struct rmi_chn_class { /* a stage by its numbers: equal stages share one */
     rmi_chn_stage stage;
     uint64_t in_bytes;
-    uint32_t forms; /* which h need a curve of their own: bit 0 for h = 0, bit 1 for h = 1 */
+    uint32_t forms; /* curves that pieces need which begin with it: bit 0 input owned, bit 1 held */
 } rmi_chn_class;
 
-/* Pieces are shared too: i..j reads the curve of the earliest equal piece. Step s of start i says that pieces up to
-   length `len` are equal to those that start at `start`; longer than the last step's, the piece i..j is the first of
-   its sort. */
-typedef struct rmi_chn_step {
-    uint32_t len, start;
-} rmi_chn_step;
+typedef struct rmi_chn_equal { /* of a start: pieces of up to `length` stages are equal to those from `start` */
+    uint32_t length, start;
+} rmi_chn_equal;
+
+typedef struct rmi_chn_piece { /* a piece that others are equal to, and its curves: [0] input owned, [1] held */
+    uint32_t start, length;
+    uint32_t rough; /* 1: it ends at no place of its level; the least memory of long pieces needs it, and little else */
+    rmi_chn_curve curve[2];
+} rmi_chn_piece;
 
 typedef struct rmi_chn_table {
-    uint32_t n, n_classes;
-    uint32_t tolerance_ppm; /* points closer in time than this were dropped, in every piece */
-    uint32_t dense;         /* 0, or pieces longer than this are not solved at all places */
-    uint32_t coarse;        /* they begin or end at places that are so many levels better than else */
-    /* the whole chain: from the smallest memory to the fastest schedule; only `at` and `n` matter */
-    rmi_chn_curve curve;
+    uint32_t n, n_classes, n_pieces, n_levels;
+    uint32_t tolerance_ppm; /* points closer in time than this were dropped, in long curves or all */
+    uint32_t reach;         /* as in rmi_chn_way */
+    rmi_chn_curve curve;    /* the whole chain: from the smallest memory to the fastest schedule */
     rmi_chn_class *classes;
-    uint32_t *class_of;  /* per stage */
-    uint64_t *grown_sum; /* n + 1 prefix sums */
-    rmi_chn_step *steps;
-    size_t *first_step;       /* per start */
-    /* per start: the length up to which pieces are somebody else's; up to which others use its own */
-    uint32_t *shared, *lent;
-    uint32_t *level;          /* per start: how good a place it is to cut long pieces, see rmi_chn_is_solved */
-    uint32_t **lens, *n_lens; /* per start: how many pieces are its own to solve; if dense, of which lengths, rising */
-    rmi_chn_curve **row[2];   /* per h and start: curves of the pieces that end before the last stage */
-    rmi_chn_curve *tail[2];   /* per h and start: curves of the pieces that end with the last stage */
-    uint64_t work;            /* steps taken, about 10 ns each: a measure of time that is the same everywhere */
+    uint32_t *class_of;   /* per stage */
+    uint64_t *grown_sum;  /* n + 1 prefix sums */
+    rmi_chn_equal *equal; /* of each start by rising length, each with an earlier start, */
+    size_t *first_equal;  /* from here on; */
+    uint32_t *shared;     /* per start: longer pieces than this are the first of their sort */
+    uint32_t open_level;  /* pieces from places of this level are solved whatever their end */
+    uint32_t **place;     /* per level p: of each 2^p neighbours the stage with the smallest input */
+    rmi_chn_piece *pieces; /* by start and length, those of a start */
+    uint32_t *first_piece; /* from here on; n + 1 */
+    uint64_t work;         /* steps taken: a measure of time that is the same everywhere */
 } rmi_chn_table;
-
-#define RMI_CHN_OWNED 1u
-#define RMI_CHN_HELD 2u
 
 /* --- classes */
 
-RMI_INLINE uint64_t rmi_chn_cap(uint64_t v) { return rmi_min(v, RMI_MAX); }
+RMI_INLINE uint64_t rmi_chn_cap(uint64_t value) { return rmi_min(value, RMI_MAX); }
+RMI_FN uint64_t rmi_chn_in_bytes(const rmi_chn_chain *chain, uint32_t stage)
+{
+    return rmi_chn_cap(stage ? chain->stages[stage - 1].out_bytes : chain->in_bytes);
+}
 
 /* Takes a stage over: numbers below 2^62, and peaks at least what they are said to include, so that nothing wraps
    later. */
 RMI_FN rm_result rmi_chn_copy_stage(rmi_arena *arena, const rmi_chn_stage *from, uint64_t in_bytes, rmi_chn_class *to)
 {
-    rmi_chn_option *option;
-    uint32_t i, b, readers = 0;
+    rmi_chn_option *option = RMI_NEW(arena, rmi_chn_option, from->n_options);
+    uint32_t i, stays, readers = 0;
+    if (!option) return RM_ERROR_MEMORY;
     to->stage = *from;
     to->in_bytes = in_bytes;
     to->stage.out_bytes = rmi_chn_cap(from->out_bytes);
     to->stage.grad_bytes = rmi_chn_cap(from->grad_bytes);
     to->stage.grown = rmi_chn_cap(from->grown);
-    for (b = 0; b < 2; b++) {
-        to->stage.pass_peak[b] = rmi_chn_cap(rmi_max(from->pass_peak[b], b ? in_bytes : 0));
-        to->stage.pass_ns[b] = rmi_chn_cap(from->pass_ns[b]);
+    for (stays = 0; stays < 2; stays++) {
+        to->stage.pass_peak[stays] = rmi_chn_cap(rmi_max(from->pass_peak[stays], stays ? in_bytes : 0));
+        to->stage.pass_ns[stays] = rmi_chn_cap(from->pass_ns[stays]);
     }
-    if (!(option = RMI_NEW(arena, rmi_chn_option, from->n_options))) return RM_ERROR_MEMORY;
     for (i = 0; i < from->n_options; i++) {
-        const rmi_chn_option *f = &from->options[i];
-        option[i].saved = rmi_chn_cap(f->saved);
-        for (b = 0; b < 2; b++) {
-            option[i].fwd_peak[b] = rmi_chn_cap(rmi_max(f->fwd_peak[b], b ? in_bytes : 0));
-            option[i].leaf_peak[b] = rmi_chn_cap(rmi_max(f->leaf_peak[b], b ? in_bytes : 0));
-            option[i].fwd_ns[b] = rmi_chn_cap(f->fwd_ns[b]);
-            option[i].leaf_ns[b] = rmi_chn_cap(f->leaf_ns[b]);
+        const rmi_chn_option *given = &from->options[i];
+        option[i].saved = rmi_chn_cap(given->saved);
+        for (stays = 0; stays < 2; stays++) {
+            option[i].fwd_peak[stays] = rmi_chn_cap(rmi_max(given->fwd_peak[stays], stays ? in_bytes : 0));
+            option[i].leaf_peak[stays] = rmi_chn_cap(rmi_max(given->leaf_peak[stays], stays ? in_bytes : 0));
+            option[i].fwd_ns[stays] = rmi_chn_cap(given->fwd_ns[stays]);
+            option[i].leaf_ns[stays] = rmi_chn_cap(given->leaf_ns[stays]);
         }
-        option[i].reads_in = f->reads_in != 0;
-        option[i].reads_out = f->reads_out != 0;
-        option[i].bwd_peak = rmi_chn_cap(rmi_max(f->bwd_peak, option[i].reads_in ? in_bytes : 0));
-        option[i].bwd_ns = rmi_chn_cap(f->bwd_ns);
+        option[i].reads_in = given->reads_in != 0;
+        option[i].reads_out = given->reads_out != 0;
+        option[i].bwd_peak = rmi_chn_cap(rmi_max(given->bwd_peak, option[i].reads_in ? in_bytes : 0));
+        option[i].bwd_ns = rmi_chn_cap(given->bwd_ns);
         readers += option[i].reads_in;
     }
     to->stage.options = option;
-    /* If every option reads the input, it never dies: owning it is holding it in a memory that much smaller. */
-    to->forms = readers == from->n_options ? RMI_CHN_HELD : RMI_CHN_OWNED;
+    /* if every option reads the input, it never dies: owning it is holding it in a memory that much smaller */
+    to->forms = readers == from->n_options ? 2 : 1;
     return RM_OK;
+}
+
+/* Orders stages by their numbers; 0 if these are the same. */
+RMI_FN int rmi_chn_compare_stages(const rmi_chn_stage *one, const rmi_chn_stage *other)
+{
+    int order = memcmp(one, other, offsetof(rmi_chn_stage, n_options));
+    if (order || one->n_options != other->n_options) return order ? order : one->n_options < other->n_options ? -1 : 1;
+    return one->n_options ? memcmp(one->options, other->options, one->n_options * sizeof *one->options) : 0;
 }
 
 /* Do the stages of a chain have the numbers that the table was made for? */
-RMI_FN rm_result rmi_chn_is_of(rmi_arena *temp, const rmi_chn_table *t, const rmi_chn_chain *chain, int *yes)
+RMI_FN rm_result rmi_chn_is_of(rmi_arena *temp, const rmi_chn_table *table, const rmi_chn_chain *chain, int *yes)
 {
     uint32_t i;
-    *yes = 0;
-    for (i = 0; i < chain->n && t->n == chain->n; i++) {
-        const rmi_chn_class *cls = &t->classes[t->class_of[i]];
-        uint64_t in_bytes = rmi_chn_cap(i ? chain->stages[i - 1].out_bytes : chain->in_bytes);
-        rmi_chn_class own;
-        if (cls->in_bytes != in_bytes || cls->stage.n_options != chain->stages[i].n_options) return RM_OK;
-        RMI_TRY(rmi_chn_copy_stage(temp, &chain->stages[i], in_bytes, &own));
-        if (memcmp(&own.stage, &cls->stage, offsetof(rmi_chn_stage, n_options)) ||
-            memcmp(own.stage.options, cls->stage.options, own.stage.n_options * sizeof *own.stage.options))
-            return RM_OK;
+    rmi_chn_class own;
+    *yes = table->n == chain->n;
+    for (i = 0; i < chain->n && *yes; i++) {
+        const rmi_chn_class *cls = &table->classes[table->class_of[i]];
+        RMI_TRY(rmi_chn_copy_stage(temp, &chain->stages[i], rmi_chn_in_bytes(chain, i), &own));
+        *yes = own.in_bytes == cls->in_bytes && !rmi_chn_compare_stages(&own.stage, &cls->stage);
     }
-    *yes = t->n == chain->n;
     return RM_OK;
 }
 
-RMI_FN uint64_t rmi_chn_hash_stage(const rmi_chn_stage *stage, uint64_t in_bytes, uint32_t held)
+typedef struct rmi_chn_key { /* of a stage, for sorting */
+    const rmi_chn_stage *stage;
+    uint64_t in_bytes;
+    uint32_t number;
+    uint32_t held; /* bit 0: somebody else may hold the input of a piece that starts there; bit 1: the last stage */
+} rmi_chn_key;
+
+/* Orders keys so that stages of one class stand together. The last stage ends pieces of another kind: it is alone. */
+RMI_FN int rmi_chn_compare_keys(const void *a, const void *b, void *user)
 {
-    uint64_t h = rmi_fnv(RMI_FNV_START, stage, offsetof(rmi_chn_stage, n_options));
-    h = rmi_fnv(h, &in_bytes, sizeof in_bytes);
-    h = rmi_fnv(h, &held, sizeof held);
-    return stage->n_options ? rmi_fnv(h, stage->options, stage->n_options * sizeof *stage->options) : h;
+    const rmi_chn_key *one = (const rmi_chn_key *)a, *other = (const rmi_chn_key *)b;
+    (void)user;
+    if (one->held != other->held) return one->held < other->held ? -1 : 1;
+    if (one->in_bytes != other->in_bytes) return one->in_bytes < other->in_bytes ? -1 : 1;
+    return rmi_chn_compare_stages(one->stage, other->stage);
 }
 
-RMI_FN int rmi_chn_same_stage(const rmi_chn_stage *one, const rmi_chn_stage *other)
+/* Fills classes and class_of. Stages are compared as the caller gave them. */
+RMI_FN rm_result rmi_chn_classify(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *table)
 {
-    return memcmp(one, other, offsetof(rmi_chn_stage, n_options)) == 0 && one->n_options == other->n_options &&
-           (!one->n_options || memcmp(one->options, other->options, one->n_options * sizeof *one->options) == 0);
-}
-
-/* Can somebody else hold the input of stage i during a piece that starts there? */
-RMI_FN uint32_t rmi_chn_may_be_held(const rmi_chn_chain *chain, uint32_t i)
-{
-    uint32_t o;
-    if (i == 0) return 1;
-    for (o = 0; o < chain->stages[i - 1].n_options; o++)
-        if (chain->stages[i - 1].options[o].reads_out) return 1;
-    return 0;
-}
-
-/* Fills classes and class_of. Stages are compared as the caller gave them; `first` is the stage that made the class. */
-RMI_FN rm_result rmi_chn_intern(rmi_arena *arena, rmi_arena *temp, const rmi_chn_chain *chain, rmi_chn_table *t)
-{
-    size_t slots = 8, at;
-    uint32_t *slot, *first, *held, i, c;
-    while (slots < (size_t)chain->n * 2) slots *= 2;
-    slot = RMI_NEW(temp, uint32_t, slots); /* class + 1 */
-    first = RMI_NEW(temp, uint32_t, chain->n);
-    held = RMI_NEW(temp, uint32_t, chain->n);
-    RMI_TRY(RMI_TABLES(arena, RMI_T(t->classes, chain->n), RMI_T(t->class_of, chain->n)));
-    if (!slot || !first || !held) return RM_ERROR_MEMORY;
+    rmi_chn_key *key = RMI_NEW(temp, rmi_chn_key, chain->n);
+    uint32_t i, o;
+    RMI_TRY(RMI_TABLES(arena, RMI_T(table->classes, chain->n), RMI_T(table->class_of, chain->n)));
+    if (!key) return RM_ERROR_MEMORY;
     for (i = 0; i < chain->n; i++) {
-        uint64_t in_bytes = rmi_chn_cap(i ? chain->stages[i - 1].out_bytes : chain->in_bytes);
-        held[i] = rmi_chn_may_be_held(chain, i);
-        at = (size_t)rmi_chn_hash_stage(&chain->stages[i], in_bytes, held[i]) & (slots - 1);
-        for (; slot[at]; at = (at + 1) & (slots - 1)) {
-            c = slot[at] - 1;
-            if (t->classes[c].in_bytes == in_bytes && held[first[c]] == held[i] &&
-                rmi_chn_same_stage(&chain->stages[first[c]], &chain->stages[i]))
-                break;
+        const rmi_chn_stage *before = i ? &chain->stages[i - 1] : NULL;
+        key[i].stage = &chain->stages[i];
+        key[i].in_bytes = rmi_chn_in_bytes(chain, i);
+        key[i].number = i;
+        key[i].held = (before ? 0u : 1u) | (i + 1 == chain->n ? 2u : 0u);
+        for (o = 0; before && o < before->n_options; o++) key[i].held |= before->options[o].reads_out != 0;
+        for (o = 0; o < chain->stages[i].n_options && chain->stages[i].options[o].reads_in;) o++;
+        if (o == chain->stages[i].n_options) key[i].held &= 2u; /* owning an input is holding it */
+    }
+    rmi_sort(key, chain->n, sizeof *key, rmi_chn_compare_keys, NULL);
+    for (i = 0; i < chain->n; i++) {
+        rmi_chn_class *cls = &table->classes[table->n_classes];
+        if (!i || rmi_chn_compare_keys(&key[i - 1], &key[i], NULL)) {
+            RMI_TRY(rmi_chn_copy_stage(arena, key[i].stage, key[i].in_bytes, cls));
+            cls->forms |= (key[i].held & 1) << 1;
+            table->n_classes++;
         }
-        if (!slot[at]) {
-            c = t->n_classes++;
-            RMI_TRY(rmi_chn_copy_stage(arena, &chain->stages[i], in_bytes, &t->classes[c]));
-            if (t->classes[c].forms == RMI_CHN_OWNED && held[i]) t->classes[c].forms |= RMI_CHN_HELD;
-            first[c] = i;
-            slot[at] = c + 1;
-        }
-        t->class_of[i] = slot[at] - 1;
+        table->class_of[key[i].number] = table->n_classes - 1;
     }
     return RM_OK;
 }
 
 /* --- pieces */
 
-/* Finds, for every start, the earlier starts of equal pieces. The last stage is left out: it ends only its own pieces.
-   run[p] = length of the longest equal pieces at i and p, from the one at i + 1 and p + 1. O(n^2) steps of a few
-   cycles. */
-RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
+/* Finds, for every start, the earlier starts of equal pieces. run[p]: length of the longest equal pieces at i and p,
+   from the one at i + 1 and p + 1. O(n^2) steps of a few cycles. */
+RMI_FN rm_result rmi_chn_share(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *table)
 {
-    uint32_t inner = t->n - 1, i, p, best, *run = RMI_NEW(temp, uint32_t, t->n + 1);
-    size_t n_steps = 0, cap = 0;
-    RMI_TRY(RMI_TABLES(arena, RMI_T(t->shared, t->n + 1), RMI_T(t->first_step, t->n + 1), RMI_T(t->lent, t->n + 1)));
+    uint32_t i, p, best, *run = RMI_NEW(temp, uint32_t, (size_t)table->n + 1);
+    size_t n_equal = 0, room = 0;
+    RMI_TRY(RMI_TABLES(arena, RMI_T(table->shared, table->n), RMI_T(table->first_equal, table->n)));
     if (!run) return RM_ERROR_MEMORY;
-    for (i = inner; i-- > 0;) {
-        t->first_step[i] = n_steps;
-        best = 0;
-        for (p = 0; p < i; p++) {
-            run[p] = t->class_of[p] == t->class_of[i] ? run[p + 1] + 1 : 0;
+    for (i = table->n; i-- > 0;) {
+        table->first_equal[i] = n_equal;
+        for (p = best = 0; p < i; p++) {
+            run[p] = table->class_of[p] == table->class_of[i] ? run[p + 1] + 1 : 0;
             if (run[p] <= best) continue;
             best = run[p];
-            if (t->lent[p] < best) t->lent[p] = best;
-            if (!rmi_arena_grow(arena, (void **)&t->steps, &cap, n_steps + 1, sizeof *t->steps)) return RM_ERROR_MEMORY;
-            t->steps[n_steps].len = best;
-            t->steps[n_steps++].start = p;
+            if (!rmi_arena_grow(arena, (void **)&table->equal, &room, n_equal + 1, sizeof *table->equal))
+                return RM_ERROR_MEMORY;
+            table->equal[n_equal].length = best;
+            table->equal[n_equal++].start = p;
         }
-        t->shared[i] = best;
+        table->shared[i] = best;
+        run[i] = 0; /* no piece is compared with itself */
     }
     return RM_OK;
 }
 
-/* Where the curve of the piece of length len at i is, if it is the first of its sort; NULL if that piece is not
-   solved. */
-RMI_FN rmi_chn_curve *rmi_chn_slot(const rmi_chn_table *t, uint32_t i, uint32_t len, uint32_t h)
+/* The first start of a piece like that of `length` stages at `start`. */
+RMI_INLINE uint32_t rmi_chn_first_like(const rmi_chn_table *table, uint32_t start, uint32_t length)
 {
-    uint32_t at;
-    if (!t->dense) return &t->row[h][i][len - 1 - t->shared[i]];
-    at = rmi_lower_bound_u32(t->lens[i], t->n_lens[i], len);
-    return at < t->n_lens[i] && t->lens[i][at] == len ? &t->row[h][i][at] : NULL;
+    const rmi_chn_equal *equal;
+    if (length > table->shared[start]) return start;
+    for (equal = &table->equal[table->first_equal[start]]; equal->length < length; equal++) continue;
+    return equal->start;
 }
 
-static const rmi_chn_curve rmi_chn_unsolved = { NULL, 0, 0, 0, NULL, NULL, NULL };
-
-/* The curve of P(i,j,h), and what is to be added to its bytes. */
-RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t *shift)
+/* The curve of P(start, end, held), and what is to be added to its bytes. NULL: that piece is not solved. */
+RMI_FN const rmi_chn_curve *rmi_chn_find(const rmi_chn_table *table, uint32_t start, uint32_t end, uint32_t held,
+                                         uint64_t *shift)
 {
-    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
-    const rmi_chn_curve *curve;
-    const rmi_chn_step *s;
-    uint32_t len = j - i + 1;
+    const rmi_chn_class *cls = &table->classes[table->class_of[start]];
+    uint32_t length = end - start, first = rmi_chn_first_like(table, start, length), lo = table->first_piece[first],
+             hi = table->first_piece[first + 1], middle;
     *shift = 0;
-    if (!(cls->forms >> h & 1)) { /* owning an input that stays anyway */
+    if (!(cls->forms >> held & 1)) { /* owning an input that stays anyway */
         *shift = cls->in_bytes;
-        h = 1;
+        held = 1;
     }
-    if (j + 1 == t->n) return &t->tail[h][i];
-    if (len <= t->shared[i]) {
-        for (s = &t->steps[t->first_step[i]]; s->len < len; s++) continue;
-        i = s->start;
+    if (lo < hi && length - table->pieces[lo].length < hi - lo) { /* where all lengths are solved, it is there */
+        middle = lo + length - table->pieces[lo].length;
+        if (table->pieces[middle].length == length) return &table->pieces[middle].curve[held];
     }
-    curve = rmi_chn_slot(t, i, len, h);
-    return curve ? curve : &rmi_chn_unsolved;
+    while (lo < hi) {
+        middle = lo + (hi - lo) / 2;
+        if (table->pieces[middle].length < length) lo = middle + 1;
+        else hi = middle;
+    }
+    if (lo == table->first_piece[first + 1] || table->pieces[lo].length != length) return NULL;
+    return &table->pieces[lo].curve[held];
+}
+
+/* Fills table->place: of level 0 all stages, of level p the better of two neighbours of level p - 1. */
+RMI_FN rm_result rmi_chn_make_places(rmi_arena *arena, rmi_chn_table *table)
+{
+    uint32_t i, p, n = table->n;
+    for (table->n_levels = 1; n > 1; n = (n + 1) / 2) table->n_levels++;
+    table->open_level = table->n_levels > RMI_CHN_OPEN ? table->n_levels - RMI_CHN_OPEN : 0;
+    table->place = RMI_NEW(arena, uint32_t *, table->n_levels);
+    for (p = 0, n = table->n; p < table->n_levels && table->place; p++, n = (n + 1) / 2) {
+        uint32_t *place = table->place[p] = RMI_NEW(arena, uint32_t, n);
+        const uint32_t *below = p ? table->place[p - 1] : NULL, n_below = (table->n - 1) >> (p ? p - 1 : 0);
+        if (!place) return RM_ERROR_MEMORY;
+        for (i = 0; i < n; i++) {
+            uint32_t one = below ? below[2 * i] : i, other = below && 2 * i < n_below ? below[2 * i + 1] : one;
+            place[i] = table->classes[table->class_of[other]].in_bytes < table->classes[table->class_of[one]].in_bytes
+                           ? other
+                           : one;
+        }
+    }
+    return table->place ? RM_OK : RM_ERROR_MEMORY;
+}
+
+/* The level of places that pieces of `length` stages end at: 0 up to twice the reach, one more at each doubling. */
+RMI_INLINE uint32_t rmi_chn_level(const rmi_chn_table *table, uint32_t length)
+{
+    uint32_t level = 0;
+    for (length /= table->reach; length > 1 && level + 1 < table->n_levels; length /= 2) level++;
+    return level;
+}
+
+/* Lists the stages before `end` that pieces from `start` may end before; returns how many. */
+RMI_FN uint32_t rmi_chn_ends(const rmi_chn_table *table, uint32_t start, uint32_t end, uint32_t *list)
+{
+    uint32_t k, n = 0, level, group;
+    uint64_t from = table->reach;
+    for (k = start + 1; k < end && k - start < 2 * from; k++) list[n++] = k;
+    for (level = 1; level < table->n_levels && start + (from *= 2) < end; level++)
+        for (group = (uint32_t)((start + from) >> level); (uint64_t)group << level < end; group++) {
+            k = table->place[level][group];
+            if (k - start >= 2 * from) break;
+            if (k >= start + from && k < end) list[n++] = k;
+        }
+    return n;
+}
+
+/* Are the pieces from a stage solved whatever their end? Those from the first stage and from the best places are, if not
+   all: with the least memory a chain goes back to these for each of its last stages. */
+RMI_INLINE int rmi_chn_is_open(const rmi_chn_table *table, uint32_t start)
+{
+    return table->reach != RMI_NONE && (!start || table->place[table->open_level][start >> table->open_level] == start);
+}
+
+/* Lists the stages where the piece start..end may be cut: where pieces from `start` end; and others at distances from
+   `end` that grow: for pieces of equal stages, which have other places elsewhere; and, where the piece from `start` may
+   end anywhere, the best places. */
+RMI_FN uint32_t rmi_chn_cuts(const rmi_chn_table *table, uint32_t start, uint32_t end, uint32_t *list)
+{
+    uint32_t n = rmi_chn_ends(table, start, end, list), width = 1u << table->open_level, right, level, k;
+    for (right = 1; right <= (end - start) / 2; right += 1 + right / (2 * table->reach)) {
+        k = end - right;
+        level = rmi_chn_level(table, k - start);
+        if (level && table->place[level][k >> level] != k) list[n++] = k;
+    }
+    for (right = width; right < end - start && rmi_chn_is_open(table, start); right += width + right / 2) {
+        k = table->place[table->open_level][(end - right) >> table->open_level];
+        level = k > start && k < end ? rmi_chn_level(table, k - start) : 0;
+        if (level && table->place[level][k >> level] != k) list[n++] = k;
+    }
+    return n;
+}
+
+/* --- the solver */
+
+typedef struct rmi_chn_best { /* a point, and which candidate it is of */
+    uint64_t bytes, ns;
+    uint32_t choice;
+} rmi_chn_best;
+
+typedef struct rmi_chn_points { /* of an envelope, or of a stretch of it; after the last one of RMI_INF bytes */
+    rmi_chn_best *at;
+    size_t room;
+    uint32_t n;
+} rmi_chn_points;
+
+/* A candidate: f and g read at memory less f_shift and g_shift, both plus ns, from `begin` on. */
+typedef struct rmi_chn_sum {
+    const rmi_chn_curve *f, *g;
+    uint64_t f_shift, g_shift, begin, ns, least_ns; /* least_ns: in any memory */
+    uint64_t margin; /* by so much it must be less than others: with a tolerance, candidates are no use that hardly are */
+    uint32_t f_cells, g_cells, grid_ns; /* the shifts in cells, ns and margin in the grid's unit, rounded down */
+    uint32_t choice;                    /* as in rmi_chn_curve */
+} rmi_chn_sum;
+
+typedef struct rmi_chn_solver {
+    rmi_arena *arena, *temp;
+    rmi_chn_table *table;
+    uint64_t told; /* work that stop knows of */
+    rmi_chn_way way;
+    rmi_stop *stop;
+    uint64_t *wanted; /* pieces: start << 32 | length << 1 | rough */
+    size_t n_wanted, wanted_room;
+    uint32_t cell_log, ns_log, n_cells;
+    rmi_chn_sum *sums; /* the candidates of a piece */
+    uint32_t n_sums, *order, *cuts, n_cuts;
+    uint64_t *pass_ns, *pass_bytes;   /* by stage: of the forwards before it that save nothing */
+    uint32_t ppm, few;                /* the tolerance of the piece at hand; curves of no more points keep them all */
+    rmi_chn_points out, now, next;    /* the envelope so far; its block at hand; the same with one candidate more */
+    uint32_t ceiling[RMI_CHN_BLOCK];  /* by cell of that block: the envelope at its beginning, rounded up */
+} rmi_chn_solver;
+
+/* Notes that the piece start..end is to be solved. */
+RMI_FN rm_result rmi_chn_want(rmi_chn_solver *solver, uint32_t start, uint32_t end, uint32_t rough)
+{
+    uint64_t first = rmi_chn_first_like(solver->table, start, end - start);
+    if (solver->way.pairs && solver->n_wanted > solver->way.pairs) return RM_ERROR_CANCELLED;
+    if (!rmi_arena_grow(solver->temp, (void **)&solver->wanted, &solver->wanted_room, solver->n_wanted + 1,
+                        sizeof *solver->wanted))
+        return RM_ERROR_MEMORY;
+    solver->wanted[solver->n_wanted++] = first << 32 | (uint64_t)(end - start) << 1 | rough;
+    return RM_OK;
+}
+
+/* Makes the list of pieces, and room for their curves. A piece is solved if all it may be made of is: every place where
+   it can end lies on a level that shorter pieces know, too. */
+RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
+{
+    rmi_chn_table *table = solver->table;
+    uint64_t *spare, before = RMI_INF;
+    uint32_t i, k, n, *ends = RMI_NEW(solver->temp, uint32_t, table->n);
+    size_t w;
+    if (!ends) return RM_ERROR_MEMORY;
+    for (i = 0; i < table->n; i++) {
+        n = rmi_chn_ends(table, i, table->n, ends);
+        for (k = 0; k < n; k++) RMI_TRY(rmi_chn_want(solver, i, ends[k], 0));
+        for (k = i + 1; k < table->n && rmi_chn_is_open(table, i); k++) RMI_TRY(rmi_chn_want(solver, i, k, 1));
+        RMI_TRY(rmi_chn_want(solver, i, table->n, 0));
+    }
+    spare = RMI_NEW(solver->temp, uint64_t, solver->n_wanted);
+    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(table->pieces, solver->n_wanted), RMI_T(table->first_piece, (size_t)table->n + 1)));
+    if (!spare) return RM_ERROR_MEMORY;
+    rmi_sort_u64(solver->wanted, spare, solver->n_wanted);
+    for (w = 0, i = 0; w < solver->n_wanted; before = solver->wanted[w++]) {
+        if (solver->wanted[w] >> 1 == before >> 1) continue;
+        while (i <= solver->wanted[w] >> 32) table->first_piece[i++] = table->n_pieces;
+        table->pieces[table->n_pieces].start = (uint32_t)(solver->wanted[w] >> 32);
+        table->pieces[table->n_pieces].rough = (uint32_t)solver->wanted[w] & 1;
+        table->pieces[table->n_pieces++].length = (uint32_t)solver->wanted[w] >> 1;
+    }
+    while (i <= table->n) table->first_piece[i++] = table->n_pieces;
+    for (i = 0; i < table->n_pieces; i++) solver->wanted[i] = (uint64_t)table->pieces[i].length << 32 | i;
+    rmi_sort_u64(solver->wanted, spare, table->n_pieces); /* in the order of solving now: short ones first */
+    return RM_OK;
+}
+
+/* RM_ERROR_CANCELLED if the pieces have more candidates than the way allows. Curves have the more points the more options
+   stages have, about as their number, or as its square where no points are dropped: then candidates count for more. */
+RMI_FN rm_result rmi_chn_count(rmi_chn_solver *solver)
+{
+    const rmi_chn_table *table = solver->table;
+    uint64_t sum = 0, squares = 0, all = 0;
+    uint32_t i;
+    for (i = 0; i < table->n; i++) {
+        uint64_t options = table->classes[table->class_of[i]].stage.n_options;
+        squares += options * options;
+        all += options;
+    }
+    for (i = 0; i < table->n_pieces; i++) {
+        const rmi_chn_piece *piece = &table->pieces[i];
+        const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
+        uint64_t own = cls->stage.n_options + rmi_chn_cuts(table, piece->start, piece->start + piece->length, solver->cuts);
+        sum = rmi_add(sum, cls->forms == 3 ? 2 * own : own);
+    }
+    sum = rmi_mul(sum, table->tolerance_ppm ? table->n + all : 2 * rmi_max(table->n, squares / 3)) / (2 * table->n);
+    return !solver->way.pairs || sum <= solver->way.pairs ? RM_OK : RM_ERROR_CANCELLED;
+}
+
+/* Chooses the cells, so that all memory that is of use lies in them, and the unit of time. */
+RMI_FN void rmi_chn_make_grid(rmi_chn_solver *solver)
+{
+    const rmi_chn_table *table = solver->table;
+    uint64_t bytes = 0, peak = 0, ns = 0;
+    uint32_t i, o, cells = RMI_CHN_CELLS;
+    for (i = 0; i < table->n; i++) {
+        const rmi_chn_class *cls = &table->classes[table->class_of[i]];
+        uint64_t held = 0, longest = 0;
+        for (o = 0; o < cls->stage.n_options; o++) {
+            const rmi_chn_option *option = &cls->stage.options[o];
+            held = rmi_max(held, option->saved + (option->reads_in ? cls->in_bytes : 0) +
+                                     (option->reads_out ? cls->stage.out_bytes : 0));
+            longest = rmi_max(longest, option->fwd_ns[0] + option->bwd_ns);
+            peak = rmi_max(peak, rmi_max(option->fwd_peak[1], option->bwd_peak));
+        }
+        bytes = rmi_add(bytes, rmi_add(held, cls->stage.grown));
+        ns = rmi_add(ns, longest);
+    }
+    while (cells > 64 && (uint64_t)table->n_pieces * cells > RMI_CHN_GRIDS) cells /= 2;
+    bytes = rmi_chn_cap(rmi_add(bytes, peak));
+    while (bytes >> solver->cell_log >= cells) solver->cell_log++;
+    while (ns >> solver->ns_log >= 1u << 24) solver->ns_log++;
+    solver->n_cells = ((uint32_t)(bytes >> solver->cell_log) + RMI_CHN_BLOCK) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
+}
+
+/* --- the envelope: the least of all candidates for a piece
+
+   Most candidates win nowhere, or in a few stretches. To see where without walking along them, memory is cut into cells
+   of 2^cell_log bytes, and every curve has its times at their borders in 32 bits, rounded down. In a cell a candidate
+   is at least what its parts are at the cell's end, the envelope at most what it is at its beginning. Cells only choose
+   where to look: what is computed there is exact. */
+#define RMI_CHN_GRID_MAX 0x1FFFFFFFu  /* three of them, less RMI_CHN_GRID_NONE, keep their sign in 32 bits */
+#define RMI_CHN_GRID_NONE 0x7FFFFFFFu /* the envelope where nothing is feasible yet */
+
+static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0 }, { RMI_MAX + 1, 0 } };
+static const uint32_t rmi_chn_nothing_grid[RMI_CHN_CELLS + RMI_CHN_BLOCK + 1] = { 0 };
+static const rmi_chn_curve rmi_chn_nothing = { rmi_chn_nothing_at, NULL, rmi_chn_nothing_grid, 0, 0, 1 };
+
+/* Adds a candidate, unless it is feasible nowhere; its `begin` is what it needs besides its parts. */
+RMI_FN void rmi_chn_consider(rmi_chn_solver *solver, rmi_chn_sum sum)
+{
+    if (!sum.f || !sum.g || !sum.f->n || !sum.g->n) return;
+    sum.begin = rmi_max(sum.begin, rmi_max(sum.f->least_bytes + sum.f_shift, sum.g->least_bytes + sum.g_shift));
+    if (sum.begin > RMI_MAX) return;
+    sum.least_ns = sum.ns + sum.f->least_ns + sum.g->least_ns;
+    sum.f_cells = (uint32_t)rmi_min(sum.f_shift >> solver->cell_log, solver->n_cells);
+    sum.g_cells = (uint32_t)rmi_min(sum.g_shift >> solver->cell_log, solver->n_cells);
+    solver->sums[solver->n_sums++] = sum;
+}
+
+/* May a candidate be less than the envelope in the block that begins with `cell`? Then in cells *from .. *to - 1 of it
+   only. */
+RMI_INLINE int rmi_chn_may_win(const rmi_chn_solver *solver, const rmi_chn_sum *sum, uint32_t cell, uint32_t *from,
+                               uint32_t *to)
+{
+    const uint32_t *f, *g;
+    uint32_t b, any = 0;
+    *from = 0;
+    *to = RMI_CHN_BLOCK;
+    if (cell == solver->n_cells || sum->begin >> solver->cell_log > cell) return 1;
+    f = sum->f->grid + (cell + 1 - sum->f_cells);
+    g = sum->g->grid + (cell + 1 - sum->g_cells);
+    for (b = 0; b < RMI_CHN_BLOCK; b++) any |= f[b] + g[b] + sum->grid_ns - solver->ceiling[b];
+    if (!(any >> 31)) return 0;
+    while (!((f[*from] + g[*from] + sum->grid_ns - solver->ceiling[*from]) >> 31)) ++*from;
+    while (!((f[*to - 1] + g[*to - 1] + sum->grid_ns - solver->ceiling[*to - 1]) >> 31)) --*to;
+    return 1;
 }
 
 /* The last point within `bytes`, or RMI_NONE. */
 RMI_FN uint32_t rmi_chn_at(const rmi_chn_point *point, uint32_t n, uint64_t bytes)
 {
-    uint32_t lo = 0, hi = n, mid;
+    uint32_t lo = 0, hi = n, middle;
     while (lo < hi) {
-        mid = lo + (hi - lo) / 2;
-        if (point[mid].bytes <= bytes) lo = mid + 1;
-        else hi = mid;
+        middle = lo + (hi - lo) / 2;
+        if (point[middle].bytes <= bytes) lo = middle + 1;
+        else hi = middle;
     }
     return lo - 1; /* RMI_NONE for 0 */
 }
 
-/* --- the envelope: the least of all candidates for a piece */
-
-/* Most candidates win nowhere, or in a few stretches. To see where without walking along them, memory is cut into cells
-   of 2^cell_log bytes, and every curve has its times at their borders in 32 bits: rounded down where it is a
-   candidate's part, up in the envelope. In a cell a candidate is at least what its parts are at the cell's end, the
-   envelope at most what it is at its beginning. Cells only choose where to look: what is computed there is exact. */
-#define RMI_CHN_CELLS 512u            /* at most; a multiple of the block */
-#define RMI_CHN_BLOCK 8u              /* cells that are looked at together */
-#define RMI_CHN_GRID_MAX 0x1FFFFFFFu  /* three of them, less RMI_CHN_GRID_NONE, keep their sign in 32 bits */
-#define RMI_CHN_GRID_NONE 0x7FFFFFFFu /* the envelope where nothing is feasible yet */
-
-/* A candidate: f and g read at memory less f_shift and g_shift, both plus ns, from `bytes` on. */
-typedef struct rmi_chn_sum {
-    const rmi_chn_curve *f, *g;
-    uint64_t f_shift, g_shift, bytes, ns;
-    uint32_t choice;           /* as in rmi_chn_curve */
-    uint64_t begin, least_ns;  /* where all of it is feasible; the least it comes to */
-    uint32_t f_cells, g_cells; /* the shifts, in cells */
-    uint32_t f_at, g_at;       /* points, no later than where the search has come to */
-    uint32_t rest;             /* cells to leave out after the next one in which it is not the least */
-} rmi_chn_sum;
-
-/* What the search for candidates that may win looks at. */
-typedef struct rmi_chn_view {
-    const uint32_t *f, *g;     /* grids */
-    uint32_t f_cells, g_cells; /* shifts less one: the grids are read at the cell's end */
-    uint32_t ns;               /* in the grid's units */
-    uint32_t cell;             /* the next where it falls; first that of `begin` */
-} rmi_chn_view;
-
-typedef struct rmi_chn_solver {
-    rmi_arena *arena, *temp;
-    rmi_chn_table *t;
-    rmi_chn_best *env, *seg; /* the envelope; a stretch of it being made anew */
-    size_t env_cap, seg_cap;
-    uint32_t n_env, cell_log, ns_log, n_cells;
-    uint32_t slack_ppm;  /* gains smaller than this are left alone */
-    uint32_t few;        /* curves of no more points keep them all */
-    uint64_t work_limit; /* RM_ERROR_CANCELLED beyond, or if more is expected */
-    rmi_stop *stop;
-    uint64_t told;     /* work that stop knows of */
-    rmi_chn_sum *sums; /* all candidates of a piece */
-    rmi_chn_view *views;
-    uint32_t n_sums, n_keeps, fastest, *near_by, *list, *least;
-    uint64_t *pass_ns, *pass_need; /* per k: of the forwards up to stage k - 1 */
-} rmi_chn_solver;
-
-static const rmi_chn_point rmi_chn_nothing_at[2] = { { 0, 0 }, { RMI_MAX + 1, 0 } };
-static const uint32_t rmi_chn_nothing_grid[RMI_CHN_CELLS + 1] = { 0 };
-static const rmi_chn_curve rmi_chn_nothing = {rmi_chn_nothing_at,   0,   0, 1, rmi_chn_nothing_grid,
-                                              rmi_chn_nothing_grid, NULL};
-
-/* Adds a candidate, unless it is feasible nowhere. */
-RMI_FN void rmi_chn_consider(rmi_chn_solver *solver, const rmi_chn_sum *candidate)
+/* Goes on to the next step of a candidate; returns where that begins. */
+RMI_INLINE uint64_t rmi_chn_step(const rmi_chn_sum *sum, const rmi_chn_point **f, const rmi_chn_point **g)
 {
-    rmi_chn_sum *sum = &solver->sums[solver->n_sums];
-    rmi_chn_view *view = &solver->views[solver->n_sums];
-    if (!candidate->f->n || !candidate->g->n) return;
-    *sum = *candidate;
-    sum->begin = rmi_max(sum->bytes, rmi_max(sum->f->least_bytes + sum->f_shift, sum->g->least_bytes + sum->g_shift));
-    if (sum->begin > RMI_MAX) return;
-    sum->least_ns = sum->ns + sum->f->least_ns + sum->g->least_ns;
-    sum->f_cells = (uint32_t)rmi_min(sum->f_shift >> solver->cell_log, solver->n_cells);
-    sum->g_cells = (uint32_t)rmi_min(sum->g_shift >> solver->cell_log, solver->n_cells);
-    sum->f_at = sum->g_at = sum->rest = 0;
-    view->f = sum->f->grid;
-    view->g = sum->g->grid;
-    view->f_cells = sum->f_cells - 1; /* wraps, and back */
-    view->g_cells = sum->g_cells - 1;
-    view->ns = (uint32_t)rmi_min(sum->ns >> solver->ns_log, RMI_CHN_GRID_MAX);
-    view->cell = (uint32_t)rmi_min(sum->begin >> solver->cell_log, solver->n_cells);
-    solver->n_sums++;
+    uint64_t f_next = (*f)[1].bytes + sum->f_shift, g_next = (*g)[1].bytes + sum->g_shift;
+    *f += f_next <= g_next;
+    *g += g_next <= f_next;
+    return rmi_min(f_next, g_next);
 }
 
-/* The last point of a curve within `bytes`, from point `at` on; not before `cell`. */
-RMI_INLINE const rmi_chn_point *rmi_chn_seek(const rmi_chn_curve *curve, uint32_t *at, uint64_t bytes, uint32_t cell)
+/* Merges a candidate into the block at hand, from the step (f, g) on, which begins at `bytes` and is less than the
+   envelope there; up to `end`. */
+RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, const rmi_chn_sum *sum, const rmi_chn_point *f,
+                               const rmi_chn_point *g, uint64_t bytes, uint64_t end)
 {
-    uint32_t first = curve->first[cell / RMI_CHN_BLOCK];
-    const rmi_chn_point *point = curve->at + (first > *at + 1 ? first - 1 : *at);
-    while (point[1].bytes <= bytes) point++;
-    *at = (uint32_t)(point - curve->at);
-    return point;
+    size_t room = (size_t)(sum->f->at + sum->f->n - f) + (size_t)(sum->g->at + sum->g->n - g) + solver->now.n + 2;
+    const rmi_chn_best *old = solver->now.at;
+    rmi_chn_points next = solver->next;
+    uint64_t last = RMI_INF, ns;
+    if (!rmi_arena_grow(solver->temp, (void **)&next.at, &next.room, room, sizeof *next.at)) return RM_ERROR_MEMORY;
+    for (next.n = 0; bytes < end;) {
+        for (; old->bytes < bytes; old++) {
+            if (old->ns >= last && next.n) continue;
+            next.at[next.n++] = *old;
+            last = old->ns;
+        }
+        ns = rmi_chn_cap(sum->ns + f->ns + g->ns);
+        if (ns < last && !(old->bytes == bytes && old->ns <= ns)) {
+            next.at[next.n].bytes = bytes;
+            next.at[next.n].choice = sum->choice;
+            next.at[next.n++].ns = last = ns;
+        }
+        bytes = rmi_chn_step(sum, &f, &g);
+        solver->table->work++;
+    }
+    for (; old->bytes < RMI_INF; old++)
+        if (old->ns < last) next.at[next.n++] = *old;
+    next.at[next.n].bytes = RMI_INF;
+    solver->next = solver->now;
+    solver->now = next;
+    return RM_OK;
 }
 
-typedef struct rmi_chn_walk { /* stands on a step of a candidate */
-    const rmi_chn_point *f, *g;
-    uint64_t f_shift, g_shift, bytes, ns, plus;
-    uint32_t choice;
-} rmi_chn_walk;
-
-RMI_INLINE void rmi_chn_walk_from(rmi_chn_walk *walk, rmi_chn_sum *sum, uint64_t bytes, uint32_t cell)
+/* Compares a candidate with the envelope from `begin` to `end`, and merges it from where it is less. */
+RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *solver, const rmi_chn_sum *sum, uint64_t begin, uint64_t end)
 {
-    walk->f = rmi_chn_seek(sum->f, &sum->f_at, bytes - sum->f_shift, cell > sum->f_cells ? cell - sum->f_cells - 1 : 0);
-    walk->g = rmi_chn_seek(sum->g, &sum->g_at, bytes - sum->g_shift, cell > sum->g_cells ? cell - sum->g_cells - 1 : 0);
-    walk->bytes = bytes;
-    walk->f_shift = sum->f_shift;
-    walk->g_shift = sum->g_shift;
-    walk->plus = sum->ns;
-    walk->choice = sum->choice;
-    walk->ns = walk->plus + walk->f->ns + walk->g->ns;
+    const rmi_chn_best *best = solver->now.at;
+    const rmi_chn_point *f = sum->f->at + rmi_chn_at(sum->f->at, sum->f->n, begin - sum->f_shift);
+    const rmi_chn_point *g = sum->g->at + rmi_chn_at(sum->g->at, sum->g->n, begin - sum->g_shift);
+    const rmi_chn_point *f_last, *g_last;
+    uint64_t bytes = begin, stop, ns = sum->ns + sum->margin;
+    while (bytes < end) {
+        while (best[1].bytes <= bytes) best++;
+        stop = rmi_min(best[1].bytes, end); /* up to there the envelope is flat, and the candidate least at the end */
+        for (f_last = f; f_last[1].bytes + sum->f_shift < stop;) f_last++;
+        for (g_last = g; g_last[1].bytes + sum->g_shift < stop;) g_last++;
+        solver->table->work++;
+        if (ns + f_last->ns + g_last->ns < best->ns) {
+            while (ns + f->ns + g->ns >= best->ns) bytes = rmi_chn_step(sum, &f, &g);
+            return rmi_chn_merge(solver, sum, f, g, bytes, end);
+        }
+        f = f_last;
+        g = g_last;
+        bytes = rmi_chn_step(sum, &f, &g);
+    }
+    return RM_OK;
 }
 
-/* To the next step before `end`; 0 if there is none: then only `bytes` moves. */
-RMI_INLINE int rmi_chn_walk_on(rmi_chn_walk *walk, uint64_t end)
+/* Notes what the envelope is at the beginning of each cell of the block at hand. */
+RMI_FN void rmi_chn_set_ceilings(rmi_chn_solver *solver, uint32_t cell)
 {
-    uint64_t f = walk->f[1].bytes + walk->f_shift, g = walk->g[1].bytes + walk->g_shift;
-    walk->bytes = f < g ? f : g;
-    if (walk->bytes >= end) return 0;
-    walk->f += f <= g;
-    walk->g += g <= f;
-    walk->ns = walk->plus + walk->f->ns + walk->g->ns;
-    return 1;
+    const rmi_chn_best *best = solver->now.at;
+    uint32_t b;
+    for (b = 0; b < RMI_CHN_BLOCK; b++) {
+        while (best[1].bytes <= (uint64_t)(cell + b) << solver->cell_log) best++;
+        solver->ceiling[b] = (uint32_t)rmi_min(best->ns >> solver->ns_log, RMI_CHN_GRID_NONE - 1) + 1;
+    }
 }
 
-/* The candidate's time just before `end`, where the next search will begin; *next: where it falls after that. */
-RMI_INLINE uint64_t rmi_chn_walk_to(const rmi_chn_walk *walk, rmi_chn_sum *sum, uint64_t end, uint64_t *next)
+/* The envelope within the block that begins with `cell`, or beyond all cells. Candidates that can be less nowhere any
+   more leave solver->order; one that is less comes to its front, for it will be in the next block, too. */
+RMI_FN rm_result rmi_chn_block(rmi_chn_solver *solver, uint32_t cell, uint32_t *n_order)
 {
-    const rmi_chn_point *left = walk->f, *right = walk->g;
-    while (left[1].bytes + walk->f_shift < end) left++;
-    while (right[1].bytes + walk->g_shift < end) right++;
-    sum->f_at = (uint32_t)(left - sum->f->at);
-    sum->g_at = (uint32_t)(right - sum->g->at);
-    *next = rmi_min(left[1].bytes + walk->f_shift, right[1].bytes + walk->g_shift);
-    return walk->plus + left->ns + right->ns;
-}
-
-/* Merges the walk into the envelope from its place on, where it is the less, and before `end`. e: the first point of
-   the envelope not before that place. room: points that may come. */
-RMI_FN rm_result rmi_chn_merge(rmi_chn_solver *solver, rmi_chn_walk *walk, uint32_t e, uint64_t end, size_t room)
-{
-    uint64_t last = RMI_INF;
-    uint32_t from = e;
-    const rmi_chn_best *env;
-    rmi_chn_best *out;
-    room += solver->n_env - e + 2;
-    if (room > RMI_NONE / 2 - e) return RM_ERROR_MEMORY;
-    if (!rmi_arena_grow(solver->temp, (void **)&solver->env, &solver->env_cap, e + room, sizeof *solver->env))
+    rmi_chn_points *out = &solver->out;
+    uint64_t begin = (uint64_t)cell << solver->cell_log, last = out->n ? out->at[out->n - 1].ns : RMI_INF,
+             end = cell < solver->n_cells ? (uint64_t)(cell + RMI_CHN_BLOCK) << solver->cell_log : RMI_MAX + 1;
+    const rmi_chn_best *now;
+    uint32_t i, from, to, least = RMI_NONE;
+    solver->now.at[0].bytes = begin;
+    solver->now.at[0].ns = last;
+    solver->now.at[1].bytes = RMI_INF;
+    solver->now.n = 1;
+    rmi_chn_set_ceilings(solver, cell);
+    solver->table->work += *n_order;
+    for (i = 0; i < *n_order && cell < solver->n_cells; i++) {
+        const rmi_chn_sum *sum = &solver->sums[solver->order[i]];
+        uint32_t at = cell + RMI_CHN_BLOCK, which = solver->order[i], ns;
+        if (sum->begin >> solver->cell_log > cell) continue;
+        ns = sum->f->grid[at - sum->f_cells] + sum->g->grid[at - sum->g_cells] + sum->grid_ns;
+        if (ns >= least) continue;
+        least = ns;
+        solver->order[i] = solver->order[0];
+        solver->order[0] = which;
+    }
+    for (i = 0; i < *n_order; i++) {
+        const rmi_chn_sum *sum = &solver->sums[solver->order[i]];
+        now = solver->now.at;
+        if (sum->least_ns >= last) solver->order[i--] = solver->order[--*n_order];
+        else if (sum->begin < end && rmi_chn_may_win(solver, sum, cell, &from, &to)) {
+            RMI_TRY(rmi_chn_improve(solver, sum, rmi_max(sum->begin, begin + ((uint64_t)from << solver->cell_log)),
+                                    to < RMI_CHN_BLOCK ? begin + ((uint64_t)to << solver->cell_log) : end));
+            if (now != solver->now.at) rmi_chn_set_ceilings(solver, cell);
+        }
+    }
+    if (!rmi_arena_grow(solver->temp, (void **)&out->at, &out->room, (size_t)out->n + solver->now.n, sizeof *out->at))
         return RM_ERROR_MEMORY;
-    if (!rmi_arena_grow(solver->temp, (void **)&solver->seg, &solver->seg_cap, room, sizeof *solver->seg))
-        return RM_ERROR_MEMORY;
-    out = solver->seg;
-    env = solver->env + e;
-    do {
-        for (; env->bytes < walk->bytes; env++) {
-            if (env->ns >= last) continue;
-            *out++ = *env;
-            last = env->ns;
-        }
-        if (walk->ns < last && !(env->bytes == walk->bytes && env->ns <= walk->ns)) {
-            out->bytes = walk->bytes;
-            out->choice = walk->choice;
-            (out++)->ns = last = rmi_chn_cap(walk->ns);
-        }
-        solver->t->work++;
-    } while (rmi_chn_walk_on(walk, end));
-    for (; env->bytes <= RMI_MAX; env++)
-        if (env->ns < last) *out++ = *env;
-    memcpy(solver->env + from, solver->seg, (size_t)(out - solver->seg) * sizeof *solver->env);
-    solver->n_env = from + (uint32_t)(out - solver->seg);
-    solver->env[solver->n_env].bytes = RMI_MAX + 1;
+    for (now = solver->now.at; now->bytes < RMI_INF; now++)
+        if (now->ns < last) out->at[out->n++] = *now;
     return RM_OK;
 }
 
-/* What a candidate must be below where the envelope is at `ns`: with a tolerance, by so much that it is worth it. The
-   one that is fastest in the end need not: so the envelope ends where it should. */
-RMI_INLINE uint64_t rmi_chn_slack(const rmi_chn_solver *solver, uint32_t which)
-{
-    return which < solver->n_keeps || which == solver->fastest ? 0 : solver->slack_ppm;
-}
-RMI_INLINE uint64_t rmi_chn_worth(uint64_t slack, uint64_t ns) { return ns - (ns >> 20) * slack; }
-
-/* With a tolerance, a candidate that has lost in cell after cell is looked at more and more rarely, where the envelope
-   is flat: `from` is what it was at the cell's beginning. Among equal stages most candidates are as good as the best
-   there. */
-RMI_INLINE void rmi_chn_rest(rmi_chn_solver *solver, rmi_chn_sum *sum, uint32_t which, uint32_t cell, uint64_t from)
-{
-    if (!solver->slack_ppm || which < solver->n_keeps || which == solver->fastest || from == RMI_INF ||
-        from - solver->env[solver->n_env - 1].ns > from / 256)
-        return;
-    if (solver->views[which].cell < cell + 1 + sum->rest) solver->views[which].cell = cell + 1 + sum->rest;
-    sum->rest = sum->rest < 31 ? sum->rest * 2 + 1 : sum->rest;
-}
-
-/* env = min(env, candidate) from `begin`, in `cell`, to `end`, which is the end of the envelope so far; e: no later
-   than the first of its points after begin. */
-RMI_FN rm_result rmi_chn_improve(rmi_chn_solver *solver, uint32_t which, uint64_t begin, uint64_t end, uint32_t cell,
-                                 uint32_t e)
-{
-    rmi_chn_sum *sum = &solver->sums[which];
-    const rmi_chn_best *env = solver->env + e;
-    uint64_t now = e ? env[-1].ns : RMI_INF, next = 0, was, slack = rmi_chn_slack(solver, which), worth, least,
-             steps = 1;
-    int won = 0;
-    rmi_chn_walk walk;
-    if (rmi_chn_worth(slack, now) <= sum->least_ns) {
-        solver->views[which].cell = RMI_NONE;
-        return RM_OK;
-    }
-    rmi_chn_walk_from(&walk, sum, begin, cell);
-    for (; env->bytes <= begin; env++) now = env->ns;
-    was = now;
-    worth = rmi_chn_worth(slack, now);
-    least = rmi_chn_walk_to(&walk, sum, end, &next);
-    won = least < worth && walk.ns < worth;
-    /* less at the end: from where on? Within a step of the envelope it is least at the end */
-    while (!won && least < worth) {
-        const rmi_chn_point *left = walk.f, *right = walk.g;
-        uint64_t stop = rmi_min(env->bytes, end), f_stop = stop - walk.f_shift, g_stop = stop - walk.g_shift;
-        while (left[1].bytes < f_stop) left++;
-        while (right[1].bytes < g_stop) right++;
-        if (walk.plus + left->ns + right->ns < worth)
-            while ((won = rmi_chn_walk_on(&walk, stop)) && walk.ns >= worth) continue;
-        if (won) break;
-        walk.f = left;
-        walk.g = right;
-        stop = rmi_min(left[1].bytes + walk.f_shift, right[1].bytes + walk.g_shift);
-        if (stop >= end) break;
-        do now = env++->ns;
-        while (env->bytes <= stop);
-        worth = rmi_chn_worth(slack, now);
-        steps++;
-    }
-    if (won) {
-        sum->rest = 0;
-        e = (uint32_t)(env - solver->env);
-        if (e && env[-1].bytes == walk.bytes) e--;
-        RMI_TRY(rmi_chn_merge(solver, &walk, e, end,
-                              (size_t)(sum->f->at + sum->f->n - walk.f) + (size_t)(sum->g->at + sum->g->n - walk.g)));
-    }
-    solver->t->work += won ? steps - 1 : steps;
-    solver->views[which].cell = (uint32_t)rmi_min(next >> solver->cell_log, RMI_NONE);
-    if (!won) rmi_chn_rest(solver, sum, which, cell, was);
-    return RM_OK;
-}
-
-/* Fills in a curve's grid. */
-RMI_FN void rmi_chn_sample(const rmi_chn_solver *solver, const rmi_chn_curve *curve, uint32_t *grid, uint32_t *first)
-{
-    uint32_t i, at = 0;
-    for (i = 0; i <= solver->n_cells; i++) {
-        while (at < curve->n && curve->at[at].bytes <= (uint64_t)i << solver->cell_log) at++;
-        grid[i] = at ? (uint32_t)rmi_min(curve->at[at - 1].ns >> solver->ns_log, RMI_CHN_GRID_MAX) : RMI_CHN_GRID_MAX;
-        if (i % RMI_CHN_BLOCK == 0) first[i / RMI_CHN_BLOCK] = at;
-    }
-}
-
-/* The most the envelope can be from its end on, in the grid's units. */
-RMI_INLINE uint32_t rmi_chn_most(const rmi_chn_solver *solver, uint32_t which)
-{
-    if (!solver->n_env) return RMI_CHN_GRID_NONE;
-    return (uint32_t)rmi_min(
-        (rmi_chn_worth(rmi_chn_slack(solver, which), solver->env[solver->n_env - 1].ns) >> solver->ns_log) + 1,
-        RMI_CHN_GRID_NONE);
-}
-
-/* Lists the candidates that may win in the block of cells that begins with `cell`. */
-RMI_FN uint32_t rmi_chn_near(rmi_chn_solver *solver, uint32_t cell)
-{
-    uint32_t i, b, n = 0, any, most = rmi_chn_most(solver, solver->fastest), much = rmi_chn_most(solver, RMI_NONE - 1);
-    for (i = 0; i < solver->n_sums; i++) {
-        const rmi_chn_view *view = &solver->views[i];
-        if (view->cell >= cell + RMI_CHN_BLOCK) continue;
-        any = RMI_NONE;
-        if (view->cell <= cell) {
-            const uint32_t *f = view->f + (cell - view->f_cells), *g = view->g + (cell - view->g_cells);
-            uint32_t less = view->ns - (i < solver->n_keeps || i == solver->fastest ? most : much);
-            for (b = 0, any = 0; b < RMI_CHN_BLOCK; b++) any |= f[b] + g[b] + less;
-        }
-        if (any >> 31) solver->near_by[n++] = i;
-    }
-    return n;
-}
-
-/* The envelope within a cell, from the candidates near by; the one that looks best first, so that the others find it
-   there. */
-RMI_FN rm_result rmi_chn_cell(rmi_chn_solver *solver, uint32_t cell, uint32_t n_near)
-{
-    uint32_t i, n = 0, ns, best = 0, e = solver->n_env, most = rmi_chn_most(solver, solver->fastest),
-                much = rmi_chn_most(solver, RMI_NONE - 1);
-    uint64_t begin = (uint64_t)cell << solver->cell_log, end = (uint64_t)(cell + 1) << solver->cell_log;
-    for (i = 0; i < n_near; i++) {
-        const rmi_chn_view *view = &solver->views[solver->near_by[i]];
-        if (view->cell > cell) continue;
-        ns = view->f[cell - view->f_cells] + view->g[cell - view->g_cells] + view->ns;
-        if (ns >= (solver->near_by[i] < solver->n_keeps || solver->near_by[i] == solver->fastest ? most : much))
-            continue;
-        if (n && ns < solver->least[best]) best = n;
-        solver->list[n] = solver->near_by[i];
-        solver->least[n++] = ns;
-    }
-    for (i = 0; i < n; i++) {
-        uint32_t k = solver->list[i == 0 ? best : i == best ? 0 : i];
-        RMI_TRY(rmi_chn_improve(solver, k, rmi_max(solver->sums[k].begin, begin), end, cell, e));
-    }
-    return RM_OK;
-}
-
+/* The envelope of all candidates, into solver->out. */
 RMI_FN rm_result rmi_chn_envelope(rmi_chn_solver *solver)
 {
-    uint32_t i, cell, n = 0, from = solver->n_cells;
-    uint64_t end = (uint64_t)solver->n_cells << solver->cell_log;
-    solver->n_env = 0;
-    solver->env[0].bytes = RMI_MAX + 1;
-    for (i = solver->fastest = 0; i < solver->n_sums; i++) {
-        if (solver->sums[i].least_ns < solver->sums[solver->fastest].least_ns) solver->fastest = i;
-        if (solver->views[i].cell < from) from = solver->views[i].cell;
+    uint64_t begin = RMI_MAX, least_ns = RMI_INF;
+    uint32_t i, n = solver->n_sums, cell;
+    for (i = 0; i < n; i++) least_ns = rmi_min(least_ns, solver->sums[i].least_ns);
+    for (i = 0; i < n; i++) {
+        rmi_chn_sum *sum = &solver->sums[i];
+        solver->order[i] = i;
+        begin = rmi_min(begin, sum->begin);
+        if (sum->least_ns > least_ns)
+            sum->margin = (sum->least_ns >> 20) * (solver->ppm / 2);
+        sum->grid_ns = (uint32_t)rmi_min((sum->ns + sum->margin) >> solver->ns_log, RMI_CHN_GRID_MAX);
     }
-    for (cell = from; cell < solver->n_cells; cell++) {
-        if (cell == from || cell % RMI_CHN_BLOCK == 0) n = rmi_chn_near(solver, cell / RMI_CHN_BLOCK * RMI_CHN_BLOCK);
-        RMI_TRY(rmi_chn_cell(solver, cell, n));
-    }
-    for (i = 0, n = solver->n_env; i < solver->n_sums && end <= RMI_MAX; i++) /* beyond the cells */
-        RMI_TRY(rmi_chn_improve(solver, i, rmi_max(solver->sums[i].begin, end), RMI_MAX + 1, solver->n_cells, n));
+    solver->out.n = 0;
+    cell = (uint32_t)rmi_min(begin >> solver->cell_log, solver->n_cells) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
+    for (; cell <= solver->n_cells && n; cell += RMI_CHN_BLOCK) RMI_TRY(rmi_chn_block(solver, cell, &n));
     return RM_OK;
-}
-
-/* --- the recursion */
-
-/* The candidate that runs stage i with option o. d is the gradient's size that waits during the forward. */
-RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t d)
-{
-    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
-    const rmi_chn_option *option = &cls->stage.options[o];
-    uint32_t hold = h | option->reads_in, again = j + 1 < t->n;
-    uint64_t outside = h ? cls->in_bytes : 0, bwd = option->bwd_peak - (option->reads_in ? outside : 0), fwd;
-    rmi_chn_sum sum;
-    memset(&sum, 0, sizeof sum);
-    sum.f = sum.g = &rmi_chn_nothing;
-    if (i == j) {
-        fwd = option->leaf_peak[hold];
-        sum.ns = option->leaf_ns[again] + option->bwd_ns;
-    } else {
-        fwd = option->fwd_peak[hold];
-        sum.ns = option->fwd_ns[again] + option->bwd_ns;
-        sum.f = rmi_chn_find(t, i + 1, j, option->reads_out, &sum.f_shift);
-        sum.f_shift = rmi_add(sum.f_shift, rmi_add(option->saved, option->reads_out ? cls->stage.out_bytes : 0));
-        if (!h && option->reads_in) sum.f_shift = rmi_add(sum.f_shift, cls->in_bytes);
-        sum.f_shift = rmi_min(sum.f_shift, RMI_MAX + 1); /* too much for any memory, but no more than can be added to */
-        bwd += t->grown_sum[j + 1] - t->grown_sum[i + 1];
-    }
-    sum.bytes = rmi_max(fwd + d - outside, bwd);
-    sum.ns = rmi_chn_cap(sum.ns);
-    sum.choice = o;
-    return sum;
-}
-
-/* The candidate that keeps the input of stage i and runs on to stage k; pass_ns and pass_need hold what the way
-   costs. */
-RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint32_t k,
-                                      uint64_t pass_ns, uint64_t pass_need)
-{
-    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
-    rmi_chn_sum sum;
-    memset(&sum, 0, sizeof sum);
-    sum.f = rmi_chn_find(t, k, j, 0, &sum.f_shift);
-    sum.g = rmi_chn_find(t, i, k - 1, h, &sum.g_shift);
-    sum.f_shift += h ? 0 : cls->in_bytes;
-    sum.g_shift += t->grown_sum[j + 1] - t->grown_sum[k];
-    sum.ns = pass_ns;
-    sum.bytes = pass_need;
-    sum.choice = cls->stage.n_options - 1 + k - i;
-    return sum;
-}
-
-/* What running from stage i to stage k - 1 without saving costs and needs, for every k in (i, j]. */
-RMI_FN void rmi_chn_passes(const rmi_chn_table *t, uint32_t i, uint32_t j, uint32_t h, uint64_t d, uint64_t *ns,
-                           uint64_t *need)
-{
-    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
-    uint32_t k, again = j + 1 < t->n;
-    uint64_t in_bytes = cls->in_bytes, time = cls->stage.pass_ns[again];
-    uint64_t bytes = cls->stage.pass_peak[1] - (h ? in_bytes : 0) + d;
-    for (k = i + 1; k <= j; k++) {
-        ns[k] = time;
-        need[k] = bytes;
-        cls = &t->classes[t->class_of[k]];
-        time = rmi_chn_cap(time + cls->stage.pass_ns[again]);
-        bytes = rmi_max(bytes, cls->stage.pass_peak[0] + d + (h ? 0 : in_bytes));
-    }
 }
 
 /* Drops points while the first of them is within the tolerance: that one stays, so that what remains can be had; the
@@ -6535,346 +6547,174 @@ RMI_FN void rmi_chn_passes(const rmi_chn_table *t, uint32_t i, uint32_t j, uint3
    them. */
 RMI_FN void rmi_chn_thin(rmi_chn_solver *solver)
 {
-    uint32_t r, n = 0, ppm = solver->t->tolerance_ppm;
-    uint64_t ns = RMI_INF, now;
-    if (!ppm || solver->n_env <= solver->few) return;
-    for (r = 0; r < solver->n_env; r++) {
-        now = solver->env[r].ns;
-        if (n && ns - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u && r + 1 < solver->n_env) continue;
-        solver->env[n++] = solver->env[r];
-        ns = now;
+    rmi_chn_points *out = &solver->out;
+    uint32_t i, n = 0, ppm = solver->ppm;
+    uint64_t before = RMI_INF, now;
+    if (!ppm || out->n <= solver->few) return;
+    for (i = 0; i < out->n; i++) {
+        now = out->at[i].ns;
+        if (n && i + 1 < out->n && before - now <= now / 1000000u * ppm + now % 1000000u * ppm / 1000000u) continue;
+        out->at[n++] = out->at[i];
+        before = now;
     }
-    solver->n_env = n;
+    out->n = n;
 }
 
-/* Is i..j a piece to take care of? All are, unless the chain is too long for that: then of long pieces only those that
-   begin or end at a good place, the better the longer; some `dense` lengths for each start and doubling of length. */
-RMI_INLINE int rmi_chn_is_good(const rmi_chn_table *t, uint32_t i, uint32_t j)
+/* Makes a curve of the envelope. */
+RMI_FN rm_result rmi_chn_store(rmi_chn_solver *solver, rmi_chn_curve *to)
 {
-    uint32_t level = 0, len = j - i + 1;
-    if (!t->dense || len < t->dense * 2) return 1;
-    for (level = t->coarse, len /= t->dense * 2; len; len /= 2) level++;
-    return t->level[i] >= level || (j + 1 < t->n && t->level[j + 1] >= level);
-}
-
-/* Is it solved? Those that begin with the first stage are, at least with a few cuts: the smallest memory of all is
-   theirs. */
-RMI_INLINE int rmi_chn_is_solved(const rmi_chn_table *t, uint32_t i, uint32_t j)
-{
-    return i == 0 || rmi_chn_is_good(t, i, j);
-}
-
-/* Makes room for the curves. */
-RMI_FN rm_result rmi_chn_make_rows(rmi_arena *arena, rmi_chn_table *t)
-{
-    uint32_t h, i, len, n, inner = t->n - 1;
-    t->lens = RMI_NEW(arena, uint32_t *, t->n);
-    t->n_lens = RMI_NEW(arena, uint32_t, t->n);
-    for (h = 0; h < 2; h++) {
-        t->row[h] = RMI_NEW(arena, rmi_chn_curve *, t->n);
-        t->tail[h] = RMI_NEW(arena, rmi_chn_curve, t->n);
-    }
-    if (!t->lens || !t->n_lens || !t->row[0] || !t->row[1] || !t->tail[0] || !t->tail[1]) return RM_ERROR_MEMORY;
-    for (i = 0; i < inner; i++) {
-        n = inner - i > t->shared[i] ? inner - i - t->shared[i] : 0;
-        if (t->dense) {
-            for (n = 0, len = t->shared[i] + 1; len <= inner - i; len++)
-                n += len <= t->lent[i] || rmi_chn_is_solved(t, i, i + len - 1);
-            if (!(t->lens[i] = RMI_NEW(arena, uint32_t, n))) return RM_ERROR_MEMORY;
-            for (n = 0, len = t->shared[i] + 1; len <= inner - i; len++)
-                if (len <= t->lent[i] || rmi_chn_is_solved(t, i, i + len - 1)) t->lens[i][n++] = len;
-        }
-        t->n_lens[i] = n;
-        for (h = 0; h < 2; h++)
-            if (t->classes[t->class_of[i]].forms >> h & 1 && !(t->row[h][i] = RMI_NEW(arena, rmi_chn_curve, n)))
-                return RM_ERROR_MEMORY;
-    }
-    return RM_OK;
-}
-
-/* Is k looked at in i..j? Equal pieces are there at all places: then k's distance from the nearer end says it. */
-RMI_INLINE int rmi_chn_may_cut(const rmi_chn_table *t, uint32_t i, uint32_t k, uint32_t j)
-{
-    uint32_t left = k - i, right = j + 1 - k, near = left < right ? left : right, step = 1, cuts;
-    int last = j + 1 == t->n, few = i == 0 && !last && !rmi_chn_is_good(t, i, j);
-    if (few || (left <= rmi_max(t->shared[i], t->lent[i]) && (last || right <= rmi_max(t->shared[k], t->lent[k])))) {
-        cuts = near / (few && t->dense > 4 ? t->dense / 2 : t->dense);
-        while (cuts >= step * 2) step *= 2;
-        if (near & (step - 1)) return 0;
-        if (!few) return 1;
-    }
-    return rmi_chn_is_solved(t, i, k - 1) && (last || rmi_chn_is_solved(t, k, j));
-}
-
-/* A place of level p is the best of 2^p neighbours: the one with the smallest input. */
-RMI_FN rm_result rmi_chn_make_levels(rmi_arena *arena, rmi_arena *temp, rmi_chn_table *t)
-{
-    uint32_t i, n, m = t->n, p, *best = RMI_NEW(temp, uint32_t, t->n);
-    t->level = RMI_NEW(arena, uint32_t, t->n);
-    if (!best || !t->level) return RM_ERROR_MEMORY;
-    for (i = 0; i < m; i++) best[i] = i;
-    for (p = 1; m > 1; p++) {
-        for (i = n = 0; i < m; i += 2) {
-            uint32_t a = best[i], b = i + 1 < m ? best[i + 1] : a;
-            best[n] = t->classes[t->class_of[b]].in_bytes < t->classes[t->class_of[a]].in_bytes ? b : a;
-            t->level[best[n++]] = p;
-        }
-        m = n;
-    }
-    t->level[0] = 0; /* nothing ends there, and a piece that begins there is wanted only by those that do */
-    return RM_OK;
-}
-
-/* The curve of P(i,j,h), from those of all shorter pieces. */
-RMI_FN rm_result rmi_chn_fill(rmi_chn_solver *solver, uint32_t i, uint32_t j, uint32_t h, rmi_chn_curve *to)
-{
-    const rmi_chn_table *t = solver->t;
-    const rmi_chn_class *cls = &t->classes[t->class_of[i]];
-    uint64_t d = j + 1 < t->n ? t->classes[t->class_of[j]].stage.grad_bytes : 0;
     rmi_chn_point *point;
-    rmi_chn_sum sum;
-    uint32_t o, k, *grid, *first, *choice;
-    solver->n_sums = 0;
-    for (o = 0; o < cls->stage.n_options; o++) {
-        sum = rmi_chn_keep(t, i, j, h, o, d);
-        rmi_chn_consider(solver, &sum);
+    uint32_t i, at = 0, *grid, *choice;
+    const rmi_chn_points *out = &solver->out;
+    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(point, (size_t)out->n + 1), RMI_T(grid, solver->n_cells + 1),
+                       RMI_T(choice, out->n)));
+    for (i = 0; i < out->n; i++) {
+        point[i].bytes = out->at[i].bytes;
+        point[i].ns = out->at[i].ns;
+        choice[i] = out->at[i].choice;
     }
-    solver->n_keeps = solver->n_sums;
-    rmi_chn_passes(t, i, j, h, d, solver->pass_ns, solver->pass_need);
-    for (k = j; k > i; k--) {
-        if (t->dense && !rmi_chn_may_cut(t, i, k, j)) continue;
-        sum = rmi_chn_checkpoint(t, i, j, h, k, solver->pass_ns[k], solver->pass_need[k]);
-        rmi_chn_consider(solver, &sum);
+    point[out->n].bytes = RMI_MAX + 1;
+    for (i = 0; i <= solver->n_cells; i++) {
+        while (at < out->n && point[at].bytes <= (uint64_t)i << solver->cell_log) at++;
+        grid[i] = at ? (uint32_t)rmi_min(point[at - 1].ns >> solver->ns_log, RMI_CHN_GRID_MAX) : RMI_CHN_GRID_MAX;
     }
-    solver->t->work +=
-        15 * (uint64_t)solver->n_sums + solver->n_cells / RMI_CHN_BLOCK * (uint64_t)(1 + solver->n_sums / 2);
-    if (solver->t->work > solver->work_limit || rmi_stopped(solver->stop, solver->t->work - solver->told))
-        return RM_ERROR_CANCELLED;
-    solver->told = solver->t->work;
-    RMI_TRY(rmi_chn_envelope(solver));
-    rmi_chn_thin(solver);
-    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(point, (size_t)solver->n_env + 1), RMI_T(grid, solver->n_cells + 1),
-                       RMI_T(first, solver->n_cells / RMI_CHN_BLOCK + 1), RMI_T(choice, solver->n_env)));
-    for (k = 0; k < solver->n_env; k++) {
-        point[k].bytes = solver->env[k].bytes;
-        point[k].ns = solver->env[k].ns;
-        choice[k] = solver->env[k].choice;
-    }
-    point[solver->n_env].bytes = RMI_MAX + 1;
     to->at = point;
-    to->least_bytes = point[0].bytes;
-    to->least_ns = solver->n_env ? point[solver->n_env - 1].ns : 0;
-    to->n = solver->n_env;
-    to->grid = grid;
-    to->first = first;
     to->choice = choice;
-    rmi_chn_sample(solver, to, grid, first);
+    to->grid = grid;
+    to->least_bytes = point[0].bytes;
+    to->least_ns = out->n ? point[out->n - 1].ns : 0;
+    to->n = out->n;
     return RM_OK;
 }
 
-/* Chooses the cells: by the memory and the time of keeping everything, each stage with its fastest option. */
-RMI_FN rm_result rmi_chn_make_grid(rmi_chn_solver *solver, uint32_t cells)
+/* --- the recursion */
+
+/* The candidate that runs stage `start` with option o. gradient: bytes that wait during the forward. */
+RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *table, const rmi_chn_piece *piece, uint32_t held, uint32_t o,
+                                uint64_t gradient)
 {
-    const rmi_chn_table *t = solver->t;
-    uint64_t bytes = 0, peak = 0, ns = 0, now, best;
-    uint32_t i, o, most = 0;
-    for (i = 0; i < t->n; i++) {
-        const rmi_chn_class *cls = &t->classes[t->class_of[i]];
-        const rmi_chn_option *option, *fast = NULL;
-        best = RMI_INF;
-        if (cls->stage.n_options > most) most = cls->stage.n_options;
-        for (o = 0; o < cls->stage.n_options; o++) {
-            option = &cls->stage.options[o];
-            now = option->fwd_ns[0] + option->bwd_ns;
-            if (now > best || (now == best && option->saved >= fast->saved)) continue;
-            best = now;
-            fast = option;
-        }
-        if (!fast) continue;
-        peak = rmi_max(peak, rmi_max(fast->fwd_peak[1], fast->bwd_peak));
-        bytes = rmi_add(bytes, fast->saved + cls->stage.grown + (fast->reads_in ? cls->in_bytes : 0));
-        if (fast->reads_out) bytes = rmi_add(bytes, cls->stage.out_bytes);
-        ns = rmi_add(ns, best);
+    uint32_t start = piece->start, end = start + piece->length, again = end < table->n;
+    const rmi_chn_class *cls = &table->classes[table->class_of[start]];
+    const rmi_chn_option *option = &cls->stage.options[o];
+    uint32_t stays = held | option->reads_in;
+    uint64_t outside = held ? cls->in_bytes : 0, bwd = option->bwd_peak - (option->reads_in ? outside : 0), fwd;
+    rmi_chn_sum sum;
+    memset(&sum, 0, sizeof sum);
+    sum.f = sum.g = &rmi_chn_nothing;
+    if (piece->length == 1) {
+        fwd = option->leaf_peak[stays];
+        sum.ns = option->leaf_ns[again] + option->bwd_ns;
+    } else {
+        fwd = option->fwd_peak[stays];
+        sum.ns = option->fwd_ns[again] + option->bwd_ns;
+        sum.f = rmi_chn_find(table, start + 1, end, option->reads_out, &sum.f_shift);
+        sum.f_shift = rmi_add(sum.f_shift, rmi_add(option->saved, option->reads_out ? cls->stage.out_bytes : 0));
+        if (!held && option->reads_in) sum.f_shift = rmi_add(sum.f_shift, cls->in_bytes);
+        sum.f_shift = rmi_min(sum.f_shift, RMI_MAX + 1); /* too much for any memory, but no more than can be added to */
+        bwd += table->grown_sum[end] - table->grown_sum[start + 1];
     }
-    bytes = rmi_chn_cap(rmi_add(bytes, peak));
-    while (bytes >> solver->cell_log >= cells) solver->cell_log++;
-    while (ns >> solver->ns_log >= 1u << 24) solver->ns_log++;
-    solver->n_cells = ((uint32_t)(bytes >> solver->cell_log) + RMI_CHN_BLOCK) / RMI_CHN_BLOCK * RMI_CHN_BLOCK;
-    solver->sums = RMI_NEW(solver->temp, rmi_chn_sum, (size_t)t->n + most);
-    solver->views = RMI_NEW(solver->temp, rmi_chn_view, (size_t)t->n + most);
-    solver->near_by = RMI_NEW(solver->temp, uint32_t, (size_t)t->n + most);
-    solver->list = RMI_NEW(solver->temp, uint32_t, (size_t)t->n + most);
-    solver->least = RMI_NEW(solver->temp, uint32_t, (size_t)t->n + most);
-    if (!rmi_arena_grow(solver->temp, (void **)&solver->env, &solver->env_cap, 1, sizeof *solver->env))
-        return RM_ERROR_MEMORY;
-    return solver->sums && solver->views && solver->near_by && solver->list && solver->least ? RM_OK : RM_ERROR_MEMORY;
+    sum.begin = rmi_max(fwd + gradient - outside, bwd);
+    sum.ns = rmi_chn_cap(sum.ns);
+    sum.choice = o;
+    return sum;
 }
 
-/* How much work it will be to solve the pieces of up to `most` stages, measured on chains of 100 to 10,000 stages:
-   right within a factor of two, up to five times too much where only few stages have many options. *pieces: how many
-   these are, about. A curve has so many points for each stage, the more the more the stages differ, up to what the
-   tolerance leaves; the more candidates a piece has, the more often each of its points is looked at. */
-RMI_FN uint64_t rmi_chn_forecast(const rmi_chn_table *t, uint32_t most, uint64_t *pieces)
+/* The candidate that keeps the input of a piece and runs on to stage k. */
+RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_solver *solver, const rmi_chn_piece *piece, uint32_t held, uint32_t k)
 {
-    uint64_t work = 0, n, cuts, points, each[31], per_stage = rmi_min((t->n_classes + 1) / 2, 15), options = 0,
-             squares = 0;
-    uint64_t top = t->tolerance_ppm ? 100 + 400000 / t->tolerance_ppm : 1000000;
-    uint32_t i, log, len, inner = t->n - 1, log_dense = 0;
-    for (i = 0; i < t->n; i++) {
-        n = t->classes[t->class_of[i]].stage.n_options;
-        options += n;
-        squares += n * n;
-    }
-    options = (options + t->n - 1) / t->n; /* means: a few stages with many make little work */
-    squares /= t->n;
-    while (t->dense >> log_dense > 1) log_dense++;
-    for (log = 0; log < 31; log++) {
-        len = 3u << log >> 1;
-        cuts = len; /* of a piece whose length is between 2^log and twice that */
-        if (t->dense && log > log_dense)
-            cuts = rmi_min(len, t->dense * 2 * (uint64_t)(log - log_dense + (log == log_dense + 1)));
-        cuts += options;
-        points = len * per_stage * rmi_max(1, rmi_min(squares / 3, 1000));
-        points = points * top / (points + top);
-        each[log] = cuts * 31 + points * (3 + cuts / 6) * (1 + options / 8);
-    }
-    *pieces = t->n;
-    for (i = 0; i < t->n; i++) {
-        uint32_t forms = t->classes[t->class_of[i]].forms == (RMI_CHN_OWNED | RMI_CHN_HELD) ? 2 : 1;
-        uint64_t from = i < inner ? t->shared[i] + 1 : t->n, to = rmi_min(inner - i, most),
-                 equal = i < inner ? t->lent[i] : 0;
-        for (log = 0; log < 31 && 1u << log <= to; log++) {
-            uint64_t lo = rmi_max(from, 1u << log), hi = rmi_min(to, (2u << log) - 1), mid = rmi_min(hi, equal);
-            if (hi < lo) continue;
-            n = hi - lo + 1;
-            if (t->dense) { /* all that others share, and of the rest only some */
-                n = mid < lo ? 0 : mid - lo + 1;
-                n += i % ((uint32_t)1 << t->coarse) ? 0 : rmi_min(hi - lo + 1 - n, t->dense * 2);
-            }
-            *pieces += n;
-            work = rmi_add(work, rmi_mul(n * forms, each[log]));
-        }
-        for (log = 0; log < 30 && 2u << log <= t->n - i; log++) continue;
-        if (most == inner) work = rmi_add(work, rmi_mul(each[log], forms));
-    }
-    return work;
+    const rmi_chn_table *table = solver->table;
+    const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
+    uint32_t end = piece->start + piece->length;
+    rmi_chn_sum sum;
+    memset(&sum, 0, sizeof sum);
+    sum.f = rmi_chn_find(table, k, end, 0, &sum.f_shift);
+    sum.g = rmi_chn_find(table, piece->start, k, held, &sum.g_shift);
+    sum.f_shift += held ? 0 : cls->in_bytes;
+    sum.g_shift += table->grown_sum[end] - table->grown_sum[k];
+    sum.ns = solver->pass_ns[k];
+    sum.begin = solver->pass_bytes[k];
+    sum.choice = cls->stage.n_options - 1 + k - piece->start;
+    return sum;
 }
 
-/* Is it going to be too much work, seen when all pieces shorter than `len` are solved? If no pieces are left out, work
-   grows by much the same factor while lengths double; *before: what it was at half the length. Else what is to come was
-   forecast as far off as what has been done. */
-RMI_FN int rmi_chn_is_too_much(const rmi_chn_solver *solver, uint32_t len, uint32_t inner, uint64_t *before)
+/* What running a piece up to stage k without saving takes, for every k: solver->pass_ns, solver->pass_bytes. */
+RMI_FN void rmi_chn_passes(const rmi_chn_solver *solver, const rmi_chn_piece *piece, uint32_t held, uint64_t gradient)
 {
-    uint64_t work = solver->t->work, all = work, pieces;
-    uint32_t at;
-    if (solver->work_limit == RMI_INF || inner < 16 ||
-        (len != inner / 16 && len != inner / 8 && len != inner / 4 && len != inner / 2))
-        return 0;
-    if (solver->t->dense)
-        return rmi_mul_div_up(work, rmi_chn_forecast(solver->t, inner, &pieces),
-                              rmi_chn_forecast(solver->t, len - 1, &pieces) + 1) > solver->work_limit;
-    for (at = len; *before && at <= inner / 2; at *= 2) all = rmi_mul_div_up(all, work, *before);
-    *before = work;
-    return all / 3 > solver->work_limit / 2;
+    const rmi_chn_table *table = solver->table;
+    const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
+    uint32_t k, end = piece->start + piece->length, again = end < table->n;
+    uint64_t in_bytes = cls->in_bytes, ns = cls->stage.pass_ns[again];
+    uint64_t bytes = cls->stage.pass_peak[1] - (held ? in_bytes : 0) + gradient;
+    for (k = piece->start + 1; k < end; k++) {
+        solver->pass_ns[k] = ns;
+        solver->pass_bytes[k] = bytes;
+        cls = &table->classes[table->class_of[k]];
+        ns = rmi_chn_cap(ns + cls->stage.pass_ns[again]);
+        bytes = rmi_max(bytes, cls->stage.pass_peak[0] + gradient + (held ? 0 : in_bytes));
+    }
 }
 
-/* All pieces, short ones first, then those that end with the last stage. */
-RMI_FN rm_result rmi_chn_fill_all(rmi_chn_solver *solver)
+/* The curves of a piece, from those of all shorter ones. */
+RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piece)
 {
-    rmi_chn_table *t = solver->t;
-    rmi_chn_curve *to;
-    uint64_t before = 0;
-    uint32_t i, len, h, inner = t->n - 1, *next = RMI_NEW(solver->temp, uint32_t, t->n);
-    if (!next) return RM_ERROR_MEMORY;
-    for (len = 1; len <= inner; len++) {
-        if (rmi_chn_is_too_much(solver, len, inner, &before)) return RM_ERROR_CANCELLED;
-        for (i = 0; i + len <= inner; i++) {
-            if (next[i] == t->n_lens[i] || len != (t->dense ? t->lens[i][next[i]] : t->shared[i] + 1 + next[i]))
-                continue;
-            for (h = 0; h < 2; h++) {
-                to = t->row[h][i] ? &t->row[h][i][next[i]] : NULL;
-                if (to) RMI_TRY(rmi_chn_fill(solver, i, i + len - 1, h, to));
-            }
-            next[i]++;
-        }
+    rmi_chn_table *table = solver->table;
+    const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
+    uint32_t o, i, held, end = piece->start + piece->length, n_cuts = rmi_chn_cuts(table, piece->start, end, solver->cuts);
+    uint64_t gradient = end < table->n ? table->classes[table->class_of[end - 1]].stage.grad_bytes : 0;
+    solver->ppm = piece->rough ? RMI_CHN_ROUGH : table->tolerance_ppm;
+    solver->few = piece->rough ? 0 : solver->way.few;
+    for (held = 0; held < 2; held++) {
+        if (!(cls->forms >> held & 1)) continue;
+        solver->n_sums = 0;
+        for (o = 0; o < cls->stage.n_options; o++)
+            rmi_chn_consider(solver, rmi_chn_keep(table, piece, held, o, gradient));
+        rmi_chn_passes(solver, piece, held, gradient);
+        for (i = n_cuts; i-- > 0;) rmi_chn_consider(solver, rmi_chn_checkpoint(solver, piece, held, solver->cuts[i]));
+        table->work += 10 * (uint64_t)solver->n_sums + solver->n_cells;
+        if ((solver->way.pairs && table->work > RMI_CHN_STEPS) || rmi_stopped(solver->stop, (table->work - solver->told) / 2))
+            return RM_ERROR_CANCELLED;
+        solver->told = table->work;
+        RMI_TRY(rmi_chn_envelope(solver));
+        rmi_chn_thin(solver);
+        RMI_TRY(rmi_chn_store(solver, &piece->curve[held]));
     }
-    for (i = t->n; i-- > 0;)
-        for (h = 0; h < 2; h++)
-            if (t->classes[t->class_of[i]].forms >> h & 1) RMI_TRY(rmi_chn_fill(solver, i, inner, h, &t->tail[h][i]));
-    return RM_OK;
-}
-
-/* Pieces that others share are solved at all lengths: too many where long rows of equal stages come again and again.
-   Then none is shared. */
-RMI_FN rm_result rmi_chn_apart(const rmi_chn_solver *solver, uint64_t *work, uint64_t *pieces)
-{
-    rmi_chn_table *t = solver->t;
-    uint32_t *shared = t->shared, *lent = t->lent;
-    uint64_t alone, many;
-    t->shared = RMI_NEW(solver->arena, uint32_t, t->n + 1);
-    t->lent = t->shared;
-    if (!t->shared) return RM_ERROR_MEMORY;
-    alone = rmi_chn_forecast(t, t->n - 1, &many);
-    if (alone < *work) {
-        *work = alone;
-        *pieces = many;
-        return RM_OK;
-    }
-    t->shared = shared;
-    t->lent = lent;
     return RM_OK;
 }
 
 /* One attempt. The arena is the table's. */
 RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain *chain)
 {
-    rmi_chn_table *t = solver->t;
-    uint64_t pieces, work;
-    uint32_t i, cells = RMI_CHN_CELLS;
-    t->n = chain->n;
-    RMI_TRY(rmi_chn_intern(solver->arena, solver->temp, chain, t));
-    RMI_TRY(rmi_chn_share(solver->arena, solver->temp, t));
-    RMI_TRY(rmi_chn_make_levels(solver->arena, solver->temp, t));
-    work = rmi_chn_forecast(t, t->n - 1, &pieces);
-    if (t->coarse) RMI_TRY(rmi_chn_apart(solver, &work, &pieces));
-    if (solver->work_limit != RMI_INF && work > solver->work_limit) return RM_ERROR_CANCELLED;
-    if (t->dense) solver->work_limit = rmi_mul(solver->work_limit, 2);
-    if (t->n < 64 || t->tolerance_ppm) cells /= 2;
-    while (cells > 64 && pieces * cells > (uint64_t)1 << 24) cells /= 2;
-    t->grown_sum = RMI_NEW(solver->arena, uint64_t, (size_t)t->n + 1);
-    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass_ns, t->n), RMI_T(solver->pass_need, t->n)));
-    if (!t->grown_sum) return RM_ERROR_MEMORY;
-    for (i = 0; i < t->n; i++)
-        t->grown_sum[i + 1] = rmi_add(t->grown_sum[i], t->classes[t->class_of[i]].stage.grown);
-    if (t->grown_sum[t->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* they are all there at the end of the step */
-    RMI_TRY(rmi_chn_make_rows(solver->arena, t));
-    RMI_TRY(rmi_chn_make_grid(solver, cells));
-    RMI_TRY(rmi_chn_fill_all(solver));
-    t->curve = t->tail[1][0];
-    return t->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
+    rmi_chn_table *table = solver->table;
+    uint32_t i, most = 0;
+    table->n = chain->n;
+    RMI_TRY(rmi_chn_classify(solver->arena, solver->temp, chain, table));
+    RMI_TRY(rmi_chn_share(solver->arena, solver->temp, table));
+    RMI_TRY(rmi_chn_make_places(solver->arena, table));
+    table->grown_sum = RMI_NEW(solver->arena, uint64_t, (size_t)table->n + 1);
+    if (!table->grown_sum) return RM_ERROR_MEMORY;
+    for (i = 0; i < table->n; i++) {
+        const rmi_chn_stage *stage = &table->classes[table->class_of[i]].stage;
+        table->grown_sum[i + 1] = rmi_add(table->grown_sum[i], stage->grown);
+        if (stage->n_options > most) most = stage->n_options;
+    }
+    if (table->grown_sum[table->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* all there at the end of the step */
+    RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass_ns, table->n), RMI_T(solver->pass_bytes, table->n),
+                       RMI_T(solver->sums, 3 * (size_t)table->n + most), RMI_T(solver->order, 3 * (size_t)table->n + most),
+                       RMI_T(solver->cuts, 3 * (size_t)table->n)));
+    if (!rmi_arena_grow(solver->temp, (void **)&solver->now.at, &solver->now.room, 2, sizeof *solver->now.at) ||
+        !rmi_arena_grow(solver->temp, (void **)&solver->next.at, &solver->next.room, 2, sizeof *solver->next.at))
+        return RM_ERROR_MEMORY;
+    RMI_TRY(rmi_chn_make_pieces(solver));
+    RMI_TRY(rmi_chn_count(solver));
+    rmi_chn_make_grid(solver);
+    for (i = 0; i < table->n_pieces; i++)
+        RMI_TRY(rmi_chn_solve_piece(solver, &table->pieces[(uint32_t)solver->wanted[i]]));
+    table->curve = table->pieces[table->first_piece[1] - 1].curve[1];
+    return table->curve.n ? RM_OK : RM_ERROR_INFEASIBLE;
 }
 
-/* What RMI_CHN_AUTO takes: the first way whose forecast is within its limit of work. Should it take twice as much it is
-   given up; the last has no limit. In long chains points that are dropped lose more than places to cut that are left
-   out: the loss adds up along a chain, and 0.05 % made 1,000 stages 5 % slower in the middle of the curve, where dense
-   = 2 loses nothing. Few places lose at the smallest memory. */
-#define RMI_CHN_WORK ((uint64_t)1000000)
-#define RMI_CHN_FEW 400000u /* points of a curve that keeps them all, by ppm */
-typedef struct rmi_chn_way {
-    uint32_t ppm, dense, limit; /* in RMI_CHN_WORK */
-    /* only if stages have so many, on the mean: else fewer places lose less than dropping more does */
-    uint32_t options;
-    uint32_t coarse;
-} rmi_chn_way;
-static const rmi_chn_way rmi_chn_ways[] = { { 0, 0, 60, 0, 0 },    { 200, 16, 30, 0, 0 }, { 500, 16, 30, 4, 0 },
-                                            { 200, 6, 35, 0, 0 },  { 200, 4, 35, 0, 0 },  { 200, 2, 45, 0, 0 },
-                                            { 200, 1, 64, 0, 0 },  { 500, 1, 64, 0, 0 },  { 1000, 1, 64, 0, 0 },
-                                            { 2000, 1, 64, 0, 0 }, { 5000, 1, 220, 0, 0 }, { 5000, 1, 64, 0, 1 },
-                                            { 5000, 1, 64, 0, 2 }, { 5000, 1, 64, 0, 3 }, { 5000, 1, 64, 0, 4 } };
-
-/* Solves with a tolerance into an arena that is empty but for *out. */
-RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, uint64_t work_limit,
-                                   rmi_chn_table **out)
+/* Solves in one way, into an arena that is empty but for *out. RM_ERROR_CANCELLED: it is too much work. */
+RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_way way, rmi_chn_table **out)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
     rmi_chn_solver solver;
@@ -6882,18 +6722,15 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
     memset(&solver, 0, sizeof solver);
     solver.arena = arena;
     solver.temp = &temp;
-    solver.work_limit = work_limit;
-    solver.slack_ppm = way.ppm / 2;
-    solver.few = way.limit && way.ppm ? RMI_CHN_FEW / way.ppm : 0;
+    solver.way = way;
     solver.stop = arena->stop;
-    if ((solver.t = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
-        solver.t->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
-        solver.t->dense = way.dense;
-        solver.t->coarse = way.coarse;
+    if ((solver.table = RMI_NEW(arena, rmi_chn_table, 1)) != NULL) {
+        solver.table->tolerance_ppm = (uint32_t)rmi_min(way.ppm, 500000);
+        solver.table->reach = way.reach;
         result = rmi_chn_solve_once(&solver, chain);
     }
     rmi_arena_free(&temp);
-    *out = solver.t;
+    *out = solver.table;
     return result;
 }
 
@@ -6903,110 +6740,102 @@ RMI_FN rm_result rmi_chn_attempt(rmi_arena *arena, const rmi_chn_chain *chain, r
 RMI_FN rm_result rmi_chn_solve(rmi_arena *arena, const rmi_chn_chain *chain, rmi_chn_table **out)
 {
     rmi_arena own = rmi_arena_make(&arena->hooks);
-    rmi_block **end = &own.blocks;
-    rmi_chn_table *t = NULL;
+    rmi_chn_table *table = NULL;
     rm_result result = RM_ERROR_CANCELLED;
-    rmi_chn_way way = { 0, 0, 0, 0, 0 };
-    uint32_t i, n = RMI_COUNT(rmi_chn_ways);
-    uint64_t options = 0;
+    rmi_chn_way exact = { chain->tolerance_ppm, RMI_NONE, 0, 0 };
+    uint32_t i;
     *out = NULL;
     if (chain->n == 0) return RM_ERROR_ARGUMENT;
     own.stop = arena->stop;
-    way.ppm = chain->tolerance_ppm;
-    if (way.ppm != RMI_CHN_AUTO) result = rmi_chn_attempt(&own, chain, way, RMI_INF, &t);
-    for (i = 0; i < chain->n; i++) options += chain->stages[i].n_options;
-    /* longer chains exceed the first way */
-    for (i = chain->n > 128; i < n && result == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
-        if (rmi_chn_ways[i].options * (uint64_t)chain->n > options) continue;
+    if (exact.ppm != RMI_CHN_AUTO) result = rmi_chn_attempt(&own, chain, exact, &table);
+    for (i = 0; i < RMI_COUNT(rmi_chn_ways) && result == RM_ERROR_CANCELLED && !rmi_stopped(arena->stop, 0); i++) {
         rmi_arena_free(&own);
-        result = rmi_chn_attempt(&own, chain, rmi_chn_ways[i],
-                                 i + 1 < n ? rmi_chn_ways[i].limit * RMI_CHN_WORK : RMI_INF, &t);
+        result = rmi_chn_attempt(&own, chain, rmi_chn_ways[i], &table);
     }
     if (result != RM_OK) {
         rmi_arena_free(&own);
         return result;
     }
-    while (*end) end = &(*end)->next; /* the table's blocks become the caller's */
-    *end = arena->blocks;
-    arena->blocks = own.blocks;
-    *out = t;
+    rmi_arena_join(arena, &own);
+    *out = table;
     return RM_OK;
 }
 
 /* --- the schedule */
 
-typedef struct rmi_chn_todo { /* a piece to run in `bytes`; or the backward of stage i with option o */
-    uint32_t i, j, h, o;
+typedef struct rmi_chn_todo { /* a piece to run in `bytes`; or, with end 0, the backward of stage `start` */
+    uint32_t start, end, held, option;
     uint64_t bytes;
 } rmi_chn_todo;
 
 typedef struct rmi_chn_writer {
     rmi_arena *arena, *temp;
-    const rmi_chn_table *t;
+    const rmi_chn_table *table;
     rmi_chn_act *acts;
     rmi_chn_todo *stack;
-    size_t n_acts, acts_cap, n_stack, stack_cap;
+    size_t n_acts, acts_room, n_stack, stack_room;
 } rmi_chn_writer;
 
+/* Appends an action. */
 RMI_FN rm_result rmi_chn_put(rmi_chn_writer *writer, uint32_t what, uint32_t stage, uint32_t option, uint32_t flags)
 {
-    rmi_chn_act *act;
-    if (!rmi_arena_grow(writer->arena, (void **)&writer->acts, &writer->acts_cap, writer->n_acts + 1, sizeof *act))
+    rmi_chn_act act;
+    if (!rmi_arena_grow(writer->arena, (void **)&writer->acts, &writer->acts_room, writer->n_acts + 1, sizeof act))
         return RM_ERROR_MEMORY;
-    act = &writer->acts[writer->n_acts++];
-    act->what = what;
-    act->stage = stage;
-    act->option = option;
-    act->flags = flags;
+    act.what = what;
+    act.stage = stage;
+    act.option = option;
+    act.flags = flags;
+    writer->acts[writer->n_acts++] = act;
     return RM_OK;
 }
 
-RMI_FN rm_result rmi_chn_push(rmi_chn_writer *writer, uint32_t i, uint32_t j, uint32_t h, uint32_t o, uint64_t bytes)
+/* Appends what is to be written before all that waits already. */
+RMI_FN rm_result rmi_chn_push(rmi_chn_writer *writer, uint32_t start, uint32_t end, uint32_t held, uint64_t bytes)
 {
-    rmi_chn_todo *todo;
-    if (!rmi_arena_grow(writer->temp, (void **)&writer->stack, &writer->stack_cap, writer->n_stack + 1, sizeof *todo))
+    rmi_chn_todo todo;
+    if (!rmi_arena_grow(writer->temp, (void **)&writer->stack, &writer->stack_room, writer->n_stack + 1, sizeof todo))
         return RM_ERROR_MEMORY;
-    todo = &writer->stack[writer->n_stack++];
-    todo->i = i;
-    todo->j = j;
-    todo->h = h;
-    todo->o = o;
-    todo->bytes = bytes;
+    todo.start = start;
+    todo.end = end;
+    todo.held = todo.option = held;
+    todo.bytes = bytes;
+    writer->stack[writer->n_stack++] = todo;
     return RM_OK;
 }
 
 /* Writes a piece: what its curve does in these bytes, and pushes what that is made of, last first. */
 RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *writer, rmi_chn_todo piece)
 {
-    const rmi_chn_table *t = writer->t;
-    const rmi_chn_class *cls = &t->classes[t->class_of[piece.i]];
-    uint32_t again = piece.j + 1 < t->n ? RMI_CHN_AGAIN : 0, n = cls->stage.n_options, choice, k, l, at;
+    const rmi_chn_table *table = writer->table;
+    const rmi_chn_class *cls = &table->classes[table->class_of[piece.start]];
+    uint32_t again = piece.end < table->n ? RMI_CHN_AGAIN : 0, n = cls->stage.n_options, choice, k, i, at;
     uint64_t shift;
-    const rmi_chn_curve *curve = rmi_chn_find(t, piece.i, piece.j, piece.h, &shift);
+    const rmi_chn_curve *curve = rmi_chn_find(table, piece.start, piece.end, piece.held, &shift);
     at = piece.bytes < shift ? RMI_NONE : rmi_chn_at(curve->at, curve->n, piece.bytes - shift);
     if (at == RMI_NONE) return RM_ERROR_INFEASIBLE;
     choice = curve->choice[at];
     if (choice < n) {
         const rmi_chn_option *option = &cls->stage.options[choice];
-        RMI_TRY(rmi_chn_put(writer, RMI_CHN_KEEP, piece.i, choice,
-                            again | (piece.h | option->reads_in ? RMI_CHN_INPUT_STAYS : 0) |
-                                (piece.i == piece.j ? RMI_CHN_LEAF : 0)));
-        RMI_TRY(rmi_chn_push(writer, piece.i, piece.i, RMI_NONE, choice, 0));
-        if (piece.i == piece.j) return RM_OK;
-        shift = rmi_add(piece.h || !option->reads_in ? 0 : cls->in_bytes, option->reads_out ? cls->stage.out_bytes : 0);
-        return rmi_chn_push(writer, piece.i + 1, piece.j, option->reads_out, 0, piece.bytes - option->saved - shift);
+        int leaf = piece.start + 1 == piece.end;
+        RMI_TRY(rmi_chn_put(writer, RMI_CHN_KEEP, piece.start, choice,
+                            again | (piece.held | option->reads_in ? RMI_CHN_INPUT_STAYS : 0) | (leaf ? RMI_CHN_LEAF : 0)));
+        RMI_TRY(rmi_chn_push(writer, piece.start, 0, choice, 0));
+        if (leaf) return RM_OK;
+        shift = option->saved + (piece.held || !option->reads_in ? 0 : cls->in_bytes) +
+                (option->reads_out ? cls->stage.out_bytes : 0);
+        return rmi_chn_push(writer, piece.start + 1, piece.end, option->reads_out, piece.bytes - shift);
     }
-    k = piece.i + choice + 1 - n;
-    for (l = piece.i; l < k; l++)
-        RMI_TRY(rmi_chn_put(writer, RMI_CHN_PASS, l, 0, again | (l == piece.i ? RMI_CHN_INPUT_STAYS : 0)));
-    RMI_TRY(
-        rmi_chn_push(writer, piece.i, k - 1, piece.h, 0, piece.bytes - (t->grown_sum[piece.j + 1] - t->grown_sum[k])));
-    return rmi_chn_push(writer, k, piece.j, 0, 0, piece.bytes - (piece.h ? 0 : cls->in_bytes));
+    k = piece.start + choice + 1 - n;
+    for (i = piece.start; i < k; i++)
+        RMI_TRY(rmi_chn_put(writer, RMI_CHN_PASS, i, 0, again | (i == piece.start ? RMI_CHN_INPUT_STAYS : 0)));
+    RMI_TRY(rmi_chn_push(writer, piece.start, k, piece.held, piece.bytes - (table->grown_sum[piece.end] - table->grown_sum[k])));
+    return rmi_chn_push(writer, k, piece.end, 0, piece.bytes - (piece.held ? 0 : cls->in_bytes));
 }
 
 /* The actions, in order, of the best schedule within `bytes`; in the arena. RM_ERROR_INFEASIBLE: the curve begins
    above. */
-RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint64_t bytes, rmi_chn_act **acts,
+RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, uint64_t bytes, rmi_chn_act **acts,
                                   size_t *n)
 {
     rmi_arena temp = rmi_arena_make(&arena->hooks);
@@ -7015,12 +6844,12 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *t, uint
     memset(&writer, 0, sizeof writer);
     writer.arena = arena;
     writer.temp = &temp;
-    writer.t = t;
-    result = rmi_chn_push(&writer, 0, t->n - 1, 1, 0, rmi_chn_cap(bytes));
+    writer.table = table;
+    result = rmi_chn_push(&writer, 0, table->n, 1, rmi_chn_cap(bytes));
     while (result == RM_OK && writer.n_stack) {
         rmi_chn_todo todo = writer.stack[--writer.n_stack];
-        result = todo.h == RMI_NONE ? rmi_chn_put(&writer, RMI_CHN_BACKWARD, todo.i, todo.o, 0)
-                                    : rmi_chn_write_piece(&writer, todo);
+        result = todo.end ? rmi_chn_write_piece(&writer, todo)
+                          : rmi_chn_put(&writer, RMI_CHN_BACKWARD, todo.start, todo.option, 0);
     }
     rmi_arena_free(&temp);
     *acts = result == RM_OK ? writer.acts : NULL;

@@ -116,7 +116,7 @@ static rmi_chn_table *measure(const char *name, rmi_arena *arena, const rmi_chn_
     start = seconds();
     if (rmi_chn_schedule(arena, table, table->curve.at[table->curve.n / 2].bytes, &acts, &n) != RM_OK) exit(1);
     write = seconds() - start;
-    printf("%-34s %9.1f %8u %7u %6u %9.2f\n", name, t[times / 2] * 1e3, table->curve.n, table->tolerance_ppm, table->dense, write * 1e3);
+    printf("%-34s %9.1f %8u %7u %6u %9.2f\n", name, t[times / 2] * 1e3, table->curve.n, table->tolerance_ppm, table->reach == RMI_NONE ? 0 : table->reach, write * 1e3);
     return table;
 }
 
@@ -210,7 +210,7 @@ int main(int argc, char **argv)
     rmi_arena a = rmi_arena_make(NULL);
     rmi_chn_chain c;
     if (argc > 1) repetitions = atoi(argv[1]) > 0 && atoi(argv[1]) < 64 ? atoi(argv[1]) : 5;
-    printf("%-34s %9s %8s %7s %6s %9s\n", "whole curve", "ms", "points", "ppm", "dense", "list ms");
+    printf("%-34s %9s %8s %7s %6s %9s\n", "whole curve", "ms", "points", "ppm", "reach", "list ms");
     c = different(25, 1, 0), measure("25 different, exact", &a, &c, repetitions);
     c = different(50, 1, 0), measure("50 different, exact", &a, &c, repetitions);
     c = different(50, 4, 0), measure("50 different x 4 options, exact", &a, &c, repetitions);

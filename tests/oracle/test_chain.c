@@ -279,7 +279,7 @@ static void check_schedules(const rmi_chn_chain *c, const rmi_chn_table *t, uint
         CHECK(rmi_chn_schedule(&arena, t, t->curve.at[i].bytes, &acts, &n) == RM_OK);
         simulate(c, acts, n, &peak, &ns);
         CHECK(peak <= t->curve.at[i].bytes && ns <= t->curve.at[i].ns);
-        if (!t->tolerance_ppm && !t->dense) CHECK(peak == t->curve.at[i].bytes && ns == t->curve.at[i].ns);
+        if (!t->tolerance_ppm && t->reach == RMI_NONE) CHECK(peak == t->curve.at[i].bytes && ns == t->curve.at[i].ns);
         CHECK(rmi_chn_schedule(&arena, t, t->curve.at[i].bytes + rnd((uint32_t)rmi_min(more, 1u << 30)), &acts, &n) == RM_OK);
         simulate(c, acts, n, &peak, &ns);
         CHECK(ns <= t->curve.at[i].ns);
@@ -351,7 +351,7 @@ static void long_runs(void)
     }
     CHECK(rmi_chn_solve(&arena, &c, &exact) == RM_OK);
     for (w = 0; w < RMI_COUNT(how); w++) {
-        CHECK(rmi_chn_attempt(&arena, &c, how[w], RMI_INF, &t) == RM_OK);
+        CHECK(rmi_chn_attempt(&arena, &c, how[w], &t) == RM_OK);
         CHECK(t->curve.at[0].bytes == exact->curve.at[0].bytes && curve_ns(t, RMI_MAX) == curve_ns(exact, RMI_MAX));
         for (i = 0; i < exact->curve.n; i++) {
             uint64_t ns = curve_ns(t, exact->curve.at[i].bytes), best = exact->curve.at[i].ns;
@@ -365,7 +365,7 @@ static void long_runs(void)
 /* The exact curve is never above the approximate one; what is promised is kept. */
 static void approximations(uint32_t rounds)
 {
-    static const rmi_chn_way how[] = { { 2000, 0, 0, 0 }, { 50000, 0, 0, 0 }, { 0, 2, 0, 0 }, { 20000, 1, 0, 0 } };
+    static const rmi_chn_way how[] = { { 2000, RMI_NONE, 0, 0 }, { 50000, RMI_NONE, 0, 0 }, { 0, 2, 0, 0 }, { 20000, 1, 0, 0 } };
     uint32_t r, w, i;
     for (r = 0; r < rounds; r++) {
         rmi_arena arena = rmi_arena_make(NULL);
@@ -375,10 +375,10 @@ static void approximations(uint32_t rounds)
         check_schedules(&c, exact, 1 + exact->curve.n / 16);
         for (w = 0; w < RMI_COUNT(how); w++) {
             rmi_arena own = rmi_arena_make(NULL);
-            CHECK(rmi_chn_attempt(&own, &c, how[w], RMI_INF, &t) == RM_OK);
+            CHECK(rmi_chn_attempt(&own, &c, how[w], &t) == RM_OK);
             for (i = 0; i < exact->curve.n; i++) CHECK(curve_ns(t, exact->curve.at[i].bytes) >= exact->curve.at[i].ns);
-            CHECK(how[w].dense || curve_ns(t, exact->curve.at[0].bytes) != RMI_INF); /* the minimum is kept */
-            CHECK(how[w].dense || curve_ns(t, RMI_MAX) == curve_ns(exact, RMI_MAX));              /* and the fastest */
+            CHECK(how[w].reach != RMI_NONE || curve_ns(t, exact->curve.at[0].bytes) != RMI_INF); /* the minimum is kept */
+            CHECK(how[w].reach != RMI_NONE || curve_ns(t, RMI_MAX) == curve_ns(exact, RMI_MAX));              /* and the fastest */
             check_schedules(&c, t, 1 + t->curve.n / 8);
             rmi_arena_free(&own);
         }
@@ -536,7 +536,7 @@ static void few_with_many(void)
         rmi_chn_chain c = mixed_chain(w ? 450 : 200, w ? 4 : 200, w ? 450 : 25, w ? 1 : 18, 1);
         c.tolerance_ppm = RMI_CHN_AUTO;
         CHECK(rmi_chn_solve(&arena, &c, &t) == RM_OK);
-        CHECK(t->tolerance_ppm <= 200 && t->dense >= 2);
+        CHECK(t->tolerance_ppm <= 200 && t->reach >= 2);
         rmi_arena_free(&arena);
     }
 }
