@@ -3061,7 +3061,8 @@ RMI_FN void rmi_low_access_fwd(const rm_graph *graph, rmi_run run, int again, rm
     const rmi_op *op = &graph->ops[run.id];
     const rmi_form *form = &op->forms[run.form];
     uint32_t i;
-    for (i = 0; i < op->in.n; i++) rmi_low_put_once(access->reads, &access->n_reads, op->in.at[i]);
+    for (i = 0; i < op->in.n; i++) /* a view is a name for bytes: of its other inputs nothing is read */
+        if (op->view == RMI_NONE || op->in.at[i] == op->view) rmi_low_put_once(access->reads, &access->n_reads, op->in.at[i]);
     for (i = 0; i < op->mutates.n && !again; i++) {
         rmi_low_put_once(access->reads, &access->n_reads, op->mutates.at[i]);
         rmi_low_put_once(access->writes, &access->n_writes, op->mutates.at[i]);

@@ -92,6 +92,15 @@ static void view_saved(void) /* a view has no forward that could leave anything,
     rm_graph_destroy(g);
 }
 
+/* A view reads nothing of its further inputs: what makes them alone for it need not run (an internal error at less than 3 kB). */
+static void view_with_inputs(void)
+{
+    rm_graph *g = graph_in("internal_view_of_const");
+    uint64_t budget;
+    for (budget = 4096; budget >= 2048; budget -= 256) EXPECT(planned(g, "checkmate", RM_SINGLE, budget, NULL) == RM_OK, rm_graph_error(g));
+    rm_graph_destroy(g);
+}
+
 /* The referee of plans from text: ops that change a const do so in the order of declaration. */
 static void mutators_change_places(void)
 {
@@ -321,6 +330,7 @@ int main(void)
 {
     mutated_const();
     view_saved();
+    view_with_inputs();
     mutators_change_places();
     arena_of_all_steps();
     destroyed_in_any_order();
