@@ -12255,7 +12255,8 @@ RMI_FN int rmi_ref_load_runs(rmi_ref_search *s, const rmi_run *runs, uint32_t n,
    look at a moment, some 30 ascents to price it.
    ================================================================================================================== */
 
-/* Have all forms of the op the same parts? Each part may then run in a form of its own; else nothing is said of it. */
+/* Have all forms of the op the same parts? Each part may then run in a form of its own; else some part of some form
+   surely runs. */
 RMI_FN int rmi_bnd_alike(const rmi_op *op)
 {
     uint32_t f;
@@ -12266,13 +12267,20 @@ RMI_FN int rmi_bnd_alike(const rmi_op *op)
 /* Is tensor t read by some part of the op's backward, whichever forms its parts take? */
 RMI_FN int rmi_bnd_read_always(const rmi_op *op, uint32_t t)
 {
-    uint32_t f, p;
-    for (p = 0; rmi_bnd_alike(op) && p < op->forms[0].n_parts; p++) {
+    uint32_t f, p, wanted = 0, reads = 0;
+    int alike = rmi_bnd_alike(op);
+    for (p = 0; alike && p < op->forms[0].n_parts; p++) {
         if (!rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
         for (f = 0; f < op->n_forms && rmi_list_has(&op->forms[f].parts[p].needs, t);) f++;
         if (f == op->n_forms) return 1;
     }
-    return 0;
+    for (f = 0; !alike && f < op->n_forms; f++)
+        for (p = 0; p < op->forms[f].n_parts; p++) {
+            if (!rmi_low_part_wanted(op, &op->forms[f].parts[p])) continue;
+            wanted++;
+            reads += (uint32_t)rmi_list_has(&op->forms[f].parts[p].needs, t);
+        }
+    return wanted && reads == wanted;
 }
 
 /* Which forwards every plan must run: those that outputs, backwards and ops with lasting effects cannot do without. */
@@ -12310,15 +12318,21 @@ RMI_FN int rmi_bnd_part_free(const rm_graph *g, const rmi_op *op, const rmi_part
 /* Least time of an op's backward. */
 RMI_FN uint64_t rmi_bnd_bwd_ns(const rm_graph *g, const rmi_op *op)
 {
-    uint64_t sum = 0, least;
+    uint64_t sum = 0, least, any = RMI_INF;
     uint32_t f, p;
-    for (p = 0; rmi_bnd_alike(op) && p < op->forms[0].n_parts; p++) {
+    int alike = rmi_bnd_alike(op);
+    for (p = 0; alike && p < op->forms[0].n_parts; p++) {
         if (!rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
         for (least = RMI_INF, f = 0; f < op->n_forms; f++)
             least = rmi_min(least, rmi_bnd_part_free(g, op, &op->forms[f].parts[p]) ? 0 : op->forms[f].parts[p].bwd);
         sum += least;
     }
-    return sum;
+    for (f = 0; !alike && f < op->n_forms; f++)
+        for (p = 0; p < op->forms[f].n_parts; p++) {
+            const rmi_part *q = &op->forms[f].parts[p];
+            if (rmi_low_part_wanted(op, q)) any = rmi_min(any, rmi_bnd_part_free(g, op, q) ? 0 : q->bwd);
+        }
+    return any == RMI_INF ? sum : any;
 }
 
 /* Time that no step of this kind can be below: everything that must run, once, at its cheapest. */
@@ -12404,18 +12418,21 @@ RMI_FN void rmi_bnd_add_grad(const rm_graph *g, uint32_t t, uint64_t *sum, uint6
     else *shared = rmi_max(*shared, bytes);
 }
 
-/* Bytes that the part of the op's backward which holds most holds in every form. */
+/* Bytes that the part of the op's backward which holds most holds in every form; of forms with other parts each the
+   bytes of the part that holds least. */
 RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *set, const rmi_op *op, uint32_t step)
 {
-    uint64_t most = 0;
-    uint32_t f, k, p;
-    for (p = 0; rmi_bnd_alike(op) && p < op->forms[0].n_parts; p++) {
+    uint64_t most = 0, any = RMI_INF;
+    uint32_t f, k, p, n = 0;
+    int alike = rmi_bnd_alike(op);
+    for (f = 0; f < op->n_forms; f++) n = (uint32_t)rmi_max(n, op->forms[f].n_parts);
+    for (p = 0; p < n; p++) {
         uint64_t best = RMI_INF;
-        if (!rmi_low_part_wanted(op, &op->forms[0].parts[p])) continue;
         for (f = 0; f < op->n_forms; f++) {
             const rmi_form *x = &op->forms[f];
             const rmi_part *q = &x->parts[p];
             uint64_t grads = 0, shared = 0, bytes;
+            if (p >= x->n_parts || !rmi_low_part_wanted(op, q)) continue;
             for (k = 0; k < q->needs.n; k++) rmi_bnd_add(set, q->needs.at[k]);
             bytes = rmi_bnd_forget(set) + q->bwd_ws + (q->needs_saved ? x->saved : 0);
             for (k = 0; k < op->grad_out.n; k++) rmi_bnd_add_grad(set->g, op->grad_out.at[k], &bytes, &shared);
@@ -12428,9 +12445,11 @@ RMI_FN uint64_t rmi_bnd_bwd_bytes(rmi_bnd_set *set, const rmi_op *op, uint32_t s
             }
             best = rmi_min(best, bytes + shared + grads);
         }
+        if (best == RMI_INF) continue;
         most = rmi_max(most, best);
+        any = rmi_min(any, best);
     }
-    return most;
+    return alike ? most : any == RMI_INF ? 0 : any;
 }
 
 /* An arena that no legal plan can be below. moves: buffers may be copied to host memory and back. */
@@ -14400,7 +14419,7 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint
     uint64_t price, best = 0, at = 0, lo, hi, v, alone;
     uint32_t i, p[RMI_BND_PARTS], q[RMI_BND_PARTS];
     if (b->down || web->common >= ((uint64_t)1 << 60) >> b->up) return;
-    /* between what a byte costs if the link has room for all that it can move meanwhile, and the link'web time for it */
+    /* between what a byte costs if the link has room for all that it can move meanwhile, and the link's time for it */
     price = rmi_min(rmi_mul(rmi_mul_div_up((uint64_t)1 << b->up, 1000000000u, rmi_min(l->h2d, l->d2h)), 1u << 20),
                     b->most_price);
     web->node[0].parent = RMI_NONE;
@@ -14411,6 +14430,10 @@ RMI_FN void rmi_bnd_link_prices(rmi_bnd_web *web, rmi_bnd_traffic *traffic, uint
     alone = web->node[0].value ? web->node[0].price[0] : price;
     lo = rmi_min(alone, price) / 16 + 1;
     hi = rmi_min(rmi_mul(rmi_max(alone, price), 64), b->most_price);
+    if (traffic->n_updates) { /* where all bytes fit only waits and the host's lane count: a byte costs next to nothing */
+        rmi_bnd_at_price(web, 1, traffic);
+        *bound = rmi_max(*bound, rmi_bnd_link_starts(b, traffic, p));
+    }
     for (price = lo, i = 0; price <= hi && i < 4 && b->work <= b->most_work; price += price / 4 * 3 + 1, i++) {
         rmi_bnd_at_price(web, price, traffic);
         v = rmi_bnd_link_starts(b, traffic, q);
