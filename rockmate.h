@@ -8155,7 +8155,7 @@ RMI_FN uint64_t rmi_blk_carried(const rmi_blk *b)
 #define RMI_PLC_REPEAT_TENTHS 3u     /* are the repeated skyline's; what is left is the branch and bound's again */
 #define RMI_PLC_SEARCH_MAX 2048u     /* boxes: beyond, the branch and bound finds nothing in its time */
 #define RMI_PLC_FEW 20000u           /* few boxes have few orders: n are packed again for n * n times so many steps */
-#define RMI_PLC_TOO_HIGH 3u          /* what ends in the upper third above the target goes up in the order ... */
+#define RMI_PLC_TOO_HIGH 3u          /* what ends in the upper third above the bound goes up in the order ... */
 #define RMI_PLC_RAISE 10u            /* ... by a tenth of it */
 #define RMI_PLC_FIRST_NODES 600u     /* of a run of the branch and bound; of large problems 5 / 4 nodes a box */
 #define RMI_PLC_LONGER(nodes) (rmi_min((nodes), RMI_MAX / 16) * 9 / 5) /* of the runs of the next round */
@@ -8590,10 +8590,11 @@ RMI_FN void rmi_plc_orders(rmi_plc *pack)
     }
 }
 
-/* From the order by area: packs again and again, what came out too high earlier in the order. */
+/* From the order by area: packs again and again, what came out too high earlier in the order. The target ends it but
+   does not steer it: what is found for a low target is found for a higher one. */
 RMI_FN void rmi_plc_repeat(rmi_plc *pack, uint64_t steps)
 {
-    uint64_t height, begun = pack->work, high;
+    uint64_t height, begun = pack->work, high, least = rmi_max(pack->bound, pack->fixed_top);
     uint32_t i;
     steps = rmi_min(steps, (uint64_t)pack->n * pack->n * RMI_PLC_FEW);
     rmi_plc_order(pack, RMI_PLC_BY_AREA);
@@ -8602,7 +8603,7 @@ RMI_FN void rmi_plc_repeat(rmi_plc *pack, uint64_t steps)
         rmi_plc_rank(pack);
         height = rmi_plc_sky(pack, RMI_INF);
         rmi_plc_keep(pack, height);
-        high = height - (height - pack->target) / RMI_PLC_TOO_HIGH;
+        high = height - (height - least) / RMI_PLC_TOO_HIGH;
         for (i = 0; i < pack->n; i++)
             if (pack->box[i].offset + pack->box[i].size > high) pack->value[i] += pack->n / RMI_PLC_RAISE + 1;
         pack->work += (uint64_t)pack->n * 4;
