@@ -1178,7 +1178,10 @@ RMI_INLINE uint64_t rmi_mix(uint64_t x)
 }
 
 /* A random number below n. state: of the generator, moves on. */
-RMI_INLINE uint32_t rmi_random(uint64_t *state, uint32_t n) { return (uint32_t)(((rmi_mix(++*state) >> 32) * n) >> 32); }
+RMI_INLINE uint32_t rmi_random(uint64_t *state, uint32_t n)
+{
+    return (uint32_t)(((rmi_mix(++*state) >> 32) * n) >> 32);
+}
 
 /* -ln of a uniform random number, in 1/65536: the place of the leading bit and a straight line below it. */
 RMI_FN uint64_t rmi_random_exponential(uint64_t *state)
@@ -3062,7 +3065,8 @@ RMI_FN void rmi_low_access_fwd(const rm_graph *graph, rmi_run run, int again, rm
     const rmi_form *form = &op->forms[run.form];
     uint32_t i;
     for (i = 0; i < op->in.n; i++) /* a view is a name for bytes: of its other inputs nothing is read */
-        if (op->view == RMI_NONE || op->in.at[i] == op->view) rmi_low_put_once(access->reads, &access->n_reads, op->in.at[i]);
+        if (op->view == RMI_NONE || op->in.at[i] == op->view)
+            rmi_low_put_once(access->reads, &access->n_reads, op->in.at[i]);
     for (i = 0; i < op->mutates.n && !again; i++) {
         rmi_low_put_once(access->reads, &access->n_reads, op->mutates.at[i]);
         rmi_low_put_once(access->writes, &access->n_writes, op->mutates.at[i]);
@@ -6283,7 +6287,8 @@ RMI_FN rm_result rmi_chn_make_pieces(rmi_chn_solver *solver)
         RMI_TRY(rmi_chn_want(solver, i, table->n, 0));
     }
     spare = RMI_NEW(solver->temp, uint64_t, solver->n_wanted);
-    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(table->pieces, solver->n_wanted), RMI_T(table->first_piece, (size_t)table->n + 1)));
+    RMI_TRY(RMI_TABLES(solver->arena, RMI_T(table->pieces, solver->n_wanted),
+                       RMI_T(table->first_piece, (size_t)table->n + 1)));
     if (!spare) return RM_ERROR_MEMORY;
     rmi_sort_u64(solver->wanted, spare, solver->n_wanted);
     for (w = 0, i = 0; w < solver->n_wanted; before = solver->wanted[w++]) {
@@ -6314,7 +6319,8 @@ RMI_FN rm_result rmi_chn_count(rmi_chn_solver *solver)
     for (i = 0; i < table->n_pieces; i++) {
         const rmi_chn_piece *piece = &table->pieces[i];
         const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
-        uint64_t own = cls->stage.n_options + rmi_chn_cuts(table, piece->start, piece->start + piece->length, solver->cuts);
+        uint64_t own =
+            cls->stage.n_options + rmi_chn_cuts(table, piece->start, piece->start + piece->length, solver->cuts);
         sum = rmi_add(sum, cls->forms == 3 ? 2 * own : own);
     }
     sum = rmi_mul(sum, table->tolerance_ppm ? table->n + all : 2 * rmi_max(table->n, squares / 3)) / (2 * table->n);
@@ -6626,7 +6632,8 @@ RMI_FN rmi_chn_sum rmi_chn_keep(const rmi_chn_table *table, const rmi_chn_piece 
 }
 
 /* The candidate that keeps the input of a piece and runs on to stage k. */
-RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_solver *solver, const rmi_chn_piece *piece, uint32_t held, uint32_t k)
+RMI_FN rmi_chn_sum rmi_chn_checkpoint(const rmi_chn_solver *solver, const rmi_chn_piece *piece, uint32_t held,
+                                      uint32_t k)
 {
     const rmi_chn_table *table = solver->table;
     const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
@@ -6665,7 +6672,8 @@ RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piec
 {
     rmi_chn_table *table = solver->table;
     const rmi_chn_class *cls = &table->classes[table->class_of[piece->start]];
-    uint32_t o, i, held, end = piece->start + piece->length, n_cuts = rmi_chn_cuts(table, piece->start, end, solver->cuts);
+    uint32_t o, i, held, end = piece->start + piece->length,
+                         n_cuts = rmi_chn_cuts(table, piece->start, end, solver->cuts);
     uint64_t gradient = end < table->n ? table->classes[table->class_of[end - 1]].stage.grad_bytes : 0;
     solver->ppm = piece->rough ? RMI_CHN_ROUGH : table->tolerance_ppm;
     solver->few = piece->rough ? 0 : solver->way.few;
@@ -6677,7 +6685,8 @@ RMI_FN rm_result rmi_chn_solve_piece(rmi_chn_solver *solver, rmi_chn_piece *piec
         rmi_chn_passes(solver, piece, held, gradient);
         for (i = n_cuts; i-- > 0;) rmi_chn_consider(solver, rmi_chn_checkpoint(solver, piece, held, solver->cuts[i]));
         table->work += 10 * (uint64_t)solver->n_sums + solver->n_cells;
-        if ((solver->way.pairs && table->work > RMI_CHN_STEPS) || rmi_stopped(solver->stop, (table->work - solver->told) / 2))
+        if ((solver->way.pairs && table->work > RMI_CHN_STEPS) ||
+            rmi_stopped(solver->stop, (table->work - solver->told) / 2))
             return RM_ERROR_CANCELLED;
         solver->told = table->work;
         RMI_TRY(rmi_chn_envelope(solver));
@@ -6705,8 +6714,8 @@ RMI_FN rm_result rmi_chn_solve_once(rmi_chn_solver *solver, const rmi_chn_chain 
     }
     if (table->grown_sum[table->n] > RMI_MAX) return RM_ERROR_INFEASIBLE; /* all there at the end of the step */
     RMI_TRY(RMI_TABLES(solver->temp, RMI_T(solver->pass_ns, table->n), RMI_T(solver->pass_bytes, table->n),
-                       RMI_T(solver->sums, 3 * (size_t)table->n + most), RMI_T(solver->order, 3 * (size_t)table->n + most),
-                       RMI_T(solver->cuts, 3 * (size_t)table->n)));
+                       RMI_T(solver->sums, 3 * (size_t)table->n + most),
+                       RMI_T(solver->order, 3 * (size_t)table->n + most), RMI_T(solver->cuts, 3 * (size_t)table->n)));
     if (!rmi_arena_grow(solver->temp, (void **)&solver->now.at, &solver->now.room, 2, sizeof *solver->now.at) ||
         !rmi_arena_grow(solver->temp, (void **)&solver->next.at, &solver->next.room, 2, sizeof *solver->next.at))
         return RM_ERROR_MEMORY;
@@ -6824,8 +6833,9 @@ RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *writer, rmi_chn_todo piece)
     if (choice < n) {
         const rmi_chn_option *option = &cls->stage.options[choice];
         int leaf = piece.start + 1 == piece.end;
-        RMI_TRY(rmi_chn_put(writer, RMI_CHN_KEEP, piece.start, choice,
-                            again | (piece.held | option->reads_in ? RMI_CHN_INPUT_STAYS : 0) | (leaf ? RMI_CHN_LEAF : 0)));
+        RMI_TRY(
+            rmi_chn_put(writer, RMI_CHN_KEEP, piece.start, choice,
+                        again | (piece.held | option->reads_in ? RMI_CHN_INPUT_STAYS : 0) | (leaf ? RMI_CHN_LEAF : 0)));
         RMI_TRY(rmi_chn_push(writer, piece.start, 0, choice, 0));
         if (leaf) return RM_OK;
         shift = option->saved + (piece.held || !option->reads_in ? 0 : cls->in_bytes) +
@@ -6835,7 +6845,8 @@ RMI_FN rm_result rmi_chn_write_piece(rmi_chn_writer *writer, rmi_chn_todo piece)
     k = piece.start + choice + 1 - n;
     for (i = piece.start; i < k; i++)
         RMI_TRY(rmi_chn_put(writer, RMI_CHN_PASS, i, 0, again | (i == piece.start ? RMI_CHN_INPUT_STAYS : 0)));
-    RMI_TRY(rmi_chn_push(writer, piece.start, k, piece.held, piece.bytes - (table->grown_sum[piece.end] - table->grown_sum[k])));
+    RMI_TRY(rmi_chn_push(writer, piece.start, k, piece.held,
+                         piece.bytes - (table->grown_sum[piece.end] - table->grown_sum[k])));
     return rmi_chn_push(writer, k, piece.end, 0, piece.bytes - (piece.held ? 0 : cls->in_bytes));
 }
 
@@ -7352,7 +7363,8 @@ RMI_FN rm_result rmi_blk_back(rmi_blk *b, uint32_t i, const uint8_t *kept, rmi_c
     for (k = stage->lo; k < stage->hi; k++)
         for (j = 0; j < graph->ops[k].in.n; j++) {
             tensor = graph->ops[k].in.at[j];
-            if (rmi_blk_skips(b, tensor)) b->now.uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+            if (rmi_blk_skips(b, tensor))
+                b->now.uncounted[b->seq.n_uncounted++] = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
             tensor = graph->tensors[tensor].root;
             if (graph->tensors[tensor].kind == RMI_ACT ||
                 (rmi_low_grads_resident(b->step) && graph->tensors[tensor].kind == RMI_PARAM))
@@ -7733,11 +7745,12 @@ RMI_FN rm_result rmi_blk_tables(rmi_blk *b)
     lists = 2 * (size_t)most + 8;
     RMI_TRY(RMI_TABLES(b->mem, RMI_T(b->stages, n), RMI_T(b->options, n), RMI_T(b->kept, n),
                        RMI_T(b->room, graph->n_tensors), RMI_T(b->most_ws, n), RMI_T(b->pass_level, n),
-                       RMI_T(b->now.fresh, graph->n_ops), RMI_T(b->now.todo, graph->n_ops), RMI_T(b->like, b->shape->n_classes),
-                       RMI_T(b->now.wanted, nb), RMI_T(b->now.counted, graph->n_tensors), RMI_T(b->rerun, graph->n_ops),
+                       RMI_T(b->now.fresh, graph->n_ops), RMI_T(b->now.todo, graph->n_ops),
+                       RMI_T(b->like, b->shape->n_classes), RMI_T(b->now.wanted, nb),
+                       RMI_T(b->now.counted, graph->n_tensors), RMI_T(b->rerun, graph->n_ops),
                        RMI_T(b->begun, graph->n_tensors), RMI_T(b->in_bytes, n), RMI_T(b->dout_bytes, n),
-                       RMI_T(b->now.runs, lists), RMI_T(b->now.keep, lists), RMI_T(b->now.exit, lists), RMI_T(b->now.uncounted, lists),
-                       RMI_T(b->now.entry, lists), RMI_T(b->now.entry_bytes, lists)));
+                       RMI_T(b->now.runs, lists), RMI_T(b->now.keep, lists), RMI_T(b->now.exit, lists),
+                       RMI_T(b->now.uncounted, lists), RMI_T(b->now.entry, lists), RMI_T(b->now.entry_bytes, lists)));
     for (i = 0; i < graph->n_tensors; i++) b->room[i] = graph->tensors[i].external ? 0 : graph->tensors[i].bytes;
     return RM_OK;
 }
@@ -9166,7 +9179,14 @@ typedef struct rmi_range { /* of a pool: entries at ... at + n - 1 */
     uint32_t at, n;
 } rmi_range;
 
-typedef enum rmi_step_kind { RMI_STEP_VALUE, RMI_STEP_INPUT, RMI_STEP_GRADIENT, RMI_STEP_SAVED, RMI_STEP_WEIGHT, RMI_STEP_STATE } rmi_step_kind;
+typedef enum rmi_step_kind {
+    RMI_STEP_VALUE,
+    RMI_STEP_INPUT,
+    RMI_STEP_GRADIENT,
+    RMI_STEP_SAVED,
+    RMI_STEP_WEIGHT,
+    RMI_STEP_STATE
+} rmi_step_kind;
 
 typedef struct rmi_step_buffer {
     uint64_t bytes, room;   /* as declared; rounded up to the granule. Of what a forward saves the most: see its access */
@@ -9207,7 +9227,8 @@ typedef struct rmi_step_access { /* what a task touches in one mode of its op */
 
 typedef struct rmi_step_task {
     rmi_range after;   /* tasks that must have run before it, beside those that make what it reads */
-    rmi_range until;   /* tasks that must not have run before it: they change what it reads. Of a forward only its first run, as far as
+    rmi_range
+        until; /* tasks that must not have run before it: they change what it reads. Of a forward only its first run, as far as
                           these are forwards */
     uint32_t id;       /* op, param (tensor) or barrier */
     uint32_t param;    /* of an update or reduction: its row in the table of params; else RMI_NONE */
@@ -9218,7 +9239,13 @@ typedef struct rmi_step_task {
 } rmi_step_task;
 
 /* Where a weight and its optimizer state are at the step's edge, and where its update runs. */
-typedef enum rmi_step_home { RMI_HOME_DEVICE, RMI_HOME_STATE_AWAY, RMI_HOME_AWAY, RMI_HOME_HOST_UPDATE, RMI_HOMES } rmi_step_home;
+typedef enum rmi_step_home {
+    RMI_HOME_DEVICE,
+    RMI_HOME_STATE_AWAY,
+    RMI_HOME_AWAY,
+    RMI_HOME_HOST_UPDATE,
+    RMI_HOMES
+} rmi_step_home;
 
 typedef struct rmi_step_param {
     uint64_t host_update_ns;
@@ -9259,9 +9286,9 @@ typedef struct rmi_step {
 /* --- pools */
 
 /* One entry more at the end of a pool of the step; NULL: memory is out. */
-#define RMI_STEP_PUSH(s, array, type)                                                                                   \
-    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))                \
-         ? &(s)->array[(s)->n_##array++]                                                                                \
+#define RMI_STEP_PUSH(s, array, type)                                                                                  \
+    (rmi_arena_grow((s)->mem, (void **)&(s)->array, &(s)->cap_##array, (s)->n_##array + 1, sizeof(type))               \
+         ? &(s)->array[(s)->n_##array++]                                                                               \
          : NULL)
 
 /* Puts a number at the end of the pool, where `range` ends. */
@@ -9305,7 +9332,10 @@ RMI_FN uint64_t rmi_step_copy_ns(const rmi_step *s, uint64_t bytes, int to_host)
 /* --- buffers */
 
 /* The buffer of a tensor's value: its root's, for views. */
-RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor) { return s->buffer_of[s->graph->tensors[tensor].root]; }
+RMI_FN uint32_t rmi_step_value(const rmi_step *s, uint32_t tensor)
+{
+    return s->buffer_of[s->graph->tensors[tensor].root];
+}
 RMI_FN uint32_t rmi_step_gradient(const rmi_step *s, uint32_t tensor)
 {
     return s->buffer_of[rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)];
@@ -9374,7 +9404,8 @@ RMI_FN void rmi_step_describe(const rmi_step *s, uint32_t number, rmi_step_buffe
     b->number = number;
     b->maker = of == RMI_BUF_SAVED ? id : of == RMI_BUF_VALUE ? g->tensors[id].maker : RMI_NONE;
     b->param = RMI_NONE;
-    b->at_end = (of == RMI_BUF_GRAD && rmi_seq_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
+    b->at_end =
+        (of == RMI_BUF_GRAD && rmi_seq_grad_stays(g, s->kind, id)) || (of == RMI_BUF_VALUE && g->tensors[id].is_output);
     b->may_move = s->moves && !rmi_low_stays(g, number) && b->kind != RMI_STEP_GRADIENT;
 }
 
@@ -9385,7 +9416,8 @@ RMI_FN rm_result rmi_step_make_buffers(rmi_step *s)
     uint8_t kind;
     s->buffer_of = RMI_RAW(s->mem, uint32_t, all);
     if (!s->buffer_of) return RM_ERROR_MEMORY;
-    for (number = 0; number < all; number++) s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
+    for (number = 0; number < all; number++)
+        s->buffer_of[number] = rmi_step_tracked(s, number, &kind) ? s->n_buffers++ : RMI_NONE;
     s->buffers = RMI_NEW(s->mem, rmi_step_buffer, s->n_buffers);
     if (!s->buffers) return RM_ERROR_MEMORY;
     for (number = 0; number < all; number++) {
@@ -9444,7 +9476,8 @@ RMI_FN uint32_t rmi_step_mode_of(const rmi_op *op, uint32_t form, uint32_t forwa
 {
     uint32_t f = RMI_NONE, bits = RMI_NONE, mode;
     for (mode = 0; mode < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); mode++)
-        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) && !strcmp(op->forms[bits].bits, op->forms[forward].bits))
+        if (rmi_low_same_mode(op, &op->forms[f], &op->forms[form]) &&
+            !strcmp(op->forms[bits].bits, op->forms[forward].bits))
             return mode;
     return 0;
 }
@@ -9509,7 +9542,8 @@ RMI_FN uint32_t rmi_step_over_tensor(const rmi_step *s, const rmi_list *reads, u
 {
     const rm_graph *g = s->graph;
     uint32_t i, t;
-    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes) return RMI_NONE;
+    if (tensor == RMI_NONE || g->tensors[tensor].kind != RMI_ACT || bytes > g->tensors[tensor].bytes || !bytes)
+        return RMI_NONE;
     for (t = tensor; g->tensors[t].root != t; t = g->ops[g->tensors[t].maker].view)
         if (g->ops[g->tensors[t].maker].view_offset) return RMI_NONE;
     for (i = 0; i < reads->n; i++)
@@ -9615,7 +9649,8 @@ RMI_FN rm_result rmi_step_backward_access(rmi_step *s, uint32_t o, uint32_t part
     if (!a) return RM_ERROR_MEMORY;
     a->output_gradient = g->tensors[op->out.at[0]].consumers.n ? rmi_step_gradient(s, op->out.at[0]) : RMI_NONE;
     for (i = 0; i < p->needs.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_value(s, p->needs.at[i]), &a->reads));
-    if (p->needs_saved && form->saved) RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
+    if (p->needs_saved && form->saved)
+        RMI_TRY(rmi_step_put(s, s->buffer_of[rmi_low_buf(g, RMI_BUF_SAVED, o)], &a->reads));
     for (i = 0; i < op->grad_out.n; i++) RMI_TRY(rmi_step_put(s, rmi_step_gradient(s, op->grad_out.at[i]), &a->reads));
     a->makes = rmi_step_range(s->n_targets);
     a->may_be_free = 1;
@@ -9650,7 +9685,8 @@ RMI_FN rm_result rmi_step_other_access(rmi_step *s, rmi_run r, rmi_access *low)
     if (!a) return RM_ERROR_MEMORY;
     rmi_low_access(s->graph, r, 0, low);
     for (i = 0; i < low->n_reads; i++) RMI_TRY(rmi_step_put(s, s->buffer_of[low->reads[i]], &a->reads));
-    return rmi_step_only_way(s, a, 0, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0), low->ws_bytes);
+    return rmi_step_only_way(s, a, 0, r.way == RMI_REDUCE || r.way == RMI_OPT_HOST ? 0 : rmi_low_ns(s->graph, r, 0, 0),
+                             low->ws_bytes);
 }
 
 /* --- tasks */
@@ -9676,7 +9712,8 @@ RMI_FN rm_result rmi_step_forward_task(rmi_step *s, uint32_t o)
     uint32_t f = RMI_NONE, bits = RMI_NONE, n, i;
     task->must = op->mutates.n || (op->flags & RM_ONCE);
     for (i = 0; i < op->out.n; i++) task->must |= rmi_step_value(s, op->out.at[i]) == RMI_NONE;
-    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++) RMI_TRY(rmi_step_forward_access(s, o, f, bits));
+    for (n = 0; n < RMI_STEP_MODES && rmi_step_next_mode(op, &f, &bits); n++)
+        RMI_TRY(rmi_step_forward_access(s, o, f, bits));
     s->n_modes[o] = (uint8_t)n;
     return RM_OK;
 }
@@ -9740,7 +9777,8 @@ RMI_FN uint8_t rmi_step_homes(const rmi_step *s, const rmi_step_param *q)
         if (q->state != RMI_NONE) homes |= 1u << RMI_HOME_STATE_AWAY;
         if (q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes)) homes |= 1u << RMI_HOME_AWAY;
     }
-    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) && q->gradient != RMI_NONE)
+    if (updated && t->opt_host != RMI_INF && q->weight != RMI_NONE && (q->state != RMI_NONE || !t->state_bytes) &&
+        q->gradient != RMI_NONE)
         homes |= 1u << RMI_HOME_HOST_UPDATE;
     return (uint8_t)homes;
 }
@@ -9822,7 +9860,8 @@ RMI_FN rm_result rmi_step_after_backwards(rmi_step *s, uint32_t task)
     for (i = 0; i < op->grad_in.n && !g->any_order; i++) {
         const rmi_list *consumers = &g->tensors[op->grad_in.at[i]].consumers;
         if (rmi_step_gives(op, b->part, op->grad_in.at[i])) /* the first consumer behind this op */
-            RMI_TRY(rmi_step_after_consumers(s, task, op->grad_in.at[i], rmi_lower_bound_u32(consumers->at, consumers->n, b->id + 1)));
+            RMI_TRY(rmi_step_after_consumers(s, task, op->grad_in.at[i],
+                                             rmi_lower_bound_u32(consumers->at, consumers->n, b->id + 1)));
     }
     return RM_OK;
 }
@@ -9835,8 +9874,10 @@ RMI_FN rm_result rmi_step_order_read(rmi_step *s, uint32_t task, uint32_t t, con
     rmi_step_task *k = &s->tasks[task];
     rmi_range *range = until ? &k->until : &k->after;
     uint32_t i;
-    if (until && update[s->graph->tensors[t].root] != RMI_NONE) RMI_TRY(rmi_step_put(s, update[s->graph->tensors[t].root], range));
-    if (!until && root->kind == RMI_ACT && rmi_step_value(s, t) == RMI_NONE && !(k->way == RMI_FWD && k->id == root->maker))
+    if (until && update[s->graph->tensors[t].root] != RMI_NONE)
+        RMI_TRY(rmi_step_put(s, update[s->graph->tensors[t].root], range));
+    if (!until && root->kind == RMI_ACT && rmi_step_value(s, t) == RMI_NONE &&
+        !(k->way == RMI_FWD && k->id == root->maker))
         RMI_TRY(rmi_step_append(s, root->maker, range));
     for (i = 0; i < root->mutators.n && k->way == RMI_FWD; i++)
         if (until ? root->mutators.at[i] > k->id : root->mutators.at[i] < k->id)
@@ -9852,9 +9893,11 @@ RMI_FN rm_result rmi_step_order_reads(rmi_step *s, uint32_t task, const uint32_t
     uint32_t i, f;
     if (until) s->tasks[task].until = rmi_step_range(s->n_pool);
     if (op->view != RMI_NONE && t->way == RMI_FWD) return RM_OK;
-    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++) RMI_TRY(rmi_step_order_read(s, task, op->in.at[i], update, until));
+    for (i = 0; i < op->in.n && t->way == RMI_FWD; i++)
+        RMI_TRY(rmi_step_order_read(s, task, op->in.at[i], update, until));
     for (i = 0; i < op->mutates.n && t->way == RMI_FWD; i++)
-        if (!rmi_list_has(&op->in, op->mutates.at[i])) RMI_TRY(rmi_step_order_read(s, task, op->mutates.at[i], update, until));
+        if (!rmi_list_has(&op->in, op->mutates.at[i]))
+            RMI_TRY(rmi_step_order_read(s, task, op->mutates.at[i], update, until));
     for (f = 0; f < op->n_forms && t->way == RMI_BWD; f++) {
         const rmi_list *needs;
         if (t->part >= op->forms[f].n_parts) continue;
@@ -9945,7 +9988,8 @@ RMI_FN rm_result rmi_step_make_tasks(rmi_step *s, rmi_arena *scratch)
         end = next[runs[i].id] + 1; /* with the first part all, if forms differ in parts */
         for (k = 1; k < op->n_forms; k++)
             if (!rmi_low_same_parts(&op->forms[0], &op->forms[k])) end = s->n_backward[runs[i].id];
-        for (; next[runs[i].id] < end; next[runs[i].id]++) s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
+        for (; next[runs[i].id] < end; next[runs[i].id]++)
+            s->once[s->n_once++] = s->backward[runs[i].id] + next[runs[i].id];
     }
     return RM_OK;
 }
@@ -9985,7 +10029,8 @@ RMI_FN rm_result rmi_step_make_classes(rmi_step *s, rmi_arena *scratch)
 }
 
 /* The model of one kind of step. moves: copies to host memory are possible. Owned by mem. */
-RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves, rmi_step *s)
+RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind, uint32_t granule, int moves,
+                               rmi_step *s)
 {
     rmi_arena scratch = rmi_arena_make(&mem->hooks);
     uint32_t o;
@@ -10002,7 +10047,8 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind,
     s->fastest_mode = RMI_NEW(mem, uint8_t, g->n_ops);
     s->class_of = RMI_NEW(mem, uint32_t, g->n_ops);
     s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
-    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing) return RM_ERROR_MEMORY;
+    if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing)
+        return RM_ERROR_MEMORY;
     r = rmi_step_make_buffers(s);
     if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
     if (r == RM_OK) r = rmi_step_make_params(s);
@@ -10058,7 +10104,9 @@ RMI_FN rm_result rmi_step_name(rmi_arena *mem, const rm_graph *g, rmi_step_runs 
 {
     uint32_t root = g->tensors[t].root, view = t, next;
     while (list->alias[t] != list->instance[root] + 1 && t != root) { /* the names that lead to t, the root's first */
-        for (view = t; (next = g->ops[g->tensors[view].maker].view) != root && list->alias[next] != list->instance[root] + 1;) view = next;
+        for (view = t;
+             (next = g->ops[g->tensors[view].maker].view) != root && list->alias[next] != list->instance[root] + 1;)
+            view = next;
         RMI_TRY(rmi_step_say(mem, list, rmi_low_run(RMI_FWD, g->tensors[view].maker, 0, 0)));
         list->alias[view] = list->instance[root] + 1;
     }
@@ -12670,7 +12718,8 @@ RMI_FN uint64_t rmi_bnd_saving_ns(const rmi_bnd *b, uint32_t op, uint32_t mode)
 {
     const rmi_step *step = b->step;
     const rmi_step_access *access = &step->accesses[step->tasks[op].access + mode];
-    if (b->link || step->n_backward[op] > 1 || access->saved == RMI_NONE || step->graph->ops[op].view != RMI_NONE) return 0;
+    if (b->link || step->n_backward[op] > 1 || access->saved == RMI_NONE || step->graph->ops[op].view != RMI_NONE)
+        return 0;
     return rmi_min(rmi_sub(step->ways[access->ways[1][0].at].ns, b->first[op]),
                    rmi_sub(step->ways[access->ways[1][1].at].ns, b->again[op]));
 }
@@ -16767,8 +16816,6 @@ RMI_FN rm_result rmi_off_starts(rmi_off_search *s, rmi_arena *mem, const rmi_sha
     return RM_OK;
 }
 
-
-
 /* =====================================================================================================================
    >>cost - the evaluator of a schedule: lives, bytes at every event, time on every lane
    A schedule is the list of runs in program order, forwards as often as it likes; for each read of a run whether its bytes arrive
@@ -16886,9 +16933,9 @@ RMI_FN rm_result rmi_cost_make_costs(rmi_arena *mem, const rmi_cost *c, rmi_cost
 {
     size_t events = (size_t)c->cap_events + 2, lives = c->cap_lives;
     memset(x, 0, sizeof *x);
-    RMI_TRY(RMI_TABLES(mem, RMI_T(x->live, events), RMI_T(x->start, events), RMI_T(x->ns, events), RMI_T(x->first_life, events),
-                       RMI_T(x->last_life, c->step->n_buffers), RMI_T(x->update_event, c->step->n_params), RMI_T(x->form, events),
-                       RMI_T(x->again, events)));
+    RMI_TRY(RMI_TABLES(mem, RMI_T(x->live, events), RMI_T(x->start, events), RMI_T(x->ns, events),
+                       RMI_T(x->first_life, events), RMI_T(x->last_life, c->step->n_buffers),
+                       RMI_T(x->update_event, c->step->n_params), RMI_T(x->form, events), RMI_T(x->again, events)));
     x->lives = RMI_RAW(mem, rmi_life, lives);
     x->gaps = RMI_RAW(mem, rmi_gap, lives);
     x->ins = RMI_RAW(mem, rmi_copy, lives);
@@ -16922,11 +16969,11 @@ RMI_FN rm_result rmi_cost_make(rmi_arena *mem, const rmi_step *s, uint32_t times
     for (i = 0; i < s->n_params; i++) c->reduces |= s->params[i].reduction != RMI_NONE;
     if (!c->stretches) return RM_ERROR_MEMORY;
     return RMI_TABLES(mem, RMI_T(c->ran, s->n_tasks), RMI_T(c->event_of, s->n_tasks), RMI_T(c->now, s->n_buffers),
-                      RMI_T(c->free_head, events), RMI_T(c->next_free, lives), RMI_T(c->in_head, events), RMI_T(c->out_head, events),
-                      RMI_T(c->pending_head, events), RMI_T(c->pending_next, lives), RMI_T(c->queue_end, 3 * lives),
-                      RMI_T(c->queue_bytes, 3 * lives), RMI_T(c->queue_copy, 3 * lives), RMI_T(c->queued, lives),
-                      RMI_T(c->host_ready, 2 * (size_t)s->n_params), RMI_T(c->reduced, s->n_params), RMI_T(c->late_head, events),
-                      RMI_T(c->late_next, s->n_params));
+                      RMI_T(c->free_head, events), RMI_T(c->next_free, lives), RMI_T(c->in_head, events),
+                      RMI_T(c->out_head, events), RMI_T(c->pending_head, events), RMI_T(c->pending_next, lives),
+                      RMI_T(c->queue_end, 3 * lives), RMI_T(c->queue_bytes, 3 * lives), RMI_T(c->queue_copy, 3 * lives),
+                      RMI_T(c->queued, lives), RMI_T(c->host_ready, 2 * (size_t)s->n_params),
+                      RMI_T(c->reduced, s->n_params), RMI_T(c->late_head, events), RMI_T(c->late_next, s->n_params));
 }
 
 /* The schedule that runs everything once, in the fastest modes, all that lasts at home on the device if it may be there. */
@@ -17005,7 +17052,8 @@ RMI_FN void rmi_cost_read_copy(const rmi_cost *c, const rmi_schedule *h, rmi_cos
     rmi_cost_ask_in(x, x->lives[life].buffer, event, in_ns, x->lives[life].room);
     x->lives[x->n_lives - 1].origin = origin;
     if (b->kind == RMI_STEP_WEIGHT) return; /* the copy in host memory is there anyway */
-    out = x->lives[origin].out != RMI_NONE ? x->lives[origin].out : rmi_cost_ask_out(x, origin, x->lives[origin].first, out_ns);
+    out = x->lives[origin].out != RMI_NONE ? x->lives[origin].out
+                                           : rmi_cost_ask_out(x, origin, x->lives[origin].first, out_ns);
     x->outs[out].source++;
     x->ins[x->n_ins - 1].source = out;
 }
@@ -17014,11 +17062,13 @@ RMI_FN void rmi_cost_read_copy(const rmi_cost *c, const rmi_schedule *h, rmi_cos
 RMI_INLINE int rmi_cost_may_copy(const rmi_step *s, const rmi_schedule *h, uint32_t buffer)
 {
     const rmi_step_buffer *b = &s->buffers[buffer];
-    return b->may_move && (b->kind != RMI_STEP_WEIGHT || h->home[b->param] >= RMI_HOME_AWAY) && b->kind != RMI_STEP_STATE;
+    return b->may_move && (b->kind != RMI_STEP_WEIGHT || h->home[b->param] >= RMI_HOME_AWAY) &&
+           b->kind != RMI_STEP_STATE;
 }
 
 /* Event p reads what access a says. 0: something is not there. */
-RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t p, const rmi_step_access *a)
+RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t p,
+                              const rmi_step_access *a)
 {
     const uint32_t *reads = c->step->pool + a->reads.at;
     uint64_t copied = h->events[p].copied;
@@ -17042,14 +17092,16 @@ RMI_INLINE int rmi_cost_reads(const rmi_cost *c, const rmi_schedule *h, rmi_cost
             gap->to = p;
             gap->bit = k;
         }
-        if (k < 64 && copied >> k & 1 && p > l->last + 1 && rmi_cost_may_copy(c->step, h, buffer)) rmi_cost_read_copy(c, h, x, life, p);
+        if (k < 64 && copied >> k & 1 && p > l->last + 1 && rmi_cost_may_copy(c->step, h, buffer))
+            rmi_cost_read_copy(c, h, x, life, p);
         else l->last = p;
     }
     return 1;
 }
 
 /* The run of event p makes new buffers, or adds to gradients. */
-RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_task *task, const rmi_step_access *a)
+RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_task *task,
+                               const rmi_step_access *a)
 {
     const rmi_step *s = c->step;
     uint32_t k;
@@ -17073,7 +17125,8 @@ RMI_INLINE void rmi_cost_makes(const rmi_cost *c, rmi_costs *x, uint32_t p, cons
 }
 
 /* Copies out that an update or reduction asks for: of what it has changed and is at home in host memory. */
-RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t p, const rmi_step_task *task)
+RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint32_t p,
+                             const rmi_step_task *task)
 {
     const rmi_step_param *q = &c->step->params[task->param];
     uint32_t life;
@@ -17086,7 +17139,8 @@ RMI_FN void rmi_cost_lasting(const rmi_cost *c, const rmi_schedule *h, rmi_costs
     }
     if (h->home[task->param] >= RMI_HOME_AWAY && x->last_life[q->weight] < RMI_COST_AT_HOME)
         rmi_cost_ask_out(x, x->last_life[q->weight], p, c->step->buffers[q->weight].out_ns);
-    if (h->home[task->param] >= RMI_HOME_STATE_AWAY && q->state != RMI_NONE && x->last_life[q->state] < RMI_COST_AT_HOME)
+    if (h->home[task->param] >= RMI_HOME_STATE_AWAY && q->state != RMI_NONE &&
+        x->last_life[q->state] < RMI_COST_AT_HOME)
         rmi_cost_ask_out(x, x->last_life[q->state], p, c->step->buffers[q->state].out_ns);
 }
 
@@ -17249,8 +17303,8 @@ typedef struct rmi_cost_choice {
 
 /* The fastest way whose bytes fit beside `live`, or the one that takes least. fresh: bytes of what the run makes, `output` of them
    output 0's, which may lie over what dies. */
-RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *x, uint32_t p, rmi_range ways, uint64_t live,
-                                           uint64_t fresh, uint64_t output)
+RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *x, uint32_t p, rmi_range ways,
+                                           uint64_t live, uint64_t fresh, uint64_t output)
 {
     rmi_cost_choice best;
     uint32_t i;
@@ -17271,7 +17325,8 @@ RMI_INLINE rmi_cost_choice rmi_cost_choose(const rmi_cost *c, const rmi_costs *x
 }
 
 /* A forward at event p, whose new lives are [lo, hi). Returns the live bytes while it runs; *live: before and after it. */
-RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t lo, uint64_t *live)
+RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t lo,
+                                 uint64_t *live)
 {
     uint32_t i, hi = x->first_life[p + 1], saving = 0;
     uint64_t fresh = 0;
@@ -17300,7 +17355,8 @@ RMI_FN uint64_t rmi_cost_forward(rmi_cost *c, rmi_costs *x, uint32_t p, const rm
 }
 
 /* The bytes of a gradient's first contribution: 1: other names of the output's gradient. */
-RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t life, const rmi_step_target *target)
+RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t life,
+                                 const rmi_step_target *target)
 {
     uint32_t k, from, output = a->output_gradient == RMI_NONE ? RMI_NONE : c->now[a->output_gradient];
     if (output != RMI_NONE && target->share && rmi_cost_can_share(c, x, life, output, p)) {
@@ -17322,7 +17378,8 @@ RMI_FN int rmi_cost_new_gradient(rmi_cost *c, rmi_costs *x, uint32_t p, const rm
 }
 
 /* Anything else than a forward at event p, as above. */
-RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t lo, uint64_t *live)
+RMI_FN uint64_t rmi_cost_backward(rmi_cost *c, rmi_costs *x, uint32_t p, const rmi_step_access *a, uint32_t lo,
+                                  uint64_t *live)
 {
     uint32_t i, hi = x->first_life[p + 1], k = 0, renamed = 0, before = c->n_stretches;
     rmi_cost_choice choice;
@@ -17399,7 +17456,9 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint
         x->form[p] = 0;
         x->ns[p] = 0;
         if (a->absent || (task->param != RMI_NONE && x->update_event[task->param] == p && s->moves)) x->live[p] = live;
-        else x->live[p] = task->way == RMI_FWD ? rmi_cost_forward(c, x, p, a, i, &live) : rmi_cost_backward(c, x, p, a, i, &live);
+        else
+            x->live[p] =
+                task->way == RMI_FWD ? rmi_cost_forward(c, x, p, a, i, &live) : rmi_cost_backward(c, x, p, a, i, &live);
         x->compute_ns += x->ns[p];
         if (x->live[p] > c->limit) {
             rmi_cost_exceed(x, x->live[p] - c->limit);
@@ -17416,8 +17475,8 @@ RMI_FN int rmi_cost_bytes(rmi_cost *c, const rmi_schedule *h, rmi_costs *x, uint
 
 /* Begins copy `in` as early as its lane asks for, from event `at` down to `lowest`, where bytes allow it. `offset`: what is added to
    the events' times. Returns the event that it is said before. */
-RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *x, const rmi_copy *in, uint32_t at, uint32_t lowest, uint64_t begin,
-                                         uint64_t offset)
+RMI_INLINE uint32_t rmi_cost_begin_early(const rmi_cost *c, rmi_costs *x, const rmi_copy *in, uint32_t at,
+                                         uint32_t lowest, uint64_t begin, uint64_t offset)
 {
     uint64_t room = x->lives[in->life].room;
     while (at > lowest && offset + x->start[at] > begin && x->live[at - 1] + room <= c->limit) x->live[--at] += room;
@@ -17460,7 +17519,8 @@ RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *h, rmi_cos
         now += x->ns[p];
     }
     x->start[h->n] = now;
-    for (i = x->n_ins, first = 2 * T; i-- > 0;) first = rmi_sub(rmi_min(first, T + x->start[x->ins[i].event]), x->ins[i].ns);
+    for (i = x->n_ins, first = 2 * T; i-- > 0;)
+        first = rmi_sub(rmi_min(first, T + x->start[x->ins[i].event]), x->ins[i].ns);
     lane = 2 * T - rmi_min(rmi_sub(T, first), T); /* what begins before the step takes the lane's end */
     for (i = x->n_ins; i-- > 0;) {
         rmi_copy *in = &x->ins[i];
@@ -17468,7 +17528,8 @@ RMI_FN void rmi_cost_copies_in(const rmi_cost *c, const rmi_schedule *h, rmi_cos
         const rmi_life *l = &x->lives[in->life];
         if (!in->stays) lane = begin;
         else if (in->source != RMI_NONE) x->outs[in->source].source--;
-        else if (in->edge && x->lives[x->last_life[l->buffer]].out != RMI_NONE) x->outs[x->lives[x->last_life[l->buffer]].out].edge = 1;
+        else if (in->edge && x->lives[x->last_life[l->buffer]].out != RMI_NONE)
+            x->outs[x->lives[x->last_life[l->buffer]].out].edge = 1;
     }
     for (i = 0; i < x->n_outs; i++) {
         rmi_copy *out = &x->outs[i];
@@ -17639,7 +17700,8 @@ RMI_FN void rmi_cost_clock_other(rmi_cost *c, const rmi_schedule *h, const rmi_c
         own[1] = q->state;
         for (i = 0; i < 2; i++) { /* the step before may still copy out what this update writes */
             uint32_t life = own[i] == RMI_NONE ? RMI_NONE : x->last_life[own[i]];
-            if (life < RMI_COST_AT_HOME && x->lives[life].out != RMI_NONE) k->now = rmi_max(k->now, x->outs[x->lives[life].out].end);
+            if (life < RMI_COST_AT_HOME && x->lives[life].out != RMI_NONE)
+                k->now = rmi_max(k->now, x->outs[x->lives[life].out].end);
         }
     }
 }
@@ -17766,7 +17828,9 @@ RMI_FN int rmi_cost_steps_meet(const rmi_cost *c, const rmi_costs *x)
         if (x->ins[i].edge) return 1;
     for (i = 0; i < x->n_outs; i++) {
         uint8_t kind = c->step->buffers[x->lives[x->outs[i].life].buffer].kind;
-        if (!x->outs[i].stays && kind != RMI_STEP_VALUE && kind != RMI_STEP_SAVED && !(kind == RMI_STEP_INPUT && c->held)) return 1;
+        if (!x->outs[i].stays && kind != RMI_STEP_VALUE && kind != RMI_STEP_SAVED &&
+            !(kind == RMI_STEP_INPUT && c->held))
+            return 1;
     }
     return 0;
 }
@@ -17864,7 +17928,8 @@ RMI_FN rm_result rmi_event_run(rmi_event_writer *w, uint32_t p)
     uint32_t way = task->way;
     if (rmi_step_access_of(s, w->schedule->events[p].task, w->schedule->mode)->absent) return RM_OK;
     if (way == RMI_OPT && s->moves && w->costs->update_event[task->param] == p) way = RMI_OPT_HOST;
-    return rmi_step_say_run(w->mem, s->graph, &w->out, rmi_low_run((rmi_way)way, task->id, w->costs->form[p], task->part));
+    return rmi_step_say_run(w->mem, s->graph, &w->out,
+                            rmi_low_run((rmi_way)way, task->id, w->costs->form[p], task->part));
 }
 
 /* Copies in before event p, and the ends of host copies of values that it is the last to need. */
@@ -17892,7 +17957,8 @@ RMI_FN rm_result rmi_event_after(rmi_event_writer *w, uint32_t p)
     uint32_t i;
     for (i = x->n_outs ? w->cost->out_head[p] : RMI_NONE; i != RMI_NONE; i = x->outs[i].next)
         RMI_TRY(rmi_event_say_copy(w, RMI_COPY_OUT, x->lives[x->outs[i].life].buffer, 0));
-    for (i = w->hold_head[p]; i; i = w->hold_next[i - 1]) RMI_TRY(rmi_event_say_copy(w, RMI_HOLD, x->lives[i - 1].buffer, 0));
+    for (i = w->hold_head[p]; i; i = w->hold_next[i - 1])
+        RMI_TRY(rmi_event_say_copy(w, RMI_HOLD, x->lives[i - 1].buffer, 0));
     return RM_OK;
 }
 
@@ -17904,10 +17970,12 @@ RMI_FN rm_result rmi_event_holds(rmi_event_writer *w)
     uint8_t *left = RMI_NEW(w->mem, uint8_t, (size_t)x->n_lives + 1); /* by life: given up, to come back by a copy */
     if (!left) return RM_ERROR_MEMORY;
     for (i = 0; i < x->n_lives; i++)
-        if (x->lives[i].in != RMI_NONE && !x->ins[x->lives[i].in].edge && !x->ins[x->lives[i].in].stays) left[x->lives[i].previous] = 1;
+        if (x->lives[i].in != RMI_NONE && !x->ins[x->lives[i].in].edge && !x->ins[x->lives[i].in].stays)
+            left[x->lives[i].previous] = 1;
     for (i = 0; i < x->n_lives; i++) {
         const rmi_life *l = &x->lives[i];
-        const rmi_copy *out = l->out == RMI_NONE || x->outs[l->out].stays || x->outs[l->out].edge ? NULL : &x->outs[l->out];
+        const rmi_copy *out =
+            l->out == RMI_NONE || x->outs[l->out].stays || x->outs[l->out].edge ? NULL : &x->outs[l->out];
         end = l->last;
         if (out) end = out->wraps ? n - 1 : (uint32_t)rmi_max(x->lives[out->until].last, out->at - 1);
         if (!out && w->cost->step->buffers[l->buffer].kind == RMI_STEP_WEIGHT) continue; /* its bytes are no one else's */
@@ -17929,7 +17997,8 @@ RMI_FN uint32_t rmi_event_edge(const rmi_event_writer *w, uint32_t number)
     const rmi_step_buffer *b = buffer == RMI_NONE ? NULL : &s->buffers[buffer];
     if (!b || (b->kind != RMI_STEP_WEIGHT && b->kind != RMI_STEP_STATE)) return 1;
     if (w->schedule->home[b->param] < (b->kind == RMI_STEP_STATE ? RMI_HOME_STATE_AWAY : RMI_HOME_AWAY)) return 1;
-    for (life = x->last_life[buffer]; life < RMI_COST_AT_HOME && x->lives[life].previous < RMI_COST_AT_HOME;) life = x->lives[life].previous;
+    for (life = x->last_life[buffer]; life < RMI_COST_AT_HOME && x->lives[life].previous < RMI_COST_AT_HOME;)
+        life = x->lives[life].previous;
     if (life >= RMI_COST_AT_HOME) return 2;
     return x->ins[x->lives[life].in].stays || x->ins[x->lives[life].in].wraps ? 3 : 2;
 }
@@ -17962,7 +18031,8 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
             int begins = rmi_event_begins(w, number);
             uint32_t edge = begins ? rmi_event_edge(w, number) : 0;
             rmi_home *home = &list->homes[list->n_homes];
-            if (!begins || !(pass == 3 ? edge & 2 : pass == 2 ? begins == 2 : begins == 1 && edge == (pass ? 3u : 1u))) continue;
+            if (!begins || !(pass == 3 ? edge & 2 : pass == 2 ? begins == 2 : begins == 1 && edge == (pass ? 3u : 1u)))
+                continue;
             home->buf = number;
             home->host = pass == 3;
             home->offset = top[pass == 3];
@@ -17983,7 +18053,8 @@ RMI_FN rm_result rmi_event_homes(rmi_event_writer *w)
 }
 
 /* The list of schedule h, whose costs x the evaluator c has just found; x is used up. */
-RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x, rmi_seq_list *list)
+RMI_FN rm_result rmi_event_write(rmi_arena *mem, const rmi_cost *c, const rmi_schedule *h, const rmi_costs *x,
+                                 rmi_seq_list *list)
 {
     rmi_event_writer w;
     uint32_t p, i;
@@ -18042,11 +18113,13 @@ RMI_FN void rmi_event_read_choices(const rmi_step *s, const rmi_program *program
     for (k = 0; k < program->n; k++) {
         const rmi_run *run = &program->st[k].run;
         if (program->st[k].what != RMI_RUN || run->way > RMI_BWD) continue;
-        if (form[2 * run->id + (run->way == RMI_BWD)] == RMI_NONE) form[2 * run->id + (run->way == RMI_BWD)] = run->form;
+        if (form[2 * run->id + (run->way == RMI_BWD)] == RMI_NONE)
+            form[2 * run->id + (run->way == RMI_BWD)] = run->form;
     }
     for (i = 0; i < g->n_ops; i++) {
         uint32_t forward = form[2 * i] == RMI_NONE ? 0 : form[2 * i];
-        h->mode[i] = (uint8_t)rmi_step_mode_of(&g->ops[i], form[2 * i + 1] == RMI_NONE ? forward : form[2 * i + 1], forward);
+        h->mode[i] =
+            (uint8_t)rmi_step_mode_of(&g->ops[i], form[2 * i + 1] == RMI_NONE ? forward : form[2 * i + 1], forward);
     }
     for (i = 0; i < s->n_params; i++) h->home[i] = RMI_HOME_DEVICE;
     for (k = 0; k < program->n_homes; k++) {
@@ -18067,11 +18140,14 @@ RMI_FN void rmi_event_read_choices(const rmi_step *s, const rmi_program *program
 
 /* Puts the program's runs, modes and homes into h, which has room for `most` events. *fits: they are a schedule, but for what the
    evaluator says of it. */
-RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_program *program, rmi_schedule *h, uint32_t most, int *fits)
+RMI_FN rm_result rmi_event_read(rmi_arena *mem, const rmi_step *s, const rmi_program *program, rmi_schedule *h,
+                                uint32_t most, int *fits)
 {
     const rm_graph *g = s->graph;
-    uint32_t *form = RMI_NEW(mem, uint32_t, 2 * (size_t)g->n_ops), *update = RMI_NEW(mem, uint32_t, g->n_tensors + g->n_barriers + 1);
-    uint8_t *waits = RMI_NEW(mem, uint8_t, (size_t)s->n_buffers + 1), *done = RMI_NEW(mem, uint8_t, (size_t)s->n_tasks + 1);
+    uint32_t *form = RMI_NEW(mem, uint32_t, 2 * (size_t)g->n_ops),
+             *update = RMI_NEW(mem, uint32_t, g->n_tensors + g->n_barriers + 1);
+    uint8_t *waits = RMI_NEW(mem, uint8_t, (size_t)s->n_buffers + 1),
+            *done = RMI_NEW(mem, uint8_t, (size_t)s->n_tasks + 1);
     uint32_t i, task, last;
     size_t k;
     *fits = 0;
@@ -29282,7 +29358,8 @@ RMI_FN unsigned char *rmi_chk_start(rmi_chk *k, uint32_t buf)
 {
     uint64_t bytes = rmi_low_bytes(k->graph, buf);
     unsigned char *p = rmi_chk_bytes(k, &k->mem, bytes);
-    if (p && k->aside.memory.home[buf] != RMI_INF) memcpy(p, k->aside.memory.at + (size_t)k->aside.memory.home[buf], (size_t)bytes);
+    if (p && k->aside.memory.home[buf] != RMI_INF)
+        memcpy(p, k->aside.memory.at + (size_t)k->aside.memory.home[buf], (size_t)bytes);
     return p;
 }
 
