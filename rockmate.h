@@ -10033,6 +10033,7 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind,
                                rmi_step *s)
 {
     rmi_arena scratch = rmi_arena_make(&mem->hooks);
+    rmi_range none;
     uint32_t o;
     rm_result r;
     memset(s, 0, sizeof *s);
@@ -10049,7 +10050,9 @@ RMI_FN rm_result rmi_step_make(rmi_arena *mem, const rm_graph *g, uint32_t kind,
     s->choosing = RMI_NEW(mem, uint32_t, g->n_ops);
     if (!s->backward || !s->n_backward || !s->n_modes || !s->fastest_mode || !s->class_of || !s->choosing)
         return RM_ERROR_MEMORY;
-    r = rmi_step_make_buffers(s);
+    none = rmi_step_range(0);
+    r = rmi_step_append(s, RMI_NONE, &none); /* the pool is not NULL, though no op may read anything */
+    if (r == RM_OK) r = rmi_step_make_buffers(s);
     if (r == RM_OK) r = rmi_step_make_tasks(s, &scratch);
     if (r == RM_OK) r = rmi_step_make_params(s);
     if (r == RM_OK) r = rmi_step_make_order(s, &scratch);
