@@ -15790,6 +15790,7 @@ RMI_FN int rmi_off_cmp_absent(const void *a, const void *b, void *user)
    longest last, so that the room it leaves is in one piece; inputs. */
 RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_list *out)
 {
+    rmi_home *home, *end;
     const rm_graph *g = m->g;
     uint32_t b, i, pass;
     size_t before;
@@ -15824,7 +15825,8 @@ RMI_FN rm_result rmi_off_homes(const rmi_off_model *m, rmi_arena *mem, rmi_seq_l
         }
         if (pass != 1) continue;
         rmi_sort(out->homes + before, out->n_homes - before, sizeof(rmi_home), rmi_off_cmp_absent, NULL);
-        for (; before < out->n_homes; before++) out->homes[before].offset = rmi_off_offset(m, out->homes[before].buf, 0, &dev);
+        end = out->homes + out->n_homes;
+        for (home = out->homes + before; home != end; home++) home->offset = rmi_off_offset(m, home->buf, 0, &dev);
     }
     for (i = 0; i < m->n_copy; i++) { /* addresses of what the next step's first runs must not write yet */
         rmi_home *h = &out->homes[out->n_homes + out->n_late];
