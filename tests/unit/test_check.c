@@ -29,6 +29,7 @@ enum fault {
     FAULTS
 };
 static int fault, updates_seen, external; /* external: some tensors are the caller's memory */
+static int streamed;                      /* the plan keeps params and gradients in host memory */
 static int32_t outside_targets[2];
 static float outside[3][64];
 static unsigned noise;
@@ -349,7 +350,7 @@ typedef struct model {
 
 static rm_tensor weight(model *m, const char *name, uint64_t n, int reduced)
 {
-    rm_tensor t = RM_PARAM(m->g, .name = name, .bytes = FL(n), .state_bytes = FL(n), .update = sgd, .reduce_ns = reduced ? RM_FREE_NS : 0, .flags = external && !strcmp(name, "table") ? RM_EXTERNAL : 0);
+    rm_tensor t = RM_PARAM(m->g, .name = name, .bytes = FL(n), .state_bytes = FL(n), .update = sgd, .reduce_ns = reduced ? RM_FREE_NS : 0, .flags = external && !strcmp(name, "table") ? RM_EXTERNAL : 0, .update_ns = streamed ? 1000 : 0, .update_host = streamed ? sgd : NULL, .update_host_ns = streamed ? 9000 : 0);
     m->param[m->n_param++] = t;
     return t;
 }
@@ -419,6 +420,13 @@ static void inputs(model *m)
     rm_exec_write(m->x, m->targets, RM_VALUE, 0, targets, sizeof targets);
 }
 
+static void add_up(void *dst, const void *src, uint64_t bytes, rm_tensor param, void *user)
+{
+    size_t i;
+    (void)param, (void)user;
+    for (i = 0; i < bytes / sizeof(float); i++) ((float *)dst)[i] += ((const float *)src)[i];
+}
+
 /* tight: the smallest budget that the preset finds. */
 static int open_model(model *m, const char *preset, int tight, uint32_t steps, const rm_allocator *hooks)
 {
@@ -438,12 +446,18 @@ static int open_model(model *m, const char *preset, int tight, uint32_t steps, c
     d.steps = steps;
     d.info = &info;
     d.align = 16;
+    if (streamed) {
+        rm_graph_link(m->g, 20000000000u, 20000000000u, 1000, 0);
+        d.host_bytes = 1 << 20;
+        d.work_limit = 20000;
+    }
     if (tight) {
         d.device_bytes = 1;
         rm_plan_create(m->g, &d, &m->p);
         d.device_bytes = info.min_bytes;
     }
     e.reduce = reduce;
+    e.add = add_up;
     if (hooks) e.allocator = *hooks;
     if (rm_plan_create(m->g, &d, &m->p) != RM_OK || rm_exec_create(m->p, &e, &m->x) != RM_OK) {
         EXPECT(0, "no model: %s", rm_graph_error(m->g));
@@ -566,6 +580,49 @@ static void good(void)
         }
         close_model(&m);
     }
+}
+
+/* Accumulations in plans that keep gradients of params in host memory, where some are merged and some updated: each kind
+   of step is checked before it is run, the second and third upon what the steps before it added up. A wrong gradient is
+   found there, too. */
+static void in_host_memory(void)
+{
+    static const char *const presets[] = {"stream", "offmate"};
+    static const uint32_t kinds[] = {RM_FIRST, RM_MIDDLE, RM_MIDDLE, RM_LAST};
+    unsigned i, k, at_home = 0, merged = 0, on_host = 0;
+    int wrong;
+    streamed = 1;
+    for (i = 0; i < 2; i++)
+        for (wrong = 0; wrong < 2; wrong++) {
+            rm_check_desc d = {.finite_differences = 8};
+            model m;
+            uint32_t j, t;
+            fault = wrong ? BN_WRONG_BETA : NONE;
+            if (!open_model(&m, presets[i], 1, RM_FIRST | RM_MIDDLE | RM_LAST, NULL)) continue;
+            d.loss = m.loss;
+            for (t = 0; t < m.n_param; t++) {
+                uint32_t buf = rmi_low_buf(m.g, RMI_BUF_GRAD, rmi_graph_index(m.param[t]));
+                at_home += m.x->memory[RMI_EXE_HOST].home[buf] != RMI_INF && m.x->memory[RMI_EXE_ARENA].home[buf] == RMI_INF;
+            }
+            for (j = 0; j < m.p->n; j++)
+                for (t = 0; t < m.p->prog[j].n; t++) {
+                    merged += m.p->prog[j].st[t].what == RMI_MERGE;
+                    on_host += m.p->prog[j].st[t].what == RMI_RUN && m.p->prog[j].st[t].run.way == RMI_OPT_HOST;
+                }
+            for (k = 0; k < 4; k++) {
+                rm_step s = {.kind = kinds[k], .micro = k, .lr = 0.1, .seed = 7};
+                rm_result r;
+                inputs(&m);
+                r = checked(&m, &s, &d);
+                EXPECT(r == (wrong ? RM_ERROR_CHECK : RM_OK), "%s, step %u: %s: %s", presets[i], k, rm_result_name(r), rm_exec_error(m.x));
+                EXPECT(!wrong || strstr(rm_exec_error(m.x), "param bn.b: element") == rm_exec_error(m.x), "%s", rm_exec_error(m.x));
+                EXPECT(rm_exec_step(m.x, &s) == RM_OK, "%s", rm_exec_error(m.x));
+            }
+            close_model(&m);
+        }
+    EXPECT(at_home && merged && on_host, "%u gradients at home in host memory, %u merged there, %u updates there", at_home, merged, on_host);
+    streamed = 0;
+    fault = NONE;
 }
 
 typedef struct mistake {
@@ -828,6 +885,7 @@ int main(int argc, char **argv)
 {
     (void)argv;
     good();
+    in_host_memory();
     taken_over();
     bad(argc > 1);
     doubles();

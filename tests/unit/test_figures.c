@@ -187,8 +187,11 @@ static void refused(void)
     EXPECT(strstr(rm_graph_error(g), named) && info.min_bound_bytes > 1048576 + 65536, rm_graph_error(g));
     d.device_bytes = 0;
     d.progress = stop;
-    if (rm_plan_create(g, &d, &p) != RM_OK) EXPECT(rm_graph_result(g) == RM_ERROR_CANCELLED && !p, rm_graph_error(g));
+    EXPECT(rm_plan_create(g, &d, &p) == RM_OK && p, rm_graph_error(g)); /* first asked when there is a plan */
     rm_plan_destroy(p);
+    d.device_bytes = 1000; /* nothing fits: first asked before there is one */
+    EXPECT(rm_plan_create(g, &d, &p) == RM_ERROR_CANCELLED && rm_graph_result(g) == RM_ERROR_CANCELLED && !p, rm_graph_error(g));
+    d.device_bytes = 0;
     d.progress = NULL;
     EXPECT(rm_plan_create(g, &d, &p) == RM_OK && rm_graph_result(g) == RM_OK && !rm_graph_error(g)[0], rm_graph_error(g));
     rm_plan_destroy(p);
