@@ -3612,7 +3612,6 @@ typedef struct rmi_program {
     rmi_home *homes;
     size_t n_homes;
     uint64_t arena, host; /* bytes of both memories */
-    uint32_t listed;      /* while it is planned: the number of the list with copies that it was made from, or 0 */
     uint64_t frail_ns;    /* too: what it loses by a slightly slower link, beyond what plans may (rmi_plan_weigh) */
     rmi_figures fig;
 } rmi_program;
@@ -18900,14 +18899,10 @@ struct rm_plan {
     rmi_shape shape;
 };
 
-typedef struct rmi_plan_solved { /* a chain that was solved in this call: searches ask again, and so do further budgets */
-    rmi_arena mem;
-    rmi_chn_table *table;
-    uint32_t tolerance_ppm;
-} rmi_plan_solved;
-
 typedef struct rmi_plan_series { /* what calls for one graph with different budgets have in common */
-    rmi_plan_solved solved[2];
+    rmi_arena mem;
+    rmi_chn_table *table; /* the chain that was solved last, or NULL: searches ask again, and so do further budgets */
+    uint32_t tolerance_ppm;
     uint32_t near_ppm; /* a plan that close to its bound will do */
 } rmi_plan_series;
 
@@ -18940,12 +18935,10 @@ typedef struct rmi_planner {
     rmi_arena rooms; /* of the search's states; the least that will do, if the graph is large, until there is a plan */
     rmi_arena kept;  /* of the search's lists, where all else of it makes room for a large program */
     rmi_arena best_mem; /* of the best program's lists */
-    int pruning, placing, quick; /* pruning: candidates slower than the best are passed over; 2: before they get
-                                    addresses, too. quick: addresses that are not found soon are not looked for */
+    int placing, quick; /* quick: addresses that are not found soon are not looked for */
     int lanes; /* reductions run beside the compute lane */
-    rmi_arena moved_mem;
-    rmi_seq_list moved;   /* with reductions: the list with copies of number `listed` that became the best program */
-    uint32_t listed, listing, lists_moved; /* listing: the number of the one that is tried now, or 0; numbers so far */
+    rmi_seq_list list;  /* with reductions: what the best program was made from; n 0: not known */
+    rmi_arena list_mem;
     int host_only; /* an update runs in host memory only: every program moves something */
     uint64_t effort; /* steps that addresses may take where the quick tries fail; 0: the most */
     uint64_t budget; /* 0: none */
@@ -18985,7 +18978,6 @@ typedef struct rmi_plan_preset {
 #ifndef RMI_PLAN_MANY
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
 #endif
-#define RMI_PLAN_HUGE 200u    /* ops: options of a longer stage take long */
 #define RMI_PLAN_MOVES (RM_PASS_STREAM | RM_PASS_LINK | RM_PASS_BLOCKS | RM_PASS_OFFLOAD)
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
@@ -19271,24 +19263,6 @@ RMI_FN void rmi_plan_spread(const rmi_seq *q, uint64_t above, rmi_program *out)
     out->arena = above;
 }
 
-/* Can the sequence just built be no better than the best plan, or never fit? Its bytes and compute time are known before it has
-   addresses, which cost the most. target 0: anything fits. */
-RMI_FN rm_result rmi_plan_hopeless(const rmi_planner *w, uint64_t target, int *hopeless)
-{
-    const rmi_seq *q = &w->seq;
-    uint64_t ns = q->ns, homes = 0, peak, end;
-    uint32_t i, id;
-    size_t k;
-    for (i = 0; i < q->n; i++)
-        if (q->runs[i].way == RMI_REDUCE) ns -= rmi_low_ns(w->g, q->runs[i], 0, 0); /* on a lane of its own */
-    RMI_TRY(rmi_seq_peak(q, &peak, &end));
-    for (k = 0; k < w->n_homes; k++)
-        if (rmi_low_kind(w->g, w->homes[k].buf, &id) != RMI_BUF_VALUE || w->g->tensors[id].kind != RMI_INPUT)
-            homes += rmi_round_up(rmi_low_bytes(w->g, w->homes[k].buf), w->align);
-    *hopeless = (target && homes + peak > target) || (w->best.n && ns > w->best.fig.time_ns);
-    return RM_OK;
-}
-
 /* The sequence of n runs, to be built in mem. A large graph's scratch is there as long as what else only the build asks for.
    RM_ERROR_GRAPH: the runs cannot all come before what they must come before. */
 RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n)
@@ -19308,7 +19282,7 @@ RMI_FN rm_result rmi_plan_sequence(rmi_planner *w, rmi_arena *mem, const rmi_run
     return RM_OK;
 }
 
-/* Builds and checks the program of n runs in mem; when pruning, one without a chance gets no addresses and the size RMI_INF. */
+/* Builds and checks the program of n runs in mem. */
 RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *runs, size_t n, uint64_t target, rmi_program *out)
 {
     rmi_seq *q = &w->seq;
@@ -19316,12 +19290,6 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
     memset(out, 0, sizeof *out);
     RMI_TRY(rmi_plan_sequence(w, mem, runs, n));
     RMI_TRY(rmi_seq_build(q));
-    if (w->pruning == 2) {
-        int hopeless = 0;
-        RMI_TRY(rmi_plan_hopeless(w, target, &hopeless));
-        out->arena = out->fig.live_bytes = RMI_INF;
-        if (hopeless) return RM_OK;
-    }
     if (q->n_inst > RMI_PLAN_MANY) rmi_arena_free(&w->lives);
     if (w->d->live_only) rmi_plan_spread(q, w->homes_bytes, out);
     else {
@@ -19337,7 +19305,6 @@ RMI_FN rm_result rmi_plan_build(rmi_planner *w, rmi_arena *mem, const rmi_run *r
         rmi_arena_drop(mem, q->str, q->cap_str * sizeof(rmi_seq_stretch));
     }
     out->step = w->step;
-    out->listed = w->listing;
     out->st = q->st;
     out->n = q->n_st;
     out->homes = w->homes;
@@ -19358,12 +19325,30 @@ RMI_FN rm_result rmi_plan_copy_program(rmi_arena *mem, const rmi_program *from, 
     return RM_OK;
 }
 
-/* The program becomes the best one. made: NULL, or the arena that it was built in, which goes with a large one. */
+/* Keeps the list that was built last. */
+RMI_FN rm_result rmi_plan_keep_list(rmi_planner *w)
+{
+    rmi_seq_list *l = &w->list;
+    const rmi_seq *q = &w->seq;
+    l->runs = RMI_RAW(&w->list_mem, rmi_run, q->n);
+    l->homes = RMI_RAW(&w->list_mem, rmi_home, q->n_homes);
+    if (!l->runs || !l->homes) return RM_ERROR_MEMORY;
+    memcpy(l->runs, q->runs, q->n * sizeof *l->runs);
+    if (q->n_homes) memcpy(l->homes, q->homes, q->n_homes * sizeof *l->homes);
+    l->n = q->n;
+    l->n_homes = w->n_homes;
+    l->n_late = w->n_late;
+    return RM_OK;
+}
+
+/* The program becomes the best one. made: NULL, or the arena that it was built in just now, which goes with a large one. */
 RMI_FN rm_result rmi_plan_take(rmi_planner *w, const rmi_program *c, rmi_arena *made)
 {
     rmi_home *homes;
     rmi_arena_free(&w->best_mem);
-    w->best.n = 0;
+    rmi_arena_free(&w->list_mem);
+    w->best.n = w->list.n = 0;
+    if (made && w->lanes) RMI_TRY(rmi_plan_keep_list(w));
     if (w->naming && !w->joint) w->stop.stopped = w->late = 1; /* any plan will do, unless other kinds depend on how good it is */
     if (!made || c->n <= RMI_PLAN_MANY) return rmi_plan_copy_program(&w->best_mem, c, &w->best);
     homes = RMI_RAW(made, rmi_home, c->n_homes);
@@ -19436,6 +19421,9 @@ RMI_FN uint64_t rmi_plan_may_lose(const rmi_program *p) { return rmi_sub(p->fig.
 /* What plans are compared by: a link that is slower is not certain, so what it costs counts half. */
 RMI_FN uint64_t rmi_plan_rank(const rmi_program *p) { return rmi_add(p->fig.time_ns, p->frail_ns / 2); }
 
+/* Does the checked program move anything? */
+RMI_FN int rmi_plan_copies(const rmi_program *p) { return (p->fig.copied[0] | p->fig.copied[1]) != 0; }
+
 /* Fills frail_ns of a checked program: the referee's clock on a link 5 % slower. */
 RMI_FN rm_result rmi_plan_weigh(rmi_planner *w, rmi_program *p)
 {
@@ -19443,7 +19431,7 @@ RMI_FN rm_result rmi_plan_weigh(rmi_planner *w, rmi_program *p)
     rmi_program q = *p;
     rm_result r;
     p->frail_ns = 0;
-    if (!w->spares || !(p->fig.copied[0] | p->fig.copied[1])) return RM_OK;
+    if (!w->spares || !rmi_plan_copies(p)) return RM_OK;
     slow.link.h2d -= slow.link.h2d / 20;
     slow.link.d2h -= slow.link.d2h / 20;
     r = rmi_sch_check(&slow, &q, &w->g->last, NULL);
@@ -19582,32 +19570,13 @@ RMI_FN rm_result rmi_plan_try_tuned(rmi_planner *w, const rmi_run *runs, size_t 
     if (w->tune && budget && n <= UINT32_MAX) {
         w->tune->limit = rmi_sub(limit, w->tune->step->resident);
         if (rmi_ref_load_runs(w->tune, runs, (uint32_t)n, 0)) {
-            if (w->pruning && w->best.n && w->tune->a->ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
+            if (!w->measuring && w->best.n && w->tune->a->ns > w->best.fig.time_ns && !w->lanes) return RM_OK;
             RMI_TRY(rmi_ref_runs(w->tune->mem, w->tune, w->tune->a, &w->tuned));
             RMI_TRY(rmi_plan_try(w, w->tuned.runs, w->tuned.n, budget, size));
             if (*size <= budget) return RM_OK;
         }
     }
     return rmi_plan_try(w, runs, n, budget, size);
-}
-
-/* No plan of these actions takes less: their runs on the compute lane. */
-RMI_FN uint64_t rmi_plan_acts_ns(const rmi_planner *w, const rmi_chn_act *acts, size_t n)
-{
-    const rm_graph *g = w->g;
-    uint64_t ns = 0, reduce = 0;
-    size_t i;
-    for (i = 0; i < g->n_tensors && w->lanes; i++) reduce = rmi_add(reduce, g->tensors[i].reduce == RMI_INF ? 0 : g->tensors[i].reduce);
-    for (i = 0; i < n; i++) {
-        const rmi_chn_stage *s = &w->blk.stages[acts[i].stage];
-        const rmi_chn_option *o = &s->options[acts[i].option];
-        uint32_t again = (acts[i].flags & RMI_CHN_AGAIN) != 0;
-        if (acts[i].what == RMI_CHN_PASS) ns += s->pass_ns[again];
-        else if (acts[i].what == RMI_CHN_BACKWARD) ns += o->bwd_ns;
-        else ns += (acts[i].flags & RMI_CHN_LEAF) ? o->leaf_ns[again] : o->fwd_ns[again];
-        ns = rmi_min(ns, RMI_MAX);
-    }
-    return rmi_sub(ns, reduce);
 }
 
 /* At its smallest memory a chain of L stages runs L * L / 2 forwards. A list of hundreds of thousands of runs in which ops run 25
@@ -19624,7 +19593,7 @@ RMI_FN uint32_t rmi_plan_first_point(const rmi_planner *w)
     return i;
 }
 
-/* The chain's optimum for `bytes` bytes of chain. */
+/* The chain's optimum for `bytes` bytes of chain; unless measured it is passed over if it is slower than the best plan. */
 RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t budget, uint64_t *size)
 {
     const rmi_chn_curve *c = &w->table->curve;
@@ -19635,13 +19604,11 @@ RMI_FN rm_result rmi_plan_try_chain(rmi_planner *w, uint64_t bytes, uint64_t bud
     uint32_t i;
     rmi_arena_clear(&w->lists);
     *size = RMI_INF;
+    if (!c->n) return RM_OK;
     for (i = c->n; i-- > 1 && c->at[i].bytes > bytes;) {}
-    if (c->n && (i < rmi_plan_first_point(w) || (w->pruning && w->best.n && !w->lanes && c->at[i].ns / 2 > w->best.fig.time_ns)))
-        return RM_OK;
+    ns = c->at[i].ns - (w->tune ? c->at[i].ns / 8 : 0); /* forms may be faster than the chain's */
+    if (i < rmi_plan_first_point(w) || (!w->measuring && w->best.n && !w->lanes && ns > w->best.fig.time_ns)) return RM_OK;
     RMI_TRY(rmi_chn_schedule(&w->lists, w->table, bytes, &acts, &n));
-    ns = w->pruning && w->best.n ? rmi_plan_acts_ns(w, acts, n) : 0;
-    if (w->tune) ns -= ns / 8; /* forms may be faster than the chain's */
-    if (ns > w->best.fig.time_ns) return RM_OK;
     RMI_TRY(rmi_plan_expand(w, &w->lists, acts, n, &runs, &n));
     return rmi_plan_try_tuned(w, runs, n, rmi_add(c->at[i].bytes, w->base), budget, size);
 }
@@ -19653,12 +19620,8 @@ RMI_FN rm_result rmi_plan_descend(rmi_planner *w, uint64_t budget)
     uint64_t chain = budget == RMI_INF ? RMI_INF : rmi_sub(budget, w->base), size = 0;
     uint32_t i, tries;
     for (tries = 0; tries < 24 && c->n && chain >= c->at[0].bytes && !w->stop.stopped; tries++) {
-        rm_result r;
-        w->pruning = 1;
-        r = rmi_plan_try_chain(w, chain, budget, &size);
-        w->pruning = 0;
-        if (r != RM_OK || size <= budget) return r;
-        if (size == RMI_INF) break;
+        RMI_TRY(rmi_plan_try_chain(w, chain, budget, &size));
+        if (size <= budget || size == RMI_INF) break;
         for (i = c->n; i-- > 0 && c->at[i].bytes > chain;) {}
         chain = rmi_min(rmi_sub(chain, size - budget), i && i < c->n ? c->at[i].bytes - 1 : 0);
     }
@@ -19681,23 +19644,6 @@ RMI_FN rm_result rmi_plan_least(rmi_planner *w, uint64_t budget)
         r = rmi_plan_try_chain(w, c->at[i].bytes, w->best.n ? 0 : budget, &size);
     }
     w->measuring = 0;
-    return r;
-}
-
-/* What a plan takes and lasts differs a little from its point on the curve, either way: bytes go on under other names across
-   stages, lanes overlap. So further points are tried, the same for every budget: more budget is then never slower. */
-#define RMI_PLAN_POINTS 16
-RMI_FN rm_result rmi_plan_explore(rmi_planner *w, uint64_t budget)
-{
-    const rmi_chn_curve *c = &w->table->curve;
-    uint32_t n = c->n < RMI_PLAN_POINTS ? c->n : RMI_PLAN_POINTS, i;
-    uint64_t size;
-    rm_result r = RM_OK;
-    if (budget < w->info->min_bound_bytes) return RM_OK; /* none fits */
-    w->pruning = 2;
-    for (i = n; i-- > 0 && r == RM_OK && !w->stop.stopped;)
-        r = rmi_plan_try_chain(w, c->at[n > 1 ? (uint64_t)i * (c->n - 1) / (n - 1) : 0].bytes, budget, &size);
-    w->pruning = 0;
     return r;
 }
 
@@ -19842,68 +19788,40 @@ RMI_FN uint64_t rmi_plan_chain_base(const rmi_planner *w)
     return w->homes_bytes - unread + rmi_blk_carried(&w->blk);
 }
 
-/* Solves the chain, in mem or, but for large graphs, where later passes find it: number `which` of two, the chain of stages that
-   keep everything, and that of stages with options. */
-RMI_FN rm_result rmi_plan_solve(rmi_planner *w, rmi_arena *mem, uint32_t which)
+/* The chain of the step's stages, solved: with options of stages, or with stages that keep all or nothing. A series of calls solves
+   equal chains once. */
+RMI_FN rm_result rmi_plan_chain(rmi_planner *w, rmi_arena *mem)
 {
-    rmi_plan_solved *s = &w->series->solved[which % 2];
+    rmi_plan_series *s = w->series;
     rmi_arena tmp = rmi_plan_arena(w);
+    rm_result r = RM_OK;
     int same = 0;
     uint32_t i;
-    rm_result r = RM_OK;
+    RMI_TRY(rmi_blk_make(mem, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO,
+                         (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->blk));
+    w->base = rmi_plan_chain_base(w);
     for (i = 0; i < w->blk.chain.n && w->blk.chain.n > 1000; i++) { /* of schedules that cost nothing the shortest */
         w->blk.stages[i].pass_ns[0] = rmi_max(w->blk.stages[i].pass_ns[0], 1);
         w->blk.stages[i].pass_ns[1] = rmi_max(w->blk.stages[i].pass_ns[1], 1);
     }
-    if (which > 1 || w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->blk.chain, &w->table);
-    for (i = 0; i < 2 && r == RM_OK && !same; i++) {
-        if (!w->series->solved[i].table || w->series->solved[i].tolerance_ppm != w->blk.chain.tolerance_ppm) continue;
-        r = rmi_chn_is_of(&tmp, w->series->solved[i].table, &w->blk.chain, &same);
-        if (same) w->table = w->series->solved[i].table;
-    }
+    if (w->g->n_ops > RMI_PLAN_MANY) return rmi_chn_solve(mem, &w->blk.chain, &w->table);
+    if (s->table && s->tolerance_ppm == w->blk.chain.tolerance_ppm) r = rmi_chn_is_of(&tmp, s->table, &w->blk.chain, &same);
     rmi_arena_free(&tmp);
-    if (r != RM_OK || same) return r;
-    rmi_arena_free(&s->mem);
-    s->table = NULL;
-    RMI_TRY(rmi_chn_solve(&s->mem, &w->blk.chain, &w->table));
-    s->table = w->table;
-    s->tolerance_ppm = w->blk.chain.tolerance_ppm;
-    return RM_OK;
-}
-
-RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t budget, uint32_t which)
-{
-    RMI_TRY(rmi_plan_solve(w, mem, which));
-    /* single ops, whose plans have all been tried */
-    if (which == 1 && w->table == w->series->solved[0].table && w->blk.shape->n == w->g->n_ops) return RM_OK;
-    RMI_TRY(rmi_plan_descend(w, budget));
-    RMI_TRY(rmi_plan_explore(w, budget));
-    return rmi_plan_least(w, budget);
-}
-
-/* The chain with options: of the stages between cuts; and, unless a search follows, if one of them is large, of chains that carry what
-   lives long. */
-RMI_FN rm_result rmi_plan_pass_options(rmi_planner *w, rmi_arena *mem, uint64_t budget)
-{
-    static const uint32_t spans[] = {RMI_NONE, 64, 32, 16, 10, 6};
-    const rmi_shape *first = &w->p->shape;
-    rmi_shape *shape = RMI_NEW(&w->p->mem, rmi_shape, 1);
-    uint32_t i, most = 0, stages = 0, tries = 0;
-    if (!shape) return RM_ERROR_MEMORY;
-    for (i = 0; i < first->n; i++) most = (uint32_t)rmi_max(most, first->stages[i].hi - first->stages[i].lo);
-    for (i = 0; i < RMI_COUNT(spans) && tries < 3 && !w->stop.stopped; i++) {
-        if (i && (most < RMI_PLAN_LARGE || w->g->n_ops > RMI_PLAN_MANY || w->c.passes & RM_PASS_SEARCH)) return RM_OK;
-        rmi_arena_free(mem);
-        RMI_TRY(rmi_shp_make(mem, w->g, spans[i], shape));
-        if (i && shape->n < stages + stages / 4 + 1) continue;
-        stages = shape->n;
-        tries++;
-        if (!i && most > RMI_PLAN_HUGE && w->c.passes & RM_PASS_SEARCH) continue; /* the search has them among its starts, once */
-        RMI_TRY(rmi_blk_make(mem, w->g, shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 1, 1, &w->blk));
-        w->base = rmi_plan_chain_base(w);
-        RMI_TRY(rmi_plan_pass_chain(w, mem, budget, i ? 2 : 1));
+    if (r == RM_OK && !same) {
+        rmi_arena_free(&s->mem);
+        s->table = NULL;
+        RMI_TRY(rmi_chn_solve(&s->mem, &w->blk.chain, &s->table));
+        s->tolerance_ppm = w->blk.chain.tolerance_ppm;
     }
-    return RM_OK;
+    w->table = s->table;
+    return r;
+}
+
+RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t budget)
+{
+    RMI_TRY(rmi_plan_chain(w, mem));
+    RMI_TRY(rmi_plan_descend(w, budget));
+    return rmi_plan_least(w, budget);
 }
 
 /* --- groups: the search over them, with their options as variants */
@@ -20144,16 +20062,13 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
     uint32_t passes = w->c.passes;
     rm_result r = passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) ? rmi_plan_tune_make(w, &tuner) : RM_OK;
-    if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY | RM_PASS_CHAIN)) { /* stages keep all or nothing */
-        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, w->d->tolerance_ppm ? w->d->tolerance_ppm : RMI_CHN_AUTO, 0,
-                         (passes & RM_PASS_CHAIN) != 0, &w->blk);
-        if (r == RM_OK) w->base = rmi_plan_chain_base(w);
-    }
+    if (r == RM_OK && passes & (RM_PASS_SEGMENTS | RM_PASS_GREEDY)) /* stages keep all or nothing */
+        r = rmi_blk_make(&tmp, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, 0, 0, &w->blk);
     if (r == RM_OK && passes & RM_PASS_SEGMENTS) r = rmi_plan_pass_segments(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_GREEDY) r = rmi_plan_pass_greedy(w, &tmp, budget);
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
-    if (r == RM_OK && passes & RM_PASS_CHAIN) r = rmi_plan_pass_chain(w, &tmp, budget, 0);
-    if (r == RM_OK && passes & RM_PASS_OPTIONS && !w->stop.stopped) r = rmi_plan_pass_options(w, &tmp, budget);
+    rmi_arena_free(&tmp);
+    if (r == RM_OK && passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !w->stop.stopped) r = rmi_plan_pass_chain(w, &tmp, budget);
     rmi_arena_free(&tmp);
     if (r == RM_OK && passes & RM_PASS_GROUPS && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
@@ -20221,7 +20136,6 @@ RMI_FN rm_result rmi_plan_recall(rmi_planner *w, uint64_t budget)
     rmi_known *k;
     for (k = w->p->g->known; k && key; k = k->next) {
         rmi_program c = *(const rmi_program *)k->program;
-        c.listed = 0; /* that list is gone */
         if (k->key != key || k->bytes > budget) continue;
         if (rmi_sch_check(w->g, &c, &w->g->last, NULL) != RM_OK) continue; /* costs may be others now, and what is legal is not */
         if (rmi_plan_size(w, &c) > budget || c.host > w->d->host_bytes || (w->best.n && c.fig.time_ns >= w->best.fig.time_ns)) continue;
@@ -20417,8 +20331,7 @@ RMI_FN rm_result rmi_plan_search_chain(rmi_planner *w, rmi_arena *mem)
 {
     w->table = NULL;
     if (!(w->c.passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS)) || !rmi_low_has_backward(w->step) || w->p->shape.n < 3) return RM_OK;
-    RMI_TRY(rmi_blk_make(mem, w->g, &w->p->shape, w->step, w->align, RMI_CHN_AUTO, (w->c.passes & RM_PASS_OPTIONS) != 0, 1, &w->blk));
-    return rmi_plan_solve(w, mem, (w->c.passes & RM_PASS_OPTIONS) != 0);
+    return rmi_plan_chain(w, mem);
 }
 
 /* The current list becomes the chain's for so many bytes, evicted down. fast: in the fastest forms. */
@@ -20703,15 +20616,13 @@ RMI_FN rm_result rmi_plan_search(rmi_planner *w, uint64_t budget)
     rmi_arena_free(&w->rooms);
     rmi_arena_free(&w->kept);
     rmi_arena_free(&mem);
-    if (r == RM_OK) r = rmi_plan_recall(w, budget);
-    if (r == RM_OK && w->best.n) rmi_plan_remember(w);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
 
 /* --- plans with copies: lists of >>offload, with homes of their own */
 
-/* The list, which lies in *mem, as a candidate; with reductions the arena is kept if it becomes the best one, and *mem another. */
-RMI_FN rm_result rmi_plan_try_list(rmi_planner *w, rmi_arena *mem, const rmi_seq_list *list, uint64_t budget, uint64_t *size)
+/* A list with homes of its own as a candidate. */
+RMI_FN rm_result rmi_plan_try_list(rmi_planner *w, const rmi_seq_list *list, uint64_t budget, uint64_t *size)
 {
     rmi_home *homes = w->homes;
     size_t n_homes = w->n_homes;
@@ -20719,16 +20630,7 @@ RMI_FN rm_result rmi_plan_try_list(rmi_planner *w, rmi_arena *mem, const rmi_seq
     w->homes = list->homes;
     w->n_homes = list->n_homes;
     w->n_late = list->n_late;
-    w->listing = ++w->lists_moved;
     r = rmi_plan_try(w, list->runs, list->n, budget, size);
-    w->listing = 0;
-    if (r == RM_OK && w->lanes && w->best.n && w->best.listed == w->lists_moved) { /* rmi_plan_reductions may want it */
-        rmi_arena kept = w->moved_mem;
-        w->moved = *list;
-        w->listed = w->lists_moved;
-        w->moved_mem = *mem;
-        *mem = kept;
-    }
     w->homes = homes;
     w->n_homes = n_homes;
     w->n_late = 0;
@@ -20744,7 +20646,7 @@ RMI_FN rm_result rmi_plan_try_moved(rmi_planner *w, rmi_off_search *s, uint64_t 
     rmi_off_look(s->m);
     r = rmi_off_emit(s->m, &tmp, &list);
     if (r == RM_OK) r = rmi_off_homes(s->m, &tmp, &list);
-    if (r == RM_OK) r = rmi_plan_try_list(w, &tmp, &list, budget, size);
+    if (r == RM_OK) r = rmi_plan_try_list(w, &list, budget, size);
     rmi_arena_free(&tmp);
     return r;
 }
@@ -21054,7 +20956,7 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
     if (r == RM_OK) r = rmi_plan_recipes(w, &mem, &s, budget);
     if (r == RM_OK && percent == 100 && w->c.passes & RM_PASS_OFFLOAD && s.n >= RMI_PLAN_COARSE) {
         w->spares = 1;
-        if (w->best.n && w->best.listed) w->plain_ns = w->best.fig.time_ns;
+        if (w->best.n && rmi_plan_copies(&w->best)) w->plain_ns = w->best.fig.time_ns;
         r = rmi_plan_weigh(w, &w->best);
     }
     if (r == RM_OK && bound && !w->stop.stopped) r = rmi_plan_bound_alone(w, budget);
@@ -21072,18 +20974,6 @@ RMI_FN rm_result rmi_plan_move_from(rmi_planner *w, uint64_t budget, int bound)
     w->fitted = s.found != RMI_INF;
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
-}
-
-/* Does it matter in which form or order things run? In a plain chain of small stages it does not. */
-RMI_FN int rmi_plan_has_freedom(const rmi_planner *w)
-{
-    uint32_t i;
-    if (w->g->n_ops > 3000) return 0;
-    for (i = 0; i < w->g->n_ops; i++)
-        if (w->g->ops[i].n_forms > 1) return 1;
-    for (i = 0; i < w->p->shape.n; i++)
-        if (w->p->shape.stages[i].hi - w->p->shape.stages[i].lo > RMI_PLAN_LARGE) return 1;
-    return 0;
 }
 
 /* Plans with copies; while there is none, with a link that is taken for slower, so that less is copied at a time. */
@@ -21166,7 +21056,7 @@ RMI_FN rm_result rmi_plan_try_events(rmi_planner *w, rmi_search *s, uint64_t bud
     rm_result r;
     rmi_search_costs(s, &s->best, &s->next);
     r = rmi_event_write(&tmp, &s->cost, &s->best, &s->next, &list);
-    if (r == RM_OK) r = rmi_plan_try_list(w, &tmp, &list, budget, size);
+    if (r == RM_OK) r = rmi_plan_try_list(w, &list, budget, size);
     rmi_arena_free(&tmp);
     return r;
 }
@@ -21236,7 +21126,7 @@ RMI_FN rm_result rmi_plan_anneal(rmi_planner *w, uint64_t budget)
     if (w->stop.stopped || (w->best.n && rmi_plan_within(w, w->c.gap_ppm))) return RM_OK;
     if (!w->spares) {
         w->spares = 1;
-        if (w->best.n && w->best.listed) w->plain_ns = w->best.fig.time_ns;
+        if (w->best.n && rmi_plan_copies(&w->best)) w->plain_ns = w->best.fig.time_ns;
         RMI_TRY(rmi_plan_weigh(w, &w->best));
     }
     if (!RMI_WITHOUT(search_spare)) {
@@ -21331,73 +21221,41 @@ RMI_FN size_t rmi_plan_bring_on(const rm_graph *g, const rmi_run *runs, size_t n
 
 #define RMI_PLAN_WAITS 7u /* times that less is tried */
 
-/* The n runs, with updates that wait for their reductions while the backward goes on: all, or those for which the budget has room:
-   of fewer bytes at a time, else only the later ones, when what the backward has read is gone. fixed: the first so many
-   stay where they are, or nothing is tried. */
-RMI_FN rm_result rmi_plan_wait_less(rmi_planner *w, const rmi_run *runs, size_t n, size_t fixed, uint64_t *ready, rmi_run *out,
-                                    uint64_t budget)
+/* The best plan, without waits for reductions that the backward can do without: its list, with updates that wait while the backward
+   goes on. All of them, or those for which the budget has room: of fewer bytes at a time, else only the later ones, when what the
+   backward has read is gone. Of a list with copies reductions stay where they are, and so does what the step before still copies. */
+RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
 {
-    uint64_t most = RMI_MAX, all = rmi_plan_put_off(w->g, runs, n, 0, most, ready, out), size = 0;
-    size_t begin = 0, from = 0;
+    const rm_graph *g = w->g;
+    rmi_arena mem = w->list_mem; /* the best list may become another one */
+    rmi_seq_list list = w->list, later = w->list;
+    size_t n = list.n, i, begin = 0, from = 0, fixed = 0;
+    uint64_t *ready = RMI_NEW(&mem, uint64_t, g->n_tensors), most = RMI_MAX, all = 1, size = 0;
+    rmi_run *out = RMI_RAW(&mem, rmi_run, 2 * n);
     uint32_t turn;
-    rm_result r = RM_OK;
-    while (begin < n && runs[begin].way != RMI_REDUCE) begin++;
+    int copies = list.n_late != 0;
+    rm_result r = ready && out ? RM_OK : RM_ERROR_MEMORY;
+    w->list_mem = rmi_plan_arena(w);
+    later.runs = out;
+    for (i = 0; i < n; i++) copies |= list.runs[i].way >= RMI_COPY_OUT;
+    for (i = list.n_homes; i < list.n_homes + list.n_late; i++) fixed = (size_t)rmi_max(fixed, (uint64_t)list.homes[i].until + 1);
+    fixed = (size_t)rmi_min(fixed, n);
+    if (r == RM_OK && !copies) {
+        if (rmi_plan_bring_on(g, list.runs, n, ready, out) != n) all = 0;
+        else memcpy(list.runs, out, n * sizeof *out);
+        memset(ready, 0, g->n_tensors * sizeof *ready);
+    }
+    while (begin < n && list.runs[begin].way != RMI_REDUCE) begin++;
     for (turn = 0; turn <= 2 * RMI_PLAN_WAITS && all && r == RM_OK && !w->stop.stopped; turn++) {
         if (turn) most = turn < RMI_PLAN_WAITS ? all >> turn : RMI_MAX;
         if (turn >= RMI_PLAN_WAITS) from = begin + (n - begin) * (turn - RMI_PLAN_WAITS + 1) / (RMI_PLAN_WAITS + 2);
-        if (turn) rmi_plan_put_off(w->g, runs, n, from, most, ready, out);
-        if (memcmp(runs, out, fixed * sizeof *runs)) break;
-        if (!memcmp(runs, out, n * sizeof *runs)) continue;
-        r = rmi_plan_try(w, out, n, budget, &size);
-        if (size <= budget && !w->best.listed) break; /* it fits; of a list with copies, which later
-                                                         updates hold up, it is the better one */
+        size = rmi_plan_put_off(g, list.runs, n, from, most, ready, out);
+        if (!turn) all = size;
+        if (!all || memcmp(list.runs, out, fixed * sizeof *out)) break;
+        if (!memcmp(list.runs, out, n * sizeof *out)) continue;
+        r = rmi_plan_try_list(w, &later, budget, &size);
+        if (size <= budget && !copies) break; /* it fits; of a list with copies, which later updates hold up, it is the better one */
     }
-    return r;
-}
-
-/* The same for the list with copies that became the best program, with the homes that it has. */
-RMI_FN rm_result rmi_plan_wait_moved(rmi_planner *w, rmi_arena *mem, uint64_t *ready, uint64_t budget)
-{
-    const rmi_seq_list *l = &w->moved;
-    rmi_run *out = RMI_RAW(mem, rmi_run, 2 * l->n);
-    rmi_home *homes = w->homes;
-    size_t n_homes = w->n_homes, i, fixed = 0;
-    rm_result r;
-    if (!out) return RM_ERROR_MEMORY;
-    for (i = l->n_homes; i < l->n_homes + l->n_late; i++) fixed = (size_t)rmi_max(fixed, (uint64_t)l->homes[i].until + 1);
-    w->homes = l->homes;
-    w->n_homes = l->n_homes;
-    w->n_late = l->n_late;
-    r = rmi_plan_wait_less(w, l->runs, l->n, (size_t)rmi_min(fixed, l->n), ready, out, budget);
-    w->homes = homes;
-    w->n_homes = n_homes;
-    w->n_late = 0;
-    return r;
-}
-
-/* The best plan, without waits for reductions that the backward can do without. */
-RMI_FN rm_result rmi_plan_reductions(rmi_planner *w, uint64_t budget)
-{
-    rmi_arena mem = rmi_plan_arena(w);
-    uint64_t *ready = RMI_NEW(&mem, uint64_t, w->g->n_tensors);
-    rmi_run *runs = RMI_RAW(&mem, rmi_run, w->best.n), *out = RMI_RAW(&mem, rmi_run, 2 * w->best.n);
-    size_t i, n = 0;
-    rm_result r = ready && runs && out ? RM_OK : RM_ERROR_MEMORY;
-    for (i = 0; i < w->best.n && r == RM_OK; i++) {
-        const rmi_stmt *st = &w->best.st[i];
-        uint32_t t;
-        if (st->what >= RMI_OFFLOAD) break;
-        if (st->what == RMI_RUN) runs[n++] = st->run;
-        else if (st->what == RMI_ALIAS && rmi_low_kind(w->g, st->buf, &t) == RMI_BUF_VALUE)
-            runs[n++] = rmi_low_run(RMI_FWD, w->g->tensors[t].maker, 0, 0); /* a view */
-    }
-    if (r == RM_OK && i == w->best.n) {
-        if (rmi_plan_bring_on(w->g, runs, n, ready, out) == n) {
-            memset(ready, 0, w->g->n_tensors * sizeof *ready);
-            memcpy(runs, out, n * sizeof *runs);
-            r = rmi_plan_wait_less(w, runs, n, 0, ready, out, budget);
-        }
-    } else if (r == RM_OK && w->best.listed && w->best.listed == w->listed) r = rmi_plan_wait_moved(w, &mem, ready, budget);
     rmi_arena_free(&mem);
     return r == RM_ERROR_CANCELLED && w->stop.stopped ? RM_OK : r;
 }
@@ -21565,7 +21423,7 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
     w->step = step;
     w->info = &w->p->info[w->p->n];
     w->min_arena = w->min_sure = w->plain_ns = RMI_INF;
-    w->listed = 0;
+    w->list.n = 0;
     w->spares = 0;
     memset(&w->best, 0, sizeof w->best);
     rmi_arena_free(&w->best_mem);
@@ -21607,12 +21465,9 @@ RMI_FN rm_result rmi_plan_step(rmi_planner *w, uint32_t step)
         rmi_arena_free(&tmp);
         if (r == RM_OK) r = rmi_plan_bound_alone(w, w->budget);
     }
-    if (r == RM_OK && w->best.n && w->lanes && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
-    /* forms, options and what waits are chosen for one budget; what fits less fits more */
-    if (r == RM_OK && plain && (w->lanes || (!searched && (w->c.passes & RM_PASS_OPTIONS || rmi_plan_has_freedom(w))))) {
-        r = rmi_plan_recall(w, budget);
-        if (r == RM_OK && w->best.n) rmi_plan_remember(w);
-    }
+    if (r == RM_OK && w->list.n && rmi_low_has_update(step) && !w->stop.stopped) r = rmi_plan_reductions(w, budget);
+    if (r == RM_OK && plain) r = rmi_plan_recall(w, budget); /* what fits less fits more */
+    if (r == RM_OK && plain && w->best.n) rmi_plan_remember(w);
     if (r != RM_OK) return r;
     return rmi_plan_step_end(w, moves ? w->min_arena : w->min_sure);
 }
@@ -21945,11 +21800,7 @@ RMI_FN rmi_plan_asked *rmi_plan_note(rm_plan *p, const rm_plan_desc *d, const rm
     return a;
 }
 
-RMI_FN void rmi_plan_series_free(rmi_plan_series *s)
-{
-    rmi_arena_free(&s->solved[0].mem);
-    rmi_arena_free(&s->solved[1].mem);
-}
+RMI_FN void rmi_plan_series_free(rmi_plan_series *s) { rmi_arena_free(&s->mem); }
 
 /* --- notes: what is legal, and yet may not be meant. Of many such objects the first is named. */
 
@@ -22102,7 +21953,6 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
 {
     rmi_planner w;
     rm_result r;
-    uint32_t i;
     memset((void *)&w, 0, sizeof w); /* in C++14 its config is no plain struct */
     rmi_err_clear(&g->last);
     g->no_memory = 0;
@@ -22124,12 +21974,10 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
     w.p->align = w.align;
     w.p->live_only = d->live_only != 0;
     w.p->asked = rmi_plan_note(w.p, d, &w.c);
-    w.tries = w.lists = w.lives = w.rooms = w.kept = w.best_mem = w.moved_mem = rmi_plan_arena(&w);
+    w.tries = w.lists = w.lives = w.rooms = w.kept = w.best_mem = w.list_mem = rmi_plan_arena(&w);
     w.series = series;
-    for (i = 0; i < 2; i++) {
-        if (!series->solved[i].table) series->solved[i].mem = rmi_plan_arena(&w);
-        series->solved[i].mem.stop = &w.stop;
-    }
+    if (!series->table) series->mem = rmi_plan_arena(&w);
+    series->mem.stop = &w.stop;
     r = w.c.off ? rmi_plan_make_without(&w, g) : rmi_plan_make(&w);
     if (r == RM_OK) rmi_plan_share_figures(w.p);
     if (r == RM_OK) r = rmi_plan_note_all(w.p);
@@ -22137,7 +21985,7 @@ RMI_FN rm_result rmi_plan_create(rm_graph *g, const rm_plan_desc *d, rmi_plan_se
     rmi_arena_free(&w.lists);
     rmi_arena_free(&w.lives);
     rmi_arena_free(&w.best_mem);
-    rmi_arena_free(&w.moved_mem);
+    rmi_arena_free(&w.list_mem);
     if (g->no_memory) r = RM_ERROR_MEMORY; /* whatever was found without */
     if (d->info && r == RM_OK) *d->info = w.p->info[0];
     if (r == RM_ERROR_MEMORY) rmi_err_memory(&g->last);
