@@ -2629,17 +2629,19 @@ RMI_FN int rmi_graph_update_guessed(const rmi_tensor *tensor)
 }
 
 /* Costs left to be measured are taken as 10 bytes a ns and a microsecond a call until they are; how many ops and
-   updates have any. */
+   updates have any, and how many have measured ones. */
 RMI_FN void rmi_graph_estimate(rm_graph *graph)
 {
     uint32_t i, k, part;
-    graph->costs.estimated = 0;
+    graph->costs.estimated = graph->costs.measured = 0;
     for (i = 0; i < graph->n_ops; i++) {
         rmi_op *op = &graph->ops[i];
+        uint32_t measured = 0;
         graph->costs.estimated += (uint32_t)rmi_graph_op_guessed(op);
         for (k = 0; k < op->n_forms; k++) {
             rmi_form *form = &op->forms[k];
             uint64_t ns = op->view == RMI_NONE ? 1000 + rmi_graph_touched(graph, op, form) / 10 : 0;
+            measured |= form->fwd_by == RMI_COST_MEASURED;
             if (form->fwd_by == RMI_COST_GUESSED) form->fwd = ns;
             if (form->again_by == RMI_COST_GUESSED) form->again = ns;
             for (part = 0; part < form->n_parts; part++) {
@@ -2648,6 +2650,7 @@ RMI_FN void rmi_graph_estimate(rm_graph *graph)
                 form->parts[part].bwd = 2 * ns / form->n_parts;
             }
         }
+        graph->costs.measured += measured;
     }
     for (i = 0; i < graph->n_tensors; i++) {
         rmi_tensor *tensor = &graph->tensors[i];
@@ -2655,6 +2658,7 @@ RMI_FN void rmi_graph_estimate(rm_graph *graph)
         if (tensor->opt_by == RMI_COST_GUESSED) tensor->opt = ns;
         if (tensor->opt_host_by == RMI_COST_GUESSED) tensor->opt_host = ns;
         graph->costs.estimated += (uint32_t)rmi_graph_update_guessed(tensor);
+        graph->costs.measured += tensor->opt_by == RMI_COST_MEASURED || tensor->opt_host_by == RMI_COST_MEASURED;
     }
 }
 
@@ -27369,10 +27373,29 @@ typedef struct rmi_exe_sample {
     uint64_t ns;
 } rmi_exe_sample;
 
+/* A time that the graph has and a profile measures. */
+typedef struct rmi_exe_time {
+    rmi_run run;
+    uint32_t again;   /* of a forward: it is run again */
+    uint32_t group;   /* number of its rmi_exe_ratio */
+    rmi_exe_key key;
+    uint64_t *ns, thought; /* where it stands; what stood there */
+    uint8_t *by;
+} rmi_exe_time;
+
+/* By how much times that were measured differ from what was thought: of forwards and of backwards by op, of updates by
+   side, of all else. */
+typedef struct rmi_exe_ratio {
+    uint64_t thought, measured;
+} rmi_exe_ratio;
+
 typedef struct rmi_exe_profile {
     rm_exec *exec;
     rmi_arena tmp;
     uint64_t *class_of;     /* by op, then by tensor, then by barrier */
+    rmi_exe_time *time;     /* by op, a form's behind the other's, its first run first; then of params, and all else */
+    size_t n_times, *first; /* by op: its first time; then that of params */
+    rmi_exe_ratio *ratio;
     uint64_t *seen;         /* classes of ops that have been timed beside a step */
     size_t n_seen, cap_seen;
     rmi_exe_sample *sample;
@@ -27380,9 +27403,13 @@ typedef struct rmi_exe_profile {
     uint32_t repeats;
     uint64_t wall, took;    /* time that passed in calls, and that they took */
     uint64_t lost;          /* how often one lost the processor to somebody else */
+    uint64_t addition;      /* ns of the largest one in host memory; 0: not known */
+    uint8_t nobody;         /* where times are from of which the graph does not say it */
     rmi_exe_aside aside;    /* what persists, and the inputs */
     rmi_exe_build build;    /* of calls beside a step */
     rmi_exe_prog beside;
+    uint64_t *room;         /* by buffer: 1 + the bytes that calls beside a step use of it; 0: none does */
+    rmi_access touched;     /* by one of them */
     rmi_arena calls;        /* its memory */
 } rmi_exe_profile;
 
@@ -27455,6 +27482,57 @@ RMI_FN rmi_exe_key rmi_exe_key_of(const rmi_exe_profile *f, rmi_run run, uint32_
     }
     while (form < run.form && !rmi_exe_same_call(&forms[form], &forms[run.form], slot)) form++;
     return (rmi_mix(f->class_of[number] ^ form) & ~(uint64_t)15) | slot << 1;
+}
+
+/* One time more of those that are measured; by: where the graph says where that is from, or NULL. */
+RMI_FN void rmi_exe_put_time(rmi_exe_profile *f, rmi_run run, uint32_t again, uint64_t *ns, uint8_t *by)
+{
+    rmi_exe_time *time = &f->time[f->n_times++];
+    uint32_t others = 2 * f->exec->graph->n_ops;
+    time->run = run;
+    time->again = again;
+    time->group = run.way <= RMI_BWD ? 2 * run.id + run.way : others + (uint32_t)rmi_min((uint64_t)run.way - RMI_OPT, 2);
+    time->key = rmi_exe_key_of(f, run, again);
+    time->ns = ns;
+    time->thought = *ns;
+    time->by = by ? by : &f->nobody;
+}
+
+/* All times of the graph; of additions in host memory that to the largest gradient. */
+RMI_FN rm_result rmi_exe_times(rmi_exe_profile *f)
+{
+    rm_graph *graph = f->exec->graph;
+    size_t n = 3 * (size_t)graph->n_tensors + graph->n_barriers + 1;
+    uint32_t i, k, p, largest = RMI_NONE;
+    uint64_t bytes = 0;
+    for (i = 0; i < graph->n_ops; i++)
+        for (k = 0; k < graph->ops[i].n_forms; k++) n += RMI_EXE_PART + graph->ops[i].forms[k].n_parts;
+    RMI_TRY(RMI_TABLES(&f->tmp, RMI_T(f->time, n), RMI_T(f->first, (size_t)graph->n_ops + 1),
+                       RMI_T(f->ratio, 2 * (size_t)graph->n_ops + 3), RMI_T(f->room, rmi_low_buffers(graph))));
+    for (i = 0; i < graph->n_ops; i++) {
+        f->first[i] = f->n_times;
+        for (k = 0; k < graph->ops[i].n_forms; k++) {
+            rmi_form *form = &graph->ops[i].forms[k];
+            rmi_exe_put_time(f, rmi_low_run(RMI_FWD, i, k, 0), 0, &form->fwd, &form->fwd_by);
+            rmi_exe_put_time(f, rmi_low_run(RMI_FWD, i, k, 0), 1, &form->again, &form->again_by);
+            for (p = 0; p < form->n_parts; p++)
+                rmi_exe_put_time(f, rmi_low_run(RMI_BWD, i, k, p), 0, &form->parts[p].bwd, &form->parts[p].bwd_by);
+        }
+    }
+    f->first[i] = f->n_times;
+    for (i = 0; i < graph->n_tensors; i++) {
+        rmi_tensor *param = &graph->tensors[i];
+        if (param->kind != RMI_PARAM) continue;
+        rmi_exe_put_time(f, rmi_low_run(RMI_OPT, i, 0, 0), 0, &param->opt, &param->opt_by);
+        rmi_exe_put_time(f, rmi_low_run(RMI_OPT_HOST, i, 0, 0), 0, &param->opt_host, &param->opt_host_by);
+        rmi_exe_put_time(f, rmi_low_run(RMI_REDUCE, i, 0, 0), 0, &param->reduce, NULL);
+        if (param->consumers.n && param->grad_bytes > bytes) bytes = param->grad_bytes, largest = i;
+    }
+    for (i = 0; i < graph->n_barriers; i++)
+        rmi_exe_put_time(f, rmi_low_run(RMI_BARRIER, i, 0, 0), 0, &graph->barriers[i].ns, NULL);
+    if (f->exec->desc.add && graph->has_link && largest != RMI_NONE)
+        rmi_exe_put_time(f, rmi_low_run((rmi_way)RMI_EXE_ADDITION, largest, 0, 0), 0, &f->addition, NULL);
+    return RM_OK;
 }
 
 RMI_FN rm_result rmi_exe_sampled(rmi_exe_profile *f, rmi_exe_key key, uint64_t ns)
@@ -27564,89 +27642,97 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
 
 /* --- beside a step: calls in memory of their own */
 
-/* A place beside the step for a buffer, as one on the device (host 0) or in host memory. */
-RMI_FN void rmi_exe_lay(rmi_exe_profile *f, int host, uint32_t buf, uint64_t bytes)
-{
-    rmi_exe_memory *beside = &f->exec->memory[RMI_EXE_BESIDE];
-    uint64_t align = rmi_max(f->exec->plan->align, RMI_EXE_SPACING);
-    f->build.at[host][buf] = beside->base + beside->bytes;
-    beside->bytes = rmi_add(beside->bytes, rmi_mul(rmi_add(bytes, align - 1) / align, align));
-}
-
-/* What of a form of op id wants to be timed beside the step, a bit for each slot: what has no time yet, and can run in
-   a step of this kind. */
-RMI_FN uint32_t rmi_exe_want(const rmi_exe_profile *f, uint32_t id, uint32_t number)
-{
-    const rmi_op *op = &f->exec->graph->ops[id];
-    const rmi_form *form = &op->forms[number];
-    int backward = op->has_bwd && form->backward && rmi_low_has_backward(f->exec->now.kind);
-    uint32_t slot, want = 0;
-    for (slot = 0; form->forward && slot < RMI_EXE_PART + form->n_parts; slot++) {
-        uint32_t part = slot < RMI_EXE_PART ? 0 : slot - RMI_EXE_PART;
-        rmi_run run = rmi_low_run(slot < RMI_EXE_PART ? RMI_FWD : RMI_BWD, id, number, part);
-        if (slot == RMI_EXE_AGAIN && op->pinned) continue;
-        if (run.way == RMI_BWD && !(backward && rmi_low_has_part(op, number, part))) continue;
-        if (!rmi_exe_measured(f, rmi_exe_key_of(f, run, slot == RMI_EXE_AGAIN), NULL)) want |= 1u << slot;
-    }
-    return want;
-}
-
-/* Places for calls of an op in all forms: inputs where `call`, its run in the step, has them; beside it consts that the
-   first run changes, what calls write, and gradients if backwards want to be timed. */
-RMI_FN void rmi_exe_lay_op(rmi_exe_profile *f, uint32_t id, const rm_call *call)
-{
-    const rm_exec *exec = f->exec;
-    const rm_graph *graph = exec->graph;
-    const rmi_op *op = &graph->ops[id];
-    uint64_t saved = 0, ws = 0, *at = f->build.at[0];
-    uint32_t i, k, want = 0;
-    size_t patch;
-    for (i = 0; i < op->n_forms; i++) want |= rmi_exe_want(f, id, i);
-    for (i = 0; i < op->in.n + op->out.n; i++) {
-        int out = i >= op->in.n;
-        uint32_t tensor = out ? op->out.at[i - op->in.n] : op->in.at[i];
-        if (out || rmi_list_has(&op->mutates, tensor)) rmi_exe_lay(f, 0, tensor, graph->tensors[tensor].bytes);
-        else {
-            at[tensor] = exec->memory[RMI_EXE_ARENA].base;
-            at[tensor] += (uint64_t)((const unsigned char *)call->in[i] - exec->memory[RMI_EXE_ARENA].at);
-            for (patch = 0; patch < exec->outside.n_patches; patch++) /* unless it is the caller's */
-                if (exec->outside.patch[patch].slot == (const void **)(void *)&call->in[i])
-                    at[tensor] = exec->outside.patch[patch].place;
-        }
-        if (want >> RMI_EXE_PART && rmi_list_has(out ? &op->grad_out : &op->grad_in, tensor))
-            rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_GRAD, tensor), graph->tensors[tensor].grad_bytes);
-    }
-    for (i = 0; i < op->n_forms; i++) {
-        saved = rmi_max(saved, op->forms[i].saved);
-        ws = rmi_max(ws, op->forms[i].fwd_ws);
-        for (k = 0; want >> RMI_EXE_PART && k < op->forms[i].n_parts; k++)
-            ws = rmi_max(ws, op->forms[i].parts[k].bwd_ws);
-    }
-    rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_SAVED, id), saved);
-    rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_WS, id), ws);
-}
-
-/* Places for an update, or for an addition in host memory to a gradient. */
-RMI_FN void rmi_exe_lay_param(rmi_exe_profile *f, rmi_run run)
+/* May a time be measured beside a step of this kind, an op's, or between steps, a param's, and has it not been? */
+RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, const rmi_exe_time *time)
 {
     const rm_graph *graph = f->exec->graph;
-    int host = run.way != RMI_OPT, add = run.way == RMI_EXE_ADDITION;
-    uint32_t kind, grad = rmi_low_buf(graph, RMI_BUF_GRAD, run.id);
-    if (add) rmi_exe_lay(f, 0, grad, rmi_low_bytes(graph, grad)); /* what is added */
-    for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++) {
-        uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)kind, run.id);
-        if (!add || buf == grad) rmi_exe_lay(f, host, buf, rmi_low_bytes(graph, buf));
-    }
-    if (!host) rmi_exe_lay(f, 0, rmi_low_buf(graph, RMI_BUF_OPT_WS, run.id), graph->tensors[run.id].opt_ws);
+    const rmi_run run = time->run;
+    const rmi_op *op = &graph->ops[run.way <= RMI_BWD ? run.id : 0];
+    const rmi_form *form = &op->forms[run.form];
+    if (rmi_exe_measured(f, time->key, NULL)) return 0;
+    if (run.way == RMI_OPT) return graph->tensors[run.id].update != NULL;
+    if (run.way == RMI_OPT_HOST) return graph->tensors[run.id].update_host != NULL;
+    if (run.way > RMI_BWD) return run.way == RMI_EXE_ADDITION;
+    if (!form->forward || run.way == RMI_FWD) return form->forward && !(time->again && op->pinned);
+    return op->has_bwd && form->backward && rmi_low_has_backward(f->exec->now.kind) &&
+           rmi_low_has_part(op, run.form, run.part);
 }
 
-/* Times the last op that was compiled, a run, so often that a short one is known well; the first time warms up. Each
-   time the ops before it are done, too: they clear what it adds to. */
-RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_run run)
+/* Is it measured now: it is wanted, or first run of a form of which another time is, for what that leaves? */
+RMI_FN int rmi_exe_is_due(const rmi_exe_profile *f, const rmi_exe_time *time)
+{
+    const rmi_run run = time->run;
+    const rmi_exe_time *end = time + 1;
+    if (run.way == RMI_FWD && !time->again) end = &f->time[f->first[run.id + 1]];
+    for (; time < end && time->run.form == run.form; time++)
+        if (rmi_exe_wanted(f, time)) return 1;
+    return 0;
+}
+
+/* A run beside the step uses so many bytes of a buffer. */
+RMI_FN void rmi_exe_room_for(rmi_exe_profile *f, uint32_t buf, uint64_t bytes)
+{
+    f->room[buf] = rmi_max(f->room[buf], bytes + 1);
+}
+
+/* It uses what >>lower says; an addition what a reduction does. */
+RMI_FN void rmi_exe_room_of(rmi_exe_profile *f, rmi_run run)
+{
+    const rm_graph *graph = f->exec->graph;
+    rmi_access *touched = &f->touched;
+    uint32_t i;
+    if (run.way == RMI_EXE_ADDITION) run.way = RMI_REDUCE;
+    rmi_low_access(graph, run, 0, touched);
+    for (i = 0; i < touched->n_reads; i++)
+        rmi_exe_room_for(f, touched->reads[i], rmi_low_bytes(graph, touched->reads[i]));
+    for (i = 0; i < touched->n_writes; i++)
+        rmi_exe_room_for(f, touched->writes[i], rmi_low_bytes(graph, touched->writes[i]));
+    if (touched->saved != RMI_NONE) rmi_exe_room_for(f, touched->saved, touched->saved_bytes);
+    if (touched->ws != RMI_NONE) rmi_exe_room_for(f, touched->ws, touched->ws_bytes);
+}
+
+/* The place of a tensor's value that is in the arena or the caller's memory, by its address. */
+RMI_FN uint64_t rmi_exe_place_of(const rm_exec *exec, uint32_t tensor, const void *address)
+{
+    const rmi_exe_memory *arena = &exec->memory[RMI_EXE_ARENA];
+    const unsigned char *at = (const unsigned char *)address;
+    uint32_t root = exec->graph->tensors[tensor].root;
+    if (!exec->graph->tensors[tensor].bytes) return arena->base;
+    if (!exec->graph->tensors[root].external) return arena->base + (uint64_t)(at - arena->at);
+    return exec->outside.from[root] + (uint64_t)(at - (const unsigned char *)exec->outside.bound[root]);
+}
+
+/* Places for what the runs of these times use, an op's or one of a param: inputs where `call`, the op's run in the
+   step, has them, but for consts that it changes; all else beside, on the device, in host memory, or both. */
+RMI_FN void rmi_exe_lay(rmi_exe_profile *f, const rmi_exe_time *time, size_t n, const rm_call *call)
+{
+    const rm_exec *exec = f->exec;
+    const rmi_op *op = &exec->graph->ops[call ? time->run.id : 0];
+    rmi_exe_memory *beside = &f->exec->memory[RMI_EXE_BESIDE];
+    uint64_t align = rmi_max(exec->plan->align, RMI_EXE_SPACING);
+    uint32_t buf, host, i, n_bufs = rmi_low_buffers(exec->graph);
+    const uint32_t first = time->run.way == RMI_OPT_HOST, last = time->run.way >= RMI_OPT_HOST; /* 0: on the device */
+    memset(f->room, 0, n_bufs * sizeof *f->room);
+    for (i = 0; i < n; i++)
+        if (rmi_exe_is_due(f, &time[i])) rmi_exe_room_of(f, time[i].run);
+    for (i = 0; call && i < op->in.n; i++) {
+        if (rmi_list_has(&op->mutates, op->in.at[i])) continue;
+        f->room[op->in.at[i]] = 0;
+        f->build.at[0][op->in.at[i]] = rmi_exe_place_of(exec, op->in.at[i], call->in[i]);
+    }
+    for (beside->bytes = 0, buf = 0; buf < n_bufs; buf++)
+        for (host = first; f->room[buf] && host <= last; host++) {
+            f->build.at[host][buf] = beside->base + beside->bytes;
+            beside->bytes = rmi_add(beside->bytes, rmi_mul(rmi_add(f->room[buf] - 1, align - 1) / align, align));
+        }
+}
+
+/* Times the last op that was compiled, of a run of this key, so often that a short one is known well; the first time
+   warms up. Each time the ops before it are done, too: they clear what it adds to. */
+RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_exe_key key)
 {
     rm_exec *exec = f->exec;
     rmi_exe_op *op = &f->beside.op[f->beside.n - 1], *clears;
-    rmi_exe_key key = rmi_exe_key_of(f, run, op->call ? op->call->recompute : 0);
     uint64_t ns, sum = 0;
     uint32_t i;
     for (i = 0; i <= f->repeats || (sum < RMI_EXE_SHORT_NS && i <= f->repeats * RMI_EXE_OFTEN); i++) {
@@ -27659,12 +27745,22 @@ RMI_FN rm_result rmi_exe_time_beside(rmi_exe_profile *f, rmi_run run)
     return RM_OK;
 }
 
-/* A part of a backward beside the step. Gradients that are another name of dout are not given, unless the part has no
-   others: then it runs where they cannot be that. */
+/* Compiles a part of a backward beside the step. Gradients of the outputs are the outputs once more: numbers of a
+   likely kind and size. Gradients that are another name of dout are not given, unless the part has no others: then it
+   runs where they cannot be that. */
 RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
 {
-    const rmi_op *op = &f->exec->graph->ops[run.id];
+    rm_exec *exec = f->exec;
+    const rm_graph *graph = exec->graph;
+    const rmi_op *op = &graph->ops[run.id];
+    const uint64_t *at = f->build.at[0];
     uint32_t i, own = 0;
+    for (i = 0; i < op->grad_out.n; i++) {
+        uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
+        if (graph->tensors[tensor].grad_bytes == graph->tensors[tensor].bytes)
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[grad]), rmi_exe_at(exec, at[tensor]),
+                                       graph->tensors[tensor].bytes, "copying beside the step", op->name));
+    }
     for (i = 0; i < op->grad_in.n; i++)
         own += rmi_list_has(&op->forms[run.form].parts[run.part].grads, op->grad_in.at[i]) &&
                !rmi_list_has(&op->share, op->grad_in.at[i]);
@@ -27672,85 +27768,59 @@ RMI_FN rm_result rmi_exe_part_beside(rmi_exe_profile *f, rmi_run run)
         f->build.holds[op->grad_in.at[i]] = 0;
         f->build.moved[op->grad_in.at[i]] = own && rmi_list_has(&op->share, op->grad_in.at[i]);
     }
-    RMI_TRY(rmi_exe_backward(&f->build, run));
-    return rmi_exe_time_beside(f, run);
+    return rmi_exe_backward(&f->build, run);
 }
 
-/* A form of op id: its forward, again if that can be, and the parts of its backward that have no time. Gradients of the
-   outputs are the outputs once more: numbers of a likely kind and size. */
-RMI_FN rm_result rmi_exe_form_beside(rmi_exe_profile *f, uint32_t id, uint32_t form)
-{
-    rm_exec *exec = f->exec;
-    const rm_graph *graph = exec->graph;
-    const rmi_op *op = &graph->ops[id];
-    const uint64_t *at = f->build.at[0];
-    rmi_run run = rmi_low_run(RMI_FWD, id, form, 0);
-    uint32_t i, want = rmi_exe_want(f, id, form);
-    for (f->build.ran[id] = 0; want && f->build.ran[id] < (want >> RMI_EXE_AGAIN & 1 ? 2 : 1);) {
-        RMI_TRY(rmi_exe_forward(&f->build, run));
-        RMI_TRY(rmi_exe_time_beside(f, run));
-    }
-    for (i = 0; want >> RMI_EXE_PART && i < op->grad_out.n; i++) {
-        uint32_t tensor = op->grad_out.at[i], grad = rmi_low_buf(graph, RMI_BUF_GRAD, tensor);
-        if (graph->tensors[tensor].grad_bytes == graph->tensors[tensor].bytes)
-            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[grad]), rmi_exe_at(exec, at[tensor]),
-                                       graph->tensors[tensor].bytes, "copying beside the step", op->name));
-    }
-    for (i = 0; i < op->forms[form].n_parts; i++)
-        if (want >> (RMI_EXE_PART + i) & 1) RMI_TRY(rmi_exe_part_beside(f, rmi_low_run(RMI_BWD, id, form, i)));
-    return RM_OK;
-}
-
-/* Compiles and times a run beside the step, where memory is: an op in all forms, of which consts that it changes are
-   copied there; or a param's update or addition. */
-RMI_FN rm_result rmi_exe_run_beside(rmi_exe_profile *f, rmi_run run, const rm_call *call)
+/* Compiles a run beside the step; a forward gets the consts that it changes as they are in the step. */
+RMI_FN rm_result rmi_exe_compile_beside(rmi_exe_profile *f, const rmi_exe_time *time, const rm_call *call)
 {
     rm_exec *exec = f->exec;
     uint64_t *const *at = f->build.at;
+    const rmi_run run = time->run;
     uint32_t i, grad = rmi_low_buf(exec->graph, RMI_BUF_GRAD, run.id);
-    if (run.way == RMI_FWD) {
-        const rmi_op *op = &exec->graph->ops[run.id];
-        for (i = 0; i < op->in.n; i++)
-            if (rmi_list_has(&op->mutates, op->in.at[i]))
-                RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
-                                           "copying beside the step", op->name));
-        for (i = 0; i < op->n_forms; i++) RMI_TRY(rmi_exe_form_beside(f, run.id, i));
-        return RM_OK;
-    }
-    if (run.way == RMI_EXE_ADDITION) RMI_TRY(rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]));
-    else RMI_TRY(rmi_exe_update(&f->build, run));
-    return rmi_exe_time_beside(f, run);
+    const rmi_op *op = &exec->graph->ops[call ? run.id : 0];
+    if (run.way == RMI_BWD) return rmi_exe_part_beside(f, run);
+    if (run.way == RMI_EXE_ADDITION) return rmi_exe_move(&f->build, RM_LANE_HOST, grad, at[0][grad], at[1][grad]);
+    if (run.way != RMI_FWD) return rmi_exe_update(&f->build, run);
+    for (i = 0; i < op->in.n; i++)
+        if (rmi_list_has(&op->mutates, op->in.at[i]))
+            RMI_TRY(rmi_exe_in_compute(exec, rmi_exe_at(exec, at[0][op->in.at[i]]), call->in[i], call->in_bytes[i],
+                                       "copying beside the step", op->name));
+    f->build.ran[run.id] = time->again;
+    return rmi_exe_forward(&f->build, run);
 }
 
-/* The same, with memory for it, all zero: for the host plain one; between steps (call NULL) the arena if it is large
-   enough, for what it holds has been set aside. Without memory there is no time. */
-RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_run run, const rm_call *call)
+/* Measures what is due of these times, an op's beside the step (call: its run there) or a param's between steps (call
+   NULL), in memory that is all zero: between steps the plan's own if it is large enough, for what it holds has been
+   set aside. Without memory there is no time. */
+RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, const rmi_exe_time *time, size_t n, const rm_call *call)
 {
     rm_exec *exec = f->exec;
     const rm_backend *backend = &exec->backend;
-    rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE], *arena = &exec->memory[RMI_EXE_ARENA];
-    size_t n_patches = exec->outside.n_patches;
-    int host = run.way == RMI_OPT_HOST || run.way == RMI_EXE_ADDITION;
-    void *memory = NULL;
+    rmi_exe_memory *beside = &exec->memory[RMI_EXE_BESIDE];
+    size_t n_patches = exec->outside.n_patches, i;
+    uint32_t host = time->run.way >= RMI_OPT_HOST;
+    void *memory = exec->memory[host].at;
     rm_result result = RM_OK;
-    beside->bytes = 0;
-    if (call) rmi_exe_lay_op(f, run.id, call);
-    else rmi_exe_lay_param(f, run);
-    beside->own = !host && (call || beside->bytes > arena->bytes);
+    rmi_exe_lay(f, time, n, call);
+    beside->own = call || !memory || beside->bytes > exec->memory[host].bytes;
     RMI_TRY(rmi_exe_sync(exec, "waiting before an op", NULL));
-    if (host && rmi_exe_host_alloc(exec, beside->bytes, 1, &memory)) return RM_OK;
     if (beside->own && (!backend->alloc || !backend->release ||
-                        backend->alloc(backend->user, rmi_max(beside->bytes, 1), 0, &memory)))
+                        backend->alloc(backend->user, rmi_max(beside->bytes, 1), host, &memory)))
         return RM_OK;
-    beside->at = host || beside->own ? (unsigned char *)memory : arena->at;
+    beside->at = (unsigned char *)memory;
     if (host) memset(memory, 0, (size_t)beside->bytes);
-    else if (rmi_exe_did(exec, backend->fill(backend->user, beside->at, 0, beside->bytes)))
-        result = rmi_exe_backend_failed(exec, "clearing memory beside the step", NULL);
-    if (result == RM_OK) result = rmi_exe_run_beside(f, run, call);
+    else
+        result = rmi_exe_needs(exec, backend->fill(backend->user, memory, 0, beside->bytes),
+                               "clearing memory beside the step", NULL);
+    for (i = 0; i < n && result == RM_OK; i++) {
+        if (!rmi_exe_is_due(f, &time[i])) continue;
+        result = rmi_exe_compile_beside(f, &time[i], call);
+        if (result == RM_OK) result = rmi_exe_time_beside(f, time[i].key);
+    }
     if (rmi_exe_did(exec, backend->sync(backend->user)) && result == RM_OK)
         result = rmi_exe_backend_failed(exec, "waiting for an op", NULL);
-    if (host) rmi_exe_host_release(exec, memory, 1);
-    if (beside->own) backend->release(backend->user, memory, 0);
+    if (beside->own) backend->release(backend->user, memory, host);
     rmi_arena_free(&f->calls);
     exec->outside.n_patches = n_patches; /* those of calls beside the step go with them */
     f->beside.op = NULL;
@@ -27762,47 +27832,15 @@ RMI_FN rm_result rmi_exe_beside(rmi_exe_profile *f, rmi_run run, const rm_call *
    may read a file. */
 RMI_FN rm_result rmi_exe_op_beside(rmi_exe_profile *f, const rmi_exe_op *first)
 {
-    uint32_t id = first->run.id, form, want = 0;
-    const rmi_op *op = &f->exec->graph->ops[id];
+    uint32_t id = first->run.id;
+    const rmi_exe_time *time = &f->time[f->first[id]], *end = &f->time[f->first[id + 1]], *due = time;
     size_t i = 0;
     while (i < f->n_seen && f->seen[i] != f->class_of[id]) i++;
-    if (i < f->n_seen || (op->flags & RM_ONCE)) return RM_OK;
+    if (i < f->n_seen || (f->exec->graph->ops[id].flags & RM_ONCE)) return RM_OK;
     if (!RMI_GROW(&f->tmp, f->seen, f->cap_seen, f->n_seen + 1)) return RM_ERROR_MEMORY;
     f->seen[f->n_seen++] = f->class_of[id];
-    for (form = 0; form < op->n_forms; form++) want |= rmi_exe_want(f, id, form);
-    return want ? rmi_exe_beside(f, first->run, first->call) : RM_OK;
-}
-
-/* Between steps: updates on each side on which they may run and have no time yet, and additions in host memory, to the
-   largest gradient, as bytes a second of the link. */
-RMI_FN rm_result rmi_exe_params_beside(rmi_exe_profile *f)
-{
-    rm_exec *exec = f->exec;
-    rm_graph *graph = exec->graph;
-    uint32_t i, host, largest = RMI_NONE;
-    rmi_run run;
-    uint64_t ns;
-    for (i = 0; i < graph->n_tensors; i++) {
-        const rmi_tensor *param = &graph->tensors[i];
-        for (host = 0; host < 2 && param->kind == RMI_PARAM; host++) {
-            run = rmi_low_run(host ? RMI_OPT_HOST : RMI_OPT, i, 0, 0);
-            if (!(host ? param->update_host : param->update)) continue;
-            if (rmi_exe_measured(f, rmi_exe_key_of(f, run, 0), NULL)) continue;
-            RMI_TRY(rmi_exe_beside(f, run, NULL));
-            rmi_exe_sort_samples(f);
-        }
-    }
-    for (i = 0; i < exec->trained.n; i++) {
-        uint64_t bytes = graph->tensors[exec->trained.at[i]].grad_bytes;
-        if (bytes > (largest == RMI_NONE ? 0 : graph->tensors[largest].grad_bytes)) largest = exec->trained.at[i];
-    }
-    if (!exec->desc.add || !graph->has_link || largest == RMI_NONE) return RM_OK;
-    run = rmi_low_run((rmi_way)RMI_EXE_ADDITION, largest, 0, 0);
-    RMI_TRY(rmi_exe_beside(f, run, NULL));
-    rmi_exe_sort_samples(f);
-    ns = rmi_exe_measured(f, rmi_exe_key_of(f, run, 0), NULL);
-    if (ns) graph->link.add = rmi_max(1, rmi_mul_div_up(graph->tensors[largest].grad_bytes, 1000000000u, ns));
-    return RM_OK;
+    while (due < end && !rmi_exe_wanted(f, due)) due++;
+    return due < end ? rmi_exe_beside(f, time, (size_t)(end - time), first->call) : RM_OK;
 }
 
 /* --- steps with their ops timed one by one */
@@ -27857,176 +27895,91 @@ RMI_FN rm_result rmi_exe_timed_steps(rmi_exe_profile *f, rmi_exe_prog *prog, con
 
 /* --- samples become the costs of the graph */
 
-/* By how much times that were measured differ from what was thought. */
-typedef struct rmi_exe_ratio {
-    uint64_t thought, measured;
-} rmi_exe_ratio;
-
-typedef struct rmi_exe_costs {
-    const rmi_exe_profile *f;
-    rm_graph *graph;
-    rmi_exe_ratio *of;     /* by op: of its forwards, of its backwards; then of updates by side, and of all else */
-    uint64_t time, spread; /* sums over what was measured */
-} rmi_exe_costs;
-
 RMI_FN void rmi_exe_add_ratio(rmi_exe_ratio *to, const rmi_exe_ratio *more)
 {
     to->thought = rmi_add(to->thought, more->thought);
     to->measured = rmi_add(to->measured, more->measured);
 }
 
-/* Where the graph has the time of a run, and (or NULL) where that is from. */
-RMI_FN uint64_t *rmi_exe_time_of(rm_graph *graph, rmi_run run, uint8_t **by)
+/* A recomputation takes as much more or less than the form's first run as the two differ when they are timed alike, by
+   more than they vary; if that is not known, as was thought. 0: it was not measured. */
+RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, const rmi_exe_time *time)
 {
-    rmi_form *form = run.way <= RMI_BWD ? &graph->ops[run.id].forms[run.form] : NULL;
-    rmi_tensor *param = &graph->tensors[run.way == RMI_BARRIER || form ? 0 : run.id];
-    *by = NULL;
-    switch ((rmi_way)run.way) {
-    case RMI_FWD: *by = &form->fwd_by; return &form->fwd;
-    case RMI_BWD: *by = &form->parts[run.part].bwd_by; return &form->parts[run.part].bwd;
-    case RMI_OPT: *by = &param->opt_by; return &param->opt;
-    case RMI_OPT_HOST: *by = &param->opt_host_by; return &param->opt_host;
-    case RMI_REDUCE: return &param->reduce;
-    default: return &graph->barriers[run.id].ns;
-    }
-}
-
-/* The time of a run becomes what was measured, if it was and is wanted (RMI_INF: it is not); returns whether. */
-RMI_FN uint32_t rmi_exe_cost(rmi_exe_costs *costs, rmi_run run)
-{
-    uint8_t *by;
-    uint64_t *cost = rmi_exe_time_of(costs->graph, run, &by);
-    rmi_exe_ratio ratio, *to = &costs->of[2 * costs->graph->n_ops + rmi_min((uint64_t)run.way - RMI_OPT, 2)];
-    if (run.way <= RMI_BWD) to = &costs->of[2 * run.id + run.way];
-    if (*cost == RMI_INF) return 0;
-    ratio.measured = rmi_exe_measured(costs->f, rmi_exe_key_of(costs->f, run, 0), &costs->spread);
-    ratio.thought = *cost;
-    if (!ratio.measured) return 0;
-    costs->time = rmi_add(costs->time, ratio.measured);
-    if (ratio.thought) rmi_exe_add_ratio(to, &ratio);
-    *cost = ratio.measured;
-    if (by) *by = RMI_COST_MEASURED;
-    return 1;
-}
-
-/* A time that could not be measured, where others were: as much slower or faster as those. What was given is moved by
-   times of the same op and phase (own 1) alone. */
-RMI_FN void rmi_exe_scale(const rmi_exe_ratio *ratio, int own, uint64_t *cost, uint8_t *by)
-{
-    if (*by == RMI_COST_MEASURED || (*by == RMI_COST_GIVEN && !own) || !ratio->thought) return;
-    *cost = rmi_mul_div_up(*cost, ratio->measured, ratio->thought);
-    *by = RMI_COST_SCALED;
-}
-
-/* A recomputation of a form whose first run, that of key, takes ns: as much more or less as the two differ when they
-   are timed alike, by more than they vary; if that is not known, as was thought. */
-RMI_FN uint64_t rmi_exe_again(const rmi_exe_profile *f, rmi_exe_key key, const rmi_form *form, uint64_t ns)
-{
+    const rmi_exe_time *run = time - 1;
+    uint64_t ns = rmi_exe_measured(f, run->key, NULL);
     uint32_t beside;
     for (beside = 0; beside < 2; beside++) {
         size_t n, n_again;
-        const rmi_exe_sample *first = rmi_exe_samples(f, key | beside, &n);
-        const rmi_exe_sample *again = rmi_exe_samples(f, key | RMI_EXE_AGAIN << 1 | beside, &n_again);
+        const rmi_exe_sample *first = rmi_exe_samples(f, run->key | beside, &n);
+        const rmi_exe_sample *again = rmi_exe_samples(f, time->key | beside, &n_again);
         if (!n || !n_again) continue;
         if (first[0].ns <= again[n_again - 1].ns && again[0].ns <= first[n - 1].ns) return ns;
         return rmi_mul_div_up(ns, again[(n_again - 1) / 4].ns, first[(n - 1) / 4].ns);
     }
-    return form->fwd && form->again ? rmi_mul_div_up(form->again, ns, form->fwd) : ns;
+    return run->thought && time->thought ? rmi_mul_div_up(time->thought, ns, run->thought) : ns;
 }
 
-/* What was measured of op i. */
-RMI_FN void rmi_exe_op_costs(rmi_exe_costs *costs, uint32_t i)
+/* A time becomes what was measured, if it was and is wanted (RMI_INF: it is not). The sums over all that was: ns, and
+   by how much that varies. */
+RMI_FN void rmi_exe_set_time(rmi_exe_profile *f, const rmi_exe_time *time, uint64_t *sum, uint64_t *spread)
 {
-    rmi_op *op = &costs->graph->ops[i];
-    uint32_t k, p, any = 0;
-    for (k = 0; k < op->n_forms; k++) {
-        rmi_form *form = &op->forms[k];
-        rmi_run run = rmi_low_run(RMI_FWD, i, k, 0);
-        rmi_exe_key key = rmi_exe_key_of(costs->f, run, 0);
-        uint64_t ns = rmi_exe_measured(costs->f, key, NULL);
-        if (ns) {
-            form->again = rmi_exe_again(costs->f, key, form, ns);
-            form->again_by = RMI_COST_MEASURED;
-        }
-        any |= rmi_exe_cost(costs, run);
-        if (op->forms[0].own_parts) form->own_parts = (uint8_t)form->n_parts; /* else no text would tell of them */
-        for (p = 0; p < form->n_parts; p++)
-            if (rmi_low_has_part(op, k, p)) rmi_exe_cost(costs, rmi_low_run(RMI_BWD, i, k, p));
-            else form->parts[p].bwd_by = RMI_COST_MEASURED; /* it never runs */
-    }
-    costs->graph->costs.measured += any;
+    const rmi_run run = time->run;
+    rmi_exe_ratio ratio;
+    ratio.thought = time->thought;
+    if (ratio.thought == RMI_INF) return;
+    ratio.measured = time->again ? rmi_exe_again(f, time) : rmi_exe_measured(f, time->key, spread);
+    if (run.way == RMI_BWD && !rmi_low_has_part(&f->exec->graph->ops[run.id], run.form, run.part))
+        *time->by = RMI_COST_MEASURED; /* it never runs */
+    if (!ratio.measured) return;
+    *time->ns = ratio.measured;
+    *time->by = RMI_COST_MEASURED;
+    if (time->again) return;
+    *sum = rmi_add(*sum, ratio.measured);
+    if (ratio.thought) rmi_exe_add_ratio(&f->ratio[time->group], &ratio);
 }
 
-/* What could not be measured of op i: by what was of it, else of its kind, else of the graph. */
-RMI_FN void rmi_exe_guesses(const rmi_exe_costs *costs, uint32_t i)
+/* A time that was not, where others were, is as much slower or faster as those: of its op and phase, else of its op,
+   of its kind of op, of all ops; an update as those of its side, on the device else as all ops. What was given follows
+   its own op and phase alone. */
+RMI_FN void rmi_exe_guess(const rmi_exe_profile *f, const rmi_exe_time *time)
 {
-    const rm_graph *graph = costs->graph;
-    rmi_op *op = &costs->graph->ops[i];
-    const rmi_exe_ratio *own = &costs->of[2 * i], *fwd, *bwd;
-    rmi_exe_ratio ratio = own[0];
-    uint32_t k, p, any;
-    rmi_exe_add_ratio(&ratio, &own[1]);
-    for (any = 0; any < 2 && rmi_graph_op_guessed(op) && !ratio.thought; any++)
-        for (k = 0; k < graph->n_ops; k++)
-            if (any || !strcmp(graph->ops[k].kind_name, op->kind_name)) {
-                rmi_exe_add_ratio(&ratio, &costs->of[2 * k]);
-                rmi_exe_add_ratio(&ratio, &costs->of[2 * k + 1]);
+    const rmi_op *ops = f->exec->graph->ops;
+    const rmi_run run = time->run;
+    rmi_exe_ratio ratio = f->ratio[time->group];
+    int of_op = run.way <= RMI_BWD;
+    uint32_t level, i;
+    if (*time->by == RMI_COST_MEASURED || (*time->by == RMI_COST_GIVEN && !(of_op && ratio.thought))) return;
+    for (level = of_op ? 0 : 2; level < 3 && !ratio.thought && run.way != RMI_OPT_HOST; level++)
+        for (i = 0; i < f->exec->graph->n_ops; i++)
+            if (level == 2 || (level ? !strcmp(ops[i].kind_name, ops[run.id].kind_name) : i == run.id)) {
+                rmi_exe_add_ratio(&ratio, &f->ratio[2 * i]);
+                rmi_exe_add_ratio(&ratio, &f->ratio[2 * i + 1]);
             }
-    fwd = own[0].thought ? &own[0] : &ratio;
-    bwd = own[1].thought ? &own[1] : &ratio;
-    for (k = 0; k < op->n_forms; k++) {
-        rmi_form *form = &op->forms[k];
-        rmi_exe_scale(fwd, fwd != &ratio, &form->fwd, &form->fwd_by);
-        rmi_exe_scale(fwd, fwd != &ratio, &form->again, &form->again_by);
-        for (form->bwd = 0, p = 0; p < form->n_parts; p++) {
-            rmi_exe_scale(bwd, bwd != &ratio, &form->parts[p].bwd, &form->parts[p].bwd_by);
-            form->bwd = rmi_add(form->bwd, form->parts[p].bwd);
-        }
-    }
-}
-
-/* What was measured of params and barriers; updates that were not follow those of the same side, on the device else all
-   ops. */
-RMI_FN void rmi_exe_other_costs(rmi_exe_costs *costs)
-{
-    rm_graph *graph = costs->graph;
-    const rmi_exe_ratio *device = &costs->of[2 * graph->n_ops], *host = device + 1;
-    rmi_exe_ratio all;
-    uint32_t i, any;
-    memset((void *)&all, 0, sizeof all);
-    for (i = 0; i < 2 * graph->n_ops; i++) rmi_exe_add_ratio(&all, &costs->of[i]);
-    for (i = 0; i < graph->n_tensors; i++) {
-        if (graph->tensors[i].kind != RMI_PARAM) continue;
-        any = rmi_exe_cost(costs, rmi_low_run(RMI_OPT, i, 0, 0));
-        any |= rmi_exe_cost(costs, rmi_low_run(RMI_OPT_HOST, i, 0, 0));
-        rmi_exe_cost(costs, rmi_low_run(RMI_REDUCE, i, 0, 0));
-        graph->costs.measured += any;
-    }
-    for (i = 0; i < graph->n_barriers; i++) rmi_exe_cost(costs, rmi_low_run(RMI_BARRIER, i, 0, 0));
-    for (i = 0; i < graph->n_tensors; i++) {
-        rmi_tensor *param = &graph->tensors[i];
-        rmi_exe_scale(device->thought ? device : &all, 0, &param->opt, &param->opt_by);
-        rmi_exe_scale(host, 0, &param->opt_host, &param->opt_host_by);
-    }
+    if (!ratio.thought) return;
+    *time->ns = rmi_mul_div_up(*time->ns, ratio.measured, ratio.thought);
+    *time->by = RMI_COST_SCALED;
 }
 
 /* Samples become costs of the graph, which it checks. */
 RMI_FN rm_result rmi_exe_set_costs(rmi_exe_profile *f)
 {
     rm_graph *graph = f->exec->graph;
-    rmi_exe_costs costs;
-    uint32_t i;
-    memset((void *)&costs, 0, sizeof costs);
-    costs.f = f;
-    costs.graph = graph;
-    costs.of = RMI_NEW(&f->tmp, rmi_exe_ratio, 2 * (size_t)graph->n_ops + 3);
-    if (!costs.of) return RM_ERROR_MEMORY;
-    graph->costs.measured = 0;
-    for (i = 0; i < graph->n_ops; i++) rmi_exe_op_costs(&costs, i);
-    for (i = 0; i < graph->n_ops; i++) rmi_exe_guesses(&costs, i);
-    rmi_exe_other_costs(&costs);
-    graph->costs.spread_ppm =
-        costs.time ? (uint32_t)rmi_min(rmi_mul_div_up(costs.spread, 1000000, costs.time), UINT32_MAX) : 0;
+    uint64_t sum = 0, spread = 0;
+    size_t i;
+    for (i = 0; i < f->n_times; i++) rmi_exe_set_time(f, &f->time[i], &sum, &spread);
+    for (i = 0; i < f->n_times; i++) {
+        const rmi_run run = f->time[i].run;
+        rmi_form *form = &graph->ops[run.way <= RMI_BWD ? run.id : 0].forms[run.form];
+        rmi_exe_guess(f, &f->time[i]);
+        if (run.way == RMI_FWD) form->bwd = 0;
+        if (run.way != RMI_BWD) continue;
+        form->bwd = rmi_add(form->bwd, *f->time[i].ns);
+        if (graph->ops[run.id].forms[0].own_parts) form->own_parts = (uint8_t)form->n_parts; /* or no text tells them */
+    }
+    if (f->addition) /* the last time */
+        graph->link.add = rmi_max(1, rmi_mul_div_up(graph->tensors[f->time[i - 1].run.id].grad_bytes, 1000000000u,
+                                                    f->addition));
+    graph->costs.spread_ppm = sum ? (uint32_t)rmi_min(rmi_mul_div_up(spread, 1000000, sum), UINT32_MAX) : 0;
     graph->costs.loaded = f->wall - f->took > f->took / 4 ||
                           (f->lost >= 3 && rmi_mul(f->lost, RMI_EXE_LOST_NS) > f->wall);
     graph->hashed = 0;
@@ -28040,6 +27993,7 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
     rm_exec *exec = f->exec;
     rmi_exe_prog *last = NULL;
     uint32_t i;
+    size_t k;
     if (!exec->backend.now)
         return rmi_exe_refuse(exec, "rm_exec_profile: the backend has no clock; set rm_backend.now");
     for (i = 0; i < exec->n_prog; i++)
@@ -28049,7 +28003,11 @@ RMI_FN rm_result rmi_exe_profile_in(rmi_exe_profile *f, const rm_step *s, uint32
         }
     if (!last) return rmi_exe_no_program(exec, "rm_exec_profile", kinds);
     RMI_TRY(rmi_exe_timed_steps(f, last, s, 1));
-    return rmi_exe_params_beside(f);
+    for (k = f->first[exec->graph->n_ops]; k < f->n_times; k++) {
+        if (rmi_exe_wanted(f, &f->time[k])) RMI_TRY(rmi_exe_beside(f, &f->time[k], 1, NULL));
+        rmi_exe_sort_samples(f);
+    }
+    return RM_OK;
 }
 
 /* rm_exec_profile, of several kinds of steps. What persists is afterwards as it was. */
@@ -28063,6 +28021,8 @@ RMI_FN rm_result rmi_exe_profile_run(rm_exec *exec, const rm_step *s, uint32_t k
     f.tmp = rmi_arena_make(&exec->mem.hooks);
     f.calls = rmi_arena_make(&exec->mem.hooks);
     result = rmi_exe_classes(&f);
+    if (result == RM_OK) result = rmi_exe_times(&f);
+    if (result == RM_OK) result = rmi_low_access_make(exec->graph, &f.tmp, &f.touched);
     if (result == RM_OK) result = rmi_exe_build_make(&f.build, exec, &f.tmp, &f.tmp);
     if (result == RM_OK) {
         f.build.mem = &f.calls;
