@@ -3636,164 +3636,84 @@ RMI_FN const char *rmi_sch_name(const rm_graph *graph, uint32_t buf, char *out)
 RMI_FN rm_result rmi_sch_sizes(const rm_graph *graph, rmi_program *program)
 {
     rmi_arena tmp = rmi_arena_make(&graph->mem.hooks);
-    uint64_t *ws = RMI_NEW(&tmp, uint64_t, 2 * (size_t)graph->n_ops + graph->n_tensors);
-    uint64_t *saved = ws ? ws + graph->n_ops : NULL, *opt = ws ? ws + 2 * (size_t)graph->n_ops : NULL;
+    uint32_t base = rmi_low_buf(graph, RMI_BUF_SAVED, 0), k;
+    uint64_t *next = RMI_NEW(&tmp, uint64_t, rmi_low_buffers(graph) - base); /* by buffer from base on */
     uint64_t *left = RMI_NEW(&tmp, uint64_t, graph->n_ops); /* size of what the latest forward left, for prefetches */
     size_t i;
-    if (!ws || !left) {
-        rmi_arena_free(&tmp);
-        return RM_ERROR_MEMORY;
-    }
-    for (i = program->n; i-- > 0;) {
-        rmi_stmt *stmt = &program->st[i];
-        uint32_t id = stmt->run.id, k;
-        if (stmt->what == RMI_RUN && stmt->run.way == RMI_FWD) {
-            ws[id] = graph->ops[id].forms[stmt->run.form].fwd_ws;
-            saved[id] = graph->ops[id].forms[stmt->run.form].saved;
-        } else if (stmt->what == RMI_RUN && stmt->run.way == RMI_BWD) {
-            ws[id] = rmi_low_part(graph, stmt->run)->bwd_ws;
-        } else if (stmt->what == RMI_RUN && stmt->run.way == RMI_OPT) {
-            opt[id] = graph->tensors[id].opt_ws;
-        } else if (stmt->what == RMI_PREFETCH && rmi_low_kind(graph, stmt->buf, &k) == RMI_BUF_SAVED) {
-            saved[k] = RMI_INF; /* known on the way forward only */
-        } else if (stmt->what == RMI_ALLOC) {
-            rmi_buf_kind kind = rmi_low_kind(graph, stmt->buf, &k);
-            stmt->bytes = kind == RMI_BUF_SAVED    ? saved[k]
-                       : kind == RMI_BUF_WS     ? ws[k]
-                       : kind == RMI_BUF_OPT_WS ? opt[k]
-                                                : rmi_low_bytes(graph, stmt->buf);
+    for (i = program->n; next && left && i-- > 0;) {
+        rmi_stmt *st = &program->st[i];
+        if (st->what == RMI_RUN && st->run.way == RMI_FWD) {
+            next[st->run.id] = rmi_low_form(graph, st->run)->saved;
+            next[graph->n_ops + st->run.id] = rmi_low_form(graph, st->run)->fwd_ws;
+        } else if (st->what == RMI_RUN && st->run.way == RMI_BWD) {
+            next[graph->n_ops + st->run.id] = rmi_low_part(graph, st->run)->bwd_ws;
+        } else if (st->what == RMI_RUN && st->run.way == RMI_OPT) {
+            next[2 * graph->n_ops + st->run.id] = graph->tensors[st->run.id].opt_ws;
+        } else if (st->what == RMI_PREFETCH && rmi_low_kind(graph, st->buf, &k) == RMI_BUF_SAVED) {
+            next[k] = RMI_INF; /* known on the way forward only */
+        } else if (st->what == RMI_ALLOC) {
+            st->bytes = st->buf < base ? rmi_low_bytes(graph, st->buf) : next[st->buf - base];
         }
     }
-    for (i = 0; i < program->n; i++) {
-        rmi_stmt *stmt = &program->st[i];
-        uint32_t k;
-        if (stmt->what == RMI_RUN && stmt->run.way == RMI_FWD)
-            left[stmt->run.id] = graph->ops[stmt->run.id].forms[stmt->run.form].saved;
-        if (stmt->what != RMI_RUN && (stmt->what != RMI_ALLOC || stmt->bytes == RMI_INF) &&
-            rmi_low_kind(graph, stmt->buf, &k) == RMI_BUF_SAVED)
-            stmt->bytes = left[k];
+    for (i = 0; next && left && i < program->n; i++) {
+        rmi_stmt *st = &program->st[i];
+        if (st->what == RMI_RUN && st->run.way == RMI_FWD) left[st->run.id] = rmi_low_form(graph, st->run)->saved;
+        if (st->what != RMI_RUN && (st->what != RMI_ALLOC || st->bytes == RMI_INF) &&
+            rmi_low_kind(graph, st->buf, &k) == RMI_BUF_SAVED)
+            st->bytes = left[k];
     }
     rmi_arena_free(&tmp);
-    return RM_OK;
+    return next && left ? RM_OK : RM_ERROR_MEMORY;
 }
 
-/* --- one memory: which bytes are live, and when the last user of freed bytes ends. The starts of what is live are bits
-   of words, in levels of 64 words to a word: a newcomer looks at its two neighbours. Times stand in a tree over the end
-   points; where the compute lane works alone nobody ever waits for that user, and there is none. */
+/* --- one memory: a tree over the end points of all that ever lies in it. A mark on a node is said of all its bytes:
+   when their last user ends, or RMI_INF while they are live. */
 typedef struct rmi_space {
-    uint64_t *cut;           /* sorted end points; without a tree: starts */
-    size_t n_cut;
-    uint64_t *bits[6], *end; /* levels, lowest first; by cut: where what starts there ends */
-    uint32_t levels;
-    size_t leaves;           /* of the tree; 0: there is none */
-    uint64_t *freed;         /* by node, of all its bytes: the latest end of a user */
-    uint64_t *freed_max;     /* the latest of any of its bytes, by marks on it and below */
+    uint64_t *cut; /* sorted end points */
+    size_t n_cut, cap_cut, leaves;
+    uint64_t *mark, *latest; /* by node; latest: of the marks on it and below */
     uint64_t size, top, sum, peak;
 } rmi_space;
 
-/* The number of the highest bit of a word that is not 0. */
-RMI_FN uint32_t rmi_sch_high_bit(uint64_t word)
+/* The tree, when all end points are there, in any order. */
+RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *space)
 {
-    uint32_t n = 0, k;
-    for (k = 32; k; k /= 2)
-        if (word >> k) word >>= k, n += k;
-    return n;
-}
-
-/* The start that is live next to cut i, below it (or i itself) or above; RMI_NONE: there is none. */
-RMI_FN size_t rmi_sch_below(const rmi_space *space, size_t i)
-{
-    uint32_t k;
-    for (k = 0; k < space->levels; k++, i /= 64) {
-        uint64_t word = space->bits[k][i / 64] & (k ? ((uint64_t)1 << (i % 64)) - 1 : RMI_INF >> (63 - i % 64));
-        if (!word) continue;
-        for (i = i / 64 * 64 + rmi_sch_high_bit(word); k--;) i = i * 64 + rmi_sch_high_bit(space->bits[k][i]);
-        return i;
-    }
-    return (size_t)RMI_NONE;
-}
-RMI_FN size_t rmi_sch_above(const rmi_space *space, size_t i)
-{
-    uint32_t k;
-    for (k = 0; k < space->levels; k++, i /= 64) {
-        uint64_t word = i % 64 == 63 ? 0 : space->bits[k][i / 64] >> (i % 64 + 1) << (i % 64 + 1);
-        if (!word) continue;
-        for (i = i / 64 * 64 + rmi_sch_high_bit(word & (~word + 1)); k--;) {
-            word = space->bits[k][i];
-            i = i * 64 + rmi_sch_high_bit(word & (~word + 1));
-        }
-        return i;
-    }
-    return (size_t)RMI_NONE;
-}
-
-/* The tables of a memory whose end points are known; alone: nobody waits for freed bytes. */
-RMI_FN rm_result rmi_sch_space_make(rmi_arena *mem, rmi_space *space, uint64_t *room, int alone)
-{
+    uint64_t *room = RMI_RAW(mem, uint64_t, space->n_cut + 1);
     size_t i, n = 0;
+    if (!room) return RM_ERROR_MEMORY;
     rmi_sort_u64(space->cut, room, space->n_cut);
     for (i = 0; i < space->n_cut; i++)
         if (!n || space->cut[n - 1] != space->cut[i]) space->cut[n++] = space->cut[i];
     space->n_cut = n;
-    if (!alone) {
-        for (space->leaves = 1; space->leaves < n;) space->leaves *= 2;
-        if (!(space->freed = RMI_NEW(mem, uint64_t, space->leaves * 4))) return RM_ERROR_MEMORY;
-        space->freed_max = space->freed + space->leaves * 2;
+    for (space->leaves = 1; space->leaves < n;) space->leaves *= 2;
+    return RMI_TABLES(mem, RMI_T(space->mark, 2 * space->leaves), RMI_T(space->latest, 2 * space->leaves));
+}
+
+/* Marks the bytes [from, to). Returns the latest mark on any of them before. Ends that are no end point count as the next one. */
+RMI_FN uint64_t rmi_sch_mark(rmi_space *space, uint64_t from, uint64_t to, uint64_t mark)
+{
+    size_t first = space->leaves + rmi_lower_bound(space->cut, space->n_cut, from), low = first, node,
+           end = space->leaves + rmi_lower_bound(space->cut, space->n_cut, to), last = end - 1, other;
+    uint64_t *latest = space->latest, before = 0;
+    for (node = first, other = last; node; node /= 2, other /= 2)
+        before = rmi_max(before, rmi_max(space->mark[node], space->mark[other]));
+    for (; low < end; low /= 2, end /= 2) {
+        if (low & 1) {
+            before = rmi_max(before, latest[low]);
+            space->mark[low] = latest[low] = mark;
+            low++;
+        }
+        if (end & 1) {
+            end--;
+            before = rmi_max(before, latest[end]);
+            space->mark[end] = latest[end] = mark;
+        }
     }
-    if (!(space->end = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
-    do {
-        n = n / 64 + 1;
-        if (!(space->bits[space->levels++] = RMI_NEW(mem, uint64_t, n))) return RM_ERROR_MEMORY;
-    } while (n > 1 && space->levels < 6);
-    return RM_OK;
-}
-
-/* When the last user of any byte between cuts a and b ends; until is a user of all of them from then on (0: only
-   asked). */
-RMI_FN uint64_t rmi_sch_users(rmi_space *space, size_t a, size_t b, uint64_t until)
-{
-    size_t lo = a + space->leaves, hi = b + space->leaves, side;
-    uint64_t latest = 0;
-    for (; lo < hi; lo /= 2, hi /= 2)
-        for (side = 0; side < 2; side++) {
-            size_t node = side ? hi - 1 : lo;
-            if (!((side ? hi : lo) & 1)) continue;
-            latest = rmi_max(latest, space->freed_max[node]);
-            space->freed[node] = rmi_max(space->freed[node], until);
-            space->freed_max[node] = rmi_max(space->freed_max[node], until);
-            if (side) hi--;
-            else lo++;
-        }
-    for (side = 0; side < 2; side++)
-        for (lo = (side ? b - 1 : a) + space->leaves; lo; lo /= 2) {
-            latest = rmi_max(latest, space->freed[lo]);
-            space->freed_max[lo] = rmi_max(space->freed_max[lo], rmi_max(until, space->freed[lo]));
-        }
-    return latest;
-}
-
-/* [lo, hi) becomes live, or (0) is not free: *freed, when the last user of its bytes ends, if anyone asks. */
-RMI_FN int rmi_sch_occupy(rmi_space *space, uint64_t lo, uint64_t hi, uint64_t *freed)
-{
-    size_t i = rmi_lower_bound(space->cut, space->n_cut, lo), below = rmi_sch_below(space, i),
-           above = rmi_sch_above(space, i);
-    uint32_t k;
-    if (below != (size_t)RMI_NONE && space->end[below] > lo) return 0;
-    if (above != (size_t)RMI_NONE && space->cut[above] < hi) return 0;
-    if (space->leaves) *freed = rmi_sch_users(space, i, rmi_lower_bound(space->cut, space->n_cut, hi), 0);
-    space->end[i] = hi;
-    for (k = 0; k < space->levels; k++, i /= 64) space->bits[k][i / 64] |= (uint64_t)1 << (i % 64);
-    return 1;
-}
-
-/* [lo, hi) is free again; its last user ends at `until`. */
-RMI_FN void rmi_sch_vacate(rmi_space *space, uint64_t lo, uint64_t hi, uint64_t until)
-{
-    size_t i = rmi_lower_bound(space->cut, space->n_cut, lo);
-    uint32_t k;
-    if (space->leaves) rmi_sch_users(space, i, rmi_lower_bound(space->cut, space->n_cut, hi), until);
-    for (k = 0; k < space->levels; k++, i /= 64)
-        if (space->bits[k][i / 64] &= ~((uint64_t)1 << (i % 64))) return;
+    for (node = first / 2, other = last / 2; node; node /= 2, other /= 2) {
+        latest[node] = rmi_max(space->mark[node], rmi_max(latest[2 * node], latest[2 * node + 1]));
+        latest[other] = rmi_max(space->mark[other], rmi_max(latest[2 * other], latest[2 * other + 1]));
+    }
+    return before;
 }
 
 /* --- state of the simulation */
@@ -3803,10 +3723,10 @@ typedef struct rmi_span { /* when something ran, in the last of the steps that w
 } rmi_span;
 
 typedef struct rmi_stretch {
-    uint64_t lo, hi, busy, ready;
-    uint32_t first;   /* buffer whose name it is; further ones by next_name */
-    uint32_t next;    /* free list */
-    uint8_t host, fixed;
+    uint64_t lo, hi, busy, ready; /* when its last user ends, when what was written is there */
+    uint32_t first;               /* buffer whose name it is; further ones by rmi_held.next */
+    uint32_t next;                /* free list */
+    uint32_t memory;
 } rmi_stretch;
 
 /* nothing: from == to. A gradient: contributions [from, to). All else: to = from + 1, from is its version */
@@ -3814,58 +3734,55 @@ typedef struct rmi_content {
     uint32_t from, to;
 } rmi_content;
 
-typedef struct rmi_pending {
-    uint32_t fresh, old, op; /* op: the one whose run it belongs to; RMI_NONE: of the next run */
-    uint8_t way, reuse;
+typedef struct rmi_held { /* a buffer in one of the two memories */
+    uint32_t stretch, next; /* RMI_NONE: it is not there; it is the last name of its stretch */
+    rmi_content is;
+} rmi_held;
+
+typedef struct rmi_pending { /* an alias, or (takes 1) a reuse */
+    uint32_t fresh, old, takes;
 } rmi_pending;
 
 typedef struct rmi_progress { /* of the step that is replayed */
     uint32_t *version;          /* by tensor: how often it has been changed */
     uint32_t *given;            /* by tensor: contributions to its gradient so far */
     uint8_t *done;              /* by op and gradient: that contribution was given */
-    uint32_t *done_at;          /* by op: its first in done */
     uint32_t *ran, *left_by;    /* by op: how often; the form whose saved bytes are there */
     const char **bits;          /* by op: the class of the forms that ran, or NULL */
     uint8_t *updated, *reduced; /* by tensor */
     uint8_t *passed;            /* by barrier */
+    uint8_t *declared;          /* by buffer: it has a home on the device (1), in host memory (2) */
     uint64_t barrier_end;
 } rmi_progress;
 
-typedef struct rmi_sim_use { /* stretches that the current run or copy reads, writes */
-    uint32_t *reads, *writes, n_reads, n_writes;
+typedef struct rmi_sim_use { /* a stretch that the current run or copy reads or writes */
+    uint32_t stretch, writes;
 } rmi_sim_use;
-
-typedef struct rmi_sim_ws { /* workspaces that are allocated now; used: by op, then by tensor, a run has had it */
-    uint32_t *live;
-    size_t n, cap;
-    uint8_t *used;
-} rmi_sim_ws;
 
 typedef struct rmi_sim {
     const rm_graph *graph;
     const rmi_program *program;
-    rmi_arena mem;
+    rmi_arena mem, turn;        /* turn: of one step */
     rmi_error *err;
     size_t at;                  /* the statement */
-    uint32_t *dev, *hst;        /* by buffer: its stretch on the device, in host memory, or RMI_NONE */
-    uint32_t *next_name;        /* by buffer: the next name of its stretch, or RMI_NONE */
-    rmi_content *value, *kept;  /* by buffer: what it holds on the device, in host memory */
+    rmi_held *held[2];          /* by buffer: on the device, in host memory */
     rmi_stretch *str;
     uint32_t n_str, free_str;
     size_t cap_str;
     rmi_space space[2];         /* arena, host memory */
     uint64_t lane[RMI_LANES];   /* when it is free */
-    rmi_pending *pend;          /* aliases and reuses whose run has not come yet */
-    size_t n_pend, cap_pend;
-    uint32_t *dying;            /* buffers whose bytes the next run takes over */
-    size_t n_dying, cap_dying;
-    rmi_sim_ws ws;
+    rmi_pending *pend;          /* those whose run has not come yet; from n_wait on: of the current run */
+    size_t n_pend, n_wait, cap_pend;
+    uint32_t *ws, spent;        /* workspaces that are allocated now; the one that the last run had */
+    size_t n_ws, cap_ws;
+    uint32_t *done_at;          /* by op: its first in now.done */
     rmi_progress now;
     rmi_access acc;
-    rmi_sim_use use;
+    rmi_sim_use *use;
+    size_t n_use, cap_use;
     rmi_content *after;         /* what the gradients that a backward contributes to hold afterwards */
+    size_t cap_after;
     rmi_figures fig;
-    int alone;                  /* the compute lane is: every step is the first one again */
     rmi_span *spans;            /* two by statement, the second of the host lane; or NULL */
 } rmi_sim;
 
@@ -3887,64 +3804,49 @@ RMI_FN rm_result rmi_sim_fail_buf(rmi_sim *s, uint32_t buf, const char *fact)
 }
 
 /* The same about two buffers. */
-RMI_FN rm_result rmi_sim_fail_two(rmi_sim *s, uint32_t from, const char *fact, uint32_t buf)
+RMI_FN rm_result rmi_sim_fail_two(rmi_sim *s, uint32_t buf, const char *fact, uint32_t with)
 {
     char name[300], other[300];
-    return rmi_sim_fail(s, "%s %s %s", rmi_sch_name(s->graph, from, name), fact, rmi_sch_name(s->graph, buf, other));
+    return rmi_sim_fail(s, "%s %s %s", rmi_sch_name(s->graph, buf, name), fact, rmi_sch_name(s->graph, with, other));
 }
 
-/* A stretch without a name, from the free list or new. */
-RMI_FN rm_result rmi_sim_new_stretch(rmi_sim *s, uint32_t *out)
+/* An offence: bytes are not free; the live buffer that they overlap is told. */
+RMI_FN rm_result rmi_sim_fail_overlap(rmi_sim *s, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t hi)
 {
-    uint32_t i = s->free_str;
-    if (i != RMI_NONE) {
-        s->free_str = s->str[i].next;
-    } else {
-        if (!RMI_GROW(&s->mem, s->str, s->cap_str, (size_t)s->n_str + 1)) return RM_ERROR_MEMORY;
-        i = s->n_str++;
-    }
-    memset(&s->str[i], 0, sizeof(rmi_stretch));
-    s->str[i].first = RMI_NONE;
-    *out = i;
-    return RM_OK;
-}
-
-/* The live buffer that [lo, hi) overlaps, for the message. */
-RMI_FN uint32_t rmi_sim_neighbour(const rmi_sim *s, uint32_t host, uint64_t lo, uint64_t hi)
-{
-    const uint32_t *at = host ? s->hst : s->dev;
-    uint32_t buf;
-    for (buf = 0; buf < rmi_low_buffers(s->graph); buf++)
-        if (at[buf] != RMI_NONE && s->str[at[buf]].lo < hi && lo < s->str[at[buf]].hi) return buf;
-    return RMI_NONE;
+    const rmi_held *held = s->held[memory];
+    uint32_t k, n = rmi_low_buffers(s->graph);
+    char name[300], other[300] = "another buffer";
+    for (k = 0; k < n; k++)
+        if (held[k].stretch != RMI_NONE && s->str[held[k].stretch].lo < hi && lo < s->str[held[k].stretch].hi) break;
+    return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->graph, buf, name), lo, hi,
+                        k < n ? rmi_sch_name(s->graph, k, other) : other);
 }
 
 /* A buffer gets bytes from lo on in the arena or in host memory; an offence if they are not free, or past the end. */
-RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t buf, uint64_t lo, uint64_t bytes, uint32_t *out)
+RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t memory, uint32_t buf, uint64_t lo, uint64_t bytes)
 {
-    rmi_space *sp = &s->space[host];
+    rmi_space *space = &s->space[memory];
     uint64_t hi = rmi_add(lo, bytes), freed = 0;
-    uint32_t str;
-    char name[300], other[300];
-    if (hi > sp->size)
+    uint32_t i = s->free_str;
+    char name[300];
+    if (hi > space->size)
         return rmi_sim_fail(s, "%s ends at byte %u, past the %u bytes of the %s", rmi_sch_name(s->graph, buf, name), hi,
-                            sp->size, host ? "host memory" : "arena");
-    if (bytes && !rmi_sch_occupy(sp, lo, hi, &freed)) {
-        uint32_t n = rmi_sim_neighbour(s, host, lo, hi);
-        return rmi_sim_fail(s, "%s at [%u, %u) overlaps %s, which is live", rmi_sch_name(s->graph, buf, name), lo, hi,
-                            n == RMI_NONE ? "another buffer" : rmi_sch_name(s->graph, n, other));
-    }
-    RMI_TRY(rmi_sim_new_stretch(s, &str));
-    s->str[str].lo = lo;
-    s->str[str].hi = hi;
-    s->str[str].busy = s->str[str].ready = freed;
-    s->str[str].first = buf;
-    s->str[str].host = (uint8_t)host;
-    if (!host) s->next_name[buf] = RMI_NONE;
-    sp->top = rmi_max(sp->top, hi);
-    sp->sum += bytes;
-    sp->peak = rmi_max(sp->peak, sp->sum);
-    *out = str;
+                            space->size, memory ? "host memory" : "arena");
+    if (bytes) freed = rmi_sch_mark(space, lo, hi, RMI_INF);
+    if (freed == RMI_INF) return rmi_sim_fail_overlap(s, memory, buf, lo, hi);
+    if (i != RMI_NONE) s->free_str = s->str[i].next;
+    else if (RMI_GROW(&s->mem, s->str, s->cap_str, (size_t)s->n_str + 1)) i = s->n_str++;
+    else return RM_ERROR_MEMORY;
+    s->str[i].lo = lo;
+    s->str[i].hi = hi;
+    s->str[i].busy = s->str[i].ready = freed;
+    s->str[i].first = buf;
+    s->str[i].memory = memory;
+    s->held[memory][buf].stretch = i;
+    s->held[memory][buf].next = RMI_NONE;
+    space->top = rmi_max(space->top, hi);
+    space->sum += bytes;
+    space->peak = rmi_max(space->peak, space->sum);
     return RM_OK;
 }
 
@@ -3952,38 +3854,20 @@ RMI_FN rm_result rmi_sim_place(rmi_sim *s, uint32_t host, uint32_t buf, uint64_t
 RMI_FN void rmi_sim_release(rmi_sim *s, uint32_t str)
 {
     rmi_stretch *stretch = &s->str[str];
-    rmi_space *sp = &s->space[stretch->host];
-    if (stretch->hi > stretch->lo) rmi_sch_vacate(sp, stretch->lo, stretch->hi, stretch->busy);
-    sp->sum -= stretch->hi - stretch->lo;
+    rmi_space *space = &s->space[stretch->memory];
+    if (stretch->hi > stretch->lo)
+        rmi_sch_mark(space, stretch->lo, stretch->hi, rmi_min(stretch->busy, RMI_INF - 1));
+    space->sum -= stretch->hi - stretch->lo;
     stretch->next = s->free_str;
     s->free_str = str;
 }
 
-/* A buffer on the device goes; with the last name its bytes do. */
-RMI_FN void rmi_sim_drop(rmi_sim *s, uint32_t buf)
-{
-    uint32_t str = s->dev[buf], *link = &s->str[str].first;
-    while (*link != buf) link = &s->next_name[*link];
-    *link = s->next_name[buf];
-    s->dev[buf] = RMI_NONE;
-    s->value[buf].from = s->value[buf].to = 0;
-    if (s->str[str].first == RMI_NONE) rmi_sim_release(s, str);
-}
-
-/* The copy of a buffer in host memory goes. */
-RMI_FN void rmi_sim_drop_kept(rmi_sim *s, uint32_t buf)
-{
-    rmi_sim_release(s, s->hst[buf]);
-    s->hst[buf] = RMI_NONE;
-    s->kept[buf].from = s->kept[buf].to = 0;
-}
-
 /* --- contents */
-RMI_FN rmi_content rmi_sim_content(uint32_t from, uint32_t buf)
+RMI_FN rmi_content rmi_sim_content(uint32_t from, uint32_t to)
 {
     rmi_content content;
     content.from = from;
-    content.to = buf;
+    content.to = to;
     return content;
 }
 RMI_FN int rmi_sim_same(rmi_content content, rmi_content other)
@@ -3991,6 +3875,26 @@ RMI_FN int rmi_sim_same(rmi_content content, rmi_content other)
     return content.from == other.from && content.to == other.to;
 }
 RMI_FN int rmi_sim_nothing(rmi_content content) { return content.from == content.to; }
+
+/* The contributions of both, if they follow each other; else what is never right. */
+RMI_FN rmi_content rmi_sim_sum(rmi_content one, rmi_content other)
+{
+    return one.to == other.from   ? rmi_sim_content(one.from, other.to)
+           : other.to == one.from ? rmi_sim_content(other.from, one.to)
+                                  : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
+}
+
+/* A buffer goes from a memory; with the last name its bytes do. */
+RMI_FN void rmi_sim_drop(rmi_sim *s, uint32_t memory, uint32_t buf)
+{
+    rmi_held *held = s->held[memory];
+    uint32_t str = held[buf].stretch, *link = &s->str[str].first;
+    while (*link != buf) link = &held[*link].next;
+    *link = held[buf].next;
+    held[buf].stretch = RMI_NONE;
+    held[buf].is = rmi_sim_content(0, 0);
+    if (s->str[str].first == RMI_NONE) rmi_sim_release(s, str);
+}
 
 /* Contributions that a complete gradient has; earlier steps' count as one. */
 RMI_FN uint32_t rmi_sim_full(const rmi_sim *s, uint32_t tensor)
@@ -4013,87 +3917,73 @@ RMI_FN rmi_content rmi_sim_right(const rmi_sim *s, uint32_t buf)
     return rmi_sim_content(version, version + 1);
 }
 
-/* The stretch of buf on the device; buffers of no bytes are always there. */
-RMI_FN rm_result rmi_sim_at_device(rmi_sim *s, uint32_t buf, uint32_t *str)
+/* Is a buffer in that memory, with its whole, newest value? */
+RMI_FN int rmi_sim_whole(const rmi_sim *s, uint32_t memory, uint32_t buf)
 {
-    uint32_t i;
-    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
-    if (s->dev[buf] == RMI_NONE && kind <= RMI_BUF_STATE && !rmi_low_bytes(s->graph, buf))
-        RMI_TRY(rmi_sim_place(s, 0, buf, 0, 0, &s->dev[buf]));
-    if (s->dev[buf] == RMI_NONE) return rmi_sim_fail_buf(s, buf, "is not on the device");
-    *str = s->dev[buf];
-    return RM_OK;
+    return s->held[memory][buf].stretch != RMI_NONE && rmi_sim_same(s->held[memory][buf].is, rmi_sim_right(s, buf));
 }
 
-/* The stretch of a buffer that is on the device and holds its whole, newest value; else an offence. */
-RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t buf, uint32_t *str)
+/* The buffer must be on the device; one of no bytes always is. */
+RMI_FN rm_result rmi_sim_at_device(rmi_sim *s, uint32_t buf)
 {
-    RMI_TRY(rmi_sim_at_device(s, buf, str));
-    if (!rmi_sim_same(s->value[buf], rmi_sim_right(s, buf)))
-        return rmi_sim_fail_buf(s, buf, rmi_sim_nothing(s->value[buf]) ? "is on the device and holds nothing yet"
-                                : "does not hold its whole, newest value");
-    return RM_OK;
+    uint32_t i;
+    if (s->held[0][buf].stretch != RMI_NONE) return RM_OK;
+    if (rmi_low_kind(s->graph, buf, &i) > RMI_BUF_STATE || rmi_low_bytes(s->graph, buf))
+        return rmi_sim_fail_buf(s, buf, "is not on the device");
+    return rmi_sim_place(s, 0, buf, 0, 0);
+}
+
+/* It must be there and hold its whole, newest value. */
+RMI_FN rm_result rmi_sim_need(rmi_sim *s, uint32_t buf)
+{
+    RMI_TRY(rmi_sim_at_device(s, buf));
+    if (rmi_sim_whole(s, 0, buf)) return RM_OK;
+    return rmi_sim_fail_buf(s, buf, rmi_sim_nothing(s->held[0][buf].is) ? "is on the device and holds nothing yet"
+                                    : "does not hold its whole, newest value");
 }
 
 /* An offence if a buffer on the device shares its bytes with another name. */
 RMI_FN rm_result rmi_sim_unshared(rmi_sim *s, uint32_t buf)
 {
-    if (s->str[s->dev[buf]].first == buf && s->next_name[buf] == RMI_NONE) return RM_OK;
+    const rmi_held *held = &s->held[0][buf];
+    if (s->str[held->stretch].first == buf && held->next == RMI_NONE) return RM_OK;
     return rmi_sim_fail_buf(s, buf, "has bytes that another name shares");
 }
 
-/* The current run reads a buffer. */
-RMI_FN rm_result rmi_sim_read(rmi_sim *s, uint32_t buf)
+/* The current run or copy reads or writes a stretch. */
+RMI_FN rm_result rmi_sim_touch(rmi_sim *s, uint32_t stretch, int writes)
 {
-    uint32_t str = 0;
-    RMI_TRY(rmi_sim_need(s, buf, &str));
-    s->use.reads[s->use.n_reads++] = str;
+    if (!RMI_GROW(&s->mem, s->use, s->cap_use, s->n_use + 1)) return RM_ERROR_MEMORY;
+    s->use[s->n_use].stretch = stretch;
+    s->use[s->n_use++].writes = (uint32_t)writes;
     return RM_OK;
 }
 
-/* The current run writes a buffer, whatever it holds. */
-RMI_FN rm_result rmi_sim_write(rmi_sim *s, uint32_t buf)
-{
-    uint32_t str = 0;
-    RMI_TRY(rmi_sim_at_device(s, buf, &str));
-    s->use.writes[s->use.n_writes++] = str;
-    return RM_OK;
-}
-
-/* A buffer on the device holds something else from that time on. */
-RMI_FN void rmi_sim_set(rmi_sim *s, uint32_t buf, rmi_content content, uint64_t time)
-{
-    rmi_stretch *str = &s->str[s->dev[buf]];
-    s->value[buf] = content;
-    str->ready = rmi_max(str->ready, time);
-    str->busy = rmi_max(str->busy, time);
-}
-
-/* A run or copy on a lane, with the reads and writes gathered: when does it end? */
+/* A run or copy on a lane, with its uses gathered: when does it end? */
 RMI_FN uint64_t rmi_sim_work(rmi_sim *s, uint32_t lane, uint64_t ns, uint64_t not_before)
 {
-    uint64_t time = rmi_max(s->lane[lane], not_before);
-    uint32_t i;
-    for (i = 0; i < s->use.n_reads; i++) time = rmi_max(time, s->str[s->use.reads[i]].ready);
-    for (i = 0; i < s->use.n_writes; i++) time = rmi_max(time, s->str[s->use.writes[i]].busy);
+    uint64_t start = rmi_max(s->lane[lane], not_before), end;
+    size_t i;
+    for (i = 0; i < s->n_use; i++) {
+        const rmi_stretch *used = &s->str[s->use[i].stretch];
+        start = rmi_max(start, s->use[i].writes ? used->busy : used->ready);
+    }
+    end = s->lane[lane] = rmi_add(start, ns);
+    s->fig.busy[lane] = rmi_add(s->fig.busy[lane], ns);
     if (s->spans) {
         rmi_span *span = &s->spans[2 * s->at + (lane == RM_LANE_HOST)];
-        span->start = time;
-        span->end = rmi_add(time, ns);
+        span->start = start;
+        span->end = end;
         span->lane = lane;
         span->ran = 1;
     }
-    time = rmi_add(time, ns);
-    s->lane[lane] = time;
-    s->fig.busy[lane] = rmi_add(s->fig.busy[lane], ns);
-    for (i = 0; i < s->use.n_reads; i++) s->str[s->use.reads[i]].busy = rmi_max(s->str[s->use.reads[i]].busy, time);
-    for (i = 0; i < s->use.n_writes; i++) {
-        rmi_stretch *written = &s->str[s->use.writes[i]];
-        written->busy = rmi_max(written->busy, time);
-        written->ready = rmi_max(written->ready, time);
+    for (i = 0; i < s->n_use; i++) {
+        rmi_stretch *used = &s->str[s->use[i].stretch];
+        used->busy = rmi_max(used->busy, end);
+        if (s->use[i].writes) used->ready = rmi_max(used->ready, end);
     }
-    s->use.n_reads = s->use.n_writes = 0;
-    return time;
+    s->n_use = 0;
+    return end;
 }
 
 /* --- statements about memory */
@@ -4103,16 +3993,15 @@ RMI_FN rm_result rmi_sim_alloc(rmi_sim *s, const rmi_stmt *st)
     rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
     if (rmi_low_external(s->graph, buf))
         return rmi_sim_fail_buf(s, buf, "is the caller's memory: it is never allocated");
-    if (s->dev[buf] != RMI_NONE) return rmi_sim_fail_buf(s, buf, "is allocated already");
+    if (s->held[0][buf].stretch != RMI_NONE) return rmi_sim_fail_buf(s, buf, "is allocated already");
     if (kind == RMI_BUF_VALUE && s->graph->tensors[i].maker != RMI_NONE &&
         s->graph->ops[s->graph->tensors[i].maker].view != RMI_NONE)
         return rmi_sim_fail_buf(s, buf, "is a view: it comes to be by an alias");
-    if (kind == RMI_BUF_WS || kind == RMI_BUF_OPT_WS) {
-        if (!RMI_GROW(&s->mem, s->ws.live, s->ws.cap, s->ws.n + 1)) return RM_ERROR_MEMORY;
-        s->ws.live[s->ws.n++] = buf;
-        s->ws.used[buf - (3 * s->graph->n_tensors + s->graph->n_ops)] = 0;
+    if (kind >= RMI_BUF_WS) {
+        if (!RMI_GROW(&s->mem, s->ws, s->cap_ws, s->n_ws + 1)) return RM_ERROR_MEMORY;
+        s->ws[s->n_ws++] = buf;
     }
-    return rmi_sim_place(s, 0, buf, st->offset, st->bytes, &s->dev[buf]);
+    return rmi_sim_place(s, 0, buf, st->offset, st->bytes);
 }
 
 /* The statement free. */
@@ -4120,10 +4009,11 @@ RMI_FN rm_result rmi_sim_free(rmi_sim *s, uint32_t buf)
 {
     size_t i;
     if (rmi_low_external(s->graph, buf)) return rmi_sim_fail_buf(s, buf, "is the caller's memory: it is never freed");
-    if (s->dev[buf] == RMI_NONE) return rmi_sim_fail_buf(s, buf, "is not on the device");
-    for (i = 0; i < s->ws.n; i++)
-        if (s->ws.live[i] == buf) s->ws.live[i] = s->ws.live[--s->ws.n];
-    rmi_sim_drop(s, buf);
+    if (s->held[0][buf].stretch == RMI_NONE) return rmi_sim_fail_buf(s, buf, "is not on the device");
+    for (i = 0; i < s->n_ws; i++)
+        if (s->ws[i] == buf) s->ws[i] = s->ws[--s->n_ws];
+    if (s->spent == buf) s->spent = RMI_NONE;
+    rmi_sim_drop(s, 0, buf);
     return RM_OK;
 }
 
@@ -4138,51 +4028,45 @@ RMI_FN uint64_t rmi_sim_length(const rmi_sim *s, uint32_t buf)
 /* The new name joins the bytes of the old one. */
 RMI_FN rm_result rmi_sim_share(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
-    uint32_t str = 0;
-    if (s->dev[fresh] != RMI_NONE) return rmi_sim_fail_buf(s, fresh, "is there already");
-    RMI_TRY(rmi_sim_at_device(s, old, &str));
+    rmi_held *held = s->held[0];
+    if (held[fresh].stretch != RMI_NONE) return rmi_sim_fail_buf(s, fresh, "is there already");
+    RMI_TRY(rmi_sim_at_device(s, old));
     if (rmi_low_bytes(s->graph, fresh) > rmi_sim_length(s, old))
         return rmi_sim_fail_two(s, fresh, "is larger than", old);
-    s->next_name[fresh] = s->str[str].first;
-    s->str[str].first = fresh;
-    s->dev[fresh] = str;
+    held[fresh].stretch = held[old].stretch;
+    held[fresh].next = s->str[held[old].stretch].first;
+    s->str[held[old].stretch].first = fresh;
     return RM_OK;
 }
 
-/* An alias or reuse waits for the run that makes it right. */
-RMI_FN rm_result rmi_sim_pend(rmi_sim *s, uint32_t fresh, uint32_t old, rmi_way way, uint32_t op, int reuse)
+/* The same, which waits for the run that makes it right; takes: the old name goes with it. */
+RMI_FN rm_result rmi_sim_pend(rmi_sim *s, uint32_t fresh, uint32_t old, uint32_t takes)
 {
-    rmi_pending *pending;
+    RMI_TRY(rmi_sim_share(s, fresh, old));
     if (!RMI_GROW(&s->mem, s->pend, s->cap_pend, s->n_pend + 1)) return RM_ERROR_MEMORY;
-    pending = &s->pend[s->n_pend++];
-    pending->fresh = fresh;
-    pending->old = old;
-    pending->op = op;
-    pending->way = (uint8_t)way;
-    pending->reuse = (uint8_t)reuse;
+    s->pend[s->n_pend].fresh = fresh;
+    s->pend[s->n_pend].old = old;
+    s->pend[s->n_pend++].takes = takes;
     return RM_OK;
 }
 
 /* The statement alias: a view of an input, or a gradient that shares the bytes of the output's. */
 RMI_FN rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
-    uint32_t i, of, str, maker;
-    rmi_buf_kind kind = rmi_low_kind(s->graph, fresh, &i);
+    const rm_graph *graph = s->graph;
+    uint32_t i, of, maker;
+    rmi_buf_kind kind = rmi_low_kind(graph, fresh, &i), old_kind = rmi_low_kind(graph, old, &of);
     if (kind == RMI_BUF_GRAD) {
-        const rmi_op *op;
-        if (rmi_low_kind(s->graph, old, &of) != RMI_BUF_GRAD || s->graph->tensors[of].maker == RMI_NONE)
-            return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
-        op = &s->graph->ops[s->graph->tensors[of].maker];
-        if (op->out.at[0] != of || !rmi_list_has(&op->share, i))
-            return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
-        RMI_TRY(rmi_sim_share(s, fresh, old));
-        return rmi_sim_pend(s, fresh, old, RMI_BWD, s->graph->tensors[of].maker, 0);
+        maker = old_kind == RMI_BUF_GRAD ? graph->tensors[of].maker : RMI_NONE;
+        if (maker != RMI_NONE && graph->ops[maker].out.at[0] == of && rmi_list_has(&graph->ops[maker].share, i))
+            return rmi_sim_pend(s, fresh, old, 0);
+        return rmi_sim_fail_two(s, fresh, "may not share the bytes of", old);
     }
-    maker = kind == RMI_BUF_VALUE ? s->graph->tensors[i].maker : RMI_NONE;
-    if (maker == RMI_NONE || s->graph->ops[maker].view != old) return rmi_sim_fail_two(s, fresh, "is no view of", old);
-    RMI_TRY(rmi_sim_need(s, old, &str));
+    maker = kind == RMI_BUF_VALUE ? graph->tensors[i].maker : RMI_NONE;
+    if (maker == RMI_NONE || graph->ops[maker].view != old) return rmi_sim_fail_two(s, fresh, "is no view of", old);
+    RMI_TRY(rmi_sim_need(s, old));
     RMI_TRY(rmi_sim_share(s, fresh, old));
-    s->value[fresh] = rmi_sim_right(s, fresh);
+    s->held[0][fresh].is = rmi_sim_right(s, fresh);
     s->now.ran[maker]++;
     return RM_OK;
 }
@@ -4190,125 +4074,98 @@ RMI_FN rm_result rmi_sim_alias(rmi_sim *s, uint32_t fresh, uint32_t old)
 /* The statement reuse: a value or gradient takes over the bytes of a buffer that dies. */
 RMI_FN rm_result rmi_sim_reuse(rmi_sim *s, uint32_t fresh, uint32_t old)
 {
-    uint32_t i, str;
+    uint32_t i;
     rmi_buf_kind kind = rmi_low_kind(s->graph, fresh, &i);
-    RMI_TRY(rmi_sim_at_device(s, old, &str));
+    RMI_TRY(rmi_sim_at_device(s, old));
     RMI_TRY(rmi_sim_unshared(s, old));
     if (rmi_low_external(s->graph, old))
         return rmi_sim_fail_buf(s, old, "is the caller's memory: nothing takes it over");
     if (kind != RMI_BUF_GRAD && (kind != RMI_BUF_VALUE || s->graph->tensors[i].maker == RMI_NONE))
         return rmi_sim_fail_two(s, fresh, "may not take over the bytes of", old);
-    RMI_TRY(rmi_sim_share(s, fresh, old));
-    if (!RMI_GROW(&s->mem, s->dying, s->cap_dying, s->n_dying + 1)) return RM_ERROR_MEMORY;
-    s->dying[s->n_dying++] = old;
-    return rmi_sim_pend(s, fresh, old, kind == RMI_BUF_GRAD ? RMI_BWD : RMI_FWD,
-                        kind == RMI_BUF_GRAD ? RMI_NONE : s->graph->tensors[i].maker, 1);
+    return rmi_sim_pend(s, fresh, old, 1);
 }
 
-RMI_FN int rmi_sim_is_dying(const rmi_sim *s, uint32_t buf)
+/* May gradient `fresh` take the bytes of `old` in this backward? */
+RMI_FN int rmi_sim_over_ok(const rmi_sim *s, rmi_run run, uint32_t fresh, uint32_t old)
 {
-    size_t i;
-    for (i = 0; i < s->n_dying; i++)
-        if (s->dying[i] == buf) return 1;
-    return 0;
-}
-
-/* May gradient `fresh` of op take the bytes of `old` in this backward? */
-RMI_FN int rmi_sim_over_ok(const rmi_sim *s, uint32_t op_id, const rmi_form *form, uint32_t fresh, uint32_t old)
-{
-    const rmi_op *op = &s->graph->ops[op_id];
-    uint32_t tensor, old_id, i;
-    rmi_buf_kind ok = rmi_low_kind(s->graph, old, &old_id);
-    int is_dout;
+    const rmi_op *op = &s->graph->ops[run.id];
+    const rmi_form *form = rmi_low_form(s->graph, run);
+    uint32_t tensor, i, dout = rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]),
+             saved = rmi_low_buf(s->graph, RMI_BUF_SAVED, run.id);
     rmi_low_kind(s->graph, fresh, &tensor);
     if (!rmi_list_has(&op->grad_in, tensor)) return 0;
-    is_dout = ok == RMI_BUF_GRAD && old_id == op->out.at[0];
-    if (is_dout && (op->view == tensor || rmi_list_has(&op->share, tensor)) &&
+    if (old == dout && (op->view == tensor || rmi_list_has(&op->share, tensor)) &&
         rmi_low_bytes(s->graph, fresh) == rmi_low_bytes(s->graph, old))
         return 1;
     for (i = 0; i < form->n_overs; i++) {
         const rmi_over *over = &form->overs[i];
-        if (over->grad_of != tensor) continue;
-        if (over->what == RMI_OVER_DOUT && is_dout) return 1;
-        if (over->what == RMI_OVER_SAVED && ok == RMI_BUF_SAVED && old_id == op_id) return 1;
-        if (over->what == RMI_OVER_TENSOR && ok == RMI_BUF_VALUE && old_id == over->tensor) return 1;
+        uint32_t may = over->what == RMI_OVER_DOUT ? dout : over->what == RMI_OVER_SAVED ? saved : over->tensor;
+        if (over->grad_of == tensor && may == old) return 1;
     }
     return 0;
 }
 
-/* The reuses and shares said since the last run belong to this run: are they allowed? Aliases may wait for their
-   part. */
-RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run run, const rmi_part *part, rmi_pending **moved, size_t *n_moved)
+/* The reuses and shares said since the last run belong to this run: are they allowed? Shares may wait for their part of
+   a backward; what waits comes first in the list from then on. */
+RMI_FN rm_result rmi_sim_settle(rmi_sim *s, rmi_run run)
 {
-    const rmi_form *form = rmi_low_form(s->graph, run);
-    size_t i, keep = 0, total = s->n_pend;
-    rmi_pending *all = s->pend;
-    *n_moved = 0;
-    for (i = 0; i < total; i++) { /* those that wait come first, those of this run after them */
-        rmi_pending pending = all[i];
+    const rmi_op *op = run.way <= RMI_BWD ? &s->graph->ops[run.id] : NULL;
+    size_t i, k;
+    for (s->n_wait = i = 0; i < s->n_pend; i++) {
+        rmi_pending one = s->pend[i];
         uint32_t tensor;
-        int mine = pending.way == run.way && (pending.op == RMI_NONE || pending.op == run.id);
-        rmi_low_kind(s->graph, pending.fresh, &tensor);
-        if (!pending.reuse && mine && part && !rmi_list_has(&part->grads, tensor)) mine = 0;
-        if (!mine && !pending.reuse) {
-            size_t k;
-            for (k = i; k > keep; k--) all[k] = all[k - 1];
-            all[keep++] = pending;
+        rmi_way way = rmi_low_kind(s->graph, one.fresh, &tensor) == RMI_BUF_GRAD ? RMI_BWD : RMI_FWD;
+        int mine = run.way == way;
+        if (!one.takes && (!mine || one.old != rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]) ||
+                           !rmi_list_has(&rmi_low_part(s->graph, run)->grads, tensor))) {
+            for (k = i; k > s->n_wait; k--) s->pend[k] = s->pend[k - 1];
+            s->pend[s->n_wait++] = one;
             continue;
         }
-        if (mine && run.way == RMI_FWD)
-            mine = s->graph->ops[run.id].out.at[0] == tensor && form->inplace == pending.old;
-        else if (mine) mine = rmi_sim_over_ok(s, run.id, form, pending.fresh, pending.old);
-        if (!mine || s->dev[pending.fresh] != s->dev[pending.old])
-            return rmi_sim_fail_two(s, pending.fresh, "may not take the bytes in this run of", pending.old);
+        if (mine && way == RMI_FWD)
+            mine = op->out.at[0] == tensor && rmi_low_form(s->graph, run)->inplace == one.old;
+        else if (mine) mine = rmi_sim_over_ok(s, run, one.fresh, one.old);
+        if (!mine || s->held[0][one.fresh].stretch != s->held[0][one.old].stretch)
+            return rmi_sim_fail_two(s, one.fresh, "may not take the bytes in this run of", one.old);
     }
-    *moved = keep ? all + keep : all; /* all: NULL where nothing has ever been pending */
-    *n_moved = total - keep;
-    s->n_pend = keep;
     return RM_OK;
 }
 
-/* The buffer whose bytes this one took over for the current run; RMI_NONE: none. */
-RMI_FN uint32_t rmi_sim_moved_from(const rmi_pending *moved, size_t n, uint32_t buf)
+/* The buffer whose bytes this one took over, or shares, for the current run; RMI_NONE: none. */
+RMI_FN uint32_t rmi_sim_moved_from(const rmi_sim *s, uint32_t buf)
 {
     size_t i;
-    for (i = 0; i < n; i++)
-        if (moved[i].fresh == buf) return moved[i].old;
+    for (i = s->n_wait; i < s->n_pend; i++)
+        if (s->pend[i].fresh == buf) return s->pend[i].old;
     return RMI_NONE;
 }
 
 /* --- runs */
-RMI_FN rm_result rmi_sim_workspace(rmi_sim *s, uint32_t ws, uint64_t bytes)
-{
-    char name[300];
-    if (!bytes) return RM_OK;
-    if (s->dev[ws] == RMI_NONE || s->str[s->dev[ws]].hi - s->str[s->dev[ws]].lo < bytes)
-        return rmi_sim_fail(s, "%s of %u bytes is wanted by this run and not allocated", rmi_sch_name(s->graph, ws,
-                                                                                                      name), bytes);
-    s->use.writes[s->use.n_writes++] = s->dev[ws];
-    return RM_OK;
-}
 
-/* A const (or param) that this step has changed must not be read in its old place. What the op changes itself it may
+/* Consts (and params) that this step has changed must not be read in their old place. What the op changes itself it may
    find changed `later` times more than by the ops before it. */
-RMI_FN rm_result rmi_sim_fresh(rmi_sim *s, uint32_t tensor, uint32_t op, uint32_t later)
+RMI_FN rm_result rmi_sim_fresh(rmi_sim *s, const rmi_list *tensors, uint32_t op, uint32_t later)
 {
-    uint32_t root = s->graph->tensors[tensor].root, changed = s->now.version[root],
-             wanted = rmi_graph_version_for(s->graph, root, op);
-    rmi_tensor_kind kind = (rmi_tensor_kind)s->graph->tensors[root].kind;
-    if (kind == RMI_ACT || kind == RMI_INPUT) return RM_OK;
-    if (changed < wanted || changed - wanted > (rmi_list_has(&s->graph->ops[op].mutates, root) ? later : 0))
-        return rmi_sim_fail_buf(s, root, "has been changed in this step, and this run wants its earlier value");
+    uint32_t i;
+    for (i = 0; i < tensors->n; i++) {
+        uint32_t root = s->graph->tensors[tensors->at[i]].root, changed = s->now.version[root],
+                 wanted = rmi_graph_version_for(s->graph, root, op);
+        rmi_tensor_kind kind = (rmi_tensor_kind)s->graph->tensors[root].kind;
+        if (kind == RMI_ACT || kind == RMI_INPUT) continue;
+        if (changed < wanted || changed - wanted > (rmi_list_has(&s->graph->ops[op].mutates, root) ? later : 0))
+            return rmi_sim_fail_buf(s, root, "has been changed in this step, and this run wants its earlier value");
+    }
     return RM_OK;
 }
 
-/* Names on str besides buf, the dying and (for a forward's output) views of it. */
+/* Names on the bytes of buf besides buf, those that this run takes over and (for a forward's output) views of it. */
 RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *s, uint32_t buf, int forward)
 {
-    uint32_t n;
-    for (n = s->str[s->dev[buf]].first; n != RMI_NONE; n = s->next_name[n]) {
-        uint32_t i;
-        if (n == buf || rmi_sim_is_dying(s, n)) continue;
+    uint32_t n, i;
+    size_t k;
+    for (n = s->str[s->held[0][buf].stretch].first; n != RMI_NONE; n = s->held[0][n].next) {
+        for (k = s->n_wait; k < s->n_pend && !(s->pend[k].takes && s->pend[k].old == n);) k++;
+        if (n == buf || k < s->n_pend) continue;
         if (forward && rmi_low_kind(s->graph, n, &i) == RMI_BUF_VALUE && s->graph->tensors[i].root == buf) continue;
         return n;
     }
@@ -4317,7 +4174,7 @@ RMI_FN uint32_t rmi_sim_other_name(const rmi_sim *s, uint32_t buf, int forward)
 
 /* May a forward run now: not once more than it may, with the same bits, on inputs of the right version, into bytes of
    its own? */
-RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run run, int again)
+RMI_FN rm_result rmi_sim_may_fwd(rmi_sim *s, rmi_run run, int again)
 {
     const rmi_op *op = &s->graph->ops[run.id];
     const char *bits = rmi_low_form(s->graph, run)->bits;
@@ -4327,217 +4184,20 @@ RMI_FN rm_result rmi_sim_fwd_allowed(rmi_sim *s, rmi_run run, int again)
     if (s->now.bits[run.id] && strcmp(s->now.bits[run.id], bits))
         return rmi_sim_fail(s, "%s has run in this step in a variant that gives other bits", op->name);
     s->now.bits[run.id] = bits;
-    for (i = 0; i < op->in.n; i++) RMI_TRY(rmi_sim_fresh(s, op->in.at[i], run.id, again != 0));
-    for (i = 0; i < op->mutates.n && !again; i++) RMI_TRY(rmi_sim_fresh(s, op->mutates.at[i], run.id, 0));
+    RMI_TRY(rmi_sim_fresh(s, &op->in, run.id, again != 0));
+    if (!again) RMI_TRY(rmi_sim_fresh(s, &op->mutates, run.id, 0));
     for (i = 0; i < op->out.n; i++) {
-        uint32_t str;
-        RMI_TRY(rmi_sim_at_device(s, op->out.at[i], &str));
+        RMI_TRY(rmi_sim_at_device(s, op->out.at[i]));
         other = rmi_sim_other_name(s, op->out.at[i], 1);
         if (other != RMI_NONE) return rmi_sim_fail_two(s, other, "shares the bytes of", op->out.at[i]);
     }
     return RM_OK;
 }
 
-/* A forward: reads inputs, makes outputs, changes consts the first time, leaves saved bytes where there is room for
-   them. */
-RMI_FN rm_result rmi_sim_fwd(rmi_sim *s, rmi_run run)
-{
-    const rmi_op *op = &s->graph->ops[run.id];
-    int again = s->now.ran[run.id] > 0, keep;
-    uint64_t ns = rmi_low_ns(s->graph, run, again, 0), end;
-    rmi_access *access = &s->acc;
-    rmi_pending *moved;
-    size_t n_moved;
-    uint32_t i;
-    RMI_TRY(rmi_sim_settle(s, run, NULL, &moved, &n_moved));
-    RMI_TRY(rmi_sim_fwd_allowed(s, run, again));
-    rmi_low_access(s->graph, run, again, access);
-    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(s, access->reads[i]));
-    for (i = 0; i < access->n_writes; i++) RMI_TRY(rmi_sim_write(s, access->writes[i]));
-    RMI_TRY(rmi_sim_workspace(s, access->ws, access->ws_bytes));
-    keep = access->saved != RMI_NONE && s->dev[access->saved] != RMI_NONE;
-    if (keep) {
-        if (s->str[s->dev[access->saved]].hi - s->str[s->dev[access->saved]].lo < access->saved_bytes)
-            return rmi_sim_fail_buf(s, access->saved, "is too small for what this variant leaves");
-        RMI_TRY(rmi_sim_write(s, access->saved));
-        s->now.left_by[run.id] = run.form;
-    }
-    end = rmi_sim_work(s, RM_LANE_COMPUTE, ns, 0);
-    s->now.ran[run.id]++;
-    s->fig.runs++;
-    if (again) {
-        s->fig.recomputed_ns = rmi_add(s->fig.recomputed_ns, ns);
-        s->fig.recomputed_runs++;
-    }
-    for (i = 0; i < op->out.n; i++) rmi_sim_set(s, op->out.at[i], rmi_sim_right(s, op->out.at[i]), end);
-    if (keep) rmi_sim_set(s, access->saved, rmi_sim_right(s, access->saved), end);
-    for (i = 0; i < op->mutates.n && !again; i++) {
-        s->now.version[op->mutates.at[i]]++;
-        rmi_sim_set(s, op->mutates.at[i], rmi_sim_right(s, op->mutates.at[i]), end);
-    }
-    return RM_OK;
-}
-
-/* One contribution of op to the gradient of a tensor: allowed now, and into which bytes? Gives what the buffer holds
-   afterwards. */
-RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t tensor, const rmi_pending *moved,
-                                    size_t n_moved, rmi_content *after)
-{
-    const rmi_list *consumers = &s->graph->tensors[tensor].consumers;
-    const rmi_op *op = &s->graph->ops[op_id];
-    uint32_t buf = rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor), str, from, other, k, start, seq;
-    rmi_content had;
-    for (k = 0; op->grad_in.at[k] != tensor;) k++;
-    if (s->now.done[s->now.done_at[op_id] + k])
-        return rmi_sim_fail_buf(s, buf, "has got this op's contribution already");
-    start = rmi_sim_full(s, tensor) - consumers->n;
-    seq = start + s->now.given[tensor];
-    if (!s->graph->any_order && consumers->at[consumers->n - 1 - s->now.given[tensor]] != op_id)
-        return rmi_sim_fail(s, "the gradient of %s gets its contributions in reverse order of declaration: %s comes "
-                            "first", s->graph->tensors[tensor].name,
-                            s->graph->ops[consumers->at[consumers->n - 1 - s->now.given[tensor]]].name);
-    RMI_TRY(rmi_sim_at_device(s, buf, &str));
-    had = s->value[buf];
-    from = rmi_sim_moved_from(moved, n_moved, buf);
-    other = rmi_sim_other_name(s, buf, 0);
-    if (other != RMI_NONE && !(from != RMI_NONE && from == rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]) &&
-                               rmi_list_has(&op->share, tensor)))
-        return rmi_sim_fail_two(s, other, "shares the bytes that this run writes of", buf);
-    if (from != RMI_NONE && !rmi_sim_nothing(had))
-        return rmi_sim_fail_buf(s, buf, "holds earlier contributions and cannot take over other bytes");
-    *after = rmi_sim_nothing(had) ? rmi_sim_content(seq, seq + 1)
-             : had.to == seq       ? rmi_sim_content(had.from, seq + 1)
-                                  : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
-    s->use.writes[s->use.n_writes++] = str;
-    return RM_OK;
-}
-
-/* Does a part of a backward only rename gradients, so that it takes no time? */
-RMI_FN int rmi_sim_is_free(const rmi_sim *s, const rmi_op *op, const rmi_part *part, const rmi_pending *moved,
-                           size_t n_moved)
-{
-    uint32_t i, dout = rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]);
-    for (i = 0; i < op->grad_in.n; i++) {
-        uint32_t tensor = op->grad_in.at[i];
-        if (!rmi_list_has(&part->grads, tensor)) continue;
-        if (rmi_sim_moved_from(moved, n_moved, rmi_low_buf(s->graph, RMI_BUF_GRAD, tensor)) != dout) return 0;
-        if ((!rmi_list_has(&op->share, tensor) && op->view != tensor) ||
-            s->graph->tensors[tensor].grad_bytes != rmi_low_bytes(s->graph, dout))
-            return 0;
-    }
-    return 1;
-}
-
-/* One part of a backward: reads what it needs, contributes to the gradients of its inputs. */
-RMI_FN rm_result rmi_sim_bwd(rmi_sim *s, rmi_run run)
-{
-    const rmi_op *op = &s->graph->ops[run.id];
-    const rmi_part *part = rmi_low_part(s->graph, run);
-    rmi_access *access = &s->acc;
-    rmi_pending *moved;
-    size_t n_moved;
-    uint64_t end;
-    uint32_t i, k;
-    if (!op->has_bwd || !rmi_low_has_backward(s->program->step))
-        return rmi_sim_fail(s, "%s has no backward to run in this step", op->name);
-    if (!rmi_low_part_wanted(op, part)) return rmi_sim_fail(s, "%s: nobody wants a gradient of this part", op->name);
-    RMI_TRY(rmi_sim_settle(s, run, part, &moved, &n_moved));
-    rmi_low_access(s->graph, run, 1, access);
-    for (i = 0; i < part->needs.n; i++) RMI_TRY(rmi_sim_fresh(s, part->needs.at[i], run.id, RMI_NONE));
-    for (i = 0; i < access->n_reads; i++) {
-        if (access->reads[i] == rmi_low_buf(s->graph, RMI_BUF_SAVED, run.id) && s->now.left_by[run.id] != run.form)
-            return rmi_sim_fail_buf(s, access->reads[i], "is what another variant left");
-        RMI_TRY(rmi_sim_read(s, access->reads[i]));
-    }
-    /* the contents are decided before any changes, for targets may share bytes */
-    for (i = 0; i < access->n_writes; i++)
-        RMI_TRY(rmi_sim_contribute(s, run.id, access->writes[i] - s->graph->n_tensors, moved, n_moved, &s->after[i]));
-    RMI_TRY(rmi_sim_workspace(s, access->ws, access->ws_bytes));
-    end =
-        rmi_sim_work(s, RM_LANE_COMPUTE, rmi_low_ns(s->graph, run, 1, rmi_sim_is_free(s, op, part, moved, n_moved)), 0);
-    s->fig.runs++;
-    for (i = 0; i < access->n_writes; i++) {
-        uint32_t tensor = access->writes[i] - s->graph->n_tensors;
-        for (k = 0; op->grad_in.at[k] != tensor;) k++;
-        s->now.done[s->now.done_at[run.id] + k] = 1;
-        s->now.given[tensor]++;
-        rmi_sim_set(s, access->writes[i], s->after[i], end);
-    }
-    return RM_OK;
-}
-
-/* A barrier: all gradients of params must be complete, and reduced, on either side. */
-RMI_FN rm_result rmi_sim_barrier(rmi_sim *s, uint32_t id)
-{
-    rmi_access *access = &s->acc;
-    uint32_t i;
-    if (s->now.passed[id] || !rmi_low_has_update(s->program->step))
-        return rmi_sim_fail(s, "barrier %s has run already, or this step has no updates", s->graph->barriers[id].name);
-    rmi_low_access(s->graph, rmi_low_run(RMI_BARRIER, id, 0, 0), 0, access);
-    for (i = 0; i < access->n_reads; i++) {
-        uint32_t buf = access->reads[i], tensor = buf - s->graph->n_tensors;
-        rmi_content full = rmi_sim_content(0, rmi_sim_full(s, tensor));
-        int there = s->dev[buf] != RMI_NONE && rmi_sim_same(s->value[buf], full),
-            kept = s->hst[buf] != RMI_NONE && rmi_sim_same(s->kept[buf], full);
-        if ((!there && !kept) || (s->graph->tensors[tensor].reduce != RMI_INF && !s->now.reduced[tensor]))
-            return rmi_sim_fail_buf(s, buf, "is not complete (and reduced) before the barrier");
-        s->use.reads[s->use.n_reads++] = there ? s->dev[buf] : s->hst[buf];
-    }
-    s->now.barrier_end = rmi_sim_work(s, RM_LANE_COMPUTE, s->graph->barriers[id].ns, 0);
-    s->now.passed[id] = 1;
-    return RM_OK;
-}
-
-/* A reduction of a complete gradient over ranks. */
-RMI_FN rm_result rmi_sim_reduce(rmi_sim *s, uint32_t param)
-{
-    uint32_t buf = rmi_low_buf(s->graph, RMI_BUF_GRAD, param);
-    if (!rmi_low_has_update(s->program->step) || s->graph->tensors[param].reduce == RMI_INF || s->now.reduced[param] ||
-        s->now.updated[param])
-        return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", s->graph->tensors[param].name);
-    RMI_TRY(rmi_sim_read(s, buf));
-    RMI_TRY(rmi_sim_write(s, buf));
-    RMI_TRY(rmi_sim_unshared(s, buf));
-    rmi_sim_work(s, RM_LANE_COMM, s->graph->tensors[param].reduce, 0);
-    s->kept[buf] = rmi_sim_content(0, 0);
-    s->now.reduced[param] = 1;
-    return RM_OK;
-}
-
-/* Update in host memory: all three buffers are there, whole. */
-RMI_FN rm_result rmi_sim_opt_host(rmi_sim *s, uint32_t param, uint64_t not_before)
-{
-    const rmi_tensor *tensor = &s->graph->tensors[param];
-    uint32_t own[3], i;
-    own[0] = rmi_low_buf(s->graph, RMI_BUF_GRAD, param);
-    own[1] = param;
-    own[2] = rmi_low_buf(s->graph, RMI_BUF_STATE, param);
-    for (i = 0; i < 3; i++) {
-        if (!rmi_low_bytes(s->graph, own[i])) {
-            if (i == 0 && !rmi_sim_same(s->value[own[0]], rmi_sim_right(s, own[0])))
-                return rmi_sim_fail_buf(s, own[0], "is not complete");
-            continue;
-        }
-        if (s->hst[own[i]] == RMI_NONE || !rmi_sim_same(s->kept[own[i]], rmi_sim_right(s, own[i])))
-            return rmi_sim_fail_buf(s, own[i], "is not whole in host memory, where this update runs");
-        s->use.reads[s->use.n_reads++] = s->hst[own[i]];
-        if (i) s->use.writes[s->use.n_writes++] = s->hst[own[i]];
-    }
-    rmi_sim_work(s, RM_LANE_HOST, tensor->opt_host, not_before);
-    s->now.version[param]++;
-    for (i = 1; i < 3; i++) {
-        if (rmi_low_bytes(s->graph, own[i])) s->kept[own[i]] = rmi_sim_right(s, own[i]);
-        else s->value[own[i]] = rmi_sim_right(s, own[i]);
-    }
-    return RM_OK;
-}
-
-/* An update, on the device or in host memory: after its reduction and all barriers, once a step. */
-RMI_FN rm_result rmi_sim_opt(rmi_sim *s, rmi_run run)
+/* May an update run now: on that side, once a step, after its reduction and all barriers? */
+RMI_FN rm_result rmi_sim_may_opt(rmi_sim *s, rmi_run run)
 {
     const rmi_tensor *tensor = &s->graph->tensors[run.id];
-    rmi_access *access = &s->acc;
-    uint64_t end;
     uint32_t i;
     if (s->now.updated[run.id] || !tensor->updates || !rmi_low_has_update(s->program->step))
         return rmi_sim_fail(s, "%s has no update to run here", tensor->name);
@@ -4545,68 +4205,240 @@ RMI_FN rm_result rmi_sim_opt(rmi_sim *s, rmi_run run)
         return rmi_sim_fail(s, "the gradient of %s is not reduced yet", tensor->name);
     for (i = 0; i < s->graph->n_barriers; i++)
         if (!s->now.passed[i]) return rmi_sim_fail(s, "barrier %s comes before any update", s->graph->barriers[i].name);
-    s->now.updated[run.id] = 1;
-    s->fig.runs++;
-    if (run.way == RMI_OPT_HOST) {
-        if (tensor->opt_host == RMI_INF)
-            return rmi_sim_fail(s, "the update of %s cannot run on the host", tensor->name);
-        return rmi_sim_opt_host(s, run.id, s->now.barrier_end);
+    if ((run.way == RMI_OPT ? tensor->opt : tensor->opt_host) != RMI_INF) return RM_OK;
+    return rmi_sim_fail(s, "the update of %s cannot run on the %s", tensor->name, run.way == RMI_OPT ? "device" : "host");
+}
+
+/* May a run come now, whatever is where? */
+RMI_FN rm_result rmi_sim_may_run(rmi_sim *s, rmi_run run, int again)
+{
+    const rm_graph *graph = s->graph;
+    int updates = rmi_low_has_update(s->program->step);
+    if (run.way == RMI_BWD && (!graph->ops[run.id].has_bwd || !rmi_low_has_backward(s->program->step)))
+        return rmi_sim_fail(s, "%s has no backward to run in this step", graph->ops[run.id].name);
+    if (run.way == RMI_BWD && !rmi_low_part_wanted(&graph->ops[run.id], rmi_low_part(graph, run)))
+        return rmi_sim_fail(s, "%s: nobody wants a gradient of this part", graph->ops[run.id].name);
+    if (run.way <= RMI_BWD) RMI_TRY(rmi_sim_settle(s, run));
+    switch ((rmi_way)run.way) {
+    case RMI_FWD: return rmi_sim_may_fwd(s, run, again);
+    case RMI_BWD: return rmi_sim_fresh(s, &rmi_low_part(graph, run)->needs, run.id, RMI_NONE);
+    case RMI_BARRIER:
+        if (updates && !s->now.passed[run.id]) return RM_OK;
+        return rmi_sim_fail(s, "barrier %s has run already, or this step has no updates", graph->barriers[run.id].name);
+    case RMI_REDUCE:
+        if (updates && graph->tensors[run.id].reduce != RMI_INF && !s->now.reduced[run.id] && !s->now.updated[run.id])
+            return RM_OK;
+        return rmi_sim_fail(s, "%s has no gradient to reduce (again) here", graph->tensors[run.id].name);
+    default: return rmi_sim_may_opt(s, run);
     }
-    if (tensor->opt == RMI_INF) return rmi_sim_fail(s, "the update of %s cannot run on the device", tensor->name);
-    rmi_low_access(s->graph, run, 0, access);
-    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(s, access->reads[i]));
-    for (i = 0; i < access->n_writes; i++) RMI_TRY(rmi_sim_write(s, access->writes[i]));
-    RMI_TRY(rmi_sim_workspace(s, access->ws, access->ws_bytes));
-    end = rmi_sim_work(s, RM_LANE_COMPUTE, tensor->opt, s->now.barrier_end);
-    s->now.version[run.id]++;
-    for (i = 0; i < access->n_writes; i++) rmi_sim_set(s, access->writes[i], rmi_sim_right(s, access->writes[i]), end);
-    if (!tensor->state_bytes)
-        s->value[rmi_low_buf(s->graph, RMI_BUF_STATE, run.id)] =
-            rmi_sim_content(s->now.version[run.id], s->now.version[run.id] + 1);
+}
+
+/* A run reads a buffer where it must be: in host memory for an update there, on either side for a barrier. */
+RMI_FN rm_result rmi_sim_read(rmi_sim *s, rmi_run run, uint32_t buf)
+{
+    uint32_t i, memory = run.way == RMI_OPT_HOST || (run.way == RMI_BARRIER && !rmi_sim_whole(s, 0, buf));
+    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
+    if (run.way == RMI_OPT_HOST && !rmi_low_bytes(s->graph, buf)) {
+        if (kind != RMI_BUF_GRAD || rmi_sim_same(s->held[0][buf].is, rmi_sim_right(s, buf))) return RM_OK;
+        return rmi_sim_fail_buf(s, buf, "is not complete");
+    }
+    if (run.way == RMI_OPT_HOST && !rmi_sim_whole(s, 1, buf))
+        return rmi_sim_fail_buf(s, buf, "is not whole in host memory, where this update runs");
+    if (run.way == RMI_BARRIER &&
+        (!rmi_sim_whole(s, memory, buf) || (s->graph->tensors[i].reduce != RMI_INF && !s->now.reduced[i])))
+        return rmi_sim_fail_buf(s, buf, "is not complete (and reduced) before the barrier");
+    if (run.way == RMI_BWD && kind == RMI_BUF_SAVED && s->now.left_by[i] != run.form)
+        return rmi_sim_fail_buf(s, buf, "is what another variant left");
+    if (!memory) RMI_TRY(rmi_sim_need(s, buf));
+    return rmi_sim_touch(s, s->held[memory][buf].stretch, 0);
+}
+
+/* Where the contribution of an op to the gradient of a tensor stands in now.done. */
+RMI_FN uint8_t *rmi_sim_done(const rmi_sim *s, uint32_t op, uint32_t tensor)
+{
+    uint32_t k;
+    for (k = 0; s->graph->ops[op].grad_in.at[k] != tensor;) k++;
+    return &s->now.done[s->done_at[op] + k];
+}
+
+/* One contribution of op to a gradient: allowed now, and into these bytes? Gives what the buffer holds afterwards. */
+RMI_FN rm_result rmi_sim_contribute(rmi_sim *s, uint32_t op_id, uint32_t buf, rmi_content *after)
+{
+    uint32_t tensor = buf - s->graph->n_tensors, given = s->now.given[tensor], other, seq, next,
+             from = rmi_sim_moved_from(s, buf);
+    const rmi_list *consumers = &s->graph->tensors[tensor].consumers;
+    const rmi_op *op = &s->graph->ops[op_id];
+    if (*rmi_sim_done(s, op_id, tensor)) return rmi_sim_fail_buf(s, buf, "has got this op's contribution already");
+    seq = rmi_sim_full(s, tensor) - consumers->n + given;
+    next = consumers->at[consumers->n - 1 - given];
+    if (!s->graph->any_order && next != op_id)
+        return rmi_sim_fail(s, "the gradient of %s gets its contributions in reverse order of declaration: %s comes "
+                            "first", s->graph->tensors[tensor].name, s->graph->ops[next].name);
+    RMI_TRY(rmi_sim_at_device(s, buf));
+    *after = rmi_sim_content(seq, seq + 1);
+    other = rmi_sim_other_name(s, buf, 0);
+    if (other != RMI_NONE && !(from == rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]) &&
+                               rmi_list_has(&op->share, tensor)))
+        return rmi_sim_fail_two(s, other, "shares the bytes that this run writes of", buf);
+    if (rmi_sim_nothing(s->held[0][buf].is)) return RM_OK;
+    *after = rmi_sim_sum(s->held[0][buf].is, *after);
+    if (from == RMI_NONE) return RM_OK;
+    return rmi_sim_fail_buf(s, buf, "holds earlier contributions and cannot take over other bytes");
+}
+
+/* A run writes a buffer where it is. Of a backward: *after is what that holds then. */
+RMI_FN rm_result rmi_sim_write(rmi_sim *s, rmi_run run, uint32_t buf, rmi_content *after)
+{
+    int host = run.way == RMI_OPT_HOST;
+    if (host && !rmi_low_bytes(s->graph, buf)) return RM_OK;
+    if (run.way == RMI_BWD) RMI_TRY(rmi_sim_contribute(s, run.id, buf, after));
+    else if (!host) RMI_TRY(rmi_sim_at_device(s, buf));
+    if (run.way == RMI_REDUCE) RMI_TRY(rmi_sim_unshared(s, buf));
+    return rmi_sim_touch(s, s->held[host][buf].stretch, 1);
+}
+
+/* Is that much allocated for a buffer? */
+RMI_FN int rmi_sim_has_room(const rmi_sim *s, uint32_t buf, uint64_t bytes)
+{
+    const rmi_stretch *str = &s->str[s->held[0][buf].stretch];
+    return s->held[0][buf].stretch != RMI_NONE && str->hi - str->lo >= bytes;
+}
+
+/* All that a run reads and writes: is it there? What a forward saves counts only where there is room for it. */
+RMI_FN rm_result rmi_sim_gather(rmi_sim *s, rmi_run run, int again)
+{
+    rmi_access *access = &s->acc;
+    uint32_t i, saved;
+    char name[300];
+    rmi_low_access(s->graph, run, again, access);
+    if (run.way == RMI_OPT_HOST) { /* the gradient first */
+        i = access->reads[0];
+        access->reads[0] = access->reads[1];
+        access->reads[1] = i;
+    }
+    for (i = 0; i < access->n_reads; i++) RMI_TRY(rmi_sim_read(s, run, access->reads[i]));
+    for (i = 0; i < access->n_writes; i++) {
+        if (!RMI_GROW(&s->mem, s->after, s->cap_after, (size_t)i + 1)) return RM_ERROR_MEMORY;
+        RMI_TRY(rmi_sim_write(s, run, access->writes[i], &s->after[i]));
+    }
+    if (access->ws_bytes && !rmi_sim_has_room(s, access->ws, access->ws_bytes))
+        return rmi_sim_fail(s, "%s of %u bytes is wanted by this run and not allocated",
+                            rmi_sch_name(s->graph, access->ws, name), access->ws_bytes);
+    if (access->ws_bytes) RMI_TRY(rmi_sim_touch(s, s->held[0][access->ws].stretch, 1));
+    saved = access->saved;
+    if (saved == RMI_NONE || s->held[0][saved].stretch == RMI_NONE) return RM_OK;
+    if (!rmi_sim_has_room(s, saved, access->saved_bytes))
+        return rmi_sim_fail_buf(s, saved, "is too small for what this variant leaves");
+    s->now.left_by[run.id] = run.form;
+    access->writes[access->n_writes++] = saved;
+    return rmi_sim_touch(s, s->held[0][saved].stretch, 1);
+}
+
+/* Does a part of a backward only rename gradients, so that it takes no time? */
+RMI_FN int rmi_sim_is_free(const rmi_sim *s, rmi_run run)
+{
+    const rmi_op *op = &s->graph->ops[run.id];
+    uint32_t i, dout = rmi_low_buf(s->graph, RMI_BUF_GRAD, op->out.at[0]);
+    for (i = 0; i < s->acc.n_writes; i++) {
+        uint32_t tensor = s->acc.writes[i] - s->graph->n_tensors;
+        if (rmi_sim_moved_from(s, s->acc.writes[i]) != dout) return 0;
+        if ((!rmi_list_has(&op->share, tensor) && op->view != tensor) ||
+            s->graph->tensors[tensor].grad_bytes != rmi_low_bytes(s->graph, dout))
+            return 0;
+    }
+    return 1;
+}
+
+/* A run is over: what the step has behind it, and what the buffers that it wrote hold now. */
+RMI_FN void rmi_sim_ran(rmi_sim *s, rmi_run run, int again, uint64_t end)
+{
+    const rm_graph *graph = s->graph;
+    const rmi_access *access = &s->acc;
+    uint32_t i, buf = rmi_low_buf(graph, RMI_BUF_GRAD, run.id), state = rmi_low_buf(graph, RMI_BUF_STATE, run.id);
+    switch ((rmi_way)run.way) {
+    case RMI_FWD:
+        s->now.ran[run.id]++;
+        for (i = 0; i < graph->ops[run.id].mutates.n && !again; i++) s->now.version[graph->ops[run.id].mutates.at[i]]++;
+        break;
+    case RMI_BWD:
+        for (i = 0; i < access->n_writes; i++) {
+            *rmi_sim_done(s, run.id, access->writes[i] - graph->n_tensors) = 1;
+            s->now.given[access->writes[i] - graph->n_tensors]++;
+        }
+        break;
+    case RMI_REDUCE:
+        s->held[1][buf].is = rmi_sim_content(0, 0);
+        s->now.reduced[run.id] = 1;
+        break;
+    case RMI_BARRIER:
+        s->now.barrier_end = end;
+        s->now.passed[run.id] = 1;
+        break;
+    default:
+        s->now.updated[run.id] = 1;
+        s->now.version[run.id]++;
+        if (!graph->tensors[run.id].state_bytes) s->held[0][state].is = rmi_sim_right(s, state);
+        break;
+    }
+    for (i = 0; i < access->n_writes; i++) {
+        buf = access->writes[i];
+        s->held[run.way == RMI_OPT_HOST && rmi_low_bytes(graph, buf)][buf].is =
+            run.way == RMI_BWD ? s->after[i] : rmi_sim_right(s, buf);
+    }
+}
+
+/* The workspaces that are there must be the run's, and nobody may have run in them. */
+RMI_FN rm_result rmi_sim_workspaces(rmi_sim *s, rmi_run run)
+{
+    uint32_t own = run.way <= RMI_BWD  ? rmi_low_buf(s->graph, RMI_BUF_WS, run.id)
+                   : run.way == RMI_OPT ? rmi_low_buf(s->graph, RMI_BUF_OPT_WS, run.id)
+                                        : RMI_NONE;
+    size_t i;
+    for (i = 0; i < s->n_ws; i++)
+        if (s->ws[i] != own || s->spent == own)
+            return rmi_sim_fail_buf(s, s->ws[i], "is still allocated: a workspace is allocated right before its "
+                                    "run and freed right after");
+    if (s->n_ws) s->spent = own;
     return RM_OK;
 }
 
 /* The statement run. */
 RMI_FN rm_result rmi_sim_run(rmi_sim *s, rmi_run run)
 {
-    rm_result result;
-    size_t i;
-    uint32_t own = run.way == RMI_FWD || run.way == RMI_BWD ? rmi_low_buf(s->graph, RMI_BUF_WS, run.id)
-                   : run.way == RMI_OPT                   ? rmi_low_buf(s->graph, RMI_BUF_OPT_WS, run.id)
-                                                        : RMI_NONE;
-    uint32_t base = 3 * s->graph->n_tensors + s->graph->n_ops;
-    for (i = 0; i < s->ws.n; i++)
-        if (s->ws.live[i] != own || s->ws.used[own - base])
-            return rmi_sim_fail_buf(s, s->ws.live[i], "is still allocated: a workspace is allocated right before its "
-                                    "run and freed right after");
-    for (i = 0; i < s->ws.n; i++) s->ws.used[s->ws.live[i] - base] = 1;
-    s->use.n_reads = s->use.n_writes = 0;
-    switch ((rmi_way)run.way) {
-    case RMI_FWD: result = rmi_sim_fwd(s, run); break;
-    case RMI_BWD: result = rmi_sim_bwd(s, run); break;
-    case RMI_REDUCE: result = rmi_sim_reduce(s, run.id); break;
-    case RMI_BARRIER: result = rmi_sim_barrier(s, run.id); break;
-    default: result = rmi_sim_opt(s, run); break;
+    int again = run.way == RMI_FWD && s->now.ran[run.id] > 0, updates = run.way == RMI_OPT || run.way == RMI_OPT_HOST;
+    uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
+    uint64_t ns;
+    s->n_use = 0;
+    RMI_TRY(rmi_sim_workspaces(s, run));
+    RMI_TRY(rmi_sim_may_run(s, run, again));
+    RMI_TRY(rmi_sim_gather(s, run, again));
+    if (run.way > RMI_BWD) RMI_TRY(rmi_sim_settle(s, run)); /* nothing may be taken over in it */
+    ns = rmi_low_ns(s->graph, run, again, run.way == RMI_BWD && rmi_sim_is_free(s, run));
+    rmi_sim_ran(s, run, again, rmi_sim_work(s, lane, ns, updates ? s->now.barrier_end : 0));
+    s->fig.runs += run.way <= RMI_BWD || updates;
+    if (again) {
+        s->fig.recomputed_ns = rmi_add(s->fig.recomputed_ns, ns);
+        s->fig.recomputed_runs++;
     }
-    if (result != RM_OK) return result;
-    for (i = 0; i < s->n_dying; i++)
-        if (s->dev[s->dying[i]] != RMI_NONE) rmi_sim_drop(s, s->dying[i]);
-    s->n_dying = 0;
+    for (; s->n_pend > s->n_wait; s->n_pend--) {
+        const rmi_pending *one = &s->pend[s->n_pend - 1];
+        if (one->takes && s->held[0][one->old].stretch != RMI_NONE) rmi_sim_drop(s, 0, one->old);
+    }
     return RM_OK;
 }
 
 /* --- copies */
 
-/* A copy between stretches of the device and of host memory, in the lane of its direction; when it ends. */
-RMI_FN rm_result rmi_sim_copy(rmi_sim *s, uint32_t lane, uint32_t from, uint32_t to, uint64_t bytes, uint64_t *end)
+/* A copy between stretches of the device and of host memory, in the lane of its direction. */
+RMI_FN rm_result rmi_sim_copy(rmi_sim *s, uint32_t lane, uint32_t from, uint32_t to, uint64_t bytes)
 {
     uint64_t rate = lane == RM_LANE_D2H ? s->graph->link.d2h : s->graph->link.h2d;
     if (!s->graph->has_link)
         return rmi_sim_fail(s, "the graph has no link: nothing can be copied; declare it with rm_graph_link");
-    s->use.reads[0] = from;
-    s->use.writes[0] = to;
-    s->use.n_reads = s->use.n_writes = 1;
-    *end = rmi_sim_work(s, lane, rmi_add(s->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate)), 0);
+    s->n_use = 0;
+    RMI_TRY(rmi_sim_touch(s, from, 0));
+    RMI_TRY(rmi_sim_touch(s, to, 1));
+    rmi_sim_work(s, lane, rmi_add(s->graph->link.latency, rmi_mul_div_up(bytes, 1000000000u, rate)), 0);
     s->fig.copied[lane == RM_LANE_D2H] += bytes;
     return RM_OK;
 }
@@ -4614,104 +4446,99 @@ RMI_FN rm_result rmi_sim_copy(rmi_sim *s, uint32_t lane, uint32_t from, uint32_t
 /* The statement offload: a copy to host memory, in the lane d2h. */
 RMI_FN rm_result rmi_sim_offload(rmi_sim *s, const rmi_stmt *st)
 {
-    uint32_t buf = st->buf, i, str;
-    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
-    uint64_t bytes, end;
-    if (rmi_low_external(s->graph, buf) || kind == RMI_BUF_WS || kind == RMI_BUF_OPT_WS)
+    uint32_t buf = st->buf, i;
+    rmi_held *here = &s->held[0][buf], *there = &s->held[1][buf];
+    uint64_t bytes;
+    if (rmi_low_external(s->graph, buf) || rmi_low_kind(s->graph, buf, &i) >= RMI_BUF_WS)
         return rmi_sim_fail_buf(s, buf, "does not move");
     if (rmi_low_stays(s->graph, buf)) return rmi_sim_fail_buf(s, buf, "was declared to stay on the device (RM_STAYS)");
-    RMI_TRY(rmi_sim_at_device(s, buf, &str));
-    if (rmi_sim_nothing(s->value[buf])) return rmi_sim_fail_buf(s, buf, "holds nothing that could be offloaded");
+    RMI_TRY(rmi_sim_at_device(s, buf));
+    if (rmi_sim_nothing(here->is)) return rmi_sim_fail_buf(s, buf, "holds nothing that could be offloaded");
     bytes = rmi_sim_length(s, buf);
-    if (s->hst[buf] != RMI_NONE &&
-        (s->str[s->hst[buf]].lo != st->offset || s->str[s->hst[buf]].hi != rmi_add(st->offset, bytes)))
-        rmi_sim_drop_kept(s, buf);
-    if (s->hst[buf] == RMI_NONE) RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes, &s->hst[buf]));
-    RMI_TRY(rmi_sim_copy(s, RM_LANE_D2H, str, s->hst[buf], bytes, &end));
-    s->kept[buf] = s->value[buf];
+    if (there->stretch != RMI_NONE && (s->str[there->stretch].lo != st->offset ||
+                                       s->str[there->stretch].hi != rmi_add(st->offset, bytes)))
+        rmi_sim_drop(s, 1, buf);
+    if (there->stretch == RMI_NONE) RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes));
+    RMI_TRY(rmi_sim_copy(s, RM_LANE_D2H, here->stretch, there->stretch, bytes));
+    there->is = here->is;
     return RM_OK;
 }
 
 /* The statement prefetch: a copy from host memory, in the lane h2d. */
 RMI_FN rm_result rmi_sim_prefetch(rmi_sim *s, uint32_t buf)
 {
-    uint32_t i, str;
-    uint64_t end = 0;
-    if (s->hst[buf] == RMI_NONE || rmi_sim_nothing(s->kept[buf]))
+    uint32_t i;
+    const rmi_held *there = &s->held[1][buf];
+    if (there->stretch == RMI_NONE || rmi_sim_nothing(there->is))
         return rmi_sim_fail_buf(s, buf, "is not in host memory");
-    RMI_TRY(rmi_sim_at_device(s, buf, &str));
+    RMI_TRY(rmi_sim_at_device(s, buf));
     RMI_TRY(rmi_sim_unshared(s, buf));
-    if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_GRAD && !rmi_sim_same(s->kept[buf], rmi_sim_right(s, buf)))
+    if (rmi_low_kind(s->graph, buf, &i) != RMI_BUF_GRAD && !rmi_sim_whole(s, 1, buf))
         return rmi_sim_fail_buf(s, buf, "is stale in host memory");
-    RMI_TRY(rmi_sim_copy(s, RM_LANE_H2D, s->hst[buf], str, rmi_sim_length(s, buf), &end));
-    rmi_sim_set(s, buf, s->kept[buf], end);
+    RMI_TRY(rmi_sim_copy(s, RM_LANE_H2D, there->stretch, s->held[0][buf].stretch, rmi_sim_length(s, buf)));
+    s->held[0][buf].is = there->is;
     return RM_OK;
 }
 
 /* The statement merge: a partial gradient is copied to host memory and added to what is there. */
 RMI_FN rm_result rmi_sim_merge(rmi_sim *s, const rmi_stmt *st)
 {
-    uint32_t buf = st->buf, tensor, str, staging;
-    rmi_content mine = s->value[buf], theirs = s->kept[buf];
-    uint64_t bytes, end;
-    RMI_TRY(rmi_sim_at_device(s, buf, &str));
+    uint32_t buf = st->buf, tensor, kept = s->held[1][buf].stretch, staging;
+    rmi_content mine = s->held[0][buf].is, theirs = s->held[1][buf].is;
+    uint64_t bytes;
+    RMI_TRY(rmi_sim_at_device(s, buf));
     if (rmi_low_kind(s->graph, buf, &tensor) != RMI_BUF_GRAD || s->graph->tensors[tensor].kind != RMI_PARAM ||
-        s->hst[buf] == RMI_NONE || rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) ||
+        kept == RMI_NONE || rmi_sim_nothing(mine) || rmi_sim_nothing(theirs) ||
         (mine.from < theirs.to && theirs.from < mine.to))
         return rmi_sim_fail_buf(s, buf, "cannot be merged: contributions on the device are added to other ones in host "
                                 "memory");
     bytes = rmi_sim_length(s, buf);
-    RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes, &staging));
-    RMI_TRY(rmi_sim_copy(s, RM_LANE_D2H, str, staging, bytes, &end));
-    s->use.reads[s->use.n_reads++] = staging;
-    s->use.writes[s->use.n_writes++] = s->hst[buf];
+    RMI_TRY(rmi_sim_place(s, 1, buf, st->offset, bytes));
+    staging = s->held[1][buf].stretch;
+    s->held[1][buf].stretch = kept;
+    RMI_TRY(rmi_sim_copy(s, RM_LANE_D2H, s->held[0][buf].stretch, staging, bytes));
+    RMI_TRY(rmi_sim_touch(s, staging, 0));
+    RMI_TRY(rmi_sim_touch(s, kept, 1));
     rmi_sim_work(s, RM_LANE_HOST, rmi_mul_div_up(bytes, 1000000000u, s->graph->link.add), 0);
     rmi_sim_release(s, staging);
-    s->kept[buf] = mine.to == theirs.from   ? rmi_sim_content(mine.from, theirs.to)
-                 : theirs.to == mine.from ? rmi_sim_content(theirs.from, mine.to)
-                                      : rmi_sim_content(RMI_NONE - 1, RMI_NONE);
-    s->value[buf] = rmi_sim_content(0, 0);
+    s->held[1][buf].is = rmi_sim_sum(mine, theirs);
+    s->held[0][buf].is = rmi_sim_content(0, 0);
     return RM_OK;
 }
 
 /* --- a step begins and ends */
-RMI_FN void rmi_sim_begin(rmi_sim *s)
+
+/* What a buffer holds that is there when a step begins. */
+RMI_FN rmi_content rmi_sim_initial(const rmi_sim *s, uint32_t buf)
 {
-    const rm_graph *graph = s->graph;
-    uint32_t i, n = graph->n_tensors;
-    size_t k;
-    int adds = rmi_low_adds_to_earlier(s->program->step);
-    memset(s->now.version, 0, n * sizeof(uint32_t));
-    memset(s->now.given, 0, n * sizeof(uint32_t));
-    memset(s->now.updated, 0, n);
-    memset(s->now.reduced, 0, n);
-    memset(s->now.ran, 0, graph->n_ops * sizeof(uint32_t));
-    memset(s->now.left_by, 0, graph->n_ops * sizeof(uint32_t));
-    memset((void *)s->now.bits, 0, graph->n_ops * sizeof(char *));
-    memset(s->now.done, 0, s->now.done_at[graph->n_ops]);
-    if (graph->n_barriers) memset(s->now.passed, 0, graph->n_barriers);
-    s->now.barrier_end = 0;
-    for (i = 0; i < n; i++) { /* the caller's memory, and what has no bytes, is there */
-        const rmi_tensor *tensor = &graph->tensors[i];
-        uint32_t grad = rmi_low_buf(graph, RMI_BUF_GRAD, i), state = rmi_low_buf(graph, RMI_BUF_STATE, i);
-        if (tensor->external || !tensor->bytes) s->value[i] = rmi_sim_content(0, tensor->kind == RMI_ACT ? 0 : 1);
-        if (tensor->kind != RMI_PARAM) continue;
-        if (tensor->external || !tensor->state_bytes) s->value[state] = rmi_sim_content(0, 1);
-        if (tensor->external || !tensor->grad_bytes) s->value[grad] = rmi_sim_content(0, adds ? 1 : 0);
-    }
-    for (k = 0; k < s->program->n_homes; k++) {
-        uint32_t buf = s->program->homes[k].buf, id;
-        rmi_content *content = s->program->homes[k].host ? &s->kept[buf] : &s->value[buf];
-        *content =
-            rmi_low_kind(graph, buf, &id) == RMI_BUF_GRAD ? rmi_sim_content(0, adds ? 1 : 0) : rmi_sim_content(0, 1);
-    }
+    uint32_t i, adds = rmi_low_adds_to_earlier(s->program->step) ? 1 : 0;
+    rmi_buf_kind kind = rmi_low_kind(s->graph, buf, &i);
+    return rmi_sim_content(0, kind == RMI_BUF_GRAD ? adds : kind == RMI_BUF_STATE || s->graph->tensors[i].kind != RMI_ACT);
 }
 
-/* Does a buffer hold just that, on the device or in host memory? */
-RMI_FN int rmi_sim_present(const rmi_sim *s, uint32_t buf, rmi_content content)
+/* Nothing has run; the caller's memory, what has no bytes and what has a home is there. */
+RMI_FN rm_result rmi_sim_begin(rmi_sim *s)
 {
-    return (s->dev[buf] != RMI_NONE && rmi_sim_same(s->value[buf], content)) ||
-           (s->hst[buf] != RMI_NONE && rmi_sim_same(s->kept[buf], content));
+    const rm_graph *graph = s->graph;
+    uint32_t buf, i, n = graph->n_tensors, n_ops = graph->n_ops;
+    rmi_progress *now = &s->now;
+    size_t k;
+    rmi_arena_clear(&s->turn);
+    now->barrier_end = 0;
+    RMI_TRY(RMI_TABLES(&s->turn, RMI_T(now->version, n), RMI_T(now->given, n), RMI_T(now->updated, n),
+                       RMI_T(now->reduced, n), RMI_T(now->passed, graph->n_barriers), RMI_T(now->ran, n_ops),
+                       RMI_T(now->left_by, n_ops), RMI_T(now->bits, n_ops), RMI_T(now->done, s->done_at[n_ops]),
+                       RMI_T(now->declared, rmi_low_buffers(graph))));
+    for (buf = 0; buf < 3 * n; buf++) {
+        if (rmi_low_kind(graph, buf, &i) != RMI_BUF_VALUE && graph->tensors[i].kind != RMI_PARAM) continue;
+        if (graph->tensors[i].external || !rmi_low_bytes(graph, buf)) s->held[0][buf].is = rmi_sim_initial(s, buf);
+    }
+    for (k = 0; k < s->program->n_homes; k++) {
+        const rmi_home *home = &s->program->homes[k];
+        s->held[home->host][home->buf].is = rmi_sim_initial(s, home->buf);
+        now->declared[home->buf] |= (uint8_t)(1u << home->host);
+    }
+    return RM_OK;
 }
 
 /* Has each op run as often as it must, and given all its contributions? */
@@ -4725,157 +4552,133 @@ RMI_FN rm_result rmi_sim_finish_ops(rmi_sim *s)
             return rmi_sim_fail(s, "%s never runs, and it has consts to bring up to date", op->name);
         if ((op->flags & RM_ONCE) && s->now.ran[i] != 1) return rmi_sim_fail(s, "%s must run exactly once", op->name);
         for (k = 0; k < op->grad_in.n && rmi_low_has_backward(s->program->step); k++)
-            if (!s->now.done[s->now.done_at[i] + k])
+            if (!s->now.done[s->done_at[i] + k])
                 return rmi_sim_fail(s, "the backward of %s never gives its contribution to the gradient of %s",
                                     op->name, graph->tensors[op->grad_in.at[k]].name);
     }
     return RM_OK;
 }
 
-/* Are outputs there, gradients of params complete, reduced, used for their updates? */
-RMI_FN rm_result rmi_sim_finish_grads(rmi_sim *s)
+/* Are outputs there, gradients of params complete, reduced, used for their updates, where the next step finds them? */
+RMI_FN rm_result rmi_sim_finish_tensors(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
+    int updates = rmi_low_has_update(s->program->step);
     uint32_t i;
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
         uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
-        rmi_content full = rmi_sim_content(0, rmi_sim_full(s, i));
-        if (tensor->is_output && (s->dev[i] == RMI_NONE || !rmi_sim_same(s->value[i], rmi_sim_right(s, i))))
+        if (tensor->is_output && !rmi_sim_whole(s, 0, i))
             return rmi_sim_fail_buf(s, i, "is an output and is not on the device at the end");
         if (!tensor->consumers.n || tensor->kind == RMI_ACT || !rmi_low_has_backward(s->program->step)) continue;
-        if (tensor->kind == RMI_PARAM && rmi_low_has_update(s->program->step) && tensor->reduce != RMI_INF &&
-            !s->now.reduced[i])
+        if (tensor->kind == RMI_PARAM && updates && tensor->reduce != RMI_INF && !s->now.reduced[i])
             return rmi_sim_fail_buf(s, buf, "is never reduced");
-        if (tensor->updates && rmi_low_has_update(s->program->step)) {
-            if (!s->now.updated[i]) return rmi_sim_fail_buf(s, i, "is never updated");
-            continue;
-        }
-        if (!rmi_sim_present(s, buf, full)) return rmi_sim_fail_buf(s, buf, "is not complete in one place at the end");
+        if (tensor->updates && updates && !s->now.updated[i]) return rmi_sim_fail_buf(s, i, "is never updated");
+        if (!(tensor->updates && updates) && !rmi_sim_whole(s, 0, buf) && !rmi_sim_whole(s, 1, buf))
+            return rmi_sim_fail_buf(s, buf, "is not complete in one place at the end");
     }
     return RM_OK;
 }
 
-/* Is all that the next step starts with where this one found it, whole and newest? Drops the rest; declared: scratch,
-   by buffer. */
-RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *s, uint8_t *declared)
+/* Is the buffer an input, which the next step gets anew? */
+RMI_FN int rmi_sim_is_input(const rmi_sim *s, uint32_t buf)
+{
+    return buf < s->graph->n_tensors && s->graph->tensors[buf].kind == RMI_INPUT;
+}
+
+/* Is all that the next step starts with where this one found it, whole and newest? Drops the rest. */
+RMI_FN rm_result rmi_sim_finish_homes(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
+    int hands_on = rmi_low_hands_on(s->program->step);
     size_t k;
     uint32_t buf, i, n = rmi_low_buffers(graph);
-    memset(declared, 0, n);
     for (k = 0; k < s->program->n_homes; k++) {
         const rmi_home *home = &s->program->homes[k];
-        uint32_t str = home->host ? s->hst[home->buf] : s->dev[home->buf];
-        rmi_content content = home->host ? s->kept[home->buf] : s->value[home->buf];
+        const rmi_held *held = &s->held[home->host][home->buf];
         rmi_buf_kind kind = rmi_low_kind(graph, home->buf, &i);
-        declared[home->buf] |= (uint8_t)(home->host ? 2 : 1);
-        if (kind == RMI_BUF_VALUE && graph->tensors[i].kind == RMI_INPUT) continue;
-        if (str == RMI_NONE || s->str[str].lo != home->offset)
+        if (rmi_sim_is_input(s, home->buf)) continue;
+        if (held->stretch == RMI_NONE || s->str[held->stretch].lo != home->offset)
             return rmi_sim_fail_buf(s, home->buf, "is not at the end where it was at the start");
-        if (kind == RMI_BUF_GRAD ? rmi_low_hands_on(s->program->step) && graph->tensors[i].consumers.n &&
-                                       !rmi_sim_same(content, rmi_sim_right(s, home->buf))
-                                 : !rmi_sim_same(content, rmi_sim_right(s, home->buf)))
+        if ((kind != RMI_BUF_GRAD || (hands_on && graph->tensors[i].consumers.n)) &&
+            !rmi_sim_whole(s, home->host, home->buf))
             return rmi_sim_fail_buf(s, home->buf, "is not whole and newest at the end where it was at the start");
     }
-    for (i = 0; i < graph->n_tensors && rmi_low_hands_on(s->program->step); i++) {
-        const rmi_tensor *tensor = &graph->tensors[i];
+    for (i = 0; i < graph->n_tensors && hands_on; i++) {
         buf = rmi_low_buf(graph, RMI_BUF_GRAD, i);
-        if (tensor->kind == RMI_PARAM && tensor->consumers.n && !tensor->external && tensor->grad_bytes &&
-            !declared[buf])
+        if (graph->tensors[i].kind == RMI_PARAM && graph->tensors[i].consumers.n && !graph->tensors[i].external &&
+            graph->tensors[i].grad_bytes && !s->now.declared[buf])
             return rmi_sim_fail_buf(s, buf, "has no place where the next step finds it");
     }
-    for (buf = 0; buf < n; buf++) {
-        if (s->dev[buf] != RMI_NONE && !(declared[buf] & 1) && !rmi_low_external(graph, buf)) rmi_sim_drop(s, buf);
-        if (s->hst[buf] != RMI_NONE && !(declared[buf] & 2)) rmi_sim_drop_kept(s, buf);
-    }
+    for (buf = 0; buf < n; buf++)
+        for (i = 0; i < 2; i++)
+            if (s->held[i][buf].stretch != RMI_NONE && !(s->now.declared[buf] >> i & 1) &&
+                (i || !rmi_low_external(graph, buf)))
+                rmi_sim_drop(s, i, buf);
     return RM_OK;
 }
 
 /* The next batch arrives where the last one did, when that one's last user has finished. */
 RMI_FN rm_result rmi_sim_finish_inputs(rmi_sim *s)
 {
-    size_t k;
-    uint32_t i, pass;
-    for (pass = 0; pass < 2; pass++)
-        for (k = 0; k < s->program->n_homes; k++) {
-            const rmi_home *home = &s->program->homes[k];
-            uint32_t *at = home->host ? &s->hst[home->buf] : &s->dev[home->buf];
-            if (rmi_low_kind(s->graph, home->buf, &i) != RMI_BUF_VALUE || s->graph->tensors[i].kind != RMI_INPUT)
-                continue;
-            if (!pass && *at != RMI_NONE && s->str[*at].lo != home->offset) {
-                if (home->host) rmi_sim_drop_kept(s, home->buf);
-                else rmi_sim_drop(s, home->buf);
-            }
-            if (!pass) continue;
-            if (*at == RMI_NONE)
-                RMI_TRY(rmi_sim_place(s, home->host, home->buf, home->offset, rmi_low_bytes(s->graph, home->buf), at));
-            s->str[*at].ready = s->str[*at].busy;
-        }
+    size_t k, n = s->program->n_homes;
+    for (k = 0; k < 2 * n; k++) { /* those that lie elsewhere go before any comes */
+        const rmi_home *home = &s->program->homes[k % n];
+        rmi_held *held = &s->held[home->host][home->buf];
+        if (!rmi_sim_is_input(s, home->buf)) continue;
+        if (k < n && held->stretch != RMI_NONE && s->str[held->stretch].lo != home->offset)
+            rmi_sim_drop(s, home->host, home->buf);
+        if (k < n) continue;
+        if (held->stretch == RMI_NONE)
+            RMI_TRY(rmi_sim_place(s, home->host, home->buf, home->offset, rmi_low_bytes(s->graph, home->buf)));
+        s->str[held->stretch].ready = s->str[held->stretch].busy;
+    }
     return RM_OK;
 }
 
 /* The end of a step. */
-RMI_FN rm_result rmi_sim_finish(rmi_sim *s, uint8_t *declared)
+RMI_FN rm_result rmi_sim_finish(rmi_sim *s)
 {
-    if (s->n_dying || s->n_pend) return rmi_sim_fail(s, "a reuse or alias has no run that it belongs to");
-    if (s->ws.n) return rmi_sim_fail_buf(s, s->ws.live[0], "is never freed");
+    if (s->n_pend) return rmi_sim_fail(s, "a reuse or alias has no run that it belongs to");
+    if (s->n_ws) return rmi_sim_fail_buf(s, s->ws[0], "is never freed");
     RMI_TRY(rmi_sim_finish_ops(s));
-    RMI_TRY(rmi_sim_finish_grads(s));
-    RMI_TRY(rmi_sim_finish_homes(s, declared));
+    RMI_TRY(rmi_sim_finish_tensors(s));
+    RMI_TRY(rmi_sim_finish_homes(s));
     return rmi_sim_finish_inputs(s);
 }
 
 /* --- the whole program */
 
-/* Notes where bytes of a memory begin and, unless the compute lane is alone, end; without a table: only how many. */
-RMI_FN void rmi_sim_cut(rmi_sim *s, uint32_t host, uint64_t offset, uint64_t bytes)
+/* Bytes of a memory begin and end there. */
+RMI_FN rm_result rmi_sim_cut(rmi_sim *s, uint32_t memory, uint64_t offset, uint64_t bytes)
 {
-    rmi_space *space = &s->space[host];
-    if (space->cut) space->cut[space->n_cut] = offset;
-    if (space->cut && !s->alone) space->cut[space->n_cut + 1] = rmi_add(offset, bytes);
-    space->n_cut += s->alone ? 1 : 2;
+    rmi_space *space = &s->space[memory];
+    if (!RMI_GROW(&s->mem, space->cut, space->cap_cut, space->n_cut + 2)) return RM_ERROR_MEMORY;
+    space->cut[space->n_cut++] = offset;
+    space->cut[space->n_cut++] = rmi_add(offset, bytes);
+    return RM_OK;
 }
 
-/* The end points of all homes, allocations and copies in host memory. */
-RMI_FN void rmi_sim_cuts(rmi_sim *s)
+/* Both memories, with the end points of all homes, allocations and copies in host memory. */
+RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
 {
     const rmi_program *program = s->program;
+    uint32_t id, memory;
     size_t i;
-    uint32_t id;
-    s->space[0].n_cut = s->space[1].n_cut = 0;
     for (i = 0; i < program->n_homes; i++)
-        rmi_sim_cut(s, program->homes[i].host, program->homes[i].offset,
-                    rmi_low_bytes(s->graph, program->homes[i].buf));
+        RMI_TRY(rmi_sim_cut(s, program->homes[i].host, program->homes[i].offset,
+                            rmi_low_bytes(s->graph, program->homes[i].buf)));
     for (i = 0; i < program->n; i++) {
         const rmi_stmt *st = &program->st[i];
         int sized = st->what == RMI_ALLOC || rmi_low_kind(s->graph, st->buf, &id) == RMI_BUF_SAVED;
         if (st->what == RMI_ALLOC || st->what == RMI_OFFLOAD || st->what == RMI_MERGE)
-            rmi_sim_cut(s, st->what != RMI_ALLOC, st->offset, sized ? st->bytes : rmi_low_bytes(s->graph, st->buf));
+            RMI_TRY(rmi_sim_cut(s, st->what != RMI_ALLOC, st->offset,
+                                sized ? st->bytes : rmi_low_bytes(s->graph, st->buf)));
     }
-}
-
-/* Both memories, with their end points. */
-RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
-{
-    uint64_t *room;
-    size_t i, k;
-    s->alone = 1;
-    for (i = 0; i < s->program->n; i++) {
-        const rmi_stmt *st = &s->program->st[i];
-        int beside = st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE);
-        if (st->what >= RMI_OFFLOAD || beside) s->alone = 0;
+    for (memory = 0; memory < 2; memory++) {
+        s->space[memory].size = memory ? program->host : program->arena;
+        RMI_TRY(rmi_sch_space_make(&s->mem, &s->space[memory]));
     }
-    rmi_sim_cuts(s);
-    room = RMI_RAW(&s->mem, uint64_t, rmi_max(s->space[0].n_cut, s->space[1].n_cut) + 2);
-    if (!room) return RM_ERROR_MEMORY;
-    for (k = 0; k < 2; k++) {
-        s->space[k].size = k ? s->program->host : s->program->arena;
-        s->space[k].cut = RMI_RAW(&s->mem, uint64_t, s->space[k].n_cut + 2);
-        if (!s->space[k].cut) return RM_ERROR_MEMORY;
-    }
-    rmi_sim_cuts(s);
-    for (k = 0; k < 2; k++) RMI_TRY(rmi_sch_space_make(&s->mem, &s->space[k], room, s->alone));
     return RM_OK;
 }
 
@@ -4883,44 +4686,33 @@ RMI_FN rm_result rmi_sim_spaces(rmi_sim *s)
 RMI_FN rm_result rmi_sim_tables(rmi_sim *s)
 {
     const rm_graph *graph = s->graph;
-    size_t nb = rmi_low_buffers(graph), i, most;
-    RMI_TRY(RMI_TABLES(&s->mem, RMI_T(s->dev, nb), RMI_T(s->hst, nb), RMI_T(s->next_name, nb), RMI_T(s->value, nb),
-                       RMI_T(s->kept, nb), RMI_T(s->ws.used, (size_t)graph->n_ops + graph->n_tensors),
-                       RMI_T(s->now.version, graph->n_tensors), RMI_T(s->now.given, graph->n_tensors),
-                       RMI_T(s->now.updated, graph->n_tensors), RMI_T(s->now.reduced, graph->n_tensors),
-                       RMI_T(s->now.passed, graph->n_barriers), RMI_T(s->now.ran, graph->n_ops),
-                       RMI_T(s->now.left_by, graph->n_ops), RMI_T(s->now.bits, graph->n_ops),
-                       RMI_T(s->now.done_at, (size_t)graph->n_ops + 1)));
-    for (i = 0; i < nb; i++) s->dev[i] = s->hst[i] = s->next_name[i] = RMI_NONE;
-    for (i = 0; i < graph->n_ops; i++) s->now.done_at[i + 1] = s->now.done_at[i] + graph->ops[i].grad_in.n;
-    s->now.done = RMI_NEW(&s->mem, uint8_t, s->now.done_at[graph->n_ops]);
+    size_t n = rmi_low_buffers(graph), i;
+    RMI_TRY(RMI_TABLES(&s->mem, RMI_T(s->held[0], n), RMI_T(s->held[1], n),
+                       RMI_T(s->done_at, (size_t)graph->n_ops + 1)));
+    for (i = 0; i < n; i++) s->held[0][i].stretch = s->held[1][i].stretch = RMI_NONE;
+    for (i = 0; i < graph->n_ops; i++) s->done_at[i + 1] = s->done_at[i] + graph->ops[i].grad_in.n;
     RMI_TRY(rmi_low_access_make(graph, &s->mem, &s->acc));
-    for (most = graph->n_tensors, i = 0; i < graph->n_ops; i++)
-        if ((size_t)graph->ops[i].in.n + 2 * (size_t)graph->ops[i].out.n > most)
-            most = (size_t)graph->ops[i].in.n + 2 * (size_t)graph->ops[i].out.n;
-    RMI_TRY(RMI_TABLES(&s->mem, RMI_T(s->use.reads, 2 * most + 16), RMI_T(s->use.writes, 2 * most + 16),
-                       RMI_T(s->after, most)));
-    return s->now.done ? rmi_sim_spaces(s) : RM_ERROR_MEMORY;
+    return rmi_sim_spaces(s);
 }
 
 /* What is there when the first step starts: the caller's memory, and what has a home. */
 RMI_FN rm_result rmi_sim_homes(rmi_sim *s)
 {
     size_t k;
-    uint32_t buf, i, nb = rmi_low_buffers(s->graph);
-    for (buf = 0; buf < nb; buf++)
-        if (rmi_low_external(s->graph, buf)) RMI_TRY(rmi_sim_place(s, 0, buf, 0, 0, &s->dev[buf]));
+    uint32_t buf, i, n = rmi_low_buffers(s->graph);
+    for (buf = 0; buf < n; buf++)
+        if (rmi_low_external(s->graph, buf)) RMI_TRY(rmi_sim_place(s, 0, buf, 0, 0));
     for (k = 0; k < s->program->n_homes; k++) {
         const rmi_home *home = &s->program->homes[k];
         rmi_buf_kind kind = rmi_low_kind(s->graph, home->buf, &i);
-        uint32_t *at = home->host ? &s->hst[home->buf] : &s->dev[home->buf];
         if (rmi_low_external(s->graph, home->buf) || kind > RMI_BUF_STATE ||
             (kind == RMI_BUF_VALUE ? s->graph->tensors[i].kind == RMI_ACT : s->graph->tensors[i].kind != RMI_PARAM))
             return rmi_sim_fail_buf(s, home->buf, "is not something that a step starts with");
-        if (*at != RMI_NONE) return rmi_sim_fail_buf(s, home->buf, "is placed twice");
+        if (s->held[home->host][home->buf].stretch != RMI_NONE)
+            return rmi_sim_fail_buf(s, home->buf, "is placed twice");
         if (home->host && rmi_low_stays(s->graph, home->buf))
             return rmi_sim_fail_buf(s, home->buf, "was declared to stay on the device (RM_STAYS)");
-        RMI_TRY(rmi_sim_place(s, home->host, home->buf, home->offset, rmi_low_bytes(s->graph, home->buf), at));
+        RMI_TRY(rmi_sim_place(s, home->host, home->buf, home->offset, rmi_low_bytes(s->graph, home->buf)));
     }
     return RM_OK;
 }
@@ -4938,10 +4730,22 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
     case RMI_PREFETCH: return rmi_sim_prefetch(s, st->buf);
     case RMI_MERGE: return rmi_sim_merge(s, st);
     default:
-        if (s->hst[st->buf] == RMI_NONE) return rmi_sim_fail_buf(s, st->buf, "is not in host memory");
-        rmi_sim_drop_kept(s, st->buf);
+        if (s->held[1][st->buf].stretch == RMI_NONE) return rmi_sim_fail_buf(s, st->buf, "is not in host memory");
+        rmi_sim_drop(s, 1, st->buf);
         return RM_OK;
     }
+}
+
+/* Do lanes work side by side? Else every step is the first one again. */
+RMI_FN int rmi_sim_side_by_side(const rmi_program *program)
+{
+    size_t i;
+    for (i = 0; i < program->n; i++) {
+        const rmi_stmt *st = &program->st[i];
+        if (st->what >= RMI_OFFLOAD) return 1;
+        if (st->what == RMI_RUN && (st->run.way == RMI_OPT_HOST || st->run.way == RMI_REDUCE)) return 1;
+    }
+    return 0;
 }
 
 #define RMI_SIM_TOO_LONG "the times of the plan add up to 2^62 ns or more"
@@ -4950,18 +4754,13 @@ RMI_FN rm_result rmi_sim_statement(rmi_sim *s, const rmi_stmt *st)
 RMI_FN rm_result rmi_sim_steps(rmi_sim *s)
 {
     uint64_t ends[3] = {0, 0, 0};
-    uint8_t *declared = RMI_NEW(&s->mem, uint8_t, rmi_low_buffers(s->graph));
-    uint32_t turn, turns = s->alone ? 1 : 3, k;
-    if (!declared) return RM_ERROR_MEMORY;
+    uint32_t turn, turns = rmi_sim_side_by_side(s->program) ? 3 : 1, k;
     for (turn = 0; turn < turns; turn++) {
-        rmi_sim_begin(s);
+        memset((void *)&s->fig, 0, sizeof s->fig); /* figures are those of one step */
+        RMI_TRY(rmi_sim_begin(s));
         for (s->at = 0; s->at < s->program->n; s->at++) RMI_TRY(rmi_sim_statement(s, &s->program->st[s->at]));
-        RMI_TRY(rmi_sim_finish(s, declared));
+        RMI_TRY(rmi_sim_finish(s));
         for (k = 0; k < RMI_LANES; k++) ends[turn] = rmi_max(ends[turn], s->lane[k]);
-        if (turn + 1 < turns) { /* figures are those of one step */
-            for (k = 0; k < RMI_LANES; k++) s->fig.busy[k] = 0;
-            s->fig.recomputed_ns = s->fig.recomputed_runs = s->fig.runs = s->fig.copied[0] = s->fig.copied[1] = 0;
-        }
     }
     s->fig.first_ns = ends[0];
     s->fig.time_ns = turns == 1 ? ends[0] : ends[2] - ends[1];
@@ -4983,7 +4782,8 @@ RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi
     s.err = err;
     s.spans = spans;
     s.mem = rmi_arena_make(&graph->mem.hooks);
-    s.free_str = RMI_NONE;
+    s.turn = rmi_arena_make(&graph->mem.hooks);
+    s.free_str = s.spent = RMI_NONE;
     s.at = (size_t)RMI_NONE;
     result = rmi_sim_tables(&s);
     if (result == RM_OK) result = rmi_sim_homes(&s);
@@ -4995,6 +4795,7 @@ RMI_FN rm_result rmi_sch_replay(const rm_graph *graph, rmi_program *program, rmi
     if (at) *at = s.at;
     if (result == RM_ERROR_MEMORY) rmi_err_memory(err);
     rmi_arena_free(&s.mem);
+    rmi_arena_free(&s.turn);
     return result;
 }
 
