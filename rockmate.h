@@ -24954,33 +24954,37 @@ RMI_FN int rmi_thr_put(rmi_thr *threads, uint32_t number, const rmi_thr_cmd *cmd
     return code;
 }
 
+/* --- functions of rm_backend; its user begins with the pointer to the lanes */
+RMI_FN rmi_thr *rmi_thr_of(void *user) { return *(rmi_thr **)user; }
+
 /* A copy on a lane, after all that was put there before. At once on the compute lane, and on one that no program uses:
    the caller reads or writes then, and nothing is at work. */
-RMI_FN int rmi_thr_copy(rmi_thr *threads, void *dst, const void *src, uint64_t bytes, uint32_t lane)
+RMI_FN int rmi_thr_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
 {
     rmi_thr_cmd cmd;
     memset((void *)&cmd, 0, sizeof cmd);
     cmd.dst = dst;
     cmd.src = src;
     cmd.bytes = bytes;
-    if (threads->lane[lane].runs) return rmi_thr_put(threads, lane, &cmd);
+    if (rmi_thr_of(user)->lane[lane].runs) return rmi_thr_put(rmi_thr_of(user), lane, &cmd);
     memmove(dst, src, (size_t)bytes);
     return 0;
 }
 
 /* A call on a lane; at once on the compute lane. */
-RMI_FN int rmi_thr_call(rmi_thr *threads, uint32_t lane, int (*fn)(void *arg), void *arg)
+RMI_FN int rmi_thr_call(void *user, uint32_t lane, int (*fn)(void *arg), void *arg)
 {
     rmi_thr_cmd cmd;
     memset((void *)&cmd, 0, sizeof cmd);
     cmd.fn = fn;
     cmd.arg = arg;
-    return lane == RM_LANE_COMPUTE ? fn(arg) : rmi_thr_put(threads, lane, &cmd);
+    return lane == RM_LANE_COMPUTE ? fn(arg) : rmi_thr_put(rmi_thr_of(user), lane, &cmd);
 }
 
 /* The event stands for all commands put on the lane so far. */
-RMI_FN int rmi_thr_record(rmi_thr *threads, uint32_t event, uint32_t lane)
+RMI_FN int rmi_thr_record(void *user, uint32_t event, uint32_t lane)
 {
+    rmi_thr *threads = rmi_thr_of(user);
     rmi_thr_enter(&threads->lock);
     if (lane == RM_LANE_COMPUTE) threads->lane[lane].put = ++threads->lane[lane].done;
     threads->event[event].lane = lane;
@@ -24991,8 +24995,9 @@ RMI_FN int rmi_thr_record(rmi_thr *threads, uint32_t event, uint32_t lane)
 }
 
 /* The lane, or the caller, goes on when the event's commands are done. */
-RMI_FN int rmi_thr_wait(rmi_thr *threads, uint32_t event, uint32_t lane)
+RMI_FN int rmi_thr_wait(void *user, uint32_t event, uint32_t lane)
 {
+    rmi_thr *threads = rmi_thr_of(user);
     rmi_thr_cmd cmd;
     int code;
     memset((void *)&cmd, 0, sizeof cmd);
@@ -25006,8 +25011,9 @@ RMI_FN int rmi_thr_wait(rmi_thr *threads, uint32_t event, uint32_t lane)
 }
 
 /* Waits until all lanes are idle; the first failure of a call since the last time. */
-RMI_FN int rmi_thr_sync(rmi_thr *threads)
+RMI_FN int rmi_thr_sync(void *user)
 {
+    rmi_thr *threads = rmi_thr_of(user);
     uint32_t lane;
     int code;
     rmi_thr_enter(&threads->lock);
@@ -25025,7 +25031,7 @@ RMI_FN int rmi_thr_reserve(rmi_thr *threads, uint32_t events, const uint32_t *ca
 {
     uint32_t i;
     int ok;
-    rmi_thr_sync(threads);
+    rmi_thr_sync(&threads);
     rmi_thr_enter(&threads->lock);
     rmi_arena_free(&threads->rings);
     threads->event = RMI_NEW(&threads->rings, rmi_thr_event, events);
@@ -25105,7 +25111,7 @@ RMI_FN rmi_thr *rmi_thr_make(const rm_allocator *hooks, uint64_t h2d, uint64_t d
 typedef enum rmi_exe_what { RMI_EXE_CALL, RMI_EXE_COPY, RMI_EXE_ADD, RMI_EXE_FILL, RMI_EXE_INPUTS } rmi_exe_what;
 
 typedef struct rmi_exe_op {
-    uint8_t what, lane;
+    uint8_t what, lane, hosted; /* hosted: done in a lane of the host, by itself */
     rmi_run run;
     rm_fn fn;
     rm_call *call;            /* CALL; FILL: whose gradient is cleared, NULL: bytes at dst are poisoned */
@@ -25164,9 +25170,6 @@ typedef struct rmi_exe_lanes {
     uint32_t transfers;      /* copies between steps */
     uint32_t ends[2];        /* by parity of the step: lanes whose end was recorded */
     uint32_t parity;
-#if defined(ROCKMATE_THREADS)
-    rmi_thr *threads;        /* the host backend's lanes, or NULL */
-#endif
 } rmi_exe_lanes;
 
 typedef struct rmi_exe_patch { /* a pointer of a call that leads to the caller's memory */
@@ -25193,6 +25196,9 @@ typedef struct rmi_exe_course { /* of a training */
 } rmi_exe_course;
 
 struct rm_exec {
+#if defined(ROCKMATE_THREADS)
+    rmi_thr *threads;         /* the host backend's lanes, or NULL */
+#endif
     rmi_arena mem, tables;    /* this object; what depends on the plan */
     rm_plan *plan, *used;     /* used: the one that must not go before */
     rm_graph *graph;
@@ -25312,27 +25318,10 @@ RMI_FN int rmi_exe_host_sync(void *user) { return (void)user, 0; }
 RMI_FN uint64_t rmi_exe_host_now(void *user) { return (void)user, rmi_now_ns(); }
 
 #if defined(ROCKMATE_THREADS)
-RMI_FN int rmi_exe_thr_copy(void *user, void *dst, const void *src, uint64_t bytes, uint32_t lane)
-{
-    return rmi_thr_copy(((rm_exec *)user)->lanes.threads, dst, src, bytes, lane);
-}
-RMI_FN int rmi_exe_thr_sync(void *user) { return rmi_thr_sync(((rm_exec *)user)->lanes.threads); }
-RMI_FN int rmi_exe_thr_record(void *user, uint32_t event, uint32_t lane)
-{
-    return rmi_thr_record(((rm_exec *)user)->lanes.threads, event, lane);
-}
-RMI_FN int rmi_exe_thr_wait(void *user, uint32_t event, uint32_t lane)
-{
-    return rmi_thr_wait(((rm_exec *)user)->lanes.threads, event, lane);
-}
-RMI_FN int rmi_exe_thr_call(void *user, uint32_t lane, int (*fn)(void *arg), void *arg)
-{
-    return rmi_thr_call(((rm_exec *)user)->lanes.threads, lane, fn, arg);
-}
-RMI_FN int rmi_exe_thr_reserve(void *user, uint32_t events, uint32_t calls)
+RMI_FN int rmi_exe_host_reserve(void *user, uint32_t events, uint32_t calls)
 {
     (void)calls; /* by lane we know better */
-    return rmi_thr_reserve(((rm_exec *)user)->lanes.threads, events, ((rm_exec *)user)->lanes.calls);
+    return rmi_thr_reserve(rmi_thr_of(user), events, ((rm_exec *)user)->lanes.calls);
 }
 #endif
 
@@ -25368,15 +25357,15 @@ RMI_FN rm_result rmi_exe_backend(rm_exec *exec)
         return rmi_exe_refuse(exec, "rm_exec_desc.threads: %u, but it is no number of threads: 1 gives each lane its "
                               "own, 0 none", (uint64_t)exec->desc.threads);
 #if defined(ROCKMATE_THREADS)
-    exec->lanes.threads = rmi_thr_make(&exec->mem.hooks, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
-    if (!exec->lanes.threads) return rmi_err_memory(&exec->err);
+    exec->threads = rmi_thr_make(&exec->mem.hooks, exec->desc.h2d, exec->desc.d2h, exec->desc.latency_ns);
+    if (!exec->threads) return rmi_err_memory(&exec->err);
     exec->lanes.on = 1;
-    backend->copy = rmi_exe_thr_copy;
-    backend->sync = rmi_exe_thr_sync;
-    backend->record = rmi_exe_thr_record;
-    backend->wait = rmi_exe_thr_wait;
-    backend->host_call = rmi_exe_thr_call;
-    backend->reserve = rmi_exe_thr_reserve;
+    backend->copy = rmi_thr_copy;
+    backend->sync = rmi_thr_sync;
+    backend->record = rmi_thr_record;
+    backend->wait = rmi_thr_wait;
+    backend->host_call = rmi_thr_call;
+    backend->reserve = rmi_exe_host_reserve;
     backend->call_lanes = 1u << RM_LANE_COMM;
     return RM_OK;
 #else
@@ -25497,7 +25486,13 @@ RMI_FN rm_result rmi_exe_build_make(rmi_exe_build *build, rm_exec *exec, rmi_are
     return RM_OK;
 }
 
-/* One more op of the program. */
+/* Does the host work in this lane by itself, and not where its ops are issued? */
+RMI_FN int rmi_exe_hosts(const rm_exec *exec, uint32_t lane)
+{
+    return lane == RM_LANE_HOST || (exec->backend.call_lanes >> lane & 1);
+}
+
+/* One more op of the program. What runs beside a step is issued alone, and done where it is issued. */
 RMI_FN rm_result rmi_exe_push(rmi_exe_build *build, rmi_exe_what what, uint32_t lane, rmi_exe_op **op)
 {
     if (!RMI_GROW(build->mem, build->out->op, build->cap, build->out->n + 1)) return RM_ERROR_MEMORY;
@@ -25505,6 +25500,7 @@ RMI_FN rm_result rmi_exe_push(rmi_exe_build *build, rmi_exe_what what, uint32_t 
     memset((void *)*op, 0, sizeof **op);
     (*op)->what = (uint8_t)what;
     (*op)->lane = (uint8_t)lane;
+    (*op)->hosted = build->uses && (what == RMI_EXE_CALL || what == RMI_EXE_ADD) && rmi_exe_hosts(build->exec, lane);
     (*op)->event = RMI_NONE;
     (*op)->exec = build->exec;
     return RM_OK;
@@ -25535,31 +25531,58 @@ RMI_FN rm_result rmi_exe_point(rmi_exe_build *build, int host, uint32_t buf, uin
     return RM_OK;
 }
 
-/* A buffer of a call that is no operand of an op: a param, its gradient or state, what was saved, workspace. Of nothing
-   there is no pointer, but to params and gradients on the device. */
-RMI_FN rm_result rmi_exe_own(rmi_exe_build *build, rmi_run run, rmi_buf_kind kind, uint64_t bytes, rm_call *call)
+/* What a call uses besides an op's operands: a param, its gradient and state, what was saved, workspace. Of nothing
+   there is no pointer, but to params and gradients on the device. A reduction is given the gradient, and all sizes. */
+RMI_FN rm_result rmi_exe_own(rmi_exe_build *build, rmi_run run, rm_call *call)
 {
+    const rm_graph *graph = build->exec->graph;
     void **slot[] = {&call->param, &call->grad, &call->state, &call->saved, &call->ws, &call->ws};
     uint64_t *size[] = {&call->param_bytes, &call->grad_bytes,  &call->state_bytes,
                         &call->saved_bytes, &call->ws_bytes, &call->ws_bytes};
-    uint32_t buf = rmi_low_buf(build->exec->graph, kind, run.id);
+    uint64_t bytes[] = {0, 0, 0, 0, 0, 0};
+    uint32_t kind, saved = rmi_low_buf(graph, RMI_BUF_SAVED, run.id);
     int host = run.way == RMI_OPT_HOST, reduce = run.way == RMI_REDUCE;
-    int write = kind == RMI_BUF_SAVED ? run.way == RMI_FWD : kind == RMI_BUF_GRAD ? reduce : 1;
-    *size[kind] = bytes;
-    if (!bytes && kind >= RMI_BUF_STATE) return RM_OK;
-    if ((reduce && kind != RMI_BUF_GRAD) || (host && build->at[1][buf] == RMI_INF)) return RM_OK;
-    return rmi_exe_point(build, host, buf, bytes, write, (const void **)(void *)slot[kind]);
+    if (run.way == RMI_FWD) {
+        bytes[RMI_BUF_SAVED] = build->at[0][saved] != RMI_INF ? rmi_low_form(graph, run)->saved : 0;
+        bytes[RMI_BUF_WS] = rmi_low_form(graph, run)->fwd_ws;
+    } else if (run.way == RMI_BWD) {
+        bytes[RMI_BUF_SAVED] = rmi_low_part(graph, run)->needs_saved ? rmi_low_form(graph, run)->saved : 0;
+        bytes[RMI_BUF_WS] = rmi_low_part(graph, run)->bwd_ws;
+    } else {
+        for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_STATE; kind++)
+            bytes[kind] = rmi_low_bytes(graph, rmi_low_buf(graph, (rmi_buf_kind)kind, run.id));
+        bytes[RMI_BUF_OPT_WS] = run.way == RMI_OPT ? graph->tensors[run.id].opt_ws : 0;
+    }
+    for (kind = RMI_BUF_VALUE; kind <= RMI_BUF_OPT_WS; kind++) {
+        uint32_t buf = rmi_low_buf(graph, (rmi_buf_kind)kind, run.id);
+        int write = kind == RMI_BUF_SAVED ? run.way == RMI_FWD : kind != RMI_BUF_GRAD || reduce;
+        if (!bytes[kind] && (run.way <= RMI_BWD || kind >= RMI_BUF_STATE)) continue;
+        *size[kind] = bytes[kind];
+        if ((reduce && kind != RMI_BUF_GRAD) || (host && build->at[1][buf] == RMI_INF)) continue;
+        RMI_TRY(rmi_exe_point(build, host, buf, bytes[kind], write, (const void **)(void *)slot[kind]));
+    }
+    return RM_OK;
 }
 
-/* The parts of a call that depend neither on its phase nor on addresses. */
+/* The callback of a run; NULL: nobody gave one. */
+RMI_FN rm_fn rmi_exe_callback(const rm_exec *exec, rmi_run run)
+{
+    const rmi_tensor *param = &exec->graph->tensors[run.way == RMI_OPT || run.way == RMI_OPT_HOST ? run.id : 0];
+    if (run.way == RMI_FWD) return rmi_low_form(exec->graph, run)->forward;
+    if (run.way == RMI_BWD) return rmi_low_form(exec->graph, run)->backward;
+    if (run.way == RMI_BARRIER) return exec->graph->barriers[run.id].fn;
+    return run.way == RMI_REDUCE ? exec->desc.reduce : run.way == RMI_OPT ? param->update : param->update_host;
+}
+
+/* The parts of a call, all zero, that do not depend on addresses. */
 RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_call *call)
 {
     const rm_graph *graph = exec->graph;
     const int64_t *arg = NULL;
     const double *farg = NULL;
-    memset((void *)call, 0, sizeof *call);
     call->step = &exec->now;
     call->device_step = exec->backend.device_step;
+    call->phase = run.way + (run.way <= RMI_OPT ? 1u : 0u); /* RM_PHASE_FORWARD ...: updates of both sides are one */
     if (lane == RM_LANE_COMPUTE || !exec->lanes.on) call->stream = exec->backend.stream;
     else if (lane == RM_LANE_COMM) call->stream = exec->backend.comm_stream;
     if (run.way <= RMI_BWD) {
@@ -25579,21 +25602,6 @@ RMI_FN void rmi_exe_call_of(const rm_exec *exec, rmi_run run, uint32_t lane, rm_
     }
     if (arg) memcpy(call->arg, arg, sizeof call->arg);
     if (farg) memcpy(call->farg, farg, sizeof call->farg);
-}
-
-/* An op that makes a call to fn for a run. */
-RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_fn fn, uint32_t phase, rm_call *call)
-{
-    uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
-    rmi_exe_op *op;
-    if (!call) return RM_ERROR_MEMORY;
-    RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, lane, &op));
-    op->run = run;
-    op->call = call;
-    op->fn = fn;
-    rmi_exe_call_of(build->exec, run, lane, call);
-    call->phase = phase;
-    return RM_OK;
 }
 
 /* Does a backward give the gradient of input i, which is not there under another name? */
@@ -25638,26 +25646,36 @@ RMI_FN rm_result rmi_exe_operands(rmi_exe_build *build, rmi_run run, rm_call *ca
     return RM_OK;
 }
 
+/* An op that makes the call of a run. */
+RMI_FN rm_result rmi_exe_call(rmi_exe_build *build, rmi_run run, rm_call *call)
+{
+    uint32_t lane = run.way == RMI_OPT_HOST ? RM_LANE_HOST : run.way == RMI_REDUCE ? RM_LANE_COMM : RM_LANE_COMPUTE;
+    rmi_exe_op *op;
+    RMI_TRY(rmi_exe_push(build, RMI_EXE_CALL, lane, &op));
+    op->run = run;
+    op->call = call;
+    op->fn = rmi_exe_callback(build->exec, run);
+    rmi_exe_call_of(build->exec, run, lane, call);
+    if (run.way <= RMI_BWD || run.way == RMI_BARRIER) RMI_TRY(rmi_exe_operands(build, run, call));
+    return run.way == RMI_BARRIER ? RM_OK : rmi_exe_own(build, run, call);
+}
+
 /* A forward, for the first time or again. */
 RMI_FN rm_result rmi_exe_forward(rmi_exe_build *build, rmi_run run)
 {
     const rm_graph *graph = build->exec->graph;
     const rmi_op *op = &graph->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    rm_call *call = RMI_NEW(build->mem, rm_call, 1);
+    rm_call *call;
     uint32_t i;
-    RMI_TRY(rmi_exe_call(build, run, form->forward, RM_PHASE_FORWARD, call));
+    RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
+    RMI_TRY(rmi_exe_call(build, run, call));
     call->recompute = build->ran[run.id]++ > 0;
-    RMI_TRY(rmi_exe_operands(build, run, call));
     for (i = 0; i < op->mutates.n && !call->recompute; i++) {
         uint32_t tensor = op->mutates.at[i];
         RMI_TRY(rmi_exe_uses(build, build->at[0][tensor], graph->tensors[tensor].bytes, 1));
     }
-    if (form->saved && build->at[0][rmi_low_buf(graph, RMI_BUF_SAVED, run.id)] != RMI_INF) {
-        RMI_TRY(rmi_exe_own(build, run, RMI_BUF_SAVED, form->saved, call));
-        build->left_by[run.id] = run.form;
-    }
-    return rmi_exe_own(build, run, RMI_BUF_WS, form->fwd_ws, call);
+    if (call->saved_bytes) build->left_by[run.id] = run.form;
+    return RM_OK;
 }
 
 /* Must the gradient of input i be added to: it holds contributions, or the input is an earlier one once more? */
@@ -25670,19 +25688,19 @@ RMI_FN int rmi_exe_adds(const rmi_exe_build *build, const rmi_op *op, uint32_t i
 
 /* The gradients that a backward adds to, as rm_call.accum; those that must hold zeros then are cleared before the call.
    Inputs from number 31 on share a bit: what one of them must write is cleared if another adds. */
-RMI_FN rm_result rmi_exe_accum(rmi_exe_build *build, rmi_run run, rm_call *call, uint64_t *accum)
+RMI_FN rm_result rmi_exe_accum(rmi_exe_build *build, rmi_run run, rm_call *call)
 {
     const rm_graph *graph = build->exec->graph;
     const rmi_op *op = &graph->ops[run.id];
     int zeros = (op->forms[run.form].flags & RM_ZERO_GRADS) != 0, late_adds = 0;
     uint32_t i;
     for (i = 31; i < op->in.n; i++) late_adds |= rmi_exe_given(build, run, i) && rmi_exe_adds(build, op, i);
-    for (*accum = 0, i = 0; i < op->in.n; i++) {
+    for (i = 0; i < op->in.n; i++) {
         uint32_t buf = rmi_low_buf(graph, RMI_BUF_GRAD, op->in.at[i]);
         int adds = rmi_exe_adds(build, op, i);
         rmi_exe_op *fill;
         if (!rmi_exe_given(build, run, i) || !(adds || zeros || (late_adds && i >= 31))) continue;
-        *accum |= RM_IN(i);
+        call->accum |= RM_IN(i);
         if (adds) continue;
         RMI_TRY(rmi_exe_push(build, RMI_EXE_FILL, RM_LANE_COMPUTE, &fill));
         fill->call = call;
@@ -25697,57 +25715,36 @@ RMI_FN rm_result rmi_exe_accum(rmi_exe_build *build, rmi_run run, rm_call *call,
 RMI_FN rm_result rmi_exe_backward(rmi_exe_build *build, rmi_run run)
 {
     const rmi_op *op = &build->exec->graph->ops[run.id];
-    const rmi_form *form = &op->forms[run.form];
-    const rmi_part *part = &form->parts[run.part];
-    uint64_t accum;
+    rm_call *call;
     uint32_t i = 0;
     while (i < op->in.n && !rmi_exe_given(build, run, i)) i++;
     if (i < op->in.n) {
-        rm_call *call = RMI_NEW(build->mem, rm_call, 1);
-        RMI_TRY(rmi_exe_accum(build, run, call, &accum));
-        RMI_TRY(rmi_exe_call(build, run, form->backward, RM_PHASE_BACKWARD, call));
-        call->accum = accum;
-        RMI_TRY(rmi_exe_operands(build, run, call));
-        if (part->needs_saved) RMI_TRY(rmi_exe_own(build, run, RMI_BUF_SAVED, form->saved, call));
-        RMI_TRY(rmi_exe_own(build, run, RMI_BUF_WS, part->bwd_ws, call));
+        RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
+        RMI_TRY(rmi_exe_accum(build, run, call));
+        RMI_TRY(rmi_exe_call(build, run, call));
     }
     for (i = 0; i < op->grad_in.n; i++) {
         uint32_t tensor = op->grad_in.at[i];
-        if (!rmi_list_has(&part->grads, tensor)) continue;
+        if (!rmi_list_has(&op->forms[run.form].parts[run.part].grads, tensor)) continue;
         build->holds[tensor] = 1;
         build->moved[tensor] = 0;
     }
     return RM_OK;
 }
 
-/* An update on either side, or a reduction, which there is none of with one rank. */
+/* An update on either side; a reduction, which there is none of with one rank; a barrier, which finds something in the
+   gradients of all params, for updates. */
 RMI_FN rm_result rmi_exe_update(rmi_exe_build *build, rmi_run run)
 {
     rm_exec *exec = build->exec;
-    const rm_graph *graph = exec->graph;
-    const rmi_tensor *param = &graph->tensors[run.id];
-    int host = run.way == RMI_OPT_HOST, reduce = run.way == RMI_REDUCE;
-    rm_fn fn = reduce ? exec->desc.reduce : host ? param->update_host : param->update;
     rm_call *call;
-    if (reduce) build->holds[run.id] = 1;
-    if (reduce && !fn) return RM_OK;
-    call = RMI_NEW(build->mem, rm_call, 1);
-    RMI_TRY(rmi_exe_call(build, run, fn, reduce ? RM_PHASE_REDUCE : RM_PHASE_UPDATE, call));
-    RMI_TRY(rmi_exe_own(build, run, RMI_BUF_VALUE, param->bytes, call));
-    RMI_TRY(rmi_exe_own(build, run, RMI_BUF_GRAD, param->grad_bytes, call));
-    RMI_TRY(rmi_exe_own(build, run, RMI_BUF_STATE, param->state_bytes, call));
-    if (reduce) return exec->backend.device_step ? rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 0) : RM_OK;
-    if (graph->n_barriers) RMI_TRY(rmi_exe_uses(build, RMI_EXE_FOUND, 1, 0));
-    return rmi_exe_own(build, run, RMI_BUF_OPT_WS, host ? 0 : param->opt_ws, call);
-}
-
-/* A barrier, which finds something in the gradients of all params, for updates. */
-RMI_FN rm_result rmi_exe_barrier(rmi_exe_build *build, rmi_run run)
-{
-    rm_call *call = RMI_NEW(build->mem, rm_call, 1);
-    RMI_TRY(rmi_exe_call(build, run, build->exec->graph->barriers[run.id].fn, RM_PHASE_BARRIER, call));
-    RMI_TRY(rmi_exe_operands(build, run, call));
-    return rmi_exe_uses(build, RMI_EXE_FOUND, 1, 1);
+    if (run.way == RMI_REDUCE) build->holds[run.id] = 1;
+    if (run.way == RMI_REDUCE && !exec->desc.reduce) return RM_OK;
+    RMI_TRY(RMI_TABLES(build->mem, RMI_T(call, 1)));
+    RMI_TRY(rmi_exe_call(build, run, call));
+    if (run.way == RMI_REDUCE)
+        return exec->backend.device_step ? rmi_exe_uses(build, RMI_EXE_DEVICE_STEP, 1, 0) : RM_OK;
+    return exec->graph->n_barriers ? rmi_exe_uses(build, RMI_EXE_FOUND, 1, run.way == RMI_BARRIER) : RM_OK;
 }
 
 /* A copy of a buffer between its places on the device and in host memory, or an addition there: in lane HOST. */
@@ -25828,7 +25825,7 @@ RMI_FN rm_result rmi_exe_statement(rmi_exe_build *build, const rmi_stmt *stmt)
     case RMI_RUN:
         if (stmt->run.way == RMI_FWD) return rmi_exe_forward(build, stmt->run);
         if (stmt->run.way == RMI_BWD) return rmi_exe_backward(build, stmt->run);
-        return stmt->run.way == RMI_BARRIER ? rmi_exe_barrier(build, stmt->run) : rmi_exe_update(build, stmt->run);
+        return rmi_exe_update(build, stmt->run);
     default: return rmi_exe_moves(build, stmt);
     }
 }
@@ -26163,7 +26160,7 @@ RMI_FN void rmi_exe_free(rm_exec *exec)
     if (!exec) return;
     rmi_exe_unload(exec);
 #if defined(ROCKMATE_THREADS)
-    rmi_thr_free(exec->lanes.threads);
+    rmi_thr_free(exec->threads);
 #endif
     mem = exec->mem;
     used = exec->used;
@@ -26329,42 +26326,36 @@ RMI_FN int rmi_exe_lane_call(void *arg)
     return turn->code;
 }
 
-/* Does the host work in this lane by itself, and not where its ops are issued? */
-RMI_FN int rmi_exe_hosts(const rm_exec *exec, uint32_t lane)
-{
-    return lane == RM_LANE_HOST || (exec->backend.call_lanes >> lane & 1);
-}
-
-/* Issues one op. A lane that no program uses is not there: its work is done at once. */
+/* Issues one op. */
 RMI_FN rm_result rmi_exe_run(rm_exec *exec, rmi_exe_op *op)
 {
     const rm_backend *backend = &exec->backend;
-    int code;
-    if (exec->lanes.on && (op->what == RMI_EXE_CALL || op->what == RMI_EXE_ADD) && exec->lanes.calls[op->lane] &&
-        rmi_exe_hosts(exec, op->lane)) {
-        if (!rmi_exe_did(exec, backend->host_call(backend->user, op->lane, rmi_exe_lane_call, op))) return RM_OK;
-        return rmi_exe_backend_failed(exec, "work in a lane of the host",
-                                      op->call ? op->call->op : rmi_exe_name(exec, op->buf));
-    }
-    switch ((rmi_exe_what)op->what) {
+    const char *what = "work in a lane of the host";
+    int code = 0;
+    if (op->hosted) code = backend->host_call(backend->user, op->lane, rmi_exe_lane_call, op);
+    else switch ((rmi_exe_what)op->what) {
     case RMI_EXE_CALL:
         code = rmi_exe_invoke(op, &exec->now);
         if (code) return rmi_exe_callback_failed(exec, op, code);
-        if (!backend->after || !rmi_exe_did(exec, backend->after(backend->user, op->lane, op->call))) return RM_OK;
-        return rmi_exe_backend_failed(exec, "after a callback", op->call->op);
+        what = "after a callback";
+        if (backend->after) code = backend->after(backend->user, op->lane, op->call);
+        break;
     case RMI_EXE_COPY:
-        if (!rmi_exe_did(exec, backend->copy(backend->user, op->dst, op->src, op->bytes, op->lane))) return RM_OK;
-        return rmi_exe_backend_failed(exec, op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory",
-                                      rmi_exe_name(exec, op->buf));
+        what = op->lane == RM_LANE_H2D ? "copy to the device" : "copy to host memory";
+        code = backend->copy(backend->user, op->dst, op->src, op->bytes, op->lane);
+        break;
     case RMI_EXE_FILL:
-        if (!rmi_exe_did(exec, op->call ? backend->fill(backend->user, op->call->din[op->number], 0, op->bytes)
-                                        : backend->fill(backend->user, op->dst, 0xFF, op->bytes)))
-            return RM_OK;
-        return op->call ? rmi_exe_backend_failed(exec, "clearing a gradient in the backward", op->call->op)
-                        : rmi_exe_backend_failed(exec, "poisoning", NULL);
-    case RMI_EXE_ADD: rmi_exe_invoke(op, &exec->now); return RM_OK;
-    default: return RM_OK;
+        what = op->call ? "clearing a gradient in the backward" : "poisoning";
+        code = op->call ? backend->fill(backend->user, op->call->din[op->number], 0, op->bytes)
+                        : backend->fill(backend->user, op->dst, 0xFF, op->bytes);
+        break;
+    case RMI_EXE_ADD: rmi_exe_invoke(op, &exec->now); break;
+    default: break;
     }
+    if (!code) return RM_OK;
+    return rmi_exe_needs(exec, code, what, op->call                  ? op->call->op
+                                           : op->what == RMI_EXE_FILL ? NULL
+                                                                      : rmi_exe_name(exec, op->buf));
 }
 
 /* A lane, or the caller, waits for an event; an event stands behind what a lane has been given. */
@@ -27446,17 +27437,14 @@ RMI_FN rm_result rmi_exe_timed_op(rmi_exe_profile *f, rmi_exe_op *op, uint64_t *
 /* May a time be measured beside a step of this kind, an op's, or between steps, a param's, and has it not been? */
 RMI_FN int rmi_exe_wanted(const rmi_exe_profile *f, const rmi_exe_time *time)
 {
-    const rm_graph *graph = f->exec->graph;
     const rmi_run run = time->run;
-    const rmi_op *op = &graph->ops[run.way <= RMI_BWD ? run.id : 0];
-    const rmi_form *form = &op->forms[run.form];
+    const rmi_op *op = &f->exec->graph->ops[run.way <= RMI_BWD ? run.id : 0];
     if (rmi_exe_measured(f, time->key, NULL)) return 0;
-    if (run.way == RMI_OPT) return graph->tensors[run.id].update != NULL;
-    if (run.way == RMI_OPT_HOST) return graph->tensors[run.id].update_host != NULL;
-    if (run.way > RMI_BWD) return run.way == RMI_EXE_ADDITION;
-    if (!form->forward || run.way == RMI_FWD) return form->forward && !(time->again && op->pinned);
-    return op->has_bwd && form->backward && rmi_low_has_backward(f->exec->now.kind) &&
-           rmi_low_has_part(op, run.form, run.part);
+    if (run.way > RMI_OPT_HOST) return run.way == RMI_EXE_ADDITION;
+    if (!rmi_exe_callback(f->exec, run)) return 0;
+    if (run.way == RMI_FWD) return !(time->again && op->pinned);
+    return run.way != RMI_BWD || (op->has_bwd && op->forms[run.form].forward && rmi_low_has_part(op, run.form, run.part) &&
+                                  rmi_low_has_backward(f->exec->now.kind));
 }
 
 /* Is it measured now: it is wanted, or first run of a form of which another time is, for what that leaves? */

@@ -50,18 +50,18 @@ static void catches_up(void)
     h.threads = t;
     for (i = 0; i < COPIES + 2; i++)
         for (k = 0; k < BYTES; k++) from[i][k] = (unsigned char)(i * 7 + k);
-    EXPECT(!rmi_thr_call(t, RM_LANE_H2D, hold, &h), "a call");
-    EXPECT(!rmi_thr_copy(t, to[0], from[0], BYTES, RM_LANE_H2D) && !rmi_thr_call(t, RM_LANE_H2D, dawdle, &h), "a copy, then the thread is slow");
-    for (i = 1; i <= COPIES; i++) EXPECT(!rmi_thr_copy(t, to[i], from[i], BYTES, RM_LANE_H2D), "copies behind it");
+    EXPECT(!rmi_thr_call(&t, RM_LANE_H2D, hold, &h), "a call");
+    EXPECT(!rmi_thr_copy(&t, to[0], from[0], BYTES, RM_LANE_H2D) && !rmi_thr_call(&t, RM_LANE_H2D, dawdle, &h), "a copy, then the thread is slow");
+    for (i = 1; i <= COPIES; i++) EXPECT(!rmi_thr_copy(&t, to[i], from[i], BYTES, RM_LANE_H2D), "copies behind it");
     rmi_thr_enter(&t->lock);
     h.go = 1;
     rmi_thr_leave(&t->lock);
-    EXPECT(!rmi_thr_sync(t), "all is done");
+    EXPECT(!rmi_thr_sync(&t), "all is done");
     snprintf(said, sizeof said, "the link was free at %llu, then at %llu", (unsigned long long)h.free_at, (unsigned long long)t->lane[RM_LANE_H2D].free_at);
     EXPECT(t->lane[RM_LANE_H2D].free_at == h.free_at + COPIES * (uint64_t)(NS + LATENCY), said);
     rmi_thr_pause(10 * NS);
     before = rmi_thr_now(); /* the lane sleeps: no copy begins in the past */
-    EXPECT(!rmi_thr_copy(t, to[COPIES + 1], from[COPIES + 1], BYTES, RM_LANE_H2D) && !rmi_thr_sync(t), "a copy after a pause");
+    EXPECT(!rmi_thr_copy(&t, to[COPIES + 1], from[COPIES + 1], BYTES, RM_LANE_H2D) && !rmi_thr_sync(&t), "a copy after a pause");
     EXPECT(t->lane[RM_LANE_H2D].free_at >= before + NS + LATENCY && rmi_thr_now() >= t->lane[RM_LANE_H2D].free_at, "it takes its time");
     EXPECT(!memcmp(from, to, sizeof from), "the bytes");
     rmi_thr_free(t);
