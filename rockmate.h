@@ -25183,9 +25183,6 @@ typedef struct rmi_exe_outside { /* the caller's memory */
     size_t n_patches, cap_patches;
 } rmi_exe_outside;
 
-/* What is wrong with the bytes of an input. */
-enum { RMI_EXE_WRITTEN, RMI_EXE_USED_UP, RMI_EXE_NEVER };
-
 typedef struct rmi_exe_course { /* of a training */
     int adding;    /* an accumulation is under way: gradients of params hold contributions that LAST will want */
     int adrift;    /* a step that does not accumulate has used the bytes where params' gradients persist */
@@ -25210,8 +25207,7 @@ struct rm_exec {
     rmi_exe_prog prog[RM_STEP_KINDS];
     uint32_t n_prog;
     rmi_exe_outside outside;
-    uint8_t *stale;           /* by tensor, of inputs: RMI_EXE_WRITTEN ... */
-    uint64_t *due;            /* by tensor: of a stale input, bytes still to be written */
+    uint64_t *due;            /* by tensor: of an input, bytes still to be written */
     rm_step now;              /* what callbacks see as c->step */
     const rmi_exe_prog *last; /* the program that finished last, or NULL */
     rmi_exe_course course;
@@ -25887,20 +25883,15 @@ RMI_FN rm_result rmi_exe_compile(rm_exec *exec, const rmi_program *program, rmi_
 
 /* --- lanes: events for the waits that >>lanes finds */
 
-/* Waits for ops of a program become waits for events behind them, in a table of the executor. */
-RMI_FN rm_result rmi_exe_events(rm_exec *exec, rmi_exe_prog *on, const rmi_lan_waits *found, rmi_lan_waits *out)
+/* Waits for ops of a program become waits for events behind them. */
+RMI_FN void rmi_exe_events(rm_exec *exec, rmi_exe_prog *on, const rmi_lan_waits *waits)
 {
     size_t i;
-    *out = *found;
-    out->wait = RMI_RAW(&exec->tables, rmi_lan_wait, found->n);
-    if (!out->wait) return RM_ERROR_MEMORY;
-    for (i = 0; i < found->n; i++) {
-        uint32_t *event = &on->op[found->wait[i].on].event;
+    for (i = 0; i < waits->n; i++) {
+        uint32_t *event = &on->op[waits->wait[i].on].event;
         if (*event == RMI_NONE) *event = exec->lanes.n_events++;
-        out->wait[i].op = found->wait[i].op;
-        out->wait[i].on = *event;
+        waits->wait[i].on = *event;
     }
-    return RM_OK;
 }
 
 /* How many calls two steps of a program, and the reads and writes between them, give each lane at most. */
@@ -25921,33 +25912,30 @@ RMI_FN void rmi_exe_count(rm_exec *exec, const rmi_exe_prog *prog)
 RMI_FN rm_result rmi_exe_order(rm_exec *exec, rmi_arena *mem, rmi_lan_prog *uses)
 {
     rmi_lan lan;
-    rmi_lan_waits found;
-    uint32_t i, before, lanes = 0;
+    rmi_exe_prog *prog = exec->prog;
+    uint32_t i, before;
     size_t k;
     memset((void *)&lan, 0, sizeof lan);
     exec->lanes.n_events = RMI_EXE_EVENTS;
     for (i = 0; i < exec->n_prog; i++) {
-        const rmi_exe_prog *prog = &exec->prog[i];
-        uses[i].n = (uint32_t)prog->n;
+        uses[i].n = (uint32_t)prog[i].n;
         uses[i].joined = exec->lanes.joined;
-        uses[i].lane = RMI_NEW(mem, uint8_t, prog->n);
-        if (!uses[i].lane) return RM_ERROR_MEMORY;
-        for (k = 0; k < prog->n; k++) uses[i].lane[k] = prog->op[k].lane;
-        lanes |= prog->lanes;
+        RMI_TRY(RMI_TABLES(mem, RMI_T(uses[i].lane, prog[i].n)));
+        for (k = 0; k < prog[i].n; k++) uses[i].lane[k] = prog[i].op[k].lane;
     }
-    if (lanes & ~(1u << RM_LANE_COMPUTE)) { /* else the lane's own order is all that is needed */
-        RMI_TRY(rmi_lan_prepare(mem, &lan, uses, exec->n_prog));
+    RMI_TRY(rmi_lan_prepare(mem, &lan, uses, exec->n_prog));
+    for (i = 0; i < exec->n_prog; i++) RMI_TRY(rmi_lan_own(&exec->tables, &lan, &uses[i]));
+    for (before = 0; before < exec->n_prog; before++)
         for (i = 0; i < exec->n_prog; i++) {
-            RMI_TRY(rmi_lan_own(mem, &lan, &uses[i]));
-            RMI_TRY(rmi_exe_events(exec, &exec->prog[i], &uses[i].own, &exec->prog[i].waits[0]));
+            rmi_lan_waits *waits = &prog[i].waits[1 + before];
+            RMI_TRY(rmi_lan_after(&exec->tables, &lan, &uses[before], &uses[i], waits));
+            rmi_exe_events(exec, &prog[before], waits);
         }
-        for (before = 0; before < exec->n_prog; before++)
-            for (i = 0; i < exec->n_prog; i++) {
-                RMI_TRY(rmi_lan_after(mem, &lan, &uses[before], &uses[i], &found));
-                RMI_TRY(rmi_exe_events(exec, &exec->prog[before], &found, &exec->prog[i].waits[1 + before]));
-            }
+    for (i = 0; i < exec->n_prog; i++) {
+        prog[i].waits[0] = uses[i].own;
+        rmi_exe_events(exec, &prog[i], &prog[i].waits[0]);
     }
-    for (i = 0; i < exec->n_prog; i++) rmi_exe_count(exec, &exec->prog[i]);
+    for (i = 0; i < exec->n_prog; i++) rmi_exe_count(exec, &prog[i]);
     return RM_OK;
 }
 
@@ -26183,17 +26171,15 @@ RMI_FN rm_result rmi_exe_tables(rm_exec *exec)
     uint32_t n = rmi_low_buffers(graph), i;
     uint64_t place = 0;
     RMI_TRY(RMI_TABLES(&exec->mem, RMI_T(exec->outside.from, (size_t)n + 1), RMI_T(exec->outside.bound, n),
-                       RMI_T(exec->stale, graph->n_tensors), RMI_T(exec->due, graph->n_tensors),
-                       RMI_T(exec->trained.at, graph->n_tensors)));
+                       RMI_T(exec->due, graph->n_tensors), RMI_T(exec->trained.at, graph->n_tensors)));
     for (i = 0; i <= n; i++) {
         exec->outside.from[i] = place;
         if (i < n && rmi_low_external(graph, i)) place = rmi_add(place, rmi_low_bytes(graph, i));
     }
     for (i = 0; i < graph->n_tensors; i++) {
         const rmi_tensor *tensor = &graph->tensors[i];
-        exec->due[i] = tensor->bytes;
         if (tensor->kind == RMI_PARAM && tensor->consumers.n) exec->trained.at[exec->trained.n++] = i;
-        if (tensor->kind == RMI_INPUT && !tensor->external && tensor->bytes) exec->stale[i] = RMI_EXE_NEVER;
+        if (tensor->kind == RMI_INPUT && !tensor->external) exec->due[i] = tensor->bytes;
     }
     exec->course.used_up = 1;
     return RM_OK;
@@ -26242,7 +26228,7 @@ RMI_FN rm_result rmi_exe_unwritten(rm_exec *exec, uint32_t tensor)
     if (due < input->bytes)
         return rmi_exe_refuse(exec, "input %s: only %u of its %u bytes were written; rm_exec_write all of them before "
                               "each step (sizes are in bytes)%s", input->name, input->bytes - due, input->bytes, kept);
-    if (exec->stale[tensor] == RMI_EXE_USED_UP)
+    if (exec->course.steps)
         return rmi_exe_refuse(exec, "input %s: not written since the last step, which used its bytes for other things; "
                               "rm_exec_write it before each step%s", input->name, kept);
     return rmi_exe_refuse(exec, "input %s: never written; rm_exec_write it before the first step, and before each one "
@@ -26256,20 +26242,19 @@ RMI_FN rm_result rmi_exe_ready(rm_exec *exec, const rmi_exe_prog *prog)
     const rm_graph *graph = exec->graph;
     const rmi_program *program = &exec->plan->prog[prog - exec->prog];
     const rmi_exe_patch *patch = exec->outside.patch;
+    uint64_t due = 0;
     uint32_t k, tensor;
-    int stale;
     size_t i;
     for (i = 0; i < exec->outside.n_patches; i++)
         if (!*patch[i].slot)
             return rmi_exe_refuse(exec, "%s is the caller's memory and not bound; call rm_exec_bind first",
                                   rmi_exe_name(exec, rmi_exe_outside_at(exec, patch[i].place)));
-    stale = memchr(exec->stale, RMI_EXE_USED_UP, graph->n_tensors) != NULL;
-    stale |= memchr(exec->stale, RMI_EXE_NEVER, graph->n_tensors) != NULL;
-    for (i = 0; stale && i < program->n; i++) {
+    for (k = 0; k < graph->n_tensors; k++) due |= exec->due[k];
+    for (i = 0; due && i < program->n; i++) {
         if (program->st[i].what != RMI_RUN || program->st[i].run.way != RMI_FWD) continue;
         for (k = 0; k < graph->ops[program->st[i].run.id].in.n; k++) {
             tensor = graph->tensors[graph->ops[program->st[i].run.id].in.at[k]].root;
-            if (exec->stale[tensor]) return rmi_exe_unwritten(exec, tensor);
+            if (exec->due[tensor]) return rmi_exe_unwritten(exec, tensor);
         }
     }
     return RM_OK;
@@ -26282,10 +26267,8 @@ RMI_FN void rmi_exe_drop_inputs(rm_exec *exec, const rmi_exe_prog *prog)
     for (i = 0; i < exec->graph->n_tensors; i++) {
         if (!rmi_exe_is_input(exec, i) || rmi_low_unread(exec->graph, i)) continue;
         for (m = 0; m < 2; m++)
-            if (exec->memory[m].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF) {
-                exec->stale[i] = RMI_EXE_USED_UP;
+            if (exec->memory[m].home[i] != RMI_INF && prog->at_end[m][i] == RMI_INF)
                 exec->due[i] = exec->graph->tensors[i].bytes;
-            }
     }
 }
 
@@ -26666,13 +26649,9 @@ RMI_FN rm_result rmi_exe_put(rm_exec *exec, uint32_t buf, uint64_t offset, const
 RMI_FN rm_result rmi_exe_write(rm_exec *exec, rm_tensor t, uint32_t what, uint64_t offset, const void *from,
                                uint64_t bytes)
 {
-    uint32_t root = exec->graph->tensors[rmi_graph_index(t)].root;
-    uint64_t *due = &exec->due[root];
+    uint64_t *due = &exec->due[exec->graph->tensors[rmi_graph_index(t)].root];
     if (bytes) RMI_TRY(rmi_exe_put(exec, rmi_exe_buffer(exec, t, what), offset, from, bytes));
-    if (what == RM_VALUE) { /* parts that overlap count twice: no complaint where there is no cause */
-        *due -= rmi_min(*due, bytes);
-        if (!*due) exec->stale[root] = RMI_EXE_WRITTEN;
-    }
+    if (what == RM_VALUE) *due -= rmi_min(*due, bytes); /* of parts that overlap, twice: no complaint without cause */
     if (what == RM_GRAD) exec->course.used_up = 0; /* the caller knows what they hold */
     return RM_OK;
 }
@@ -26961,22 +26940,23 @@ RMI_FN rm_result rmi_exe_restore(rm_exec *exec, const void *data, size_t bytes)
 typedef struct rmi_exe_aside {
     rmi_arena mem;
     rmi_exe_memory memory; /* its homes: where each buffer lies, or RMI_INF */
-    uint8_t *stale;        /* as in the executor */
+    uint64_t *due;         /* as in the executor */
     rmi_exe_course course;
 } rmi_exe_aside;
 
-/* Is a buffer set aside? Not what is nowhere or forgotten. Of another plan (for_plan 1) the caller's memory is no
-   affair, nor are inputs that are not there and gradients that have been used up. */
+/* Is a buffer set aside? Not what is nowhere or forgotten, nor the caller's memory that no step changes: it may be
+   read-only, or shared. Of another plan (for_plan 1) none of the caller's, nor gradients that have been used up. */
 RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
 {
     uint32_t id;
     rmi_buf_kind kind = rmi_low_kind(exec->graph, buf, &id);
+    const rmi_tensor *tensor = &exec->graph->tensors[kind <= RMI_BUF_STATE ? id : 0];
+    int input = kind == RMI_BUF_VALUE && tensor->kind == RMI_INPUT;
     if (!rmi_low_bytes(exec->graph, buf) || !rmi_exe_home(exec, buf)) return 0;
-    if (rmi_low_external(exec->graph, buf)) return !for_plan;
-    if (kind == RMI_BUF_VALUE && rmi_exe_is_input(exec, id))
-        return !for_plan || !exec->stale[id] || exec->due[id] < exec->graph->tensors[id].bytes;
-    return !exec->desc.forget &&
-           !(for_plan && kind == RMI_BUF_GRAD && exec->course.used_up && exec->graph->tensors[id].updates);
+    if (rmi_low_external(exec->graph, buf))
+        return !for_plan && !input && !(tensor->kind == RMI_CONST && !tensor->mutators.n);
+    return input || !(exec->desc.forget ||
+                      (for_plan && kind == RMI_BUF_GRAD && exec->course.used_up && tensor->updates));
 }
 
 /* Sets aside what persists, in one piece of memory; on failure nothing is. */
@@ -26989,7 +26969,7 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
     memset((void *)aside, 0, sizeof *aside);
     aside->course = exec->course;
     aside->mem = rmi_arena_make(&exec->mem.hooks);
-    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->stale, exec->graph->n_tensors));
+    result = RMI_TABLES(&aside->mem, RMI_T(memory->home, n), RMI_T(aside->due, exec->graph->n_tensors));
     for (buf = 0; buf < n && result == RM_OK; buf++) {
         memory->home[buf] = rmi_exe_keeps(exec, buf, for_plan) ? memory->bytes : RMI_INF;
         if (memory->home[buf] != RMI_INF) memory->bytes += rmi_round_up(rmi_low_bytes(exec->graph, buf), RMI_ALIGN);
@@ -27002,17 +26982,9 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
                           rmi_low_bytes(exec->graph, buf), RM_LANE_D2H))
             result = rmi_exe_backend_failed(exec, "setting aside what persists", NULL);
     if (result == RM_OK) result = rmi_exe_sync(exec, "setting aside what persists", NULL);
-    if (result == RM_OK) memcpy(aside->stale, exec->stale, exec->graph->n_tensors);
+    if (result == RM_OK) memcpy(aside->due, exec->due, exec->graph->n_tensors * sizeof *exec->due);
     else rmi_arena_free(&aside->mem);
     return result;
-}
-
-/* Is a buffer the caller's memory that no step changes? It is not written back: it may be read-only, or shared. */
-RMI_FN int rmi_exe_only_read(const rm_graph *graph, uint32_t buf)
-{
-    const rmi_tensor *tensor = &graph->tensors[buf < graph->n_tensors ? buf : 0];
-    if (buf >= graph->n_tensors || !tensor->external) return 0;
-    return tensor->kind == RMI_INPUT || (tensor->kind == RMI_CONST && !tensor->mutators.n);
 }
 
 /* Puts back what lies in memory, all of it or the inputs alone, where it persists now. */
@@ -27021,7 +26993,7 @@ RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, i
     uint32_t buf, n = inputs_only ? exec->graph->n_tensors : rmi_low_buffers(exec->graph);
     for (buf = 0; buf < n; buf++) {
         if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
-        if (!rmi_exe_home(exec, buf) || rmi_exe_only_read(exec->graph, buf)) continue;
+        if (!rmi_exe_home(exec, buf)) continue;
         if (rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf], rmi_low_bytes(exec->graph, buf)))
             return rmi_exe_backend_failed(exec, "putting back what persists", NULL);
     }
@@ -27043,7 +27015,7 @@ RMI_FN rm_result rmi_exe_undo(rm_exec *exec, rmi_exe_aside *aside)
     rm_result result = rmi_exe_put_back(exec, &aside->memory, 0);
     exec->course = aside->course;
     rmi_exe_forget(exec);
-    memcpy(exec->stale, aside->stale, exec->graph->n_tensors);
+    memcpy(exec->due, aside->due, exec->graph->n_tensors * sizeof *exec->due);
     rmi_arena_free(&aside->mem);
     return result;
 }
@@ -29693,7 +29665,7 @@ RMDEF void *rm_exec_pointer(rm_exec *exec, rm_tensor tensor, uint32_t what)
     if (address && rmi_exe_twice(exec, rmi_exe_buffer(exec, tensor, what)))
         return rmi_exe_refuse(exec, "%s persists on the device and in host memory, both the same: use rm_exec_write "
                               "and rm_exec_read", exec->graph->tensors[rmi_graph_index(tensor)].name), (void *)NULL;
-    if (address && input) exec->stale[rmi_graph_index(tensor)] = RMI_EXE_WRITTEN; /* it was asked for to be written */
+    if (address && input) exec->due[rmi_graph_index(tensor)] = 0; /* it was asked for to be written */
     return address;
 }
 
