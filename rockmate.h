@@ -16,11 +16,11 @@
    >>error     result names, messages that stick
    >>graph     tensors, ops, variants, blocks; builder and validation
    >>lower     forward, backward and update tasks with their exact read and write sets
-   >>shape     cut points, the chain of stages, groups of ops, classes of equal ones
+   >>shape     cut points, the chain of stages, classes of equal ones
    >>schedule  the statements of a plan, the simulator of the lanes, the checker of legality
    >>sequence  a list of runs with repeats -> lifetimes and statements; the language solvers speak
    >>chain     exact checkpointing of a chain of stages for every budget at once
-   >>block     options of one stage or group: what to keep, with bytes, peaks, times
+   >>block     options of one stage: what to keep, with bytes, peaks, times
    >>place     addresses in one arena
    >>step      one lowered model of a training step: tasks, ways to run them, buffers, homes, order
    >>refine    whole-graph search: runs with repeats, faster within a limit
@@ -653,8 +653,6 @@ typedef struct rm_plan_info {
 #define RM_PASS_STREAM 64u
 #define RM_PASS_LINK 128u /* what fits the link's free time goes to host memory and comes back; nothing is recomputed */
 #define RM_PASS_BLOCKS 256u  /* every stage recomputed from its input, which goes to host memory */
-/* neighbouring ops that belong together, with options, as one op with variants; search over these */
-#define RM_PASS_GROUPS 1024u
 /* search for what to keep, recompute and move, of every tensor; where weights live, where updates run */
 #define RM_PASS_OFFLOAD 512u
 
@@ -673,7 +671,6 @@ typedef struct rm_config {
     uint32_t passes RM_ZERO;  /* RM_PASS_CHAIN | ...; 0: every op once */
     uint32_t off RM_ZERO;     /* RM_NO_RECOMPUTE | ... */
     uint32_t segment RM_ZERO; /* stages in a segment; 0: about the root of their number */
-    uint32_t group RM_ZERO;   /* ops in a group, at most; 0: 12, along blocks of the user 20 */
     uint32_t gap_ppm RM_ZERO; /* the search stops that close to the bound (parts per million) */
     /* of the search: runs that it may look at, some 30 ns each; a list of n runs costs up to 2 n. 0: 200,000 for each
        run of keep-everything, 360,000 with variants, but at most 35 million, about a second */
@@ -3230,12 +3227,12 @@ RMI_FN const char *rmi_low_step_name(uint32_t step)
 }
 
 /* =====================================================================================================================
-   >>shape - cut points, the chain of stages, groups of ops, classes of equal ones
+   >>shape - cut points, the chain of stages, classes of equal ones
    A cut lies between two ops where a single activation with a gradient crosses; the ops between two cuts are a stage.
    Values that cannot or need not be made twice (outputs, of ops that run once, without gradient and crossing a cut) are
    carried: once made, they stay. Graphs with few cuts are made chains by carrying what lives long as well: skip
-   connections. In: a sealed graph. Out: stages, or groups of neighbouring ops; which are equal by structure, sizes and
-   costs, never by names. O(ops + edges); groups: O(ops^2) at worst.
+   connections. In: a sealed graph. Out: stages; which are equal by structure, sizes and costs, never by names.
+   O(ops + edges).
    ================================================================================================================== */
 typedef struct rmi_stage {
     uint32_t lo, hi;  /* ops [lo, hi) */
@@ -3502,69 +3499,6 @@ RMI_FN rm_result rmi_shp_make(rmi_arena *mem, const rm_graph *graph, uint32_t sp
         s->skips[i] = graph->tensors[i].kind == RMI_ACT && graph->tensors[i].has_grad &&
                       s->last_use[i] - graph->tensors[i].maker > span;
     rmi_shp_cut(s, graph);
-    return rmi_shp_finish(mem, graph, s);
-}
-
-/* --- groups: any graph as neighbouring ops that belong together */
-
-/* Bytes that cross into ops [lo, hi) and out of them, times the root of their number: small is good (HiRemate's
-   score). */
-RMI_FN uint64_t rmi_shp_score(const rmi_shape *s, const rm_graph *graph, uint32_t lo, uint32_t hi, uint32_t *stamp,
-                              uint32_t now)
-{
-    uint64_t bytes = 0;
-    uint32_t i, k, root = 0;
-    for (i = lo; i < hi; i++) {
-        for (k = 0; k < graph->ops[i].in.n; k++) {
-            uint32_t tensor = graph->ops[i].in.at[k];
-            if (graph->tensors[tensor].kind != RMI_ACT || graph->tensors[tensor].maker >= lo || stamp[tensor] == now)
-                continue;
-            stamp[tensor] = now;
-            bytes = rmi_add(bytes, graph->tensors[tensor].bytes);
-        }
-        for (k = 0; k < graph->ops[i].out.n; k++)
-            if (s->last_use[graph->ops[i].out.at[k]] >= hi)
-                bytes = rmi_add(bytes, graph->tensors[graph->ops[i].out.at[k]].bytes);
-    }
-    while ((uint64_t)(root + 1) * (root + 1) <= (uint64_t)(hi - lo) << 16) root++;
-    return rmi_mul(bytes >> 8, root) + root; /* bytes rarely differ by less */
-}
-
-/* Groups of at most `most` ops, as stages without input and output: all that crosses between them is carried. Merges
-   the neighbours with the best score until none fit, O(ops^2). */
-RMI_FN rm_result rmi_shp_groups(rmi_arena *mem, const rm_graph *graph, uint32_t most, rmi_shape *s)
-{
-    /* end: by first op of a group */
-    uint32_t i, k, n = graph->n_ops, now = 0, *end, *stamp = RMI_NEW(mem, uint32_t, graph->n_tensors);
-    /* of a group with its next one */
-    uint64_t *score = RMI_NEW(mem, uint64_t, (size_t)n + 1);
-    end = RMI_NEW(mem, uint32_t, (size_t)n + 1);
-    RMI_TRY(rmi_shp_tables(mem, graph, s));
-    if (!stamp || !score || !end) return RM_ERROR_MEMORY;
-    for (i = 0; i < n; i++) end[i] = i + 1;
-    for (i = 0; i + 1 < n; i++) score[i] = rmi_shp_score(s, graph, i, i + 2, stamp, ++now);
-    for (;;) {
-        uint32_t best = RMI_NONE, before = RMI_NONE, at = RMI_NONE;
-        for (i = 0; i < n && end[i] < n; k = i, i = end[i], at = k)
-            if (end[end[i]] - i <= most && (best == RMI_NONE || score[i] < score[best])) best = i, before = at;
-        if (best == RMI_NONE) break;
-        end[best] = end[end[best]];
-        if (end[best] < n) score[best] = rmi_shp_score(s, graph, best, end[end[best]], stamp, ++now);
-        if (before != RMI_NONE) score[before] = rmi_shp_score(s, graph, before, end[best], stamp, ++now);
-    }
-    for (i = 0; i < n; i = end[i], s->n++) {
-        s->stages[s->n].lo = i;
-        s->stages[s->n].hi = end[i];
-        s->stages[s->n].in = s->stages[s->n].out = RMI_NONE;
-    }
-    for (k = 0; k < s->n; k++)
-        for (i = s->stages[k].lo; i < s->stages[k].hi; i++) {
-            uint32_t e;
-            for (e = 0; e < graph->ops[i].out.n; e++) {
-                uint32_t tensor = graph->ops[i].out.at[e];
-                s->skips[tensor] = graph->tensors[tensor].has_grad && s->last_use[tensor] >= s->stages[k].hi;
-            }
-        }
     return rmi_shp_finish(mem, graph, s);
 }
 
@@ -6679,7 +6613,7 @@ RMI_FN rm_result rmi_chn_schedule(rmi_arena *arena, const rmi_chn_table *table, 
 }
 
 /* =====================================================================================================================
-   >>block - options of one stage or group: what to keep, with bytes, peaks, times
+   >>block - options of one stage: what to keep, with bytes, peaks, times
    In: a stage of the chain. Out: what the chain solver needs to know of it. A stage keeps only what its backward reads,
    and reruns only what that needs. An option is a set of ops whose values are kept; what else the backward reads is
    rerun right before it (rk-rotor's options, arXiv 2307.01236). It also says of each op whose backward runs (its mode:
@@ -7750,158 +7684,6 @@ RMI_FN rm_result rmi_blk_make(rmi_arena *mem, const rm_graph *graph, const rmi_s
     b->chain.n = shape->n;
     b->chain.stages = b->stages;
     b->chain.tolerance_ppm = tolerance_ppm;
-    return RM_OK;
-}
-
-/* --- a graph of groups: what the group options are to its groups, forms are to its ops */
-
-RMI_FN rm_result rmi_blk_new_list(rmi_arena *mem, rmi_list *list, size_t room)
-{
-    list->n = 0;
-    list->at = RMI_NEW(mem, uint32_t, room);
-    return list->at ? RM_OK : RM_ERROR_MEMORY;
-}
-
-/* Form k of group i: what its backward with option k reads from outside, and its figures. */
-RMI_FN rm_result rmi_blk_coarse_form(rmi_blk *b, uint32_t i, uint32_t k, const rmi_op *op, rmi_form *form)
-{
-    const rm_graph *graph = b->g;
-    const rmi_stage *stage = &b->shape->stages[i];
-    const rmi_chn_option *option = &b->options[i][k];
-    uint32_t n, r, e;
-    rmi_chn_option same;
-    memset(form, 0, sizeof *form);
-    form->name = form->bits = "";
-    form->fwd = option->fwd_ns[0];
-    for (r = stage->lo; r < stage->hi; r++)
-        form->again = rmi_add(
-            form->again,
-            graph->ops[r].pinned
-                ? 0
-                : rmi_low_ns(graph, rmi_low_run(RMI_FWD, r, rmi_blk_form(b, stage, rmi_blk_code_of(b, i, k), r, 1), 0),
-                             1, 0));
-    form->saved = option->saved;
-    form->needs_saved = option->saved != 0;
-    form->fwd_ws =
-        rmi_max(rmi_sub(option->fwd_peak[1], rmi_min(option->saved, option->fwd_peak[1])), b->stages[i].pass_peak[1]);
-    form->inplace = RMI_NONE;
-    form->parts = RMI_NEW(b->mem, rmi_part, 1);
-    if (!form->parts) return RM_ERROR_MEMORY;
-    form->n_parts = 1;
-    form->parts[0].name = "";
-    form->parts[0].grads = op->grad_in;
-    form->parts[0].needs_saved = form->needs_saved;
-    form->parts[0].bwd = form->bwd = option->bwd_ns;
-    form->parts[0].bwd_ws = form->bwd_ws = rmi_sub(option->bwd_peak, rmi_min(option->saved, option->bwd_peak));
-    RMI_TRY(rmi_blk_new_list(b->mem, &form->needs, (size_t)op->in.n + op->out.n));
-    n = rmi_blk_way(b, stage, rmi_blk_code_of(b, i, k), &same, b->now.runs);
-    for (r = 0; r < n; r++) {
-        const rmi_list *list = b->now.runs[r].way == RMI_FWD   ? &graph->ops[b->now.runs[r].id].in
-                            : b->now.runs[r].way == RMI_BWD ? &rmi_low_part(graph, b->now.runs[r])->needs
-                                                        : NULL;
-        for (e = 0; list && e < list->n; e++) {
-            uint32_t t = graph->tensors[list->at[e]].root;
-            if (rmi_list_has(&op->in, t) || rmi_list_has(&op->out, t)) rmi_list_put_once(&form->needs, t);
-        }
-    }
-    form->parts[0].needs = form->needs;
-    return RM_OK;
-}
-
-/* Group i as an op of v; tensors are those of the graph, views go by their roots. */
-RMI_FN rm_result rmi_blk_coarse_op(rmi_blk *b, rm_graph *v, uint32_t i)
-{
-    const rm_graph *graph = b->g;
-    const rmi_stage *stage = &b->shape->stages[i];
-    rmi_op *op = &v->ops[i];
-    uint32_t r, e, k, most = 0;
-    memset(op, 0, sizeof *op);
-    op->name = graph->ops[stage->lo].name;
-    op->kind_name = "group";
-    op->view = RMI_NONE;
-    for (r = stage->lo; r < stage->hi; r++) most += graph->ops[r].in.n + graph->ops[r].out.n + graph->ops[r].mutates.n;
-    RMI_TRY(rmi_blk_new_list(b->mem, &op->in, most));
-    RMI_TRY(rmi_blk_new_list(b->mem, &op->out, most));
-    RMI_TRY(rmi_blk_new_list(b->mem, &op->mutates, most));
-    RMI_TRY(rmi_blk_new_list(b->mem, &op->grad_in, most));
-    RMI_TRY(rmi_blk_new_list(b->mem, &op->grad_out, most));
-    for (r = stage->lo; r < stage->hi; r++) {
-        const rmi_op *x = &graph->ops[r];
-        op->pinned |= x->pinned;
-        op->has_bwd |= x->has_bwd;
-        op->flags |= x->flags & RM_ONCE;
-        for (e = 0; e < x->in.n; e++) {
-            uint32_t tensor = graph->tensors[x->in.at[e]].root;
-            if (graph->tensors[tensor].kind == RMI_ACT && graph->tensors[tensor].maker >= stage->lo) continue;
-            rmi_list_put_once(&op->in, tensor);
-            if (x->has_bwd && graph->tensors[tensor].has_grad && rmi_list_has(&x->grad_in, x->in.at[e]))
-                rmi_list_put_once(&op->grad_in, tensor);
-        }
-        for (e = 0; e < x->mutates.n; e++) rmi_list_put_once(&op->mutates, x->mutates.at[e]);
-        for (e = 0; e < x->out.n; e++) {
-            uint32_t tensor = x->out.at[e], root = graph->tensors[tensor].root;
-            if (!b->shape->carried[tensor] ||
-                (!graph->tensors[tensor].is_output && b->shape->last_use[tensor] < stage->hi))
-                continue;
-            if (graph->tensors[root].kind == RMI_ACT && graph->tensors[root].maker >= stage->lo)
-                rmi_list_put_once(&op->out, root);
-            v->tensors[root].is_output |= graph->tensors[tensor].is_output;
-        }
-    }
-    op->forms = RMI_NEW(b->mem, rmi_form, b->stages[i].n_options);
-    if (!op->forms) return RM_ERROR_MEMORY;
-    op->n_forms = b->stages[i].n_options;
-    for (k = 0; k < op->n_forms; k++) RMI_TRY(rmi_blk_coarse_form(b, i, k, op, &op->forms[k]));
-    return RM_OK;
-}
-
-/* The graph whose ops are the groups of b's shape, with the options as variants; in b->mem. What is inside a group
-   takes no part in it. Forwards keep their order, so that runs of groups are runs of ops one after the other. */
-RMI_FN rm_result rmi_blk_coarse(rmi_blk *b, rm_graph *v)
-{
-    const rm_graph *graph = b->g;
-    uint32_t i, k, n = b->shape->n;
-    size_t *room;
-    *v = *graph;
-    v->n_ops = n;
-    v->fixed_order = 1;
-    RMI_TRY(RMI_TABLES(b->mem, RMI_T(v->ops, n), RMI_T(v->tensors, graph->n_tensors), RMI_T(room, graph->n_tensors)));
-    for (i = 0; i < graph->n_tensors; i++) {
-        rmi_tensor *tensor = &v->tensors[i];
-        *tensor = graph->tensors[i];
-        tensor->consumers.n = tensor->mutators.n = 0;
-        tensor->reader = RMI_NONE;
-        if (tensor->kind == RMI_ACT) tensor->is_output = 0;
-    }
-    for (i = 0; i < n; i++) {
-        RMI_TRY(rmi_blk_coarse_op(b, v, i));
-        for (k = 0; k < v->ops[i].grad_in.n; k++) room[v->ops[i].grad_in.at[k]]++;
-    }
-    for (i = 0; i < graph->n_tensors; i++) {
-        rmi_tensor *tensor = &v->tensors[i];
-        RMI_TRY(rmi_blk_new_list(b->mem, &tensor->consumers, room[i]));
-        RMI_TRY(rmi_blk_new_list(b->mem, &tensor->mutators, graph->tensors[i].mutators.n));
-        if (tensor->kind != RMI_ACT) continue;
-        tensor->maker = RMI_NONE; /* until a group makes it */
-        tensor->bytes = tensor->grad_bytes = 0;
-        tensor->root = i;
-    }
-    for (i = 0; i < n; i++) {
-        rmi_op *op = &v->ops[i];
-        for (k = 0; k < op->in.n; k++)
-            if (v->tensors[op->in.at[k]].reader == RMI_NONE) v->tensors[op->in.at[k]].reader = i;
-        for (k = 0; k < op->mutates.n; k++) rmi_list_put(&v->tensors[op->mutates.at[k]].mutators, i);
-        for (k = 0; k < op->grad_in.n; k++) rmi_list_put(&v->tensors[op->grad_in.at[k]].consumers, i);
-        for (k = 0; k < op->out.n; k++) {
-            uint32_t tensor = op->out.at[k];
-            v->tensors[tensor].maker = i;
-            v->tensors[tensor].bytes = graph->tensors[tensor].bytes;
-            v->tensors[tensor].grad_bytes = graph->tensors[tensor].grad_bytes;
-        }
-    }
-    for (i = 0; i < n; i++)
-        for (k = 0; k < v->ops[i].out.n; k++)
-            if (v->tensors[v->ops[i].out.at[k]].consumers.n) rmi_list_put(&v->ops[i].grad_out, v->ops[i].out.at[k]);
     return RM_OK;
 }
 
@@ -18764,21 +18546,18 @@ typedef struct rmi_planner {
 } rmi_planner;
 
 #define RMI_PLAN_WORK ((uint64_t)28000000) /* of a search: about a second with all that comes before */
-#define RMI_PLAN_SMALL 64u /* ops: here the search needs no groups, and no cycles are raced or kept cold */
+#define RMI_PLAN_QUICK_WORK 2000000u /* of preset hilp's */
+#define RMI_PLAN_SMALL 64u /* ops: here no cycles are raced or kept cold */
 #define RMI_PLAN_FAR 50000u /* ppm: a plan that far from its bound may be a poor one */
 #define RMI_PLAN_BOUND_WORK ((uint64_t)20000000) /* of a lower bound: some 50 ms at most */
 
 /* A preset is a row: which passes run, and what they need to know. The first one is the default (with host memory: offmate). */
 typedef struct rmi_plan_preset {
     const char *name, *help, *kinds;
-    uint32_t passes, segment;
+    uint32_t passes, segment, work;
 } rmi_plan_preset;
 
-#define RMI_PLAN_GROUP 12u    /* ops in a group, at most */
-#define RMI_PLAN_SUBGROUP 4u  /* groups in a group of the next level, at most */
-#define RMI_PLAN_LEVELS 6u
 #define RMI_PLAN_SHORT 128u   /* stages: a chain that is solved in some 10 ms */
-#define RMI_PLAN_GROUPED 10000u /* ops: more are not grouped */
 #define RMI_PLAN_LARGE 20u    /* ops: a stage that may be worth cutting though more than one value crosses */
 #ifndef RMI_PLAN_MANY
 #define RMI_PLAN_MANY 10000u  /* ops: then this is not tried */
@@ -18787,24 +18566,23 @@ typedef struct rmi_plan_preset {
 #define RMI_PLAN_GELU "*gelu*,*silu*,*swiglu*"
 static const rmi_plan_preset rmi_plan_presets[] = {
     {"hiremate", "rockmate, and whole-graph search from its plans: about a second", "",
-     RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH, 0},
-    {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0},
-    {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0},
-    {"noremat", "every op once, in the order of declaration", "", 0, 0},
-    {"every-block", "a checkpoint at every cut point", "", RM_PASS_SEGMENTS, 1},
-    {"sqrt", "segments of about the root of the number of stages (Chen et al. 2016)", "", RM_PASS_SEGMENTS, 0},
-    {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0},
-    {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0},
-    {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0},
-    {"hilp", "groups of ops with options, groups of these, and a search over each level; no chain (HiRemate)", "", RM_PASS_GROUPS,
-     0},
-    {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0},
-    {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0},
-    {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0},
-    {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0},
-    {"blocks", "every stage recomputed from its input, which goes to host memory", "", RM_PASS_BLOCKS, 0},
+     RM_PASS_CHAIN | RM_PASS_OPTIONS | RM_PASS_SEARCH, 0, 0},
+    {"rockmate", "rotor, and for each stage what to keep of it (Zhao et al. 2023)", "", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0, 0},
+    {"rotor", "the best checkpoints of a chain of stages, exact for every budget", "", RM_PASS_CHAIN, 0, 0},
+    {"noremat", "every op once, in the order of declaration", "", 0, 0, 0},
+    {"every-block", "a checkpoint at every cut point", "", RM_PASS_SEGMENTS, 1, 0},
+    {"sqrt", "segments of about the root of the number of stages (Chen et al. 2016)", "", RM_PASS_SEGMENTS, 0, 0},
+    {"greedy", "a checkpoint whenever enough has been kept since the last one (Chen et al. 2016)", "", RM_PASS_GREEDY, 0, 0},
+    {"llmc-1", "recompute activation functions, keep all else", RMI_PLAN_GELU, RM_PASS_KINDS, 0, 0},
+    {"llmc-2", "recompute activation functions and norms, keep all else", RMI_PLAN_GELU ",*norm*,*ln*,*rms*", RM_PASS_KINDS, 0, 0},
+    {"hilp", "checkmate with a 14th of its work: a fifth of a second", "", RM_PASS_SEARCH, 0, RMI_PLAN_QUICK_WORK},
+    {"checkmate", "whole-graph search, no chain: single values, variants, any order", "", RM_PASS_SEARCH, 0, 0},
+    {"search", "rotor, and whole-graph search from its plans", "", RM_PASS_CHAIN | RM_PASS_SEARCH, 0, 0},
+    {"stream", "weights, gradients and states at home in host memory, streamed; updates there", "", RM_PASS_STREAM, 0, 0},
+    {"link", "what fits the link's free time goes to host memory; nothing is recomputed", "", RM_PASS_LINK, 0, 0},
+    {"blocks", "every stage recomputed from its input, which goes to host memory", "", RM_PASS_BLOCKS, 0, 0},
     {"offmate", "keep, recompute or move each tensor: all that the link and host memory allow", "", RM_PASS_CHAIN | RMI_PLAN_MOVES,
-     0},
+     0, 0},
 };
 
 RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
@@ -18814,6 +18592,7 @@ RMI_FN void rmi_plan_use_preset(const rmi_plan_preset *p, rm_config *c)
     memcpy(c->kinds, p->kinds, strlen(p->kinds));
     c->passes = p->passes;
     c->segment = p->segment;
+    c->work = p->work;
     c->gap_ppm = 1000;
 }
 
@@ -18830,7 +18609,7 @@ RMI_FN const rmi_plan_preset *rmi_plan_find_preset(const char *name)
 RMI_FN const char *rmi_plan_config_wrong(const rm_config *c)
 {
     size_t i;
-    if (c->passes >> 11) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
+    if (c->passes >> 10) return "passes has an unknown bit; take RM_PASS_CHAIN and its like";
     if (c->off >> 5) return "off has an unknown bit; take RM_NO_RECOMPUTE and its like";
     if (c->work > RMI_MAX) return "work is not below 2^62";
     for (i = 0; i < sizeof c->name && c->name[i]; i++) {}
@@ -19629,221 +19408,11 @@ RMI_FN rm_result rmi_plan_pass_chain(rmi_planner *w, rmi_arena *mem, uint64_t bu
     return rmi_plan_least(w, budget);
 }
 
-/* --- groups: the search over them, with their options as variants */
-
-/* Lists of groups know views by their roots: those of ops before lo that one of n runs reads and nobody has made yet come before
-   them. Returns how many. */
-RMI_FN size_t rmi_plan_expand_views(const rm_graph *g, uint32_t lo, uint8_t *ran, rmi_run *runs, size_t n)
-{
-    size_t i, put = 0, at;
-    uint32_t e, m;
-    for (i = 0; i < n; i++) {
-        const rmi_run r = runs[put + i];
-        const rmi_list *l = r.way == RMI_FWD ? &g->ops[r.id].in : r.way == RMI_BWD ? &rmi_low_part(g, r)->needs : NULL;
-        for (e = 0; l && e < l->n; e++) /* of a view of a view that one first */
-            for (at = put, m = g->tensors[l->at[e]].maker; m != RMI_NONE && m < lo && g->ops[m].view != RMI_NONE && !ran[m];
-                 m = g->tensors[g->ops[m].view].maker) {
-                memmove(runs + at + 1, runs + at, (n + put - at) * sizeof *runs);
-                runs[at] = rmi_low_run(RMI_FWD, m, 0, 0);
-                ran[m] = 1;
-                put++;
-            }
-    }
-    return put;
-}
-
-/* Runs of groups as runs of ops; backwards with their updates. *n 0: some backward or update would not run (a group without
-   backwards is nowhere in a backward pass, but a weight may be read there and belong to it). */
-RMI_FN rm_result rmi_plan_expand_groups(rmi_arena *mem, rmi_blk *b, const rmi_run *coarse, uint32_t n_coarse, rmi_run **runs, size_t *n)
-{
-    const rm_graph *g = b->g;
-    size_t room = g->n_ops, i, from, backwards = 0, updates = 0, wanted;
-    uint8_t *ran = RMI_NEW(mem, uint8_t, g->n_ops);
-    rmi_chn_option same;
-    rmi_run *r;
-    uint32_t k, done = RMI_NONE;
-    for (i = 0; i < n_coarse; i++)
-        if (coarse[i].way <= RMI_BWD) room += b->shape->stages[coarse[i].id].hi - b->shape->stages[coarse[i].id].lo;
-    r = RMI_NEW(mem, rmi_run, rmi_plan_room(g, 2 * room));
-    if (!r || !ran) return RM_ERROR_MEMORY;
-    *runs = r;
-    *n = 0;
-    for (i = 0; i < n_coarse; i++) {
-        const rmi_stage *s;
-        const uint8_t *code;
-        if (coarse[i].way > RMI_BWD) continue;
-        s = &b->shape->stages[coarse[i].id];
-        code = rmi_blk_code_of(b, coarse[i].id, coarse[i].form);
-        from = *n;
-        if (coarse[i].way == RMI_BWD) *n += rmi_blk_way(b, s, code, &same, r + *n);
-        for (k = s->lo; coarse[i].way == RMI_FWD && k < s->hi; k++)
-            if (!ran[k] || !g->ops[k].pinned) r[(*n)++] = rmi_low_run(RMI_FWD, k, rmi_blk_form(b, s, code, k, ran[k]), 0), ran[k] = 1;
-        *n += rmi_plan_expand_views(g, s->lo, ran, r + from, *n - from);
-    }
-    for (i = 0; i < *n; i++) /* ops, each once: an op's parts stand together */
-        if (r[i].way == RMI_BWD && r[i].id != done) backwards++, done = r[i].id;
-    for (wanted = 0, k = 0; k < g->n_ops; k++) wanted += g->ops[k].has_bwd && g->ops[k].grad_in.n;
-    if (wanted == backwards) *n += rmi_blk_tail(g, b->step, r + *n);
-    for (i = 0; i < *n; i++) updates += r[i].way == RMI_OPT || r[i].way == RMI_OPT_HOST;
-    for (k = 0; k < g->n_tensors && rmi_low_has_update(b->step); k++) updates -= g->tensors[k].updates;
-    if (wanted != backwards || updates) *n = 0;
-    return RM_OK;
-}
-
-typedef struct rmi_plan_levels { /* groups, groups of groups, ... */
-    rmi_shape shape[RMI_PLAN_LEVELS];
-    rmi_blk b[RMI_PLAN_LEVELS];
-    rm_graph v[RMI_PLAN_LEVELS]; /* of the groups of a level */
-    uint32_t n;
-    rmi_run *start; /* the best list of the level above in groups of the one below, or NULL: a start of the search there */
-    size_t n_start;
-    uint64_t start_ns;
-    rmi_arena mem; /* of start */
-    rmi_step model;      /* of ops */
-    rmi_ref_search ops;  /* tells which lists of ops are legal, which runs nobody reads, which forms fit */
-    rmi_step_runs runs;  /* its runs */
-} rmi_plan_levels;
-
-/* Runs of groups of level `levels` (0: ops), tried as runs of ops. The
-   fastest that fits is where the search of the level below starts. */
-RMI_FN rm_result rmi_plan_try_groups(rmi_planner *w, rmi_plan_levels *h, uint32_t levels, const rmi_run *coarse, uint32_t n_coarse,
-                                     uint64_t budget, uint64_t *size)
-{
-    rmi_arena tmp = rmi_plan_arena(w);
-    rmi_run *runs = NULL;
-    size_t n = n_coarse, n_next = 0;
-    const rmi_run *next = NULL;
-    rm_result r = RM_OK;
-    *size = RMI_INF;
-    while (levels-- > 0 && r == RM_OK && n) {
-        r = rmi_plan_expand_groups(&tmp, &h->b[levels], coarse, (uint32_t)n, &runs, &n);
-        coarse = runs;
-        if (!next && n) next = runs, n_next = n;
-    }
-    h->ops.limit = rmi_sub(w->measuring ? w->min_sure : budget, h->model.resident);
-    if (r == RM_OK && n && rmi_ref_load_runs(&h->ops, coarse, (uint32_t)n, 0)) {
-        r = rmi_ref_runs(h->ops.mem, &h->ops, h->ops.a, &h->runs);
-        if (r == RM_OK) r = rmi_plan_try(w, h->runs.runs, h->runs.n, budget, size);
-    }
-    if (r == RM_OK && next && *size <= budget && w->tried.fig.time_ns < h->start_ns) {
-        rmi_arena_free(&h->mem);
-        h->start = RMI_NEW(&h->mem, rmi_run, n_next);
-        if (h->start) memcpy(h->start, next, n_next * sizeof *next);
-        else r = RM_ERROR_MEMORY;
-        h->n_start = n_next;
-        h->start_ns = w->tried.fig.time_ns;
-    }
-    rmi_arena_free(&tmp);
-    return r;
-}
-
-/* The graph of groups of a level (0: of ops) is searched at a few limits, from everything once and from the best list of the level
-   above: each plan found counts if its arena fits. */
-RMI_FN rm_result rmi_plan_search_groups(rmi_planner *w, rmi_arena *mem, rmi_plan_levels *h, uint32_t levels, uint64_t budget)
-{
-    rmi_step m;
-    rmi_ref_search s;
-    rmi_step_runs runs;
-    rmi_run *start = NULL;
-    size_t n_start = h->n_start;
-    uint64_t size, limit = w->measuring ? w->info->min_bound_bytes : budget, before, first;
-    uint64_t work = rmi_min(RMI_PLAN_WORK / 40, w->c.work ? w->c.work : RMI_MAX), failed = limit, found = 0;
-    uint32_t i;
-    if (!levels) work *= 2;
-    first = work;
-    memset(&runs, 0, sizeof runs);
-    RMI_TRY(rmi_step_make(mem, levels ? &h->v[levels - 1] : w->g, w->step, w->align, 0, &m));
-    RMI_TRY(rmi_ref_search_make(mem, &m, &s));
-    start = RMI_NEW(mem, rmi_run, n_start + 1);
-    if (!start) return RM_ERROR_MEMORY;
-    if (n_start) memcpy(start, h->start, n_start * sizeof *start);
-    h->start_ns = RMI_INF;
-    h->n_start = 0;
-    for (i = 0; i < (w->measuring ? 12u : 6u) && !w->stop.stopped; i++) {
-        s.limit = rmi_sub(limit, m.resident);
-        s.best.n = 0;
-        rmi_ref_load(&s, NULL, 0, NULL);
-        RMI_TRY(rmi_ref_greedy(&s, 700, 400));
-        rmi_ref_fill(&s, 0, 400000 / m.n_tasks);
-        if (n_start && rmi_ref_load_runs(&s, start, (uint32_t)n_start, 0)) {
-            RMI_TRY(rmi_ref_greedy(&s, 700, 400));
-            rmi_ref_fill(&s, 0, 400000 / m.n_tasks);
-        }
-        if (s.best.n) rmi_ref_restart(&s, &s.best);
-        before = s.work;
-        while (s.work - before < work && !w->stop.stopped) rmi_ref_improve(&s, work / 4, i);
-        if (!s.best.n) { /* groups count a little too much: a look at larger limits */
-            failed = limit;
-            limit = found ? limit + (found - limit) / 2 : rmi_add(limit, limit / 8);
-            work = rmi_min(work, first / 4);
-            continue;
-        }
-        work = first;
-        RMI_TRY(rmi_ref_runs(mem, &s, &s.best, &runs));
-        RMI_TRY(rmi_plan_try_groups(w, h, levels, runs.runs, (uint32_t)runs.n, budget, &size));
-        if (size == RMI_INF) return RM_OK;
-        if (w->measuring) found = limit, limit -= (limit - failed) / 2;
-        else if (size > budget) limit = rmi_sub(limit, rmi_max(size - budget, budget / 200));
-        else if (budget - size > budget / 100) limit = rmi_add(limit, (budget - size) / 2);
-        else return RM_OK;
-    }
-    return RM_OK;
-}
-
-/* Groups of neighbouring ops; then, as long as there are many, groups of groups, whose options say which options the groups in
-   them take. Every level is searched, for on each the search sees other moves: the fewer groups, the longer their reach. The ops
-   are the last level. */
-RMI_FN rm_result rmi_plan_search_levels(rmi_planner *w, rmi_arena *mem, uint32_t most, uint64_t budget)
-{
-    rmi_plan_levels *h = RMI_NEW(mem, rmi_plan_levels, 1);
-    const rm_graph *g = w->g;
-    uint32_t n, levels;
-    rm_result r = RM_OK;
-    if (!h) return RM_ERROR_MEMORY;
-    do {
-        rmi_shape *s = &h->shape[h->n];
-        n = g->n_ops;
-        RMI_TRY(rmi_shp_groups(mem, g, h->n ? RMI_PLAN_SUBGROUP : most, s));
-        RMI_TRY(rmi_blk_make(mem, g, s, w->step, w->align, 0, 1, 1, &h->b[h->n]));
-        RMI_TRY(rmi_blk_coarse(&h->b[h->n], &h->v[h->n]));
-        g = &h->v[h->n++];
-    } while (h->n < RMI_PLAN_LEVELS && g->n_ops > 2 * RMI_PLAN_SUBGROUP && g->n_ops <= n / 2 && !w->stop.stopped);
-    h->mem = rmi_plan_arena(w);
-    RMI_TRY(rmi_step_make(mem, w->g, w->step, w->align, 0, &h->model));
-    RMI_TRY(rmi_ref_search_make(mem, &h->model, &h->ops));
-    for (levels = h->n + 1; levels-- > 0 && r == RM_OK && !w->stop.stopped;) {
-        rmi_arena tmp = rmi_plan_arena(w);
-        r = rmi_plan_search_groups(w, &tmp, h, levels, budget);
-        rmi_arena_free(&tmp);
-    }
-    rmi_arena_free(&h->mem);
-    return r;
-}
-
 /* Is the plan proven to be so close to the best possible? */
 RMI_FN int rmi_plan_within(const rmi_planner *w, uint64_t ppm)
 {
     uint64_t gap = w->best.n ? rmi_sub(w->best.fig.time_ns, w->info->bound_ns) : RMI_INF;
     return !gap || gap <= rmi_mul_div_up(w->info->bound_ns, rmi_max(ppm, w->series->near_ppm), 1000000);
-}
-
-/* Groups of the graph's ops, of half the size if nothing fits. */
-RMI_FN rm_result rmi_plan_pass_groups(rmi_planner *w, rmi_arena *mem, uint64_t budget)
-{
-    rm_result r = RM_OK;
-    uint32_t most;
-    int sure; /* then, if nothing fits, at limits that do not depend on the budget */
-    if (w->g->n_ops > RMI_PLAN_GROUPED || budget == RMI_INF) return RM_OK;
-    for (sure = budget < w->info->min_bound_bytes; sure < 2 && r == RM_OK && !w->best.n && !w->stop.stopped; sure++) {
-        w->measuring = sure;
-        for (most = w->c.group ? w->c.group : RMI_PLAN_GROUP; r == RM_OK; most /= 2) {
-            r = rmi_plan_search_levels(w, mem, most, budget);
-            rmi_arena_free(mem);
-            if (most <= 3 || w->best.n || w->stop.stopped) break;
-        }
-    }
-    w->measuring = 0;
-    return r;
 }
 
 /* What gives a list of another solver its fastest forms, if ops have some. */
@@ -19861,7 +19430,7 @@ RMI_FN rm_result rmi_plan_tune_make(rmi_planner *w, rmi_arena *mem)
     return rmi_ref_search_make(mem, m, w->tune);
 }
 
-/* The passes that know stages, groups or single ops, for a step with a backward. */
+/* The passes that know stages or single ops, for a step with a backward. */
 RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
 {
     rmi_arena tmp = rmi_plan_arena(w), tuner = rmi_plan_arena(w);
@@ -19874,8 +19443,6 @@ RMI_FN rm_result rmi_plan_backward_step(rmi_planner *w, uint64_t budget)
     if (r == RM_OK && passes & RM_PASS_KINDS) r = rmi_plan_pass_kinds(w, &tmp, budget);
     rmi_arena_free(&tmp);
     if (r == RM_OK && passes & (RM_PASS_CHAIN | RM_PASS_OPTIONS) && !w->stop.stopped) r = rmi_plan_pass_chain(w, &tmp, budget);
-    rmi_arena_free(&tmp);
-    if (r == RM_OK && passes & RM_PASS_GROUPS && !w->stop.stopped) r = rmi_plan_pass_groups(w, &tmp, budget);
     rmi_arena_free(&tmp);
     rmi_arena_free(&tuner);
     w->tune = NULL;
@@ -21118,7 +20685,7 @@ RMI_FN rm_result rmi_plan_infeasible(rmi_planner *w, const rm_plan_info *worst)
                  ? "let weights move (RM_STAYS keeps more than half of the budget), or make the largest op smaller"
              : w->d->host_bytes && !w->g->has_link
                  ? "or declare the link to host memory (rm_graph_link), without which rm_plan_desc.host_bytes is not used"
-             : forwards && !(w->c.passes & (RM_PASS_SEARCH | RM_PASS_GROUPS | RM_PASS_OFFLOAD))
+             : forwards && !(w->c.passes & (RM_PASS_SEARCH | RM_PASS_OFFLOAD))
                  ? "or take preset 'hiremate': the step has no backward, so only a search recomputes anything in it"
              : moves > w->d->device_bytes / 2 && w->g->has_link && !w->d->host_bytes
                  ? "or let weights wait in host memory (rm_plan_desc.host_bytes)"
@@ -22306,7 +21873,7 @@ typedef struct rmi_txt_plan { /* what has been read of a plan */
     uint8_t once[3]; /* graph, arena, step: it was there */
 } rmi_txt_plan;
 
-#define RMI_TXT_KEYS 48 /* rows of rmi_txt_keys */
+#define RMI_TXT_KEYS 47 /* rows of rmi_txt_keys */
 
 typedef struct rmi_txt {
     rmi_arena mem; /* for the time of the reading */
@@ -22606,7 +22173,7 @@ enum { /* lines, and the objects that their keys fill */
 };
 
 static const char *const rmi_txt_passes[] = {"segments", "greedy", "kinds",  "chain",   "search", "options",
-                                             "stream",   "link",   "blocks", "offload", "groups", NULL};
+                                             "stream",   "link",   "blocks", "offload", NULL};
 static const char *const rmi_txt_switches[] = {"recompute", "variants", "reorder", "inplace", "merge", NULL};
 
 typedef struct rmi_txt_key {
@@ -22662,7 +22229,6 @@ static const rmi_txt_key rmi_txt_keys[RMI_TXT_KEYS] = {
     {"passes=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, passes), 0, NULL},
     {"off=", RMI_TXT_OF_CONFIG, RMI_TXT_WORDS, offsetof(rm_config, off), 0, NULL},
     {"segment=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, segment), 0, NULL},
-    {"group=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, group), 0, NULL},
     {"gap_ppm=", RMI_TXT_OF_CONFIG, RMI_TXT_U32, offsetof(rm_config, gap_ppm), 0, NULL},
     {"work=", RMI_TXT_OF_CONFIG, RMI_TXT_U64, offsetof(rm_config, work), 0, NULL},
     {"kinds=", RMI_TXT_OF_CONFIG, RMI_TXT_PATTERNS, offsetof(rm_config, kinds), 0, NULL}};
@@ -23796,8 +23362,8 @@ RMI_FN rm_result rmi_txt_config_write(const rm_config *config, rmi_sink *sink)
     rmi_put_format(sink, config->name[0] ? "rockmate config 1\nname=%s\n" : "rockmate config 1\n", config->name);
     rmi_txt_put_words(sink, "passes=", rmi_txt_passes, config->passes);
     rmi_txt_put_words(sink, "\noff=", rmi_txt_switches, config->off);
-    rmi_put_format(sink, "\nsegment=%u\ngroup=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
-                   (uint64_t)config->group, (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds
+    rmi_put_format(sink, "\nsegment=%u\ngap_ppm=%u\nwork=%u\nkinds=%s\n", (uint64_t)config->segment,
+                   (uint64_t)config->gap_ppm, config->work, config->kinds[0] ? config->kinds
                    : "none");
     return sink->failed ? RM_ERROR_WRITE : RM_OK;
 }

@@ -1,6 +1,6 @@
 /* Bench of preset "search": plans for generated models of 800 to 100,000 tasks and, if the folder of instances is given, for
    the published profiles in it.  bench_plans [part] [instances]
-   part: scale, huge, groups (the hierarchy beside other presets; a model's name may follow), monet, small, models, or all (the
+   part: scale, huge, hierarchy (presets side by side where groups are nested; a model's name may follow), monet, small, models, or all (the
    default). Times are of one core; ms1: to the first plan that fits. It measures; it asserts nothing. */
 #define _POSIX_C_SOURCE 200809L
 #define ROCKMATE_IMPLEMENTATION
@@ -300,8 +300,8 @@ static void scale(const char *what)
     printf("most memory: %.1f MiB\n", (double)use.ru_maxrss / 1024);
 }
 
-/* The hierarchy, beside presets without it. */
-static void groups(const char *only)
+/* Presets side by side on graphs whose parts have parts. */
+static void hierarchy(const char *only)
 {
     static const char *const names[] = {"dense", "dense, blocks", "encoder-decoder", "encoder-decoder, blocks", "skips", "unet", "unets", "resnet", "random 1250", "gpt 500"};
     static const char *const presets[] = {"rockmate", "hilp", "search", "hiremate"};
@@ -401,7 +401,7 @@ int main(int argc, char **argv)
     int all = !strcmp(part, "all");
     if (all || !strcmp(part, "scale")) scale("scale");
     if (all || !strcmp(part, "huge")) scale("huge");
-    if (all || !strcmp(part, "groups")) groups(all ? NULL : dir);
+    if (all || !strcmp(part, "hierarchy")) hierarchy(all ? NULL : dir);
     if (dir && (all || !strcmp(part, "monet"))) table(dir, 0, only);
     if (dir && (all || !strcmp(part, "small"))) table(dir, 1, only);
     if (dir && (all || !strcmp(part, "models"))) table(dir, 2, only);

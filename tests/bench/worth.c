@@ -48,7 +48,7 @@ static const struct {
     uint32_t passes_off, off;
 } CONFIGURATIONS[] = {
     { "chain", RM_PASS_CHAIN | RM_PASS_OPTIONS, 0 }, { "options", RM_PASS_OPTIONS, 0 }, { "search", RM_PASS_SEARCH, 0 },
-    { "offload", RM_PASS_OFFLOAD, 0 },               { "groups", RM_PASS_GROUPS, 0 },   { "variants", 0, RM_NO_VARIANTS },
+    { "offload", RM_PASS_OFFLOAD, 0 },               { "variants", 0, RM_NO_VARIANTS },
     { "reorder", 0, RM_NO_REORDER },                 { "inplace", 0, RM_NO_INPLACE },
 };
 
