@@ -26510,19 +26510,17 @@ typedef struct rmi_exe_aside {
     rmi_exe_course course;
 } rmi_exe_aside;
 
-/* Is a buffer set aside? Not what is nowhere or forgotten, nor the caller's memory that no step changes: it may be
-   read-only, or shared. Of another plan (for_plan 1) none of the caller's, nor gradients that have been used up. */
+/* Is a buffer set aside? Not what is nowhere or forgotten. Of another plan (for_plan 1) the caller's memory is no
+   affair, nor are gradients that have been used up. */
 RMI_FN int rmi_exe_keeps(const rm_exec *exec, uint32_t buf, int for_plan)
 {
     uint32_t id;
     rmi_buf_kind kind = rmi_low_kind(exec->graph, buf, &id);
-    const rmi_tensor *tensor = &exec->graph->tensors[kind <= RMI_BUF_STATE ? id : 0];
-    int input = kind == RMI_BUF_VALUE && tensor->kind == RMI_INPUT;
     if (!rmi_low_bytes(exec->graph, buf) || !rmi_exe_home(exec, buf)) return 0;
-    if (rmi_low_external(exec->graph, buf))
-        return !for_plan && !input && !(tensor->kind == RMI_CONST && !tensor->mutators.n);
-    return input || !(exec->desc.forget ||
-                      (for_plan && kind == RMI_BUF_GRAD && exec->course.used_up && tensor->updates));
+    if (rmi_low_external(exec->graph, buf)) return !for_plan;
+    if (kind == RMI_BUF_VALUE && rmi_exe_is_input(exec, id)) return 1;
+    return !exec->desc.forget &&
+           !(for_plan && kind == RMI_BUF_GRAD && exec->course.used_up && exec->graph->tensors[id].updates);
 }
 
 /* Sets aside what persists, in one piece of memory; on failure nothing is. */
@@ -26553,13 +26551,16 @@ RMI_FN rm_result rmi_exe_set_aside(rm_exec *exec, rmi_exe_aside *aside, int for_
     return result;
 }
 
-/* Puts back what lies in memory, all of it or the inputs alone, where it persists now. */
+/* Puts back what lies in memory, all of it or the inputs alone, where it persists now; not the caller's memory that no
+   step changes: it may be read-only, or shared. */
 RMI_FN rm_result rmi_exe_put_back(rm_exec *exec, const rmi_exe_memory *memory, int inputs_only)
 {
     uint32_t buf, n = inputs_only ? exec->graph->n_tensors : rmi_low_buffers(exec->graph);
     for (buf = 0; buf < n; buf++) {
+        const rmi_tensor *of = buf < exec->graph->n_tensors ? &exec->graph->tensors[buf] : NULL;
+        int only_read = of && of->external && (of->kind == RMI_INPUT || (of->kind == RMI_CONST && !of->mutators.n));
         if (memory->home[buf] == RMI_INF || (inputs_only && !rmi_exe_is_input(exec, buf))) continue;
-        if (!rmi_exe_home(exec, buf)) continue;
+        if (!rmi_exe_home(exec, buf) || only_read) continue;
         if (rmi_exe_put_home(exec, buf, 0, memory->at + (size_t)memory->home[buf], rmi_low_bytes(exec->graph, buf)))
             return rmi_exe_backend_failed(exec, "putting back what persists", NULL);
     }
